@@ -1,0 +1,66 @@
+// platform.h -- every call that leaves the process: memory, files, threads, time.
+//
+// One table, so that a test can put its own in place and make any call fail.  Nothing else in the
+// library calls malloc, open, pthread_create or clock_gettime (a gate in CI greps for it).
+#ifndef TENON_BASE_PLATFORM_H
+#define TENON_BASE_PLATFORM_H
+
+#include "base/base.h"
+
+typedef struct Platform {
+  // Memory.  `alloc` returns zeroed memory or NULL.  `free` gets the size that was asked for.
+  void *(*alloc)(int64_t bytes);
+  void (*free)(void *p, int64_t bytes);
+  // Files.  Each returns 0 or a positive errno value.
+  int (*open_read)(const char *path, int *out_fd,
+                   int64_t *out_size);                  // regular files only (else EINVAL)
+  int (*map)(int fd, int64_t bytes, const void **out);  // read-only, private
+  void (*unmap)(const void *p, int64_t bytes);
+  int (*create)(const char *path, int *out_fd);                   // truncates
+  int (*write)(int fd, const void *p, int64_t bytes);             // all of it
+  int (*read)(int fd, void *p, int64_t bytes, int64_t *out_got);  // 0 at the end
+  int (*close)(int fd);
+  int (*rename)(const char *from, const char *to);
+  int (*unlink)(const char *path);
+  int (*real_path)(const char *path, char *out, int64_t cap);  // links resolved, NUL-terminated
+  // Threads.
+  int (*thread_start)(void *(*fn)(void *), void *arg, void **out_thread);
+  void (*thread_join)(void *thread);
+  // Time, in nanoseconds from an arbitrary start.
+  int64_t (*now)(void);
+} Platform;
+
+extern const Platform platform_posix;
+extern const Platform *platform;  // what the library uses; a test may point it elsewhere
+
+void *
+mem_alloc(int64_t bytes);  // platform->alloc with the size checked: NULL when negative or refused
+void mem_free(void *p, int64_t bytes);  // p may be NULL
+
+// ---- whole files ----
+// A file's bytes, mapped read-only (or, for the path "-", read from standard input into memory).
+typedef struct File {
+  const uint8_t *bytes;
+  int64_t size;
+  bool mapped;  // else bytes came from mem_alloc (size 0: bytes may be NULL)
+} File;
+MUST_USE tenon_status file_open(const char *path, File *out, Diag *d);
+void file_close(File *f);
+// Writes through a temporary file beside `path` and renames it, so that a failure leaves the old file.
+// "-" writes to standard output.
+MUST_USE tenon_status file_write(const char *path, const void *bytes, int64_t n, Diag *d);
+
+// ---- thread pool ----
+// parallel_for splits [0, n) into pieces of `grain` items, which the pool's threads and the caller take
+// in turn.  Which thread runs a piece must not matter to the result.  A trap raised inside a piece is
+// raised again in the caller once all threads have stopped.  A pool whose threads could not be started
+// runs everything in the caller.  Nested calls run serially.  NULL is a pool of the caller alone.
+typedef struct Pool Pool;
+typedef void PoolFn(void *ctx, int64_t begin, int64_t end);
+Pool *pool_create(int nthreads);  // 0 = what affinity and cgroup allow; NULL when out of memory
+void pool_release(Pool *p);
+int pool_threads(const Pool *p);
+void parallel_for(Pool *p, int64_t n, int64_t grain, PoolFn *fn, void *ctx);
+int machine_threads(void);  // CPUs that affinity and cgroup quota allow, at least 1
+
+#endif

@@ -1,0 +1,185 @@
+// ir.h -- the graph IR: types, nodes, graphs, and their invariants.
+//
+// A Graph owns an arena and everything in it.  Nodes are immutable and hash-consed: two nodes with the
+// same op, attributes and operands are the same pointer, so common subexpressions never exist twice.
+//
+// Node invariants (each has a line in verify.c):
+//  - every operand was made before its user in the same graph: no cycles, ids ascend;
+//  - a node with nres != 1 is used only through `proj` nodes; `proj` of result 0 of a one-result node does not exist;
+//  - type[i] is never NULL; a tensor type's dims are in the graph's pool and never poison;
+//  - an absent optional operand is the graph's `none` node; trailing absent operands are dropped;
+//  - control-flow nodes hold bodies; a body's nodes reach only its own params and constants: outer values
+//    come in through explicit operands (captures), which follow the op's own operands in order.
+//
+// Errors while building are sticky: after the first one every constructor returns the poison node and
+// changes nothing; the builder asks graph_status once.
+#ifndef TENON_IR_IR_H
+#define TENON_IR_IR_H
+
+#include "base/attr.h"
+#include "base/intexpr.h"
+#include "eval/value.h"
+
+typedef struct Graph Graph;
+typedef struct Node Node;
+typedef struct Type Type;
+typedef struct Body Body;
+typedef struct OpInfo OpInfo;
+
+// ---- types: interned, so equal means same pointer ----
+typedef enum { TK_NONE, TK_TENSOR, TK_SEQUENCE, TK_OPTIONAL, TK_MAP } TypeKind;
+struct Type {
+  uint8_t kind;
+  DType dtype;  // TK_TENSOR: elements (0 = not known, only under an unsupported op); TK_MAP: keys
+  int rank;     // TK_TENSOR: -1 = unknown
+  const Dim *dims;
+  const Type *elem;  // TK_SEQUENCE, TK_OPTIONAL: element; TK_MAP: value
+};
+const Type *type_tensor(Graph *g, DType t, int rank, const Dim *dims);
+const Type *type_unranked(Graph *g, DType t);
+const Type *type_scalar(Graph *g, DType t);
+const Type *type_sequence(Graph *g, const Type *elem);
+const Type *type_optional(Graph *g, const Type *elem);
+const Type *type_map(Graph *g, DType key, const Type *value);
+const Type *type_none(Graph *g);
+const Type *type_with_dtype(Graph *g, const Type *t, DType d);
+Dim type_numel(Graph *g, const Type *t);  // product of dims; NULL when the rank is unknown
+bool type_is_static(const Type *t);       // every dim a constant
+// The least type that covers both (differing dims become fresh symbols, differing ranks unranked); NULL when kinds or dtypes differ.
+const Type *type_join(Graph *g, const Type *a, const Type *b);
+void type_print(
+    StrBuf *b, const Type *t);  // f32[batch, 784], f32[*], seq(f32[*]), opt(i64[]), map(i64, f32[])
+
+// ---- op codes: OP_name for every row of ops.def ----
+enum OpCode {
+#define OP(name, arity) OP_##name,
+#include "ops/ops.def"
+  OP_COUNT
+};
+enum OpArity {  // -1 = variadic or with optional operands
+#define OP(name, arity) OP_ARITY_##name = (arity),
+#include "ops/ops.def"
+};
+
+// ---- constants ----
+// Bytes in a mapped source file (opened on first use; `inspect` never touches them) or in memory.
+typedef struct Source {
+  const char *path;   // as opened; NULL: bytes given by the caller
+  const char *label;  // what the text form and messages call it
+  File file;
+  bool opened;
+  const char *folder;  // for external data: where it must lie (checked when opened)
+  const char *real_folder;
+} Source;
+typedef struct ConstData {
+  Source *source;         // NULL: bytes in the graph's arena
+  int64_t offset, bytes;  // within the source
+  const void *mem;
+  int64_t n;  // elements
+} ConstData;
+
+struct Node {
+  uint16_t op;
+  uint16_t nres;
+  uint32_t nsrc;
+  uint32_t id;  // ascending in order of creation
+  uint32_t hash;
+  const void *attrs;  // the op's struct, or NULL
+  Node *const *src;
+  const Type *const *type;  // [nres]
+  const char *
+      name;  // origin: the model's name of the node or value; not part of the identity; may be NULL
+  const ConstData *data;  // OP_const
+  // Contents known without running: small integer tensors, one expression an element, row-major.
+  const Dim *sym;  // NULL = not known
+  int64_t nsym;
+  // ...or, for a small tensor that depends on constants alone, the constant itself (any dtype but string).
+  const Value *known;
+};
+enum { KNOWN_MAX = 1024 };  // most elements of a tensor whose contents are followed
+
+// A region with its own parameters: the graph's main body, and those of control flow.
+struct Body {
+  const char *name;
+  int64_t nparams, nresults;
+  Node **param;  // OP_param nodes, each of one body
+  Node **result;
+  const char **result_name;  // of the main body: the model's output names
+};
+
+struct Graph {
+  Arena arena;
+  Arena scratch;
+  IntPool dims;
+  Interner names;
+  Diag *diag;
+  tenon_status status;  // sticky
+  Node *poison, *none;
+  VEC(Node *) node;  // by id
+  VEC(Source *) source;
+  VEC(Body *) body;  // every body but main, in order of completion
+  Body *main;
+  struct GraphTable *table;       // hash-consing of nodes and types
+  uint32_t nparams_made;          // params never merge
+  const struct CustomOp *custom;  // ops that the user registered; linked list, read-only
+  int64_t memory_limit;           // bytes a folded constant may take while building
+};
+
+MUST_USE tenon_status graph_create(Diag *d, Graph **out);  // NULL Diag is not allowed
+void graph_free(Graph *g);                                 // NULL is fine
+tenon_status graph_status(const Graph *g);
+// Records the first error and returns the poison node.
+Node *graph_fail(Graph *g, tenon_status code, Where at, const char *fmt, ...) PRINTF(4, 5);
+
+// ---- building ----
+// The one constructor: infers types and known contents, or fails with the node's name in the message.
+// `attrs` may be NULL (all defaults); it is copied.  `name` may be NULL.  nres 0 means the op's usual count.
+Node *node_new(Graph *g, int op, int nsrc, Node *const *src, const void *attrs, int nres,
+               const char *name);
+Node *node_param(Graph *g, const Type *t, const char *name);
+Node *node_const(Graph *g, DType t, int rank, const int64_t *dims, const void *bytes,
+                 const char *name);  // copies
+Node *node_const_source(Graph *g, DType t, int rank, const int64_t *dims, Source *s, int64_t offset,
+                        int64_t bytes, const char *name);
+Node *node_i64s(Graph *g, int64_t n, const int64_t *v);  // rank-1 i64 constant
+Node *node_i64(Graph *g, int64_t v);                     // rank-0 i64 constant
+Node *node_scalar(Graph *g, DType t, double v);          // rank-0 constant of a real dtype
+Node *node_proj(Graph *g, Node *n, int index);           // n itself when it has one result
+#define PP_NARG(...)                             PP_NARG_(__VA_ARGS__, 8, 7, 6, 5, 4, 3, 2, 1, 0)
+#define PP_NARG_(a, b, c, d, e, f, g, h, n, ...) n
+// N(g, add, x, y): a node with default attributes.  NA(g, softmax, attrs_pointer, x): with attributes.
+#define N(g, op, ...)                                                                              \
+  node_new((g), OP_##op, PP_NARG(__VA_ARGS__), (Node *[]){__VA_ARGS__}, NULL, 0, NULL)
+#define NA(g, op, attrs, ...)                                                                      \
+  node_new((g), OP_##op, PP_NARG(__VA_ARGS__), (Node *[]){__VA_ARGS__}, (attrs), 0, NULL)
+Body *body_new(Graph *g, const char *name, int64_t nparams, Node *const *params, int64_t nresults,
+               Node *const *results);
+
+// ---- reading nodes ----
+const OpInfo *op_info(int op);
+int op_find(Str name);  // -1 when absent
+const char *op_name(const Node *n);
+static inline const Type *type_of(const Node *n) { return n->type[0]; }
+static inline bool is_none(const Graph *g, const Node *n) { return n == g->none; }
+static inline Node *src_or_null(const Graph *g, const Node *n, uint32_t i) {
+  return i < n->nsrc && n->src[i] != g->none ? n->src[i] : NULL;
+}
+// The contents of an integer tensor as expressions (constants included); false when not known.
+bool node_sym(Graph *g, const Node *n, int64_t *out_n, const Dim **out);
+// The same when all are constants; the array lives in the graph's arena.
+bool node_ints(Graph *g, const Node *n, Ints *out);
+// A constant's bytes, opening the source if need be.
+MUST_USE tenon_status const_bytes(Graph *g, const Node *n, const void **out, Diag *d);
+// Every node reachable from a body's results (its params included, used or not), operands first.  In the given arena.
+typedef struct NodeList {
+  Node **v;
+  int64_t n;
+} NodeList;
+NodeList body_order(Graph *g, const Body *b, Arena *a);
+
+// ---- whole graphs ----
+MUST_USE tenon_status graph_verify(Graph *g, Diag *d);
+void graph_print(Graph *g, StrBuf *out);
+MUST_USE tenon_status graph_parse(Str text, const char *path, Diag *d, Graph **out);
+
+#endif
