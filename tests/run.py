@@ -94,8 +94,7 @@ def main():
             print(f"skip  {name:20} {'; '.join(missing)}", flush=True)
             skipped += 1
             continue
-        print(f"      {name:20}", end="\r" if sys.stdout.isatty() else "", flush=True)
-        if not sys.stdout.isatty(): print(end="\r")
+        if sys.stdout.isatty(): print(f"      {name}", end="\r", flush=True)
         status, seconds = run_step(name, command, env)
         p, f, text = count(name, status)
         passed, failed = passed + p, failed + f
