@@ -17,23 +17,21 @@ typedef struct Entry {  // StringStringEntryProto
 
 // ---- table shorthand: NUMBER, name in messages, kind, C field ----
 #define ONE(T, num, label, k, fld)                                                                 \
-  {.name = label, .number = num, .kind = k, .at = (uint16_t)offsetof(T, fld)}
+  { .name = label, .number = num, .kind = k, .at = (uint16_t)offsetof(T, fld) }
 #define PART(T, num, label, k, fld, type)                                                          \
-  {.name = label, .number = num, .kind = k, .at = (uint16_t)offsetof(T, fld), .sub = &type}
-#define HERE(num, label, type) {.name = label, .number = num, .kind = WF_PART, .sub = &type}
+  { .name = label, .number = num, .kind = k, .at = (uint16_t)offsetof(T, fld), .sub = &type }
+#define HERE(num, label, type)                                                                     \
+  { .name = label, .number = num, .kind = WF_PART, .sub = &type }
 #define MANY(T, num, label, k, fld)                                                                \
-  {.name = label,                                                                                  \
-   .number = num,                                                                                  \
-   .kind = k,                                                                                      \
-   .at = (uint16_t)offsetof(T, fld.v),                                                             \
-   .count_at = (uint16_t)offsetof(T, fld.n)}
+  {                                                                                                \
+    .name = label, .number = num, .kind = k, .at = (uint16_t)offsetof(T, fld.v),                   \
+    .count_at = (uint16_t)offsetof(T, fld.n)                                                       \
+  }
 #define PARTS(T, num, label, k, fld, type)                                                         \
-  {.name = label,                                                                                  \
-   .number = num,                                                                                  \
-   .kind = k,                                                                                      \
-   .at = (uint16_t)offsetof(T, fld.v),                                                             \
-   .count_at = (uint16_t)offsetof(T, fld.n),                                                       \
-   .sub = &type}
+  {                                                                                                \
+    .name = label, .number = num, .kind = k, .at = (uint16_t)offsetof(T, fld.v),                   \
+    .count_at = (uint16_t)offsetof(T, fld.n), .sub = &type                                         \
+  }
 // A message type.  `least` bytes are the fewest that a sound one has; with the 2 bytes of its tag and
 // length they must pay for its struct.
 #define MESSAGE(var, proto, T, least, nameat, posat, fn)                                           \
@@ -46,7 +44,6 @@ typedef struct Entry {  // StringStringEntryProto
                                   .pos_at = posat,                                                 \
                                   .done = fn};                                                     \
   _Static_assert(sizeof(T) <= WIRE_GROWTH * ((least) + 2), "struct too large for its bytes")
-
 
 #define NAME_AT(T, fld) ((int16_t)offsetof(T, fld))
 #define NO_NAME         (-1)
@@ -192,13 +189,15 @@ static const WireField shape_fields[] = {
 };
 MESSAGE(shape, "TensorShapeProto", OnnxType, 0, NO_NAME, NO_POS, finish_shape);
 
-static const WireField tensor_type_fields[] = {  // TypeProto.Tensor, TypeProto.SparseTensor
+static const WireField tensor_type_fields[] = {
+    // TypeProto.Tensor, TypeProto.SparseTensor
     ONE(OnnxType, 1, "elem_type", WF_INT, elem),
     HERE(2, "shape", shape),
 };
 MESSAGE(tensor_type, "TypeProto.Tensor", OnnxType, 0, NO_NAME, NO_POS, NULL);
 
-static const WireField holder_type_fields[] = {  // TypeProto.Sequence, TypeProto.Optional
+static const WireField holder_type_fields[] = {
+    // TypeProto.Sequence, TypeProto.Optional
     PART(OnnxType, 1, "elem_type", WF_MESSAGE, inner, type),
 };
 MESSAGE(holder_type, "TypeProto.Sequence", OnnxType, 0, NO_NAME, NO_POS, NULL);
@@ -223,12 +222,13 @@ static tenon_status finish_type(WireReader *r, void *msg, Str body, uint64_t see
   }
   bool holds = t->kind == OT_SEQUENCE || t->kind == OT_OPTIONAL || t->kind == OT_MAP;
   if (holds && !t->inner)
-    return wire_fail(r, body.p, "a sequence, optional or map type without the type of what it holds");
+    return wire_fail(r, body.p,
+                     "a sequence, optional or map type without the type of what it holds");
   return TENON_OK;
 }
 static const WireField type_fields[] = {
-    HERE(1, "tensor_type", tensor_type),     HERE(4, "sequence_type", holder_type),
-    HERE(5, "map_type", map_type),           HERE(8, "sparse_tensor_type", tensor_type),
+    HERE(1, "tensor_type", tensor_type),   HERE(4, "sequence_type", holder_type),
+    HERE(5, "map_type", map_type),         HERE(8, "sparse_tensor_type", tensor_type),
     HERE(9, "optional_type", holder_type),
 };
 MESSAGE(type, "TypeProto", OnnxType, 0, NO_NAME, NO_POS, finish_type);
@@ -266,13 +266,13 @@ static const struct {
   bool must;
   const char *name;
 } attr_type[] = {
-    [OA_FLOAT] = {2, false, "FLOAT"},       [OA_INT] = {3, false, "INT"},
-    [OA_STRING] = {4, false, "STRING"},     [OA_TENSOR] = {5, true, "TENSOR"},
-    [OA_GRAPH] = {6, true, "GRAPH"},        [OA_FLOATS] = {7, false, "FLOATS"},
-    [OA_INTS] = {8, false, "INTS"},         [OA_STRINGS] = {9, false, "STRINGS"},
-    [OA_TENSORS] = {10, false, "TENSORS"},  [OA_GRAPHS] = {11, false, "GRAPHS"},
-    [OA_SPARSE] = {22, true, "SPARSE"},     [OA_SPARSES] = {23, false, "SPARSES"},
-    [OA_TYPE] = {14, true, "TYPE_PROTO"},   [OA_TYPES] = {15, false, "TYPE_PROTOS"},
+    [OA_FLOAT] = {2, false, "FLOAT"},      [OA_INT] = {3, false, "INT"},
+    [OA_STRING] = {4, false, "STRING"},    [OA_TENSOR] = {5, true, "TENSOR"},
+    [OA_GRAPH] = {6, true, "GRAPH"},       [OA_FLOATS] = {7, false, "FLOATS"},
+    [OA_INTS] = {8, false, "INTS"},        [OA_STRINGS] = {9, false, "STRINGS"},
+    [OA_TENSORS] = {10, false, "TENSORS"}, [OA_GRAPHS] = {11, false, "GRAPHS"},
+    [OA_SPARSE] = {22, true, "SPARSE"},    [OA_SPARSES] = {23, false, "SPARSES"},
+    [OA_TYPE] = {14, true, "TYPE_PROTO"},  [OA_TYPES] = {15, false, "TYPE_PROTOS"},
 };
 
 static tenon_status finish_attr(WireReader *r, void *msg, Str body, uint64_t seen) {
@@ -430,9 +430,18 @@ static const struct {
   Str bytes;
   const char *is, *then;
 } foreign[] = {
-    {0, {"version https://git-lfs", 23}, "a Git LFS pointer", "fetch the file itself: git lfs pull"},
-    {0, {"PK\3\4", 4}, "a zip archive (a PyTorch .pt file?)", "export the model: torch.onnx.export"},
-    {0, {"\x89HDF\r\n\x1a\n", 8}, "HDF5 (a Keras .h5 file?)", "convert it: python -m tf2onnx.convert"},
+    {0,
+     {"version https://git-lfs", 23},
+     "a Git LFS pointer",
+     "fetch the file itself: git lfs pull"},
+    {0,
+     {"PK\3\4", 4},
+     "a zip archive (a PyTorch .pt file?)",
+     "export the model: torch.onnx.export"},
+    {0,
+     {"\x89HDF\r\n\x1a\n", 8},
+     "HDF5 (a Keras .h5 file?)",
+     "convert it: python -m tf2onnx.convert"},
     {0, {"GGUF", 4}, "a GGUF file", "only ONNX is read"},
     {4, {"TFL3", 4}, "a TensorFlow Lite model", "convert it: python -m tf2onnx.convert --tflite"},
     {4, {"ORTM", 4}, "ONNX Runtime's own .ort format", "use the .onnx file that it was made from"},
@@ -443,9 +452,19 @@ static const struct {
     {0, {"\x80\4", 2}, "a Python pickle", "export the model: torch.onnx.export"},
     {0, {"\x80\5", 2}, "a Python pickle", "export the model: torch.onnx.export"},
     {0, {"\x1f\x8b\x08", 3}, "gzip data", "unpack it: gunzip"},
-    {0, {"\xfd" "7zXZ", 5}, "xz data", "unpack it: tar xf, or unxz"},
+    {0,
+     {"\xfd"
+      "7zXZ",
+      5},
+     "xz data",
+     "unpack it: tar xf, or unxz"},
     {257, {"ustar", 5}, "a tar archive", "unpack it: tar xf"},
-    {0, {"\x7f" "ELF", 4}, "a program or library", "give the .onnx file"},
+    {0,
+     {"\x7f"
+      "ELF",
+      4},
+     "a program or library",
+     "give the .onnx file"},
     {0, {"<!DOCTYPE", 9}, "a web page", "download the file itself, not the page about it"},
     {0, {"<!doctype", 9}, "a web page", "download the file itself, not the page about it"},
     {0, {"<html", 5}, "a web page", "download the file itself, not the page about it"},
@@ -469,8 +488,7 @@ static tenon_status refuse_foreign(Str b, Diag *d) {
 // ---- entries ----
 tenon_status onnx_read_model(Arena *a, Str bytes, Diag *d, OnnxModel *out) {
   *out = (OnnxModel){0};
-  if (bytes.n == 0)
-    return fail(d, TENON_EFORMAT, NOWHERE, "no graph: the file is empty (0 bytes)");
+  if (bytes.n == 0) return fail(d, TENON_EFORMAT, NOWHERE, "no graph: the file is empty (0 bytes)");
   TRY(refuse_foreign(bytes, d));
   WireReader r;
   wire_init(&r, a, d, bytes);

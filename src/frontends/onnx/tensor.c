@@ -62,7 +62,7 @@ typedef struct Job {
   const OnnxTensor *t;
   Where at;
   Diag *diag;
-  DType dtype;
+  int dtype;         // a DType
   const char *name;  // NUL-terminated, for messages
   int64_t n, bytes;  // elements by the dims, and their size
 } Job;
@@ -151,8 +151,10 @@ static int64_t entries_found(const Job *j, Slices s) {
   if (field == TF_STRING) return s.n;
   int64_t n = 0;
   for (int64_t i = 0; i < s.n; i++) {
-    if (field == TF_F32 || field == TF_F64) n += s.v[i].n / form[j->dtype].width;
-    else n += wire_count_varints(s.v[i]);
+    if (field == TF_F32 || field == TF_F64)
+      n += s.v[i].n / form[j->dtype].width;
+    else
+      n += wire_count_varints(s.v[i]);
   }
   return n;
 }
@@ -165,8 +167,7 @@ static tenon_status check_fields(const Job *j) {
                  dtype_name(j->dtype), field_name[used], field_name[f]);
   int64_t want = entries_wanted(j), found = entries_found(j, slices_of(j->t, used));
   if (want == found) return TENON_OK;
-  if (found == 0)
-    return bad(j, "%s%s has no data", dtype_name(j->dtype), dims_text(j));
+  if (found == 0) return bad(j, "%s%s has no data", dtype_name(j->dtype), dims_text(j));
   return bad(j, "%s%s needs %lld entries in %s, but it has %lld", dtype_name(j->dtype),
              dims_text(j), (long long)want, field_name[used], (long long)found);
 }
@@ -196,7 +197,8 @@ static tenon_status take_varints(const Job *j, Slices s, const void **out) {
     while (at < end) {
       uint64_t u = 0;
       const char *wrong = wire_varint(&at, end, &u);
-      if (wrong) return bad(j, "entry %lld of %s: %s", (long long)index, field_name[f->field], wrong);
+      if (wrong)
+        return bad(j, "entry %lld of %s: %s", (long long)index, field_name[f->field], wrong);
       // As protobuf has it, an int32 is the low half of the number.
       int64_t v = f->field == TF_I32 ? (int64_t)(int32_t)(uint32_t)u : (int64_t)u;
       if (v < f->lo || v > f->hi)
@@ -240,13 +242,15 @@ tenon_status onnx_tensor_bytes(Arena *a, const OnnxTensor *t, Where at, Diag *d,
   if (!dtype_valid(t->dtype))
     return bad(&j, "element type %lld is none of ONNX's", (long long)t->dtype);
   CHECK(!t->external, "tensor '%s' is in an external file", j.name);
-  j.dtype = (DType)t->dtype;
+  j.dtype = (int)t->dtype;
   TRY(count_dims(&j));
   bool typed = false;
   for (int f = 0; f < TF_COUNT; f++) typed |= slices_of(t, f).n > 0;
   if (t->raw.n && typed) return bad(&j, "data is given twice: in raw_data and in a typed field");
-  if (t->has_raw && !typed) TRY(take_raw(&j, out_bytes, out_in_file));
-  else TRY(take_typed(&j, out_bytes, out_in_file));
+  if (t->has_raw && !typed)
+    TRY(take_raw(&j, out_bytes, out_in_file));
+  else
+    TRY(take_typed(&j, out_bytes, out_in_file));
   if (!*out_bytes || j.n == 0) *out_bytes = "";
   *out_nbytes = j.bytes;
   *out_n = j.n;

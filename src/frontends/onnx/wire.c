@@ -105,7 +105,8 @@ static tenon_status read_tag(const WireReader *r, Cursor *c, Item *out) {
   out->start = c->at;
   const char *wrong = wire_varint(&c->at, c->end, &tag);
   if (wrong) return wire_fail(r, out->start, "field tag: %s", wrong);
-  if (tag >> 3 == 0) return wire_fail(r, out->start, "field number 0, which protobuf does not have");
+  if (tag >> 3 == 0)
+    return wire_fail(r, out->start, "field number 0, which protobuf does not have");
   if (tag >> 32)
     return wire_fail(r, out->start, "field number %llu, beyond protobuf's largest",
                      (unsigned long long)(tag >> 3));
@@ -119,7 +120,8 @@ static tenon_status read_tag(const WireReader *r, Cursor *c, Item *out) {
 
 static tenon_status read_fixed(const WireReader *r, Cursor *c, int64_t bytes, Item *out) {
   if (c->end - c->at < bytes)
-    return wire_fail(r, out->start, "field %u: %lld bytes run past the end of the message (%lld left)",
+    return wire_fail(r, out->start,
+                     "field %u: %lld bytes run past the end of the message (%lld left)",
                      out->number, (long long)bytes, (long long)(c->end - c->at));
   out->value = 0;
   memcpy(&out->value, c->at, (size_t)bytes);
@@ -216,7 +218,9 @@ static tenon_status store_single(const WireReader *r, const WireField *f, const 
   case WF_INT: memcpy(to, &it->value, sizeof(int64_t)); break;
   case WF_ENUM: {
     int64_t v = (int64_t)it->value;
-    if (v < 0 || v > 255) return wire_fail(r, it->start, "%s is %lld, which is none of its values", f->name, (long long)v);
+    if (v < 0 || v > 255)
+      return wire_fail(r, it->start, "%s is %lld, which is none of its values", f->name,
+                       (long long)v);
     int small = (int)v;
     memcpy(to, &small, sizeof small);
     break;

@@ -100,7 +100,8 @@ static inline const char *wire_varint(const uint8_t **at, const uint8_t *end, ui
   uint64_t v = 0;
   for (int shift = 0; p < end; shift += 7) {
     uint8_t b = *p++;
-    if (shift == 63 && b > 1) return b & 0x80 ? "number of more than 10 bytes" : "number of more than 64 bits";
+    if (shift == 63 && b > 1)
+      return b & 0x80 ? "number of more than 10 bytes" : "number of more than 64 bits";
     v |= (uint64_t)(b & 0x7f) << shift;
     if (!(b & 0x80)) {
       *at = p;
