@@ -171,8 +171,8 @@ static double mini_load(const MiniFormat *f, uint8_t bits) {
 static uint8_t mini_store(const MiniFormat *f, double x, bool saturate) {
   uint8_t sign = bits_of(x) >> 63 ? f->sign : 0;
   if (is_nan(x)) {
-    // The 4-bit type has no NaN; its largest value is what ONNX gives.
-    if (f == &mini_e2m1) return f->max;
+    // The 4-bit type has no NaN; -0 stands in for it in ONNX's own conversion.
+    if (f == &mini_e2m1) return f->sign;
     return f->unsigned_zero ? f->nan : f->nan | sign;
   }
   bool finite = (bits_of(x) & ABS_MASK) < 0x7FF0000000000000;
