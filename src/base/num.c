@@ -187,11 +187,11 @@ static uint8_t mini_store(const MiniFormat *f, double x, bool saturate) {
 }
 
 double minifloat_to_f64(DType t, uint8_t bits) {
-  return t == (DType)DT_F8E8M0 ? e8m0_load(bits) : mini_load(mini_of(t), bits);
+  return t == DT_F8E8M0 ? e8m0_load(bits) : mini_load(mini_of(t), bits);
 }
 
 uint8_t minifloat_from_f64(DType t, double x, bool saturate) {
-  if (t == (DType)DT_F8E8M0) return e8m0_from_f64(x, saturate, ROUND_NEAREST);
+  if (t == DT_F8E8M0) return e8m0_from_f64(x, saturate, ROUND_NEAREST);
   return mini_store(mini_of(t), x, saturate);
 }
 
