@@ -9,7 +9,7 @@
 # nothing is called, so it costs milliseconds.  A missing "must" package is an error; a missing "may" package or
 # Python package is said on stderr, and whatever wants it skips itself and says so.
 set -u
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit
 
 # ---- the list ----
 declare -A MUST MAY PYTHON ALONE  # ALONE: a Python package for the data inside it, without what it depends on
