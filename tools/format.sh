@@ -4,12 +4,10 @@ set -eu
 cd "$(dirname "$0")/.."
 tool=clang-format
 command -v clang-format-14 >/dev/null && tool=clang-format-14  # other versions differ in details
-mapfile -t files < <(git ls-files -co --exclude-standard 'src/*.[ch]' 'include/*.h' 'tests/*.[ch]' 'examples/*.[ch]')
-existing=()
-for f in "${files[@]}"; do [ -e "$f" ] && existing+=("$f"); done
+mapfile -t files < <(find src include tests examples -name '*.[ch]' | sort)
 if [ "${1:-}" = --check ]; then
-  "$tool" --dry-run --Werror "${existing[@]}"
-  echo "format: ${#existing[@]} files are formatted"
+  "$tool" --dry-run --Werror "${files[@]}"
+  echo "format: ${#files[@]} files are formatted"
 else
-  "$tool" -i "${existing[@]}"
+  "$tool" -i "${files[@]}"
 fi
