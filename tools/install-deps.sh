@@ -91,7 +91,7 @@ fetch() {  # pip option or "", package...
     fi
     echo "install-deps: fetching the Python package $p" >&2
     # shellcheck disable=SC2086
-    if $venv/bin/pip install -q --disable-pip-version-check --retries 1 $option "$p" >&2; then
+    if $venv/bin/pip install -q --disable-pip-version-check --retries 1 --timeout 15 $option "$p" >&2; then
       touch "$venv/have-$p"
     else
       echo "install-deps: the Python package $p cannot be had (no package index?); what wants it is skipped" >&2
