@@ -11,6 +11,7 @@ PROGRAM = os.path.join(ROOT, "build", "tenon")
 PAGES = {
     # page: arguments of the program
     "docs/reference/ops.md": ["ops", "--markdown"],
+    "docs/reference/cli.md": ["help", "--markdown"],
 }
 LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(?:#[^)]*)?\)")
 
