@@ -1,0 +1,172 @@
+// platform.c -- the POSIX side of the platform table.
+//
+// Memory: small blocks come from the C library, blocks of 1 MiB and more straight from the kernel, which gives
+// zeroed pages without touching them.  Blocks of 64 bytes and more are aligned to 64.
+#ifndef _DEFAULT_SOURCE
+#define _DEFAULT_SOURCE  // MAP_ANONYMOUS
+#endif
+#include "base/platform.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#ifdef UNDER_ASAN
+enum { MAP_FROM = 64 << 20 };  // mapped pages have no red zones
+#else
+enum { MAP_FROM = 1 << 20 };
+#endif
+enum { CACHE_LINE = 64 };
+
+// ---- memory ----
+
+static void *posix_alloc(int64_t bytes) {
+  if (bytes < 0) return NULL;
+  size_t n = (size_t)bytes;
+  if (bytes >= MAP_FROM) {
+    // The kernel may promise more than there is and end the process later, when it is written to.
+    if (bytes > machine_memory()) return NULL;
+    void *p = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return p == MAP_FAILED ? NULL : p;
+  }
+  if (bytes < CACHE_LINE) return calloc(1, n ? n : 1);
+  void *p = NULL;
+  if (posix_memalign(&p, CACHE_LINE, n)) return NULL;
+  return memset(p, 0, n);
+}
+
+static void posix_free(void *p, int64_t bytes) {
+  if (bytes >= MAP_FROM)
+    munmap(p, (size_t)bytes);
+  else
+    free(p);
+}
+
+// ---- files ----
+
+static int open_retry(const char *path, int flags, mode_t mode, int *out_fd) {
+  int fd;
+  do fd = open(path, flags | O_CLOEXEC, mode);
+  while (fd < 0 && errno == EINTR);
+  *out_fd = fd;
+  return fd < 0 ? errno : 0;
+}
+
+// O_NONBLOCK, so that opening a FIFO nobody writes to comes back and is refused.
+static int posix_open_read(const char *path, int *out_fd, int64_t *out_size) {
+  struct stat st;
+  *out_size = 0;
+  int err = open_retry(path, O_RDONLY | O_NONBLOCK, 0, out_fd);
+  if (err) return err;
+  if (fstat(*out_fd, &st)) err = errno;
+  if (!err && !S_ISREG(st.st_mode)) err = EINVAL;
+  if (err) {
+    close(*out_fd);
+    *out_fd = -1;
+    return err;
+  }
+  *out_size = st.st_size;
+  return 0;
+}
+
+static int posix_map(int fd, int64_t bytes, const void **out) {
+  void *p = mmap(NULL, (size_t)bytes, PROT_READ, MAP_PRIVATE, fd, 0);
+  *out = p == MAP_FAILED ? NULL : p;
+  return p == MAP_FAILED ? errno : 0;
+}
+
+static void posix_unmap(const void *p, int64_t bytes) { munmap((void *)p, (size_t)bytes); }
+
+static int posix_create(const char *path, int *out_fd) {
+  return open_retry(path, O_WRONLY | O_CREAT | O_TRUNC, 0666, out_fd);
+}
+
+static int posix_write(int fd, const void *p, int64_t bytes) {
+  for (const char *at = p; bytes > 0;) {
+    ssize_t n = write(fd, at, (size_t)MIN(bytes, 1 << 30));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return errno;
+    at += n;
+    bytes -= n;
+  }
+  return 0;
+}
+
+static int posix_read(int fd, void *p, int64_t bytes, int64_t *out_got) {
+  ssize_t n;
+  do n = read(fd, p, (size_t)MIN(bytes, 1 << 30));
+  while (n < 0 && errno == EINTR);
+  *out_got = n < 0 ? 0 : n;
+  return n < 0 ? errno : 0;
+}
+
+// Devices and pipes cannot be synchronised and need not be.
+static int posix_sync(int fd) { return fsync(fd) && errno != EINVAL && errno != EROFS ? errno : 0; }
+static int posix_close(int fd) { return close(fd) && errno != EINTR ? errno : 0; }
+static int posix_rename(const char *from, const char *to) { return rename(from, to) ? errno : 0; }
+static int posix_unlink(const char *path) { return unlink(path) ? errno : 0; }
+
+static int posix_real_path(const char *path, char *out, int64_t cap) {
+  char *p = realpath(path, NULL);
+  if (!p) return errno;
+  size_t n = strlen(p) + 1;
+  bool fits = (int64_t)n <= cap;
+  if (fits) memcpy(out, p, n);
+  free(p);
+  return fits ? 0 : ENAMETOOLONG;
+}
+
+// ---- threads and time ----
+
+// Signals stay with the threads of the program we are in.
+static int posix_thread_start(void *(*fn)(void *), void *arg, void **out_thread) {
+  sigset_t all, before;
+  pthread_t t;
+  sigfillset(&all);
+  int err = pthread_sigmask(SIG_SETMASK, &all, &before);
+  if (err) return err;
+  err = pthread_create(&t, NULL, fn, arg);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  *out_thread = err ? NULL : (void *)t;
+  return err;
+}
+
+static void posix_thread_join(void *thread) { pthread_join((pthread_t)thread, NULL); }
+
+static int64_t posix_now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+const Platform platform_posix = {
+    .alloc = posix_alloc,
+    .free = posix_free,
+    .open_read = posix_open_read,
+    .map = posix_map,
+    .unmap = posix_unmap,
+    .create = posix_create,
+    .write = posix_write,
+    .sync = posix_sync,
+    .read = posix_read,
+    .close = posix_close,
+    .rename = posix_rename,
+    .unlink = posix_unlink,
+    .real_path = posix_real_path,
+    .thread_start = posix_thread_start,
+    .thread_join = posix_thread_join,
+    .now = posix_now,
+};
+const Platform *platform = &platform_posix;
+
+void *mem_alloc(int64_t bytes) { return bytes < 0 ? NULL : platform->alloc(bytes); }
+void mem_free(void *p, int64_t bytes) {
+  if (p) platform->free(p, bytes);
+}
