@@ -49,13 +49,9 @@ static bool same_shape(const Value *a, const Value *b) {
   return a->rank == 0 || !memcmp(a->dims, b->dims, (size_t)a->rank * sizeof a->dims[0]);
 }
 
-// Stacks the rows along a new axis of the result; releases them.  `like` is a row's type when there are none.
-static tenon_status stack_rows(Eval *e, Rows *rows, int64_t axis, bool reversed, int slot) {
-  if (!rows->n) {  // nothing ran: the rows' shape is not known, their number is
-    int64_t zero = 0;
-    Value *v;
-    return eval_out(e, slot, DT_F32, 1, &zero, &v);
-  }
+// Stacks the rows of a body's result along a new axis; releases them.
+static tenon_status stack_rows(Eval *e, Rows *rows, int64_t axis, bool reversed, int slot, const struct Body *body, int64_t result) {
+  if (!rows->n) return e->run->empty_stack(e->run, e->at, body, result, axis, &e->out[slot]);
   const Value *first = rows->v[0];
   for (int64_t i = 1; i < rows->n; i++)
     if (!same_shape(first, rows->v[i])) return eval_fail(e, TENON_EINVAL, "row %lld of result %d has another shape or type than row 0", (long long)i, slot);
@@ -124,7 +120,7 @@ tenon_status eval_loop(Eval *e) {
   for (int64_t i = 0; i < s.ncaptures; i++) s.in[2 + s.ncarried + i] = borrow(e->in[2 + s.ncarried + i]);
   for (int64_t i = 0; i < trips && s.go; i++) TRY(loop_step(e, at, &s, i));
   for (int64_t i = 0; i < s.ncarried; i++) e->out[i] = s.in[2 + i];
-  for (int64_t i = 0; i < s.nscan; i++) TRY(stack_rows(e, &s.rows[i], 0, false, (int)(s.ncarried + i)));
+  for (int64_t i = 0; i < s.nscan; i++) TRY(stack_rows(e, &s.rows[i], 0, false, (int)(s.ncarried + i), at->body, 1 + s.ncarried + i));
   return TENON_OK;
 }
 
@@ -193,7 +189,7 @@ static tenon_status scan_all(Eval *e, const scan_attrs *at, ScanState *s, Value 
   for (int64_t k = 0; k < s->length; k++) TRY(scan_step(e, at, s, scanned, k));
   for (int64_t i = 0; i < s->nstates; i++) e->out[i] = s->in[i];
   for (int64_t i = 0; i < s->nrows; i++)
-    TRY(stack_rows(e, &s->rows[i], list_at(at->scan_output_axes, i), list_at(at->scan_output_directions, i) != 0, (int)(s->nstates + i)));
+    TRY(stack_rows(e, &s->rows[i], list_at(at->scan_output_axes, i), list_at(at->scan_output_directions, i) != 0, (int)(s->nstates + i), at->body, s->nstates + i));
   return TENON_OK;
 }
 
@@ -219,7 +215,7 @@ static tenon_status scan_batched(Eval *e, const scan_attrs *at, ScanState *s, in
   }
   for (int i = 0; i < e->nout; i++) {
     e->out[i] = NULL;
-    TRY(stack_rows(e, &all[i], 0, false, i));
+    TRY(stack_rows(e, &all[i], 0, false, i, at->body, i));
   }
   return TENON_OK;
 }
