@@ -79,6 +79,12 @@ static tenon_status plan_const(Planner *p, const Node *n) {
   v->n = n->data->n;
   for (int i = 0; i < t->rank; i++) v->dims[i] = t->dims[i]->value;
   v->data = (void *)(uintptr_t)bytes;
+  if ((uintptr_t)bytes % 16) {  // a file gives no alignment, evaluations need their element's
+    int64_t size = 0;
+    CHECK(dtype_bytes(t->dtype, v->n, &size), "constant of impossible size");
+    v->data = arena_alloc(&in->arena, MAX(size, 1));
+    if (size) memcpy(v->data, bytes, (size_t)size);
+  }
   v->refs = 1;
   intmap_put(&in->consts, n->id, (uint64_t)(uintptr_t)v);
   return TENON_OK;
