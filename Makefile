@@ -1,0 +1,65 @@
+# Thin driver over CMake and Ninja: each target installs what it needs (tools/install-deps.sh) and then calls
+# the tool that does the work.  `make help` lists the targets.
+JOBS      ?= $(shell nproc)
+PREFIX    ?= /usr/local
+DESTDIR   ?=
+FUZZ_TIME ?= 600
+DEPS      := tools/install-deps.sh
+
+.PHONY: all demo test asan clang fuzz format format-check docs nets install clean help
+.DEFAULT_GOAL := all
+
+all: ## build the program and the libraries: build/tenon, build/libtenon.so, build/libtenon.a
+	@$(DEPS) build
+	@cmake --preset release >/dev/null
+	@cmake --build --preset release -j$(JOBS)
+
+demo: ## run a real trained model on real input
+	@$(DEPS) build demo
+	@$(MAKE) --no-print-directory -s all
+	@p=build/venv/bin/python; [ -x $$p ] || p=python3; $$p tools/demo.py
+
+test: ## all tests and checks (STEPS="unit 'asan-*'" runs some of tests/steps.txt)
+	@$(DEPS) build test format
+	@JOBS=$(JOBS) tests/run.py $(STEPS)
+
+asan: ## build with AddressSanitizer and UndefinedBehaviorSanitizer, and run the unit tests
+	@$(DEPS) build fuzz
+	@cmake --preset asan >/dev/null
+	@cmake --build --preset asan -j$(JOBS)
+	@build/asan/tenon-tests
+
+clang: ## build with clang, warnings are errors
+	@$(DEPS) build fuzz
+	@cmake --preset clang >/dev/null
+	@cmake --build --preset clang -j$(JOBS)
+
+fuzz: ## run every fuzz target for FUZZ_TIME seconds (600)
+	@$(DEPS) build fuzz
+	@cmake --preset fuzz >/dev/null
+	@cmake --build --preset fuzz -j$(JOBS)
+	@tests/fuzz/run.sh $(FUZZ_TIME) $(FUZZ)
+
+format: ## format every C file
+	@$(DEPS) format
+	@tools/format.sh
+
+format-check: ## say which C files are not formatted
+	@$(DEPS) format
+	@tools/format.sh --check
+
+docs: all ## write the generated pages: docs/reference
+	@tools/docs.py
+
+nets: ## fill the benchmark networks' weights into build/nets, with ONNX Runtime's outputs as references
+	@$(DEPS) nets
+	@tools/nets.sh
+
+install: all ## install under PREFIX (/usr/local); DESTDIR is put in front
+	@DESTDIR=$(DESTDIR) cmake --install build --prefix $(PREFIX)
+
+clean: ## remove everything that was built
+	rm -rf build
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r t d; do printf '  make %-13s %s\n' "$$t" "$$d"; done

@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# run.sh SECONDS [NAME...] -- runs the fuzz targets build/fuzz/fuzz-NAME one after the other, SECONDS each.
+#
+# The corpus of a target grows in build/fuzz/corpus/NAME.  It is seeded with the small files of the endings below
+# that are found in the suites present and in tests/.  A finding is written to build/fuzz/findings and ends the run
+# with status 1.  An input may take 1 s and 256 MB; one that seemed slower is run again alone, since the machine may
+# have been busy.
+set -u
+cd "$(dirname "$0")/../.."
+seconds=$1
+shift
+data=$(realpath -m "${TENON_DATA:-../shared/data}")
+declare -A ENDINGS=([onnx]="onnx" [text]="tir" [npz]="npz npy" [pb]="pb" [json]="json")
+SEED_BYTES_MAX=16384
+
+# Where suites lie: unpacked once from the archives, or Debian's copy.
+suites=build/fuzz/suites
+if ! [ -e $suites/done ]; then
+  mkdir -p $suites
+  for f in "$data"/suites/onnx-*-tests.tar.xz; do [ -e "$f" ] && tar -xJf "$f" -C $suites; done
+  touch $suites/done
+fi
+places=("$suites" tests)
+[ -d /usr/share/libonnx-testdata ] && places+=(/usr/share/libonnx-testdata)
+[ -d "$data/models" ] && places+=("$data/models")
+
+seed() {  # name, folder
+  mkdir -p "$2"
+  [ -e "$2/.seeded" ] && return
+  for ending in ${ENDINGS[$1]:-$1}; do
+    find -L "${places[@]}" -type f -name "*.$ending" -size -$((SEED_BYTES_MAX + 1))c -print0 2>/dev/null
+  done | while IFS= read -r -d '' f; do cp "$f" "$2/seed-$(md5sum <"$f" | cut -c1-16)"; done
+  # The text of the small models, as the program prints it.
+  if [ "$1" = text ] && [ -x build/tenon ]; then
+    find "${places[@]}" -name model.onnx -size -4k 2>/dev/null | head -n 400 | while IFS= read -r f; do
+      t=$(timeout 5 build/tenon inspect --text "$f" 2>/dev/null) && printf '%s\n' "$t" >"$2/text-$(md5sum <"$f" | cut -c1-16)"
+    done
+  fi
+  touch "$2/.seeded"
+}
+
+export ASAN_OPTIONS=${ASAN_OPTIONS:-quarantine_size_mb=16:detect_leaks=1:allocator_may_return_null=1}
+names=("$@")
+if [ $# = 0 ]; then
+  for f in tests/fuzz/*.c; do [ -e "$f" ] && names+=("$(basename "$f" .c)"); done
+fi
+passed=0 failed=0
+for name in "${names[@]}"; do
+  corpus=build/fuzz/corpus/$name findings=build/fuzz/findings/$name
+  seed "$name" "$corpus"
+  rm -rf "$findings"
+  mkdir -p "$findings"
+  dict=()
+  [ -e "tests/fuzz/$name.dict" ] && dict=("-dict=tests/fuzz/$name.dict")
+  echo "fuzz-$name: $(find "$corpus" -type f -not -name .seeded | wc -l) inputs, $seconds s"
+  build/fuzz/fuzz-"$name" -max_total_time="$seconds" -timeout=5 -report_slow_units=1 -rss_limit_mb=1024 \
+    -malloc_limit_mb=256 -max_len=65536 -print_final_stats=1 -artifact_prefix="$findings/" "${dict[@]}" "$corpus" \
+    >"build/fuzz/$name.log" 2>&1
+  status=$?
+  for slow in "$findings"/slow-unit-*; do
+    [ -e "$slow" ] || continue
+    if timeout 20 build/fuzz/fuzz-"$name" -timeout=1 "$slow" >/dev/null 2>&1; then rm "$slow"; else status=1; fi
+  done
+  grep -E 'stat::number_of_executed_units|stat::peak_rss_mb' "build/fuzz/$name.log"
+  if [ $status = 0 ]; then
+    passed=$((passed + 1))
+  else
+    failed=$((failed + 1))
+    tail -n 40 "build/fuzz/$name.log"
+    ls "$findings"
+  fi
+done
+echo "$passed passed, $failed failed"
+[ $failed = 0 ]

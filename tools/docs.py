@@ -1,0 +1,55 @@
+#!/usr/bin/env python3
+"""docs.py -- writes the generated pages of docs/, or with --check says which are out of date.
+
+The pages come from the program's own tables, so that they cannot say anything else than it does.  --check also
+looks at the links of every Markdown file: a link to a file must lead to one.
+"""
+import os, re, subprocess, sys
+
+ROOT = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+PROGRAM = os.path.join(ROOT, "build", "tenon")
+PAGES = {
+    # page: arguments of the program
+    "docs/reference/ops.md": ["ops", "--markdown"],
+}
+LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(?:#[^)]*)?\)")
+
+
+def generated(args):
+    p = subprocess.run([PROGRAM, *args], capture_output=True, text=True)
+    return p.stdout if p.returncode == 0 else None
+
+
+def bad_links():
+    listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "*.md"], cwd=ROOT, capture_output=True,
+                            text=True).stdout.split()
+    for path in listed:
+        if not os.path.exists(os.path.join(ROOT, path)): continue
+        text = re.sub(r"```.*?```", "", open(os.path.join(ROOT, path), encoding="utf-8").read(), flags=re.S)
+        for target in LINK.findall(text):
+            if "://" in target or target.startswith("mailto:"): continue
+            if not os.path.exists(os.path.join(ROOT, os.path.dirname(path), target)):
+                yield f"{path}: no file {target}"
+
+
+def main():
+    check, bad = "--check" in sys.argv, 0
+    for page, args in PAGES.items():
+        full = os.path.join(ROOT, page)
+        want = generated(args) if os.path.exists(PROGRAM) else None
+        if want is None:
+            print(f"docs: `tenon {' '.join(args)}` gives nothing; {page} is left alone")
+            bad += os.path.exists(PROGRAM) and check
+        elif not check:
+            os.makedirs(os.path.dirname(full), exist_ok=True)
+            open(full, "w", encoding="utf-8").write(want)
+        elif not os.path.exists(full) or open(full, encoding="utf-8").read() != want:
+            print(f"docs: {page} is out of date: make docs")
+            bad += 1
+    for line in bad_links() if check else []:
+        print(line)
+        bad += 1
+    return bad > 0
+
+
+sys.exit(main())
