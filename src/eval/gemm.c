@@ -17,6 +17,13 @@
 #define PER_CPU
 #endif
 
+// The register tile's loops must vanish, at any level of optimisation.
+#if defined(__clang__)
+#define UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define UNROLL _Pragma("GCC unroll 8")
+#endif
+
 typedef double V4 __attribute__((vector_size(32), aligned(8), may_alias));
 
 // acc += a panel (6 rows) x b panel (8 columns), over nk.
@@ -24,19 +31,19 @@ static inline __attribute__((always_inline)) void tile_f64(int64_t nk, const dou
                                                            const double *b, double *c,
                                                            int64_t ldc) {
   V4 acc[GEMM_MR][2];
-  for (int i = 0; i < GEMM_MR; i++) {
+  UNROLL for (int i = 0; i < GEMM_MR; i++) {
     acc[i][0] = *(const V4 *)(c + i * ldc);
     acc[i][1] = *(const V4 *)(c + i * ldc + 4);
   }
   for (int64_t k = 0; k < nk; k++, a += GEMM_MR, b += GEMM_NR) {
     V4 b0 = *(const V4 *)b, b1 = *(const V4 *)(b + 4);
-    for (int i = 0; i < GEMM_MR; i++) {
+    UNROLL for (int i = 0; i < GEMM_MR; i++) {
       V4 x = {a[i], a[i], a[i], a[i]};
       acc[i][0] += x * b0;
       acc[i][1] += x * b1;
     }
   }
-  for (int i = 0; i < GEMM_MR; i++) {
+  UNROLL for (int i = 0; i < GEMM_MR; i++) {
     *(V4 *)(c + i * ldc) = acc[i][0];
     *(V4 *)(c + i * ldc + 4) = acc[i][1];
   }
