@@ -62,11 +62,11 @@ static inline void window_coords(int nd, const int64_t *dims, int64_t i, int64_t
   A(T, bool, ceil_mode,    false,  "round output sizes up")                                        \
   A(T, i64s, dilations,    ,       "distance between taps, 1 by default")                          \
   A(T, i64s, kernel_shape, ,       "taps along each spatial axis")                                 \
-  A(T, f64,  p,            2,      "order of the norm")                                            \
+  A(T, i64,  p,            2,      "order of the norm")                                            \
   A(T, i64s, pads,         ,       "begins, then ends; 0 by default")                              \
   A(T, i64s, strides,      ,       "step between windows, 1 by default")
 #define GLOBAL_LP_POOL_ATTRS(A, C, T)                                                              \
-  A(T, f64,  p,            2,      "order of the norm")
+  A(T, i64,  p,            2,      "order of the norm")
 #define MAX_UNPOOL_ATTRS(A, C, T)                                                                  \
   A(T, i64s, kernel_shape, ,       "taps along each spatial axis")                                 \
   A(T, i64s, pads,         ,       "begins, then ends; 0 by default")                              \
