@@ -13,20 +13,20 @@ static double float_mod(double x, double y) {
   double r = fmod(x, y);
   return r != 0 && (r < 0) != (y < 0) ? r + y : r;
 }
-static int64_t i64_div(int64_t x, int64_t y) { return y == -1 ? (int64_t)(0 - (uint64_t)x) : x / y; }
-static int64_t i64_rem(int64_t x, int64_t y) { return y == -1 ? 0 : x % y; }
-static int64_t i64_mod(int64_t x, int64_t y) {
-  int64_t r = i64_rem(x, y);
+static int64_t trunc_div(int64_t x, int64_t y) { return y == -1 ? (int64_t)(0 - (uint64_t)x) : x / y; }
+static int64_t trunc_rem(int64_t x, int64_t y) { return y == -1 ? 0 : x % y; }
+static int64_t floor_mod(int64_t x, int64_t y) {
+  int64_t r = trunc_rem(x, y);
   return r != 0 && (r < 0) != (y < 0) ? r + y : r;
 }
-static uint64_t u64_pow(uint64_t x, uint64_t y) {
+static uint64_t wrap_pow(uint64_t x, uint64_t y) {
   uint64_t r = 1;
   for (; y; y >>= 1, x *= x)
     if (y & 1) r *= x;
   return r;
 }
-static int64_t i64_pow(int64_t x, int64_t y) {
-  if (y >= 0) return (int64_t)u64_pow((uint64_t)x, (uint64_t)y);
+static int64_t signed_pow(int64_t x, int64_t y) {
+  if (y >= 0) return (int64_t)wrap_pow((uint64_t)x, (uint64_t)y);
   return x == 1 ? 1 : x == -1 ? (y % 2 ? -1 : 1) : 0;
 }
 static uint64_t shift_left(uint64_t x, uint64_t y) { return y < 64 ? x << y : 0; }
@@ -63,10 +63,10 @@ enum { F = SC_F, I = SC_I, S = SC_S, B = SC_B, X = SC_X, T = SC_T, MIXED = SC_MI
 #undef SCALAR
 
 // The signed and the unsigned reading of an integer meaning.
-#define INT_DIV(x, y)     i64_div(x, y)
-#define INT_REM(x, y)     i64_rem(x, y)
-#define INT_MOD(x, y)     i64_mod(x, y)
-#define int_pow           i64_pow
+#define INT_DIV(x, y)     trunc_div(x, y)
+#define INT_REM(x, y)     trunc_rem(x, y)
+#define INT_MOD(x, y)     floor_mod(x, y)
+#define int_pow           signed_pow
 #define SHIFT_LEFT(x, y)  (int64_t) shift_left((uint64_t)(x), (uint64_t)(y))
 #define SHIFT_RIGHT(x, y) (y) < 0 || (y) > 63 ? ((x) < 0 ? -1 : 0) : (x) >> (y)
 #define SCALAR(name, ar, cls, res, onnx, since, fl, fexpr, iexpr, doc)                             \
@@ -87,7 +87,7 @@ enum { F = SC_F, I = SC_I, S = SC_S, B = SC_B, X = SC_X, T = SC_T, MIXED = SC_MI
 #define INT_DIV(x, y)     (x) / (y)
 #define INT_REM(x, y)     (x) % (y)
 #define INT_MOD(x, y)     (x) % (y)
-#define int_pow           u64_pow
+#define int_pow           wrap_pow
 #define SHIFT_LEFT(x, y)  shift_left(x, y)
 #define SHIFT_RIGHT(x, y) shift_right(x, y)
 #pragma GCC diagnostic push

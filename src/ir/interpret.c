@@ -263,7 +263,7 @@ typedef struct Exec {
   Arena arena;
 } Exec;
 
-static void shape_text(StrBuf *b, const Value *v) {
+static void value_type_text(StrBuf *b, const Value *v) {
   if (v->kind != VK_TENSOR) {
     strbuf_puts(b, v->kind == VK_SEQUENCE ? "a sequence" : v->kind == VK_OPTIONAL ? "an optional" : "a map");
     return;
@@ -309,7 +309,7 @@ static tenon_status mismatch(Exec *x, Run *run, Where at, const char *what, cons
   strbuf_init(&want, &x->arena);
   strbuf_init(&got, &x->arena);
   type_print(&want, t);
-  shape_text(&got, v);
+  value_type_text(&got, v);
   for (int32_t i = 0; i < x->nbind; i++)
     if (x->bound[i]) strbuf_printf(&want, "%s%s=%lld", strchr(strbuf_text(&want), '=') ? ", " : " with ",
                                    x->in->g->dims.sym.v[i]->name, (long long)x->bind[i]);
@@ -408,6 +408,21 @@ static tenon_status call_body(Run *run, const struct Body *body, Value *const *i
   return s;
 }
 
+static tenon_status empty_stack(Run *run, Where at, const struct Body *body, int64_t result, int64_t axis,
+                                Value **out) {
+  Exec *x = run->user;
+  const Type *t = type_of(body->result[result]);
+  int64_t dims[MAX_RANK] = {0};
+  int rank = t->kind == TK_TENSOR && t->rank >= 0 ? t->rank : 0;
+  if (rank >= MAX_RANK || axis < -(rank + 1) || axis > rank)
+    return fail(run->diag, TENON_EINVAL, at, "axis %lld for rows of rank %d", (long long)axis, rank);
+  if (axis < 0) axis += rank + 1;
+  for (int d = 0, k = 0; d <= rank; d++)
+    if (d != axis && !ie_eval(t->dims[k++], x->bind, x->bound, x->nbind, &dims[d])) dims[d] = 0;
+  dims[axis] = 0;
+  return value_tensor(run, at, t->dtype ? t->dtype : DT_F32, rank + 1, dims, out);
+}
+
 tenon_status interp_run(const Interp *in, Run *run, Value *const *inputs, Value **out) {
   Exec x = {.in = in, .nbind = in->g->dims.nsyms};
   arena_init(&x.arena);
@@ -418,11 +433,13 @@ tenon_status interp_run(const Interp *in, Run *run, Value *const *inputs, Value 
     x.bound = arena_array(&x.arena, bool, x.nbind);
     x.trail = arena_array(&x.arena, int32_t, x.nbind);
     run->call_body = call_body;
+    run->empty_stack = empty_stack;
     run->user = &x;
     t.status = run_plan(&x, run, in->main, inputs, out);
   }
   trap_leave(&t);
   run->call_body = NULL;
+  run->empty_stack = NULL;
   run->user = NULL;
   arena_deinit(&x.arena);
   return t.status;
