@@ -1,9 +1,10 @@
 // attr.h -- attributes: one list gives a struct, its defaults and a reflection table.
 //
-//   #define POOL_ATTRS(A, C, T)                                                       \
-//     A(T, i64s, kernel_shape, ,            "window size per spatial axis")           \
-//     A(T, bool, ceil_mode,    false,       "round output sizes up")                  \
+//   #define POOL_ATTRS(A, C, T)
+//     A(T, i64s, kernel_shape, ,            "window size per spatial axis")
+//     A(T, bool, ceil_mode,    false,       "round output sizes up")
 //     C(T, auto_pad, "NOTSET|SAME_UPPER|SAME_LOWER|VALID", 0, "how pads are found")
+// (each line but the last ends in a backslash), then
 //   ATTR_STRUCT(pool, POOL_ATTRS);      in an eval/ header:  struct type `pool_attrs`
 //   ATTR_TABLE(pool, POOL_ATTRS);       in an ops/ file:     reflection table `pool_attr_desc`
 //

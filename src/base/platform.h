@@ -18,6 +18,7 @@ typedef struct Platform {
   void (*unmap)(const void *p, int64_t bytes);
   int (*create)(const char *path, int *out_fd);                   // truncates
   int (*write)(int fd, const void *p, int64_t bytes);             // all of it
+  int (*sync)(int fd);                                            // until it is on the disk
   int (*read)(int fd, void *p, int64_t bytes, int64_t *out_got);  // 0 at the end
   int (*close)(int fd);
   int (*rename)(const char *from, const char *to);

@@ -15,6 +15,7 @@ enum { MAX_RANK = 16 };  // published limit
 typedef enum { VK_TENSOR, VK_SEQUENCE, VK_OPTIONAL, VK_MAP } ValueKind;
 typedef struct Value Value;
 typedef struct Run Run;
+struct Body;  // a sub-graph (ir.h)
 
 struct Value {
   uint8_t kind;
@@ -34,6 +35,7 @@ struct Value {
   Run *run;  // NULL: borrowed by the caller, never freed here
   int64_t refs, data_bytes, items_bytes;
   bool owns_data;
+  Value *owner;        // an alias: the value whose data these are, one reference held
   Value *prev, *next;  // the run's list
 };
 
@@ -83,6 +85,11 @@ int64_t elem_bytes(DType t);  // bytes of one element, 0 for sub-byte types
 bool shape_count(int rank, const int64_t *dims,
                  int64_t *out);  // product; false: overflow or a negative dim
 void shape_strides(int rank, const int64_t *dims, int64_t *out);  // in elements, row-major
+// "[2, 3]", by value, for messages: shape_text(rank, dims).s
+typedef struct ShapeText {
+  char s[MAX_RANK * 22 + 8];
+} ShapeText;
+ShapeText shape_text(int rank, const int64_t *dims);
 // Copies n elements between tensors of one dtype (sub-byte and strings included).
 void copy_elems(DType t, void *dst, int64_t di, const void *src, int64_t si, int64_t n);
 

@@ -168,6 +168,10 @@ static inline Node *src_or_null(const Graph *g, const Node *n, uint32_t i) {
 bool node_sym(Graph *g, const Node *n, int64_t *out_n, const Dim **out);
 // The same when all are constants; the array lives in the graph's arena.
 bool node_ints(Graph *g, const Node *n, Ints *out);
+// The contents of a small tensor that depends on constants alone; NULL when not known.
+const Value *node_known(Graph *g, const Node *n);
+// Opens a source on first use, with the checks on where external data may lie (source.c).
+MUST_USE tenon_status source_open(Source *s, Diag *d);
 // A constant's bytes, opening the source if need be.
 MUST_USE tenon_status const_bytes(Graph *g, const Node *n, const void **out, Diag *d);
 // Every node reachable from a body's results (its params included, used or not), operands first.  In the given arena.

@@ -1,0 +1,114 @@
+// diag.c -- messages in the caller's fixed buffer.
+//
+// Lines are separated by a newline, with none at the end.  Names out of a model are data: whatever is not
+// printable UTF-8 becomes '?', so that a message cannot drive a terminal.  What does not fit is cut,
+// at a character's boundary.
+//
+// Guarantees: text is NUL-terminated UTF-8; status is that of the first failure; nothing allocates.
+#include "base/base.h"
+
+#include <stdio.h>
+
+void diag_init(Diag *d) {
+  d->status = TENON_OK;
+  d->base = NOWHERE;
+  d->len = 0;
+  d->text[0] = 0;
+}
+
+const char *status_name(tenon_status s) {
+  switch (s) {
+  case TENON_OK: return "ok";
+  case TENON_EINVAL: return "invalid";
+  case TENON_EFORMAT: return "malformed";
+  case TENON_EUNSUPPORTED: return "unsupported";
+  case TENON_EIO: return "io";
+  case TENON_ENOMEM: return "out of memory";
+  case TENON_EDEVICE: return "device";
+  case TENON_EINTERNAL: return "internal";
+  }
+  return "?";
+}
+
+static void putv(Diag *d, const char *fmt, va_list ap) {
+  int64_t room = TENON_ERROR_CAPACITY - d->len;  // the NUL included, so at least 1
+  int n = vsnprintf(d->text + d->len, (size_t)room, fmt, ap);
+  if (n > 0) d->len += MIN(n, room - 1);
+}
+
+static void PRINTF(2, 3) put(Diag *d, const char *fmt, ...) {
+  va_list ap;
+  va_start(ap, fmt);
+  putv(d, fmt, ap);
+  va_end(ap);
+}
+
+// Makes the bytes from `from` on printable UTF-8.
+static void clean(Diag *d, int64_t from) {
+  for (int64_t i = from; i < d->len;) {
+    int64_t n = 1;
+    while (n < 4 && i + n < d->len && ((uint8_t)d->text[i + n] & 0xC0) == 0x80) n++;
+    uint8_t c = (uint8_t)d->text[i];
+    bool control = c < 0x20 || c == 0x7F || (c == 0xC2 && n == 2 && (uint8_t)d->text[i + 1] < 0xA0);
+    if (!control && str_is_utf8((Str){d->text + i, n})) {
+      i += n;
+    } else if (i + n == d->len && d->len == TENON_ERROR_CAPACITY - 1 && c >= 0xC0) {
+      d->len = i;  // cut inside a character
+      d->text[i] = 0;
+    } else {
+      d->text[i++] = '?';
+    }
+  }
+}
+
+static bool set(const char *z) { return z && *z; }
+
+static void put_where(Diag *d, Where at) {
+  if (!set(at.file)) at.file = d->base.file;
+  if (!set(at.node) && !set(at.op)) at.node = d->base.node, at.op = d->base.op;
+  if (!at.has_offset) at.has_offset = d->base.has_offset, at.offset = d->base.offset;
+  if (!at.line) at.line = d->base.line, at.column = d->base.column;
+  if (set(at.file)) put(d, "%.1000s:", at.file);
+  if (at.line) put(d, set(at.file) ? "%d:" : "line %d:", at.line);
+  if (at.line && at.column) put(d, "%d:", at.column);
+  if (set(at.file) || at.line) put(d, " ");
+  if (at.has_offset) put(d, "byte %lld: ", (long long)at.offset);
+  if (set(at.node)) {
+    put(d, "node '%.1000s'", at.node);
+    if (set(at.op)) put(d, " (%.1000s)", at.op);
+    put(d, ": ");
+  } else if (set(at.op)) {
+    put(d, "%.1000s: ", at.op);
+  }
+}
+
+tenon_status failv(Diag *d, tenon_status code, Where at, const char *fmt, va_list ap) {
+  if (!d) return code;
+  if (!d->status) d->status = code;
+  if (d->len) put(d, "\n");
+  int64_t from = d->len;
+  put_where(d, at);
+  putv(d, fmt, ap);
+  clean(d, from);
+  return code;
+}
+
+tenon_status fail(Diag *d, tenon_status code, Where at, const char *fmt, ...) {
+  va_list ap;
+  va_start(ap, fmt);
+  failv(d, code, at, fmt, ap);
+  va_end(ap);
+  return code;
+}
+
+void diag_note(Diag *d, const char *fmt, ...) {
+  if (!d) return;
+  if (d->len) put(d, "\n");
+  int64_t from = d->len;
+  va_list ap;
+  va_start(ap, fmt);
+  put(d, "  ");
+  putv(d, fmt, ap);
+  va_end(ap);
+  clean(d, from);
+}

@@ -1,0 +1,116 @@
+// file.c -- whole files: reading by mapping, writing by replacing.
+//
+// Guarantees: a failed write leaves the old file and no temporary one; what is not a regular file (a device, a
+// pipe) is written in place, never replaced.
+#include "base/platform.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <unistd.h>
+
+enum { PATH_CAP = 4096 + 64 };
+
+static const char *error_text(int err, char *buf, size_t cap) {
+  if (strerror_r(err, buf, cap)) snprintf(buf, cap, "error %d", err);
+  return buf;
+}
+
+static tenon_status io_fail(Diag *d, const char *path, const char *what, int err) {
+  char buf[256];
+  if (err == ENOMEM) return fail(d, TENON_ENOMEM, (Where){.file = path}, "%s: out of memory", what);
+  return fail(d, TENON_EIO, (Where){.file = path}, "%s: %s", what,
+              error_text(err, buf, sizeof(buf)));
+}
+
+// Standard input, to its end, in a block that doubles.
+static tenon_status read_stdin(File *out, Diag *d) {
+  int64_t cap = 1 << 16, n = 0, got;
+  uint8_t *p = mem_alloc(cap);
+  int err = p ? 0 : ENOMEM;
+  while (!err) {
+    if (n == cap) {
+      int64_t more;
+      uint8_t *q = ck_mul(cap, 2, &more) ? mem_alloc(more) : NULL;
+      if (!q) {
+        err = ENOMEM;
+        break;
+      }
+      memcpy(q, p, (size_t)n);
+      mem_free(p, cap);
+      p = q;
+      cap = more;
+    }
+    err = platform->read(STDIN_FILENO, p + n, cap - n, &got);
+    if (err || got <= 0) break;
+    n += got;
+  }
+  // The size given back with the block must be the size that was asked for.
+  uint8_t *exact = err || !n ? NULL : mem_alloc(n);
+  if (exact) memcpy(exact, p, (size_t)n);
+  if (!err && n && !exact) err = ENOMEM;
+  mem_free(p, cap);
+  if (err) return io_fail(d, "-", "cannot read standard input", err);
+  *out = (File){.bytes = exact, .size = n};
+  return TENON_OK;
+}
+
+tenon_status file_open(const char *path, File *out, Diag *d) {
+  *out = (File){0};
+  if (!strcmp(path, "-")) return read_stdin(out, d);
+  int fd;
+  int64_t size;
+  int err = platform->open_read(path, &fd, &size);
+  if (err == EINVAL) return fail(d, TENON_EIO, (Where){.file = path}, "not a regular file");
+  if (err) return io_fail(d, path, "cannot open", err);
+  const void *p = NULL;
+  if (size > 0) err = platform->map(fd, size, &p);
+  platform->close(fd);
+  if (err) return io_fail(d, path, "cannot map", err);
+  *out = (File){.bytes = p, .size = MAX(size, 0), .mapped = size > 0};
+  return TENON_OK;
+}
+
+void file_close(File *f) {
+  if (f->mapped)
+    platform->unmap(f->bytes, f->size);
+  else
+    mem_free((void *)f->bytes, f->size);
+  *f = (File){0};
+}
+
+static int write_new(const char *path, const void *bytes, int64_t n) {
+  int fd;
+  int err = platform->create(path, &fd);
+  if (err) return err;
+  err = platform->write(fd, bytes, n);
+  if (!err) err = platform->sync(fd);
+  int closed = platform->close(fd);
+  return err ? err : closed;
+}
+
+tenon_status file_write(const char *path, const void *bytes, int64_t n, Diag *d) {
+  int err, fd;
+  if (!strcmp(path, "-")) {
+    err = platform->write(STDOUT_FILENO, bytes, n);
+    return err ? io_fail(d, "-", "cannot write standard output", err) : TENON_OK;
+  }
+  // A link keeps pointing where it does: the file it leads to is the one replaced.
+  char real[PATH_CAP], temp[PATH_CAP + 64];
+  const char *target = platform->real_path(path, real, sizeof(real)) ? path : real;
+  int64_t size;
+  err = platform->open_read(target, &fd, &size);
+  if (!err) platform->close(fd);
+  if (err == EINVAL) {
+    err = write_new(target, bytes, n);
+    return err ? io_fail(d, path, "cannot write", err) : TENON_OK;
+  }
+  int len = snprintf(temp, sizeof(temp), "%s.%ld.tmp", target, (long)getpid());
+  if (len < 0 || len >= (int)sizeof(temp)) return io_fail(d, path, "cannot write", ENAMETOOLONG);
+  // Whatever lies under that name is not ours to write into (a link, another's file).
+  platform->unlink(temp);
+  err = write_new(temp, bytes, n);
+  if (!err) err = platform->rename(temp, target);
+  if (!err) return TENON_OK;
+  platform->unlink(temp);
+  return io_fail(d, path, "cannot write", err);
+}

@@ -1,0 +1,53 @@
+// trap.c -- the one non-local exit: out of memory and broken invariants.
+//
+// Each thread has a stack of traps, kept as a list through the traps themselves.  Raising writes the message
+// into the innermost trap's Diag and jumps to its setjmp; trap_leave then takes it off the list.
+#include "base/base.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static _Thread_local Trap *innermost;
+
+void trap_enter(Trap *t, Diag *d) {
+  t->outer = innermost;
+  t->diag = d;
+  t->status = TENON_OK;
+  innermost = t;
+}
+
+void trap_leave(Trap *t) { innermost = t->outer; }
+
+// There is nobody to tell: a caller inside the library forgot to set a trap.
+static NORETURN void die(const char *message) {
+  fprintf(stderr, "tenon: %s\n", message);
+  abort();
+}
+
+NORETURN void trap_raise(tenon_status code, const char *fmt, ...) {
+  va_list ap;
+  va_start(ap, fmt);
+  Trap *t = innermost;
+  if (!t) {
+    char text[1024];
+    vsnprintf(text, sizeof(text), fmt, ap);
+    die(text);
+  }
+  t->status = failv(t->diag, code, NOWHERE, fmt, ap);
+  va_end(ap);
+  longjmp(t->env, 1);
+}
+
+NORETURN void check_failed(const char *file, int line, const char *cond, const char *fmt, ...) {
+  char text[1024];
+  va_list ap;
+  va_start(ap, fmt);
+  vsnprintf(text, sizeof(text), fmt, ap);
+  va_end(ap);
+#ifdef TENON_ABORT_ON_CHECK
+  fprintf(stderr, "%s:%d: CHECK(%s): ", file, line, cond);
+  die(text);
+#else
+  trap_raise(TENON_EINTERNAL, "internal error at %s:%d: %s (%s)", file, line, text, cond);
+#endif
+}

@@ -1,0 +1,53 @@
+// core.c -- the ops that every graph is made of, and the table of all ops.
+//
+// none, param, const and proj are made by their own constructors (graph.c); foreign stands for an operator
+// that the user registered, or that nobody knows: then it has unknown types and cannot be run.
+#include "ir/custom.h"
+#include "ir/internal.h"
+
+const OpInfo *const op_table[OP_COUNT] = {
+#define OP(name, arity) [OP_##name] = &op_##name,
+#include "ops/ops.def"
+};
+
+static const AttrDesc param_desc[] = {
+    {.name = "instance", .doc = "number of the parameter", .kind = ATTR_i64, .offset = 0}};
+static const AttrDesc proj_desc[] = {
+    {.name = "index", .doc = "which result", .kind = ATTR_i64, .offset = 0}};
+static const AttrDesc foreign_desc[] = {
+    {.name = "op", .doc = "full name", .kind = ATTR_str, .offset = offsetof(foreign_attrs, op), .dflt_str = ""},
+    {.name = "keys", .doc = "attribute names", .kind = ATTR_strs, .offset = offsetof(foreign_attrs, keys)},
+    {.name = "values", .doc = "attribute values as text", .kind = ATTR_strs, .offset = offsetof(foreign_attrs, values)},
+};
+
+static tenon_status infer_made_elsewhere(Infer *in) {
+  return infer_fail(in, TENON_EINVAL, "%s is not an operation", in->op->name);
+}
+
+const CustomOp *custom_find(const CustomOp *list, Str name) {
+  for (; list; list = list->next)
+    if (str_is(name, list->name)) return list;
+  return NULL;
+}
+
+static tenon_status infer_foreign(Infer *in) {
+  const foreign_attrs *at = in->attrs;
+  const CustomOp *c = custom_find(in->g->custom, at->op);
+  if (c) return c->infer(c, in);
+  for (int i = 0; i < in->nres; i++) infer_set_unranked(in, i, TENON_DTYPE_NONE);
+  return TENON_OK;
+}
+
+static double no_cost(const CostIn *c) {
+  (void)c;
+  return 0;
+}
+
+const OpInfo op_none = {.name = "none", .doc = "an absent optional operand", .infer = infer_made_elsewhere, .nres = 1, .cost = no_cost};
+const OpInfo op_param = {.name = "param", .doc = "a parameter of a body", .infer = infer_made_elsewhere, .nres = 1, .cost = no_cost,
+                         .attrs = param_desc, .nattrs = 1, .attrs_size = sizeof(param_attrs)};
+const OpInfo op_const = {.name = "const", .doc = "a constant tensor", .infer = infer_made_elsewhere, .nres = 1, .cost = no_cost};
+const OpInfo op_proj = {.name = "proj", .doc = "one result of a node that has several", .infer = infer_made_elsewhere, .nres = 1, .cost = no_cost,
+                        .attrs = proj_desc, .nattrs = 1, .attrs_size = sizeof(proj_attrs), .arity = 1};
+const OpInfo op_foreign = {.name = "foreign", .doc = "a registered or unknown operator", .operands = "x*", .arity = -1, .nres = 1,
+                           .attrs = foreign_desc, .nattrs = 3, .attrs_size = sizeof(foreign_attrs), .infer = infer_foreign, .flags = OPF_HOST};

@@ -1,0 +1,35 @@
+// internal.h -- what the files of ir/ share and nobody else sees.
+#ifndef TENON_IR_INTERNAL_H
+#define TENON_IR_INTERNAL_H
+
+#include "ir/opinfo.h"
+
+// Hash-consing tables: open addressing, power-of-two capacity, NULL = free slot.
+typedef struct GraphTable {
+  Node **node;
+  int64_t nnodes, node_cap;
+  const Type **type;
+  int64_t ntypes, type_cap;
+} GraphTable;
+
+void table_init(Graph *g);
+const Type *type_intern(Graph *g, Type t);
+// The interned node equal to `key`, or NULL; attributes are compared by the op's table.
+Node *table_find_node(Graph *g, const Node *key);
+void table_add_node(Graph *g, Node *n);
+
+// Works out n->known from constant operands, where that is cheap (known.c).
+void node_compute_known(Graph *g, Node *n);
+
+typedef struct foreign_attrs {
+  Str op;            // "com.example.Frobnicate"
+  Strs keys, values; // the model's attributes, as text
+} foreign_attrs;
+typedef struct proj_attrs {
+  int64_t index;
+} proj_attrs;
+typedef struct param_attrs {
+  int64_t instance;  // params never merge
+} param_attrs;
+
+#endif

@@ -1,0 +1,144 @@
+// known.c -- contents of tensors that are known before anything runs.
+//
+// Exporters compute shapes with tensors: Shape, Gather, Concat, Reshape.  Two kinds of knowledge follow such
+// chains: `sym`, one integer expression an element, set by the ops' infer; and `known`, the value itself,
+// where a small tensor depends on constants alone: then the op's own evaluation gives it.
+// Needs: eval.  Guarantees: never an error; what cannot be known is left out.
+#include "ir/internal.h"
+
+enum { EXTERNAL_KNOWN_MAX = 64 };  // elements read from a weights file while a graph is built
+
+static bool small_static(const Type *t) {
+  if (t->kind != TK_TENSOR || t->rank < 0 || t->dtype == DT_STRING || !t->dtype) return false;
+  int64_t n = 1;
+  for (int i = 0; i < t->rank; i++) {
+    if (!ie_is_const(t->dims[i])) return false;
+    if (!ck_mul(n, t->dims[i]->value, &n) || n > KNOWN_MAX) return false;
+  }
+  return true;
+}
+
+static Value *own_value(Graph *g, const Type *t, const void *data) {
+  Value *v = arena_new(&g->arena, Value);
+  v->kind = VK_TENSOR;
+  v->dtype = t->dtype;
+  v->rank = t->rank;
+  v->n = 1;
+  for (int i = 0; i < t->rank; i++) {
+    v->dims[i] = t->dims[i]->value;
+    v->n *= v->dims[i];
+  }
+  v->data = (void *)(uintptr_t)data;
+  v->refs = 1;
+  return v;
+}
+
+const Value *node_known(Graph *g, const Node *n) {
+  if (n->known || n->op != OP_const) return n->known;
+  if (!small_static(type_of(n))) return NULL;
+  const ConstData *c = n->data;
+  if (c->source && c->source->folder && c->n > EXTERNAL_KNOWN_MAX) return NULL;
+  Diag *quiet = arena_new(&g->scratch, Diag);
+  diag_init(quiet);
+  const void *bytes;
+  if (const_bytes(g, n, &bytes, quiet)) return NULL;
+  // A cache, not a change: the node's meaning is the same.
+  return ((Node *)(uintptr_t)n)->known = own_value(g, type_of(n), bytes);
+}
+
+static void evaluate(Graph *g, Node *n, const Value *const *in) {
+  const OpInfo *op = op_table[n->op];
+  Diag *quiet = arena_new(&g->scratch, Diag);
+  diag_init(quiet);
+  Run run;
+  run_init(&run, NULL, quiet);
+  run.max_bytes = 1 << 20;
+  Value *out[1] = {NULL};
+  Eval e = {.run = &run, .in = in, .nin = (int)n->nsrc, .out = out, .nout = 1, .attrs = n->attrs};
+  Trap t;
+  trap_enter(&t, g->diag);
+  int64_t said = g->diag->len;
+  if (setjmp(t.env) == 0) t.status = op->eval(&e);
+  trap_leave(&t);
+  if (!t.status && out[0] && out[0]->kind == VK_TENSOR && out[0]->dtype == type_of(n)->dtype &&
+      out[0]->rank == type_of(n)->rank) {
+    bool same = true;
+    for (int i = 0; i < out[0]->rank; i++) same &= out[0]->dims[i] == type_of(n)->dims[i]->value;
+    int64_t bytes = 0;
+    if (same && dtype_bytes(out[0]->dtype, out[0]->n, &bytes)) {
+      void *copy = bytes ? arena_dup(&g->arena, out[0]->data, bytes) : arena_alloc(&g->arena, 1);
+      n->known = own_value(g, type_of(n), copy);
+    }
+  }
+  run_deinit(&run);
+  if (t.status == TENON_ENOMEM && g->diag->len > said)
+    trap_raise(TENON_ENOMEM, "out of memory");  // ours, not the model's: the caller must hear of it
+}
+
+void node_compute_known(Graph *g, Node *n) {
+  const OpInfo *op = op_table[n->op];
+  if (!op->eval || (op->flags & (OPF_RANDOM | OPF_CONTROL)) || n->nres != 1 || !n->nsrc) return;
+  if (!small_static(type_of(n))) return;
+  if (n->nsrc > 256) return;
+  for (uint32_t i = 0; i < n->nsrc; i++)  // a cheap look before anything is loaded
+    if (n->src[i] != g->none && n->src[i]->op != OP_const && !n->src[i]->known) return;
+  ArenaMark mark = arena_mark(&g->scratch);
+  const Value **in = arena_array(&g->scratch, const Value *, n->nsrc);
+  bool all = true;
+  for (uint32_t i = 0; all && i < n->nsrc; i++) {
+    if (n->src[i] == g->none) continue;
+    in[i] = node_known(g, n->src[i]);
+    all = in[i] != NULL;
+  }
+  if (all) evaluate(g, n, in);
+  arena_reset(&g->scratch, mark);
+}
+
+bool node_sym(Graph *g, const Node *n, int64_t *out_n, const Dim **out) {
+  if (!n->sym && type_of(n)->kind == TK_TENSOR &&
+      (dtype_is_int(type_of(n)->dtype) || type_of(n)->dtype == DT_BOOL)) {
+    const Value *v = node_known(g, n);
+    if (v) {
+      Dim *d = arena_array(&g->arena, Dim, MAX(v->n, 1));
+      for (int64_t i = 0; i < v->n; i++) d[i] = ie_const(&g->dims, val_i64(v, i));
+      Node *cache = (Node *)(uintptr_t)n;
+      cache->sym = d;
+      cache->nsym = v->n;
+    }
+  }
+  if (!n->sym) return false;
+  *out_n = n->nsym;
+  *out = n->sym;
+  return true;
+}
+
+bool node_ints(Graph *g, const Node *n, Ints *out) {
+  int64_t count;
+  const Dim *d;
+  if (!node_sym(g, n, &count, &d)) return false;
+  int64_t *v = arena_array(&g->arena, int64_t, MAX(count, 1));
+  for (int64_t i = 0; i < count; i++) {
+    if (!ie_is_const(d[i])) return false;
+    v[i] = d[i]->value;
+  }
+  *out = (Ints){count, v};
+  return true;
+}
+
+tenon_status const_bytes(Graph *g, const Node *n, const void **out, Diag *d) {
+  (void)g;
+  const ConstData *c = n->data;
+  *out = NULL;
+  if (!c->source) {
+    *out = c->mem;
+    return TENON_OK;
+  }
+  TRY(source_open(c->source, d));
+  int64_t end;
+  if (c->offset < 0 || c->bytes < 0 || !ck_add(c->offset, c->bytes, &end) || end > c->source->file.size)
+    return fail(d, TENON_EFORMAT, (Where){.node = n->name, .op = "const"},
+                "needs bytes %lld to %lld of '%s', which has %lld", (long long)c->offset,
+                (long long)c->offset + (long long)c->bytes, c->source->label, (long long)c->source->file.size);
+  *out = c->source->file.bytes + c->offset;
+  return TENON_OK;
+}
