@@ -199,7 +199,8 @@ static tenon_status parse_unicode(Reader *r, char **to) {
   if (!hex4(r, &c)) return bad(r, at, "\\u needs four hexadecimal digits");
   if (c >= 0xdc00 && c <= 0xdfff) return bad(r, at, "a lone surrogate");
   if (c >= 0xd800 && c <= 0xdbff) {
-    if (r->end - r->p < 2 || r->p[0] != '\\' || r->p[1] != 'u') return bad(r, at, "a lone surrogate");
+    if (r->end - r->p < 2 || r->p[0] != '\\' || r->p[1] != 'u')
+      return bad(r, at, "a lone surrogate");
     r->p += 2;
     if (!hex4(r, &low) || low < 0xdc00 || low > 0xdfff) return bad(r, at, "a lone surrogate");
     c = 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00);
@@ -261,7 +262,8 @@ static tenon_status parse_number(Reader *r, Json *out) {
   bool whole = true;
   take(r, '-');
   if (!take(r, '0') && !skip_digits(r)) return bad(r, first, "expected a value");
-  if (r->p < r->end && *r->p >= '0' && *r->p <= '9') return bad(r, first, "a number with leading zeros");
+  if (r->p < r->end && *r->p >= '0' && *r->p <= '9')
+    return bad(r, first, "a number with leading zeros");
   if (take(r, '.')) {
     whole = false;
     if (!skip_digits(r)) return bad(r, first, "a number without digits after its point");

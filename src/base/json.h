@@ -14,8 +14,8 @@ enum { JSON_DEPTH = 64 };
 // ---- writing ----
 typedef struct JsonWriter {
   StrBuf *out;
-  bool compact;   // one line, no spaces
-  bool after_key; // the next value belongs to the key just written
+  bool compact;    // one line, no spaces
+  bool after_key;  // the next value belongs to the key just written
   int depth;
   uint8_t filled[JSON_DEPTH + 1];  // whether the level has an item already
   uint8_t flat[JSON_DEPTH + 1];    // whether the level is kept on one line
@@ -55,9 +55,9 @@ struct Json {
   int64_t i;
   double f;  // JSON_INT too
   Str s;
-  int64_t n;        // items
-  const Json *item; // [n] of an array or object
-  const Str *key;   // [n] of an object
+  int64_t n;         // items
+  const Json *item;  // [n] of an array or object
+  const Str *key;    // [n] of an object
 };
 MUST_USE tenon_status json_parse(Arena *a, Str text, Diag *d, Json *out);
 const Json *json_get(const Json *object, const char *key);  // NULL when absent or not an object

@@ -12,7 +12,7 @@
 
 #include "base/num.h"
 
-enum { ND_MAX_RANK = 16 };
+enum { ND_MAX_RANK = 16, ND_MAX_STRINGS = 1 << 22 };  // published limits
 
 typedef struct NdArray {
   Str name;     // of an .npz member, without ".npy"; "" else
@@ -41,7 +41,7 @@ MUST_USE tenon_status nd_convert(Arena *a, NdArray *v, DType want, Diag *d);
 
 // A whole .npy file, appended to `out`.
 MUST_USE tenon_status npy_format(Arena *scratch, const NdArray *v, StrBuf *out, Diag *d);
-// Written beside the place and renamed; "-" is standard output.  `deflated` compresses each member.
+// Through file_write: the old file stays when something fails; "-" is standard output.  `deflated` compresses each member.
 MUST_USE tenon_status npy_write(const char *path, const NdArray *v, Diag *d);
 MUST_USE tenon_status npz_write(const char *path, const NdArray *v, int64_t n, bool deflated,
                                 Diag *d);

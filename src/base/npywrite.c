@@ -1,13 +1,11 @@
 // npywrite.c -- writes .npy and .npz files as NumPy does.
 //
 // Version 1.0 headers padded to a multiple of 64 bytes.  Text is written as '<U': UCS-4, as wide as the
-// longest string (or as '|S' where a string is not valid UTF-8).  An .npz goes to its file as it is made.
+// longest string (or as '|S' where a string is not valid UTF-8).
 #include "base/npy.h"
 
 #include "base/platform.h"
 #include "base/zip.h"
-
-#include <stdio.h>
 
 static int64_t utf8_count(Str s) {
   int64_t n = 0;
@@ -64,31 +62,31 @@ static Str unpacked_payload(Arena *a, const NdArray *v) {
 
 static const char *descr_of(DType t) {
   switch ((int)t) {
-    case DT_F16: return "<f2";
-    case DT_F32: return "<f4";
-    case DT_F64: return "<f8";
-    case DT_I16: return "<i2";
-    case DT_I32: return "<i4";
-    case DT_I64: return "<i8";
-    case DT_U16: return "<u2";
-    case DT_U32: return "<u4";
-    case DT_U64: return "<u8";
-    case DT_BOOL: return "|b1";
-    case DT_C64: return "<c8";
-    case DT_C128: return "<c16";
-    case DT_BF16: return "<V2";
-    case DT_I8:
-    case DT_I4:
-    case DT_I2: return "|i1";
-    case DT_U8:
-    case DT_U4:
-    case DT_U2: return "|u1";
-    case DT_F8E4M3:
-    case DT_F8E4M3Z:
-    case DT_F8E5M2:
-    case DT_F8E5M2Z:
-    case DT_F8E8M0:
-    case DT_F4E2M1: return "|V1";
+  case DT_F16: return "<f2";
+  case DT_F32: return "<f4";
+  case DT_F64: return "<f8";
+  case DT_I16: return "<i2";
+  case DT_I32: return "<i4";
+  case DT_I64: return "<i8";
+  case DT_U16: return "<u2";
+  case DT_U32: return "<u4";
+  case DT_U64: return "<u8";
+  case DT_BOOL: return "|b1";
+  case DT_C64: return "<c8";
+  case DT_C128: return "<c16";
+  case DT_BF16: return "<V2";
+  case DT_I8:
+  case DT_I4:
+  case DT_I2: return "|i1";
+  case DT_U8:
+  case DT_U4:
+  case DT_U2: return "|u1";
+  case DT_F8E4M3:
+  case DT_F8E4M3Z:
+  case DT_F8E5M2:
+  case DT_F8E5M2Z:
+  case DT_F8E8M0:
+  case DT_F4E2M1: return "|V1";
   }
   return NULL;
 }
@@ -106,13 +104,13 @@ static tenon_status encode(Arena *a, const NdArray *v, Str *out_header, Str *out
   } else {
     const char *descr = descr_of(v->dtype);
     if (!descr)
-      return fail(d, TENON_EUNSUPPORTED, NOWHERE, "npy: %s cannot be written", dtype_name(v->dtype));
+      return fail(d, TENON_EUNSUPPORTED, NOWHERE, "npy: %s cannot be written",
+                  dtype_name(v->dtype));
     strbuf_puts(&b, descr);
     if (dtype_bits(v->dtype) < 8) *out_payload = unpacked_payload(a, v);
   }
   strbuf_puts(&b, "', 'fortran_order': False, 'shape': (");
-  for (int i = 0; i < v->rank; i++)
-    strbuf_printf(&b, i ? ", %lld" : "%lld", (long long)v->dims[i]);
+  for (int i = 0; i < v->rank; i++) strbuf_printf(&b, i ? ", %lld" : "%lld", (long long)v->dims[i]);
   strbuf_puts(&b, v->rank == 1 ? ",), }" : "), }");
   int64_t length = (10 + b.n + 1 + 63) / 64 * 64 - 10;  // with the magic, a multiple of 64
   while (b.n < length - 1) strbuf_putc(&b, ' ');
@@ -135,70 +133,53 @@ tenon_status npy_format(Arena *scratch, const NdArray *v, StrBuf *out, Diag *d) 
 }
 
 // ---- files ----
-// A file that appears under its name only when it is whole.
-typedef struct Output {
-  const char *path;
-  char *part;  // the temporary's name; NULL for standard output
-  int fd;
-} Output;
+// The archive is laid out in one block of known capacity; pages that stay unused cost nothing.
+typedef struct Block {
+  char *p;
+  int64_t n, cap;
+} Block;
 
-static tenon_status io_fail(const Output *o, int err, const char *what, Diag *d) {
-  return fail(d, TENON_EIO, (Where){.file = o->path}, "cannot %s: %s", what, strerror(err));
+static tenon_status put_block(void *ctx, const void *p, int64_t n, Diag *d) {
+  (void)d;
+  Block *b = ctx;
+  CHECK(n <= b->cap - b->n, "the archive is larger than its bound");
+  memcpy(b->p + b->n, p, (size_t)n);
+  b->n += n;
+  return TENON_OK;
 }
 
-static tenon_status put_file(void *ctx, const void *p, int64_t n, Diag *d) {
-  Output *o = ctx;
-  int err = platform->write(o->fd, p, n);
-  return err ? io_fail(o, err, "write", d) : TENON_OK;
-}
-
-static tenon_status output_open(Output *o, Arena *a, const char *path, Diag *d) {
-  *o = (Output){.path = path, .fd = 1};
-  if (!strcmp(path, "-")) return TENON_OK;
-  o->part = str_printf(a, "%s.part", path);
-  int err = platform->create(o->part, &o->fd);
-  return err ? io_fail(o, err, "create", d) : TENON_OK;
-}
-
-static tenon_status output_close(Output *o, tenon_status s, Diag *d) {
-  if (!o->part) return s;
-  int err = platform->close(o->fd);
-  if (!s && err) s = io_fail(o, err, "write", d);
-  if (!s && (err = platform->rename(o->part, o->path))) s = io_fail(o, err, "rename", d);
-  if (s) platform->unlink(o->part);
-  return s;
-}
-
-static tenon_status put_arrays(ZipWriter *w, Arena *a, const NdArray *v, int64_t n, bool deflated,
-                               Diag *d) {
+static tenon_status put_arrays(Arena *a, const NdArray *v, int64_t n, bool deflated, Diag *d,
+                               Block *out) {
+  Str *parts = arena_array(a, Str, 2 * n);
+  int64_t cap = 1024;
   for (int64_t i = 0; i < n; i++) {
-    Str parts[2];
-    TRY(encode(a, &v[i], &parts[0], &parts[1], d));
-    const char *name = str_printf(a, "%.*s.npy", (int)MIN(v[i].name.n, 65000), v[i].name.p);
-    TRY(zip_add(w, str_of(name), 2, parts, deflated, d));
+    TRY(encode(a, &v[i], &parts[2 * i], &parts[2 * i + 1], d));
+    int64_t size = parts[2 * i].n + parts[2 * i + 1].n;
+    // Both headers with their extra fields, the name twice, and what deflate may add.
+    if (!ck_add(cap, size + (size >> 11) + 2 * v[i].name.n + 2048, &cap))
+      return fail(d, TENON_EINVAL, NOWHERE, "the archive is too large to write");
   }
-  return zip_end(w, d);
+  *out = (Block){.p = arena_alloc(a, cap), .cap = cap};
+  ZipWriter w;
+  zip_begin(&w, a, put_block, out);
+  for (int64_t i = 0; i < n; i++) {
+    const char *name = str_printf(a, "%.*s.npy", (int)MIN(v[i].name.n, 65000), v[i].name.p);
+    TRY(zip_add(&w, str_of(name), 2, &parts[2 * i], deflated, d));
+  }
+  return zip_end(&w, d);
 }
 
 tenon_status npz_write(const char *path, const NdArray *v, int64_t n, bool deflated, Diag *d) {
   Arena arena;
-  Output o;
   Trap t;
-  bool open = false;
   arena_init(&arena);
   trap_enter(&t, d);
   if (setjmp(t.env) == 0) {
-    t.status = output_open(&o, &arena, path, d);
-    if (!t.status) {
-      // Set after the descriptor exists; read only after the trap, hence through memory.
-      *(volatile bool *)&open = true;
-      ZipWriter w;
-      zip_begin(&w, &arena, put_file, &o);
-      t.status = put_arrays(&w, &arena, v, n, deflated, d);
-    }
+    Block b;
+    t.status = put_arrays(&arena, v, n, deflated, d, &b);
+    if (!t.status) t.status = file_write(path, b.p, b.n, d);
   }
   trap_leave(&t);
-  if (*(volatile bool *)&open) t.status = output_close(&o, t.status, d);
   arena_deinit(&arena);
   return t.status;
 }

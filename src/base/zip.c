@@ -55,8 +55,7 @@ static tenon_status read_end64(Str z, int64_t end, Diag *d, Directory *out) {
   if (le32(z.p + loc + 4) != 0 || le32(z.p + loc + 16) > 1)
     return fail(d, TENON_EUNSUPPORTED, at_byte(loc), "zip: archives in several parts are not read");
   uint64_t pos = le(z.p + loc + 8, 8);
-  if (pos > (uint64_t)loc || (int64_t)pos > loc - EOCD64_BYTES ||
-      le32(z.p + pos) != SIG_EOCD64)
+  if (pos > (uint64_t)loc || (int64_t)pos > loc - EOCD64_BYTES || le32(z.p + pos) != SIG_EOCD64)
     return bad(d, loc, "the 64-bit end record is not where the locator says");
   const char *p = z.p + pos;
   if (le32(p + 16) != 0 || le32(p + 20) != 0)
@@ -66,7 +65,8 @@ static tenon_status read_end64(Str z, int64_t end, Diag *d, Directory *out) {
   if (le(p + 24, 8) != n) return bad(d, (int64_t)pos, "the end record's entry counts disagree");
   if (offset > pos || bytes != pos - offset)
     return bad(d, (int64_t)pos, "the directory does not end where the end record starts");
-  if (n > bytes / CENTRAL_BYTES) return bad(d, (int64_t)pos, "more entries than the directory holds");
+  if (n > bytes / CENTRAL_BYTES)
+    return bad(d, (int64_t)pos, "more entries than the directory holds");
   *out = (Directory){(int64_t)offset, (int64_t)bytes, (int64_t)n};
   return TENON_OK;
 }
@@ -80,8 +80,7 @@ static tenon_status find_directory(Str z, Diag *d, Directory *out) {
   if (end < 0) return bad(d, z.n, "no central directory (a truncated file?)");
   const char *p = z.p + end;
   int64_t n = le16(p + 10), bytes = le32(p + 12), offset = le32(p + 16);
-  if (n == 0xffff || bytes == 0xffffffff || offset == 0xffffffff)
-    return read_end64(z, end, d, out);
+  if (n == 0xffff || bytes == 0xffffffff || offset == 0xffffffff) return read_end64(z, end, d, out);
   if (end >= LOCATOR64_BYTES && le32(p - LOCATOR64_BYTES) == SIG_LOCATOR64) {
     Directory wide;
     TRY(read_end64(z, end, d, &wide));
@@ -143,7 +142,8 @@ static bool name_is_safe(Str s) {
 static tenon_status check_name(Str name, int64_t pos, Diag *d) {
   if (!str_is_utf8(name)) return bad(d, pos, "an entry's name is not valid UTF-8");
   if (!name_is_safe(name))
-    return fail(d, TENON_EFORMAT, at_byte(pos), "zip: the entry name '%.*s' has control characters or climbs out of its folder",
+    return fail(d, TENON_EFORMAT, at_byte(pos),
+                "zip: the entry name '%.*s' has control characters or climbs out of its folder",
                 STR_ARG(name));
   return TENON_OK;
 }
@@ -158,12 +158,14 @@ static tenon_status check_local(Str z, int64_t limit, ZipEntry *e, Diag *d) {
   e->data = e->header + LOCAL_BYTES + name + extra;
   int64_t end;
   if (!ck_add(e->data, e->packed, &end) || end > limit)
-    return fail(d, TENON_EFORMAT, at_byte(e->header), "zip: '%.*s' needs %lld bytes, past the directory",
-                STR_ARG(e->name), (long long)e->packed);
+    return fail(d, TENON_EFORMAT, at_byte(e->header),
+                "zip: '%.*s' needs %lld bytes, past the directory", STR_ARG(e->name),
+                (long long)e->packed);
   if (!str_eq((Str){p + LOCAL_BYTES, name}, e->name) || le16(p + 8) != e->method)
     return fail(d, TENON_EFORMAT, at_byte(e->header),
                 "zip: the local header of '%.*s' differs from the directory", STR_ARG(e->name));
-  if (le16(p + 6) & 8) return TENON_OK;  // sizes and checksum follow the data; the directory has them
+  if (le16(p + 6) & 8)
+    return TENON_OK;  // sizes and checksum follow the data; the directory has them
   int64_t packed = le32(p + 18), size = le32(p + 22);
   TRY(read_extra64((Str){p + LOCAL_BYTES + name, extra}, e->header, 2,
                    (int64_t *[]){&size, &packed}, d));
@@ -345,6 +347,7 @@ tenon_status zip_extract(Arena *a, const Zip *z, const ZipEntry *e, Diag *d, Str
   uint32_t crc = crc_of(*out, 0);
   if (crc != e->crc)
     return fail(d, TENON_EFORMAT, at_byte(e->data),
-                "zip: '%.*s' is damaged: checksum %08x, expected %08x", STR_ARG(e->name), crc, e->crc);
+                "zip: '%.*s' is damaged: checksum %08x, expected %08x", STR_ARG(e->name), crc,
+                e->crc);
   return TENON_OK;
 }

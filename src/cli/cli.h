@@ -75,8 +75,8 @@ extern const int cli_nexamples;
 
 // ---- one invocation ----
 typedef struct OptionValue {
-  int64_t count;           // times given
-  const char *const *text; // [count]
+  int64_t count;            // times given
+  const char *const *text;  // [count]
   int64_t i;
   double f;
 } OptionValue;
@@ -97,7 +97,8 @@ int64_t opt_int(const Cli *c, int id, int64_t dflt);
 double opt_real(const Cli *c, int id, double dflt);
 // Splits NAME=VALUE at the first '='; false when there is none or NAME is empty.
 bool opt_split(Cli *c, const char *text, const char **out_name, const char **out_value);
-const char *nearest_word(Arena *a, const char *word, const char *const *words, int64_t n);  // or NULL
+const char *nearest_word(Arena *a, const char *word, const char *const *words,
+                         int64_t n);  // or NULL
 
 // ---- help.c, completion.c ----
 void help_overview(FILE *f);

@@ -38,11 +38,11 @@ const int cli_nexamples = (int)ARRAY_LEN(cli_example);
 const OptionRow cli_option[OPT_COUNT] = {
 #define CMD(...)
 #define EXAMPLE(...)
-#define FLAG(cmd, id, ch, he)             {CMD_##cmd, OK_FLAG, #id, ch, NULL, NOTHING, he, 0, 0},
-#define TEXT(cmd, id, ch, va, co, he)     {CMD_##cmd, OK_TEXT, #id, ch, va, co, he, 0, 0},
-#define LIST(cmd, id, ch, va, co, he)     {CMD_##cmd, OK_LIST, #id, ch, va, co, he, 0, 0},
-#define INT(cmd, id, ch, va, lo, hi, he)  {CMD_##cmd, OK_INT, #id, ch, va, NOTHING, he, lo, hi},
-#define REAL(cmd, id, ch, va, he)         {CMD_##cmd, OK_REAL, #id, ch, va, NOTHING, he, 0, 0},
+#define FLAG(cmd, id, ch, he)            {CMD_##cmd, OK_FLAG, #id, ch, NULL, NOTHING, he, 0, 0},
+#define TEXT(cmd, id, ch, va, co, he)    {CMD_##cmd, OK_TEXT, #id, ch, va, co, he, 0, 0},
+#define LIST(cmd, id, ch, va, co, he)    {CMD_##cmd, OK_LIST, #id, ch, va, co, he, 0, 0},
+#define INT(cmd, id, ch, va, lo, hi, he) {CMD_##cmd, OK_INT, #id, ch, va, NOTHING, he, lo, hi},
+#define REAL(cmd, id, ch, va, he)        {CMD_##cmd, OK_REAL, #id, ch, va, NOTHING, he, 0, 0},
 #include "cli/options.def"
 };
 
@@ -97,8 +97,8 @@ static int find_letter(int command, char letter) {
 
 static int unknown_option(Cli *c, const char *text) {
   if (c->command < 0)
-    return cli_usage(c, "unknown option '%s'; options of a command follow it: tenon COMMAND %s", text,
-                     text);
+    return cli_usage(c, "unknown option '%s'; options of a command follow it: tenon COMMAND %s",
+                     text, text);
   const char *command = cli_command[c->command].name;
   const char *words[OPT_COUNT + 1] = {"help"};
   int64_t n = 1, len = (int64_t)strcspn(text, "=");
@@ -231,7 +231,9 @@ const char *opt_text(const Cli *c, int id, const char *dflt) {
 int64_t opt_int(const Cli *c, int id, int64_t dflt) {
   return c->opt[id].count ? c->opt[id].i : dflt;
 }
-double opt_real(const Cli *c, int id, double dflt) { return c->opt[id].count ? c->opt[id].f : dflt; }
+double opt_real(const Cli *c, int id, double dflt) {
+  return c->opt[id].count ? c->opt[id].f : dflt;
+}
 
 bool opt_split(Cli *c, const char *text, const char **out_name, const char **out_value) {
   const char *eq = strchr(text, '=');
