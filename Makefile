@@ -17,7 +17,7 @@ all: ## build the program and the libraries: build/tenon, build/libtenon.so, bui
 demo: ## run a real trained model on real input
 	@$(DEPS) build demo
 	@$(MAKE) --no-print-directory -s all
-	@tools/demo.sh
+	@p=build/venv/bin/python; [ -x $$p ] || p=python3; $$p tools/demo.py
 
 test: ## all tests and checks (STEPS="unit 'asan-*'" runs some of tests/steps.txt)
 	@$(DEPS) build test format

@@ -12,7 +12,7 @@ set -u
 cd "$(dirname "$0")/.."
 
 # ---- the list ----
-declare -A MUST MAY PYTHON
+declare -A MUST MAY PYTHON ALONE  # ALONE: a Python package for the data inside it, without what it depends on
 MUST[build]="gcc libc6-dev binutils cmake ninja-build zlib1g-dev"
 MAY[build]="ccache"
 MUST[test]="clang clang-format libclang-rt-14-dev llvm-14 python3 python3-venv xz-utils pkg-config git libonnx-testdata"
@@ -21,23 +21,24 @@ PYTHON[test]="numpy onnx onnxruntime"
 MUST[fuzz]="clang libclang-rt-14-dev llvm-14 xz-utils"
 MAY[fuzz]="libonnx-testdata"
 MUST[format]="clang-format git"
-MAY[demo]="python3 python3-venv"
-PYTHON[demo]="numpy magika"
+MUST[demo]="python3"
+MAY[demo]="python3-venv"
+ALONE[demo]="magika"
 MUST[nets]="python3 python3-venv"
 PYTHON[nets]="numpy onnx onnxruntime"
 GROUPS_ALL="build test fuzz format demo nets"
 
 if [ "${1:-}" = --list ]; then
   for g in $GROUPS_ALL; do
-    echo "$g: ${MUST[$g]:-}; if it can be had: ${MAY[$g]:-none}; Python: ${PYTHON[$g]:-none}"
+    echo "$g: ${MUST[$g]:-}; if it can be had: ${MAY[$g]:-none}; Python: ${PYTHON[$g]:-}${ALONE[$g]:-}"
   done
   exit 0
 fi
 
-must="" may="" python=""
+must="" may="" python="" alone=""
 for g in "$@"; do
   case " $GROUPS_ALL " in *" $g "*) ;; *) echo "install-deps: no group '$g' (there are: $GROUPS_ALL)" >&2; exit 2 ;; esac
-  must+=" ${MUST[$g]:-}" may+=" ${MAY[$g]:-}" python+=" ${PYTHON[$g]:-}"
+  must+=" ${MUST[$g]:-}" may+=" ${MAY[$g]:-}" python+=" ${PYTHON[$g]:-}" alone+=" ${ALONE[$g]:-}"
 done
 
 # ---- Debian packages ----
@@ -75,22 +76,32 @@ fi
 
 # ---- Python packages ----
 # A stamp per package, so that the check needs no interpreter.  TENON_PYTHON names another interpreter to use as it is.
-if [ -n "${python// /}" ] && [ -z "${TENON_PYTHON:-}" ]; then
-  venv=build/venv lacking=""
-  for p in $(printf '%s\n' $python | sort -u); do [ -e "$venv/have-$p" ] || lacking+=" $p"; done
-  if [ -n "$lacking" ]; then
-    if ! [ -x $venv/bin/python ]; then
+venv=build/venv
+fetch() {  # pip option or "", package...
+  local option=$1 p
+  shift
+  for p in $(printf '%s\n' "$@" | sort -u); do
+    [ -e "$venv/have-$p" ] && continue
+    if ! [ -x $venv/bin/pip ]; then
       mkdir -p build
-      python3 -m venv $venv >&2 || { echo "install-deps: no Python environment; what wants it is skipped" >&2; exit 0; }
-    fi
-    for p in $lacking; do
-      echo "install-deps: fetching the Python package $p" >&2
-      if $venv/bin/pip install -q --disable-pip-version-check --retries 1 "$p" >&2; then
-        touch "$venv/have-$p"
-      else
-        echo "install-deps: the Python package $p cannot be had (no package index?); what wants it is skipped" >&2
+      if ! python3 -m venv $venv >&2; then
+        echo "install-deps: no Python environment can be made; what wants $p is skipped" >&2
+        return
       fi
-    done
-  fi
+    fi
+    echo "install-deps: fetching the Python package $p" >&2
+    # shellcheck disable=SC2086
+    if $venv/bin/pip install -q --disable-pip-version-check --retries 1 $option "$p" >&2; then
+      touch "$venv/have-$p"
+    else
+      echo "install-deps: the Python package $p cannot be had (no package index?); what wants it is skipped" >&2
+    fi
+  done
+}
+if [ -z "${TENON_PYTHON:-}" ]; then
+  # shellcheck disable=SC2086
+  fetch "" $python
+  # shellcheck disable=SC2086
+  fetch --no-deps $alone
 fi
 exit 0

@@ -1,0 +1,463 @@
+// interpret.c -- the reference interpreter: plans and steps.
+//
+// A plan numbers the values of a body (slots) and lists its steps in order; each slot knows after which
+// step it is dead.  Running evaluates step by step, compares each result with the inferred type (so that
+// inference and evaluation check each other), binds symbols as sizes become known, and releases what is
+// dead.  A composite without an evaluation, or every composite when asked, is replaced in the plan by the
+// nodes of its expansion.
+//
+// Needs:      a graph that graph_verify accepts.
+// Guarantees: the same bits for any number of threads; a bad input or size is an error with the node's name.
+#include "ir/custom.h"
+#include "ir/interpret.h"
+#include "ir/internal.h"
+
+typedef struct Step {
+  const Node *node;
+  int32_t *src;        // slot of each operand; -1 = absent
+  int32_t out;         // first result's slot
+  int32_t *dead;       // slots that nothing needs after this step
+  int32_t ndead;
+} Step;
+
+typedef struct Plan {
+  const Body *body;
+  Step *step;
+  int64_t nsteps;
+  int32_t nslots;
+  int32_t *param, *result;  // slots
+} Plan;
+
+struct Interp {
+  Graph *g;
+  Arena arena;
+  bool expand;
+  IntMap plans;        // Body -> Plan
+  IntMap consts;       // const node id -> Value (borrowed data)
+  Plan *main;
+  Diag *diag;          // while planning
+};
+
+// ---- planning ----
+
+typedef struct Planner {
+  Interp *in;
+  Plan *plan;
+  IntMap slot;         // node id -> first slot
+  VEC(Step) steps;
+  tenon_status status;
+} Planner;
+
+static tenon_status plan_body(Interp *in, const Body *b);
+
+static int32_t slot_of(Planner *p, const Node *n) {
+  if (n == p->in->g->none) return -1;
+  uint64_t s = 0;
+  bool found = intmap_get(&p->slot, n->id, &s);
+  CHECK(found, "%s %u is used before it is made", op_name(n), n->id);
+  return (int32_t)s;
+}
+
+static int32_t new_slots(Planner *p, const Node *n, int count) {
+  int32_t s = p->plan->nslots;
+  p->plan->nslots += count;
+  intmap_put(&p->slot, n->id, (uint64_t)s);
+  return s;
+}
+
+static tenon_status plan_const(Planner *p, const Node *n) {
+  Interp *in = p->in;
+  uint64_t have;
+  if (intmap_get(&in->consts, n->id, &have)) return TENON_OK;
+  const void *bytes;
+  TRY(const_bytes(in->g, n, &bytes, in->diag));
+  const Type *t = type_of(n);
+  Value *v = arena_new(&in->arena, Value);
+  v->kind = VK_TENSOR;
+  v->dtype = t->dtype;
+  v->rank = t->rank;
+  v->n = n->data->n;
+  for (int i = 0; i < t->rank; i++) v->dims[i] = t->dims[i]->value;
+  v->data = (void *)(uintptr_t)bytes;
+  v->refs = 1;
+  intmap_put(&in->consts, n->id, (uint64_t)(uintptr_t)v);
+  return TENON_OK;
+}
+
+static tenon_status plan_bodies(Interp *in, const Node *n) {
+  const OpInfo *op = op_info(n->op);
+  for (int i = 0; i < op->nattrs; i++) {
+    if (op->attrs[i].kind != ATTR_body) continue;
+    const Body *b = *(const Body *const *)((const char *)n->attrs + op->attrs[i].offset);
+    uint64_t have;
+    if (b && !intmap_get(&in->plans, (uint64_t)(uintptr_t)b, &have)) TRY(plan_body(in, b));
+  }
+  return TENON_OK;
+}
+
+static tenon_status plan_node(Planner *p, Node *n);
+
+// Puts the nodes below `n` into the plan, operands first, without recursion.
+static tenon_status plan_tree(Planner *p, Node *root) {
+  VEC(Node *) stack = {0};
+  vec_push(&p->in->arena, &stack, root);
+  while (stack.n) {
+    Node *n = stack.v[stack.n - 1];
+    uint64_t have;
+    if (n == p->in->g->none || intmap_get(&p->slot, n->id, &have)) {
+      stack.n--;
+      continue;
+    }
+    bool ready = true;
+    for (uint32_t i = 0; i < n->nsrc; i++)
+      if (n->src[i] != p->in->g->none && !intmap_get(&p->slot, n->src[i]->id, &have)) {
+        vec_push(&p->in->arena, &stack, n->src[i]);
+        ready = false;
+      }
+    if (!ready) continue;
+    stack.n--;
+    TRY(plan_node(p, n));
+  }
+  return TENON_OK;
+}
+
+static tenon_status plan_expansion(Planner *p, const OpInfo *op, Node *n) {
+  Graph *g = p->in->g;
+  Node **out = arena_array(&p->in->arena, Node *, n->nres);
+  g->diag = p->in->diag;
+  op->expand(g, n, out);
+  TRY(graph_status(g));
+  // The expansion's results take the composite's own slots: found before, so that a result may be any node.
+  for (int i = 0; i < n->nres; i++) TRY(plan_tree(p, out[i]));
+  if (n->nres == 1) {
+    intmap_put(&p->slot, n->id, (uint64_t)slot_of(p, out[0]));
+    return TENON_OK;
+  }
+  int32_t first = new_slots(p, n, n->nres);
+  for (int i = 0; i < n->nres; i++) {  // a copy step: the same value under another slot
+    Step s = {.node = n, .out = first + i, .src = arena_array(&p->in->arena, int32_t, 1)};
+    s.src[0] = slot_of(p, out[i]);
+    s.ndead = -1;
+    vec_push(&p->in->arena, &p->steps, s);
+  }
+  return TENON_OK;
+}
+
+static tenon_status plan_node(Planner *p, Node *n) {
+  Interp *in = p->in;
+  const OpInfo *op = op_info(n->op);
+  if (n->op == OP_proj) {
+    int64_t index = ((const proj_attrs *)n->attrs)->index;
+    intmap_put(&p->slot, n->id, (uint64_t)(slot_of(p, n->src[0]) + index));
+    return TENON_OK;
+  }
+  if (n->op == OP_param)
+    return fail(in->diag, TENON_EINTERNAL, (Where){.node = n->name}, "parameter of another body");
+  if (n->op == OP_const) TRY(plan_const(p, n));
+  bool known = op->eval || n->op == OP_const ||
+               (n->op == OP_foreign &&
+                custom_find(in->g->custom, ((const foreign_attrs *)n->attrs)->op));
+  if (op->expand && (!op->eval || in->expand)) return plan_expansion(p, op, n);
+  if (!known)
+    return fail(in->diag, TENON_EUNSUPPORTED, (Where){.node = n->name},
+                "operator %.*s is not supported",
+                STR_ARG(n->op == OP_foreign ? ((const foreign_attrs *)n->attrs)->op : str_of(op->name)));
+  TRY(plan_bodies(in, n));
+  Step s = {.node = n, .src = arena_array(&in->arena, int32_t, n->nsrc)};
+  for (uint32_t i = 0; i < n->nsrc; i++) s.src[i] = slot_of(p, n->src[i]);
+  s.out = new_slots(p, n, n->nres);
+  vec_push(&in->arena, &p->steps, s);
+  return TENON_OK;
+}
+
+static int32_t step_nsrc(const Step *s) { return s->ndead == -1 ? 1 : (int32_t)s->node->nsrc; }
+
+// Walks the steps backwards: the last step that reads a slot is the one after which it is dead.
+static void find_dead(Planner *p) {
+  Plan *plan = p->plan;
+  Arena *a = &p->in->arena;
+  bool *live = arena_array(a, bool, plan->nslots);
+  for (int64_t i = 0; i < plan->body->nresults; i++)
+    if (plan->result[i] >= 0) live[plan->result[i]] = true;
+  for (int64_t k = plan->nsteps - 1; k >= 0; k--) {
+    Step *s = &plan->step[k];
+    int32_t nsrc = step_nsrc(s), nout = s->ndead == -1 ? 1 : s->node->nres;
+    s->dead = arena_array(a, int32_t, nsrc + nout);
+    bool copy = s->ndead == -1;
+    s->ndead = 0;
+    for (int32_t i = 0; i < nout; i++)
+      if (!live[s->out + i]) s->dead[s->ndead++] = s->out + i;
+    for (int32_t i = 0; i < nsrc; i++)
+      if (s->src[i] >= 0 && !live[s->src[i]]) {
+        live[s->src[i]] = true;
+        s->dead[s->ndead++] = s->src[i];
+      }
+    if (copy) s->node = NULL;
+  }
+}
+
+static tenon_status plan_body(Interp *in, const Body *b) {
+  Plan *plan = arena_new(&in->arena, Plan);
+  plan->body = b;
+  Planner p = {.in = in, .plan = plan};
+  intmap_init(&p.slot, &in->arena);
+  intmap_put(&in->plans, (uint64_t)(uintptr_t)b, (uint64_t)(uintptr_t)plan);
+  plan->param = arena_array(&in->arena, int32_t, b->nparams);
+  plan->result = arena_array(&in->arena, int32_t, b->nresults);
+  for (int64_t i = 0; i < b->nparams; i++) plan->param[i] = new_slots(&p, b->param[i], 1);
+  NodeList order = body_order(in->g, b, &in->arena);
+  for (int64_t i = 0; i < order.n; i++) TRY(plan_tree(&p, order.v[i]));
+  for (int64_t i = 0; i < b->nresults; i++) plan->result[i] = slot_of(&p, b->result[i]);
+  plan->step = p.steps.v;
+  plan->nsteps = p.steps.n;
+  find_dead(&p);
+  return TENON_OK;
+}
+
+tenon_status interp_create(Graph *g, const InterpOptions *o, Diag *d, Interp **out) {
+  *out = NULL;
+  Interp *in = mem_alloc((int64_t)sizeof *in);
+  if (!in) return fail(d, TENON_ENOMEM, NOWHERE, "out of memory");
+  in->g = g;
+  in->expand = o && o->expand;
+  in->diag = d;
+  arena_init(&in->arena);
+  Trap t;  // so that the half-made plan is freed
+  trap_enter(&t, d);
+  Diag *graph_diag = g->diag;
+  if (setjmp(t.env) == 0) {
+    intmap_init(&in->plans, &in->arena);
+    intmap_init(&in->consts, &in->arena);
+    t.status = plan_body(in, g->main);
+    uint64_t main = 0;
+    intmap_get(&in->plans, (uint64_t)(uintptr_t)g->main, &main);
+    in->main = (Plan *)(uintptr_t)main;
+  }
+  trap_leave(&t);
+  g->diag = graph_diag;
+  if (t.status) {
+    interp_free(in);
+    return t.status;
+  }
+  *out = in;
+  return TENON_OK;
+}
+
+void interp_free(Interp *in) {
+  if (!in) return;
+  arena_deinit(&in->arena);
+  mem_free(in, (int64_t)sizeof *in);
+}
+
+// ---- running ----
+
+// What one thread's execution needs besides the Run: symbol values, and which of them a body call bound.
+typedef struct Exec {
+  const Interp *in;
+  int64_t *bind;
+  bool *bound;
+  int32_t nbind;
+  int32_t *trail;      // symbols in the order they were bound
+  int32_t ntrail;
+  int depth;
+  Arena arena;
+} Exec;
+
+static void shape_text(StrBuf *b, const Value *v) {
+  if (v->kind != VK_TENSOR) {
+    strbuf_puts(b, v->kind == VK_SEQUENCE ? "a sequence" : v->kind == VK_OPTIONAL ? "an optional" : "a map");
+    return;
+  }
+  strbuf_printf(b, "%s[", dtype_name(v->dtype));
+  for (int i = 0; i < v->rank; i++) strbuf_printf(b, "%s%lld", i ? ", " : "", (long long)v->dims[i]);
+  strbuf_putc(b, ']');
+}
+
+static bool match_dim(Exec *x, Dim d, int64_t actual) {
+  int64_t want;
+  if (ie_eval(d, x->bind, x->bound, x->nbind, &want)) return want == actual;
+  if (d->kind == IE_SYM && d->slot < x->nbind) {
+    if (actual < d->lo || actual > d->hi) return false;
+    x->bind[d->slot] = actual;
+    x->bound[d->slot] = true;
+    x->trail[x->ntrail++] = d->slot;
+    return true;
+  }
+  return true;  // an expression over sizes that are not known yet: nothing to compare
+}
+
+static bool match_type(Exec *x, const Type *t, const Value *v) {
+  switch ((TypeKind)t->kind) {
+  case TK_NONE: return true;
+  case TK_SEQUENCE:
+    // Elements of a sequence may differ in shape: a symbol inside its type is not bound by them.
+    return v->kind == VK_SEQUENCE;
+  case TK_OPTIONAL: return v->kind == VK_OPTIONAL;
+  case TK_MAP: return v->kind == VK_MAP || v->kind == VK_SEQUENCE;
+  case TK_TENSOR: break;
+  }
+  if (v->kind != VK_TENSOR || (t->dtype && v->dtype != t->dtype)) return false;
+  if (t->rank < 0) return true;
+  if (t->rank != v->rank) return false;
+  for (int i = 0; i < t->rank; i++)
+    if (!match_dim(x, t->dims[i], v->dims[i])) return false;
+  return true;
+}
+
+static tenon_status mismatch(Exec *x, Run *run, Where at, const char *what, const Type *t, const Value *v) {
+  StrBuf want, got;
+  strbuf_init(&want, &x->arena);
+  strbuf_init(&got, &x->arena);
+  type_print(&want, t);
+  shape_text(&got, v);
+  for (int32_t i = 0; i < x->nbind; i++)
+    if (x->bound[i]) strbuf_printf(&want, "%s%s=%lld", strchr(strbuf_text(&want), '=') ? ", " : " with ",
+                                   x->in->g->dims.sym.v[i]->name, (long long)x->bind[i]);
+  return fail(run->diag, TENON_EINVAL, at, "%s is %s, must be %s", what, strbuf_text(&got),
+              strbuf_text(&want));
+}
+
+static Value *const_value(const Interp *in, const Node *n) {
+  uint64_t v = 0;
+  intmap_get(&in->consts, n->id, &v);
+  return (Value *)(uintptr_t)v;
+}
+
+static tenon_status eval_node(Exec *x, Run *run, const Node *n, Eval *e) {
+  if (n->op == OP_foreign) {
+    const CustomOp *c = custom_find(x->in->g->custom, ((const foreign_attrs *)n->attrs)->op);
+    return c->eval(c, e);
+  }
+  ArenaMark m = arena_mark(&run->scratch);
+  int64_t said = run->diag->len;
+  tenon_status s = op_info(n->op)->eval(e);
+  if (s && run->diag->len == said)
+    s = fail(run->diag, s, e->at, "evaluation failed (%s)", status_name(s));
+  arena_reset(&run->scratch, m);
+  return s;
+}
+
+static tenon_status run_step(Exec *x, Run *run, const Step *s, Value **slot) {
+  const Node *n = s->node;
+  if (!n) {
+    slot[s->out] = value_retain(slot[s->src[0]]);
+    return TENON_OK;
+  }
+  if (n->op == OP_const) {
+    slot[s->out] = const_value(x->in, n);
+    return TENON_OK;
+  }
+  ArenaMark m = arena_mark(&x->arena);
+  const Value **in = arena_array(&x->arena, const Value *, n->nsrc);
+  for (uint32_t i = 0; i < n->nsrc; i++) in[i] = s->src[i] < 0 ? NULL : slot[s->src[i]];
+  Eval e = {.run = run, .in = in, .nin = (int)n->nsrc, .out = slot + s->out, .nout = n->nres,
+            .attrs = n->attrs, .at = {.node = n->name, .op = op_name(n)}};
+  TRY(eval_node(x, run, n, &e));
+  for (int i = 0; i < n->nres; i++) {
+    const Value *v = slot[s->out + i];
+    if (!v) return fail(run->diag, TENON_EINTERNAL, e.at, "result %d was not computed", i);
+    if (!match_type(x, n->type[i], v)) return mismatch(x, run, e.at, "the result", n->type[i], v);
+  }
+  arena_reset(&x->arena, m);
+  return TENON_OK;
+}
+
+// A constant's value belongs to the interpreter: it has no run and its count does not matter.
+static void drop(Value **slot) {
+  if (*slot && (*slot)->run) value_release(*slot);
+  *slot = NULL;
+}
+
+static tenon_status run_plan(Exec *x, Run *run, const Plan *p, Value *const *in, Value **out) {
+  if (x->depth >= 64) return fail(run->diag, TENON_EUNSUPPORTED, NOWHERE, "sub-graphs nested over 64 deep");
+  Value **slot = arena_array(&x->arena, Value *, p->nslots);
+  int32_t trail = x->ntrail;
+  x->depth++;
+  for (int64_t i = 0; i < p->body->nparams; i++) {
+    const Node *param = p->body->param[i];
+    if (in[i] && !match_type(x, type_of(param), in[i]))
+      return mismatch(x, run, (Where){.node = param->name, .op = "input"}, "the value", type_of(param), in[i]);
+    slot[p->param[i]] = in[i] && in[i]->run ? value_retain(in[i]) : in[i];
+  }
+  for (int64_t k = 0; k < p->nsteps; k++) {
+    const Step *s = &p->step[k];
+    TRY(run_step(x, run, s, slot));
+    for (int32_t i = 0; i < s->ndead; i++) drop(&slot[s->dead[i]]);
+  }
+  for (int64_t i = 0; i < p->body->nresults; i++) {
+    Value *v = p->result[i] < 0 ? NULL : slot[p->result[i]];
+    out[i] = v && v->run ? value_retain(v) : v;
+  }
+  for (int32_t i = 0; i < p->nslots; i++) drop(&slot[i]);
+  x->depth--;
+  while (x->ntrail > trail) x->bound[x->trail[--x->ntrail]] = false;
+  return TENON_OK;
+}
+
+static tenon_status call_body(Run *run, const struct Body *body, Value *const *in, int64_t nin, Value **out,
+                              int64_t nout) {
+  Exec *x = run->user;
+  CHECK(nin == body->nparams && nout == body->nresults, "body called with %lld and %lld values",
+        (long long)nin, (long long)nout);
+  uint64_t plan = 0;
+  bool found = intmap_get(&x->in->plans, (uint64_t)(uintptr_t)body, &plan);
+  CHECK(found, "body '%s' has no plan", body->name);
+  ArenaMark m = arena_mark(&x->arena);
+  tenon_status s = run_plan(x, run, (const Plan *)(uintptr_t)plan, in, out);
+  if (!s) arena_reset(&x->arena, m);
+  return s;
+}
+
+tenon_status interp_run(const Interp *in, Run *run, Value *const *inputs, Value **out) {
+  Exec x = {.in = in, .nbind = in->g->dims.nsyms};
+  arena_init(&x.arena);
+  Trap t;
+  trap_enter(&t, run->diag);
+  if (setjmp(t.env) == 0) {
+    x.bind = arena_array(&x.arena, int64_t, x.nbind);
+    x.bound = arena_array(&x.arena, bool, x.nbind);
+    x.trail = arena_array(&x.arena, int32_t, x.nbind);
+    run->call_body = call_body;
+    run->user = &x;
+    t.status = run_plan(&x, run, in->main, inputs, out);
+  }
+  trap_leave(&t);
+  run->call_body = NULL;
+  run->user = NULL;
+  arena_deinit(&x.arena);
+  return t.status;
+}
+
+// ---- peak memory ----
+
+static int64_t type_bytes(const Type *t, const int64_t *bind, const bool *bound, int32_t nbind) {
+  if (t->kind != TK_TENSOR || t->rank < 0) return 0;
+  int64_t n = 1, bytes;
+  for (int i = 0; i < t->rank; i++) {
+    int64_t v;
+    if (!ie_eval(t->dims[i], bind, bound, nbind, &v) || !ck_mul(n, MAX(v, 0), &n)) return 0;
+  }
+  return dtype_bytes(t->dtype, n, &bytes) ? bytes : 0;
+}
+
+int64_t interp_peak_bytes(const Interp *in, const int64_t *bind, const bool *bound, int32_t nbind) {
+  const Plan *p = in->main;
+  Arena a;
+  arena_init(&a);
+  int64_t *size = arena_array(&a, int64_t, MAX(p->nslots, 1));
+  int64_t live = 0, peak = 0;
+  for (int64_t i = 0; i < p->body->nparams; i++)
+    live += size[p->param[i]] = type_bytes(type_of(p->body->param[i]), bind, bound, nbind);
+  for (int64_t k = 0; k < p->nsteps; k++) {
+    const Step *s = &p->step[k];
+    for (int i = 0; s->node && s->node->op != OP_const && i < s->node->nres; i++)
+      live += size[s->out + i] = type_bytes(s->node->type[i], bind, bound, nbind);
+    peak = MAX(peak, live);
+    for (int32_t i = 0; i < s->ndead; i++) {
+      live -= size[s->dead[i]];
+      size[s->dead[i]] = 0;
+    }
+  }
+  arena_deinit(&a);
+  return MAX(peak, live);
+}
