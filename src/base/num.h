@@ -40,12 +40,34 @@ typedef tenon_dtype DType;
 // clang-format on
 
 // The z types are ONNX's FNUZ (finite, unsigned zero); e4m3 is ONNX's E4M3FN.
-// Internally DT_x is TENON_DTYPE_x; the numbers are ONNX's, so that a reader needs no table.
-enum {
-#define X(e, text, bits, class, onnx) DT_##e = TENON_DTYPE_##e,
-  DTYPES(X)
-#undef X
-};
+// Internally DT_x is TENON_DTYPE_x; the numbers are ONNX's, so that a reader needs no table.  Macros, since
+// a second enum would be another type to the compiler.
+#define DT_F32     TENON_DTYPE_F32
+#define DT_U8      TENON_DTYPE_U8
+#define DT_I8      TENON_DTYPE_I8
+#define DT_U16     TENON_DTYPE_U16
+#define DT_I16     TENON_DTYPE_I16
+#define DT_I32     TENON_DTYPE_I32
+#define DT_I64     TENON_DTYPE_I64
+#define DT_STRING  TENON_DTYPE_STRING
+#define DT_BOOL    TENON_DTYPE_BOOL
+#define DT_F16     TENON_DTYPE_F16
+#define DT_F64     TENON_DTYPE_F64
+#define DT_U32     TENON_DTYPE_U32
+#define DT_U64     TENON_DTYPE_U64
+#define DT_C64     TENON_DTYPE_C64
+#define DT_C128    TENON_DTYPE_C128
+#define DT_BF16    TENON_DTYPE_BF16
+#define DT_F8E4M3  TENON_DTYPE_F8E4M3
+#define DT_F8E4M3Z TENON_DTYPE_F8E4M3Z
+#define DT_F8E5M2  TENON_DTYPE_F8E5M2
+#define DT_F8E5M2Z TENON_DTYPE_F8E5M2Z
+#define DT_U4      TENON_DTYPE_U4
+#define DT_I4      TENON_DTYPE_I4
+#define DT_F4E2M1  TENON_DTYPE_F4E2M1
+#define DT_F8E8M0  TENON_DTYPE_F8E8M0
+#define DT_U2      TENON_DTYPE_U2
+#define DT_I2      TENON_DTYPE_I2
 typedef enum { DC_NONE, DC_BOOL, DC_INT, DC_UINT, DC_FLOAT, DC_COMPLEX, DC_STRING } DTypeClass;
 
 const char *dtype_name(DType t);  // "f32"; "?" when not a dtype
