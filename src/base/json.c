@@ -112,6 +112,8 @@ void json_i64(JsonWriter *w, int64_t v) {
 }
 
 int json_number(double v, bool single, char *out, int cap) {
+  // "-0" reads as the integer 0 elsewhere.
+  if (v == 0 && signbit(v)) return snprintf(out, (size_t)cap, "-0.0");
   // %.15g (%.6g) drops trailing zeros, so the first precision that reads back is the shortest.
   int n = 0;
   for (int digits = single ? 6 : 15; digits <= (single ? 9 : 17); digits++) {

@@ -141,21 +141,17 @@ tenon_status zip_add(ZipWriter *w, Str name, int64_t nparts, const Str *parts, b
     vec_push(w->arena, &w->entry, e);
     return TENON_OK;
   }
-  // Deflate never needs more than this for what does not compress.
+  // Deflate never needs more than this for what does not compress.  The block stays in the arena, since the
+  // sink may grow something of its own there.
   int64_t cap = e.size + (e.size >> 11) + 1024;
-  vec_push(w->arena, &w->entry, e);
-  ArenaMark mark = arena_mark(w->arena);
   char *packed = arena_alloc(w->arena, cap);
-  ZipEntry *kept = &w->entry.v[w->entry.n - 1];
-  kept->method = ZIP_DEFLATED;
-  kept->packed = deflate_parts(nparts, parts, packed, cap);
-  tenon_status s = TENON_OK;
-  if (kept->packed < 0)
-    s = fail(d, TENON_ENOMEM, NOWHERE, "zip: no memory to pack '%.*s'", STR_ARG(name));
-  if (!s) s = put_local(w, kept, d);
-  if (!s) s = emit(w, packed, kept->packed, d);
-  arena_reset(w->arena, mark);
-  return s;
+  e.method = ZIP_DEFLATED;
+  e.packed = deflate_parts(nparts, parts, packed, cap);
+  if (e.packed < 0)
+    return fail(d, TENON_ENOMEM, NOWHERE, "zip: no memory to pack '%.*s'", STR_ARG(name));
+  TRY(put_local(w, &e, d));
+  vec_push(w->arena, &w->entry, e);
+  return emit(w, packed, e.packed, d);
 }
 
 static tenon_status put_central(ZipWriter *w, const ZipEntry *e, Diag *d) {
