@@ -12,7 +12,7 @@ static void build(Arena *a, bool deflated, bool zip64, StrBuf *out) {
   w.zip64 = zip64;
   Str big = {arena_alloc(a, 100000), 100000};
   EXPECT_STATUS(
-      zip_add(&w, STR("a.txt"), 2, (Str[]){STR("hello, "), STR("world")}, deflated, &diag),
+      zip_add(&w, STR("a.txt"), 3, (Str[]){STR("hello, "), STR(""), STR("world")}, deflated, &diag),
       TENON_OK);
   EXPECT_STATUS(zip_add(&w, STR("\xc3\xa4/empty"), 0, NULL, deflated, &diag), TENON_OK);
   EXPECT_STATUS(zip_add(&w, STR("zeros"), 1, &big, deflated, &diag), TENON_OK);

@@ -105,6 +105,7 @@ static int64_t deflate_parts(int64_t nparts, const Str *parts, char *out, int64_
   int rc = Z_OK;
   for (int64_t k = 0; k <= nparts && rc == Z_OK; k++) {
     bool last = k == nparts;
+    if (!last && !parts[k].n) continue;  // zlib calls a step without input an error
     int64_t left = last ? 0 : parts[k].n;
     s.next_in = last ? (Bytef *)out : (Bytef *)(uintptr_t)parts[k].p;
     do {
