@@ -263,7 +263,7 @@ typedef struct Exec {
   Arena arena;
 } Exec;
 
-static void shape_text(StrBuf *b, const Value *v) {
+static void value_type_text(StrBuf *b, const Value *v) {
   if (v->kind != VK_TENSOR) {
     strbuf_puts(b, v->kind == VK_SEQUENCE ? "a sequence" : v->kind == VK_OPTIONAL ? "an optional" : "a map");
     return;
@@ -309,7 +309,7 @@ static tenon_status mismatch(Exec *x, Run *run, Where at, const char *what, cons
   strbuf_init(&want, &x->arena);
   strbuf_init(&got, &x->arena);
   type_print(&want, t);
-  shape_text(&got, v);
+  value_type_text(&got, v);
   for (int32_t i = 0; i < x->nbind; i++)
     if (x->bound[i]) strbuf_printf(&want, "%s%s=%lld", strchr(strbuf_text(&want), '=') ? ", " : " with ",
                                    x->in->g->dims.sym.v[i]->name, (long long)x->bind[i]);

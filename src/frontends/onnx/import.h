@@ -50,7 +50,7 @@ typedef struct RowList {
 
 void import_rows_init(Import *im);
 RowList *import_rows_find(Import *im, Str domain, Str op);
-const char *import_nearest(Import *im, Str domain, Str op);   // a supported op's name, or NULL
+const char *import_nearest(Str domain, Str op);   // a supported op's name, or NULL
 int64_t import_opset(const Import *im, Str domain);           // 0 when not imported
 Node *import_tensor(Import *im, const OnnxTensor *t, Str name, Where at);  // const node
 Node *import_sparse(Import *im, const OnnxSparse *s, Str name, Where at);

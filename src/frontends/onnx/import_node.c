@@ -168,7 +168,7 @@ static tenon_status map_node(ImportNode *n) {
   }
   if (newest)
     return import_fail(n, TENON_EUNSUPPORTED, "this operator came with opset %d, the model says %lld", newest, (long long)n->opset);
-  const char *near = import_nearest(im, on->domain, on->op_type);
+  const char *near = import_nearest(on->domain, on->op_type);
   if (near && strcmp(near, full) != 0)
     return import_fail(n, TENON_EUNSUPPORTED, "not known; the nearest supported operator is %s", near);
   return import_fail(n, TENON_EUNSUPPORTED, "not known; register it with tenon_op_register, or give the model a function of that name");

@@ -42,7 +42,7 @@ RowList *import_rows_find(Import *im, Str domain, Str op) {
   return l;
 }
 
-const char *import_nearest(Import *im, Str domain, Str op) {
+const char *import_nearest(Str domain, Str op) {
   const char *best = NULL;
   int64_t best_distance = MAX(1, op.n / 3) + 1;
   domain = normal_domain(domain);
