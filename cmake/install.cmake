@@ -30,7 +30,15 @@ if(NOT TENON_SANITIZE)
     set(completions "bash|${CMAKE_INSTALL_DATADIR}/bash-completion/completions|tenon"
       "zsh|${CMAKE_INSTALL_DATADIR}/zsh/site-functions|_tenon"
       "fish|${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d|tenon.fish")
+    # One manual page for the program and one for each command, whose rows are in the option table.
+    file(STRINGS src/cli/options.def command_rows REGEX "^CMD\\(")
+    set(commands "")
+    foreach(row ${command_rows})
+      string(REGEX REPLACE "^CMD\\(([a-z]+),.*" "\\1" command "${row}")
+      list(APPEND commands ${command})
+    endforeach()
     install(CODE "
+      set(commands \"${commands}\")
       set(program \"${CMAKE_BINARY_DIR}/tenon\")
       set(root \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}\")
       set(completions \"${completions}\")

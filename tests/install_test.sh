@@ -76,8 +76,8 @@ ok "find_package, shared and static"
 if [ -x build/tenon ]; then
   "$prefix/bin/tenon" --version | grep -qF "$version"
   ok "the installed program runs"
-  find "$prefix" -name tenon.1 | grep -q .
-  ok "the manual page is there"
+  for name in tenon.1 tenon-run.1 _tenon tenon.fish; do [ -s "$(find "$prefix" -name $name)" ]; done
+  ok "the manual pages and completions are there"
 fi
 rm -rf "$root/consumer" "$root"/clash* "$prefix"
 echo "$passed passed, 0 failed"

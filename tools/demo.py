@@ -4,7 +4,7 @@
 The model is the file-type detector that is inside the Python package magika (Apache-2.0, 3 MB, trained by its authors on
 millions of files): it reads the first and last bytes of a file and tells which of 214 types it is.  Here Tenon runs it on
 files of this repository and of this machine.  Where the package index cannot be reached, the digit recogniser of
-examples/digits is run instead.  Needs only Python's standard library.
+examples/digits is run instead (also when asked: demo.py digits).  Needs only Python's standard library.
 """
 import array, ast, glob, gzip, importlib.util, json, os, struct, subprocess, sys, time, zipfile
 
@@ -33,7 +33,7 @@ def tenon_run(model, name, inputs):
     """Runs the model; (shape, values, seconds) of its first output."""
     out = os.path.join(WORK, "out.npz")
     command = [TENON, "run", model, "--input", f"{name}={inputs}", "--output", out]
-    print("$ " + " ".join(os.path.relpath(a, ROOT) if a.startswith(ROOT) else a for a in command), flush=True)
+    print("$ " + " ".join(command).replace(ROOT + "/", ""), flush=True)
     start = time.monotonic()
     if subprocess.run(command, cwd=ROOT).returncode: sys.exit("demo: the run failed")
     seconds = time.monotonic() - start
@@ -86,8 +86,9 @@ def file_types(folder):
 
 
 def digits():
-    print("The package magika cannot be had here (no package index?), so a smaller model of this repository:")
-    print("which digit is on the picture?\n")
+    if "digits" not in sys.argv[1:]:
+        print("The package magika cannot be had here (no package index?), so a smaller model of this repository runs.")
+    print("Which digit is on the picture?\n")
     folder = os.path.join(ROOT, "examples", "digits")
     pictures = os.path.join(folder, "digits.npy")
     shape, pixels = read_npy(open(pictures, "rb").read())
@@ -105,7 +106,7 @@ def digits():
 def main():
     if not os.path.exists(TENON): sys.exit("demo: build/tenon is not there: make")
     os.makedirs(WORK, exist_ok=True)
-    folder = magika_folder()
+    folder = None if "digits" in sys.argv[1:] else magika_folder()
     if folder: file_types(folder)
     else: digits()
 

@@ -11,6 +11,7 @@ PROGRAM = os.path.join(ROOT, "build", "tenon")
 PAGES = {
     # page: arguments of the program
     "docs/reference/ops.md": ["ops", "--markdown"],
+    "docs/reference/cli.md": ["help", "--markdown"],
 }
 LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(?:#[^)]*)?\)")
 
@@ -20,11 +21,15 @@ def generated(args):
     return p.stdout if p.returncode == 0 else None
 
 
+def markdown_files():
+    for folder, subs, names in os.walk(ROOT):
+        subs[:] = [s for s in subs if not s.startswith((".", "build"))]
+        for name in names:
+            if name.endswith(".md"): yield os.path.relpath(os.path.join(folder, name), ROOT)
+
+
 def bad_links():
-    listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "*.md"], cwd=ROOT, capture_output=True,
-                            text=True).stdout.split()
-    for path in listed:
-        if not os.path.exists(os.path.join(ROOT, path)): continue
+    for path in markdown_files():
         text = re.sub(r"```.*?```", "", open(os.path.join(ROOT, path), encoding="utf-8").read(), flags=re.S)
         for target in LINK.findall(text):
             if "://" in target or target.startswith("mailto:"): continue

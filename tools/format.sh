@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
 # format.sh [--check] -- formats every C file of ours with clang-format, or says which are not.
-set -eu
+set -eu -o pipefail
 cd "$(dirname "$0")/.."
 tool=clang-format
 command -v clang-format-14 >/dev/null && tool=clang-format-14  # other versions differ in details
-mapfile -t files < <(git ls-files -co --exclude-standard 'src/*.[ch]' 'include/*.h' 'tests/*.[ch]' 'examples/*.[ch]')
-existing=()
-for f in "${files[@]}"; do [ -e "$f" ] && existing+=("$f"); done
-if [ "${1:-}" = --check ]; then
-  "$tool" --dry-run --Werror "${existing[@]}"
-  echo "format: ${#existing[@]} files are formatted"
+mapfile -t files < <(find src include tests examples -name '*.[ch]' | sort)
+if [ "${1:-}" != --check ]; then
+  "$tool" -i "${files[@]}"
+elif out=$("$tool" --dry-run --Werror "${files[@]}" 2>&1); then
+  echo "format: ${#files[@]} files are formatted"
 else
-  "$tool" -i "${existing[@]}"
+  printf '%s\n' "$out" | sed -n 's/^\([^ :]*:[0-9]*\):[0-9]*: error.*/\1: not formatted (make format)/p' | uniq
+  exit 1
 fi

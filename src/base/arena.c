@@ -8,6 +8,16 @@
 #include "base/base.h"
 #include "base/platform.h"
 
+// Under AddressSanitizer what has not been handed out may not be touched.
+#ifdef UNDER_ASAN
+#include <sanitizer/asan_interface.h>
+static void forbid(void *p, int64_t n) { __asan_poison_memory_region(p, (size_t)n); }
+static void allow(void *p, int64_t n) { __asan_unpoison_memory_region(p, (size_t)n); }
+#else
+static void forbid(void *p, int64_t n) { (void)p, (void)n; }
+static void allow(void *p, int64_t n) { (void)p, (void)n; }
+#endif
+
 enum { ALIGN = 16, CHUNK_MIN = 4096, CHUNK_MAX = 1 << 20 };
 
 struct ArenaChunk {
@@ -24,6 +34,7 @@ static void pop_chunk(Arena *a) {
   ArenaChunk *c = a->head;
   a->head = c->prev;
   a->total -= c->bytes;
+  allow(c, c->bytes);
   mem_free(c, c->bytes);
 }
 
@@ -54,6 +65,7 @@ static void push_chunk(Arena *a, int64_t bytes) {
   a->total = after;
   a->at = (char *)(c + 1);
   a->end = (char *)c + size;
+  forbid(a->at, a->end - a->at);
 }
 
 static int64_t round_up(int64_t bytes) {
@@ -67,6 +79,7 @@ void *arena_alloc(Arena *a, int64_t bytes) {
   int64_t need = round_up(bytes);
   if (need > a->end - a->at) push_chunk(a, need);
   void *p = a->at;
+  allow(p, bytes);
   a->at += need;
   return p;
 }
@@ -96,7 +109,10 @@ void arena_reset(Arena *a, ArenaMark m) {
   }
   a->at = m.at;
   a->end = a->head ? (char *)a->head + a->head->bytes : NULL;
-  if (a->head) memset(m.at, 0, (size_t)(used - m.at));
+  if (!a->head) return;
+  allow(m.at, used - m.at);
+  memset(m.at, 0, (size_t)(used - m.at));
+  forbid(m.at, a->end - m.at);
 }
 
 void *vec_grow(Arena *a, void *old, int64_t n, int64_t *cap, int64_t elem_bytes) {
@@ -109,6 +125,7 @@ void *vec_grow(Arena *a, void *old, int64_t n, int64_t *cap, int64_t elem_bytes)
     int64_t extra = round_up(bytes) - round_up(old_bytes);
     if (extra <= a->end - a->at) {
       a->at += extra;
+      allow(old, bytes);
       *cap = more;
       return old;
     }

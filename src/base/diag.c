@@ -46,15 +46,17 @@ static void PRINTF(2, 3) put(Diag *d, const char *fmt, ...) {
 // Makes the bytes from `from` on printable UTF-8.
 static void clean(Diag *d, int64_t from) {
   for (int64_t i = from; i < d->len;) {
-    int64_t n = 1;
-    while (n < 4 && i + n < d->len && ((uint8_t)d->text[i + n] & 0xC0) == 0x80) n++;
     uint8_t c = (uint8_t)d->text[i];
-    bool control = c < 0x20 || c == 0x7F || (c == 0xC2 && n == 2 && (uint8_t)d->text[i + 1] < 0xA0);
-    if (!control && str_is_utf8((Str){d->text + i, n})) {
-      i += n;
-    } else if (i + n == d->len && d->len == TENON_ERROR_CAPACITY - 1 && c >= 0xC0) {
+    int64_t n = c < 0xC0 ? 1 : c < 0xE0 ? 2 : c < 0xF0 ? 3 : 4;
+    if (i + n > d->len && d->len == TENON_ERROR_CAPACITY - 1) {
       d->len = i;  // cut inside a character
       d->text[i] = 0;
+      return;
+    }
+    bool ok = i + n <= d->len && str_is_utf8((Str){d->text + i, n});
+    bool control = c < 0x20 || c == 0x7F || (c == 0xC2 && (uint8_t)d->text[i + 1] < 0xA0);
+    if (ok && !control) {
+      i += n;
     } else {
       d->text[i++] = '?';
     }

@@ -8,6 +8,7 @@
 //   r and b share a factor g    floor(g*x / g*m) = floor(x/m), mod(g*x, g*m) = g*mod(x, m)
 //   b = k, a constant           floor((floor(x/m) + c)/k) = floor((x + c*m)/(m*k))
 //   0 <= r < b                  floor(r/b) = 0, mod(r, b) = r
+//   -b <= r < 0                 floor(r/b) = -1, mod(r, b) = r + b
 // The constant of r is kept in [0, k), so floor((h - 1)/2) + 1 and floor((h + 1)/2) are one expression.
 // By a sum of several terms only an exact quotient cancels, found by polynomial long division.
 #include "base/intexpr_impl.h"
@@ -156,11 +157,18 @@ static bool turn(IntPool *p, Dim *a, Dim *b) {
   return true;
 }
 
-// Whether 0 <= r < b for certain.
-static bool is_reduced(Dim r, Dim b) {
+// Whether floor(r/b) is 0 or -1 for certain: 0 <= r < b, or -b <= r < 0.
+static bool small_quotient(Dim r, Dim b, int64_t *q) {
   int64_t lo, hi;
-  range_diff(r, b, &lo, &hi);
-  return r->lo >= 0 && hi < 0;
+  Poly sum;
+  *q = r->lo >= 0 ? 0 : -1;
+  if (*q == 0) {
+    range_diff(r, b, &lo, &hi);
+    return hi < 0;
+  }
+  if (r->hi >= 0 || !poly_add(&sum, r, 1, b)) return false;
+  range_poly(sum.t, sum.n, &lo, &hi);
+  return lo >= 0;
 }
 
 // floor((floor(x/m) + c)/k): gives x + c*m and m*k.
@@ -182,7 +190,9 @@ static Dim div_monomial(IntPool *p, Dim a, Dim b) {
   Dim q, r, x, m;
   split(p, a, t, &q, &r);
   if (ie_is_poison(q) || ie_is_poison(r)) return p->poison;
-  if (r == p->zero || is_reduced(r, b)) return q;
+  int64_t small;
+  if (r == p->zero) return q;
+  if (small_quotient(r, b, &small)) return ie_addc(p, q, small);
   Factor f;
   common_factor(r, t, &f);
   if (f.coef > 1 || f.n > 0) {
@@ -216,7 +226,9 @@ Dim ie_div(IntPool *p, Dim a, Dim b) {
   if (b->nterms == 1 && b->term->coef > 0) return div_monomial(p, a, b);
   out = b->nterms > 1 ? exact_quotient(p, a, b) : NULL;
   if (out) return out;
-  return is_reduced(a, b) ? p->zero : intern_pair(p, IE_DIV, a, b);
+  int64_t small;
+  if (small_quotient(a, b, &small)) return ie_const(p, small);
+  return intern_pair(p, IE_DIV, a, b);
 }
 
 Dim ie_ceildiv(IntPool *p, Dim a, Dim b) {
@@ -230,7 +242,9 @@ static Dim mod_monomial(IntPool *p, Dim a, Dim b) {
   Dim q, r;
   split(p, a, t, &q, &r);
   if (ie_is_poison(r)) return p->poison;
-  if (r == p->zero || is_reduced(r, b)) return r;
+  int64_t small;
+  if (r == p->zero) return r;
+  if (small_quotient(r, b, &small)) return small ? ie_add(p, r, b) : r;
   Factor f;
   common_factor(r, t, &f);
   if (f.coef > 1 || f.n > 0) {
@@ -247,7 +261,9 @@ Dim ie_mod(IntPool *p, Dim a, Dim b) {
   if (turn(p, &a, &b)) return negate(p, ie_mod(p, a, b));
   if (b->nterms == 1 && b->term->coef > 0) return mod_monomial(p, a, b);
   if (b->nterms > 1 && exact_quotient(p, a, b)) return p->zero;
-  return is_reduced(a, b) ? a : intern_pair(p, IE_MOD, a, b);
+  int64_t small;
+  if (small_quotient(a, b, &small)) return small ? ie_add(p, a, b) : a;
+  return intern_pair(p, IE_MOD, a, b);
 }
 
 // ---- minimum, maximum, broadcast ----

@@ -171,8 +171,8 @@ static double mini_load(const MiniFormat *f, uint8_t bits) {
 static uint8_t mini_store(const MiniFormat *f, double x, bool saturate) {
   uint8_t sign = bits_of(x) >> 63 ? f->sign : 0;
   if (is_nan(x)) {
-    // The 4-bit type has no NaN; its largest value is what ONNX gives.
-    if (f == &mini_e2m1) return f->max;
+    // The 4-bit type has no NaN; -0 stands in for it in ONNX's own conversion.
+    if (f == &mini_e2m1) return f->sign;
     return f->unsigned_zero ? f->nan : f->nan | sign;
   }
   bool finite = (bits_of(x) & ABS_MASK) < 0x7FF0000000000000;
@@ -187,11 +187,11 @@ static uint8_t mini_store(const MiniFormat *f, double x, bool saturate) {
 }
 
 double minifloat_to_f64(DType t, uint8_t bits) {
-  return t == (DType)DT_F8E8M0 ? e8m0_load(bits) : mini_load(mini_of(t), bits);
+  return t == DT_F8E8M0 ? e8m0_load(bits) : mini_load(mini_of(t), bits);
 }
 
 uint8_t minifloat_from_f64(DType t, double x, bool saturate) {
-  if (t == (DType)DT_F8E8M0) return e8m0_from_f64(x, saturate, ROUND_NEAREST);
+  if (t == DT_F8E8M0) return e8m0_from_f64(x, saturate, ROUND_NEAREST);
   return mini_store(mini_of(t), x, saturate);
 }
 

@@ -2,16 +2,14 @@
 //
 // Memory: small blocks come from the C library, blocks of 1 MiB and more straight from the kernel, which gives
 // zeroed pages without touching them.  Blocks of 64 bytes and more are aligned to 64.
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE  // sched_getaffinity's CPU sets
+#ifndef _DEFAULT_SOURCE
+#define _DEFAULT_SOURCE  // MAP_ANONYMOUS
 #endif
 #include "base/platform.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,13 +18,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#if defined(__SANITIZE_ADDRESS__)
-#define UNDER_ASAN 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define UNDER_ASAN 1
-#endif
-#endif
 #ifdef UNDER_ASAN
 enum { MAP_FROM = 64 << 20 };  // mapped pages have no red zones
 #else
@@ -37,9 +28,11 @@ enum { CACHE_LINE = 64 };
 // ---- memory ----
 
 static void *posix_alloc(int64_t bytes) {
-  if (bytes < 0 || bytes > PTRDIFF_MAX / 2) return NULL;
+  if (bytes < 0) return NULL;
   size_t n = (size_t)bytes;
   if (bytes >= MAP_FROM) {
+    // The kernel may promise more than there is and end the process later, when it is written to.
+    if (bytes > machine_memory()) return NULL;
     void *p = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     return p == MAP_FAILED ? NULL : p;
   }
@@ -177,62 +170,3 @@ void *mem_alloc(int64_t bytes) { return bytes < 0 ? NULL : platform->alloc(bytes
 void mem_free(void *p, int64_t bytes) {
   if (p) platform->free(p, bytes);
 }
-
-// ---- how many threads make sense ----
-
-static int affinity_cpus(void) {
-  // The kernel refuses a set smaller than its own, so ask with growing ones.
-  for (int n = 1024; n <= 1 << 16; n *= 4) {
-    cpu_set_t *set = CPU_ALLOC(n);
-    if (!set) return 1;
-    size_t bytes = CPU_ALLOC_SIZE(n);
-    int count = sched_getaffinity(0, bytes, set) ? 0 : CPU_COUNT_S(bytes, set);
-    CPU_FREE(set);
-    if (count > 0) return count;
-  }
-  return 1;
-}
-
-// The first bytes of a small file, NUL-terminated; "" when it cannot be read.
-static void read_small(const char *path, char *out, int64_t cap) {
-  int fd;
-  int64_t size, got = 0;
-  out[0] = 0;
-  if (posix_open_read(path, &fd, &size)) return;
-  if (posix_read(fd, out, cap - 1, &got)) got = 0;
-  out[got] = 0;
-  posix_close(fd);
-}
-
-static int cpus_of(long long quota, long long period) {
-  if (quota <= 0 || period <= 0) return INT_MAX;
-  return (int)MIN((quota + period - 1) / period, INT_MAX);
-}
-
-// The tightest quota of the process's cgroup and those above it.
-static int cgroup_cpus(void) {
-  char text[4096], path[4096 + 64], *group = NULL;
-  long long quota = 0, period = 0;
-  int cpus = INT_MAX;
-  read_small("/proc/self/cgroup", text, sizeof(text));
-  for (char *line = text; line && *line; line = strchr(line, '\n'), line = line ? line + 1 : NULL)
-    if (!strncmp(line, "0::", 3)) group = line + 3;
-  if (group) {
-    group[strcspn(group, "\n")] = 0;
-    for (char *cut = group + strlen(group); cut; cut = strrchr(group, '/')) {
-      *cut = 0;
-      char max[64];
-      snprintf(path, sizeof(path), "/sys/fs/cgroup%s/cpu.max", group);
-      read_small(path, max, sizeof(max));
-      if (sscanf(max, "%lld %lld", &quota, &period) == 2) cpus = MIN(cpus, cpus_of(quota, period));
-    }
-  }
-  char q[64], p[64];
-  read_small("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", q, sizeof(q));
-  read_small("/sys/fs/cgroup/cpu/cpu.cfs_period_us", p, sizeof(p));
-  if (sscanf(q, "%lld", &quota) == 1 && sscanf(p, "%lld", &period) == 1)
-    cpus = MIN(cpus, cpus_of(quota, period));
-  return cpus;
-}
-
-int machine_threads(void) { return MAX(1, MIN(affinity_cpus(), cgroup_cpus())); }

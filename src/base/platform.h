@@ -7,6 +7,15 @@
 
 #include "base/base.h"
 
+// Built with AddressSanitizer: memory is then laid out so that it sees more.
+#if defined(__SANITIZE_ADDRESS__)
+#define UNDER_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define UNDER_ASAN 1
+#endif
+#endif
+
 typedef struct Platform {
   // Memory.  `alloc` returns zeroed memory or NULL.  `free` gets the size that was asked for.
   void *(*alloc)(int64_t bytes);
@@ -62,6 +71,7 @@ Pool *pool_create(int nthreads);  // 0 = what affinity and cgroup allow; NULL wh
 void pool_release(Pool *p);
 int pool_threads(const Pool *p);
 void parallel_for(Pool *p, int64_t n, int64_t grain, PoolFn *fn, void *ctx);
-int machine_threads(void);  // CPUs that affinity and cgroup quota allow, at least 1
+int machine_threads(void);     // CPUs that affinity and cgroup quota allow, at least 1
+int64_t machine_memory(void);  // bytes of memory and swap, or the cgroup's limit where that is less
 
 #endif

@@ -6,7 +6,7 @@
 # with status 1.  An input may take 1 s and 256 MB; one that seemed slower is run again alone, since the machine may
 # have been busy.
 set -u
-cd "$(dirname "$0")/../.."
+cd "$(dirname "$0")/../.." || exit
 seconds=$1
 shift
 data=$(realpath -m "${TENON_DATA:-../shared/data}")

@@ -205,6 +205,11 @@ MUST_USE tenon_status onnx_tensor_bytes(Arena *a, const OnnxTensor *t, Where at,
                                         const void **out_bytes, int64_t *out_nbytes, int64_t *out_n,
                                         bool *out_in_file);
 
+// The source of external data at `location`, checked as text and registered with the graph; nothing is
+// opened before the data is needed.  model_path NULL or "-": refused.
+MUST_USE tenon_status onnx_external_open(Graph *g, const char *model_path, Str location, Where at,
+                                         Source **out);
+
 // ---- import ----
 typedef struct Import Import;  // state of one import
 // One foreign node on its way in.

@@ -62,7 +62,7 @@ typedef struct Job {
   const OnnxTensor *t;
   Where at;
   Diag *diag;
-  int dtype;         // a DType
+  DType dtype;
   const char *name;  // NUL-terminated, for messages
   int64_t n, bytes;  // elements by the dims, and their size
 } Job;
@@ -242,7 +242,7 @@ tenon_status onnx_tensor_bytes(Arena *a, const OnnxTensor *t, Where at, Diag *d,
   if (!dtype_valid(t->dtype))
     return bad(&j, "element type %lld is none of ONNX's", (long long)t->dtype);
   CHECK(!t->external, "tensor '%s' is in an external file", j.name);
-  j.dtype = (int)t->dtype;
+  j.dtype = (DType)t->dtype;
   TRY(count_dims(&j));
   bool typed = false;
   for (int f = 0; f < TF_COUNT; f++) typed |= slices_of(t, f).n > 0;

@@ -1,0 +1,127 @@
+// model.c -- opening and running models (model.h).
+//
+// Every entry sets a trap, so that a failed allocation anywhere below ends here with everything freed.
+#include "api/model.h"
+
+#include <pthread.h>
+
+static bool looks_like_text(Str s) {
+  int64_t i = 0;
+  while (i < s.n && (s.p[i] == ' ' || s.p[i] == '\n' || s.p[i] == '\t' || s.p[i] == '\r')) i++;
+  Str rest = {s.p + i, s.n - i};
+  return str_starts(rest, "graph ") || str_starts(rest, "graph@") || str_starts(rest, "//");
+}
+
+static Model *model_new(const char *path, Diag *d) {
+  Model *m = mem_alloc((int64_t)sizeof *m);
+  if (!m) {
+    fail(d, TENON_ENOMEM, NOWHERE, "out of memory");
+    return NULL;
+  }
+  arena_init(&m->arena);
+  m->path = path;
+  return m;
+}
+
+static tenon_status read_model(Model *m, const ModelOptions *o, Diag *d) {
+  m->lock = arena_alloc(&m->arena, (int64_t)sizeof(pthread_mutex_t));
+  pthread_mutex_init(m->lock, NULL);
+  m->diag = arena_new(&m->arena, Diag);
+  diag_init(m->diag);
+  if (m->path) m->path = str_copy(&m->arena, str_of(m->path));
+  Str bytes = {(const char *)m->file.bytes, m->file.size};
+  tenon_status s;
+  if (looks_like_text(bytes)) {
+    m->format = FORMAT_TEXT;
+    s = graph_parse(bytes, m->path, d, &m->graph);
+    if (m->graph) m->graph->custom = o ? o->custom : NULL;
+  } else {
+    s = onnx_import(bytes, m->path, o ? o->custom : NULL, d, &m->onnx);
+    m->graph = m->onnx.graph;
+  }
+  if (m->graph) m->graph->diag = m->diag;
+  return s;
+}
+
+static tenon_status open_file(Model *m, const ModelOptions *o, Diag *d, Model **out) {
+  Where base = d->base;
+  d->base.file = m->path;
+  Trap t;
+  trap_enter(&t, d);
+  if (setjmp(t.env) == 0) t.status = read_model(m, o, d);
+  trap_leave(&t);
+  d->base = base;
+  if (t.status) {
+    if (!m->graph) m->graph = m->onnx.graph;  // a trap left it there
+    model_free(m);
+    return t.status;
+  }
+  *out = m;
+  return TENON_OK;
+}
+
+tenon_status model_open(const char *path, const ModelOptions *o, Diag *d, Model **out) {
+  *out = NULL;
+  Model *m = model_new(path, d);
+  if (!m) return TENON_ENOMEM;
+  tenon_status s = file_open(path, &m->file, d);
+  if (s) {
+    model_free(m);
+    return s;
+  }
+  m->owns_file = true;
+  return open_file(m, o, d, out);
+}
+
+tenon_status model_open_memory(const void *bytes, int64_t n, const char *label, const ModelOptions *o, Diag *d, Model **out) {
+  *out = NULL;
+  Model *m = model_new(NULL, d);
+  if (!m) return TENON_ENOMEM;
+  (void)label;
+  m->file = (File){.bytes = bytes, .size = n};
+  return open_file(m, o, d, out);
+}
+
+void model_free(Model *m) {
+  if (!m) return;
+  interp_free(m->interp);
+  graph_free(m->graph);
+  if (m->lock) pthread_mutex_destroy(m->lock);
+  if (m->owns_file) file_close(&m->file);
+  arena_deinit(&m->arena);
+  mem_free(m, (int64_t)sizeof *m);
+}
+
+int64_t model_unsupported(const Model *m, const Unsupported **out) {
+  *out = m->onnx.unsupported.v;
+  return m->onnx.unsupported.n;
+}
+
+tenon_status model_need_supported(const Model *m, Diag *d) {
+  const Unsupported *u;
+  int64_t n = model_unsupported(m, &u);
+  if (!n) return TENON_OK;
+  fail(d, TENON_EUNSUPPORTED, (Where){.file = m->path}, "%lld operator%s of this model %s not supported:", (long long)n, n == 1 ? "" : "s",
+       n == 1 ? "is" : "are");
+  for (int64_t i = 0; i < n; i++)
+    diag_note(d, "%s: %lld node%s, first '%s': %s", u[i].op, (long long)u[i].count, u[i].count == 1 ? "" : "s", u[i].first, u[i].why);
+  return TENON_EUNSUPPORTED;
+}
+
+static tenon_status prepare(Model *m, Diag *d) {
+  pthread_mutex_lock(m->lock);
+  tenon_status s = TENON_OK;
+  if (!m->interp) s = interp_create(m->graph, NULL, d, &m->interp);
+  pthread_mutex_unlock(m->lock);
+  return s;
+}
+
+tenon_status model_run(Model *m, Run *run, Value *const *inputs, Value **outputs) {
+  Where base = run->diag->base;
+  run->diag->base.file = m->path;
+  tenon_status s = model_need_supported(m, run->diag);
+  if (!s) s = prepare(m, run->diag);
+  if (!s) s = interp_run(m->interp, run, inputs, outputs);
+  run->diag->base = base;
+  return s;
+}

@@ -1,0 +1,105 @@
+// platform_limits.c -- how much of the machine is ours: CPUs and memory.
+//
+// A container sees the whole machine in most places, so the limits of the process's control group and of
+// all those above it are read too (version 2, and version 1 where it is still mounted).
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE  // sched_getaffinity's CPU sets
+#endif
+#include "base/platform.h"
+
+#include <limits.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <sys/sysinfo.h>
+
+// The first bytes of a small file, NUL-terminated; "" when it cannot be read.
+static void read_small(const char *path, char *out, int64_t cap) {
+  int fd;
+  int64_t size, got = 0;
+  out[0] = 0;
+  if (platform_posix.open_read(path, &fd, &size)) return;
+  if (platform_posix.read(fd, out, cap - 1, &got)) got = 0;
+  out[got] = 0;
+  platform_posix.close(fd);
+}
+
+// Calls `see` with the text of the file `name` in the process's version 2 group and in each one above.
+static void each_cgroup(const char *name, void (*see)(const char *text, int64_t *least),
+                        int64_t *least) {
+  char groups[4096], path[4096 + 128], text[64];
+  read_small("/proc/self/cgroup", groups, sizeof(groups));
+  char *group = strncmp(groups, "0::", 3) ? strstr(groups, "\n0::") : groups - 1;
+  if (!group) return;
+  group += 4;
+  group[strcspn(group, "\n")] = 0;
+  for (char *cut = group + strlen(group); cut; cut = strrchr(group, '/')) {
+    *cut = 0;
+    snprintf(path, sizeof(path), "/sys/fs/cgroup%s/%s", group, name);
+    read_small(path, text, sizeof(text));
+    see(text, least);
+  }
+}
+
+// ---- CPUs ----
+
+static int affinity_cpus(void) {
+  // The kernel refuses a set smaller than its own, so ask with growing ones.
+  for (int n = 1024; n <= 1 << 16; n *= 4) {
+    cpu_set_t *set = CPU_ALLOC(n);
+    if (!set) return 1;
+    size_t bytes = CPU_ALLOC_SIZE(n);
+    int count = sched_getaffinity(0, bytes, set) ? 0 : CPU_COUNT_S(bytes, set);
+    CPU_FREE(set);
+    if (count > 0) return count;
+  }
+  return 1;
+}
+
+static void see_quota(int64_t quota, int64_t period, int64_t *least) {
+  if (quota > 0 && period > 0) *least = MIN(*least, quota / period + (quota % period != 0));
+}
+
+static void see_cpu_max(const char *text, int64_t *least) {
+  long long quota, period;
+  if (sscanf(text, "%lld %lld", &quota, &period) == 2) see_quota(quota, period, least);
+}
+
+int machine_threads(void) {
+  int64_t cpus = affinity_cpus();
+  char quota[64], period[64];
+  long long q, p;
+  each_cgroup("cpu.max", see_cpu_max, &cpus);
+  read_small("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", quota, sizeof(quota));
+  read_small("/sys/fs/cgroup/cpu/cpu.cfs_period_us", period, sizeof(period));
+  if (sscanf(quota, "%lld", &q) == 1 && sscanf(period, "%lld", &p) == 1) see_quota(q, p, &cpus);
+  return (int)MAX(1, MIN(cpus, INT_MAX));
+}
+
+// ---- memory ----
+
+static void see_bytes(const char *text, int64_t *least) {
+  long long bytes;
+  if (sscanf(text, "%lld", &bytes) == 1 && bytes > 0) *least = MIN(*least, bytes);
+}
+
+// Read once: every large allocation asks.
+int64_t machine_memory(void) {
+  static atomic_int_least64_t known;
+  int64_t bytes = atomic_load_explicit(&known, memory_order_relaxed);
+  if (bytes) return bytes;
+  struct sysinfo s;
+  char text[64];
+  bytes = INT64_MAX;
+  if (!sysinfo(&s)) {
+    int64_t ram, swap, sum;
+    if (ck_mul((int64_t)s.totalram, s.mem_unit, &ram) &&
+        ck_mul((int64_t)s.totalswap, s.mem_unit, &swap) && ck_add(ram, swap, &sum))
+      bytes = sum;
+  }
+  each_cgroup("memory.max", see_bytes, &bytes);
+  read_small("/sys/fs/cgroup/memory/memory.limit_in_bytes", text, sizeof(text));
+  see_bytes(text, &bytes);
+  atomic_store_explicit(&known, bytes, memory_order_relaxed);
+  return bytes;
+}
