@@ -462,6 +462,8 @@ TEST(onnx_read_foreign) {
   FAULT(&b, "TensorFlow Lite");
   b = RAW("\x80\2}q\0.");
   FAULT(&b, "pickle");
+  b = RAW("\x28\x73\x01\0\0\0\0\0{\"__metadata__\":{}}");
+  FAULT(&b, "safetensors");
   b = RAW("{\"a\": 1}");
   FAULT(&b, "JSON");
   b = RAW("<!DOCTYPE html>");

@@ -107,21 +107,30 @@ void load_i64(DType t, const void *base, int64_t index, int64_t n, int64_t *out)
 // two's-complement narrowing of the saturated 64-bit value; bool is x != 0.
 void store_f64(DType t, void *base, int64_t index, int64_t n, const double *in);
 void store_i64(DType t, void *base, int64_t index, int64_t n, const int64_t *in);  // integers wrap
+// One element.  The commonest type is read and written in place: evaluations do it in their inner loops.
 static inline double get_f64(DType t, const void *base, int64_t i) {
+  if (t == DT_F32) return ((const float *)base)[i];
   double v;
   load_f64(t, base, i, 1, &v);
   return v;
 }
 static inline int64_t get_i64(DType t, const void *base, int64_t i) {
+  if (t == DT_I64) return ((const int64_t *)base)[i];
   int64_t v;
   load_i64(t, base, i, 1, &v);
   return v;
 }
 static inline void put_f64(DType t, void *base, int64_t i, double v) {
-  store_f64(t, base, i, 1, &v);
+  if (t == DT_F32)
+    ((float *)base)[i] = (float)v;
+  else
+    store_f64(t, base, i, 1, &v);
 }
 static inline void put_i64(DType t, void *base, int64_t i, int64_t v) {
-  store_i64(t, base, i, 1, &v);
+  if (t == DT_I64)
+    ((int64_t *)base)[i] = v;
+  else
+    store_i64(t, base, i, 1, &v);
 }
 double round_to(DType t, double x);  // x as the type would hold it
 

@@ -24,6 +24,14 @@ static void read_small(const char *path, char *out, int64_t cap) {
   platform_posix.close(fd);
 }
 
+// The next word as a number, moving past it; false for "max" and where there is none.
+static bool next_number(const char **at, int64_t *out) {
+  *at += strspn(*at, " \n");
+  Str word = {*at, (int64_t)strcspn(*at, " \n")};
+  *at += word.n;
+  return str_to_i64(word, out);
+}
+
 // Calls `see` with the text of the file `name` in the process's version 2 group and in each one above.
 static void each_cgroup(const char *name, void (*see)(const char *text, int64_t *least),
                         int64_t *least) {
@@ -61,26 +69,28 @@ static void see_quota(int64_t quota, int64_t period, int64_t *least) {
 }
 
 static void see_cpu_max(const char *text, int64_t *least) {
-  long long quota, period;
-  if (sscanf(text, "%lld %lld", &quota, &period) == 2) see_quota(quota, period, least);
+  int64_t quota, period;
+  if (next_number(&text, &quota) && next_number(&text, &period)) see_quota(quota, period, least);
 }
 
 int machine_threads(void) {
   int64_t cpus = affinity_cpus();
   char quota[64], period[64];
-  long long q, p;
+  const char *q = quota, *p = period;
+  int64_t quota_us, period_us;
   each_cgroup("cpu.max", see_cpu_max, &cpus);
   read_small("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", quota, sizeof(quota));
   read_small("/sys/fs/cgroup/cpu/cpu.cfs_period_us", period, sizeof(period));
-  if (sscanf(quota, "%lld", &q) == 1 && sscanf(period, "%lld", &p) == 1) see_quota(q, p, &cpus);
+  if (next_number(&q, &quota_us) && next_number(&p, &period_us))
+    see_quota(quota_us, period_us, &cpus);
   return (int)MAX(1, MIN(cpus, INT_MAX));
 }
 
 // ---- memory ----
 
 static void see_bytes(const char *text, int64_t *least) {
-  long long bytes;
-  if (sscanf(text, "%lld", &bytes) == 1 && bytes > 0) *least = MIN(*least, bytes);
+  int64_t bytes;
+  if (next_number(&text, &bytes) && bytes > 0) *least = MIN(*least, bytes);
 }
 
 // Read once: every large allocation asks.

@@ -3,6 +3,7 @@
 // Each thread has a stack of traps, kept as a list through the traps themselves.  Raising writes the message
 // into the innermost trap's Diag and jumps to its setjmp; trap_leave then takes it off the list.
 #include "base/base.h"
+#include "base/platform.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,9 +19,11 @@ void trap_enter(Trap *t, Diag *d) {
 
 void trap_leave(Trap *t) { innermost = t->outer; }
 
-// There is nobody to tell: a caller inside the library forgot to set a trap.
+// There is nobody to tell: a caller inside the library forgot to set a trap, or a test wants to stop here.
 static NORETURN void die(const char *message) {
-  fprintf(stderr, "tenon: %s\n", message);
+  enum { STANDARD_ERROR = 2 };
+  platform_posix.write(STANDARD_ERROR, message, (int64_t)strlen(message));
+  platform_posix.write(STANDARD_ERROR, "\n", 1);
   abort();
 }
 
@@ -39,15 +42,16 @@ NORETURN void trap_raise(tenon_status code, const char *fmt, ...) {
 }
 
 NORETURN void check_failed(const char *file, int line, const char *cond, const char *fmt, ...) {
-  char text[1024];
+  char why[1024];
   va_list ap;
   va_start(ap, fmt);
-  vsnprintf(text, sizeof(text), fmt, ap);
+  vsnprintf(why, sizeof(why), fmt, ap);
   va_end(ap);
 #ifdef TENON_ABORT_ON_CHECK
-  fprintf(stderr, "%s:%d: CHECK(%s): ", file, line, cond);
+  char text[2048];
+  snprintf(text, sizeof(text), "%s:%d: CHECK(%s): %s", file, line, cond, why);
   die(text);
 #else
-  trap_raise(TENON_EINTERNAL, "internal error at %s:%d: %s (%s)", file, line, text, cond);
+  trap_raise(TENON_EINTERNAL, "internal error at %s:%d: %s (%s)", file, line, why, cond);
 #endif
 }

@@ -91,7 +91,8 @@ static Str number_text(Run *r, const Value *v, int64_t i) {
         snprintf(buf, sizeof buf, "%.*f", p, x);
         if (round_to(v->dtype, strtod(buf, NULL)) == x) break;
       }
-    if (!strpbrk(buf, ".e") && strlen(buf) + 3 < sizeof buf) strcat(buf, ".0");
+    size_t len = strlen(buf);
+    if (!strpbrk(buf, ".e") && len + 3 < sizeof buf) memcpy(buf + len, ".0", 3);
   }
   return run_string(r, str_of(buf));
 }

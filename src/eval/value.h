@@ -52,6 +52,9 @@ struct Run {
   // Runs a sub-graph: set by the interpreter (or by the runtime's plan).
   tenon_status (*call_body)(Run *r, const struct Body *body, Value *const *in, int64_t nin,
                             Value **out, int64_t nout);
+  // A stack of no rows of a body's result: nothing ran, so only the graph knows the rows' type.
+  tenon_status (*empty_stack)(Run *r, Where at, const struct Body *body, int64_t result, int64_t axis,
+                              Value **out);
   void *user;
 };
 

@@ -202,9 +202,34 @@ static const void *own_attrs(Graph *g, const OpInfo *op, const void *attrs) {
   return own;
 }
 
+static bool class_named(Str word, DTypeClass c) {
+  bool whole = c == DC_INT || c == DC_UINT;
+  if (str_is(word, "any")) return true;
+  if (str_is(word, "number")) return whole || c == DC_FLOAT;
+  if (str_is(word, "integer")) return whole;
+  static const char *const words[] = {[DC_BOOL] = "bool",   [DC_INT] = "int",         [DC_UINT] = "uint",
+                                      [DC_FLOAT] = "float", [DC_COMPLEX] = "complex", [DC_STRING] = "string"};
+  return c != DC_NONE && str_is(word, words[c]);
+}
+
+// Operand 0 must be of a class that the op's record names.
+static bool check_dtype(Graph *g, const OpInfo *op, const Node *n, Where at) {
+  if (!op->dtypes || !n->nsrc || n->src[0] == g->none) return true;
+  const Type *t = type_of(n->src[0]);
+  if (t->kind != TK_TENSOR || !t->dtype) return true;
+  for (const char *p = op->dtypes; *p;) {
+    const char *end = p + strcspn(p, " ");
+    if (class_named((Str){p, end - p}, dtype_class(t->dtype))) return true;
+    p = *end ? end + 1 : end;
+  }
+  graph_fail(g, TENON_EINVAL, at, "operand 0 is %s, must be %s", dtype_name(t->dtype), op->dtypes);
+  return false;
+}
+
 static bool infer_node(Graph *g, const OpInfo *op, Node *n, Where at) {
   Infer in = {.g = g, .op = op, .attrs = n->attrs, .src = n->src, .nsrc = (int)n->nsrc,
               .nres = n->nres, .type = (const Type **)n->type, .at = at, .diag = g->diag};
+  if (!check_dtype(g, op, n, at)) return false;
   if (op->infer) {
     tenon_status s = op->infer(&in);
     if (s && !g->status) g->status = s;

@@ -79,6 +79,12 @@ static tenon_status plan_const(Planner *p, const Node *n) {
   v->n = n->data->n;
   for (int i = 0; i < t->rank; i++) v->dims[i] = t->dims[i]->value;
   v->data = (void *)(uintptr_t)bytes;
+  if ((uintptr_t)bytes % 16) {  // a file gives no alignment, evaluations need their element's
+    int64_t size = 0;
+    CHECK(dtype_bytes(t->dtype, v->n, &size), "constant of impossible size");
+    v->data = arena_alloc(&in->arena, MAX(size, 1));
+    if (size) memcpy(v->data, bytes, (size_t)size);
+  }
   v->refs = 1;
   intmap_put(&in->consts, n->id, (uint64_t)(uintptr_t)v);
   return TENON_OK;
@@ -408,6 +414,21 @@ static tenon_status call_body(Run *run, const struct Body *body, Value *const *i
   return s;
 }
 
+static tenon_status empty_stack(Run *run, Where at, const struct Body *body, int64_t result, int64_t axis,
+                                Value **out) {
+  Exec *x = run->user;
+  const Type *t = type_of(body->result[result]);
+  int64_t dims[MAX_RANK] = {0};
+  int rank = t->kind == TK_TENSOR && t->rank >= 0 ? t->rank : 0;
+  if (rank >= MAX_RANK || axis < -(rank + 1) || axis > rank)
+    return fail(run->diag, TENON_EINVAL, at, "axis %lld for rows of rank %d", (long long)axis, rank);
+  if (axis < 0) axis += rank + 1;
+  for (int d = 0, k = 0; d <= rank; d++)
+    if (d != axis && !ie_eval(t->dims[k++], x->bind, x->bound, x->nbind, &dims[d])) dims[d] = 0;
+  dims[axis] = 0;
+  return value_tensor(run, at, t->dtype ? t->dtype : DT_F32, rank + 1, dims, out);
+}
+
 tenon_status interp_run(const Interp *in, Run *run, Value *const *inputs, Value **out) {
   Exec x = {.in = in, .nbind = in->g->dims.nsyms};
   arena_init(&x.arena);
@@ -418,11 +439,13 @@ tenon_status interp_run(const Interp *in, Run *run, Value *const *inputs, Value 
     x.bound = arena_array(&x.arena, bool, x.nbind);
     x.trail = arena_array(&x.arena, int32_t, x.nbind);
     run->call_body = call_body;
+    run->empty_stack = empty_stack;
     run->user = &x;
     t.status = run_plan(&x, run, in->main, inputs, out);
   }
   trap_leave(&t);
   run->call_body = NULL;
+  run->empty_stack = NULL;
   run->user = NULL;
   arena_deinit(&x.arena);
   return t.status;

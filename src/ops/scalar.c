@@ -153,6 +153,10 @@ static const char *const samples_f2[] = {"(f32[2,3], f32[2,3])", "(f32[2,3], f32
 static const char *const samples_i2[] = {"(i32[2,3], i32[3])", "(u8[5], u8[])", "(i64[2,1], i64[1,3])", NULL};
 static const char *const samples_b2[] = {"(bool[2,3], bool[3])", "(bool[], bool[2])", NULL};
 
+#define CLASSES(cls)                                                                               \
+  (cls) & T ? "any" : (cls) & X ? "number complex" : (cls) & B ? ((cls) & F ? "number bool" : "bool")                               \
+  : (cls) & F ? ((cls) & I ? "number" : "float") : "integer"
+
 #define SCALAR(nm, ar, cls, res, onnx_name, onnx_opset, fl, fexpr, iexpr, text)                    \
   static tenon_status infer_##nm(Infer *in) { return infer_scalar(in, cls, res); }                 \
   const OpInfo op_##nm = {                                                                         \
@@ -162,7 +166,7 @@ static const char *const samples_b2[] = {"(bool[2,3], bool[3])", "(bool[], bool[
       .onnx_since = onnx_opset,                                                                    \
       .operands = ar == 1 ? "x" : "x y",                                                           \
       .results = "z",                                                                              \
-      .dtypes = (cls) & F ? ((cls) & I ? "number" : "float") : (cls) & I ? "integer" : "bool",     \
+      .dtypes = CLASSES(cls),                                                                      \
       .arity = ar,                                                                                 \
       .nres = 1,                                                                                   \
       .flags = OPF_ELEMENTWISE | (fl),                                                             \

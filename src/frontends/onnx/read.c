@@ -477,8 +477,10 @@ static tenon_status refuse_foreign(Str b, Diag *d) {
   for (int64_t i = 0; i < ARRAY_LEN(foreign); i++) {
     int64_t at = foreign[i].at, n = foreign[i].bytes.n;
     if (b.n < at + n || memcmp(b.p + at, foreign[i].bytes.p, (size_t)n)) continue;
-    // A signature further in counts only where the start is the small number it must be, not ONNX fields.
-    if (at > 0 && at < 16 && (b.p[2] || b.p[3])) continue;
+    // Further in, a signature follows a small number (an offset, a length), which ONNX fields are not.
+    bool small = true;
+    for (int64_t k = at / 2; k < at && at < 16; k++) small &= b.p[k] == 0;
+    if (!small) continue;
     return fail(d, TENON_EFORMAT, NOWHERE, "not an ONNX model: this looks like %s; %s",
                 foreign[i].is, foreign[i].then);
   }

@@ -1,7 +1,7 @@
 // tables.c -- the import rows of every family.
 #include "frontends/onnx/import.h"
 
-#define TABLES(X) X(scalar) X(activation)
+#define TABLES(X) X(activation) X(control) X(scalar) X(sequence)
 #define X(family) extern const ImportTable onnx_rows_##family;
 TABLES(X)
 #undef X

@@ -241,7 +241,7 @@ tenon_status onnx_tensor_bytes(Arena *a, const OnnxTensor *t, Where at, Diag *d,
     return fail(d, TENON_EUNSUPPORTED, at, "tensor '%s': 6-bit floats are not supported", j.name);
   if (!dtype_valid(t->dtype))
     return bad(&j, "element type %lld is none of ONNX's", (long long)t->dtype);
-  CHECK(!t->external, "tensor '%s' is in an external file", j.name);
+  if (t->external) return bad(&j, "the data is in an external file, which cannot be read here");
   j.dtype = (DType)t->dtype;
   TRY(count_dims(&j));
   bool typed = false;

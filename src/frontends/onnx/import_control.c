@@ -1,0 +1,165 @@
+// import_control.c -- If, Loop, Scan, SequenceMap.
+//
+// A loop's body is imported with the types of its first iteration; where an iteration gives another shape
+// than it got, the parameter's type is widened and the body imported again, until it holds for every one.
+#include "eval/control.h"
+#include "frontends/onnx/import.h"
+
+static tenon_status finish(ImportNode *n, int op, const void *attrs, const NodeVec *operands) {
+  return import_as(n, op, attrs, (int)operands->n, operands->v);
+}
+
+static void append(ImportNode *n, NodeVec *to, Node *const *v, int64_t count) {
+  for (int64_t i = 0; i < count; i++) vec_push(&n->g->arena, to, v[i]);
+}
+
+static tenon_status import_if(ImportNode *n) {
+  if (n->nin != 1) return import_fail(n, TENON_EINVAL, "%d inputs, must be 1", n->nin);
+  NodeVec then_captures = {0}, else_captures = {0}, operands = {0};
+  Body *then_body, *else_body;
+  TRY(import_body(n, "then_branch", NULL, 0, &then_captures, &then_body));
+  TRY(import_body(n, "else_branch", NULL, 0, &else_captures, &else_body));
+  append(n, &operands, n->in, 1);
+  append(n, &operands, then_captures.v, then_captures.n);
+  append(n, &operands, else_captures.v, else_captures.n);
+  if (then_body->nresults < n->nout || else_body->nresults != then_body->nresults)
+    return import_fail(n, TENON_EINVAL, "the branches give %lld and %lld values, the node has %d outputs", (long long)then_body->nresults,
+                       (long long)else_body->nresults, n->nout);
+  if_attrs at = {.then_captures = then_captures.n, .then_branch = then_body, .else_branch = else_body};
+  Node *r = node_new(n->g, OP_if, (int)operands.n, operands.v, &at, (int)then_body->nresults, n->name);
+  for (int i = 0; i < n->nout; i++) n->out[i] = node_proj(n->g, r, i);
+  return graph_status(n->g);
+}
+
+// Widens types[first..first+count) by what the body gives back.  True when nothing changed.
+static bool widen(ImportNode *n, const Type **types, int64_t count, Node *const *results, tenon_status *status) {
+  bool same = true;
+  for (int64_t i = 0; i < count; i++) {
+    const Type *t = type_join(n->g, types[i], type_of(results[i]));
+    if (!t) {
+      *status = import_fail(n, TENON_EINVAL, "carried value %lld changes its type in the body", (long long)i);
+      return true;
+    }
+    if (t != types[i]) same = false;
+    types[i] = t;
+  }
+  return same;
+}
+
+enum { MAX_ROUNDS = 8 };
+
+// Imports a body whose values [first, first+count) of the parameters are its results [from, from+count).
+static tenon_status import_carried(ImportNode *n, const Type **types, int64_t nparams, int64_t first, int64_t count, int64_t from, NodeVec *captures,
+                                   Body **out) {
+  for (int round = 0;; round++) {
+    captures->n = 0;
+    TRY(import_body(n, "body", types, nparams, captures, out));
+    if ((*out)->nresults < from + count) return import_fail(n, TENON_EINVAL, "the body gives %lld values, must be at least %lld", (long long)(*out)->nresults, (long long)(from + count));
+    tenon_status s = TENON_OK;
+    bool same = widen(n, types + first, count, (*out)->result + from, &s);
+    TRY(s);
+    if (same) return TENON_OK;
+    if (round >= MAX_ROUNDS)
+      for (int64_t i = 0; i < count; i++)
+        if (types[first + i]->kind == TK_TENSOR) types[first + i] = type_unranked(n->g, types[first + i]->dtype);
+    if (round > MAX_ROUNDS) return import_fail(n, TENON_EUNSUPPORTED, "the shapes of the carried values do not settle");
+  }
+}
+
+static tenon_status import_loop(ImportNode *n) {
+  int64_t ncarried = MAX(n->nin - 2, 0);
+  const Type **types = arena_array(&n->g->arena, const Type *, 2 + ncarried);
+  types[0] = type_scalar(n->g, DT_I64);
+  types[1] = type_scalar(n->g, DT_BOOL);
+  for (int64_t i = 0; i < ncarried; i++) types[2 + i] = type_of(n->in[2 + i]);
+  NodeVec captures = {0}, operands = {0};
+  Body *body;
+  TRY(import_carried(n, types, 2 + ncarried, 2, ncarried, 1, &captures, &body));
+  append(n, &operands, n->in, n->nin);
+  while (operands.n < 2) vec_push(&n->g->arena, &operands, n->g->none);
+  append(n, &operands, captures.v, captures.n);
+  if (body->nresults - 1 < n->nout) return import_fail(n, TENON_EINVAL, "the body gives %lld values, the node has %d outputs", (long long)body->nresults - 1, n->nout);
+  loop_attrs at = {.captures = captures.n, .body = body};
+  Node *r = node_new(n->g, OP_loop, (int)operands.n, operands.v, &at, (int)body->nresults - 1, n->name);
+  for (int i = 0; i < n->nout; i++) n->out[i] = node_proj(n->g, r, i);
+  return graph_status(n->g);
+}
+
+// A scan input's row: its type without the scanned axis (and, in opset 8, without the batch).
+static const Type *row_type(ImportNode *n, const Type *t, int64_t axis, bool batched) {
+  if (t->kind != TK_TENSOR || t->rank < 0) return t;
+  Dim dims[MAX_RANK];
+  int rank = t->rank - (batched ? 1 : 0), r = 0;
+  const Dim *from = t->dims + (batched ? 1 : 0);
+  if (axis < 0) axis += rank;
+  if (rank < 1 || axis < 0 || axis >= rank) return type_unranked(n->g, t->dtype);
+  for (int i = 0; i < rank; i++)
+    if (i != axis) dims[r++] = from[i];
+  return type_tensor(n->g, t->dtype, r, dims);
+}
+
+static const Type *without_batch(ImportNode *n, const Type *t) {
+  if (t->kind != TK_TENSOR || t->rank < 1) return t;
+  return type_tensor(n->g, t->dtype, t->rank - 1, t->dims + 1);
+}
+
+static tenon_status import_scan(ImportNode *n, bool batched, Node *const *in, int nin, Ints directions) {
+  scan_attrs at = {.num_scan_inputs = import_i64(n, "num_scan_inputs", 0), .batched = batched};
+  if (at.num_scan_inputs < 1 || at.num_scan_inputs > nin) return import_fail(n, TENON_EINVAL, "num_scan_inputs is %lld with %d inputs", (long long)at.num_scan_inputs, nin);
+  import_ints(n, "scan_input_axes", &at.scan_input_axes);
+  import_ints(n, "scan_output_axes", &at.scan_output_axes);
+  import_ints(n, "scan_input_directions", &at.scan_input_directions);
+  import_ints(n, "scan_output_directions", &at.scan_output_directions);
+  if (batched) at.scan_input_directions = directions;
+  int64_t nstates = nin - at.num_scan_inputs;
+  const Type **types = arena_array(&n->g->arena, const Type *, nin);
+  for (int64_t i = 0; i < nin; i++) {
+    const Type *t = type_of(in[i]);
+    int64_t k = i - nstates;
+    types[i] = i < nstates ? (batched ? without_batch(n, t) : t) : row_type(n, t, k < at.scan_input_axes.n ? at.scan_input_axes.v[k] : 0, batched);
+  }
+  NodeVec captures = {0}, operands = {0};
+  Body *body;
+  TRY(import_carried(n, types, nin, 0, nstates, 0, &captures, &body));
+  append(n, &operands, in, nin);
+  append(n, &operands, captures.v, captures.n);
+  at.captures = captures.n;
+  at.body = body;
+  Node *r = node_new(n->g, OP_scan, (int)operands.n, operands.v, &at, (int)body->nresults, n->name);
+  if (body->nresults < n->nout) return import_fail(n, TENON_EINVAL, "the body gives %lld values, the node has %d outputs", (long long)body->nresults, n->nout);
+  for (int i = 0; i < n->nout; i++) n->out[i] = node_proj(n->g, r, i);
+  return graph_status(n->g);
+}
+
+static tenon_status scan_9(ImportNode *n) { return import_scan(n, false, n->in, n->nin, (Ints){0}); }
+
+static tenon_status scan_8(ImportNode *n) {
+  if (n->nin < 2) return import_fail(n, TENON_EINVAL, "%d inputs", n->nin);
+  if (n->in[0] != n->g->none) return import_fail(n, TENON_EUNSUPPORTED, "sequence_lens of opset 8; convert the model to opset 9 or later");
+  Ints directions;
+  import_ints(n, "directions", &directions);
+  return import_scan(n, true, n->in + 1, n->nin - 1, directions);
+}
+
+static tenon_status import_sequence_map(ImportNode *n) {
+  const Type **types = arena_array(&n->g->arena, const Type *, n->nin);
+  for (int i = 0; i < n->nin; i++) types[i] = type_of(n->in[i])->kind == TK_SEQUENCE ? type_of(n->in[i])->elem : type_of(n->in[i]);
+  NodeVec captures = {0}, operands = {0};
+  Body *body;
+  TRY(import_body(n, "body", types, n->nin, &captures, &body));
+  append(n, &operands, n->in, n->nin);
+  append(n, &operands, captures.v, captures.n);
+  sequence_map_attrs at = {.captures = captures.n, .body = body};
+  return finish(n, OP_sequence_map, &at, &operands);
+}
+
+static const ImportRow rows[] = {
+    // clang-format off
+    {"", "If",          1,  0, import_if,           NULL},
+    {"", "Loop",        1,  0, import_loop,         NULL},
+    {"", "Scan",        8,  8, scan_8,              NULL},
+    {"", "Scan",        9,  0, scan_9,              NULL},
+    {"", "SequenceMap", 17, 0, import_sequence_map, NULL},
+    // clang-format on
+};
+const ImportTable onnx_rows_control = {rows, ARRAY_LEN(rows)};
