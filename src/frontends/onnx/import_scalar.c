@@ -85,6 +85,10 @@ static tenon_status bit_shift(ImportNode *n) {
 
 static tenon_status cast_like(ImportNode *n) {
   if (n->nin != 2) return import_fail(n, TENON_EINVAL, "%d inputs, must be 2", n->nin);
+  if (!type_of(n->in[1])->dtype) {  // below an unsupported op: nothing to convert to
+    n->out[0] = n->in[0];
+    return TENON_OK;
+  }
   cast_attrs at = {.to = type_of(n->in[1])->dtype, .saturate = import_i64(n, "saturate", 1) != 0};
   Str mode = import_str(n, "round_mode", "up");
   at.round_mode = attr_choice_find("up|down|nearest", mode);
