@@ -18,9 +18,9 @@ static int64_t small_count(const Type *t) {
   return n;
 }
 
+// Contents are followed through floats too, where they are whole numbers.
 static bool followed(const Type *t) {
-  return t && t->kind == TK_TENSOR && (dtype_is_int(t->dtype) || t->dtype == DT_BOOL) &&
-         small_count(t) >= 0;
+  return t && t->kind == TK_TENSOR && t->dtype && t->dtype != DT_STRING && small_count(t) >= 0;
 }
 
 static Value *numbered(Graph *g, const Node *n, Numbers *numbers) {
