@@ -174,7 +174,8 @@ void print_const_comment(Printer *p, const Node *n) {
 void print_source(Printer *p, int64_t i) {
   const Source *s = p->source.v[i];
   strbuf_printf(p->out, "  source @%lld ", (long long)i);
-  if (s->label && *s->label && strcmp(s->label, "-")) {
+  bool in_file = s->label && *s->label && *s->label != '<' && strcmp(s->label, "-");
+  if (in_file) {
     const char *slash = s->folder ? NULL : strrchr(s->label, '/');
     text_put_quoted(p->out, str_of(slash ? slash + 1 : s->label));
   } else {
