@@ -25,8 +25,8 @@ void op_operand_range(const OpInfo *op, int *lo, int *hi);
 void node_compute_known(Graph *g, Node *n);
 
 typedef struct foreign_attrs {
-  Str op;            // "com.example.Frobnicate"
-  Strs keys, values; // the model's attributes, as text
+  Str op;             // "com.example.Frobnicate"
+  Strs keys, values;  // the model's attributes, as text
 } foreign_attrs;
 typedef struct proj_attrs {
   int64_t index;

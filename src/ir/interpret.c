@@ -14,9 +14,9 @@
 
 typedef struct Step {
   const Node *node;
-  int32_t *src;        // slot of each operand; -1 = absent
-  int32_t out;         // first result's slot
-  int32_t *dead;       // slots that nothing needs after this step
+  int32_t *src;   // slot of each operand; -1 = absent
+  int32_t out;    // first result's slot
+  int32_t *dead;  // slots that nothing needs after this step
   int32_t ndead;
 } Step;
 
@@ -32,10 +32,10 @@ struct Interp {
   Graph *g;
   Arena arena;
   bool expand;
-  IntMap plans;        // Body -> Plan
-  IntMap consts;       // const node id -> Value (borrowed data)
+  IntMap plans;   // Body -> Plan
+  IntMap consts;  // const node id -> Value (borrowed data)
   Plan *main;
-  Diag *diag;          // while planning
+  Diag *diag;  // while planning
 };
 
 // ---- planning ----
@@ -43,7 +43,7 @@ struct Interp {
 typedef struct Planner {
   Interp *in;
   Plan *plan;
-  IntMap slot;         // node id -> first slot
+  IntMap slot;  // node id -> first slot
   VEC(Step) steps;
   tenon_status status;
 } Planner;
@@ -79,6 +79,12 @@ static tenon_status plan_const(Planner *p, const Node *n) {
   v->n = n->data->n;
   for (int i = 0; i < t->rank; i++) v->dims[i] = t->dims[i]->value;
   v->data = (void *)(uintptr_t)bytes;
+  if ((uintptr_t)bytes % 16) {  // a file gives no alignment, evaluations need their element's
+    int64_t size = 0;
+    CHECK(dtype_bytes(t->dtype, v->n, &size), "constant of impossible size");
+    v->data = arena_alloc(&in->arena, MAX(size, 1));
+    if (size) memcpy(v->data, bytes, (size_t)size);
+  }
   v->refs = 1;
   intmap_put(&in->consts, n->id, (uint64_t)(uintptr_t)v);
   return TENON_OK;
@@ -154,14 +160,14 @@ static tenon_status plan_node(Planner *p, Node *n) {
   if (n->op == OP_param)
     return fail(in->diag, TENON_EINTERNAL, (Where){.node = n->name}, "parameter of another body");
   if (n->op == OP_const) TRY(plan_const(p, n));
-  bool known = op->eval || n->op == OP_const ||
-               (n->op == OP_foreign &&
-                custom_find(in->g->custom, ((const foreign_attrs *)n->attrs)->op));
+  bool known =
+      op->eval || n->op == OP_const ||
+      (n->op == OP_foreign && custom_find(in->g->custom, ((const foreign_attrs *)n->attrs)->op));
   if (op->expand && (!op->eval || in->expand)) return plan_expansion(p, op, n);
   if (!known)
-    return fail(in->diag, TENON_EUNSUPPORTED, (Where){.node = n->name},
-                "operator %.*s is not supported",
-                STR_ARG(n->op == OP_foreign ? ((const foreign_attrs *)n->attrs)->op : str_of(op->name)));
+    return fail(
+        in->diag, TENON_EUNSUPPORTED, (Where){.node = n->name}, "operator %.*s is not supported",
+        STR_ARG(n->op == OP_foreign ? ((const foreign_attrs *)n->attrs)->op : str_of(op->name)));
   TRY(plan_bodies(in, n));
   Step s = {.node = n, .src = arena_array(&in->arena, int32_t, n->nsrc)};
   for (uint32_t i = 0; i < n->nsrc; i++) s.src[i] = slot_of(p, n->src[i]);
@@ -257,7 +263,7 @@ typedef struct Exec {
   int64_t *bind;
   bool *bound;
   int32_t nbind;
-  int32_t *trail;      // symbols in the order they were bound
+  int32_t *trail;  // symbols in the order they were bound
   int32_t ntrail;
   int depth;
   Arena arena;
@@ -265,11 +271,14 @@ typedef struct Exec {
 
 static void value_type_text(StrBuf *b, const Value *v) {
   if (v->kind != VK_TENSOR) {
-    strbuf_puts(b, v->kind == VK_SEQUENCE ? "a sequence" : v->kind == VK_OPTIONAL ? "an optional" : "a map");
+    strbuf_puts(b, v->kind == VK_SEQUENCE   ? "a sequence"
+                   : v->kind == VK_OPTIONAL ? "an optional"
+                                            : "a map");
     return;
   }
   strbuf_printf(b, "%s[", dtype_name(v->dtype));
-  for (int i = 0; i < v->rank; i++) strbuf_printf(b, "%s%lld", i ? ", " : "", (long long)v->dims[i]);
+  for (int i = 0; i < v->rank; i++)
+    strbuf_printf(b, "%s%lld", i ? ", " : "", (long long)v->dims[i]);
   strbuf_putc(b, ']');
 }
 
@@ -292,7 +301,7 @@ static bool match_type(Exec *x, const Type *t, const Value *v) {
   case TK_SEQUENCE:
     // Elements of a sequence may differ in shape: a symbol inside its type is not bound by them.
     return v->kind == VK_SEQUENCE;
-  case TK_OPTIONAL: return v->kind == VK_OPTIONAL;
+  case TK_OPTIONAL: return v->kind == VK_OPTIONAL || match_type(x, t->elem, v);
   case TK_MAP: return v->kind == VK_MAP || v->kind == VK_SEQUENCE;
   case TK_TENSOR: break;
   }
@@ -304,15 +313,17 @@ static bool match_type(Exec *x, const Type *t, const Value *v) {
   return true;
 }
 
-static tenon_status mismatch(Exec *x, Run *run, Where at, const char *what, const Type *t, const Value *v) {
+static tenon_status mismatch(Exec *x, Run *run, Where at, const char *what, const Type *t,
+                             const Value *v) {
   StrBuf want, got;
   strbuf_init(&want, &x->arena);
   strbuf_init(&got, &x->arena);
   type_print(&want, t);
   value_type_text(&got, v);
   for (int32_t i = 0; i < x->nbind; i++)
-    if (x->bound[i]) strbuf_printf(&want, "%s%s=%lld", strchr(strbuf_text(&want), '=') ? ", " : " with ",
-                                   x->in->g->dims.sym.v[i]->name, (long long)x->bind[i]);
+    if (x->bound[i])
+      strbuf_printf(&want, "%s%s=%lld", strchr(strbuf_text(&want), '=') ? ", " : " with ",
+                    x->in->g->dims.sym.v[i]->name, (long long)x->bind[i]);
   return fail(run->diag, TENON_EINVAL, at, "%s is %s, must be %s", what, strbuf_text(&got),
               strbuf_text(&want));
 }
@@ -350,8 +361,13 @@ static tenon_status run_step(Exec *x, Run *run, const Step *s, Value **slot) {
   ArenaMark m = arena_mark(&x->arena);
   const Value **in = arena_array(&x->arena, const Value *, n->nsrc);
   for (uint32_t i = 0; i < n->nsrc; i++) in[i] = s->src[i] < 0 ? NULL : slot[s->src[i]];
-  Eval e = {.run = run, .in = in, .nin = (int)n->nsrc, .out = slot + s->out, .nout = n->nres,
-            .attrs = n->attrs, .at = {.node = n->name, .op = op_name(n)}};
+  Eval e = {.run = run,
+            .in = in,
+            .nin = (int)n->nsrc,
+            .out = slot + s->out,
+            .nout = n->nres,
+            .attrs = n->attrs,
+            .at = {.node = n->name, .op = op_name(n)}};
   TRY(eval_node(x, run, n, &e));
   for (int i = 0; i < n->nres; i++) {
     const Value *v = slot[s->out + i];
@@ -369,14 +385,16 @@ static void drop(Value **slot) {
 }
 
 static tenon_status run_plan(Exec *x, Run *run, const Plan *p, Value *const *in, Value **out) {
-  if (x->depth >= 64) return fail(run->diag, TENON_EUNSUPPORTED, NOWHERE, "sub-graphs nested over 64 deep");
+  if (x->depth >= 64)
+    return fail(run->diag, TENON_EUNSUPPORTED, NOWHERE, "sub-graphs nested over 64 deep");
   Value **slot = arena_array(&x->arena, Value *, p->nslots);
   int32_t trail = x->ntrail;
   x->depth++;
   for (int64_t i = 0; i < p->body->nparams; i++) {
     const Node *param = p->body->param[i];
     if (in[i] && !match_type(x, type_of(param), in[i]))
-      return mismatch(x, run, (Where){.node = param->name, .op = "input"}, "the value", type_of(param), in[i]);
+      return mismatch(x, run, (Where){.node = param->name, .op = "input"}, "the value",
+                      type_of(param), in[i]);
     slot[p->param[i]] = in[i] && in[i]->run ? value_retain(in[i]) : in[i];
   }
   for (int64_t k = 0; k < p->nsteps; k++) {
@@ -394,8 +412,8 @@ static tenon_status run_plan(Exec *x, Run *run, const Plan *p, Value *const *in,
   return TENON_OK;
 }
 
-static tenon_status call_body(Run *run, const struct Body *body, Value *const *in, int64_t nin, Value **out,
-                              int64_t nout) {
+static tenon_status call_body(Run *run, const struct Body *body, Value *const *in, int64_t nin,
+                              Value **out, int64_t nout) {
   Exec *x = run->user;
   CHECK(nin == body->nparams && nout == body->nresults, "body called with %lld and %lld values",
         (long long)nin, (long long)nout);
@@ -408,14 +426,15 @@ static tenon_status call_body(Run *run, const struct Body *body, Value *const *i
   return s;
 }
 
-static tenon_status empty_stack(Run *run, Where at, const struct Body *body, int64_t result, int64_t axis,
-                                Value **out) {
+static tenon_status empty_stack(Run *run, Where at, const struct Body *body, int64_t result,
+                                int64_t axis, Value **out) {
   Exec *x = run->user;
   const Type *t = type_of(body->result[result]);
   int64_t dims[MAX_RANK] = {0};
   int rank = t->kind == TK_TENSOR && t->rank >= 0 ? t->rank : 0;
   if (rank >= MAX_RANK || axis < -(rank + 1) || axis > rank)
-    return fail(run->diag, TENON_EINVAL, at, "axis %lld for rows of rank %d", (long long)axis, rank);
+    return fail(run->diag, TENON_EINVAL, at, "axis %lld for rows of rank %d", (long long)axis,
+                rank);
   if (axis < 0) axis += rank + 1;
   for (int d = 0, k = 0; d <= rank; d++)
     if (d != axis && !ie_eval(t->dims[k++], x->bind, x->bound, x->nbind, &dims[d])) dims[d] = 0;
