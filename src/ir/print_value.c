@@ -99,7 +99,8 @@ static void print_attr(Printer *p, Scope *s, const AttrDesc *d, const void *fiel
 void print_attrs(Printer *p, Scope *s, const Node *n) {
   const OpInfo *op = op_info(n->op);
   if (!n->attrs) return;
-  for (const AttrDesc *d = op->attrs; d < op->attrs + op->nattrs; d++) {
+  for (int i = 0; i < op->nattrs; i++) {
+    const AttrDesc *d = &op->attrs[i];
     if (attr_is_default(d, n->attrs)) continue;
     strbuf_printf(p->out, " %s=", d->name);
     print_attr(p, s, d, (const char *)n->attrs + d->offset);
@@ -165,7 +166,9 @@ void print_const_comment(Printer *p, const Node *n) {
   Diag *quiet = arena_new(p->arena, Diag);
   diag_init(quiet);
   const void *data;
-  if (const_bytes(p->g, n, &data, quiet) || !text_can_list(t, data, c->n)) return;
+  if (const_bytes(p->g, n, &data, quiet)) return;
+  data = arena_dup(p->arena, data, c->bytes);  // aligned, unlike the file
+  if (!text_can_list(t, data, c->n)) return;
   strbuf_puts(p->out, "  // ");
   put_elements(p->out, t, data, c->n);
 }
