@@ -15,8 +15,8 @@ static void note_symbols(Printer *p, Dim d) {
     Dim s = found.v[i];
     if (s->fresh) {
       Str hint = fresh_hint(s);
-      char *name = str_printf(p->arena, "%.*s_%lld", (int)MIN(hint.n, 1000), hint.p,
-                              (long long)p->nfresh++);
+      char *name =
+          str_printf(p->arena, "%.*s_%lld", (int)MIN(hint.n, 1000), hint.p, (long long)p->nfresh++);
       dimmap_bind(&p->to_text, s, ie_fresh_named(&p->dims, str_of(name)));
     } else if (s->lo != 0 || s->hi != INT64_MAX) {
       vec_push(p->arena, &p->ranged, s);
@@ -151,7 +151,8 @@ void print_const(Printer *p, const Node *n) {
   print_type(p, type_of(n));
   strbuf_putc(p->out, ' ');
   if (c->source)
-    strbuf_printf(p->out, "@%lld+%lld", (long long)source_number(p, c->source), (long long)c->offset);
+    strbuf_printf(p->out, "@%lld+%lld", (long long)source_number(p, c->source),
+                  (long long)c->offset);
   else if (t == DT_STRING || (c->n <= TEXT_INLINE_MAX && text_can_list(t, c->mem, c->n)))
     put_elements(p->out, t, c->mem, c->n);
   else

@@ -19,7 +19,7 @@ typedef struct Verifier {
   uint32_t *stamp;     // by node id: the last body that was found to reach it
   bool *live;          // by node id: reached from main, through bodies too
   uint32_t nbodies;
-  IntMap listed;              // bodies of g->body, and main
+  IntMap listed;              // the graph's bodies and sources, by address
   IntMap seen;                // bodies that were checked
   VEC(const Body *) pending;  // bodies found, to be checked
 } Verifier;
@@ -73,8 +73,8 @@ static tenon_status check_const(Verifier *v, const Node *n) {
   if (!c->source) return c->mem ? TENON_OK : wrong(v, n, "a constant without bytes");
   if (c->offset < 0 || !ck_add(c->offset, c->bytes, &end))
     return wrong(v, n, "the constant lies at offset %lld", (long long)c->offset);
-  for (int64_t i = 0; i < v->g->source.n; i++)
-    if (v->g->source.v[i] == c->source) return TENON_OK;
+  uint64_t unused;
+  if (intmap_get(&v->listed, (uint64_t)(uintptr_t)c->source, &unused)) return TENON_OK;
   return wrong(v, n, "the constant's source is not the graph's");
 }
 
@@ -123,7 +123,8 @@ static tenon_status check_attrs(Verifier *v, const Node *n) {
     if (a->kind == ATTR_choice) {
       int c = *(const int *)field, words = 1;
       for (const char *p = a->choices; *p; p++) words += *p == '|';
-      if (c < 0 || c >= words) return wrong(v, n, "attribute %s is choice %d of %d", a->name, c, words);
+      if (c < 0 || c >= words)
+        return wrong(v, n, "attribute %s is choice %d of %d", a->name, c, words);
     }
   }
   return TENON_OK;
@@ -193,11 +194,6 @@ static tenon_status check_body(Verifier *v, const Body *b) {
 }
 
 static tenon_status check_bodies(Verifier *v) {
-  intmap_init(&v->listed, v->arena);
-  intmap_init(&v->seen, v->arena);
-  intmap_put(&v->listed, (uint64_t)(uintptr_t)v->g->main, 1);
-  for (int64_t i = 0; i < v->g->body.n; i++)
-    intmap_put(&v->listed, (uint64_t)(uintptr_t)v->g->body.v[i], 1);
   vec_push(v->arena, &v->pending, v->g->main);
   while (v->pending.n) {
     const Body *b = v->pending.v[--v->pending.n];
@@ -298,10 +294,22 @@ static tenon_status check_inference(Verifier *v, Node *n) {
   return TENON_OK;
 }
 
+static void list_owned(Verifier *v) {
+  Graph *g = v->g;
+  intmap_init(&v->listed, v->arena);
+  intmap_init(&v->seen, v->arena);
+  intmap_put(&v->listed, (uint64_t)(uintptr_t)g->main, 1);
+  for (int64_t i = 0; i < g->body.n; i++)
+    intmap_put(&v->listed, (uint64_t)(uintptr_t)g->body.v[i], 1);
+  for (int64_t i = 0; i < g->source.n; i++)
+    intmap_put(&v->listed, (uint64_t)(uintptr_t)g->source.v[i], 1);
+}
+
 static tenon_status verify(Verifier *v) {
   Graph *g = v->g;
   if (g->status) return fail(v->d, g->status, NOWHERE, "the graph was not built to its end");
   if (!g->main) return fail(v->d, TENON_EINVAL, NOWHERE, "the graph has no main body");
+  list_owned(v);
   for (int64_t i = 0; i < v->nnodes; i++) TRY(check_node(v, g->node.v[i], i));
   TRY(check_bodies(v));
   TRY(check_names(v));
