@@ -15,6 +15,7 @@ typedef struct AxisPlan {
   double width;    // in * scale: the size of the result before it was made an integer
   bool by_size;    // scale is out / in exactly
   double roi[2];   // normalised crop, tf_crop_and_resize only
+  bool rounds;     // positions are rounded to f32: scales are, so 2.9999999 is 3
   bool identity;   // copies
   int64_t taps;    // linear, cubic: weights an element
   int64_t *start;  // [out] first tap, not clamped; nearest: the index, clamped
@@ -171,7 +172,8 @@ static tenon_status make_plan(Eval *e, Plan *p) {
 // ---- positions and weights ----
 
 static double unscale(const AxisPlan *a, double v) {
-  return a->by_size ? v * (double)a->in / (double)a->out : v / a->scale;
+  if (a->by_size) return v * (double)a->in / (double)a->out;
+  return a->rounds ? (double)(float)(v / a->scale) : v / a->scale;
 }
 
 static double source_position(int mode, const AxisPlan *a, int64_t i) {
@@ -180,7 +182,7 @@ static double source_position(int mode, const AxisPlan *a, int64_t i) {
   case RESIZE_CORNERS: return a->width == 1 ? 0 : v * last / (a->width - 1);
   case RESIZE_ASYMMETRIC: return unscale(a, v);
   case RESIZE_TF_HALF: return unscale(a, v + 0.5);
-  case RESIZE_PYTORCH: return a->width > 1 ? unscale(a, v + 0.5) - 0.5 : 0;
+  case RESIZE_PYTORCH: return a->out > 1 ? unscale(a, v + 0.5) - 0.5 : 0;
   case RESIZE_SYMMETRIC:
     return (double)a->in / 2 * (1 - (double)a->out / a->width) + unscale(a, v + 0.5) - 0.5;
   case RESIZE_TF_CROP:
@@ -249,7 +251,6 @@ static void fill_nearest(const resize_attrs *at, AxisPlan *a, int64_t i) {
   a->outside[i] =
       at->coordinate_transformation_mode == RESIZE_TF_CROP && !(x >= 0 && x <= (double)(a->in - 1));
   if (a->outside[i]) return;
-  // Scales are f32, so a position is good to f32: 2.9999999 is 3.
   if (!a->by_size) x = (double)(float)x;
   double r = floor(x), t = x - r;
   switch (at->nearest_mode) {
@@ -267,6 +268,7 @@ static void fill_axis(Eval *e, const resize_attrs *at, AxisPlan *a) {
   a->start = arena_array(s, int64_t, a->out);
   a->outside = arena_array(s, bool, a->out);
   if (at->mode == RESIZE_NEAREST) {
+    a->rounds = true;
     for (int64_t i = 0; i < a->out; i++) fill_nearest(at, a, i);
     return;
   }

@@ -62,7 +62,9 @@ static bool axis_taps(const SampleJob *j, int axis, double g, Taps *t) {
   double lo = corners ? 0 : -0.5, hi = corners ? last : last + 0.5;
   if (!isfinite(x)) return false;
   if (j->at->mode == SAMPLE_NEAREST) x = nearbyint(x);
-  if (j->at->padding_mode == SAMPLE_BORDER && (x < lo || x > hi)) x = x < lo ? 0 : last;
+  // Cubic taps are clamped one by one, so that a position beyond the edge still has a slope.
+  if (j->at->padding_mode == SAMPLE_BORDER && j->at->mode != SAMPLE_CUBIC && (x < lo || x > hi))
+    x = x < lo ? 0 : last;
   if (j->at->padding_mode == SAMPLE_REFLECTION) x = reflect(x, lo, hi);
   double base = j->at->mode == SAMPLE_NEAREST ? trunc(x) : floor(x), f = x - base;
   double first = j->at->mode == SAMPLE_CUBIC ? base - 1 : base;
