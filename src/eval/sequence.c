@@ -3,7 +3,8 @@
 
 static tenon_status need_sequence(Eval *e, int i) {
   const Value *v = eval_in(e, i);
-  if (!v || v->kind != VK_SEQUENCE) return eval_fail(e, TENON_EINVAL, "operand %d must be a sequence", i);
+  if (!v || v->kind != VK_SEQUENCE)
+    return eval_fail(e, TENON_EINVAL, "operand %d must be a sequence", i);
   return TENON_OK;
 }
 
@@ -13,7 +14,9 @@ static tenon_status position(Eval *e, int i, int64_t count, int64_t n, int64_t *
   TRY(eval_ints(e, i, &p));
   if (p.n != 1) return eval_fail(e, TENON_EINVAL, "the position must be one integer");
   *out = p.v[0];
-  if (*out < -count || *out >= n) return eval_fail(e, TENON_EINVAL, "position %lld in a sequence of %lld", (long long)*out, (long long)count);
+  if (*out < -count || *out >= n)
+    return eval_fail(e, TENON_EINVAL, "position %lld in a sequence of %lld", (long long)*out,
+                     (long long)count);
   if (*out < 0) *out += count;
   return TENON_OK;
 }
@@ -48,10 +51,12 @@ tenon_status eval_sequence_insert(Eval *e) {
   int64_t p = s->nitems;
   if (eval_in(e, 2)) TRY(position(e, 2, s->nitems, s->nitems + 1, &p));
   if (s->elem_dtype && e->in[1]->kind == VK_TENSOR && s->elem_dtype != e->in[1]->dtype)
-    return eval_fail(e, TENON_EINVAL, "a %s element into a sequence of %s", dtype_name(e->in[1]->dtype), dtype_name(s->elem_dtype));
+    return eval_fail(e, TENON_EINVAL, "a %s element into a sequence of %s",
+                     dtype_name(e->in[1]->dtype), dtype_name(s->elem_dtype));
   Value *r;
   TRY(value_sequence(e->run, e->in[1]->dtype, s->nitems + 1, &r));
-  for (int64_t i = 0; i <= s->nitems; i++) r->items[i] = value_retain(i == p ? e->in[1] : s->items[i < p ? i : i - 1]);
+  for (int64_t i = 0; i <= s->nitems; i++)
+    r->items[i] = value_retain(i == p ? e->in[1] : s->items[i < p ? i : i - 1]);
   e->out[0] = r;
   return TENON_OK;
 }
@@ -80,18 +85,24 @@ tenon_status eval_sequence_length(Eval *e) {
 // ---- joining and cutting ----
 
 // Checks that the elements can be joined; sizes of the result without the axis come from the first.
-static tenon_status join_shape(Eval *e, const Value *s, bool new_axis, int64_t axis, int *out_axis, int64_t *total) {
+static tenon_status join_shape(Eval *e, const Value *s, bool new_axis, int64_t axis, int *out_axis,
+                               int64_t *total) {
   const Value *first = s->items[0];
   int rank = first->rank + new_axis;
-  if (first->kind != VK_TENSOR || rank > MAX_RANK) return eval_fail(e, TENON_EINVAL, "elements must be tensors of rank up to %d", MAX_RANK - new_axis);
+  if (first->kind != VK_TENSOR || rank > MAX_RANK)
+    return eval_fail(e, TENON_EINVAL, "elements must be tensors of rank up to %d",
+                     MAX_RANK - new_axis);
   TRY(eval_axis(e, axis, rank, out_axis));
   *total = 0;
   for (int64_t i = 0; i < s->nitems; i++) {
     const Value *v = s->items[i];
     bool same = v->kind == VK_TENSOR && v->dtype == first->dtype && v->rank == first->rank;
-    for (int d = 0; same && d < v->rank; d++) same = (!new_axis && d == *out_axis) || v->dims[d] == first->dims[d];
-    if (!same) return eval_fail(e, TENON_EINVAL, "element %lld does not fit element 0", (long long)i);
-    if (!ck_add(*total, new_axis ? 1 : v->dims[*out_axis], total)) return eval_fail(e, TENON_EINVAL, "the result is too large");
+    for (int d = 0; same && d < v->rank; d++)
+      same = (!new_axis && d == *out_axis) || v->dims[d] == first->dims[d];
+    if (!same)
+      return eval_fail(e, TENON_EINVAL, "element %lld does not fit element 0", (long long)i);
+    if (!ck_add(*total, new_axis ? 1 : v->dims[*out_axis], total))
+      return eval_fail(e, TENON_EINVAL, "the result is too large");
   }
   return TENON_OK;
 }
@@ -106,7 +117,8 @@ tenon_status eval_concat_from_sequence(Eval *e) {
   TRY(join_shape(e, s, at->new_axis, at->axis, &axis, &total));
   const Value *first = s->items[0];
   int rank = first->rank + at->new_axis;
-  for (int d = 0; d < rank; d++) dims[d] = d == axis ? total : first->dims[at->new_axis && d > axis ? d - 1 : d];
+  for (int d = 0; d < rank; d++)
+    dims[d] = d == axis ? total : first->dims[at->new_axis && d > axis ? d - 1 : d];
   Value *r;
   TRY(eval_out(e, 0, first->dtype, rank, dims, &r));
   for (int d = 0; d < axis; d++) outer *= dims[d];
@@ -114,7 +126,8 @@ tenon_status eval_concat_from_sequence(Eval *e) {
   for (int64_t i = 0; i < s->nitems; i++) {
     int64_t len = at->new_axis ? 1 : s->items[i]->dims[axis];
     for (int64_t o = 0; o < outer; o++)
-      copy_elems(r->dtype, r->data, (o * total + done) * inner, s->items[i]->data, o * len * inner, len * inner);
+      copy_elems(r->dtype, r->data, (o * total + done) * inner, s->items[i]->data, o * len * inner,
+                 len * inner);
     done += len;
   }
   return TENON_OK;
@@ -129,8 +142,11 @@ static tenon_status piece_sizes(Eval *e, int64_t length, Ints *out) {
   if (eval_in(e, 1) && !scalar) {
     int64_t sum = 0;
     for (int64_t i = 0; i < s.n; i++)
-      if (s.v[i] < 0 || !ck_add(sum, s.v[i], &sum)) return eval_fail(e, TENON_EINVAL, "a piece of size %lld", (long long)s.v[i]);
-    if (sum != length) return eval_fail(e, TENON_EINVAL, "pieces of %lld elements in all for an axis of %lld", (long long)sum, (long long)length);
+      if (s.v[i] < 0 || !ck_add(sum, s.v[i], &sum))
+        return eval_fail(e, TENON_EINVAL, "a piece of size %lld", (long long)s.v[i]);
+    if (sum != length)
+      return eval_fail(e, TENON_EINVAL, "pieces of %lld elements in all for an axis of %lld",
+                       (long long)sum, (long long)length);
     *out = s;
     return TENON_OK;
   }
@@ -163,7 +179,8 @@ tenon_status eval_split_to_sequence(Eval *e) {
       if (d != axis || !drop) dims[k++] = d == axis ? len : x->dims[d];
     TRY(value_tensor(e->run, e->at, x->dtype, x->rank - drop, dims, &s->items[i]));
     for (int64_t o = 0; o < outer; o++)
-      copy_elems(x->dtype, s->items[i]->data, o * len * inner, x->data, (o * x->dims[axis] + done) * inner, len * inner);
+      copy_elems(x->dtype, s->items[i]->data, o * len * inner, x->data,
+                 (o * x->dims[axis] + done) * inner, len * inner);
     done += len;
   }
   return TENON_OK;

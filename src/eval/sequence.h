@@ -20,7 +20,8 @@ ATTR_STRUCT(split_to_sequence, SPLIT_TO_SEQUENCE_ATTRS);
   A(T, bool, sequence, false, "the empty optional is of a sequence")
 ATTR_STRUCT(optional, OPTIONAL_ATTRS);
 
-EvalFn eval_sequence_construct, eval_sequence_empty, eval_sequence_at, eval_sequence_insert, eval_sequence_erase, eval_sequence_length,
-    eval_concat_from_sequence, eval_split_to_sequence, eval_optional, eval_optional_get_element, eval_optional_has_element;
+EvalFn eval_sequence_construct, eval_sequence_empty, eval_sequence_at, eval_sequence_insert,
+    eval_sequence_erase, eval_sequence_length, eval_concat_from_sequence, eval_split_to_sequence,
+    eval_optional, eval_optional_get_element, eval_optional_has_element;
 
 #endif

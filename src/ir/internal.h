@@ -22,8 +22,8 @@ void table_add_node(Graph *g, Node *n);
 void node_compute_known(Graph *g, Node *n);
 
 typedef struct foreign_attrs {
-  Str op;            // "com.example.Frobnicate"
-  Strs keys, values; // the model's attributes, as text
+  Str op;             // "com.example.Frobnicate"
+  Strs keys, values;  // the model's attributes, as text
 } foreign_attrs;
 typedef struct proj_attrs {
   int64_t index;

@@ -148,10 +148,12 @@ tenon_status const_bytes(Graph *g, const Node *n, const void **out, Diag *d) {
   }
   TRY(source_open(c->source, d));
   int64_t end;
-  if (c->offset < 0 || c->bytes < 0 || !ck_add(c->offset, c->bytes, &end) || end > c->source->file.size)
+  if (c->offset < 0 || c->bytes < 0 || !ck_add(c->offset, c->bytes, &end) ||
+      end > c->source->file.size)
     return fail(d, TENON_EFORMAT, (Where){.node = n->name, .op = "const"},
                 "needs bytes %lld to %lld of '%s', which has %lld", (long long)c->offset,
-                (long long)c->offset + (long long)c->bytes, c->source->label, (long long)c->source->file.size);
+                (long long)c->offset + (long long)c->bytes, c->source->label,
+                (long long)c->source->file.size);
   *out = c->source->file.bytes + c->offset;
   return TENON_OK;
 }

@@ -66,6 +66,7 @@ int64_t import_opset(const Import *im, Str domain) {
       if (str_eq(normal_domain(im->frame->fn->opsets.v[i].domain), domain))
         return im->frame->fn->opsets.v[i].version;
   for (int64_t i = 0; i < im->model->opsets.n; i++)
-    if (str_eq(normal_domain(im->model->opsets.v[i].domain), domain)) return im->model->opsets.v[i].version;
+    if (str_eq(normal_domain(im->model->opsets.v[i].domain), domain))
+      return im->model->opsets.v[i].version;
   return 0;
 }
