@@ -302,7 +302,7 @@ static bool match_type(Exec *x, const Type *t, const Value *v) {
   case TK_SEQUENCE:
     // Elements of a sequence may differ in shape: a symbol inside its type is not bound by them.
     return v->kind == VK_SEQUENCE;
-  case TK_OPTIONAL: return v->kind == VK_OPTIONAL;
+  case TK_OPTIONAL: return v->kind == VK_OPTIONAL || match_type(x, t->elem, v);
   case TK_MAP: return v->kind == VK_MAP || v->kind == VK_SEQUENCE;
   case TK_TENSOR: break;
   }
