@@ -9,7 +9,8 @@ static bool looks_like_text(Str s) {
   int64_t i = 0;
   while (i < s.n && (s.p[i] == ' ' || s.p[i] == '\n' || s.p[i] == '\t' || s.p[i] == '\r')) i++;
   Str rest = {s.p + i, s.n - i};
-  return str_starts(rest, "graph ") || str_starts(rest, "graph@") || str_starts(rest, "//");
+  return str_starts(rest, "graph ") || str_starts(rest, "graph@") || str_starts(rest, "graph(") ||
+         str_starts(rest, "dim ") || str_starts(rest, "//");
 }
 
 static Model *model_new(const char *path, Diag *d) {

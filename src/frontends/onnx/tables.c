@@ -5,6 +5,7 @@
 #define TABLES(X) \
   X(activation) \
   X(control) \
+  X(image) \
   X(movement) \
   X(reduce) \
   X(scalar) \
