@@ -9,7 +9,8 @@ static bool looks_like_text(Str s) {
   int64_t i = 0;
   while (i < s.n && (s.p[i] == ' ' || s.p[i] == '\n' || s.p[i] == '\t' || s.p[i] == '\r')) i++;
   Str rest = {s.p + i, s.n - i};
-  return str_starts(rest, "graph ") || str_starts(rest, "graph@") || str_starts(rest, "//");
+  return str_starts(rest, "graph ") || str_starts(rest, "graph@") || str_starts(rest, "graph(") ||
+         str_starts(rest, "dim ") || str_starts(rest, "//");
 }
 
 static Model *model_new(const char *path, Diag *d) {
@@ -73,7 +74,8 @@ tenon_status model_open(const char *path, const ModelOptions *o, Diag *d, Model 
   return open_file(m, o, d, out);
 }
 
-tenon_status model_open_memory(const void *bytes, int64_t n, const char *label, const ModelOptions *o, Diag *d, Model **out) {
+tenon_status model_open_memory(const void *bytes, int64_t n, const char *label,
+                               const ModelOptions *o, Diag *d, Model **out) {
   *out = NULL;
   Model *m = model_new(NULL, d);
   if (!m) return TENON_ENOMEM;
@@ -101,10 +103,12 @@ tenon_status model_need_supported(const Model *m, Diag *d) {
   const Unsupported *u;
   int64_t n = model_unsupported(m, &u);
   if (!n) return TENON_OK;
-  fail(d, TENON_EUNSUPPORTED, (Where){.file = m->path}, "%lld operator%s of this model %s not supported:", (long long)n, n == 1 ? "" : "s",
+  fail(d, TENON_EUNSUPPORTED, (Where){.file = m->path},
+       "%lld operator%s of this model %s not supported:", (long long)n, n == 1 ? "" : "s",
        n == 1 ? "is" : "are");
   for (int64_t i = 0; i < n; i++)
-    diag_note(d, "%s: %lld node%s, first '%s': %s", u[i].op, (long long)u[i].count, u[i].count == 1 ? "" : "s", u[i].first, u[i].why);
+    diag_note(d, "%s: %lld node%s, first '%s': %s", u[i].op, (long long)u[i].count,
+              u[i].count == 1 ? "" : "s", u[i].first, u[i].why);
   return TENON_EUNSUPPORTED;
 }
 

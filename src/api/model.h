@@ -15,23 +15,25 @@ typedef struct Model {
   File file;
   bool owns_file;
   ModelFormat format;
-  const char *path;             // NULL: in memory
+  const char *path;  // NULL: in memory
   Graph *graph;
-  OnnxImport onnx;              // FORMAT_ONNX: header, unsupported operators, warnings
-  Diag *diag;                   // the graph's, between calls: a place that always exists
-  Interp *interp;               // NULL until first run
+  OnnxImport onnx;  // FORMAT_ONNX: header, unsupported operators, warnings
+  Diag *diag;       // the graph's, between calls: a place that always exists
+  Interp *interp;   // NULL until first run
   void *lock;
 } Model;
 
 typedef struct ModelOptions {
   const CustomOp *custom;
-  int64_t memory_limit;         // bytes that opening may take; 0 = none
+  int64_t memory_limit;  // bytes that opening may take; 0 = none
 } ModelOptions;
 
 // EUNSUPPORTED operators do not fail the opening: ask model_unsupported.
 MUST_USE tenon_status model_open(const char *path, const ModelOptions *o, Diag *d, Model **out);
-MUST_USE tenon_status model_open_memory(const void *bytes, int64_t n, const char *label, const ModelOptions *o, Diag *d, Model **out);  // bytes are borrowed
-void model_free(Model *m);      // NULL is fine
+MUST_USE tenon_status model_open_memory(const void *bytes, int64_t n, const char *label,
+                                        const ModelOptions *o, Diag *d,
+                                        Model **out);  // bytes are borrowed
+void model_free(Model *m);                             // NULL is fine
 
 int64_t model_unsupported(const Model *m, const Unsupported **out);
 // The one report of all unsupported operators: fails with EUNSUPPORTED when there are any.
@@ -39,9 +41,15 @@ MUST_USE tenon_status model_need_supported(const Model *m, Diag *d);
 
 static inline int64_t model_ninputs(const Model *m) { return m->graph->main->nparams; }
 static inline int64_t model_noutputs(const Model *m) { return m->graph->main->nresults; }
-static inline const Node *model_input(const Model *m, int64_t i) { return m->graph->main->param[i]; }
-static inline const Node *model_output(const Model *m, int64_t i) { return m->graph->main->result[i]; }
-static inline const char *model_output_name(const Model *m, int64_t i) { return m->graph->main->result_name[i]; }
+static inline const Node *model_input(const Model *m, int64_t i) {
+  return m->graph->main->param[i];
+}
+static inline const Node *model_output(const Model *m, int64_t i) {
+  return m->graph->main->result[i];
+}
+static inline const char *model_output_name(const Model *m, int64_t i) {
+  return m->graph->main->result_name[i];
+}
 
 // Runs in the reference interpreter.  `run` is the caller's, from run_init; inputs in the model's order.
 MUST_USE tenon_status model_run(Model *m, Run *run, Value *const *inputs, Value **outputs);

@@ -17,32 +17,39 @@
   }                                                                                                \
   tenon_status eval_##op(Eval *e) { return eval_unary_f64(e, block_##op); }
 
-typedef struct { char none; } hard_swish_attrs, mish_attrs, softplus_attrs, softsign_attrs;
+typedef struct {
+  char none;
+} hard_swish_attrs, mish_attrs, softplus_attrs, softsign_attrs;
 
 static double softplus_of(double v) { return v > 0 ? v + log1p(exp(-v)) : log1p(exp(v)); }
-static double gelu_tanh(double v) { return 0.5 * v * (1 + tanh(0.79788456080286535588 * (v + 0.044715 * v * v * v))); }
+static double gelu_tanh(double v) {
+  return 0.5 * v * (1 + tanh(0.79788456080286535588 * (v + 0.044715 * v * v * v)));
+}
 static double gelu_erf(double v) { return 0.5 * v * (1 + erf(v * 0.70710678118654752440)); }
 
 ACTIVATION(elu, v < 0 ? at->alpha * expm1(v) : v)
-ACTIVATION(selu, at->gamma * (v <= 0 ? at->alpha * expm1(v) : v))
+ACTIVATION(selu, at->gamma *(v <= 0 ? at->alpha * expm1(v) : v))
 ACTIVATION(celu, (v > 0 ? v : 0) + (v < 0 ? at->alpha * expm1(v / at->alpha) : v != v ? v : 0))
 ACTIVATION(leaky_relu, v < 0 ? at->alpha * v : v)
-ACTIVATION(hard_sigmoid, fmin(1, fmax(0, at->alpha * v + at->beta)))
-ACTIVATION(hard_swish, v * fmin(1, fmax(0, v / 6 + 0.5)))
-ACTIVATION(mish, v * tanh(softplus_of(v)))
+ACTIVATION(hard_sigmoid, fmin(1, fmax(0, at->alpha *v + at->beta)))
+ACTIVATION(hard_swish, v *fmin(1, fmax(0, v / 6 + 0.5)))
+ACTIVATION(mish, v *tanh(softplus_of(v)))
 ACTIVATION(softplus, softplus_of(v))
 ACTIVATION(softsign, v / (1 + fabs(v)))
 ACTIVATION(thresholded_relu, v > at->alpha ? v : v != v ? v : 0)
 ACTIVATION(gelu, at->approximate ? gelu_tanh(v) : gelu_erf(v))
 ACTIVATION(swish, v / (1 + exp(-at->alpha * v)))
 
-static double shrink_of(const shrink_attrs *at, double v) { return v < -at->lambd ? v + at->bias : v > at->lambd ? v - at->bias : 0; }
+static double shrink_of(const shrink_attrs *at, double v) {
+  return v < -at->lambd ? v + at->bias : v > at->lambd ? v - at->bias : 0;
+}
 
 // The one activation that ONNX also defines for integers.
 tenon_status eval_shrink(Eval *e) {
   TRY(eval_need(e, 0, "x", 0));
   const Value *x = e->in[0];
-  if (!dtype_is_float(x->dtype) && !dtype_is_int(x->dtype)) return eval_fail(e, TENON_EINVAL, "the operand is %s, must be a number", dtype_name(x->dtype));
+  if (!dtype_is_float(x->dtype) && !dtype_is_int(x->dtype))
+    return eval_fail(e, TENON_EINVAL, "the operand is %s, must be a number", dtype_name(x->dtype));
   Value *y;
   TRY(eval_out(e, 0, x->dtype, x->rank, x->dims, &y));
   for (int64_t i = 0; i < x->n; i++) val_put_f64(y, i, shrink_of(e->attrs, val_f64(x, i)));

@@ -8,7 +8,7 @@
 ATTR_STRUCT(elu, ELU_ATTRS);
 // The defaults are the f32 values that ONNX writes down.
 #define SELU_ATTRS(A, C, T)                                                                        \
-  A(T, f64, alpha, (double)1.67326319217681884765625f, "limit below zero, negated")               \
+  A(T, f64, alpha, (double)1.67326319217681884765625f, "limit below zero, negated")                \
   A(T, f64, gamma, (double)1.05070102214813232421875f, "scale")
 ATTR_STRUCT(selu, SELU_ATTRS);
 #define CELU_ATTRS(A, C, T) A(T, f64, alpha, 1.0, "limit below zero, negated")
@@ -29,7 +29,8 @@ ATTR_STRUCT(gelu, GELU_ATTRS);
 #define SWISH_ATTRS(A, C, T) A(T, f64, alpha, 1.0, "factor inside the sigmoid")
 ATTR_STRUCT(swish, SWISH_ATTRS);
 
-EvalFn eval_elu, eval_selu, eval_celu, eval_leaky_relu, eval_hard_sigmoid, eval_hard_swish, eval_mish, eval_softplus, eval_softsign,
-    eval_thresholded_relu, eval_shrink, eval_gelu, eval_swish;
+EvalFn eval_elu, eval_selu, eval_celu, eval_leaky_relu, eval_hard_sigmoid, eval_hard_swish,
+    eval_mish, eval_softplus, eval_softsign, eval_thresholded_relu, eval_shrink, eval_gelu,
+    eval_swish;
 
 #endif

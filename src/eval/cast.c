@@ -38,9 +38,11 @@ static void store_floats(const CastJob *j, int64_t at, int64_t n, const double *
   DType to = j->out->dtype;
   if (to == DT_F8E8M0) {
     for (int64_t i = 0; i < n; i++)
-      ((uint8_t *)j->out->data)[at + i] = e8m0_from_f64(x[i], j->at->saturate, (ScaleRound)j->at->round_mode);
+      ((uint8_t *)j->out->data)[at + i] =
+          e8m0_from_f64(x[i], j->at->saturate, (ScaleRound)j->at->round_mode);
   } else if (to == DT_F8E4M3 || to == DT_F8E4M3Z || to == DT_F8E5M2 || to == DT_F8E5M2Z) {
-    for (int64_t i = 0; i < n; i++) ((uint8_t *)j->out->data)[at + i] = minifloat_from_f64(to, x[i], j->at->saturate);
+    for (int64_t i = 0; i < n; i++)
+      ((uint8_t *)j->out->data)[at + i] = minifloat_from_f64(to, x[i], j->at->saturate);
   } else {
     store_f64(to, j->out->data, at, n, x);
   }
@@ -91,19 +93,24 @@ static Str number_text(Run *r, const Value *v, int64_t i) {
         snprintf(buf, sizeof buf, "%.*f", p, x);
         if (round_to(v->dtype, strtod(buf, NULL)) == x) break;
       }
-    if (!strpbrk(buf, ".e") && strlen(buf) + 3 < sizeof buf) strcat(buf, ".0");
+    size_t len = strlen(buf);
+    if (!strpbrk(buf, ".e") && len + 3 < sizeof buf) memcpy(buf + len, ".0", 3);
   }
   return run_string(r, str_of(buf));
 }
 
 static tenon_status parse_number(Eval *e, Str s, int64_t i, double *x, int64_t *k) {
   char buf[80], *end;
-  if (s.n < 1 || s.n >= (int64_t)sizeof buf) return eval_fail(e, TENON_EINVAL, "element %lld, '%.*s', is not a number", (long long)i, STR_ARG(s));
+  if (s.n < 1 || s.n >= (int64_t)sizeof buf)
+    return eval_fail(e, TENON_EINVAL, "element %lld, '%.*s', is not a number", (long long)i,
+                     STR_ARG(s));
   memcpy(buf, s.p, (size_t)s.n);
   buf[s.n] = 0;
   *x = strtod(buf, &end);
-  if (*end) return eval_fail(e, TENON_EINVAL, "element %lld, '%s', is not a number", (long long)i, buf);
-  if (!str_to_i64(s, k)) *k = *x >= 9.2e18 ? INT64_MAX : *x <= -9.2e18 || *x != *x ? INT64_MIN : (int64_t)*x;
+  if (*end)
+    return eval_fail(e, TENON_EINVAL, "element %lld, '%s', is not a number", (long long)i, buf);
+  if (!str_to_i64(s, k))
+    *k = *x >= 9.2e18 ? INT64_MAX : *x <= -9.2e18 || *x != *x ? INT64_MIN : (int64_t)*x;
   return TENON_OK;
 }
 
@@ -158,7 +165,8 @@ tenon_status eval_cast(Eval *e) {
   }
   if (j.in->dtype == DT_STRING || at->to == DT_STRING) {
     if (dtype_class(j.in->dtype) == DC_COMPLEX || dtype_class(at->to) == DC_COMPLEX)
-      return eval_fail(e, TENON_EUNSUPPORTED, "casts between strings and complex numbers are not defined");
+      return eval_fail(e, TENON_EUNSUPPORTED,
+                       "casts between strings and complex numbers are not defined");
     return cast_strings(e, &j);
   }
   if (dtype_class(j.in->dtype) == DC_COMPLEX || dtype_class(at->to) == DC_COMPLEX) {
@@ -174,8 +182,10 @@ tenon_status eval_bit_cast(Eval *e) {
   const bit_cast_attrs *at = e->attrs;
   TRY(eval_need(e, 0, "x", 0));
   const Value *x = e->in[0];
-  if (!dtype_valid(at->to) || at->to == DT_STRING || x->dtype == DT_STRING || dtype_bits(at->to) != dtype_bits(x->dtype))
-    return eval_fail(e, TENON_EINVAL, "%s cannot be read as %s: the widths differ", dtype_name(x->dtype), dtype_name(at->to));
+  if (!dtype_valid(at->to) || at->to == DT_STRING || x->dtype == DT_STRING ||
+      dtype_bits(at->to) != dtype_bits(x->dtype))
+    return eval_fail(e, TENON_EINVAL, "%s cannot be read as %s: the widths differ",
+                     dtype_name(x->dtype), dtype_name(at->to));
   Value *y;
   TRY(eval_out(e, 0, at->to, x->rank, x->dims, &y));
   int64_t bytes = 0;
@@ -202,7 +212,8 @@ static void where_blocks(void *ctx, int64_t begin, int64_t end) {
     broadcast_index(&j->b, 1, at, n, ix);
     broadcast_index(&j->b, 2, at, n, iy);
     for (int64_t i = 0; i < n; i++)
-      copy_elems(j->out->dtype, j->out->data, at + i, c[i] ? x->data : y->data, c[i] ? ix[i] : iy[i], 1);
+      copy_elems(j->out->dtype, j->out->data, at + i, c[i] ? x->data : y->data,
+                 c[i] ? ix[i] : iy[i], 1);
   }
 }
 
@@ -221,7 +232,9 @@ tenon_status eval_is_inf(Eval *e) {
   const is_inf_attrs *at = e->attrs;
   TRY(eval_need(e, 0, "x", 0));
   const Value *x = e->in[0];
-  if (!dtype_is_float(x->dtype)) return eval_fail(e, TENON_EINVAL, "the operand is %s, must be a float type", dtype_name(x->dtype));
+  if (!dtype_is_float(x->dtype))
+    return eval_fail(e, TENON_EINVAL, "the operand is %s, must be a float type",
+                     dtype_name(x->dtype));
   Value *y;
   TRY(eval_out(e, 0, DT_BOOL, x->rank, x->dims, &y));
   for (int64_t i = 0; i < x->n; i++) {
@@ -237,7 +250,9 @@ static tenon_status clip_bound(Eval *e, int i, const char *name, const Value **o
   *out = eval_in(e, i);
   if (!*out) return TENON_OK;
   TRY(eval_need(e, i, name, e->in[0]->dtype));
-  if ((*out)->n != 1) return eval_fail(e, TENON_EINVAL, "%s has %lld elements, must be a scalar", name, (long long)(*out)->n);
+  if ((*out)->n != 1)
+    return eval_fail(e, TENON_EINVAL, "%s has %lld elements, must be a scalar", name,
+                     (long long)(*out)->n);
   return TENON_OK;
 }
 
@@ -249,8 +264,10 @@ tenon_status eval_clip(Eval *e) {
   Value *y;
   TRY(eval_out(e, 0, x->dtype, x->rank, x->dims, &y));
   bool is_float = dtype_is_float(x->dtype), is_unsigned = dtype_class(x->dtype) == DC_UINT;
-  if (!is_float && !dtype_is_int(x->dtype)) return eval_fail(e, TENON_EINVAL, "the operand is %s, must be a number", dtype_name(x->dtype));
-  double flo = lo && is_float ? val_f64(lo, 0) : -INFINITY, fhi = hi && is_float ? val_f64(hi, 0) : INFINITY;
+  if (!is_float && !dtype_is_int(x->dtype))
+    return eval_fail(e, TENON_EINVAL, "the operand is %s, must be a number", dtype_name(x->dtype));
+  double flo = lo && is_float ? val_f64(lo, 0) : -INFINITY,
+         fhi = hi && is_float ? val_f64(hi, 0) : INFINITY;
   // Unsigned order as signed: the top bit flipped.
   uint64_t flip = is_unsigned ? 1ull << 63 : 0;
   int64_t ilo = lo && !is_float ? (int64_t)((uint64_t)val_i64(lo, 0) ^ flip) : INT64_MIN;

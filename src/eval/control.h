@@ -8,13 +8,16 @@
 #include "eval/eval.h"
 
 #define IF_ATTRS(A, C, T)                                                                          \
-  A(T, i64, then_captures, 0, "operands after the condition that belong to the then branch; the rest are the else branch's") \
+  A(T, i64, then_captures, 0,                                                                      \
+    "operands after the condition that belong to the then branch; the rest are the else branch's") \
   A(T, body, then_branch, 0, "run when the condition holds")                                       \
   A(T, body, else_branch, 0, "run when it does not")
 ATTR_STRUCT(if, IF_ATTRS);
 #define LOOP_ATTRS(A, C, T)                                                                        \
   A(T, i64, captures, 0, "operands that are captured values, the last ones")                       \
-  A(T, body, body, 0, "iteration, condition, carried values, captures -> condition, carried values, one row of each scan result")
+  A(T, body, body, 0,                                                                              \
+    "iteration, condition, carried values, captures -> condition, carried values, one row of "     \
+    "each scan result")
 ATTR_STRUCT(loop, LOOP_ATTRS);
 #define SCAN_ATTRS(A, C, T)                                                                        \
   A(T, i64, captures, 0, "operands that are captured values, the last ones")                       \

@@ -88,7 +88,9 @@ static void unary_blocks(void *ctx, int64_t begin, int64_t end) {
 tenon_status eval_unary_f64(Eval *e, UnaryBlock *fn) {
   TRY(eval_need(e, 0, "x", 0));
   const Value *x = e->in[0];
-  if (!dtype_is_float(x->dtype)) return eval_fail(e, TENON_EINVAL, "the operand is %s, must be a float type", dtype_name(x->dtype));
+  if (!dtype_is_float(x->dtype))
+    return eval_fail(e, TENON_EINVAL, "the operand is %s, must be a float type",
+                     dtype_name(x->dtype));
   Value *y;
   TRY(eval_out(e, 0, x->dtype, x->rank, x->dims, &y));
   UnaryJob j = {x, y, e->attrs, fn};

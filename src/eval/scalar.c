@@ -13,7 +13,9 @@ static double float_mod(double x, double y) {
   double r = fmod(x, y);
   return r != 0 && (r < 0) != (y < 0) ? r + y : r;
 }
-static int64_t trunc_div(int64_t x, int64_t y) { return y == -1 ? (int64_t)(0 - (uint64_t)x) : x / y; }
+static int64_t trunc_div(int64_t x, int64_t y) {
+  return y == -1 ? (int64_t)(0 - (uint64_t)x) : x / y;
+}
 static int64_t trunc_rem(int64_t x, int64_t y) { return y == -1 ? 0 : x % y; }
 static int64_t floor_mod(int64_t x, int64_t y) {
   int64_t r = trunc_rem(x, y);
@@ -68,7 +70,7 @@ enum { F = SC_F, I = SC_I, S = SC_S, B = SC_B, X = SC_X, T = SC_T, MIXED = SC_MI
 #define INT_MOD(x, y)     floor_mod(x, y)
 #define int_pow           signed_pow
 #define SHIFT_LEFT(x, y)  (int64_t) shift_left((uint64_t)(x), (uint64_t)(y))
-#define SHIFT_RIGHT(x, y) (y) < 0 || (y) > 63 ? ((x) < 0 ? -1 : 0) : (x) >> (y)
+#define SHIFT_RIGHT(x, y) (y)<0 || (y)> 63 ? ((x) < 0 ? -1 : 0) : (x) >> (y)
 #define SCALAR(name, ar, cls, res, onnx, since, fl, fexpr, iexpr, doc)                             \
   __attribute__((no_sanitize("signed-integer-overflow"))) static void i64_##name(                  \
       const int64_t *xs, const int64_t *ys, int64_t *out, int64_t n, bool *fault) {                \
@@ -226,7 +228,8 @@ static tenon_status eval_scalar(Eval *e, const ScalarKernel *k, const char *name
   for (int i = 0; i < k->arity; i++) {
     TRY(eval_need(e, i, i ? "y" : "x", i && !k->mixed ? e->in[0]->dtype : 0));
     if (!(class_bit(e->in[i]->dtype) & k->classes))
-      return eval_fail(e, TENON_EINVAL, "operand %d has type %s, which %s does not take", i, dtype_name(e->in[i]->dtype), name);
+      return eval_fail(e, TENON_EINVAL, "operand %d has type %s, which %s does not take", i,
+                       dtype_name(e->in[i]->dtype), name);
   }
   ScalarJob j = {.k = k};
   TRY(broadcast_init(e, e->in, k->arity, &j.b));
@@ -245,9 +248,13 @@ static tenon_status eval_scalar(Eval *e, const ScalarKernel *k, const char *name
 
 #define SCALAR(nm, ar, cls, res, onnx, since, fl, fexpr, iexpr, doc)                               \
   tenon_status eval_##nm(Eval *e) {                                                                \
-    static const ScalarKernel k = {.arity = ar, .classes = cls, .to_bool = res,                    \
+    static const ScalarKernel k = {.arity = ar,                                                    \
+                                   .classes = cls,                                                 \
+                                   .to_bool = res,                                                 \
                                    .mixed = ((cls)&MIXED) != 0,                                    \
-                                   .f64 = f64_##nm, .i64 = i64_##nm, .u64 = u64_##nm};             \
+                                   .f64 = f64_##nm,                                                \
+                                   .i64 = i64_##nm,                                                \
+                                   .u64 = u64_##nm};                                               \
     return eval_scalar(e, &k, #nm);                                                                \
   }
 #include "eval/scalar.def"

@@ -15,9 +15,19 @@ static const AttrDesc param_desc[] = {
 static const AttrDesc proj_desc[] = {
     {.name = "index", .doc = "which result", .kind = ATTR_i64, .offset = 0}};
 static const AttrDesc foreign_desc[] = {
-    {.name = "op", .doc = "full name", .kind = ATTR_str, .offset = offsetof(foreign_attrs, op), .dflt_str = ""},
-    {.name = "keys", .doc = "attribute names", .kind = ATTR_strs, .offset = offsetof(foreign_attrs, keys)},
-    {.name = "values", .doc = "attribute values as text", .kind = ATTR_strs, .offset = offsetof(foreign_attrs, values)},
+    {.name = "op",
+     .doc = "full name",
+     .kind = ATTR_str,
+     .offset = offsetof(foreign_attrs, op),
+     .dflt_str = ""},
+    {.name = "keys",
+     .doc = "attribute names",
+     .kind = ATTR_strs,
+     .offset = offsetof(foreign_attrs, keys)},
+    {.name = "values",
+     .doc = "attribute values as text",
+     .kind = ATTR_strs,
+     .offset = offsetof(foreign_attrs, values)},
 };
 
 static tenon_status infer_made_elsewhere(Infer *in) {
@@ -43,11 +53,40 @@ static double no_cost(const CostIn *c) {
   return 0;
 }
 
-const OpInfo op_none = {.name = "none", .doc = "an absent optional operand", .infer = infer_made_elsewhere, .nres = 1, .cost = no_cost};
-const OpInfo op_param = {.name = "param", .doc = "a parameter of a body", .infer = infer_made_elsewhere, .nres = 1, .cost = no_cost,
-                         .attrs = param_desc, .nattrs = 1, .attrs_size = sizeof(param_attrs)};
-const OpInfo op_const = {.name = "const", .doc = "a constant tensor", .infer = infer_made_elsewhere, .nres = 1, .cost = no_cost};
-const OpInfo op_proj = {.name = "proj", .doc = "one result of a node that has several", .infer = infer_made_elsewhere, .nres = 1, .cost = no_cost,
-                        .attrs = proj_desc, .nattrs = 1, .attrs_size = sizeof(proj_attrs), .arity = 1};
-const OpInfo op_foreign = {.name = "foreign", .doc = "a registered or unknown operator", .operands = "x*", .arity = -1, .nres = 1,
-                           .attrs = foreign_desc, .nattrs = 3, .attrs_size = sizeof(foreign_attrs), .infer = infer_foreign, .flags = OPF_HOST};
+const OpInfo op_none = {.name = "none",
+                        .doc = "an absent optional operand",
+                        .infer = infer_made_elsewhere,
+                        .nres = 1,
+                        .cost = no_cost};
+const OpInfo op_param = {.name = "param",
+                         .doc = "a parameter of a body",
+                         .infer = infer_made_elsewhere,
+                         .nres = 1,
+                         .cost = no_cost,
+                         .attrs = param_desc,
+                         .nattrs = 1,
+                         .attrs_size = sizeof(param_attrs)};
+const OpInfo op_const = {.name = "const",
+                         .doc = "a constant tensor",
+                         .infer = infer_made_elsewhere,
+                         .nres = 1,
+                         .cost = no_cost};
+const OpInfo op_proj = {.name = "proj",
+                        .doc = "one result of a node that has several",
+                        .infer = infer_made_elsewhere,
+                        .nres = 1,
+                        .cost = no_cost,
+                        .attrs = proj_desc,
+                        .nattrs = 1,
+                        .attrs_size = sizeof(proj_attrs),
+                        .arity = 1};
+const OpInfo op_foreign = {.name = "foreign",
+                           .doc = "a registered or unknown operator",
+                           .operands = "x*",
+                           .arity = -1,
+                           .nres = 1,
+                           .attrs = foreign_desc,
+                           .nattrs = 3,
+                           .attrs_size = sizeof(foreign_attrs),
+                           .infer = infer_foreign,
+                           .flags = OPF_HOST};

@@ -11,7 +11,7 @@ typedef struct CustomOp {
   // Fills in->type for in->nres results.
   tenon_status (*infer)(const struct CustomOp *op, Infer *in);
   tenon_status (*eval)(const struct CustomOp *op, Eval *e);
-  void *user;        // the API's own record
+  void *user;  // the API's own record
 } CustomOp;
 const CustomOp *custom_find(const CustomOp *list, Str name);  // NULL when absent
 

@@ -33,7 +33,8 @@ static bool data_equal(const ConstData *a, const ConstData *b) {
 }
 
 static bool node_equal(const Node *a, const Node *b) {
-  if (a->hash != b->hash || a->op != b->op || a->nres != b->nres || a->nsrc != b->nsrc) return false;
+  if (a->hash != b->hash || a->op != b->op || a->nres != b->nres || a->nsrc != b->nsrc)
+    return false;
   for (uint32_t i = 0; i < a->nsrc; i++)
     if (a->src[i] != b->src[i]) return false;
   if (a->data || b->data)
@@ -137,8 +138,7 @@ Node *graph_fail(Graph *g, tenon_status code, Where at, const char *fmt, ...) {
 
 // ---- nodes ----
 
-// The least and greatest operand count that an operand list allows; INT32_MAX = repeated last one.
-static void operand_range(const OpInfo *op, int *lo, int *hi) {
+void op_operand_range(const OpInfo *op, int *lo, int *hi) {
   *lo = *hi = 0;
   if (!op->operands) {
     *lo = 0;
@@ -170,18 +170,19 @@ static void canonical_order(const OpInfo *op, Node **src, int nsrc) {
 
 static bool check_operands(Graph *g, const OpInfo *op, int nsrc, Node *const *src, Where at) {
   int lo, hi;
-  operand_range(op, &lo, &hi);
+  op_operand_range(op, &lo, &hi);
   if (nsrc < lo || nsrc > hi) {
     if (lo == hi)
       graph_fail(g, TENON_EINVAL, at, "%d operands, must be %d", nsrc, lo);
     else
-      graph_fail(g, TENON_EINVAL, at, "%d operands, must be %s%d", nsrc, nsrc < lo ? "at least " : "at most ",
-                 nsrc < lo ? lo : hi);
+      graph_fail(g, TENON_EINVAL, at, "%d operands, must be %s%d", nsrc,
+                 nsrc < lo ? "at least " : "at most ", nsrc < lo ? lo : hi);
     return false;
   }
   for (int i = 0; i < nsrc; i++)
     if (src[i]->nres != 1) {
-      graph_fail(g, TENON_EINVAL, at, "operand %d has %d results: pick one with proj", i, src[i]->nres);
+      graph_fail(g, TENON_EINVAL, at, "operand %d has %d results: pick one with proj", i,
+                 src[i]->nres);
       return false;
     }
   for (int i = 0; i < lo; i++)
@@ -202,9 +203,42 @@ static const void *own_attrs(Graph *g, const OpInfo *op, const void *attrs) {
   return own;
 }
 
+static bool class_named(Str word, DTypeClass c) {
+  bool whole = c == DC_INT || c == DC_UINT;
+  if (str_is(word, "any")) return true;
+  if (str_is(word, "number")) return whole || c == DC_FLOAT;
+  if (str_is(word, "integer")) return whole;
+  static const char *const words[] = {
+      [DC_BOOL] = "bool",   [DC_INT] = "int",         [DC_UINT] = "uint",
+      [DC_FLOAT] = "float", [DC_COMPLEX] = "complex", [DC_STRING] = "string"};
+  return c != DC_NONE && str_is(word, words[c]);
+}
+
+// Operand 0 must be of a class that the op's record names.
+static bool check_dtype(Graph *g, const OpInfo *op, const Node *n, Where at) {
+  if (!op->dtypes || !n->nsrc || n->src[0] == g->none) return true;
+  const Type *t = type_of(n->src[0]);
+  if (t->kind != TK_TENSOR || !t->dtype) return true;
+  for (const char *p = op->dtypes; *p;) {
+    const char *end = p + strcspn(p, " ");
+    if (class_named((Str){p, end - p}, dtype_class(t->dtype))) return true;
+    p = *end ? end + 1 : end;
+  }
+  graph_fail(g, TENON_EINVAL, at, "operand 0 is %s, must be %s", dtype_name(t->dtype), op->dtypes);
+  return false;
+}
+
 static bool infer_node(Graph *g, const OpInfo *op, Node *n, Where at) {
-  Infer in = {.g = g, .op = op, .attrs = n->attrs, .src = n->src, .nsrc = (int)n->nsrc,
-              .nres = n->nres, .type = (const Type **)n->type, .at = at, .diag = g->diag};
+  Infer in = {.g = g,
+              .op = op,
+              .attrs = n->attrs,
+              .src = n->src,
+              .nsrc = (int)n->nsrc,
+              .nres = n->nres,
+              .type = (const Type **)n->type,
+              .at = at,
+              .diag = g->diag};
+  if (!check_dtype(g, op, n, at)) return false;
   if (op->infer) {
     tenon_status s = op->infer(&in);
     if (s && !g->status) g->status = s;
@@ -219,7 +253,8 @@ static bool infer_node(Graph *g, const OpInfo *op, Node *n, Where at) {
     }
   }
   if (g->status) return false;
-  for (int i = 0; i < n->nres; i++) CHECK(n->type[i], "%s: result %d was given no type", op->name, i);
+  for (int i = 0; i < n->nres; i++)
+    CHECK(n->type[i], "%s: result %d was given no type", op->name, i);
   n->sym = in.sym;
   n->nsym = in.nsym;
   return true;
@@ -263,7 +298,8 @@ Node *node_param(Graph *g, const Type *t, const char *name) {
   return finish(g, n);
 }
 
-static Node *const_finish(Graph *g, DType t, int rank, const int64_t *dims, ConstData *c, const char *name) {
+static Node *const_finish(Graph *g, DType t, int rank, const int64_t *dims, ConstData *c,
+                          const char *name) {
   Dim d[MAX_RANK];
   int64_t count = 0;
   if (rank > MAX_RANK || !shape_count(rank, dims, &count))
@@ -280,7 +316,8 @@ static Node *const_finish(Graph *g, DType t, int rank, const int64_t *dims, Cons
   return same ? same : finish(g, n);
 }
 
-Node *node_const(Graph *g, DType t, int rank, const int64_t *dims, const void *bytes, const char *name) {
+Node *node_const(Graph *g, DType t, int rank, const int64_t *dims, const void *bytes,
+                 const char *name) {
   if (g->status) return g->poison;
   int64_t count, nbytes;
   if (rank > MAX_RANK || !shape_count(rank, dims, &count) || !dtype_bytes(t, count, &nbytes))

@@ -31,7 +31,8 @@ tenon_status infer_need(Infer *in, int i, DType t) {
 
 tenon_status infer_axis(Infer *in, int64_t axis, int rank, int *out) {
   if (axis < -rank || axis >= rank)
-    return infer_fail(in, TENON_EINVAL, "axis %lld is out of range for rank %d", (long long)axis, rank);
+    return infer_fail(in, TENON_EINVAL, "axis %lld is out of range for rank %d", (long long)axis,
+                      rank);
   *out = (int)(axis < 0 ? axis + rank : axis);
   return TENON_OK;
 }
@@ -41,8 +42,8 @@ tenon_status infer_same_dtype(Infer *in, int i, int j) {
   TRY(infer_need(in, j, 0));
   DType a = infer_type(in, i)->dtype, b = infer_type(in, j)->dtype;
   if (a && b && a != b)
-    return infer_fail(in, TENON_EINVAL, "operands %d and %d differ in type: %s and %s", i, j, dtype_name(a),
-                      dtype_name(b));
+    return infer_fail(in, TENON_EINVAL, "operands %d and %d differ in type: %s and %s", i, j,
+                      dtype_name(a), dtype_name(b));
   return TENON_OK;
 }
 
@@ -88,7 +89,8 @@ tenon_status infer_equal_dim(Infer *in, Dim a, Dim b, const char *what) {
 
 tenon_status infer_set(Infer *in, int i, DType t, int rank, const Dim *dims) {
   if (i >= in->nres) return TENON_OK;
-  if (rank > MAX_RANK) return infer_fail(in, TENON_EUNSUPPORTED, "rank %d is above the limit of %d", rank, MAX_RANK);
+  if (rank > MAX_RANK)
+    return infer_fail(in, TENON_EUNSUPPORTED, "rank %d is above the limit of %d", rank, MAX_RANK);
   for (int k = 0; k < rank; k++) {
     if (ie_is_poison(dims[k]))
       return infer_fail(in, TENON_EINVAL, "dimension %d of the result does not fit in 64 bits", k);

@@ -14,9 +14,9 @@
 
 typedef struct Step {
   const Node *node;
-  int32_t *src;        // slot of each operand; -1 = absent
-  int32_t out;         // first result's slot
-  int32_t *dead;       // slots that nothing needs after this step
+  int32_t *src;   // slot of each operand; -1 = absent
+  int32_t out;    // first result's slot
+  int32_t *dead;  // slots that nothing needs after this step
   int32_t ndead;
 } Step;
 
@@ -31,11 +31,11 @@ typedef struct Plan {
 struct Interp {
   Graph *g;
   Arena arena;
-  bool expand;
-  IntMap plans;        // Body -> Plan
-  IntMap consts;       // const node id -> Value (borrowed data)
+  bool expand, dry;
+  IntMap plans;   // Body -> Plan
+  IntMap consts;  // const node id -> Value (borrowed data)
   Plan *main;
-  Diag *diag;          // while planning
+  Diag *diag;  // while planning
 };
 
 // ---- planning ----
@@ -43,7 +43,7 @@ struct Interp {
 typedef struct Planner {
   Interp *in;
   Plan *plan;
-  IntMap slot;         // node id -> first slot
+  IntMap slot;  // node id -> first slot
   VEC(Step) steps;
   tenon_status status;
 } Planner;
@@ -79,6 +79,12 @@ static tenon_status plan_const(Planner *p, const Node *n) {
   v->n = n->data->n;
   for (int i = 0; i < t->rank; i++) v->dims[i] = t->dims[i]->value;
   v->data = (void *)(uintptr_t)bytes;
+  if ((uintptr_t)bytes % 16) {  // a file gives no alignment, evaluations need their element's
+    int64_t size = 0;
+    CHECK(dtype_bytes(t->dtype, v->n, &size), "constant of impossible size");
+    v->data = arena_alloc(&in->arena, MAX(size, 1));
+    if (size) memcpy(v->data, bytes, (size_t)size);
+  }
   v->refs = 1;
   intmap_put(&in->consts, n->id, (uint64_t)(uintptr_t)v);
   return TENON_OK;
@@ -153,15 +159,15 @@ static tenon_status plan_node(Planner *p, Node *n) {
   }
   if (n->op == OP_param)
     return fail(in->diag, TENON_EINTERNAL, (Where){.node = n->name}, "parameter of another body");
-  if (n->op == OP_const) TRY(plan_const(p, n));
-  bool known = op->eval || n->op == OP_const ||
-               (n->op == OP_foreign &&
-                custom_find(in->g->custom, ((const foreign_attrs *)n->attrs)->op));
+  if (n->op == OP_const && !in->dry) TRY(plan_const(p, n));
+  bool known =
+      in->dry || op->eval || n->op == OP_const ||
+      (n->op == OP_foreign && custom_find(in->g->custom, ((const foreign_attrs *)n->attrs)->op));
   if (op->expand && (!op->eval || in->expand)) return plan_expansion(p, op, n);
   if (!known)
-    return fail(in->diag, TENON_EUNSUPPORTED, (Where){.node = n->name},
-                "operator %.*s is not supported",
-                STR_ARG(n->op == OP_foreign ? ((const foreign_attrs *)n->attrs)->op : str_of(op->name)));
+    return fail(
+        in->diag, TENON_EUNSUPPORTED, (Where){.node = n->name}, "operator %.*s is not supported",
+        STR_ARG(n->op == OP_foreign ? ((const foreign_attrs *)n->attrs)->op : str_of(op->name)));
   TRY(plan_bodies(in, n));
   Step s = {.node = n, .src = arena_array(&in->arena, int32_t, n->nsrc)};
   for (uint32_t i = 0; i < n->nsrc; i++) s.src[i] = slot_of(p, n->src[i]);
@@ -220,6 +226,7 @@ tenon_status interp_create(Graph *g, const InterpOptions *o, Diag *d, Interp **o
   if (!in) return fail(d, TENON_ENOMEM, NOWHERE, "out of memory");
   in->g = g;
   in->expand = o && o->expand;
+  in->dry = o && o->dry;
   in->diag = d;
   arena_init(&in->arena);
   Trap t;  // so that the half-made plan is freed
@@ -257,7 +264,7 @@ typedef struct Exec {
   int64_t *bind;
   bool *bound;
   int32_t nbind;
-  int32_t *trail;      // symbols in the order they were bound
+  int32_t *trail;  // symbols in the order they were bound
   int32_t ntrail;
   int depth;
   Arena arena;
@@ -265,11 +272,14 @@ typedef struct Exec {
 
 static void value_type_text(StrBuf *b, const Value *v) {
   if (v->kind != VK_TENSOR) {
-    strbuf_puts(b, v->kind == VK_SEQUENCE ? "a sequence" : v->kind == VK_OPTIONAL ? "an optional" : "a map");
+    strbuf_puts(b, v->kind == VK_SEQUENCE   ? "a sequence"
+                   : v->kind == VK_OPTIONAL ? "an optional"
+                                            : "a map");
     return;
   }
   strbuf_printf(b, "%s[", dtype_name(v->dtype));
-  for (int i = 0; i < v->rank; i++) strbuf_printf(b, "%s%lld", i ? ", " : "", (long long)v->dims[i]);
+  for (int i = 0; i < v->rank; i++)
+    strbuf_printf(b, "%s%lld", i ? ", " : "", (long long)v->dims[i]);
   strbuf_putc(b, ']');
 }
 
@@ -292,7 +302,7 @@ static bool match_type(Exec *x, const Type *t, const Value *v) {
   case TK_SEQUENCE:
     // Elements of a sequence may differ in shape: a symbol inside its type is not bound by them.
     return v->kind == VK_SEQUENCE;
-  case TK_OPTIONAL: return v->kind == VK_OPTIONAL;
+  case TK_OPTIONAL: return v->kind == VK_OPTIONAL || match_type(x, t->elem, v);
   case TK_MAP: return v->kind == VK_MAP || v->kind == VK_SEQUENCE;
   case TK_TENSOR: break;
   }
@@ -304,15 +314,17 @@ static bool match_type(Exec *x, const Type *t, const Value *v) {
   return true;
 }
 
-static tenon_status mismatch(Exec *x, Run *run, Where at, const char *what, const Type *t, const Value *v) {
+static tenon_status mismatch(Exec *x, Run *run, Where at, const char *what, const Type *t,
+                             const Value *v) {
   StrBuf want, got;
   strbuf_init(&want, &x->arena);
   strbuf_init(&got, &x->arena);
   type_print(&want, t);
   value_type_text(&got, v);
   for (int32_t i = 0; i < x->nbind; i++)
-    if (x->bound[i]) strbuf_printf(&want, "%s%s=%lld", strchr(strbuf_text(&want), '=') ? ", " : " with ",
-                                   x->in->g->dims.sym.v[i]->name, (long long)x->bind[i]);
+    if (x->bound[i])
+      strbuf_printf(&want, "%s%s=%lld", strchr(strbuf_text(&want), '=') ? ", " : " with ",
+                    x->in->g->dims.sym.v[i]->name, (long long)x->bind[i]);
   return fail(run->diag, TENON_EINVAL, at, "%s is %s, must be %s", what, strbuf_text(&got),
               strbuf_text(&want));
 }
@@ -350,8 +362,13 @@ static tenon_status run_step(Exec *x, Run *run, const Step *s, Value **slot) {
   ArenaMark m = arena_mark(&x->arena);
   const Value **in = arena_array(&x->arena, const Value *, n->nsrc);
   for (uint32_t i = 0; i < n->nsrc; i++) in[i] = s->src[i] < 0 ? NULL : slot[s->src[i]];
-  Eval e = {.run = run, .in = in, .nin = (int)n->nsrc, .out = slot + s->out, .nout = n->nres,
-            .attrs = n->attrs, .at = {.node = n->name, .op = op_name(n)}};
+  Eval e = {.run = run,
+            .in = in,
+            .nin = (int)n->nsrc,
+            .out = slot + s->out,
+            .nout = n->nres,
+            .attrs = n->attrs,
+            .at = {.node = n->name, .op = op_name(n)}};
   TRY(eval_node(x, run, n, &e));
   for (int i = 0; i < n->nres; i++) {
     const Value *v = slot[s->out + i];
@@ -369,14 +386,16 @@ static void drop(Value **slot) {
 }
 
 static tenon_status run_plan(Exec *x, Run *run, const Plan *p, Value *const *in, Value **out) {
-  if (x->depth >= 64) return fail(run->diag, TENON_EUNSUPPORTED, NOWHERE, "sub-graphs nested over 64 deep");
+  if (x->depth >= 64)
+    return fail(run->diag, TENON_EUNSUPPORTED, NOWHERE, "sub-graphs nested over 64 deep");
   Value **slot = arena_array(&x->arena, Value *, p->nslots);
   int32_t trail = x->ntrail;
   x->depth++;
   for (int64_t i = 0; i < p->body->nparams; i++) {
     const Node *param = p->body->param[i];
     if (in[i] && !match_type(x, type_of(param), in[i]))
-      return mismatch(x, run, (Where){.node = param->name, .op = "input"}, "the value", type_of(param), in[i]);
+      return mismatch(x, run, (Where){.node = param->name, .op = "input"}, "the value",
+                      type_of(param), in[i]);
     slot[p->param[i]] = in[i] && in[i]->run ? value_retain(in[i]) : in[i];
   }
   for (int64_t k = 0; k < p->nsteps; k++) {
@@ -394,8 +413,8 @@ static tenon_status run_plan(Exec *x, Run *run, const Plan *p, Value *const *in,
   return TENON_OK;
 }
 
-static tenon_status call_body(Run *run, const struct Body *body, Value *const *in, int64_t nin, Value **out,
-                              int64_t nout) {
+static tenon_status call_body(Run *run, const struct Body *body, Value *const *in, int64_t nin,
+                              Value **out, int64_t nout) {
   Exec *x = run->user;
   CHECK(nin == body->nparams && nout == body->nresults, "body called with %lld and %lld values",
         (long long)nin, (long long)nout);
@@ -408,14 +427,15 @@ static tenon_status call_body(Run *run, const struct Body *body, Value *const *i
   return s;
 }
 
-static tenon_status empty_stack(Run *run, Where at, const struct Body *body, int64_t result, int64_t axis,
-                                Value **out) {
+static tenon_status empty_stack(Run *run, Where at, const struct Body *body, int64_t result,
+                                int64_t axis, Value **out) {
   Exec *x = run->user;
   const Type *t = type_of(body->result[result]);
   int64_t dims[MAX_RANK] = {0};
   int rank = t->kind == TK_TENSOR && t->rank >= 0 ? t->rank : 0;
   if (rank >= MAX_RANK || axis < -(rank + 1) || axis > rank)
-    return fail(run->diag, TENON_EINVAL, at, "axis %lld for rows of rank %d", (long long)axis, rank);
+    return fail(run->diag, TENON_EINVAL, at, "axis %lld for rows of rank %d", (long long)axis,
+                rank);
   if (axis < 0) axis += rank + 1;
   for (int d = 0, k = 0; d <= rank; d++)
     if (d != axis && !ie_eval(t->dims[k++], x->bind, x->bound, x->nbind, &dims[d])) dims[d] = 0;
@@ -425,6 +445,7 @@ static tenon_status empty_stack(Run *run, Where at, const struct Body *body, int
 
 tenon_status interp_run(const Interp *in, Run *run, Value *const *inputs, Value **out) {
   Exec x = {.in = in, .nbind = in->g->dims.nsyms};
+  CHECK(!in->dry, "a dry plan cannot be run");
   arena_init(&x.arena);
   Trap t;
   trap_enter(&t, run->diag);
@@ -447,34 +468,92 @@ tenon_status interp_run(const Interp *in, Run *run, Value *const *inputs, Value 
 
 // ---- peak memory ----
 
-static int64_t type_bytes(const Type *t, const int64_t *bind, const bool *bound, int32_t nbind) {
+typedef struct Peak {
+  const Interp *in;
+  const int64_t *bind;
+  const bool *bound;
+  int32_t nbind;
+  IntMap done;  // Plan of a body -> its peak
+  Arena arena;
+} Peak;
+
+static int64_t add_bytes(int64_t a, int64_t b) {
+  int64_t sum;
+  return ck_add(a, b, &sum) ? sum : INT64_MAX;
+}
+
+static int64_t type_bytes(const Peak *k, const Type *t) {
   if (t->kind != TK_TENSOR || t->rank < 0) return 0;
   int64_t n = 1, bytes;
   for (int i = 0; i < t->rank; i++) {
     int64_t v;
-    if (!ie_eval(t->dims[i], bind, bound, nbind, &v) || !ck_mul(n, MAX(v, 0), &n)) return 0;
+    if (!ie_eval(t->dims[i], k->bind, k->bound, k->nbind, &v) || !ck_mul(n, MAX(v, 0), &n))
+      return 0;
   }
   return dtype_bytes(t->dtype, n, &bytes) ? bytes : 0;
 }
 
-int64_t interp_peak_bytes(const Interp *in, const int64_t *bind, const bool *bound, int32_t nbind) {
-  const Plan *p = in->main;
-  Arena a;
-  arena_init(&a);
-  int64_t *size = arena_array(&a, int64_t, MAX(p->nslots, 1));
+static int64_t plan_peak(Peak *k, const Plan *p, bool params);
+
+static int64_t body_peak(Peak *k, const Body *b) {
+  uint64_t plan, peak;
+  if (!b || !intmap_get(&k->in->plans, (uint64_t)(uintptr_t)b, &plan)) return 0;
+  if (intmap_get(&k->done, plan, &peak)) return (int64_t)peak;
+  peak = (uint64_t)plan_peak(k, (const Plan *)(uintptr_t)plan, false);
+  intmap_put(&k->done, plan, peak);
+  return (int64_t)peak;
+}
+
+// Bodies of a node run one at a time, while its operands and results are there.
+static int64_t bodies_peak(Peak *k, const Node *n) {
+  const OpInfo *op = op_info(n->op);
+  int64_t peak = 0;
+  for (int i = 0; i < op->nattrs; i++) {
+    if (op->attrs[i].kind != ATTR_body) continue;
+    peak = MAX(peak,
+               body_peak(k, *(const Body *const *)((const char *)n->attrs + op->attrs[i].offset)));
+  }
+  return peak;
+}
+
+static int64_t plan_peak(Peak *k, const Plan *p, bool params) {
+  int64_t *size = arena_array(&k->arena, int64_t, MAX(p->nslots, 1));
   int64_t live = 0, peak = 0;
-  for (int64_t i = 0; i < p->body->nparams; i++)
-    live += size[p->param[i]] = type_bytes(type_of(p->body->param[i]), bind, bound, nbind);
-  for (int64_t k = 0; k < p->nsteps; k++) {
-    const Step *s = &p->step[k];
-    for (int i = 0; s->node && s->node->op != OP_const && i < s->node->nres; i++)
-      live += size[s->out + i] = type_bytes(s->node->type[i], bind, bound, nbind);
-    peak = MAX(peak, live);
+  for (int64_t i = 0; params && i < p->body->nparams; i++) {
+    size[p->param[i]] = type_bytes(k, type_of(p->body->param[i]));
+    live = add_bytes(live, size[p->param[i]]);
+  }
+  for (int64_t j = 0; j < p->nsteps; j++) {
+    const Step *s = &p->step[j];
+    for (int i = 0; s->node && s->node->op != OP_const && i < s->node->nres; i++) {
+      size[s->out + i] = type_bytes(k, s->node->type[i]);
+      live = add_bytes(live, size[s->out + i]);
+    }
+    peak = MAX(peak, s->node ? add_bytes(live, bodies_peak(k, s->node)) : live);
     for (int32_t i = 0; i < s->ndead; i++) {
-      live -= size[s->dead[i]];
+      // A copy step only gives a value another slot.
+      if (!s->node && s->dead[i] == s->src[0])
+        size[s->out] = size[s->src[0]];
+      else
+        live -= size[s->dead[i]];
       size[s->dead[i]] = 0;
     }
   }
-  arena_deinit(&a);
   return MAX(peak, live);
+}
+
+int64_t interp_peak_bytes(const Interp *in, const int64_t *bind, const bool *bound, int32_t nbind) {
+  Peak k = {.in = in, .bind = bind, .bound = bound, .nbind = nbind};
+  arena_init(&k.arena);
+  volatile int64_t peak = 0;
+  Trap t;
+  trap_enter(&t, NULL);
+  if (setjmp(t.env) == 0) {
+    intmap_init(&k.done, &k.arena);
+    peak = plan_peak(&k, in->main, true);
+  }
+  trap_leave(&t);
+  arena_deinit(&k.arena);
+  if (t.status) trap_raise(t.status, "out of memory");
+  return peak;
 }

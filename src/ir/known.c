@@ -42,6 +42,9 @@ const Value *node_known(Graph *g, const Node *n) {
   diag_init(quiet);
   const void *bytes;
   if (const_bytes(g, n, &bytes, quiet)) return NULL;
+  int64_t size = 0;
+  if ((uintptr_t)bytes % 16 && dtype_bytes(type_of(n)->dtype, c->n, &size))
+    bytes = size ? arena_dup(&g->arena, bytes, size) : bytes;  // a file gives no alignment
   // A cache, not a change: the node's meaning is the same.
   return ((Node *)(uintptr_t)n)->known = own_value(g, type_of(n), bytes);
 }
@@ -94,11 +97,21 @@ void node_compute_known(Graph *g, Node *n) {
   arena_reset(&g->scratch, mark);
 }
 
+// Contents are followed as integers: also through floats, as long as they hold whole numbers.
+static bool all_whole(const Value *v) {
+  if (dtype_is_int(v->dtype) || v->dtype == DT_BOOL) return true;
+  if (!dtype_is_float(v->dtype)) return false;
+  for (int64_t i = 0; i < v->n; i++) {
+    double x = val_f64(v, i);
+    if (!(x > -9e15 && x < 9e15) || x != (double)(int64_t)x) return false;
+  }
+  return true;
+}
+
 bool node_sym(Graph *g, const Node *n, int64_t *out_n, const Dim **out) {
-  if (!n->sym && type_of(n)->kind == TK_TENSOR &&
-      (dtype_is_int(type_of(n)->dtype) || type_of(n)->dtype == DT_BOOL)) {
+  if (!n->sym && type_of(n)->kind == TK_TENSOR) {
     const Value *v = node_known(g, n);
-    if (v) {
+    if (v && all_whole(v)) {
       Dim *d = arena_array(&g->arena, Dim, MAX(v->n, 1));
       for (int64_t i = 0; i < v->n; i++) d[i] = ie_const(&g->dims, val_i64(v, i));
       Node *cache = (Node *)(uintptr_t)n;
@@ -135,10 +148,12 @@ tenon_status const_bytes(Graph *g, const Node *n, const void **out, Diag *d) {
   }
   TRY(source_open(c->source, d));
   int64_t end;
-  if (c->offset < 0 || c->bytes < 0 || !ck_add(c->offset, c->bytes, &end) || end > c->source->file.size)
+  if (c->offset < 0 || c->bytes < 0 || !ck_add(c->offset, c->bytes, &end) ||
+      end > c->source->file.size)
     return fail(d, TENON_EFORMAT, (Where){.node = n->name, .op = "const"},
                 "needs bytes %lld to %lld of '%s', which has %lld", (long long)c->offset,
-                (long long)c->offset + (long long)c->bytes, c->source->label, (long long)c->source->file.size);
+                (long long)c->offset + (long long)c->bytes, c->source->label,
+                (long long)c->source->file.size);
   *out = c->source->file.bytes + c->offset;
   return TENON_OK;
 }

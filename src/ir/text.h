@@ -93,9 +93,9 @@ typedef struct Printer {
   VEC(Source *) source;  // in order of first use
   IntMap source_index;
   IntMap proj_name;  // node id << 16 | result -> name of the projection, where it differs
-  uint32_t *rank;   // by node id: when the parser will make the node; 0 = not printed yet
-  uint32_t *stamp;  // by node id: the last body that was found to reach it
-  bool *fixed;      // by node id: depends on no parameter
+  uint32_t *rank;    // by node id: when the parser will make the node; 0 = not printed yet
+  uint32_t *stamp;   // by node id: the last body that was found to reach it
+  bool *fixed;       // by node id: depends on no parameter
   uint32_t nranks, nbodies;
   int64_t nnodes;
 } Printer;
@@ -114,28 +114,30 @@ typedef struct TextParser {
   Arena arena;
   const char *path;  // of the text; NULL: not from a file
   const char *folder, *real_folder;
-  IntPool dims;               // as written
-  DimMap to_graph, to_text;   // between dims and the graph's pool
-  VEC(Source *) source;       // by number
-  StrMap ops;                 // name -> op code + 1
+  IntPool dims;              // as written
+  DimMap to_graph, to_text;  // between dims and the graph's pool
+  VEC(Source *) source;      // by number
+  StrMap ops;                // name -> op code + 1
   int depth;
 } TextParser;
 // A message about the token to be read next, or one kept from before.
 tenon_status text_fail(TextParser *p, const char *fmt, ...) PRINTF(2, 3);
 tenon_status text_fail_at(TextParser *p, const Token *t, const char *fmt, ...) PRINTF(3, 4);
 tenon_status text_expected(TextParser *p, const char *what);  // "expected ..., found ..."
-void text_locate(TextParser *p, const Token *t);  // where messages of node_new point
+void text_locate(TextParser *p, const Token *t);              // where messages of node_new point
 bool text_is(const TextParser *p, char c);
 bool text_is_word(const TextParser *p, const char *word);
 bool text_take(TextParser *p, char c);
 MUST_USE tenon_status text_need(TextParser *p, char c);
-MUST_USE tenon_status text_string(TextParser *p, Str *out);        // a quoted string
-MUST_USE tenon_status text_name(TextParser *p, const char **out);  // likewise, without NUL; interned
+MUST_USE tenon_status text_string(TextParser *p, Str *out);  // a quoted string
+MUST_USE tenon_status text_name(TextParser *p,
+                                const char **out);  // likewise, without NUL; interned
 MUST_USE tenon_status text_i64(TextParser *p, int64_t *out);
 // A type as written: its dims are in p->dims and it is not interned.
 MUST_USE tenon_status parse_type(TextParser *p, const Type **out);
 MUST_USE tenon_status skip_type(TextParser *p);
-const Type *type_to_graph(TextParser *p, const Type *written);  // makes fresh symbols not seen before
+const Type *type_to_graph(TextParser *p,
+                          const Type *written);  // makes fresh symbols not seen before
 // Ties fresh symbols seen for the first time to each other; false when the types differ.
 bool type_matches(TextParser *p, const Type *written, const Type *inferred);
 MUST_USE tenon_status parse_const(TextParser *p, Node **out);  // behind the word const

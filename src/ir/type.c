@@ -89,7 +89,13 @@ bool type_is_static(const Type *t) {
 
 const Type *type_join(Graph *g, const Type *a, const Type *b) {
   if (a == b) return a;
-  if (a->kind != b->kind || a->dtype != b->dtype) return NULL;
+  // A value where an optional may stand counts as a full one.
+  if (a->kind == TK_OPTIONAL && b->kind != TK_OPTIONAL) b = type_optional(g, b);
+  if (b->kind == TK_OPTIONAL && a->kind != TK_OPTIONAL) a = type_optional(g, a);
+  if (a->kind != b->kind) return NULL;
+  if (a->kind == TK_TENSOR && !a->dtype) return b;  // below an unsupported op nothing is known
+  if (b->kind == TK_TENSOR && !b->dtype) return a;
+  if (a->dtype != b->dtype) return NULL;
   if (a->kind == TK_SEQUENCE || a->kind == TK_OPTIONAL || a->kind == TK_MAP) {
     const Type *e = type_join(g, a->elem, b->elem);
     if (!e) return NULL;

@@ -3,9 +3,13 @@
 #include "ir/opinfo.h"
 
 // A constant of the operand's type, so that the expansion stays in it.
-static Node *num(Graph *g, const Node *n, double v) { return node_scalar(g, type_of(n->src[0])->dtype, v); }
+static Node *num(Graph *g, const Node *n, double v) {
+  return node_scalar(g, type_of(n->src[0])->dtype, v);
+}
 static Node *negative(Graph *g, const Node *n) { return N(g, lt, n->src[0], num(g, n, 0)); }
-static Node *expm1_of(Graph *g, const Node *n, Node *x) { return N(g, sub, N(g, exp, x), num(g, n, 1)); }
+static Node *expm1_of(Graph *g, const Node *n, Node *x) {
+  return N(g, sub, N(g, exp, x), num(g, n, 1));
+}
 
 static void expand_elu(Graph *g, const Node *n, Node **out) {
   const elu_attrs *at = n->attrs;
@@ -31,10 +35,13 @@ static void expand_leaky_relu(Graph *g, const Node *n, Node **out) {
 static void expand_prelu(Graph *g, const Node *n, Node **out) {
   out[0] = N(g, where, negative(g, n), N(g, mul, n->src[1], n->src[0]), n->src[0]);
 }
-static Node *clamp01(Graph *g, const Node *n, Node *x) { return N(g, min, N(g, max, x, num(g, n, 0)), num(g, n, 1)); }
+static Node *clamp01(Graph *g, const Node *n, Node *x) {
+  return N(g, min, N(g, max, x, num(g, n, 0)), num(g, n, 1));
+}
 static void expand_hard_sigmoid(Graph *g, const Node *n, Node **out) {
   const hard_sigmoid_attrs *at = n->attrs;
-  out[0] = clamp01(g, n, N(g, add, N(g, mul, n->src[0], num(g, n, at->alpha)), num(g, n, at->beta)));
+  out[0] =
+      clamp01(g, n, N(g, add, N(g, mul, n->src[0], num(g, n, at->alpha)), num(g, n, at->beta)));
 }
 static void expand_hard_swish(Graph *g, const Node *n, Node **out) {
   Node *gate = clamp01(g, n, N(g, add, N(g, div, n->src[0], num(g, n, 6)), num(g, n, 0.5)));
@@ -46,7 +53,9 @@ static Node *softplus_node(Graph *g, const Node *n) {
   return N(g, add, N(g, relu, n->src[0]), tail);
 }
 static void expand_softplus(Graph *g, const Node *n, Node **out) { out[0] = softplus_node(g, n); }
-static void expand_mish(Graph *g, const Node *n, Node **out) { out[0] = N(g, mul, n->src[0], N(g, tanh, softplus_node(g, n))); }
+static void expand_mish(Graph *g, const Node *n, Node **out) {
+  out[0] = N(g, mul, n->src[0], N(g, tanh, softplus_node(g, n)));
+}
 static void expand_softsign(Graph *g, const Node *n, Node **out) {
   out[0] = N(g, div, n->src[0], N(g, add, N(g, abs, n->src[0]), num(g, n, 1)));
 }
@@ -57,7 +66,8 @@ static void expand_thresholded_relu(Graph *g, const Node *n, Node **out) {
 static void expand_shrink(Graph *g, const Node *n, Node **out) {
   const shrink_attrs *at = n->attrs;
   Node *x = n->src[0];
-  Node *high = N(g, where, N(g, lt, num(g, n, at->lambd), x), N(g, sub, x, num(g, n, at->bias)), num(g, n, 0));
+  Node *high = N(g, where, N(g, lt, num(g, n, at->lambd), x), N(g, sub, x, num(g, n, at->bias)),
+                 num(g, n, 0));
   out[0] = N(g, where, N(g, lt, x, num(g, n, -at->lambd)), N(g, add, x, num(g, n, at->bias)), high);
 }
 static void expand_gelu(Graph *g, const Node *n, Node **out) {
@@ -65,7 +75,9 @@ static void expand_gelu(Graph *g, const Node *n, Node **out) {
   Node *x = n->src[0], *inner;
   if (at->approximate) {
     Node *cube = N(g, mul, N(g, mul, x, x), x);
-    inner = N(g, tanh, N(g, mul, N(g, add, x, N(g, mul, cube, num(g, n, 0.044715))), num(g, n, 0.79788456080286535588)));
+    inner = N(g, tanh,
+              N(g, mul, N(g, add, x, N(g, mul, cube, num(g, n, 0.044715))),
+                num(g, n, 0.79788456080286535588)));
   } else {
     inner = N(g, erf, N(g, mul, x, num(g, n, 0.70710678118654752440)));
   }
@@ -94,8 +106,10 @@ ATTR_TABLE(swish, SWISH_ATTRS);
 
 // What all of them share.  `since` is the first opset with the present form.
 #define ACTIVATION(nm, spelling, since, text)                                                      \
-  .name = #nm, .doc = text, .onnx = spelling, .onnx_since = since, .operands = "x", .results = "y", .dtypes = "float", .arity = 1,  \
-  .nres = 1, .flags = OPF_ELEMENTWISE | OPF_COMPOSITE, .infer = infer_same_as_first, .eval = eval_##nm, .expand = expand_##nm
+  .name = #nm, .doc = text, .onnx = spelling, .onnx_since = since, .operands = "x",                \
+  .results = "y", .dtypes = "float", .arity = 1, .nres = 1,                                        \
+  .flags = OPF_ELEMENTWISE | OPF_COMPOSITE, .infer = infer_same_as_first, .eval = eval_##nm,       \
+  .expand = expand_##nm
 
 // clang-format off
 const OpInfo op_elu          = {ACTIVATION(elu, "Elu", 6, "x, or alpha (exp(x) - 1) below zero"), OP_ATTRS(elu),
@@ -118,14 +132,34 @@ const OpInfo op_gelu         = {ACTIVATION(gelu, "Gelu", 20, "x times the normal
 const OpInfo op_swish        = {ACTIVATION(swish, "Swish", 24, "x sigmoid(alpha x)"), OP_ATTRS(swish), SAMPLES("(f32[2,5])", "(f32[4]) alpha=1.5")};
 // clang-format on
 const OpInfo op_shrink = {
-    .name = "shrink", .doc = "0 near zero, the rest moved toward zero", .onnx = "Shrink", .onnx_since = 9,
-    .operands = "x", .results = "y", .dtypes = "number", .arity = 1, .nres = 1, .flags = OPF_ELEMENTWISE | OPF_COMPOSITE,
-    OP_ATTRS(shrink), .infer = infer_same_as_first, .eval = eval_shrink, .expand = expand_shrink,
+    .name = "shrink",
+    .doc = "0 near zero, the rest moved toward zero",
+    .onnx = "Shrink",
+    .onnx_since = 9,
+    .operands = "x",
+    .results = "y",
+    .dtypes = "number",
+    .arity = 1,
+    .nres = 1,
+    .flags = OPF_ELEMENTWISE | OPF_COMPOSITE,
+    OP_ATTRS(shrink),
+    .infer = infer_same_as_first,
+    .eval = eval_shrink,
+    .expand = expand_shrink,
     SAMPLES("(f32[2,5])", "(f32[4]) lambd=0.25 bias=0.5"),
 };
 const OpInfo op_prelu = {
-    .name = "prelu", .doc = "x, or slope x below zero", .onnx = "PRelu", .onnx_since = 7,
-    .operands = "x slope", .results = "y", .dtypes = "number", .arity = 2, .nres = 1, .flags = OPF_ELEMENTWISE | OPF_COMPOSITE,
-    .infer = infer_prelu, .expand = expand_prelu,
+    .name = "prelu",
+    .doc = "x, or slope x below zero",
+    .onnx = "PRelu",
+    .onnx_since = 7,
+    .operands = "x slope",
+    .results = "y",
+    .dtypes = "number",
+    .arity = 2,
+    .nres = 1,
+    .flags = OPF_ELEMENTWISE | OPF_COMPOSITE,
+    .infer = infer_prelu,
+    .expand = expand_prelu,
     SAMPLES("(f32[2,5], f32[5])", "(f32[2,3,4], f32[3,1])", "(i32[4], i32[1])"),
 };

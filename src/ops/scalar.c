@@ -117,10 +117,13 @@ static tenon_status infer_scalar(Infer *in, int classes, bool to_bool) {
   for (int i = 0; i < in->nsrc; i++) {
     TRY(infer_need(in, i, 0));
     DType ti = infer_type(in, i)->dtype;
-    if (!class_taken(classes, ti)) return infer_fail(in, TENON_EINVAL, "operand %d is %s, which %s does not take", i, dtype_name(ti), in->op->name);
+    if (!class_taken(classes, ti))
+      return infer_fail(in, TENON_EINVAL, "operand %d is %s, which %s does not take", i,
+                        dtype_name(ti), in->op->name);
     if (!t) t = ti;
     if (!(classes & SC_MIXED) && ti && t != ti)
-      return infer_fail(in, TENON_EINVAL, "operands 0 and %d differ in type: %s and %s", i, dtype_name(t), dtype_name(ti));
+      return infer_fail(in, TENON_EINVAL, "operands 0 and %d differ in type: %s and %s", i,
+                        dtype_name(t), dtype_name(ti));
   }
   if (classes & SC_MIXED) t = infer_type(in, 0)->dtype;
   int rank;
@@ -141,17 +144,25 @@ enum { F = SC_F, I = SC_I, S = SC_S, B = SC_B, X = SC_X, T = SC_T, MIXED = SC_MI
 #define SAME false
 #define BOOL true
 // Samples by what the op takes: f32 always where floats are taken, else i32, else bool.
-#define SAMPLES_1(cls)                                                                             \
-  (cls) & F ? samples_f1 : (cls) & I ? samples_i1 : samples_b1
-#define SAMPLES_2(cls)                                                                             \
-  (cls) & F ? samples_f2 : (cls) & I ? samples_i2 : samples_b2
-static const char *const samples_f1[] = {"(f32[2,3])", "(f32[])", "(f64[5])", "(f16[0,3])", "(bf16[7])", "(f32[b,4])", NULL};
+#define SAMPLES_1(cls) (cls) & F ? samples_f1 : (cls)&I ? samples_i1 : samples_b1
+#define SAMPLES_2(cls) (cls) & F ? samples_f2 : (cls)&I ? samples_i2 : samples_b2
+static const char *const samples_f1[] = {"(f32[2,3])", "(f32[])",    "(f64[5])", "(f16[0,3])",
+                                         "(bf16[7])",  "(f32[b,4])", NULL};
 static const char *const samples_i1[] = {"(i32[2,3])", "(u8[5])", "(i64[])", NULL};
 static const char *const samples_b1[] = {"(bool[2,3])", "(bool[])", NULL};
-static const char *const samples_f2[] = {"(f32[2,3], f32[2,3])", "(f32[2,3], f32[3])", "(f32[], f32[2,1])", "(f16[2,3], f16[2,1])",
-                                         "(f32[0,3], f32[3])",   "(f64[4], f64[])",    "(f32[b,4], f32[4])", NULL};
-static const char *const samples_i2[] = {"(i32[2,3], i32[3])", "(u8[5], u8[])", "(i64[2,1], i64[1,3])", NULL};
+static const char *const samples_f2[] = {
+    "(f32[2,3], f32[2,3])", "(f32[2,3], f32[3])", "(f32[], f32[2,1])",  "(f16[2,3], f16[2,1])",
+    "(f32[0,3], f32[3])",   "(f64[4], f64[])",    "(f32[b,4], f32[4])", NULL};
+static const char *const samples_i2[] = {"(i32[2,3], i32[3])", "(u8[5], u8[])",
+                                         "(i64[2,1], i64[1,3])", NULL};
 static const char *const samples_b2[] = {"(bool[2,3], bool[3])", "(bool[], bool[2])", NULL};
+
+#define CLASSES(cls)                                                                               \
+  (cls) & T ? "any"                                                                                \
+  : (cls)&X ? "number complex"                                                                     \
+  : (cls)&B ? ((cls)&F ? "number bool" : "bool")                                                   \
+  : (cls)&F ? ((cls)&I ? "number" : "float")                                                       \
+            : "integer"
 
 #define SCALAR(nm, ar, cls, res, onnx_name, onnx_opset, fl, fexpr, iexpr, text)                    \
   static tenon_status infer_##nm(Infer *in) { return infer_scalar(in, cls, res); }                 \
@@ -162,7 +173,7 @@ static const char *const samples_b2[] = {"(bool[2,3], bool[3])", "(bool[], bool[
       .onnx_since = onnx_opset,                                                                    \
       .operands = ar == 1 ? "x" : "x y",                                                           \
       .results = "z",                                                                              \
-      .dtypes = (cls) & F ? ((cls) & I ? "number" : "float") : (cls) & I ? "integer" : "bool",     \
+      .dtypes = CLASSES(cls),                                                                      \
       .arity = ar,                                                                                 \
       .nres = 1,                                                                                   \
       .flags = OPF_ELEMENTWISE | (fl),                                                             \
@@ -196,8 +207,11 @@ static tenon_status infer_cast(Infer *in) {
   TRY(infer_need(in, 0, 0));
   if (!dtype_valid(at->to)) return infer_fail(in, TENON_EINVAL, "no result type is given");
   const Type *t = infer_type(in, 0);
-  bool complex_text = (dtype_class(t->dtype) == DC_COMPLEX && at->to == DT_STRING) || (t->dtype == DT_STRING && dtype_class(at->to) == DC_COMPLEX);
-  if (complex_text) return infer_fail(in, TENON_EUNSUPPORTED, "casts between strings and complex numbers are not defined");
+  bool complex_text = (dtype_class(t->dtype) == DC_COMPLEX && at->to == DT_STRING) ||
+                      (t->dtype == DT_STRING && dtype_class(at->to) == DC_COMPLEX);
+  if (complex_text)
+    return infer_fail(in, TENON_EUNSUPPORTED,
+                      "casts between strings and complex numbers are not defined");
   infer_set_type(in, 0, type_with_dtype(in->g, t, at->to));
   int64_t n;
   const Dim *sym;
@@ -213,8 +227,10 @@ static tenon_status infer_bit_cast(Infer *in) {
   const bit_cast_attrs *at = in->attrs;
   TRY(infer_need(in, 0, 0));
   const Type *t = infer_type(in, 0);
-  if (!dtype_valid(at->to) || at->to == DT_STRING || (t->dtype && dtype_bits(t->dtype) != dtype_bits(at->to)))
-    return infer_fail(in, TENON_EINVAL, "%s cannot be read as %s: the widths differ", dtype_name(t->dtype), dtype_name(at->to));
+  if (!dtype_valid(at->to) || at->to == DT_STRING ||
+      (t->dtype && dtype_bits(t->dtype) != dtype_bits(at->to)))
+    return infer_fail(in, TENON_EINVAL, "%s cannot be read as %s: the widths differ",
+                      dtype_name(t->dtype), dtype_name(at->to));
   infer_set_type(in, 0, type_with_dtype(in->g, t, at->to));
   return TENON_OK;
 }
@@ -251,32 +267,84 @@ ATTR_TABLE(bit_cast, BIT_CAST_ATTRS);
 ATTR_TABLE(is_inf, IS_INF_ATTRS);
 
 const OpInfo op_where = {
-    .name = "where", .doc = "x where the condition holds, else y", .onnx = "Where", .onnx_since = 9,
-    .operands = "condition x y", .results = "z", .dtypes = "bool", .arity = 3, .nres = 1, .flags = OPF_ELEMENTWISE,
-    .infer = infer_where, .eval = eval_where,
-    SAMPLES("(bool[2,3], f32[2,3], f32[3])", "(bool[], i64[2], i64[1])", "(bool[3], i4[3], i4[3])", "(bool[0], f16[0], f16[])"),
+    .name = "where",
+    .doc = "x where the condition holds, else y",
+    .onnx = "Where",
+    .onnx_since = 9,
+    .operands = "condition x y",
+    .results = "z",
+    .dtypes = "bool",
+    .arity = 3,
+    .nres = 1,
+    .flags = OPF_ELEMENTWISE,
+    .infer = infer_where,
+    .eval = eval_where,
+    SAMPLES("(bool[2,3], f32[2,3], f32[3])", "(bool[], i64[2], i64[1])", "(bool[3], i4[3], i4[3])",
+            "(bool[0], f16[0], f16[])"),
 };
 const OpInfo op_cast = {
-    .name = "cast", .doc = "the same values in another type", .onnx = "Cast", .onnx_since = 6,
-    .operands = "x", .results = "y", .dtypes = "any", .arity = 1, .nres = 1, .flags = OPF_ELEMENTWISE,
-    OP_ATTRS(cast), .infer = infer_cast, .eval = eval_cast,
-    SAMPLES("(f32[2,3]) to=i32", "(i64[4]) to=f16", "(f32[5]) to=f8e4m3", "(f32[5]) to=bf16", "(i4[5]) to=f32", "(bool[]) to=f64", "(f32[0,2]) to=u8"),
+    .name = "cast",
+    .doc = "the same values in another type",
+    .onnx = "Cast",
+    .onnx_since = 6,
+    .operands = "x",
+    .results = "y",
+    .dtypes = "any",
+    .arity = 1,
+    .nres = 1,
+    .flags = OPF_ELEMENTWISE,
+    OP_ATTRS(cast),
+    .infer = infer_cast,
+    .eval = eval_cast,
+    SAMPLES("(f32[2,3]) to=i32", "(i64[4]) to=f16", "(f32[5]) to=f8e4m3", "(f32[5]) to=bf16",
+            "(i4[5]) to=f32", "(bool[]) to=f64", "(f32[0,2]) to=u8"),
 };
 const OpInfo op_bit_cast = {
-    .name = "bit_cast", .doc = "the same bits read as another type of that width", .onnx = "BitCast", .onnx_since = 26,
-    .operands = "x", .results = "y", .dtypes = "any", .arity = 1, .nres = 1, .flags = OPF_ELEMENTWISE,
-    OP_ATTRS(bit_cast), .infer = infer_bit_cast, .eval = eval_bit_cast,
+    .name = "bit_cast",
+    .doc = "the same bits read as another type of that width",
+    .onnx = "BitCast",
+    .onnx_since = 26,
+    .operands = "x",
+    .results = "y",
+    .dtypes = "any",
+    .arity = 1,
+    .nres = 1,
+    .flags = OPF_ELEMENTWISE,
+    OP_ATTRS(bit_cast),
+    .infer = infer_bit_cast,
+    .eval = eval_bit_cast,
     SAMPLES("(f32[2,3]) to=i32", "(f16[]) to=u16"),
 };
 const OpInfo op_is_inf = {
-    .name = "is_inf", .doc = "infinite, of the signs asked for", .onnx = "IsInf", .onnx_since = 10,
-    .operands = "x", .results = "y", .dtypes = "float", .arity = 1, .nres = 1, .flags = OPF_ELEMENTWISE,
-    OP_ATTRS(is_inf), .infer = infer_is_inf, .eval = eval_is_inf,
+    .name = "is_inf",
+    .doc = "infinite, of the signs asked for",
+    .onnx = "IsInf",
+    .onnx_since = 10,
+    .operands = "x",
+    .results = "y",
+    .dtypes = "float",
+    .arity = 1,
+    .nres = 1,
+    .flags = OPF_ELEMENTWISE,
+    OP_ATTRS(is_inf),
+    .infer = infer_is_inf,
+    .eval = eval_is_inf,
     SAMPLES("(f32[2,3])", "(f64[]) detect_negative=false"),
 };
 const OpInfo op_clip = {
-    .name = "clip", .doc = "x kept between min and max", .onnx = "Clip", .onnx_since = 11,
-    .operands = "x min? max?", .results = "y", .dtypes = "number", .arity = -1, .nres = 1, .flags = OPF_ELEMENTWISE | OPF_COMPOSITE,
-    .infer = infer_clip, .eval = eval_clip, .expand = expand_clip,
-    SAMPLES("(f32[2,3], f32[]{-0.5}, f32[]{0.5})", "(f32[4], _, f32[]{0})", "(i8[5], i8[]{-3})", "(f16[2,0])", "(u64[3], u64[]{2}, u64[]{5})"),
+    .name = "clip",
+    .doc = "x kept between min and max",
+    .onnx = "Clip",
+    .onnx_since = 11,
+    .operands = "x min? max?",
+    .results = "y",
+    .dtypes = "number",
+    .arity = -1,
+    .nres = 1,
+    .flags = OPF_ELEMENTWISE | OPF_COMPOSITE,
+    .infer = infer_clip,
+    .eval = eval_clip,
+    .expand = expand_clip,
+    SAMPLES("(f32[2,3], f32[]{-0.5}, f32[]{0.5})", "(f32[4], _, f32[]{0})", "(i8[5], i8[]{-3})",
+            "(f16[2,0])", "(u64[3], u64[]{2}, u64[]{5})"),
 };

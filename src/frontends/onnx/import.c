@@ -17,20 +17,26 @@ static tenon_status check_header(Import *im) {
   Diag *d = im->g->diag;
   if (!m->has_graph) return fail(d, TENON_EFORMAT, NOWHERE, "the file holds no graph");
   if (m->ir_version < MIN_IR)
-    return fail(d, TENON_EUNSUPPORTED, NOWHERE, "IR version %lld; Tenon reads version %d and later (convert with onnx.version_converter)",
-                (long long)m->ir_version, MIN_IR);
-  if (m->ir_version > 100) return fail(d, TENON_EFORMAT, NOWHERE, "IR version %lld does not exist", (long long)m->ir_version);
+    return fail(
+        d, TENON_EUNSUPPORTED, NOWHERE,
+        "IR version %lld; Tenon reads version %d and later (convert with onnx.version_converter)",
+        (long long)m->ir_version, MIN_IR);
+  if (m->ir_version > 100)
+    return fail(d, TENON_EFORMAT, NOWHERE, "IR version %lld does not exist",
+                (long long)m->ir_version);
   if (!m->opsets.n) return fail(d, TENON_EFORMAT, NOWHERE, "the model imports no operator set");
   for (int64_t i = 0; i < m->opsets.n; i++) {
     const OnnxOpset *o = &m->opsets.v[i];
     bool standard = !o->domain.n || str_is(o->domain, "ai.onnx");
     if (o->version < 1 || (standard && o->version > MAX_OPSET))
-      return fail(d, o->version < 1 ? TENON_EFORMAT : TENON_EUNSUPPORTED, NOWHERE, "operator set %lld of domain '%.*s'; Tenon knows %d to %d of ai.onnx",
+      return fail(d, o->version < 1 ? TENON_EFORMAT : TENON_EUNSUPPORTED, NOWHERE,
+                  "operator set %lld of domain '%.*s'; Tenon knows %d to %d of ai.onnx",
                   (long long)o->version, STR_ARG(o->domain), MIN_OPSET, MAX_OPSET);
     for (int64_t k = 0; k < i; k++)
       if (str_eq(m->opsets.v[k].domain, o->domain) && m->opsets.v[k].version != o->version)
-        return fail(d, TENON_EFORMAT, NOWHERE, "operator set of domain '%.*s' is imported as %lld and as %lld", STR_ARG(o->domain),
-                    (long long)m->opsets.v[k].version, (long long)o->version);
+        return fail(d, TENON_EFORMAT, NOWHERE,
+                    "operator set of domain '%.*s' is imported as %lld and as %lld",
+                    STR_ARG(o->domain), (long long)m->opsets.v[k].version, (long long)o->version);
   }
   return TENON_OK;
 }
@@ -39,9 +45,11 @@ static tenon_status index_functions(Import *im) {
   strmap_init(&im->functions, im->arena);
   for (int64_t i = 0; i < im->model->functions.n; i++) {
     const OnnxFunction *f = &im->model->functions.v[i];
-    Str key = str_of(str_printf(im->arena, "%.*s:%.*s:%.*s", STR_ARG(f->domain), STR_ARG(f->name), STR_ARG(f->overload)));
+    Str key = str_of(str_printf(im->arena, "%.*s:%.*s:%.*s", STR_ARG(f->domain), STR_ARG(f->name),
+                                STR_ARG(f->overload)));
     if (strmap_has(&im->functions, key))
-      return fail(im->g->diag, TENON_EINVAL, NOWHERE, "function '%.*s' is defined twice", STR_ARG(f->name));
+      return fail(im->g->diag, TENON_EINVAL, NOWHERE, "function '%.*s' is defined twice",
+                  STR_ARG(f->name));
     strmap_put(&im->functions, key, (void *)(uintptr_t)f);
   }
   return TENON_OK;
@@ -72,10 +80,13 @@ static tenon_status import_inputs(Import *im, NodeVec *params) {
     Where at = {.node = intern(&im->g->names, vi->name), .op = "input"};
     if (strmap_has(&im->scope->value, vi->name)) {
       bool constant = ((Node *)strmap_get(&im->scope->value, vi->name))->op == OP_const;
-      if (constant) continue;  // an initializer with a default role as input: older files list all of them
-      return fail(im->g->diag, TENON_EINVAL, at, "the name '%.*s' is defined twice", STR_ARG(vi->name));
+      if (constant)
+        continue;  // an initializer with a default role as input: older files list all of them
+      return fail(im->g->diag, TENON_EINVAL, at, "the name '%.*s' is defined twice",
+                  STR_ARG(vi->name));
     }
-    if (!vi->name.n) return fail(im->g->diag, TENON_EFORMAT, at, "input %lld has no name", (long long)i);
+    if (!vi->name.n)
+      return fail(im->g->diag, TENON_EFORMAT, at, "input %lld has no name", (long long)i);
     const Type *t = import_type(im, &vi->type, vi->name, at);
     TRY(graph_status(im->g));
     if (!t) return fail(im->g->diag, TENON_EINVAL, at, "the input has no type");
@@ -99,12 +110,14 @@ static tenon_status check_output(Import *im, const OnnxValueInfo *vi, const Node
   TRY(graph_status(im->g));
   if (!said || said->kind != TK_TENSOR || is->kind != TK_TENSOR || !is->dtype) return TENON_OK;
   if (said->dtype != is->dtype)
-    return fail(im->g->diag, TENON_EINVAL, at, "declared %s, but the graph computes %s", type_text(im, said), type_text(im, is));
+    return fail(im->g->diag, TENON_EINVAL, at, "declared %s, but the graph computes %s",
+                type_text(im, said), type_text(im, is));
   bool clash = said->rank >= 0 && is->rank >= 0 && said->rank != is->rank;
   for (int i = 0; !clash && said->rank > 0 && i < is->rank; i++)
     clash = ie_is_const(said->dims[i]) && ie_is_const(is->dims[i]) && said->dims[i] != is->dims[i];
   if (clash) {  // wrong in many files in use; the computed shape stands
-    const char *w = str_printf(im->arena, "output '%.*s' is declared %s, but the graph computes %s", STR_ARG(vi->name), type_text(im, said), type_text(im, is));
+    const char *w = str_printf(im->arena, "output '%.*s' is declared %s, but the graph computes %s",
+                               STR_ARG(vi->name), type_text(im, said), type_text(im, is));
     vec_push(im->arena, &im->result->warnings, w);
   }
   return TENON_OK;
@@ -126,32 +139,41 @@ static tenon_status import_main(Import *im) {
     Node *r = strmap_get(&scope.value, og->outputs.v[i].name);
     if (!r) return fail(im->g->diag, TENON_EINVAL, at, "no node computes this output");
     for (int64_t k = 0; k < i; k++)
-      if (str_eq(og->outputs.v[k].name, og->outputs.v[i].name)) return fail(im->g->diag, TENON_EINVAL, at, "the output is listed twice");
+      if (str_eq(og->outputs.v[k].name, og->outputs.v[i].name))
+        return fail(im->g->diag, TENON_EINVAL, at, "the output is listed twice");
     TRY(check_output(im, &og->outputs.v[i], r, at));
     vec_push(im->arena, &results, r);
   }
   b = body_new(im->g, str_copy(im->arena, og->name), params.n, params.v, results.n, results.v);
   im->g->body.n--;  // main is not among the bodies of control flow
-  for (int64_t i = 0; i < og->outputs.n; i++) b->result_name[i] = intern(&im->g->names, og->outputs.v[i].name);
+  for (int64_t i = 0; i < og->outputs.n; i++)
+    b->result_name[i] = intern(&im->g->names, og->outputs.v[i].name);
   im->g->main = b;
   return TENON_OK;
 }
 
 static void add_model_source(Import *im, Str bytes) {
   Source *s = arena_new(im->arena, Source);
-  s->label = im->path ? str_copy(im->arena, str_of(im->path)) : "model";
+  s->label = im->path ? str_copy(im->arena, str_of(im->path)) : "<memory>";
   s->file = (File){.bytes = (const uint8_t *)bytes.p, .size = bytes.n};
   s->opened = true;  // by the caller, who also closes it
   vec_push(im->arena, &im->g->source, s);
   im->file = s;
 }
 
-tenon_status onnx_import(Str bytes, const char *path, const struct CustomOp *custom, Diag *d, OnnxImport *out) {
+tenon_status onnx_import(Str bytes, const char *path, const struct CustomOp *custom, Diag *d,
+                         OnnxImport *out) {
   TRY(graph_create(d, &out->graph));
   Graph *g = out->graph;
   g->custom = custom;
-  Import im = {.g = g, .arena = &g->arena, .model = &out->model, .result = out, .path = path,
-               .bytes = (const uint8_t *)bytes.p, .nbytes = bytes.n, .budget = MAX_NODES};
+  Import im = {.g = g,
+               .arena = &g->arena,
+               .model = &out->model,
+               .result = out,
+               .path = path,
+               .bytes = (const uint8_t *)bytes.p,
+               .nbytes = bytes.n,
+               .budget = MAX_NODES};
   TRY(onnx_read_model(&g->arena, bytes, d, &out->model));
   strmap_init(&im.unsupported, &g->arena);
   add_model_source(&im, bytes);

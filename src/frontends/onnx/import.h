@@ -7,10 +7,10 @@
 // Names visible in a graph, a sub-graph or a function body.  A name found only further out becomes a
 // captured parameter of the sub-graph (a constant is simply used: constants belong to no body).
 typedef struct Scope {
-  struct Scope *outer;   // NULL: nothing beyond (the main graph, a function body)
-  StrMap value;          // Str -> Node *
-  NodeVec *captures;     // outer nodes, in order; NULL in the main graph and in functions
-  NodeVec params;        // the parameters made for them
+  struct Scope *outer;  // NULL: nothing beyond (the main graph, a function body)
+  StrMap value;         // Str -> Node *
+  NodeVec *captures;    // outer nodes, in order; NULL in the main graph and in functions
+  NodeVec params;       // the parameters made for them
 } Scope;
 
 // A function call being inlined: where attribute references find their values.
@@ -23,22 +23,22 @@ typedef struct Frame {
 
 struct Import {
   Graph *g;
-  Arena *arena;          // the graph's
+  Arena *arena;  // the graph's
   const OnnxModel *model;
   OnnxImport *result;
   Source *file;          // the model's own bytes
   const char *path;      // NULL: in memory
   const uint8_t *bytes;  // of the file, to turn slices into offsets
   int64_t nbytes;
-  StrMap rows;           // "domain:op" -> RowList
-  StrMap functions;      // "domain:op:overload" -> OnnxFunction
-  StrMap unsupported;    // op -> index + 1
+  StrMap rows;         // "domain:op" -> RowList
+  StrMap functions;    // "domain:op:overload" -> OnnxFunction
+  StrMap unsupported;  // op -> index + 1
   Scope *scope;
   const Frame *frame;
   int depth;
-  int64_t budget;        // nodes that may still be imported: a bound on what inlining can blow up to
-  int64_t instances;     // random ops are numbered
-  tenon_status status;   // sticky, from attribute getters
+  int64_t budget;       // nodes that may still be imported: a bound on what inlining can blow up to
+  int64_t instances;    // random ops are numbered
+  tenon_status status;  // sticky, from attribute getters
 };
 
 // The rows and op records that may take a foreign op, found by name.
@@ -50,19 +50,21 @@ typedef struct RowList {
 
 void import_rows_init(Import *im);
 RowList *import_rows_find(Import *im, Str domain, Str op);
-const char *import_nearest(Str domain, Str op);   // a supported op's name, or NULL
-int64_t import_opset(const Import *im, Str domain);           // 0 when not imported
+const char *import_nearest(Str domain, Str op);      // a supported op's name, or NULL
+int64_t import_opset(const Import *im, Str domain);  // 0 when not imported
 Node *import_tensor(Import *im, const OnnxTensor *t, Str name, Where at);  // const node
 Node *import_sparse(Import *im, const OnnxSparse *s, Str name, Where at);
-const Type *import_type(Import *im, const OnnxType *t, Str name, Where at);  // NULL: not given; a failure is in the graph
+const Type *import_type(Import *im, const OnnxType *t, Str name,
+                        Where at);  // NULL: not given; a failure is in the graph
 MUST_USE tenon_status import_node(Import *im, const OnnxNode *n);
 MUST_USE tenon_status import_nodes(Import *im, const OnnxNode *nodes, int64_t n);
-Node *scope_find(Import *im, Scope *s, Str name);             // NULL when undefined
+Node *scope_find(Import *im, Scope *s, Str name);  // NULL when undefined
 MUST_USE tenon_status scope_define(Import *im, Str name, Node *n, Where at);
 void import_unsupported(Import *im, const OnnxNode *n, const char *why);
 MUST_USE tenon_status import_initializers(Import *im, const OnnxGraph *og);
 // Registers a file that holds tensors' data, after the checks that need no disk (external.c).
-MUST_USE tenon_status onnx_external_open(Graph *g, const char *model_path, Str location, Where at, Source **out);
+MUST_USE tenon_status onnx_external_open(Graph *g, const char *model_path, Str location, Where at,
+                                         Source **out);
 
 extern const ImportTable *const onnx_tables[];  // NULL-terminated (tables.c)
 

@@ -14,7 +14,8 @@ static tenon_status leaky_relu(ImportNode *n) { return legacy(n, OP_leaky_relu);
 static tenon_status hard_sigmoid(ImportNode *n) { return legacy(n, OP_hard_sigmoid); }
 
 static tenon_status selu(ImportNode *n) {  // other defaults then
-  selu_attrs at = {.alpha = import_f64(n, "alpha", (double)1.6732f), .gamma = import_f64(n, "gamma", (double)1.0507f)};
+  selu_attrs at = {.alpha = import_f64(n, "alpha", (double)1.6732f),
+                   .gamma = import_f64(n, "gamma", (double)1.0507f)};
   return import_as(n, OP_selu, &at, n->nin, n->in);
 }
 

@@ -32,7 +32,7 @@ tenon_status import_fail(ImportNode *n, tenon_status code, const char *fmt, ...)
 }
 
 static const char *type_word(OnnxAttrType t) {
-  static const char *const word[] = {"undefined", "float",  "int",     "string", "tensor",
+  static const char *const word[] = {"undefined", "float",  "int",     "string",  "tensor",
                                      "graph",     "floats", "ints",    "strings", "tensors",
                                      "graphs",    "sparse", "sparses", "type",    "types"};
   return t <= OA_TYPES ? word[t] : "unknown";
@@ -95,7 +95,9 @@ static tenon_status wrong_kind(ImportNode *n, const AttrDesc *d, const OnnxAttr 
   return import_fail(n, TENON_EINVAL, "attribute '%s' is of kind %s", d->name, type_word(a->type));
 }
 
-static Strs copy_strs(Arena *arena, Strs s) { return (Strs){s.n, arena_dup(arena, s.v, s.n * (int64_t)sizeof(Str))}; }
+static Strs copy_strs(Arena *arena, Strs s) {
+  return (Strs){s.n, arena_dup(arena, s.v, s.n * (int64_t)sizeof(Str))};
+}
 
 static tenon_status fill_choice(ImportNode *n, const AttrDesc *d, const OnnxAttr *a, int *out) {
   if (a->type != OA_STRING) return wrong_kind(n, d, a);
@@ -124,7 +126,8 @@ static tenon_status fill(ImportNode *n, const AttrDesc *d, const OnnxAttr *a, vo
   case ATTR_dtype:
     if (a->type != OA_INT) return wrong_kind(n, d, a);
     if (a->i != 0 && !dtype_valid(a->i))
-      return import_fail(n, TENON_EINVAL, "attribute '%s': %lld is not a data type", d->name, (long long)a->i);
+      return import_fail(n, TENON_EINVAL, "attribute '%s': %lld is not a data type", d->name,
+                         (long long)a->i);
     *(DType *)field = (DType)a->i;
     return TENON_OK;
   case ATTR_str:

@@ -23,21 +23,26 @@ static tenon_status import_if(ImportNode *n) {
   append(n, &operands, then_captures.v, then_captures.n);
   append(n, &operands, else_captures.v, else_captures.n);
   if (then_body->nresults < n->nout || else_body->nresults != then_body->nresults)
-    return import_fail(n, TENON_EINVAL, "the branches give %lld and %lld values, the node has %d outputs", (long long)then_body->nresults,
-                       (long long)else_body->nresults, n->nout);
-  if_attrs at = {.then_captures = then_captures.n, .then_branch = then_body, .else_branch = else_body};
-  Node *r = node_new(n->g, OP_if, (int)operands.n, operands.v, &at, (int)then_body->nresults, n->name);
+    return import_fail(n, TENON_EINVAL,
+                       "the branches give %lld and %lld values, the node has %d outputs",
+                       (long long)then_body->nresults, (long long)else_body->nresults, n->nout);
+  if_attrs at = {
+      .then_captures = then_captures.n, .then_branch = then_body, .else_branch = else_body};
+  Node *r =
+      node_new(n->g, OP_if, (int)operands.n, operands.v, &at, (int)then_body->nresults, n->name);
   for (int i = 0; i < n->nout; i++) n->out[i] = node_proj(n->g, r, i);
   return graph_status(n->g);
 }
 
 // Widens types[first..first+count) by what the body gives back.  True when nothing changed.
-static bool widen(ImportNode *n, const Type **types, int64_t count, Node *const *results, tenon_status *status) {
+static bool widen(ImportNode *n, const Type **types, int64_t count, Node *const *results,
+                  tenon_status *status) {
   bool same = true;
   for (int64_t i = 0; i < count; i++) {
     const Type *t = type_join(n->g, types[i], type_of(results[i]));
     if (!t) {
-      *status = import_fail(n, TENON_EINVAL, "carried value %lld changes its type in the body", (long long)i);
+      *status = import_fail(n, TENON_EINVAL, "carried value %lld changes its type in the body",
+                            (long long)i);
       return true;
     }
     if (t != types[i]) same = false;
@@ -49,20 +54,25 @@ static bool widen(ImportNode *n, const Type **types, int64_t count, Node *const 
 enum { MAX_ROUNDS = 8 };
 
 // Imports a body whose values [first, first+count) of the parameters are its results [from, from+count).
-static tenon_status import_carried(ImportNode *n, const Type **types, int64_t nparams, int64_t first, int64_t count, int64_t from, NodeVec *captures,
+static tenon_status import_carried(ImportNode *n, const Type **types, int64_t nparams,
+                                   int64_t first, int64_t count, int64_t from, NodeVec *captures,
                                    Body **out) {
   for (int round = 0;; round++) {
     captures->n = 0;
     TRY(import_body(n, "body", types, nparams, captures, out));
-    if ((*out)->nresults < from + count) return import_fail(n, TENON_EINVAL, "the body gives %lld values, must be at least %lld", (long long)(*out)->nresults, (long long)(from + count));
+    if ((*out)->nresults < from + count)
+      return import_fail(n, TENON_EINVAL, "the body gives %lld values, must be at least %lld",
+                         (long long)(*out)->nresults, (long long)(from + count));
     tenon_status s = TENON_OK;
     bool same = widen(n, types + first, count, (*out)->result + from, &s);
     TRY(s);
     if (same) return TENON_OK;
     if (round >= MAX_ROUNDS)
       for (int64_t i = 0; i < count; i++)
-        if (types[first + i]->kind == TK_TENSOR) types[first + i] = type_unranked(n->g, types[first + i]->dtype);
-    if (round > MAX_ROUNDS) return import_fail(n, TENON_EUNSUPPORTED, "the shapes of the carried values do not settle");
+        if (types[first + i]->kind == TK_TENSOR)
+          types[first + i] = type_unranked(n->g, types[first + i]->dtype);
+    if (round > MAX_ROUNDS)
+      return import_fail(n, TENON_EUNSUPPORTED, "the shapes of the carried values do not settle");
   }
 }
 
@@ -78,9 +88,12 @@ static tenon_status import_loop(ImportNode *n) {
   append(n, &operands, n->in, n->nin);
   while (operands.n < 2) vec_push(&n->g->arena, &operands, n->g->none);
   append(n, &operands, captures.v, captures.n);
-  if (body->nresults - 1 < n->nout) return import_fail(n, TENON_EINVAL, "the body gives %lld values, the node has %d outputs", (long long)body->nresults - 1, n->nout);
+  if (body->nresults - 1 < n->nout)
+    return import_fail(n, TENON_EINVAL, "the body gives %lld values, the node has %d outputs",
+                       (long long)body->nresults - 1, n->nout);
   loop_attrs at = {.captures = captures.n, .body = body};
-  Node *r = node_new(n->g, OP_loop, (int)operands.n, operands.v, &at, (int)body->nresults - 1, n->name);
+  Node *r =
+      node_new(n->g, OP_loop, (int)operands.n, operands.v, &at, (int)body->nresults - 1, n->name);
   for (int i = 0; i < n->nout; i++) n->out[i] = node_proj(n->g, r, i);
   return graph_status(n->g);
 }
@@ -103,9 +116,12 @@ static const Type *without_batch(ImportNode *n, const Type *t) {
   return type_tensor(n->g, t->dtype, t->rank - 1, t->dims + 1);
 }
 
-static tenon_status import_scan(ImportNode *n, bool batched, Node *const *in, int nin, Ints directions) {
+static tenon_status import_scan(ImportNode *n, bool batched, Node *const *in, int nin,
+                                Ints directions) {
   scan_attrs at = {.num_scan_inputs = import_i64(n, "num_scan_inputs", 0), .batched = batched};
-  if (at.num_scan_inputs < 1 || at.num_scan_inputs > nin) return import_fail(n, TENON_EINVAL, "num_scan_inputs is %lld with %d inputs", (long long)at.num_scan_inputs, nin);
+  if (at.num_scan_inputs < 1 || at.num_scan_inputs > nin)
+    return import_fail(n, TENON_EINVAL, "num_scan_inputs is %lld with %d inputs",
+                       (long long)at.num_scan_inputs, nin);
   import_ints(n, "scan_input_axes", &at.scan_input_axes);
   import_ints(n, "scan_output_axes", &at.scan_output_axes);
   import_ints(n, "scan_input_directions", &at.scan_input_directions);
@@ -116,7 +132,9 @@ static tenon_status import_scan(ImportNode *n, bool batched, Node *const *in, in
   for (int64_t i = 0; i < nin; i++) {
     const Type *t = type_of(in[i]);
     int64_t k = i - nstates;
-    types[i] = i < nstates ? (batched ? without_batch(n, t) : t) : row_type(n, t, k < at.scan_input_axes.n ? at.scan_input_axes.v[k] : 0, batched);
+    types[i] = i < nstates ? (batched ? without_batch(n, t) : t)
+                           : row_type(n, t, k < at.scan_input_axes.n ? at.scan_input_axes.v[k] : 0,
+                                      batched);
   }
   NodeVec captures = {0}, operands = {0};
   Body *body;
@@ -126,16 +144,22 @@ static tenon_status import_scan(ImportNode *n, bool batched, Node *const *in, in
   at.captures = captures.n;
   at.body = body;
   Node *r = node_new(n->g, OP_scan, (int)operands.n, operands.v, &at, (int)body->nresults, n->name);
-  if (body->nresults < n->nout) return import_fail(n, TENON_EINVAL, "the body gives %lld values, the node has %d outputs", (long long)body->nresults, n->nout);
+  if (body->nresults < n->nout)
+    return import_fail(n, TENON_EINVAL, "the body gives %lld values, the node has %d outputs",
+                       (long long)body->nresults, n->nout);
   for (int i = 0; i < n->nout; i++) n->out[i] = node_proj(n->g, r, i);
   return graph_status(n->g);
 }
 
-static tenon_status scan_9(ImportNode *n) { return import_scan(n, false, n->in, n->nin, (Ints){0}); }
+static tenon_status scan_9(ImportNode *n) {
+  return import_scan(n, false, n->in, n->nin, (Ints){0});
+}
 
 static tenon_status scan_8(ImportNode *n) {
   if (n->nin < 2) return import_fail(n, TENON_EINVAL, "%d inputs", n->nin);
-  if (n->in[0] != n->g->none) return import_fail(n, TENON_EUNSUPPORTED, "sequence_lens of opset 8; convert the model to opset 9 or later");
+  if (n->in[0] != n->g->none)
+    return import_fail(n, TENON_EUNSUPPORTED,
+                       "sequence_lens of opset 8; convert the model to opset 9 or later");
   Ints directions;
   import_ints(n, "directions", &directions);
   return import_scan(n, true, n->in + 1, n->nin - 1, directions);
@@ -143,7 +167,8 @@ static tenon_status scan_8(ImportNode *n) {
 
 static tenon_status import_sequence_map(ImportNode *n) {
   const Type **types = arena_array(&n->g->arena, const Type *, n->nin);
-  for (int i = 0; i < n->nin; i++) types[i] = type_of(n->in[i])->kind == TK_SEQUENCE ? type_of(n->in[i])->elem : type_of(n->in[i]);
+  for (int i = 0; i < n->nin; i++)
+    types[i] = type_of(n->in[i])->kind == TK_SEQUENCE ? type_of(n->in[i])->elem : type_of(n->in[i]);
   NodeVec captures = {0}, operands = {0};
   Body *body;
   TRY(import_body(n, "body", types, n->nin, &captures, &body));

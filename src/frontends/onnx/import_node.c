@@ -40,7 +40,8 @@ tenon_status scope_define(Import *im, Str name, Node *n, Where at) {
 
 static const char *full_name(Import *im, const OnnxNode *n) {
   bool standard = !n->domain.n || str_is(n->domain, "ai.onnx");
-  return str_printf(im->arena, "%.*s%s%.*s", STR_ARG(standard ? STR("") : n->domain), standard ? "" : ".", STR_ARG(n->op_type));
+  return str_printf(im->arena, "%.*s%s%.*s", STR_ARG(standard ? STR("") : n->domain),
+                    standard ? "" : ".", STR_ARG(n->op_type));
 }
 
 void import_unsupported(Import *im, const OnnxNode *n, const char *why) {
@@ -72,12 +73,14 @@ static const char *attr_text(Import *im, const OnnxAttr *a) {
 static tenon_status make_foreign(ImportNode *n) {
   Import *im = n->im;
   const OnnxNode *on = n->node;
-  Str *keys = arena_array(im->arena, Str, on->nattrs), *values = arena_array(im->arena, Str, on->nattrs);
+  Str *keys = arena_array(im->arena, Str, on->nattrs),
+      *values = arena_array(im->arena, Str, on->nattrs);
   for (int64_t i = 0; i < on->nattrs; i++) {
     keys[i] = on->attrs[i].name;
     values[i] = str_of(attr_text(im, &on->attrs[i]));
   }
-  foreign_attrs at = {.op = str_of(full_name(im, on)), .keys = {on->nattrs, keys}, .values = {on->nattrs, values}};
+  foreign_attrs at = {
+      .op = str_of(full_name(im, on)), .keys = {on->nattrs, keys}, .values = {on->nattrs, values}};
   Node *f = node_new(n->g, OP_foreign, n->nin, n->in, &at, MAX(n->nout, 1), n->name);
   for (int i = 0; i < n->nout; i++) n->out[i] = node_proj(n->g, f, i);
   return graph_status(n->g);
@@ -113,7 +116,8 @@ tenon_status import_auto(ImportNode *n, const OpInfo *op) {
 
 static const OnnxFunction *find_function(Import *im, const OnnxNode *n) {
   ArenaMark m = arena_mark(&im->g->scratch);
-  const char *key = str_printf(&im->g->scratch, "%.*s:%.*s:%.*s", STR_ARG(n->domain), STR_ARG(n->op_type), STR_ARG(n->overload));
+  const char *key = str_printf(&im->g->scratch, "%.*s:%.*s:%.*s", STR_ARG(n->domain),
+                               STR_ARG(n->op_type), STR_ARG(n->overload));
   const OnnxFunction *f = strmap_get(&im->functions, str_of(key));
   arena_reset(&im->g->scratch, m);
   return f;
@@ -122,10 +126,12 @@ static const OnnxFunction *find_function(Import *im, const OnnxNode *n) {
 static tenon_status inline_function(ImportNode *n, const OnnxFunction *f) {
   Import *im = n->im;
   if (n->nin > f->inputs.n || n->nout > f->outputs.n)
-    return import_fail(n, TENON_EINVAL, "function '%.*s' takes %lld inputs and gives %lld outputs, not %d and %d",
-                       STR_ARG(f->name), (long long)f->inputs.n, (long long)f->outputs.n, n->nin, n->nout);
+    return import_fail(
+        n, TENON_EINVAL, "function '%.*s' takes %lld inputs and gives %lld outputs, not %d and %d",
+        STR_ARG(f->name), (long long)f->inputs.n, (long long)f->outputs.n, n->nin, n->nout);
   for (const Frame *fr = im->frame; fr; fr = fr->outer)
-    if (fr->fn == f) return import_fail(n, TENON_EINVAL, "function '%.*s' calls itself", STR_ARG(f->name));
+    if (fr->fn == f)
+      return import_fail(n, TENON_EINVAL, "function '%.*s' calls itself", STR_ARG(f->name));
   Scope scope = {0};
   strmap_init(&scope.value, im->arena);
   for (int64_t i = 0; i < f->inputs.n; i++)
@@ -142,7 +148,8 @@ static tenon_status inline_function(ImportNode *n, const OnnxFunction *f) {
     if (!n->node->outputs.v[i].n) continue;
     n->out[i] = strmap_get(&scope.value, f->outputs.v[i]);
     if (!n->out[i])
-      return import_fail(n, TENON_EINVAL, "function '%.*s' does not compute its output '%.*s'", STR_ARG(f->name), STR_ARG(f->outputs.v[i]));
+      return import_fail(n, TENON_EINVAL, "function '%.*s' does not compute its output '%.*s'",
+                         STR_ARG(f->name), STR_ARG(f->outputs.v[i]));
   }
   return TENON_OK;
 }
@@ -157,7 +164,8 @@ static tenon_status map_node(ImportNode *n) {
   RowList *list = import_rows_find(im, on->domain, on->op_type);
   int newest = 0;
   for (RowList *l = list; l; l = l->next) {
-    if (!l->row || n->opset < l->row->since || (l->row->until && n->opset > l->row->until)) continue;
+    if (!l->row || n->opset < l->row->since || (l->row->until && n->opset > l->row->until))
+      continue;
     if (l->row->fn) return l->row->fn(n);
     return import_fail(n, TENON_EUNSUPPORTED, "%s", l->row->why);
   }
@@ -167,17 +175,23 @@ static tenon_status map_node(ImportNode *n) {
     newest = l->op->onnx_since;
   }
   if (newest)
-    return import_fail(n, TENON_EUNSUPPORTED, "this operator came with opset %d, the model says %lld", newest, (long long)n->opset);
+    return import_fail(n, TENON_EUNSUPPORTED,
+                       "this operator came with opset %d, the model says %lld", newest,
+                       (long long)n->opset);
   const char *near = import_nearest(on->domain, on->op_type);
   if (near && strcmp(near, full) != 0)
-    return import_fail(n, TENON_EUNSUPPORTED, "not known; the nearest supported operator is %s", near);
-  return import_fail(n, TENON_EUNSUPPORTED, "not known; register it with tenon_op_register, or give the model a function of that name");
+    return import_fail(n, TENON_EUNSUPPORTED, "not known; the nearest supported operator is %s",
+                       near);
+  return import_fail(
+      n, TENON_EUNSUPPORTED,
+      "not known; register it with tenon_op_register, or give the model a function of that name");
 }
 
 static tenon_status gather_inputs(Import *im, ImportNode *n) {
   const OnnxNode *on = n->node;
   if (on->inputs.n > 65536 || on->outputs.n > 65536)
-    return import_fail(n, TENON_EUNSUPPORTED, "%lld inputs and %lld outputs; the limit is 65536", (long long)on->inputs.n, (long long)on->outputs.n);
+    return import_fail(n, TENON_EUNSUPPORTED, "%lld inputs and %lld outputs; the limit is 65536",
+                       (long long)on->inputs.n, (long long)on->outputs.n);
   n->nin = (int)on->inputs.n;
   n->nout = (int)on->outputs.n;
   while (n->nin > 0 && !on->inputs.v[n->nin - 1].n) n->nin--;
@@ -188,7 +202,10 @@ static tenon_status gather_inputs(Import *im, ImportNode *n) {
     Str name = on->inputs.v[i];
     n->in[i] = name.n ? scope_find(im, im->scope, name) : im->g->none;
     if (!n->in[i])
-      return import_fail(n, TENON_EINVAL, "input '%.*s' is not defined before this node: the model has a cycle, is not in order, or lacks a value", STR_ARG(name));
+      return import_fail(n, TENON_EINVAL,
+                         "input '%.*s' is not defined before this node: the model has a cycle, is "
+                         "not in order, or lacks a value",
+                         STR_ARG(name));
   }
   return TENON_OK;
 }
@@ -223,13 +240,16 @@ static tenon_status refuse(ImportNode *n, int64_t said) {
 
 tenon_status import_node(Import *im, const OnnxNode *on) {
   Str label = on->name.n ? on->name : on->outputs.n ? on->outputs.v[0] : STR("");
-  ImportNode n = {.im = im, .g = im->g, .node = on, .name = label.n ? intern(&im->g->names, label) : NULL};
+  ImportNode n = {
+      .im = im, .g = im->g, .node = on, .name = label.n ? intern(&im->g->names, label) : NULL};
   n.opset = import_opset(im, on->domain);
   n.at = (Where){.node = n.name, .op = intern(&im->g->names, on->op_type)};
   if (--im->budget < 0)
-    return import_fail(&n, TENON_EUNSUPPORTED, "the model has too many nodes once its functions are inlined");
+    return import_fail(&n, TENON_EUNSUPPORTED,
+                       "the model has too many nodes once its functions are inlined");
   if (im->depth > MAX_DEPTH)
-    return import_fail(&n, TENON_EUNSUPPORTED, "sub-graphs and functions are nested over %d deep", MAX_DEPTH);
+    return import_fail(&n, TENON_EUNSUPPORTED, "sub-graphs and functions are nested over %d deep",
+                       MAX_DEPTH);
   if (!on->op_type.n) return import_fail(&n, TENON_EFORMAT, "the node has no op_type");
   TRY(gather_inputs(im, &n));
   int64_t said = im->g->diag->len;
@@ -254,7 +274,8 @@ tenon_status import_nodes(Import *im, const OnnxNode *nodes, int64_t n) {
 
 // ---- sub-graphs ----
 
-static tenon_status body_params(Import *im, const OnnxGraph *og, const Type *const *types, int64_t nparams, Where at, Node **param) {
+static tenon_status body_params(Import *im, const OnnxGraph *og, const Type *const *types,
+                                int64_t nparams, Where at, Node **param) {
   for (int64_t i = 0; i < nparams; i++) {
     const OnnxValueInfo *vi = &og->inputs.v[i];
     const Type *t = types && types[i] ? types[i] : import_type(im, &vi->type, vi->name, at);
@@ -266,37 +287,46 @@ static tenon_status body_params(Import *im, const OnnxGraph *og, const Type *con
   return TENON_OK;
 }
 
-static tenon_status fill_body(ImportNode *n, const OnnxGraph *og, const Type *const *types, int64_t nparams, Body **out) {
+static tenon_status fill_body(ImportNode *n, const OnnxGraph *og, const Type *const *types,
+                              int64_t nparams, Body **out) {
   Import *im = n->im;
-  Node **param = arena_array(im->arena, Node *, nparams), **result = arena_array(im->arena, Node *, og->outputs.n);
+  Node **param = arena_array(im->arena, Node *, nparams),
+       **result = arena_array(im->arena, Node *, og->outputs.n);
   TRY(body_params(im, og, types, nparams, n->at, param));
   TRY(import_initializers(im, og));
   TRY(import_nodes(im, og->nodes.v, og->nodes.n));
   for (int64_t i = 0; i < og->outputs.n; i++) {
     result[i] = scope_find(im, im->scope, og->outputs.v[i].name);
     if (!result[i])
-      return import_fail(n, TENON_EINVAL, "the sub-graph does not compute its output '%.*s'", STR_ARG(og->outputs.v[i].name));
+      return import_fail(n, TENON_EINVAL, "the sub-graph does not compute its output '%.*s'",
+                         STR_ARG(og->outputs.v[i].name));
   }
   NodeVec all = {0};
   for (int64_t i = 0; i < nparams; i++) vec_push(im->arena, &all, param[i]);
-  for (int64_t i = 0; i < im->scope->params.n; i++) vec_push(im->arena, &all, im->scope->params.v[i]);
+  for (int64_t i = 0; i < im->scope->params.n; i++)
+    vec_push(im->arena, &all, im->scope->params.v[i]);
   *out = body_new(im->g, str_copy(im->arena, og->name), all.n, all.v, og->outputs.n, result);
   return graph_status(im->g);
 }
 
-tenon_status import_body(ImportNode *n, const char *attr, const Type *const *types, int64_t nparams, NodeVec *captures, Body **out) {
+tenon_status import_body(ImportNode *n, const char *attr, const Type *const *types, int64_t nparams,
+                         NodeVec *captures, Body **out) {
   Import *im = n->im;
   *out = NULL;
   const OnnxAttr *a = import_attr(n, attr);
-  if (!a || a->type != OA_GRAPH || !a->g) return import_fail(n, TENON_EINVAL, "the sub-graph attribute '%s' is missing", attr);
+  if (!a || a->type != OA_GRAPH || !a->g)
+    return import_fail(n, TENON_EINVAL, "the sub-graph attribute '%s' is missing", attr);
   if (a->g->inputs.n != nparams)
-    return import_fail(n, TENON_EINVAL, "sub-graph '%s' takes %lld inputs, must be %lld", attr, (long long)a->g->inputs.n, (long long)nparams);
+    return import_fail(n, TENON_EINVAL, "sub-graph '%s' takes %lld inputs, must be %lld", attr,
+                       (long long)a->g->inputs.n, (long long)nparams);
   Scope scope = {.outer = im->scope, .captures = captures};
   strmap_init(&scope.value, im->arena);
   im->scope = &scope;
   im->depth++;
-  tenon_status s = im->depth > MAX_DEPTH ? import_fail(n, TENON_EUNSUPPORTED, "sub-graphs are nested over %d deep", MAX_DEPTH)
-                                         : fill_body(n, a->g, types, nparams, out);
+  tenon_status s =
+      im->depth > MAX_DEPTH
+          ? import_fail(n, TENON_EUNSUPPORTED, "sub-graphs are nested over %d deep", MAX_DEPTH)
+          : fill_body(n, a->g, types, nparams, out);
   im->depth--;
   im->scope = scope.outer;
   return s;

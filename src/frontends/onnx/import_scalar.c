@@ -11,10 +11,13 @@ static tenon_status legacy_operand(ImportNode *n, Node **y) {
   if (!import_i64(n, "broadcast", 0) || !axis) return TENON_OK;
   int rx = type_of(n->in[0])->rank, ry = type_of(*y)->rank;
   int64_t at = import_i64(n, "axis", 0);
-  if (rx < 0 || ry < 0) return import_fail(n, TENON_EUNSUPPORTED, "broadcasting at an axis needs known ranks");
+  if (rx < 0 || ry < 0)
+    return import_fail(n, TENON_EUNSUPPORTED, "broadcasting at an axis needs known ranks");
   if (at < 0) at += rx;
   int64_t tail = rx - at - ry;
-  if (at < 0 || tail < 0) return import_fail(n, TENON_EINVAL, "axis %lld does not fit ranks %d and %d", (long long)at, rx, ry);
+  if (at < 0 || tail < 0)
+    return import_fail(n, TENON_EINVAL, "axis %lld does not fit ranks %d and %d", (long long)at, rx,
+                       ry);
   if (!tail) return TENON_OK;
   int64_t axes[MAX_RANK];
   for (int64_t i = 0; i < tail; i++) axes[i] = ry + i;
@@ -60,8 +63,11 @@ static tenon_status fold(ImportNode *n, int op, bool mean) {
     if (type_of(r)->kind != TK_TENSOR || c == DC_STRING || c == DC_COMPLEX)
       return import_fail(n, TENON_EINVAL, "input 0 must be a tensor of numbers");
   }
-  for (int i = 1; i < n->nin; i++) r = node_new(n->g, op, 2, (Node *[]){r, n->in[i]}, NULL, 1, n->name);
-  if (mean && n->nin > 1) r = node_new(n->g, OP_div, 2, (Node *[]){r, node_scalar(n->g, type_of(r)->dtype, n->nin)}, NULL, 1, n->name);
+  for (int i = 1; i < n->nin; i++)
+    r = node_new(n->g, op, 2, (Node *[]){r, n->in[i]}, NULL, 1, n->name);
+  if (mean && n->nin > 1)
+    r = node_new(n->g, OP_div, 2, (Node *[]){r, node_scalar(n->g, type_of(r)->dtype, n->nin)}, NULL,
+                 1, n->name);
   if (n->nout > 0) n->out[0] = r;
   return graph_status(n->g);
 }
@@ -73,18 +79,24 @@ static tenon_status fold_mean(ImportNode *n) { return fold(n, OP_add, true); }
 static tenon_status modulo(ImportNode *n) {
   bool like_c = import_i64(n, "fmod", 0) != 0;
   if (n->nin == 2 && !like_c && dtype_is_float(type_of(n->in[0])->dtype))
-    return import_fail(n, TENON_EINVAL, "fmod must be 1 for %s", dtype_name(type_of(n->in[0])->dtype));
+    return import_fail(n, TENON_EINVAL, "fmod must be 1 for %s",
+                       dtype_name(type_of(n->in[0])->dtype));
   return import_as(n, like_c ? OP_fmod : OP_mod, NULL, n->nin, n->in);
 }
 
 static tenon_status bit_shift(ImportNode *n) {
   Str dir = import_str(n, "direction", "");
-  if (!str_is(dir, "LEFT") && !str_is(dir, "RIGHT")) return import_fail(n, TENON_EINVAL, "direction is '%.*s', must be LEFT or RIGHT", STR_ARG(dir));
+  if (!str_is(dir, "LEFT") && !str_is(dir, "RIGHT"))
+    return import_fail(n, TENON_EINVAL, "direction is '%.*s', must be LEFT or RIGHT", STR_ARG(dir));
   return import_as(n, str_is(dir, "LEFT") ? OP_shift_left : OP_shift_right, NULL, n->nin, n->in);
 }
 
 static tenon_status cast_like(ImportNode *n) {
   if (n->nin != 2) return import_fail(n, TENON_EINVAL, "%d inputs, must be 2", n->nin);
+  if (!type_of(n->in[1])->dtype) {  // below an unsupported op: nothing to convert to
+    n->out[0] = n->in[0];
+    return TENON_OK;
+  }
   cast_attrs at = {.to = type_of(n->in[1])->dtype, .saturate = import_i64(n, "saturate", 1) != 0};
   Str mode = import_str(n, "round_mode", "up");
   at.round_mode = attr_choice_find("up|down|nearest", mode);
@@ -94,31 +106,38 @@ static tenon_status cast_like(ImportNode *n) {
 
 // Before opset 6 the type was spelt as a word.
 static tenon_status cast_legacy(ImportNode *n) {
-  static const char *const words[] = {"UNDEFINED", "FLOAT", "UINT8", "INT8", "UINT16", "INT16", "INT32", "INT64", "STRING", "BOOL", "FLOAT16", "DOUBLE", "UINT32", "UINT64"};
+  static const char *const words[] = {"UNDEFINED", "FLOAT",  "UINT8",  "INT8",   "UINT16",
+                                      "INT16",     "INT32",  "INT64",  "STRING", "BOOL",
+                                      "FLOAT16",   "DOUBLE", "UINT32", "UINT64"};
   Str to = import_str(n, "to", "");
   for (int64_t i = 1; i < ARRAY_LEN(words); i++)
-    if (str_is(to, words[i])) return import_as(n, OP_cast, &(cast_attrs){.to = (DType)i, .saturate = true}, n->nin, n->in);
+    if (str_is(to, words[i]))
+      return import_as(n, OP_cast, &(cast_attrs){.to = (DType)i, .saturate = true}, n->nin, n->in);
   return import_fail(n, TENON_EINVAL, "'%.*s' is not a type", STR_ARG(to));
 }
 
 static tenon_status clip_legacy(ImportNode *n) {
   if (n->nin != 1) return import_fail(n, TENON_EINVAL, "%d inputs, must be 1", n->nin);
   DType t = type_of(n->in[0])->dtype;
-  if (!dtype_is_float(t)) return import_fail(n, TENON_EINVAL, "the input is %s, must be a float type", dtype_name(t));
+  if (!dtype_is_float(t))
+    return import_fail(n, TENON_EINVAL, "the input is %s, must be a float type", dtype_name(t));
   Node *lo = import_attr(n, "min") ? node_scalar(n->g, t, import_f64(n, "min", 0)) : n->g->none;
   Node *hi = import_attr(n, "max") ? node_scalar(n->g, t, import_f64(n, "max", 0)) : n->g->none;
   return import_as(n, OP_clip, NULL, 3, (Node *[]){n->in[0], lo, hi});
 }
 
 static tenon_status identity(ImportNode *n) {
-  if (n->nin != 1 || n->nout != 1) return import_fail(n, TENON_EINVAL, "one input and one output, not %d and %d", n->nin, n->nout);
+  if (n->nin != 1 || n->nout != 1)
+    return import_fail(n, TENON_EINVAL, "one input and one output, not %d and %d", n->nin, n->nout);
   n->out[0] = n->in[0];
   return TENON_OK;
 }
 
 // Unary operators whose first versions only differ in an attribute for in-place use.
 #define LEGACY_UNARY(name)                                                                         \
-  static tenon_status legacy_##name(ImportNode *n) { return import_as(n, OP_##name, NULL, n->nin, n->in); }
+  static tenon_status legacy_##name(ImportNode *n) {                                               \
+    return import_as(n, OP_##name, NULL, n->nin, n->in);                                           \
+  }
 LEGACY_UNARY(neg)
 LEGACY_UNARY(abs)
 LEGACY_UNARY(ceil)

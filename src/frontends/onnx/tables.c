@@ -1,7 +1,18 @@
 // tables.c -- the import rows of every family.
 #include "frontends/onnx/import.h"
 
-#define TABLES(X) X(scalar) X(activation) X(movement) X(reduce) X(index) X(generate) X(control)
+// clang-format off
+#define TABLES(X) \
+  X(activation) \
+  X(control) \
+  X(generate) \
+  X(image) \
+  X(index) \
+  X(movement) \
+  X(reduce) \
+  X(scalar) \
+  X(sequence)
+// clang-format on
 #define X(family) extern const ImportTable onnx_rows_##family;
 TABLES(X)
 #undef X

@@ -1,0 +1,143 @@
+// cli.h -- the command line: its tables, what a command gets, and what commands share.
+//
+// Rules for every command: data on stdout, progress and errors on stderr; progress only on a terminal;
+// colour only on a terminal and without NO_COLOR; the exit status is one of the five below.
+#ifndef TENON_CLI_CLI_H
+#define TENON_CLI_CLI_H
+
+#include "base/base.h"
+#include "base/json.h"
+
+#include <stdio.h>
+
+typedef enum {
+  CLI_OK = 0,
+  CLI_FAILED = 1,      // a file, the model or the machine
+  CLI_USAGE = 2,       // the command line itself
+  CLI_MISMATCH = 3,    // it ran, and the results differ
+  CLI_UNSUPPORTED = 4  // the model is sound, but beyond what Tenon does
+} CliExit;
+int cli_exit_of(tenon_status s);
+
+// ---- the tables ----
+enum CommandId {
+#define CMD(name, ...) CMD_##name,
+#define EXAMPLE(...)
+#define FLAG(...)
+#define TEXT(...)
+#define LIST(...)
+#define INT(...)
+#define REAL(...)
+#include "cli/options.def"
+  CMD_COUNT
+};
+enum OptionId {
+#define CMD(...)
+#define EXAMPLE(...)
+#define FLAG(cmd, id, ...) OPT_##cmd##_##id,
+#define TEXT(cmd, id, ...) OPT_##cmd##_##id,
+#define LIST(cmd, id, ...) OPT_##cmd##_##id,
+#define INT(cmd, id, ...)  OPT_##cmd##_##id,
+#define REAL(cmd, id, ...) OPT_##cmd##_##id,
+#include "cli/options.def"
+  OPT_COUNT
+};
+
+typedef enum { OK_FLAG, OK_TEXT, OK_LIST, OK_INT, OK_REAL } OptionKind;
+typedef struct OptionRow {
+  int command;
+  OptionKind kind;
+  const char *name;  // long spelling, without dashes
+  char letter;       // 0: none
+  const char *value, *complete, *help;
+  int64_t least, most;
+} OptionRow;
+// What a word completes to: one of these, else a list of words separated by spaces.
+#define COMPLETE_NOTHING  ""
+#define COMPLETE_FILES    "<files>"
+#define COMPLETE_COMMANDS "<commands>"
+
+typedef struct Cli Cli;
+typedef struct CommandRow {
+  const char *name, *args, *complete;
+  int least, most;  // positionals; most -1: any number
+  const char *summary, *text;
+  int (*run)(Cli *c);
+} CommandRow;
+typedef struct ExampleRow {
+  int command;
+  const char *what, *line;
+} ExampleRow;
+extern const CommandRow cli_command[CMD_COUNT];
+extern const OptionRow cli_option[OPT_COUNT];
+extern const ExampleRow cli_example[];
+extern const int cli_nexamples;
+
+// ---- one invocation ----
+typedef struct OptionValue {
+  int64_t count;            // times given
+  const char *const *text;  // [count]
+  int64_t i;
+  double f;
+} OptionValue;
+struct Cli {
+  Arena arena;
+  Diag diag;
+  int command;
+  int64_t npos;
+  const char *const *pos;
+  OptionValue opt[OPT_COUNT];
+};
+// Parses argv[1..].  CLI_OK, or CLI_USAGE with the message in c->diag.  c->command is -1 for the bare
+// program, --help sets *out_help, --version *out_version.
+int cli_parse(Cli *c, int argc, char **argv, bool *out_help, bool *out_version);
+static inline bool opt_given(const Cli *c, int id) { return c->opt[id].count > 0; }
+const char *opt_text(const Cli *c, int id, const char *dflt);
+int64_t opt_int(const Cli *c, int id, int64_t dflt);
+double opt_real(const Cli *c, int id, double dflt);
+// Splits NAME=VALUE at the first '='; false when there is none or NAME is empty.
+bool opt_split(Cli *c, const char *text, const char **out_name, const char **out_value);
+const char *nearest_word(Arena *a, const char *word, const char *const *words,
+                         int64_t n);  // or NULL
+
+// ---- help.c, completion.c ----
+void help_overview(FILE *f);
+void help_command(FILE *f, int command);
+void help_man(FILE *f, int command);  // -1: the program
+void help_markdown(FILE *f);
+bool completion_script(FILE *f, const char *shell);  // false: no such shell
+
+// ---- output ----
+bool term_color(FILE *f);  // a terminal, and NO_COLOR is not set
+int term_width(void);      // columns of stdout's terminal; 80 elsewhere
+// A bar on stderr, drawn only on a terminal.
+typedef struct Progress {
+  int64_t total, done;
+  bool shown;
+  int64_t drawn_at;  // platform time of the last drawing
+} Progress;
+void progress_start(Progress *p, int64_t total);
+void progress_step(Progress *p, const char *what);
+void progress_end(Progress *p);
+// "12,345", "3.2 G", "1.5 GiB": in the caller's buffer, which it returns.
+typedef struct NumText {
+  char s[40];
+} NumText;
+const char *text_count(NumText *b, int64_t n);
+const char *text_si(NumText *b, double x);
+const char *text_bytes(NumText *b, int64_t n);
+// Prints the finished JSON text and a newline.
+int cli_print(const StrBuf *b);
+int cli_usage(Cli *c, const char *fmt, ...) PRINTF(2, 3);  // sets the message, returns CLI_USAGE
+
+int cmd_run(Cli *c);
+int cmd_inspect(Cli *c);
+int cmd_verify(Cli *c);
+int cmd_conform(Cli *c);
+int cmd_ops(Cli *c);
+int cmd_graph(Cli *c);
+int cmd_doctor(Cli *c);
+int cmd_completion(Cli *c);
+int cmd_help(Cli *c);
+
+#endif

@@ -1,0 +1,325 @@
+// cmd_conform.c -- `tenon conform`: runs ONNX backend tests, each in a process of its own.
+//
+// The parent keeps up to --jobs children.  A child runs one test and writes its verdict to a pipe that also
+// takes its standard error; a child that ends without a verdict, or too late, has crashed.  So no test can
+// harm another, nor the count.
+#include "cli/cli.h"
+#include "cli/conform.h"
+
+#include "base/platform.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { TEXT_CAP = 8192, VERDICT_MARK = 1, DEFAULT_TIMEOUT = 300 };
+
+typedef struct Child {
+  pid_t pid;  // 0: free
+  int fd;     // -1: its end was reached
+  Case *test;
+  int64_t started;
+  bool timed_out;
+  int n;
+  char text[TEXT_CAP];  // what it wrote, the last part when it is long
+} Child;
+
+typedef struct Runner {
+  Cli *cli;
+  CaseList tests;
+  int64_t next;
+  Child *child;
+  int jobs;
+  int64_t timeout;  // ns
+  CaseOptions options;
+  Progress progress;
+} Runner;
+
+static volatile sig_atomic_t interrupted;
+static void on_interrupt(int sig) {
+  (void)sig;
+  interrupted = 1;
+}
+
+// ---- the child ----
+static void child_main(const Case *c, const CaseOptions *o, int fd) {
+  signal(SIGINT, SIG_DFL);
+  signal(SIGTERM, SIG_DFL);
+  dup2(fd, 2);
+  Arena a;
+  Trap t;
+  static Diag diag;
+  const char *reason = NULL;
+  Verdict v = CASE_CRASHED;
+  arena_init(&a);
+  diag_init(&diag);
+  trap_enter(&t, &diag);
+  if (setjmp(t.env) == 0) {
+    v = conform_run(c, o, &a, &reason);
+  } else {
+    // Raised outside the library's own entries: a defect, or no memory.
+    v = t.status == TENON_ENOMEM ? CASE_WRONG : CASE_CRASHED;
+    reason = diag.text;
+  }
+  trap_leave(&t);
+  dprintf(fd, "%c%c%s", VERDICT_MARK, (char)('0' + v), reason ? reason : "");
+  // Through exit, so that a sanitizer can look for leaks.
+  arena_deinit(&a);
+  exit(0);
+}
+
+// ---- the parent ----
+static bool start(Runner *r, Child *c, Case *test) {
+  int fd[2];
+  if (pipe(fd)) return false;
+  fflush(stdout);
+  pid_t pid = fork();
+  if (pid == 0) {
+    close(fd[0]);
+    child_main(test, &r->options, fd[1]);
+  }
+  close(fd[1]);
+  if (pid < 0) {
+    close(fd[0]);
+    return false;
+  }
+  fcntl(fd[0], F_SETFL, O_NONBLOCK);
+  fcntl(fd[0], F_SETFD, FD_CLOEXEC);
+  *c = (Child){.pid = pid, .fd = fd[0], .test = test, .started = platform->now()};
+  return true;
+}
+
+static void read_child(Child *c) {
+  char buf[4096];
+  ssize_t got;
+  while ((got = read(c->fd, buf, sizeof buf)) > 0) {
+    int keep = MIN(c->n, TEXT_CAP - 1 - (int)got);
+    memmove(c->text, c->text + c->n - keep, (size_t)keep);
+    memcpy(c->text + keep, buf, (size_t)got);
+    c->n = keep + (int)got;
+  }
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  close(c->fd);
+  c->fd = -1;
+}
+
+// The line of what a crashed child said that tells most: a sanitizer's finding, else the first.
+static const char *telling_line(Arena *a, const char *text) {
+  static const char *const marks[] = {"ERROR:", "runtime error:", "CHECK"};
+  const char *line = text;
+  for (int64_t i = ARRAY_LEN(marks) - 1; i >= 0; i--) {
+    const char *p = strstr(text, marks[i]);
+    while (p && p > text && p[-1] != '\n') p--;
+    if (p) line = p;
+  }
+  return str_copy(a, (Str){line, MIN((int64_t)strcspn(line, "\n"), 300)});
+}
+
+static void judge(Runner *r, Child *c, int status) {
+  Arena *a = &r->cli->arena;
+  Case *t = c->test;
+  c->text[c->n] = 0;
+  t->seconds = (double)(platform->now() - c->started) / 1e9;
+  char *mark = NULL;
+  for (int i = c->n - 1; i >= 0 && !mark; i--)
+    if (c->text[i] == VERDICT_MARK) mark = &c->text[i];
+  bool clean = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  if (mark && clean && mark[1] >= '0' && mark[1] < '0' + CASE_VERDICTS) {
+    t->verdict = (Verdict)(mark[1] - '0');
+    Str reason = str_of(mark + 2);
+    while (reason.n && reason.p[reason.n - 1] == '\n') reason.n--;
+    t->reason = reason.n ? str_copy(a, reason) : NULL;
+    return;
+  }
+  t->verdict = CASE_CRASHED;
+  const char *said = telling_line(a, c->text);
+  if (c->timed_out)
+    t->reason = str_printf(a, "no result after %lld s", (long long)(r->timeout / 1000000000));
+  else if (WIFSIGNALED(status))
+    t->reason = str_printf(a, "%s%s%s", strsignal(WTERMSIG(status)), *said ? ": " : "", said);
+  else
+    t->reason = str_printf(a, "exit status %d%s%s", WEXITSTATUS(status), *said ? ": " : "", said);
+}
+
+static void poll_children(Runner *r) {
+  struct pollfd p[64];
+  Child *who[64];
+  int n = 0;
+  for (int i = 0; i < r->jobs && n < 64; i++)
+    if (r->child[i].pid && r->child[i].fd >= 0) {
+      p[n] = (struct pollfd){.fd = r->child[i].fd, .events = POLLIN};
+      who[n++] = &r->child[i];
+    }
+  poll(p, (nfds_t)n, 100);
+  for (int i = 0; i < n; i++)
+    if (p[i].revents) read_child(who[i]);
+}
+
+// Takes in finished children, stops those that are late, and returns how many still run.
+static int reap(Runner *r) {
+  int busy = 0;
+  for (int i = 0; i < r->jobs; i++) {
+    Child *c = &r->child[i];
+    if (!c->pid) continue;
+    if (!c->timed_out && platform->now() - c->started > r->timeout) {
+      c->timed_out = true;
+      kill(c->pid, SIGKILL);
+    }
+    int status;
+    if (c->fd < 0 && waitpid(c->pid, &status, 0) == c->pid) {
+      judge(r, c, status);
+      progress_step(&r->progress, c->test->name);
+      c->pid = 0;
+    } else {
+      busy++;
+    }
+  }
+  return busy;
+}
+
+static int run_all(Runner *r) {
+  progress_start(&r->progress, r->tests.n);
+  for (int busy = 0; r->next < r->tests.n || busy;) {
+    for (int i = 0; i < r->jobs && r->next < r->tests.n && !interrupted; i++) {
+      if (r->child[i].pid) continue;
+      if (!start(r, &r->child[i], &r->tests.v[r->next])) {
+        if (busy) break;  // the machine is full: wait for one of ours
+        r->tests.v[r->next].verdict = CASE_CRASHED;
+        r->tests.v[r->next].reason = "no process could be started";
+      }
+      r->next++;
+      busy++;
+    }
+    if (interrupted) {
+      for (int i = 0; i < r->jobs; i++)
+        if (r->child[i].pid) kill(r->child[i].pid, SIGKILL);
+      r->next = r->tests.n;
+    }
+    poll_children(r);
+    busy = reap(r);
+  }
+  progress_end(&r->progress);
+  return interrupted ? CLI_FAILED : CLI_OK;
+}
+
+// ---- the report ----
+static void print_text(Runner *r, const int64_t *count) {
+  bool verbose = opt_given(r->cli, OPT_conform_verbose);
+  for (int v = 0; v < CASE_VERDICTS; v++)
+    for (int64_t i = 0; i < r->tests.n; i++) {
+      const Case *c = &r->tests.v[i];
+      if ((int)c->verdict != v || (v == CASE_PASSED && !verbose && !c->reason)) continue;
+      printf("%s: %s", verdict_name[v], c->name);
+      // Of a longer message the first line; the JSON has all of it.
+      if (c->reason) printf(": %.*s", (int)strcspn(c->reason, "\n"), c->reason);
+      putchar('\n');
+    }
+  printf("%lld tests: %lld passed, %lld wrong, %lld unsupported, %lld crashed\n",
+         (long long)r->tests.n, (long long)count[CASE_PASSED], (long long)count[CASE_WRONG],
+         (long long)count[CASE_UNSUPPORTED], (long long)count[CASE_CRASHED]);
+}
+
+static void make_json(Runner *r, const int64_t *count, StrBuf *b) {
+  JsonWriter w;
+  json_init(&w, b, false);
+  json_begin_object(&w);
+  json_key(&w, "tests");
+  json_i64(&w, r->tests.n);
+  for (int v = 0; v < CASE_VERDICTS; v++) {
+    json_key(&w, verdict_name[v]);
+    json_i64(&w, count[v]);
+  }
+  json_key(&w, "results");
+  json_begin_array(&w);
+  for (int64_t i = 0; i < r->tests.n; i++) {
+    const Case *c = &r->tests.v[i];
+    json_begin_object(&w);
+    json_key(&w, "name");
+    json_cstr(&w, c->name);
+    json_key(&w, "model");
+    json_cstr(&w, c->model);
+    json_key(&w, "verdict");
+    json_cstr(&w, verdict_name[c->verdict]);
+    json_key(&w, "reason");
+    json_cstr(&w, c->reason);
+    json_key(&w, "seconds");
+    json_f64(&w, (double)(int64_t)(c->seconds * 1000) / 1000);
+    json_end_object(&w);
+  }
+  json_end_array(&w);
+  json_end_object(&w);
+}
+
+static int report(Runner *r) {
+  int64_t count[CASE_VERDICTS] = {0};
+  for (int64_t i = 0; i < r->tests.n; i++) count[r->tests.v[i].verdict]++;
+  const char *json = opt_text(r->cli, OPT_conform_json, NULL);
+  if (json) {
+    StrBuf b;
+    strbuf_init(&b, &r->cli->arena);
+    make_json(r, count, &b);
+    strbuf_putc(&b, '\n');
+    tenon_status s = file_write(json, b.p, b.n, &r->cli->diag);
+    if (s) return CLI_FAILED;
+  }
+  if (!json || strcmp(json, "-")) print_text(r, count);
+  return count[CASE_WRONG] + count[CASE_CRASHED] ? CLI_MISMATCH : CLI_OK;
+}
+
+// ---- the command ----
+static bool is_wanted(const Cli *c, const char *name) {
+  const OptionValue *f = &c->opt[OPT_conform_filter];
+  for (int64_t i = 0; i < f->count; i++)
+    if (str_glob(f->text[i], name)) return true;
+  return f->count == 0;
+}
+
+typedef VEC(const char *) Folders;
+static tenon_status collect(Runner *r, Folders *unpacked) {
+  Cli *c = r->cli;
+  CaseList all = {0};
+  for (int64_t i = 0; i < c->npos; i++) {
+    const char *path = c->pos[i], *folder = path;
+    if (conform_is_archive(path)) {
+      tenon_status s = conform_unpack(&c->arena, path, &c->diag, &folder);
+      if (folder) vec_push(&c->arena, unpacked, folder);
+      TRY(s);
+    }
+    int64_t before = all.n;
+    TRY(conform_find(&c->arena, folder, &c->diag, &all));
+    if (all.n == before)
+      return fail(&c->diag, TENON_EINVAL, (Where){.file = path},
+                  "no tests below: neither model.onnx with test_data_set_* nor NAME.onnx with "
+                  "NAME_output_0.pb");
+  }
+  for (int64_t i = 0; i < all.n; i++)
+    if (is_wanted(c, all.v[i].name)) vec_push(&c->arena, &r->tests, all.v[i]);
+  return TENON_OK;
+}
+
+int cmd_conform(Cli *c) {
+  const char *target = opt_text(c, OPT_conform_target, "interp");
+  if (strcmp(target, "interp"))
+    return cli_usage(c, "conform: unknown target '%s'; there is interp", target);
+  Runner r = {.cli = c};
+  Folders unpacked = {0};
+  signal(SIGINT, on_interrupt);
+  signal(SIGTERM, on_interrupt);
+  r.jobs = (int)opt_int(c, OPT_conform_jobs, 0);
+  if (!r.jobs) r.jobs = machine_threads();
+  r.timeout = opt_int(c, OPT_conform_timeout, DEFAULT_TIMEOUT) * 1000000000;
+  r.options.expand = opt_given(c, OPT_conform_expand);
+  r.options.text = opt_given(c, OPT_conform_text);
+  r.options.threads = MAX(1, machine_threads() / r.jobs);
+  r.child = arena_array(&c->arena, Child, r.jobs);
+  int rc = cli_exit_of(collect(&r, &unpacked));
+  if (!rc) rc = run_all(&r);
+  if (!rc) rc = report(&r);
+  for (int64_t i = 0; i < unpacked.n; i++) conform_remove(&c->arena, unpacked.v[i]);
+  if (interrupted) cli_usage(c, "conform: interrupted");
+  return rc;
+}

@@ -1,0 +1,300 @@
+// conform_case.c -- runs one conformance test and judges it.
+//
+// The model is opened and run as `tenon run` would; inputs and expected outputs come from the test's files.
+// Shape and element type must be equal.  Elements are compared with the type's own tolerance; what does not
+// meet it is held to 1e-3 where the operator is in the table of exceptions, and the result says so.
+// Operators that draw random numbers cannot be compared: their outputs are checked for shape, element type
+// and range.
+#include "cli/conform.h"
+
+#include "api/model.h"
+#include "cli/tensors.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+const char *const verdict_name[CASE_VERDICTS] = {"passed", "wrong", "unsupported", "crashed"};
+
+// ---- tolerance exceptions ----
+static const Tolerance LOOSE = {1e-3, 1e-3};
+// clang-format off
+static const struct {
+  const char *op;    // ONNX operator in the model, or
+  const char *tests; // names of tests that hold its expansion
+  const char *reason;
+} exceptions[] = {
+  {"Attention",   "test_attention_*",   "stored f16 outputs were computed in f16, rounding after every step"},
+  {"RoiAlign",    "test_roialign_*",    "stored outputs were written down with four digits"},
+  {"GridSample",  "test_gridsample_*",  "stored bicubic outputs were computed in f32 with another coefficient order"},
+  {"AveragePool", "test_averagepool_*", "one stored output was computed in f32 by a running sum"},
+};
+static const char *const random_ops[] = {
+  "Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike",
+};
+// clang-format on
+
+typedef struct Test {
+  const Case *c;
+  const CaseOptions *o;
+  Arena *arena;
+  Diag *diag;
+  Model *model;
+  Graph *again;  // --text: the graph as read back from its text
+  Interp *again_interp;
+  Pool *pool;
+  const char *reason;
+  const char *remark;
+} Test;
+
+static bool has_op(const Model *m, const char *op) {
+  if (m->format != FORMAT_ONNX) return false;
+  const OnnxGraph *g = &m->onnx.model.graph;
+  for (int64_t i = 0; i < g->nodes.n; i++)
+    if (str_is(g->nodes.v[i].op_type, op)) return true;
+  return false;
+}
+
+// Dropout draws only when training, which its third input turns on.
+static bool is_random(const Model *m) {
+  for (int64_t i = 0; i < ARRAY_LEN(random_ops); i++)
+    if (has_op(m, random_ops[i])) return true;
+  if (m->format != FORMAT_ONNX) return false;
+  const OnnxGraph *g = &m->onnx.model.graph;
+  for (int64_t i = 0; i < g->nodes.n; i++)
+    if (str_is(g->nodes.v[i].op_type, "Dropout") && g->nodes.v[i].inputs.n == 3) return true;
+  return false;
+}
+
+static const char *exception_for(const Test *t) {
+  for (int64_t i = 0; i < ARRAY_LEN(exceptions); i++)
+    if (has_op(t->model, exceptions[i].op) || str_glob(exceptions[i].tests, t->c->name))
+      return str_printf(t->arena, "%s held to 1e-3: %s", exceptions[i].op, exceptions[i].reason);
+  return NULL;
+}
+
+// ---- random outputs ----
+// Every element lies in the range of the expected ones, widened by its width; where those are only 0 and
+// 1, it must be one of the two.
+static bool random_matches(const Value *got, const Value *want) {
+  if (got->kind != VK_TENSOR || want->kind != VK_TENSOR || got->dtype != want->dtype ||
+      got->rank != want->rank)
+    return false;
+  for (int i = 0; i < got->rank; i++)
+    if (got->dims[i] != want->dims[i]) return false;
+  DTypeClass k = dtype_class(got->dtype);
+  if (k == DC_STRING || k == DC_COMPLEX) return true;
+  double lo = INFINITY, hi = -INFINITY;
+  bool binary = true;
+  for (int64_t i = 0; i < want->n; i++) {
+    double x = val_f64(want, i);
+    lo = fmin(lo, x);
+    hi = fmax(hi, x);
+    binary &= x == 0 || x == 1;
+  }
+  double width = fmax(hi - lo, 1);
+  for (int64_t i = 0; i < got->n; i++) {
+    double x = val_f64(got, i);
+    if (binary ? x != 0 && x != 1 : !(x >= lo - width && x <= hi + width)) return false;
+  }
+  return true;
+}
+
+static bool output_matches(Test *t, const Value *got, const Value *want) {
+  Comparison strict = {.arena = t->arena};
+  if (values_match(&strict, got, want)) return true;
+  t->reason = strict.why;
+  if (is_random(t->model)) {
+    if (!random_matches(got, want)) {
+      t->reason = str_printf(t->arena, "random output out of shape or range: %s", strict.why);
+      return false;
+    }
+    t->remark = "random: shape, element type and range were checked";
+    return true;
+  }
+  const char *excuse = exception_for(t);
+  Comparison loose = {.arena = t->arena, .given = &LOOSE};
+  bool real = got && got->kind == VK_TENSOR && dtype_is_float(got->dtype);
+  if (!excuse || !real || !values_match(&loose, got, want)) return false;
+  t->remark = excuse;
+  return true;
+}
+
+// ---- test data ----
+// Reads one .pb file.  The bytes stay mapped until the process ends: a test is a process of its own, and
+// strings refer to them.
+static tenon_status read_pb(Test *t, Run *run, const char *path, const Type *type, Value **out) {
+  File f;
+  *out = NULL;
+  TRY(file_open(path, &f, t->diag));
+  Where base = t->diag->base;
+  t->diag->base.file = path;
+  tenon_status s = value_of_pb(run, t->arena, type, (Str){(const char *)f.bytes, f.size}, out);
+  t->diag->base = base;
+  return s;
+}
+
+static int64_t count_files(Test *t, const char *folder, const char *what) {
+  for (int64_t n = 0;; n++) {
+    File f;
+    static Diag quiet;
+    diag_init(&quiet);
+    if (file_open(str_printf(t->arena, "%s/%s_%lld.pb", folder, what, (long long)n), &f, &quiet))
+      return n;
+    file_close(&f);
+  }
+}
+
+// Which parameter the i-th input file feeds.  A file that has initializers among its inputs may come with
+// data for them, too: then the model's own list counts.
+static int64_t param_for(const Model *m, int64_t nfiles, int64_t i) {
+  if (nfiles <= model_ninputs(m) || m->format != FORMAT_ONNX) return i;
+  const OnnxGraph *g = &m->onnx.model.graph;
+  for (int64_t p = 0; i < g->inputs.n && p < model_ninputs(m); p++)
+    if (str_is(g->inputs.v[i].name, model_input(m, p)->name)) return p;
+  return -1;
+}
+
+static tenon_status read_inputs(Test *t, Run *run, const char *folder, Value **in) {
+  int64_t n = count_files(t, folder, "input"), have = model_ninputs(t->model);
+  for (int64_t i = 0; i < n; i++) {
+    int64_t p = param_for(t->model, n, i);
+    if (p < 0) continue;
+    if (p >= have)
+      return fail(t->diag, TENON_EINVAL, (Where){.file = folder}, "%lld input files, %lld inputs",
+                  (long long)n, (long long)have);
+    TRY(read_pb(t, run, str_printf(t->arena, "%s/input_%lld.pb", folder, (long long)i),
+                type_of(model_input(t->model, p)), &in[p]));
+  }
+  return TENON_OK;
+}
+
+// Runs the model; with --text also the graph that was read back, which must give the same bits.
+static tenon_status run_graph(Test *t, Run *run, Value **in, Value **out) {
+  TRY(model_run(t->model, run, in, out));
+  if (!t->again) return TENON_OK;
+  Value **same = arena_array(t->arena, Value *, model_noutputs(t->model) + 1);
+  TRY(interp_run(t->again_interp, run, in, same));
+  Comparison exact = {.arena = t->arena, .given = &(Tolerance){0, 0}};
+  for (int64_t i = 0; i < model_noutputs(t->model); i++)
+    if (!values_match(&exact, same[i], out[i]))
+      return fail(t->diag, TENON_EINTERNAL, NOWHERE, "read back from text, output '%s' differs: %s",
+                  model_output_name(t->model, i), exact.why);
+  return TENON_OK;
+}
+
+static tenon_status compare_outputs(Test *t, Run *run, const char *folder, Value **out,
+                                    bool *out_right) {
+  int64_t n = count_files(t, folder, "output"), have = model_noutputs(t->model);
+  *out_right = true;
+  if (n > have) {
+    t->reason =
+        str_printf(t->arena, "%lld outputs, %lld are expected", (long long)have, (long long)n);
+    *out_right = false;
+  }
+  for (int64_t i = 0; i < n && *out_right; i++) {
+    Value *want;
+    TRY(read_pb(t, run, str_printf(t->arena, "%s/output_%lld.pb", folder, (long long)i),
+                type_of(model_output(t->model, i)), &want));
+    *out_right = output_matches(t, out[i], want);
+    if (!*out_right)
+      t->reason =
+          str_printf(t->arena, "output '%s': %s", model_output_name(t->model, i), t->reason);
+  }
+  return TENON_OK;
+}
+
+static tenon_status run_set(Test *t, Run *run, const char *folder, bool *out_right) {
+  Value **in = arena_array(t->arena, Value *, model_ninputs(t->model) + 1);
+  Value **out = arena_array(t->arena, Value *, model_noutputs(t->model) + 1);
+  TRY(read_inputs(t, run, folder, in));
+  TRY(run_graph(t, run, in, out));
+  return compare_outputs(t, run, folder, out, out_right);
+}
+
+// ---- light tests ----
+static tenon_status light_input(Test *t, Run *run, const Node *param, Value **out) {
+  const Type *type = type_of(param);
+  int64_t dims[MAX_RANK];
+  if (type->kind != TK_TENSOR || type->dtype != DT_F32 || type->rank < 0 || !type_is_static(type))
+    return fail(t->diag, TENON_EINVAL, (Where){.node = param->name},
+                "a light test needs inputs of f32 and a fixed shape");
+  for (int i = 0; i < type->rank; i++) dims[i] = type->dims[i]->value;
+  TRY(value_tensor(run, NOWHERE, DT_F32, type->rank, dims, out));
+  for (int64_t i = 0; i < (*out)->n; i++)
+    ((float *)(*out)->data)[i] = (float)((double)i / (double)(*out)->n);
+  return TENON_OK;
+}
+
+static tenon_status run_light(Test *t, Run *run, bool *out_right) {
+  Value **in = arena_array(t->arena, Value *, model_ninputs(t->model) + 1);
+  Value **out = arena_array(t->arena, Value *, model_noutputs(t->model) + 1), *want;
+  for (int64_t i = 0; i < model_ninputs(t->model); i++)
+    TRY(light_input(t, run, model_input(t->model, i), &in[i]));
+  TRY(run_graph(t, run, in, out));
+  TRY(read_pb(t, run, t->c->output, type_of(model_output(t->model, 0)), &want));
+  *out_right = output_matches(t, out[0], want);
+  return TENON_OK;
+}
+
+// ---- one test ----
+static tenon_status with_run(Test *t, const char *folder, bool *out_right) {
+  Run *run = arena_new(t->arena, Run);
+  run_init(run, t->pool, t->diag);
+  tenon_status s = folder ? run_set(t, run, folder, out_right) : run_light(t, run, out_right);
+  run_deinit(run);
+  return s;
+}
+
+// The model printed, read back and printed again must give the same text.
+static tenon_status through_text(Test *t) {
+  StrBuf first, second;
+  strbuf_init(&first, t->arena);
+  strbuf_init(&second, t->arena);
+  graph_print(t->model->graph, &first);
+  // The text lies, as it were, beside the model: that is where it looks for the weights.
+  const char *path = str_printf(t->arena, "%s.tir", t->c->model);
+  TRY(graph_parse(strbuf_str(&first), path, t->diag, &t->again));
+  TRY(graph_verify(t->again, t->diag));
+  graph_print(t->again, &second);
+  if (!str_eq(strbuf_str(&first), strbuf_str(&second)))
+    return fail(t->diag, TENON_EINTERNAL, NOWHERE, "the text form changes when read back");
+  return interp_create(t->again, &(InterpOptions){.expand = t->o->expand}, t->diag,
+                       &t->again_interp);
+}
+
+static tenon_status run_case(Test *t, bool *out_right) {
+  *out_right = true;
+  TRY(model_open(t->c->model, NULL, t->diag, &t->model));
+  TRY(model_need_supported(t->model, t->diag));
+  TRY(graph_verify(t->model->graph, t->diag));
+  if (t->o->text) TRY(through_text(t));
+  if (t->o->expand)
+    TRY(interp_create(t->model->graph, &(InterpOptions){.expand = true}, t->diag,
+                      &t->model->interp));
+  if (!t->c->folder) return with_run(t, NULL, out_right);
+  for (int64_t k = 0; *out_right; k++) {
+    const char *set = str_printf(t->arena, "%s/test_data_set_%lld", t->c->folder, (long long)k);
+    if (!count_files(t, set, "output")) {
+      if (k) break;
+      return fail(t->diag, TENON_EINVAL, (Where){.file = set}, "no expected outputs");
+    }
+    TRY(with_run(t, set, out_right));
+  }
+  return TENON_OK;
+}
+
+Verdict conform_run(const Case *c, const CaseOptions *o, Arena *a, const char **out_reason) {
+  Test t = {.c = c, .o = o, .arena = a, .diag = arena_new(a, Diag)};
+  bool right = false;
+  diag_init(t.diag);
+  if (o->threads > 1) t.pool = pool_create(o->threads);
+  tenon_status s = run_case(&t, &right);
+  interp_free(t.again_interp);
+  graph_free(t.again);
+  model_free(t.model);
+  pool_release(t.pool);
+  *out_reason = s ? t.diag->text : right ? t.remark : t.reason;
+  if (!s) return right ? CASE_PASSED : CASE_WRONG;
+  if (s == TENON_EINTERNAL) return CASE_CRASHED;
+  return s == TENON_EUNSUPPORTED ? CASE_UNSUPPORTED : CASE_WRONG;
+}

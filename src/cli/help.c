@@ -1,0 +1,250 @@
+// help.c -- the option table as text: --help, manual pages, the reference page.
+//
+// A text of the table may hold backquoted words.  The terminal shows them as they are, without the quotes;
+// roff sets them bold; Markdown keeps them.
+#include "cli/cli.h"
+
+#include <ctype.h>
+#include <string.h>
+
+enum { HELP_COLUMN = 26 };
+
+static const char *bold(FILE *f) { return term_color(f) ? "\033[1m" : ""; }
+static const char *plain(FILE *f) { return term_color(f) ? "\033[0m" : ""; }
+
+// Words of `text` from column `at`, wrapped at the terminal's width and indented; backquotes left out.
+static void wrap(FILE *f, const char *text, int indent, int at) {
+  int width = term_width();
+  while (*text) {
+    int len = (int)strcspn(text, " "), shown = 0;
+    for (int i = 0; i < len; i++) shown += text[i] != '`';
+    if (at > indent && at + 1 + shown > width) {
+      fprintf(f, "\n%*s", indent, "");
+      at = indent;
+    } else if (at > indent) {
+      fputc(' ', f);
+      at++;
+    }
+    for (int i = 0; i < len; i++)
+      if (text[i] != '`') fputc(text[i], f);
+    at += shown;
+    text += len;
+    text += strspn(text, " ");
+  }
+  fputc('\n', f);
+}
+
+// "-o, --output F.npz"
+static int spell(char *out, size_t cap, const OptionRow *o) {
+  char letter[8] = "    ";
+  if (o->letter) snprintf(letter, sizeof letter, "-%c, ", o->letter);
+  return snprintf(out, cap, "%s--%s%s%s", letter, o->name, o->value ? " " : "",
+                  o->value ? o->value : "");
+}
+
+static void row(FILE *f, const char *left, const char *right) {
+  int n = fprintf(f, "  %s", left);
+  if (n + 2 > HELP_COLUMN) {
+    fprintf(f, "\n%*s", HELP_COLUMN, "");
+  } else {
+    fprintf(f, "%*s", HELP_COLUMN - n, "");
+  }
+  wrap(f, right, HELP_COLUMN, HELP_COLUMN);
+}
+
+static const char help_help[] = "print this";
+
+void help_command(FILE *f, int command) {
+  const CommandRow *c = &cli_command[command];
+  fprintf(f, "%stenon %s%s -- %s\n\n", bold(f), c->name, plain(f), c->summary);
+  for (int i = 0; i < cli_nexamples; i++)
+    if (cli_example[i].command == command)
+      fprintf(f, "  %s%s%s\n      %s\n", bold(f), cli_example[i].line, plain(f),
+              cli_example[i].what);
+  fprintf(f, "\nusage: tenon %s [options] %s\n\n", c->name, c->args);
+  wrap(f, c->text, 0, 0);
+  fprintf(f, "\noptions:\n");
+  for (int i = 0; i < OPT_COUNT; i++) {
+    char left[64];
+    if (cli_option[i].command != command) continue;
+    spell(left, sizeof left, &cli_option[i]);
+    row(f, left, cli_option[i].help);
+  }
+  row(f, "-h, --help", help_help);
+}
+
+static const char exit_text[] = "0 fine; 1 failed (a file, the model, the machine); 2 wrong usage; "
+                                "3 results differ; 4 sound, but not supported";
+
+void help_overview(FILE *f) {
+  fprintf(f, "%stenon%s -- an AI compiler: reads, checks and runs models\n\n", bold(f), plain(f));
+  static const char *const lines[][2] = {
+      {"tenon inspect model.onnx", "what is in it, and what it costs"},
+      {"tenon run model.onnx --input x=x.npy", "what it computes"},
+      {"tenon graph model.onnx -o model.html", "a picture of it"},
+  };
+  for (int64_t i = 0; i < ARRAY_LEN(lines); i++)
+    fprintf(f, "  %s%s%s\n      %s\n", bold(f), lines[i][0], plain(f), lines[i][1]);
+  fprintf(f, "\nusage: tenon COMMAND [options] ...\n\ncommands:\n");
+  for (int i = 0; i < CMD_COUNT; i++) row(f, cli_command[i].name, cli_command[i].summary);
+  fprintf(f, "\noptions:\n");
+  row(f, "-h, --help", "print this; after a command, explain the command");
+  row(f, "-V, --version", "print the version");
+  fprintf(f, "\n");
+  wrap(f,
+       "Results go to standard output, progress and errors to standard error. NO_COLOR is "
+       "respected.",
+       0, 0);
+  wrap(f, "exit status:", 0, 0);
+  fprintf(f, "  ");
+  wrap(f, exit_text, 2, 2);
+}
+
+// ---- manual pages ----
+// Text with roff's own characters escaped and backquoted words in bold.
+static void roff(FILE *f, const char *text) {
+  bool code = false;
+  for (const char *p = text; *p; p++) {
+    if (*p == '`') {
+      code = !code;
+      fputs(code ? "\\fB" : "\\fR", f);
+    } else if (*p == '\\') {
+      fputs("\\e", f);
+    } else if (*p == '-') {
+      fputs("\\-", f);
+    } else if ((*p == '.' || *p == '\'') && p == text) {
+      fputs("\\&", f);
+      fputc(*p, f);
+    } else {
+      fputc(*p, f);
+    }
+  }
+  fputc('\n', f);
+}
+
+static void man_options(FILE *f, int command) {
+  fputs(".SH OPTIONS\n", f);
+  for (int i = 0; i < OPT_COUNT; i++) {
+    const OptionRow *o = &cli_option[i];
+    if (o->command != command) continue;
+    fputs(".TP\n\\fB", f);
+    if (o->letter) fprintf(f, "\\-%c\\fR, \\fB", o->letter);
+    fprintf(f, "\\-\\-%s\\fR", o->name);
+    if (o->value) fprintf(f, " \\fI%s\\fR", o->value);
+    fputc('\n', f);
+    roff(f, o->help);
+  }
+  fputs(".TP\n\\fB\\-h\\fR, \\fB\\-\\-help\\fR\nprint a summary of this page\n", f);
+}
+
+static void man_example(FILE *f, const char *what, const char *line) {
+  fputs(".PP\n", f);
+  roff(f, what);
+  fputs(".PP\n.RS\n.nf\n", f);
+  roff(f, line);
+  fputs(".fi\n.RE\n", f);
+}
+
+static void man_program(FILE *f) {
+  fprintf(f, ".TH TENON 1 \"\" \"tenon %s\" \"Tenon\"\n.SH NAME\ntenon \\- an AI compiler\n",
+          TENON_VERSION);
+  fputs(".SH SYNOPSIS\n\\fBtenon\\fR \\fICOMMAND\\fR [options] ...\n.SH DESCRIPTION\n", f);
+  roff(f, "Reads models, checks them, says what they cost, draws and runs them.");
+  fputs(".SH COMMANDS\n", f);
+  for (int i = 0; i < CMD_COUNT; i++) {
+    fprintf(f, ".TP\n\\fB%s\\fR\n", cli_command[i].name);
+    roff(f, cli_command[i].summary);
+    fprintf(f, "(\\fBtenon\\-%s\\fR(1))\n", cli_command[i].name);
+  }
+  fputs(".SH EXIT STATUS\n", f);
+  roff(f, exit_text);
+  fputs(".SH ENVIRONMENT\n.TP\n\\fBNO_COLOR\\fR\nno colours when set\n", f);
+}
+
+void help_man(FILE *f, int command) {
+  if (command < 0) {
+    man_program(f);
+    return;
+  }
+  const CommandRow *c = &cli_command[command];
+  fputs(".TH TENON\\-", f);
+  for (const char *p = c->name; *p; p++) fputc(toupper((unsigned char)*p), f);
+  fprintf(f, " 1 \"\" \"tenon %s\" \"Tenon\"\n.SH NAME\ntenon\\-%s \\- ", TENON_VERSION, c->name);
+  roff(f, c->summary);
+  fprintf(f, ".SH SYNOPSIS\n\\fBtenon %s\\fR [options] \\fI%s\\fR\n.SH EXAMPLES\n", c->name,
+          c->args);
+  for (int i = 0; i < cli_nexamples; i++)
+    if (cli_example[i].command == command) man_example(f, cli_example[i].what, cli_example[i].line);
+  fputs(".SH DESCRIPTION\n", f);
+  roff(f, c->text);
+  man_options(f, command);
+  fputs(".SH EXIT STATUS\n", f);
+  roff(f, exit_text);
+  fputs(".SH SEE ALSO\n\\fBtenon\\fR(1)\n", f);
+}
+
+// ---- the reference page ----
+// A cell of a table: the bar is escaped.
+static void cell(FILE *f, const char *text) {
+  for (const char *p = text; *p; p++) {
+    if (*p == '|') fputc('\\', f);
+    fputc(*p, f);
+  }
+}
+
+static void markdown_command(FILE *f, int command) {
+  const CommandRow *c = &cli_command[command];
+  fprintf(f, "\n## tenon %s\n\n%c%s.\n\n```sh\n", c->name, toupper((unsigned char)c->summary[0]),
+          c->summary + 1);
+  for (int i = 0; i < cli_nexamples; i++)
+    if (cli_example[i].command == command)
+      fprintf(f, "%s  # %s\n", cli_example[i].line, cli_example[i].what);
+  fprintf(f, "```\n\nUsage: `tenon %s [options]%s%s`\n\n%s\n\n| option | |\n|---|---|\n", c->name,
+          *c->args ? " " : "", c->args, c->text);
+  for (int i = 0; i < OPT_COUNT; i++) {
+    const OptionRow *o = &cli_option[i];
+    if (o->command != command) continue;
+    fputs("| ", f);
+    if (o->letter) fprintf(f, "`-%c`, ", o->letter);
+    fprintf(f, "`--%s%s%s` | ", o->name, o->value ? " " : "", o->value ? o->value : "");
+    cell(f, o->help);
+    fputs(" |\n", f);
+  }
+  fprintf(f, "| `-h`, `--help` | %s |\n", help_help);
+}
+
+void help_markdown(FILE *f) {
+  fputs("# Command line\n\nGenerated by `tenon help --markdown` from `src/cli/options.def`.\n\n",
+        f);
+  fputs("| command | |\n|---|---|\n", f);
+  for (int i = 0; i < CMD_COUNT; i++)
+    fprintf(f, "| [`%s`](#tenon-%s) | %s |\n", cli_command[i].name, cli_command[i].name,
+            cli_command[i].summary);
+  fprintf(
+      f,
+      "\nResults go to standard output, progress and errors to standard error; progress is drawn "
+      "only on a terminal. `NO_COLOR` is respected. `-` names standard input or output.\n\n"
+      "Exit status: %s.\n",
+      exit_text);
+  for (int i = 0; i < CMD_COUNT; i++) markdown_command(f, i);
+}
+
+static int command_named(Cli *c, const char *name) {
+  for (int i = 0; i < CMD_COUNT; i++)
+    if (!strcmp(cli_command[i].name, name)) return i;
+  return -(cli_usage(c, "help: unknown command '%s'; `tenon help` lists the commands", name));
+}
+
+int cmd_help(Cli *c) {
+  int command = c->npos ? command_named(c, c->pos[0]) : -1;
+  if (c->npos && command < 0) return CLI_USAGE;
+  if (opt_given(c, OPT_help_markdown))
+    help_markdown(stdout);
+  else if (opt_given(c, OPT_help_man))
+    help_man(stdout, command);
+  else if (command >= 0)
+    help_command(stdout, command);
+  else
+    help_overview(stdout);
+  return CLI_OK;
+}

@@ -1,0 +1,59 @@
+// main.c -- the program: parse, run the command, turn its result into an exit status.
+//
+// A Trap around the command catches what an arena raises when memory runs out.  Output that could not be
+// written (a full disk, a closed pipe) is a failure, too.
+#include "cli/cli.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+
+int cli_exit_of(tenon_status s) {
+  return s == TENON_OK ? CLI_OK : s == TENON_EUNSUPPORTED ? CLI_UNSUPPORTED : CLI_FAILED;
+}
+
+static void print_error(const Diag *d) {
+  if (!d->len) return;
+  const char *red = term_color(stderr) ? "\033[31m" : "", *plain = *red ? "\033[0m" : "";
+  fprintf(stderr, "%stenon:%s %s", red, plain, d->text);
+  if (d->text[d->len - 1] != '\n') fputc('\n', stderr);
+}
+
+static int dispatch(Cli *c, int argc, char **argv) {
+  bool help, version;
+  int rc = cli_parse(c, argc, argv, &help, &version);
+  if (rc) return rc;
+  if (version) {
+    printf("tenon %s\n", TENON_VERSION);
+    return CLI_OK;
+  }
+  if (c->command >= 0 && help) {
+    help_command(stdout, c->command);
+    return CLI_OK;
+  }
+  if (c->command < 0) {
+    help_overview(help ? stdout : stderr);
+    return help ? CLI_OK : CLI_USAGE;
+  }
+  return cli_command[c->command].run(c);
+}
+
+int main(int argc, char **argv) {
+  static Cli cli;
+  signal(SIGPIPE, SIG_IGN);  // a reader that stops early ends us through the write's error
+  arena_init(&cli.arena);
+  diag_init(&cli.diag);
+  Trap t;
+  int volatile rc = CLI_FAILED;
+  trap_enter(&t, &cli.diag);
+  if (setjmp(t.env) == 0) rc = dispatch(&cli, argc, argv);
+  trap_leave(&t);
+  errno = 0;
+  if ((fflush(stdout) || ferror(stdout)) && errno != EPIPE && rc == CLI_OK) {
+    fail(&cli.diag, TENON_EIO, NOWHERE, "cannot write to standard output: %s", strerror(errno));
+    rc = CLI_FAILED;
+  }
+  if (rc) print_error(&cli.diag);
+  arena_deinit(&cli.arena);
+  return rc;
+}

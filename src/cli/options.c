@@ -1,0 +1,244 @@
+// options.c -- the tables made of options.def, and the parser that reads them.
+//
+// Spellings: --name value, --name=value, -x value, -xvalue, -abc for flags, -- ends options, `-` alone is
+// a positional.  Options may stand before and after positionals.  Every mistake is answered with what
+// was meant, where something is near.
+#include "cli/cli.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+
+#define FILES    COMPLETE_FILES
+#define NOTHING  COMPLETE_NOTHING
+#define COMMANDS COMPLETE_COMMANDS
+#define WORDS(w) w
+
+const CommandRow cli_command[CMD_COUNT] = {
+#define CMD(nm, ar, co, lo, hi, su, tx) {#nm, ar, co, lo, hi, su, tx, cmd_##nm},
+#define EXAMPLE(...)
+#define FLAG(...)
+#define TEXT(...)
+#define LIST(...)
+#define INT(...)
+#define REAL(...)
+#include "cli/options.def"
+};
+const ExampleRow cli_example[] = {
+#define CMD(...)
+#define EXAMPLE(cmd, what, line) {CMD_##cmd, what, line},
+#define FLAG(...)
+#define TEXT(...)
+#define LIST(...)
+#define INT(...)
+#define REAL(...)
+#include "cli/options.def"
+};
+const int cli_nexamples = (int)ARRAY_LEN(cli_example);
+const OptionRow cli_option[OPT_COUNT] = {
+#define CMD(...)
+#define EXAMPLE(...)
+#define FLAG(cmd, id, ch, he)            {CMD_##cmd, OK_FLAG, #id, ch, NULL, NOTHING, he, 0, 0},
+#define TEXT(cmd, id, ch, va, co, he)    {CMD_##cmd, OK_TEXT, #id, ch, va, co, he, 0, 0},
+#define LIST(cmd, id, ch, va, co, he)    {CMD_##cmd, OK_LIST, #id, ch, va, co, he, 0, 0},
+#define INT(cmd, id, ch, va, lo, hi, he) {CMD_##cmd, OK_INT, #id, ch, va, NOTHING, he, lo, hi},
+#define REAL(cmd, id, ch, va, he)        {CMD_##cmd, OK_REAL, #id, ch, va, NOTHING, he, 0, 0},
+#include "cli/options.def"
+};
+
+int cli_usage(Cli *c, const char *fmt, ...) {
+  va_list ap;
+  va_start(ap, fmt);
+  failv(&c->diag, TENON_EINVAL, NOWHERE, fmt, ap);
+  va_end(ap);
+  return CLI_USAGE;
+}
+
+const char *nearest_word(Arena *a, const char *word, const char *const *words, int64_t n) {
+  (void)a;
+  const char *best = NULL;
+  int64_t least = INT64_MAX;
+  for (int64_t i = 0; i < n; i++) {
+    int64_t d = str_distance(str_of(word), str_of(words[i]));
+    if (d < least) {
+      least = d;
+      best = words[i];
+    }
+  }
+  // Further than a third of its letters is no slip of the finger.
+  return best && least <= MAX(2, (int64_t)strlen(word) / 3) ? best : NULL;
+}
+
+// ---- looking up ----
+static int find_command(const char *name) {
+  for (int i = 0; i < CMD_COUNT; i++)
+    if (!strcmp(cli_command[i].name, name)) return i;
+  return -1;
+}
+
+static int unknown_command(Cli *c, const char *name) {
+  const char *words[CMD_COUNT];
+  for (int i = 0; i < CMD_COUNT; i++) words[i] = cli_command[i].name;
+  const char *near = nearest_word(&c->arena, name, words, CMD_COUNT);
+  if (near) return cli_usage(c, "unknown command '%s'; did you mean '%s'?", name, near);
+  return cli_usage(c, "unknown command '%s'; `tenon help` lists the commands", name);
+}
+
+static int find_long(int command, Str name) {
+  for (int i = 0; i < OPT_COUNT; i++)
+    if (cli_option[i].command == command && str_eq(str_of(cli_option[i].name), name)) return i;
+  return -1;
+}
+static int find_letter(int command, char letter) {
+  for (int i = 0; i < OPT_COUNT; i++)
+    if (cli_option[i].command == command && cli_option[i].letter == letter) return i;
+  return -1;
+}
+
+static int unknown_option(Cli *c, const char *text) {
+  if (c->command < 0)
+    return cli_usage(c, "unknown option '%s'; options of a command follow it: tenon COMMAND %s",
+                     text, text);
+  const char *command = cli_command[c->command].name;
+  const char *words[OPT_COUNT + 1] = {"help"};
+  int64_t n = 1, len = (int64_t)strcspn(text, "=");
+  for (int i = 0; i < OPT_COUNT; i++)
+    if (cli_option[i].command == c->command) words[n++] = cli_option[i].name;
+  int64_t dashes = (int64_t)strspn(text, "-");
+  const char *bare = str_copy(&c->arena, (Str){text + dashes, MAX(len - dashes, 0)});
+  const char *near = nearest_word(&c->arena, bare, words, n);
+  if (near)
+    return cli_usage(c, "%s: unknown option '%s'; did you mean '--%s'?", command, text, near);
+  return cli_usage(c, "%s: unknown option '%s'; `tenon %s --help` lists them", command, text,
+                   command);
+}
+
+// ---- values ----
+static bool parse_real(const char *text, double *out) {
+  char *end;
+  errno = 0;
+  *out = strtod(text, &end);
+  return end != text && !*end && isfinite(*out) && *out >= 0 && !strpbrk(text, "xX");
+}
+
+static int store(Cli *c, int id, const char *text) {
+  const OptionRow *o = &cli_option[id];
+  OptionValue *v = &c->opt[id];
+  const char *command = cli_command[c->command].name;
+  if (o->kind == OK_INT &&
+      (!str_to_i64(str_of(text), &v->i) || v->i < o->least || v->i > o->most)) {
+    if (o->most == INT64_MAX)
+      return cli_usage(c, "%s: --%s takes a whole number from %lld up, not '%s'", command, o->name,
+                       (long long)o->least, text);
+    return cli_usage(c, "%s: --%s takes a whole number from %lld to %lld, not '%s'", command,
+                     o->name, (long long)o->least, (long long)o->most, text);
+  }
+  if (o->kind == OK_REAL && !parse_real(text, &v->f))
+    return cli_usage(c, "%s: --%s takes a number that is not negative, not '%s'", command, o->name,
+                     text);
+  const char **all = arena_array(&c->arena, const char *, v->count + 1);
+  if (v->count) memcpy(all, v->text, (size_t)v->count * sizeof *all);
+  all[v->count++] = text;
+  v->text = all;
+  return CLI_OK;
+}
+
+// ---- parsing ----
+typedef struct Words {
+  char **v;
+  int n, at;
+} Words;
+
+static int take_value(Cli *c, Words *w, int id, const char *attached) {
+  const OptionRow *o = &cli_option[id];
+  if (o->kind == OK_FLAG) {
+    if (attached)
+      return cli_usage(c, "%s: --%s takes no value", cli_command[c->command].name, o->name);
+    c->opt[id].count++;
+    return CLI_OK;
+  }
+  if (attached) return store(c, id, attached);
+  if (w->at == w->n)
+    return cli_usage(c, "%s: --%s needs a value: --%s %s", cli_command[c->command].name, o->name,
+                     o->name, o->value);
+  return store(c, id, w->v[w->at++]);
+}
+
+static int parse_long(Cli *c, Words *w, const char *text) {
+  const char *eq = strchr(text, '=');
+  Str name = {text + 2, eq ? eq - text - 2 : (int64_t)strlen(text) - 2};
+  int id = find_long(c->command, name);
+  if (id < 0) return unknown_option(c, text);
+  return take_value(c, w, id, eq ? eq + 1 : NULL);
+}
+
+static int parse_short(Cli *c, Words *w, const char *text) {
+  for (const char *p = text + 1; *p; p++) {
+    int id = find_letter(c->command, *p);
+    if (id < 0) return unknown_option(c, text);
+    if (cli_option[id].kind != OK_FLAG) return take_value(c, w, id, p[1] ? p + 1 : NULL);
+    c->opt[id].count++;
+  }
+  return CLI_OK;
+}
+
+static int check_positionals(Cli *c) {
+  const CommandRow *row = &cli_command[c->command];
+  if (c->npos < row->least)
+    return cli_usage(c, "%s: %s is missing; usage: tenon %s [options] %s", row->name, row->args,
+                     row->name, row->args);
+  if (row->most >= 0 && c->npos > row->most)
+    return cli_usage(c, "%s: one argument too many: '%s'", row->name, c->pos[row->most]);
+  return CLI_OK;
+}
+
+int cli_parse(Cli *c, int argc, char **argv, bool *out_help, bool *out_version) {
+  c->command = -1;
+  *out_help = *out_version = false;
+  Words w = {argv, argc, 1};
+  VEC(const char *) pos = {0};
+  bool plain = false;  // after "--"
+  while (w.at < w.n) {
+    const char *text = w.v[w.at++];
+    bool option = !plain && text[0] == '-' && text[1];
+    int rc = CLI_OK;
+    if (option && (!strcmp(text, "--help") || !strcmp(text, "-h")))
+      *out_help = true;
+    else if (option && c->command < 0 && (!strcmp(text, "--version") || !strcmp(text, "-V")))
+      *out_version = true;
+    else if (option && !strcmp(text, "--"))
+      plain = true;
+    else if (option && c->command < 0)
+      rc = unknown_option(c, text);
+    else if (option)
+      rc = text[1] == '-' ? parse_long(c, &w, text) : parse_short(c, &w, text);
+    else if (c->command >= 0)
+      vec_push(&c->arena, &pos, text);
+    else if ((c->command = find_command(text)) < 0)
+      rc = unknown_command(c, text);
+    if (rc) return rc;
+  }
+  c->npos = pos.n;
+  c->pos = pos.v;
+  return c->command < 0 || *out_help ? CLI_OK : check_positionals(c);
+}
+
+// ---- reading values ----
+const char *opt_text(const Cli *c, int id, const char *dflt) {
+  const OptionValue *v = &c->opt[id];
+  return v->count ? v->text[v->count - 1] : dflt;
+}
+int64_t opt_int(const Cli *c, int id, int64_t dflt) {
+  return c->opt[id].count ? c->opt[id].i : dflt;
+}
+double opt_real(const Cli *c, int id, double dflt) {
+  return c->opt[id].count ? c->opt[id].f : dflt;
+}
+
+bool opt_split(Cli *c, const char *text, const char **out_name, const char **out_value) {
+  const char *eq = strchr(text, '=');
+  if (!eq || eq == text) return false;
+  *out_name = str_copy(&c->arena, (Str){text, eq - text});
+  *out_value = eq + 1;
+  return true;
+}
