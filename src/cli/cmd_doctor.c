@@ -36,7 +36,8 @@ static void cpu_features(Machine *m) {
   __builtin_cpu_init();
   HAS("sse2")
   HAS("sse4.2")
-  HAS("avx") HAS("avx2") HAS("fma") HAS("avx512f") HAS("avx512bw") HAS("avx512vl") HAS("avx512vnni")
+  HAS("avx")
+  HAS("avx2") HAS("fma") HAS("avx512f") HAS("avx512bw") HAS("avx512vl") HAS("avx512vnni")
 #undef HAS
       // Newer than the compilers' list: leaf 7 says so itself.
       unsigned a,

@@ -184,7 +184,7 @@ static double source_position(int mode, const AxisPlan *a, int64_t i) {
   case RESIZE_TF_HALF: return unscale(a, v + 0.5);
   case RESIZE_PYTORCH: return a->out > 1 ? unscale(a, v + 0.5) - 0.5 : 0;
   case RESIZE_SYMMETRIC:
-    return (double)a->in / 2 * (1 - (double)a->out / a->width) + unscale(a, v + 0.5) - 0.5;
+    return (double)a->in / 2 * (1 - (double)a->out / a->width) + (v + 0.5) / a->scale - 0.5;
   case RESIZE_TF_CROP:
     if (a->width == 1) return 0.5 * (a->roi[0] + a->roi[1]) * last;
     return a->roi[0] * last + v * (a->roi[1] - a->roi[0]) * last / (a->width - 1);
