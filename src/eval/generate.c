@@ -30,7 +30,8 @@ tenon_status eval_range(Eval *e) {
   for (int i = 0; i < 3; i++) {
     TRY(eval_need(e, i, name[i], i ? e->in[0]->dtype : TENON_DTYPE_NONE));
     if (e->in[i]->n != 1)
-      return eval_fail(e, TENON_EINVAL, "%s has %lld elements, must be 1", name[i], (long long)e->in[i]->n);
+      return eval_fail(e, TENON_EINVAL, "%s has %lld elements, must be 1", name[i],
+                       (long long)e->in[i]->n);
   }
   DType t = e->in[0]->dtype;
   bool real = dtype_is_float(t);
@@ -45,8 +46,8 @@ tenon_status eval_range(Eval *e) {
   if (n < 0 && real)
     return eval_fail(e, TENON_EINVAL, "range from %g to %g by %g", f[0], f[1], f[2]);
   if (n < 0)
-    return eval_fail(e, TENON_EINVAL, "range from %lld to %lld by %lld", (long long)v[0], (long long)v[1],
-                     (long long)v[2]);
+    return eval_fail(e, TENON_EINVAL, "range from %lld to %lld by %lld", (long long)v[0],
+                     (long long)v[1], (long long)v[2]);
   Value *y;
   TRY(eval_out(e, 0, t, 1, &n, &y));
   for (int64_t i = 0; i < n; i++) {
@@ -68,7 +69,8 @@ tenon_status eval_constant_of_shape(Eval *e) {
   if (value && value->n != 1)
     return eval_fail(e, TENON_EINVAL, "value has %lld elements, must be 1", (long long)value->n);
   if (shape.n > MAX_RANK)
-    return eval_fail(e, TENON_EUNSUPPORTED, "rank %lld is above the limit of %d", (long long)shape.n, MAX_RANK);
+    return eval_fail(e, TENON_EUNSUPPORTED, "rank %lld is above the limit of %d",
+                     (long long)shape.n, MAX_RANK);
   Value *y;
   TRY(eval_out(e, 0, value ? value->dtype : DT_F32, (int)shape.n, shape.v, &y));
   if (value) move_fill(y->dtype, y->data, 0, y->n, value->data);
@@ -82,7 +84,8 @@ tenon_status eval_eye_like(Eval *e) {
   DType t = at->dtype ? at->dtype : x->dtype;
   DTypeClass c = dtype_class(t);
   if (x->rank != 2) return eval_fail(e, TENON_EINVAL, "input has rank %d, must be 2", x->rank);
-  if (c == DC_STRING || c == DC_COMPLEX) return eval_fail(e, TENON_EINVAL, "a matrix of %s", dtype_name(t));
+  if (c == DC_STRING || c == DC_COMPLEX)
+    return eval_fail(e, TENON_EINVAL, "a matrix of %s", dtype_name(t));
   Value *y;
   TRY(eval_out(e, 0, t, 2, x->dims, &y));
   int64_t k = MAX(MIN(at->k, x->dims[1]), -x->dims[0]);
@@ -106,7 +109,9 @@ static uint64_t key_of(const Eval *e, double seed, bool seeded, int64_t instance
   return draw(draw(s, seeded), (uint64_t)instance);
 }
 
-static double draw_uniform(uint64_t key, uint64_t i) { return (double)(draw(key, i) >> 11) * 0x1p-53; }
+static double draw_uniform(uint64_t key, uint64_t i) {
+  return (double)(draw(key, i) >> 11) * 0x1p-53;
+}
 
 // By Box and Muller, from two draws for each element.
 static double draw_normal(uint64_t key, uint64_t i) {
@@ -136,9 +141,11 @@ static void random_piece(void *ctx, int64_t begin, int64_t end) {
 }
 
 static tenon_status fill_random(Eval *e, Random *r, DType t, int64_t rank, const int64_t *dims) {
-  if (!dtype_is_float(t)) return eval_fail(e, TENON_EINVAL, "random values of type %s", dtype_name(t));
+  if (!dtype_is_float(t))
+    return eval_fail(e, TENON_EINVAL, "random values of type %s", dtype_name(t));
   if (rank > MAX_RANK)
-    return eval_fail(e, TENON_EUNSUPPORTED, "rank %lld is above the limit of %d", (long long)rank, MAX_RANK);
+    return eval_fail(e, TENON_EUNSUPPORTED, "rank %lld is above the limit of %d", (long long)rank,
+                     MAX_RANK);
   TRY(eval_out(e, 0, t, (int)rank, dims, &r->y));
   parallel_for(move_pool(e->run, t), r->y->n, 1 << 13, random_piece, r);
   return TENON_OK;
@@ -151,7 +158,10 @@ tenon_status eval_random_uniform(Eval *e) {
 }
 tenon_status eval_random_normal(Eval *e) {
   const random_normal_attrs *at = e->attrs;
-  Random r = {.key = key_of(e, at->seed, at->seeded, at->instance), .a = at->mean, .b = at->scale, .normal = true};
+  Random r = {.key = key_of(e, at->seed, at->seeded, at->instance),
+              .a = at->mean,
+              .b = at->scale,
+              .normal = true};
   return fill_random(e, &r, at->dtype, at->shape.n, at->shape.v);
 }
 tenon_status eval_random_uniform_like(Eval *e) {
@@ -165,12 +175,16 @@ tenon_status eval_random_normal_like(Eval *e) {
   const random_normal_like_attrs *at = e->attrs;
   TRY(eval_need(e, 0, "input", TENON_DTYPE_NONE));
   const Value *x = e->in[0];
-  Random r = {.key = key_of(e, at->seed, at->seeded, at->instance), .a = at->mean, .b = at->scale, .normal = true};
+  Random r = {.key = key_of(e, at->seed, at->seeded, at->instance),
+              .a = at->mean,
+              .b = at->scale,
+              .normal = true};
   return fill_random(e, &r, at->dtype ? at->dtype : x->dtype, x->rank, x->dims);
 }
 
 // One row's draws: the class at which the running sum of probabilities passes a uniform draw.
-static tenon_status draw_row(Eval *e, const Value *x, Value *y, uint64_t key, int64_t row, double *sum) {
+static tenon_status draw_row(Eval *e, const Value *x, Value *y, uint64_t key, int64_t row,
+                             double *sum) {
   const multinomial_attrs *at = e->attrs;
   int64_t n = x->dims[1];
   double top = -INFINITY, total = 0;
@@ -199,10 +213,12 @@ tenon_status eval_multinomial(Eval *e) {
   TRY(eval_need(e, 0, "input", TENON_DTYPE_NONE));
   const Value *x = e->in[0];
   if (x->rank != 2 || !dtype_is_float(x->dtype))
-    return eval_fail(e, TENON_EINVAL, "input is %s%s, must be floats of rank 2", dtype_name(x->dtype),
-                     shape_text(x->rank, x->dims).s);
-  if (!dtype_is_int(at->dtype)) return eval_fail(e, TENON_EINVAL, "draws of type %s", dtype_name(at->dtype));
-  if (at->sample_size < 0) return eval_fail(e, TENON_EINVAL, "sample_size %lld", (long long)at->sample_size);
+    return eval_fail(e, TENON_EINVAL, "input is %s%s, must be floats of rank 2",
+                     dtype_name(x->dtype), shape_text(x->rank, x->dims).s);
+  if (!dtype_is_int(at->dtype))
+    return eval_fail(e, TENON_EINVAL, "draws of type %s", dtype_name(at->dtype));
+  if (at->sample_size < 0)
+    return eval_fail(e, TENON_EINVAL, "sample_size %lld", (long long)at->sample_size);
   Value *y;
   TRY(eval_out(e, 0, at->dtype, 2, (int64_t[]){x->dims[0], at->sample_size}, &y));
   if (y->n == 0) return TENON_OK;
@@ -234,7 +250,8 @@ static tenon_status one_number(Eval *e, int i, const char *name, double dflt, do
   if (!eval_in(e, i)) return TENON_OK;
   Floats f;
   TRY(eval_doubles(e, i, &f));
-  if (f.n != 1) return eval_fail(e, TENON_EINVAL, "%s has %lld elements, must be 1", name, (long long)f.n);
+  if (f.n != 1)
+    return eval_fail(e, TENON_EINVAL, "%s has %lld elements, must be 1", name, (long long)f.n);
   *out = f.v[0];
   return TENON_OK;
 }
@@ -246,9 +263,11 @@ tenon_status eval_dropout(Eval *e) {
   double ratio, training;
   TRY(one_number(e, 1, "ratio", 0.5, &ratio));
   TRY(one_number(e, 2, "training_mode", 0, &training));
-  if (!dtype_is_float(x->dtype)) return eval_fail(e, TENON_EINVAL, "data is %s", dtype_name(x->dtype));
+  if (!dtype_is_float(x->dtype))
+    return eval_fail(e, TENON_EINVAL, "data is %s", dtype_name(x->dtype));
   if (training == 0) ratio = 0;
-  if (!(ratio >= 0 && ratio < 1)) return eval_fail(e, TENON_EINVAL, "ratio %g, must be in [0, 1)", ratio);
+  if (!(ratio >= 0 && ratio < 1))
+    return eval_fail(e, TENON_EINVAL, "ratio %g, must be in [0, 1)", ratio);
   Value *y, *mask = NULL;
   TRY(eval_out(e, 0, x->dtype, x->rank, x->dims, &y));
   if (eval_wants(e, 1)) TRY(eval_out(e, 1, DT_BOOL, x->rank, x->dims, &mask));

@@ -10,8 +10,8 @@
 static tenon_status check_index(Eval *e, int64_t index, int64_t n, int64_t *out) {
   *out = 0;
   if (index < -n || index >= n)
-    return eval_fail(e, TENON_EINVAL, "index %lld is out of range for %lld elements", (long long)index,
-                     (long long)n);
+    return eval_fail(e, TENON_EINVAL, "index %lld is out of range for %lld elements",
+                     (long long)index, (long long)n);
   *out = index < 0 ? index + n : index;
   return TENON_OK;
 }
@@ -29,8 +29,8 @@ typedef struct Gather {
 static void gather_piece(void *ctx, int64_t begin, int64_t end) {
   const Gather *g = ctx;
   for (int64_t i = begin; i < end; i++)
-    copy_elems(g->t, g->dst, i * g->inner, g->src, (i / g->n * g->dim + g->index[i % g->n]) * g->inner,
-               g->inner);
+    copy_elems(g->t, g->dst, i * g->inner, g->src,
+               (i / g->n * g->dim + g->index[i % g->n]) * g->inner, g->inner);
 }
 
 tenon_status eval_gather(Eval *e) {
@@ -52,14 +52,21 @@ tenon_status eval_gather(Eval *e) {
   Value *y;
   TRY(eval_out(e, 0, x->dtype, rank, dims, &y));
   if (y->n == 0) return TENON_OK;
-  Gather g = {x->dtype, x->data, y->data, from, index.n, x->dims[axis], dims_product(x->dims, axis + 1, x->rank)};
-  parallel_for(move_pool(e->run, x->dtype), y->n / g.inner, MAX(1, (1 << 14) / g.inner), gather_piece, &g);
+  Gather g = {x->dtype,
+              x->data,
+              y->data,
+              from,
+              index.n,
+              x->dims[axis],
+              dims_product(x->dims, axis + 1, x->rank)};
+  parallel_for(move_pool(e->run, x->dtype), y->n / g.inner, MAX(1, (1 << 14) / g.inner),
+               gather_piece, &g);
   return TENON_OK;
 }
 
 // The position in data of each element of `ix`, whose axis `axis` is replaced by its own value.
-static tenon_status element_positions(Eval *e, const Value *x, const Value *ix, Ints index, int axis,
-                                      int64_t *out) {
+static tenon_status element_positions(Eval *e, const Value *x, const Value *ix, Ints index,
+                                      int axis, int64_t *out) {
   int64_t strides[MAX_RANK], at[MAX_RANK] = {0};
   shape_strides(x->rank, x->dims, strides);
   for (int64_t i = 0; i < index.n; i++) {
@@ -101,8 +108,8 @@ tenon_status eval_gather_elements(Eval *e) {
 
 // Index tuples of length `len` (the last axis of ix) below `batch` shared axes: the block of data that each
 // selects, a block being the axes of data after those that are indexed.
-static tenon_status tuple_blocks(Eval *e, const Value *x, const Value *ix, Ints index, int batch, int len,
-                                 int64_t *out) {
+static tenon_status tuple_blocks(Eval *e, const Value *x, const Value *ix, Ints index, int batch,
+                                 int len, int64_t *out) {
   int64_t ntuples = len ? index.n / len : dims_product(ix->dims, 0, ix->rank - 1);
   int64_t nbatch = dims_product(x->dims, 0, batch), each = nbatch ? ntuples / nbatch : 0;
   for (int64_t i = 0; i < ntuples; i++) {
@@ -118,10 +125,11 @@ static tenon_status tuple_blocks(Eval *e, const Value *x, const Value *ix, Ints 
 }
 
 // The number of axes that a tuple of indices covers; checks ranks.
-static tenon_status tuple_length(Eval *e, const Value *x, const Value *ix, int64_t batch, int *out) {
+static tenon_status tuple_length(Eval *e, const Value *x, const Value *ix, int64_t batch,
+                                 int *out) {
   if (ix->rank < 1 || x->rank < 1)
-    return eval_fail(e, TENON_EINVAL, "data of rank %d and indices of rank %d, must be at least 1", x->rank,
-                     ix->rank);
+    return eval_fail(e, TENON_EINVAL, "data of rank %d and indices of rank %d, must be at least 1",
+                     x->rank, ix->rank);
   if (batch < 0 || batch >= x->rank || batch >= ix->rank)
     return eval_fail(e, TENON_EINVAL, "batch_dims %lld for data of rank %d and indices of rank %d",
                      (long long)batch, x->rank, ix->rank);
@@ -131,7 +139,8 @@ static tenon_status tuple_length(Eval *e, const Value *x, const Value *ix, int64
                      (long long)(x->rank - batch));
   for (int i = 0; i < batch; i++)
     if (x->dims[i] != ix->dims[i])
-      return eval_fail(e, TENON_EINVAL, "batch axis %d has %lld elements in data, %lld in the indices", i,
+      return eval_fail(e, TENON_EINVAL,
+                       "batch axis %d has %lld elements in data, %lld in the indices", i,
                        (long long)x->dims[i], (long long)ix->dims[i]);
   *out = (int)len;
   return TENON_OK;
@@ -195,7 +204,8 @@ static tenon_status scatter_blocks(Eval *e, Value *y, const Value *updates, int 
                                    int64_t block, const int64_t *to) {
   DTypeClass c = dtype_class(y->dtype);
   if (mode == SCATTER_NONE) {
-    for (int64_t i = 0; i < n; i++) copy_elems(y->dtype, y->data, to[i] * block, updates->data, i * block, block);
+    for (int64_t i = 0; i < n; i++)
+      copy_elems(y->dtype, y->data, to[i] * block, updates->data, i * block, block);
     return TENON_OK;
   }
   if (c == DC_STRING || c == DC_COMPLEX)
@@ -293,18 +303,21 @@ tenon_status eval_tensor_scatter(Eval *e) {
   Value *y;
   TRY(copy_of(e, x, &y));
   if (up->n == 0) return TENON_OK;
-  int64_t max = x->dims[axis], len = up->dims[axis], block = dims_product(x->dims, axis + 1, x->rank);
+  int64_t max = x->dims[axis], len = up->dims[axis],
+          block = dims_product(x->dims, axis + 1, x->rank);
   int64_t rows = dims_product(x->dims, 0, axis), per = rows / x->dims[0];
   for (int64_t r = 0; r < rows; r++) {
     int64_t from = start.n ? start.v[r / per] : 0;
     if (at->mode == 0 && (from < 0 || from > max - len))
-      return eval_fail(e, TENON_EINVAL, "%lld steps at position %lld of a cache of %lld", (long long)len,
-                       (long long)from, (long long)max);
+      return eval_fail(e, TENON_EINVAL, "%lld steps at position %lld of a cache of %lld",
+                       (long long)len, (long long)from, (long long)max);
     from %= max;
     if (from < 0) from += max;
     int64_t first = MIN(len, max - from);  // the rest wraps around
-    copy_elems(y->dtype, y->data, (r * max + from) * block, up->data, r * len * block, first * block);
-    copy_elems(y->dtype, y->data, r * max * block, up->data, (r * len + first) * block, (len - first) * block);
+    copy_elems(y->dtype, y->data, (r * max + from) * block, up->data, r * len * block,
+               first * block);
+    copy_elems(y->dtype, y->data, r * max * block, up->data, (r * len + first) * block,
+               (len - first) * block);
   }
   return TENON_OK;
 }
@@ -317,17 +330,20 @@ tenon_status eval_one_hot(Eval *e) {
   const Value *ix = e->in[0], *depth = e->in[1], *values = e->in[2];
   for (int i = 0; i < 2; i++)
     if (dtype_class(e->in[i]->dtype) == DC_STRING || dtype_class(e->in[i]->dtype) == DC_COMPLEX)
-      return eval_fail(e, TENON_EINVAL, "input %d is %s, must be a number", i, dtype_name(e->in[i]->dtype));
+      return eval_fail(e, TENON_EINVAL, "input %d is %s, must be a number", i,
+                       dtype_name(e->in[i]->dtype));
   if (depth->n != 1 || values->n != 2)
     return eval_fail(e, TENON_EINVAL, "depth has %lld elements and values %lld, must be 1 and 2",
                      (long long)depth->n, (long long)values->n);
   int axis;
   if (ix->rank >= MAX_RANK)
-    return eval_fail(e, TENON_EUNSUPPORTED, "rank %d is above the limit of %d", ix->rank + 1, MAX_RANK);
+    return eval_fail(e, TENON_EUNSUPPORTED, "rank %d is above the limit of %d", ix->rank + 1,
+                     MAX_RANK);
   TRY(eval_axis(e, at->axis, ix->rank + 1, &axis));
   int64_t n = val_i64(depth, 0), dims[MAX_RANK];
   if (n < 0) return eval_fail(e, TENON_EINVAL, "depth %lld", (long long)n);
-  for (int i = 0; i <= ix->rank; i++) dims[i] = i < axis ? ix->dims[i] : i == axis ? n : ix->dims[i - 1];
+  for (int i = 0; i <= ix->rank; i++)
+    dims[i] = i < axis ? ix->dims[i] : i == axis ? n : ix->dims[i - 1];
   Value *y;
   TRY(eval_out(e, 0, values->dtype, ix->rank + 1, dims, &y));
   if (y->n == 0) return TENON_OK;

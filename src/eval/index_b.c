@@ -25,7 +25,8 @@ static tenon_status need_numbers(Eval *e, int i, const char *name) {
   TRY(eval_need(e, i, name, TENON_DTYPE_NONE));
   DTypeClass c = dtype_class(e->in[i]->dtype);
   if (c != DC_STRING && c != DC_COMPLEX) return TENON_OK;
-  return eval_fail(e, TENON_EINVAL, "%s is %s, which has no order", name, dtype_name(e->in[i]->dtype));
+  return eval_fail(e, TENON_EINVAL, "%s is %s, which has no order", name,
+                   dtype_name(e->in[i]->dtype));
 }
 
 // A tensor as rows along one axis: element k of row r lies at start(r) + k x inner.
@@ -185,7 +186,8 @@ static tenon_status find_extreme(Eval *e, bool least) {
   Arg a = {.x = x, .least = least, .last = at->select_last_index};
   TRY(eval_out(e, 0, DT_I64, rank, dims, &a.y));
   if (a.y->n == 0) return TENON_OK;
-  if (x->dims[axis] == 0) return eval_fail(e, TENON_EINVAL, "axis %d has no element to choose", axis);
+  if (x->dims[axis] == 0)
+    return eval_fail(e, TENON_EINVAL, "axis %d has no element to choose", axis);
   return run_arg(e, &a, axis);
 }
 tenon_status eval_arg_max(Eval *e) { return find_extreme(e, false); }
@@ -253,8 +255,8 @@ tenon_status eval_compress(Eval *e) {
   for (int64_t i = 0; i < cond.n; i++) {
     if (!cond.v[i]) continue;
     if (i >= dim)
-      return eval_fail(e, TENON_EINVAL, "condition %lld is true, there are %lld elements", (long long)i,
-                       (long long)dim);
+      return eval_fail(e, TENON_EINVAL, "condition %lld is true, there are %lld elements",
+                       (long long)i, (long long)dim);
     keep[n++] = i;
   }
   dims[axis] = n;
@@ -265,7 +267,8 @@ tenon_status eval_compress(Eval *e) {
   inner = dims_product(dims, axis + 1, rank);
   for (int64_t o = 0; o < outer; o++)
     for (int64_t i = 0; i < n; i++)
-      copy_elems(x->dtype, y->data, (o * n + i) * inner, x->data, (o * dim + keep[i]) * inner, inner);
+      copy_elems(x->dtype, y->data, (o * n + i) * inner, x->data, (o * dim + keep[i]) * inner,
+                 inner);
   return TENON_OK;
 }
 
@@ -310,13 +313,15 @@ static tenon_status cumulate(Eval *e, bool product) {
   Ints ax;
   int axis;
   TRY(eval_ints(e, 1, &ax));
-  if (ax.n != 1) return eval_fail(e, TENON_EINVAL, "axis has %lld elements, must be 1", (long long)ax.n);
+  if (ax.n != 1)
+    return eval_fail(e, TENON_EINVAL, "axis has %lld elements, must be 1", (long long)ax.n);
   TRY(eval_axis(e, ax.v[0], x->rank, &axis));
   Cum c = {.x = x, .product = product, .exclusive = at->exclusive, .reverse = at->reverse};
   TRY(eval_out(e, 0, x->dtype, x->rank, x->dims, &c.y));
   if (x->n == 0) return TENON_OK;
   c.rows = rows_of(x, axis);
-  parallel_for(move_pool(e->run, x->dtype), c.rows.n, MAX(1, (1 << 12) / c.rows.dim), cum_piece, &c);
+  parallel_for(move_pool(e->run, x->dtype), c.rows.n, MAX(1, (1 << 12) / c.rows.dim), cum_piece,
+               &c);
   return TENON_OK;
 }
 tenon_status eval_cum_sum(Eval *e) { return cumulate(e, false); }

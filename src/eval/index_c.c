@@ -81,7 +81,8 @@ static void group_slices(Run *r, const Slices *s, bool sorted, Groups *g) {
     g->count[g->n - 1]++;
   }
   if (sorted) return;
-  int64_t *number = arena_array(&r->scratch, int64_t, g->n), *first = arena_array(&r->scratch, int64_t, g->n);
+  int64_t *number = arena_array(&r->scratch, int64_t, g->n),
+          *first = arena_array(&r->scratch, int64_t, g->n);
   int64_t *count = arena_array(&r->scratch, int64_t, g->n), next = 0;
   for (int64_t i = 0; i < s->n; i++) {
     int64_t old = g->of[i];
@@ -130,7 +131,8 @@ tenon_status eval_unique(Eval *e) {
   TRY(eval_out(e, 0, x->dtype, rank, dims, &y));
   for (int64_t o = 0; o < s.outer && y->n; o++)
     for (int64_t i = 0; i < g.n; i++)
-      copy_elems(x->dtype, y->data, (o * g.n + i) * s.inner, x->data, (o * s.n + g.first[i]) * s.inner, s.inner);
+      copy_elems(x->dtype, y->data, (o * g.n + i) * s.inner, x->data,
+                 (o * s.n + g.first[i]) * s.inner, s.inner);
   TRY(put_list(e, 1, g.n, g.first));
   TRY(put_list(e, 2, s.n, g.of));
   return put_list(e, 3, g.n, g.count);
@@ -207,14 +209,16 @@ static void suppress_class(Arena *arena, Suppress *s, int64_t batch, int64_t cls
 }
 
 // An optional operand of one number; an empty one counts as absent.
-static tenon_status number_in(Eval *e, int i, const char *name, double dflt, double *out, bool *out_given) {
+static tenon_status number_in(Eval *e, int i, const char *name, double dflt, double *out,
+                              bool *out_given) {
   const Value *v = eval_in(e, i);
   *out = dflt;
   *out_given = v && v->n > 0;
   if (!*out_given) return TENON_OK;
   Floats f;
   TRY(eval_doubles(e, i, &f));
-  if (f.n != 1) return eval_fail(e, TENON_EINVAL, "%s has %lld elements, must be 1", name, (long long)f.n);
+  if (f.n != 1)
+    return eval_fail(e, TENON_EINVAL, "%s has %lld elements, must be 1", name, (long long)f.n);
   *out = f.v[0];
   return TENON_OK;
 }
@@ -226,7 +230,8 @@ tenon_status eval_non_max_suppression(Eval *e) {
   const Value *b = e->in[0], *sc = e->in[1];
   if (!dtype_is_float(b->dtype) || !dtype_is_float(sc->dtype) || b->rank != 3 || sc->rank != 3 ||
       b->dims[2] != 4 || b->dims[0] != sc->dims[0] || b->dims[1] != sc->dims[2])
-    return eval_fail(e, TENON_EINVAL, "boxes %s%s and scores %s%s must be [batch, n, 4] and [batch, classes, n]",
+    return eval_fail(e, TENON_EINVAL,
+                     "boxes %s%s and scores %s%s must be [batch, n, 4] and [batch, classes, n]",
                      dtype_name(b->dtype), shape_text(b->rank, b->dims).s, dtype_name(sc->dtype),
                      shape_text(sc->rank, sc->dims).s);
   Suppress s = {.boxes = b, .scores = sc, .center = at->center_point_box};
@@ -235,7 +240,9 @@ tenon_status eval_non_max_suppression(Eval *e) {
   TRY(number_in(e, 2, "max_output_boxes_per_class", 0, &max_boxes, &given));
   TRY(number_in(e, 3, "iou_threshold", 0, &s.iou_limit, &given));
   TRY(number_in(e, 4, "score_threshold", 0, &s.score_limit, &s.has_score_limit));
-  s.max_boxes = max_boxes >= (double)b->dims[1] ? b->dims[1] : max_boxes > 0 ? (int64_t)max_boxes : 0;
+  s.max_boxes = max_boxes >= (double)b->dims[1] ? b->dims[1]
+                : max_boxes > 0                 ? (int64_t)max_boxes
+                                                : 0;
   Arena *arena = &e->run->scratch;
   s.order = arena_array(arena, int64_t, b->dims[1]);
   s.kept = arena_array(arena, int64_t, b->dims[1]);

@@ -27,8 +27,9 @@ static tenon_status range_count(Infer *in, DType t, Dim *out) {
   const Value *v[3] = {scalar_known(in, 0), scalar_known(in, 1), scalar_known(in, 2)};
   *out = NULL;
   if (v[0] && v[1] && v[2] && v[0]->dtype == v[1]->dtype && v[0]->dtype == v[2]->dtype) {
-    int64_t n = dtype_is_float(t) ? range_count_f64(val_f64(v[0], 0), val_f64(v[1], 0), val_f64(v[2], 0))
-                                  : range_count_i64(val_i64(v[0], 0), val_i64(v[1], 0), val_i64(v[2], 0));
+    int64_t n = dtype_is_float(t)
+                    ? range_count_f64(val_f64(v[0], 0), val_f64(v[1], 0), val_f64(v[2], 0))
+                    : range_count_i64(val_i64(v[0], 0), val_i64(v[1], 0), val_i64(v[2], 0));
     if (n < 0) return infer_fail(in, TENON_EINVAL, "range by %g", val_f64(v[2], 0));
     *out = ie_const(p, n);
     return TENON_OK;
@@ -81,8 +82,8 @@ const OpInfo op_range = {
     OP_ATTRS(range),
     .infer = infer_range,
     .eval = eval_range,
-    SAMPLES("(f32[]{1}, f32[]{5}, f32[]{2})", "(i32[]{10}, i32[]{6}, i32[]{-3})", "(i64[]{0}, i64[]{0}, i64[]{1})",
-            "(f16[]{0}, f16[]{1}, f16[]{0.25})"),
+    SAMPLES("(f32[]{1}, f32[]{5}, f32[]{2})", "(i32[]{10}, i32[]{6}, i32[]{-3})",
+            "(i64[]{0}, i64[]{0}, i64[]{1})", "(f16[]{0}, f16[]{1}, f16[]{0.25})"),
 };
 
 // ---- constants ----
@@ -100,7 +101,8 @@ static tenon_status infer_constant_of_shape(Infer *in) {
   const Dim *shape, *value;
   bool known = node_sym(in->g, in->src[0], &n, &shape);
   if (n > MAX_RANK)
-    return infer_fail(in, TENON_EUNSUPPORTED, "rank %lld is above the limit of %d", (long long)n, MAX_RANK);
+    return infer_fail(in, TENON_EUNSUPPORTED, "rank %lld is above the limit of %d", (long long)n,
+                      MAX_RANK);
   if (n < 0) {
     infer_set_unranked(in, 0, t);
     return TENON_OK;
@@ -109,11 +111,13 @@ static tenon_status infer_constant_of_shape(Infer *in) {
   int64_t count = 1;
   for (int i = 0; i < n; i++) {
     dims[i] = known ? shape[i] : ie_fresh(&in->g->dims, "size");
-    bool small = ie_is_const(dims[i]) && count >= 0 && ck_mul(count, dims[i]->value, &count) && count <= KNOWN_MAX;
+    bool small = ie_is_const(dims[i]) && count >= 0 && ck_mul(count, dims[i]->value, &count) &&
+                 count <= KNOWN_MAX;
     if (!small) count = -1;
   }
   TRY(infer_set(in, 0, t, (int)n, dims));
-  if (count < 0 || !infer_src(in, 1) || !node_sym(in->g, in->src[1], &nvalue, &value)) return TENON_OK;
+  if (count < 0 || !infer_src(in, 1) || !node_sym(in->g, in->src[1], &nvalue, &value))
+    return TENON_OK;
   Dim *sym = arena_array(&in->g->arena, Dim, MAX(count, 1));
   for (int64_t i = 0; i < count; i++) sym[i] = value[0];
   in->sym = sym;
@@ -144,17 +148,20 @@ const OpInfo op_constant_of_shape = {
     .eval = eval_constant_of_shape,
     .expand = expand_constant_of_shape,
     .cost = no_cost,
-    SAMPLES("(i64[2]{2,3})", "(i64[2]{2,3}, i32[1]{7})", "(i64[0]{}, f16[1]{1.5})", "(i64[2]{0,3}, bool[]{true})"),
+    SAMPLES("(i64[2]{2,3})", "(i64[2]{2,3}, i32[1]{7})", "(i64[0]{}, f16[1]{1.5})",
+            "(i64[2]{0,3}, bool[]{true})"),
 };
 
 static tenon_status infer_eye_like(Infer *in) {
   const eye_like_attrs *at = in->attrs;
   TRY(infer_need(in, 0, TENON_DTYPE_NONE));
   const Type *x = infer_type(in, 0);
-  if (x->rank >= 0 && x->rank != 2) return infer_fail(in, TENON_EINVAL, "input has rank %d, must be 2", x->rank);
+  if (x->rank >= 0 && x->rank != 2)
+    return infer_fail(in, TENON_EINVAL, "input has rank %d, must be 2", x->rank);
   DType t = at->dtype ? at->dtype : x->dtype;
   DTypeClass c = dtype_class(t);
-  if (c == DC_STRING || c == DC_COMPLEX) return infer_fail(in, TENON_EINVAL, "a matrix of %s", dtype_name(t));
+  if (c == DC_STRING || c == DC_COMPLEX)
+    return infer_fail(in, TENON_EINVAL, "a matrix of %s", dtype_name(t));
   infer_set_type(in, 0, type_with_dtype(in->g, x, t));
   return TENON_OK;
 }
@@ -173,7 +180,8 @@ const OpInfo op_eye_like = {
     .infer = infer_eye_like,
     .eval = eval_eye_like,
     .cost = no_cost,
-    SAMPLES("(f32[3,4])", "(i32[4,3]) k=-1 dtype=f64", "(f16[2,2]) k=5", "(f32[0,3])", "(f32[b,b]) k=1"),
+    SAMPLES("(f32[3,4])", "(i32[4,3]) k=-1 dtype=f64", "(f16[2,2]) k=5", "(f32[0,3])",
+            "(f32[b,b]) k=1"),
 };
 
 // ---- random ----
@@ -182,7 +190,8 @@ static tenon_status infer_given_shape(Infer *in, DType t, Ints shape) {
   TRY(need_float_type(in, t));
   if (!t) return infer_fail(in, TENON_EINVAL, "no result type is given");
   if (shape.n > MAX_RANK)
-    return infer_fail(in, TENON_EUNSUPPORTED, "rank %lld is above the limit of %d", (long long)shape.n, MAX_RANK);
+    return infer_fail(in, TENON_EUNSUPPORTED, "rank %lld is above the limit of %d",
+                      (long long)shape.n, MAX_RANK);
   Dim dims[MAX_RANK];
   for (int i = 0; i < shape.n; i++) dims[i] = ie_const(&in->g->dims, shape.v[i]);
   return infer_set(in, 0, t, (int)shape.n, dims);
@@ -228,7 +237,8 @@ const OpInfo op_random_uniform = {
     OP_ATTRS(random_uniform),
     .infer = infer_random_uniform,
     .eval = eval_random_uniform,
-    SAMPLES("() shape=[2, 3]", "() shape=[4] dtype=f16 low=-1.5 high=2.0 seed=3.0 seeded=true instance=1"),
+    SAMPLES("() shape=[2, 3]",
+            "() shape=[4] dtype=f16 low=-1.5 high=2.0 seed=3.0 seeded=true instance=1"),
 };
 ATTR_TABLE(random_normal, RANDOM_NORMAL_ATTRS);
 const OpInfo op_random_normal = {
@@ -284,10 +294,12 @@ static tenon_status infer_multinomial(Infer *in) {
   const multinomial_attrs *at = in->attrs;
   TRY(infer_need(in, 0, TENON_DTYPE_NONE));
   const Type *x = infer_type(in, 0);
-  if (x->rank >= 0 && x->rank != 2) return infer_fail(in, TENON_EINVAL, "input has rank %d, must be 2", x->rank);
+  if (x->rank >= 0 && x->rank != 2)
+    return infer_fail(in, TENON_EINVAL, "input has rank %d, must be 2", x->rank);
   if (at->dtype != DT_I32 && at->dtype != DT_I64)
     return infer_fail(in, TENON_EINVAL, "dtype %s, must be i32 or i64", dtype_name(at->dtype));
-  Dim dims[2] = {x->rank < 0 ? ie_fresh(&in->g->dims, "batch") : x->dims[0], ie_const(&in->g->dims, at->sample_size)};
+  Dim dims[2] = {x->rank < 0 ? ie_fresh(&in->g->dims, "batch") : x->dims[0],
+                 ie_const(&in->g->dims, at->sample_size)};
   return infer_set(in, 0, at->dtype, 2, dims);
 }
 ATTR_TABLE(multinomial, MULTINOMIAL_ATTRS);
@@ -305,7 +317,8 @@ const OpInfo op_multinomial = {
     OP_ATTRS(multinomial),
     .infer = infer_multinomial,
     .eval = eval_multinomial,
-    SAMPLES("(f32[2,5]) sample_size=4", "(f16[1,3]) dtype=i64", "(f32[0,3])", "(f32[b,10]) sample_size=2"),
+    SAMPLES("(f32[2,5]) sample_size=4", "(f16[1,3]) dtype=i64", "(f32[0,3])",
+            "(f32[b,10]) sample_size=2"),
 };
 ATTR_TABLE(bernoulli, BERNOULLI_ATTRS);
 const OpInfo op_bernoulli = {
@@ -334,7 +347,8 @@ static tenon_status infer_dropout(Infer *in) {
 ATTR_TABLE(dropout, DROPOUT_ATTRS);
 const OpInfo op_dropout = {
     .name = "dropout",
-    .doc = "In training, elements zeroed at random and the others scaled up; and which ones were kept.",
+    .doc = "In training, elements zeroed at random and the others scaled up; and which ones were "
+           "kept.",
     .onnx = "Dropout",
     .onnx_since = 12,
     .operands = "data ratio? training_mode?",
@@ -346,6 +360,7 @@ const OpInfo op_dropout = {
     OP_ATTRS(dropout),
     .infer = infer_dropout,
     .eval = eval_dropout,
-    SAMPLES("(f32[2,3], f32[]{0.5}, bool[]{true})", "(f16[5])", "(f32[0], f32[]{0.0}, bool[]{true})",
+    SAMPLES("(f32[2,3], f32[]{0.5}, bool[]{true})", "(f16[5])",
+            "(f32[0], f32[]{0.0}, bool[]{true})",
             "(f32[b,4], f32[]{0.25}, bool[]{true}) instance=3"),
 };

@@ -8,7 +8,8 @@ static tenon_status need_index(Infer *in, int i, const char *name) {
   TRY(infer_need(in, i, TENON_DTYPE_NONE));
   DType t = infer_type(in, i)->dtype;
   if (!t || dtype_is_int(t)) return TENON_OK;
-  return infer_fail(in, TENON_EINVAL, "operand %d (%s) is %s, must be integers", i, name, dtype_name(t));
+  return infer_fail(in, TENON_EINVAL, "operand %d (%s) is %s, must be integers", i, name,
+                    dtype_name(t));
 }
 
 static tenon_status check_rank(Infer *in, int rank) {
@@ -87,7 +88,8 @@ static tenon_status infer_gather_elements(Infer *in) {
 ATTR_TABLE(gather_elements, GATHER_ELEMENTS_ATTRS);
 const OpInfo op_gather_elements = {
     .name = "gather_elements",
-    .doc = "For each index, the element of data at the same place but for the axis, where the index is.",
+    .doc = "For each index, the element of data at the same place but for the axis, where the "
+           "index is.",
     .onnx = "GatherElements",
     .onnx_since = 11,
     .operands = "data indices",
@@ -104,7 +106,8 @@ const OpInfo op_gather_elements = {
 };
 
 // Leading axes of the indices, then the axes of data from `tail` on.
-static tenon_status tuple_dims(Infer *in, const Type *x, const Type *ix, int tail, int *out_rank, Dim *out) {
+static tenon_status tuple_dims(Infer *in, const Type *x, const Type *ix, int tail, int *out_rank,
+                               Dim *out) {
   TRY(check_rank(in, ix->rank - 1 + x->rank - tail));
   *out_rank = 0;
   for (int i = 0; i < ix->rank - 1; i++) out[(*out_rank)++] = ix->dims[i];
@@ -117,10 +120,12 @@ static tenon_status tuple_length(Infer *in, int64_t batch, int *out) {
   const Type *x = infer_type(in, 0), *ix = infer_type(in, 1);
   *out = -1;
   if (x->rank == 0 || ix->rank == 0)
-    return infer_fail(in, TENON_EINVAL, "data of rank %d and indices of rank %d, must be at least 1",
-                      x->rank, ix->rank);
+    return infer_fail(in, TENON_EINVAL,
+                      "data of rank %d and indices of rank %d, must be at least 1", x->rank,
+                      ix->rank);
   if (batch < 0 || (x->rank >= 0 && batch >= x->rank) || (ix->rank >= 0 && batch >= ix->rank))
-    return infer_fail(in, TENON_EINVAL, "batch_dims %lld for data of rank %d and indices of rank %d",
+    return infer_fail(in, TENON_EINVAL,
+                      "batch_dims %lld for data of rank %d and indices of rank %d",
                       (long long)batch, x->rank, ix->rank);
   if (x->rank < 0 || ix->rank < 0) return TENON_OK;
   for (int i = 0; i < batch; i++)
@@ -128,8 +133,8 @@ static tenon_status tuple_length(Infer *in, int64_t batch, int *out) {
   Dim last = ix->dims[ix->rank - 1];
   if (!ie_is_const(last)) return TENON_OK;
   if (last->value > x->rank - batch)
-    return infer_fail(in, TENON_EINVAL, "indices of %lld numbers for %lld axes", (long long)last->value,
-                      (long long)(x->rank - batch));
+    return infer_fail(in, TENON_EINVAL, "indices of %lld numbers for %lld axes",
+                      (long long)last->value, (long long)(x->rank - batch));
   *out = (int)last->value;
   return TENON_OK;
 }
@@ -167,8 +172,8 @@ const OpInfo op_gather_nd = {
     .infer = infer_gather_nd,
     .eval = eval_gather_nd,
     SAMPLES("(f32[2,2], i64[2,2]{0,0,1,-1})", "(f32[2,2,3], i64[2,1]{1,0})",
-            "(f16[2,2,3], i64[2,1]{1,0}) batch_dims=1", "(f32[2,3], i64[0,2]{})", "(i64[2], i64[3,0]{})",
-            "(f32[b,4,5], i64[1,1]{0})"),
+            "(f16[2,2,3], i64[2,1]{1,0}) batch_dims=1", "(f32[2,3], i64[0,2]{})",
+            "(i64[2], i64[3,0]{})", "(f32[b,4,5], i64[1,1]{0})"),
 };
 
 // ---- scatter ----
@@ -194,7 +199,8 @@ static tenon_status infer_scatter_elements(Infer *in) {
 ATTR_TABLE(scatter_elements, SCATTER_ELEMENTS_ATTRS);
 const OpInfo op_scatter_elements = {
     .name = "scatter_elements",
-    .doc = "Data with single elements replaced by, or joined with, updates, at places given by indices.",
+    .doc = "Data with single elements replaced by, or joined with, updates, at places given by "
+           "indices.",
     .onnx = "ScatterElements",
     .onnx_since = 11,
     .operands = "data indices updates",
@@ -205,10 +211,12 @@ const OpInfo op_scatter_elements = {
     OP_ATTRS(scatter_elements),
     .infer = infer_scatter_elements,
     .eval = eval_scatter_elements,
-    SAMPLES("(f32[3,3], i64[2,3]{1,0,2,0,2,1}, f32[2,3])", "(f32[1,5], i64[1,2]{1,-3}, f32[1,2]) axis=1",
+    SAMPLES("(f32[3,3], i64[2,3]{1,0,2,0,2,1}, f32[2,3])",
+            "(f32[1,5], i64[1,2]{1,-3}, f32[1,2]) axis=1",
             "(f16[1,5], i64[1,2]{1,1}, f16[1,2]) axis=1 reduction=add",
             "(i32[1,5], i32[1,2]{1,1}, i32[1,2]) axis=-1 reduction=max",
-            "(f32[4], i64[3]{1,1,0}, f32[3]) reduction=mul", "(f32[4], i64[0]{}, f32[0]) reduction=min"),
+            "(f32[4], i64[3]{1,1,0}, f32[3]) reduction=mul",
+            "(f32[4], i64[0]{}, f32[0]) reduction=min"),
 };
 
 static tenon_status infer_scatter_nd(Infer *in) {
@@ -223,7 +231,8 @@ static tenon_status infer_scatter_nd(Infer *in) {
     TRY(tuple_dims(in, x, ix, len, &rank, dims));
     if (rank != up->rank)
       return infer_fail(in, TENON_EINVAL, "updates have rank %d, must be %d", up->rank, rank);
-    for (int i = 0; i < rank; i++) TRY(infer_equal_dim(in, dims[i], up->dims[i], "sizes of the updates"));
+    for (int i = 0; i < rank; i++)
+      TRY(infer_equal_dim(in, dims[i], up->dims[i], "sizes of the updates"));
   }
   infer_set_type(in, 0, x);
   if (at->reduction == SCATTER_NONE) sym_move(in, 1 | 4);
@@ -232,7 +241,8 @@ static tenon_status infer_scatter_nd(Infer *in) {
 ATTR_TABLE(scatter_nd, SCATTER_ND_ATTRS);
 const OpInfo op_scatter_nd = {
     .name = "scatter_nd",
-    .doc = "Data with slices replaced by, or joined with, updates, at places given by tuples of indices.",
+    .doc = "Data with slices replaced by, or joined with, updates, at places given by tuples of "
+           "indices.",
     .onnx = "ScatterND",
     .onnx_since = 11,
     .operands = "data indices updates",
@@ -244,8 +254,8 @@ const OpInfo op_scatter_nd = {
     .infer = infer_scatter_nd,
     .eval = eval_scatter_nd,
     SAMPLES("(f32[8], i64[3,1]{4,3,-1}, f32[3])", "(f32[3,4], i64[1,1]{2}, f32[1,4])",
-            "(f16[3,4], i64[2,2]{0,1,0,1}, f16[2]) reduction=add", "(i64[4], i64[2,1]{0,0}, i64[2]) reduction=min",
-            "(f32[0,2], i64[0,1]{}, f32[0,2])"),
+            "(f16[3,4], i64[2,2]{0,1,0,1}, f16[2]) reduction=add",
+            "(i64[4], i64[2,1]{0,0}, i64[2]) reduction=min", "(f32[0,2], i64[0,1]{}, f32[0,2])"),
 };
 
 static tenon_status infer_tensor_scatter(Infer *in) {
@@ -263,9 +273,11 @@ static tenon_status infer_tensor_scatter(Infer *in) {
   for (int i = 0; i < up->rank; i++) {
     if (i != axis) TRY(infer_equal_dim(in, x->dims[i], up->dims[i], "sizes of cache and update"));
     if (i == axis && ie_lt(&in->g->dims, x->dims[i], up->dims[i]) == YES)
-      return infer_fail(in, TENON_EINVAL, "the update is longer than the cache along axis %d", axis);
+      return infer_fail(in, TENON_EINVAL, "the update is longer than the cache along axis %d",
+                        axis);
   }
-  if (w && w->rank == 1) TRY(infer_equal_dim(in, x->dims[0], w->dims[0], "batch and write_indices"));
+  if (w && w->rank == 1)
+    TRY(infer_equal_dim(in, x->dims[0], w->dims[0], "batch and write_indices"));
   return TENON_OK;
 }
 ATTR_TABLE(tensor_scatter, TENSOR_SCATTER_ATTRS);
@@ -283,7 +295,8 @@ const OpInfo op_tensor_scatter = {
     OP_ATTRS(tensor_scatter),
     .infer = infer_tensor_scatter,
     .eval = eval_tensor_scatter,
-    SAMPLES("(f32[2,4,5], f32[2,1,5], i64[2]{1,3})", "(f16[2,3,4,5], f16[2,3,2,5], i64[2]{3,-1}) mode=circular",
+    SAMPLES("(f32[2,4,5], f32[2,1,5], i64[2]{1,3})",
+            "(f16[2,3,4,5], f16[2,3,2,5], i64[2]{3,-1}) mode=circular",
             "(f32[2,4,5], f32[2,4,2]) axis=-1", "(f32[b,16,8], f32[b,0,8])"),
 };
 
@@ -312,7 +325,8 @@ static tenon_status infer_one_hot(Infer *in) {
   if (!d && known && known->n == 1 && dtype_class(known->dtype) != DC_COMPLEX)
     d = ie_const(&in->g->dims, val_i64(known, 0));
   if (!d) d = ie_fresh(&in->g->dims, "depth");
-  for (int i = 0; i <= ix->rank; i++) dims[i] = i < axis ? ix->dims[i] : i == axis ? d : ix->dims[i - 1];
+  for (int i = 0; i <= ix->rank; i++)
+    dims[i] = i < axis ? ix->dims[i] : i == axis ? d : ix->dims[i - 1];
   return infer_set(in, 0, values->dtype, ix->rank + 1, dims);
 }
 ATTR_TABLE(one_hot, ONE_HOT_ATTRS);
@@ -330,5 +344,6 @@ const OpInfo op_one_hot = {
     .infer = infer_one_hot,
     .eval = eval_one_hot,
     SAMPLES("(i64[3]{0,7,-1}, i64[]{5}, f32[2])", "(i64[2,2]{0,1,2,3}, i64[1]{4}, i32[2]) axis=1",
-            "(f32[2]{1,2}, f32[]{3}, f16[2]) axis=0", "(i64[0]{}, i64[]{3}, f32[2])", "(i64[b,t], i64[]{10}, f32[2])"),
+            "(f32[2]{1,2}, f32[]{3}, f16[2]) axis=0", "(i64[0]{}, i64[]{3}, f32[2])",
+            "(i64[b,t], i64[]{10}, f32[2])"),
 };

@@ -35,7 +35,8 @@ static tenon_status infer_top_k(Infer *in) {
 ATTR_TABLE(top_k, TOP_K_ATTRS);
 const OpInfo op_top_k = {
     .name = "top_k",
-    .doc = "The k largest or smallest along axis, in order, and where they are; NaN counts as the largest.",
+    .doc = "The k largest or smallest along axis, in order, and where they are; NaN counts as the "
+           "largest.",
     .onnx = "TopK",
     .onnx_since = 10,
     .operands = "X K",
@@ -46,8 +47,8 @@ const OpInfo op_top_k = {
     OP_ATTRS(top_k),
     .infer = infer_top_k,
     .eval = eval_top_k,
-    SAMPLES("(f32[3,4], i64[1]{3})", "(f16[3,4], i64[1]{2}) axis=0 largest=false", "(i64[5], i64[1]{5})",
-            "(u8[2,0], i64[1]{0})", "(f32[b,10], i64[1]{5}) sorted=false"),
+    SAMPLES("(f32[3,4], i64[1]{3})", "(f16[3,4], i64[1]{2}) axis=0 largest=false",
+            "(i64[5], i64[1]{5})", "(u8[2,0], i64[1]{0})", "(f32[b,10], i64[1]{5}) sorted=false"),
 };
 
 // ---- arg_max, arg_min, hardmax ----
@@ -136,7 +137,8 @@ const OpInfo op_hardmax = {
 static tenon_status infer_non_zero(Infer *in) {
   TRY(infer_need(in, 0, TENON_DTYPE_NONE));
   const Type *x = infer_type(in, 0);
-  Dim dims[2] = {x->rank < 0 ? fresh(in, "rank") : ie_const(&in->g->dims, x->rank), fresh(in, "nonzero")};
+  Dim dims[2] = {x->rank < 0 ? fresh(in, "rank") : ie_const(&in->g->dims, x->rank),
+                 fresh(in, "nonzero")};
   return infer_set(in, 0, DT_I64, 2, dims);
 }
 const OpInfo op_non_zero = {
@@ -182,7 +184,8 @@ static tenon_status infer_unique(Infer *in) {
 ATTR_TABLE(unique, UNIQUE_ATTRS);
 const OpInfo op_unique = {
     .name = "unique",
-    .doc = "The different elements (or slices along axis), where each first occurs, which one each is, and how many there are.",
+    .doc = "The different elements (or slices along axis), where each first occurs, which one each "
+           "is, and how many there are.",
     .onnx = "Unique",
     .onnx_since = 11,
     .operands = "X",
@@ -195,7 +198,8 @@ const OpInfo op_unique = {
     .infer = infer_unique,
     .eval = eval_unique,
     .cost = cost_per_input,
-    SAMPLES("(i8[3,4])", "(f32[3,4]) axis=0", "(bool[7]) sorted=false", "(i64[0])", "(u8[3,4]) axis=-1 sorted=false"),
+    SAMPLES("(i8[3,4])", "(f32[3,4]) axis=0", "(bool[7]) sorted=false", "(i64[0])",
+            "(u8[3,4]) axis=-1 sorted=false"),
 };
 
 static tenon_status infer_compress(Infer *in) {
@@ -240,8 +244,8 @@ const OpInfo op_compress = {
     OP_ATTRS(compress),
     .infer = infer_compress,
     .eval = eval_compress,
-    SAMPLES("(f32[3,2], bool[3]{false,true,true}) axis=0", "(f16[3,2], bool[4])", "(i64[3,2], bool[1]) axis=-1",
-            "(f32[0], bool[0])", "(f32[b,3], bool[3]) axis=1"),
+    SAMPLES("(f32[3,2], bool[3]{false,true,true}) axis=0", "(f16[3,2], bool[4])",
+            "(i64[3,2], bool[1]) axis=-1", "(f32[0], bool[0])", "(f32[b,3], bool[3]) axis=1"),
 };
 
 static tenon_status infer_non_max_suppression(Infer *in) {
@@ -250,7 +254,8 @@ static tenon_status infer_non_max_suppression(Infer *in) {
   const Type *b = infer_type(in, 0), *s = infer_type(in, 1);
   IntPool *p = &in->g->dims;
   if ((b->rank >= 0 && b->rank != 3) || (s->rank >= 0 && s->rank != 3))
-    return infer_fail(in, TENON_EINVAL, "boxes have rank %d and scores %d, must be 3", b->rank, s->rank);
+    return infer_fail(in, TENON_EINVAL, "boxes have rank %d and scores %d, must be 3", b->rank,
+                      s->rank);
   if (b->rank == 3) TRY(infer_equal_dim(in, b->dims[2], ie_const(p, 4), "numbers of a box"));
   if (b->rank == 3 && s->rank == 3) {
     TRY(infer_equal_dim(in, b->dims[0], s->dims[0], "batch of boxes and scores"));
@@ -265,7 +270,8 @@ static double cost_non_max_suppression(const CostIn *c) {  // each box against s
 ATTR_TABLE(non_max_suppression, NON_MAX_SUPPRESSION_ATTRS);
 const OpInfo op_non_max_suppression = {
     .name = "non_max_suppression",
-    .doc = "Boxes by falling score, without those that overlap a better one too much: batch, class and index of each.",
+    .doc = "Boxes by falling score, without those that overlap a better one too much: batch, class "
+           "and index of each.",
     .onnx = "NonMaxSuppression",
     .onnx_since = 10,
     .operands = "boxes scores max_output_boxes_per_class? iou_threshold? score_threshold?",
@@ -279,8 +285,8 @@ const OpInfo op_non_max_suppression = {
     .eval = eval_non_max_suppression,
     .cost = cost_non_max_suppression,
     SAMPLES("(f32[1,6,4], f32[1,2,6], i64[]{3}, f32[]{0.5}, f32[]{0.1})",
-            "(f32[2,5,4], f32[2,1,5], i64[1]{2}) center_point_box=true", "(f32[1,0,4], f32[1,1,0], i64[]{3})",
-            "(f32[b,n,4], f32[b,1,n])"),
+            "(f32[2,5,4], f32[2,1,5], i64[1]{2}) center_point_box=true",
+            "(f32[1,0,4], f32[1,1,0], i64[]{3})", "(f32[b,n,4], f32[b,1,n])"),
 };
 
 // ---- cumulative sums and products ----
@@ -291,14 +297,16 @@ static tenon_status infer_cum(Infer *in) {
   const Type *x = infer_type(in, 0);
   Ints axis;
   int a;
-  if (x->rank >= 0 && infer_ints(in, 1, &axis) && axis.n == 1) TRY(infer_axis(in, axis.v[0], x->rank, &a));
+  if (x->rank >= 0 && infer_ints(in, 1, &axis) && axis.n == 1)
+    TRY(infer_axis(in, axis.v[0], x->rank, &a));
   infer_set_type(in, 0, x);
   return TENON_OK;
 }
 ATTR_TABLE(cum, CUM_ATTRS);
 #define CUM_SAMPLES                                                                                \
-  "(f32[5], i64[]{0})", "(f32[2,3], i64[]{-1}) reverse=true", "(f16[2,3], i32[]{0}) exclusive=true", \
-      "(i32[4], i64[1]{0}) exclusive=true reverse=true", "(f32[0,2], i64[]{0})", "(f32[b,t], i64[]{1})"
+  "(f32[5], i64[]{0})", "(f32[2,3], i64[]{-1}) reverse=true",                                      \
+      "(f16[2,3], i32[]{0}) exclusive=true", "(i32[4], i64[1]{0}) exclusive=true reverse=true",    \
+      "(f32[0,2], i64[]{0})", "(f32[b,t], i64[]{1})"
 const OpInfo op_cum_sum = {
     .name = "cum_sum",
     .doc = "Running sum along axis.",

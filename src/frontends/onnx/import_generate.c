@@ -44,9 +44,10 @@ static tenon_status constant(ImportNode *n) {
     const char *attr;
     Node *(*make)(ImportNode *n);
   } form[] = {
-      {"value", tensor_const},         {"sparse_value", sparse_const}, {"value_int", int_const},
-      {"value_ints", ints_const},      {"value_float", float_const},   {"value_floats", floats_const},
-      {"value_string", string_const},  {"value_strings", strings_const},
+      {"value", tensor_const},        {"sparse_value", sparse_const},
+      {"value_int", int_const},       {"value_ints", ints_const},
+      {"value_float", float_const},   {"value_floats", floats_const},
+      {"value_string", string_const}, {"value_strings", strings_const},
   };
   Node *c = NULL;
   int given = 0;
@@ -56,7 +57,9 @@ static tenon_status constant(ImportNode *n) {
     c = form[i].make(n);
     TRY(graph_status(n->g));
     TRY(n->im->status);
-    if (!c) return import_fail(n, TENON_EINVAL, "attribute '%s' does not hold what its name says", form[i].attr);
+    if (!c)
+      return import_fail(n, TENON_EINVAL, "attribute '%s' does not hold what its name says",
+                         form[i].attr);
   }
   if (given != 1) return import_fail(n, TENON_EINVAL, "%d values are given, must be 1", given);
   if (n->nin) return import_fail(n, TENON_EINVAL, "%d inputs, must be 0", n->nin);
@@ -67,7 +70,8 @@ static tenon_status constant(ImportNode *n) {
 static tenon_status constant_of_shape(ImportNode *n) {
   if (n->nin != 1) return import_fail(n, TENON_EINVAL, "%d inputs, must be 1", n->nin);
   Node *value = import_tensor_attr(n, "value");
-  return import_as(n, OP_constant_of_shape, NULL, 2, (Node *[]){n->in[0], value ? value : n->g->none});
+  return import_as(n, OP_constant_of_shape, NULL, 2,
+                   (Node *[]){n->in[0], value ? value : n->g->none});
 }
 
 // ---- random draws ----
@@ -107,10 +111,12 @@ static tenon_status keep_all(ImportNode *n) {
 }
 
 static tenon_status dropout_1(ImportNode *n) {
-  if (n->nin != 1 || n->nout > 2) return import_fail(n, TENON_EINVAL, "%d inputs and %d outputs", n->nin, n->nout);
+  if (n->nin != 1 || n->nout > 2)
+    return import_fail(n, TENON_EINVAL, "%d inputs and %d outputs", n->nin, n->nout);
   if (n->opset >= 7 || import_i64(n, "is_test", 0)) return keep_all(n);
   dropout_attrs at = {.instance = ++n->im->instances};
-  Node *src[] = {n->in[0], node_scalar(n->g, DT_F32, import_f64(n, "ratio", 0.5)), node_scalar(n->g, DT_BOOL, 1)};
+  Node *src[] = {n->in[0], node_scalar(n->g, DT_F32, import_f64(n, "ratio", 0.5)),
+                 node_scalar(n->g, DT_BOOL, 1)};
   Node *d = node_new(n->g, OP_dropout, 3, src, &at, MAX(n->nout, 1), n->name);
   if (n->nout > 0) n->out[0] = node_proj(n->g, d, 0);
   if (n->nout > 1 && !n->g->status) {
@@ -126,7 +132,8 @@ static tenon_status dropout(ImportNode *n) {
     return import_fail(n, TENON_EINVAL, "%d inputs and %d outputs", n->nin, n->nout);
   Ints training;
   bool given = n->nin > 2 && n->in[2] != n->g->none;
-  if (!given || (node_ints(n->g, n->in[2], &training) && training.n == 1 && !training.v[0])) return keep_all(n);
+  if (!given || (node_ints(n->g, n->in[2], &training) && training.n == 1 && !training.v[0]))
+    return keep_all(n);
   int64_t seed = import_i64(n, "seed", 0);
   dropout_attrs at = {.seed = (double)seed};
   TAKE_SEED(n, at);

@@ -14,7 +14,8 @@ static tenon_status top_k_1(ImportNode *n) {
   if (n->nin != 1) return import_fail(n, TENON_EINVAL, "%d inputs, must be 1", n->nin);
   top_k_attrs at;
   TRY(import_attrs(n, &op_top_k, "k", &at));
-  if (!import_attr(n, "k")) return import_fail(n, TENON_EINVAL, "attribute 'k' is required and absent");
+  if (!import_attr(n, "k"))
+    return import_fail(n, TENON_EINVAL, "attribute 'k' is required and absent");
   int64_t k = import_i64(n, "k", 0);
   return import_as(n, OP_top_k, &at, 2, (Node *[]){n->in[0], node_i64s(n->g, 1, &k)});
 }
