@@ -206,10 +206,12 @@ static tenon_status parse_operands(TextParser *p, Names *names, Node ***out, int
   return text_need(p, ')');
 }
 
+enum { UNTYPED_RESULTS_MAX = 64 };
+
 // Types are counted before the node is made, so that the results cost no more than the text says.
 static tenon_status count_types(TextParser *p, int64_t nres) {
   if (!text_is(p, ':'))
-    return nres == 1 ? TENON_OK : text_expected(p, "':' and the results' types");
+    return nres <= UNTYPED_RESULTS_MAX ? TENON_OK : text_expected(p, "':' and the results' types");
   Lexer start = p->lex;
   int64_t n = 0;
   const char *unused;
@@ -537,9 +539,10 @@ static tenon_status parse_graph(TextParser *p) {
   TRY(need_word(p, "graph"));
   TRY(parse_origin(p, &name));
   TRY(parse_params(p, &names, &params));
-  TRY(need_arrow(p));
+  bool typed = !text_is(p, '{');  // by hand the results' types may be left to inference
+  if (typed) TRY(need_arrow(p));
   Lexer header = p->lex;
-  TRY(parse_header_results(p, NULL, NULL));
+  if (typed) TRY(parse_header_results(p, NULL, NULL));
   TRY(text_need(p, '{'));
   while (text_is_word(p, "source")) {
     lex_next(&p->lex);
@@ -549,7 +552,7 @@ static tenon_status parse_graph(TextParser *p) {
   TRY(parse_return(p, &names, &results, &labels));
   if (p->lex.tok.kind != TOK_END) return text_expected(p, "the end of the text");
   p->lex = header;
-  TRY(parse_header_results(p, &results, &labels));
+  if (typed) TRY(parse_header_results(p, &results, &labels));
   TRY(check_names(p, &params, &labels));
   p->g->main = make_body(p, name, &params, &results, &labels);
   p->g->body.n--;  // the list has every body but main
