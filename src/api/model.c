@@ -9,10 +9,8 @@ static bool looks_like_text(Str s) {
   int64_t i = 0;
   while (i < s.n && (s.p[i] == ' ' || s.p[i] == '\n' || s.p[i] == '\t' || s.p[i] == '\r')) i++;
   Str rest = {s.p + i, s.n - i};
-  static const char *const starts[] = {"graph ", "graph(", "graph@", "dim ", "//"};
-  for (int64_t k = 0; k < ARRAY_LEN(starts); k++)
-    if (str_starts(rest, starts[k])) return true;
-  return false;
+  return str_starts(rest, "graph ") || str_starts(rest, "graph@") || str_starts(rest, "graph(") ||
+         str_starts(rest, "dim ") || str_starts(rest, "//");
 }
 
 static Model *model_new(const char *path, Diag *d) {

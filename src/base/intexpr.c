@@ -336,8 +336,8 @@ Dim ie_sum(IntPool *p, const Dim *v, int64_t n) {
 }
 
 Dim *intpool_scratch(IntPool *p, int64_t n) {
-  if (n > p->scratch_cap) {
-    p->scratch_cap = MAX(n, 2 * p->scratch_cap);
+  if (n > p->scratch_cap || !p->scratch) {
+    p->scratch_cap = MAX(MAX(n, 16), 2 * p->scratch_cap);
     p->scratch = arena_array(p->arena, Dim, p->scratch_cap);
   }
   return p->scratch;

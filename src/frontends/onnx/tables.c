@@ -5,6 +5,9 @@
 #define TABLES(X) \
   X(activation) \
   X(control) \
+  X(generate) \
+  X(image) \
+  X(index) \
   X(movement) \
   X(reduce) \
   X(scalar) \
