@@ -33,15 +33,15 @@ static const char *slot_name(const char *words, int64_t i, const char *other, Ar
   }
 }
 
-const char *operand_name(const OpInfo *op, int64_t i, Arena *a) {
+const char *view_operand_name(const OpInfo *op, int64_t i, Arena *a) {
   return slot_name(op->operands, i, "operand ", a);
 }
 
-const char *result_name(const OpInfo *op, int64_t i, Arena *a) {
+const char *view_result_name(const OpInfo *op, int64_t i, Arena *a) {
   return slot_name(op->results, i, "result ", a);
 }
 
-const char *type_text(const Type *t, Arena *a) {
+const char *view_type_text(const Type *t, Arena *a) {
   StrBuf b;
   strbuf_init(&b, a);
   type_print(&b, t);
@@ -68,7 +68,7 @@ static const char *list_text(const AttrDesc *d, const void *field, int64_t n, in
   return strbuf_text(&b);
 }
 
-const char *attr_text(const AttrDesc *d, const void *attrs, int64_t most, Arena *a) {
+const char *view_attr_text(const AttrDesc *d, const void *attrs, int64_t most, Arena *a) {
   const void *field = (const char *)attrs + d->offset;
   switch (d->kind) {
   case ATTR_i64: return str_printf(a, "%lld", (long long)*(const int64_t *)field);
@@ -89,21 +89,21 @@ const char *attr_text(const AttrDesc *d, const void *attrs, int64_t most, Arena 
 
 static const char *const_text(const View *v, const ConstView *c) {
   const ConstData *data = c->node->data;
-  if (!c->readable || data->n > INLINE_VALUES) return type_text(type_of(c->node), v->arena);
+  if (!c->readable || data->n > INLINE_VALUES) return view_type_text(type_of(c->node), v->arena);
   StrBuf b;
   strbuf_init(&b, v->arena);
   bool list = type_of(c->node)->rank > 0;
   if (list) strbuf_putc(&b, '{');
   for (int64_t i = 0; i < c->nvalues; i++) {
     if (i) strbuf_puts(&b, ", ");
-    strbuf_puts(&b, text_cut(c->value[i], 14, v->arena));
+    strbuf_puts(&b, view_text_cut(c->value[i], 14, v->arena));
   }
   if (list) strbuf_putc(&b, '}');
   return strbuf_text(&b);
 }
 
 static void add_row(View *v, DrawNode *d, const char *key, const char *value) {
-  DrawRow row = {text_cut(key, 16, v->arena), text_cut(value, LABEL_MAX, v->arena)};
+  DrawRow row = {view_text_cut(key, 16, v->arena), view_text_cut(value, LABEL_MAX, v->arena)};
   vec_push(v->arena, &d->row, row);
 }
 
@@ -114,7 +114,7 @@ static void add_const_rows(View *v, DrawNode *d) {
     if (n->src[i]->op != OP_const) continue;
     int64_t c = view_constant(v, n->src[i]);
     if (d->row.n < ROWS_MAX)
-      add_row(v, d, operand_name(op_info(n->op), i, v->arena), const_text(v, &v->constant.v[c]));
+      add_row(v, d, view_operand_name(op_info(n->op), i, v->arena), const_text(v, &v->constant.v[c]));
     else
       more++;
   }
@@ -132,7 +132,7 @@ static void add_attr_row(View *v, DrawNode *d) {
     found++;
   }
   if (found != 1 || d->node->op == OP_foreign) return;
-  const char *text = attr_text(only, d->node->attrs, 8, v->arena);
+  const char *text = view_attr_text(only, d->node->attrs, 8, v->arena);
   if ((int64_t)strlen(text) <= ATTR_TEXT_MAX) add_row(v, d, only->name, text);
 }
 
@@ -176,7 +176,7 @@ static DrawNode op_node(View *v, Node *n) {
     d.kind = DRAW_INPUT;
     d.family = FAMILY_port;
     d.title = n->name ? n->name : "input";
-    add_row(v, &d, type_text(type_of(n), v->arena), "");
+    add_row(v, &d, view_type_text(type_of(n), v->arena), "");
   } else if (n->op == OP_const) {
     d.kind = DRAW_CONST;
     d.title = n->name ? n->name : "const";
@@ -213,7 +213,7 @@ static void add_edge(Building *b, const Node *src, int64_t to) {
   if (labelled && last == (uint64_t)to) return;
   intmap_put(&b->last, value, (uint64_t)to);
   DrawEdge e = {.from = (int64_t)from, .to = to, .result = result, .parent = -1};
-  if (!labelled) e.label = text_cut(type_text(type_of(src), b->v->arena), LABEL_MAX, b->v->arena);
+  if (!labelled) e.label = view_text_cut(view_type_text(type_of(src), b->v->arena), LABEL_MAX, b->v->arena);
   vec_push(b->v->arena, &b->d->edge, e);
 }
 
@@ -235,16 +235,16 @@ static void add_output(Building *b, int64_t i) {
   const char *name = body->result_name ? body->result_name[i] : NULL;
   DrawNode d = {.kind = DRAW_OUTPUT, .node = n, .name = name, .family = FAMILY_port};
   d.title = name ? name : str_printf(b->v->arena, "result %lld", (long long)i);
-  add_row(b->v, &d, type_text(type_of(n), b->v->arena), "");
+  add_row(b->v, &d, view_type_text(type_of(n), b->v->arena), "");
   vec_push(b->v->arena, &b->d->node, d);
   add_edge(b, n, b->d->node.n - 1);
 }
 
 static void measure(DrawNode *n, Arena *a) {
-  n->title = text_cut(n->title, TITLE_MAX, a);
-  double w = text_width(n->title, 12.5) + (n->body.n ? 34 : 20);
+  n->title = view_text_cut(n->title, TITLE_MAX, a);
+  double w = view_text_width(n->title, 12.5) + (n->body.n ? 34 : 20);
   for (int64_t i = 0; i < n->row.n; i++) {
-    double key = text_width(n->row.v[i].key, 10.5), value = text_width(n->row.v[i].value, 10.5);
+    double key = view_text_width(n->row.v[i].key, 10.5), value = view_text_width(n->row.v[i].value, 10.5);
     w = MAX(w, key + value + (*n->row.v[i].value ? 26 : 18));
   }
   n->w = MAX(w, 56);
@@ -265,7 +265,7 @@ static void build_body(View *v, int64_t index) {
   for (int64_t i = 0; i < b.d->node.n; i++) measure(&b.d->node.v[i], v->arena);
   for (int64_t i = 0; i < b.d->edge.n; i++) {
     DrawEdge *e = &b.d->edge.v[i];
-    if (e->label) b.d->node.v[e->from].label_w += text_width(e->label, 10) + 10;
+    if (e->label) b.d->node.v[e->from].label_w += view_text_width(e->label, 10) + 10;
   }
 }
 

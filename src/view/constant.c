@@ -22,7 +22,7 @@ static const char *element_text(DType t, const void *data, int64_t i, Arena *a) 
   }
   case DC_STRING: {
     Str s = ((const Str *)data)[i];
-    return text_cut(str_copy(a, (Str){s.p, MIN(s.n, 4 * STRING_MAX)}), STRING_MAX, a);
+    return view_text_cut(str_copy(a, (Str){s.p, MIN(s.n, 4 * STRING_MAX)}), STRING_MAX, a);
   }
   case DC_NONE: break;
   }

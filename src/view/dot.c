@@ -5,19 +5,19 @@
 static void put_node(StrBuf *b, const View *v, int64_t drawing, int64_t i) {
   const DrawNode *n = &v->drawing.v[drawing]->node.v[i];
   strbuf_printf(b, "  n%lld_%lld [label=\"", (long long)drawing, (long long)i);
-  put_dot(b, str_of(n->title));
+  escape_dot(b, str_of(n->title));
   for (int64_t k = 0; k < n->row.n; k++) {
     const DrawRow *r = &n->row.v[k];
     strbuf_puts(b, "\\n");
-    put_dot(b, str_of(r->key));
+    escape_dot(b, str_of(r->key));
     if (*r->key && *r->value) strbuf_putc(b, ' ');
-    put_dot(b, str_of(r->value));
+    escape_dot(b, str_of(r->value));
   }
   strbuf_printf(b, "\", fillcolor=\"%s\"", family_info[n->family].light);
   if (n->kind == DRAW_INPUT || n->kind == DRAW_OUTPUT) strbuf_puts(b, ", style=\"rounded,filled\"");
   if (n->name) {
     strbuf_puts(b, ", tooltip=\"");
-    put_dot(b, str_of(n->name));
+    escape_dot(b, str_of(n->name));
     strbuf_putc(b, '"');
   }
   strbuf_puts(b, "];\n");
@@ -31,7 +31,7 @@ static void put_edges(StrBuf *b, const View *v, int64_t drawing) {
     strbuf_printf(b, "  n%lld_%lld -> n%lld_%lld", g, (long long)e->from, g, (long long)e->to);
     if (e->label) {
       strbuf_puts(b, " [label=\"");
-      put_dot(b, str_of(e->label));
+      escape_dot(b, str_of(e->label));
       strbuf_puts(b, "\"]");
     }
     strbuf_puts(b, ";\n");
@@ -46,14 +46,14 @@ static void put_links(StrBuf *b, const View *v, int64_t drawing) {
       if (!v->drawing.v[link->drawing]->node.n) continue;
       strbuf_printf(b, "n%lld_%lld -> n%lld_0 [style=dashed, constraint=false, lhead=cluster%lld, label=\"",
                     (long long)drawing, (long long)i, (long long)link->drawing, (long long)link->drawing);
-      put_dot(b, str_of(link->attr));
+      escape_dot(b, str_of(link->attr));
       strbuf_puts(b, "\"];\n");
     }
 }
 
 void view_write_dot(const View *v, StrBuf *out) {
   strbuf_puts(out, "digraph \"");
-  put_dot(out, str_of(v->model));
+  escape_dot(out, str_of(v->model));
   strbuf_puts(out, "\" {\n  compound=true;\n"
                    "  node [shape=box, style=filled, fontname=\"Helvetica\", fontsize=11, fontcolor=white, color=\"#ffffff00\"];\n"
                    "  edge [fontname=\"Helvetica\", fontsize=9, color=\"#8a949f\", fontcolor=\"#57636f\"];\n");
@@ -61,7 +61,7 @@ void view_write_dot(const View *v, StrBuf *out) {
     const Drawing *d = v->drawing.v[i];
     if (i) {
       strbuf_printf(out, "subgraph cluster%lld {\n  color=\"#c3cad2\"; fontname=\"Helvetica\"; label=\"", (long long)i);
-      put_dot(out, str_of(d->title));
+      escape_dot(out, str_of(d->title));
       strbuf_puts(out, "\";\n");
     }
     for (int64_t k = 0; k < d->node.n; k++) put_node(out, v, i, k);

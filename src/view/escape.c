@@ -38,7 +38,7 @@ static bool is_unwanted(uint32_t u) {
          (u >= 0x2066 && u <= 0x2069) || (u & 0xfffe) == 0xfffe;
 }
 
-void put_xml(StrBuf *b, Str s) {
+void escape_xml(StrBuf *b, Str s) {
   for (int64_t i = 0; i < s.n;) {
     uint32_t u = next_char(s, &i);
     switch (u) {
@@ -53,7 +53,7 @@ void put_xml(StrBuf *b, Str s) {
 }
 
 // Graphviz reads character references in labels as HTML does, so & is written as one.
-void put_dot(StrBuf *b, Str s) {
+void escape_dot(StrBuf *b, Str s) {
   for (int64_t i = 0; i < s.n;) {
     uint32_t u = next_char(s, &i);
     if (u == '"' || u == '\\')
@@ -66,7 +66,7 @@ void put_dot(StrBuf *b, Str s) {
 }
 
 // In JSON these characters occur in strings alone.
-void put_script_json(StrBuf *b, Str json) {
+void escape_script(StrBuf *b, Str json) {
   int64_t from = 0;
   for (int64_t i = 0; i < json.n; i++) {
     char c = json.p[i];
@@ -86,7 +86,7 @@ static double char_width(uint32_t u) {
   return u >= 'A' && u <= 'Z' ? 0.69 : 0.58;
 }
 
-double text_width(const char *s, double size) {
+double view_text_width(const char *s, double size) {
   Str t = str_of(s);
   double w = 0;
   for (int64_t i = 0; i < t.n;) w += char_width(next_char(t, &i));
@@ -99,7 +99,7 @@ static int64_t count_chars(Str s) {
   return n;
 }
 
-const char *text_cut(const char *s, int64_t most, Arena *a) {
+const char *view_text_cut(const char *s, int64_t most, Arena *a) {
   Str t = str_of(s);
   int64_t n = count_chars(t);
   if (n <= most) return s;

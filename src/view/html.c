@@ -53,7 +53,7 @@ static void put_constant(JsonWriter *w, const ConstView *c, Arena *a) {
   json_key(w, "name");
   json_cstr(w, c->node->name);
   json_key(w, "type");
-  json_cstr(w, type_text(type_of(c->node), a));
+  json_cstr(w, view_type_text(type_of(c->node), a));
   json_key(w, "n");
   json_i64(w, data->n);
   int64_t bytes = 0;
@@ -111,7 +111,7 @@ static void put_attrs(JsonWriter *w, const Node *n, Arena *a) {
   } else if (n->op != OP_param && n->attrs) {
     for (const AttrDesc *d = op->attrs; d < op->attrs + op->nattrs; d++)
       if (d->kind != ATTR_body)
-        put_attr(w, d->name, attr_text(d, n->attrs, ATTR_ITEMS, a), attr_is_default(d, n->attrs));
+        put_attr(w, d->name, view_attr_text(d, n->attrs, ATTR_ITEMS, a), attr_is_default(d, n->attrs));
   }
   json_end_array(w);
 }
@@ -124,7 +124,7 @@ static void put_operand(JsonWriter *w, const View *v, const IntMap *at, const ch
   json_begin_array(w);
   json_cstr(w, slot);
   json_cstr(w, src->name ? src->name : def->name);
-  json_cstr(w, type_text(type_of(src), v->arena));
+  json_cstr(w, view_type_text(type_of(src), v->arena));
   json_i64(w, intmap_get(at, def->id, &node) ? (int64_t)node : -1);
   json_i64(w, intmap_get(&v->const_index, def->id, &constant) ? (int64_t)constant : -1);
   json_end_array(w);
@@ -141,7 +141,7 @@ static void put_operands(JsonWriter *w, const View *v, const IntMap *at, const D
   } else {
     for (uint32_t i = 0; i < n->nsrc; i++)
       if (!is_none(v->graph, n->src[i]))
-        put_operand(w, v, at, operand_name(op_info(n->op), i, v->arena), n->src[i]);
+        put_operand(w, v, at, view_operand_name(op_info(n->op), i, v->arena), n->src[i]);
   }
   json_end_array(w);
 }
@@ -152,8 +152,8 @@ static void put_results(JsonWriter *w, const View *v, const DrawNode *d) {
   json_begin_array(w);
   for (int i = 0; d->kind != DRAW_OUTPUT && i < n->nres; i++) {
     json_begin_array(w);
-    json_cstr(w, d->kind == DRAW_OP ? result_name(op_info(n->op), i, v->arena) : "value");
-    json_cstr(w, type_text(n->type[i], v->arena));
+    json_cstr(w, d->kind == DRAW_OP ? view_result_name(op_info(n->op), i, v->arena) : "value");
+    json_cstr(w, view_type_text(n->type[i], v->arena));
     json_end_array(w);
   }
   json_end_array(w);
@@ -287,12 +287,12 @@ void view_write_html(const View *v, StrBuf *out) {
                    "style-src 'unsafe-inline'; script-src 'nonce-tenon'; img-src data:; base-uri 'none'; "
                    "form-action 'none'\">\n"
                    "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>");
-  put_xml(out, str_of(v->model));
+  escape_xml(out, str_of(v->model));
   strbuf_puts(out, "</title>\n<link rel=\"icon\" href=\"data:,\">\n<style>\n");
   put_colors(out);
   strbuf_puts(out, view_css);
   strbuf_puts(out, "</style>\n</head>\n<body>\n<script type=\"application/json\" id=\"data\">");
-  put_script_json(out, strbuf_str(&json));
+  escape_script(out, strbuf_str(&json));
   strbuf_puts(out, "</script>\n<script nonce=\"tenon\">\n");
   strbuf_puts(out, view_js);
   strbuf_puts(out, "</script>\n</body>\n</html>\n");

@@ -377,7 +377,7 @@ static void place_x(Layout *t) {
   sort_ends(l, l->up_start, l->up, l->up_seg, tmp);
   sort_ends(l, l->down_start, l->down, l->down_seg, tmp);
   t->x = arena_array(t->a, double, l->n);
-  place_items(l, t->a, t->x);
+  layout_place(l, t->a, t->x);
   double left = 0, right = 0;
   for (int64_t i = 0; i < l->n; i++) {
     double half = (l->width[i] - (t->dummy[i] ? 0 : GAP_NODE)) / 2;

@@ -189,7 +189,7 @@ static void combine(const Layered *l, double *const x[4], double *out) {
     out[i] = middle(x[0][i] + shift[0], x[1][i] + shift[1], x[2][i] + shift[2], x[3][i] + shift[3]);
 }
 
-void place_items(const Layered *l, Arena *a, double *out_x) {
+void layout_place(const Layered *l, Arena *a, double *out_x) {
   Placing s = {.l = l, .a = a};
   s.conflict = arena_array(a, bool, l->nsegs);
   s.root = arena_array(a, int32_t, l->n);

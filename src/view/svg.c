@@ -15,7 +15,7 @@ static const char style[] =
 
 static void put_text(StrBuf *b, const char *class, double x, double y, const char *text) {
   strbuf_printf(b, "<text class=\"%s\" x=\"%.0f\" y=\"%.0f\">", class, x, y);
-  put_xml(b, str_of(text));
+  escape_xml(b, str_of(text));
   strbuf_puts(b, "</text>");
 }
 
@@ -37,7 +37,7 @@ static void put_node(StrBuf *b, const DrawNode *n) {
   strbuf_printf(b, "<g transform=\"translate(%.1f %.1f)\">", n->x, n->y);
   if (n->name) {
     strbuf_puts(b, "<title>");
-    put_xml(b, str_of(n->name));
+    escape_xml(b, str_of(n->name));
     strbuf_puts(b, "</title>");
   }
   strbuf_printf(b, "<rect class=\"c\" width=\"%.1f\" height=\"%.1f\" rx=\"%.0f\"/>", n->w, n->h, r);
@@ -59,7 +59,7 @@ static void put_drawing(StrBuf *b, const Drawing *d, int64_t index, double y) {
   if (index) {
     strbuf_printf(b, "<rect class=\"b\" x=\"1\" y=\"1\" width=\"%.0f\" height=\"%.0f\" rx=\"8\"/>", d->w - 2,
                   d->h + FRAME_HEAD - 2);
-    put_text(b, "d", 16, 24, text_cut(d->title, 60, b->arena));
+    put_text(b, "d", 16, 24, view_text_cut(d->title, 60, b->arena));
     strbuf_printf(b, "<g transform=\"translate(0 %d)\">\n", FRAME_HEAD);
   }
   for (int64_t i = 0; i < d->edge.n; i++)
@@ -75,7 +75,7 @@ static void put_drawing(StrBuf *b, const Drawing *d, int64_t index, double y) {
 
 // A body's title may be wider than its drawing.
 static double title_width(const Drawing *d, Arena *a) {
-  return text_width(text_cut(d->title, 60, a), 15) + 32;
+  return view_text_width(view_text_cut(d->title, 60, a), 15) + 32;
 }
 
 void view_write_svg(const View *v, StrBuf *out) {
@@ -89,7 +89,7 @@ void view_write_svg(const View *v, StrBuf *out) {
   strbuf_printf(out, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" viewBox=\"0 0 %.0f %.0f\">\n",
                 w, h, w, h);
   strbuf_puts(out, "<title>");
-  put_xml(out, str_of(v->model));
+  escape_xml(out, str_of(v->model));
   strbuf_printf(out, "</title>\n<style>%s</style>\n", style);
   strbuf_puts(out, "<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n");
   double y = 0;

@@ -117,15 +117,15 @@ typedef struct Layered {
   int32_t *up, *down;              // [nsegs] the other end
   int64_t *up_seg, *down_seg;      // [nsegs] number of the segment
 } Layered;
-void place_items(const Layered *l, Arena *a, double *out_x);  // centres
+void layout_place(const Layered *l, Arena *a, double *out_x);  // centres
 
 // The constant's index in v->constant, read on first use.
 int64_t view_constant(View *v, const Node *n);
-const char *operand_name(const OpInfo *op, int64_t i, Arena *a);
-const char *result_name(const OpInfo *op, int64_t i, Arena *a);
-const char *type_text(const Type *t, Arena *a);
+const char *view_operand_name(const OpInfo *op, int64_t i, Arena *a);
+const char *view_result_name(const OpInfo *op, int64_t i, Arena *a);
+const char *view_type_text(const Type *t, Arena *a);
 // One attribute's value as text; NULL for bodies.  At most `most` elements of a list are written.
-const char *attr_text(const AttrDesc *d, const void *attrs, int64_t most, Arena *a);
+const char *view_attr_text(const AttrDesc *d, const void *attrs, int64_t most, Arena *a);
 
 // ---- writers ----
 void view_write_html(const View *v, StrBuf *out);
@@ -134,13 +134,13 @@ void view_write_dot(const View *v, StrBuf *out);
 
 // ---- escape.c ----
 // Text for XML content and double-quoted attributes: markup escaped, what XML forbids replaced.
-void put_xml(StrBuf *b, Str s);
+void escape_xml(StrBuf *b, Str s);
 // Between the quotes of a DOT string that is a label.
-void put_dot(StrBuf *b, Str s);
+void escape_dot(StrBuf *b, Str s);
 // JSON that is safe inside <script>: no < > & remains.
-void put_script_json(StrBuf *b, Str json);
-double text_width(const char *s, double size);  // estimate, in the units of the font size
+void escape_script(StrBuf *b, Str json);
+double view_text_width(const char *s, double size);  // estimate, in the units of the font size
 // At most `most` characters of s, with an ellipsis in the middle when it was longer.
-const char *text_cut(const char *s, int64_t most, Arena *a);
+const char *view_text_cut(const char *s, int64_t most, Arena *a);
 
 #endif
