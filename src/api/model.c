@@ -34,9 +34,10 @@ static tenon_status read_model(Model *m, const ModelOptions *o, Diag *d) {
   tenon_status s;
   if (looks_like_text(bytes)) {
     m->format = FORMAT_TEXT;
-    s = graph_parse(bytes, m->path, d, &m->graph);
-    if (m->graph) m->graph->custom = o ? o->custom : NULL;
+    ParseOptions po = {.custom = o ? o->custom : NULL, .memory_limit = o ? o->memory_limit : 0};
+    s = graph_parse_with(bytes, m->path, &po, d, &m->graph);
   } else {
+    m->onnx.memory_limit = o ? o->memory_limit : 0;
     s = onnx_import(bytes, m->path, o ? o->custom : NULL, d, &m->onnx);
     m->graph = m->onnx.graph;
   }
@@ -116,6 +117,15 @@ static tenon_status prepare(Model *m, Diag *d) {
   pthread_mutex_lock(m->lock);
   tenon_status s = TENON_OK;
   if (!m->interp) s = interp_create(m->graph, NULL, d, &m->interp);
+  pthread_mutex_unlock(m->lock);
+  return s;
+}
+
+// Costing expands composites, so it must not meet the planning of another thread's first run; a plan that
+// is made only reads what was there when it was made.
+tenon_status model_cost(Model *m, const SymbolValue *v, int64_t nv, Arena *a, Diag *d, Cost *out) {
+  pthread_mutex_lock(m->lock);
+  tenon_status s = cost_graph(m->graph, v, nv, a, d, out);
   pthread_mutex_unlock(m->lock);
   return s;
 }

@@ -283,6 +283,20 @@ static tenon_status run_case(Test *t, bool *out_right) {
   return TENON_OK;
 }
 
+// A message on one line, without the model's path in front: the test's name says which it is.
+static const char *one_line(Arena *a, const char *text, const char *model) {
+  size_t n = strlen(model);
+  if (!strncmp(text, model, n) && text[n] == ':') text += n + 1;
+  StrBuf b;
+  strbuf_init(&b, a);
+  for (const char *p = text; *p; p++) {
+    bool space = *p == ' ' || *p == '\n';
+    if (space && (!b.n || b.p[b.n - 1] == ' ')) continue;
+    strbuf_putc(&b, space ? ' ' : *p);
+  }
+  return strbuf_text(&b);
+}
+
 Verdict conform_run(const Case *c, const CaseOptions *o, Arena *a, const char **out_reason) {
   Test t = {.c = c, .o = o, .arena = a, .diag = arena_new(a, Diag)};
   bool right = false;
@@ -293,7 +307,7 @@ Verdict conform_run(const Case *c, const CaseOptions *o, Arena *a, const char **
   graph_free(t.again);
   model_free(t.model);
   pool_release(t.pool);
-  *out_reason = s ? t.diag->text : right ? t.remark : t.reason;
+  *out_reason = s ? one_line(a, t.diag->text, c->model) : right ? t.remark : t.reason;
   if (!s) return right ? CASE_PASSED : CASE_WRONG;
   if (s == TENON_EINTERNAL) return CASE_CRASHED;
   return s == TENON_EUNSUPPORTED ? CASE_UNSUPPORTED : CASE_WRONG;
