@@ -4,11 +4,15 @@
 // clang-format off
 #define TABLES(X) \
   X(activation) \
+  X(contract) \
   X(control) \
   X(movement) \
+  X(norm) \
   X(reduce) \
+  X(rnn) \
   X(scalar) \
-  X(sequence)
+  X(sequence) \
+  X(window)
 // clang-format on
 #define X(family) extern const ImportTable onnx_rows_##family;
 TABLES(X)
