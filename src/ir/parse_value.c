@@ -58,7 +58,8 @@ static tenon_status parse_dtype(TextParser *p, const char *none, DType *out) {
 static tenon_status parse_type_within(TextParser *p, int depth, const Type **out) {
   Type *t = arena_new(&p->arena, Type);
   *out = t;
-  if (depth > TEXT_DEPTH_MAX) return text_fail(p, "types are nested more than %d deep", TEXT_DEPTH_MAX);
+  if (depth > TEXT_DEPTH_MAX)
+    return text_fail(p, "types are nested more than %d deep", TEXT_DEPTH_MAX);
   if (p->lex.tok.kind != TOK_WORD) return text_expected(p, "a type such as f32[2, n]");
   Str word = p->lex.tok.text;
   if (str_is(word, "none")) {
@@ -433,8 +434,7 @@ static tenon_status parse_choice(TextParser *p, const AttrDesc *d, int *out) {
   else
     return text_fail(p, "expected one of %s", d->choices);
   *out = attr_choice_find(d->choices, word);
-  if (*out < 0)
-    return text_fail_at(p, &at, "'%.*s' is none of %s", STR_ARG(word), d->choices);
+  if (*out < 0) return text_fail_at(p, &at, "'%.*s' is none of %s", STR_ARG(word), d->choices);
   return TENON_OK;
 }
 
@@ -460,8 +460,7 @@ tenon_status parse_attrs(TextParser *p, const OpInfo *op, void *attrs) {
     int i = 0;
     Str name = p->lex.tok.text;
     while (i < op->nattrs && !str_is(name, op->attrs[i].name)) i++;
-    if (i == op->nattrs)
-      return text_fail(p, "%s has no attribute '%.*s'", op->name, STR_ARG(name));
+    if (i == op->nattrs) return text_fail(p, "%s has no attribute '%.*s'", op->name, STR_ARG(name));
     if (given[i]) return text_fail(p, "attribute '%.*s' is given twice", STR_ARG(name));
     given[i] = true;
     lex_next(&p->lex);

@@ -15,8 +15,8 @@ static void note_symbols(Printer *p, Dim d) {
     Dim s = found.v[i];
     if (s->fresh) {
       Str hint = fresh_hint(s);
-      char *name = str_printf(p->arena, "%.*s_%lld", (int)MIN(hint.n, 1000), hint.p,
-                              (long long)p->nfresh++);
+      char *name =
+          str_printf(p->arena, "%.*s_%lld", (int)MIN(hint.n, 1000), hint.p, (long long)p->nfresh++);
       dimmap_bind(&p->to_text, s, ie_fresh_named(&p->dims, str_of(name)));
     } else if (s->lo != 0 || s->hi != INT64_MAX) {
       vec_push(p->arena, &p->ranged, s);
@@ -99,7 +99,8 @@ static void print_attr(Printer *p, Scope *s, const AttrDesc *d, const void *fiel
 void print_attrs(Printer *p, Scope *s, const Node *n) {
   const OpInfo *op = op_info(n->op);
   if (!n->attrs) return;
-  for (const AttrDesc *d = op->attrs; d < op->attrs + op->nattrs; d++) {
+  for (int i = 0; i < op->nattrs; i++) {
+    const AttrDesc *d = &op->attrs[i];
     if (attr_is_default(d, n->attrs)) continue;
     strbuf_printf(p->out, " %s=", d->name);
     print_attr(p, s, d, (const char *)n->attrs + d->offset);
@@ -150,7 +151,8 @@ void print_const(Printer *p, const Node *n) {
   print_type(p, type_of(n));
   strbuf_putc(p->out, ' ');
   if (c->source)
-    strbuf_printf(p->out, "@%lld+%lld", (long long)source_number(p, c->source), (long long)c->offset);
+    strbuf_printf(p->out, "@%lld+%lld", (long long)source_number(p, c->source),
+                  (long long)c->offset);
   else if (t == DT_STRING || (c->n <= TEXT_INLINE_MAX && text_can_list(t, c->mem, c->n)))
     put_elements(p->out, t, c->mem, c->n);
   else
@@ -165,7 +167,9 @@ void print_const_comment(Printer *p, const Node *n) {
   Diag *quiet = arena_new(p->arena, Diag);
   diag_init(quiet);
   const void *data;
-  if (const_bytes(p->g, n, &data, quiet) || !text_can_list(t, data, c->n)) return;
+  if (const_bytes(p->g, n, &data, quiet)) return;
+  data = arena_dup(p->arena, data, c->bytes);  // aligned, unlike the file
+  if (!text_can_list(t, data, c->n)) return;
   strbuf_puts(p->out, "  // ");
   put_elements(p->out, t, data, c->n);
 }
@@ -174,7 +178,8 @@ void print_const_comment(Printer *p, const Node *n) {
 void print_source(Printer *p, int64_t i) {
   const Source *s = p->source.v[i];
   strbuf_printf(p->out, "  source @%lld ", (long long)i);
-  if (s->label && *s->label && strcmp(s->label, "-")) {
+  bool in_file = s->label && *s->label && *s->label != '<' && strcmp(s->label, "-");
+  if (in_file) {
     const char *slash = s->folder ? NULL : strrchr(s->label, '/');
     text_put_quoted(p->out, str_of(slash ? slash + 1 : s->label));
   } else {

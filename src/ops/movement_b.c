@@ -69,8 +69,8 @@ const OpInfo op_concat = {
     OP_ATTRS(concat),
     .infer = infer_concat,
     .eval = eval_concat,
-    SAMPLES("(f32[2,3], f32[1,3])", "(f32[2,3], f32[2,1], f32[2,4]) axis=-1", "(f16[3])", "(i64[0], i64[2])",
-            "(u8[2,0,3], u8[2,2,3]) axis=1", "(f32[b,3], f32[b,5]) axis=1"),
+    SAMPLES("(f32[2,3], f32[1,3])", "(f32[2,3], f32[2,1], f32[2,4]) axis=-1", "(f16[3])",
+            "(i64[0], i64[2])", "(u8[2,0,3], u8[2,2,3]) axis=1", "(f32[b,3], f32[b,5]) axis=1"),
 };
 
 // ---- split ----
@@ -111,8 +111,8 @@ static tenon_status infer_split(Infer *in) {
   bool given = infer_src(in, 1) != NULL;
   if (given) TRY(infer_need_ints(in, 1, "split"));
   if (at->num_outputs && (given || at->num_outputs != in->nres))
-    return infer_fail(in, TENON_EINVAL, "num_outputs %lld for %d results%s", (long long)at->num_outputs,
-                      in->nres, given ? " beside sizes" : "");
+    return infer_fail(in, TENON_EINVAL, "num_outputs %lld for %d results%s",
+                      (long long)at->num_outputs, in->nres, given ? " beside sizes" : "");
   int axis;
   int64_t n;
   const Dim *size;
@@ -183,8 +183,7 @@ static tenon_status infer_pad(Infer *in) {
   IntPool *p = &in->g->dims;
   Dim dims[MAX_RANK];
   for (int i = 0; i < x->rank; i++) dims[i] = x->dims[i];
-  for (int i = 0; i < n; i++)
-    dims[a[i]] = ie_add(p, dims[a[i]], ie_add(p, pads[i], pads[n + i]));
+  for (int i = 0; i < n; i++) dims[a[i]] = ie_add(p, dims[a[i]], ie_add(p, pads[i], pads[n + i]));
   TRY(infer_set(in, 0, x->dtype, x->rank, dims));
   sym_move(in, 1 | 4);
   return TENON_OK;
@@ -257,7 +256,8 @@ static tenon_status block_input(Infer *in, int64_t b, bool *out_known) {
   TRY(infer_need(in, 0, TENON_DTYPE_NONE));
   const Type *x = infer_type(in, 0);
   int64_t bb;
-  if (b <= 0 || !ck_mul(b, b, &bb)) return infer_fail(in, TENON_EINVAL, "blocksize %lld", (long long)b);
+  if (b <= 0 || !ck_mul(b, b, &bb))
+    return infer_fail(in, TENON_EINVAL, "blocksize %lld", (long long)b);
   *out_known = x->rank >= 0;
   if (!*out_known) set_unknown(in, 0, x->dtype, 4, "block");
   if (x->rank >= 0 && x->rank != 4)
@@ -343,7 +343,8 @@ static tenon_status infer_reverse_sequence(Infer *in) {
   TRY(infer_need_ints(in, 1, "sequence_lens"));
   const Type *x = infer_type(in, 0), *lens = infer_type(in, 1);
   if (at->time_axis < 0 || at->time_axis > 1 || at->batch_axis != 1 - at->time_axis)
-    return infer_fail(in, TENON_EINVAL, "time_axis %lld and batch_axis %lld must be 0 and 1 or 1 and 0",
+    return infer_fail(in, TENON_EINVAL,
+                      "time_axis %lld and batch_axis %lld must be 0 and 1 or 1 and 0",
                       (long long)at->time_axis, (long long)at->batch_axis);
   if (x->rank >= 0 && x->rank < 2)
     return infer_fail(in, TENON_EINVAL, "input has rank %d, must be at least 2", x->rank);

@@ -30,7 +30,8 @@ static Value *numbered(Graph *g, const Node *n, Numbers *numbers) {
   if (!followed(t) || !node_sym(g, n, &count, &sym) || count != small_count(t)) return NULL;
   Value *v = arena_new(&g->scratch, Value);
   int64_t *data = arena_array(&g->scratch, int64_t, MAX(count, 1));
-  *v = (Value){.kind = VK_TENSOR, .dtype = DT_I64, .rank = t->rank, .n = count, .data = data, .refs = 1};
+  *v = (Value){
+      .kind = VK_TENSOR, .dtype = DT_I64, .rank = t->rank, .n = count, .data = data, .refs = 1};
   for (int i = 0; i < t->rank; i++) v->dims[i] = t->dims[i]->value;
   for (int64_t i = 0; i < count; i++) {
     data[i] = numbers->n;
@@ -126,7 +127,8 @@ tenon_status infer_need_ints(Infer *in, int i, const char *name) {
     return infer_fail(in, TENON_EINVAL, "operand %d (%s) is %s, must be integers", i, name,
                       dtype_name(t->dtype));
   if (t->rank > 1)
-    return infer_fail(in, TENON_EINVAL, "operand %d (%s) has rank %d, must be at most 1", i, name, t->rank);
+    return infer_fail(in, TENON_EINVAL, "operand %d (%s) has rank %d, must be at most 1", i, name,
+                      t->rank);
   return TENON_OK;
 }
 

@@ -6,12 +6,16 @@
   X(activation) \
   X(contract) \
   X(control) \
+  X(generate) \
+  X(image) \
+  X(index) \
   X(movement) \
   X(norm) \
   X(reduce) \
   X(rnn) \
   X(scalar) \
   X(sequence) \
+  X(signal) \
   X(window)
 // clang-format on
 #define X(family) extern const ImportTable onnx_rows_##family;
