@@ -227,7 +227,31 @@ void help_markdown(FILE *f) {
       "Exit status: %s.\n",
       exit_text);
   for (int i = 0; i < CMD_COUNT; i++) markdown_command(f, i);
+  fputs(arrays_text, f);
 }
+
+static const char arrays_text[] =
+    "\n## Array files\n\n"
+    "Tensors are read from and written to NumPy's `.npy` (one array) and `.npz` (a zip of them, "
+    "stored or deflated), "
+    "versions 1.0 to 3.0. Big-endian and Fortran-ordered arrays are turned; text (`<U`, `|S`) "
+    "becomes strings. Object "
+    "arrays (Python pickles) and structured arrays are refused: nothing in a file is ever "
+    "executed. An archive may unpack to "
+    "64 MiB, or to 200 times its own size where that is more. The members of an archive are found "
+    "by name; members that "
+    "`numpy.savez` named `arr_0`, `arr_1`, ... by position.\n\n"
+    "| type | in the file |\n|---|---|\n"
+    "| f16 f32 f64, i8 to i64, u8 to u64, bool, c64 c128 | NumPy's own |\n"
+    "| string | `<U`, or `\\|S` where a string is not UTF-8; NumPy drops zeros at a string's end "
+    "|\n"
+    "| bf16 | `<V2`, as the Python package `ml_dtypes` writes it |\n"
+    "| f8e4m3 f8e4m3z f8e5m2 f8e5m2z f8e8m0 | `\\|V1`, likewise |\n"
+    "| i4 i2 | `\\|i1`, one element to a byte |\n"
+    "| u4 u2 | `\\|u1`, one element to a byte |\n"
+    "| f4e2m1 | `\\|V1`, one element to a byte, in its low bits |\n\n"
+    "Read for an input or output of such a type, the carrier is turned back; a number that does "
+    "not fit is an error.\n";
 
 static int command_named(Cli *c, const char *name) {
   for (int i = 0; i < CMD_COUNT; i++)
