@@ -226,11 +226,14 @@ static Dim find_or_make_sym(IntPool *p, Str name, bool fresh, int64_t lo, int64_
   IntExpr e = {.kind = IE_SYM, .value = name.n, .name = own.p, .lo = lo, .hi = hi, .depth = 1};
   e.size = 1 + (int32_t)(name.n / 16);
   e.fresh = fresh;
-  e.slot = p->nsyms++;
+  e.slot = p->nsyms;
   e.hash = (uint32_t)hash_bytes(name.p, name.n, fresh);
   IntExpr *sym = new_single(p, &e);
-  strmap_put(&p->syms, marked ? mapped : own, sym);
+  // Counted last: an allocation that fails on the way leaves the pool as it was.
+  p->sym.n = p->nsyms;
   vec_push(p->arena, &p->sym, (Dim)sym);
+  strmap_put(&p->syms, marked ? mapped : own, sym);
+  p->nsyms++;
   return sym;
 }
 

@@ -144,11 +144,22 @@ static void print_header(const Inspection *in) {
   putchar('\n');
 }
 
+// Symbols of the inputs: those that a user can set.  Declared types of other values may name more.
+static bool is_free(const Inspection *in, int32_t slot) {
+  const Body *b = in->graph->main;
+  for (int64_t i = 0; i < b->nparams; i++) {
+    const Type *t = type_of(b->param[i]);
+    for (int k = 0; t->kind == TK_TENSOR && k < t->rank; k++)
+      if (t->dims[k]->kind == IE_SYM && t->dims[k]->slot == slot) return true;
+  }
+  return false;
+}
+
 static void print_dims(const Inspection *in) {
   bool any = false;
   for (int32_t i = 0; i < in->dims.n; i++) {
     Dim s = in->graph->dims.sym.v[i];
-    if (s->fresh) continue;
+    if (!is_free(in, i)) continue;
     printf("%s%s = %lld", any ? ", " : "\ndimensions  ", s->name, (long long)in->dims.value[i]);
     any = true;
   }
@@ -162,8 +173,9 @@ static void print_figures(const Inspection *in) {
   for (int64_t i = 0; i < in->ops.n; i++)
     printf("  %7lld  %.*s\n", (long long)in->ops.v[i].n, STR_ARG(in->ops.v[i].name));
   printf("\nparameters  %s (%s)\n", text_count(&a, in->params), text_bytes(&b, in->param_bytes));
-  printf("operations  %sFLOP", text_si(&a, c->flops));
-  printf("%s\n", c->nunknown ? ", without the nodes whose sizes depend on data" : "");
+  text_si(&a, c->flops);
+  printf("operations  %s%sFLOP%s\n", a.s, strchr(a.s, ' ') ? "" : " ",
+         c->nunknown ? ", without the nodes whose sizes depend on data" : "");
   printf("bytes moved %s, %.3g FLOP a byte\n", text_bytes(&a, c->bytes), intensity(c));
   printf("peak memory %s, and %s of constants\n", text_bytes(&a, c->peak_bytes),
          text_bytes(&b, c->const_bytes));
@@ -290,7 +302,7 @@ static void json_lists(JsonWriter *w, const Inspection *in) {
   json_key(w, "dims");
   json_begin_object(w);
   for (int32_t i = 0; i < in->dims.n; i++)
-    if (!in->graph->dims.sym.v[i]->fresh) {
+    if (is_free(in, i)) {
       json_key(w, in->graph->dims.sym.v[i]->name);
       json_i64(w, in->dims.value[i]);
     }

@@ -182,6 +182,16 @@ static tenon_status run_graph(Test *t, Run *run, Value **in, Value **out) {
   return TENON_OK;
 }
 
+// How the file holds an output: as the model declares it.  What may be an optional by inference can be
+// declared as what it holds.
+static const Type *output_type(const Test *t, int64_t i) {
+  const Type *type = type_of(model_output(t->model, i));
+  const OnnxGraph *g = &t->model->onnx.model.graph;
+  bool plain = t->model->format == FORMAT_ONNX && i < g->outputs.n &&
+               g->outputs.v[i].type.kind != OT_OPTIONAL;
+  return type->kind == TK_OPTIONAL && plain ? type->elem : type;
+}
+
 static tenon_status compare_outputs(Test *t, Run *run, const char *folder, Value **out,
                                     bool *out_right) {
   int64_t n = count_files(t, folder, "output"), have = model_noutputs(t->model);
@@ -194,7 +204,7 @@ static tenon_status compare_outputs(Test *t, Run *run, const char *folder, Value
   for (int64_t i = 0; i < n && *out_right; i++) {
     Value *want;
     TRY(read_pb(t, run, str_printf(t->arena, "%s/output_%lld.pb", folder, (long long)i),
-                type_of(model_output(t->model, i)), &want));
+                output_type(t, i), &want));
     *out_right = output_matches(t, out[i], want);
     if (!*out_right)
       t->reason =
@@ -283,6 +293,20 @@ static tenon_status run_case(Test *t, bool *out_right) {
   return TENON_OK;
 }
 
+// A message on one line, without the model's path in front: the test's name says which it is.
+static const char *one_line(Arena *a, const char *text, const char *model) {
+  size_t n = strlen(model);
+  if (!strncmp(text, model, n) && text[n] == ':') text += n + 1;
+  StrBuf b;
+  strbuf_init(&b, a);
+  for (const char *p = text; *p; p++) {
+    bool space = *p == ' ' || *p == '\n';
+    if (space && (!b.n || b.p[b.n - 1] == ' ')) continue;
+    strbuf_putc(&b, space ? ' ' : *p);
+  }
+  return strbuf_text(&b);
+}
+
 Verdict conform_run(const Case *c, const CaseOptions *o, Arena *a, const char **out_reason) {
   Test t = {.c = c, .o = o, .arena = a, .diag = arena_new(a, Diag)};
   bool right = false;
@@ -293,7 +317,7 @@ Verdict conform_run(const Case *c, const CaseOptions *o, Arena *a, const char **
   graph_free(t.again);
   model_free(t.model);
   pool_release(t.pool);
-  *out_reason = s ? t.diag->text : right ? t.remark : t.reason;
+  *out_reason = s ? one_line(a, t.diag->text, c->model) : right ? t.remark : t.reason;
   if (!s) return right ? CASE_PASSED : CASE_WRONG;
   if (s == TENON_EINTERNAL) return CASE_CRASHED;
   return s == TENON_EUNSUPPORTED ? CASE_UNSUPPORTED : CASE_WRONG;

@@ -232,6 +232,7 @@ tenon_status interp_create(Graph *g, const InterpOptions *o, Diag *d, Interp **o
   Trap t;  // so that the half-made plan is freed
   trap_enter(&t, d);
   Diag *graph_diag = g->diag;
+  tenon_status graph_was = g->status;
   if (setjmp(t.env) == 0) {
     intmap_init(&in->plans, &in->arena);
     intmap_init(&in->consts, &in->arena);
@@ -242,6 +243,7 @@ tenon_status interp_create(Graph *g, const InterpOptions *o, Diag *d, Interp **o
   }
   trap_leave(&t);
   g->diag = graph_diag;
+  g->status = graph_was;  // an expansion that failed says so again the next time
   if (t.status) {
     interp_free(in);
     return t.status;

@@ -186,5 +186,11 @@ NodeList body_order(Graph *g, const Body *b, Arena *a);
 MUST_USE tenon_status graph_verify(Graph *g, Diag *d);
 void graph_print(Graph *g, StrBuf *out);
 MUST_USE tenon_status graph_parse(Str text, const char *path, Diag *d, Graph **out);
+typedef struct ParseOptions {
+  const struct CustomOp *custom;
+  int64_t memory_limit;  // bytes that the graph may take; 0 = none
+} ParseOptions;
+MUST_USE tenon_status graph_parse_with(Str text, const char *path, const ParseOptions *o, Diag *d,
+                                       Graph **out);
 
 #endif

@@ -574,9 +574,11 @@ static void find_folder(TextParser *p) {
   if (slash) p->real_folder = intern(&p->g->names, (Str){real, MAX(slash - real, 1)});
 }
 
-static tenon_status parse_text(TextParser *p, Str text, Graph **out) {
+static tenon_status parse_text(TextParser *p, Str text, const ParseOptions *o, Graph **out) {
   TRY(graph_create(p->d, out));
   p->g = *out;
+  p->g->custom = o->custom;
+  p->g->arena.limit = p->g->scratch.limit = p->arena.limit = o->memory_limit;
   p->d->base.file = p->path;
   intpool_init(&p->dims, &p->arena);
   dimmap_init(&p->to_graph, &p->g->dims, &p->arena);
@@ -590,6 +592,11 @@ static tenon_status parse_text(TextParser *p, Str text, Graph **out) {
 }
 
 tenon_status graph_parse(Str text, const char *path, Diag *d, Graph **out) {
+  return graph_parse_with(text, path, &(ParseOptions){0}, d, out);
+}
+
+tenon_status graph_parse_with(Str text, const char *path, const ParseOptions *o, Diag *d,
+                              Graph **out) {
   *out = NULL;
   // On the heap, so that it is what it was when the trap is raised.
   TextParser *p = mem_alloc((int64_t)sizeof *p);
@@ -600,7 +607,7 @@ tenon_status graph_parse(Str text, const char *path, Diag *d, Graph **out) {
   Where base = d->base;
   Trap t;
   trap_enter(&t, d);
-  if (setjmp(t.env) == 0) t.status = parse_text(p, text, out);
+  if (setjmp(t.env) == 0) t.status = parse_text(p, text, o, out);
   trap_leave(&t);
   d->base = base;
   arena_deinit(&p->arena);

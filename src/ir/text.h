@@ -3,12 +3,12 @@
 #define TENON_IR_TEXT_H
 
 #include "ir/internal.h"
+#include "ir/textnum.h"
 
 enum {
-  TEXT_DEPTH_MAX = 64,    // bodies within bodies, types within types
-  TEXT_INLINE_MAX = 64,   // elements of a constant that are written out; beyond: hex
-  TEXT_COMMENT_MAX = 16,  // elements of a constant in a file that are shown in a comment
-  TEXT_NUMBER_MAX = 400   // characters of one number
+  TEXT_DEPTH_MAX = 64,   // bodies within bodies, types within types
+  TEXT_INLINE_MAX = 64,  // elements of a constant that are written out; beyond: hex
+  TEXT_COMMENT_MAX = 16  // elements of a constant in a file that are shown in a comment
 };
 
 // ---- tokens (lex.c) ----
@@ -43,17 +43,6 @@ bool text_is_identifier(Str s);           // can be written as a bare word
 bool text_is_value_name(Str s);           // can be written after % without quotes
 void text_put_quoted(StrBuf *b, Str s);
 bool text_unescape(Arena *a, Str raw, Str *out);  // NUL-terminated; false: a bad escape
-
-// ---- numbers (textnum.c) ----
-// One element, written so that reading it gives the same bits.  Strings excepted.
-void text_put_element(StrBuf *b, DType t, const void *base, int64_t i);
-bool text_can_list(DType t, const void *base, int64_t n);  // else hex: bits that no element shows
-void text_put_f64(StrBuf *b, double x);                    // an attribute
-uint64_t text_get_bits(DType t, const void *base, int64_t i);
-void text_put_bits(DType t, void *base, int64_t i, uint64_t bits);
-// An unsigned decimal: digits, point, exponent, independent of the locale.  An `f` at the end rounds to f32.
-bool text_decimal(Str s, double *out);
-bool text_unsigned(Str s, uint64_t *out);  // decimal digits or 0x and hex digits, whole string
 
 // ---- dimensions between pools (dimmap.c) ----
 // Writes expressions of one pool in another.  Named symbols keep name and range; a fresh symbol becomes

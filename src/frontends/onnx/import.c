@@ -166,6 +166,7 @@ tenon_status onnx_import(Str bytes, const char *path, const struct CustomOp *cus
   TRY(graph_create(d, &out->graph));
   Graph *g = out->graph;
   g->custom = custom;
+  g->arena.limit = g->scratch.limit = out->memory_limit;
   Import im = {.g = g,
                .arena = &g->arena,
                .model = &out->model,

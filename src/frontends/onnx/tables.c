@@ -11,7 +11,8 @@
   X(movement) \
   X(reduce) \
   X(scalar) \
-  X(sequence)
+  X(sequence) \
+  X(signal)
 // clang-format on
 #define X(family) extern const ImportTable onnx_rows_##family;
 TABLES(X)
