@@ -121,15 +121,6 @@ static tenon_status prepare(Model *m, Diag *d) {
   return s;
 }
 
-// Costing expands composites, so it must not meet the planning of another thread's first run; a plan that
-// is made only reads what was there when it was made.
-tenon_status model_cost(Model *m, const SymbolValue *v, int64_t nv, Arena *a, Diag *d, Cost *out) {
-  pthread_mutex_lock(m->lock);
-  tenon_status s = cost_graph(m->graph, v, nv, a, d, out);
-  pthread_mutex_unlock(m->lock);
-  return s;
-}
-
 tenon_status model_run(Model *m, Run *run, Value *const *inputs, Value **outputs) {
   Where base = run->diag->base;
   run->diag->base.file = m->path;

@@ -5,7 +5,6 @@
 #ifndef TENON_API_MODEL_H
 #define TENON_API_MODEL_H
 
-#include "cost/cost.h"
 #include "frontends/onnx/onnx.h"
 #include "ir/custom.h"
 #include "ir/interpret.h"
@@ -52,9 +51,6 @@ static inline const char *model_output_name(const Model *m, int64_t i) {
   return m->graph->main->result_name[i];
 }
 
-// What a run costs with these symbol values (cost.h), safe beside other users of the model.
-MUST_USE tenon_status model_cost(Model *m, const SymbolValue *v, int64_t nv, Arena *a, Diag *d,
-                                 Cost *out);
 // Runs in the reference interpreter.  `run` is the caller's, from run_init; inputs in the model's order.
 MUST_USE tenon_status model_run(Model *m, Run *run, Value *const *inputs, Value **outputs);
 

@@ -4,15 +4,19 @@
 // clang-format off
 #define TABLES(X) \
   X(activation) \
+  X(contract) \
   X(control) \
   X(generate) \
   X(image) \
   X(index) \
   X(movement) \
+  X(norm) \
   X(reduce) \
+  X(rnn) \
   X(scalar) \
   X(sequence) \
-  X(signal)
+  X(signal) \
+  X(window)
 // clang-format on
 #define X(family) extern const ImportTable onnx_rows_##family;
 TABLES(X)
