@@ -35,7 +35,6 @@ typedef struct Infer {
 } Infer;
 typedef tenon_status InferFn(Infer *in);
 // Fills nres nodes; leaves them all NULL where this node cannot be taken apart (its op then has an .eval).
-// Fills nres nodes; leaves them all NULL where this node cannot be taken apart (its op then has an .eval).
 typedef void ExpandFn(Graph *g, const Node *n, Node **out);
 
 // Cost with every dim a number.
