@@ -321,7 +321,7 @@ static void refused(const char *text, const char *message) {
 TEST(errors_name_the_place) {
   refused("", "g.tir:1:1: expected graph, found the end of the text");
   refused("graph", "1:6: expected '('");
-  refused("graph(%x: f32[2]) = {", "1:19: expected '->', found '='");
+  refused("graph(%x: f32[2]) (", "1:19: expected '->', found '('");
   refused("graph(%x f32[2]) -> () { return }", "1:10: expected ':', found 'f32'");
   refused("graph(%x: f33[2]) -> () { return }", "1:11: 'f33' is no element type");
   refused("graph(%x: f32[2,]) -> () { return }", "1:17: expected a dimension");
@@ -375,6 +375,11 @@ TEST(bad_constants_are_refused) {
   refused("graph() -> () { %c = const f32[1] hex\"00\" return }", "2 hex digits");
   refused("graph() -> () { %c = const f32[1] hex\"0000000g\" return }", "not a hex digit");
   refused("graph() -> () { %c = const f32[1] @0+0 return }", "there is no source @0");
+  refused("graph(%x: i64[1] = {1}) -> () { return }", "1:18: expected ','");
+  refused("graph() -> () { %y = if() then_branch={ (%x: f32[1] = [n]) ", "only integers are known");
+  refused("graph() -> () { %y = if() then_branch={ (%x: i64[n] = [n]) ", "known type and shape");
+  refused("graph() -> () { %y = if() then_branch={ (%x: i64[2] = [n]) ", "expected ','");
+  refused("graph() -> () { %y = if() then_branch={ (%x: i64[5000] = [n]) ", "up to 1024 elements");
   refused("graph() -> () { source @1 \"a\" return }", "sources are numbered in order");
   refused("graph() -> () { source @0 \"/etc/passwd\" return }", "below the text's folder");
   refused("graph() -> () { source @0 hex\"00\" %c = const f32[1] @0+9223372036854775807 return }",

@@ -38,7 +38,8 @@ static void cpu_features(Machine *m) {
   HAS("sse4.2")
   HAS("avx")
   HAS("avx2")
-  HAS("fma") HAS("avx512f") HAS("avx512bw") HAS("avx512vl") HAS("avx512vnni")
+  HAS("fma")
+  HAS("avx512f") HAS("avx512bw") HAS("avx512vl") HAS("avx512vnni")
 #undef HAS
       // Newer than the compilers' list: leaf 7 says so itself.
       unsigned a,

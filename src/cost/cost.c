@@ -227,11 +227,10 @@ static void find_peak(Coster *c, const NodeList *order, const Body *b, GraphCost
     if (!intmap_get(&last, n->id, &at)) live -= value_bytes(n, c->b);
     for (uint32_t k = 0; k < n->nsrc; k++) {
       const Node *s = owner(n->src[k]);
-      bool again = false;  // an operand given twice dies once
-      for (uint32_t j = 0; j < k; j++) again |= owner(n->src[j]) == s;
-      if (again || s->op == OP_const || s->op == OP_none || !intmap_get(&last, s->id, &at))
-        continue;
-      if (at == (uint64_t)i) live -= value_bytes(s, c->b);
+      if (s->op == OP_const || s->op == OP_none || !intmap_get(&last, s->id, &at)) continue;
+      if (at != (uint64_t)i) continue;
+      live -= value_bytes(s, c->b);
+      intmap_put(&last, s->id, UINT64_MAX);  // an operand given twice dies once
     }
   }
 }

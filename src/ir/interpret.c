@@ -36,6 +36,9 @@ struct Interp {
   IntMap consts;  // const node id -> Value (borrowed data)
   Plan *main;
   Diag *diag;  // while planning
+  // The symbols that the plan's types may hold: others may be added to the graph while it is run.
+  const Dim *sym;
+  int32_t nsyms;
 };
 
 // ---- planning ----
@@ -240,6 +243,8 @@ tenon_status interp_create(Graph *g, const InterpOptions *o, Diag *d, Interp **o
     uint64_t main = 0;
     intmap_get(&in->plans, (uint64_t)(uintptr_t)g->main, &main);
     in->main = (Plan *)(uintptr_t)main;
+    in->sym = g->dims.sym.v;
+    in->nsyms = g->dims.nsyms;
   }
   trap_leave(&t);
   g->diag = graph_diag;
@@ -326,7 +331,7 @@ static tenon_status mismatch(Exec *x, Run *run, Where at, const char *what, cons
   for (int32_t i = 0; i < x->nbind; i++)
     if (x->bound[i])
       strbuf_printf(&want, "%s%s=%lld", strchr(strbuf_text(&want), '=') ? ", " : " with ",
-                    x->in->g->dims.sym.v[i]->name, (long long)x->bind[i]);
+                    x->in->sym[i]->name, (long long)x->bind[i]);
   return fail(run->diag, TENON_EINVAL, at, "%s is %s, must be %s", what, strbuf_text(&got),
               strbuf_text(&want));
 }
@@ -446,7 +451,7 @@ static tenon_status empty_stack(Run *run, Where at, const struct Body *body, int
 }
 
 tenon_status interp_run(const Interp *in, Run *run, Value *const *inputs, Value **out) {
-  Exec x = {.in = in, .nbind = in->g->dims.nsyms};
+  Exec x = {.in = in, .nbind = in->nsyms};
   CHECK(!in->dry, "a dry plan cannot be run");
   arena_init(&x.arena);
   Trap t;
