@@ -6,6 +6,7 @@
 #include "eval/attention.h"
 #include "eval/contract.h"
 #include "eval/index.h"
+#include "eval/movement.h"
 #include "eval/norm.h"
 #include "eval/reduce.h"
 #include "eval/window.h"

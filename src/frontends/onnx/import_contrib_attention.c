@@ -4,6 +4,7 @@
 // runtime adds mask_filter_value instead of removing a key, so it becomes a mask of numbers here.
 #include "eval/attention.h"
 #include "eval/index.h"
+#include "eval/movement.h"
 #include "eval/norm.h"
 #include "frontends/onnx/import_build.h"
 

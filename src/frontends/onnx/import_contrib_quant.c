@@ -5,6 +5,7 @@
 #include "eval/activation.h"
 #include "eval/contract.h"
 #include "eval/index.h"
+#include "eval/movement.h"
 #include "eval/norm.h"
 #include "eval/quant.h"
 #include "eval/reduce.h"
