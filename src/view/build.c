@@ -176,7 +176,7 @@ static DrawNode op_node(View *v, Node *n) {
     d.kind = DRAW_INPUT;
     d.family = FAMILY_port;
     d.title = n->name ? n->name : "input";
-    add_row(v, &d, view_type_text(type_of(n), v->arena), "");
+    add_row(v, &d, "", view_type_text(type_of(n), v->arena));
   } else if (n->op == OP_const) {
     d.kind = DRAW_CONST;
     d.title = n->name ? n->name : "const";
@@ -235,17 +235,17 @@ static void add_output(Building *b, int64_t i) {
   const char *name = body->result_name ? body->result_name[i] : NULL;
   DrawNode d = {.kind = DRAW_OUTPUT, .node = n, .name = name, .family = FAMILY_port};
   d.title = name ? name : str_printf(b->v->arena, "result %lld", (long long)i);
-  add_row(b->v, &d, view_type_text(type_of(n), b->v->arena), "");
+  add_row(b->v, &d, "", view_type_text(type_of(n), b->v->arena));
   vec_push(b->v->arena, &b->d->node, d);
   add_edge(b, n, b->d->node.n - 1);
 }
 
 static void measure(DrawNode *n, Arena *a) {
   n->title = view_text_cut(n->title, TITLE_MAX, a);
-  double w = view_text_width(n->title, 12.5) + (n->body.n ? 34 : 20);
+  double w = view_text_width(n->title, 13.5) + (n->body.n ? 34 : 20);
   for (int64_t i = 0; i < n->row.n; i++) {
     double key = view_text_width(n->row.v[i].key, 10.5), value = view_text_width(n->row.v[i].value, 10.5);
-    w = MAX(w, key + value + (*n->row.v[i].value ? 26 : 18));
+    w = MAX(w, key + value + (*n->row.v[i].key && *n->row.v[i].value ? 26 : 18));
   }
   n->w = MAX(w, 56);
   n->h = 24 + (n->row.n ? 15 * (double)n->row.n + 6 : 0);

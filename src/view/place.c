@@ -11,6 +11,9 @@
 #include "view/view.h"
 
 #include <math.h>
+#include <stdlib.h>
+
+enum { PULL_WORK = 8000000, PULLS_MAX = 24 };  // sweeps times items; sweeps
 
 typedef struct Placing {
   const Layered *l;
@@ -189,6 +192,92 @@ static void combine(const Layered *l, double *const x[4], double *out) {
     out[i] = middle(x[0][i] + shift[0], x[1][i] + shift[1], x[2][i] + shift[2], x[3][i] + shift[3]);
 }
 
+// ---- pulling together ----
+
+// The mean of four packings can leave wide gaps.  Items that stand in one vertical line on a common edge move as
+// one, each time to the median of what their other edges lead to, as far as their neighbours let them.
+typedef struct Lines {
+  const Layered *l;
+  double *x;
+  int32_t *line;   // [n] the first item of the line that this one is in
+  int64_t *start;  // [n + 2] items of each line, in `item`
+  int32_t *item;   // [n]
+  int32_t *layer;  // [n]
+  double *wish;    // [nsegs * 2]
+} Lines;
+
+static int by_value(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+static void find_lines(Lines *s) {
+  const Layered *l = s->l;
+  for (int64_t k = 0; k < l->nlayers; k++)
+    for (int64_t p = l->layer_start[k]; p < l->layer_start[k + 1]; p++) {
+      int32_t i = l->order[p];
+      s->layer[i] = (int32_t)k;
+      s->line[i] = i;
+      for (int64_t u = l->up_start[i]; u < l->up_start[i + 1]; u++)
+        if (fabs(s->x[l->up[u]] - s->x[i]) < 0.01) s->line[i] = s->line[l->up[u]];
+      s->start[s->line[i] + 2]++;
+    }
+  for (int64_t i = 0; i < l->n; i++) s->start[i + 2] += s->start[i + 1];
+  for (int64_t k = 0; k < l->n; k++) {
+    int32_t i = l->order[k];
+    s->item[s->start[s->line[i] + 1]++] = i;
+  }
+}
+
+// Adds where the segments of item i that leave its line lead to.
+static int64_t add_wishes(Lines *s, int32_t i, int64_t n) {
+  const Layered *l = s->l;
+  for (int64_t k = l->up_start[i]; k < l->up_start[i + 1]; k++)
+    if (s->line[l->up[k]] != s->line[i]) s->wish[n++] = s->x[l->up[k]];
+  for (int64_t k = l->down_start[i]; k < l->down_start[i + 1]; k++)
+    if (s->line[l->down[k]] != s->line[i]) s->wish[n++] = s->x[l->down[k]];
+  return n;
+}
+
+static void move_line(Lines *s, int32_t line) {
+  const Layered *l = s->l;
+  double left = -INFINITY, right = INFINITY;
+  int64_t n = 0;
+  for (int64_t k = s->start[line]; k < s->start[line + 1]; k++) {
+    int32_t i = s->item[k];
+    int64_t at = l->layer_start[s->layer[i]] + l->pos[i];
+    if (l->pos[i] > 0) {
+      int32_t u = l->order[at - 1];
+      left = fmax(left, s->x[u] + (l->width[u] + l->width[i]) / 2);
+    }
+    if (at + 1 < l->layer_start[s->layer[i] + 1]) {
+      int32_t v = l->order[at + 1];
+      right = fmin(right, s->x[v] - (l->width[v] + l->width[i]) / 2);
+    }
+    n = add_wishes(s, i, n);
+  }
+  if (!n || left > right) return;
+  qsort(s->wish, (size_t)n, sizeof *s->wish, by_value);
+  double to = fmin(fmax((s->wish[(n - 1) / 2] + s->wish[n / 2]) / 2, left), right);
+  for (int64_t k = s->start[line]; k < s->start[line + 1]; k++) s->x[s->item[k]] = to;
+}
+
+static void pull_together(const Layered *l, Arena *a, double *x) {
+  Lines s = {.l = l, .x = x};
+  s.line = arena_array(a, int32_t, l->n);
+  s.start = arena_array(a, int64_t, l->n + 2);
+  s.item = arena_array(a, int32_t, l->n);
+  s.layer = arena_array(a, int32_t, l->n);
+  s.wish = arena_array(a, double, 2 * l->nsegs);
+  find_lines(&s);
+  int64_t sweeps = MIN(MAX(PULL_WORK / (l->n + l->nsegs + 1), 2), PULLS_MAX);
+  for (int64_t r = 0; r < sweeps; r++)
+    for (int64_t k = 0; k < l->n; k++) {
+      int32_t i = l->order[r & 1 ? l->n - 1 - k : k];
+      if (s.line[i] == i) move_line(&s, i);
+    }
+}
+
 void layout_place(const Layered *l, Arena *a, double *out_x) {
   Placing s = {.l = l, .a = a};
   s.conflict = arena_array(a, bool, l->nsegs);
@@ -207,4 +296,5 @@ void layout_place(const Layered *l, Arena *a, double *out_x) {
     run_once(&s, r < 2, r & 1, x[r]);
   }
   combine(l, x, out_x);
+  pull_together(l, a, out_x);
 }

@@ -47,8 +47,7 @@
   const svg = s('svg', {id: 'canvas', role: 'img', 'aria-label': 'graph'});
   const mini = h('canvas', {id: 'mini', width: 1, height: 1, 'aria-hidden': 'true'});
   const panel = h('aside', {id: 'panel', 'aria-live': 'polite'});
-  const stage = h('main', {}, svg, mini,
-    h('div', {id: 'help'}, 'drag, wheel: move, zoom \u00b7 arrows: along the graph \u00b7 / search \u00b7 f fit \u00b7 + \u2212 \u00b7 s shapes'));
+  const stage = h('main', {}, svg, mini);
   document.body.append(
     h('header', {}, crumbs, h('div', {id: 'find'}, input, matchList), shapesButton, tool('fit', 'fit the whole graph (f)', () => fit()),
       tool('+', 'zoom in (+)', () => zoomBy(1.4)), tool('\u2212', 'zoom out (-)', () => zoomBy(1 / 1.4))),
@@ -354,6 +353,8 @@
     ];
   }
 
+  const HELP = [['drag, wheel', 'move, zoom'], ['/', 'search'], ['arrows', 'along the graph'], ['f', 'fit'], ['+ \u2212', 'zoom'],
+    ['s', 'types of values'], ['Enter, Backspace', 'into a sub-graph, out of it'], ['Esc', 'back to this']];
   function overviewPanel() {
     const d = drawing(), ops = new Map();
     d.nodes.forEach(n => {
@@ -363,7 +364,7 @@
       ops.set(n.title, o);
     });
     const port = kind => d.nodes.map((n, i) => n.kind === kind ? h('div', {class: 'item'}, linkTo(i, n.title),
-      h('span', {class: 'type'}, n.rows[0] ? n.rows[0][0] || n.rows[0][1] : '')) : null).filter(Boolean);
+      h('span', {class: 'type'}, n.rows[0] ? n.rows[0][1] : '')) : null).filter(Boolean);
     const rows = [...ops.values()].sort((a, b) => b.n - a.n || (a.title < b.title ? -1 : 1)).map(o =>
       h('button', {class: 'bar', onclick: () => { input.value = o.title; search(); input.focus(); }}, chip(o.family), h('span', {}, o.title),
         h('span', {class: 'n'}, count(o.n))));
@@ -375,6 +376,7 @@
         (data.drawings.length > 1 ? `, ${count(data.drawings.length - 1)} sub-graphs in the model` : '')),
       ...section('inputs', ...port('input')), ...section('outputs', ...port('output')), ...section('operations', ...rows),
       ...section('colours', ...families.map(f => h('div', {}, chip(f), ' ', data.families[f]))),
+      ...section('keys', h('dl', {}, ...HELP.flatMap(([k, v]) => [h('dt', {}, k), h('dd', {}, v)]))),
       h('div', {class: 'doc', style: 'margin-top:18px'}, 'made by tenon ' + data.version),
     ];
   }
