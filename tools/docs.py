@@ -10,6 +10,7 @@ ROOT = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), 
 PROGRAM = os.path.join(ROOT, "build", "tenon")
 PAGES = {
     # page: arguments of the program
+    "docs/reference/cli.md": ["help", "--markdown"],
     "docs/reference/ops.md": ["ops", "--markdown"],
     "docs/reference/cli.md": ["help", "--markdown"],
 }

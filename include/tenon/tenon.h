@@ -76,6 +76,211 @@ typedef enum tenon_dtype {
   TENON_DTYPE_I2 = 26
 } tenon_dtype;
 
+/* ---- the library ---- */
+
+/* "0.1.0": the version of the library that is running, which may not be that of this header. */
+TENON_API const char *tenon_version(void);
+
+/* A word for a status, such as "unsupported"; "?" for a number that is none.  Never NULL. */
+TENON_API const char *tenon_status_name(tenon_status status);
+
+/* "f32", "i64", "string", ...; "?" for a number that is none.  Never NULL. */
+TENON_API const char *tenon_dtype_name(tenon_dtype dtype);
+
+/* ---- tensors ---- */
+
+#define TENON_MAX_RANK 16
+
+/* An element of a string tensor: UTF-8 bytes, not ended by a NUL. */
+typedef struct tenon_string {
+  const char *data;
+  int64_t size; /* bytes */
+} tenon_string;
+
+/* A dense row-major tensor: a view of the caller's memory, or of memory that Tenon allocated.  Begin with
+ * all fields zero ({0}).  Elements of fewer than 8 bits are packed; a string tensor is an array of
+ * tenon_string. */
+typedef struct tenon_tensor {
+  void *data;
+  tenon_dtype dtype;
+  int32_t rank; /* 0 to TENON_MAX_RANK; 0 is a single element */
+  int64_t shape[TENON_MAX_RANK];
+  int64_t bytes; /* room at `data`; of an input, 0 leaves it unsaid */
+  void *owner;   /* Tenon's own: NULL when the memory is the caller's */
+} tenon_tensor;
+
+/* Bytes that the elements of this dtype and shape take (strings: the array alone), or -1 when there is
+ * no such tensor or the size cannot be counted. */
+TENON_API int64_t tenon_tensor_size(tenon_dtype dtype, int32_t rank, const int64_t *shape);
+
+/* Frees memory that Tenon allocated and makes every field zero; only the latter for the caller's memory.
+ * NULL is fine, and so is a second call. */
+TENON_API void tenon_tensor_release(tenon_tensor *tensor);
+
+/* ---- operators of the user's own ---- */
+
+/* One call of an operator: which node, its inputs, attributes and outputs.  It lives during the callback
+ * and must not be used by another thread. */
+typedef struct tenon_op_call tenon_op_call;
+
+/* An operator that a model may use.  It must be a function of its inputs and attributes alone: nodes with
+ * equal ones are computed once.  Callbacks may run on several threads at once when a model is run so. */
+typedef struct tenon_op {
+  size_t struct_size; /* sizeof(tenon_op) */
+  const char *name;   /* "domain.Op", or "Op" for the standard domain; goes before Tenon's own */
+  /* Called while a model is opened, for every node: says each output's type with tenon_op_shape or
+   * tenon_op_shape_like.  An output not spoken of has an unknown type.  May be NULL. */
+  tenon_status (*shape)(tenon_op_call *call, void *user);
+  /* Called while a model is run: makes every output with tenon_op_output and fills it. */
+  tenon_status (*run)(tenon_op_call *call, void *user);
+  void *user; /* given to both */
+} tenon_op;
+
+/* The node's name in the model; "" when it has none. */
+TENON_API const char *tenon_op_node(const tenon_op_call *call);
+
+/* Inputs and outputs that the node has.  An input may be absent in the middle: see tenon_op_input. */
+TENON_API size_t tenon_op_input_count(const tenon_op_call *call);
+TENON_API size_t tenon_op_output_count(const tenon_op_call *call);
+
+/* Input `i`, as a view.  In `run` all of it is there.  In `shape` the dtype may be TENON_DTYPE_NONE, the rank
+ * -1, a size -1 where not known before a run, and `data` is NULL unless the contents are a small constant.
+ * An absent input has dtype TENON_DTYPE_NONE, rank -1 and no data, in both.  EINVAL: there is no input `i`
+ * (or *out is NULL); EUNSUPPORTED: it is not a tensor. */
+TENON_API tenon_status tenon_op_input(tenon_op_call *call, size_t i, tenon_tensor *out);
+
+/* In `shape`: output `i` has this dtype and shape; rank -1 and sizes -1 where not known before a run. */
+TENON_API tenon_status tenon_op_shape(tenon_op_call *call, size_t i, tenon_dtype dtype,
+                                      int32_t rank, const int64_t *shape);
+
+/* In `shape`: output `i` has the type of the given input, symbolic sizes included. */
+TENON_API tenon_status tenon_op_shape_like(tenon_op_call *call, size_t i, size_t input);
+
+/* In `shape`, after tenon_op_shape: size `axis` of output `i` is size `input_axis` of the given input, be
+ * it a number or a symbol. */
+TENON_API tenon_status tenon_op_shape_dim(tenon_op_call *call, size_t i, int32_t axis, size_t input,
+                                          int32_t input_axis);
+
+/* In `run`: makes output `i` and gives its zeroed elements; NULL when it cannot be made, which the run
+ * then reports.  The memory is Tenon's and holds until the callback returns.  What the elements of a string
+ * tensor point to must hold that long too: it is copied then. */
+TENON_API void *tenon_op_output(tenon_op_call *call, size_t i, tenon_dtype dtype, int32_t rank,
+                                const int64_t *shape);
+
+/* An attribute as text: a string as it is, an integer or float in decimal, lists of those with commas.  NULL
+ * when the node has none of that name.  `size`, which may be NULL, gets its bytes; a NUL follows them.
+ * Tensors and sub-graphs are not passed on. */
+TENON_API const char *tenon_op_attr_text(const tenon_op_call *call, const char *name,
+                                         int64_t *size);
+
+/* An attribute that is an integer or a list of them: writes up to `capacity` into `out` and returns how
+ * many there are; -1 when the node has none of that name or it is something else. */
+TENON_API int64_t tenon_op_attr_ints(const tenon_op_call *call, const char *name, int64_t *out,
+                                     size_t capacity);
+
+/* Likewise of floats (integers count as floats too). */
+TENON_API int64_t tenon_op_attr_floats(const tenon_op_call *call, const char *name, double *out,
+                                       size_t capacity);
+
+/* Gives the reason of a failure, and returns `status`, so that a callback ends with
+ * `return tenon_op_fail(call, TENON_EINVAL, "...")`.  The message gets the node's name in front. */
+TENON_API tenon_status tenon_op_fail(tenon_op_call *call, tenon_status status, const char *message);
+
+/* ---- models ---- */
+
+typedef struct tenon_model tenon_model;
+
+typedef struct tenon_open_options {
+  size_t struct_size;  /* sizeof(tenon_open_options) */
+  const tenon_op *ops; /* the user's own operators; copied, names included */
+  size_t nops;
+  int32_t threads;      /* that a run may use; 0 = as many as the machine lets us */
+  int64_t memory_limit; /* bytes that opening may take, and again each run; 0 = none */
+} tenon_open_options;
+
+/* Opens a model file, told by its content: ONNX, or Tenon's text form.  Weights are not read before the first
+ * run.  Operators that Tenon does not know do not fail the opening: see tenon_model_unsupported. */
+TENON_API tenon_status tenon_model_open(const char *path, tenon_model **out, tenon_error *error);
+
+/* The same with options, which may be NULL. */
+TENON_API tenon_status tenon_model_open_with(const char *path, const tenon_open_options *options,
+                                             tenon_model **out, tenon_error *error);
+
+/* Opens a model that lies in memory, which must stay unchanged until the model is closed.  Weights kept in
+ * other files are refused. */
+TENON_API tenon_status tenon_model_open_memory(const void *bytes, size_t size,
+                                               const tenon_open_options *options, tenon_model **out,
+                                               tenon_error *error);
+
+/* Closes a model; no thread may be using it.  NULL is fine.  Tensors that a run allocated stay. */
+TENON_API void tenon_model_close(tenon_model *model);
+
+typedef enum tenon_kind {
+  TENON_KIND_TENSOR = 1,
+  TENON_KIND_SEQUENCE,
+  TENON_KIND_OPTIONAL,
+  TENON_KIND_MAP
+} tenon_kind;
+
+/* What an input or output is.  All strings are borrowed from the model. */
+typedef struct tenon_value_info {
+  const char *name;
+  const char *type; /* in words: "f32[batch, 10]", "seq(f32[*])" */
+  tenon_kind kind;
+  /* of a tensor: */
+  tenon_dtype dtype;                  /* TENON_DTYPE_NONE when not known */
+  int32_t rank;                       /* -1 when not known */
+  int64_t shape[TENON_MAX_RANK];      /* -1 for a symbolic size, whose text is in `symbol` */
+  const char *symbol[TENON_MAX_RANK]; /* "batch", "2*seq + 1"; NULL for a number */
+} tenon_value_info;
+
+/* How many inputs and outputs the model has. */
+TENON_API size_t tenon_model_input_count(const tenon_model *model);
+TENON_API size_t tenon_model_output_count(const tenon_model *model);
+
+/* What input or output `i` is; EINVAL when there is none. */
+TENON_API tenon_status tenon_model_input(const tenon_model *model, size_t i, tenon_value_info *out);
+TENON_API tenon_status tenon_model_output(const tenon_model *model, size_t i,
+                                          tenon_value_info *out);
+
+/* An operator that the model uses and Tenon does not run.  Strings are borrowed from the model. */
+typedef struct tenon_unsupported {
+  const char *op;   /* "com.example.Blur" */
+  const char *why;  /* what is missing, and what to do */
+  const char *node; /* the first node's name */
+  size_t count;     /* nodes */
+} tenon_unsupported;
+
+/* How many such operators there are: a model runs when there are none. */
+TENON_API size_t tenon_model_unsupported_count(const tenon_model *model);
+
+/* The `i`-th of them; EINVAL when there is none. */
+TENON_API tenon_status tenon_model_unsupported(const tenon_model *model, size_t i,
+                                               tenon_unsupported *out);
+
+/* ---- running ---- */
+
+typedef struct tenon_run_options {
+  size_t struct_size;     /* sizeof(tenon_run_options) */
+  uint64_t seed;          /* of random operators that have none of their own */
+  int64_t memory_limit;   /* bytes that this run may take; 0 = the model's */
+  int64_t max_iterations; /* of all loops together; 0 = no limit */
+} tenon_run_options;
+
+/* Runs the model in the reference interpreter.  Inputs and outputs are in the model's order, all of them.
+ *
+ * An output whose `data` is NULL is allocated; free it with tenon_tensor_release.  Else it is written into
+ * the `bytes` bytes there (EINVAL names what it needs when that is too little); what an earlier run allocated
+ * may be given again.  dtype, rank and shape are set in either case.  A string tensor's text lies behind
+ * its array, in the same memory.  After a failure no output has been allocated or changed, but for the
+ * contents of the caller's buffers.
+ *
+ * Inputs must not overlap outputs.  Inputs and outputs that are not tensors are EUNSUPPORTED.  Several
+ * threads may run one model at once, each with its own tensors; the results are the same bits. */
+TENON_API tenon_status tenon_run(tenon_model *model, const tenon_tensor *inputs, size_t ninputs,
+                                 tenon_tensor *outputs, size_t noutputs,
+                                 const tenon_run_options *options, tenon_error *error);
+
 #ifdef __cplusplus
 }
 #endif

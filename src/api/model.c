@@ -9,7 +9,8 @@ static bool looks_like_text(Str s) {
   int64_t i = 0;
   while (i < s.n && (s.p[i] == ' ' || s.p[i] == '\n' || s.p[i] == '\t' || s.p[i] == '\r')) i++;
   Str rest = {s.p + i, s.n - i};
-  return str_starts(rest, "graph ") || str_starts(rest, "graph@") || str_starts(rest, "//");
+  return str_starts(rest, "graph ") || str_starts(rest, "graph@") || str_starts(rest, "graph(") ||
+         str_starts(rest, "dim ") || str_starts(rest, "//");
 }
 
 static Model *model_new(const char *path, Diag *d) {
@@ -33,9 +34,10 @@ static tenon_status read_model(Model *m, const ModelOptions *o, Diag *d) {
   tenon_status s;
   if (looks_like_text(bytes)) {
     m->format = FORMAT_TEXT;
-    s = graph_parse(bytes, m->path, d, &m->graph);
-    if (m->graph) m->graph->custom = o ? o->custom : NULL;
+    ParseOptions po = {.custom = o ? o->custom : NULL, .memory_limit = o ? o->memory_limit : 0};
+    s = graph_parse_with(bytes, m->path, &po, d, &m->graph);
   } else {
+    m->onnx.memory_limit = o ? o->memory_limit : 0;
     s = onnx_import(bytes, m->path, o ? o->custom : NULL, d, &m->onnx);
     m->graph = m->onnx.graph;
   }

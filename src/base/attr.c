@@ -15,7 +15,7 @@ static int64_t dflt_i64(const AttrDesc *d) {
 static Str dflt_str(const AttrDesc *d) { return str_of(d->dflt_str ? d->dflt_str : ""); }
 
 void attrs_defaults(const AttrDesc *desc, int n, void *attrs) {
-  for (const AttrDesc *d = desc; d < desc + n; d++) {
+  for (const AttrDesc *d = desc; n > 0; d++, n--) {
     void *f = (char *)attrs + d->offset;
     switch (d->kind) {
     case ATTR_i64: *(int64_t *)f = dflt_i64(d); break;
@@ -63,7 +63,7 @@ static uint64_t field_hash(const AttrDesc *d, const void *f, uint64_t h) {
 
 uint64_t attrs_hash(const AttrDesc *desc, int n, const void *attrs) {
   uint64_t h = 0;
-  for (const AttrDesc *d = desc; d < desc + n; d++)
+  for (const AttrDesc *d = desc; n > 0; d++, n--)
     h = field_hash(d, field(d, attrs), hash_u64(h + 1));
   return h;
 }
@@ -101,7 +101,7 @@ static bool field_equal(const AttrDesc *d, const void *a, const void *b) {
 }
 
 bool attrs_equal(const AttrDesc *desc, int n, const void *a, const void *b) {
-  for (const AttrDesc *d = desc; d < desc + n; d++)
+  for (const AttrDesc *d = desc; n > 0; d++, n--)
     if (!field_equal(d, field(d, a), field(d, b))) return false;
   return true;
 }
@@ -113,7 +113,7 @@ static void *copy_list(Arena *arena, const void *v, int64_t n, size_t each) {
 }
 
 void attrs_copy(Arena *arena, const AttrDesc *desc, int n, const void *from, void *to) {
-  for (const AttrDesc *d = desc; d < desc + n; d++) {
+  for (const AttrDesc *d = desc; n > 0; d++, n--) {
     const void *a = field(d, from);
     void *b = (char *)to + d->offset;
     switch (d->kind) {

@@ -226,11 +226,14 @@ static Dim find_or_make_sym(IntPool *p, Str name, bool fresh, int64_t lo, int64_
   IntExpr e = {.kind = IE_SYM, .value = name.n, .name = own.p, .lo = lo, .hi = hi, .depth = 1};
   e.size = 1 + (int32_t)(name.n / 16);
   e.fresh = fresh;
-  e.slot = p->nsyms++;
+  e.slot = p->nsyms;
   e.hash = (uint32_t)hash_bytes(name.p, name.n, fresh);
   IntExpr *sym = new_single(p, &e);
-  strmap_put(&p->syms, marked ? mapped : own, sym);
+  // Counted last: an allocation that fails on the way leaves the pool as it was.
+  p->sym.n = p->nsyms;
   vec_push(p->arena, &p->sym, (Dim)sym);
+  strmap_put(&p->syms, marked ? mapped : own, sym);
+  p->nsyms++;
   return sym;
 }
 
@@ -333,8 +336,8 @@ Dim ie_sum(IntPool *p, const Dim *v, int64_t n) {
 }
 
 Dim *intpool_scratch(IntPool *p, int64_t n) {
-  if (n > p->scratch_cap) {
-    p->scratch_cap = MAX(n, 2 * p->scratch_cap);
+  if (n > p->scratch_cap || !p->scratch) {
+    p->scratch_cap = MAX(MAX(n, 16), 2 * p->scratch_cap);
     p->scratch = arena_array(p->arena, Dim, p->scratch_cap);
   }
   return p->scratch;

@@ -214,8 +214,8 @@ static void print_text(Runner *r, const int64_t *count) {
       const Case *c = &r->tests.v[i];
       if ((int)c->verdict != v || (v == CASE_PASSED && !verbose && !c->reason)) continue;
       printf("%s: %s", verdict_name[v], c->name);
-      // Of a longer message the first line; the JSON has all of it.
-      if (c->reason) printf(": %.*s", (int)strcspn(c->reason, "\n"), c->reason);
+      // The JSON has all of a long message.
+      if (c->reason) printf(": %.300s", c->reason);
       putchar('\n');
     }
   printf("%lld tests: %lld passed, %lld wrong, %lld unsupported, %lld crashed\n",

@@ -132,7 +132,8 @@ static void mapped_piece(void *ctx, int64_t begin, int64_t end) {
   }
   for (int64_t i = begin; i < end;) {
     int64_t n = MIN(end - i, m->dims[last] - at[last]), pos = 0;
-    for (int d = 0; d < last && pos >= 0; d++) pos = m->map[d][at[d]] < 0 ? -1 : pos + m->map[d][at[d]];
+    for (int d = 0; d < last && pos >= 0; d++)
+      pos = m->map[d][at[d]] < 0 ? -1 : pos + m->map[d][at[d]];
     mapped_row(m, i, pos, at[last], n);
     i += n;
     at[last] += n;

@@ -17,7 +17,8 @@ void move_strided(Run *r, Value *dst, const void *src, int64_t base, const int64
 void move_mapped(Run *r, Value *dst, const void *src, int64_t *const *map, const void *fill);
 
 // dst = n blocks of `block` elements, block i from src at block number from[i].
-void move_blocks(Run *r, Value *dst, const void *src, int64_t n, int64_t block, const int64_t *from);
+void move_blocks(Run *r, Value *dst, const void *src, int64_t n, int64_t block,
+                 const int64_t *from);
 
 // n elements at dst[at...], each a copy of the one element `fill`.
 void move_fill(DType t, void *dst, int64_t at, int64_t n, const void *fill);

@@ -29,7 +29,8 @@ static tenon_status reshape_rest(Eval *e, const Value *x, int free_dim, int rank
   int64_t known = 1;
   for (int i = 0; i < rank; i++)
     if (i != free_dim && !ck_mul(known, dims[i], &known))
-      return eval_fail(e, TENON_EINVAL, "the new shape's number of elements does not fit in 64 bits");
+      return eval_fail(e, TENON_EINVAL,
+                       "the new shape's number of elements does not fit in 64 bits");
   if (free_dim >= 0) {
     if (known == 0)
       return eval_fail(e, TENON_EINVAL, "-1 beside a size of 0 leaves the shape undetermined");
@@ -49,16 +50,16 @@ tenon_status eval_reshape(Eval *e) {
   Ints shape;
   TRY(eval_ints(e, 1, &shape));
   if (shape.n > MAX_RANK)
-    return eval_fail(e, TENON_EUNSUPPORTED, "rank %lld is above the limit of %d", (long long)shape.n,
-                     MAX_RANK);
+    return eval_fail(e, TENON_EUNSUPPORTED, "rank %lld is above the limit of %d",
+                     (long long)shape.n, MAX_RANK);
   int64_t dims[MAX_RANK];
   int free_dim = -1;
   for (int i = 0; i < shape.n; i++) {
     dims[i] = shape.v[i];
     if (dims[i] == 0 && !at->allowzero) {
       if (i >= x->rank)
-        return eval_fail(e, TENON_EINVAL, "0 at position %d copies a dimension of an input of rank %d", i,
-                         x->rank);
+        return eval_fail(e, TENON_EINVAL,
+                         "0 at position %d copies a dimension of an input of rank %d", i, x->rank);
       dims[i] = x->dims[i];
     } else if (dims[i] == -1) {
       if (free_dim >= 0) return eval_fail(e, TENON_EINVAL, "more than one -1 in the new shape");
@@ -188,7 +189,8 @@ tenon_status eval_transpose(Eval *e) {
   if (at->perm.n == 0) {
     for (int i = 0; i < x->rank; i++) perm[i] = x->rank - 1 - i;
   } else if (at->perm.n != x->rank) {
-    return eval_fail(e, TENON_EINVAL, "perm has %lld axes for rank %d", (long long)at->perm.n, x->rank);
+    return eval_fail(e, TENON_EINVAL, "perm has %lld axes for rank %d", (long long)at->perm.n,
+                     x->rank);
   } else {
     TRY(eval_axes(e, at->perm, x->rank, perm));
   }
@@ -203,8 +205,8 @@ tenon_status eval_expand(Eval *e) {
   Ints shape;
   TRY(eval_ints(e, 1, &shape));
   if (shape.n > MAX_RANK)
-    return eval_fail(e, TENON_EUNSUPPORTED, "rank %lld is above the limit of %d", (long long)shape.n,
-                     MAX_RANK);
+    return eval_fail(e, TENON_EUNSUPPORTED, "rank %lld is above the limit of %d",
+                     (long long)shape.n, MAX_RANK);
   int rank = (int)MAX(shape.n, x->rank);
   int64_t dims[MAX_RANK], from[MAX_RANK], strides[MAX_RANK];
   shape_strides(x->rank, x->dims, strides);
@@ -212,8 +214,8 @@ tenon_status eval_expand(Eval *e) {
     int xi = i - (rank - x->rank), si = i - (rank - (int)shape.n);
     int64_t a = xi < 0 ? 1 : x->dims[xi], b = si < 0 ? 1 : shape.v[si];
     if (b < 0 || (a != b && a != 1 && b != 1))
-      return eval_fail(e, TENON_EINVAL, "size %lld does not expand to %lld at axis %d", (long long)a,
-                       (long long)b, i);
+      return eval_fail(e, TENON_EINVAL, "size %lld does not expand to %lld at axis %d",
+                       (long long)a, (long long)b, i);
     dims[i] = a == 1 ? b : a;
     from[i] = a == 1 ? 0 : strides[xi];
   }
@@ -252,9 +254,9 @@ tenon_status eval_slice(Eval *e) {
   if (eval_in(e, 4)) TRY(eval_ints(e, 4, &steps));
   if (ends.n != starts.n || starts.n > x->rank || (eval_in(e, 3) && axes.n != starts.n) ||
       (eval_in(e, 4) && steps.n != starts.n))
-    return eval_fail(e, TENON_EINVAL, "%lld starts, %lld ends, %lld axes and %lld steps for rank %d",
-                     (long long)starts.n, (long long)ends.n, (long long)axes.n, (long long)steps.n,
-                     x->rank);
+    return eval_fail(
+        e, TENON_EINVAL, "%lld starts, %lld ends, %lld axes and %lld steps for rank %d",
+        (long long)starts.n, (long long)ends.n, (long long)axes.n, (long long)steps.n, x->rank);
   int a[MAX_RANK];
   if (eval_in(e, 3)) TRY(eval_axes(e, axes, x->rank, a));
   int64_t dims[MAX_RANK], strides[MAX_RANK], base = 0;
@@ -282,7 +284,8 @@ static tenon_status block_input(Eval *e, int64_t b) {
   if (e->in[0]->rank != 4)
     return eval_fail(e, TENON_EINVAL, "input has rank %d, must be 4", e->in[0]->rank);
   int64_t bb;
-  if (b <= 0 || !ck_mul(b, b, &bb)) return eval_fail(e, TENON_EINVAL, "blocksize %lld", (long long)b);
+  if (b <= 0 || !ck_mul(b, b, &bb))
+    return eval_fail(e, TENON_EINVAL, "blocksize %lld", (long long)b);
   return TENON_OK;
 }
 
@@ -300,8 +303,10 @@ tenon_status eval_depth_to_space(Eval *e) {
     return eval_fail(e, TENON_EINVAL, "the result's size does not fit in 64 bits");
   int64_t out[4] = {d[0], c, h, w};
   if (at->mode == 0)
-    return permute(e, x, 6, (int64_t[]){d[0], b, b, c, d[2], d[3]}, (int[]){0, 3, 4, 1, 5, 2}, 4, out);
-  return permute(e, x, 6, (int64_t[]){d[0], c, b, b, d[2], d[3]}, (int[]){0, 1, 4, 2, 5, 3}, 4, out);
+    return permute(e, x, 6, (int64_t[]){d[0], b, b, c, d[2], d[3]}, (int[]){0, 3, 4, 1, 5, 2}, 4,
+                   out);
+  return permute(e, x, 6, (int64_t[]){d[0], c, b, b, d[2], d[3]}, (int[]){0, 1, 4, 2, 5, 3}, 4,
+                 out);
 }
 
 tenon_status eval_space_to_depth(Eval *e) {
@@ -311,8 +316,8 @@ tenon_status eval_space_to_depth(Eval *e) {
   const Value *x = e->in[0];
   const int64_t *d = x->dims;
   if (d[2] % b || d[3] % b)
-    return eval_fail(e, TENON_EINVAL, "%lld x %lld does not divide into blocks of %lld", (long long)d[2],
-                     (long long)d[3], (long long)b);
+    return eval_fail(e, TENON_EINVAL, "%lld x %lld does not divide into blocks of %lld",
+                     (long long)d[2], (long long)d[3], (long long)b);
   int64_t c, dims[6] = {d[0], d[1], d[2] / b, b, d[3] / b, b};
   if (!ck_mul(d[1], b * b, &c))
     return eval_fail(e, TENON_EINVAL, "the result's size does not fit in 64 bits");

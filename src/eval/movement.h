@@ -23,8 +23,7 @@ EvalFn eval_squeeze, eval_unsqueeze, eval_expand, eval_slice, eval_tile, eval_si
 ATTR_STRUCT(transpose, TRANSPOSE_ATTRS);
 EvalFn eval_transpose;
 
-#define CONCAT_ATTRS(A, C, T)                                                                      \
-  A(T, i64, axis, 0, "axis along which the inputs follow each other")
+#define CONCAT_ATTRS(A, C, T) A(T, i64, axis, 0, "axis along which the inputs follow each other")
 ATTR_STRUCT(concat, CONCAT_ATTRS);
 EvalFn eval_concat;
 

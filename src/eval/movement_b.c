@@ -51,11 +51,12 @@ tenon_status eval_concat(Eval *e) {
     TRY(eval_need(e, i, "inputs", x->dtype));
     const Value *v = e->in[i];
     if (v->rank != x->rank)
-      return eval_fail(e, TENON_EINVAL, "input %d has rank %d, input 0 has %d", i, v->rank, x->rank);
+      return eval_fail(e, TENON_EINVAL, "input %d has rank %d, input 0 has %d", i, v->rank,
+                       x->rank);
     for (int d = 0; d < x->rank; d++)
       if (d != axis && v->dims[d] != dims[d])
-        return eval_fail(e, TENON_EINVAL, "axis %d of input %d has %lld elements, of input 0 %lld", d, i,
-                         (long long)v->dims[d], (long long)dims[d]);
+        return eval_fail(e, TENON_EINVAL, "axis %d of input %d has %lld elements, of input 0 %lld",
+                         d, i, (long long)v->dims[d], (long long)dims[d]);
     if (!ck_add(dims[axis], v->dims[axis], &dims[axis]))
       return eval_fail(e, TENON_EINVAL, "the result's size does not fit in 64 bits");
   }
@@ -80,8 +81,8 @@ static tenon_status split_sizes(Eval *e, int64_t dim, int64_t *out) {
       out[i] = sizes.v[i];
     }
     if (sum != dim)
-      return eval_fail(e, TENON_EINVAL, "sizes sum to %lld, the axis has %lld elements", (long long)sum,
-                       (long long)dim);
+      return eval_fail(e, TENON_EINVAL, "sizes sum to %lld, the axis has %lld elements",
+                       (long long)sum, (long long)dim);
     return TENON_OK;
   }
   if (at->num_outputs && at->num_outputs != e->nout)
@@ -110,8 +111,12 @@ tenon_status eval_split(Eval *e) {
     dims[axis] = size[i];
     TRY(eval_out(e, i, x->dtype, x->rank, dims, &y));
   }
-  Joint j = {.t = x->dtype, .part = (const Value *const *)e->out, .whole = x->data, .nparts = e->nout,
-             .axis = axis, .cut = true};
+  Joint j = {.t = x->dtype,
+             .part = (const Value *const *)e->out,
+             .whole = x->data,
+             .nparts = e->nout,
+             .axis = axis,
+             .cut = true};
   run_joint(e->run, &j, x);
   return TENON_OK;
 }
@@ -158,13 +163,15 @@ tenon_status eval_pad(Eval *e) {
   if (fill) {
     TRY(eval_need(e, 2, "constant_value", x->dtype));
     if (fill->n != 1)
-      return eval_fail(e, TENON_EINVAL, "constant_value has %lld elements, must be 1", (long long)fill->n);
+      return eval_fail(e, TENON_EINVAL, "constant_value has %lld elements, must be 1",
+                       (long long)fill->n);
   }
   for (int i = 0; i < x->rank; i++) {
     // Negative widths cut first; what is left is then padded.
     int64_t left = x->dims[i] + MIN(before[i], 0);
     if (before[i] < -x->dims[i] || after[i] < -x->dims[i] || (left += MIN(after[i], 0)) < 0)
-      return eval_fail(e, TENON_EINVAL, "pads %lld and %lld cut more than the %lld elements of axis %d",
+      return eval_fail(e, TENON_EINVAL,
+                       "pads %lld and %lld cut more than the %lld elements of axis %d",
                        (long long)before[i], (long long)after[i], (long long)x->dims[i], i);
     if (!ck_add(left, MAX(before[i], 0), &dims[i]) || !ck_add(dims[i], MAX(after[i], 0), &dims[i]))
       return eval_fail(e, TENON_EINVAL, "the result's size does not fit in 64 bits");
@@ -257,9 +264,11 @@ tenon_status eval_reverse_sequence(Eval *e) {
   const Value *x = e->in[0];
   Ints lens;
   TRY(eval_ints(e, 1, &lens));
-  if (x->rank < 2) return eval_fail(e, TENON_EINVAL, "input has rank %d, must be at least 2", x->rank);
+  if (x->rank < 2)
+    return eval_fail(e, TENON_EINVAL, "input has rank %d, must be at least 2", x->rank);
   if (at->time_axis < 0 || at->time_axis > 1 || at->batch_axis != 1 - at->time_axis)
-    return eval_fail(e, TENON_EINVAL, "time_axis %lld and batch_axis %lld must be 0 and 1 or 1 and 0",
+    return eval_fail(e, TENON_EINVAL,
+                     "time_axis %lld and batch_axis %lld must be 0 and 1 or 1 and 0",
                      (long long)at->time_axis, (long long)at->batch_axis);
   int64_t batch = x->dims[at->batch_axis], time = x->dims[at->time_axis];
   if (lens.n != batch)
@@ -293,10 +302,12 @@ tenon_status eval_trilu(Eval *e) {
   if (eval_in(e, 1)) {
     Ints ks;
     TRY(eval_ints(e, 1, &ks));
-    if (ks.n != 1) return eval_fail(e, TENON_EINVAL, "k has %lld elements, must be 1", (long long)ks.n);
+    if (ks.n != 1)
+      return eval_fail(e, TENON_EINVAL, "k has %lld elements, must be 1", (long long)ks.n);
     k = ks.v[0];
   }
-  if (x->rank < 2) return eval_fail(e, TENON_EINVAL, "input has rank %d, must be at least 2", x->rank);
+  if (x->rank < 2)
+    return eval_fail(e, TENON_EINVAL, "input has rank %d, must be at least 2", x->rank);
   Value *y;
   TRY(eval_out(e, 0, x->dtype, x->rank, x->dims, &y));
   if (y->n == 0) return TENON_OK;

@@ -12,7 +12,18 @@
 #include <math.h>
 
 enum { BLOCK = 256 };
-typedef enum { R_SUM, R_PROD, R_MAX, R_MIN, R_MEAN, R_L1, R_L2, R_LOG_SUM, R_LOG_SUM_EXP, R_SQUARE } Reduction;
+typedef enum {
+  R_SUM,
+  R_PROD,
+  R_MAX,
+  R_MIN,
+  R_MEAN,
+  R_L1,
+  R_L2,
+  R_LOG_SUM,
+  R_LOG_SUM_EXP,
+  R_SQUARE
+} Reduction;
 
 typedef struct Reduce {
   Reduction kind;
@@ -22,9 +33,9 @@ typedef struct Reduce {
   int nkept, nred;
   int64_t kept[MAX_RANK], kept_stride[MAX_RANK];  // outer first
   int64_t red[MAX_RANK], red_stride[MAX_RANK];
-  int64_t width;       // outputs side by side: the last kept axis where it is the input's last, else 1
-  int64_t run;         // inputs side by side of one output: the last reduced axis, else 1
-  int64_t runs, count; // runs of one output; inputs of one output
+  int64_t width;  // outputs side by side: the last kept axis where it is the input's last, else 1
+  int64_t run;    // inputs side by side of one output: the last reduced axis, else 1
+  int64_t runs, count;  // runs of one output; inputs of one output
 } Reduce;
 
 // ---- floats ----
@@ -209,7 +220,8 @@ static void reduce_piece(void *ctx, int64_t begin, int64_t end) {
 
 // ---- set-up ----
 
-static void add_axis(int *n, int64_t *dims, int64_t *strides, int64_t dim, int64_t stride, bool merge) {
+static void add_axis(int *n, int64_t *dims, int64_t *strides, int64_t dim, int64_t stride,
+                     bool merge) {
   if (merge) {
     dims[*n - 1] *= dim;
     strides[*n - 1] = stride;

@@ -138,8 +138,7 @@ Node *graph_fail(Graph *g, tenon_status code, Where at, const char *fmt, ...) {
 
 // ---- nodes ----
 
-// The least and greatest operand count that an operand list allows; INT32_MAX = repeated last one.
-static void operand_range(const OpInfo *op, int *lo, int *hi) {
+void op_operand_range(const OpInfo *op, int *lo, int *hi) {
   *lo = *hi = 0;
   if (!op->operands) {
     *lo = 0;
@@ -171,7 +170,7 @@ static void canonical_order(const OpInfo *op, Node **src, int nsrc) {
 
 static bool check_operands(Graph *g, const OpInfo *op, int nsrc, Node *const *src, Where at) {
   int lo, hi;
-  operand_range(op, &lo, &hi);
+  op_operand_range(op, &lo, &hi);
   if (nsrc < lo || nsrc > hi) {
     if (lo == hi)
       graph_fail(g, TENON_EINVAL, at, "%d operands, must be %d", nsrc, lo);

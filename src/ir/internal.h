@@ -18,8 +18,13 @@ const Type *type_intern(Graph *g, Type t);
 Node *table_find_node(Graph *g, const Node *key);
 void table_add_node(Graph *g, Node *n);
 
+// The least and greatest operand count that an op's list allows; INT32_MAX = repeated last one.
+void op_operand_range(const OpInfo *op, int *lo, int *hi);
+
 // Works out n->known from constant operands, where that is cheap (known.c).
 void node_compute_known(Graph *g, Node *n);
+// A value in the graph's arena over bytes that live as long; the type is static.
+Value *known_value(Graph *g, const Type *t, const void *data);
 
 typedef struct foreign_attrs {
   Str op;             // "com.example.Frobnicate"

@@ -31,11 +31,14 @@ typedef struct Plan {
 struct Interp {
   Graph *g;
   Arena arena;
-  bool expand;
+  bool expand, dry;
   IntMap plans;   // Body -> Plan
   IntMap consts;  // const node id -> Value (borrowed data)
   Plan *main;
   Diag *diag;  // while planning
+  // The symbols that the plan's types may hold: others may be added to the graph while it is run.
+  const Dim *sym;
+  int32_t nsyms;
 };
 
 // ---- planning ----
@@ -45,7 +48,7 @@ typedef struct Planner {
   Plan *plan;
   IntMap slot;  // node id -> first slot
   VEC(Step) steps;
-  tenon_status status;
+  int depth;           // expansions within expansions
 } Planner;
 
 static tenon_status plan_body(Interp *in, const Body *b);
@@ -127,14 +130,20 @@ static tenon_status plan_tree(Planner *p, Node *root) {
   return TENON_OK;
 }
 
-static tenon_status plan_expansion(Planner *p, const OpInfo *op, Node *n) {
+// *done is false when the op leaves this node whole.
+static tenon_status plan_expansion(Planner *p, const OpInfo *op, Node *n, bool *done) {
   Graph *g = p->in->g;
   Node **out = arena_array(&p->in->arena, Node *, n->nres);
   g->diag = p->in->diag;
   op->expand(g, n, out);
   TRY(graph_status(g));
+  *done = out[0] != NULL;
+  if (!*done) return TENON_OK;
   // The expansion's results take the composite's own slots: found before, so that a result may be any node.
+  CHECK(p->depth < 32, "the expansion of %s does not end", op->name);
+  p->depth++;
   for (int i = 0; i < n->nres; i++) TRY(plan_tree(p, out[i]));
+  p->depth--;
   if (n->nres == 1) {
     intmap_put(&p->slot, n->id, (uint64_t)slot_of(p, out[0]));
     return TENON_OK;
@@ -159,11 +168,13 @@ static tenon_status plan_node(Planner *p, Node *n) {
   }
   if (n->op == OP_param)
     return fail(in->diag, TENON_EINTERNAL, (Where){.node = n->name}, "parameter of another body");
-  if (n->op == OP_const) TRY(plan_const(p, n));
+  if (n->op == OP_const && !in->dry) TRY(plan_const(p, n));
   bool known =
-      op->eval || n->op == OP_const ||
+      in->dry || op->eval || n->op == OP_const ||
       (n->op == OP_foreign && custom_find(in->g->custom, ((const foreign_attrs *)n->attrs)->op));
-  if (op->expand && (!op->eval || in->expand)) return plan_expansion(p, op, n);
+  bool expanded = false;
+  if (op->expand && (!op->eval || in->expand)) TRY(plan_expansion(p, op, n, &expanded));
+  if (expanded) return TENON_OK;
   if (!known)
     return fail(
         in->diag, TENON_EUNSUPPORTED, (Where){.node = n->name}, "operator %.*s is not supported",
@@ -226,11 +237,13 @@ tenon_status interp_create(Graph *g, const InterpOptions *o, Diag *d, Interp **o
   if (!in) return fail(d, TENON_ENOMEM, NOWHERE, "out of memory");
   in->g = g;
   in->expand = o && o->expand;
+  in->dry = o && o->dry;
   in->diag = d;
   arena_init(&in->arena);
   Trap t;  // so that the half-made plan is freed
   trap_enter(&t, d);
   Diag *graph_diag = g->diag;
+  tenon_status graph_was = g->status;
   if (setjmp(t.env) == 0) {
     intmap_init(&in->plans, &in->arena);
     intmap_init(&in->consts, &in->arena);
@@ -238,9 +251,12 @@ tenon_status interp_create(Graph *g, const InterpOptions *o, Diag *d, Interp **o
     uint64_t main = 0;
     intmap_get(&in->plans, (uint64_t)(uintptr_t)g->main, &main);
     in->main = (Plan *)(uintptr_t)main;
+    in->sym = g->dims.sym.v;
+    in->nsyms = g->dims.nsyms;
   }
   trap_leave(&t);
   g->diag = graph_diag;
+  g->status = graph_was;  // an expansion that failed says so again the next time
   if (t.status) {
     interp_free(in);
     return t.status;
@@ -323,7 +339,7 @@ static tenon_status mismatch(Exec *x, Run *run, Where at, const char *what, cons
   for (int32_t i = 0; i < x->nbind; i++)
     if (x->bound[i])
       strbuf_printf(&want, "%s%s=%lld", strchr(strbuf_text(&want), '=') ? ", " : " with ",
-                    x->in->g->dims.sym.v[i]->name, (long long)x->bind[i]);
+                    x->in->sym[i]->name, (long long)x->bind[i]);
   return fail(run->diag, TENON_EINVAL, at, "%s is %s, must be %s", what, strbuf_text(&got),
               strbuf_text(&want));
 }
@@ -443,7 +459,8 @@ static tenon_status empty_stack(Run *run, Where at, const struct Body *body, int
 }
 
 tenon_status interp_run(const Interp *in, Run *run, Value *const *inputs, Value **out) {
-  Exec x = {.in = in, .nbind = in->g->dims.nsyms};
+  Exec x = {.in = in, .nbind = in->nsyms};
+  CHECK(!in->dry, "a dry plan cannot be run");
   arena_init(&x.arena);
   Trap t;
   trap_enter(&t, run->diag);
@@ -466,34 +483,92 @@ tenon_status interp_run(const Interp *in, Run *run, Value *const *inputs, Value 
 
 // ---- peak memory ----
 
-static int64_t type_bytes(const Type *t, const int64_t *bind, const bool *bound, int32_t nbind) {
+typedef struct Peak {
+  const Interp *in;
+  const int64_t *bind;
+  const bool *bound;
+  int32_t nbind;
+  IntMap done;  // Plan of a body -> its peak
+  Arena arena;
+} Peak;
+
+static int64_t add_bytes(int64_t a, int64_t b) {
+  int64_t sum;
+  return ck_add(a, b, &sum) ? sum : INT64_MAX;
+}
+
+static int64_t type_bytes(const Peak *k, const Type *t) {
   if (t->kind != TK_TENSOR || t->rank < 0) return 0;
   int64_t n = 1, bytes;
   for (int i = 0; i < t->rank; i++) {
     int64_t v;
-    if (!ie_eval(t->dims[i], bind, bound, nbind, &v) || !ck_mul(n, MAX(v, 0), &n)) return 0;
+    if (!ie_eval(t->dims[i], k->bind, k->bound, k->nbind, &v) || !ck_mul(n, MAX(v, 0), &n))
+      return 0;
   }
   return dtype_bytes(t->dtype, n, &bytes) ? bytes : 0;
 }
 
-int64_t interp_peak_bytes(const Interp *in, const int64_t *bind, const bool *bound, int32_t nbind) {
-  const Plan *p = in->main;
-  Arena a;
-  arena_init(&a);
-  int64_t *size = arena_array(&a, int64_t, MAX(p->nslots, 1));
+static int64_t plan_peak(Peak *k, const Plan *p, bool params);
+
+static int64_t body_peak(Peak *k, const Body *b) {
+  uint64_t plan, peak;
+  if (!b || !intmap_get(&k->in->plans, (uint64_t)(uintptr_t)b, &plan)) return 0;
+  if (intmap_get(&k->done, plan, &peak)) return (int64_t)peak;
+  peak = (uint64_t)plan_peak(k, (const Plan *)(uintptr_t)plan, false);
+  intmap_put(&k->done, plan, peak);
+  return (int64_t)peak;
+}
+
+// Bodies of a node run one at a time, while its operands and results are there.
+static int64_t bodies_peak(Peak *k, const Node *n) {
+  const OpInfo *op = op_info(n->op);
+  int64_t peak = 0;
+  for (int i = 0; i < op->nattrs; i++) {
+    if (op->attrs[i].kind != ATTR_body) continue;
+    peak = MAX(peak,
+               body_peak(k, *(const Body *const *)((const char *)n->attrs + op->attrs[i].offset)));
+  }
+  return peak;
+}
+
+static int64_t plan_peak(Peak *k, const Plan *p, bool params) {
+  int64_t *size = arena_array(&k->arena, int64_t, MAX(p->nslots, 1));
   int64_t live = 0, peak = 0;
-  for (int64_t i = 0; i < p->body->nparams; i++)
-    live += size[p->param[i]] = type_bytes(type_of(p->body->param[i]), bind, bound, nbind);
-  for (int64_t k = 0; k < p->nsteps; k++) {
-    const Step *s = &p->step[k];
-    for (int i = 0; s->node && s->node->op != OP_const && i < s->node->nres; i++)
-      live += size[s->out + i] = type_bytes(s->node->type[i], bind, bound, nbind);
-    peak = MAX(peak, live);
+  for (int64_t i = 0; params && i < p->body->nparams; i++) {
+    size[p->param[i]] = type_bytes(k, type_of(p->body->param[i]));
+    live = add_bytes(live, size[p->param[i]]);
+  }
+  for (int64_t j = 0; j < p->nsteps; j++) {
+    const Step *s = &p->step[j];
+    for (int i = 0; s->node && s->node->op != OP_const && i < s->node->nres; i++) {
+      size[s->out + i] = type_bytes(k, s->node->type[i]);
+      live = add_bytes(live, size[s->out + i]);
+    }
+    peak = MAX(peak, s->node ? add_bytes(live, bodies_peak(k, s->node)) : live);
     for (int32_t i = 0; i < s->ndead; i++) {
-      live -= size[s->dead[i]];
+      // A copy step only gives a value another slot.
+      if (!s->node && s->dead[i] == s->src[0])
+        size[s->out] = size[s->src[0]];
+      else
+        live -= size[s->dead[i]];
       size[s->dead[i]] = 0;
     }
   }
-  arena_deinit(&a);
   return MAX(peak, live);
+}
+
+int64_t interp_peak_bytes(const Interp *in, const int64_t *bind, const bool *bound, int32_t nbind) {
+  Peak k = {.in = in, .bind = bind, .bound = bound, .nbind = nbind};
+  arena_init(&k.arena);
+  volatile int64_t peak = 0;
+  Trap t;
+  trap_enter(&t, NULL);
+  if (setjmp(t.env) == 0) {
+    intmap_init(&k.done, &k.arena);
+    peak = plan_peak(&k, in->main, true);
+  }
+  trap_leave(&t);
+  arena_deinit(&k.arena);
+  if (t.status) trap_raise(t.status, "out of memory");
+  return peak;
 }

@@ -10,6 +10,7 @@
 typedef struct Interp Interp;
 typedef struct InterpOptions {
   bool expand;  // take every composite apart, also those that have an evaluation of their own
+  bool dry;  // for interp_peak_bytes alone: no file is opened, unsupported operators are let pass
 } InterpOptions;
 
 // Borrows the graph, which must outlive it.  Opens every file that a constant needs.
@@ -22,7 +23,8 @@ void interp_free(Interp *in);  // NULL is fine
 // before run_deinit.
 MUST_USE tenon_status interp_run(const Interp *in, Run *run, Value *const *inputs, Value **out);
 
-// Memory that a run with these symbol values would need at its peak, weights not counted; unknown sizes count as 0.
+// Memory that a run with these symbol values would need at its peak, weights not counted; unknown sizes
+// count as 0.  Of a node with bodies the largest body counts.  Needs a Trap.
 int64_t interp_peak_bytes(const Interp *in, const int64_t *bind, const bool *bound, int32_t nbind);
 
 #endif

@@ -70,6 +70,7 @@ typedef struct Source {
   bool opened;
   const char *folder;  // for external data: where it must lie (checked when opened)
   const char *real_folder;
+  bool own;  // with a folder: the model's own file all the same, whose small constants are read early
 } Source;
 typedef struct ConstData {
   Source *source;         // NULL: bytes in the graph's arena
@@ -185,5 +186,11 @@ NodeList body_order(Graph *g, const Body *b, Arena *a);
 MUST_USE tenon_status graph_verify(Graph *g, Diag *d);
 void graph_print(Graph *g, StrBuf *out);
 MUST_USE tenon_status graph_parse(Str text, const char *path, Diag *d, Graph **out);
+typedef struct ParseOptions {
+  const struct CustomOp *custom;
+  int64_t memory_limit;  // bytes that the graph may take; 0 = none
+} ParseOptions;
+MUST_USE tenon_status graph_parse_with(Str text, const char *path, const ParseOptions *o, Diag *d,
+                                       Graph **out);
 
 #endif

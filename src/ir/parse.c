@@ -44,8 +44,7 @@ tenon_status text_fail(TextParser *p, const char *fmt, ...) {
 tenon_status text_expected(TextParser *p, const char *what) {
   const Token *t = &p->lex.tok;
   if (t->kind == TOK_END) return text_fail(p, "expected %s, found the end of the text", what);
-  if (t->kind == TOK_BAD)
-    return text_fail(p, "expected %s, found %.*s", what, STR_ARG(t->text));
+  if (t->kind == TOK_BAD) return text_fail(p, "expected %s, found %.*s", what, STR_ARG(t->text));
   int64_t n = MIN(p->lex.at - t->start, 60);
   return text_fail(p, "expected %s, found '%.*s'", what, (int)n, t->start);
 }
@@ -166,8 +165,7 @@ static tenon_status parse_use(TextParser *p, Names *names, Node **out) {
 
 static tenon_status define(TextParser *p, const Token *at, StrMap *map, Str key, Node *n,
                            Node **result) {
-  if (strmap_has(map, key))
-    return text_fail_at(p, at, "%%%.*s is defined twice", STR_ARG(key));
+  if (strmap_has(map, key)) return text_fail_at(p, at, "%%%.*s is defined twice", STR_ARG(key));
   Slot *slot = arena_new(&p->arena, Slot);
   slot->node = n;
   slot->result = result;
@@ -190,8 +188,7 @@ static tenon_status unknown_op(TextParser *p, Str name) {
     least = d - 1;
     best = op_info(i)->name;
   }
-  if (best)
-    return text_fail(p, "there is no op '%.*s'; did you mean '%s'?", STR_ARG(name), best);
+  if (best) return text_fail(p, "there is no op '%.*s'; did you mean '%s'?", STR_ARG(name), best);
   return text_fail(p, "there is no op '%.*s'", STR_ARG(name));
 }
 
@@ -209,9 +206,12 @@ static tenon_status parse_operands(TextParser *p, Names *names, Node ***out, int
   return text_need(p, ')');
 }
 
+enum { UNTYPED_RESULTS_MAX = 64 };
+
 // Types are counted before the node is made, so that the results cost no more than the text says.
 static tenon_status count_types(TextParser *p, int64_t nres) {
-  if (!text_is(p, ':')) return nres == 1 ? TENON_OK : text_expected(p, "':' and the results' types");
+  if (!text_is(p, ':'))
+    return nres <= UNTYPED_RESULTS_MAX ? TENON_OK : text_expected(p, "':' and the results' types");
   Lexer start = p->lex;
   int64_t n = 0;
   const char *unused;
@@ -226,12 +226,26 @@ static tenon_status count_types(TextParser *p, int64_t nres) {
   return text_fail(p, "%lld types for %lld results", (long long)n, (long long)nres);
 }
 
-static tenon_status wrong_type(TextParser *p, const Token *at, int i, const Type *w, const Type *t) {
+// A graph's type in the text's own names, as far as they are tied.
+static const Type *type_to_text(TextParser *p, const Type *t) {
+  Type *own = arena_dup(&p->arena, t, (int64_t)sizeof *t);
+  Dim *dims = arena_array(&p->arena, Dim, MAX(t->rank, 0));
+  for (int i = 0; i < t->rank; i++) {
+    dims[i] = dimmap_apply(&p->to_text, t->dims[i]);
+    if (ie_is_poison(dims[i])) dims[i] = t->dims[i];
+  }
+  own->dims = dims;
+  if (t->elem) own->elem = type_to_text(p, t->elem);
+  return own;
+}
+
+static tenon_status wrong_type(TextParser *p, const Token *at, int i, const Type *w,
+                               const Type *t) {
   StrBuf a, b;
   strbuf_init(&a, &p->arena);
   strbuf_init(&b, &p->arena);
   type_print(&a, w);
-  type_print(&b, t);
+  type_print(&b, type_to_text(p, t));
   return text_fail_at(p, at, "result %d is written as %s, but it is %s", i, strbuf_text(&a),
                       strbuf_text(&b));
 }
@@ -239,7 +253,8 @@ static tenon_status wrong_type(TextParser *p, const Token *at, int i, const Type
 // An op that is not registered here has the types that are written: nothing else knows them.
 static bool takes_written(const Graph *g, const Node *n, int i) {
   if (n->op != OP_foreign || n->type[i]->dtype || n->type[i]->rank >= 0) return false;
-  return n->type[i]->kind == TK_TENSOR && !custom_find(g->custom, ((const foreign_attrs *)n->attrs)->op);
+  return n->type[i]->kind == TK_TENSOR &&
+         !custom_find(g->custom, ((const foreign_attrs *)n->attrs)->op);
 }
 
 static tenon_status check_type(TextParser *p, Node *n, int i) {
@@ -358,6 +373,7 @@ static tenon_status parse_params(TextParser *p, Names *names, Nodes *out) {
     TRY(parse_type(p, &type));
     Node *n = node_param(p->g, type_to_graph(p, type), origin);
     TRY(define(p, &at, map, key, n, NULL));
+    if (p->depth > 0 && text_take(p, '=')) TRY(parse_known(p, n));
     vec_push(&p->arena, out, n);
   }
   return text_need(p, ')');
@@ -391,7 +407,8 @@ static tenon_status parse_return(TextParser *p, Names *names, Nodes *out, Labels
 
 static tenon_status parse_lines(TextParser *p, Names *names) {
   while (!text_is_word(p, "return")) {
-    if (p->lex.tok.kind != TOK_VALUE) return text_expected(p, "a line such as %y = op(%x), or return");
+    if (p->lex.tok.kind != TOK_VALUE)
+      return text_expected(p, "a line such as %y = op(%x), or return");
     TRY(parse_line(p, names));
   }
   return TENON_OK;
@@ -477,7 +494,8 @@ static tenon_status parse_header_results(TextParser *p, const Nodes *results, La
       TRY(skip_type(p));
       continue;
     }
-    if (n >= results->n) return text_fail_at(p, &at, "%lld results are returned", (long long)results->n);
+    if (n >= results->n)
+      return text_fail_at(p, &at, "%lld results are returned", (long long)results->n);
     TRY(parse_type(p, &written));
     const Type *type = type_of(results->v[n]);
     if (!type_matches(p, written, type)) return wrong_type(p, &at, (int)n, written, type);
@@ -487,6 +505,26 @@ static tenon_status parse_header_results(TextParser *p, const Nodes *results, La
     return text_fail(p, "%lld results are returned, %lld are declared", (long long)results->n,
                      (long long)n);
   return text_need(p, ')');
+}
+
+// The model's inputs are told apart by name, and so are its outputs.
+static tenon_status check_names(TextParser *p, const Nodes *params, const Labels *labels) {
+  StrMap in, out;
+  strmap_init(&in, &p->arena);
+  strmap_init(&out, &p->arena);
+  for (int64_t i = 0; i < params->n; i++) {
+    const char *name = params->v[i]->name;
+    if (!name) continue;
+    if (strmap_has(&in, str_of(name))) return text_fail(p, "two inputs are called '%s'", name);
+    strmap_put(&in, str_of(name), params->v[i]);
+  }
+  for (int64_t i = 0; i < labels->n; i++) {
+    const char *name = labels->v[i];
+    if (!name) continue;
+    if (strmap_has(&out, str_of(name))) return text_fail(p, "two outputs are called '%s'", name);
+    strmap_put(&out, str_of(name), p);
+  }
+  return TENON_OK;
 }
 
 static tenon_status parse_graph(TextParser *p) {
@@ -502,9 +540,10 @@ static tenon_status parse_graph(TextParser *p) {
   TRY(need_word(p, "graph"));
   TRY(parse_origin(p, &name));
   TRY(parse_params(p, &names, &params));
-  TRY(need_arrow(p));
+  bool typed = !text_is(p, '{');  // by hand the results' types may be left to inference
+  if (typed) TRY(need_arrow(p));
   Lexer header = p->lex;
-  TRY(parse_header_results(p, NULL, NULL));
+  if (typed) TRY(parse_header_results(p, NULL, NULL));
   TRY(text_need(p, '{'));
   while (text_is_word(p, "source")) {
     lex_next(&p->lex);
@@ -514,7 +553,8 @@ static tenon_status parse_graph(TextParser *p) {
   TRY(parse_return(p, &names, &results, &labels));
   if (p->lex.tok.kind != TOK_END) return text_expected(p, "the end of the text");
   p->lex = header;
-  TRY(parse_header_results(p, &results, &labels));
+  if (typed) TRY(parse_header_results(p, &results, &labels));
+  TRY(check_names(p, &params, &labels));
   p->g->main = make_body(p, name, &params, &results, &labels);
   p->g->body.n--;  // the list has every body but main
   return graph_status(p->g);
@@ -534,9 +574,11 @@ static void find_folder(TextParser *p) {
   if (slash) p->real_folder = intern(&p->g->names, (Str){real, MAX(slash - real, 1)});
 }
 
-static tenon_status parse_text(TextParser *p, Str text, Graph **out) {
+static tenon_status parse_text(TextParser *p, Str text, const ParseOptions *o, Graph **out) {
   TRY(graph_create(p->d, out));
   p->g = *out;
+  p->g->custom = o->custom;
+  p->g->arena.limit = p->g->scratch.limit = p->arena.limit = o->memory_limit;
   p->d->base.file = p->path;
   intpool_init(&p->dims, &p->arena);
   dimmap_init(&p->to_graph, &p->g->dims, &p->arena);
@@ -550,6 +592,11 @@ static tenon_status parse_text(TextParser *p, Str text, Graph **out) {
 }
 
 tenon_status graph_parse(Str text, const char *path, Diag *d, Graph **out) {
+  return graph_parse_with(text, path, &(ParseOptions){0}, d, out);
+}
+
+tenon_status graph_parse_with(Str text, const char *path, const ParseOptions *o, Diag *d,
+                              Graph **out) {
   *out = NULL;
   // On the heap, so that it is what it was when the trap is raised.
   TextParser *p = mem_alloc((int64_t)sizeof *p);
@@ -560,7 +607,7 @@ tenon_status graph_parse(Str text, const char *path, Diag *d, Graph **out) {
   Where base = d->base;
   Trap t;
   trap_enter(&t, d);
-  if (setjmp(t.env) == 0) t.status = parse_text(p, text, out);
+  if (setjmp(t.env) == 0) t.status = parse_text(p, text, o, out);
   trap_leave(&t);
   d->base = base;
   arena_deinit(&p->arena);

@@ -15,8 +15,8 @@ static void note_symbols(Printer *p, Dim d) {
     Dim s = found.v[i];
     if (s->fresh) {
       Str hint = fresh_hint(s);
-      char *name = str_printf(p->arena, "%.*s_%lld", (int)MIN(hint.n, 1000), hint.p,
-                              (long long)p->nfresh++);
+      char *name =
+          str_printf(p->arena, "%.*s_%lld", (int)MIN(hint.n, 1000), hint.p, (long long)p->nfresh++);
       dimmap_bind(&p->to_text, s, ie_fresh_named(&p->dims, str_of(name)));
     } else if (s->lo != 0 || s->hi != INT64_MAX) {
       vec_push(p->arena, &p->ranged, s);
@@ -99,7 +99,8 @@ static void print_attr(Printer *p, Scope *s, const AttrDesc *d, const void *fiel
 void print_attrs(Printer *p, Scope *s, const Node *n) {
   const OpInfo *op = op_info(n->op);
   if (!n->attrs) return;
-  for (const AttrDesc *d = op->attrs; d < op->attrs + op->nattrs; d++) {
+  for (int i = 0; i < op->nattrs; i++) {
+    const AttrDesc *d = &op->attrs[i];
     if (attr_is_default(d, n->attrs)) continue;
     strbuf_printf(p->out, " %s=", d->name);
     print_attr(p, s, d, (const char *)n->attrs + d->offset);
@@ -143,6 +144,29 @@ static int64_t source_number(Printer *p, Source *s) {
   return p->source.n - 1;
 }
 
+static void put_contents(StrBuf *b, DType t, const void *data, int64_t n, int64_t nbytes) {
+  if (t == DT_STRING || (n <= TEXT_INLINE_MAX && text_can_list(t, data, n)))
+    put_elements(b, t, data, n);
+  else
+    put_hex(b, data, nbytes);
+}
+
+// A captured value may be known before anything runs; inference inside the body relies on it.
+void print_known(Printer *p, const Node *n) {
+  int64_t nbytes;
+  if (n->known && dtype_bytes(n->known->dtype, n->known->n, &nbytes)) {
+    strbuf_puts(p->out, " = ");
+    put_contents(p->out, n->known->dtype, n->known->data, n->known->n, nbytes);
+  } else if (n->sym) {
+    strbuf_puts(p->out, " = [");
+    for (int64_t i = 0; i < n->nsym; i++) {
+      if (i) strbuf_puts(p->out, ", ");
+      print_dim(p, n->sym[i]);
+    }
+    strbuf_putc(p->out, ']');
+  }
+}
+
 void print_const(Printer *p, const Node *n) {
   const ConstData *c = n->data;
   DType t = type_of(n)->dtype;
@@ -150,11 +174,10 @@ void print_const(Printer *p, const Node *n) {
   print_type(p, type_of(n));
   strbuf_putc(p->out, ' ');
   if (c->source)
-    strbuf_printf(p->out, "@%lld+%lld", (long long)source_number(p, c->source), (long long)c->offset);
-  else if (t == DT_STRING || (c->n <= TEXT_INLINE_MAX && text_can_list(t, c->mem, c->n)))
-    put_elements(p->out, t, c->mem, c->n);
+    strbuf_printf(p->out, "@%lld+%lld", (long long)source_number(p, c->source),
+                  (long long)c->offset);
   else
-    put_hex(p->out, c->mem, c->bytes);
+    put_contents(p->out, t, c->mem, c->n, c->bytes);
 }
 
 // Shapes and axes are worth seeing, wherever they are kept.
@@ -162,10 +185,12 @@ void print_const_comment(Printer *p, const Node *n) {
   const ConstData *c = n->data;
   DType t = type_of(n)->dtype;
   if (!c->source || c->n > TEXT_COMMENT_MAX || c->n == 0) return;
-  Diag *quiet = arena_new(p->arena, Diag);
-  diag_init(quiet);
+  if (!p->quiet) p->quiet = arena_new(p->arena, Diag);
+  diag_init(p->quiet);
   const void *data;
-  if (const_bytes(p->g, n, &data, quiet) || !text_can_list(t, data, c->n)) return;
+  if (const_bytes(p->g, n, &data, p->quiet)) return;
+  data = arena_dup(p->arena, data, c->bytes);  // aligned, unlike the file
+  if (!text_can_list(t, data, c->n)) return;
   strbuf_puts(p->out, "  // ");
   put_elements(p->out, t, data, c->n);
 }
@@ -174,7 +199,9 @@ void print_const_comment(Printer *p, const Node *n) {
 void print_source(Printer *p, int64_t i) {
   const Source *s = p->source.v[i];
   strbuf_printf(p->out, "  source @%lld ", (long long)i);
-  if (s->label && *s->label && strcmp(s->label, "-")) {
+  bool in_file = s->label && *s->label && *s->label != '<' && strcmp(s->label, "-");
+  if (in_file) {
+    if (s->folder && !s->own) strbuf_puts(p->out, "external ");
     const char *slash = s->folder ? NULL : strrchr(s->label, '/');
     text_put_quoted(p->out, str_of(slash ? slash + 1 : s->label));
   } else {

@@ -3,12 +3,12 @@
 #define TENON_IR_TEXT_H
 
 #include "ir/internal.h"
+#include "ir/textnum.h"
 
 enum {
-  TEXT_DEPTH_MAX = 64,    // bodies within bodies, types within types
-  TEXT_INLINE_MAX = 64,   // elements of a constant that are written out; beyond: hex
-  TEXT_COMMENT_MAX = 16,  // elements of a constant in a file that are shown in a comment
-  TEXT_NUMBER_MAX = 400   // characters of one number
+  TEXT_DEPTH_MAX = 64,   // bodies within bodies, types within types
+  TEXT_INLINE_MAX = 64,  // elements of a constant that are written out; beyond: hex
+  TEXT_COMMENT_MAX = 16  // elements of a constant in a file that are shown in a comment
 };
 
 // ---- tokens (lex.c) ----
@@ -43,17 +43,6 @@ bool text_is_identifier(Str s);           // can be written as a bare word
 bool text_is_value_name(Str s);           // can be written after % without quotes
 void text_put_quoted(StrBuf *b, Str s);
 bool text_unescape(Arena *a, Str raw, Str *out);  // NUL-terminated; false: a bad escape
-
-// ---- numbers (textnum.c) ----
-// One element, written so that reading it gives the same bits.  Strings excepted.
-void text_put_element(StrBuf *b, DType t, const void *base, int64_t i);
-bool text_can_list(DType t, const void *base, int64_t n);  // else hex: bits that no element shows
-void text_put_f64(StrBuf *b, double x);                    // an attribute
-uint64_t text_get_bits(DType t, const void *base, int64_t i);
-void text_put_bits(DType t, void *base, int64_t i, uint64_t bits);
-// An unsigned decimal: digits, point, exponent, independent of the locale.  An `f` at the end rounds to f32.
-bool text_decimal(Str s, double *out);
-bool text_unsigned(Str s, uint64_t *out);  // decimal digits or 0x and hex digits, whole string
 
 // ---- dimensions between pools (dimmap.c) ----
 // Writes expressions of one pool in another.  Named symbols keep name and range; a fresh symbol becomes
@@ -93,14 +82,17 @@ typedef struct Printer {
   VEC(Source *) source;  // in order of first use
   IntMap source_index;
   IntMap proj_name;  // node id << 16 | result -> name of the projection, where it differs
-  uint32_t *rank;   // by node id: when the parser will make the node; 0 = not printed yet
-  uint32_t *stamp;  // by node id: the last body that was found to reach it
-  bool *fixed;      // by node id: depends on no parameter
+  uint32_t *rank;    // by node id: when the parser will make the node; 0 = not printed yet
+  uint32_t *stamp;   // by node id: the last body that was found to reach it
+  bool *fixed;       // by node id: depends on no parameter
   uint32_t nranks, nbodies;
   int64_t nnodes;
+  Diag *quiet;  // of files that could not be opened for a comment
 } Printer;
 void print_type(Printer *p, const Type *t);
 void print_attrs(Printer *p, Scope *s, const Node *n);
+void print_known(Printer *p,
+                 const Node *n);  // " = ..." behind a parameter whose contents are known
 void print_const(Printer *p, const Node *n);
 void print_const_comment(Printer *p, const Node *n);  // what a small constant in a file holds
 void print_source(Printer *p, int64_t i);
@@ -114,30 +106,33 @@ typedef struct TextParser {
   Arena arena;
   const char *path;  // of the text; NULL: not from a file
   const char *folder, *real_folder;
-  IntPool dims;               // as written
-  DimMap to_graph, to_text;   // between dims and the graph's pool
-  VEC(Source *) source;       // by number
-  StrMap ops;                 // name -> op code + 1
+  IntPool dims;              // as written
+  DimMap to_graph, to_text;  // between dims and the graph's pool
+  VEC(Source *) source;      // by number
+  StrMap ops;                // name -> op code + 1
   int depth;
 } TextParser;
 // A message about the token to be read next, or one kept from before.
 tenon_status text_fail(TextParser *p, const char *fmt, ...) PRINTF(2, 3);
 tenon_status text_fail_at(TextParser *p, const Token *t, const char *fmt, ...) PRINTF(3, 4);
 tenon_status text_expected(TextParser *p, const char *what);  // "expected ..., found ..."
-void text_locate(TextParser *p, const Token *t);  // where messages of node_new point
+void text_locate(TextParser *p, const Token *t);              // where messages of node_new point
 bool text_is(const TextParser *p, char c);
 bool text_is_word(const TextParser *p, const char *word);
 bool text_take(TextParser *p, char c);
 MUST_USE tenon_status text_need(TextParser *p, char c);
-MUST_USE tenon_status text_string(TextParser *p, Str *out);        // a quoted string
-MUST_USE tenon_status text_name(TextParser *p, const char **out);  // likewise, without NUL; interned
+MUST_USE tenon_status text_string(TextParser *p, Str *out);  // a quoted string
+MUST_USE tenon_status text_name(TextParser *p,
+                                const char **out);  // likewise, without NUL; interned
 MUST_USE tenon_status text_i64(TextParser *p, int64_t *out);
 // A type as written: its dims are in p->dims and it is not interned.
 MUST_USE tenon_status parse_type(TextParser *p, const Type **out);
 MUST_USE tenon_status skip_type(TextParser *p);
-const Type *type_to_graph(TextParser *p, const Type *written);  // makes fresh symbols not seen before
+const Type *type_to_graph(TextParser *p,
+                          const Type *written);  // makes fresh symbols not seen before
 // Ties fresh symbols seen for the first time to each other; false when the types differ.
 bool type_matches(TextParser *p, const Type *written, const Type *inferred);
+MUST_USE tenon_status parse_known(TextParser *p, Node *n);     // behind a parameter's '='
 MUST_USE tenon_status parse_const(TextParser *p, Node **out);  // behind the word const
 MUST_USE tenon_status parse_source(TextParser *p);             // behind the word source
 MUST_USE tenon_status parse_attrs(TextParser *p, const OpInfo *op, void *attrs);

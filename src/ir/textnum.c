@@ -113,7 +113,7 @@ bool text_decimal(Str s, double *out) {
 // ---- writing ----
 
 typedef struct Decimal {
-  char text[40];
+  char text[64];
 } Decimal;
 
 // |x| with `precision` significant digits: plain between 1e-5 and 1e17, else with an exponent.
@@ -161,6 +161,11 @@ static uint64_t bits_of(DType t, double x) {
 
 // False when no decimal gives these bits.
 static bool shortest(DType t, double x, uint64_t bits, Decimal *out) {
+  if (fabs(x) < 1e15 &&
+      x == trunc(x)) {  // whole numbers as they are: 448, where 450 would do in 8 bits
+    format_decimal(x, 15, out);
+    return bits_of(t, read_back(out)) == bits;
+  }
   for (int precision = 1; precision <= 17; precision++) {
     format_decimal(x, precision, out);
     if (bits_of(t, read_back(out)) == bits) return true;

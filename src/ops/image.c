@@ -287,5 +287,5 @@ const OpInfo op_affine_grid = {
     .eval = eval_affine_grid,
     .cost = cost_affine_grid,
     SAMPLES("(f32[2,2,3], i64[4]{2,1,3,4})", "(f64[1,3,4], i64[5]{1,1,2,3,4}) align_corners=true",
-            "(f16[1,2,3], i64[4]{1,1,0,4})", "(f32[n,2,3], i64[4]{1,1,1,4}) align_corners=true"),
+            "(f16[1,2,3], i64[4]{1,1,0,4})", "(f32[n,2,3], i64[4]{3,1,1,4}) align_corners=true"),
 };

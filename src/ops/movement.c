@@ -22,10 +22,10 @@ static tenon_status check_rank(Infer *in, int64_t rank) {
 // ---- reshape ----
 
 // Multiplies the sizes on both sides that do not occur on the other, so that equal sizes cancel even
-// where their product is no monomial.
-static void cancel(IntPool *p, const Type *x, int free_dim, int rank, const Dim *dims, Dim *out_have,
-                   Dim *out_want) {
-  bool used[MAX_RANK] = {false};
+// where their product is no monomial.  True when one that cancelled may be 0: then the rest may differ.
+static bool cancel(IntPool *p, const Type *x, int free_dim, int rank, const Dim *dims,
+                   Dim *out_have, Dim *out_want) {
+  bool used[MAX_RANK] = {false}, zero = false;
   *out_have = *out_want = p->one;
   for (int i = 0; i < rank; i++) {
     if (i == free_dim) continue;
@@ -35,22 +35,26 @@ static void cancel(IntPool *p, const Type *x, int free_dim, int rank, const Dim 
       used[k] = true;
     else
       *out_want = ie_mul(p, *out_want, dims[i]);
+    zero |= k < x->rank && dims[i]->lo <= 0;
   }
   for (int k = 0; k < x->rank; k++)
     if (!used[k]) *out_have = ie_mul(p, *out_have, x->dims[k]);
+  return zero;
 }
 
 static tenon_status reshape_rest(Infer *in, const Type *x, int free_dim, int rank, Dim *dims) {
   IntPool *p = &in->g->dims;
   Dim have, want;
-  cancel(p, x, free_dim, rank, dims, &have, &want);
-  if (free_dim < 0) return infer_equal_dim(in, have, want, "elements of the input and of the new shape");
+  bool zero = cancel(p, x, free_dim, rank, dims, &have, &want);
+  if (free_dim < 0 && zero) return TENON_OK;
+  if (free_dim < 0)
+    return infer_equal_dim(in, have, want, "elements of the input and of the new shape");
   if (ie_is(want, 0))
     return infer_fail(in, TENON_EINVAL, "-1 beside a size of 0 leaves the shape undetermined");
   dims[free_dim] = ie_div(p, have, want);
   if (ie_is_const(have) && ie_is_const(want) && have->value % want->value)
-    return infer_fail(in, TENON_EINVAL, "%lld elements do not divide by %lld", (long long)have->value,
-                      (long long)want->value);
+    return infer_fail(in, TENON_EINVAL, "%lld elements do not divide by %lld",
+                      (long long)have->value, (long long)want->value);
   return TENON_OK;
 }
 
@@ -66,8 +70,8 @@ static tenon_status reshape_dims(Infer *in, const Type *x, int64_t n, const Dim 
         continue;
       }
       if (i >= x->rank)
-        return infer_fail(in, TENON_EINVAL, "0 at position %d copies a dimension of an input of rank %d", i,
-                          x->rank);
+        return infer_fail(in, TENON_EINVAL,
+                          "0 at position %d copies a dimension of an input of rank %d", i, x->rank);
       dims[i] = x->dims[i];
     } else if (ie_is(sym[i], -1)) {
       if (*out_free >= 0) return infer_fail(in, TENON_EINVAL, "more than one -1 in the new shape");
@@ -106,7 +110,8 @@ static tenon_status infer_reshape(Infer *in) {
 ATTR_TABLE(reshape, RESHAPE_ATTRS);
 const OpInfo op_reshape = {
     .name = "reshape",
-    .doc = "The same elements under another shape: -1 is what is left over, 0 a copy of the input's size.",
+    .doc = "The same elements under another shape: -1 is what is left over, 0 a copy of the "
+           "input's size.",
     .onnx = "Reshape",
     .onnx_since = 5,
     .operands = "data shape",
@@ -135,10 +140,11 @@ static tenon_status infer_flatten(Infer *in) {
   }
   int64_t axis = at->axis < 0 ? at->axis + x->rank : at->axis;
   if (axis < 0 || axis > x->rank)
-    return infer_fail(in, TENON_EINVAL, "axis %lld is out of range for rank %d", (long long)at->axis,
-                      x->rank);
+    return infer_fail(in, TENON_EINVAL, "axis %lld is out of range for rank %d",
+                      (long long)at->axis, x->rank);
   Dim dims[2] = {in->g->dims.one, in->g->dims.one};
-  for (int i = 0; i < x->rank; i++) dims[i >= axis] = ie_mul(&in->g->dims, dims[i >= axis], x->dims[i]);
+  for (int i = 0; i < x->rank; i++)
+    dims[i >= axis] = ie_mul(&in->g->dims, dims[i >= axis], x->dims[i]);
   TRY(infer_set(in, 0, x->dtype, 2, dims));
   sym_same(in);
   return TENON_OK;
@@ -188,7 +194,8 @@ static tenon_status infer_squeeze(Infer *in) {
     int64_t n = given ? infer_length(in, 1) : -1;
     if (x->rank >= 0 && n > x->rank)
       return infer_fail(in, TENON_EINVAL, "%lld axes for rank %d", (long long)n, x->rank);
-    infer_set_type(in, 0, unknown(in, x->dtype, x->rank >= 0 && n >= 0 ? x->rank - n : -1, "squeeze"));
+    infer_set_type(in, 0,
+                   unknown(in, x->dtype, x->rank >= 0 && n >= 0 ? x->rank - n : -1, "squeeze"));
     return TENON_OK;
   }
   if (given) {
@@ -239,7 +246,8 @@ static tenon_status infer_unsqueeze(Infer *in) {
   int64_t n = known ? axes.n : infer_length(in, 1);
   if (x->rank < 0 || !known) {
     if (x->rank >= 0 && n >= 0) TRY(check_rank(in, x->rank + n));
-    infer_set_type(in, 0, unknown(in, x->dtype, x->rank >= 0 && n >= 0 ? x->rank + n : -1, "unsqueeze"));
+    infer_set_type(in, 0,
+                   unknown(in, x->dtype, x->rank >= 0 && n >= 0 ? x->rank + n : -1, "unsqueeze"));
     return TENON_OK;
   }
   TRY(check_rank(in, n));
@@ -286,7 +294,8 @@ static tenon_status infer_transpose(Infer *in) {
     return TENON_OK;
   }
   if (at->perm.n && at->perm.n != x->rank)
-    return infer_fail(in, TENON_EINVAL, "perm has %lld axes for rank %d", (long long)at->perm.n, x->rank);
+    return infer_fail(in, TENON_EINVAL, "perm has %lld axes for rank %d", (long long)at->perm.n,
+                      x->rank);
   for (int i = 0; i < x->rank; i++) perm[i] = x->rank - 1 - i;
   if (at->perm.n) TRY(infer_axes(in, at->perm, x->rank, perm));
   for (int i = 0; i < x->rank; i++) dims[i] = x->dims[perm[i]];
@@ -309,8 +318,8 @@ const OpInfo op_transpose = {
     OP_ATTRS(transpose),
     .infer = infer_transpose,
     .eval = eval_transpose,
-    SAMPLES("(f32[2,3,4])", "(f32[2,3,4,5]) perm=[0, 2, 3, 1]", "(f16[3,5])", "(f32[])", "(i8[0,3])",
-            "(u8[2,3,4]) perm=[-1, 0, 1]", "(f32[b,t,8,64]) perm=[0, 2, 1, 3]"),
+    SAMPLES("(f32[2,3,4])", "(f32[2,3,4,5]) perm=[0, 2, 3, 1]", "(f16[3,5])", "(f32[])",
+            "(i8[0,3])", "(u8[2,3,4]) perm=[-1, 0, 1]", "(f32[b,t,8,64]) perm=[0, 2, 1, 3]"),
 };
 
 // ---- expand ----
@@ -389,7 +398,8 @@ static Dim slice_size(IntPool *p, Dim dim, Dim start, Dim end, int64_t step) {
 }
 
 // starts, ends, axes, steps where they are known; fails when their numbers disagree.
-static tenon_status slice_lists(Infer *in, const Type *x, int64_t *out_n, int *axes, bool *out_known) {
+static tenon_status slice_lists(Infer *in, const Type *x, int64_t *out_n, int *axes,
+                                bool *out_known) {
   static const char *const name[] = {"", "starts", "ends", "axes", "steps"};
   int64_t n = -1;
   for (int i = 1; i < 5; i++) {
@@ -426,7 +436,8 @@ static tenon_status infer_slice(Infer *in) {
   }
   const Dim *start, *end;
   Ints steps;
-  bool known = node_sym(in->g, in->src[1], &nstart, &start) && node_sym(in->g, in->src[2], &nend, &end);
+  bool known =
+      node_sym(in->g, in->src[1], &nstart, &start) && node_sym(in->g, in->src[2], &nend, &end);
   bool steps_known = !infer_src(in, 4) || infer_ints(in, 4, &steps);
   known = known && steps_known && nstart == n && nend == n;
   Dim dims[MAX_RANK];
@@ -454,7 +465,8 @@ const OpInfo op_slice = {
     .flags = OPF_MOVEMENT,
     .infer = infer_slice,
     .eval = eval_slice,
-    SAMPLES("(f32[5,6], i64[2]{1,0}, i64[2]{3,-1})", "(f32[5,6], i64[1]{-1}, i64[1]{-100}, i64[1]{1}, i64[1]{-2})",
+    SAMPLES("(f32[5,6], i64[2]{1,0}, i64[2]{3,-1})",
+            "(f32[5,6], i64[1]{-1}, i64[1]{-100}, i64[1]{1}, i64[1]{-2})",
             "(f16[5], i64[1]{3}, i64[1]{2})", "(i64[0], i64[1]{0}, i64[1]{9})",
             "(f32[b,t,8], i64[1]{0}, i64[1]{9223372036854775807}, i64[1]{1}, i64[1]{2})"),
 };
@@ -473,8 +485,7 @@ static tenon_status infer_shape(Infer *in) {
   shape_bounds(x->rank, at->start, at->end, &from, &to);
   Dim n = ie_const(&in->g->dims, to - from);
   TRY(infer_set(in, 0, DT_I64, 1, &n));
-  in->sym = x->dims + from;
-  if (from == to) in->sym = &in->g->dims.one;  // not NULL: known to be empty
+  in->sym = from == to ? &in->g->dims.one : x->dims + from;  // not NULL: known to be empty
   in->nsym = to - from;
   return TENON_OK;
 }
@@ -497,8 +508,8 @@ const OpInfo op_shape = {
     .infer = infer_shape,
     .eval = eval_shape,
     .cost = no_cost,
-    SAMPLES("(f32[2,3,4])", "(f32[2,3,4]) start=-2", "(f16[2,3,4]) start=1 end=-1", "(f32[])", "(f32[0,3]) start=5",
-            "(f32[b,t,64]) end=2"),
+    SAMPLES("(f32[2,3,4])", "(f32[2,3,4]) start=-2", "(f16[2,3,4]) start=1 end=-1", "(f32[])",
+            "(f32[0,3]) start=5", "(f32[b,t,64]) end=2"),
 };
 
 static tenon_status infer_size(Infer *in) {

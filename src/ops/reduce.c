@@ -37,8 +37,9 @@ static void sym_reduce(Infer *in, int op, const bool *reduced) {
       at += i * stride;
       stride *= x->dims[d]->value;
     }
+    if (!sym_fits(x->dtype, sym[k])) return;
     r[at] = r[at] ? fold(p, op, r[at], sym[k]) : sym[k];
-    if (!r[at] || ie_is_poison(r[at])) return;
+    if (!sym_fits(x->dtype, r[at])) return;
   }
   in->sym = r;
   in->nsym = nout;
@@ -96,7 +97,8 @@ ATTR_TABLE(reduce, REDUCE_ATTRS);
 // A record of the family: fields that differ follow.
 #define REDUCTION(x, onnx_name, opset, types, text)                                                \
   .name = #x, .doc = text, .onnx = onnx_name, .onnx_since = opset, .operands = "data axes?",       \
-  .results = "reduced", .dtypes = types, .arity = -1, .nres = 1, OP_ATTRS(reduce), .eval = eval_##x
+  .results = "reduced", .dtypes = types, .arity = -1, .nres = 1, OP_ATTRS(reduce),                 \
+  .eval = eval_##x
 
 // ---- primitives ----
 
@@ -137,8 +139,8 @@ const OpInfo op_reduce_mean = {
               "Mean over axes; of integers truncated toward zero."),
     .infer = infer_reduce_other,
     .cost = cost_reduce,
-    SAMPLES("(f32[3,4,5])", "(f32[3,4,5], i64[1]{1})", "(f16[4,6], i64[1]{0}) keepdims=false", "(f32[])",
-            "(i32[3,4], i64[1]{1})", "(f32[b,t,64], i64[1]{-1})"),
+    SAMPLES("(f32[3,4,5])", "(f32[3,4,5], i64[1]{1})", "(f16[4,6], i64[1]{0}) keepdims=false",
+            "(f32[])", "(i32[3,4], i64[1]{1})", "(f32[b,t,64], i64[1]{-1})"),
 };
 
 // ---- composites ----
@@ -189,7 +191,8 @@ static void expand_log_sum_exp(Graph *g, const Node *n, Node **out) {
   Node *x = widened(g, n->src[0]);
   Node *e = N(g, exp, N(g, sub, x, finite_max(g, n, x, true)));
   Node *sum = reduce_as(g, OP_reduce_sum, n, e, keeps(n));
-  out[0] = to_type(g, N(g, add, N(g, log, sum), finite_max(g, n, x, keeps(n))), type_of(n->src[0])->dtype);
+  out[0] = to_type(g, N(g, add, N(g, log, sum), finite_max(g, n, x, keeps(n))),
+                   type_of(n->src[0])->dtype);
 }
 
 const OpInfo op_reduce_l1 = {
@@ -209,7 +212,8 @@ const OpInfo op_reduce_l2 = {
     SAMPLES(REDUCE_SAMPLES, "(i32[3,4], i64[1]{1})"),
 };
 const OpInfo op_reduce_log_sum = {
-    REDUCTION(reduce_log_sum, "ReduceLogSum", 18, "float int uint", "Logarithm of the sum over axes."),
+    REDUCTION(reduce_log_sum, "ReduceLogSum", 18, "float int uint",
+              "Logarithm of the sum over axes."),
     .flags = OPF_COMPOSITE,
     .infer = infer_reduce_other,
     .expand = expand_log_sum,
@@ -226,7 +230,8 @@ const OpInfo op_reduce_log_sum_exp = {
     SAMPLES(REDUCE_SAMPLES),
 };
 const OpInfo op_reduce_sum_square = {
-    REDUCTION(reduce_sum_square, "ReduceSumSquare", 18, "float int uint", "Sum of squares over axes."),
+    REDUCTION(reduce_sum_square, "ReduceSumSquare", 18, "float int uint",
+              "Sum of squares over axes."),
     .flags = OPF_COMPOSITE,
     .infer = infer_reduce_other,
     .expand = expand_square,

@@ -30,7 +30,8 @@ static Value *numbered(Graph *g, const Node *n, Numbers *numbers) {
   if (!followed(t) || !node_sym(g, n, &count, &sym) || count != small_count(t)) return NULL;
   Value *v = arena_new(&g->scratch, Value);
   int64_t *data = arena_array(&g->scratch, int64_t, MAX(count, 1));
-  *v = (Value){.kind = VK_TENSOR, .dtype = DT_I64, .rank = t->rank, .n = count, .data = data, .refs = 1};
+  *v = (Value){
+      .kind = VK_TENSOR, .dtype = DT_I64, .rank = t->rank, .n = count, .data = data, .refs = 1};
   for (int i = 0; i < t->rank; i++) v->dims[i] = t->dims[i]->value;
   for (int64_t i = 0; i < count; i++) {
     data[i] = numbers->n;
@@ -112,6 +113,22 @@ void sym_same(Infer *in) {
   in->nsym = n;
 }
 
+bool sym_fits(DType t, Dim d) {
+  int bits = dtype_bits(t);
+  if (ie_is_poison(d)) return false;
+  if (!ie_is_const(d))
+    return bits >= 32 && dtype_class(t) != DC_UINT && dtype_class(t) != DC_COMPLEX;
+  switch (dtype_class(t)) {
+  case DC_BOOL: return d->value == 0 || d->value == 1;
+  case DC_UINT: return d->value >= 0 && (bits == 64 || d->value >> bits == 0);
+  case DC_INT: return bits == 64 || (d->value >> (bits - 1)) == (d->value < 0 ? -1 : 0);
+  case DC_FLOAT:
+    return round_to(t, (double)d->value) == (double)d->value && d->lo > -(1LL << 53) &&
+           d->hi < 1LL << 53;
+  default: return false;
+  }
+}
+
 int64_t infer_length(const Infer *in, int i) {
   const Type *t = infer_type(in, i);
   if (!t || t->kind != TK_TENSOR) return -1;
@@ -126,7 +143,8 @@ tenon_status infer_need_ints(Infer *in, int i, const char *name) {
     return infer_fail(in, TENON_EINVAL, "operand %d (%s) is %s, must be integers", i, name,
                       dtype_name(t->dtype));
   if (t->rank > 1)
-    return infer_fail(in, TENON_EINVAL, "operand %d (%s) has rank %d, must be at most 1", i, name, t->rank);
+    return infer_fail(in, TENON_EINVAL, "operand %d (%s) has rank %d, must be at most 1", i, name,
+                      t->rank);
   return TENON_OK;
 }
 

@@ -154,7 +154,7 @@ static tenon_status import_main(Import *im) {
 
 static void add_model_source(Import *im, Str bytes) {
   Source *s = arena_new(im->arena, Source);
-  s->label = im->path ? str_copy(im->arena, str_of(im->path)) : "model";
+  s->label = im->path ? str_copy(im->arena, str_of(im->path)) : "<memory>";
   s->file = (File){.bytes = (const uint8_t *)bytes.p, .size = bytes.n};
   s->opened = true;  // by the caller, who also closes it
   vec_push(im->arena, &im->g->source, s);
@@ -166,6 +166,7 @@ tenon_status onnx_import(Str bytes, const char *path, const struct CustomOp *cus
   TRY(graph_create(d, &out->graph));
   Graph *g = out->graph;
   g->custom = custom;
+  g->arena.limit = g->scratch.limit = out->memory_limit;
   Import im = {.g = g,
                .arena = &g->arena,
                .model = &out->model,

@@ -6,7 +6,8 @@
 
 static tenon_status need_inputs(ImportNode *n, int lo, int hi) {
   if (n->nin >= lo && n->nin <= hi) return TENON_OK;
-  return import_fail(n, TENON_EINVAL, "%d inputs, must be %d%s", n->nin, lo, hi > lo ? " or more" : "");
+  return import_fail(n, TENON_EINVAL, "%d inputs, must be %d%s", n->nin, lo,
+                     hi > lo ? " or more" : "");
 }
 
 // A list attribute as an operand; none where it is absent.
@@ -39,7 +40,8 @@ static tenon_status unsqueeze_1(ImportNode *n) {
 
 static tenon_status slice_1(ImportNode *n) {
   TRY(need_inputs(n, 1, 1));
-  Node *src[] = {n->in[0], list_operand(n, "starts"), list_operand(n, "ends"), list_operand(n, "axes")};
+  Node *src[] = {n->in[0], list_operand(n, "starts"), list_operand(n, "ends"),
+                 list_operand(n, "axes")};
   return import_as(n, OP_slice, NULL, 4, src);
 }
 
@@ -59,19 +61,22 @@ static tenon_status split_contents(ImportNode *n, int64_t axis, Node *sizes) {
   Ints size;
   int64_t dim = type_of(n->in[0])->dims[0]->value, at = 0;
   bool given = sizes != g->none;
-  if (axis != 0 && axis != -1) return import_fail(n, TENON_EINVAL, "axis %lld of a list", (long long)axis);
+  if (axis != 0 && axis != -1)
+    return import_fail(n, TENON_EINVAL, "axis %lld of a list", (long long)axis);
   if (given && (!node_ints(g, sizes, &size) || size.n != n->nout))
     return import_fail(n, TENON_EINVAL, "%d outputs do not fit the sizes", n->nout);
   int64_t part = dim / n->nout + (dim % n->nout != 0);
   for (int i = 0; i < n->nout; i++) {
     int64_t len = given ? size.v[i] : MIN(part, dim - at), end;
     if (len < 0 || !ck_add(at, len, &end) || end > dim)
-      return import_fail(n, TENON_EINVAL, "output %d takes %lld of %lld elements", i, (long long)len,
-                         (long long)dim);
+      return import_fail(n, TENON_EINVAL, "output %d takes %lld of %lld elements", i,
+                         (long long)len, (long long)dim);
     n->out[i] = N(g, slice, n->in[0], node_i64s(g, 1, &at), node_i64s(g, 1, &end));
     at = end;
   }
-  if (at != dim) return import_fail(n, TENON_EINVAL, "sizes sum to %lld, the axis has %lld elements", (long long)at, (long long)dim);
+  if (at != dim)
+    return import_fail(n, TENON_EINVAL, "sizes sum to %lld, the axis has %lld elements",
+                       (long long)at, (long long)dim);
   return graph_status(g);
 }
 
@@ -112,21 +117,23 @@ static tenon_status tile_1(ImportNode *n) {
   const Type *t = type_of(n->in[0]);
   if (t->kind != TK_TENSOR || t->rank < 0 || !node_ints(n->g, n->in[1], &tiles) || tiles.n != 1 ||
       !node_ints(n->g, n->in[2], &axis) || axis.n != 1)
-    return import_fail(n, TENON_EUNSUPPORTED,
-                       "Tile of opset 1 needs constant tiles and axis; convert the model to opset 6");
+    return import_fail(
+        n, TENON_EUNSUPPORTED,
+        "Tile of opset 1 needs constant tiles and axis; convert the model to opset 6");
   int64_t repeats[MAX_RANK];
   for (int i = 0; i < t->rank; i++) repeats[i] = 1;
   if (axis.v[0] < 0 || axis.v[0] >= t->rank)
-    return import_fail(n, TENON_EINVAL, "axis %lld is out of range for rank %d", (long long)axis.v[0], t->rank);
+    return import_fail(n, TENON_EINVAL, "axis %lld is out of range for rank %d",
+                       (long long)axis.v[0], t->rank);
   repeats[axis.v[0]] = tiles.v[0];
   return import_as(n, OP_tile, NULL, 2, (Node *[]){n->in[0], node_i64s(n->g, t->rank, repeats)});
 }
 
 static const ImportRow rows[] = {
-    {"", "Identity", 1, 0, identity, NULL},    {"", "Reshape", 1, 4, reshape_1, NULL},
-    {"", "Squeeze", 1, 12, squeeze_1, NULL},   {"", "Unsqueeze", 1, 12, unsqueeze_1, NULL},
-    {"", "Slice", 1, 9, slice_1, NULL},        {"", "Concat", 1, 0, concat, NULL},
-    {"", "Split", 1, 0, split, NULL},          {"", "Pad", 1, 10, pad_2, NULL},
+    {"", "Identity", 1, 0, identity, NULL},  {"", "Reshape", 1, 4, reshape_1, NULL},
+    {"", "Squeeze", 1, 12, squeeze_1, NULL}, {"", "Unsqueeze", 1, 12, unsqueeze_1, NULL},
+    {"", "Slice", 1, 9, slice_1, NULL},      {"", "Concat", 1, 0, concat, NULL},
+    {"", "Split", 1, 0, split, NULL},        {"", "Pad", 1, 10, pad_2, NULL},
     {"", "Tile", 1, 5, tile_1, NULL},
 };
 const ImportTable onnx_rows_movement = {rows, ARRAY_LEN(rows)};

@@ -5,6 +5,7 @@
 #include "frontends/onnx/import.h"
 #include "ir/custom.h"
 #include "ir/internal.h"
+#include "ir/textnum.h"
 
 enum { MAX_DEPTH = 64 };
 
@@ -15,7 +16,8 @@ Node *scope_find(Import *im, Scope *s, Str name) {
   if (n || !s->outer) return n;
   Node *out = scope_find(im, s->outer, name);
   if (!out) return NULL;
-  if (out->op != OP_const && out != im->g->none && out != im->g->poison) {
+  bool captured = !s->inlined && out->op != OP_const;
+  if (captured && out != im->g->none && out != im->g->poison) {
     Node *p = node_param(im->g, type_of(out), out->name);
     if (p == im->g->poison) return p;
     p->sym = out->sym;  // a captured value is the same during every run of the body
@@ -57,17 +59,29 @@ void import_unsupported(Import *im, const OnnxNode *n, const char *why) {
   strmap_put(&im->unsupported, str_of(op), (void *)(uintptr_t)im->result->unsupported.n);
 }
 
-static const char *attr_text(Import *im, const OnnxAttr *a) {
+// What the text form and the user's own operators see of an attribute.  What cannot be written as text is told
+// apart by where it lies, so that two nodes never become one by it.
+static Str attr_text(Import *im, const OnnxAttr *a) {
   StrBuf b;
   strbuf_init(&b, im->arena);
-  if (a->type == OA_FLOAT) strbuf_printf(&b, "%.9g", (double)a->f);
+  if (a->type == OA_FLOAT) text_put_element(&b, DT_F32, &a->f, 0);
   if (a->type == OA_INT) strbuf_printf(&b, "%lld", (long long)a->i);
   if (a->type == OA_STRING) strbuf_put(&b, a->s);
   for (int64_t i = 0; a->type == OA_INTS && i < a->ints.n; i++)
     strbuf_printf(&b, "%s%lld", i ? "," : "", (long long)a->ints.v[i]);
-  for (int64_t i = 0; a->type == OA_FLOATS && i < a->floats.n; i++)
-    strbuf_printf(&b, "%s%.9g", i ? "," : "", (double)a->floats.v[i]);
-  return strbuf_text(&b);
+  for (int64_t i = 0; a->type == OA_FLOATS && i < a->floats.n; i++) {
+    if (i) strbuf_putc(&b, ',');
+    text_put_element(&b, DT_F32, a->floats.v, i);
+  }
+  for (int64_t i = 0; a->type == OA_STRINGS && i < a->strings.n; i++) {
+    if (i) strbuf_putc(&b, ',');
+    strbuf_put(&b, a->strings.v[i]);
+  }
+  if (a->type == OA_TENSOR && a->t)
+    strbuf_printf(&b, "(tensor at byte %lld)", (long long)a->t->file_pos);
+  if (a->type == OA_GRAPH && a->g)
+    strbuf_printf(&b, "(graph at byte %lld)", (long long)a->g->file_pos);
+  return (Str){strbuf_text(&b), b.n};
 }
 
 static tenon_status make_foreign(ImportNode *n) {
@@ -75,12 +89,16 @@ static tenon_status make_foreign(ImportNode *n) {
   const OnnxNode *on = n->node;
   Str *keys = arena_array(im->arena, Str, on->nattrs),
       *values = arena_array(im->arena, Str, on->nattrs);
+  int64_t nattrs = 0;
   for (int64_t i = 0; i < on->nattrs; i++) {
-    keys[i] = on->attrs[i].name;
-    values[i] = str_of(attr_text(im, &on->attrs[i]));
+    const OnnxAttr *a = &on->attrs[i];
+    if (a->ref.n) a = import_attr(n, str_copy(im->arena, a->name));
+    if (!a) continue;  // a reference to what the function's caller left out
+    keys[nattrs] = on->attrs[i].name;
+    values[nattrs++] = attr_text(im, a);
   }
   foreign_attrs at = {
-      .op = str_of(full_name(im, on)), .keys = {on->nattrs, keys}, .values = {on->nattrs, values}};
+      .op = str_of(full_name(im, on)), .keys = {nattrs, keys}, .values = {nattrs, values}};
   Node *f = node_new(n->g, OP_foreign, n->nin, n->in, &at, MAX(n->nout, 1), n->name);
   for (int i = 0; i < n->nout; i++) n->out[i] = node_proj(n->g, f, i);
   return graph_status(n->g);
@@ -184,13 +202,13 @@ static tenon_status map_node(ImportNode *n) {
                        near);
   return import_fail(
       n, TENON_EUNSUPPORTED,
-      "not known; register it with tenon_op_register, or give the model a function of that name");
+      "not known; register it (tenon_open_options.ops), or give the model a function of that name");
 }
 
 static tenon_status gather_inputs(Import *im, ImportNode *n) {
   const OnnxNode *on = n->node;
-  if (on->inputs.n > 65536 || on->outputs.n > 65536)
-    return import_fail(n, TENON_EUNSUPPORTED, "%lld inputs and %lld outputs; the limit is 65536",
+  if (on->inputs.n > 65535 || on->outputs.n > 65535)
+    return import_fail(n, TENON_EUNSUPPORTED, "%lld inputs and %lld outputs; the limit is 65535",
                        (long long)on->inputs.n, (long long)on->outputs.n);
   n->nin = (int)on->inputs.n;
   n->nout = (int)on->outputs.n;

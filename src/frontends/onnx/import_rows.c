@@ -42,6 +42,13 @@ RowList *import_rows_find(Import *im, Str domain, Str op) {
   return l;
 }
 
+// Distance of two names, case being the least of differences.
+static int64_t name_distance(Str a, Str b) {
+  int64_t same = a.n == b.n;
+  for (int64_t i = 0; same && i < a.n; i++) same = (a.p[i] | 32) == (b.p[i] | 32);
+  return same ? 0 : str_distance(a, b);
+}
+
 const char *import_nearest(Str domain, Str op) {
   const char *best = NULL;
   int64_t best_distance = MAX(1, op.n / 3) + 1;
@@ -50,7 +57,7 @@ const char *import_nearest(Str domain, Str op) {
     if (!op_table[i]->onnx) continue;
     Str d, o;
     split_onnx_name(op_table[i]->onnx, &d, &o);
-    int64_t distance = str_distance(o, op) + (str_eq(d, domain) ? 0 : str_eq(o, op) ? 0 : 1);
+    int64_t distance = name_distance(o, op) + (str_eq(d, domain) ? 0 : str_eq(o, op) ? 0 : 1);
     if (distance < best_distance) {
       best_distance = distance;
       best = op_table[i]->onnx;

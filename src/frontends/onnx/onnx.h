@@ -271,6 +271,7 @@ typedef struct Unsupported {
 } Unsupported;
 
 typedef struct OnnxImport {
+  int64_t memory_limit;  // set by the caller: bytes that the graph may take; 0 = none
   Graph *graph;
   OnnxModel model;
   VEC(Unsupported) unsupported;

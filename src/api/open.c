@@ -1,0 +1,183 @@
+// open.c -- the public interface: opening models and asking what is in them.
+//
+// Everything that an accessor gives is worked out when the model is opened, so that accessors neither
+// allocate nor fail and may be called by any number of threads.
+#include "api/api.h"
+
+#include <stdio.h>
+
+_Static_assert(TENON_MAX_RANK == MAX_RANK, "the published limit");
+
+const char *tenon_version(void) { return TENON_VERSION; }
+const char *tenon_status_name(tenon_status status) { return status_name(status); }
+const char *tenon_dtype_name(tenon_dtype dtype) { return dtype_name(dtype); }
+
+tenon_status api_error(tenon_error *error, const Diag *d, tenon_status status) {
+  if (!error) return status;
+  error->status = status;
+  error->message[0] = 0;
+  if (!status) return status;
+  if (d->len)
+    memcpy(error->message, d->text, (size_t)d->len + 1);
+  else
+    snprintf(error->message, sizeof(error->message), "%s", status_name(status));
+  return status;
+}
+
+bool api_take_options(void *to, size_t size, const void *from, size_t least) {
+  size_t theirs;
+  memcpy(&theirs, from, sizeof(theirs));
+  if (theirs < least) return false;
+  memcpy(to, from, MIN(theirs, size));
+  return true;
+}
+
+// ---- what the model takes and gives ----
+
+static void describe(tenon_model *m, const Node *n, const char *name, tenon_value_info *out) {
+  Arena *a = &m->arena;
+  const Type *t = type_of(n);
+  StrBuf b;
+  strbuf_init(&b, a);
+  type_print(&b, t);
+  out->name = name ? name : "";
+  out->type = strbuf_text(&b);
+  out->rank = -1;
+  switch ((TypeKind)t->kind) {
+  case TK_SEQUENCE: out->kind = TENON_KIND_SEQUENCE; return;
+  case TK_OPTIONAL: out->kind = TENON_KIND_OPTIONAL; return;
+  case TK_MAP: out->kind = TENON_KIND_MAP; return;
+  case TK_NONE:
+  case TK_TENSOR: break;
+  }
+  out->kind = TENON_KIND_TENSOR;
+  out->dtype = t->dtype;
+  if (t->kind == TK_TENSOR) out->rank = t->rank;
+  for (int i = 0; i < out->rank; i++) {
+    bool number = ie_is_const(t->dims[i]);
+    out->shape[i] = number ? t->dims[i]->value : -1;
+    if (number) continue;
+    strbuf_init(&b, a);
+    ie_print(&b, t->dims[i]);
+    out->symbol[i] = strbuf_text(&b);
+  }
+}
+
+static void describe_all(tenon_model *m) {
+  int64_t nin = model_ninputs(m->model), nout = model_noutputs(m->model);
+  m->input = arena_array(&m->arena, tenon_value_info, nin);
+  m->output = arena_array(&m->arena, tenon_value_info, nout);
+  for (int64_t i = 0; i < nin; i++)
+    describe(m, model_input(m->model, i), model_input(m->model, i)->name, &m->input[i]);
+  for (int64_t i = 0; i < nout; i++)
+    describe(m, model_output(m->model, i), model_output_name(m->model, i), &m->output[i]);
+}
+
+// ---- opening ----
+
+typedef struct OpenCall {
+  const char *path;  // NULL: bytes
+  const void *bytes;
+  size_t size;
+  const tenon_open_options *options;
+} OpenCall;
+
+static tenon_status open_model(tenon_model *m, const OpenCall *c, Diag *d) {
+  tenon_open_options o = {0};
+  if (c->options && !api_take_options(&o, sizeof(o), c->options, sizeof(o)))
+    return fail(d, TENON_EINVAL, NOWHERE, "struct_size of the options is %zu, must be %zu",
+                c->options->struct_size, sizeof(o));
+  if (o.threads < 0 || o.memory_limit < 0)
+    return fail(d, TENON_EINVAL, NOWHERE, "threads and memory_limit must not be negative");
+  m->threads = o.threads;
+  m->memory_limit = o.memory_limit;
+  TRY(api_copy_ops(&m->arena, o.ops, o.nops, d, &m->custom));
+  ModelOptions mo = {.custom = m->custom, .memory_limit = o.memory_limit};
+  if (c->path)
+    TRY(model_open(c->path, &mo, d, &m->model));
+  else
+    TRY(model_open_memory(c->bytes, (int64_t)c->size, NULL, &mo, d, &m->model));
+  describe_all(m);
+  return TENON_OK;
+}
+
+static tenon_status open_any(const OpenCall *c, tenon_model **out, tenon_error *error) {
+  Diag d;
+  diag_init(&d);
+  if (!out) return api_error(error, &d, fail(&d, TENON_EINVAL, NOWHERE, "no place for the model"));
+  *out = NULL;
+  if (!c->path && !c->bytes)
+    return api_error(error, &d, fail(&d, TENON_EINVAL, NOWHERE, "no model was named"));
+  if (c->size > INT64_MAX)
+    return api_error(error, &d, fail(&d, TENON_EINVAL, NOWHERE, "%zu bytes", c->size));
+  tenon_model *m = mem_alloc((int64_t)sizeof(*m));
+  if (!m) return api_error(error, &d, fail(&d, TENON_ENOMEM, NOWHERE, "out of memory"));
+  arena_init(&m->arena);
+  pthread_mutex_init(&m->lock, NULL);
+  Trap t;
+  trap_enter(&t, &d);
+  if (setjmp(t.env) == 0) t.status = open_model(m, c, &d);
+  trap_leave(&t);
+  if (t.status)
+    tenon_model_close(m);
+  else
+    *out = m;
+  return api_error(error, &d, t.status);
+}
+
+tenon_status tenon_model_open(const char *path, tenon_model **out, tenon_error *error) {
+  return open_any(&(OpenCall){.path = path}, out, error);
+}
+
+tenon_status tenon_model_open_with(const char *path, const tenon_open_options *options,
+                                   tenon_model **out, tenon_error *error) {
+  return open_any(&(OpenCall){.path = path, .options = options}, out, error);
+}
+
+tenon_status tenon_model_open_memory(const void *bytes, size_t size,
+                                     const tenon_open_options *options, tenon_model **out,
+                                     tenon_error *error) {
+  return open_any(&(OpenCall){.bytes = bytes, .size = size, .options = options}, out, error);
+}
+
+void tenon_model_close(tenon_model *m) {
+  if (!m) return;
+  pool_release(m->pool);
+  model_free(m->model);
+  pthread_mutex_destroy(&m->lock);
+  arena_deinit(&m->arena);
+  mem_free(m, (int64_t)sizeof(*m));
+}
+
+// ---- accessors ----
+
+size_t tenon_model_input_count(const tenon_model *m) { return (size_t)model_ninputs(m->model); }
+size_t tenon_model_output_count(const tenon_model *m) { return (size_t)model_noutputs(m->model); }
+
+tenon_status tenon_model_input(const tenon_model *m, size_t i, tenon_value_info *out) {
+  *out = (tenon_value_info){0};
+  if (i >= tenon_model_input_count(m)) return TENON_EINVAL;
+  *out = m->input[i];
+  return TENON_OK;
+}
+
+tenon_status tenon_model_output(const tenon_model *m, size_t i, tenon_value_info *out) {
+  *out = (tenon_value_info){0};
+  if (i >= tenon_model_output_count(m)) return TENON_EINVAL;
+  *out = m->output[i];
+  return TENON_OK;
+}
+
+size_t tenon_model_unsupported_count(const tenon_model *m) {
+  const Unsupported *u;
+  return (size_t)model_unsupported(m->model, &u);
+}
+
+tenon_status tenon_model_unsupported(const tenon_model *m, size_t i, tenon_unsupported *out) {
+  const Unsupported *u;
+  *out = (tenon_unsupported){0};
+  if (i >= (size_t)model_unsupported(m->model, &u)) return TENON_EINVAL;
+  *out = (tenon_unsupported){
+      .op = u[i].op, .why = u[i].why, .node = u[i].first, .count = (size_t)u[i].count};
+  return TENON_OK;
+}

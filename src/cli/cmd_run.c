@@ -1,0 +1,373 @@
+// cmd_run.c -- `tenon run`: runs a model, shows or saves what it computes, compares it.
+#include "cli/inputs.h"
+
+#include "api/model.h"
+
+#include <math.h>
+
+enum { SHOWN_VALUES = 8, TOP = 5 };
+
+typedef struct RunCommand {
+  Cli *cli;
+  Model *model;
+  Pool *pool;
+  Run run;
+  bool run_open;
+  FileList files;
+  Inputs in;
+  Value **out;
+  double seconds;
+  bool compared, matches;
+  Comparison comparison;
+  const char *worst_output;
+} RunCommand;
+
+// ---- what is shown of a tensor ----
+typedef struct Summary {
+  bool numeric;
+  double min, max, mean;
+  int64_t nnan, ninf;
+  int64_t top[TOP];  // positions of the largest, best first
+  int ntop;
+} Summary;
+
+// A vector of scores: one axis that is not 1, long enough to have a ranking.
+static bool is_vector(const Value *v) {
+  int64_t longest = 0;
+  for (int i = 0; i < v->rank; i++) longest = MAX(longest, v->dims[i]);
+  return v->rank >= 1 && longest == v->n && v->n > TOP && dtype_is_float(v->dtype);
+}
+
+static void rank_element(Summary *s, const Value *v, int64_t i) {
+  double x = val_f64(v, i);
+  if (isnan(x)) return;
+  int at = s->ntop;
+  while (at > 0 && x > val_f64(v, s->top[at - 1])) at--;
+  if (at == TOP) return;
+  if (s->ntop < TOP) s->ntop++;
+  for (int k = s->ntop - 1; k > at; k--) s->top[k] = s->top[k - 1];
+  s->top[at] = i;
+}
+
+static Summary summarize(const Value *v) {
+  Summary s = {.min = INFINITY, .max = -INFINITY};
+  DTypeClass k = dtype_class(v->dtype);
+  s.numeric = k == DC_FLOAT || k == DC_INT || k == DC_UINT || k == DC_BOOL;
+  double sum = 0;
+  int64_t finite = 0;
+  bool ranked = is_vector(v);
+  for (int64_t i = 0; s.numeric && i < v->n; i++) {
+    double x = k == DC_UINT && dtype_bits(v->dtype) == 64 ? (double)(uint64_t)val_i64(v, i)
+                                                          : val_f64(v, i);
+    s.nnan += isnan(x);
+    s.ninf += isinf(x);
+    if (isnan(x)) continue;
+    s.min = fmin(s.min, x);
+    s.max = fmax(s.max, x);
+    if (isfinite(x)) {
+      sum += x;
+      finite++;
+    }
+    if (ranked) rank_element(&s, v, i);
+  }
+  s.mean = finite ? sum / (double)finite : 0;
+  if (!v->n || s.nnan == v->n) s.numeric = false;
+  return s;
+}
+
+// ---- text ----
+static void print_tensor(RunCommand *r, const char *indent, const Value *v) {
+  Arena *a = &r->cli->arena;
+  ArenaMark m = arena_mark(a);
+  StrBuf b;
+  strbuf_init(&b, a);
+  Summary s = summarize(v);
+  if (s.numeric && v->n > 1)
+    printf("%smin %.6g  max %.6g  mean %.6g", indent, s.min, s.max, s.mean);
+  if (s.numeric && v->n > 1 && s.nnan) printf("  nan %lld", (long long)s.nnan);
+  if (s.numeric && v->n > 1 && s.ninf) printf("  inf %lld", (long long)s.ninf);
+  if (s.numeric && v->n > 1) putchar('\n');
+  for (int64_t i = 0; i < v->n && i < SHOWN_VALUES; i++) {
+    if (i) strbuf_putc(&b, ' ');
+    print_element(&b, v, i);
+  }
+  if (v->n > SHOWN_VALUES) strbuf_puts(&b, " ...");
+  if (v->n) printf("%s%s %s\n", indent, v->n > 1 ? "first" : "value", strbuf_text(&b));
+  if (s.ntop) {
+    strbuf_init(&b, a);
+    for (int i = 0; i < s.ntop; i++) {
+      strbuf_printf(&b, "%s%lld: ", i ? ", " : "", (long long)s.top[i]);
+      print_element(&b, v, s.top[i]);
+    }
+    printf("%stop %d %s\n", indent, s.ntop, strbuf_text(&b));
+  }
+  arena_reset(a, m);
+}
+
+static void print_value(RunCommand *r, const char *name, const Value *v) {
+  printf("%s  %s\n", name, v ? value_text(&r->cli->arena, v) : "none");
+  if (!v) return;
+  if (v->kind == VK_TENSOR) {
+    print_tensor(r, "  ", v);
+    return;
+  }
+  for (int64_t i = 0; i < v->nitems && i < SHOWN_VALUES; i++)
+    if (v->items[i] && v->items[i]->kind == VK_TENSOR) {
+      printf("  item %lld  %s\n", (long long)i, value_text(&r->cli->arena, v->items[i]));
+      print_tensor(r, "    ", v->items[i]);
+    }
+}
+
+static void print_text(RunCommand *r) {
+  const Body *b = r->model->graph->main;
+  for (int64_t i = 0; i < b->nparams; i++)
+    if (r->in.made_up[i])
+      printf("input %s  %s  made up, seed %llu\n", b->param[i]->name,
+             value_text(&r->cli->arena, r->in.value[i]), (unsigned long long)r->in.seed);
+  for (int64_t i = 0; i < b->nresults; i++) print_value(r, b->result_name[i], r->out[i]);
+  NumText peak;
+  printf("%.3f s, %s of memory at the peak\n", r->seconds, text_bytes(&peak, r->run.peak_bytes));
+  if (r->compared) printf("%s\n", r->matches ? "all as expected" : "not as expected");
+}
+
+// ---- JSON ----
+static void json_element(JsonWriter *w, const Value *v, int64_t i) {
+  switch (dtype_class(v->dtype)) {
+  case DC_BOOL: json_bool(w, val_i64(v, i) != 0); return;
+  case DC_INT:
+  case DC_UINT: json_i64(w, val_i64(v, i)); return;
+  case DC_STRING: json_str(w, val_str(v, i)); return;
+  case DC_FLOAT:
+    if (dtype_bits(v->dtype) <= 32)
+      json_f32(w, (float)val_f64(v, i));
+    else
+      json_f64(w, val_f64(v, i));
+    return;
+  case DC_COMPLEX:
+  case DC_NONE: json_null(w); return;
+  }
+}
+
+static void json_tensor(JsonWriter *w, const Value *v) {
+  Summary s = summarize(v);
+  json_key(w, "dtype");
+  json_cstr(w, dtype_name(v->dtype));
+  json_key(w, "shape");
+  json_begin_flat_array(w);
+  for (int i = 0; i < v->rank; i++) json_i64(w, v->dims[i]);
+  json_end_array(w);
+  if (s.numeric) {
+    json_key(w, "min");
+    json_f64(w, s.min);
+    json_key(w, "max");
+    json_f64(w, s.max);
+    json_key(w, "mean");
+    json_f64(w, s.mean);
+    json_key(w, "nan");
+    json_i64(w, s.nnan);
+  }
+  json_key(w, "first");
+  json_begin_flat_array(w);
+  for (int64_t i = 0; i < v->n && i < SHOWN_VALUES; i++) json_element(w, v, i);
+  json_end_array(w);
+  if (!s.ntop) return;
+  json_key(w, "top");
+  json_begin_flat_array(w);
+  for (int i = 0; i < s.ntop; i++) json_i64(w, s.top[i]);
+  json_end_array(w);
+}
+
+static void json_value(JsonWriter *w, const char *name, const Value *v) {
+  json_begin_object(w);
+  if (name) {
+    json_key(w, "name");
+    json_cstr(w, name);
+  }
+  if (v && v->kind == VK_TENSOR) {
+    json_tensor(w, v);
+  } else if (v) {
+    static const char *const kinds[] = {"tensor", "sequence", "optional", "map"};
+    json_key(w, "kind");
+    json_cstr(w, kinds[v->kind]);
+    json_key(w, "items");
+    json_begin_array(w);
+    // Nested kinds go no deeper than types can.
+    for (int64_t i = 0; i < v->nitems; i++) json_value(w, NULL, v->items[i]);
+    json_end_array(w);
+  }
+  json_end_object(w);
+}
+
+static void json_comparison(JsonWriter *w, const RunCommand *r) {
+  json_key(w, "expect");
+  json_begin_object(w);
+  json_key(w, "matches");
+  json_bool(w, r->matches);
+  json_key(w, "elements");
+  json_i64(w, r->comparison.n);
+  json_key(w, "wrong");
+  json_i64(w, r->comparison.nwrong);
+  json_key(w, "max_abs_error");
+  json_f64(w, r->comparison.max_abs);
+  json_key(w, "output");
+  json_cstr(w, r->worst_output);
+  json_key(w, "reason");
+  json_cstr(w, r->comparison.why);
+  json_end_object(w);
+}
+
+static void print_json(RunCommand *r) {
+  const Body *b = r->model->graph->main;
+  StrBuf text;
+  JsonWriter w;
+  strbuf_init(&text, &r->cli->arena);
+  json_init(&w, &text, false);
+  json_begin_object(&w);
+  json_key(&w, "model");
+  json_cstr(&w, r->cli->pos[0]);
+  json_key(&w, "inputs");
+  json_begin_array(&w);
+  for (int64_t i = 0; i < b->nparams; i++) {
+    json_begin_object(&w);
+    json_key(&w, "name");
+    json_cstr(&w, b->param[i]->name);
+    json_key(&w, "type");
+    json_cstr(&w, r->in.value[i] ? value_text(&r->cli->arena, r->in.value[i]) : NULL);
+    json_key(&w, "made_up");
+    json_bool(&w, r->in.made_up[i]);
+    json_end_object(&w);
+  }
+  json_end_array(&w);
+  json_key(&w, "outputs");
+  json_begin_array(&w);
+  for (int64_t i = 0; i < b->nresults; i++) json_value(&w, b->result_name[i], r->out[i]);
+  json_end_array(&w);
+  json_key(&w, "seconds");
+  json_f64(&w, r->seconds);
+  json_key(&w, "peak_memory_bytes");
+  json_i64(&w, r->run.peak_bytes);
+  if (r->compared) json_comparison(&w, r);
+  json_end_object(&w);
+  cli_print(&text);
+}
+
+// ---- files ----
+static tenon_status write_outputs(RunCommand *r, const char *path) {
+  const Body *b = r->model->graph->main;
+  Diag *d = &r->cli->diag;
+  NdArray *v = arena_array(&r->cli->arena, NdArray, b->nresults + 1);
+  int64_t n = 0;
+  for (int64_t i = 0; i < b->nresults; i++)
+    if (r->out[i]) TRY(array_of_value(r->out[i], b->result_name[i], d, &v[n++]));
+  if (!str_ends(str_of(path), ".npy"))
+    return npz_write(path, v, n, opt_given(r->cli, OPT_run_compress), d);
+  if (n != 1)
+    return fail(d, TENON_EINVAL, (Where){.file = path},
+                "%lld outputs do not fit one .npy file; write an .npz", (long long)n);
+  return npy_write(path, v, d);
+}
+
+// The output that an expected array is for: by name, or by position where it has none of its own.
+static int64_t find_output(const Body *b, const NdArray *v, int64_t narrays) {
+  int64_t i;
+  for (i = 0; i < b->nresults; i++)
+    if (str_is(v->name, b->result_name[i])) return i;
+  if (!v->name.n && narrays == 1) return 0;
+  if (str_starts(v->name, "arr_") && str_to_i64((Str){v->name.p + 4, v->name.n - 4}, &i) &&
+      i >= 0 && i < b->nresults)
+    return i;
+  return -1;
+}
+
+static tenon_status compare_one(RunCommand *r, NdArray *v, int64_t narrays, const char *path) {
+  const Body *b = r->model->graph->main;
+  Diag *d = &r->cli->diag;
+  int64_t i = find_output(b, v, narrays);
+  if (i < 0) {
+    fail(d, TENON_EINVAL, (Where){.file = path}, "the model has no output '%.*s'",
+         STR_ARG(v->name));
+    for (int64_t k = 0; k < b->nresults && k < 20; k++)
+      diag_note(d, "output %s", b->result_name[k]);
+    return TENON_EINVAL;
+  }
+  const Value *got = r->out[i];
+  Value *want;
+  if (got && got->kind == VK_TENSOR && (!v->dtype || dtype_bits(got->dtype) < 8))
+    TRY(nd_convert(&r->cli->arena, v, got->dtype, d));
+  TRY(value_of_array(&r->run, v, &want));
+  const char *before = r->comparison.why;
+  if (!values_match(&r->comparison, got, want) && !before) r->worst_output = b->result_name[i];
+  return TENON_OK;
+}
+
+static tenon_status compare(RunCommand *r, const char *path) {
+  Cli *c = r->cli;
+  NdArrayList list;
+  TRY(arrays_read(&c->arena, path, &r->files, &c->diag, &list));
+  Tolerance f32 = tolerance_of(DT_F32);
+  Tolerance given = {opt_real(c, OPT_run_rtol, f32.rtol), opt_real(c, OPT_run_atol, f32.atol)};
+  r->comparison = (Comparison){.arena = &c->arena};
+  if (opt_given(c, OPT_run_rtol) || opt_given(c, OPT_run_atol))
+    r->comparison.given = arena_dup(&c->arena, &given, sizeof given);
+  for (int64_t i = 0; i < list.n; i++) TRY(compare_one(r, &list.v[i], list.n, path));
+  r->compared = true;
+  r->matches = !r->comparison.why;
+  if (!r->matches)
+    fail(&c->diag, TENON_EINVAL, (Where){.file = path}, "output '%s': %s", r->worst_output,
+         r->comparison.why);
+  return TENON_OK;
+}
+
+// ---- the command ----
+static tenon_status execute(RunCommand *r) {
+  Cli *c = r->cli;
+  Graph *g = r->model->graph;
+  TRY(model_need_supported(r->model, &c->diag));
+  if (opt_given(c, OPT_run_expand))
+    TRY(interp_create(g, &(InterpOptions){.expand = true}, &c->diag, &r->model->interp));
+  r->pool = pool_create((int)opt_int(c, OPT_run_threads, 0));
+  run_init(&r->run, r->pool, &c->diag);
+  r->run_open = true;
+  r->run.seed = r->in.seed;
+  TRY(inputs_read(&r->in, c, &r->run, opt_text(c, OPT_run_inputs, NULL), &c->opt[OPT_run_input]));
+  r->out = arena_array(&c->arena, Value *, g->main->nresults + 1);
+  int64_t start = platform->now();
+  TRY(model_run(r->model, &r->run, r->in.value, r->out));
+  r->seconds = (double)(platform->now() - start) / 1e9;
+  const char *output = opt_text(c, OPT_run_output, NULL),
+             *expect = opt_text(c, OPT_run_expect, NULL);
+  if (output) TRY(write_outputs(r, output));
+  if (expect) TRY(compare(r, expect));
+  return TENON_OK;
+}
+
+int cmd_run(Cli *c) {
+  const char *target = opt_text(c, OPT_run_target, "interp");
+  if (strcmp(target, "interp"))
+    return cli_usage(c, "run: unknown target '%s'; there is interp", target);
+  // In the arena, since a trap may pass over this frame.
+  RunCommand *r = arena_new(&c->arena, RunCommand);
+  r->cli = c;
+  int rc = cli_exit_of(model_open(c->pos[0], NULL, &c->diag, &r->model));
+  if (rc) return rc;
+  r->in = (Inputs){.graph = r->model->graph,
+                   .arena = &c->arena,
+                   .files = &r->files,
+                   .seed = (uint64_t)opt_int(c, OPT_run_seed, 0)};
+  rc = dims_read(c, r->model->graph, &c->opt[OPT_run_dim], &r->in.dims);
+  if (!rc) rc = cli_exit_of(execute(r));
+  // Results on standard output are data: nothing else may stand there.
+  bool quiet = !strcmp(opt_text(c, OPT_run_output, ""), "-");
+  if (!rc && !quiet) {
+    if (opt_given(c, OPT_run_json))
+      print_json(r);
+    else
+      print_text(r);
+  }
+  if (!rc && r->compared && !r->matches) rc = CLI_MISMATCH;
+  if (r->run_open) run_deinit(&r->run);
+  pool_release(r->pool);
+  for (int64_t i = 0; i < r->files.n; i++) file_close(&r->files.v[i]);
+  model_free(r->model);
+  return rc;
+}

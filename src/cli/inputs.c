@@ -1,0 +1,232 @@
+// inputs.c -- the inputs of a run: given in files, or made up from a seed.
+//
+// Made-up numbers depend on the seed, the input's position and the element's alone, so they are the same on
+// every machine.  Floats lie in [-1, 1).  Integers of 8 bits take their whole range; wider ones are 0 or 1,
+// unless they index a table somewhere: then they lie inside the smallest such table.
+#include "cli/inputs.h"
+
+// ---- which table an integer input indexes ----
+// Movement and casts hand an index on unchanged.
+static bool passes_index(const Node *n) {
+  return op_info(n->op)->flags & OPF_MOVEMENT || !strcmp(op_name(n), "cast");
+}
+
+static int64_t attr_i64(const Node *n, const char *name, int64_t dflt) {
+  const OpInfo *op = op_info(n->op);
+  for (int i = 0; i < op->nattrs; i++)
+    if (op->attrs[i].kind == ATTR_i64 && !strcmp(op->attrs[i].name, name))
+      return *(const int64_t *)((const char *)n->attrs + op->attrs[i].offset);
+  return dflt;
+}
+
+static int64_t table_rows(const Node *gather) {
+  const Type *t = type_of(gather->src[0]);
+  int64_t axis = attr_i64(gather, "axis", 0);
+  if (t->kind != TK_TENSOR || t->rank < 1) return INT64_MAX;
+  axis += axis < 0 ? t->rank : 0;
+  if (axis < 0 || axis >= t->rank || !ie_is_const(t->dims[axis])) return INT64_MAX;
+  return t->dims[axis]->value;
+}
+
+// The number of values that an index made from `param` may take; 0 when nothing uses it as one.
+static int64_t index_range(Graph *g, const NodeList *order, const Node *param, Arena *a) {
+  bool *carries = arena_array(a, bool, g->node.n + 1);
+  int64_t range = INT64_MAX;
+  carries[param->id] = true;
+  for (int64_t i = 0; i < order->n; i++) {
+    const Node *n = order->v[i];
+    for (uint32_t k = 0; k < n->nsrc; k++) {
+      if (!carries[n->src[k]->id]) continue;
+      if (k == 1 && !strcmp(op_name(n), "gather")) range = MIN(range, table_rows(n));
+      if (k == 0 && passes_index(n)) carries[n->id] = true;
+    }
+  }
+  return range == INT64_MAX ? 0 : MAX(range, 1);
+}
+
+// ---- making up ----
+static uint64_t draw(uint64_t seed, int64_t input, int64_t i) {
+  return hash_u64(hash_u64(seed * 0x9e3779b97f4a7c15u + (uint64_t)input + 1) + (uint64_t)i);
+}
+
+static void fill(Inputs *in, Value *v, int64_t position, const Node *param, const NodeList *order) {
+  int64_t range = 0;
+  DTypeClass k = dtype_class(v->dtype);
+  int bits = dtype_bits(v->dtype);
+  if (k == DC_INT || k == DC_UINT) range = index_range(in->graph, order, param, in->arena);
+  if (!range) range = bits <= 8 ? (int64_t)1 << bits : 2;
+  int64_t low = k == DC_INT && bits <= 8 && range == (int64_t)1 << bits ? -(range / 2) : 0;
+  for (int64_t i = 0; i < v->n; i++) {
+    uint64_t r = draw(in->seed, position, i);
+    double unit = (double)(r >> 11) * 0x1p-53;
+    if (k == DC_FLOAT)
+      val_put_f64(v, i, v->dtype == DT_F8E8M0 ? 1 : 2 * unit - 1);
+    else if (k == DC_BOOL)
+      val_put_i64(v, i, (int64_t)(r & 1));
+    else if (k == DC_STRING)
+      ((Str *)v->data)[i] = str_of(str_printf(in->arena, "word%d", (int)(r % 100)));
+    else if (k == DC_COMPLEX)
+      for (int part = 0; part < 2; part++)
+        put_f64(
+            v->dtype == DT_C64 ? DT_F32 : DT_F64, v->data, 2 * i + part,
+            2 * ((double)(draw(in->seed, position, 2 * i + part + (int64_t)1e9) >> 11) * 0x1p-53) -
+                1);
+    else
+      val_put_i64(v, i, low + (int64_t)(r % (uint64_t)range));
+  }
+}
+
+static tenon_status make_up(Inputs *in, Run *run, int64_t i, const NodeList *order) {
+  const Node *param = in->graph->main->param[i];
+  const Type *t = type_of(param);
+  Where at = {.node = param->name, .op = "input"};
+  int64_t dims[MAX_RANK];
+  if (t->kind == TK_OPTIONAL) return TENON_OK;  // absent
+  if (t->kind != TK_TENSOR || t->rank < 0)
+    return fail(run->diag, TENON_EINVAL, at, "%s cannot be made up; give it with --input",
+                type_text(in->arena, t));
+  for (int k = 0; k < t->rank; k++)
+    if (!ie_eval(t->dims[k], in->dims.value, in->dims.known, in->dims.n, &dims[k]) || dims[k] < 0)
+      return fail(run->diag, TENON_EINVAL, at, "the size of dimension %d of %s is not known", k,
+                  type_text(in->arena, t));
+  TRY(value_tensor(run, at, t->dtype, t->rank, dims, &in->value[i]));
+  fill(in, in->value[i], i, param, order);
+  in->made_up[i] = true;
+  return TENON_OK;
+}
+
+// ---- given ones ----
+static int64_t find_input(const Inputs *in, const char *name) {
+  const Body *b = in->graph->main;
+  for (int64_t i = 0; i < b->nparams; i++)
+    if (!strcmp(b->param[i]->name, name)) return i;
+  int64_t position;
+  if (str_to_i64(str_of(name), &position) && position >= 0 && position < b->nparams)
+    return position;
+  return -1;
+}
+
+static tenon_status unknown_input(const Inputs *in, Diag *d, const char *name, const char *file) {
+  const Body *b = in->graph->main;
+  const char **words = arena_array(in->arena, const char *, b->nparams + 1);
+  for (int64_t i = 0; i < b->nparams; i++) words[i] = b->param[i]->name;
+  const char *near = nearest_word(name, words, b->nparams);
+  fail(d, TENON_EINVAL, (Where){.file = file}, "the model has no input '%s'%s%s%s", name,
+       near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+  for (int64_t i = 0; i < b->nparams && i < 20; i++)
+    diag_note(d, "input %lld: %s %s", (long long)i, b->param[i]->name,
+              type_text(in->arena, type_of(b->param[i])));
+  return TENON_EINVAL;
+}
+
+static tenon_status give(Inputs *in, Run *run, int64_t i, NdArray *v, const char *file) {
+  const Node *param = in->graph->main->param[i];
+  const Type *t = type_of(param);
+  if (in->value[i])
+    return fail(run->diag, TENON_EINVAL, (Where){.file = file}, "input '%s' is given twice",
+                param->name);
+  Where base = run->diag->base;
+  run->diag->base.file = file;
+  tenon_status s = TENON_OK;
+  if (t->kind == TK_TENSOR && t->dtype) s = nd_convert(in->arena, v, t->dtype, run->diag);
+  if (!s && !v->dtype)
+    s = fail(run->diag, TENON_EINVAL, NOWHERE, "opaque elements for input '%s'", param->name);
+  if (!s) s = value_of_array(run, v, &in->value[i]);
+  run->diag->base = base;
+  // Its sizes hold for the inputs that are made up.
+  for (int k = 0; !s && t->kind == TK_TENSOR && k < t->rank && t->rank == v->rank; k++)
+    if (t->dims[k]->kind == IE_SYM && t->dims[k]->slot < in->dims.n) {
+      in->dims.value[t->dims[k]->slot] = v->dims[k];
+      in->dims.known[t->dims[k]->slot] = true;
+    }
+  return s;
+}
+
+// np.savez without names calls its members arr_0, arr_1 and so on.
+static int64_t array_position(Str name) {
+  int64_t i;
+  if (!str_starts(name, "arr_") || !str_to_i64((Str){name.p + 4, name.n - 4}, &i)) return -1;
+  return i;
+}
+
+static tenon_status give_archive(Inputs *in, Run *run, const char *path) {
+  NdArrayList list;
+  TRY(arrays_read(in->arena, path, in->files, run->diag, &list));
+  for (int64_t k = 0; k < list.n; k++) {
+    NdArray *v = &list.v[k];
+    int64_t i = list.n == 1 && !v->name.n ? 0 : find_input(in, str_copy(in->arena, v->name));
+    if (i < 0) i = array_position(v->name);
+    if (i < 0 || i >= in->graph->main->nparams)
+      return unknown_input(in, run->diag, str_copy(in->arena, v->name), path);
+    TRY(give(in, run, i, v, path));
+  }
+  return TENON_OK;
+}
+
+static tenon_status give_one(Inputs *in, Run *run, const char *name, const char *path) {
+  NdArrayList list;
+  int64_t i = find_input(in, name);
+  if (i < 0) return unknown_input(in, run->diag, name, NULL);
+  TRY(arrays_read(in->arena, path, in->files, run->diag, &list));
+  if (list.n != 1)
+    return fail(run->diag, TENON_EINVAL, (Where){.file = path}, "%lld arrays where one is needed",
+                (long long)list.n);
+  return give(in, run, i, &list.v[0], path);
+}
+
+tenon_status arrays_read(Arena *a, const char *path, FileList *files, Diag *d, NdArrayList *out) {
+  File f;
+  *out = (NdArrayList){0};
+  TRY(file_open(path, &f, d));
+  vec_push(a, files, f);
+  Where base = d->base;
+  d->base.file = path;
+  tenon_status s = nd_read(a, (Str){(const char *)f.bytes, f.size}, d, out);
+  d->base = base;
+  return s;
+}
+
+tenon_status inputs_read(Inputs *in, Cli *c, Run *run, const char *archive,
+                         const OptionValue *one) {
+  const Body *b = in->graph->main;
+  in->value = arena_array(in->arena, Value *, b->nparams + 1);
+  in->made_up = arena_array(in->arena, bool, b->nparams + 1);
+  if (archive) TRY(give_archive(in, run, archive));
+  for (int64_t i = 0; i < one->count; i++) {
+    const char *name, *path;
+    if (!opt_split(c, one->text[i], &name, &path))
+      return fail(run->diag, TENON_EINVAL, NOWHERE, "--input takes NAME=F.npy, not '%s'",
+                  one->text[i]);
+    TRY(give_one(in, run, name, path));
+  }
+  binding_default(&in->dims, in->graph, 1);
+  NodeList order = body_order(in->graph, b, in->arena);
+  for (int64_t i = 0; i < b->nparams; i++)
+    if (!in->value[i]) TRY(make_up(in, run, i, &order));
+  return TENON_OK;
+}
+
+int dims_read(Cli *c, const Graph *g, const OptionValue *opt, DimBinding *out) {
+  binding_init(out, &c->arena, g);
+  for (int64_t i = 0; i < opt->count; i++) {
+    const char *name, *text;
+    int64_t size;
+    if (!opt_split(c, opt->text[i], &name, &text) || !str_to_i64(str_of(text), &size) || size < 0)
+      return cli_usage(c, "--dim takes NAME=N with a size, not '%s'", opt->text[i]);
+    const char **words = arena_array(&c->arena, const char *, out->n + 1);
+    int32_t nwords = 0, found = -1;
+    for (int32_t k = 0; k < out->n; k++) {
+      if (g->dims.sym.v[k]->fresh) continue;
+      words[nwords++] = g->dims.sym.v[k]->name;
+      if (!strcmp(g->dims.sym.v[k]->name, name)) found = k;
+    }
+    const char *near = nearest_word(name, words, nwords);
+    if (found < 0 && near)
+      return cli_usage(c, "the model has no dimension '%s'; did you mean '%s'?", name, near);
+    if (found < 0)
+      return cli_usage(c, "the model has no dimension '%s'; `tenon inspect` lists them", name);
+    out->value[found] = size;
+    out->known[found] = true;
+  }
+  return CLI_OK;
+}

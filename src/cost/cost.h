@@ -1,0 +1,39 @@
+// cost.h -- what a graph costs at given sizes: operations, bytes, memory.  Nothing is run or read.
+#ifndef TENON_COST_COST_H
+#define TENON_COST_COST_H
+
+#include "ir/opinfo.h"
+
+// Sizes of the symbols, by slot (intexpr.h).
+typedef struct DimBinding {
+  int64_t *value;
+  bool *known;
+  int32_t n;
+} DimBinding;
+void binding_init(DimBinding *b, Arena *a, const Graph *g);  // nothing known
+// Gives every symbol that the model wrote and that is not known yet this size.
+void binding_default(DimBinding *b, const Graph *g, int64_t size);
+
+typedef struct NodeCost {
+  const Node *node;
+  double flops;
+  int64_t bytes;  // operands read and results written, once each
+  int64_t out_bytes;
+  bool known;  // false: a size depends on data, and counts as 0
+} NodeCost;
+typedef struct GraphCost {
+  NodeCost *node;  // of the main body, in order; parameters, constants and projections left out
+  int64_t n;
+  double flops;
+  int64_t bytes;
+  int64_t peak_bytes;   // most that inputs and values take at one time; constants not counted
+  int64_t const_bytes;  // of every constant that the graph uses
+  int64_t nunknown;     // nodes with a size that depends on data
+} GraphCost;
+// Composites without a cost of their own are costed by their expansion, bodies by what runs in them: both branches'
+// dearer one, and as many rounds of a loop as are known (else one).
+void cost_graph(Graph *g, const DimBinding *b, Arena *a, GraphCost *out);
+// Bytes of a value at these sizes; false when a size is not known.
+bool cost_type_bytes(const Type *t, const DimBinding *b, int64_t *out);
+
+#endif

@@ -1,0 +1,126 @@
+#!/usr/bin/env bash
+# cli_test.sh [PROGRAM] -- the command line: exit statuses, messages, help and completions of every command, array files.
+set -u
+cd "$(dirname "$0")/.."
+program=$(realpath "${1:-build/tenon}")
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+passed=0 failed=0
+
+# expect STATUS PATTERN ARGS...: the program's exit status, and a text in what it prints on either stream.
+expect() {
+  local want=$1 pattern=$2
+  shift 2
+  local out status
+  out=$("$program" "$@" 2>&1)
+  status=$?
+  if [ $status = "$want" ] && [[ $out == *"$pattern"* ]]; then
+    passed=$((passed + 1))
+  else
+    failed=$((failed + 1))
+    printf 'FAIL tenon %s\n  status %s, expected %s; expected text: %s\n%s\n' "$*" $status "$want" "$pattern" "$out" | head -n 20
+  fi
+}
+# check NAME COMMAND...: the command succeeds.
+check() {
+  local name=$1
+  shift
+  if "$@" >"$tmp/log" 2>&1; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAIL $name"; head -n 20 "$tmp/log"; fi
+}
+json_ok() { "$program" "$@" | python3 -m json.tool; }
+
+# ---- usage ----
+expect 0 "tenon 0." --version
+expect 0 "usage: tenon COMMAND" --help
+expect 2 "usage: tenon COMMAND"
+expect 2 "did you mean 'run'?" rnu
+expect 2 "lists the commands" frobnicate
+expect 2 "did you mean '--inputs'?" run m --inptus x
+expect 2 "did you mean '--json'?" inspect m --jsn
+expect 2 "MODEL is missing" run
+expect 2 "one argument too many: 'b'" inspect a b
+expect 2 "needs a value" run m --output
+expect 2 "takes no value" run m --json=1
+expect 2 "whole number from 0 to 4096" run m --threads many
+expect 2 "not negative" run m --rtol -1
+expect 2 "there is interp" run m --target quantum
+expect 2 "there are bash, zsh and fish" completion tcsh
+expect 2 "unknown command 'nope'" help nope
+expect 1 "cannot open" run "$tmp/none.onnx"
+for command in run inspect verify conform ops graph doctor completion help; do
+  expect 0 "tenon $command -- " $command --help
+  expect 0 "tenon $command -- " help $command
+  expect 0 ".SH NAME" help --man $command
+done
+expect 0 ".TH TENON 1" help --man
+expect 0 "# Command line" help --markdown
+for shell in bash zsh fish; do
+  expect 0 "tenon" completion $shell
+  "$program" completion $shell >"$tmp/completion.$shell"
+  if command -v $shell >/dev/null; then check "$shell parses its completion" $shell -n "$tmp/completion.$shell"; fi
+done
+words=$(bash -c "source '$tmp/completion.bash'; COMP_WORDS=(tenon run --in); COMP_CWORD=2; _tenon; echo \${COMPREPLY[*]}")
+check "bash completes options" [ "$words" = "--inputs --input" ]
+words=$(bash -c "source '$tmp/completion.bash'; COMP_WORDS=(tenon ins); COMP_CWORD=1; _tenon; echo \${COMPREPLY[*]}")
+check "bash completes commands" [ "$words" = "inspect" ]
+check "doctor --json is JSON" json_ok doctor --json
+check "ops --json is JSON" json_ok ops --json
+expect 0 "Relu" ops relu
+expect 0 "# Operators" ops --markdown
+expect 1 "no operator" ops 'nothing*'
+
+# ---- models: the text form is a model, too ----
+cat >"$tmp/m.tir" <<'TIR'
+graph @"m"(%x: f32[n, 4], %i: i64[n]) -> (y: f32[n, 4], "j/k:0": i64[n]) {
+  %y = relu(%x) : f32[n, 4]
+  return %y, %i
+}
+TIR
+expect 0 "f32[n, 4]" inspect "$tmp/m.tir"
+expect 0 "graph @" inspect "$tmp/m.tir" --text
+check "inspect --json is JSON" json_ok inspect "$tmp/m.tir" --json --ops
+expect 0 "f32[1, 4]" run "$tmp/m.tir"
+expect 0 "f32[3, 4]" run "$tmp/m.tir" --dim n=3
+expect 2 "did you mean 'n'?" run "$tmp/m.tir" --dim m=3
+expect 2 "takes NAME=N" run "$tmp/m.tir" --dim n=-1
+check "run --json is JSON" json_ok run "$tmp/m.tir" --json
+expect 0 "ok" verify "$tmp/m.tir"
+check "verify --json is JSON" json_ok verify "$tmp/m.tir" --json
+check "the model comes from standard input" bash -c "'$program' run - < '$tmp/m.tir'"
+expect 1 "has no input 'z'" run "$tmp/m.tir" --input z=a.npy
+expect 1 "cannot open" run "$tmp/m.tir" --input x="$tmp/none.npy"
+
+# The same seed gives the same file, whatever the number of threads; another seed another.
+check "run writes" "$program" run "$tmp/m.tir" --dim n=5 --output "$tmp/a.npz"
+check "run writes again" "$program" run "$tmp/m.tir" --dim n=5 --output "$tmp/b.npz" --threads 1
+check "the same bytes" cmp "$tmp/a.npz" "$tmp/b.npz"
+check "run with another seed" "$program" run "$tmp/m.tir" --dim n=5 --output "$tmp/c.npz" --seed 1
+check "other bytes" bash -c "! cmp -s '$tmp/a.npz' '$tmp/c.npz'"
+check "standard output" bash -c "'$program' run '$tmp/m.tir' --dim n=5 --output - > '$tmp/d.npz' && cmp '$tmp/a.npz' '$tmp/d.npz'"
+expect 0 "all as expected" run "$tmp/m.tir" --dim n=5 --expect "$tmp/a.npz"
+expect 3 "elements differ, worst at" run "$tmp/m.tir" --dim n=5 --seed 1 --expect "$tmp/a.npz"
+expect 0 "all as expected" run "$tmp/m.tir" --dim n=5 --seed 1 --expect "$tmp/a.npz" --atol 10
+expect 3 "got f32[2, 4], expected f32[5, 4]" run "$tmp/m.tir" --dim n=2 --expect "$tmp/a.npz"
+expect 0 "all as expected" run "$tmp/m.tir" --dim n=5 --compress --output "$tmp/e.npz" --expect "$tmp/a.npz"
+expect 0 "all as expected" run "$tmp/m.tir" --dim n=5 --expect "$tmp/e.npz"
+expect 1 "do not fit one .npy" run "$tmp/m.tir" --output "$tmp/x.npy"
+printf 'not a model' >"$tmp/bad.onnx"
+expect 1 "bad.onnx" verify "$tmp/bad.onnx"
+printf 'PK not an archive' >"$tmp/bad.npz"
+expect 1 "bad.npz" run "$tmp/m.tir" --inputs "$tmp/bad.npz"
+
+# ---- conform ----
+mkdir "$tmp/empty"
+expect 1 "no tests below" conform "$tmp/empty"
+expect 1 "cannot read the folder" conform "$tmp/none"
+mkdir -p "$tmp/suite/test_bad/test_data_set_0"
+cp "$tmp/bad.onnx" "$tmp/suite/test_bad/model.onnx"
+: >"$tmp/suite/test_bad/test_data_set_0/output_0.pb"
+expect 3 "1 tests: 0 passed, 1 wrong, 0 unsupported, 0 crashed" conform "$tmp/suite"
+expect 0 "0 tests: 0 passed" conform "$tmp/suite" --filter 'test_x*'
+check "conform --json is JSON" bash -c "'$program' conform '$tmp/suite' --json - | python3 -m json.tool"
+tar -C "$tmp" -cf "$tmp/suite.tar" suite
+expect 3 "1 tests: 0 passed, 1 wrong" conform "$tmp/suite.tar"
+
+echo "$passed passed, $failed failed"
+[ $failed = 0 ]

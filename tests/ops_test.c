@@ -1,0 +1,281 @@
+// ops_test.c -- one runner for every op's samples.
+//
+// A sample is "(operands) attributes [-> results]": operands are types, for which values are made, constants such as
+// i64[2]{0, 1}, or _ for an absent one; `-> 3` asks for three results where the usual number is not
+// meant.  Each sample becomes a graph in text form, and then
+//  - its text is printed, read back and printed again: the same;
+//  - it is verified, and run: evaluation must give what inference says;
+//  - a composite is run once more, taken apart: within rounding the same;
+//  - it is run on one thread and on three: the same bits.
+#include "ir/interpret.h"
+#include "test.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+// ---- a sample as text ----
+
+typedef struct Sample {
+  const OpInfo *op;
+  const char *text;
+} Sample;
+
+static const char *skip(const char *p) {
+  while (*p == ' ') p++;
+  return p;
+}
+
+// End of an operand: the next comma or parenthesis outside brackets.
+static const char *operand_end(const char *p) {
+  int depth = 0;
+  for (; *p; p++) {
+    if (*p == '"')
+      for (p++; *p && *p != '"'; p++) p += *p == '\\';
+    if (depth == 0 && (*p == ',' || *p == ')')) return p;
+    depth += *p == '[' || *p == '{' || *p == '(';
+    depth -= *p == ']' || *p == '}' || *p == ')';
+  }
+  return p;
+}
+
+static const char *sample_graph(Arena *a, const Sample *s) {
+  StrBuf params, consts, args, out;
+  strbuf_init(&params, a);
+  strbuf_init(&consts, a);
+  strbuf_init(&args, a);
+  strbuf_init(&out, a);
+  const char *p = skip(s->text);
+  if (*p != '(') return NULL;
+  int nparams = 0, nconsts = 0;
+  for (p = skip(p + 1); *p != ')'; p = skip(*p == ',' ? p + 1 : p)) {
+    const char *end = operand_end(p);
+    Str t = {p, end - p};
+    const char *comma = args.n ? ", " : "";
+    if (str_is(t, "_")) {
+      strbuf_printf(&args, "%s_", comma);
+    } else if (memchr(t.p, '{', (size_t)t.n)) {
+      const char *brace = memchr(t.p, '{', (size_t)t.n);
+      strbuf_printf(&consts, "  %%c%d = const %.*s %.*s\n", nconsts, (int)(brace - t.p), t.p,
+                    (int)(end - brace), brace);
+      strbuf_printf(&args, "%s%%c%d", comma, nconsts++);
+    } else {
+      strbuf_printf(&params, "%s%%p%d: %.*s", nparams ? ", " : "", nparams, (int)t.n, t.p);
+      strbuf_printf(&args, "%s%%p%d", comma, nparams++);
+    }
+    p = end;
+    if (!*p) return NULL;
+  }
+  const char *attrs = skip(p + 1), *arrow = strncmp(attrs, "-> ", 3) ? strstr(attrs, " -> ") : attrs;
+  int nres = arrow ? atoi(strchr(arrow, '>') + 1) : MAX(s->op->nres, 1);
+  int nattrs = arrow ? (int)(arrow - attrs) : (int)strlen(attrs);
+  strbuf_printf(&out, "graph @\"sample\"(%s) {\n%s  %%r", strbuf_text(&params),
+                strbuf_text(&consts));
+  if (nres > 1) strbuf_printf(&out, ":%d", nres);
+  strbuf_printf(&out, " = %s(%s) %.*s\n  return ", s->op->name, strbuf_text(&args), nattrs, attrs);
+  for (int i = 0; i < nres; i++)
+    strbuf_printf(&out, nres > 1 ? "%s%%r.%d" : "%s%%r", i ? ", " : "", i);
+  strbuf_puts(&out, "\n}\n");
+  return strbuf_text(&out);
+}
+
+// ---- values ----
+
+static uint64_t rng_state;
+static double uniform(void) {
+  rng_state = rng_state * 6364136223846793005ull + 1442695040888963407ull;
+  return (double)(rng_state >> 11) * 0x1p-53;
+}
+
+static tenon_status make_input(Run *run, const Type *t, Value **out) {
+  int64_t dims[MAX_RANK];
+  if (t->kind != TK_TENSOR || t->rank < 0) return TENON_EUNSUPPORTED;
+  for (int i = 0; i < t->rank; i++) dims[i] = ie_is_const(t->dims[i]) ? t->dims[i]->value : 3;
+  TRY(value_tensor(run, NOWHERE, t->dtype, t->rank, dims, out));
+  for (int64_t i = 0; i < (*out)->n; i++) {
+    double u = uniform();
+    switch (dtype_class(t->dtype)) {
+    case DC_FLOAT: val_put_f64(*out, i, t->dtype == DT_F8E8M0 ? 1 + 7 * u : 4 * u - 2); break;
+    case DC_BOOL: val_put_i64(*out, i, u < 0.5); break;
+    case DC_INT:
+      val_put_i64(*out, i, (int64_t)(dtype_bits(t->dtype) < 8 ? 4 * u - 2 : 20 * u - 10));
+      break;
+    case DC_UINT: val_put_i64(*out, i, (int64_t)(dtype_bits(t->dtype) < 8 ? 4 * u : 20 * u)); break;
+    case DC_STRING: ((Str *)(*out)->data)[i] = u < 0.5 ? STR("one Two") : STR("3"); break;
+    case DC_COMPLEX:
+      put_f64(t->dtype == DT_C64 ? DT_F32 : DT_F64, (*out)->data, 2 * i, u);
+      put_f64(t->dtype == DT_C64 ? DT_F32 : DT_F64, (*out)->data, 2 * i + 1, uniform());
+      break;
+    case DC_NONE: break;
+    }
+  }
+  return TENON_OK;
+}
+
+typedef struct Outcome {
+  Run run;
+  Value *out[64];
+  tenon_status status;
+} Outcome;
+
+static void run_graph(Graph *g, bool expand, int threads, Diag *d, Outcome *o) {
+  Pool *pool = threads > 1 ? pool_create(threads) : NULL;
+  memset(o, 0, sizeof *o);
+  run_init(&o->run, pool, d);
+  o->run.seed = 7;
+  rng_state = 42;
+  Interp *in = NULL;
+  Value *input[64] = {NULL};
+  for (int64_t i = 0; !o->status && i < g->main->nparams; i++)
+    o->status = make_input(&o->run, type_of(g->main->param[i]), &input[i]);
+  if (!o->status) o->status = interp_create(g, &(InterpOptions){.expand = expand}, d, &in);
+  if (!o->status) o->status = interp_run(in, &o->run, input, o->out);
+  interp_free(in);
+  pool_release(pool);
+  o->run.pool = NULL;
+}
+
+// How far a composite and its expansion may lie apart: a few roundings of every step between.
+static double tolerance(DType t) {
+  switch (t) {
+  case DT_F64: return 1e-9;
+  case DT_F32: return 2e-5;
+  case DT_F16: return 2e-2;
+  case DT_BF16: return 1e-1;
+  default: return dtype_is_float(t) ? 0.5 : 0;
+  }
+}
+
+static bool close_enough(const Value *a, const Value *b, bool exact) {
+  if (!a || !b) return a == b;
+  if (a->kind != b->kind) return false;
+  if (a->kind != VK_TENSOR) {
+    if (a->nitems != b->nitems) return false;
+    for (int64_t i = 0; i < a->nitems; i++)
+      if (!close_enough(a->items[i], b->items[i], exact)) return false;
+    return true;
+  }
+  if (a->dtype != b->dtype || a->rank != b->rank ||
+      memcmp(a->dims, b->dims, (size_t)a->rank * sizeof a->dims[0]))
+    return false;
+  for (int64_t i = 0; i < a->n; i++) {
+    if (a->dtype == DT_STRING) {
+      if (!str_eq(val_str(a, i), val_str(b, i))) return false;
+    } else if (dtype_class(a->dtype) == DC_COMPLEX) {
+      int64_t size = elem_bytes(a->dtype);
+      if (exact && memcmp((char *)a->data + i * size, (char *)b->data + i * size, (size_t)size))
+        return false;
+    } else {
+      double x = val_f64(a, i), y = val_f64(b, i);
+      if (x == y || (x != x && y != y)) continue;
+      if (exact || !(fabs(x - y) <= tolerance(a->dtype) * (1 + fmax(fabs(x), fabs(y)))))
+        return false;
+    }
+  }
+  return true;
+}
+
+static void compare(const Sample *s, const Outcome *a, const Outcome *b, const char *what,
+                    bool exact, int64_t nout) {
+  for (int64_t i = 0; i < nout; i++)
+    if (!close_enough(a->out[i], b->out[i], exact))
+      FAIL("%s%s: result %lld differs %s", s->op->name, s->text, (long long)i, what);
+}
+
+static void check_text(const Sample *s, Graph *g, Arena *a) {
+  StrBuf one, two;
+  strbuf_init(&one, a);
+  strbuf_init(&two, a);
+  graph_print(g, &one);
+  Graph *again = NULL;
+  static Diag d;
+  diag_init(&d);
+  if (graph_parse(strbuf_str(&one), NULL, &d, &again)) {
+    FAIL("%s%s: its own text is refused: %s\n%s", s->op->name, s->text, d.text, strbuf_text(&one));
+    return;
+  }
+  graph_print(again, &two);
+  if (strcmp(strbuf_text(&one), strbuf_text(&two)))
+    FAIL("%s%s: printed again:\n%s%s", s->op->name, s->text, strbuf_text(&one), strbuf_text(&two));
+  graph_free(again);
+}
+
+static void check_runs(const Sample *s, Graph *g, Diag *d) {
+  static Outcome a, b;
+  int64_t nout = g->main->nresults;
+  run_graph(g, false, 1, d, &a);
+  if (a.status) {
+    FAIL("%s%s: %s", s->op->name, s->text, d->text);
+    run_deinit(&a.run);
+    return;
+  }
+  run_graph(g, false, 3, d, &b);
+  if (b.status)
+    FAIL("%s%s: on three threads: %s", s->op->name, s->text, d->text);
+  else
+    compare(s, &a, &b, "on three threads", true, nout);
+  run_deinit(&b.run);
+  if (s->op->expand && s->op->eval) {
+    run_graph(g, true, 1, d, &b);
+    if (b.status)
+      FAIL("%s%s: taken apart: %s", s->op->name, s->text, d->text);
+    else
+      compare(s, &a, &b, "taken apart", false, nout);
+    run_deinit(&b.run);
+  }
+  run_deinit(&a.run);
+}
+
+static void check_sample(const Sample *s) {
+  Arena a;
+  arena_init(&a);
+  static Diag d;
+  diag_init(&d);
+  Graph *g = NULL;
+  Trap t;
+  trap_enter(&t, &d);
+  if (setjmp(t.env) == 0) {
+    const char *text = sample_graph(&a, s);
+    if (!text) {
+      FAIL("%s: sample '%s' cannot be read", s->op->name, s->text);
+    } else if (graph_parse(str_of(text), NULL, &d, &g)) {
+      FAIL("%s%s: %s\n%s", s->op->name, s->text, d.text, text);
+    } else {
+      if (graph_verify(g, &d)) FAIL("%s%s: %s", s->op->name, s->text, d.text);
+      check_text(s, g, &a);
+      check_runs(s, g, &d);
+    }
+  } else {
+    FAIL("%s%s: trap: %s", s->op->name, s->text, d.text);
+  }
+  trap_leave(&t);
+  graph_free(g);
+  arena_deinit(&a);
+}
+
+TEST(op_samples) {
+  int64_t nsamples = 0;
+  for (int i = 0; i < OP_COUNT; i++) {
+    const OpInfo *op = op_table[i];
+    for (const char *const *s = op->samples; s && *s; s++, nsamples++)
+      check_sample(&(Sample){op, *s});
+  }
+  EXPECT(nsamples > 500);
+}
+
+TEST(op_records) {  // what every record must say
+  for (int i = 0; i < OP_COUNT; i++) {
+    const OpInfo *op = op_table[i];
+    EXPECT(op->name && op->doc && *op->doc);
+    EXPECT_INT_EQ(op_find(str_of(op->name)), i);
+    bool core = i == OP_none || i == OP_param || i == OP_const || i == OP_proj || i == OP_foreign;
+    if (!op->eval && !op->expand && !core)
+      FAIL("%s can be neither evaluated nor expanded", op->name);
+    if (!op->infer && !op->expand) FAIL("%s has no inference", op->name);
+    if (op->attrs_size && !op->nattrs) FAIL("%s has attributes without a table", op->name);
+    for (int k = 0; k < op->nattrs; k++)
+      if (!op->attrs[k].doc || !*op->attrs[k].doc)
+        FAIL("%s: attribute %s is not documented", op->name, op->attrs[k].name);
+    if (!core && !op->samples && !(op->flags & (OPF_CONTROL | OPF_HOST)))
+      FAIL("%s has no samples", op->name);
+  }
+}
