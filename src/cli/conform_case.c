@@ -122,13 +122,15 @@ static bool output_matches(Test *t, const Value *got, const Value *want) {
 // ---- test data ----
 // Reads one .pb file.  The bytes stay mapped until the process ends: a test is a process of its own, and
 // strings refer to them.
-static tenon_status read_pb(Test *t, Run *run, const char *path, const Type *type, Value **out) {
+static tenon_status read_pb(Test *t, Run *run, const char *path, OnnxTypeKind kind,
+                            const Type *type, Value **out) {
   File f;
   *out = NULL;
   TRY(file_open(path, &f, t->diag));
   Where base = t->diag->base;
   t->diag->base.file = path;
-  tenon_status s = value_of_pb(run, t->arena, type, (Str){(const char *)f.bytes, f.size}, out);
+  tenon_status s =
+      value_of_pb(run, t->arena, kind, type, (Str){(const char *)f.bytes, f.size}, out);
   t->diag->base = base;
   return s;
 }
@@ -142,6 +144,16 @@ static int64_t count_files(Test *t, const char *folder, const char *what) {
       return n;
     file_close(&f);
   }
+}
+
+// What the file says a value is: inference may know more, but the test data was written for this.
+static OnnxTypeKind declared_kind(const Model *m, bool output, const char *name) {
+  const OnnxGraph *g = &m->onnx.model.graph;
+  const OnnxValueInfo *v = output ? g->outputs.v : g->inputs.v;
+  int64_t n = output ? g->outputs.n : g->inputs.n;
+  for (int64_t i = 0; i < n; i++)
+    if (str_is(v[i].name, name)) return v[i].type.kind;
+  return OT_TENSOR;
 }
 
 // Which parameter the i-th input file feeds.  A file that has initializers among its inputs may come with
@@ -163,6 +175,7 @@ static tenon_status read_inputs(Test *t, Run *run, const char *folder, Value **i
       return fail(t->diag, TENON_EINVAL, (Where){.file = folder}, "%lld input files, %lld inputs",
                   (long long)n, (long long)have);
     TRY(read_pb(t, run, str_printf(t->arena, "%s/input_%lld.pb", folder, (long long)i),
+                declared_kind(t->model, false, model_input(t->model, p)->name),
                 type_of(model_input(t->model, p)), &in[p]));
   }
   return TENON_OK;
@@ -182,13 +195,10 @@ static tenon_status run_graph(Test *t, Run *run, Value **in, Value **out) {
   return TENON_OK;
 }
 
-// How the file holds an output: as the model declares it.  What may be an optional by inference can be
-// declared as what it holds.
+// What may be an optional by inference can be declared as what it holds.
 static const Type *output_type(const Test *t, int64_t i) {
   const Type *type = type_of(model_output(t->model, i));
-  const OnnxGraph *g = &t->model->onnx.model.graph;
-  bool plain = t->model->format == FORMAT_ONNX && i < g->outputs.n &&
-               g->outputs.v[i].type.kind != OT_OPTIONAL;
+  bool plain = declared_kind(t->model, true, model_output_name(t->model, i)) != OT_OPTIONAL;
   return type->kind == TK_OPTIONAL && plain ? type->elem : type;
 }
 
@@ -204,7 +214,8 @@ static tenon_status compare_outputs(Test *t, Run *run, const char *folder, Value
   for (int64_t i = 0; i < n && *out_right; i++) {
     Value *want;
     TRY(read_pb(t, run, str_printf(t->arena, "%s/output_%lld.pb", folder, (long long)i),
-                output_type(t, i), &want));
+                declared_kind(t->model, true, model_output_name(t->model, i)), output_type(t, i),
+                &want));
     *out_right = output_matches(t, out[i], want);
     if (!*out_right)
       t->reason =
@@ -241,7 +252,7 @@ static tenon_status run_light(Test *t, Run *run, bool *out_right) {
   for (int64_t i = 0; i < model_ninputs(t->model); i++)
     TRY(light_input(t, run, model_input(t->model, i), &in[i]));
   TRY(run_graph(t, run, in, out));
-  TRY(read_pb(t, run, t->c->output, type_of(model_output(t->model, 0)), &want));
+  TRY(read_pb(t, run, t->c->output, OT_TENSOR, type_of(model_output(t->model, 0)), &want));
   *out_right = output_matches(t, out[0], want);
   return TENON_OK;
 }

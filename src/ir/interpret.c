@@ -130,12 +130,15 @@ static tenon_status plan_tree(Planner *p, Node *root) {
   return TENON_OK;
 }
 
-static tenon_status plan_expansion(Planner *p, const OpInfo *op, Node *n) {
+// *done is false when the op leaves this node whole.
+static tenon_status plan_expansion(Planner *p, const OpInfo *op, Node *n, bool *done) {
   Graph *g = p->in->g;
   Node **out = arena_array(&p->in->arena, Node *, n->nres);
   g->diag = p->in->diag;
   op->expand(g, n, out);
   TRY(graph_status(g));
+  *done = out[0] != NULL;
+  if (!*done) return TENON_OK;
   // The expansion's results take the composite's own slots: found before, so that a result may be any node.
   for (int i = 0; i < n->nres; i++) TRY(plan_tree(p, out[i]));
   if (n->nres == 1) {
@@ -166,7 +169,9 @@ static tenon_status plan_node(Planner *p, Node *n) {
   bool known =
       in->dry || op->eval || n->op == OP_const ||
       (n->op == OP_foreign && custom_find(in->g->custom, ((const foreign_attrs *)n->attrs)->op));
-  if (op->expand && (!op->eval || in->expand)) return plan_expansion(p, op, n);
+  bool expanded = false;
+  if (op->expand && (!op->eval || in->expand)) TRY(plan_expansion(p, op, n, &expanded));
+  if (expanded) return TENON_OK;
   if (!known)
     return fail(
         in->diag, TENON_EUNSUPPORTED, (Where){.node = n->name}, "operator %.*s is not supported",

@@ -35,15 +35,18 @@ static void cancel(IntPool *p, const Type *x, int free_dim, int rank, const Dim 
       used[k] = true;
     else
       *out_want = ie_mul(p, *out_want, dims[i]);
+    zero |= k < x->rank && dims[i]->lo <= 0;
   }
   for (int k = 0; k < x->rank; k++)
     if (!used[k]) *out_have = ie_mul(p, *out_have, x->dims[k]);
+  return zero;
 }
 
 static tenon_status reshape_rest(Infer *in, const Type *x, int free_dim, int rank, Dim *dims) {
   IntPool *p = &in->g->dims;
   Dim have, want;
-  cancel(p, x, free_dim, rank, dims, &have, &want);
+  bool zero = cancel(p, x, free_dim, rank, dims, &have, &want);
+  if (free_dim < 0 && zero) return TENON_OK;
   if (free_dim < 0)
     return infer_equal_dim(in, have, want, "elements of the input and of the new shape");
   if (ie_is(want, 0))
@@ -482,8 +485,7 @@ static tenon_status infer_shape(Infer *in) {
   shape_bounds(x->rank, at->start, at->end, &from, &to);
   Dim n = ie_const(&in->g->dims, to - from);
   TRY(infer_set(in, 0, DT_I64, 1, &n));
-  in->sym = x->dims + from;
-  if (from == to) in->sym = &in->g->dims.one;  // not NULL: known to be empty
+  in->sym = from == to ? &in->g->dims.one : x->dims + from;  // not NULL: known to be empty
   in->nsym = to - from;
   return TENON_OK;
 }

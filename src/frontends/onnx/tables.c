@@ -4,15 +4,23 @@
 // clang-format off
 #define TABLES(X) \
   X(activation) \
+  X(attention) \
+  X(contract) \
+  X(contrib) \
+  X(contrib_attention) \
+  X(contrib_quant) \
   X(control) \
   X(generate) \
   X(image) \
   X(index) \
   X(movement) \
+  X(norm) \
   X(reduce) \
+  X(rnn) \
   X(scalar) \
   X(sequence) \
-  X(signal)
+  X(signal) \
+  X(window)
 // clang-format on
 #define X(family) extern const ImportTable onnx_rows_##family;
 TABLES(X)
