@@ -321,7 +321,7 @@ static void refused(const char *text, const char *message) {
 TEST(errors_name_the_place) {
   refused("", "g.tir:1:1: expected graph, found the end of the text");
   refused("graph", "1:6: expected '('");
-  refused("graph(%x: f32[2]) (", "1:19: expected '->', found '('");
+  refused("graph(%x: f32[2]) = {", "1:19: expected '->', found '='");
   refused("graph(%x f32[2]) -> () { return }", "1:10: expected ':', found 'f32'");
   refused("graph(%x: f33[2]) -> () { return }", "1:11: 'f33' is no element type");
   refused("graph(%x: f32[2,]) -> () { return }", "1:17: expected a dimension");

@@ -15,7 +15,7 @@ typedef struct Patches {
   bool transposed;
   DType dtype;
   const void *data;
-  double zero;  // zero point, taken off every element; padding is 0 after that
+  double zero;               // zero point, taken off every element; padding is 0 after that
   int64_t groups, channels;  // channels of one group
 } Patches;
 
@@ -41,7 +41,8 @@ static void load_steps(const Patches *p, int64_t at, int64_t n, int64_t step, do
 static int64_t ceil_div(int64_t a, int64_t b) { return a <= 0 ? -(-a / b) : (a - 1) / b + 1; }
 
 // Tap k of n neighbouring windows from `o` along the last axis; `base` is the row's first element.
-static void line_plain(const Patches *p, int64_t base, int64_t o, int64_t k, int64_t n, double *out) {
+static void line_plain(const Patches *p, int64_t base, int64_t o, int64_t k, int64_t n,
+                       double *out) {
   const Window *w = &p->w;
   int d = w->nd - 1;
   int64_t at = window_at(w, d, o, k), step = w->stride[d], size = w->in[d];
@@ -89,7 +90,8 @@ static bool row_base(const Patches *p, const int64_t *o, const int64_t *k, int64
 }
 
 // Positions [j, j + n) of channel-and-tap index kk, whose channel plane starts at `plane`.
-static void patch_run(const Patches *p, int64_t plane, int64_t kk, int64_t j, int64_t n, double *out) {
+static void patch_run(const Patches *p, int64_t plane, int64_t kk, int64_t j, int64_t n,
+                      double *out) {
   const Window *w = &p->w;
   int last = w->nd - 1;
   int64_t o[MAX_RANK], k[MAX_RANK];
@@ -126,12 +128,12 @@ static void load_patches(const void *ctx, int64_t b, int64_t r, int64_t nr, int6
 
 typedef struct ConvOut {
   Value *y;
-  int64_t m, n;               // channels of one group, positions
+  int64_t m, n;  // channels of one group, positions
   int64_t groups;
-  const Value *bias;          // one a channel, or NULL
-  const double *scale;        // quantised: factor of each output channel; NULL: not quantised
+  const Value *bias;    // one a channel, or NULL
+  const double *scale;  // quantised: factor of each output channel; NULL: not quantised
   double y_zero;
-  bool i32;                   // integer result
+  bool i32;  // integer result
 } ConvOut;
 
 static void store_conv(const void *ctx, int64_t b, int64_t i, int64_t j, int64_t nj, Word *row) {
@@ -201,8 +203,16 @@ static void conv_run(Eval *e, Patches *p, GemmMat *w, const ConvOut *out) {
                  run_depthwise, &d);
     return;
   }
-  Gemm g = {.batch = batches, .m = out->m, .n = out->n, .k = nk, .load_a = gemm_load_mat,
-            .load_b = load_patches, .a = w, .b = p, .store = store_conv, .out = out};
+  Gemm g = {.batch = batches,
+            .m = out->m,
+            .n = out->n,
+            .k = nk,
+            .load_a = gemm_load_mat,
+            .load_b = load_patches,
+            .a = w,
+            .b = p,
+            .store = store_conv,
+            .out = out};
   gemm_run(e->run, &g);
 }
 
@@ -210,7 +220,8 @@ static void conv_run(Eval *e, Patches *p, GemmMat *w, const ConvOut *out) {
 
 static tenon_status check_ranks(Eval *e, const Value *x, const Value *w) {
   if (x->rank < 3 || w->rank != x->rank)
-    return eval_fail(e, TENON_EINVAL, "x of rank %d and w of rank %d: both must have the same rank, 3 or more",
+    return eval_fail(e, TENON_EINVAL,
+                     "x of rank %d and w of rank %d: both must have the same rank, 3 or more",
                      x->rank, w->rank);
   return TENON_OK;
 }
@@ -225,7 +236,8 @@ static tenon_status check_bias(Eval *e, const Value *b, int64_t channels) {
 static tenon_status check_kernel(Eval *e, Ints given, const Value *w) {
   for (int64_t i = 0; given.n && i < w->rank - 2; i++)
     if (given.n != w->rank - 2 || given.v[i] != w->dims[i + 2])
-      return eval_fail(e, TENON_EINVAL, "kernel_shape differs from w's along spatial axis %lld, which has %lld",
+      return eval_fail(e, TENON_EINVAL,
+                       "kernel_shape differs from w's along spatial axis %lld, which has %lld",
                        (long long)i, (long long)w->dims[i + 2]);
   return TENON_OK;
 }
@@ -255,15 +267,19 @@ static tenon_status conv_setup(Eval *e, const Value *x, const Value *w, const Va
   TRY(check_kernel(e, at->kernel_shape, w));
   int64_t group = at->group;
   if (group < 1 || x->dims[1] % group || w->dims[0] % group || w->dims[1] != x->dims[1] / group)
-    return eval_fail(e, TENON_EINVAL,
-                     "%lld input and %lld output channels in %lld groups do not fit weights for %lld channels",
-                     (long long)x->dims[1], (long long)w->dims[0], (long long)group,
-                     (long long)w->dims[1]);
+    return eval_fail(
+        e, TENON_EINVAL,
+        "%lld input and %lld output channels in %lld groups do not fit weights for %lld channels",
+        (long long)x->dims[1], (long long)w->dims[0], (long long)group, (long long)w->dims[1]);
   TRY(check_bias(e, bias, w->dims[0]));
   int nd = x->rank - 2;
-  WindowSpec spec = {.kernel = {nd, w->dims + 2}, .strides = at->strides, .pads = at->pads,
-                     .dilations = at->dilations, .auto_pad = at->auto_pad};
-  *s = (ConvSetup){.p = {.dtype = x->dtype, .data = x->data, .groups = group, .channels = w->dims[1]}};
+  WindowSpec spec = {.kernel = {nd, w->dims + 2},
+                     .strides = at->strides,
+                     .pads = at->pads,
+                     .dilations = at->dilations,
+                     .auto_pad = at->auto_pad};
+  *s = (ConvSetup){
+      .p = {.dtype = x->dtype, .data = x->data, .groups = group, .channels = w->dims[1]}};
   TRY(window_init(e, &spec, nd, x->dims + 2, &s->p.w));
   int64_t dims[MAX_RANK] = {x->dims[0], w->dims[0]};
   memcpy(dims + 2, s->p.w.out, sizeof(int64_t) * (size_t)nd);
@@ -278,7 +294,8 @@ tenon_status eval_conv(Eval *e) {
   TRY(eval_need(e, 0, "x", 0));
   TRY(eval_need(e, 1, "w", e->in[0]->dtype));
   if (!dtype_is_float(e->in[0]->dtype) || dtype_bits(e->in[0]->dtype) % 8)
-    return eval_fail(e, TENON_EUNSUPPORTED, "x of type %s: cast it to a float", dtype_name(e->in[0]->dtype));
+    return eval_fail(e, TENON_EUNSUPPORTED, "x of type %s: cast it to a float",
+                     dtype_name(e->in[0]->dtype));
   ConvSetup s;
   TRY(conv_setup(e, e->in[0], e->in[1], eval_in(e, 2), e->in[0]->dtype, &s));
   if (s.out.y->n) conv_run(e, &s.p, &s.w, &s.out);
@@ -294,14 +311,15 @@ static tenon_status need_bytes(Eval *e, int i, const char *name) {
 
 // One number, or one an output channel, as a table of `channels` words repeated for each batch; NULL
 // input: all 0.
-static tenon_status channel_table(Eval *e, int input, const char *name, int64_t batch, int64_t channels,
-                                  const double **out) {
+static tenon_status channel_table(Eval *e, int input, const char *name, int64_t batch,
+                                  int64_t channels, const double **out) {
   const Value *v = eval_in(e, input);
   if (v && v->n != 1 && (v->rank != 1 || v->n != channels))
     return eval_fail(e, TENON_EINVAL, "%s: %lld numbers for %lld output channels", name,
                      (long long)v->n, (long long)channels);
   double *t = arena_alloc_array(&e->run->scratch, batch * channels, sizeof(double));
-  for (int64_t i = 0; v && i < batch * channels; i++) t[i] = val_f64(v, v->n == 1 ? 0 : i % channels);
+  for (int64_t i = 0; v && i < batch * channels; i++)
+    t[i] = val_f64(v, v->n == 1 ? 0 : i % channels);
   *out = t;
   return TENON_OK;
 }
@@ -310,7 +328,8 @@ static tenon_status scalar_input(Eval *e, int input, const char *name, double df
   const Value *v = eval_in(e, input);
   *out = dflt;
   if (!v) return TENON_OK;
-  if (v->n != 1) return eval_fail(e, TENON_EINVAL, "%s has %lld numbers, must be one", name, (long long)v->n);
+  if (v->n != 1)
+    return eval_fail(e, TENON_EINVAL, "%s has %lld numbers, must be one", name, (long long)v->n);
   *out = val_f64(v, 0);
   return TENON_OK;
 }
@@ -351,7 +370,8 @@ tenon_status eval_q_linear_conv(Eval *e) {
   TRY(channel_table(e, 5, "w_zero_point", x->dims[0], w->dims[0], &zero));
   s.w.zero = (const Word *)zero;
   double *scale = arena_array(&e->run->scratch, double, w->dims[0]);
-  for (int64_t c = 0; c < w->dims[0]; c++)  // joined in f32, as a runtime that folds them beforehand does
+  for (int64_t c = 0; c < w->dims[0];
+       c++)  // joined in f32, as a runtime that folds them beforehand does
     scale[c] = round_to(DT_F32, round_to(DT_F32, xs * ws[c]) / ys);
   s.out.scale = scale;
   conv_run(e, &s.p, &s.w, &s.out);
@@ -383,7 +403,8 @@ bool conv_transpose_axis(int auto_pad, int64_t in, int64_t kernel, int64_t strid
 
 static tenon_status check_axis_list(Eval *e, Ints l, int nd, int64_t least, const char *what) {
   if (l.n && l.n != nd)
-    return eval_fail(e, TENON_EINVAL, "%s has %lld numbers for %d spatial axes", what, (long long)l.n, nd);
+    return eval_fail(e, TENON_EINVAL, "%s has %lld numbers for %d spatial axes", what,
+                     (long long)l.n, nd);
   for (int64_t i = 0; i < l.n; i++)
     if (l.v[i] < least || l.v[i] >= (int64_t)WINDOW_MAX << 20)
       return eval_fail(e, TENON_EINVAL, "%s: %lld is out of range", what, (long long)l.v[i]);
@@ -393,13 +414,16 @@ static tenon_status check_axis_list(Eval *e, Ints l, int nd, int64_t least, cons
 static tenon_status transposed_window(Eval *e, const Value *x, const Value *w, Window *out) {
   const conv_transpose_attrs *at = e->attrs;
   int nd = x->rank - 2;
-  WindowSpec spec = {.kernel = {nd, w->dims + 2}, .strides = at->strides, .pads = at->pads,
+  WindowSpec spec = {.kernel = {nd, w->dims + 2},
+                     .strides = at->strides,
+                     .pads = at->pads,
                      .dilations = at->dilations};
   int64_t bad;
   const char *message = window_check(&spec, nd, &bad);
   if (message) return eval_fail(e, TENON_EINVAL, message, (long long)bad);
   Ints shape = at->output_shape;
-  if (shape.n == x->rank) shape = (Ints){nd, shape.v + 2};  // some exporters write batch and channels too
+  if (shape.n == x->rank)
+    shape = (Ints){nd, shape.v + 2};  // some exporters write batch and channels too
   TRY(check_axis_list(e, at->output_padding, nd, 0, "output_padding"));
   TRY(check_axis_list(e, shape, nd, 0, "output_shape"));
   *out = (Window){.nd = nd};
@@ -413,7 +437,8 @@ static tenon_status transposed_window(Eval *e, const Value *x, const Value *w, W
                              at->pads.n ? at->pads.v[nd + d] : 0,
                              at->output_padding.n ? at->output_padding.v[d] : 0,
                              shape.n ? shape.v[d] : -1, &out->out[d], &out->lo[d]))
-      return eval_fail(e, TENON_EINVAL, "the result's size along spatial axis %d is negative or too large", d);
+      return eval_fail(e, TENON_EINVAL,
+                       "the result's size along spatial axis %d is negative or too large", d);
   }
   return window_products(e, out);
 }
@@ -425,15 +450,20 @@ tenon_status eval_conv_transpose(Eval *e) {
   TRY(eval_need(e, 1, "w", x->dtype));
   const Value *w = e->in[1], *bias = eval_in(e, 2);
   if (!dtype_is_float(x->dtype) || dtype_bits(x->dtype) % 8)
-    return eval_fail(e, TENON_EUNSUPPORTED, "x of type %s: cast it to a float", dtype_name(x->dtype));
+    return eval_fail(e, TENON_EUNSUPPORTED, "x of type %s: cast it to a float",
+                     dtype_name(x->dtype));
   TRY(check_ranks(e, x, w));
   TRY(check_kernel(e, at->kernel_shape, w));
   int64_t group = at->group, m = w->dims[1], channels;
   if (group < 1 || w->dims[0] != x->dims[1] || w->dims[0] % group || !ck_mul(m, group, &channels))
-    return eval_fail(e, TENON_EINVAL, "%lld input channels in %lld groups do not fit weights for %lld channels",
+    return eval_fail(e, TENON_EINVAL,
+                     "%lld input channels in %lld groups do not fit weights for %lld channels",
                      (long long)x->dims[1], (long long)group, (long long)w->dims[0]);
   TRY(check_bias(e, bias, channels));
-  Patches p = {.transposed = true, .dtype = x->dtype, .data = x->data, .groups = group,
+  Patches p = {.transposed = true,
+               .dtype = x->dtype,
+               .data = x->data,
+               .groups = group,
                .channels = w->dims[0] / group};
   TRY(transposed_window(e, x, w, &p.w));
   int64_t dims[MAX_RANK] = {x->dims[0], channels};

@@ -181,7 +181,8 @@ static void mat_mul_tables(Eval *e, const Value *a, const Value *b, MatMul *s) {
   s->b.k = gemm_offsets(e->run, 1, &s->k, &s->n, &count);
   s->b.row = gemm_offsets(e->run, 1, &s->n, &one, &count);
   int64_t rows = s->m;
-  if (b->rank <= 2 && a->rank > 2) {  // one matrix for all batches: their rows are rows of one product
+  if (b->rank <= 2 &&
+      a->rank > 2) {  // one matrix for all batches: their rows are rows of one product
     rows *= s->batch;
     s->batch = 1;
   }
@@ -190,9 +191,17 @@ static void mat_mul_tables(Eval *e, const Value *a, const Value *b, MatMul *s) {
 }
 
 static void mat_mul_run(Eval *e, const MatMul *s, bool ints, GemmStore *store, const void *out) {
-  Gemm g = {.batch = s->batch, .m = s->a.rows, .n = s->n, .k = s->k, .ints = ints,
-            .load_a = gemm_load_mat, .load_b = gemm_load_mat, .a = &s->a, .b = &s->b,
-            .store = store, .out = out};
+  Gemm g = {.batch = s->batch,
+            .m = s->a.rows,
+            .n = s->n,
+            .k = s->k,
+            .ints = ints,
+            .load_a = gemm_load_mat,
+            .load_b = gemm_load_mat,
+            .a = &s->a,
+            .b = &s->b,
+            .store = store,
+            .out = out};
   gemm_run(e->run, &g);
 }
 
@@ -251,8 +260,9 @@ static tenon_status gemm_bias(Eval *e, GemmEpilogue *p, const int64_t *dims) {
     int at = c->rank - 2 + d;
     int64_t size = at < 0 ? 1 : c->dims[at];
     if (c->rank > 2 || (size != 1 && size != dims[d]))
-      return eval_fail(e, TENON_EINVAL, "c of rank %d with size %lld does not broadcast to [%lld, %lld]",
-                       c->rank, (long long)size, (long long)dims[0], (long long)dims[1]);
+      return eval_fail(e, TENON_EINVAL,
+                       "c of rank %d with size %lld does not broadcast to [%lld, %lld]", c->rank,
+                       (long long)size, (long long)dims[0], (long long)dims[1]);
     stride[d] = size == 1 ? 0 : d == 1 ? 1 : c->dims[c->rank - 1];
   }
   p->row_stride = stride[0];
@@ -287,9 +297,17 @@ tenon_status eval_gemm(Eval *e) {
   mb.row = gemm_offsets(e->run, 1, &dims[1], sb[!tb], &count);
   mb.k = gemm_offsets(e->run, 1, &k, sb[tb], &count);
   p.out = (GemmOut){y, dims[0], dims[1], sums_as_ints(a->dtype)};
-  Gemm g = {.batch = 1, .m = dims[0], .n = dims[1], .k = k, .ints = p.out.ints,
-            .load_a = gemm_load_mat, .load_b = gemm_load_mat, .a = &ma, .b = &mb,
-            .store = store_gemm, .out = &p};
+  Gemm g = {.batch = 1,
+            .m = dims[0],
+            .n = dims[1],
+            .k = k,
+            .ints = p.out.ints,
+            .load_a = gemm_load_mat,
+            .load_b = gemm_load_mat,
+            .a = &ma,
+            .b = &mb,
+            .store = store_gemm,
+            .out = &p};
   gemm_run(e->run, &g);
   return TENON_OK;
 }
@@ -305,7 +323,8 @@ static tenon_status per_row(Eval *e, const MatMul *s, int input, const Value *of
   if (!v) return TENON_OK;
   int64_t rows = right ? s->n : s->m;
   int nrow = right ? of->rank - 1 : of->rank - 2;  // the axis of the rows
-  bool full = v->rank == of->rank && v->rank >= 2 && v->dims[right ? v->rank - 2 : v->rank - 1] == 1;
+  bool full =
+      v->rank == of->rank && v->rank >= 2 && v->dims[right ? v->rank - 2 : v->rank - 1] == 1;
   for (int d = 0; full && d < v->rank - 2; d++) full = v->dims[d] == of->dims[d] || v->dims[d] == 1;
   full = full && (v->dims[nrow] == rows || v->dims[nrow] == 1);
   if (v->n != 1 && !(v->rank == 1 && v->n == rows) && !full)
@@ -377,7 +396,8 @@ static void store_requant(const void *ctx, int64_t b, int64_t i, int64_t j, int6
   uint8_t *y = (uint8_t *)q->out.v->data + (b * q->out.m + i) * q->out.n + j;
   for (int64_t c = 0; c < nj; c++) {
     // The scales are joined in their own type, as a runtime that folds them beforehand does.
-    double scale = round_to(q->scale_type, q->a_scale[b * q->out.m + i] * q->b_scale[b * q->out.n + j + c]);
+    double scale =
+        round_to(q->scale_type, q->a_scale[b * q->out.m + i] * q->b_scale[b * q->out.n + j + c]);
     double v = row[c].f * round_to(q->scale_type, scale / q->y_scale) + q->y_zero;
     if (dtype_is_float(t)) {
       y[c] = minifloat_from_f64(t, v, true);
@@ -398,8 +418,8 @@ static tenon_status need_quantised(Eval *e, int i, const char *name) {
 }
 
 tenon_status eval_q_linear_mat_mul(Eval *e) {
-  static const char *const name[] = {"a", "a_scale", "a_zero_point", "b",
-                                     "b_scale", "b_zero_point", "y_scale", "y_zero_point"};
+  static const char *const name[] = {"a",       "a_scale",      "a_zero_point", "b",
+                                     "b_scale", "b_zero_point", "y_scale",      "y_zero_point"};
   for (int i = 0; i < 8; i++) {
     if (i == 1 || i == 4 || i == 6) {
       TRY(eval_need(e, i, name[i], 0));
@@ -421,7 +441,8 @@ tenon_status eval_q_linear_mat_mul(Eval *e) {
   int64_t folded = s.batch;
   s.batch = s.batch * s.a.rows / MAX(s.m, 1);
   const double *za, *zb;
-  Requant q = {.y_scale = val_f64(e->in[6], 0), .y_zero = val_f64(e->in[7], 0),
+  Requant q = {.y_scale = val_f64(e->in[6], 0),
+               .y_zero = val_f64(e->in[7], 0),
                .scale_type = e->in[6]->dtype};
   TRY(per_row(e, &s, 2, e->in[0], false, name[2], &za));
   TRY(per_row(e, &s, 5, e->in[3], true, name[5], &zb));

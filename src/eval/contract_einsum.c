@@ -96,7 +96,8 @@ static const char *parse_inputs(Str s, int64_t *at, int nops, const int *rank, E
     *dots = MAX(*dots, own);
     if ((bad = spell_out(&t, own, e->label[i], &e->nlabels[i]))) return bad;
     bool more = *at < s.n && s.p[*at] == ',';
-    if (more != (i + 1 < nops)) return more ? "more terms than operands" : "fewer terms than operands";
+    if (more != (i + 1 < nops))
+      return more ? "more terms than operands" : "fewer terms than operands";
     if (more) ++*at;
   }
   return NULL;
@@ -201,7 +202,8 @@ static void sum_run(void *ctx, int64_t begin, int64_t end) {
 }
 
 // Sums over every label of v that is not in `keep` and leaves a dense tensor over `keep`, in that order.
-static tenon_status view_sum(Eval *e, View *v, int nkeep, const uint8_t *keep, bool ints, Value *out) {
+static tenon_status view_sum(Eval *e, View *v, int nkeep, const uint8_t *keep, bool ints,
+                             Value *out) {
   int64_t dim[EINSUM_LABELS], stride[EINSUM_LABELS], ddim[EINSUM_LABELS], dstride[EINSUM_LABELS];
   int nd = 0;
   for (int i = 0; i < nkeep; i++) {
@@ -243,7 +245,8 @@ static void dense(View *v, Value *own) {
 }
 
 // Sums away the labels of v that neither `other` nor anything in `needed` has.
-static tenon_status drop_private(Eval *e, View *v, const View *other, const bool *needed, bool ints) {
+static tenon_status drop_private(Eval *e, View *v, const View *other, const bool *needed,
+                                 bool ints) {
   View kept = {0};
   for (int i = 0; i < v->n; i++) {
     int label = v->label[i];
@@ -305,8 +308,10 @@ static tenon_status join(Eval *e, View *acc, View *b, const bool *needed, const 
   Value *buf;
   TRY(new_buffer(e, out.n, out.dim, ints, &buf));
   if (buf->n) {
-    Gemm g = {.ints = ints, .load_a = gemm_load_mat, .load_b = gemm_load_mat, .store = gemm_store_dense};
-    GemmMat ma = {.dtype = acc->dtype, .data = acc->data}, mb = {.dtype = b->dtype, .data = b->data};
+    Gemm g = {
+        .ints = ints, .load_a = gemm_load_mat, .load_b = gemm_load_mat, .store = gemm_store_dense};
+    GemmMat ma = {.dtype = acc->dtype, .data = acc->data},
+            mb = {.dtype = b->dtype, .data = b->data};
     ma.batch = gemm_offsets(e->run, batch.n, batch.dim, batch.a, &g.batch);
     mb.batch = gemm_offsets(e->run, batch.n, batch.dim, batch.b, &g.batch);
     ma.k = gemm_offsets(e->run, contract.n, contract.dim, contract.a, &g.k);

@@ -13,7 +13,7 @@ typedef struct Deform {
   Window w;
   const Value *x, *offset, *mask, *bias;
   Value *y;
-  int64_t group, channels, m;      // channels of one group, in and out
+  int64_t group, channels, m;       // channels of one group, in and out
   int64_t offset_group, per_group;  // channels that share offsets
 } Deform;
 
@@ -85,33 +85,43 @@ static tenon_status deform_operand(Eval *e, const Value *v, const char *name, co
   bool fits = v->rank == f->x->rank && v->dims[0] == f->x->dims[0] && v->dims[1] == channels;
   for (int d = 0; fits && d < w->nd; d++) fits = v->dims[d + 2] == w->out[d];
   if (fits) return TENON_OK;
-  return eval_fail(e, TENON_EINVAL, "%s must be [%lld, %lld, then the result's spatial sizes]", name,
-                   (long long)f->x->dims[0], (long long)channels);
+  return eval_fail(e, TENON_EINVAL, "%s must be [%lld, %lld, then the result's spatial sizes]",
+                   name, (long long)f->x->dims[0], (long long)channels);
 }
 
 static tenon_status deform_setup(Eval *e, Deform *f) {
   const deform_conv_attrs *at = e->attrs;
   const Value *x = e->in[0], *w = e->in[1];
   if (x->rank < 3 || w->rank != x->rank || x->rank > 8)
-    return eval_fail(e, TENON_EINVAL, "x of rank %d and w of rank %d: both must have the same rank, 3 to 8",
-                     x->rank, w->rank);
+    return eval_fail(e, TENON_EINVAL,
+                     "x of rank %d and w of rank %d: both must have the same rank, 3 to 8", x->rank,
+                     w->rank);
   int nd = x->rank - 2;
   int64_t group = at->group, og = at->offset_group, taps, noff;
   if (group < 1 || og < 1 || w->dims[0] % group || x->dims[1] % group || x->dims[1] % og ||
       w->dims[1] != x->dims[1] / group)
     return eval_fail(e, TENON_EINVAL,
-                     "%lld input and %lld output channels do not fit %lld groups, %lld offset groups and weights "
+                     "%lld input and %lld output channels do not fit %lld groups, %lld offset "
+                     "groups and weights "
                      "for %lld channels",
                      (long long)x->dims[1], (long long)w->dims[0], (long long)group, (long long)og,
                      (long long)w->dims[1]);
   for (int d = 0; at->kernel_shape.n && d < nd; d++)
     if (at->kernel_shape.n != nd || at->kernel_shape.v[d] != w->dims[d + 2])
       return eval_fail(e, TENON_EINVAL, "kernel_shape differs from w's along spatial axis %d", d);
-  WindowSpec spec = {.kernel = {nd, w->dims + 2}, .strides = at->strides, .pads = at->pads,
+  WindowSpec spec = {.kernel = {nd, w->dims + 2},
+                     .strides = at->strides,
+                     .pads = at->pads,
                      .dilations = at->dilations};
-  *f = (Deform){.x = x, .offset = e->in[2], .bias = eval_in(e, 3), .mask = eval_in(e, 4),
-                .group = group, .channels = w->dims[1], .m = w->dims[0] / group,
-                .offset_group = og, .per_group = MAX(x->dims[1] / og, 1)};
+  *f = (Deform){.x = x,
+                .offset = e->in[2],
+                .bias = eval_in(e, 3),
+                .mask = eval_in(e, 4),
+                .group = group,
+                .channels = w->dims[1],
+                .m = w->dims[0] / group,
+                .offset_group = og,
+                .per_group = MAX(x->dims[1] / og, 1)};
   TRY(window_init(e, &spec, nd, x->dims + 2, &f->w));
   if (!ck_mul(f->w.nkernel, og, &taps) || !ck_mul(taps, nd, &noff))
     return eval_fail(e, TENON_EINVAL, "too many taps");
@@ -145,9 +155,16 @@ tenon_status eval_deform_conv(Eval *e) {
   mat.batch = gemm_offsets(e->run, 2, bdim, bstride, &count);
   mat.row = gemm_offsets(e->run, 1, &f.m, &nk, &count);
   mat.k = gemm_offsets(e->run, 1, &nk, &one, &count);
-  Gemm g = {.batch = x->dims[0] * f.group, .m = f.m, .n = f.w.nout, .k = nk,
-            .load_a = gemm_load_mat, .load_b = load_deform, .a = &mat, .b = &f,
-            .store = store_deform, .out = &f};
+  Gemm g = {.batch = x->dims[0] * f.group,
+            .m = f.m,
+            .n = f.w.nout,
+            .k = nk,
+            .load_a = gemm_load_mat,
+            .load_b = load_deform,
+            .a = &mat,
+            .b = &f,
+            .store = store_deform,
+            .out = &f};
   gemm_run(e->run, &g);
   return TENON_OK;
 }
@@ -192,19 +209,23 @@ tenon_status eval_causal_conv_with_state(Eval *e) {
   if (!dtype_is_float(t) || dtype_bits(t) % 8)
     return eval_fail(e, TENON_EUNSUPPORTED, "input of type %s: cast it to a float", dtype_name(t));
   TRY(eval_need(e, 1, "weight", t));
-  Causal c = {.x = e->in[0], .w = e->in[1], .bias = eval_in(e, 2), .past = eval_in(e, 3),
+  Causal c = {.x = e->in[0],
+              .w = e->in[1],
+              .bias = eval_in(e, 2),
+              .past = eval_in(e, 3),
               .silu = at->activation != 0};
   if (c.bias) TRY(eval_need(e, 2, "bias", t));
   if (c.past) TRY(eval_need(e, 3, "past_state", t));
   if (c.x->rank != 3 || c.w->rank != 3 || c.w->dims[0] != c.x->dims[1] || c.w->dims[1] != 1 ||
       c.w->dims[2] < 1)
-    return eval_fail(e, TENON_EINVAL, "input must be [batch, channels, length], weight [channels, 1, taps]");
+    return eval_fail(e, TENON_EINVAL,
+                     "input must be [batch, channels, length], weight [channels, 1, taps]");
   c.channels = c.x->dims[1];
   c.length = c.x->dims[2];
   c.taps = c.w->dims[2];
   if (c.bias && (c.bias->rank != 1 || c.bias->n != c.channels))
-    return eval_fail(e, TENON_EINVAL, "bias has %lld numbers for %lld channels", (long long)c.bias->n,
-                     (long long)c.channels);
+    return eval_fail(e, TENON_EINVAL, "bias has %lld numbers for %lld channels",
+                     (long long)c.bias->n, (long long)c.channels);
   int64_t state[3] = {c.x->dims[0], c.channels, c.taps - 1};
   if (c.past && (c.past->rank != 3 || memcmp(c.past->dims, state, sizeof state) != 0))
     return eval_fail(e, TENON_EINVAL, "past_state must be [%lld, %lld, %lld]", (long long)state[0],
@@ -243,7 +264,8 @@ static void run_col2im(void *ctx, int64_t begin, int64_t end) {
         block = block * w->out[d] + p / w->stride[d];
       }
       if (!hit) continue;
-      load_words(c->x->dtype, c->x->data, (plane * w->nkernel + tap) * w->nout + block, 1, ints, &x);
+      load_words(c->x->dtype, c->x->data, (plane * w->nkernel + tap) * w->nout + block, 1, ints,
+                 &x);
       if (ints)
         sum.i = (int64_t)((uint64_t)sum.i + (uint64_t)x.i);
       else
@@ -264,15 +286,18 @@ tenon_status eval_col2im(Eval *e) {
   if ((!dtype_is_float(t) && !dtype_is_int(t)) || dtype_bits(t) % 8)
     return eval_fail(e, TENON_EUNSUPPORTED, "input of type %s: cast it first", dtype_name(t));
   if (c.x->rank != 3 || image.n < 1 || image.n > MAX_RANK - 2 || block.n != image.n)
-    return eval_fail(e, TENON_EINVAL, "input of rank %d, image of %lld and blocks of %lld dimensions",
-                     c.x->rank, (long long)image.n, (long long)block.n);
+    return eval_fail(e, TENON_EINVAL,
+                     "input of rank %d, image of %lld and blocks of %lld dimensions", c.x->rank,
+                     (long long)image.n, (long long)block.n);
   for (int64_t i = 0; i < image.n; i++)
     if (image.v[i] < 0 || image.v[i] >= (int64_t)1 << 48)
       return eval_fail(e, TENON_EINVAL, "image size %lld is out of range", (long long)image.v[i]);
-  WindowSpec spec = {.kernel = block, .strides = at->strides, .pads = at->pads, .dilations = at->dilations};
+  WindowSpec spec = {
+      .kernel = block, .strides = at->strides, .pads = at->pads, .dilations = at->dilations};
   TRY(window_init(e, &spec, (int)image.n, image.v, &c.w));
   if (c.x->dims[1] % c.w.nkernel || c.x->dims[2] != c.w.nout)
-    return eval_fail(e, TENON_EINVAL, "input [.., %lld, %lld] does not hold %lld blocks of %lld elements",
+    return eval_fail(e, TENON_EINVAL,
+                     "input [.., %lld, %lld] does not hold %lld blocks of %lld elements",
                      (long long)c.x->dims[1], (long long)c.x->dims[2], (long long)c.w.nout,
                      (long long)c.w.nkernel);
   int64_t dims[MAX_RANK] = {c.x->dims[0], c.x->dims[1] / c.w.nkernel};
@@ -314,7 +339,8 @@ tenon_status eval_det(Eval *e) {
   TRY(eval_need(e, 0, "x", 0));
   const Value *x = e->in[0];
   if (!dtype_is_float(x->dtype) || dtype_bits(x->dtype) % 8)
-    return eval_fail(e, TENON_EUNSUPPORTED, "x of type %s: cast it to a float", dtype_name(x->dtype));
+    return eval_fail(e, TENON_EUNSUPPORTED, "x of type %s: cast it to a float",
+                     dtype_name(x->dtype));
   if (x->rank < 2 || x->dims[x->rank - 1] != x->dims[x->rank - 2])
     return eval_fail(e, TENON_EINVAL, "x of rank %d must end in two equal sizes", x->rank);
   int64_t n = x->dims[x->rank - 1];

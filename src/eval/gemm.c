@@ -27,9 +27,8 @@
 typedef double V4 __attribute__((vector_size(32), aligned(8), may_alias));
 
 // acc += a panel (6 rows) x b panel (8 columns), over nk.
-static inline __attribute__((always_inline)) void tile_f64(int64_t nk, const double *a,
-                                                           const double *b, double *c,
-                                                           int64_t ldc) {
+static inline __attribute__((always_inline)) void
+tile_f64(int64_t nk, const double *a, const double *b, double *c, int64_t ldc) {
   V4 acc[GEMM_MR][2];
   UNROLL for (int i = 0; i < GEMM_MR; i++) {
     acc[i][0] = *(const V4 *)(c + i * ldc);
@@ -53,8 +52,8 @@ PER_CPU static void block_f64(int64_t npa, int64_t npb, int64_t nk, const double
                               const double *b, double *c, int64_t ldc) {
   for (int64_t j = 0; j < npb; j++)
     for (int64_t i = 0; i < npa; i++)
-      tile_f64(nk, a + i * nk * GEMM_MR, b + j * nk * GEMM_NR,
-               c + i * GEMM_MR * ldc + j * GEMM_NR, ldc);
+      tile_f64(nk, a + i * nk * GEMM_MR, b + j * nk * GEMM_NR, c + i * GEMM_MR * ldc + j * GEMM_NR,
+               ldc);
 }
 
 PER_CPU static void block_i64(int64_t npa, int64_t npb, int64_t nk, const uint64_t *a,
@@ -80,7 +79,7 @@ void gemm_put_col(const GemmBlock *o, int64_t k, int64_t nr, const Word *run) {
 
 typedef struct Tiles {
   const Gemm *g;
-  int64_t mc, nc, kc;            // block sizes
+  int64_t mc, nc, kc;             // block sizes
   int64_t mtiles, ntiles, count;  // tiles of one batch, tiles in all
   Word *scratch;
   int64_t words;  // scratch of one worker

@@ -58,7 +58,7 @@ typedef struct GemmMat {
   DType dtype;
   const void *data;
   const int64_t *batch, *row, *k;  // added up
-  const Word *zero;  // subtracted: zero[b * rows + row]; NULL = none
+  const Word *zero;                // subtracted: zero[b * rows + row]; NULL = none
   int64_t rows;
 } GemmMat;
 GemmLoad gemm_load_mat;

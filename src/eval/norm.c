@@ -23,8 +23,8 @@ typedef struct Norm {
   int64_t nsets, nmembers;
   Param scale, bias;
   double eps;
-  bool rms;           // no mean: by the root of the mean square
-  bool eps_outside;   // 1 / (sqrt(var) + eps) instead of 1 / sqrt(var + eps)
+  bool rms;                    // no mean: by the root of the mean square
+  bool eps_outside;            // 1 / (sqrt(var) + eps) instead of 1 / sqrt(var + eps)
   double *out_mean, *out_var;  // optional, one a set
 } Norm;
 
@@ -126,8 +126,8 @@ static tenon_status broadcast_param(Eval *e, const Norm *m, int axis, int input,
   int pad = x->rank - v->rank;
   for (int d = 0; d < v->rank; d++)
     if (pad < 0 || (v->dims[d] != 1 && v->dims[d] != x->dims[pad + d]))
-      return eval_fail(e, TENON_EINVAL, "%s of rank %d with size %lld does not broadcast to x", name,
-                       v->rank, (long long)v->dims[d]);
+      return eval_fail(e, TENON_EINVAL, "%s of rank %d with size %lld does not broadcast to x",
+                       name, v->rank, (long long)v->dims[d]);
   int64_t stride[MAX_RANK], count;
   broadcast_strides(v, x->rank, stride);
   out->set = gemm_offsets(e->run, axis, x->dims, stride, &count);
@@ -157,7 +157,8 @@ tenon_status eval_layer_normalization(Eval *e) {
   if (m.x->n) TRY(broadcast_param(e, &m, axis, 2, "b", &m.bias));
   TRY(eval_out(e, 0, m.x->dtype, m.x->rank, m.x->dims, &m.y));
   if (!dtype_valid(at->stash_type) || !dtype_is_float((DType)at->stash_type))
-    return eval_fail(e, TENON_EINVAL, "stash_type %lld is not a float type", (long long)at->stash_type);
+    return eval_fail(e, TENON_EINVAL, "stash_type %lld is not a float type",
+                     (long long)at->stash_type);
   int64_t dims[MAX_RANK];
   for (int d = 0; d < m.x->rank; d++) dims[d] = d < axis ? m.x->dims[d] : 1;
   if (eval_wants(e, 1)) TRY(eval_out(e, 1, (DType)at->stash_type, m.x->rank, dims, &m.mean));
@@ -178,7 +179,8 @@ tenon_status eval_rms_normalization(Eval *e) {
 
 // ---- by channel: instance, group, batch ----
 
-static tenon_status channel_inputs(Eval *e, Norm *m, int least_rank, const char *const *name, int count) {
+static tenon_status channel_inputs(Eval *e, Norm *m, int least_rank, const char *const *name,
+                                   int count) {
   TRY(need_float(e, 0, "x"));
   m->x = e->in[0];
   if (m->x->rank < least_rank)
@@ -315,7 +317,8 @@ tenon_status eval_batch_normalization(Eval *e) {
   TRY(eval_out(e, 0, m.x->dtype, m.x->rank, m.x->dims, &m.y));
   if (at->training_mode) return batch_training(e, &m, at->momentum);
   if (e->nout > 1)
-    return eval_fail(e, TENON_EINVAL, "%d results: running mean and variance need training_mode=true", e->nout);
+    return eval_fail(e, TENON_EINVAL,
+                     "%d results: running mean and variance need training_mode=true", e->nout);
   return batch_inference(e, m.x, m.y, at->epsilon);
 }
 

@@ -53,7 +53,7 @@ ATTR_STRUCT(lp_normalization, LP_NORMALIZATION_ATTRS);
 ATTR_STRUCT(lrn, LRN_ATTRS);
 ATTR_STRUCT(mean_variance_normalization, MEAN_VARIANCE_NORMALIZATION_ATTRS);
 EvalFn eval_softmax, eval_log_softmax, eval_batch_normalization, eval_instance_normalization,
-    eval_layer_normalization, eval_group_normalization, eval_rms_normalization, eval_lp_normalization,
-    eval_lrn, eval_mean_variance_normalization;
+    eval_layer_normalization, eval_group_normalization, eval_rms_normalization,
+    eval_lp_normalization, eval_lrn, eval_mean_variance_normalization;
 
 #endif

@@ -155,8 +155,10 @@ tenon_status eval_lrn(Eval *e) {
   Lrn l = {.at = e->attrs};
   TRY(need_float(e, 0, "x"));
   l.x = e->in[0];
-  if (l.x->rank < 2) return eval_fail(e, TENON_EINVAL, "x of rank %d, must be at least 2", l.x->rank);
-  if (l.at->size < 1) return eval_fail(e, TENON_EINVAL, "size is %lld, must be at least 1", (long long)l.at->size);
+  if (l.x->rank < 2)
+    return eval_fail(e, TENON_EINVAL, "x of rank %d, must be at least 2", l.x->rank);
+  if (l.at->size < 1)
+    return eval_fail(e, TENON_EINVAL, "size is %lld, must be at least 1", (long long)l.at->size);
   TRY(eval_out(e, 0, l.x->dtype, l.x->rank, l.x->dims, &l.y));
   if (!l.x->n) return TENON_OK;
   l.channels = l.x->dims[1];

@@ -12,8 +12,17 @@
 // ---- activation functions ----
 
 typedef enum {
-  ACT_RELU, ACT_TANH, ACT_SIGMOID, ACT_AFFINE, ACT_LEAKY_RELU, ACT_THRESHOLDED_RELU, ACT_SCALED_TANH,
-  ACT_HARD_SIGMOID, ACT_ELU, ACT_SOFTSIGN, ACT_SOFTPLUS
+  ACT_RELU,
+  ACT_TANH,
+  ACT_SIGMOID,
+  ACT_AFFINE,
+  ACT_LEAKY_RELU,
+  ACT_THRESHOLDED_RELU,
+  ACT_SCALED_TANH,
+  ACT_HARD_SIGMOID,
+  ACT_ELU,
+  ACT_SOFTSIGN,
+  ACT_SOFTPLUS
 } ActKind;
 typedef struct ActInfo {
   const char *name;  // lower case
@@ -102,10 +111,10 @@ typedef struct Layer {
   Value *y, *yh, *yc;
   // of the direction at work, in double
   int dir;
-  double *xw;     // [seq * batch][gates * hidden], biases included
-  double *h, *c;  // [batch][hidden]
-  double *hr;     // [batch][gates * hidden]: state x recurrent weights
-  double *reset;  // gru: [batch][hidden]
+  double *xw;                   // [seq * batch][gates * hidden], biases included
+  double *h, *c;                // [batch][hidden]
+  double *hr;                   // [batch][gates * hidden]: state x recurrent weights
+  double *reset;                // gru: [batch][hidden]
   const double *bias_r, *peep;  // of this direction; zeros when absent
 } Layer;
 
@@ -116,8 +125,8 @@ static tenon_status check_shape(Eval *e, int i, const char *name, int rank, cons
   bool same = v->rank == rank;
   for (int d = 0; same && d < rank; d++) same = v->dims[d] == dims[d];
   if (same) return TENON_OK;
-  return eval_fail(e, TENON_EINVAL, "%s has the wrong shape: must be of rank %d, [%lld, %lld%s", name, rank,
-                   (long long)dims[0], (long long)dims[1], rank > 2 ? ", ...]" : "]");
+  return eval_fail(e, TENON_EINVAL, "%s has the wrong shape: must be of rank %d, [%lld, %lld%s",
+                   name, rank, (long long)dims[0], (long long)dims[1], rank > 2 ? ", ...]" : "]");
 }
 
 static tenon_status check_operands(Eval *e, Layer *l, int64_t hidden_attr) {
@@ -140,8 +149,8 @@ static tenon_status check_operands(Eval *e, Layer *l, int64_t hidden_attr) {
   int64_t nd = l->ndirs, gh, gh2, ph;
   if ((hidden_attr && hidden_attr != l->hidden) || !ck_mul(l->hidden, l->gates, &gh) ||
       !ck_mul(gh, 2, &gh2) || !ck_mul(l->hidden, 3, &ph))
-    return eval_fail(e, TENON_EINVAL, "hidden_size %lld differs from r's %lld", (long long)hidden_attr,
-                     (long long)l->hidden);
+    return eval_fail(e, TENON_EINVAL, "hidden_size %lld differs from r's %lld",
+                     (long long)hidden_attr, (long long)l->hidden);
   TRY(check_shape(e, 1, "w", 3, (int64_t[]){nd, gh, l->input}));
   TRY(check_shape(e, 2, "r", 3, (int64_t[]){nd, gh, l->hidden}));
   TRY(check_shape(e, 3, "b", 2, (int64_t[]){nd, gh2}));
@@ -177,8 +186,10 @@ static tenon_status sequence_lengths(Eval *e, Layer *l) {
   return TENON_OK;
 }
 
-static tenon_status setup_acts(Eval *e, Layer *l, Strs names, Floats alpha, Floats beta, double clip) {
-  static const ActKind usual[] = {[CELL_LSTM] = ACT_SIGMOID, [CELL_GRU] = ACT_SIGMOID, [CELL_RNN] = ACT_TANH};
+static tenon_status setup_acts(Eval *e, Layer *l, Strs names, Floats alpha, Floats beta,
+                               double clip) {
+  static const ActKind usual[] = {
+      [CELL_LSTM] = ACT_SIGMOID, [CELL_GRU] = ACT_SIGMOID, [CELL_RNN] = ACT_TANH};
   const char *bad = rnn_check_activations(names, l->ndirs, l->nacts);
   if (bad) return eval_fail(e, TENON_EINVAL, "%s", bad);
   int64_t used_alpha = 0, used_beta = 0, count = (int64_t)l->nacts * l->ndirs;
@@ -195,7 +206,8 @@ static tenon_status setup_acts(Eval *e, Layer *l, Strs names, Floats alpha, Floa
 
 static tenon_status make_results(Eval *e, Layer *l) {
   DType t = l->x->dtype;
-  int64_t y[4] = {l->seq, l->ndirs, l->batch, l->hidden}, y1[4] = {l->batch, l->seq, l->ndirs, l->hidden};
+  int64_t y[4] = {l->seq, l->ndirs, l->batch, l->hidden},
+          y1[4] = {l->batch, l->seq, l->ndirs, l->hidden};
   int64_t s[3] = {l->ndirs, l->batch, l->hidden}, s1[3] = {l->batch, l->ndirs, l->hidden};
   if (eval_wants(e, 0)) TRY(eval_out(e, 0, t, 4, l->batch_first ? y1 : y, &l->y));
   if (eval_wants(e, 1)) TRY(eval_out(e, 1, t, 3, l->batch_first ? s1 : s, &l->yh));
@@ -212,8 +224,8 @@ static void store_doubles(const void *ctx, int64_t b, int64_t i, int64_t j, int6
 }
 
 // out[rows][n] = a[rows][k] x the first n rows of m[..][k], m at element offset `at`.
-static void product(Eval *e, GemmMat *a, int64_t rows, const Value *m, int64_t at, int64_t n, int64_t k,
-                    double *out) {
+static void product(Eval *e, GemmMat *a, int64_t rows, const Value *m, int64_t at, int64_t n,
+                    int64_t k, double *out) {
   int64_t one = 1, count, zero = 0;
   a->batch = &zero;
   a->rows = rows;
@@ -222,16 +234,26 @@ static void product(Eval *e, GemmMat *a, int64_t rows, const Value *m, int64_t a
   b.row = gemm_offsets(e->run, 1, &n, &k, &count);
   Value dst = {.data = out};
   GemmOut o = {&dst, rows, n, false};
-  Gemm g = {.batch = 1, .m = rows, .n = n, .k = k, .load_a = gemm_load_mat, .load_b = gemm_load_mat,
-            .a = a, .b = &b, .store = store_doubles, .out = &o};
+  Gemm g = {.batch = 1,
+            .m = rows,
+            .n = n,
+            .k = k,
+            .load_a = gemm_load_mat,
+            .load_b = gemm_load_mat,
+            .a = a,
+            .b = &b,
+            .store = store_doubles,
+            .out = &o};
   gemm_run(e->run, &g);
 }
 
 // out[batch][n] = state x rows [from, from + n) of the recurrent weights.
-static void recur(Eval *e, const Layer *l, const double *state, int64_t from, int64_t n, double *out) {
+static void recur(Eval *e, const Layer *l, const double *state, int64_t from, int64_t n,
+                  double *out) {
   ArenaMark mark = arena_mark(&e->run->scratch);
   int64_t count, rows = l->batch, gh = l->gates * l->hidden;
-  GemmMat a = {.dtype = DT_F64, .data = state, .row = gemm_offsets(e->run, 1, &rows, &l->hidden, &count)};
+  GemmMat a = {
+      .dtype = DT_F64, .data = state, .row = gemm_offsets(e->run, 1, &rows, &l->hidden, &count)};
   product(e, &a, rows, l->r, (l->dir * gh + from) * l->hidden, n, l->hidden, out);
   arena_reset(&e->run->scratch, mark);
 }
@@ -261,7 +283,9 @@ static void input_products(Eval *e, Layer *l) {
 // ---- one step of one sequence: from x's products `xw` and the state's `hr` to the new state ----
 
 static void lstm_step(const Layer *l, const double *xw, const double *hr, double *h, double *c) {
-  const Act *f = l->acts + l->dir * l->nacts, *g = f + 1, *hh = f + 2;
+  const Act *f = l->acts + l->dir * l->nacts, *g = f + 1;
+  Act last = f[2];  // the cell itself is not clipped, as in the runtimes that have the attribute
+  last.clip = 0;
   int64_t n = l->hidden;
   const double *pi = l->peep, *po = pi + n, *pf = po + n;
   for (int64_t k = 0; k < n; k++) {
@@ -270,12 +294,13 @@ static void lstm_step(const Layer *l, const double *xw, const double *hr, double
     double cell = forget * c[k] + i * act(g, xw[3 * n + k] + hr[3 * n + k]);
     double o = act(f, xw[n + k] + hr[n + k] + po[k] * cell);
     c[k] = cell;
-    h[k] = o * act(hh, cell);
+    h[k] = o * act(&last, cell);
   }
 }
 
 // hr: z, r, and the hidden gate's product (of the reset state, or, when linear_before_reset, of the state).
-static void gru_step(const Layer *l, const double *xw, const double *hr, const double *reset, double *h) {
+static void gru_step(const Layer *l, const double *xw, const double *hr, const double *reset,
+                     double *h) {
   const Act *f = l->acts + l->dir * l->nacts, *g = f + 1;
   int64_t n = l->hidden;
   for (int64_t k = 0; k < n; k++) {
@@ -313,7 +338,8 @@ static void rnn_step(const Layer *l, const double *xw, const double *hr, double 
 static void put_y(const Layer *l, int64_t row, int64_t b) {
   if (!l->y) return;
   int64_t t = row / l->batch, n = l->hidden;
-  int64_t at = l->batch_first ? (b * l->seq + t) * l->ndirs + l->dir : (t * l->ndirs + l->dir) * l->batch + b;
+  int64_t at = l->batch_first ? (b * l->seq + t) * l->ndirs + l->dir
+                              : (t * l->ndirs + l->dir) * l->batch + b;
   store_f64(l->y->dtype, l->y->data, at * n, n, l->h + b * n);
 }
 
@@ -369,7 +395,10 @@ static tenon_status run_layer(Eval *e, Layer *l) {
   int64_t gh = l->gates * l->hidden, rows;
   if (!ck_mul(l->seq, l->batch, &rows)) return eval_fail(e, TENON_EINVAL, "x is too large");
   Value *mem[5] = {NULL};
-  int64_t shape[5][2] = {{rows, gh}, {l->batch, l->hidden}, {l->batch, l->hidden}, {l->batch, gh},
+  int64_t shape[5][2] = {{rows, gh},
+                         {l->batch, l->hidden},
+                         {l->batch, l->hidden},
+                         {l->batch, gh},
                          {l->batch, l->hidden}};
   double **slot[5] = {&l->xw, &l->h, &l->c, &l->hr, &l->reset};
   for (int i = 0; i < 5; i++) {
@@ -396,8 +425,12 @@ static tenon_status check_layout(Eval *e, int64_t layout) {
 
 tenon_status eval_lstm(Eval *e) {
   const lstm_attrs *at = e->attrs;
-  Layer l = {.cell = CELL_LSTM, .gates = 4, .nacts = 3, .direction = at->direction,
-             .ndirs = at->direction == RNN_BIDIRECTIONAL ? 2 : 1, .batch_first = at->layout == 1,
+  Layer l = {.cell = CELL_LSTM,
+             .gates = 4,
+             .nacts = 3,
+             .direction = at->direction,
+             .ndirs = at->direction == RNN_BIDIRECTIONAL ? 2 : 1,
+             .batch_first = at->layout == 1,
              .input_forget = at->input_forget};
   TRY(check_layout(e, at->layout));
   TRY(check_operands(e, &l, at->hidden_size));
@@ -407,8 +440,12 @@ tenon_status eval_lstm(Eval *e) {
 
 tenon_status eval_gru(Eval *e) {
   const gru_attrs *at = e->attrs;
-  Layer l = {.cell = CELL_GRU, .gates = 3, .nacts = 2, .direction = at->direction,
-             .ndirs = at->direction == RNN_BIDIRECTIONAL ? 2 : 1, .batch_first = at->layout == 1,
+  Layer l = {.cell = CELL_GRU,
+             .gates = 3,
+             .nacts = 2,
+             .direction = at->direction,
+             .ndirs = at->direction == RNN_BIDIRECTIONAL ? 2 : 1,
+             .batch_first = at->layout == 1,
              .linear_before_reset = at->linear_before_reset};
   TRY(check_layout(e, at->layout));
   TRY(check_operands(e, &l, at->hidden_size));
@@ -418,8 +455,12 @@ tenon_status eval_gru(Eval *e) {
 
 tenon_status eval_rnn(Eval *e) {
   const rnn_attrs *at = e->attrs;
-  Layer l = {.cell = CELL_RNN, .gates = 1, .nacts = 1, .direction = at->direction,
-             .ndirs = at->direction == RNN_BIDIRECTIONAL ? 2 : 1, .batch_first = at->layout == 1};
+  Layer l = {.cell = CELL_RNN,
+             .gates = 1,
+             .nacts = 1,
+             .direction = at->direction,
+             .ndirs = at->direction == RNN_BIDIRECTIONAL ? 2 : 1,
+             .batch_first = at->layout == 1};
   TRY(check_layout(e, at->layout));
   TRY(check_operands(e, &l, at->hidden_size));
   Strs names = at->activations;

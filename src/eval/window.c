@@ -131,7 +131,9 @@ static void run_average(void *ctx, int64_t begin, int64_t end) {
   }
 }
 
-static double power_of(double x, double p) { return p == 1 ? fabs(x) : p == 2 ? x * x : pow(fabs(x), p); }
+static double power_of(double x, double p) {
+  return p == 1 ? fabs(x) : p == 2 ? x * x : pow(fabs(x), p);
+}
 static double root_of(double x, double p) { return p == 1 ? x : p == 2 ? sqrt(x) : pow(x, 1 / p); }
 
 static void run_lp(void *ctx, int64_t begin, int64_t end) {
@@ -150,11 +152,13 @@ static void run_lp(void *ctx, int64_t begin, int64_t end) {
 static tenon_status check_input(Eval *e, bool ints_too, int least_rank) {
   TRY(eval_need(e, 0, "x", 0));
   const Value *x = e->in[0];
-  if ((!dtype_is_float(x->dtype) && !(ints_too && dtype_is_int(x->dtype))) || dtype_bits(x->dtype) % 8)
+  if ((!dtype_is_float(x->dtype) && !(ints_too && dtype_is_int(x->dtype))) ||
+      dtype_bits(x->dtype) % 8)
     return eval_fail(e, TENON_EUNSUPPORTED, "x of type %s: cast it first", dtype_name(x->dtype));
   if (x->rank < least_rank)
-    return eval_fail(e, TENON_EINVAL, "x of rank %d, must be at least %d: batch, channels, spatial axes",
-                     x->rank, least_rank);
+    return eval_fail(e, TENON_EINVAL,
+                     "x of rank %d, must be at least %d: batch, channels, spatial axes", x->rank,
+                     least_rank);
   return TENON_OK;
 }
 
@@ -172,7 +176,8 @@ static tenon_status pool_run(Eval *e, const WindowSpec *s, Pool2 *p, bool indice
 tenon_status eval_max_pool(Eval *e) {
   const max_pool_attrs *at = e->attrs;
   TRY(check_input(e, true, 3));
-  WindowSpec s = {at->kernel_shape, at->strides, at->pads, at->dilations, at->auto_pad, at->ceil_mode};
+  WindowSpec s = {at->kernel_shape, at->strides,  at->pads,
+                  at->dilations,    at->auto_pad, at->ceil_mode};
   Pool2 p = {.column_major = at->storage_order != 0};
   return pool_run(e, &s, &p, true, dtype_is_float(e->in[0]->dtype) ? run_max_float : run_max_int);
 }
@@ -180,7 +185,8 @@ tenon_status eval_max_pool(Eval *e) {
 tenon_status eval_average_pool(Eval *e) {
   const average_pool_attrs *at = e->attrs;
   TRY(check_input(e, false, 3));
-  WindowSpec s = {at->kernel_shape, at->strides, at->pads, at->dilations, at->auto_pad, at->ceil_mode};
+  WindowSpec s = {at->kernel_shape, at->strides,  at->pads,
+                  at->dilations,    at->auto_pad, at->ceil_mode};
   Pool2 p = {.include_pad = at->count_include_pad};
   return pool_run(e, &s, &p, false, run_average);
 }
@@ -188,8 +194,10 @@ tenon_status eval_average_pool(Eval *e) {
 tenon_status eval_lp_pool(Eval *e) {
   const lp_pool_attrs *at = e->attrs;
   TRY(check_input(e, false, 3));
-  if (at->p < 1) return eval_fail(e, TENON_EINVAL, "p is %lld, must be at least 1", (long long)at->p);
-  WindowSpec s = {at->kernel_shape, at->strides, at->pads, at->dilations, at->auto_pad, at->ceil_mode};
+  if (at->p < 1)
+    return eval_fail(e, TENON_EINVAL, "p is %lld, must be at least 1", (long long)at->p);
+  WindowSpec s = {at->kernel_shape, at->strides,  at->pads,
+                  at->dilations,    at->auto_pad, at->ceil_mode};
   Pool2 p = {.p = (double)at->p};
   return pool_run(e, &s, &p, false, run_lp);
 }
@@ -270,7 +278,8 @@ static tenon_status unpooled_dims(Eval *e, int64_t *dims) {
       return eval_fail(e, TENON_EINVAL, "the result's size along spatial axis %d is too large", d);
     if (at->pads.n) size -= at->pads.v[d] + at->pads.v[nd + d];
     if (size < 0)
-      return eval_fail(e, TENON_EINVAL, "the result's size along spatial axis %d is %lld", d, (long long)size);
+      return eval_fail(e, TENON_EINVAL, "the result's size along spatial axis %d is %lld", d,
+                       (long long)size);
     dims[d + 2] = size;
   }
   return TENON_OK;
@@ -291,7 +300,8 @@ tenon_status eval_max_unpool(Eval *e) {
     TRY(eval_ints(e, 2, &shape));
     for (int d = 0; d < x->rank; d++) {
       if (shape.n != x->rank || shape.v[d] < inner[d])
-        return eval_fail(e, TENON_EINVAL, "output_shape has %lld numbers or is smaller than %lld along axis %d",
+        return eval_fail(e, TENON_EINVAL,
+                         "output_shape has %lld numbers or is smaller than %lld along axis %d",
                          (long long)shape.n, (long long)inner[d], d);
       dims[d] = shape.v[d];
     }
@@ -304,8 +314,8 @@ tenon_status eval_max_unpool(Eval *e) {
   for (int64_t i = 0; i < x->n; i++) {  // in order: of two equal indices the last one stands
     int64_t index = val_i64(ix, i), to = 0;
     if (index < 0 || index >= count)
-      return eval_fail(e, TENON_EINVAL, "index %lld is out of range for %lld elements", (long long)index,
-                       (long long)count);
+      return eval_fail(e, TENON_EINVAL, "index %lld is out of range for %lld elements",
+                       (long long)index, (long long)count);
     window_coords(x->rank, inner, index, at);
     for (int d = 0; d < x->rank; d++) to += at[d] * stride[d];
     copy_elems(x->dtype, y->data, to, x->data, i, 1);

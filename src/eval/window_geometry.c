@@ -20,8 +20,9 @@ static const char *check_list(Ints l, int n, int64_t least, const char *bad_coun
 
 const char *window_check(const WindowSpec *s, int nd, int64_t *out_bad) {
   *out_bad = 0;
-  const char *m = check_list(s->kernel, nd, 1, "kernel_shape has %lld numbers, not one a spatial axis",
-                             "kernel size %lld is out of range", out_bad);
+  const char *m =
+      check_list(s->kernel, nd, 1, "kernel_shape has %lld numbers, not one a spatial axis",
+                 "kernel size %lld is out of range", out_bad);
   if (m) return m;
   if (s->kernel.n != nd) {
     *out_bad = nd;
@@ -70,11 +71,11 @@ tenon_status window_init(Eval *e, const WindowSpec *s, int nd, const int64_t *in
     int64_t extent = (w->kernel[d] - 1) * w->dilation[d] + 1;  // below 2^60
     int64_t out = out_size(s, w, d, extent), reach;
     if (out < 0)
-      return eval_fail(e, TENON_EINVAL,
-                       "window of extent %lld along spatial axis %d does not fit into size %lld with pads %lld "
-                       "and %lld",
-                       (long long)extent, d, (long long)in[d], (long long)w->lo[d],
-                       (long long)w->hi[d]);
+      return eval_fail(
+          e, TENON_EINVAL,
+          "window of extent %lld along spatial axis %d does not fit into size %lld with pads %lld "
+          "and %lld",
+          (long long)extent, d, (long long)in[d], (long long)w->lo[d], (long long)w->hi[d]);
     if (!ck_mul(out, w->stride[d], &reach) || !ck_add(reach, extent, &reach))
       return eval_fail(e, TENON_EINVAL, "windows along spatial axis %d reach beyond 64 bits", d);
     w->out[d] = out;

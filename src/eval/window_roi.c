@@ -23,17 +23,18 @@ static tenon_status check_images(Eval *e, Roi *r) {
   TRY(eval_need(e, 1, "rois", t));
   r->rois = e->in[1];
   if (r->x->rank != 4 || r->rois->rank != 2)
-    return eval_fail(e, TENON_EINVAL, "x of rank %d and rois of rank %d, must be 4 and 2", r->x->rank,
-                     r->rois->rank);
+    return eval_fail(e, TENON_EINVAL, "x of rank %d and rois of rank %d, must be 4 and 2",
+                     r->x->rank, r->rois->rank);
   r->channels = r->x->dims[1];
   r->height = r->x->dims[2];
   r->width = r->x->dims[3];
   if (r->ph < 1 || r->pw < 1)
-    return eval_fail(e, TENON_EINVAL, "a result of %lld x %lld bins", (long long)r->ph, (long long)r->pw);
+    return eval_fail(e, TENON_EINVAL, "a result of %lld x %lld bins", (long long)r->ph,
+                     (long long)r->pw);
   for (int64_t i = 0; i < r->rois->n; i++)
     if (!(fabs(val_f64(r->rois, i) * r->scale) < 1e9))
-      return eval_fail(e, TENON_EINVAL, "coordinate %g of region %lld is out of range", val_f64(r->rois, i),
-                       (long long)(i / r->rois->dims[1]));
+      return eval_fail(e, TENON_EINVAL, "coordinate %g of region %lld is out of range",
+                       val_f64(r->rois, i), (long long)(i / r->rois->dims[1]));
   return TENON_OK;
 }
 
@@ -77,16 +78,18 @@ static void run_max_roi(void *ctx, int64_t begin, int64_t end) {
 tenon_status eval_max_roi_pool(Eval *e) {
   const max_roi_pool_attrs *at = e->attrs;
   if (at->pooled_shape.n != 2)
-    return eval_fail(e, TENON_EINVAL, "pooled_shape has %lld numbers, must be 2", (long long)at->pooled_shape.n);
+    return eval_fail(e, TENON_EINVAL, "pooled_shape has %lld numbers, must be 2",
+                     (long long)at->pooled_shape.n);
   Roi r = {.ph = at->pooled_shape.v[0], .pw = at->pooled_shape.v[1], .scale = at->spatial_scale};
   TRY(check_images(e, &r));
   if (r.rois->dims[1] != 5)
-    return eval_fail(e, TENON_EINVAL, "rois has %lld columns, must be 5", (long long)r.rois->dims[1]);
+    return eval_fail(e, TENON_EINVAL, "rois has %lld columns, must be 5",
+                     (long long)r.rois->dims[1]);
   for (int64_t i = 0; i < r.rois->dims[0]; i++) {
     double b = val_f64(r.rois, i * 5);
     if (!(b >= 0 && b < (double)r.x->dims[0]))
-      return eval_fail(e, TENON_EINVAL, "region %lld is of image %g, there are %lld", (long long)i, b,
-                       (long long)r.x->dims[0]);
+      return eval_fail(e, TENON_EINVAL, "region %lld is of image %g, there are %lld", (long long)i,
+                       b, (long long)r.x->dims[0]);
   }
   TRY(roi_out(e, &r));
   parallel_for(e->run->pool, r.y->n, 256, run_max_roi, &r);
@@ -114,7 +117,8 @@ static bool axis_sample(double v, int64_t size, int64_t *lo, int64_t *hi, double
 static double sample(const Roi *r, int64_t plane, double y, double x) {
   int64_t y0, y1, x0, x1;
   double ly, lx;
-  if (!axis_sample(y, r->height, &y0, &y1, &ly) || !axis_sample(x, r->width, &x0, &x1, &lx)) return 0;
+  if (!axis_sample(y, r->height, &y0, &y1, &ly) || !axis_sample(x, r->width, &x0, &x1, &lx))
+    return 0;
   double a = (1 - ly) * (1 - lx) * val_f64(r->x, (plane + y0) * r->width + x0);
   double b = (1 - ly) * lx * val_f64(r->x, (plane + y0) * r->width + x1);
   double c = ly * (1 - lx) * val_f64(r->x, (plane + y1) * r->width + x0);
@@ -165,26 +169,30 @@ static void run_align(void *ctx, int64_t begin, int64_t end) {
 
 tenon_status eval_roi_align(Eval *e) {
   const roi_align_attrs *at = e->attrs;
-  Roi r = {.ph = at->output_height, .pw = at->output_width, .scale = at->spatial_scale,
-           .half_pixel = at->coordinate_transformation_mode == 0, .max = at->mode == 1,
+  Roi r = {.ph = at->output_height,
+           .pw = at->output_width,
+           .scale = at->spatial_scale,
+           .half_pixel = at->coordinate_transformation_mode == 0,
+           .max = at->mode == 1,
            .ratio = at->sampling_ratio};
   TRY(check_images(e, &r));
   TRY(eval_need(e, 2, "batch_indices", DT_I64));
   r.batch = e->in[2];
   if (r.rois->dims[1] != 4 || r.batch->rank != 1 || r.batch->n != r.rois->dims[0])
-    return eval_fail(e, TENON_EINVAL, "rois [%lld, %lld] and %lld batch indices", (long long)r.rois->dims[0],
-                     (long long)r.rois->dims[1], (long long)r.batch->n);
+    return eval_fail(e, TENON_EINVAL, "rois [%lld, %lld] and %lld batch indices",
+                     (long long)r.rois->dims[0], (long long)r.rois->dims[1], (long long)r.batch->n);
   if (r.ratio < 0 || r.ratio > 1024)
     return eval_fail(e, TENON_EINVAL, "sampling_ratio %lld is out of range", (long long)r.ratio);
   for (int64_t i = 0; i < r.batch->n; i++) {
     int64_t b = val_i64(r.batch, i);
     Bins by, bx;
     if (b < 0 || b >= r.x->dims[0])
-      return eval_fail(e, TENON_EINVAL, "region %lld is of image %lld, there are %lld", (long long)i,
-                       (long long)b, (long long)r.x->dims[0]);
+      return eval_fail(e, TENON_EINVAL, "region %lld is of image %lld, there are %lld",
+                       (long long)i, (long long)b, (long long)r.x->dims[0]);
     roi_bins(&r, i, &by, &bx);
     if (by.grid > 4096 || bx.grid > 4096)
-      return eval_fail(e, TENON_EINVAL, "region %lld needs %lld x %lld samples a bin: set sampling_ratio",
+      return eval_fail(e, TENON_EINVAL,
+                       "region %lld needs %lld x %lld samples a bin: set sampling_ratio",
                        (long long)i, (long long)by.grid, (long long)bx.grid);
   }
   TRY(roi_out(e, &r));

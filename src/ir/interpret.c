@@ -48,7 +48,7 @@ typedef struct Planner {
   Plan *plan;
   IntMap slot;  // node id -> first slot
   VEC(Step) steps;
-  tenon_status status;
+  int depth;           // expansions within expansions
 } Planner;
 
 static tenon_status plan_body(Interp *in, const Body *b);
@@ -130,14 +130,20 @@ static tenon_status plan_tree(Planner *p, Node *root) {
   return TENON_OK;
 }
 
-static tenon_status plan_expansion(Planner *p, const OpInfo *op, Node *n) {
+// *done is false when the op leaves this node whole.
+static tenon_status plan_expansion(Planner *p, const OpInfo *op, Node *n, bool *done) {
   Graph *g = p->in->g;
   Node **out = arena_array(&p->in->arena, Node *, n->nres);
   g->diag = p->in->diag;
   op->expand(g, n, out);
   TRY(graph_status(g));
+  *done = out[0] != NULL;
+  if (!*done) return TENON_OK;
   // The expansion's results take the composite's own slots: found before, so that a result may be any node.
+  CHECK(p->depth < 32, "the expansion of %s does not end", op->name);
+  p->depth++;
   for (int i = 0; i < n->nres; i++) TRY(plan_tree(p, out[i]));
+  p->depth--;
   if (n->nres == 1) {
     intmap_put(&p->slot, n->id, (uint64_t)slot_of(p, out[0]));
     return TENON_OK;
@@ -166,7 +172,9 @@ static tenon_status plan_node(Planner *p, Node *n) {
   bool known =
       in->dry || op->eval || n->op == OP_const ||
       (n->op == OP_foreign && custom_find(in->g->custom, ((const foreign_attrs *)n->attrs)->op));
-  if (op->expand && (!op->eval || in->expand)) return plan_expansion(p, op, n);
+  bool expanded = false;
+  if (op->expand && (!op->eval || in->expand)) TRY(plan_expansion(p, op, n, &expanded));
+  if (expanded) return TENON_OK;
   if (!known)
     return fail(
         in->diag, TENON_EUNSUPPORTED, (Where){.node = n->name}, "operator %.*s is not supported",

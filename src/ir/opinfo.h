@@ -34,7 +34,8 @@ typedef struct Infer {
   Diag *diag;
 } Infer;
 typedef tenon_status InferFn(Infer *in);
-typedef void ExpandFn(Graph *g, const Node *n, Node **out);  // fills nres nodes
+// Fills nres nodes; leaves them all NULL where this node cannot be taken apart (its op then has an .eval).
+typedef void ExpandFn(Graph *g, const Node *n, Node **out);
 
 // Cost with every dim a number.
 typedef struct CostShape {

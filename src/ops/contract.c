@@ -24,8 +24,8 @@ static tenon_status pair_axes(Infer *in, Ints la, Ints ra, bool *lused, bool *ru
   const Type *a = infer_type(in, 0), *b = infer_type(in, 1);
   int l[MAX_RANK], r[MAX_RANK];
   if (la.n != ra.n || la.n > a->rank || ra.n > b->rank)
-    return infer_fail(in, TENON_EINVAL, "%lld %s axes of lhs and %lld of rhs do not pair up", (long long)la.n,
-                      what, (long long)ra.n);
+    return infer_fail(in, TENON_EINVAL, "%lld %s axes of lhs and %lld of rhs do not pair up",
+                      (long long)la.n, what, (long long)ra.n);
   TRY(mark_axes(in, a, la, l, lused));
   TRY(mark_axes(in, b, ra, r, rused));
   for (int64_t i = 0; i < la.n; i++) {
@@ -70,7 +70,8 @@ static double cost_dot(const CostIn *c) {
 }
 const OpInfo op_dot = {
     .name = "dot",
-    .doc = "sum of products over the contracted axes; the result has the batch axes, then lhs's others, then rhs's",
+    .doc = "sum of products over the contracted axes; the result has the batch axes, then lhs's "
+           "others, then rhs's",
     .operands = "lhs rhs",
     .results = "y",
     .dtypes = "number",
@@ -80,13 +81,14 @@ const OpInfo op_dot = {
     .infer = infer_dot,
     .eval = eval_dot,
     .cost = cost_dot,
-    SAMPLES("(f32[2,3], f32[3,4]) contract_lhs=[1] contract_rhs=[0]",
-            "(f32[5,2,3], f32[4,3,5]) batch_lhs=[0] batch_rhs=[-1] contract_lhs=[2] contract_rhs=[1]",
-            "(f32[2,3], f32[4])", "(f16[7,9], f16[7,9]) contract_lhs=[0, 1] contract_rhs=[0, 1]",
-            "(i32[3,4], i32[4,2]) contract_lhs=[1] contract_rhs=[0]",
-            "(i8[3,4], i8[4,2]) contract_lhs=[1] contract_rhs=[0] out_dtype=i32",
-            "(f32[2,0], f32[0,4]) contract_lhs=[1] contract_rhs=[0]",
-            "(f32[b,t,64], f32[64,32]) contract_lhs=[2] contract_rhs=[0]"),
+    SAMPLES(
+        "(f32[2,3], f32[3,4]) contract_lhs=[1] contract_rhs=[0]",
+        "(f32[5,2,3], f32[4,3,5]) batch_lhs=[0] batch_rhs=[-1] contract_lhs=[2] contract_rhs=[1]",
+        "(f32[2,3], f32[4])", "(f16[7,9], f16[7,9]) contract_lhs=[0, 1] contract_rhs=[0, 1]",
+        "(i32[3,4], i32[4,2]) contract_lhs=[1] contract_rhs=[0]",
+        "(i8[3,4], i8[4,2]) contract_lhs=[1] contract_rhs=[0] out_dtype=i32",
+        "(f32[2,0], f32[0,4]) contract_lhs=[1] contract_rhs=[0]",
+        "(f32[b,t,64], f32[64,32]) contract_lhs=[2] contract_rhs=[0]"),
 };
 
 // ---- numpy's matmul ----
@@ -96,7 +98,8 @@ static tenon_status mat_mul_dims(Infer *in, int ia, int ib, int *out_rank, Dim *
   const Type *a = infer_type(in, ia), *b = infer_type(in, ib);
   *out_rank = -1;
   if (a->rank == 0 || b->rank == 0)
-    return infer_fail(in, TENON_EINVAL, "operands of rank %d and %d: a scalar has no matrix product", a->rank,
+    return infer_fail(in, TENON_EINVAL,
+                      "operands of rank %d and %d: a scalar has no matrix product", a->rank,
                       b->rank);
   if (a->rank < 0 || b->rank < 0) return TENON_OK;
   Dim ka = a->dims[a->rank - 1], kb = b->dims[b->rank == 1 ? 0 : b->rank - 2];
@@ -104,7 +107,8 @@ static tenon_status mat_mul_dims(Infer *in, int ia, int ib, int *out_rank, Dim *
   int na = MAX(a->rank - 2, 0), nb = MAX(b->rank - 2, 0), n = MAX(na, nb);
   for (int d = 0; d < n; d++) {
     Dim one = in->g->dims.one;
-    Dim da = d < n - na ? one : a->dims[d - (n - na)], db = d < n - nb ? one : b->dims[d - (n - nb)];
+    Dim da = d < n - na ? one : a->dims[d - (n - na)],
+        db = d < n - nb ? one : b->dims[d - (n - nb)];
     TRY(infer_broadcast_dim(in, da, db, &dims[d]));
   }
   if (a->rank > 1) dims[n++] = a->dims[a->rank - 2];
@@ -125,7 +129,8 @@ static tenon_status infer_product(Infer *in, int ia, int ib, DType t) {
 static tenon_status infer_mat_mul(Infer *in) {
   TRY(infer_same_dtype(in, 0, 1));
   TRY(infer_whole_bytes(in, infer_type(in, 0)->dtype));
-  return infer_product(in, 0, 1, infer_type(in, 0)->dtype ? infer_type(in, 0)->dtype : infer_type(in, 1)->dtype);
+  return infer_product(
+      in, 0, 1, infer_type(in, 0)->dtype ? infer_type(in, 0)->dtype : infer_type(in, 1)->dtype);
 }
 
 static double product_cost(const CostIn *c, int a) {
@@ -138,8 +143,8 @@ static double cost_mat_mul(const CostIn *c) { return product_cost(c, 0); }
 typedef enum { FROM_BOTH, FROM_LHS, FROM_RHS } BatchFrom;
 
 // Squeezes the batch dims of `x` (of the given place among n) that another side provides.
-static Node *drop_ones(Graph *g, Node *x, int n, const BatchFrom *from, BatchFrom other, int *out_kept,
-                       int *kept) {
+static Node *drop_ones(Graph *g, Node *x, int n, const BatchFrom *from, BatchFrom other,
+                       int *out_kept, int *kept) {
   int own = MAX(type_of(x)->rank - 2, 0), nd = 0, nk = 0;
   int64_t drop[MAX_RANK];
   for (int d = 0; d < own; d++) {
@@ -156,7 +161,8 @@ static Node *drop_ones(Graph *g, Node *x, int n, const BatchFrom *from, BatchFro
 static bool batch_plan(const Type *a, const Type *b, int n, BatchFrom *from) {
   int na = MAX(a->rank - 2, 0), nb = MAX(b->rank - 2, 0);
   for (int d = 0; d < n; d++) {
-    Dim da = d < n - na ? NULL : a->dims[d - (n - na)], db = d < n - nb ? NULL : b->dims[d - (n - nb)];
+    Dim da = d < n - na ? NULL : a->dims[d - (n - na)],
+        db = d < n - nb ? NULL : b->dims[d - (n - nb)];
     if (!db || (da && ie_is(db, 1)))
       from[d] = FROM_LHS;
     else if (!da || ie_is(da, 1))
@@ -173,11 +179,11 @@ static void expand_mat_mul(Graph *g, const Node *n, Node **out) {
   const Type *a = type_of(n->src[0]), *b = type_of(n->src[1]);
   int nb = MAX(MAX(a->rank, b->rank) - 2, 0), na_kept, nb_kept, akept[MAX_RANK], bkept[MAX_RANK];
   BatchFrom from[MAX_RANK];
-  out[0] = (Node *)(uintptr_t)n;  // a product that stays whole
   if (a->rank < 1 || b->rank < 1 || !batch_plan(a, b, nb, from)) return;
   Node *x = drop_ones(g, n->src[0], nb, from, FROM_RHS, &na_kept, akept);
   Node *y = drop_ones(g, n->src[1], nb, from, FROM_LHS, &nb_kept, bkept);
-  int64_t bl[MAX_RANK], br[MAX_RANK], at[MAX_RANK];  // at[result axis of dot] = batch axis, or nb + 0/1
+  int64_t bl[MAX_RANK], br[MAX_RANK],
+      at[MAX_RANK];  // at[result axis of dot] = batch axis, or nb + 0/1
   int nbatch = 0, naxes = 0;
   for (int i = 0; i < na_kept; i++)
     if (from[akept[i]] == FROM_BOTH) {
@@ -194,7 +200,9 @@ static void expand_mat_mul(Graph *g, const Node *n, Node **out) {
     if (from[bkept[j]] != FROM_BOTH) at[naxes++] = bkept[j];
   if (b->rank > 1) at[naxes++] = nb + 1;
   int64_t ka = a->rank == 1 ? 0 : na_kept + 1, kb = b->rank == 1 ? 0 : nb_kept;
-  dot_attrs d = {.batch_lhs = {nbatch, bl}, .batch_rhs = {nbatch, br}, .contract_lhs = {1, &ka},
+  dot_attrs d = {.batch_lhs = {nbatch, bl},
+                 .batch_rhs = {nbatch, br},
+                 .contract_lhs = {1, &ka},
                  .contract_rhs = {1, &kb}};
   Node *dot = NA(g, dot, &d, x, y);
   int64_t perm[MAX_RANK];
@@ -222,10 +230,11 @@ const OpInfo op_mat_mul = {
     .eval = eval_mat_mul,
     .expand = expand_mat_mul,
     .cost = cost_mat_mul,
-    SAMPLES("(f32[3,4], f32[4,5])", "(f32[4], f32[4])", "(f32[4], f32[2,4,5])", "(f32[2,3,4], f32[4])",
-            "(f32[2,1,3,4], f32[1,5,4,2])", "(f32[2,5,3,4], f32[2,5,4,2])", "(f32[2,1,3,4], f32[5,4,2])",
-            "(f16[3,4], f16[4,2])", "(i32[3,4], i32[4,5])", "(u64[2,2], u64[2,2])", "(f32[0,4], f32[4,5])",
-            "(f32[b,t,64], f32[64,h])", "(f32[b,12,t,64], f32[b,12,64,t])"),
+    SAMPLES("(f32[3,4], f32[4,5])", "(f32[4], f32[4])", "(f32[4], f32[2,4,5])",
+            "(f32[2,3,4], f32[4])", "(f32[2,1,3,4], f32[1,5,4,2])", "(f32[2,5,3,4], f32[2,5,4,2])",
+            "(f32[2,1,3,4], f32[5,4,2])", "(f16[3,4], f16[4,2])", "(i32[3,4], i32[4,5])",
+            "(u64[2,2], u64[2,2])", "(f32[0,4], f32[4,5])", "(f32[b,t,64], f32[64,h])",
+            "(f32[b,12,t,64], f32[b,12,64,t])"),
 };
 
 // ---- gemm ----
@@ -247,9 +256,11 @@ static tenon_status infer_gemm(Infer *in) {
   for (int d = 0; c && c->rank > 0 && d < c->rank; d++) {
     Dim size = c->dims[c->rank - 1 - d];
     if (d >= 2 ? !ie_is(size, 1) : !ie_is(size, 1) && ie_eq(p, size, dims[1 - d]) == NO)
-      return infer_fail(in, TENON_EINVAL, "c of rank %d does not broadcast to the product", c->rank);
+      return infer_fail(in, TENON_EINVAL, "c of rank %d does not broadcast to the product",
+                        c->rank);
   }
-  if (c && c->rank > 2) return infer_fail(in, TENON_EINVAL, "c of rank %d, must be at most 2", c->rank);
+  if (c && c->rank > 2)
+    return infer_fail(in, TENON_EINVAL, "c of rank %d, must be at most 2", c->rank);
   return infer_set(in, 0, a->dtype, 2, dims);
 }
 static double cost_gemm(const CostIn *c) {
@@ -261,7 +272,6 @@ static void expand_gemm(Graph *g, const Node *n, Node **out) {
   const gemm_attrs *at = n->attrs;
   DType t = type_of(n->src[0])->dtype;
   int64_t ka = !at->transA, kb = at->transB;
-  out[0] = (Node *)(uintptr_t)n;
   if (type_of(n->src[0])->rank != 2 || type_of(n->src[1])->rank != 2 || !t) return;
   bool plain = at->alpha == 1 && at->beta == 1;
   if (!dtype_is_float(t) && !plain) return;  // scaled integers are rounded once, at the end
@@ -290,7 +300,8 @@ const OpInfo op_gemm = {
     .eval = eval_gemm,
     .expand = expand_gemm,
     .cost = cost_gemm,
-    SAMPLES("(f32[3,4], f32[4,5], f32[5])", "(f32[4,3], f32[5,4]) transA=true transB=true alpha=0.5",
+    SAMPLES("(f32[3,4], f32[4,5], f32[5])",
+            "(f32[4,3], f32[5,4]) transA=true transB=true alpha=0.5",
             "(f32[3,4], f32[4,5], f32[3,1]) beta=0.25", "(f16[3,4], f16[4,5], f16[])",
             "(i32[3,4], i32[4,5], i32[1,5])", "(f32[0,4], f32[4,5], f32[5])",
             "(f32[b,784], f32[10,784], f32[10]) transB=true"),
@@ -304,7 +315,8 @@ static tenon_status infer_einsum(Infer *in) {
   int rank[EINSUM_MAX_OPERANDS];
   bool unknown = false;
   if (in->nsrc < 1 || in->nsrc > EINSUM_MAX_OPERANDS)
-    return infer_fail(in, TENON_EINVAL, "%d operands, must be 1 to %d", in->nsrc, EINSUM_MAX_OPERANDS);
+    return infer_fail(in, TENON_EINVAL, "%d operands, must be 1 to %d", in->nsrc,
+                      EINSUM_MAX_OPERANDS);
   for (int i = 0; i < in->nsrc; i++) {
     TRY(infer_same_dtype(in, 0, i));
     rank[i] = infer_type(in, i)->rank;
@@ -320,8 +332,8 @@ static tenon_status infer_einsum(Infer *in) {
     return TENON_OK;
   }
   if (bad)
-    return infer_fail(in, TENON_EINVAL, "equation '%.*s', character %lld: %s", STR_ARG(at->equation),
-                      (long long)pos, bad);
+    return infer_fail(in, TENON_EINVAL, "equation '%.*s', character %lld: %s",
+                      STR_ARG(at->equation), (long long)pos, bad);
   Dim size[EINSUM_LABELS] = {NULL}, dims[MAX_RANK];
   for (int i = 0; i < in->nsrc; i++)
     for (int d = 0; d < q->nlabels[i] && rank[i] >= 0; d++) {
@@ -367,10 +379,12 @@ const OpInfo op_einsum = {
     .eval = eval_einsum,
     .cost = cost_einsum,
     SAMPLES("(f32[3,4], f32[4,5]) equation=\"ij,jk->ik\"", "(f32[3,3]) equation=\"ii\"",
-            "(f32[2,3,3]) equation=\"...ii->...i\"", "(f32[2,3,4], f32[2,4,5]) equation=\"bij, bjk\"",
-            "(f32[3,4], f32[5,4], f32[3,5]) equation=\"ij,kj,ik->\"", "(i64[3,4]) equation=\"ij->ji\"",
-            "(f16[2,3], f16[3]) equation=\"ij,j->i\"", "(f32[]) equation=\"->\"",
-            "(f32[2,0], f32[0,3]) equation=\"ij,jk\"", "(f32[b,h,t,d], f32[b,h,s,d]) equation=\"bhtd,bhsd->bhts\""),
+            "(f32[2,3,3]) equation=\"...ii->...i\"",
+            "(f32[2,3,4], f32[2,4,5]) equation=\"bij, bjk\"",
+            "(f32[3,4], f32[5,4], f32[3,5]) equation=\"ij,kj,ik->\"",
+            "(i64[3,4]) equation=\"ij->ji\"", "(f16[2,3], f16[3]) equation=\"ij,j->i\"",
+            "(f32[]) equation=\"->\"", "(f32[2,0], f32[0,3]) equation=\"ij,jk\"",
+            "(f32[b,h,t,d], f32[b,h,s,d]) equation=\"bhtd,bhsd->bhts\""),
 };
 
 // ---- integer and quantised products ----
@@ -405,7 +419,8 @@ const OpInfo op_mat_mul_integer = {
     .eval = eval_mat_mul_integer,
     .cost = cost_mat_mul,
     SAMPLES("(u8[3,4], i8[4,5])", "(u8[2,3,4], u8[4,5], u8[]{7}, u8[5]{1,2,3,4,5})",
-            "(i8[3,4], i8[4,2], i8[3]{1,-2,3})", "(u8[0,4], i8[4,5])", "(u8[b,4], i8[4,5], u8[]{3}, i8[]{1})"),
+            "(i8[3,4], i8[4,2], i8[3]{1,-2,3})", "(u8[0,4], i8[4,5])",
+            "(u8[b,4], i8[4,5], u8[]{3}, i8[]{1})"),
 };
 
 static tenon_status infer_q_linear_mat_mul(Infer *in) {
@@ -421,7 +436,8 @@ static tenon_status infer_q_linear_mat_mul(Infer *in) {
 }
 const OpInfo op_q_linear_mat_mul = {
     .name = "q_linear_mat_mul",
-    .doc = "matrix product of quantised operands, quantised: round(a b * a_scale * b_scale / y_scale) + y_zero_point",
+    .doc = "matrix product of quantised operands, quantised: round(a b * a_scale * b_scale / "
+           "y_scale) + y_zero_point",
     .onnx = "QLinearMatMul",
     .onnx_since = 10,
     .operands = "a a_scale a_zero_point b b_scale b_zero_point y_scale y_zero_point",
@@ -432,7 +448,9 @@ const OpInfo op_q_linear_mat_mul = {
     .infer = infer_q_linear_mat_mul,
     .eval = eval_q_linear_mat_mul,
     .cost = cost_mat_mul,
-    SAMPLES("(u8[2,4], f32[]{0.5}, u8[]{3}, u8[4,3], f32[]{0.25}, u8[]{4}, f32[]{16}, u8[]{100})",
-            "(i8[2,4], f32[2]{0.5,0.25}, i8[2]{3,0}, i8[4,3], f32[3]{0.25,1,2}, i8[3]{4,0,1}, f32[]{16}, i8[]{1})",
-            "(i8[2,2,4], f16[]{0.5}, i8[]{3}, i8[2,4,3], f16[]{0.25}, i8[]{4}, f16[]{16}, i8[]{1})"),
+    SAMPLES(
+        "(u8[2,4], f32[]{0.5}, u8[]{3}, u8[4,3], f32[]{0.25}, u8[]{4}, f32[]{16}, u8[]{100})",
+        "(i8[2,4], f32[2]{0.5,0.25}, i8[2]{3,0}, i8[4,3], f32[3]{0.25,1,2}, i8[3]{4,0,1}, "
+        "f32[]{16}, i8[]{1})",
+        "(i8[2,2,4], f16[]{0.5}, i8[]{3}, i8[2,4,3], f16[]{0.25}, i8[]{4}, f16[]{16}, i8[]{1})"),
 };

@@ -7,8 +7,10 @@
 
 // Output channels, checked against groups and input channels where these are numbers.
 static tenon_status check_channels(Infer *in, Dim x, Dim w_out, Dim w_in, int64_t group) {
-  if (group < 1) return infer_fail(in, TENON_EINVAL, "group is %lld, must be at least 1", (long long)group);
-  TRY(infer_equal_dim(in, x, ie_mulc(&in->g->dims, w_in, group), "input channels, and groups times w's"));
+  if (group < 1)
+    return infer_fail(in, TENON_EINVAL, "group is %lld, must be at least 1", (long long)group);
+  TRY(infer_equal_dim(in, x, ie_mulc(&in->g->dims, w_in, group),
+                      "input channels, and groups times w's"));
   if (ie_is_const(w_out) && w_out->value % group)
     return infer_fail(in, TENON_EINVAL, "%lld output channels do not divide into %lld groups",
                       (long long)w_out->value, (long long)group);
@@ -23,11 +25,13 @@ static tenon_status check_bias(Infer *in, int i, Dim channels) {
 }
 
 // kernel_shape, when given, must be w's; false: neither is known.
-static tenon_status kernel_dims(Infer *in, Ints given, const Type *w, int nd, Dim *out, bool *known) {
+static tenon_status kernel_dims(Infer *in, Ints given, const Type *w, int nd, Dim *out,
+                                bool *known) {
   IntPool *p = &in->g->dims;
   *known = true;
   if (given.n && given.n != nd)
-    return infer_fail(in, TENON_EINVAL, "kernel_shape has %lld numbers for %d spatial axes", (long long)given.n, nd);
+    return infer_fail(in, TENON_EINVAL, "kernel_shape has %lld numbers for %d spatial axes",
+                      (long long)given.n, nd);
   for (int d = 0; d < nd; d++) {
     if (w->rank >= 0) {
       out[d] = w->dims[d + 2];
@@ -47,7 +51,8 @@ static tenon_status conv_ranks(Infer *in, const Type *x, const Type *w, DType t,
   *done = false;
   if ((x->rank >= 0 && x->rank < 3) || (w->rank >= 0 && w->rank < 3) ||
       (x->rank >= 0 && w->rank >= 0 && x->rank != w->rank))
-    return infer_fail(in, TENON_EINVAL, "x of rank %d and w of rank %d: both must have the same rank, 3 or more",
+    return infer_fail(in, TENON_EINVAL,
+                      "x of rank %d and w of rank %d: both must have the same rank, 3 or more",
                       x->rank, w->rank);
   if (x->rank >= 0) return TENON_OK;
   infer_set_unranked(in, 0, t);
@@ -68,7 +73,10 @@ static tenon_status infer_conv_of(Infer *in, int ix, int iw, int ib, DType t) {
   if (w->rank >= 0) TRY(check_channels(in, x->dims[1], w->dims[0], w->dims[1], at->group));
   TRY(check_bias(in, ib, dims[1]));
   for (int d = 0; d < nd && !known; d++) dims[d + 2] = ie_fresh(&in->g->dims, "conv");
-  WindowSpec s = {.strides = at->strides, .pads = at->pads, .dilations = at->dilations, .auto_pad = at->auto_pad};
+  WindowSpec s = {.strides = at->strides,
+                  .pads = at->pads,
+                  .dilations = at->dilations,
+                  .auto_pad = at->auto_pad};
   if (known) TRY(infer_window(in, &s, nd, x->dims + 2, kernel, dims + 2));
   return infer_set(in, 0, t, x->rank, dims);
 }
@@ -108,21 +116,24 @@ const OpInfo op_conv = {
             "(f32[2,4,9], f32[6,2,3]) group=2 strides=[2] dilations=[2]",
             "(f32[1,4,6,6], f32[4,1,3,3]) group=4 auto_pad=SAME_UPPER strides=[2, 2]",
             "(f16[1,2,5,5,5], f16[3,2,2,2,2])", "(f32[1,8,4,4], f32[8,8,1,1], f32[8])",
-            "(f32[0,3,8,8], f32[4,3,3,3])", "(f32[1,3,h,w], f32[4,3,3,3]) strides=[2, 2] pads=[1, 1, 1, 1]"),
+            "(f32[0,3,8,8], f32[4,3,3,3])",
+            "(f32[1,3,h,w], f32[4,3,3,3]) strides=[2, 2] pads=[1, 1, 1, 1]"),
 };
 
 // ---- conv_transpose ----
 
 static tenon_status check_list(Infer *in, Ints l, int nd, const char *what) {
   if (l.n && l.n != nd)
-    return infer_fail(in, TENON_EINVAL, "%s has %lld numbers for %d spatial axes", what, (long long)l.n, nd);
+    return infer_fail(in, TENON_EINVAL, "%s has %lld numbers for %d spatial axes", what,
+                      (long long)l.n, nd);
   for (int64_t i = 0; i < l.n; i++)
     if (l.v[i] < 0 || l.v[i] >= (int64_t)WINDOW_MAX << 20)
       return infer_fail(in, TENON_EINVAL, "%s: %lld is out of range", what, (long long)l.v[i]);
   return TENON_OK;
 }
 
-static tenon_status transposed_sizes(Infer *in, const Type *x, const Dim *kernel, int nd, Dim *out) {
+static tenon_status transposed_sizes(Infer *in, const Type *x, const Dim *kernel, int nd,
+                                     Dim *out) {
   const conv_transpose_attrs *at = in->attrs;
   IntPool *p = &in->g->dims;
   Ints shape = at->output_shape;
@@ -130,7 +141,8 @@ static tenon_status transposed_sizes(Infer *in, const Type *x, const Dim *kernel
   TRY(check_list(in, at->output_padding, nd, "output_padding"));
   TRY(check_list(in, shape, nd, "output_shape"));
   for (int d = 0; d < nd; d++) {
-    int64_t stride = at->strides.n ? at->strides.v[d] : 1, dilation = at->dilations.n ? at->dilations.v[d] : 1;
+    int64_t stride = at->strides.n ? at->strides.v[d] : 1,
+            dilation = at->dilations.n ? at->dilations.v[d] : 1;
     int64_t extra = at->output_padding.n ? at->output_padding.v[d] : 0, pads = 0;
     if (at->pads.n && at->auto_pad == PAD_NOTSET) pads = at->pads.v[d] + at->pads.v[nd + d];
     Dim full = ie_mulc(p, ie_addc(p, x->dims[d + 2], -1), stride);
@@ -159,7 +171,8 @@ static tenon_status infer_conv_transpose(Infer *in) {
   int nd = x->rank - 2;
   Dim kernel[MAX_RANK], dims[MAX_RANK] = {x->dims[0]};
   TRY(kernel_dims(in, at->kernel_shape, w, nd, kernel, &known));
-  if (at->group < 1) return infer_fail(in, TENON_EINVAL, "group is %lld, must be at least 1", (long long)at->group);
+  if (at->group < 1)
+    return infer_fail(in, TENON_EINVAL, "group is %lld, must be at least 1", (long long)at->group);
   dims[1] = w->rank < 0 ? ie_fresh(p, "channels") : ie_mulc(p, w->dims[1], at->group);
   if (w->rank >= 0) TRY(infer_equal_dim(in, x->dims[1], w->dims[0], "input channels of x and w"));
   if (ie_is_const(x->dims[1]) && x->dims[1]->value % at->group)
@@ -168,7 +181,8 @@ static tenon_status infer_conv_transpose(Infer *in) {
   TRY(check_bias(in, 2, dims[1]));
   int64_t one[MAX_RANK], bad;
   for (int d = 0; d < nd; d++) one[d] = known && ie_is_const(kernel[d]) ? kernel[d]->value : 1;
-  WindowSpec s = {.kernel = {nd, one}, .strides = at->strides, .pads = at->pads, .dilations = at->dilations};
+  WindowSpec s = {
+      .kernel = {nd, one}, .strides = at->strides, .pads = at->pads, .dilations = at->dilations};
   const char *message = window_check(&s, nd, &bad);
   if (message) return infer_fail(in, TENON_EINVAL, message, (long long)bad);
   for (int d = 0; d < nd && !known; d++) dims[d + 2] = ie_fresh(p, "conv");
@@ -182,7 +196,8 @@ static double cost_conv_transpose(const CostIn *c) {
 }
 const OpInfo op_conv_transpose = {
     .name = "conv_transpose",
-    .doc = "the transpose of conv: each input element adds its multiple of w to a window of the result",
+    .doc = "the transpose of conv: each input element adds its multiple of w to a window of the "
+           "result",
     .onnx = "ConvTranspose",
     .onnx_since = 1,
     .operands = "x w b?",
@@ -194,11 +209,12 @@ const OpInfo op_conv_transpose = {
     .infer = infer_conv_transpose,
     .eval = eval_conv_transpose,
     .cost = cost_conv_transpose,
-    SAMPLES("(f32[1,3,4,5], f32[3,2,3,3], f32[2]) strides=[2, 2] pads=[1, 1, 1, 1] output_padding=[1, 1]",
+    SAMPLES("(f32[1,3,4,5], f32[3,2,3,3], f32[2]) strides=[2, 2] pads=[1, 1, 1, 1] "
+            "output_padding=[1, 1]",
             "(f32[1,4,6], f32[4,2,3]) group=2 dilations=[2]",
             "(f32[1,1,3,3], f32[1,2,3,3]) strides=[3, 2] output_shape=[10, 8]",
-            "(f32[1,1,3,3], f32[1,2,3,3]) strides=[2, 2] auto_pad=SAME_UPPER", "(f16[1,2,2,2,2], f16[2,1,2,2,2])",
-            "(f32[n,3,h,w], f32[3,2,2,2]) strides=[2, 2]"),
+            "(f32[1,1,3,3], f32[1,2,3,3]) strides=[2, 2] auto_pad=SAME_UPPER",
+            "(f16[1,2,2,2,2], f16[2,1,2,2,2])", "(f32[n,3,h,w], f32[3,2,2,2]) strides=[2, 2]"),
 };
 
 // ---- integers ----
@@ -231,8 +247,8 @@ const OpInfo op_conv_integer = {
     .infer = infer_conv_integer,
     .eval = eval_conv_integer,
     .cost = cost_conv,
-    SAMPLES("(u8[1,2,5,5], u8[3,2,2,2], u8[]{7}, u8[3]{1,2,3}) pads=[1, 1, 1, 1]", "(i8[1,2,5], i8[2,1,3]) group=2",
-            "(u8[n,1,h,w], i8[1,1,3,3])"),
+    SAMPLES("(u8[1,2,5,5], u8[3,2,2,2], u8[]{7}, u8[3]{1,2,3}) pads=[1, 1, 1, 1]",
+            "(i8[1,2,5], i8[2,1,3]) group=2", "(u8[n,1,h,w], i8[1,1,3,3])"),
 };
 
 static tenon_status infer_q_linear_conv(Infer *in) {
@@ -250,7 +266,8 @@ static tenon_status infer_q_linear_conv(Infer *in) {
 static double cost_q_linear_conv(const CostIn *c) { return conv_cost(c, 3); }
 const OpInfo op_q_linear_conv = {
     .name = "q_linear_conv",
-    .doc = "convolution of quantised operands, quantised: round((conv + b) * x_scale * w_scale / y_scale) + "
+    .doc = "convolution of quantised operands, quantised: round((conv + b) * x_scale * w_scale / "
+           "y_scale) + "
            "y_zero_point",
     .onnx = "QLinearConv",
     .onnx_since = 10,
@@ -263,8 +280,10 @@ const OpInfo op_q_linear_conv = {
     .infer = infer_q_linear_conv,
     .eval = eval_q_linear_conv,
     .cost = cost_q_linear_conv,
-    SAMPLES("(u8[1,2,5,5], f32[]{0.5}, u8[]{7}, u8[3,2,2,2], f32[]{0.25}, u8[]{3}, f32[]{8}, u8[]{100})",
-            "(i8[1,2,5], f32[]{0.5}, i8[]{7}, i8[2,1,3], f32[2]{0.25,1}, i8[2]{0,0}, f32[]{4}, i8[]{0}, "
+    SAMPLES("(u8[1,2,5,5], f32[]{0.5}, u8[]{7}, u8[3,2,2,2], f32[]{0.25}, u8[]{3}, f32[]{8}, "
+            "u8[]{100})",
+            "(i8[1,2,5], f32[]{0.5}, i8[]{7}, i8[2,1,3], f32[2]{0.25,1}, i8[2]{0,0}, f32[]{4}, "
+            "i8[]{0}, "
             "i32[2]{100,-100}) group=2 pads=[1, 1]"),
 };
 
@@ -286,7 +305,8 @@ static tenon_status infer_deform_conv(Infer *in) {
   dims[1] = w->rank < 0 ? ie_fresh(&in->g->dims, "channels") : w->dims[0];
   if (w->rank >= 0) TRY(check_channels(in, x->dims[1], w->dims[0], w->dims[1], at->group));
   if (at->offset_group < 1)
-    return infer_fail(in, TENON_EINVAL, "offset_group is %lld, must be at least 1", (long long)at->offset_group);
+    return infer_fail(in, TENON_EINVAL, "offset_group is %lld, must be at least 1",
+                      (long long)at->offset_group);
   TRY(check_bias(in, 3, dims[1]));
   for (int d = 0; d < nd && !known; d++) dims[d + 2] = ie_fresh(&in->g->dims, "conv");
   WindowSpec s = {.strides = at->strides, .pads = at->pads, .dilations = at->dilations};
@@ -295,7 +315,8 @@ static tenon_status infer_deform_conv(Infer *in) {
 }
 const OpInfo op_deform_conv = {
     .name = "deform_conv",
-    .doc = "convolution whose taps are moved by offsets, interpolated linearly and weighted by a mask",
+    .doc =
+        "convolution whose taps are moved by offsets, interpolated linearly and weighted by a mask",
     .onnx = "DeformConv",
     .onnx_since = 19,
     .operands = "x w offset b? mask?",
@@ -307,9 +328,10 @@ const OpInfo op_deform_conv = {
     .infer = infer_deform_conv,
     .eval = eval_deform_conv,
     .cost = cost_conv,
-    SAMPLES("(f32[1,2,4,4], f32[3,2,2,2], f32[1,8,3,3])",
-            "(f32[1,2,4,4], f32[2,1,3,3], f32[1,36,4,4], f32[2], f32[1,18,4,4]) group=2 offset_group=2 "
-            "pads=[1, 1, 1, 1]"),
+    SAMPLES(
+        "(f32[1,2,4,4], f32[3,2,2,2], f32[1,8,3,3])",
+        "(f32[1,2,4,4], f32[2,1,3,3], f32[1,36,4,4], f32[2], f32[1,18,4,4]) group=2 offset_group=2 "
+        "pads=[1, 1, 1, 1]"),
 };
 
 // ---- causal_conv_with_state ----
@@ -321,7 +343,8 @@ static tenon_status infer_causal_conv_with_state(Infer *in) {
   TRY(infer_whole_bytes(in, x->dtype));
   if (in->nres > 2) return infer_fail(in, TENON_EINVAL, "%d results are too many", in->nres);
   if ((x->rank >= 0 && x->rank != 3) || (w->rank >= 0 && w->rank != 3))
-    return infer_fail(in, TENON_EINVAL, "input of rank %d and weight of rank %d, must be 3", x->rank, w->rank);
+    return infer_fail(in, TENON_EINVAL, "input of rank %d and weight of rank %d, must be 3",
+                      x->rank, w->rank);
   if (x->rank < 0) {
     infer_set_unranked(in, 0, x->dtype);
     infer_set_unranked(in, 1, x->dtype);
@@ -330,7 +353,8 @@ static tenon_status infer_causal_conv_with_state(Infer *in) {
   IntPool *p = &in->g->dims;
   Dim taps = w->rank == 3 ? ie_addc(p, w->dims[2], -1) : ie_fresh(p, "taps");
   Dim state[3] = {x->dims[0], x->dims[1], taps};
-  if (w->rank == 3) TRY(infer_equal_dim(in, w->dims[0], x->dims[1], "channels of input and weight"));
+  if (w->rank == 3)
+    TRY(infer_equal_dim(in, w->dims[0], x->dims[1], "channels of input and weight"));
   if (past && past->rank == 3)
     for (int d = 0; d < 3; d++) TRY(infer_equal_dim(in, past->dims[d], state[d], "past_state"));
   TRY(check_bias(in, 2, x->dims[1]));
@@ -338,11 +362,14 @@ static tenon_status infer_causal_conv_with_state(Infer *in) {
   return infer_set(in, 1, x->dtype, 3, state);
 }
 static double cost_causal_conv_with_state(const CostIn *c) {
-  return c->in[1].rank == 3 && c->out[0].rank == 3 ? 2 * (double)c->out[0].n * (double)c->in[1].dims[2] : 0;
+  return c->in[1].rank == 3 && c->out[0].rank == 3
+             ? 2 * (double)c->out[0].n * (double)c->in[1].dims[2]
+             : 0;
 }
 const OpInfo op_causal_conv_with_state = {
     .name = "causal_conv_with_state",
-    .doc = "depthwise convolution over the past and the input; the second result is the last taps - 1 elements",
+    .doc = "depthwise convolution over the past and the input; the second result is the last taps "
+           "- 1 elements",
     .onnx = "CausalConvWithState",
     .onnx_since = 27,
     .operands = "input weight bias? past_state?",
@@ -354,8 +381,9 @@ const OpInfo op_causal_conv_with_state = {
     .infer = infer_causal_conv_with_state,
     .eval = eval_causal_conv_with_state,
     .cost = cost_causal_conv_with_state,
-    SAMPLES("(f32[2,3,5], f32[3,1,4], f32[3])", "(f32[2,3,1], f32[3,1,4], _, f32[2,3,3]) activation=silu",
-            "(f16[1,2,6], f16[2,1,1])", "(f32[b,3,t], f32[3,1,4])"),
+    SAMPLES("(f32[2,3,5], f32[3,1,4], f32[3])",
+            "(f32[2,3,1], f32[3,1,4], _, f32[2,3,3]) activation=silu", "(f16[1,2,6], f16[2,1,1])",
+            "(f32[b,3,t], f32[3,1,4])"),
 };
 
 // ---- col2im ----
@@ -377,8 +405,8 @@ static tenon_status infer_col2im(Infer *in) {
     return TENON_OK;
   }
   if ((nb >= 0 && nb != n) || n < 1 || n > MAX_RANK - 2)
-    return infer_fail(in, TENON_EINVAL, "image_shape of %lld and block_shape of %lld numbers", (long long)n,
-                      (long long)nb);
+    return infer_fail(in, TENON_EINVAL, "image_shape of %lld and block_shape of %lld numbers",
+                      (long long)n, (long long)nb);
   const Dim *image = NULL;
   Ints block;
   Dim dims[MAX_RANK] = {x->rank == 3 ? x->dims[0] : ie_fresh(p, "batch"), NULL}, taps = p->one;
@@ -386,10 +414,12 @@ static tenon_status infer_col2im(Infer *in) {
   for (int d = 0; d < n; d++) dims[d + 2] = known ? image[d] : ie_fresh(p, "image");
   bool blocks = infer_ints(in, 2, &block);
   for (int64_t d = 0; blocks && d < block.n; d++) {
-    if (block.v[d] < 1) return infer_fail(in, TENON_EINVAL, "block size %lld", (long long)block.v[d]);
+    if (block.v[d] < 1)
+      return infer_fail(in, TENON_EINVAL, "block size %lld", (long long)block.v[d]);
     taps = ie_mulc(p, taps, block.v[d]);
   }
-  dims[1] = blocks && x->rank == 3 && !ie_is_poison(taps) ? ie_div(p, x->dims[1], taps) : ie_fresh(p, "channels");
+  dims[1] = blocks && x->rank == 3 && !ie_is_poison(taps) ? ie_div(p, x->dims[1], taps)
+                                                          : ie_fresh(p, "channels");
   return infer_set(in, 0, x->dtype, (int)n + 2, dims);
 }
 static double cost_col2im(const CostIn *c) { return c->in[0].rank < 0 ? 0 : (double)c->in[0].n; }
@@ -407,7 +437,8 @@ const OpInfo op_col2im = {
     .infer = infer_col2im,
     .eval = eval_col2im,
     .cost = cost_col2im,
-    SAMPLES("(f32[1,5,5], i64[2]{5,5}, i64[2]{1,5})", "(f32[2,8,16], i64[2]{3,3}, i64[2]{2,2}) pads=[1, 1, 1, 1]",
+    SAMPLES("(f32[1,5,5], i64[2]{5,5}, i64[2]{1,5})",
+            "(f32[2,8,16], i64[2]{3,3}, i64[2]{2,2}) pads=[1, 1, 1, 1]",
             "(i32[1,4,4], i64[2]{4,4}, i64[2]{2,2}) strides=[2, 2]"),
 };
 

@@ -9,10 +9,6 @@
 
 // ---- pieces of expansions ----
 
-static Node *whole(const Node *n) { return (Node *)(uintptr_t)n; }
-static void whole_results(Graph *g, const Node *n, Node **out) {
-  for (int i = 0; i < n->nres; i++) out[i] = node_proj(g, whole(n), i);
-}
 static Node *cast_to(Graph *g, Node *x, DType t) {
   cast_attrs at = {.to = t, .saturate = true};
   return type_of(x)->dtype == t ? x : NA(g, cast, &at, x);
@@ -36,7 +32,8 @@ static Node *inverse_root(Graph *g, Node *v, double eps) {
   return N(g, reciprocal, N(g, sqrt, N(g, add, v, node_scalar(g, type_of(v)->dtype, eps))));
 }
 // (x - mean) / sqrt(var + eps) over the axes; optionally the two factors.
-static Node *standardise(Graph *g, Node *x, Node *axes, double eps, Node **out_mean, Node **out_inv) {
+static Node *standardise(Graph *g, Node *x, Node *axes, double eps, Node **out_mean,
+                         Node **out_inv) {
   Node *mean = N(g, reduce_mean, x, axes), *d = N(g, sub, x, mean);
   Node *inv = inverse_root(g, N(g, reduce_mean, N(g, mul, d, d), axes), eps);
   if (out_mean) *out_mean = mean;
@@ -55,11 +52,17 @@ static tenon_status infer_lane(Infer *in, int64_t axis) {
   infer_set_type(in, 0, x);
   return TENON_OK;
 }
-static double cost_lane(const CostIn *c) { return c->out[0].rank < 0 ? 0 : 5 * (double)c->out[0].n; }
+static double cost_lane(const CostIn *c) {
+  return c->out[0].rank < 0 ? 0 : 5 * (double)c->out[0].n;
+}
 
 ATTR_TABLE(softmax, SOFTMAX_ATTRS);
-static tenon_status infer_softmax(Infer *in) { return infer_lane(in, ((const softmax_attrs *)in->attrs)->axis); }
-static Node *shifted(Graph *g, Node *x, Node *axis) { return N(g, sub, x, N(g, reduce_max, x, axis)); }
+static tenon_status infer_softmax(Infer *in) {
+  return infer_lane(in, ((const softmax_attrs *)in->attrs)->axis);
+}
+static Node *shifted(Graph *g, Node *x, Node *axis) {
+  return N(g, sub, x, N(g, reduce_max, x, axis));
+}
 static void expand_softmax(Graph *g, const Node *n, Node **out) {
   const softmax_attrs *at = n->attrs;
   Node *x = n->src[0], *axis = node_i64s(g, 1, &at->axis);
@@ -86,7 +89,8 @@ const OpInfo op_softmax = {
     .eval = eval_softmax,
     .expand = expand_softmax,
     .cost = cost_lane,
-    SAMPLES("(f32[4,7])", "(f32[2,3,5]) axis=1", "(f16[2,3])", "(f32[0,3])", "(f32[])", "(f32[b,t,64])"),
+    SAMPLES("(f32[4,7])", "(f32[2,3,5]) axis=1", "(f16[2,3])", "(f32[0,3])", "(f32[])",
+            "(f32[b,t,64])"),
 };
 
 ATTR_TABLE(log_softmax, LOG_SOFTMAX_ATTRS);
@@ -128,10 +132,12 @@ static tenon_status check_broadcasts(Infer *in, int i) {
   const Type *x = infer_type(in, 0), *p = infer_type(in, i);
   if (!p || p->rank < 0 || x->rank < 0) return TENON_OK;
   if (p->rank > x->rank)
-    return infer_fail(in, TENON_EINVAL, "operand %d of rank %d does not broadcast to rank %d", i, p->rank, x->rank);
+    return infer_fail(in, TENON_EINVAL, "operand %d of rank %d does not broadcast to rank %d", i,
+                      p->rank, x->rank);
   for (int d = 0; d < p->rank; d++) {
     Dim own = p->dims[d], size = x->dims[x->rank - p->rank + d];
-    if (!ie_is(own, 1) && ie_is_const(own)) TRY(infer_equal_dim(in, own, size, "a parameter and x"));
+    if (!ie_is(own, 1) && ie_is_const(own))
+      TRY(infer_equal_dim(in, own, size, "a parameter and x"));
   }
   return TENON_OK;
 }
@@ -144,7 +150,8 @@ static tenon_status infer_layer_normalization(Infer *in) {
   const Type *x = infer_type(in, 0);
   TRY(infer_whole_bytes(in, x->dtype));
   if (!dtype_valid(at->stash_type) || !dtype_is_float((DType)at->stash_type))
-    return infer_fail(in, TENON_EINVAL, "stash_type %lld is not a float type", (long long)at->stash_type);
+    return infer_fail(in, TENON_EINVAL, "stash_type %lld is not a float type",
+                      (long long)at->stash_type);
   if (in->nres > 3) return infer_fail(in, TENON_EINVAL, "%d results are too many", in->nres);
   TRY(check_broadcasts(in, 1));
   TRY(check_broadcasts(in, 2));
@@ -161,14 +168,16 @@ static tenon_status infer_layer_normalization(Infer *in) {
   TRY(infer_set(in, 1, (DType)at->stash_type, x->rank, dims));
   return infer_set(in, 2, (DType)at->stash_type, x->rank, dims);
 }
-static double cost_norm(const CostIn *c) { return c->out[0].rank < 0 ? 0 : 8 * (double)c->out[0].n; }
+static double cost_norm(const CostIn *c) {
+  return c->out[0].rank < 0 ? 0 : 8 * (double)c->out[0].n;
+}
 static void expand_layer_normalization(Graph *g, const Node *n, Node **out) {
   const layer_normalization_attrs *at = n->attrs;
   const Type *x = type_of(n->src[0]);
-  whole_results(g, n, out);
   if (x->rank < 1 || !x->dtype) return;
   DType t = wide_type(x->dtype);
-  Node *axes = axes_from(g, (int)(at->axis < 0 ? at->axis + x->rank : at->axis), x->rank), *mean, *inv;
+  Node *axes = axes_from(g, (int)(at->axis < 0 ? at->axis + x->rank : at->axis), x->rank), *mean,
+       *inv;
   Node *y = standardise(g, cast_to(g, n->src[0], t), axes, at->epsilon, &mean, &inv);
   y = N(g, mul, y, cast_to(g, n->src[1], t));
   if (src_or_null(g, n, 2)) y = N(g, add, y, cast_to(g, n->src[2], t));
@@ -193,7 +202,8 @@ const OpInfo op_layer_normalization = {
     .expand = expand_layer_normalization,
     .cost = cost_norm,
     SAMPLES("(f32[2,3,8], f32[8], f32[8])", "(f32[2,3,4], f32[3,4]) axis=1 epsilon=0.001",
-            "(f16[4,16], f16[16], f16[16])", "(f32[0,8], f32[8])", "(f32[b,t,64], f32[64], f32[64])"),
+            "(f16[4,16], f16[16], f16[16])", "(f32[0,8], f32[8])",
+            "(f32[b,t,64], f32[64], f32[64])"),
 };
 
 ATTR_TABLE(rms_normalization, RMS_NORMALIZATION_ATTRS);
@@ -212,7 +222,6 @@ static tenon_status infer_rms_normalization(Infer *in) {
 static void expand_rms_normalization(Graph *g, const Node *n, Node **out) {
   const rms_normalization_attrs *at = n->attrs;
   const Type *x = type_of(n->src[0]);
-  out[0] = whole(n);
   if (x->rank < 1 || !x->dtype || !type_of(n)->dtype) return;
   DType t = wide_type(x->dtype);
   Node *v = cast_to(g, n->src[0], t);
@@ -253,9 +262,11 @@ static tenon_status infer_channels(Infer *in, int least_rank, int first, int las
     TRY(infer_need(in, i, 0));
     const Type *p = infer_type(in, i);
     if (p->rank < 0 || x->rank < 0) continue;
-    if (p->rank != 1) return infer_fail(in, TENON_EINVAL, "operand %d of rank %d, must be 1", i, p->rank);
+    if (p->rank != 1)
+      return infer_fail(in, TENON_EINVAL, "operand %d of rank %d, must be 1", i, p->rank);
     if (other && p->dims[0] == other) continue;
-    TRY(infer_equal_dim(in, p->dims[0], x->rank > 1 ? x->dims[1] : in->g->dims.one, "a parameter and the channels"));
+    TRY(infer_equal_dim(in, p->dims[0], x->rank > 1 ? x->dims[1] : in->g->dims.one,
+                        "a parameter and the channels"));
   }
   infer_set_type(in, 0, x);
   return TENON_OK;
@@ -274,7 +285,6 @@ static tenon_status infer_batch_normalization(Infer *in) {
 static void expand_batch_normalization(Graph *g, const Node *n, Node **out) {
   const batch_normalization_attrs *at = n->attrs;
   const Type *x = type_of(n->src[0]);
-  whole_results(g, n, out);
   if (at->training_mode || x->rank < 2 || !x->dtype) return;
   DType t = wide_type(x->dtype);
   Node *p[5];
@@ -283,10 +293,13 @@ static void expand_batch_normalization(Graph *g, const Node *n, Node **out) {
   Node *y = N(g, mul, N(g, sub, cast_to(g, n->src[0], t), p[3]), factor);
   out[0] = cast_to(g, N(g, add, y, p[2]), x->dtype);
 }
-static double cost_affine(const CostIn *c) { return c->out[0].rank < 0 ? 0 : 4 * (double)c->out[0].n; }
+static double cost_affine(const CostIn *c) {
+  return c->out[0].rank < 0 ? 0 : 4 * (double)c->out[0].n;
+}
 const OpInfo op_batch_normalization = {
     .name = "batch_normalization",
-    .doc = "(x - mean) / sqrt(var + epsilon) * scale + b by channel; in training mode mean and var are the batch's",
+    .doc = "(x - mean) / sqrt(var + epsilon) * scale + b by channel; in training mode mean and var "
+           "are the batch's",
     .onnx = "BatchNormalization",
     .onnx_since = 14,
     .operands = "x scale b mean var",
@@ -308,20 +321,23 @@ const OpInfo op_batch_normalization = {
 };
 
 ATTR_TABLE(instance_normalization, INSTANCE_NORMALIZATION_ATTRS);
-static tenon_status infer_instance_normalization(Infer *in) { return infer_channels(in, 2, 1, 2, NULL); }
+static tenon_status infer_instance_normalization(Infer *in) {
+  return infer_channels(in, 2, 1, 2, NULL);
+}
 static void expand_instance_normalization(Graph *g, const Node *n, Node **out) {
   const instance_normalization_attrs *at = n->attrs;
   const Type *x = type_of(n->src[0]);
-  out[0] = whole(n);
   if (x->rank < 3 || !x->dtype) return;
   DType t = wide_type(x->dtype);
-  Node *y = standardise(g, cast_to(g, n->src[0], t), axes_from(g, 2, x->rank), at->epsilon, NULL, NULL);
+  Node *y =
+      standardise(g, cast_to(g, n->src[0], t), axes_from(g, 2, x->rank), at->epsilon, NULL, NULL);
   y = N(g, mul, y, by_channel(g, n->src[1], x->rank, t));
   out[0] = cast_to(g, N(g, add, y, by_channel(g, n->src[2], x->rank, t)), x->dtype);
 }
 const OpInfo op_instance_normalization = {
     .name = "instance_normalization",
-    .doc = "(x - mean) / sqrt(var + epsilon) * scale + b, over the spatial axes of each channel of each image",
+    .doc = "(x - mean) / sqrt(var + epsilon) * scale + b, over the spatial axes of each channel of "
+           "each image",
     .onnx = "InstanceNormalization",
     .onnx_since = 6,
     .operands = "x scale b",
@@ -345,7 +361,8 @@ static tenon_status infer_group_normalization(Infer *in) {
   TRY(infer_need(in, 0, 0));
   const Type *x = infer_type(in, 0);
   if (at->num_groups < 1)
-    return infer_fail(in, TENON_EINVAL, "num_groups is %lld, must be at least 1", (long long)at->num_groups);
+    return infer_fail(in, TENON_EINVAL, "num_groups is %lld, must be at least 1",
+                      (long long)at->num_groups);
   if (x->rank > 1 && ie_is_const(x->dims[1]) && x->dims[1]->value % at->num_groups)
     return infer_fail(in, TENON_EINVAL, "%lld channels do not divide into %lld groups",
                       (long long)x->dims[1]->value, (long long)at->num_groups);
@@ -354,7 +371,6 @@ static tenon_status infer_group_normalization(Infer *in) {
 static void expand_group_normalization(Graph *g, const Node *n, Node **out) {
   const group_normalization_attrs *at = n->attrs;
   const Type *x = type_of(n->src[0]);
-  out[0] = whole(n);
   if (x->rank < 2 || !x->dtype) return;
   for (int i = 1; i <= 2; i++)  // parameters by group stay whole
     if (type_of(n->src[i])->rank != 1 || type_of(n->src[i])->dims[0] != x->dims[1]) return;
@@ -368,7 +384,8 @@ static void expand_group_normalization(Graph *g, const Node *n, Node **out) {
 }
 const OpInfo op_group_normalization = {
     .name = "group_normalization",
-    .doc = "(x - mean) / sqrt(var + epsilon) * scale + bias, over each group of channels of each image; scale and "
+    .doc = "(x - mean) / sqrt(var + epsilon) * scale + bias, over each group of channels of each "
+           "image; scale and "
            "bias are by channel or by group",
     .onnx = "GroupNormalization",
     .onnx_since = 18,
@@ -383,8 +400,9 @@ const OpInfo op_group_normalization = {
     .eval = eval_group_normalization,
     .expand = expand_group_normalization,
     .cost = cost_norm,
-    SAMPLES("(f32[2,4,3,3], f32[4], f32[4]) num_groups=2", "(f32[2,6,3], f32[3], f32[3]) num_groups=3",
-            "(f16[1,4,5], f16[4], f16[4]) num_groups=1", "(f32[n,4,h,w], f32[4], f32[4]) num_groups=2"),
+    SAMPLES(
+        "(f32[2,4,3,3], f32[4], f32[4]) num_groups=2", "(f32[2,6,3], f32[3], f32[3]) num_groups=3",
+        "(f16[1,4,5], f16[4], f16[4]) num_groups=1", "(f32[n,4,h,w], f32[4], f32[4]) num_groups=2"),
 };
 
 // ---- others ----
@@ -392,7 +410,8 @@ const OpInfo op_group_normalization = {
 ATTR_TABLE(lp_normalization, LP_NORMALIZATION_ATTRS);
 static tenon_status infer_lp_normalization(Infer *in) {
   const lp_normalization_attrs *at = in->attrs;
-  if (at->p != 1 && at->p != 2) return infer_fail(in, TENON_EINVAL, "p is %lld, must be 1 or 2", (long long)at->p);
+  if (at->p != 1 && at->p != 2)
+    return infer_fail(in, TENON_EINVAL, "p is %lld, must be 1 or 2", (long long)at->p);
   return infer_lane(in, at->axis);
 }
 const OpInfo op_lp_normalization = {
@@ -418,9 +437,11 @@ static tenon_status infer_lrn(Infer *in) {
   TRY(infer_need(in, 0, 0));
   const Type *x = infer_type(in, 0);
   TRY(infer_whole_bytes(in, x->dtype));
-  if (at->size < 1) return infer_fail(in, TENON_EINVAL, "size is %lld, must be at least 1", (long long)at->size);
+  if (at->size < 1)
+    return infer_fail(in, TENON_EINVAL, "size is %lld, must be at least 1", (long long)at->size);
   if (x->rank >= 0 && x->rank < 2)
-    return infer_fail(in, TENON_EINVAL, "x of rank %d, must be at least 2: batch and channels", x->rank);
+    return infer_fail(in, TENON_EINVAL, "x of rank %d, must be at least 2: batch and channels",
+                      x->rank);
   infer_set_type(in, 0, x);
   return TENON_OK;
 }
@@ -442,7 +463,8 @@ const OpInfo op_lrn = {
     .infer = infer_lrn,
     .eval = eval_lrn,
     .cost = cost_lrn,
-    SAMPLES("(f32[2,5,3,3]) size=3", "(f16[1,6,4]) size=4 alpha=0.5 beta=0.5 bias=2", "(f32[n,5,h,w]) size=5"),
+    SAMPLES("(f32[2,5,3,3]) size=3", "(f16[1,6,4]) size=4 alpha=0.5 beta=0.5 bias=2",
+            "(f32[n,5,h,w]) size=5"),
 };
 
 ATTR_TABLE(mean_variance_normalization, MEAN_VARIANCE_NORMALIZATION_ATTRS);

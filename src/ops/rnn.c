@@ -16,7 +16,8 @@ static tenon_status check_against(Infer *in, int i, const char *name, int rank, 
   if (!t) return TENON_OK;
   TRY(infer_same_dtype(in, 0, i));
   if (t->rank < 0) return TENON_OK;
-  if (t->rank != rank) return infer_fail(in, TENON_EINVAL, "%s of rank %d, must be %d", name, t->rank, rank);
+  if (t->rank != rank)
+    return infer_fail(in, TENON_EINVAL, "%s of rank %d, must be %d", name, t->rank, rank);
   for (int d = 0; d < rank; d++)
     if (dims[d]) TRY(infer_equal_dim(in, t->dims[d], dims[d], name));
   return TENON_OK;
@@ -27,7 +28,8 @@ static tenon_status hidden_size(Infer *in, const RnnSpec *s, Dim *out) {
   IntPool *p = &in->g->dims;
   const Type *r = infer_type(in, 2), *w = infer_type(in, 1);
   *out = NULL;
-  if (s->hidden < 0) return infer_fail(in, TENON_EINVAL, "hidden_size is %lld", (long long)s->hidden);
+  if (s->hidden < 0)
+    return infer_fail(in, TENON_EINVAL, "hidden_size is %lld", (long long)s->hidden);
   if (s->hidden)
     *out = ie_const(p, s->hidden);
   else if (r->rank == 3)
@@ -48,8 +50,10 @@ static tenon_status infer_layer(Infer *in, const RnnSpec *s) {
   if (bad) return infer_fail(in, TENON_EINVAL, "%s", bad);
   if (s->layout != 0 && s->layout != 1)
     return infer_fail(in, TENON_EINVAL, "layout is %lld, must be 0 or 1", (long long)s->layout);
-  if (in->nres > s->nres) return infer_fail(in, TENON_EINVAL, "%d results, at most %d", in->nres, s->nres);
-  if (x->rank >= 0 && x->rank != 3) return infer_fail(in, TENON_EINVAL, "x of rank %d, must be 3", x->rank);
+  if (in->nres > s->nres)
+    return infer_fail(in, TENON_EINVAL, "%d results, at most %d", in->nres, s->nres);
+  if (x->rank >= 0 && x->rank != 3)
+    return infer_fail(in, TENON_EINVAL, "x of rank %d, must be 3", x->rank);
   IntPool *p = &in->g->dims;
   Dim h, nd = ie_const(p, ndirs);
   TRY(hidden_size(in, s, &h));
@@ -98,10 +102,13 @@ const OpInfo op_lstm = {
     .eval = eval_lstm,
     .cost = layer_cost,
     SAMPLES("(f32[3,2,4], f32[1,20,4], f32[1,20,5], f32[1,40])",
-            "(f32[3,2,4], f32[2,20,4], f32[2,20,5], f32[2,40], i32[2]{3,1}, f32[2,2,5], f32[2,2,5], f32[2,15]) "
+            "(f32[3,2,4], f32[2,20,4], f32[2,20,5], f32[2,40], i32[2]{3,1}, f32[2,2,5], "
+            "f32[2,2,5], f32[2,15]) "
             "direction=bidirectional",
-            "(f32[2,3,4], f32[1,20,4], f32[1,20,5]) layout=1 direction=reverse clip=0.5 input_forget=true",
-            "(f16[3,1,2], f16[1,8,2], f16[1,8,2]) activations=[\"HardSigmoid\", \"Relu\", \"Softsign\"]",
+            "(f32[2,3,4], f32[1,20,4], f32[1,20,5]) layout=1 direction=reverse clip=0.5 "
+            "input_forget=true",
+            "(f16[3,1,2], f16[1,8,2], f16[1,8,2]) activations=[\"HardSigmoid\", \"Relu\", "
+            "\"Softsign\"]",
             "(f32[0,2,4], f32[1,20,4], f32[1,20,5])", "(f32[t,b,4], f32[1,20,4], f32[1,20,5])"),
 };
 
@@ -126,9 +133,11 @@ const OpInfo op_gru = {
     .eval = eval_gru,
     .cost = layer_cost,
     SAMPLES("(f32[3,2,4], f32[1,15,4], f32[1,15,5], f32[1,30])",
-            "(f32[3,2,4], f32[2,15,4], f32[2,15,5], f32[2,30], i32[2]{3,1}, f32[2,2,5]) direction=bidirectional "
+            "(f32[3,2,4], f32[2,15,4], f32[2,15,5], f32[2,30], i32[2]{3,1}, f32[2,2,5]) "
+            "direction=bidirectional "
             "linear_before_reset=true",
-            "(f32[2,3,4], f32[1,15,4], f32[1,15,5]) layout=1", "(f32[t,b,4], f32[1,15,4], f32[1,15,5])"),
+            "(f32[2,3,4], f32[1,15,4], f32[1,15,5]) layout=1",
+            "(f32[t,b,4], f32[1,15,4], f32[1,15,5])"),
 };
 
 ATTR_TABLE(rnn, RNN_ATTRS);
@@ -158,5 +167,6 @@ const OpInfo op_rnn = {
     SAMPLES("(f32[3,2,4], f32[1,5,4], f32[1,5,5], f32[1,10])",
             "(f32[3,2,4], f32[2,5,4], f32[2,5,5], _, i32[2]{3,1}) direction=bidirectional "
             "activations=[\"Affine\", \"Elu\"] activation_alpha=[0.5, 2] activation_beta=[0.25]",
-            "(f32[2,3,4], f32[1,5,4], f32[1,5,5]) layout=1 direction=reverse", "(f32[t,b,4], f32[1,5,4], f32[1,5,5])"),
+            "(f32[2,3,4], f32[1,5,4], f32[1,5,5]) layout=1 direction=reverse",
+            "(f32[t,b,4], f32[1,5,4], f32[1,5,5])"),
 };

@@ -6,12 +6,13 @@
 
 tenon_status infer_whole_bytes(Infer *in, DType t) {
   if (!t || dtype_bits(t) % 8 == 0) return TENON_OK;
-  return infer_fail(in, TENON_EUNSUPPORTED, "operands of type %s: cast them to a type of whole bytes first",
-                    dtype_name(t));
+  return infer_fail(in, TENON_EUNSUPPORTED,
+                    "operands of type %s: cast them to a type of whole bytes first", dtype_name(t));
 }
 
 static Dim window_size(IntPool *p, const WindowSpec *s, int nd, int d, Dim x, Dim kernel) {
-  int64_t stride = s->strides.n ? s->strides.v[d] : 1, dilation = s->dilations.n ? s->dilations.v[d] : 1;
+  int64_t stride = s->strides.n ? s->strides.v[d] : 1,
+          dilation = s->dilations.n ? s->dilations.v[d] : 1;
   int64_t lo = 0, hi = 0;
   Dim step = ie_const(p, stride);
   if (s->auto_pad == PAD_SAME_UPPER || s->auto_pad == PAD_SAME_LOWER) return ie_ceildiv(p, x, step);
@@ -33,7 +34,8 @@ tenon_status infer_window(Infer *in, const WindowSpec *s, int nd, const Dim *x, 
                           Dim *out) {
   WindowSpec given = *s;
   int64_t one[MAX_RANK], bad;
-  for (int d = 0; d < nd; d++) one[d] = !s->kernel.n && ie_is_const(kernel[d]) ? kernel[d]->value : 1;
+  for (int d = 0; d < nd; d++)
+    one[d] = !s->kernel.n && ie_is_const(kernel[d]) ? kernel[d]->value : 1;
   if (!given.kernel.n && kernel) given.kernel = (Ints){nd, one};  // symbolic ones pass the check
   const char *message = window_check(&given, nd, &bad);
   if (message) return infer_fail(in, TENON_EINVAL, message, (long long)bad);
@@ -42,8 +44,8 @@ tenon_status infer_window(Infer *in, const WindowSpec *s, int nd, const Dim *x, 
     Dim k = s->kernel.n ? ie_const(p, s->kernel.v[d]) : kernel[d];
     out[d] = window_size(p, s, nd, d, x[d], k);
     if (out[d]->hi < 0)
-      return infer_fail(in, TENON_EINVAL, "the window does not fit into the padded input along spatial axis %d",
-                        d);
+      return infer_fail(in, TENON_EINVAL,
+                        "the window does not fit into the padded input along spatial axis %d", d);
   }
   return TENON_OK;
 }
@@ -62,7 +64,8 @@ static tenon_status infer_pool(Infer *in, const WindowSpec *s) {
     return TENON_OK;
   }
   if (x->rank < 3)
-    return infer_fail(in, TENON_EINVAL, "x of rank %d, must be at least 3: batch, channels, spatial axes", x->rank);
+    return infer_fail(in, TENON_EINVAL,
+                      "x of rank %d, must be at least 3: batch, channels, spatial axes", x->rank);
   Dim dims[MAX_RANK] = {x->dims[0], x->dims[1]};
   TRY(infer_window(in, s, x->rank - 2, x->dims + 2, NULL, dims + 2));
   TRY(infer_set(in, 0, x->dtype, x->rank, dims));
@@ -78,9 +81,11 @@ static double pool_cost(const CostIn *c, Ints kernel) {
 ATTR_TABLE(max_pool, MAX_POOL_ATTRS);
 static tenon_status infer_max_pool(Infer *in) {
   const max_pool_attrs *at = in->attrs;
-  WindowSpec s = {at->kernel_shape, at->strides, at->pads, at->dilations, at->auto_pad, at->ceil_mode};
+  WindowSpec s = {at->kernel_shape, at->strides,  at->pads,
+                  at->dilations,    at->auto_pad, at->ceil_mode};
   if (at->storage_order != 0 && at->storage_order != 1)
-    return infer_fail(in, TENON_EINVAL, "storage_order is %lld, must be 0 or 1", (long long)at->storage_order);
+    return infer_fail(in, TENON_EINVAL, "storage_order is %lld, must be 0 or 1",
+                      (long long)at->storage_order);
   return infer_pool(in, &s);
 }
 static double cost_max_pool(const CostIn *c) {
@@ -102,14 +107,16 @@ const OpInfo op_max_pool = {
     .cost = cost_max_pool,
     SAMPLES("(f32[1,2,7,6]) kernel_shape=[3, 2] strides=[2, 2] pads=[1, 0, 1, 1]",
             "(f16[2,1,9]) kernel_shape=[3] dilations=[2] ceil_mode=true strides=[2]",
-            "(u8[1,1,5,5]) kernel_shape=[2, 2] auto_pad=SAME_UPPER", "(f32[0,2,4,4]) kernel_shape=[2, 2]",
+            "(u8[1,1,5,5]) kernel_shape=[2, 2] auto_pad=SAME_UPPER",
+            "(f32[0,2,4,4]) kernel_shape=[2, 2]",
             "(f32[n,3,h,w]) kernel_shape=[3, 3] strides=[2, 2] ceil_mode=true"),
 };
 
 ATTR_TABLE(average_pool, AVERAGE_POOL_ATTRS);
 static tenon_status infer_average_pool(Infer *in) {
   const average_pool_attrs *at = in->attrs;
-  WindowSpec s = {at->kernel_shape, at->strides, at->pads, at->dilations, at->auto_pad, at->ceil_mode};
+  WindowSpec s = {at->kernel_shape, at->strides,  at->pads,
+                  at->dilations,    at->auto_pad, at->ceil_mode};
   return infer_pool(in, &s);
 }
 static double cost_average_pool(const CostIn *c) {
@@ -130,7 +137,8 @@ const OpInfo op_average_pool = {
     .eval = eval_average_pool,
     .cost = cost_average_pool,
     SAMPLES("(f32[1,2,7,6]) kernel_shape=[3, 2] strides=[2, 2] pads=[1, 0, 1, 1]",
-            "(f32[1,2,7,6]) kernel_shape=[3, 2] strides=[2, 2] pads=[1, 0, 1, 1] count_include_pad=true "
+            "(f32[1,2,7,6]) kernel_shape=[3, 2] strides=[2, 2] pads=[1, 0, 1, 1] "
+            "count_include_pad=true "
             "ceil_mode=true",
             "(f16[2,1,9]) kernel_shape=[3] dilations=[2]", "(f32[1,0,4,4]) kernel_shape=[2, 2]",
             "(f32[n,3,h,w]) kernel_shape=[3, 3] auto_pad=SAME_LOWER"),
@@ -139,8 +147,10 @@ const OpInfo op_average_pool = {
 ATTR_TABLE(lp_pool, LP_POOL_ATTRS);
 static tenon_status infer_lp_pool(Infer *in) {
   const lp_pool_attrs *at = in->attrs;
-  WindowSpec s = {at->kernel_shape, at->strides, at->pads, at->dilations, at->auto_pad, at->ceil_mode};
-  if (at->p < 1) return infer_fail(in, TENON_EINVAL, "p is %lld, must be at least 1", (long long)at->p);
+  WindowSpec s = {at->kernel_shape, at->strides,  at->pads,
+                  at->dilations,    at->auto_pad, at->ceil_mode};
+  if (at->p < 1)
+    return infer_fail(in, TENON_EINVAL, "p is %lld, must be at least 1", (long long)at->p);
   return infer_pool(in, &s);
 }
 static double cost_lp_pool(const CostIn *c) {
@@ -175,20 +185,20 @@ static tenon_status infer_global(Infer *in) {
     return TENON_OK;
   }
   if (x->rank < 2)
-    return infer_fail(in, TENON_EINVAL, "x of rank %d, must be at least 2: batch and channels", x->rank);
+    return infer_fail(in, TENON_EINVAL, "x of rank %d, must be at least 2: batch and channels",
+                      x->rank);
   Dim dims[MAX_RANK];
   for (int d = 0; d < x->rank; d++) dims[d] = d < 2 ? x->dims[d] : in->g->dims.one;
   return infer_set(in, 0, x->dtype, x->rank, dims);
 }
-static double cost_global(const CostIn *c) { return c->nin && c->in[0].rank >= 0 ? (double)c->in[0].n : 0; }
+static double cost_global(const CostIn *c) {
+  return c->nin && c->in[0].rank >= 0 ? (double)c->in[0].n : 0;
+}
 
 static void expand_global(Graph *g, const Node *n, Node **out, int op) {
   int rank = type_of(n->src[0])->rank;
   int64_t axes[MAX_RANK];
-  if (rank <= 2) {  // nothing to reduce over, or not known what
-    out[0] = rank < 0 ? (Node *)(uintptr_t)n : n->src[0];
-    return;
-  }
+  if (rank <= 2) return;  // nothing to reduce over, or not known what
   for (int d = 2; d < rank; d++) axes[d - 2] = d;
   Node *src[2] = {n->src[0], node_i64s(g, rank - 2, axes)};
   out[0] = node_new(g, op, 2, src, NULL, 0, NULL);
@@ -277,7 +287,8 @@ static tenon_status infer_max_unpool(Infer *in) {
   if (shape) {
     bool known = node_sym(in->g, shape, &n, &sym);
     if (known && n != x->rank)
-      return infer_fail(in, TENON_EINVAL, "output_shape has %lld numbers for rank %d", (long long)n, x->rank);
+      return infer_fail(in, TENON_EINVAL, "output_shape has %lld numbers for rank %d", (long long)n,
+                        x->rank);
     for (int d = 0; d < x->rank; d++) dims[d] = known ? sym[d] : ie_fresh(p, "unpool");
     return infer_set(in, 0, x->dtype, x->rank, dims);
   }
@@ -303,7 +314,8 @@ const OpInfo op_max_unpool = {
     .infer = infer_max_unpool,
     .eval = eval_max_unpool,
     SAMPLES("(f32[1,1,2,2], i64[1,1,2,2]{5,7,13,15}) kernel_shape=[2, 2] strides=[2, 2]",
-            "(f32[1,1,2,2], i64[1,1,2,2]{5,7,13,15}, i64[4]{1,1,5,5}) kernel_shape=[2, 2] strides=[2, 2]"),
+            "(f32[1,1,2,2], i64[1,1,2,2]{5,7,13,15}, i64[4]{1,1,5,5}) kernel_shape=[2, 2] "
+            "strides=[2, 2]"),
 };
 
 // ---- regions ----
@@ -313,13 +325,17 @@ static tenon_status infer_roi(Infer *in, int64_t height, int64_t width, int colu
   const Type *x = infer_type(in, 0), *rois = infer_type(in, 1);
   TRY(infer_whole_bytes(in, x->dtype));
   if ((x->rank >= 0 && x->rank != 4) || (rois->rank >= 0 && rois->rank != 2))
-    return infer_fail(in, TENON_EINVAL, "x of rank %d and rois of rank %d, must be 4 and 2", x->rank, rois->rank);
+    return infer_fail(in, TENON_EINVAL, "x of rank %d and rois of rank %d, must be 4 and 2",
+                      x->rank, rois->rank);
   if (height < 1 || width < 1)
-    return infer_fail(in, TENON_EINVAL, "a result of %lld x %lld bins", (long long)height, (long long)width);
+    return infer_fail(in, TENON_EINVAL, "a result of %lld x %lld bins", (long long)height,
+                      (long long)width);
   IntPool *p = &in->g->dims;
-  if (rois->rank == 2) TRY(infer_equal_dim(in, rois->dims[1], ie_const(p, columns), "columns of rois"));
+  if (rois->rank == 2)
+    TRY(infer_equal_dim(in, rois->dims[1], ie_const(p, columns), "columns of rois"));
   Dim dims[4] = {rois->rank < 0 ? ie_fresh(p, "rois") : rois->dims[0],
-                 x->rank < 0 ? ie_fresh(p, "channels") : x->dims[1], ie_const(p, height), ie_const(p, width)};
+                 x->rank < 0 ? ie_fresh(p, "channels") : x->dims[1], ie_const(p, height),
+                 ie_const(p, width)};
   return infer_set(in, 0, x->dtype, 4, dims);
 }
 
@@ -327,7 +343,8 @@ ATTR_TABLE(max_roi_pool, MAX_ROI_POOL_ATTRS);
 static tenon_status infer_max_roi_pool(Infer *in) {
   const max_roi_pool_attrs *at = in->attrs;
   if (at->pooled_shape.n != 2)
-    return infer_fail(in, TENON_EINVAL, "pooled_shape has %lld numbers, must be 2", (long long)at->pooled_shape.n);
+    return infer_fail(in, TENON_EINVAL, "pooled_shape has %lld numbers, must be 2",
+                      (long long)at->pooled_shape.n);
   return infer_roi(in, at->pooled_shape.v[0], at->pooled_shape.v[1], 5);
 }
 const OpInfo op_max_roi_pool = {
@@ -366,8 +383,10 @@ const OpInfo op_roi_align = {
     OP_ATTRS(roi_align),
     .infer = infer_roi_align,
     .eval = eval_roi_align,
-    SAMPLES("(f32[1,2,6,6], f32[2,4]{0,0,5,5,1,2,3,4}, i64[2]{0,0}) output_height=2 output_width=3 "
-            "sampling_ratio=2",
-            "(f32[1,1,6,6], f32[1,4]{0,0,9,9}, i64[1]{0}) mode=max output_height=2 spatial_scale=0.5",
-            "(f32[1,1,6,6], f32[1,4]{0,0,5,5}, i64[1]{0}) coordinate_transformation_mode=output_half_pixel"),
+    SAMPLES(
+        "(f32[1,2,6,6], f32[2,4]{0,0,5,5,1,2,3,4}, i64[2]{0,0}) output_height=2 output_width=3 "
+        "sampling_ratio=2",
+        "(f32[1,1,6,6], f32[1,4]{0,0,9,9}, i64[1]{0}) mode=max output_height=2 spatial_scale=0.5",
+        "(f32[1,1,6,6], f32[1,4]{0,0,5,5}, i64[1]{0}) "
+        "coordinate_transformation_mode=output_half_pixel"),
 };

@@ -6,7 +6,8 @@
 static tenon_status whole_p(ImportNode *n, int64_t *out) {
   double p = import_f64(n, "p", 2);
   if (!(p >= 1 && p <= 1024) || p != (double)(int64_t)p)
-    return import_fail(n, TENON_EUNSUPPORTED, "p is %g: only whole numbers from 1 are supported", p);
+    return import_fail(n, TENON_EUNSUPPORTED, "p is %g: only whole numbers from 1 are supported",
+                       p);
   *out = (int64_t)p;
   return TENON_OK;
 }
