@@ -266,6 +266,7 @@ def check_evil_page(b, path):
     b.type("RELU")
     check("hostile: search marks every node", b.count(".node.hit") == len(EVIL), str(b.count(".node.hit")))
     for i in range(len(EVIL)): b.key("Enter")
+    check("hostile: no directional overrides", not b.js("/[\\u202a-\\u202e\\u2066-\\u2069]/.test(document.querySelector('#canvas').textContent + document.querySelector('#matches').textContent)"))
     check("hostile: no markup was made", b.count("img") + b.count("svg svg") == 0)
     check("hostile: no script ran", b.js("window.hacked === undefined"))
     check("hostile: nothing on the console", not b.problems, str(b.problems[:2]))

@@ -5,7 +5,8 @@
 // zoomed out text is hidden, so that thousands of nodes stay quick.
 'use strict';
 (() => {
-  const data = JSON.parse(document.getElementById('data').textContent);
+  // Directional overrides would make names read otherwise than they are.
+  const data = JSON.parse(document.getElementById('data').textContent.replace(/[\u202a-\u202e\u2066-\u2069]/g, '\ufffd'));
   const NS = 'http://www.w3.org/2000/svg';
   const FAR = 0.28, ZOOM_MIN = 0.005, ZOOM_MAX = 6, HEAD = 24, ROW = 15, MATCHES_SHOWN = 200;
 
@@ -49,7 +50,7 @@
   const panel = h('aside', {id: 'panel', 'aria-live': 'polite'});
   const stage = h('main', {}, canvas, mini);
   document.body.append(
-    h('header', {}, crumbs, h('div', {id: 'find'}, input, matchList), shapesButton, tool('fit', 'fit the whole graph (f)', () => fit()),
+    h('header', {}, h('div', {id: 'find'}, input, matchList), crumbs, shapesButton, tool('fit', 'fit the whole graph (f)', () => fit()),
       tool('+', 'zoom in (+)', () => zoomBy(1.4)), tool('\u2212', 'zoom out (-)', () => zoomBy(1 / 1.4))),
     stage, panel);
 
