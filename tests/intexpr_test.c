@@ -147,6 +147,8 @@ TEST(intexpr_min_max_bcast) {
   expect_same(p, "bcast(a, bcast(a, b))", "bcast(a, b)");
   expect_same(p, "bcast(bcast(b, a), b)", "bcast(a, b)");
   expect_same(p, "bcast(bcast(c, a), b)", "bcast(c, bcast(b, a))");
+  expect_same(p, "bcast(min(512, a), a)", "a");
+  expect_same(p, "bcast(min(a, b), bcast(a, c))", "bcast(min(a, b), bcast(a, c))");
   expect_same(p, "bcast(a + 2, b)", "a + 2");
   arena_deinit(&f.arena);
 }

@@ -375,6 +375,11 @@ TEST(bad_constants_are_refused) {
   refused("graph() -> () { %c = const f32[1] hex\"00\" return }", "2 hex digits");
   refused("graph() -> () { %c = const f32[1] hex\"0000000g\" return }", "not a hex digit");
   refused("graph() -> () { %c = const f32[1] @0+0 return }", "there is no source @0");
+  refused("graph(%x: i64[1] = {1}) -> () { return }", "1:18: expected ','");
+  refused("graph() -> () { %y = if() then_branch={ (%x: f32[1] = [n]) ", "only integers are known");
+  refused("graph() -> () { %y = if() then_branch={ (%x: i64[n] = [n]) ", "known type and shape");
+  refused("graph() -> () { %y = if() then_branch={ (%x: i64[2] = [n]) ", "expected ','");
+  refused("graph() -> () { %y = if() then_branch={ (%x: i64[5000] = [n]) ", "up to 1024 elements");
   refused("graph() -> () { source @1 \"a\" return }", "sources are numbered in order");
   refused("graph() -> () { source @0 \"/etc/passwd\" return }", "below the text's folder");
   refused("graph() -> () { source @0 hex\"00\" %c = const f32[1] @0+9223372036854775807 return }",

@@ -18,7 +18,8 @@ BELOW["rules"] = BELOW["ops"] + ["ops"]
 BELOW["cost"] = BELOW["ops"] + ["ops"]
 BELOW["frontends"] = BELOW["ops"] + ["ops"]
 BELOW["api"] = BELOW["ops"] + ["ops", "rules", "cost", "frontends"]
-BELOW["cli"] = BELOW["api"] + ["api"]
+BELOW["view"] = BELOW["ops"] + ["ops"]
+BELOW["cli"] = BELOW["api"] + ["api", "view"]
 # single files that a lower folder may include from a higher one: lists, without declarations of their own
 EXCEPT = {("ir", "ops/ops.def"), ("eval", "ops/scalar.def")}
 # libraries other than the C library and POSIX, and who may include them

@@ -334,6 +334,21 @@ Dim ie_min(IntPool *p, Dim a, Dim b) { return extreme(p, IE_MIN, a, b); }
 
 Dim ie_max(IntPool *p, Dim a, Dim b) { return extreme(p, IE_MAX, a, b); }
 
+// Whether leaf i is min(s, ...) beside the leaf s, the other bounds being at least 1.  Where it is not s,
+// it must be 1, so it adds nothing.  (A table cut to the length of what it is added to.)
+static bool bounded_twin(const Leaves *l, int i) {
+  Leaves part = {.n = 0};
+  if (l->v[i]->kind != IE_MIN || !collect(&part, IE_MIN, l->v[i])) return false;
+  int twins = 0;
+  for (int k = 0; k < part.n; k++) {
+    bool twin = false;
+    for (int j = 0; j < l->n; j++) twin |= j != i && l->v[j] == part.v[k];
+    if (!twin && part.v[k]->lo < 1) return false;
+    twins += twin;
+  }
+  return twins == 1;
+}
+
 // A size that cannot be 1 is the result, whatever the others are: they are 1 or the same.
 Dim ie_bcast(IntPool *p, Dim a, Dim b) {
   Leaves l = {.n = 0};
@@ -345,5 +360,13 @@ Dim ie_bcast(IntPool *p, Dim a, Dim b) {
   sort_unique(&l);
   for (int i = 0; i < l.n; i++)
     if (l.v[i]->lo > 1) return l.v[i];
+  for (int i = 0; i < l.n;) {
+    if (bounded_twin(&l, i)) {
+      l.n--;
+      memmove(&l.v[i], &l.v[i + 1], (size_t)(l.n - i) * sizeof l.v[0]);
+    } else {
+      i++;
+    }
+  }
   return nest(p, IE_BCAST, &l);
 }

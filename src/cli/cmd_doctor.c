@@ -24,38 +24,44 @@ typedef struct Machine {
 } Machine;
 
 // ---- the processor ----
+static void add_feature(Machine *m, const char *name, bool has) {
+  if (has) m->feature[m->nfeatures++] = name;
+}
+
 #if defined(__x86_64__)
 static void cpu_features(Machine *m) {
-  unsigned r[12];
+  unsigned r[12], a, b, c, d;
   for (unsigned k = 0; k < 3; k++)
     if (!__get_cpuid(0x80000002 + k, &r[4 * k], &r[4 * k + 1], &r[4 * k + 2], &r[4 * k + 3]))
       return;
   memcpy(m->cpu, r, 48);
-#define HAS(name)                                                                                  \
-  if (__builtin_cpu_supports(name)) m->feature[m->nfeatures++] = name;
   __builtin_cpu_init();
-  HAS("sse2")
-  HAS("sse4.2")
-  HAS("avx")
-  HAS("avx2")
-  HAS("fma") HAS("avx512f") HAS("avx512bw") HAS("avx512vl") HAS("avx512vnni")
-#undef HAS
-      // Newer than the compilers' list: leaf 7 says so itself.
-      unsigned a,
-      b, c, d;
+  add_feature(m, "sse2", __builtin_cpu_supports("sse2"));
+  add_feature(m, "sse4.2", __builtin_cpu_supports("sse4.2"));
+  add_feature(m, "avx", __builtin_cpu_supports("avx"));
+  add_feature(m, "avx2", __builtin_cpu_supports("avx2"));
+  add_feature(m, "fma", __builtin_cpu_supports("fma"));
+  add_feature(m, "avx512f", __builtin_cpu_supports("avx512f"));
+  add_feature(m, "avx512bw", __builtin_cpu_supports("avx512bw"));
+  add_feature(m, "avx512vl", __builtin_cpu_supports("avx512vl"));
+  add_feature(m, "avx512vnni", __builtin_cpu_supports("avx512vnni"));
+  // Newer than the compilers' list: leaf 7 says so itself.
   if (__get_cpuid_count(7, 0, &a, &b, &c, &d)) {
-    if (d & 1u << 22) m->feature[m->nfeatures++] = "amx-bf16";
-    if (d & 1u << 23) m->feature[m->nfeatures++] = "avx512fp16";
-    if (d & 1u << 24) m->feature[m->nfeatures++] = "amx-tile";
-    if (d & 1u << 25) m->feature[m->nfeatures++] = "amx-int8";
+    add_feature(m, "amx-bf16", d >> 22 & 1);
+    add_feature(m, "avx512fp16", d >> 23 & 1);
+    add_feature(m, "amx-tile", d >> 24 & 1);
+    add_feature(m, "amx-int8", d >> 25 & 1);
   }
   if (__get_cpuid_count(7, 1, &a, &b, &c, &d)) {
-    if (a & 1u << 4) m->feature[m->nfeatures++] = "avx-vnni";
-    if (a & 1u << 5) m->feature[m->nfeatures++] = "avx512bf16";
+    add_feature(m, "avx-vnni", a >> 4 & 1);
+    add_feature(m, "avx512bf16", a >> 5 & 1);
   }
 }
 #else
-static void cpu_features(Machine *m) { snprintf(m->cpu, sizeof m->cpu, "%s", m->os.machine); }
+static void cpu_features(Machine *m) {
+  add_feature(m, m->os.machine, true);
+  snprintf(m->cpu, sizeof m->cpu, "%.60s", m->os.machine);
+}
 #endif
 
 // The first bytes of a file of /proc or /sys, which have no size to map; "" when it cannot be read.

@@ -110,7 +110,7 @@ static tenon_status unknown_input(const Inputs *in, Diag *d, const char *name, c
   const Body *b = in->graph->main;
   const char **words = arena_array(in->arena, const char *, b->nparams + 1);
   for (int64_t i = 0; i < b->nparams; i++) words[i] = b->param[i]->name;
-  const char *near = nearest_word(in->arena, name, words, b->nparams);
+  const char *near = nearest_word(name, words, b->nparams);
   fail(d, TENON_EINVAL, (Where){.file = file}, "the model has no input '%s'%s%s%s", name,
        near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
   for (int64_t i = 0; i < b->nparams && i < 20; i++)
@@ -220,7 +220,7 @@ int dims_read(Cli *c, const Graph *g, const OptionValue *opt, DimBinding *out) {
       words[nwords++] = g->dims.sym.v[k]->name;
       if (!strcmp(g->dims.sym.v[k]->name, name)) found = k;
     }
-    const char *near = nearest_word(&c->arena, name, words, nwords);
+    const char *near = nearest_word(name, words, nwords);
     if (found < 0 && near)
       return cli_usage(c, "the model has no dimension '%s'; did you mean '%s'?", name, near);
     if (found < 0)

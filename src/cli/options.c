@@ -54,8 +54,7 @@ int cli_usage(Cli *c, const char *fmt, ...) {
   return CLI_USAGE;
 }
 
-const char *nearest_word(Arena *a, const char *word, const char *const *words, int64_t n) {
-  (void)a;
+const char *nearest_word(const char *word, const char *const *words, int64_t n) {
   const char *best = NULL;
   int64_t least = INT64_MAX;
   for (int64_t i = 0; i < n; i++) {
@@ -79,7 +78,7 @@ static int find_command(const char *name) {
 static int unknown_command(Cli *c, const char *name) {
   const char *words[CMD_COUNT];
   for (int i = 0; i < CMD_COUNT; i++) words[i] = cli_command[i].name;
-  const char *near = nearest_word(&c->arena, name, words, CMD_COUNT);
+  const char *near = nearest_word(name, words, CMD_COUNT);
   if (near) return cli_usage(c, "unknown command '%s'; did you mean '%s'?", name, near);
   return cli_usage(c, "unknown command '%s'; `tenon help` lists the commands", name);
 }
@@ -106,7 +105,7 @@ static int unknown_option(Cli *c, const char *text) {
     if (cli_option[i].command == c->command) words[n++] = cli_option[i].name;
   int64_t dashes = (int64_t)strspn(text, "-");
   const char *bare = str_copy(&c->arena, (Str){text + dashes, MAX(len - dashes, 0)});
-  const char *near = nearest_word(&c->arena, bare, words, n);
+  const char *near = nearest_word(bare, words, n);
   if (near)
     return cli_usage(c, "%s: unknown option '%s'; did you mean '--%s'?", command, text, near);
   return cli_usage(c, "%s: unknown option '%s'; `tenon %s --help` lists them", command, text,

@@ -76,22 +76,24 @@ static tenon_status sequence_value(Run *r, Arena *a, const OnnxSequence *s, cons
   return TENON_OK;
 }
 
-tenon_status value_of_pb(Run *r, Arena *a, const Type *type, Str bytes, Value **out) {
+tenon_status value_of_pb(Run *r, Arena *a, OnnxTypeKind kind, const Type *type, Str bytes,
+                         Value **out) {
   *out = NULL;
   OnnxSequence s;
   OnnxTensor t;
-  switch ((TypeKind)type->kind) {
-  case TK_NONE:
-  case TK_TENSOR: TRY(onnx_read_tensor(a, bytes, r->diag, &t)); return tensor_value(r, a, &t, out);
-  case TK_SEQUENCE:
+  switch (kind) {
+  case OT_NONE:
+  case OT_TENSOR: TRY(onnx_read_tensor(a, bytes, r->diag, &t)); return tensor_value(r, a, &t, out);
+  case OT_SEQUENCE:
     TRY(onnx_read_sequence(a, bytes, r->diag, &s));
     return sequence_value(r, a, &s, type, out);
-  case TK_OPTIONAL:
+  case OT_OPTIONAL:
     TRY(onnx_read_optional(a, bytes, r->diag, &s));
     return optional_value(r, a, &s, type, out);
-  case TK_MAP: break;
+  case OT_MAP:
+  case OT_SPARSE: break;
   }
-  return fail(r->diag, TENON_EUNSUPPORTED, NOWHERE, "test data of a map");
+  return fail(r->diag, TENON_EUNSUPPORTED, NOWHERE, "test data of a map or a sparse tensor");
 }
 
 // ---- text ----

@@ -9,8 +9,10 @@
 MUST_USE tenon_status value_of_array(Run *r, const NdArray *v, Value **out);
 // Borrows the tensor's data; EUNSUPPORTED for what an array file cannot hold.
 MUST_USE tenon_status array_of_value(const Value *v, const char *name, Diag *d, NdArray *out);
-// One .pb file of a conformance test, read as what the model's type says.
-MUST_USE tenon_status value_of_pb(Run *r, Arena *a, const Type *type, Str bytes, Value **out);
+// One .pb file of a conformance test, read as what the model's file declares; `type` fills in the element
+// types of what is empty.
+MUST_USE tenon_status value_of_pb(Run *r, Arena *a, OnnxTypeKind kind, const Type *type, Str bytes,
+                                  Value **out);
 // f32[2, 3], seq(...), as the text form spells types
 const char *value_text(Arena *a, const Value *v);
 const char *type_text(Arena *a, const Type *t);

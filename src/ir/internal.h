@@ -23,6 +23,8 @@ void op_operand_range(const OpInfo *op, int *lo, int *hi);
 
 // Works out n->known from constant operands, where that is cheap (known.c).
 void node_compute_known(Graph *g, Node *n);
+// A value in the graph's arena over bytes that live as long; the type is static.
+Value *known_value(Graph *g, const Type *t, const void *data);
 
 typedef struct foreign_attrs {
   Str op;             // "com.example.Frobnicate"

@@ -36,6 +36,9 @@ struct Interp {
   IntMap consts;  // const node id -> Value (borrowed data)
   Plan *main;
   Diag *diag;  // while planning
+  // The symbols that the plan's types may hold: others may be added to the graph while it is run.
+  const Dim *sym;
+  int32_t nsyms;
 };
 
 // ---- planning ----
@@ -45,7 +48,7 @@ typedef struct Planner {
   Plan *plan;
   IntMap slot;  // node id -> first slot
   VEC(Step) steps;
-  tenon_status status;
+  int depth;           // expansions within expansions
 } Planner;
 
 static tenon_status plan_body(Interp *in, const Body *b);
@@ -137,7 +140,10 @@ static tenon_status plan_expansion(Planner *p, const OpInfo *op, Node *n, bool *
   *done = out[0] != NULL;
   if (!*done) return TENON_OK;
   // The expansion's results take the composite's own slots: found before, so that a result may be any node.
+  CHECK(p->depth < 32, "the expansion of %s does not end", op->name);
+  p->depth++;
   for (int i = 0; i < n->nres; i++) TRY(plan_tree(p, out[i]));
+  p->depth--;
   if (n->nres == 1) {
     intmap_put(&p->slot, n->id, (uint64_t)slot_of(p, out[0]));
     return TENON_OK;
@@ -245,6 +251,8 @@ tenon_status interp_create(Graph *g, const InterpOptions *o, Diag *d, Interp **o
     uint64_t main = 0;
     intmap_get(&in->plans, (uint64_t)(uintptr_t)g->main, &main);
     in->main = (Plan *)(uintptr_t)main;
+    in->sym = g->dims.sym.v;
+    in->nsyms = g->dims.nsyms;
   }
   trap_leave(&t);
   g->diag = graph_diag;
@@ -331,7 +339,7 @@ static tenon_status mismatch(Exec *x, Run *run, Where at, const char *what, cons
   for (int32_t i = 0; i < x->nbind; i++)
     if (x->bound[i])
       strbuf_printf(&want, "%s%s=%lld", strchr(strbuf_text(&want), '=') ? ", " : " with ",
-                    x->in->g->dims.sym.v[i]->name, (long long)x->bind[i]);
+                    x->in->sym[i]->name, (long long)x->bind[i]);
   return fail(run->diag, TENON_EINVAL, at, "%s is %s, must be %s", what, strbuf_text(&got),
               strbuf_text(&want));
 }
@@ -451,7 +459,7 @@ static tenon_status empty_stack(Run *run, Where at, const struct Body *body, int
 }
 
 tenon_status interp_run(const Interp *in, Run *run, Value *const *inputs, Value **out) {
-  Exec x = {.in = in, .nbind = in->g->dims.nsyms};
+  Exec x = {.in = in, .nbind = in->nsyms};
   CHECK(!in->dry, "a dry plan cannot be run");
   arena_init(&x.arena);
   Trap t;

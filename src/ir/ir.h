@@ -70,6 +70,7 @@ typedef struct Source {
   bool opened;
   const char *folder;  // for external data: where it must lie (checked when opened)
   const char *real_folder;
+  bool own;  // with a folder: the model's own file all the same, whose small constants are read early
 } Source;
 typedef struct ConstData {
   Source *source;         // NULL: bytes in the graph's arena

@@ -18,7 +18,7 @@ static bool small_static(const Type *t) {
   return true;
 }
 
-static Value *own_value(Graph *g, const Type *t, const void *data) {
+Value *known_value(Graph *g, const Type *t, const void *data) {
   Value *v = arena_new(&g->arena, Value);
   v->kind = VK_TENSOR;
   v->dtype = t->dtype;
@@ -37,7 +37,7 @@ const Value *node_known(Graph *g, const Node *n) {
   if (n->known || n->op != OP_const) return n->known;
   if (!small_static(type_of(n))) return NULL;
   const ConstData *c = n->data;
-  if (c->source && c->source->folder && c->n > EXTERNAL_KNOWN_MAX) return NULL;
+  if (c->source && c->source->folder && !c->source->own && c->n > EXTERNAL_KNOWN_MAX) return NULL;
   Diag *quiet = arena_new(&g->scratch, Diag);
   diag_init(quiet);
   const void *bytes;
@@ -46,7 +46,7 @@ const Value *node_known(Graph *g, const Node *n) {
   if ((uintptr_t)bytes % 16 && dtype_bytes(type_of(n)->dtype, c->n, &size))
     bytes = size ? arena_dup(&g->arena, bytes, size) : bytes;  // a file gives no alignment
   // A cache, not a change: the node's meaning is the same.
-  return ((Node *)(uintptr_t)n)->known = own_value(g, type_of(n), bytes);
+  return ((Node *)(uintptr_t)n)->known = known_value(g, type_of(n), bytes);
 }
 
 static void evaluate(Graph *g, Node *n, const Value *const *in) {
@@ -70,7 +70,7 @@ static void evaluate(Graph *g, Node *n, const Value *const *in) {
     int64_t bytes = 0;
     if (same && dtype_bytes(out[0]->dtype, out[0]->n, &bytes)) {
       void *copy = bytes ? arena_dup(&g->arena, out[0]->data, bytes) : arena_alloc(&g->arena, 1);
-      n->known = own_value(g, type_of(n), copy);
+      n->known = known_value(g, type_of(n), copy);
     }
   }
   run_deinit(&run);

@@ -373,6 +373,7 @@ static tenon_status parse_params(TextParser *p, Names *names, Nodes *out) {
     TRY(parse_type(p, &type));
     Node *n = node_param(p->g, type_to_graph(p, type), origin);
     TRY(define(p, &at, map, key, n, NULL));
+    if (p->depth > 0 && text_take(p, '=')) TRY(parse_known(p, n));
     vec_push(&p->arena, out, n);
   }
   return text_need(p, ')');

@@ -13,7 +13,7 @@
 
 // ---- types ----
 
-static tenon_status parse_dim(TextParser *p, Dim *out) {
+static tenon_status parse_expr(TextParser *p, Dim *out) {
   const char *at = p->lex.tok.start;
   Token start = p->lex.tok;
   *out = ie_parse(&p->dims, &at, p->lex.end);
@@ -24,6 +24,12 @@ static tenon_status parse_dim(TextParser *p, Dim *out) {
   }
   lex_seek(&p->lex, at);
   if (ie_is_poison(*out)) return text_fail_at(p, &start, "the dimension does not fit in 64 bits");
+  return TENON_OK;
+}
+
+static tenon_status parse_dim(TextParser *p, Dim *out) {
+  Token start = p->lex.tok;
+  TRY(parse_expr(p, out));
   if ((*out)->hi < 0) return text_fail_at(p, &start, "the dimension is negative");
   return TENON_OK;
 }
@@ -292,6 +298,15 @@ static tenon_status parse_hex(TextParser *p, int64_t nbytes, void **out) {
   return TENON_OK;
 }
 
+static tenon_status parse_contents(TextParser *p, DType t, int64_t n, int64_t nbytes, void **out) {
+  if (text_is_word(p, "hex") && t != DT_STRING) {
+    lex_next(&p->lex);
+    return parse_hex(p, nbytes, out);
+  }
+  if (text_is(p, '{')) return parse_elements(p, t, n, nbytes, out);
+  return text_expected(p, "the elements: {...} or hex\"...\"");
+}
+
 static tenon_status parse_reference(TextParser *p, Source **out_source, int64_t *out_offset) {
   int64_t number;
   Token at = p->lex.tok;
@@ -342,17 +357,44 @@ tenon_status parse_const(TextParser *p, Node **out) {
     *out = node_const_source(p->g, t, rank, dims, s, offset, nbytes, NULL);
     return graph_status(p->g);
   }
-  if (text_is_word(p, "hex") && t != DT_STRING) {
-    lex_next(&p->lex);
-    TRY(parse_hex(p, nbytes, &bytes));
-  } else if (text_is(p, '{')) {
-    TRY(parse_elements(p, t, n, nbytes, &bytes));
-  } else {
-    return text_expected(p, "the constant's elements: {...}, hex\"...\" or @source+offset");
-  }
+  TRY(parse_contents(p, t, n, nbytes, &bytes));
   text_locate(p, &at);
   *out = node_const(p->g, t, rank, dims, bytes, NULL);
   return graph_status(p->g);
+}
+
+static tenon_status parse_known_dims(TextParser *p, Node *n, int64_t count) {
+  Dim *sym = arena_array(&p->g->arena, Dim, MAX(count, 1));
+  for (int64_t i = 0; i < count; i++) {
+    Dim written;
+    if (i > 0) TRY(text_need(p, ','));
+    TRY(parse_expr(p, &written));
+    sym[i] = dim_to_graph(p, written);
+  }
+  n->sym = sym;
+  n->nsym = count;
+  return text_need(p, ']');
+}
+
+tenon_status parse_known(TextParser *p, Node *n) {
+  const Type *t = type_of(n);
+  int64_t dims[MAX_RANK], count, nbytes;
+  if (t->kind != TK_TENSOR || !t->dtype || t->dtype == DT_STRING || !type_is_static(t))
+    return text_fail(p, "only a tensor of known type and shape has known contents");
+  for (int i = 0; i < t->rank; i++) dims[i] = t->dims[i]->value;
+  if (!shape_count(t->rank, dims, &count) || count > KNOWN_MAX ||
+      !dtype_bytes(t->dtype, count, &nbytes))
+    return text_fail(p, "contents are known up to %d elements", KNOWN_MAX);
+  if (text_is(p, '[')) {
+    if (!dtype_is_int(t->dtype) && t->dtype != DT_BOOL)
+      return text_fail(p, "only integers are known as expressions");
+    lex_next(&p->lex);
+    return parse_known_dims(p, n, count);
+  }
+  void *bytes;
+  TRY(parse_contents(p, t->dtype, count, nbytes, &bytes));
+  n->known = known_value(p->g, t, arena_dup(&p->g->arena, bytes, nbytes + 1));
+  return TENON_OK;
 }
 
 static tenon_status file_source(TextParser *p, const Token *at, const char *label, Source *s) {
@@ -387,8 +429,11 @@ tenon_status parse_source(TextParser *p) {
     s->opened = true;
   } else {
     const char *label;
+    bool external = text_is_word(p, "external");
+    if (external) lex_next(&p->lex);
     TRY(text_name(p, &label));
     TRY(file_source(p, &at, label, s));
+    s->own = !external;
   }
   vec_push(&p->g->arena, &p->g->source, s);
   vec_push(&p->arena, &p->source, s);

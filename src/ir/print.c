@@ -208,6 +208,7 @@ static void print_params(Printer *p, Scope *s, const Body *b) {
     if (differs) put_origin(p, b->param[i]->name);
     strbuf_puts(p->out, ": ");
     print_type(p, type_of(b->param[i]));
+    if (s->outer) print_known(p, b->param[i]);
     give_rank(p, b->param[i]);
   }
   strbuf_putc(p->out, ')');

@@ -144,6 +144,29 @@ static int64_t source_number(Printer *p, Source *s) {
   return p->source.n - 1;
 }
 
+static void put_contents(StrBuf *b, DType t, const void *data, int64_t n, int64_t nbytes) {
+  if (t == DT_STRING || (n <= TEXT_INLINE_MAX && text_can_list(t, data, n)))
+    put_elements(b, t, data, n);
+  else
+    put_hex(b, data, nbytes);
+}
+
+// A captured value may be known before anything runs; inference inside the body relies on it.
+void print_known(Printer *p, const Node *n) {
+  int64_t nbytes;
+  if (n->known && dtype_bytes(n->known->dtype, n->known->n, &nbytes)) {
+    strbuf_puts(p->out, " = ");
+    put_contents(p->out, n->known->dtype, n->known->data, n->known->n, nbytes);
+  } else if (n->sym) {
+    strbuf_puts(p->out, " = [");
+    for (int64_t i = 0; i < n->nsym; i++) {
+      if (i) strbuf_puts(p->out, ", ");
+      print_dim(p, n->sym[i]);
+    }
+    strbuf_putc(p->out, ']');
+  }
+}
+
 void print_const(Printer *p, const Node *n) {
   const ConstData *c = n->data;
   DType t = type_of(n)->dtype;
@@ -153,10 +176,8 @@ void print_const(Printer *p, const Node *n) {
   if (c->source)
     strbuf_printf(p->out, "@%lld+%lld", (long long)source_number(p, c->source),
                   (long long)c->offset);
-  else if (t == DT_STRING || (c->n <= TEXT_INLINE_MAX && text_can_list(t, c->mem, c->n)))
-    put_elements(p->out, t, c->mem, c->n);
   else
-    put_hex(p->out, c->mem, c->bytes);
+    put_contents(p->out, t, c->mem, c->n, c->bytes);
 }
 
 // Shapes and axes are worth seeing, wherever they are kept.
@@ -164,10 +185,10 @@ void print_const_comment(Printer *p, const Node *n) {
   const ConstData *c = n->data;
   DType t = type_of(n)->dtype;
   if (!c->source || c->n > TEXT_COMMENT_MAX || c->n == 0) return;
-  Diag *quiet = arena_new(p->arena, Diag);
-  diag_init(quiet);
+  if (!p->quiet) p->quiet = arena_new(p->arena, Diag);
+  diag_init(p->quiet);
   const void *data;
-  if (const_bytes(p->g, n, &data, quiet)) return;
+  if (const_bytes(p->g, n, &data, p->quiet)) return;
   data = arena_dup(p->arena, data, c->bytes);  // aligned, unlike the file
   if (!text_can_list(t, data, c->n)) return;
   strbuf_puts(p->out, "  // ");
@@ -180,6 +201,7 @@ void print_source(Printer *p, int64_t i) {
   strbuf_printf(p->out, "  source @%lld ", (long long)i);
   bool in_file = s->label && *s->label && *s->label != '<' && strcmp(s->label, "-");
   if (in_file) {
+    if (s->folder && !s->own) strbuf_puts(p->out, "external ");
     const char *slash = s->folder ? NULL : strrchr(s->label, '/');
     text_put_quoted(p->out, str_of(slash ? slash + 1 : s->label));
   } else {

@@ -87,9 +87,12 @@ typedef struct Printer {
   bool *fixed;       // by node id: depends on no parameter
   uint32_t nranks, nbodies;
   int64_t nnodes;
+  Diag *quiet;  // of files that could not be opened for a comment
 } Printer;
 void print_type(Printer *p, const Type *t);
 void print_attrs(Printer *p, Scope *s, const Node *n);
+void print_known(Printer *p,
+                 const Node *n);  // " = ..." behind a parameter whose contents are known
 void print_const(Printer *p, const Node *n);
 void print_const_comment(Printer *p, const Node *n);  // what a small constant in a file holds
 void print_source(Printer *p, int64_t i);
@@ -129,6 +132,7 @@ const Type *type_to_graph(TextParser *p,
                           const Type *written);  // makes fresh symbols not seen before
 // Ties fresh symbols seen for the first time to each other; false when the types differ.
 bool type_matches(TextParser *p, const Type *written, const Type *inferred);
+MUST_USE tenon_status parse_known(TextParser *p, Node *n);     // behind a parameter's '='
 MUST_USE tenon_status parse_const(TextParser *p, Node **out);  // behind the word const
 MUST_USE tenon_status parse_source(TextParser *p);             // behind the word source
 MUST_USE tenon_status parse_attrs(TextParser *p, const OpInfo *op, void *attrs);

@@ -113,7 +113,7 @@ bool text_decimal(Str s, double *out) {
 // ---- writing ----
 
 typedef struct Decimal {
-  char text[40];
+  char text[64];
 } Decimal;
 
 // |x| with `precision` significant digits: plain between 1e-5 and 1e17, else with an exponent.

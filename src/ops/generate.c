@@ -62,7 +62,7 @@ static tenon_status infer_range(Infer *in) {
   Dim *sym = arena_array(&in->g->arena, Dim, MAX(n->value, 1));
   for (int64_t i = 0; i < n->value; i++) {
     sym[i] = ie_add(&in->g->dims, start, ie_mulc(&in->g->dims, delta, i));
-    if (ie_is_poison(sym[i])) return TENON_OK;
+    if (!sym_fits(t, sym[i])) return TENON_OK;
   }
   in->sym = sym;
   in->nsym = n->value;

@@ -22,10 +22,10 @@ static tenon_status check_rank(Infer *in, int64_t rank) {
 // ---- reshape ----
 
 // Multiplies the sizes on both sides that do not occur on the other, so that equal sizes cancel even
-// where their product is no monomial.
-static void cancel(IntPool *p, const Type *x, int free_dim, int rank, const Dim *dims,
+// where their product is no monomial.  True when one that cancelled may be 0: then the rest may differ.
+static bool cancel(IntPool *p, const Type *x, int free_dim, int rank, const Dim *dims,
                    Dim *out_have, Dim *out_want) {
-  bool used[MAX_RANK] = {false};
+  bool used[MAX_RANK] = {false}, zero = false;
   *out_have = *out_want = p->one;
   for (int i = 0; i < rank; i++) {
     if (i == free_dim) continue;
@@ -35,15 +35,18 @@ static void cancel(IntPool *p, const Type *x, int free_dim, int rank, const Dim 
       used[k] = true;
     else
       *out_want = ie_mul(p, *out_want, dims[i]);
+    zero |= k < x->rank && dims[i]->lo <= 0;
   }
   for (int k = 0; k < x->rank; k++)
     if (!used[k]) *out_have = ie_mul(p, *out_have, x->dims[k]);
+  return zero;
 }
 
 static tenon_status reshape_rest(Infer *in, const Type *x, int free_dim, int rank, Dim *dims) {
   IntPool *p = &in->g->dims;
   Dim have, want;
-  cancel(p, x, free_dim, rank, dims, &have, &want);
+  bool zero = cancel(p, x, free_dim, rank, dims, &have, &want);
+  if (free_dim < 0 && zero) return TENON_OK;
   if (free_dim < 0)
     return infer_equal_dim(in, have, want, "elements of the input and of the new shape");
   if (ie_is(want, 0))
@@ -482,8 +485,7 @@ static tenon_status infer_shape(Infer *in) {
   shape_bounds(x->rank, at->start, at->end, &from, &to);
   Dim n = ie_const(&in->g->dims, to - from);
   TRY(infer_set(in, 0, DT_I64, 1, &n));
-  in->sym = x->dims + from;
-  if (from == to) in->sym = &in->g->dims.one;  // not NULL: known to be empty
+  in->sym = from == to ? &in->g->dims.one : x->dims + from;  // not NULL: known to be empty
   in->nsym = to - from;
   return TENON_OK;
 }

@@ -298,6 +298,48 @@ static tenon_status infer_space_to_depth(Infer *in) {
   return infer_set(in, 0, x->dtype, 4, dims);
 }
 
+// One size of x as a list of one number, times and divided by numbers.
+static Node *size_of(Graph *g, Node *x, int axis, int64_t times, int64_t by) {
+  shape_attrs one = {.start = axis, .end = axis + 1};
+  Node *n = NA(g, shape, &one, x);
+  if (times > 1) n = N(g, mul, n, node_i64s(g, 1, &times));
+  return by > 1 ? N(g, div, n, node_i64s(g, 1, &by)) : n;
+}
+
+// Reshaped to six axes, reordered, and reshaped to four.
+static Node *shuffle_blocks(Graph *g, Node *x, Node *const *six, const int64_t *perm,
+                            Node *const *four) {
+  reshape_attrs exact = {.allowzero = true};
+  transpose_attrs order = {.perm = {6, perm}};
+  Node *wide = NA(g, reshape, &exact, x, node_new(g, OP_concat, 6, six, NULL, 0, NULL));
+  return NA(g, reshape, &exact, NA(g, transpose, &order, wide),
+            node_new(g, OP_concat, 4, four, NULL, 0, NULL));
+}
+
+static void expand_depth_to_space(Graph *g, const Node *n, Node **out) {
+  const depth_to_space_attrs *at = n->attrs;
+  static const int64_t dcr[6] = {0, 3, 4, 1, 5, 2}, crd[6] = {0, 1, 4, 2, 5, 3};
+  int64_t k = at->blocksize;
+  Node *x = n->src[0], *b = node_i64s(g, 1, &k), *c = size_of(g, x, 1, 1, k * k);
+  Node *batch = size_of(g, x, 0, 1, 1), *h = size_of(g, x, 2, 1, 1), *w = size_of(g, x, 3, 1, 1);
+  Node *four[4] = {batch, c, size_of(g, x, 2, k, 1), size_of(g, x, 3, k, 1)};
+  if (at->mode == 0)
+    out[0] = shuffle_blocks(g, x, (Node *[]){batch, b, b, c, h, w}, dcr, four);
+  else
+    out[0] = shuffle_blocks(g, x, (Node *[]){batch, c, b, b, h, w}, crd, four);
+}
+
+static void expand_space_to_depth(Graph *g, const Node *n, Node **out) {
+  const space_to_depth_attrs *at = n->attrs;
+  static const int64_t dcr[6] = {0, 3, 5, 1, 2, 4}, crd[6] = {0, 1, 3, 5, 2, 4};
+  int64_t k = at->blocksize;
+  Node *x = n->src[0], *b = node_i64s(g, 1, &k);
+  Node *batch = size_of(g, x, 0, 1, 1), *c = size_of(g, x, 1, 1, 1);
+  Node *h = size_of(g, x, 2, 1, k), *w = size_of(g, x, 3, 1, k);
+  Node *four[4] = {batch, size_of(g, x, 1, k * k, 1), h, w};
+  out[0] = shuffle_blocks(g, x, (Node *[]){batch, c, h, b, w, b}, at->mode == 0 ? dcr : crd, four);
+}
+
 ATTR_TABLE(depth_to_space, DEPTH_TO_SPACE_ATTRS);
 const OpInfo op_depth_to_space = {
     .name = "depth_to_space",
@@ -309,10 +351,11 @@ const OpInfo op_depth_to_space = {
     .dtypes = "any",
     .arity = 1,
     .nres = 1,
-    .flags = OPF_MOVEMENT,
+    .flags = OPF_MOVEMENT | OPF_COMPOSITE,
     OP_ATTRS(depth_to_space),
     .infer = infer_depth_to_space,
     .eval = eval_depth_to_space,
+    .expand = expand_depth_to_space,
     SAMPLES("(f32[1,8,2,3]) blocksize=2", "(f16[2,9,1,2]) blocksize=3 mode=CRD",
             "(f32[0,4,2,2]) blocksize=2", "(f32[b,4,h,w]) blocksize=2"),
 };
@@ -327,10 +370,11 @@ const OpInfo op_space_to_depth = {
     .dtypes = "any",
     .arity = 1,
     .nres = 1,
-    .flags = OPF_MOVEMENT,
+    .flags = OPF_MOVEMENT | OPF_COMPOSITE,
     OP_ATTRS(space_to_depth),
     .infer = infer_space_to_depth,
     .eval = eval_space_to_depth,
+    .expand = expand_space_to_depth,
     SAMPLES("(f32[1,2,4,6]) blocksize=2", "(f16[2,1,3,3]) blocksize=3 mode=CRD",
             "(f32[0,1,2,2]) blocksize=2", "(f32[b,3,4,8]) blocksize=4"),
 };

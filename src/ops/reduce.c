@@ -37,8 +37,9 @@ static void sym_reduce(Infer *in, int op, const bool *reduced) {
       at += i * stride;
       stride *= x->dims[d]->value;
     }
+    if (!sym_fits(x->dtype, sym[k])) return;
     r[at] = r[at] ? fold(p, op, r[at], sym[k]) : sym[k];
-    if (!r[at] || ie_is_poison(r[at])) return;
+    if (!sym_fits(x->dtype, r[at])) return;
   }
   in->sym = r;
   in->nsym = nout;

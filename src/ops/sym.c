@@ -113,6 +113,22 @@ void sym_same(Infer *in) {
   in->nsym = n;
 }
 
+bool sym_fits(DType t, Dim d) {
+  int bits = dtype_bits(t);
+  if (ie_is_poison(d)) return false;
+  if (!ie_is_const(d))
+    return bits >= 32 && dtype_class(t) != DC_UINT && dtype_class(t) != DC_COMPLEX;
+  switch (dtype_class(t)) {
+  case DC_BOOL: return d->value == 0 || d->value == 1;
+  case DC_UINT: return d->value >= 0 && (bits == 64 || d->value >> bits == 0);
+  case DC_INT: return bits == 64 || (d->value >> (bits - 1)) == (d->value < 0 ? -1 : 0);
+  case DC_FLOAT:
+    return round_to(t, (double)d->value) == (double)d->value && d->lo > -(1LL << 53) &&
+           d->hi < 1LL << 53;
+  default: return false;
+  }
+}
+
 int64_t infer_length(const Infer *in, int i) {
   const Type *t = infer_type(in, i);
   if (!t || t->kind != TK_TENSOR) return -1;

@@ -13,6 +13,10 @@ void sym_move(Infer *in, uint64_t data);
 // Result 0 has the same contents as operand 0, in the same order.
 void sym_same(Infer *in);
 
+// Whether an element of this type can hold the expression, so that arithmetic on it did not wrap: a
+// constant must fit, anything else is taken to fit the types that sizes are computed in.
+bool sym_fits(DType t, Dim d);
+
 // Elements of a rank-1 operand (1 for rank 0); -1 when not known or the operand is absent.
 int64_t infer_length(const Infer *in, int i);
 

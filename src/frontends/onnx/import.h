@@ -11,6 +11,7 @@ typedef struct Scope {
   StrMap value;         // Str -> Node *
   NodeVec *captures;    // outer nodes, in order; NULL in the main graph and in functions
   NodeVec params;       // the parameters made for them
+  bool inlined;         // part of the body around it: outer values are used as they are
 } Scope;
 
 // A function call being inlined: where attribute references find their values.

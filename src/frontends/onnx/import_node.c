@@ -16,7 +16,8 @@ Node *scope_find(Import *im, Scope *s, Str name) {
   if (n || !s->outer) return n;
   Node *out = scope_find(im, s->outer, name);
   if (!out) return NULL;
-  if (out->op != OP_const && out != im->g->none && out != im->g->poison) {
+  bool captured = !s->inlined && out->op != OP_const;
+  if (captured && out != im->g->none && out != im->g->poison) {
     Node *p = node_param(im->g, type_of(out), out->name);
     if (p == im->g->poison) return p;
     p->sym = out->sym;  // a captured value is the same during every run of the body

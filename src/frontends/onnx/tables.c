@@ -4,7 +4,11 @@
 // clang-format off
 #define TABLES(X) \
   X(activation) \
+  X(attention) \
   X(contract) \
+  X(contrib) \
+  X(contrib_attention) \
+  X(contrib_quant) \
   X(control) \
   X(generate) \
   X(image) \

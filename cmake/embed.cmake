@@ -1,0 +1,11 @@
+# embed.cmake -- writes files as C arrays: viewer.css becomes `const char view_css[]`, NUL-terminated.
+set(text "// Made by cmake/embed.cmake.\nextern const char view_css[], view_js[];\n")
+foreach(file ${files})
+  get_filename_component(ending ${file} LAST_EXT)
+  string(SUBSTRING ${ending} 1 -1 ending)
+  file(READ ${file} bytes HEX)
+  string(REGEX REPLACE "(................................)" "\\1\n" bytes "${bytes}")
+  string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${bytes}")
+  string(APPEND text "const char view_${ending}[] = {\n${bytes}0};\n")
+endforeach()
+file(WRITE ${out} "${text}")
