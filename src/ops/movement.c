@@ -23,9 +23,9 @@ static tenon_status check_rank(Infer *in, int64_t rank) {
 
 // Multiplies the sizes on both sides that do not occur on the other, so that equal sizes cancel even
 // where their product is no monomial.
-static void cancel(IntPool *p, const Type *x, int free_dim, int rank, const Dim *dims,
+static bool cancel(IntPool *p, const Type *x, int free_dim, int rank, const Dim *dims,
                    Dim *out_have, Dim *out_want) {
-  bool used[MAX_RANK] = {false};
+  bool used[MAX_RANK] = {false}, zero = false;
   *out_have = *out_want = p->one;
   for (int i = 0; i < rank; i++) {
     if (i == free_dim) continue;
