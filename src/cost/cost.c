@@ -112,7 +112,8 @@ static void control_cost(Coster *c, const Node *n, NodeCost *out) {
 
 static void node_cost(Coster *c, const Node *n, NodeCost *out);
 
-// The operations of a composite: those of its expansion's nodes, down to its own operands.
+// The operations of a composite: those of its expansion's nodes, down to its own operands.  -1 when it
+// declines to be taken apart.
 static double expansion_flops(Coster *c, const OpInfo *op, const Node *n) {
   Graph *g = c->g;
   Node **out = arena_array(c->arena, Node *, n->nres);
@@ -125,8 +126,10 @@ static double expansion_flops(Coster *c, const OpInfo *op, const Node *n) {
   double flops = 0;
   if (graph_status(g)) {  // an expansion that its own types refuse: not ours to report
     g->status = TENON_OK;
-    return 0;
+    return -1;
   }
+  for (int i = 0; i < n->nres; i++)
+    if (!out[i]) return -1;
   IntMap seen;
   VEC(const Node *) stack = {0};
   intmap_init(&seen, c->arena);
@@ -174,12 +177,12 @@ static void node_cost(Coster *c, const Node *n, NodeCost *out) {
   } else if (op->cost) {
     CostIn ci = {.node = n, .nin = (int)n->nsrc, .nout = n->nres, .in = in, .out = res};
     out->flops = op->cost(&ci);
-  } else if (op->expand && c->depth < EXPANSION_DEPTH) {
-    c->depth++;
-    out->flops = expansion_flops(c, op, n);
-    c->depth--;
   } else {
-    out->flops = (double)elements;
+    out->flops = -1;
+    c->depth++;
+    if (op->expand && c->depth <= EXPANSION_DEPTH) out->flops = expansion_flops(c, op, n);
+    c->depth--;
+    if (out->flops < 0) out->flops = (double)elements;
   }
 }
 

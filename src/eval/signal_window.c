@@ -36,7 +36,7 @@ static tenon_status make_window(Eval *e, WindowFn *fn) {
 
 static double hann(double t) { return sin(PI * t) * sin(PI * t); }
 static double hamming(double t) { return 25.0 / 46 - 21.0 / 46 * cos(2 * PI * t); }
-static double blackman(double t) { return 0.42 - 0.5 * cos(2 * PI * t) + 0.08 * cos(4 * PI * t); }
+static double blackman(double t) { return -0.5 * cos(2 * PI * t) + 0.08 * cos(4 * PI * t) + 0.42; }
 
 tenon_status eval_hann_window(Eval *e) { return make_window(e, hann); }
 tenon_status eval_hamming_window(Eval *e) { return make_window(e, hamming); }

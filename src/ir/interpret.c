@@ -48,7 +48,7 @@ typedef struct Planner {
   Plan *plan;
   IntMap slot;  // node id -> first slot
   VEC(Step) steps;
-  tenon_status status;
+  int depth;           // expansions within expansions
 } Planner;
 
 static tenon_status plan_body(Interp *in, const Body *b);
@@ -140,7 +140,10 @@ static tenon_status plan_expansion(Planner *p, const OpInfo *op, Node *n, bool *
   *done = out[0] != NULL;
   if (!*done) return TENON_OK;
   // The expansion's results take the composite's own slots: found before, so that a result may be any node.
+  CHECK(p->depth < 32, "the expansion of %s does not end", op->name);
+  p->depth++;
   for (int i = 0; i < n->nres; i++) TRY(plan_tree(p, out[i]));
+  p->depth--;
   if (n->nres == 1) {
     intmap_put(&p->slot, n->id, (uint64_t)slot_of(p, out[0]));
     return TENON_OK;

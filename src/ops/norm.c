@@ -2,6 +2,7 @@
 //
 // The expansions of the normalisations work in f32 where the operands are narrower, as the standard's
 // stash_type asks, and round to the operand's type at the end.
+#include "eval/movement.h"
 #include "eval/norm.h"
 #include "eval/scalar.h"
 #include "ops/sym.h"
@@ -378,7 +379,8 @@ static void expand_group_normalization(Graph *g, const Node *n, Node **out) {
   int64_t shape[3] = {0, at->num_groups, -1};
   Node *v = N(g, reshape, cast_to(g, n->src[0], t), node_i64s(g, 3, shape));
   Node *y = standardise(g, v, axes_from(g, 2, 3), at->epsilon, NULL, NULL);
-  y = N(g, reshape, y, N(g, shape, n->src[0]));
+  reshape_attrs as_is = {.allowzero = true};
+  y = NA(g, reshape, &as_is, y, N(g, shape, n->src[0]));
   y = N(g, mul, y, by_channel(g, n->src[1], x->rank, t));
   out[0] = cast_to(g, N(g, add, y, by_channel(g, n->src[2], x->rank, t)), x->dtype);
 }

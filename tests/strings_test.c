@@ -1,0 +1,99 @@
+// strings_test.c -- regular expressions and case mapping.
+#include "eval/text.h"
+#include "test.h"
+
+// 1 matches, 0 does not, -1 the pattern is refused.
+static int match(const char *pattern, const char *text) {
+  Arena a;
+  arena_init(&a);
+  const char *why;
+  const Regex *re = regex_compile(&a, str_of(pattern), &why);
+  int r = re ? regex_full_match(re, str_of(text)) : -1;
+  arena_deinit(&a);
+  return r;
+}
+
+TEST(regex_matches) {
+  static const struct {
+    const char *pattern, *text;
+    int want;
+  } row[] = {
+      // clang-format off
+      {"", "", 1},                   {"", "a", 0},                  {"a", "a", 1},
+      {"a", "aa", 0},                {"a*", "", 1},                 {"a*", "aaaa", 1},
+      {"a+", "", 0},                 {"a?b", "b", 1},               {"a|b|", "", 1},
+      {"a|bc", "bc", 1},             {"(a|bc)d", "bcd", 1},         {"(a|bc)d", "bc", 0},
+      {"(?:ab)*", "ababab", 1},      {"(?:ab)*", "aba", 0},         {"(a*)*", "aaa", 1},
+      {"(a*)*b", "aaab", 1},         {"(a|)+", "aa", 1},            {"a{2}", "aa", 1},
+      {"a{2}", "aaa", 0},            {"a{2,}", "aaaa", 1},          {"a{2,3}", "a", 0},
+      {"a{2,3}", "aaa", 1},          {"a{0,2}", "", 1},             {"a{0,2}", "aaa", 0},
+      {"a{0}b", "b", 1},             {"(a{1,2}){2}", "aaaa", 1},    {"(a{1,2}){2}", "aaaaa", 0},
+      {"a{,2}", "a{,2}", 1},         {"x{", "x{", 1},               {"a*?b", "aab", 1},
+      {"a.c", "abc", 1},             {"a.c", "a\nc", 0},            {"(?s)a.c", "a\nc", 1},
+      {".", "\xc3\xa9", 1},          {"..", "\xc3\xa9", 0},         {"\xc3\xa9+", "\xc3\xa9\xc3\xa9", 1},
+      {"[abc]+", "cab", 1},          {"[^abc]", "d", 1},            {"[^abc]", "a", 0},
+      {"[a-c-e]+", "b-e", 1},        {"[]a]+", "a]", 1},            {"[^]a]", "b", 1},
+      {"[\\d.]+", "1.5", 1},         {"[\\w-]+", "a-b_1", 1},       {"[[:alpha:]]+", "aZ", 1},
+      {"[[:^digit:]]", "x", 1},      {"\\d{3}-\\d{4}", "555-1234", 1}, {"\\D", "1", 0},
+      {"\\s", "\t", 1},              {"\\S", " ", 0},               {"\\W", "%", 1},
+      {"\\x41\\x{42}", "AB", 1},     {"\\101", "A", 1},             {"\\.\\*", ".*", 1},
+      {"\\Qa.b\\E*", "a.bbb", 1},    {"^abc$", "abc", 1},           {"a^b", "ab", 0},
+      {"\\Aabc\\z", "abc", 1},       {"(?m)a$\\nb", "a\nb", 1},     {"a$\\nb", "a\nb", 0},
+      {"\\bfoo\\b", "foo", 1},       {"foo\\Bbar", "foobar", 1},    {"foo\\bbar", "foobar", 0},
+      {"(?i)straSSe", "STRASSE", 1}, {"(?i:a)b", "Ab", 1},          {"(?i:a)b", "AB", 0},
+      {"(?i)[k-m]", "L", 1},         {"(?P<n>a)(?<m>b)", "ab", 1},  {"(?-i)a", "A", 0},
+      {"[a-", "x", -1},              {"(", "x", -1},                {")", "x", -1},
+      {"*a", "x", -1},               {"a**", "x", -1},              {"(?=a)", "x", -1},
+      {"(a)\\1", "aa", -1},          {"a{2,1}", "x", -1},           {"a{1001}", "x", -1},
+      {"\\", "x", -1},               {"[z-a]", "x", -1},            {"(?<=a)b", "x", -1},
+      // clang-format on
+  };
+  for (int64_t i = 0; i < ARRAY_LEN(row); i++)
+    if (match(row[i].pattern, row[i].text) != row[i].want)
+      FAIL("'%s' on '%s' gives %d", row[i].pattern, row[i].text,
+           match(row[i].pattern, row[i].text));
+}
+
+TEST(regex_is_linear) {
+  char text[3001];
+  memset(text, 'a', 3000);
+  text[3000] = 0;
+  EXPECT_INT_EQ(match("(a*)*b", text), 0);
+  EXPECT_INT_EQ(match("(a|a)*", text), 1);
+  EXPECT_INT_EQ(match("((a{1,1000}){1,1000}){1,1000}", text), -1);
+  char deep[4001];
+  memset(deep, '(', 2000);
+  memset(deep + 2000, ')', 2000);
+  deep[4000] = 0;
+  EXPECT_INT_EQ(match(deep, ""), -1);
+  char stars[1201] = "";
+  for (int i = 0; i < 300; i++) strcat(stars, "(");
+  strcat(stars, "a");
+  for (int i = 0; i < 300; i++) strcat(stars, ")*");
+  EXPECT_INT_EQ(match(stars, text), 1);
+}
+
+TEST(case_follows_unicode) {
+  Arena a;
+  arena_init(&a);
+  static const char *const row[][3] = {
+      {"Hello", "hello", "HELLO"},
+      {"\xc3\x84rger", "\xc3\xa4rger", "\xc3\x84RGER"},              // German
+      {"\xce\xa3\xcf\x8c", "\xcf\x83\xcf\x8c", "\xce\xa3\xce\x8c"},  // Greek
+      {"\xd0\x96\xd0\xb6", "\xd0\xb6\xd0\xb6", "\xd0\x96\xd0\x96"},  // Cyrillic
+      {"\xc4\x80\xc4\x81", "\xc4\x81\xc4\x81", "\xc4\x80\xc4\x80"},  // pairs
+      {"\xff"
+       "A",
+       "\xff"
+       "a",
+       "\xff"
+       "A"},  // not UTF-8: kept
+  };
+  for (int64_t i = 0; i < ARRAY_LEN(row); i++) {
+    Str lower = text_change_case(&a, str_of(row[i][0]), CASE_LOWER);
+    Str upper = text_change_case(&a, str_of(row[i][0]), CASE_UPPER);
+    EXPECT(str_is(lower, row[i][1]));
+    EXPECT(str_is(upper, row[i][2]));
+  }
+  arena_deinit(&a);
+}
