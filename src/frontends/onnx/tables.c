@@ -13,6 +13,7 @@
   X(generate) \
   X(image) \
   X(index) \
+  X(ml) \
   X(movement) \
   X(norm) \
   X(reduce) \
