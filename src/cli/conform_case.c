@@ -26,9 +26,9 @@ static const struct {
   {"RoiAlign",    "test_roialign_*",    "stored outputs were written down with four digits"},
   {"GridSample",  "test_gridsample_*",  "stored bicubic outputs were written down with four digits"},
   {"AveragePool", "test_averagepool_*", "one stored output was written down with four digits"},
-  {"HannWindow",     "test_hannwindow*",     "outputs stored before ONNX 1.14 took 3.1415 for pi"},
-  {"HammingWindow",  "test_hammingwindow*",  "outputs stored before ONNX 1.14 took 3.1415 for pi"},
-  {"BlackmanWindow", "test_blackmanwindow*", "outputs stored before ONNX 1.14 took 3.1415 for pi"},
+  {"HannWindow",     "test_hannwindow*",     "outputs in older suites were computed with 3.1415 for pi"},
+  {"HammingWindow",  "test_hammingwindow*",  "outputs in older suites were computed with 3.1415 for pi"},
+  {"BlackmanWindow", "test_blackmanwindow*", "outputs in older suites were computed with 3.1415 for pi"},
 };
 static const char *const random_ops[] = {
   "Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike",

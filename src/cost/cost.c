@@ -169,6 +169,8 @@ static void node_cost(Coster *c, const Node *n, NodeCost *out) {
     out->out_bytes = add_sat(out->out_bytes, bytes_of(&res[i]));
     if (res[i].rank >= 0) elements = add_sat(elements, res[i].n);
   }
+  // What only moves elements reads no more than it writes: a gather does not read its whole table.
+  if (op->flags & OPF_MOVEMENT) out->bytes = MIN(out->bytes, out->out_bytes);
   out->bytes = add_sat(out->bytes, out->out_bytes);
   if (op->flags & OPF_CONTROL) {
     control_cost(c, n, out);
