@@ -201,8 +201,9 @@ static tenon_status mha_bias(ImportNode *n, Node *bias, bool keys, Parts *p) {
   Graph *g = n->g;
   if (!bias) return TENON_OK;
   TRY(graph_status(g));
-  Dim w = type_of(p->q)->dims[2];
-  if (!ie_is_const(w)) return import_fail(n, TENON_EUNSUPPORTED, "the query's width is not known");
+  Dim w = type_of(p->q)->rank == 3 ? type_of(p->q)->dims[2] : NULL;
+  if (!w || !ie_is_const(w))
+    return import_fail(n, TENON_EUNSUPPORTED, "the query's width is not known");
   int64_t h = w->value;
   p->q = N(g, add, p->q, build_slice(g, bias, 0, 0, h));
   if (!keys) return graph_status(g);
