@@ -18,7 +18,7 @@ static void forbid(void *p, int64_t n) { (void)p, (void)n; }
 static void allow(void *p, int64_t n) { (void)p, (void)n; }
 #endif
 
-enum { ALIGN = 16, CHUNK_MIN = 4096, CHUNK_MAX = 1 << 20 };
+enum { ALIGN = 16, CHUNK_MAX = 1 << 20 };
 
 struct ArenaChunk {
   ArenaChunk *prev;
@@ -45,10 +45,10 @@ void arena_deinit(Arena *a) {
 
 // Puts a chunk with room for `bytes` (a multiple of ALIGN) at the head.
 static void push_chunk(Arena *a, int64_t bytes) {
-  int64_t least, size = CHUNK_MIN, after;
+  int64_t least, size = platform->chunk_bytes, after;
   if (!ck_add(bytes, (int64_t)sizeof(ArenaChunk), &least))
     trap_raise(TENON_ENOMEM, "out of memory");
-  while (size < CHUNK_MAX && size < a->total) size *= 2;
+  while (size && size < CHUNK_MAX && size < a->total) size *= 2;
   if (size < least) size = least;
   if (!ck_add(a->total, size, &after)) trap_raise(TENON_ENOMEM, "out of memory");
   if (a->limit && after > a->limit) {

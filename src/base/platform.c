@@ -149,6 +149,7 @@ static int64_t posix_now(void) {
 const Platform platform_posix = {
     .alloc = posix_alloc,
     .free = posix_free,
+    .chunk_bytes = 4096,
     .open_read = posix_open_read,
     .map = posix_map,
     .unmap = posix_unmap,

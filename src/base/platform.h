@@ -20,6 +20,7 @@ typedef struct Platform {
   // Memory.  `alloc` returns zeroed memory or NULL.  `free` gets the size that was asked for.
   void *(*alloc)(int64_t bytes);
   void (*free)(void *p, int64_t bytes);
+  int64_t chunk_bytes;  // arenas ask for this much at least; 0: for each object apart, in a test
   // Files.  Each returns 0 or a positive errno value.
   int (*open_read)(const char *path, int *out_fd,
                    int64_t *out_size);                  // regular files only (else EINVAL)

@@ -48,7 +48,8 @@ int cmd_graph(Cli *c) {
   if (!output) output = default_output(c, path);
   WriteFn *write = writer_of(output);
   if (!write)
-    return cli_usage(c, "cannot tell the format of '%s': the name must end in .html, .svg or .dot", output);
+    return cli_usage(c, "cannot tell the format of '%s': the name must end in .html, .svg or .dot",
+                     output);
   Model *m;
   tenon_status s = model_open(path, NULL, &c->diag, &m);
   if (!s) s = draw(c, m, path, output, write);

@@ -318,6 +318,21 @@ static tenon_status compare(RunCommand *r, const char *path) {
   return TENON_OK;
 }
 
+// A made-up size that the model cannot take is no fault of its own: say which could be set.
+static tenon_status note_dims(RunCommand *r, tenon_status s) {
+  const DimBinding *b = &r->in.dims;
+  StrBuf names;
+  strbuf_init(&names, &r->cli->arena);
+  for (int32_t i = 0; i < b->n; i++)
+    if (r->in.defaulted[i])
+      strbuf_printf(&names, "%s%s=%lld", names.n ? ", " : "", r->model->graph->dims.sym.v[i]->name,
+                    (long long)b->value[i]);
+  if (s && names.n)
+    diag_note(&r->cli->diag, "sizes that were made up: %s; set others with --dim NAME=N",
+              strbuf_text(&names));
+  return s;
+}
+
 // ---- the command ----
 static tenon_status execute(RunCommand *r) {
   Cli *c = r->cli;
@@ -332,7 +347,7 @@ static tenon_status execute(RunCommand *r) {
   TRY(inputs_read(&r->in, c, &r->run, opt_text(c, OPT_run_inputs, NULL), &c->opt[OPT_run_input]));
   r->out = arena_array(&c->arena, Value *, g->main->nresults + 1);
   int64_t start = platform->now();
-  TRY(model_run(r->model, &r->run, r->in.value, r->out));
+  TRY(note_dims(r, model_run(r->model, &r->run, r->in.value, r->out)));
   r->seconds = (double)(platform->now() - start) / 1e9;
   const char *output = opt_text(c, OPT_run_output, NULL),
              *expect = opt_text(c, OPT_run_expect, NULL);

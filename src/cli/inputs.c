@@ -199,6 +199,13 @@ tenon_status inputs_read(Inputs *in, Cli *c, Run *run, const char *archive,
                   one->text[i]);
     TRY(give_one(in, run, name, path));
   }
+  in->defaulted = arena_array(in->arena, bool, in->dims.n + 1);
+  for (int64_t i = 0; i < b->nparams; i++) {
+    const Type *t = type_of(b->param[i]);
+    for (int k = 0; !in->value[i] && t->kind == TK_TENSOR && k < t->rank; k++)
+      if (t->dims[k]->kind == IE_SYM && t->dims[k]->slot < in->dims.n)
+        in->defaulted[t->dims[k]->slot] = !in->dims.known[t->dims[k]->slot];
+  }
   binding_default(&in->dims, in->graph, 1);
   NodeList order = body_order(in->graph, b, in->arena);
   for (int64_t i = 0; i < b->nparams; i++)

@@ -13,6 +13,7 @@ typedef struct Inputs {
   Arena *arena;
   FileList *files;
   DimBinding dims;
+  bool *defaulted;  // [dims.n]: a size of an input that nobody gave
   uint64_t seed;
   Value **value;  // [nparams]; NULL: an absent optional
   bool *made_up;  // [nparams]

@@ -112,7 +112,8 @@ static void control_cost(Coster *c, const Node *n, NodeCost *out) {
 
 static void node_cost(Coster *c, const Node *n, NodeCost *out);
 
-// The operations of a composite: those of its expansion's nodes, down to its own operands.
+// The operations of a composite: those of its expansion's nodes, down to its own operands.  -1 when it
+// declines to be taken apart.
 static double expansion_flops(Coster *c, const OpInfo *op, const Node *n) {
   Graph *g = c->g;
   Node **out = arena_array(c->arena, Node *, n->nres);
@@ -125,8 +126,10 @@ static double expansion_flops(Coster *c, const OpInfo *op, const Node *n) {
   double flops = 0;
   if (graph_status(g)) {  // an expansion that its own types refuse: not ours to report
     g->status = TENON_OK;
-    return 0;
+    return -1;
   }
+  for (int i = 0; i < n->nres; i++)
+    if (!out[i]) return -1;
   IntMap seen;
   VEC(const Node *) stack = {0};
   intmap_init(&seen, c->arena);
@@ -166,6 +169,8 @@ static void node_cost(Coster *c, const Node *n, NodeCost *out) {
     out->out_bytes = add_sat(out->out_bytes, bytes_of(&res[i]));
     if (res[i].rank >= 0) elements = add_sat(elements, res[i].n);
   }
+  // What only moves elements reads no more than it writes: a gather does not read its whole table.
+  if (op->flags & OPF_MOVEMENT) out->bytes = MIN(out->bytes, out->out_bytes);
   out->bytes = add_sat(out->bytes, out->out_bytes);
   if (op->flags & OPF_CONTROL) {
     control_cost(c, n, out);
@@ -174,12 +179,12 @@ static void node_cost(Coster *c, const Node *n, NodeCost *out) {
   } else if (op->cost) {
     CostIn ci = {.node = n, .nin = (int)n->nsrc, .nout = n->nres, .in = in, .out = res};
     out->flops = op->cost(&ci);
-  } else if (op->expand && c->depth < EXPANSION_DEPTH) {
-    c->depth++;
-    out->flops = expansion_flops(c, op, n);
-    c->depth--;
   } else {
-    out->flops = (double)elements;
+    out->flops = -1;
+    c->depth++;
+    if (op->expand && c->depth <= EXPANSION_DEPTH) out->flops = expansion_flops(c, op, n);
+    c->depth--;
+    if (out->flops < 0) out->flops = (double)elements;
   }
 }
 

@@ -17,6 +17,16 @@ static tenon_status read_flag(Eval *e, const Value *v, const char *what, bool *o
   return TENON_OK;
 }
 
+// Runs a body as one round of many: random ops draw anew in each.
+static tenon_status run_round(Eval *e, const struct Body *b, int64_t round, Value *const *in,
+                              int64_t nin, Value **out, int64_t nout) {
+  uint64_t seed = e->run->seed;
+  e->run->seed = seed ^ hash_u64((uint64_t)round + 1);
+  tenon_status s = run_body(e, b, in, nin, out, nout);
+  e->run->seed = seed;
+  return s;
+}
+
 static tenon_status spend(Eval *e) {
   if (e->run->budget < 0) return TENON_OK;
   if (e->run->budget-- == 0)
@@ -100,7 +110,7 @@ static tenon_status loop_step(Eval *e, const loop_attrs *at, LoopState *s, int64
   TRY(scalar_value(e, DT_BOOL, s->go, &s->in[1]));
   int64_t nout = 1 + s->ncarried + s->nscan;
   for (int64_t i = 0; i < nout; i++) s->out[i] = NULL;
-  TRY(run_body(e, at->body, s->in, 2 + s->ncarried + s->ncaptures, s->out, nout));
+  TRY(run_round(e, at->body, iteration, s->in, 2 + s->ncarried + s->ncaptures, s->out, nout));
   value_release(s->in[0]);
   value_release(s->in[1]);
   for (int64_t i = 0; i < s->ncarried; i++) {
@@ -189,7 +199,7 @@ static tenon_status scan_step(Eval *e, const scan_attrs *at, ScanState *s, Value
   }
   int64_t nout = s->nstates + s->nrows;
   for (int64_t i = 0; i < nout; i++) s->out[i] = NULL;
-  TRY(run_body(e, at->body, s->in, s->nstates + s->nscans + s->ncaptures, s->out, nout));
+  TRY(run_round(e, at->body, k, s->in, s->nstates + s->nscans + s->ncaptures, s->out, nout));
   for (int64_t i = 0; i < s->nscans; i++) value_release(s->in[s->nstates + i]);
   for (int64_t i = 0; i < s->nstates; i++) {
     value_release(s->in[i]);
@@ -296,7 +306,7 @@ tenon_status eval_sequence_map(Eval *e) {
       in[i] = borrow(v);
     }
     for (int i = 0; i < e->nout; i++) out[i] = NULL;
-    TRY(run_body(e, at->body, in, e->nin, out, e->nout));
+    TRY(run_round(e, at->body, k, in, e->nin, out, e->nout));
     for (int i = 0; i < e->nout; i++) {
       e->out[i]->items[k] = out[i];
       if (out[i] && out[i]->kind == VK_TENSOR) e->out[i]->elem_dtype = out[i]->dtype;

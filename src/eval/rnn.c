@@ -283,7 +283,9 @@ static void input_products(Eval *e, Layer *l) {
 // ---- one step of one sequence: from x's products `xw` and the state's `hr` to the new state ----
 
 static void lstm_step(const Layer *l, const double *xw, const double *hr, double *h, double *c) {
-  const Act *f = l->acts + l->dir * l->nacts, *g = f + 1, *hh = f + 2;
+  const Act *f = l->acts + l->dir * l->nacts, *g = f + 1;
+  Act last = f[2];  // the cell itself is not clipped, as in the runtimes that have the attribute
+  last.clip = 0;
   int64_t n = l->hidden;
   const double *pi = l->peep, *po = pi + n, *pf = po + n;
   for (int64_t k = 0; k < n; k++) {
@@ -292,7 +294,7 @@ static void lstm_step(const Layer *l, const double *xw, const double *hr, double
     double cell = forget * c[k] + i * act(g, xw[3 * n + k] + hr[3 * n + k]);
     double o = act(f, xw[n + k] + hr[n + k] + po[k] * cell);
     c[k] = cell;
-    h[k] = o * act(hh, cell);
+    h[k] = o * act(&last, cell);
   }
 }
 

@@ -49,6 +49,18 @@ const Value *node_known(Graph *g, const Node *n) {
   return ((Node *)(uintptr_t)n)->known = known_value(g, type_of(n), bytes);
 }
 
+// Keeps a computed value beside the node, when it is what inference said.
+static void keep(Graph *g, Node *n, const Value *v) {
+  const Type *t = type_of(n);
+  int64_t bytes = 0;
+  if (!v || v->kind != VK_TENSOR || v->dtype != t->dtype || v->rank != t->rank) return;
+  for (int i = 0; i < v->rank; i++)
+    if (v->dims[i] != t->dims[i]->value) return;
+  if (!dtype_bytes(v->dtype, v->n, &bytes)) return;
+  void *copy = bytes ? arena_dup(&g->arena, v->data, bytes) : arena_alloc(&g->arena, 1);
+  n->known = known_value(g, t, copy);
+}
+
 static void evaluate(Graph *g, Node *n, const Value *const *in) {
   const OpInfo *op = op_table[n->op];
   Diag *quiet = arena_new(&g->scratch, Diag);
@@ -59,23 +71,18 @@ static void evaluate(Graph *g, Node *n, const Value *const *in) {
   Value *out[1] = {NULL};
   Eval e = {.run = &run, .in = in, .nin = (int)n->nsrc, .out = out, .nout = 1, .attrs = n->attrs};
   Trap t;
-  trap_enter(&t, g->diag);
-  int64_t said = g->diag->len;
-  if (setjmp(t.env) == 0) t.status = op->eval(&e);
-  trap_leave(&t);
-  if (!t.status && out[0] && out[0]->kind == VK_TENSOR && out[0]->dtype == type_of(n)->dtype &&
-      out[0]->rank == type_of(n)->rank) {
-    bool same = true;
-    for (int i = 0; i < out[0]->rank; i++) same &= out[0]->dims[i] == type_of(n)->dims[i]->value;
-    int64_t bytes = 0;
-    if (same && dtype_bytes(out[0]->dtype, out[0]->n, &bytes)) {
-      void *copy = bytes ? arena_dup(&g->arena, out[0]->data, bytes) : arena_alloc(&g->arena, 1);
-      n->known = known_value(g, type_of(n), copy);
-    }
+  volatile bool raised = true;
+  trap_enter(&t, quiet);
+  if (setjmp(t.env) == 0) {
+    t.status = op->eval(&e);
+    if (!t.status) keep(g, n, out[0]);
+    raised = false;
   }
+  trap_leave(&t);
   run_deinit(&run);
-  if (t.status == TENON_ENOMEM && g->diag->len > said)
-    trap_raise(TENON_ENOMEM, "out of memory");  // ours, not the model's: the caller must hear of it
+  // What the model asks too much is left out; that there is no memory, the caller must hear.
+  bool refused = t.status == TENON_ENOMEM && !strstr(quiet->text, "memory limit");
+  if (raised || refused) trap_raise(t.status, "%s", quiet->text);
 }
 
 void node_compute_known(Graph *g, Node *n) {

@@ -1,7 +1,7 @@
 // attention.c -- records of attention, rotary embedding, linear attention and swiglu.
 #include "eval/attention.h"
 #include "eval/activation.h"
-#include "ir/opinfo.h"
+#include "ops/attention.h"
 
 // Batch, heads, sequence and head size of an operand of rank 3 or 4; any of them NULL when not known.
 typedef struct HeadDims {
@@ -202,9 +202,11 @@ const OpInfo op_attention = {
     .dtypes = "float",
     .arity = -1,
     .nres = 1,
+    .flags = OPF_COMPOSITE,
     OP_ATTRS(attention),
     .infer = infer_attention,
     .eval = eval_attention,
+    .expand = expand_attention,
     .cost = cost_attention,
     SAMPLES(
         "(f32[2,3,4,8], f32[2,3,6,8], f32[2,3,6,5])",
@@ -227,9 +229,11 @@ const OpInfo op_rotary_embedding = {
     .dtypes = "float",
     .arity = -1,
     .nres = 1,
+    .flags = OPF_COMPOSITE,
     OP_ATTRS(rotary_embedding),
     .infer = infer_rotary_embedding,
     .eval = eval_rotary_embedding,
+    .expand = expand_rotary_embedding,
     SAMPLES("(f32[2,3,4,8], f32[9,4], f32[9,4], i64[2,4]{0,1,2,3,5,6,7,8})",
             "(f32[2,4,24], f32[2,4,4], f32[2,4,4]) num_heads=3 interleaved=true",
             "(f16[1,2,3,8], f16[1,3,2], f16[1,3,2]) rotary_embedding_dim=4",

@@ -1,5 +1,9 @@
 // loss.c -- records of the classification losses.
+#include "eval/index.h"
 #include "eval/loss.h"
+#include "eval/norm.h"
+#include "eval/reduce.h"
+#include "eval/scalar.h"
 #include "ir/opinfo.h"
 
 static tenon_status infer_loss(Infer *in) {
@@ -26,6 +30,58 @@ static tenon_status infer_loss(Infer *in) {
   return TENON_OK;
 }
 
+// Narrow floats are summed in f32.
+static Node *widened(Graph *g, Node *x) {
+  if (g->status || dtype_bits(type_of(x)->dtype) >= 32) return x;
+  return NA(g, cast, (&(cast_attrs){.to = DT_F32, .saturate = true}), x);
+}
+static Node *as(Graph *g, Node *x, DType t) {
+  if (g->status || type_of(x)->dtype == t) return x;
+  return NA(g, cast, (&(cast_attrs){.to = t, .saturate = true}), x);
+}
+
+// What each position adds, and with what weight; x is wide, [batch, classes, ...].
+static Node *reduced_loss(Graph *g, const Node *n, Node *x) {
+  const negative_log_likelihood_loss_attrs *at = n->attrs;
+  if (g->status) return g->poison;
+  Node *target = n->src[1], *weight = src_or_null(g, n, 2), *axis = node_i64s(g, 1, (int64_t[]){1});
+  DType t = type_of(x)->dtype, ti = type_of(target)->dtype;
+  Node *zero = node_scalar(g, t, 0), *w = node_scalar(g, t, 1), *counts = NULL;
+  if (at->ignore_index != NO_IGNORE_INDEX) {
+    Node *ignored = N(g, eq, as(g, target, DT_I64), node_i64(g, at->ignore_index));
+    counts = N(g, not, ignored);
+    target = N(g, where, counts, target, node_scalar(g, ti, 0));
+  }
+  Node *at_class = N(g, unsqueeze, target, axis);
+  Node *picked = NA(g, gather_elements, (&(gather_elements_attrs){.axis = 1}), x, at_class);
+  Node *loss = N(g, neg, N(g, squeeze, picked, axis));
+  if (weight) w = N(g, gather, as(g, weight, t), target);
+  loss = N(g, mul, loss, w);
+  if (counts) {
+    w = N(g, where, counts, w, zero);
+    loss = N(g, where, counts, loss, zero);
+  }
+  if (at->reduction == REDUCTION_NONE) return loss;
+  reduce_attrs all = {.keepdims = false};
+  Node *sum = NA(g, reduce_sum, &all, loss);
+  if (at->reduction == REDUCTION_SUM) return sum;
+  Node *each = N(g, expand, w, N(g, shape, n->src[1]));
+  return N(g, div, sum, NA(g, reduce_sum, &all, each));
+}
+
+static void expand_negative_log_likelihood_loss(Graph *g, const Node *n, Node **out) {
+  if (type_of(n->src[0])->rank < 2) return;
+  out[0] = as(g, reduced_loss(g, n, widened(g, n->src[0])), type_of(n->src[0])->dtype);
+}
+
+static void expand_softmax_cross_entropy_loss(Graph *g, const Node *n, Node **out) {
+  if (type_of(n->src[0])->rank < 2) return;
+  DType t = type_of(n->src[0])->dtype;
+  Node *p = NA(g, log_softmax, &(log_softmax_attrs){.axis = 1}, widened(g, n->src[0]));
+  out[0] = as(g, reduced_loss(g, n, p), t);
+  if (n->nres > 1) out[1] = as(g, p, t);
+}
+
 ATTR_TABLE(negative_log_likelihood_loss, LOSS_ATTRS);
 ATTR_TABLE(softmax_cross_entropy_loss, LOSS_ATTRS);
 
@@ -39,9 +95,11 @@ const OpInfo op_negative_log_likelihood_loss = {
     .dtypes = "float",
     .arity = -1,
     .nres = 1,
+    .flags = OPF_COMPOSITE,
     OP_ATTRS(negative_log_likelihood_loss),
     .infer = infer_loss,
     .eval = eval_negative_log_likelihood_loss,
+    .expand = expand_negative_log_likelihood_loss,
     SAMPLES("(f32[3,4], i64[3]{0,3,1})", "(f32[2,3,2], i64[2,2]{0,1,2,0}, f32[3]) reduction=none",
             "(f16[2,3], i32[2]{-1,2}) ignore_index=-1 reduction=sum",
             "(f32[0,3], i64[0]) reduction=sum"),
@@ -56,9 +114,11 @@ const OpInfo op_softmax_cross_entropy_loss = {
     .dtypes = "float",
     .arity = -1,
     .nres = 1,
+    .flags = OPF_COMPOSITE,
     OP_ATTRS(softmax_cross_entropy_loss),
     .infer = infer_loss,
     .eval = eval_softmax_cross_entropy_loss,
+    .expand = expand_softmax_cross_entropy_loss,
     SAMPLES("(f32[3,4], i64[3]{0,3,1})", "(f32[2,3,2], i64[2,2]{0,1,2,0}, f32[3]) reduction=none",
             "(f16[2,3], i32[2]{-1,2}) ignore_index=-1 reduction=sum",
             "(f32[0,3], i64[0]) reduction=sum"),

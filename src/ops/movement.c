@@ -47,8 +47,14 @@ static tenon_status reshape_rest(Infer *in, const Type *x, int free_dim, int ran
   Dim have, want;
   bool zero = cancel(p, x, free_dim, rank, dims, &have, &want);
   if (free_dim < 0 && zero) return TENON_OK;
-  if (free_dim < 0)
-    return infer_equal_dim(in, have, want, "elements of the input and of the new shape");
+  if (free_dim < 0 && ie_eq(p, have, want) != NO) return TENON_OK;
+  if (free_dim < 0) {
+    Dim all = p->one;  // told in full, not what is left after cancelling
+    for (int i = 0; i < rank; i++) all = ie_mul(p, all, dims[i]);
+    const char *what = "elements of the input and of the new shape";
+    TRY(infer_equal_dim(in, type_numel(in->g, x), all, what));
+    return infer_equal_dim(in, have, want, what);
+  }
   if (ie_is(want, 0))
     return infer_fail(in, TENON_EINVAL, "-1 beside a size of 0 leaves the shape undetermined");
   dims[free_dim] = ie_div(p, have, want);

@@ -2,6 +2,7 @@
 //
 // The expansions of the normalisations work in f32 where the operands are narrower, as the standard's
 // stash_type asks, and round to the operand's type at the end.
+#include "eval/movement.h"
 #include "eval/norm.h"
 #include "eval/scalar.h"
 #include "ops/sym.h"
@@ -202,7 +203,7 @@ const OpInfo op_layer_normalization = {
     .expand = expand_layer_normalization,
     .cost = cost_norm,
     SAMPLES("(f32[2,3,8], f32[8], f32[8])", "(f32[2,3,4], f32[3,4]) axis=1 epsilon=0.001",
-            "(f16[4,16], f16[16], f16[16])", "(f32[0,8], f32[8])",
+            "(f16[4,16], f16[16], f16[16]) -> 3", "(f32[2,3,4], f32[4]) -> 2", "(f32[0,8], f32[8])",
             "(f32[b,t,64], f32[64], f32[64])"),
 };
 
@@ -316,7 +317,7 @@ const OpInfo op_batch_normalization = {
     SAMPLES("(f32[2,3,4,5], f32[3], f32[3], f32[3], f32[3]{1,2,0.5})",
             "(f32[2,3], f32[3], f32[3], f32[3], f32[3]{1,2,0.5}) epsilon=0.01",
             "(f16[2,3,4], f16[3], f16[3], f32[3], f32[3]{1,2,0.5})",
-            "(f32[2,3,4], f32[3], f32[3], f32[3], f32[3]{1,2,0.5}) training_mode=true",
+            "(f32[2,3,4], f32[3], f32[3], f32[3], f32[3]{1,2,0.5}) training_mode=true -> 3",
             "(f32[n,3,h,w], f32[3], f32[3], f32[3], f32[3]{1,2,0.5})"),
 };
 
@@ -378,7 +379,8 @@ static void expand_group_normalization(Graph *g, const Node *n, Node **out) {
   int64_t shape[3] = {0, at->num_groups, -1};
   Node *v = N(g, reshape, cast_to(g, n->src[0], t), node_i64s(g, 3, shape));
   Node *y = standardise(g, v, axes_from(g, 2, 3), at->epsilon, NULL, NULL);
-  y = N(g, reshape, y, N(g, shape, n->src[0]));
+  reshape_attrs as_is = {.allowzero = true};
+  y = NA(g, reshape, &as_is, y, N(g, shape, n->src[0]));
   y = N(g, mul, y, by_channel(g, n->src[1], x->rank, t));
   out[0] = cast_to(g, N(g, add, y, by_channel(g, n->src[2], x->rank, t)), x->dtype);
 }

@@ -1,5 +1,6 @@
 // quant.c -- records of linear quantization.
 #include "eval/quant.h"
+#include "eval/reduce.h"
 #include "eval/scalar.h"
 #include "ir/opinfo.h"
 
@@ -12,6 +13,9 @@ static tenon_status check_scale(Infer *in, int64_t axis, int64_t block_size) {
   if (block_size < 0)
     return infer_fail(in, TENON_EINVAL, "block_size is %lld, must not be negative",
                       (long long)block_size);
+  if (infer_src(in, 2) && infer_type(in, 2)->rank >= 0 && s->rank >= 0)
+    TRY(infer_equal_dim(in, type_numel(in->g, s), type_numel(in->g, infer_type(in, 2)),
+                        "numbers of scales and of zero points"));
   if (x->rank < 0 || s->rank < 0) return TENON_OK;
   Dim n = type_numel(in->g, s);
   if (s->rank == 0 || (s->rank == 1 && ie_is(n, 1))) return TENON_OK;
@@ -64,6 +68,19 @@ static tenon_status infer_dynamic_quantize_linear(Infer *in) {
   infer_set_type(in, 1, type_scalar(in->g, DT_F32));
   infer_set_type(in, 2, type_scalar(in->g, DT_U8));
   return TENON_OK;
+}
+
+static void expand_dynamic_quantize_linear(Graph *g, const Node *n, Node **out) {
+  Node *x = n->src[0], *zero = node_scalar(g, DT_F32, 0), *most = node_scalar(g, DT_F32, 255);
+  reduce_attrs all = {.keepdims = false};
+  Node *lo = N(g, min, NA(g, reduce_min, &all, x), zero);
+  Node *hi = N(g, max, NA(g, reduce_max, &all, x), zero);
+  Node *scale =
+      N(g, where, N(g, eq, lo, hi), node_scalar(g, DT_F32, 1), N(g, div, N(g, sub, hi, lo), most));
+  Node *at = N(g, clip, N(g, neg, N(g, div, lo, scale)), zero, most);
+  Node *point = NA(g, cast, (&(cast_attrs){.to = DT_U8, .saturate = true}), N(g, round, at));
+  Node *result[] = {N(g, quantize_linear, x, scale, point), scale, point};
+  for (int i = 0; i < n->nres; i++) out[i] = result[i];
 }
 
 static double two_an_element(const CostIn *c) { return 2 * (double)c->out[0].n; }
@@ -119,8 +136,10 @@ const OpInfo op_dynamic_quantize_linear = {
     .dtypes = "float",
     .arity = 1,
     .nres = 3,
+    .flags = OPF_COMPOSITE,
     .infer = infer_dynamic_quantize_linear,
     .eval = eval_dynamic_quantize_linear,
+    .expand = expand_dynamic_quantize_linear,
     .cost = two_an_element,
     SAMPLES("(f32[2,3])", "(f32[])", "(f32[0])", "(f32[b,4])"),
 };

@@ -4,6 +4,7 @@
 // (batch*seq, height/2) comes out as expressions over the model's symbols.
 #include "eval/scalar.h"
 #include "ir/opinfo.h"
+#include "ops/sym.h"
 
 // ---- contents known symbolically ----
 
@@ -90,7 +91,8 @@ static void follow_contents(Infer *in) {
       r[k] = ie_is_const(v[0]) ? v[v[0]->value ? 1 : 2] : v[1] == v[2] ? v[1] : NULL;
     else
       r[k] = sym_apply(in, op, v[0], v[1]);
-    if (!r[k] || ie_is_poison(r[k])) return;
+    // Arithmetic on tensors wraps; an expression does not.
+    if (!r[k] || ie_is_poison(r[k]) || !sym_fits(out->dtype, r[k])) return;
   }
   in->sym = r;
   in->nsym = n;
@@ -216,10 +218,11 @@ static tenon_status infer_cast(Infer *in) {
   int64_t n;
   const Dim *sym;
   bool keeps = dtype_bits(at->to) >= 32 && (dtype_is_int(at->to) || dtype_is_float(at->to));
-  if (keeps && node_sym(in->g, in->src[0], &n, &sym)) {
-    in->sym = sym;
-    in->nsym = n;
-  }
+  if (!keeps || !node_sym(in->g, in->src[0], &n, &sym)) return TENON_OK;
+  for (int64_t i = 0; i < n; i++)
+    if (!sym_fits(at->to, sym[i])) return TENON_OK;
+  in->sym = sym;
+  in->nsym = n;
   return TENON_OK;
 }
 

@@ -84,14 +84,18 @@ static void run_numbered(Infer *in, const Value *const *operands, const Numbers 
   Eval e = {.run = &run, .in = operands, .nin = in->nsrc, .nout = in->nres, .attrs = in->attrs};
   e.out = arena_array(&g->scratch, Value *, in->nres);
   Trap t;
-  trap_enter(&t, in->diag);
-  int64_t said = in->diag->len;
-  if (setjmp(t.env) == 0) t.status = in->op->eval(&e);
+  volatile bool raised = true;
+  trap_enter(&t, quiet);
+  if (setjmp(t.env) == 0) {
+    t.status = in->op->eval(&e);
+    if (!t.status) take_contents(in, e.out[0], numbers);
+    raised = false;
+  }
   trap_leave(&t);
-  if (!t.status) take_contents(in, e.out[0], numbers);
   run_deinit(&run);
-  if (t.status == TENON_ENOMEM && in->diag->len > said)
-    trap_raise(TENON_ENOMEM, "out of memory");  // ours, not the model's: the caller must hear of it
+  // What the model asks too much is left out; that there is no memory, the caller must hear.
+  bool refused = t.status == TENON_ENOMEM && !strstr(quiet->text, "memory limit");
+  if (raised || refused) trap_raise(t.status, "%s", quiet->text);
 }
 
 void sym_move(Infer *in, uint64_t data) {

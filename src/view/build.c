@@ -8,9 +8,9 @@
 #include "ir/internal.h"
 
 enum {
-  ROWS_MAX = 4,         // constants listed on a node
-  INLINE_VALUES = 4,    // elements of a constant shown on a node
-  ATTR_TEXT_MAX = 22,   // of the attribute shown on a node
+  ROWS_MAX = 4,        // constants listed on a node
+  INLINE_VALUES = 4,   // elements of a constant shown on a node
+  ATTR_TEXT_MAX = 22,  // of the attribute shown on a node
   LABEL_MAX = 44,
   TITLE_MAX = 36,
   STATS_BUDGET = 1 << 28
@@ -58,7 +58,8 @@ static void put_list_item(StrBuf *b, const AttrDesc *d, const void *field, int64
     strbuf_put(b, ((const Strs *)field)->v[i]);
 }
 
-static const char *list_text(const AttrDesc *d, const void *field, int64_t n, int64_t most, Arena *a) {
+static const char *list_text(const AttrDesc *d, const void *field, int64_t n, int64_t most,
+                             Arena *a) {
   StrBuf b;
   strbuf_init(&b, a);
   strbuf_putc(&b, '[');
@@ -87,6 +88,13 @@ const char *view_attr_text(const AttrDesc *d, const void *attrs, int64_t most, A
 
 // ---- one node ----
 
+// Exporters write the ends of int64 for "to the end".
+static const char *short_value(const char *text, Arena *a) {
+  if (!strcmp(text, "9223372036854775807")) return "max";
+  if (!strncmp(text, "-922337203685477580", 19)) return "min";
+  return view_text_cut(text, 14, a);
+}
+
 static const char *const_text(const View *v, const ConstView *c) {
   const ConstData *data = c->node->data;
   if (!c->readable || data->n > INLINE_VALUES) return view_type_text(type_of(c->node), v->arena);
@@ -96,7 +104,7 @@ static const char *const_text(const View *v, const ConstView *c) {
   if (list) strbuf_putc(&b, '{');
   for (int64_t i = 0; i < c->nvalues; i++) {
     if (i) strbuf_puts(&b, ", ");
-    strbuf_puts(&b, view_text_cut(c->value[i], 14, v->arena));
+    strbuf_puts(&b, short_value(c->value[i], v->arena));
   }
   if (list) strbuf_putc(&b, '}');
   return strbuf_text(&b);
@@ -114,7 +122,8 @@ static void add_const_rows(View *v, DrawNode *d) {
     if (n->src[i]->op != OP_const) continue;
     int64_t c = view_constant(v, n->src[i]);
     if (d->row.n < ROWS_MAX)
-      add_row(v, d, view_operand_name(op_info(n->op), i, v->arena), const_text(v, &v->constant.v[c]));
+      add_row(v, d, view_operand_name(op_info(n->op), i, v->arena),
+              const_text(v, &v->constant.v[c]));
     else
       more++;
   }
@@ -131,7 +140,7 @@ static void add_attr_row(View *v, DrawNode *d) {
     only = t;
     found++;
   }
-  if (found != 1 || d->node->op == OP_foreign) return;
+  if (found != 1 || d->node->op == OP_foreign || op->flags & OPF_CONTROL) return;
   const char *text = view_attr_text(only, d->node->attrs, 8, v->arena);
   if ((int64_t)strlen(text) <= ATTR_TEXT_MAX) add_row(v, d, only->name, text);
 }
@@ -213,7 +222,8 @@ static void add_edge(Building *b, const Node *src, int64_t to) {
   if (labelled && last == (uint64_t)to) return;
   intmap_put(&b->last, value, (uint64_t)to);
   DrawEdge e = {.from = (int64_t)from, .to = to, .result = result, .parent = -1};
-  if (!labelled) e.label = view_text_cut(view_type_text(type_of(src), b->v->arena), LABEL_MAX, b->v->arena);
+  if (!labelled)
+    e.label = view_text_cut(view_type_text(type_of(src), b->v->arena), LABEL_MAX, b->v->arena);
   vec_push(b->v->arena, &b->d->edge, e);
 }
 
@@ -244,7 +254,8 @@ static void measure(DrawNode *n, Arena *a) {
   n->title = view_text_cut(n->title, TITLE_MAX, a);
   double w = view_text_width(n->title, 13.5) + (n->body.n ? 34 : 20);
   for (int64_t i = 0; i < n->row.n; i++) {
-    double key = view_text_width(n->row.v[i].key, 10.5), value = view_text_width(n->row.v[i].value, 10.5);
+    double key = view_text_width(n->row.v[i].key, 10.5),
+           value = view_text_width(n->row.v[i].value, 10.5);
     w = MAX(w, key + value + (*n->row.v[i].key && *n->row.v[i].value ? 26 : 18));
   }
   n->w = MAX(w, 56);

@@ -44,8 +44,9 @@ static void put_links(StrBuf *b, const View *v, int64_t drawing) {
     for (int64_t k = 0; k < d->node.v[i].body.n; k++) {
       const DrawBody *link = &d->node.v[i].body.v[k];
       if (!v->drawing.v[link->drawing]->node.n) continue;
-      strbuf_printf(b, "n%lld_%lld -> n%lld_0 [style=dashed, constraint=false, lhead=cluster%lld, label=\"",
-                    (long long)drawing, (long long)i, (long long)link->drawing, (long long)link->drawing);
+      strbuf_printf(
+          b, "n%lld_%lld -> n%lld_0 [style=dashed, constraint=false, lhead=cluster%lld, label=\"",
+          (long long)drawing, (long long)i, (long long)link->drawing, (long long)link->drawing);
       escape_dot(b, str_of(link->attr));
       strbuf_puts(b, "\"];\n");
     }
@@ -54,13 +55,18 @@ static void put_links(StrBuf *b, const View *v, int64_t drawing) {
 void view_write_dot(const View *v, StrBuf *out) {
   strbuf_puts(out, "digraph \"");
   escape_dot(out, str_of(v->model));
-  strbuf_puts(out, "\" {\n  compound=true;\n"
-                   "  node [shape=box, style=filled, fontname=\"Helvetica\", fontsize=11, fontcolor=white, color=\"#ffffff00\"];\n"
-                   "  edge [fontname=\"Helvetica\", fontsize=9, color=\"#8a949f\", fontcolor=\"#57636f\"];\n");
+  strbuf_puts(
+      out,
+      "\" {\n  compound=true;\n"
+      "  node [shape=box, style=filled, fontname=\"Helvetica\", fontsize=11, fontcolor=white, "
+      "color=\"#ffffff00\"];\n"
+      "  edge [fontname=\"Helvetica\", fontsize=9, color=\"#8a949f\", fontcolor=\"#57636f\"];\n");
   for (int64_t i = 0; i < v->drawing.n; i++) {
     const Drawing *d = v->drawing.v[i];
     if (i) {
-      strbuf_printf(out, "subgraph cluster%lld {\n  color=\"#c3cad2\"; fontname=\"Helvetica\"; label=\"", (long long)i);
+      strbuf_printf(out,
+                    "subgraph cluster%lld {\n  color=\"#c3cad2\"; fontname=\"Helvetica\"; label=\"",
+                    (long long)i);
       escape_dot(out, str_of(d->title));
       strbuf_puts(out, "\";\n");
     }

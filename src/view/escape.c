@@ -56,8 +56,7 @@ void escape_xml(StrBuf *b, Str s) {
 void escape_dot(StrBuf *b, Str s) {
   for (int64_t i = 0; i < s.n;) {
     uint32_t u = next_char(s, &i);
-    if (u == '"' || u == '\\')
-      strbuf_putc(b, '\\');
+    if (u == '"' || u == '\\') strbuf_putc(b, '\\');
     if (u == '&')
       strbuf_puts(b, "&amp;");
     else
@@ -81,9 +80,9 @@ void escape_script(StrBuf *b, Str json) {
 static double char_width(uint32_t u) {
   if (u >= 0x1100) return u < 0x2000 || (u >= 0x2e80 && u < 0xfe00) || u > 0xffff ? 1.0 : 0.65;
   if (u >= 0x80) return 0.62;
-  if (strchr("ijl.,:;|!'`[]() ftr", (int)u)) return 0.34;
+  if (strchr("ijl.,:;|!'`[]() ftr", (int)u)) return 0.38;
   if (strchr("mwMW@%", (int)u)) return 0.88;
-  return u >= 'A' && u <= 'Z' ? 0.69 : 0.58;
+  return u >= 'A' && u <= 'Z' ? 0.7 : 0.62;
 }
 
 double view_text_width(const char *s, double size) {

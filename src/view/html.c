@@ -47,6 +47,12 @@ static void put_ops(JsonWriter *w, const View *v) {
   json_end_array(w);
 }
 
+// Where the model lay on this machine is nobody's business.
+static const char *file_name(const char *path) {
+  const char *slash = path ? strrchr(path, '/') : NULL;
+  return slash ? slash + 1 : path;
+}
+
 static void put_constant(JsonWriter *w, const ConstView *c, Arena *a) {
   const ConstData *data = c->node->data;
   json_begin_object(w);
@@ -57,13 +63,14 @@ static void put_constant(JsonWriter *w, const ConstView *c, Arena *a) {
   json_key(w, "n");
   json_i64(w, data->n);
   int64_t bytes = 0;
-  if (type_of(c->node)->dtype != DT_STRING && dtype_bytes(type_of(c->node)->dtype, data->n, &bytes)) {
+  if (type_of(c->node)->dtype != DT_STRING &&
+      dtype_bytes(type_of(c->node)->dtype, data->n, &bytes)) {
     json_key(w, "bytes");
     json_i64(w, bytes);
   }
   if (data->source) {
     json_key(w, "file");
-    json_cstr(w, data->source->label);
+    json_cstr(w, file_name(data->source->label));
   }
   json_key(w, "readable");
   json_bool(w, c->readable || data->n == 0);
@@ -111,7 +118,8 @@ static void put_attrs(JsonWriter *w, const Node *n, Arena *a) {
   } else if (n->op != OP_param && n->attrs) {
     for (const AttrDesc *d = op->attrs; d < op->attrs + op->nattrs; d++)
       if (d->kind != ATTR_body)
-        put_attr(w, d->name, view_attr_text(d, n->attrs, ATTR_ITEMS, a), attr_is_default(d, n->attrs));
+        put_attr(w, d->name, view_attr_text(d, n->attrs, ATTR_ITEMS, a),
+                 attr_is_default(d, n->attrs));
   }
   json_end_array(w);
 }
@@ -282,11 +290,12 @@ void view_write_html(const View *v, StrBuf *out) {
   StrBuf json;
   strbuf_init(&json, v->arena);
   put_json(v, &json);
-  strbuf_puts(out, "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-                   "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
-                   "style-src 'unsafe-inline'; script-src 'nonce-tenon'; img-src data:; base-uri 'none'; "
-                   "form-action 'none'\">\n"
-                   "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>");
+  strbuf_puts(
+      out, "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+           "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
+           "style-src 'unsafe-inline'; script-src 'nonce-tenon'; img-src data:; base-uri 'none'; "
+           "form-action 'none'\">\n"
+           "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>");
   escape_xml(out, str_of(v->model));
   strbuf_puts(out, "</title>\n<link rel=\"icon\" href=\"data:,\">\n<style>\n");
   put_colors(out);

@@ -37,17 +37,17 @@ typedef struct Layout {
   Drawing *d;
   Arena *a, *out;  // for now; for the paths
   int64_t nnodes, nvalues, nedges;
-  int32_t *layer;     // [nnodes]
-  DrawValue *value;   // by node, then result
-  int64_t *by_value;  // [nedges] edges
-  int64_t *value_of;  // [nedges]
+  int32_t *layer;       // [nnodes]
+  DrawValue *value;     // by node, then result
+  int64_t *by_value;    // [nedges] edges
+  int64_t *value_of;    // [nedges]
   int64_t *node_value;  // [nnodes + 1] first value of each node
-  int64_t span_max;   // longer edges are drawn straight
+  int64_t span_max;     // longer edges are drawn straight
   Layered l;
   bool *dummy;
   int32_t *item_layer;
-  double *x;                // [items] centres
-  double *top, *bottom;     // [nlayers]
+  double *x;             // [items] centres
+  double *top, *bottom;  // [nlayers]
 } Layout;
 
 // ---- values and layers ----
@@ -309,7 +309,8 @@ static int64_t layer_crossings(const Layered *l, int64_t layer, int32_t *tree, i
   for (int64_t p = first; p < last; p++) {
     int32_t i = l->order[p];
     int64_t n = 0;
-    for (int64_t k = l->down_start[i]; k < l->down_start[i + 1]; k++) ends[n++] = l->pos[l->down[k]];
+    for (int64_t k = l->down_start[i]; k < l->down_start[i + 1]; k++)
+      ends[n++] = l->pos[l->down[k]];
     if (n > 1) qsort(ends, (size_t)n, sizeof *ends, by_i32);
     for (int64_t k = 0; k < n; k++) {
       int64_t before = 0;
@@ -326,7 +327,8 @@ static void find_order(Layout *t) {
   Layered *l = &t->l;
   first_order(t);
   SortItem *tmp = arena_array(t->a, SortItem, l->n);
-  int32_t *tree = arena_array(t->a, int32_t, l->n + 1), *ends = arena_array(t->a, int32_t, l->nsegs);
+  int32_t *tree = arena_array(t->a, int32_t, l->n + 1),
+          *ends = arena_array(t->a, int32_t, l->nsegs);
   int32_t *best = arena_dup(t->a, l->order, l->n * (int64_t)sizeof *l->order);
   int64_t least = INT64_MAX;
   int64_t sweeps = MIN(MAX(SWEEP_WORK / (l->nsegs + l->n + 1), SWEEPS_MIN), SWEEPS_MAX);
@@ -354,7 +356,8 @@ static int by_pos(const void *a, const void *b) {
   return (x->seg > y->seg) - (x->seg < y->seg);
 }
 
-static void sort_ends(const Layered *l, const int64_t *start, int32_t *end, int64_t *seg, SortSeg *tmp) {
+static void sort_ends(const Layered *l, const int64_t *start, int32_t *end, int64_t *seg,
+                      SortSeg *tmp) {
   for (int64_t i = 0; i < l->n; i++) {
     int64_t n = start[i + 1] - start[i];
     for (int64_t k = 0; k < n; k++) {

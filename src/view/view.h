@@ -61,9 +61,9 @@ typedef struct DrawNode {
   double label_w;     // room that the labels below it need
 } DrawNode;
 typedef struct DrawEdge {
-  int64_t from, to;     // nodes; from < to
-  int result;           // of `from`
-  const char *label;    // the value's type, on one edge of each value; else NULL
+  int64_t from, to;   // nodes; from < to
+  int result;         // of `from`
+  const char *label;  // the value's type, on one edge of each value; else NULL
   double label_x, label_y;
   // Edges of one value share their way: a path begins where the path of `parent` (-1: none) was left.
   int64_t parent;

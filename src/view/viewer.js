@@ -5,7 +5,8 @@
 // zoomed out text is hidden, so that thousands of nodes stay quick.
 'use strict';
 (() => {
-  const data = JSON.parse(document.getElementById('data').textContent);
+  // Directional overrides would make names read otherwise than they are.
+  const data = JSON.parse(document.getElementById('data').textContent.replace(/[\u202a-\u202e\u2066-\u2069]/g, '\ufffd'));
   const NS = 'http://www.w3.org/2000/svg';
   const FAR = 0.28, ZOOM_MIN = 0.005, ZOOM_MAX = 6, HEAD = 24, ROW = 15, MATCHES_SHOWN = 200;
 
@@ -44,12 +45,12 @@
   const matchList = h('div', {id: 'matches'});
   const tool = (label, title, onclick) => h('button', {title, onclick, type: 'button'}, label);
   const shapesButton = tool('shapes', 'show the types of values (s)', () => toggleShapes());
-  const svg = s('svg', {id: 'canvas', role: 'img', 'aria-label': 'graph'});
+  const canvas = h('div', {id: 'canvas', role: 'img', 'aria-label': 'graph'});
   const mini = h('canvas', {id: 'mini', width: 1, height: 1, 'aria-hidden': 'true'});
   const panel = h('aside', {id: 'panel', 'aria-live': 'polite'});
-  const stage = h('main', {}, svg, mini);
+  const stage = h('main', {}, canvas, mini);
   document.body.append(
-    h('header', {}, crumbs, h('div', {id: 'find'}, input, matchList), shapesButton, tool('fit', 'fit the whole graph (f)', () => fit()),
+    h('header', {}, h('div', {id: 'find'}, input, matchList), crumbs, shapesButton, tool('fit', 'fit the whole graph (f)', () => fit()),
       tool('+', 'zoom in (+)', () => zoomBy(1.4)), tool('\u2212', 'zoom out (-)', () => zoomBy(1 / 1.4))),
     stage, panel);
 
@@ -82,7 +83,7 @@
 
   function makeView(index) {
     const d = data.drawings[index];
-    const world = s('g', {}), edges = s('g', {}), nodes = s('g', {}), labels = s('g', {});
+    const world = s('svg', {width: d.w, height: d.h}), edges = s('g', {}), nodes = s('g', {}), labels = s('g', {});
     const v = {world, camera: null, items: [], node: [], edge: [], users: d.nodes.map(() => []), outgoing: d.nodes.map(() => []),
       incoming: d.nodes.map(() => [])};
     const add = (parent, element, x0, y0, x1, y1) => {
@@ -118,9 +119,10 @@
   function paint() {
     pending = false;
     const v = view(), c = v.camera;
-    v.world.setAttribute('transform', `translate(${c.x} ${c.y}) scale(${c.k})`);
-    svg.classList.toggle('far', c.k < FAR);
-    const x0 = -c.x / c.k, y0 = -c.y / c.k, x1 = x0 + svg.clientWidth / c.k, y1 = y0 + svg.clientHeight / c.k;
+    // As a style of the whole picture, so that moving needs no layout of its text.
+    v.world.style.transform = `translate(${c.x}px, ${c.y}px) scale(${c.k})`;
+    canvas.classList.toggle('far', c.k < FAR);
+    const x0 = -c.x / c.k, y0 = -c.y / c.k, x1 = x0 + canvas.clientWidth / c.k, y1 = y0 + canvas.clientHeight / c.k;
     for (const it of v.items) {
       const show = it.x1 >= x0 && it.x0 <= x1 && it.y1 >= y0 && it.y0 <= y1;
       if (show === it.shown) continue;
@@ -131,7 +133,7 @@
   }
 
   function fit() {
-    const d = drawing(), w = svg.clientWidth, height = svg.clientHeight;
+    const d = drawing(), w = canvas.clientWidth, height = canvas.clientHeight;
     const k = clamp(Math.min(w / d.w, height / d.h), ZOOM_MIN, 1.5);
     view().camera = {k, x: (w - d.w * k) / 2, y: (height - d.h * k) / 2};
     refresh();
@@ -139,7 +141,7 @@
 
   // The first look: the whole graph if it can be read so, else its top.
   function start() {
-    const d = drawing(), w = svg.clientWidth, height = svg.clientHeight;
+    const d = drawing(), w = canvas.clientWidth, height = canvas.clientHeight;
     if (Math.min(w / d.w, height / d.h) > 0.75) { fit(); return; }
     const k = clamp(w / d.w, 0.75, 1);
     const first = d.nodes.length ? d.nodes[0].box[0] + d.nodes[0].box[2] / 2 : d.w / 2;
@@ -154,7 +156,7 @@
     c.k = k;
     refresh();
   }
-  const zoomBy = factor => zoomAt(svg.clientWidth / 2, svg.clientHeight / 2, factor);
+  const zoomBy = factor => zoomAt(canvas.clientWidth / 2, canvas.clientHeight / 2, factor);
   function moveBy(dx, dy) {
     view().camera.x += dx;
     view().camera.y += dy;
@@ -165,46 +167,49 @@
     const [x, y, w, height] = drawing().nodes[i].box, c = view().camera;
     if (c.k < 0.6) c.k = 0.9;
     const sx = c.x + (x + w / 2) * c.k, sy = c.y + (y + height / 2) * c.k;
-    const W = svg.clientWidth, H = svg.clientHeight;
+    const W = canvas.clientWidth, H = canvas.clientHeight;
     if (!always && sx > W * 0.12 && sx < W * 0.88 && sy > H * 0.15 && sy < H * 0.85) { refresh(); return; }
     moveBy(W / 2 - sx, H / 2 - sy);
   }
 
   // ---- minimap ----
-  let miniPicture = null, miniScale = 1;
+  const miniPicture = document.createElement('canvas');
+  let miniScale = 1, miniAccent = '';
   function drawMini() {
-    const d = drawing();
+    const d = drawing(), dpr = devicePixelRatio || 1;
     miniScale = Math.min(130 / d.w, 230 / d.h);
-    const w = Math.max(Math.round(d.w * miniScale), 12), height = Math.max(Math.round(d.h * miniScale), 12), dpr = devicePixelRatio || 1;
-    mini.width = w * dpr;
-    mini.height = height * dpr;
+    const w = Math.max(Math.round(d.w * miniScale), 12), height = Math.max(Math.round(d.h * miniScale), 12);
+    for (const c of [mini, miniPicture]) { c.width = w * dpr; c.height = height * dpr; }
     mini.style.width = w + 'px';
     mini.style.height = height + 'px';
-    const g = mini.getContext('2d'), css = getComputedStyle(document.documentElement);
+    const g = miniPicture.getContext('2d'), css = getComputedStyle(document.documentElement);
     const color = data.families.map((_, i) => css.getPropertyValue('--f' + i));
+    miniAccent = css.getPropertyValue('--accent');
     g.scale(dpr, dpr);
     for (const n of d.nodes) {
       const [x, y, bw, bh] = n.box;
       g.fillStyle = color[n.family];
       g.fillRect(x * miniScale, y * miniScale, Math.max(bw * miniScale, 1), Math.max(bh * miniScale, 0.8));
     }
-    miniPicture = g.getImageData(0, 0, mini.width, mini.height);
   }
   function paintMini(x0, y0, x1, y1) {
-    if (!miniPicture) return;
-    const g = mini.getContext('2d'), d = drawing();
+    const g = mini.getContext('2d'), d = drawing(), dpr = devicePixelRatio || 1;
     mini.hidden = x0 <= 0 && y0 <= 0 && x1 >= d.w && y1 >= d.h;
-    g.putImageData(miniPicture, 0, 0);
-    g.strokeStyle = getComputedStyle(document.documentElement).getPropertyValue('--accent');
+    if (mini.hidden) return;
+    const left = Math.max(x0, 0) * miniScale, top = Math.max(y0, 0) * miniScale;
+    g.setTransform(1, 0, 0, 1, 0, 0);
+    g.clearRect(0, 0, mini.width, mini.height);
+    g.drawImage(miniPicture, 0, 0);
+    g.scale(dpr, dpr);
+    g.strokeStyle = miniAccent;
     g.lineWidth = 1.5;
-    const px = Math.max(x0, 0) * miniScale, py = Math.max(y0, 0) * miniScale;
-    g.strokeRect(px + 1, py + 1, Math.max((Math.min(x1, d.w) * miniScale) - px - 2, 3), Math.max((Math.min(y1, d.h) * miniScale) - py - 2, 3));
+    g.strokeRect(left + 1, top + 1, Math.max(Math.min(x1, d.w) * miniScale - left - 2, 3), Math.max(Math.min(y1, d.h) * miniScale - top - 2, 3));
   }
   function jumpMini(e) {
     if (!(e.buttons & 1)) return;
     const box = mini.getBoundingClientRect(), c = view().camera;
-    c.x = svg.clientWidth / 2 - (e.clientX - box.left) / miniScale * c.k;
-    c.y = svg.clientHeight / 2 - (e.clientY - box.top) / miniScale * c.k;
+    c.x = canvas.clientWidth / 2 - (e.clientX - box.left) / miniScale * c.k;
+    c.y = canvas.clientHeight / 2 - (e.clientY - box.top) / miniScale * c.k;
     refresh();
   }
   mini.addEventListener('pointerdown', e => { mini.setPointerCapture(e.pointerId); jumpMini(e); });
@@ -212,18 +217,22 @@
 
   // ---- pointer, wheel, touch ----
   const pointers = new Map();
+  const place = e => {
+    const box = canvas.getBoundingClientRect();
+    return {x: e.clientX - box.left, y: e.clientY - box.top};
+  };
   let pressed = null, travelled = 0;
-  svg.addEventListener('pointerdown', e => {
+  canvas.addEventListener('pointerdown', e => {
     if (e.button > 1) return;
-    svg.setPointerCapture(e.pointerId);
-    pointers.set(e.pointerId, {x: e.offsetX, y: e.offsetY});
+    canvas.setPointerCapture(e.pointerId);
+    pointers.set(e.pointerId, place(e));
     if (pointers.size === 1) { pressed = e.target.closest('.node'); travelled = 0; }
-    svg.classList.add('drag');
+    canvas.classList.add('drag');
   });
-  svg.addEventListener('pointermove', e => {
+  canvas.addEventListener('pointermove', e => {
     const p = pointers.get(e.pointerId);
     if (!p) return;
-    const box = svg.getBoundingClientRect(), now = {x: e.clientX - box.left, y: e.clientY - box.top};
+    const now = place(e);
     if (pointers.size === 1) {
       moveBy(now.x - p.x, now.y - p.y);
     } else if (pointers.size === 2) {
@@ -237,17 +246,17 @@
   });
   function release(e) {
     if (!pointers.delete(e.pointerId) || pointers.size) return;
-    svg.classList.remove('drag');
+    canvas.classList.remove('drag');
     if (e.type === 'pointerup' && travelled < 5) select(pressed ? Number(pressed.dataset.node) : -1);
   }
-  svg.addEventListener('pointerup', release);
-  svg.addEventListener('pointercancel', release);
-  svg.addEventListener('dblclick', () => { if (selected >= 0) openBody(selected); });
-  svg.addEventListener('wheel', e => {
+  canvas.addEventListener('pointerup', release);
+  canvas.addEventListener('pointercancel', release);
+  canvas.addEventListener('dblclick', () => { if (selected >= 0) openBody(selected); });
+  canvas.addEventListener('wheel', e => {
     e.preventDefault();
     const unit = e.deltaMode === 1 ? 18 : e.deltaMode === 2 ? 400 : 1;
     if (e.shiftKey) moveBy(-(e.deltaX || e.deltaY) * unit, 0);
-    else zoomAt(e.offsetX, e.offsetY, Math.exp(-clamp(e.deltaY * unit, -300, 300) * (e.ctrlKey ? 0.01 : 0.0016)));
+    else zoomAt(place(e).x, place(e).y, Math.exp(-clamp(e.deltaY * unit, -300, 300) * (e.ctrlKey ? 0.01 : 0.0016)));
   }, {passive: false});
 
   // ---- selection ----
@@ -276,7 +285,7 @@
       select(-1);
       current = index;
       if (!views[index]) views[index] = makeView(index);
-      svg.replaceChildren(view().world);
+      canvas.replaceChildren(view().world);
       if (!view().camera) start();
       drawMini();
       showCrumbs();
@@ -437,12 +446,12 @@
     e.preventDefault();
     e.stopPropagation();
   });
-  svg.addEventListener('pointerdown', () => { matchList.replaceChildren(); input.blur(); });
+  canvas.addEventListener('pointerdown', () => { matchList.replaceChildren(); input.blur(); });
   input.addEventListener('focus', () => { if (input.value && !matchList.children.length) showMatches(true); });
 
   // ---- keyboard ----
   function toggleShapes() {
-    const hidden = svg.classList.toggle('noshapes');
+    const hidden = canvas.classList.toggle('noshapes');
     shapesButton.setAttribute('aria-pressed', String(!hidden));
   }
   // The neighbour of the selected node in a direction: along an edge, or beside it in its layer.
@@ -479,7 +488,7 @@
   });
 
   // ---- start ----
-  new ResizeObserver(refresh).observe(svg);
+  new ResizeObserver(refresh).observe(canvas);
   matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => { drawMini(); refresh(); });
   function fromHash() {
     const m = /^#d(\d+)(?:n(\d+))?$/.exec(location.hash);
@@ -491,7 +500,7 @@
   const wanted = location.hash;
   current = 0;
   views[0] = makeView(0);
-  svg.replaceChildren(view().world);
+  canvas.replaceChildren(view().world);
   start();
   drawMini();
   showCrumbs();

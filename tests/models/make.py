@@ -115,14 +115,18 @@ def external():
     save("external", nodes, [value("x", I, "n")], [value("y", F, "n", 4)], [w])
 
 
+def refer(node, name, to):
+    node.attribute.add(name=name, ref_attr_name=to, type=onnx.AttributeProto.FLOAT)
+
+
 def functions():
     """A function with an attribute that calls another one."""
     ops = [h.make_opsetid("", 20), h.make_opsetid("local", 1)]
     scale = h.make_node("Constant", [], ["k"], "k")
-    scale.attribute.append(h.make_attribute_ref_name(h.make_attribute("value_float", 0.0), "by"))
+    refer(scale, "value_float", "by")
     inner = h.make_function("local", "Scale", ["v"], ["o"], [scale, h.make_node("Mul", ["v", "k"], ["o"], "mul")], ops[:1], ["by"])
     call = h.make_node("Scale", ["v"], ["a"], "call", domain="local")
-    call.attribute.append(h.make_attribute_ref_name(h.make_attribute("by", 0.0), "gain"))
+    refer(call, "by", "gain")
     outer = h.make_function("local", "Soft", ["v"], ["o"], [call, h.make_node("Sigmoid", ["a"], ["o"], "sigmoid")], ops, ["gain"])
     nodes = [h.make_node("Soft", ["x"], ["a"], "soft1", domain="local", gain=2.0),
              h.make_node("Soft", ["a"], ["y"], "soft2", domain="local", gain=-0.5)]

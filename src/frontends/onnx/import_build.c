@@ -4,15 +4,14 @@
 #include "eval/movement.h"
 #include "eval/scalar.h"
 
-tenon_status build_need(ImportNode *n, int lo, int hi) {
-  if (n->nin < lo || n->nin > hi)
-    return import_fail(n, TENON_EINVAL, "%d inputs, must be %d to %d", n->nin, lo, hi);
-  for (int i = 0; i < n->nin; i++) {
-    if (n->in[i] == n->g->none) {
-      if (i < lo) return import_fail(n, TENON_EINVAL, "input %d is required and absent", i);
-      continue;
-    }
-    const Type *t = type_of(n->in[i]);
+tenon_status build_need_these(ImportNode *n, unsigned bits, int hi) {
+  if (n->nin > hi) return import_fail(n, TENON_EINVAL, "%d inputs, must be at most %d", n->nin, hi);
+  for (int i = 0; i < hi && i < 32; i++) {
+    Node *x = build_in(n, i);
+    if (!x && (bits >> i & 1))
+      return import_fail(n, TENON_EINVAL, "input %d is required and absent", i);
+    if (!x) continue;
+    const Type *t = type_of(x);
     if (t->kind != TK_TENSOR) return import_fail(n, TENON_EINVAL, "input %d must be a tensor", i);
     if (!t->dtype)
       return import_fail(n, TENON_EUNSUPPORTED,
@@ -20,6 +19,10 @@ tenon_status build_need(ImportNode *n, int lo, int hi) {
                          i);
   }
   return TENON_OK;
+}
+
+tenon_status build_need(ImportNode *n, int lo, int hi) {
+  return build_need_these(n, lo < 32 ? (1u << lo) - 1 : ~0u, hi);
 }
 
 void build_give(ImportNode *n, int i, Node *v) {

@@ -7,8 +7,10 @@
 
 #include "frontends/onnx/onnx.h"
 
-// Between lo and hi inputs, the first lo of them present, and input 0 a tensor of known type.
+// The first lo inputs present and at most hi; all that are there tensors of known type.
 MUST_USE tenon_status build_need(ImportNode *n, int lo, int hi);
+// At most hi inputs, and those whose bits are set present: for operators with optional inputs in between.
+MUST_USE tenon_status build_need_these(ImportNode *n, unsigned bits, int hi);
 // Fills result i when the node has it.
 void build_give(ImportNode *n, int i, Node *v);
 // Every named output must have been given: one that was not is unsupported.

@@ -219,7 +219,7 @@ static tenon_status skip_simplified_layer_norm(ImportNode *n) {
 }
 
 static tenon_status embed_layer_norm(ImportNode *n) {
-  TRY(build_need(n, 7, 9));
+  TRY(build_need_these(n, 1u << 0 | 1u << 2 | 1u << 3 | 1u << 5 | 1u << 6, 9));
   Graph *g = n->g;
   Node *ids = n->in[0], *segment = build_in(n, 1), *position = build_in(n, 8),
        *mask = build_in(n, 7);

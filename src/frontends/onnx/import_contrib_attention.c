@@ -370,14 +370,19 @@ static tenon_status gqa_positions(ImportNode *n, Gqa *a) {
   return graph_status(g);
 }
 
-// The cache with this call's keys written where each sequence ends; grown when the total asks for it.
+// The cache with this call's keys written where each sequence ends, zeros after them; grown when the total
+// asks for it.
 static Node *cached(Graph *g, const Gqa *a, Node *past, Node *now) {
   if (!past) return now;
   Node *zeros = node_i64s(g, 6, (int64_t[]){0, 0, 0, 0, 0, 0});
   Node *more = N(g, max, N(g, sub, a->total, build_dim(g, past, 2)), node_i64(g, 0));
   Node *pads[] = {zeros, more, node_i64s(g, 1, (int64_t[]){0})};
   Node *room = N(g, pad, past, build_concat(g, 0, 3, pads));
-  return NA(g, tensor_scatter, (&(tensor_scatter_attrs){.axis = 2}), room, now, a->past_len);
+  Node *all = NA(g, tensor_scatter, (&(tensor_scatter_attrs){.axis = 2}), room, now, a->past_len);
+  Node *end = N(g, add, a->past_len, build_dim(g, now, 2));
+  Node *at = build_reshape(g, build_positions(g, all, 2), 2, (int64_t[]){-1, 1});
+  Node *used = N(g, lt, at, build_reshape(g, end, 4, (int64_t[]){-1, 1, 1, 1}));
+  return N(g, where, used, all, build_num(g, all, 0));
 }
 
 // Which keys a query sees, [batch, 1, seq, total].
@@ -386,10 +391,11 @@ static Node *gqa_seen(ImportNode *n, const Gqa *a) {
   static const int64_t per_batch[] = {-1, 1, 1, 1};
   Node *size = N(g, reshape, a->total, node_i64s(g, 0, NULL));
   Node *key = N(g, range, node_i64(g, 0), size, node_i64(g, 1));
-  if (!import_i64(n, "causal", 1)) return N(g, lt, key, build_reshape(g, a->lengths, 4, per_batch));
+  Node *seen = N(g, lt, key, build_reshape(g, a->lengths, 4, per_batch));
+  if (!import_i64(n, "causal", 1)) return seen;
   Node *row = build_reshape(g, build_positions(g, a->p.q, 1), 2, (int64_t[]){-1, 1});
   Node *at = N(g, add, build_reshape(g, a->past_len, 4, per_batch), row);
-  Node *seen = N(g, le, key, at);
+  seen = N(g, and, seen, N(g, le, key, at));
   int64_t window = import_i64(n, "local_window_size", -1);
   if (window > 0) seen = N(g, and, seen, N(g, lt, N(g, sub, at, node_i64(g, window)), key));
   return seen;
@@ -420,10 +426,8 @@ static tenon_status gqa_sink(ImportNode *n, Gqa *a) {
 }
 
 static tenon_status group_query_attention(ImportNode *n) {
-  TRY(build_need(n, 1, 16));
+  TRY(build_need_these(n, 1u << 0 | 1u << 5 | 1u << 6, 16));
   Graph *g = n->g;
-  if (!build_in(n, 5) || !build_in(n, 6))
-    return import_fail(n, TENON_EINVAL, "seqlens_k and total_sequence_length are required");
   if (build_in(n, 12) || build_in(n, 13))
     return import_fail(n, TENON_EUNSUPPORTED, "a quantized cache is not supported");
   Gqa a = {0};
