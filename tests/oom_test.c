@@ -13,7 +13,7 @@
 
 // ---- the table ----
 
-typedef enum { ON_ALLOC, ON_OPEN, ON_MAP, ON_REAL_PATH, ON_THREAD, NKINDS } CallKind;
+typedef enum { ON_ALLOC, ON_OPEN, ON_MAP, ON_READ, ON_REAL_PATH, ON_THREAD, NKINDS } CallKind;
 
 static atomic_int_least64_t calls[NKINDS];
 static atomic_int_least64_t blocks, files, maps, threads;  // not given back yet
@@ -63,6 +63,20 @@ static void test_unmap(const void *p, int64_t bytes) {
   platform_posix.unmap(p, bytes);
 }
 
+// Standard input: the bytes of a model, some at a time.
+static uint8_t input_bytes[4096];
+static int64_t input_size, input_at;
+
+static int test_read(int fd, void *p, int64_t bytes, int64_t *out_got) {
+  (void)fd;
+  *out_got = 0;
+  if (fails(ON_READ)) return fail_errno;
+  *out_got = MIN(MIN(bytes, 100), input_size - input_at);
+  memcpy(p, input_bytes + input_at, (size_t)*out_got);
+  input_at += *out_got;
+  return 0;
+}
+
 static int test_real_path(const char *path, char *out, int64_t cap) {
   return fails(ON_REAL_PATH) ? fail_errno : platform_posix.real_path(path, out, cap);
 }
@@ -89,6 +103,7 @@ static void use_table(void) {
   table.close = test_close;
   table.map = test_map;
   table.unmap = test_unmap;
+  table.read = test_read;
   table.real_path = test_real_path;
   table.thread_start = test_thread_start;
   table.thread_join = test_thread_join;
@@ -191,6 +206,7 @@ static uint64_t hash_tensor(const tenon_tensor *t, uint64_t h) {
 static tenon_status open_model(Scenario *s) {
   tenon_open_options o = {.struct_size = sizeof o, .threads = 2, .ops = custom_ops};
   o.nops = ARRAY_LEN(custom_ops);
+  input_at = 0;
   tenon_status st = tenon_model_open_with(s->path, &o, &s->m, &error);
   EXPECT((st == TENON_OK) == (s->m != NULL));
   return st;
@@ -254,7 +270,7 @@ static void play(Scenario *s) {
 // number of calls.
 static int64_t play_all(const char *model, CallKind kind, int err, int64_t most) {
   char path[512];
-  snprintf(path, sizeof path, "%s%s", MODELS, model);
+  snprintf(path, sizeof path, "%s%s", strcmp(model, "-") ? MODELS : "", model);
   Scenario s = {.path = path, .first = true, .kind = kind};
   arm(kind, -1, false, 0);
   play(&s);
@@ -299,6 +315,17 @@ TEST(oom_objects_of_arenas) {
 TEST(io_every_open) { fail_every(ON_OPEN, EACCES, 14); }
 TEST(io_every_map) { fail_every(ON_MAP, ENOMEM, 14); }
 TEST(io_every_real_path) { fail_every(ON_REAL_PATH, EACCES, 1); }
+
+TEST(io_every_read) {
+  FILE *f = fopen(MODELS "mlp.onnx", "rb");
+  REQUIRE(f);
+  input_size = (int64_t)fread(input_bytes, 1, sizeof input_bytes, f);
+  fclose(f);
+  use_table();
+  EXPECT(play_all("-", ON_READ, EIO, INT64_MAX) > 3);
+  EXPECT(play_all("-", ON_ALLOC, 0, INT64_MAX) > 10);
+  platform = &platform_posix;
+}
 
 TEST(threads_that_do_not_start) {
   use_table();

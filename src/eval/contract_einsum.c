@@ -144,6 +144,7 @@ static int view_find(const View *v, int label) {
   return -1;
 }
 
+// Dimensions of 1 are left out: they broadcast, and add nothing to a sum.
 static tenon_status operand_view(Eval *e, const Einsum *q, int i, int64_t *size, View *out) {
   const Value *v = e->in[i];
   int64_t stride[MAX_RANK];
@@ -152,9 +153,10 @@ static tenon_status operand_view(Eval *e, const Einsum *q, int i, int64_t *size,
   for (int d = 0; d < q->nlabels[i]; d++) {
     int label = q->label[i][d];
     int64_t dim = v->dims[d];
-    if (size[label] < 0 || size[label] == 1)
+    if (dim == 1) continue;
+    if (size[label] == 1)
       size[label] = dim;
-    else if (dim != 1 && dim != size[label])
+    else if (dim != size[label])
       return eval_fail(e, TENON_EINVAL, "an index has sizes %lld and %lld", (long long)size[label],
                        (long long)dim);
     int at = view_find(out, label);
@@ -162,19 +164,10 @@ static tenon_status operand_view(Eval *e, const Einsum *q, int i, int64_t *size,
       at = out->n++;
       out->label[at] = (uint8_t)label;
       out->dim[at] = dim;
-    } else if (out->dim[at] == 1) {
-      out->dim[at] = dim;
     }
-    out->stride[at] += dim == 1 ? 0 : stride[d];
+    out->stride[at] += stride[d];
   }
   return TENON_OK;
-}
-
-// Broadcast dimensions of 1 where the index is larger elsewhere: size from the table, stride 0.
-static void widen(View *v, int i, const int64_t *size) {
-  if (v->dim[i] == size[v->label[i]]) return;
-  v->dim[i] = size[v->label[i]];
-  v->stride[i] = 0;
 }
 
 typedef struct SumJob {
@@ -208,8 +201,8 @@ static tenon_status view_sum(Eval *e, View *v, int nkeep, const uint8_t *keep, b
   int nd = 0;
   for (int i = 0; i < nkeep; i++) {
     int at = view_find(v, keep[i]);
-    dim[i] = v->dim[at];
-    stride[i] = v->stride[at];
+    dim[i] = at < 0 ? 1 : v->dim[at];
+    stride[i] = at < 0 ? 0 : v->stride[at];
   }
   for (int i = 0; i < v->n; i++)
     if (!memchr(keep, v->label[i], (size_t)nkeep)) {
@@ -276,8 +269,7 @@ static void roles_add(Roles *r, int64_t dim, int64_t a, int64_t b) {
 }
 
 // acc = acc joined with b; labels of the result: batch, acc's own, b's own.
-static tenon_status join(Eval *e, View *acc, View *b, const bool *needed, const int64_t *size,
-                         bool ints) {
+static tenon_status join(Eval *e, View *acc, View *b, const bool *needed, bool ints) {
   TRY(drop_private(e, acc, b, needed, ints));
   TRY(drop_private(e, b, acc, needed, ints));
   Roles batch = {0}, contract = {0}, left = {0}, right = {0};
@@ -290,8 +282,6 @@ static tenon_status join(Eval *e, View *acc, View *b, const bool *needed, const 
       roles_add(&left, acc->dim[i], acc->stride[i], 0);
       continue;
     }
-    widen(acc, i, size);
-    widen(b, at, size);
     if (needed[label]) out.label[out.n++] = (uint8_t)label;
     roles_add(needed[label] ? &batch : &contract, acc->dim[i], acc->stride[i], b->stride[at]);
   }
@@ -354,7 +344,7 @@ tenon_status eval_einsum(Eval *e) {
   if (bad)
     return eval_fail(e, TENON_EINVAL, "equation '%.*s', character %lld: %s", STR_ARG(at->equation),
                      (long long)pos, bad);
-  for (int i = 0; i < EINSUM_LABELS; i++) size[i] = -1;
+  for (int i = 0; i < EINSUM_LABELS; i++) size[i] = 1;
   View *view = arena_array(&e->run->scratch, View, e->nin);
   for (int i = 0; i < e->nin; i++) TRY(operand_view(e, q, i, size, &view[i]));
   bool ints = dtype_is_int(e->in[0]->dtype);
@@ -364,11 +354,10 @@ tenon_status eval_einsum(Eval *e) {
     for (int o = 0; o < q->nout; o++) needed[q->out[o]] = true;
     for (int k = i + 1; k < e->nin; k++)
       for (int d = 0; d < q->nlabels[k]; d++) needed[q->label[k][d]] = true;
-    TRY(join(e, &acc, &view[i], needed, size, ints));
+    TRY(join(e, &acc, &view[i], needed, ints));
   }
   int64_t dims[MAX_RANK];
   for (int i = 0; i < q->nout; i++) dims[i] = size[q->out[i]];
-  for (int i = 0; i < acc.n; i++) widen(&acc, i, size);
   Value *y;
   TRY(eval_out(e, 0, e->in[0]->dtype, q->nout, dims, &y));
   TRY(view_sum(e, &acc, q->nout, q->out, ints, y));

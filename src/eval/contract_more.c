@@ -303,6 +303,7 @@ tenon_status eval_col2im(Eval *e) {
   int64_t dims[MAX_RANK] = {c.x->dims[0], c.x->dims[1] / c.w.nkernel};
   memcpy(dims + 2, image.v, sizeof(int64_t) * (size_t)image.n);
   TRY(eval_out(e, 0, t, (int)image.n + 2, dims, &c.y));
+  if (!c.w.nout) return TENON_OK;  // no blocks: all 0
   parallel_for(e->run->pool, c.y->n, 1 + 4096 / c.w.nkernel, run_col2im, &c);
   return TENON_OK;
 }

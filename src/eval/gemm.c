@@ -199,8 +199,11 @@ void gemm_load_mat(const void *ctx, int64_t b, int64_t r, int64_t nr, int64_t k0
 const int64_t *gemm_offsets(Run *run, int n, const int64_t *dims, const int64_t *strides,
                             int64_t *out_count) {
   int64_t count = 1;
-  for (int d = 0; d < n; d++)
+  bool empty = false;
+  for (int d = 0; d < n; d++) empty = empty || dims[d] == 0;
+  for (int d = 0; d < n && !empty; d++)
     CHECK(ck_mul(count, dims[d], &count), "more offsets than can be counted");
+  if (empty) count = 0;
   int64_t *off = arena_alloc_array(&run->scratch, MAX(count, 1), sizeof(int64_t));
   *out_count = count;
   if (count == 0) return off;

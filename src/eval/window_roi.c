@@ -155,13 +155,15 @@ static void run_align(void *ctx, int64_t begin, int64_t end) {
     Bins by, bx;
     roi_bins(r, n, &by, &bx);
     double acc = 0;
-    for (int64_t iy = 0; iy < by.grid; iy++)
+    for (int64_t iy = 0; iy < by.grid; iy++) {
+      double y = by.start + (double)py * by.bin + ((double)iy + 0.5) * by.bin / (double)by.grid;
+      if (!r->max && !(y >= -1 && y <= (double)r->height)) continue;  // a row of zeros
       for (int64_t ix = 0; ix < bx.grid; ix++) {
-        double y = by.start + (double)py * by.bin + ((double)iy + 0.5) * by.bin / (double)by.grid;
         double x = bx.start + (double)px * bx.bin + ((double)ix + 0.5) * bx.bin / (double)bx.grid;
         double v = sample(r, plane, y, x);
         acc = !r->max ? acc + v : iy + ix == 0 || v > acc ? v : acc;
       }
+    }
     double count = (double)MAX(by.grid * bx.grid, 1);
     val_put_f64(r->y, i, r->max ? acc : acc / count);
   }
@@ -181,7 +183,7 @@ tenon_status eval_roi_align(Eval *e) {
   if (r.rois->dims[1] != 4 || r.batch->rank != 1 || r.batch->n != r.rois->dims[0])
     return eval_fail(e, TENON_EINVAL, "rois [%lld, %lld] and %lld batch indices",
                      (long long)r.rois->dims[0], (long long)r.rois->dims[1], (long long)r.batch->n);
-  if (r.ratio < 0 || r.ratio > 1024)
+  if (r.ratio < 0 || r.ratio > 128)
     return eval_fail(e, TENON_EINVAL, "sampling_ratio %lld is out of range", (long long)r.ratio);
   for (int64_t i = 0; i < r.batch->n; i++) {
     int64_t b = val_i64(r.batch, i);
@@ -190,7 +192,7 @@ tenon_status eval_roi_align(Eval *e) {
       return eval_fail(e, TENON_EINVAL, "region %lld is of image %lld, there are %lld",
                        (long long)i, (long long)b, (long long)r.x->dims[0]);
     roi_bins(&r, i, &by, &bx);
-    if (by.grid > 4096 || bx.grid > 4096)
+    if (by.grid > 1024 || bx.grid > 1024)
       return eval_fail(e, TENON_EINVAL,
                        "region %lld needs %lld x %lld samples a bin: set sampling_ratio",
                        (long long)i, (long long)by.grid, (long long)bx.grid);

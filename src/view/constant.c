@@ -29,12 +29,26 @@ static const char *element_text(DType t, const void *data, int64_t i, Arena *a) 
   return "?";
 }
 
+// A block of elements, copied: a mapped file gives no alignment.
+typedef union Block {
+  max_align_t align;
+  uint8_t bytes[BLOCK * 16];
+} Block;
+
+// Elements [at, at + n), n <= BLOCK; `at` is a multiple of BLOCK, so a whole byte of packed ones.
+static const void *copy_block(Block *b, DType t, const void *data, int64_t at, int64_t n) {
+  int64_t bits = dtype_bits(t);
+  memcpy(b->bytes, (const uint8_t *)data + at / 8 * bits, (size_t)((n * bits + 7) / 8));
+  return b->bytes;
+}
+
 static void read_stats(ConstView *c, DType t, const void *data, int64_t n) {
   double sum = 0, block[BLOCK];
+  Block raw;
   int64_t count = 0;
   for (int64_t at = 0; at < n; at += BLOCK) {
     int64_t m = MIN(n - at, BLOCK);
-    load_f64(t, data, at, m, block);
+    load_f64(t, copy_block(&raw, t, data, at, m), 0, m, block);
     for (int64_t i = 0; i < m; i++) {
       double x = block[i];
       if (!isfinite(x)) continue;
@@ -58,7 +72,9 @@ static void read_constant(View *v, ConstView *c) {
   c->readable = true;
   c->nvalues = MIN(n->data->n, VALUES_MAX);
   c->value = arena_array(v->arena, const char *, c->nvalues);
-  for (int64_t i = 0; i < c->nvalues; i++) c->value[i] = element_text(t, data, i, v->arena);
+  Block raw;
+  const void *first = t == DT_STRING ? data : copy_block(&raw, t, data, 0, c->nvalues);
+  for (int64_t i = 0; i < c->nvalues; i++) c->value[i] = element_text(t, first, i, v->arena);
   bool real = dtype_is_float(t) || dtype_is_int(t);
   if (!real || n->data->n > v->stats_budget) return;
   v->stats_budget -= n->data->n;

@@ -8,11 +8,13 @@
   X(contract) \
   X(contrib) \
   X(contrib_attention) \
+  X(contrib_more) \
   X(contrib_quant) \
   X(control) \
   X(generate) \
   X(image) \
   X(index) \
+  X(ml) \
   X(movement) \
   X(norm) \
   X(reduce) \
