@@ -48,7 +48,7 @@ typedef struct Planner {
   Plan *plan;
   IntMap slot;  // node id -> first slot
   VEC(Step) steps;
-  int depth;           // expansions within expansions
+  int depth;  // expansions within expansions
 } Planner;
 
 static tenon_status plan_body(Interp *in, const Body *b);
@@ -384,6 +384,7 @@ static tenon_status run_step(Exec *x, Run *run, const Step *s, Value **slot) {
             .nout = n->nres,
             .attrs = n->attrs,
             .at = {.node = n->name, .op = op_name(n)}};
+  if (run->ops_budget >= 0) TRY(work_begin(&e, n));
   TRY(eval_node(x, run, n, &e));
   for (int i = 0; i < n->nres; i++) {
     const Value *v = slot[s->out + i];
@@ -471,6 +472,7 @@ tenon_status interp_run(const Interp *in, Run *run, Value *const *inputs, Value 
     run->call_body = call_body;
     run->empty_stack = empty_stack;
     run->user = &x;
+    run->strings.limit = run->scratch.limit = x.arena.limit = run->max_bytes;
     t.status = run_plan(&x, run, in->main, inputs, out);
   }
   trap_leave(&t);
