@@ -48,8 +48,7 @@ static inline const Node *model_output(const Model *m, int64_t i) {
   return m->graph->main->result[i];
 }
 static inline const char *model_output_name(const Model *m, int64_t i) {
-  const char *name = m->graph->main->result_name[i];
-  return name ? name : "";  // a graph in text form may leave its results without
+  return m->graph->main->result_name[i];
 }
 
 // Runs in the reference interpreter.  `run` is the caller's, from run_init; inputs in the model's order.
