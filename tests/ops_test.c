@@ -65,7 +65,8 @@ static const char *sample_graph(Arena *a, const Sample *s) {
     p = end;
     if (!*p) return NULL;
   }
-  const char *attrs = skip(p + 1), *arrow = strncmp(attrs, "-> ", 3) ? strstr(attrs, " -> ") : attrs;
+  const char *attrs = skip(p + 1),
+             *arrow = strncmp(attrs, "-> ", 3) ? strstr(attrs, " -> ") : attrs;
   int nres = arrow ? atoi(strchr(arrow, '>') + 1) : MAX(s->op->nres, 1);
   int nattrs = arrow ? (int)(arrow - attrs) : (int)strlen(attrs);
   strbuf_printf(&out, "graph @\"sample\"(%s) {\n%s  %%r", strbuf_text(&params),

@@ -133,7 +133,8 @@ static tenon_status prepare(Model *m, Diag *d) {
 
 tenon_status model_run(Model *m, Run *run, Value *const *inputs, Value **outputs) {
   Where base = run->diag->base;
-  if (!run->max_bytes) run->max_bytes = machine_memory();  // an error, before the system ends the process
+  if (!run->max_bytes)
+    run->max_bytes = machine_memory();  // an error, before the system ends the process
   run->diag->base.file = m->path;
   tenon_status s = model_need_supported(m, run->diag);
   if (!s) s = prepare(m, run->diag);
