@@ -12,7 +12,11 @@ static tenon_status tensor_data(ImportNode *n, const char *name, const Node **no
   *node = import_tensor_attr(n, name);
   *data = NULL;
   TRY(graph_status(n->g));
-  return *node ? const_bytes(n->g, *node, data, n->g->diag) : TENON_OK;
+  if (!*node) return TENON_OK;
+  TRY(const_bytes(n->g, *node, data, n->g->diag));
+  int64_t bytes = (*node)->data->bytes;
+  if (bytes && (uintptr_t)*data % 16) *data = arena_dup(&n->g->arena, *data, bytes);  // as in a file
+  return TENON_OK;
 }
 
 static tenon_status tensor_floats(ImportNode *n, const char *name, Floats *out) {
