@@ -7,6 +7,8 @@
 #include "pb.h"
 #include "test.h"
 
+#include <time.h>
+
 typedef enum { OPEN, RUN, SAME } When;
 typedef struct Bad {
   const char *name;
@@ -61,6 +63,7 @@ static tenon_status run_zeros(Model *m, Diag *d) {
   run_init(&run, NULL, d);
   run.max_bytes = 64 << 20;
   run.budget = 1000;
+  run.ops_budget = 1 << 20;
   Value *in[16] = {NULL}, *out[16] = {NULL};
   tenon_status s = TENON_OK;
   for (int64_t i = 0; !s && i < model_ninputs(m) && i < 16; i++)
@@ -70,8 +73,15 @@ static tenon_status run_zeros(Model *m, Diag *d) {
   return s;
 }
 
+// A file of up to 64 KiB may take 50 ms; the sanitizers slow things down.
+#ifdef UNDER_ASAN
+static const double SECONDS = 1;
+#else
+static const double SECONDS = 0.05;
+#endif
+
 // Opens and, where that goes well, runs.  Says where it ended.
-static tenon_status try_model(const void *bytes, int64_t n, Diag *d, When *ended) {
+static tenon_status try_model_for(const void *bytes, int64_t n, Diag *d, When *ended) {
   Model *m;
   *ended = OPEN;
   tenon_status s = model_open_memory(bytes, n, "test", NULL, d, &m);
@@ -83,6 +93,14 @@ static tenon_status try_model(const void *bytes, int64_t n, Diag *d, When *ended
     if (!s) *ended = SAME;
   }
   model_free(m);
+  return s;
+}
+
+static tenon_status try_model(const void *bytes, int64_t n, Diag *d, When *ended) {
+  clock_t start = clock();
+  tenon_status s = try_model_for(bytes, n, d, ended);
+  double took = (double)(clock() - start) / CLOCKS_PER_SEC;
+  if (took > SECONDS) FAIL("%lld bytes take %.3f s: %s", (long long)n, took, d->text);
   return s;
 }
 

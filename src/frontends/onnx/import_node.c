@@ -112,18 +112,10 @@ tenon_status import_as(ImportNode *n, int op, const void *attrs, int nsrc, Node 
   return graph_status(n->g);
 }
 
-static int max_results(const OpInfo *op) {
-  int n = 1;
-  for (const char *p = op->results ? op->results : "y"; *p; p++) {
-    if (*p == ' ') n++;
-    if (*p == '*') return INT32_MAX;
-  }
-  return n;
-}
-
 tenon_status import_auto(ImportNode *n, const OpInfo *op) {
-  if (n->nout > max_results(op))
-    return import_fail(n, TENON_EINVAL, "%d outputs, must be at most %d", n->nout, max_results(op));
+  int most = op_max_results(op);
+  if (n->nout > most)
+    return import_fail(n, TENON_EINVAL, "%d outputs, must be at most %d", n->nout, most);
   void *attrs = op->attrs_size ? arena_alloc(n->im->arena, op->attrs_size) : NULL;
   TRY(import_attrs(n, op, NULL, attrs));
   for (int i = 0; i < OP_COUNT; i++)
@@ -232,7 +224,9 @@ static tenon_status define_outputs(Import *im, ImportNode *n) {
   for (int i = 0; i < n->nout; i++) {
     Str name = n->node->outputs.v[i];
     if (!name.n) continue;
-    CHECK(n->out[i], "output %d of %.*s was not made", i, STR_ARG(n->node->op_type));
+    if (!n->out[i])
+      return import_fail(n, TENON_EINVAL, "output %d ('%.*s'): the operator has no such output", i,
+                         STR_ARG(name));
     TRY(scope_define(im, name, n->out[i], n->at));
   }
   return TENON_OK;
