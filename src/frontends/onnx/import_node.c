@@ -124,7 +124,7 @@ tenon_status import_auto(ImportNode *n, const OpInfo *op) {
   return TENON_EINTERNAL;
 }
 
-static const OnnxFunction *find_function(Import *im, const OnnxNode *n) {
+const OnnxFunction *import_find_function(Import *im, const OnnxNode *n) {
   ArenaMark m = arena_mark(&im->g->scratch);
   const char *key = str_printf(&im->g->scratch, "%.*s:%.*s:%.*s", STR_ARG(n->domain),
                                STR_ARG(n->op_type), STR_ARG(n->overload));
@@ -167,7 +167,7 @@ static tenon_status inline_function(ImportNode *n, const OnnxFunction *f) {
 static tenon_status map_node(ImportNode *n) {
   Import *im = n->im;
   const OnnxNode *on = n->node;
-  const OnnxFunction *f = find_function(im, on);
+  const OnnxFunction *f = import_find_function(im, on);
   if (f) return inline_function(n, f);
   const char *full = full_name(im, on);
   if (custom_find(n->g->custom, str_of(full))) return make_foreign(n);
