@@ -56,7 +56,6 @@ TEST(value_tensor_refuses) {
   run_deinit(&r);
 }
 
-<<<<<<< HEAD
 TEST(value_empty_must_be_countable) {  // so that no product of some of the sizes overflows anywhere
   Run r;
   Value *v;
@@ -65,7 +64,9 @@ TEST(value_empty_must_be_countable) {  // so that no product of some of the size
                 TENON_EINVAL);
   EXPECT_STATUS(value_tensor(&r, NOWHERE, DT_F64, 3, (int64_t[]){1000, 1000, 0}, &v), TENON_OK);
   EXPECT_INT_EQ(v->n, 0);
-=======
+  run_deinit(&r);
+}
+
 // Without elements a shape may be large, but not so that a product of some of its sizes overflows.
 TEST(value_zero_beside_large) {
   Run r;
@@ -77,7 +78,6 @@ TEST(value_zero_beside_large) {
   shape_strides(3, v->dims, strides);
   EXPECT_STATUS(value_tensor(&r, NOWHERE, DT_F64, 3, (int64_t[]){large, large, 0}, &v),
                 TENON_EINVAL);
->>>>>>> fuzz
   run_deinit(&r);
 }
 
