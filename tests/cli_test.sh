@@ -89,6 +89,11 @@ check "verify --json is JSON" json_ok verify "$tmp/m.tir" --json
 check "the model comes from standard input" bash -c "'$program' run - < '$tmp/m.tir'"
 expect 1 "has no input 'z'" run "$tmp/m.tir" --input z=a.npy
 expect 1 "cannot open" run "$tmp/m.tir" --input x="$tmp/none.npy"
+printf 'graph @"m"(%%"x\\x1b[31m": f32[2]) -> ("y\\x1b[2J\\nz": f32[2]) {\n  %%y = relu(%%"x\\x1b[31m") : f32[2]\n  return %%y\n}\n' >"$tmp/esc.tir"
+for command in "run" "inspect" "inspect --ops" "verify"; do
+  check "$command cleans names" bash -c "'$program' $command '$tmp/esc.tir' > '$tmp/esc.out' && ! grep -q $'\\033' '$tmp/esc.out'"
+done
+expect 0 "y?[2J?z  f32[2]" run "$tmp/esc.tir"
 
 # The same seed gives the same file, whatever the number of threads; another seed another.
 check "run writes" "$program" run "$tmp/m.tir" --dim n=5 --output "$tmp/a.npz"

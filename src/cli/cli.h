@@ -126,6 +126,10 @@ typedef struct NumText {
 const char *text_count(NumText *b, int64_t n);
 const char *text_si(NumText *b, double x);
 const char *text_bytes(NumText *b, int64_t n);
+// printf for people: names out of a model cannot drive the terminal (text_clean).  Only the newlines at the
+// start and the end of `fmt` itself are line breaks.
+void say(Cli *c, const char *fmt, ...) PRINTF(2, 3);
+const char *clean_text(Arena *a, const char *text);  // a cleaned copy; NULL gives ""
 // Prints the finished JSON text and a newline.
 int cli_print(const StrBuf *b);
 int cli_usage(Cli *c, const char *fmt, ...) PRINTF(2, 3);  // sets the message, returns CLI_USAGE

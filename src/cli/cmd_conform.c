@@ -213,14 +213,14 @@ static void print_text(Runner *r, const int64_t *count) {
     for (int64_t i = 0; i < r->tests.n; i++) {
       const Case *c = &r->tests.v[i];
       if ((int)c->verdict != v || (v == CASE_PASSED && !verbose && !c->reason)) continue;
-      printf("%s: %s", verdict_name[v], c->name);
+      say(r->cli, "%s: %s", verdict_name[v], c->name);
       // The JSON has all of a long message.
-      if (c->reason) printf(": %.300s", c->reason);
+      if (c->reason) say(r->cli, ": %.300s", c->reason);
       putchar('\n');
     }
-  printf("%lld tests: %lld passed, %lld wrong, %lld unsupported, %lld crashed\n",
-         (long long)r->tests.n, (long long)count[CASE_PASSED], (long long)count[CASE_WRONG],
-         (long long)count[CASE_UNSUPPORTED], (long long)count[CASE_CRASHED]);
+  say(r->cli, "%lld tests: %lld passed, %lld wrong, %lld unsupported, %lld crashed\n",
+      (long long)r->tests.n, (long long)count[CASE_PASSED], (long long)count[CASE_WRONG],
+      (long long)count[CASE_UNSUPPORTED], (long long)count[CASE_CRASHED]);
 }
 
 static void make_json(Runner *r, const int64_t *count, StrBuf *b) {

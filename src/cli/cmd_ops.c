@@ -75,23 +75,23 @@ static const char *kind_of(const OpInfo *op) {
 
 // ---- output ----
 static void print_text(Cli *c, const OpVec *ops, const RowVec *rows) {
-  printf("%-28s %-36s %-8s %-10s %s\n", "op", "ONNX", "opsets", "types", "");
+  say(c, "%-28s %-36s %-8s %-10s %s\n", "op", "ONNX", "opsets", "types", "");
   for (int64_t i = 0; i < ops->n; i++) {
     const OpInfo *o = ops->v[i];
-    printf("%-28s %-36s %-8s %-10s %s\n", o->name, o->onnx ? o->onnx : "-",
-           o->onnx ? opsets(c, o->onnx_since, 0) : "", o->dtypes ? o->dtypes : "",
-           o->doc ? o->doc : "");
+    say(c, "%-28s %-36s %-8s %-10s %s\n", o->name, o->onnx ? o->onnx : "-",
+        o->onnx ? opsets(c, o->onnx_since, 0) : "", o->dtypes ? o->dtypes : "",
+        o->doc ? o->doc : "");
   }
-  if (rows->n) printf("\nONNX forms that are brought up to date, or refused\n");
+  if (rows->n) say(c, "\nONNX forms that are brought up to date, or refused\n");
   for (int64_t i = 0; i < rows->n; i++) {
     const ImportRow *r = rows->v[i].row;
-    printf("%-48s %-8s %s%s\n", rows->v[i].name, opsets(c, r->since, r->until),
-           r->fn ? "read" : "refused: ",
-           r->fn    ? ""
-           : r->why ? r->why
-                    : "");
+    say(c, "%-48s %-8s %s%s\n", rows->v[i].name, opsets(c, r->since, r->until),
+        r->fn ? "read" : "refused: ",
+        r->fn    ? ""
+        : r->why ? r->why
+                 : "");
   }
-  printf("\n%lld operators\n", (long long)ops->n);
+  say(c, "\n%lld operators\n", (long long)ops->n);
 }
 
 static void cell(const char *text) {
