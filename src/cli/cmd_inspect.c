@@ -405,6 +405,8 @@ static int inspect(Inspection *in) {
 }
 
 int cmd_inspect(Cli *c) {
+  if (opt_given(c, OPT_inspect_text) && opt_given(c, OPT_inspect_json))
+    return cli_usage(c, "inspect: --text and --json are two outputs; give one of them");
   Inspection *in = arena_new(&c->arena, Inspection);
   in->cli = c;
   int rc = cli_exit_of(model_open(c->pos[0], NULL, &c->diag, &in->model));

@@ -60,7 +60,7 @@ static OpVec wanted_ops(Cli *c) {
 }
 
 static const char *opsets(Cli *c, int since, int until) {
-  if (until == since) return str_printf(&c->arena, "%d", since);
+  if (until && until == since) return str_printf(&c->arena, "%d", since);
   return until ? str_printf(&c->arena, "%d-%d", since, until)
                : str_printf(&c->arena, "%d+", MAX(since, 1));
 }
@@ -146,7 +146,7 @@ static void json_op(JsonWriter *w, const OpInfo *o) {
   json_key(w, "onnx");
   json_cstr(w, o->onnx);
   json_key(w, "since");
-  json_i64(w, o->onnx_since);
+  json_i64(w, o->onnx ? MAX(o->onnx_since, 1) : 0);
   json_key(w, "dtypes");
   json_cstr(w, o->dtypes);
   json_key(w, "kind");
@@ -182,7 +182,7 @@ static void print_json(Cli *c, const OpVec *ops, const RowVec *rows) {
     json_key(&w, "onnx");
     json_cstr(&w, rows->v[i].name);
     json_key(&w, "since");
-    json_i64(&w, r->since);
+    json_i64(&w, MAX(r->since, 1));
     json_key(&w, "until");
     json_i64(&w, r->until);
     json_key(&w, "read");

@@ -372,6 +372,7 @@ int cmd_run(Cli *c) {
                    .seed = (uint64_t)opt_int(c, OPT_run_seed, 0)};
   rc = dims_read(c, r->model->graph, &c->opt[OPT_run_dim], &r->in.dims);
   if (!rc) rc = cli_exit_of(execute(r));
+  if (rc && r->in.misused) rc = CLI_USAGE;
   // Results on standard output are data: nothing else may stand there.
   bool quiet = !strcmp(opt_text(c, OPT_run_output, ""), "-");
   if (!rc && !quiet) {
