@@ -197,7 +197,7 @@ static Str wrap_if(Arena *a, Str graph) {
   return strbuf_str(&b);
 }
 
-TEST(bad_deep_nesting) {  // O6
+TEST(bad_deep_nesting) {
   for (int depth = 60; depth <= 600; depth += 180) {
     Arena a;
     arena_init(&a);

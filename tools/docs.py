@@ -12,7 +12,6 @@ PAGES = {
     # page: arguments of the program
     "docs/reference/cli.md": ["help", "--markdown"],
     "docs/reference/ops.md": ["ops", "--markdown"],
-    "docs/reference/cli.md": ["help", "--markdown"],
 }
 LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(?:#[^)]*)?\)")
 

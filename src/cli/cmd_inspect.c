@@ -130,17 +130,18 @@ static int name_width(const Body *b) {
 
 static void print_header(const Inspection *in) {
   const OnnxModel *m = &in->model->onnx.model;
-  printf("%s", in->cli->pos[0]);
+  say(in->cli, "%s", in->cli->pos[0]);
   if (in->model->format == FORMAT_TEXT) {
-    printf("  text form\n");
+    say(in->cli, "  text form\n");
     return;
   }
-  printf("  ONNX, IR version %lld", (long long)m->ir_version);
+  say(in->cli, "  ONNX, IR version %lld", (long long)m->ir_version);
   for (int64_t i = 0; i < m->opsets.n; i++)
-    printf(", %s%.*s%s%lld", m->opsets.v[i].domain.n ? "" : "opset", STR_ARG(m->opsets.v[i].domain),
-           " ", (long long)m->opsets.v[i].version);
-  if (m->producer_name.n)
-    printf(", by %.*s %.*s", STR_ARG(m->producer_name), STR_ARG(m->producer_version));
+    say(in->cli, ", %s%.*s%s%lld", m->opsets.v[i].domain.n ? "" : "opset",
+        STR_ARG(m->opsets.v[i].domain), " ", (long long)m->opsets.v[i].version);
+  if (m->producer_name.n) say(in->cli, ", by %.*s", STR_ARG(m->producer_name));
+  if (m->producer_name.n && m->producer_version.n)
+    say(in->cli, " %.*s", STR_ARG(m->producer_version));
   putchar('\n');
 }
 
@@ -160,40 +161,43 @@ static void print_dims(const Inspection *in) {
   for (int32_t i = 0; i < in->dims.n; i++) {
     Dim s = in->graph->dims.sym.v[i];
     if (!is_free(in, i)) continue;
-    printf("%s%s = %lld", any ? ", " : "\ndimensions  ", s->name, (long long)in->dims.value[i]);
+    say(in->cli, any ? ", %s = %lld" : "\ndimensions  %s = %lld", s->name,
+        (long long)in->dims.value[i]);
     any = true;
   }
-  if (any) printf("  (for the figures below; set with --dim)\n");
+  if (any) say(in->cli, "  (for the figures below; set with --dim)\n");
 }
 
 static void print_figures(const Inspection *in) {
   NumText a, b;
   const GraphCost *c = &in->cost;
-  printf("\noperators   %s of %lld kinds\n", text_count(&a, in->nnodes), (long long)in->ops.n);
+  say(in->cli, "\noperators   %s of %lld kinds\n", text_count(&a, in->nnodes),
+      (long long)in->ops.n);
   for (int64_t i = 0; i < in->ops.n; i++)
-    printf("  %7lld  %.*s\n", (long long)in->ops.v[i].n, STR_ARG(in->ops.v[i].name));
-  printf("\nparameters  %s (%s)\n", text_count(&a, in->params), text_bytes(&b, in->param_bytes));
+    say(in->cli, "  %7lld  %.*s\n", (long long)in->ops.v[i].n, STR_ARG(in->ops.v[i].name));
+  say(in->cli, "\nparameters  %s (%s)\n", text_count(&a, in->params),
+      text_bytes(&b, in->param_bytes));
   text_si(&a, c->flops);
-  printf("operations  %s%sFLOP%s\n", a.s, strchr(a.s, ' ') ? "" : " ",
-         c->nunknown ? ", without the nodes whose sizes depend on data" : "");
-  printf("bytes moved %s, %.3g FLOP a byte\n", text_bytes(&a, c->bytes), intensity(c));
-  printf("peak memory %s, and %s of constants\n", text_bytes(&a, c->peak_bytes),
-         text_bytes(&b, c->const_bytes));
-  printf("\nlargest tensors\n");
+  say(in->cli, "operations  %s%sFLOP%s\n", a.s, strchr(a.s, ' ') ? "" : " ",
+      c->nunknown ? ", without the nodes whose sizes depend on data" : "");
+  say(in->cli, "bytes moved %s, %.3g FLOP a byte\n", text_bytes(&a, c->bytes), intensity(c));
+  say(in->cli, "peak memory %s, and %s of constants\n", text_bytes(&a, c->peak_bytes),
+      text_bytes(&b, c->const_bytes));
+  say(in->cli, "\nlargest tensors\n");
   for (int i = 0; i < in->nlarge; i++)
-    printf("  %10s  %s  %s\n", text_bytes(&a, in->large[i].bytes), in->large[i].type,
-           in->large[i].name);
+    say(in->cli, "  %10s  %s  %s\n", text_bytes(&a, in->large[i].bytes), in->large[i].type,
+        in->large[i].name);
 }
 
 static void print_unsupported(const Inspection *in) {
   const Unsupported *u;
   int64_t n = model_unsupported(in->model, &u);
-  if (n) printf("\nnot supported\n");
+  if (n) say(in->cli, "\nnot supported\n");
   for (int64_t i = 0; i < n; i++)
-    printf("  %s: %lld node%s, first '%s': %s\n", u[i].op, (long long)u[i].count,
-           u[i].count == 1 ? "" : "s", u[i].first, u[i].why);
+    say(in->cli, "  %s: %lld node%s, first '%s': %s\n", u[i].op, (long long)u[i].count,
+        u[i].count == 1 ? "" : "s", u[i].first, u[i].why);
   for (int64_t i = 0; i < in->model->onnx.warnings.n; i++)
-    printf("%swarning: %s\n", i ? "" : "\n", in->model->onnx.warnings.v[i]);
+    say(in->cli, i ? "warning: %s\n" : "\nwarning: %s\n", in->model->onnx.warnings.v[i]);
 }
 
 static void print_text(const Inspection *in) {
@@ -201,27 +205,27 @@ static void print_text(const Inspection *in) {
   Arena *a = &in->cli->arena;
   int w = name_width(b);
   print_header(in);
-  printf("\ninputs\n");
+  say(in->cli, "\ninputs\n");
   for (int64_t i = 0; i < b->nparams; i++)
-    printf("  %-*s  %s\n", w, b->param[i]->name, type_text(a, type_of(b->param[i])));
-  printf("\noutputs\n");
+    say(in->cli, "  %-*s  %s\n", w, b->param[i]->name, type_text(a, type_of(b->param[i])));
+  say(in->cli, "\noutputs\n");
   for (int64_t i = 0; i < b->nresults; i++)
-    printf("  %-*s  %s\n", w, b->result_name[i], type_text(a, type_of(b->result[i])));
+    say(in->cli, "  %-*s  %s\n", w, b->result_name[i], type_text(a, type_of(b->result[i])));
   print_dims(in);
   print_figures(in);
   print_unsupported(in);
 }
 
 static void print_node_table(const Inspection *in) {
-  printf("%-40s %-24s %-40s %12s %12s\n", "node", "op", "result", "FLOP", "bytes");
+  say(in->cli, "%-40s %-24s %-40s %12s %12s\n", "node", "op", "result", "FLOP", "bytes");
   for (int64_t i = 0; i < in->cost.n; i++) {
     const NodeCost *n = &in->cost.node[i];
     NumText a, b;
     Arena *arena = &in->cli->arena;
     ArenaMark m = arena_mark(arena);
-    printf("%-40s %-24s %-40s %12s %12s\n", n->node->name ? n->node->name : "-", op_name(n->node),
-           type_text(arena, type_of(n->node)), n->known ? text_si(&a, n->flops) : "?",
-           n->known ? text_bytes(&b, n->bytes) : "?");
+    say(in->cli, "%-40s %-24s %-40s %12s %12s\n", n->node->name ? n->node->name : "-",
+        op_name(n->node), type_text(arena, type_of(n->node)),
+        n->known ? text_si(&a, n->flops) : "?", n->known ? text_bytes(&b, n->bytes) : "?");
     arena_reset(arena, m);
   }
 }
@@ -401,6 +405,8 @@ static int inspect(Inspection *in) {
 }
 
 int cmd_inspect(Cli *c) {
+  if (opt_given(c, OPT_inspect_text) && opt_given(c, OPT_inspect_json))
+    return cli_usage(c, "inspect: --text and --json are two outputs; give one of them");
   Inspection *in = arena_new(&c->arena, Inspection);
   in->cli = c;
   int rc = cli_exit_of(model_open(c->pos[0], NULL, &c->diag, &in->model));

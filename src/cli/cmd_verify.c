@@ -37,7 +37,8 @@ static void check_model(Cli *c, const char *path, Checked *out) {
   strbuf_init(&b, &c->arena);
   strbuf_puts(&b, d->text);
   for (int64_t i = 0; m && i < m->onnx.warnings.n; i++)
-    strbuf_printf(&b, "%swarning: %s", b.n ? "\n" : "", m->onnx.warnings.v[i]);
+    strbuf_printf(&b, "%swarning: %s", b.n ? "\n" : "",
+                  clean_text(&c->arena, m->onnx.warnings.v[i]));
   while (b.n && b.p[b.n - 1] == '\n') b.p[--b.n] = 0;
   out->message = b.n ? strbuf_text(&b) : NULL;
   model_free(m);
@@ -81,7 +82,7 @@ int cmd_verify(Cli *c) {
     return rc;
   }
   for (int64_t i = 0; i < c->npos; i++) {
-    if (!v[i].status) printf("%s: ok, %lld nodes\n", v[i].path, (long long)v[i].nodes);
+    if (!v[i].status) say(c, "%s: ok, %lld nodes\n", v[i].path, (long long)v[i].nodes);
     if (v[i].message) printf("%s\n", v[i].message);
   }
   return rc;

@@ -8,7 +8,7 @@
   X(contract) \
   X(contrib) \
   X(contrib_attention) \
-  X(contrib_more) \
+  X(contrib_rare) \
   X(contrib_quant) \
   X(control) \
   X(generate) \
