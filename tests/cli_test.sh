@@ -95,6 +95,31 @@ for command in "run" "inspect" "inspect --ops" "verify"; do
 done
 expect 0 "y?[2J?z  f32[2]" run "$tmp/esc.tir"
 
+# ---- limits: a loop that never ends, and growing values ----
+cat >"$tmp/forever.tir" <<'TIR'
+graph @"forever"(%x: f32[4]) -> (y: f32[?d_0]) {
+  %y = loop(_, _, %x) captures=0 body={ (%i: i64[], %go: bool[], %v: f32[?v_1])
+    %yes = const bool[] {true}
+    %w = relu(%v) : f32[?v_1]
+    return %yes, %w
+  } : f32[?d_0]
+  return %y
+}
+TIR
+sed 's/relu(%v) : f32\[?v_1\]/concat(%v, %v) : f32[2*?v_1]/' "$tmp/forever.tir" >"$tmp/grow.tir"
+expect 1 "the limit on loop iterations is reached" run "$tmp/forever.tir" --max-iterations 10K
+expect 1 "operations" run "$tmp/forever.tir" --max-ops 100K
+expect 1 "memory" run "$tmp/grow.tir" --max-memory 1M
+expect 2 "from 1 up, as 500, 20M or 4G" run "$tmp/forever.tir" --max-memory 0
+expect 2 "from 1 up" run "$tmp/forever.tir" --max-memory 9999999T
+check "Ctrl-C ends a run with 130" python3 - "$program" "$tmp/forever.tir" <<'PY'
+import signal, subprocess, sys, time
+p = subprocess.Popen([sys.argv[1], "run", sys.argv[2]])
+time.sleep(0.3)
+p.send_signal(signal.SIGINT)
+sys.exit(p.wait(20) != 130)
+PY
+
 # The same seed gives the same file, whatever the number of threads; another seed another.
 check "run writes" "$program" run "$tmp/m.tir" --dim n=5 --output "$tmp/a.npz"
 check "run writes again" "$program" run "$tmp/m.tir" --dim n=5 --output "$tmp/b.npz" --threads 1

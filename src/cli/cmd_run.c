@@ -4,8 +4,10 @@
 #include "api/model.h"
 
 #include <math.h>
+#include <signal.h>
 
 enum { SHOWN_VALUES = 8, TOP = 5 };
+static const int64_t DEFAULT_ITERATIONS = (int64_t)1 << 31;  // published limit
 
 typedef struct RunCommand {
   Cli *cli;
@@ -268,6 +270,17 @@ static tenon_status write_outputs(RunCommand *r, const char *path) {
   return npy_write(path, v, d);
 }
 
+// Ctrl-C waits until the file is in place, so that no half of one is left behind.
+static tenon_status write_whole(RunCommand *r, const char *path) {
+  sigset_t interrupt, before;
+  sigemptyset(&interrupt);
+  sigaddset(&interrupt, SIGINT);
+  sigprocmask(SIG_BLOCK, &interrupt, &before);
+  tenon_status s = write_outputs(r, path);
+  sigprocmask(SIG_SETMASK, &before, NULL);
+  return s;
+}
+
 // The output that an expected array is for: by name, or by position where it has none of its own.
 static int64_t find_output(const Body *b, const NdArray *v, int64_t narrays) {
   int64_t i;
@@ -345,6 +358,9 @@ static tenon_status execute(RunCommand *r) {
   run_init(&r->run, r->pool, &c->diag);
   r->run_open = true;
   r->run.seed = r->in.seed;
+  r->run.max_bytes = opt_int(c, OPT_run_max_memory, machine_memory());
+  r->run.budget = opt_int(c, OPT_run_max_iterations, DEFAULT_ITERATIONS);
+  r->run.ops_budget = opt_int(c, OPT_run_max_ops, -1);
   TRY(inputs_read(&r->in, c, &r->run, opt_text(c, OPT_run_inputs, NULL), &c->opt[OPT_run_input]));
   r->out = arena_array(&c->arena, Value *, g->main->nresults + 1);
   int64_t start = platform->now();
@@ -352,7 +368,7 @@ static tenon_status execute(RunCommand *r) {
   r->seconds = (double)(platform->now() - start) / 1e9;
   const char *output = opt_text(c, OPT_run_output, NULL),
              *expect = opt_text(c, OPT_run_expect, NULL);
-  if (output) TRY(write_outputs(r, output));
+  if (output) TRY(write_whole(r, output));
   if (expect) TRY(compare(r, expect));
   return TENON_OK;
 }
