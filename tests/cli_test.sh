@@ -95,6 +95,26 @@ for command in "run" "inspect" "inspect --ops" "verify"; do
 done
 expect 0 "y?[2J?z  f32[2]" run "$tmp/esc.tir"
 
+# ---- what a run lets pass and verify does not: y = op(x), x f32[2] ----
+python3 - "$tmp" <<'PY'
+import sys
+field = lambda n, b: bytes([n << 3 | 2, len(b)]) + b
+value = lambda name, size: field(1, name) + field(2, field(1, b"\x08\x01" + field(2, field(1, b"\x08" + bytes([size])))))
+def model(name, op, size, domain=b""):
+    node = field(1, b"x") + field(2, b"y") + field(4, op) + (field(7, domain) if domain else b"")
+    graph = field(1, node) + field(11, value(b"x", 2)) + field(12, value(b"y", size))
+    open(f"{sys.argv[1]}/{name}.onnx", "wb").write(b"\x08\x08" + field(7, graph) + field(8, b"\x10\x11"))
+model("right", b"Relu", 2)
+model("shape", b"Relu", 3)
+model("domain", b"Gelu", 2, b"com.microsoft")
+PY
+expect 0 "ok" verify "$tmp/right.onnx"
+expect 1 "is declared f32[3], but the graph computes f32[2]" verify "$tmp/shape.onnx"
+expect 0 "f32[2]" run "$tmp/shape.onnx"
+expect 1 "imports no operator set 'com.microsoft', of which it uses Gelu" verify "$tmp/domain.onnx"
+expect 0 "warning: the model imports no" inspect "$tmp/domain.onnx"
+expect 0 "f32[2]" run "$tmp/domain.onnx"
+
 # ---- limits: a loop that never ends, and growing values ----
 cat >"$tmp/forever.tir" <<'TIR'
 graph @"forever"(%x: f32[4]) -> (y: f32[?d_0]) {
