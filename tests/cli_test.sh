@@ -161,6 +161,21 @@ expect 0 "all as expected" run "$tmp/m.tir" --dim n=5 --seed 1 --expect "$tmp/a.
 expect 3 "got f32[2, 4], expected f32[5, 4]" run "$tmp/m.tir" --dim n=2 --expect "$tmp/a.npz"
 expect 0 "all as expected" run "$tmp/m.tir" --dim n=5 --compress --output "$tmp/e.npz" --expect "$tmp/a.npz"
 expect 0 "all as expected" run "$tmp/m.tir" --dim n=5 --expect "$tmp/e.npz"
+
+# ---- sequences and optionals ----
+echo 'graph @"q"(%s: seq(f32[*]), %o: opt(f32[*])) -> (t: seq(f32[*]), p: opt(f32[*])) { return %s, %o }' >"$tmp/q.tir"
+expect 1 "give its items in order with --input s=F.npy" run "$tmp/q.tir"
+expect 0 "t  seq(f32[5, 4], f32[5, 4])" run "$tmp/q.tir" -i "s=$tmp/y.npy" -i "s=$tmp/y.npy" -o "$tmp/q2.npz"
+expect 0 "p  opt()" run "$tmp/q.tir" -i "s=$tmp/y.npy" -o "$tmp/q1.npz"
+expect 0 "p  opt(f32[5, 4])" run "$tmp/q.tir" -i "s=$tmp/y.npy" -i "o=$tmp/y.npy" -o "$tmp/q3.npz"
+expect 0 "t  seq(f32[5, 4], f32[5, 4])" run "$tmp/q.tir" -i "s=$tmp/q2.npz" --expect "$tmp/q2.npz"
+expect 3 "output 't.1': no value" run "$tmp/q.tir" -i "s=$tmp/y.npy" --expect "$tmp/q2.npz"
+expect 3 "got a sequence of 2, expected 1" run "$tmp/q.tir" -i "s=$tmp/q2.npz" --expect "$tmp/q1.npz"
+expect 0 "all as expected" run "$tmp/q.tir" -i "s=$tmp/y.npy" -i "o=$tmp/y.npy" --expect "$tmp/q3.npz"
+expect 1 "given twice" run "$tmp/q.tir" -i "s=$tmp/y.npy" -i "o=$tmp/y.npy" -i "o=$tmp/y.npy"
+sed 's/%s/%t/g' "$tmp/q.tir" >"$tmp/r.tir"
+expect 0 "t  seq(f32[5, 4], f32[5, 4])" run "$tmp/r.tir" --inputs "$tmp/q2.npz"
+
 expect 1 "do not fit one .npy" run "$tmp/m.tir" --output "$tmp/x.npy"
 printf 'not a model' >"$tmp/bad.onnx"
 expect 1 "bad.onnx" verify "$tmp/bad.onnx"
