@@ -95,6 +95,51 @@ for command in "run" "inspect" "inspect --ops" "verify"; do
 done
 expect 0 "y?[2J?z  f32[2]" run "$tmp/esc.tir"
 
+# ---- what a run lets pass and verify does not: y = op(x), x f32[2] ----
+python3 - "$tmp" <<'PY'
+import sys
+field = lambda n, b: bytes([n << 3 | 2, len(b)]) + b
+value = lambda name, size: field(1, name) + field(2, field(1, b"\x08\x01" + field(2, field(1, b"\x08" + bytes([size])))))
+def model(name, op, size, domain=b""):
+    node = field(1, b"x") + field(2, b"y") + field(4, op) + (field(7, domain) if domain else b"")
+    graph = field(1, node) + field(11, value(b"x", 2)) + field(12, value(b"y", size))
+    open(f"{sys.argv[1]}/{name}.onnx", "wb").write(b"\x08\x08" + field(7, graph) + field(8, b"\x10\x11"))
+model("right", b"Relu", 2)
+model("shape", b"Relu", 3)
+model("domain", b"Gelu", 2, b"com.microsoft")
+PY
+expect 0 "ok" verify "$tmp/right.onnx"
+expect 1 "is declared f32[3], but the graph computes f32[2]" verify "$tmp/shape.onnx"
+expect 0 "f32[2]" run "$tmp/shape.onnx"
+expect 1 "imports no operator set 'com.microsoft', of which it uses Gelu" verify "$tmp/domain.onnx"
+expect 0 "warning: the model imports no" inspect "$tmp/domain.onnx"
+expect 0 "f32[2]" run "$tmp/domain.onnx"
+
+# ---- limits: a loop that never ends, and growing values ----
+cat >"$tmp/forever.tir" <<'TIR'
+graph @"forever"(%x: f32[4]) -> (y: f32[?d_0]) {
+  %y = loop(_, _, %x) captures=0 body={ (%i: i64[], %go: bool[], %v: f32[?v_1])
+    %yes = const bool[] {true}
+    %w = relu(%v) : f32[?v_1]
+    return %yes, %w
+  } : f32[?d_0]
+  return %y
+}
+TIR
+sed 's/relu(%v) : f32\[?v_1\]/concat(%v, %v) : f32[2*?v_1]/' "$tmp/forever.tir" >"$tmp/grow.tir"
+expect 1 "the limit on loop iterations is reached" run "$tmp/forever.tir" --max-iterations 10K
+expect 1 "operations" run "$tmp/forever.tir" --max-ops 100K
+expect 1 "memory" run "$tmp/grow.tir" --max-memory 1M
+expect 2 "from 1 up, as 500, 20M or 4G" run "$tmp/forever.tir" --max-memory 0
+expect 2 "from 1 up" run "$tmp/forever.tir" --max-memory 9999999T
+check "Ctrl-C ends a run with 130" python3 - "$program" "$tmp/forever.tir" <<'PY'
+import signal, subprocess, sys, time
+p = subprocess.Popen([sys.argv[1], "run", sys.argv[2]])
+time.sleep(0.3)
+p.send_signal(signal.SIGINT)
+sys.exit(p.wait(20) != 130)
+PY
+
 # The same seed gives the same file, whatever the number of threads; another seed another.
 check "run writes" "$program" run "$tmp/m.tir" --dim n=5 --output "$tmp/a.npz"
 check "run writes again" "$program" run "$tmp/m.tir" --dim n=5 --output "$tmp/b.npz" --threads 1
@@ -116,6 +161,21 @@ expect 0 "all as expected" run "$tmp/m.tir" --dim n=5 --seed 1 --expect "$tmp/a.
 expect 3 "got f32[2, 4], expected f32[5, 4]" run "$tmp/m.tir" --dim n=2 --expect "$tmp/a.npz"
 expect 0 "all as expected" run "$tmp/m.tir" --dim n=5 --compress --output "$tmp/e.npz" --expect "$tmp/a.npz"
 expect 0 "all as expected" run "$tmp/m.tir" --dim n=5 --expect "$tmp/e.npz"
+
+# ---- sequences and optionals ----
+echo 'graph @"q"(%s: seq(f32[*]), %o: opt(f32[*])) -> (t: seq(f32[*]), p: opt(f32[*])) { return %s, %o }' >"$tmp/q.tir"
+expect 1 "give its items in order with --input s=F.npy" run "$tmp/q.tir"
+expect 0 "t  seq(f32[5, 4], f32[5, 4])" run "$tmp/q.tir" -i "s=$tmp/y.npy" -i "s=$tmp/y.npy" -o "$tmp/q2.npz"
+expect 0 "p  opt()" run "$tmp/q.tir" -i "s=$tmp/y.npy" -o "$tmp/q1.npz"
+expect 0 "p  opt(f32[5, 4])" run "$tmp/q.tir" -i "s=$tmp/y.npy" -i "o=$tmp/y.npy" -o "$tmp/q3.npz"
+expect 0 "t  seq(f32[5, 4], f32[5, 4])" run "$tmp/q.tir" -i "s=$tmp/q2.npz" --expect "$tmp/q2.npz"
+expect 3 "output 't.1': no value" run "$tmp/q.tir" -i "s=$tmp/y.npy" --expect "$tmp/q2.npz"
+expect 3 "got a sequence of 2, expected 1" run "$tmp/q.tir" -i "s=$tmp/q2.npz" --expect "$tmp/q1.npz"
+expect 0 "all as expected" run "$tmp/q.tir" -i "s=$tmp/y.npy" -i "o=$tmp/y.npy" --expect "$tmp/q3.npz"
+expect 1 "given twice" run "$tmp/q.tir" -i "s=$tmp/y.npy" -i "o=$tmp/y.npy" -i "o=$tmp/y.npy"
+sed 's/%s/%t/g' "$tmp/q.tir" >"$tmp/r.tir"
+expect 0 "t  seq(f32[5, 4], f32[5, 4])" run "$tmp/r.tir" --inputs "$tmp/q2.npz"
+
 expect 1 "do not fit one .npy" run "$tmp/m.tir" --output "$tmp/x.npy"
 printf 'not a model' >"$tmp/bad.onnx"
 expect 1 "bad.onnx" verify "$tmp/bad.onnx"

@@ -29,29 +29,31 @@ enum CommandId {
 #define LIST(...)
 #define INT(...)
 #define REAL(...)
+#define LIMIT(...)
 #include "cli/options.def"
   CMD_COUNT
 };
 enum OptionId {
 #define CMD(...)
 #define EXAMPLE(...)
-#define FLAG(cmd, id, ...) OPT_##cmd##_##id,
-#define TEXT(cmd, id, ...) OPT_##cmd##_##id,
-#define LIST(cmd, id, ...) OPT_##cmd##_##id,
-#define INT(cmd, id, ...)  OPT_##cmd##_##id,
-#define REAL(cmd, id, ...) OPT_##cmd##_##id,
+#define FLAG(cmd, id, ...)  OPT_##cmd##_##id,
+#define TEXT(cmd, id, ...)  OPT_##cmd##_##id,
+#define LIST(cmd, id, ...)  OPT_##cmd##_##id,
+#define INT(cmd, id, ...)   OPT_##cmd##_##id,
+#define REAL(cmd, id, ...)  OPT_##cmd##_##id,
+#define LIMIT(cmd, id, ...) OPT_##cmd##_##id,
 #include "cli/options.def"
   OPT_COUNT
 };
 
-typedef enum { OK_FLAG, OK_TEXT, OK_LIST, OK_INT, OK_REAL } OptionKind;
+typedef enum { OK_FLAG, OK_TEXT, OK_LIST, OK_INT, OK_REAL, OK_LIMIT } OptionKind;
 typedef struct OptionRow {
   int command;
   OptionKind kind;
   const char *name;  // long spelling, without dashes
   char letter;       // 0: none
   const char *value, *complete, *help;
-  int64_t least, most;
+  int64_t least, most;  // OK_LIMIT: what K stands for is `least`
 } OptionRow;
 // What a word completes to: one of these, else a list of words separated by spaces.
 #define COMPLETE_NOTHING  ""

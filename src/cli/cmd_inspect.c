@@ -198,6 +198,8 @@ static void print_unsupported(const Inspection *in) {
         u[i].count == 1 ? "" : "s", u[i].first, u[i].why);
   for (int64_t i = 0; i < in->model->onnx.warnings.n; i++)
     say(in->cli, i ? "warning: %s\n" : "\nwarning: %s\n", in->model->onnx.warnings.v[i]);
+  for (int64_t i = 0; i < in->model->onnx.faults.n; i++)
+    say(in->cli, i ? "warning: %s\n" : "\nwarning: %s\n", in->model->onnx.faults.v[i]);
 }
 
 static void print_text(const Inspection *in) {

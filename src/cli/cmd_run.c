@@ -5,8 +5,10 @@
 #include "api/model.h"
 
 #include <math.h>
+#include <signal.h>
 
 enum { SHOWN_VALUES = 8, TOP = 5 };
+static const int64_t DEFAULT_ITERATIONS = (int64_t)1 << 31;  // published limit
 
 typedef struct RunCommand {
   Cli *cli;
@@ -253,38 +255,82 @@ static void print_json(RunCommand *r) {
   cli_print(&text);
 }
 
-// ---- files ----
+// ---- files: a sequence's items are called NAME.0, NAME.1 and so on; an empty optional is left out ----
+static const Value *held(const Value *v) {
+  return v && v->kind == VK_OPTIONAL ? (v->nitems ? v->items[0] : NULL) : v;
+}
+
 static tenon_status write_outputs(RunCommand *r, const char *path) {
   const Body *b = r->model->graph->main;
   Diag *d = &r->cli->diag;
-  NdArray *v = arena_array(&r->cli->arena, NdArray, b->nresults + 1);
-  int64_t n = 0;
-  for (int64_t i = 0; i < b->nresults; i++)
-    if (r->out[i]) TRY(array_of_value(r->out[i], b->result_name[i], d, &v[n++]));
+  VEC(NdArray) all = {0};
+  for (int64_t i = 0; i < b->nresults; i++) {
+    const Value *v = held(r->out[i]);
+    bool many = v && v->kind == VK_SEQUENCE;
+    for (int64_t k = 0; v && k < (many ? v->nitems : 1); k++) {
+      const char *name = b->result_name[i];
+      if (many) name = str_printf(&r->cli->arena, "%s.%lld", name, (long long)k);
+      NdArray one;
+      TRY(array_of_value(many ? v->items[k] : v, name, d, &one));
+      vec_push(&r->cli->arena, &all, one);
+    }
+  }
   if (!str_ends(str_of(path), ".npy"))
-    return npz_write(path, v, n, opt_given(r->cli, OPT_run_compress), d);
-  if (n != 1)
+    return npz_write(path, all.v, all.n, opt_given(r->cli, OPT_run_compress), d);
+  if (all.n != 1)
     return fail(d, TENON_EINVAL, (Where){.file = path},
-                "%lld outputs do not fit one .npy file; write an .npz", (long long)n);
-  return npy_write(path, v, d);
+                "%lld outputs do not fit one .npy file; write an .npz", (long long)all.n);
+  return npy_write(path, all.v, d);
 }
 
-// The output that an expected array is for: by name, or by position where it has none of its own.
-static int64_t find_output(const Body *b, const NdArray *v, int64_t narrays) {
+// Ctrl-C waits until the file is in place, so that no half of one is left behind.
+static tenon_status write_whole(RunCommand *r, const char *path) {
+  sigset_t interrupt, before;
+  sigemptyset(&interrupt);
+  sigaddset(&interrupt, SIGINT);
+  sigprocmask(SIG_BLOCK, &interrupt, &before);
+  tenon_status s = write_outputs(r, path);
+  sigprocmask(SIG_SETMASK, &before, NULL);
+  return s;
+}
+
+// The output that an expected array is for: by name, or by position where it has none of its own.  *item is
+// the position in a sequence, else -1.
+static int64_t find_output(const RunCommand *r, const NdArray *v, int64_t narrays, int64_t *item) {
+  const Body *b = r->model->graph->main;
   int64_t i;
+  Str sequence;
+  *item = -1;
   for (i = 0; i < b->nresults; i++)
     if (str_is(v->name, b->result_name[i])) return i;
   if (!v->name.n && narrays == 1) return 0;
   if (str_starts(v->name, "arr_") && str_to_i64((Str){v->name.p + 4, v->name.n - 4}, &i) &&
       i >= 0 && i < b->nresults)
     return i;
+  for (i = 0; item_name(v->name, &sequence, item) && i < b->nresults; i++)
+    if (str_is(sequence, b->result_name[i]) && held(r->out[i]) &&
+        held(r->out[i])->kind == VK_SEQUENCE)
+      return i;
   return -1;
 }
 
-static tenon_status compare_one(RunCommand *r, NdArray *v, int64_t narrays, const char *path) {
+// A sequence of which the file has fewer items, or more, than there are.
+static void compare_lengths(RunCommand *r, const int64_t *nitems) {
+  const Body *b = r->model->graph->main;
+  for (int64_t i = 0; i < b->nresults; i++) {
+    if (!nitems[i] || nitems[i] == held(r->out[i])->nitems || r->comparison.why) continue;
+    r->comparison.why = str_printf(&r->cli->arena, "got a sequence of %lld, expected %lld",
+                                   (long long)held(r->out[i])->nitems, (long long)nitems[i]);
+    r->comparison.nwrong++;
+    r->worst_output = b->result_name[i];
+  }
+}
+
+static tenon_status compare_one(RunCommand *r, NdArray *v, int64_t narrays, const char *path,
+                                int64_t *nitems) {
   const Body *b = r->model->graph->main;
   Diag *d = &r->cli->diag;
-  int64_t i = find_output(b, v, narrays);
+  int64_t item, i = find_output(r, v, narrays, &item);
   if (i < 0) {
     fail(d, TENON_EINVAL, (Where){.file = path}, "the model has no output '%.*s'",
          STR_ARG(v->name));
@@ -292,13 +338,19 @@ static tenon_status compare_one(RunCommand *r, NdArray *v, int64_t narrays, cons
       diag_note(d, "output %s", b->result_name[k]);
     return TENON_EINVAL;
   }
-  const Value *got = r->out[i];
+  const Value *got = held(r->out[i]);
+  const char *name = b->result_name[i];
   Value *want;
+  if (item >= 0) {
+    nitems[i]++;
+    name = str_copy(&r->cli->arena, v->name);
+    got = item < got->nitems ? got->items[item] : NULL;
+  }
   if (got && got->kind == VK_TENSOR && (!v->dtype || dtype_bits(got->dtype) < 8))
     TRY(nd_convert(&r->cli->arena, v, got->dtype, d));
   TRY(value_of_array(&r->run, v, &want));
   const char *before = r->comparison.why;
-  if (!values_match(&r->comparison, got, want) && !before) r->worst_output = b->result_name[i];
+  if (!values_match(&r->comparison, got, want) && !before) r->worst_output = name;
   return TENON_OK;
 }
 
@@ -311,7 +363,9 @@ static tenon_status compare(RunCommand *r, const char *path) {
   r->comparison = (Comparison){.arena = &c->arena};
   if (opt_given(c, OPT_run_rtol) || opt_given(c, OPT_run_atol))
     r->comparison.given = arena_dup(&c->arena, &given, sizeof given);
-  for (int64_t i = 0; i < list.n; i++) TRY(compare_one(r, &list.v[i], list.n, path));
+  int64_t *nitems = arena_array(&c->arena, int64_t, r->model->graph->main->nresults + 1);
+  for (int64_t i = 0; i < list.n; i++) TRY(compare_one(r, &list.v[i], list.n, path, nitems));
+  compare_lengths(r, nitems);
   r->compared = true;
   r->matches = !r->comparison.why;
   if (!r->matches)
@@ -346,6 +400,9 @@ static tenon_status execute(RunCommand *r) {
   run_init(&r->run, r->pool, &c->diag);
   r->run_open = true;
   r->run.seed = r->in.seed;
+  r->run.max_bytes = opt_int(c, OPT_run_max_memory, machine_memory());
+  r->run.budget = opt_int(c, OPT_run_max_iterations, DEFAULT_ITERATIONS);
+  r->run.ops_budget = opt_int(c, OPT_run_max_ops, -1);
   TRY(inputs_read(&r->in, c, &r->run, opt_text(c, OPT_run_inputs, NULL), &c->opt[OPT_run_input]));
   r->out = arena_array(&c->arena, Value *, g->main->nresults + 1);
   int64_t start = platform->now();
@@ -353,7 +410,7 @@ static tenon_status execute(RunCommand *r) {
   r->seconds = (double)(platform->now() - start) / 1e9;
   const char *output = opt_text(c, OPT_run_output, NULL),
              *expect = opt_text(c, OPT_run_expect, NULL);
-  if (output) TRY(write_outputs(r, output));
+  if (output) TRY(write_whole(r, output));
   if (expect) TRY(compare(r, expect));
   return TENON_OK;
 }

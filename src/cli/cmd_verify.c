@@ -1,11 +1,14 @@
 // cmd_verify.c -- `tenon verify`: every check that needs no run.
 //
 // Opening a model checks the file and infers every type; then the graph's invariants, the support of all
-// operators, and that each file of external data is there, in its place and long enough.
+// operators, and that each file of external data is there, in its place and long enough.  What a run lets pass
+// with the computed answer (a declared shape that is wrong, a domain that is not imported) fails here.
 #include "cli/cli.h"
 
 #include "api/model.h"
 #include "ir/internal.h"
+
+enum { FAULTS_SHOWN = 20 };
 
 typedef struct Checked {
   const char *path, *message;
@@ -30,6 +33,9 @@ static void check_model(Cli *c, const char *path, Checked *out) {
   *out = (Checked){.path = path};
   out->status = model_open(path, NULL, d, &m);
   if (!out->status) out->status = graph_verify(m->graph, d);
+  for (int64_t i = 0; !out->status && i < m->onnx.faults.n && i < FAULTS_SHOWN; i++)
+    fail(d, TENON_EINVAL, (Where){.file = path}, "%s", m->onnx.faults.v[i]);
+  if (!out->status && m->onnx.faults.n) out->status = TENON_EINVAL;
   if (!out->status) out->status = model_need_supported(m, d);
   if (!out->status) out->status = check_constants(m->graph, d);
   if (m) out->nodes = m->graph->node.n;

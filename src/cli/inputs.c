@@ -81,7 +81,15 @@ static tenon_status make_up(Inputs *in, Run *run, int64_t i, const NodeList *ord
   const Type *t = type_of(param);
   Where at = {.node = param->name, .op = "input"};
   int64_t dims[MAX_RANK];
-  if (t->kind == TK_OPTIONAL) return TENON_OK;  // absent
+  if (t->kind == TK_OPTIONAL) {  // the empty one
+    DType dtype = t->elem && t->elem->kind == TK_TENSOR ? t->elem->dtype : TENON_DTYPE_NONE;
+    return value_optional(run, dtype, NULL, &in->value[i]);
+  }
+  if (t->kind == TK_SEQUENCE)
+    return fail(run->diag, TENON_EINVAL, at,
+                "%s cannot be made up; give its items in order with --input %s=F.npy, one each, or "
+                "an F.npz of them",
+                type_text(in->arena, t), param->name);
   if (t->kind != TK_TENSOR || t->rank < 0)
     return fail(run->diag, TENON_EINVAL, at, "%s cannot be made up; give it with --input",
                 type_text(in->arena, t));
@@ -135,21 +143,68 @@ static tenon_status take_sizes(Inputs *in, Diag *d, const Node *param, const NdA
   return TENON_OK;
 }
 
+static const Type *without_optional(const Type *t) {
+  return t->kind == TK_OPTIONAL && t->elem ? t->elem : t;
+}
+// The type of one array for an input: its own, an optional's or that of a sequence's items.
+static const Type *array_type(const Type *t) {
+  t = without_optional(t);
+  return t->kind == TK_SEQUENCE && t->elem ? t->elem : t;
+}
+static bool takes_many(const Type *t) { return without_optional(t)->kind == TK_SEQUENCE; }
+
+static tenon_status read_item(Inputs *in, Run *run, const Node *param, NdArray *v, Value **out) {
+  const Type *t = array_type(type_of(param));
+  if (t->kind != TK_TENSOR && t->kind != TK_NONE)
+    return fail(run->diag, TENON_EUNSUPPORTED, NOWHERE,
+                "input '%s' is %s, which arrays cannot give", param->name,
+                type_text(in->arena, type_of(param)));
+  if (t->kind == TK_TENSOR && t->dtype) TRY(nd_convert(in->arena, v, t->dtype, run->diag));
+  if (!v->dtype)
+    return fail(run->diag, TENON_EINVAL, NOWHERE, "opaque elements for input '%s'", param->name);
+  return value_of_array(run, v, out);
+}
+
 static tenon_status give(Inputs *in, Run *run, int64_t i, NdArray *v, const char *file) {
   const Node *param = in->graph->main->param[i];
   const Type *t = type_of(param);
-  if (in->value[i])
+  if (in->given[i] && !takes_many(t))
     return fail(run->diag, TENON_EINVAL, (Where){.file = file}, "input '%s' is given twice",
                 param->name);
+  in->given[i] = true;
+  Value *item = NULL;
   Where base = run->diag->base;
   run->diag->base.file = file;
-  tenon_status s = TENON_OK;
-  if (t->kind == TK_TENSOR && t->dtype) s = nd_convert(in->arena, v, t->dtype, run->diag);
-  if (!s && !v->dtype)
-    s = fail(run->diag, TENON_EINVAL, NOWHERE, "opaque elements for input '%s'", param->name);
-  if (!s) s = value_of_array(run, v, &in->value[i]);
+  tenon_status s = read_item(in, run, param, v, &item);
   run->diag->base = base;
-  return s ? s : take_sizes(in, run->diag, param, v);
+  TRY(s);
+  if (takes_many(t)) {
+    vec_push(in->arena, &in->items[i], item);
+    return TENON_OK;
+  }
+  if (t->kind == TK_OPTIONAL) return value_optional(run, item->dtype, item, &in->value[i]);
+  in->value[i] = item;
+  return take_sizes(in, run->diag, param, v);
+}
+
+// Makes the sequences of the items that were given, and the optionals around them.
+static tenon_status finish_sequences(Inputs *in, Run *run) {
+  const Body *b = in->graph->main;
+  for (int64_t i = 0; i < b->nparams; i++) {
+    const Type *t = type_of(b->param[i]), *item = array_type(t);
+    if (!in->given[i] || !takes_many(t)) continue;
+    const ItemList *l = &in->items[i];
+    DType dtype = item->kind == TK_TENSOR ? item->dtype : TENON_DTYPE_NONE;
+    if (!dtype && l->n) dtype = l->v[0]->dtype;
+    Value *seq;
+    TRY(value_sequence(run, dtype, l->n, &seq));
+    for (int64_t k = 0; k < l->n; k++) seq->items[k] = l->v[k];
+    if (t->kind == TK_OPTIONAL)
+      TRY(value_optional(run, dtype, seq, &in->value[i]));
+    else
+      in->value[i] = seq;
+  }
+  return TENON_OK;
 }
 
 // np.savez without names calls its members arr_0, arr_1 and so on.
@@ -159,13 +214,39 @@ static int64_t array_position(Str name) {
   return i;
 }
 
+bool item_name(Str s, Str *out_name, int64_t *out_item) {
+  int64_t dot = s.n - 1;
+  while (dot > 0 && s.p[dot] != '.') dot--;
+  *out_name = (Str){s.p, dot};
+  return dot > 0 && str_to_i64((Str){s.p + dot + 1, s.n - dot - 1}, out_item) && *out_item >= 0;
+}
+
+// The input that a member of an archive is for, by its name; -1: none.
+static tenon_status find_member(const Inputs *in, Diag *d, Str name, const char *path,
+                                int64_t *out) {
+  Str sequence;
+  int64_t item;
+  *out = find_input(in, str_copy(in->arena, name));
+  if (*out < 0) *out = array_position(name);
+  if (*out >= 0 || !item_name(name, &sequence, &item)) return TENON_OK;
+  *out = find_input(in, str_copy(in->arena, sequence));
+  if (*out < 0 || !takes_many(type_of(in->graph->main->param[*out]))) {
+    *out = -1;
+  } else if (item != in->items[*out].n) {
+    return fail(d, TENON_EINVAL, (Where){.file = path},
+                "'%.*s' where item %lld of the sequence is next", STR_ARG(name),
+                (long long)in->items[*out].n);
+  }
+  return TENON_OK;
+}
+
 static tenon_status give_archive(Inputs *in, Run *run, const char *path) {
   NdArrayList list;
   TRY(arrays_read(in->arena, path, in->files, run->diag, &list));
   for (int64_t k = 0; k < list.n; k++) {
     NdArray *v = &list.v[k];
-    int64_t i = list.n == 1 && !v->name.n ? 0 : find_input(in, str_copy(in->arena, v->name));
-    if (i < 0) i = array_position(v->name);
+    int64_t i = 0;
+    if (list.n != 1 || v->name.n) TRY(find_member(in, run->diag, v->name, path, &i));
     if (i < 0 || i >= in->graph->main->nparams)
       return unknown_input(in, run->diag, str_copy(in->arena, v->name), path);
     TRY(give(in, run, i, v, path));
@@ -179,10 +260,13 @@ static tenon_status give_one(Inputs *in, Run *run, const char *name, const char 
   in->misused = i < 0;
   if (i < 0) return unknown_input(in, run->diag, name, NULL);
   TRY(arrays_read(in->arena, path, in->files, run->diag, &list));
-  if (list.n != 1)
+  bool many = takes_many(type_of(in->graph->main->param[i]));
+  if (list.n != 1 && !many)
     return fail(run->diag, TENON_EINVAL, (Where){.file = path}, "%lld arrays where one is needed",
                 (long long)list.n);
-  return give(in, run, i, &list.v[0], path);
+  if (many) in->given[i] = true;  // an archive without members is the empty sequence
+  for (int64_t k = 0; k < list.n; k++) TRY(give(in, run, i, &list.v[k], path));
+  return TENON_OK;
 }
 
 tenon_status arrays_read(Arena *a, const char *path, FileList *files, Diag *d, NdArrayList *out) {
@@ -202,6 +286,8 @@ tenon_status inputs_read(Inputs *in, Cli *c, Run *run, const char *archive,
   const Body *b = in->graph->main;
   in->value = arena_array(in->arena, Value *, b->nparams + 1);
   in->made_up = arena_array(in->arena, bool, b->nparams + 1);
+  in->given = arena_array(in->arena, bool, b->nparams + 1);
+  in->items = arena_array(in->arena, ItemList, b->nparams + 1);
   if (archive) TRY(give_archive(in, run, archive));
   for (int64_t i = 0; i < one->count; i++) {
     const char *name, *path;
@@ -211,6 +297,7 @@ tenon_status inputs_read(Inputs *in, Cli *c, Run *run, const char *archive,
                   one->text[i]);
     TRY(give_one(in, run, name, path));
   }
+  TRY(finish_sequences(in, run));
   in->defaulted = arena_array(in->arena, bool, in->dims.n + 1);
   for (int64_t i = 0; i < b->nparams; i++) {
     const Type *t = type_of(b->param[i]);

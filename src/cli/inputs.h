@@ -8,6 +8,8 @@
 
 typedef VEC(File) FileList;  // open while arrays refer to them
 
+typedef VEC(Value *) ItemList;
+
 typedef struct Inputs {
   Graph *graph;
   Arena *arena;
@@ -15,9 +17,11 @@ typedef struct Inputs {
   DimBinding dims;
   bool *defaulted;  // [dims.n]: a size of an input that nobody gave
   uint64_t seed;
-  Value **value;  // [nparams]; NULL: an absent optional
-  bool *made_up;  // [nparams]
-  bool misused;   // a failure is the command line's, not a file's
+  Value **value;    // [nparams]
+  ItemList *items;  // [nparams]: the arrays given for a sequence, in order
+  bool *given;      // [nparams]
+  bool *made_up;    // [nparams]
+  bool misused;     // a failure is the command line's, not a file's
 } Inputs;
 
 // --dim NAME=N for the model's symbols; CLI_USAGE with a message when one does not fit.
@@ -25,6 +29,8 @@ int dims_read(Cli *c, const Graph *g, const OptionValue *opt, DimBinding *out);
 // Fills in->value from --inputs and --input; the rest is made up.
 MUST_USE tenon_status inputs_read(Inputs *in, Cli *c, Run *run, const char *archive,
                                   const OptionValue *one);
+// NAME.K, as an item of the sequence NAME is called in an archive.  False: the name is no such.
+bool item_name(Str s, Str *out_name, int64_t *out_item);
 // An .npy or .npz file; the mapping is added to `files`.
 MUST_USE tenon_status arrays_read(Arena *a, const char *path, FileList *files, Diag *d,
                                   NdArrayList *out);

@@ -7,6 +7,13 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <unistd.h>
+
+// Nothing of ours outlives the process but a file being written, and then the signal waits (cmd_run.c).
+static void on_interrupt(int sig) {
+  (void)sig;
+  _exit(CLI_INTERRUPTED);
+}
 
 int cli_exit_of(tenon_status s) {
   return s == TENON_OK ? CLI_OK : s == TENON_EUNSUPPORTED ? CLI_UNSUPPORTED : CLI_FAILED;
@@ -41,6 +48,7 @@ static int dispatch(Cli *c, int argc, char **argv) {
 int main(int argc, char **argv) {
   static Cli cli;
   signal(SIGPIPE, SIG_IGN);  // a reader that stops early ends us through the write's error
+  if (signal(SIGINT, on_interrupt) == SIG_IGN) signal(SIGINT, SIG_IGN);  // a job in the background
   arena_init(&cli.arena);
   diag_init(&cli.diag);
   Trap t;

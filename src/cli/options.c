@@ -22,6 +22,7 @@ const CommandRow cli_command[CMD_COUNT] = {
 #define LIST(...)
 #define INT(...)
 #define REAL(...)
+#define LIMIT(...)
 #include "cli/options.def"
 };
 const ExampleRow cli_example[] = {
@@ -32,6 +33,7 @@ const ExampleRow cli_example[] = {
 #define LIST(...)
 #define INT(...)
 #define REAL(...)
+#define LIMIT(...)
 #include "cli/options.def"
 };
 const int cli_nexamples = (int)ARRAY_LEN(cli_example);
@@ -43,6 +45,7 @@ const OptionRow cli_option[OPT_COUNT] = {
 #define LIST(cmd, id, ch, va, co, he)    {CMD_##cmd, OK_LIST, #id, ch, va, co, he, 0, 0},
 #define INT(cmd, id, ch, va, lo, hi, he) {CMD_##cmd, OK_INT, #id, ch, va, NOTHING, he, lo, hi},
 #define REAL(cmd, id, ch, va, he)        {CMD_##cmd, OK_REAL, #id, ch, va, NOTHING, he, 0, 0},
+#define LIMIT(cmd, id, na, va, k, he)    {CMD_##cmd, OK_LIMIT, na, 0, va, NOTHING, he, k, 0},
 #include "cli/options.def"
 };
 
@@ -120,6 +123,18 @@ static bool parse_real(const char *text, double *out) {
   return end != text && !*end && isfinite(*out) && *out >= 0 && !strpbrk(text, "xX");
 }
 
+// A whole number from 1 up, with K, M, G or T behind it for powers of `k`.
+static bool parse_limit(const char *text, int64_t k, int64_t *out) {
+  static const char units[] = "KMGT";
+  Str s = str_of(text);
+  const char *unit = s.n && s.p[s.n - 1] ? strchr(units, s.p[s.n - 1]) : NULL;
+  if (unit) s.n--;
+  if (!str_to_i64(s, out) || *out < 1) return false;
+  for (const char *u = units; unit && u <= unit; u++)
+    if (!ck_mul(*out, k, out)) return false;
+  return true;
+}
+
 static int store(Cli *c, int id, const char *text) {
   const OptionRow *o = &cli_option[id];
   OptionValue *v = &c->opt[id];
@@ -135,6 +150,9 @@ static int store(Cli *c, int id, const char *text) {
   if (o->kind == OK_REAL && !parse_real(text, &v->f))
     return cli_usage(c, "%s: --%s takes a number that is not negative, not '%s'", command, o->name,
                      text);
+  if (o->kind == OK_LIMIT && !parse_limit(text, o->least, &v->i))
+    return cli_usage(c, "%s: --%s takes a whole number from 1 up, as 500, 20M or 4G, not '%s'",
+                     command, o->name, text);
   const char **all = arena_array(&c->arena, const char *, v->count + 1);
   if (v->count) memcpy(all, v->text, (size_t)v->count * sizeof *all);
   all[v->count++] = text;

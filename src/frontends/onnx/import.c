@@ -183,7 +183,7 @@ static tenon_status check_output(Import *im, const OnnxValueInfo *vi, const Node
   if (clash) {  // wrong in many files in use; the computed shape stands
     const char *w = str_printf(im->arena, "output '%.*s' is declared %s, but the graph computes %s",
                                STR_ARG(vi->name), type_text(im, said), type_text(im, is));
-    vec_push(im->arena, &im->result->warnings, w);
+    vec_push(im->arena, &im->result->faults, w);
   }
   return TENON_OK;
 }
@@ -241,6 +241,7 @@ tenon_status onnx_import(Str bytes, const char *path, const struct CustomOp *cus
                .nbytes = bytes.n};
   TRY(onnx_read_model(&g->arena, bytes, d, &out->model));
   strmap_init(&im.unsupported, &g->arena);
+  strmap_init(&im.unimported, &g->arena);
   add_model_source(&im, bytes);
   TRY(check_header(&im));
   TRY(index_functions(&im));

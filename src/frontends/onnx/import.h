@@ -34,6 +34,7 @@ struct Import {
   StrMap rows;         // "domain:op" -> RowList
   StrMap functions;    // "domain:op:overload" -> OnnxFunction
   StrMap unsupported;  // op -> index + 1
+  StrMap unimported;   // domains that nodes use and the model does not import
   Scope *scope;
   const Frame *frame;
   int depth;

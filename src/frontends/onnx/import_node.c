@@ -283,6 +283,16 @@ static tenon_status map_named(ImportNode *n) {
   return s;
 }
 
+// Such models are in use, and what is meant is mostly clear; they are not sound for all that.
+static void note_unimported(Import *im, const OnnxNode *on) {
+  if (strmap_has(&im->unimported, on->domain)) return;
+  strmap_put(&im->unimported, on->domain, im);
+  const char *text =
+      str_printf(im->arena, "the model imports no operator set '%.*s', of which it uses %.*s",
+                 STR_ARG(on->domain), STR_ARG(on->op_type));
+  vec_push(im->arena, &im->result->faults, text);
+}
+
 tenon_status import_node(Import *im, const OnnxNode *on) {
   Str label = on->name.n ? on->name : on->outputs.n ? on->outputs.v[0] : STR("");
   ImportNode n = {
@@ -296,6 +306,7 @@ tenon_status import_node(Import *im, const OnnxNode *on) {
     return import_fail(&n, TENON_EUNSUPPORTED, "sub-graphs and functions are nested over %d deep",
                        MAX_DEPTH);
   if (!on->op_type.n) return import_fail(&n, TENON_EFORMAT, "the node has no op_type");
+  if (!n.opset) note_unimported(im, on);
   TRY(gather_inputs(im, &n));
   int64_t said = im->g->diag->len;
   im->depth++;

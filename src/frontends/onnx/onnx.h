@@ -279,6 +279,8 @@ typedef struct OnnxImport {
   OnnxModel model;
   VEC(Unsupported) unsupported;
   VEC(const char *) warnings;
+  VEC(const char *)
+  faults;  // the model can be run, but contradicts itself: `tenon verify` refuses it
 } OnnxImport;
 // `bytes` must outlive the graph (they become its first Source).  path may be NULL for a model in memory: then external data is refused.
 MUST_USE tenon_status onnx_import(Str bytes, const char *path, const struct CustomOp *custom,
