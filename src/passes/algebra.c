@@ -1,0 +1,8 @@
+// algebra.c -- rule tables that simplify.
+#include "passes/passes.h"
+#include "rules/rules.h"
+
+tenon_status pass_algebra(PassCtx *c, bool *out_changed) {
+  static const RuleSet *const sets[] = {&rules_algebra};
+  return pass_rewrite(c, sets, ARRAY_LEN(sets), out_changed);
+}

@@ -1,0 +1,24 @@
+// pipeline.c -- the order of the graph passes, and why.
+//
+//   import -> clean-up, folding, algebra -> ...
+#include "passes/passes.h"
+
+const Pass graph_passes[] = {
+    // clang-format off
+    //  name       what it does                                          run           flags            -O
+    { "fold",      "compute what depends on constants alone",            pass_fold,    0,               1 },
+    { "algebra",   "identities of rules/algebra.c, to a fixed point",    pass_algebra, PASSF_FIXPOINT,  1 },
+    // clang-format on
+};
+const int64_t graph_npasses = ARRAY_LEN(graph_passes);
+
+const PassOrder graph_pass_order[] = {
+    {"fold", "algebra", "identities look for constants"},
+};
+const int64_t graph_npass_orders = ARRAY_LEN(graph_pass_order);
+
+tenon_status graph_optimise(Graph *g, const OptOptions *o, OptReport *report) {
+  if (!pass_check_order(graph_passes, graph_npasses, graph_pass_order, graph_npass_orders, g->diag))
+    return TENON_EINTERNAL;
+  return passes_run(graph_passes, graph_npasses, g, o, report);
+}

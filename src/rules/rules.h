@@ -1,0 +1,11 @@
+// rules.h -- every rule set.
+#ifndef TENON_RULES_RULES_H
+#define TENON_RULES_RULES_H
+
+#include "ir/rule.h"
+
+extern const RuleSet rules_algebra;  // identities that hold for every shape and target
+
+extern const RuleSet *const rule_sets[];  // all of them, NULL-terminated (sets.c)
+
+#endif
