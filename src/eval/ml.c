@@ -49,6 +49,7 @@ static void softmax(double *s, int64_t n, bool skip_zeros) {
 }
 
 void ml_post_transform(int kind, double *s, int64_t n) {
+  if (n == 1 && kind != POST_PROBIT) return;
   if (kind == POST_SOFTMAX || kind == POST_SOFTMAX_ZERO) {
     if (n) softmax(s, n, kind == POST_SOFTMAX_ZERO);
     return;
@@ -56,6 +57,19 @@ void ml_post_transform(int kind, double *s, int64_t n) {
   for (int64_t i = 0; i < n; i++) {
     if (kind == POST_LOGISTIC) s[i] = ml_logistic(s[i]);
     if (kind == POST_PROBIT) s[i] = ml_probit(s[i]);
+  }
+}
+
+void ml_spread(int kind, bool positive, double score, double out[2]) {
+  if (kind == POST_PROBIT) {
+    out[0] = ml_probit(score);
+    out[1] = 0;
+  } else if (kind == POST_LOGISTIC) {
+    out[0] = ml_logistic(-score);
+    out[1] = ml_logistic(score);
+  } else {
+    out[0] = positive ? 1 - score : -score;
+    out[1] = score;
   }
 }
 

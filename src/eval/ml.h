@@ -116,7 +116,10 @@ MUST_USE tenon_status ml_matrix(Eval *e, int i, int64_t *rows, int64_t *columns)
 // All elements of the operand as double, when it is a matrix of numbers.
 MUST_USE tenon_status ml_load(Eval *e, int64_t *rows, int64_t *columns, const double **out);
 double ml_logistic(double x);
-void ml_post_transform(int kind, double *scores, int64_t n);  // of two or more scores
+// A single score is left as it is, but for the probit.
+void ml_post_transform(int kind, double *scores, int64_t n);
+// One score for two classes, with `positive` as a probability, else as a margin.
+void ml_spread(int kind, bool positive, double score, double out[2]);
 double ml_probit(double x);
 // The label of class k for row r: a string when there are string labels.
 void ml_put_label(Value *labels, int64_t r, const Ints *ints, const Strs *strings, int64_t k);

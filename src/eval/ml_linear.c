@@ -67,16 +67,20 @@ tenon_status eval_linear_regressor(Eval *e) {
   return TENON_OK;
 }
 
-// One score and two labels: the score of the second class, its opposite for the first.
+// One score: with two labels it is the second one's, else it says whether the row is of the class.
 static void linear_binary(const linear_classifier_attrs *at, double s, int64_t r, bool pair,
                           Value *labels, Value *z) {
-  double both[2] = {pair ? -s : s, s};
-  int64_t n = pair ? 2 : 1;
-  if (pair || at->post_transform == POST_LOGISTIC || at->post_transform == POST_PROBIT)
-    ml_post_transform(at->post_transform, both, n);
-  ml_put_label(labels, r, &at->classlabels_ints, &at->classlabels_strings, pair ? s > 0 : 0);
-  if (!pair && labels->dtype == DT_I64) ((int64_t *)labels->data)[r] = s > 0;
-  if (z) put_row(z, r, both, n);
+  double both[2] = {s, 0};
+  if (pair)
+    ml_spread(at->post_transform, true, s, both);
+  else
+    ml_post_transform(at->post_transform, both, 1);
+  if (!pair && labels->dtype == DT_I64)
+    ((int64_t *)labels->data)[r] = s > 0;
+  else
+    ml_put_label(labels, r, &at->classlabels_ints, &at->classlabels_strings,
+                 pair ? s > 0 : !(s > 0));
+  if (z) put_row(z, r, both, pair ? 2 : 1);
 }
 
 tenon_status eval_linear_classifier(Eval *e) {
@@ -154,8 +158,7 @@ static void svr_rows(void *ctx, int64_t begin, int64_t end) {
     for (int64_t k = 0; k < j->at->n_supports; k++)
       sum += j->at->coefficients.v[k] * kernel_at(&j->kernel, x, v + k * j->columns, j->columns);
     if (j->at->one_class) sum = sum > 0 ? 1 : -1;
-    if (j->at->post_transform == POST_LOGISTIC || j->at->post_transform == POST_PROBIT)
-      ml_post_transform(j->at->post_transform, &sum, 1);
+    ml_post_transform(j->at->post_transform, &sum, 1);
     val_put_f64(j->y, r, sum);
   }
 }
@@ -291,8 +294,7 @@ static void svc_pieces(void *ctx, int64_t begin, int64_t end) {
     for (int64_t r = j->rows * p / j->pieces; r < j->rows * (p + 1) / j->pieces; r++) {
       int64_t k = svc_row(j, j->x + r * j->columns, work, out);
       ml_put_label(j->labels, r, &j->at->classlabels_ints, &j->at->classlabels_strings, k);
-      if (j->width > 1 || j->at->post_transform == POST_PROBIT)
-        ml_post_transform(j->at->post_transform, out, j->width);
+      ml_post_transform(j->at->post_transform, out, j->width);
       if (j->z) put_row(j->z, r, out, j->width);
     }
   }

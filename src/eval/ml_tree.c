@@ -358,11 +358,11 @@ static tenon_status forest_run(Eval *e, const Forest *f, int how, const double *
 
 // ---- regression ----
 
-// Adds the base values and applies the transform; a single target knows only the probit.
+// Adds the base values and applies the transform.
 static void finish_targets(double *s, int64_t n, Floats base, int post) {
   for (int64_t k = 0; k < n && base.n; k++)
     if (base.n == n) s[k] += base.v[k];
-  if (n > 1 || post == POST_PROBIT) ml_post_transform(post, s, n);
+  ml_post_transform(post, s, n);
 }
 
 static tenon_status check_targets(Eval *e, int64_t n) {
@@ -416,52 +416,31 @@ typedef struct Classes {
   const tree_ensemble_classifier_attrs *at;
   int64_t n;
   bool binary;    // two classes, all votes for one of them
+  int64_t only;   // which
   bool positive;  // no vote has a negative weight
 } Classes;
 
-// One score stands for both classes: as a probability where the weights are, else as a margin.
-static void spread(const Classes *c, double s, double *out) {
-  int post = c->at->post_transform;
-  if (post == POST_PROBIT) {
-    out[0] = ml_probit(s);
-  } else if (c->binary && c->positive) {
-    out[0] = 1 - s;
-    out[1] = s;
-  } else {
-    out[0] = post == POST_LOGISTIC ? ml_logistic(-s) : -s;
-    out[1] = post == POST_LOGISTIC ? ml_logistic(s) : s;
-  }
-}
-
-// Two classes.  Scores that came for one class only are the second class's.
-static int64_t finish_pair(const Classes *c, double *s, const uint8_t *has) {
+// Two classes, and all votes are for one of them: the second class wins when they pass a threshold.
+static int64_t finish_binary(const Classes *c, double *s) {
   const Floats base = c->at->base_values;
-  bool one = !has[1] && base.n < 2;
-  if (base.n == 2 && has[1]) {
-    s[1] = base.v[1] + s[0];
-    s[0] = -s[1];
-  } else if (base.n == 2) {
-    s[0] += base.v[0];
-    s[1] += base.v[1];
-  } else if (base.n == 1) {
-    s[0] += base.v[0];
-  }
-  double pos = has[1] ? s[1] : has[0] ? s[0] : 0;
-  int64_t label = pos > (c->binary && c->positive ? 0.5 : 0);
-  if (one)
-    spread(c, s[0], s);
-  else
+  double threshold = c->positive ? 0.5 : 0;
+  if (c->only == 1) {
+    int64_t label = s[1] > threshold;
     ml_post_transform(c->at->post_transform, s, 2);
-  return label;
+    return label;
+  }
+  double score = s[0] + (base.n ? base.v[0] : 0);
+  ml_spread(c->at->post_transform, c->positive, score, s);
+  return score > threshold;
 }
 
 static int64_t finish_classes(const Classes *c, double *s, uint8_t *has) {
   const Floats base = c->at->base_values;
-  if (c->n == 2) return finish_pair(c, s, has);
+  if (c->binary && base.n < 2) return finish_binary(c, s);
   if (c->n == 1) {
     s[0] += base.n ? base.v[base.n == 2 ? 1 : 0] : 0;
     int64_t label = s[0] > 0;
-    if (c->at->post_transform == POST_PROBIT) s[0] = ml_probit(s[0]);
+    ml_post_transform(c->at->post_transform, s, 1);
     return label;
   }
   int64_t best = -1;
@@ -477,6 +456,7 @@ static int64_t finish_classes(const Classes *c, double *s, uint8_t *has) {
 
 static Classes describe_classes(const tree_ensemble_classifier_attrs *at, int64_t n) {
   Classes c = {.at = at, .n = n, .binary = n == 2, .positive = true};
+  if (at->class_ids.n) c.only = at->class_ids.v[0];
   for (int64_t i = 0; i < at->class_ids.n; i++) {
     c.binary &= at->class_ids.v[i] == at->class_ids.v[0];
     c.positive &= i >= at->class_weights.n || !(at->class_weights.v[i] < 0);
@@ -505,7 +485,10 @@ tenon_status eval_tree_ensemble_classifier(Eval *e) {
   Classes c = describe_classes(at, n);
   for (int64_t r = 0; r < rows; r++) {
     int64_t k = finish_classes(&c, j.score + r * n, j.has + r * n);
-    ml_put_label(labels, r, &at->classlabels_int64s, &at->classlabels_strings, k);
+    if (n == 1 && !text)
+      ((int64_t *)labels->data)[r] = k;  // one class: whether it is that class
+    else
+      ml_put_label(labels, r, &at->classlabels_int64s, &at->classlabels_strings, n == 1 ? !k : k);
   }
   if (z) store_f64(DT_F32, z->data, 0, z->n, j.score);
   return TENON_OK;
