@@ -107,7 +107,8 @@ static bool poly_at(Graph *g, const Node *n, const Node *x, const Node *t, int d
   if (n->op == OP_pow) return poly_pow(g, n, x, t, depth - 1, c);
   if (n->op == OP_neg) {
     if (!poly_at(g, n->src[0], x, t, depth - 1, a)) return false;
-    for (int i = 0; i < POLY_X * POLY_T; i++) c[i / POLY_T][i % POLY_T] = -a[i / POLY_T][i % POLY_T];
+    for (int i = 0; i < POLY_X * POLY_T; i++)
+      c[i / POLY_T][i % POLY_T] = -a[i / POLY_T][i % POLY_T];
     return true;
   }
   if (n->op != OP_add && n->op != OP_sub && n->op != OP_mul && n->op != OP_div) return false;
@@ -147,8 +148,7 @@ bool rec_square(Graph *g, const Node *n, Node **x) {
 
 bool rec_root(Graph *g, const Node *n, Node **x) {
   double e;
-  bool ok =
-      n->op == OP_sqrt || (n->op == OP_pow && rec_number(g, n->src[1], &e) && e == 0.5);
+  bool ok = n->op == OP_sqrt || (n->op == OP_pow && rec_number(g, n->src[1], &e) && e == 0.5);
   if (ok) *x = n->src[0];
   return ok;
 }
@@ -214,6 +214,28 @@ int rec_trailing(unsigned axes, int rank) {
   for (int i = 0; i < rank; i++)
     if (axes == ((1u << rank) - (1u << i))) return i;
   return -1;
+}
+
+// A constant keeps its bytes under another shape; anything else is reshaped.
+static Node *flat(Graph *g, Node *n, Dim size) {
+  if (n->op == OP_const && ie_is_const(size)) {
+    const ConstData *d = n->data;
+    DType t = type_of(n)->dtype;
+    return d->source
+               ? node_const_source(g, t, 1, &size->value, d->source, d->offset, d->bytes, n->name)
+               : node_const(g, t, 1, &size->value, d->mem, n->name);
+  }
+  return N(g, reshape, n, node_i64s(g, 1, (int64_t[]){-1}));
+}
+
+Node *rec_vector(Graph *g, Node *n, const Type *x, int axis) {
+  const Type *t = type_of(n);
+  if (t->rank < 1 || t->rank > x->rank) return NULL;
+  int at = axis - (x->rank - t->rank);
+  for (int i = 0; i < t->rank; i++)
+    if (i != at && !ie_is(t->dims[i], 1)) return NULL;
+  if (at < 0 || t->dims[at] != x->dims[axis]) return NULL;
+  return t->rank == 1 ? n : flat(g, n, t->dims[at]);
 }
 
 // ---- movement ----

@@ -27,7 +27,8 @@ bool rec_poly(Graph *g, const Node *n, const Node *x, const Node *t, Poly c);
 bool rec_poly_is(DType t, const Poly c, const Poly want);
 
 // n = num / den, however written: by a quotient, a product with a reciprocal or a negative power.
-bool rec_quotient(Graph *g, Node *n, int order, Node **num, Node **den);  // order 0 or 1: which factor is the reciprocal
+bool rec_quotient(Graph *g, Node *n, int order, Node **num,
+                  Node **den);                       // order 0 or 1: which factor is the reciprocal
 bool rec_root(Graph *g, const Node *n, Node **x);    // sqrt(x), x^0.5
 bool rec_square(Graph *g, const Node *n, Node **x);  // x * x, x^2
 // n = x + number
@@ -41,6 +42,9 @@ unsigned rec_axes(Graph *g, const Node *reduce);
 int rec_trailing(unsigned axes, int rank);
 // Operand 0 of a reduction with this op.
 static inline Node *rec_reduced(const Node *n, int op) { return n->op == op ? n->src[0] : NULL; }
+
+// A node of one number an element of axis `axis`, all else 1, as a vector; NULL when it is none.
+Node *rec_vector(Graph *g, Node *n, const Type *x, int axis);
 
 // The permutation of a transpose; false when the rank is not known.
 bool rec_perm(const Node *transpose, int64_t perm[MAX_RANK]);

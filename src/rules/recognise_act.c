@@ -65,8 +65,14 @@ static Node *find_x(Graph *g, Node *n, const Shape *s) {
   return NULL;
 }
 
-#define HALF_X_1_PLUS_T {[1] = {0.5, 0.5}}
-#define X_TIMES_T       {[1] = {0, 1}}
+#define HALF_X_1_PLUS_T                                                                            \
+  {                                                                                                \
+    [1] = { 0.5, 0.5 }                                                                             \
+  }
+#define X_TIMES_T                                                                                  \
+  {                                                                                                \
+    [1] = { 0, 1 }                                                                                 \
+  }
 
 static const Shape gelu_erf = {OP_erf, {[1] = {0.70710678118654752440}}, HALF_X_1_PLUS_T};
 static const Shape gelu_tanh = {
@@ -146,13 +152,15 @@ static bool is_positive_threshold(const Match *m) {
   return rec_number(m->g, m->var[SLOT_b], &v) && v >= 10;
 }
 
-#define F(body)  "(%x: f32[n, 4]) { " body " return %r }"
-#define ONE      "%one = const f32[] {1} "
-#define HALF     "%half = const f32[] {0.5} "
-#define ERF      "%k = const f32[] {1.4142135} %d = div(%x, %k) %e = erf(%d) "
-#define CUBE     "%k3 = const f32[] {0.044715} %k1 = const f32[] {0.7978846} "
-#define CLIP36   "%c3 = const f32[] {3} %z = const f32[] {0} %c6 = const f32[] {6} %a = add(%x, %c3) %c = clip(%a, %z, %c6) "
-#define MAXMIN   "%lo = const f32[] {-1} %hi = const f32[] {0.5} "
+#define F(body) "(%x: f32[n, 4]) { " body " return %r }"
+#define ONE     "%one = const f32[] {1} "
+#define HALF    "%half = const f32[] {0.5} "
+#define ERF     "%k = const f32[] {1.4142135} %d = div(%x, %k) %e = erf(%d) "
+#define CUBE    "%k3 = const f32[] {0.044715} %k1 = const f32[] {0.7978846} "
+#define CLIP36                                                                                     \
+  "%c3 = const f32[] {3} %z = const f32[] {0} %c6 = const f32[] {6} %a = add(%x, %c3) %c = "       \
+  "clip(%a, %z, %c6) "
+#define MAXMIN "%lo = const f32[] {-1} %hi = const f32[] {0.5} "
 
 static const Rule act[] = {
     // clang-format off

@@ -4,5 +4,6 @@
 const RuleSet *const rule_sets[] = {
     &rules_algebra,
     &rules_recognise_act,
+    &rules_recognise_norm,
     NULL,
 };
