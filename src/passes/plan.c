@@ -179,7 +179,10 @@ static int64_t live_bound(const MemPlan *p, Arena *a) {
     change[x->live_first] += x->size;
     change[x->live_last + 1] -= x->size;
   }
-  for (int32_t s = 0; s <= p->nsteps; s++) most = MAX(most, live += change[s]);
+  for (int32_t s = 0; s <= p->nsteps; s++) {
+    live += change[s];
+    most = MAX(most, live);
+  }
   return most;
 }
 
