@@ -6,6 +6,7 @@
 const Pass graph_passes[] = {
     // clang-format off
     //  name       what it does                                          run           flags            -O
+    { "qdq",       "dequantise, compute, quantise: in integers",         pass_qdq,     0,               1 },
     { "fold",      "compute what depends on constants alone",            pass_fold,    0,               1 },
     { "algebra",   "identities of rules/algebra.c, to a fixed point",    pass_algebra, PASSF_FIXPOINT,  1 },
     { "recognise", "composites that exporters took apart, whole again",  pass_recognise, 0,             1 },
@@ -15,6 +16,7 @@ const int64_t graph_npasses = ARRAY_LEN(graph_passes);
 
 const PassOrder graph_pass_order[] = {
     {"fold", "algebra", "identities look for constants"},
+    {"qdq", "fold", "folding makes floats of quantised weights"},
     {"fold", "recognise", "scales and epsilons are constants by then"},
     {"algebra", "recognise", "fewer spellings are left"},
 };
