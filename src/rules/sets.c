@@ -3,5 +3,8 @@
 
 const RuleSet *const rule_sets[] = {
     &rules_algebra,
+    &rules_recognise_act,
+    &rules_recognise_attention,
+    &rules_recognise_norm,
     NULL,
 };
