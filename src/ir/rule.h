@@ -159,6 +159,7 @@ typedef struct GraphMap {
   MapFn *fn;  // may be NULL: only `begin_body` and dead code
   void *ctx;
   void (*begin_body)(void *ctx, const Body *b, NodeList order);  // may be NULL
+  void (*end_body)(void *ctx);  // may be NULL; bodies nest, and the inner one ends first
 } GraphMap;
 MUST_USE tenon_status graph_map(const GraphMap *m, bool *out_changed);
 
