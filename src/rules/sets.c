@@ -3,5 +3,6 @@
 
 const RuleSet *const rule_sets[] = {
     &rules_algebra,
+    &rules_moves,
     NULL,
 };
