@@ -6,5 +6,6 @@ const RuleSet *const rule_sets[] = {
     &rules_recognise_act,
     &rules_recognise_attention,
     &rules_recognise_norm,
+    &rules_moves,
     NULL,
 };
