@@ -8,12 +8,14 @@ const Pass graph_passes[] = {
     //  name       what it does                                          run           flags            -O
     { "fold",      "compute what depends on constants alone",            pass_fold,    0,               1 },
     { "algebra",   "identities of rules/algebra.c, to a fixed point",    pass_algebra, PASSF_FIXPOINT,  1 },
+    { "fuse",      "group nodes into kernels",                           pass_fuse,    0,               2 },
     // clang-format on
 };
 const int64_t graph_npasses = ARRAY_LEN(graph_passes);
 
 const PassOrder graph_pass_order[] = {
     {"fold", "algebra", "identities look for constants"},
+    {"algebra", "fuse", "rules look through nodes, not through kernels"},
 };
 const int64_t graph_npass_orders = ARRAY_LEN(graph_pass_order);
 
