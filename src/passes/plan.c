@@ -42,8 +42,7 @@ static bool is_view_op(int op) {
   return op == OP_reshape || op == OP_squeeze || op == OP_unsqueeze || op == OP_flatten;
 }
 
-// The operand that a node shows under another shape; -1 when it computes something.
-static int view_operand(const Node *n) {
+int plan_view_operand(const Node *n) {
   if (is_view_op(n->op)) return 0;
   if (n->op != OP_fused || n->nres != 1) return -1;
   const Body *b = ((const fused_attrs *)n->attrs)->body;
@@ -142,7 +141,7 @@ static void share_buffers(MemPlan *p) {
   }
   for (int32_t b = 0; b < p->n; b++) {  // in order of making: what is shared with comes first
     const Node *n = p->buffer[b].node;
-    int view = view_operand(n);
+    int view = plan_view_operand(n);
     int32_t with = view >= 0 ? buffer_of(p, n->src[view]) : -1;
     if (with >= 0 && p->buffer[with].bytes == p->buffer[b].bytes) {
       share(p, b, with);
