@@ -6,3 +6,8 @@ tenon_status pass_algebra(PassCtx *c, bool *out_changed) {
   static const RuleSet *const sets[] = {&rules_algebra};
   return pass_rewrite(c, sets, ARRAY_LEN(sets), out_changed);
 }
+
+tenon_status pass_moves(PassCtx *c, bool *out_changed) {
+  static const RuleSet *const sets[] = {&rules_moves};
+  return pass_rewrite(c, sets, ARRAY_LEN(sets), out_changed);
+}

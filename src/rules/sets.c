@@ -8,5 +8,6 @@ const RuleSet *const rule_sets[] = {
     &rules_recognise_move,
     &rules_recognise_norm,
     &rules_recognise_quant,
+    &rules_moves,
     NULL,
 };
