@@ -10,6 +10,7 @@ const Pass graph_passes[] = {
     { "moves",     "movement in one form: rules/moves.c",                pass_moves,   0,               1 },
     { "fold",      "compute what depends on constants alone",            pass_fold,    0,               1 },
     { "algebra",   "identities of rules/algebra.c, to a fixed point",    pass_algebra, PASSF_FIXPOINT,  1 },
+    { "simplify",  "shapes, fold, algebra and moves, to a fixed point",  pass_simplify, PASSF_FIXPOINT, 1 },
     // clang-format on
 };
 const int64_t graph_npasses = ARRAY_LEN(graph_passes);

@@ -4,5 +4,6 @@
 const RuleSet *const rule_sets[] = {
     &rules_algebra,
     &rules_moves,
+    &rules_picks,
     NULL,
 };
