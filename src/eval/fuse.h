@@ -5,7 +5,7 @@
 #include "eval/eval.h"
 
 #define FUSED_ATTRS(A, C, T)                                                                       \
-  C(T, kind, "pointwise|contraction|reduction|window|attention|recurrent|movement|host", 0,        \
+  C(T, kind, "pointwise|contraction|reduction|window|attention|recurrent|movement|host|view", 0,   \
     "what the kernel is built around")                                                             \
   A(T, body, body, 0, "what it computes: one parameter an operand, one result a result")
 ATTR_STRUCT(fused, FUSED_ATTRS);
@@ -17,7 +17,8 @@ typedef enum {
   FUSED_ATTENTION,
   FUSED_RECURRENT,
   FUSED_MOVEMENT,
-  FUSED_HOST
+  FUSED_HOST,
+  FUSED_VIEW  // the same bytes under another shape: nothing is launched
 } FusedKind;
 EvalFn eval_fused;
 

@@ -89,6 +89,7 @@ enum { MAX_REPEATS = 16 };
 static tenon_status run_one(PassCtx *c, const Pass *p, PassStat *st) {
   int64_t start = platform->now();
   c->nfired = 0;
+  c->pass = p;
   st->ran = true;
   st->nodes_before = graph_count_nodes(c->g);
   for (int i = 0; i < ((p->flags & PASSF_FIXPOINT) ? MAX_REPEATS : 1); i++) {
@@ -155,6 +156,9 @@ tenon_status passes_run(const Pass *p, int64_t n, Graph *g, const OptOptions *o,
 static void trace_rule(void *ctx, const Rule *r, const Node *from, const Node *to) {
   PassCtx *c = ctx;
   c->nfired++;
+  if (c->o->record)
+    vec_push(c->report->arena, &c->report->fired,
+             ((RuleFiring){r, c->pass, from->name, to->name, from->op, to->op}));
   if (!c->o->trace_rules) return;
   const char *slash = strrchr(r->file, '/');
   const char *line =

@@ -21,6 +21,7 @@ typedef struct OptOptions {
   const char *stop_after, *start_from;
   const char *disable;  // names separated by commas
   bool verify_each, trace_rules;
+  bool record;                         // note every firing in the report, for explain
   int64_t bisect;                      // stop changing after so many rule firings; 0 = no limit
   void (*print)(void *ctx, Str text);  // where dumps and traces go
   void *print_ctx;
@@ -34,11 +35,18 @@ typedef struct PassStat {
   int64_t ns, nodes_before, nodes_after, rules;
   bool ran, changed;
 } PassStat;
+typedef struct RuleFiring {
+  const Rule *rule;
+  const struct Pass *pass;
+  const char *from, *to;  // names of the nodes; may be NULL
+  int from_op, to_op;
+} RuleFiring;
 typedef struct OptReport {
   Arena *arena;
   PassStat *pass;
   int64_t npasses;
   IntMap hits;              // Rule -> times fired
+  VEC(RuleFiring) fired;    // with OptOptions.record
   VEC(const char *) trace;  // "algebra.c:14 mul.one  %17 => %12", when asked for
 } OptReport;
 
@@ -47,6 +55,7 @@ typedef struct PassCtx {
   const OptOptions *o;
   OptReport *report;
   Arena *scratch;       // reset after the pass
+  const struct Pass *pass;
   int64_t *fire_limit;  // for --bisect
   int64_t nfired;
 } PassCtx;

@@ -3,6 +3,9 @@
 
 const RuleSet *const rule_sets[] = {
     &rules_algebra,
+    &rules_recognise_act,
+    &rules_recognise_attention,
+    &rules_recognise_norm,
     &rules_moves,
     &rules_picks,
     NULL,
