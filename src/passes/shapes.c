@@ -4,6 +4,8 @@
 // whose contents are known becomes a constant, or, where symbols remain, one `dims` node over values that have these
 // symbols as sizes: the body's parameters, else the first node with a size that only running tells.
 //
+// A tensor that holds one number everywhere, however it was cut out of constants, becomes that number broadcast.
+//
 // Guarantees: bit-equal; the chains behind are dead; nothing but sizes is read.
 #include "eval/dims.h"
 #include "ir/text.h"
@@ -75,7 +77,7 @@ static bool bind_symbols(Shapes *s, const DimVec *syms, IntPool *pool, DimMap *m
   return true;
 }
 
-static Node *make_dims(Shapes *s, const Node *n, int64_t count, const Dim *sym) {
+static Node *make_dims(Shapes *s, const Node *n, int64_t count, const Dim *sym, bool scalar) {
   Graph *g = s->c->g;
   Arena *a = s->c->scratch;
   IntPool *pool = arena_new(a, IntPool);
@@ -96,8 +98,41 @@ static Node *make_dims(Shapes *s, const Node *n, int64_t count, const Dim *sym) 
     if (i) strbuf_puts(&text, ", ");
     ie_print(&text, d);
   }
-  dims_attrs at = {.sizes = strbuf_str(&text), .scalar = type_of(n)->rank == 0};
+  dims_attrs at = {.sizes = strbuf_str(&text), .scalar = scalar};
   return node_new(g, OP_dims, from.n, from.v, &at, 1, n->name);
+}
+
+static Node *splat_const(Graph *g, const Node *n) {
+  const Value *v = node_known(g, n);
+  int64_t size = v ? elem_bytes(v->dtype) : 0;
+  if (!size || v->n < 1) return NULL;
+  for (int64_t i = 1; i < v->n; i++)
+    if (memcmp(v->data, (const char *)v->data + i * size, (size_t)size)) return NULL;
+  return node_const(g, v->dtype, 0, NULL, v->data, NULL);
+}
+
+// The one number that every element of n is, as a node of rank 0; NULL when it is not known.
+static Node *splat_of(Graph *g, const Node *n) {
+  enum { DEPTH = 16 };
+  for (int depth = 0; depth < DEPTH; depth++) {
+    if (n->op == OP_const) return splat_const(g, n);
+    bool picks = n->op == OP_slice || n->op == OP_expand || n->op == OP_reshape ||
+                 n->op == OP_transpose || n->op == OP_gather || n->op == OP_gather_elements ||
+                 n->op == OP_tile;
+    if (!picks) return NULL;
+    n = n->src[0];
+  }
+  return NULL;
+}
+
+static Node *make_splat(Shapes *s, Node *n) {
+  Graph *g = s->c->g;
+  const Type *t = type_of(n);
+  if (n->op == OP_expand || n->op == OP_const || t->rank < 1 || type_is_static(t)) return n;
+  Node *value = splat_of(g, n), *shape = value ? make_dims(s, n, t->rank, t->dims, false) : NULL;
+  if (!shape || shape == g->poison) return n;
+  Node *r = N(g, expand, value, shape);
+  return r != g->poison && type_of(r) == t ? r : n;
 }
 
 static Node *make_const(Graph *g, const Node *n, int64_t count, const Dim *sym) {
@@ -115,9 +150,10 @@ static Node *replace(Shapes *s, Node *n) {
   const Type *t = type_of(n);
   int64_t count;
   const Dim *sym;
-  if (n->nres != 1 || n->op == OP_const || n->op == OP_dims || n->op == OP_proj ||
-      t->kind != TK_TENSOR || !type_is_static(t) || (!dtype_is_int(t->dtype)) ||
-      !node_sym(g, n, &count, &sym) || count > DIMS_MAX)
+  if (n->nres != 1 || t->kind != TK_TENSOR || n->op == OP_const || n->op == OP_proj) return n;
+  if (!type_is_static(t)) return make_splat(s, n);
+  if (n->op == OP_dims || !dtype_is_int(t->dtype) || !node_sym(g, n, &count, &sym) ||
+      count > DIMS_MAX)
     return n;
   bool fixed = true;
   for (int64_t i = 0; i < count; i++) fixed &= ie_is_const(sym[i]);
@@ -125,7 +161,7 @@ static Node *replace(Shapes *s, Node *n) {
   if (fixed)
     r = make_const(g, n, count, sym);
   else if (t->dtype == DT_I64 && t->rank <= 1)
-    r = make_dims(s, n, count, sym);
+    r = make_dims(s, n, count, sym, t->rank == 0);
   return r && r != g->poison && type_of(r) == t ? r : n;
 }
 

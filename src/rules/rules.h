@@ -11,6 +11,7 @@ extern const RuleSet rules_recognise_move;       // shuffles and rotary embeddin
 extern const RuleSet rules_recognise_norm;       // normalisations and softmax
 extern const RuleSet rules_recognise_quant;      // dequantise, compute, quantise
 extern const RuleSet rules_moves;    // movement in one form
+extern const RuleSet rules_picks;    // slices, gathers and concatenations
 
 extern const RuleSet *const rule_sets[];  // all of them, NULL-terminated (sets.c)
 

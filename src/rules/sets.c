@@ -9,5 +9,6 @@ const RuleSet *const rule_sets[] = {
     &rules_recognise_norm,
     &rules_recognise_quant,
     &rules_moves,
+    &rules_picks,
     NULL,
 };
