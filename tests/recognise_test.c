@@ -202,6 +202,10 @@ TEST(recognise_norms) {
       {OP_layer_normalization, 0,  // the mean of one axis, the variance of another
        XW("%a0 = const i64[1] {1} " MEAN "%s = mul(%d, %d) %v = reduce_mean(%s, %a0) %eq = const "
           "f32[] {1e-5} %e = add(%v, %eq) %q = sqrt(%e) %r = div(%d, %q)")},
+      {OP_layer_normalization, 1,  // the variance from the mean of the squares
+       XW(MEAN
+          "%s = mul(%x, %x) %ms = reduce_mean(%s, %ax) %mm = mul(%m, %m) %v = sub(%ms, %mm) %e "
+          "= add(%v, %eps) %q = sqrt(%e) %n = div(%d, %q) %r = mul(%n, %w)")},
       {OP_rms_normalization, 1,
        XW(AX "%s = pow(%x, %two) %v = reduce_mean(%s, %ax) %e = add(%v, %eps) %q = sqrt(%e) %n = "
              "div(%x, %q) %r = mul(%w, %n)")},
@@ -287,6 +291,12 @@ TEST(recognise_attention) {
        "= expand(%ku, %e) %kr = reshape(%ke, %h) %vu = unsqueeze(%v, %i) %ve = expand(%vu, %e) %vr "
        "= reshape(%ve, %h) %kt = transpose(%kr) perm=[0, 1, 3, 2] %z = mat_mul(%q, %kt) %p = "
        "softmax(%z) %r = mat_mul(%p, %vr) return %r }"},
+      {OP_attention, 1,  // rows without keys told by the mask
+       M("bool[s, t]",
+         KT "%zero = const f32[] {0} %low = const f32[] {-inf} %ax = const i64[1] {-1} "
+            "%u = where(%m, %zero, %low) %rm = reduce_max(%u, %ax) %none = eq(%rm, "
+            "%low) %z = mat_mul(%q, %kt) %x = add(%z, %u) %p = softmax(%x) %o = "
+            "where(%none, %zero, %p) %r = mat_mul(%o, %v)")},
       {OP_attention, 0,  // not over the keys
        A(KT "%z = mat_mul(%q, %kt) %p = softmax(%z) axis=2 %r = mat_mul(%p, %v)")},
       {OP_attention, 0,  // the weights are a result as well
@@ -313,6 +323,12 @@ TEST(recognise_rotary) {
        "neg(%h.1) %rot = concat(%nh, %h.0) axis=3 %one = const i64[1] {1} %ang = concat(%a, %a) "
        "axis=2 %c0 = cos(%ang) %n0 = sin(%ang) %c = unsqueeze(%c0, %one) %n = unsqueeze(%n0, %one) "
        "%xc = mul(%c, %x) %xs = mul(%n, %rot) %r = add(%xs, %xc) return %r }"},
+      {OP_rotary_embedding, 1,  // the first half of a head turns
+       "(%y: f32[b, 2, s, 16], %a: f32[s, 4]) { %j0 = const i64[1] {0} %j8 = const i64[1] {8} %jx "
+       "= "
+       "const i64[1] {3} %x = slice(%y, %j0, %j8, %jx) " ROTATE
+       "%ang = concat(%a, %a) axis=1 %c = cos(%ang) %n = sin(%ang) %xc = mul(%x, %c) %xs = "
+       "mul(%rot, %n) %r = add(%xc, %xs) return %r }"},
       {OP_rotary_embedding, 0,  // the halves of the angles differ
        "(%x: f32[b, 2, s, 8], %a: f32[s, 8]) { " ROTATE
        "%c = cos(%a) %n = sin(%a) %xc = mul(%x, %c) %xs = mul(%rot, %n) %r = add(%xc, %xs) return "

@@ -189,13 +189,34 @@ static bool read_scores(Scores *s, Node *n) {
   return n->op == OP_mat_mul && read_product(s, n);
 }
 
-// The softmax under a cast and a guard that turns the NaN of a row without keys into 0.
-static Node *under_guard(const Match *m, Node *p) {
+// A guard that gives 0 for a row without keys, which attention does by itself.  `mask` is what the guard looks at; NULL: the
+// softmax's own NaN.
+static bool is_guard(Graph *g, const Node *cond, const Node *soft, Node **mask) {
+  double v;
+  *mask = NULL;
+  if (cond->op == OP_is_nan) return cond->src[0] == soft;
+  if (node_splat(g, cond, &v)) return v == 0;
+  for (int i = 0; cond->op == OP_eq && i < 2; i++) {
+    const Node *max = cond->src[i];
+    if (!node_splat(g, cond->src[1 - i], &v) || v != -INFINITY || max->op != OP_reduce_max)
+      continue;
+    *mask = max->src[0];
+    int rank = type_of(*mask)->rank;
+    return rank > 0 && rec_axes(g, max) == 1u << (rank - 1);
+  }
+  return false;
+}
+
+// The softmax under casts and a guard; NULL when somebody else needs it too.
+static Node *under_guard(const Match *m, Node *p, Node **mask) {
   Graph *g = m->g;
+  *mask = NULL;
   p = rec_uncast(p);
-  if (p->op == OP_where && p->src[0]->op == OP_is_nan && p->src[0]->src[0] == p->src[2] &&
-      rec_is(g, p->src[1], 0))
-    return rewriter_uses(m->rw, p->src[2]) <= 2 ? rec_uncast(p->src[2]) : NULL;
+  if (p->op == OP_where && rec_is(g, p->src[1], 0) && is_guard(g, p->src[0], p->src[2], mask) &&
+      match_once(m, p)) {
+    bool twice = p->src[0]->op == OP_is_nan;
+    return rewriter_uses(m->rw, p->src[2]) <= 1 + twice ? rec_uncast(p->src[2]) : NULL;
+  }
   return match_once(m, p) ? p : NULL;
 }
 
@@ -213,13 +234,14 @@ static bool dims_agree(const Scores *s, const Node *k, const Node *v) {
 }
 
 static Node *make_attention(Graph *g, const Match *m) {
-  Node *soft = under_guard(m, m->var[SLOT_a]), *v = rec_uncast(m->var[SLOT_b]);
+  Node *guarded, *soft = under_guard(m, m->var[SLOT_a], &guarded), *v = rec_uncast(m->var[SLOT_b]);
   if (!soft || soft->op != OP_softmax) return NULL;
   int64_t axis = ((const softmax_attrs *)soft->attrs)->axis;
   int rank = type_of(m->root)->rank;
   if (rank != type_of(soft)->rank || (axis != -1 && axis != rank - 1)) return NULL;
   Scores s = {.g = g};
   if (!read_scores(&s, soft->src[0]) || s.rank != rank || s.scale <= 0 || g->status) return NULL;
+  if (guarded && guarded != s.mask) return NULL;
   DType t = type_of(m->root)->dtype;
   if (type_of(s.q)->dtype != t || type_of(s.k)->dtype != t || type_of(v)->dtype != t) return NULL;
   Node *k1 = unrepeated(g, s.k), *v1 = unrepeated(g, v);

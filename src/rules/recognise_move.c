@@ -75,31 +75,58 @@ static Node *make_channel_shuffle(Graph *g, const Match *m) {
 
 // ---- rotary embedding: x cos + rotate_half(x) sin ----
 
-// Is n the first (0) or second half of x along its last axis?
-static bool is_half(Graph *g, const Node *n, const Node *x, int which) {
-  const Type *t = type_of(x);
-  Dim size = t->dims[t->rank - 1];
-  if (!ie_is_const(size) || size->value % 2) return false;
-  int64_t half = size->value / 2;
-  if (n->op == OP_proj) {
-    const Node *split = n->src[0];
-    const split_attrs *at = split->attrs;
-    return split->op == OP_split && split->src[0] == x && split->nres == 2 &&
-           (at->axis == -1 || at->axis == t->rank - 1) &&
-           ie_is(split->type[0]->dims[t->rank - 1], half) &&
-           ((const proj_attrs *)n->attrs)->index == which;
-  }
-  Ints start, end, axes, step;
-  if (n->op != OP_slice || n->src[0] != x || n->nsrc < 4 || n->src[3] == g->none) return false;
-  if (!node_ints(g, n->src[1], &start) || !node_ints(g, n->src[2], &end) ||
-      !node_ints(g, n->src[3], &axes) || start.n != 1 || axes.n != 1 || end.n != 1)
+// A part of a tensor along its last axis: n itself is base[..., from : from + size].
+typedef struct Part {
+  const Node *base;
+  int64_t from, size;
+} Part;
+
+static bool sliced(Graph *g, const Node *n, int64_t *from) {
+  Ints start, axes, step;
+  int rank = type_of(n)->rank;
+  Dim whole = type_of(n->src[0])->dims[rank - 1];
+  if (n->op != OP_slice || n->nsrc < 4 || n->src[3] == g->none || !ie_is_const(whole)) return false;
+  if (!node_ints(g, n->src[1], &start) || !node_ints(g, n->src[3], &axes) || start.n != 1 ||
+      axes.n != 1 || (axes.v[0] != -1 && axes.v[0] != rank - 1))
     return false;
   if (n->nsrc > 4 && (!node_ints(g, n->src[4], &step) || step.n != 1 || step.v[0] != 1))
     return false;
-  int64_t from = start.v[0] < 0 ? start.v[0] + size->value : start.v[0];
-  int64_t to = end.v[0] < 0 ? end.v[0] + size->value : end.v[0];
-  if (axes.v[0] != -1 && axes.v[0] != t->rank - 1) return false;
-  return which ? from == half && to >= size->value : from == 0 && to == half;
+  *from = start.v[0] < 0 ? start.v[0] + whole->value : start.v[0];
+  return *from >= 0;
+}
+
+static bool part_of(Graph *g, const Node *n, Part *out) {
+  int rank = type_of(n)->rank;
+  if (rank < 1 || !ie_is_const(type_of(n)->dims[rank - 1])) return false;
+  *out = (Part){n, 0, type_of(n)->dims[rank - 1]->value};
+  for (int depth = 0; depth < 4; depth++) {
+    int64_t from;
+    if (out->base->op == OP_proj && out->base->src[0]->op == OP_split) {
+      const Node *split = out->base->src[0];
+      int64_t axis = ((const split_attrs *)split->attrs)->axis;
+      int64_t at = ((const proj_attrs *)out->base->attrs)->index;
+      if (axis != -1 && axis != rank - 1) return true;
+      for (int64_t i = 0; i < at; i++) {
+        if (!ie_is_const(split->type[i]->dims[rank - 1])) return true;
+        out->from += split->type[i]->dims[rank - 1]->value;
+      }
+      out->base = split->src[0];
+    } else if (out->base->op == OP_slice && sliced(g, out->base, &from)) {
+      out->from += from;
+      out->base = out->base->src[0];
+    } else {
+      break;
+    }
+  }
+  return true;
+}
+
+// Is n the first (0) or second half of x along its last axis?
+static bool is_half(Graph *g, const Node *n, const Node *x, int which) {
+  Part p, whole;
+  if (type_of(n)->rank != type_of(x)->rank || !part_of(g, n, &p) || !part_of(g, x, &whole))
+    return false;
+  return p.base == whole.base && p.size * 2 == whole.size && p.from == whole.from + which * p.size;
 }
 
 static bool rotates(Graph *g, const Node *n, const Node *x) {

@@ -31,6 +31,17 @@ static bool centred(Graph *g, Node *diff, unsigned axes, Node **x) {
   return false;
 }
 
+// mean(x * x) - mean(x) * mean(x): the variance as well, and x - mean is its deviation.
+static bool is_variance(Graph *g, const Node *n, const Node *diff, unsigned *axes) {
+  Node *sq, *x, *mean;
+  if (n->op != OP_sub || !(sq = rec_reduced(n->src[0], OP_reduce_mean)) || !rec_square(g, sq, &x) ||
+      !rec_square(g, n->src[1], &mean) || rec_reduced(mean, OP_reduce_mean) != x)
+    return false;
+  *axes = rec_axes(g, mean);
+  return *axes && rec_axes(g, n->src[0]) == *axes && diff->op == OP_sub && diff->src[0] == x &&
+         diff->src[1] == mean;
+}
+
 // v = mean(diff * diff) + eps
 static bool mean_square(Graph *g, const Node *v, Node **diff, Std *s) {
   Node *var;
@@ -45,8 +56,11 @@ static bool standardised(Graph *g, Node *root, Std *s) {
   for (int order = 0; order < 2; order++) {
     Node *num, *den, *v, *diff;
     if (!rec_quotient(g, root, order, &num, &den) || !rec_root(g, den, &v)) continue;
-    if (!mean_square(g, v, &diff, s)) continue;
-    if (rec_uncast(diff) != rec_uncast(num)) continue;
+    Node *var;
+    if (rec_plus(g, v, &var, &s->eps) && s->eps >= 0 && is_variance(g, var, num, &s->axes))
+      diff = num;
+    else if (!mean_square(g, v, &diff, s) || rec_uncast(diff) != rec_uncast(num))
+      continue;
     s->centred = centred(g, rec_uncast(diff), s->axes, &s->x);
     if (!s->centred) s->x = num;
     return true;
@@ -188,9 +202,10 @@ static Node *make_instance(Graph *g, const Match *m) {
 
 // reshape(norm(reshape(x, [n, groups, ...]))): p the outer, q the norm, r the inner one.
 static bool grouped(const Match *m, int64_t *groups) {
-  const Node *x = m->var[SLOT_a];
-  const Type *t = type_of(x), *u = type_of(m->var[SLOT_r]);
-  if (t != type_of(m->root) || t->rank < 2 || u->rank < 3 || u->dims[0] != t->dims[0]) return false;
+  const Type *t = type_of(m->root), *u = type_of(m->var[SLOT_r]), *x = type_of(m->var[SLOT_a]);
+  if (t->rank < 2 || x->rank < 2 || t->dims[0] != x->dims[0] || t->dims[1] != x->dims[1])
+    return false;
+  if (u->rank < 3 || u->dims[0] != t->dims[0]) return false;
   if (!ie_is_const(u->dims[1]) || !ie_is_const(t->dims[1])) return false;
   *groups = u->dims[1]->value;
   return *groups > 0 && t->dims[1]->value % *groups == 0;
@@ -200,10 +215,11 @@ static Node *group_of(Graph *g, const Match *m, double eps) {
   DType t = type_of(m->root)->dtype;
   if (!grouped(m, &groups)) return NULL;
   Node *one = splat_vector(g, t, groups, 1), *zero = splat_vector(g, t, groups, 0);
-  if (!one || !zero) return NULL;
+  Node *x = reshape_to(g, m->var[SLOT_a], type_of(m->root));
+  if (!one || !zero || !x) return NULL;
   return NA(g, group_normalization,
             (&(group_normalization_attrs){.epsilon = eps, .num_groups = groups, .stash_type = 1}),
-            m->var[SLOT_a], one, zero);
+            x, one, zero);
 }
 static Node *group_of_layer(Graph *g, const Match *m) {
   const layer_normalization_attrs *at = m->var[SLOT_q]->attrs;
