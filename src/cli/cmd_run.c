@@ -1,5 +1,6 @@
 // cmd_run.c -- `tenon run`: runs a model, shows or saves what it computes, compares it.
 #include "cli/inputs.h"
+#include "cli/opt.h"
 
 #include "api/model.h"
 
@@ -338,6 +339,9 @@ static tenon_status execute(RunCommand *r) {
   Cli *c = r->cli;
   Graph *g = r->model->graph;
   TRY(model_need_supported(r->model, &c->diag));
+  bool plan = !strcmp(opt_text(c, OPT_run_target, "interp"), "plan");
+  if (plan || opt_given(c, OPT_run_level))
+    TRY(opt_run(c, &OPT_IDS(run), c->pos[0], g, arena_new(&c->arena, Optimised)));
   if (opt_given(c, OPT_run_expand))
     TRY(interp_create(g, &(InterpOptions){.expand = true}, &c->diag, &r->model->interp));
   r->pool = pool_create((int)opt_int(c, OPT_run_threads, 0));
@@ -358,8 +362,8 @@ static tenon_status execute(RunCommand *r) {
 
 int cmd_run(Cli *c) {
   const char *target = opt_text(c, OPT_run_target, "interp");
-  if (strcmp(target, "interp"))
-    return cli_usage(c, "run: unknown target '%s'; there is interp", target);
+  if (strcmp(target, "interp") && strcmp(target, "plan"))
+    return cli_usage(c, "run: unknown target '%s'; there are interp and plan", target);
   // In the arena, since a trap may pass over this frame.
   RunCommand *r = arena_new(&c->arena, RunCommand);
   r->cli = c;

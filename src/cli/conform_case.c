@@ -8,6 +8,7 @@
 #include "cli/conform.h"
 
 #include "api/model.h"
+#include "cli/opt.h"
 #include "cli/tensors.h"
 
 #include <math.h>
@@ -316,11 +317,19 @@ static tenon_status need_supported(Test *t) {
   return n ? TENON_EUNSUPPORTED : TENON_OK;
 }
 
+static tenon_status optimise(Test *t) {
+  OptReport report;
+  TRY(opt_quiet(t->o->optimise, t->c->model, "tenon conform --target plan", t->model->graph,
+                t->arena, &report, t->diag));
+  return graph_verify(t->model->graph, t->diag);
+}
+
 static tenon_status run_case(Test *t, bool *out_right) {
   *out_right = true;
   TRY(model_open(t->c->model, NULL, t->diag, &t->model));
   TRY(need_supported(t));
   TRY(graph_verify(t->model->graph, t->diag));
+  if (t->o->optimise) TRY(optimise(t));
   if (t->o->text) TRY(through_text(t));
   if (t->o->expand)
     TRY(interp_create(t->model->graph, &(InterpOptions){.expand = true}, t->diag,
