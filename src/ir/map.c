@@ -93,6 +93,7 @@ static tenon_status map_body(Mapper *mp, const Body *b, Body **out) {
     mp->changed = true;
   }
   intmap_put(&mp->bodies, (uint64_t)(uintptr_t)b, (uint64_t)(uintptr_t)*out);
+  if (mp->m->end_body) mp->m->end_body(mp->m->ctx);
   return TENON_OK;
 }
 

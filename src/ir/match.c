@@ -56,9 +56,10 @@ bool pat_match(const Pat *p, Node *n, Match *m) {
   if (p->kind == PAT_NUM) return num_fits(p, m, n);
   if (p->is && !p->is(m, n)) return false;
   if (p->kind == PAT_OP) {
-    if (n->op != p->op || n->nsrc != p->nsrc || (p->once && n != m->root && !match_once(m, n)))
-      return false;
-    if (!match_operands(p, n, m)) return false;
+    bool any = p->nsrc == PAT_ANY_SRCS;
+    if (n->op != p->op || (!any && n->nsrc != p->nsrc)) return false;
+    if (p->once && n != m->root && !match_once(m, n)) return false;
+    if (!any && !match_operands(p, n, m)) return false;
   }
   if (p->slot == PAT_NO_SLOT) return true;
   if (m->var[p->slot]) return m->var[p->slot] == n;  // the same letter, the same node

@@ -25,7 +25,7 @@ enum {
 };
 
 typedef struct Pat Pat;
-enum { PAT_SLOTS = 16, PAT_SRCS = 6, PAT_NO_SLOT = 255 };
+enum { PAT_SLOTS = 16, PAT_SRCS = 6, PAT_NO_SLOT = 255, PAT_ANY_SRCS = 255 };
 typedef enum { PAT_VAR, PAT_NUM, PAT_OP } PatKind;
 
 typedef struct Match {
@@ -77,10 +77,15 @@ typedef struct RuleSet {
 #define ONCE(o, ...)         PAT_OP_(o, 1, PAT_NO_SLOT, __VA_ARGS__)  // no other user
 #define BIND(s, o, ...)      PAT_OP_(o, 0, SLOT_##s, __VA_ARGS__)  // and remembered as m->var[SLOT_s]
 #define BIND_ONCE(s, o, ...) PAT_OP_(o, 1, SLOT_##s, __VA_ARGS__)
-#define NUM(v)               (&(const Pat){.kind = PAT_NUM, .slot = PAT_NO_SLOT, .num = (v)})
-#define NEAR(v)              (&(const Pat){.kind = PAT_NUM, .slot = PAT_NO_SLOT, .num = (v), .near = 1e-5})
-#define VAR(s, pred)         (&(const Pat){.kind = PAT_VAR, .slot = SLOT_##s, .is = (pred)})
-#define K(s)                 VAR(s, pat_is_const)  // a constant
+// Whatever its operands: for ops that take any number of them.
+#define ANY(o)                                                                                     \
+  (&(const Pat){.kind = PAT_OP, .op = OP_##o, .slot = PAT_NO_SLOT, .nsrc = PAT_ANY_SRCS})
+#define BIND_ANY(s, o)                                                                             \
+  (&(const Pat){.kind = PAT_OP, .op = OP_##o, .slot = SLOT_##s, .nsrc = PAT_ANY_SRCS})
+#define NUM(v)       (&(const Pat){.kind = PAT_NUM, .slot = PAT_NO_SLOT, .num = (v)})
+#define NEAR(v)      (&(const Pat){.kind = PAT_NUM, .slot = PAT_NO_SLOT, .num = (v), .near = 1e-5})
+#define VAR(s, pred) (&(const Pat){.kind = PAT_VAR, .slot = SLOT_##s, .is = (pred)})
+#define K(s)         VAR(s, pat_is_const)  // a constant
 enum {
   SLOT_a,
   SLOT_b,
@@ -159,6 +164,7 @@ typedef struct GraphMap {
   MapFn *fn;  // may be NULL: only `begin_body` and dead code
   void *ctx;
   void (*begin_body)(void *ctx, const Body *b, NodeList order);  // may be NULL
+  void (*end_body)(void *ctx);  // may be NULL; bodies nest, and the inner one ends first
 } GraphMap;
 MUST_USE tenon_status graph_map(const GraphMap *m, bool *out_changed);
 

@@ -4,7 +4,7 @@
 
 #include "ir/pass.h"
 
-PassFn pass_algebra, pass_fold, pass_fuse;
+PassFn pass_algebra, pass_fold, pass_fuse, pass_moves, pass_shapes, pass_simplify;
 
 extern const Pass graph_passes[];
 extern const int64_t graph_npasses;

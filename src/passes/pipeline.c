@@ -6,8 +6,11 @@
 const Pass graph_passes[] = {
     // clang-format off
     //  name       what it does                                          run           flags            -O
+    { "shapes",    "replace shape arithmetic by its result",             pass_shapes,  0,               1 },
+    { "moves",     "movement in one form: rules/moves.c",                pass_moves,   0,               1 },
     { "fold",      "compute what depends on constants alone",            pass_fold,    0,               1 },
     { "algebra",   "identities of rules/algebra.c, to a fixed point",    pass_algebra, PASSF_FIXPOINT,  1 },
+    { "simplify",  "shapes, fold, algebra and moves, to a fixed point",  pass_simplify, PASSF_FIXPOINT, 1 },
     { "fuse",      "group nodes into kernels",                           pass_fuse,    0,               2 },
     // clang-format on
 };

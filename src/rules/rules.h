@@ -5,6 +5,8 @@
 #include "ir/rule.h"
 
 extern const RuleSet rules_algebra;  // identities that hold for every shape and target
+extern const RuleSet rules_moves;    // movement in one form
+extern const RuleSet rules_picks;    // slices, gathers and concatenations
 
 extern const RuleSet *const rule_sets[];  // all of them, NULL-terminated (sets.c)
 

@@ -3,5 +3,7 @@
 
 const RuleSet *const rule_sets[] = {
     &rules_algebra,
+    &rules_moves,
+    &rules_picks,
     NULL,
 };
