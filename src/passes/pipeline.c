@@ -6,10 +6,12 @@
 const Pass graph_passes[] = {
     // clang-format off
     //  name       what it does                                          run           flags            -O
+    { "qdq",       "dequantise, compute, quantise: in integers",         pass_qdq,     0,               1 },
     { "shapes",    "replace shape arithmetic by its result",             pass_shapes,  0,               1 },
     { "moves",     "movement in one form: rules/moves.c",                pass_moves,   0,               1 },
     { "fold",      "compute what depends on constants alone",            pass_fold,    0,               1 },
     { "algebra",   "identities of rules/algebra.c, to a fixed point",    pass_algebra, PASSF_FIXPOINT,  1 },
+    { "recognise", "composites that exporters took apart, whole again",  pass_recognise, 0,             1 },
     { "simplify",  "shapes, fold, algebra and moves, to a fixed point",  pass_simplify, PASSF_FIXPOINT, 1 },
     { "fuse",      "group nodes into kernels",                           pass_fuse,    0,               2 },
     // clang-format on
@@ -18,6 +20,9 @@ const int64_t graph_npasses = ARRAY_LEN(graph_passes);
 
 const PassOrder graph_pass_order[] = {
     {"fold", "algebra", "identities look for constants"},
+    {"qdq", "fold", "folding makes floats of quantised weights"},
+    {"fold", "recognise", "scales and epsilons are constants by then"},
+    {"algebra", "recognise", "fewer spellings are left"},
     {"algebra", "fuse", "rules look through nodes, not through kernels"},
 };
 const int64_t graph_npass_orders = ARRAY_LEN(graph_pass_order);
