@@ -19,11 +19,14 @@ const Pass graph_passes[] = {
 const int64_t graph_npasses = ARRAY_LEN(graph_passes);
 
 const PassOrder graph_pass_order[] = {
+    {"shapes", "moves", "reshapes want constant shapes"},
+    {"moves", "fold", "movement of constants is folded"},
     {"fold", "algebra", "identities look for constants"},
     {"qdq", "fold", "folding makes floats of quantised weights"},
     {"fold", "recognise", "scales and epsilons are constants by then"},
     {"algebra", "recognise", "fewer spellings are left"},
-    {"algebra", "fuse", "rules look through nodes, not through kernels"},
+    {"recognise", "simplify", "movement is sunk, which takes spellings apart"},
+    {"simplify", "fuse", "rules look through nodes, not through kernels"},
 };
 const int64_t graph_npass_orders = ARRAY_LEN(graph_pass_order);
 

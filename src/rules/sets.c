@@ -3,12 +3,12 @@
 
 const RuleSet *const rule_sets[] = {
     &rules_algebra,
-    &rules_moves,
-    &rules_picks,
     &rules_recognise_act,
     &rules_recognise_attention,
     &rules_recognise_move,
     &rules_recognise_norm,
     &rules_recognise_quant,
+    &rules_moves,
+    &rules_picks,
     NULL,
 };
