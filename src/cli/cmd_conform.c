@@ -317,6 +317,7 @@ int cmd_conform(Cli *c) {
   if (!r.jobs) r.jobs = machine_threads();
   r.timeout = opt_int(c, OPT_conform_timeout, DEFAULT_TIMEOUT) * 1000000000;
   r.options.expand = opt_given(c, OPT_conform_expand);
+  r.options.plan = plan;
   r.options.optimise = plan || opt_given(c, OPT_conform_level) ? &optimise : NULL;
   r.options.text = opt_given(c, OPT_conform_text);
   r.options.threads = MAX(1, machine_threads() / r.jobs);

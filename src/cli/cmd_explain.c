@@ -226,7 +226,7 @@ static int explain(Explain *x) {
   if (rc) return rc;
   list_originals(x);
   x->opt.options.record = true;
-  rc = cli_exit_of(opt_run(c, &OPT_IDS(explain), c->pos[0], g, &x->opt));
+  rc = cli_exit_of(opt_run(c, &OPT_IDS(explain), g, &x->opt));
   if (rc) return rc;
   binding_default(&x->dims, g, 1);
   list_kernels(x);

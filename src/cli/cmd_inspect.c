@@ -425,7 +425,7 @@ static int inspect(Inspection *in) {
   in->optimised = opt_given(c, OPT_inspect_optimised) || opt_given(c, OPT_inspect_level);
   if (in->optimised) {
     cost_graph(in->graph, &in->dims, &c->arena, &in->before);
-    rc = cli_exit_of(opt_run(c, &OPT_IDS(inspect), c->pos[0], in->graph, &in->opt));
+    rc = cli_exit_of(opt_run(c, &OPT_IDS(inspect), in->graph, &in->opt));
     if (rc) return rc;
     graph_kernels(in->graph, &in->kernels);
   }

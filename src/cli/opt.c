@@ -46,20 +46,20 @@ static const char *failed_pass(const OptReport *r) {
 }
 
 // Beside the model, where its weights are found; else where temporary files go.
-static void write_reproducer(const char *model, const char *command, const char *pass, Graph *g,
-                             Arena *a, Diag *d) {
+static void write_reproducer(const OptCall *call, const char *pass, Graph *g, Arena *a, Diag *d) {
   StrBuf b;
   static Diag quiet;
-  strbuf_init(&b, a);
-  strbuf_printf(&b, "// pass %s broke on this graph: %.200s\n// %s\n", pass, d->text, command);
-  graph_print(g, &b);
-  const char *slash = strrchr(model, '/'), *base = slash ? slash + 1 : model;
-  const char *folder = getenv("TMPDIR");
-  const char *try[] = {str_printf(a, "%s.%s.tir", model, pass),
+  const char *folder = getenv("TMPDIR"), *slash = strrchr(call->label, '/');
+  const char *base = slash ? slash + 1 : call->label;
+  const char *try[] = {call->beside ? str_printf(a, "%s.%s.tir", call->beside, pass) : NULL,
                        str_printf(a, "%s/%s.%s.tir", folder ? folder : "/tmp", base, pass)};
+  strbuf_init(&b, a);
+  strbuf_printf(&b, "// pass %s broke on this graph: %.*s\n// %s\n", pass,
+                (int)strcspn(d->text, "\n"), d->text, call->command);
+  graph_print(g, &b);
   for (int64_t i = 0; i < ARRAY_LEN(try); i++) {
     diag_init(&quiet);
-    if (file_write(try[i], b.p, b.n, &quiet)) continue;
+    if (!try[i] || file_write(try[i], b.p, b.n, &quiet)) continue;
     diag_note(d, "pass %s broke; the graph that it was given is in %s: run it with", pass, try[i]);
     diag_note(d, "tenon inspect --optimised --start-from %s %s", pass, try[i]);
     return;
@@ -80,15 +80,15 @@ static tenon_status run_caught(const OptOptions *o, Graph *g, OptReport *report)
   return s;
 }
 
-tenon_status opt_quiet(const OptOptions *o, const char *model, const char *command, Graph *g,
-                       Arena *a, OptReport *report, Diag *d) {
+tenon_status opt_quiet(const OptOptions *o, const OptCall *call, Graph *g, Arena *a,
+                       OptReport *report, Diag *d) {
   Diag *was = g->diag;
   *report = (OptReport){.arena = a};
   g->diag = d;
   tenon_status s = run_caught(o, g, report);
   if (s == TENON_EINTERNAL) {
     g->status = TENON_OK;  // for printing
-    write_reproducer(model, command, failed_pass(report), g, a, d);
+    write_reproducer(call, failed_pass(report), g, a, d);
     g->status = s;
   }
   g->diag = was;
@@ -131,16 +131,27 @@ static const char *command_line(Cli *c) {
   return strbuf_text(&b);
 }
 
-tenon_status opt_run(Cli *c, const OptIds *id, const char *model, Graph *g, Optimised *out) {
+tenon_status opt_run(Cli *c, const OptIds *id, Graph *g, Optimised *out) {
   bool record = out->options.record;
   opt_options(c, id, &out->options);
   out->options.record = record;
+  const char *model = c->pos[0];
+  bool file = strcmp(model, "-") != 0;
+  OptCall call = {file ? model : NULL, file ? model : "stdin", command_line(c)};
   int64_t start = platform->now();
-  tenon_status s =
-      opt_quiet(&out->options, model, command_line(c), g, &c->arena, &out->report, &c->diag);
+  tenon_status s = opt_quiet(&out->options, &call, g, &c->arena, &out->report, &c->diag);
   out->seconds = (double)(platform->now() - start) / 1e9;
   if (s) return s;
   if (opt_given(c, id->time_passes)) print_times(&out->report);
   if (opt_given(c, id->rule_stats)) print_rules(&out->report);
   return TENON_OK;
+}
+
+tenon_status opt_plan(Graph *g, Arena *a, Diag *d, MemPlan **out) {
+  Diag *was = g->diag;
+  g->diag = d;
+  tenon_status s = plan_create(g, a, out);
+  if (!s) s = plan_verify(*out, d);
+  g->diag = was;
+  return s;
 }

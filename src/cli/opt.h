@@ -4,6 +4,7 @@
 
 #include "cli/cli.h"
 #include "passes/passes.h"
+#include "passes/plan.h"
 
 // The options of one command, by OptionId (options.def, OPTIMISER).
 typedef struct OptIds {
@@ -27,10 +28,16 @@ typedef struct Optimised {
 void opt_options(const Cli *c, const OptIds *id, OptOptions *out);
 // Optimises the graph as the command line says and prints what it asks for to standard error.  A pass that
 // breaks leaves a file behind with the graph that it was given; the message names it.
-MUST_USE tenon_status opt_run(Cli *c, const OptIds *id, const char *model, Graph *g,
-                              Optimised *out);
-// The same without a command line's wishes printed: for one test among many.
-MUST_USE tenon_status opt_quiet(const OptOptions *o, const char *model, const char *command,
-                                Graph *g, Arena *a, OptReport *report, Diag *d);
+MUST_USE tenon_status opt_run(Cli *c, const OptIds *id, Graph *g, Optimised *out);
+// The same without a command line's wishes printed, for one test among many.
+typedef struct OptCall {
+  const char *
+      beside;  // a reproducer is written beside this file, if it can be; NULL: among temporary files
+  const char *label, *command;
+} OptCall;
+MUST_USE tenon_status opt_quiet(const OptOptions *o, const OptCall *call, Graph *g, Arena *a,
+                                OptReport *report, Diag *d);
+// A plan of the graph that the verifier accepts.
+MUST_USE tenon_status opt_plan(Graph *g, Arena *a, Diag *d, MemPlan **out);
 
 #endif
