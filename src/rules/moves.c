@@ -19,7 +19,9 @@ static Node *merge_reshapes(Graph *g, const Match *m) {
   return reshape_to(g, m->var[SLOT_a], type_of(m->root));
 }
 
-static bool root_is_a(const Match *m) { return same_type(m->root, m->var[SLOT_a]); }
+static bool root_is_a(const Match *m) {
+  return same_type(m->root, m->var[SLOT_a]) && type_of(m->root)->rank >= 0;
+}
 
 // ---- transpose ----
 
