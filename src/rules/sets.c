@@ -6,7 +6,9 @@ const RuleSet *const rule_sets[] = {
     &rules_recognise_act,
     &rules_recognise_attention,
     &rules_recognise_norm,
+    &rules_contract,
     &rules_moves,
     &rules_picks,
+    &rules_sink,
     NULL,
 };
