@@ -110,6 +110,7 @@ static Node *sink_concat(Graph *g, const Match *m) {
   int64_t perm[MAX_RANK];
   if (first->op != OP_transpose || n->nsrc > 64 || type_of(n)->rank < 0) return NULL;
   int rank = transpose_perm(first, perm);
+  if (rank < 0) return NULL;
   Node *src[64];
   for (uint32_t i = 0; i < n->nsrc; i++) {
     if (!match_once(m, n->src[i]) || n->src[i]->op != OP_transpose) return NULL;
