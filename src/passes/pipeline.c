@@ -6,6 +6,7 @@
 const Pass graph_passes[] = {
     // clang-format off
     //  name       what it does                                          run           flags            -O
+    { "qdq",       "dequantise, compute, quantise: in integers",         pass_qdq,     0,               1 },
     { "shapes",    "replace shape arithmetic by its result",             pass_shapes,  0,               1 },
     { "moves",     "movement in one form: rules/moves.c",                pass_moves,   0,               1 },
     { "fold",      "compute what depends on constants alone",            pass_fold,    0,               1 },
@@ -22,6 +23,7 @@ const PassOrder graph_pass_order[] = {
     {"shapes", "moves", "reshapes want constant shapes"},
     {"moves", "fold", "movement of constants is folded"},
     {"fold", "algebra", "identities look for constants"},
+    {"qdq", "fold", "folding makes floats of quantised weights"},
     {"fold", "recognise", "scales and epsilons are constants by then"},
     {"algebra", "recognise", "fewer spellings are left"},
     {"recognise", "parallel", "what is left of a result's users is then known"},

@@ -6,6 +6,11 @@
 
 tenon_status pass_recognise(PassCtx *c, bool *out_changed) {
   static const RuleSet *const sets[] = {&rules_recognise_act, &rules_recognise_norm,
-                                        &rules_recognise_attention};
+                                        &rules_recognise_attention, &rules_recognise_move};
+  return pass_rewrite(c, sets, ARRAY_LEN(sets), out_changed);
+}
+
+tenon_status pass_qdq(PassCtx *c, bool *out_changed) {
+  static const RuleSet *const sets[] = {&rules_recognise_quant};
   return pass_rewrite(c, sets, ARRAY_LEN(sets), out_changed);
 }
