@@ -3,11 +3,11 @@
 // The form that is aimed at: squeeze, unsqueeze and flatten are reshapes; a reshape's shape is a constant;
 // two reshapes or transposes in a row are one; a transpose that moves axes of size 1 alone is a reshape, and a reshape that
 // only adds or drops such axes stands before a transpose, where it meets its own kind.
+#include "eval/scalar.h"
+
 #include "rules/letters.h"
 #include "rules/rules.h"
 #include "rules/shape.h"
-
-#include "eval/elementwise.h"
 
 // ---- reshape ----
 
