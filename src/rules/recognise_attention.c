@@ -166,13 +166,39 @@ static int scores_operand(const Node *sum) {
   return -1;
 }
 
+// Scores of windows, masked by window: reshape(reshape(x, [images, windows, heads, ...]) + mask) as x and a mask by
+// matrix; NULL when it is none.
+static Node *windowed(Scores *s, Node *n) {
+  Graph *g = s->g;
+  const Type *t = type_of(n), *u = type_of(n->src[0]);
+  if (n->op != OP_reshape || n->src[0]->op != OP_add || t->rank != 4 || u->rank != 5) return NULL;
+  if (!ie_is_const(u->dims[0]) || !ie_is_const(u->dims[1]) || u->dims[0]->value < 1) return NULL;
+  for (int i = 0; i < 2; i++) {
+    Node *x = n->src[0]->src[i], *mask = n->src[0]->src[1 - i];
+    const Type *tm = type_of(mask);
+    if (x->op != OP_reshape || type_of(x->src[0]) != t || tm->rank < 4) continue;
+    Dim of_mask[5];
+    for (int k = 0; k < 5; k++)
+      of_mask[k] = k < 5 - tm->rank ? g->dims.one : tm->dims[k + tm->rank - 5];
+    if (of_mask[1] != u->dims[1] || tm->rank > 5) continue;
+    if (ie_is(of_mask[0], 1) && !ie_is(u->dims[0], 1)) {
+      int64_t times[5] = {u->dims[0]->value, 1, 1, 1, 1};
+      mask = N(g, expand, mask, node_i64s(g, 5, times));
+    }
+    mask = rec_view(g, mask, 4, (Dim[]){t->dims[0], of_mask[2], of_mask[3], of_mask[4]});
+    return mask && add_mask(s, mask, t) ? x->src[0] : NULL;
+  }
+  return NULL;
+}
+
 static bool read_scores(Scores *s, Node *n) {
   s->scale = 1;
   n = rec_uncast(n);
-  for (int depth = 0; n->op == OP_add || n->op == OP_where; depth++, n = rec_uncast(n)) {
+  for (int depth = 0; n->op == OP_add || n->op == OP_where || n->op == OP_reshape;
+       depth++, n = rec_uncast(n)) {
     if (depth == 4) return false;
-    if (n->op == OP_where) {
-      n = chosen(s, n);
+    if (n->op != OP_add) {
+      n = n->op == OP_where ? chosen(s, n) : windowed(s, n);
       if (!n) return false;
       continue;
     }

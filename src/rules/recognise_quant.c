@@ -126,6 +126,21 @@ static Node *make_q_mat_mul(Graph *g, const Match *m) {
   return N(g, q_linear_mat_mul, x.x, x.scale, x.zero, w.x, w.scale, w.zero, y.scale, y.zero);
 }
 
+// quantise(dequantise(x)) by the same numbers; what lies between moves elements alone.
+static bool undone(const Match *m) {
+  const Node *dq = m->var[SLOT_p];
+  const quantize_linear_attrs *at = m->root->attrs;
+  const dequantize_linear_attrs *dt = dq->attrs;
+  return !at->block_size && !at->precision && !dt->block_size && is_byte(dq->src[0]) &&
+         is_one(m->var[SLOT_b]) && is_one(m->var[SLOT_c]) &&
+         type_of(m->root)->dtype == type_of(dq->src[0])->dtype;
+}
+static Node *move_numbers(Graph *g, const Match *m) {
+  const Node *move = m->var[SLOT_q];
+  Node *src[2] = {m->var[SLOT_a], move->nsrc > 1 ? move->src[1] : NULL};
+  return node_new(g, move->op, (int)move->nsrc, src, move->attrs, 1, m->root->name);
+}
+
 #define XQ "%xs = const f32[] {0.05} %xz = const u8[] {7} %xf = dequantize_linear(%x, %xs, %xz) "
 #define YQ                                                                                         \
   "%ys = const f32[] {0.5} %yz = const u8[] {128} %r = quantize_linear(%y, %ys, %yz) return %r }"
@@ -141,6 +156,14 @@ static const Rule quant[] = {
          .example = "(%x: u8[n, 6], %w: i8[6, 3]) { " XQ
                     "%ws = const f32[3] {0.25, 0.5, 0.125} %wz = const i8[3] {0, 0, 0} %wf = dequantize_linear(%w, %ws, %wz) axis=1 "
                     "%y = mat_mul(%xf, %wf) " YQ),
+    RULE("quantize.undone", P(quantize_linear, BIND(p, dequantize_linear, a, b, c), b, c), a, .when = undone, .fast = FAST_QUANT,
+         .example = "(%x: u8[n, 6]) { " XQ "%r = quantize_linear(%xf, %xs, %xz) return %r }"),
+    RULE("quantize.undone_reshape", P(quantize_linear, BIND_ONCE(q, reshape, BIND(p, dequantize_linear, a, b, c), d), b, c),
+         .when = undone, .make = move_numbers, .fast = FAST_QUANT,
+         .example = "(%x: u8[n, 6]) { " XQ "%s = const i64[3] {0, 2, 3} %v = reshape(%xf, %s) %r = quantize_linear(%v, %xs, %xz) return %r }"),
+    RULE("quantize.undone_transpose", P(quantize_linear, BIND_ONCE(q, transpose, BIND(p, dequantize_linear, a, b, c)), b, c),
+         .when = undone, .make = move_numbers, .fast = FAST_QUANT,
+         .example = "(%x: u8[n, 6]) { " XQ "%v = transpose(%xf) perm=[1, 0] %r = quantize_linear(%v, %xs, %xz) return %r }"),
     // clang-format on
 };
 const RuleSet rules_recognise_quant =
