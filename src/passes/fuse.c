@@ -116,6 +116,16 @@ static void classify(Fuser *f) {
   }
 }
 
+// Values that are known need nothing of what they were computed from.
+static void find_needed(Fuser *f) {
+  for (int64_t i = 0; i < f->body->nresults; i++) fuse_at(f, f->body->result[i])->needed = true;
+  for (int64_t i = f->order.n - 1; i >= 0; i--) {
+    const FuseNode *x = &f->n[i];
+    if (!x->needed || x->op.cls == FC_FREE || x->op.cls == FC_INPUT) continue;
+    for (uint32_t k = 0; k < x->node->nsrc; k++) fuse_at(f, x->node->src[k])->needed = true;
+  }
+}
+
 // ---- uses ----
 
 static void count_leaves(Fuser *f, const Node *o) {
@@ -125,6 +135,7 @@ static void count_leaves(Fuser *f, const Node *o) {
 }
 
 static bool is_worker(const FuseNode *x) {
+  if (!x->needed) return false;
   return x->op.cls == FC_HOST || x->op.cls == FC_POINT || x->op.cls == FC_MAP ||
          x->op.cls == FC_ANCHOR;
 }
@@ -353,10 +364,19 @@ static void find_outputs(Fuser *f, const Node *user, int32_t group) {
   }
 }
 
+// What the host reads must be written out before it.
+static void write_for_host(Fuser *f, int32_t host) {
+  const Node *n = f->n[host].node;
+  for (uint32_t k = 0; k < n->nsrc; k++) {
+    write_out(f, n->src[k]);
+    if (f->n[fuse_work(f, f->pos[n->src[k]->id])].op.cls == FC_LAZY)
+      add_dep(f, &f->group[fuse_find(f, host)], f->pos[n->src[k]->id]);
+  }
+}
+
 static void mark_outputs(Fuser *f) {
   for (int64_t i = 0; i < f->order.n; i++)
-    for (uint32_t k = 0; f->n[i].op.cls == FC_HOST && k < f->n[i].node->nsrc; k++)
-      write_out(f, f->n[i].node->src[k]);
+    if (f->n[i].needed && f->n[i].op.cls == FC_HOST) write_for_host(f, (int32_t)i);
   for (int64_t i = 0; i < f->body->nresults; i++) {
     Node *r = f->body->result[i];
     write_out(f, r);
@@ -383,6 +403,7 @@ tenon_status fuse_body(PassCtx *c, IntMap *bodies, const Body *b, Body **out) {
   for (int64_t i = 0; i < f->order.n; i++) f->pos[f->order.v[i]->id] = (int32_t)i;
   fuse_find_symbols(f);
   classify(f);
+  find_needed(f);
   count_uses(f);
   for (int64_t i = 0; i < f->order.n; i++)
     if (is_worker(&f->n[i])) place(f, (int32_t)i);

@@ -43,6 +43,7 @@ typedef struct FuseNode {
   int64_t uses;             // reads by nodes that are not lazy, and results
   Dim numel;                // cached
   bool out;                 // read outside its group
+  bool needed;              // something computes with it: what only known values are made of is not
   // while building
   int32_t stamp;
   int32_t projs;  // its projections, linked by `next`
