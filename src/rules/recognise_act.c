@@ -1,8 +1,8 @@
 // recognise_act.c -- activations that came in pieces: gelu, swish, hard-swish, mish, softplus and their kin.
 //
-// An activation is a polynomial of x and of one inner function t(p(x)), where p is a polynomial as well.  Reading both as polynomials makes
-// the order of products and sums not matter: 0.5 x (1 + erf(x / sqrt 2)) and x (0.5 erf(...) + 0.5) have the same
-// coefficients.
+// An activation is a polynomial of x and of one inner function t(p(x)), where p is a polynomial as well.
+// Reading both as polynomials makes the order of products and sums not matter: 0.5 x (1 + erf(x / sqrt 2))
+// and x (0.5 erf(...) + 0.5) have the same coefficients.
 #include "eval/activation.h"
 #include "rules/letters.h"
 #include "rules/recognise.h"

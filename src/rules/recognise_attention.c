@@ -1,8 +1,9 @@
 // recognise_attention.c -- scaled-dot-product attention: softmax(scale q k' + mask) v as one node.
 //
-// From the last product inwards everything that an exporter may put between is taken off: casts, a guard against NaN,
-// masks (added, or chosen by where), a soft cap, and factors on the scores, on q, on k, or on both.  Keys are un-transposed and
-// un-repeated (grouped heads) where that is a matter of the graph.  Reshapes into heads stay where they are.
+// From the last product inwards everything that an exporter may put between is taken off: casts, a guard
+// against rows without keys, masks (added, or chosen by where), a soft cap, and factors on the scores, on q, on
+// k, or on both.  Keys are un-transposed and un-repeated (grouped heads) where that is a matter of the graph.
+// Reshapes into heads stay where they are.
 #include "eval/attention.h"
 #include "eval/norm.h"
 #include "rules/letters.h"
@@ -215,8 +216,8 @@ static bool read_scores(Scores *s, Node *n) {
   return n->op == OP_mat_mul && read_product(s, n);
 }
 
-// A guard that gives 0 for a row without keys, which attention does by itself.  `mask` is what the guard looks at; NULL: the
-// softmax's own NaN.
+// A guard that gives 0 for a row without keys, which attention does by itself.  `mask` is what the guard
+// looks at; NULL: the softmax's own NaN.
 static bool is_guard(Graph *g, const Node *cond, const Node *soft, Node **mask) {
   double v;
   *mask = NULL;

@@ -1,7 +1,8 @@
 // recognise_norm.c -- normalisations and softmax that came in pieces.
 //
-// In steps, so that every order of scale and bias is met: the quotient (x - mean) / sqrt(var + eps) becomes a norm with
-// scale 1, a product with it takes the scale in, a sum the bias.  Group norm is the norm of a reshaped tensor, reshaped back.
+// In steps, so that every order of scale and bias is met: the quotient (x - mean) / sqrt(var + eps) becomes
+// a norm with scale 1, a product with it takes the scale in, a sum the bias.  Group norm is the norm of a
+// reshaped tensor, reshaped back.
 #include "eval/norm.h"
 #include "rules/letters.h"
 #include "rules/recognise.h"
