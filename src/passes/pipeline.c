@@ -6,6 +6,7 @@
 const Pass graph_passes[] = {
     // clang-format off
     //  name       what it does                                          run           flags            -O
+    { "clean",     "control flow that is decided before anything runs",  pass_clean,   PASSF_FIXPOINT,  1 },
     { "qdq",       "dequantise, compute, quantise: in integers",         pass_qdq,     0,               1 },
     { "shapes",    "replace shape arithmetic by its result",             pass_shapes,  0,               1 },
     { "moves",     "movement in one form: rules/moves.c",                pass_moves,   0,               1 },
@@ -21,6 +22,7 @@ const Pass graph_passes[] = {
 const int64_t graph_npasses = ARRAY_LEN(graph_passes);
 
 const PassOrder graph_pass_order[] = {
+    {"clean", "shapes", "a body that goes takes its captures along"},
     {"shapes", "moves", "reshapes want constant shapes"},
     {"moves", "fold", "movement of constants is folded"},
     {"fold", "algebra", "identities look for constants"},
