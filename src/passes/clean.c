@@ -232,12 +232,18 @@ typedef struct Tidy {
   bool changed;
 } Tidy;
 
-// The value of an outside node within the new body.
-static Node *capture(Tidy *t, Node *value, const char *name) {
+// The value of an outside node within the new body, where `inner` stood for it.
+static Node *capture(Tidy *t, Node *value, Node *inner) {
   if (value->op == OP_const) return value;
   for (int64_t i = 0; i < t->operand.n; i++)
     if (t->operand.v[i] == value) return t->param.v[i];
-  Node *p = node_param(t->cl->c->g, type_of(value), name);
+  Node *p = inner;
+  if (inner->op != OP_param) {
+    p = node_param(t->cl->c->g, type_of(value), inner->name);
+    p->sym = inner->sym;  // what is known of it stays known
+    p->nsym = inner->nsym;
+    p->known = inner->known;
+  }
   vec_push(t->cl->arena, &t->operand, value);
   vec_push(t->cl->arena, &t->param, p);
   return p;
@@ -276,7 +282,7 @@ static bool place_node(Tidy *t, Node *n) {
   for (uint32_t i = 0; i < n->nsrc; i++) {
     Node *value, *have;
     if (lookup(&t->inside, n->src[i], &have) || !lookup(&t->outside, n->src[i], &value)) continue;
-    intmap_put(&t->inside, n->src[i]->id, (uint64_t)(uintptr_t)capture(t, value, n->src[i]->name));
+    intmap_put(&t->inside, n->src[i]->id, (uint64_t)(uintptr_t)capture(t, value, n->src[i]));
   }
   copy = copy_node(g, t->cl->arena, &t->inside, n);
   if (copy == g->poison || copy->nres != n->nres) return false;
@@ -308,7 +314,7 @@ static Body *tidy_body(Tidy *t) {
     if (lookup(&t->inside, b->result[i], &value))
       result[i] = value;
     else if (lookup(&t->outside, b->result[i], &value))
-      result[i] = capture(t, value, b->result[i]->name);
+      result[i] = capture(t, value, b->result[i]);
   }
   if (!t->changed && t->operand.n == t->r.n) return NULL;
   int64_t own = t->r.param;
