@@ -236,6 +236,8 @@ static tenon_status eval_scalar(Eval *e, const ScalarKernel *k, const char *name
   DType in = e->in[0]->dtype;
   TRY(eval_out(e, 0, k->to_bool ? DT_BOOL : in, j.b.rank, j.b.dims, &j.out));
   if (dtype_class(in) == DC_COMPLEX || in == DT_STRING) {
+    for (int64_t i = 0; in == DT_STRING && i < e->in[0]->n; i++)  // again for each that it meets
+      TRY(eval_work(e, (double)val_str(e->in[0], i).n * (double)j.b.count / (double)e->in[0]->n));
     eval_others(&j.b, name, j.out);
     return TENON_OK;
   }

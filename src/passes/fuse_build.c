@@ -54,7 +54,8 @@ static Node *add_param(Kernel *k, Node *value) {
   Fuser *f = k->f;
   Node *p = node_param(f->g, type_of(value), value->name);
   if (p == f->g->poison) return p;
-  if (value->op != OP_const) {
+  DType t = type_of(value)->dtype;
+  if (value->op != OP_const && (dtype_is_int(t) || t == DT_BOOL)) {
     p->sym = value->sym;
     p->nsym = value->nsym;
   }

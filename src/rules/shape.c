@@ -75,8 +75,8 @@ static bool plain_shape(const Type *x, const Type *t, int64_t *size, bool *out_z
 
 Node *reshape_to(Graph *g, Node *x, const Type *t) {
   const Type *from = type_of(x);
-  if (from == t) return x;
   if (from->kind != TK_TENSOR || t->kind != TK_TENSOR || from->rank < 0 || t->rank < 0) return NULL;
+  if (from == t) return x;
   int64_t size[MAX_RANK];
   bool zero;
   if (plain_shape(from, t, size, &zero)) {
