@@ -12,5 +12,6 @@ const RuleSet *const rule_sets[] = {
     &rules_moves,
     &rules_picks,
     &rules_sink,
+    &rules_strength,
     NULL,
 };
