@@ -103,6 +103,35 @@ static Node *decided(Graph *g, const Match *m) {
   return N(g, expand, node_scalar(g, DT_BOOL, value), N(g, shape, like));
 }
 
+// ---- a neutral operand that only broadcasts ----
+
+static Node *neutral_shape(Graph *g, const Match *m) {
+  double v, neutral = m->root->op == OP_and;
+  for (int i = 0; i < 2; i++) {
+    Node *x = m->root->src[i];
+    int64_t dims[MAX_RANK];
+    const Type *t = type_of(x);
+    if (x->op == OP_expand && x->src[0]->op == OP_const && node_splat(g, x->src[0], &v) &&
+        v == neutral)
+      return N(g, expand, m->root->src[1 - i], x->src[1]);
+    if (x->op != OP_const || !node_splat(g, x, &v) || v != neutral) continue;
+    for (int k = 0; k < t->rank; k++) dims[k] = t->dims[k]->value;
+    return N(g, expand, m->root->src[1 - i], node_i64s(g, t->rank, dims));
+  }
+  return NULL;
+}
+
+// An attention's mask is broadcast anyway, but along its last axis, where a shorter one is padded.
+static Node *mask_expand(Graph *g, const Match *m) {
+  const Node *n = m->root;
+  Node *src[16], *ex = src_or_null(g, n, 3);
+  if (!ex || ex->op != OP_expand || n->nsrc > 16) return NULL;
+  const Type *x = type_of(ex->src[0]), *t = type_of(ex);
+  if (x->rank < 1 || x->dims[x->rank - 1] != t->dims[t->rank - 1]) return NULL;
+  for (uint32_t i = 0; i < n->nsrc; i++) src[i] = i == 3 ? ex->src[0] : n->src[i];
+  return node_with(g, n, src);
+}
+
 // ---- reductions of nothing ----
 
 static Node *reduce_units(Graph *g, const Match *m) {
@@ -165,6 +194,9 @@ static const Rule strength[] = {
     RULE("where.not",     P(where, P(not, a), b, c),                P(where, a, c, b), .example = "(%x: bool[n, 4], %y: f32[n, 4], %z: f32[]) { %s = not(%x) %r = where(%s, %y, %z) return %r }"),
     RULE("where.where",   P(where, a, P(where, a, b, c), d),        P(where, a, b, d), .example = "(%x: bool[n, 4], %y: f32[n, 4], %z: f32[n, 4]) { %s = where(%x, %y, %z) %t = neg(%z) %r = where(%x, %s, %t) return %r }"),
     RULE("and.true",      P(and, a, NUM(1)),                        a, .example = B("%c = const bool[] {true} %r = and(%x, %c)")),
+    RULE("and.shape",     P(and, a, b),                             .make = neutral_shape, .example = "(%x: bool[n, 1], %y: f32[m]) { %s = shape(%y) %c = const bool[] {true} %e = expand(%c, %s) %r = and(%x, %e) return %r }"),
+    RULE("or.shape",      P(or, a, b),                              .make = neutral_shape, .example = "(%x: bool[n, 1]) { %c = const bool[2] {false, false} %r = or(%x, %c) return %r }"),
+    RULE("attention.mask", ANY(attention),                          .make = mask_expand, .example = "(%q: f32[n, 2, m, 4], %k: f32[n, 2, 3, 4], %x: bool[n, 1, 1, 3]) { %s = shape(%q) start=2 end=3 %o = const i64[1] {1} %t = concat(%s, %o) %e = expand(%x, %t) %r = attention(%q, %k, %k, %e) return %r }"),
     RULE("or.false",      P(or, a, NUM(0)),                         a, .example = B("%c = const bool[] {false} %r = or(%x, %c)")),
     RULE("xor.false",     P(xor, a, NUM(0)),                        a, .example = B("%c = const bool[] {false} %r = xor(%x, %c)")),
     RULE("xor.true",      P(xor, a, NUM(1)),                        P(not, a), .example = B("%c = const bool[] {true} %r = xor(%x, %c)")),
