@@ -14,8 +14,11 @@ enum { MAX_CHAIN = 64, DEFAULT_SIZE = 64 };
 typedef struct Chain {
   PassCtx *c;
   Arena *arena;
-  IntMap inner;  // node id -> 1: a product inside a chain
-  IntMap root;   // node id -> 1
+  IntMap inner;   // node id -> 1: a product inside a chain
+  IntMap root;    // node id -> 1
+  int64_t *bind;  // a size for each symbol
+  bool *bound;
+  int32_t nbind;
   // of the chain at hand
   Node *factor[MAX_CHAIN];
   bool fixed[MAX_CHAIN];
@@ -85,34 +88,31 @@ static bool flatten(Chain *ch, const Node *old, Node *n) {
   return true;
 }
 
-static double size_of(const Graph *g, Dim d) {
-  int64_t v, *bind = NULL;
-  bool *bound = NULL;
-  Arena a;
-  arena_init(&a);
-  int32_t n = g->dims.nsyms;
-  bind = arena_array(&a, int64_t, n);
-  bound = arena_array(&a, bool, n);
-  for (int32_t i = 0; i < n; i++) {
-    Dim s = g->dims.sym.v[i];
-    bind[i] = MIN(MAX(DEFAULT_SIZE, s->lo), s->hi);
-    bound[i] = true;
+static double size_of(Chain *ch, Dim d) {
+  const IntPool *p = &ch->c->g->dims;
+  int64_t v;
+  if (ie_is_const(d)) return (double)d->value;
+  if (ch->nbind < p->nsyms) {
+    ch->nbind = 2 * p->nsyms;
+    ch->bind = arena_array(ch->arena, int64_t, ch->nbind);
+    ch->bound = arena_array(ch->arena, bool, ch->nbind);
+    for (int32_t i = 0; i < p->nsyms; i++) {
+      ch->bind[i] = MIN(MAX(DEFAULT_SIZE, p->sym.v[i]->lo), p->sym.v[i]->hi);
+      ch->bound[i] = true;
+    }
   }
-  bool known = ie_eval(d, bind, bound, n, &v);
-  arena_deinit(&a);
-  return known ? (double)v : DEFAULT_SIZE;
+  return ie_eval(d, ch->bind, ch->bound, p->nsyms, &v) ? (double)v : DEFAULT_SIZE;
 }
 
 static void measure(Chain *ch) {
-  Graph *g = ch->c->g;
   const Type *first = type_of(ch->factor[0]);
   ch->size[0] = 1;
   bool batched = type_of(ch->factor[ch->n - 1])->rank > 2;  // then the batch is a common factor
   for (int i = batched ? first->rank - 2 : 0; i < first->rank - 1; i++)
-    ch->size[0] *= size_of(g, first->dims[i]);
+    ch->size[0] *= size_of(ch, first->dims[i]);
   for (int i = 0; i < ch->n; i++) {
     const Type *t = type_of(ch->factor[i]);
-    ch->size[i + 1] = size_of(g, t->dims[t->rank - 1]);
+    ch->size[i + 1] = size_of(ch, t->dims[t->rank - 1]);
     ch->fixed[i] = ch->factor[i]->op == OP_const;
   }
 }
