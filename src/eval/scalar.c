@@ -21,6 +21,10 @@ static int64_t floor_mod(int64_t x, int64_t y) {
   int64_t r = trunc_rem(x, y);
   return r != 0 && (r < 0) != (y < 0) ? r + y : r;
 }
+// A NaN wins, and -0 lies below 0: so that the order of the operands never shows.
+#define MIN_OF(x, y) (x < y || x != x || (x == y && signbit(x))) ? x : y
+#define MAX_OF(x, y) (x > y || x != x || (x == y && !signbit(x))) ? x : y
+
 static uint64_t wrap_pow(uint64_t x, uint64_t y) {
   uint64_t r = 1;
   for (; y; y >>= 1, x *= x)

@@ -43,7 +43,7 @@ static Node *main_value(Fuser *f, Node *n) {
     x->main =
         node_proj(f->g, fuse_at(f, n->src[0])->main, (int)((const proj_attrs *)n->attrs)->index);
     break;
-  default: CHECK(false, "%s '%s' is used before it is made", op_name(n), n->name ? n->name : "");
+  default: CHECK(false, "%s '%s' is used before it is made (class %d)", op_name(n), n->name ? n->name : "", x->op.cls);
   }
   return x->main;
 }
