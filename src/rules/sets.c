@@ -2,6 +2,7 @@
 #include "rules/rules.h"
 
 const RuleSet *const rule_sets[] = {
+    // clang-format off
     &rules_algebra,
     &rules_recognise_act,
     &rules_recognise_attention,
@@ -14,4 +15,5 @@ const RuleSet *const rule_sets[] = {
     &rules_sink,
     &rules_strength,
     NULL,
+    // clang-format on
 };
