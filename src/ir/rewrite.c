@@ -87,7 +87,9 @@ static Node *apply(Rewriter *rw, const Rule *r, Node *n) {
   if (!to || to == n || to == g->poison) return NULL;
   CHECK(to->nres == n->nres, "rule %s replaces %d results by %d", r->name, n->nres, to->nres);
   for (int i = 0; i < n->nres; i++)
-    if (to->type[i] != n->type[i]) return NULL;  // a size that cannot be proven equal: leave it
+    // A size that cannot be proven equal: leave it.  Two unknown ranks say nothing of each other.
+    if (to->type[i] != n->type[i] || (n->type[i]->kind == TK_TENSOR && n->type[i]->rank < 0))
+      return NULL;
   return to;
 }
 

@@ -13,6 +13,7 @@
 #define CN0     "%c = const f32[] {-0} "
 #define C1      "%c = const f32[] {1} "
 
+static bool b_varies(const Match *m) { return m->var[SLOT_b]->op != OP_const; }
 static bool is_int(const Match *m) { return dtype_is_int(type_of(m->root)->dtype); }
 
 static const Rule algebra[] = {
@@ -28,7 +29,7 @@ static const Rule algebra[] = {
     RULE("pow.two",      P(pow, a, NUM(2)),           P(mul, a, a), .example = F("%c = const f32[] {2} %r = pow(%x, %c)")),
     RULE("pow.half",     P(pow, a, NUM(0.5)),         P(sqrt, a), .fast = FAST_NO_NAN | FAST_NO_SZ, .example = F("%c = const f32[] {0.5} %r = pow(%x, %c)")),
     RULE("neg.neg",      P(neg, P(neg, a)),           a, .example = F("%s = neg(%x) %r = neg(%s)")),
-    RULE("add.neg",      P(add, a, P(neg, b)),        P(sub, a, b), .example = F("%s = neg(%y) %r = add(%x, %s)")),
+    RULE("add.neg",      P(add, a, P(neg, b)),        P(sub, a, b), .when = b_varies, .example = F("%s = neg(%y) %r = add(%x, %s)")),
     RULE("sub.neg",      P(sub, a, P(neg, b)),        P(add, a, b), .example = F("%s = neg(%y) %r = sub(%x, %s)")),
     RULE("sub.self",     P(sub, a, a),                P(mul, a, NUM(0)), .fast = FAST_NO_NAN | FAST_NO_SZ, .example = F("%r = sub(%x, %x)")),
     RULE("not.not",      P(not, P(not, a)),           a, .example = B("%s = not(%x) %r = not(%s)")),

@@ -192,8 +192,8 @@ static Node *drop_expand(Graph *g, const Match *m) {
 #define S2(a, b)    "%s = const i64[2] {" #a ", " #b "} "
 #define S3(a, b, c) "%s = const i64[3] {" #a ", " #b ", " #c "} "
 #define END         " return %r }"
-#define DROP(op)                                                                                   \
-  RULE("expand.in_" #op, ANY(op), .make = drop_expand,                                             \
+#define DROP(op, licence)                                                                          \
+  RULE("expand.in_" #op, ANY(op), .make = drop_expand, .fast = licence,                            \
        .example = "(%x: f32[1, 4], %y: f32[n, 4]) { %s = shape(%y) %e = expand(%x, %s) %r = " #op  \
                   "(%e, %y)" END)
 #define DROP_B(op)                                                                                 \
@@ -222,7 +222,8 @@ static const Rule moves[] = {
     RULE("cast.same",         P(cast, a),                           a, .when = root_is_a, .example = X "%r = cast(%x) to=f32" END),
     RULE("cast.cast",         P(cast, BIND(p, cast, a)),            .make = cast_once, .when = cast_keeps, .example = "(%x: i8[n]) { %y = cast(%x) to=f32 %r = cast(%y) to=i64" END),
     RULE("expand.fill",       ANY(constant_of_shape),               .make = filled_as_expand, .example = "(%x: f32[n, m]) { %s = shape(%x) %c = const i32[1] {7} %r = constant_of_shape(%s, %c)" END),
-    DROP(add), DROP(sub), DROP(mul), DROP(div), DROP(min), DROP(max), DROP(pow), DROP(eq), DROP(lt), DROP(le),
+    // which of two zeros min and max take depends on the order of their operands
+    DROP(add, 0), DROP(sub, 0), DROP(mul, 0), DROP(div, 0), DROP(min, FAST_NO_SZ), DROP(max, FAST_NO_SZ), DROP(pow, 0), DROP(eq, 0), DROP(lt, 0), DROP(le, 0),
     DROP_B(and), DROP_B(or), DROP_B(xor),
     RULE("expand.in_where",   P(where, a, b, c),                    .make = drop_expand, .example = "(%x: bool[1, 4], %y: f32[n, 4], %z: f32[]) { %s = shape(%y) %e = expand(%x, %s) %r = where(%e, %y, %z)" END),
     // clang-format on

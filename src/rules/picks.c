@@ -266,6 +266,28 @@ static Node *gather_all(Graph *g, const Match *m) {
   return y;
 }
 
+// gather_nd with constant indices that count through the leading axes picks everything in order.
+static Node *gather_nd_all(Graph *g, const Match *m) {
+  const Type *t = type_of(m->var[SLOT_a]);
+  const Value *v = node_known(g, m->var[SLOT_b]);
+  if (((const gather_nd_attrs *)m->root->attrs)->batch_dims || !v || v->rank < 1 || t->rank < 0)
+    return NULL;
+  int64_t depth = v->dims[v->rank - 1], total = 1;
+  if (depth < 1 || depth > t->rank) return NULL;
+  for (int i = 0; i < depth; i++)
+    if (!ie_is_const(t->dims[i]) || !ck_mul(total, t->dims[i]->value, &total)) return NULL;
+  if (total * depth != v->n) return NULL;
+  for (int64_t k = 0; k < total; k++) {
+    int64_t at = 0;
+    for (int i = 0; i < depth; i++) {
+      int64_t x = val_i64(v, k * depth + i), size = t->dims[i]->value;
+      at = at * size + (x < 0 ? x + size : x);
+    }
+    if (at != k) return NULL;
+  }
+  return reshape_to(g, m->var[SLOT_a], type_of(m->root));
+}
+
 // gather(table, slice(indices)) of constants => slice(gather(table, indices)), which folds.
 static Node *gather_slice(Graph *g, const Match *m) {
   Node *s = m->root->src[1], *src[5];
@@ -336,6 +358,7 @@ static const Rule picks[] = {
     RULE("concat.slices",   ANY(concat),                 .make = join_slices, .example = X C1("s", 0) C1("m", 2) C1("e", 5) C1("a", 1) "%y = slice(%x, %s, %m, %a) %z = slice(%x, %m, %e, %a) %r = concat(%y, %z) axis=1" END),
     RULE("gather.slice",    P(gather, a, b),             .make = gather_as_slice, .example = X "%i = const i64[2] {-3, 4} %r = gather(%x, %i) axis=1" END),
     RULE("gather.all",      P(gather, a, b),             .make = gather_all, .example = "(%x: f32[n, m]) { %y = flatten(%x) axis=2 %h = shape(%x) end=1 %w = shape(%x) start=1 %z = const i64[] {0} %o = const i64[] {1} %hs = squeeze(%h) %ws = squeeze(%w) %p = range(%z, %hs, %o) %q = range(%z, %ws, %o) %v = const i64[2] {-1, 1} %u = reshape(%p, %v) %k = mul(%u, %w) %i = add(%k, %q) %r = gather(%y, %i)" END),
+    RULE("gather_nd.all",   P(gather_nd, a, K(b)),       .make = gather_nd_all, .example = "(%x: f32[1, 3, n]) { %i = const i64[1, 3, 1, 2] {0, 0, 0, 1, 0, -1} %r = gather_nd(%x, %i) return %r }"),
     RULE("gather.of_slice", P(gather, K(a), b),          .make = gather_slice, .example = "(%y: f32[n]) { %x = const f32[3, 2] {1, 2, 3, 4, 5, 6} %i = const i64[1, 4] {2, 0, 1, 1}" C1("s", 0) C1("b", 1) "%e = shape(%y) %j = slice(%i, %s, %e, %b) %r = gather(%x, %j)" END),
     RULE("gather_elements.of_slice", P(gather_elements, K(a), b), .make = gather_elements_slice, .example = "(%y: f32[n]) { %x = const f32[1, 3] {1, 2, 3} %i = const i64[1, 4] {2, 0, 1, 1}" C1("s", 0) C1("b", 1) "%e = shape(%y) %j = slice(%i, %s, %e, %b) %r = gather_elements(%x, %j) axis=1" END),
     RULE("gather.of_expand", P(gather, a, b),            .make = gather_expand, .example = "(%x: f32[3, 4], %y: i8[n, m]) { %s = shape(%y) %i = const i64[] {1} %e = expand(%i, %s) %r = gather(%x, %e)" END),

@@ -14,6 +14,7 @@ extern const RuleSet rules_contract;             // what stands around contracti
 extern const RuleSet rules_moves;                // movement in one form
 extern const RuleSet rules_picks;                // slices, gathers and concatenations
 extern const RuleSet rules_sink;                 // movement below arithmetic
+extern const RuleSet rules_strength;             // constants gathered, cheap ops for dear ones
 
 extern const RuleSet *const rule_sets[];  // all of them, NULL-terminated (sets.c)
 

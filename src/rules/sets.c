@@ -2,6 +2,7 @@
 #include "rules/rules.h"
 
 const RuleSet *const rule_sets[] = {
+    // clang-format off
     &rules_algebra,
     &rules_recognise_act,
     &rules_recognise_attention,
@@ -12,5 +13,7 @@ const RuleSet *const rule_sets[] = {
     &rules_moves,
     &rules_picks,
     &rules_sink,
+    &rules_strength,
     NULL,
+    // clang-format on
 };

@@ -148,8 +148,8 @@ static Node *sink_reduce(Graph *g, const Match *m) {
 #define TURN "(%x: f32[n, 3, 4], %y: f32[n, 3, 4]) { %s = transpose(%x) perm=[2, 0, 1] "
 #define U(op)                                                                                      \
   RULE(#op ".sink", ANY(op), .make = sink, .example = TURN "%r = " #op "(%s) return %r }")
-#define V(op)                                                                                      \
-  RULE(#op ".sink", ANY(op), .make = sink,                                                         \
+#define V(op, licence)                                                                             \
+  RULE(#op ".sink", ANY(op), .make = sink, .fast = licence,                                        \
        .example = TURN "%t = transpose(%y) perm=[2, 0, 1] %r = " #op "(%s, %t) return %r }")
 #define C(op)                                                                                      \
   RULE(#op ".sink_const", ANY(op), .make = sink,                                                   \
@@ -170,7 +170,7 @@ static const Rule sinks[] = {
     RULE("clip.sink", ANY(clip), .make = sink, .example = TURN "%c = const f32[] {0.5} %r = clip(%s, %c) return %r }"),
     RULE("cast.sink", ANY(cast), .make = sink, .example = TURN "%r = cast(%s) to=f64 return %r }"),
     RULE("where.sink", ANY(where), .make = sink, .example = "(%x: bool[n, 1, 4], %y: f32[3]) { %t = const i64[3] {1, 3, 1} %e = expand(%x, %t) %c = const f32[] {0} %k = const f32[1] {-2} %r = where(%e, %c, %k) return %r }"),
-    V(add), V(sub), V(mul), V(div), V(min), V(max),
+    V(add, 0), V(sub, 0), V(mul, 0), V(div, 0), V(min, FAST_NO_SZ), V(max, FAST_NO_SZ),
     C(pow), E(prelu),
     R(reduce_mean), R(reduce_sum), R(reduce_max), R(reduce_min),
     RULE("concat.sink", ANY(concat), .make = sink_concat, .example = TURN "%t = transpose(%y) perm=[2, 0, 1] %r = concat(%s, %t) axis=1 return %r }"),
