@@ -120,7 +120,7 @@ static void classify(Fuser *f) {
 }
 
 // Values that are known need nothing of what they were computed from.
-static void find_needed(Fuser *f) {
+static void mark_needed(Fuser *f) {
   for (int64_t i = 0; i < f->body->nresults; i++) fuse_at(f, f->body->result[i])->needed = true;
   for (int64_t i = f->order.n - 1; i >= 0; i--) {
     const FuseNode *x = &f->n[i];
@@ -462,7 +462,7 @@ tenon_status fuse_body(PassCtx *c, IntMap *bodies, const Body *b, Body **out) {
   for (int64_t i = 0; i < f->order.n; i++) f->pos[f->order.v[i]->id] = (int32_t)i;
   fuse_find_symbols(f);
   classify(f);
-  find_needed(f);
+  mark_needed(f);
   count_uses(f);
   for (int64_t i = 0; i < f->order.n; i++)
     if (is_worker(&f->n[i])) place(f, (int32_t)i);
