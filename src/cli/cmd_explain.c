@@ -12,7 +12,8 @@
 typedef struct Original {
   const char *name;
   int op;
-  int32_t user;  // the first node that reads it; -1 = none
+  int32_t user;   // the first node that reads it; -1 = none
+  bool constant;  // depends on no input
 } Original;
 typedef struct Place {  // of a name in the optimised graph
   int32_t kernel;       // -1: run by the host
@@ -48,9 +49,11 @@ static void list_originals(Explain *x) {
     if (n->op == OP_proj) at[n->id] = at[n->src[0]->id];
     if (!is_work(n)) continue;
     at[n->id] = (int32_t)x->node.n;
-    Original o = {n->name, n->op, -1};
+    Original o = {n->name, n->op, -1, n->nsrc > 0};
     for (uint32_t k = 0; k < n->nsrc; k++) {
       int32_t s = at[n->src[k]->id];
+      o.constant &=
+          s >= 0 ? x->node.v[s].constant : n->src[k]->op == OP_const || n->src[k]->op == OP_none;
       if (s >= 0 && x->node.v[s].user < 0) x->node.v[s].user = (int32_t)x->node.n;
     }
     vec_push(a, &x->node, o);
@@ -130,8 +133,12 @@ static void print_node(Explain *x, int64_t i) {
     if (q->next) printf(", ");
   }
   if (p && own) printf(", after %s (%s)", own->rule->name, own->pass->name);
-  if (!p && r) printf("taken away by %s (%s) at '%s'", r->rule->name, r->pass->name, r->from);
-  if (!p && !r) printf("computed while compiling, or not needed");
+  if (!p && o->constant)
+    printf("computed while compiling");
+  else if (!p && r)
+    printf("taken away by %s (%s) at '%s'", r->rule->name, r->pass->name, r->from);
+  else if (!p)
+    printf("known while compiling, or not needed");
   putchar('\n');
 }
 

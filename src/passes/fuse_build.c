@@ -43,7 +43,9 @@ static Node *main_value(Fuser *f, Node *n) {
     x->main =
         node_proj(f->g, fuse_at(f, n->src[0])->main, (int)((const proj_attrs *)n->attrs)->index);
     break;
-  default: CHECK(false, "%s '%s' is used before it is made (class %d)", op_name(n), n->name ? n->name : "", x->op.cls);
+  default:
+    CHECK(false, "%s '%s' is used before it is made (class %d)", op_name(n), n->name ? n->name : "",
+          x->op.cls);
   }
   return x->main;
 }
