@@ -1,0 +1,157 @@
+// analyse_memory.c -- peak memory, as a number and as a formula.
+//
+// The plan (plan.h) says from which step to which each buffer lives.  At given sizes the peak is the largest sum over
+// the steps.  As a formula it is the largest of the steps' sums, of which most are never larger than another
+// one, whatever the sizes: those are left out when the difference can be shown not to be negative.
+//
+// Guarantees: `formula` at the given sizes is `bytes`; the largest of `any`, where there are some, is the peak at all sizes.
+#include "passes/analyse.h"
+#include "passes/plan.h"
+
+enum { FORMULA_TERMS = 64 };  // beyond, no formula is looked for
+
+typedef struct Peak {
+  const MemPlan *p;
+  Graph *g;
+  int64_t *change;  // by step
+  int32_t at;
+} Peak;
+
+static bool size_of(const DimBinding *b, Dim d, int64_t *out) {
+  return ie_eval(d, b->value, b->known, b->n, out);
+}
+
+static bool find_peak(Peak *k, const DimBinding *sizes, MemoryUse *out) {
+  const MemPlan *p = k->p;
+  for (int32_t i = 0; i < p->n; i++) {
+    const PlanBuffer *x = &p->buffer[i];
+    int64_t size;
+    if (x->root != i) continue;
+    if (!size_of(sizes, x->bytes, &size) ||
+        !ck_add(k->change[x->live_first], size, &k->change[x->live_first]) ||
+        !ck_sub(k->change[x->live_last + 1], size, &k->change[x->live_last + 1]))
+      return false;
+  }
+  int64_t live = 0;
+  for (int32_t s = 0; s <= p->nsteps; s++) {
+    if (!ck_add(live, k->change[s], &live)) return false;
+    if (live > out->bytes) {
+      out->bytes = live;
+      k->at = s;
+    }
+  }
+  return true;
+}
+
+static const Node *node_of_step(const MemPlan *p, int32_t step) {
+  for (int32_t i = 0; i < p->n; i++)
+    if (p->buffer[i].first == step) return p->buffer[i].node;
+  return NULL;
+}
+
+// The sum of what lives at the peak.
+static Dim formula_at(Peak *k, Arena *a) {
+  const MemPlan *p = k->p;
+  VEC(Dim) live = {0};
+  for (int32_t i = 0; i < p->n; i++) {
+    const PlanBuffer *x = &p->buffer[i];
+    if (x->root == i && x->live_first <= k->at && k->at <= x->live_last)
+      vec_push(a, &live, x->bytes);
+  }
+  return ie_sum(&k->g->dims, live.v, live.n);
+}
+
+static bool never_above(Graph *g, Dim a, Dim b) {
+  Dim d = ie_sub(&g->dims, b, a);
+  return !ie_is_poison(d) && d->lo >= 0;
+}
+
+// Keeps the formulas of which none is known to be below another.  False when there are too many.
+static bool keep_largest(Graph *g, Dim d, MemoryUse *out) {
+  int n = 0;
+  for (int i = 0; i < out->nany; i++)
+    if (never_above(g, d, out->any[i])) return true;
+  for (int i = 0; i < out->nany; i++)
+    if (!never_above(g, out->any[i], d)) out->any[n++] = out->any[i];
+  out->nany = n;
+  if (n == MEMORY_FORMULAS) return false;
+  out->any[out->nany++] = d;
+  return true;
+}
+
+// The sums of all steps, one after the other.
+static bool formulas(Peak *k, Arena *a, MemoryUse *out) {
+  const MemPlan *p = k->p;
+  IntPool *pool = &k->g->dims;
+  typedef VEC(Dim) Dims;
+  Dims *begins = arena_array(a, Dims, p->nsteps + 2), *ends = arena_array(a, Dims, p->nsteps + 2);
+  for (int32_t i = 0; i < p->n; i++) {
+    const PlanBuffer *x = &p->buffer[i];
+    if (x->root != i) continue;
+    vec_push(a, &begins[x->live_first], x->bytes);
+    vec_push(a, &ends[x->live_last + 1], x->bytes);
+  }
+  IntMap seen;
+  intmap_init(&seen, a);
+  Dim live = pool->zero;
+  if (!keep_largest(k->g, out->formula, out)) return false;
+  for (int32_t s = 0; s <= p->nsteps; s++) {
+    uint64_t have;
+    live = ie_add(pool, live, ie_sum(pool, begins[s].v, begins[s].n));
+    live = ie_sub(pool, live, ie_sum(pool, ends[s].v, ends[s].n));
+    if (ie_is_poison(live) || live->nterms > FORMULA_TERMS) return false;
+    if (intmap_get(&seen, live->id, &have)) continue;
+    intmap_put(&seen, live->id, 1);
+    if (!keep_largest(k->g, live, out)) return false;
+  }
+  return true;
+}
+
+static int64_t count_heap(const MemPlan *p) {
+  int64_t n = 0;
+  for (int64_t i = 0; i < p->order.n; i++) {
+    const Node *x = p->order.v[i];
+    if (x->op == OP_const || x->op == OP_param || x->op == OP_proj || x->op == OP_none) continue;
+    for (int k = 0; k < x->nres; k++) n += plan_find(p, x, k) < 0;
+  }
+  return n;
+}
+
+void analyse_memory(Graph *g, const DimBinding *sizes, Arena *a, MemoryUse *out) {
+  MemPlan *p;
+  *out = (MemoryUse){0};
+  Diag *outer = g->diag, *quiet = arena_new(a, Diag);
+  diag_init(quiet);
+  g->diag = quiet;
+  tenon_status s = plan_create(g, a, &p);
+  g->diag = outer;
+  if (s) return;
+  Peak k = {.p = p, .g = g, .change = arena_array(a, int64_t, p->nsteps + 2), .at = -1};
+  out->nheap = count_heap(p);
+  out->import_bytes = p->import_bytes;
+  out->reference_bytes = p->bound_bytes;
+  if (!find_peak(&k, sizes, out)) return;
+  int64_t *offset = arena_array(a, int64_t, p->n), *size = arena_array(a, int64_t, p->n);
+  out->known =
+      plan_layout(p, sizes->value, sizes->known, sizes->n, offset, size, &out->arena_bytes);
+  out->formula = k.at < 0 ? g->dims.zero : formula_at(&k, a);
+  out->at = k.at < 0 ? NULL : node_of_step(p, k.at);
+  if (ie_is_poison(out->formula)) {
+    out->formula = NULL;
+    return;
+  }
+  if (!formulas(&k, a, out)) out->nany = 0;
+}
+
+void memory_print_formula(StrBuf *b, const MemoryUse *m) {
+  if (m->nany < 2) {
+    ie_print(b, m->nany ? m->any[0] : m->formula);
+    return;
+  }
+  strbuf_puts(b, "max(");
+  for (int i = 0; i < m->nany; i++) {
+    if (i) strbuf_puts(b, ", ");
+    ie_print(b, m->any[i]);
+  }
+  strbuf_putc(b, ')');
+}
