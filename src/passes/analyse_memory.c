@@ -4,7 +4,8 @@
 // the steps.  As a formula it is the largest of the steps' sums, of which most are never larger than another
 // one, whatever the sizes: those are left out when the difference can be shown not to be negative.
 //
-// Guarantees: `formula` at the given sizes is `bytes`; the largest of `any`, where there are some, is the peak at all sizes.
+// Guarantees: `formula` at the given sizes is `bytes`; the largest of `any`, where there are some, is the peak at all sizes
+//             of at least 1.
 #include "passes/analyse.h"
 #include "passes/plan.h"
 
@@ -61,9 +62,43 @@ static Dim formula_at(Peak *k, Arena *a) {
   return ie_sum(&k->g->dims, live.v, live.n);
 }
 
+// Whether every atom of `part` is one of `whole`; both are sorted.
+static bool divides(const IntTerm *part, const IntTerm *whole) {
+  int i = 0;
+  for (int k = 0; i < part->natoms && k < whole->natoms; k++) i += part->atom[i] == whole->atom[k];
+  return i == part->natoms;
+}
+
+static bool at_least_one(const IntTerm *t) {
+  for (int i = 0; i < t->natoms; i++)
+    if (t->atom[i]->lo < 1 && (t->atom[i]->kind != IE_SYM || t->atom[i]->fresh)) return false;
+  return true;
+}
+
+// Whether a <= b for all sizes of at least 1.  Of the difference each negative term must be made up for by positive ones that
+// are multiples of it.
 static bool never_above(Graph *g, Dim a, Dim b) {
   Dim d = ie_sub(&g->dims, b, a);
-  return !ie_is_poison(d) && d->lo >= 0;
+  int64_t left[FORMULA_TERMS * 2];
+  if (ie_is_poison(d) || d->nterms > ARRAY_LEN(left)) return false;
+  if (d->lo >= 0) return true;
+  for (int i = 0; i < d->nterms; i++) left[i] = MAX(d->term[i].coef, 0);
+  for (int i = 0; i < d->nterms; i++) {
+    if (d->term[i].coef >= 0) continue;
+    if (d->term[i].coef == INT64_MIN) return false;
+    int64_t need = -d->term[i].coef;
+    for (int k = 0; need && k < d->nterms; k++) {
+      if (!left[k] || !divides(&d->term[i], &d->term[k]) || !at_least_one(&d->term[k])) continue;
+      int64_t taken = MIN(left[k], need);
+      left[k] -= taken;
+      need -= taken;
+    }
+    if (need) return false;
+  }
+  for (int i = 0; i < d->nterms; i++)  // what is left over must not be negative either
+    for (int k = 0; left[i] && k < d->term[i].natoms; k++)
+      if (d->term[i].atom[k]->lo < 0) return false;
+  return true;
 }
 
 // Keeps the formulas of which none is known to be below another.  False when there are too many.

@@ -199,12 +199,12 @@ static Ends int_arith(int op, Range a, Range b) {
   int64_t v;
   for (int i = 0; i < 4; i++) {
     int64_t x = i & 1 ? a.most : a.least, y = i & 2 ? b.most : b.least;
-    if (op == OP_add)
-      put_end(&e, i == 0, ck_add(x, y, &v), v, x < 0 ? -1 : 1);
-    else if (op == OP_sub)
-      put_end(&e, i == 0, ck_sub(x, y, &v), v, x < 0 ? -1 : 1);
-    else
-      put_end(&e, i == 0, ck_mul(x, y, &v), v, (x < 0) != (y < 0) ? -1 : 1);
+    bool fits = op == OP_add   ? ck_add(x, y, &v)
+                : op == OP_sub ? ck_sub(x, y, &v)
+                               : ck_mul(x, y, &v);
+    bool negative =
+        op == OP_mul ? (x < 0) != (y < 0) : x < 0;  // of a sum that does not fit: as its first part
+    put_end(&e, i == 0, fits, v, negative ? -1 : 1);
   }
   e.r.lo = (double)e.r.least;
   e.r.hi = (double)e.r.most;
@@ -283,6 +283,22 @@ static Range settle_float(Ranger *r, const Node *n, Range x) {
 
 typedef void RangeFn(Ranger *r, const Node *n, Range *out);
 
+// Constants element by element, where their shapes are equal or one is a single element: how many results wrap.
+// -1 where not known.
+static int64_t count_wraps(Ranger *r, const Node *n) {
+  const Value *a = node_known(r->g, n->src[0]), *b = node_known(r->g, n->src[1]);
+  Range top = range_top(type_of(n)->dtype);
+  if (!a || !b || (a->n != b->n && a->n != 1 && b->n != 1) || type_of(n)->dtype == DT_U64)
+    return -1;
+  int64_t wraps = 0, count = a->n == 1 ? b->n : a->n;
+  for (int64_t i = 0; i < count; i++) {
+    int64_t x = val_i64(a, a->n == 1 ? 0 : i), y = val_i64(b, b->n == 1 ? 0 : i);
+    Ends e = int_arith(n->op, range_int(x, x), range_int(y, y));
+    wraps += e.beyond_least || e.beyond_most || e.r.least < top.least || e.r.most > top.most;
+  }
+  return wraps;
+}
+
 static void of_arith(Ranger *r, const Node *n, Range *out) {
   Range a = range_at(r, n, 0), b = range_at(r, n, 1);
   if (!a.kind || a.kind != b.kind) return;
@@ -292,8 +308,13 @@ static void of_arith(Ranger *r, const Node *n, Range *out) {
     if (square) x.lo = a.lo > 0 || a.hi < 0 ? fmin(a.lo * a.lo, a.hi * a.hi) : 0;
     out[0] = settle_float(r, n, x);
   } else {
-    Ends e = int_arith(n->op, a, b);
-    out[0] = settle_int(r, n, e);
+    int64_t wraps = count_wraps(r, n);
+    if (wraps > 0)
+      ranger_report(r, r->flag[n->id] & RF_SHAPE ? FINDING_T0201 : FINDING_T0202, n,
+                    "%lld result%s of constants %s not fit in %s", (long long)wraps,
+                    wraps == 1 ? "" : "s", wraps == 1 ? "does" : "do",
+                    dtype_name(type_of(n)->dtype));
+    if (wraps < 0) out[0] = settle_int(r, n, int_arith(n->op, a, b));
   }
 }
 
