@@ -14,10 +14,10 @@ all: ## build the program and the libraries: build/tenon, build/libtenon.so, bui
 	@cmake --preset release >/dev/null
 	@cmake --build --preset release -j$(JOBS)
 
-demo: ## run a real trained model on real input
+demo: ## run a real trained model on real input (FILES="..." asks it about those files)
 	@$(DEPS) build demo
 	@$(MAKE) --no-print-directory -s all
-	@p=build/venv/bin/python; [ -x $$p ] || p=python3; $$p tools/demo.py
+	@p=build/venv/bin/python; [ -x $$p ] || p=python3; $$p tools/demo.py $(FILES)
 
 test: ## all tests and checks (STEPS="unit 'asan-*'" runs some of tests/steps.txt)
 	@$(DEPS) build test format

@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
-# conform.sh PROGRAM MIN SUITE... -- runs conformance suites: nothing wrong, nothing crashed, at least MIN passed.
+# conform.sh PROGRAM MIN [OPTION...] SUITE... -- runs conformance suites: nothing wrong, nothing crashed, at least MIN passed.
+#
+# MIN is what passes today, so that a test that is refused from one day to the next is noticed.
 set -u
 program=$1 min=$2
 shift 2

@@ -152,6 +152,10 @@ int main(int argc, char **argv) {
     fflush(stdout);
   }
   if (list) return 0;
+  if (nglobs && !(passed + failed + skipped)) {
+    printf("no test has such a name (--list names them)\n");
+    return 1;
+  }
   printf("%d passed, %d failed, %d skipped\n", passed, failed, skipped);
   return failed > 0;
 }

@@ -28,7 +28,7 @@ def environment():
     venv = os.path.join(ROOT, "build", "venv", "bin", "python")
     env["DATA"] = os.path.abspath(os.path.join(ROOT, env.get("TENON_DATA") or "../shared/data"))
     env["TENON_DATA"] = env["DATA"]
-    env["SUITE"] = "/usr/share/libonnx-testdata/data/node"
+    env["SUITE"] = "/usr/share/libonnx-testdata/data"
     env["PYTHON"] = env.get("TENON_PYTHON") or (venv if os.path.exists(venv) else sys.executable)
     env["TENON"] = os.path.join(ROOT, "build", "tenon")
     env["JOBS"] = env.get("JOBS") or str(len(os.sched_getaffinity(0)))

@@ -3,8 +3,9 @@
 
 The model is the file-type detector that is inside the Python package magika (Apache-2.0, 3 MB, trained by its authors on
 millions of files): it reads the first and last bytes of a file and tells which of 214 types it is.  Here Tenon runs it on
-files of this repository and of this machine.  Where the package index cannot be reached, the digit recogniser of
-examples/digits is run instead (also when asked: demo.py digits).  Needs only Python's standard library.
+files of this repository, or on those named: demo.py FILE... (make demo FILES=...).  Where the package index cannot be
+reached, the digit recogniser of examples/digits is run instead (also when asked: demo.py digits).  Needs only Python's
+standard library.
 """
 import array, ast, glob, gzip, importlib.util, json, os, struct, subprocess, sys, time, zipfile
 
@@ -56,7 +57,9 @@ def features(content, config):
 
 
 def sample_files(model):
-    """Name -> contents: this repository, this machine, and a few made now."""
+    """Name -> contents: those on the command line, or some of this repository and a few made now."""
+    named = [p for p in sys.argv[1:] if os.path.isfile(p)]
+    if named: return {p: open(p, "rb").read() for p in named}
     wanted = ["README.md", "Makefile", "CMakeLists.txt", "CMakePresets.json", "src/base/base.h", "tests/main.c", "tools/demo.py",
               "tools/install-deps.sh", "build/tenon", "examples/digits/digits.npy"]
     files = {p: os.path.join(ROOT, p) for p in wanted}
@@ -83,6 +86,7 @@ def file_types(folder):
         best = max(range(labels), key=scores.__getitem__)
         print(f"{name:28} {config['target_labels_space'][best]:14} {scores[best]:6.1%}")
     print(f"\n{n} files in {seconds:.2f} s, start of the program and reading of the model included.")
+    if len(sys.argv) == 1: print('Ask it about yours: make demo FILES="..."')
 
 
 def digits():

@@ -24,6 +24,15 @@ static Model *model_new(const char *path, Diag *d) {
   return m;
 }
 
+// A graph written by hand may leave inputs and outputs without names; a user needs some.
+static void name_values(Graph *g) {
+  Body *b = g->main;
+  for (int64_t i = 0; i < b->nparams; i++)
+    if (!b->param[i]->name) b->param[i]->name = str_printf(&g->arena, "input_%lld", (long long)i);
+  for (int64_t i = 0; i < b->nresults; i++)
+    if (!b->result_name[i]) b->result_name[i] = str_printf(&g->arena, "output_%lld", (long long)i);
+}
+
 static tenon_status read_model(Model *m, const ModelOptions *o, Diag *d) {
   m->lock = arena_alloc(&m->arena, (int64_t)sizeof(pthread_mutex_t));
   pthread_mutex_init(m->lock, NULL);
@@ -41,6 +50,7 @@ static tenon_status read_model(Model *m, const ModelOptions *o, Diag *d) {
     s = onnx_import(bytes, m->path, o ? o->custom : NULL, d, &m->onnx);
     m->graph = m->onnx.graph;
   }
+  if (!s) name_values(m->graph);
   if (m->graph) m->graph->diag = m->diag;
   return s;
 }

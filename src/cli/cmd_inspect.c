@@ -4,8 +4,10 @@
 // Operators and parameters are counted as the file has them; cost and memory are those of the graph, at the
 // sizes given with --dim (else 1).
 #include "cli/inputs.h"
+#include "cli/opt.h"
 
 #include "api/model.h"
+#include "passes/kernels.h"
 
 #include <stdlib.h>
 
@@ -30,6 +32,10 @@ typedef struct Inspection {
   int64_t nnodes, params, param_bytes;
   Large large[LARGEST];
   int nlarge;
+  bool optimised;
+  Optimised opt;
+  KernelCount kernels;
+  GraphCost before;  // of the graph as it was
 } Inspection;
 
 // ---- counting ----
@@ -106,7 +112,7 @@ static void note_large(Inspection *in, const char *name, const Type *t) {
 
 static void gather_facts(Inspection *in) {
   strmap_init(&in->op_index, &in->cli->arena);
-  if (in->model->format == FORMAT_ONNX)
+  if (in->model->format == FORMAT_ONNX && !in->optimised)
     count_onnx(in, &in->model->onnx.model.graph);
   else
     count_graph(in);
@@ -166,6 +172,17 @@ static void print_dims(const Inspection *in) {
   if (any) printf("  (for the figures below; set with --dim)\n");
 }
 
+static void print_kernels(const Inspection *in) {
+  NumText a, b;
+  const KernelCount *k = &in->kernels;
+  printf("\nkernels     %lld (", (long long)k->kernels);
+  for (int i = 0, any = 0; i < FUSED_KINDS; i++)
+    if (k->kind[i])
+      printf("%s%lld %s", any++ ? ", " : "", (long long)k->kind[i], fused_kind_name[i]);
+  printf(")\nbefore      %lld nodes, %s moved; now %s\n", (long long)in->before.n,
+         text_bytes(&a, in->before.bytes), text_bytes(&b, in->cost.bytes));
+}
+
 static void print_figures(const Inspection *in) {
   NumText a, b;
   const GraphCost *c = &in->cost;
@@ -179,6 +196,7 @@ static void print_figures(const Inspection *in) {
   printf("bytes moved %s, %.3g FLOP a byte\n", text_bytes(&a, c->bytes), intensity(c));
   printf("peak memory %s, and %s of constants\n", text_bytes(&a, c->peak_bytes),
          text_bytes(&b, c->const_bytes));
+  if (in->optimised) print_kernels(in);
   printf("\nlargest tensors\n");
   for (int i = 0; i < in->nlarge; i++)
     printf("  %10s  %s  %s\n", text_bytes(&a, in->large[i].bytes), in->large[i].type,
@@ -344,6 +362,26 @@ static void json_lists(JsonWriter *w, const Inspection *in) {
   json_end_array(w);
 }
 
+static void json_kernels(JsonWriter *w, const Inspection *in) {
+  json_key(w, "kernels");
+  json_i64(w, in->kernels.kernels);
+  json_key(w, "kernels_by_kind");
+  json_begin_object(w);
+  for (int i = 0; i < FUSED_KINDS; i++) {
+    json_key(w, fused_kind_name[i]);
+    json_i64(w, in->kernels.kind[i]);
+  }
+  json_end_object(w);
+  json_key(w, "nodes_before");
+  json_i64(w, in->before.n);
+  json_key(w, "flops_before");
+  json_f64(w, in->before.flops);
+  json_key(w, "bytes_before");
+  json_i64(w, in->before.bytes);
+  json_key(w, "optimise_seconds");
+  json_f64(w, in->opt.seconds);
+}
+
 static void print_json(const Inspection *in) {
   StrBuf b;
   JsonWriter w;
@@ -370,6 +408,7 @@ static void print_json(const Inspection *in) {
   json_i64(&w, c->peak_bytes + c->const_bytes);
   json_key(&w, "peak_activation_bytes");
   json_i64(&w, c->peak_bytes);
+  if (in->optimised) json_kernels(&w, in);
   json_key(&w, "nodes_of_unknown_size");
   json_i64(&w, c->nunknown);
   if (opt_given(in->cli, OPT_inspect_ops)) json_nodes(&w, in);
@@ -383,6 +422,13 @@ static int inspect(Inspection *in) {
   int rc = dims_read(c, in->graph, &c->opt[OPT_inspect_dim], &in->dims);
   if (rc) return rc;
   binding_default(&in->dims, in->graph, 1);
+  in->optimised = opt_given(c, OPT_inspect_optimised) || opt_given(c, OPT_inspect_level);
+  if (in->optimised) {
+    cost_graph(in->graph, &in->dims, &c->arena, &in->before);
+    rc = cli_exit_of(opt_run(c, &OPT_IDS(inspect), in->graph, &in->opt));
+    if (rc) return rc;
+    graph_kernels(in->graph, &in->kernels);
+  }
   if (opt_given(c, OPT_inspect_text)) {
     StrBuf b;
     strbuf_init(&b, &c->arena);

@@ -93,7 +93,8 @@ static int unknown_command(Cli *c, const char *name) {
 
 static int find_long(int command, Str name) {
   for (int i = 0; i < OPT_COUNT; i++)
-    if (cli_option[i].command == command && str_eq(str_of(option_name(&cli_option[i])), name)) return i;
+    if (cli_option[i].command == command && str_eq(str_of(option_name(&cli_option[i])), name))
+      return i;
   return -1;
 }
 static int find_letter(int command, char letter) {
@@ -135,14 +136,14 @@ static int store(Cli *c, int id, const char *text) {
   if (o->kind == OK_INT &&
       (!str_to_i64(str_of(text), &v->i) || v->i < o->least || v->i > o->most)) {
     if (o->most == INT64_MAX)
-      return cli_usage(c, "%s: --%s takes a whole number from %lld up, not '%s'", command, option_name(o),
-                       (long long)o->least, text);
+      return cli_usage(c, "%s: --%s takes a whole number from %lld up, not '%s'", command,
+                       option_name(o), (long long)o->least, text);
     return cli_usage(c, "%s: --%s takes a whole number from %lld to %lld, not '%s'", command,
                      option_name(o), (long long)o->least, (long long)o->most, text);
   }
   if (o->kind == OK_REAL && !parse_real(text, &v->f))
-    return cli_usage(c, "%s: --%s takes a number that is not negative, not '%s'", command, option_name(o),
-                     text);
+    return cli_usage(c, "%s: --%s takes a number that is not negative, not '%s'", command,
+                     option_name(o), text);
   const char **all = arena_array(&c->arena, const char *, v->count + 1);
   if (v->count) memcpy(all, v->text, (size_t)v->count * sizeof *all);
   all[v->count++] = text;
@@ -166,8 +167,8 @@ static int take_value(Cli *c, Words *w, int id, const char *attached) {
   }
   if (attached) return store(c, id, attached);
   if (w->at == w->n)
-    return cli_usage(c, "%s: --%s needs a value: --%s %s", cli_command[c->command].name, option_name(o),
-                     option_name(o), o->value);
+    return cli_usage(c, "%s: --%s needs a value: --%s %s", cli_command[c->command].name,
+                     option_name(o), option_name(o), o->value);
   return store(c, id, w->v[w->at++]);
 }
 

@@ -36,7 +36,7 @@ ACTIVATION(hard_swish, v *fmin(1, fmax(0, v / 6 + 0.5)))
 ACTIVATION(mish, v *tanh(softplus_of(v)))
 ACTIVATION(softplus, softplus_of(v))
 ACTIVATION(softsign, v / (1 + fabs(v)))
-ACTIVATION(thresholded_relu, v > at->alpha ? v : v != v ? v : 0)
+ACTIVATION(thresholded_relu, v > at->alpha ? v : 0)  // a NaN is above nothing
 ACTIVATION(gelu, at->approximate ? gelu_tanh(v) : gelu_erf(v))
 ACTIVATION(swish, v / (1 + exp(-at->alpha * v)))
 

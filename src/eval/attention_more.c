@@ -214,10 +214,10 @@ tenon_status eval_linear_attention(Eval *e) {
   TRY(linear_shapes(e, &l));
   const Value *past = eval_in(e, 3);
   l.scale = at->scale != 0 ? at->scale : 1 / sqrt((double)l.dk);
-  int64_t width, heads = 0, state = 0, rows = 0;
+  int64_t width, heads = 0, state = 0, row = 0, rows = 0;
   if (!ck_mul(l.hq, l.dv, &width) || !ck_mul(l.batch, l.hkv, &heads) ||
-      !ck_mul(l.dk, l.dv, &state) || !ck_mul(state, heads, &state) ||
-      !ck_mul(heads, l.dk + 2 * l.dv, &rows))
+      !ck_mul(l.dk, l.dv, &state) || !ck_mul(state, heads, &state) || !ck_mul(l.dv, 2, &row) ||
+      !ck_add(row, l.dk, &row) || !ck_mul(heads, row, &rows))
     return eval_fail(e, TENON_EINVAL, "the sizes do not fit in 64 bits");
   TRY(eval_out(e, 0, l.q->dtype, 3, (int64_t[]){l.batch, l.seq, width}, &l.y));
   l.state = arena_array(&e->run->scratch, double, state);

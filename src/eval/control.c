@@ -171,6 +171,7 @@ static tenon_status take_row(Eval *e, const Value *x, int64_t axis, int64_t inde
     if (d != axis) dims[d > axis ? d - 1 : d] = x->dims[d];
   }
   TRY(value_tensor(e->run, e->at, x->dtype, x->rank - 1, dims, out));
+  TRY(eval_work(e, (double)(*out)->n));
   for (int64_t o = 0; o < outer; o++)
     copy_elems(x->dtype, (*out)->data, o * inner, x->data, (o * x->dims[axis] + index) * inner,
                inner);

@@ -6,6 +6,17 @@ tenon_status eval_out(Eval *e, int i, DType t, int rank, const int64_t *dims, Va
   CHECK(i >= 0 && i < e->nout, "output %d of %d", i, e->nout);
   TRY(value_tensor(e->run, e->at, t, rank, dims, &e->out[i]));
   *out_value = e->out[i];
+  if (e->run->ops_budget < 0) return TENON_OK;
+  return eval_work(e, (double)e->out[i]->n + (i == 0 && e->cost ? e->cost(e) : 0));
+}
+
+tenon_status eval_work(Eval *e, double ops) {
+  Run *r = e->run;
+  if (r->ops_budget < 0) return TENON_OK;
+  if (!(ops <= (double)r->ops_budget))
+    return eval_fail(e, TENON_EINVAL, "this takes %.3g operations, %lld are left of the limit", ops,
+                     (long long)r->ops_budget);
+  r->ops_budget -= (int64_t)ops;
   return TENON_OK;
 }
 

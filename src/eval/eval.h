@@ -20,6 +20,10 @@ typedef struct Eval {
   int nout;
   const void *attrs;
   Where at;  // node and op, for messages
+  // What the op's cost function says of these inputs once result 0 has its shape; NULL: nothing.  Asked by
+  // eval_out, where the work of a run is limited.
+  double (*cost)(const struct Eval *e);
+  const void *node;  // for `cost`
 } Eval;
 typedef tenon_status EvalFn(Eval *e);
 
@@ -28,6 +32,9 @@ static inline bool eval_wants(const Eval *e, int i) { return i < e->nout; }
 MUST_USE tenon_status eval_out(Eval *e, int i, DType t, int rank, const int64_t *dims,
                                Value **out_value);
 tenon_status eval_fail(Eval *e, tenon_status code, const char *fmt, ...) PRINTF(3, 4);
+// Takes operations from the run's budget before they are done; EINVAL when that many are not left.  eval_out
+// charges an op's cost and the elements of its results; work that they do not tell of is charged where it is done.
+MUST_USE tenon_status eval_work(Eval *e, double ops);
 // Presence, kind and (when t != 0) dtype of an input that must be there.
 MUST_USE tenon_status eval_need(Eval *e, int i, const char *name, DType t);
 // All elements of an integer (or bool) tensor input as int64, in run->scratch.

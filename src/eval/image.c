@@ -416,6 +416,7 @@ static tenon_status run_pass(Eval *e, const resize_attrs *at, AxisPlan *a, Value
   dims[a->axis] = a->out;
   TRY(value_tensor(e->run, e->at, DT_F64, x->rank, dims, &y));
   fill_axis(e, at, a);
+  TRY(eval_work(e, (double)y->n * (double)a->taps));
   PassJob j = {a, x->data, y->data, inner, at->extrapolation_value};
   parallel_for(e->run->pool, y->n / inner, MAX(1, 4096 / (inner * a->taps)), pass_rows, &j);
   value_release(x);

@@ -5,6 +5,8 @@
 #include "eval/index.h"
 #include "eval/move.h"
 
+#include <math.h>
+
 // ---- unique ----
 
 typedef struct Slices {
@@ -125,6 +127,7 @@ tenon_status eval_unique(Eval *e) {
     }
   }
   Groups g;
+  TRY(eval_work(e, 4 * (double)x->n * log2((double)s.n + 2)));  // a sort
   group_slices(e->run, &s, at->sorted, &g);
   dims[axis] = g.n;
   Value *y;
@@ -244,6 +247,8 @@ tenon_status eval_non_max_suppression(Eval *e) {
                 : max_boxes > 0                 ? (int64_t)max_boxes
                                                 : 0;
   Arena *arena = &e->run->scratch;
+  // A sort, and each box against those that are kept.
+  TRY(eval_work(e, (double)sc->n * (4 * log2((double)b->dims[1] + 2) + 8 * (double)s.max_boxes)));
   s.order = arena_array(arena, int64_t, b->dims[1]);
   s.kept = arena_array(arena, int64_t, b->dims[1]);
   for (int64_t i = 0; i < b->dims[0] && sc->n; i++)

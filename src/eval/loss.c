@@ -28,7 +28,7 @@ static tenon_status loss_shapes(Eval *e, Loss *l) {
   l->batch = x->dims[0];
   l->classes = x->dims[1];
   l->positions = 1;
-  for (int i = 2; i < x->rank; i++) l->positions *= x->dims[i];
+  for (int i = 2; t->n && i < x->rank; i++) l->positions *= x->dims[i];  // at most t's elements
   if (w && (w->kind != VK_TENSOR || !dtype_is_float(w->dtype) || w->n != l->classes))
     return eval_fail(e, TENON_EINVAL, "%lld weights for %lld classes", (long long)w->n,
                      (long long)l->classes);

@@ -342,6 +342,9 @@ tenon_status eval_svm_classifier(Eval *e) {
   TRY(eval_out(e, 0, at->classlabels_strings.n ? DT_STRING : DT_I64, 1, &j.rows, &j.labels));
   if (eval_wants(e, 1)) TRY(eval_out(e, 1, DT_F32, 2, (int64_t[]){j.rows, j.width}, &j.z));
   if (!j.rows) return TENON_OK;
+  double square = (double)j.classes * (double)j.classes;
+  TRY(eval_work(e, (double)j.rows * ((double)j.vectors * (double)(j.columns + 2 * j.classes) +
+                                     (j.proba ? 400 : 1) * square)));
   j.pieces = MIN(j.rows, 4 * (int64_t)MAX(1, pool_threads(e->run->pool)));
   j.buffer = j.width + j.vectors + j.pairs + j.classes;
   if (j.proba) j.buffer += 2 * j.classes * j.classes + j.classes;

@@ -350,6 +350,8 @@ static tenon_status forest_run(Eval *e, const Forest *f, int how, const double *
   int64_t n;
   if (!ck_mul(rows, f->ntargets, &n))
     return eval_fail(e, TENON_EINVAL, "%lld rows are too many", (long long)rows);
+  // A path is no longer than the nodes; trees may share them.
+  TRY(eval_work(e, (double)rows * (double)(f->nroots + 1) * (double)(f->nnodes + f->ntargets)));
   *j = (ForestJob){f, how, x, arena_array(&e->run->scratch, double, n),
                    arena_array(&e->run->scratch, uint8_t, n)};
   parallel_for(e->run->pool, rows, MAX(1, 256 / MAX(f->nroots, 1)), forest_rows, j);

@@ -54,7 +54,7 @@ static tenon_status scale_layout(Eval *e, Quant *q, int64_t axis, int64_t block_
   TRY(eval_axis(e, axis, x->rank, &a));
   q->dim = x->dims[a];
   q->inner = 1;
-  for (int i = a + 1; i < x->rank; i++) q->inner *= x->dims[i];
+  for (int i = a + 1; x->n && i < x->rank; i++) q->inner *= x->dims[i];  // at most x's elements
   q->block = 1;
   if (s->rank == 1 && block_size == 0) {
     if (s->n != q->dim)

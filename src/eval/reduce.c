@@ -210,7 +210,8 @@ static void reduce_piece(void *ctx, int64_t begin, int64_t end) {
   const Reduce *r = ctx;
   for (int64_t i = begin; i < end;) {
     int64_t n = MIN(MIN(end - i, BLOCK), r->width - i % r->width);
-    if (dtype_is_float(r->t))
+    // Exponentials are no integers, even of integers; the result is truncated.
+    if (dtype_is_float(r->t) || r->kind == R_LOG_SUM_EXP)
       block_f64(r, i, n);
     else
       block_i64(r, i, n);
@@ -272,8 +273,6 @@ static tenon_status reduce(Eval *e, Reduction kind) {
   DTypeClass c = dtype_class(x->dtype);
   if (c == DC_STRING || c == DC_COMPLEX || (c == DC_BOOL && kind != R_MAX && kind != R_MIN))
     return eval_fail(e, TENON_EINVAL, "%s cannot be reduced so", dtype_name(x->dtype));
-  if (kind == R_LOG_SUM_EXP && c != DC_FLOAT)
-    return eval_fail(e, TENON_EINVAL, "%s has no exponential", dtype_name(x->dtype));
   bool reduced[MAX_RANK];
   TRY(find_axes(e, x, reduced));
   int64_t dims[MAX_RANK];

@@ -21,6 +21,10 @@ static int64_t floor_mod(int64_t x, int64_t y) {
   int64_t r = trunc_rem(x, y);
   return r != 0 && (r < 0) != (y < 0) ? r + y : r;
 }
+// A NaN wins, and -0 lies below 0: so that the order of the operands never shows.
+#define MIN_OF(x, y) (x < y || x != x || (x == y && signbit(x))) ? x : y
+#define MAX_OF(x, y) (x > y || x != x || (x == y && !signbit(x))) ? x : y
+
 static uint64_t wrap_pow(uint64_t x, uint64_t y) {
   uint64_t r = 1;
   for (; y; y >>= 1, x *= x)
@@ -236,6 +240,8 @@ static tenon_status eval_scalar(Eval *e, const ScalarKernel *k, const char *name
   DType in = e->in[0]->dtype;
   TRY(eval_out(e, 0, k->to_bool ? DT_BOOL : in, j.b.rank, j.b.dims, &j.out));
   if (dtype_class(in) == DC_COMPLEX || in == DT_STRING) {
+    for (int64_t i = 0; in == DT_STRING && i < e->in[0]->n; i++)  // again for each that it meets
+      TRY(eval_work(e, (double)val_str(e->in[0], i).n * (double)j.b.count / (double)e->in[0]->n));
     eval_others(&j.b, name, j.out);
     return TENON_OK;
   }

@@ -7,6 +7,7 @@ static const double PI = 3.14159265358979323846;
 
 static tenon_status one_int(Eval *e, int i, const char *name, int64_t *out) {
   Ints v;
+  *out = 0;
   TRY(eval_ints(e, i, &v));
   if (v.n != 1)
     return eval_fail(e, TENON_EINVAL, "%s has %lld elements, must have 1", name, (long long)v.n);
@@ -46,6 +47,7 @@ tenon_status eval_blackman_window(Eval *e) { return make_window(e, blackman); }
 
 static tenon_status one_f64(Eval *e, int i, const char *name, double *out) {
   Floats v;
+  *out = 0;
   TRY(eval_doubles(e, i, &v));
   if (v.n != 1)
     return eval_fail(e, TENON_EINVAL, "%s has %lld elements, must have 1", name, (long long)v.n);

@@ -26,6 +26,7 @@ tenon_status eval_string_concat(Eval *e) {
         to[i] = x.n ? x : y;
         continue;
       }
+      TRY(eval_work(e, (double)(x.n + y.n)));
       char *p = arena_alloc(&e->run->strings, x.n + y.n + 1);
       memcpy(p, x.p, (size_t)x.n);
       memcpy(p + x.n, y.p, (size_t)y.n);
@@ -151,6 +152,9 @@ tenon_status eval_regex_full_match(Eval *e) {
   if (!re) return eval_fail(e, TENON_EINVAL, "pattern '%.*s': %s", STR_ARG(at->pattern), why);
   Value *y;
   TRY(eval_out(e, 0, DT_BOOL, x->rank, x->dims, &y));
+  double chars = (double)x->n;
+  for (int64_t i = 0; i < x->n; i++) chars += (double)val_str(x, i).n;
+  TRY(eval_work(e, chars * (double)regex_size(re)));
   for (int64_t i = 0; i < x->n; i++) ((uint8_t *)y->data)[i] = regex_full_match(re, val_str(x, i));
   return TENON_OK;
 }

@@ -53,6 +53,7 @@ typedef struct Regex Regex;
 // NULL: the pattern is wrong; the message says why and where.
 const Regex *regex_compile(Arena *a, Str pattern, const char **message);
 bool regex_full_match(const Regex *re, Str text);
+int64_t regex_size(const Regex *re);  // instructions: the most operations that a character takes
 
 // Columns of a tf_idf_vectorizer's result; -1 when the attributes are wrong, with the reason.
 int64_t tf_idf_columns(const tf_idf_vectorizer_attrs *at, const char **why);

@@ -696,6 +696,8 @@ static bool in_set(const Regex *re, const Inst *in, uint32_t c) {
   return lo < in->b && re->range.v[lo].lo <= c;
 }
 
+int64_t regex_size(const Regex *re) { return re->prog.n; }
+
 bool regex_full_match(const Regex *re, Str text) {
   const char *p = text.n ? text.p : "", *end = p + text.n;
   const uint32_t none = RUNE_MAX + 1;

@@ -170,6 +170,9 @@ tenon_status eval_tf_idf_vectorizer(Eval *e) {
   Grams g;
   TRY(eval_out(e, 0, DT_F32, x->rank == 2 ? 2 : 1, x->rank == 2 ? dims : dims + 1, &y));
   if (!y->n) return TENON_OK;
+  double skips = (double)MIN(at->max_skip_count, n) + 1;
+  TRY(eval_work(e, (double)x->n * skips * (double)MIN(at->max_gram_length, n) +
+                       8.0 * (double)(at->pool_int64s.n + at->pool_strings.n)));
   TRY(build(e, at, &g));
   int64_t *token = arena_array(&e->run->scratch, int64_t, n);
   double *count = arena_array(&e->run->scratch, double, columns);

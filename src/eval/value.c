@@ -18,13 +18,11 @@ bool shape_count(int rank, const int64_t *dims, int64_t *out) {
   int64_t n = 1;
   bool zero = false;
   *out = 0;
+  // Beside a 0 the others must fit as well: then no product of some of them overflows.
   for (int i = 0; i < rank; i++) {
-    if (dims[i] < 0) return false;
+    if (dims[i] < 0 || !ck_mul(n, MAX(dims[i], 1), &n)) return false;
     if (dims[i] == 0) zero = true;
   }
-  // A shape with a 0 has no elements, however large the others are.
-  for (int i = 0; i < rank && !zero; i++)
-    if (!ck_mul(n, dims[i], &n)) return false;
   *out = zero ? 0 : n;
   return true;
 }
@@ -74,7 +72,7 @@ void copy_elems(DType t, void *dst, int64_t di, const void *src, int64_t si, int
 // ---- runs ----
 
 void run_init(Run *r, Pool *pool, Diag *d) {
-  *r = (Run){.pool = pool, .diag = d, .budget = -1};
+  *r = (Run){.pool = pool, .diag = d, .budget = -1, .ops_budget = -1};
   arena_init(&r->strings);
   arena_init(&r->scratch);
 }

@@ -46,15 +46,17 @@ struct Run {
   Arena strings;  // bytes of strings made during the run
   Arena scratch;  // marked and reset around each op by whoever calls eval
   Value *values;  // all live values
-  int64_t live_bytes, peak_bytes, max_bytes;  // max 0 = no limit but the machine's
-  uint64_t seed;                              // of random ops
-  int64_t budget;  // loop iterations that may still be run; < 0 = no limit
+  // Of values.  max_bytes 0 = no limit but the machine's; strings and scratch may take as much again each.
+  int64_t live_bytes, peak_bytes, max_bytes;
+  uint64_t seed;       // of random ops
+  int64_t budget;      // loop iterations that may still be run; < 0 = no limit
+  int64_t ops_budget;  // operations that may still be done (eval_work); < 0 = no limit
   // Runs a sub-graph: set by the interpreter (or by the runtime's plan).
   tenon_status (*call_body)(Run *r, const struct Body *body, Value *const *in, int64_t nin,
                             Value **out, int64_t nout);
   // A stack of no rows of a body's result: nothing ran, so only the graph knows the rows' type.
-  tenon_status (*empty_stack)(Run *r, Where at, const struct Body *body, int64_t result, int64_t axis,
-                              Value **out);
+  tenon_status (*empty_stack)(Run *r, Where at, const struct Body *body, int64_t result,
+                              int64_t axis, Value **out);
   void *user;
 };
 

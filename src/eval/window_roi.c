@@ -92,6 +92,8 @@ tenon_status eval_max_roi_pool(Eval *e) {
                        b, (long long)r.x->dims[0]);
   }
   TRY(roi_out(e, &r));
+  TRY(eval_work(e, 4 * ((double)r.y->n + (double)r.rois->dims[0] * (double)r.channels *
+                                             (double)r.height * (double)r.width)));
   parallel_for(e->run->pool, r.y->n, 256, run_max_roi, &r);
   return TENON_OK;
 }
@@ -185,6 +187,7 @@ tenon_status eval_roi_align(Eval *e) {
                      (long long)r.rois->dims[0], (long long)r.rois->dims[1], (long long)r.batch->n);
   if (r.ratio < 0 || r.ratio > 128)
     return eval_fail(e, TENON_EINVAL, "sampling_ratio %lld is out of range", (long long)r.ratio);
+  double samples = 0;
   for (int64_t i = 0; i < r.batch->n; i++) {
     int64_t b = val_i64(r.batch, i);
     Bins by, bx;
@@ -196,8 +199,10 @@ tenon_status eval_roi_align(Eval *e) {
       return eval_fail(e, TENON_EINVAL,
                        "region %lld needs %lld x %lld samples a bin: set sampling_ratio",
                        (long long)i, (long long)by.grid, (long long)bx.grid);
+    samples += (double)by.grid * (double)bx.grid;
   }
   TRY(roi_out(e, &r));
+  TRY(eval_work(e, 8 * samples * (double)r.channels * (double)r.ph * (double)r.pw));
   parallel_for(e->run->pool, r.y->n, 64, run_align, &r);
   return TENON_OK;
 }

@@ -87,6 +87,11 @@ tenon_status infer_equal_dim(Infer *in, Dim a, Dim b, const char *what) {
                     dim_text(in, b));
 }
 
+tenon_status infer_merge_dim(Infer *in, Dim a, Dim b, const char *what, Dim *out) {
+  *out = ie_is_const(b) ? b : a;
+  return infer_equal_dim(in, a, b, what);
+}
+
 tenon_status infer_set(Infer *in, int i, DType t, int rank, const Dim *dims) {
   if (i >= in->nres) return TENON_OK;
   if (rank > MAX_RANK)

@@ -26,6 +26,10 @@ void node_compute_known(Graph *g, Node *n);
 // A value in the graph's arena over bytes that live as long; the type is static.
 Value *known_value(Graph *g, const Type *t, const void *data);
 
+// Charges the run's budget with what evaluating a node takes, as far as it is known before, and has the
+// evaluation charge the rest (work.c).
+MUST_USE tenon_status work_begin(Eval *e, const Node *n);
+
 typedef struct foreign_attrs {
   Str op;             // "com.example.Frobnicate"
   Strs keys, values;  // the model's attributes, as text

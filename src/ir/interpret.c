@@ -399,6 +399,7 @@ static tenon_status run_step(Exec *x, Run *run, const Step *s, Value **slot) {
             .nout = n->nres,
             .attrs = n->attrs,
             .at = {.node = n->name, .op = op_name(n)}};
+  if (run->ops_budget >= 0) TRY(work_begin(&e, n));
   TRY(eval_node(x, run, n, &e));
   for (int i = 0; i < n->nres; i++) {
     const Value *v = slot[s->out + i];
@@ -510,6 +511,7 @@ tenon_status interp_run_placed(const Interp *in, Run *run, const Placement *plac
     run->call_body = call_body;
     run->empty_stack = empty_stack;
     run->user = &x;
+    run->strings.limit = run->scratch.limit = x.arena.limit = run->max_bytes;
     t.status = run_plan(&x, run, in->main, inputs, out);
   }
   trap_leave(&t);

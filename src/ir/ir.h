@@ -70,7 +70,8 @@ typedef struct Source {
   bool opened;
   const char *folder;  // for external data: where it must lie (checked when opened)
   const char *real_folder;
-  bool own;  // with a folder: the model's own file all the same, whose small constants are read early
+  bool
+      own;  // with a folder: the model's own file all the same, whose small constants are read early
 } Source;
 typedef struct ConstData {
   Source *source;         // NULL: bytes in the graph's arena
@@ -124,6 +125,7 @@ struct Graph {
   uint32_t nparams_made;          // params never merge
   const struct CustomOp *custom;  // ops that the user registered; linked list, read-only
   int64_t memory_limit;           // bytes a folded constant may take while building
+  int64_t known_work;             // operations spent on contents known while building
 };
 
 MUST_USE tenon_status graph_create(Diag *d, Graph **out);  // NULL Diag is not allowed

@@ -6,7 +6,14 @@
 // Needs: eval.  Guarantees: never an error; what cannot be known is left out.
 #include "ir/internal.h"
 
-enum { EXTERNAL_KNOWN_MAX = 64 };  // elements read from a weights file while a graph is built
+enum {
+  EXTERNAL_KNOWN_MAX = 64,  // elements read from a weights file while a graph is built
+  // Operations that following contents may take: for one node, for a whole graph, and for each node more.
+  // What would take more is left for the run.
+  NODE_WORK_MAX = 1 << 16,
+  GRAPH_WORK = 1 << 22,
+  GRAPH_WORK_NODE = 256,
+};
 
 static bool small_static(const Type *t) {
   if (t->kind != TK_TENSOR || t->rank < 0 || t->dtype == DT_STRING || !t->dtype) return false;
@@ -63,22 +70,28 @@ static void keep(Graph *g, Node *n, const Value *v) {
 
 static void evaluate(Graph *g, Node *n, const Value *const *in) {
   const OpInfo *op = op_table[n->op];
+  int64_t left = GRAPH_WORK + GRAPH_WORK_NODE * g->node.n - g->known_work;
+  if (left <= 0) return;
   Diag *quiet = arena_new(&g->scratch, Diag);
   diag_init(quiet);
   Run run;
   run_init(&run, NULL, quiet);
   run.max_bytes = 1 << 20;
+  run.ops_budget = MIN(left, NODE_WORK_MAX);
   Value *out[1] = {NULL};
   Eval e = {.run = &run, .in = in, .nin = (int)n->nsrc, .out = out, .nout = 1, .attrs = n->attrs};
+  g->known_work += run.ops_budget;  // less what is left of it
   Trap t;
   volatile bool raised = true;
   trap_enter(&t, quiet);
   if (setjmp(t.env) == 0) {
-    t.status = op->eval(&e);
+    t.status = work_begin(&e, n);
+    if (!t.status) t.status = op->eval(&e);
     if (!t.status) keep(g, n, out[0]);
     raised = false;
   }
   trap_leave(&t);
+  g->known_work -= run.ops_budget;
   run_deinit(&run);
   // What the model asks too much is left out; that there is no memory, the caller must hear.
   bool refused = t.status == TENON_ENOMEM && !strstr(quiet->text, "memory limit");

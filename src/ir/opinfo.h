@@ -98,6 +98,8 @@ MUST_USE tenon_status infer_broadcast(Infer *in, int i, int j, int *out_rank, Di
 MUST_USE tenon_status infer_broadcast_dim(Infer *in, Dim a, Dim b, Dim *out);
 // Equal for certain or possibly (checked at run time); an error when certainly different.
 MUST_USE tenon_status infer_equal_dim(Infer *in, Dim a, Dim b, const char *what);
+// The same; *out is the one that is a number, where either is.
+MUST_USE tenon_status infer_merge_dim(Infer *in, Dim a, Dim b, const char *what, Dim *out);
 // result i is a tensor of this dtype and shape; EINVAL on poison (overflow) or a certainly negative dim
 MUST_USE tenon_status infer_set(Infer *in, int i, DType t, int rank, const Dim *dims);
 void infer_set_unranked(Infer *in, int i, DType t);

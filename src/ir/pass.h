@@ -54,7 +54,7 @@ typedef struct PassCtx {
   Graph *g;
   const OptOptions *o;
   OptReport *report;
-  Arena *scratch;       // reset after the pass
+  Arena *scratch;  // reset after the pass
   const struct Pass *pass;
   int64_t *fire_limit;  // for --bisect
   int64_t nfired;

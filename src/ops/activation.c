@@ -61,7 +61,7 @@ static void expand_softsign(Graph *g, const Node *n, Node **out) {
 }
 static void expand_thresholded_relu(Graph *g, const Node *n, Node **out) {
   const thresholded_relu_attrs *at = n->attrs;
-  out[0] = N(g, where, N(g, le, n->src[0], num(g, n, at->alpha)), num(g, n, 0), n->src[0]);
+  out[0] = N(g, where, N(g, lt, num(g, n, at->alpha), n->src[0]), n->src[0], num(g, n, 0));
 }
 static void expand_shrink(Graph *g, const Node *n, Node **out) {
   const shrink_attrs *at = n->attrs;

@@ -47,6 +47,43 @@ static tenon_status head_dims(Infer *in, int i, int64_t heads, HeadDims *h) {
   return split_heads(in, i, t->dims[2], heads, &h->size);
 }
 
+// The mask against [batch, heads, queries, keys]; its last axis may be shorter.
+static tenon_status check_mask(Infer *in, const HeadDims *q, Dim total) {
+  const Type *m = infer_type(in, 3);
+  if (!m) return TENON_OK;
+  TRY(infer_need(in, 3, 0));
+  if (m->dtype && m->dtype != DT_BOOL && !dtype_is_float(m->dtype))
+    return infer_fail(in, TENON_EINVAL, "the mask is %s, must be bool or a float type",
+                      dtype_name(m->dtype));
+  if (m->rank < 0) return TENON_OK;
+  if (m->rank < 1 || m->rank > 4)
+    return infer_fail(in, TENON_EINVAL, "the mask has rank %d, must be 1 to 4", m->rank);
+  const Dim want[] = {q->batch, q->heads, q->seq};
+  for (int i = 4 - m->rank; i < 3; i++) {
+    Dim d = m->dims[i - (4 - m->rank)];
+    if (!ie_is(d, 1) && ie_is_const(d)) TRY(infer_equal_dim(in, d, want[i], "mask and scores"));
+  }
+  if (ie_lt(&in->g->dims, total, m->dims[m->rank - 1]) == YES)
+    return infer_fail(in, TENON_EINVAL, "the mask is longer than the keys");
+  return TENON_OK;
+}
+
+// Cached keys and values have the new ones' batch, heads and size.
+static tenon_status check_past(Infer *in, const HeadDims *k, const HeadDims *v) {
+  for (int i = 4; i <= 5; i++) {
+    const Type *t = infer_type(in, i);
+    if (!t) continue;
+    TRY(infer_same_dtype(in, i - 3, i));
+    if (t->rank < 0) continue;
+    if (t->rank != 4)
+      return infer_fail(in, TENON_EINVAL, "operand %d has rank %d, must be 4", i, t->rank);
+    TRY(infer_equal_dim(in, t->dims[0], k->batch, "batch of the past"));
+    TRY(infer_equal_dim(in, t->dims[1], k->heads, "heads of the past"));
+    TRY(infer_equal_dim(in, t->dims[3], i == 4 ? k->size : v->size, "head size of the past"));
+  }
+  return TENON_OK;
+}
+
 static tenon_status attention_dims(Infer *in, HeadDims *q, HeadDims *k, HeadDims *v, Dim *total) {
   const attention_attrs *at = in->attrs;
   TRY(head_dims(in, 0, at->q_num_heads, q));
@@ -70,8 +107,7 @@ static tenon_status attention_dims(Infer *in, HeadDims *q, HeadDims *k, HeadDims
   *total = k->seq;
   const Type *past = infer_type(in, 4);
   if (!past) return TENON_OK;
-  if (past->rank >= 0 && past->rank != 4)
-    return infer_fail(in, TENON_EINVAL, "the past keys have rank %d, must be 4", past->rank);
+  TRY(check_past(in, k, v));
   *total = past->rank < 0 ? ie_fresh(&in->g->dims, "total")
                           : ie_add(&in->g->dims, past->dims[2], k->seq);
   return TENON_OK;
@@ -97,6 +133,7 @@ static tenon_status infer_attention(Infer *in) {
     infer_set_unranked(in, 3, t);
     return TENON_OK;
   }
+  TRY(check_mask(in, &q, total));
   if (q.packed)
     TRY(infer_set(in, 0, t, 3, (Dim[]){q.batch, q.seq, ie_mul(p, q.heads, v.size)}));
   else

@@ -399,7 +399,9 @@ static tenon_status infer_col2im(Infer *in) {
     return infer_fail(in, TENON_EINVAL, "input of rank %d, must be 3", x->rank);
   IntPool *p = &in->g->dims;
   int64_t n = infer_length(in, 1), nb = infer_length(in, 2), nsym = 0;
+  const col2im_attrs *at = in->attrs;
   if (n < 0) n = nb;
+  if (n < 0 && at->strides.n) n = at->strides.n;
   if (n < 0) {
     infer_set_unranked(in, 0, x->dtype);
     return TENON_OK;

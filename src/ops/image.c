@@ -169,10 +169,10 @@ static tenon_status infer_grid_sample(Infer *in) {
   if (k > SAMPLE_MAX_SPATIAL)
     return infer_fail(in, TENON_EUNSUPPORTED, "%d spatial axes, the limit is %d", k,
                       SAMPLE_MAX_SPATIAL);
-  TRY(infer_equal_dim(in, x->dims[0], g->dims[0], "batch of x and of grid"));
+  Dim dims[MAX_RANK] = {NULL, x->dims[1]};
+  TRY(infer_merge_dim(in, x->dims[0], g->dims[0], "batch of x and of grid", &dims[0]));
   TRY(infer_equal_dim(in, g->dims[k + 1], ie_const(&in->g->dims, k),
                       "coordinates of a grid point"));
-  Dim dims[MAX_RANK] = {x->dims[0], x->dims[1]};
   for (int a = 0; a < k; a++) dims[2 + a] = g->dims[1 + a];
   return infer_set(in, 0, x->dtype, x->rank, dims);
 }
@@ -207,7 +207,7 @@ static tenon_status infer_affine_grid(Infer *in) {
   Dim dims[5];
   dims[0] = t->rank == 3 ? t->dims[0] : known ? sym[0] : ie_fresh(p, "batch");
   if (t->rank == 3) {
-    if (known) TRY(infer_equal_dim(in, t->dims[0], sym[0], "batch of theta and of size"));
+    if (known) TRY(infer_merge_dim(in, t->dims[0], sym[0], "batch of theta and of size", &dims[0]));
     TRY(infer_equal_dim(in, t->dims[1], ie_const(p, k), "rows of theta"));
     TRY(infer_equal_dim(in, t->dims[2], ie_const(p, k + 1), "columns of theta"));
   }

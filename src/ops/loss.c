@@ -17,12 +17,16 @@ static tenon_status infer_loss(Infer *in) {
   if (x->rank >= 0 && (x->rank < 2 || (t->rank >= 0 && t->rank != x->rank - 1)))
     return infer_fail(in, TENON_EINVAL, "scores of rank %d do not go with targets of rank %d",
                       x->rank, t->rank);
+  Dim dims[MAX_RANK];
   if (x->rank >= 0 && t->rank >= 0)
     for (int i = 0; i < t->rank; i++)
-      TRY(infer_equal_dim(in, t->dims[i], x->dims[i ? i + 1 : 0], "sizes of targets and scores"));
+      TRY(infer_merge_dim(in, t->dims[i], x->dims[i ? i + 1 : 0], "sizes of targets and scores",
+                          &dims[i]));
   if (w && w->rank == 1 && x->rank >= 0)
     TRY(infer_equal_dim(in, w->dims[0], x->dims[1], "weights and classes"));
-  if (at->reduction == REDUCTION_NONE)
+  if (at->reduction == REDUCTION_NONE && x->rank >= 0 && t->rank >= 0)
+    TRY(infer_set(in, 0, x->dtype, t->rank, dims));
+  else if (at->reduction == REDUCTION_NONE)
     infer_set_type(in, 0, type_with_dtype(in->g, t, x->dtype));
   else
     infer_set_type(in, 0, type_scalar(in->g, x->dtype));

@@ -386,7 +386,7 @@ static tenon_status infer_expand(Infer *in) {
     int xi = i - (rank - x->rank), si = i - (rank - (int)n);
     Dim a = xi < 0 ? in->g->dims.one : x->dims[xi];
     if (si >= 0 && !known) {  // a size other than 1 stays
-      dims[i] = a->lo > 1 ? a : ie_fresh(&in->g->dims, "expand");
+      dims[i] = a->lo > 1 || ie_is(a, 0) ? a : ie_fresh(&in->g->dims, "expand");
       continue;
     }
     TRY(infer_broadcast_dim(in, a, si < 0 ? in->g->dims.one : sym[si], &dims[i]));

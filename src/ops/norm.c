@@ -280,7 +280,16 @@ static tenon_status infer_batch_normalization(Infer *in) {
   if (in->nres > (at->training_mode ? 5 : 1))
     return infer_fail(in, TENON_EINVAL, "%d results with training_mode %s", in->nres,
                       at->training_mode ? "true: at most 5" : "false: only y");
-  for (int i = 1; i < in->nres; i++) infer_set_type(in, i, infer_type(in, i % 2 ? 3 : 4));
+  const Type *x = infer_type(in, 0);
+  for (int i = 1; i < in->nres; i++) {
+    const Type *t = infer_type(in, i % 2 ? 3 : 4);
+    Dim n = t->rank == 1 ? t->dims[0] : NULL;
+    if (n && x->rank > 1 && ie_is_const(x->dims[1])) n = x->dims[1];
+    if (n)
+      TRY(infer_set(in, i, t->dtype, 1, &n));
+    else
+      infer_set_type(in, i, t);
+  }
   return TENON_OK;
 }
 static void expand_batch_normalization(Graph *g, const Node *n, Node **out) {

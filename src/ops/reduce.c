@@ -221,13 +221,13 @@ const OpInfo op_reduce_log_sum = {
     SAMPLES(REDUCE_SAMPLES),
 };
 const OpInfo op_reduce_log_sum_exp = {
-    REDUCTION(reduce_log_sum_exp, "ReduceLogSumExp", 18, "float",
+    REDUCTION(reduce_log_sum_exp, "ReduceLogSumExp", 18, "float int uint",
               "Logarithm of the sum of exponentials over axes."),
     .flags = OPF_COMPOSITE,
     .infer = infer_reduce_other,
     .expand = expand_log_sum_exp,
     .cost = cost_reduce_twice,
-    SAMPLES(REDUCE_SAMPLES),
+    SAMPLES(REDUCE_SAMPLES, "(i32[3,4], i64[1]{1})"),
 };
 const OpInfo op_reduce_sum_square = {
     REDUCTION(reduce_sum_square, "ReduceSumSquare", 18, "float int uint",

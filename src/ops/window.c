@@ -282,7 +282,11 @@ static tenon_status infer_max_unpool(Infer *in) {
   const char *message = window_check(&s, nd, &bad);
   if (message) return infer_fail(in, TENON_EINVAL, message, (long long)bad);
   IntPool *p = &in->g->dims;
-  Dim dims[MAX_RANK] = {x->dims[0], x->dims[1]};
+  Dim dims[MAX_RANK];
+  const Type *index = infer_type(in, 1);
+  for (int d = 0; d < x->rank; d++)
+    TRY(infer_merge_dim(in, x->dims[d], index->rank == x->rank ? index->dims[d] : x->dims[d],
+                        "sizes of x and i", &dims[d]));
   const Node *shape = infer_src(in, 2);
   const Dim *sym;
   if (shape) {
@@ -296,7 +300,7 @@ static tenon_status infer_max_unpool(Infer *in) {
   for (int d = 0; d < nd; d++) {
     int64_t stride = at->strides.n ? at->strides.v[d] : 1;
     int64_t pads = at->pads.n ? at->pads.v[d] + at->pads.v[nd + d] : 0;
-    Dim steps = ie_mulc(p, ie_addc(p, x->dims[d + 2], -1), stride);
+    Dim steps = ie_mulc(p, ie_addc(p, dims[d + 2], -1), stride);
     dims[d + 2] = ie_addc(p, steps, at->kernel_shape.v[d] - pads);
   }
   return infer_set(in, 0, x->dtype, x->rank, dims);
@@ -334,8 +338,11 @@ static tenon_status infer_roi(Infer *in, int64_t height, int64_t width, int colu
   IntPool *p = &in->g->dims;
   if (rois->rank == 2)
     TRY(infer_equal_dim(in, rois->dims[1], ie_const(p, columns), "columns of rois"));
-  Dim dims[4] = {rois->rank < 0 ? ie_fresh(p, "rois") : rois->dims[0],
-                 x->rank < 0 ? ie_fresh(p, "channels") : x->dims[1], ie_const(p, height),
+  const Type *batch = infer_type(in, 2);  // of roi_align: which image a region is of
+  Dim n = rois->rank == 2 ? rois->dims[0] : ie_fresh(p, "rois");
+  if (batch && batch->kind == TK_TENSOR && batch->rank == 1)
+    TRY(infer_merge_dim(in, n, batch->dims[0], "number of rois and of batch indices", &n));
+  Dim dims[4] = {n, x->rank < 0 ? ie_fresh(p, "channels") : x->dims[1], ie_const(p, height),
                  ie_const(p, width)};
   return infer_set(in, 0, x->dtype, 4, dims);
 }

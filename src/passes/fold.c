@@ -35,7 +35,9 @@ static bool worth_it(const Folder *f, const Node *n) {
   if (!dtype_bytes(t->dtype, count, &bytes)) return false;
   for (uint32_t i = 0; i < n->nsrc; i++)
     if (n->src[i]->data) from += n->src[i]->data->bytes;
-  return bytes <= from || bytes <= f->c->o->fold_limit;
+  // A large tensor that is only moved stays as it is: its user reads it in another order.
+  bool moved = op_info(n->op)->flags & OPF_MOVEMENT;
+  return (bytes <= from && !moved) || bytes <= f->c->o->fold_limit;
 }
 
 static tenon_status operand(Folder *f, const Node *n, Value **out) {

@@ -11,14 +11,17 @@
 //     element once (a norm, a reduction) does so also where others read the group.
 // Every join keeps a value from being written and read, or from being read: bytes moved go down.
 //
-// Convexity: no path may leave a group and come back.  A node joins only if none of its other operands
-// depends on the group; the search for that is pruned by position and cut off, then answers yes.
+// Convexity: no path may leave a group and come back.  All groups stand in a list, each after those that it
+// reads.  A node joins a group if what else it reads stands before the group, or can be moved there: then no
+// cycle can come about.  The search for what has to move sees only groups between the two, and is cut off.
 //
 // Guarantees: every node of the body that is not the host's lies in a kernel; the same results; time linear
 // in the edges.
 #include "passes/fuse.h"
 
 #include "ir/internal.h"
+
+static const uint64_t LABEL_GAP = 1ull << 32;
 
 int32_t fuse_find(Fuser *f, int32_t i) {
   while (f->n[i].parent != i) {
@@ -116,6 +119,16 @@ static void classify(Fuser *f) {
   }
 }
 
+// Values that are known need nothing of what they were computed from.
+static void mark_needed(Fuser *f) {
+  for (int64_t i = 0; i < f->body->nresults; i++) fuse_at(f, f->body->result[i])->needed = true;
+  for (int64_t i = f->order.n - 1; i >= 0; i--) {
+    const FuseNode *x = &f->n[i];
+    if (!x->needed || x->op.cls == FC_FREE || x->op.cls == FC_INPUT) continue;
+    for (uint32_t k = 0; k < x->node->nsrc; k++) fuse_at(f, x->node->src[k])->needed = true;
+  }
+}
+
 // ---- uses ----
 
 static void count_leaves(Fuser *f, const Node *o) {
@@ -125,6 +138,7 @@ static void count_leaves(Fuser *f, const Node *o) {
 }
 
 static bool is_worker(const FuseNode *x) {
+  if (!x->needed) return false;
   return x->op.cls == FC_HOST || x->op.cls == FC_POINT || x->op.cls == FC_MAP ||
          x->op.cls == FC_ANCHOR;
 }
@@ -145,32 +159,41 @@ static void add_dep(Fuser *f, FuseGroup *g, int32_t value) {
   vec_push(f->arena, &f->dep, d);
 }
 
+static void unlink_group(Fuser *f, int32_t i) {
+  FuseGroup *g = &f->group[i];
+  if (g->before >= 0) f->group[g->before].after = g->after;
+  if (g->after >= 0) f->group[g->after].before = g->before;
+  if (f->last == i) f->last = g->before;
+}
+
 static int32_t new_group(Fuser *f, int32_t i) {
   FuseGroup *g = &f->group[i];
   f->n[i].parent = i;
   *g = (FuseGroup){.head = i,
                    .tail = i,
                    .size = 1,
-                   .first = i,
-                   .last = i,
+                   .before = f->last,
+                   .after = NO_GROUP,
+                   .label = f->last >= 0 ? f->group[f->last].label + LABEL_GAP : LABEL_GAP,
                    .deps = -1,
                    .anchor = f->n[i].op.cls == FC_ANCHOR ? i : NO_GROUP,
                    .uses = f->n[i].uses,
                    .host = f->n[i].op.cls == FC_HOST,
                    .stamp = -1};
+  if (f->last >= 0) f->group[f->last].after = i;
+  f->last = i;
   for (int64_t k = 0; k < f->leaf.n; k++) add_dep(f, g, f->leaf.v[k]);
   return i;
 }
 
-// Puts group `from` into group `to`, whose reads of it `edges` counts.
+// Puts group `from` into group `to`, which keeps its place; `edges` counts the reads between them.
 static void merge(Fuser *f, int32_t to, int32_t from, int64_t edges) {
   FuseGroup *a = &f->group[to], *b = &f->group[from];
+  unlink_group(f, from);
   f->n[from].parent = to;
   f->n[a->tail].next = b->head;
   a->tail = b->tail;
   a->size += b->size;
-  a->first = MIN(a->first, b->first);
-  a->last = MAX(a->last, b->last);
   a->uses += b->uses - edges;
   if (a->anchor < 0) a->anchor = b->anchor;
   if (b->deps >= 0) {
@@ -180,25 +203,55 @@ static void merge(Fuser *f, int32_t to, int32_t from, int64_t edges) {
   }
 }
 
-// Whether group `from` needs anything of group `target`.  Cut off after FUSE_LOOK edges: then it may.
-static bool depends(Fuser *f, int32_t from, int32_t target) {
-  int32_t floor = f->group[target].first, mark = ++f->stamp;
+// What group `from` needs of those from `target` on in the list: into f->found.  False when `target` itself is
+// among them, or when the search is cut off after FUSE_LOOK edges.
+static bool find_needed(Fuser *f, int32_t from, int32_t target) {
+  uint64_t floor = f->group[target].label;
+  int32_t mark = ++f->stamp;
   int look = 0;
-  f->stack.n = 0;
+  f->stack.n = f->found.n = 0;
   vec_push(f->arena, &f->stack, from);
   while (f->stack.n) {
     int32_t at = f->stack.v[--f->stack.n];
     FuseGroup *g = &f->group[at];
-    if (at == target) return true;
-    if (g->stamp == mark || g->last < floor) continue;
+    if (at == target) return false;
+    if (g->stamp == mark || g->label < floor) continue;
     g->stamp = mark;
+    vec_push(f->arena, &f->found, at);
     for (int32_t d = g->deps; d >= 0; d = f->dep.v[d].next) {
-      if (++look > FUSE_LOOK) return true;
+      if (++look > FUSE_LOOK) return false;
       int32_t next = group_of(f, f->dep.v[d].value);
       if (next != at) vec_push(f->arena, &f->stack, next);
     }
   }
-  return false;
+  return true;
+}
+
+// Whether group `h` can stand before `target`, which then may read it: it does already, or it and all that it
+// needs are moved there.
+static bool stands_before(Fuser *f, int32_t h, int32_t target) {
+  FuseGroup *t = &f->group[target];
+  if (f->group[h].label < t->label) return true;
+  if (!find_needed(f, h, target) || f->found.n > FUSE_MOVED) return false;
+  uint64_t low = t->before >= 0 ? f->group[t->before].label : 0;
+  uint64_t step = (t->label - low) / ((uint64_t)f->found.n + 1);
+  if (!step) return false;
+  // Few, so the least label is looked for each time.
+  for (int64_t k = 0; k < f->found.n; k++) {
+    int64_t least = k;
+    for (int64_t j = k; j < f->found.n; j++)
+      if (f->group[f->found.v[j]].label < f->group[f->found.v[least]].label) least = j;
+    int32_t i = f->found.v[least];
+    f->found.v[least] = f->found.v[k];
+    FuseGroup *g = &f->group[i];
+    unlink_group(f, i);
+    g->before = t->before;
+    g->after = target;
+    g->label = low + step * (uint64_t)(k + 1);
+    if (t->before >= 0) f->group[t->before].after = i;
+    t->before = i;
+  }
+  return true;
 }
 
 static int64_t edges_to(Fuser *f, int32_t group) {
@@ -207,12 +260,13 @@ static int64_t edges_to(Fuser *f, int32_t group) {
   return n;
 }
 
-static bool others_depend(Fuser *f, int32_t group) {
+// No other value that the node at hand reads may need the group that it is to join.
+static bool others_stand_before(Fuser *f, int32_t group) {
   for (int64_t k = 0; k < f->leaf.n; k++) {
     int32_t h = group_of(f, f->leaf.v[k]);
-    if (h != group && depends(f, h, group)) return true;
+    if (h != group && !stands_before(f, h, group)) return false;
   }
-  return false;
+  return true;
 }
 
 static bool has_room(Fuser *f, int32_t group, int32_t more) {
@@ -239,7 +293,7 @@ static bool may_join(Fuser *f, int32_t i, int32_t group, uint64_t order) {
   const FuseGroup *g = &f->group[group];
   if (g->host || !has_room(f, group, 1)) return false;
   if (g->anchor >= 0 && f->n[g->anchor].op.flags & FF_CLOSED) return false;
-  return aligned(f, f->n[i].node, group, order) && !others_depend(f, group);
+  return aligned(f, f->n[i].node, group, order) && others_stand_before(f, group);
 }
 
 static void join(Fuser *f, int32_t i, int32_t group, uint64_t order) {
@@ -249,11 +303,11 @@ static void join(Fuser *f, int32_t i, int32_t group, uint64_t order) {
   f->n[i].order = order;
 }
 
-// The group that an element-wise node joins: of several, that whose last node is the latest.
+// The group that an element-wise node joins: of several, the last in the list.
 static bool join_operand(Fuser *f, int32_t i) {
   enum { TRIES = 4 };
   const Node *n = f->n[i].node;
-  int32_t limit = INT32_MAX;
+  uint64_t limit = UINT64_MAX;
   for (int t = 0; t < TRIES; t++) {
     int32_t best = NO_GROUP;
     uint64_t order = 0;
@@ -262,7 +316,7 @@ static bool join_operand(Fuser *f, int32_t i) {
       int32_t v = fuse_rearranged(f, n->src[k], &lies);
       if (v < 0 || numel(f, n->src[k]) != numel(f, n)) continue;
       int32_t g = group_of(f, v);
-      if (f->group[g].last >= limit || (best >= 0 && f->group[g].last <= f->group[best].last))
+      if (f->group[g].label >= limit || (best >= 0 && f->group[g].label <= f->group[best].label))
         continue;
       best = g;
       order = lies;
@@ -272,7 +326,7 @@ static bool join_operand(Fuser *f, int32_t i) {
       join(f, i, best, order);
       return true;
     }
-    limit = f->group[best].last;
+    limit = f->group[best].label;
   }
   return false;
 }
@@ -291,27 +345,41 @@ static bool worth_repeating(Fuser *f, const Node *n, int32_t group) {
 
 static bool is_prologue(Fuser *f, int32_t i, int32_t own, int32_t group) {
   const FuseGroup *g = &f->group[group];
-  const FuseNode *x = &f->n[i];
   if (group == own || g->host || g->anchor >= 0 || !has_room(f, own, g->size)) return false;
-  if (g->uses == edges_to(f, group))
-    return x->op.cls == FC_ANCHOR || worth_repeating(f, x->node, group);
-  if (x->op.cls != FC_ANCHOR || !(x->op.flags & FF_ROW) || !x->node->nsrc) return false;
+  if (g->uses != edges_to(f, group)) return false;
+  return f->n[i].op.cls == FC_ANCHOR || worth_repeating(f, f->n[i].node, group);
+}
+
+// The result lies as operand 0 does, and so they may meet in the epilogue.
+static void follow_operand(Fuser *f, int32_t i, int32_t group) {
+  const FuseNode *x = &f->n[i];
   uint64_t order;
+  if (!(x->op.flags & FF_SAME) || x->node->nres != 1) return;
   int32_t v = fuse_rearranged(f, x->node->src[0], &order);
-  if (v < 0 || group_of(f, v) != group || edges_to(f, group) != 1) return false;
-  return !others_depend(f, group);
+  if (v >= 0 && group_of(f, v) == group) f->n[i].order = order;
+}
+
+// A norm or reduction reads each element once, so it may sit where the element is made, whoever else reads it.
+static void join_as_row(Fuser *f, int32_t i) {
+  const FuseNode *x = &f->n[i];
+  uint64_t order;
+  if (x->op.cls != FC_ANCHOR || !(x->op.flags & FF_ROW) || !x->node->nsrc) return;
+  int32_t v = fuse_rearranged(f, x->node->src[0], &order);
+  int32_t group = v >= 0 ? group_of(f, v) : NO_GROUP;
+  if (group < 0 || f->group[group].host || f->group[group].anchor >= 0 || !has_room(f, group, 1) ||
+      edges_to(f, group) != 1 || !others_stand_before(f, group))
+    return;
+  follow_operand(f, i, group);
+  merge(f, group, i, 1);
 }
 
 static void take_prologues(Fuser *f, int32_t i) {
+  join_as_row(f, i);
   for (int64_t k = 0; k < f->leaf.n; k++) {
     int32_t own = fuse_find(f, i), group = group_of(f, f->leaf.v[k]);
     if (!is_prologue(f, i, own, group)) continue;
-    uint64_t order;
-    const FuseNode *x = &f->n[i];
     int64_t edges = edges_to(f, group);
-    bool same = x->op.flags & FF_SAME && fuse_rearranged(f, x->node->src[0], &order) >= 0 &&
-                group_of(f, fuse_rearranged(f, x->node->src[0], &order)) == group;
-    if (same && x->node->nres == 1) f->n[i].order = order;
+    follow_operand(f, i, group);
     merge(f, own, group, edges);
   }
 }
@@ -341,7 +409,8 @@ static void write_out(Fuser *f, Node *value) {
   fuse_leaves(f, value);
   new_group(f, i);
   // A view of a value that is written anyway costs nothing by itself.
-  if (open && (only || !fuse_is_view(f, value)) && !others_depend(f, g)) merge(f, g, i, f->leaf.n);
+  if (open && (only || !fuse_is_view(f, value)) && others_stand_before(f, g))
+    merge(f, g, i, f->leaf.n);
 }
 
 static void find_outputs(Fuser *f, const Node *user, int32_t group) {
@@ -353,10 +422,19 @@ static void find_outputs(Fuser *f, const Node *user, int32_t group) {
   }
 }
 
+// What the host reads must be written out before it.
+static void write_for_host(Fuser *f, int32_t host) {
+  const Node *n = f->n[host].node;
+  for (uint32_t k = 0; k < n->nsrc; k++) {
+    write_out(f, n->src[k]);
+    if (f->n[fuse_work(f, f->pos[n->src[k]->id])].op.cls == FC_LAZY)
+      add_dep(f, &f->group[fuse_find(f, host)], f->pos[n->src[k]->id]);
+  }
+}
+
 static void mark_outputs(Fuser *f) {
   for (int64_t i = 0; i < f->order.n; i++)
-    for (uint32_t k = 0; f->n[i].op.cls == FC_HOST && k < f->n[i].node->nsrc; k++)
-      write_out(f, f->n[i].node->src[k]);
+    if (f->n[i].needed && f->n[i].op.cls == FC_HOST) write_for_host(f, (int32_t)i);
   for (int64_t i = 0; i < f->body->nresults; i++) {
     Node *r = f->body->result[i];
     write_out(f, r);
@@ -375,7 +453,8 @@ tenon_status fuse_body(PassCtx *c, IntMap *bodies, const Body *b, Body **out) {
     return TENON_OK;
   }
   Fuser *f = arena_new(c->scratch, Fuser);
-  *f = (Fuser){.g = c->g, .arena = c->scratch, .body = b, .bodies = bodies, .c = c};
+  *f = (Fuser){
+      .g = c->g, .arena = c->scratch, .body = b, .bodies = bodies, .c = c, .last = NO_GROUP};
   f->order = body_order(c->g, b, f->arena);
   f->pos = arena_array(f->arena, int32_t, c->g->node.n);
   f->n = arena_array(f->arena, FuseNode, f->order.n);
@@ -383,6 +462,7 @@ tenon_status fuse_body(PassCtx *c, IntMap *bodies, const Body *b, Body **out) {
   for (int64_t i = 0; i < f->order.n; i++) f->pos[f->order.v[i]->id] = (int32_t)i;
   fuse_find_symbols(f);
   classify(f);
+  mark_needed(f);
   count_uses(f);
   for (int64_t i = 0; i < f->order.n; i++)
     if (is_worker(&f->n[i])) place(f, (int32_t)i);

@@ -31,7 +31,14 @@ typedef struct FuseOp {
 // By op and attributes alone; FC_HOST for what kernels cannot hold.
 FuseOp fuse_op(const Node *n);
 
-enum { NO_GROUP = -1, FUSE_MEMBERS = 96, FUSE_WEIGHT = 32, FUSE_LEAVES = 64, FUSE_LOOK = 512 };
+enum {
+  NO_GROUP = -1,
+  FUSE_MEMBERS = 96,
+  FUSE_WEIGHT = 32,
+  FUSE_LEAVES = 64,
+  FUSE_LOOK = 256,
+  FUSE_MOVED = 32
+};
 
 typedef struct FuseNode {
   Node *node;
@@ -43,6 +50,7 @@ typedef struct FuseNode {
   int64_t uses;             // reads by nodes that are not lazy, and results
   Dim numel;                // cached
   bool out;                 // read outside its group
+  bool needed;              // something computes with it: what only known values are made of is not
   // while building
   int32_t stamp;
   int32_t projs;  // its projections, linked by `next`
@@ -54,8 +62,10 @@ typedef struct FuseDep {
 } FuseDep;
 typedef struct FuseGroup {  // at the root's position
   int32_t head, tail, size;
-  int32_t first, last;  // least and greatest position
-  int32_t deps;         // what it reads, of its own values too
+  // All groups stand in a list in which each comes after those that it reads; labels ascend along it.
+  int32_t before, after;
+  uint64_t label;
+  int32_t deps;  // what it reads, of its own values too
   int32_t deps_tail;
   int32_t anchor;  // position, or NO_GROUP
   int64_t uses;    // reads of its values from outside
@@ -79,8 +89,9 @@ typedef struct Fuser {
   FuseNode *n;   // by position
   FuseGroup *group;
   VEC(FuseDep) dep;
-  VEC(int32_t) leaf;   // values that the node at hand reads
-  VEC(int32_t) stack;  // for depends
+  VEC(int32_t) leaf;          // values that the node at hand reads
+  VEC(int32_t) stack, found;  // for searches
+  int32_t last;               // group in the list
   int32_t stamp;
   SymSource *sym;  // by slot
   int32_t nsyms;

@@ -43,7 +43,7 @@ static Node *main_value(Fuser *f, Node *n) {
     x->main =
         node_proj(f->g, fuse_at(f, n->src[0])->main, (int)((const proj_attrs *)n->attrs)->index);
     break;
-  default: CHECK(false, "%s '%s' is used before it is made", op_name(n), n->name ? n->name : "");
+  default: CHECK(false, "%s '%s' is used before it is made (class %d)", op_name(n), n->name ? n->name : "", x->op.cls);
   }
   return x->main;
 }
@@ -54,7 +54,8 @@ static Node *add_param(Kernel *k, Node *value) {
   Fuser *f = k->f;
   Node *p = node_param(f->g, type_of(value), value->name);
   if (p == f->g->poison) return p;
-  if (value->op != OP_const) {
+  DType t = type_of(value)->dtype;
+  if (value->op != OP_const && (dtype_is_int(t) || t == DT_BOOL)) {
     p->sym = value->sym;
     p->nsym = value->nsym;
   }

@@ -12,6 +12,7 @@ const Pass graph_passes[] = {
     { "fold",      "compute what depends on constants alone",            pass_fold,    0,               1 },
     { "algebra",   "identities of rules/algebra.c, to a fixed point",    pass_algebra, PASSF_FIXPOINT,  1 },
     { "recognise", "composites that exporters took apart, whole again",  pass_recognise, 0,             1 },
+    { "parallel",  "products of one tensor with several weights as one", pass_parallel, 0,              2 },
     { "simplify",  "shapes, fold, algebra and moves, to a fixed point",  pass_simplify, PASSF_FIXPOINT, 1 },
     { "fuse",      "group nodes into kernels",                           pass_fuse,    0,               2 },
     // clang-format on
@@ -25,6 +26,8 @@ const PassOrder graph_pass_order[] = {
     {"qdq", "fold", "folding makes floats of quantised weights"},
     {"fold", "recognise", "scales and epsilons are constants by then"},
     {"algebra", "recognise", "fewer spellings are left"},
+    {"recognise", "parallel", "what is left of a result's users is then known"},
+    {"parallel", "simplify", "the weights are put together by folding"},
     {"recognise", "simplify", "movement is sunk, which takes spellings apart"},
     {"simplify", "fuse", "rules look through nodes, not through kernels"},
 };

@@ -65,19 +65,24 @@ static void dead(void *ctx, const Node *n, int result) {
     memset(x->memory + x->offset[root], POISON, (size_t)x->size[root]);
 }
 
-// Results leave the arena before it is given back.
-static tenon_status copy_out(const MemPlan *p, const Planned *x, Run *run, Value **out) {
-  for (int64_t i = 0; i < p->g->main->nresults; i++) {
-    Value *v = out[i];
-    if (!v || v->kind != VK_TENSOR || (char *)v->data < x->memory ||
-        (char *)v->data >= x->memory + x->total)
-      continue;
-    Value *own;
-    TRY(value_tensor(run, NOWHERE, v->dtype, v->rank, v->dims, &own));
-    copy_elems(v->dtype, own->data, 0, v->data, 0, v->n);
-    value_release(v);
-    out[i] = own;
+// A value of its own, also where it is a constant of the interpreter or lies in the arena: both go.
+static tenon_status take_out(const Planned *x, Run *run, Value *v, Value **out) {
+  *out = v;
+  if (!v) return TENON_OK;
+  if (v->kind == VK_TENSOR) {
+    bool inside = (char *)v->data >= x->memory && (char *)v->data < x->memory + x->total;
+    if (v->run && !inside) return TENON_OK;
+    TRY(value_tensor(run, NOWHERE, v->dtype, v->rank, v->dims, out));
+    copy_elems(v->dtype, (*out)->data, 0, v->data, 0, v->n);
+  } else {  // the items' count is the list's own
+    for (int64_t i = 0; i < v->nitems; i++) {
+      Value *item;
+      TRY(take_out(x, run, v->items[i], &item));
+      v->items[i] = item;
+    }
+    return TENON_OK;
   }
+  if (v->run) value_release(v);
   return TENON_OK;
 }
 
@@ -88,7 +93,7 @@ tenon_status plan_run(const MemPlan *p, Run *run, Value *const *inputs, Value **
   Placement pl = {.ctx = &x, .begin = begin, .place = place, .dead = dead};
   tenon_status s = interp_create(p->g, &(InterpOptions){.order = &p->order}, run->diag, &in);
   if (!s) s = interp_run_placed(in, run, &pl, inputs, out);
-  if (!s) s = copy_out(p, &x, run, out);
+  for (int64_t i = 0; !s && i < p->g->main->nresults; i++) s = take_out(&x, run, out[i], &out[i]);
   interp_free(in);
   mem_free(x.memory, MAX(x.total, 1));
   arena_deinit(&x.arena);

@@ -3,11 +3,11 @@
 // The form that is aimed at: squeeze, unsqueeze and flatten are reshapes; a reshape's shape is a constant;
 // two reshapes or transposes in a row are one; a transpose that moves axes of size 1 alone is a reshape, and a reshape that
 // only adds or drops such axes stands before a transpose, where it meets its own kind.
+#include "eval/scalar.h"
+
 #include "rules/letters.h"
 #include "rules/rules.h"
 #include "rules/shape.h"
-
-#include "eval/elementwise.h"
 
 // ---- reshape ----
 
@@ -19,7 +19,9 @@ static Node *merge_reshapes(Graph *g, const Match *m) {
   return reshape_to(g, m->var[SLOT_a], type_of(m->root));
 }
 
-static bool root_is_a(const Match *m) { return same_type(m->root, m->var[SLOT_a]); }
+static bool root_is_a(const Match *m) {
+  return same_type(m->root, m->var[SLOT_a]) && type_of(m->root)->rank >= 0;
+}
 
 // ---- transpose ----
 
@@ -44,6 +46,7 @@ static Node *unit_transpose(Graph *g, const Match *m) {
   int64_t perm[MAX_RANK], last = -1;
   const Node *x = m->var[SLOT_a];
   int rank = transpose_perm(m->root, perm);
+  if (rank != type_of(x)->rank) return NULL;
   for (int i = 0; i < rank; i++) {
     if (ie_is(type_of(x)->dims[perm[i]], 1)) continue;
     if (perm[i] < last) return NULL;

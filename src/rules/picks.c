@@ -91,7 +91,7 @@ static Node *slice_transpose(Graph *g, const Match *m) {
   int64_t perm[MAX_RANK];
   Box box, moved = {.rank = 0};
   if (t->op != OP_transpose || !slice_box(g, m->root, &box)) return NULL;
-  transpose_perm(t, perm);
+  if (transpose_perm(t, perm) < 0) return NULL;
   moved.rank = box.rank;
   for (int i = 0; i < box.rank; i++) {
     moved.cut[perm[i]] = box.cut[i];

@@ -1,6 +1,5 @@
 // recognise.c -- what the tables of recognised composites ask about nodes.
 #include "rules/recognise.h"
-#include "eval/movement.h"
 #include "eval/reduce.h"
 
 #include <math.h>
@@ -225,7 +224,7 @@ static Node *flat(Graph *g, Node *n, Dim size) {
                ? node_const_source(g, t, 1, &size->value, d->source, d->offset, d->bytes, n->name)
                : node_const(g, t, 1, &size->value, d->mem, n->name);
   }
-  return N(g, reshape, n, node_i64s(g, 1, (int64_t[]){-1}));
+  return rec_view(g, n, 1, &size);
 }
 
 Node *rec_vector(Graph *g, Node *n, const Type *x, int axis) {
@@ -240,34 +239,8 @@ Node *rec_vector(Graph *g, Node *n, const Type *x, int axis) {
 
 // ---- movement ----
 
-bool rec_perm(const Node *n, int64_t perm[MAX_RANK]) {
-  int rank = type_of(n)->rank;
-  if (n->op != OP_transpose || rank < 0) return false;
-  Ints p = ((const transpose_attrs *)n->attrs)->perm;
-  for (int i = 0; i < rank; i++) perm[i] = p.n ? p.v[i] : rank - 1 - i;
-  return true;
-}
-
-Node *rec_transpose(Graph *g, Node *x, int rank, const int64_t *perm) {
-  bool same = true;
-  for (int i = 0; i < rank; i++) same &= perm[i] == i;
-  return same ? x : NA(g, transpose, (&(transpose_attrs){.perm = {rank, perm}}), x);
-}
-
-Node *rec_shape(Graph *g, int rank, const Dim *dims) {
-  int64_t v[MAX_RANK];
-  int unknown = 0;
-  bool zero = false;
-  for (int i = 0; i < rank; i++) {
-    bool known = ie_is_const(dims[i]);
-    v[i] = known ? dims[i]->value : -1;
-    zero |= v[i] == 0;
-    unknown += !known;
-  }
-  return unknown > 1 || zero ? NULL : node_i64s(g, rank, v);
-}
-
-Node *rec_reshape(Graph *g, Node *x, int rank, const Dim *dims) {
-  Node *shape = rec_shape(g, rank, dims);
-  return shape ? N(g, reshape, x, shape) : NULL;
+Node *rec_view(Graph *g, Node *x, int rank, const Dim *dims) {
+  const Type *t = type_tensor(g, type_of(x)->dtype, rank, dims);
+  bool view = x->op == OP_reshape || x->op == OP_unsqueeze || x->op == OP_squeeze;
+  return view && type_of(x->src[0]) == t ? x->src[0] : reshape_to(g, x, t);
 }

@@ -6,6 +6,7 @@
 #define TENON_RULES_RECOGNISE_H
 
 #include "ir/rule.h"
+#include "rules/shape.h"
 
 // A number that every element has: a constant, or a little arithmetic on constants and known sizes.
 bool rec_number(Graph *g, const Node *n, double *out);
@@ -46,11 +47,7 @@ static inline Node *rec_reduced(const Node *n, int op) { return n->op == op ? n-
 // A node of one number an element of axis `axis`, all else 1, as a vector; NULL when it is none.
 Node *rec_vector(Graph *g, Node *n, const Type *x, int axis);
 
-// The permutation of a transpose; false when the rank is not known.
-bool rec_perm(const Node *transpose, int64_t perm[MAX_RANK]);
-Node *rec_transpose(Graph *g, Node *x, int rank, const int64_t *perm);  // x itself for the identity
-// A shape for reshape that gives these sizes: at most one may be unknown.  NULL when that does not do.
-Node *rec_shape(Graph *g, int rank, const Dim *dims);
-Node *rec_reshape(Graph *g, Node *x, int rank, const Dim *dims);  // NULL likewise
+// x with these dimensions; what is under a view of x where that has them.  NULL when no reshape gives them.
+Node *rec_view(Graph *g, Node *x, int rank, const Dim *dims);
 
 #endif

@@ -93,15 +93,15 @@ static Node *keys_of(Graph *g, Node *kt) {
   const Type *t = type_of(kt);
   int r = t->rank;
   int64_t perm[MAX_RANK];
-  if (kt->op == OP_transpose && rec_perm(kt, perm)) {
+  if (kt->op == OP_transpose && transpose_perm(kt, perm) == r) {
     int64_t last = perm[r - 1];
     perm[r - 1] = perm[r - 2];
     perm[r - 2] = last;
-    return rec_transpose(g, kt->src[0], r, perm);
+    return transpose_to(g, kt->src[0], r, perm);
   }
   // The leading axes were split or joined after the transpose: turn what was there before.
   const Node *in = kt->op == OP_reshape || kt->op == OP_unsqueeze ? kt->src[0] : NULL;
-  if (in && in->op == OP_transpose && rec_perm(in, perm)) {
+  if (in && in->op == OP_transpose && transpose_perm(in, perm) >= 0) {
     const Type *u = type_of(in);
     int n = u->rank;
     bool swaps = n >= 2 && perm[n - 1] == n - 2 && perm[n - 2] == n - 1 &&
@@ -111,35 +111,26 @@ static Node *keys_of(Graph *g, Node *kt) {
     for (int i = 0; i < r; i++) dims[i] = t->dims[i];
     dims[r - 1] = t->dims[r - 2];
     dims[r - 2] = t->dims[r - 1];
-    Node *k = swaps ? rec_reshape(g, in->src[0], r, dims) : NULL;
+    Node *k = swaps ? rec_view(g, in->src[0], r, dims) : NULL;
     if (k) return k;
   }
   for (int i = 0; i < r; i++) perm[i] = i;
   perm[r - 1] = r - 2;
   perm[r - 2] = r - 1;
-  return rec_transpose(g, kt, r, perm);
+  return transpose_to(g, kt, r, perm);
 }
 
 // The heads before each was repeated for a group of queries: reshape(expand(unsqueeze(x))); NULL when not so.
-static Node *unrepeated(Graph *g, const Node *n) {
+static Node *unrepeated(Graph *g, Node *n) {
   if (n->op != OP_reshape || n->src[0]->op != OP_expand) return NULL;
-  const Node *wide = n->src[0], *thin = wide->src[0];
+  Node *wide = n->src[0], *thin = wide->src[0];
   const Type *t = type_of(n), *w = type_of(wide), *u = type_of(thin);
   if (t->rank != 4 || w->rank != 5 || u->rank != 5 || !ie_is(u->dims[2], 1)) return NULL;
   bool ok = t->dims[0] == w->dims[0] && t->dims[2] == w->dims[3] && t->dims[3] == w->dims[4];
   for (int i = 0; i < 5; i++) ok &= i == 2 || u->dims[i] == w->dims[i];
   if (!ok) return NULL;
-  if (thin->op == OP_unsqueeze && type_of(thin->src[0])->rank == 4) {
-    const Type *x = type_of(thin->src[0]);
-    bool same = true;
-    for (int i = 0; i < 4; i++) same &= x->dims[i] == u->dims[i < 2 ? i : i + 1];
-    Ints axes;
-    if (same && node_ints(g, thin->src[1], &axes) && axes.n == 1 &&
-        (axes.v[0] == 2 || axes.v[0] == -3))
-      return thin->src[0];
-  }
   Dim dims[] = {u->dims[0], u->dims[1], u->dims[3], u->dims[4]};
-  return rec_reshape(g, (Node *)(uintptr_t)thin, 4, dims);
+  return rec_view(g, thin, 4, dims);
 }
 
 // ---- from the softmax down to q and k ----
@@ -241,8 +232,11 @@ static Node *make_attention(Graph *g, const Match *m) {
       .scale = s.scale, .softcap = s.softcap, .left_window_size = -1, .right_window_size = -1};
   if (rank == 3) {  // every matrix of the batch is one head
     at.q_num_heads = at.kv_num_heads = 1;
-    if (s.mask && type_of(s.mask)->rank == 3)
-      s.mask = N(g, unsqueeze, s.mask, node_i64s(g, 1, (int64_t[]){1}));
+    if (s.mask && type_of(s.mask)->rank == 3) {
+      const Dim *d3 = type_of(s.mask)->dims;
+      s.mask = rec_view(g, s.mask, 4, (Dim[]){d3[0], g->dims.one, d3[1], d3[2]});
+      if (!s.mask) return NULL;
+    }
   }
   return s.mask ? NA(g, attention, &at, s.q, s.k, v, s.mask) : NA(g, attention, &at, s.q, s.k, v);
 }

@@ -11,7 +11,7 @@
 
 static bool perm_is(const Node *n, int rank, const int64_t *want) {
   int64_t perm[MAX_RANK];
-  if (type_of(n)->rank != rank || !rec_perm(n, perm)) return false;
+  if (transpose_perm(n, perm) != rank) return false;
   return !memcmp(perm, want, (size_t)rank * sizeof *perm);
 }
 
@@ -170,10 +170,11 @@ static Node *half_of(Graph *g, Node *n, int depth) {
 // cos or sin as the op wants it: [batch, seq, half].
 static Node *angles(Graph *g, Node *n, Node *x) {
   const Type *tx = type_of(x);
-  Ints axes;
-  if (n->op == OP_unsqueeze && type_of(n)->rank == 4 && node_ints(g, n->src[1], &axes) &&
-      axes.n == 1 && (axes.v[0] == 1 || axes.v[0] == -3))
-    n = n->src[0];
+  const Type *u = type_of(n);
+  if (u->rank == 4 && ie_is(u->dims[1], 1) && n->op != OP_const) {
+    n = rec_view(g, n, 3, (Dim[]){u->dims[0], u->dims[2], u->dims[3]});
+    if (!n) return NULL;
+  }
   const Type *t = type_of(n);
   int lead = t->rank - 2;  // axes before the sequence
   if (lead < 0 || lead > 2 || t->dims[lead] != tx->dims[2] || t->dims[lead + 1] != tx->dims[3])
@@ -183,8 +184,9 @@ static Node *angles(Graph *g, Node *n, Node *x) {
   if (lead > 0 && !by_batch && !ie_is(t->dims[0], 1)) return NULL;
   n = half_of(g, n, 8);
   if (!n) return NULL;
-  if (lead == 2) n = N(g, squeeze, n, node_i64s(g, 1, (int64_t[]){1}));
-  if (lead == 0) n = N(g, unsqueeze, n, node_i64s(g, 1, (int64_t[]){0}));
+  const Dim *sizes = type_of(n)->dims;
+  n = rec_view(g, n, 3, (Dim[]){lead ? sizes[0] : g->dims.one, sizes[lead], sizes[lead + 1]});
+  if (!n) return NULL;
   if (by_batch || ie_is(tx->dims[0], 1)) return n;
   Node *parts[] = {NA(g, shape, (&(shape_attrs){.start = 0, .end = 1}), x),
                    node_i64s(g, 2, (int64_t[]){1, 1})};

@@ -3,7 +3,6 @@
 // In steps, so that every order of scale and bias is met: the quotient (x - mean) / sqrt(var + eps) becomes a norm with
 // scale 1, a product with it takes the scale in, a sum the bias.  Group norm is the norm of a reshaped tensor, reshaped back.
 #include "eval/norm.h"
-#include "eval/movement.h"
 #include "rules/letters.h"
 #include "rules/recognise.h"
 #include "rules/rules.h"
@@ -284,7 +283,7 @@ static Node *make_turned_softmax(Graph *g, const Match *m) {
   int64_t outer[MAX_RANK], inner[MAX_RANK];
   const softmax_attrs *at = m->var[SLOT_p]->attrs;
   int rank = type_of(m->root)->rank;
-  if (!rec_perm(m->root, outer) || !rec_perm(m->var[SLOT_q], inner)) return NULL;
+  if (transpose_perm(m->root, outer) < 0 || transpose_perm(m->var[SLOT_q], inner) < 0) return NULL;
   for (int i = 0; i < rank; i++)
     if (inner[outer[i]] != i) return NULL;
   int64_t axis = inner[at->axis < 0 ? at->axis + rank : at->axis];

@@ -8,7 +8,9 @@ const RuleSet *const rule_sets[] = {
     &rules_recognise_move,
     &rules_recognise_norm,
     &rules_recognise_quant,
+    &rules_contract,
     &rules_moves,
     &rules_picks,
+    &rules_sink,
     NULL,
 };

@@ -75,8 +75,8 @@ static bool plain_shape(const Type *x, const Type *t, int64_t *size, bool *out_z
 
 Node *reshape_to(Graph *g, Node *x, const Type *t) {
   const Type *from = type_of(x);
-  if (from == t) return x;
   if (from->kind != TK_TENSOR || t->kind != TK_TENSOR || from->rank < 0 || t->rank < 0) return NULL;
+  if (from == t) return x;
   int64_t size[MAX_RANK];
   bool zero;
   if (plain_shape(from, t, size, &zero)) {
@@ -101,7 +101,7 @@ Node *reshape_to(Graph *g, Node *x, const Type *t) {
 
 int transpose_perm(const Node *n, int64_t *perm) {
   const transpose_attrs *at = n->attrs;
-  int rank = type_of(n)->rank;
+  int rank = type_of(n->src[0])->rank < 0 ? -1 : type_of(n)->rank;
   for (int i = 0; i < rank; i++) perm[i] = at->perm.n ? axis_of(at->perm.v[i], rank) : rank - 1 - i;
   return rank;
 }

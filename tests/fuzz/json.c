@@ -1,9 +1,6 @@
 // json.c -- fuzz target: the JSON reader, and the writer on what it read.
 #include "base/json.h"
-
-#include "base/platform.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "fuzz.h"
 
 static void write_value(JsonWriter *w, const Json *j) {
   switch (j->kind) {
@@ -31,10 +28,10 @@ static void write_value(JsonWriter *w, const Json *j) {
 // Written and read again, the text must stay the same: the first writing is a fixed point.
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   static Diag d;
+  fuzz_begin();
   Arena a;
   Trap t;
   arena_init(&a);
-  a.limit = (int64_t)256 << 20;
   diag_init(&d);
   trap_enter(&t, &d);
   if (setjmp(t.env) == 0) {
@@ -54,5 +51,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   }
   trap_leave(&t);
   arena_deinit(&a);
+  fuzz_end();
   return 0;
 }

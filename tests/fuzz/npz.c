@@ -1,9 +1,6 @@
 // npz.c -- fuzz target: array files.  What reads must write, and must read back the same.
 #include "base/npy.h"
-
-#include "base/platform.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "fuzz.h"
 
 static void round_trip(Arena *a, const NdArray *v, Diag *d) {
   StrBuf b;
@@ -23,10 +20,10 @@ static void round_trip(Arena *a, const NdArray *v, Diag *d) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   static Diag d;
+  fuzz_begin();
   Arena a;
   Trap t;
   arena_init(&a);
-  a.limit = (int64_t)256 << 20;
   diag_init(&d);
   trap_enter(&t, &d);
   if (setjmp(t.env) == 0) {
@@ -37,5 +34,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   }
   trap_leave(&t);
   arena_deinit(&a);
+  fuzz_end();
   return 0;
 }

@@ -1,5 +1,6 @@
 // pb.c -- fuzz target: any bytes as the value in a .pb file: a tensor, a sequence, an optional.
 #include "frontends/onnx/onnx.h"
+#include "fuzz.h"
 
 static tenon_status read_tensor(Arena *a, const OnnxTensor *t, Diag *d) {
   const void *p;
@@ -26,9 +27,9 @@ static tenon_status read_as(Arena *a, int kind, Str bytes, Diag *d) {
   return read_items(a, &s, d);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   static Diag d;
+  fuzz_begin();
   for (int kind = 0; kind < 3; kind++) {
     Arena a;
     Trap t;
@@ -42,5 +43,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     arena_deinit(&a);
     if (t.status == TENON_ENOMEM || t.status == TENON_EINTERNAL) __builtin_trap();
   }
+  fuzz_end();
   return 0;
 }

@@ -87,7 +87,7 @@ static tenon_status flex_attention(ImportNode *n) {
   TRY(repeat_heads(n, type_of(n->in[0])->dims[1], &k));
   TRY(repeat_heads(n, type_of(n->in[0])->dims[1], &v));
   Node *q = build_cast(g, n->in[0], (DType)precision);
-  k = build_swap_last(g, build_cast(g, k, (DType)precision));
+  k = build_swap_last(g, build_cast(g, k, (DType)precision), 4);
   Node *scores = build_scaled(g, N(g, mat_mul, q, k), scale), *p;
   TRY(inline_graph(n, "score_mod", scores, &scores));
   p = NA(g, softmax, &(softmax_attrs){.axis = -1}, scores);

@@ -85,9 +85,7 @@ Node *build_scaled(Graph *g, Node *x, double factor) {
 }
 Node *build_add_opt(Graph *g, Node *x, Node *y) { return y ? N(g, add, x, y) : x; }
 
-Node *build_channels(Graph *g, Node *x, bool to_last) {
-  if (g->status) return g->poison;
-  int rank = type_of(x)->rank;
+Node *build_channels(Graph *g, Node *x, int rank, bool to_last) {
   int64_t perm[MAX_RANK] = {0};
   if (rank < 3) return x;
   for (int i = 1; i < rank; i++)
@@ -95,9 +93,7 @@ Node *build_channels(Graph *g, Node *x, bool to_last) {
   return build_transpose(g, x, rank, perm);
 }
 
-Node *build_swap_last(Graph *g, Node *x) {
-  if (g->status) return g->poison;
-  int rank = type_of(x)->rank;
+Node *build_swap_last(Graph *g, Node *x, int rank) {
   int64_t perm[MAX_RANK];
   if (rank < 2) return x;
   for (int i = 0; i < rank; i++) perm[i] = i;

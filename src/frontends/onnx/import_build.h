@@ -33,10 +33,10 @@ Node *build_unsqueeze(Graph *g, Node *x, int64_t axis);
 Node *build_squeeze(Graph *g, Node *x, int64_t axis);
 Node *build_scaled(Graph *g, Node *x, double factor);  // x itself for 1
 Node *build_add_opt(Graph *g, Node *x, Node *y);       // y may be NULL
-// Channels to the end or back to axis 1; x's rank must be known.
-Node *build_channels(Graph *g, Node *x, bool to_last);
-// Transposed last two axes; x's rank must be known.
-Node *build_swap_last(Graph *g, Node *x);
+// Channels to the end or back to axis 1.
+Node *build_channels(Graph *g, Node *x, int rank, bool to_last);
+// Transposed last two axes.
+Node *build_swap_last(Graph *g, Node *x, int rank);
 // 0 .. x's size along axis - 1, i64.
 Node *build_positions(Graph *g, Node *x, int axis);
 

@@ -35,10 +35,11 @@ static Node *arrange(Graph *g, Node *x, bool swap, bool batch) {
 
 static tenon_status matrix_product(ImportNode *n, Node **out) {
   TRY(build_need(n, 2, 2));
-  TRY(build_known_rank(n, n->in[0]));
-  TRY(build_known_rank(n, n->in[1]));
-  Node *a = arrange(n->g, n->in[0], import_i64(n, "transA", 0), import_i64(n, "transBatchA", 0));
-  Node *b = arrange(n->g, n->in[1], import_i64(n, "transB", 0), import_i64(n, "transBatchB", 0));
+  bool ta = import_i64(n, "transA", 0), tb = import_i64(n, "transB", 0);
+  bool ba = import_i64(n, "transBatchA", 0), bb = import_i64(n, "transBatchB", 0);
+  if (ta || ba) TRY(build_known_rank(n, n->in[0]));
+  if (tb || bb) TRY(build_known_rank(n, n->in[1]));
+  Node *a = arrange(n->g, n->in[0], ta, ba), *b = arrange(n->g, n->in[1], tb, bb);
   *out = build_scaled(n->g, N(n->g, mat_mul, a, b), import_f64(n, "alpha", 1));
   return graph_status(n->g);
 }
@@ -93,13 +94,14 @@ static tenon_status gemm_fast_gelu(ImportNode *n) {
 // Convolution, plus z, activated.
 static tenon_status fused_conv_of(ImportNode *n, bool last) {
   TRY(build_need(n, 2, 4));
-  TRY(build_known_rank(n, n->in[0]));
+  if (last) TRY(build_known_rank(n, n->in[1]));
+  int rank = type_of(n->in[1])->rank;
   conv_attrs at;
   TRY(import_attrs(n, op_info(OP_conv), "activation activation_params channels_last", &at));
-  Node *x = last ? build_channels(n->g, n->in[0], false) : n->in[0];
+  Node *x = last ? build_channels(n->g, n->in[0], rank, false) : n->in[0];
   Node *y = node_new(n->g, OP_conv, 3, (Node *[]){x, n->in[1], or_none(n->g, build_in(n, 2))}, &at,
                      1, n->name);
-  if (last) y = build_channels(n->g, y, true);
+  if (last) y = build_channels(n->g, y, rank, true);
   y = build_add_opt(n->g, y, build_in(n, 3));
   Floats params;
   import_floats(n, "activation_params", &params);
@@ -115,9 +117,10 @@ static tenon_status nhwc_max_pool(ImportNode *n) {
   TRY(build_known_rank(n, n->in[0]));
   max_pool_attrs at;
   TRY(import_attrs(n, op_info(OP_max_pool), NULL, &at));
-  Node *x = build_channels(n->g, n->in[0], false);
+  int rank = type_of(n->in[0])->rank;
+  Node *x = build_channels(n->g, n->in[0], rank, false);
   Node *y = node_new(n->g, OP_max_pool, 1, &x, &at, 1, n->name);
-  build_give(n, 0, build_channels(n->g, y, true));
+  build_give(n, 0, build_channels(n->g, y, rank, true));
   return build_done(n);
 }
 
@@ -242,17 +245,18 @@ static tenon_status embed_layer_norm(ImportNode *n) {
 // Channels last by default; activation 1 is silu.
 static tenon_status group_norm_of(ImportNode *n, Node *x) {
   Graph *g = n->g;
-  TRY(build_known_rank(n, x));
   bool last = import_i64(n, "channels_last", 1) != 0;
+  TRY(graph_status(g));
+  int rank = 4;  // images
   group_normalization_attrs at = {.epsilon = import_f64(n, "epsilon", NORM_EPSILON),
                                   .num_groups = import_i64(n, "groups", 0),
                                   .stash_type = 1};
   DType t = type_of(x)->dtype;
-  Node *first = last ? build_channels(g, x, false) : x;
+  Node *first = last ? build_channels(g, x, rank, false) : x;
   Node *y = NA(g, group_normalization, &at, first, build_cast(g, n->in[1], t),
                build_cast(g, n->in[2], t));
   if (import_i64(n, "activation", 0)) y = N(g, swish, y);
-  build_give(n, 0, last ? build_channels(g, y, true) : y);
+  build_give(n, 0, last ? build_channels(g, y, rank, true) : y);
   return build_done(n);
 }
 static tenon_status group_norm(ImportNode *n) {

@@ -46,15 +46,23 @@ static Node *filter_mask(ImportNode *n, Node *seen, DType t) {
   return N(g, where, seen, node_scalar(g, t, 0), node_scalar(g, t, filter));
 }
 
-// Keys before each sequence's end (and from its start on): [batch, 1, 1, total], bool.
+// Keys from each sequence's start to its end: [batch, 1, 1, total], bool.
 static Node *range_mask(Graph *g, Node *end, Node *start, Node *total) {
   static const int64_t shape[] = {-1, 1, 1, 1};
   Node *size = N(g, reshape, total, node_i64s(g, 0, NULL));
   Node *at = N(g, range, node_i64(g, 0), size, node_i64(g, 1));
-  Node *m = N(g, lt, at, build_reshape(g, build_cast(g, end, DT_I64), 4, shape));
-  if (start)
-    m = N(g, and, m, N(g, le, build_reshape(g, build_cast(g, start, DT_I64), 4, shape), at));
-  return m;
+  Node *from = build_reshape(g, build_cast(g, start, DT_I64), 4, shape);
+  Node *before = N(g, lt, at, build_reshape(g, build_cast(g, end, DT_I64), 4, shape));
+  return N(g, and, before, N(g, le, from, at));
+}
+
+// Ends of the sequences, or ends and then starts.  The length tells, which may be known only at run time: with
+// zeros behind, the second part is the starts or zeros.
+static Node *length_mask(Graph *g, Node *m, Node *batch, Node *total) {
+  Node *zero = node_i64s(g, 1, (int64_t[]){0}), *two = N(g, mul, batch, node_i64(g, 2));
+  Node *long_mask = N(g, pad, m, build_concat(g, 0, 2, (Node *[]){zero, batch}));
+  Node *end = N(g, slice, m, zero, batch, zero), *start = N(g, slice, long_mask, batch, two, zero);
+  return range_mask(g, end, start, total);
 }
 
 // The runtime's mask input, whatever its form, against keys of length `total` (i64[1]).
@@ -68,17 +76,7 @@ static tenon_status padding_mask(ImportNode *n, Node *m, Node *batch, Node *tota
     seen = N(g, lt, build_num(g, m, 0), m);
     seen = N(g, unsqueeze, seen, node_i64s(g, t->rank == 2 ? 2 : 1, (int64_t[]){1, 2}));
   } else if (t->rank == 1) {
-    // Ends, or ends and then starts: told apart by the length.
-    Dim b = tq->rank > 0 ? tq->dims[0] : NULL;
-    bool ends = b && ie_eq(&g->dims, t->dims[0], b) == YES;
-    bool both = b && ie_eq(&g->dims, t->dims[0], ie_mulc(&g->dims, b, 2)) == YES;
-    if (!ends && !both)
-      return import_fail(n, TENON_EUNSUPPORTED,
-                         "a mask of rank 1 must have batch or 2*batch elements");
-    Node *zero = node_i64s(g, 1, (int64_t[]){0}), *far = node_i64s(g, 1, (int64_t[]){INT64_MAX});
-    seen = ends ? range_mask(g, m, NULL, total)
-                : range_mask(g, N(g, slice, m, zero, batch, zero), N(g, slice, m, batch, far, zero),
-                             total);
+    seen = length_mask(g, m, batch, total);
   } else {
     return import_fail(n, TENON_EUNSUPPORTED, "a mask of rank %d is not supported", t->rank);
   }
@@ -95,11 +93,13 @@ static tenon_status split_projection(ImportNode *n, Node *qkv, Parts *p) {
   if (import_ints(n, "qkv_hidden_sizes", &sizes) && sizes.n == 3) {
     memcpy(split, sizes.v, sizeof split);
   } else {
-    if (g->status) return g->status;
-    Dim w = type_of(qkv)->rank > 0 ? type_of(qkv)->dims[type_of(qkv)->rank - 1] : NULL;
-    if (!w || !ie_is_const(w) || w->value % 3)
-      return import_fail(n, TENON_EINVAL,
-                         "the projection's width must be known and a multiple of 3");
+    const Type *weights = type_of(n->in[1]);
+    Dim w = weights->rank == 2 ? weights->dims[1] : NULL;
+    if (!w || !ie_is_const(w))
+      return import_fail(n, TENON_EUNSUPPORTED, "the projection's width is not known");
+    if (w->value % 3)
+      return import_fail(n, TENON_EINVAL, "the projection's width is %lld, no multiple of 3",
+                         (long long)w->value);
     split[0] = split[1] = split[2] = w->value / 3;
   }
   Node *src[] = {qkv, node_i64s(g, 3, split)};
@@ -172,11 +172,11 @@ static Node *unpack(Graph *g, Node *x, int64_t i) {
   return build_reshape(g, one, 3, (int64_t[]){0, 0, -1});
 }
 
+// An input whose rank is not known is taken to be of the usual form, rank 3.
 static tenon_status mha_inputs(ImportNode *n, Parts *p) {
   Graph *g = n->g;
   Node *k = build_in(n, 1), *v = build_in(n, 2);
   p->q = n->in[0];
-  TRY(build_known_rank(n, p->q));
   if (!k) {
     if (type_of(p->q)->rank != 5) return import_fail(n, TENON_EINVAL, "no key is given");
     p->k = unpack(g, n->in[0], 1);
@@ -184,7 +184,6 @@ static tenon_status mha_inputs(ImportNode *n, Parts *p) {
     p->q = unpack(g, n->in[0], 0);
     return graph_status(g);
   }
-  TRY(build_known_rank(n, k));
   if (type_of(k)->rank == 5) {
     p->k = unpack(g, k, 0);
     p->v = unpack(g, k, 1);
@@ -201,8 +200,9 @@ static tenon_status mha_bias(ImportNode *n, Node *bias, bool keys, Parts *p) {
   Graph *g = n->g;
   if (!bias) return TENON_OK;
   TRY(graph_status(g));
-  Dim w = type_of(p->q)->dims[2];
-  if (!ie_is_const(w)) return import_fail(n, TENON_EUNSUPPORTED, "the query's width is not known");
+  Dim w = type_of(p->q)->rank == 3 ? type_of(p->q)->dims[2] : NULL;
+  if (!w || !ie_is_const(w))
+    return import_fail(n, TENON_EUNSUPPORTED, "the query's width is not known");
   int64_t h = w->value;
   p->q = N(g, add, p->q, build_slice(g, bias, 0, 0, h));
   if (!keys) return graph_status(g);
@@ -316,7 +316,9 @@ static tenon_status gqa_inputs(ImportNode *n, Gqa *a) {
   if (!p->k) {
     Dim w = type_of(p->q)->rank == 3 ? type_of(p->q)->dims[2] : NULL;
     int64_t hq = p->at.q_num_heads, hkv = p->at.kv_num_heads;
-    if (hq > 1 << 20 || hkv > 1 << 20 || !w || !ie_is_const(w) || w->value % (hq + 2 * hkv))
+    if (!w || !ie_is_const(w))
+      return import_fail(n, TENON_EUNSUPPORTED, "the packed input's width is not known");
+    if (hq > 1 << 20 || hkv > 1 << 20 || w->value % (hq + 2 * hkv))
       return import_fail(n, TENON_EINVAL, "the packed input's width does not fit the heads");
     int64_t size = w->value / (hq + 2 * hkv), split[3] = {hq * size, hkv * size, hkv * size};
     Node *src[] = {p->q, node_i64s(g, 3, split)};

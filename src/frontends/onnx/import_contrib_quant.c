@@ -96,22 +96,24 @@ static tenon_status q_reduce_mean(ImportNode *n) {
 static tenon_status q_average_pool(ImportNode *n) {
   Unary u;
   TRY(unary_in(n, &u));
-  TRY(build_known_rank(n, u.x));
   average_pool_attrs at;
   TRY(import_attrs(n, op_info(OP_average_pool), "channels_last", &at));
   bool last = import_i64(n, "channels_last", 0) != 0;
-  Node *x = last ? build_channels(n->g, u.x, false) : u.x;
+  if (last) TRY(build_known_rank(n, u.x));
+  int rank = type_of(u.x)->rank;
+  Node *x = last ? build_channels(n->g, u.x, rank, false) : u.x;
   Node *y = node_new(n->g, OP_average_pool, 1, &x, &at, 1, n->name);
-  return unary_out(n, &u, last ? build_channels(n->g, y, true) : y);
+  return unary_out(n, &u, last ? build_channels(n->g, y, rank, true) : y);
 }
 
 static tenon_status q_global_average_pool(ImportNode *n) {
   Unary u;
   TRY(unary_in(n, &u));
-  TRY(build_known_rank(n, u.x));
   bool last = import_i64(n, "channels_last", 0) != 0;
-  Node *y = N(n->g, global_average_pool, last ? build_channels(n->g, u.x, false) : u.x);
-  return unary_out(n, &u, last ? build_channels(n->g, y, true) : y);
+  if (last) TRY(build_known_rank(n, u.x));
+  int rank = type_of(u.x)->rank;
+  Node *y = N(n->g, global_average_pool, last ? build_channels(n->g, u.x, rank, false) : u.x);
+  return unary_out(n, &u, last ? build_channels(n->g, y, rank, true) : y);
 }
 
 static tenon_status q_where(ImportNode *n) {
@@ -173,10 +175,8 @@ static tenon_status mat_mul_integer_to_float(ImportNode *n) {
 static tenon_status q_gemm(ImportNode *n) {
   TRY(build_need(n, 6, 9));
   Graph *g = n->g;
-  TRY(build_known_rank(n, n->in[0]));
-  TRY(build_known_rank(n, n->in[3]));
-  Node *a = import_i64(n, "transA", 0) ? build_swap_last(g, n->in[0]) : n->in[0];
-  Node *b = import_i64(n, "transB", 0) ? build_swap_last(g, n->in[3]) : n->in[3];
+  Node *a = import_i64(n, "transA", 0) ? build_swap_last(g, n->in[0], 2) : n->in[0];
+  Node *b = import_i64(n, "transB", 0) ? build_swap_last(g, n->in[3], 2) : n->in[3];
   Node *sum = N(g, mat_mul_integer, a, b, n->in[2], n->in[5]);
   sum = build_add_opt(g, sum, build_in(n, 6));
   Node *scale = build_scaled(g, N(g, mul, n->in[1], n->in[4]), import_f64(n, "alpha", 1));
@@ -213,15 +213,16 @@ static tenon_status reduce_sum_integer(ImportNode *n) {
 
 static tenon_status q_conv(ImportNode *n) {
   TRY(build_need(n, 8, 9));
-  TRY(build_known_rank(n, n->in[0]));
+  TRY(build_known_rank(n, n->in[3]));
   Graph *g = n->g;
+  int rank = type_of(n->in[3])->rank;
   conv_attrs at;
   TRY(import_attrs(n, op_info(OP_q_linear_conv), "channels_last", &at));
   bool last = import_i64(n, "channels_last", 0) != 0;
   Node **src = arena_dup(&g->arena, n->in, n->nin * (int64_t)sizeof(Node *));
-  if (last) src[0] = build_channels(g, src[0], false);
+  if (last) src[0] = build_channels(g, src[0], rank, false);
   Node *y = node_new(g, OP_q_linear_conv, n->nin, src, &at, 1, n->name);
-  build_give(n, 0, last ? build_channels(g, y, true) : y);
+  build_give(n, 0, last ? build_channels(g, y, rank, true) : y);
   return build_done(n);
 }
 

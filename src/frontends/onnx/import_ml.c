@@ -7,12 +7,18 @@
 
 // ---- tensors as lists ----
 
+// The elements of a tensor attribute, aligned as the file does not align them.
 static tenon_status tensor_data(ImportNode *n, const char *name, const Node **node,
                                 const void **data) {
   *node = import_tensor_attr(n, name);
   *data = NULL;
   TRY(graph_status(n->g));
-  return *node ? const_bytes(n->g, *node, data, n->g->diag) : TENON_OK;
+  if (!*node) return TENON_OK;
+  int64_t bytes;
+  TRY(const_bytes(n->g, *node, data, n->g->diag));
+  CHECK(dtype_bytes(type_of(*node)->dtype, (*node)->data->n, &bytes), "a constant has a size");
+  if (bytes) *data = arena_dup(&n->g->scratch, *data, bytes);
+  return TENON_OK;
 }
 
 static tenon_status tensor_floats(ImportNode *n, const char *name, Floats *out) {

@@ -157,15 +157,21 @@ Node *import_sparse(Import *im, const OnnxSparse *s, Str name, Where at) {
                     name.n ? intern(&g->names, name) : NULL);
 }
 
+// Some exporters name every size that they do not know alike.
+static bool names_nothing(Str param) {
+  return !param.n || str_is(param, "?") || str_is(param, "-1") || str_is(param, "None");
+}
+
 static Dim import_dim(Import *im, const OnnxDim *d, Str name, int64_t axis, Where at) {
   Graph *g = im->g;
-  if (d->has_value) {
+  // Paddle's exporter, for one, writes -1 for a size that it does not know.
+  if (d->has_value && d->value != -1) {
     if (d->value >= 0) return ie_const(&g->dims, d->value);
     graph_fail(g, TENON_EINVAL, at, "value '%.*s': dimension %lld is %lld", STR_ARG(name),
                (long long)axis, (long long)d->value);
     return g->dims.zero;
   }
-  if (d->has_param && d->param.n) return ie_sym(&g->dims, d->param, 0, INT64_MAX);
+  if (d->has_param && !names_nothing(d->param)) return ie_sym(&g->dims, d->param, 0, INT64_MAX);
   return ie_sym(&g->dims,
                 str_of(str_printf(im->arena, "%.*s.%lld", STR_ARG(name), (long long)axis)), 0,
                 INT64_MAX);
