@@ -24,7 +24,10 @@ const char *severity_name(Severity s) {
 
 // ---- findings ----
 
+// Names are copied: a report may outlive the graph.
 static void add(Analysis *an, Finding f) {
+  f.name = str_copy(an->arena, str_of(f.name));
+  f.op = str_copy(an->arena, str_of(f.op));
   vec_push(an->arena, &an->finding, f);
   an->count[f.severity]++;
 }
@@ -215,7 +218,8 @@ static void dead_nodes(Ranger *r) {
     if (!n->name) continue;
     if (n->op == OP_const)
       analyse_add(r->an, FINDING_T0103, "weight", n->name, NULL,
-                  "no output depends on it (%lld elements)", (long long)n->data->n);
+                  "no output depends on it (%lld element%s)", (long long)n->data->n,
+                  n->data->n == 1 ? "" : "s");
     else
       analyse_add(r->an, FINDING_T0104, "node", n->name, op_name(n), "no output depends on it");
   }

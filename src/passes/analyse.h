@@ -78,7 +78,7 @@ typedef struct Analysis {
       nbounded;  // tensors of real numbers that nodes compute, and those with a known bound
 } Analysis;
 
-// The analysis lives in `a` and refers to the graph.
+// The analysis lives in `a`; its ranges refer to the graph, its findings do not.
 void analyse_graph(Graph *g, const AnalyseOptions *o, Arena *a, Analysis *out);
 // Adds a finding that the graph does not show: of the file that it was read from.
 void analyse_add(Analysis *an, FindingCode code, const char *what, const char *name, const char *op,
@@ -120,6 +120,8 @@ Range range_type(const Type *t);
 Range range_int(int64_t least, int64_t most);
 Range range_float(double lo, double hi);
 Range range_hull(Range a, Range b);
+Range range_with_zero(Range a);
+const char *range_text(Arena *a, Range r);
 Range range_at(const Ranger *r, const Node *n, uint32_t i);  // of operand i; NONE when it is absent
 // Of constant contents, small or asked for; false when not known.  out_nan: how many are NaN.
 bool range_contents(Ranger *r, const Node *n, Range *out, int64_t *out_nan);

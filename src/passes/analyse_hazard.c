@@ -10,13 +10,6 @@
 
 typedef void HazardFn(Ranger *r, const Node *n);
 
-static const char *text_of(Ranger *r, Range x) {
-  StrBuf b;
-  strbuf_init(&b, r->arena);
-  range_print(&b, x);
-  return strbuf_text(&b);
-}
-
 static const char *dim_text(Ranger *r, Dim d) {
   StrBuf b;
   strbuf_init(&b, r->arena);
@@ -56,7 +49,7 @@ static void check_divisor(Ranger *r, const Node *n, uint32_t operand) {
     DType t = type_of(n->src[operand])->dtype;
     if (whole ? range_is_bounded(d, t) : range_is_known(d, t))
       ranger_report(r, whole ? FINDING_T0204 : FINDING_T0304, n, "the divisor lies in %s",
-                    text_of(r, d));
+                    range_text(r->arena, d));
   }
 }
 
@@ -101,7 +94,7 @@ static void check_known_index(Ranger *r, const Indexed *x, int64_t n, const Dim 
                     dim_text(r, v), (long long)i, dim_text(r, d));
       return;
     }
-    if (!ie_is_const(v) || ie_is_const(d) || v->value == INT64_MIN) continue;
+    if (!ie_is_const(v) || ie_is_const(d) || ie_has_fresh(d) || v->value == INT64_MIN) continue;
     int64_t least = v->value >= 0 ? v->value + (v->value < INT64_MAX) : -v->value;
     if (least > MAX(d->lo, 1) && least > needs) needs = least, needs_at = i;
   }
@@ -130,10 +123,10 @@ static void check_index(Ranger *r, const Indexed *x) {
   if (range.kind != RANGE_INT || !range_is_bounded(range, t)) return;
   if (x->index->op == OP_const && (range.most >= largest || range.least < -largest))
     ranger_report(r, FINDING_T0401, x->node, "indices in %s with an axis of size %lld",
-                  text_of(r, range), (long long)largest);
+                  range_text(r->arena, range), (long long)largest);
   else if (range.most >= smallest || range.least < -smallest)
     ranger_report(r, FINDING_T0403, x->node, "indices in %s with an axis of size %lld",
-                  text_of(r, range), (long long)smallest);
+                  range_text(r->arena, range), (long long)smallest);
 }
 
 static void check_axis(Ranger *r, const Node *n, int64_t axis) {

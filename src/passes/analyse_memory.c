@@ -75,10 +75,32 @@ static bool at_least_one(const IntTerm *t) {
   return true;
 }
 
-// Whether a <= b for all sizes of at least 1.  Of the difference each negative term must be made up for by positive ones that
-// are multiples of it.
-static bool never_above(Graph *g, Dim a, Dim b) {
-  Dim d = ie_sub(&g->dims, b, a);
+// No more than c times the atom, and simpler: floor(e/k) lies in [(e - k + 1)/k, e/k]; a minimum is at most either of its
+// sides, a maximum at least.  NULL when nothing simpler is known.
+static Dim bound_below(IntPool *p, Dim atom, int64_t c) {
+  if (atom->kind == IE_DIV && ie_is_const(atom->b)) {
+    int64_t k = atom->b->value;
+    if (k < 1 || c % k) return NULL;
+    return ie_mulc(p, c > 0 ? ie_addc(p, atom->a, 1 - k) : atom->a, c / k);
+  }
+  if ((atom->kind == IE_MIN && c < 0) || (atom->kind == IE_MAX && c > 0))
+    return ie_mulc(p, ie_is_const(atom->a) ? atom->b : atom->a, c);
+  return NULL;
+}
+
+static Dim simpler(IntPool *p, Dim d) {
+  Dim sum = d;
+  for (int i = 0; i < d->nterms; i++) {
+    const IntTerm *t = &d->term[i];
+    Dim bound = t->natoms == 1 ? bound_below(p, t->atom[0], t->coef) : NULL;
+    if (bound) sum = ie_add(p, sum, ie_sub(p, bound, ie_mulc(p, t->atom[0], t->coef)));
+  }
+  return sum;
+}
+
+// Whether d >= 0 for all sizes of at least 1: each negative term must be made up for by positive ones that are multiples
+// of it.
+static bool not_negative(Dim d) {
   int64_t left[FORMULA_TERMS * 2];
   if (ie_is_poison(d) || d->nterms > ARRAY_LEN(left)) return false;
   if (d->lo >= 0) return true;
@@ -99,6 +121,18 @@ static bool never_above(Graph *g, Dim a, Dim b) {
     for (int k = 0; left[i] && k < d->term[i].natoms; k++)
       if (d->term[i].atom[k]->lo < 0) return false;
   return true;
+}
+
+static bool never_above(Graph *g, Dim a, Dim b) {
+  enum { ROUNDS = 3 };  // a minimum inside a quotient shows once the quotient is gone
+  Dim d = ie_sub(&g->dims, b, a);
+  for (int i = 0; i < ROUNDS && !ie_is_poison(d); i++) {
+    if (not_negative(d)) return true;
+    Dim next = simpler(&g->dims, d);
+    if (next == d) return false;
+    d = next;
+  }
+  return not_negative(d);
 }
 
 // Keeps the formulas of which none is known to be below another.  False when there are too many.

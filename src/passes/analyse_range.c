@@ -21,158 +21,6 @@
 
 #include <math.h>
 
-// ---- intervals ----
-
-Range range_int(int64_t least, int64_t most) {
-  return (Range){RANGE_INT, least, most, (double)least, (double)most};
-}
-
-Range range_float(double lo, double hi) {
-  if (isnan(lo)) lo = -INFINITY;
-  if (isnan(hi)) hi = INFINITY;
-  return (Range){.kind = RANGE_FLOAT, .lo = lo, .hi = hi};
-}
-
-Range range_top(DType t) {
-  int bits = dtype_bits(t);
-  switch (dtype_class(t)) {
-  case DC_BOOL: return range_int(0, 1);
-  case DC_INT:
-    return range_int(-(INT64_C(1) << (bits - 2)) * 2, ((INT64_C(1) << (bits - 2)) - 1) * 2 + 1);
-  case DC_UINT: return range_int(0, bits == 64 ? INT64_MAX : (INT64_C(1) << bits) - 1);
-  case DC_FLOAT: return range_float(-INFINITY, INFINITY);
-  case DC_NONE:
-  case DC_COMPLEX:
-  case DC_STRING: break;
-  }
-  return (Range){0};
-}
-
-Range range_type(const Type *t) {
-  return t->kind == TK_TENSOR && t->dtype ? range_top(t->dtype) : (Range){0};
-}
-
-bool range_is_known(Range r, DType t) {
-  Range top = range_top(t);
-  if (!r.kind || t == DT_BOOL) return false;
-  if (r.kind == RANGE_INT) return r.least > top.least || r.most < top.most;
-  return r.lo > top.lo || r.hi < top.hi;
-}
-
-bool range_is_bounded(Range r, DType t) {
-  Range top = range_top(t);
-  if (!r.kind) return false;
-  if (t == DT_BOOL) return true;
-  if (r.kind == RANGE_INT)
-    return r.most < top.most && (r.least > top.least || (r.least == 0 && top.least == 0));
-  return isfinite(r.lo) && isfinite(r.hi);
-}
-
-Range range_hull(Range a, Range b) {
-  if (!a.kind || !b.kind || a.kind != b.kind) return (Range){0};
-  if (a.kind == RANGE_INT) return range_int(MIN(a.least, b.least), MAX(a.most, b.most));
-  return range_float(fmin(a.lo, b.lo), fmax(a.hi, b.hi));
-}
-
-static Range with_zero(Range a) {
-  return range_hull(a, a.kind == RANGE_INT ? range_int(0, 0) : range_float(0, 0));
-}
-
-Range analyse_range(const Analysis *an, const Node *n) {
-  return (int64_t)n->id < an->nranges ? an->range[n->id] : range_type(type_of(n));
-}
-
-Range range_at(const Ranger *r, const Node *n, uint32_t i) {
-  if (i >= n->nsrc || n->src[i] == r->g->none) return (Range){0};
-  return r->an->range[n->src[i]->id];
-}
-
-// A bound as a person writes it: few digits, but whole numbers in full.
-static void print_bound(StrBuf *b, double x) {
-  if (x == floor(x) && fabs(x) < 1e7)
-    strbuf_printf(b, "%.0f", x + 0.0);
-  else
-    strbuf_printf(b, "%.4g", x);
-}
-
-void range_print(StrBuf *b, Range r) {
-  strbuf_putc(b, '[');
-  if (r.kind == RANGE_INT) {
-    strbuf_printf(b, "%lld, %lld", (long long)r.least, (long long)r.most);
-  } else {
-    print_bound(b, r.lo);
-    strbuf_puts(b, ", ");
-    print_bound(b, r.hi);
-  }
-  strbuf_putc(b, ']');
-}
-
-// ---- contents ----
-
-static void take(Range *out, DType t, const void *base, int64_t n, int64_t *nan) {
-  enum { BLOCK = 1024 };
-  double f[BLOCK];
-  int64_t v[BLOCK];
-  bool whole = out->kind == RANGE_INT;
-  int64_t least = INT64_MAX, most = INT64_MIN;
-  double lo = INFINITY, hi = -INFINITY;
-  for (int64_t at = 0; at < n; at += BLOCK) {
-    int64_t m = MIN(n - at, (int64_t)BLOCK);
-    if (whole)
-      load_i64(t, base, at, m, v);
-    else
-      load_f64(t, base, at, m, f);
-    for (int64_t i = 0; i < m; i++) {
-      if (whole) {
-        least = MIN(least, v[i]);
-        most = MAX(most, v[i]);
-      } else if (isnan(f[i])) {
-        ++*nan;
-      } else {
-        lo = fmin(lo, f[i]);
-        hi = fmax(hi, f[i]);
-      }
-    }
-  }
-  if (whole)
-    *out = range_int(least, most);
-  else if (lo <= hi)
-    *out = range_float(lo, hi);
-}
-
-bool range_contents(Ranger *r, const Node *n, Range *out, int64_t *out_nan) {
-  *out_nan = 0;
-  *out = range_type(type_of(n));
-  if (!out->kind || type_of(n)->dtype == DT_U64) return false;
-  const Value *v = node_known(r->g, n);
-  if (v) {
-    if (v->n > 0) take(out, v->dtype, v->data, v->n, out_nan);
-    return v->n > 0;
-  }
-  if (n->op != OP_const || !r->o->weights || n->data->n < 1) return false;
-  Diag *quiet = arena_new(r->arena, Diag);
-  diag_init(quiet);
-  const void *bytes;
-  int64_t size;
-  if (const_bytes(r->g, n, &bytes, quiet) || !dtype_bytes(type_of(n)->dtype, n->data->n, &size) ||
-      size > n->data->bytes)
-    return false;
-  uint64_t block[1024];
-  // Elements of a file may lie at any address; load_f64 wants theirs.
-  int64_t step = ARRAY_LEN(block), unit = MAX(dtype_bits(type_of(n)->dtype), 1);
-  Range all = {0};
-  for (int64_t at = 0; at < n->data->n; at += step) {
-    int64_t m = MIN(step, n->data->n - at), nan = 0;
-    Range part = *out;
-    memcpy(block, (const char *)bytes + at * unit / 8, (size_t)((m * unit + 7) / 8));
-    take(&part, type_of(n)->dtype, block, m, &nan);
-    *out_nan += nan;
-    if (nan < m) all = all.kind ? range_hull(all, part) : part;
-  }
-  if (all.kind) *out = all;
-  return true;
-}
-
 // ---- arithmetic ----
 // A result beyond int64 saturates and is marked in `beyond`: bit 0 below, bit 1 above.
 
@@ -232,13 +80,6 @@ static bool operands_bounded(const Ranger *r, const Node *n) {
   return true;
 }
 
-static const char *text_of(Ranger *r, Range x) {
-  StrBuf b;
-  strbuf_init(&b, r->arena);
-  range_print(&b, x);
-  return strbuf_text(&b);
-}
-
 // Integer results: what the type cannot hold wraps, so nothing is known of it.
 static Range settle_int(Ranger *r, const Node *n, Ends e) {
   DType t = type_of(n)->dtype;
@@ -249,7 +90,7 @@ static Range settle_int(Ranger *r, const Node *n, Ends e) {
   bool certain =
       e.beyond_least > 0 || e.r.least > top.most || e.beyond_most < 0 || e.r.most < top.least;
   if (t == DT_U64 || !operands_bounded(r, n)) return top;
-  const char *range = text_of(r, e.r);
+  const char *range = range_text(r->arena, e.r);
   if (certain && r->flag[n->id] & RF_SHAPE)
     ranger_report(r, FINDING_T0201, n, "the result lies in %s%s, beyond what %s holds", range,
                   e.beyond_least || e.beyond_most ? " or further out" : "", dtype_name(t));
@@ -257,7 +98,7 @@ static Range settle_int(Ranger *r, const Node *n, Ends e) {
     ranger_report(r, FINDING_T0202, n, "the result %s in %s%s, and %s holds %s",
                   certain ? "lies" : "can lie anywhere", range,
                   e.beyond_least || e.beyond_most ? " or further out" : "", dtype_name(t),
-                  text_of(r, top));
+                  range_text(r->arena, top));
   return top;
 }
 
@@ -273,7 +114,7 @@ static Range settle_float(Ranger *r, const Node *n, Range x) {
   bool certain = (isinf(y.lo) && y.lo > 0) || (isinf(y.hi) && y.hi < 0);
   ranger_report(r, certain ? FINDING_T0301 : FINDING_T0302, n,
                 "the result %s in %s, and the largest %s is %.6g",
-                certain ? "lies" : "can lie anywhere", text_of(r, x), dtype_name(t),
+                certain ? "lies" : "can lie anywhere", range_text(r->arena, x), dtype_name(t),
                 t == DT_F16    ? 65504.0
                 : t == DT_BF16 ? 3.38953e38
                 : t == DT_F32  ? 3.40282e38
@@ -479,10 +320,7 @@ static void of_rising(Ranger *r, const Node *n, Range *out) {
   }
   if (a.kind != RANGE_FLOAT) return;
   if (a.hi < row->from || a.lo > row->to) {
-    StrBuf b;
-    strbuf_init(&b, r->arena);
-    range_print(&b, a);
-    ranger_report(r, FINDING_T0305, n, "the argument lies in %s", strbuf_text(&b));
+    ranger_report(r, FINDING_T0305, n, "the argument lies in %s", range_text(r->arena, a));
     return;
   }
   Range x = range_float(row->f(fmax(a.lo, row->from)), row->f(fmin(a.hi, row->to)));
@@ -587,8 +425,8 @@ static void of_cast(Ranger *r, const Node *n, Range *out) {
   if (!(above || below) || to == DT_U64 || from == DT_U64) return;
   if (certain || range_is_bounded(a, from))
     ranger_report(r, certain ? FINDING_T0205 : FINDING_T0206, n,
-                  "values in %s become %s, which holds %s", text_of(r, a), dtype_name(to),
-                  text_of(r, top));
+                  "values in %s become %s, which holds %s", range_text(r->arena, a), dtype_name(to),
+                  range_text(r->arena, top));
 }
 
 // Zero point and scale are constants as a rule, and the integers have the range of their type.
@@ -625,14 +463,14 @@ static void of_where(Ranger *r, const Node *n, Range *out) {
 }
 
 static void of_with_zero(Ranger *r, const Node *n, Range *out) {
-  Range x = with_zero(range_at(r, n, 0));
+  Range x = range_with_zero(range_at(r, n, 0));
   if (x.kind) out[0] = x;
 }
 
 static void of_pad(Ranger *r, const Node *n, Range *out) {
   Range x = range_at(r, n, 0), fill = range_at(r, n, 2);
   if (((const pad_attrs *)n->attrs)->mode == PAD_CONSTANT)
-    x = fill.kind ? range_hull(x, fill) : with_zero(x);
+    x = fill.kind ? range_hull(x, fill) : range_with_zero(x);
   if (x.kind) out[0] = x;
 }
 
@@ -711,7 +549,7 @@ static void of_resize(Ranger *r, const Node *n, Range *out) {
 }
 
 static void of_grid_sample(Ranger *r, const Node *n, Range *out) {
-  Range x = with_zero(range_at(r, n, 0));
+  Range x = range_with_zero(range_at(r, n, 0));
   if (((const grid_sample_attrs *)n->attrs)->mode != SAMPLE_CUBIC && x.kind == RANGE_FLOAT)
     out[0] = x;
 }
@@ -721,7 +559,7 @@ static void of_max_pool(Ranger *r, const Node *n, Range *out) { out[0] = range_a
 static void of_attention(Ranger *r, const Node *n, Range *out) {
   Range v = range_at(r, n, 2);  // a weighted mean of values; past ones are given as operand 5
   if (n->nsrc > 5 && n->src[5] != r->g->none) v = range_hull(v, range_at(r, n, 5));
-  if (v.kind == RANGE_FLOAT) out[0] = with_zero(v);
+  if (v.kind == RANGE_FLOAT) out[0] = range_with_zero(v);
 }
 
 // ---- reductions ----
