@@ -186,6 +186,14 @@ TEST(analyse_ranges) {
                     &a);
   EXPECT_F64_EQ(r.lo, -1);
   EXPECT_F64_EQ(r.hi, 1);
+  // A softmax that an exporter took apart divides by no zero.
+  Analysis an;
+  Graph *g = analyse_text("graph(%x: f32[n, 8]) { %k = const i64[1] {1} %m = reduce_max(%x, %k) %d "
+                          "= sub(%x, %m) %e = exp(%d) "
+                          "%s = reduce_sum(%e, %k) %y = div(%e, %s) return y = %y }",
+                          &a, &an);
+  if (g) EXPECT_INT_EQ(an.finding.n, 0);
+  graph_free(g);
   arena_deinit(&a);
 }
 

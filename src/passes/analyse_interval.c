@@ -49,6 +49,10 @@ bool range_is_bounded(Range r, DType t) {
   Range top = range_top(t);
   if (!r.kind) return false;
   if (t == DT_BOOL) return true;
+  // Of 64 bits, half of any size is no bound in practice.
+  const int64_t far = INT64_C(1) << 48;
+  if (r.kind == RANGE_INT && dtype_bits(t) == 64)
+    return r.least == r.most ? r.most < INT64_MAX : r.least > -far && r.most < far;
   if (r.kind == RANGE_INT)
     return r.most < top.most && (r.least > top.least || (r.least == 0 && top.least == 0));
   return isfinite(r.lo) && isfinite(r.hi);

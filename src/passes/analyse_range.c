@@ -573,6 +573,14 @@ static double reduced(Ranger *r, const Node *n) {
   return ie_is_const(k) ? (double)k->value : 0;
 }
 
+// sum(exp(x - max(x))) over the same axes, as of a softmax taken apart: one summand is exp(0).
+static bool has_exp_of_zero(const Node *n) {
+  const Node *e = n->src[0], *d = e->op == OP_exp ? e->src[0] : NULL;
+  const Node *m = d && d->op == OP_sub ? d->src[1] : NULL;
+  if (!m || m->op != OP_reduce_max || m->src[0] != d->src[0] || m->nsrc != n->nsrc) return false;
+  return n->nsrc < 2 || m->src[1] == n->src[1];
+}
+
 static void of_reduce(Ranger *r, const Node *n, Range *out) {
   Range a = range_at(r, n, 0);
   if (a.kind != RANGE_FLOAT) return;
@@ -584,6 +592,7 @@ static void of_reduce(Ranger *r, const Node *n, Range *out) {
   case OP_reduce_sum:
     x.lo = a.lo >= 0 ? few * a.lo : a.lo * many;
     x.hi = a.hi <= 0 ? few * a.hi : a.hi * many;
+    if (has_exp_of_zero(n)) x.lo = fmax(x.lo, 1);
     break;
   case OP_reduce_l1: x = range_float(few * near, far > 0 ? many * far : 0); break;
   case OP_reduce_l2: x = range_float(sqrt(few) * near, far > 0 ? sqrt(many) * far : 0); break;
