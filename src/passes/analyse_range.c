@@ -406,6 +406,10 @@ static void of_cast(Ranger *r, const Node *n, Range *out) {
   Range a = range_at(r, n, 0), top = out[0];
   DType to = type_of(n)->dtype, from = type_of(n->src[0])->dtype;
   if (!a.kind || !top.kind || to == DT_BOOL) return;
+  if (from == DT_U64 && a.most == INT64_MAX) {  // no bound
+    if (top.kind == RANGE_FLOAT) out[0] = range_float(round_to(to, a.lo), round_to(to, 0x1p64));
+    return;
+  }
   if (top.kind == RANGE_FLOAT) {
     out[0] = settle_float(r, n, range_float(a.lo, a.hi));
     return;
