@@ -86,6 +86,23 @@ expect 2 "takes NAME=N" run "$tmp/m.tir" --dim n=-1
 check "run --json is JSON" json_ok run "$tmp/m.tir" --json
 expect 0 "ok" verify "$tmp/m.tir"
 check "verify --json is JSON" json_ok verify "$tmp/m.tir" --json
+cat >"$tmp/zero.tir" <<'TIR'
+graph @"zero"(%x: i64[3], %u: f32[n]) -> (y: i64[3]) {
+  %d = const i64[3] {1, 0, 2}
+  %y = div(%x, %d) : i64[3]
+  return %y
+}
+TIR
+expect 1 "error T0203  node 'y' (div): 1 of 3 elements of the divisor is 0" verify "$tmp/zero.tir"
+expect 1 "warning T0101  input 'u'" verify "$tmp/zero.tir"
+expect 0 "warning T0101  input 'u'" inspect "$tmp/zero.tir"
+check "findings are in the JSON" bash -c "'$program' verify --json '$tmp/zero.tir' | grep -q '\"code\": \"T0203\"'"
+expect 0 "T0304" verify --codes
+expect 0 "# Diagnostics" verify --codes --markdown
+check "verify --codes --json is JSON" json_ok verify --codes --json
+expect 2 "MODEL is missing" verify
+expect 2 "takes no model" verify --codes "$tmp/m.tir"
+expect 0 "64*floor((n + 3)/4) bytes" inspect "$tmp/m.tir"
 check "the model comes from standard input" bash -c "'$program' run - < '$tmp/m.tir'"
 # ---- the optimiser ----
 expect 0 "group nodes into kernels" passes
