@@ -7,6 +7,8 @@
 #include "pb.h"
 #include "test.h"
 
+#include <time.h>
+
 typedef enum { OPEN, RUN, SAME } When;
 typedef struct Bad {
   const char *name;
@@ -61,6 +63,7 @@ static tenon_status run_zeros(Model *m, Diag *d) {
   run_init(&run, NULL, d);
   run.max_bytes = 64 << 20;
   run.budget = 1000;
+  run.ops_budget = 1 << 20;
   Value *in[16] = {NULL}, *out[16] = {NULL};
   tenon_status s = TENON_OK;
   for (int64_t i = 0; !s && i < model_ninputs(m) && i < 16; i++)
@@ -70,8 +73,15 @@ static tenon_status run_zeros(Model *m, Diag *d) {
   return s;
 }
 
+// A file of up to 64 KiB may take 50 ms; the sanitizers slow things down.
+#ifdef UNDER_ASAN
+static const double SECONDS = 1;
+#else
+static const double SECONDS = 0.05;
+#endif
+
 // Opens and, where that goes well, runs.  Says where it ended.
-static tenon_status try_model(const void *bytes, int64_t n, Diag *d, When *ended) {
+static tenon_status try_model_for(const void *bytes, int64_t n, Diag *d, When *ended) {
   Model *m;
   *ended = OPEN;
   tenon_status s = model_open_memory(bytes, n, "test", NULL, d, &m);
@@ -83,6 +93,14 @@ static tenon_status try_model(const void *bytes, int64_t n, Diag *d, When *ended
     if (!s) *ended = SAME;
   }
   model_free(m);
+  return s;
+}
+
+static tenon_status try_model(const void *bytes, int64_t n, Diag *d, When *ended) {
+  clock_t start = clock();
+  tenon_status s = try_model_for(bytes, n, d, ended);
+  double took = (double)(clock() - start) / CLOCKS_PER_SEC;
+  if (took > SECONDS) FAIL("%lld bytes take %.3f s: %s", (long long)n, took, d->text);
   return s;
 }
 
@@ -179,7 +197,7 @@ static Str wrap_if(Arena *a, Str graph) {
   return strbuf_str(&b);
 }
 
-TEST(bad_deep_nesting) {  // O6
+TEST(bad_deep_nesting) {
   for (int depth = 60; depth <= 600; depth += 180) {
     Arena a;
     arena_init(&a);
@@ -198,4 +216,28 @@ TEST(bad_deep_nesting) {  // O6
     EXPECT(s != TENON_OK && s != TENON_EINTERNAL && d.len);
     arena_deinit(&a);
   }
+}
+
+// O41: thirty functions, each calling the one before twice: two thousand bytes for a billion nodes.
+TEST(bad_inlining_bomb) {
+  Arena a;
+  arena_init(&a);
+  StrBuf text, model;
+  strbuf_init(&text, &a);
+  strbuf_init(&model, &a);
+  strbuf_puts(&text, "1:8 8:{2:17} 8:{1:'f' 2:1} 7:{1:{1:'x' 2:'y' 4:'F30' 7:'f'} " XY "2:'g'} ");
+  strbuf_puts(&text, "25:{1:'F0' 4:'a' 5:'b' 7:{1:'a' 2:'b' 4:'Relu'} 9:{2:17} 10:'f'} ");
+  for (int i = 1; i <= 30; i++)
+    strbuf_printf(&text,
+                  "25:{1:'F%d' 4:'a' 5:'c' 7:{1:'a' 2:'b' 4:'F%d' 7:'f'} 7:{1:'b' 2:'c' 4:'F%d' "
+                  "7:'f'} 9:{2:17} "
+                  "9:{1:'f' 2:1} 10:'f'} ",
+                  i, i - 1, i - 1);
+  pb_encode(&model, strbuf_text(&text));
+  static Diag d;
+  diag_init(&d);
+  When ended;
+  EXPECT_STATUS(try_model(model.p, model.n, &d, &ended), TENON_EUNSUPPORTED);
+  EXPECT(strstr(d.text, "once its functions are inlined") != NULL);
+  arena_deinit(&a);
 }

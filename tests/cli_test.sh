@@ -122,8 +122,13 @@ expect 1 "there is no pass 'none'" inspect "$tmp/m.tir" --optimised --disable no
 expect 1 "there is no pass 'none'" run "$tmp/m.tir" --target plan --stop-after none
 expect 2 "there are interp and plan" run "$tmp/m.tir" --target none
 expect 2 "from 0 to 3" inspect "$tmp/m.tir" -O4
-expect 1 "has no input 'z'" run "$tmp/m.tir" --input z=a.npy
+expect 2 "has no input 'z'" run "$tmp/m.tir" --input z=a.npy
 expect 1 "cannot open" run "$tmp/m.tir" --input x="$tmp/none.npy"
+printf 'graph @"m"(%%"x\\x1b[31m": f32[2]) -> ("y\\x1b[2J\\nz": f32[2]) {\n  %%y = relu(%%"x\\x1b[31m") : f32[2]\n  return %%y\n}\n' >"$tmp/esc.tir"
+for command in "run" "inspect" "inspect --ops" "verify"; do
+  check "$command cleans names" bash -c "'$program' $command '$tmp/esc.tir' > '$tmp/esc.out' && ! grep -q $'\\033' '$tmp/esc.out'"
+done
+expect 0 "y?[2J?z  f32[2]" run "$tmp/esc.tir"
 
 # The same seed gives the same file, whatever the number of threads; another seed another.
 check "run writes" "$program" run "$tmp/m.tir" --dim n=5 --output "$tmp/a.npz"
@@ -133,6 +138,14 @@ check "run with another seed" "$program" run "$tmp/m.tir" --dim n=5 --output "$t
 check "other bytes" bash -c "! cmp -s '$tmp/a.npz' '$tmp/c.npz'"
 check "standard output" bash -c "'$program' run '$tmp/m.tir' --dim n=5 --output - > '$tmp/d.npz' && cmp '$tmp/a.npz' '$tmp/d.npz'"
 expect 0 "all as expected" run "$tmp/m.tir" --dim n=5 --expect "$tmp/a.npz"
+python3 -c "import zipfile; zipfile.ZipFile('$tmp/a.npz').extract('y.npy', '$tmp')"
+expect 0 "f32[5, 4]" run "$tmp/m.tir" --input "x=$tmp/y.npy"
+expect 1 "where n is 3 by --dim" run "$tmp/m.tir" --dim n=3 --input "x=$tmp/y.npy"
+expect 2 "give one of them" inspect "$tmp/m.tir" --text --json
+ln -s loop.onnx "$tmp/loop.onnx"
+expect 1 "symbolic links" run "$tmp/loop.onnx"
+expect 0 "com.microsoft.Gelu" ops 'com.microsoft.Gelu'
+check "no opset 0" bash -c "! '$program' ops | grep -Eq ' 0 +(read|refused)'"
 expect 3 "elements differ, worst at" run "$tmp/m.tir" --dim n=5 --seed 1 --expect "$tmp/a.npz"
 expect 0 "all as expected" run "$tmp/m.tir" --dim n=5 --seed 1 --expect "$tmp/a.npz" --atol 10
 expect 3 "got f32[2, 4], expected f32[5, 4]" run "$tmp/m.tir" --dim n=2 --expect "$tmp/a.npz"
@@ -152,10 +165,11 @@ mkdir -p "$tmp/suite/test_bad/test_data_set_0"
 cp "$tmp/bad.onnx" "$tmp/suite/test_bad/model.onnx"
 : >"$tmp/suite/test_bad/test_data_set_0/output_0.pb"
 expect 3 "1 tests: 0 passed, 1 wrong, 0 unsupported, 0 crashed" conform "$tmp/suite"
-expect 0 "0 tests: 0 passed" conform "$tmp/suite" --filter 'test_x*'
+expect 1 "none of 1 tests fits --filter 'test_x*'" conform "$tmp/suite" --filter 'test_x*'
 check "conform --json is JSON" bash -c "'$program' conform '$tmp/suite' --json - | python3 -m json.tool"
 tar -C "$tmp" -cf "$tmp/suite.tar" suite
 expect 3 "1 tests: 0 passed, 1 wrong" conform "$tmp/suite.tar"
+expect 3 '"model": "suite/test_bad/model.onnx"' conform "$tmp/suite.tar" --json -
 
 echo "$passed passed, $failed failed"
 [ $failed = 0 ]

@@ -13,6 +13,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <time.h>
 
 // ---- values ----
 
@@ -196,6 +197,90 @@ TEST(op_samples) {
       check_sample(&(Sample){op, *s});
   }
   EXPECT(nsamples > 500);
+}
+
+// ---- hostile sizes ----
+
+// Every number of every sample, one after the other, becomes an extreme one; and every pair of sizes becomes 0 and
+// 2^40, a shape that holds nothing and is large all the same.  Any outcome is fine, with a message, in little time.
+static void hostile_run(const Sample *s, const char *text) {
+  static Diag d;
+  Graph *g = NULL;
+  Interp *in = NULL;
+  Run run;
+  Value *input[64] = {NULL}, *out[64] = {NULL};
+  diag_init(&d);
+  run_init(&run, NULL, &d);
+  run.max_bytes = 1 << 20;
+  run.budget = 100;
+  run.ops_budget = 1 << 20;
+  clock_t start = clock();
+  tenon_status st = graph_parse(str_of(text), NULL, &d, &g);
+  for (int64_t i = 0; !st && i < g->main->nparams; i++)
+    st = make_input(&run, type_of(g->main->param[i]), &input[i]);
+  if (!st) st = interp_create(g, NULL, &d, &in);
+  if (!st) st = interp_run(in, &run, input, out);
+  double took = (double)(clock() - start) / CLOCKS_PER_SEC;
+  run_deinit(&run);
+  interp_free(in);
+  graph_free(g);
+  if (took > 1) FAIL("%s%s: %.1f s for\n%s", s->op->name, s->text, took, text);
+  if (st == TENON_EINTERNAL || (st && st != TENON_EUNSUPPORTED && !d.len))
+    FAIL("%s%s: '%s' for\n%s", s->op->name, s->text, d.text, text);
+}
+
+static const char *replaced(Arena *a, const char *text, Str at, const char *by) {
+  return str_printf(a, "%.*s%s%s", (int)(at.p - text), text, by, at.p + at.n);
+}
+
+typedef VEC(Str) Places;
+// The numbers of a text, and the sizes of its parameters, which may be symbols.
+static void find_numbers(Arena *a, const char *text, Places *numbers, Places *sizes) {
+  const char *body = strstr(text, "{\n");
+  bool in_shape = false;
+  for (const char *p = strchr(text, '('); p && *p;) {
+    in_shape = (in_shape || *p == '[') && *p != ']';
+    int64_t n = (int64_t)strspn(p, "-0123456789");
+    if (!n || (p[-1] != '[' && p[-1] != ' ' && p[-1] != '=' && p[-1] != ',' && p[-1] != '{')) {
+      p += MAX(n, 1);
+      continue;
+    }
+    vec_push(a, numbers, ((Str){p, n}));
+    if (in_shape && p < body) vec_push(a, sizes, ((Str){p, n}));
+    p += n;
+  }
+}
+
+static int64_t hostile_sample(const Sample *s) {
+  static const char *const extreme[] = {
+      "0", "-1", "7", "1099511627776", "9223372036854775807", "-9223372036854775808"};
+  Arena a;
+  arena_init(&a);
+  const char *text = sample_graph(&a, s);
+  Places numbers = {0}, sizes = {0};
+  int64_t count = 0;
+  if (text) find_numbers(&a, text, &numbers, &sizes);
+  for (int64_t i = 0; i < numbers.n; i++)
+    for (int64_t k = 0; k < ARRAY_LEN(extreme); k++, count++)
+      hostile_run(s, replaced(&a, text, numbers.v[i], extreme[k]));
+  for (int64_t i = 0; i < sizes.n; i++)
+    for (int64_t j = i + 1; j < sizes.n; j++)
+      for (int k = 0; k < 2; k++, count++) {
+        // The later one first, so that the place of the other stays.
+        const char *one = replaced(&a, text, sizes.v[j], k ? "0" : "1099511627776");
+        Str at = {one + (sizes.v[i].p - text), sizes.v[i].n};
+        hostile_run(s, replaced(&a, one, at, k ? "1099511627776" : "0"));
+      }
+  arena_deinit(&a);
+  return count;
+}
+
+TEST(op_samples_hostile) {
+  int64_t count = 0;
+  for (int i = 0; i < OP_COUNT; i++)
+    for (const char *const *s = op_table[i]->samples; s && *s; s++)
+      count += hostile_sample(&(Sample){op_table[i], *s});
+  EXPECT(count > 10000);
 }
 
 TEST(op_records) {  // what every record must say

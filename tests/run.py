@@ -5,7 +5,7 @@ usage: tests/run.py [GLOB...]      only the steps whose name matches one of the 
 
 The last line is `N passed, N failed`; the exit status is 1 when anything failed.  Needs only Python's standard library.
 """
-import fnmatch, os, re, signal, subprocess, sys, time
+import fnmatch, os, re, resource, signal, subprocess, sys, time
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 LOGS = os.path.join(ROOT, "build", "test-logs")
@@ -56,9 +56,14 @@ def lacks(need, env):
     return f"tests/steps.txt: unknown need '{need}'"
 
 
+def processor_seconds():
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def run_step(name, command, env):
-    """Runs it, output to its log; (exit status, seconds)."""
-    start = time.monotonic()
+    """Runs it, output to its log; (exit status, seconds, seconds of processors: what a busy machine does not lengthen)."""
+    start, used = time.monotonic(), processor_seconds()
     with open(os.path.join(LOGS, name + ".log"), "wb") as log:
         p = subprocess.Popen(["bash", "-c", command], cwd=ROOT, env=env, stdin=subprocess.DEVNULL, stdout=log,
                              stderr=subprocess.STDOUT, start_new_session=True)
@@ -70,7 +75,7 @@ def run_step(name, command, env):
             if not isinstance(e, subprocess.TimeoutExpired): raise
             log.write(f"\nended after {STEP_SECONDS_MAX} s\n".encode())
             status = 124
-    return status, time.monotonic() - start
+    return status, time.monotonic() - start, processor_seconds() - used
 
 
 def count(name, status):
@@ -91,22 +96,23 @@ def main():
         if globs and not any(fnmatch.fnmatch(name, g) for g in globs): continue
         missing = [why for why in (lacks(n, env) for n in needs.split()) if why]
         if missing and any("`tenon" in why for why in missing) and os.path.exists(os.path.join(ROOT, "src", "cli", "main.c")):
-            print(f"FAIL  {name:20} {'; '.join(missing)}", flush=True)  # the program is broken: not a reason to skip
+            print(f"FAIL  {name:18} {'; '.join(missing)}", flush=True)  # the program is broken: not a reason to skip
             failed += 1
             continue
         if missing:
-            print(f"skip  {name:20} {'; '.join(missing)}", flush=True)
+            print(f"skip  {name:18} {'; '.join(missing)}", flush=True)
             skipped += 1
             continue
         if sys.stdout.isatty(): print(f"      {name}", end="\r", flush=True)
-        status, seconds = run_step(name, command, env)
+        status, seconds, used = run_step(name, command, env)
         p, f, text = count(name, status)
         passed, failed = passed + p, failed + f
         numbers = f"{p} passed" + (f", {f} failed" if f else "")
-        print(f"{'FAIL' if f else 'ok  '}  {name:20} {seconds:7.1f} s  {numbers}", flush=True)
+        print(f"{'FAIL' if f else 'ok  '}  {name:18} {seconds:6.1f} s ({used:5.1f} s of processors)  {numbers}", flush=True)
         if f:
             print("\n".join("    | " + line for line in text.rstrip().split("\n")[-TAIL_LINES:]), flush=True)
-    print(f"{time.monotonic() - start:.0f} s in all, {skipped} steps skipped; logs in build/test-logs")
+    print(f"{time.monotonic() - start:.0f} s in all ({processor_seconds():.0f} s of processors), {skipped} steps skipped; "
+          "logs in build/test-logs")
     print(f"{passed} passed, {failed} failed", flush=True)
     return failed > 0
 

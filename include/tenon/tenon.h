@@ -120,7 +120,9 @@ TENON_API void tenon_tensor_release(tenon_tensor *tensor);
 /* ---- operators of the user's own ---- */
 
 /* One call of an operator: which node, its inputs, attributes and outputs.  It lives during the callback
- * and must not be used by another thread. */
+ * and must not be used by another thread.  The functions below keep the first failure of a call: it fails
+ * the opening or the run with that message whatever the callback returns, so that none goes unnoticed.
+ * So ask tenon_op_input_count before asking for an input that may not be there. */
 typedef struct tenon_op_call tenon_op_call;
 
 /* An operator that a model may use.  It must be a function of its inputs and attributes alone: nodes with
@@ -196,6 +198,10 @@ typedef struct tenon_open_options {
   size_t nops;
   int32_t threads;      /* that a run may use; 0 = as many as the machine lets us */
   int64_t memory_limit; /* bytes that opening may take, and again each run; 0 = none */
+  /* Inputs for which the file has a default value are constants, and not among the model's inputs, unless
+   * they are named here. */
+  const char *const *inputs;
+  size_t ninputs;
 } tenon_open_options;
 
 /* Opens a model file, told by its content: ONNX, or Tenon's text form.  Weights are not read before the first

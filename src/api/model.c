@@ -47,6 +47,7 @@ static tenon_status read_model(Model *m, const ModelOptions *o, Diag *d) {
     s = graph_parse_with(bytes, m->path, &po, d, &m->graph);
   } else {
     m->onnx.memory_limit = o ? o->memory_limit : 0;
+    if (o) m->onnx.given = o->given;
     s = onnx_import(bytes, m->path, o ? o->custom : NULL, d, &m->onnx);
     m->graph = m->onnx.graph;
   }
@@ -133,7 +134,8 @@ static tenon_status prepare(Model *m, Diag *d) {
 
 tenon_status model_run(Model *m, Run *run, Value *const *inputs, Value **outputs) {
   Where base = run->diag->base;
-  if (!run->max_bytes) run->max_bytes = machine_memory();  // an error, before the system ends the process
+  if (!run->max_bytes)
+    run->max_bytes = machine_memory();  // an error, before the system ends the process
   run->diag->base.file = m->path;
   tenon_status s = model_need_supported(m, run->diag);
   if (!s) s = prepare(m, run->diag);

@@ -82,7 +82,9 @@ void diag_init(Diag *d);
 tenon_status fail(Diag *d, tenon_status code, Where at, const char *fmt, ...) PRINTF(4, 5);
 tenon_status failv(Diag *d, tenon_status code, Where at, const char *fmt, va_list ap) PRINTF(4, 0);
 void diag_note(Diag *d, const char *fmt, ...) PRINTF(2, 3);  // a further indented line
-const char *status_name(tenon_status s);                     // "invalid", "unsupported", ...
+// Text for people that holds names out of a file: what is not printable UTF-8 becomes '?', in place.
+void text_clean(char *p, int64_t n);
+const char *status_name(tenon_status s);  // "invalid", "unsupported", ...
 
 #define NOWHERE ((Where){0})
 #define TRY(e)                                                                                     \

@@ -43,31 +43,40 @@ static void PRINTF(2, 3) put(Diag *d, const char *fmt, ...) {
   va_end(ap);
 }
 
-// Makes the bytes from `from` on printable UTF-8.
-static void clean(Diag *d, int64_t from) {
-  for (int64_t i = from; i < d->len;) {
-    uint8_t c = (uint8_t)d->text[i];
-    int64_t n = c < 0xC0 ? 1 : c < 0xE0 ? 2 : c < 0xF0 ? 3 : 4;
-    if (i + n > d->len && d->len == TENON_ERROR_CAPACITY - 1) {
-      d->len = i;  // cut inside a character
-      d->text[i] = 0;
-      return;
-    }
-    bool ok = i + n <= d->len && str_is_utf8((Str){d->text + i, n});
-    bool control = c < 0x20 || c == 0x7F || (c == 0xC2 && (uint8_t)d->text[i + 1] < 0xA0);
-    if (ok && !control) {
-      i += n;
-    } else {
-      d->text[i++] = '?';
-    }
+static int64_t char_bytes(char c) {
+  uint8_t u = (uint8_t)c;
+  return u < 0xC0 ? 1 : u < 0xE0 ? 2 : u < 0xF0 ? 3 : 4;
+}
+
+void text_clean(char *p, int64_t n) {
+  for (int64_t i = 0; i < n;) {
+    uint8_t c = (uint8_t)p[i];
+    int64_t len = char_bytes(p[i]);
+    bool ok = i + len <= n && str_is_utf8((Str){p + i, len});
+    bool control = c < 0x20 || c == 0x7F || (ok && c == 0xC2 && (uint8_t)p[i + 1] < 0xA0);
+    if (ok && !control)
+      i += len;
+    else
+      p[i++] = '?';
   }
+}
+
+// Makes the text from `from` on printable.  Where the buffer's end cut a character, the rest of it goes.
+static void clean(Diag *d, int64_t from) {
+  int64_t last = d->len - 1;
+  while (last > from && last > d->len - 4 && ((uint8_t)d->text[last] & 0xC0) == 0x80) last--;
+  if (d->len == TENON_ERROR_CAPACITY - 1 && last >= from && (uint8_t)d->text[last] >= 0xC0 &&
+      last + char_bytes(d->text[last]) > d->len)
+    d->text[d->len = last] = 0;
+  text_clean(d->text + from, d->len - from);
 }
 
 static bool set(const char *z) { return z && *z; }
 
 static void put_where(Diag *d, Where at) {
   if (!set(at.file)) at.file = d->base.file;
-  if (!set(at.node) && !set(at.op)) at.node = d->base.node, at.op = d->base.op;
+  if (!set(at.node) && !set(at.op)) at.op = d->base.op;
+  if (!set(at.node)) at.node = d->base.node;
   if (!at.has_offset) at.has_offset = d->base.has_offset, at.offset = d->base.offset;
   if (!at.line) at.line = d->base.line, at.column = d->base.column;
   if (set(at.file)) put(d, "%.1000s:", at.file);

@@ -10,16 +10,15 @@
 
 enum { PATH_CAP = 4096 + 64 };
 
-static const char *error_text(int err, char *buf, size_t cap) {
-  if (strerror_r(err, buf, cap)) snprintf(buf, cap, "error %d", err);
-  return buf;
+ErrorText error_text(int err) {
+  ErrorText t;
+  if (strerror_r(err, t.s, sizeof(t.s))) snprintf(t.s, sizeof(t.s), "error %d", err);
+  return t;
 }
 
 static tenon_status io_fail(Diag *d, const char *path, const char *what, int err) {
-  char buf[256];
   if (err == ENOMEM) return fail(d, TENON_ENOMEM, (Where){.file = path}, "%s: out of memory", what);
-  return fail(d, TENON_EIO, (Where){.file = path}, "%s: %s", what,
-              error_text(err, buf, sizeof(buf)));
+  return fail(d, TENON_EIO, (Where){.file = path}, "%s: %s", what, error_text(err).s);
 }
 
 // Standard input, to its end, in a block that doubles.

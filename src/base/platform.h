@@ -48,6 +48,12 @@ void *
 mem_alloc(int64_t bytes);  // platform->alloc with the size checked: NULL when negative or refused
 void mem_free(void *p, int64_t bytes);  // p may be NULL
 
+// The words for an errno value, by value, for messages: error_text(err).s
+typedef struct ErrorText {
+  char s[128];
+} ErrorText;
+ErrorText error_text(int err);
+
 // ---- whole files ----
 // A file's bytes, mapped read-only (or, for the path "-", read from standard input into memory).
 typedef struct File {

@@ -1,7 +1,7 @@
 // cli.h -- the command line: its tables, what a command gets, and what commands share.
 //
 // Rules for every command: data on stdout, progress and errors on stderr; progress only on a terminal;
-// colour only on a terminal and without NO_COLOR; the exit status is one of the five below.
+// colour only on a terminal and without NO_COLOR; the exit status is one of those below.
 #ifndef TENON_CLI_CLI_H
 #define TENON_CLI_CLI_H
 
@@ -12,10 +12,11 @@
 
 typedef enum {
   CLI_OK = 0,
-  CLI_FAILED = 1,      // a file, the model or the machine
-  CLI_USAGE = 2,       // the command line itself
-  CLI_MISMATCH = 3,    // it ran, and the results differ
-  CLI_UNSUPPORTED = 4  // the model is sound, but beyond what Tenon does
+  CLI_FAILED = 1,        // a file, the model or the machine
+  CLI_USAGE = 2,         // the command line itself
+  CLI_MISMATCH = 3,      // it ran, and the results differ
+  CLI_UNSUPPORTED = 4,   // the model is sound, but beyond what Tenon does
+  CLI_INTERRUPTED = 130  // Ctrl-C, as shells count it
 } CliExit;
 int cli_exit_of(tenon_status s);
 
@@ -127,6 +128,10 @@ typedef struct NumText {
 const char *text_count(NumText *b, int64_t n);
 const char *text_si(NumText *b, double x);
 const char *text_bytes(NumText *b, int64_t n);
+// printf for people: names out of a model cannot drive the terminal (text_clean).  Only the newlines at the
+// start and the end of `fmt` itself are line breaks.
+void say(Cli *c, const char *fmt, ...) PRINTF(2, 3);
+const char *clean_text(Arena *a, const char *text);  // a cleaned copy; NULL gives ""
 // Prints the finished JSON text and a newline.
 int cli_print(const StrBuf *b);
 int cli_usage(Cli *c, const char *fmt, ...) PRINTF(2, 3);  // sets the message, returns CLI_USAGE

@@ -120,6 +120,21 @@ static const char *telling_line(Arena *a, const char *text) {
   return str_copy(a, (Str){line, MIN((int64_t)strcspn(line, "\n"), 300)});
 }
 
+// A text without the temporary folder that an archive was unpacked into: paths as the archive has them.
+static const char *inside(Arena *a, const Case *c, const char *text) {
+  if (!text || !c->archive) return text;
+  StrBuf b;
+  strbuf_init(&b, a);
+  size_t n = strlen(c->unpacked);
+  for (const char *p = text; *p;) {
+    if (!strncmp(p, c->unpacked, n) && p[n] == '/')
+      p += n + 1;
+    else
+      strbuf_putc(&b, *p++);
+  }
+  return strbuf_text(&b);
+}
+
 static void judge(Runner *r, Child *c, int status) {
   Arena *a = &r->cli->arena;
   Case *t = c->test;
@@ -133,7 +148,7 @@ static void judge(Runner *r, Child *c, int status) {
     t->verdict = (Verdict)(mark[1] - '0');
     Str reason = str_of(mark + 2);
     while (reason.n && reason.p[reason.n - 1] == '\n') reason.n--;
-    t->reason = reason.n ? str_copy(a, reason) : NULL;
+    t->reason = reason.n ? inside(a, t, str_copy(a, reason)) : NULL;
     return;
   }
   t->verdict = CASE_CRASHED;
@@ -204,7 +219,7 @@ static int run_all(Runner *r) {
     busy = reap(r);
   }
   progress_end(&r->progress);
-  return interrupted ? CLI_FAILED : CLI_OK;
+  return interrupted ? CLI_INTERRUPTED : CLI_OK;
 }
 
 // ---- the report ----
@@ -214,14 +229,14 @@ static void print_text(Runner *r, const int64_t *count) {
     for (int64_t i = 0; i < r->tests.n; i++) {
       const Case *c = &r->tests.v[i];
       if ((int)c->verdict != v || (v == CASE_PASSED && !verbose && !c->reason)) continue;
-      printf("%s: %s", verdict_name[v], c->name);
+      say(r->cli, "%s: %s", verdict_name[v], c->name);
       // The JSON has all of a long message.
-      if (c->reason) printf(": %.300s", c->reason);
+      if (c->reason) say(r->cli, ": %.300s", c->reason);
       putchar('\n');
     }
-  printf("%lld tests: %lld passed, %lld wrong, %lld unsupported, %lld crashed\n",
-         (long long)r->tests.n, (long long)count[CASE_PASSED], (long long)count[CASE_WRONG],
-         (long long)count[CASE_UNSUPPORTED], (long long)count[CASE_CRASHED]);
+  say(r->cli, "%lld tests: %lld passed, %lld wrong, %lld unsupported, %lld crashed\n",
+      (long long)r->tests.n, (long long)count[CASE_PASSED], (long long)count[CASE_WRONG],
+      (long long)count[CASE_UNSUPPORTED], (long long)count[CASE_CRASHED]);
 }
 
 static void make_json(Runner *r, const int64_t *count, StrBuf *b) {
@@ -241,8 +256,10 @@ static void make_json(Runner *r, const int64_t *count, StrBuf *b) {
     json_begin_object(&w);
     json_key(&w, "name");
     json_cstr(&w, c->name);
+    json_key(&w, "archive");
+    json_cstr(&w, c->archive);
     json_key(&w, "model");
-    json_cstr(&w, c->model);
+    json_cstr(&w, inside(&r->cli->arena, c, c->model));
     json_key(&w, "verdict");
     json_cstr(&w, verdict_name[c->verdict]);
     json_key(&w, "reason");
@@ -296,9 +313,14 @@ static tenon_status collect(Runner *r, Folders *unpacked) {
       return fail(&c->diag, TENON_EINVAL, (Where){.file = path},
                   "no tests below: neither model.onnx with test_data_set_* nor NAME.onnx with "
                   "NAME_output_0.pb");
+    for (int64_t k = before; k < all.n && folder != path; k++)
+      all.v[k].archive = path, all.v[k].unpacked = folder;
   }
   for (int64_t i = 0; i < all.n; i++)
     if (is_wanted(c, all.v[i].name)) vec_push(&c->arena, &r->tests, all.v[i]);
+  if (!r->tests.n)
+    return fail(&c->diag, TENON_EINVAL, NOWHERE, "none of %lld tests fits --filter '%s'",
+                (long long)all.n, opt_text(c, OPT_conform_filter, ""));
   return TENON_OK;
 }
 
@@ -326,6 +348,8 @@ int cmd_conform(Cli *c) {
   if (!rc) rc = run_all(&r);
   if (!rc) rc = report(&r);
   for (int64_t i = 0; i < unpacked.n; i++) conform_remove(&c->arena, unpacked.v[i]);
-  if (interrupted) cli_usage(c, "conform: interrupted");
-  return rc;
+  if (!interrupted) return rc;
+  diag_init(&c->diag);  // what the end of a child or of tar made of it
+  cli_usage(c, "conform: interrupted");
+  return CLI_INTERRUPTED;
 }

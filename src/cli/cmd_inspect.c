@@ -144,17 +144,18 @@ static int name_width(const Body *b) {
 
 static void print_header(const Inspection *in) {
   const OnnxModel *m = &in->model->onnx.model;
-  printf("%s", in->cli->pos[0]);
+  say(in->cli, "%s", in->cli->pos[0]);
   if (in->model->format == FORMAT_TEXT) {
-    printf("  text form\n");
+    say(in->cli, "  text form\n");
     return;
   }
-  printf("  ONNX, IR version %lld", (long long)m->ir_version);
+  say(in->cli, "  ONNX, IR version %lld", (long long)m->ir_version);
   for (int64_t i = 0; i < m->opsets.n; i++)
-    printf(", %s%.*s%s%lld", m->opsets.v[i].domain.n ? "" : "opset", STR_ARG(m->opsets.v[i].domain),
-           " ", (long long)m->opsets.v[i].version);
-  if (m->producer_name.n)
-    printf(", by %.*s %.*s", STR_ARG(m->producer_name), STR_ARG(m->producer_version));
+    say(in->cli, ", %s%.*s%s%lld", m->opsets.v[i].domain.n ? "" : "opset",
+        STR_ARG(m->opsets.v[i].domain), " ", (long long)m->opsets.v[i].version);
+  if (m->producer_name.n) say(in->cli, ", by %.*s", STR_ARG(m->producer_name));
+  if (m->producer_name.n && m->producer_version.n)
+    say(in->cli, " %.*s", STR_ARG(m->producer_version));
   putchar('\n');
 }
 
@@ -174,21 +175,22 @@ static void print_dims(const Inspection *in) {
   for (int32_t i = 0; i < in->dims.n; i++) {
     Dim s = in->graph->dims.sym.v[i];
     if (!is_free(in, i)) continue;
-    printf("%s%s = %lld", any ? ", " : "\ndimensions  ", s->name, (long long)in->dims.value[i]);
+    say(in->cli, any ? ", %s = %lld" : "\ndimensions  %s = %lld", s->name,
+        (long long)in->dims.value[i]);
     any = true;
   }
-  if (any) printf("  (for the figures below; set with --dim)\n");
+  if (any) say(in->cli, "  (for the figures below; set with --dim)\n");
 }
 
 static void print_kernels(const Inspection *in) {
   NumText a, b;
   const KernelCount *k = &in->kernels;
-  printf("\nkernels     %lld (", (long long)k->kernels);
+  say(in->cli, "\nkernels     %lld (", (long long)k->kernels);
   for (int i = 0, any = 0; i < FUSED_KINDS; i++)
     if (k->kind[i])
-      printf("%s%lld %s", any++ ? ", " : "", (long long)k->kind[i], fused_kind_name[i]);
-  printf(")\nbefore      %lld nodes, %s moved; now %s\n", (long long)in->before.n,
-         text_bytes(&a, in->before.bytes), text_bytes(&b, in->cost.bytes));
+      say(in->cli, "%s%lld %s", any++ ? ", " : "", (long long)k->kind[i], fused_kind_name[i]);
+  say(in->cli, ")\nbefore      %lld nodes, %s moved; now %s\n", (long long)in->before.n,
+      text_bytes(&a, in->before.bytes), text_bytes(&b, in->cost.bytes));
 }
 
 // The planned peak and its formula; what is known of the outputs; what is unused.
@@ -199,67 +201,71 @@ static void print_memory(const Inspection *in) {
   if (!m->known || !m->formula) return;
   strbuf_init(&s, &in->cli->arena);
   memory_print_formula(&s, m);
-  printf("planned     %s of values at most", text_bytes(&a, m->bytes));
+  say(in->cli, "planned     %s of values at most", text_bytes(&a, m->bytes));
   if (m->at)
-    printf(", at %s%s%s", op_name(m->at), m->at->name ? " " : "", m->at->name ? m->at->name : "");
-  printf("; an arena of %s\n", text_bytes(&b, m->arena_bytes));
+    say(in->cli, ", at %s%s%s", op_name(m->at), m->at->name ? " " : "",
+        m->at->name ? m->at->name : "");
+  say(in->cli, "; an arena of %s\n", text_bytes(&b, m->arena_bytes));
   if (!ie_is_const(m->formula) || m->nany > 1)
-    printf("            %s bytes%s\n", strbuf_text(&s),
-           m->nany ? "" : ", where these sizes have their peak");
+    say(in->cli, "            %s bytes%s\n", strbuf_text(&s),
+        m->nany ? "" : ", where these sizes have their peak");
   if (m->nheap)
-    printf("            without %lld values whose size depends on data\n", (long long)m->nheap);
+    say(in->cli, "            without %lld values whose size depends on data\n",
+        (long long)m->nheap);
 }
 
 static void print_findings(const Inspection *in) {
   const Body *b = in->graph->main;
   StrBuf s;
   strbuf_init(&s, &in->cli->arena);
-  printf("\nranges      known for %lld of %lld values\n", (long long)in->values.nbounded,
-         (long long)in->values.nvalues);
+  say(in->cli, "\nranges      known for %lld of %lld values\n", (long long)in->values.nbounded,
+      (long long)in->values.nvalues);
   for (int64_t i = 0; i < b->nresults; i++) {
     Range r = analyse_range(&in->values, b->result[i]);
     if (!range_is_known(r, type_of(b->result[i])->dtype)) continue;
     s.n = 0;
     range_print(&s, r);
-    printf("  %s in %s\n", b->result_name[i], strbuf_text(&s));
+    say(in->cli, "  %s in %s\n", b->result_name[i], strbuf_text(&s));
   }
   s.n = 0;
   findings_count(&s, &in->found);
   if (!s.n) return;
-  printf("findings    %s (`tenon verify` lists them)\n", strbuf_text(&s));
+  say(in->cli, "findings    %s (`tenon verify` lists them)\n", strbuf_text(&s));
   findings_print(&in->found, finding_is_dead, false);
 }
 
 static void print_figures(const Inspection *in) {
   NumText a, b;
   const GraphCost *c = &in->cost;
-  printf("\noperators   %s of %lld kinds\n", text_count(&a, in->nnodes), (long long)in->ops.n);
+  say(in->cli, "\noperators   %s of %lld kinds\n", text_count(&a, in->nnodes),
+      (long long)in->ops.n);
   for (int64_t i = 0; i < in->ops.n; i++)
-    printf("  %7lld  %.*s\n", (long long)in->ops.v[i].n, STR_ARG(in->ops.v[i].name));
-  printf("\nparameters  %s (%s)\n", text_count(&a, in->params), text_bytes(&b, in->param_bytes));
+    say(in->cli, "  %7lld  %.*s\n", (long long)in->ops.v[i].n, STR_ARG(in->ops.v[i].name));
+  say(in->cli, "\nparameters  %s (%s)\n", text_count(&a, in->params),
+      text_bytes(&b, in->param_bytes));
   text_si(&a, c->flops);
-  printf("operations  %s%sFLOP%s\n", a.s, strchr(a.s, ' ') ? "" : " ",
-         c->nunknown ? ", without the nodes whose sizes depend on data" : "");
-  printf("bytes moved %s, %.3g FLOP a byte\n", text_bytes(&a, c->bytes), intensity(c));
-  printf("peak memory %s, and %s of constants\n", text_bytes(&a, c->peak_bytes),
-         text_bytes(&b, c->const_bytes));
+  say(in->cli, "operations  %s%sFLOP%s\n", a.s, strchr(a.s, ' ') ? "" : " ",
+      c->nunknown ? ", without the nodes whose sizes depend on data" : "");
+  say(in->cli, "bytes moved %s, %.3g FLOP a byte\n", text_bytes(&a, c->bytes), intensity(c));
+  say(in->cli, "peak memory %s, and %s of constants\n", text_bytes(&a, c->peak_bytes),
+      text_bytes(&b, c->const_bytes));
   print_memory(in);
   if (in->optimised) print_kernels(in);
-  printf("\nlargest tensors\n");
+  say(in->cli, "\nlargest tensors\n");
   for (int i = 0; i < in->nlarge; i++)
-    printf("  %10s  %s  %s\n", text_bytes(&a, in->large[i].bytes), in->large[i].type,
-           in->large[i].name);
+    say(in->cli, "  %10s  %s  %s\n", text_bytes(&a, in->large[i].bytes), in->large[i].type,
+        in->large[i].name);
 }
 
 static void print_unsupported(const Inspection *in) {
   const Unsupported *u;
   int64_t n = model_unsupported(in->model, &u);
-  if (n) printf("\nnot supported\n");
+  if (n) say(in->cli, "\nnot supported\n");
   for (int64_t i = 0; i < n; i++)
-    printf("  %s: %lld node%s, first '%s': %s\n", u[i].op, (long long)u[i].count,
-           u[i].count == 1 ? "" : "s", u[i].first, u[i].why);
+    say(in->cli, "  %s: %lld node%s, first '%s': %s\n", u[i].op, (long long)u[i].count,
+        u[i].count == 1 ? "" : "s", u[i].first, u[i].why);
   for (int64_t i = 0; i < in->model->onnx.warnings.n; i++)
-    printf("%swarning: %s\n", i ? "" : "\n", in->model->onnx.warnings.v[i]);
+    say(in->cli, i ? "warning: %s\n" : "\nwarning: %s\n", in->model->onnx.warnings.v[i]);
 }
 
 static void print_text(const Inspection *in) {
@@ -267,12 +273,12 @@ static void print_text(const Inspection *in) {
   Arena *a = &in->cli->arena;
   int w = name_width(b);
   print_header(in);
-  printf("\ninputs\n");
+  say(in->cli, "\ninputs\n");
   for (int64_t i = 0; i < b->nparams; i++)
-    printf("  %-*s  %s\n", w, b->param[i]->name, type_text(a, type_of(b->param[i])));
-  printf("\noutputs\n");
+    say(in->cli, "  %-*s  %s\n", w, b->param[i]->name, type_text(a, type_of(b->param[i])));
+  say(in->cli, "\noutputs\n");
   for (int64_t i = 0; i < b->nresults; i++)
-    printf("  %-*s  %s\n", w, b->result_name[i], type_text(a, type_of(b->result[i])));
+    say(in->cli, "  %-*s  %s\n", w, b->result_name[i], type_text(a, type_of(b->result[i])));
   print_dims(in);
   print_figures(in);
   print_findings(in);
@@ -280,8 +286,8 @@ static void print_text(const Inspection *in) {
 }
 
 static void print_node_table(const Inspection *in) {
-  printf("%-40s %-24s %-40s %12s %12s %10s  %s\n", "node", "op", "result", "FLOP", "bytes",
-         "FLOP/byte", "range");
+  say(in->cli, "%-40s %-24s %-40s %12s %12s %10s  %s\n", "node", "op", "result", "FLOP", "bytes",
+      "FLOP/byte", "range");
   for (int64_t i = 0; i < in->cost.n; i++) {
     const NodeCost *n = &in->cost.node[i];
     NumText a, b;
@@ -292,10 +298,10 @@ static void print_node_table(const Inspection *in) {
     strbuf_init(&range, arena);
     if (type_of(n->node)->kind == TK_TENSOR && range_is_known(r, type_of(n->node)->dtype))
       range_print(&range, r);
-    printf("%-40s %-24s %-40s %12s %12s %10.3g  %s\n", n->node->name ? n->node->name : "-",
-           op_name(n->node), type_text(arena, type_of(n->node)),
-           n->known ? text_si(&a, n->flops) : "?", n->known ? text_bytes(&b, n->bytes) : "?",
-           n->bytes ? n->flops / (double)n->bytes : 0, strbuf_text(&range));
+    say(in->cli, "%-40s %-24s %-40s %12s %12s %10.3g  %s\n", n->node->name ? n->node->name : "-",
+        op_name(n->node), type_text(arena, type_of(n->node)),
+        n->known ? text_si(&a, n->flops) : "?", n->known ? text_bytes(&b, n->bytes) : "?",
+        n->bytes ? n->flops / (double)n->bytes : 0, strbuf_text(&range));
     arena_reset(arena, m);
   }
 }
@@ -551,6 +557,8 @@ static int inspect(Inspection *in) {
 }
 
 int cmd_inspect(Cli *c) {
+  if (opt_given(c, OPT_inspect_text) && opt_given(c, OPT_inspect_json))
+    return cli_usage(c, "inspect: --text and --json are two outputs; give one of them");
   Inspection *in = arena_new(&c->arena, Inspection);
   in->cli = c;
   int rc = cli_exit_of(model_open(c->pos[0], NULL, &c->diag, &in->model));

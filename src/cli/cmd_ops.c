@@ -60,7 +60,7 @@ static OpVec wanted_ops(Cli *c) {
 }
 
 static const char *opsets(Cli *c, int since, int until) {
-  if (until == since) return str_printf(&c->arena, "%d", since);
+  if (until && until == since) return str_printf(&c->arena, "%d", since);
   return until ? str_printf(&c->arena, "%d-%d", since, until)
                : str_printf(&c->arena, "%d+", MAX(since, 1));
 }
@@ -75,23 +75,23 @@ static const char *kind_of(const OpInfo *op) {
 
 // ---- output ----
 static void print_text(Cli *c, const OpVec *ops, const RowVec *rows) {
-  printf("%-28s %-36s %-8s %-10s %s\n", "op", "ONNX", "opsets", "types", "");
+  say(c, "%-28s %-36s %-8s %-10s %s\n", "op", "ONNX", "opsets", "types", "");
   for (int64_t i = 0; i < ops->n; i++) {
     const OpInfo *o = ops->v[i];
-    printf("%-28s %-36s %-8s %-10s %s\n", o->name, o->onnx ? o->onnx : "-",
-           o->onnx ? opsets(c, o->onnx_since, 0) : "", o->dtypes ? o->dtypes : "",
-           o->doc ? o->doc : "");
+    say(c, "%-28s %-36s %-8s %-10s %s\n", o->name, o->onnx ? o->onnx : "-",
+        o->onnx ? opsets(c, o->onnx_since, 0) : "", o->dtypes ? o->dtypes : "",
+        o->doc ? o->doc : "");
   }
-  if (rows->n) printf("\nONNX forms that are brought up to date, or refused\n");
+  if (rows->n) say(c, "\nONNX forms that are brought up to date, or refused\n");
   for (int64_t i = 0; i < rows->n; i++) {
     const ImportRow *r = rows->v[i].row;
-    printf("%-48s %-8s %s%s\n", rows->v[i].name, opsets(c, r->since, r->until),
-           r->fn ? "read" : "refused: ",
-           r->fn    ? ""
-           : r->why ? r->why
-                    : "");
+    say(c, "%-48s %-8s %s%s\n", rows->v[i].name, opsets(c, r->since, r->until),
+        r->fn ? "read" : "refused: ",
+        r->fn    ? ""
+        : r->why ? r->why
+                 : "");
   }
-  printf("\n%lld operators\n", (long long)ops->n);
+  say(c, "\n%lld operators\n", (long long)ops->n);
 }
 
 static void cell(const char *text) {
@@ -146,7 +146,7 @@ static void json_op(JsonWriter *w, const OpInfo *o) {
   json_key(w, "onnx");
   json_cstr(w, o->onnx);
   json_key(w, "since");
-  json_i64(w, o->onnx_since);
+  json_i64(w, o->onnx ? MAX(o->onnx_since, 1) : 0);
   json_key(w, "dtypes");
   json_cstr(w, o->dtypes);
   json_key(w, "kind");
@@ -182,7 +182,7 @@ static void print_json(Cli *c, const OpVec *ops, const RowVec *rows) {
     json_key(&w, "onnx");
     json_cstr(&w, rows->v[i].name);
     json_key(&w, "since");
-    json_i64(&w, r->since);
+    json_i64(&w, MAX(r->since, 1));
     json_key(&w, "until");
     json_i64(&w, r->until);
     json_key(&w, "read");

@@ -1,6 +1,7 @@
 // cmd_run.c -- `tenon run`: runs a model, shows or saves what it computes, compares it.
 #include "cli/inputs.h"
 #include "cli/opt.h"
+#include "cli/overrides.h"
 
 #include "api/model.h"
 
@@ -85,29 +86,29 @@ static void print_tensor(RunCommand *r, const char *indent, const Value *v) {
   strbuf_init(&b, a);
   Summary s = summarize(v);
   if (s.numeric && v->n > 1)
-    printf("%smin %.6g  max %.6g  mean %.6g", indent, s.min, s.max, s.mean);
-  if (s.numeric && v->n > 1 && s.nnan) printf("  nan %lld", (long long)s.nnan);
-  if (s.numeric && v->n > 1 && s.ninf) printf("  inf %lld", (long long)s.ninf);
+    say(r->cli, "%smin %.6g  max %.6g  mean %.6g", indent, s.min, s.max, s.mean);
+  if (s.numeric && v->n > 1 && s.nnan) say(r->cli, "  nan %lld", (long long)s.nnan);
+  if (s.numeric && v->n > 1 && s.ninf) say(r->cli, "  inf %lld", (long long)s.ninf);
   if (s.numeric && v->n > 1) putchar('\n');
   for (int64_t i = 0; i < v->n && i < SHOWN_VALUES; i++) {
     if (i) strbuf_putc(&b, ' ');
     print_element(&b, v, i);
   }
   if (v->n > SHOWN_VALUES) strbuf_puts(&b, " ...");
-  if (v->n) printf("%s%s %s\n", indent, v->n > 1 ? "first" : "value", strbuf_text(&b));
+  if (v->n) say(r->cli, "%s%s %s\n", indent, v->n > 1 ? "first" : "value", strbuf_text(&b));
   if (s.ntop) {
     strbuf_init(&b, a);
     for (int i = 0; i < s.ntop; i++) {
       strbuf_printf(&b, "%s%lld: ", i ? ", " : "", (long long)s.top[i]);
       print_element(&b, v, s.top[i]);
     }
-    printf("%stop %d %s\n", indent, s.ntop, strbuf_text(&b));
+    say(r->cli, "%stop %d %s\n", indent, s.ntop, strbuf_text(&b));
   }
   arena_reset(a, m);
 }
 
 static void print_value(RunCommand *r, const char *name, const Value *v) {
-  printf("%s  %s\n", name, v ? value_text(&r->cli->arena, v) : "none");
+  say(r->cli, "%s  %s\n", name, v ? value_text(&r->cli->arena, v) : "none");
   if (!v) return;
   if (v->kind == VK_TENSOR) {
     print_tensor(r, "  ", v);
@@ -115,7 +116,7 @@ static void print_value(RunCommand *r, const char *name, const Value *v) {
   }
   for (int64_t i = 0; i < v->nitems && i < SHOWN_VALUES; i++)
     if (v->items[i] && v->items[i]->kind == VK_TENSOR) {
-      printf("  item %lld  %s\n", (long long)i, value_text(&r->cli->arena, v->items[i]));
+      say(r->cli, "  item %lld  %s\n", (long long)i, value_text(&r->cli->arena, v->items[i]));
       print_tensor(r, "    ", v->items[i]);
     }
 }
@@ -124,12 +125,13 @@ static void print_text(RunCommand *r) {
   const Body *b = r->model->graph->main;
   for (int64_t i = 0; i < b->nparams; i++)
     if (r->in.made_up[i])
-      printf("input %s  %s  made up, seed %llu\n", b->param[i]->name,
-             value_text(&r->cli->arena, r->in.value[i]), (unsigned long long)r->in.seed);
+      say(r->cli, "input %s  %s  made up, seed %llu\n", b->param[i]->name,
+          value_text(&r->cli->arena, r->in.value[i]), (unsigned long long)r->in.seed);
   for (int64_t i = 0; i < b->nresults; i++) print_value(r, b->result_name[i], r->out[i]);
   NumText peak;
-  printf("%.3f s, %s of memory at the peak\n", r->seconds, text_bytes(&peak, r->run.peak_bytes));
-  if (r->compared) printf("%s\n", r->matches ? "all as expected" : "not as expected");
+  say(r->cli, "%.3f s, %s of memory at the peak\n", r->seconds,
+      text_bytes(&peak, r->run.peak_bytes));
+  if (r->compared) say(r->cli, "%s\n", r->matches ? "all as expected" : "not as expected");
 }
 
 // ---- JSON ----
@@ -371,7 +373,8 @@ int cmd_run(Cli *c) {
   // In the arena, since a trap may pass over this frame.
   RunCommand *r = arena_new(&c->arena, RunCommand);
   r->cli = c;
-  int rc = cli_exit_of(model_open(c->pos[0], NULL, &c->diag, &r->model));
+  int rc = cli_exit_of(open_with_overrides(c, c->pos[0], &c->opt[OPT_run_input],
+                                           opt_text(c, OPT_run_inputs, NULL), &r->model));
   if (rc) return rc;
   r->in = (Inputs){.graph = r->model->graph,
                    .arena = &c->arena,
@@ -379,6 +382,7 @@ int cmd_run(Cli *c) {
                    .seed = (uint64_t)opt_int(c, OPT_run_seed, 0)};
   rc = dims_read(c, r->model->graph, &c->opt[OPT_run_dim], &r->in.dims);
   if (!rc) rc = cli_exit_of(execute(r));
+  if (rc && r->in.misused) rc = CLI_USAGE;
   // Results on standard output are data: nothing else may stand there.
   bool quiet = !strcmp(opt_text(c, OPT_run_output, ""), "-");
   if (!rc && !quiet) {

@@ -42,7 +42,8 @@ static void check_model(Cli *c, const char *path, Checked *out) {
   strbuf_init(&b, &c->arena);
   strbuf_puts(&b, d->text);
   for (int64_t i = 0; m && i < m->onnx.warnings.n; i++)
-    strbuf_printf(&b, "%swarning: %s", b.n ? "\n" : "", m->onnx.warnings.v[i]);
+    strbuf_printf(&b, "%swarning: %s", b.n ? "\n" : "",
+                  clean_text(&c->arena, m->onnx.warnings.v[i]));
   while (b.n && b.p[b.n - 1] == '\n') b.p[--b.n] = 0;
   out->message = b.n ? strbuf_text(&b) : NULL;
   model_free(m);
@@ -85,8 +86,8 @@ static void print_text(Cli *c, const Checked *v) {
   strbuf_init(&b, &c->arena);
   findings_count(&b, &v->found);
   if (!v->status || v->found.count[SEVERITY_ERROR])
-    printf("%s: %s, %lld nodes%s%s\n", v->path, v->status ? "unsound" : "ok", (long long)v->nodes,
-           b.n ? "; " : "", strbuf_text(&b));
+    say(c, "%s: %s, %lld nodes%s%s\n", v->path, v->status ? "unsound" : "ok", (long long)v->nodes,
+        b.n ? "; " : "", strbuf_text(&b));
   if (v->message) printf("%s\n", v->message);
   findings_print(&v->found, NULL, opt_given(c, OPT_verify_all));
 }

@@ -135,8 +135,8 @@ static bool tensors_match(Comparison *c, const Value *g, const Value *w) {
   return false;
 }
 
-static bool say(Comparison *c, const char *fmt, ...) PRINTF(2, 3);
-static bool say(Comparison *c, const char *fmt, ...) {
+static bool differ(Comparison *c, const char *fmt, ...) PRINTF(2, 3);
+static bool differ(Comparison *c, const char *fmt, ...) {
   va_list ap;
   va_start(ap, fmt);
   if (!c->why) c->why = str_vprintf(c->arena, fmt, ap);
@@ -147,13 +147,13 @@ static bool say(Comparison *c, const char *fmt, ...) {
 
 bool values_match(Comparison *c, const Value *got, const Value *want) {
   if (!got || !want)
-    return got == want || say(c, got ? "a value where none is expected" : "no value");
+    return got == want || differ(c, got ? "a value where none is expected" : "no value");
   bool same = got->kind == want->kind &&
               (got->kind != VK_TENSOR || (got->dtype == want->dtype && got->rank == want->rank));
   for (int i = 0; same && got->kind == VK_TENSOR && i < got->rank; i++)
     same = got->dims[i] == want->dims[i];
   if (!same || got->nitems != want->nitems)
-    return say(c, "got %s, expected %s", value_text(c->arena, got), value_text(c->arena, want));
+    return differ(c, "got %s, expected %s", value_text(c->arena, got), value_text(c->arena, want));
   if (got->kind == VK_TENSOR) return tensors_match(c, got, want);
   for (int64_t i = 0; i < got->nitems; i++)
     if (!values_match(c, got->items[i], want->items[i])) {

@@ -8,10 +8,12 @@ typedef enum { CASE_PASSED, CASE_WRONG, CASE_UNSUPPORTED, CASE_CRASHED, CASE_VER
 extern const char *const verdict_name[CASE_VERDICTS];
 
 typedef struct Case {
-  const char *name;    // the folder's name, or NAME of a light test
-  const char *model;   // the .onnx file
-  const char *folder;  // with the test_data_set_* folders; NULL for a light test
-  const char *output;  // a light test's expected output
+  const char *name;      // the folder's name, or NAME of a light test
+  const char *model;     // the .onnx file
+  const char *archive;   // it came out of this one, else NULL
+  const char *unpacked;  // into this temporary folder
+  const char *folder;    // with the test_data_set_* folders; NULL for a light test
+  const char *output;    // a light test's expected output
   Verdict verdict;
   const char *
       reason;  // why not passed; or, for a passed test, a remark (a tolerance exception); may be NULL

@@ -119,6 +119,22 @@ static tenon_status unknown_input(const Inputs *in, Diag *d, const char *name, c
   return TENON_EINVAL;
 }
 
+// The sizes of a given input hold for the inputs that are made up, and must be those that --dim set.
+static tenon_status take_sizes(Inputs *in, Diag *d, const Node *param, const NdArray *v) {
+  const Type *t = type_of(param);
+  for (int k = 0; t->kind == TK_TENSOR && k < t->rank && t->rank == v->rank; k++) {
+    Dim dim = t->dims[k];
+    if (dim->kind != IE_SYM || dim->slot >= in->dims.n) continue;
+    if (in->dims.known[dim->slot] && in->dims.value[dim->slot] != v->dims[k])
+      return fail(d, TENON_EINVAL, (Where){.node = param->name, .op = "input"},
+                  "size %lld of dimension %d, where %s is %lld by --dim or another input",
+                  (long long)v->dims[k], k, dim->name, (long long)in->dims.value[dim->slot]);
+    in->dims.value[dim->slot] = v->dims[k];
+    in->dims.known[dim->slot] = true;
+  }
+  return TENON_OK;
+}
+
 static tenon_status give(Inputs *in, Run *run, int64_t i, NdArray *v, const char *file) {
   const Node *param = in->graph->main->param[i];
   const Type *t = type_of(param);
@@ -133,13 +149,7 @@ static tenon_status give(Inputs *in, Run *run, int64_t i, NdArray *v, const char
     s = fail(run->diag, TENON_EINVAL, NOWHERE, "opaque elements for input '%s'", param->name);
   if (!s) s = value_of_array(run, v, &in->value[i]);
   run->diag->base = base;
-  // Its sizes hold for the inputs that are made up.
-  for (int k = 0; !s && t->kind == TK_TENSOR && k < t->rank && t->rank == v->rank; k++)
-    if (t->dims[k]->kind == IE_SYM && t->dims[k]->slot < in->dims.n) {
-      in->dims.value[t->dims[k]->slot] = v->dims[k];
-      in->dims.known[t->dims[k]->slot] = true;
-    }
-  return s;
+  return s ? s : take_sizes(in, run->diag, param, v);
 }
 
 // np.savez without names calls its members arr_0, arr_1 and so on.
@@ -166,6 +176,7 @@ static tenon_status give_archive(Inputs *in, Run *run, const char *path) {
 static tenon_status give_one(Inputs *in, Run *run, const char *name, const char *path) {
   NdArrayList list;
   int64_t i = find_input(in, name);
+  in->misused = i < 0;
   if (i < 0) return unknown_input(in, run->diag, name, NULL);
   TRY(arrays_read(in->arena, path, in->files, run->diag, &list));
   if (list.n != 1)
@@ -194,7 +205,8 @@ tenon_status inputs_read(Inputs *in, Cli *c, Run *run, const char *archive,
   if (archive) TRY(give_archive(in, run, archive));
   for (int64_t i = 0; i < one->count; i++) {
     const char *name, *path;
-    if (!opt_split(c, one->text[i], &name, &path))
+    in->misused = !opt_split(c, one->text[i], &name, &path);
+    if (in->misused)
       return fail(run->diag, TENON_EINVAL, NOWHERE, "--input takes NAME=F.npy, not '%s'",
                   one->text[i]);
     TRY(give_one(in, run, name, path));

@@ -17,6 +17,7 @@ typedef struct Inputs {
   uint64_t seed;
   Value **value;  // [nparams]; NULL: an absent optional
   bool *made_up;  // [nparams]
+  bool misused;   // a failure is the command line's, not a file's
 } Inputs;
 
 // --dim NAME=N for the model's symbols; CLI_USAGE with a message when one does not fit.

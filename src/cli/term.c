@@ -31,9 +31,12 @@ void progress_step(Progress *p, const char *what) {
   if (!p->shown || (p->done < p->total && now - p->drawn_at < 100000000)) return;
   p->drawn_at = now;
   int width = 30, full = (int)(p->done * width / MAX(p->total, 1));
-  fprintf(stderr, "\r\033[K[%.*s%.*s] %lld/%lld %.40s", full, "##############################",
+  char name[41];
+  snprintf(name, sizeof name, "%s", what);
+  text_clean(name, (int64_t)strlen(name));
+  fprintf(stderr, "\r\033[K[%.*s%.*s] %lld/%lld %s", full, "##############################",
           width - full, "..............................", (long long)p->done, (long long)p->total,
-          what);
+          name);
   fflush(stderr);
 }
 
@@ -71,6 +74,26 @@ const char *text_si(NumText *b, double x) {
 const char *text_bytes(NumText *b, int64_t n) {
   static const char *const unit[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
   return scaled(b, (double)n, 1024, unit, (int)ARRAY_LEN(unit));
+}
+
+void say(Cli *c, const char *fmt, ...) {
+  ArenaMark m = arena_mark(&c->arena);
+  int64_t before = (int64_t)strspn(fmt, "\n"), after = 0, len = (int64_t)strlen(fmt);
+  while (after < len - before && fmt[len - 1 - after] == '\n') after++;
+  va_list ap;
+  va_start(ap, fmt);
+  char *text = str_vprintf(&c->arena, fmt, ap);
+  va_end(ap);
+  int64_t n = (int64_t)strlen(text);
+  text_clean(text + before, n - before - after);
+  fwrite(text, 1, (size_t)n, stdout);
+  arena_reset(&c->arena, m);
+}
+
+const char *clean_text(Arena *a, const char *text) {
+  char *copy = str_copy(a, str_of(text ? text : ""));
+  text_clean(copy, (int64_t)strlen(copy));
+  return copy;
 }
 
 int cli_print(const StrBuf *b) {

@@ -7,7 +7,14 @@ tenon_status eval_out(Eval *e, int i, DType t, int rank, const int64_t *dims, Va
   TRY(value_tensor(e->run, e->at, t, rank, dims, &e->out[i]));
   *out_value = e->out[i];
   if (e->run->ops_budget < 0) return TENON_OK;
-  return eval_work(e, (double)e->out[i]->n + (i == 0 && e->cost ? e->cost(e) : 0));
+  return eval_work(e, eval_extent(e->out[i]) + (i == 0 && e->cost ? e->cost(e) : 0));
+}
+
+double eval_extent(const Value *v) {
+  if (v->n) return (double)v->n;
+  double n = 1;
+  for (int i = 0; i < v->rank; i++) n *= (double)MAX(v->dims[i], 1);
+  return n;
 }
 
 tenon_status eval_work(Eval *e, double ops) {

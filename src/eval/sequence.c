@@ -151,7 +151,7 @@ static tenon_status piece_sizes(Eval *e, int64_t length, Ints *out) {
     return TENON_OK;
   }
   if (size < 1) return eval_fail(e, TENON_EINVAL, "pieces of size %lld", (long long)size);
-  int64_t n = (length + size - 1) / size;
+  int64_t n = length / size + (length % size != 0);
   int64_t *v = arena_array(&e->run->scratch, int64_t, n);
   for (int64_t i = 0; i < n; i++) v[i] = MIN(size, length - i * size);
   *out = (Ints){n, v};

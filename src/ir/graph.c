@@ -158,6 +158,15 @@ void op_operand_range(const OpInfo *op, int *lo, int *hi) {
   }
 }
 
+int op_max_results(const OpInfo *op) {
+  int n = 1;
+  for (const char *p = op->results ? op->results : "y"; *p; p++) {
+    if (*p == ' ') n++;
+    if (*p == '*') return INT32_MAX;
+  }
+  return n;
+}
+
 static void canonical_order(const OpInfo *op, Node **src, int nsrc) {
   if (!(op->flags & OPF_COMMUTES) || nsrc != 2) return;
   bool c0 = src[0]->op == OP_const, c1 = src[1]->op == OP_const;
@@ -270,6 +279,9 @@ Node *node_new(Graph *g, int opcode, int nsrc, Node *const *src, const void *att
   while (nsrc > 0 && src[nsrc - 1] == g->none && !(op->flags & OPF_CONTROL)) nsrc--;
   if (!check_operands(g, op, nsrc, src, at)) return g->poison;
   if (nres <= 0) nres = op->nres ? op->nres : 1;
+  if (nres > op_max_results(op))
+    return graph_fail(g, TENON_EINVAL, at, "%d results, must be at most %d", nres,
+                      op_max_results(op));
   Node *n = make_raw(g, opcode, nres);
   Node **own = arena_array(&g->arena, Node *, nsrc);
   for (int i = 0; i < nsrc; i++) own[i] = src[i];
@@ -351,6 +363,13 @@ Node *node_i64s(Graph *g, int64_t n, const int64_t *v) {
 Node *node_i64(Graph *g, int64_t v) { return node_const(g, DT_I64, 0, NULL, &v, NULL); }
 Node *node_scalar(Graph *g, DType t, double v) {
   uint64_t bits[2] = {0};
+  DTypeClass c = dtype_class(t);
+  if (g->status) return g->poison;
+  if (c == DC_NONE)
+    return graph_fail(g, TENON_EUNSUPPORTED, NOWHERE,
+                      "a type is not known, since an operator before is not");
+  if (c == DC_STRING || c == DC_COMPLEX)
+    return graph_fail(g, TENON_EINVAL, NOWHERE, "%s is not a type of real numbers", dtype_name(t));
   put_f64(t, bits, 0, v);
   return node_const(g, t, 0, NULL, bits, NULL);
 }

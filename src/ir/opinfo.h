@@ -80,6 +80,8 @@ struct OpInfo {
 #include "ops/ops.def"
 extern const OpInfo *const op_table[OP_COUNT];
 
+int op_max_results(const OpInfo *op);  // by the list of results; INT32_MAX = repeated last one
+
 // ---- helpers for .infer (ir/infer.c) ----
 tenon_status infer_fail(Infer *in, tenon_status code, const char *fmt, ...) PRINTF(3, 4);
 static inline const Node *infer_src(const Infer *in, int i) {

@@ -26,7 +26,7 @@ static tenon_status check_place(const Source *s, char *real, Diag *d) {
   if (err == ENOENT || err == ENOTDIR)
     return fail(d, TENON_EIO, at, "the model keeps data in '%s', which is not there", s->label);
   if (err == ENOMEM) return fail(d, TENON_ENOMEM, at, "out of memory");
-  if (err) return fail(d, TENON_EIO, at, "cannot find the model's data: error %d", err);
+  if (err) return fail(d, TENON_EIO, at, "cannot find the model's data: %s", error_text(err).s);
   if (is_under(real, s->folder) || is_under(real, s->real_folder)) return TENON_OK;
   return fail(d, TENON_EINVAL, at,
               "the model's data '%s' leads out of the model's folder, to '%s'; only files below "

@@ -25,11 +25,13 @@ static double cost_of(const Eval *e) {
   return ops > 0 ? ops : 0;
 }
 
-// Elements that are read at least once; of a string, its bytes.
-static double reading(const Value *v) {
+// Elements that are read at least once; of a string, its bytes.  Ops that only move elements mostly look at those
+// alone that they take.
+static double reading(const Value *v, bool moves) {
   if (!v) return 0;
   if (v->kind != VK_TENSOR) return (double)v->nitems;
-  double sum = (double)v->n;
+  if (v->n && moves) return 0;
+  double sum = eval_extent(v);
   for (int64_t i = 0; v->dtype == DT_STRING && i < v->n; i++) sum += (double)val_str(v, i).n;
   return sum;
 }
@@ -37,10 +39,8 @@ static double reading(const Value *v) {
 tenon_status work_begin(Eval *e, const Node *n) {
   const OpInfo *op = op_info(n->op);
   double ops = STEP_OPS + e->nin;
-  // Most that only move elements look at those alone that they take.
-  bool reads =
-      !(op->flags & OPF_CONTROL) && (op->flags & (OPF_MOVEMENT | OPF_HOST)) != OPF_MOVEMENT;
-  for (int i = 0; reads && i < e->nin; i++) ops += reading(e->in[i]);
+  bool moves = (op->flags & (OPF_MOVEMENT | OPF_HOST)) == OPF_MOVEMENT;
+  for (int i = 0; !(op->flags & OPF_CONTROL) && i < e->nin; i++) ops += reading(e->in[i], moves);
   e->node = n;
   e->cost = op->cost ? cost_of : NULL;
   return eval_work(e, ops);

@@ -42,7 +42,8 @@ static tenon_status real_path(Graph *g, const char *path, Where at, const char *
   char real[PATH_CAP];
   int err = platform->real_path(path, real, (int64_t)sizeof real);
   if (err)
-    return fail(g->diag, TENON_EIO, at, "cannot find the folder of '%s': error %d", path, err);
+    return fail(g->diag, TENON_EIO, at, "cannot find the folder of '%s': %s", path,
+                error_text(err).s);
   *out = intern(&g->names, str_of(real));
   return TENON_OK;
 }

@@ -1,4 +1,4 @@
-// import_contrib_more.c -- ONNX Runtime's less common operators: packed tables, transforms, distances.
+// import_contrib_rare.c -- ONNX Runtime's less common operators: packed tables, transforms, distances.
 #include "eval/contract.h"
 #include "eval/image.h"
 #include "eval/index.h"
@@ -247,4 +247,4 @@ static const ImportRow rows[] = {
     {"com.microsoft", "CausalConvWithState",      0, 0, causal_conv,            NULL},
     // clang-format on
 };
-const ImportTable onnx_rows_contrib_more = {rows, ARRAY_LEN(rows)};
+const ImportTable onnx_rows_contrib_rare = {rows, ARRAY_LEN(rows)};

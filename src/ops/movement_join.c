@@ -1,4 +1,4 @@
-// movement_b.c -- movement ops that join, cut, repeat and fill: concat, split, pad, tile,
+// movement_join.c -- movement ops that join, cut, repeat and fill: concat, split, pad, tile,
 // reverse_sequence, depth_to_space, space_to_depth, trilu, center_crop_pad.
 #include "eval/movement.h"
 #include "ops/sym.h"

@@ -1,4 +1,4 @@
-// contract_more.c -- deformable and causal convolution, col2im, determinants.
+// contract_deform.c -- deformable and causal convolution, col2im, determinants.
 //
 // A deformable convolution is the product of contract_conv.c with patches read between the pixels: each tap
 // is moved by an offset from data and interpolated linearly; outside the input everything is 0.

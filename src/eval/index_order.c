@@ -1,5 +1,5 @@
-// index_b.c -- reference evaluation of the ops that search and sort: top_k, arg_max, arg_min, hardmax, non_zero,
-// unique, compress, cum_sum, cum_prod.
+// index_order.c -- reference evaluation of the ops that search and sort: top_k, arg_max, arg_min, hardmax, non_zero,
+// compress, cum_sum, cum_prod.
 //
 // Values are compared through a 64-bit key that orders every real dtype exactly, so one sort serves all.
 // Sorting is a heap sort with the position as the last criterion: in place, and the result is unique.

@@ -1,4 +1,4 @@
-// attention_more.c -- rotary embedding, linear attention, swiglu.
+// attention_rotary.c -- rotary embedding, linear attention, swiglu.
 #include "eval/attention.h"
 #include "eval/elementwise.h"
 

@@ -1,4 +1,4 @@
-// index_c.c -- reference evaluation of unique and non_max_suppression.
+// index_unique.c -- reference evaluation of unique and non_max_suppression.
 //
 // unique compares slices element by element in row-major order; a heap sort on positions with the
 // position as the last criterion groups equal slices, each group led by its first occurrence.

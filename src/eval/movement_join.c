@@ -1,4 +1,4 @@
-// movement_b.c -- reference evaluation of the movement ops that join, cut, repeat and fill: concat, split,
+// movement_join.c -- reference evaluation of the movement ops that join, cut, repeat and fill: concat, split,
 // pad, tile, reverse_sequence, trilu, center_crop_pad.
 //
 // Guarantees: elements are copied as they are, for any dtype; sizes and axes that come from data are checked.
