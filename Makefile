@@ -20,7 +20,7 @@ demo: ## run a real trained model on real input (FILES="..." asks it about those
 	@p=build/venv/bin/python; [ -x $$p ] || p=python3; $$p tools/demo.py $(FILES)
 
 test: ## all tests and checks (STEPS="unit 'asan-*'" runs some of tests/steps.txt)
-	@$(DEPS) build test format
+	@$(DEPS) build test format demo
 	@JOBS=$(JOBS) tests/run.py $(STEPS)
 
 asan: ## build with AddressSanitizer and UndefinedBehaviorSanitizer, and run the unit tests

@@ -217,3 +217,27 @@ TEST(bad_deep_nesting) {
     arena_deinit(&a);
   }
 }
+
+// O41: thirty functions, each calling the one before twice: two thousand bytes for a billion nodes.
+TEST(bad_inlining_bomb) {
+  Arena a;
+  arena_init(&a);
+  StrBuf text, model;
+  strbuf_init(&text, &a);
+  strbuf_init(&model, &a);
+  strbuf_puts(&text, "1:8 8:{2:17} 8:{1:'f' 2:1} 7:{1:{1:'x' 2:'y' 4:'F30' 7:'f'} " XY "2:'g'} ");
+  strbuf_puts(&text, "25:{1:'F0' 4:'a' 5:'b' 7:{1:'a' 2:'b' 4:'Relu'} 9:{2:17} 10:'f'} ");
+  for (int i = 1; i <= 30; i++)
+    strbuf_printf(&text,
+                  "25:{1:'F%d' 4:'a' 5:'c' 7:{1:'a' 2:'b' 4:'F%d' 7:'f'} 7:{1:'b' 2:'c' 4:'F%d' "
+                  "7:'f'} 9:{2:17} "
+                  "9:{1:'f' 2:1} 10:'f'} ",
+                  i, i - 1, i - 1);
+  pb_encode(&model, strbuf_text(&text));
+  static Diag d;
+  diag_init(&d);
+  When ended;
+  EXPECT_STATUS(try_model(model.p, model.n, &d, &ended), TENON_EUNSUPPORTED);
+  EXPECT(strstr(d.text, "once its functions are inlined") != NULL);
+  arena_deinit(&a);
+}

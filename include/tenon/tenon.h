@@ -198,6 +198,10 @@ typedef struct tenon_open_options {
   size_t nops;
   int32_t threads;      /* that a run may use; 0 = as many as the machine lets us */
   int64_t memory_limit; /* bytes that opening may take, and again each run; 0 = none */
+  /* Inputs for which the file has a default value are constants, and not among the model's inputs, unless
+   * they are named here. */
+  const char *const *inputs;
+  size_t ninputs;
 } tenon_open_options;
 
 /* Opens a model file, told by its content: ONNX, or Tenon's text form.  Weights are not read before the first

@@ -47,6 +47,7 @@ static tenon_status read_model(Model *m, const ModelOptions *o, Diag *d) {
     s = graph_parse_with(bytes, m->path, &po, d, &m->graph);
   } else {
     m->onnx.memory_limit = o ? o->memory_limit : 0;
+    if (o) m->onnx.given = o->given;
     s = onnx_import(bytes, m->path, o ? o->custom : NULL, d, &m->onnx);
     m->graph = m->onnx.graph;
   }

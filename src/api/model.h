@@ -26,6 +26,7 @@ typedef struct Model {
 typedef struct ModelOptions {
   const CustomOp *custom;
   int64_t memory_limit;  // bytes that opening may take; 0 = none
+  Strs given;            // inputs with a default that the caller will give: they stay inputs
 } ModelOptions;
 
 // EUNSUPPORTED operators do not fail the opening: ask model_unsupported.

@@ -93,6 +93,11 @@ static tenon_status open_model(tenon_model *m, const OpenCall *c, Diag *d) {
   m->memory_limit = o.memory_limit;
   TRY(api_copy_ops(&m->arena, o.ops, o.nops, d, &m->custom));
   ModelOptions mo = {.custom = m->custom, .memory_limit = o.memory_limit};
+  if (o.ninputs && !o.inputs)
+    return fail(d, TENON_EINVAL, NOWHERE, "%zu inputs, but no names", o.ninputs);
+  Str *given = arena_array(&m->arena, Str, (int64_t)MIN(o.ninputs, 65536));
+  for (size_t i = 0; i < MIN(o.ninputs, 65536); i++) given[i] = str_of(o.inputs[i]);
+  mo.given = (Strs){(int64_t)MIN(o.ninputs, 65536), given};
   if (c->path)
     TRY(model_open(c->path, &mo, d, &m->model));
   else

@@ -75,7 +75,8 @@ static bool set(const char *z) { return z && *z; }
 
 static void put_where(Diag *d, Where at) {
   if (!set(at.file)) at.file = d->base.file;
-  if (!set(at.node) && !set(at.op)) at.node = d->base.node, at.op = d->base.op;
+  if (!set(at.node) && !set(at.op)) at.op = d->base.op;
+  if (!set(at.node)) at.node = d->base.node;
   if (!at.has_offset) at.has_offset = d->base.has_offset, at.offset = d->base.offset;
   if (!at.line) at.line = d->base.line, at.column = d->base.column;
   if (set(at.file)) put(d, "%.1000s:", at.file);

@@ -1,5 +1,6 @@
 // cmd_run.c -- `tenon run`: runs a model, shows or saves what it computes, compares it.
 #include "cli/inputs.h"
+#include "cli/overrides.h"
 
 #include "api/model.h"
 
@@ -421,7 +422,8 @@ int cmd_run(Cli *c) {
   // In the arena, since a trap may pass over this frame.
   RunCommand *r = arena_new(&c->arena, RunCommand);
   r->cli = c;
-  int rc = cli_exit_of(model_open(c->pos[0], NULL, &c->diag, &r->model));
+  int rc = cli_exit_of(open_with_overrides(c, c->pos[0], &c->opt[OPT_run_input],
+                                           opt_text(c, OPT_run_inputs, NULL), &r->model));
   if (rc) return rc;
   r->in = (Inputs){.graph = r->model->graph,
                    .arena = &c->arena,

@@ -30,6 +30,13 @@ ATTR_STRUCT(regex_full_match, REGEX_FULL_MATCH_ATTRS);
   A(T, f64s, weights, , "weight of each column")
 ATTR_STRUCT(tf_idf_vectorizer, TF_IDF_VECTORIZER_ATTRS);
 enum { TFIDF_TF, TFIDF_IDF, TFIDF_BOTH };
+#define TOKENIZER_ATTRS(A, C, T)                                                                   \
+  A(T, bool, mark, false, "put the characters 2 and 3 around the tokens of a string")              \
+  A(T, i64, mincharnum, 1, "least characters of a token")                                          \
+  A(T, str, pad_value, "", "what short rows end with")                                             \
+  A(T, strs, separators, , "expressions that split; one empty string: every character is a token") \
+  A(T, str, tokenexp, "", "expression of a token; . is every character")
+ATTR_STRUCT(tokenizer, TOKENIZER_ATTRS);
 // clang-format on
 
 // The code point at p (p < end) and its length; a byte that is not UTF-8 gives U+FFFD and length 1.
@@ -53,12 +60,16 @@ typedef struct Regex Regex;
 // NULL: the pattern is wrong; the message says why and where.
 const Regex *regex_compile(Arena *a, Str pattern, const char **message);
 bool regex_full_match(const Regex *re, Str text);
+// The leftmost match at or after byte `start`, the longest there: bytes [*begin, *end).  Adds the operations
+// that it took to *work.
+bool regex_find(const Regex *re, Str text, int64_t start, int64_t *begin, int64_t *end,
+                int64_t *work);
 int64_t regex_size(const Regex *re);  // instructions: the most operations that a character takes
 
 // Columns of a tf_idf_vectorizer's result; -1 when the attributes are wrong, with the reason.
 int64_t tf_idf_columns(const tf_idf_vectorizer_attrs *at, const char **why);
 
 EvalFn eval_string_concat, eval_string_split, eval_string_normalizer, eval_regex_full_match,
-    eval_tf_idf_vectorizer;
+    eval_tf_idf_vectorizer, eval_tokenizer;
 
 #endif

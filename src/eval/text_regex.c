@@ -5,7 +5,8 @@
 // with the set of states it may be in (Pike's simulation), so time is text times program at worst.
 //
 // Patterns come from models, so they are hostile: nesting, program length and the size of sets are limited.
-// Sub-matches are not kept, so greedy and lazy repetition are the same; only whole texts are matched.
+// Sub-matches are not kept, so greedy and lazy repetition are the same; so texts are
+// matched whole, or the leftmost and then longest part is found.
 // Does not: \C, backreferences and look-around, which RE2 refuses too; \p{...} but for the sets below.
 #include "eval/text.h"
 
@@ -29,7 +30,8 @@ struct Regex {
   VEC(Inst) prog;
   VEC(Range) range;  // of each set: sorted, apart
   int32_t *now, *next, *stack;
-  uint32_t *mark;  // the step at which a state was last entered
+  int64_t *from, *from_next;  // where the match that a state is in began
+  uint32_t *mark;             // the step at which a state was last entered
 };
 
 enum { F_FOLD = 1, F_MULTILINE = 2, F_DOT_ALL = 4 };
@@ -629,6 +631,8 @@ const Regex *regex_compile(Arena *a, Str pattern, const char **message) {
   int64_t n = re->prog.n;
   re->now = arena_array(a, int32_t, n);
   re->next = arena_array(a, int32_t, n);
+  re->from = arena_array(a, int64_t, n);
+  re->from_next = arena_array(a, int64_t, n);
   re->stack = arena_array(a, int32_t, 2 * n + 2);
   re->mark = arena_array(a, uint32_t, n);
   return re;
@@ -698,33 +702,85 @@ static bool in_set(const Regex *re, const Inst *in, uint32_t c) {
 
 int64_t regex_size(const Regex *re) { return re->prog.n; }
 
-bool regex_full_match(const Regex *re, Str text) {
-  const char *p = text.n ? text.p : "", *end = p + text.n;
-  const uint32_t none = RUNE_MAX + 1;
-  int32_t *now = re->now, *next = re->next;
-  int len = 0;
-  Place at = {none, p < end ? utf8_decode(p, end, &len) : none};
-  uint32_t step = 1;
-  memset(re->mark, 0, (size_t)re->prog.n * sizeof(*re->mark));
-  int32_t n = enter(re, 0, at, step, now, 0);
-  while (p < end && n) {
-    uint32_t c = at.after;
-    p += len;
-    at = (Place){c, p < end ? utf8_decode(p, end, &len) : none};
-    if (++step == 0) {  // the counter came round: no old mark may look new
-      memset(re->mark, 0, (size_t)re->prog.n * sizeof(*re->mark));
-      step = 1;
+typedef struct Search {
+  const Regex *re;
+  int32_t *now, *next;
+  int64_t *from, *from_next;
+  int32_t n;
+  uint32_t step;
+  int64_t begin, end;  // of the best match so far; begin -1: none
+  int64_t at;          // how far the text was read
+} Search;
+
+// States are listed by where their match began, first first: so a state that two matches reach keeps the
+// leftmost, and after a match all that began later are dropped.
+static void take_matches(Search *s, int64_t at) {
+  int32_t kept = 0;
+  for (int32_t i = 0; i < s->n; i++) {
+    if (s->begin >= 0 && s->from[i] > s->begin) break;
+    if (s->re->prog.v[s->now[i]].kind == I_MATCH) {
+      s->begin = s->from[i];
+      s->end = at;
     }
-    int32_t m = 0;
-    for (int32_t i = 0; i < n; i++) {
-      const Inst *in = &re->prog.v[now[i]];
-      if (in->kind == I_SET && in_set(re, in, c)) m = enter(re, now[i] + 1, at, step, next, m);
-    }
-    int32_t *t = now;
-    now = next, next = t;
-    n = m;
+    kept = i + 1;
   }
-  for (int32_t i = 0; i < n && p >= end; i++)
-    if (re->prog.v[now[i]].kind == I_MATCH) return true;
-  return false;
+  s->n = kept;
+}
+
+static void advance(Search *s, uint32_t c, Place at) {
+  const Regex *re = s->re;
+  int32_t m = 0;
+  if (++s->step == 0) {  // the counter came round: no old mark may look new
+    memset(re->mark, 0, (size_t)re->prog.n * sizeof(*re->mark));
+    s->step = 1;
+  }
+  for (int32_t i = 0; i < s->n; i++) {
+    const Inst *in = &re->prog.v[s->now[i]];
+    if (in->kind != I_SET || !in_set(re, in, c)) continue;
+    int32_t after = enter(re, s->now[i] + 1, at, s->step, s->next, m);
+    while (m < after) s->from_next[m++] = s->from[i];
+  }
+  int32_t *t = s->now;
+  int64_t *f = s->from;
+  s->now = s->next, s->next = t;
+  s->from = s->from_next, s->from_next = f;
+  s->n = m;
+}
+
+// The leftmost match that begins at `start` or, unless anchored, after it; the longest of those.
+static Search search(const Regex *re, Str text, int64_t start, bool anchored) {
+  const char *p = text.n ? text.p : "", *stop = p + text.n, *back = p + start;
+  const uint32_t none = RUNE_MAX + 1;
+  int len = 0;
+  Search s = {re, re->now, re->next, re->from, re->from_next, 0, 1, -1, 0, start};
+  memset(re->mark, 0, (size_t)re->prog.n * sizeof(*re->mark));
+  while (back > p && (*--back & 0xC0) == 0x80) continue;
+  Place at = {start ? utf8_decode(back, stop, &len) : none, none};
+  for (int64_t i = start;; i += len) {
+    if (i < text.n) at.after = utf8_decode(p + i, stop, &len);
+    if (s.begin < 0 && (i == start || !anchored)) {
+      int32_t after = enter(re, 0, at, s.step, s.now, s.n);
+      while (s.n < after) s.from[s.n++] = i;
+    }
+    take_matches(&s, i);
+    s.at = i;
+    if (i >= text.n || (!s.n && (anchored || s.begin >= 0))) return s;
+    uint32_t c = at.after;
+    at = (Place){c, i + len < text.n ? utf8_decode(p + i + len, stop, &(int){0}) : none};
+    advance(&s, c, at);
+  }
+}
+
+bool regex_full_match(const Regex *re, Str text) {
+  Search s = search(re, text, 0, true);
+  return s.begin == 0 && s.end == text.n;
+}
+
+bool regex_find(const Regex *re, Str text, int64_t start, int64_t *begin, int64_t *end,
+                int64_t *work) {
+  Search s = search(re, text, start, false);
+  *work += (s.at - start + 1) * re->prog.n;
+  *begin = s.begin;
+  *end = s.end;
+  return s.begin >= 0;
 }

@@ -75,10 +75,25 @@ static tenon_status infer_tf_idf_vectorizer(Infer *in) {
   return infer_set(in, 0, DT_F32, x->rank == 2 ? 2 : 1, x->rank == 2 ? dims : dims + 1);
 }
 
+static tenon_status infer_tokenizer(Infer *in) {
+  TRY(infer_need(in, 0, DT_STRING));
+  const Type *x = infer_type(in, 0);
+  if (x->rank < 0) {
+    infer_set_unranked(in, 0, DT_STRING);
+    return TENON_OK;
+  }
+  if (x->rank < 1 || x->rank > 2)
+    return infer_fail(in, TENON_EINVAL, "x has rank %d, must have 1 or 2", x->rank);
+  Dim dims[3] = {x->dims[0], x->dims[x->rank - 1], NULL};
+  dims[x->rank] = ie_fresh(&in->g->dims, "tokens");
+  return infer_set(in, 0, DT_STRING, x->rank + 1, dims);
+}
+
 ATTR_TABLE(string_split, STRING_SPLIT_ATTRS);
 ATTR_TABLE(string_normalizer, STRING_NORMALIZER_ATTRS);
 ATTR_TABLE(regex_full_match, REGEX_FULL_MATCH_ATTRS);
 ATTR_TABLE(tf_idf_vectorizer, TF_IDF_VECTORIZER_ATTRS);
+ATTR_TABLE(tokenizer, TOKENIZER_ATTRS);
 
 const OpInfo op_string_concat = {
     .name = "string_concat",
@@ -164,4 +179,23 @@ const OpInfo op_tf_idf_vectorizer = {
         "(string[4]) mode=TFIDF ngram_counts=[0] ngram_indexes=[1, 0] pool_strings=[\"a\", \"b\"] "
         "weights=[2, 0.5]",
         "(i64[n,0]) ngram_counts=[0] ngram_indexes=[0] pool_int64s=[7] mode=IDF"),
+};
+const OpInfo op_tokenizer = {
+    .name = "tokenizer",
+    .doc = "tokens of each string, in rows of one length",
+    .onnx = "com.microsoft.Tokenizer",
+    .onnx_since = 1,
+    .operands = "x",
+    .results = "tokens",
+    .dtypes = "string",
+    .arity = 1,
+    .nres = 1,
+    .flags = OPF_HOST,
+    OP_ATTRS(tokenizer),
+    .infer = infer_tokenizer,
+    .eval = eval_tokenizer,
+    SAMPLES("(string[3]) tokenexp=\"[a-z]+\" pad_value=\"#\"",
+            "(string[2,2]) separators=[\"o\", \"[0-9]\"] mincharnum=2 mark=true",
+            "(string[3]) separators=[\"\"] mark=true", "(string[0]) tokenexp=\"a\"",
+            "(string[2]) tokenexp=\"q?\""),
 };

@@ -10,7 +10,8 @@
 #include "ir/custom.h"
 
 enum { MIN_IR = 3, MAX_OPSET = 28, MIN_OPSET = 1 };
-static const int64_t MAX_NODES = 2000000;
+// What inlining functions may blow a file up to: in proportion to the file, so that a small one stays quick.
+static const int64_t MIN_INLINED = 20000, BYTES_AN_INLINED_NODE = 4, MAX_INLINED = 2000000;
 
 static tenon_status check_header(Import *im) {
   const OnnxModel *m = im->model;
@@ -55,9 +56,71 @@ static tenon_status index_functions(Import *im) {
   return TENON_OK;
 }
 
+// An initializer of the main graph that is also an input is that input's default.
+static bool is_given(const Import *im, const OnnxGraph *og, Str name) {
+  if (og != &im->model->graph) return false;
+  for (int64_t i = 0; i < im->result->given.n; i++)
+    if (str_eq(im->result->given.v[i], name)) return true;
+  return false;
+}
+
+// ---- how large the model is once its functions are inlined ----
+
+typedef struct Sizer {
+  Import *im;
+  int64_t *size;  // by function; 0 = not counted yet, -1 = being counted
+  int depth;
+} Sizer;
+
+static int64_t count_nodes(Sizer *z, const OnnxNode *nodes, int64_t n);
+
+static int64_t count_function(Sizer *z, const OnnxFunction *f) {
+  int64_t *size = &z->size[f - z->im->model->functions.v];
+  if (*size < 0) return 1;  // calls itself: refused where it is inlined
+  if (*size) return *size;
+  *size = -1;
+  return *size = 1 + count_nodes(z, f->nodes.v, f->nodes.n);
+}
+
+static int64_t count_node(Sizer *z, const OnnxNode *n) {
+  int64_t total = 1;
+  const OnnxFunction *f = import_find_function(z->im, n);
+  if (f) total += count_function(z, f);
+  for (int64_t i = 0; i < n->nattrs; i++) {
+    const OnnxAttr *a = &n->attrs[i];
+    if (a->g) total += count_nodes(z, a->g->nodes.v, a->g->nodes.n);
+    for (int64_t k = 0; k < a->graphs.n; k++)
+      total += count_nodes(z, a->graphs.v[k]->nodes.v, a->graphs.v[k]->nodes.n);
+  }
+  return total;
+}
+
+static int64_t count_nodes(Sizer *z, const OnnxNode *nodes, int64_t n) {
+  enum { DEEP = 256 };
+  int64_t total = 0;
+  if (z->depth++ < DEEP)
+    for (int64_t i = 0; i < n && total < 2 * MAX_INLINED; i++)
+      total += MIN(count_node(z, &nodes[i]), MAX_INLINED);
+  z->depth--;
+  return total;
+}
+
+static tenon_status check_size(Import *im) {
+  im->budget = MIN(MIN_INLINED + im->nbytes / BYTES_AN_INLINED_NODE, MAX_INLINED);
+  Sizer z = {.im = im, .size = arena_array(im->arena, int64_t, im->model->functions.n)};
+  int64_t n = count_nodes(&z, im->model->graph.nodes.v, im->model->graph.nodes.n);
+  if (n <= im->budget) return TENON_OK;
+  return fail(im->g->diag, TENON_EUNSUPPORTED, NOWHERE,
+              "the model has %s%lld nodes once its functions are inlined; the limit for a file of "
+              "%lld bytes is %lld",
+              n >= MAX_INLINED ? "over " : "", (long long)MIN(n, MAX_INLINED),
+              (long long)im->nbytes, (long long)im->budget);
+}
+
 tenon_status import_initializers(Import *im, const OnnxGraph *og) {
   for (int64_t i = 0; i < og->initializers.n; i++) {
     const OnnxTensor *t = &og->initializers.v[i];
+    if (is_given(im, og, t->name)) continue;
     Where at = {.node = intern(&im->g->names, t->name), .op = "initializer"};
     Node *c = import_tensor(im, t, t->name, at);
     TRY(graph_status(im->g));
@@ -80,8 +143,10 @@ static tenon_status import_inputs(Import *im, NodeVec *params) {
     Where at = {.node = intern(&im->g->names, vi->name), .op = "input"};
     if (strmap_has(&im->scope->value, vi->name)) {
       bool constant = ((Node *)strmap_get(&im->scope->value, vi->name))->op == OP_const;
-      if (constant)
-        continue;  // an initializer with a default role as input: older files list all of them
+      if (constant) {  // a default; older files list every initializer so
+        vec_push(im->arena, &im->result->defaults, at.node);
+        continue;
+      }
       return fail(im->g->diag, TENON_EINVAL, at, "the name '%.*s' is defined twice",
                   STR_ARG(vi->name));
     }
@@ -173,14 +238,14 @@ tenon_status onnx_import(Str bytes, const char *path, const struct CustomOp *cus
                .result = out,
                .path = path,
                .bytes = (const uint8_t *)bytes.p,
-               .nbytes = bytes.n,
-               .budget = MAX_NODES};
+               .nbytes = bytes.n};
   TRY(onnx_read_model(&g->arena, bytes, d, &out->model));
   strmap_init(&im.unsupported, &g->arena);
   strmap_init(&im.unimported, &g->arena);
   add_model_source(&im, bytes);
   TRY(check_header(&im));
   TRY(index_functions(&im));
+  TRY(check_size(&im));
   import_rows_init(&im);
   return import_main(&im);
 }

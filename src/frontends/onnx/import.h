@@ -58,6 +58,8 @@ Node *import_tensor(Import *im, const OnnxTensor *t, Str name, Where at);  // co
 Node *import_sparse(Import *im, const OnnxSparse *s, Str name, Where at);
 const Type *import_type(Import *im, const OnnxType *t, Str name,
                         Where at);  // NULL: not given; a failure is in the graph
+const OnnxFunction *import_find_function(Import *im,
+                                         const OnnxNode *n);  // NULL: no function of the model's
 MUST_USE tenon_status import_node(Import *im, const OnnxNode *n);
 MUST_USE tenon_status import_nodes(Import *im, const OnnxNode *nodes, int64_t n);
 Node *scope_find(Import *im, Scope *s, Str name);  // NULL when undefined

@@ -9,6 +9,7 @@
 #include "eval/norm.h"
 #include "eval/quant.h"
 #include "eval/reduce.h"
+#include "eval/rnn.h"
 #include "eval/window.h"
 #include "frontends/onnx/import_build.h"
 
@@ -307,6 +308,35 @@ static tenon_status mat_mul_n_bits(ImportNode *n) {
   return build_done(n);
 }
 
+// ---- recurrent ----
+
+// (w - zero) scale, for w of shape [directions, k, 4 hidden] and one scale a direction or a column, as LSTM
+// has it: [directions, 4 hidden, k].
+static Node *lstm_weights(Graph *g, Node *w, Node *scale, Node *zero) {
+  static const int64_t rows[] = {0, 1, -1}, swapped[] = {0, 2, 1};
+  Node *x = build_cast(g, w, DT_F32);
+  if (zero) x = N(g, sub, x, build_reshape(g, build_cast(g, zero, DT_F32), 3, rows));
+  return build_transpose(g, N(g, mul, x, build_reshape(g, scale, 3, rows)), 3, swapped);
+}
+
+// The runtime also rounds the states to 8 bits, by a range that depends on how it splits the batch: here
+// only the weights are.
+static tenon_status dynamic_quantize_lstm(ImportNode *n) {
+  TRY(build_need_these(n, 1u << 0 | 1u << 1 | 1u << 2 | 1u << 8 | 1u << 10, 12));
+  Graph *g = n->g;
+  lstm_attrs at;
+  TRY(import_attrs(n, op_info(OP_lstm), NULL, &at));
+  for (int i = 8; i < 12; i++)  // [directions] or [directions, columns]
+    if (build_in(n, i) && type_of(n->in[i])->rank == 1) n->in[i] = build_unsqueeze(g, n->in[i], 1);
+  Node *src[8];
+  for (int i = 0; i < 8; i++) src[i] = or_none(g, build_in(n, i));
+  src[1] = lstm_weights(g, n->in[1], n->in[8], build_in(n, 9));
+  src[2] = lstm_weights(g, n->in[2], n->in[10], build_in(n, 11));
+  Node *y = node_new(g, OP_lstm, 8, src, &at, 3, n->name);
+  for (int i = 0; i < 3; i++) build_give(n, i, node_proj(g, y, i));
+  return build_done(n);
+}
+
 // ---- single steps ----
 
 static tenon_status quantize_of(ImportNode *n) { return import_auto(n, &op_quantize_linear); }
@@ -330,6 +360,7 @@ static const ImportRow rows[] = {
     {"com.microsoft", "ReduceSumInteger",         0, 0, reduce_sum_integer,       NULL},
     {"com.microsoft", "DynamicQuantizeMatMul",    0, 0, dynamic_quantize_mat_mul, NULL},
     {"com.microsoft", "MatMulIntegerToFloat",     0, 0, mat_mul_integer_to_float, NULL},
+    {"com.microsoft", "DynamicQuantizeLSTM",      0, 0, dynamic_quantize_lstm,    NULL},
     {"com.microsoft", "MatMulNBits",              0, 0, mat_mul_n_bits,           NULL},
     {"com.microsoft", "QuantizeLinear",           0, 0, quantize_of,              NULL},
     {"com.microsoft", "DequantizeLinear",         0, 0, dequantize_of,            NULL},

@@ -124,7 +124,7 @@ tenon_status import_auto(ImportNode *n, const OpInfo *op) {
   return TENON_EINTERNAL;
 }
 
-static const OnnxFunction *find_function(Import *im, const OnnxNode *n) {
+const OnnxFunction *import_find_function(Import *im, const OnnxNode *n) {
   ArenaMark m = arena_mark(&im->g->scratch);
   const char *key = str_printf(&im->g->scratch, "%.*s:%.*s:%.*s", STR_ARG(n->domain),
                                STR_ARG(n->op_type), STR_ARG(n->overload));
@@ -167,7 +167,7 @@ static tenon_status inline_function(ImportNode *n, const OnnxFunction *f) {
 static tenon_status map_node(ImportNode *n) {
   Import *im = n->im;
   const OnnxNode *on = n->node;
-  const OnnxFunction *f = find_function(im, on);
+  const OnnxFunction *f = import_find_function(im, on);
   if (f) return inline_function(n, f);
   const char *full = full_name(im, on);
   if (custom_find(n->g->custom, str_of(full))) return make_foreign(n);
@@ -260,6 +260,39 @@ static void note_unimported(Import *im, const OnnxNode *on) {
   vec_push(im->arena, &im->result->faults, text);
 }
 
+// Whether a message speaks of an operator already, in the model's spelling or in ours.
+static bool mentions(const char *text, Str op) {
+  char plain[512];
+  int64_t n = 0;
+  for (const char *p = text; *p && n < (int64_t)sizeof plain - 1; p++)
+    if (*p != '_') plain[n++] = *p >= 'A' && *p <= 'Z' ? (char)(*p + 32) : *p;
+  plain[n] = 0;
+  for (const char *p = plain; *p; p++) {
+    int64_t k = 0;
+    while (k < op.n && p[k] && p[k] == (op.p[k] >= 'A' && op.p[k] <= 'Z' ? op.p[k] + 32 : op.p[k]))
+      k++;
+    if (k == op.n) return true;
+  }
+  return false;
+}
+
+// Maps a node so that every message, also of the nodes that it is put together from, says which one of the model it is.
+static tenon_status map_named(ImportNode *n) {
+  Graph *g = n->g;
+  Where base = g->diag->base;
+  int64_t said = g->diag->len;
+  g->diag->base.node = n->name;
+  tenon_status s = map_node(n);
+  if (!s) s = n->im->status;
+  // A refusal behind an error comes of the error.
+  if (!s || (graph_status(g) && s == TENON_EUNSUPPORTED)) s = graph_status(g);
+  g->diag->base = base;
+  if (s && s != TENON_EUNSUPPORTED && g->diag->len > said &&
+      !mentions(g->diag->text + said, n->node->op_type))
+    diag_note(g->diag, "in operator %.*s of the model", STR_ARG(n->node->op_type));
+  return s;
+}
+
 tenon_status import_node(Import *im, const OnnxNode *on) {
   Str label = on->name.n ? on->name : on->outputs.n ? on->outputs.v[0] : STR("");
   ImportNode n = {
@@ -277,9 +310,7 @@ tenon_status import_node(Import *im, const OnnxNode *on) {
   TRY(gather_inputs(im, &n));
   int64_t said = im->g->diag->len;
   im->depth++;
-  tenon_status s = map_node(&n);
-  if (!s) s = im->status;
-  if (!s) s = graph_status(im->g);
+  tenon_status s = map_named(&n);
   im->depth--;
   if (s == TENON_EUNSUPPORTED) s = refuse(&n, said);
   TRY(s);

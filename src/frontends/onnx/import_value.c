@@ -162,6 +162,8 @@ static bool names_nothing(Str param) {
   return !param.n || str_is(param, "?") || str_is(param, "-1") || str_is(param, "None");
 }
 
+enum { MAX_DIM_NAME = 65536 };  // what an expression's symbol may have
+
 static Dim import_dim(Import *im, const OnnxDim *d, Str name, int64_t axis, Where at) {
   Graph *g = im->g;
   // Paddle's exporter, for one, writes -1 for a size that it does not know.

@@ -8,8 +8,8 @@
   X(contract) \
   X(contrib) \
   X(contrib_attention) \
-  X(contrib_rare) \
   X(contrib_quant) \
+  X(contrib_rare) \
   X(control) \
   X(generate) \
   X(image) \
