@@ -43,11 +43,11 @@ expect 2 "needs a value" run m --output
 expect 2 "takes no value" run m --json=1
 expect 2 "whole number from 0 to 4096" run m --threads many
 expect 2 "not negative" run m --rtol -1
-expect 2 "there is interp" run m --target quantum
+expect 2 "there are interp and plan" run m --target quantum
 expect 2 "there are bash, zsh and fish" completion tcsh
 expect 2 "unknown command 'nope'" help nope
 expect 1 "cannot open" run "$tmp/none.onnx"
-for command in run inspect verify conform ops graph doctor completion help; do
+for command in run inspect explain verify conform ops passes graph doctor completion help; do
   expect 0 "tenon $command -- " $command --help
   expect 0 "tenon $command -- " help $command
   expect 0 ".SH NAME" help --man $command
@@ -86,7 +86,42 @@ expect 2 "takes NAME=N" run "$tmp/m.tir" --dim n=-1
 check "run --json is JSON" json_ok run "$tmp/m.tir" --json
 expect 0 "ok" verify "$tmp/m.tir"
 check "verify --json is JSON" json_ok verify "$tmp/m.tir" --json
+cat >"$tmp/zero.tir" <<'TIR'
+graph @"zero"(%x: i64[3], %u: f32[n]) -> (y: i64[3]) {
+  %d = const i64[3] {1, 0, 2}
+  %y = div(%x, %d) : i64[3]
+  return %y
+}
+TIR
+expect 1 "error T0203  node 'y' (div): 1 of 3 elements of the divisor is 0" verify "$tmp/zero.tir"
+expect 1 "warning T0101  input 'u'" verify "$tmp/zero.tir"
+expect 0 "warning T0101  input 'u'" inspect "$tmp/zero.tir"
+check "findings are in the JSON" bash -c "'$program' verify --json '$tmp/zero.tir' | grep -q '\"code\": \"T0203\"'"
+expect 0 "T0304" verify --codes
+expect 0 "# Diagnostics" verify --codes --markdown
+check "verify --codes --json is JSON" json_ok verify --codes --json
+expect 2 "MODEL is missing" verify
+expect 2 "takes no model" verify --codes "$tmp/m.tir"
+expect 0 "64*floor((n + 3)/4) bytes" inspect "$tmp/m.tir"
 check "the model comes from standard input" bash -c "'$program' run - < '$tmp/m.tir'"
+# ---- the optimiser ----
+expect 0 "group nodes into kernels" passes
+check "passes --json is JSON" json_ok passes --json
+expect 0 "f32[3, 4]" run "$tmp/m.tir" --dim n=3 --target plan
+expect 0 "f32[3, 4]" run "$tmp/m.tir" --dim n=3 --target plan -O0
+expect 0 "kernels     " inspect "$tmp/m.tir" --optimised
+expect 0 '"kernels": ' inspect "$tmp/m.tir" --optimised --json
+expect 0 "= fused(" inspect "$tmp/m.tir" --optimised --text
+expect 0 "// after fuse" inspect "$tmp/m.tir" --optimised --dump-after fuse
+expect 0 "// after fuse" inspect "$tmp/m.tir" --optimised --dump-changed --verify-each
+expect 0 "fuse " inspect "$tmp/m.tir" --optimised --time-passes
+expect 0 "relu" explain "$tmp/m.tir" --rule-stats --trace-rules
+expect 0 "kernel 0 (pointwise)" explain "$tmp/m.tir" --node y
+check "explain --json is JSON" json_ok explain "$tmp/m.tir" --json
+expect 1 "there is no pass 'none'" inspect "$tmp/m.tir" --optimised --disable none
+expect 1 "there is no pass 'none'" run "$tmp/m.tir" --target plan --stop-after none
+expect 2 "there are interp and plan" run "$tmp/m.tir" --target none
+expect 2 "from 0 to 3" inspect "$tmp/m.tir" -O4
 expect 2 "has no input 'z'" run "$tmp/m.tir" --input z=a.npy
 expect 1 "cannot open" run "$tmp/m.tir" --input x="$tmp/none.npy"
 printf 'graph @"m"(%%"x\\x1b[31m": f32[2]) -> ("y\\x1b[2J\\nz": f32[2]) {\n  %%y = relu(%%"x\\x1b[31m") : f32[2]\n  return %%y\n}\n' >"$tmp/esc.tir"

@@ -16,9 +16,10 @@ BELOW["ir"] = BELOW["eval"] + ["eval"]
 BELOW["ops"] = BELOW["ir"] + ["ir"]
 BELOW["rules"] = BELOW["ops"] + ["ops"]
 BELOW["cost"] = BELOW["ops"] + ["ops"]
+BELOW["passes"] = BELOW["rules"] + ["rules", "cost"]
 BELOW["frontends"] = BELOW["ops"] + ["ops"]
-BELOW["api"] = BELOW["ops"] + ["ops", "rules", "cost", "frontends"]
-BELOW["view"] = BELOW["ops"] + ["ops"]
+BELOW["api"] = BELOW["passes"] + ["passes", "frontends"]
+BELOW["view"] = BELOW["passes"] + ["passes"]
 BELOW["cli"] = BELOW["api"] + ["api", "view"]
 # single files that a lower folder may include from a higher one: lists, without declarations of their own
 EXCEPT = {("ir", "ops/ops.def"), ("eval", "ops/scalar.def")}

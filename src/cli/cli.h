@@ -50,7 +50,7 @@ typedef enum { OK_FLAG, OK_TEXT, OK_LIST, OK_INT, OK_REAL, OK_LIMIT } OptionKind
 typedef struct OptionRow {
   int command;
   OptionKind kind;
-  const char *name;  // long spelling, without dashes
+  const char *name;  // long option, _ for -: option_name gives the spelling
   char letter;       // 0: none
   const char *value, *complete, *help;
   int64_t least, most;  // OK_LIMIT: what K stands for is `least`
@@ -73,6 +73,7 @@ typedef struct ExampleRow {
 } ExampleRow;
 extern const CommandRow cli_command[CMD_COUNT];
 extern const OptionRow cli_option[OPT_COUNT];
+const char *option_name(const OptionRow *o);  // "dump-after"
 extern const ExampleRow cli_example[];
 extern const int cli_nexamples;
 
@@ -142,6 +143,8 @@ int cmd_inspect(Cli *c);
 int cmd_verify(Cli *c);
 int cmd_conform(Cli *c);
 int cmd_ops(Cli *c);
+int cmd_passes(Cli *c);
+int cmd_explain(Cli *c);
 int cmd_graph(Cli *c);
 int cmd_doctor(Cli *c);
 int cmd_completion(Cli *c);

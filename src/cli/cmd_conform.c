@@ -5,6 +5,7 @@
 // harm another, nor the count.
 #include "cli/cli.h"
 #include "cli/conform.h"
+#include "cli/opt.h"
 
 #include "base/platform.h"
 
@@ -325,8 +326,11 @@ static tenon_status collect(Runner *r, Folders *unpacked) {
 
 int cmd_conform(Cli *c) {
   const char *target = opt_text(c, OPT_conform_target, "interp");
-  if (strcmp(target, "interp"))
-    return cli_usage(c, "conform: unknown target '%s'; there is interp", target);
+  bool plan = !strcmp(target, "plan");
+  OptOptions optimise;
+  if (strcmp(target, "interp") && !plan)
+    return cli_usage(c, "conform: unknown target '%s'; there are interp and plan", target);
+  opt_options(c, &OPT_IDS(conform), &optimise);
   Runner r = {.cli = c};
   Folders unpacked = {0};
   signal(SIGINT, on_interrupt);
@@ -335,6 +339,8 @@ int cmd_conform(Cli *c) {
   if (!r.jobs) r.jobs = machine_threads();
   r.timeout = opt_int(c, OPT_conform_timeout, DEFAULT_TIMEOUT) * 1000000000;
   r.options.expand = opt_given(c, OPT_conform_expand);
+  r.options.plan = plan;
+  r.options.optimise = plan || opt_given(c, OPT_conform_level) ? &optimise : NULL;
   r.options.text = opt_given(c, OPT_conform_text);
   r.options.threads = MAX(1, machine_threads() / r.jobs);
   r.child = arena_array(&c->arena, Child, r.jobs);

@@ -3,9 +3,12 @@
 // Only the model's own file is opened, and of it only the structure is read: weights stay on the disk.
 // Operators and parameters are counted as the file has them; cost and memory are those of the graph, at the
 // sizes given with --dim (else 1).
+#include "cli/findings.h"
 #include "cli/inputs.h"
+#include "cli/opt.h"
 
 #include "api/model.h"
+#include "passes/kernels.h"
 
 #include <stdlib.h>
 
@@ -30,6 +33,13 @@ typedef struct Inspection {
   int64_t nnodes, params, param_bytes;
   Large large[LARGEST];
   int nlarge;
+  bool optimised;
+  Optimised opt;
+  KernelCount kernels;
+  GraphCost before;  // of the graph as it was
+  Analysis found;    // likewise
+  Analysis values;   // of the graph that is shown
+  MemoryUse memory;
 } Inspection;
 
 // ---- counting ----
@@ -106,7 +116,7 @@ static void note_large(Inspection *in, const char *name, const Type *t) {
 
 static void gather_facts(Inspection *in) {
   strmap_init(&in->op_index, &in->cli->arena);
-  if (in->model->format == FORMAT_ONNX)
+  if (in->model->format == FORMAT_ONNX && !in->optimised)
     count_onnx(in, &in->model->onnx.model.graph);
   else
     count_graph(in);
@@ -115,6 +125,10 @@ static void gather_facts(Inspection *in) {
   for (int64_t i = 0; i < order.n; i++)
     for (int k = 0; k < order.v[i]->nres && order.v[i]->op != OP_proj; k++)
       note_large(in, order.v[i]->name, order.v[i]->type[k]);
+  // Before the cost, which makes further nodes: composites taken apart.
+  in->values = in->found;
+  if (in->optimised) analyse_graph(in->graph, &(AnalyseOptions){0}, &in->cli->arena, &in->values);
+  analyse_memory(in->graph, &in->dims, &in->cli->arena, &in->memory);
   cost_graph(in->graph, &in->dims, &in->cli->arena, &in->cost);
 }
 
@@ -168,6 +182,58 @@ static void print_dims(const Inspection *in) {
   if (any) say(in->cli, "  (for the figures below; set with --dim)\n");
 }
 
+static void print_kernels(const Inspection *in) {
+  NumText a, b;
+  const KernelCount *k = &in->kernels;
+  say(in->cli, "\nkernels     %lld (", (long long)k->kernels);
+  for (int i = 0, any = 0; i < FUSED_KINDS; i++)
+    if (k->kind[i])
+      say(in->cli, "%s%lld %s", any++ ? ", " : "", (long long)k->kind[i], fused_kind_name[i]);
+  say(in->cli, ")\nbefore      %lld nodes, %s moved; now %s\n", (long long)in->before.n,
+      text_bytes(&a, in->before.bytes), text_bytes(&b, in->cost.bytes));
+}
+
+// The planned peak and its formula; what is known of the outputs; what is unused.
+static void print_memory(const Inspection *in) {
+  NumText a, b;
+  StrBuf s;
+  const MemoryUse *m = &in->memory;
+  if (!m->known || !m->formula) return;
+  strbuf_init(&s, &in->cli->arena);
+  memory_print_formula(&s, m);
+  say(in->cli, "planned     %s of values at most", text_bytes(&a, m->bytes));
+  if (m->at)
+    say(in->cli, ", at %s%s%s", op_name(m->at), m->at->name ? " " : "",
+        m->at->name ? m->at->name : "");
+  say(in->cli, "; an arena of %s\n", text_bytes(&b, m->arena_bytes));
+  if (!ie_is_const(m->formula) || m->nany > 1)
+    say(in->cli, "            %s bytes%s\n", strbuf_text(&s),
+        m->nany ? "" : ", where these sizes have their peak");
+  if (m->nheap)
+    say(in->cli, "            without %lld values whose size depends on data\n",
+        (long long)m->nheap);
+}
+
+static void print_findings(const Inspection *in) {
+  const Body *b = in->graph->main;
+  StrBuf s;
+  strbuf_init(&s, &in->cli->arena);
+  say(in->cli, "\nranges      known for %lld of %lld values\n", (long long)in->values.nbounded,
+      (long long)in->values.nvalues);
+  for (int64_t i = 0; i < b->nresults; i++) {
+    Range r = analyse_range(&in->values, b->result[i]);
+    if (!range_is_known(r, type_of(b->result[i])->dtype)) continue;
+    s.n = 0;
+    range_print(&s, r);
+    say(in->cli, "  %s in %s\n", b->result_name[i], strbuf_text(&s));
+  }
+  s.n = 0;
+  findings_count(&s, &in->found);
+  if (!s.n) return;
+  say(in->cli, "findings    %s (`tenon verify` lists them)\n", strbuf_text(&s));
+  findings_print(&in->found, finding_is_dead, false);
+}
+
 static void print_figures(const Inspection *in) {
   NumText a, b;
   const GraphCost *c = &in->cost;
@@ -183,6 +249,8 @@ static void print_figures(const Inspection *in) {
   say(in->cli, "bytes moved %s, %.3g FLOP a byte\n", text_bytes(&a, c->bytes), intensity(c));
   say(in->cli, "peak memory %s, and %s of constants\n", text_bytes(&a, c->peak_bytes),
       text_bytes(&b, c->const_bytes));
+  print_memory(in);
+  if (in->optimised) print_kernels(in);
   say(in->cli, "\nlargest tensors\n");
   for (int i = 0; i < in->nlarge; i++)
     say(in->cli, "  %10s  %s  %s\n", text_bytes(&a, in->large[i].bytes), in->large[i].type,
@@ -215,19 +283,27 @@ static void print_text(const Inspection *in) {
     say(in->cli, "  %-*s  %s\n", w, b->result_name[i], type_text(a, type_of(b->result[i])));
   print_dims(in);
   print_figures(in);
+  print_findings(in);
   print_unsupported(in);
 }
 
 static void print_node_table(const Inspection *in) {
-  say(in->cli, "%-40s %-24s %-40s %12s %12s\n", "node", "op", "result", "FLOP", "bytes");
+  say(in->cli, "%-40s %-24s %-40s %12s %12s %10s  %s\n", "node", "op", "result", "FLOP", "bytes",
+      "FLOP/byte", "range");
   for (int64_t i = 0; i < in->cost.n; i++) {
     const NodeCost *n = &in->cost.node[i];
     NumText a, b;
     Arena *arena = &in->cli->arena;
     ArenaMark m = arena_mark(arena);
-    say(in->cli, "%-40s %-24s %-40s %12s %12s\n", n->node->name ? n->node->name : "-",
+    Range r = analyse_range(&in->values, n->node);
+    StrBuf range;
+    strbuf_init(&range, arena);
+    if (type_of(n->node)->kind == TK_TENSOR && range_is_known(r, type_of(n->node)->dtype))
+      range_print(&range, r);
+    say(in->cli, "%-40s %-24s %-40s %12s %12s %10.3g  %s\n", n->node->name ? n->node->name : "-",
         op_name(n->node), type_text(arena, type_of(n->node)),
-        n->known ? text_si(&a, n->flops) : "?", n->known ? text_bytes(&b, n->bytes) : "?");
+        n->known ? text_si(&a, n->flops) : "?", n->known ? text_bytes(&b, n->bytes) : "?",
+        n->bytes ? n->flops / (double)n->bytes : 0, strbuf_text(&range));
     arena_reset(arena, m);
   }
 }
@@ -267,6 +343,47 @@ static void json_type(JsonWriter *w, Arena *a, const Type *t) {
   json_null(w);
 }
 
+// A bound that is not there is null, as JSON has no infinity.
+static void json_range(JsonWriter *w, const Inspection *in, const Node *n) {
+  Range r = analyse_range(&in->values, n);
+  if (type_of(n)->kind != TK_TENSOR || !range_is_known(r, type_of(n)->dtype)) return;
+  json_key(w, "range");
+  json_begin_flat_array(w);
+  if (r.kind == RANGE_INT) {
+    json_i64(w, r.least);
+    json_i64(w, r.most);
+  } else {
+    json_f64(w, r.lo);
+    json_f64(w, r.hi);
+  }
+  json_end_array(w);
+}
+
+static void json_memory(JsonWriter *w, const Inspection *in) {
+  const MemoryUse *m = &in->memory;
+  json_key(w, "planned_peak_bytes");
+  if (m->known && m->formula) {
+    StrBuf s;
+    strbuf_init(&s, &in->cli->arena);
+    memory_print_formula(&s, m);
+    json_i64(w, m->bytes);
+    json_key(w, "planned_arena_bytes");
+    json_i64(w, m->arena_bytes);
+    json_key(w, "planned_peak_formula");
+    json_cstr(w, strbuf_text(&s));
+    json_key(w, "planned_peak_formula_holds_for_all_sizes");
+    json_bool(w, m->nany > 0);
+    json_key(w, "planned_peak_node");
+    json_cstr(w, m->at ? m->at->name : NULL);
+  } else {
+    json_null(w);
+  }
+  json_key(w, "values");
+  json_i64(w, in->values.nvalues);
+  json_key(w, "values_with_known_range");
+  json_i64(w, in->values.nbounded);
+}
+
 static void json_values(JsonWriter *w, const Inspection *in, bool inputs) {
   const Body *b = in->graph->main;
   json_key(w, inputs ? "inputs" : "outputs");
@@ -276,6 +393,7 @@ static void json_values(JsonWriter *w, const Inspection *in, bool inputs) {
     json_key(w, "name");
     json_cstr(w, inputs ? b->param[i]->name : b->result_name[i]);
     json_type(w, &in->cli->arena, type_of(inputs ? b->param[i] : b->result[i]));
+    if (!inputs) json_range(w, in, b->result[i]);
     json_end_object(w);
   }
   json_end_array(w);
@@ -297,6 +415,9 @@ static void json_nodes(JsonWriter *w, const Inspection *in) {
     json_f64(w, n->flops);
     json_key(w, "bytes");
     json_i64(w, n->bytes);
+    json_key(w, "intensity");
+    json_f64(w, n->bytes ? n->flops / (double)n->bytes : 0);
+    json_range(w, in, n->node);
     json_end_object(w);
   }
   json_end_array(w);
@@ -350,6 +471,26 @@ static void json_lists(JsonWriter *w, const Inspection *in) {
   json_end_array(w);
 }
 
+static void json_kernels(JsonWriter *w, const Inspection *in) {
+  json_key(w, "kernels");
+  json_i64(w, in->kernels.kernels);
+  json_key(w, "kernels_by_kind");
+  json_begin_object(w);
+  for (int i = 0; i < FUSED_KINDS; i++) {
+    json_key(w, fused_kind_name[i]);
+    json_i64(w, in->kernels.kind[i]);
+  }
+  json_end_object(w);
+  json_key(w, "nodes_before");
+  json_i64(w, in->before.n);
+  json_key(w, "flops_before");
+  json_f64(w, in->before.flops);
+  json_key(w, "bytes_before");
+  json_i64(w, in->before.bytes);
+  json_key(w, "optimise_seconds");
+  json_f64(w, in->opt.seconds);
+}
+
 static void print_json(const Inspection *in) {
   StrBuf b;
   JsonWriter w;
@@ -376,6 +517,9 @@ static void print_json(const Inspection *in) {
   json_i64(&w, c->peak_bytes + c->const_bytes);
   json_key(&w, "peak_activation_bytes");
   json_i64(&w, c->peak_bytes);
+  json_memory(&w, in);
+  findings_json(&w, &in->found);
+  if (in->optimised) json_kernels(&w, in);
   json_key(&w, "nodes_of_unknown_size");
   json_i64(&w, c->nunknown);
   if (opt_given(in->cli, OPT_inspect_ops)) json_nodes(&w, in);
@@ -389,6 +533,14 @@ static int inspect(Inspection *in) {
   int rc = dims_read(c, in->graph, &c->opt[OPT_inspect_dim], &in->dims);
   if (rc) return rc;
   binding_default(&in->dims, in->graph, 1);
+  in->optimised = opt_given(c, OPT_inspect_optimised) || opt_given(c, OPT_inspect_level);
+  if (!opt_given(c, OPT_inspect_text)) findings_collect(in->model, false, &c->arena, &in->found);
+  if (in->optimised) {
+    cost_graph(in->graph, &in->dims, &c->arena, &in->before);
+    rc = cli_exit_of(opt_run(c, &OPT_IDS(inspect), in->graph, &in->opt));
+    if (rc) return rc;
+    graph_kernels(in->graph, &in->kernels);
+  }
   if (opt_given(c, OPT_inspect_text)) {
     StrBuf b;
     strbuf_init(&b, &c->arena);

@@ -1,5 +1,6 @@
 // cmd_run.c -- `tenon run`: runs a model, shows or saves what it computes, compares it.
 #include "cli/inputs.h"
+#include "cli/opt.h"
 #include "cli/overrides.h"
 
 #include "api/model.h"
@@ -20,6 +21,7 @@ typedef struct RunCommand {
   Inputs in;
   Value **out;
   double seconds;
+  MemPlan *plan;  // --target plan
   bool compared, matches;
   Comparison comparison;
   const char *worst_output;
@@ -394,6 +396,10 @@ static tenon_status execute(RunCommand *r) {
   Cli *c = r->cli;
   Graph *g = r->model->graph;
   TRY(model_need_supported(r->model, &c->diag));
+  bool plan = !strcmp(opt_text(c, OPT_run_target, "interp"), "plan");
+  if (plan || opt_given(c, OPT_run_level))
+    TRY(opt_run(c, &OPT_IDS(run), g, arena_new(&c->arena, Optimised)));
+  if (plan) TRY(opt_plan(g, &c->arena, &c->diag, &r->plan));
   if (opt_given(c, OPT_run_expand))
     TRY(interp_create(g, &(InterpOptions){.expand = true}, &c->diag, &r->model->interp));
   r->pool = pool_create((int)opt_int(c, OPT_run_threads, 0));
@@ -406,7 +412,9 @@ static tenon_status execute(RunCommand *r) {
   TRY(inputs_read(&r->in, c, &r->run, opt_text(c, OPT_run_inputs, NULL), &c->opt[OPT_run_input]));
   r->out = arena_array(&c->arena, Value *, g->main->nresults + 1);
   int64_t start = platform->now();
-  TRY(note_dims(r, model_run(r->model, &r->run, r->in.value, r->out)));
+  if (!r->run.max_bytes) r->run.max_bytes = machine_memory();
+  TRY(note_dims(r, r->plan ? plan_run(r->plan, &r->run, r->in.value, r->out)
+                           : model_run(r->model, &r->run, r->in.value, r->out)));
   r->seconds = (double)(platform->now() - start) / 1e9;
   const char *output = opt_text(c, OPT_run_output, NULL),
              *expect = opt_text(c, OPT_run_expect, NULL);
@@ -417,8 +425,8 @@ static tenon_status execute(RunCommand *r) {
 
 int cmd_run(Cli *c) {
   const char *target = opt_text(c, OPT_run_target, "interp");
-  if (strcmp(target, "interp"))
-    return cli_usage(c, "run: unknown target '%s'; there is interp", target);
+  if (strcmp(target, "interp") && strcmp(target, "plan"))
+    return cli_usage(c, "run: unknown target '%s'; there are interp and plan", target);
   // In the arena, since a trap may pass over this frame.
   RunCommand *r = arena_new(&c->arena, RunCommand);
   r->cli = c;

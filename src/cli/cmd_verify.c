@@ -2,10 +2,10 @@
 //
 // Opening a model checks the file and infers every type; then the graph's invariants, the support of all
 // operators, and that each file of external data is there, in its place and long enough.  What a run lets pass
-// with the computed answer (a declared shape that is wrong, a domain that is not imported) fails here.
-#include "cli/cli.h"
+// with the computed answer (a declared shape that is wrong, a domain that is not imported) fails here.  What is
+// sound is then analysed (passes/analyse.h); a finding that is an error fails the model, too.
+#include "cli/findings.h"
 
-#include "api/model.h"
 #include "ir/internal.h"
 
 enum { FAULTS_SHOWN = 20 };
@@ -14,6 +14,7 @@ typedef struct Checked {
   const char *path, *message;
   tenon_status status;
   int64_t nodes;
+  Analysis found;
 } Checked;
 
 static tenon_status check_constant(Graph *g, const Node *n, Diag *d) {
@@ -39,6 +40,10 @@ static void check_model(Cli *c, const char *path, Checked *out) {
   if (!out->status) out->status = model_need_supported(m, d);
   if (!out->status) out->status = check_constants(m->graph, d);
   if (m) out->nodes = m->graph->node.n;
+  if (!out->status) {
+    findings_collect(m, opt_given(c, OPT_verify_weights), &c->arena, &out->found);
+    if (out->found.count[SEVERITY_ERROR]) out->status = TENON_EINVAL;
+  }
   StrBuf b;
   strbuf_init(&b, &c->arena);
   strbuf_puts(&b, d->text);
@@ -49,6 +54,8 @@ static void check_model(Cli *c, const char *path, Checked *out) {
   out->message = b.n ? strbuf_text(&b) : NULL;
   model_free(m);
 }
+
+static const char *const severity_plural[SEVERITIES] = {"notes", "warnings", "errors"};
 
 static void print_json(Cli *c, const Checked *v) {
   StrBuf b;
@@ -68,6 +75,11 @@ static void print_json(Cli *c, const Checked *v) {
     json_cstr(&w, v[i].status ? status_name(v[i].status) : "ok");
     json_key(&w, "message");
     json_cstr(&w, v[i].message);
+    for (int k = SEVERITIES; k-- > 0;) {
+      json_key(&w, severity_plural[k]);
+      json_i64(&w, v[i].found.count[k]);
+    }
+    findings_json(&w, &v[i].found);
     json_end_object(&w);
   }
   json_end_array(&w);
@@ -75,7 +87,31 @@ static void print_json(Cli *c, const Checked *v) {
   cli_print(&b);
 }
 
+static void print_text(Cli *c, const Checked *v) {
+  StrBuf b;
+  strbuf_init(&b, &c->arena);
+  findings_count(&b, &v->found);
+  if (!v->status || v->found.count[SEVERITY_ERROR])
+    say(c, "%s: %s, %lld nodes%s%s\n", v->path, v->status ? "unsound" : "ok", (long long)v->nodes,
+        b.n ? "; " : "", strbuf_text(&b));
+  if (v->message) printf("%s\n", v->message);
+  findings_print(&v->found, NULL, opt_given(c, OPT_verify_all));
+}
+
+static int print_codes(Cli *c) {
+  if (c->npos) return cli_usage(c, "verify: --codes takes no model");
+  if (opt_given(c, OPT_verify_markdown))
+    codes_markdown();
+  else if (opt_given(c, OPT_verify_json))
+    codes_json(c);
+  else
+    codes_print();
+  return CLI_OK;
+}
+
 int cmd_verify(Cli *c) {
+  if (opt_given(c, OPT_verify_codes)) return print_codes(c);
+  if (!c->npos) return cli_usage(c, "verify: MODEL is missing; `tenon verify --help` explains");
   Checked *v = arena_array(&c->arena, Checked, c->npos);
   int rc = CLI_OK;
   for (int64_t i = 0; i < c->npos; i++) {
@@ -87,9 +123,6 @@ int cmd_verify(Cli *c) {
     print_json(c, v);
     return rc;
   }
-  for (int64_t i = 0; i < c->npos; i++) {
-    if (!v[i].status) say(c, "%s: ok, %lld nodes\n", v[i].path, (long long)v[i].nodes);
-    if (v[i].message) printf("%s\n", v[i].message);
-  }
+  for (int64_t i = 0; i < c->npos; i++) print_text(c, &v[i]);
   return rc;
 }

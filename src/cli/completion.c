@@ -14,7 +14,7 @@ static void command_words(FILE *f) {
 static void bash_value(FILE *f, const OptionRow *o) {
   fputs("        ", f);
   if (o->letter) fprintf(f, "-%c|", o->letter);
-  fprintf(f, "--%s) ", o->name);
+  fprintf(f, "--%s) ", option_name(o));
   if (!strcmp(o->complete, COMPLETE_FILES))
     fputs("COMPREPLY=($(compgen -f -- \"${cur##*=}\")); compopt -o filenames 2>/dev/null; return "
           ";;\n",
@@ -32,7 +32,7 @@ static void bash_command(FILE *f, int command) {
     if (cli_option[i].command == command && cli_option[i].value) bash_value(f, &cli_option[i]);
   fputs("      esac\n      opts='", f);
   for (int i = 0; i < OPT_COUNT; i++)
-    if (cli_option[i].command == command) fprintf(f, "--%s ", cli_option[i].name);
+    if (cli_option[i].command == command) fprintf(f, "--%s ", option_name(&cli_option[i]));
   fputs("--help' words='", f);
   if (!strcmp(c->complete, COMPLETE_COMMANDS))
     command_words(f);
@@ -94,7 +94,7 @@ static void zsh_option(FILE *f, const OptionRow *o) {
     if (form == 0)
       fprintf(f, "%s-%c", many, o->letter);
     else
-      fprintf(f, "%s--%s", many, o->name);
+      fprintf(f, "%s--%s", many, option_name(o));
     fputs("[", f);
     zsh_text(f, o->help);
     fputs("]", f);
@@ -177,7 +177,7 @@ static void fish(FILE *f) {
   for (int i = 0; i < OPT_COUNT; i++) {
     const OptionRow *o = &cli_option[i];
     fprintf(f, "complete -c tenon -n '__fish_seen_subcommand_from %s' -l %s",
-            cli_command[o->command].name, o->name);
+            cli_command[o->command].name, option_name(o));
     if (o->letter) fprintf(f, " -s %c", o->letter);
     if (o->value) {
       fputs(" -r", f);

@@ -33,6 +33,8 @@ typedef struct CaseOptions {
   bool expand;  // composites by their expansion
   bool text;    // through the text form and back
   int threads;
+  bool plan;                          // in the planned order and memory
+  const struct OptOptions *optimise;  // NULL: the graph as it is
 } CaseOptions;
 // Runs one test in this process.
 Verdict conform_run(const Case *c, const CaseOptions *o, Arena *a, const char **out_reason);

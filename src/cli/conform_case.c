@@ -8,6 +8,7 @@
 #include "cli/conform.h"
 
 #include "api/model.h"
+#include "cli/opt.h"
 #include "cli/tensors.h"
 
 #include <math.h>
@@ -44,6 +45,7 @@ typedef struct Test {
   Graph *again;  // --text: the graph as read back from its text
   Interp *again_interp;
   Pool *pool, *again_pool;
+  MemPlan *plan;  // with CaseOptions.plan
   const char *reason;
   const char *remark;
 } Test;
@@ -222,7 +224,8 @@ static bool same_bits(const Value *a, const Value *b) {
 
 // Runs the model; with --text also the graph that was read back, on three threads.
 static tenon_status run_graph(Test *t, Run *run, Value **in, Value **out) {
-  TRY(model_run(t->model, run, in, out));
+  if (!run->max_bytes) run->max_bytes = machine_memory();
+  TRY(t->plan ? plan_run(t->plan, run, in, out) : model_run(t->model, run, in, out));
   if (!t->again) return TENON_OK;
   Value **same = arena_array(t->arena, Value *, model_noutputs(t->model) + 1);
   run->pool = t->again_pool;
@@ -333,11 +336,22 @@ static tenon_status need_supported(Test *t) {
   return n ? TENON_EUNSUPPORTED : TENON_OK;
 }
 
+static tenon_status optimise(Test *t) {
+  OptReport report;
+  Graph *g = t->model->graph;
+  OptCall call = {NULL, t->c->name,
+                  str_printf(t->arena, "tenon conform --target plan: %s", t->c->model)};
+  TRY(opt_quiet(t->o->optimise, &call, g, t->arena, &report, t->diag));
+  TRY(graph_verify(g, t->diag));
+  return t->o->plan ? opt_plan(g, t->arena, t->diag, &t->plan) : TENON_OK;
+}
+
 static tenon_status run_case(Test *t, bool *out_right) {
   *out_right = true;
   TRY(model_open(t->c->model, NULL, t->diag, &t->model));
   TRY(need_supported(t));
   TRY(graph_verify(t->model->graph, t->diag));
+  if (t->o->optimise) TRY(optimise(t));
   if (t->o->text) TRY(through_text(t));
   if (t->o->expand)
     TRY(interp_create(t->model->graph, &(InterpOptions){.expand = true}, t->diag,

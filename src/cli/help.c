@@ -38,7 +38,7 @@ static void wrap(FILE *f, const char *text, int indent, int at) {
 static int spell(char *out, size_t cap, const OptionRow *o) {
   char letter[8] = "    ";
   if (o->letter) snprintf(letter, sizeof letter, "-%c, ", o->letter);
-  return snprintf(out, cap, "%s--%s%s%s", letter, o->name, o->value ? " " : "",
+  return snprintf(out, cap, "%s--%s%s%s", letter, option_name(o), o->value ? " " : "",
                   o->value ? o->value : "");
 }
 
@@ -129,7 +129,7 @@ static void man_options(FILE *f, int command) {
     if (o->command != command) continue;
     fputs(".TP\n\\fB", f);
     if (o->letter) fprintf(f, "\\-%c\\fR, \\fB", o->letter);
-    fprintf(f, "\\-\\-%s\\fR", o->name);
+    fprintf(f, "\\-\\-%s\\fR", option_name(o));
     if (o->value) fprintf(f, " \\fI%s\\fR", o->value);
     fputc('\n', f);
     roff(f, o->help);
@@ -206,7 +206,7 @@ static void markdown_command(FILE *f, int command) {
     if (o->command != command) continue;
     fputs("| ", f);
     if (o->letter) fprintf(f, "`-%c`, ", o->letter);
-    fprintf(f, "`--%s%s%s` | ", o->name, o->value ? " " : "", o->value ? o->value : "");
+    fprintf(f, "`--%s%s%s` | ", option_name(o), o->value ? " " : "", o->value ? o->value : "");
     cell(f, o->help);
     fputs(" |\n", f);
   }

@@ -49,6 +49,14 @@ const OptionRow cli_option[OPT_COUNT] = {
 #include "cli/options.def"
 };
 
+const char *option_name(const OptionRow *o) {
+  enum { CAP = 24 };
+  static char spelt[OPT_COUNT][CAP];
+  char *s = spelt[o - cli_option];
+  for (int i = 0; i < CAP - 1 && o->name[i]; i++) s[i] = o->name[i] == '_' ? '-' : o->name[i];
+  return s;
+}
+
 int cli_usage(Cli *c, const char *fmt, ...) {
   va_list ap;
   va_start(ap, fmt);
@@ -88,7 +96,8 @@ static int unknown_command(Cli *c, const char *name) {
 
 static int find_long(int command, Str name) {
   for (int i = 0; i < OPT_COUNT; i++)
-    if (cli_option[i].command == command && str_eq(str_of(cli_option[i].name), name)) return i;
+    if (cli_option[i].command == command && str_eq(str_of(option_name(&cli_option[i])), name))
+      return i;
   return -1;
 }
 static int find_letter(int command, char letter) {
@@ -105,7 +114,7 @@ static int unknown_option(Cli *c, const char *text) {
   const char *words[OPT_COUNT + 1] = {"help"};
   int64_t n = 1, len = (int64_t)strcspn(text, "=");
   for (int i = 0; i < OPT_COUNT; i++)
-    if (cli_option[i].command == c->command) words[n++] = cli_option[i].name;
+    if (cli_option[i].command == c->command) words[n++] = option_name(&cli_option[i]);
   int64_t dashes = (int64_t)strspn(text, "-");
   const char *bare = str_copy(&c->arena, (Str){text + dashes, MAX(len - dashes, 0)});
   const char *near = nearest_word(bare, words, n);
@@ -142,17 +151,17 @@ static int store(Cli *c, int id, const char *text) {
   if (o->kind == OK_INT &&
       (!str_to_i64(str_of(text), &v->i) || v->i < o->least || v->i > o->most)) {
     if (o->most == INT64_MAX)
-      return cli_usage(c, "%s: --%s takes a whole number from %lld up, not '%s'", command, o->name,
-                       (long long)o->least, text);
+      return cli_usage(c, "%s: --%s takes a whole number from %lld up, not '%s'", command,
+                       option_name(o), (long long)o->least, text);
     return cli_usage(c, "%s: --%s takes a whole number from %lld to %lld, not '%s'", command,
-                     o->name, (long long)o->least, (long long)o->most, text);
+                     option_name(o), (long long)o->least, (long long)o->most, text);
   }
   if (o->kind == OK_REAL && !parse_real(text, &v->f))
-    return cli_usage(c, "%s: --%s takes a number that is not negative, not '%s'", command, o->name,
-                     text);
+    return cli_usage(c, "%s: --%s takes a number that is not negative, not '%s'", command,
+                     option_name(o), text);
   if (o->kind == OK_LIMIT && !parse_limit(text, o->least, &v->i))
     return cli_usage(c, "%s: --%s takes a whole number from 1 up, as 500, 20M or 4G, not '%s'",
-                     command, o->name, text);
+                     command, option_name(o), text);
   const char **all = arena_array(&c->arena, const char *, v->count + 1);
   if (v->count) memcpy(all, v->text, (size_t)v->count * sizeof *all);
   all[v->count++] = text;
@@ -170,14 +179,14 @@ static int take_value(Cli *c, Words *w, int id, const char *attached) {
   const OptionRow *o = &cli_option[id];
   if (o->kind == OK_FLAG) {
     if (attached)
-      return cli_usage(c, "%s: --%s takes no value", cli_command[c->command].name, o->name);
+      return cli_usage(c, "%s: --%s takes no value", cli_command[c->command].name, option_name(o));
     c->opt[id].count++;
     return CLI_OK;
   }
   if (attached) return store(c, id, attached);
   if (w->at == w->n)
-    return cli_usage(c, "%s: --%s needs a value: --%s %s", cli_command[c->command].name, o->name,
-                     o->name, o->value);
+    return cli_usage(c, "%s: --%s needs a value: --%s %s", cli_command[c->command].name,
+                     option_name(o), option_name(o), o->value);
   return store(c, id, w->v[w->at++]);
 }
 

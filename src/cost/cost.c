@@ -8,6 +8,7 @@
 #include "cost/cost.h"
 
 #include "eval/control.h"
+#include "eval/fuse.h"
 
 enum { EXPANSION_DEPTH = 8 };
 
@@ -150,6 +151,39 @@ static double expansion_flops(Coster *c, const OpInfo *op, const Node *n) {
   return flops;
 }
 
+// A kernel moves what it is given and what it gives, whatever its body does in between; of a value that is
+// only read through index maps, no more than those give.
+static void kernel_cost(Coster *c, const Node *n, NodeCost *out) {
+  const fused_attrs *at = n->attrs;
+  int64_t inner = 0, read = 0;
+  out->bytes = 0;
+  body_cost(c, at->body, &out->flops, &inner);
+  if (at->kind == FUSED_VIEW) return;
+  IntMap seen;  // node id -> bytes read of it
+  intmap_init(&seen, c->arena);
+  NodeList order = body_order(c->g, at->body, c->arena);
+  for (int64_t i = 0; i < order.n; i++) {
+    const Node *x = order.v[i];
+    bool moves = op_info(x->op)->flags & OPF_MOVEMENT;
+    for (uint32_t k = 0; k < x->nsrc; k++) {
+      if (x->src[k]->op != OP_param) continue;
+      uint64_t have = 0;
+      int64_t bytes = INT64_MAX;
+      intmap_get(&seen, x->src[k]->id, &have);
+      if (moves && !cost_type_bytes(type_of(x), c->b, &bytes)) bytes = INT64_MAX;
+      intmap_put(&seen, x->src[k]->id, (uint64_t)add_sat((int64_t)have, bytes));
+    }
+  }
+  for (int64_t i = 0; i < at->body->nparams; i++) {
+    int64_t bytes;
+    uint64_t have = INT64_MAX;
+    intmap_get(&seen, at->body->param[i]->id, &have);
+    if (cost_type_bytes(type_of(at->body->param[i]), c->b, &bytes))
+      read = add_sat(read, MIN(bytes, (int64_t)have));
+  }
+  out->bytes = add_sat(read, out->out_bytes);
+}
+
 static void node_cost(Coster *c, const Node *n, NodeCost *out) {
   const OpInfo *op = op_info(n->op);
   CostShape *in = arena_array(c->arena, CostShape, n->nsrc + 1);
@@ -172,7 +206,9 @@ static void node_cost(Coster *c, const Node *n, NodeCost *out) {
   // What only moves elements reads no more than it writes: a gather does not read its whole table.
   if (op->flags & OPF_MOVEMENT) out->bytes = MIN(out->bytes, out->out_bytes);
   out->bytes = add_sat(out->bytes, out->out_bytes);
-  if (op->flags & OPF_CONTROL) {
+  if (n->op == OP_fused) {
+    kernel_cost(c, n, out);
+  } else if (op->flags & OPF_CONTROL) {
     control_cost(c, n, out);
   } else if (!out->known || op->flags & OPF_MOVEMENT) {
     out->flops = 0;
@@ -238,6 +274,13 @@ static void find_peak(Coster *c, const NodeList *order, const Body *b, GraphCost
       intmap_put(&last, s->id, UINT64_MAX);  // an operand given twice dies once
     }
   }
+}
+
+int64_t cost_node_bytes(Graph *g, const Node *n, const DimBinding *b, Arena *a) {
+  Coster c = {.g = g, .b = b, .arena = a};
+  NodeCost out;
+  node_cost(&c, n, &out);
+  return out.bytes;
 }
 
 void cost_graph(Graph *g, const DimBinding *b, Arena *a, GraphCost *out) {

@@ -43,6 +43,39 @@ static tenon_status reshape_rest(Eval *e, const Value *x, int free_dim, int rank
   return TENON_OK;
 }
 
+// The shape's sizes times those of the input axes that go into them.  Unlike a plain -1, what is left over is
+// determined beside a size of 0 too.
+static tenon_status reshape_into(Eval *e, const Value *x, Ints into, Ints shape, int64_t *dims) {
+  int free_dim = -1;
+  int64_t left = 1, known = 1;
+  if (into.n != x->rank)
+    return eval_fail(e, TENON_EINVAL, "into has %lld axes for rank %d", (long long)into.n, x->rank);
+  for (int i = 0; i < shape.n; i++) {
+    bool free = shape.v[i] == -1;
+    if (shape.v[i] < -1 || (free && free_dim >= 0))
+      return eval_fail(e, TENON_EINVAL, "size %lld at position %d", (long long)shape.v[i], i);
+    dims[i] = free ? 1 : shape.v[i];
+    if (free) free_dim = i;
+    if (!ck_mul(known, dims[i], &known))
+      return eval_fail(e, TENON_EINVAL, "a size does not fit in 64 bits");
+  }
+  for (int i = 0; i < x->rank; i++) {
+    if (into.v[i] < -1 || into.v[i] >= shape.n)
+      return eval_fail(e, TENON_EINVAL, "into names axis %lld of %lld", (long long)into.v[i],
+                       (long long)shape.n);
+    int64_t *to = into.v[i] < 0 ? &left : &dims[into.v[i]];
+    if (!ck_mul(*to, x->dims[i], to))
+      return eval_fail(e, TENON_EINVAL, "a size does not fit in 64 bits");
+  }
+  if (free_dim < 0) return TENON_OK;
+  if (known == 0 || left % known)
+    return eval_fail(e, TENON_EINVAL, "%lld elements do not divide by %lld", (long long)left,
+                     (long long)known);
+  if (!ck_mul(dims[free_dim], left / known, &dims[free_dim]))
+    return eval_fail(e, TENON_EINVAL, "a size does not fit in 64 bits");
+  return TENON_OK;
+}
+
 tenon_status eval_reshape(Eval *e) {
   const reshape_attrs *at = e->attrs;
   TRY(eval_need(e, 0, "data", 0));
@@ -54,6 +87,11 @@ tenon_status eval_reshape(Eval *e) {
                      (long long)shape.n, MAX_RANK);
   int64_t dims[MAX_RANK];
   int free_dim = -1;
+  if (at->into.n) {
+    TRY(reshape_into(e, x, at->into, shape, dims));
+    TRY(reshape_rest(e, x, -1, (int)shape.n, dims));
+    return alias(e, x, (int)shape.n, dims);
+  }
   for (int i = 0; i < shape.n; i++) {
     dims[i] = shape.v[i];
     if (dims[i] == 0 && !at->allowzero) {

@@ -7,7 +7,11 @@
 enum { SHAPE_END = INT32_MAX };  // shape: to the last dimension
 
 #define RESHAPE_ATTRS(A, C, T)                                                                     \
-  A(T, bool, allowzero, false, "a 0 in the shape is a size of 0, not a copy of the input's")
+  A(T, bool, allowzero, false, "a 0 in the shape is a size of 0, not a copy of the input's")       \
+  A(T, i64s, into, ,                                                                               \
+    "for each input axis the result axis whose size in the shape it multiplies, or -1; then -1 "   \
+    "in "                                                                                          \
+    "the shape is what the axes in no result axis leave over")
 ATTR_STRUCT(reshape, RESHAPE_ATTRS);
 EvalFn eval_reshape;
 

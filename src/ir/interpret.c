@@ -26,14 +26,19 @@ typedef struct Plan {
   int64_t nsteps;
   int32_t nslots;
   int32_t *param, *result;  // slots
+  struct {
+    const Node *node;
+    int result;
+  } * owner;  // by slot: what it holds; no node: a copy
 } Plan;
 
 struct Interp {
   Graph *g;
   Arena arena;
   bool expand, dry;
-  IntMap plans;   // Body -> Plan
-  IntMap consts;  // const node id -> Value (borrowed data)
+  const NodeList *order;  // of the main body, while planning
+  IntMap plans;           // Body -> Plan
+  IntMap consts;          // const node id -> Value (borrowed data)
   Plan *main;
   Diag *diag;  // while planning
   // The symbols that the plan's types may hold: others may be added to the graph while it is run.
@@ -222,11 +227,19 @@ static tenon_status plan_body(Interp *in, const Body *b) {
   plan->param = arena_array(&in->arena, int32_t, b->nparams);
   plan->result = arena_array(&in->arena, int32_t, b->nresults);
   for (int64_t i = 0; i < b->nparams; i++) plan->param[i] = new_slots(&p, b->param[i], 1);
-  NodeList order = body_order(in->g, b, &in->arena);
+  NodeList order = b == in->g->main && in->order ? *in->order : body_order(in->g, b, &in->arena);
   for (int64_t i = 0; i < order.n; i++) TRY(plan_tree(&p, order.v[i]));
   for (int64_t i = 0; i < b->nresults; i++) plan->result[i] = slot_of(&p, b->result[i]);
   plan->step = p.steps.v;
   plan->nsteps = p.steps.n;
+  plan->owner = arena_alloc_array(&in->arena, MAX(plan->nslots, 1), (int64_t)sizeof *plan->owner);
+  for (int64_t i = 0; i < plan->nsteps; i++) {
+    const Step *s = &plan->step[i];
+    for (int k = 0; s->ndead != -1 && k < s->node->nres; k++) {
+      plan->owner[s->out + k].node = s->node;
+      plan->owner[s->out + k].result = k;
+    }
+  }
   find_dead(&p);
   return TENON_OK;
 }
@@ -237,6 +250,7 @@ tenon_status interp_create(Graph *g, const InterpOptions *o, Diag *d, Interp **o
   if (!in) return fail(d, TENON_ENOMEM, NOWHERE, "out of memory");
   in->g = g;
   in->expand = o && o->expand;
+  in->order = o ? o->order : NULL;
   in->dry = o && o->dry;
   in->diag = d;
   arena_init(&in->arena);
@@ -276,6 +290,7 @@ void interp_free(Interp *in) {
 // What one thread's execution needs besides the Run: symbol values, and which of them a body call bound.
 typedef struct Exec {
   const Interp *in;
+  const Placement *placement;  // of the main body's values; NULL = the heap
   int64_t *bind;
   bool *bound;
   int32_t nbind;
@@ -401,6 +416,22 @@ static void drop(Value **slot) {
   *slot = NULL;
 }
 
+// Hands a step's results to the placement, and tells it what has died.
+static tenon_status place_results(Exec *x, Run *run, const Step *s, Value **slot) {
+  if (!x->placement || x->depth != 1 || !s->node || s->node->op == OP_const) return TENON_OK;
+  for (int i = 0; i < s->node->nres; i++)
+    TRY(x->placement->place(x->placement->ctx, run, s->node, i, &slot[s->out + i]));
+  return TENON_OK;
+}
+static void drop_dead(Exec *x, const Plan *p, const Step *s, Value **slot) {
+  for (int32_t i = 0; i < s->ndead; i++) {
+    drop(&slot[s->dead[i]]);
+    const Node *n = p->owner[s->dead[i]].node;
+    if (x->placement && x->depth == 1 && n)
+      x->placement->dead(x->placement->ctx, n, p->owner[s->dead[i]].result);
+  }
+}
+
 static tenon_status run_plan(Exec *x, Run *run, const Plan *p, Value *const *in, Value **out) {
   if (x->depth >= 64)
     return fail(run->diag, TENON_EUNSUPPORTED, NOWHERE, "sub-graphs nested over 64 deep");
@@ -414,10 +445,13 @@ static tenon_status run_plan(Exec *x, Run *run, const Plan *p, Value *const *in,
                       type_of(param), in[i]);
     slot[p->param[i]] = in[i] && in[i]->run ? value_retain(in[i]) : in[i];
   }
+  if (x->placement && x->depth == 1)
+    TRY(x->placement->begin(x->placement->ctx, run, x->bind, x->bound, x->nbind));
   for (int64_t k = 0; k < p->nsteps; k++) {
     const Step *s = &p->step[k];
     TRY(run_step(x, run, s, slot));
-    for (int32_t i = 0; i < s->ndead; i++) drop(&slot[s->dead[i]]);
+    TRY(place_results(x, run, s, slot));
+    drop_dead(x, p, s, slot);
   }
   for (int64_t i = 0; i < p->body->nresults; i++) {
     Value *v = p->result[i] < 0 ? NULL : slot[p->result[i]];
@@ -460,7 +494,12 @@ static tenon_status empty_stack(Run *run, Where at, const struct Body *body, int
 }
 
 tenon_status interp_run(const Interp *in, Run *run, Value *const *inputs, Value **out) {
-  Exec x = {.in = in, .nbind = in->nsyms};
+  return interp_run_placed(in, run, NULL, inputs, out);
+}
+
+tenon_status interp_run_placed(const Interp *in, Run *run, const Placement *placement,
+                               Value *const *inputs, Value **out) {
+  Exec x = {.in = in, .nbind = in->nsyms, .placement = placement};
   CHECK(!in->dry, "a dry plan cannot be run");
   arena_init(&x.arena);
   Trap t;

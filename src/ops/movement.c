@@ -90,6 +90,39 @@ static tenon_status reshape_dims(Infer *in, const Type *x, int64_t n, const Dim 
   return TENON_OK;
 }
 
+// The sizes that `into` gives: those of the shape times those of the input axes that go there.
+static tenon_status reshape_into(Infer *in, const Type *x, int64_t n, const Dim *sym, Dim *dims) {
+  const reshape_attrs *at = in->attrs;
+  IntPool *p = &in->g->dims;
+  int free_dim = -1;
+  Dim left = p->one, known = p->one;
+  if (at->into.n != x->rank)
+    return infer_fail(in, TENON_EINVAL, "into has %lld axes for rank %d", (long long)at->into.n,
+                      x->rank);
+  for (int i = 0; i < n; i++) {
+    bool free = ie_is(sym[i], -1);
+    if (sym[i]->hi < -1 || (free && free_dim >= 0))
+      return infer_fail(in, TENON_EINVAL, "the size at position %d is negative", i);
+    dims[i] = free ? p->one : sym[i];
+    if (free) free_dim = i;
+    known = ie_mul(p, known, dims[i]);
+  }
+  for (int i = 0; i < x->rank; i++) {
+    int64_t to = at->into.v[i];
+    if (to < -1 || to >= n)
+      return infer_fail(in, TENON_EINVAL, "into names axis %lld of %lld", (long long)to,
+                        (long long)n);
+    if (to < 0)
+      left = ie_mul(p, left, x->dims[i]);
+    else
+      dims[to] = ie_mul(p, dims[to], x->dims[i]);
+  }
+  if (free_dim < 0) return infer_equal_dim(in, left, known, "elements that go nowhere");
+  if (ie_is(known, 0)) return infer_fail(in, TENON_EINVAL, "-1 beside a size of 0");
+  dims[free_dim] = ie_mul(p, dims[free_dim], ie_div(p, left, known));
+  return TENON_OK;
+}
+
 static tenon_status infer_reshape(Infer *in) {
   TRY(infer_need(in, 0, TENON_DTYPE_NONE));
   TRY(infer_need_ints(in, 1, "shape"));
@@ -103,9 +136,13 @@ static tenon_status infer_reshape(Infer *in) {
   }
   TRY(check_rank(in, n));
   Dim dims[MAX_RANK];
-  int free_dim;
-  TRY(reshape_dims(in, x, n, sym, dims, &free_dim));
-  if (x->rank >= 0)
+  int free_dim = -1;
+  bool into = ((const reshape_attrs *)in->attrs)->into.n > 0;
+  if (into)
+    TRY(reshape_into(in, x, n, sym, dims));
+  else
+    TRY(reshape_dims(in, x, n, sym, dims, &free_dim));
+  if (x->rank >= 0 && !into)
     TRY(reshape_rest(in, x, free_dim, (int)n, dims));
   else if (free_dim >= 0)
     dims[free_dim] = ie_fresh(&in->g->dims, "reshape");
@@ -131,7 +168,8 @@ const OpInfo op_reshape = {
     .eval = eval_reshape,
     SAMPLES("(f32[2,3,4], i64[2]{6,-1})", "(f32[2,3,4], i64[3]{0,2,-1})", "(f16[1,1], i64[0]{})",
             "(f32[0,3], i64[2]{3,0}) allowzero=true", "(i64[], i64[3]{1,1,1})",
-            "(f32[b,t,64], i64[4]{0,0,8,-1})"),
+            "(f32[b,t,64], i64[4]{0,0,8,-1})", "(f32[b,8,t,4], i64[3]{8,1,4}) into=[0, -1, 1, -1]",
+            "(f32[2,0,6], i64[2]{1,-1}) into=[0, 1, -1]"),
 };
 
 // ---- flatten ----

@@ -286,4 +286,11 @@ typedef struct OnnxImport {
 MUST_USE tenon_status onnx_import(Str bytes, const char *path, const struct CustomOp *custom,
                                   Diag *d, OnnxImport *out);
 
+// What stands in the file's main graph and no output needs.
+typedef struct OnnxDead {
+  VEC(const OnnxTensor *) weights;
+  VEC(const OnnxNode *) nodes;
+} OnnxDead;
+void onnx_find_dead(const OnnxModel *m, Arena *a, OnnxDead *out);
+
 #endif

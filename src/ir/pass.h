@@ -1,0 +1,81 @@
+// pass.h -- passes are rows of a table; the manager runs them, verifies, times and prints.
+//
+// A pass changes the graph in place (its main body is replaced) and says whether it did.  Everything the user
+// can ask of a pass on the command line follows from its row: no pass has flags of its own.
+#ifndef TENON_IR_PASS_H
+#define TENON_IR_PASS_H
+
+#include "ir/rule.h"
+
+enum PassFlag {
+  PASSF_REQUIRED = 1,  // runs at every level and cannot be disabled
+  PASSF_FIXPOINT = 2,  // runs until it changes nothing
+};
+
+typedef struct OptOptions {
+  int level;               // -O0 ... -O3
+  unsigned fast;           // licences; opt_licences(level, exact, fast) gives the usual ones
+  int64_t fold_limit;      // bytes that folding may add for one constant
+  const char *dump_after;  // pass name or "all"; NULL = none
+  bool dump_changed;       // after every pass that changed something
+  const char *stop_after, *start_from;
+  const char *disable;  // names separated by commas
+  bool verify_each, trace_rules;
+  bool record;                         // note every firing in the report, for explain
+  int64_t bisect;                      // stop changing after so many rule firings; 0 = no limit
+  void (*print)(void *ctx, Str text);  // where dumps and traces go
+  void *print_ctx;
+} OptOptions;
+unsigned opt_licences(int level, bool exact, bool fast);
+void opt_defaults(OptOptions *o);  // -O3
+
+// What happened, for --time-passes, --rule-stats and explain.
+typedef struct PassStat {
+  const struct Pass *pass;
+  int64_t ns, nodes_before, nodes_after, rules;
+  bool ran, changed;
+} PassStat;
+typedef struct RuleFiring {
+  const Rule *rule;
+  const struct Pass *pass;
+  const char *from, *to;  // names of the nodes; may be NULL
+  int from_op, to_op;
+} RuleFiring;
+typedef struct OptReport {
+  Arena *arena;
+  PassStat *pass;
+  int64_t npasses;
+  IntMap hits;              // Rule -> times fired
+  VEC(RuleFiring) fired;    // with OptOptions.record
+  VEC(const char *) trace;  // "algebra.c:14 mul.one  %17 => %12", when asked for
+} OptReport;
+
+typedef struct PassCtx {
+  Graph *g;
+  const OptOptions *o;
+  OptReport *report;
+  Arena *scratch;  // reset after the pass
+  const struct Pass *pass;
+  int64_t *fire_limit;  // for --bisect
+  int64_t nfired;
+} PassCtx;
+typedef tenon_status PassFn(PassCtx *c, bool *out_changed);
+
+typedef struct Pass {
+  const char *name, *doc;
+  PassFn *run;
+  uint16_t flags, level;  // runs at this level and above; REQUIRED ignores it
+} Pass;
+typedef struct PassOrder {
+  const char *before, *after, *why;
+} PassOrder;
+// False, with a message, when a constraint is not met or names a pass that is not there.
+bool pass_check_order(const Pass *p, int64_t n, const PassOrder *o, int64_t m, Diag *d);
+MUST_USE tenon_status passes_run(const Pass *p, int64_t n, Graph *g, const OptOptions *o,
+                                 OptReport *report);
+// Applies rule sets with the context's licences, counting and tracing.
+MUST_USE tenon_status pass_rewrite(PassCtx *c, const RuleSet *const *sets, int64_t n,
+                                   bool *out_changed);
+int64_t graph_count_nodes(Graph *g);  // reachable, but for constants, parameters and projections
+
+#endif

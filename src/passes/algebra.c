@@ -1,0 +1,24 @@
+// algebra.c -- rule tables that simplify.
+#include "passes/passes.h"
+#include "rules/rules.h"
+
+tenon_status pass_algebra(PassCtx *c, bool *out_changed) {
+  static const RuleSet *const sets[] = {&rules_algebra};
+  return pass_rewrite(c, sets, ARRAY_LEN(sets), out_changed);
+}
+
+tenon_status pass_moves(PassCtx *c, bool *out_changed) {
+  static const RuleSet *const sets[] = {&rules_moves, &rules_picks};
+  return pass_rewrite(c, sets, ARRAY_LEN(sets), out_changed);
+}
+
+tenon_status pass_simplify(PassCtx *c, bool *out_changed) {
+  static const RuleSet *const sets[] = {&rules_algebra, &rules_contract, &rules_moves,
+                                        &rules_picks,   &rules_sink,     &rules_strength};
+  bool shapes, folded, rewritten;
+  TRY(pass_shapes(c, &shapes));
+  TRY(pass_fold(c, &folded));
+  TRY(pass_rewrite(c, sets, ARRAY_LEN(sets), &rewritten));
+  *out_changed = shapes || folded || rewritten;
+  return TENON_OK;
+}

@@ -1,0 +1,86 @@
+// fold.c -- computes what depends on constants alone.
+//
+// Every node whose operands are all constants is run by its own evaluation, as the interpreter would, and
+// becomes a constant, unless the result is larger than the limit and than what it is made from.  Weights are read here, once.
+//
+// Guarantees: bit-equal; random and control-flow ops stay; a node whose evaluation fails stays, so that the error comes at run time.
+#include "ir/internal.h"
+#include "passes/passes.h"
+
+typedef struct Folder {
+  PassCtx *c;
+  Run run;
+  Diag quiet;
+} Folder;
+
+static bool foldable(const Graph *g, const Node *n) {
+  const OpInfo *op = op_info(n->op);
+  if (!op->eval || !n->nsrc || n->nres != 1 || (op->flags & (OPF_RANDOM | OPF_CONTROL | OPF_HOST)))
+    return false;
+  if (!type_is_static(type_of(n)) || type_of(n)->dtype == DT_STRING) return false;
+  bool any = false;
+  for (uint32_t i = 0; i < n->nsrc; i++) {
+    if (n->src[i] == g->none) continue;
+    if (n->src[i]->op != OP_const || type_of(n->src[i])->dtype == DT_STRING) return false;
+    any = true;
+  }
+  return any;
+}
+
+static bool worth_it(const Folder *f, const Node *n) {
+  int64_t count = 1, bytes = 0, from = 0;
+  const Type *t = type_of(n);
+  for (int i = 0; i < t->rank; i++)
+    if (!ck_mul(count, t->dims[i]->value, &count)) return false;
+  if (!dtype_bytes(t->dtype, count, &bytes)) return false;
+  for (uint32_t i = 0; i < n->nsrc; i++)
+    if (n->src[i]->data) from += n->src[i]->data->bytes;
+  // A large tensor that is only moved stays as it is: its user reads it in another order.
+  bool moved = op_info(n->op)->flags & OPF_MOVEMENT;
+  return (bytes <= from && !moved) || bytes <= f->c->o->fold_limit;
+}
+
+static tenon_status operand(Folder *f, const Node *n, Value **out) {
+  const void *bytes;
+  TRY(const_bytes(f->c->g, n, &bytes, &f->quiet));
+  const Type *t = type_of(n);
+  int64_t dims[MAX_RANK];
+  for (int i = 0; i < t->rank; i++) dims[i] = t->dims[i]->value;
+  if ((uintptr_t)bytes % 16 == 0) return value_borrow(&f->run, t->dtype, t->rank, dims, bytes, out);
+  TRY(value_tensor(&f->run, NOWHERE, t->dtype, t->rank, dims, out));
+  if (n->data->bytes) memcpy((*out)->data, bytes, (size_t)n->data->bytes);
+  return TENON_OK;
+}
+
+static Node *fold_node(void *ctx, Node *n, Node *old) {
+  Folder *f = ctx;
+  Graph *g = f->c->g;
+  (void)old;
+  if (!foldable(g, n) || !worth_it(f, n)) return n;
+  diag_init(&f->quiet);
+  run_init(&f->run, NULL, &f->quiet);
+  f->run.max_bytes = machine_memory() / 2;
+  ArenaMark m = arena_mark(&g->scratch);
+  const Value **in = arena_array(&g->scratch, const Value *, n->nsrc);
+  tenon_status s = TENON_OK;
+  for (uint32_t i = 0; !s && i < n->nsrc; i++)
+    if (n->src[i] != g->none) s = operand(f, n->src[i], (Value **)(uintptr_t)&in[i]);
+  Value *out[1] = {NULL};
+  Eval e = {
+      .run = &f->run, .in = in, .nin = (int)n->nsrc, .out = out, .nout = 1, .attrs = n->attrs};
+  Node *r = n;
+  if (!s) s = op_info(n->op)->eval(&e);
+  if (!s && out[0]->kind == VK_TENSOR)
+    r = node_const(g, out[0]->dtype, out[0]->rank, out[0]->dims, out[0]->data, n->name);
+  if (r != n && r != g->poison && type_of(r) != type_of(n)) r = n;
+  run_deinit(&f->run);
+  arena_reset(&g->scratch, m);
+  return r;
+}
+
+tenon_status pass_fold(PassCtx *c, bool *out_changed) {
+  Folder *f = arena_new(c->scratch, Folder);
+  f->c = c;
+  GraphMap m = {.g = c->g, .fn = fold_node, .ctx = f};
+  return graph_map(&m, out_changed);
+}

@@ -1,0 +1,18 @@
+// passes.h -- the graph passes and their order.
+#ifndef TENON_PASSES_PASSES_H
+#define TENON_PASSES_PASSES_H
+
+#include "ir/pass.h"
+
+PassFn pass_algebra, pass_chain, pass_clean, pass_fold, pass_fuse, pass_moves, pass_parallel,
+    pass_qdq, pass_recognise, pass_shapes, pass_simplify;
+
+extern const Pass graph_passes[];
+extern const int64_t graph_npasses;
+extern const PassOrder graph_pass_order[];
+extern const int64_t graph_npass_orders;
+
+// The whole pipeline on a graph.
+MUST_USE tenon_status graph_optimise(Graph *g, const OptOptions *o, OptReport *report);
+
+#endif

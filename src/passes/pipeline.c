@@ -1,0 +1,45 @@
+// pipeline.c -- the order of the graph passes, and why.
+//
+//   import -> clean-up, folding, algebra -> ...
+#include "passes/passes.h"
+
+const Pass graph_passes[] = {
+    // clang-format off
+    //  name       what it does                                          run           flags            -O
+    { "clean",     "control flow that is decided before anything runs",  pass_clean,   PASSF_FIXPOINT,  1 },
+    { "qdq",       "dequantise, compute, quantise: in integers",         pass_qdq,     0,               1 },
+    { "shapes",    "replace shape arithmetic by its result",             pass_shapes,  0,               1 },
+    { "moves",     "movement in one form: rules/moves.c",                pass_moves,   0,               1 },
+    { "fold",      "compute what depends on constants alone",            pass_fold,    0,               1 },
+    { "algebra",   "identities of rules/algebra.c, to a fixed point",    pass_algebra, PASSF_FIXPOINT,  1 },
+    { "recognise", "composites that exporters took apart, whole again",  pass_recognise, 0,             1 },
+    { "chain",     "the cheapest order of a chain of matrix products",   pass_chain,   0,               1 },
+    { "parallel",  "products of one tensor with several weights as one", pass_parallel, 0,              2 },
+    { "simplify",  "shapes, fold, algebra and moves, to a fixed point",  pass_simplify, PASSF_FIXPOINT, 1 },
+    { "fuse",      "group nodes into kernels",                           pass_fuse,    0,               2 },
+    // clang-format on
+};
+const int64_t graph_npasses = ARRAY_LEN(graph_passes);
+
+const PassOrder graph_pass_order[] = {
+    {"clean", "shapes", "a body that goes takes its captures along"},
+    {"shapes", "moves", "reshapes want constant shapes"},
+    {"moves", "fold", "movement of constants is folded"},
+    {"fold", "algebra", "identities look for constants"},
+    {"qdq", "fold", "folding makes floats of quantised weights"},
+    {"fold", "recognise", "scales and epsilons are constants by then"},
+    {"algebra", "recognise", "fewer spellings are left"},
+    {"recognise", "parallel", "what is left of a result's users is then known"},
+    {"recognise", "chain", "attention's two products are none of a chain"},
+    {"chain", "simplify", "products of constants are folded"},
+    {"parallel", "simplify", "the weights are put together by folding"},
+    {"recognise", "simplify", "movement is sunk, which takes spellings apart"},
+    {"simplify", "fuse", "rules look through nodes, not through kernels"},
+};
+const int64_t graph_npass_orders = ARRAY_LEN(graph_pass_order);
+
+tenon_status graph_optimise(Graph *g, const OptOptions *o, OptReport *report) {
+  if (!pass_check_order(graph_passes, graph_npasses, graph_pass_order, graph_npass_orders, g->diag))
+    return TENON_EINTERNAL;
+  return passes_run(graph_passes, graph_npasses, g, o, report);
+}

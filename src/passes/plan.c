@@ -1,0 +1,215 @@
+// plan.c -- what needs a buffer, for how long, and which buffers are one.
+//
+// Steps are the nodes that compute something, in order.  A result lives from the step that makes it to the
+// last one that reads it; the graph's results live to the end.
+#include "passes/plan_impl.h"
+
+#include "eval/fuse.h"
+#include "ir/internal.h"
+
+static uint64_t key(const Node *n, int result) { return (uint64_t)n->id << 16 | (uint64_t)result; }
+
+int32_t plan_find(const MemPlan *p, const Node *n, int result) {
+  uint64_t v;
+  return intmap_get(&p->index, key(n, result), &v) ? (int32_t)v : -1;
+}
+
+// The node and result that an operand stands for.
+const Node *plan_source(const Node *n, int *result) {
+  *result = 0;
+  if (n->op != OP_proj) return n;
+  *result = (int)((const proj_attrs *)n->attrs)->index;
+  return n->src[0];
+}
+
+bool plan_is_step(const Graph *g, const Node *n) {
+  return n->op != OP_const && n->op != OP_param && n->op != OP_proj && n != g->none;
+}
+
+static Dim buffer_bytes(Graph *g, const Type *t) {
+  if (t->kind != TK_TENSOR || t->rank < 0 || !t->dtype || t->dtype == DT_STRING) return NULL;
+  for (int i = 0; i < t->rank; i++)
+    if (ie_has_fresh(t->dims[i])) return NULL;
+  IntPool *d = &g->dims;
+  Dim bits = ie_mulc(d, type_numel(g, t), dtype_bits(t->dtype));
+  Dim bytes = ie_mulc(d, ie_ceildiv(d, bits, ie_const(d, 8 * PLAN_ALIGN)), PLAN_ALIGN);
+  return ie_is_poison(bytes) ? NULL : bytes;
+}
+
+// ---- views and in-place ----
+
+static bool is_view_op(int op) {
+  return op == OP_reshape || op == OP_squeeze || op == OP_unsqueeze || op == OP_flatten;
+}
+
+int plan_view_operand(const Node *n) {
+  if (is_view_op(n->op)) return 0;
+  if (n->op != OP_fused || n->nres != 1) return -1;
+  const Body *b = ((const fused_attrs *)n->attrs)->body;
+  const Node *at = b->result[0];
+  while (is_view_op(at->op)) at = at->src[0];
+  for (int64_t i = 0; i < b->nparams; i++)
+    if (at == b->param[i] && at != b->result[0]) return (int)i;
+  return -1;
+}
+
+// Whether every element of the result depends on the operand's element at the same place alone.
+static bool is_pointwise(const Graph *g, const Node *n) {
+  if (n->op != OP_fused) return op_info(n->op)->flags & OPF_ELEMENTWISE;
+  const fused_attrs *at = n->attrs;
+  (void)g;
+  return at->kind == FUSED_POINTWISE;
+}
+
+// ---- lives ----
+
+typedef struct Planner {
+  MemPlan *p;
+  Arena *a;
+  int32_t *root_last;  // by root: last step that reads anything in it
+} Planner;
+
+static void extend(MemPlan *p, const Node *operand, int32_t step) {
+  int result;
+  const Node *n = plan_source(operand, &result);
+  int32_t b = plan_find(p, n, result);
+  if (b >= 0) p->buffer[b].last = MAX(p->buffer[b].last, step);
+}
+
+static void find_lives(MemPlan *p) {
+  int32_t step = 0;
+  for (int64_t i = 0; i < p->order.n; i++) {
+    const Node *n = p->order.v[i];
+    if (!plan_is_step(p->g, n)) continue;
+    for (uint32_t k = 0; k < n->nsrc; k++) extend(p, n->src[k], step);
+    for (int r = 0; r < n->nres; r++) {
+      int32_t b = plan_find(p, n, r);
+      if (b >= 0) p->buffer[b].first = p->buffer[b].last = step;
+    }
+    step++;
+  }
+  p->nsteps = step;
+  for (int64_t i = 0; i < p->g->main->nresults; i++) extend(p, p->g->main->result[i], step);
+}
+
+static void make_buffers(MemPlan *p) {
+  VEC(PlanBuffer) v = {0};
+  for (int64_t i = 0; i < p->order.n; i++) {
+    const Node *n = p->order.v[i];
+    if (!plan_is_step(p->g, n)) continue;
+    for (int r = 0; r < n->nres; r++) {
+      Dim bytes = buffer_bytes(p->g, n->type[r]);
+      if (!bytes) continue;
+      PlanBuffer b = {.node = n, .result = r, .bytes = bytes, .root = (int32_t)v.n};
+      intmap_put(&p->index, key(n, r), (uint64_t)v.n);
+      vec_push(p->arena, &v, b);
+    }
+  }
+  p->buffer = v.v;
+  p->n = (int32_t)v.n;
+}
+
+static int32_t buffer_of(const MemPlan *p, const Node *operand) {
+  int result;
+  const Node *n = plan_source(operand, &result);
+  return plan_find(p, n, result);
+}
+
+static void share(MemPlan *p, int32_t b, int32_t with) {
+  int32_t root = p->buffer[with].root;
+  p->buffer[b].root = root;
+  p->buffer[root].live_last = MAX(p->buffer[root].live_last, p->buffer[b].last);
+}
+
+// The operand that a point-wise node may write over: it dies here, nothing else lives in its buffer beyond, and its
+// size is the result's.
+static int32_t inplace_operand(const MemPlan *p, const Node *n, int32_t b) {
+  if (n->nres != 1 || !is_pointwise(p->g, n)) return -1;
+  for (uint32_t k = 0; k < n->nsrc; k++) {
+    int32_t o = buffer_of(p, n->src[k]);
+    if (o < 0 || type_of(n->src[k]) != n->type[0]) continue;
+    const PlanBuffer *root = &p->buffer[p->buffer[o].root];
+    if (root->live_last == p->buffer[b].first && root->bytes == p->buffer[b].bytes) return o;
+  }
+  return -1;
+}
+
+static void share_buffers(MemPlan *p) {
+  for (int32_t b = 0; b < p->n; b++) {
+    p->buffer[b].live_first = p->buffer[b].first;
+    p->buffer[b].live_last = p->buffer[b].last;
+  }
+  for (int32_t b = 0; b < p->n; b++) {  // in order of making: what is shared with comes first
+    const Node *n = p->buffer[b].node;
+    int view = plan_view_operand(n);
+    int32_t with = view >= 0 ? buffer_of(p, n->src[view]) : -1;
+    if (with >= 0 && p->buffer[with].bytes == p->buffer[b].bytes) {
+      share(p, b, with);
+      p->nviews++;
+      continue;
+    }
+    with = inplace_operand(p, n, b);
+    if (with < 0) continue;
+    share(p, b, with);
+    p->ninplace++;
+  }
+}
+
+// ---- reference sizes ----
+
+enum { REFERENCE_SIZE = 16 };
+
+static bool reference_sizes(MemPlan *p) {
+  binding_init(&p->reference, p->arena, p->g);
+  binding_default(&p->reference, p->g, REFERENCE_SIZE);
+  for (int32_t b = 0; b < p->n; b++)
+    if (!ie_eval(p->buffer[b].bytes, p->reference.value, p->reference.known, p->reference.n,
+                 &p->buffer[b].size))
+      return false;
+  return true;
+}
+
+// The largest sum of sizes alive at one step.
+static int64_t live_bound(const MemPlan *p, Arena *a) {
+  int64_t *change = arena_array(a, int64_t, p->nsteps + 2), live = 0, most = 0;
+  for (int32_t b = 0; b < p->n; b++) {
+    const PlanBuffer *x = &p->buffer[b];
+    if (x->root != b) continue;
+    change[x->live_first] += x->size;
+    change[x->live_last + 1] -= x->size;
+  }
+  for (int32_t s = 0; s <= p->nsteps; s++) {
+    live += change[s];
+    most = MAX(most, live);
+  }
+  return most;
+}
+
+static bool prepare(MemPlan *p, NodeList order) {
+  p->order = order;
+  p->nviews = p->ninplace = 0;
+  intmap_init(&p->index, p->arena);
+  make_buffers(p);
+  find_lives(p);
+  share_buffers(p);
+  if (!reference_sizes(p)) return false;
+  p->bound_bytes = live_bound(p, p->arena);
+  return true;
+}
+
+tenon_status plan_create(Graph *g, Arena *a, MemPlan **out) {
+  MemPlan *p = arena_new(a, MemPlan);
+  p->g = g;
+  p->arena = a;
+  NodeList by_id = body_order(g, g->main, a);
+  if (!prepare(p, by_id))
+    return fail(g->diag, TENON_EINVAL, NOWHERE, "a buffer's size does not fit in 64 bits");
+  int64_t import_bytes = p->bound_bytes;
+  NodeList deep = plan_order_deep(g, by_id, a);
+  if (!prepare(p, deep) || p->bound_bytes >= import_bytes)
+    if (!prepare(p, by_id)) return TENON_EINTERNAL;
+  p->import_bytes = import_bytes;
+  plan_pack(p);
+  *out = p;
+  return TENON_OK;
+}

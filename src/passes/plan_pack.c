@@ -1,0 +1,202 @@
+// plan_pack.c -- packs buffers into an arena at the reference sizes.
+//
+// Each buffer goes to the lowest place where it meets no other that lives at the same time.  The sequence
+// decides how well that packs: several are tried (largest first, longest-lived first, in order of making,
+// and largest first with a few shuffles), and the best is kept.  Graphs with very many buffers are packed in order of making alone, with the live ones in a
+// list sorted by offset: near-linear.
+#include "passes/plan_impl.h"
+
+#include <stdlib.h>
+
+enum { TRY_MAX = 3000, SHUFFLES = 24 };
+
+typedef struct Packer {
+  MemPlan *p;
+  Arena *a;
+  int32_t *root, nroots;  // roots in order of making
+  int32_t *placed;        // sorted by offset, while packing
+  int32_t nplaced;
+  int64_t *best;  // offsets of the best packing
+  int64_t best_total;
+} Packer;
+
+static bool together(const PlanBuffer *a, const PlanBuffer *b) {
+  return a->live_first <= b->live_last && b->live_first <= a->live_last;
+}
+
+// Lowest offset for `x` among placed buffers, which are sorted by offset.
+static int64_t lowest_place(const Packer *k, const PlanBuffer *x) {
+  int64_t at = 0;
+  for (int32_t i = 0; i < k->nplaced; i++) {
+    const PlanBuffer *b = &k->p->buffer[k->placed[i]];
+    if (!together(x, b)) continue;
+    if (b->offset >= at + x->size) break;  // sorted: the gap is large enough
+    at = MAX(at, b->offset + b->size);
+  }
+  return at;
+}
+
+static void place(Packer *k, int32_t b, int64_t offset) {
+  PlanBuffer *x = &k->p->buffer[b];
+  x->offset = offset;
+  int32_t i = k->nplaced++;
+  for (; i > 0 && k->p->buffer[k->placed[i - 1]].offset > offset; i--)
+    k->placed[i] = k->placed[i - 1];
+  k->placed[i] = b;
+}
+
+static void try_sequence(Packer *k, const int32_t *seq) {
+  int64_t total = 0;
+  k->nplaced = 0;
+  for (int32_t i = 0; i < k->nroots; i++) {
+    PlanBuffer *x = &k->p->buffer[seq[i]];
+    place(k, seq[i], lowest_place(k, x));
+    total = MAX(total, x->offset + x->size);
+  }
+  if (total >= k->best_total) return;
+  k->best_total = total;
+  for (int32_t i = 0; i < k->nroots; i++) k->best[k->root[i]] = k->p->buffer[k->root[i]].offset;
+}
+
+// ---- sequences ----
+
+typedef struct Keyed {
+  int64_t first, second;  // ascending
+  int32_t b;
+} Keyed;
+static int by_keys(const void *x, const void *y) {
+  const Keyed *a = x, *b = y;
+  int c = (a->first > b->first) - (a->first < b->first);
+  if (!c) c = (a->second > b->second) - (a->second < b->second);
+  return c ? c : (a->b > b->b) - (a->b < b->b);
+}
+
+typedef int64_t KeyFn(const PlanBuffer *b, uint64_t seed);
+static int64_t key_size(const PlanBuffer *b, uint64_t seed) {
+  if (!seed) return -b->size;
+  // A shuffle: sizes up to a fifth apart may change places.
+  double jitter =
+      1 + 0.2 *
+              (double)(hash_u64(seed ^ (uint64_t)b->live_first << 20 ^ (uint64_t)b->result) >> 11) *
+              0x1p-53;
+  return -(int64_t)((double)b->size * jitter);
+}
+static int64_t key_life(const PlanBuffer *b, uint64_t seed) {
+  (void)seed;
+  return (int64_t)b->live_first - b->live_last;
+}
+static int64_t key_first(const PlanBuffer *b, uint64_t seed) {
+  (void)seed;
+  return b->live_first;
+}
+
+static void try_sorted(Packer *k, KeyFn *fn, uint64_t seed) {
+  Keyed *keyed = arena_array(k->a, Keyed, k->nroots);
+  int32_t *seq = arena_array(k->a, int32_t, k->nroots);
+  for (int32_t i = 0; i < k->nroots; i++) {
+    const PlanBuffer *b = &k->p->buffer[k->root[i]];
+    keyed[i] = (Keyed){fn(b, seed), -b->size, k->root[i]};
+  }
+  qsort(keyed, (size_t)k->nroots, sizeof *keyed, by_keys);
+  for (int32_t i = 0; i < k->nroots; i++) seq[i] = keyed[i].b;
+  try_sequence(k, seq);
+}
+
+// Very many buffers: in order of making, only those alive are kept in the list.
+static void pack_in_order(Packer *k) {
+  int64_t total = 0;
+  k->nplaced = 0;
+  for (int32_t i = 0; i < k->nroots; i++) {
+    PlanBuffer *x = &k->p->buffer[k->root[i]];
+    int32_t kept = 0;
+    for (int32_t j = 0; j < k->nplaced; j++)
+      if (k->p->buffer[k->placed[j]].live_last >= x->live_first) k->placed[kept++] = k->placed[j];
+    k->nplaced = kept;
+    place(k, k->root[i], lowest_place(k, x));
+    k->best[k->root[i]] = x->offset;
+    total = MAX(total, x->offset + x->size);
+  }
+  k->best_total = total;
+}
+
+// ---- who lies below whom ----
+
+static void sort_by_offset(Packer *k) {
+  MemPlan *p = k->p;
+  Keyed *keyed = arena_array(k->a, Keyed, k->nroots);
+  for (int32_t i = 0; i < k->nroots; i++)
+    keyed[i] = (Keyed){p->buffer[k->root[i]].offset, p->buffer[k->root[i]].size, k->root[i]};
+  qsort(keyed, (size_t)k->nroots, sizeof *keyed, by_keys);
+  p->by_offset = arena_array(p->arena, int32_t, k->nroots);
+  for (int32_t i = 0; i < k->nroots; i++) p->by_offset[i] = keyed[i].b;
+  p->nroots = k->nroots;
+}
+
+// Pairs that live at the same time, found by walking the steps with the list of the living.
+static void find_below(Packer *k) {
+  MemPlan *p = k->p;
+  typedef VEC(int32_t) List;
+  List *below = arena_array(k->a, List, p->n);
+  int32_t *live = arena_array(k->a, int32_t, k->nroots), nlive = 0;
+  int32_t *rank = arena_array(k->a, int32_t, p->n);
+  for (int32_t i = 0; i < p->nroots; i++) rank[p->by_offset[i]] = i;
+  for (int32_t i = 0; i < k->nroots; i++) {
+    int32_t b = k->root[i], kept = 0;
+    for (int32_t j = 0; j < nlive; j++) {
+      if (p->buffer[live[j]].live_last < p->buffer[b].live_first) continue;
+      live[kept++] = live[j];
+      int32_t low = rank[live[j]] < rank[b] ? live[j] : b, high = low == b ? live[j] : b;
+      vec_push(k->a, &below[high], low);
+    }
+    nlive = kept;
+    live[nlive++] = b;
+  }
+  for (int32_t i = 0; i < k->nroots; i++) {
+    PlanBuffer *x = &p->buffer[k->root[i]];
+    x->nbelow = (int32_t)below[k->root[i]].n;
+    x->below =
+        arena_dup(p->arena, below[k->root[i]].v, below[k->root[i]].n * (int64_t)sizeof(int32_t));
+  }
+}
+
+void plan_pack(MemPlan *p) {
+  Packer k = {.p = p, .a = p->arena, .best_total = INT64_MAX};
+  k.root = arena_array(k.a, int32_t, p->n);
+  for (int32_t b = 0; b < p->n; b++)
+    if (p->buffer[b].root == b) k.root[k.nroots++] = b;
+  k.placed = arena_array(k.a, int32_t, k.nroots + 1);
+  k.best = arena_array(k.a, int64_t, p->n);
+  if (k.nroots > TRY_MAX) {
+    pack_in_order(&k);
+  } else {
+    try_sorted(&k, key_size, 0);
+    try_sorted(&k, key_life, 0);
+    try_sorted(&k, key_first, 0);
+    for (uint64_t seed = 1; seed <= SHUFFLES && k.best_total > p->bound_bytes; seed++)
+      try_sorted(&k, key_size, seed);
+  }
+  if (!k.nroots) k.best_total = 0;
+  for (int32_t i = 0; i < k.nroots; i++) p->buffer[k.root[i]].offset = k.best[k.root[i]];
+  p->arena_bytes = k.best_total;
+  sort_by_offset(&k);
+  find_below(&k);
+}
+
+bool plan_layout(const MemPlan *p, const int64_t *bind, const bool *bound, int32_t nbind,
+                 int64_t *offset, int64_t *size, int64_t *total) {
+  *total = 0;
+  for (int32_t b = 0; b < p->n; b++)
+    if (!ie_eval(p->buffer[b].bytes, bind, bound, nbind, &size[b])) return false;
+  for (int32_t i = 0; i < p->nroots; i++) {
+    int32_t b = p->by_offset[i];
+    int64_t end;
+    offset[b] = 0;
+    for (int32_t k = 0; k < p->buffer[b].nbelow; k++) {
+      int32_t low = p->buffer[b].below[k];
+      offset[b] = MAX(offset[b], offset[low] + size[low]);
+    }
+    if (!ck_add(offset[b], size[b], &end)) return false;
+    *total = MAX(*total, end);
+  }
+  return true;
+}

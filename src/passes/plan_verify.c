@@ -1,0 +1,134 @@
+// plan_verify.c -- proves a plan: the order is topological, and no two lives overlap in memory.
+//
+// Lives are found anew here, from the graph, the order and the sharing alone, by walking backwards; nothing
+// of plan.c's own bookkeeping is trusted but which buffer uses whose memory.
+#include "passes/plan_impl.h"
+
+typedef struct Live {
+  int32_t first, last;
+} Live;
+
+static tenon_status check_order(const MemPlan *p, Arena *a, Diag *d) {
+  uint8_t *done = arena_array(a, uint8_t, p->g->node.n);
+  for (int64_t i = 0; i < p->order.n; i++) {
+    const Node *n = p->order.v[i];
+    for (uint32_t k = 0; k < n->nsrc; k++)
+      if (!done[n->src[k]->id] && n->src[k] != p->g->none)
+        return fail(d, TENON_EINTERNAL, (Where){.node = n->name, .op = op_name(n)},
+                    "the plan runs this node before its operand %u", k);
+    done[n->id] = 1;
+  }
+  NodeList all = body_order(p->g, p->g->main, a);
+  for (int64_t i = 0; i < all.n; i++)
+    if (!done[all.v[i]->id])
+      return fail(d, TENON_EINTERNAL, (Where){.node = all.v[i]->name, .op = op_name(all.v[i])},
+                  "the plan leaves this node out");
+  return TENON_OK;
+}
+
+static void read_by(const MemPlan *p, Live *live, const Node *operand, int32_t step) {
+  int result;
+  const Node *s = plan_source(operand, &result);
+  int32_t b = plan_find(p, s, result);
+  if (b >= 0) live[b].last = MAX(live[b].last, step);
+}
+
+// Made at, read last at: of every value by itself.
+static Live *find_live(const MemPlan *p, Arena *a) {
+  Live *live = arena_array(a, Live, MAX(p->n, 1));
+  int32_t step = 0;
+  for (int64_t i = 0; i < p->order.n; i++) {
+    const Node *n = p->order.v[i];
+    if (!plan_is_step(p->g, n)) continue;
+    for (uint32_t k = 0; k < n->nsrc; k++) read_by(p, live, n->src[k], step);
+    for (int r = 0; r < n->nres; r++) {
+      int32_t b = plan_find(p, n, r);
+      if (b >= 0) live[b] = (Live){step, step};
+    }
+    step++;
+  }
+  for (int64_t i = 0; i < p->g->main->nresults; i++) read_by(p, live, p->g->main->result[i], step);
+  return live;
+}
+
+// Buffers sorted by the step that makes them; those that nothing makes come first.
+static int32_t *in_order_of_making(const MemPlan *p, const Live *live, Arena *a) {
+  int32_t *at = arena_array(a, int32_t, p->nsteps + 3),
+          *sorted = arena_array(a, int32_t, MAX(p->n, 1));
+  for (int32_t b = 0; b < p->n; b++) at[MIN(live[b].first, p->nsteps) + 1]++;
+  for (int32_t s = 1; s <= p->nsteps + 2; s++) at[s] += at[s - 1];
+  for (int32_t b = 0; b < p->n; b++) sorted[at[MIN(live[b].first, p->nsteps)]++] = b;
+  return sorted;
+}
+
+// Values that use one memory on purpose: sizes agree, and what is written over is no longer read.  `whole` gets the life of
+// each root's memory.
+static tenon_status check_sharing(const MemPlan *p, const Live *live, Live *whole, Arena *a,
+                                  Diag *d) {
+  int32_t *by_step = in_order_of_making(p, live, a);
+  for (int32_t b = 0; b < p->n; b++) whole[b] = (Live){INT32_MAX, -1};
+  for (int32_t i = 0; i < p->n; i++) {
+    int32_t b = by_step[i], r = p->buffer[b].root;
+    Where at = {.node = p->buffer[b].node->name, .op = op_name(p->buffer[b].node)};
+    if (r < 0 || r >= p->n || p->buffer[r].root != r || p->buffer[b].bytes != p->buffer[r].bytes)
+      return fail(d, TENON_EINTERNAL, at, "the plan puts this value into memory of another size");
+    if (plan_view_operand(p->buffer[b].node) < 0 && whole[r].last > live[b].first)
+      return fail(d, TENON_EINTERNAL, at, "the plan writes this value over one that is still read");
+    whole[r].first = MIN(whole[r].first, live[b].first);
+    whole[r].last = MAX(whole[r].last, live[b].last);
+  }
+  return TENON_OK;
+}
+
+static tenon_status check_overlap(const MemPlan *p, const Live *live, const int64_t *offset,
+                                  const int64_t *size, int64_t total, Arena *a, Diag *d) {
+  int32_t *now = arena_array(a, int32_t, MAX(p->n, 1)), nnow = 0;
+  int32_t *sorted = in_order_of_making(p, live, a);
+  for (int32_t i = 0; i < p->n; i++) {
+    int32_t b = sorted[i];
+    if (p->buffer[b].root != b) continue;
+    if (offset[b] < 0 || offset[b] % PLAN_ALIGN || offset[b] > total - size[b])
+      return fail(d, TENON_EINTERNAL, (Where){.node = p->buffer[b].node->name},
+                  "offset %lld does not lie in the arena", (long long)offset[b]);
+    int32_t kept = 0;
+    for (int32_t j = 0; j < nnow; j++) {
+      int32_t o = now[j];
+      if (live[o].last < live[b].first) continue;
+      now[kept++] = o;
+      if (offset[o] < offset[b] + size[b] && offset[b] < offset[o] + size[o])
+        return fail(d, TENON_EINTERNAL,
+                    (Where){.node = p->buffer[b].node->name, .op = op_name(p->buffer[b].node)},
+                    "the plan puts this value over '%s', which is still needed",
+                    p->buffer[o].node->name ? p->buffer[o].node->name : "?");
+    }
+    nnow = kept;
+    now[nnow++] = b;
+  }
+  return TENON_OK;
+}
+
+tenon_status plan_verify(const MemPlan *p, Diag *d) {
+  Arena a;
+  arena_init(&a);
+  tenon_status s = check_order(p, &a, d);
+  Live *live = arena_array(&a, Live, MAX(p->n, 1));
+  if (!s) s = check_sharing(p, find_live(p, &a), live, &a, d);
+  int64_t *offset = arena_array(&a, int64_t, MAX(p->n, 1)),
+          *size = arena_array(&a, int64_t, MAX(p->n, 1)), total;
+  DimBinding bind;
+  static const int64_t sizes[] = {16, 1, 2, 7, 33, 128};
+  for (int64_t i = 0; !s && i < ARRAY_LEN(sizes); i++) {
+    binding_init(&bind, &a, p->g);
+    binding_default(&bind, p->g, sizes[i]);
+    if (!plan_layout(p, bind.value, bind.known, bind.n, offset, size, &total)) continue;
+    s = check_overlap(p, live, offset, size, total, &a, d);
+  }
+  // The stated offsets, as they were packed.
+  for (int32_t b = 0; !s && b < p->n; b++) {
+    offset[b] = p->buffer[b].offset;
+    size[b] = p->buffer[b].size;
+  }
+  if (!s) s = check_overlap(p, live, offset, size, p->arena_bytes, &a, d);
+  arena_deinit(&a);
+  return s;
+}

@@ -1,0 +1,17 @@
+// recognise.c -- makes composites whole that exporters took apart.
+//
+// Activations first: a norm or an attention is found from its last node, when what is inside has settled.  Views
+// that become neighbours are merged at once.
+#include "passes/passes.h"
+#include "rules/rules.h"
+
+tenon_status pass_recognise(PassCtx *c, bool *out_changed) {
+  static const RuleSet *const sets[] = {&rules_moves, &rules_recognise_act, &rules_recognise_norm,
+                                        &rules_recognise_attention, &rules_recognise_move};
+  return pass_rewrite(c, sets, ARRAY_LEN(sets), out_changed);
+}
+
+tenon_status pass_qdq(PassCtx *c, bool *out_changed) {
+  static const RuleSet *const sets[] = {&rules_recognise_quant};
+  return pass_rewrite(c, sets, ARRAY_LEN(sets), out_changed);
+}

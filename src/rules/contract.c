@@ -1,0 +1,221 @@
+// contract.c -- what stands around contractions goes into their weights, biases and pads.
+//
+// Weights are constants here, so arithmetic on them is folded once.  gemm is a mat_mul with its bias added, so
+// that there is one form of a linear layer; leading axes that were merged for a product with a matrix are left as they are.
+#include "eval/contract.h"
+#include "eval/norm.h"
+#include "eval/scalar.h"
+
+#include "rules/letters.h"
+#include "rules/rules.h"
+#include "rules/shape.h"
+
+static bool is_float(const Node *n) { return dtype_is_float(type_of(n)->dtype); }
+
+// v, one number a channel, as a tensor that broadcasts against weights or results of the given rank along `axis`.
+static Node *along(Graph *g, Node *v, int rank, int axis) {
+  const Type *t = type_of(v);
+  Dim dims[MAX_RANK];
+  if (t->rank != 1) return NULL;
+  for (int i = 0; i < rank; i++) dims[i] = i == axis ? t->dims[0] : g->dims.one;
+  return reshape_to(g, v, type_tensor(g, t->dtype, rank, dims));
+}
+
+// A constant that has one number a channel of a result of this rank (channels at axis 1), as a vector; a scalar
+// is spread.  NULL when it is none.
+static Node *per_channel(Graph *g, Node *v, int rank, Dim channels) {
+  const Type *t = type_of(v);
+  if (v->op != OP_const || !ie_is_const(channels) || t->rank > rank) return NULL;
+  int axis = 1 - (rank - t->rank);
+  for (int i = 0; i < t->rank; i++)
+    if (i != axis && !ie_is(t->dims[i], 1)) return NULL;
+  const Type *want = type_tensor(g, t->dtype, 1, &channels);
+  if (axis >= 0 && axis < t->rank && t->dims[axis] == channels) return reshape_to(g, v, want);
+  Dim n = type_numel(g, t);
+  if (!n || !ie_is(n, 1)) return NULL;
+  Node *one = reshape_to(g, v, type_scalar(g, t->dtype));
+  return one ? N(g, expand, one, node_i64s(g, 1, &channels->value)) : NULL;
+}
+
+// ---- batch normalisation ----
+
+typedef struct Affinity {
+  Node *scale, *shift;  // vectors: y = x * scale + shift
+} Affinity;
+
+static bool norm_constants(Graph *g, const Node *n, Affinity *out) {
+  const batch_normalization_attrs *at = n->attrs;
+  DType t = type_of(n->src[0])->dtype;
+  if (at->training_mode || n->nres != 1 || (t != DT_F32 && t != DT_F64)) return false;
+  for (int i = 1; i < 5; i++)
+    if (n->src[i]->op != OP_const || type_of(n->src[i])->dtype != t ||
+        type_of(n->src[i])->rank != 1)
+      return false;
+  // In double, as the op itself computes, and rounded once.
+  cast_attrs wide = {.to = DT_F64}, back = {.to = t};
+  Node *in[5];
+  for (int i = 1; i < 5; i++) in[i] = t == DT_F64 ? n->src[i] : NA(g, cast, &wide, n->src[i]);
+  Node *s = N(g, div, in[1], N(g, sqrt, N(g, add, in[4], node_scalar(g, DT_F64, at->epsilon))));
+  Node *o = N(g, sub, in[2], N(g, mul, in[3], s));
+  out->scale = t == DT_F64 ? s : NA(g, cast, &back, s);
+  out->shift = t == DT_F64 ? o : NA(g, cast, &back, o);
+  return true;
+}
+
+// A convolution with its results scaled and shifted by channel: in weights and bias.
+static Node *scaled_conv(Graph *g, const Node *conv, Node *scale, Node *shift) {
+  Node *w = conv->src[1], *bias = src_or_null(g, conv, 2);
+  const Type *t = type_of(w);
+  if (w->op != OP_const || t->rank < 3 || (bias && bias->op != OP_const)) return NULL;
+  bool turned = conv->op == OP_conv_transpose;
+  if (turned && ((const conv_transpose_attrs *)conv->attrs)->group != 1) return NULL;
+  Node *by = scale ? along(g, scale, t->rank, turned) : NULL;
+  if (scale && !by) return NULL;
+  if (by) w = N(g, mul, w, by);
+  if (bias && scale) bias = N(g, mul, bias, scale);
+  if (shift) bias = bias ? N(g, add, bias, shift) : shift;
+  Node *src[3] = {conv->src[0], w, bias};
+  return node_new(g, conv->op, bias ? 3 : 2, src, conv->attrs, 1, conv->name);
+}
+
+static Node *conv_norm(Graph *g, const Match *m) {
+  const Node *conv = m->root->src[0];
+  Affinity n;
+  if ((conv->op != OP_conv && conv->op != OP_conv_transpose) || !match_once(m, conv) ||
+      conv->src[1]->op != OP_const || !norm_constants(g, m->root, &n))
+    return NULL;
+  return scaled_conv(g, conv, n.scale, n.shift);
+}
+
+static Node *norm_alone(Graph *g, const Match *m) {
+  Affinity n;
+  Node *x = m->root->src[0];
+  int rank = type_of(x)->rank;
+  if (rank < 2 || !norm_constants(g, m->root, &n)) return NULL;
+  Node *s = along(g, n.scale, rank, 1), *o = along(g, n.shift, rank, 1);
+  return s && o ? N(g, add, N(g, mul, x, s), o) : NULL;
+}
+
+// ---- arithmetic after a convolution ----
+
+static Node *conv_arith(Graph *g, const Match *m, bool add) {
+  for (int i = 0; i < 2; i++) {
+    const Node *conv = m->root->src[i];
+    if ((conv->op != OP_conv && conv->op != OP_conv_transpose) || !match_once(m, conv) ||
+        !is_float(conv) || type_of(conv)->rank < 3 || !same_type(conv, m->root))
+      continue;
+    Node *v = per_channel(g, m->root->src[1 - i], type_of(conv)->rank, type_of(conv)->dims[1]);
+    if (v) return add ? scaled_conv(g, conv, NULL, v) : scaled_conv(g, conv, v, NULL);
+  }
+  return NULL;
+}
+static Node *conv_add(Graph *g, const Match *m) { return conv_arith(g, m, true); }
+static Node *conv_mul(Graph *g, const Match *m) { return conv_arith(g, m, false); }
+
+// ---- zeros around a convolution's input ----
+
+static Node *conv_pad(Graph *g, const Match *m) {
+  const Node *conv = m->root, *pad = conv->src[0];
+  const conv_attrs *at = conv->attrs;
+  double value = 0;
+  Ints pads;
+  if (pad->op != OP_pad || ((const pad_attrs *)pad->attrs)->mode != PAD_CONSTANT) return NULL;
+  int rank = type_of(pad)->rank, spatial = rank - 2;
+  Node *fill = src_or_null(g, pad, 2);
+  if (rank < 3 || src_or_null(g, pad, 3) || !node_ints(g, pad->src[1], &pads) ||
+      pads.n != 2 * rank || (fill && (!node_splat(g, fill, &value) || value != 0)))
+    return NULL;
+  bool valid = at->auto_pad == PAD_VALID;
+  if (at->auto_pad != PAD_NOTSET && !valid) return NULL;
+  if (pads.v[0] || pads.v[1] || pads.v[rank] || pads.v[rank + 1]) return NULL;
+  int64_t sum[2 * MAX_RANK];
+  for (int i = 0; i < spatial; i++)
+    for (int end = 0; end < 2; end++) {
+      int64_t own = valid || !at->pads.n ? 0 : at->pads.v[end * spatial + i];
+      int64_t more = pads.v[end * rank + 2 + i];
+      if (more < 0 || !ck_add(own, more, &sum[end * spatial + i])) return NULL;
+    }
+  conv_attrs with = *at;
+  with.auto_pad = PAD_NOTSET;
+  with.pads = (Ints){2 * spatial, sum};
+  Node *src[3] = {pad->src[0], conv->src[1], src_or_null(g, conv, 2)};
+  return node_new(g, OP_conv, src[2] ? 3 : 2, src, &with, 1, conv->name);
+}
+
+// ---- matrix products ----
+
+// gemm => mat_mul, with what is scaled, transposed and added written out.
+static Node *gemm_mat_mul(Graph *g, const Match *m) {
+  const gemm_attrs *at = m->root->attrs;
+  Node *x = m->root->src[0], *y = m->root->src[1], *bias = src_or_null(g, m->root, 2);
+  DType t = type_of(x)->dtype;
+  if (!dtype_is_float(t) || type_of(x)->rank != 2 || type_of(y)->rank != 2) return NULL;
+  transpose_attrs turn = {.perm = {2, (int64_t[]){1, 0}}};
+  if (at->transA) x = NA(g, transpose, &turn, x);
+  if (at->transB) y = NA(g, transpose, &turn, y);
+  Node *r = N(g, mat_mul, x, y);
+  if (at->alpha != 1) r = N(g, mul, r, node_scalar(g, t, at->alpha));
+  if (!bias || at->beta == 0) return r;
+  if (at->beta != 1) bias = N(g, mul, bias, node_scalar(g, t, at->beta));
+  return N(g, add, r, bias);
+}
+
+// The leading axes differ, the last `keep` are the same.
+static bool same_tail(const Type *x, const Type *y, int keep) {
+  if (x->rank < keep || y->rank < keep) return false;
+  for (int i = 1; i <= keep; i++)
+    if (x->dims[x->rank - i] != y->dims[y->rank - i]) return false;
+  return true;
+}
+
+// mat_mul(reshape(x), w) with a matrix w => reshape(mat_mul(x, w)), where the last axis stays.
+static Node *product_reshape(Graph *g, const Match *m) {
+  Node *r = m->root->src[0], *w = m->root->src[1];
+  if (r->op != OP_reshape || type_of(w)->rank != 2 || type_of(r)->rank < 2) return NULL;
+  Node *x = r->src[0];
+  if (type_of(x)->rank < 2 || !same_tail(type_of(x), type_of(r), 1)) return NULL;
+  return reshape_to(g, N(g, mat_mul, x, w), type_of(m->root));
+}
+
+// Both operands' batch axes merged alike: they are merged after the product.
+static Node *batch_reshape(Graph *g, const Match *m) {
+  Node *p = m->root->src[0], *q = m->root->src[1];
+  if (p->op != OP_reshape || q->op != OP_reshape) return NULL;
+  Node *x = p->src[0], *y = q->src[0];
+  const Type *s = type_of(x), *t = type_of(y), *u = type_of(p), *v = type_of(q);
+  if (s->rank < 3 || s->rank != t->rank || u->rank != v->rank || u->rank < 2 ||
+      !same_tail(s, u, 2) || !same_tail(t, v, 2))
+    return NULL;
+  for (int i = 0; i < s->rank - 2; i++)
+    if (s->dims[i] != t->dims[i]) return NULL;
+  for (int i = 0; i < u->rank - 2; i++)
+    if (u->dims[i] != v->dims[i]) return NULL;
+  return reshape_to(g, N(g, mat_mul, x, y), type_of(m->root));
+}
+
+#define CONV                                                                                       \
+  "(%x: f32[n, 2, 5, 4]) { %w = const f32[3, 2, 3, 1] {1, 2, 3, -1, -2, 1, 0.5, 0.25, 2, 1, 1, "   \
+  "1, -1, 2, 0, 3, 1, 2} "
+#define CONVT                                                                                      \
+  "(%x: f32[n, 2, 3, 4]) { %w = const f32[2, 3, 2, 1] {1, 2, 3, -1, -2, 1, 0.5, 0.25, 2, 1, 1, "   \
+  "1} "
+#define NORM                                                                                       \
+  "%s = const f32[3] {1, 2, 0.5} %b = const f32[3] {0.5, -1, 0} %m = const f32[3] {0.25, 1, -1} "  \
+  "%v = const f32[3] {1, 0.5, 2} "
+#define LOOSE (FAST_REASSOC | FAST_CONTRACT)
+
+static const Rule contract[] = {
+    // clang-format off
+    RULE("conv.norm",      P(batch_normalization, BIND_ANY(p, conv), b, c, d, e),           .make = conv_norm, .fast = LOOSE, .example = CONV NORM "%c = conv(%x, %w, %b) %r = batch_normalization(%c, %s, %b, %m, %v) return %r }"),
+    RULE("conv_transpose.norm", P(batch_normalization, BIND_ANY(p, conv_transpose), b, c, d, e), .make = conv_norm, .fast = LOOSE, .example = CONVT NORM "%c = conv_transpose(%x, %w) %r = batch_normalization(%c, %s, %b, %m, %v) return %r }"),
+    RULE("norm.affine",    P(batch_normalization, a, b, c, d, e),                            .make = norm_alone, .fast = LOOSE, .example = "(%x: f32[n, 3, 4]) { " NORM "%r = batch_normalization(%x, %s, %b, %m, %v) return %r }"),
+    RULE("conv.add",       P(add, a, b),                                                     .make = conv_add, .fast = LOOSE, .example = CONV "%c = conv(%x, %w) %v = const f32[3, 1, 1] {1, 2, 3} %r = add(%c, %v) return %r }"),
+    RULE("conv.mul",       P(mul, a, b),                                                     .make = conv_mul, .fast = LOOSE, .example = CONV "%b = const f32[3] {0.5, -1, 0} %c = conv(%x, %w, %b) %v = const f32[] {3} %r = mul(%c, %v) return %r }"),
+    RULE("conv.pad",       ANY(conv),                                                        .make = conv_pad, .example = CONV "%p = const i64[8] {0, 0, 1, 0, 0, 0, 2, 1} %y = pad(%x, %p) %r = conv(%y, %w) pads=[1, 1, 0, 0] return %r }"),
+    RULE("gemm.mat_mul",   ANY(gemm),                                                        .make = gemm_mat_mul, .fast = LOOSE, .example = "(%x: f32[3, n], %y: f32[5, 3], %c: f32[5]) { %r = gemm(%x, %y, %c) transA=true transB=true alpha=0.5 beta=2 return %r }"),
+    RULE("mat_mul.reshape", P(mat_mul, a, b),                                                .make = product_reshape, .example = "(%x: f32[n, m, 3], %w: f32[3, 2]) { %s = const i64[2] {1, 3} %y = reshape(%x, %s) into=[0, 0, -1] %r = mat_mul(%y, %w) return %r }"),
+    RULE("mat_mul.batch",  P(mat_mul, a, b),                                                 .make = batch_reshape, .example = "(%x: f32[n, 2, m, 3], %y: f32[n, 2, 3, k]) { %s = const i64[3] {2, 1, 3} %p = reshape(%x, %s) into=[0, -1, 1, -1] %t = const i64[3] {2, 3, 1} %q = reshape(%y, %t) into=[0, -1, -1, 2] %r = mat_mul(%p, %q) return %r }"),
+    // clang-format on
+};
+const RuleSet rules_contract = RULES(
+    "contract", contract, "the number of nodes outside the weights, then how early reshapes come");

@@ -1,0 +1,19 @@
+// sets.c -- the list of all rule sets, for tests and statistics.
+#include "rules/rules.h"
+
+const RuleSet *const rule_sets[] = {
+    // clang-format off
+    &rules_algebra,
+    &rules_recognise_act,
+    &rules_recognise_attention,
+    &rules_recognise_move,
+    &rules_recognise_norm,
+    &rules_recognise_quant,
+    &rules_contract,
+    &rules_moves,
+    &rules_picks,
+    &rules_sink,
+    &rules_strength,
+    NULL,
+    // clang-format on
+};

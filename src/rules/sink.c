@@ -1,0 +1,179 @@
+// sink.c -- movement goes below arithmetic, where it meets other movement and cancels.
+//
+// f(transpose(x)) => transpose(f(x)), and so for reshapes and broadcasts, when the other operands are numbers, constants
+// that can be turned back, or moved in the same way.  Exporters that convert layouts wrap each convolution in two transposes:
+// sinking brings the second of one to the first of the next.
+#include "eval/reduce.h"
+
+#include "rules/letters.h"
+#include "rules/rules.h"
+#include "rules/shape.h"
+
+static bool is_number(Graph *g, const Node *n) {
+  const Type *t = type_of(n);
+  Dim count = t->kind == TK_TENSOR && t->rank >= 0 ? type_numel(g, t) : NULL;
+  return count && ie_is(count, 1);
+}
+
+// The number without axes, so that it broadcasts against anything.
+static Node *as_scalar(Graph *g, Node *n) {
+  return reshape_to(g, n, type_scalar(g, type_of(n)->dtype));
+}
+
+// A constant as it must be before the transpose, so that broadcasting still pairs the right axes.
+static Node *turned_back(Graph *g, Node *v, int rank, const int64_t *perm) {
+  const Type *t = type_of(v);
+  Dim dims[MAX_RANK];
+  int64_t inverse[MAX_RANK];
+  if (v->op != OP_const || t->rank < 0 || t->rank > rank) return NULL;
+  for (int i = 0; i < rank; i++)
+    dims[i] = i < rank - t->rank ? g->dims.one : t->dims[i - (rank - t->rank)];
+  Node *whole = reshape_to(g, v, type_tensor(g, t->dtype, rank, dims));
+  perm_inverse(rank, perm, inverse);
+  return whole ? transpose_to(g, whole, rank, inverse) : NULL;
+}
+
+static Node *before_transpose(Graph *g, const Node *moved, Node *v) {
+  int64_t perm[MAX_RANK], other[MAX_RANK];
+  int rank = transpose_perm(moved, perm);
+  if (v->op != OP_transpose) return turned_back(g, v, rank, perm);
+  if (transpose_perm(v, other) != rank || memcmp(perm, other, sizeof *perm * (size_t)rank))
+    return NULL;
+  return v->src[0];
+}
+
+static bool same_dims(const Type *x, const Type *y) {
+  return x->rank == y->rank && !memcmp(x->dims, y->dims, sizeof(Dim) * (size_t)MAX(x->rank, 0));
+}
+
+// Reshaped alike, or a constant along the last axes, which stay.
+static Node *before_reshape(const Node *moved, Node *v) {
+  const Type *from = type_of(moved->src[0]), *to = type_of(moved), *t = type_of(v);
+  if (v->op == OP_reshape && same_dims(type_of(v->src[0]), from) && same_dims(t, to))
+    return v->src[0];
+  if (v->op != OP_const || t->rank > from->rank || t->rank > to->rank) return NULL;
+  for (int i = 1; i <= t->rank; i++)
+    if (!ie_is(t->dims[t->rank - i], 1) && from->dims[from->rank - i] != to->dims[to->rank - i])
+      return NULL;
+  // Where the constant has the size 1 the axes may differ, but those behind it must not have moved.
+  for (int i = 1, outer = 0; i <= t->rank; i++) {
+    outer |= from->dims[from->rank - i] != to->dims[to->rank - i];
+    if (outer && !ie_is(t->dims[t->rank - i], 1)) return NULL;
+  }
+  return v;
+}
+
+static Node *before(Graph *g, const Node *moved, Node *v) {
+  if (v == g->none) return v;
+  if (is_number(g, v) && v->op != moved->op) return as_scalar(g, v);
+  if (moved->op == OP_transpose) return before_transpose(g, moved, v);
+  return moved->op == OP_reshape ? before_reshape(moved, v) : NULL;
+}
+
+// The first operand that is moved and has no other user; a broadcast may have others: it costs nothing to repeat.
+static const Node *moved_operand(const Match *m) {
+  const Node *n = m->root;
+  for (uint32_t i = 0; i < n->nsrc; i++) {
+    const Node *s = n->src[i];
+    bool moves = s->op == OP_transpose || s->op == OP_reshape || s->op == OP_expand;
+    if (moves && type_of(s)->rank >= 0 && type_of(s->src[0])->rank >= 0 &&
+        type_of(s)->rank == type_of(n)->rank && (s->op == OP_expand || match_once(m, s)) &&
+        s->src[0]->op != OP_const)
+      return s;
+  }
+  return NULL;
+}
+
+static Node *sink(Graph *g, const Match *m) {
+  const Node *n = m->root, *moved = moved_operand(m);
+  Node *src[4];
+  if (!moved || n->nsrc > 4) return NULL;
+  for (uint32_t i = 0; i < n->nsrc; i++) {
+    src[i] = n->src[i] == moved ? moved->src[0] : before(g, moved, n->src[i]);
+    if (!src[i]) return NULL;
+  }
+  // Arithmetic on fewer elements than before, or as many: a constant must not broadcast what was moved.
+  const Type *t = type_of(moved), *r = type_of(n);
+  if (!same_dims(t, r)) return NULL;
+  Node *y = node_with(g, n, src);
+  if (y == g->poison || !same_dims(type_of(y), type_of(moved->src[0]))) return NULL;
+  if (moved->op == OP_expand) return N(g, expand, y, moved->src[1]);
+  if (moved->op == OP_reshape) return reshape_to(g, y, r);
+  int64_t perm[MAX_RANK];
+  int rank = transpose_perm(moved, perm);
+  return transpose_to(g, y, rank, perm);
+}
+
+// concat of tensors that are all turned alike.
+static Node *sink_concat(Graph *g, const Match *m) {
+  const Node *n = m->root, *first = n->src[0];
+  int64_t perm[MAX_RANK];
+  if (first->op != OP_transpose || n->nsrc > 64 || type_of(n)->rank < 0) return NULL;
+  int rank = transpose_perm(first, perm);
+  if (rank < 0) return NULL;
+  Node *src[64];
+  for (uint32_t i = 0; i < n->nsrc; i++) {
+    if (!match_once(m, n->src[i]) || n->src[i]->op != OP_transpose) return NULL;
+    src[i] = before_transpose(g, first, n->src[i]);
+    if (!src[i]) return NULL;
+  }
+  concat_attrs at = {.axis = perm[axis_of(((const concat_attrs *)n->attrs)->axis, rank)]};
+  return transpose_to(g, node_new(g, OP_concat, (int)n->nsrc, src, &at, 1, n->name), rank, perm);
+}
+
+// A reduction of what was turned: over the axes that they were.
+static Node *sink_reduce(Graph *g, const Match *m) {
+  const Node *n = m->root, *t = n->src[0];
+  const reduce_attrs *at = n->attrs;
+  Ints axes;
+  int64_t perm[MAX_RANK], own[MAX_RANK], left[MAX_RANK], place[MAX_RANK];
+  bool gone[MAX_RANK] = {false};
+  if (t->op != OP_transpose || n->nsrc != 2 || !match_once(m, t) ||
+      !node_ints(g, n->src[1], &axes) || !axes.n)
+    return NULL;
+  int rank = transpose_perm(t, perm), kept = 0;
+  if (rank < 0 || axes.n > rank) return NULL;
+  for (int64_t i = 0; i < axes.n; i++) {
+    own[i] = perm[axis_of(axes.v[i], rank)];
+    gone[own[i]] = true;
+  }
+  Node *y = node_with(g, n, (Node *[]){t->src[0], node_i64s(g, axes.n, own)});
+  if (at->keepdims) return transpose_to(g, y, rank, perm);
+  for (int i = 0, k = 0; i < rank; i++) place[i] = gone[i] ? -1 : k++;
+  for (int i = 0; i < rank; i++)
+    if (!gone[perm[i]]) left[kept++] = place[perm[i]];
+  return transpose_to(g, y, kept, left);
+}
+
+#define TURN "(%x: f32[n, 3, 4], %y: f32[n, 3, 4]) { %s = transpose(%x) perm=[2, 0, 1] "
+#define U(op)                                                                                      \
+  RULE(#op ".sink", ANY(op), .make = sink, .example = TURN "%r = " #op "(%s) return %r }")
+#define V(op, licence)                                                                             \
+  RULE(#op ".sink", ANY(op), .make = sink, .fast = licence,                                        \
+       .example = TURN "%t = transpose(%y) perm=[2, 0, 1] %r = " #op "(%s, %t) return %r }")
+#define C(op)                                                                                      \
+  RULE(#op ".sink_const", ANY(op), .make = sink,                                                   \
+       .example = TURN "%c = const f32[4, 1, 1] {1, 2, 3, 0.5} %r = " #op "(%s, %c) return %r }")
+#define E(op)                                                                                      \
+  RULE(#op ".sink_shape", ANY(op), .make = sink,                                                   \
+       .example = "(%x: f32[n, 3, 4]) { %t = const i64[2] {3, 4} %s = reshape(%x, %t) into=[0, "   \
+                  "-1, -1] %c = const f32[4] {1, 2, 3, 0.5} %r = " #op "(%s, %c) return %r }")
+#define R(op)                                                                                      \
+  RULE(#op ".sink", ANY(op), .make = sink_reduce, .fast = FAST_REASSOC,                            \
+       .example = TURN "%a = const i64[1] {1} %r = " #op "(%s, %a) keepdims=false return %r }")
+
+static const Rule sinks[] = {
+    // clang-format off
+    U(neg), U(abs), U(sign), U(ceil), U(floor), U(round), U(sqrt), U(reciprocal), U(exp), U(log), U(tanh), U(erf),
+    U(sigmoid), U(relu), U(elu), U(selu), U(celu), U(leaky_relu), U(hard_sigmoid), U(hard_swish), U(mish), U(softplus),
+    U(softsign), U(gelu), U(swish),
+    RULE("clip.sink", ANY(clip), .make = sink, .example = TURN "%c = const f32[] {0.5} %r = clip(%s, %c) return %r }"),
+    RULE("cast.sink", ANY(cast), .make = sink, .example = TURN "%r = cast(%s) to=f64 return %r }"),
+    RULE("where.sink", ANY(where), .make = sink, .example = "(%x: bool[n, 1, 4], %y: f32[3]) { %t = const i64[3] {1, 3, 1} %e = expand(%x, %t) %c = const f32[] {0} %k = const f32[1] {-2} %r = where(%e, %c, %k) return %r }"),
+    V(add, 0), V(sub, 0), V(mul, 0), V(div, 0), V(min, FAST_NO_SZ), V(max, FAST_NO_SZ),
+    C(pow), E(prelu),
+    R(reduce_mean), R(reduce_sum), R(reduce_max), R(reduce_min),
+    RULE("concat.sink", ANY(concat), .make = sink_concat, .example = TURN "%t = transpose(%y) perm=[2, 0, 1] %r = concat(%s, %t) axis=1 return %r }"),
+    // clang-format on
+};
+const RuleSet rules_sink = RULES("sink", sinks, "how early movement comes");
