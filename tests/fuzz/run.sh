@@ -31,10 +31,12 @@ seed() {  # name, folder
   for ending in ${ENDINGS[$1]:-$1}; do
     find -L "${places[@]}" -type f -name "*.$ending" -size -$((SEED_BYTES_MAX + 1))c -print0 2>/dev/null
   done | while IFS= read -r -d '' f; do cp "$f" "$2/seed-$(md5sum <"$f" | cut -c1-16)"; done
-  # The text of the small models, as the program prints it.
-  if [ "$1" = text ] && [ -x build/fuzz/tenon ]; then
-    find "${places[@]}" -name model.onnx -size -4k 2>/dev/null | head -n 400 | while IFS= read -r f; do
-      t=$(timeout 5 build/fuzz/tenon inspect --text "$f" 2>/dev/null) && printf '%s\n' "$t" >"$2/text-$(md5sum <"$f" | cut -c1-16)"
+  # The text of the small models, as the program prints it (the release build's, where there is one, is faster).
+  if [ "$1" = text ]; then
+    tenon=build/tenon
+    [ -x $tenon ] || tenon=build/fuzz/tenon
+    find -L "${places[@]}" -name '*.onnx' -size -4k 2>/dev/null | while IFS= read -r f; do
+      t=$(timeout 5 $tenon inspect --text "$f" 2>/dev/null) && printf '%s\n' "$t" >"$2/text-$(md5sum <"$f" | cut -c1-16)"
     done
   fi
   touch "$2/.seeded"
