@@ -5,7 +5,7 @@
 # that are found in the suites present and in tests/.  A finding is written to build/fuzz/findings and ends the run
 # with status 1.  The bounds on time (1 s of processor time) and memory (256 MB, nothing left behind) are held by the
 # targets themselves (fuzz.h); the fuzzer's own limits below only end what hangs or what the sanitizers themselves
-# cannot bear.
+# cannot bear.  FUZZ_SEED fixes the order of what is tried, so that `make test` tries the same inputs every time.
 set -u
 cd "$(dirname "$0")/../.." || exit
 seconds=$1
@@ -30,11 +30,13 @@ seed() {  # name, folder
   [ -e "$2/.seeded" ] && return
   for ending in ${ENDINGS[$1]:-$1}; do
     find -L "${places[@]}" -type f -name "*.$ending" -size -$((SEED_BYTES_MAX + 1))c -print0 2>/dev/null
-  done | while IFS= read -r -d '' f; do cp "$f" "$2/seed-$(md5sum <"$f" | cut -c1-16)"; done
-  # The text of the small models, as the program prints it.
-  if [ "$1" = text ] && [ -x build/fuzz/tenon ]; then
-    find "${places[@]}" -name model.onnx -size -4k 2>/dev/null | head -n 400 | while IFS= read -r f; do
-      t=$(timeout 5 build/fuzz/tenon inspect --text "$f" 2>/dev/null) && printf '%s\n' "$t" >"$2/text-$(md5sum <"$f" | cut -c1-16)"
+  done | xargs -0r md5sum | sort | uniq -w 32 | while read -r sum f; do cp "$f" "$2/seed-${sum:0:16}"; done
+  # The text of the small models, as the program prints it (the release build's, where there is one, is faster).
+  if [ "$1" = text ]; then
+    tenon=build/tenon
+    [ -x $tenon ] || tenon=build/fuzz/tenon
+    find -L "${places[@]}" -name '*.onnx' -size -4k 2>/dev/null | while IFS= read -r f; do
+      t=$(timeout 5 $tenon inspect --text "$f" 2>/dev/null) && printf '%s\n' "$t" >"$2/text-$(md5sum <"$f" | cut -c1-16)"
     done
   fi
   touch "$2/.seeded"
@@ -60,7 +62,7 @@ for name in "${names[@]}"; do
   fi
   echo "fuzz-$name: $(find "$corpus" -type f -not -name .seeded | wc -l) inputs, $seconds s"
   build/fuzz/fuzz-"$name" -max_total_time="$seconds" -timeout=60 -rss_limit_mb=3072 -malloc_limit_mb=1024 \
-    -max_len=65536 -print_final_stats=1 -artifact_prefix="$findings/" "${dict[@]}" "$corpus" \
+    -max_len=65536 ${FUZZ_SEED:+"-seed=$FUZZ_SEED"} -print_final_stats=1 -artifact_prefix="$findings/" "${dict[@]}" "$corpus" \
     >"build/fuzz/$name.log" 2>&1
   status=$?
   grep -E '\bcov: ' "build/fuzz/$name.log" | tail -n 1

@@ -103,11 +103,10 @@ static const Type *row_type(ImportNode *n, const Type *t, int64_t axis, bool bat
   if (t->kind != TK_TENSOR || t->rank < 0) return t;
   Dim dims[MAX_RANK];
   int rank = t->rank - (batched ? 1 : 0), r = 0;
-  const Dim *from = t->dims + (batched ? 1 : 0);
   if (axis < 0) axis += rank;
   if (rank < 1 || axis < 0 || axis >= rank) return type_unranked(n->g, t->dtype);
   for (int i = 0; i < rank; i++)
-    if (i != axis) dims[r++] = from[i];
+    if (i != axis) dims[r++] = t->dims[i + (batched ? 1 : 0)];
   return type_tensor(n->g, t->dtype, r, dims);
 }
 
