@@ -300,7 +300,7 @@ TEST(recognise_attention) {
       {OP_attention, 1,  // windows of two images, masked by window
        "(%q: f32[6, 4, 5, 8], %k: f32[6, 4, 5, 8], %v: f32[6, 4, 5, 8], %u: f32[1, 4, 5, 5], %m: "
        "f32[1, 3, 1, 5, 5]) { " KT "%z = mat_mul(%q, %kt) %zu = add(%z, %u) %h = const i64[5] {2, "
-                                   "3, 4, 5, 5} %y = reshape(%zu, "
+       "3, 4, 5, 5} %y = reshape(%zu, "
        "%h) %ym = add(%y, %m) %i = const i64[4] {6, 4, 5, 5} %x = reshape(%ym, %i) " END(
            "%x") " return %r }"},
       {OP_attention, 0,  // not over the keys
