@@ -66,6 +66,12 @@ static const struct {
                          "%eq = eq(%w, %minus)\n%n = where(%eq, %ones, %w)\n%y = expand(%m, "
                          "%n)\nreturn %y\n",
      "f32[batch, 1, seq, seq]"},
+    // (size - 1) / 8 + 1 as an exporter that knows no ceiling writes it
+    {"%x: f32[b, t]",
+     "%s = shape(%x) start=1\n" C(o, "[1] {1}")
+         C(e, "[1] {8}") "%l = sub(%s, %o)\n%q = div(%l, %e)\n%n = add(%q, %o)\n%y = expand(%o, "
+                         "%n)\nreturn %y\n",
+     "i64[floor(max(0, t - 1)/8) + 1]"},
     // positions
     {"%x: i64[b, t]",
      "%s = shape(%x) start=1\n" C(q, "[0] {}") C(z, "[] {0}")

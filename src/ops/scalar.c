@@ -22,14 +22,17 @@ static int64_t operand_index(const Type *t, const Type *out, int64_t at) {
   return index;
 }
 
-// Truncating division is floor division where nothing is negative.
+// Truncating division is floor division where nothing is negative; what lies between -b and 0 gives 0, as in
+// (size - 1) / b + 1.
 static Dim sym_div(Infer *in, Dim a, Dim b) {
   IntPool *p = &in->g->dims;
+  bool real = dtype_is_float(infer_type(in, 0)->dtype);
+  if (!real && a->lo < 0 && ie_is_const(b) && a->lo > -b->value) a = ie_max(p, a, p->zero);
   if (ie_is(b, 0) || a->lo < 0 || b->lo < 0) return NULL;
   if (!ie_is_const(b) && b->lo < 1 && ie_is_const(a)) return NULL;
   Dim q = ie_div(p, a, b);
   // A float quotient is known only when the division is exact.
-  if (dtype_is_float(infer_type(in, 0)->dtype) && ie_mul(p, q, b) != a) return NULL;
+  if (real && ie_mul(p, q, b) != a) return NULL;
   return q;
 }
 
