@@ -72,6 +72,11 @@ static const struct {
          C(e, "[1] {8}") "%l = sub(%s, %o)\n%q = div(%l, %e)\n%n = add(%q, %o)\n%y = expand(%o, "
                          "%n)\nreturn %y\n",
      "i64[floor(max(0, t - 1)/8) + 1]"},
+    // backward from a place
+    {"%x: f32[b, t]",
+     C(s, "[2] {-3, 119}") C(e, "[2] {-9223372036854775808, -9223372036854775808}")
+         C(a, "[2] {0, 1}") C(d, "[2] {-1, -2}") "%y = slice(%x, %s, %e, %a, %d)\nreturn %y\n",
+     "f32[max(0, b - 2), floor((min(120, t) + 1)/2)]"},
     // positions
     {"%x: i64[b, t]",
      "%s = shape(%x) start=1\n" C(q, "[0] {}") C(z, "[] {0}")

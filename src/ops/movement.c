@@ -435,10 +435,15 @@ static Dim slice_size(IntPool *p, Dim dim, Dim start, Dim end, int64_t step) {
     Dim n = ie_max(p, ie_sub(p, to, from), p->zero);
     return step == 1 ? n : ie_ceildiv(p, n, ie_const(p, step));
   }
-  bool from_last = ie_is(start, -1) || (ie_is_const(start) && start->value >= INT32_MAX);
   bool to_first = ie_is_const(end) && end->value <= -INT32_MAX;
-  if (!from_last || !to_first || step == INT64_MIN) return ie_fresh(p, "slice");
-  return ie_ceildiv(p, dim, ie_const(p, -step));
+  if (!ie_is_const(start) || start->value < -INT32_MAX || !to_first || step == INT64_MIN)
+    return ie_fresh(p, "slice");
+  Dim n = dim;  // elements from the start down to the first
+  if (start->value >= 0 && start->value < INT32_MAX)
+    n = ie_min(p, dim, ie_const(p, start->value + 1));
+  else if (start->value < -1)
+    n = ie_max(p, ie_addc(p, dim, start->value + 1), p->zero);
+  return ie_ceildiv(p, n, ie_const(p, -step));
 }
 
 // starts, ends, axes, steps where they are known; fails when their numbers disagree.
