@@ -76,7 +76,7 @@ static const struct {
     {"%x: f32[b, t]",
      C(s, "[2] {-3, 119}") C(e, "[2] {-9223372036854775808, -9223372036854775808}")
          C(a, "[2] {0, 1}") C(d, "[2] {-1, -2}") "%y = slice(%x, %s, %e, %a, %d)\nreturn %y\n",
-     "f32[max(0, b - 2), floor((min(120, t) + 1)/2)]"},
+     "f32[min(b, max(1, b - 2)), floor((min(120, t) + 1)/2)]"},
     // positions
     {"%x: i64[b, t]",
      "%s = shape(%x) start=1\n" C(q, "[0] {}") C(z, "[] {0}")

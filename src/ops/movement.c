@@ -438,11 +438,11 @@ static Dim slice_size(IntPool *p, Dim dim, Dim start, Dim end, int64_t step) {
   bool to_first = ie_is_const(end) && end->value <= -INT32_MAX;
   if (!ie_is_const(start) || start->value < -INT32_MAX || !to_first || step == INT64_MIN)
     return ie_fresh(p, "slice");
-  Dim n = dim;  // elements from the start down to the first
+  Dim n = dim;  // elements from the start, which is clamped into the axis, down to the first
   if (start->value >= 0 && start->value < INT32_MAX)
     n = ie_min(p, dim, ie_const(p, start->value + 1));
   else if (start->value < -1)
-    n = ie_max(p, ie_addc(p, dim, start->value + 1), p->zero);
+    n = ie_min(p, dim, ie_max(p, ie_addc(p, dim, start->value + 1), p->one));
   return ie_ceildiv(p, n, ie_const(p, -step));
 }
 
