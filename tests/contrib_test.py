@@ -140,6 +140,12 @@ def quantized():
         case("QGemm", [r(4, 6), s(.05), z(3)] + weights + [i32(range(-2, 3))], dict(alpha=1.0))
         case("MatMulIntegerToFloat", [r(4, 6), i8(6, 5), s(.05), s([.02, .03, .01, .04, .05]), z(3), i8(5), f(5)])
     case("DynamicQuantizeMatMul", [f(4, 6), i8(6, 5), s([.02, .03, .01, .04, .05]), i8(5), f(5)])
+    for directions, columns in ((1, False), (2, False), (2, True)):
+        def scale(): return np.abs(f(directions, 12, k=.02) if columns else f(directions, k=.02)) + np.float32(.01)
+        zero = np.zeros((directions, 12) if columns else directions, np.int8)
+        case("DynamicQuantizeLSTM", [f(4, 1, 5), i8(directions, 5, 12), i8(directions, 3, 12), f(directions, 24), None, None, None, None,
+                                     scale(), zero, scale(), zero],
+             dict(hidden_size=3, direction="bidirectional" if directions == 2 else "forward"), outs=3, consts=(1, 2, 8, 9, 10, 11))
     case("QAttention", [u8(2, 4, 6), i8(6, 24), f(24), s(.02), s(.01), bits(2, 4) | i32([[1, 0, 0, 0]] * 2), np.array(128, np.uint8),
                         np.array(0, np.int8)], dict(num_heads=2), consts=(1, 2))
 

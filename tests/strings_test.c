@@ -1,4 +1,4 @@
-// strings_test.c -- regular expressions and case mapping.
+// strings_test.c -- regular expressions, tokens and case mapping.
 #include "eval/text.h"
 #include "test.h"
 
@@ -71,6 +71,76 @@ TEST(regex_is_linear) {
   strcat(stars, "a");
   for (int i = 0; i < 300; i++) strcat(stars, ")*");
   EXPECT_INT_EQ(match(stars, text), 1);
+}
+
+TEST(regex_finds) {  // the leftmost, and of those the longest
+  static const struct {
+    const char *pattern, *text;
+    int start, begin, end;  // begin -1: nothing
+  } row[] = {
+      // clang-format off
+      {"[a-z]+", "12 abc d", 0, 3, 6}, {"[a-z]+", "12 abc d", 6, 7, 8}, {"x", "abc", 0, -1, 0},
+      {"a|ab", "cab", 0, 1, 3},        {"a*", "baa", 0, 0, 0},          {"a*", "baa", 1, 1, 3},
+      {"a+?", "aaa", 0, 0, 3},         {"^a", "aa", 0, 0, 1},           {"^a", "aa", 1, -1, 0},
+      {"\\bb", "ab b", 1, 3, 4},       {"b$", "bab", 0, 2, 3},          {"", "", 0, 0, 0},
+      {"\xc3\xa9.", "a\xc3\xa9\xc3\xa8", 0, 1, 5},                   {"b", "a\xc3\xa9" "b", 3, 3, 4},
+      // clang-format on
+  };
+  for (int64_t i = 0; i < ARRAY_LEN(row); i++) {
+    Arena a;
+    arena_init(&a);
+    const char *why;
+    int64_t begin = -2, end = -2, work = 0;
+    const Regex *re = regex_compile(&a, str_of(row[i].pattern), &why);
+    REQUIRE(re);
+    bool found = regex_find(re, str_of(row[i].text), row[i].start, &begin, &end, &work);
+    EXPECT_INT_EQ(found, row[i].begin >= 0);
+    if (begin != row[i].begin || (found && end != row[i].end))
+      FAIL("'%s' in '%s' is at [%lld, %lld)", row[i].pattern, row[i].text, (long long)begin,
+           (long long)end);
+    arena_deinit(&a);
+  }
+}
+
+// The tokens of one string, with commas between.
+static const char *tokens_of(Run *run, Arena *a, const tokenizer_attrs *at, const char *text) {
+  Value *x = NULL, *y = NULL;
+  const Value *in[1];
+  EXPECT_STATUS(value_tensor(run, NOWHERE, DT_STRING, 1, (int64_t[]){1}, &x), TENON_OK);
+  in[0] = x;
+  Eval e = {.run = run, .attrs = at, .in = in, .nin = 1, .out = &y, .nout = 1};
+  ((Str *)x->data)[0] = str_of(text);
+  if (eval_tokenizer(&e)) return run->diag->text;
+  StrBuf b;
+  strbuf_init(&b, a);
+  for (int64_t i = 0; i < y->n; i++)
+    strbuf_printf(&b, "%s%.*s", i ? "," : "", STR_ARG(val_str(y, i)));
+  value_release(x);
+  value_release(y);
+  return strbuf_text(&b);
+}
+
+TEST(tokens) {
+  Str chars[] = {str_of("")}, seps[] = {str_of(" "), str_of("[0-9]+")};
+  static Diag d;
+  Run run;
+  Arena a;
+  diag_init(&d);
+  arena_init(&a);
+  run_init(&run, NULL, &d);
+  tokenizer_attrs exp = {.mincharnum = 1, .tokenexp = str_of("[a-z]+")};
+  EXPECT_STR_EQ(tokens_of(&run, &a, &exp, "ab, c1def"), "ab,c,def");
+  exp.mincharnum = 2;
+  EXPECT_STR_EQ(tokens_of(&run, &a, &exp, "ab, c1def"), "ab,def");
+  EXPECT_STR_EQ(tokens_of(&run, &a, &exp, "123"), "");
+  tokenizer_attrs one = {.mincharnum = 1, .mark = true, .separators = {1, chars}};
+  EXPECT_STR_EQ(tokens_of(&run, &a, &one, "a\xc3\xa9"), "\x02,a,\xc3\xa9,\x03");
+  tokenizer_attrs split = {.mincharnum = 1, .separators = {2, seps}};
+  EXPECT_STR_EQ(tokens_of(&run, &a, &split, "a1b  cd22"), "a,b,cd");
+  tokenizer_attrs none = {.mincharnum = 1};
+  EXPECT(strstr(tokens_of(&run, &a, &none, "a"), "neither tokenexp nor separators"));
+  run_deinit(&run);
+  arena_deinit(&a);
 }
 
 TEST(case_follows_unicode) {

@@ -6,7 +6,6 @@
 #include "eval/norm.h"
 #include "eval/quant.h"
 #include "eval/reduce.h"
-#include "eval/rnn.h"
 #include "eval/signal.h"
 #include "frontends/onnx/import_build.h"
 
@@ -151,34 +150,6 @@ static tenon_status q_embed_layer_norm(ImportNode *n) {
   return build_done(n);
 }
 
-// ---- recurrent, quantized ----
-
-// [directions, in, gates] of integers to [directions, gates, in] of floats; scales one a direction or one a gate.
-static Node *lstm_weights(Graph *g, Node *w, Node *scale, Node *zero, int64_t directions) {
-  int64_t dims[] = {directions, 1, -1};
-  Node *z = build_cast(g, build_reshape(g, zero, 3, dims), DT_F32);
-  Node *x = N(g, sub, build_cast(g, w, DT_F32), z);
-  x = N(g, mul, x, build_reshape(g, scale, 3, dims));
-  return build_transpose(g, x, 3, (int64_t[]){0, 2, 1});
-}
-
-// The runtime rounds the activations to 8 bits before each product, in portions that depend on its threads; here
-// they keep their precision, so results differ by that rounding.
-static tenon_status dynamic_quantize_lstm(ImportNode *n) {
-  TRY(build_need_these(n, 0x7u | 0xf00u, 12));
-  Graph *g = n->g;
-  const Type *t = type_of(n->in[1]);
-  if (t->rank != 3 || !ie_is_const(t->dims[0]) || t->dims[0]->value < 1)
-    return import_fail(n, TENON_EUNSUPPORTED, "the number of directions is not known");
-  int64_t directions = t->dims[0]->value;
-  lstm_attrs at;
-  TRY(import_attrs(n, op_info(OP_lstm), NULL, &at));
-  Node *src[8] = {n->in[0], lstm_weights(g, n->in[1], n->in[8], n->in[9], directions),
-                  lstm_weights(g, n->in[2], n->in[10], n->in[11], directions)};
-  for (int i = 3; i < 8; i++) src[i] = or_none(g, build_in(n, i));
-  return import_as(n, OP_lstm, &at, 8, src);
-}
-
 // ---- transforms, distances, sampling ----
 
 static tenon_status fourier(ImportNode *n, bool inverse) {
@@ -239,7 +210,6 @@ static const ImportRow rows[] = {
     {"com.microsoft", "MatMulBnb4",               0, 0, mat_mul_bnb4,           NULL},
     {"com.microsoft", "GatherBlockQuantized",     0, 0, gather_block_quantized, NULL},
     {"com.microsoft", "QEmbedLayerNormalization", 0, 0, q_embed_layer_norm,     NULL},
-    {"com.microsoft", "DynamicQuantizeLSTM",      0, 0, dynamic_quantize_lstm,  NULL},
     {"com.microsoft", "Rfft",                     0, 0, rfft,                   NULL},
     {"com.microsoft", "Irfft",                    0, 0, irfft,                  NULL},
     {"com.microsoft", "CDist",                    0, 0, cdist,                  NULL},
