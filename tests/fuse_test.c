@@ -148,6 +148,19 @@ static void check_kernels(Graph *g, const char *what) {
   arena_deinit(&a);
 }
 
+// Kernels move no more than their nodes would, each launched alone.
+static int64_t bytes_moved(Graph *g) {
+  Arena a;
+  arena_init(&a);
+  DimBinding b;
+  GraphCost cost;
+  binding_init(&b, &a, g);
+  binding_default(&b, g, 3);
+  cost_graph(g, &b, &a, &cost);
+  arena_deinit(&a);
+  return cost.bytes;
+}
+
 TEST(kernels_of_samples) {
   static Diag d;
   for (int64_t i = 0; i < ARRAY_LEN(sample); i++) {
@@ -161,6 +174,7 @@ TEST(kernels_of_samples) {
              (long long)k.kernels, (long long)k.kind[FUSED_VIEW], (long long)s->kernels,
              (long long)s->views);
       check_kernels(after, s->what);
+      if (bytes_moved(after) > bytes_moved(before)) FAIL("%s: more bytes are moved", s->what);
       if (!same_results(before, after, &d)) FAIL("%s: other results", s->what);
     }
     graph_free(before);
@@ -227,6 +241,7 @@ TEST(random_graphs_keep_their_results) {
     REQUIRE(before && after && !before->status);
     if (optimise(after, "fuse", &d)) {
       check_kernels(after, "random");
+      if (bytes_moved(after) >= bytes_moved(before)) FAIL("seed %d: no bytes saved", (int)seed);
       if (!same_results(before, after, &d)) FAIL("seed %d: other results", (int)seed);
     }
     graph_free(before);

@@ -474,6 +474,8 @@ static void json_lists(JsonWriter *w, const Inspection *in) {
 static void json_kernels(JsonWriter *w, const Inspection *in) {
   json_key(w, "kernels");
   json_i64(w, in->kernels.kernels);
+  json_key(w, "kernels_before_the_run");
+  json_i64(w, in->kernels.constant);
   json_key(w, "kernels_by_kind");
   json_begin_object(w);
   for (int i = 0; i < FUSED_KINDS; i++) {

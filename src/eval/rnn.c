@@ -103,7 +103,7 @@ typedef struct Layer {
   Cell cell;
   int gates, nacts, ndirs;  // acts of one direction
   int direction;
-  bool batch_first, input_forget, linear_before_reset;
+  bool batch_first, input_forget, linear_before_reset, quantize_state;
   Act acts[MAX_ACTS];
   int64_t seq, batch, input, hidden;
   const Value *x, *w, *r, *b, *h0, *c0, *p;
@@ -114,7 +114,7 @@ typedef struct Layer {
   double *xw;                   // [seq * batch][gates * hidden], biases included
   double *h, *c;                // [batch][hidden]
   double *hr;                   // [batch][gates * hidden]: state x recurrent weights
-  double *reset;                // gru: [batch][hidden]
+  double *reset;                // [batch][hidden]; gru: reset gates, lstm: the state in 8 bits
   const double *bias_r, *peep;  // of this direction; zeros when absent
 } Layer;
 
@@ -343,12 +343,29 @@ static void put_y(const Layer *l, int64_t row, int64_t b) {
   store_f64(l->y->dtype, l->y->data, at * n, n, l->h + b * n);
 }
 
+// The state as dynamic_quantize_linear and back would leave it, all sequences by one scale.
+static const double *quantized_state(const Layer *l) {
+  int64_t n = l->batch * l->hidden;
+  double lo = 0, hi = 0;
+  for (int64_t i = 0; i < n; i++) {
+    lo = fmin(lo, l->h[i]);
+    hi = fmax(hi, l->h[i]);
+  }
+  double scale = lo == hi ? 1 : (float)((float)(hi - lo) / 255);
+  double zero = nearbyint(fmin(255, fmax(0, (float)(0 - (float)(lo / scale)))));
+  for (int64_t i = 0; i < n; i++) {
+    double q = nearbyint((float)((float)l->h[i] / scale)) + zero;
+    l->reset[i] = (fmin(255, fmax(0, q)) - zero) * scale;
+  }
+  return l->reset;
+}
+
 static void run_direction(Eval *e, Layer *l) {
   bool backward = l->direction == RNN_REVERSE || l->dir == 1;
   int64_t n = l->hidden, gh = l->gates * n;
   input_products(e, l);
   for (int64_t s = 0; s < l->seq; s++) {
-    recur(e, l, l->h, 0, gh, l->hr);
+    recur(e, l, l->quantize_state ? quantized_state(l) : l->h, 0, gh, l->hr);
     if (l->cell == CELL_GRU) gru_reset(e, l, s, backward);
     for (int64_t b = 0; b < l->batch; b++) {
       if (s >= l->lens[b]) continue;
@@ -431,7 +448,8 @@ tenon_status eval_lstm(Eval *e) {
              .direction = at->direction,
              .ndirs = at->direction == RNN_BIDIRECTIONAL ? 2 : 1,
              .batch_first = at->layout == 1,
-             .input_forget = at->input_forget};
+             .input_forget = at->input_forget,
+             .quantize_state = at->quantize_state};
   TRY(check_layout(e, at->layout));
   TRY(check_operands(e, &l, at->hidden_size));
   TRY(setup_acts(e, &l, at->activations, at->activation_alpha, at->activation_beta, at->clip));

@@ -16,7 +16,8 @@ enum { RNN_FORWARD, RNN_REVERSE, RNN_BIDIRECTIONAL };
   A(T, i64,  hidden_size,      0,     "size of the state; from r when 0")
 #define LSTM_ATTRS(A, C, T) RNN_COMMON_ATTRS(A, C, T)                                              \
   A(T, bool, input_forget,     false, "the forget gate is 1 - the input gate")                     \
-  A(T, i64,  layout,           0,     "0: sequence first, 1: batch first")
+  A(T, i64,  layout,           0,     "0: sequence first, 1: batch first")                         \
+  A(T, bool, quantize_state,   false, "round each state to 8 bits before it meets the weights")
 #define GRU_ATTRS(A, C, T) RNN_COMMON_ATTRS(A, C, T)                                               \
   A(T, i64,  layout,           0,     "0: sequence first, 1: batch first")                         \
   A(T, bool, linear_before_reset, false, "reset after the product with the recurrent weights")

@@ -109,6 +109,7 @@ const OpInfo op_lstm = {
             "input_forget=true",
             "(f16[3,1,2], f16[1,8,2], f16[1,8,2]) activations=[\"HardSigmoid\", \"Relu\", "
             "\"Softsign\"]",
+            "(f32[3,2,4], f32[1,20,4], f32[1,20,5]) quantize_state=true",
             "(f32[0,2,4], f32[1,20,4], f32[1,20,5])", "(f32[t,b,4], f32[1,20,4], f32[1,20,5])"),
 };
 

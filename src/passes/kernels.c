@@ -24,9 +24,19 @@ static void count_body(Graph *g, const Body *b, Arena *a, IntMap *seen, KernelCo
   if (intmap_get(seen, (uint64_t)(uintptr_t)b, &have)) return;
   intmap_put(seen, (uint64_t)(uintptr_t)b, 1);
   NodeList order = body_order(g, b, a);
+  IntMap fixed;  // what depends on constants alone
+  intmap_init(&fixed, a);
   for (int64_t i = 0; i < order.n; i++) {
     const Node *n = order.v[i];
+    bool once = n->op == OP_const || n->op == OP_none || n->nsrc > 0;
+    for (uint32_t k = 0; once && k < n->nsrc; k++) once = intmap_get(&fixed, n->src[k]->id, &have);
+    once &= !(op_info(n->op)->flags & OPF_RANDOM);
+    if (once) intmap_put(&fixed, n->id, 1);
     if (!is_work(n) || n->sym || n->known) continue;
+    if (once) {
+      out->constant++;
+      continue;
+    }
     if (n->op == OP_fused) {
       out->kind[((const fused_attrs *)n->attrs)->kind]++;
       continue;

@@ -11,6 +11,7 @@ extern const char *const fused_kind_name[FUSED_KINDS];
 typedef struct KernelCount {
   int64_t kernels;            // that launch: all kinds but views and the host's
   int64_t kind[FUSED_KINDS];  // FUSED_HOST: nodes that the host runs, shape arithmetic left out
+  int64_t constant;  // computed once, before the first run: folding did not get at the bytes
 } KernelCount;
 // Of the main body and of the bodies of control flow in it.  Before fusion every node that computes is a kernel.
 void graph_kernels(Graph *g, KernelCount *out);

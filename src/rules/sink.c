@@ -43,7 +43,8 @@ static Node *before_transpose(Graph *g, const Node *moved, Node *v) {
 }
 
 static bool same_dims(const Type *x, const Type *y) {
-  return x->rank == y->rank && !memcmp(x->dims, y->dims, sizeof(Dim) * (size_t)MAX(x->rank, 0));
+  if (x->rank != y->rank) return false;
+  return x->rank <= 0 || !memcmp(x->dims, y->dims, sizeof(Dim) * (size_t)x->rank);
 }
 
 // Reshaped alike, or a constant along the last axes, which stay.

@@ -319,17 +319,19 @@ static Node *lstm_weights(Graph *g, Node *w, Node *scale, Node *zero) {
   return build_transpose(g, N(g, mul, x, build_reshape(g, scale, 3, rows)), 3, swapped);
 }
 
-// The runtime also rounds the states to 8 bits, by a range that depends on how it splits the batch: here
-// only the weights are.
+// x is rounded to 8 bits as a whole, and each state, as the runtime does unless it splits the batch.
 static tenon_status dynamic_quantize_lstm(ImportNode *n) {
   TRY(build_need_these(n, 1u << 0 | 1u << 1 | 1u << 2 | 1u << 8 | 1u << 10, 12));
   Graph *g = n->g;
   lstm_attrs at;
   TRY(import_attrs(n, op_info(OP_lstm), NULL, &at));
+  at.quantize_state = true;
   for (int i = 8; i < 12; i++)  // [directions] or [directions, columns]
     if (build_in(n, i) && type_of(n->in[i])->rank == 1) n->in[i] = build_unsqueeze(g, n->in[i], 1);
   Node *src[8];
   for (int i = 0; i < 8; i++) src[i] = or_none(g, build_in(n, i));
+  Node *q = node_new(g, OP_dynamic_quantize_linear, 1, src, NULL, 3, NULL);
+  src[0] = dequantize(g, node_proj(g, q, 0), node_proj(g, q, 1), node_proj(g, q, 2));
   src[1] = lstm_weights(g, n->in[1], n->in[8], build_in(n, 9));
   src[2] = lstm_weights(g, n->in[2], n->in[10], build_in(n, 11));
   Node *y = node_new(g, OP_lstm, 8, src, &at, 3, n->name);
