@@ -257,6 +257,12 @@ TEST(api_run_limits) {
   EXPECT_STATUS(tenon_run(m, in, 2, out, 2, &o, &error), TENON_OK);
   EXPECT_INT_EQ(out[1].shape[0], 20);
   for (int i = 0; i < 2; i++) tenon_tensor_release(&out[i]);
+  o = (tenon_run_options){.struct_size = sizeof o, .max_operations = 1000};
+  EXPECT_STATUS(tenon_run(m, in, 2, out, 2, &o, &error), TENON_EINVAL);
+  EXPECT_CONTAINS(error.message, "operations");
+  o.max_operations = 100000;
+  EXPECT_STATUS(tenon_run(m, in, 2, out, 2, &o, &error), TENON_OK);
+  for (int i = 0; i < 2; i++) tenon_tensor_release(&out[i]);
   o = (tenon_run_options){.struct_size = sizeof o, .memory_limit = 40};
   EXPECT_STATUS(tenon_run(m, in, 2, out, 2, &o, &error), TENON_ENOMEM);
   EXPECT(!out[0].data && !out[1].data);

@@ -4,6 +4,7 @@
 // status, never in a crash; the sanitizer build looks for what goes wrong on the way, and a counting
 // allocator for what is left behind.
 #include "api/model.h"
+#include "frontends/onnx/import.h"
 #include "pb.h"
 #include "test.h"
 
@@ -183,6 +184,58 @@ TEST(bad_damage) {
       n++;
     }
   EXPECT(n >= 20);
+}
+
+// ---- operands of every kind and number ----
+
+// Values that a node may be given; the last one comes from an operator that nobody knows.
+static const char *const KINDS[] = {"f", "i", "s", "q", "o", "b", "", "u"};
+static const char GIVEN[] =
+    PB_INPUT("f", 1, PB_DIM(2) PB_DIM(3)) PB_INPUT("i", 7, PB_DIM(2)) PB_INPUT(
+        "s", 8,
+        PB_DIM(1)) "11:{1:'q' 2:{4:{1:{1:{1:1 2:{1:{1:2}}}}}}} 11:{1:'o' 2:{9:{1:{1:{1:1 2:{}}}}}} "
+                   "11:{1:'b' 2:{1:{1:9}}} 1:{2:'u' 4:'Nothing' 7:'nowhere'} ";
+
+static void try_node(const char *domain, const char *op, int64_t opset) {
+  static Diag d;
+  When ended;
+  for (int kind = 0; kind < (int)ARRAY_LEN(KINDS); kind++)
+    for (int nin = 0; nin < 5; nin++)
+      for (int nout = kind ? 1 : 0; nout < (kind ? 2 : 4); nout += 1 + nout) {  // 0, 1, 3
+        Arena a;
+        StrBuf b;
+        arena_init(&a);
+        strbuf_init(&b, &a);
+        strbuf_printf(&b, "1:8 8:{2:%lld} 8:{1:'%s' 2:%lld} 7:{%s2:'g' 1:{",
+                      *domain ? 17LL : (long long)opset, *domain ? domain : "other",
+                      (long long)opset, GIVEN);
+        for (int i = 0; i < nin; i++)
+          strbuf_printf(&b, "1:'%s' ", KINDS[i ? (kind + i / 3) % 8 : kind]);
+        for (int i = 0; i < nout; i++) strbuf_printf(&b, "2:'y%d' ", i);
+        strbuf_printf(&b, "4:'%s' 7:'%s'} 12:{1:'%s'}}", op, domain, nout ? "y0" : "f");
+        Str bytes = encode(&a, strbuf_text(&b));
+        diag_init(&d);
+        tenon_status s = try_model(bytes.p, bytes.n, &d, &ended);
+        if (s == TENON_EINTERNAL || (s && !d.len))
+          FAIL("%s.%s of opset %lld, %d inputs '%s', %d outputs: %s", domain, op, (long long)opset,
+               nin, KINDS[kind], nout, d.text);
+        arena_deinit(&a);
+      }
+}
+
+TEST(bad_operands) {
+  for (int i = 0; i < OP_COUNT; i++) {
+    if (!op_table[i]->onnx) continue;
+    const char *full = op_table[i]->onnx, *dot = strrchr(full, '.');
+    char domain[64];
+    snprintf(domain, sizeof domain, "%.*s", dot ? (int)(dot - full) : 0, full);
+    try_node(domain, dot ? dot + 1 : full, MAX(op_table[i]->onnx_since, 1));
+  }
+  for (const ImportTable *const *t = onnx_tables; *t; t++)
+    for (int64_t i = 0; i < (*t)->n; i++) {
+      const ImportRow *r = &(*t)->row[i];
+      try_node(r->domain ? r->domain : "", r->op, r->until ? r->until : MAX(r->since, 1));
+    }
 }
 
 // One more level: a node that holds an attribute that holds the graph so far.

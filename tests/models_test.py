@@ -7,7 +7,8 @@ usage: models_test.py models DIR            every .onnx below DIR; stored refere
                                             fast, weights untouched
 
 An output is right when its dtype and shape are equal and no element is further from the reference than 1e-4 of the largest.
-Then the model's text form is read back: it must print the same text, and give the same bits on another number of threads.
+Then the model's text form is read back: it must print the same text, and give the same bits on another number of threads.  And
+the optimised model (--target plan) must be as right.
 Needs numpy, and onnx and onnxruntime for `models`.  TENON is the program (build/tenon).
 """
 import glob, json, os, re, shutil, subprocess, sys, tempfile, time, wave
@@ -86,7 +87,14 @@ def compare(got, want, bound):
 
 
 def check_run(label, model, feeds, wants, bound=BOUND, beside=False):
-    got, seconds, message = run(model, feeds)
+    got = check_outputs(label, model, feeds, wants, bound)
+    if got is not None: check_text(label, model, feeds, got, beside)
+    check_outputs(label + " (optimised)", model, feeds, wants, bound, "--target", "plan")
+
+
+def check_outputs(label, model, feeds, wants, bound, *options):
+    """Runs, compares and reports; the outputs when they are right."""
+    got, seconds, message = run(model, feeds, *options)
     if got is None: return report(False, label, message)
     values = list(got.values())
     if isinstance(wants, dict): pairs = [(k, got.get(k), v) for k, v in wants.items()]
@@ -97,7 +105,7 @@ def check_run(label, model, feeds, wants, bound=BOUND, beside=False):
         if bound != BOUND and value.argmax() != want.argmax(): return report(False, label, f"output {name}: another best class")
     ok = seconds <= RUN_SECONDS_MAX
     report(ok, label, f"{len(pairs)} outputs, {seconds:.1f} s" + ("" if ok else f": over {RUN_SECONDS_MAX} s"))
-    check_text(label, model, feeds, got, beside)
+    return got
 
 
 def stored_references(folder):

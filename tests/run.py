@@ -19,6 +19,7 @@ def read_steps():
         if not line.strip() or line.startswith("#"): continue
         cells = [c.strip() for c in line.split("|", 2)]
         if len(cells) != 3: sys.exit(f"tests/steps.txt:{number}: not 'name | needs | command'")
+        if cells[0] in [s[0] for s in steps]: sys.exit(f"tests/steps.txt:{number}: a second step {cells[0]}")
         steps.append(cells)
     return steps
 

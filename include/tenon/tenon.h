@@ -271,6 +271,7 @@ typedef struct tenon_run_options {
   uint64_t seed;          /* of random operators that have none of their own */
   int64_t memory_limit;   /* bytes that this run may take; 0 = the model's */
   int64_t max_iterations; /* of all loops together; 0 = no limit */
+  int64_t max_operations; /* of all operators, about one an element at least; 0 = no limit */
 } tenon_run_options;
 
 /* Runs the model in the reference interpreter.  Inputs and outputs are in the model's order, all of them.

@@ -232,6 +232,7 @@ tenon_status tenon_run(tenon_model *m, const tenon_tensor *inputs, size_t ninput
   run.seed = c.options.seed;
   run.max_bytes = c.options.memory_limit > 0 ? c.options.memory_limit : m->memory_limit;
   if (c.options.max_iterations > 0) run.budget = c.options.max_iterations;
+  if (c.options.max_operations > 0) run.ops_budget = c.options.max_operations;
   Trap t;
   trap_enter(&t, &d);
   if (setjmp(t.env) == 0) t.status = run_model(&c);

@@ -46,7 +46,7 @@ struct Run {
   Arena strings;  // bytes of strings made during the run
   Arena scratch;  // marked and reset around each op by whoever calls eval
   Value *values;  // all live values
-  // Of values.  max_bytes 0 = no limit but the machine's; strings and scratch may take as much again each.
+  // Of values.  max_bytes 0 = no limit but the machine's; strings and scratch may take as much again.
   int64_t live_bytes, peak_bytes, max_bytes;
   uint64_t seed;       // of random ops
   int64_t budget;      // loop iterations that may still be run; < 0 = no limit

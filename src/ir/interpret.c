@@ -287,6 +287,8 @@ void interp_free(Interp *in) {
 
 // ---- running ----
 
+enum { OWN_BYTES = 1 << 20 };  // left to strings, scratch and bookkeeping by the least limit
+
 // What one thread's execution needs besides the Run: symbol values, and which of them a body call bound.
 typedef struct Exec {
   const Interp *in;
@@ -511,7 +513,8 @@ tenon_status interp_run_placed(const Interp *in, Run *run, const Placement *plac
     run->call_body = call_body;
     run->empty_stack = empty_stack;
     run->user = &x;
-    run->strings.limit = run->scratch.limit = x.arena.limit = run->max_bytes;
+    if (run->max_bytes)
+      run->strings.limit = run->scratch.limit = x.arena.limit = MAX(run->max_bytes, OWN_BYTES);
     t.status = run_plan(&x, run, in->main, inputs, out);
   }
   trap_leave(&t);

@@ -207,7 +207,7 @@ static tenon_status gather_inputs(Import *im, ImportNode *n) {
   while (n->nin > 0 && !on->inputs.v[n->nin - 1].n) n->nin--;
   while (n->nout > 1 && !on->outputs.v[n->nout - 1].n) n->nout--;
   n->in = arena_array(im->arena, Node *, n->nin);
-  n->out = arena_array(im->arena, Node *, n->nout);
+  n->out = arena_array(im->arena, Node *, MAX(n->nout, 1));  // rows set the first one in any case
   for (int i = 0; i < n->nin; i++) {
     Str name = on->inputs.v[i];
     n->in[i] = name.n ? scope_find(im, im->scope, name) : im->g->none;
