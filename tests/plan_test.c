@@ -108,6 +108,30 @@ TEST(plan_random_graphs) {
   }
 }
 
+TEST(plan_keeps_what_a_list_holds) {  // beyond the lives of the tensors that went into it
+  static Diag d;
+  static const char text[] =
+      "graph @\"g\"(%x: f32[n, 8], %y: f32[n, 8]) -> (a: f32[n, 8], b: f32[?joined_0, 8]) {\n"
+      "  %p = neg(%x) : f32[n, 8]\n"
+      "  %q = abs(%y) : f32[n, 8]\n"
+      "  %s = sequence_construct(%p, %q)\n"
+      "  %u = tanh(%x) : f32[n, 8]\n"
+      "  %v = softmax(%u) axis=-1 : f32[n, 8]\n"
+      "  %w = softmax(%v) axis=-1 : f32[n, 8]\n"
+      "  %c = concat_from_sequence(%s) axis=0\n"
+      "  return %w, %c\n}\n";
+  Graph *g = NULL;
+  Arena a;
+  diag_init(&d);
+  arena_init(&a);
+  MemPlan *p = NULL;
+  REQUIRE(!graph_parse(str_of(text), "g.tir", &d, &g));
+  EXPECT(plan_of(g, &a, &p, &d));
+  EXPECT(same_results(g, p, 3, &d));
+  arena_deinit(&a);
+  graph_free(g);
+}
+
 // ---- breaking it ----
 
 // What a value's bytes are: a view's are those of what it looks at.

@@ -396,12 +396,6 @@ static tenon_status execute(RunCommand *r) {
   Cli *c = r->cli;
   Graph *g = r->model->graph;
   TRY(model_need_supported(r->model, &c->diag));
-  bool plan = !strcmp(opt_text(c, OPT_run_target, "interp"), "plan");
-  if (plan || opt_given(c, OPT_run_level))
-    TRY(opt_run(c, &OPT_IDS(run), g, arena_new(&c->arena, Optimised)));
-  if (plan) TRY(opt_plan(g, &c->arena, &c->diag, &r->plan));
-  if (opt_given(c, OPT_run_expand))
-    TRY(interp_create(g, &(InterpOptions){.expand = true}, &c->diag, &r->model->interp));
   r->pool = pool_create((int)opt_int(c, OPT_run_threads, 0));
   run_init(&r->run, r->pool, &c->diag);
   r->run_open = true;
@@ -409,7 +403,14 @@ static tenon_status execute(RunCommand *r) {
   r->run.max_bytes = opt_int(c, OPT_run_max_memory, machine_memory());
   r->run.budget = opt_int(c, OPT_run_max_iterations, DEFAULT_ITERATIONS);
   r->run.ops_budget = opt_int(c, OPT_run_max_ops, -1);
+  // Before the graph changes: what is made up follows from the model alone.
   TRY(inputs_read(&r->in, c, &r->run, opt_text(c, OPT_run_inputs, NULL), &c->opt[OPT_run_input]));
+  bool plan = !strcmp(opt_text(c, OPT_run_target, "interp"), "plan");
+  if (plan || opt_given(c, OPT_run_level))
+    TRY(opt_run(c, &OPT_IDS(run), g, arena_new(&c->arena, Optimised)));
+  if (plan) TRY(opt_plan(g, &c->arena, &c->diag, &r->plan));
+  if (opt_given(c, OPT_run_expand))
+    TRY(interp_create(g, &(InterpOptions){.expand = true}, &c->diag, &r->model->interp));
   r->out = arena_array(&c->arena, Value *, g->main->nresults + 1);
   int64_t start = platform->now();
   if (!r->run.max_bytes) r->run.max_bytes = machine_memory();

@@ -36,10 +36,33 @@ static tenon_status begin(void *ctx, Run *run, const int64_t *bind, const bool *
   return TENON_OK;
 }
 
+// A value that does not lie in the arena, nor does anything that it holds; with `constants`, neither is it one of
+// the interpreter's, which go with it.
+static tenon_status take_out(const Planned *x, Run *run, Value *v, bool constants, Value **out) {
+  *out = v;
+  if (!v) return TENON_OK;
+  if (v->kind == VK_TENSOR) {
+    bool inside = (char *)v->data >= x->memory && (char *)v->data < x->memory + x->total;
+    if (!inside && (v->run || !constants)) return TENON_OK;
+    TRY(value_tensor(run, NOWHERE, v->dtype, v->rank, v->dims, out));
+    copy_elems(v->dtype, (*out)->data, 0, v->data, 0, v->n);
+  } else {  // the items' count is the list's own
+    for (int64_t i = 0; i < v->nitems; i++) {
+      Value *item;
+      TRY(take_out(x, run, v->items[i], constants, &item));
+      v->items[i] = item;
+    }
+    return TENON_OK;
+  }
+  if (v->run) value_release(v);
+  return TENON_OK;
+}
+
 static tenon_status place(void *ctx, Run *run, const Node *n, int result, Value **v) {
   Planned *x = ctx;
   int32_t b = plan_find(x->p, n, result);
-  if (b < 0 || (*v)->kind != VK_TENSOR) return TENON_OK;
+  // A list holds its items, and a branch may hand an operand on: such must outlive the operand's place.
+  if (b < 0 || (*v)->kind != VK_TENSOR) return take_out(x, run, *v, false, v);
   int32_t root = x->p->buffer[b].root;
   int64_t bytes = 0;
   if (!dtype_bytes((*v)->dtype, (*v)->n, &bytes) || bytes > x->size[root])
@@ -65,27 +88,6 @@ static void dead(void *ctx, const Node *n, int result) {
     memset(x->memory + x->offset[root], POISON, (size_t)x->size[root]);
 }
 
-// A value of its own, also where it is a constant of the interpreter or lies in the arena: both go.
-static tenon_status take_out(const Planned *x, Run *run, Value *v, Value **out) {
-  *out = v;
-  if (!v) return TENON_OK;
-  if (v->kind == VK_TENSOR) {
-    bool inside = (char *)v->data >= x->memory && (char *)v->data < x->memory + x->total;
-    if (v->run && !inside) return TENON_OK;
-    TRY(value_tensor(run, NOWHERE, v->dtype, v->rank, v->dims, out));
-    copy_elems(v->dtype, (*out)->data, 0, v->data, 0, v->n);
-  } else {  // the items' count is the list's own
-    for (int64_t i = 0; i < v->nitems; i++) {
-      Value *item;
-      TRY(take_out(x, run, v->items[i], &item));
-      v->items[i] = item;
-    }
-    return TENON_OK;
-  }
-  if (v->run) value_release(v);
-  return TENON_OK;
-}
-
 tenon_status plan_run(const MemPlan *p, Run *run, Value *const *inputs, Value **out) {
   Planned x = {.p = p};
   arena_init(&x.arena);
@@ -93,7 +95,8 @@ tenon_status plan_run(const MemPlan *p, Run *run, Value *const *inputs, Value **
   Placement pl = {.ctx = &x, .begin = begin, .place = place, .dead = dead};
   tenon_status s = interp_create(p->g, &(InterpOptions){.order = &p->order}, run->diag, &in);
   if (!s) s = interp_run_placed(in, run, &pl, inputs, out);
-  for (int64_t i = 0; !s && i < p->g->main->nresults; i++) s = take_out(&x, run, out[i], &out[i]);
+  for (int64_t i = 0; !s && i < p->g->main->nresults; i++)
+    s = take_out(&x, run, out[i], true, &out[i]);
   interp_free(in);
   mem_free(x.memory, MAX(x.total, 1));
   arena_deinit(&x.arena);
