@@ -1,0 +1,135 @@
+// program.h -- a compiled model as the runtime sees it: functions of steps over values at planned places.
+//
+// A Program is read-only once built or loaded, and may be shared by any number of sessions.  Everything it
+// refers to is an index into one of its tables, so that it can be written to a file and checked when read back.
+//
+// Sizes are integer expressions over the symbols of their function, in postfix code.  A symbol gets its value from the
+// first shape that mentions it alone: a parameter's at the start of the call, a host step's result
+// afterwards.  Every other size that a parameter states is compared with what it comes to.
+//
+// Invariants (program_check): every index lies in its table; a step reads only parameters, constants and what
+// earlier steps made; code entries lie in the code; an expression's stack never runs empty or over.
+#ifndef TENON_RUNTIME_PROGRAM_H
+#define TENON_RUNTIME_PROGRAM_H
+
+#include "eval/eval.h"
+
+typedef int32_t KernelFn(void *const *args, const int64_t *dims, int64_t begin, int64_t end,
+                         void *scratch);
+
+// ---- sizes ----
+typedef enum {
+  PX_CONST,  // followed by the number
+  PX_SYM,    // followed by the symbol
+  PX_ADD,
+  PX_MUL,
+  PX_DIV,  // floor
+  PX_MOD,
+  PX_MIN,
+  PX_MAX,
+  PX_BCAST,  // a == 1 ? b : a
+  PX_OPS
+} ProgOp;
+enum { PX_STACK = 64 };
+typedef struct ProgExpr {
+  int32_t n;
+  const int64_t *code;
+} ProgExpr;
+
+// ---- values ----
+typedef enum {
+  PLACE_NONE,    // an absent operand
+  PLACE_PARAM,   // slot: parameter of the function
+  PLACE_CONST,   // slot: constant of the program
+  PLACE_ARENA,   // slot: root of the function's arena
+  PLACE_RESULT,  // slot: result of the function, written where the caller wants it
+  PLACE_HEAP,    // a Value of its own: sizes that depend on data, strings, sequences
+} ProgPlace;
+typedef struct ProgValue {
+  uint8_t place;
+  uint8_t kind;  // ValueKind
+  DType dtype;
+  int32_t rank;  // -1: not known before it is made
+  int32_t slot;
+  const int32_t *dim;  // [rank] expressions of the function, -1 where not known
+  const char *name;    // for messages and profiles; may be NULL
+} ProgValue;
+
+typedef struct ProgRoot {  // a piece of the arena
+  int32_t bytes;           // expression; rounded up to 64 by whoever made it
+  int32_t nbelow;
+  const int32_t *below;  // roots that end before this one begins; each has a lower number
+} ProgRoot;
+
+typedef struct ProgConst {
+  DType dtype;
+  int32_t rank;
+  const int64_t *dims;
+  int64_t offset, bytes;  // in the constant section; strings: see artifact.h
+} ProgConst;
+
+// ---- steps ----
+typedef enum {
+  STEP_KERNEL,  // generated code
+  STEP_HOST,    // an evaluation of src/eval
+  STEP_VIEW,    // result 0 is operand 0 under another shape, at the same place
+  STEP_COPY,    // result 0 gets the bytes of operand 0
+} ProgStepKind;
+typedef struct ProgStep {
+  uint8_t kind;
+  int32_t kernel;           // STEP_KERNEL
+  const char *op;           // STEP_HOST: name in eval/table.h; else what `explain` and profiles call it
+  const char *node;         // origin, for messages; may be NULL
+  const void *attrs;        // STEP_HOST: the op's struct; a body is a `const ProgFunction *`
+  int32_t nin, nout;        // operands and results, by value; STEP_KERNEL: arguments are in `arg`
+  const int32_t *in, *out;  // -1: absent
+  int32_t nargs, ndims;
+  const int32_t *arg;  // STEP_KERNEL: values, in the kernel's order
+  const int32_t *dim;  // STEP_KERNEL: expressions
+  int32_t items;       // STEP_KERNEL: expression
+  int32_t when;        // expression: the step is left out where it is 0; -1: always done
+  int32_t nfree;
+  const int32_t *free;  // heap values that nobody needs after this step
+  double flops, bytes;  // at the reference sizes, for profiles
+} ProgStep;
+
+typedef struct ProgFunction {
+  const char *name;
+  int32_t nsyms, nexprs, nvalues, nroots, nsteps, nparams, nresults;
+  const char **sym;
+  ProgExpr *expr;
+  ProgValue *value;
+  ProgRoot *root;
+  ProgStep *step;
+  const int32_t *param;   // value of each parameter
+  const int32_t *result;  // value of each result
+  const char **result_name;
+} ProgFunction;
+
+typedef struct ProgKernel {
+  const char *name;
+  int64_t entry;  // offset in the code
+  int64_t scratch_bytes;
+  int32_t nargs, ndims, nchecks;
+  const char **check;
+} ProgKernel;
+
+typedef struct Program {
+  Arena arena;
+  int32_t nfunctions, nconsts, nkernels;
+  ProgFunction **function;  // 0 is the model
+  ProgConst *constant;
+  ProgKernel *kernel;
+  const char *constants;  // section: page-aligned, in memory or mapped
+  int64_t constants_bytes;
+  const char *code;  // executable, mapped
+  int64_t code_bytes;
+  const char *target;    // "x86_64 avx512f ...": what the code needs
+  struct File *backing;  // the artifact's mapping; NULL when built in memory
+  int64_t refs;
+} Program;
+
+bool prog_eval(const ProgExpr *e, const int64_t *sym, int32_t nsyms, int64_t *out);
+MUST_USE tenon_status program_check(const Program *p, Diag *d);
+
+#endif
