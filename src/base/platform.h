@@ -78,6 +78,9 @@ Pool *pool_create(int nthreads);  // 0 = what affinity and cgroup allow; NULL wh
 void pool_release(Pool *p);
 int pool_threads(const Pool *p);
 void parallel_for(Pool *p, int64_t n, int64_t grain, PoolFn *fn, void *ctx);
+void thread_pin(
+    int index);  // to the index-th CPU that affinity allows; nothing where there are fewer
+void thread_yield(void);
 int machine_threads(void);     // CPUs that affinity and cgroup quota allow, at least 1
 int64_t machine_memory(void);  // bytes of memory and swap, or the cgroup's limit where that is less
 

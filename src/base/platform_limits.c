@@ -64,6 +64,18 @@ static int affinity_cpus(void) {
   return 1;
 }
 
+void thread_pin(int index) {
+  cpu_set_t all, one;
+  CPU_ZERO(&one);
+  if (sched_getaffinity(0, sizeof all, &all))
+    return;  // more CPUs than a set holds: left where it is
+  for (int cpu = 0, seen = 0; cpu < CPU_SETSIZE; cpu++)
+    if (CPU_ISSET(cpu, &all) && seen++ == index) CPU_SET(cpu, &one);
+  if (CPU_COUNT(&one)) sched_setaffinity(0, sizeof one, &one);
+}
+
+void thread_yield(void) { sched_yield(); }
+
 static void see_quota(int64_t quota, int64_t period, int64_t *least) {
   if (quota > 0 && period > 0) *least = MIN(*least, quota / period + (quota % period != 0));
 }

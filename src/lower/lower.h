@@ -13,10 +13,10 @@
 
 // What schedules are chosen by.  Never the number of threads.
 typedef struct LowerTarget {
-  int vector_bytes;       // 64 with AVX-512, 32 with AVX2, 16 with SSE2 or NEON
-  int vector_registers;   // 32 or 16
-  int64_t l1, l2;         // bytes of one core's data caches
-  bool fma, vnni, bf16;   // dot products of bytes, of bf16 pairs
+  int vector_bytes;      // 64 with AVX-512, 32 with AVX2, 16 with SSE2 or NEON
+  int vector_registers;  // 32 or 16
+  int64_t l1, l2;        // bytes of one core's data caches
+  bool fma, vnni, bf16;  // dot products of bytes, of bf16 pairs
 } LowerTarget;
 
 // A constant made from a weight: loops over its own elements, each read from the weight or 0.
@@ -34,7 +34,8 @@ typedef struct PackSpec {
 typedef enum { LOWER_OPERAND, LOWER_RESULT, LOWER_PACKED } LowerArgKind;
 typedef struct LowerArg {
   uint8_t kind;
-  int32_t index;  // operand or result of the `fused` node; LOWER_PACKED: the operand that is packed (a constant)
+  int32_t
+      index;  // operand or result of the `fused` node; LOWER_PACKED: the operand that is packed (a constant)
   PackSpec pack;  // LOWER_PACKED
 } LowerArg;
 

@@ -3,9 +3,9 @@
 // A Program is read-only once built or loaded, and may be shared by any number of sessions.  Everything it
 // refers to is an index into one of its tables, so that it can be written to a file and checked when read back.
 //
-// Sizes are integer expressions over the symbols of their function, in postfix code.  A symbol gets its value from the
-// first shape that mentions it alone: a parameter's at the start of the call, a host step's result
-// afterwards.  Every other size that a parameter states is compared with what it comes to.
+// Sizes are integer expressions over the program's symbols, in postfix code.  A symbol gets its value from the first shape
+// that mentions it alone: a parameter's at the start of a call, a host step's result afterwards; what a
+// function bound is unbound again when it returns.  Every other size that is known is compared with what is found.
 //
 // Invariants (program_check): every index lies in its table; a step reads only parameters, constants and what
 // earlier steps made; code entries lie in the code; an expression's stack never runs empty or over.
@@ -13,6 +13,8 @@
 #define TENON_RUNTIME_PROGRAM_H
 
 #include "eval/eval.h"
+
+#include <stdatomic.h>
 
 typedef int32_t KernelFn(void *const *args, const int64_t *dims, int64_t begin, int64_t end,
                          void *scratch);
@@ -35,6 +37,11 @@ typedef struct ProgExpr {
   int32_t n;
   const int64_t *code;
 } ProgExpr;
+typedef struct ProgSym {
+  const char *name;
+  int64_t lo, hi;
+} ProgSym;
+#define SYM_UNBOUND INT64_MIN
 
 // ---- values ----
 typedef enum {
@@ -51,7 +58,7 @@ typedef struct ProgValue {
   DType dtype;
   int32_t rank;  // -1: not known before it is made
   int32_t slot;
-  const int32_t *dim;  // [rank] expressions of the function, -1 where not known
+  const int32_t *dim;  // [rank] expressions, -1 where not known
   const char *name;    // for messages and profiles; may be NULL
 } ProgValue;
 
@@ -65,7 +72,9 @@ typedef struct ProgConst {
   DType dtype;
   int32_t rank;
   const int64_t *dims;
-  int64_t offset, bytes;  // in the constant section; strings: see artifact.h
+  int64_t offset,
+      bytes;  // in the constant section, aligned to 64; strings: each its length (8 bytes) and its bytes
+  const void *data;  // where that is now; strings: an array of Str in the program's arena
 } ProgConst;
 
 // ---- steps ----
@@ -77,11 +86,11 @@ typedef enum {
 } ProgStepKind;
 typedef struct ProgStep {
   uint8_t kind;
-  int32_t kernel;           // STEP_KERNEL
-  const char *op;           // STEP_HOST: name in eval/table.h; else what `explain` and profiles call it
-  const char *node;         // origin, for messages; may be NULL
-  const void *attrs;        // STEP_HOST: the op's struct; a body is a `const ProgFunction *`
-  int32_t nin, nout;        // operands and results, by value; STEP_KERNEL: arguments are in `arg`
+  int32_t kernel;     // STEP_KERNEL
+  const char *op;     // STEP_HOST: name in eval/table.h; else what `explain` and profiles call it
+  const char *node;   // origin, for messages; may be NULL
+  const void *attrs;  // STEP_HOST: the op's struct; a body is a `const ProgFunction *`
+  int32_t nin, nout;  // operands and results, by value; STEP_KERNEL: arguments are in `arg`
   const int32_t *in, *out;  // -1: absent
   int32_t nargs, ndims;
   const int32_t *arg;  // STEP_KERNEL: values, in the kernel's order
@@ -95,9 +104,8 @@ typedef struct ProgStep {
 
 typedef struct ProgFunction {
   const char *name;
-  int32_t nsyms, nexprs, nvalues, nroots, nsteps, nparams, nresults;
-  const char **sym;
-  ProgExpr *expr;
+  int32_t index;  // in the program's table
+  int32_t nvalues, nroots, nsteps, nparams, nresults;
   ProgValue *value;
   ProgRoot *root;
   ProgStep *step;
@@ -116,7 +124,9 @@ typedef struct ProgKernel {
 
 typedef struct Program {
   Arena arena;
-  int32_t nfunctions, nconsts, nkernels;
+  int32_t nsyms, nexprs, nfunctions, nconsts, nkernels;
+  ProgSym *sym;
+  ProgExpr *expr;
   ProgFunction **function;  // 0 is the model
   ProgConst *constant;
   ProgKernel *kernel;
@@ -124,12 +134,17 @@ typedef struct Program {
   int64_t constants_bytes;
   const char *code;  // executable, mapped
   int64_t code_bytes;
-  const char *target;    // "x86_64 avx512f ...": what the code needs
-  struct File *backing;  // the artifact's mapping; NULL when built in memory
-  int64_t refs;
+  const char *target;                 // "x86_64 avx512f ...": what the code needs
+  File backing;                       // the artifact's mapping; no bytes when built in memory
+  void (*unload)(struct Program *p);  // gives back code, constants and mapping; may be NULL
+  atomic_int refs;
 } Program;
 
-bool prog_eval(const ProgExpr *e, const int64_t *sym, int32_t nsyms, int64_t *out);
+Program *program_create(void);  // empty, one reference; NULL: out of memory
+Program *program_retain(Program *p);
+void program_release(Program *p);  // NULL is fine
+// At these values of the symbols; false when one is unbound, a divisor is 0 or the result leaves int64.
+bool prog_eval(const Program *p, int32_t expr, const int64_t *sym, int64_t *out);
 MUST_USE tenon_status program_check(const Program *p, Diag *d);
 
 #endif

@@ -1,0 +1,71 @@
+// kernel.c -- calling generated code over all threads of a session.
+//
+// Work items are split evenly in order.  How many there are is the kernel's own affair, so results do not
+// depend on the threads.  Denormals count as zero inside, on every thread, and nowhere else.
+#include "runtime/session_impl.h"
+
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+static unsigned float_mode_enter(void) {
+  unsigned was = _mm_getcsr();
+  _mm_setcsr((was | 0x8040) & ~0x6000u);  // FTZ, DAZ; to nearest
+  return was;
+}
+static void float_mode_leave(unsigned was) { _mm_setcsr(was); }
+#else
+static unsigned float_mode_enter(void) { return 0; }
+static void float_mode_leave(unsigned was) { (void)was; }
+#endif
+
+typedef struct KernelJob {
+  KernelFn *fn;
+  void *const *args;
+  const int64_t *dims;
+  int64_t items;
+  char *scratch;
+  int64_t scratch_each;
+  atomic_int failed;
+} KernelJob;
+
+static int64_t part(int64_t items, int thread, int nthreads) {
+  return items / nthreads * thread + items % nthreads * thread / nthreads;
+}
+
+static void run_part(void *ctx, int thread, int nthreads) {
+  KernelJob *j = ctx;
+  int64_t begin = part(j->items, thread, nthreads), end = part(j->items, thread + 1, nthreads);
+  if (begin == end) return;
+  unsigned mode = float_mode_enter();
+  int32_t failed = j->fn(j->args, j->dims, begin, end, j->scratch + thread * j->scratch_each);
+  float_mode_leave(mode);
+  if (failed) atomic_store(&j->failed, failed);
+}
+
+static tenon_status say_failed(Session *s, Run *run, const ProgStep *st, int failed) {
+  const ProgKernel *k = &s->program->kernel[st->kernel];
+  return fail(run->diag, TENON_EINVAL, (Where){.node = st->node, .op = st->op}, "%s",
+              failed <= k->nchecks ? k->check[failed - 1] : "division by zero");
+}
+
+tenon_status session_kernel(Session *s, Run *run, const Frame *fr, const ProgStep *st) {
+  const Program *p = s->program;
+  KernelJob job = {
+      .args = s->args, .dims = s->dims, .scratch = s->scratch, .scratch_each = s->scratch_each};
+  const char *entry = p->code + p->kernel[st->kernel].entry;
+  memcpy(&job.fn, &entry, sizeof job.fn);
+  for (int32_t i = 0; i < st->nargs; i++) s->args[i] = fr->cell[st->arg[i]].data;
+  for (int32_t i = 0; i < st->ndims; i++)
+    if (!prog_eval(p, st->dim[i], s->sym, &s->dims[i]))
+      return fail(run->diag, TENON_EINTERNAL, (Where){.node = st->node, .op = st->op},
+                  "a size is not known");
+  if (!prog_eval(p, st->items, s->sym, &job.items))
+    return fail(run->diag, TENON_EINTERNAL, (Where){.node = st->node, .op = st->op},
+                "the number of work items is not known");
+  if (job.items <= 0) return TENON_OK;
+  if (job.items == 1)
+    run_part(&job, 0, 1);
+  else
+    workers_run(s->workers, run_part, &job);
+  int failed = atomic_load(&job.failed);
+  return failed ? say_failed(s, run, st, failed) : TENON_OK;
+}
