@@ -10,6 +10,8 @@
 #include "eval/fuse.h"
 #include "ir/ir.h"
 #include "loop/loop.h"
+#include "passes/plan.h"
+#include "runtime/program.h"
 
 // What schedules are chosen by.  Never the number of threads.
 typedef struct LowerTarget {
@@ -31,12 +33,12 @@ typedef struct PackSpec {
   int64_t stride[PACK_COORDS];  // in elements of the weight
 } PackSpec;
 
-typedef enum { LOWER_OPERAND, LOWER_RESULT, LOWER_PACKED } LowerArgKind;
+typedef enum { LOWER_OPERAND, LOWER_RESULT, LOWER_CONST, LOWER_PACKED } LowerArgKind;
 typedef struct LowerArg {
   uint8_t kind;
-  int32_t
-      index;  // operand or result of the `fused` node; LOWER_PACKED: the operand that is packed (a constant)
-  PackSpec pack;  // LOWER_PACKED
+  int32_t index;     // LOWER_OPERAND, LOWER_RESULT: of the `fused` node
+  const Node *node;  // LOWER_CONST, LOWER_PACKED: the constant
+  PackSpec pack;     // LOWER_PACKED
 } LowerArg;
 
 typedef struct Lowered {
@@ -55,5 +57,28 @@ typedef struct Lowering {
 
 // EUNSUPPORTED, with nothing said, when no template takes the group.
 MUST_USE tenon_status lower_group(Lowering *lo, const Node *fused, Lowered *out);
+// Whether the kernel may write result argument `result` over operand argument `operand`: each element is read, if at
+// all, by the statement that stores it.
+bool lower_may_overwrite(const LoopKernel *k, int32_t operand, int32_t result);
+
+// ---- whole programs (program.c) ----
+typedef struct KernelText {  // what a target compiles
+  const char *name;
+  Str text;
+  const Lowered *lowered;  // of the first step that calls it
+} KernelText;
+typedef struct Compiled {
+  Program *program;    // complete but for its code; constants in memory
+  KernelText *kernel;  // by the program's kernel number: equal texts are one
+  int64_t nkernels;
+  int64_t nhost;  // steps that the host does because no template takes their kernel
+} Compiled;
+typedef struct LowerOptions {
+  LowerTarget target;
+  bool host_only;  // every step by evaluation: for tests of the runtime
+} LowerOptions;
+// The plan is of g.  `a` holds the texts.  On failure there is no program.
+MUST_USE tenon_status lower_program(Graph *g, const MemPlan *plan, const LowerOptions *o, Arena *a,
+                                    Diag *d, Compiled *out);
 
 #endif

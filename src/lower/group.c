@@ -1,0 +1,14 @@
+// group.c -- which template takes a kernel.
+#include "lower/templates.h"
+
+// In order: the most special first.
+static LowerFn *const templates[] = {lower_pointwise};
+
+tenon_status lower_group(Lowering *lo, const Node *fused, Lowered *out) {
+  for (size_t i = 0; i < sizeof templates / sizeof templates[0]; i++) {
+    *out = (Lowered){0};
+    tenon_status s = templates[i](lo, fused, out);
+    if (s != TENON_EUNSUPPORTED) return s;
+  }
+  return TENON_EUNSUPPORTED;
+}
