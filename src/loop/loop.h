@@ -39,6 +39,9 @@ typedef enum LoopOp {
 extern const char *const loop_op_name[LOOP_OP_COUNT];
 extern const uint8_t loop_op_arity[LOOP_OP_COUNT];
 bool loop_op_is_compare(LoopOp op);  // bool from operands of another dtype
+// What a reduction begins with: add has +0, and of floats min has infinity and max its negative.  False: no
+// operation that reduces.  `f` for float dtypes, `i` for others.
+bool loop_identity(LoopOp op, DType t, double *f, int64_t *i);
 
 // ---- buffers ----
 typedef enum LoopSpace {
@@ -148,6 +151,7 @@ const LoopExpr *loop_var(LoopKernel *k, int32_t var);
 const LoopExpr *loop_op(LoopKernel *k, LoopOp op, const LoopExpr *a, const LoopExpr *b,
                         const LoopExpr *c);
 const LoopExpr *loop_cast(LoopKernel *k, DType to, const LoopExpr *a);
+const LoopExpr *loop_bit_cast(LoopKernel *k, DType to, const LoopExpr *a);
 
 typedef struct LoopBuilder {  // statements under construction, one block at a time
   LoopKernel *k;

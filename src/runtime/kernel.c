@@ -18,7 +18,10 @@ static void float_mode_leave(unsigned was) { (void)was; }
 #endif
 
 typedef struct KernelJob {
-  KernelFn *fn;
+  const Program *program;
+  int32_t kernel;
+  KernelFn *fn;  // NULL: interpreted
+  const int64_t *size;
   void *const *args;
   const int64_t *dims;
   int64_t items;
@@ -36,7 +39,9 @@ static void run_part(void *ctx, int thread, int nthreads) {
   int64_t begin = part(j->items, thread, nthreads), end = part(j->items, thread + 1, nthreads);
   if (begin == end) return;
   unsigned mode = float_mode_enter();
-  int32_t failed = j->fn(j->args, j->dims, begin, end, j->scratch + thread * j->scratch_each);
+  int32_t failed =
+      j->fn ? j->fn(j->args, j->dims, begin, end, j->scratch + thread * j->scratch_each)
+            : j->program->invoke(j->program, j->kernel, j->args, j->size, j->dims, begin, end);
   float_mode_leave(mode);
   if (failed) atomic_store(&j->failed, failed);
 }
@@ -47,12 +52,30 @@ static tenon_status say_failed(Session *s, Run *run, const ProgStep *st, int fai
               failed <= k->nchecks ? k->check[failed - 1] : "division by zero");
 }
 
+// Bytes of every argument, for an interpreter that checks each access.
+static tenon_status argument_sizes(Session *s, Run *run, const Frame *fr, const ProgStep *st) {
+  for (int32_t i = 0; i < st->nargs; i++) {
+    const ProgValue *v = &fr->f->value[st->arg[i]];
+    int64_t dims[MAX_RANK], n;
+    if (!cell_dims(s, v, dims) || !shape_count(v->rank, dims, &n) ||
+        !dtype_bytes(v->dtype, n, &s->sizes[i]))
+      return fail(run->diag, TENON_EINTERNAL, (Where){.node = st->node, .op = st->op},
+                  "the size of argument %d is not known", i);
+  }
+  return TENON_OK;
+}
+
 tenon_status session_kernel(Session *s, Run *run, const Frame *fr, const ProgStep *st) {
   const Program *p = s->program;
   KernelJob job = {
       .args = s->args, .dims = s->dims, .scratch = s->scratch, .scratch_each = s->scratch_each};
-  const char *entry = p->code + p->kernel[st->kernel].entry;
-  memcpy(&job.fn, &entry, sizeof job.fn);
+  if (p->invoke) {
+    TRY(argument_sizes(s, run, fr, st));
+    job.size = s->sizes;
+  } else {
+    const char *entry = p->code + p->kernel[st->kernel].entry;
+    memcpy(&job.fn, &entry, sizeof job.fn);
+  }
   for (int32_t i = 0; i < st->nargs; i++) s->args[i] = fr->cell[st->arg[i]].data;
   for (int32_t i = 0; i < st->ndims; i++)
     if (!prog_eval(p, st->dim[i], s->sym, &s->dims[i]))

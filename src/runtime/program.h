@@ -134,6 +134,10 @@ typedef struct Program {
   int64_t constants_bytes;
   const char *code;  // executable, mapped
   int64_t code_bytes;
+  // Instead of code, where kernels are interpreted: `size` holds the bytes of each argument.
+  int32_t (*invoke)(const struct Program *p, int32_t kernel, void *const *args, const int64_t *size,
+                    const int64_t *dims, int64_t begin, int64_t end);
+  void *invoke_ctx;
   const char *target;                 // "x86_64 avx512f ...": what the code needs
   File backing;                       // the artifact's mapping; no bytes when built in memory
   void (*unload)(struct Program *p);  // gives back code, constants and mapping; may be NULL

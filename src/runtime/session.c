@@ -20,6 +20,7 @@ static void make_frames(Session *s) {
   }
   s->args = arena_array(&s->arena, void *, nargs);
   s->dims = arena_array(&s->arena, int64_t, ndims);
+  s->sizes = arena_array(&s->arena, int64_t, nargs);
   s->sym = arena_array(&s->arena, int64_t, MAX(p->nsyms, 1));
   s->trail = arena_array(&s->arena, int32_t, MAX(p->nsyms, 1));
   s->frame = arena_array(&s->arena, Frame, p->nfunctions);

@@ -36,6 +36,7 @@ struct Session {
   int64_t scratch_each, scratch_bytes;
   void **args;  // of the kernel that runs
   int64_t *dims;
+  int64_t *sizes;
   StepTime *times;
 };
 
