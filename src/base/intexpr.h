@@ -94,6 +94,10 @@ bool ie_has_fresh(Dim a);  // mentions a data-dependent symbol
 // printed from two pools is the same.  0 only for equal expressions.
 int ie_order(Dim a, Dim b);
 
+// The expression with every symbol replaced by what `leaf` gives for it, in the pool `to`, which may be another.
+typedef Dim IntLeaf(void *ctx, Dim sym);
+Dim ie_map(IntPool *to, Dim a, IntLeaf *leaf, void *ctx);
+
 // `bind[slot]` holds each symbol's value, `bound[slot]` whether it is known.  False when a symbol is
 // unbound, a divisor is 0, or the result leaves int64.
 bool ie_eval(Dim a, const int64_t *bind, const bool *bound, int32_t nbind, int64_t *out);

@@ -8,6 +8,7 @@
 #include "cli/opt.h"
 
 #include "base/platform.h"
+#include "targets/target.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -326,10 +327,10 @@ static tenon_status collect(Runner *r, Folders *unpacked) {
 
 int cmd_conform(Cli *c) {
   const char *target = opt_text(c, OPT_conform_target, "interp");
-  bool plan = !strcmp(target, "plan");
+  bool plan = strcmp(target, "interp") != 0;
   OptOptions optimise;
-  if (strcmp(target, "interp") && !plan)
-    return cli_usage(c, "conform: unknown target '%s'; there are interp and plan", target);
+  if (plan && strcmp(target, "plan") && !target_find(target))
+    return cli_usage(c, "conform: unknown target '%s'; `tenon targets` lists them", target);
   opt_options(c, &OPT_IDS(conform), &optimise);
   Runner r = {.cli = c};
   Folders unpacked = {0};
@@ -340,6 +341,7 @@ int cmd_conform(Cli *c) {
   r.timeout = opt_int(c, OPT_conform_timeout, DEFAULT_TIMEOUT) * 1000000000;
   r.options.expand = opt_given(c, OPT_conform_expand);
   r.options.plan = plan;
+  r.options.target = target_find(target);
   r.options.optimise = plan || opt_given(c, OPT_conform_level) ? &optimise : NULL;
   r.options.text = opt_given(c, OPT_conform_text);
   r.options.threads = MAX(1, machine_threads() / r.jobs);

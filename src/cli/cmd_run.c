@@ -4,6 +4,8 @@
 #include "cli/overrides.h"
 
 #include "api/model.h"
+#include "runtime/session.h"
+#include "targets/target.h"
 
 #include <math.h>
 #include <signal.h>
@@ -21,7 +23,9 @@ typedef struct RunCommand {
   Inputs in;
   Value **out;
   double seconds;
-  MemPlan *plan;  // --target plan
+  MemPlan *plan;  // --target plan, and those that compile
+  Program *program;
+  Session *session;
   bool compared, matches;
   Comparison comparison;
   const char *worst_output;
@@ -405,17 +409,24 @@ static tenon_status execute(RunCommand *r) {
   r->run.ops_budget = opt_int(c, OPT_run_max_ops, -1);
   // Before the graph changes: what is made up follows from the model alone.
   TRY(inputs_read(&r->in, c, &r->run, opt_text(c, OPT_run_inputs, NULL), &c->opt[OPT_run_input]));
-  bool plan = !strcmp(opt_text(c, OPT_run_target, "interp"), "plan");
+  const char *target = opt_text(c, OPT_run_target, "interp");
+  bool plan = strcmp(target, "interp") != 0;
   if (plan || opt_given(c, OPT_run_level))
     TRY(opt_run(c, &OPT_IDS(run), g, arena_new(&c->arena, Optimised)));
   if (plan) TRY(opt_plan(g, &c->arena, &c->diag, &r->plan));
+  if (target_find(target)) {
+    TRY(target_compile(target_find(target), g, r->plan, &c->arena, &c->diag, &r->program));
+    SessionOptions so = {.threads = (int)opt_int(c, OPT_run_threads, 0)};
+    TRY(session_create(r->program, &so, &c->diag, &r->session));
+  }
   if (opt_given(c, OPT_run_expand))
     TRY(interp_create(g, &(InterpOptions){.expand = true}, &c->diag, &r->model->interp));
   r->out = arena_array(&c->arena, Value *, g->main->nresults + 1);
   int64_t start = platform->now();
   if (!r->run.max_bytes) r->run.max_bytes = machine_memory();
-  TRY(note_dims(r, r->plan ? plan_run(r->plan, &r->run, r->in.value, r->out)
-                           : model_run(r->model, &r->run, r->in.value, r->out)));
+  TRY(note_dims(r, r->session ? session_run(r->session, &r->run, r->in.value, NULL, r->out)
+                   : r->plan  ? plan_run(r->plan, &r->run, r->in.value, r->out)
+                              : model_run(r->model, &r->run, r->in.value, r->out)));
   r->seconds = (double)(platform->now() - start) / 1e9;
   const char *output = opt_text(c, OPT_run_output, NULL),
              *expect = opt_text(c, OPT_run_expect, NULL);
@@ -426,8 +437,8 @@ static tenon_status execute(RunCommand *r) {
 
 int cmd_run(Cli *c) {
   const char *target = opt_text(c, OPT_run_target, "interp");
-  if (strcmp(target, "interp") && strcmp(target, "plan"))
-    return cli_usage(c, "run: unknown target '%s'; there are interp and plan", target);
+  if (strcmp(target, "interp") && strcmp(target, "plan") && !target_find(target))
+    return cli_usage(c, "run: unknown target '%s'; `tenon targets` lists them", target);
   // In the arena, since a trap may pass over this frame.
   RunCommand *r = arena_new(&c->arena, RunCommand);
   r->cli = c;
@@ -451,6 +462,8 @@ int cmd_run(Cli *c) {
   }
   if (!rc && r->compared && !r->matches) rc = CLI_MISMATCH;
   if (r->run_open) run_deinit(&r->run);
+  session_free(r->session);
+  program_release(r->program);
   pool_release(r->pool);
   for (int64_t i = 0; i < r->files.n; i++) file_close(&r->files.v[i]);
   model_free(r->model);

@@ -34,6 +34,7 @@ typedef struct CaseOptions {
   bool text;    // through the text form and back
   int threads;
   bool plan;                          // in the planned order and memory
+  const struct Target *target;        // compiled for it; NULL: interpreted
   const struct OptOptions *optimise;  // NULL: the graph as it is
 } CaseOptions;
 // Runs one test in this process.

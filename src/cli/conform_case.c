@@ -10,6 +10,8 @@
 #include "api/model.h"
 #include "cli/opt.h"
 #include "cli/tensors.h"
+#include "runtime/session.h"
+#include "targets/target.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -45,7 +47,9 @@ typedef struct Test {
   Graph *again;  // --text: the graph as read back from its text
   Interp *again_interp;
   Pool *pool, *again_pool;
-  MemPlan *plan;  // with CaseOptions.plan
+  MemPlan *plan;     // with CaseOptions.plan
+  Program *program;  // with CaseOptions.target
+  Session *session;
   const char *reason;
   const char *remark;
 } Test;
@@ -225,7 +229,9 @@ static bool same_bits(const Value *a, const Value *b) {
 // Runs the model; with --text also the graph that was read back, on three threads.
 static tenon_status run_graph(Test *t, Run *run, Value **in, Value **out) {
   if (!run->max_bytes) run->max_bytes = machine_memory();
-  TRY(t->plan ? plan_run(t->plan, run, in, out) : model_run(t->model, run, in, out));
+  TRY(t->session ? session_run(t->session, run, in, NULL, out)
+      : t->plan  ? plan_run(t->plan, run, in, out)
+                 : model_run(t->model, run, in, out));
   if (!t->again) return TENON_OK;
   Value **same = arena_array(t->arena, Value *, model_noutputs(t->model) + 1);
   run->pool = t->again_pool;
@@ -343,7 +349,11 @@ static tenon_status optimise(Test *t) {
                   str_printf(t->arena, "tenon conform --target plan: %s", t->c->model)};
   TRY(opt_quiet(t->o->optimise, &call, g, t->arena, &report, t->diag));
   TRY(graph_verify(g, t->diag));
-  return t->o->plan ? opt_plan(g, t->arena, t->diag, &t->plan) : TENON_OK;
+  if (t->o->plan) TRY(opt_plan(g, t->arena, t->diag, &t->plan));
+  if (!t->o->target) return TENON_OK;
+  TRY(target_compile(t->o->target, g, t->plan, t->arena, t->diag, &t->program));
+  return session_create(t->program, &(SessionOptions){.threads = t->o->threads}, t->diag,
+                        &t->session);
 }
 
 static tenon_status run_case(Test *t, bool *out_right) {
@@ -391,6 +401,8 @@ Verdict conform_run(const Case *c, const CaseOptions *o, Arena *a, const char **
   tenon_status s = run_case(&t, &right);
   interp_free(t.again_interp);
   graph_free(t.again);
+  session_free(t.session);
+  program_release(t.program);
   model_free(t.model);
   pool_release(t.pool);
   pool_release(t.again_pool);

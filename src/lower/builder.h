@@ -39,8 +39,9 @@ typedef struct FuncBuilder {
   int32_t *root_of;     // plan's root -> the function's root
   VEC(ProgValue) value;
   VEC(ProgStep) step;
-  IntMap map;  // node id and result -> value
-  int depth;   // expansions within expansions
+  IntMap map;    // node id and result -> value
+  IntMap bound;  // symbols whose values are known by now, by slot
+  int depth;     // expansions within expansions
 } FuncBuilder;
 
 int32_t build_expr(ProgBuilder *b, Dim d);           // -1 where it cannot be told (poison)
@@ -53,6 +54,8 @@ tenon_status build_function(ProgBuilder *b, const Body *body, const MemPlan *pla
 tenon_status build_kernel_step(FuncBuilder *f, const Node *n);
 int32_t value_of(FuncBuilder *f, const Node *n);  // -1: absent
 int32_t new_value(FuncBuilder *f, const Node *n, int result, const Type *t);
+// Symbols that a shape mentions alone get their value when it is seen.
+void note_bound(FuncBuilder *f, const Type *t);
 int32_t const_value(FuncBuilder *f, int32_t constant, const char *name);
 const char *keep_name(ProgBuilder *b, const char *name);
 

@@ -29,7 +29,8 @@ bool elem_dtype(DType t) {
 
 // ---- sizes ----
 
-static Dim own_symbol(Elem *e, Dim s) {
+static Dim own_symbol(void *ctx, Dim s) {
+  Elem *e = ctx;
   for (int64_t i = 0; i < e->graph_dim.n; i++)
     if (e->graph_dim.v[i] == s) return e->k->dim[i];
   char name[32];
@@ -38,28 +39,7 @@ static Dim own_symbol(Elem *e, Dim s) {
   return loop_dim(e->k, name, s->lo, s->hi);
 }
 
-Dim elem_dim(Elem *e, Dim d) {
-  IntPool *p = e->pool;
-  switch ((IntExprKind)d->kind) {
-  case IE_CONST: return ie_const(p, d->value);
-  case IE_SYM: return own_symbol(e, d);
-  case IE_DIV: return ie_div(p, elem_dim(e, d->a), elem_dim(e, d->b));
-  case IE_MOD: return ie_mod(p, elem_dim(e, d->a), elem_dim(e, d->b));
-  case IE_MIN: return ie_min(p, elem_dim(e, d->a), elem_dim(e, d->b));
-  case IE_MAX: return ie_max(p, elem_dim(e, d->a), elem_dim(e, d->b));
-  case IE_BCAST: return ie_bcast(p, elem_dim(e, d->a), elem_dim(e, d->b));
-  case IE_POISON: return p->poison;
-  case IE_SUM: break;
-  }
-  Dim sum = p->zero;
-  for (int i = 0; i < d->nterms; i++) {
-    Dim term = ie_const(p, d->term[i].coef);
-    for (int k = 0; k < d->term[i].natoms; k++)
-      term = ie_mul(p, term, elem_dim(e, d->term[i].atom[k]));
-    sum = ie_add(p, sum, term);
-  }
-  return sum;
-}
+Dim elem_dim(Elem *e, Dim d) { return ie_map(e->pool, d, own_symbol, e); }
 
 void elem_shape(Elem *e, const Type *t, Dim *out) {
   for (int i = 0; i < t->rank; i++) out[i] = elem_dim(e, t->dims[i]);
@@ -180,8 +160,21 @@ int32_t elem_buffer(const Elem *e, const Node *n) {
 
 // ---- elements ----
 
+// A guard speaks of loop variables alone: where an index is already a guard's, of what that is.
+static Dim without_guards(void *ctx, Dim sym) {
+  const Elem *e = ctx;
+  for (int i = 0; i < e->nguards; i++)
+    if (e->guard[i].sym == sym) return e->guard[i].value;
+  return sym;
+}
+
+Dim elem_unguarded(Elem *e, Dim index) {
+  return e->nguards ? ie_map(e->pool, index, without_guards, e) : index;
+}
+
 const LoopExpr *elem_in_range(Elem *e, Dim value, Dim extent) {
   LoopKernel *k = e->k;
+  value = elem_unguarded(e, value);
   const LoopExpr *v = loop_index(k, value), *yes = loop_int(k, DT_BOOL, 1), *lo = yes, *hi = yes;
   if (value->lo < 0) lo = loop_op(k, LOOP_le, loop_int(k, DT_I64, 0), v, NULL);
   if (ie_lt(e->pool, value, extent) != YES)

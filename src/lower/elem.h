@@ -73,6 +73,8 @@ void elem_finish(Elem *e, const char *schedule, Lowered *out);
 
 bool elem_dtype(DType t);  // whether kernels hold such elements
 const LoopExpr *elem_in_range(Elem *e, Dim value, Dim extent);  // bool: 0 <= value < extent
+// An index in terms of loop variables alone, as a value needs it: a guard's symbol stands only inside a load.
+Dim elem_unguarded(Elem *e, Dim index);
 // elem_move.c: one step of an index map; false when n is not one.
 bool elem_moves(const Node *n);
 const LoopExpr *elem_move(Elem *e, const Node *n, int result, const Dim *index);

@@ -140,15 +140,20 @@ static const LoopExpr *move_split(Elem *e, const Node *n, int result, const Dim 
 
 // ---- guarded parts ----
 
+static Dim push_guard(Elem *e, Dim value, Dim extent) {
+  Dim sym = loop_sym(e->k, "g", extent);
+  value = elem_unguarded(e, value);
+  e->guard[e->nguards++] = (LoopBound){.sym = sym, .value = value, .extent = extent};
+  return sym;
+}
+
 // The operand's element where the axis index lies in it.  *inside says when that is.
 static const LoopExpr *guarded(Elem *e, const Node *o, Dim *at, int axis, Dim value,
                                const LoopExpr **inside) {
   Dim extent = elem_dim(e, type_of(o)->dims[axis]);
   if (e->nguards == LOOP_GUARDS) return NULL;
   *inside = elem_in_range(e, value, extent);
-  Dim sym = loop_sym(e->k, "g", extent);
-  e->guard[e->nguards++] = (LoopBound){.sym = sym, .value = value, .extent = extent};
-  at[axis] = sym;
+  at[axis] = push_guard(e, value, extent);
   const LoopExpr *x = elem_at(e, o, at);
   e->nguards--;
   return x;
@@ -191,10 +196,8 @@ static const LoopExpr *move_pad(Elem *e, const Node *n, const Dim *index) {
     if (!pads.v[i] && !pads.v[count + i]) continue;
     if (e->nguards == LOOP_GUARDS) return NULL;
     Dim extent = elem_dim(e, s->dims[axis]), v = ie_addc(e->pool, index[axis], -pads.v[i]);
-    Dim sym = loop_sym(e->k, "g", extent);
     inside = loop_op(e->k, LOOP_and, inside, elem_in_range(e, v, extent), NULL);
-    e->guard[e->nguards++] = (LoopBound){.sym = sym, .value = v, .extent = extent};
-    at[axis] = sym;
+    at[axis] = push_guard(e, v, extent);
   }
   value = elem_at(e, x, at);
   e->nguards = before;
@@ -267,8 +270,8 @@ static const LoopExpr *move_trilu(Elem *e, const Node *n, const Dim *index) {
   if (by && !ints_of(e, n, 1, &k)) return NULL;
   const LoopExpr *x = elem_at(e, n->src[0], index), *i, *j;
   if (!x) return NULL;
-  i = loop_index(e->k, ie_addc(e->pool, index[rank - 2], k.n ? k.v[0] : 0));
-  j = loop_index(e->k, index[rank - 1]);
+  i = loop_index(e->k, elem_unguarded(e, ie_addc(e->pool, index[rank - 2], k.n ? k.v[0] : 0)));
+  j = loop_index(e->k, elem_unguarded(e, index[rank - 1]));
   const LoopExpr *keep =
       a->upper ? loop_op(e->k, LOOP_le, i, j, NULL) : loop_op(e->k, LOOP_le, j, i, NULL);
   const LoopExpr *zero = dtype_class(t) == DC_FLOAT ? loop_float(e->k, t, 0) : loop_int(e->k, t, 0);

@@ -46,6 +46,11 @@ int32_t new_value(FuncBuilder *f, const Node *n, int result, const Type *t) {
   return number;
 }
 
+void note_bound(FuncBuilder *f, const Type *t) {
+  for (int i = 0; t->kind == TK_TENSOR && i < t->rank; i++)
+    if (t->dims[i]->kind == IE_SYM) intmap_put(&f->bound, (uint64_t)t->dims[i]->slot, 1);
+}
+
 int32_t const_value(FuncBuilder *f, int32_t constant, const char *name) {
   const ProgConst *k = &f->b->constant.v[constant];
   int32_t *dim = arena_array(&f->b->p->arena, int32_t, MAX(k->rank, 1));
@@ -105,7 +110,10 @@ static tenon_status build_host(FuncBuilder *f, const Node *n) {
   int32_t *in = arena_array(pa, int32_t, MAX(st.nin, 1));
   int32_t *out = arena_array(pa, int32_t, MAX(st.nout, 1));
   for (int32_t i = 0; i < st.nin; i++) in[i] = value_of(f, n->src[i]);
-  for (int32_t i = 0; i < st.nout; i++) out[i] = new_value(f, n, i, n->type[i]);
+  for (int32_t i = 0; i < st.nout; i++) {
+    out[i] = new_value(f, n, i, n->type[i]);
+    note_bound(f, n->type[i]);
+  }
   st.in = in;
   st.out = out;
   TRY(build_attrs(f, n, &st.attrs));
@@ -203,12 +211,19 @@ static tenon_status build_view(FuncBuilder *f, const Node *n, int operand) {
   return TENON_OK;
 }
 
+// Whether a result's shape is known before it is made: else only its evaluation can tell.
+static bool shape_known(const Type *t) {
+  if (t->kind != TK_TENSOR || t->rank < 0 || t->dtype == DT_STRING) return false;
+  for (int i = 0; i < t->rank; i++)
+    if (ie_has_fresh(t->dims[i])) return false;
+  return true;
+}
+
 static tenon_status build_node(FuncBuilder *f, const Node *n) {
   const OpInfo *op = op_info(n->op);
   if (n->op == OP_proj || n->op == OP_const) return TENON_OK;
   int view = plan_view_operand(n);
-  if (view >= 0 && type_of(n)->rank >= 0 && type_of(n)->dtype != DT_STRING)
-    return build_view(f, n, view);
+  if (view >= 0 && shape_known(type_of(n))) return build_view(f, n, view);
   if (n->op == OP_fused) {
     tenon_status s = TENON_EUNSUPPORTED;
     if (!f->b->o->host_only) s = build_kernel_step(f, n);
@@ -306,6 +321,7 @@ tenon_status build_function(ProgBuilder *b, const Body *body, const MemPlan *pla
   ProgFunction *fn = *out = arena_new(pa, ProgFunction);
   FuncBuilder f = {.b = b, .f = fn, .plan = plan};
   intmap_init(&f.map, b->a);
+  intmap_init(&f.bound, b->a);
   fn->index = (int32_t)b->function.n;
   vec_push(pa, &b->function, fn);
   intmap_put(&b->bodies, (uint64_t)(uintptr_t)body, (uint64_t)(uintptr_t)fn);
@@ -320,6 +336,7 @@ tenon_status build_function(ProgBuilder *b, const Body *body, const MemPlan *pla
     param[i] = new_value(&f, body->param[i], 0, type_of(body->param[i]));
     f.value.v[param[i]].place = PLACE_PARAM;
     f.value.v[param[i]].slot = i;
+    note_bound(&f, type_of(body->param[i]));
   }
   NodeList order = plan ? plan->order : body_order(b->g, body, b->a);
   for (int64_t i = 0; i < order.n; i++) TRY(build_tree(&f, order.v[i]));

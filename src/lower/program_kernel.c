@@ -64,30 +64,17 @@ static int32_t add_kernel(ProgBuilder *b, const Lowered *lw) {
   return (int32_t)(b->kernel.n - 1);
 }
 
-// An expression of the kernel's dims as one of the graph's.
-static Dim to_graph(IntPool *p, const Lowered *lw, Dim d) {
-  switch ((IntExprKind)d->kind) {
-  case IE_CONST: return ie_const(p, d->value);
-  case IE_SYM:
-    for (int32_t i = 0; i < lw->kernel->ndims; i++)
-      if (lw->kernel->dim[i] == d) return lw->dim[i];
-    return p->poison;
-  case IE_DIV: return ie_div(p, to_graph(p, lw, d->a), to_graph(p, lw, d->b));
-  case IE_MOD: return ie_mod(p, to_graph(p, lw, d->a), to_graph(p, lw, d->b));
-  case IE_MIN: return ie_min(p, to_graph(p, lw, d->a), to_graph(p, lw, d->b));
-  case IE_MAX: return ie_max(p, to_graph(p, lw, d->a), to_graph(p, lw, d->b));
-  case IE_BCAST: return ie_bcast(p, to_graph(p, lw, d->a), to_graph(p, lw, d->b));
-  case IE_POISON: return p->poison;
-  case IE_SUM: break;
-  }
-  Dim sum = p->zero;
-  for (int i = 0; i < d->nterms; i++) {
-    Dim term = ie_const(p, d->term[i].coef);
-    for (int k = 0; k < d->term[i].natoms; k++)
-      term = ie_mul(p, term, to_graph(p, lw, d->term[i].atom[k]));
-    sum = ie_add(p, sum, term);
-  }
-  return sum;
+typedef struct ToGraph {
+  const Lowered *lw;
+  IntPool *pool;
+} ToGraph;
+
+// A dim of the kernel as the graph says it.
+static Dim to_graph(void *ctx, Dim d) {
+  const ToGraph *t = ctx;
+  for (int32_t i = 0; i < t->lw->kernel->ndims; i++)
+    if (t->lw->kernel->dim[i] == d) return t->lw->dim[i];
+  return t->pool->poison;
 }
 
 static int32_t argument(FuncBuilder *f, const Node *n, const LowerArg *arg, const int32_t *out) {
@@ -115,6 +102,14 @@ static void separate(FuncBuilder *f, const Lowered *lw, const int32_t *arg) {
   }
 }
 
+// Whether every symbol of the kernel has its value when the step is done.
+static bool symbols_bound(const FuncBuilder *f, const Lowered *lw) {
+  uint64_t yes;
+  for (int32_t i = 0; i < lw->kernel->ndims; i++)
+    if (!intmap_get(&f->bound, (uint64_t)lw->dim[i]->slot, &yes)) return false;
+  return true;
+}
+
 static bool exprs_known(const int32_t *e, int32_t n) {
   for (int32_t i = 0; i < n; i++)
     if (e[i] < 0) return false;
@@ -132,8 +127,9 @@ tenon_status build_kernel_step(FuncBuilder *f, const Node *n) {
   ProgStep st = {.kind = STEP_KERNEL, .when = -1, .nargs = k->nargs, .ndims = k->ndims};
   int32_t *dim = arena_array(pa, int32_t, MAX(k->ndims, 1));
   for (int32_t i = 0; i < k->ndims; i++) dim[i] = build_expr(b, lw.dim[i]);
-  st.items = build_expr(b, to_graph(dims, &lw, loop_items(k)));
-  if (st.items < 0 || !exprs_known(dim, k->ndims)) return TENON_EUNSUPPORTED;
+  st.items = build_expr(b, ie_map(dims, loop_items(k), to_graph, &(ToGraph){&lw, dims}));
+  if (st.items < 0 || !exprs_known(dim, k->ndims) || !symbols_bound(f, &lw))
+    return TENON_EUNSUPPORTED;
   st.kernel = add_kernel(b, &lw);
   st.op = b->prog_kernel.v[st.kernel].name;
   st.node = keep_name(b, n->name);

@@ -49,7 +49,9 @@ static void run_part(void *ctx, int thread, int nthreads) {
 static tenon_status say_failed(Session *s, Run *run, const ProgStep *st, int failed) {
   const ProgKernel *k = &s->program->kernel[st->kernel];
   return fail(run->diag, TENON_EINVAL, (Where){.node = st->node, .op = st->op}, "%s",
-              failed <= k->nchecks ? k->check[failed - 1] : "division by zero");
+              failed <= k->nchecks       ? k->check[failed - 1]
+              : failed == k->nchecks + 1 ? "division by zero"
+                                         : "the kernel reached outside its arguments");
 }
 
 // Bytes of every argument, for an interpreter that checks each access.
@@ -67,8 +69,12 @@ static tenon_status argument_sizes(Session *s, Run *run, const Frame *fr, const 
 
 tenon_status session_kernel(Session *s, Run *run, const Frame *fr, const ProgStep *st) {
   const Program *p = s->program;
-  KernelJob job = {
-      .args = s->args, .dims = s->dims, .scratch = s->scratch, .scratch_each = s->scratch_each};
+  KernelJob job = {.program = p,
+                   .kernel = st->kernel,
+                   .args = s->args,
+                   .dims = s->dims,
+                   .scratch = s->scratch,
+                   .scratch_each = s->scratch_each};
   if (p->invoke) {
     TRY(argument_sizes(s, run, fr, st));
     job.size = s->sizes;

@@ -196,7 +196,9 @@ tenon_status program_check(const Program *p, Diag *d) {
     need(&c, k->rank >= 0 && k->rank <= MAX_RANK, "a rank", k->rank);
   }
   for (int32_t i = 0; i < p->nkernels && !c.status; i++)
-    need(&c, within(p->kernel[i].entry, p->code_bytes) && p->kernel[i].scratch_bytes >= 0,
+    need(&c,
+         (p->invoke || within(p->kernel[i].entry, p->code_bytes)) &&
+             p->kernel[i].scratch_bytes >= 0,
          "a kernel outside the code", i);
   for (int32_t i = 0; i < p->nfunctions && !c.status; i++) check_function(&c, p->function[i]);
   return c.status;

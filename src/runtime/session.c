@@ -180,9 +180,12 @@ static tenon_status do_view(Session *s, Run *run, Frame *fr, const ProgStep *st)
   int64_t dims[MAX_RANK];
   to->data = from->data;
   if (!from->value) return TENON_OK;
-  if (!cell_dims(s, v, dims))
-    return fail(run->diag, TENON_EINTERNAL, (Where){.node = st->node, .op = st->op},
-                "the size of a view is not known");
+  if (!cell_dims(
+          s, v,
+          dims)) {  // the same value under another name: a view of another shape has a known one
+    to->value = value_retain(from->value);
+    return TENON_OK;
+  }
   return value_alias(run, from->value, v->rank, dims, &to->value);
 }
 
