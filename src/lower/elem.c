@@ -188,6 +188,7 @@ static const LoopExpr *load(Elem *e, const Node *n, const Dim *index) {
   int32_t b = elem_buffer(e, n);
   if (b < 0) return NULL;
   elem_shape(e, t, shape);
+  if (e->flat) return loop_load(e->k, b, t->rank ? e->flat : e->pool->zero);
   Dim at = elem_linear(e, t->rank, shape, index);
   if (!e->nguards) return loop_load(e->k, b, at);
   LoopBound *g = arena_dup(e->a, e->guard, e->nguards * (int64_t)sizeof *g);

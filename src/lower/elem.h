@@ -46,6 +46,7 @@ typedef struct Elem {
   LoopBound guard[LOOP_GUARDS];  // hold for everything that is read now
   int nguards;
   VEC(ElemMemo) memo;
+  Dim flat;  // all values that are read lie alike: every one of more than one element is read here; NULL: by index
   int depth;
 } Elem;
 

@@ -1,18 +1,17 @@
 // pointwise.c -- the template of kernels without an anchor: every element of every result by itself.
 //
 // The results have one shape.  Where every operand lies as they do, or is a single element, all axes are one; else
-// the last axis is the vector and the others are rows.  A work item is a piece of one long row, or a number of rows that
-// make up as much.
+// every axis is a loop, the last one the vector.
 #include "lower/templates.h"
 
 enum { PIECE = 4096 };
 
 typedef struct Nest {
-  int rank;
-  Dim shape[MAX_RANK];
-  Dim rows, row;  // all elements but those of the last axis; the last axis
-  Dim rows_each;  // rows of a work item
-  Dim chunks;     // work items of a row; more than one only when rows_each is 1
+  bool flat;  // all axes are one
+  int rank, outer;
+  Dim shape
+      [MAX_RANK];  // of the nest's axes: the first `outer` are shared out, the last is the vector
+  Dim chunks;      // work items of a row, where the last axis is long
 } Nest;
 
 // Whether `n` and all below it read every operand at the result's own place, or a single element.
@@ -43,75 +42,82 @@ static bool same_shapes(const Node *fused) {
   return true;
 }
 
+// A result that is known to be empty is no work for a kernel.
+static bool has_elements(const Node *fused) {
+  for (int i = 0; i < fused->type[0]->rank; i++)
+    if (ie_is(fused->type[0]->dims[i], 0)) return false;
+  return true;
+}
+
+// Axes are shared out from the first one on until what is left is about a piece; a long last axis is cut.
 static void plan_nest(Elem *e, Nest *t) {
   IntPool *p = e->pool;
-  const Node *fused = e->fused;
-  const Type *type = fused->type[0];
-  bool flat = true;
-  t->rank = type->rank;
+  const Type *type = e->fused->type[0];
+  t->flat = true;
+  for (int i = 0; i < e->fused->nres && t->flat; i++)
+    t->flat = reads_straight(e->body->result[i], type_of(e->body->result[i]), 0);
+  t->rank = t->flat ? 1 : MAX(type->rank, 1);
   elem_shape(e, type, t->shape);
-  for (int i = 0; i < fused->nres && flat; i++)
-    flat = reads_straight(e->body->result[i], type_of(e->body->result[i]), 0);
-  t->rows = t->row = p->one;
-  for (int d = 0; d < t->rank; d++)
-    if (flat || d == t->rank - 1)
-      t->row = ie_mul(p, t->row, t->shape[d]);
-    else
-      t->rows = ie_mul(p, t->rows, t->shape[d]);
-  if (flat) {
-    t->shape[0] = t->row;
-    t->rank = MIN(t->rank, 1);
-  }
-  t->rows_each = t->chunks = p->one;
-  bool is_short = ie_is_const(t->row) && t->row->value <= PIECE;
-  if (is_short)
-    t->rows_each = ie_const(p, PIECE / MAX(t->row->value, 1));
-  else
-    t->chunks = ie_ceildiv(p, t->row, ie_const(p, PIECE));
+  for (int d = 1; t->flat && d < type->rank; d++) t->shape[0] = ie_mul(p, t->shape[0], t->shape[d]);
+  if (!type->rank) t->shape[0] = p->one;
+  Dim last = t->shape[t->rank - 1];
+  t->outer = t->rank - 1;
+  int64_t inner = ie_is_const(last) ? last->value : PIECE;
+  while (t->outer > 0 && ie_is_const(t->shape[t->outer - 1]) &&
+         inner * t->shape[t->outer - 1]->value <= PIECE / 4)
+    inner *= t->shape[--t->outer]->value;
+  bool is_long =
+      t->outer == t->rank - 1 && (ie_is_const(last) ? last->value > 2 * PIECE : !t->outer);
+  t->chunks = is_long ? ie_ceildiv(p, last, ie_const(p, PIECE)) : p->one;
 }
 
 // Stores every result at a place of the nest.
-static bool store_all(Elem *e, const Nest *t, Dim row, Dim at) {
-  Dim index[MAX_RANK], linear = ie_add(e->pool, ie_mul(e->pool, row, t->row), at);
+static bool store_all(Elem *e, const Nest *t, const Dim *index) {
+  Dim zero[MAX_RANK];
+  Dim linear = elem_linear(e, t->rank, t->shape, index);
+  for (int i = 0; i < MAX_RANK; i++) zero[i] = e->pool->zero;
+  e->flat = t->flat ? linear : NULL;
   for (int i = 0; i < e->fused->nres; i++) {
-    const Type *type = e->fused->type[i];
-    Dim shape[MAX_RANK];
-    elem_shape(e, type, shape);
-    if (t->rank == type->rank && t->rank > 1) {
-      elem_split(e, row, t->rank - 1, t->shape, index);
-      index[t->rank - 1] = at;
-    } else {
-      elem_split(e, linear, type->rank, shape, index);
-    }
-    const LoopExpr *x = elem_at(e, e->body->result[i], index);
+    const LoopExpr *x = elem_at(e, e->body->result[i], t->flat ? zero : index);
     if (!x) return false;
     loop_store(&e->b, elem_result(e, i), linear, x);
   }
   return true;
 }
 
+// Splits a work item into the outer axes and the piece of the last one.
+static Dim open_item(Elem *e, const Nest *t, Dim *index) {
+  IntPool *p = e->pool;
+  Dim items = t->chunks;
+  for (int i = 0; i < t->outer; i++) items = ie_mul(p, items, t->shape[i]);
+  Dim item = loop_for(&e->b, LOOP_PARALLEL, "item", items);
+  if (ie_is(items, 1)) item = p->zero;
+  Dim chunk = p->zero;
+  if (!ie_is(t->chunks, 1)) {
+    chunk = t->outer ? ie_mod(p, item, t->chunks) : item;
+    item = t->outer ? ie_div(p, item, t->chunks) : p->zero;
+  }
+  elem_split(e, item, t->outer, t->shape, index);
+  return chunk;
+}
+
 tenon_status lower_pointwise(Lowering *lo, const Node *fused, Lowered *out) {
   Elem e;
   Nest t;
-  if (!same_shapes(fused) || !elem_begin(&e, lo, fused, NULL, 0)) return TENON_EUNSUPPORTED;
+  if (!same_shapes(fused) || !has_elements(fused) || !elem_begin(&e, lo, fused, NULL, 0))
+    return TENON_EUNSUPPORTED;
   IntPool *p = e.pool;
+  Dim index[MAX_RANK];
   plan_nest(&e, &t);
   loop_begin(&e.b, e.k);
-  Dim pieces = ie_ceildiv(p, t.rows, t.rows_each);
-  Dim item = loop_for(&e.b, LOOP_PARALLEL, "item", ie_mul(p, pieces, t.chunks));
-  Dim piece = ie_is(t.chunks, 1) ? item : ie_div(p, item, t.chunks);
-  Dim chunk = ie_is(t.chunks, 1) ? p->zero : ie_mod(p, item, t.chunks);
-  Dim row = ie_mul(p, piece, t.rows_each), first = ie_mulc(p, chunk, PIECE), width = t.row;
-  bool many = !ie_is(t.rows_each, 1);
-  if (many) {
-    Dim left = ie_sub(p, t.rows, row);
-    row = ie_add(p, row, loop_for(&e.b, LOOP_SERIAL, "r", ie_min(p, t.rows_each, left)));
-  }
-  if (!ie_is(t.chunks, 1)) width = ie_min(p, ie_const(p, PIECE), ie_sub(p, t.row, first));
-  Dim v = loop_for(&e.b, LOOP_VECTOR, "v", width);
-  if (!store_all(&e, &t, row, ie_add(p, first, v))) return TENON_EUNSUPPORTED;
-  loop_end(&e.b);
-  if (many) loop_end(&e.b);
+  Dim chunk = open_item(&e, &t, index), last = t.shape[t.rank - 1];
+  for (int i = t.outer; i < t.rank - 1; i++)
+    index[i] = loop_for(&e.b, LOOP_SERIAL, "r", t.shape[i]);
+  Dim first = ie_mulc(p, chunk, PIECE), width = last;
+  if (!ie_is(t.chunks, 1)) width = ie_min(p, ie_const(p, PIECE), ie_sub(p, last, first));
+  index[t.rank - 1] = ie_add(p, first, loop_for(&e.b, LOOP_VECTOR, "v", width));
+  if (!store_all(&e, &t, index)) return TENON_EUNSUPPORTED;
+  for (int i = t.outer; i < t.rank; i++) loop_end(&e.b);
   loop_end(&e.b);
   elem_finish(&e, "pointwise", out);
   return TENON_OK;
