@@ -28,7 +28,8 @@ typedef struct ProgBuilder {
   VEC(KernelText) kernel;
   VEC(ProgKernel) prog_kernel;
   StrMap texts;  // text -> 1 + kernel
-  int64_t nhost;
+  int64_t nhost, nunproven;
+  const char *unproven;  // why the first one is not
 } ProgBuilder;
 
 // One function under construction.

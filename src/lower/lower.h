@@ -72,6 +72,9 @@ typedef struct Compiled {
   KernelText *kernel;  // by the program's kernel number: equal texts are one
   int64_t nkernels;
   int64_t nhost;  // steps that the host does because no template takes their kernel
+  // Kernels that a template made and the verifier did not accept, done by the host too; a weakness of ours.
+  int64_t nunproven;
+  const char *unproven;  // why the first one was not accepted
 } Compiled;
 typedef struct LowerOptions {
   LowerTarget target;

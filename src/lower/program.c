@@ -402,6 +402,11 @@ tenon_status lower_program(Graph *g, const MemPlan *plan, const LowerOptions *o,
     program_release(b.p);
     return t.status;
   }
-  *out = (Compiled){.program = b.p, .kernel = b.kernel.v, .nkernels = b.kernel.n, .nhost = b.nhost};
+  *out = (Compiled){.program = b.p,
+                    .kernel = b.kernel.v,
+                    .nkernels = b.kernel.n,
+                    .nhost = b.nhost,
+                    .nunproven = b.nunproven,
+                    .unproven = b.unproven};
   return TENON_OK;
 }

@@ -116,13 +116,22 @@ static bool exprs_known(const int32_t *e, int32_t n) {
   return true;
 }
 
+// A kernel that is not proven to stay inside its arguments never runs.
+static bool proven(ProgBuilder *b, const Lowered *lw) {
+  Diag d;
+  diag_init(&d);
+  if (!loop_verify(lw->kernel, &d)) return true;
+  if (!b->nunproven++) b->unproven = str_copy(b->a, str_of(d.text));
+  return false;
+}
+
 tenon_status build_kernel_step(FuncBuilder *f, const Node *n) {
   ProgBuilder *b = f->b;
   Arena *pa = &b->p->arena;
   IntPool *dims = &b->g->dims;
   Lowered lw = {0};
   TRY(lower_group(&b->lowering, n, &lw));
-  TRY(loop_verify(lw.kernel, b->diag));
+  if (!proven(b, &lw)) return TENON_EUNSUPPORTED;
   LoopKernel *k = lw.kernel;
   ProgStep st = {.kind = STEP_KERNEL, .when = -1, .nargs = k->nargs, .ndims = k->ndims};
   int32_t *dim = arena_array(pa, int32_t, MAX(k->ndims, 1));
