@@ -29,9 +29,9 @@ typedef enum LoopOp {
 #define SCALAR(name, ...) LOOP_##name,
 #include "eval/scalar.def"
 #undef SCALAR
-  LOOP_fma,        // a * b + c, rounded once
-  LOOP_select,     // a ? b : c; a is bool
-  LOOP_cast,       // to the expression's dtype, as the op `cast` does it (saturating where that does)
+  LOOP_fma,     // a * b + c, rounded once
+  LOOP_select,  // a ? b : c; a is bool
+  LOOP_cast,    // to the expression's dtype, as the op `cast` does it (saturating where that does)
   LOOP_bit_cast,   // the same bits
   LOOP_trunc_div,  // of index values: toward zero
   LOOP_OP_COUNT
@@ -39,6 +39,9 @@ typedef enum LoopOp {
 extern const char *const loop_op_name[LOOP_OP_COUNT];
 extern const uint8_t loop_op_arity[LOOP_OP_COUNT];
 bool loop_op_is_compare(LoopOp op);  // bool from operands of another dtype
+// What a reduction begins with: add has +0, and of floats min has infinity and max its negative.  False: no
+// operation that reduces.  `f` for float dtypes, `i` for others.
+bool loop_identity(LoopOp op, DType t, double *f, int64_t *i);
 
 // ---- buffers ----
 typedef enum LoopSpace {
@@ -81,12 +84,12 @@ struct LoopExpr {
 
 // ---- statements ----
 typedef enum {
-  LS_FOR,       // sym < extent: body
-  LS_LET,       // var = value
-  LS_BIND,      // sym = checked(value, extent): an index that comes from data; a failure ends the kernel with `check`
-  LS_STORE,     // buffer[index] = value, where all guards hold
-  LS_IF,        // value (bool): body, else orelse
-  LS_REDUCE,    // var = the sum (op) over sym < extent of `value`, computed after `body` in each round
+  LS_FOR,   // sym < extent: body
+  LS_LET,   // var = value
+  LS_BIND,  // sym = checked(value, extent): an index that comes from data; a failure ends the kernel with `check`
+  LS_STORE,   // buffer[index] = value, where all guards hold
+  LS_IF,      // value (bool): body, else orelse
+  LS_REDUCE,  // var = the sum (op) over sym < extent of `value`, computed after `body` in each round
   LS_PREFETCH,  // buffer[index] will be read soon
 } LoopStmtKind;
 typedef enum { LOOP_SERIAL, LOOP_PARALLEL, LOOP_UNROLL, LOOP_VECTOR } LoopKind;
@@ -121,10 +124,10 @@ typedef struct LoopKernel {
   int32_t nbuffers, nvars, nchecks, ndims;
   LoopBuffer *buffer;  // arguments first, in the order of the call
   int32_t nargs;
-  DType *var;           // dtype by variable
-  const char **check;   // messages: "index out of range of axis 0"
-  Dim *dim;             // symbols, in the order of the call; their ranges bind
-  LoopBlock body;       // one `parallel` loop: its extent is the number of work items
+  DType *var;          // dtype by variable
+  const char **check;  // messages: "index out of range of axis 0"
+  Dim *dim;            // symbols, in the order of the call; their ranges bind
+  LoopBlock body;      // one `parallel` loop: its extent is the number of work items
 } LoopKernel;
 
 // How generated code is called: work items begin..end-1.  Returns 0, or 1 + the number of the check that failed.
@@ -148,6 +151,7 @@ const LoopExpr *loop_var(LoopKernel *k, int32_t var);
 const LoopExpr *loop_op(LoopKernel *k, LoopOp op, const LoopExpr *a, const LoopExpr *b,
                         const LoopExpr *c);
 const LoopExpr *loop_cast(LoopKernel *k, DType to, const LoopExpr *a);
+const LoopExpr *loop_bit_cast(LoopKernel *k, DType to, const LoopExpr *a);
 
 typedef struct LoopBuilder {  // statements under construction, one block at a time
   LoopKernel *k;
@@ -176,7 +180,7 @@ void loop_print(const LoopKernel *k, StrBuf *out);
 MUST_USE tenon_status loop_parse(Str text, const char *path, Arena *a, IntPool *pool, Diag *d,
                                  LoopKernel **out);
 MUST_USE tenon_status loop_verify(const LoopKernel *k, Diag *d);
-Dim loop_items(const LoopKernel *k);             // extent of the parallel loop
+Dim loop_items(const LoopKernel *k);              // extent of the parallel loop
 int64_t loop_scratch_bytes(const LoopKernel *k);  // with every buffer aligned to 64 bytes
 // Runs work items [begin, end) with every access checked.  `failed` gets the check that failed, or -1.
 MUST_USE tenon_status loop_interpret(const LoopKernel *k, void *const *args, const int64_t *size,
