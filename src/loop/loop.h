@@ -182,7 +182,8 @@ MUST_USE tenon_status loop_parse(Str text, const char *path, Arena *a, IntPool *
 MUST_USE tenon_status loop_verify(const LoopKernel *k, Diag *d);
 Dim loop_items(const LoopKernel *k);              // extent of the parallel loop
 int64_t loop_scratch_bytes(const LoopKernel *k);  // with every buffer aligned to 64 bytes
-// Runs work items [begin, end) with every access checked.  `failed` gets the check that failed, or -1.
+// Runs work items [begin, end) with every access checked.  `size`: elements of each argument.  `failed` gets the
+// check that failed, which is no error of the kernel's, or -1.
 MUST_USE tenon_status loop_interpret(const LoopKernel *k, void *const *args, const int64_t *size,
                                      const int64_t *dims, int64_t begin, int64_t end, Diag *d,
                                      int32_t *failed);
