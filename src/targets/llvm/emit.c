@@ -75,7 +75,7 @@ typedef struct Loop {
 } Loop;
 
 // for (phi = from; phi < limit; phi += step); `once`: known to run.
-static Loop loop_open(Emit *e, LV from, LV limit, LV step, bool once) {
+static Loop for_open(Emit *e, LV from, LV limit, LV step, bool once) {
   Loop l = {.head = new_block(e, "loop"), .done = new_block(e, "done"), .step = step, .limit = limit};
   LLVMBasicBlockRef before = LLVMGetInsertBlock(e->b);
   if (once)
@@ -88,7 +88,7 @@ static Loop loop_open(Emit *e, LV from, LV limit, LV step, bool once) {
   return l;
 }
 
-static void loop_close(Emit *e, const Loop *l) {
+static void for_close(Emit *e, const Loop *l) {
   LV next = LLVMBuildNSWAdd(e->b, l->phi, l->step, "");
   LLVMBasicBlockRef here = LLVMGetInsertBlock(e->b);
   LLVMAddIncoming(l->phi, &next, &here, 1);
@@ -107,17 +107,17 @@ static void emit_serial(Emit *e, const LoopStmt *s) {
     emit_block(e, &s->body);
     return;
   }
-  Loop l = loop_open(e, const_i64(e, 0), emit_dim(e, s->extent), const_i64(e, 1), s->extent->lo > 0);
+  Loop l = for_open(e, const_i64(e, 0), emit_dim(e, s->extent), const_i64(e, 1), s->extent->lo > 0);
   set_scalar(e, s->sym, l.phi);
   emit_block(e, &s->body);
-  loop_close(e, &l);
+  for_close(e, &l);
 }
 
 static void emit_parallel(Emit *e, const LoopStmt *s) {
-  Loop l = loop_open(e, e->begin, e->end, const_i64(e, 1), false);
+  Loop l = for_open(e, e->begin, e->end, const_i64(e, 1), false);
   set_scalar(e, s->sym, l.phi);
   emit_block(e, &s->body);
-  loop_close(e, &l);
+  for_close(e, &l);
 }
 
 static void emit_unrolled(Emit *e, const LoopStmt *s) {
@@ -207,9 +207,9 @@ static void chunks_fixed(Emit *e, const Chunks *c, int64_t n, bool written_out) 
   if (written_out) {
     for (int64_t r = 0; r < rounds; r++) emit_round(e, c, const_i64(e, r * c->round));
   } else if (rounds) {
-    Loop l = loop_open(e, const_i64(e, 0), const_i64(e, rounds * c->round), const_i64(e, c->round), true);
+    Loop l = for_open(e, const_i64(e, 0), const_i64(e, rounds * c->round), const_i64(e, c->round), true);
     emit_round(e, c, l.phi);
-    loop_close(e, &l);
+    for_close(e, &l);
   }
   emit_rest(e, c, const_i64(e, rounds * c->round), n % c->round);
 }
@@ -217,9 +217,9 @@ static void chunks_fixed(Emit *e, const Chunks *c, int64_t n, bool written_out) 
 static void chunks_symbolic(Emit *e, const Chunks *c, LV n) {
   LV mask = const_i64(e, c->round - 1);
   LV rest = LLVMBuildAnd(e->b, n, mask, ""), whole = LLVMBuildSub(e->b, n, rest, "");
-  Loop l = loop_open(e, const_i64(e, 0), whole, const_i64(e, c->round), false);
+  Loop l = for_open(e, const_i64(e, 0), whole, const_i64(e, c->round), false);
   emit_round(e, c, l.phi);
-  loop_close(e, &l);
+  for_close(e, &l);
   LLVMBasicBlockRef some = new_block(e, "rest"), done = new_block(e, "done");
   LLVMBuildCondBr(e->b, LLVMBuildICmp(e->b, LLVMIntSGT, rest, const_i64(e, 0), ""), some, done);
   LLVMPositionBuilderAtEnd(e->b, some);
@@ -316,11 +316,11 @@ static void reduce_serial(Emit *e, const LoopStmt *s) {
   LLVMBuildStore(e->b, widen(e, identity(e, (LoopOp)s->op, s->value->dtype)), acc);
   if (!ie_is(s->extent, 0)) {
     LV limit = emit_dim(e, s->extent);
-    Loop l = loop_open(e, const_i64(e, 0), limit, const_i64(e, 1), s->extent->lo > 0);
+    Loop l = for_open(e, const_i64(e, 0), limit, const_i64(e, 1), s->extent->lo > 0);
     set_scalar(e, s->sym, l.phi);
     emit_block(e, &s->body);
     reduce_into(e, s, acc, type);
-    loop_close(e, &l);
+    for_close(e, &l);
   }
   e->var[s->var] = LLVMBuildLoad2(e->b, type, acc, "");
 }

@@ -187,7 +187,7 @@ static tenon_status find_entry(const Linker *l, Str symbol, int64_t *out) {
     const Elf64_Shdr *names = &l->sh[t->sh_link];
     for (uint64_t k = 0; k < t->sh_size / sizeof *s; k++)
       if (s[k].st_name < names->sh_size && str_is(symbol, l->obj.p + names->sh_offset + s[k].st_name) &&
-          s[k].st_shndx != SHN_UNDEF)
+          ELF64_ST_TYPE(s[k].st_info) == STT_FUNC && s[k].st_shndx != SHN_UNDEF)
         return symbol_at(l, t, k, out);
   }
   return BAD(l, "the object has no symbol '%.*s'", STR_ARG(symbol));
