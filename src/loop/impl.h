@@ -42,4 +42,7 @@ void loop_close(LoopBuilder *b);  // the innermost block, whatever its statement
 int64_t loop_sym_hi(Dim extent);  // highest value that the range of a symbol of this extent holds
 int32_t loop_find_check(LoopKernel *k, const char *message);  // adds it where it is new
 
+// ---- print.c ----
+void loop_print_stmt(const LoopKernel *k, const LoopStmt *s, StrBuf *out);  // for messages
+
 #endif

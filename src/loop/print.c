@@ -35,6 +35,20 @@ static void line_begin(Printer *p) {
   for (int i = 0; i < p->depth; i++) strbuf_puts(p->out, "  ");
 }
 
+// Kernels that are not whole are printed too, in messages of the verifier: what is missing is `?`.
+static void print_dim(Printer *p, Dim e) {
+  if (e)
+    ie_print(p->out, e);
+  else
+    strbuf_putc(p->out, '?');
+}
+
+static const char *op_name(int op) { return op < LOOP_OP_COUNT ? loop_op_name[op] : "?"; }
+
+static const char *var_dtype(const Printer *p, int32_t var) {
+  return var >= 0 && var < p->k->nvars ? dtype_name(p->k->var[var]) : "?";
+}
+
 // ---- constants ----
 static void print_float(StrBuf *b, double v) {
   uint64_t bits;
@@ -92,18 +106,19 @@ static void print_guards(Printer *p, int n, const LoopBound *g) {
   strbuf_puts(p->out, "where(");
   for (int i = 0; i < n; i++) {
     if (i) strbuf_puts(p->out, ", ");
-    ie_print(p->out, g[i].sym);
+    print_dim(p, g[i].sym);
     strbuf_puts(p->out, " = ");
-    ie_print(p->out, g[i].value);
+    print_dim(p, g[i].value);
     strbuf_puts(p->out, " < ");
-    ie_print(p->out, g[i].extent);
+    print_dim(p, g[i].extent);
   }
   strbuf_puts(p->out, ") ");
 }
 
 static void print_place(Printer *p, int32_t buffer, Dim index) {
-  strbuf_printf(p->out, "%%%s[", p->k->buffer[buffer].name);
-  ie_print(p->out, index);
+  bool known = buffer >= 0 && buffer < p->k->nbuffers;
+  strbuf_printf(p->out, "%%%s[", known ? p->k->buffer[buffer].name : "?");
+  print_dim(p, index);
   strbuf_putc(p->out, ']');
 }
 
@@ -117,11 +132,12 @@ static void print_load(Printer *p, const LoopExpr *e) {
 }
 
 static void print_op(Printer *p, const LoopExpr *e) {
-  strbuf_puts(p->out, loop_op_name[e->op]);
+  int n = e->op < LOOP_OP_COUNT ? loop_op_arity[e->op] : 0;
+  strbuf_puts(p->out, op_name(e->op));
   if (e->op == LOOP_cast || e->op == LOOP_bit_cast)
     strbuf_printf(p->out, "[%s]", dtype_name(e->dtype));
   strbuf_putc(p->out, '(');
-  for (int i = 0; i < loop_op_arity[e->op]; i++) {
+  for (int i = 0; i < n; i++) {
     if (i) strbuf_puts(p->out, ", ");
     print_expr(p, e->src[i]);
   }
@@ -142,11 +158,15 @@ static bool print_shared(Printer *p, const LoopExpr *e) {
 }
 
 static void print_expr(Printer *p, const LoopExpr *e) {
+  if (!e) {
+    strbuf_putc(p->out, '?');
+    return;
+  }
   switch ((LoopExprKind)e->kind) {
   case LX_CONST: print_const(p, e); return;
   case LX_INDEX:
     strbuf_putc(p->out, '[');
-    ie_print(p->out, e->index);
+    print_dim(p, e->index);
     strbuf_putc(p->out, ']');
     return;
   case LX_VAR: strbuf_printf(p->out, "%%v%d", (int)e->var); return;
@@ -184,14 +204,14 @@ static void print_quoted(StrBuf *b, const char *s) {
 static void print_block(Printer *p, const LoopBlock *block);
 
 static void print_range(Printer *p, Dim sym, Dim extent) {
-  ie_print(p->out, sym);
+  print_dim(p, sym);
   strbuf_puts(p->out, " < ");
-  ie_print(p->out, extent);
+  print_dim(p, extent);
 }
 
 static void print_for(Printer *p, const LoopStmt *s) {
   static const char *const word[] = {"for ", "parallel ", "unroll ", "vector "};
-  strbuf_puts(p->out, word[s->loop]);
+  strbuf_puts(p->out, s->loop < ARRAY_LEN(word) ? word[s->loop] : "? ");
   print_range(p, s->sym, s->extent);
   strbuf_puts(p->out, " {\n");
   print_block(p, &s->body);
@@ -214,8 +234,8 @@ static void print_if(Printer *p, const LoopStmt *s) {
 }
 
 static void print_reduce(Printer *p, const LoopStmt *s) {
-  strbuf_printf(p->out, "reduce %%v%d: %s = %s ", (int)s->var, dtype_name(p->k->var[s->var]),
-                loop_op_name[s->op]);
+  strbuf_printf(p->out, "reduce %%v%d: %s = %s ", (int)s->var, var_dtype(p, s->var),
+                op_name(s->op));
   if (s->lanes != 1) strbuf_printf(p->out, "lanes %d ", (int)s->lanes);
   strbuf_puts(p->out, "over ");
   print_range(p, s->sym, s->extent);
@@ -235,7 +255,7 @@ static void print_stmt(Printer *p, const LoopStmt *s) {
   switch ((LoopStmtKind)s->kind) {
   case LS_FOR: print_for(p, s); return;
   case LS_LET:
-    strbuf_printf(p->out, "let %%v%d: %s = ", (int)s->var, dtype_name(p->k->var[s->var]));
+    strbuf_printf(p->out, "let %%v%d: %s = ", (int)s->var, var_dtype(p, s->var));
     print_value(p, s->value);
     return;
   case LS_BIND:
@@ -244,7 +264,7 @@ static void print_stmt(Printer *p, const LoopStmt *s) {
     strbuf_puts(p->out, " = ");
     print_value(p, s->value);
     strbuf_puts(p->out, " check ");
-    print_quoted(p->out, p->k->check[s->check]);
+    print_quoted(p->out, s->check >= 0 && s->check < p->k->nchecks ? p->k->check[s->check] : "?");
     return;
   case LS_STORE:
     strbuf_puts(p->out, "store ");
@@ -295,6 +315,13 @@ static void print_buffer(Printer *p, const LoopBuffer *b) {
   strbuf_printf(p->out, "%s%%%s: %s[", b->written ? "out " : "", b->name, dtype_name(b->dtype));
   ie_print(p->out, b->size);
   strbuf_putc(p->out, ']');
+}
+
+void loop_print_stmt(const LoopKernel *k, const LoopStmt *s, StrBuf *out) {
+  Printer p = {.k = k, .out = out};
+  intmap_init(&p.uses, out->arena);
+  intmap_init(&p.name, out->arena);
+  print_stmt(&p, s);
 }
 
 void loop_print(const LoopKernel *k, StrBuf *out) {

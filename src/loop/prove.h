@@ -1,0 +1,37 @@
+// prove.h -- proofs about index expressions: e >= 0 for all values of the symbols in scope.
+#ifndef TENON_LOOP_PROVE_H
+#define TENON_LOOP_PROVE_H
+
+#include "base/intexpr.h"
+
+// A symbol in scope, later ones inside earlier ones.  It lies in [0, extent), and code runs only where that is
+// not empty; a dim (extent NULL) lies in its own range.  A guard is also equal to `value`.
+typedef struct ProverSym {
+  Dim sym, extent, value;
+} ProverSym;
+typedef struct Prover {
+  IntPool *pool;
+  Arena *arena;
+  VEC(ProverSym) sym;
+  VEC(Dim) fact;  // known to be at least 0 wherever their symbols are in scope
+  IntMap order;   // slot -> position + 1
+  int fuel;
+} Prover;
+
+void prover_init(Prover *p, IntPool *pool, Arena *a);
+void prover_push(Prover *p, Dim sym, Dim extent, Dim value);
+void prover_pop(Prover *p, int64_t n);          // back to n symbols
+int64_t prover_find(const Prover *p, Dim sym);  // position, or -1: not in scope
+// True only where it holds for all values; false says nothing.
+bool prove_ge0(Prover *p, Dim e);
+bool prove_lt(Prover *p, Dim a, Dim b);
+
+// ---- expressions ----
+bool dim_has(Dim e, Dim sym);
+// e = c*atom + r, the atom neither in c nor a factor of r's terms (it may stand within other atoms of r).
+bool dim_split(IntPool *pool, Dim e, Dim atom, Dim *c, Dim *r);
+Dim dim_term(IntPool *pool, const IntTerm *t,
+             int without);                      // one term, less the factor at `without`
+bool dim_divides(IntPool *pool, Dim d, Dim e);  // e is a multiple of d, by their form
+
+#endif
