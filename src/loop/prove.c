@@ -262,18 +262,29 @@ static bool prove(Prover *p, Dim e) {
   return eliminate(p, e, &s);
 }
 
+// e - m*fact, m such that a symbol that counts -1 in the fact goes.
+static bool prove_with(Prover *p, Dim e, Dim fact) {
+  IntPool *pool = p->pool;
+  for (int i = 0; i < fact->nterms; i++) {
+    const IntTerm *t = &fact->term[i];
+    Dim c, r;
+    if (t->coef != -1 || t->natoms != 1) continue;
+    if (!dim_split(pool, e, t->atom[0], &c, &r) || c->hi > 0 || ie_is(c, 0)) continue;
+    p->fuel = PROVE_STEPS;
+    if (prove(p, ie_add(pool, e, ie_mul(pool, c, fact)))) return true;
+  }
+  p->fuel = PROVE_STEPS;
+  return prove(p, ie_sub(pool, e, fact));
+}
+
 bool prove_ge0(Prover *p, Dim e) {
   p->fuel = PROVE_STEPS;
   if (prove(p, e)) return true;
-  for (int64_t i = 0; i < p->fact.n; i++) {
-    p->fuel = PROVE_STEPS;
-    if (prove(p, ie_sub(p->pool, e, p->fact.v[i]))) return true;
-  }
+  for (int64_t i = 0; i < p->fact.n; i++)
+    if (prove_with(p, e, p->fact.v[i])) return true;
   for (int64_t i = 0; i < p->sym.n; i++) {  // where code runs, no extent is empty
     Dim n = p->sym.v[i].extent;
-    if (!n || ie_is_const(n)) continue;
-    p->fuel = PROVE_STEPS;
-    if (prove(p, ie_sub(p->pool, e, ie_addc(p->pool, n, -1)))) return true;
+    if (n && !ie_is_const(n) && prove_with(p, e, ie_addc(p->pool, n, -1))) return true;
   }
   return false;
 }
