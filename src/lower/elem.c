@@ -3,6 +3,7 @@
 
 #include "eval/scalar.h"
 #include "ir/internal.h"
+#include "loop/prove.h"
 
 #include <stdio.h>
 
@@ -45,13 +46,25 @@ void elem_shape(Elem *e, const Type *t, Dim *out) {
   for (int i = 0; i < t->rank; i++) out[i] = elem_dim(e, t->dims[i]);
 }
 
+// c*mod(a, b) + c*b*floor(a/b) is c*a: an index that was split and is put together again.
+static Dim rejoin(IntPool *p, Dim e) {
+  for (int i = 0; i < e->nterms; i++)
+    for (int j = 0; j < e->term[i].natoms; j++) {
+      Dim t = e->term[i].atom[j], c, rest, whole, rest2;
+      if (t->kind != IE_MOD || !dim_split(p, e, t, &c, &rest)) continue;
+      if (!dim_split(p, rest, ie_div(p, t->a, t->b), &whole, &rest2)) continue;
+      if (whole == ie_mul(p, c, t->b)) return rejoin(p, ie_add(p, rest2, ie_mul(p, c, t->a)));
+    }
+  return e;
+}
+
 Dim elem_linear(Elem *e, int rank, const Dim *shape, const Dim *index) {
   Dim at = e->pool->zero, stride = e->pool->one;
   for (int i = rank - 1; i >= 0; i--) {
     at = ie_add(e->pool, at, ie_mul(e->pool, index[i], stride));
     stride = ie_mul(e->pool, stride, shape[i]);
   }
-  return at;
+  return rejoin(e->pool, at);
 }
 
 void elem_split(Elem *e, Dim linear, int rank, const Dim *shape, Dim *index) {

@@ -61,9 +61,11 @@ static Pair two_sum(Emit *e, LV a, LV b) {
   return (Pair){s, ADD(SUB(a, SUB(s, t)), SUB(b, t))};
 }
 
-static Pair two_product(Emit *e, LV x, LV y) {  // by Dekker: the parts of a split factor multiply exactly
+static Pair two_product(Emit *e, LV x,
+                        LV y) {  // by Dekker: the parts of a split factor multiply exactly
   LV c = F64(134217729.0), p = MUL(x, c), q = MUL(y, c);
-  LV xh = ADD(SUB(x, p), p), yh = ADD(SUB(y, q), q), xl = SUB(x, xh), yl = SUB(y, yh), m = MUL(x, y);
+  LV xh = ADD(SUB(x, p), p), yh = ADD(SUB(y, q), q), xl = SUB(x, xh), yl = SUB(y, yh),
+     m = MUL(x, y);
   LV err = ADD(ADD(ADD(SUB(MUL(xh, yh), m), MUL(xh, yl)), MUL(xl, yh)), MUL(xl, yl));
   return (Pair){m, err};
 }
@@ -110,7 +112,8 @@ LV fp_fmod(Emit *e, LV x, LV y) {
   my = SEL(usable, my, one);
   LV left0 = SEL(IAND(usable, ICMP(SGE, ex, ey)), ISUB(ex, ey), zero);
   LV r0 = LLVMBuildURem(e->b, mx, my, "");
-  LLVMBasicBlockRef from = LLVMGetInsertBlock(e->b), loop = new_block(e, "fmod"), done = new_block(e, "done");
+  LLVMBasicBlockRef from = LLVMGetInsertBlock(e->b), loop = new_block(e, "fmod"),
+                    done = new_block(e, "done");
   LLVMBuildBr(e->b, loop);
   LLVMPositionBuilderAtEnd(e->b, loop);
   LV left = LLVMBuildPhi(e->b, LLVMTypeOf(left0), ""), r = LLVMBuildPhi(e->b, LLVMTypeOf(r0), "");
@@ -120,7 +123,8 @@ LV fp_fmod(Emit *e, LV x, LV y) {
   LLVMAddIncoming(r, (LV[]){r0, next}, (LLVMBasicBlockRef[]){from, loop}, 2);
   LLVMBuildCondBr(e->b, any_lane(e, ICMP(SGT, rest, zero)), loop, done);
   LLVMPositionBuilderAtEnd(e->b, done);
-  LV half = ILSR(ey, one), other = ISUB(ey, half);  // 2^(ey-1075) in two factors; both products are exact
+  LV half = ILSR(ey, one),
+     other = ISUB(ey, half);  // 2^(ey-1075) in two factors; both products are exact
   LV s1 = BITS(ISHL(IADD(half, I64(1023 - 537)), I64(52)), e->f64);
   LV s2 = BITS(ISHL(IADD(other, I64(1023 - 538)), I64(52)), e->f64);
   LV v = MUL(MUL(SI_TO_F(next, e->f64), s1), s2);
@@ -165,7 +169,8 @@ static LV pick(Emit *e, LoopOp op, LV x, LV y) {
 static LV sign_of(Emit *e, LV x) {
   LV zero = LLVMConstNull(LLVMTypeOf(x));
   LT t = is_f64(e, x) ? e->f64 : e->f32;
-  LV r = SEL(FCMP(OGT, x, zero), const_real(e, x, t, 1), SEL(FCMP(OLT, x, zero), const_real(e, x, t, -1), zero));
+  LV r = SEL(FCMP(OGT, x, zero), const_real(e, x, t, 1),
+             SEL(FCMP(OLT, x, zero), const_real(e, x, t, -1), zero));
   return SEL(FCMP(UNO, x, x), x, r);
 }
 
