@@ -22,9 +22,8 @@ typedef struct Code {
 // `program`: where tenon-codegen lies; NULL: beside the running program or library, then on the path.
 MUST_USE tenon_status codegen_create(const char *program, int nprocesses, Diag *d, Codegen **out);
 void codegen_release(Codegen *c);
-// Makes code for n kernels, side by side.
-MUST_USE tenon_status codegen_build(Codegen *c, const Machine *m, CodeKind kind,
-                                    const LoopKernel *const *kernel, int64_t n, Arena *a, Code *out,
-                                    Diag *d);
+// Makes code for n kernels, given as text, side by side.
+MUST_USE tenon_status codegen_build(Codegen *c, const Machine *m, CodeKind kind, const Str *text,
+                                    int64_t n, Arena *a, Code *out, Diag *d);
 
 #endif
