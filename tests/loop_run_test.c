@@ -401,7 +401,7 @@ static bool brute_force(Fixture *f, const LoopKernel *k, int64_t n, int64_t m) {
 TEST(loop_verifier_is_never_wrong) {
   int64_t passed = 0, bad = 0, sound = 0;
   rng_state = 5;
-  for (int round = 0; round < 3000; round++) {
+  for (int round = 0; round < 1000; round++) {
     Fixture f;
     char text[1024];
     fixture_init(&f);
@@ -421,5 +421,5 @@ TEST(loop_verifier_is_never_wrong) {
   // It must also find proofs, though many of these kernels keep the rules by chance, their dims being small.
   if (passed * 5 < sound)
     FAIL("%lld of %lld good kernels pass", (long long)passed, (long long)sound);
-  EXPECT(bad > 500);
+  EXPECT(bad > 200);
 }
