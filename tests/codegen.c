@@ -105,7 +105,8 @@ Mapped codegen_map(const LoopKernel *k, const Machine *m, Arena *a) {
     return out;
   }
   out.bytes = (reply.bytes.n + 4095) / 4096 * 4096;
-  out.at = mmap(NULL, (size_t)out.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  out.at =
+      mmap(NULL, (size_t)out.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (out.at == MAP_FAILED) return (Mapped){0};
   memcpy(out.at, reply.bytes.p, (size_t)reply.bytes.n);
   mprotect(out.at, (size_t)out.bytes, PROT_READ | PROT_EXEC);

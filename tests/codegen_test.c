@@ -31,7 +31,8 @@ static uint64_t rnd(Fixture *f) {
 // ---- arguments ----
 
 static double some_float(Fixture *f, DType t) {
-  static const double special[] = {0.0, -0.0, 1.0, -1.0, 0.5, INFINITY, -INFINITY, NAN, 1e-40, 3e38, 65504, 2147483648.0, -1e19, 255.5};
+  static const double special[] = {0.0, -0.0,  1.0,  -1.0,  0.5,          INFINITY, -INFINITY,
+                                   NAN, 1e-40, 3e38, 65504, 2147483648.0, -1e19,    255.5};
   uint64_t r = rnd(f);
   if (r % 16 == 0) return special[r / 16 % (uint64_t)ARRAY_LEN(special)];
   double u = (double)(rnd(f) >> 11) * 0x1p-53 * 2 - 1;
@@ -60,11 +61,13 @@ static void make_arg(Fixture *f, int i) {
     bound[f->k->dim[j]->slot] = true;
     bind[f->k->dim[j]->slot] = f->dims[j];
   }
-  REQUIRE(ie_eval(b->size, bind, bound, 64, &f->size[i]) && dtype_bytes(b->dtype, f->size[i], &bytes));
+  REQUIRE(ie_eval(b->size, bind, bound, 64, &f->size[i]) &&
+          dtype_bytes(b->dtype, f->size[i], &bytes));
   int64_t whole = (bytes + 4095) / 4096 * 4096, used = (bytes + 63) / 64 * 64;
   f->map_bytes[i] = whole + 4096;
   for (int side = 0; side < 2; side++) {
-    char *p = mmap(NULL, (size_t)f->map_bytes[i], PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *p = mmap(NULL, (size_t)f->map_bytes[i], PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     REQUIRE(p != MAP_FAILED);
     mprotect(p + whole, 4096, PROT_NONE);
     f->map[side][i] = p;
@@ -88,11 +91,12 @@ static void compare(Fixture *f, const char *where) {
     for (int64_t j = 0; j < f->size[i]; j++) {
       if (same(b->dtype, f->arg[0][i], f->arg[1][i], j)) continue;
       if (dtype_is_float(b->dtype))
-        FAIL("%s, kernel '%s': %s[%lld] is %a, the interpreter has %a", where, f->k->name, b->name, (long long)j,
-             get_f64(b->dtype, f->arg[1][i], j), get_f64(b->dtype, f->arg[0][i], j));
+        FAIL("%s, kernel '%s': %s[%lld] is %a, the interpreter has %a", where, f->k->name, b->name,
+             (long long)j, get_f64(b->dtype, f->arg[1][i], j), get_f64(b->dtype, f->arg[0][i], j));
       else
-        FAIL("%s, kernel '%s': %s[%lld] is %lld, the interpreter has %lld", where, f->k->name, b->name, (long long)j,
-             (long long)get_i64(b->dtype, f->arg[1][i], j), (long long)get_i64(b->dtype, f->arg[0][i], j));
+        FAIL("%s, kernel '%s': %s[%lld] is %lld, the interpreter has %lld", where, f->k->name,
+             b->name, (long long)j, (long long)get_i64(b->dtype, f->arg[1][i], j),
+             (long long)get_i64(b->dtype, f->arg[0][i], j));
       return;
     }
   }
@@ -157,7 +161,8 @@ static void run_both(Fixture *f, const Machine *m, const char *where) {
   codegen_unmap(code);
 }
 
-static void expect_same_on(const Machine *m, const char *where, const char *text, const int64_t *dims) {
+static void expect_same_on(const Machine *m, const char *where, const char *text,
+                           const int64_t *dims) {
   Fixture f;
   if (!open_fixture(&f, text, dims)) return;
   run_both(&f, m, where);
@@ -187,58 +192,82 @@ TEST(codegen_pointwise) {
   static const int64_t sizes[] = {1, 2, 3, 7, 8, 15, 16, 17, 31, 33, 64, 100, 129, 1000};
   for (int i = 0; i < ARRAY_LEN(sizes); i++) {
     char text[600];
-    snprintf(text, sizeof text,
-             "kernel @fixed (%%x: f32[3*%d], %%b: f32[%d], out %%y: f32[3*%d]) {\n parallel r < 3 {\n"
-             "  vector i < %d {\n   let %%v0: f32 = mul(%%x[%d*r + i], %%b[i])\n"
-             "   store %%y[%d*r + i] = add(relu(%%v0), 0x1.8p-1)\n  }\n }\n}\n",
-             (int)sizes[i], (int)sizes[i], (int)sizes[i], (int)sizes[i], (int)sizes[i], (int)sizes[i]);
+    snprintf(
+        text, sizeof text,
+        "kernel @fixed (%%x: f32[3*%d], %%b: f32[%d], out %%y: f32[3*%d]) {\n parallel r < 3 {\n"
+        "  vector i < %d {\n   let %%v0: f32 = mul(%%x[%d*r + i], %%b[i])\n"
+        "   store %%y[%d*r + i] = add(relu(%%v0), 0x1.8p-1)\n  }\n }\n}\n",
+        (int)sizes[i], (int)sizes[i], (int)sizes[i], (int)sizes[i], (int)sizes[i], (int)sizes[i]);
     expect_same(text, NULL);
-    expect_same("kernel @symbolic dims(n in [0, 4096]) (%x: f32[3*n], %b: f32[n], out %y: f32[3*n]) {\n"
-                " parallel r < 3 {\n  vector i < n {\n   store %y[n*r + i] = max(min(div(%x[n*r + i], %b[i]), %x[n*r + i]), %b[i])\n"
-                "  }\n }\n}\n",
-                DIMS(sizes[i]));
+    expect_same(
+        "kernel @symbolic dims(n in [0, 4096]) (%x: f32[3*n], %b: f32[n], out %y: f32[3*n]) {\n"
+        " parallel r < 3 {\n  vector i < n {\n   store %y[n*r + i] = max(min(div(%x[n*r + i], "
+        "%b[i]), %x[n*r + i]), %b[i])\n"
+        "  }\n }\n}\n",
+        DIMS(sizes[i]));
   }
 }
 
 static const char *const shapes[] = {
-    "kernel @broadcast (%x: f32[40], %y: f32[30], out %z: f32[1200]) {\n parallel i < 30 {\n  vector j < 40 {\n"
+    "kernel @broadcast (%x: f32[40], %y: f32[30], out %z: f32[1200]) {\n parallel i < 30 {\n  "
+    "vector j < 40 {\n"
     "   store %z[40*i + j] = sub(%x[j], %y[i])\n  }\n }\n}\n",
-    "kernel @transpose (%x: f32[1200], out %z: f32[1200]) {\n parallel i < 30 {\n  vector j < 40 {\n"
+    "kernel @transpose (%x: f32[1200], out %z: f32[1200]) {\n parallel i < 30 {\n  vector j < 40 "
+    "{\n"
     "   store %z[40*i + j] = %x[30*j + i]\n  }\n }\n}\n",
     "kernel @scatter (%x: f64[1200], out %z: f64[1200]) {\n parallel i < 30 {\n  vector j < 40 {\n"
     "   store %z[30*j + i] = %x[40*i + j]\n  }\n }\n}\n",
     "kernel @reverse (%x: i32[100], out %z: i32[100]) {\n parallel i < 2 {\n  vector j < 50 {\n"
     "   store %z[50*i + j] = %x[50*i - j + 49]\n  }\n }\n}\n",
     "kernel @pieces (%x: f32[2048], out %z: f32[2048]) {\n parallel i < 2 {\n  vector j < 1024 {\n"
-    "   store %z[1024*i + j] = %x[64*mod(floor(j/32), 2) + mod(j, 32) + 128*floor(j/64) - 32*mod(floor(j/32), 2) + 0*i]\n  }\n }\n}\n",
-    "kernel @bytes (%x: u8[333], %m: bool[333], out %z: u8[333], out %n: bool[333]) {\n parallel i < 3 {\n  vector j < 111 {\n"
-    "   store %z[111*i + j] = select(%m[111*i + j], %x[111*i + j], u8(7))\n   store %n[111*i + j] = and(%m[111*i + j], lt(%x[111*i + j], u8(100)))\n  }\n }\n}\n",
+    "   store %z[1024*i + j] = %x[64*mod(floor(j/32), 2) + mod(j, 32) + 128*floor(j/64) - "
+    "32*mod(floor(j/32), 2) + 0*i]\n  }\n }\n}\n",
+    "kernel @bytes (%x: u8[333], %m: bool[333], out %z: u8[333], out %n: bool[333]) {\n parallel i "
+    "< 3 {\n  vector j < 111 {\n"
+    "   store %z[111*i + j] = select(%m[111*i + j], %x[111*i + j], u8(7))\n   store %n[111*i + j] "
+    "= and(%m[111*i + j], lt(%x[111*i + j], u8(100)))\n  }\n }\n}\n",
     "kernel @pad (%x: f32[100], out %z: f32[168]) {\n parallel i < 12 {\n  vector j < 14 {\n"
-    "   store %z[14*i + j] = where(h = i - 1 < 10, w = j - 2 < 10) %x[10*h + w] else -inf\n  }\n }\n}\n",
+    "   store %z[14*i + j] = where(h = i - 1 < 10, w = j - 2 < 10) %x[10*h + w] else -inf\n  }\n "
+    "}\n}\n",
     "kernel @pad_zero (%x: f32[100], out %z: f32[168]) {\n parallel i < 12 {\n  vector j < 14 {\n"
     "   store %z[14*i + j] = where(h = i - 1 < 10, w = j - 2 < 10) %x[10*h + w]\n  }\n }\n}\n",
     "kernel @pad_scalar (%x: f32[10], out %z: f32[14]) {\n parallel i < 14 {\n"
     "  store %z[i] = add(where(h = i - 2 < 10) %x[h], 1.0)\n }\n}\n",
-    "kernel @pad_strided (%x: f32[100], out %z: f32[168]) {\n parallel i < 12 {\n  vector j < 14 {\n"
-    "   store %z[14*i + j] = where(h = i - 1 < 10, w = j - 2 < 10) %x[10*w + h] else 2.0\n  }\n }\n}\n",
-    "kernel @store_where (%x: f32[168], out %z: f32[100]) {\n parallel i < 12 {\n  vector j < 14 {\n"
+    "kernel @pad_strided (%x: f32[100], out %z: f32[168]) {\n parallel i < 12 {\n  vector j < 14 "
+    "{\n"
+    "   store %z[14*i + j] = where(h = i - 1 < 10, w = j - 2 < 10) %x[10*w + h] else 2.0\n  }\n "
+    "}\n}\n",
+    "kernel @store_where (%x: f32[168], out %z: f32[100]) {\n parallel i < 12 {\n  vector j < 14 "
+    "{\n"
     "   store where(h = i - 1 < 10, w = j - 2 < 10) %z[10*h + w] = %x[14*i + j]\n  }\n }\n}\n",
     "kernel @branches (%x: f32[200], out %z: f32[200]) {\n parallel i < 4 {\n  vector j < 50 {\n"
-    "   if lt(%x[50*i + j], 0.0) {\n    store %z[50*i + j] = 1.0\n   } else {\n    store %z[50*i + j] = %x[50*i + j]\n   }\n  }\n }\n}\n",
-    "kernel @index (%x: f32[200], out %z: f32[200], out %k: i64[200]) {\n parallel i < 4 {\n  vector j < 50 {\n"
-    "   store %z[50*i + j] = mul(cast[f32]([50*i + j]), %x[50*i + j])\n   store %k[50*i + j] = [3*i - 2*j]\n  }\n }\n}\n",
-    "kernel @serial (%x: i64[120], out %z: i64[120]) {\n scratch %t: i64[10]\n parallel i < 12 {\n  for j1 < 10 {\n"
-    "   store %t[j1] = add(%x[10*i + j1], 3)\n  }\n  for j2 < 10 {\n   store %z[10*i + j2] = mul(%t[9 - j2], %t[j2])\n  }\n }\n}\n",
-    "kernel @tile (%a: f32[140], %b: f32[320], out %c: f32[448]) {\n register %acc: f32[448]\n parallel z < 1 {\n"
+    "   if lt(%x[50*i + j], 0.0) {\n    store %z[50*i + j] = 1.0\n   } else {\n    store %z[50*i + "
+    "j] = %x[50*i + j]\n   }\n  }\n }\n}\n",
+    "kernel @index (%x: f32[200], out %z: f32[200], out %k: i64[200]) {\n parallel i < 4 {\n  "
+    "vector j < 50 {\n"
+    "   store %z[50*i + j] = mul(cast[f32]([50*i + j]), %x[50*i + j])\n   store %k[50*i + j] = "
+    "[3*i - 2*j]\n  }\n }\n}\n",
+    "kernel @serial (%x: i64[120], out %z: i64[120]) {\n scratch %t: i64[10]\n parallel i < 12 {\n "
+    " for j1 < 10 {\n"
+    "   store %t[j1] = add(%x[10*i + j1], 3)\n  }\n  for j2 < 10 {\n   store %z[10*i + j2] = "
+    "mul(%t[9 - j2], %t[j2])\n  }\n }\n}\n",
+    "kernel @tile (%a: f32[140], %b: f32[320], out %c: f32[448]) {\n register %acc: f32[448]\n "
+    "parallel z < 1 {\n"
     "  unroll i1 < 14 {\n   vector j2 < 32 {\n    store %acc[32*i1 + j2] = 0.0\n   }\n  }\n"
-    "  for k3 < 10 {\n   unroll i4 < 14 {\n    vector j5 < 32 {\n     store %acc[32*i4 + j5] = fma(%a[10*i4 + k3], %b[32*k3 + j5], %acc[32*i4 + j5])\n    }\n   }\n  }\n"
-    "  unroll i6 < 14 {\n   vector j7 < 32 {\n    store %c[32*i6 + j7] = relu(%acc[32*i6 + j7])\n   }\n  }\n }\n}\n",
-    "kernel @odd_tile (%a: f32[30], %b: f32[210], out %c: f32[63]) {\n register %acc: f32[63]\n parallel z < 1 {\n"
+    "  for k3 < 10 {\n   unroll i4 < 14 {\n    vector j5 < 32 {\n     store %acc[32*i4 + j5] = "
+    "fma(%a[10*i4 + k3], %b[32*k3 + j5], %acc[32*i4 + j5])\n    }\n   }\n  }\n"
+    "  unroll i6 < 14 {\n   vector j7 < 32 {\n    store %c[32*i6 + j7] = relu(%acc[32*i6 + j7])\n  "
+    " }\n  }\n }\n}\n",
+    "kernel @odd_tile (%a: f32[30], %b: f32[210], out %c: f32[63]) {\n register %acc: f32[63]\n "
+    "parallel z < 1 {\n"
     "  unroll i1 < 3 {\n   vector j2 < 21 {\n    store %acc[21*i1 + j2] = 0.0\n   }\n  }\n"
-    "  for k3 < 10 {\n   unroll i4 < 3 {\n    vector j5 < 21 {\n     store %acc[21*i4 + j5] = fma(%a[10*i4 + k3], %b[21*k3 + j5], %acc[21*i4 + j5])\n    }\n   }\n  }\n"
-    "  unroll i6 < 3 {\n   vector j7 < 21 {\n    store %c[21*i6 + j7] = %acc[21*i6 + j7]\n   }\n  }\n }\n}\n",
+    "  for k3 < 10 {\n   unroll i4 < 3 {\n    vector j5 < 21 {\n     store %acc[21*i4 + j5] = "
+    "fma(%a[10*i4 + k3], %b[21*k3 + j5], %acc[21*i4 + j5])\n    }\n   }\n  }\n"
+    "  unroll i6 < 3 {\n   vector j7 < 21 {\n    store %c[21*i6 + j7] = %acc[21*i6 + j7]\n   }\n  "
+    "}\n }\n}\n",
     "kernel @inner (%x: f32[640], out %z: f32[64]) {\n parallel i < 2 {\n  vector j < 32 {\n"
-    "   reduce %v0: f32 = add lanes 1 over k < 10 {\n    yield %x[320*i + 32*k + j]\n   }\n   store %z[32*i + j] = %v0\n  }\n }\n}\n",
+    "   reduce %v0: f32 = add lanes 1 over k < 10 {\n    yield %x[320*i + 32*k + j]\n   }\n   "
+    "store %z[32*i + j] = %v0\n  }\n }\n}\n",
 };
 
 TEST(codegen_shapes) {
@@ -248,8 +277,9 @@ TEST(codegen_shapes) {
 
 TEST(codegen_reductions) {
   NEED_CODEGEN();
-  static const char *const ops[][2] = {{"add", "f32"}, {"mul", "f64"}, {"max", "f32"}, {"min", "f16"}, {"add", "i32"},
-                                       {"max", "u8"}, {"and", "bool"}, {"xor", "bool"}, {"bit_xor", "i64"}, {"add", "bf16"}};
+  static const char *const ops[][2] = {
+      {"add", "f32"}, {"mul", "f64"},  {"max", "f32"},  {"min", "f16"},     {"add", "i32"},
+      {"max", "u8"},  {"and", "bool"}, {"xor", "bool"}, {"bit_xor", "i64"}, {"add", "bf16"}};
   static const int sizes[] = {1, 5, 16, 63, 64, 65, 200, 1000};
   for (int i = 0; i < ARRAY_LEN(ops); i++)
     for (int lanes = 1; lanes <= 64; lanes *= 2)
@@ -257,24 +287,34 @@ TEST(codegen_reductions) {
         if ((i + j + lanes) % 3 && i > 0) continue;  // the first op in full
         char text[600];
         snprintf(text, sizeof text,
-                 "kernel @reduce dims(n in [0, 4096]) (%%x: %s[2*n], out %%y: %s[2], %%u: %s[2*%d], out %%v: %s[2]) {\n parallel i < 2 {\n"
-                 "  reduce %%v0: %s = %s lanes %d over k < n {\n   yield %%x[n*i + k]\n  }\n  store %%y[i] = %%v0\n"
-                 "  reduce %%v1: %s = %s lanes %d over l < %d {\n   yield %%u[%d*i + l]\n  }\n  store %%v[i] = %%v1\n }\n}\n",
-                 ops[i][1], ops[i][1], ops[i][1], sizes[j], ops[i][1], ops[i][1], ops[i][0], lanes, ops[i][1], ops[i][0], lanes,
-                 sizes[j], sizes[j]);
+                 "kernel @reduce dims(n in [0, 4096]) (%%x: %s[2*n], out %%y: %s[2], %%u: "
+                 "%s[2*%d], out %%v: %s[2]) {\n parallel i < 2 {\n"
+                 "  reduce %%v0: %s = %s lanes %d over k < n {\n   yield %%x[n*i + k]\n  }\n  "
+                 "store %%y[i] = %%v0\n"
+                 "  reduce %%v1: %s = %s lanes %d over l < %d {\n   yield %%u[%d*i + l]\n  }\n  "
+                 "store %%v[i] = %%v1\n }\n}\n",
+                 ops[i][1], ops[i][1], ops[i][1], sizes[j], ops[i][1], ops[i][1], ops[i][0], lanes,
+                 ops[i][1], ops[i][0], lanes, sizes[j], sizes[j]);
         expect_same(text, DIMS(sizes[j] % 100));
       }
 }
 
 TEST(codegen_binds) {
   NEED_CODEGEN();
-  const char *gather = "kernel @gather (%x: f32[330], %ids: i64[33], out %z: f32[330]) {\n parallel i < 10 {\n  vector j < 33 {\n"
-                       "   bind k < 33 = mod(%ids[j], 33) check \"index\"\n   store %z[33*i + j] = %x[33*i + k]\n  }\n }\n}\n";
-  const char *scalar = "kernel @rows (%x: f32[80], %ids: i32[10], out %z: f32[160]) {\n parallel i < 10 {\n"
-                       "  bind k < 5 = mod(%ids[i], i32(5)) check \"index\"\n  vector j < 16 {\n   store %z[16*i + j] = %x[16*k + j]\n  }\n }\n}\n";
-  const char *fails = "kernel @fails (%x: f32[80], %ids: i64[20], out %z: f32[20]) {\n parallel i < 2 {\n  vector j < 10 {\n"
-                      "   bind k < 4 = %ids[10*i + j] check \"first\"\n   bind l < 80 = %ids[10*i + j] check \"second\"\n   store %z[10*i + j] = %x[k + 0*l]\n  }\n }\n}\n";
-  const char *zero = "kernel @zero (%x: i32[40], %y: i32[40], out %z: i32[40]) {\n parallel i < 4 {\n  vector j < 10 {\n"
+  const char *gather = "kernel @gather (%x: f32[330], %ids: i64[33], out %z: f32[330]) {\n "
+                       "parallel i < 10 {\n  vector j < 33 {\n"
+                       "   bind k < 33 = mod(%ids[j], 33) check \"index\"\n   store %z[33*i + j] = "
+                       "%x[33*i + k]\n  }\n }\n}\n";
+  const char *scalar =
+      "kernel @rows (%x: f32[80], %ids: i32[10], out %z: f32[160]) {\n parallel i < 10 {\n"
+      "  bind k < 5 = mod(%ids[i], i32(5)) check \"index\"\n  vector j < 16 {\n   store %z[16*i + "
+      "j] = %x[16*k + j]\n  }\n }\n}\n";
+  const char *fails = "kernel @fails (%x: f32[80], %ids: i64[20], out %z: f32[20]) {\n parallel i "
+                      "< 2 {\n  vector j < 10 {\n"
+                      "   bind k < 4 = %ids[10*i + j] check \"first\"\n   bind l < 80 = %ids[10*i "
+                      "+ j] check \"second\"\n   store %z[10*i + j] = %x[k + 0*l]\n  }\n }\n}\n";
+  const char *zero = "kernel @zero (%x: i32[40], %y: i32[40], out %z: i32[40]) {\n parallel i < 4 "
+                     "{\n  vector j < 10 {\n"
                      "   store %z[10*i + j] = div(%x[10*i + j], %y[10*i + j])\n  }\n }\n}\n";
   expect_same(gather, NULL);
   expect_same(scalar, NULL);
@@ -282,7 +322,8 @@ TEST(codegen_binds) {
   expect_same(zero, NULL);
 }
 
-static const char *const all_types[] = {"f32", "u8", "i8", "u16", "i16", "i32", "i64", "bool", "f16", "f64", "u32", "u64",
+static const char *const all_types[] = {"f32",  "u8",     "i8",      "u16",    "i16",     "i32",
+                                        "i64",  "bool",   "f16",     "f64",    "u32",     "u64",
                                         "bf16", "f8e4m3", "f8e4m3z", "f8e5m2", "f8e5m2z", "f8e8m0"};
 
 TEST(codegen_casts) {
@@ -291,10 +332,11 @@ TEST(codegen_casts) {
     for (int j = 0; j < ARRAY_LEN(all_types); j++) {
       if (i == j) continue;
       char text[400];
-      snprintf(text, sizeof text,
-               "kernel @cast (%%x: %s[999], out %%y: %s[999]) {\n parallel i < 3 {\n  vector j < 333 {\n"
-               "   store %%y[333*i + j] = cast[%s](%%x[333*i + j])\n  }\n }\n}\n",
-               all_types[i], all_types[j], all_types[j]);
+      snprintf(
+          text, sizeof text,
+          "kernel @cast (%%x: %s[999], out %%y: %s[999]) {\n parallel i < 3 {\n  vector j < 333 {\n"
+          "   store %%y[333*i + j] = cast[%s](%%x[333*i + j])\n  }\n }\n}\n",
+          all_types[i], all_types[j], all_types[j]);
       expect_same(text, NULL);
     }
 }
@@ -304,13 +346,41 @@ typedef struct OpRow {
   const char *expr, *types;  // types by letter: f floats, i signed, u unsigned, b bool
 } OpRow;
 static const OpRow op_rows[] = {
-    {"add(X, Y)", "fiu"}, {"sub(X, Y)", "fiu"}, {"mul(X, Y)", "fiu"}, {"div(X, Y)", "f"}, {"div(X, bit_or(Y, Z))", "iu"},
-    {"mod(X, Y)", "f"}, {"fmod(X, Y)", "f"}, {"mod(X, bit_or(Y, Z))", "iu"}, {"fmod(X, bit_or(Y, Z))", "iu"},
-    {"pow(X, Y)", "iu"}, {"min(X, Y)", "fiub"}, {"max(X, Y)", "fiub"}, {"and(X, Y)", "b"}, {"or(X, Y)", "b"}, {"xor(X, Y)", "b"},
-    {"not(X)", "b"}, {"bit_and(X, Y)", "iu"}, {"bit_or(X, Y)", "iu"}, {"bit_xor(X, Y)", "iu"}, {"bit_not(X)", "iu"},
-    {"shift_left(X, Y)", "iu"}, {"shift_right(X, Y)", "iu"}, {"neg(X)", "fiu"}, {"abs(X)", "fiu"}, {"sign(X)", "fiu"},
-    {"ceil(X)", "f"}, {"floor(X)", "f"}, {"round(X)", "f"}, {"sqrt(X)", "f"}, {"reciprocal(X)", "f"}, {"relu(X)", "fiu"},
-    {"fma(X, Y, X)", "f"}, {"select(lt(X, Y), X, Y)", "fiu"}, {"select(le(X, Y), X, Y)", "fiu"}, {"select(eq(X, Y), X, Y)", "fiub"},
+    {"add(X, Y)", "fiu"},
+    {"sub(X, Y)", "fiu"},
+    {"mul(X, Y)", "fiu"},
+    {"div(X, Y)", "f"},
+    {"div(X, bit_or(Y, Z))", "iu"},
+    {"mod(X, Y)", "f"},
+    {"fmod(X, Y)", "f"},
+    {"mod(X, bit_or(Y, Z))", "iu"},
+    {"fmod(X, bit_or(Y, Z))", "iu"},
+    {"pow(X, Y)", "iu"},
+    {"min(X, Y)", "fiub"},
+    {"max(X, Y)", "fiub"},
+    {"and(X, Y)", "b"},
+    {"or(X, Y)", "b"},
+    {"xor(X, Y)", "b"},
+    {"not(X)", "b"},
+    {"bit_and(X, Y)", "iu"},
+    {"bit_or(X, Y)", "iu"},
+    {"bit_xor(X, Y)", "iu"},
+    {"bit_not(X)", "iu"},
+    {"shift_left(X, Y)", "iu"},
+    {"shift_right(X, Y)", "iu"},
+    {"neg(X)", "fiu"},
+    {"abs(X)", "fiu"},
+    {"sign(X)", "fiu"},
+    {"ceil(X)", "f"},
+    {"floor(X)", "f"},
+    {"round(X)", "f"},
+    {"sqrt(X)", "f"},
+    {"reciprocal(X)", "f"},
+    {"relu(X)", "fiu"},
+    {"fma(X, Y, X)", "f"},
+    {"select(lt(X, Y), X, Y)", "fiu"},
+    {"select(le(X, Y), X, Y)", "fiu"},
+    {"select(eq(X, Y), X, Y)", "fiub"},
 };
 
 static char class_letter(const char *t) {
@@ -340,7 +410,9 @@ TEST(codegen_operations) {
         arena_init(&a);
         StrBuf b;
         strbuf_init(&b, &a);
-        strbuf_printf(&b, "kernel @op (%%x: %s[450], %%y: %s[450], out %%z: %s[450]) {\n parallel i < %d {\n", t, t, t, vector ? 9 : 450);
+        strbuf_printf(
+            &b, "kernel @op (%%x: %s[450], %%y: %s[450], out %%z: %s[450]) {\n parallel i < %d {\n",
+            t, t, t, vector ? 9 : 450);
         strbuf_puts(&b, vector ? "vector j < 50 { store %z[50*i + j] = " : "store %z[i] = ");
         put_operands(&b, op_rows[i].expr, t, vector);
         strbuf_puts(&b, vector ? "\n}\n }\n}\n" : "\n }\n}\n");
@@ -353,7 +425,8 @@ TEST(codegen_operations) {
 
 static void expect_near(const char *name, const char *type, const Machine *m, MathWorst w) {
   if (!(w.ulps <= 2))
-    FAIL("%s of %s on %s: %a, %a gives %a, %g units off", name, type, m->cpu, w.x, w.y, w.got, w.ulps);
+    FAIL("%s of %s on %s: %a, %a gives %a, %g units off", name, type, m->cpu, w.x, w.y, w.got,
+         w.ulps);
 }
 
 TEST(codegen_math) {
@@ -363,8 +436,10 @@ TEST(codegen_math) {
   REQUIRE(machine_make(STR("x86_64-pc-linux-gnu"), STR("x86-64"), (Str){0}, &m[1]));
   for (int k = 0; k < (m[0].arch == ARCH_X86_64 ? 2 : 1); k++) {
     for (int i = 0; i < math_nrows; i++) {
-      expect_near(math_rows[i].name, "f32", &m[k], math_check_f32(&math_rows[i], &m[k], 1, 65521, 1 << 16));
-      expect_near(math_rows[i].name, "f64", &m[k], math_check_f64(&math_rows[i], &m[k], 1 << 16, 7));
+      expect_near(math_rows[i].name, "f32", &m[k],
+                  math_check_f32(&math_rows[i], &m[k], 1, 65521, 1 << 16));
+      expect_near(math_rows[i].name, "f64", &m[k],
+                  math_check_f64(&math_rows[i], &m[k], 1 << 16, 7));
     }
     expect_near("pow", "f32", &m[k], math_check_pow(DT_F32, &m[k], 1 << 16, 3));
     expect_near("pow", "f64", &m[k], math_check_pow(DT_F64, &m[k], 1 << 16, 3));

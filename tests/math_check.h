@@ -6,7 +6,7 @@
 
 typedef struct MathRow {
   const char *name;
-  double (*f32)(double);             // f32's reference
+  double (*f32)(double);            // f32's reference
   long double (*f64)(long double);  // f64's
 } MathRow;
 extern const MathRow math_rows[];
@@ -17,7 +17,8 @@ typedef struct MathWorst {
   int64_t tried;
 } MathWorst;
 // f32: operands with bit patterns first, first + step, ...; f64: random ones, of all magnitudes, `count` of them.
-MathWorst math_check_f32(const MathRow *r, const Machine *m, uint32_t first, uint32_t step, int64_t count);
+MathWorst math_check_f32(const MathRow *r, const Machine *m, uint32_t first, uint32_t step,
+                         int64_t count);
 MathWorst math_check_f64(const MathRow *r, const Machine *m, int64_t count, uint64_t seed);
 MathWorst math_check_pow(DType t, const Machine *m, int64_t count, uint64_t seed);
 

@@ -8,7 +8,9 @@
 #include <math.h>
 
 // The harness's reports, which codegen.c makes.
-void test_failed(const char *file, int line, const char *fmt, ...) { fprintf(stderr, "%s:%d: %s\n", file, line, fmt); }
+void test_failed(const char *file, int line, const char *fmt, ...) {
+  fprintf(stderr, "%s:%d: %s\n", file, line, fmt);
+}
 bool test_int_eq(const char *file, int line, const char *text, int64_t got, int64_t want) {
   if (got != want) test_failed(file, line, text);
   return got == want;
@@ -22,7 +24,8 @@ static bool asked(int argc, char **argv, const char *name) {
 
 static int bad;
 static void show(const char *name, const char *type, MathWorst w) {
-  printf("%-8s %s  %10lld values  %.3f ulp at %a, %a (got %a)\n", name, type, (long long)w.tried, w.ulps, w.x, w.y, w.got);
+  printf("%-8s %s  %10lld values  %.3f ulp at %a, %a (got %a)\n", name, type, (long long)w.tried,
+         w.ulps, w.x, w.y, w.got);
   fflush(stdout);
   bad |= !(w.ulps <= 2);
 }

@@ -82,7 +82,8 @@ static uint32_t bits_of_name(Str name) {
     while (next_item(&list, &item)) {
       // A group counts by its main name: the last of SSE4.2, AVX-512F and the like.
       bool main_name = str_is(item, "sse4.1") || str_is(item, "avx") || str_is(item, "avx2") ||
-                       str_is(item, "avx512bw") || str_is(item, "amx-tile") || !memchr(feature_names[i].names, ',', strlen(feature_names[i].names));
+                       str_is(item, "avx512bw") || str_is(item, "amx-tile") ||
+                       !memchr(feature_names[i].names, ',', strlen(feature_names[i].names));
       if (main_name && str_eq(item, name)) r |= feature_names[i].bit;
     }
   }
@@ -135,7 +136,9 @@ static void derive(Machine *m) {
 
 bool machine_make(Str triple, Str cpu, Str features, Machine *out) {
   *out = (Machine){.arch = ARCH_OTHER, .cores = 1};
-  if (triple.n >= (int64_t)sizeof out->triple || cpu.n >= (int64_t)sizeof out->cpu || features.n > 400) return false;
+  if (triple.n >= (int64_t)sizeof out->triple || cpu.n >= (int64_t)sizeof out->cpu ||
+      features.n > 400)
+    return false;
   put(out->triple, sizeof out->triple, triple);
   if (str_starts(triple, "x86_64")) out->arch = ARCH_X86_64;
   if (str_starts(triple, "aarch64") || str_starts(triple, "arm64")) out->arch = ARCH_AARCH64;
@@ -161,10 +164,12 @@ bool machine_make(Str triple, Str cpu, Str features, Machine *out) {
   }
   if (out->arch == ARCH_X86_64) out->has = closure(out->has) & ~without;
   append_features(out, out->has);
-  for (int i = 0; i < nunknown; i++) {  // LLVM may know them; ours come first, so that these can take away
+  for (int i = 0; i < nunknown;
+       i++) {  // LLVM may know them; ours come first, so that these can take away
     size_t n = strlen(out->features);
     if (n + (size_t)unknown[i].n + 2 > sizeof out->features) return false;
-    snprintf(out->features + n, sizeof out->features - n, "%s%.*s", n ? "," : "", STR_ARG(unknown[i]));
+    snprintf(out->features + n, sizeof out->features - n, "%s%.*s", n ? "," : "",
+             STR_ARG(unknown[i]));
   }
   if (out->arch == ARCH_RISCV64) {
     size_t n = strlen(out->features);
@@ -223,7 +228,8 @@ static uint32_t x86_features(void) {
 static void x86_name(Machine *m) {
   unsigned r[12] = {0};
   for (unsigned i = 0; i < 3; i++)
-    if (!__get_cpuid(0x80000002 + i, &r[4 * i], &r[4 * i + 1], &r[4 * i + 2], &r[4 * i + 3])) return;
+    if (!__get_cpuid(0x80000002 + i, &r[4 * i], &r[4 * i + 1], &r[4 * i + 2], &r[4 * i + 3]))
+      return;
   char text[49];
   memcpy(text, r, 48);
   text[48] = 0;
@@ -238,7 +244,8 @@ static void x86_caches(Machine *m) {
   bool amd = __get_cpuid(0, &a, &b, &c, &d) && b == 0x68747541;
   for (unsigned i = 0; i < 16; i++) {
     if (!__get_cpuid_count(amd ? 0x8000001D : 4, i, &a, &b, &c, &d) || !(a & 31)) return;
-    int64_t bytes = ((int64_t)(b >> 22) + 1) * ((b >> 12 & 1023) + 1) * ((b & 4095) + 1) * ((int64_t)c + 1);
+    int64_t bytes =
+        ((int64_t)(b >> 22) + 1) * ((b >> 12 & 1023) + 1) * ((b & 4095) + 1) * ((int64_t)c + 1);
     unsigned kind = a & 31, level = a >> 5 & 7;
     if (level == 1 && kind == 1) m->l1_bytes = bytes;
     if (level == 2) m->l2_bytes = bytes;
@@ -251,7 +258,11 @@ static const char *x86_cpu(uint32_t has) {
   __get_cpuid(0, &a, &b, &c, &d);
   bool amd = b == 0x68747541;
   if (has & CPU_AMX) return "sapphirerapids";
-  if (has & CPU_AVX512) return amd ? "znver4" : has & CPU_FP16 ? "sapphirerapids" : has & CPU_VNNI ? "icelake-server" : "skylake-avx512";
+  if (has & CPU_AVX512)
+    return amd              ? "znver4"
+           : has & CPU_FP16 ? "sapphirerapids"
+           : has & CPU_VNNI ? "icelake-server"
+                            : "skylake-avx512";
   if (has & CPU_AVX2) return amd ? "znver3" : "haswell";
   return has & CPU_SSE41 ? "x86-64-v2" : "x86-64";
 }

@@ -25,13 +25,14 @@ typedef enum {
 typedef struct Machine {
   MachineArch arch;
   char triple[64], cpu[64];
-  char features[512];        // "+avx2,+fma": LLVM's names, all that count, so that none is implied by the name
-  char name[64];             // for people: the brand, or the CPU name
-  uint32_t has;              // CpuFeature
-  int vector_bytes;          // of a register
+  char features
+      [512];      // "+avx2,+fma": LLVM's names, all that count, so that none is implied by the name
+  char name[64];  // for people: the brand, or the CPU name
+  uint32_t has;   // CpuFeature
+  int vector_bytes;                  // of a register
   bool has_fma, has_f16, has_round;  // fused multiply-add; f16 conversions; rounding to integers
   int64_t l1_bytes, l2_bytes, l3_bytes;  // of data, per core but for l3; a guess where unknown
-  int cores;                 // that this process may use; 1 for another machine
+  int cores;                             // that this process may use; 1 for another machine
 } Machine;
 
 void machine_host(Machine *out);

@@ -78,8 +78,9 @@ Pool *pool_create(int nthreads);  // 0 = what affinity and cgroup allow; NULL wh
 void pool_release(Pool *p);
 int pool_threads(const Pool *p);
 void parallel_for(Pool *p, int64_t n, int64_t grain, PoolFn *fn, void *ctx);
-int machine_threads(void);     // CPUs that affinity and cgroup quota allow, at least 1
-bool platform_allow_tiles(void);  // asks the system for AMX's registers; false: it has none, or refuses
+int machine_threads(void);  // CPUs that affinity and cgroup quota allow, at least 1
+bool platform_allow_tiles(
+    void);  // asks the system for AMX's registers; false: it has none, or refuses
 int64_t machine_memory(void);  // bytes of memory and swap, or the cgroup's limit where that is less
 
 #endif

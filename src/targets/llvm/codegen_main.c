@@ -45,7 +45,8 @@ static void init_llvm(void) {
 static tenon_status choose_target(const CodeRequest *r, Target *t, Diag *d) {
   Machine m;
   if (!machine_make(r->triple, r->cpu, r->features, &m))
-    return fail(d, TENON_EUNSUPPORTED, (Where){0}, "no code can be made for the triple '%.*s'", STR_ARG(r->triple));
+    return fail(d, TENON_EUNSUPPORTED, (Where){0}, "no code can be made for the triple '%.*s'",
+                STR_ARG(r->triple));
   if (t->tm && !memcmp(&m, &t->machine, sizeof m)) return TENON_OK;
   if (t->tm) LLVMDisposeTargetMachine(t->tm);
   *t = (Target){.machine = m};
@@ -59,15 +60,18 @@ static tenon_status choose_target(const CodeRequest *r, Target *t, Diag *d) {
   // On x86 the features say all: the CPU's name only tunes, as a function's attribute.
   const char *cpu = m.arch == ARCH_X86_64 ? "x86-64" : m.cpu;
   LLVMCodeModel model = m.arch == ARCH_RISCV64 ? LLVMCodeModelMedium : LLVMCodeModelSmall;
-  t->tm = LLVMCreateTargetMachine(target, m.triple, cpu, m.features, LLVMCodeGenLevelAggressive, LLVMRelocPIC, model);
-  if (!t->tm) return fail(d, TENON_EUNSUPPORTED, (Where){0}, "LLVM has no machine for '%s'", m.triple);
+  t->tm = LLVMCreateTargetMachine(target, m.triple, cpu, m.features, LLVMCodeGenLevelAggressive,
+                                  LLVMRelocPIC, model);
+  if (!t->tm)
+    return fail(d, TENON_EUNSUPPORTED, (Where){0}, "LLVM has no machine for '%s'", m.triple);
   return TENON_OK;
 }
 
 static tenon_status run_passes(LLVMModuleRef mod, const Target *t, Diag *d) {
   char *error = NULL;
   if (LLVMVerifyModule(mod, LLVMReturnStatusAction, &error)) {
-    tenon_status s = fail(d, TENON_EINTERNAL, (Where){0}, "the code is not what LLVM takes: %s", error);
+    tenon_status s =
+        fail(d, TENON_EINTERNAL, (Where){0}, "the code is not what LLVM takes: %s", error);
     LLVMDisposeMessage(error);
     return s;
   }
@@ -82,7 +86,8 @@ static tenon_status run_passes(LLVMModuleRef mod, const Target *t, Diag *d) {
   return s;
 }
 
-static tenon_status generate(LLVMModuleRef mod, const Target *t, const CodeRequest *r, Arena *a, Diag *d, CodeReply *out) {
+static tenon_status generate(LLVMModuleRef mod, const Target *t, const CodeRequest *r, Arena *a,
+                             Diag *d, CodeReply *out) {
   if (r->kind == CODE_LLVM) {
     char *text = LLVMPrintModuleToString(mod);
     Str s = str_of(text);
@@ -146,7 +151,8 @@ static bool read_all(void *p, int64_t n, bool *torn) {
 static bool send(const CodeReply *r) {
   uint8_t head[PROTOCOL_HEADER];
   reply_header(r, head);
-  return !platform->write(1, head, sizeof head) && !platform->write(1, r->message.p, r->message.n) &&
+  return !platform->write(1, head, sizeof head) &&
+         !platform->write(1, r->message.p, r->message.n) &&
          !platform->write(1, r->bytes.p, r->bytes.n);
 }
 
@@ -186,7 +192,8 @@ static bool serve_one(const uint8_t *head, Target *t) {
 static const char usage[] =
     "Usage: tenon-codegen [--help | --version]\n"
     "\n"
-    "Makes machine code for kernels.  The library starts this program and speaks to it through a pipe:\n"
+    "Makes machine code for kernels.  The library starts this program and speaks to it through a "
+    "pipe:\n"
     "requests on standard input, replies on standard output, until the input ends.\n";
 
 int main(int argc, char **argv) {

@@ -20,9 +20,9 @@ static void emit_block(Emit *e, const LoopBlock *b);
 
 typedef struct Survey {
   const LoopKernel *k;
-  IntMap seen;    // expressions are a DAG
+  IntMap seen;     // expressions are a DAG
   int64_t widest;  // bytes of the widest element computed with
-  bool tile;      // a register buffer is used
+  bool tile;       // a register buffer is used
   int64_t nodes;
 } Survey;
 
@@ -76,7 +76,8 @@ typedef struct Loop {
 
 // for (phi = from; phi < limit; phi += step); `once`: known to run.
 static Loop for_open(Emit *e, LV from, LV limit, LV step, bool once) {
-  Loop l = {.head = new_block(e, "loop"), .done = new_block(e, "done"), .step = step, .limit = limit};
+  Loop l = {
+      .head = new_block(e, "loop"), .done = new_block(e, "done"), .step = step, .limit = limit};
   LLVMBasicBlockRef before = LLVMGetInsertBlock(e->b);
   if (once)
     LLVMBuildBr(e->b, l.head);
@@ -207,7 +208,8 @@ static void chunks_fixed(Emit *e, const Chunks *c, int64_t n, bool written_out) 
   if (written_out) {
     for (int64_t r = 0; r < rounds; r++) emit_round(e, c, const_i64(e, r * c->round));
   } else if (rounds) {
-    Loop l = for_open(e, const_i64(e, 0), const_i64(e, rounds * c->round), const_i64(e, c->round), true);
+    Loop l =
+        for_open(e, const_i64(e, 0), const_i64(e, rounds * c->round), const_i64(e, c->round), true);
     emit_round(e, c, l.phi);
     for_close(e, &l);
   }
@@ -274,7 +276,8 @@ static void reduce_into(Emit *e, const LoopStmt *s, LV acc, LT type) {
 static LV half_of(Emit *e, LV v, int from, int n) {
   LV pick[LOOP_LANES];
   for (int i = 0; i < n; i++) pick[i] = const_int(e, NULL, e->i32, from + i);
-  return LLVMBuildShuffleVector(e->b, v, LLVMGetPoison(LLVMTypeOf(v)), LLVMConstVector(pick, (unsigned)n), "");
+  return LLVMBuildShuffleVector(e->b, v, LLVMGetPoison(LLVMTypeOf(v)),
+                                LLVMConstVector(pick, (unsigned)n), "");
 }
 
 static LV join_halves(Emit *e, const LoopStmt *s, LV *v, int n, int lanes) {
@@ -298,7 +301,8 @@ static void reduce_lanes(Emit *e, const LoopStmt *s) {
   }
   Survey sv = survey(e, s);
   int lanes = MIN(lanes_for(e, &sv), s->lanes), n = s->lanes / lanes;
-  LT elem = reg_type(e, s->value->dtype), type = lanes > 1 ? LLVMVectorType(elem, (unsigned)lanes) : elem;
+  LT elem = reg_type(e, s->value->dtype),
+     type = lanes > 1 ? LLVMVectorType(elem, (unsigned)lanes) : elem;
   LV acc[LOOP_LANES], v[LOOP_LANES], first = identity(e, (LoopOp)s->op, s->value->dtype);
   for (int i = 0; i < n; i++) {
     acc[i] = in_entry(e, type, 64);
@@ -388,7 +392,8 @@ static void emit_prefetch(Emit *e, const LoopStmt *s) {
   Lin at = emit_lin(e, s->index);
   if (at.vec) return;  // a hint only: lanes apart are not worth it
   LV p = at_byte(e, e->base[s->buffer], at.base, elem_bytes(e->k->buffer[s->buffer].dtype));
-  LV args[] = {p, const_int(e, NULL, e->i32, 0), const_int(e, NULL, e->i32, 3), const_int(e, NULL, e->i32, 1)};
+  LV args[] = {p, const_int(e, NULL, e->i32, 0), const_int(e, NULL, e->i32, 3),
+               const_int(e, NULL, e->i32, 1)};
   call_intrinsic(e, "llvm.prefetch", &e->ptr, 1, args, 4);
 }
 
@@ -432,11 +437,15 @@ static void add_attribute(Emit *e, LV fn, unsigned at, const char *name, uint64_
 
 static void describe_function(Emit *e, LV fn) {
   add_attribute(e, fn, LLVMAttributeFunctionIndex, "nounwind", 0);
-  const char *text[][2] = {{"no-jump-tables", "true"}, {"frame-pointer", "none"}, {"no-builtins", ""},
-                           {"min-legal-vector-width", "512"}, {"prefer-vector-width", "512"}};
+  const char *text[][2] = {{"no-jump-tables", "true"},
+                           {"frame-pointer", "none"},
+                           {"no-builtins", ""},
+                           {"min-legal-vector-width", "512"},
+                           {"prefer-vector-width", "512"}};
   for (int i = 0; i < ARRAY_LEN(text); i++)
     LLVMAddAttributeAtIndex(fn, LLVMAttributeFunctionIndex,
-                            LLVMCreateStringAttribute(e->ctx, text[i][0], (unsigned)strlen(text[i][0]), text[i][1],
+                            LLVMCreateStringAttribute(e->ctx, text[i][0],
+                                                      (unsigned)strlen(text[i][0]), text[i][1],
                                                       (unsigned)strlen(text[i][1])));
 }
 
@@ -489,7 +498,8 @@ static void place_buffers(Emit *e) {
       continue;
     }
     int64_t bytes = 0;
-    if (!ie_is_const(b->size) || !dtype_bytes(b->dtype, b->size->value, &bytes) || bytes > INT32_MAX - 64) {
+    if (!ie_is_const(b->size) || !dtype_bytes(b->dtype, b->size->value, &bytes) ||
+        bytes > INT32_MAX - 64) {
       emit_fail(e, "buffer '%s' has no size", b->name);
       return;
     }
@@ -530,10 +540,12 @@ tenon_status emit_kernel(Emit *e, const char *name) {
   LLVMBuildStore(e->b, const_int(e, NULL, e->i8, 0), e->fault);
   e->begin = LLVMGetParam(body, (unsigned)(k->nargs + k->ndims));
   e->end = LLVMGetParam(body, (unsigned)(k->nargs + k->ndims + 1));
-  for (int i = 0; i < k->ndims; i++) set_scalar(e, k->dim[i], LLVMGetParam(body, (unsigned)(k->nargs + i)));
+  for (int i = 0; i < k->ndims; i++)
+    set_scalar(e, k->dim[i], LLVMGetParam(body, (unsigned)(k->nargs + i)));
   go_to(e, new_block(e, "start"));
   emit_block(e, &k->body);
-  LV bad = LLVMBuildICmp(e->b, LLVMIntNE, LLVMBuildLoad2(e->b, e->i8, e->fault, ""), const_int(e, NULL, e->i8, 0), "");
+  LV bad = LLVMBuildICmp(e->b, LLVMIntNE, LLVMBuildLoad2(e->b, e->i8, e->fault, ""),
+                         const_int(e, NULL, e->i8, 0), "");
   LLVMBuildRet(e->b, LLVMBuildSelect(e->b, bad, const_int(e, NULL, e->i32, 1 + (int64_t)k->nchecks),
                                      const_int(e, NULL, e->i32, 0), ""));
   LLVMDisposeBuilder(e->b);

@@ -48,15 +48,15 @@ typedef struct Emit {
   LV fn;
   LLVMBasicBlockRef entry;  // of the function: where tiles and accumulators are set up
   LT i1, i8, i16, i32, i64, f32, f64, ptr;
-  Sym *sym;      // by slot
-  LV *var;       // by variable
-  LV *base;      // by buffer: its first byte
+  Sym *sym;       // by slot
+  LV *var;        // by variable
+  LV *base;       // by buffer: its first byte
   LV begin, end;  // work items
-  int lanes;     // 0: scalar code
-  LV mask;       // lanes that are there; NULL: all
-  LV fault;      // a byte that is set once an integer operation had no result; NULL: none can
-  LV zeros;      // 64 zero bytes, read in place of what a guard leaves out
-  IntMap memo;   // LoopExpr * -> LV, within a statement
+  int lanes;      // 0: scalar code
+  LV mask;        // lanes that are there; NULL: all
+  LV fault;       // a byte that is set once an integer operation had no result; NULL: none can
+  LV zeros;       // 64 zero bytes, read in place of what a guard leaves out
+  IntMap memo;    // LoopExpr * -> LV, within a statement
 } Emit;
 
 // Emits the kernel as the function `name` into e->mod, whose context is e->ctx.
@@ -65,19 +65,20 @@ void emit_fail(Emit *e, const char *fmt, ...) PRINTF(2, 3);
 
 // ---- small things (emit_util.c) ----
 void emit_types(Emit *e);
-int value_lanes(LV x);              // 0: a scalar
-LT type_like(LV x, LT elem);        // elem, with as many lanes as x
+int value_lanes(LV x);        // 0: a scalar
+LT type_like(LV x, LT elem);  // elem, with as many lanes as x
 LV const_int(Emit *e, LV like, LT elem, int64_t v);
 LV const_real(Emit *e, LV like, LT elem, double v);
 LV const_i64(Emit *e, int64_t v);
 bool is_const_int(LV v, int64_t *out);
 LV splat(Emit *e, LV x, int lanes);
 LV iota(Emit *e, LT elem, int lanes);
-LV widen(Emit *e, LV x);            // to the lanes of the code around, where it is vector code
-LV intrinsic(Emit *e, const char *name, LV like, int n, LV a, LV b, LV c);  // overloaded by like's type
+LV widen(Emit *e, LV x);  // to the lanes of the code around, where it is vector code
+LV intrinsic(Emit *e, const char *name, LV like, int n, LV a, LV b,
+             LV c);  // overloaded by like's type
 LV call_intrinsic(Emit *e, const char *name, LT *over, int nover, LV *args, int nargs);
 LV at_byte(Emit *e, LV base, LV index, int64_t elem_bytes);
-LV any_lane(Emit *e, LV mask);      // i1 of i1 or of a vector of them
+LV any_lane(Emit *e, LV mask);             // i1 of i1 or of a vector of them
 LV in_entry(Emit *e, LT type, int align);  // memory of the function's own
 LLVMBasicBlockRef new_block(Emit *e, const char *name);
 void go_to(Emit *e, LLVMBasicBlockRef bb);
@@ -87,8 +88,8 @@ int64_t elem_bytes(DType t);
 
 // ---- indices (emit_index.c) ----
 Lin emit_lin(Emit *e, Dim d);
-LV lin_value(Emit *e, Lin x);   // i64: a scalar, or a vector where it varies
-LV emit_dim(Emit *e, Dim d);    // a scalar; fails where it varies
+LV lin_value(Emit *e, Lin x);  // i64: a scalar, or a vector where it varies
+LV emit_dim(Emit *e, Dim d);   // a scalar; fails where it varies
 // Guards: the lanes for which all hold.  Either part is NULL where it always holds.
 typedef struct Guard {
   LV uniform, lanes;
@@ -107,9 +108,10 @@ LV op_emit(Emit *e, LoopOp op, DType t, LV x, LV y, LV z);  // t: the operands' 
 LV op_int(Emit *e, LoopOp op, DType t, LV x, LV y);
 LV op_fma(Emit *e, LV x, LV y, LV z);
 void note_fault(Emit *e, LV where);
-LV cast_emit(Emit *e, DType from, DType to, LV x, double lo, double hi);  // a float is known to lie in lo..hi
-LV float_widen(Emit *e, DType t, LV x);             // a narrow float's bits -> f32
-LV float_narrow(Emit *e, DType t, LV x);            // f32 -> bits, rounded to nearest even
-LV f64_to_f32_odd(Emit *e, LV x);                   // rounded to odd: keeps what a second rounding needs
+LV cast_emit(Emit *e, DType from, DType to, LV x, double lo,
+             double hi);                  // a float is known to lie in lo..hi
+LV float_widen(Emit *e, DType t, LV x);   // a narrow float's bits -> f32
+LV float_narrow(Emit *e, DType t, LV x);  // f32 -> bits, rounded to nearest even
+LV f64_to_f32_odd(Emit *e, LV x);         // rounded to odd: keeps what a second rounding needs
 
 #endif

@@ -10,7 +10,8 @@
 
 typedef struct Format {
   int mant, emin;
-  uint32_t sign, max;  // the sign bit; the code of the largest finite value, or of what overflow gives
+  uint32_t sign,
+      max;  // the sign bit; the code of the largest finite value, or of what overflow gives
   uint32_t inf, nan;   // codes of +infinity (0: none) and NaN
   bool unsigned_zero;  // no -0: its code is the only NaN
 } Format;
@@ -33,7 +34,8 @@ static LV half_to_f32(Emit *e, LV x) {
 static LV decode(Emit *e, Format f, LV x) {
   x = ZEXT(x, e->i32);
   LV code = IAND(x, I32(f.sign - 1)), sign = ICMP(NE, IAND(x, I32(f.sign)), I32(0));
-  LV normal = BITS(IADD(ISHL(code, I32(23 - f.mant)), I32((int64_t)(127 + f.emin - 1) << 23)), e->f32);
+  LV normal =
+      BITS(IADD(ISHL(code, I32(23 - f.mant)), I32((int64_t)(127 + f.emin - 1) << 23)), e->f32);
   LV small = MUL(SI_TO_F(code, e->f32), F32(ldexp(1, f.emin - f.mant)));
   LV v = SEL(ICMP(ULT, code, I32(1 << f.mant)), small, normal);
   if (f.inf) {
@@ -138,7 +140,9 @@ static LV float_to_int(Emit *e, DType to, LV x, double lo, double hi) {
   }
   LV v = sat(e, "llvm.fptosi.sat", x);
   if (to == DT_U64) {
-    LT elem = LLVMGetTypeKind(LLVMTypeOf(x)) == LLVMVectorTypeKind ? LLVMGetElementType(LLVMTypeOf(x)) : LLVMTypeOf(x);
+    LT elem = LLVMGetTypeKind(LLVMTypeOf(x)) == LLVMVectorTypeKind
+                  ? LLVMGetElementType(LLVMTypeOf(x))
+                  : LLVMTypeOf(x);
     LV high = FCMP(OGE, x, const_real(e, x, elem, 0x1p63));
     v = SEL(high, sat(e, "llvm.fptoui.sat", x), v);
   }
@@ -149,7 +153,8 @@ static LV float_to_int(Emit *e, DType to, LV x, double lo, double hi) {
 static LV sticky_f64(Emit *e, bool uns, LV x) {
   LV neg = uns ? ICMP(NE, x, x) : ICMP(SLT, x, I64(0));
   LV m = SEL(neg, ISUB(I64(0), x), x);
-  LV low = IAND(m, I64(0x7FF)), cut = IOR(IAND(m, I64(~(int64_t)0x7FF)), SEL(ICMP(NE, low, I64(0)), I64(0x800), I64(0)));
+  LV low = IAND(m, I64(0x7FF)),
+     cut = IOR(IAND(m, I64(~(int64_t)0x7FF)), SEL(ICMP(NE, low, I64(0)), I64(0x800), I64(0)));
   m = SEL(ICMP(NE, ILSR(m, I64(53)), I64(0)), cut, m);
   LV v = LLVMBuildUIToFP(e->b, m, type_like(x, e->f64), "");
   return SEL(neg, NEG(v), v);
@@ -159,9 +164,11 @@ static LV int_to_float(Emit *e, DType from, DType to, LV x) {
   bool uns = dtype_class(from) == DC_UINT || from == DT_BOOL;
   LT t = to == DT_F64 ? e->f64 : e->f32;
   bool narrow = to != DT_F64 && to != DT_F32;
-  if (narrow && dtype_bits(from) == 64) return float_narrow(e, to, f64_to_f32_odd(e, sticky_f64(e, uns, x)));
+  if (narrow && dtype_bits(from) == 64)
+    return float_narrow(e, to, f64_to_f32_odd(e, sticky_f64(e, uns, x)));
   if (narrow && dtype_bits(from) == 32) t = e->f64;
-  LV v = uns ? LLVMBuildUIToFP(e->b, x, type_like(x, t), "") : LLVMBuildSIToFP(e->b, x, type_like(x, t), "");
+  LV v = uns ? LLVMBuildUIToFP(e->b, x, type_like(x, t), "")
+             : LLVMBuildSIToFP(e->b, x, type_like(x, t), "");
   if (!narrow) return v;
   return float_narrow(e, to, t == e->f64 ? f64_to_f32_odd(e, v) : v);
 }

@@ -49,7 +49,8 @@ static LV pointers(Emit *e, LV base, Lin at, int64_t bytes) {
 static LV load_gather(Emit *e, LT type, LV base, Lin at, int64_t bytes, LV mask) {
   LV p = pointers(e, base, at, bytes);
   LT over[] = {type, LLVMTypeOf(p)};
-  LV args[] = {p, const_int(e, NULL, e->i32, bytes), mask ? mask : all_lanes(e), LLVMConstNull(type)};
+  LV args[] = {p, const_int(e, NULL, e->i32, bytes), mask ? mask : all_lanes(e),
+               LLVMConstNull(type)};
   return call_intrinsic(e, "llvm.masked.gather", over, 2, args, 4);
 }
 
@@ -57,7 +58,8 @@ static LV load_strided(Emit *e, LT elem, LT type, LV base, Lin at, int64_t bytes
   LV r = LLVMGetPoison(type), first = at_byte(e, base, at.base, bytes);
   for (int i = 0; i < e->lanes; i++) {
     LV p = at_byte(e, first, const_i64(e, at.stride * i), bytes);
-    r = LLVMBuildInsertElement(e->b, r, load_plain(e, elem, p, bytes), const_int(e, NULL, e->i32, i), "");
+    r = LLVMBuildInsertElement(e->b, r, load_plain(e, elem, p, bytes),
+                               const_int(e, NULL, e->i32, i), "");
   }
   return r;
 }
@@ -149,7 +151,8 @@ static void store_lanes(Emit *e, LV base, Lin at, LV v, int64_t bytes, LV mask) 
   for (int i = 0; i < e->lanes; i++) {
     LV lane = const_int(e, NULL, e->i32, i);
     LV off = index ? LLVMBuildExtractElement(e->b, index, lane, "") : const_i64(e, at.stride * i);
-    store_plain(e, LLVMBuildExtractElement(e->b, v, lane, ""), at_byte(e, first, off, bytes), bytes);
+    store_plain(e, LLVMBuildExtractElement(e->b, v, lane, ""), at_byte(e, first, off, bytes),
+                bytes);
   }
 }
 
@@ -168,12 +171,16 @@ void emit_store(Emit *e, const LoopStmt *s) {
   LV mask = both(e, e->mask, g.lanes);
   LLVMBasicBlockRef done = g.uniform ? only_if(e, g.uniform) : NULL;
   if (!e->lanes) {
-    store_plain(e, to_memory(e, t, v), at_byte(e, e->base[s->buffer], at.base, elem_bytes(t)), elem_bytes(t));
+    store_plain(e, to_memory(e, t, v), at_byte(e, e->base[s->buffer], at.base, elem_bytes(t)),
+                elem_bytes(t));
   } else if (!at.vec && !at.stride) {
     // All lanes write one element: only a loop of one round may, or lanes that agree.
-    LV one = value_lanes(v) ? LLVMBuildExtractElement(e->b, v, const_int(e, NULL, e->i32, 0), "") : v;
-    if (g.lanes || (e->mask && value_lanes(v))) emit_fail(e, "the lanes of a vector store to one element");
-    store_plain(e, to_memory(e, t, one), at_byte(e, e->base[s->buffer], at.base, elem_bytes(t)), elem_bytes(t));
+    LV one =
+        value_lanes(v) ? LLVMBuildExtractElement(e->b, v, const_int(e, NULL, e->i32, 0), "") : v;
+    if (g.lanes || (e->mask && value_lanes(v)))
+      emit_fail(e, "the lanes of a vector store to one element");
+    store_plain(e, to_memory(e, t, one), at_byte(e, e->base[s->buffer], at.base, elem_bytes(t)),
+                elem_bytes(t));
   } else {
     store_lanes(e, e->base[s->buffer], at, to_memory(e, t, widen(e, v)), elem_bytes(t), mask);
   }
@@ -207,9 +214,7 @@ static void float_range(const LoopExpr *x, double *lo, double *hi, int depth) {
     float_range(x->src[0], &a, &b, depth + 1);
     *lo = floor(a), *hi = ceil(b);
     return;
-  case LOOP_relu:
-    float_range(x->src[0], &a, &b, depth + 1);
-    *lo = fmax(a, 0), *hi = fmax(b, 0);
+  case LOOP_relu: float_range(x->src[0], &a, &b, depth + 1); *lo = fmax(a, 0), *hi = fmax(b, 0);
   }
 }
 

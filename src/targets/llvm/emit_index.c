@@ -56,7 +56,8 @@ static Lin lin_mul(Emit *e, Lin a, Lin b) {
     b = t;
   }
   int64_t c = 0, stride = 0;
-  bool scaled = !varies(a) && !b.vec && (!b.stride || (is_const_int(a.base, &c) && ck_mul(b.stride, c, &stride)));
+  bool scaled = !varies(a) && !b.vec &&
+                (!b.stride || (is_const_int(a.base, &c) && ck_mul(b.stride, c, &stride)));
   if (!scaled) return lin_vec(LLVMBuildMul(e->b, lin_lanes(e, a), lin_lanes(e, b), ""));
   Lin r = lin_of(e, LLVMBuildMul(e->b, a.base, b.base, ""), align_mul(a.align, b.align));
   r.stride = stride;

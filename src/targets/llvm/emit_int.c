@@ -23,7 +23,8 @@ static LV divide(Emit *e, LoopOp op, bool uns, LV x, LV y) {
   if (!(first && is_const_int(first, &c) && c)) note_fault(e, none);
   if (uns) {
     LV by = SEL(none, one, y);
-    LV r = op == LOOP_div || op == LOOP_trunc_div ? LLVMBuildUDiv(e->b, x, by, "") : LLVMBuildURem(e->b, x, by, "");
+    LV r = op == LOOP_div || op == LOOP_trunc_div ? LLVMBuildUDiv(e->b, x, by, "")
+                                                  : LLVMBuildURem(e->b, x, by, "");
     return SEL(none, zero, r);
   }
   // x / -1 is -x, which the instruction refuses for the least number.
@@ -44,10 +45,12 @@ static LV power(Emit *e, bool uns, LV x, LV y) {
   LT elem = elem_of(x), type = LLVMTypeOf(x);
   LV zero = LLVMConstNull(type), one = const_int(e, x, elem, 1), least = const_int(e, x, elem, -1);
   LV exp0 = uns ? y : SEL(ICMP(SLT, y, zero), zero, y);
-  LLVMBasicBlockRef from = LLVMGetInsertBlock(e->b), loop = new_block(e, "pow"), done = new_block(e, "done");
+  LLVMBasicBlockRef from = LLVMGetInsertBlock(e->b), loop = new_block(e, "pow"),
+                    done = new_block(e, "done");
   LLVMBuildBr(e->b, loop);
   LLVMPositionBuilderAtEnd(e->b, loop);
-  LV b = LLVMBuildPhi(e->b, type, ""), n = LLVMBuildPhi(e->b, type, ""), r = LLVMBuildPhi(e->b, type, "");
+  LV b = LLVMBuildPhi(e->b, type, ""), n = LLVMBuildPhi(e->b, type, ""),
+     r = LLVMBuildPhi(e->b, type, "");
   LV odd = ICMP(NE, IAND(n, one), zero);
   LV r1 = SEL(odd, IMUL(r, b), r), b1 = IMUL(b, b), n1 = ILSR(n, one);
   LLVMBasicBlockRef in[] = {from, loop};
@@ -104,8 +107,9 @@ LV op_int(Emit *e, LoopOp op, DType t, LV x, LV y) {
   case LOOP_le: return compare(e, op, uns, x, y);
   case LOOP_neg: return ISUB(zero, x);
   case LOOP_abs: return uns ? x : SEL(ICMP(SLT, x, zero), ISUB(zero, x), x);
-  case LOOP_sign: return uns ? SEL(ICMP(NE, x, zero), one, zero)
-                             : SEL(ICMP(SGT, x, zero), one, SEL(ICMP(SLT, x, zero), minus, zero));
+  case LOOP_sign:
+    return uns ? SEL(ICMP(NE, x, zero), one, zero)
+               : SEL(ICMP(SGT, x, zero), one, SEL(ICMP(SLT, x, zero), minus, zero));
   case LOOP_ceil:
   case LOOP_floor: return x;
   case LOOP_relu: return uns ? x : SEL(ICMP(SLT, x, zero), zero, x);

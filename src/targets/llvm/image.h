@@ -5,6 +5,7 @@
 #include "base/base.h"
 
 // The image runs wherever it is mapped, as long as it begins at a multiple of 4096.
-MUST_USE tenon_status image_link(Str object, Str symbol, Arena *a, Diag *d, Str *out, int64_t *out_entry);
+MUST_USE tenon_status image_link(Str object, Str symbol, Arena *a, Diag *d, Str *out,
+                                 int64_t *out_entry);
 
 #endif

@@ -10,25 +10,25 @@
 
 // exp(r) = 1 + r + r^2 p(r), |r| <= ln(2)/2; log(1 + f) = f - f^2/2 + f^3 p(f), sqrt(1/2) <= 1 + f < sqrt(2);
 // tanh(x) = x + x^3 p(x^2), |x| < 0.625; erf(x) = x + x p(x^2), |x| < 1; -log(1 - erf(x)) = x + x p(x) from there to 4.1
-static const double exp_f32[] = {
-    0x1.0p-1, 0x1.5554dcp-3, 0x1.55551ap-5, 0x1.120b6ep-7, 0x1.6d110ap-10};
+static const double exp_f32[] = {0x1.0p-1, 0x1.5554dcp-3, 0x1.55551ap-5, 0x1.120b6ep-7,
+                                 0x1.6d110ap-10};
 
-static const double log_f32[] = {
-    0x1.555554p-2, -0x1.fffffcp-3, 0x1.999d5ap-3, -0x1.555b4ap-3, 0x1.23d21ap-3, -0x1.fcf4c6p-4,
-    0x1.dea282p-4, -0x1.d635bcp-4, 0x1.1d8ea6p-4};
+static const double log_f32[] = {0x1.555554p-2,  -0x1.fffffcp-3, 0x1.999d5ap-3,
+                                 -0x1.555b4ap-3, 0x1.23d21ap-3,  -0x1.fcf4c6p-4,
+                                 0x1.dea282p-4,  -0x1.d635bcp-4, 0x1.1d8ea6p-4};
 
-static const double tanh_f32[] = {
-    -0x1.555556p-2, 0x1.1110eap-3, -0x1.ba08c4p-5, 0x1.64a976p-6, -0x1.116a16p-7, 0x1.2c83cp-9};
+static const double tanh_f32[] = {-0x1.555556p-2, 0x1.1110eap-3,  -0x1.ba08c4p-5,
+                                  0x1.64a976p-6,  -0x1.116a16p-7, 0x1.2c83cp-9};
 
-static const double erf_small_f32[] = {
-    0x1.06eba8p-3, -0x1.81273ep-2, 0x1.ce2d1p-4, -0x1.b7fabap-6, 0x1.54127p-8, -0x1.a45088p-11,
-    0x1.4a569p-14};
+static const double erf_small_f32[] = {0x1.06eba8p-3, -0x1.81273ep-2,  0x1.ce2d1p-4, -0x1.b7fabap-6,
+                                       0x1.54127p-8,  -0x1.a45088p-11, 0x1.4a569p-14};
 
-static const double erf_large_f32[] = {
-    0x1.076ac6p-3, 0x1.4533e8p-1, 0x1.b3abcep-4, -0x1.88dbb4p-6, 0x1.f0142p-9, -0x1.7f155cp-12,
-    0x1.0cdc24p-16};
+static const double erf_large_f32[] = {0x1.076ac6p-3,  0x1.4533e8p-1, 0x1.b3abcep-4,
+                                       -0x1.88dbb4p-6, 0x1.f0142p-9,  -0x1.7f155cp-12,
+                                       0x1.0cdc24p-16};
 
-static const double LN2_HI = 0x1.63p-1, LN2_LO = -0x1.bd0106p-13;  // products of HI with small integers are exact
+static const double LN2_HI = 0x1.63p-1,
+                    LN2_LO = -0x1.bd0106p-13;  // products of HI with small integers are exact
 
 static LV exp_of(Emit *e, LV x) {
   x = SEL(FCMP(OGT, x, F32(89)), F32(89), x);
@@ -40,7 +40,8 @@ static LV exp_of(Emit *e, LV x) {
   p = ADD(p, F32(1));
   // 2^n in two factors: n reaches beyond the exponents of normal numbers.
   LV k = ISUB(BITS(t, e->i32), BITS(magic, e->i32)), half = IASR(k, I32(1)), rest = ISUB(k, half);
-  LV a = BITS(ISHL(IADD(half, I32(127)), I32(23)), e->f32), b = BITS(ISHL(IADD(rest, I32(127)), I32(23)), e->f32);
+  LV a = BITS(ISHL(IADD(half, I32(127)), I32(23)), e->f32),
+     b = BITS(ISHL(IADD(rest, I32(127)), I32(23)), e->f32);
   return MUL(MUL(p, a), b);
 }
 
@@ -106,12 +107,14 @@ static LV wide(Emit *e, LoopOp op, LV x) {
     LV t = near_exp(e, a);
     return MUL(half, ADD(t, DIV(one, t)));
   }
-  case LOOP_asinh: return near_zero(e, x, a, -1.0 / 6, near_log(e, ADD(a, fp_sqrt(e, MAD(a, a, one)))));
+  case LOOP_asinh:
+    return near_zero(e, x, a, -1.0 / 6, near_log(e, ADD(a, fp_sqrt(e, MAD(a, a, one)))));
   case LOOP_acosh: {
     LV r = near_log(e, ADD(x, fp_sqrt(e, MAD(x, x, F64(-1)))));
     return SEL(FCMP(UGE, x, one), r, F64((double)NAN));
   }
-  case LOOP_atanh: return near_zero(e, x, a, 1.0 / 3, MUL(half, near_log(e, DIV(ADD(one, a), SUB(one, a)))));
+  case LOOP_atanh:
+    return near_zero(e, x, a, 1.0 / 3, MUL(half, near_log(e, DIV(ADD(one, a), SUB(one, a)))));
   }
   emit_fail(e, "%s does not take floats", loop_op_name[op]);
   return x;

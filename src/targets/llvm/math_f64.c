@@ -10,54 +10,62 @@
 // exp(r) = 1 + r + r^2 p(r), and 1 + r + r^2/2 + r^3 p(r), |r| <= ln(2)/2; with s = f/(2 + f), log(1 + f) = 2s + s^3 p(s^2),
 // and 2s + 2/3 s^3 + s^5 p(s^2); sinh(x) = x + x^3 p(x^2), |x| < 1; tanh likewise, |x| < 1/2; erf(x) = x + x p(x^2), |x| < 0.9;
 // erfc(x) exp(x^2) = p((x - 2)/(x + 2)) from there to 6
-static const double exp_f64[] = {
-    0x1.0p-1, 0x1.5555555555557p-3, 0x1.5555555555556p-5, 0x1.11111111100dcp-7,
-    0x1.6c16c16c162d4p-10, 0x1.a01a01abe7fe1p-13, 0x1.a01a01a6d889cp-16, 0x1.71de0231960ebp-19,
-    0x1.27e4db646b17ep-22, 0x1.af4de97ca4194p-26, 0x1.1f730349868cep-29};
+static const double exp_f64[] = {0x1.0p-1,
+                                 0x1.5555555555557p-3,
+                                 0x1.5555555555556p-5,
+                                 0x1.11111111100dcp-7,
+                                 0x1.6c16c16c162d4p-10,
+                                 0x1.a01a01abe7fe1p-13,
+                                 0x1.a01a01a6d889cp-16,
+                                 0x1.71de0231960ebp-19,
+                                 0x1.27e4db646b17ep-22,
+                                 0x1.af4de97ca4194p-26,
+                                 0x1.1f730349868cep-29};
 
-static const double log_f64[] = {
-    0x1.5555555555555p-1, 0x1.9999999999a38p-2, 0x1.2492492476cccp-2, 0x1.c71c720159177p-3,
-    0x1.745cf9048dd95p-3, 0x1.3b1c355a8f7a2p-3, 0x1.0fbe95d71602p-3, 0x1.0c039c49989c6p-3};
+static const double log_f64[] = {0x1.5555555555555p-1, 0x1.9999999999a38p-2, 0x1.2492492476cccp-2,
+                                 0x1.c71c720159177p-3, 0x1.745cf9048dd95p-3, 0x1.3b1c355a8f7a2p-3,
+                                 0x1.0fbe95d71602p-3,  0x1.0c039c49989c6p-3};
 
-static const double log_dd[] = {
-    0x1.999999999999ap-2, 0x1.2492492492491p-2, 0x1.c71c71c71cfd7p-3, 0x1.745d17451376fp-3,
-    0x1.3b13b1bc64d9dp-3, 0x1.1110dfb2433c1p-3, 0x1.e1f7f8b33879dp-4, 0x1.ac4ab12e9f86p-4,
-    0x1.b8d2ce0baf5e8p-4};
+static const double log_dd[] = {0x1.999999999999ap-2, 0x1.2492492492491p-2, 0x1.c71c71c71cfd7p-3,
+                                0x1.745d17451376fp-3, 0x1.3b13b1bc64d9dp-3, 0x1.1110dfb2433c1p-3,
+                                0x1.e1f7f8b33879dp-4, 0x1.ac4ab12e9f86p-4,  0x1.b8d2ce0baf5e8p-4};
 
-static const double exp_dd[] = {
-    0x1.5555555555555p-3, 0x1.5555555555556p-5, 0x1.1111111111111p-7, 0x1.6c16c16c162d4p-10,
-    0x1.a01a01a019b2ap-13, 0x1.a01a01a6d889cp-16, 0x1.71de3a590520ap-19, 0x1.27e4db646b17ep-22,
-    0x1.ae643449fe524p-26, 0x1.1f730349868cep-29, 0x1.61b2b7617544bp-33};
+static const double exp_dd[] = {0x1.5555555555555p-3,  0x1.5555555555556p-5,  0x1.1111111111111p-7,
+                                0x1.6c16c16c162d4p-10, 0x1.a01a01a019b2ap-13, 0x1.a01a01a6d889cp-16,
+                                0x1.71de3a590520ap-19, 0x1.27e4db646b17ep-22, 0x1.ae643449fe524p-26,
+                                0x1.1f730349868cep-29, 0x1.61b2b7617544bp-33};
 
 static const double sinh_f64[] = {
-    0x1.5555555555555p-3, 0x1.1111111111111p-7, 0x1.a01a01a01a001p-13, 0x1.71de3a556f96cp-19,
+    0x1.5555555555555p-3,  0x1.1111111111111p-7, 0x1.a01a01a01a001p-13, 0x1.71de3a556f96cp-19,
     0x1.ae6456792a77fp-26, 0x1.612467ccb226p-33, 0x1.ae777c36fd5b6p-41, 0x1.99f0806c2628dp-49};
 
 static const double tanh_f64[] = {
-    -0x1.5555555555555p-2, 0x1.111111111111p-3, -0x1.ba1ba1ba1b6f2p-5, 0x1.664f4882a3754p-6,
-    -0x1.226e355574d6ap-7, 0x1.d6d3cdab3b8a1p-9, -0x1.7da306b7025b5p-10, 0x1.35511886b8c2ap-11,
+    -0x1.5555555555555p-2,  0x1.111111111111p-3,   -0x1.ba1ba1ba1b6f2p-5,  0x1.664f4882a3754p-6,
+    -0x1.226e355574d6ap-7,  0x1.d6d3cdab3b8a1p-9,  -0x1.7da306b7025b5p-10, 0x1.35511886b8c2ap-11,
     -0x1.f4c708370b999p-13, 0x1.90538d2eae5d6p-14, -0x1.26d7f53269de5p-15, 0x1.2944273292743p-17};
 
 static const double erf_small_f64[] = {
-    0x1.06eba8214db69p-3, -0x1.812746b0379e7p-2, 0x1.ce2f21a042bcfp-4, -0x1.b82ce3128833bp-6,
+    0x1.06eba8214db69p-3, -0x1.812746b0379e7p-2,  0x1.ce2f21a042bcfp-4,  -0x1.b82ce3128833bp-6,
     0x1.565bcd0e4dbedp-8, -0x1.c02db3f8bb074p-11, 0x1.f9a325b4191a9p-14, -0x1.f4d2374b9b9a4p-17,
     0x1.b9e3e9b7b964p-20, -0x1.5f4cb53e0e288p-23, 0x1.f9e4fbac15f08p-27, -0x1.404c0664afa08p-30,
     0x1.1da4278195f51p-34};
 
 static const double erfcx_f64[] = {
-    0x1.058671b52c776p-2, -0x1.b57034efd3f72p-2, 0x1.eeea7dc8a78b7p-3, -0x1.437f0b68c0c59p-4,
-    0x1.e947159797404p-9, 0x1.ca95ed5353a94p-8, -0x1.bc25a477267a4p-11, -0x1.016b5cf2e4a05p-10,
-    0x1.6d5ef51ee2c0fp-15, 0x1.6da97dc04e75cp-13, 0x1.cdcc4c44ab23bp-16, -0x1.cebacffea9481p-16,
-    -0x1.d49d8cf33fa26p-17, 0x1.7703063fa153bp-20, 0x1.faaab6516b98cp-19, 0x1.3b7036a7c5c38p-20,
+    0x1.058671b52c776p-2,   -0x1.b57034efd3f72p-2, 0x1.eeea7dc8a78b7p-3,   -0x1.437f0b68c0c59p-4,
+    0x1.e947159797404p-9,   0x1.ca95ed5353a94p-8,  -0x1.bc25a477267a4p-11, -0x1.016b5cf2e4a05p-10,
+    0x1.6d5ef51ee2c0fp-15,  0x1.6da97dc04e75cp-13, 0x1.cdcc4c44ab23bp-16,  -0x1.cebacffea9481p-16,
+    -0x1.d49d8cf33fa26p-17, 0x1.7703063fa153bp-20, 0x1.faaab6516b98cp-19,  0x1.3b7036a7c5c38p-20,
     -0x1.0accf0b87c88dp-21, -0x1.e0ad28918fbf8p-22};
 
 static const double LN2_HI = 0x1.62e42feep-1, LN2_LO = 0x1.a39ef35793c76p-33;
-static const double LN2_A = 0x1.62e42fefa38p-1, LN2_B = 0x1.ef35793c76p-45, LN2_C = 0x1.cc01f97b57a08p-87;
+static const double LN2_A = 0x1.62e42fefa38p-1, LN2_B = 0x1.ef35793c76p-45,
+                    LN2_C = 0x1.cc01f97b57a08p-87;
 
 // v 2^n, n as i64; in three factors, so that any n of a result in range, or just out of it, will do.
 static LV scale(Emit *e, LV v, LV n) {
   LV x = v, a = IASR(n, I64(1)), b = ISUB(n, a);
-  LV p = BITS(ISHL(IADD(a, I64(1023)), I64(52)), e->f64), q = BITS(ISHL(IADD(b, I64(1023)), I64(52)), e->f64);
+  LV p = BITS(ISHL(IADD(a, I64(1023)), I64(52)), e->f64),
+     q = BITS(ISHL(IADD(b, I64(1023)), I64(52)), e->f64);
   return MUL(MUL(v, p), q);
 }
 
@@ -74,12 +82,14 @@ LV near_exp(Emit *e, LV x) {
 // x = m 2^k with m from sqrt(1/2) to sqrt(2).
 static LV split_exponent(Emit *e, LV x, LV *k) {
   LV small = FCMP(OLT, x, F64(0x1p-1022)), y = SEL(small, MUL(x, F64(0x1p54)), x);
-  LV center = I64(0x3FE6A09E667F3BCD), bits = IADD(BITS(y, e->i64), ISUB(I64(0x3FF0000000000000), center));
+  LV center = I64(0x3FE6A09E667F3BCD),
+     bits = IADD(BITS(y, e->i64), ISUB(I64(0x3FF0000000000000), center));
   *k = ISUB(IASR(bits, I64(52)), SEL(small, I64(1023 + 54), I64(1023)));
   return BITS(IADD(IAND(bits, I64(0xFFFFFFFFFFFFF)), center), e->f64);
 }
 
-static LV small_int_to_f64(Emit *e, LV x) {  // |x| < 2^51, without an instruction for 64-bit integers
+static LV small_int_to_f64(Emit *e,
+                           LV x) {  // |x| < 2^51, without an instruction for 64-bit integers
   LV magic = F64(0x1.8p52);
   return SUB(BITS(IADD(x, BITS(magic, e->i64)), e->f64), magic);
 }
@@ -107,7 +117,8 @@ static Pair log_pair(Emit *e, Pair v) {
   Pair s = pair_div(e, num, den), z = pair_mul(e, s, s), s3 = pair_mul(e, s, z);
   Pair third = pair_mul(e, s3, (Pair){F64(0x1.5555555555555p-1), F64(0x1.5555555555555p-55)});
   LV tail = MUL(MUL(s3.hi, z.hi), horner(e, z.hi, log_dd, ARRAY_LEN(log_dd)));
-  Pair r = pair_add(e, (Pair){MUL(F64(2), s.hi), MUL(F64(2), s.lo)}, pair_add(e, third, (Pair){tail, F64(0)}));
+  Pair r = pair_add(e, (Pair){MUL(F64(2), s.hi), MUL(F64(2), s.lo)},
+                    pair_add(e, third, (Pair){tail, F64(0)}));
   Pair whole = {MUL(n, F64(LN2_A)), MUL(n, F64(LN2_B))};
   return pair_add(e, whole, r);
 }
@@ -127,7 +138,9 @@ static Pair exp_pair(Emit *e, Pair v, LV *n) {
   return pair_add(e, (Pair){F64(1), F64(0)}, pair_add(e, r, p));
 }
 
-static Pair scale_pair(Emit *e, Pair p, LV n) { return (Pair){scale(e, p.hi, n), scale(e, p.lo, n)}; }
+static Pair scale_pair(Emit *e, Pair p, LV n) {
+  return (Pair){scale(e, p.hi, n), scale(e, p.lo, n)};
+}
 
 // ---- hyperbolic functions ----
 
@@ -138,7 +151,8 @@ static LV half_sum(Emit *e, LV x, LV a, bool minus) {
   LV most = ICMP(SGT, n, I64(1000));  // there exp(-a) does not matter
   Pair q = pair_div(e, (Pair){F64(1), F64(0)}, p);
   LV back = ISUB(I64(-1), n);
-  LV low = scale(e, SEL(most, F64(0), q.hi), SEL(most, I64(0), back)), low2 = scale(e, SEL(most, F64(0), q.lo), SEL(most, I64(0), back));
+  LV low = scale(e, SEL(most, F64(0), q.hi), SEL(most, I64(0), back)),
+     low2 = scale(e, SEL(most, F64(0), q.lo), SEL(most, I64(0), back));
   Pair up = scale_pair(e, p, ISUB(n, I64(1)));
   if (minus) low = NEG(low), low2 = NEG(low2);
   Pair s = pair_sum(e, up.hi, low);
@@ -169,12 +183,14 @@ static LV asinh_of(Emit *e, LV x) {
   Pair root = pair_sqrt(e, pair_add(e, pair_product(e, c, c), (Pair){F64(1), F64(0)}));
   Pair l = log_pair(e, pair_add(e, root, (Pair){c, F64(0)}));
   LV far = ADD(near_log(e, a), F64(0x1.62e42fefa39efp-1));
-  LV r = fp_copysign(e, SEL(big, far, ADD(l.hi, l.lo)), x), tiny = MAD(MUL(x, MUL(x, x)), F64(-1.0 / 6), x);
+  LV r = fp_copysign(e, SEL(big, far, ADD(l.hi, l.lo)), x),
+     tiny = MAD(MUL(x, MUL(x, x)), F64(-1.0 / 6), x);
   return SEL(FCMP(OLT, a, F64(0x1p-26)), tiny, SEL(FCMP(UNO, x, x), x, r));
 }
 
 static LV acosh_of(Emit *e, LV x) {
-  LV ok = FCMP(OGE, x, F64(1)), big = FCMP(OGT, x, F64(0x1p28)), c = SEL(IAND(ok, INOT(big)), x, F64(1));
+  LV ok = FCMP(OGE, x, F64(1)), big = FCMP(OGT, x, F64(0x1p28)),
+     c = SEL(IAND(ok, INOT(big)), x, F64(1));
   Pair root = pair_sqrt(e, pair_add(e, pair_product(e, c, c), (Pair){F64(-1), F64(0)}));
   Pair l = log_pair(e, pair_add(e, (Pair){c, F64(0)}, root));
   LV far = ADD(near_log(e, x), F64(0x1.62e42fefa39efp-1));

@@ -10,34 +10,34 @@
 
 // sin(x) = x + x^3 p(x^2), cos(x) = 1 - x^2/2 + x^4 p(x^2), |x| <= pi/4; atan(x) = x + x^3 p(x^2), |x| <= tan(pi/8);
 // asin(x) = x + x^3 p(x^2), |x| <= 1/2
-static const double sin_f64[] = {
-    -0x1.5555555555555p-3, 0x1.1111111110bb1p-7, -0x1.a01a019e8357dp-13, 0x1.71de37961e4c6p-19,
-    -0x1.ae600a926c89ap-26, 0x1.5e0af186af739p-33};
+static const double sin_f64[] = {-0x1.5555555555555p-3,  0x1.1111111110bb1p-7,
+                                 -0x1.a01a019e8357dp-13, 0x1.71de37961e4c6p-19,
+                                 -0x1.ae600a926c89ap-26, 0x1.5e0af186af739p-33};
 
-static const double cos_f64[] = {
-    0x1.5555555555555p-5, -0x1.6c16c16c16966p-10, 0x1.a01a019f4e867p-16, -0x1.27e4fa17a41b4p-22,
-    0x1.1eeb68b109173p-29, -0x1.907d7aebd5e3dp-37};
+static const double cos_f64[] = {0x1.5555555555555p-5,  -0x1.6c16c16c16966p-10,
+                                 0x1.a01a019f4e867p-16, -0x1.27e4fa17a41b4p-22,
+                                 0x1.1eeb68b109173p-29, -0x1.907d7aebd5e3dp-37};
 
 static const double atan_f64[] = {
-    -0x1.5555555555555p-2, 0x1.9999999999999p-3, -0x1.249249249246p-3, 0x1.c71c71c718cd9p-4,
+    -0x1.5555555555555p-2, 0x1.9999999999999p-3, -0x1.249249249246p-3,  0x1.c71c71c718cd9p-4,
     -0x1.745d1744b460ap-4, 0x1.3b13b106be071p-4, -0x1.11110ad3458eep-4, 0x1.e1e0de4023a93p-5,
     -0x1.af19a4df9619cp-5, 0x1.857f8346cd3fdp-5, -0x1.5fc8a61e87785p-5, 0x1.31038a2d9a394p-5,
-    -0x1.bed41c47c5a2p-6, 0x1.87d01190ba28p-7};
+    -0x1.bed41c47c5a2p-6,  0x1.87d01190ba28p-7};
 
 static const double asin_f64[] = {
-    0x1.5555555555555p-3, 0x1.333333333332dp-4, 0x1.6db6db6db7c96p-5, 0x1.f1c71c70ed1adp-6,
-    0x1.6e8ba31ce37bfp-6, 0x1.1c4ebd6df68b7p-6, 0x1.c99b000e791f4p-7, 0x1.7a70ab2bcdeadp-7,
-    0x1.40e47f482ed3fp-7, 0x1.0a9171f4c504ep-7, 0x1.20548a3ca847dp-7, 0x1.804c0240677fp-12,
+    0x1.5555555555555p-3, 0x1.333333333332dp-4,  0x1.6db6db6db7c96p-5, 0x1.f1c71c70ed1adp-6,
+    0x1.6e8ba31ce37bfp-6, 0x1.1c4ebd6df68b7p-6,  0x1.c99b000e791f4p-7, 0x1.7a70ab2bcdeadp-7,
+    0x1.40e47f482ed3fp-7, 0x1.0a9171f4c504ep-7,  0x1.20548a3ca847dp-7, 0x1.804c0240677fp-12,
     0x1.720d0586f24a3p-6, -0x1.8a435f5117258p-6, 0x1.f7b7e46af0ee8p-6};
 
 // 2/pi in words of 32 bits, after two words of zeros for arguments that have fraction bits.
 static const uint32_t two_over_pi[] = {
-    0, 0, 0xA2F9836E, 0x4E441529, 0xFC2757D1, 0xF534DDC0, 0xDB629599, 0x3C439041, 0xFE5163AB,
-    0xDEBBC561, 0xB7246E3A, 0x424DD2E0, 0x06492EEA, 0x09D1921C, 0xFE1DEB1C, 0xB129A73E,
-    0xE88235F5, 0x2EBB4484, 0xE99C7026, 0xB45F7E41, 0x3991D639, 0x835339F4, 0x9C845F8B,
-    0xBDF9283B, 0x1FF897FF, 0xDE05980F, 0xEF2F118B, 0x5A0A6D1F, 0x6D367ECF, 0x27CB09B7,
-    0x4F463F66, 0x9E5FEA2D, 0x7527BAC7, 0xEBE5F17B, 0x3D0739F7, 0x8A5292EA, 0x6BFB5FB1,
-    0x1F8D5D08, 0x56033046, 0xFC7B6BAB, 0xF0CFBC20, 0x9AF4361D};
+    0,          0,          0xA2F9836E, 0x4E441529, 0xFC2757D1, 0xF534DDC0, 0xDB629599,
+    0x3C439041, 0xFE5163AB, 0xDEBBC561, 0xB7246E3A, 0x424DD2E0, 0x06492EEA, 0x09D1921C,
+    0xFE1DEB1C, 0xB129A73E, 0xE88235F5, 0x2EBB4484, 0xE99C7026, 0xB45F7E41, 0x3991D639,
+    0x835339F4, 0x9C845F8B, 0xBDF9283B, 0x1FF897FF, 0xDE05980F, 0xEF2F118B, 0x5A0A6D1F,
+    0x6D367ECF, 0x27CB09B7, 0x4F463F66, 0x9E5FEA2D, 0x7527BAC7, 0xEBE5F17B, 0x3D0739F7,
+    0x8A5292EA, 0x6BFB5FB1, 0x1F8D5D08, 0x56033046, 0xFC7B6BAB, 0xF0CFBC20, 0x9AF4361D};
 
 // x = n * pi/2 + (hi + lo), |hi| <= pi/4; n modulo 4 as i64.
 typedef struct Reduced {
@@ -83,12 +83,15 @@ static LV table_global(Emit *e) {
 // limb[6] then has the quadrant in its two upper bits and the fraction below.
 enum { WORDS = 7, LIMBS = 9 };
 static void multiply_by_window(Emit *e, LV x, LV limb[LIMBS]) {
-  LV bits = IAND(BITS(x, e->i64), I64(INT64_MAX)), field = ILSR(bits, I64(52)), mask = I64(0xFFFFFFFF);
+  LV bits = IAND(BITS(x, e->i64), I64(INT64_MAX)), field = ILSR(bits, I64(52)),
+     mask = I64(0xFFFFFFFF);
   LV m = IOR(IAND(bits, I64(0xFFFFFFFFFFFFF)), I64(0x10000000000000));
-  LV from = ISUB(field, I64(1075 + 2 - 64));  // bits; not for arguments below 2^20, nor for infinities
+  LV from =
+      ISUB(field, I64(1075 + 2 - 64));  // bits; not for arguments below 2^20, nor for infinities
   LV sane = IAND(ICMP(UGE, field, I64(1023 + 20)), ICMP(ULT, field, I64(2047)));
   from = SEL(sane, from, I64(64));
-  LV index = ILSR(from, I64(5)), shift = IAND(from, I64(31)), table = table_global(e), word[WORDS + 1];
+  LV index = ILSR(from, I64(5)), shift = IAND(from, I64(31)), table = table_global(e),
+     word[WORDS + 1];
   for (int i = 0; i <= WORDS; i++) word[i] = table_word(e, table, IADD(index, I64(i)));
   LV lo = IAND(m, mask), hi = ILSR(m, I64(32));
   for (int i = 0; i < LIMBS; i++) limb[i] = I64(0);
@@ -110,25 +113,31 @@ static Reduced reduce_large(Emit *e, LV x) {
   LV l[LIMBS], mask = I64(0xFFFFFFFF);
   multiply_by_window(e, x, l);
   LV n = ILSR(l[6], I64(30));
-  LV top = IOR(IOR(ISHL(l[6], I64(34)), ISHL(l[5], I64(2))), ILSR(l[4], I64(30)));  // fraction, as signed: in [-1/2, 1/2)
+  LV top = IOR(IOR(ISHL(l[6], I64(34)), ISHL(l[5], I64(2))),
+               ILSR(l[4], I64(30)));  // fraction, as signed: in [-1/2, 1/2)
   LV next = IOR(IOR(ISHL(l[4], I64(34)), ISHL(l[3], I64(2))), ILSR(l[2], I64(30)));
   n = IADD(n, ILSR(top, I64(63)));
-  LV d1 = MUL(SI_TO_F(IASR(top, I64(32)), e->f64), F64(0x1p-32)), d2 = MUL(SI_TO_F(IAND(top, mask), e->f64), F64(0x1p-64));
-  LV d3 = MUL(SI_TO_F(ILSR(next, I64(32)), e->f64), F64(0x1p-96)), d4 = MUL(SI_TO_F(IAND(next, mask), e->f64), F64(0x1p-128));
+  LV d1 = MUL(SI_TO_F(IASR(top, I64(32)), e->f64), F64(0x1p-32)),
+     d2 = MUL(SI_TO_F(IAND(top, mask), e->f64), F64(0x1p-64));
+  LV d3 = MUL(SI_TO_F(ILSR(next, I64(32)), e->f64), F64(0x1p-96)),
+     d4 = MUL(SI_TO_F(IAND(next, mask), e->f64), F64(0x1p-128));
   Pair f = pair_add(e, pair_sum(e, d1, d2), pair_sum(e, d3, d4));
   f = pair_mul(e, f, (Pair){F64(PIO2_HI), F64(PIO2_LO)});
   LV neg = FCMP(OLT, x, F64(0));
-  return (Reduced){SEL(neg, NEG(f.hi), f.hi), SEL(neg, NEG(f.lo), f.lo), SEL(neg, ISUB(I64(0), n), n)};
+  return (Reduced){SEL(neg, NEG(f.hi), f.hi), SEL(neg, NEG(f.lo), f.lo),
+                   SEL(neg, ISUB(I64(0), n), n)};
 }
 
 static Reduced reduce_pi(Emit *e, LV x) {
   Reduced s = reduce_small(e, x);
   LV big = FCMP(OGE, fp_abs(e, x), F64(0x1p20));
-  LLVMBasicBlockRef from = LLVMGetInsertBlock(e->b), slow = new_block(e, "large"), done = new_block(e, "done");
+  LLVMBasicBlockRef from = LLVMGetInsertBlock(e->b), slow = new_block(e, "large"),
+                    done = new_block(e, "done");
   LLVMBuildCondBr(e->b, any_lane(e, big), slow, done);
   LLVMPositionBuilderAtEnd(e->b, slow);
   Reduced l = reduce_large(e, x);
-  LV pick[] = {SEL(big, l.hi, s.hi), SEL(big, l.lo, s.lo), SEL(big, l.n, s.n)}, old[] = {s.hi, s.lo, s.n}, out[3];
+  LV pick[] = {SEL(big, l.hi, s.hi), SEL(big, l.lo, s.lo), SEL(big, l.n, s.n)},
+     old[] = {s.hi, s.lo, s.n}, out[3];
   LLVMBasicBlockRef slow_end = LLVMGetInsertBlock(e->b);
   go_to(e, done);
   for (int i = 0; i < 3; i++) {
@@ -166,7 +175,8 @@ LV math_circular_f64(Emit *e, LoopOp op, LV x) {
 LV math_atan_f64(Emit *e, LV x) {
   LV a = fp_abs(e, x), one = F64(1);
   LV high = FCMP(OGT, a, F64(2.414213562373095)), mid = FCMP(OGT, a, F64(0.41421356237309503));
-  LV num = SEL(high, F64(-1), SEL(mid, SUB(a, one), a)), den = SEL(high, a, SEL(mid, ADD(a, one), one));
+  LV num = SEL(high, F64(-1), SEL(mid, SUB(a, one), a)),
+     den = SEL(high, a, SEL(mid, ADD(a, one), one));
   LV base = SEL(high, F64(PIO2_HI), SEL(mid, F64(PIO2_HI / 2), F64(0)));
   LV rest = SEL(high, F64(PIO2_LO), SEL(mid, F64(PIO2_LO / 2), F64(0)));
   LV t = DIV(num, den), z = MUL(t, t);

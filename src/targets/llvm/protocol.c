@@ -19,7 +19,11 @@ static bool lengths_ok(const Header *h, int n, const int64_t *most, int64_t *siz
 }
 
 void request_header(const CodeRequest *r, uint8_t out[PROTOCOL_HEADER]) {
-  Header h = {REQUEST_MAGIC, PROTOCOL_VERSION, (uint32_t)r->kind, 0, 0,
+  Header h = {REQUEST_MAGIC,
+              PROTOCOL_VERSION,
+              (uint32_t)r->kind,
+              0,
+              0,
               {r->triple.n, r->cpu.n, r->features.n, r->symbol.n, r->kernel.n}};
   memcpy(out, &h, sizeof h);
 }
@@ -29,7 +33,8 @@ bool request_parse(const uint8_t in[PROTOCOL_HEADER], CodeRequest *out, int64_t 
   Header h;
   memcpy(&h, in, sizeof h);
   *out = (CodeRequest){0};
-  if (h.magic != REQUEST_MAGIC || h.version != PROTOCOL_VERSION || h.code >= CODE_KINDS) return false;
+  if (h.magic != REQUEST_MAGIC || h.version != PROTOCOL_VERSION || h.code >= CODE_KINDS)
+    return false;
   if (!lengths_ok(&h, 5, most, size)) return false;
   *out = (CodeRequest){.kind = (CodeKind)h.code,
                        .triple.n = h.len[0],
@@ -50,7 +55,8 @@ void request_body(CodeRequest *r, const char *body) {
 }
 
 void reply_header(const CodeReply *r, uint8_t out[PROTOCOL_HEADER]) {
-  Header h = {REPLY_MAGIC, PROTOCOL_VERSION, (uint32_t)r->status, 0, r->entry, {r->message.n, r->bytes.n}};
+  Header h = {REPLY_MAGIC, PROTOCOL_VERSION, (uint32_t)r->status,
+              0,           r->entry,         {r->message.n, r->bytes.n}};
   memcpy(out, &h, sizeof h);
 }
 
@@ -59,10 +65,12 @@ bool reply_parse(const uint8_t in[PROTOCOL_HEADER], CodeReply *out, int64_t *siz
   Header h;
   memcpy(&h, in, sizeof h);
   *out = (CodeReply){0};
-  if (h.magic != REPLY_MAGIC || h.version != PROTOCOL_VERSION || h.code > TENON_EINTERNAL) return false;
+  if (h.magic != REPLY_MAGIC || h.version != PROTOCOL_VERSION || h.code > TENON_EINTERNAL)
+    return false;
   if (!lengths_ok(&h, 2, most, size)) return false;
   if (h.entry < 0 || (h.len[1] ? h.entry >= h.len[1] : h.entry != 0)) return false;
-  *out = (CodeReply){.status = (tenon_status)h.code, .message.n = h.len[0], .bytes.n = h.len[1], .entry = h.entry};
+  *out = (CodeReply){
+      .status = (tenon_status)h.code, .message.n = h.len[0], .bytes.n = h.len[1], .entry = h.entry};
   return true;
 }
 

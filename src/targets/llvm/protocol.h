@@ -8,10 +8,10 @@
 #include "base/base.h"
 
 typedef enum {
-  CODE_IMAGE,   // machine code and its constants, without relocations: maps anywhere at a page's start
+  CODE_IMAGE,  // machine code and its constants, without relocations: maps anywhere at a page's start
   CODE_OBJECT,  // an ELF object that defines the symbol
   CODE_ASM,
-  CODE_LLVM,    // LLVM's own text, before code generation
+  CODE_LLVM,  // LLVM's own text, before code generation
   CODE_KINDS
 } CodeKind;
 
