@@ -2,7 +2,7 @@
 //
 // Arguments are reduced by multiples of pi/2, which is subtracted in four parts while the multiple is small (below 2^20), and
 // else by multiplying with as many bits of 2/pi as matter, in integers (Payne and Hanek's way); a vector with
-// no large argument does not compute the latter.
+// no large argument does not compute the latter, and one that has computes it for a lane at a time.
 #include "targets/llvm/math.h"
 #include "targets/llvm/pair.h"
 
@@ -57,13 +57,7 @@ static Reduced reduce_small(Emit *e, LV x) {
 }
 
 static LV table_word(Emit *e, LV table, LV index) {
-  LV p = at_byte(e, table, index, 4);
-  LV x = index;
-  if (!value_lanes(index)) return ZEXT(LLVMBuildLoad2(e->b, e->i32, p, ""), e->i64);
-  LT over[] = {type_like(index, e->i32), LLVMTypeOf(p)};
-  LV all = LLVMConstAllOnes(type_like(index, e->i1));
-  LV args[] = {p, const_int(e, NULL, e->i32, 4), all, I32(0)};
-  return ZEXT(call_intrinsic(e, "llvm.masked.gather", over, 2, args, 4), e->i64);
+  return ZEXT(LLVMBuildLoad2(e->b, e->i32, at_byte(e, table, index, 4), ""), e->i64);
 }
 
 static LV table_global(Emit *e) {
@@ -128,6 +122,30 @@ static Reduced reduce_large(Emit *e, LV x) {
                    SEL(neg, ISUB(I64(0), n), n)};
 }
 
+// Lane by lane: it is rare, and long.
+static Reduced reduce_large_lanes(Emit *e, LV x) {
+  int lanes = value_lanes(x);
+  if (!lanes) return reduce_large(e, x);
+  LT types[] = {e->f64, e->f64, e->f64, e->i64};
+  LV mem[4], out[4];
+  for (int i = 0; i < 4; i++) mem[i] = in_entry(e, LLVMVectorType(types[i], (unsigned)lanes), 64);
+  LLVMBuildStore(e->b, x, mem[0]);
+  LLVMBasicBlockRef from = LLVMGetInsertBlock(e->b), loop = new_block(e, "lane"),
+                    done = new_block(e, "done");
+  LLVMBuildBr(e->b, loop);
+  LLVMPositionBuilderAtEnd(e->b, loop);
+  LV lane = LLVMBuildPhi(e->b, e->i64, ""), next = IADD(lane, const_i64(e, 1));
+  Reduced r = reduce_large(e, LLVMBuildLoad2(e->b, e->f64, at_byte(e, mem[0], lane, 8), ""));
+  LV part[] = {r.hi, r.lo, r.n};
+  for (int i = 0; i < 3; i++) LLVMBuildStore(e->b, part[i], at_byte(e, mem[i + 1], lane, 8));
+  LLVMAddIncoming(lane, (LV[]){const_i64(e, 0), next}, (LLVMBasicBlockRef[]){from, loop}, 2);
+  LLVMBuildCondBr(e->b, ICMP(ULT, next, const_i64(e, lanes)), loop, done);
+  LLVMPositionBuilderAtEnd(e->b, done);
+  for (int i = 1; i < 4; i++)
+    out[i] = LLVMBuildLoad2(e->b, LLVMVectorType(types[i], (unsigned)lanes), mem[i], "");
+  return (Reduced){out[1], out[2], out[3]};
+}
+
 static Reduced reduce_pi(Emit *e, LV x) {
   Reduced s = reduce_small(e, x);
   LV big = FCMP(OGE, fp_abs(e, x), F64(0x1p20));
@@ -135,7 +153,7 @@ static Reduced reduce_pi(Emit *e, LV x) {
                     done = new_block(e, "done");
   LLVMBuildCondBr(e->b, any_lane(e, big), slow, done);
   LLVMPositionBuilderAtEnd(e->b, slow);
-  Reduced l = reduce_large(e, x);
+  Reduced l = reduce_large_lanes(e, x);
   LV pick[] = {SEL(big, l.hi, s.hi), SEL(big, l.lo, s.lo), SEL(big, l.n, s.n)},
      old[] = {s.hi, s.lo, s.n}, out[3];
   LLVMBasicBlockRef slow_end = LLVMGetInsertBlock(e->b);
