@@ -3,6 +3,7 @@
 // f32 and f64 are computed as they are: one rounding of the exact result is what the evaluator's detour through double
 // gives too.  Narrow floats go through f32, or through f64 where f32 would round twice.
 #include "targets/llvm/math.h"
+#include "targets/llvm/pair.h"
 
 #include <math.h>
 
@@ -52,27 +53,9 @@ LV fp_round(Emit *e, LoopOp how, LV x) {
 
 // ---- a fused multiply-add for machines without one ----
 
-typedef struct Pair {
-  LV hi, lo;
-} Pair;
-
-static Pair two_sum(Emit *e, LV a, LV b) {
-  LV s = ADD(a, b), t = SUB(s, a);
-  return (Pair){s, ADD(SUB(a, SUB(s, t)), SUB(b, t))};
-}
-
-static Pair two_product(Emit *e, LV x,
-                        LV y) {  // by Dekker: the parts of a split factor multiply exactly
-  LV c = F64(134217729.0), p = MUL(x, c), q = MUL(y, c);
-  LV xh = ADD(SUB(x, p), p), yh = ADD(SUB(y, q), q), xl = SUB(x, xh), yl = SUB(y, yh),
-     m = MUL(x, y);
-  LV err = ADD(ADD(ADD(SUB(MUL(xh, yh), m), MUL(xh, yl)), MUL(xl, yh)), MUL(xl, yl));
-  return (Pair){m, err};
-}
-
 // hi + lo rounded to odd: hi is moved toward lo when it is even.
 static LV add_odd(Emit *e, LV a, LV b) {
-  Pair s = two_sum(e, a, b);
+  Pair s = pair_sum(e, a, b);
   LV x = s.hi, bits = BITS(x, e->i64);
   LV even = ICMP(EQ, IAND(bits, I64(1)), I64(0));
   LV fix = IAND(even, FCMP(ONE, s.lo, F64(0)));
@@ -86,7 +69,7 @@ static LV fma_by_parts(Emit *e, LV x, LV y, LV z) {
     LV s = add_odd(e, MUL(TO_F64(x), TO_F64(y)), TO_F64(z));
     return TO_F32(s);
   }
-  Pair u = two_product(e, x, y), t = two_sum(e, z, u.lo), v = two_sum(e, u.hi, t.hi);
+  Pair u = pair_product(e, x, y), t = pair_sum(e, z, u.lo), v = pair_sum(e, u.hi, t.hi);
   LV r = ADD(v.hi, add_odd(e, t.lo, v.lo)), plain = ADD(MUL(x, y), z);
   LV sane = FCMP(OLT, fp_abs(e, u.hi), F64(0x1p900));
   return SEL(IAND(sane, FCMP(ORD, r, r)), r, plain);

@@ -69,13 +69,7 @@ LV math_pow_f32(Emit *e, LV x, LV y);
 // ---- f64, with about 2^-50: what f32 functions are rounded from ----
 LV near_exp(Emit *e, LV x);
 LV near_log(Emit *e, LV x);
-// x = n * pi/2 + (hi + lo), |hi| <= pi/4; n modulo 4 as i64.
-typedef struct Reduced {
-  LV hi, lo, n;
-} Reduced;
-Reduced reduce_pi(Emit *e, LV x);
-LV sin_poly(Emit *e, Reduced r);  // of hi + lo
-LV cos_poly(Emit *e, Reduced r);
+LV math_circular_f64(Emit *e, LoopOp op, LV x);  // sin, cos, tan
 LV math_atan_f64(Emit *e, LV x);
 LV math_asin_f64(Emit *e, LV x);
 LV math_acos_f64(Emit *e, LV x);
