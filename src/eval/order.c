@@ -43,6 +43,7 @@ static double cost_last(const Eval *inner) {
   for (int i = 0; i < y.rank; i++) y.dims[i] = inner->out[0]->dims[perm[i]];
   Eval asked = *e;
   asked.out = &out;
+  asked.nout = 1;  // the others are vectors or absent
   return e->cost(&asked);
 }
 
