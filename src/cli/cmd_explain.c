@@ -142,6 +142,26 @@ static void print_node(Explain *x, int64_t i) {
   putchar('\n');
 }
 
+// Which order the channels have, region by region, and why.
+static void print_layout(const LayoutReport *l) {
+  NumText a;
+  if (!l->region.n) return;
+  printf("\n%-14s %6s %8s %12s  %s\n", "order", "nodes", "decide", "worth", "region");
+  for (int64_t i = 0; i < l->region.n; i++) {
+    const LayoutRegion *r = &l->region.v[i];
+    printf("%-14s %6lld %8lld %12s  %s", r->channels_last ? "channels last" : "channels first",
+           (long long)r->nodes, (long long)r->aware, text_bytes(&a, MAX(r->gain, -r->gain)),
+           r->name ? r->name : "-");
+    if (r->gain < 0)
+      printf(" (the other order would be better, but for its conversions)");
+    else if (!r->gain)
+      printf(" (nothing in it prefers an order)");
+    putchar('\n');
+  }
+  printf("%lld value%s needed in both orders, %s\n", (long long)l->conversions,
+         l->conversions == 1 ? "" : "s", text_bytes(&a, l->bytes));
+}
+
 static void print_text(Explain *x) {
   for (int64_t i = 0; i < x->node.n; i++)
     if (is_wanted(x, x->node.v[i].name)) print_node(x, i);
@@ -155,6 +175,7 @@ static void print_text(Explain *x) {
     printf("%-7lld %-12s %6lld %12s %12s  %s\n", (long long)i, kind_of(k), (long long)k->nodes,
            text_bytes(&a, k->bytes), text_bytes(&b, k->saved), k->node->name ? k->node->name : "-");
   }
+  print_layout(&x->opt.report.layout);
   NumText a;
   KernelCount count;
   graph_kernels(x->model->graph, &count);
@@ -186,6 +207,31 @@ static void json_node(JsonWriter *w, Explain *x, int64_t i) {
   json_end_object(w);
 }
 
+static void json_layout(JsonWriter *w, const LayoutReport *l) {
+  json_key(w, "conversions");
+  json_i64(w, l->conversions);
+  json_key(w, "conversion_bytes");
+  json_i64(w, l->bytes);
+  json_key(w, "layout");
+  json_begin_array(w);
+  for (int64_t i = 0; i < l->region.n; i++) {
+    const LayoutRegion *r = &l->region.v[i];
+    json_begin_object(w);
+    json_key(w, "channels_last");
+    json_bool(w, r->channels_last);
+    json_key(w, "name");
+    json_cstr(w, r->name);
+    json_key(w, "nodes");
+    json_i64(w, r->nodes);
+    json_key(w, "deciding_nodes");
+    json_i64(w, r->aware);
+    json_key(w, "worth_bytes");
+    json_i64(w, r->gain);
+    json_end_object(w);
+  }
+  json_end_array(w);
+}
+
 static void json_kernel(JsonWriter *w, const Kernel *k) {
   json_begin_object(w);
   json_key(w, "name");
@@ -213,6 +259,7 @@ static void print_json(Explain *x) {
   json_cstr(&w, x->cli->pos[0]);
   json_key(&w, "kernels");
   json_i64(&w, count.kernels);
+  json_layout(&w, &x->opt.report.layout);
   json_key(&w, "nodes");
   json_begin_array(&w);
   for (int64_t i = 0; i < x->node.n; i++)

@@ -22,6 +22,7 @@ typedef struct OptOptions {
   const char *disable;  // names separated by commas
   bool verify_each, trace_rules;
   bool record;                         // note every firing in the report, for explain
+  bool channels_last;                  // for tests: wherever it can be, whatever it costs
   int64_t bisect;                      // stop changing after so many rule firings; 0 = no limit
   void (*print)(void *ctx, Str text);  // where dumps and traces go
   void *print_ctx;

@@ -8,7 +8,7 @@
 //     of the vector's lanes its channels fill;
 //   - for a value with a user in the other order, its bytes, once, however many such users there are;
 //   - for an input of the graph a quarter of that: its first kernel reads it through the conversion;
-//   - for a value in which nothing moves (one channel, or one pixel), nothing.
+//   - for a value in which nothing moves (one channel, or one pixel), next to nothing.
 // The cheapest choice is a minimum cut (cut.c).  Parameters and results keep the order in which the user gives and takes
 // them.  Two ends are known beforehand: a model's own transpose to channels last wants its operand in that order, and one to
 // channels first has its result in it already.
@@ -67,10 +67,16 @@ static int64_t bytes_of(const Layout *l, const Type *t) {
   return MIN(n, CUT_NEVER >> 20);
 }
 
-// Of a value, for having it in the other order too.
+static bool is_moved(const Node *n) {
+  const Type *t = type_of(n);
+  return n->op != OP_const && t->kind == TK_TENSOR && t->rank >= 3 && !layout_same_bytes(t);
+}
+
+// Of a value, for having it in the other order too.  Where nothing moves it is 1: neighbours share an order if they can.
 static int64_t conversion(const Layout *l, const Node *n) {
   const Type *t = type_of(n);
-  if (n->op == OP_const || t->kind != TK_TENSOR || t->rank < 3 || layout_same_bytes(t)) return 0;
+  if (n->op == OP_const || t->kind != TK_TENSOR || t->rank < 3) return 0;
+  if (!is_moved(n)) return 1;
   int64_t bytes = bytes_of(l, t);
   return n->op == OP_param ? (bytes + 3) / 4 : bytes;
 }
@@ -210,7 +216,7 @@ static void count_conversion(Layout *l, const bool *is_last, const Item *x) {
     bool last = own >= 0 ? is_last[own] : own == LAST;
     differs |= last != (code >= 0 ? is_last[code] : code == LAST);
   }
-  if (!differs || !conversion(l, x->node)) return;
+  if (!differs || !is_moved(x->node)) return;
   r->conversions++;
   r->bytes += bytes_of(l, type_of(x->node));
 }
@@ -218,15 +224,18 @@ static void count_conversion(Layout *l, const bool *is_last, const Item *x) {
 static void report(Layout *l, const bool *is_last) {
   LayoutReport *r = &l->c->report->layout;
   int32_t *at = arena_array(l->arena, int32_t, l->order.n);
+  bool *told = arena_array(l->arena, bool, l->order.n);  // something in the region prefers an order
   for (int32_t i = 0; i < l->order.n; i++) {
     at[i] = -1;
     join_regions(l, is_last, i);
     count_conversion(l, is_last, &l->item[i]);
   }
+  for (int32_t i = 0; i < l->order.n; i++)
+    told[region_of(l, i)] |= l->item[i].if_first || l->item[i].if_last;
   for (int32_t i = 0; i < l->order.n; i++) {
     const Item *x = &l->item[i];
-    if (x->var < 0) continue;
     int32_t root = region_of(l, i);
+    if (x->var < 0 || !(told[root] || is_last[x->var])) continue;
     if (at[root] < 0) {
       at[root] = (int32_t)r->region.n;
       LayoutRegion new = {.channels_last = is_last[x->var], .name = x->node->name};
@@ -238,11 +247,11 @@ static void report(Layout *l, const bool *is_last) {
     to->nodes++;
     to->aware += aware;
     to->gain += to->channels_last ? x->if_first - x->if_last : x->if_last - x->if_first;
-    r->turned += to->channels_last;
   }
 }
 
-static bool worth_looking(const NodeList *order) {
+static bool worth_looking(const Layout *l, const NodeList *order) {
+  if (l->c->o->channels_last) return true;
   for (int64_t i = 0; i < order->n; i++)
     if ((is_conv(order->v[i]) || is_pool(order->v[i])) && !node_channels_last(order->v[i]))
       return true;
@@ -251,7 +260,7 @@ static bool worth_looking(const NodeList *order) {
 
 static void begin_body(void *ctx, const Body *b, NodeList order) {
   Layout *l = ctx;
-  if (!worth_looking(&order)) return;
+  if (!worth_looking(l, &order)) return;
   cut_init(&l->cut, l->arena);
   l->order = order;
   l->use.n = 0;
@@ -264,7 +273,10 @@ static void begin_body(void *ctx, const Body *b, NodeList order) {
     price_value(l, x);
   }
   bool *is_last = arena_array(l->arena, bool, l->cut.n);
-  cut_solve(&l->cut, is_last);
+  if (l->c->o->channels_last)
+    memset(is_last, true, (size_t)l->cut.n);
+  else
+    cut_solve(&l->cut, is_last);
   for (int64_t i = 0; i < order.n; i++) {
     const Item *x = &l->item[i];
     if (x->var >= 0 && is_last[x->var]) l->state[x->node->id] = STATE_LAST;
@@ -334,7 +346,12 @@ static Node *layout_node(void *ctx, Node *n, Node *old) {
   if (l->state[old->id] != STATE_LAST) return n;
   Node *y = layout_turn(g, n);
   if (!y || y == g->poison) return n;
-  if (n->nres == 1) return same_or(g, layout_first(g, y, type_of(n)->rank), n);
+  if (n->nres == 1) {
+    y = same_or(g, layout_first(g, y, type_of(n)->rank), n);
+    l->c->report->layout.turned += y != n;
+    return y;
+  }
+  l->c->report->layout.turned++;
   intmap_put(&l->results, old->id, (uint64_t)(uintptr_t)y);
   return n;
 }
