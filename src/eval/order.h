@@ -12,7 +12,8 @@
 #include "eval/eval.h"
 
 #define CHANNELS_LAST_ATTR(A, T)                                                                   \
-  A(T, bool, channels_last, false, "x and the result are [N, spatial..., C]; see the guide")
+  A(T, bool, channels_last, false,                                                                 \
+    "x and the result are [N, spatial..., C], weights [taps..., Cin, Cout]")
 
 typedef enum { ORDER_DATA, ORDER_CONV, ORDER_CONV_TRANSPOSE } OrderKind;
 // perm[i]: where axis i of the channels-first form stands in the channels-last form; and the other way round.
