@@ -225,7 +225,6 @@ static DrawNode op_node(View *v, Node *n) {
     add_row(v, &d, "", const_text(v, &v->constant.v[c]));
   } else if (n->op == OP_fused) {
     title_kernel(v, &d);
-    add_const_rows(v, &d);
   } else {
     d.title = n->op == OP_foreign ? foreign_name(v, n) : op_name(n);
     add_const_rows(v, &d);
