@@ -145,7 +145,7 @@ function drawBuffers(g, a, css) {
       g.lineWidth = 2;
       g.strokeRect(x + 1, y + 1, Math.max(iw - 2, 1), Math.max(ih - 2, 1));
     }
-    if (iw > 46 && ih > 13) label(g, css, shortName(after.nodes[buffer.node]), x, y, iw, ih);
+    if (iw > 46 && ih > 13 && (hot || !any)) label(g, css, shortName(after.nodes[buffer.node]), x, y, iw, ih);
   });
 }
 // The number of the kernel and the end of its name, which says more than the beginning.
@@ -303,8 +303,8 @@ function startMemory() {
     dock.append(h('div', {class: 'bar'}, h('b', {}, 'memory plan'), h('span', {class: 'doc'}, opt.noPlan || 'none')));
     return;
   }
-  dock.append(h('div', {class: 'bar'}, h('b', {}, 'memory plan'), ...dimInputs(), figures,
-    tool('fit', 'show the whole plan; wheel: zoom in steps, with Shift in addresses, too', fitMemory)), plot);
+  dock.append(h('div', {class: 'bar'}, h('b', {}, 'memory plan'),
+    tool('fit', 'show the whole plan; wheel: zoom in steps, with Shift in addresses, too', fitMemory), ...dimInputs(), figures), plot);
   layPlan();
   showFigures();
   listenMemory();

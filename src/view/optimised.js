@@ -156,7 +156,7 @@ function linkSections(ref) {
 }
 function fateSections(f) {
   const items = [h('div', {class: 'fate ' + f.fate}, FATES[f.fate]), ...f.kernels.map(k => h('div', {class: 'item'}, kernelLink(k)))];
-  if (f.into !== undefined) items.push(h('div', {class: 'item'}, 'its work is now in ', kernelLink(f.into)));
+  if (f.into !== undefined) items.push(h('div', {class: 'item'}, 'what is left of it is in ', kernelLink(f.into)));
   if (f.rule !== undefined)
     items.push(h('div', {class: 'item'}, f.fate === 'removed' ? 'by rule ' : 'after rule ', ruleLink(f.rule), ` (${opt.rules[f.rule].pass})`,
       f.at ? h('span', {class: 'type'}, 'at ' + f.at) : null));
@@ -169,7 +169,7 @@ function kernelSections(kernel, k, ref) {
     ...section('cost' + (sizesText() ? ' at ' + sizesText() : ''),
       list([['moves', bytes(kernel.bytes)], ['its nodes alone', bytes(kernel.unfused) + less(kernel.unfused, kernel.bytes)]]),
       meter(kernel.unfused, kernel.bytes, 'bytes moved, before and after'),
-      list([['FLOPs', flops(kernel.flops)], ['FLOPs per byte', number(Number(kernel.intensity.toPrecision(3)))]])),
+      list([['computes', flops(kernel.flops)], ['FLOPs per byte', number(Number(kernel.intensity.toPrecision(3)))]])),
     ...section('rules that fired', ...(kernel.rules.length ? [h('div', {class: 'tags'}, ...kernel.rules.map(ruleLink))] : [])),
     ...section(`nodes in it (${count(m.whole.length)})`, ...some(m.whole, 40, beforeItem)),
     ...section(`taken in by rules (${count(m.into.length)})`, ...some(m.into, 40, beforeItem)),
@@ -183,7 +183,7 @@ function summarySections() {
     meter(was, is, name)];
   return [
     ...section('optimised' + (sizesText() ? ', at ' + sizesText() : ''), ...pair('operations \u2192 kernels', opt.before.nodes, opt.launches, count),
-      ...pair('bytes moved', opt.before.bytes, opt.after.bytes, bytes), ...pair('FLOPs', opt.before.flops, opt.after.flops, flops),
+      ...pair('bytes moved', opt.before.bytes, opt.after.bytes, bytes), ...pair('computed', opt.before.flops, opt.after.flops, flops),
       ...pair('constants', opt.before.consts, opt.after.consts, bytes)),
     ...section('where the operations went', ...Object.keys(FATES).filter(k => fate[k]).map(k =>
       h('div', {class: 'pair'}, h('span', {class: 'fate ' + k}, FATES[k]), h('span', {class: 'n'}, count(fate[k]))))),
@@ -207,7 +207,7 @@ function kernelsPanel() {
   const by = ORDERS[kernelOrder][1], rows = opt.kernels.map((k, i) => [k, i]).sort((a, b) => by(b[0]) - by(a[0]) || a[1] - b[1]);
   return [h('div', {class: 'pair'}, h('span', {class: 'doc'}, sizesText() ? 'at ' + sizesText() : 'kernels'), sort),
     ...rows.map(([k, i]) => h('button', {class: 'row' + (same(pane.selected, kernelRef(i)) ? ' on' : ''), onclick: () => reveal(opt.drawing, k.node)},
-      h('span', {class: 'top'}, chip(after.nodes[k.node].family), h('b', {}, kernelText(i)), h('span', {class: 'n'}, `${flops(k.flops)}FLOP \u00b7 ${number(Number(k.intensity.toPrecision(3)))}/B`)),
+      h('span', {class: 'top'}, chip(after.nodes[k.node].family), h('b', {}, kernelText(i)), h('span', {class: 'n'}, `${flops(k.flops)} \u00b7 ${number(Number(k.intensity.toPrecision(3)))}/B`)),
       h('span', {class: 'doc cut'}, k.name || ''), meter(k.unfused, k.bytes, `${bytes(k.unfused)} before, ${bytes(k.bytes)} after`),
       h('span', {class: 'doc'}, `${bytes(k.bytes)} moved, ${bytes(k.unfused - k.bytes)} saved, ${count(k.nodes)} nodes`)))];
 }

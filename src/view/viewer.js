@@ -40,7 +40,7 @@ const scaled = (n, step, units) => {
   return (i ? n.toFixed(1) : String(Math.round(n * 10) / 10)) + ' ' + units[i];
 };
 const bytes = n => scaled(n, 1024, ['bytes', 'KiB', 'MiB', 'GiB', 'TiB']);
-const flops = n => scaled(n, 1000, ['', 'k', 'M', 'G', 'T', 'P']).trim();
+const flops = n => scaled(n, 1000, ['', 'k', 'M', 'G', 'T', 'P']) + 'FLOP';
 const number = x => x === null ? '-' : String(Number(x.toPrecision(6)));
 const node = ref => data.drawings[ref.d].nodes[ref.i];
 const same = (a, b) => a === b || (a && b && a.d === b.d && a.i === b.i);
@@ -278,14 +278,22 @@ function center(p, ref, always) {
   moveBy(p, W / 2 - sx, H / 2 - sy);
 }
 
-// Brings several nodes into view, as large as fits.
+// Brings several nodes into view, as large as fits; when they are too far apart, what is in their middle.
 function showAll(p, refs) {
-  const boxes = refs.map(r => boxOf(p, r)), W = p.canvas.clientWidth, H = p.canvas.clientHeight, c = view(p).camera;
-  const x0 = Math.min(...boxes.map(b => b[0])), y0 = Math.min(...boxes.map(b => b[1]));
-  const x1 = Math.max(...boxes.map(b => b[0] + b[2])), y1 = Math.max(...boxes.map(b => b[1] + b[3]));
-  const inside = c.x + x0 * c.k > 10 && c.y + y0 * c.k > 10 && c.x + x1 * c.k < W - 10 && c.y + y1 * c.k < H - 10;
-  if (inside && c.k > 0.4) { refresh(p); return; }
-  c.k = clamp(Math.min((W - 60) / (x1 - x0), (H - 80) / (y1 - y0)), 0.3, Math.max(c.k, 0.9));
+  const W = p.canvas.clientWidth, H = p.canvas.clientHeight, c = view(p).camera;
+  const spread = list => [Math.min(...list.map(b => b[0])), Math.min(...list.map(b => b[1])), Math.max(...list.map(b => b[0] + b[2])),
+    Math.max(...list.map(b => b[1] + b[3]))];
+  const room = ([x0, y0, x1, y1]) => Math.min((W - 60) / (x1 - x0), (H - 80) / (y1 - y0));
+  let boxes = refs.map(r => boxOf(p, r)).sort((a, b) => a[1] - b[1]), box = spread(boxes);
+  while (room(box) < 0.5 && boxes.length > 1) {
+    const middle = boxes[boxes.length >> 1], far = b => Math.abs(b[0] + b[2] / 2 - middle[0] - middle[2] / 2) / W + Math.abs(b[1] - middle[1]) / H;
+    const keep = Math.max(Math.floor(boxes.length * 0.8), 1);
+    boxes = boxes.slice().sort((a, b) => far(a) - far(b)).slice(0, keep).sort((a, b) => a[1] - b[1]);
+    box = spread(boxes);
+  }
+  const [x0, y0, x1, y1] = box;
+  if (c.k > 0.4 && c.x + x0 * c.k > 10 && c.y + y0 * c.k > 10 && c.x + x1 * c.k < W - 10 && c.y + y1 * c.k < H - 10) { refresh(p); return; }
+  c.k = clamp(room(box), 0.3, Math.max(c.k, 0.9));
   c.x = W / 2 - (x0 + x1) / 2 * c.k;
   c.y = (y1 - y0) * c.k > H ? 40 - y0 * c.k : H / 2 - (y0 + y1) / 2 * c.k;
   refresh(p);
