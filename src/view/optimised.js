@@ -137,15 +137,17 @@ const OPT_HELP = [['click a kernel twice, e', 'open it or close it'], ['E', 'ope
   ['k, r', 'kernels, rules'], ['m', 'memory plan']];
 const ruleLink = r => h('button', {class: 'link', onclick: () => openRule(r)}, opt.rules[r].name);
 const kernelLink = k => h('span', {}, chip(after.nodes[opt.kernels[k].node].family), ' ', linkTo(kernelRef(k), kernelText(k)));
-const beforeItem = i => h('div', {class: 'item'}, chip(data.drawings[0].nodes[i].family), ' ', linkTo(before(i), nodeName(data.drawings[0].nodes[i])),
-  h('span', {class: 'doc'}, ' ' + data.drawings[0].nodes[i].title));
+const beforeItem = i => {
+  const n = data.drawings[0].nodes[i];
+  return h('div', {class: 'item line'}, chip(n.family), linkTo(before(i), nodeName(n)), h('span', {class: 'doc'}, n.title));
+};
 // Two bars, the second what is left of the first.
 function meter(was, is, text) {
   const most = Math.max(was, is, 1), bar = (v, c) => h('i', {class: c, style: `width:${(100 * v / most).toFixed(2)}%`});
   return h('div', {class: 'meter', title: text}, bar(was, 'was'), bar(is, 'is'));
 }
 const sizesText = () => opt.dims.filter(d => d && d.used).map(d => `${d.name} = ${d.value}`).join(', ');
-const less = (was, is) => was > 0 ? ` (${is <= was ? '\u2212' : '+'}${Math.round(100 * Math.abs(was - is) / was)} %)` : '';
+const less = (was, is) => was > 0 && Math.round(100 * Math.abs(was - is) / was) > 0 ? ` (${is <= was ? '\u2212' : '+'}${Math.round(100 * Math.abs(was - is) / was)} %)` : '';
 
 function linkSections(ref) {
   if (ref.d === 0) return fates[ref.i] ? fateSections(fates[ref.i]) : [];
