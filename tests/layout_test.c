@@ -19,9 +19,14 @@ static int64_t draw(Rng *r, int64_t n) {
   return (int64_t)(r->state >> 33) % n;
 }
 
-enum { MAX_VARS = 10, MAX_PAIRS = 24 };
+enum { MAX_VARS = 10, MAX_PAIRS = 24, MAX_SHARED = 8, MAX_USERS = 4 };
 typedef struct Problem {
-  int nvars, npairs;
+  int nvars, npairs, nshared;
+  struct {
+    int32_t own, user[MAX_USERS];
+    int nusers;
+    int64_t cost;
+  } shared[MAX_SHARED];
   int64_t cost[MAX_VARS][2];
   struct {
     int a, b;
@@ -29,12 +34,25 @@ typedef struct Problem {
   } pair[MAX_PAIRS];
 } Problem;
 
+static bool bit_of(unsigned bits, int32_t v) { return v < 0 ? v == CUT_ONE : bits >> v & 1; }
+
 static int64_t price(const Problem *p, unsigned bits) {
   int64_t sum = 0;
   for (int i = 0; i < p->nvars; i++) sum += p->cost[i][bits >> i & 1];
   for (int i = 0; i < p->npairs; i++)
     if (bits >> p->pair[i].a & 1 && !(bits >> p->pair[i].b & 1)) sum += p->pair[i].cost;
+  for (int i = 0; i < p->nshared; i++) {
+    bool differs = false;
+    for (int k = 0; k < p->shared[i].nusers; k++)
+      differs |= bit_of(bits, p->shared[i].user[k]) != bit_of(bits, p->shared[i].own);
+    if (differs) sum += p->shared[i].cost;
+  }
   return sum;
+}
+
+static int32_t draw_var(Rng *r, int n) {
+  int64_t v = draw(r, n + 2);
+  return v < n ? (int32_t)v : v == n ? CUT_ZERO : CUT_ONE;
 }
 
 static void draw_problem(Problem *p, Rng *r) {
@@ -47,6 +65,13 @@ static void draw_problem(Problem *p, Rng *r) {
     p->pair[i].b = (int)draw(r, p->nvars);
     p->pair[i].cost = draw(r, 6) ? draw(r, 20) : CUT_NEVER;
   }
+  p->nshared = (int)draw(r, MAX_SHARED + 1);
+  for (int i = 0; i < p->nshared; i++) {
+    p->shared[i].own = draw_var(r, p->nvars);
+    p->shared[i].nusers = (int)draw(r, MAX_USERS + 1);
+    p->shared[i].cost = draw(r, 30);
+    for (int k = 0; k < MAX_USERS; k++) p->shared[i].user[k] = draw_var(r, p->nvars);
+  }
 }
 
 TEST(cut_is_cheapest) {
@@ -55,13 +80,15 @@ TEST(cut_is_cheapest) {
     static Problem p;
     Arena a;
     Cut c;
-    bool is_one[MAX_VARS];
     draw_problem(&p, &r);
     arena_init(&a);
     cut_init(&c, &a);
     for (int i = 0; i < p.nvars; i++) cut_var(&c);
     for (int i = 0; i < p.nvars; i++) cut_cost(&c, i, p.cost[i][0], p.cost[i][1]);
     for (int i = 0; i < p.npairs; i++) cut_pair(&c, p.pair[i].a, p.pair[i].b, p.pair[i].cost);
+    for (int i = 0; i < p.nshared; i++)
+      cut_shared(&c, p.shared[i].own, p.shared[i].user, p.shared[i].nusers, p.shared[i].cost);
+    bool *is_one = arena_array(&a, bool, c.n);
     cut_solve(&c, is_one);
     unsigned got = 0, least = 0;
     for (int i = 0; i < p.nvars; i++) got |= (unsigned)is_one[i] << i;

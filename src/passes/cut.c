@@ -35,6 +35,33 @@ void cut_cost(Cut *c, int32_t v, int64_t if0, int64_t if1) {
 
 void cut_pair(Cut *c, int32_t a, int32_t b, int64_t cost) { add_arc(c, ENDS + a, ENDS + b, cost); }
 
+// Paid when own is not `one` and any user is; a further variable says whether any is.
+static void want(Cut *c, int32_t own, const int32_t *user, int64_t n, bool one, int64_t cost) {
+  int32_t only = -1, any = -1;
+  for (int64_t i = 0; i < n; i++) {
+    if (user[i] == (one ? CUT_ONE : CUT_ZERO)) {  // wanted whatever is chosen
+      if (own >= 0) cut_cost(c, own, one ? cost : 0, one ? 0 : cost);
+      return;
+    }
+    if (user[i] < 0) continue;
+    if (only >= 0 && only != user[i]) any = any < 0 ? cut_var(c) : any;
+    only = user[i];
+  }
+  if (only < 0) return;
+  for (int64_t i = 0; any >= 0 && i < n; i++)
+    if (user[i] >= 0) cut_pair(c, one ? user[i] : any, one ? any : user[i], CUT_NEVER);
+  if (any < 0) any = only;
+  if (own >= 0)
+    cut_pair(c, one ? any : own, one ? own : any, cost);
+  else
+    cut_cost(c, any, one ? 0 : cost, one ? cost : 0);
+}
+
+void cut_shared(Cut *c, int32_t own, const int32_t *user, int64_t n, int64_t cost) {
+  if (own != CUT_ONE) want(c, own, user, n, true, cost);
+  if (own != CUT_ZERO) want(c, own, user, n, false, cost);
+}
+
 typedef struct Flow {
   Cut *c;
   int32_t n;

@@ -30,7 +30,7 @@
 #include "rules/shape.h"
 
 enum { FLOPS_A_BYTE = 32, LANES = 8, REFERENCE_SIZE = 16 };
-enum { FIRST = -1, LAST = -2, NEITHER = -3 };  // codes of orders that are no variable's
+enum { FIRST = CUT_ZERO, LAST = CUT_ONE, NEITHER = -3 };  // orders that are no variable's
 
 typedef struct Use {
   int32_t code, next;
@@ -55,6 +55,7 @@ typedef struct Layout {
   Item *item;
   NodeList order;
   VEC(Use) use;
+  VEC(int32_t) user;  // of the value at hand
   Cut cut;
 } Layout;
 enum { STATE_LAST = 1, STATE_SINK = 2 };
@@ -153,36 +154,14 @@ static void add_node(Layout *l, Node *n, int32_t i) {
 
 // ---- the cut ----
 
-// Any of the users at `code` LAST makes an order needed that costs `cost` where the value is not in it.
-static void join_uses(Layout *l, const Item *x, int32_t own, bool last, int64_t cost) {
-  Cut *c = &l->cut;
-  int32_t users = 0, only = -1;
-  for (int32_t i = x->uses; i >= 0; i = l->use.v[i].next) {
-    if (l->use.v[i].code == (last ? LAST : FIRST)) {  // needed whatever is chosen
-      if (own >= 0) cut_cost(c, own, last ? cost : 0, last ? 0 : cost);
-      return;
-    }
-    if (l->use.v[i].code < 0) continue;
-    only = users++ && only != l->use.v[i].code ? -2 : l->use.v[i].code;
-  }
-  if (!users) return;
-  int32_t any = only >= 0 ? only : cut_var(c);
-  for (int32_t i = x->uses; only < 0 && i >= 0; i = l->use.v[i].next) {
-    int32_t v = l->use.v[i].code;
-    if (v >= 0) cut_pair(c, last ? v : any, last ? any : v, CUT_NEVER);
-  }
-  if (own >= 0)
-    cut_pair(c, last ? any : own, last ? own : any, cost);
-  else
-    cut_cost(c, any, last ? 0 : cost, last ? cost : 0);
-}
-
 static void price_value(Layout *l, const Item *x) {
   int32_t own = code_of(l, x->node);
   int64_t cost = own == NEITHER || x->uses < 0 ? 0 : conversion(l, x->node);
   if (!cost) return;
-  if (own != LAST) join_uses(l, x, own, true, cost);
-  if (own != FIRST) join_uses(l, x, own, false, cost);
+  l->user.n = 0;
+  for (int32_t i = x->uses; i >= 0; i = l->use.v[i].next)
+    vec_push(l->arena, &l->user, l->use.v[i].code);
+  cut_shared(&l->cut, own, l->user.v, l->user.n, cost);
 }
 
 // ---- what was decided ----
