@@ -196,8 +196,7 @@ static void count_conversion(Layout *l, const bool *is_last, const Item *x) {
     differs |= last != (code >= 0 ? is_last[code] : code == LAST);
   }
   if (!differs || !is_moved(x->node)) return;
-  r->conversions++;
-  r->bytes += bytes_of(l, type_of(x->node));
+  vec_push(l->c->report->arena, &r->converted, type_of(x->node));
 }
 
 static void report(Layout *l, const bool *is_last) {
