@@ -122,6 +122,19 @@ static Node *sink_concat(Graph *g, const Match *m) {
   return transpose_to(g, node_new(g, OP_concat, (int)n->nsrc, src, &at, 1, n->name), rank, perm);
 }
 
+// f(concat(x, x)), as the angles of rotary embeddings are written: f once for each element that differs.
+static Node *sink_repeat(Graph *g, const Match *m) {
+  const Node *n = m->root, *cat = n->src[0];
+  if (cat->op != OP_concat || !cat->nsrc || cat->nsrc > 64 || n->nres != 1) return NULL;
+  Node *src[64];
+  for (uint32_t i = 1; i < cat->nsrc; i++)
+    if (cat->src[i] != cat->src[0]) return NULL;
+  Node *y = node_with(g, n, &cat->src[0]);
+  for (uint32_t i = 0; i < cat->nsrc; i++) src[i] = y;
+  return y == g->poison ? NULL
+                        : node_new(g, OP_concat, (int)cat->nsrc, src, cat->attrs, 1, cat->name);
+}
+
 // A reduction of what was turned: over the axes that they were.
 static Node *sink_reduce(Graph *g, const Match *m) {
   const Node *n = m->root, *t = n->src[0];
@@ -155,6 +168,9 @@ static Node *sink_reduce(Graph *g, const Match *m) {
 #define C(op)                                                                                      \
   RULE(#op ".sink_const", ANY(op), .make = sink,                                                   \
        .example = TURN "%c = const f32[4, 1, 1] {1, 2, 3, 0.5} %r = " #op "(%s, %c) return %r }")
+#define D(op)                                                                                      \
+  RULE(#op ".sink_repeat", ANY(op), .make = sink_repeat,                                           \
+       .example = "(%x: f32[n, 3]) { %c = concat(%x, %x) axis=1 %r = " #op "(%c) return %r }")
 #define E(op)                                                                                      \
   RULE(#op ".sink_shape", ANY(op), .make = sink,                                                   \
        .example = "(%x: f32[n, 3, 4]) { %t = const i64[2] {3, 4} %s = reshape(%x, %t) into=[0, "   \
@@ -167,7 +183,7 @@ static const Rule sinks[] = {
     // clang-format off
     U(neg), U(abs), U(sign), U(ceil), U(floor), U(round), U(sqrt), U(reciprocal), U(exp), U(log), U(tanh), U(erf),
     U(sigmoid), U(relu), U(elu), U(selu), U(celu), U(leaky_relu), U(hard_sigmoid), U(hard_swish), U(mish), U(softplus),
-    U(softsign), U(gelu), U(swish),
+    U(softsign), U(gelu), U(swish), U(cos), U(sin), D(cos), D(sin), D(exp), D(tanh), D(sigmoid), D(sqrt),
     RULE("clip.sink", ANY(clip), .make = sink, .example = TURN "%c = const f32[] {0.5} %r = clip(%s, %c) return %r }"),
     RULE("cast.sink", ANY(cast), .make = sink, .example = TURN "%r = cast(%s) to=f64 return %r }"),
     RULE("where.sink", ANY(where), .make = sink, .example = "(%x: bool[n, 1, 4], %y: f32[3]) { %t = const i64[3] {1, 3, 1} %e = expand(%x, %t) %c = const f32[] {0} %k = const f32[1] {-2} %r = where(%e, %c, %k) return %r }"),
