@@ -31,7 +31,8 @@ EXPECT = {
     "mnasnet1_0": (54, "stem of 3, 16 blocks of 3, conv, pool, fc: 3 + 48 + 3"),
     "deeplabv3": (64, "ResNet-50: 53 convolutions, pool; branches: 4 convolutions, pool, conv; project, 2 convolutions, resize"),
     "unet": (27, "down: 4 of 2 convolutions, pool; 2 convolutions; up: 4 of transposed, 2 convolutions; conv: 12 + 2 + 12 + 1"),
-    "ssdlite320": (None, "detection: backbone and heads 3 (stem) + ...; see docs"),
+    "ssdlite320": (123, "98 convolutions and fc, 8 pools; softmax, decoding; 3 classes of threshold, top-k; 3 concats; empty?; largest, offsets; 3 picks"),
+    "fasterrcnn": (None, ""),
     "whisper_encoder": (31, "2 convolutions; 4 layers of LN, QKV, attention, out, LN, fc, fc; LN: 2 + 28 + 1"),
     "whisper_decoder": (51, "the mask; 4 layers of LN, QKV, attention, out, LN, Q, KV, attention, out, LN, fc, fc; LN, logits: 1 + 48 + 2"),
     "llama": (36, "4 layers of RMS, QKV, attention with rotation, out, RMS, gate, up, down; RMS, logits; the angles; the mask: 32 + 2 + 2"),
@@ -116,9 +117,10 @@ def unet():
     return (UNet(),) + image(128)
 
 
-def ssdlite320():
+def detector(name):
     import torch, torchvision
-    m = torchvision.models.detection.ssdlite320_mobilenet_v3_large(weights=None, weights_backbone=None, num_classes=4, score_thresh=0.2)
+    extra = {"score_thresh": 0.2} if name == "ssdlite320_mobilenet_v3_large" else {"box_score_thresh": 0.2, "rpn_post_nms_top_n_test": 50}
+    m = getattr(torchvision.models.detection, name)(weights=None, weights_backbone=None, num_classes=4, **extra)
 
     class Detect(torch.nn.Module):
         def __init__(self):
@@ -266,7 +268,8 @@ def conformer():
 
 
 SIDE = {"inception_v3": 299, "vgg16": 224, "swin_t": 224}
-MAKE = {f.__name__: f for f in (deeplabv3, unet, ssdlite320, whisper_encoder, whisper_decoder, llama, distilbert, t5_encoder, wav2vec2, conformer)}
+MAKE = {f.__name__: f for f in (deeplabv3, unet, whisper_encoder, whisper_decoder, llama, distilbert, t5_encoder, wav2vec2, conformer)}
+MAKE |= {"ssdlite320": lambda: detector("ssdlite320_mobilenet_v3_large"), "fasterrcnn": lambda: detector("fasterrcnn_mobilenet_v3_large_320_fpn")}
 MAKE |= {"lstm_tagger": lambda: tagger("LSTM"), "gru_tagger": lambda: tagger("GRU")}
 
 
@@ -288,7 +291,7 @@ def export(name, variant, folder):
     import torch
     module, inputs, names, free = build(name)
     path = os.path.join(folder, name + variant + ".onnx")
-    outs = ["boxes", "scores", "labels"] if name == "ssdlite320" else ["y"]
+    outs = ["boxes", "scores", "labels"] if name in ("ssdlite320", "fasterrcnn") else ["y"]
     dynamic = variant.endswith("dyn")
     with torch.no_grad():
         if "new" in variant:
@@ -301,7 +304,7 @@ def export(name, variant, folder):
             torch.onnx.export(module, inputs, path, dynamo=True, input_names=names, output_names=outs, dynamic_shapes=shapes, external_data=True, verbose=False)
         else:
             axes = {n: f for n, f in zip(names, free) if f} if dynamic else None
-            torch.onnx.export(module, inputs, path, dynamo=False, input_names=names, output_names=outs, dynamic_axes=axes, opset_version=18 if name != "ssdlite320" else 17)
+            torch.onnx.export(module, inputs, path, dynamo=False, input_names=names, output_names=outs, dynamic_axes=axes, opset_version=18)
 
 
 def make(folder, names):
