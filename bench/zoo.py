@@ -32,7 +32,7 @@ EXPECT = {
     "deeplabv3": (64, "ResNet-50: 53 convolutions, pool; branches: 4 convolutions, pool, conv; project, 2 convolutions, resize"),
     "unet": (27, "down: 4 of 2 convolutions, pool; 2 convolutions; up: 4 of transposed, 2 convolutions; conv: 12 + 2 + 12 + 1"),
     "ssdlite320": (123, "98 convolutions and fc, 8 pools; softmax, decoding; 3 classes of threshold, top-k; 3 concats; empty?; largest, offsets; 3 picks"),
-    "fasterrcnn": (None, ""),
+    "fasterrcnn": (116, "79 convolutions and fc, 8 pools, 3 top-k; decoding, scores, valid?, 3 picks, empty?, largest, offsets, levels; 2 RoI aligns, 2 scatters; softmax, decoding, over threshold?, 3 picks, empty?, largest, offsets, 3 picks"),
     "whisper_encoder": (31, "2 convolutions; 4 layers of LN, QKV, attention, out, LN, fc, fc; LN: 2 + 28 + 1"),
     "whisper_decoder": (51, "the mask; 4 layers of LN, QKV, attention, out, LN, Q, KV, attention, out, LN, fc, fc; LN, logits: 1 + 48 + 2"),
     "llama": (36, "4 layers of RMS, QKV, attention with rotation, out, RMS, gate, up, down; RMS, logits; the angles; the mask: 32 + 2 + 2"),
@@ -119,8 +119,17 @@ def unet():
 
 def detector(name):
     import torch, torchvision
-    extra = {"score_thresh": 0.2} if name == "ssdlite320_mobilenet_v3_large" else {"box_score_thresh": 0.2, "rpn_post_nms_top_n_test": 50}
-    m = getattr(torchvision.models.detection, name)(weights=None, weights_backbone=None, num_classes=4, **extra)
+    limits = {"score_thresh": 0.3, "detections_per_img": 20} if name.startswith("ssd") else {"box_score_thresh": 0.4, "rpn_post_nms_top_n_test": 50, "box_detections_per_img": 20}
+    m = getattr(torchvision.models.detection, name)(weights=None, weights_backbone=None, num_classes=4, **limits)
+    # Statistics that fit and heads that tell places apart: else all scores are equal, and which is first is anybody's guess.
+    for b in m.modules():
+        if isinstance(b, torch.nn.BatchNorm2d):
+            b.momentum = None
+    with torch.no_grad():
+        m.backbone(torch.randn(4, 3, 320, 320))
+        for n, p in m.named_parameters():
+            if p.dim() > 1 and ("head" in n or "predictor" in n):
+                p *= 2 if "cls" in n else 6 if "classification" in n else 1
 
     class Detect(torch.nn.Module):
         def __init__(self):
@@ -278,7 +287,7 @@ def build(name):
     torch.manual_seed(1)
     module, inputs, names, free = MAKE[name]() if name in MAKE else vision(name, SIDE.get(name, 224))
     for m in module.modules():  # statistics of their own, so that folding them shows
-        if isinstance(m, (torch.nn.BatchNorm1d, torch.nn.BatchNorm2d)):
+        if isinstance(m, (torch.nn.BatchNorm1d, torch.nn.BatchNorm2d)) and m.num_batches_tracked == 0:
             m.running_mean.normal_(0, 0.1)
             m.running_var.uniform_(0.5, 1.5)
     for p in module.parameters():  # biases of 0 and scales of 1 would be optimised away

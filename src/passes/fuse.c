@@ -414,7 +414,8 @@ static int32_t last_member(Fuser *f, int32_t group) {
 
 static bool same_shape(const Node *x, const Node *y) {
   const Type *a = type_of(x), *b = type_of(y);
-  return a->rank == b->rank && (!a->rank || !memcmp(a->dims, b->dims, sizeof(Dim) * (size_t)a->rank));
+  return a->rank == b->rank &&
+         (!a->rank || !memcmp(a->dims, b->dims, sizeof(Dim) * (size_t)a->rank));
 }
 
 static bool can_lie_beside(Fuser *f, int32_t group, int32_t to) {

@@ -228,7 +228,8 @@ static Node *slice_operands(Graph *g, const Match *m) {
   for (uint32_t i = 0; i < c0->nsrc && left; i++) {
     Dim size = type_of(c0->src[i])->dims[axis];
     if (!ie_is_const(size)) return NULL;
-    bool whole = next == at && size->value > 0 && size->value <= left && (step == 1 || size->value == 1);
+    bool whole =
+        next == at && size->value > 0 && size->value <= left && (step == 1 || size->value == 1);
     if (!whole && next < at + size->value) return NULL;
     if (whole) {
       src[n++] = c0->src[i];

@@ -141,7 +141,8 @@ static bool made_together(const Match *m, const Node *cat) {
   for (uint32_t i = 0; i < cat->nsrc; i++) {
     const Node *x = under_reshape(m, cat->src[i]);
     same &= cat->src[i] == cat->src[0];
-    alike &= op_info(x->op)->flags & OPF_ELEMENTWISE && match_once(m, x) && match_once(m, cat->src[i]);
+    alike &=
+        op_info(x->op)->flags & OPF_ELEMENTWISE && match_once(m, x) && match_once(m, cat->src[i]);
   }
   if (same || !alike) return same;
   for (uint32_t k = 0; k < first->nsrc; k++) {
