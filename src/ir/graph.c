@@ -9,11 +9,22 @@
 
 void table_init(Graph *g) { g->table = arena_new(&g->arena, GraphTable); }
 
+// A body by its first result: parameters never merge, so that no two bodies share one by chance.
+static uint64_t body_hash(const OpInfo *op, const void *attrs, uint64_t h) {
+  for (int i = 0; i < op->nattrs; i++) {
+    if (op->attrs[i].kind != ATTR_body) continue;
+    const Body *b = *(const Body *const *)((const char *)attrs + op->attrs[i].offset);
+    if (b && b->nresults) h = hash_u64(h ^ b->result[0]->id);
+  }
+  return h;
+}
+
 static uint32_t node_hash(const Node *n) {
   uint64_t h = hash_u64((uint64_t)n->op << 32 ^ (uint64_t)n->nres << 16 ^ n->nsrc);
   for (uint32_t i = 0; i < n->nsrc; i++) h = hash_u64(h ^ n->src[i]->id);
   const OpInfo *op = op_table[n->op];
   if (n->attrs) h ^= attrs_hash(op->attrs, op->nattrs, n->attrs);
+  if (op->flags & OPF_CONTROL) h = body_hash(op, n->attrs, h);
   if (n->data) {
     h = hash_u64(h ^ (uint64_t)(uintptr_t)n->type[0] ^ (uint64_t)(uintptr_t)n->data->source);
     if (n->data->source)
