@@ -36,23 +36,61 @@ static void index_rules(Rewriter *rw, Arena *a) {
   rw->index = x;
 }
 
-// ---- use counts ----
+// ---- what is known of the nodes ----
+
+// A node is immutable and rules are pure: where none fired, none will, unless a use count that one of them asked for is
+// another.  So each visit notes what was asked, and a node is on the list of work only when it is new (made by a rule, or made
+// again over other operands) or an answer has changed.
+typedef struct Asked {
+  uint32_t node;
+  int32_t uses, next;  // the answer; -1 ends the list
+} Asked;
+typedef struct Seen {  // by node id
+  int32_t uses;        // users in the bodies, results counted
+  int32_t asked;       // of the visit in which no rule fired
+  bool settled;
+} Seen;
+typedef struct RewriteState {
+  Arena *a;
+  Seen *seen;
+  int64_t cap;
+  VEC(Asked) asked;
+  int32_t asking;  // the list of the visit at hand
+} RewriteState;
+
+static Seen *seen_of(RewriteState *st, const Node *n) {
+  if (n->id >= st->cap) {
+    int64_t cap = MAX(2 * st->cap, (int64_t)n->id + 1024);
+    Seen *more = arena_array(st->a, Seen, cap);
+    if (st->cap) memcpy(more, st->seen, (size_t)st->cap * sizeof *more);
+    st->seen = more;
+    st->cap = cap;
+  }
+  return &st->seen[n->id];
+}
 
 int64_t rewriter_uses(const Rewriter *rw, const Node *n) {
-  uint64_t v = 0;
-  intmap_get(&rw->uses, n->id, &v);
-  return (int64_t)v;
+  RewriteState *st = rw->state;
+  int32_t uses = seen_of(st, n)->uses;
+  vec_push(st->a, &st->asked, ((Asked){n->id, uses, st->asking}));
+  st->asking = (int32_t)st->asked.n - 1;
+  return uses;
+}
+
+// Whether no rule can fire here.
+static bool is_settled(const RewriteState *st, const Node *n) {
+  const Seen *x = &st->seen[n->id];
+  if (!x->settled) return false;
+  for (int32_t i = x->asked; i >= 0; i = st->asked.v[i].next)
+    if (st->seen[st->asked.v[i].node].uses != st->asked.v[i].uses) return false;
+  return true;
 }
 
 static void count_uses(void *ctx, const Body *b, NodeList order) {
-  Rewriter *rw = ctx;
+  RewriteState *st = ((Rewriter *)ctx)->state;
   for (int64_t i = 0; i < order.n; i++)
-    for (uint32_t k = 0; k < order.v[i]->nsrc; k++) {
-      const Node *s = order.v[i]->src[k];
-      intmap_put(&rw->uses, s->id, (uint64_t)rewriter_uses(rw, s) + 1);
-    }
-  for (int64_t i = 0; i < b->nresults; i++)
-    intmap_put(&rw->uses, b->result[i]->id, (uint64_t)rewriter_uses(rw, b->result[i]) + 1);
+    for (uint32_t k = 0; k < order.v[i]->nsrc; k++) seen_of(st, order.v[i]->src[k])->uses++;
+  for (int64_t i = 0; i < b->nresults; i++) seen_of(st, b->result[i])->uses++;
 }
 
 // ---- firing ----
@@ -93,27 +131,45 @@ static Node *apply(Rewriter *rw, const Rule *r, Node *n) {
   return to;
 }
 
+// What the first rule that applies makes of a node; NULL when none does.
+static Node *fire(Rewriter *rw, Node *n) {
+  for (int64_t i = 0; i < rw->index->by_op[n->op].n; i++) {
+    const Rule *r = rw->index->by_op[n->op].v[i];
+    Node *to = apply(rw, r, n);
+    if (rw->g->status) return rw->g->poison;
+    if (!to) continue;
+    if (rw->fire_limit) --*rw->fire_limit;
+    note(rw, r, n, to);
+    if (--rw->budget < 0) return over_budget(rw);
+    if (!to->name && to->op != OP_const) to->name = n->name;
+    return to;
+  }
+  return NULL;
+}
+
 static Node *rewrite_node(void *ctx, Node *n, Node *old) {
   Rewriter *rw = ctx;
-  if (n != old)  // made anew over rewritten operands: its users are the old one's
-    intmap_put(&rw->uses, n->id, (uint64_t)MAX(rewriter_uses(rw, n), rewriter_uses(rw, old)));
-  for (bool again = true; again;) {
-    again = false;
-    for (int64_t i = 0; i < rw->index->by_op[n->op].n; i++) {
-      if (rw->fire_limit && *rw->fire_limit <= 0) return n;
-      const Rule *r = rw->index->by_op[n->op].v[i];
-      Node *to = apply(rw, r, n);
-      if (rw->g->status) return rw->g->poison;
-      if (!to) continue;
-      if (rw->fire_limit) --*rw->fire_limit;
-      note(rw, r, n, to);
-      if (--rw->budget < 0) return over_budget(rw);
-      if (!to->name && to->op != OP_const) to->name = n->name;
-      intmap_put(&rw->uses, to->id, (uint64_t)(rewriter_uses(rw, to) + rewriter_uses(rw, n)));
-      n = to;
-      again = true;
+  RewriteState *st = rw->state;
+  if (n != old) {  // made anew over rewritten operands: its users are the old one's
+    int32_t uses = seen_of(st, old)->uses;
+    Seen *x = seen_of(st, n);
+    x->uses = MAX(x->uses, uses);
+  }
+  while (rw->index->by_op[n->op].n && !(rw->fire_limit && *rw->fire_limit <= 0)) {
+    Seen *x = seen_of(st, n);
+    if (is_settled(st, n)) break;
+    st->asking = -1;
+    Node *to = fire(rw, n);
+    if (to == rw->g->poison) return to;
+    x = seen_of(st, n);
+    if (!to) {
+      x->settled = true;
+      x->asked = st->asking;
       break;
     }
+    int32_t uses = x->uses;
+    seen_of(st, to)->uses += uses;
+    n = to;
   }
   return n;
 }
@@ -129,10 +185,13 @@ tenon_status graph_rewrite(Rewriter *rw, bool *out_changed) {
   trap_enter(&t, g->diag);
   if (setjmp(t.env) == 0) {
     index_rules(rw, &a);
+    RewriteState *st = rw->state = arena_new(&a, RewriteState);
+    st->a = &a;
+    seen_of(st, g->node.v[g->node.n - 1]);
     if (!rw->budget) rw->budget = 20 * (g->node.n + 1000);
     bool changed = true;
     for (int round = 0; changed && !t.status && round < MAX_ROUNDS; round++) {
-      intmap_init(&rw->uses, &a);
+      for (int64_t i = 0; i < st->cap; i++) st->seen[i].uses = 0;
       GraphMap m = {.g = g, .fn = rewrite_node, .ctx = rw, .begin_body = count_uses};
       t.status = graph_map(&m, &changed);
       *out_changed |= changed;
