@@ -135,7 +135,9 @@ static Node *apply(Rewriter *rw, const Rule *r, Node *n) {
 static Node *fire(Rewriter *rw, Node *n) {
   for (int64_t i = 0; i < rw->index->by_op[n->op].n; i++) {
     const Rule *r = rw->index->by_op[n->op].v[i];
+    ArenaMark mark = arena_mark(&rw->g->scratch);
     Node *to = apply(rw, r, n);
+    arena_reset(&rw->g->scratch, mark);
     if (rw->g->status) return rw->g->poison;
     if (!to) continue;
     if (rw->fire_limit) --*rw->fire_limit;
