@@ -12,7 +12,7 @@
 typedef struct Mapper {
   const GraphMap *m;
   IntMap bodies;  // Body -> new Body
-  Node **to;      // by node id, of the nodes that were there: what stands in its place; NULL: itself
+  Node **to;  // by node id, of the nodes that were there: what stands in its place; NULL: itself
   int64_t nto;
   Arena *arena;
   bool changed;
