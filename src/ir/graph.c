@@ -130,6 +130,7 @@ void graph_free(Graph *g) {
   if (!g) return;
   for (int64_t i = 0; i < g->source.n; i++)
     if (g->source.v[i]->opened && g->source.v[i]->path) file_close(&g->source.v[i]->file);
+  for (int64_t i = 0; i < g->block.n; i++) mem_free(g->block.v[i].p, g->block.v[i].bytes);
   arena_deinit(&g->scratch);
   arena_deinit(&g->arena);
   mem_free(g, (int64_t)sizeof *g);
@@ -357,6 +358,21 @@ Node *node_const(Graph *g, DType t, int rank, const int64_t *dims, const void *b
   } else {
     c->mem = nbytes ? arena_dup(&g->arena, bytes, nbytes) : arena_alloc(&g->arena, 1);
   }
+  return const_finish(g, t, rank, dims, c, name);
+}
+
+Node *node_const_take(Graph *g, DType t, int rank, const int64_t *dims, void *take_block,
+                      int64_t block_bytes, const char *name) {
+  // Noted first, so that it is freed whatever fails from here on.
+  vec_push(&g->arena, &g->block, ((GraphBlock){take_block, block_bytes}));
+  int64_t count, nbytes;
+  if (g->status) return g->poison;
+  if (rank > MAX_RANK || !shape_count(rank, dims, &count) || !dtype_bytes(t, count, &nbytes) ||
+      nbytes > block_bytes)
+    return graph_fail(g, TENON_EINVAL, (Where){.node = name, .op = "const"}, "constant too large");
+  ConstData *c = arena_new(&g->arena, ConstData);
+  c->bytes = nbytes;
+  c->mem = take_block;
   return const_finish(g, t, rank, dims, c, name);
 }
 
