@@ -86,6 +86,9 @@ static void add_member(Parallel *p, IntMap *uses, Node *n) {
 static void begin_body(void *ctx, const Body *b, NodeList order) {
   Parallel *p = ctx;
   IntMap uses;
+  int64_t products = 0;
+  for (int64_t i = 0; i < order.n; i++) products += is_product(order.v[i]);
+  if (products < 2) return;
   intmap_init(&uses, p->arena);
   intmap_init(&p->groups, p->arena);
   for (int64_t i = 0; i < order.n; i++)

@@ -153,10 +153,18 @@ static Node *split_part(Graph *g, const Match *m) {
   int64_t index = ((const proj_attrs *)m->root->attrs)->index, at = 0;
   int axis = axis_of(((const split_attrs *)s->attrs)->axis, x->rank);
   if (x->rank < 0 || axis < 0) return NULL;
-  for (int64_t i = 0; i <= index; i++)
-    if (!ie_is_const(s->type[i]->dims[axis])) return NULL;
-  for (int64_t i = 0; i < index; i++) at += s->type[i]->dims[axis]->value;
-  if (!ie_is_const(x->dims[axis])) return NULL;
+  if (!ie_is_const(x->dims[axis]) || !ie_is_const(s->type[index]->dims[axis])) return NULL;
+  if (s->nsrc == 1) {  // even parts, the last of which get what is left
+    const Dim part = s->type[0]->dims[axis];
+    if (!ie_is_const(part)) return NULL;
+    if (!ck_mul(index, part->value, &at)) return NULL;
+    at = MIN(at, x->dims[axis]->value);
+  } else {
+    for (int64_t i = 0; i < index; i++) {
+      if (!ie_is_const(s->type[i]->dims[axis])) return NULL;
+      at += s->type[i]->dims[axis]->value;
+    }
+  }
   return slice_axis(g, s->src[0], axis, at, at + s->type[index]->dims[axis]->value, 1);
 }
 
@@ -168,6 +176,9 @@ static Node *operand0(Graph *g, const Match *m) {
   (void)g;
   return m->root->src[0];
 }
+
+// Up to so many operands: a longer row of concats, each over the one before, would be written out anew for each.
+enum { MAX_JOINED = 256 };
 
 static Node *join_concats(Graph *g, const Match *m) {
   const Node *n = m->root;
@@ -181,8 +192,8 @@ static Node *join_concats(Graph *g, const Match *m) {
     any |= nested;
     count += nested ? s->nsrc : 1;
   }
-  if (!any || count > 4096) return NULL;
-  Node **src = arena_array(&g->arena, Node *, count);
+  if (!any || count > MAX_JOINED) return NULL;
+  Node *src[MAX_JOINED];
   count = 0;
   for (uint32_t i = 0; i < n->nsrc; i++) {
     Node *s = n->src[i];
