@@ -38,7 +38,7 @@ static bool number_at(Graph *g, const Node *n, int depth, double *out) {
 bool rec_number(Graph *g, const Node *n, double *out) { return number_at(g, n, 5, out); }
 
 bool rec_close(DType t, double x, double want) {
-  double near = t == DT_F16 ? 1e-3 : t == DT_BF16 ? 8e-3 : 1e-5;
+  double near = t == DT_F16 ? 1e-3 : t == DT_BF16 ? 8e-3 : t == DT_F64 ? 1e-12 : 1e-5;
   return fabs(x - want) <= near * fmax(fabs(want), 1e-3);
 }
 

@@ -23,7 +23,9 @@ static bool try_edit(Reducer *r, Edit e) {
   if (!g) return false;
   bool valid = false;
   diag_init(&d);
-  if (fuzz_compare(g, r->way, &unused, &valid, &d) || !valid) {
+  // The same oracle must fail: reducing must not end at another fault.
+  if (fuzz_compare(g, r->way, &unused, &valid, &d) || !valid ||
+      strncmp(d.text, r->said.text, 12)) {
     graph_free(g);
     return false;
   }
