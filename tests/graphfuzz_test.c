@@ -40,10 +40,12 @@ static void report(const FuzzStats *st, const char *first_invalid) {
            (long long)st->used[i]);
   }
   printf("\n  dtypes:");
-  for (int i = 1; i <= DT_I2; i++) printf(" %s %lld", dtype_name((DType)i), (long long)st->dtype[i]);
+  for (int i = 1; i <= DT_I2; i++)
+    printf(" %s %lld", dtype_name((DType)i), (long long)st->dtype[i]);
   printf("\n  ranks:");
   for (int i = 0; i < 8; i++) printf(" %d: %lld", i, (long long)st->rank[i]);
-  printf("\n  with tensors of no elements %lld, with bodies %lld, with symbols %lld\n",
+  printf("\n  %.1f nodes a graph", (double)st->nodes / (double)MAX(st->graphs, 1));
+  printf("; with tensors of no elements %lld, with bodies %lld, with symbols %lld\n",
          (long long)st->empty, (long long)st->bodies, (long long)st->symbolic);
   printf("  %lld runs compared bit for bit, %lld within a bound, %lld without one\n",
          (long long)st->exact, (long long)st->bounded, (long long)st->unbounded);
@@ -76,4 +78,97 @@ TEST(graph_fuzz) {
   if (count) report(&st, invalid.text);
   for (int i = OP_foreign + 1; n >= 20000 && i < OP_COUNT; i++)
     if (st.used[i] < 20) FAIL("%s is in %lld graphs", op_table[i]->name, (long long)st.used[i]);
+}
+
+// ---- what was found once ----
+
+static void check_case(const char *path, Arena *a) {
+  static Diag d;
+  static FuzzStats st;
+  File f;
+  Graph *g = NULL;
+  diag_init(&d);
+  if (file_open(path, &f, &d)) {
+    FAIL("%s", d.text);
+    return;
+  }
+  Str text = {str_copy(a, (Str){(const char *)f.bytes, f.size}), f.size};
+  file_close(&f);
+  bool valid = false;
+  if (graph_parse(text, path, &d, &g) || !fuzz_compare(g, &(FuzzWay){0}, &st, &valid, &d))
+    FAIL("%s: %s", path, d.text);
+  else if (!valid)
+    FAIL("%s cannot be run: %s", path, d.text);
+  graph_free(g);
+}
+
+TEST(graph_cases) {
+  const char *folder = TENON_SOURCE_DIR "/tests/graphfuzz/cases";
+  DIR *dir = opendir(folder);
+  REQUIRE(dir != NULL);
+  Arena a;
+  arena_init(&a);
+  int64_t n = 0;
+  for (struct dirent *e = readdir(dir); e; e = readdir(dir))
+    if (str_glob("*.tir", e->d_name)) {
+      check_case(str_printf(&a, "%s/%s", folder, e->d_name), &a);
+      n++;
+    }
+  closedir(dir);
+  arena_deinit(&a);
+  EXPECT(n >= 5);
+}
+
+// ---- a miscompile on purpose ----
+
+// Deep inside a kernel an operand is swapped, a number is off, a sign is lost.
+static Node *swap_operands(Graph *g, const Match *m) {
+  Node *x = m->root->src[0], *y = m->root->src[1];
+  return x->id < y->id ? N(g, sub, y, x) : NULL;
+}
+static Node *wrong_mean(Graph *g, const Match *m) {
+  if (m->root->nsrc < 2 || m->root->src[0]->op == OP_abs) return NULL;
+  return NA(g, reduce_mean, m->root->attrs, N(g, abs, m->root->src[0]), m->root->src[1]);
+}
+static Node *lost_index(Graph *g, const Match *m) {
+  if (m->root->src[1]->op == OP_mul) return NULL;
+  Node *first = N(g, mul, m->root->src[1], node_scalar(g, type_of(m->root->src[1])->dtype, 0));
+  return NA(g, gather, m->root->attrs, m->root->src[0], first);
+}
+static const Rule swapped[] = {RULE("planted.swap", ANY(sub), .make = swap_operands)};
+static const Rule off[] = {RULE("planted.mean", ANY(reduce_mean), .make = wrong_mean)};
+static const Rule lost[] = {RULE("planted.gather", ANY(gather), .make = lost_index)};
+static const RuleSet planted[] = {RULES("planted", swapped, "never"),
+                                  RULES("planted", off, "never"), RULES("planted", lost, "never")};
+
+TEST(planted_miscompiles_are_found_and_reduced) {
+  for (int64_t i = 0; i < ARRAY_LEN(planted); i++) {
+    static Diag d;
+    static FuzzStats st;
+    uint64_t seed = 1;
+    FuzzWay way = {.planted = &planted[i]};
+    for (; seed < 2000; seed++) {
+      way.seed = seed;
+      diag_init(&d);
+      if (!fuzz_check(seed, &way, &st, &d)) break;
+    }
+    if (seed == 2000) {
+      FAIL("%s is not found", planted[i].rule->name);
+      continue;
+    }
+    Arena a;
+    arena_init(&a);
+    StrBuf text;
+    int64_t nodes = 0;
+    strbuf_init(&text, &a);
+    Graph *g = fuzz_graph(seed, &d), *again = NULL;
+    if (g) fuzz_reduce(g, &way, &text, &nodes);
+    graph_free(g);
+    EXPECT(nodes >= 1 && nodes <= 3);
+    EXPECT_CONTAINS(strbuf_text(&text), "differs");
+    diag_init(&d);
+    if (graph_parse(strbuf_str(&text), "reduced.tir", &d, &again)) FAIL("%s", d.text);
+    graph_free(again);
+    arena_deinit(&a);
+  }
 }

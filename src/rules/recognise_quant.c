@@ -131,6 +131,8 @@ static bool undone(const Match *m) {
   const Node *dq = m->var[SLOT_p];
   const quantize_linear_attrs *at = m->root->attrs;
   const dequantize_linear_attrs *dt = dq->attrs;
+  double scale = 1;
+  if (node_splat(m->g, m->var[SLOT_b], &scale) && !isnormal(scale)) return false;
   return !at->block_size && !at->precision && !dt->block_size && is_byte(dq->src[0]) &&
          is_one(m->var[SLOT_b]) && is_one(m->var[SLOT_c]) &&
          type_of(m->root)->dtype == type_of(dq->src[0])->dtype;

@@ -131,8 +131,8 @@ static bool make_scan(Maker *m) {
   FuzzScope s;
   Item *src = sources(m), row[2], result[MOST_VALUES], state;
   int nstates = (int)maker_draw(m, 2), nscan = 1 + (int)maker_draw(m, 2), nrows = 1;
-  Dim length = m->nsyms && maker_one_in(m, 2) ? m->sym[0]
-                                              : ie_const(&m->g->dims, 1 + maker_draw(m, 3));
+  Dim length =
+      m->nsyms && maker_one_in(m, 2) ? m->sym[0] : ie_const(&m->g->dims, 1 + maker_draw(m, 3));
   if (nstates && !maker_some(m, &src[0])) return false;
   state = src[0];
   for (int i = 0; i < nscan; i++) {

@@ -144,8 +144,7 @@ static Node *copied(Copier *c, const Node *n) {
   const OpInfo *op = op_info(n->op);
   Node **src = arena_array(c->arena, Node *, n->nsrc + 1);
   for (uint32_t i = 0; i < n->nsrc; i++) src[i] = lookup(c, n->src[i]);
-  if (n->op == OP_proj)
-    return node_proj(c->to, src[0], (int)((const proj_attrs *)n->attrs)->index);
+  if (n->op == OP_proj) return node_proj(c->to, src[0], (int)((const proj_attrs *)n->attrs)->index);
   char *attrs = n->attrs ? arena_dup(c->arena, n->attrs, op->attrs_size) : NULL;
   for (int i = 0; i < op->nattrs; i++) {
     const Body *b = attr_body(n, i);

@@ -23,6 +23,7 @@ typedef struct FuzzStats {
   int64_t dtype[32];       // graphs with a value of that dtype
   int64_t rank[8];         // graphs with a value of that rank
   int64_t empty;           // graphs with a tensor of no elements
+  int64_t nodes;           // in all graphs together, constants and parameters not counted
 } FuzzStats;
 
 // How a graph is optimised and compared.
@@ -39,6 +40,21 @@ MUST_USE tenon_status fuzz_input(Run *run, const Type *t, const char *name, int 
 // Copies what a result holds of its interpreter's own, so that it outlives that.
 MUST_USE tenon_status fuzz_own(Run *run, Value **v);
 bool fuzz_same(const Value *a, const Value *b);  // every bit, but for the kind of a NaN
+
+// ---- runs and bounds (bound.c) ----
+NodeList fuzz_nodes(Graph *g, Arena *a);  // of the main body and of all bodies in it
+MUST_USE tenon_status fuzz_inputs(Graph *g, Run *run, int k, Arena *a, Value ***out);
+// The reference interpreter; `in` NULL: on the graph's own inputs.
+MUST_USE tenon_status fuzz_run(Graph *g, Run *run, int k, const Placement *p, Value **in, Arena *a,
+                               Value **out);
+typedef struct FuzzBound {
+  bool found;
+  Value *spread[FUZZ_RESULTS];  // f64: how far a shaken run went off, by element
+} FuzzBound;
+// How far a few roundings of every value take the results; not found where a value is no finite number or very large.
+void fuzz_bound(Graph *g, Run *run, int k, Arena *a, Value *const *want, FuzzBound *out);
+bool fuzz_within(const FuzzBound *b, int64_t result, const Value *want, const Value *got);
+bool fuzz_is_steep(Graph *g, Arena *a);  // an op turns a rounding into a jump: there is no bound
 
 // ---- graphs (make.c) ----
 // A random graph; NULL (with the diag filled) when it came out invalid.  No trap is needed.

@@ -1,5 +1,6 @@
 // make.c -- items, operands and whole graphs (make.h).
 #include "graphfuzz/make.h"
+#include "eval/movement.h"
 #include "eval/scalar.h"
 #include "ir/internal.h"
 
@@ -95,8 +96,7 @@ bool maker_apply(Maker *m, int op, int nsrc, const Item *src, const void *attrs,
 }
 
 void maker_remember(Maker *m, Item it) {
-  if (type_of(it.n)->kind != TK_NONE && it.n->nres == 1)
-    vec_push(m->arena, &m->scope->pool, it);
+  if (type_of(it.n)->kind != TK_NONE && it.n->nres == 1) vec_push(m->arena, &m->scope->pool, it);
 }
 
 // ---- inputs and constants ----
@@ -131,9 +131,7 @@ Item maker_const(Maker *m, DType t, int rank, const int64_t *dims, const void *b
   return it;
 }
 
-Item maker_i64s(Maker *m, int64_t n, const int64_t *v) {
-  return maker_const(m, DT_I64, 1, &n, v);
-}
+Item maker_i64s(Maker *m, int64_t n, const int64_t *v) { return maker_const(m, DT_I64, 1, &n, v); }
 
 static bool random_const(Maker *m, const Type *t, Item *out) {
   if (t->kind != TK_TENSOR || !type_is_static(t)) return false;
@@ -248,9 +246,11 @@ bool maker_adapt(Maker *m, Item v, const Type *t, Item *out) {
   src[1] = maker_i64s(m, 1, &minus);
   if (!shape_item(m, t, &shape)) return false;
   if (have->rank != 1 && !maker_apply(m, OP_reshape, 2, src, NULL, 1, &src[0])) return false;
+  // A size that is 0 when run is meant, and not the size of the axis at that place.
+  reshape_attrs literally = {.allowzero = true};
   if (!resize(m, src[0], t, shape, &src[0])) return false;
   src[1] = shape;
-  return maker_apply(m, OP_reshape, 2, src, NULL, 1, out) && type_of(out->n) == t;
+  return maker_apply(m, OP_reshape, 2, src, &literally, 1, out) && type_of(out->n) == t;
 }
 
 static bool is_plain(const Type *t) {
@@ -322,7 +322,8 @@ static void begin(Maker *m) {
     CHECK(maker_param(m, t, &m->carrier[i]), "an input could not be made");
   }
   Item it;
-  for (int64_t i = 1 + maker_draw(m, 2); i > 0; i--) (void)maker_param(m, maker_random_type(m), &it);
+  for (int64_t i = 1 + maker_draw(m, 2); i > 0; i--)
+    (void)maker_param(m, maker_random_type(m), &it);
 }
 
 // The inputs that the results need, and now and then one that nothing needs.

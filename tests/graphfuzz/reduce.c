@@ -9,7 +9,7 @@ typedef struct Reducer {
   Graph *g;
   const FuzzWay *way;
   Arena *arena;
-  Diag said;    // what fails, in the graph as it is
+  Diag said;  // what fails, in the graph as it is
   Diag quiet;
   int64_t left;  // edits that may still be tried
 } Reducer;
@@ -24,8 +24,7 @@ static bool try_edit(Reducer *r, Edit e) {
   bool valid = false;
   diag_init(&d);
   // The same oracle must fail: reducing must not end at another fault.
-  if (fuzz_compare(g, r->way, &unused, &valid, &d) || !valid ||
-      strncmp(d.text, r->said.text, 12)) {
+  if (fuzz_compare(g, r->way, &unused, &valid, &d) || !valid || strncmp(d.text, r->said.text, 12)) {
     graph_free(g);
     return false;
   }

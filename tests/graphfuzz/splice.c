@@ -11,14 +11,14 @@ typedef struct Vary {
   DType from, to;  // elements of this type become others
   int nextra;      // axes put in front of every operand that is not a constant
   Dim extra[3];
-  bool symbolic;   // sizes that a symbol stands for become the symbol
-  int64_t zero;    // this size becomes 0; -1: none
+  bool symbolic;  // sizes that a symbol stands for become the symbol
+  int64_t zero;   // this size becomes 0; -1: none
 } Vary;
 
-static const DType reals[] = {DT_F32, DT_F64, DT_F16, DT_BF16, DT_F8E4M3, DT_F8E5M2, DT_F8E4M3Z,
-                              DT_F8E5M2Z, DT_F4E2M1, DT_F8E8M0};
+static const DType reals[] = {DT_F32,    DT_F64,     DT_F16,     DT_BF16,   DT_F8E4M3,
+                              DT_F8E5M2, DT_F8E4M3Z, DT_F8E5M2Z, DT_F4E2M1, DT_F8E8M0};
 static const DType rare[] = {DT_STRING, DT_C64, DT_C128};
-static const DType whole[] = {DT_I8, DT_U8,  DT_I16, DT_U16, DT_I32, DT_U32, DT_I64,
+static const DType whole[] = {DT_I8,  DT_U8, DT_I16, DT_U16, DT_I32, DT_U32, DT_I64,
                               DT_U64, DT_I4, DT_U4,  DT_I2,  DT_U2,  DT_BOOL};
 
 static Dim random_dim(Maker *m) {
@@ -31,7 +31,8 @@ static Dim random_dim(Maker *m) {
 const Type *maker_random_type(Maker *m) {
   Dim dims[6];
   int rank = (int)(maker_draw(m, 3) ? 1 + maker_draw(m, 3) : maker_draw(m, 7));
-  for (int i = 0; i < rank; i++) dims[i] = rank < 4 ? random_dim(m) : ie_const(&m->g->dims, 1 + maker_draw(m, 2));
+  for (int i = 0; i < rank; i++)
+    dims[i] = rank < 4 ? random_dim(m) : ie_const(&m->g->dims, 1 + maker_draw(m, 2));
   DType t = maker_draw(m, 3) ? reals[maker_draw(m, maker_draw(m, 4) ? 4 : ARRAY_LEN(reals))]
                              : whole[maker_draw(m, ARRAY_LEN(whole))];
   if (maker_one_in(m, 12)) t = rare[maker_draw(m, ARRAY_LEN(rare))];

@@ -49,7 +49,7 @@ static uint64_t draw(Draws *r) {
 }
 
 static double any_float(Draws *r, DType t) {
-  static const double odd[] = {0.0,   -0.0,     1,         -1,  1e-30,     0x1p-149, 0x1p-1074,
+  static const double odd[] = {0.0,   -0.0,     1,         -1,  1e-30,   0x1p-149, 0x1p-1074,
                                65504, INFINITY, -INFINITY, NAN, 0x1p-24, 3e38,     -1e-7};
   uint64_t x = draw(r);
   double u = (double)(x >> 11) * 0x1p-53;
