@@ -203,6 +203,8 @@ static tenon_status by_group(Eval *e, Norm *m, int64_t groups) {
   const Value *x = m->x;
   int64_t channels = x->dims[1], each = channels / groups;
   TRY(eval_out(e, 0, x->dtype, x->rank, x->dims, &m->y));
+  for (int i = 1; i <= 2; i++)
+    if (e->in[i]->n != groups) TRY(need_count(e, i, i == 1 ? "scale" : "bias", channels));
   if (!x->n) return TENON_OK;
   int64_t plane = x->n / x->dims[0] / channels, count;
   int64_t set_dim[2] = {x->dims[0], groups}, mem_dim[2] = {each, plane};
@@ -213,7 +215,6 @@ static tenon_status by_group(Eval *e, Norm *m, int64_t groups) {
     Param *p = i == 1 ? &m->scale : &m->bias;
     bool per_group = e->in[i]->n == groups && groups != channels;
     int64_t ps[2] = {0, per_group ? 1 : each}, pm[2] = {per_group ? 0 : 1, 0};
-    if (!per_group) TRY(need_count(e, i, i == 1 ? "scale" : "bias", channels));
     p->v = e->in[i];
     p->set = gemm_offsets(e->run, 2, set_dim, ps, &count);
     p->member = gemm_offsets(e->run, 2, mem_dim, pm, &count);

@@ -182,10 +182,12 @@ bool rec_plus(Graph *g, const Node *n, Node **x, double *number) {
   return false;
 }
 
+static bool is_wide(const Node *n) {
+  return dtype_is_float(type_of(n)->dtype) && dtype_bits(type_of(n)->dtype) > 8;
+}
+
 Node *rec_uncast(Node *n) {
-  while (n->op == OP_cast && dtype_is_float(type_of(n)->dtype) &&
-         dtype_is_float(type_of(n->src[0])->dtype))
-    n = n->src[0];
+  while (n->op == OP_cast && is_wide(n) && is_wide(n->src[0])) n = n->src[0];
   return n;
 }
 

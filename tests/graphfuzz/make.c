@@ -92,7 +92,11 @@ bool maker_apply(Maker *m, int op, int nsrc, const Item *src, const void *attrs,
     g->diag->len = said;
     return false;
   }
-  return evaluate(m, n, src, out);
+  // A result may take the place of an operand: only once all is known.
+  Item *part = arena_array(m->arena, Item, n->nres);
+  if (!evaluate(m, n, src, part)) return false;
+  for (int i = 0; i < n->nres; i++) out[i] = part[i];
+  return true;
 }
 
 void maker_remember(Maker *m, Item it) {
@@ -268,8 +272,8 @@ bool maker_some(Maker *m, Item *out) {
     return found;
   }
   for (int tries = 0; s->pool.n && tries < 8; tries++) {
-    int64_t near = MIN(s->pool.n, 8);
-    int64_t at = maker_draw(m, 3) ? s->pool.n - 1 - maker_draw(m, near) : maker_draw(m, s->pool.n);
+    int64_t few = maker_draw(m, 2) ? 2 : 8, near = MIN(s->pool.n, few);
+    int64_t at = maker_draw(m, 4) ? s->pool.n - 1 - maker_draw(m, near) : maker_draw(m, s->pool.n);
     *out = s->pool.v[at];
     if (is_plain(type_of(out->n))) return true;
   }
@@ -344,13 +348,13 @@ static void finish(Maker *m) {
   Graph *g = m->g;
   Items *pool = &m->scope->pool;
   Node *result[FUZZ_RESULTS], **param = arena_array(m->arena, Node *, m->scope->param.n + 1);
-  int64_t n = 1 + maker_draw(m, MIN(pool->n, 6));
+  int64_t most = MIN(pool->n, FUZZ_RESULTS), n = 1 + maker_draw(m, most);
   bool *used = arena_array(m->arena, bool, g->node.n);
   for (int64_t i = 0; i < pool->n; i++)
     for (uint32_t k = 0; k < pool->v[i].n->nsrc; k++) used[pool->v[i].n->src[k]->id] = true;
   for (int64_t i = 0; i < n; i++) {  // mostly what nothing else needs: little of the graph is dead
     int64_t at = pool->n - 1;
-    for (int tries = 0; i && tries < 12; tries++) {
+    for (int tries = 0; i && tries < 24; tries++) {
       at = maker_draw(m, pool->n);
       if (!used[pool->v[at].n->id]) break;
     }
@@ -384,7 +388,7 @@ Graph *fuzz_graph(uint64_t seed, Diag *d) {
       m.g = g;
       m.scope = arena_new(&a, FuzzScope);
       begin(&m);
-      maker_grow(&m, 1 + maker_draw(&m, maker_draw(&m, 4) ? 12 : 40));
+      maker_grow(&m, 1 + maker_draw(&m, maker_draw(&m, 4) ? 8 : 30));
       finish(&m);
       t.status = graph_status(g);
     }
