@@ -13,6 +13,8 @@ typedef struct Copier {
   IntMap node;  // id -> the new node
   Arena *arena;
   bool done, failed;
+  const Body *cut;  // loses its parameter `cut_param`
+  int64_t cut_param;
   VEC(Node *) added;  // inputs that stand for nodes
 } Copier;
 
@@ -140,12 +142,49 @@ static Node *replaced(Copier *c, const Node *n) {
   return v;
 }
 
+static bool uses(Copier *c, const Body *b, const Node *p) {
+  const Body bare = {.nresults = b->nresults, .result = b->result};
+  NodeList l = body_order(c->from, &bare, c->arena);
+  for (int64_t i = 0; i < l.n; i++)
+    if (l.v[i] == p) return true;
+  return false;
+}
+
+// Which operand the captured value is; its body and parameter are noted.  -1: it cannot go.
+static int64_t cut_capture(Copier *c, const Node *n, char *attrs) {
+  int64_t k = c->e->a, *count = (int64_t *)(void *)attrs, operand = -1;
+  if (n->op == OP_if) {
+    bool in_then = k < *count;
+    c->cut = attr_body(n, in_then ? 1 : 2);
+    c->cut_param = in_then ? k : k - *count;
+    operand = 1 + k;
+    if (in_then) --*count;
+  } else if (n->op != OP_fused && k < *count) {
+    for (int i = 0; !c->cut && i < op_info(n->op)->nattrs; i++) c->cut = attr_body(n, i);
+    c->cut_param = c->cut->nparams - *count + k;
+    operand = n->nsrc - *count + k;
+    --*count;
+  }
+  bool ok = operand >= 0 && operand < n->nsrc && c->cut_param < c->cut->nparams &&
+            !uses(c, c->cut, c->cut->param[c->cut_param]);
+  c->done |= ok;
+  c->failed |= !ok;
+  return ok ? operand : -1;
+}
+
 static Node *copied(Copier *c, const Node *n) {
   const OpInfo *op = op_info(n->op);
   Node **src = arena_array(c->arena, Node *, n->nsrc + 1);
   for (uint32_t i = 0; i < n->nsrc; i++) src[i] = lookup(c, n->src[i]);
   if (n->op == OP_proj) return node_proj(c->to, src[0], (int)((const proj_attrs *)n->attrs)->index);
   char *attrs = n->attrs ? arena_dup(c->arena, n->attrs, op->attrs_size) : NULL;
+  int64_t gone = -1, nsrc = n->nsrc;
+  if (c->e->kind == EDIT_CAPTURE && c->e->node == n->id && (op->flags & OPF_CONTROL)) {
+    gone = cut_capture(c, n, attrs);
+    if (gone < 0) return NULL;
+    for (int64_t i = gone; i + 1 < nsrc; i++) src[i] = src[i + 1];
+    nsrc--;
+  }
   for (int i = 0; i < op->nattrs; i++) {
     const Body *b = attr_body(n, i);
     if (b) *(const Body **)(attrs + op->attrs[i].offset) = copy_body(c, b);
@@ -158,7 +197,7 @@ static Node *copied(Copier *c, const Node *n) {
     memcpy(attrs + d->offset, fresh + d->offset, (size_t)(end - d->offset));
     c->done = true;
   }
-  return node_new(c->to, n->op, (int)n->nsrc, src, attrs, n->nres, n->name);
+  return node_new(c->to, n->op, (int)nsrc, src, attrs, n->nres, n->name);
 }
 
 static void copy_nodes(Copier *c, const Body *b) {
@@ -186,9 +225,11 @@ static Body *copy_body(Copier *c, const Body *b) {
   Node **param = arena_array(c->arena, Node *, b->nparams + 1);
   Node **result = arena_array(c->arena, Node *, b->nresults + 1);
   if (c->failed) return NULL;
-  for (int64_t i = 0; i < b->nparams; i++) param[i] = lookup(c, b->param[i]);
+  int64_t np = 0;
+  for (int64_t i = 0; i < b->nparams; i++)
+    if (b != c->cut || i != c->cut_param) param[np++] = lookup(c, b->param[i]);
   for (int64_t i = 0; i < b->nresults; i++) result[i] = lookup(c, b->result[i]);
-  return body_new(c->to, b->name, b->nparams, param, b->nresults, result);
+  return body_new(c->to, b->name, np, param, b->nresults, result);
 }
 
 // The new main body, with the inputs that it needs (all of them where nothing is cut).

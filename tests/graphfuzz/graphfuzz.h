@@ -63,15 +63,16 @@ Graph *fuzz_graph(uint64_t seed, Diag *d);
 // ---- copies (copy.c) ----
 typedef enum {
   EDIT_NONE,
-  EDIT_SIZES,   // symbols become the sizes of run `a`
-  EDIT_RESULT,  // the node is the only result
-  EDIT_DROP,    // result `a` goes
-  EDIT_PARAM,   // the node becomes a new input
-  EDIT_ZERO,    // the node becomes a constant of zeros
-  EDIT_BYPASS,  // its operand `a`, of the same type, stands in its place
-  EDIT_INLINE,  // one round of its body `a` stands in its place
-  EDIT_ATTR,    // its attribute `a` gets its default
-  EDIT_DIM      // sizes of `a` in inputs become `b`
+  EDIT_SIZES,    // symbols become the sizes of run `a`
+  EDIT_RESULT,   // the node is the only result
+  EDIT_DROP,     // result `a` goes
+  EDIT_PARAM,    // the node becomes a new input
+  EDIT_ZERO,     // the node becomes a constant of zeros
+  EDIT_BYPASS,   // its operand `a`, of the same type, stands in its place
+  EDIT_INLINE,   // one round of its body `a` stands in its place
+  EDIT_CAPTURE,  // its captured value `a`, which its body does not use, goes
+  EDIT_ATTR,     // its attribute `a` gets its default
+  EDIT_DIM       // sizes of `a` in inputs become `b`
 } EditKind;
 typedef struct Edit {
   EditKind kind;

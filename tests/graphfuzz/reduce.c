@@ -65,6 +65,7 @@ static bool try_nodes(Reducer *r, EditKind kind, bool inner) {
     for (int64_t i = 0; !again && i < l.n; i++) {
       const Node *n = l.v[i];
       int64_t most = kind == EDIT_BYPASS ? n->nsrc : kind == EDIT_INLINE ? 3 : 1;
+      if (kind == EDIT_CAPTURE) most = op_info(n->op)->flags & OPF_CONTROL ? n->nsrc : 0;
       if (kind == EDIT_ATTR) most = op_info(n->op)->nattrs;
       if (kind == EDIT_RESULT &&
           (n->nres != 1 || (r->g->main->nresults == 1 && n == r->g->main->result[0])))
@@ -108,6 +109,7 @@ static bool round_of_edits(Reducer *r) {
   any |= try_nodes(r, EDIT_PARAM, false);
   any |= try_nodes(r, EDIT_BYPASS, true);
   any |= try_nodes(r, EDIT_ZERO, true);
+  any |= try_nodes(r, EDIT_CAPTURE, true);
   any |= try_dims(r);
   any |= try_nodes(r, EDIT_ATTR, true);
   return any;
