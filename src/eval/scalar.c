@@ -25,6 +25,9 @@ static int64_t floor_mod(int64_t x, int64_t y) {
 #define MIN_OF(x, y) (x < y || x != x || (x == y && signbit(x))) ? x : y
 #define MAX_OF(x, y) (x > y || x != x || (x == y && !signbit(x))) ? x : y
 
+// Squares and reciprocals are rounded once, which no library promises of pow.
+static double float_pow(double x, double y) { return y == 2 ? x * x : y == -1 ? 1 / x : pow(x, y); }
+
 static uint64_t wrap_pow(uint64_t x, uint64_t y) {
   uint64_t r = 1;
   for (; y; y >>= 1, x *= x)
