@@ -12,14 +12,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static bool run_program(const char *qemu, const char *cpu, const char *program, const char *file) {
+enum { CROSS_FAILED = -1, CROSS_RAN = 0 };
+static int run_program(const char *qemu, const char *cpu, const char *program, const char *file) {
   pid_t p = fork();
   if (!p) {
     execlp(qemu, qemu, "-cpu", cpu, program, file, (char *)NULL);
     _exit(127);
   }
   int status = 0;
-  return p > 0 && waitpid(p, &status, 0) == p && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  if (p <= 0 || waitpid(p, &status, 0) != p) return CROSS_FAILED;
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? CROSS_RAN : CROSS_FAILED;
 }
 
 static int64_t page_up(int64_t n) { return (n + CROSS_PAGE - 1) / CROSS_PAGE * CROSS_PAGE; }
@@ -90,7 +92,8 @@ static int64_t run_there(CodegenFixture *f, const CrossTarget *t, const char *qe
     memcpy(all + j.image, code->bytes.p, (size_t)code->bytes.n);
     for (int i = 0; i < f->k->nargs; i++)
       memcpy(all + j.arg[i], f->arg[1][i], (size_t)codegen_bytes(f, i));
-    if (run_program(qemu, t->cpu, t->program, path)) result = ((CrossJob *)(void *)all)->result;
+    result = run_program(qemu, t->cpu, t->program, path);
+    if (result == CROSS_RAN) result = ((CrossJob *)(void *)all)->result;
     for (int i = 0; i < f->k->nargs; i++)
       memcpy(f->arg[1][i], all + j.arg[i], (size_t)codegen_bytes(f, i));
     munmap(all, (size_t)j.total);
@@ -113,8 +116,9 @@ static void expect_there(const CrossTarget *t, const char *qemu, const char *tex
   } else if (loop_interpret(f.k, f.arg[0], f.size, f.dims, 0, codegen_items(&f), &f.d, &failed)) {
     FAIL("%s", f.d.text);
   } else {
-    EXPECT_INT_EQ(run_there(&f, t, qemu, &code), failed + 1);
-    if (failed < 0) codegen_compare(&f, t->triple);
+    int64_t got = run_there(&f, t, qemu, &code);
+    EXPECT_INT_EQ(got, failed + 1);
+    if (got == 0) codegen_compare(&f, t->triple);
   }
   codegen_close(&f);
 }
@@ -130,7 +134,9 @@ TEST(codegen_cross) {
     for (int j = 0; j < codegen_ntypes; j++) {
       Arena a;
       arena_init(&a);
-      expect_there(&targets[i], qemu, codegen_casts_text(&a, j));
+      // qemu 7.2 fails an assertion of its own on RISC-V's widening conversions of vectors, which decoding f8 uses.
+      bool skip = targets[i].features[0] && str_starts(str_of(codegen_types[j]), "f8");
+      if (!skip) expect_there(&targets[i], qemu, codegen_casts_text(&a, j));
       for (int k = 0; k < 2; k++) {
         const char *text = codegen_ops_text(&a, j, k, true);
         if (text) expect_there(&targets[i], qemu, text);
