@@ -242,3 +242,34 @@ TEST(codegen_other_machines_casts) {
       arena_deinit(&a);
     }
 }
+
+// ---- what is no kernel, or none that can be had ----
+
+static tenon_status status_of(CodeRequest q) {
+  Arena a;
+  arena_init(&a);
+  CodeReply r;
+  tenon_status s = codegen_ask(&q, &a, &r) ? r.status : TENON_EIO;
+  EXPECT(s == TENON_OK || (r.message.n && !r.bytes.n));
+  arena_deinit(&a);
+  return s;
+}
+
+TEST(codegen_refuses) {
+  NEED_CODEGEN();
+  CodeRequest q = {.triple = STR("x86_64-pc-linux-gnu"),
+                   .symbol = STR("kernel"),
+                   .kernel = STR("kernel @k () {")};
+  EXPECT(status_of(q) != TENON_OK);
+  q.kernel = STR("kernel @k (%x: f32[4], out %y: f32[4]) {\n  parallel i < 5 {\n    store %y[i] = "
+                 "%x[i]\n  }\n}\n");
+  EXPECT(status_of(q) != TENON_OK);  // out of range
+  q.kernel = STR("kernel @k (%x: f32[4], out %y: f32[4]) {\n  parallel i < 4 {\n    store %y[i] = "
+                 "%x[i]\n  }\n}\n");
+  EXPECT_INT_EQ(status_of(q), TENON_OK);  // it still serves
+  q.triple = STR("vax-dec-ultrix");
+  EXPECT_INT_EQ(status_of(q), TENON_EUNSUPPORTED);
+  q.triple = STR("x86_64-pc-linux-gnu");
+  q.symbol = (Str){0};
+  EXPECT_INT_EQ(status_of(q), TENON_EINVAL);
+}
