@@ -1,7 +1,8 @@
 // emit.c -- statements: loops, vectors, reductions, checks; and the function around them.
 //
 // The kernel becomes two functions.  The entry has KernelFn's signature, loads the arguments' addresses and the dims,
-// and calls the body, whose parameters they are: there they can be said not to overlap.  Loops keep
+// and calls the body, whose parameters they are: there they can be said to be aligned, and scratch to be apart.  Arguments
+// may overlap, since a plan writes a result over an operand that dies: what the tree reads first is read first.  Loops keep
 // their counters in registers; tiles and accumulators are memory of the function's own, in pieces that LLVM
 // turns into registers.
 //
@@ -461,7 +462,7 @@ static LV body_function(Emit *e) {
   for (int i = 0; i < n; i++)
     if (t[i] == e->ptr) {
       unsigned at = (unsigned)i + 1;
-      add_attribute(e, fn, at, "noalias", 0);
+      if (i == n - 1) add_attribute(e, fn, at, "noalias", 0);
       add_attribute(e, fn, at, "align", 64);
       if (i < k->nargs && !k->buffer[i].written) add_attribute(e, fn, at, "readonly", 0);
     }
