@@ -10,8 +10,8 @@
 
 // exp(r) = 1 + r + r^2 p(r), |r| <= ln(2)/2; log(1 + f) = f - f^2/2 + f^3 p(f), sqrt(1/2) <= 1 + f < sqrt(2);
 // tanh(x) = x + x^3 p(x^2), |x| < 0.625; erf(x) = x + x p(x^2), |x| < 1; -log(1 - erf(x)) = x + x p(x) from there to 4.1
-static const double exp_f32[] = {0x1.0p-1, 0x1.5554dcp-3, 0x1.55551ap-5, 0x1.120b6ep-7,
-                                 0x1.6d110ap-10};
+static const double exp_f32[] = {0x1.0p-1,     0x1.555556p-3,  0x1.5554eap-5,
+                                 0x1.1110ep-7, 0x1.6d4324p-10, 0x1.a124f2p-13};
 
 static const double log_f32[] = {0x1.555554p-2,  -0x1.fffffcp-3, 0x1.999d5ap-3,
                                  -0x1.555b4ap-3, 0x1.23d21ap-3,  -0x1.fcf4c6p-4,
@@ -68,9 +68,18 @@ static LV tanh_of(Emit *e, LV x) {
   return SEL(FCMP(OLT, a, F32(0.625)), low, fp_copysign(e, high, x));
 }
 
+// num / (1 + t), 0 <= t <= 1, with the sum's rounding put right, and the quotient's.
+LV share_of(Emit *e, LV num, LV t, LV one) {
+  LV s = ADD(one, t), d = ADD(SUB(one, s), t), y = DIV(one, s);
+  LV q = e->m->has_fma ? MUL(num, y) : DIV(num, s);
+  LV r = e->m->has_fma ? MAD(NEG(q), s, num) : LLVMConstNull(LLVMTypeOf(q));
+  return MAD(SUB(r, MUL(q, d)), y, q);
+}
+
 static LV sigmoid_of(Emit *e, LV x) {
-  LV t = exp_of(e, NEG(fp_abs(e, x)));  // never overflows; the sign decides what it is divided into
-  return DIV(SEL(FCMP(OLT, x, F32(0)), t, F32(1)), ADD(F32(1), t));
+  LV t =
+      exp_of(e, NEG(fp_abs(e, x)));  // never overflows; the sign decides what is divided by the sum
+  return share_of(e, SEL(FCMP(OLT, x, F32(0)), t, F32(1)), t, F32(1));
 }
 
 static LV erf_of(Emit *e, LV x) {
