@@ -70,8 +70,80 @@ static const char *const golden[] = {
     "}\n",
 };
 
+static const char *const golden_file[] = {"conv", "tiles", "gather", "rest"};
+
+static void expect_file(const char *name) {
+  char path[1024], text[8192];
+  snprintf(path, sizeof path, "%s/tests/golden/%s.loop", TENON_SOURCE_DIR, name);
+  FILE *in = fopen(path, "r");
+  REQUIRE(in);
+  text[fread(text, 1, sizeof text - 1, in)] = 0;
+  fclose(in);
+  expect_round_trip(text);
+}
+
 TEST(loop_text_round_trips) {
+  for (int64_t i = 0; i < ARRAY_LEN(golden_file); i++) expect_file(golden_file[i]);
   for (int64_t i = 0; i < ARRAY_LEN(golden); i++) expect_round_trip(golden[i]);
+}
+
+// ---- malformed text ----
+typedef struct BadText {
+  const char *text, *error;
+} BadText;
+static const BadText bad_text[] = {
+    {"", "1:1: expected kernel, found the end"},
+    {"kernel @k () {\n  parallel i < n {", "2:16: 'n' is not defined"},
+    {"kernel @k () {\n  parallel i < 4 {\n    stor", "3:5: expected a statement, found 's'"},
+    {"kernel @k (%x: f32[2], %x: f32[2]) {", "buffer %x is defined twice"},
+    {"kernel @k (%x: u4[2]) {", "kernels have no u4"},
+    {"kernel @k (%x: f32[9223372036854775807*9]) {", "has no value"},
+    {"kernel @k dims(n in [3, 2]) () {", "an empty range"},
+    {"kernel @k dims(n, n) () {", "defined twice"},
+    {"kernel @k () { for i < 2 { } for i < 2 { } }", "symbol 'i' is defined twice"},
+    {"kernel @k () { let %v1: f32 = 0.0 }", "no variable %v0, but one after it"},
+    {"kernel @k () { let %v0: f32 = 0.0 let %v0: f32 = 0.0 }", "%v0 is defined twice"},
+    {"kernel @k () { let %v0: f32 = %v1 }", "variable %v1 is not defined"},
+    {"kernel @k () { let %v0: f32 = frob(1.0) }", "no operation 'frob'"},
+    {"kernel @k () { let %v0: f32 = 0x1.0000001p+0 }", "f32 does not have this number"},
+    {"kernel @k () { let %v0: i8 = i8(200) }", "i8 does not have this number"},
+    {"kernel @k () { let %v0: i8 = i8(1.0) }", "another kind than i8"},
+    {"kernel @k () { let %v0: f32 = add(#1 = exp(1.0), #1) }", "the next shared value is #0"},
+    {"kernel @k () { let %v0: f32 = exp(#0 = exp(#0)) }", "#0 is not defined here"},
+    {"kernel @k () { let %v0: f32 = exp(1.0, 2.0) }", "expected ')', found ','"},
+    {"kernel @k () { reduce %v0: f32 = add lanes 3 over j < 2 { yield 1.0 } }", "a power of two"},
+    {"kernel @k () { reduce %v0: f32 = sub over j < 2 { yield 1.0 } }",
+     "no operation that reduces"},
+    {"kernel @k () { } x", "expected the end of the text"},
+};
+
+TEST(loop_text_errors_say_where) {
+  for (int64_t i = 0; i < ARRAY_LEN(bad_text); i++) {
+    Fixture f;
+    LoopKernel *k;
+    fixture_init(&f);
+    EXPECT_STATUS(loop_parse(str_of(bad_text[i].text), NULL, &f.arena, &f.pool, &f.d, &k),
+                  TENON_EINVAL);
+    EXPECT_CONTAINS(f.d.text, bad_text[i].error);
+    arena_deinit(&f.arena);
+  }
+}
+
+TEST(loop_text_nests_so_deep) {
+  Fixture f;
+  LoopKernel *k;
+  StrBuf b;
+  fixture_init(&f);
+  strbuf_init(&b, &f.arena);
+  strbuf_puts(&b, "kernel @k () { let %v0: f32 = ");
+  for (int i = 0; i < 100000; i++) strbuf_puts(&b, "exp(");
+  EXPECT_STATUS(loop_parse(strbuf_str(&b), NULL, &f.arena, &f.pool, &f.d, &k), TENON_EINVAL);
+  EXPECT_CONTAINS(f.d.text, "nested too deeply");
+  b.n = 0;
+  strbuf_puts(&b, "kernel @k () { ");
+  for (int i = 0; i < 100000; i++) strbuf_puts(&b, "if true {");
+  EXPECT_STATUS(loop_parse(strbuf_str(&b), NULL, &f.arena, &f.pool, &f.d, &k), TENON_EINVAL);
+  arena_deinit(&f.arena);
 }
 
 // ---- the verifier: what it must prove, and what it must refuse ----
@@ -161,6 +233,43 @@ static const char *const provable[] = {
     "kernel @pool dims(H in [2, 1000]) (%x: f32[H], out %y: f32[floor(H/2)]) {\n"
     "  parallel o < floor(H/2) {\n"
     "    reduce %v0: f32 = max over k < 2 { yield %x[2*o + k] } store %y[o] = %v0 } }",
+    // a flat range in blocks, the other side's index by division of the sum
+    "kernel @transpose dims(M in [1, *], N in [1, *]) (%x: f32[M*N], %b: f32[M], out %y: f32[M*N]) "
+    "{\n"
+    "  parallel t < floor((M*N + 1023)/1024) { vector j < min(1024, M*N - 1024*t) {\n"
+    "    store %y[1024*t + j] = add(%x[N*mod(1024*t + j, M) + floor((1024*t + j)/M)], "
+    "%b[mod(1024*t + j, M)]) } } }",
+    // matrix product with packed weights, tiles of rows with a tail, blocks of columns
+    "kernel @gemm dims(M in [1, *]) (%a: f32[256*M], %b: f32[196608], out %y: f32[768*M]) {\n"
+    "  register %acc: f32[224]\n"
+    "  parallel i < 48*floor((M + 13)/14) {\n"
+    "    for k < 256 { unroll r < 14 { vector l < 16 {\n"
+    "      store %acc[16*r + l] = fma(%a[256*min(14*floor(i/48) + r, M - 1) + k], "
+    "%b[4096*mod(i, 48) + 16*k + l], %acc[16*r + l]) } } }\n"
+    "    unroll s < 14 { vector u < 16 {\n"
+    "      store where(m = 14*floor(i/48) + s < M) %y[768*m + 16*mod(i, 48) + u] = %acc[16*s + u] "
+    "} } } }",
+    // attention: items are batch x head x blocks of rows; keys in blocks with a tail
+    "kernel @attend dims(B in [1, 64], S in [1, 4096]) (%q: f32[768*B*S], out %y: f32[768*B*S]) {\n"
+    "  scratch %p: f32[1024]\n"
+    "  parallel i < 12*B*floor((S + 15)/16) {\n"
+    "    for kb < floor((S + 63)/64) {\n"
+    "      for r < min(16, S - 16*mod(i, floor((S + 15)/16))) { for c < min(64, S - 64*kb) {\n"
+    "        store %p[64*r + c] = "
+    "%q[768*S*floor(i/(12*floor((S + 15)/16))) + 768*(64*kb + c) + 64*mod(floor(i/floor((S + "
+    "15)/16)), 12)] } }\n"
+    "    }\n"
+    "    for w < min(16, S - 16*mod(i, floor((S + 15)/16))) { vector d < 64 {\n"
+    "      store %y[768*S*floor(i/(12*floor((S + 15)/16))) + 768*(16*mod(i, floor((S + 15)/16)) + "
+    "w) + "
+    "64*mod(floor(i/floor((S + 15)/16)), 12) + d] = 0.0 } } } }",
+    // resize by two, padding by one, concatenation at an offset
+    "kernel @resize dims(H in [1, *], W in [1, *]) (%x: f32[H*W], out %y: f32[4*H*W]) {\n"
+    "  parallel i < 2*H { for w < 2*W { store %y[2*W*i + w] = %x[W*floor(i/2) + floor(w/2)] } } }",
+    "kernel @concat dims(n in [1, *], A in [1, *], B in [1, *]) "
+    "(%a: f32[A*n], %b: f32[B*n], out %y: f32[A*n + B*n]) {\n"
+    "  parallel i < n { vector j < A { store %y[(A + B)*i + j] = %a[A*i + j] }\n"
+    "    vector k < B { store %y[(A + B)*i + A + k] = %b[B*i + k] } } }",
     // flattened inner loop, taken apart
     "kernel @flat dims(A in [1, *], B in [1, *]) (%x: f32[A*B], out %y: f32[A*B]) {\n"
     "  parallel t < 1 { for f < A*B {\n"
