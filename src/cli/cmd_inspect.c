@@ -189,7 +189,13 @@ static void print_kernels(const Inspection *in) {
   for (int i = 0, any = 0; i < FUSED_KINDS; i++)
     if (k->kind[i])
       say(in->cli, "%s%lld %s", any++ ? ", " : "", (long long)k->kind[i], fused_kind_name[i]);
-  say(in->cli, ")\nbefore      %lld nodes, %s moved; now %s\n", (long long)in->before.n,
+  say(in->cli, ")\n");
+  const LayoutReport *l = &in->opt.report.layout;
+  if (l->turned)
+    say(in->cli, "layout      %lld nodes channels last; %lld conversion%s, %s\n",
+        (long long)l->turned, (long long)l->conversions, l->conversions == 1 ? "" : "s",
+        text_bytes(&a, l->bytes));
+  say(in->cli, "before      %lld nodes, %s moved; now %s\n", (long long)in->before.n,
       text_bytes(&a, in->before.bytes), text_bytes(&b, in->cost.bytes));
 }
 
@@ -483,6 +489,12 @@ static void json_kernels(JsonWriter *w, const Inspection *in) {
     json_i64(w, in->kernels.kind[i]);
   }
   json_end_object(w);
+  json_key(w, "channels_last_nodes");
+  json_i64(w, in->opt.report.layout.turned);
+  json_key(w, "conversions");
+  json_i64(w, in->opt.report.layout.conversions);
+  json_key(w, "conversion_bytes");
+  json_i64(w, in->opt.report.layout.bytes);
   json_key(w, "nodes_before");
   json_i64(w, in->before.n);
   json_key(w, "flops_before");

@@ -6,10 +6,15 @@
 #include "eval/norm.h"
 #include "eval/scalar.h"
 
+#include "ops/order.h"
 #include "rules/letters.h"
 #include "rules/rules.h"
 #include "rules/shape.h"
 
+// Channels first: the order is chosen when these rules are done.
+static bool is_conv(const Node *n) {
+  return (n->op == OP_conv || n->op == OP_conv_transpose) && !node_channels_last(n);
+}
 static bool is_float(const Node *n) { return dtype_is_float(type_of(n)->dtype); }
 
 // v, one number a channel, as a tensor that broadcasts against weights or results of the given rank along `axis`.
@@ -46,7 +51,8 @@ typedef struct Affinity {
 static bool norm_constants(Graph *g, const Node *n, Affinity *out) {
   const batch_normalization_attrs *at = n->attrs;
   DType t = type_of(n->src[0])->dtype;
-  if (at->training_mode || n->nres != 1 || (t != DT_F32 && t != DT_F64)) return false;
+  if (at->channels_last || at->training_mode || n->nres != 1 || (t != DT_F32 && t != DT_F64))
+    return false;
   for (int i = 1; i < 5; i++)
     if (n->src[i]->op != OP_const || type_of(n->src[i])->dtype != t ||
         type_of(n->src[i])->rank != 1)
@@ -81,8 +87,8 @@ static Node *scaled_conv(Graph *g, const Node *conv, Node *scale, Node *shift) {
 static Node *conv_norm(Graph *g, const Match *m) {
   const Node *conv = m->root->src[0];
   Affinity n;
-  if ((conv->op != OP_conv && conv->op != OP_conv_transpose) || !match_once(m, conv) ||
-      conv->src[1]->op != OP_const || !norm_constants(g, m->root, &n))
+  if (!is_conv(conv) || !match_once(m, conv) || conv->src[1]->op != OP_const ||
+      !norm_constants(g, m->root, &n))
     return NULL;
   return scaled_conv(g, conv, n.scale, n.shift);
 }
@@ -101,8 +107,8 @@ static Node *norm_alone(Graph *g, const Match *m) {
 static Node *conv_arith(Graph *g, const Match *m, bool add) {
   for (int i = 0; i < 2; i++) {
     const Node *conv = m->root->src[i];
-    if ((conv->op != OP_conv && conv->op != OP_conv_transpose) || !match_once(m, conv) ||
-        !is_float(conv) || type_of(conv)->rank < 3 || !same_type(conv, m->root))
+    if (!is_conv(conv) || !match_once(m, conv) || !is_float(conv) || type_of(conv)->rank < 3 ||
+        !same_type(conv, m->root))
       continue;
     Node *v = per_channel(g, m->root->src[1 - i], type_of(conv)->rank, type_of(conv)->dims[1]);
     if (v) return add ? scaled_conv(g, conv, NULL, v) : scaled_conv(g, conv, v, NULL);
@@ -119,7 +125,9 @@ static Node *conv_pad(Graph *g, const Match *m) {
   const conv_attrs *at = conv->attrs;
   double value = 0;
   Ints pads;
-  if (pad->op != OP_pad || ((const pad_attrs *)pad->attrs)->mode != PAD_CONSTANT) return NULL;
+  if (at->channels_last || pad->op != OP_pad ||
+      ((const pad_attrs *)pad->attrs)->mode != PAD_CONSTANT)
+    return NULL;
   int rank = type_of(pad)->rank, spatial = rank - 2;
   Node *fill = src_or_null(g, pad, 2);
   if (rank < 3 || src_or_null(g, pad, 3) || !node_ints(g, pad->src[1], &pads) ||

@@ -4,6 +4,7 @@
 // Guarantees: a result differs by one step at most, where the float arithmetic had rounded to the other side.
 #include "eval/contract.h"
 #include "eval/quant.h"
+#include "ops/order.h"
 #include "rules/letters.h"
 #include "rules/recognise.h"
 #include "rules/rules.h"
@@ -105,7 +106,7 @@ static Node *make_q_conv(Graph *g, const Match *m) {
   Quant x, w, y;
   if (!quantised(g, m->root, &y)) return NULL;
   Node *conv = under_relu(g, m->root->src[0], &y), *bias = NULL;
-  if (conv->op != OP_conv || !match_once(m, conv)) return NULL;
+  if (conv->op != OP_conv || node_channels_last(conv) || !match_once(m, conv)) return NULL;
   if (!dequantised(g, conv->src[0], -1, &x) || !dequantised(g, conv->src[1], 0, &w)) return NULL;
   if (src_or_null(g, conv, 2)) {
     bias = bias_of(g, conv->src[2], &x, &w);
