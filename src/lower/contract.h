@@ -91,6 +91,7 @@ typedef struct Tiler {
   ContractPoint at;      // of the tile: what is the same for all of it
   Dim row, col;          // first row and column of the tile
   Dim group, panel;      // numbers
+  Dim start, done, rows;  // of a tile that may have fewer rows: the item's first row, those before the tile, all
   bool (*finish)(struct Tiler *t, const Dim *index, const LoopExpr *sum);  // stores what is made of a sum
   void *ctx;
 } Tiler;

@@ -30,6 +30,12 @@ static void place(Tiler *t, Dim row, Dim col, ContractPoint *at) {
   at->group = t->group;
 }
 
+// Row r of the tile.  Where there may be fewer it is guarded, by its place in the item's rows.
+static Dim row_at(Tiler *t, Dim r, bool guard) {
+  if (!guard) return add(t, t->row, r);
+  return add(t, t->start, elem_guard(t->e, add(t, t->done, r), t->rows));
+}
+
 static bool ragged(Tiler *t) {
   return !ie_is_const(t->c->n) || t->c->n->value % t->s.nr != 0;
 }
@@ -130,10 +136,10 @@ static bool stage_rhs(Tiler *t) {
 static bool stage_lhs(Tiler *t, int64_t rows, bool guard) {
   Elem *e = t->e;
   ContractPoint at;
-  Dim r = loop_for(&e->b, LOOP_SERIAL, "r", num(t, rows)), row = add(t, t->row, r);
+  Dim r = loop_for(&e->b, LOOP_SERIAL, "r", num(t, rows)), row;
   Dim k = loop_for(&e->b, LOOP_VECTOR, "k", t->c->k[0]);
   elem_forget(e);
-  if (guard) row = elem_guard(e, row, t->c->m);
+  row = row_at(t, r, guard);
   place(t, row, t->e->pool->zero, &at);
   at.k[0] = k;
   const LoopExpr *x = lhs_value(t, &at);
@@ -164,12 +170,12 @@ static bool step(Tiler *t, Rows rows, const Dim *k) {
   if (rows.to <= rows.from) return true;
   Dim r = loop_for(&e->b, LOOP_UNROLL, "r", num(t, rows.to - rows.from));
   Dim j = loop_for(&e->b, LOOP_VECTOR, "j", num(t, t->s.nr));
-  Dim in_tile = ie_addc(e->pool, r, rows.from), row = add(t, t->row, in_tile);
+  Dim in_tile = ie_addc(e->pool, r, rows.from), row;
   Dim col = add(t, t->col, j);
   int before = e->nguards;
   ContractPoint at;
   elem_forget(e);
-  if (rows.guard) row = elem_guard(e, row, t->c->m);
+  row = row_at(t, in_tile, rows.guard);
   int rowed = e->nguards;
   place(t, row, col, &at);
   memcpy(at.k, k, sizeof at.k);
@@ -297,12 +303,12 @@ static bool finish(Tiler *t, int64_t rows, bool guard) {
   }
   Dim r = loop_for(&e->b, t->sums >= 0 ? LOOP_SERIAL : LOOP_UNROLL, "r", num(t, rows));
   Dim j = loop_for(&e->b, LOOP_VECTOR, "j", num(t, t->s.nr));
-  Dim row = add(t, t->row, r), col = add(t, t->col, j);
+  Dim row, col = add(t, t->col, j);
   ContractPoint at;
   elem_forget(e);
   const LoopExpr *sum =
       loop_let(&e->b, loop_load(e->k, from, add(t, ie_mulc(e->pool, r, t->s.nr), j)));
-  if (guard) row = elem_guard(e, row, t->c->m);
+  row = row_at(t, r, guard);
   if (ragged(t)) col = elem_guard(e, col, t->c->n);
   place(t, row, col, &at);
   bool ok = t->finish(t, at.out, sum);
@@ -384,6 +390,9 @@ static bool chunk_rows(Tiler *t, Dim block) {
   Dim done = ie_mulc(p, tiles, mr);
   open_loop(t, LOOP_SERIAL, "rest", ie_min(p, p->one, ie_sub(p, rows, done)), &depth);
   t->row = add(t, start, done);
+  t->start = start;
+  t->done = done;
+  t->rows = rows;
   if (!tile_panels(t, mr, true, -1)) return false;
   close_loops(t, depth);
   return true;
