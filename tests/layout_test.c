@@ -273,10 +273,10 @@ static void check_case(const Case *c, bool forced, const char *disable) {
     const LayoutReport *l = &report.layout;
     int64_t left = count_transposes(after, after->main, &a);
     if (!forced && !disable &&
-        (l->turned != c->turned || l->conversions != c->conversions || k.kernels != c->kernels ||
+        (l->turned != c->turned || l->converted.n != c->conversions || k.kernels != c->kernels ||
          left != c->transposes))
       FAIL("%s: %lld turned, %lld conversions, %lld kernels, %lld transposes", c->what,
-           (long long)l->turned, (long long)l->conversions, (long long)k.kernels, (long long)left);
+           (long long)l->turned, (long long)l->converted.n, (long long)k.kernels, (long long)left);
     if (disable && l->turned) FAIL("%s: turned all the same", c->what);
     expect_same_bits(c->what, before, after, &d);
   }

@@ -14,7 +14,7 @@ cd "$(dirname "$0")/.." || exit
 # ---- the list ----
 declare -A MUST MAY PYTHON ALONE  # ALONE: a Python package for the data inside it, without what it depends on
 MUST[build]="gcc libc6-dev binutils cmake ninja-build zlib1g-dev"
-MAY[build]="ccache"
+MAY[build]="ccache llvm-19-dev"
 MUST[test]="clang clang-format libclang-rt-14-dev llvm-14 python3 python3-venv xz-utils pkg-config libonnx-testdata"
 MAY[test]="chromium"
 PYTHON[test]="numpy onnx onnxruntime"

@@ -28,7 +28,7 @@ BELOW["cli"] = BELOW["api"] + ["api", "view"]
 # single files that a lower folder may include from a higher one: lists, without declarations of their own
 EXCEPT = {("ir", "ops/ops.def"), ("eval", "ops/scalar.def")}
 # libraries other than the C library and POSIX, and who may include them
-LIBRARIES = {"zlib.h": {"base", "cli"}}
+LIBRARIES = {"zlib.h": {"base", "cli"}, "llvm-c": {"targets"}}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
@@ -48,8 +48,9 @@ def check(path, line, quote, target):
     if here not in BELOW:
         return f"folder '{here}' has no row in tools/layering.py"
     if quote == "<":
-        if target in LIBRARIES and here not in LIBRARIES[target]:
-            return f"<{target}> belongs to {', '.join(sorted(LIBRARIES[target]))}"
+        library = target.split("/")[0]  # a header, or a library's folder of them
+        if library in LIBRARIES and here not in LIBRARIES[library]:
+            return f"<{target}> belongs to {', '.join(sorted(LIBRARIES[library]))}"
         return None
     if target == "tenon/tenon.h" or (here, target) in EXCEPT:
         return None

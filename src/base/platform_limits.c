@@ -11,7 +11,9 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <sys/syscall.h>
 #include <sys/sysinfo.h>
+#include <unistd.h>
 
 // The first bytes of a small file, NUL-terminated; "" when it cannot be read.
 static void read_small(const char *path, char *out, int64_t cap) {
@@ -125,3 +127,14 @@ int64_t machine_memory(void) {
   atomic_store_explicit(&known, bytes, memory_order_relaxed);
   return bytes;
 }
+
+// ---- AMX ----
+
+#if defined(__linux__) && defined(__x86_64__)
+bool platform_allow_tiles(void) {
+  enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };  // ARCH_REQ_XCOMP_PERM
+  return syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
+}
+#else
+bool platform_allow_tiles(void) { return false; }
+#endif

@@ -46,7 +46,7 @@ static void print_node(const Explain *x, const ExplainNode *n) {
 }
 
 // Which order the channels have, region by region, and why.
-static void print_layout(const LayoutReport *l) {
+static void print_layout(const LayoutReport *l, const DimBinding *b) {
   NumText a;
   if (!l->region.n) return;
   printf("\n%-14s %6s %8s %12s  %s\n", "order", "nodes", "decide", "worth", "region");
@@ -61,8 +61,8 @@ static void print_layout(const LayoutReport *l) {
       printf(" (nothing in it prefers an order)");
     putchar('\n');
   }
-  printf("%lld value%s needed in both orders, %s\n", (long long)l->conversions,
-         l->conversions == 1 ? "" : "s", text_bytes(&a, l->bytes));
+  printf("%lld value%s needed in both orders, %s\n", (long long)l->converted.n,
+         l->converted.n == 1 ? "" : "s", text_bytes(&a, conversion_bytes(l, b)));
 }
 
 static void print_text(const Telling *t) {
@@ -82,7 +82,7 @@ static void print_text(const Telling *t) {
            (long long)k->nodes, text_bytes(&a, k->bytes), text_bytes(&b, less),
            text_si(&c, k->flops), explain_intensity(k), k->node->name ? k->node->name : "-");
   }
-  print_layout(&t->opt.report.layout);
+  print_layout(&t->opt.report.layout, &t->dims);
   NumText a;
   KernelCount count;
   graph_kernels(t->model->graph, &count);
@@ -112,11 +112,11 @@ static void json_node(JsonWriter *w, const ExplainNode *n) {
   json_end_object(w);
 }
 
-static void json_layout(JsonWriter *w, const LayoutReport *l) {
+static void json_layout(JsonWriter *w, const LayoutReport *l, const DimBinding *b) {
   json_key(w, "conversions");
-  json_i64(w, l->conversions);
+  json_i64(w, l->converted.n);
   json_key(w, "conversion_bytes");
-  json_i64(w, l->bytes);
+  json_i64(w, conversion_bytes(l, b));
   json_key(w, "layout");
   json_begin_array(w);
   for (int64_t i = 0; i < l->region.n; i++) {
@@ -173,7 +173,7 @@ static void print_json(const Telling *t) {
   json_cstr(&w, t->cli->pos[0]);
   json_key(&w, "kernels");
   json_i64(&w, count.kernels);
-  json_layout(&w, &t->opt.report.layout);
+  json_layout(&w, &t->opt.report.layout, &t->dims);
   json_key(&w, "nodes");
   json_begin_array(&w);
   for (int64_t i = 0; i < x->node.n; i++)

@@ -51,8 +51,8 @@ typedef struct LayoutRegion {
       gain;  // what the order is worth to them against the other, in bytes; negative: they want the other
 } LayoutRegion;
 typedef struct LayoutReport {
-  int64_t conversions, bytes;  // values that are needed in both orders, and their size
-  int64_t turned;              // nodes computed channels last
+  VEC(const Type *) converted;  // values that are needed in both orders
+  int64_t turned;               // nodes computed channels last
   VEC(LayoutRegion) region;
 } LayoutReport;
 typedef struct OptReport {

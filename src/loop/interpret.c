@@ -91,7 +91,8 @@ static PRINTF(2, 3) void stop(Interp *in, const char *fmt, ...) {
   if (in->status) return;
   va_list ap;
   va_start(ap, fmt);
-  in->status = failv(in->d, TENON_EINTERNAL, (Where){.node = in->k->name, .op = "kernel"}, fmt, ap);
+  const char *text = str_vprintf(in->arena, fmt, ap);
+  in->status = fail(in->d, TENON_EINTERNAL, NOWHERE, "kernel @%s: %s", in->k->name, text);
   va_end(ap);
 }
 
@@ -167,7 +168,9 @@ static LoopCell operation(Interp *in, const Step *s) {
   DType t = e->src[e->op == LOOP_select]->dtype;
   if (e->op == LOOP_cast) return loop_convert(e->dtype, t, v[0]);
   if (e->op == LOOP_bit_cast) return loop_reinterpret(e->dtype, t, v[0]);
-  if (!loop_apply((LoopOp)e->op, t, v, &out)) stop(in, "%s by 0", loop_op_name[e->op]);
+  if (!loop_apply((LoopOp)e->op, t, v, &out) && !in->status)
+    in->status =
+        fail(in->d, TENON_EINVAL, NOWHERE, "kernel @%s: integer division by zero", in->k->name);
   return out;
 }
 
@@ -269,7 +272,7 @@ static tenon_status bind_dims(Interp *in, const int64_t *dims) {
   for (int32_t i = 0; i < k->ndims; i++) {
     Dim s = k->dim[i];
     if (dims[i] < s->lo || dims[i] > s->hi)
-      return fail(in->d, TENON_EINVAL, NOWHERE, "kernel %s: dim %d is %lld, out of its range",
+      return fail(in->d, TENON_EINVAL, NOWHERE, "kernel @%s: dim %d is %lld, out of its range",
                   k->name, (int)i, (long long)dims[i]);
     in->sym[s->slot] = dims[i];
   }
@@ -289,10 +292,10 @@ static tenon_status bind_buffers(Interp *in, void *const *args, const int64_t *s
       in->base[i] = args[i];
       if (n != size[i])
         return fail(in->d, TENON_EINVAL, NOWHERE,
-                    "kernel %s: argument %%%s has %lld elements instead of %lld", k->name, b->name,
+                    "kernel @%s: argument %%%s has %lld elements instead of %lld", k->name, b->name,
                     (long long)size[i], (long long)n);
     } else if (!dtype_bytes(b->dtype, n, &bytes)) {
-      return fail(in->d, TENON_EINVAL, NOWHERE, "kernel %s: buffer %%%s has no size", k->name,
+      return fail(in->d, TENON_EINVAL, NOWHERE, "kernel @%s: buffer %%%s has no size", k->name,
                   b->name);
     } else {
       in->base[i] = arena_alloc(in->arena, bytes);
@@ -312,11 +315,11 @@ static void poison(Interp *in) {
 static tenon_status run_items(Interp *in, const RunBlock *b, int64_t begin, int64_t end) {
   const LoopKernel *k = in->k;
   if (b->n != 1 || b->v[0].s->kind != LS_FOR)
-    return fail(in->d, TENON_EINVAL, NOWHERE, "kernel %s is not one loop", k->name);
+    return fail(in->d, TENON_EINVAL, NOWHERE, "kernel @%s is not one loop", k->name);
   const RunStmt *r = &b->v[0];
   int64_t items = index_value(in, r->s->extent);
   if (!in->status && (begin < 0 || end > MAX(items, 0)))
-    return fail(in->d, TENON_EINVAL, NOWHERE, "kernel %s: items %lld to %lld of %lld", k->name,
+    return fail(in->d, TENON_EINVAL, NOWHERE, "kernel @%s: items %lld to %lld of %lld", k->name,
                 (long long)begin, (long long)end, (long long)items);
   for (int64_t i = begin; i < end && !in->status; i++) {
     poison(in);

@@ -189,6 +189,9 @@ static bool prove_div(Prover *p, Dim t, Dim c, Dim r, const ProverSym *s) {
     return lo && hi && prove_at(p, c, lo, r) && prove_at(p, c, hi, r);
   }
   Dim bound = sgn > 0 ? ie_addc(pool, ie_sub(pool, a, b), 1) : a;  // of b*t
+  // r + t >= 0 says a + b*r >= 0, and r - t >= 0 says a < b*(r + 1), neither more nor less.
+  if (ie_is(c, 1)) return prove_at(p, b, r, a);
+  if (ie_is(c, -1)) return prove_at(p, b, ie_addc(pool, r, 1), ie_addc(pool, negated(p, a), -1));
   if (dim_divides(pool, b, c) && prove_at(p, ie_div(pool, c, b), bound, r)) return true;
   if (prove_at(p, c, extreme(p, t, s, sgn < 0), r)) return true;
   return prove_at(p, c, bound, ie_mul(pool, b, r));
@@ -216,6 +219,33 @@ static bool prove_atom(Prover *p, Dim t, Dim e, const ProverSym *s) {
 static bool prove_powers(Prover *p, Dim e, const ProverSym *s) {
   Dim low = extreme(p, e, s, false);
   return low && low != e && prove(p, low);
+}
+
+static uint64_t gcd(uint64_t a, uint64_t b) {
+  while (b) {
+    uint64_t r = a % b;
+    a = b;
+    b = r;
+  }
+  return a;
+}
+
+// e without a factor of all its terms, which decides nothing: a number, or an atom that is never negative.  The
+// constant may be rounded down to be a multiple of the number.
+static Dim without_factor(Prover *p, Dim e) {
+  uint64_t g = 0;
+  bool constant = e->nterms > 0 && e->term[0].natoms == 0;
+  for (int i = constant; i < e->nterms; i++) {
+    int64_t c = e->term[i].coef;
+    g = gcd(g, c < 0 ? 0 - (uint64_t)c : (uint64_t)c);
+  }
+  if (g > 1 && g <= INT64_MAX) e = ie_div(p->pool, e, ie_const(p->pool, (int64_t)g));
+  if (e->nterms < 2 || e->term[0].natoms == 0) return e;
+  for (int i = 0; i < e->term[0].natoms; i++) {
+    Dim f = e->term[0].atom[i], c, r;
+    if (f->lo >= 0 && dim_split(p->pool, e, f, &c, &r) && ie_is(r, 0)) return c;
+  }
+  return e;
 }
 
 // A remainder that stands beside the quotient of the same division: only together are they exact.
@@ -253,8 +283,8 @@ static bool prove(Prover *p, Dim e) {
   if (ie_is_poison(e) || p->fuel-- <= 0) return false;
   if (e->lo >= 0) return true;
   if (e->hi < 0) return false;
-  Dim joined = join_remainders(p, e);
-  if (joined != e) return prove(p, joined);
+  Dim simpler = without_factor(p, join_remainders(p, e));
+  if (simpler != e) return prove(p, simpler);
   bool known = true;
   int64_t at = innermost(p, e, &known);
   if (at < 0 || !known) return false;
@@ -262,18 +292,29 @@ static bool prove(Prover *p, Dim e) {
   return eliminate(p, e, &s);
 }
 
+// e - m*fact, m such that a symbol that counts -1 in the fact goes.
+static bool prove_with(Prover *p, Dim e, Dim fact) {
+  IntPool *pool = p->pool;
+  for (int i = 0; i < fact->nterms; i++) {
+    const IntTerm *t = &fact->term[i];
+    Dim c, r;
+    if (t->coef != -1 || t->natoms != 1) continue;
+    if (!dim_split(pool, e, t->atom[0], &c, &r) || c->hi > 0 || ie_is(c, 0)) continue;
+    p->fuel = PROVE_STEPS;
+    if (prove(p, ie_add(pool, e, ie_mul(pool, c, fact)))) return true;
+  }
+  p->fuel = PROVE_STEPS;
+  return prove(p, ie_sub(pool, e, fact));
+}
+
 bool prove_ge0(Prover *p, Dim e) {
   p->fuel = PROVE_STEPS;
   if (prove(p, e)) return true;
-  for (int64_t i = 0; i < p->fact.n; i++) {
-    p->fuel = PROVE_STEPS;
-    if (prove(p, ie_sub(p->pool, e, p->fact.v[i]))) return true;
-  }
+  for (int64_t i = 0; i < p->fact.n; i++)
+    if (prove_with(p, e, p->fact.v[i])) return true;
   for (int64_t i = 0; i < p->sym.n; i++) {  // where code runs, no extent is empty
     Dim n = p->sym.v[i].extent;
-    if (!n || ie_is_const(n)) continue;
-    p->fuel = PROVE_STEPS;
-    if (prove(p, ie_sub(p->pool, e, ie_addc(p->pool, n, -1)))) return true;
+    if (n && !ie_is_const(n) && prove_with(p, e, ie_addc(p->pool, n, -1))) return true;
   }
   return false;
 }

@@ -38,7 +38,7 @@ static tenon_status check_scope(Verifier *v, Dim e) {
   if (e->kind == IE_CONST) return TENON_OK;
   if (e->kind == IE_POISON) return verify_fail(v, "an index expression has no value");
   if (e->kind == IE_SYM)
-    return prover_find(&v->p, e) >= 0
+    return prover_find(&v->p[AS_WRITTEN], e) >= 0
                ? TENON_OK
                : verify_fail(v, "symbol '%s' is not defined here", verify_text(v, e));
   if (e->kind != IE_SUM) {
@@ -71,7 +71,7 @@ static tenon_status define_sym(Verifier *v, Dim sym, Dim extent, const LoopBound
                        verify_text(v, extent));
   if (!known) digits_var(&v->digits, sym, extent);
   intmap_put(&v->sym, (uint64_t)sym->slot, guard ? (uint64_t)(uintptr_t)guard : 1);
-  prover_push(&v->p, sym, extent, guard ? guard->value : NULL);
+  prover_push(&v->p[AS_WRITTEN], sym, extent, guard ? guard->value : NULL);
   return TENON_OK;
 }
 
@@ -100,7 +100,7 @@ static bool register_index(Verifier *v, Dim e) {
 
 static tenon_status check_place(Verifier *v, int32_t buffer, Dim index, int nguards,
                                 const LoopBound *guard) {
-  int64_t scope = v->p.sym.n;
+  int64_t scope = v->p[AS_WRITTEN].sym.n;
   if (buffer < 0 || buffer >= v->k->nbuffers) return verify_fail(v, "buffer %d", (int)buffer);
   TRY(define_guards(v, nguards, guard));
   TRY(check_dim(v, index, "index"));
@@ -110,7 +110,7 @@ static tenon_status check_place(Verifier *v, int32_t buffer, Dim index, int ngua
                        "%%%s[%s]: registers are indexed by constants, unrolled variables and the "
                        "vector's alone",
                        b->name, verify_text(v, index));
-  prover_pop(&v->p, scope);
+  prover_pop(&v->p[AS_WRITTEN], scope);
   return TENON_OK;
 }
 
@@ -218,16 +218,17 @@ static tenon_status define_var(Verifier *v, const LoopStmt *s) {
 
 // Statements, then what follows them in their scope (the yield of a reduction).
 typedef struct Mark {
-  int64_t syms, vars, facts;
+  int64_t syms[NFORMS], vars, facts;
 } Mark;
 static Mark enter(Verifier *v) {
   v->nesting++;
-  return (Mark){v->p.sym.n, v->vars.n, v->p.fact.n};
+  const Prover *p = v->p;
+  return (Mark){{p[0].sym.n, p[1].sym.n}, v->vars.n, p[AS_DIGITS].fact.n};
 }
 static void leave(Verifier *v, Mark m) {
   v->nesting--;
-  prover_pop(&v->p, m.syms);
-  v->p.fact.n = m.facts;
+  for (int i = 0; i < NFORMS; i++) prover_pop(&v->p[i], m.syms[i]);
+  v->p[AS_DIGITS].fact.n = m.facts;
   while (v->vars.n > m.vars) v->live[v->vars.v[--v->vars.n]] = false;
 }
 
@@ -358,7 +359,7 @@ static tenon_status check_kernel(Verifier *v) {
     if (s->kind != IE_SYM || intmap_get(&v->sym, (uint64_t)s->slot, &was))
       return verify_fail(v, "dim %d is not a symbol of its own", (int)i);
     intmap_put(&v->sym, (uint64_t)s->slot, 1);
-    prover_push(&v->p, s, NULL, NULL);
+    for (int j = 0; j < NFORMS; j++) prover_push(&v->p[j], s, NULL, NULL);
   }
   TRY(check_buffers(v));
   for (int32_t i = 0; i < k->nvars; i++)
@@ -371,6 +372,35 @@ static tenon_status check_kernel(Verifier *v) {
 }
 
 // ---- second walk: proofs ----
+static bool both_lt(Verifier *v, Dim a, Dim b) {
+  if (prove_lt(&v->p[AS_WRITTEN], a, b)) return true;
+  Dim x = digits_apply(&v->digits, a), y = digits_apply(&v->digits, b);
+  return (x != a || y != b) && prove_lt(&v->p[AS_DIGITS], x, y);
+}
+
+// An atom is positive where it is a factor of an extent: code inside runs only where that is not 0.
+static bool atom_positive(Verifier *v, Dim atom) {
+  const Prover *p = &v->p[AS_WRITTEN];
+  if (atom->lo >= 1) return true;
+  for (int64_t i = 0; i < p->sym.n; i++) {
+    Dim n = p->sym.v[i].extent;
+    bool found = false, sound = n && n->nterms == 1 && n->term[0].coef > 0;
+    for (int k = 0; sound && k < n->term[0].natoms; k++) {
+      found |= n->term[0].atom[k] == atom;
+      sound &= n->term[0].atom[k]->lo >= 0;
+    }
+    if (found && sound) return true;
+  }
+  return false;
+}
+
+static bool product_positive(Verifier *v, Dim e) {
+  if (e->nterms != 1 || e->term[0].coef <= 0) return false;
+  for (int k = 0; k < e->term[0].natoms; k++)
+    if (!atom_positive(v, e->term[0].atom[k])) return false;
+  return true;
+}
+
 static tenon_status prove_divisors(Verifier *v, Dim e) {
   if (e->kind == IE_CONST || e->kind == IE_SYM) return TENON_OK;
   if (e->kind == IE_SUM) {
@@ -381,26 +411,27 @@ static tenon_status prove_divisors(Verifier *v, Dim e) {
   TRY(prove_divisors(v, e->a));
   TRY(prove_divisors(v, e->b));
   if ((e->kind != IE_DIV && e->kind != IE_MOD) || e->b->lo >= 1) return TENON_OK;
-  if (prove_lt(&v->p, v->pool->zero, digits_apply(&v->digits, e->b))) return TENON_OK;
+  if (product_positive(v, e->b) || both_lt(v, v->pool->zero, e->b)) return TENON_OK;
   return verify_fail(v, "cannot prove that the divisor %s is positive", verify_text(v, e->b));
 }
 
-// A symbol as its digits, with what holds for them together.
+// A symbol as it is, and as its digits, with what holds for them together.
 static tenon_status open_sym(Verifier *v, Dim sym, Dim extent, Dim value) {
   const Digits *d = digits_of(&v->digits, sym);
   TRY(prove_divisors(v, extent));
   if (value) TRY(prove_divisors(v, value));
+  prover_push(&v->p[AS_WRITTEN], sym, extent, value);
   if (d->n == 1) {
-    prover_push(&v->p, sym, d->size[0], value ? digits_apply(&v->digits, value) : NULL);
+    prover_push(&v->p[AS_DIGITS], sym, d->size[0], value ? digits_apply(&v->digits, value) : NULL);
     return TENON_OK;
   }
   for (int i = d->n - 1; i >= 0; i--)
-    if (d->digit[i]->kind == IE_SYM) prover_push(&v->p, d->digit[i], d->size[i], NULL);
+    if (d->digit[i]->kind == IE_SYM) prover_push(&v->p[AS_DIGITS], d->digit[i], d->size[i], NULL);
   int top = d->n - 1;
   Dim all = digits_apply(&v->digits, extent);
   if (!dim_divides(v->pool, d->unit[top], all)) {
     Dim last = ie_addc(v->pool, ie_sub(v->pool, all, digits_apply(&v->digits, sym)), -1);
-    vec_push(v->arena, &v->p.fact, last);
+    vec_push(v->arena, &v->p[AS_DIGITS].fact, last);
   }
   return TENON_OK;
 }
@@ -408,19 +439,18 @@ static tenon_status open_sym(Verifier *v, Dim sym, Dim extent, Dim value) {
 static tenon_status prove_place(Verifier *v, int32_t buffer, Dim index, int nguards,
                                 const LoopBound *guard, const char *what) {
   const LoopBuffer *b = &v->k->buffer[buffer];
-  int64_t scope = v->p.sym.n, facts = v->p.fact.n;
+  Mark m = enter(v);
   for (int i = 0; i < nguards; i++) TRY(open_sym(v, guard[i].sym, guard[i].extent, guard[i].value));
   TRY(prove_divisors(v, index));
-  Dim e = digits_apply(&v->digits, index);
-  if (!prove_ge0(&v->p, e))
+  if (!both_lt(v, ie_const(v->pool, -1), index))
     return verify_fail(v, "%s %%%s[%s]: cannot prove that the index is not negative", what, b->name,
                        verify_text(v, index));
-  if (!prove_lt(&v->p, e, b->size))
+  if (!both_lt(v, index, b->size))
     return verify_fail(v, "%s %%%s[%s]: cannot prove that the index is below %s", what, b->name,
                        verify_text(v, index), verify_text(v, b->size));
-  if (b->written) TRY(verify_race(v, buffer, e, what));
-  prover_pop(&v->p, scope);
-  v->p.fact.n = facts;
+  Dim forms[NFORMS] = {index, digits_apply(&v->digits, index)};
+  if (b->written) TRY(verify_race(v, buffer, forms, what));
+  leave(v, m);
   return TENON_OK;
 }
 
@@ -483,17 +513,16 @@ static tenon_status prove_block(Verifier *v, const LoopBlock *b) {
 static tenon_status prove_kernel(Verifier *v) {
   const LoopKernel *k = v->k;
   v->stmt = NULL;
-  prover_pop(&v->p, k->ndims);
+  for (int i = 0; i < NFORMS; i++) prover_pop(&v->p[i], k->ndims);
   digits_settle(&v->digits);
-  v->claims = arena_array(v->arena, Claims, (int64_t)k->nbuffers * DIGITS_MAX);
-  v->claimed = arena_array(v->arena, bool, k->nbuffers);
+  v->apart = arena_array(v->arena, Apart, (int64_t)k->nbuffers * NFORMS);
   for (int32_t i = 0; i < k->nbuffers; i++) TRY(prove_divisors(v, k->buffer[i].size));
   return prove_block(v, &k->body);
 }
 
 tenon_status loop_verify(const LoopKernel *k, Diag *d) {
   Verifier v = {.k = k, .d = d, .arena = k->arena, .pool = k->pool};
-  prover_init(&v.p, k->pool, k->arena);
+  for (int i = 0; i < NFORMS; i++) prover_init(&v.p[i], k->pool, k->arena);
   digits_init(&v.digits, k->pool, k->arena);
   intmap_init(&v.sym, k->arena);
   intmap_init(&v.loop, k->arena);

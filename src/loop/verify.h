@@ -32,6 +32,8 @@ Dim digits_apply(DigitMap *m, Dim e);               // over digits
 const Digits *digits_of(const DigitMap *m, Dim sym);
 
 // ---- the verifier (verify.c) ----
+// Proofs are tried twice: over the variables as they are, and over their digits.
+typedef enum { AS_WRITTEN, AS_DIGITS, NFORMS } Form;
 typedef struct Claim {  // how a digit of the work item is read off the elements of a buffer
   int n;
   Dim part[12];
@@ -41,13 +43,17 @@ typedef struct Claims {
   int n;
   Claim v[CLAIMS_MAX];
 } Claims;
+typedef struct Apart {  // of one buffer, in one form
+  bool seen, lost;      // lost: the form shows nothing for this buffer
+  Claims claims[DIGITS_MAX];
+} Apart;
 
 typedef struct Verifier {
   const LoopKernel *k;
   Diag *d;
   Arena *arena;
   IntPool *pool;
-  Prover p;
+  Prover p[NFORMS];
   DigitMap digits;
   IntMap sym;            // slot -> 1: defined; or the guard that it is
   IntMap loop;           // slot -> kind of the loop
@@ -55,9 +61,8 @@ typedef struct Verifier {
   VEC(int32_t) vars;     // live ones, in order of definition
   const LoopStmt *stmt;  // the one that is looked at
   const Digits *item;    // of the parallel loop
-  Claims *claims;        // by buffer and digit
-  bool *claimed;
-  IntMap checked;  // node -> statement: was looked at
+  Apart *apart;          // by buffer and form
+  IntMap checked;        // node -> statement: was looked at
   uint64_t nstmts;
   int depth, nesting, vectors;
   bool parallel;
@@ -66,7 +71,7 @@ tenon_status verify_fail(Verifier *v, const char *fmt, ...) PRINTF(2, 3);
 const char *verify_text(Verifier *v, Dim e);
 
 // ---- races (verify_race.c) ----
-// One access to a result, its guards in scope.
-MUST_USE tenon_status verify_race(Verifier *v, int32_t buffer, Dim index, const char *what);
+// One access to a result, its guards in scope; the index in each form.
+MUST_USE tenon_status verify_race(Verifier *v, int32_t buffer, const Dim *index, const char *what);
 
 #endif

@@ -9,35 +9,35 @@
 #include "loop/verify.h"
 
 // No symbol but dims.
-static bool only_dims(const Verifier *v, Dim e) {
+static bool only_dims(const Prover *p, Dim e) {
   if (e->kind == IE_CONST) return true;
   if (e->kind == IE_SYM) {
-    int64_t at = prover_find(&v->p, e);
-    return at >= 0 && !v->p.sym.v[at].extent;
+    int64_t at = prover_find(p, e);
+    return at >= 0 && !p->sym.v[at].extent;
   }
   if (e->kind == IE_POISON) return false;
-  if (e->kind != IE_SUM) return only_dims(v, e->a) && only_dims(v, e->b);
+  if (e->kind != IE_SUM) return only_dims(p, e->a) && only_dims(p, e->b);
   for (int i = 0; i < e->nterms; i++)
     for (int j = 0; j < e->term[i].natoms; j++)
-      if (!only_dims(v, e->term[i].atom[j])) return false;
+      if (!only_dims(p, e->term[i].atom[j])) return false;
   return true;
 }
 
 // e without its terms that are multiples of `modulus`, and without a negative constant, which is *offset.  Of a constant
 // beyond the modulus the remainder is left.
-static Dim below(Verifier *v, Dim e, Dim modulus, Dim *offset) {
-  IntPool *p = v->pool;
-  Dim out = p->zero;
-  *offset = p->zero;
+static Dim below(Prover *p, Dim e, Dim modulus, Dim *offset) {
+  IntPool *pool = p->pool;
+  Dim out = pool->zero;
+  *offset = pool->zero;
   for (int i = 0; i < e->nterms; i++) {
     const IntTerm *t = &e->term[i];
-    Dim term = dim_term(p, t, -1);
+    Dim term = dim_term(pool, t, -1);
     if (t->natoms == 0 && modulus && ie_is_const(modulus) && t->coef >= modulus->value)
-      term = ie_const(p, t->coef % modulus->value);
+      term = ie_const(pool, t->coef % modulus->value);
     if (t->natoms == 0 && t->coef < 0)
       *offset = term;
-    else if (t->natoms == 0 || !modulus || !dim_divides(p, modulus, term))
-      out = ie_add(p, out, term);
+    else if (t->natoms == 0 || !modulus || !dim_divides(pool, modulus, term))
+      out = ie_add(pool, out, term);
   }
   return out;
 }
@@ -58,45 +58,45 @@ static void add_claim(Claims *out, const Claim *before, Dim s, Dim t, Dim offset
 }
 
 // What is left of r beside s*w, modulo t, is in [0, s), and all of it in [0, t).
-static void try_modulus(Verifier *v, Dim w, Dim s, Dim r, Dim t, const Claim *before, Claims *out) {
-  IntPool *p = v->pool;
-  Dim offset, l = below(v, r, t, &offset);
-  if (ie_is_poison(l) || !prove_ge0(&v->p, l) || !prove_lt(&v->p, l, s)) return;
-  if (t && !prove_lt(&v->p, ie_add(p, ie_mul(p, s, w), l), t)) return;
+static void try_modulus(Prover *p, Dim w, Dim s, Dim r, Dim t, const Claim *before, Claims *out) {
+  IntPool *pool = p->pool;
+  Dim offset, l = below(p, r, t, &offset);
+  if (ie_is_poison(l) || !prove_ge0(p, l) || !prove_lt(p, l, s)) return;
+  if (t && !prove_lt(p, ie_add(pool, ie_mul(pool, s, w), l), t)) return;
   add_claim(out, before, s, t, offset);
 }
 
-static void claims_direct(Verifier *v, Dim e, Dim w, Dim size, const Claim *before, Claims *out) {
-  IntPool *p = v->pool;
+static void claims_direct(Prover *p, Dim e, Dim w, Dim size, const Claim *before, Claims *out) {
+  IntPool *pool = p->pool;
   Dim s, r;
   // The digit may stand in r as well: where 0 <= r < s that does not matter.
-  if (!dim_split(p, e, w, &s, &r) || !only_dims(v, s) || ie_is(s, 0)) return;
-  try_modulus(v, w, s, r, NULL, before, out);
-  Dim whole = ie_mul(p, s, size);
-  if (only_dims(v, whole)) try_modulus(v, w, s, r, whole, before, out);
+  if (!dim_split(pool, e, w, &s, &r) || !only_dims(p, s) || ie_is(s, 0)) return;
+  try_modulus(p, w, s, r, NULL, before, out);
+  Dim whole = ie_mul(pool, s, size);
+  if (only_dims(p, whole)) try_modulus(p, w, s, r, whole, before, out);
   for (int i = 0; i < r->nterms; i++) {  // the stride of another symbol
-    Dim t = ie_const(p, r->term[i].coef);
+    Dim t = ie_const(pool, r->term[i].coef);
     bool inner = false;
     for (int j = 0; j < r->term[i].natoms; j++) {
-      if (only_dims(v, r->term[i].atom[j]))
-        t = ie_mul(p, t, r->term[i].atom[j]);
+      if (only_dims(p, r->term[i].atom[j]))
+        t = ie_mul(pool, t, r->term[i].atom[j]);
       else
         inner = true;
     }
     if (inner && !ie_is_poison(t) && t != whole && t->lo >= 1)
-      try_modulus(v, w, s, r, t, before, out);
+      try_modulus(p, w, s, r, t, before, out);
   }
 }
 
-static void claims_of(Verifier *v, Dim e, Dim w, Dim size, const Claim *before, int depth,
+static void claims_of(Prover *p, Dim e, Dim w, Dim size, const Claim *before, int depth,
                       Claims *out) {
-  if (dim_has(e, w)) claims_direct(v, e, w, size, before, out);
-  for (int64_t i = 0; i < v->p.sym.n && depth < 3; i++) {
-    ProverSym g = v->p.sym.v[i];
+  if (dim_has(e, w)) claims_direct(p, e, w, size, before, out);
+  for (int64_t i = 0; i < p->sym.n && depth < 3; i++) {
+    ProverSym g = p->sym.v[i];
     if (!g.value || !dim_has(g.value, w) || !dim_has(e, g.sym)) continue;
     Claims first = {.n = 0};
-    claims_direct(v, e, g.sym, g.extent, before, &first);
-    for (int j = 0; j < first.n; j++) claims_of(v, g.value, w, size, &first.v[j], depth + 1, out);
+    claims_direct(p, e, g.sym, g.extent, before, &first);
+    for (int j = 0; j < first.n; j++) claims_of(p, g.value, w, size, &first.v[j], depth + 1, out);
   }
 }
 
@@ -111,28 +111,41 @@ static void keep_common(Claims *a, const Claims *b) {
   a->n = n;
 }
 
-tenon_status verify_race(Verifier *v, int32_t buffer, Dim index, const char *what) {
+// Whether the item can still be read off every element that was seen; else `digit` is the one that cannot.
+static bool apart(Verifier *v, Form form, Apart *a, Dim index, Dim *digit) {
   const Digits *item = v->item;
-  if (!item || item->extent->hi <= 1) return TENON_OK;
-  bool first = !v->claimed[buffer];
-  v->claimed[buffer] = true;
-  for (int i = 0; i < item->n; i++) {
-    if (item->digit[i]->kind != IE_SYM || item->size[i]->hi <= 1) continue;
-    Claims now = {.n = 0}, *kept = &v->claims[buffer * DIGITS_MAX + i];
+  int n = form == AS_DIGITS ? item->n : 1;
+  bool first = !a->seen;
+  a->seen = true;
+  for (int i = 0; i < n && !a->lost; i++) {
+    Dim w = form == AS_DIGITS ? item->digit[i] : item->sym;
+    Dim size = form == AS_DIGITS ? item->size[i] : item->extent;
+    if (w->kind != IE_SYM || size->hi <= 1) continue;
+    Claims now = {.n = 0};
     Claim none = {.n = 0};
-    claims_of(v, index, item->digit[i], item->size[i], &none, 0, &now);
-    const char *name = v->k->buffer[buffer].name;
-    if (!now.n)
-      return verify_fail(v, "work items may meet in %%%s: cannot read %s off %s %%%s[%s]", name,
-                         verify_text(v, item->digit[i]), what, name, verify_text(v, index));
+    claims_of(&v->p[form], index, w, size, &none, 0, &now);
     if (first)
-      *kept = now;
+      a->claims[i] = now;
     else
-      keep_common(kept, &now);
-    if (!kept->n)
-      return verify_fail(
-          v, "work items may meet in %%%s: %s %%%s[%s] lies otherwise than the accesses before it",
-          name, what, name, verify_text(v, index));
+      keep_common(&a->claims[i], &now);
+    a->lost = !a->claims[i].n;
+    *digit = w;
   }
-  return TENON_OK;
+  return !a->lost;
+}
+
+tenon_status verify_race(Verifier *v, int32_t buffer, const Dim *index, const char *what) {
+  if (!v->item || v->item->extent->hi <= 1) return TENON_OK;
+  Dim digit = v->item->sym;
+  bool ok = false, before = false;
+  for (int form = 0; form < NFORMS; form++) {
+    Apart *a = &v->apart[buffer * NFORMS + form];
+    before |= a->seen;
+    ok |= apart(v, (Form)form, a, index[form], &digit);
+  }
+  if (ok) return TENON_OK;
+  const char *name = v->k->buffer[buffer].name;
+  return verify_fail(v, "work items may meet in %%%s: cannot read %s off %s %%%s[%s]%s", name,
+                     verify_text(v, digit), what, name, verify_text(v, index[AS_WRITTEN]),
+                     before ? " as off the accesses before it" : "");
 }

@@ -3,6 +3,7 @@
 
 #include "eval/scalar.h"
 #include "ir/internal.h"
+#include "loop/prove.h"
 
 #include <stdio.h>
 
@@ -45,18 +46,14 @@ void elem_shape(Elem *e, const Type *t, Dim *out) {
   for (int i = 0; i < t->rank; i++) out[i] = elem_dim(e, t->dims[i]);
 }
 
-// A quotient and the remainder of the same division are together what was divided.
-static Dim join_parts(IntPool *p, Dim e) {
+// c*mod(a, b) + c*b*floor(a/b) is c*a: an index that was split and is put together again.
+static Dim rejoin(IntPool *p, Dim e) {
   for (int i = 0; i < e->nterms; i++)
     for (int j = 0; j < e->term[i].natoms; j++) {
-      const IntTerm *t = &e->term[i];
-      Dim m = t->atom[j], by = ie_const(p, t->coef);
-      if (m->kind != IE_MOD) continue;
-      for (int k = 0; k < t->natoms; k++)
-        if (k != j) by = ie_mul(p, by, t->atom[k]);
-      Dim whole = ie_sub(p, ie_sub(p, m->a, m), ie_mul(p, m->b, ie_div(p, m->a, m->b)));
-      Dim joined = ie_add(p, e, ie_mul(p, by, whole));
-      if (!ie_is_poison(joined) && joined->size < e->size) return join_parts(p, joined);
+      Dim t = e->term[i].atom[j], c, rest, whole, rest2;
+      if (t->kind != IE_MOD || !dim_split(p, e, t, &c, &rest)) continue;
+      if (!dim_split(p, rest, ie_div(p, t->a, t->b), &whole, &rest2)) continue;
+      if (whole == ie_mul(p, c, t->b)) return rejoin(p, ie_add(p, rest2, ie_mul(p, c, t->a)));
     }
   return e;
 }
@@ -67,7 +64,7 @@ Dim elem_linear(Elem *e, int rank, const Dim *shape, const Dim *index) {
     at = ie_add(e->pool, at, ie_mul(e->pool, index[i], stride));
     stride = ie_mul(e->pool, stride, shape[i]);
   }
-  return join_parts(e->pool, at);
+  return rejoin(e->pool, at);
 }
 
 void elem_split(Elem *e, Dim linear, int rank, const Dim *shape, Dim *index) {

@@ -9,7 +9,7 @@
 //   - for a value with a user in the other order, its bytes, once, however many such users there are;
 //   - for an input of the graph a quarter of that: its first kernel reads it through the conversion;
 //   - for a value in which nothing moves (one channel, or one pixel), next to nothing.
-// The cheapest choice is a minimum cut (cut.c).  Parameters and results keep the order in which the user gives and takes
+// Sizes that are symbols count as REFERENCE_SIZE.  The cheapest choice is a minimum cut (cut.c).  Parameters and results keep the order in which the user gives and takes
 // them.  Two ends are known beforehand: a model's own transpose to channels last wants its operand in that order, and one to
 // channels first has its result in it already.
 //
@@ -196,8 +196,7 @@ static void count_conversion(Layout *l, const bool *is_last, const Item *x) {
     differs |= last != (code >= 0 ? is_last[code] : code == LAST);
   }
   if (!differs || !is_moved(x->node)) return;
-  r->conversions++;
-  r->bytes += bytes_of(l, type_of(x->node));
+  vec_push(l->c->report->arena, &r->converted, type_of(x->node));
 }
 
 static void report(Layout *l, const bool *is_last) {

@@ -1,6 +1,7 @@
 // target.c -- the table of targets.
 #include "targets/target.h"
 
+#include "targets/cpu.h"
 #include "targets/ref.h"
 
 static void describe_nothing(LowerTarget *out) {
@@ -24,7 +25,12 @@ static const Target ref = {.name = "ref",
                            .describe = describe_nothing,
                            .build = ref_build};
 
-const Target *const target_table[] = {&ref, &host, NULL};
+static const Target cpu = {.name = "cpu",
+                           .doc = "machine code for this CPU",
+                           .describe = cpu_describe,
+                           .build = cpu_build};
+
+const Target *const target_table[] = {&cpu, &ref, &host, NULL};
 
 const Target *target_find(const char *name) {
   for (const Target *const *t = target_table; *t; t++)

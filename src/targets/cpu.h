@@ -1,0 +1,10 @@
+// cpu.h -- the target `cpu`: machine code for this CPU.
+#ifndef TENON_TARGETS_CPU_H
+#define TENON_TARGETS_CPU_H
+
+#include "targets/target.h"
+
+void cpu_describe(LowerTarget *out);
+MUST_USE tenon_status cpu_build(const Compiled *c, Diag *d);
+
+#endif

@@ -1,0 +1,166 @@
+// client.c -- code for kernels from processes of tenon-codegen.
+//
+// A few processes are kept; a thread takes a free one for each kernel, or starts one.  A process that dies, hangs or answers
+// nonsense is killed and forgotten: the kernel fails with a message, and the next one gets a new process.
+#include "targets/llvm/codegen.h"
+
+#include "base/platform.h"
+#include "base/process.h"
+
+#include <errno.h>
+#include <pthread.h>
+
+enum { MAX_PROCESSES = 64 };
+static const int64_t deadline_ns = 120 * (int64_t)1000000000;  // of one kernel
+
+struct Codegen {
+  char program[4096];
+  pthread_mutex_t lock;
+  Process idle[MAX_PROCESSES];
+  int nidle, nprocesses;
+};
+
+tenon_status codegen_create(const char *program, int nprocesses, Diag *d, Codegen **out) {
+  *out = NULL;
+  Codegen *c = mem_alloc((int64_t)sizeof *c);
+  if (!c) return fail(d, TENON_ENOMEM, NOWHERE, "out of memory");
+  c->nprocesses = MAX(1, MIN(nprocesses ? nprocesses : machine_threads(), MAX_PROCESSES));
+  pthread_mutex_init(&c->lock, NULL);
+  bool found = true;
+  if (program && (int64_t)strlen(program) < (int64_t)sizeof c->program)
+    memcpy(c->program, program, strlen(program) + 1);
+  else
+    found = !program && process_find("tenon-codegen", c->program, sizeof c->program);
+  if (!found) {
+    codegen_release(c);
+    return fail(d, TENON_EUNSUPPORTED, NOWHERE,
+                "the program tenon-codegen, which makes machine code, is not there: it lies beside "
+                "tenon where it was built with LLVM");
+  }
+  *out = c;
+  return TENON_OK;
+}
+
+void codegen_release(Codegen *c) {
+  if (!c) return;
+  for (int i = 0; i < c->nidle; i++) process_end(&c->idle[i], false);
+  pthread_mutex_destroy(&c->lock);
+  mem_free(c, (int64_t)sizeof *c);
+}
+
+// ---- one kernel ----
+
+static int take_process(Codegen *c, Process *p) {
+  pthread_mutex_lock(&c->lock);
+  bool have = c->nidle > 0;
+  if (have) *p = c->idle[--c->nidle];
+  pthread_mutex_unlock(&c->lock);
+  if (have) return 0;
+  const char *argv[] = {c->program, NULL};
+  return process_start(c->program, argv, p);
+}
+
+static void give_process(Codegen *c, Process *p) {
+  pthread_mutex_lock(&c->lock);
+  bool keep = c->nidle < c->nprocesses;
+  if (keep) c->idle[c->nidle++] = *p;
+  pthread_mutex_unlock(&c->lock);
+  if (!keep) process_end(p, false);
+}
+
+static int send_request(Process *p, const CodeRequest *r, int64_t deadline) {
+  uint8_t header[PROTOCOL_HEADER];
+  const Str part[] = {r->triple, r->cpu, r->features, r->symbol, r->kernel};
+  request_header(r, header);
+  int err = process_write(p, header, sizeof header, deadline);
+  for (size_t i = 0; !err && i < sizeof part / sizeof part[0]; i++)
+    if (part[i].n) err = process_write(p, part[i].p, part[i].n, deadline);
+  return err;
+}
+
+// The reply's texts lie in memory of `size` bytes, the caller's to free.
+static int read_reply(Process *p, CodeReply *out, char **body, int64_t *size, int64_t deadline) {
+  uint8_t header[PROTOCOL_HEADER];
+  int err = process_read(p, header, sizeof header, deadline);
+  if (err) return err;
+  if (!reply_parse(header, out, size)) return EPROTO;
+  if (!(*body = mem_alloc(MAX(*size, 1)))) return ENOMEM;
+  err = process_read(p, *body, *size, deadline);
+  if (!err) reply_body(out, *body);
+  return err;
+}
+
+static tenon_status say_broken(Codegen *c, int err, Diag *d) {
+  if (err == ENOMEM) return fail(d, TENON_ENOMEM, NOWHERE, "out of memory for a kernel's code");
+  return fail(d, TENON_EINTERNAL, NOWHERE, "%s %s", c->program,
+              err == EPIPE       ? "ended while it made code for a kernel"
+              : err == ETIMEDOUT ? "took too long for a kernel"
+              : err == EPROTO    ? "answered in another protocol: is it of another version?"
+                                 : error_text(err).s);
+}
+
+typedef struct BuildJob {
+  Codegen *c;
+  const Machine *m;
+  CodeKind kind;
+  const Str *text;
+  Arena *a;  // under the lock
+  Code *out;
+} BuildJob;
+
+static tenon_status build_one(BuildJob *j, int64_t i, Diag *d) {
+  Codegen *c = j->c;
+  Process p;
+  CodeReply reply;
+  char *body = NULL;
+  int64_t size = 0, begin = platform->now(), deadline = begin + deadline_ns;
+  CodeRequest r = {.kind = j->kind,
+                   .triple = str_of(j->m->triple),
+                   .cpu = str_of(j->m->cpu),
+                   .features = str_of(j->m->features),
+                   .symbol = STR("tenon_kernel"),
+                   .kernel = j->text[i]};
+  int err = take_process(c, &p);
+  if (err)
+    return fail(d, TENON_EIO, NOWHERE, "%s cannot be started: %s", c->program, error_text(err).s);
+  err = send_request(&p, &r, deadline);
+  if (!err) err = read_reply(&p, &reply, &body, &size, deadline);
+  tenon_status s = err ? say_broken(c, err, d) : reply.status;
+  if (!err && reply.status) s = fail(d, reply.status, NOWHERE, "%.*s", STR_ARG(reply.message));
+  if (err)
+    process_end(&p, true);
+  else
+    give_process(c, &p);
+  if (!s) {
+    pthread_mutex_lock(&c->lock);
+    j->out[i] = (Code){.bytes = arena_dup(j->a, reply.bytes.p, MAX(reply.bytes.n, 1)),
+                       .n = reply.bytes.n,
+                       .entry = reply.entry};
+    pthread_mutex_unlock(&c->lock);
+    j->out[i].ms = (double)(platform->now() - begin) / 1e6;
+  }
+  mem_free(body, MAX(size, 1));
+  return s;
+}
+
+static void build_piece(void *ctx, int64_t begin, int64_t end) {
+  BuildJob *j = ctx;
+  Diag d;
+  diag_init(&d);
+  for (int64_t i = begin; i < end; i++) {
+    tenon_status s = build_one(j, i, &d);
+    if (s) trap_raise(s, "%s", d.text);
+  }
+}
+
+tenon_status codegen_build(Codegen *c, const Machine *m, CodeKind kind, const Str *text, int64_t n,
+                           Arena *a, Code *out, Diag *d) {
+  BuildJob job = {.c = c, .m = m, .kind = kind, .text = text, .a = a, .out = out};
+  Pool *pool = pool_create(c->nprocesses);
+  Trap t;
+  trap_enter(&t, d);
+  if (setjmp(t.env) == 0) parallel_for(pool, n, 1, build_piece, &job);
+  trap_leave(&t);
+  pool_release(pool);
+  return t.status;
+}

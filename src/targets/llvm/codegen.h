@@ -1,0 +1,29 @@
+// codegen.h -- code for kernels, made by the program tenon-codegen in processes of its own.
+//
+// The library never links LLVM: it sends a kernel's text through a pipe and gets bytes back, so that a failure there is
+// an error here and nothing more.
+#ifndef TENON_TARGETS_LLVM_CODEGEN_H
+#define TENON_TARGETS_LLVM_CODEGEN_H
+
+#include "base/machine.h"
+#include "loop/loop.h"
+#include "targets/llvm/protocol.h"
+
+typedef struct Codegen Codegen;  // a pool of processes and a cache; one caller at a time
+
+typedef struct Code {
+  const uint8_t *bytes;  // in the caller's arena
+  int64_t n;
+  int64_t entry;  // CODE_IMAGE
+  bool cached;
+  double ms;  // spent on it, by the wall's clock
+} Code;
+
+// `program`: where tenon-codegen lies; NULL: beside the running program or library, then on the path.
+MUST_USE tenon_status codegen_create(const char *program, int nprocesses, Diag *d, Codegen **out);
+void codegen_release(Codegen *c);
+// Makes code for n kernels, given as text, side by side.
+MUST_USE tenon_status codegen_build(Codegen *c, const Machine *m, CodeKind kind, const Str *text,
+                                    int64_t n, Arena *a, Code *out, Diag *d);
+
+#endif
