@@ -21,8 +21,8 @@ static int positive_axis(int64_t axis, int rank) { return (int)(axis < 0 ? axis 
 
 // Axes of two shapes that hold the same elements are taken together as far as their products agree, so that an axis that
 // both have keeps its index.
-static bool reshape_index(Elem *e, int from_rank, const Dim *from, int to_rank, const Dim *to,
-                          const Dim *index, Dim *out) {
+bool elem_reshape(Elem *e, int from_rank, const Dim *from, int to_rank, const Dim *to,
+                  const Dim *index, Dim *out) {
   IntPool *p = e->pool;
   int i = 0, j = 0;
   while (i < from_rank || j < to_rank) {
@@ -55,7 +55,7 @@ static const LoopExpr *move_view(Elem *e, const Node *n, const Dim *index) {
   if (s->rank < 0) return NULL;
   elem_shape(e, t, from);
   elem_shape(e, s, to);
-  if (!reshape_index(e, t->rank, from, s->rank, to, index, at))
+  if (!elem_reshape(e, t->rank, from, s->rank, to, index, at))
     elem_split(e, elem_linear(e, t->rank, from, index), s->rank, to, at);
   return elem_at(e, n->src[0], at);
 }
@@ -140,7 +140,7 @@ static const LoopExpr *move_split(Elem *e, const Node *n, int result, const Dim 
 
 // ---- guarded parts ----
 
-static Dim push_guard(Elem *e, Dim value, Dim extent) {
+Dim elem_guard(Elem *e, Dim value, Dim extent) {
   Dim sym = loop_sym(e->k, "g", extent);
   value = elem_unguarded(e, value);
   e->guard[e->nguards++] = (LoopBound){.sym = sym, .value = value, .extent = extent};
@@ -153,7 +153,7 @@ static const LoopExpr *guarded(Elem *e, const Node *o, Dim *at, int axis, Dim va
   Dim extent = elem_dim(e, type_of(o)->dims[axis]);
   if (e->nguards == LOOP_GUARDS) return NULL;
   *inside = elem_in_range(e, value, extent);
-  at[axis] = push_guard(e, value, extent);
+  at[axis] = elem_guard(e, value, extent);
   const LoopExpr *x = elem_at(e, o, at);
   e->nguards--;
   return x;
@@ -197,7 +197,7 @@ static const LoopExpr *move_pad(Elem *e, const Node *n, const Dim *index) {
     if (e->nguards == LOOP_GUARDS) return NULL;
     Dim extent = elem_dim(e, s->dims[axis]), v = ie_addc(e->pool, index[axis], -pads.v[i]);
     inside = loop_op(e->k, LOOP_and, inside, elem_in_range(e, v, extent), NULL);
-    at[axis] = push_guard(e, v, extent);
+    at[axis] = elem_guard(e, v, extent);
   }
   value = elem_at(e, x, at);
   e->nguards = before;
