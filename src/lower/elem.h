@@ -81,6 +81,11 @@ bool elem_dtype(DType t);  // whether kernels hold such elements
 const LoopExpr *elem_in_range(Elem *e, Dim value, Dim extent);  // bool: 0 <= value < extent
 // An index in terms of loop variables alone, as a value needs it: a guard's symbol stands only inside a load.
 Dim elem_unguarded(Elem *e, Dim index);
+// From here on, until nguards is set back, what is read is read only where 0 <= value < extent; gives the index to use.
+Dim elem_guard(Elem *e, Dim value, Dim extent);
+// The index of the same element under another shape; false where the sizes do not tell.
+bool elem_reshape(Elem *e, int from_rank, const Dim *from, int to_rank, const Dim *to,
+                  const Dim *index, Dim *out);
 // elem_move.c: one step of an index map; false when n is not one.
 bool elem_moves(const Node *n);
 const LoopExpr *elem_move(Elem *e, const Node *n, int result, const Dim *index);
