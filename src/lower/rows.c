@@ -285,7 +285,7 @@ static bool keep_operand(Rows *r, int i) {
   if (!r->along || r->nkept == KEEP || !ie_is_const(r->length) || r->length->value > KEEP_ELEMS)
     return true;
   if (!is_costly(n) || already_kept(r, n) || !read_again(r, i)) return true;
-  int32_t b = loop_buffer(e->k, LOOP_SCRATCH, "row", type_of(n)->dtype, r->length, true);
+  int32_t b = loop_buffer(e->k, LOOP_SCRATCH, "row", type_of(n)->dtype, r->length, false);
   set_place(r, loop_for(&e->b, LOOP_VECTOR, "v", r->length));
   const LoopExpr *x = elem_at(e, n, r->index);
   if (!x) return false;
