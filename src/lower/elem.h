@@ -92,6 +92,13 @@ Dim elem_unguarded(Elem *e, Dim index);
 // elem_move.c: one step of an index map; false when n is not one.
 bool elem_moves(const Node *n);
 const LoopExpr *elem_move(Elem *e, const Node *n, int result, const Dim *index);
+bool elem_is_view(const Node *n);  // the same elements in the same order
+const Node *elem_core(const Node *n);  // below views and transpositions
+// Where the element of elem_core(n) at an index lies in n: its number, and its index in `out`.
+Dim elem_place(Elem *e, const Node *n, const Dim *index, Dim *out);
+// The index of the same element under another shape.
+void elem_reshape(Elem *e, int from_rank, const Dim *from, int to_rank, const Dim *to,
+                  const Dim *index, Dim *out);
 int elem_axis(int64_t axis, int rank);  // counted from the front
 // An index that is read from data, made non-negative where it counts from the end, and checked.
 Dim elem_bound(Elem *e, const LoopExpr *read, Dim extent);

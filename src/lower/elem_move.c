@@ -19,8 +19,7 @@ int elem_axis(int64_t axis, int rank) { return (int)(axis < 0 ? axis + rank : ax
 
 // ---- the same elements under another shape ----
 
-// Axes of two shapes that hold the same elements are taken together as far as their products agree, so that an axis that
-// both have keeps its index.
+// Axes are taken together as far as their products agree, so that an axis that both shapes have keeps its index.
 static bool reshape_index(Elem *e, int from_rank, const Dim *from, int to_rank, const Dim *to,
                           const Dim *index, Dim *out) {
   IntPool *p = e->pool;
@@ -49,14 +48,48 @@ static bool reshape_index(Elem *e, int from_rank, const Dim *from, int to_rank, 
   return true;
 }
 
+void elem_reshape(Elem *e, int from_rank, const Dim *from, int to_rank, const Dim *to,
+                  const Dim *index, Dim *out) {
+  if (!reshape_index(e, from_rank, from, to_rank, to, index, out))
+    elem_split(e, elem_linear(e, from_rank, from, index), to_rank, to, out);
+}
+
+bool elem_is_view(const Node *n) {
+  return n->op == OP_reshape || n->op == OP_flatten || n->op == OP_squeeze || n->op == OP_unsqueeze;
+}
+
+const Node *elem_core(const Node *n) {
+  while (elem_is_view(n) || n->op == OP_transpose) n = n->src[0];
+  return n;
+}
+
+Dim elem_place(Elem *e, const Node *n, const Dim *index, Dim *out) {
+  Dim shape[MAX_RANK];
+  const Type *t = type_of(n);
+  elem_shape(e, t, shape);
+  if (!elem_is_view(n) && n->op != OP_transpose) {
+    memcpy(out, index, (size_t)t->rank * sizeof *out);
+    return elem_linear(e, t->rank, shape, out);
+  }
+  Dim below[MAX_RANK], from[MAX_RANK], at = elem_place(e, n->src[0], index, below);
+  const transpose_attrs *p = n->attrs;
+  if (elem_is_view(n)) {
+    elem_shape(e, type_of(n->src[0]), from);
+    elem_reshape(e, type_of(n->src[0])->rank, from, t->rank, shape, below, out);
+    return at;
+  }
+  for (int i = 0; i < t->rank; i++)
+    out[i] = below[p->perm.n ? elem_axis(p->perm.v[i], t->rank) : t->rank - 1 - i];
+  return elem_linear(e, t->rank, shape, out);
+}
+
 static const LoopExpr *move_view(Elem *e, const Node *n, const Dim *index) {
   const Type *t = type_of(n), *s = type_of(n->src[0]);
   Dim from[MAX_RANK], to[MAX_RANK], at[MAX_RANK];
   if (s->rank < 0) return NULL;
   elem_shape(e, t, from);
   elem_shape(e, s, to);
-  if (!reshape_index(e, t->rank, from, s->rank, to, index, at))
-    elem_split(e, elem_linear(e, t->rank, from, index), s->rank, to, at);
+  elem_reshape(e, t->rank, from, s->rank, to, index, at);
   return elem_at(e, n->src[0], at);
 }
 
@@ -304,7 +337,7 @@ static const LoopExpr *move_gather_elements(Elem *e, const Node *n, const Dim *i
   for (int d = 0; d < rank; d++) {
     Dim size = elem_dim(e, type_of(x)->dims[d]), used = elem_dim(e, type_of(n)->dims[d]);
     at[d] = index[d];
-    if (d != axis && ie_le(e->pool, used, size) != YES) at[d] = checked(e, index[d], size);
+    if (d != axis && ie_lt(e->pool, used, ie_addc(e->pool, size, 1)) != YES) at[d] = checked(e, index[d], size);
     if (d == axis) at[d] = elem_bound(e, i, size);
     if (!at[d]) return NULL;
   }
