@@ -202,6 +202,15 @@ const LoopExpr *elem_number(Elem *e, DType t, double v) {
   return dtype_is_float(t) ? loop_float(e->k, t, v) : loop_int(e->k, t, (int64_t)v);
 }
 
+// Only the run can tell whether this axis is repeated.
+static Dim repeated(Elem *e, Dim size, Dim index) {
+  LoopKernel *k = e->k;
+  const LoopExpr *one = loop_int(k, DT_I64, 1), *i = loop_index(k, elem_unguarded(e, index));
+  i = loop_op(k, LOOP_select, loop_op(k, LOOP_eq, loop_index(k, size), one, NULL),
+              loop_int(k, DT_I64, 0), i);
+  return elem_checked(e, i, size, "shapes do not fit each other");
+}
+
 const LoopExpr *elem_operand(Elem *e, const Node *o, const Type *result, const Dim *index) {
   const Type *t = type_of(o);
   Dim at[MAX_RANK];
@@ -212,7 +221,7 @@ const LoopExpr *elem_operand(Elem *e, const Node *o, const Type *result, const D
       at[i] = e->pool->zero;
     else if (ie_eq(&e->lo->g->dims, t->dims[i], result->dims[r]) == YES)
       at[i] = index[r];
-    else
+    else if (!(at[i] = repeated(e, elem_dim(e, t->dims[i]), index[r])))
       return NULL;
   }
   return elem_at(e, o, at);
