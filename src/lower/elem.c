@@ -186,14 +186,20 @@ static const LoopExpr *load(Elem *e, const Node *n, const Dim *index) {
   return loop_load_guarded(e->k, b, at, e->nguards, g, NULL);
 }
 
-// A constant of one element.
-static const LoopExpr *immediate(Elem *e, const Node *n) {
+// An element of a constant at a place that is known; NULL when it is not.
+static const LoopExpr *immediate(Elem *e, const Node *n, const Dim *index) {
   const Type *t = type_of(n);
+  int64_t at = 0;
+  for (int i = 0; n->data->n > 1 && i < t->rank; i++) {
+    if (!ie_is_const(index[i]) || !ie_is_const(t->dims[i])) return NULL;
+    at = at * t->dims[i]->value + index[i]->value;
+  }
+  if (at < 0 || at >= n->data->n) return NULL;
   const void *bytes;
   if (!elem_dtype(t->dtype) || const_bytes(e->lo->g, n, &bytes, e->lo->diag)) return NULL;
   if (dtype_class(t->dtype) == DC_FLOAT)
-    return loop_float(e->k, t->dtype, get_f64(t->dtype, bytes, 0));
-  return loop_int(e->k, t->dtype, get_i64(t->dtype, bytes, 0));
+    return loop_float(e->k, t->dtype, get_f64(t->dtype, bytes, at));
+  return loop_int(e->k, t->dtype, get_i64(t->dtype, bytes, at));
 }
 
 DType elem_sum_dtype(DType t) { return t == DT_F16 || t == DT_BF16 ? DT_F32 : t; }
@@ -277,7 +283,10 @@ static const LoopExpr *expansion(Elem *e, const Node *n, int result, const Dim *
 }
 
 static const LoopExpr *compute(Elem *e, const Node *n, int result, const Dim *index) {
-  if (n->op == OP_const) return n->data->n == 1 ? immediate(e, n) : load(e, n, index);
+  if (n->op == OP_const) {
+    const LoopExpr *x = immediate(e, n, index);
+    return x ? x : load(e, n, index);
+  }
   if (n->op == OP_param) return load(e, n, index);
   if (elem_moves(n)) return elem_move(e, n, result, index);
   if (elem_op(n)) return elem_op(n)(e, n, result, index);

@@ -352,6 +352,35 @@ static const LoopExpr *move_gather_nd(Elem *e, const Node *n, const Dim *index) 
   return elem_at(e, n->src[0], at);
 }
 
+// A cache with an update written into it: each element is read from the one or the other.
+static const LoopExpr *move_tensor_scatter(Elem *e, const Node *n, const Dim *index) {
+  const tensor_scatter_attrs *a = n->attrs;
+  LoopKernel *k = e->k;
+  IntPool *p = e->pool;
+  const Node *which = src_or_null(e->lo->g, n, 2);
+  const Type *x = type_of(n->src[0]);
+  int axis = elem_axis(a->axis, x->rank), before = e->nguards;
+  Dim max = elem_dim(e, x->dims[axis]), len = elem_dim(e, type_of(n->src[1])->dims[axis]);
+  Dim start = p->zero, at[MAX_RANK], off;
+  const LoopExpr *from = which ? elem_at(e, which, index) : NULL, *own = elem_at(e, n->src[0], index);
+  if (!own || (which && !from) || max->lo < 1) return NULL;
+  if (from) from = loop_cast(k, DT_I64, from);
+  if (from && a->mode) from = loop_op(k, LOOP_mod, from, loop_index(k, max), NULL);
+  if (from) {
+    Dim places = a->mode ? max : ie_addc(p, ie_sub(p, max, len), 1);
+    start = elem_checked(e, from, places, "an update does not fit into its cache");
+    if (!start) return NULL;
+  }
+  off = ie_sub(p, index[axis], start);
+  if (a->mode) off = ie_mod(p, off, max);
+  memcpy(at, index, (size_t)x->rank * sizeof *at);
+  at[axis] = elem_guard(e, off, len);
+  const LoopExpr *value = at[axis] ? elem_at(e, n->src[1], at) : NULL;
+  if (value) value = elem_guarded(e, before, value, own);
+  elem_unguard(e, before);
+  return value;
+}
+
 // ---- blocks of channels and of pixels ----
 
 // Axes of images: of the channels, and of the first of height and width.
@@ -434,6 +463,7 @@ bool elem_moves(const Node *n) {
   case OP_gather:
   case OP_gather_elements:
   case OP_gather_nd:
+  case OP_tensor_scatter:
   case OP_depth_to_space:
   case OP_space_to_depth:
   case OP_reverse_sequence:
@@ -459,6 +489,7 @@ const LoopExpr *elem_move(Elem *e, const Node *n, int result, const Dim *index) 
   case OP_gather: return move_gather(e, n, index);
   case OP_gather_elements: return move_gather_elements(e, n, index);
   case OP_gather_nd: return move_gather_nd(e, n, index);
+  case OP_tensor_scatter: return move_tensor_scatter(e, n, index);
   case OP_depth_to_space: return move_depth_to_space(e, n, index);
   case OP_space_to_depth: return move_space_to_depth(e, n, index);
   case OP_reverse_sequence: return move_reverse_sequence(e, n, index);
