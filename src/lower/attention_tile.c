@@ -46,6 +46,11 @@ static const LoopExpr *head_at(Attention *a, const Node *n, Dim head, int64_t si
   return e ? loop_cast(a->e.k, a->t, e) : NULL;
 }
 
+// The greater of two, of which a NaN is not asked: its weight and with it the sum are NaN anyway.
+static const LoopExpr *greater(Attention *a, const LoopExpr *x, const LoopExpr *y) {
+  return loop_op(a->e.k, LOOP_select, f_op(a, LOOP_lt, x, y), y, x);
+}
+
 // ---- copies ----
 
 static bool copy_queries(Attention *a) {
@@ -209,8 +214,8 @@ static bool finish_scores(Attention *a, const KeyTile *t) {
     loop_store(&e->b, a->s, row_of(a, ie_addc(p, t->j, r), a->queries, i), x[r]);
   }
   for (int64_t n = t->rows; n > 1; n = (n + 1) / 2)
-    for (int64_t r = 0; r < n / 2; r++) x[r] = f_op(a, LOOP_max, x[r], x[r + (n + 1) / 2]);
-  loop_store(&e->b, a->top, i, f_op(a, LOOP_max, cell(a, a->top, i), x[0]));
+    for (int64_t r = 0; r < n / 2; r++) x[r] = greater(a, x[r], x[r + (n + 1) / 2]);
+  loop_store(&e->b, a->top, i, greater(a, cell(a, a->top, i), x[0]));
   close_loops(a, 1);
   return true;
 }
