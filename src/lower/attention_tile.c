@@ -60,7 +60,7 @@ static bool copy_queries(Attention *a) {
   elem_forget(e);
   if (a->ragged) at = elem_guard(e, at, a->seq);
   const LoopExpr *x = head_at(a, a->anchor->src[0], a->h, a->size, at, d);
-  e->nguards = 0;
+  elem_unguard(e, 0);
   if (!x) return false;
   x = f_op(a, LOOP_mul, x, real(a, a->scale));
   loop_store(&e->b, a->q, row_of(a, d, a->queries, i), x);
@@ -104,7 +104,7 @@ static const LoopExpr *key_at(Attention *a, const KeyTile *t, Dim r, Dim d) {
   if (run->copy_k) return cell(a, a->k, row_of(a, row, a->size, d));
   if (t->guard) key = elem_guard(e, key, run->count);
   const LoopExpr *x = head_at(a, run->k, a->kv_head, a->size, key, d);
-  e->nguards = 0;
+  elem_unguard(e, 0);
   return x;
 }
 
@@ -162,7 +162,7 @@ static const LoopExpr *mask_at(Attention *a, const KeyTile *t, Dim key, Dim i) {
   for (int k = 0; k < m->rank; k++)
     at[k] = ie_is(m->dims[k], 1) && k < m->rank - 1 ? e->pool->zero : all[k + 4 - m->rank];
   const LoopExpr *x = elem_at(e, a->mask, at);
-  e->nguards = 0;
+  elem_unguard(e, 0);
   return x;
 }
 
@@ -301,7 +301,7 @@ static bool store_result(Attention *a, const LoopExpr *x, Dim i, Dim c) {
     at[2] = row_of(a, a->h, a->vsize, c);
   }
   bool ok = follow_store(&a->follow, at);
-  e->nguards = 0;
+  elem_unguard(e, 0);
   elem_forget(e);
   return ok;
 }
