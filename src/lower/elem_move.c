@@ -303,7 +303,8 @@ static const LoopExpr *move_center_crop_pad(Elem *e, const Node *n, const Dim *i
 
 Dim elem_bound(Elem *e, const LoopExpr *read, Dim extent) {
   LoopKernel *k = e->k;
-  if (e->nguards && extent->lo < 1) return NULL;  // what stands where guards do not hold is element 0
+  if (e->nguards && extent->lo < 1)
+    return NULL;  // what stands where guards do not hold is element 0
   const LoopExpr *i = loop_let(&e->b, loop_cast(k, DT_I64, read)), *zero = loop_int(k, DT_I64, 0);
   const LoopExpr *low = loop_op(k, LOOP_lt, i, zero, NULL);
   i = loop_op(k, LOOP_select, low, loop_op(k, LOOP_add, i, loop_index(k, extent), NULL), i);
@@ -337,7 +338,8 @@ static const LoopExpr *move_gather_elements(Elem *e, const Node *n, const Dim *i
   for (int d = 0; d < rank; d++) {
     Dim size = elem_dim(e, type_of(x)->dims[d]), used = elem_dim(e, type_of(n)->dims[d]);
     at[d] = index[d];
-    if (d != axis && ie_lt(e->pool, used, ie_addc(e->pool, size, 1)) != YES) at[d] = checked(e, index[d], size);
+    if (d != axis && ie_lt(e->pool, used, ie_addc(e->pool, size, 1)) != YES)
+      at[d] = checked(e, index[d], size);
     if (d == axis) at[d] = elem_bound(e, i, size);
     if (!at[d]) return NULL;
   }
@@ -404,7 +406,8 @@ static const LoopExpr *move_reverse_sequence(Elem *e, const Node *n, const Dim *
   memcpy(at, index, (size_t)type_of(n)->rank * sizeof *at);
   length = loop_let(&e->b, loop_cast(k, DT_I64, length));
   i = loop_index(k, elem_unguarded(e, index[a->time_axis]));
-  turned = loop_op(k, LOOP_sub, loop_op(k, LOOP_sub, length, loop_int(k, DT_I64, 1), NULL), i, NULL);
+  turned =
+      loop_op(k, LOOP_sub, loop_op(k, LOOP_sub, length, loop_int(k, DT_I64, 1), NULL), i, NULL);
   i = loop_op(k, LOOP_select, loop_op(k, LOOP_lt, i, length, NULL), turned, i);
   if (e->nguards) i = loop_op(k, LOOP_select, elem_holds(e, 0), i, loop_int(k, DT_I64, 0));
   at[a->time_axis] = loop_bind(&e->b, "j", i, extent, "a sequence is longer than its axis");
