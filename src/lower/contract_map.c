@@ -274,9 +274,9 @@ void contract_lhs(const Contraction *c, const ContractPoint *at, Dim *index) {
     return;
   }
   index[0] = at->out[0];
-  index[c->channel] =
-      c->depthwise ? at->out[c->channel]
-                   : ie_add(p, ie_mulc(p, at->group, c->in_channels), at->k[c->nk - 1]);
+  index[c->channel] = c->depthwise
+                          ? at->out[c->channel]
+                          : ie_add(p, ie_mulc(p, at->group, c->in_channels), at->k[c->nk - 1]);
   for (int d = 0; d < c->nd; d++) {
     const ContractAxis *s = &c->space[d];
     Dim o = at->out[c->first_space + d], tap = ie_mulc(p, at->k[d], s->dilation);
@@ -335,7 +335,8 @@ bool contract_pack(const Contraction *c, int64_t nr, PackSpec *out) {
   int n = c->nk + 3;
   if (n > PACK_LOOPS || t->rank + 1 > PACK_COORDS || !ie_is_const(c->n)) return false;
   Dim sym[PACK_LOOPS], index[MAX_RANK];
-  for (int i = 0; i < n; i++) sym[i] = ie_sym(p, str_of(str_printf(e->a, "pack%d", i)), 0, INT64_MAX);
+  for (int i = 0; i < n; i++)
+    sym[i] = ie_sym(p, str_of(str_printf(e->a, "pack%d", i)), 0, INT64_MAX);
   ContractPoint at = {.group = sym[0]};
   for (int i = 0; i < c->nout; i++) at.out[i] = p->zero;
   for (int i = 0; i < c->nk; i++) {

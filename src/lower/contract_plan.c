@@ -144,8 +144,7 @@ void contract_choose(const Contraction *c, const LowerTarget *t, bool lhs_plain,
   if (s->stage_lhs && s->stage_rhs) s->stage_lhs = false;
   // Staged rows serve all panels of an item, as far as there are items enough.
   int64_t chunks = outer_items(c, false) * ceil_div(m, s->mr);
-  if (s->stage_lhs)
-    s->panels = chunks >= ITEMS_FEW ? panels : MAX(panels * chunks / ITEMS_FEW, 1);
+  if (s->stage_lhs) s->panels = chunks >= ITEMS_FEW ? panels : MAX(panels * chunks / ITEMS_FEW, 1);
   if (c->image) {
     int64_t tiles = ceil_div(c->m->value, s->mr);
     s->mr = ceil_div(c->m->value, tiles);

@@ -36,9 +36,7 @@ static Dim row_at(Tiler *t, Dim r, bool guard) {
   return add(t, t->start, elem_guard(t->e, add(t, t->done, r), t->rows));
 }
 
-static bool ragged(Tiler *t) {
-  return !ie_is_const(t->c->n) || t->c->n->value % t->s.nr != 0;
-}
+static bool ragged(Tiler *t) { return !ie_is_const(t->c->n) || t->c->n->value % t->s.nr != 0; }
 
 // ---- elements of the operands ----
 
@@ -71,8 +69,8 @@ static const LoopExpr *lhs_value(Tiler *t, const ContractPoint *at) {
     if (!s->padded) continue;
     if (c->transposed && s->stride > 1) {
       Dim o = at->out[axis], tap = ie_mulc(e->pool, at->k[d], s->dilation);
-      Dim part = ie_mod(e->pool, ie_addc(e->pool, ie_sub(e->pool, o, tap), s->lo),
-                        num(t, s->stride));
+      Dim part =
+          ie_mod(e->pool, ie_addc(e->pool, ie_sub(e->pool, o, tap), s->lo), num(t, s->stride));
       inside = loop_op(e->k, LOOP_and, inside, elem_in_range(e, part, e->pool->one), NULL);
       elem_guard(e, part, e->pool->one);
     }
@@ -158,7 +156,8 @@ typedef struct Rows {
   bool guard;        // there may be fewer
 } Rows;
 
-static const LoopExpr *product(Tiler *t, const LoopExpr *a, const LoopExpr *b, const LoopExpr *sum) {
+static const LoopExpr *product(Tiler *t, const LoopExpr *a, const LoopExpr *b,
+                               const LoopExpr *sum) {
   LoopKernel *k = t->e->k;
   if (dtype_class(t->c->acc) == DC_FLOAT) return loop_op(k, LOOP_fma, a, b, sum);
   return loop_op(k, LOOP_add, sum, loop_op(k, LOOP_mul, a, b, NULL), NULL);
@@ -326,8 +325,8 @@ static bool tile(Tiler *t, int64_t rows, bool guard, int64_t first) {
   loop_store(&e->b, t->acc, add(t, ie_mulc(e->pool, r, t->s.nr), j), zero_of(t, t->c->acc));
   loop_end(&e->b);
   loop_end(&e->b);
-  bool ok = t->c->image ? image_sums(t, rows, first)
-                        : linear_sums(t, (Rows){.to = rows, .guard = guard});
+  bool ok =
+      t->c->image ? image_sums(t, rows, first) : linear_sums(t, (Rows){.to = rows, .guard = guard});
   return ok && finish(t, rows, guard);
 }
 
@@ -340,7 +339,8 @@ static bool tile_panels(Tiler *t, int64_t rows, bool guard, int64_t first) {
   Dim block = t->panel;
   int depth = 0;
   if (!stage_lhs(t, rows, guard)) return false;
-  Dim all = ie_ceildiv(e->pool, t->c->n, num(t, t->s.nr)), begin = ie_mulc(e->pool, block, t->s.panels);
+  Dim all = ie_ceildiv(e->pool, t->c->n, num(t, t->s.nr)),
+      begin = ie_mulc(e->pool, block, t->s.panels);
   Dim n = ie_min(e->pool, num(t, t->s.panels), ie_sub(e->pool, all, begin));
   t->panel = add(t, begin, open_loop(t, LOOP_SERIAL, "panel", n, &depth));
   t->col = ie_mulc(e->pool, t->panel, t->s.nr);
@@ -378,7 +378,9 @@ static bool chunk_rows(Tiler *t, Dim block) {
   Dim rows = ie_min(p, num(t, size), ie_sub(p, m, start)), tiles = ie_div(p, rows, num(t, mr));
   int depth = 0;
   bool whole = ie_is_const(m) && m->value % mr == 0;
-  if (whole) tiles = ie_min(p, num(t, t->s.rows), ie_sub(p, num(t, m->value / mr), ie_mulc(p, block, t->s.rows)));
+  if (whole)
+    tiles = ie_min(p, num(t, t->s.rows),
+                   ie_sub(p, num(t, m->value / mr), ie_mulc(p, block, t->s.rows)));
   if (!ie_is(tiles, 0)) {
     Dim i = open_loop(t, LOOP_SERIAL, "tile", tiles, &depth);
     t->row = add(t, start, ie_mulc(p, i, mr));
@@ -432,7 +434,8 @@ static bool image_rows(Tiler *t, Dim block) {
   int depth = 0;
   if (c->nd > 1) {
     Dim height = c->out[c->row0 - 1], start = ie_mulc(p, block, t->s.rows);
-    Dim n = ie_is(height, t->s.rows) ? height : ie_min(p, num(t, t->s.rows), ie_sub(p, height, start));
+    Dim n =
+        ie_is(height, t->s.rows) ? height : ie_min(p, num(t, t->s.rows), ie_sub(p, height, start));
     t->at.out[c->row0 - 1] = add(t, start, open_loop(t, LOOP_SERIAL, "line", n, &depth));
   }
   bool ok = image_line(t);
@@ -484,9 +487,11 @@ static void declare_buffers(Tiler *t) {
   t->lhs_buf = t->rhs_buf = t->sums = -1;
   t->acc = loop_buffer(k, LOOP_REGISTER, "acc", c->acc, cells, false);
   if (t->s.stage_lhs)
-    t->lhs_buf = loop_buffer(k, LOOP_SCRATCH, "rows", c->acc, ie_mulc(t->e->pool, c->k[0], t->s.mr), false);
+    t->lhs_buf =
+        loop_buffer(k, LOOP_SCRATCH, "rows", c->acc, ie_mulc(t->e->pool, c->k[0], t->s.mr), false);
   if (t->s.stage_rhs)
-    t->rhs_buf = loop_buffer(k, LOOP_SCRATCH, "columns", c->acc, ie_mulc(t->e->pool, c->k[0], t->s.nr), false);
+    t->rhs_buf = loop_buffer(k, LOOP_SCRATCH, "columns", c->acc,
+                             ie_mulc(t->e->pool, c->k[0], t->s.nr), false);
   if (t->s.spill) t->sums = loop_buffer(k, LOOP_SCRATCH, "sums", c->acc, cells, false);
 }
 

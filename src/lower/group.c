@@ -5,6 +5,7 @@
 // clang-format off
 static LowerFn *const templates[] = {
     lower_attention,
+    lower_recurrent,
     lower_contract,
     lower_scan,
     lower_top_k,
