@@ -16,6 +16,7 @@ typedef enum { VK_TENSOR, VK_SEQUENCE, VK_OPTIONAL, VK_MAP } ValueKind;
 typedef struct Value Value;
 typedef struct Run Run;
 struct Body;  // a sub-graph (ir.h)
+struct Eval;  // a call of an evaluation (eval.h)
 
 struct Value {
   uint8_t kind;
@@ -57,6 +58,9 @@ struct Run {
   // A stack of no rows of a body's result: nothing ran, so only the graph knows the rows' type.
   tenon_status (*empty_stack)(Run *r, Where at, const struct Body *body, int64_t result,
                               int64_t axis, Value **out);
+  // Does what an operator of the user's own does; NULL: nobody knows.
+  tenon_status (*foreign)(const void *ctx, struct Eval *e);
+  const void *foreign_ctx;
   void *user;
 };
 
