@@ -4,7 +4,7 @@
 
 #include "ir/pass.h"
 
-PassFn pass_algebra, pass_chain, pass_clean, pass_fold, pass_fuse, pass_moves, pass_parallel,
+PassFn pass_algebra, pass_cells, pass_chain, pass_clean, pass_fold, pass_fuse, pass_moves, pass_parallel,
     pass_qdq, pass_recognise, pass_shapes, pass_simplify;
 
 extern const Pass graph_passes[];
