@@ -343,3 +343,122 @@ TEST(recognise_rotary) {
   };
   check_all(v, ARRAY_LEN(v));
 }
+
+#define STEP                                                                                       \
+  "%i = sigmoid(%p.0) %f = sigmoid(%p.1) %g = tanh(%p.2) %o = sigmoid(%p.3) %fc = mul(%f, %c) "    \
+  "%ig = mul(%i, %g) %cn = add(%fc, %ig) %t = tanh(%cn) %hn = mul(%o, %t) "
+#define XHC "%x: f32[n, 3], %h: f32[n, 2], %c: f32[n, 2]"
+#define GATES                                                                                      \
+  "%gi = gemm(%x, %w, %b) transB=true %gh = gemm(%h, %u, %d) transB=true %s = add(%gi, %gh) "
+#define LSTM_WEIGHTS "%w: f32[8, 3], %u: f32[8, 2], %b: f32[8], %d: f32[8]"
+
+TEST(recognise_lstm_cells) {
+  static const Spelling v[] = {
+      {OP_lstm, 1,  // both PyTorch exporters
+       "(" XHC ", " LSTM_WEIGHTS ") { " GATES "%p:4 = split(%s) axis=1 num_outputs=4 " STEP
+       "return %hn, %cn }"},
+      {OP_lstm, 1,  // tf2onnx: x and h side by side, order i j f o, a number added to the forget gate
+       "(" XHC ", %w: f32[5, 8], %b: f32[8]) { %z = concat(%x, %h) axis=1 %m = mat_mul(%z, %w) %s "
+       "= add(%m, %b) %p:4 = split(%s) axis=1 num_outputs=4 %one = const f32[] {1} %f1 = "
+       "add(%p.2, %one) %i = sigmoid(%p.0) %g = tanh(%p.1) %f = sigmoid(%f1) %o = sigmoid(%p.3) "
+       "%fc = mul(%c, %f) %ig = mul(%i, %g) %cn = add(%fc, %ig) %t = tanh(%cn) %hn = mul(%t, %o) "
+       "return %hn, %cn }"},
+      {OP_lstm, 1,  // Keras: one bias, slices
+       "(" XHC ", %w: f32[3, 8], %u: f32[2, 8], %b: f32[8]) { %m = mat_mul(%x, %w) %k = "
+       "mat_mul(%h, %u) %mk = add(%m, %k) %s = add(%mk, %b) %ax = const i64[1] {1} %c0 = const "
+       "i64[1] {0} %c2 = const i64[1] {2} %c4 = const i64[1] {4} %c6 = const i64[1] {6} %c8 = "
+       "const i64[1] {8} %si = slice(%s, %c0, %c2, %ax) %sf = slice(%s, %c2, %c4, %ax) %sg = "
+       "slice(%s, %c4, %c6, %ax) %so = slice(%s, %c6, %c8, %ax) %i = sigmoid(%si) %f = "
+       "sigmoid(%sf) %g = tanh(%sg) %o = sigmoid(%so) %fc = mul(%f, %c) %ig = mul(%i, %g) %cn = "
+       "add(%fc, %ig) %t = tanh(%cn) %hn = mul(%o, %t) return %hn }"},
+      {OP_lstm, 1,  // a product for each gate
+       "(" XHC ", %wi: f32[5, 2], %wf: f32[5, 2], %wg: f32[5, 2], %wo: f32[5, 2], %b: f32[2]) { "
+       "%z = concat(%h, %x) axis=-1 %si = mat_mul(%z, %wi) %sf0 = mat_mul(%z, %wf) %sf = add(%b, "
+       "%sf0) %sg = mat_mul(%z, %wg) %so = mat_mul(%z, %wo) %i = sigmoid(%si) %f = sigmoid(%sf) "
+       "%g = tanh(%sg) %o = sigmoid(%so) %fc = mul(%f, %c) %ig = mul(%g, %i) %cn = add(%ig, %fc) "
+       "%t = tanh(%cn) %hn = mul(%o, %t) return %hn, %cn }"},
+      {OP_lstm, 1,  // two steps of an unrolled loop are one layer
+       "(%xs: f32[n, 2, 3], %h: f32[n, 2], %c: f32[n, 2], " LSTM_WEIGHTS
+       ") { %j0 = const i64[] {0} %j1 = const i64[] {1} %x = gather(%xs, %j0) axis=1 " GATES
+       "%p:4 = split(%s) axis=1 num_outputs=4 " STEP
+       "%x2 = gather(%xs, %j1) axis=1 %gi2 = gemm(%x2, %w, %b) transB=true %gh2 = gemm(%hn, %u, "
+       "%d) transB=true %s2 = add(%gi2, %gh2) %q:4 = split(%s2) axis=1 num_outputs=4 %i2 = "
+       "sigmoid(%q.0) %f2 = sigmoid(%q.1) %g2 = tanh(%q.2) %o2 = sigmoid(%q.3) %fc2 = mul(%f2, "
+       "%cn) %ig2 = mul(%i2, %g2) %cn2 = add(%fc2, %ig2) %t2 = tanh(%cn2) %hn2 = mul(%o2, %t2) "
+       "return %hn, %hn2, %cn2 }"},
+      {OP_lstm, 2,  // the second step reads what the first one made
+       "(" XHC ", " LSTM_WEIGHTS ", %v: f32[2, 3]) { " GATES
+       "%p:4 = split(%s) axis=1 num_outputs=4 " STEP
+       "%x2 = mat_mul(%hn, %v) %gi2 = gemm(%x2, %w, %b) transB=true %gh2 = gemm(%hn, %u, %d) "
+       "transB=true %s2 = add(%gi2, %gh2) %q:4 = split(%s2) axis=1 num_outputs=4 %i2 = "
+       "sigmoid(%q.0) %f2 = sigmoid(%q.1) %g2 = tanh(%q.2) %o2 = sigmoid(%q.3) %fc2 = mul(%f2, "
+       "%cn) %ig2 = mul(%i2, %g2) %cn2 = add(%fc2, %ig2) %t2 = tanh(%cn2) %hn2 = mul(%o2, %t2) "
+       "return %hn2, %cn2 }"},
+      {OP_lstm, 0,  // another function of the cell gate
+       "(" XHC ", " LSTM_WEIGHTS ") { " GATES
+       "%p:4 = split(%s) axis=1 num_outputs=4 %i = sigmoid(%p.0) %f = sigmoid(%p.1) %g = "
+       "relu(%p.2) %o = sigmoid(%p.3) %fc = mul(%f, %c) %ig = mul(%i, %g) %cn = add(%fc, %ig) %t = "
+       "tanh(%cn) %hn = mul(%o, %t) return %hn, %cn }"},
+  };
+  check_all(v, ARRAY_LEN(v));
+}
+
+#define XH          "%x: f32[n, 3], %h: f32[n, 2]"
+#define GRU_WEIGHTS "%w: f32[6, 3], %u: f32[6, 2], %b: f32[6], %d: f32[6]"
+#define GRU_GATES                                                                                  \
+  "%gi = gemm(%x, %w, %b) transB=true %gh = gemm(%h, %u, %d) transB=true %p:3 = split(%gi) "       \
+  "axis=1 num_outputs=3 %q:3 = split(%gh) axis=1 num_outputs=3 %rs = add(%p.0, %q.0) %r0 = "       \
+  "sigmoid(%rs) %zs = add(%p.1, %q.1) %z = sigmoid(%zs) %rh = mul(%r0, %q.2) %ns = add(%p.2, "     \
+  "%rh) %k = tanh(%ns) "
+
+TEST(recognise_gru_cells) {
+  static const Spelling v[] = {
+      {OP_gru, 1,  // PyTorch
+       "(" XH ", " GRU_WEIGHTS ") { " GRU_GATES
+       "%e = sub(%h, %k) %ze = mul(%z, %e) %r = add(%ze, %k) return %r }"},
+      {OP_gru, 1,  // Keras, resetting after the product
+       "(" XH ", " GRU_WEIGHTS ") { " GRU_GATES "%one = const f32[] {1} %zh = mul(%z, %h) %y = "
+       "sub(%one, %z) %yk = mul(%y, %k) %r = add(%zh, %yk) return %r }"},
+      {OP_gru, 1,  // tf2onnx: the state is reset before its product
+       "(" XH ", %w: f32[5, 4], %b: f32[4], %u: f32[5, 2], %d: f32[2]) { %c = concat(%x, %h) "
+       "axis=1 %m = mat_mul(%c, %w) %s = add(%m, %b) %a = sigmoid(%s) %sr:2 = split(%s) axis=1 "
+       "num_outputs=2 %r0 = sigmoid(%sr.0) %z = sigmoid(%sr.1) %rh = mul(%r0, %h) %c2 = "
+       "concat(%x, %rh) axis=1 %m2 = mat_mul(%c2, %u) %s2 = add(%m2, %d) %k = tanh(%s2) %one = "
+       "const f32[] {1} %zh = mul(%z, %h) %y = sub(%one, %z) %yk = mul(%y, %k) %r = add(%zh, %yk) "
+       "return %r }"},
+      {OP_gru, 0,  // the state and the new value change places
+       "(" XH ", " GRU_WEIGHTS ") { " GRU_GATES "%one = const f32[] {1} %zh = mul(%z, %k) %y = "
+       "sub(%one, %z) %yk = mul(%y, %h) %r = add(%zh, %yk) return %r }"},
+  };
+  check_all(v, ARRAY_LEN(v));
+}
+
+TEST(recognise_loops_over_cells) {
+  static const Spelling v[] = {
+      {OP_lstm, 1,
+       "(%xs: f32[t, 3, 3], %h: f32[3, 2], %c: f32[3, 2], " LSTM_WEIGHTS
+       ") { %y:3 = scan(%h, %c, %xs, %w, %u, %b, %d) captures=4 num_scan_inputs=1 body={ @\"step\" "
+       "(%h: f32[3, 2], %c: f32[3, 2], %x: f32[3, 3], " LSTM_WEIGHTS ") " GATES
+       "%p:4 = split(%s) axis=1 num_outputs=4 " STEP
+       "return %hn, %cn, %hn } return %y.0, %y.1, %y.2 }"},
+      {OP_lstm, 1,  // scripted by PyTorch: counted, the captured sequence read by number
+       "(%xs: f32[t, 3, 3], %h: f32[3, 2], %c: f32[3, 2], " LSTM_WEIGHTS
+       ") { %sh = shape(%xs) %zero = const i64[] {0} %n = gather(%sh, %zero) %go = const bool[] "
+       "{true} %y:3 = loop(%n, %go, %h, %c, %xs, %w, %u, %b, %d) captures=5 body={ @\"step\" (%k: "
+       "i64[], %on: bool[], %h: f32[3, 2], %c: f32[3, 2], %xs: f32[t, 3, 3], " LSTM_WEIGHTS
+       ") %x = gather(%xs, %k) " GATES "%p:4 = split(%s) axis=1 num_outputs=4 " STEP
+       "return %on, %hn, %cn, %hn } return %y.0, %y.1, %y.2 }"},
+      {OP_gru, 1,
+       "(%xs: f32[t, 3, 3], %h: f32[3, 2], " GRU_WEIGHTS
+       ") { %y:2 = scan(%h, %xs, %w, %u, %b, %d) captures=4 num_scan_inputs=1 body={ @\"step\" "
+       "(%h: f32[3, 2], %x: f32[3, 3], " GRU_WEIGHTS ") " GRU_GATES
+       "%e = sub(%h, %k) %ze = mul(%z, %e) %r = add(%ze, %k) return %r, %r } return %y.0, %y.1 }"},
+      {OP_scan, 1,  // the rows are none of the layer's
+       "(%xs: f32[t, 3, 3], %h: f32[3, 2], %c: f32[3, 2], " LSTM_WEIGHTS
+       ") { %y:3 = scan(%h, %c, %xs, %w, %u, %b, %d) captures=4 num_scan_inputs=1 body={ @\"step\" "
+       "(%h: f32[3, 2], %c: f32[3, 2], %x: f32[3, 3], " LSTM_WEIGHTS ") " GATES
+       "%p:4 = split(%s) axis=1 num_outputs=4 " STEP
+       "return %hn, %cn, %cn } return %y.0, %y.1, %y.2 }"},
+  };
+  check_all(v, ARRAY_LEN(v));
+}

@@ -239,6 +239,8 @@ static Node *cell_node(void *ctx, Node *n, Node *old) {
     Node **result = cell_loop(cs->c->g, cs->arena, n);
     if (result && n->nres == 1) r = result[0];
     if (result && n->nres > 1) intmap_put(&cs->results, old->id, (uint64_t)(uintptr_t)result);
+  } else if (n->op == OP_concat_from_sequence) {
+    r = cell_list(cs->c->g, n, old);
   } else {
     r = step_node(cs, n, old);
   }

@@ -49,5 +49,7 @@ bool cell_same(const Cell *a, const Cell *b);
 // A scan or loop whose body is one step: its results, computed by one layer over the whole sequence; NULL when
 // it is none.
 Node **cell_loop(Graph *g, Arena *a, const Node *n);
+// A list of rows put together again, which was `old` before: the tensor that it was cut from; n when it is none.
+Node *cell_list(Graph *g, Node *n, const Node *old);
 
 #endif

@@ -6,6 +6,7 @@
 #include "eval/control.h"
 #include "eval/index.h"
 #include "eval/movement.h"
+#include "eval/sequence.h"
 #include "ir/internal.h"
 #include "passes/cells.h"
 #include "rules/shape.h"
@@ -143,14 +144,24 @@ static bool outputs_plain(const Rounds *r) {
   return true;
 }
 
+// A list that each round adds h to, from an empty one on.
+static bool is_list(const Rounds *r, const Node *inner, int64_t i) {
+  return inner->op == OP_sequence_insert && inner->nsrc == 2 &&
+         inner->src[0] == r->b->param[r->first_state + i] && is_result(r, inner->src[1], 1) &&
+         r->n->src[r->first_state + i]->op == OP_sequence_empty;
+}
+
+static Node *rows_of(Graph *g, Node *y) {
+  return N(g, squeeze, node_proj(g, y, 0), node_i64s(g, 1, (int64_t[]){1}));
+}
+
 static Node *one_result(Rounds *r, Node *y, int64_t i, int64_t h, int64_t c) {
   Graph *g = r->g;
   int64_t skip = r->n->op == OP_loop;  // the loop's condition
   const Node *inner = r->b->result[skip + i];
-  if (i >= r->nstates)
-    return is_result(r, inner, 1)
-               ? N(g, squeeze, node_proj(g, y, 0), node_i64s(g, 1, (int64_t[]){1}))
-               : NULL;
+  if (i >= r->nstates) return is_result(r, inner, 1) ? rows_of(g, y) : NULL;
+  if (is_list(r, inner, i))
+    return NA(g, split_to_sequence, (&(split_to_sequence_attrs){.keepdims = false}), rows_of(g, y));
   if (inner == r->b->param[r->first_state + i]) return r->n->src[r->first_state + i];
   int k = i == h ? 1 : i == c ? 2 : 0;
   if (!k || !is_result(r, inner, k)) return NULL;
@@ -174,6 +185,24 @@ static bool setup(Rounds *r) {
   const Node *go = n->src[1];
   if (r->nstates < 1 || (go != r->g->none && !is_scalar_true(r->g, go))) return false;
   return r->b->result[0] == r->b->param[1] || is_scalar_true(r->g, r->b->result[0]);
+}
+
+// The same type, or one that says more.
+static bool type_fits(const Type *t, const Type *old) {
+  if (t == old) return true;
+  if (t->kind != old->kind) return false;
+  if (t->kind == TK_SEQUENCE) return type_fits(t->elem, old->elem);
+  return t->kind == TK_TENSOR && old->rank < 0 && t->dtype == old->dtype;
+}
+
+Node *cell_list(Graph *g, Node *n, const Node *old) {
+  const concat_from_sequence_attrs *at = n->attrs;
+  const Node *list = n->src[0];
+  if (list->op != OP_split_to_sequence || src_or_null(g, list, 1) || !at->new_axis || at->axis)
+    return n;
+  const split_to_sequence_attrs *cut = list->attrs;
+  Node *x = list->src[0];
+  return !cut->keepdims && !cut->axis && type_fits(type_of(x), type_of(old)) ? x : n;
 }
 
 Node **cell_loop(Graph *g, Arena *a, const Node *n) {
@@ -201,7 +230,8 @@ Node **cell_loop(Graph *g, Arena *a, const Node *n) {
   Node **out = arena_array(a, Node *, n->nres);
   for (int64_t i = 0; i < n->nres; i++) {
     out[i] = y == g->poison ? NULL : one_result(&r, y, i, h, c);
-    if (!out[i] || out[i] == g->poison || type_of(out[i]) != n->type[i]) return NULL;
+    if (!out[i] || out[i] == g->poison || !type_fits(type_of(out[i]), n->type[i]))
+      return NULL;
   }
   return out;
 }
