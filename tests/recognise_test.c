@@ -357,7 +357,8 @@ TEST(recognise_lstm_cells) {
       {OP_lstm, 1,  // both PyTorch exporters
        "(" XHC ", " LSTM_WEIGHTS ") { " GATES "%p:4 = split(%s) axis=1 num_outputs=4 " STEP
        "return %hn, %cn }"},
-      {OP_lstm, 1,  // tf2onnx: x and h side by side, order i j f o, a number added to the forget gate
+      {OP_lstm,
+       1,  // tf2onnx: x and h side by side, order i j f o, a number added to the forget gate
        "(" XHC ", %w: f32[5, 8], %b: f32[8]) { %z = concat(%x, %h) axis=1 %m = mat_mul(%z, %w) %s "
        "= add(%m, %b) %p:4 = split(%s) axis=1 num_outputs=4 %one = const f32[] {1} %f1 = "
        "add(%p.2, %one) %i = sigmoid(%p.0) %g = tanh(%p.1) %f = sigmoid(%f1) %o = sigmoid(%p.3) "

@@ -30,12 +30,13 @@ typedef enum { CELL_LSTM, CELL_GRU } CellKind;
 enum { CELL_GATES = 4 };
 typedef struct Cell {
   CellKind kind;
-  Node *x, *h, *c;            // what it reads; c: LSTM alone
-  Node *new_h, *new_c;        // what it computes
-  int64_t inputs, hidden;     // sizes
-  bool reset_after;           // GRU: the reset gate multiplies the product, not the state
-  CellSum gate[CELL_GATES];   // in the op's order: input, output, forget, cell; update, reset, hidden
-  CellSum recurrent;          // GRU with reset_after: what the reset gate multiplies
+  Node *x, *h, *c;         // what it reads; c: LSTM alone
+  Node *new_h, *new_c;     // what it computes
+  int64_t inputs, hidden;  // sizes
+  bool reset_after;        // GRU: the reset gate multiplies the product, not the state
+  CellSum
+      gate[CELL_GATES];  // in the op's order: input, output, forget, cell; update, reset, hidden
+  CellSum recurrent;     // GRU with reset_after: what the reset gate multiplies
   struct Cell *before, *after;  // the steps that this one follows and that follow it
   int64_t step;
   Node *made;  // the layer in the new graph

@@ -230,8 +230,7 @@ Node **cell_loop(Graph *g, Arena *a, const Node *n) {
   Node **out = arena_array(a, Node *, n->nres);
   for (int64_t i = 0; i < n->nres; i++) {
     out[i] = y == g->poison ? NULL : one_result(&r, y, i, h, c);
-    if (!out[i] || out[i] == g->poison || !type_fits(type_of(out[i]), n->type[i]))
-      return NULL;
+    if (!out[i] || out[i] == g->poison || !type_fits(type_of(out[i]), n->type[i])) return NULL;
   }
   return out;
 }

@@ -52,8 +52,7 @@ static bool read_product(CellSum *s, Node *x, Node *w, bool turned, int64_t colu
   int64_t row = 0;
   for (uint32_t i = 0; i < x->nsrc; i++) {
     int64_t rows = last_size(x->src[i]);
-    if (rows < 1 ||
-        !add_product(s, (CellProduct){x->src[i], w, turned, row, rows, column, size}))
+    if (rows < 1 || !add_product(s, (CellProduct){x->src[i], w, turned, row, rows, column, size}))
       return false;
     row += rows;
   }
@@ -126,8 +125,7 @@ enum { SUM_DEPTH = 12 };
 static bool read_gate(Graph *g, const Node *gate, CellSum *out) {
   *out = (CellSum){.nproducts = 0};
   int64_t size = last_size(gate);
-  return size > 0 && type_of(gate)->rank == 2 &&
-         read_sum(g, out, gate->src[0], 0, size, SUM_DEPTH);
+  return size > 0 && type_of(gate)->rank == 2 && read_sum(g, out, gate->src[0], 0, size, SUM_DEPTH);
 }
 
 // ---- weights ----
