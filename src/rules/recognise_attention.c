@@ -123,8 +123,10 @@ static Node *keys_of(Graph *g, Node *kt) {
 
 // The heads before each was repeated for a group of queries: reshape(expand(unsqueeze(x))); NULL when not so.
 static Node *unrepeated(Graph *g, Node *n) {
-  if (n->op != OP_reshape || n->src[0]->op != OP_expand) return NULL;
-  Node *wide = n->src[0], *thin = wide->src[0];
+  Node *wide = n;
+  while (wide->op == OP_reshape) wide = wide->src[0];
+  if (wide == n || wide->op != OP_expand) return NULL;
+  Node *thin = wide->src[0];
   const Type *t = type_of(n), *w = type_of(wide), *u = type_of(thin);
   if (t->rank != 4 || w->rank != 5 || u->rank != 5 || !ie_is(u->dims[2], 1)) return NULL;
   bool ok = t->dims[0] == w->dims[0] && t->dims[2] == w->dims[3] && t->dims[3] == w->dims[4];
@@ -290,6 +292,22 @@ static Node *make_attention(Graph *g, const Match *m) {
   return s.mask ? NA(g, attention, &at, s.q, s.k, v, s.mask) : NA(g, attention, &at, s.q, s.k, v);
 }
 
+// v softmax(...)', as image models write it, is the transpose of softmax(...) v'.
+static Node *swap_last(Graph *g, Node *x) {
+  int64_t perm[MAX_RANK];
+  int r = type_of(x)->rank;
+  for (int i = 0; i < r; i++) perm[i] = i < r - 2 ? i : 2 * r - 3 - i;
+  return transpose_to(g, x, r, perm);
+}
+static Node *make_turned(Graph *g, const Match *m) {
+  const Node *turn = m->var[SLOT_q];
+  int64_t perm[MAX_RANK];
+  int r = transpose_perm(turn, perm);
+  if (r < 3 || type_of(m->var[SLOT_a])->rank != r || perm[r - 1] != r - 2 || perm[r - 2] != r - 1)
+    return NULL;
+  return swap_last(g, N(g, mat_mul, m->var[SLOT_p], swap_last(g, m->var[SLOT_a])));
+}
+
 #define QKV           "%q: f32[2, 4, s, 8], %k: f32[2, 4, t, 8], %v: f32[2, 4, t, 8]"
 #define A(body)       "(" QKV ") { " body " return %r }"
 #define M(mask, body) "(" QKV ", %m: " mask ") { " body " return %r }"
@@ -300,6 +318,8 @@ static const Rule attend[] = {
     // clang-format off
     RULE("attention.product", P(mat_mul, a, b), .make = make_attention, .fast = FAST_APPROX,
          .example = M("f32[2, 1, s, t]", T EIGHTH "%z = mat_mul(%q, %kt) %y = mul(%z, %c) %x = add(%y, %m) %p = softmax(%x) %r = mat_mul(%p, %v)")),
+    RULE("attention.turned", P(mat_mul, a, BIND_ONCE(q, transpose, BIND_ONCE(p, softmax, b))), .make = make_turned, .fast = FAST_REASSOC,
+         .example = "(%v: f32[2, 5, t], %x: f32[2, s, t]) { %p = softmax(%x) %pt = transpose(%p) perm=[0, 2, 1] %r = mat_mul(%v, %pt) return %r }"),
     // clang-format on
 };
 const RuleSet rules_recognise_attention =

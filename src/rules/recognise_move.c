@@ -1,4 +1,5 @@
-// recognise_move.c -- movements that came in pieces: pixel and channel shuffles.
+// recognise_move.c -- movements that came in pieces: pixel and channel shuffles, products by index letters.
+#include "eval/contract.h"
 #include "eval/index.h"
 #include "eval/movement.h"
 #include "rules/letters.h"
@@ -71,6 +72,102 @@ static Node *make_channel_shuffle(Graph *g, const Match *m) {
   return NA(g, gather, (&(gather_attrs){.axis = 1}), x, node_i64s(g, n, from));
 }
 
+// ---- einsum ----
+
+// What an index of a two-operand equation is: of both and the result, summed over, of one alone.
+enum { IN_BATCH, IN_ROWS, IN_SUM, IN_COLUMNS, IN_KINDS };
+typedef struct Product {
+  uint8_t label[IN_KINDS][MAX_RANK];
+  int n[IN_KINDS];
+} Product;
+
+static int place_of(const uint8_t *v, int n, uint8_t label) {
+  for (int i = 0; i < n; i++)
+    if (v[i] == label) return i;
+  return -1;
+}
+
+static bool sort_indices(const Einsum *q, Product *p) {
+  *p = (Product){.n = {0}};
+  for (int op = 0; op < 2; op++)
+    for (int i = 0; i < q->nlabels[op]; i++) {
+      uint8_t l = q->label[op][i];
+      if (place_of(q->label[op], i, l) >= 0) return false;  // a diagonal
+      bool other = place_of(q->label[1 - op], q->nlabels[1 - op], l) >= 0;
+      bool kept = place_of(q->out, q->nout, l) >= 0;
+      if (!other && !kept) return false;
+      int kind = other ? (kept ? IN_BATCH : IN_SUM) : op ? IN_COLUMNS : IN_ROWS;
+      if (!op || !other) p->label[kind][p->n[kind]++] = l;
+    }
+  return p->n[IN_SUM] > 0;
+}
+
+// x with its axes in the order of two kinds after the batch, each kind as one axis.
+static Node *as_matrices(Graph *g, const Einsum *q, const Product *p, int op, Node *x, int first,
+                         int second) {
+  int64_t perm[MAX_RANK];
+  Dim dims[MAX_RANK];
+  int n = 0, kinds[] = {IN_BATCH, first, second};
+  const Type *t = type_of(x);
+  for (int k = 0; k < 3; k++)
+    for (int i = 0; i < p->n[kinds[k]]; i++)
+      perm[n++] = place_of(q->label[op], q->nlabels[op], p->label[kinds[k]][i]);
+  int rank = p->n[IN_BATCH];
+  for (int i = 0; i < rank; i++) dims[i] = t->dims[perm[i]];
+  for (int k = 1, at = rank; k < 3; k++) {
+    Dim size = g->dims.one;
+    for (int i = 0; i < p->n[kinds[k]]; i++) size = ie_mul(&g->dims, size, t->dims[perm[at++]]);
+    if (ie_is_poison(size)) return NULL;
+    dims[rank++] = size;
+  }
+  return reshape_to(g, transpose_to(g, x, t->rank, perm), type_tensor(g, t->dtype, rank, dims));
+}
+
+// Sizes that an index has in both operands must be equal: a 1 would be broadcast.
+static bool sizes_agree(const Einsum *q, const Type *x, const Type *y) {
+  for (int i = 0; i < q->nlabels[0]; i++) {
+    int at = place_of(q->label[1], q->nlabels[1], q->label[0][i]);
+    if (at >= 0 && x->dims[i] != y->dims[at]) return false;
+  }
+  return true;
+}
+
+// The product's axes, each kind taken apart again, in the equation's order.
+static Node *in_order(Graph *g, const Einsum *q, const Product *p, Node *z, const Type *want) {
+  static const int kinds[] = {IN_BATCH, IN_ROWS, IN_COLUMNS};
+  int64_t perm[MAX_RANK];
+  Dim dims[MAX_RANK];
+  int n = 0;
+  for (int k = 0; k < 3; k++)
+    for (int i = 0; i < p->n[kinds[k]]; i++, n++) {
+      int at = place_of(q->out, q->nout, p->label[kinds[k]][i]);
+      perm[at] = n;
+      dims[n] = want->dims[at];
+    }
+  z = reshape_to(g, z, type_tensor(g, want->dtype, n, dims));
+  return z ? transpose_to(g, z, n, perm) : NULL;
+}
+
+static Node *make_einsum(Graph *g, const Match *m) {
+  const Node *n = m->root;
+  Einsum *q = arena_new(&g->scratch, Einsum);
+  Product p;
+  int64_t at;
+  if (n->nsrc != 2) return NULL;
+  const Type *x = type_of(n->src[0]), *y = type_of(n->src[1]), *t = type_of(n);
+  if (x->rank < 1 || y->rank < 1 || t->rank < 0 || !dtype_is_float(t->dtype)) return NULL;
+  if (einsum_parse(((const einsum_attrs *)n->attrs)->equation, 2, (int[]){x->rank, y->rank}, q,
+                   &at))
+    return NULL;
+  if (!sort_indices(q, &p) || !sizes_agree(q, x, y) ||
+      q->nout != p.n[IN_BATCH] + p.n[IN_ROWS] + p.n[IN_COLUMNS] || q->nout != t->rank)
+    return NULL;
+  Node *left = as_matrices(g, q, &p, 0, n->src[0], IN_ROWS, IN_SUM);
+  Node *right = as_matrices(g, q, &p, 1, n->src[1], IN_SUM, IN_COLUMNS);
+  if (!left || !right) return NULL;
+  return in_order(g, q, &p, N(g, mat_mul, left, right), t);
+}
+
 #define X4 "(%x: f32[2, 12, 4, 6]) { "
 
 static const Rule move[] = {
@@ -81,6 +178,8 @@ static const Rule move[] = {
     RULE("space_to_depth.pixel_unshuffle", P(reshape, BIND(p, transpose, BIND(q, reshape, a, b)), c), .make = make_pixel_unshuffle,
          .example = X4 "%s = const i64[6] {2, 12, 2, 2, 3, 2} %m = reshape(%x, %s) %t = transpose(%m) perm=[0, 1, 3, 5, 2, 4] "
                     "%o = const i64[4] {2, 48, 2, 3} %r = reshape(%t, %o) return %r }"),
+    RULE("mat_mul.einsum", ANY(einsum), .make = make_einsum, .fast = FAST_REASSOC,
+         .example = "(%x: f32[2, n, 3, 4], %y: f32[2, m, 3, 4]) { %r = einsum(%x, %y) equation=\"bqhd,bkhd->bhqk\" return %r }"),
     RULE("gather.channel_shuffle", P(reshape, BIND(p, transpose, BIND(q, reshape, a, b)), c), .make = make_channel_shuffle,
          .example = X4 "%s = const i64[5] {2, 3, 4, 4, 6} %m = reshape(%x, %s) %t = transpose(%m) perm=[0, 2, 1, 3, 4] "
                     "%o = const i64[4] {2, 12, 4, 6} %r = reshape(%t, %o) return %r }"),
