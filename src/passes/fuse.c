@@ -343,10 +343,19 @@ static bool worth_repeating(Fuser *f, const Node *n, int32_t group) {
   return true;
 }
 
+// Reads of a group by all that `own` holds: the node at hand may be the last of several.
+static int64_t edges_from(Fuser *f, int32_t own, int32_t group) {
+  int64_t n = 0;
+  int look = 0;
+  for (int32_t d = f->group[own].deps; d >= 0 && look < FUSE_LOOK; d = f->dep.v[d].next, look++)
+    n += group_of(f, f->dep.v[d].value) == group;
+  return n;
+}
+
 static bool is_prologue(Fuser *f, int32_t i, int32_t own, int32_t group) {
   const FuseGroup *g = &f->group[group];
   if (group == own || g->host || g->anchor >= 0 || !has_room(f, own, g->size)) return false;
-  if (g->uses != edges_to(f, group)) return false;
+  if (g->uses != edges_from(f, own, group)) return false;
   return f->n[i].op.cls == FC_ANCHOR || worth_repeating(f, f->n[i].node, group);
 }
 
@@ -378,9 +387,8 @@ static void take_prologues(Fuser *f, int32_t i) {
   for (int64_t k = 0; k < f->leaf.n; k++) {
     int32_t own = fuse_find(f, i), group = group_of(f, f->leaf.v[k]);
     if (!is_prologue(f, i, own, group)) continue;
-    int64_t edges = edges_to(f, group);
     follow_operand(f, i, group);
-    merge(f, own, group, edges);
+    merge(f, own, group, f->group[group].uses);
   }
 }
 
