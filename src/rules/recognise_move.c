@@ -2,6 +2,8 @@
 #include "eval/contract.h"
 #include "eval/index.h"
 #include "eval/movement.h"
+#include "eval/rnn.h"
+#include "ir/internal.h"
 #include "rules/letters.h"
 #include "rules/recognise.h"
 #include "rules/rules.h"
@@ -70,6 +72,86 @@ static Node *make_channel_shuffle(Graph *g, const Match *m) {
   int64_t *from = arena_array(&g->scratch, int64_t, n);
   for (int64_t i = 0; i < n; i++) from[i] = i % groups * each + i / groups;
   return NA(g, gather, (&(gather_attrs){.axis = 1}), x, node_i64s(g, n, from));
+}
+
+// ---- rows taken one by one and put together again ----
+
+// The state after the last step of a recurrent layer is also the last row of its first result.
+static Node *last_row(Graph *g, const Node *n, int64_t *k) {
+  if (n->op != OP_proj || ((const proj_attrs *)n->attrs)->index != 1) return NULL;
+  Node *layer = n->src[0];
+  bool lstm = layer->op == OP_lstm;
+  if ((!lstm && layer->op != OP_gru) || src_or_null(g, layer, 4)) return NULL;
+  const lstm_attrs *l = lstm ? layer->attrs : NULL;
+  const gru_attrs *r = lstm ? NULL : layer->attrs;
+  if ((lstm ? l->direction : r->direction) != RNN_FORWARD || (lstm ? l->layout : r->layout))
+    return NULL;
+  Dim steps = layer->type[0]->dims[0];
+  if (!ie_is_const(steps) || steps->value < 1) return NULL;
+  *k = steps->value - 1;
+  return node_proj(g, layer, 0);
+}
+
+// n = x[..., k, ...], its axis dropped or moved: the axis, and k.
+static Node *row_of(Graph *g, const Node *n, int *axis, int64_t *k) {
+  Ints start, axes;
+  const Node *cut = n->op == OP_reshape ? n->src[0] : n;
+  Node *rows = last_row(g, cut, k);
+  *axis = 0;
+  if (rows) return rows;
+  if (cut->op != OP_slice || cut->nsrc != 4 || !node_ints(g, cut->src[1], &start) ||
+      cut->src[3] == g->none || !node_ints(g, cut->src[3], &axes) || axes.n != 1 || start.n != 1)
+    return NULL;
+  *axis = axis_of(axes.v[0], type_of(cut)->rank);
+  *k = start.v[0];
+  return *axis >= 0 && ie_is(type_of(cut)->dims[*axis], 1) ? cut->src[0] : NULL;
+}
+
+// The dims of t but for one axis; those of size 1 do not matter.
+static int dims_without(const Type *t, int axis, Dim *out) {
+  int n = 0;
+  for (int i = 0; i < t->rank; i++)
+    if (i != axis && !ie_is(t->dims[i], 1)) out[n++] = t->dims[i];
+  return n;
+}
+
+static Node *make_rows(Graph *g, const Match *m) {
+  const Node *n = m->root;
+  const Type *t = type_of(n);
+  int to = axis_of(((const concat_attrs *)n->attrs)->axis, t->rank), from = -1, axis;
+  Node *x = NULL;
+  if (n->nsrc < 2 || to < 0) return NULL;
+  for (uint32_t i = 0; i < n->nsrc; i++) {
+    int64_t k;
+    Node *base = row_of(g, n->src[i], &axis, &k);
+    if (!base || (x && (base != x || axis != from)) || k != (int64_t)i) return NULL;
+    if (!ie_is(type_of(n->src[i])->dims[to], 1)) return NULL;
+    x = base;
+    from = axis;
+  }
+  const Type *tx = type_of(x);
+  Dim p[MAX_RANK], q[MAX_RANK];
+  int rank = dims_without(tx, from, p);
+  if (!ie_is(tx->dims[from], n->nsrc) || dims_without(t, to, q) != rank ||
+      memcmp(p, q, (size_t)rank * sizeof *p) || rank + 1 > MAX_RANK)
+    return NULL;
+  // Without axes of size 1, the rows' axis from where it was to where it goes.
+  int before = 0, after = 0;
+  for (int i = 0; i < from; i++) before += !ie_is(tx->dims[i], 1);
+  for (int i = 0; i < to; i++) after += !ie_is(t->dims[i], 1);
+  Dim dims[MAX_RANK];
+  int64_t perm[MAX_RANK];
+  for (int i = 0, k = 0; i <= rank; i++) dims[i] = i == before ? tx->dims[from] : p[k++];
+  for (int i = 0, k = 0; i <= rank; i++) {
+    if (i == after) {
+      perm[i] = before;
+      continue;
+    }
+    if (k == before) k++;
+    perm[i] = k++;
+  }
+  x = reshape_to(g, x, type_tensor(g, t->dtype, rank + 1, dims));
+  return x ? reshape_to(g, transpose_to(g, x, rank + 1, perm), t) : NULL;
 }
 
 // ---- einsum ----
@@ -178,6 +260,9 @@ static const Rule move[] = {
     RULE("space_to_depth.pixel_unshuffle", P(reshape, BIND(p, transpose, BIND(q, reshape, a, b)), c), .make = make_pixel_unshuffle,
          .example = X4 "%s = const i64[6] {2, 12, 2, 2, 3, 2} %m = reshape(%x, %s) %t = transpose(%m) perm=[0, 1, 3, 5, 2, 4] "
                     "%o = const i64[4] {2, 48, 2, 3} %r = reshape(%t, %o) return %r }"),
+    RULE("concat.rows", ANY(concat), .make = make_rows,
+         .example = "(%x: f32[n, 2, 3]) { %i0 = const i64[1] {0} %i1 = const i64[1] {1} %i2 = const i64[1] {2} %s = slice(%x, %i0, %i1, %i1) %t = slice(%x, %i1, %i2, %i1) "
+                    "%h = const i64[3] {1, -1, 3} %u = reshape(%s, %h) %v = reshape(%t, %h) %r = concat(%u, %v) axis=0 return %r }"),
     RULE("mat_mul.einsum", ANY(einsum), .make = make_einsum, .fast = FAST_REASSOC,
          .example = "(%x: f32[2, n, 3, 4], %y: f32[2, m, 3, 4]) { %r = einsum(%x, %y) equation=\"bqhd,bkhd->bhqk\" return %r }"),
     RULE("gather.channel_shuffle", P(reshape, BIND(p, transpose, BIND(q, reshape, a, b)), c), .make = make_channel_shuffle,
