@@ -47,10 +47,10 @@ static Triangle of_const(Graph *g, const Node *n, bool hides) {
   const Type *t = type_of(n);
   const double *v = elements(g, n);
   if (!v) return TRI_NONE;
-  int64_t columns = t->dims[t->rank - 1]->value;
+  int64_t columns = t->dims[t->rank - 1]->value, rows = t->dims[t->rank - 2]->value;
   bool lower = true, upper = true;
   for (int64_t k = 0; k < n->data->n; k++) {
-    bool set = hides ? v[k] <= LOW : v[k] != 0, below = k % columns <= k / columns;
+    bool set = hides ? v[k] <= LOW : v[k] != 0, below = k % columns <= k / columns % rows;
     if (hides && !set && v[k] != 0) return TRI_NONE;
     lower &= set == below;
     upper &= set != below;
@@ -104,7 +104,8 @@ static const Node *under_views(const Node *n) {
 static Triangle triangle(Graph *g, const Node *n, int depth) {
   double v;
   n = under_views(n);
-  if (!depth || !one_matrix(type_of(n))) return TRI_NONE;
+  if (!depth || type_of(n)->rank < 2) return TRI_NONE;
+  if (n->op != OP_const && !one_matrix(type_of(n))) return TRI_NONE;
   switch (n->op) {
   case OP_const: return of_const(g, n, false);
   case OP_lt:
@@ -125,9 +126,10 @@ static Triangle triangle(Graph *g, const Node *n, int depth) {
 static bool is_causal(Graph *g, const Node *mask) {
   double yes, no, v;
   mask = under_views(mask);
-  if (!one_matrix(type_of(mask))) return false;
+  if (type_of(mask)->rank < 2) return false;
   if (type_of(mask)->dtype == DT_BOOL) return triangle(g, mask, 6) == TRI_LOWER;
   if (mask->op == OP_const) return of_const(g, mask, true) == TRI_UPPER;
+  if (!one_matrix(type_of(mask))) return false;
   if (mask->op == OP_trilu)
     return filled(g, mask->src[0], &v) && v <= LOW && of_trilu(g, mask) == TRI_UPPER;
   if (mask->op != OP_where || !rec_number(g, mask->src[1], &yes) ||

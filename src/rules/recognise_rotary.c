@@ -14,10 +14,11 @@
 
 // ---- which elements ----
 
-// n itself is base[..., from : from + step * size : step].
+// n itself is base[..., from : from + step * size : step] with its other axes in the order `perm`.
 typedef struct Pick {
   Node *base;
   int64_t from, step, size;
+  int64_t perm[MAX_RANK];
 } Pick;
 
 static int64_t last_size(const Node *n) {
@@ -57,15 +58,28 @@ static bool of_pairs(Graph *g, const Node *n, Pick *out) {
   if (under->rank != t->rank || last_size(pairs->src[0]) != 2 * last_size(n)) return false;
   for (int i = 0; i < t->rank - 1; i++)
     if (t->dims[i] != under->dims[i]) return false;
-  *out = (Pick){pairs->src[0], from, 2, last_size(n)};
+  *out = (Pick){.base = pairs->src[0], .from = from, .step = 2, .size = last_size(n)};
+  return true;
+}
+
+// Axes in another order, the last one where it was: one more to follow.
+static bool under_turn(Pick *p) {
+  int64_t perm[MAX_RANK];
+  if (p->base->op != OP_transpose) return false;
+  int rank = transpose_perm(p->base, perm);
+  if (rank < 1 || perm[rank - 1] != rank - 1) return false;
+  for (int i = 0; i < rank; i++) p->perm[i] = perm[p->perm[i]];
+  p->base = p->base->src[0];
   return true;
 }
 
 static bool pick_of(Graph *g, Node *n, Pick *out) {
   if (last_size(n) < 1) return false;
-  *out = (Pick){n, 0, 1, last_size(n)};
-  for (int depth = 0; depth < 4; depth++) {
+  *out = (Pick){.base = n, .step = 1, .size = last_size(n)};
+  for (int i = 0; i < type_of(n)->rank; i++) out->perm[i] = i;
+  for (int depth = 0; depth < 6; depth++) {
     int64_t from, step;
+    if (under_turn(out)) continue;
     Node *under = out->base;
     Pick pairs;
     if (under->op == OP_proj && under->src[0]->op == OP_split) {
@@ -88,7 +102,9 @@ static bool pick_of(Graph *g, Node *n, Pick *out) {
     } else {
       break;
     }
-    *out = (Pick){under, from + out->from * step, out->step * step, out->size};
+    out->base = under;
+    out->from = from + out->from * step;
+    out->step *= step;
   }
   return true;
 }
@@ -97,7 +113,8 @@ static bool pick_of(Graph *g, Node *n, Pick *out) {
 static bool pairs_of(const Pick *lo, const Pick *hi, const Pick *whole, bool *neighbours) {
   if (lo->base != whole->base || hi->base != whole->base || lo->size != hi->size ||
       lo->step != hi->step || whole->step != 1 || whole->size != 2 * lo->size ||
-      lo->from != whole->from)
+      lo->from != whole->from || memcmp(lo->perm, hi->perm, sizeof lo->perm) ||
+      memcmp(lo->perm, whole->perm, sizeof lo->perm))
     return false;
   *neighbours = lo->step == 2 && hi->from == lo->from + 1;
   return *neighbours || (lo->step == 1 && hi->from == lo->from + lo->size);
@@ -313,9 +330,12 @@ static bool read_pair(const Node *u, const Node *v, int order, Node **lo, Node *
 }
 
 static Node *whole_of(Graph *g, const Pick *p) {
-  if (!p->from && p->size == last_size(p->base)) return p->base;
+  int rank = type_of(p->base)->rank;
   if (p->from + p->size > last_size(p->base)) return NULL;
-  return slice_axis(g, p->base, type_of(p->base)->rank - 1, p->from, p->from + p->size, 1);
+  Node *x = p->base;
+  if (p->from || p->size != last_size(x))
+    x = slice_axis(g, x, rank - 1, p->from, p->from + p->size, 1);
+  return transpose_to(g, x, rank, p->perm);
 }
 
 static Node *from_pair(Graph *g, const Node *u, const Node *v, bool stacked) {
@@ -325,7 +345,9 @@ static Node *from_pair(Graph *g, const Node *u, const Node *v, bool stacked) {
     bool neighbours;
     if (!read_pair(u, v, order, &lo, &hi, &cosine, &sine) || type_of(lo) != type_of(hi)) continue;
     if (!pick_of(g, lo, &pa) || !pick_of(g, hi, &pb)) continue;
-    Pick whole = {pa.base, pa.from, 1, 2 * pa.size};
+    Pick whole = pa;
+    whole.step = 1;
+    whole.size = 2 * pa.size;
     if (!pairs_of(&pa, &pb, &whole, &neighbours) || neighbours != stacked) continue;
     Node *x = whole_of(g, &whole);
     return x ? rotation(g, x, cosine, sine, neighbours, false) : NULL;
@@ -374,11 +396,14 @@ static Node *make_partial(Graph *g, const Match *m) {
   }
   if (at.rotary_embedding_dim || !pick_of(g, n->src[1], &rest) || !pick_of(g, x, &part))
     return NULL;
-  if (part.base != rest.base || part.from || part.step != 1 || rest.step != 1 ||
-      rest.from != part.size || rest.from + rest.size != last_size(rest.base))
+  if (part.base != rest.base || part.step != 1 || rest.step != 1 ||
+      rest.from != part.from + part.size || memcmp(part.perm, rest.perm, sizeof part.perm))
     return NULL;
   at.rotary_embedding_dim = part.size;
-  Node *whole = moved ? transpose_to(g, rest.base, 4, swap) : rest.base;
+  part.size += rest.size;
+  Node *whole = whole_of(g, &part);
+  if (!whole) return NULL;
+  if (moved) whole = transpose_to(g, whole, 4, swap);
   Node *y = NA(g, rotary_embedding, &at, whole, r->src[1], r->src[2]);
   return y == g->poison ? NULL : moved ? transpose_to(g, y, 4, swap) : y;
 }
