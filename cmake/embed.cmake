@@ -1,11 +1,18 @@
-# embed.cmake -- writes files as C arrays: viewer.css becomes `const char view_css[]`, NUL-terminated.
+# embed.cmake -- writes files as C arrays, those of one ending joined in the order given: every .js becomes part of
+# `const char view_js[]`, NUL-terminated.
 set(text "// Made by cmake/embed.cmake.\nextern const char view_css[], view_js[];\n")
+set(endings "")
 foreach(file ${files})
   get_filename_component(ending ${file} LAST_EXT)
   string(SUBSTRING ${ending} 1 -1 ending)
   file(READ ${file} bytes HEX)
   string(REGEX REPLACE "(................................)" "\\1\n" bytes "${bytes}")
   string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${bytes}")
-  string(APPEND text "const char view_${ending}[] = {\n${bytes}0};\n")
+  list(APPEND endings ${ending})
+  string(APPEND bytes_${ending} "${bytes}")
+endforeach()
+list(REMOVE_DUPLICATES endings)
+foreach(ending ${endings})
+  string(APPEND text "const char view_${ending}[] = {\n${bytes_${ending}}0};\n")
 endforeach()
 file(WRITE ${out} "${text}")

@@ -118,6 +118,8 @@ expect 0 "fuse " inspect "$tmp/m.tir" --optimised --time-passes
 expect 0 "relu" explain "$tmp/m.tir" --rule-stats --trace-rules
 expect 0 "kernel 0 (pointwise)" explain "$tmp/m.tir" --node y
 check "explain --json is JSON" json_ok explain "$tmp/m.tir" --json
+check "graph --optimised --json is JSON" json_ok graph "$tmp/m.tir" --optimised --json --dim n=3
+expect 2 "no dimension 'q'" graph "$tmp/m.tir" --optimised --json --dim q=3
 expect 1 "there is no pass 'none'" inspect "$tmp/m.tir" --optimised --disable none
 expect 1 "there is no pass 'none'" run "$tmp/m.tir" --target plan --stop-after none
 expect 2 "there are interp and plan" run "$tmp/m.tir" --target none

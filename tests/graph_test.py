@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""graph_test.py -- tests `tenon graph`: the page in headless Chromium, the picture and the Graphviz text by parsing them.
+"""graph_test.py -- tests `tenon graph`: the pages in headless Chromium, the picture and the Graphviz text by parsing them.
 
 usage: tests/graph_test.py [TENON]      default: $TENON or build/tenon
 
@@ -75,6 +75,21 @@ def wide_graph(n):
     return f"graph(%x: f32[1]) -> (y: f32[{n}]) {{\n{consts}\n{lines}\n  %y = concat({', '.join(f'%n{i}' for i in range(n))}) axis=0\n  return %y\n}}\n"
 
 
+MIX_GRAPH = """graph @"mix"(%x: f32[batch, 6]) -> (y: f32[batch, 6], z: f32[batch, 6]) {
+  %w = const f32[6, 6] {1, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 1}
+  %one = const f32[] {1}
+  %p = mat_mul(%x, %w)
+  %q = mul(%p, %one)
+  %r = relu(%q)
+  %m = softmax(%r)
+  %y = add(%m, %r)
+  %s = mat_mul(%y, %w)
+  %z = exp(%s)
+  return %y, %z
+}
+"""
+
+
 def models():
     """(name, path) of real models, as far as they are there."""
     found = [("mnist", os.path.join(DATA, "models", "mnist_onnx2c", "model.onnx"))]
@@ -99,9 +114,9 @@ def check(what, ok, more=""):
     return ok
 
 
-def draw(model, out):
+def draw(model, out, *options):
     start = time.monotonic()
-    p = subprocess.run([TENON, "graph", model, "-o", out], capture_output=True, text=True, errors="replace")
+    p = subprocess.run([TENON, "graph", model, "-o", out, *options], capture_output=True, text=True, errors="replace")
     return check(f"{os.path.basename(model)} -> {os.path.basename(out)}", p.returncode == 0, p.stderr) and time.monotonic() - start
 
 
@@ -158,6 +173,57 @@ def check_dot(name, path, data):
     check(f"{name}: every node in the DOT", nodes == sum(len(d["nodes"]) for d in data["drawings"]), str(nodes))
     if shutil.which("dot") and nodes < 2000:
         check(f"{name}: Graphviz takes it", subprocess.run(["dot", "-Tplain", path], capture_output=True).returncode == 0)
+
+
+# ---- optimised: what the page is told ----
+def size_of(e, sizes):
+    """What memory.js does: a size from its expression."""
+    if not isinstance(e, list): return e
+    what, *args = e
+    if what == "sym": return sizes[args[0]]
+    if what == "sum":
+        total = 0
+        for coefficient, *factors in args:
+            for f in factors: coefficient *= size_of(f, sizes)
+            total += coefficient
+        return total
+    x, y = (size_of(a, sizes) for a in args)
+    return {"div": lambda: x // y, "mod": lambda: x % y, "min": lambda: min(x, y), "max": lambda: max(x, y), "bcast": lambda: y if x == 1 else x}[what]()
+
+
+def lay_plan(plan, sizes):
+    """Offsets and sizes of all roots, the arena's size, and two that overlap while both live (or None)."""
+    b = plan["buffers"]
+    size, offset, total, bad = [size_of(x["bytes"], sizes) for x in b], {}, 0, None
+    for i in plan["order"]:
+        offset[i] = max([offset[k] + size[k] for k in b[i]["below"]], default=0)
+        total = max(total, offset[i] + size[i])
+    roots = plan["order"]
+    for n, i in enumerate(roots):
+        for k in roots[:n]:
+            together = b[i]["first"] <= b[k]["lastShared"] and b[k]["first"] <= b[i]["lastShared"]
+            if together and size[i] and size[k] and offset[i] < offset[k] + size[k] and offset[k] < offset[i] + size[i]: bad = (i, k)
+    return total, bad
+
+
+def check_optimised_data(name, model, data):
+    opt, before, after = data["opt"], data["drawings"][0]["nodes"], data["drawings"][data["opt"]["drawing"]]["nodes"]
+    report = json.loads(subprocess.run([TENON, "inspect", model, "--optimised", "--json"], capture_output=True, text=True).stdout)
+    check(f"{name}: as many kernels as inspect counts", opt["launches"] == report["kernels"], f"{opt['launches']} {report['kernels']}")
+    listed = sorted(n["node"] for n in opt["nodes"])
+    check(f"{name}: every operation has a fate", listed == [i for i, n in enumerate(before) if n["kind"] == "op"])
+    check(f"{name}: a kernel is drawn as one", all(k["kind"] in after[k["node"]]["title"] and after[k["node"]].get("bodies") for k in opt["kernels"]))
+    check(f"{name}: fates name kernels and rules that are there", all(all(k < len(opt["kernels"]) for k in n["kernels"] + [n.get("into", 0)][:len(opt["kernels"])]) and
+          n.get("rule", -1) < len(opt["rules"]) and (n["fate"] == "kernel") == bool(n["kernels"]) for n in opt["nodes"]))
+    fired = sum(r["fired"] for r in opt["rules"])
+    check(f"{name}: what is gone was taken by a rule that fired", fired > 0 or not any(n["fate"] == "removed" for n in opt["nodes"]))
+    for scale in (1, 3):
+        sizes = [d and d["value"] * scale for d in opt["dims"]]
+        total, bad = lay_plan(opt["plan"], sizes)
+        check(f"{name}: no two live buffers overlap, sizes x {scale}", bad is None, str(bad))
+        check(f"{name}: an arena where something is computed", (total > 0) == any(size_of(b["bytes"], sizes) for b in opt["plan"]["buffers"]))
+    steps = opt["plan"]["steps"]
+    check(f"{name}: each step is a node", len(set(steps)) == len(steps) and all(after[i]["kind"] == "op" for i in steps))
 
 
 # ---- the browser: its DevTools protocol over a pipe ----
@@ -300,10 +366,104 @@ def check_if_page(b, path):
     check("if: nothing on the console", not b.problems, str(b.problems[:2]))
 
 
-def check_speed(b, path):
+# ---- optimised: what a person does with the page ----
+def hover(b):
+    """Moves over the memory plan until a tensor is named; the tip's text."""
+    x, y, w, h = b.js("(r => [r.x, r.y, r.width, r.height])(document.querySelector('#plan').getBoundingClientRect())")
+    for k in range(1, 80):
+        b.call("Input.dispatchMouseEvent", type="mouseMoved", x=x + 80 + (w - 110) * (k * 0.618 % 1), y=y + h - 28 - (h - 50) * (k % 9) / 9)
+        b.settle()
+        if b.js("!document.querySelector('#tip').hidden"): return b.js("document.querySelector('#tip').textContent")
+    return ""
+
+
+def check_optimised_page(b, name, path, data):
+    opt = data["opt"]
+    b.open(path)
+    sides = (("#canvas", data["drawings"][0]), ("#after", data["drawings"][opt["drawing"]]))
+    for side, d in sides:
+        check(f"{name}: nodes of {side}", b.count(side + " .node") == len(d["nodes"]), str(b.count(side + " .node")))
+    check(f"{name}: the overview counts kernels", f"{opt['before']['nodes']:,} \u2192 {opt['launches']:,}" in b.panel(), b.panel()[:200])
+    if opt["kernels"]:
+        members = [[n["node"] for n in opt["nodes"] if k in n["kernels"]] for k in range(len(opt["kernels"]))]
+        k = max(range(len(members)), key=lambda i: len(members[i]))
+        kernel, at = opt["kernels"][k], opt["kernels"][k]["node"]
+        b.open(path, f"#d{opt['drawing']}n{at}")
+        check(f"{name}: a kernel's nodes are marked before", b.count("#canvas .node.link") == len(members[k]), str(b.count("#canvas .node.link")))
+        check(f"{name}: a kernel's panel", all(t in b.panel() for t in (kernel["kind"], "FLOPs per byte", "its nodes alone", "in memory")), b.panel()[:300])
+        body = data["drawings"][sides[1][1]["nodes"][at]["bodies"][0][1]]
+        b.click(f"#after .node[data-d='{opt['drawing']}'][data-node='{at}'] .title")
+        check(f"{name}: a click opens it", b.count("#after .node.open") == 1 and b.count("#after .node") == len(sides[1][1]["nodes"]) + len(body["nodes"]),
+              str(b.count("#after .node")))
+        b.key("e")
+        check(f"{name}: a key closes it", b.count("#after .node.open") == 0)
+        seen = b.js("""(box => %s.find(i => { const r = document.querySelector(`#canvas .node[data-node="${i}"]`).getBoundingClientRect();
+          return r.width && r.left > box.left && r.right < box.right && r.top > box.top && r.bottom < box.bottom; }))(document.querySelector('#canvas').getBoundingClientRect())"""
+                    % json.dumps(members[k]))
+        check(f"{name}: some of a kernel's nodes come into view", seen is not None or not members[k])
+        if seen is not None:
+            b.click(f"#canvas .node[data-node='{seen}']")
+            check(f"{name}: a node's kernel is marked after", b.count(f"#after .node.link[data-node='{at}']") == 1 and "in a kernel" in b.panel(), b.panel()[:200])
+        b.key("E")
+        check(f"{name}: all kernels open", b.count("#after .node.open") == len(opt["kernels"]))
+        shut = b.js("""(() => { const boxes = [...document.querySelectorAll(`#after .node[data-d="%d"] > .card`)].map(e => e.getBoundingClientRect());
+          return boxes.every((a, i) => boxes.every((c, k) => i >= k || a.right <= c.left + 1 || c.right <= a.left + 1 || a.bottom <= c.top + 1 || c.bottom <= a.top + 1)); })()""" % opt["drawing"])
+        check(f"{name}: open kernels do not overlap", shut)
+        b.key("E")
+    if any(size_of(x["bytes"], [d and d["value"] for d in opt["dims"]]) for x in opt["plan"]["buffers"]):
+        text = hover(b)
+        check(f"{name}: hovering names a tensor", any(x["type"] in text for x in opt["plan"]["buffers"]) and "alive" in text, text)
+    b.js("document.activeElement.blur()")
+    for key in "krmm":
+        b.key(key)
+    if opt["rules"]:
+        b.click("#panel .rule:nth-of-type(3) .row" if b.count("#panel .rule") > 2 else "#panel .rule .row")
+        check(f"{name}: a rule is explained", b.count("#panel .rule pre") == 1)
+    for key in ("Escape", "t", "Tab", "f", "2", "ArrowDown"): b.key(key)
+    check(f"{name}: optimised: nothing on the console", not b.problems, str(b.problems[:2]))
+
+
+def check_mix_page(b, path, data):
+    """A graph whose fate is known: the multiplication by one goes, and its rule says so; the arena follows the sizes that are set."""
+    b.open(path)
+    gone = [n for n in data["opt"]["nodes"] if n["fate"] == "removed"]
+    check("mix: one operation is taken away", [data["drawings"][0]["nodes"][n["node"]]["name"] for n in gone] == ["q"], str(gone))
+    check("mix: it is drawn as gone", b.count("#canvas .node.gone") == 1)
+    b.key("r")
+    b.click("#panel .rule .row")
+    check("mix: its rule leads to it", b.count("#canvas .node.into") == 1 and "mul.one" in b.panel(), b.panel()[:200])
+    arena = lambda: b.js("document.querySelector('.figures').textContent")
+    was = arena()
+    b.js("(e => { e.value = 1000; e.dispatchEvent(new Event('input')); })(document.querySelector('#dock input'))")
+    total, _ = lay_plan(data["opt"]["plan"], [1000])
+    check("mix: the arena follows the size", arena() != was and f"arena {total / 1024:.1f} KiB" in arena(), arena())
+    b.js("(e => { e.value = -3; e.dispatchEvent(new Event('input')); })(document.querySelector('#dock input'))")
+    check("mix: a size that cannot be is refused", b.count("#dock input.bad") == 1)
+    b.key("/")
+    b.type("softmax")
+    b.key("Enter")
+    b.key("Enter")
+    check("mix: search finds both sides", b.count(".node.hit") >= 1 and "matches" in b.js("document.querySelector('#matches').textContent"))
+    check("mix: nothing on the console", not b.problems, str(b.problems[:2]))
+
+
+def check_evil_optimised(b, path):
+    b.open(path)
+    for key in ("2", "E", "k", "r", "Escape"): b.key(key)
+    text = hover(b)
+    check("hostile: optimised: a name is shown as text", text and b.count("img") + b.count("svg svg") == 0, text)
+    b.key("/")
+    b.type("onerror")
+    for _ in range(4): b.key("Enter")
+    check("hostile: optimised: no directional overrides", not b.js("/[\\u202a-\\u202e\\u2066-\\u2069]/.test(document.body.innerText)"))
+    check("hostile: optimised: no script ran", b.js("window.hacked === undefined") and b.count("img") == 0)
+    check("hostile: optimised: nothing on the console", not b.problems, str(b.problems[:2]))
+
+
+def check_speed(b, name, path):
     start = time.monotonic()
     b.open(path)
-    check("5,000 nodes: the page opens within 5 s", time.monotonic() - start < 5, f"{time.monotonic() - start:.1f} s")
+    check(f"{name}: the page opens within 5 s", time.monotonic() - start < 5, f"{time.monotonic() - start:.1f} s")
     frame = """(async () => {
       const t = performance.now();
       for (let i = 0; i < 20; i++) {
@@ -313,18 +473,33 @@ def check_speed(b, path):
       return (performance.now() - t) / 20;
     })()"""
     ms = b.js(frame)
-    print(f"5,000 nodes: {ms:.0f} ms a frame while zooming")
-    check("5,000 nodes: zooming under 200 ms a frame", ms < 200, f"{ms:.0f} ms")
+    print(f"{name}: {ms:.0f} ms a frame while zooming")
+    check(f"{name}: zooming under 200 ms a frame", ms < 200, f"{ms:.0f} ms")
 
 
 # ---- all of it ----
+def optimised(b, name, model, out):
+    seconds = draw(model, out, "--optimised")
+    if seconds is False: return
+    text, data = page_data(out)
+    check(f"{name}: optimised: one script, one block of data", text.count("<script") == 2 and text.count("</script") == 2)
+    check(f"{name}: optimised: drawn within 20 s", seconds < 20, str(seconds))
+    check_data(name + ": optimised", data)
+    check_optimised_data(name, model, data)
+    if not b: return
+    check_optimised_page(b, name, out, data)
+    if name == "hostile": check_evil_optimised(b, out)
+    if name == "mix": check_mix_page(b, out, data)
+    if name == "big2000": check_speed(b, "2,000 nodes, before and after", out)
+
+
 def main():
     browser = next((p for p in map(shutil.which, BROWSERS) if p), None)
     folder = tempfile.mkdtemp(prefix="tenon-graph-")
     b = None
     try:
         jobs = []
-        texts = {"hostile": evil_graph(), "if": IF_GRAPH, "odd": ODD_GRAPH, "big": big_graph(5000), "huge": big_graph(10000), "wide": wide_graph(1500),
+        texts = {"hostile": evil_graph(), "if": IF_GRAPH, "mix": MIX_GRAPH, "odd": ODD_GRAPH, "big2000": big_graph(2000), "big": big_graph(5000), "huge": big_graph(10000), "wide": wide_graph(1500),
                  "empty": "graph() -> () {\n  return\n}\n"}
         for name, text in texts.items():
             path = os.path.join(folder, name + ".tir")
@@ -346,7 +521,13 @@ def main():
             if b: check_page(b, name, out["html"], data)
             if b and name == "hostile": check_evil_page(b, out["html"])
             if b and name == "if": check_if_page(b, out["html"])
-            if b and name == "big": check_speed(b, out["html"])
+            if b and name == "big": check_speed(b, "5,000 nodes", out["html"])
+            if name not in ("huge", "big"): optimised(b, name, model, os.path.join(folder, name + ".optimised.html"))
+        mix = os.path.join(folder, "mix.tir")
+        p = subprocess.run([TENON, "graph", mix, "--optimised", "--json", "--dim", "batch=5"], capture_output=True, text=True)
+        check("--json: what the page shows", p.returncode == 0 and json.loads(p.stdout)["opt"]["dims"][0]["value"] == 5, p.stderr)
+        for e in ("svg", "dot"): check(f"optimised .{e}: the kernels", draw(mix, os.path.join(folder, "k." + e), "--optimised") and
+                                       "0 contraction" in open(os.path.join(folder, "k." + e)).read())
         bad = subprocess.run([TENON, "graph", jobs[0][1], "-o", os.path.join(folder, "x.png")], capture_output=True, text=True)
         check("unknown format: usage error that names the formats", bad.returncode == 2 and ".svg" in bad.stderr, bad.stderr)
     finally:

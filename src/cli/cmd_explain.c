@@ -1,180 +1,85 @@
-// cmd_explain.c -- `tenon explain`: where each node of a model went, and what its kernels save.
-//
-// A node is known by its name, which passes keep.  One that is gone was replaced by a rule (which then fired at
-// its name), was taken in by a rule that fired at a node that used it, or is not needed: its value was computed
-// while compiling, or nothing reads it.
+// cmd_explain.c -- `tenon explain`: where each node of a model went, and what its kernels save (explain.h).
 #include "cli/inputs.h"
 #include "cli/opt.h"
 
 #include "api/model.h"
-#include "passes/kernels.h"
+#include "passes/explain.h"
 
-typedef struct Original {
-  const char *name;
-  int op;
-  int32_t user;   // the first node that reads it; -1 = none
-  bool constant;  // depends on no input
-} Original;
-typedef struct Place {  // of a name in the optimised graph
-  int32_t kernel;       // -1: run by the host
-  struct Place *next;
-} Place;
-typedef struct Kernel {
-  const Node *node;
-  int64_t nodes, bytes, saved;
-} Kernel;
-typedef struct Explain {
+typedef struct Telling {
   Cli *cli;
   Model *model;
   Optimised opt;
-  VEC(Original) node;
-  VEC(Kernel) kernel;
-  StrMap places;  // name -> Place
-  StrMap fired;   // name -> RuleFiring, the last one
+  Explain x;
   DimBinding dims;
-} Explain;
+} Telling;
 
-static bool is_work(const Node *n) {
-  return n->op != OP_param && n->op != OP_const && n->op != OP_proj && n->op != OP_none;
-}
-
-static void list_originals(Explain *x) {
-  Arena *a = &x->cli->arena;
-  Graph *g = x->model->graph;
-  NodeList order = body_order(g, g->main, a);
-  int32_t *at = arena_array(a, int32_t, g->node.n);
-  for (int64_t i = 0; i < order.n; i++) {
-    const Node *n = order.v[i];
-    at[n->id] = -1;
-    if (n->op == OP_proj) at[n->id] = at[n->src[0]->id];
-    if (!is_work(n)) continue;
-    at[n->id] = (int32_t)x->node.n;
-    Original o = {n->name, n->op, -1, n->nsrc > 0};
-    for (uint32_t k = 0; k < n->nsrc; k++) {
-      int32_t s = at[n->src[k]->id];
-      o.constant &=
-          s >= 0 ? x->node.v[s].constant : n->src[k]->op == OP_const || n->src[k]->op == OP_none;
-      if (s >= 0 && x->node.v[s].user < 0) x->node.v[s].user = (int32_t)x->node.n;
-    }
-    vec_push(a, &x->node, o);
-  }
-}
-
-static void put_place(Explain *x, const char *name, int32_t kernel) {
-  if (!name) return;
-  Place *p = arena_new(&x->cli->arena, Place);
-  *p = (Place){kernel, strmap_get(&x->places, str_of(name))};
-  if (p->next && p->next->kernel == kernel) return;
-  strmap_put(&x->places, str_of(name), p);
-}
-
-static void list_kernels(Explain *x) {
-  Arena *a = &x->cli->arena;
-  Graph *g = x->model->graph;
-  NodeList order = body_order(g, g->main, a);
-  strmap_init(&x->places, a);
-  strmap_init(&x->fired, a);
-  for (int64_t i = 0; i < order.n; i++) {
-    const Node *n = order.v[i];
-    if (!is_work(n)) continue;
-    if (n->op != OP_fused) {
-      put_place(x, n->name, -1);
-      continue;
-    }
-    Kernel k = {.node = n, .bytes = cost_node_bytes(g, n, &x->dims, a)};
-    k.saved = kernel_unfused_bytes(g, n, &x->dims, a, &k.nodes) - k.bytes;
-    NodeList inner = body_order(g, ((const fused_attrs *)n->attrs)->body, a);
-    for (int64_t j = 0; j < inner.n; j++)
-      if (is_work(inner.v[j])) put_place(x, inner.v[j]->name, (int32_t)x->kernel.n);
-    vec_push(a, &x->kernel, k);
-  }
-  for (int64_t i = 0; i < x->opt.report.fired.n; i++) {
-    RuleFiring *r = &x->opt.report.fired.v[i];
-    if (r->from) strmap_put(&x->fired, str_of(r->from), r);
-  }
-}
-
-// The rule that took a node away: fired at its name, or at the nearest user's.
-static const RuleFiring *taken_by(Explain *x, int64_t i) {
-  enum { FAR = 64 };
-  for (int step = 0; step < FAR && i >= 0; step++) {
-    const char *name = x->node.v[i].name;
-    const RuleFiring *r = name ? strmap_get(&x->fired, str_of(name)) : NULL;
-    if (r) return r;
-    if (step && name && strmap_has(&x->places, str_of(name))) return NULL;
-    i = x->node.v[i].user;
-  }
-  return NULL;
-}
-
-static bool is_wanted(const Explain *x, const char *name) {
-  const OptionValue *v = &x->cli->opt[OPT_explain_node];
+static bool is_wanted(const Telling *t, const char *name) {
+  const OptionValue *v = &t->cli->opt[OPT_explain_node];
   for (int64_t i = 0; i < v->count; i++)
     if (str_glob(v->text[i], name ? name : "")) return true;
   return !v->count;
 }
 
-static const char *kind_of(const Kernel *k) {
+static const char *kind_of(const ExplainKernel *k) {
   return fused_kind_name[((const fused_attrs *)k->node->attrs)->kind];
 }
 
 // ---- text ----
-static void print_node(Explain *x, int64_t i) {
-  const Original *o = &x->node.v[i];
-  printf("%-40s %-20s ", o->name ? o->name : "-", op_info(o->op)->name);
-  const Place *p = o->name ? strmap_get(&x->places, str_of(o->name)) : NULL;
-  const RuleFiring *r = taken_by(x, i);
-  const RuleFiring *own = o->name ? strmap_get(&x->fired, str_of(o->name)) : NULL;
-  for (const Place *q = p; q; q = q->next) {
-    if (q->kernel < 0)
+static void print_node(const Explain *x, const ExplainNode *n) {
+  printf("%-40s %-20s ", n->node->name ? n->node->name : "-", op_info(n->node->op)->name);
+  for (const ExplainPlace *p = n->place; p; p = p->next) {
+    if (p->kernel < 0)
       printf("host");
     else
-      printf("kernel %d (%s)", q->kernel, kind_of(&x->kernel.v[q->kernel]));
-    if (q->next) printf(", ");
+      printf("kernel %d (%s)", p->kernel, kind_of(&x->kernel.v[p->kernel]));
+    if (p->next) printf(", ");
   }
-  if (p && own) printf(", after %s (%s)", own->rule->name, own->pass->name);
-  if (!p && o->constant)
+  if (n->place && n->own) printf(", after %s (%s)", n->own->rule->name, n->own->pass->name);
+  if (!n->place && n->constant)
     printf("computed while compiling");
-  else if (!p && r)
-    printf("taken away by %s (%s) at '%s'", r->rule->name, r->pass->name, r->from);
-  else if (!p)
+  else if (explain_removed(n))
+    printf("taken away by %s (%s) at '%s'", n->rule->rule->name, n->rule->pass->name,
+           n->rule->from);
+  else if (!n->place)
     printf("known while compiling, or not needed");
   putchar('\n');
 }
 
-static void print_text(Explain *x) {
+static void print_text(const Telling *t) {
+  const Explain *x = &t->x;
   for (int64_t i = 0; i < x->node.n; i++)
-    if (is_wanted(x, x->node.v[i].name)) print_node(x, i);
-  if (opt_given(x->cli, OPT_explain_node)) return;
+    if (is_wanted(t, x->node.v[i].node->name)) print_node(x, &x->node.v[i]);
+  if (opt_given(t->cli, OPT_explain_node)) return;
   int64_t saved = 0;
-  printf("\n%-7s %-12s %6s %12s %12s  %s\n", "kernel", "kind", "nodes", "moves", "saves", "name");
+  printf("\n%-7s %-12s %6s %12s %12s %10s %10s  %s\n", "kernel", "kind", "nodes", "moves", "saves",
+         "FLOPs", "FLOPs/byte", "name");
   for (int64_t i = 0; i < x->kernel.n; i++) {
-    const Kernel *k = &x->kernel.v[i];
-    NumText a, b;
-    saved += k->saved;
-    printf("%-7lld %-12s %6lld %12s %12s  %s\n", (long long)i, kind_of(k), (long long)k->nodes,
-           text_bytes(&a, k->bytes), text_bytes(&b, k->saved), k->node->name ? k->node->name : "-");
+    const ExplainKernel *k = &x->kernel.v[i];
+    NumText a, b, c;
+    int64_t less = k->unfused_bytes - k->bytes;
+    saved += less;
+    printf("%-7lld %-12s %6lld %12s %12s %10s %10.1f  %s\n", (long long)i, kind_of(k),
+           (long long)k->nodes, text_bytes(&a, k->bytes), text_bytes(&b, less),
+           text_si(&c, k->flops), explain_intensity(k), k->node->name ? k->node->name : "-");
   }
   NumText a;
   KernelCount count;
-  graph_kernels(x->model->graph, &count);
+  graph_kernels(t->model->graph, &count);
   printf("%lld nodes became %lld kernels, which move %s less than their nodes would alone\n",
          (long long)x->node.n, (long long)count.kernels, text_bytes(&a, saved));
 }
 
 // ---- JSON ----
-static void json_node(JsonWriter *w, Explain *x, int64_t i) {
-  const Original *o = &x->node.v[i];
-  const Place *p = o->name ? strmap_get(&x->places, str_of(o->name)) : NULL;
-  const RuleFiring *r = taken_by(x, i);
+static void json_node(JsonWriter *w, const ExplainNode *n) {
+  const RuleFiring *r = n->rule;
   json_begin_object(w);
   json_key(w, "name");
-  json_cstr(w, o->name);
+  json_cstr(w, n->node->name);
   json_key(w, "op");
-  json_cstr(w, op_info(o->op)->name);
+  json_cstr(w, op_info(n->node->op)->name);
   json_key(w, "kernels");
   json_begin_flat_array(w);
-  for (; p; p = p->next)
+  for (const ExplainPlace *p = n->place; p; p = p->next)
     if (p->kernel >= 0) json_i64(w, p->kernel);
   json_end_array(w);
   json_key(w, "rule");
@@ -186,7 +91,7 @@ static void json_node(JsonWriter *w, Explain *x, int64_t i) {
   json_end_object(w);
 }
 
-static void json_kernel(JsonWriter *w, const Kernel *k) {
+static void json_kernel(JsonWriter *w, const Explain *x, const ExplainKernel *k) {
   json_begin_object(w);
   json_key(w, "name");
   json_cstr(w, k->node->name);
@@ -197,59 +102,68 @@ static void json_kernel(JsonWriter *w, const Kernel *k) {
   json_key(w, "bytes");
   json_i64(w, k->bytes);
   json_key(w, "saved_bytes");
-  json_i64(w, k->saved);
+  json_i64(w, k->unfused_bytes - k->bytes);
+  json_key(w, "flops");
+  json_f64(w, k->flops);
+  json_key(w, "intensity");
+  json_f64(w, explain_intensity(k));
+  json_key(w, "rules");
+  json_begin_flat_array(w);
+  for (int64_t i = 0; i < k->rule.n; i++) json_cstr(w, x->rule.v[k->rule.v[i]].rule->name);
+  json_end_array(w);
   json_end_object(w);
 }
 
-static void print_json(Explain *x) {
+static void print_json(const Telling *t) {
+  const Explain *x = &t->x;
   StrBuf b;
   JsonWriter w;
   KernelCount count;
-  strbuf_init(&b, &x->cli->arena);
+  strbuf_init(&b, &t->cli->arena);
   json_init(&w, &b, false);
-  graph_kernels(x->model->graph, &count);
+  graph_kernels(t->model->graph, &count);
   json_begin_object(&w);
   json_key(&w, "model");
-  json_cstr(&w, x->cli->pos[0]);
+  json_cstr(&w, t->cli->pos[0]);
   json_key(&w, "kernels");
   json_i64(&w, count.kernels);
   json_key(&w, "nodes");
   json_begin_array(&w);
   for (int64_t i = 0; i < x->node.n; i++)
-    if (is_wanted(x, x->node.v[i].name)) json_node(&w, x, i);
+    if (is_wanted(t, x->node.v[i].node->name)) json_node(&w, &x->node.v[i]);
   json_end_array(&w);
   json_key(&w, "groups");
   json_begin_array(&w);
-  for (int64_t i = 0; i < x->kernel.n; i++) json_kernel(&w, &x->kernel.v[i]);
+  for (int64_t i = 0; i < x->kernel.n; i++) json_kernel(&w, x, &x->kernel.v[i]);
   json_end_array(&w);
   json_end_object(&w);
   cli_print(&b);
 }
 
-static int explain(Explain *x) {
-  Cli *c = x->cli;
-  Graph *g = x->model->graph;
-  int rc = dims_read(c, g, &c->opt[OPT_explain_dim], &x->dims);
+static int explain(Telling *t) {
+  Cli *c = t->cli;
+  Graph *g = t->model->graph;
+  int rc = dims_read(c, g, &c->opt[OPT_explain_dim], &t->dims);
   if (rc) return rc;
-  list_originals(x);
-  x->opt.options.record = true;
-  rc = cli_exit_of(opt_run(c, &OPT_IDS(explain), g, &x->opt));
+  explain_before(&t->x, g, &c->arena);
+  t->opt.options.record = true;
+  rc = cli_exit_of(opt_run(c, &OPT_IDS(explain), g, &t->opt));
   if (rc) return rc;
-  binding_default(&x->dims, g, 1);
-  list_kernels(x);
+  binding_default(&t->dims, g, 1);
+  explain_after(&t->x, &t->opt.report, &t->dims);
   if (opt_given(c, OPT_explain_json))
-    print_json(x);
+    print_json(t);
   else
-    print_text(x);
+    print_text(t);
   return CLI_OK;
 }
 
 int cmd_explain(Cli *c) {
-  Explain *x = arena_new(&c->arena, Explain);
-  x->cli = c;
-  int rc = cli_exit_of(model_open(c->pos[0], NULL, &c->diag, &x->model));
+  Telling *t = arena_new(&c->arena, Telling);
+  t->cli = c;
+  int rc = cli_exit_of(model_open(c->pos[0], NULL, &c->diag, &t->model));
   if (rc) return rc;
-  rc = explain(x);
-  model_free(x->model);
+  rc = explain(t);
+  model_free(t->model);
   return rc;
 }

@@ -1,7 +1,9 @@
-// cmd_graph.c -- `tenon graph`: a model's graph as a page, a picture or for Graphviz.
+// cmd_graph.c -- `tenon graph`: a model's graph as a page, a picture, for Graphviz or as data.
 //
-// A model with operators that Tenon does not know is drawn, too: those nodes stand out.
-#include "cli/cli.h"
+// A model with operators that Tenon does not know is drawn, too: those nodes stand out.  With --optimised the graph
+// as it was is drawn first: nodes never change, so the old main body is there to be shown beside the new one.
+#include "cli/inputs.h"
+#include "cli/opt.h"
 
 #include "api/model.h"
 #include "view/view.h"
@@ -12,7 +14,12 @@ typedef void WriteFn(const View *v, StrBuf *out);
 static const struct {
   const char *ending;
   WriteFn *write;
-} format[] = {{".html", view_write_html}, {".svg", view_write_svg}, {".dot", view_write_dot}};
+} format[] = {{".html", view_write_html},
+              {".svg", view_write_svg},
+              {".dot", view_write_dot},
+              {".json", view_write_json}};
+
+enum { SAMPLE_SIZE = 16 };  // of a symbolic dimension that was not given: the plan's reference size
 
 static const char *base_name(const char *path) {
   const char *slash = strrchr(path, '/');
@@ -33,27 +40,79 @@ static WriteFn *writer_of(const char *output) {
   return NULL;
 }
 
-static tenon_status draw(Cli *c, Model *m, const char *path, const char *output, WriteFn *write) {
+// ---- optimised ----
+
+typedef struct Optimising {
+  Optimised opt;
+  Explain explain;
+  DimBinding sizes;
+  MemPlan *plan;
+  ViewOpt view;
+} Optimising;
+
+static void plan_memory(Cli *c, Graph *g, Optimising *o) {
+  Diag *d = arena_new(&c->arena, Diag);
+  diag_init(d);
+  if (opt_plan(g, &c->arena, d, &o->plan)) o->plan = NULL;
+  if (!o->plan) o->view.no_plan = d->text;
+}
+
+// Draws the graph as it was, too, where the format can show both.
+static int add_optimised(Cli *c, Graph *g, View *v, bool both) {
+  Optimising *o = arena_new(&c->arena, Optimising);
+  GraphCost *before = &o->view.before;
+  int rc = dims_read(c, g, &c->opt[OPT_graph_dim], &o->sizes);
+  if (rc) return rc;
+  binding_default(&o->sizes, g, SAMPLE_SIZE);
+  cost_graph(g, &o->sizes, &c->arena, before);
+  explain_before(&o->explain, g, &c->arena);
+  if (both) view_add(v, g->main);
+  o->opt.options.record = true;
+  rc = cli_exit_of(opt_run(c, &OPT_IDS(graph), g, &o->opt));
+  if (rc) return rc;
+  explain_after(&o->explain, &o->opt.report, &o->sizes);
+  cost_graph(g, &o->sizes, &c->arena, &o->view.after);
+  graph_kernels(g, &o->view.kernels);
+  plan_memory(c, g, o);
+  o->view.explain = &o->explain;
+  o->view.report = &o->opt.report;
+  o->view.plan = o->plan;
+  o->view.sizes = &o->sizes;
+  view_name_kernels(v, &o->explain);
+  o->view.drawing = view_add(v, g->main);
+  if (both) v->opt = &o->view;
+  return CLI_OK;
+}
+
+static int draw(Cli *c, Model *m, const char *path, const char *output, WriteFn *write) {
   View v;
   StrBuf b;
+  int rc = CLI_OK;
   strbuf_init(&b, &c->arena);
-  view_build(&v, m->graph, strcmp(path, "-") ? base_name(path) : "model", &c->arena);
+  view_init(&v, m->graph, strcmp(path, "-") ? base_name(path) : "model", &c->arena);
+  if (opt_given(c, OPT_graph_optimised))
+    rc = add_optimised(c, m->graph, &v, write == view_write_html || write == view_write_json);
+  else
+    view_add(&v, m->graph->main);
+  if (rc) return rc;
   write(&v, &b);
-  return file_write(output, b.p, b.n, &c->diag);
+  return cli_exit_of(file_write(output, b.p, b.n, &c->diag));
 }
 
 int cmd_graph(Cli *c) {
   const char *path = c->pos[0];
   const char *output = opt_text(c, OPT_graph_output, NULL);
-  if (!output) output = default_output(c, path);
-  WriteFn *write = writer_of(output);
+  bool json = opt_given(c, OPT_graph_json);
+  if (!output) output = json ? "-" : default_output(c, path);
+  WriteFn *write = json ? view_write_json : writer_of(output);
   if (!write)
-    return cli_usage(c, "cannot tell the format of '%s': the name must end in .html, .svg or .dot",
-                     output);
+    return cli_usage(
+        c, "cannot tell the format of '%s': the name must end in .html, .svg, .dot or .json",
+        output);
   Model *m;
-  tenon_status s = model_open(path, NULL, &c->diag, &m);
-  if (!s) s = draw(c, m, path, output, write);
+  int rc = cli_exit_of(model_open(path, NULL, &c->diag, &m));
+  if (!rc) rc = draw(c, m, path, output, write);
   model_free(m);
-  if (!s && strcmp(output, "-") && isatty(STDOUT_FILENO)) printf("%s\n", output);
-  return cli_exit_of(s);
+  if (!rc && strcmp(output, "-") && isatty(STDOUT_FILENO)) printf("%s\n", output);
+  return rc;
 }

@@ -276,10 +276,14 @@ static void find_peak(Coster *c, const NodeList *order, const Body *b, GraphCost
   }
 }
 
-int64_t cost_node_bytes(Graph *g, const Node *n, const DimBinding *b, Arena *a) {
+void cost_node(Graph *g, const Node *n, const DimBinding *b, Arena *a, NodeCost *out) {
   Coster c = {.g = g, .b = b, .arena = a};
+  node_cost(&c, n, out);
+}
+
+int64_t cost_node_bytes(Graph *g, const Node *n, const DimBinding *b, Arena *a) {
   NodeCost out;
-  node_cost(&c, n, &out);
+  cost_node(g, n, b, a, &out);
   return out.bytes;
 }
 

@@ -33,6 +33,8 @@ typedef struct GraphCost {
 // Composites without a cost of their own are costed by their expansion, bodies by what runs in them: both branches'
 // dearer one, and as many rounds of a loop as are known (else one).
 void cost_graph(Graph *g, const DimBinding *b, Arena *a, GraphCost *out);
+// One node of any body.
+void cost_node(Graph *g, const Node *n, const DimBinding *b, Arena *a, NodeCost *out);
 // What one node reads and writes; an unknown size counts as nothing, a view of the same bytes as nothing.
 int64_t cost_node_bytes(Graph *g, const Node *n, const DimBinding *b, Arena *a);
 // Bytes of a value at these sizes; false when a size is not known.

@@ -117,6 +117,15 @@ static Node *join(Graph *g, const Group *gr, bool bias) {
   return node_new(g, OP_concat, gr->n, src, &at, 1, NULL);
 }
 
+// For explain: merging is no pattern, but it takes nodes away as rules do.
+static const Rule merge_rule = {
+    .file = __FILE__, .line = __LINE__, .name = "mat_mul.parallel", .fast = FAST_REASSOC};
+static void note_merge(const PassCtx *c, const Node *from, const Node *to) {
+  if (!c->o->record) return;
+  vec_push(c->report->arena, &c->report->fired,
+           ((RuleFiring){&merge_rule, c->pass, from->name, to->name, from->op, to->op}));
+}
+
 static Node *merge_node(void *ctx, Node *n, Node *old) {
   Parallel *p = ctx;
   Graph *g = p->c->g;
@@ -126,10 +135,15 @@ static Node *merge_node(void *ctx, Node *n, Node *old) {
   // The operands may have been made anew: x is found where the product has it.
   const Node *product = m->bias ? n->src[n->src[0] == m->bias] : n;
   if (product->op != OP_mat_mul) return n;
-  Node *y = N(g, mat_mul, product->src[0], join(g, m->group, false));
-  if (m->bias) y = N(g, add, y, join(g, m->group, true));
+  Node *joined[] = {product->src[0], join(g, m->group, false)};
+  Node *mul = node_new(g, OP_mat_mul, 2, joined, NULL, 0, product->name), *y = mul;
+  if (m->bias)
+    y = node_new(g, OP_add, 2, (Node *[]){mul, join(g, m->group, true)}, NULL, 0, n->name);
   Node *r = slice_axis(g, y, type_of(y)->rank - 1, m->at, m->at + m->size, 1);
-  return r != g->poison && type_of(r) == type_of(n) ? r : n;
+  if (r == g->poison || type_of(r) != type_of(n)) return n;
+  note_merge(p->c, product, mul);
+  if (m->bias) note_merge(p->c, n, y);
+  return r;
 }
 
 tenon_status pass_parallel(PassCtx *c, bool *out_changed) {

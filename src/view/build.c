@@ -166,7 +166,7 @@ static void add_bodies(View *v, DrawNode *n, int64_t drawing, int64_t index) {
     DrawBody link = {t->name, drawing_of(v, b)};
     vec_push(v->arena, &n->body, link);
     Drawing *inner = v->drawing.v[link.drawing];
-    if (inner->parent >= 0 || link.drawing == 0) continue;
+    if (inner->parent >= 0 || inner->main) continue;
     inner->parent = drawing;
     inner->parent_node = index;
     const char *of = n->name ? n->name : n->title;
@@ -179,8 +179,40 @@ static const char *foreign_name(const View *v, const Node *n) {
   return at && at->op.n ? str_copy(v->arena, at->op) : "foreign";
 }
 
+// What is in a kernel: its ops in order, those that follow one another counted.
+static const char *kernel_text(const View *v, const Node *n) {
+  StrBuf b;
+  strbuf_init(&b, v->arena);
+  NodeList in = body_order(v->graph, ((const fused_attrs *)n->attrs)->body, v->arena);
+  const Node *last = NULL;
+  int64_t times = 0;
+  for (int64_t i = 0; i <= in.n; i++) {
+    const Node *x = i < in.n ? in.v[i] : NULL;
+    if (x && (x->op == OP_param || x->op == OP_const || x->op == OP_proj || x->op == OP_none))
+      continue;
+    if (x && last && x->op == last->op) {
+      times++;
+      continue;
+    }
+    if (last) strbuf_printf(&b, "%s%s", b.n ? ", " : "", op_name(last));
+    if (last && times > 1) strbuf_printf(&b, " \xc3\x97%lld", (long long)times);
+    last = x;
+    times = 1;
+  }
+  return strbuf_text(&b);
+}
+
+static void title_kernel(View *v, DrawNode *d) {
+  uint64_t number;
+  const char *kind = fused_kind_name[((const fused_attrs *)d->node->attrs)->kind];
+  d->title = kind;
+  if (intmap_get(&v->kernel_index, d->node->id, &number))
+    d->title = str_printf(v->arena, "%llu %s", (unsigned long long)number, kind);
+  add_row(v, d, "", kernel_text(v, d->node));
+}
+
 static DrawNode op_node(View *v, Node *n) {
-  DrawNode d = {.kind = DRAW_OP, .node = n, .name = n->name, .family = family_of(n->op)};
+  DrawNode d = {.kind = DRAW_OP, .node = n, .name = n->name, .family = family_of(n)};
   if (n->op == OP_param) {
     d.kind = DRAW_INPUT;
     d.family = FAMILY_port;
@@ -191,6 +223,8 @@ static DrawNode op_node(View *v, Node *n) {
     d.title = n->name ? n->name : "const";
     int64_t c = view_constant(v, n);
     add_row(v, &d, "", const_text(v, &v->constant.v[c]));
+  } else if (n->op == OP_fused) {
+    title_kernel(v, &d);
   } else {
     d.title = n->op == OP_foreign ? foreign_name(v, n) : op_name(n);
     add_const_rows(v, &d);
@@ -280,15 +314,26 @@ static void build_body(View *v, int64_t index) {
   }
 }
 
-void view_build(View *v, Graph *g, const char *model, Arena *a) {
+void view_init(View *v, Graph *g, const char *model, Arena *a) {
   *v = (View){.graph = g, .arena = a, .model = model, .stats_budget = STATS_BUDGET};
   intmap_init(&v->const_index, a);
-  intmap_init(&v->body_index, a);
+  intmap_init(&v->kernel_index, a);
   v->quiet = arena_new(a, Diag);
-  drawing_of(v, g->main);
-  v->drawing.v[0]->title = g->main->name && *g->main->name ? g->main->name : "main";
-  for (int64_t i = 0; i < v->drawing.n; i++) {
+}
+
+void view_name_kernels(View *v, const Explain *x) {
+  for (int64_t i = 0; i < x->kernel.n; i++)
+    intmap_put(&v->kernel_index, x->kernel.v[i].node->id, (uint64_t)i);
+}
+
+int64_t view_add(View *v, const Body *main) {
+  intmap_init(&v->body_index, v->arena);  // a body that two main ones share is drawn for each
+  int64_t first = drawing_of(v, main);
+  v->drawing.v[first]->main = true;
+  v->drawing.v[first]->title = main->name && *main->name ? main->name : "main";
+  for (int64_t i = first; i < v->drawing.n; i++) {
     build_body(v, i);
-    drawing_layout(v->drawing.v[i], a, &g->scratch);
+    drawing_layout(v->drawing.v[i], v->arena, &v->graph->scratch);
   }
+  return first;
 }

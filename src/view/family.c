@@ -54,7 +54,18 @@ static const uint8_t family_table[OP_COUNT] = {
 };
 // clang-format on
 
-Family family_of(int op) {
+// A kernel looks like what it is built around.
+static const uint8_t kernel_family[FUSED_KINDS] = {
+    [FUSED_POINTWISE] = FAMILY_arith,    [FUSED_CONTRACTION] = FAMILY_contract,
+    [FUSED_REDUCTION] = FAMILY_reduce,   [FUSED_WINDOW] = FAMILY_window,
+    [FUSED_ATTENTION] = FAMILY_activate, [FUSED_RECURRENT] = FAMILY_quant,
+    [FUSED_MOVEMENT] = FAMILY_move,      [FUSED_HOST] = FAMILY_table,
+    [FUSED_VIEW] = FAMILY_make,
+};
+
+Family family_of(const Node *n) {
+  int op = n->op;
+  if (op == OP_fused) return (Family)kernel_family[((const fused_attrs *)n->attrs)->kind];
   if (op == OP_relu || op == OP_sigmoid || op == OP_tanh || op == OP_clip) return FAMILY_activate;
   Family f = (Family)family_table[op];
   if (f != FAMILY_contract) return f;

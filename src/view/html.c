@@ -9,7 +9,7 @@
 
 enum { ATTR_ITEMS = 256 };
 
-// Made from viewer.css and viewer.js by the build (cmake/embed.cmake); NUL-terminated.
+// Made from viewer.css and the scripts by the build (cmake/embed.cmake), those of one ending joined; NUL-terminated.
 extern const char view_css[], view_js[];
 
 // ---- tables ----
@@ -274,16 +274,30 @@ static void put_json(const View *v, StrBuf *out) {
   json_begin_array(&w);
   for (int64_t i = 0; i < v->constant.n; i++) put_constant(&w, &v->constant.v[i], v->arena);
   json_end_array(&w);
+  if (v->opt) {
+    json_key(&w, "opt");
+    view_put_optimised(&w, v);
+  }
   json_end_object(&w);
 }
 
+static void put_color_set(StrBuf *out, const char *where, bool dark) {
+  strbuf_printf(out, "%s{", where);
+  for (int i = 0; i < FAMILY_COUNT; i++)
+    strbuf_printf(out, "--f%d:%s;", i, dark ? family_info[i].dark : family_info[i].light);
+  strbuf_puts(out, "}\n");
+}
+
+// As viewer.css does it: what the system says, unless the page was told otherwise.
 static void put_colors(StrBuf *out) {
-  strbuf_puts(out, ":root{");
-  for (int i = 0; i < FAMILY_COUNT; i++) strbuf_printf(out, "--f%d:%s;", i, family_info[i].light);
-  strbuf_puts(out, "}\n@media (prefers-color-scheme:dark){:root{");
-  for (int i = 0; i < FAMILY_COUNT; i++) strbuf_printf(out, "--f%d:%s;", i, family_info[i].dark);
-  strbuf_puts(out, "}}\n");
+  put_color_set(out, ":root", false);
+  put_color_set(out, ":root.dark", true);
   for (int i = 0; i < FAMILY_COUNT; i++) strbuf_printf(out, ".f%d{--f:var(--f%d)}\n", i, i);
+}
+
+void view_write_json(const View *v, StrBuf *out) {
+  put_json(v, out);
+  strbuf_putc(out, '\n');
 }
 
 void view_write_html(const View *v, StrBuf *out) {
@@ -302,7 +316,7 @@ void view_write_html(const View *v, StrBuf *out) {
   strbuf_puts(out, view_css);
   strbuf_puts(out, "</style>\n</head>\n<body>\n<script type=\"application/json\" id=\"data\">");
   escape_script(out, strbuf_str(&json));
-  strbuf_puts(out, "</script>\n<script nonce=\"tenon\">\n");
+  strbuf_puts(out, "</script>\n<script nonce=\"tenon\">\n'use strict';\n(() => {\n");
   strbuf_puts(out, view_js);
-  strbuf_puts(out, "</script>\n</body>\n</html>\n");
+  strbuf_puts(out, "})();\n</script>\n</body>\n</html>\n");
 }

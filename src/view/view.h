@@ -1,15 +1,20 @@
 // view.h -- drawings of a graph: what `tenon graph` shows, before it becomes a page, a picture or text.
 //
-// view_build makes one Drawing for each body (the main one first): inputs, operations and outputs are
+// view_add makes one Drawing for each body (the main one first): inputs, operations and outputs are
 // nodes, values are edges; constants are folded into the nodes that use them.  drawing_layout gives every
 // node a place and every edge a path.  The writers (html.c, svg.c, dot.c) only read.
 //
 // All strings come from the model and are not trusted: they may hold markup, quotes, control characters
 // or bytes that are not UTF-8.  Each writer escapes for its own format (escape.c).
+//
+// An optimised graph is drawn from a second main body of the same Graph (view_add): its kernels are nodes, and what
+// is in them are bodies.  ViewOpt then says what became of what; only the page and its data show it.
 #ifndef TENON_VIEW_VIEW_H
 #define TENON_VIEW_VIEW_H
 
-#include "ir/opinfo.h"
+#include "base/json.h"
+#include "passes/explain.h"
+#include "passes/plan.h"
 
 // ---- families: what colour a node has ----
 // clang-format off
@@ -38,7 +43,7 @@ typedef struct FamilyInfo {
   const char *name, *light, *dark;
 } FamilyInfo;
 extern const FamilyInfo family_info[FAMILY_COUNT];
-Family family_of(int op);
+Family family_of(const Node *n);
 
 // ---- drawings ----
 typedef enum { DRAW_INPUT, DRAW_OP, DRAW_CONST, DRAW_OUTPUT } DrawKind;
@@ -72,8 +77,9 @@ typedef struct DrawEdge {
 typedef struct Drawing {
   const Body *body;
   const char *title;
-  int64_t parent, parent_node;  // the drawing and node that hold this body; -1 for the main one
-  VEC(DrawNode) node;           // operands before users
+  int64_t parent, parent_node;  // the drawing and node that hold this body; -1 for a main one
+  bool main;
+  VEC(DrawNode) node;  // operands before users
   VEC(DrawEdge) edge;
   double w, h;
 } Drawing;
@@ -89,6 +95,18 @@ typedef struct ConstView {
   int64_t nvalues;
 } ConstView;
 
+// What optimising did.
+typedef struct ViewOpt {
+  const Explain *explain;
+  const OptReport *report;
+  const MemPlan *plan;      // NULL: there is none, and `no_plan` says why
+  const char *no_plan;      // may be NULL
+  const DimBinding *sizes;  // at which costs were counted, and at which the plan is shown first
+  KernelCount kernels;
+  GraphCost before, after;
+  int64_t drawing;  // number of the optimised graph's main drawing
+} ViewOpt;
+
 typedef struct View {
   Graph *graph;
   Arena *arena;
@@ -98,11 +116,16 @@ typedef struct View {
   IntMap const_index;    // node id -> index
   IntMap body_index;     // body -> drawing
   int64_t stats_budget;  // elements that may still be read
+  IntMap kernel_index;   // node id -> number of the kernel (explain.h)
+  const ViewOpt *opt;    // NULL: the graph was not optimised
   Diag *quiet;
 } View;
 
 // Everything lives in the arena.  The graph's scratch arena is used, and left as it was.
-void view_build(View *v, Graph *g, const char *model, Arena *a);
+void view_init(View *v, Graph *g, const char *model, Arena *a);
+// Draws a main body and those in it; the number of its drawing.
+int64_t view_add(View *v, const Body *main);
+void view_name_kernels(View *v, const Explain *x);          // numbers for the drawings that follow
 void drawing_layout(Drawing *d, Arena *a, Arena *scratch);  // scratch is left as it was
 // What place.c needs to give coordinates to one layered graph (layout.c).
 typedef struct Layered {
@@ -131,6 +154,8 @@ const char *view_attr_text(const AttrDesc *d, const void *attrs, int64_t most, A
 void view_write_html(const View *v, StrBuf *out);
 void view_write_svg(const View *v, StrBuf *out);
 void view_write_dot(const View *v, StrBuf *out);
+void view_write_json(const View *v, StrBuf *out);       // what the page shows, as one object
+void view_put_optimised(JsonWriter *w, const View *v);  // v->opt, as the value of a key
 
 // ---- escape.c ----
 // Text for XML content and double-quoted attributes: markup escaped, what XML forbids replaced.
