@@ -285,6 +285,31 @@ static Node *integer_gemm(Graph *g, const Match *m) {
   return bias ? N(g, add, y, bias) : y;
 }
 
+// A vector along the channels of a result of this rank; a scalar as it is.
+static Node *by_channel(Graph *g, Node *v, int rank) {
+  const Type *t = type_of(v);
+  Dim dims[MAX_RANK];
+  if (t->rank == 0) return v;
+  if (t->rank != 1) return NULL;
+  for (int i = 0; i < rank; i++) dims[i] = i == 1 ? t->dims[0] : g->dims.one;
+  return reshape_to(g, v, type_tensor(g, t->dtype, rank, dims));
+}
+
+static Node *integer_conv(Graph *g, const Match *m) {
+  const Node *n = m->root;
+  int rank = type_of(n)->rank;
+  Quant x, w;
+  if (rank < 3 || !dequantised(g, n->src[0], -1, &x) || !dequantised(g, n->src[1], 0, &w) ||
+      !zeros_fit(&x, &w, type_of(n->src[1])->dims[0]))
+    return NULL;
+  Node *bias = src_or_null(g, n, 2), *scale = by_channel(g, N(g, mul, x.scale, w.scale), rank);
+  if (bias) bias = by_channel(g, bias, rank);
+  if (!scale || (!bias && src_or_null(g, n, 2))) return NULL;
+  Node *src[] = {x.x, w.x, x.zero, w.zero};
+  Node *y = in_float(g, node_new(g, OP_conv_integer, 4, src, n->attrs, 1, n->name), scale);
+  return bias ? N(g, add, y, bias) : y;
+}
+
 #define XQ "%xs = const f32[] {0.05} %xz = const u8[] {7} %xf = dequantize_linear(%x, %xs, %xz) "
 #define YQ                                                                                         \
   "%ys = const f32[] {0.5} %yz = const u8[] {128} %r = quantize_linear(%y, %ys, %yz) return %r }"
@@ -325,6 +350,10 @@ static const Rule integer[] = {
          .example = "(%x: u8[n, 6], %w: i8[6, 3]) { " XQ
                     "%ws = const f32[3] {0.25, 0.5, 0.125} %wz = const i8[3] {0, 0, 0} %wf = dequantize_linear(%w, %ws, %wz) axis=1 "
                     "%r = mat_mul(%xf, %wf) return %r }"),
+    RULE("conv_integer.dq", ANY(conv), .make = integer_conv, .fast = FAST_QUANT,
+         .example = "(%x: u8[n, 2, 5, 5], %w: i8[3, 2, 3, 3], %b: f32[3]) { " XQ
+                    "%ws = const f32[3] {0.25, 0.5, 0.125} %wz = const i8[3] {0, 0, 0} %wf = dequantize_linear(%w, %ws, %wz) axis=0 "
+                    "%r = conv(%xf, %wf, %b) return %r }"),
     RULE("mat_mul_integer.gemm", ANY(gemm), .make = integer_gemm, .fast = FAST_QUANT,
          .example = "(%x: u8[n, 6], %w: i8[3, 6], %b: f32[3]) { " XQ
                     "%ws = const f32[3] {0.25, 0.5, 0.125} %wz = const i8[3] {0, 0, 0} %wf = dequantize_linear(%w, %ws, %wz) axis=0 "
