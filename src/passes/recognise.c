@@ -15,8 +15,8 @@ tenon_status pass_recognise(PassCtx *c, bool *out_changed) {
 
 tenon_status pass_qdq(PassCtx *c, bool *out_changed) {
   // What is quantised again goes first: a product alone is turned into integers whoever reads it.
-  static const RuleSet *const whole[] = {&rules_recognise_quant},
-                              *const rest[] = {&rules_recognise_integer};
+  static const RuleSet *const whole[] = {&rules_recognise_quant}, *const rest[] = {
+                                                                      &rules_recognise_integer};
   bool changed;
   TRY(pass_rewrite(c, whole, 1, out_changed));
   TRY(pass_rewrite(c, rest, 1, &changed));
