@@ -120,6 +120,24 @@ expect 0 "kernel 0 (pointwise)" explain "$tmp/m.tir" --node y
 check "explain --json is JSON" json_ok explain "$tmp/m.tir" --json
 check "graph --optimised --json is JSON" json_ok graph "$tmp/m.tir" --optimised --json --dim n=3
 expect 2 "no dimension 'q'" graph "$tmp/m.tir" --optimised --json --dim q=3
+hex=$(printf '0000803f%.0s' $(seq 256))
+cat >"$tmp/conv.tir" <<TIR
+graph @"c"(%x: f32[n, 16, 32, 32]) -> (y: f32[n, 16, 1, 1]) {
+  %w = const f32[16, 16, 1, 1] hex"$hex"
+  %c = conv(%x, %w) : f32[n, 16, 32, 32]
+  %d = conv(%c, %w) : f32[n, 16, 32, 32]
+  %y = global_average_pool(%d) : f32[n, 16, 1, 1]
+  return %y
+}
+TIR
+expect 0 "channels last       3" explain "$tmp/conv.tir"
+expect 0 "1 value needed in both orders" explain "$tmp/conv.tir"
+expect 0 '"deciding_nodes": 2' explain "$tmp/conv.tir" --json
+expect 0 "3 nodes channels last; 1 conversion, 128 KiB" inspect "$tmp/conv.tir" --optimised --dim n=2
+expect 0 '"conversions": 1' inspect "$tmp/conv.tir" --optimised --json
+expect 0 '"channels_last_nodes": 0' inspect "$tmp/conv.tir" --optimised --json --disable layout
+expect 0 "channels_last=true" inspect "$tmp/conv.tir" --optimised --text
+expect 0 "f32[2, 16, 1, 1]" run "$tmp/conv.tir" --dim n=2 --target plan
 expect 1 "there is no pass 'none'" inspect "$tmp/m.tir" --optimised --disable none
 expect 1 "there is no pass 'none'" run "$tmp/m.tir" --target plan --stop-after none
 expect 2 "there are interp and plan" run "$tmp/m.tir" --target none

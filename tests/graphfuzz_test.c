@@ -23,6 +23,7 @@ TEST(graph_fuzz) {
     failed++;
   }
   EXPECT(st.invalid * 100 <= st.graphs);
+  EXPECT(failed || st.turned * 4 >= st.graphs);  // channels last where that can be
   if (count) {
     int64_t rare = 0, usable = 0;
     for (int i = 0; i < OP_COUNT; i++) {
@@ -32,9 +33,9 @@ TEST(graph_fuzz) {
       if (drawn && st.used[i] < 20)
         printf("  %s is in %lld graphs\n", op_table[i]->name, (long long)st.used[i]);
     }
-    printf("%lld graphs, %lld invalid, %lld refused at run time, %lld compared loosely, %lld of "
-           "%lld ops in fewer than 20\n",
+    printf("%lld graphs, %lld invalid, %lld refused at run time, %lld compared loosely, %lld "
+           "nodes channels last, %lld of %lld ops in fewer than 20\n",
            (long long)st.graphs, (long long)st.invalid, (long long)st.refused, (long long)st.loose,
-           (long long)rare, (long long)usable);
+           (long long)st.turned, (long long)rare, (long long)usable);
   }
 }

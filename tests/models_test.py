@@ -5,6 +5,8 @@ usage: models_test.py models DIR            every .onnx below DIR; stored refere
        models_test.py nets DIR [NAME...]    networks that `make nets` filled: NAME.onnx, NAME.in.npz, NAME.out.npz
        models_test.py inspect DIR           every *.dyn.onnx of DIR: every shape in the graph in the inputs' own symbols,
                                             fast, weights untouched
+       models_test.py layout DIR            every .onnx of DIR: convolutions channels last, the input alone converted, as
+                                            many kernels as without
 
 An output is right when its dtype and shape are equal and no element is further from the reference than 1e-4 of the largest.
 Then the model's text form is read back: it must print the same text, and give the same bits on another number of threads.  And
@@ -209,11 +211,27 @@ def test_inspect(folder):
                + (f"; not of the inputs: {bad[:5]}" if bad else ""))
 
 
+def optimised(path, *options):
+    p = subprocess.run([TENON, "inspect", path, "--optimised", *options], capture_output=True, text=True)
+    return p.stdout if p.returncode == 0 else sys.exit(p.stderr)
+
+
+def test_layout(folder):
+    for path in sorted(glob.glob(os.path.join(folder, "*.onnx"))):
+        here, there = (json.loads(optimised(path, "--json", *o)) for o in ([], ["--disable=layout"]))
+        convs = re.findall(r" = conv\(.*", optimised(path, "--text"))
+        first = [c for c in convs if "channels_last=true" not in c]
+        ok = here["kernels"] == there["kernels"] and here["conversions"] == (len(convs) > 0) and not first
+        report(ok, os.path.basename(path), f"{len(convs)} convolutions, {len(first)} channels first, {here['conversions']} "
+               f"conversions, {here['kernels']} kernels, {there['kernels']} without layout")
+
+
 def main():
     kind, args = (sys.argv[1], sys.argv[2:]) if len(sys.argv) > 2 else sys.exit(__doc__)
     if kind == "models": test_models(args[0])
     elif kind == "nets": test_nets(args[0], args[1:])
     elif kind == "inspect": test_inspect(args[0])
+    elif kind == "layout": test_layout(args[0])
     else: sys.exit(__doc__)
     print(f"{count['passed']} passed, {count['failed']} failed")
     sys.exit(count["failed"] > 0)

@@ -45,6 +45,26 @@ static void print_node(const Explain *x, const ExplainNode *n) {
   putchar('\n');
 }
 
+// Which order the channels have, region by region, and why.
+static void print_layout(const LayoutReport *l, const DimBinding *b) {
+  NumText a;
+  if (!l->region.n) return;
+  printf("\n%-14s %6s %8s %12s  %s\n", "order", "nodes", "decide", "worth", "region");
+  for (int64_t i = 0; i < l->region.n; i++) {
+    const LayoutRegion *r = &l->region.v[i];
+    printf("%-14s %6lld %8lld %12s  %s", r->channels_last ? "channels last" : "channels first",
+           (long long)r->nodes, (long long)r->aware, text_bytes(&a, MAX(r->gain, -r->gain)),
+           r->name ? r->name : "-");
+    if (r->gain < 0)
+      printf(" (the other order would be better, but for its conversions)");
+    else if (!r->gain)
+      printf(" (nothing in it prefers an order)");
+    putchar('\n');
+  }
+  printf("%lld value%s needed in both orders, %s\n", (long long)l->converted.n,
+         l->converted.n == 1 ? "" : "s", text_bytes(&a, conversion_bytes(l, b)));
+}
+
 static void print_text(const Telling *t) {
   const Explain *x = &t->x;
   for (int64_t i = 0; i < x->node.n; i++)
@@ -62,6 +82,7 @@ static void print_text(const Telling *t) {
            (long long)k->nodes, text_bytes(&a, k->bytes), text_bytes(&b, less),
            text_si(&c, k->flops), explain_intensity(k), k->node->name ? k->node->name : "-");
   }
+  print_layout(&t->opt.report.layout, &t->dims);
   NumText a;
   KernelCount count;
   graph_kernels(t->model->graph, &count);
@@ -89,6 +110,31 @@ static void json_node(JsonWriter *w, const ExplainNode *n) {
   json_key(w, "at");
   json_cstr(w, r ? r->from : NULL);
   json_end_object(w);
+}
+
+static void json_layout(JsonWriter *w, const LayoutReport *l, const DimBinding *b) {
+  json_key(w, "conversions");
+  json_i64(w, l->converted.n);
+  json_key(w, "conversion_bytes");
+  json_i64(w, conversion_bytes(l, b));
+  json_key(w, "layout");
+  json_begin_array(w);
+  for (int64_t i = 0; i < l->region.n; i++) {
+    const LayoutRegion *r = &l->region.v[i];
+    json_begin_object(w);
+    json_key(w, "channels_last");
+    json_bool(w, r->channels_last);
+    json_key(w, "name");
+    json_cstr(w, r->name);
+    json_key(w, "nodes");
+    json_i64(w, r->nodes);
+    json_key(w, "deciding_nodes");
+    json_i64(w, r->aware);
+    json_key(w, "worth_bytes");
+    json_i64(w, r->gain);
+    json_end_object(w);
+  }
+  json_end_array(w);
 }
 
 static void json_kernel(JsonWriter *w, const Explain *x, const ExplainKernel *k) {
@@ -127,6 +173,7 @@ static void print_json(const Telling *t) {
   json_cstr(&w, t->cli->pos[0]);
   json_key(&w, "kernels");
   json_i64(&w, count.kernels);
+  json_layout(&w, &t->opt.report.layout, &t->dims);
   json_key(&w, "nodes");
   json_begin_array(&w);
   for (int64_t i = 0; i < x->node.n; i++)

@@ -27,6 +27,7 @@ typedef struct Inspection {
   Model *model;
   Graph *graph;
   DimBinding dims;
+  bool *settable;  // by symbol: a size of an input; declared types of other values may name more
   GraphCost cost;
   VEC(OpCount) ops;
   StrMap op_index;  // name -> position + 1
@@ -114,7 +115,18 @@ static void note_large(Inspection *in, const char *name, const Type *t) {
   in->large[at] = (Large){name ? name : "", type_text(&in->cli->arena, t), bytes};
 }
 
+static void find_settable(Inspection *in) {
+  const Body *b = in->graph->main;
+  in->settable = arena_array(&in->cli->arena, bool, in->graph->dims.nsyms + 1);
+  for (int64_t i = 0; i < b->nparams; i++) {
+    const Type *t = type_of(b->param[i]);
+    for (int k = 0; t->kind == TK_TENSOR && k < t->rank; k++)
+      if (t->dims[k]->kind == IE_SYM) in->settable[t->dims[k]->slot] = true;
+  }
+}
+
 static void gather_facts(Inspection *in) {
+  find_settable(in);
   strmap_init(&in->op_index, &in->cli->arena);
   if (in->model->format == FORMAT_ONNX && !in->optimised)
     count_onnx(in, &in->model->onnx.model.graph);
@@ -159,22 +171,11 @@ static void print_header(const Inspection *in) {
   putchar('\n');
 }
 
-// Symbols of the inputs: those that a user can set.  Declared types of other values may name more.
-static bool is_free(const Inspection *in, int32_t slot) {
-  const Body *b = in->graph->main;
-  for (int64_t i = 0; i < b->nparams; i++) {
-    const Type *t = type_of(b->param[i]);
-    for (int k = 0; t->kind == TK_TENSOR && k < t->rank; k++)
-      if (t->dims[k]->kind == IE_SYM && t->dims[k]->slot == slot) return true;
-  }
-  return false;
-}
-
 static void print_dims(const Inspection *in) {
   bool any = false;
   for (int32_t i = 0; i < in->dims.n; i++) {
     Dim s = in->graph->dims.sym.v[i];
-    if (!is_free(in, i)) continue;
+    if (!in->settable[i]) continue;
     say(in->cli, any ? ", %s = %lld" : "\ndimensions  %s = %lld", s->name,
         (long long)in->dims.value[i]);
     any = true;
@@ -189,7 +190,13 @@ static void print_kernels(const Inspection *in) {
   for (int i = 0, any = 0; i < FUSED_KINDS; i++)
     if (k->kind[i])
       say(in->cli, "%s%lld %s", any++ ? ", " : "", (long long)k->kind[i], fused_kind_name[i]);
-  say(in->cli, ")\nbefore      %lld nodes, %s moved; now %s\n", (long long)in->before.n,
+  say(in->cli, ")\n");
+  const LayoutReport *l = &in->opt.report.layout;
+  if (l->turned)
+    say(in->cli, "layout      %lld nodes channels last; %lld conversion%s, %s\n",
+        (long long)l->turned, (long long)l->converted.n, l->converted.n == 1 ? "" : "s",
+        text_bytes(&a, conversion_bytes(l, &in->dims)));
+  say(in->cli, "before      %lld nodes, %s moved; now %s\n", (long long)in->before.n,
       text_bytes(&a, in->before.bytes), text_bytes(&b, in->cost.bytes));
 }
 
@@ -429,7 +436,7 @@ static void json_lists(JsonWriter *w, const Inspection *in) {
   json_key(w, "dims");
   json_begin_object(w);
   for (int32_t i = 0; i < in->dims.n; i++)
-    if (is_free(in, i)) {
+    if (in->settable[i]) {
       json_key(w, in->graph->dims.sym.v[i]->name);
       json_i64(w, in->dims.value[i]);
     }
@@ -483,6 +490,12 @@ static void json_kernels(JsonWriter *w, const Inspection *in) {
     json_i64(w, in->kernels.kind[i]);
   }
   json_end_object(w);
+  json_key(w, "channels_last_nodes");
+  json_i64(w, in->opt.report.layout.turned);
+  json_key(w, "conversions");
+  json_i64(w, in->opt.report.layout.converted.n);
+  json_key(w, "conversion_bytes");
+  json_i64(w, conversion_bytes(&in->opt.report.layout, &in->dims));
   json_key(w, "nodes_before");
   json_i64(w, in->before.n);
   json_key(w, "flops_before");

@@ -2,6 +2,7 @@
 #ifndef TENON_EVAL_CONTRACT_H
 #define TENON_EVAL_CONTRACT_H
 
+#include "eval/order.h"
 #include "eval/window.h"
 
 // clang-format off
@@ -24,7 +25,8 @@
   A(T, i64,  group,        1, "channels are split into as many independent parts")                 \
   A(T, i64s, kernel_shape, ,  "taps along each spatial axis; from w by default")                   \
   A(T, i64s, pads,         ,  "begins, then ends; 0 by default")                                   \
-  A(T, i64s, strides,      ,  "step between windows, 1 by default")
+  A(T, i64s, strides,      ,  "step between windows, 1 by default")                               \
+  CHANNELS_LAST_ATTR(A, T)
 #define CONV_TRANSPOSE_ATTRS(A, C, T)                                                              \
   C(T, auto_pad, AUTO_PAD_WORDS, PAD_NOTSET, "how the pads are found")                             \
   A(T, i64s, dilations,      ,  "distance between taps, 1 by default")                             \
@@ -33,7 +35,8 @@
   A(T, i64s, output_padding, ,  "extra size at the end of each axis")                              \
   A(T, i64s, output_shape,   ,  "spatial sizes of the result; pads are found from them")           \
   A(T, i64s, pads,           ,  "begins, then ends, taken off the result; 0 by default")           \
-  A(T, i64s, strides,        ,  "step between windows, 1 by default")
+  A(T, i64s, strides,        ,  "step between windows, 1 by default")                             \
+  CHANNELS_LAST_ATTR(A, T)
 #define DEFORM_CONV_ATTRS(A, C, T)                                                                 \
   A(T, i64s, dilations,    ,  "distance between taps, 1 by default")                               \
   A(T, i64,  group,        1, "channels are split into as many independent parts")                 \

@@ -290,7 +290,7 @@ static tenon_status conv_setup(Eval *e, const Value *x, const Value *w, const Va
   return TENON_OK;
 }
 
-tenon_status eval_conv(Eval *e) {
+static tenon_status first_conv(Eval *e) {
   TRY(eval_need(e, 0, "x", 0));
   TRY(eval_need(e, 1, "w", e->in[0]->dtype));
   if (!dtype_is_float(e->in[0]->dtype) || dtype_bits(e->in[0]->dtype) % 8)
@@ -301,6 +301,7 @@ tenon_status eval_conv(Eval *e) {
   if (s.out.y->n) conv_run(e, &s.p, &s.w, &s.out);
   return TENON_OK;
 }
+EVAL_ORDERED(conv, conv_attrs, 1, ORDER_CONV)
 
 static tenon_status need_bytes(Eval *e, int i, const char *name) {
   TRY(eval_need(e, i, name, 0));
@@ -334,7 +335,7 @@ static tenon_status scalar_input(Eval *e, int input, const char *name, double df
   return TENON_OK;
 }
 
-tenon_status eval_conv_integer(Eval *e) {
+static tenon_status first_conv_integer(Eval *e) {
   TRY(need_bytes(e, 0, "x"));
   TRY(need_bytes(e, 1, "w"));
   const Value *x = e->in[0], *w = e->in[1];
@@ -349,8 +350,9 @@ tenon_status eval_conv_integer(Eval *e) {
   conv_run(e, &s.p, &s.w, &s.out);
   return TENON_OK;
 }
+EVAL_ORDERED(conv_integer, conv_attrs, 1, ORDER_CONV)
 
-tenon_status eval_q_linear_conv(Eval *e) {
+static tenon_status first_q_linear_conv(Eval *e) {
   TRY(need_bytes(e, 0, "x"));
   TRY(need_bytes(e, 3, "w"));
   TRY(need_bytes(e, 7, "y_zero_point"));
@@ -377,6 +379,7 @@ tenon_status eval_q_linear_conv(Eval *e) {
   conv_run(e, &s.p, &s.w, &s.out);
   return TENON_OK;
 }
+EVAL_ORDERED(q_linear_conv, conv_attrs, 3, ORDER_CONV)
 
 // ---- transposed ----
 
@@ -443,7 +446,7 @@ static tenon_status transposed_window(Eval *e, const Value *x, const Value *w, W
   return window_products(e, out);
 }
 
-tenon_status eval_conv_transpose(Eval *e) {
+static tenon_status first_conv_transpose(Eval *e) {
   const conv_transpose_attrs *at = e->attrs;
   TRY(eval_need(e, 0, "x", 0));
   const Value *x = e->in[0];
@@ -482,3 +485,4 @@ tenon_status eval_conv_transpose(Eval *e) {
   conv_run(e, &p, &mat, &out);
   return TENON_OK;
 }
+EVAL_ORDERED(conv_transpose, conv_transpose_attrs, 1, ORDER_CONV_TRANSPOSE)

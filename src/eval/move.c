@@ -70,6 +70,69 @@ static void strided_piece(void *ctx, int64_t begin, int64_t end) {
   }
 }
 
+// A transposition: neighbours in the source lie along axis `k`, neighbours in the result along the last one.  In tiles,
+// so that what one line of the source brings into the cache is used while it is there.
+typedef struct Tiled {
+  Strided s;
+  int k;
+  int64_t step, tiles;  // of the result along axis k; tiles of that axis
+} Tiled;
+enum { TILE = 16, TILE_ROW = 64 };
+
+#define COPY_TILE(bytes)                                                                           \
+  for (int64_t i = 0; i < rows; i++) {                                                             \
+    char *to = (char *)t->s.dst + (di + i * t->step) * (bytes);                                    \
+    const char *from = (const char *)t->s.src + (si + i) * (bytes);                                \
+    for (int64_t j = 0; j < n; j++) memcpy(to + j * (bytes), from + j * stride * (bytes), bytes);  \
+  }
+
+static void copy_tile(const Tiled *t, int64_t di, int64_t si, int64_t rows, int64_t n) {
+  int64_t stride = t->s.strides[t->s.rank - 1];
+  switch (elem_bytes(t->s.t)) {
+  case 1: COPY_TILE(1); break;
+  case 2: COPY_TILE(2); break;
+  case 4: COPY_TILE(4); break;
+  default: COPY_TILE(8); break;
+  }
+}
+
+// Units of work: the other axes' coordinates, and within them tiles along axis k.
+static void tiled_piece(void *ctx, int64_t begin, int64_t end) {
+  const Tiled *t = ctx;
+  int last = t->s.rank - 1;
+  for (int64_t u = begin; u < end; u++) {
+    int64_t from = u % t->tiles * TILE, rest = u / t->tiles, di = from * t->step;
+    int64_t si = t->s.base + from, rows = MIN(TILE, t->s.dims[t->k] - from), size = 1;
+    for (int d = last; d >= 0; d--) {
+      if (d != last && d != t->k) {
+        di += rest % t->s.dims[d] * size;
+        si += rest % t->s.dims[d] * t->s.strides[d];
+        rest /= t->s.dims[d];
+      }
+      size *= t->s.dims[d];
+    }
+    for (int64_t j = 0; j < t->s.dims[last]; j += TILE_ROW)
+      copy_tile(t, di + j, si + j * t->s.strides[last], rows, MIN(TILE_ROW, t->s.dims[last] - j));
+  }
+}
+
+static bool move_tiled(Run *r, const Strided *s, int64_t n) {
+  int last = s->rank - 1;
+  int64_t bytes = elem_bytes(s->t);
+  if (n < GRAIN / 8 || s->dims[last] < 4 || s->strides[last] < 4 || s->t == DT_STRING ||
+      bytes < 1 || bytes > 8)
+    return false;
+  Tiled t = {.s = *s, .k = -1, .step = 1};
+  for (int d = 0; d < last; d++)
+    if (s->strides[d] == 1 && s->dims[d] >= 4) t.k = d;
+  if (t.k < 0) return false;
+  for (int d = last; d > t.k; d--) t.step *= s->dims[d];
+  t.tiles = (s->dims[t.k] + TILE - 1) / TILE;
+  int64_t units = n / s->dims[t.k] / s->dims[last] * t.tiles;
+  parallel_for(move_pool(r, s->t), units, 1 + GRAIN / (TILE * s->dims[last]), tiled_piece, &t);
+  return true;
+}
+
 void move_strided(Run *r, Value *dst, const void *src, int64_t base, const int64_t *strides) {
   if (dst->n == 0) return;
   Strided s = {.t = dst->dtype, .dst = dst->data, .src = src, .base = base};
@@ -88,6 +151,7 @@ void move_strided(Run *r, Value *dst, const void *src, int64_t base, const int64
     s.dims[0] = s.strides[0] = 1;
     s.rank = 1;
   }
+  if (move_tiled(r, &s, dst->n)) return;
   parallel_for(move_pool(r, dst->dtype), dst->n, GRAIN, strided_piece, &s);
 }
 

@@ -327,7 +327,7 @@ static tenon_status block_input(Eval *e, int64_t b) {
   return TENON_OK;
 }
 
-tenon_status eval_depth_to_space(Eval *e) {
+static tenon_status first_depth_to_space(Eval *e) {
   const depth_to_space_attrs *at = e->attrs;
   int64_t b = at->blocksize;
   TRY(block_input(e, b));
@@ -346,8 +346,9 @@ tenon_status eval_depth_to_space(Eval *e) {
   return permute(e, x, 6, (int64_t[]){d[0], c, b, b, d[2], d[3]}, (int[]){0, 1, 4, 2, 5, 3}, 4,
                  out);
 }
+EVAL_ORDERED(depth_to_space, depth_to_space_attrs, 0, ORDER_DATA)
 
-tenon_status eval_space_to_depth(Eval *e) {
+static tenon_status first_space_to_depth(Eval *e) {
   const space_to_depth_attrs *at = e->attrs;
   int64_t b = at->blocksize;
   TRY(block_input(e, b));
@@ -363,3 +364,4 @@ tenon_status eval_space_to_depth(Eval *e) {
   static const int dcr[6] = {0, 3, 5, 1, 2, 4}, crd[6] = {0, 1, 3, 5, 2, 4};
   return permute(e, x, 6, dims, at->mode == 0 ? dcr : crd, 4, out);
 }
+EVAL_ORDERED(space_to_depth, space_to_depth_attrs, 0, ORDER_DATA)

@@ -2,7 +2,7 @@
 #ifndef TENON_EVAL_MOVEMENT_H
 #define TENON_EVAL_MOVEMENT_H
 
-#include "eval/eval.h"
+#include "eval/order.h"
 
 enum { SHAPE_END = INT32_MAX };  // shape: to the last dimension
 
@@ -50,7 +50,8 @@ EvalFn eval_reverse_sequence;
 
 #define DEPTH_TO_SPACE_ATTRS(A, C, T)                                                              \
   A(T, i64, blocksize, 0, "side of the blocks")                                                    \
-  C(T, mode, "DCR|CRD", 0, "depth-column-row or column-row-depth order")
+  C(T, mode, "DCR|CRD", 0, "depth-column-row or column-row-depth order")                           \
+  CHANNELS_LAST_ATTR(A, T)
 ATTR_STRUCT(depth_to_space, DEPTH_TO_SPACE_ATTRS);
 ATTR_STRUCT(space_to_depth, DEPTH_TO_SPACE_ATTRS);
 EvalFn eval_depth_to_space, eval_space_to_depth;

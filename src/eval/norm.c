@@ -225,13 +225,14 @@ static tenon_status by_group(Eval *e, Norm *m, int64_t groups) {
 
 static const char *const channel_names[] = {"scale", "b", "mean", "var"};
 
-tenon_status eval_instance_normalization(Eval *e) {
+static tenon_status first_instance_normalization(Eval *e) {
   Norm m = {.eps = ((const instance_normalization_attrs *)e->attrs)->epsilon};
   TRY(channel_inputs(e, &m, 2, channel_names, 2));
   return by_group(e, &m, MAX(m.x->dims[1], 1));
 }
+EVAL_ORDERED(instance_normalization, instance_normalization_attrs, 0, ORDER_DATA)
 
-tenon_status eval_group_normalization(Eval *e) {
+static tenon_status first_group_normalization(Eval *e) {
   const group_normalization_attrs *at = e->attrs;
   Norm m = {.eps = at->epsilon};
   TRY(channel_inputs(e, &m, 2, channel_names, 2));
@@ -240,6 +241,7 @@ tenon_status eval_group_normalization(Eval *e) {
                      (long long)m.x->dims[1], (long long)at->num_groups);
   return by_group(e, &m, at->num_groups);
 }
+EVAL_ORDERED(group_normalization, group_normalization_attrs, 0, ORDER_DATA)
 
 // A batch of plain numbers has one channel.
 static int64_t channels_of(const Value *x) { return x->rank > 1 ? x->dims[1] : 1; }
@@ -309,7 +311,7 @@ static tenon_status batch_training(Eval *e, Norm *m, double momentum) {
   return TENON_OK;
 }
 
-tenon_status eval_batch_normalization(Eval *e) {
+static tenon_status first_batch_normalization(Eval *e) {
   const batch_normalization_attrs *at = e->attrs;
   Norm m = {.eps = at->epsilon};
   TRY(channel_inputs(e, &m, 1, channel_names, 4));
@@ -321,6 +323,7 @@ tenon_status eval_batch_normalization(Eval *e) {
                      "%d results: running mean and variance need training_mode=true", e->nout);
   return batch_inference(e, m.x, m.y, at->epsilon);
 }
+EVAL_ORDERED(batch_normalization, batch_normalization_attrs, 0, ORDER_DATA)
 
 // ---- any axes ----
 

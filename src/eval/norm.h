@@ -2,7 +2,7 @@
 #ifndef TENON_EVAL_NORM_H
 #define TENON_EVAL_NORM_H
 
-#include "eval/eval.h"
+#include "eval/order.h"
 
 // ONNX writes these defaults as f32; they are those numbers exactly.
 #define NORM_EPSILON  9.99999974737875163555145e-06
@@ -16,9 +16,11 @@
 #define BATCH_NORMALIZATION_ATTRS(A, C, T)                                                         \
   A(T, f64,  epsilon,       NORM_EPSILON,  "added to the variance")                                \
   A(T, f64,  momentum,      NORM_MOMENTUM, "share of the old running mean and variance")           \
-  A(T, bool, training_mode, false,         "use the batch's own mean and variance")
+  A(T, bool, training_mode, false,         "use the batch's own mean and variance")                \
+  CHANNELS_LAST_ATTR(A, T)
 #define INSTANCE_NORMALIZATION_ATTRS(A, C, T)                                                      \
-  A(T, f64,  epsilon,       NORM_EPSILON,  "added to the variance")
+  A(T, f64,  epsilon,       NORM_EPSILON,  "added to the variance")                                \
+  CHANNELS_LAST_ATTR(A, T)
 #define LAYER_NORMALIZATION_ATTRS(A, C, T)                                                         \
   A(T, i64,  axis,          -1,            "first axis to normalise over")                         \
   A(T, f64,  epsilon,       NORM_EPSILON,  "added to the variance")                                \
@@ -26,7 +28,8 @@
 #define GROUP_NORMALIZATION_ATTRS(A, C, T)                                                         \
   A(T, f64,  epsilon,       NORM_EPSILON,  "added to the variance")                                \
   A(T, i64,  num_groups,    0,             "channels are split into as many groups")               \
-  A(T, i64,  stash_type,    1,             "type of the intermediate sums: ours are wider")
+  A(T, i64,  stash_type,    1,             "type of the intermediate sums: ours are wider")        \
+  CHANNELS_LAST_ATTR(A, T)
 #define RMS_NORMALIZATION_ATTRS(A, C, T)                                                           \
   A(T, i64,  axis,          -1,            "first axis to normalise over")                         \
   A(T, f64,  epsilon,       NORM_EPSILON,  "added to the mean square")                             \
@@ -38,7 +41,8 @@
   A(T, f64,  alpha,         9.99999974737875163555145e-05, "factor of the mean square")            \
   A(T, f64,  beta,          0.75,          "exponent")                                             \
   A(T, f64,  bias,          1,             "added to the mean square")                             \
-  A(T, i64,  size,          0,             "channels to sum over")
+  A(T, i64,  size,          0,             "channels to sum over")                                 \
+  CHANNELS_LAST_ATTR(A, T)
 #define MEAN_VARIANCE_NORMALIZATION_ATTRS(A, C, T)                                                 \
   A(T, i64s, axes,          ,              "axes to normalise over; 0, 2, 3 by default")
 // clang-format on

@@ -151,7 +151,7 @@ static void run_lrn(void *ctx, int64_t begin, int64_t end) {
   }
 }
 
-tenon_status eval_lrn(Eval *e) {
+static tenon_status first_lrn(Eval *e) {
   Lrn l = {.at = e->attrs};
   TRY(need_float(e, 0, "x"));
   l.x = e->in[0];
@@ -166,3 +166,4 @@ tenon_status eval_lrn(Eval *e) {
   parallel_for(e->run->pool, l.x->dims[0] * l.channels, 1 + 1024 / l.plane, run_lrn, &l);
   return TENON_OK;
 }
+EVAL_ORDERED(lrn, lrn_attrs, 0, ORDER_DATA)

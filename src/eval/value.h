@@ -76,6 +76,9 @@ MUST_USE tenon_status value_borrow(Run *r, DType t, int rank, const int64_t *dim
                                    Value **out);
 // The same bytes under another shape (same number of elements and dtype, not checked).
 MUST_USE tenon_status value_alias(Run *r, Value *v, int rank, const int64_t *dims, Value **out);
+// The data of a tensor that nobody else holds, which the caller then frees with mem_free(data, *out_bytes); NULL when it is
+// shared or borrowed.  The tensor may be read until the caller frees them.
+void *value_take_data(Value *v, int64_t *out_bytes);
 Value *value_retain(const Value *v);  // the count is not part of the value's contents
 void value_release(Value *v);         // NULL is fine
 Str run_string(Run *r, Str s);        // copies bytes into the run

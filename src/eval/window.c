@@ -173,7 +173,7 @@ static tenon_status pool_run(Eval *e, const WindowSpec *s, Pool2 *p, bool indice
   return TENON_OK;
 }
 
-tenon_status eval_max_pool(Eval *e) {
+static tenon_status first_max_pool(Eval *e) {
   const max_pool_attrs *at = e->attrs;
   TRY(check_input(e, true, 3));
   WindowSpec s = {at->kernel_shape, at->strides,  at->pads,
@@ -181,8 +181,9 @@ tenon_status eval_max_pool(Eval *e) {
   Pool2 p = {.column_major = at->storage_order != 0};
   return pool_run(e, &s, &p, true, dtype_is_float(e->in[0]->dtype) ? run_max_float : run_max_int);
 }
+EVAL_ORDERED(max_pool, max_pool_attrs, 0, ORDER_DATA)
 
-tenon_status eval_average_pool(Eval *e) {
+static tenon_status first_average_pool(Eval *e) {
   const average_pool_attrs *at = e->attrs;
   TRY(check_input(e, false, 3));
   WindowSpec s = {at->kernel_shape, at->strides,  at->pads,
@@ -190,8 +191,9 @@ tenon_status eval_average_pool(Eval *e) {
   Pool2 p = {.include_pad = at->count_include_pad};
   return pool_run(e, &s, &p, false, run_average);
 }
+EVAL_ORDERED(average_pool, average_pool_attrs, 0, ORDER_DATA)
 
-tenon_status eval_lp_pool(Eval *e) {
+static tenon_status first_lp_pool(Eval *e) {
   const lp_pool_attrs *at = e->attrs;
   TRY(check_input(e, false, 3));
   if (at->p < 1)
@@ -201,6 +203,7 @@ tenon_status eval_lp_pool(Eval *e) {
   Pool2 p = {.p = (double)at->p};
   return pool_run(e, &s, &p, false, run_lp);
 }
+EVAL_ORDERED(lp_pool, lp_pool_attrs, 0, ORDER_DATA)
 
 // ---- whole planes ----
 
@@ -252,11 +255,14 @@ static tenon_status global_pool(Eval *e, WholeKind kind, int64_t p) {
   return TENON_OK;
 }
 
-tenon_status eval_global_average_pool(Eval *e) { return global_pool(e, WHOLE_MEAN, 1); }
-tenon_status eval_global_max_pool(Eval *e) { return global_pool(e, WHOLE_MAX, 1); }
-tenon_status eval_global_lp_pool(Eval *e) {
+static tenon_status first_global_average_pool(Eval *e) { return global_pool(e, WHOLE_MEAN, 1); }
+static tenon_status first_global_max_pool(Eval *e) { return global_pool(e, WHOLE_MAX, 1); }
+static tenon_status first_global_lp_pool(Eval *e) {
   return global_pool(e, WHOLE_LP, ((const global_lp_pool_attrs *)e->attrs)->p);
 }
+EVAL_ORDERED(global_lp_pool, global_lp_pool_attrs, 0, ORDER_DATA)
+EVAL_ORDERED(global_max_pool, global_pool_attrs, 0, ORDER_DATA)
+EVAL_ORDERED(global_average_pool, global_pool_attrs, 0, ORDER_DATA)
 
 // ---- max_unpool ----
 

@@ -4,7 +4,7 @@
 #ifndef TENON_EVAL_WINDOW_H
 #define TENON_EVAL_WINDOW_H
 
-#include "eval/eval.h"
+#include "eval/order.h"
 
 #define AUTO_PAD_WORDS "NOTSET|SAME_UPPER|SAME_LOWER|VALID"
 enum { PAD_NOTSET, PAD_SAME_UPPER, PAD_SAME_LOWER, PAD_VALID };
@@ -48,7 +48,8 @@ static inline void window_coords(int nd, const int64_t *dims, int64_t i, int64_t
   A(T, i64s, kernel_shape,  ,        "taps along each spatial axis")                               \
   A(T, i64s, pads,          ,        "begins, then ends; 0 by default")                            \
   A(T, i64,  storage_order, 0,       "0: indices count row-major, 1: column-major")                \
-  A(T, i64s, strides,       ,        "step between windows, 1 by default")
+  A(T, i64s, strides,       ,        "step between windows, 1 by default")                        \
+  CHANNELS_LAST_ATTR(A, T)
 #define AVERAGE_POOL_ATTRS(A, C, T)                                                                \
   C(T, auto_pad, AUTO_PAD_WORDS, PAD_NOTSET,  "how the pads are found")                            \
   A(T, bool, ceil_mode,         false, "round output sizes up")                                    \
@@ -56,7 +57,8 @@ static inline void window_coords(int nd, const int64_t *dims, int64_t i, int64_t
   A(T, i64s, dilations,         ,      "distance between taps, 1 by default")                      \
   A(T, i64s, kernel_shape,      ,      "taps along each spatial axis")                             \
   A(T, i64s, pads,              ,      "begins, then ends; 0 by default")                          \
-  A(T, i64s, strides,           ,      "step between windows, 1 by default")
+  A(T, i64s, strides,           ,      "step between windows, 1 by default")                      \
+  CHANNELS_LAST_ATTR(A, T)
 #define LP_POOL_ATTRS(A, C, T)                                                                     \
   C(T, auto_pad, AUTO_PAD_WORDS, PAD_NOTSET,  "how the pads are found")                            \
   A(T, bool, ceil_mode,    false,  "round output sizes up")                                        \
@@ -64,9 +66,12 @@ static inline void window_coords(int nd, const int64_t *dims, int64_t i, int64_t
   A(T, i64s, kernel_shape, ,       "taps along each spatial axis")                                 \
   A(T, i64,  p,            2,      "order of the norm")                                            \
   A(T, i64s, pads,         ,       "begins, then ends; 0 by default")                              \
-  A(T, i64s, strides,      ,       "step between windows, 1 by default")
+  A(T, i64s, strides,      ,       "step between windows, 1 by default")                          \
+  CHANNELS_LAST_ATTR(A, T)
+#define GLOBAL_POOL_ATTRS(A, C, T) CHANNELS_LAST_ATTR(A, T)
 #define GLOBAL_LP_POOL_ATTRS(A, C, T)                                                              \
-  A(T, i64,  p,            2,      "order of the norm")
+  A(T, i64,  p,            2,      "order of the norm")                                            \
+  CHANNELS_LAST_ATTR(A, T)
 #define MAX_UNPOOL_ATTRS(A, C, T)                                                                  \
   A(T, i64s, kernel_shape, ,       "taps along each spatial axis")                                 \
   A(T, i64s, pads,         ,       "begins, then ends; 0 by default")                              \
@@ -85,6 +90,7 @@ static inline void window_coords(int nd, const int64_t *dims, int64_t i, int64_t
 ATTR_STRUCT(max_pool, MAX_POOL_ATTRS);
 ATTR_STRUCT(average_pool, AVERAGE_POOL_ATTRS);
 ATTR_STRUCT(lp_pool, LP_POOL_ATTRS);
+ATTR_STRUCT(global_pool, GLOBAL_POOL_ATTRS);
 ATTR_STRUCT(global_lp_pool, GLOBAL_LP_POOL_ATTRS);
 ATTR_STRUCT(max_unpool, MAX_UNPOOL_ATTRS);
 ATTR_STRUCT(max_roi_pool, MAX_ROI_POOL_ATTRS);

@@ -23,6 +23,7 @@ typedef struct OptOptions {
   const char *disable;  // names separated by commas
   bool verify_each, trace_rules;
   bool record;                         // note every firing in the report, for explain
+  bool channels_last;                  // for tests: wherever it can be, whatever it costs
   int64_t bisect;                      // stop changing after so many rule firings; 0 = no limit
   void (*print)(void *ctx, Str text);  // where dumps and traces go
   void *print_ctx;
@@ -42,12 +43,26 @@ typedef struct RuleFiring {
   const char *from, *to;  // names of the nodes; may be NULL
   int from_op, to_op;
 } RuleFiring;
+// A set of nodes that hang together and are computed in one order (passes/layout.c).
+typedef struct LayoutRegion {
+  bool channels_last;
+  const char *name;      // of its first node that knows channels, else of its first; may be NULL
+  int64_t nodes, aware;  // aware: convolutions, pools, ...
+  int64_t
+      gain;  // what the order is worth to them against the other, in bytes; negative: they want the other
+} LayoutRegion;
+typedef struct LayoutReport {
+  VEC(const Type *) converted;  // values that are needed in both orders
+  int64_t turned;               // nodes computed channels last
+  VEC(LayoutRegion) region;
+} LayoutReport;
 typedef struct OptReport {
   Arena *arena;
   PassStat *pass;
   int64_t npasses;
-  IntMap hits;              // Rule -> times fired
-  VEC(RuleFiring) fired;    // with OptOptions.record
+  IntMap hits;            // Rule -> times fired
+  VEC(RuleFiring) fired;  // with OptOptions.record
+  LayoutReport layout;
   VEC(const char *) trace;  // "algebra.c:14 mul.one  %17 => %12", when asked for
 } OptReport;
 

@@ -1,5 +1,6 @@
 // contract_conv.c -- records of the convolutions, col2im and det.
 #include "eval/contract.h"
+#include "ops/order.h"
 #include "ops/sym.h"
 #include "ops/window.h"
 
@@ -84,19 +85,21 @@ static tenon_status infer_conv_of(Infer *in, int ix, int iw, int ib, DType t) {
 // Two operations for every weight that meets an output element.
 static double conv_cost(const CostIn *c, int iw) {
   const CostShape *w = &c->in[iw], *y = &c->out[0];
-  if (w->rank < 3 || y->rank < 3 || w->dims[0] == 0) return 0;
-  return 2 * (double)y->n * ((double)w->n / (double)w->dims[0]);
+  if (w->rank < 3 || y->rank < 3) return 0;
+  int64_t channels = w->dims[node_channels_last(c->node) ? w->rank - 1 : 0];
+  return channels ? 2 * (double)y->n * ((double)w->n / (double)channels) : 0;
 }
 
 // ---- conv ----
 
 ATTR_TABLE(conv, CONV_ATTRS);
-static tenon_status infer_conv(Infer *in) {
+static tenon_status first_conv(Infer *in) {
   TRY(infer_same_dtype(in, 0, 1));
   if (infer_src(in, 2)) TRY(infer_same_dtype(in, 0, 2));
   TRY(infer_whole_bytes(in, infer_type(in, 0)->dtype));
   return infer_conv_of(in, 0, 1, 2, infer_type(in, 0)->dtype);
 }
+INFER_ORDERED(conv, conv_attrs, 1, ORDER_CONV)
 static double cost_conv(const CostIn *c) { return conv_cost(c, 1); }
 const OpInfo op_conv = {
     .name = "conv",
@@ -117,7 +120,10 @@ const OpInfo op_conv = {
             "(f32[1,4,6,6], f32[4,1,3,3]) group=4 auto_pad=SAME_UPPER strides=[2, 2]",
             "(f16[1,2,5,5,5], f16[3,2,2,2,2])", "(f32[1,8,4,4], f32[8,8,1,1], f32[8])",
             "(f32[0,3,8,8], f32[4,3,3,3])",
-            "(f32[1,3,h,w], f32[4,3,3,3]) strides=[2, 2] pads=[1, 1, 1, 1]"),
+            "(f32[1,3,h,w], f32[4,3,3,3]) strides=[2, 2] pads=[1, 1, 1, 1]",
+            "(f32[1,8,7,3], f32[3,3,3,4], f32[4]) pads=[1, 1, 1, 1] channels_last=true",
+            "(f32[2,9,4], f32[3,2,6]) group=2 strides=[2] dilations=[2] channels_last=true",
+            "(f32[n,h,w,4], f32[3,3,1,4]) group=4 auto_pad=SAME_UPPER channels_last=true"),
 };
 
 // ---- conv_transpose ----
@@ -158,7 +164,7 @@ static tenon_status transposed_sizes(Infer *in, const Type *x, const Dim *kernel
 }
 
 ATTR_TABLE(conv_transpose, CONV_TRANSPOSE_ATTRS);
-static tenon_status infer_conv_transpose(Infer *in) {
+static tenon_status first_conv_transpose(Infer *in) {
   const conv_transpose_attrs *at = in->attrs;
   TRY(infer_same_dtype(in, 0, 1));
   if (infer_src(in, 2)) TRY(infer_same_dtype(in, 0, 2));
@@ -189,10 +195,12 @@ static tenon_status infer_conv_transpose(Infer *in) {
   if (known) TRY(transposed_sizes(in, x, kernel, nd, dims + 2));
   return infer_set(in, 0, x->dtype, x->rank, dims);
 }
+INFER_ORDERED(conv_transpose, conv_transpose_attrs, 1, ORDER_CONV_TRANSPOSE)
 static double cost_conv_transpose(const CostIn *c) {
   const CostShape *x = &c->in[0], *w = &c->in[1];
-  if (x->rank < 3 || w->rank < 3 || w->dims[0] == 0) return 0;
-  return 2 * (double)x->n * ((double)w->n / (double)w->dims[0]);
+  if (x->rank < 3 || w->rank < 3) return 0;
+  int64_t channels = w->dims[node_channels_last(c->node) ? w->rank - 2 : 0];
+  return channels ? 2 * (double)x->n * ((double)w->n / (double)channels) : 0;
 }
 const OpInfo op_conv_transpose = {
     .name = "conv_transpose",
@@ -214,7 +222,10 @@ const OpInfo op_conv_transpose = {
             "(f32[1,4,6], f32[4,2,3]) group=2 dilations=[2]",
             "(f32[1,1,3,3], f32[1,2,3,3]) strides=[3, 2] output_shape=[10, 8]",
             "(f32[1,1,3,3], f32[1,2,3,3]) strides=[2, 2] auto_pad=SAME_UPPER",
-            "(f16[1,2,2,2,2], f16[2,1,2,2,2])", "(f32[n,3,h,w], f32[3,2,2,2]) strides=[2, 2]"),
+            "(f16[1,2,2,2,2], f16[2,1,2,2,2])", "(f32[n,3,h,w], f32[3,2,2,2]) strides=[2, 2]",
+            "(f32[1,4,5,3], f32[3,3,3,2], f32[2]) strides=[2, 2] pads=[1, 1, 1, 1] "
+            "output_padding=[1, 1] channels_last=true",
+            "(f32[n,6,4], f32[3,4,2]) group=2 dilations=[2] channels_last=true"),
 };
 
 // ---- integers ----
@@ -226,13 +237,14 @@ static tenon_status need_bytes(Infer *in, int i) {
   return infer_fail(in, TENON_EINVAL, "operand %d is %s, must be i8 or u8", i, dtype_name(t));
 }
 
-static tenon_status infer_conv_integer(Infer *in) {
+static tenon_status first_conv_integer(Infer *in) {
   TRY(need_bytes(in, 0));
   TRY(need_bytes(in, 1));
   if (infer_src(in, 2)) TRY(infer_same_dtype(in, 0, 2));
   if (infer_src(in, 3)) TRY(infer_same_dtype(in, 1, 3));
   return infer_conv_of(in, 0, 1, in->nsrc, DT_I32);  // no bias
 }
+INFER_ORDERED(conv_integer, conv_attrs, 1, ORDER_CONV)
 const OpInfo op_conv_integer = {
     .name = "conv_integer",
     .doc = "exact convolution of 8-bit integers less their zero points, in 32 bits",
@@ -248,10 +260,12 @@ const OpInfo op_conv_integer = {
     .eval = eval_conv_integer,
     .cost = cost_conv,
     SAMPLES("(u8[1,2,5,5], u8[3,2,2,2], u8[]{7}, u8[3]{1,2,3}) pads=[1, 1, 1, 1]",
-            "(i8[1,2,5], i8[2,1,3]) group=2", "(u8[n,1,h,w], i8[1,1,3,3])"),
+            "(i8[1,2,5], i8[2,1,3]) group=2", "(u8[n,1,h,w], i8[1,1,3,3])",
+            "(u8[1,5,5,2], u8[2,2,2,3], u8[]{7}, u8[3]{1,2,3}) pads=[1, 1, 1, 1] "
+            "channels_last=true"),
 };
 
-static tenon_status infer_q_linear_conv(Infer *in) {
+static tenon_status first_q_linear_conv(Infer *in) {
   for (int i = 0; i < 8; i++) {
     if (i == 1 || i == 4 || i == 6)
       TRY(infer_need(in, i, DT_F32));
@@ -263,6 +277,7 @@ static tenon_status infer_q_linear_conv(Infer *in) {
   if (infer_src(in, 8)) TRY(infer_need(in, 8, DT_I32));
   return infer_conv_of(in, 0, 3, 8, infer_type(in, 7)->dtype);
 }
+INFER_ORDERED(q_linear_conv, conv_attrs, 3, ORDER_CONV)
 static double cost_q_linear_conv(const CostIn *c) { return conv_cost(c, 3); }
 const OpInfo op_q_linear_conv = {
     .name = "q_linear_conv",
@@ -284,7 +299,9 @@ const OpInfo op_q_linear_conv = {
             "u8[]{100})",
             "(i8[1,2,5], f32[]{0.5}, i8[]{7}, i8[2,1,3], f32[2]{0.25,1}, i8[2]{0,0}, f32[]{4}, "
             "i8[]{0}, "
-            "i32[2]{100,-100}) group=2 pads=[1, 1]"),
+            "i32[2]{100,-100}) group=2 pads=[1, 1]",
+            "(i8[1,5,2], f32[]{0.5}, i8[]{7}, i8[3,1,2], f32[2]{0.25,1}, i8[2]{0,0}, f32[]{4}, "
+            "i8[]{0}, i32[2]{100,-100}) group=2 pads=[1, 1] channels_last=true"),
 };
 
 // ---- deform_conv ----

@@ -1,6 +1,7 @@
 // movement_join.c -- movement ops that join, cut, repeat and fill: concat, split, pad, tile,
 // reverse_sequence, depth_to_space, space_to_depth, trilu, center_crop_pad.
 #include "eval/movement.h"
+#include "ops/order.h"
 #include "ops/sym.h"
 
 static void set_unknown(Infer *in, int i, DType t, int rank, const char *hint) {
@@ -269,7 +270,7 @@ static tenon_status check_divides(Infer *in, Dim n, Dim by, const char *what) {
   return infer_equal_dim(in, ie_mod(&in->g->dims, n, by), in->g->dims.zero, what);
 }
 
-static tenon_status infer_depth_to_space(Infer *in) {
+static tenon_status first_depth_to_space(Infer *in) {
   const depth_to_space_attrs *at = in->attrs;
   IntPool *p = &in->g->dims;
   bool known;
@@ -282,8 +283,9 @@ static tenon_status infer_depth_to_space(Infer *in) {
                  ie_mul(p, x->dims[3], b)};
   return infer_set(in, 0, x->dtype, 4, dims);
 }
+INFER_ORDERED(depth_to_space, depth_to_space_attrs, 0, ORDER_DATA)
 
-static tenon_status infer_space_to_depth(Infer *in) {
+static tenon_status first_space_to_depth(Infer *in) {
   const space_to_depth_attrs *at = in->attrs;
   IntPool *p = &in->g->dims;
   bool known;
@@ -297,6 +299,7 @@ static tenon_status infer_space_to_depth(Infer *in) {
                  ie_div(p, x->dims[3], b)};
   return infer_set(in, 0, x->dtype, 4, dims);
 }
+INFER_ORDERED(space_to_depth, space_to_depth_attrs, 0, ORDER_DATA)
 
 // One size of x as a list of one number, times and divided by numbers.
 static Node *size_of(Graph *g, Node *x, int axis, int64_t times, int64_t by) {
@@ -319,6 +322,10 @@ static Node *shuffle_blocks(Graph *g, Node *x, Node *const *six, const int64_t *
 static void expand_depth_to_space(Graph *g, const Node *n, Node **out) {
   const depth_to_space_attrs *at = n->attrs;
   static const int64_t dcr[6] = {0, 3, 4, 1, 5, 2}, crd[6] = {0, 1, 4, 2, 5, 3};
+  if (at->channels_last) {
+    expand_last(g, n, out);
+    return;
+  }
   int64_t k = at->blocksize;
   Node *x = n->src[0], *b = node_i64s(g, 1, &k), *c = size_of(g, x, 1, 1, k * k);
   Node *batch = size_of(g, x, 0, 1, 1), *h = size_of(g, x, 2, 1, 1), *w = size_of(g, x, 3, 1, 1);
@@ -332,6 +339,10 @@ static void expand_depth_to_space(Graph *g, const Node *n, Node **out) {
 static void expand_space_to_depth(Graph *g, const Node *n, Node **out) {
   const space_to_depth_attrs *at = n->attrs;
   static const int64_t dcr[6] = {0, 3, 5, 1, 2, 4}, crd[6] = {0, 1, 3, 5, 2, 4};
+  if (at->channels_last) {
+    expand_last(g, n, out);
+    return;
+  }
   int64_t k = at->blocksize;
   Node *x = n->src[0], *b = node_i64s(g, 1, &k);
   Node *batch = size_of(g, x, 0, 1, 1), *c = size_of(g, x, 1, 1, 1);
@@ -357,7 +368,8 @@ const OpInfo op_depth_to_space = {
     .eval = eval_depth_to_space,
     .expand = expand_depth_to_space,
     SAMPLES("(f32[1,8,2,3]) blocksize=2", "(f16[2,9,1,2]) blocksize=3 mode=CRD",
-            "(f32[0,4,2,2]) blocksize=2", "(f32[b,4,h,w]) blocksize=2"),
+            "(f32[0,4,2,2]) blocksize=2", "(f32[b,4,h,w]) blocksize=2",
+            "(f32[b,h,w,8]) blocksize=2 mode=CRD channels_last=true"),
 };
 ATTR_TABLE(space_to_depth, DEPTH_TO_SPACE_ATTRS);
 const OpInfo op_space_to_depth = {
@@ -376,7 +388,8 @@ const OpInfo op_space_to_depth = {
     .eval = eval_space_to_depth,
     .expand = expand_space_to_depth,
     SAMPLES("(f32[1,2,4,6]) blocksize=2", "(f16[2,1,3,3]) blocksize=3 mode=CRD",
-            "(f32[0,1,2,2]) blocksize=2", "(f32[b,3,4,8]) blocksize=4"),
+            "(f32[0,1,2,2]) blocksize=2", "(f32[b,3,4,8]) blocksize=4",
+            "(f32[b,4,6,3]) blocksize=2 channels_last=true"),
 };
 
 // ---- the others ----

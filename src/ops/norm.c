@@ -5,6 +5,7 @@
 #include "eval/movement.h"
 #include "eval/norm.h"
 #include "eval/scalar.h"
+#include "ops/order.h"
 #include "ops/sym.h"
 #include "ops/window.h"
 
@@ -274,7 +275,7 @@ static tenon_status infer_channels(Infer *in, int least_rank, int first, int las
 }
 
 ATTR_TABLE(batch_normalization, BATCH_NORMALIZATION_ATTRS);
-static tenon_status infer_batch_normalization(Infer *in) {
+static tenon_status first_batch_normalization(Infer *in) {
   const batch_normalization_attrs *at = in->attrs;
   TRY(infer_channels(in, 1, 1, 4, NULL));
   if (in->nres > (at->training_mode ? 5 : 1))
@@ -292,10 +293,12 @@ static tenon_status infer_batch_normalization(Infer *in) {
   }
   return TENON_OK;
 }
+INFER_ORDERED(batch_normalization, batch_normalization_attrs, 0, ORDER_DATA)
 static void expand_batch_normalization(Graph *g, const Node *n, Node **out) {
   const batch_normalization_attrs *at = n->attrs;
   const Type *x = type_of(n->src[0]);
-  if (at->training_mode || x->rank < 2 || !x->dtype) return;
+  if (at->channels_last && !at->training_mode) expand_last(g, n, out);
+  if (at->channels_last || at->training_mode || x->rank < 2 || !x->dtype) return;
   DType t = wide_type(x->dtype);
   Node *p[5];
   for (int i = 1; i < 5; i++) p[i] = by_channel(g, n->src[i], x->rank, t);
@@ -327,17 +330,22 @@ const OpInfo op_batch_normalization = {
             "(f32[2,3], f32[3], f32[3], f32[3], f32[3]{1,2,0.5}) epsilon=0.01",
             "(f16[2,3,4], f16[3], f16[3], f32[3], f32[3]{1,2,0.5})",
             "(f32[2,3,4], f32[3], f32[3], f32[3], f32[3]{1,2,0.5}) training_mode=true -> 3",
-            "(f32[n,3,h,w], f32[3], f32[3], f32[3], f32[3]{1,2,0.5})"),
+            "(f32[n,3,h,w], f32[3], f32[3], f32[3], f32[3]{1,2,0.5})",
+            "(f32[n,h,w,3], f32[3], f32[3], f32[3], f32[3]{1,2,0.5}) channels_last=true",
+            "(f32[2,4,3], f32[3], f32[3], f32[3], f32[3]{1,2,0.5}) training_mode=true "
+            "channels_last=true -> 3"),
 };
 
 ATTR_TABLE(instance_normalization, INSTANCE_NORMALIZATION_ATTRS);
-static tenon_status infer_instance_normalization(Infer *in) {
+static tenon_status first_instance_normalization(Infer *in) {
   return infer_channels(in, 2, 1, 2, NULL);
 }
+INFER_ORDERED(instance_normalization, instance_normalization_attrs, 0, ORDER_DATA)
 static void expand_instance_normalization(Graph *g, const Node *n, Node **out) {
   const instance_normalization_attrs *at = n->attrs;
   const Type *x = type_of(n->src[0]);
-  if (x->rank < 3 || !x->dtype) return;
+  if (at->channels_last) expand_last(g, n, out);
+  if (at->channels_last || x->rank < 3 || !x->dtype) return;
   DType t = wide_type(x->dtype);
   Node *y =
       standardise(g, cast_to(g, n->src[0], t), axes_from(g, 2, x->rank), at->epsilon, NULL, NULL);
@@ -362,11 +370,11 @@ const OpInfo op_instance_normalization = {
     .expand = expand_instance_normalization,
     .cost = cost_norm,
     SAMPLES("(f32[2,3,4,5], f32[3], f32[3])", "(f16[1,2,7], f16[2], f16[2]) epsilon=0.01",
-            "(f32[n,3,h,w], f32[3], f32[3])"),
+            "(f32[n,3,h,w], f32[3], f32[3])", "(f32[n,h,w,3], f32[3], f32[3]) channels_last=true"),
 };
 
 ATTR_TABLE(group_normalization, GROUP_NORMALIZATION_ATTRS);
-static tenon_status infer_group_normalization(Infer *in) {
+static tenon_status first_group_normalization(Infer *in) {
   const group_normalization_attrs *at = in->attrs;
   TRY(infer_need(in, 0, 0));
   const Type *x = infer_type(in, 0);
@@ -378,10 +386,12 @@ static tenon_status infer_group_normalization(Infer *in) {
                       (long long)x->dims[1]->value, (long long)at->num_groups);
   return infer_channels(in, 2, 1, 2, ie_const(&in->g->dims, at->num_groups));
 }
+INFER_ORDERED(group_normalization, group_normalization_attrs, 0, ORDER_DATA)
 static void expand_group_normalization(Graph *g, const Node *n, Node **out) {
   const group_normalization_attrs *at = n->attrs;
   const Type *x = type_of(n->src[0]);
-  if (x->rank < 2 || !x->dtype) return;
+  if (at->channels_last) expand_last(g, n, out);
+  if (at->channels_last || x->rank < 2 || !x->dtype) return;
   for (int i = 1; i <= 2; i++)  // parameters by group stay whole
     if (type_of(n->src[i])->rank != 1 || type_of(n->src[i])->dims[0] != x->dims[1]) return;
   DType t = wide_type(x->dtype);
@@ -413,7 +423,8 @@ const OpInfo op_group_normalization = {
     .cost = cost_norm,
     SAMPLES(
         "(f32[2,4,3,3], f32[4], f32[4]) num_groups=2", "(f32[2,6,3], f32[3], f32[3]) num_groups=3",
-        "(f16[1,4,5], f16[4], f16[4]) num_groups=1", "(f32[n,4,h,w], f32[4], f32[4]) num_groups=2"),
+        "(f16[1,4,5], f16[4], f16[4]) num_groups=1", "(f32[n,4,h,w], f32[4], f32[4]) num_groups=2",
+        "(f32[n,h,w,4], f32[4], f32[4]) num_groups=2 channels_last=true"),
 };
 
 // ---- others ----
@@ -443,7 +454,7 @@ const OpInfo op_lp_normalization = {
 };
 
 ATTR_TABLE(lrn, LRN_ATTRS);
-static tenon_status infer_lrn(Infer *in) {
+static tenon_status first_lrn(Infer *in) {
   const lrn_attrs *at = in->attrs;
   TRY(infer_need(in, 0, 0));
   const Type *x = infer_type(in, 0);
@@ -456,6 +467,7 @@ static tenon_status infer_lrn(Infer *in) {
   infer_set_type(in, 0, x);
   return TENON_OK;
 }
+INFER_ORDERED(lrn, lrn_attrs, 0, ORDER_DATA)
 static double cost_lrn(const CostIn *c) {
   const lrn_attrs *at = c->node->attrs;
   return c->out[0].rank < 0 ? 0 : (double)c->out[0].n * (2 * (double)at->size + 4);
@@ -475,7 +487,7 @@ const OpInfo op_lrn = {
     .eval = eval_lrn,
     .cost = cost_lrn,
     SAMPLES("(f32[2,5,3,3]) size=3", "(f16[1,6,4]) size=4 alpha=0.5 beta=0.5 bias=2",
-            "(f32[n,5,h,w]) size=5"),
+            "(f32[n,5,h,w]) size=5", "(f32[n,h,w,5]) size=3 channels_last=true"),
 };
 
 ATTR_TABLE(mean_variance_normalization, MEAN_VARIANCE_NORMALIZATION_ATTRS);

@@ -1,5 +1,6 @@
 // window.c -- records of the pooling ops, and the symbolic sizes of sliding windows.
 #include "ops/window.h"
+#include "ops/order.h"
 #include "ops/sym.h"
 
 // ---- sizes ----
@@ -79,15 +80,18 @@ static double pool_cost(const CostIn *c, Ints kernel) {
 }
 
 ATTR_TABLE(max_pool, MAX_POOL_ATTRS);
-static tenon_status infer_max_pool(Infer *in) {
+static tenon_status first_max_pool(Infer *in) {
   const max_pool_attrs *at = in->attrs;
   WindowSpec s = {at->kernel_shape, at->strides,  at->pads,
                   at->dilations,    at->auto_pad, at->ceil_mode};
   if (at->storage_order != 0 && at->storage_order != 1)
     return infer_fail(in, TENON_EINVAL, "storage_order is %lld, must be 0 or 1",
                       (long long)at->storage_order);
+  if (at->channels_last && in->nres > 1)
+    return infer_fail(in, TENON_EINVAL, "indices count channels first: not with channels_last");
   return infer_pool(in, &s);
 }
+INFER_ORDERED(max_pool, max_pool_attrs, 0, ORDER_DATA)
 static double cost_max_pool(const CostIn *c) {
   return pool_cost(c, ((const max_pool_attrs *)c->node->attrs)->kernel_shape);
 }
@@ -110,16 +114,19 @@ const OpInfo op_max_pool = {
             "(f16[2,1,9]) kernel_shape=[3] dilations=[2] ceil_mode=true strides=[2] -> 2",
             "(u8[1,1,5,5]) kernel_shape=[2, 2] auto_pad=SAME_UPPER",
             "(f32[0,2,4,4]) kernel_shape=[2, 2]",
-            "(f32[n,3,h,w]) kernel_shape=[3, 3] strides=[2, 2] ceil_mode=true"),
+            "(f32[n,3,h,w]) kernel_shape=[3, 3] strides=[2, 2] ceil_mode=true",
+            "(f32[n,h,w,3]) kernel_shape=[3, 2] strides=[2, 2] channels_last=true",
+            "(u8[1,5,5,2]) kernel_shape=[2, 2] auto_pad=SAME_UPPER channels_last=true"),
 };
 
 ATTR_TABLE(average_pool, AVERAGE_POOL_ATTRS);
-static tenon_status infer_average_pool(Infer *in) {
+static tenon_status first_average_pool(Infer *in) {
   const average_pool_attrs *at = in->attrs;
   WindowSpec s = {at->kernel_shape, at->strides,  at->pads,
                   at->dilations,    at->auto_pad, at->ceil_mode};
   return infer_pool(in, &s);
 }
+INFER_ORDERED(average_pool, average_pool_attrs, 0, ORDER_DATA)
 static double cost_average_pool(const CostIn *c) {
   return pool_cost(c, ((const average_pool_attrs *)c->node->attrs)->kernel_shape);
 }
@@ -142,11 +149,12 @@ const OpInfo op_average_pool = {
             "count_include_pad=true "
             "ceil_mode=true",
             "(f16[2,1,9]) kernel_shape=[3] dilations=[2]", "(f32[1,0,4,4]) kernel_shape=[2, 2]",
-            "(f32[n,3,h,w]) kernel_shape=[3, 3] auto_pad=SAME_LOWER"),
+            "(f32[n,3,h,w]) kernel_shape=[3, 3] auto_pad=SAME_LOWER",
+            "(f32[n,h,w,3]) kernel_shape=[3, 2] pads=[1, 0, 1, 1] channels_last=true"),
 };
 
 ATTR_TABLE(lp_pool, LP_POOL_ATTRS);
-static tenon_status infer_lp_pool(Infer *in) {
+static tenon_status first_lp_pool(Infer *in) {
   const lp_pool_attrs *at = in->attrs;
   WindowSpec s = {at->kernel_shape, at->strides,  at->pads,
                   at->dilations,    at->auto_pad, at->ceil_mode};
@@ -154,6 +162,7 @@ static tenon_status infer_lp_pool(Infer *in) {
     return infer_fail(in, TENON_EINVAL, "p is %lld, must be at least 1", (long long)at->p);
   return infer_pool(in, &s);
 }
+INFER_ORDERED(lp_pool, lp_pool_attrs, 0, ORDER_DATA)
 static double cost_lp_pool(const CostIn *c) {
   return 2 * pool_cost(c, ((const lp_pool_attrs *)c->node->attrs)->kernel_shape);
 }
@@ -172,12 +181,13 @@ const OpInfo op_lp_pool = {
     .eval = eval_lp_pool,
     .cost = cost_lp_pool,
     SAMPLES("(f32[1,2,7,6]) kernel_shape=[3, 2] strides=[2, 2] pads=[1, 0, 1, 1]",
-            "(f16[2,1,9]) kernel_shape=[3] p=3", "(f32[1,1,4,4]) kernel_shape=[2, 2] p=1"),
+            "(f16[2,1,9]) kernel_shape=[3] p=3", "(f32[1,1,4,4]) kernel_shape=[2, 2] p=1",
+            "(f32[2,9,3]) kernel_shape=[3] p=3 channels_last=true"),
 };
 
 // ---- whole planes ----
 
-static tenon_status infer_global(Infer *in) {
+static tenon_status first_global(Infer *in) {
   TRY(infer_need(in, 0, 0));
   const Type *x = infer_type(in, 0);
   TRY(infer_whole_bytes(in, x->dtype));
@@ -192,15 +202,21 @@ static tenon_status infer_global(Infer *in) {
   for (int d = 0; d < x->rank; d++) dims[d] = d < 2 ? x->dims[d] : in->g->dims.one;
   return infer_set(in, 0, x->dtype, x->rank, dims);
 }
+static tenon_status infer_global(Infer *in) {
+  bool last = in->op == &op_global_lp_pool
+                  ? ((const global_lp_pool_attrs *)in->attrs)->channels_last
+                  : ((const global_pool_attrs *)in->attrs)->channels_last;
+  return last ? infer_last(in, first_global, 0, ORDER_DATA) : first_global(in);
+}
 static double cost_global(const CostIn *c) {
   return c->nin && c->in[0].rank >= 0 ? (double)c->in[0].n : 0;
 }
 
 static void expand_global(Graph *g, const Node *n, Node **out, int op) {
-  int rank = type_of(n->src[0])->rank;
+  int rank = type_of(n->src[0])->rank, from = node_channels_last(n) ? 1 : 2;
   int64_t axes[MAX_RANK];
   if (rank <= 2) return;  // nothing to reduce over, or not known what
-  for (int d = 2; d < rank; d++) axes[d - 2] = d;
+  for (int d = 2; d < rank; d++) axes[d - 2] = d - 2 + from;
   Node *src[2] = {n->src[0], node_i64s(g, rank - 2, axes)};
   out[0] = node_new(g, op, 2, src, NULL, 0, NULL);
 }
@@ -210,6 +226,7 @@ static void expand_global_average_pool(Graph *g, const Node *n, Node **out) {
 static void expand_global_max_pool(Graph *g, const Node *n, Node **out) {
   expand_global(g, n, out, OP_reduce_max);
 }
+ATTR_TABLE(global_pool, GLOBAL_POOL_ATTRS);
 const OpInfo op_global_average_pool = {
     .name = "global_average_pool",
     .doc = "mean over all spatial axes",
@@ -221,11 +238,13 @@ const OpInfo op_global_average_pool = {
     .arity = 1,
     .nres = 1,
     .flags = OPF_COMPOSITE,
+    OP_ATTRS(global_pool),
     .infer = infer_global,
     .eval = eval_global_average_pool,
     .expand = expand_global_average_pool,
     .cost = cost_global,
-    SAMPLES("(f32[2,3,4,5])", "(f16[1,2,7])", "(f32[b,c,h,w])"),
+    SAMPLES("(f32[2,3,4,5])", "(f16[1,2,7])", "(f32[b,c,h,w])", "(f32[b,h,w,c]) channels_last=true",
+            "(f32[2,3]) channels_last=true"),
 };
 const OpInfo op_global_max_pool = {
     .name = "global_max_pool",
@@ -238,11 +257,13 @@ const OpInfo op_global_max_pool = {
     .arity = 1,
     .nres = 1,
     .flags = OPF_COMPOSITE,
+    OP_ATTRS(global_pool),
     .infer = infer_global,
     .eval = eval_global_max_pool,
     .expand = expand_global_max_pool,
     .cost = cost_global,
-    SAMPLES("(f32[2,3,4,5])", "(f16[1,2,7])", "(f32[b,c,h,w])"),
+    SAMPLES("(f32[2,3,4,5])", "(f16[1,2,7])", "(f32[b,c,h,w])",
+            "(f32[b,h,w,c]) channels_last=true"),
 };
 ATTR_TABLE(global_lp_pool, GLOBAL_LP_POOL_ATTRS);
 const OpInfo op_global_lp_pool = {
@@ -259,7 +280,7 @@ const OpInfo op_global_lp_pool = {
     .infer = infer_global,
     .eval = eval_global_lp_pool,
     .cost = cost_global,
-    SAMPLES("(f32[2,3,4,5])", "(f16[1,2,7]) p=3"),
+    SAMPLES("(f32[2,3,4,5])", "(f16[1,2,7]) p=3", "(f16[1,7,2]) p=3 channels_last=true"),
 };
 
 // ---- max_unpool ----

@@ -77,3 +77,11 @@ int64_t kernel_unfused_bytes(Graph *g, const Node *fused, const DimBinding *b, A
   }
   return total;
 }
+
+int64_t conversion_bytes(const LayoutReport *l, const DimBinding *b) {
+  int64_t total = 0, bytes;
+  for (int64_t i = 0; i < l->converted.n; i++)
+    if (cost_type_bytes(l->converted.v[i], b, &bytes) && !ck_add(total, bytes, &total))
+      return INT64_MAX;
+  return total;
+}

@@ -4,6 +4,7 @@
 
 #include "cost/cost.h"
 #include "eval/fuse.h"
+#include "ir/pass.h"
 
 enum { FUSED_KINDS = FUSED_VIEW + 1 };
 extern const char *const fused_kind_name[FUSED_KINDS];
@@ -19,5 +20,8 @@ void graph_kernels(Graph *g, KernelCount *out);
 // What the nodes of a kernel would move, each launched alone; *out_nodes counts them.
 int64_t kernel_unfused_bytes(Graph *g, const Node *fused, const DimBinding *b, Arena *a,
                              int64_t *out_nodes);
+
+// Bytes of the values that are needed in both orders of channels, at these sizes; an unknown size counts as nothing.
+int64_t conversion_bytes(const LayoutReport *l, const DimBinding *b);
 
 #endif

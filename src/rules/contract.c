@@ -7,6 +7,7 @@
 #include "eval/scalar.h"
 #include "eval/window.h"
 
+#include "ops/order.h"
 #include "rules/letters.h"
 #include "rules/rules.h"
 #include "rules/shape.h"
@@ -14,6 +15,10 @@
 
 #include <math.h>
 
+// Channels first: the order is chosen when these rules are done.
+static bool is_conv(const Node *n) {
+  return (n->op == OP_conv || n->op == OP_conv_transpose) && !node_channels_last(n);
+}
 static bool is_float(const Node *n) { return dtype_is_float(type_of(n)->dtype); }
 
 // v, one number a channel, as a tensor that broadcasts against weights or results of the given rank along `axis`.
@@ -50,7 +55,8 @@ typedef struct Affinity {
 static bool norm_constants(Graph *g, const Node *n, Affinity *out) {
   const batch_normalization_attrs *at = n->attrs;
   DType t = type_of(n->src[0])->dtype;
-  if (at->training_mode || n->nres != 1 || (t != DT_F32 && t != DT_F64)) return false;
+  if (at->channels_last || at->training_mode || n->nres != 1 || (t != DT_F32 && t != DT_F64))
+    return false;
   for (int i = 1; i < 5; i++)
     if (n->src[i]->op != OP_const || type_of(n->src[i])->dtype != t ||
         type_of(n->src[i])->rank != 1)
@@ -85,8 +91,8 @@ static Node *scaled_conv(Graph *g, const Node *conv, Node *scale, Node *shift) {
 static Node *conv_norm(Graph *g, const Match *m) {
   const Node *conv = m->root->src[0];
   Affinity n;
-  if ((conv->op != OP_conv && conv->op != OP_conv_transpose) || !match_once(m, conv) ||
-      conv->src[1]->op != OP_const || !norm_constants(g, m->root, &n))
+  if (!is_conv(conv) || !match_once(m, conv) || conv->src[1]->op != OP_const ||
+      !norm_constants(g, m->root, &n))
     return NULL;
   return scaled_conv(g, conv, n.scale, n.shift);
 }
@@ -105,8 +111,8 @@ static Node *norm_alone(Graph *g, const Match *m) {
 static Node *conv_arith(Graph *g, const Match *m, bool add) {
   for (int i = 0; i < 2; i++) {
     const Node *conv = m->root->src[i];
-    if ((conv->op != OP_conv && conv->op != OP_conv_transpose) || !match_once(m, conv) ||
-        !is_float(conv) || type_of(conv)->rank < 3 || !same_type(conv, m->root))
+    if (!is_conv(conv) || !match_once(m, conv) || !is_float(conv) || type_of(conv)->rank < 3 ||
+        !same_type(conv, m->root))
       continue;
     Node *v = per_channel(g, m->root->src[1 - i], type_of(conv)->rank, type_of(conv)->dims[1]);
     if (v) return add ? scaled_conv(g, conv, NULL, v) : scaled_conv(g, conv, v, NULL);
@@ -159,7 +165,7 @@ static Node *conv_pad(Graph *g, const Match *m) {
   conv_attrs at = *(const conv_attrs *)conv->attrs;
   Around pad;
   int64_t sum[2 * MAX_RANK];
-  if (!read_pad(g, conv->src[0], &pad) || pad.value != 0 ||
+  if (at.channels_last || !read_pad(g, conv->src[0], &pad) || pad.value != 0 ||
       !add_pads(&pad, at.auto_pad, at.pads, sum))
     return NULL;
   at.auto_pad = PAD_NOTSET;
@@ -182,8 +188,9 @@ static Node *max_pool_pad(Graph *g, const Match *m) {
   max_pool_attrs at = *(const max_pool_attrs *)pool->attrs;
   Around pad;
   int64_t sum[2 * MAX_RANK];
-  if (pool->nres != 1 || at.ceil_mode || !read_pad(g, pool->src[0], &pad) ||
-      !add_pads(&pad, at.auto_pad, at.pads, sum) || !within_windows(&pad, at.kernel_shape, sum))
+  if (pool->nres != 1 || at.ceil_mode || node_channels_last(pool) ||
+      !read_pad(g, pool->src[0], &pad) || !add_pads(&pad, at.auto_pad, at.pads, sum) ||
+      !within_windows(&pad, at.kernel_shape, sum))
     return NULL;
   bool low = pad.value == -INFINITY || (pad.value == 0 && node_not_negative(g, pad.x));
   if (!low || !is_float(pool)) return NULL;
@@ -197,8 +204,9 @@ static Node *average_pool_pad(Graph *g, const Match *m) {
   average_pool_attrs at = *(const average_pool_attrs *)pool->attrs;
   Around pad;
   int64_t sum[2 * MAX_RANK];
-  if (at.ceil_mode || !read_pad(g, pool->src[0], &pad) || pad.value != 0 ||
-      !add_pads(&pad, at.auto_pad, at.pads, sum) || !within_windows(&pad, at.kernel_shape, sum))
+  if (at.ceil_mode || node_channels_last(pool) || !read_pad(g, pool->src[0], &pad) ||
+      pad.value != 0 || !add_pads(&pad, at.auto_pad, at.pads, sum) ||
+      !within_windows(&pad, at.kernel_shape, sum))
     return NULL;
   for (int64_t i = 0; at.auto_pad == PAD_NOTSET && !at.count_include_pad && i < at.pads.n; i++)
     if (at.pads.v[i]) return NULL;  // its own pads do not count, these do

@@ -5,6 +5,7 @@
 #include "eval/contract.h"
 #include "eval/quant.h"
 #include "eval/scalar.h"
+#include "ops/order.h"
 #include "rules/letters.h"
 #include "rules/recognise.h"
 #include "rules/rules.h"
@@ -107,7 +108,7 @@ static Node *make_q_conv(Graph *g, const Match *m) {
   Quant x, w, y;
   if (!quantised(g, m->root, &y)) return NULL;
   Node *conv = under_relu(g, m->root->src[0], &y), *bias = NULL;
-  if (conv->op != OP_conv || !match_once(m, conv)) return NULL;
+  if (conv->op != OP_conv || node_channels_last(conv) || !match_once(m, conv)) return NULL;
   if (!dequantised(g, conv->src[0], -1, &x) || !dequantised(g, conv->src[1], 0, &w)) return NULL;
   if (src_or_null(g, conv, 2)) {
     bias = bias_of(g, conv->src[2], &x, &w);
@@ -236,8 +237,9 @@ static Node *make_table(Graph *g, const Match *m) {
   const Node *fn = m->root->src[0], *dq = fn->nsrc == 1 ? fn->src[0] : NULL, *root = m->root;
   Quant x, y;
   if (!worth_a_table(fn) || !dq || !match_once(m, fn) || !quantised(g, root, &y) ||
-      !dequantised(g, dq, -1, &x) || x.scale->op != OP_const || y.scale->op != OP_const ||
-      x.zero->op != OP_const || y.zero->op != OP_const || !is_scalar(x.scale))
+      !dequantised(g, dq, -1, &x) || x.x->op == OP_const || x.scale->op != OP_const ||
+      y.scale->op != OP_const || x.zero->op != OP_const || y.zero->op != OP_const ||
+      !is_scalar(x.scale))
     return NULL;
   Node *in[3] = {all_bytes(g, type_of(x.x)->dtype), x.scale, x.zero};
   Node *v = node_new(g, OP_dequantize_linear, 3, in, dq->attrs, 1, NULL);
@@ -299,8 +301,8 @@ static Node *integer_conv(Graph *g, const Match *m) {
   const Node *n = m->root;
   int rank = type_of(n)->rank;
   Quant x, w;
-  if (rank < 3 || !dequantised(g, n->src[0], -1, &x) || !dequantised(g, n->src[1], 0, &w) ||
-      !zeros_fit(&x, &w, type_of(n->src[1])->dims[0]))
+  if (rank < 3 || node_channels_last(n) || !dequantised(g, n->src[0], -1, &x) ||
+      !dequantised(g, n->src[1], 0, &w) || !zeros_fit(&x, &w, type_of(n->src[1])->dims[0]))
     return NULL;
   Node *bias = src_or_null(g, n, 2), *scale = by_channel(g, N(g, mul, x.scale, w.scale), rank);
   if (bias) bias = by_channel(g, bias, rank);

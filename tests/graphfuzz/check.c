@@ -129,6 +129,7 @@ typedef struct Variant {
   const char *what;
   unsigned fast;
   const char *disable;
+  bool channels_last;
 } Variant;
 
 static bool differs(Diag *d, const char *what, const char *why) {
@@ -137,7 +138,7 @@ static bool differs(Diag *d, const char *what, const char *why) {
 }
 
 static bool check_variant(Str text, Value **want, tenon_status status, int64_t nout,
-                          const Variant *v, Arena *a, Diag *d) {
+                          const Variant *v, FuzzStats *st, Arena *a, Diag *d) {
   static Diag quiet;
   diag_init(&quiet);
   Graph *g = NULL;
@@ -146,6 +147,7 @@ static bool check_variant(Str text, Value **want, tenon_status status, int64_t n
   opt_defaults(&o);
   o.fast = v->fast;
   o.disable = v->disable;
+  o.channels_last = v->channels_last;
   o.verify_each = true;
   OptReport report = {.arena = a};
   g->diag = &quiet;
@@ -163,6 +165,7 @@ static bool check_variant(Str text, Value **want, tenon_status status, int64_t n
       if (!same(want[i], got[i], !v->fast))
         ok = differs(d, v->what, str_printf(a, "result %lld differs", (long long)i));
   }
+  st->turned += report.layout.turned;
   run_deinit(&run);
   graph_free(g);
   return ok;
@@ -181,16 +184,18 @@ static bool check_graph(Graph *g, uint64_t seed, FuzzStats *st, Arena *a, Diag *
   if (s) st->refused++;
   bool loose = !s && can_be_loose(g, a);
   const Variant all[] = {
-      {"exact", 0, NULL},
+      {"exact", 0, NULL, false},
       {"without some passes", 0,
        seed % 3 == 0   ? "algebra"
        : seed % 3 == 1 ? "fold"
-                       : NULL},
-      {"with the usual licences", opt_licences(3, false, false), NULL},
+                       : NULL,
+       false},
+      {"channels last wherever it can be", 0, NULL, true},
+      {"with the usual licences", opt_licences(3, false, false), NULL, seed % 2 == 0},
   };
   bool ok = true;
-  for (int i = 0; ok && i < 2 + loose; i++)
-    ok = check_variant(strbuf_str(&text), want, s, g->main->nresults, &all[i], a, d);
+  for (int i = 0; ok && i < 3 + loose; i++)
+    ok = check_variant(strbuf_str(&text), want, s, g->main->nresults, &all[i], st, a, d);
   st->compared++;
   st->loose += loose;
   run_deinit(&run);

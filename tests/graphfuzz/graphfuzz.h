@@ -12,6 +12,7 @@
 
 typedef struct FuzzStats {
   int64_t graphs, invalid, compared, refused, loose;
+  int64_t turned;          // nodes that were computed channels last
   int64_t used[OP_COUNT];  // graphs that hold the op
 } FuzzStats;
 
