@@ -21,6 +21,7 @@ void opt_options(const Cli *c, const OptIds *id, OptOptions *out) {
   out->level = (int)opt_int(c, id->level, out->level);
   out->fast = opt_licences(out->level, opt_given(c, id->exact), opt_given(c, id->fast));
   out->fold_limit = opt_int(c, id->fold_limit, out->fold_limit);
+  out->unroll_limit = opt_int(c, id->unroll_limit, out->unroll_limit);
   out->disable = opt_text(c, id->disable, NULL);
   out->start_from = opt_text(c, id->start_from, NULL);
   out->stop_after = opt_text(c, id->stop_after, NULL);

@@ -13,7 +13,7 @@ unsigned opt_licences(int level, bool exact, bool fast) {
 }
 
 void opt_defaults(OptOptions *o) {
-  *o = (OptOptions){.level = 3, .fold_limit = 64 << 20};
+  *o = (OptOptions){.level = 3, .fold_limit = 64 << 20, .unroll_limit = 512};
   o->fast = opt_licences(o->level, false, false);
 }
 

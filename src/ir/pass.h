@@ -16,6 +16,7 @@ typedef struct OptOptions {
   int level;               // -O0 ... -O3
   unsigned fast;           // licences; opt_licences(level, exact, fast) gives the usual ones
   int64_t fold_limit;      // bytes that folding may add for one constant
+  int64_t unroll_limit;    // nodes that a loop may become
   const char *dump_after;  // pass name or "all"; NULL = none
   bool dump_changed;       // after every pass that changed something
   const char *stop_after, *start_from;

@@ -304,8 +304,18 @@ static void join(Fuser *f, int32_t i, int32_t group, uint64_t order) {
   f->n[i].order = order;
 }
 
-// The group that an element-wise node joins: of several, the last in the list.
-static bool join_operand(Fuser *f, int32_t i) {
+// Would every other group that the node at hand reads go into the one that it joins?
+static bool leaves_none(Fuser *f, int32_t group) {
+  for (int64_t k = 0; k < f->leaf.n; k++) {
+    int32_t h = group_of(f, f->leaf.v[k]);
+    const FuseGroup *g = &f->group[h];
+    if (h != group && (g->host || g->anchor >= 0 || g->uses != edges_to(f, h))) return false;
+  }
+  return true;
+}
+
+// The group that an element-wise node joins: of several, the last in the list; `whole`: that leaves no other.
+static bool join_operand(Fuser *f, int32_t i, bool whole) {
   enum { TRIES = 4 };
   const Node *n = f->n[i].node;
   uint64_t limit = UINT64_MAX;
@@ -323,7 +333,7 @@ static bool join_operand(Fuser *f, int32_t i) {
       order = lies;
     }
     if (best < 0) return false;
-    if (may_join(f, i, best, order)) {
+    if ((!whole || leaves_none(f, best)) && may_join(f, i, best, order)) {
       join(f, i, best, order);
       return true;
     }
@@ -397,7 +407,9 @@ static void take_prologues(Fuser *f, int32_t i) {
 static void place(Fuser *f, int32_t i) {
   f->leaf.n = 0;
   for (uint32_t k = 0; k < f->n[i].node->nsrc; k++) fuse_leaves(f, f->n[i].node->src[k]);
-  if (f->n[i].op.cls != FC_POINT || !join_operand(f, i)) new_group(f, i);
+  bool joined =
+      f->n[i].op.cls == FC_POINT && (join_operand(f, i, true) || join_operand(f, i, false));
+  if (!joined) new_group(f, i);
   if (f->n[i].op.cls != FC_HOST) take_prologues(f, i);
 }
 
