@@ -187,8 +187,7 @@ static Node **unrolled(Cleaner *cl, Node *n) {
     value[0] = node_i64(g, r);
     value[1] = node_scalar(g, DT_BOOL, 1);
     cl->many = rounds > 1;
-    bool done =
-        same_types(b->param + 2, value + 2, ncarried) && inline_body(cl, b, value, result);
+    bool done = same_types(b->param + 2, value + 2, ncarried) && inline_body(cl, b, value, result);
     cl->many = false;
     if (!done) return NULL;
     for (int64_t i = 0; i < ncarried; i++) value[2 + i] = result[1 + i];
@@ -246,9 +245,11 @@ static Node **unrolled_scan(Cleaner *cl, Node *n) {
       bool back = scan_option(at->scan_input_directions, i);
       value[nstates + i] = scan_row(g, n->src[nstates + i], axis[i], back ? rounds - 1 - r : r);
     }
-    if (graph_status(g) || !same_types(b->param, value, nstates + nin) ||
-        !inline_body(cl, b, value, result))
-      return NULL;
+    cl->many = rounds > 1;
+    bool done = !graph_status(g) && same_types(b->param, value, nstates + nin) &&
+                inline_body(cl, b, value, result);
+    cl->many = false;
+    if (!done) return NULL;
     for (int64_t i = 0; i < nstates; i++) value[i] = result[i];
     for (int64_t i = 0; i < nscan; i++) rows[i * rounds + r] = result[nstates + i];
   }

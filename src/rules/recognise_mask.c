@@ -63,12 +63,11 @@ static Triangle of_compare(Graph *g, const Node *n) {
   Affine x, y;
   IntPool *p = &g->dims;
   if (!node_affine(g, n->src[0], &x) || !node_affine(g, n->src[1], &y)) return TRI_NONE;
+  if (!affine_broadcast(g, type_of(n->src[0]), type_of(n), &x) ||
+      !affine_broadcast(g, type_of(n->src[1]), type_of(n), &y))
+    return TRI_NONE;
   Dim at[2];
-  for (int back = 1; back <= 2; back++) {
-    Dim sx = x.rank >= back ? x.stride[x.rank - back] : p->zero;
-    Dim sy = y.rank >= back ? y.stride[y.rank - back] : p->zero;
-    at[2 - back] = ie_sub(p, sx, sy);
-  }
+  for (int i = 0; i < 2; i++) at[i] = ie_sub(p, x.stride[x.rank - 2 + i], y.stride[y.rank - 2 + i]);
   Dim base = ie_sub(p, x.base, y.base);
   bool strict = n->op == OP_lt;
   if (ie_is(at[0], -1) && ie_is(at[1], 1) && ie_is(base, strict ? -1 : 0)) return TRI_LOWER;
@@ -140,11 +139,18 @@ static bool is_causal(Graph *g, const Node *mask) {
          (seen == TRI_UPPER && no == 0 && yes <= LOW);
 }
 
+// One row for each query and one column for each key: a mask with fewer is repeated, or hides what it does not reach.
+static bool covers(const Type *mask, const Type *q, const Type *k) {
+  return q->rank >= 3 && k->rank >= 3 && mask->dims[mask->rank - 2] == q->dims[q->rank - 2] &&
+         mask->dims[mask->rank - 1] == k->dims[k->rank - 2];
+}
+
 static Node *make_causal(Graph *g, const Match *m) {
   const Node *n = m->root, *mask = src_or_null(g, n, 3);
   attention_attrs at = *(const attention_attrs *)n->attrs;
   if (!mask || n->nsrc != 4 || n->nres != 1 || at.is_causal || at.left_window_size >= 0 ||
-      at.right_window_size >= 0 || !is_causal(g, mask))
+      at.right_window_size >= 0 || !is_causal(g, mask) ||
+      !covers(type_of(mask), type_of(n->src[0]), type_of(n->src[1])))
     return NULL;
   at.is_causal = true;
   return NA(g, attention, &at, n->src[0], n->src[1], n->src[2]);
