@@ -25,13 +25,18 @@ static const char *kind_of(const ExplainKernel *k) {
 }
 
 // ---- text ----
+static void print_kernel(const ExplainKernel *k, int32_t number) {
+  bool shown = ((const fused_attrs *)k->node->attrs)->kind == FUSED_VIEW;
+  printf("kernel %d (%s%s)", number, kind_of(k), shown ? ", nothing launched" : "");
+}
+
 static void print_node(const Explain *x, const ExplainNode *n) {
   printf("%-40s %-20s ", n->node->name ? n->node->name : "-", op_info(n->node->op)->name);
   for (const ExplainPlace *p = n->place; p; p = p->next) {
     if (p->kernel < 0)
       printf("host");
     else
-      printf("kernel %d (%s)", p->kernel, kind_of(&x->kernel.v[p->kernel]));
+      print_kernel(&x->kernel.v[p->kernel], p->kernel);
     if (p->next) printf(", ");
   }
   if (n->place && n->own) printf(", after %s (%s)", n->own->rule->name, n->own->pass->name);

@@ -21,6 +21,7 @@
 #include "passes/fuse.h"
 
 #include "ir/internal.h"
+#include "passes/plan.h"
 
 static const uint64_t LABEL_GAP = 1ull << 32;
 
@@ -474,6 +475,25 @@ static void join_beside(Fuser *f) {
 
 // ---- index maps that must be written out ----
 
+// Can what the node joins be made side by side, each value in its part of one buffer?  Then there is nothing to launch.
+// Only where memory is planned; and a value lies in one place.
+static bool join_in_place(Fuser *f, int32_t i) {
+  FuseNode *x = &f->n[i];
+  if (x->node->op != OP_concat || f->body != f->g->main || !fuse_is_sized(f, type_of(x->node)) ||
+      !plan_can_join(f->g, x->node))
+    return false;
+  uint32_t k;
+  for (k = 0; k < x->node->nsrc; k++) {
+    FuseNode *part = fuse_at(f, x->node->src[k]), *by = &f->n[fuse_work(f, f->pos[part->node->id])];
+    bool made = by->op.cls == FC_POINT || by->op.cls == FC_MAP || by->op.cls == FC_ANCHOR;
+    if (!made || part->part) break;
+    part->part = true;
+  }
+  x->joined = k == x->node->nsrc;
+  while (k-- > 0) fuse_at(f, x->node->src[k])->part = x->joined;
+  return x->joined;
+}
+
 // For the body's results and for the host: by the kernel that computes what is rearranged, else alone.
 static void write_out(Fuser *f, Node *value) {
   int32_t i = fuse_work(f, f->pos[value->id]);
@@ -490,7 +510,8 @@ static void write_out(Fuser *f, Node *value) {
   fuse_leaves(f, value);
   new_group(f, i);
   // A view of a value that is written anyway costs nothing by itself.
-  if (open && (only || !fuse_is_view(f, value)) && others_stand_before(f, g))
+  if (!join_in_place(f, i) && open && (only || !fuse_is_view(f, value)) &&
+      others_stand_before(f, g))
     merge(f, g, i, f->leaf.n);
 }
 

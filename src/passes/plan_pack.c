@@ -13,7 +13,7 @@ enum { TRY_MAX = 3000, SHUFFLES = 24, SHUFFLE_WORK = 1 << 24 };
 typedef struct Packer {
   MemPlan *p;
   Arena *a;
-  int32_t *root, nroots;  // roots in order of making
+  int32_t *root, nroots;  // those with a place of their own, by the first step that needs them
   int32_t *placed;        // sorted by offset, while packing
   int32_t nplaced;
   int64_t *best;  // offsets of the best packing
@@ -180,8 +180,11 @@ static void find_below(Packer *k) {
 void plan_pack(MemPlan *p) {
   Packer k = {.p = p, .a = p->arena, .best_total = INT64_MAX};
   k.root = arena_array(k.a, int32_t, p->n);
+  Keyed *keyed = arena_array(k.a, Keyed, p->n);
   for (int32_t b = 0; b < p->n; b++)
-    if (p->buffer[b].root == b) k.root[k.nroots++] = b;
+    if (plan_has_place(p, b)) keyed[k.nroots++] = (Keyed){p->buffer[b].live_first, b, b};
+  qsort(keyed, (size_t)k.nroots, sizeof *keyed, by_keys);
+  for (int32_t i = 0; i < k.nroots; i++) k.root[i] = keyed[i].b;
   k.placed = arena_array(k.a, int32_t, k.nroots + 1);
   k.best = arena_array(k.a, int64_t, p->n);
   if (k.nroots > TRY_MAX) {
@@ -216,6 +219,13 @@ bool plan_layout(const MemPlan *p, const int64_t *bind, const bool *bound, int32
     }
     if (!ck_add(offset[b], size[b], &end)) return false;
     *total = MAX(*total, end);
+  }
+  for (int32_t b = p->n - 1; b >= 0; b--) {  // what is joined is made after its parts
+    const PlanBuffer *x = &p->buffer[b];
+    int64_t at;
+    if (x->root != b || x->within < 0) continue;
+    if (!ie_eval(x->at, bind, bound, nbind, &at)) return false;
+    offset[b] = offset[x->within] + at;
   }
   return true;
 }

@@ -234,11 +234,12 @@ static Node *gemm_mat_mul(Graph *g, const Match *m) {
   return N(g, add, r, bias);
 }
 
-// The leading axes differ, the last `keep` are the same.
+// The leading axes differ, the last `keep` are the same: then so is the product of the others, but where one is empty.
 static bool same_tail(const Type *x, const Type *y, int keep) {
   if (x->rank < keep || y->rank < keep) return false;
   for (int i = 1; i <= keep; i++)
-    if (x->dims[x->rank - i] != y->dims[y->rank - i]) return false;
+    if (x->dims[x->rank - i] != y->dims[y->rank - i] || ie_is(x->dims[x->rank - i], 0))
+      return false;
   return true;
 }
 
