@@ -129,10 +129,12 @@ static const char *command_line(Cli *c) {
     for (int64_t k = 0; k < c->opt[i].count; k++)
       strbuf_printf(&b, " --%s%s%s", option_name(&cli_option[i]), c->opt[i].text ? "=" : "",
                     c->opt[i].text ? c->opt[i].text[k] : "");
-  return strbuf_text(&b);
+  return clean_text(&c->arena, strbuf_text(&b));  // one line, whatever a file is called
 }
 
 tenon_status opt_run(Cli *c, const OptIds *id, Graph *g, Optimised *out) {
+  if (opt_given(c, id->exact) && opt_given(c, id->fast))
+    return fail(&c->diag, TENON_EINVAL, NOWHERE, "--exact and --fast exclude one another");
   bool record = out->options.record;
   opt_options(c, id, &out->options);
   out->options.record = record;

@@ -28,7 +28,7 @@ static Dim sym_div(Infer *in, Dim a, Dim b) {
   IntPool *p = &in->g->dims;
   bool real = dtype_is_float(infer_type(in, 0)->dtype);
   if (!real && a->lo < 0 && ie_is_const(b) && a->lo > -b->value) a = ie_max(p, a, p->zero);
-  if (ie_is(b, 0) || a->lo < 0 || b->lo < 0) return NULL;
+  if (ie_is(b, 0) || a->lo < 0 || b->lo < 0 || (real && b->lo < 1)) return NULL;
   if (!ie_is_const(b) && b->lo < 1 && ie_is_const(a)) return NULL;
   Dim q = ie_div(p, a, b);
   // A float quotient is known only when the division is exact.
