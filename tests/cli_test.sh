@@ -140,9 +140,13 @@ expect 0 "channels_last=true" inspect "$tmp/conv.tir" --optimised --text
 expect 0 "f32[2, 16, 1, 1]" run "$tmp/conv.tir" --dim n=2 --target plan
 expect 1 "there is no pass 'none'" inspect "$tmp/m.tir" --optimised --disable none
 expect 1 "there is no pass 'none'" run "$tmp/m.tir" --target plan --stop-after none
+printf 'graph @"h"(%%x: f32[4]) -> (y: f32[4]) {\n  %%c = const f32[] {4}\n  %%a = div(%%x, %%c) @"\\x1b[2J\\ny" : f32[4]\n  return %%a\n}\n' > "$tmp/names.tir"
+expect 0 "mul(" inspect "$tmp/names.tir" --optimised --text --disable fuse --stop-after fuse
+expect 0 "div(" inspect "$tmp/names.tir" --optimised --text --bisect 0
+expect 0 "mul(" inspect "$tmp/names.tir" --optimised --text --bisect 1
+expect 0 "div(" inspect "$tmp/names.tir" --optimised --text --disable fold --stop-after fold
 expect 1 "no pass lies from 'fuse' on" inspect "$tmp/m.tir" --optimised --start-from fuse --stop-after clean
 expect 1 "exclude one another" inspect "$tmp/m.tir" --optimised --exact --fast
-printf 'graph @"h"(%%x: f32[4]) -> (y: f32[4]) {\n  %%c = const f32[] {4}\n  %%a = div(%%x, %%c) @"\\x1b[2J\\ny" : f32[4]\n  return %%a\n}\n' > "$tmp/names.tir"
 expect 0 "?[2J?y" explain "$tmp/names.tir"
 expect 0 "'?[2J?y' => mul" inspect "$tmp/names.tir" --optimised --trace-rules
 expect 2 "there are interp and plan" run "$tmp/m.tir" --target none

@@ -29,7 +29,7 @@ void opt_options(const Cli *c, const OptIds *id, OptOptions *out) {
   out->dump_changed = opt_given(c, id->dump_changed);
   out->verify_each = opt_given(c, id->verify_each);
   out->trace_rules = opt_given(c, id->trace_rules);
-  out->bisect = opt_int(c, id->bisect, 0);
+  out->bisect = opt_int(c, id->bisect, -1);
   out->print = print_stderr;
 }
 

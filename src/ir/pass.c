@@ -13,7 +13,7 @@ unsigned opt_licences(int level, bool exact, bool fast) {
 }
 
 void opt_defaults(OptOptions *o) {
-  *o = (OptOptions){.level = 3, .fold_limit = 64 << 20, .unroll_limit = 512};
+  *o = (OptOptions){.level = 3, .fold_limit = 64 << 20, .unroll_limit = 512, .bisect = -1};
   o->fast = opt_licences(o->level, false, false);
 }
 
@@ -126,9 +126,9 @@ static tenon_status run_all(PassCtx *c, const Pass *p, int64_t n) {
     c->report->pass[i].pass = &p[i];
     bool on =
         (p[i].flags & PASSF_REQUIRED) || (o->level >= p[i].level && !listed(o->disable, p[i].name));
-    if (i < first || !on) continue;
+    if (i < first) continue;
     ArenaMark m = arena_mark(c->scratch);
-    TRY(run_one(c, &p[i], &c->report->pass[i]));
+    if (on) TRY(run_one(c, &p[i], &c->report->pass[i]));
     arena_reset(c->scratch, m);
     if (o->stop_after && !strcmp(o->stop_after, p[i].name)) break;
   }
@@ -145,7 +145,7 @@ tenon_status passes_run(const Pass *p, int64_t n, Graph *g, const OptOptions *o,
                .o = o,
                .report = report,
                .scratch = &scratch,
-               .fire_limit = o->bisect ? &limit : NULL};
+               .fire_limit = o->bisect >= 0 ? &limit : NULL};
   report->pass = arena_array(report->arena, PassStat, n);
   report->npasses = n;
   intmap_init(&report->hits, report->arena);

@@ -24,7 +24,7 @@ typedef struct OptOptions {
   bool verify_each, trace_rules;
   bool record;                         // note every firing in the report, for explain
   bool channels_last;                  // for tests: wherever it can be, whatever it costs
-  int64_t bisect;                      // stop changing after so many rule firings; 0 = no limit
+  int64_t bisect;                      // fire no rule after so many; -1 = no limit
   void (*print)(void *ctx, Str text);  // where dumps and traces go
   void *print_ctx;
 } OptOptions;
