@@ -146,6 +146,29 @@ expect 0 "div(" inspect "$tmp/names.tir" --optimised --text --bisect 0
 expect 0 "mul(" inspect "$tmp/names.tir" --optimised --text --bisect 1
 expect 0 "div(" inspect "$tmp/names.tir" --optimised --text --disable fold --stop-after fold
 expect 1 "no pass lies from 'fuse' on" inspect "$tmp/m.tir" --optimised --start-from fuse --stop-after clean
+# A pass that breaks leaves the graph that it was given: the signal comes while it waits to print a dump that nobody reads yet.
+python3 - "$tmp/deep.tir" <<'PY'
+import sys
+steps = [f"  %n{i} = {'exp' if i % 2 else 'neg'}(%{f'n{i - 1}' if i else 'x'})" for i in range(4000)]
+open(sys.argv[1], "w").write('graph @"deep"(%x: f32[4]) -> (y: f32[4]) {\n' + "\n".join(steps) + "\n  return %n3999\n}\n")
+PY
+mkfifo "$tmp/fifo"
+exec 9<>"$tmp/fifo"
+"$program" inspect "$tmp/deep.tir" --optimised --dump-after all >/dev/null 2>"$tmp/fifo" 9<&- &
+pid=$!
+for ((asleep = 0; asleep < 5;)); do
+  sleep 0.1
+  if [ "$(awk '{print $3}' "/proc/$pid/stat" 2>/dev/null || echo S)" = S ]; then asleep=$((asleep + 1)); else asleep=0; fi
+done
+kill -SEGV $pid
+timeout 60 cat <&9 >"$tmp/broken" &
+reader=$!
+wait $pid
+sleep 0.2
+kill $reader
+exec 9<&-
+check "what a broken pass says" grep -q "pass cells broke; the graph that it was given is in" "$tmp/broken"
+expect 0 "kernels     42" inspect --optimised --start-from cells "$tmp/deep.tir.cells.tir"
 expect 1 "exclude one another" inspect "$tmp/m.tir" --optimised --exact --fast
 expect 0 "?[2J?y" explain "$tmp/names.tir"
 expect 0 "'?[2J?y' => mul" inspect "$tmp/names.tir" --optimised --trace-rules

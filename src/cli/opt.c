@@ -68,7 +68,11 @@ static void write_reproducer(const OptCall *call, const char *pass, Graph *g, Ar
 }
 
 static tenon_status run_caught(const OptOptions *o, Graph *g, OptReport *report) {
-  struct sigaction act = {.sa_handler = on_broken}, old[ARRAY_LEN(broken_signals)];
+  static char stack[1 << 16];  // for the handler: a pass may have used up its own
+  stack_t aside = {.ss_sp = stack, .ss_size = sizeof stack}, was;
+  sigaltstack(&aside, &was);
+  struct sigaction act = {.sa_handler = on_broken, .sa_flags = SA_ONSTACK},
+                   old[ARRAY_LEN(broken_signals)];
   sigemptyset(&act.sa_mask);
   for (int64_t i = 0; i < ARRAY_LEN(broken_signals); i++)
     sigaction(broken_signals[i], &act, &old[i]);
@@ -77,6 +81,7 @@ static tenon_status run_caught(const OptOptions *o, Graph *g, OptReport *report)
   if (!sig) s = graph_optimise(g, o, report);
   for (int64_t i = 0; i < ARRAY_LEN(broken_signals); i++)
     sigaction(broken_signals[i], &old[i], NULL);
+  sigaltstack(&was, NULL);
   if (sig) fail(g->diag, TENON_EINTERNAL, NOWHERE, "%s while optimising", strsignal(sig));
   return s;
 }
