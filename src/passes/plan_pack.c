@@ -2,7 +2,8 @@
 //
 // Each buffer goes to the lowest place where it meets no other that lives at the same time.  The sequence
 // decides how well that packs: several are tried (largest first, longest-lived first, in order of making,
-// and largest first with a few shuffles, fewer where there are more buffers), and the best is kept.  Graphs with very
+// largest first with a few shuffles, and with those that end up highest first, fewer times where there are more
+// buffers), and the best is kept.  Graphs with very
 // many buffers are packed in order of making alone, with the gaps in a tree: n log n.
 #include "passes/plan_impl.h"
 
@@ -102,6 +103,32 @@ static void try_sorted(Packer *k, KeyFn *fn, uint64_t seed) {
   try_sequence(k, seq);
 }
 
+// The buffer that lies highest is placed first, again and again: what has no room left chooses before the others.
+static void try_promoting(Packer *k, int64_t times) {
+  Keyed *keyed = arena_array(k->a, Keyed, k->nroots);
+  int32_t *seq = arena_array(k->a, int32_t, k->nroots);
+  for (int32_t i = 0; i < k->nroots; i++) {
+    const PlanBuffer *b = &k->p->buffer[k->root[i]];
+    keyed[i] = (Keyed){-b->size, b->live_first, k->root[i]};
+  }
+  qsort(keyed, (size_t)k->nroots, sizeof *keyed, by_keys);
+  for (int32_t i = 0; i < k->nroots; i++) seq[i] = keyed[i].b;
+  for (int64_t t = 0; t < times && k->best_total > k->p->bound_bytes; t++) {
+    try_sequence(k, seq);
+    int32_t top = 0;
+    int64_t end = -1;
+    for (int32_t i = 0; i < k->nroots; i++) {
+      const PlanBuffer *b = &k->p->buffer[seq[i]];
+      if (b->offset + b->size <= end) continue;
+      end = b->offset + b->size;
+      top = i;
+    }
+    int32_t b = seq[top];
+    memmove(seq + 1, seq, (size_t)top * sizeof *seq);
+    seq[0] = b;
+  }
+}
+
 // Roots by the last step that needs them, as lists.
 typedef struct Deaths {
   int32_t *first, *next;  // by step; by buffer; -1 ends
@@ -196,6 +223,7 @@ void plan_pack(MemPlan *p) {
     int64_t shuffles = MIN(SHUFFLES, SHUFFLE_WORK / MAX((int64_t)k.nroots * k.nroots, 1));
     for (int64_t seed = 1; seed <= shuffles && k.best_total > p->bound_bytes; seed++)
       try_sorted(&k, key_size, (uint64_t)seed);
+    try_promoting(&k, 4 * shuffles);
   }
   if (!k.nroots) k.best_total = 0;
   for (int32_t i = 0; i < k.nroots; i++) p->buffer[k.root[i]].offset = k.best[k.root[i]];
