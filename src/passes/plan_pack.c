@@ -9,7 +9,7 @@
 
 #include <stdlib.h>
 
-enum { TRY_MAX = 3000, SHUFFLES = 24, SHUFFLE_WORK = 1 << 24 };
+enum { TRY_MAX = 3000, SHUFFLES = 24, PROMOTIONS = 96, SHUFFLE_WORK = 1 << 24 };
 
 typedef struct Packer {
   MemPlan *p;
@@ -220,10 +220,10 @@ void plan_pack(MemPlan *p) {
     try_sorted(&k, key_size, 0);
     try_sorted(&k, key_life, 0);
     try_sorted(&k, key_first, 0);
-    int64_t shuffles = MIN(SHUFFLES, SHUFFLE_WORK / MAX((int64_t)k.nroots * k.nroots, 1));
-    for (int64_t seed = 1; seed <= shuffles && k.best_total > p->bound_bytes; seed++)
+    int64_t times = SHUFFLE_WORK / MAX((int64_t)k.nroots * k.nroots, 1);
+    for (int64_t seed = 1; seed <= MIN(times, SHUFFLES) && k.best_total > p->bound_bytes; seed++)
       try_sorted(&k, key_size, (uint64_t)seed);
-    try_promoting(&k, 4 * shuffles);
+    try_promoting(&k, MIN(times, PROMOTIONS));
   }
   if (!k.nroots) k.best_total = 0;
   for (int32_t i = 0; i < k.nroots; i++) p->buffer[k.root[i]].offset = k.best[k.root[i]];
