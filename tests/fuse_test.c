@@ -66,6 +66,17 @@ static const Sample sample[] = {
   {"but not where one waits for the other",
    "(%x: f32[4, 4], %w: f32[4, 4]) { %m = mat_mul(%x, %w) %t = transpose(%m) %a = add(%m, %t) %u = transpose(%a) "
    "%b = add(%u, %a) %c = mul(%b, %t) return %a, %c }", 3, 0},
+  {"what is joined along the outermost axis is made side by side, and costs no kernel",
+   "(%x: f32[1, 2, 4, 4], %y: f32[1, 3, 4, 4]) { %a = softmax(%x) %b = softmax(%y) %j = concat(%a, %b) axis=1 return %j, %a }", 2, 1},
+  {"of every size",
+   "(%x: f32[n, 16], %y: f32[m, 16]) { %a = softmax(%x) %b = softmax(%y) %j = concat(%a, %b) axis=0 return %j }", 2, 1},
+  {"but a value lies in one place",
+   "(%x: f32[n, 16], %y: f32[m, 16]) { %a = softmax(%x) %b = softmax(%y) %j = concat(%a, %b) axis=0 %k = concat(%b, %a) axis=0 "
+   "return %j, %k }", 3, 1},
+  {"and another axis interleaves its parts",
+   "(%x: f32[2, 16], %y: f32[2, 16]) { %a = softmax(%x) %b = softmax(%y) %j = concat(%a, %b) axis=1 return %j }", 3, 0},
+  {"an input is not made here",
+   "(%x: f32[2, 16], %y: f32[2, 16]) { %a = softmax(%x) %j = concat(%a, %y) axis=0 return %j }", 2, 0},
   {"a body of control flow has kernels, too",
    "(%x: f32[4], %c: bool[]) { %y = if(%c, %x, %x) then_captures=1 then_branch={ (%a: f32[4]) %e = exp(%a) %r = neg(%e) return %r } "
    "else_branch={ (%a: f32[4]) %r = relu(%a) return %r } return %y }", 2, 0},
