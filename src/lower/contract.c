@@ -218,11 +218,6 @@ static bool finish_sum(Tiler *t, const Dim *index, const LoopExpr *sum) {
 
 // ---- what the operands cost ----
 
-typedef struct Probe {
-  bool ok, lhs_plain, rhs_plain;
-  int64_t divisor;  // of the contracted index in lhs; 0: none
-} Probe;
-
 static void find_divisor(Dim d, Dim k, int64_t *out) {
   if (d->kind == IE_DIV || d->kind == IE_MOD) {
     if (ie_is_const(d->b) && d->a == k) *out = d->b->value;
@@ -236,9 +231,9 @@ static void find_divisor(Dim d, Dim k, int64_t *out) {
 }
 
 // Writes the elements of the operands once, apart, to see what they are.
-static Probe probe(Contraction *c) {
+static ContractProbe probe(Contraction *c) {
   Elem *e = c->e;
-  Probe r = {.ok = false};
+  ContractProbe r = {.ok = false};
   LoopBuilder kept = e->b;
   ContractPoint at = {.group = e->pool->zero};
   Dim index[MAX_RANK];
@@ -255,6 +250,10 @@ static Probe probe(Contraction *c) {
   if (!r.ok) return r;
   r.lhs_plain = a->kind == LX_LOAD;
   if (r.lhs_plain && c->nk == 1) find_divisor(a->index, at.k[0], &r.divisor);
+  for (int i = 0; r.lhs_plain && c->nk && i < a->index->nterms; i++) {
+    const IntTerm *t = &a->index->term[i];
+    r.lhs_along_k |= t->natoms == 1 && t->atom[0] == at.k[c->nk - 1] && t->coef == 1;
+  }
   r.rhs_plain = !b;
   if (b && b->kind == LX_LOAD && c->col1 > c->col0) {
     Dim col = at.out[c->col1 - 1];
@@ -290,11 +289,11 @@ tenon_status lower_contract(Lowering *lo, const Node *fused, Lowered *out) {
   bool heavy = h.heavy;
   if (!elem_begin(&e, lo, fused, skip, c.weight ? 1 : 0)) return TENON_EUNSUPPORTED;
   if (!contract_map(&c, &e, anchor) || !contract_sizes(&c)) return TENON_EUNSUPPORTED;
-  Probe p = probe(&c);
+  ContractProbe p = probe(&c);
   if (!p.ok) return TENON_EUNSUPPORTED;
   Tiler t = {.c = &c, .e = &e, .packed = -1, .finish = finish_sum};
   split_contracted(&c, p.divisor);
-  contract_choose(&c, &lo->target, p.lhs_plain, p.rhs_plain, heavy, &t.s);
+  contract_choose(&c, &lo->target, &p, heavy, &t.s);
   if (c.weight) {
     PackSpec pack;
     if (!contract_pack(&c, t.s.nr, &pack)) return TENON_EUNSUPPORTED;

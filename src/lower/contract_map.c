@@ -143,13 +143,17 @@ static bool map_space(Contraction *c, const Type *w, bool last) {
   return true;
 }
 
-// Nothing moves: one tap, no stride, no pads.
-static bool trivial_space(const Contraction *c) {
+// One tap, no pads: a matrix product.
+static bool trivial_space(Contraction *c) {
+  bool strided = false;
   if (c->transposed || c->groups != 1) return false;
-  for (int d = 0; d < c->nd; d++)
-    if (c->space[d].kernel != 1 || c->space[d].stride != 1 || c->space[d].lo ||
-        c->space[d].in != c->space[d].out)
-      return false;
+  for (int d = 0; d < c->nd; d++) {
+    const ContractAxis *s = &c->space[d];
+    bool same = s->stride == 1 && !s->lo && s->in == s->out;
+    if (s->kernel != 1 || (!same && s->padded)) return false;
+    strided |= !same;
+  }
+  c->strided = strided;
   return true;
 }
 
@@ -246,6 +250,8 @@ bool contract_sizes(Contraction *c) {
   }
   for (int i = c->row0; i < c->row1; i++) c->m = ie_mul(e->pool, c->m, c->out[i]);
   for (int i = c->col0; i < c->col1; i++) c->n = ie_mul(e->pool, c->n, c->out[i]);
+  c->depth = 1;
+  for (int i = 0; i < c->nk; i++) c->depth *= ie_is_const(c->k[i]) ? c->k[i]->value : 0;
   if (c->groups > 1) c->n = ie_const(e->pool, c->n->value / c->groups);
   for (int i = 0; i < c->nout; i++)
     if (ie_is_poison(c->out[i]) || ie_is(c->out[i], 0)) return false;
