@@ -230,6 +230,15 @@ static void find_divisor(Dim d, Dim k, int64_t *out) {
       if (d->term[i].atom[j] != d) find_divisor(d->term[i].atom[j], k, out);
 }
 
+// A division by a size that is not a number.
+static bool divides_by_size(Dim d) {
+  if (d->kind == IE_DIV || d->kind == IE_MOD) return !ie_is_const(d->b) || divides_by_size(d->a);
+  for (int i = 0; d->kind == IE_SUM && i < d->nterms; i++)
+    for (int j = 0; j < d->term[i].natoms; j++)
+      if (divides_by_size(d->term[i].atom[j])) return true;
+  return false;
+}
+
 // Writes the elements of the operands once, apart, to see what they are.
 static ContractProbe probe(Contraction *c) {
   Elem *e = c->e;
@@ -240,6 +249,8 @@ static ContractProbe probe(Contraction *c) {
   loop_begin(&e->b, e->k);
   for (int i = 0; i < c->nout; i++) at.out[i] = loop_sym(e->k, "p", c->out[i]);
   for (int i = 0; i < c->nk; i++) at.k[i] = loop_sym(e->k, "p", c->k[i]);
+  if (c->row1 - c->row0 > 1)
+    elem_split(e, loop_sym(e->k, "p", c->m), c->row1 - c->row0, c->out + c->row0, at.out + c->row0);
   contract_lhs(c, &at, index);
   const LoopExpr *a = elem_at(e, c->lhs, index);
   contract_rhs(c, &at, index);
@@ -249,6 +260,7 @@ static ContractProbe probe(Contraction *c) {
   r.ok = a && (b || c->weight);
   if (!r.ok) return r;
   r.lhs_plain = a->kind == LX_LOAD;
+  c->apart = r.lhs_plain && divides_by_size(a->index);
   if (r.lhs_plain && c->nk == 1) find_divisor(a->index, at.k[0], &r.divisor);
   for (int i = 0; r.lhs_plain && c->nk && i < a->index->nterms; i++) {
     const IntTerm *t = &a->index->term[i];

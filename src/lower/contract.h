@@ -60,6 +60,7 @@ typedef struct Contraction {
   ContractAxis space[MAX_RANK];
   bool image;    // rows are pixels of a line, whose borders are known: no guards
   bool guarded;  // a load may lie outside
+  bool apart;    // lhs is read by the coordinates of a row, which are found by dividing by sizes not known yet
   bool strided;  // pixels are left out, and nothing else
   // integers
   const Node *lhs_zero, *rhs_zero;
