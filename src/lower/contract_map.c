@@ -196,14 +196,17 @@ static bool map_conv(Contraction *c, bool transposed) {
 
 // ---- the anchor ----
 
-static bool weight_of(Contraction *c) {
+// Whether rhs is a constant that all batches share.
+static void find_weight(Contraction *c) {
   const Elem *e = c->e;
-  c->weight = NULL;
+  for (int i = 0; !c->conv && i < type_of(c->rhs)->rank; i++) {
+    const AxisMap *a = &c->rhs_axis[i];
+    if (a->role == AXIS_OUT && (a->index < c->col0 || a->index >= c->col1)) return;
+  }
   if (c->rhs->op == OP_const) c->weight = c->rhs;
   for (int64_t i = 0; i < e->body->nparams; i++)
     if (e->body->param[i] == c->rhs && e->fused->src[i]->op == OP_const)
       c->weight = e->fused->src[i];
-  return true;
 }
 
 static DType sum_dtype(DType t) { return t == DT_F16 || t == DT_BF16 ? DT_F32 : t; }
@@ -236,7 +239,8 @@ bool contract_map(Contraction *c, Elem *e, const Node *anchor) {
     break;
   default: break;
   }
-  return ok && weight_of(c) && c->nk <= CONTRACT_K;
+  if (ok) find_weight(c);
+  return ok && c->nk <= CONTRACT_K;
 }
 
 bool contract_sizes(Contraction *c) {

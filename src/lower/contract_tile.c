@@ -492,9 +492,12 @@ static Dim row_blocks(Tiler *t) {
 static Dim open_items(Tiler *t) {
   Contraction *c = t->c;
   IntPool *p = t->e->pool;
-  Dim size[MAX_RANK + 3], index[MAX_RANK + 3], wide[MAX_RANK + 3], part[MAX_RANK + 3];
+  Dim size[MAX_RANK + 4], index[MAX_RANK + 4], wide[MAX_RANK + 4], part[MAX_RANK + 4];
   Dim items = p->one;
-  int axis[MAX_RANK], n = 0, line = c->image && c->nd > 1 ? c->row0 - 1 : -1;
+  int axis[MAX_RANK + 1], n = 0, line = c->image && c->nd > 1 ? c->row0 - 1 : -1;
+  // A number of blocks that is not known yet comes first: nothing is divided by it.
+  bool row_first = !ie_is_const(row_blocks(t));
+  if (row_first) size[n++] = row_blocks(t);
   for (int i = 0; i < c->nout; i++) {
     t->at.out[i] = p->zero;
     if ((i >= c->row0 && i < c->row1) || (i >= c->col0 && i < c->col1) || i == line) continue;
@@ -502,10 +505,11 @@ static Dim open_items(Tiler *t) {
     size[n++] = c->out[i];
   }
   int outer = n, row = t->s.row_inner ? n + 2 : n + 1, panel = t->s.row_inner ? n + 1 : n + 2;
+  if (row_first) row = 0, panel = n + 1;
   size[n] = num(t, c->groups);
   size[row] = row_blocks(t);
   size[panel] = ie_ceildiv(p, c->n, num(t, t->s.nr * t->s.panels));
-  n += 3;
+  n += row_first ? 2 : 3;
   for (int i = 0; i < n; i++) items = ie_mul(p, items, size[i]);
   Dim item = loop_for(&t->e->b, LOOP_PARALLEL, "item", items);
   if (ie_is(items, 1)) item = p->zero;
@@ -514,7 +518,7 @@ static Dim open_items(Tiler *t) {
     if (!ie_is(size[i], 1)) wide[nwide++] = size[i];
   elem_split(t->e, item, nwide, wide, part);
   for (int i = 0; i < n; i++) index[i] = ie_is(size[i], 1) ? p->zero : part[at++];
-  for (int i = 0; i < outer; i++) t->at.out[axis[i]] = index[i];
+  for (int i = row_first; i < outer; i++) t->at.out[axis[i]] = index[i];
   t->group = index[outer];
   t->panel = index[panel];
   return index[row];
