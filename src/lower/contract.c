@@ -277,6 +277,32 @@ static ContractProbe probe(Contraction *c) {
   return r;
 }
 
+// Where lhs is made element by element of a concatenation along the last contracted axis, its parts' ends.
+static void find_cuts(Contraction *c) {
+  const Node *n = c->lhs;
+  int axis = c->conv ? c->channel : -1, rank = type_of(n)->rank;
+  for (int i = 0; !c->conv && c->nk == 1 && i < rank; i++)
+    if (c->lhs_axis[i].role == AXIS_K) axis = i;
+  for (int depth = 0; depth < 16 && n->op != OP_concat; depth++) {
+    const Node *next = NULL;
+    if (!(op_info(n->op)->flags & OPF_ELEMENTWISE)) return;
+    for (uint32_t i = 0; i < n->nsrc && !next; i++)
+      if (n->src[i]->op != OP_const && n->src[i]->op != OP_param && type_of(n->src[i])->rank == rank)
+        next = n->src[i];
+    if (!next) return;
+    n = next;
+  }
+  if (n->op != OP_concat || c->groups > 1 || type_of(n)->rank != rank) return;
+  int64_t at = ((const concat_attrs *)n->attrs)->axis, end = 0;
+  if ((at < 0 ? at + rank : at) != axis) return;
+  for (uint32_t i = 0; i + 1 < n->nsrc && c->ncuts < CONTRACT_CUTS; i++) {
+    Dim size = type_of(n->src[i])->dims[axis];
+    if (!ie_is_const(size)) return;
+    end += size->value;
+    if (size->value) c->cut[c->ncuts++] = end;
+  }
+}
+
 // A contracted axis that lhs reads in pieces is two loops.
 static void split_contracted(Contraction *c, int64_t divisor) {
   IntPool *p = c->e->pool;
@@ -305,6 +331,7 @@ tenon_status lower_contract(Lowering *lo, const Node *fused, Lowered *out) {
   if (!p.ok) return TENON_EUNSUPPORTED;
   Tiler t = {.c = &c, .e = &e, .packed = -1, .finish = finish_sum};
   split_contracted(&c, p.divisor);
+  find_cuts(&c);
   contract_choose(&c, &lo->target, &p, heavy, &t.s);
   if (c.weight) {
     PackSpec pack;

@@ -37,7 +37,7 @@ typedef struct ContractAxis {
   bool padded;  // a tap may lie outside
 } ContractAxis;
 
-enum { CONTRACT_K = MAX_RANK + 1 };
+enum { CONTRACT_K = MAX_RANK + 1, CONTRACT_CUTS = 64 };
 typedef struct Contraction {
   Elem *e;
   const Node *anchor, *lhs, *rhs;
@@ -51,6 +51,8 @@ typedef struct Contraction {
   int nk;
   Dim k[CONTRACT_K];
   int64_t depth;  // product of the contracted sizes; 0: not known
+  int ncuts;  // lhs is a concatenation along the last contracted axis: where its parts end, if staged
+  int64_t cut[CONTRACT_CUTS];
   int64_t piece;  // the one contracted axis is two loops, the inner one of so many; 0: it is not
   AxisMap lhs_axis[MAX_RANK], rhs_axis[MAX_RANK];
   // convolutions: taps along the spatial axes are the first contracted ones, channels the last

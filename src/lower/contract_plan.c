@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { ITEMS_FEW = 16, ITEMS_MANY = 64 };
+enum { ITEMS_FEW = 12, ITEMS_MANY = 64 };
 
 // ---- text ----
 
@@ -139,7 +139,7 @@ static void choose_chunk(const Contraction *c, int64_t l2, int64_t bytes, Contra
 
 // Staged rows serve several panels: each more makes the copy cheaper, and items fewer.
 static void choose_panels(const Contraction *c, int64_t l2, int64_t bytes, int64_t panels,
-                          ContractSchedule *s) {
+                          double copy, ContractSchedule *s) {
   double least = INFINITY;
   ContractSchedule best = *s;
   for (int64_t n = 1; n <= MIN(panels, 4); n++) {
@@ -147,7 +147,7 @@ static void choose_panels(const Contraction *c, int64_t l2, int64_t bytes, int64
     with.panels = n;
     choose_chunk(c, l2, bytes, &with);
     int64_t rows = with.rows ? with.rows : known(c->m, 256);
-    double cost = row_cost(rows, s->mr) * (1 + 0.08 / (double)n);
+    double cost = row_cost(rows, s->mr) * (1 + copy / (double)n);
     if (cost >= least) continue;
     least = cost;
     best.panels = n;
@@ -176,7 +176,7 @@ void contract_choose(const Contraction *c, const LowerTarget *t, const ContractP
   bool collide = p->lhs_along_k && rows_collide(c, bytes, s->mr);
   s->stage_lhs =
       one_k && !s->stage_rhs && (costs || collide) && s->mr * (k + 32) * bytes <= t->l2 / 2;
-  if (s->stage_lhs) choose_panels(c, t->l2, bytes, panels, s);
+  if (s->stage_lhs) choose_panels(c, t->l2, bytes, panels, p->lhs_plain ? 0.08 : 0.4, s);
   if (c->image) {
     int64_t tiles = ceil_div(c->m->value, s->mr);
     s->mr = ceil_div(c->m->value, tiles);

@@ -118,15 +118,13 @@ static const LoopExpr *rhs_value(Tiler *t, const ContractPoint *at, Dim col) {
 // Staged rows lie a line of the cache further apart than they are long.
 static int64_t pitch(const Tiler *t) { return t->c->depth + 32; }
 
-// Loops over all contracted axes, the last one a vector; gives the place counted through.
-static Dim open_contracted(Tiler *t, Dim *k, int *depth) {
+// Loops over all contracted axes, the last one a vector over part of it; gives the place counted through.
+static Dim open_contracted(Tiler *t, int64_t from, int64_t to, Dim *k, int *depth) {
   Contraction *c = t->c;
-  for (int i = 0; i < c->nk; i++) {
-    bool last = i == c->nk - 1;
-    k[i] = last ? loop_for(&t->e->b, LOOP_VECTOR, "k", c->k[i])
-                : open_loop(t, LOOP_SERIAL, "k", c->k[i], depth);
-    *depth += last;
-  }
+  int last = c->nk - 1;
+  for (int i = 0; i < last; i++) k[i] = open_loop(t, LOOP_SERIAL, "k", c->k[i], depth);
+  k[last] = ie_addc(t->e->pool, loop_for(&t->e->b, LOOP_VECTOR, "k", num(t, to - from)), from);
+  ++*depth;
   return elem_linear(t->e, c->nk, c->k, k);
 }
 
@@ -135,7 +133,7 @@ static bool stage_rhs(Tiler *t) {
   ContractPoint at;
   Dim k[CONTRACT_K], j = loop_for(&e->b, LOOP_SERIAL, "j", num(t, t->s.nr)), col = add(t, t->col, j);
   int depth = 1;
-  Dim all = open_contracted(t, k, &depth);
+  Dim all = open_contracted(t, 0, t->c->k[t->c->nk - 1]->value, k, &depth);
   elem_forget(e);
   if (ragged(t)) col = elem_guard(e, col, t->c->n);
   place(t, t->row, col, &at);
@@ -148,16 +146,15 @@ static bool stage_rhs(Tiler *t) {
   return true;
 }
 
-static bool stage_lhs(Tiler *t, int64_t rows, bool guard) {
+static bool stage_part(Tiler *t, Dim r, bool guard, int64_t from, int64_t to) {
   Elem *e = t->e;
   ContractPoint at;
-  Dim k[CONTRACT_K], r = loop_for(&e->b, LOOP_SERIAL, "r", num(t, rows));
-  int depth = 1;
-  Dim all = open_contracted(t, k, &depth);
+  Dim k[CONTRACT_K];
+  int depth = 0, first = t->c->row0;
+  Dim all = open_contracted(t, from, to, k, &depth);
   elem_forget(e);
   place(t, row_at(t, r, guard), t->e->pool->zero, &at);
   // That a quotient of sizes stays below its size is true, and beyond proof.
-  int first = t->c->row0;
   if (t->c->apart) at.out[first] = elem_guard(e, at.out[first], t->c->out[first]);
   memcpy(at.k, k, sizeof at.k);
   const LoopExpr *x = lhs_value(t, &at);
@@ -165,6 +162,19 @@ static bool stage_lhs(Tiler *t, int64_t rows, bool guard) {
   if (!x) return false;
   loop_store(&e->b, t->lhs_buf, add(t, ie_mulc(e->pool, r, pitch(t)), all), x);
   close_loops(t, depth);
+  return true;
+}
+
+static bool stage_lhs(Tiler *t, int64_t rows, bool guard) {
+  const Contraction *c = t->c;
+  int64_t from = 0, end = c->k[c->nk - 1]->value;
+  Dim r = loop_for(&t->e->b, LOOP_SERIAL, "r", num(t, rows));
+  for (int i = 0; i < c->ncuts; i++) {
+    if (!stage_part(t, r, guard, from, c->cut[i])) return false;
+    from = c->cut[i];
+  }
+  if (from < end && !stage_part(t, r, guard, from, end)) return false;
+  loop_end(&t->e->b);
   return true;
 }
 

@@ -159,22 +159,42 @@ static const LoopExpr *guarded(Elem *e, const Node *o, Dim *at, int axis, Dim va
   return x;
 }
 
+// Whether an index lies in [0, extent) whatever the loops around are at: 1; nowhere: -1; 0: not known.
+static int lies_in(Elem *e, Dim value, Dim extent) {
+  value = elem_unguarded(e, value);
+  if (value->hi < 0 || (ie_is_const(extent) && value->lo >= extent->value)) return -1;
+  return value->lo >= 0 && ie_is_const(extent) && value->hi < extent->value;
+}
+
+// Part i of a concatenation at `value` along the axis; *inside says when that is the one, *all that it always is.
+static const LoopExpr *concat_part(Elem *e, const Node *part, const Dim *index, int axis, Dim value,
+                                   const LoopExpr **inside, bool *all) {
+  Dim at[MAX_RANK];
+  memcpy(at, index, (size_t)type_of(part)->rank * sizeof *at);
+  *all = lies_in(e, value, elem_dim(e, type_of(part)->dims[axis])) > 0;
+  if (!*all) return guarded(e, part, at, axis, value, inside);
+  at[axis] = value;
+  return elem_at(e, part, at);
+}
+
 static const LoopExpr *move_concat(Elem *e, const Node *n, const Dim *index) {
   const concat_attrs *a = n->attrs;
-  int rank = type_of(n)->rank, axis = positive_axis(a->axis, rank);
+  int rank = type_of(n)->rank, axis = positive_axis(a->axis, rank), nparts = 0;
   Dim before = e->pool->zero;
   const LoopExpr *all = NULL;
   const LoopExpr **part = arena_array(e->a, const LoopExpr *, n->nsrc);
   const LoopExpr **inside = arena_array(e->a, const LoopExpr *, n->nsrc);
   for (uint32_t i = 0; i < n->nsrc; i++) {
-    Dim at[MAX_RANK];
+    bool whole;
     if (type_of(n->src[i])->rank != rank) return NULL;
-    memcpy(at, index, (size_t)rank * sizeof *at);
-    part[i] = guarded(e, n->src[i], at, axis, ie_sub(e->pool, index[axis], before), &inside[i]);
-    if (!part[i]) return NULL;
-    before = ie_add(e->pool, before, elem_dim(e, type_of(n->src[i])->dims[axis]));
+    Dim value = ie_sub(e->pool, index[axis], before), size = elem_dim(e, type_of(n->src[i])->dims[axis]);
+    before = ie_add(e->pool, before, size);
+    if (lies_in(e, value, size) < 0) continue;
+    const LoopExpr *x = concat_part(e, n->src[i], index, axis, value, &inside[nparts], &whole);
+    if (!x || whole) return x;
+    part[nparts++] = x;
   }
-  for (uint32_t i = n->nsrc; i-- > 0;)
+  for (int i = nparts; i-- > 0;)
     all = all ? loop_op(e->k, LOOP_select, inside[i], part[i], all) : part[i];
   return all;
 }
