@@ -24,8 +24,8 @@ static double value_at(int64_t i, int64_t which, bool absolute) {
 }
 
 // A constant of the text.
-static void print_const(StrBuf *b, const char *name, const char *dtype, int rank, const int64_t *dims,
-                        bool absolute) {
+static void print_const(StrBuf *b, const char *name, const char *dtype, int rank,
+                        const int64_t *dims, bool absolute) {
   int64_t n = 1;
   strbuf_printf(b, "  %%%s = const %s[", name, dtype);
   for (int i = 0; i < rank; i++) {
@@ -33,8 +33,7 @@ static void print_const(StrBuf *b, const char *name, const char *dtype, int rank
     n *= dims[i];
   }
   strbuf_printf(b, "] {");
-  for (int64_t i = 0; i < n; i++)
-    strbuf_printf(b, "%s%g", i ? ", " : "", value_at(i, 1, absolute));
+  for (int64_t i = 0; i < n; i++) strbuf_printf(b, "%s%g", i ? ", " : "", value_at(i, 1, absolute));
   strbuf_printf(b, "}\n");
 }
 
@@ -90,8 +89,8 @@ static bool run_program(Program *p, Graph *g, int threads, int64_t size, Run *ru
 }
 
 // Compiles by kernels alone, none left to the host, and compares with `want`; `sum` is the sum of absolute products.
-static void check_kernels(const char *text, int64_t size, int64_t depth, double u, const Value *want,
-                          const Value *sum) {
+static void check_kernels(const char *text, int64_t size, int64_t depth, double u,
+                          const Value *want, const Value *sum) {
   static Diag d;
   Graph *g = parse(text, &d);
   REQUIRE(g);
@@ -105,18 +104,18 @@ static void check_kernels(const char *text, int64_t size, int64_t depth, double 
   MemPlan *plan = NULL;
   Compiled c = {0};
   Value *x[2] = {NULL}, *y[2] = {NULL};
-  LowerOptions lo = {.target = {.vector_bytes = 64,
-                                .vector_registers = 32,
-                                .l1 = 32 << 10,
-                                .l2 = 1 << 20,
-                                .fma = true}};
+  LowerOptions lo = {
+      .target = {
+          .vector_bytes = 64, .vector_registers = 32, .l1 = 32 << 10, .l2 = 1 << 20, .fma = true}};
   opt_defaults(&o);
   o.start_from = "fuse";
   bool ok = !graph_optimise(g, &o, &report) && !plan_of(g, &a, &plan, &d) &&
             !lower_program(g, plan, &lo, &a, &d, &c) && !ref_build(&c, &d) &&
             !program_check(c.program, &d);
   if (!ok) FAIL("%s\n%s", d.text, text);
-  if (c.nhost) FAIL("%d kernels are left to the host: %s\n%s", (int)c.nhost, c.unproven ? c.unproven : "no template", text);
+  if (c.nhost)
+    FAIL("%d kernels are left to the host: %s\n%s", (int)c.nhost,
+         c.unproven ? c.unproven : "no template", text);
   ok = ok && run_program(c.program, g, 1, size, &one, x, &d) &&
        run_program(c.program, g, 3, size, &three, y, &d);
   if (!ok) FAIL("%s\n%s", d.text, text);
@@ -141,7 +140,8 @@ static void check_kernels(const char *text, int64_t size, int64_t depth, double 
   graph_free(g);
 }
 
-static void check_both(const char *text, const char *absolute, int64_t size, int64_t depth, double u) {
+static void check_both(const char *text, const char *absolute, int64_t size, int64_t depth,
+                       double u) {
   static Diag d;
   Run run;
   Value *want[2] = {NULL}, *sum[2] = {NULL};
@@ -184,7 +184,8 @@ static const char *dot_text(Arena *a, const DotCase *c, bool absolute) {
   if (c->constant) print_const(&b, "w", c->dtype, (int)rank, dims, absolute);
   int off = c->batch ? 1 : 0;
   strbuf_printf(&b, "  %%y = dot(%%x, %%w)%s contract_lhs=[%d] contract_rhs=[%d]\n",
-                off ? " batch_lhs=[0] batch_rhs=[0]" : "", off + !c->lhs_turned, off + c->rhs_turned);
+                off ? " batch_lhs=[0] batch_rhs=[0]" : "", off + !c->lhs_turned,
+                off + c->rhs_turned);
   strbuf_printf(&b, "  return %%y\n}\n");
   return strbuf_text(&b);
 }

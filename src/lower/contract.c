@@ -18,10 +18,17 @@ static bool is_anchor(const Node *n) {
   case OP_gemm:
   case OP_conv:
   case OP_conv_transpose:
+  case OP_einsum:
   case OP_mat_mul_integer:
-  case OP_conv_integer: return true;
+  case OP_conv_integer:
+  case OP_q_linear_mat_mul:
+  case OP_q_linear_conv: return true;
   default: return false;
   }
+}
+
+static bool is_quantised(const Node *n) {
+  return n->op == OP_q_linear_mat_mul || n->op == OP_q_linear_conv;
 }
 
 typedef struct Chain {
@@ -35,6 +42,10 @@ typedef struct Chain {
 static bool reads_anchor(const Chain *h, const Node *n) {
   uint64_t yes;
   return n == h->anchor || intmap_get(&h->above, n->id, &yes);
+}
+
+static bool ranked_tensor(const Node *n) {
+  return type_of(n)->kind == TK_TENSOR && elem_dtype(type_of(n)->dtype);
 }
 
 static bool is_heavy(const Node *n) {
@@ -72,7 +83,8 @@ static bool find_chain(Chain *h) {
     for (uint32_t s = 0; h->anchor && s < n->nsrc; s++) behind |= reads_anchor(h, n->src[s]);
     if (!behind || n == h->anchor) continue;
     intmap_put(&h->above, n->id, 1);
-    h->heavy |= is_heavy(n);
+    // Wider elements make shorter vectors, which a tile in registers cannot be read by.
+    h->heavy |= is_heavy(n) || (ranked_tensor(n) && elem_bytes(type_of(n)->dtype) > 4);
   }
   if (!h->anchor) return false;
   for (int64_t i = 0; i < h->e->body->nresults; i++)
@@ -164,12 +176,46 @@ static const LoopExpr *scaled(LoopKernel *k, const LoopExpr *x, double by) {
   return by == 1 || !x ? x : loop_op(k, LOOP_mul, x, loop_float(k, x->dtype, by), NULL);
 }
 
+// A scale or zero point of a quantised result: one, or one for each row or column.
+static const LoopExpr *factor(Finish *f, int operand, int axis) {
+  const Node *n = f->c->anchor->src[operand];
+  const Type *t = type_of(n);
+  if (t->kind != TK_TENSOR || t->rank < 0 || t->rank > 1) return NULL;
+  bool one = t->rank == 0 || ie_is(t->dims[0], 1);
+  if (!one && axis < 0) return NULL;
+  return elem_at(f->c->e, n, one ? &f->c->e->pool->zero : &f->index[axis]);
+}
+
+// The sum times the joined scales, which are rounded as they are, to the nearest integer of the result's dtype.
+static const LoopExpr *requantised(Finish *f) {
+  const Contraction *c = f->c;
+  LoopKernel *k = c->e->k;
+  DType t = type_of(c->anchor)->dtype;
+  const Node *bias = c->conv ? src_or_null(c->e->lo->g, c->anchor, 8) : NULL;
+  int row = c->row1 > c->row0 ? c->row1 - 1 : -1, col = c->col1 > c->col0 ? c->col1 - 1 : -1;
+  const LoopExpr *a = factor(f, 1, row), *b = factor(f, 4, col), *y = factor(f, 6, -1),
+                 *zero = factor(f, 7, -1), *x = loop_cast(k, DT_F64, f->sum);
+  if (!a || !b || !y || !zero || a->dtype != b->dtype || a->dtype != y->dtype) return NULL;
+  if (bias) {
+    const LoopExpr *more = elem_at(c->e, bias, f->index + c->channel);
+    if (!more) return NULL;
+    x = loop_op(k, LOOP_add, x, loop_cast(k, DT_F64, more), NULL);
+  }
+  const LoopExpr *scale = loop_op(k, LOOP_div, loop_op(k, LOOP_mul, a, b, NULL), y, NULL);
+  x = loop_op(k, LOOP_mul, x, loop_cast(k, DT_F64, scale), NULL);
+  x = loop_op(k, LOOP_round, loop_op(k, LOOP_add, x, loop_cast(k, DT_F64, zero), NULL), NULL, NULL);
+  x = loop_op(k, LOOP_max, x, loop_float(k, DT_F64, t == DT_I8 ? -128 : 0), NULL);
+  x = loop_op(k, LOOP_min, x, loop_float(k, DT_F64, t == DT_I8 ? 127 : 255), NULL);
+  return loop_cast(k, t, x);
+}
+
 static const LoopExpr *anchor_value(Finish *f) {
   const Contraction *c = f->c;
   const Node *n = c->anchor;
   LoopKernel *k = c->e->k;
   const LoopExpr *x = f->sum, *other = NULL;
   const Node *third = src_or_null(c->e->lo->g, n, 2);
+  if (is_quantised(n)) return requantised(f);
   if (n->op == OP_gemm) {
     const gemm_attrs *at = n->attrs;
     x = scaled(k, x, at->alpha);
@@ -287,7 +333,8 @@ static void find_cuts(Contraction *c) {
     const Node *next = NULL;
     if (!(op_info(n->op)->flags & OPF_ELEMENTWISE)) return;
     for (uint32_t i = 0; i < n->nsrc && !next; i++)
-      if (n->src[i]->op != OP_const && n->src[i]->op != OP_param && type_of(n->src[i])->rank == rank)
+      if (n->src[i]->op != OP_const && n->src[i]->op != OP_param &&
+          type_of(n->src[i])->rank == rank)
         next = n->src[i];
     if (!next) return;
     n = next;
@@ -324,9 +371,11 @@ tenon_status lower_contract(Lowering *lo, const Node *fused, Lowered *out) {
   Chain h = {.e = &e};
   if (!find_chain(&h) || !contract_map(&c, &e, h.anchor)) return TENON_EUNSUPPORTED;
   const Node *anchor = h.anchor, *skip[1] = {c.weight ? c.rhs : NULL};
-  bool heavy = h.heavy;
+  bool heavy = h.heavy || is_quantised(anchor);
   if (!elem_begin(&e, lo, fused, skip, c.weight ? 1 : 0)) return TENON_EUNSUPPORTED;
   if (!contract_map(&c, &e, anchor) || !contract_sizes(&c)) return TENON_EUNSUPPORTED;
+  // So many products of bytes stay below 2^31.
+  if (is_quantised(anchor) && (c.depth < 1 || c.depth > 32768)) return TENON_EUNSUPPORTED;
   ContractProbe p = probe(&c);
   if (!p.ok) return TENON_EUNSUPPORTED;
   Tiler t = {.c = &c, .e = &e, .packed = -1, .finish = finish_sum};

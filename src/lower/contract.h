@@ -24,7 +24,11 @@ typedef struct ContractSchedule {
 const char *contract_schedule_print(Arena *a, const ContractSchedule *s);
 bool contract_schedule_parse(const char *text, ContractSchedule *out);
 
-typedef enum { AXIS_ZERO, AXIS_OUT, AXIS_K } AxisRole;  // where an operand's index along an axis comes from
+typedef enum {
+  AXIS_ZERO,
+  AXIS_OUT,
+  AXIS_K
+} AxisRole;  // where an operand's index along an axis comes from
 typedef struct AxisMap {
   uint8_t role;
   int index;
@@ -44,7 +48,7 @@ typedef struct Contraction {
   const Node *weight;  // rhs is this constant, outside the kernel; NULL: it is not one
   DType acc;
   int nout;
-  Dim out[MAX_RANK];  // sizes of the anchor's result
+  Dim out[MAX_RANK];           // sizes of the anchor's result
   int row0, row1, col0, col1;  // its axes that are rows, and columns; each [a, b) counted through
   Dim m, n;                    // sizes of these; of the columns of one group
   int64_t groups;
@@ -62,7 +66,8 @@ typedef struct Contraction {
   ContractAxis space[MAX_RANK];
   bool image;    // rows are pixels of a line, whose borders are known: no guards
   bool guarded;  // a load may lie outside
-  bool apart;    // lhs is read by the coordinates of a row, which are found by dividing by sizes not known yet
+  bool
+      apart;  // lhs is read by the coordinates of a row, which are found by dividing by sizes not known yet
   bool strided;  // pixels are left out, and nothing else
   // integers
   const Node *lhs_zero, *rhs_zero;
@@ -96,16 +101,18 @@ typedef struct Tiler {
   Contraction *c;
   Elem *e;
   ContractSchedule s;
-  int32_t packed;   // argument, or -1
-  int32_t acc;      // register tile
-  int32_t lhs_buf;  // staged rows, or -1
-  int32_t rhs_buf;  // staged columns, or -1
-  int32_t sums;     // spilled sums, or -1
-  ContractPoint at;      // of the tile: what is the same for all of it
-  Dim row, col;          // first row and column of the tile
-  Dim group, panel;      // numbers
-  Dim start, done, rows;  // of a tile that may have fewer rows: the item's first row, those before the tile, all
-  bool (*finish)(struct Tiler *t, const Dim *index, const LoopExpr *sum);  // stores what is made of a sum
+  int32_t packed;    // argument, or -1
+  int32_t acc;       // register tile
+  int32_t lhs_buf;   // staged rows, or -1
+  int32_t rhs_buf;   // staged columns, or -1
+  int32_t sums;      // spilled sums, or -1
+  ContractPoint at;  // of the tile: what is the same for all of it
+  Dim row, col;      // first row and column of the tile
+  Dim group, panel;  // numbers
+  Dim start, done,
+      rows;  // of a tile that may have fewer rows: the item's first row, those before the tile, all
+  bool (*finish)(struct Tiler *t, const Dim *index,
+                 const LoopExpr *sum);  // stores what is made of a sum
   void *ctx;
 } Tiler;
 bool contract_emit(Tiler *t);

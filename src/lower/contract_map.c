@@ -89,6 +89,69 @@ static bool map_gemm(Contraction *c) {
   return true;
 }
 
+// ---- einsum of two operands ----
+
+static int axis_of(const uint8_t *label, int n, uint8_t which) {
+  for (int i = 0; i < n; i++)
+    if (label[i] == which) return i;
+  return -1;
+}
+
+static bool map_term(Contraction *c, const Einsum *s, int op, AxisMap *axis, uint8_t *summed) {
+  const Type *t = type_of(op ? c->rhs : c->lhs), *y = type_of(c->anchor);
+  for (int i = 0; i < s->nlabels[op]; i++) {
+    uint8_t which = s->label[op][i];
+    int o = axis_of(s->out, s->nout, which);
+    if (axis_of(s->label[op], i, which) >= 0) return false;  // a diagonal
+    Dim size = o >= 0 ? y->dims[o] : NULL;
+    if (o < 0) {
+      int k = axis_of(summed, c->nk, which);
+      if (k < 0) {
+        if (c->nk == CONTRACT_K) return false;
+        k = c->nk++;
+        summed[k] = which;
+        c->k[k] = t->dims[i];
+      }
+      axis[i] = (AxisMap){AXIS_K, k};
+      size = c->k[k];
+    } else {
+      axis[i] = (AxisMap){AXIS_OUT, o};
+    }
+    if (ie_eq(&c->e->lo->g->dims, t->dims[i], size) != YES) return false;
+  }
+  return true;
+}
+
+// Columns are the last axes that rhs alone has, rows those before them that lhs alone has.
+static bool map_einsum(Contraction *c) {
+  const einsum_attrs *at = c->anchor->attrs;
+  int rank[2] = {type_of(c->lhs)->rank, type_of(c->rhs)->rank};
+  uint8_t summed[CONTRACT_K];
+  int64_t bad;
+  Einsum s;
+  if (c->anchor->nsrc != 2 || einsum_parse(at->equation, 2, rank, &s, &bad)) return false;
+  if (s.nout != c->nout) return false;
+  if (s.nout && axis_of(s.label[1], s.nlabels[1], s.out[s.nout - 1]) <
+                    0) {  // it is lhs that has the last one
+    const Node *n = c->lhs;
+    Einsum turned = s;
+    c->lhs = c->rhs;
+    c->rhs = n;
+    for (int i = 0; i < 2; i++) {
+      turned.nlabels[i] = s.nlabels[1 - i];
+      memcpy(turned.label[i], s.label[1 - i], sizeof s.label[i]);
+    }
+    s = turned;
+  }
+  if (!map_term(c, &s, 0, c->lhs_axis, summed) || !map_term(c, &s, 1, c->rhs_axis, summed))
+    return false;
+  c->col0 = c->col1 = s.nout;
+  while (c->col0 > 0 && axis_of(s.label[0], s.nlabels[0], s.out[c->col0 - 1]) < 0) c->col0--;
+  c->row0 = c->row1 = c->col0;
+  while (c->row0 > 0 && axis_of(s.label[1], s.nlabels[1], s.out[c->row0 - 1]) < 0) c->row0--;
+  return true;
+}
+
 // ---- convolutions ----
 
 static int64_t item(Ints l, int i, int64_t otherwise) { return l.n ? l.v[i] : otherwise; }
@@ -215,11 +278,17 @@ bool contract_map(Contraction *c, Elem *e, const Node *anchor) {
   *c = (Contraction){.e = e, .anchor = anchor, .groups = 1};
   const Node *n = anchor;
   if (n->nsrc < 2 || n->nres != 1 || !ranked(n)) return false;
+  bool quantised = n->op == OP_q_linear_conv || n->op == OP_q_linear_mat_mul;
+  if (quantised && n->nsrc < 8) return false;
   c->lhs = n->src[0];
-  c->rhs = n->src[1];
+  c->rhs = n->src[quantised ? 3 : 1];
   if (!ranked(c->lhs) || !ranked(c->rhs)) return false;
   c->nout = type_of(n)->rank;
-  c->acc = sum_dtype(type_of(n)->dtype);
+  c->acc = quantised ? DT_I32 : sum_dtype(type_of(n)->dtype);
+  if (quantised || n->op == OP_mat_mul_integer || n->op == OP_conv_integer) {
+    c->lhs_zero = src_or_null(e->lo->g, n, 2);
+    c->rhs_zero = src_or_null(e->lo->g, n, quantised ? 5 : 3);
+  }
   bool ok = false;
   switch (n->op) {
   case OP_dot: map_dot(c), ok = true; break;
@@ -227,16 +296,11 @@ bool contract_map(Contraction *c, Elem *e, const Node *anchor) {
   case OP_gemm: ok = map_gemm(c); break;
   case OP_conv: ok = map_conv(c, false); break;
   case OP_conv_transpose: ok = map_conv(c, true); break;
+  case OP_einsum: ok = map_einsum(c); break;
   case OP_mat_mul_integer:
-    c->lhs_zero = src_or_null(e->lo->g, n, 2);
-    c->rhs_zero = src_or_null(e->lo->g, n, 3);
-    ok = map_mat_mul(c);
-    break;
+  case OP_q_linear_mat_mul: ok = map_mat_mul(c); break;
   case OP_conv_integer:
-    c->lhs_zero = src_or_null(e->lo->g, n, 2);
-    c->rhs_zero = src_or_null(e->lo->g, n, 3);
-    ok = map_conv(c, false);
-    break;
+  case OP_q_linear_conv: ok = map_conv(c, false); break;
   default: break;
   }
   if (ok) find_weight(c);
@@ -284,9 +348,9 @@ void contract_lhs(const Contraction *c, const ContractPoint *at, Dim *index) {
     return;
   }
   index[0] = at->out[0];
-  index[c->channel] =
-      c->depthwise ? at->out[c->channel]
-                   : ie_add(p, ie_mulc(p, at->group, c->in_channels), at->k[c->nk - 1]);
+  index[c->channel] = c->depthwise
+                          ? at->out[c->channel]
+                          : ie_add(p, ie_mulc(p, at->group, c->in_channels), at->k[c->nk - 1]);
   for (int d = 0; d < c->nd; d++) {
     const ContractAxis *s = &c->space[d];
     Dim o = at->out[c->first_space + d], tap = ie_mulc(p, at->k[d], s->dilation);
@@ -345,7 +409,8 @@ bool contract_pack(const Contraction *c, int64_t nr, PackSpec *out) {
   int n = c->nk + 3;
   if (n > PACK_LOOPS || t->rank + 1 > PACK_COORDS || !ie_is_const(c->n)) return false;
   Dim sym[PACK_LOOPS], index[MAX_RANK];
-  for (int i = 0; i < n; i++) sym[i] = ie_sym(p, str_of(str_printf(e->a, "pack%d", i)), 0, INT64_MAX);
+  for (int i = 0; i < n; i++)
+    sym[i] = ie_sym(p, str_of(str_printf(e->a, "pack%d", i)), 0, INT64_MAX);
   ContractPoint at = {.group = sym[0]};
   for (int i = 0; i < c->nout; i++) at.out[i] = p->zero;
   for (int i = 0; i < c->nk; i++) {

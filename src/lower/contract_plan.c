@@ -26,7 +26,8 @@ bool contract_schedule_parse(const char *text, ContractSchedule *out) {
   if (sscanf(text, "contract %lldx%lld rows %lld panels %lld unroll %lld ahead %lld%n", &mr, &nr,
              &rows, &panels, &unroll, &ahead, &used) != 6)
     return false;
-  *out = (ContractSchedule){.mr = mr, .nr = nr, .rows = rows, .panels = panels, .unroll = unroll, .ahead = ahead};
+  *out = (ContractSchedule){
+      .mr = mr, .nr = nr, .rows = rows, .panels = panels, .unroll = unroll, .ahead = ahead};
   static const char *const word[] = {" row-inner", " stage-lhs", " stage-rhs", " spill"};
   bool *const flag[] = {&out->row_inner, &out->stage_lhs, &out->stage_rhs, &out->spill};
   const char *at = text + used;

@@ -36,9 +36,7 @@ static Dim row_at(Tiler *t, Dim r, bool guard) {
   return add(t, t->start, elem_guard(t->e, add(t, t->done, r), t->rows));
 }
 
-static bool ragged(Tiler *t) {
-  return !ie_is_const(t->c->n) || t->c->n->value % t->s.nr != 0;
-}
+static bool ragged(Tiler *t) { return !ie_is_const(t->c->n) || t->c->n->value % t->s.nr != 0; }
 
 // ---- elements of the operands ----
 
@@ -71,8 +69,8 @@ static const LoopExpr *lhs_value(Tiler *t, const ContractPoint *at) {
     if (!s->padded) continue;
     if (c->transposed && s->stride > 1) {
       Dim o = at->out[axis], tap = ie_mulc(e->pool, at->k[d], s->dilation);
-      Dim part = ie_mod(e->pool, ie_addc(e->pool, ie_sub(e->pool, o, tap), s->lo),
-                        num(t, s->stride));
+      Dim part =
+          ie_mod(e->pool, ie_addc(e->pool, ie_sub(e->pool, o, tap), s->lo), num(t, s->stride));
       inside = loop_op(e->k, LOOP_and, inside, elem_in_range(e, part, e->pool->one), NULL);
       elem_guard(e, part, e->pool->one);
     }
@@ -131,7 +129,8 @@ static Dim open_contracted(Tiler *t, int64_t from, int64_t to, Dim *k, int *dept
 static bool stage_rhs(Tiler *t) {
   Elem *e = t->e;
   ContractPoint at;
-  Dim k[CONTRACT_K], j = loop_for(&e->b, LOOP_SERIAL, "j", num(t, t->s.nr)), col = add(t, t->col, j);
+  Dim k[CONTRACT_K], j = loop_for(&e->b, LOOP_SERIAL, "j", num(t, t->s.nr)),
+                     col = add(t, t->col, j);
   int depth = 1;
   Dim all = open_contracted(t, 0, t->c->k[t->c->nk - 1]->value, k, &depth);
   elem_forget(e);
@@ -185,7 +184,8 @@ typedef struct Rows {
   bool guard;        // there may be fewer
 } Rows;
 
-static const LoopExpr *product(Tiler *t, const LoopExpr *a, const LoopExpr *b, const LoopExpr *sum) {
+static const LoopExpr *product(Tiler *t, const LoopExpr *a, const LoopExpr *b,
+                               const LoopExpr *sum) {
   LoopKernel *k = t->e->k;
   if (dtype_class(t->c->acc) == DC_FLOAT) return loop_op(k, LOOP_fma, a, b, sum);
   return loop_op(k, LOOP_add, sum, loop_op(k, LOOP_mul, a, b, NULL), NULL);
@@ -212,20 +212,19 @@ static bool step(Tiler *t, Rows rows, const Dim *k) {
     place(t, row, col, &at);
     memcpy(at.k, k, sizeof at.k);
   }
-  const LoopExpr *a =
-      t->lhs_buf >= 0
-          ? loop_load(e->k, t->lhs_buf, add(t, ie_mulc(e->pool, in_tile, pitch(t)), all))
-          : lhs_value(t, &at);
+  const LoopExpr *a = t->lhs_buf >= 0 ? loop_load(e->k, t->lhs_buf,
+                                                  add(t, ie_mulc(e->pool, in_tile, pitch(t)), all))
+                                      : lhs_value(t, &at);
   e->nguards = before;
   const LoopExpr *b;
   if (t->rhs_buf >= 0) {
     b = loop_load(e->k, t->rhs_buf, add(t, ie_mulc(e->pool, all, t->s.nr), j));
   } else {
-    if (ragged(t) && t->packed < 0 && !lanes) {
+    if (ragged(t) && (t->packed < 0 || t->c->rhs_zero) && !lanes) {
       col = elem_guard(e, col, t->c->n);
       place(t, row, col, &at);
       memcpy(at.k, k, sizeof at.k);
-    } else if (lanes && t->packed < 0) {
+    } else if (lanes && (t->packed < 0 || t->c->rhs_zero)) {
       e->nguards = rowed + 1;
     }
     b = rhs_value(t, &at, j);
@@ -316,7 +315,8 @@ static bool image_sums(Tiler *t, int64_t rows, int64_t first) {
     Dim n = taps_inside(t, d, &skip);
     k[d] = add(t, skip, open_loop(t, LOOP_SERIAL, "tap", n, &depth));
   }
-  if (first < 0 && !c->depthwise) {  // all rows have all taps: a loop, so that no load is kept for another tap
+  if (first < 0 &&
+      !c->depthwise) {  // all rows have all taps: a loop, so that no load is kept for another tap
     k[last] = open_loop(t, LOOP_SERIAL, "tap", num(t, c->space[last].kernel), &depth);
     ok = inner_loop(t, (Rows){.to = rows}, k, c->nk - 1);
     close_loops(t, depth);
@@ -371,8 +371,8 @@ static bool tile(Tiler *t, int64_t rows, bool guard, int64_t first) {
   loop_store(&e->b, t->acc, add(t, ie_mulc(e->pool, r, t->s.nr), j), zero_of(t, t->c->acc));
   loop_end(&e->b);
   loop_end(&e->b);
-  bool ok = t->c->image ? image_sums(t, rows, first)
-                        : linear_sums(t, (Rows){.to = rows, .guard = guard});
+  bool ok =
+      t->c->image ? image_sums(t, rows, first) : linear_sums(t, (Rows){.to = rows, .guard = guard});
   return ok && finish(t, rows, guard);
 }
 
@@ -385,7 +385,8 @@ static bool tile_panels(Tiler *t, int64_t rows, bool guard, int64_t first) {
   Dim block = t->panel;
   int depth = 0;
   if (!stage_lhs(t, rows, guard)) return false;
-  Dim all = ie_ceildiv(e->pool, t->c->n, num(t, t->s.nr)), begin = ie_mulc(e->pool, block, t->s.panels);
+  Dim all = ie_ceildiv(e->pool, t->c->n, num(t, t->s.nr)),
+      begin = ie_mulc(e->pool, block, t->s.panels);
   Dim n = ie_min(e->pool, num(t, t->s.panels), ie_sub(e->pool, all, begin));
   t->panel = add(t, begin, open_loop(t, LOOP_SERIAL, "panel", n, &depth));
   t->col = ie_mulc(e->pool, t->panel, t->s.nr);
@@ -481,7 +482,8 @@ static bool image_rows(Tiler *t, Dim block) {
   int depth = 0;
   if (c->nd > 1) {
     Dim height = c->out[c->row0 - 1], start = ie_mulc(p, block, t->s.rows);
-    Dim n = ie_is(height, t->s.rows) ? height : ie_min(p, num(t, t->s.rows), ie_sub(p, height, start));
+    Dim n =
+        ie_is(height, t->s.rows) ? height : ie_min(p, num(t, t->s.rows), ie_sub(p, height, start));
     t->at.out[c->row0 - 1] = add(t, start, open_loop(t, LOOP_SERIAL, "line", n, &depth));
   }
   bool ok = image_line(t);

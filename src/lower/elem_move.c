@@ -187,7 +187,8 @@ static const LoopExpr *move_concat(Elem *e, const Node *n, const Dim *index) {
   for (uint32_t i = 0; i < n->nsrc; i++) {
     bool whole;
     if (type_of(n->src[i])->rank != rank) return NULL;
-    Dim value = ie_sub(e->pool, index[axis], before), size = elem_dim(e, type_of(n->src[i])->dims[axis]);
+    Dim value = ie_sub(e->pool, index[axis], before),
+        size = elem_dim(e, type_of(n->src[i])->dims[axis]);
     before = ie_add(e->pool, before, size);
     if (lies_in(e, value, size) < 0) continue;
     const LoopExpr *x = concat_part(e, n->src[i], index, axis, value, &inside[nparts], &whole);
