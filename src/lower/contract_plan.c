@@ -5,7 +5,6 @@
 #include "lower/contract.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 enum { ITEMS_FEW = 12, ITEMS_MANY = 64 };
@@ -20,23 +19,31 @@ const char *contract_schedule_print(Arena *a, const ContractSchedule *s) {
                     s->spill ? " spill" : "");
 }
 
+// Reads `word` and, where out is given, a number behind it.
+static bool take(const char **at, const char *word, int64_t *out) {
+  size_t n = strlen(word);
+  if (strncmp(*at, word, n)) return false;
+  const char *p = *at + n;
+  if (out) {
+    if (*p < '0' || *p > '9') return false;
+    for (*out = 0; *p >= '0' && *p <= '9' && *out < INT32_MAX; p++) *out = *out * 10 + (*p - '0');
+  }
+  *at = p;
+  return true;
+}
+
 bool contract_schedule_parse(const char *text, ContractSchedule *out) {
-  long long mr, nr, rows, panels, unroll, ahead;
-  int used = 0;
-  if (sscanf(text, "contract %lldx%lld rows %lld panels %lld unroll %lld ahead %lld%n", &mr, &nr,
-             &rows, &panels, &unroll, &ahead, &used) != 6)
-    return false;
-  *out = (ContractSchedule){
-      .mr = mr, .nr = nr, .rows = rows, .panels = panels, .unroll = unroll, .ahead = ahead};
-  static const char *const word[] = {" row-inner", " stage-lhs", " stage-rhs", " spill"};
-  bool *const flag[] = {&out->row_inner, &out->stage_lhs, &out->stage_rhs, &out->spill};
-  const char *at = text + used;
-  for (int i = 0; i < ARRAY_LEN(word); i++)
-    if (!strncmp(at, word[i], strlen(word[i]))) {
-      *flag[i] = true;
-      at += strlen(word[i]);
-    }
-  return !*at && mr > 0 && nr > 0 && rows >= 0 && panels > 0 && unroll > 0;
+  ContractSchedule s = {0};
+  bool ok = take(&text, "contract ", &s.mr) && take(&text, "x", &s.nr) &&
+            take(&text, " rows ", &s.rows) && take(&text, " panels ", &s.panels) &&
+            take(&text, " unroll ", &s.unroll) && take(&text, " ahead ", &s.ahead);
+  s.row_inner = ok && take(&text, " row-inner", NULL);
+  s.stage_lhs = ok && take(&text, " stage-lhs", NULL);
+  s.stage_rhs = ok && take(&text, " stage-rhs", NULL);
+  s.spill = ok && take(&text, " spill", NULL);
+  if (!ok || *text || s.mr < 1 || s.nr < 1 || s.panels < 1 || s.unroll < 1) return false;
+  *out = s;
+  return true;
 }
 
 // ---- numbers ----
