@@ -114,7 +114,8 @@ static bool forward_view(Chain *h, const Node *n, const Dim *index, Dim *out) {
   if (s->rank < 0 || !forward(h, n->src[0], index, from)) return false;
   elem_shape(h->e, s, a);
   elem_shape(h->e, t, b);
-  return elem_reshape(h->e, s->rank, a, t->rank, b, from, out);
+  elem_reshape(h->e, s->rank, a, t->rank, b, from, out);
+  return true;
 }
 
 // The result has the shape of the operand that the anchor's value comes by, or axes of size 1 before it.

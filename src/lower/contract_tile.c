@@ -56,35 +56,33 @@ static const LoopExpr *less_zero(Tiler *t, const LoopExpr *x, const Node *zero, 
   return v ? loop_op(t->e->k, LOOP_sub, x, loop_cast(t->e->k, t->c->acc, v), NULL) : NULL;
 }
 
+// Outside the image an element is 0, whatever it is made of.
 static const LoopExpr *lhs_value(Tiler *t, const ContractPoint *at) {
   Contraction *c = t->c;
   Elem *e = t->e;
   Dim index[MAX_RANK];
   int before = e->nguards;
-  const LoopExpr *inside = loop_int(e->k, DT_BOOL, 1);
   contract_lhs(c, at, index);
   for (int d = 0; c->guarded && d < c->nd; d++) {
     const ContractAxis *s = &c->space[d];
     int axis = c->first_space + d;
     if (!s->padded) continue;
-    if (c->transposed && s->stride > 1) {
-      Dim o = at->out[axis], tap = ie_mulc(e->pool, at->k[d], s->dilation);
-      Dim part =
-          ie_mod(e->pool, ie_addc(e->pool, ie_sub(e->pool, o, tap), s->lo), num(t, s->stride));
-      inside = loop_op(e->k, LOOP_and, inside, elem_in_range(e, part, e->pool->one), NULL);
+    if (c->transposed && s->stride > 1) {  // between two elements
+      Dim from = ie_sub(e->pool, at->out[axis], ie_mulc(e->pool, at->k[d], s->dilation));
+      Dim part = ie_mod(e->pool, ie_addc(e->pool, from, s->lo), num(t, s->stride));
       elem_guard(e, part, e->pool->one);
     }
-    inside = loop_op(e->k, LOOP_and, inside, elem_in_range(e, index[axis], s->in), NULL);
     index[axis] = elem_guard(e, index[axis], s->in);
   }
   const LoopExpr *x = elem_at(e, c->lhs, index);
-  if (!x) return NULL;
-  bool plain = x->kind == LX_LOAD && !c->lhs_zero;
-  x = less_zero(t, loop_cast(e->k, c->acc, x), c->lhs_zero,
-                c->row1 > c->row0 ? at->out[c->row1 - 1] : e->pool->zero);
-  e->nguards = before;
-  if (!x || plain || !c->guarded) return x;
-  return loop_op(e->k, LOOP_select, inside, x, zero_of(t, c->acc));
+  if (x && e->nguards > before && !c->lhs_zero)
+    x = elem_guarded(e, before, x, zero_of(t, x->dtype));
+  if (x)
+    x = less_zero(t, loop_cast(e->k, c->acc, x), c->lhs_zero,
+                  c->row1 > c->row0 ? at->out[c->row1 - 1] : e->pool->zero);
+  if (x && c->lhs_zero) x = elem_guarded(e, before, x, zero_of(t, c->acc));
+  elem_unguard(e, before);
+  return x;
 }
 
 static Dim packed_index(Tiler *t, const ContractPoint *at, Dim col) {
@@ -134,11 +132,12 @@ static bool stage_rhs(Tiler *t) {
   int depth = 1;
   Dim all = open_contracted(t, 0, t->c->k[t->c->nk - 1]->value, k, &depth);
   elem_forget(e);
+  int before = e->nguards;
   if (ragged(t)) col = elem_guard(e, col, t->c->n);
   place(t, t->row, col, &at);
   memcpy(at.k, k, sizeof at.k);
   const LoopExpr *x = rhs_value(t, &at, j);
-  if (ragged(t)) e->nguards--;
+  elem_unguard(e, before);
   if (!x) return false;
   loop_store(&e->b, t->rhs_buf, add(t, ie_mulc(e->pool, all, t->s.nr), j), x);
   close_loops(t, depth);
@@ -157,7 +156,7 @@ static bool stage_part(Tiler *t, Dim r, bool guard, int64_t from, int64_t to) {
   if (t->c->apart) at.out[first] = elem_guard(e, at.out[first], t->c->out[first]);
   memcpy(at.k, k, sizeof at.k);
   const LoopExpr *x = lhs_value(t, &at);
-  e->nguards = 0;
+  elem_unguard(e, 0);
   if (!x) return false;
   loop_store(&e->b, t->lhs_buf, add(t, ie_mulc(e->pool, r, pitch(t)), all), x);
   close_loops(t, depth);
@@ -191,45 +190,54 @@ static const LoopExpr *product(Tiler *t, const LoopExpr *a, const LoopExpr *b,
   return loop_op(k, LOOP_add, sum, loop_op(k, LOOP_mul, a, b, NULL), NULL);
 }
 
+// lhs at a row and a step; where every channel is by itself it has columns too.
+static const LoopExpr *step_lhs(Tiler *t, Dim in_tile, Dim col, bool guard, const Dim *k) {
+  Elem *e = t->e;
+  Contraction *c = t->c;
+  ContractPoint at;
+  if (t->lhs_buf >= 0) {
+    Dim all = elem_linear(e, c->nk, c->k, k);
+    return loop_load(e->k, t->lhs_buf, add(t, ie_mulc(e->pool, in_tile, pitch(t)), all));
+  }
+  int before = e->nguards;
+  Dim row = row_at(t, in_tile, guard);
+  if (c->depthwise && ragged(t)) col = elem_guard(e, col, c->n);
+  place(t, row, col, &at);
+  memcpy(at.k, k, sizeof at.k);
+  const LoopExpr *x = lhs_value(t, &at);
+  elem_unguard(e, before);
+  return x;
+}
+
+// rhs at a step and column j of the panel.
+static const LoopExpr *step_rhs(Tiler *t, Dim j, const Dim *k) {
+  Elem *e = t->e;
+  Contraction *c = t->c;
+  ContractPoint at;
+  Dim col = add(t, t->col, j);
+  if (t->rhs_buf >= 0) {
+    Dim all = elem_linear(e, c->nk, c->k, k);
+    return loop_load(e->k, t->rhs_buf, add(t, ie_mulc(e->pool, all, t->s.nr), j));
+  }
+  int before = e->nguards;
+  if (ragged(t) && (t->packed < 0 || c->rhs_zero)) col = elem_guard(e, col, c->n);
+  place(t, e->pool->zero, col, &at);
+  memcpy(at.k, k, sizeof at.k);
+  const LoopExpr *x = rhs_value(t, &at, j);
+  elem_unguard(e, before);
+  return x;
+}
+
 // One step: each row's element of lhs times a run of rhs.
 static bool step(Tiler *t, Rows rows, const Dim *k) {
   Elem *e = t->e;
   if (rows.to <= rows.from) return true;
   Dim r = loop_for(&e->b, LOOP_UNROLL, "r", num(t, rows.to - rows.from));
   Dim j = loop_for(&e->b, LOOP_VECTOR, "j", num(t, t->s.nr));
-  Dim in_tile = ie_addc(e->pool, r, rows.from), row;
-  Dim col = add(t, t->col, j), all = elem_linear(e, t->c->nk, t->c->k, k);
-  int before = e->nguards;
-  ContractPoint at;
+  Dim in_tile = ie_addc(e->pool, r, rows.from);
   elem_forget(e);
-  row = row_at(t, in_tile, rows.guard);
-  int rowed = e->nguards;
-  place(t, row, col, &at);
-  memcpy(at.k, k, sizeof at.k);
-  bool lanes = t->c->depthwise && ragged(t);
-  if (lanes) {
-    col = elem_guard(e, col, t->c->n);
-    place(t, row, col, &at);
-    memcpy(at.k, k, sizeof at.k);
-  }
-  const LoopExpr *a = t->lhs_buf >= 0 ? loop_load(e->k, t->lhs_buf,
-                                                  add(t, ie_mulc(e->pool, in_tile, pitch(t)), all))
-                                      : lhs_value(t, &at);
-  e->nguards = before;
-  const LoopExpr *b;
-  if (t->rhs_buf >= 0) {
-    b = loop_load(e->k, t->rhs_buf, add(t, ie_mulc(e->pool, all, t->s.nr), j));
-  } else {
-    if (ragged(t) && (t->packed < 0 || t->c->rhs_zero) && !lanes) {
-      col = elem_guard(e, col, t->c->n);
-      place(t, row, col, &at);
-      memcpy(at.k, k, sizeof at.k);
-    } else if (lanes && (t->packed < 0 || t->c->rhs_zero)) {
-      e->nguards = rowed + 1;
-    }
-    b = rhs_value(t, &at, j);
-    e->nguards = before;
-  }
+  const LoopExpr *a = step_lhs(t, in_tile, add(t, t->col, j), rows.guard, k);
+  const LoopExpr *b = step_rhs(t, j, k);
   if (!a || !b) return false;
   Dim cell = add(t, ie_mulc(e->pool, in_tile, t->s.nr), j);
   loop_store(&e->b, t->acc, cell, product(t, a, b, loop_load(e->k, t->acc, cell)));
@@ -357,7 +365,7 @@ static bool finish(Tiler *t, int64_t rows, bool guard) {
   if (ragged(t)) col = elem_guard(e, col, t->c->n);
   place(t, row, col, &at);
   bool ok = t->finish(t, at.out, sum);
-  e->nguards = 0;
+  elem_unguard(e, 0);
   elem_forget(e);
   loop_end(&e->b);
   loop_end(&e->b);

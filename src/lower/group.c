@@ -2,7 +2,7 @@
 #include "lower/templates.h"
 
 // In order: the most special first.
-static LowerFn *const templates[] = {lower_contract, lower_rows, lower_pointwise};
+static LowerFn *const templates[] = {lower_attention, lower_contract, lower_rows, lower_pointwise};
 
 tenon_status lower_group(Lowering *lo, const Node *fused, Lowered *out) {
   for (size_t i = 0; i < sizeof templates / sizeof templates[0]; i++) {

@@ -8,6 +8,7 @@
 typedef tenon_status LowerFn(Lowering *lo, const Node *fused, Lowered *out);
 LowerFn lower_pointwise;  // every element by itself: also movement
 LowerFn lower_contract;   // matrix products and convolutions
+LowerFn lower_attention;  // attention, streamed over keys
 LowerFn lower_rows;       // reductions, norms, softmax: rows by themselves
 
 #endif
