@@ -46,6 +46,11 @@ static const LoopExpr *head_at(Attention *a, const Node *n, Dim head, int64_t si
   return e ? loop_cast(a->e.k, a->t, e) : NULL;
 }
 
+// The greater of two, of which a NaN is not asked: its weight and with it the sum are NaN anyway.
+static const LoopExpr *greater(Attention *a, const LoopExpr *x, const LoopExpr *y) {
+  return loop_op(a->e.k, LOOP_select, f_op(a, LOOP_lt, x, y), y, x);
+}
+
 // ---- copies ----
 
 static bool copy_queries(Attention *a) {
@@ -55,7 +60,7 @@ static bool copy_queries(Attention *a) {
   elem_forget(e);
   if (a->ragged) at = elem_guard(e, at, a->seq);
   const LoopExpr *x = head_at(a, a->anchor->src[0], a->h, a->size, at, d);
-  e->nguards = 0;
+  elem_unguard(e, 0);
   if (!x) return false;
   x = f_op(a, LOOP_mul, x, real(a, a->scale));
   loop_store(&e->b, a->q, row_of(a, d, a->queries, i), x);
@@ -99,7 +104,7 @@ static const LoopExpr *key_at(Attention *a, const KeyTile *t, Dim r, Dim d) {
   if (run->copy_k) return cell(a, a->k, row_of(a, row, a->size, d));
   if (t->guard) key = elem_guard(e, key, run->count);
   const LoopExpr *x = head_at(a, run->k, a->kv_head, a->size, key, d);
-  e->nguards = 0;
+  elem_unguard(e, 0);
   return x;
 }
 
@@ -157,7 +162,7 @@ static const LoopExpr *mask_at(Attention *a, const KeyTile *t, Dim key, Dim i) {
   for (int k = 0; k < m->rank; k++)
     at[k] = ie_is(m->dims[k], 1) && k < m->rank - 1 ? e->pool->zero : all[k + 4 - m->rank];
   const LoopExpr *x = elem_at(e, a->mask, at);
-  e->nguards = 0;
+  elem_unguard(e, 0);
   return x;
 }
 
@@ -209,8 +214,8 @@ static bool finish_scores(Attention *a, const KeyTile *t) {
     loop_store(&e->b, a->s, row_of(a, ie_addc(p, t->j, r), a->queries, i), x[r]);
   }
   for (int64_t n = t->rows; n > 1; n = (n + 1) / 2)
-    for (int64_t r = 0; r < n / 2; r++) x[r] = f_op(a, LOOP_max, x[r], x[r + (n + 1) / 2]);
-  loop_store(&e->b, a->top, i, f_op(a, LOOP_max, cell(a, a->top, i), x[0]));
+    for (int64_t r = 0; r < n / 2; r++) x[r] = greater(a, x[r], x[r + (n + 1) / 2]);
+  loop_store(&e->b, a->top, i, greater(a, cell(a, a->top, i), x[0]));
   close_loops(a, 1);
   return true;
 }
@@ -296,7 +301,7 @@ static bool store_result(Attention *a, const LoopExpr *x, Dim i, Dim c) {
     at[2] = row_of(a, a->h, a->vsize, c);
   }
   bool ok = follow_store(&a->follow, at);
-  e->nguards = 0;
+  elem_unguard(e, 0);
   elem_forget(e);
   return ok;
 }

@@ -73,7 +73,7 @@ bool elem_store(Elem *e, int i, const Dim *index);
 void elem_finish(Elem *e, const char *schedule, Lowered *out);
 
 bool elem_dtype(DType t);  // whether kernels hold such elements
-// The operand's element for a result's index, by broadcasting.  NULL when it is not known which axes are repeated.
+// The operand's element for a result's index, by broadcasting.
 const LoopExpr *elem_operand(Elem *e, const Node *o, const Type *result, const Dim *index);
 const LoopExpr *elem_number(Elem *e, DType t, double v);  // of any dtype
 DType elem_sum_dtype(DType t);  // sums of 16-bit floats are formed in f32 and rounded once
@@ -85,14 +85,14 @@ Dim elem_guard(Elem *e, Dim value, Dim extent);
 void elem_unguard(Elem *e, int nguards);  // back to so many
 // The value where the guards from `since` on hold, else another.  Called before elem_unguard.
 const LoopExpr *elem_guarded(Elem *e, int since, const LoopExpr *value, const LoopExpr *other);
-const LoopExpr *elem_holds(Elem *e, int since);  // bool: the guards from `since` on
+const LoopExpr *elem_holds(Elem *e, int since);                 // bool: the guards from `since` on
 const LoopExpr *elem_in_range(Elem *e, Dim value, Dim extent);  // bool: 0 <= value < extent
 // An index in terms of loop variables alone, as a value needs it: a guard's symbol stands only inside a load.
 Dim elem_unguarded(Elem *e, Dim index);
 // elem_move.c: one step of an index map; false when n is not one.
 bool elem_moves(const Node *n);
 const LoopExpr *elem_move(Elem *e, const Node *n, int result, const Dim *index);
-bool elem_is_view(const Node *n);  // the same elements in the same order
+bool elem_is_view(const Node *n);      // the same elements in the same order
 const Node *elem_core(const Node *n);  // below views and transpositions
 // Where the element of elem_core(n) at an index lies in n: its number, and its index in `out`.
 Dim elem_place(Elem *e, const Node *n, const Dim *index, Dim *out);
@@ -100,6 +100,8 @@ Dim elem_place(Elem *e, const Node *n, const Dim *index, Dim *out);
 void elem_reshape(Elem *e, int from_rank, const Dim *from, int to_rank, const Dim *to,
                   const Dim *index, Dim *out);
 int elem_axis(int64_t axis, int rank);  // counted from the front
+// An index (i64) that is checked when the kernel runs.  NULL where guards leave out what may have no element 0.
+Dim elem_checked(Elem *e, const LoopExpr *index, Dim extent, const char *message);
 // An index that is read from data, made non-negative where it counts from the end, and checked.
 Dim elem_bound(Elem *e, const LoopExpr *read, Dim extent);
 

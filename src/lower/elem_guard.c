@@ -40,8 +40,8 @@ void elem_unguard(Elem *e, int nguards) { e->nguards = nguards; }
 const LoopExpr *elem_holds(Elem *e, int since) {
   const LoopExpr *all = loop_int(e->k, DT_BOOL, 1);
   for (int i = since; i < e->nguards; i++)
-    all = loop_op(e->k, LOOP_and, all, elem_in_range(e, e->guard[i].value, e->guard[i].extent),
-                  NULL);
+    all =
+        loop_op(e->k, LOOP_and, all, elem_in_range(e, e->guard[i].value, e->guard[i].extent), NULL);
   return all;
 }
 
@@ -59,4 +59,12 @@ const LoopExpr *elem_guarded(Elem *e, int since, const LoopExpr *value, const Lo
                              other);
   }
   return loop_op(e->k, LOOP_select, elem_holds(e, since), value, other);
+}
+
+Dim elem_checked(Elem *e, const LoopExpr *index, Dim extent, const char *message) {
+  if (e->nguards && extent->lo < 1) return NULL;
+  // What stands where guards do not hold is element 0.
+  if (e->nguards)
+    index = loop_op(e->k, LOOP_select, elem_holds(e, 0), index, loop_int(e->k, DT_I64, 0));
+  return loop_bind(&e->b, "j", index, extent, message);
 }

@@ -69,7 +69,8 @@ static bool to_view(Follow *f, const Node *n, const Dim *index, Dim *out) {
   if (s->rank < 0 || !follow_to(f, n->src[0], index, from)) return false;
   elem_shape(f->e, s, a);
   elem_shape(f->e, t, b);
-  return elem_reshape(f->e, s->rank, a, t->rank, b, from, out);
+  elem_reshape(f->e, s->rank, a, t->rank, b, from, out);
+  return true;
 }
 
 // The result has the shape of the operand that the value comes by, or axes of size 1 before it.
