@@ -155,7 +155,9 @@ static void choose_panels(const Contraction *c, int64_t l2, int64_t bytes, int64
     with.panels = n;
     choose_chunk(c, l2, bytes, &with);
     int64_t rows = with.rows ? with.rows : known(c->m, 256);
-    double cost = row_cost(rows, s->mr) * (1 + copy / (double)n);
+    // Weights beyond the cache are read again for each chunk of rows.
+    double cost =
+        row_cost(rows, s->mr) * (1 + copy / (double)n + (with.row_inner ? 1.0 / (double)rows : 0));
     if (cost >= least) continue;
     least = cost;
     best.panels = n;
@@ -184,7 +186,9 @@ void contract_choose(const Contraction *c, const LowerTarget *t, const ContractP
   bool collide = p->lhs_along_k && rows_collide(c, bytes, s->mr);
   s->stage_lhs =
       one_k && !s->stage_rhs && (costs || collide) && s->mr * (k + 32) * bytes <= t->l2 / 2;
-  if (s->stage_lhs) choose_panels(c, t->l2, bytes, panels, p->lhs_plain ? 0.08 : 0.4, s);
+  // What copying a row costs beside a panel's products: more where the rows come from afar.
+  double copy = !p->lhs_plain ? 0.4 : m * k * bytes > t->l2 / 2 ? 0.2 : 0.08;
+  if (s->stage_lhs) choose_panels(c, t->l2, bytes, panels, copy, s);
   if (c->image) {
     int64_t tiles = ceil_div(c->m->value, s->mr);
     s->mr = ceil_div(c->m->value, tiles);
