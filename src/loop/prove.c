@@ -61,8 +61,27 @@ void prover_init(Prover *p, IntPool *pool, Arena *a) {
 }
 
 void prover_push(Prover *p, Dim sym, Dim extent, Dim value) {
-  vec_push(p->arena, &p->sym, ((ProverSym){sym, extent, value}));
+  vec_push(p->arena, &p->sym, ((ProverSym){.sym = sym, .extent = extent, .value = value}));
   intmap_put(&p->order, (uint64_t)sym->slot, (uint64_t)p->sym.n);
+}
+
+typedef struct Without {
+  IntPool *pool;
+  Dim sym;
+} Without;
+static Dim zero_for(void *ctx, Dim sym) {
+  const Without *w = ctx;
+  return sym == w->sym ? w->pool->zero : sym;
+}
+
+void prover_all_in(Prover *p, Dim extent) {
+  for (int64_t i = 0; i < p->sym.n; i++) {
+    ProverSym *s = &p->sym.v[i];
+    Without w = {p->pool, s->sym};
+    if (s->extent || s->sym->lo != 0 || !dim_has(extent, s->sym)) continue;
+    Dim left = ie_map(p->pool, extent, zero_for, &w);
+    s->positive = !ie_is_poison(left) && left->hi <= 0;
+  }
 }
 
 void prover_pop(Prover *p, int64_t n) {
@@ -98,6 +117,7 @@ static int64_t innermost(const Prover *p, Dim e, bool *known) {
 // NULL where there is no bound.
 static Dim least(Prover *p, const ProverSym *s) {
   if (s->extent) return p->pool->zero;
+  if (s->positive) return p->pool->one;
   return s->sym->lo == INT64_MIN ? NULL : ie_const(p->pool, s->sym->lo);
 }
 

@@ -8,6 +8,7 @@
 // not empty; a dim (extent NULL) lies in its own range.  A guard is also equal to `value`.
 typedef struct ProverSym {
   Dim sym, extent, value;
+  bool positive;  // a dim without which there would be no work items
 } ProverSym;
 typedef struct Prover {
   IntPool *pool;
@@ -20,6 +21,8 @@ typedef struct Prover {
 
 void prover_init(Prover *p, IntPool *pool, Arena *a);
 void prover_push(Prover *p, Dim sym, Dim extent, Dim value);
+// All code runs in a loop of this extent: dims that would make it empty by being 0 are at least 1.
+void prover_all_in(Prover *p, Dim extent);
 void prover_pop(Prover *p, int64_t n);          // back to n symbols
 int64_t prover_find(const Prover *p, Dim sym);  // position, or -1: not in scope
 // True only where it holds for all values; false says nothing.

@@ -83,7 +83,7 @@ static void claims_direct(Prover *p, Dim e, Dim w, Dim size, const Claim *before
       else
         inner = true;
     }
-    if (inner && !ie_is_poison(t) && t != whole && t->lo >= 1)
+    if (inner && !ie_is_poison(t) && t != whole && (t->lo >= 1 || prove_lt(p, pool->zero, t)))
       try_modulus(p, w, s, r, t, before, out);
   }
 }

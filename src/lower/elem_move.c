@@ -194,7 +194,8 @@ static const LoopExpr *move_split(Elem *e, const Node *n, int result, const Dim 
 
 // ---- guarded parts ----
 
-// From the last part to the first: each stands where its own guard holds, else what comes after it.
+// From the last part to the first: each stands where its own guard holds, else what comes after it.  Parts in which the
+// index never lies are left out.
 static const LoopExpr *move_concat(Elem *e, const Node *n, const Dim *index) {
   const concat_attrs *a = n->attrs;
   int rank = type_of(n)->rank, axis = elem_axis(a->axis, rank), before = e->nguards;
@@ -208,8 +209,10 @@ static const LoopExpr *move_concat(Elem *e, const Node *n, const Dim *index) {
     Dim at[MAX_RANK], extent = elem_dim(e, type_of(n->src[i])->dims[axis]);
     if (ie_is(extent, 0)) continue;
     start = ie_sub(e->pool, start, extent);
+    Dim value = ie_sub(e->pool, index[axis], start), plain = elem_unguarded(e, value);
+    if (plain->hi < 0 || ie_lt(e->pool, plain, extent) == NO) continue;
     memcpy(at, index, (size_t)rank * sizeof *at);
-    at[axis] = elem_guard(e, ie_sub(e->pool, index[axis], start), extent);
+    at[axis] = elem_guard(e, value, extent);
     const LoopExpr *part = at[axis] ? elem_at(e, n->src[i], at) : NULL;
     if (part && all) part = elem_guarded(e, before, part, all);
     elem_unguard(e, before);
