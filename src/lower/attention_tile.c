@@ -147,7 +147,7 @@ static const LoopExpr *by_position(Attention *a, const LoopExpr *x, Dim key, Dim
   }
   if (at->left_window_size >= 0) {
     Dim last = ie_addc(p, ie_sub(p, key, from), at->left_window_size + 1);
-    x = unless(a, x, ie_sub(p, i, last), num(a, a->queries));
+    x = unless(a, x, ie_sub(p, i, ie_max(p, p->zero, last)), num(a, a->queries));
   }
   return x;
 }
