@@ -19,7 +19,7 @@
 #include <math.h>
 
 enum { Q, K, V, MASK, PAST_K, PAST_V, NONPAD };
-enum { WHOLE_KEYS = 512, BLOCK_KEYS = 128, MAX_SIZE = 1024 };
+enum { WHOLE_KEYS = 256, BLOCK_KEYS = 128, MAX_SIZE = 1024 };
 
 // ---- what is computed ----
 

@@ -87,6 +87,7 @@ typedef struct Block {
   Dim first;   // key of the run that it begins with
   Dim count;   // keys
   bool fixed;  // count is a number
+  bool open;   // every query of the item sees every key of it
 } Block;
 
 // A tile of the block: rows of keys, from row j on.
@@ -136,10 +137,14 @@ static const LoopExpr *unless(Attention *a, const LoopExpr *x, Dim value, Dim ex
   return loop_load_guarded(a->e.k, a->never, a->e.pool->zero, 1, &g, x);
 }
 
+static int64_t right_of(const Attention *a) {
+  return a->at->is_causal ? 0 : a->at->right_window_size;
+}
+
 static const LoopExpr *by_position(Attention *a, const LoopExpr *x, Dim key, Dim i) {
   IntPool *p = a->e.pool;
   const attention_attrs *at = a->at;
-  int64_t right = at->is_causal ? 0 : at->right_window_size;
+  int64_t right = right_of(a);
   Dim from = add(a, a->past, a->q0);  // position of query 0
   if (right >= 0) {
     Dim hidden = ie_addc(p, ie_sub(p, key, from), -right);
@@ -179,7 +184,7 @@ static const LoopExpr *masked(Attention *a, const KeyTile *t, const LoopExpr *x,
       x = loop_op(k, LOOP_select, f_op(a, LOOP_eq, m, off), off, f_op(a, LOOP_add, x, m));
     }
   }
-  return by_position(a, x, key, i);
+  return t->block->open ? x : by_position(a, x, key, i);
 }
 
 static const LoopExpr *finished(Attention *a, const KeyTile *t, int64_t r, Dim i,
@@ -379,32 +384,50 @@ static bool key_block(Attention *a, Block b) {
   return values(a, &b);
 }
 
+// Blocks of a number of keys that is known while the loops are written.
+static bool whole_blocks(Attention *a, const KeyRun *run, Dim blocks, bool open) {
+  int depth = 0;
+  if (ie_is(blocks, 0)) return true;
+  Dim i = open_loop(a, LOOP_SERIAL, "block", blocks, &depth);
+  Block b = {.run = run, .first = ie_mulc(a->e.pool, i, a->block), .count = num(a, a->block)};
+  b.open = open;
+  if (!key_block(a, b)) return false;
+  close_loops(a, depth);
+  return true;
+}
+
+// Keys from number `begin` on, below `end`.
+static bool other_blocks(Attention *a, const KeyRun *run, Dim begin, Dim end) {
+  IntPool *p = a->e.pool;
+  int depth = 0;
+  Dim block = num(a, a->block), n = ie_ceildiv(p, ie_sub(p, end, begin), block);
+  Dim i = open_loop(a, LOOP_SERIAL, "block", n, &depth);
+  Dim first = add(a, begin, ie_mul(p, i, block));
+  Block b = {.run = run, .first = first, .count = ie_min(p, block, ie_sub(p, end, first))};
+  if (!key_block(a, b)) return false;
+  close_loops(a, depth);
+  return true;
+}
+
 static bool key_run(Attention *a, const KeyRun *run) {
   IntPool *p = a->e.pool;
-  Dim count = run->count, block = num(a, a->block);
-  int64_t right = a->at->is_causal ? 0 : a->at->right_window_size;
-  int depth = 0;
-  if (right >= 0) {  // the last key that the last query of the item sees
-    Dim last = ie_addc(p, ie_sub(p, add(a, a->past, a->q0), run->first), a->queries + right);
-    count = ie_min(p, count, last);
+  Dim count = run->count, block = num(a, a->block), seen = p->zero;
+  int64_t right = right_of(a);
+  if (right >= 0) {  // keys that the first query of the item sees, and those that the last one does
+    Dim before = ie_addc(p, ie_sub(p, add(a, a->past, a->q0), run->first), right + 1);
+    seen = ie_min(p, count, before);
+    count = ie_min(p, count, ie_addc(p, before, a->queries - 1));
   }
   if (!a->online) return key_block(a, (Block){.run = run, .first = p->zero, .count = count});
   if (ie_is_const(count)) {
     int64_t whole = count->value / a->block, rest = count->value % a->block;
-    if (whole) {
-      Dim first = ie_mul(p, open_loop(a, LOOP_SERIAL, "block", num(a, whole), &depth), block);
-      if (!key_block(a, (Block){.run = run, .first = first, .count = block})) return false;
-      close_loops(a, depth);
-    }
+    if (!whole_blocks(a, run, num(a, whole), false)) return false;
     Block last = {.run = run, .first = num(a, whole * a->block), .count = num(a, rest)};
     return !rest || key_block(a, last);
   }
-  Dim n = ie_ceildiv(p, count, block);
-  Dim first = ie_mul(p, open_loop(a, LOOP_SERIAL, "block", n, &depth), block);
-  Block b = {.run = run, .first = first, .count = ie_min(p, block, ie_sub(p, count, first))};
-  if (!key_block(a, b)) return false;
-  close_loops(a, depth);
-  return true;
+  if (right < 0 || a->at->left_window_size >= 0) return other_blocks(a, run, p->zero, count);
+  Dim open = ie_div(p, seen, block);
+  return whole_blocks(a, run, open, true) && other_blocks(a, run, ie_mul(p, open, block), count);
 }
 
 // ---- the item ----
