@@ -186,20 +186,35 @@ static const LoopExpr *load(Elem *e, const Node *n, const Dim *index) {
   return loop_load_guarded(e->k, b, at, e->nguards, g, NULL);
 }
 
-// A constant of one element.
-static const LoopExpr *immediate(Elem *e, const Node *n) {
+// An element of a constant at a place that is known; NULL when it is not.
+static const LoopExpr *immediate(Elem *e, const Node *n, const Dim *index) {
   const Type *t = type_of(n);
+  int64_t at = 0;
+  for (int i = 0; n->data->n > 1 && i < t->rank; i++) {
+    if (!ie_is_const(index[i]) || !ie_is_const(t->dims[i])) return NULL;
+    at = at * t->dims[i]->value + index[i]->value;
+  }
+  if (at < 0 || at >= n->data->n) return NULL;
   const void *bytes;
   if (!elem_dtype(t->dtype) || const_bytes(e->lo->g, n, &bytes, e->lo->diag)) return NULL;
   if (dtype_class(t->dtype) == DC_FLOAT)
-    return loop_float(e->k, t->dtype, get_f64(t->dtype, bytes, 0));
-  return loop_int(e->k, t->dtype, get_i64(t->dtype, bytes, 0));
+    return loop_float(e->k, t->dtype, get_f64(t->dtype, bytes, at));
+  return loop_int(e->k, t->dtype, get_i64(t->dtype, bytes, at));
 }
 
 DType elem_sum_dtype(DType t) { return t == DT_F16 || t == DT_BF16 ? DT_F32 : t; }
 
 const LoopExpr *elem_number(Elem *e, DType t, double v) {
   return dtype_is_float(t) ? loop_float(e->k, t, v) : loop_int(e->k, t, (int64_t)v);
+}
+
+// Only the run can tell whether this axis is repeated.
+static Dim repeated(Elem *e, Dim size, Dim index) {
+  LoopKernel *k = e->k;
+  const LoopExpr *one = loop_int(k, DT_I64, 1), *i = loop_index(k, elem_unguarded(e, index));
+  i = loop_op(k, LOOP_select, loop_op(k, LOOP_eq, loop_index(k, size), one, NULL),
+              loop_int(k, DT_I64, 0), i);
+  return elem_checked(e, i, size, "shapes do not fit each other");
 }
 
 const LoopExpr *elem_operand(Elem *e, const Node *o, const Type *result, const Dim *index) {
@@ -212,7 +227,7 @@ const LoopExpr *elem_operand(Elem *e, const Node *o, const Type *result, const D
       at[i] = e->pool->zero;
     else if (ie_eq(&e->lo->g->dims, t->dims[i], result->dims[r]) == YES)
       at[i] = index[r];
-    else
+    else if (!(at[i] = repeated(e, elem_dim(e, t->dims[i]), index[r])))
       return NULL;
   }
   return elem_at(e, o, at);
@@ -268,7 +283,10 @@ static const LoopExpr *expansion(Elem *e, const Node *n, int result, const Dim *
 }
 
 static const LoopExpr *compute(Elem *e, const Node *n, int result, const Dim *index) {
-  if (n->op == OP_const) return n->data->n == 1 ? immediate(e, n) : load(e, n, index);
+  if (n->op == OP_const) {
+    const LoopExpr *x = immediate(e, n, index);
+    return x ? x : load(e, n, index);
+  }
   if (n->op == OP_param) return load(e, n, index);
   if (elem_moves(n)) return elem_move(e, n, result, index);
   if (elem_op(n)) return elem_op(n)(e, n, result, index);

@@ -73,7 +73,7 @@ bool elem_store(Elem *e, int i, const Dim *index);
 void elem_finish(Elem *e, const char *schedule, Lowered *out);
 
 bool elem_dtype(DType t);  // whether kernels hold such elements
-// The operand's element for a result's index, by broadcasting.  NULL when it is not known which axes are repeated.
+// The operand's element for a result's index, by broadcasting.
 const LoopExpr *elem_operand(Elem *e, const Node *o, const Type *result, const Dim *index);
 const LoopExpr *elem_number(Elem *e, DType t, double v);  // of any dtype
 DType elem_sum_dtype(DType t);  // sums of 16-bit floats are formed in f32 and rounded once
@@ -100,6 +100,8 @@ Dim elem_place(Elem *e, const Node *n, const Dim *index, Dim *out);
 void elem_reshape(Elem *e, int from_rank, const Dim *from, int to_rank, const Dim *to,
                   const Dim *index, Dim *out);
 int elem_axis(int64_t axis, int rank);  // counted from the front
+// An index (i64) that is checked when the kernel runs.  NULL where guards leave out what may have no element 0.
+Dim elem_checked(Elem *e, const LoopExpr *index, Dim extent, const char *message);
 // An index that is read from data, made non-negative where it counts from the end, and checked.
 Dim elem_bound(Elem *e, const LoopExpr *read, Dim extent);
 

@@ -60,3 +60,11 @@ const LoopExpr *elem_guarded(Elem *e, int since, const LoopExpr *value, const Lo
   }
   return loop_op(e->k, LOOP_select, elem_holds(e, since), value, other);
 }
+
+Dim elem_checked(Elem *e, const LoopExpr *index, Dim extent, const char *message) {
+  if (e->nguards && extent->lo < 1) return NULL;
+  // What stands where guards do not hold is element 0.
+  if (e->nguards)
+    index = loop_op(e->k, LOOP_select, elem_holds(e, 0), index, loop_int(e->k, DT_I64, 0));
+  return loop_bind(&e->b, "j", index, extent, message);
+}

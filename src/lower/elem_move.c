@@ -41,7 +41,6 @@ static bool reshape_index(Elem *e, int from_rank, const Dim *from, int to_rank, 
       else
         return false;
     }
-    // Trailing axes of size 1 belong to the last piece.
     Dim at = elem_linear(e, i - i0, from + i0, index + i0);
     elem_split(e, at, j - j0, to + j0, out + j0);
   }
@@ -50,8 +49,17 @@ static bool reshape_index(Elem *e, int from_rank, const Dim *from, int to_rank, 
 
 void elem_reshape(Elem *e, int from_rank, const Dim *from, int to_rank, const Dim *to,
                   const Dim *index, Dim *out) {
-  if (!reshape_index(e, from_rank, from, to_rank, to, index, out))
-    elem_split(e, elem_linear(e, from_rank, from, index), to_rank, to, out);
+  // Axes of one element say nothing.
+  Dim f[MAX_RANK], at[MAX_RANK], t[MAX_RANK], got[MAX_RANK];
+  int nf = 0, nt = 0;
+  for (int i = 0; i < from_rank; i++)
+    if (!ie_is(from[i], 1)) f[nf] = from[i], at[nf++] = index[i];
+  for (int i = 0; i < to_rank; i++)
+    if (!ie_is(to[i], 1)) t[nt++] = to[i];
+  if (!reshape_index(e, nf, f, nt, t, at, got))
+    elem_split(e, elem_linear(e, nf, f, at), nt, t, got);
+  nt = 0;
+  for (int i = 0; i < to_rank; i++) out[i] = ie_is(to[i], 1) ? e->pool->zero : got[nt++];
 }
 
 bool elem_is_view(const Node *n) {
@@ -105,19 +113,7 @@ static const LoopExpr *move_transpose(Elem *e, const Node *n, const Dim *index) 
 // ---- repeated elements ----
 
 static const LoopExpr *move_expand(Elem *e, const Node *n, const Dim *index) {
-  const Type *t = type_of(n), *s = type_of(n->src[0]);
-  Dim at[MAX_RANK];
-  if (s->rank < 0 || s->rank > t->rank) return NULL;
-  for (int i = 0; i < s->rank; i++) {
-    int r = i + t->rank - s->rank;
-    if (ie_is(s->dims[i], 1))
-      at[i] = e->pool->zero;
-    else if (ie_eq(&e->lo->g->dims, s->dims[i], t->dims[r]) == YES)
-      at[i] = index[r];
-    else
-      return NULL;
-  }
-  return elem_at(e, n->src[0], at);
+  return elem_operand(e, n->src[0], type_of(n), index);
 }
 
 static const LoopExpr *move_tile(Elem *e, const Node *n, const Dim *index) {
@@ -131,13 +127,9 @@ static const LoopExpr *move_tile(Elem *e, const Node *n, const Dim *index) {
 
 // ---- parts ----
 
-// An index that is checked when the kernel runs.
 static Dim checked(Elem *e, Dim index, Dim extent) {
-  LoopKernel *k = e->k;
-  const LoopExpr *i = loop_index(k, elem_unguarded(e, index));
-  if (e->nguards && extent->lo < 1) return NULL;
-  if (e->nguards) i = loop_op(k, LOOP_select, elem_holds(e, 0), i, loop_int(k, DT_I64, 0));
-  return loop_bind(&e->b, "i", i, extent, "a part lies outside its operand");
+  return elem_checked(e, loop_index(e->k, elem_unguarded(e, index)), extent,
+                      "a part lies outside its operand");
 }
 
 // Where a slice of an axis begins.  False: only the run can tell whether it lies inside.
@@ -303,13 +295,10 @@ static const LoopExpr *move_center_crop_pad(Elem *e, const Node *n, const Dim *i
 
 Dim elem_bound(Elem *e, const LoopExpr *read, Dim extent) {
   LoopKernel *k = e->k;
-  if (e->nguards && extent->lo < 1)
-    return NULL;  // what stands where guards do not hold is element 0
   const LoopExpr *i = loop_let(&e->b, loop_cast(k, DT_I64, read)), *zero = loop_int(k, DT_I64, 0);
   const LoopExpr *low = loop_op(k, LOOP_lt, i, zero, NULL);
   i = loop_op(k, LOOP_select, low, loop_op(k, LOOP_add, i, loop_index(k, extent), NULL), i);
-  if (e->nguards) i = loop_op(k, LOOP_select, elem_holds(e, 0), i, zero);
-  return loop_bind(&e->b, "j", i, extent, "an index is out of range");
+  return elem_checked(e, i, extent, "an index is out of range");
 }
 
 static const LoopExpr *move_gather(Elem *e, const Node *n, const Dim *index) {
@@ -364,6 +353,35 @@ static const LoopExpr *move_gather_nd(Elem *e, const Node *n, const Dim *index) 
   return elem_at(e, n->src[0], at);
 }
 
+// A cache with an update written into it: each element is read from the one or the other.
+static const LoopExpr *move_tensor_scatter(Elem *e, const Node *n, const Dim *index) {
+  const tensor_scatter_attrs *a = n->attrs;
+  LoopKernel *k = e->k;
+  IntPool *p = e->pool;
+  const Node *which = src_or_null(e->lo->g, n, 2);
+  const Type *x = type_of(n->src[0]);
+  int axis = elem_axis(a->axis, x->rank), before = e->nguards;
+  Dim max = elem_dim(e, x->dims[axis]), len = elem_dim(e, type_of(n->src[1])->dims[axis]);
+  Dim start = p->zero, at[MAX_RANK], off;
+  const LoopExpr *from = which ? elem_at(e, which, index) : NULL, *own = elem_at(e, n->src[0], index);
+  if (!own || (which && !from) || max->lo < 1) return NULL;
+  if (from) from = loop_cast(k, DT_I64, from);
+  if (from && a->mode) from = loop_op(k, LOOP_mod, from, loop_index(k, max), NULL);
+  if (from) {
+    Dim places = a->mode ? max : ie_addc(p, ie_sub(p, max, len), 1);
+    start = elem_checked(e, from, places, "an update does not fit into its cache");
+    if (!start) return NULL;
+  }
+  off = ie_sub(p, index[axis], start);
+  if (a->mode) off = ie_mod(p, off, max);
+  memcpy(at, index, (size_t)x->rank * sizeof *at);
+  at[axis] = elem_guard(e, off, len);
+  const LoopExpr *value = at[axis] ? elem_at(e, n->src[1], at) : NULL;
+  if (value) value = elem_guarded(e, before, value, own);
+  elem_unguard(e, before);
+  return value;
+}
+
 // ---- blocks of channels and of pixels ----
 
 // Axes of images: of the channels, and of the first of height and width.
@@ -402,33 +420,31 @@ static const LoopExpr *move_reverse_sequence(Elem *e, const Node *n, const Dim *
   LoopKernel *k = e->k;
   Dim at[MAX_RANK], extent = elem_dim(e, type_of(n)->dims[a->time_axis]);
   const LoopExpr *length = elem_at(e, n->src[1], &index[a->batch_axis]), *i, *turned;
-  if (!length || (e->nguards && extent->lo < 1)) return NULL;
+  if (!length) return NULL;
   memcpy(at, index, (size_t)type_of(n)->rank * sizeof *at);
   length = loop_let(&e->b, loop_cast(k, DT_I64, length));
   i = loop_index(k, elem_unguarded(e, index[a->time_axis]));
   turned =
       loop_op(k, LOOP_sub, loop_op(k, LOOP_sub, length, loop_int(k, DT_I64, 1), NULL), i, NULL);
   i = loop_op(k, LOOP_select, loop_op(k, LOOP_lt, i, length, NULL), turned, i);
-  if (e->nguards) i = loop_op(k, LOOP_select, elem_holds(e, 0), i, loop_int(k, DT_I64, 0));
-  at[a->time_axis] = loop_bind(&e->b, "j", i, extent, "a sequence is longer than its axis");
-  return elem_at(e, n->src[0], at);
+  at[a->time_axis] = elem_checked(e, i, extent, "a sequence is longer than its axis");
+  return at[a->time_axis] ? elem_at(e, n->src[0], at) : NULL;
 }
 
 static const LoopExpr *move_trilu(Elem *e, const Node *n, const Dim *index) {
   const trilu_attrs *a = n->attrs;
+  LoopKernel *k = e->k;
   const Node *by = src_or_null(e->lo->g, n, 1);
   int rank = type_of(n)->rank;
-  Ints k = {0};
-  DType t = type_of(n)->dtype;
-  if (by && !ints_of(e, n, 1, &k)) return NULL;
-  const LoopExpr *x = elem_at(e, n->src[0], index), *i, *j;
-  if (!x) return NULL;
-  i = loop_index(e->k, elem_unguarded(e, ie_addc(e->pool, index[rank - 2], k.n ? k.v[0] : 0)));
-  j = loop_index(e->k, elem_unguarded(e, index[rank - 1]));
+  const LoopExpr *x = elem_at(e, n->src[0], index);
+  const LoopExpr *shift = by ? elem_at(e, by, &e->pool->zero) : loop_int(k, DT_I64, 0);
+  if (!x || !shift || type_of(n->src[0])->rank < 2) return NULL;
+  const LoopExpr *i = loop_index(k, elem_unguarded(e, index[rank - 2]));
+  const LoopExpr *j = loop_index(k, elem_unguarded(e, index[rank - 1]));
+  j = loop_op(k, LOOP_sub, j, i, NULL);
   const LoopExpr *keep =
-      a->upper ? loop_op(e->k, LOOP_le, i, j, NULL) : loop_op(e->k, LOOP_le, j, i, NULL);
-  const LoopExpr *zero = dtype_class(t) == DC_FLOAT ? loop_float(e->k, t, 0) : loop_int(e->k, t, 0);
-  return loop_op(e->k, LOOP_select, keep, x, zero);
+      a->upper ? loop_op(k, LOOP_le, shift, j, NULL) : loop_op(k, LOOP_le, j, shift, NULL);
+  return loop_op(k, LOOP_select, keep, x, elem_number(e, type_of(n)->dtype, 0));
 }
 
 // ---- the table ----
@@ -449,6 +465,7 @@ bool elem_moves(const Node *n) {
   case OP_gather:
   case OP_gather_elements:
   case OP_gather_nd:
+  case OP_tensor_scatter:
   case OP_depth_to_space:
   case OP_space_to_depth:
   case OP_reverse_sequence:
@@ -474,6 +491,7 @@ const LoopExpr *elem_move(Elem *e, const Node *n, int result, const Dim *index) 
   case OP_gather: return move_gather(e, n, index);
   case OP_gather_elements: return move_gather_elements(e, n, index);
   case OP_gather_nd: return move_gather_nd(e, n, index);
+  case OP_tensor_scatter: return move_tensor_scatter(e, n, index);
   case OP_depth_to_space: return move_depth_to_space(e, n, index);
   case OP_space_to_depth: return move_space_to_depth(e, n, index);
   case OP_reverse_sequence: return move_reverse_sequence(e, n, index);

@@ -79,6 +79,9 @@ void session_free(Session *s) {
 const Program *session_program(const Session *s) { return s->program; }
 int session_threads(const Session *s) { return workers_count(s->workers); }
 const StepTime *session_times(const Session *s) { return s->times; }
+void session_reset_times(Session *s) {
+  if (s->times) memset(s->times, 0, (size_t)s->program->function[0]->nsteps * sizeof *s->times);
+}
 int64_t session_arena_bytes(const Session *s) { return s->frame[0].arena_bytes; }
 
 // ---- the arena ----

@@ -20,6 +20,11 @@ void cpu_describe(LowerTarget *out) {
   if (m.arch != ARCH_X86_64) out->vector_registers = 32;
 }
 
+bool cpu_available(void) {
+  char path[4096];
+  return process_find("tenon-codegen", path, sizeof path);
+}
+
 static void unload(Program *p) {
   mem_free((void *)(uintptr_t)p->constants, p->constants_bytes);
   code_unmap((void *)(uintptr_t)p->code, p->code_bytes);
@@ -42,22 +47,29 @@ static tenon_status join_images(Program *p, const Code *code, int64_t n, Arena *
   return TENON_OK;
 }
 
-tenon_status cpu_build(const Compiled *c, Diag *d) {
+static tenon_status build_code(const Compiled *c, Codegen *codegen, Arena *a, Diag *d) {
   Program *p = c->program;
-  if (!c->nkernels) return TENON_OK;
   Machine m;
+  machine_host(&m);
+  Str *text = arena_array(a, Str, c->nkernels);
+  Code *code = arena_array(a, Code, c->nkernels);
+  for (int64_t i = 0; i < c->nkernels; i++) text[i] = c->kernel[i].text;
+  TRY(codegen_build_watched(codegen, &m, CODE_IMAGE, text, c->nkernels, c->watch, a, code, d));
+  p->target = str_copy(&p->arena, str_of(m.features));
+  return join_images(p, code, c->nkernels, a, d);
+}
+
+tenon_status cpu_build(const Compiled *c, Diag *d) {
+  if (!c->nkernels) return TENON_OK;
   Codegen *codegen;
   Arena a;
-  machine_host(&m);
-  TRY(codegen_create(NULL, 0, d, &codegen));
+  TRY(codegen_shared(c->threads, d, &codegen));
   arena_init(&a);
-  Str *text = arena_array(&a, Str, c->nkernels);
-  Code *code = arena_array(&a, Code, c->nkernels);
-  for (int64_t i = 0; i < c->nkernels; i++) text[i] = c->kernel[i].text;
-  tenon_status s = codegen_build(codegen, &m, CODE_IMAGE, text, c->nkernels, &a, code, d);
-  if (!s) s = join_images(p, code, c->nkernels, &a, d);
-  if (!s) p->target = str_copy(&p->arena, str_of(m.features));
+  Trap t;
+  trap_enter(&t, d);
+  if (setjmp(t.env) == 0) t.status = build_code(c, codegen, &a, d);
+  trap_leave(&t);
   arena_deinit(&a);
   codegen_release(codegen);
-  return s;
+  return t.status;
 }

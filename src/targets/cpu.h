@@ -5,6 +5,7 @@
 #include "targets/target.h"
 
 void cpu_describe(LowerTarget *out);
+bool cpu_available(void);
 MUST_USE tenon_status cpu_build(const Compiled *c, Diag *d);
 
 #endif

@@ -22,12 +22,14 @@ static const Target host = {.name = "host",
                             .build = build_nothing};
 static const Target ref = {.name = "ref",
                            .doc = "kernels as loops, interpreted with every access checked",
+                           .keeps_loops = true,
                            .describe = describe_nothing,
                            .build = ref_build};
 
 static const Target cpu = {.name = "cpu",
                            .doc = "machine code for this CPU",
                            .describe = cpu_describe,
+                           .available = cpu_available,
                            .build = cpu_build};
 
 const Target *const target_table[] = {&cpu, &ref, &host, NULL};
@@ -38,19 +40,37 @@ const Target *target_find(const char *name) {
   return NULL;
 }
 
-tenon_status target_compile(const Target *t, Graph *g, const MemPlan *plan, Arena *a, Diag *d,
-                            Program **out) {
-  LowerOptions o = {.host_only = t->host_only};
+bool target_available(const Target *t) { return !t->available || t->available(); }
+
+const Target *target_auto(void) { return target_available(&cpu) ? &cpu : &host; }
+
+tenon_status target_compile_with(const Target *t, Graph *g, const MemPlan *plan,
+                                 const TargetOptions *o, Arena *a, Diag *d, Compiled *out_compiled,
+                                 Program **out) {
+  TargetOptions none = {0};
+  if (!o) o = &none;
+  LowerOptions lo = {.host_only = t->host_only, .sizes = o->sizes, .watch = o->watch};
   Compiled c;
   *out = NULL;
-  t->describe(&o.target);
-  TRY(lower_program(g, plan, &o, a, d, &c));
-  tenon_status s = t->build(&c, d);
-  if (!s) s = program_check(c.program, d);
-  if (s) {
+  t->describe(&lo.target);
+  TRY(lower_program(g, plan, &lo, a, d, &c));
+  c.watch = o->watch;
+  c.threads = o->threads;
+  Trap trap;
+  trap_enter(&trap, d);
+  if (setjmp(trap.env) == 0) trap.status = t->build(&c, d);
+  trap_leave(&trap);
+  if (!trap.status) trap.status = program_check(c.program, d);
+  if (trap.status) {
     program_release(c.program);
-    return s;
+    return trap.status;
   }
+  if (out_compiled) *out_compiled = c;
   *out = c.program;
   return TENON_OK;
+}
+
+tenon_status target_compile(const Target *t, Graph *g, const MemPlan *plan, Arena *a, Diag *d,
+                            Program **out) {
+  return target_compile_with(t, g, plan, NULL, a, d, NULL, out);
 }

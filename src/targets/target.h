@@ -1,8 +1,7 @@
 // target.h -- what turns the kernels of a program into something that runs.
 //
 // Each target is a row.  `build` completes a program that lower_program made: gives it code, or a way to
-// interpret its kernels.  The texts and their loops live in the arena that lower_program was given, which must then live as
-// long as the program where a target says so.
+// interpret its kernels.  The texts and their loops live in the arena that lower_program was given.
 #ifndef TENON_TARGETS_TARGET_H
 #define TENON_TARGETS_TARGET_H
 
@@ -10,16 +9,29 @@
 
 typedef struct Target {
   const char *name, *doc;
-  bool host_only;  // no kernel is lowered
+  bool host_only;    // no kernel is lowered
+  bool keeps_loops;  // the lowering's arena must live as long as the program
   // What schedules are chosen by.
   void (*describe)(LowerTarget *out);
+  bool (*available)(void);  // on this machine; NULL: everywhere
   MUST_USE tenon_status (*build)(const Compiled *c, Diag *d);
 } Target;
 
 const Target *target_find(const char *name);  // NULL when there is none
 extern const Target *const target_table[];    // NULL-terminated
 
-// Lowers a planned graph and builds its kernels.
+bool target_available(const Target *t);
+const Target *target_auto(void);  // the fastest that is available
+
+typedef struct TargetOptions {
+  int threads;              // that compiling may use; 0: what affinity and cgroup allow
+  const DimBinding *sizes;  // that work is counted at; NULL: the plan's
+  const Watch *watch;       // may be NULL
+} TargetOptions;
+// Lowers a planned graph and builds its kernels; o may be NULL.  `out_compiled`, which may be NULL, gets the kernels' texts.
+MUST_USE tenon_status target_compile_with(const Target *t, Graph *g, const MemPlan *plan,
+                                          const TargetOptions *o, Arena *a, Diag *d,
+                                          Compiled *out_compiled, Program **out);
 MUST_USE tenon_status target_compile(const Target *t, Graph *g, const MemPlan *plan, Arena *a,
                                      Diag *d, Program **out);
 

@@ -18,7 +18,13 @@ struct Codegen {
   pthread_mutex_t lock;
   Process idle[MAX_PROCESSES];
   int nidle, nprocesses;
+  bool shared;
 };
+
+// The process's own pool.
+static pthread_mutex_t shared_lock = PTHREAD_MUTEX_INITIALIZER;
+static Codegen *shared;
+static int64_t shared_users;
 
 tenon_status codegen_create(const char *program, int nprocesses, Diag *d, Codegen **out) {
   *out = NULL;
@@ -41,11 +47,67 @@ tenon_status codegen_create(const char *program, int nprocesses, Diag *d, Codege
   return TENON_OK;
 }
 
+static bool still_used(Codegen *c) {
+  if (!c->shared) return false;
+  pthread_mutex_lock(&shared_lock);
+  bool used = --shared_users > 0;
+  if (!used) shared = NULL;
+  pthread_mutex_unlock(&shared_lock);
+  return used;
+}
+
 void codegen_release(Codegen *c) {
-  if (!c) return;
-  for (int i = 0; i < c->nidle; i++) process_end(&c->idle[i], false);
+  if (!c || still_used(c)) return;
+  for (int i = 0; i < c->nidle; i++)
+    if (c->idle[i].pid) process_end(&c->idle[i], false);
   pthread_mutex_destroy(&c->lock);
   mem_free(c, (int64_t)sizeof *c);
+}
+
+tenon_status codegen_shared(int nprocesses, Diag *d, Codegen **out) {
+  tenon_status s = TENON_OK;
+  pthread_mutex_lock(&shared_lock);
+  if (!shared) s = codegen_create(NULL, nprocesses, d, &shared);
+  if (!s) {
+    shared->shared = true;
+    shared_users++;
+  }
+  *out = shared;
+  pthread_mutex_unlock(&shared_lock);
+  return s;
+}
+
+static int start_process(Codegen *c, Process *p) {
+  const char *argv[] = {c->program, NULL};
+  return process_start(c->program, argv, p);
+}
+
+static tenon_status say_not_started(const Codegen *c, int err, Diag *d) {
+  return fail(d, TENON_EIO, NOWHERE, "%s cannot be started: %s", c->program, error_text(err).s);
+}
+
+// ---- a parent's processes and its children ----
+
+tenon_status codegen_start(Codegen *c, int n, Diag *d) {
+  c->nprocesses = MAX(c->nprocesses, MIN(n, MAX_PROCESSES));
+  for (; c->nidle < MIN(n, MAX_PROCESSES); c->nidle++) {
+    int err = start_process(c, &c->idle[c->nidle]);
+    if (err) return say_not_started(c, err, d);
+  }
+  return TENON_OK;
+}
+
+void codegen_adopt(Codegen *c, int i) {
+  bool there = i < c->nidle && c->idle[i].pid;
+  if (there) c->idle[0] = c->idle[i];
+  c->nidle = there;
+  c->nprocesses = 1;
+}
+
+void codegen_restart(Codegen *c, int i) {
+  if (i >= c->nidle) return;
+  if (c->idle[i].pid) process_end(&c->idle[i], true);
+  if (start_process(c, &c->idle[i])) c->idle[i] = (Process){0};
 }
 
 // ---- one kernel ----
@@ -56,8 +118,7 @@ static int take_process(Codegen *c, Process *p) {
   if (have) *p = c->idle[--c->nidle];
   pthread_mutex_unlock(&c->lock);
   if (have) return 0;
-  const char *argv[] = {c->program, NULL};
-  return process_start(c->program, argv, p);
+  return start_process(c, p);
 }
 
 static void give_process(Codegen *c, Process *p) {
@@ -104,8 +165,10 @@ typedef struct BuildJob {
   const Machine *m;
   CodeKind kind;
   const Str *text;
-  Arena *a;  // under the lock
+  Str *body;  // each reply's memory, given back by the caller
   Code *out;
+  const Watch *watch;  // under the lock
+  int64_t n, done;
 } BuildJob;
 
 static tenon_status build_one(BuildJob *j, int64_t i, Diag *d) {
@@ -121,8 +184,7 @@ static tenon_status build_one(BuildJob *j, int64_t i, Diag *d) {
                    .symbol = STR("tenon_kernel"),
                    .kernel = j->text[i]};
   int err = take_process(c, &p);
-  if (err)
-    return fail(d, TENON_EIO, NOWHERE, "%s cannot be started: %s", c->program, error_text(err).s);
+  if (err) return say_not_started(c, err, d);
   err = send_request(&p, &r, deadline);
   if (!err) err = read_reply(&p, &reply, &body, &size, deadline);
   tenon_status s = err ? say_broken(c, err, d) : reply.status;
@@ -131,15 +193,20 @@ static tenon_status build_one(BuildJob *j, int64_t i, Diag *d) {
     process_end(&p, true);
   else
     give_process(c, &p);
-  if (!s) {
-    pthread_mutex_lock(&c->lock);
-    j->out[i] = (Code){.bytes = arena_dup(j->a, reply.bytes.p, MAX(reply.bytes.n, 1)),
-                       .n = reply.bytes.n,
-                       .entry = reply.entry};
-    pthread_mutex_unlock(&c->lock);
-    j->out[i].ms = (double)(platform->now() - begin) / 1e6;
-  }
-  mem_free(body, MAX(size, 1));
+  j->body[i] = (Str){body, MAX(size, 1)};
+  if (s) return s;
+  j->out[i] = (Code){.bytes = (const uint8_t *)reply.bytes.p,
+                     .n = reply.bytes.n,
+                     .entry = reply.entry,
+                     .ms = (double)(platform->now() - begin) / 1e6};
+  return TENON_OK;
+}
+
+static tenon_status tell(BuildJob *j, Diag *d) {
+  pthread_mutex_lock(&j->c->lock);
+  tenon_status s = watch_step(j->watch, d, "make code", "kernel", j->done, j->n);
+  j->done++;
+  pthread_mutex_unlock(&j->c->lock);
   return s;
 }
 
@@ -148,19 +215,34 @@ static void build_piece(void *ctx, int64_t begin, int64_t end) {
   Diag d;
   diag_init(&d);
   for (int64_t i = begin; i < end; i++) {
-    tenon_status s = build_one(j, i, &d);
+    tenon_status s = tell(j, &d);
+    if (!s) s = build_one(j, i, &d);
     if (s) trap_raise(s, "%s", d.text);
   }
 }
 
-tenon_status codegen_build(Codegen *c, const Machine *m, CodeKind kind, const Str *text, int64_t n,
-                           Arena *a, Code *out, Diag *d) {
-  BuildJob job = {.c = c, .m = m, .kind = kind, .text = text, .a = a, .out = out};
+static void build_all(BuildJob *j, Pool *pool, Arena *a) {
+  j->body = arena_array(a, Str, MAX(j->n, 1));
+  parallel_for(pool, j->n, 1, build_piece, j);
+  for (int64_t i = 0; i < j->n; i++)
+    j->out[i].bytes = arena_dup(a, j->out[i].bytes, MAX(j->out[i].n, 1));
+}
+
+tenon_status codegen_build_watched(Codegen *c, const Machine *m, CodeKind kind, const Str *text,
+                                   int64_t n, const Watch *watch, Arena *a, Code *out, Diag *d) {
+  BuildJob job = {.c = c, .m = m, .kind = kind, .text = text, .out = out, .watch = watch, .n = n};
   Pool *pool = pool_create(c->nprocesses);
   Trap t;
   trap_enter(&t, d);
-  if (setjmp(t.env) == 0) parallel_for(pool, n, 1, build_piece, &job);
+  if (setjmp(t.env) == 0) build_all(&job, pool, a);
   trap_leave(&t);
+  for (int64_t i = 0; job.body && i < n; i++)
+    mem_free((void *)(uintptr_t)job.body[i].p, job.body[i].n);
   pool_release(pool);
   return t.status;
+}
+
+tenon_status codegen_build(Codegen *c, const Machine *m, CodeKind kind, const Str *text, int64_t n,
+                           Arena *a, Code *out, Diag *d) {
+  return codegen_build_watched(c, m, kind, text, n, NULL, a, out, d);
 }
