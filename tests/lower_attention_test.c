@@ -35,7 +35,7 @@ static void fill(Value *v, const Sizes *z, bool mask) {
     if (v->dtype == DT_BOOL)
       val_put_i64(v, i, draw(4) != 0);
     else if (!dtype_is_float(v->dtype))
-      val_put_i64(v, i, 1 + draw(z->of['s']));
+      val_put_i64(v, i, 1 + draw(v->dtype == DT_I64 ? z->of['t'] : z->of['s']));
     else if (mask && draw(4) == 0)
       val_put_f64(v, i, draw(2) ? -INFINITY : -1e30);
     else
@@ -167,7 +167,7 @@ static void random_attention(Arena *a, bool fixed, Case *c) {
   static const char *const dtypes[] = {"f32", "f32", "f32", "f16", "f64", "bf16"};
   int64_t heads = 1 + draw(3), group = 1 + draw(2), size = 1 + draw(20), vsize = 1 + draw(40);
   const char *t = dtypes[draw(6)];
-  bool packed = draw(2), past = draw(3) == 0;
+  bool packed = draw(2), past = draw(3) == 0, nonpad = !past && draw(3) == 0;
   Sizes *z = &c->sizes;
   z->of['b'] = 1 + draw(2);
   z->of['s'] = 1 + draw(40);
@@ -198,16 +198,19 @@ static void random_attention(Arena *a, bool fixed, Case *c) {
   if (past)
     strbuf_printf(&x, ", %%pk: %s[%s, %lld, %s, %lld], %%pv: %s[%s, %lld, %s, %lld]", t, b, kv, p,
                   d, t, b, kv, p, v);
+  if (nonpad) strbuf_printf(&x, ", %%n: i64[%s]", b);
   if (packed)
     strbuf_printf(&x, ") -> (y: %s[%s, %s, %lld]) {\n", t, b, s, h * v);
   else
     strbuf_printf(&x, ") -> (y: %s[%s, %lld, %s, %lld]) {\n", t, b, h, s, v);
   bool masked = mask >= 1 && mask <= 3;
   strbuf_printf(&x, "  %%y = attention(%%q, %%k, %%v%s%s)",
-                masked ? ", %m"
-                : past ? ", _"
-                       : "",
-                past ? ", %pk, %pv" : "");
+                masked           ? ", %m"
+                : past || nonpad ? ", _"
+                                 : "",
+                past     ? ", %pk, %pv"
+                : nonpad ? ", _, _, %n"
+                         : "");
   if (packed) strbuf_printf(&x, " q_num_heads=%lld kv_num_heads=%lld", h, kv);
   if (draw(2)) strbuf_printf(&x, " is_causal=true");
   if (draw(3) == 0) strbuf_printf(&x, " scale=%g", 0.25 + (double)draw(4));

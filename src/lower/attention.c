@@ -102,7 +102,9 @@ static bool read_operands(Attention *a) {
   for (int i = 0; i < 3; i++)
     if (!is_tensor(n->src[i])) return false;
   DType t = type_of(n->src[Q])->dtype, narrow = at->softmax_precision;
-  if (src_or_null(a->e.lo->g, n, NONPAD) || at->left_window_size < -1 || at->right_window_size < -1)
+  if (at->left_window_size < -1 || at->right_window_size < -1) return false;
+  a->nonpad = src_or_null(a->e.lo->g, n, NONPAD);
+  if (a->nonpad && (type_of(a->nonpad)->kind != TK_TENSOR || type_of(a->nonpad)->rank != 1))
     return false;
   if (dtype_is_float(narrow) && dtype_bits(narrow) < dtype_bits(t)) return false;
   if (!read_heads(a, n->src[Q], at->q_num_heads, &q)) return false;
@@ -112,7 +114,8 @@ static bool read_operands(Attention *a) {
   a->size = q.size;
   a->seq = q.seq;
   a->scale = at->scale >= 0 ? at->scale : 1 / sqrt((double)a->size);
-  return read_runs(a) && read_mask(a) && !ie_is(a->seq, 0) && !ie_is(a->batch, 0);
+  return read_runs(a) && (!a->nonpad || a->nruns == 1) && read_mask(a) && !ie_is(a->seq, 0) &&
+         !ie_is(a->batch, 0);
 }
 
 // ---- schedule ----

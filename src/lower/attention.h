@@ -23,7 +23,7 @@ typedef struct Attention {
   double scale;
   KeyRun run[2];
   int nruns;
-  const Node *mask;
+  const Node *mask, *nonpad;  // NULL: absent
   // schedule
   int64_t queries;  // of a work item
   int64_t rows;     // of a tile
@@ -36,6 +36,7 @@ typedef struct Attention {
   int32_t tile;  // registers
   // where the loops stand
   Dim b, h, kv_head, q0;
+  Dim offset;             // position of query 0 among the keys
   const LoopExpr *value;  // of the result's element at hand
 } Attention;
 

@@ -145,7 +145,7 @@ static const LoopExpr *by_position(Attention *a, const LoopExpr *x, Dim key, Dim
   IntPool *p = a->e.pool;
   const attention_attrs *at = a->at;
   int64_t right = right_of(a);
-  Dim from = add(a, a->past, a->q0);  // position of query 0
+  Dim from = add(a, a->offset, a->q0);
   if (right >= 0) {
     Dim hidden = ie_addc(p, ie_sub(p, key, from), -right);
     x = unless(a, x, i, ie_max(p, p->zero, ie_min(p, hidden, num(a, a->queries))));
@@ -414,9 +414,13 @@ static bool key_run(Attention *a, const KeyRun *run) {
   Dim count = run->count, block = num(a, a->block), seen = p->zero;
   int64_t right = right_of(a);
   if (right >= 0) {  // keys that the first query of the item sees, and those that the last one does
-    Dim before = ie_addc(p, ie_sub(p, add(a, a->past, a->q0), run->first), right + 1);
+    Dim before = ie_addc(p, ie_sub(p, add(a, a->offset, a->q0), run->first), right + 1);
     seen = ie_min(p, count, before);
     count = ie_min(p, count, ie_addc(p, before, a->queries - 1));
+    if (a->nonpad) {  // queries may stand before the first key
+      seen = ie_max(p, p->zero, seen);
+      count = ie_max(p, p->zero, count);
+    }
   }
   if (!a->online) return key_block(a, (Block){.run = run, .first = p->zero, .count = count});
   if (ie_is_const(count)) {
@@ -458,6 +462,20 @@ static bool end_item(Attention *a) {
   return ok;
 }
 
+// Keys beyond the length of a sequence are not there, and its queries are the last ones of it.
+static bool bind_length(Attention *a) {
+  Elem *e = &a->e;
+  a->offset = a->past;
+  if (!a->nonpad) return true;
+  const LoopExpr *n = elem_at(e, a->nonpad, (Dim[]){a->b});
+  if (!n) return false;
+  Dim len = loop_bind(&e->b, "len", loop_cast(e->k, DT_I64, n), ie_addc(e->pool, a->total, 1),
+                      "a number of keys is out of range");
+  a->run[0].count = len;
+  a->offset = ie_sub(e->pool, len, a->seq);
+  return true;
+}
+
 bool attention_emit(Attention *a) {
   Elem *e = &a->e;
   IntPool *p = e->pool;
@@ -473,6 +491,7 @@ bool attention_emit(Attention *a) {
   a->h = at[1];
   a->kv_head = ie_div(p, at[1], num(a, a->heads / a->kv_heads));
   a->q0 = ie_mulc(p, at[2], a->queries);
+  if (!bind_length(a)) return false;
   begin_item(a);
   if (!copy_queries(a)) return false;
   for (int i = 0; i < a->nruns; i++)
