@@ -170,7 +170,7 @@ static void random_attention(Arena *a, bool fixed, Case *c) {
   bool packed = draw(2), past = draw(3) == 0, nonpad = !past && draw(3) == 0;
   Sizes *z = &c->sizes;
   z->of['b'] = 1 + draw(2);
-  z->of['s'] = 1 + draw(40);
+  z->of['s'] = 1 + draw(draw(3) ? 40 : 5);
   z->of['t'] = fixed && draw(4) == 0 ? 513 + draw(30) : 1 + draw(150);
   z->of['p'] = past ? draw(9) : 0;
   c->tol = t[0] == 'b' ? 2e-2 : t[1] == '1' ? 3e-3 : 2e-6;

@@ -8,7 +8,7 @@
 
 #include <math.h>
 
-enum { UNROLL = 4 };
+enum { UNROLL = 4, FEW_LANES = 32 };
 
 static Dim num(Attention *a, int64_t v) { return ie_const(a->e.pool, v); }
 static Dim add(Attention *a, Dim x, Dim y) { return ie_add(a->e.pool, x, y); }
@@ -63,7 +63,7 @@ static bool copy_queries(Attention *a) {
   elem_unguard(e, 0);
   if (!x) return false;
   x = f_op(a, LOOP_mul, x, real(a, a->scale));
-  loop_store(&e->b, a->q, row_of(a, d, a->queries, i), x);
+  loop_store(&e->b, a->q, a->few ? row_of(a, i, a->size, d) : row_of(a, d, a->queries, i), x);
   close_loops(a, 2);
   return true;
 }
@@ -107,6 +107,22 @@ static const LoopExpr *key_at(Attention *a, const KeyTile *t, Dim r, Dim d) {
   const LoopExpr *x = head_at(a, run->k, a->kv_head, a->size, key, d);
   elem_unguard(e, 0);
   return x;
+}
+
+static bool sum_few(Attention *a, const KeyTile *t) {
+  Elem *e = &a->e;
+  int depth = 0, lanes = 1;
+  while (lanes < FEW_LANES && lanes * 2 <= a->size) lanes *= 2;
+  Dim r = open_loop(a, LOOP_SERIAL, "r", num(a, t->rows), &depth);
+  Dim i = open_loop(a, LOOP_SERIAL, "i", num(a, a->queries), &depth);
+  Dim d = loop_reduce(&e->b, LOOP_add, "d", num(a, a->size), lanes);
+  elem_forget(e);
+  const LoopExpr *k = key_at(a, t, r, d);
+  if (!k) return false;
+  k = f_op(a, LOOP_mul, k, cell(a, a->q, row_of(a, i, a->size, d)));
+  loop_store(&e->b, a->raw, row_of(a, r, a->queries, i), loop_yield(&e->b, k));
+  close_loops(a, depth);
+  return true;
 }
 
 static bool sum_scores(Attention *a, const KeyTile *t) {
@@ -192,7 +208,7 @@ static const LoopExpr *finished(Attention *a, const KeyTile *t, int64_t r, Dim i
   LoopKernel *k = a->e.k;
   double cap = a->at->softcap;
   Dim key = add(a, ie_addc(a->e.pool, t->j, r), add(a, t->block->first, t->block->run->first));
-  const LoopExpr *x = loop_let(&a->e.b, cell(a, a->tile, ie_addc(a->e.pool, i, r * a->queries)));
+  const LoopExpr *x = loop_let(&a->e.b, cell(a, a->raw, ie_addc(a->e.pool, i, r * a->queries)));
   if (cap > 0) {
     x = f_op(a, LOOP_div, x, real(a, cap));
     x = f_op(a, LOOP_mul, loop_op(k, LOOP_tanh, x, NULL, NULL), real(a, cap));
@@ -226,13 +242,13 @@ static bool finish_scores(Attention *a, const KeyTile *t) {
 }
 
 static bool score_tile(Attention *a, KeyTile t) {
-  return sum_scores(a, &t) && finish_scores(a, &t);
+  return (a->few ? sum_few(a, &t) : sum_scores(a, &t)) && finish_scores(a, &t);
 }
 
 static bool scores(Attention *a, const Block *b) {
   Elem *e = &a->e;
   IntPool *p = e->pool;
-  int64_t rows = a->rows;
+  int64_t rows = a->keys;
   Dim tiles = ie_div(p, b->count, num(a, rows)), done = ie_mulc(p, tiles, rows);
   int depth = 0;
   if (!ie_is(tiles, 0)) {
