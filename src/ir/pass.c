@@ -64,7 +64,7 @@ static tenon_status check_names(const Pass *p, int64_t n, const OptOptions *o, D
 
 int64_t graph_count_nodes(Graph *g) {
   Arena a;
-  arena_init(&a);
+  arena_init_scoped(&a);
   NodeList l = body_order(g, g->main, &a);
   int64_t n = 0;
   for (int64_t i = 0; i < l.n; i++) {

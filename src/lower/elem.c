@@ -190,6 +190,7 @@ static const LoopExpr *load(Elem *e, const Node *n, const Dim *index) {
 static const LoopExpr *immediate(Elem *e, const Node *n, const Dim *index) {
   const Type *t = type_of(n);
   int64_t at = 0;
+  if (e->flat && n->data->n > 1) return NULL;  // the index is not looked at
   for (int i = 0; n->data->n > 1 && i < t->rank; i++) {
     if (!ie_is_const(index[i]) || !ie_is_const(t->dims[i])) return NULL;
     at = at * t->dims[i]->value + index[i]->value;

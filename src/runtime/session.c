@@ -232,7 +232,9 @@ static tenon_status do_steps(Session *s, Run *run, Frame *fr) {
     }
     if (!times) continue;
     times[i].calls++;
-    times[i].ns += platform->now() - begin;
+    times[i].last_begin = begin;
+    times[i].last_ns = platform->now() - begin;
+    times[i].ns += times[i].last_ns;
   }
   return TENON_OK;
 }

@@ -12,6 +12,7 @@ typedef struct Session Session;
 typedef struct
     StepTime {  // of one step of the main function, over all calls since it was asked for
   int64_t calls, ns;
+  int64_t last_begin, last_ns;  // of the last call, by the platform's clock
 } StepTime;
 typedef struct SessionOptions {
   int threads;   // 0: what affinity and cgroup allow
