@@ -343,10 +343,11 @@ static tenon_status interpret(Interp *in, void *const *args, const int64_t *size
 tenon_status loop_interpret(const LoopKernel *k, void *const *args, const int64_t *size,
                             const int64_t *dims, int64_t begin, int64_t end, Diag *d,
                             int32_t *failed) {
-  Interp in = {.k = k, .arena = k->arena, .d = d, .failed = -1};
-  ArenaMark mark = arena_mark(k->arena);
+  Arena own;  // not the kernel's: several threads may run it
+  arena_init(&own);
+  Interp in = {.k = k, .arena = &own, .d = d, .failed = -1};
   tenon_status s = interpret(&in, args, size, dims, begin, end);
   *failed = in.failed;
-  arena_reset(k->arena, mark);
+  arena_deinit(&own);
   return s;
 }

@@ -283,6 +283,8 @@ static const LoopExpr *expansion(Elem *e, const Node *n, int result, const Dim *
 }
 
 static const LoopExpr *compute(Elem *e, const Node *n, int result, const Dim *index) {
+  // What has no elements is read nowhere: guards leave it out, and loops over it do not run.
+  if (elem_never(n->type[result])) return elem_number(e, n->type[result]->dtype, 0);
   if (n->op == OP_const) {
     const LoopExpr *x = immediate(e, n, index);
     return x ? x : load(e, n, index);

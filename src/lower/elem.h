@@ -85,6 +85,7 @@ Dim elem_guard(Elem *e, Dim value, Dim extent);
 void elem_unguard(Elem *e, int nguards);  // back to so many
 // The value where the guards from `since` on hold, else another.  Called before elem_unguard.
 const LoopExpr *elem_guarded(Elem *e, int since, const LoopExpr *value, const LoopExpr *other);
+bool elem_never(const Type *t);  // no elements at all
 const LoopExpr *elem_holds(Elem *e, int since);  // bool: the guards from `since` on
 const LoopExpr *elem_in_range(Elem *e, Dim value, Dim extent);  // bool: 0 <= value < extent
 // An index in terms of loop variables alone, as a value needs it: a guard's symbol stands only inside a load.

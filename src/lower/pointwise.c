@@ -45,12 +45,6 @@ static bool same_shapes(const Elem *e) {
   return true;
 }
 
-static bool is_empty(const Type *t) {
-  for (int i = 0; i < t->rank; i++)
-    if (ie_is(t->dims[i], 0)) return true;
-  return false;
-}
-
 // A single result is read where it is stored, so that stores lie together.
 static const Node *value_of(const Elem *e, int i) {
   return e->fused->nres == 1 ? e->body->result[i] : elem_core(e->body->result[i]);
@@ -160,7 +154,7 @@ static bool store_apart(Elem *e) {
   Dim item = loop_for(&e->b, LOOP_PARALLEL, "item", items);
   elem_split(e, ie_is(items, 1) ? p->zero : item, shared, shape, index);
   for (int i = 0; i < f->nres; i++)
-    if (!is_empty(f->type[i]) && !store_alone(e, i, shared, index)) return false;
+    if (!elem_never(f->type[i]) && !store_alone(e, i, shared, index)) return false;
   loop_end(&e->b);
   return true;
 }
@@ -169,7 +163,7 @@ tenon_status lower_pointwise(Lowering *lo, const Node *fused, Lowered *out) {
   Elem e;
   bool empty = true;
   if (!elem_begin(&e, lo, fused, NULL, 0)) return TENON_EUNSUPPORTED;
-  for (int i = 0; i < fused->nres; i++) empty &= is_empty(fused->type[i]);
+  for (int i = 0; i < fused->nres; i++) empty &= elem_never(fused->type[i]);
   loop_begin(&e.b, e.k);
   if (empty) {  // nothing to do, but done by a kernel
     loop_for(&e.b, LOOP_PARALLEL, "item", e.pool->zero);

@@ -156,9 +156,12 @@ static bool agree(Rows *r) {
     if (memcmp(r->over, over, sizeof over) || !same_dims(r->type, type_of(r->sum[i]->src[0])))
       return false;
   }
-  for (int i = 0; i < r->type->rank; i++)
-    if (ie_is(r->type->dims[i], 0)) return false;
   find_kind(r);
+  bool none = elem_never(r->type);
+  for (int i = 0; i < r->nsums && none; i++)
+    if (is_arg(r->sum[i])) return false;  // there is none to choose
+  for (int i = 0; i < r->e.fused->nres; i++)
+    if (elem_never(r->e.fused->type[i])) return false;
   return true;
 }
 
@@ -325,7 +328,10 @@ static const LoopExpr *row_sum(Rows *r, const Node *n, LoopOp op, const LoopExpr
     x = loop_op(k, LOOP_select, is, loop_index(k, r->place),
                 loop_int(k, DT_I64, op == LOOP_min ? INT64_MAX : -1));
   }
-  x = loop_yield(&e->b, loop_cast(k, elem_sum_dtype(x->dtype), x));
+  DType t = elem_sum_dtype(x->dtype);
+  // The mean of integers is that of their sum in 64 bits.
+  if (n->op == OP_reduce_mean && !dtype_is_float(t) && t != DT_U64) t = DT_I64;
+  x = loop_yield(&e->b, loop_cast(k, t, x));
   if (nested) x = loop_yield(&e->b, x);
   elem_forget(e);
   return x;
@@ -334,7 +340,8 @@ static const LoopExpr *row_sum(Rows *r, const Node *n, LoopOp op, const LoopExpr
 static const LoopExpr *form_sum(Rows *r, int i) {
   const Node *n = r->sum[i];
   DType t = type_of(n->src[0])->dtype;
-  if (t == DT_BOOL || (n->op == OP_reduce_mean && dtype_class(t) != DC_FLOAT)) return NULL;
+  if (t == DT_BOOL && n->op != OP_reduce_max && n->op != OP_reduce_min) return NULL;
+  if (n->op == OP_reduce_mean && !dtype_is_float(t) && r->length->lo < 1) return NULL;
   const LoopExpr *x = row_sum(r, n, sum_op(n), NULL);
   if (x && is_arg(n)) {
     bool last = ((const arg_attrs *)n->attrs)->select_last_index;

@@ -1,0 +1,257 @@
+// lower_cover_test.c -- what has kernels: every op's samples and random graphs, run as loops, against the interpreter.
+//
+// The interpreter runs the graph as it was, the loops what optimising made of it.  No kernel that a template makes may
+// be refused by the verifier, and the ops whose samples stay on the host are those of a table, each with a reason.
+#include "codegen.h"
+#include "eval/fuse.h"
+#include "graphfuzz/graphfuzz.h"
+#include "ir/interpret.h"
+#include "ir/internal.h"
+#include "runtime/session.h"
+#include "sample.h"
+#include "targets/cpu.h"
+#include "targets/ref.h"
+#include "test.h"
+
+#include <math.h>
+
+// ---- values ----
+
+static uint64_t rng;
+static double uniform(void) {
+  rng = hash_u64(rng + 0x9e3779b97f4a7c15ull);
+  return (double)(rng >> 11) * 0x1p-53;
+}
+
+static tenon_status make_input(Run *run, const Type *t, bool odd, Value **out) {
+  static const double special[] = {0.0, -0.0, INFINITY, -INFINITY, NAN};
+  int64_t dims[MAX_RANK];
+  if (t->kind != TK_TENSOR || t->rank < 0) return TENON_EUNSUPPORTED;
+  for (int i = 0; i < t->rank; i++) dims[i] = ie_is_const(t->dims[i]) ? t->dims[i]->value : 3;
+  TRY(value_tensor(run, NOWHERE, t->dtype, t->rank, dims, out));
+  for (int64_t i = 0; i < (*out)->n; i++) {
+    double u = uniform();
+    switch (dtype_class(t->dtype)) {
+    case DC_FLOAT:
+      val_put_f64(*out, i, odd && (rng & 63) == 0 ? special[rng / 64 % 5] : 4 * u - 2);
+      break;
+    case DC_BOOL: val_put_i64(*out, i, u < 0.5); break;
+    case DC_INT:
+      val_put_i64(*out, i, (int64_t)(dtype_bits(t->dtype) < 8 ? 4 * u - 2 : 20 * u - 10));
+      break;
+    case DC_UINT: val_put_i64(*out, i, (int64_t)(dtype_bits(t->dtype) < 8 ? 4 * u : 20 * u)); break;
+    case DC_STRING: ((Str *)(*out)->data)[i] = u < 0.5 ? STR("one Two") : STR("3"); break;
+    default: break;
+    }
+  }
+  return TENON_OK;
+}
+
+static tenon_status make_inputs(Graph *g, Run *run, bool odd, Arena *a, Value ***out) {
+  *out = arena_array(a, Value *, g->main->nparams + 1);
+  rng = 17;
+  run->seed = 7;
+  run->max_bytes = 64 << 20;
+  for (int64_t i = 0; i < g->main->nparams; i++)
+    TRY(make_input(run, type_of(g->main->param[i]), odd, &(*out)[i]));
+  return TENON_OK;
+}
+
+static double tolerance(DType t) {
+  switch (t) {
+  case DT_F64: return 1e-7;
+  case DT_F32: return 2e-4;
+  case DT_F16: return 2e-2;
+  default: return 0.2;
+  }
+}
+
+// The first element that differs, or -1.
+static int64_t difference(const Value *a, const Value *b) {
+  if (!a || !b || a->kind != VK_TENSOR) return a == b || (a && b && a->kind == b->kind) ? -1 : 0;
+  if (a->dtype != b->dtype || a->n != b->n || a->rank != b->rank) return 0;
+  for (int64_t i = 0; i < a->n; i++) {
+    if (a->dtype == DT_STRING || dtype_class(a->dtype) == DC_COMPLEX) continue;
+    if (!dtype_is_float(a->dtype)) {
+      if (val_i64(a, i) != val_i64(b, i)) return i;
+      continue;
+    }
+    double x = val_f64(a, i), y = val_f64(b, i);
+    if (x == y || (x != x && y != y)) continue;
+    if (!(fabs(x - y) <= tolerance(a->dtype) * (1 + fmax(fabs(x), fabs(y))))) return i;
+  }
+  return -1;
+}
+
+// ---- running ----
+
+typedef struct Compile {
+  Graph *g;
+  Arena arena;
+  Compiled c;
+  Session *session;
+  int64_t kernels, host;  // groups of the main body
+} Compile;
+
+static tenon_status compile(Compile *m, bool cpu, bool optimised, Diag *d) {
+  OptOptions o;
+  OptReport report = {.arena = &m->arena};
+  MemPlan *plan;
+  LowerOptions lower = {0};
+  Graph *g = m->g;
+  g->diag = d;
+  opt_defaults(&o);
+  if (!optimised) TRY(graph_optimise(g, &o, &report));
+  TRY(plan_create(g, &m->arena, &plan));
+  target_find(cpu ? "cpu" : "ref")->describe(&lower.target);
+  TRY(lower_program(g, plan, &lower, &m->arena, d, &m->c));
+  TRY(cpu ? cpu_build(&m->c, d) : ref_build(&m->c, d));
+  TRY(program_check(m->c.program, d));
+  return session_create(m->c.program, &(SessionOptions){.threads = 2}, d, &m->session);
+}
+
+static void compile_free(Compile *m) {
+  session_free(m->session);
+  if (m->c.program) program_release(m->c.program);
+  graph_free(m->g);
+  arena_deinit(&m->arena);
+}
+
+// Runs the graph both ways.  False: nothing to compare, or a failed test.  `again` is the same graph, to be optimised.
+static bool same_results(const char *name, Graph *g, Compile *m, bool odd, Diag *d) {
+  Run x, y;
+  Value *a[64] = {NULL}, *b[64] = {NULL}, **in;
+  Interp *it = NULL;
+  Arena arena;
+  arena_init(&arena);
+  run_init(&x, NULL, d);
+  run_init(&y, NULL, d);
+  bool ok = !make_inputs(g, &x, odd, &arena, &in) && !interp_create(g, NULL, d, &it) &&
+            !interp_run(it, &x, in, a);
+  if (ok) {
+    tenon_status s = make_inputs(g, &y, odd, &arena, &in);
+    if (!s) s = session_run(m->session, &y, in, NULL, b);
+    if (s) FAIL("%s: %s", name, d->text);
+    for (int64_t i = 0; !s && i < g->main->nresults; i++) {
+      int64_t at = difference(a[i], b[i]);
+      if (at < 0) continue;
+      bool tensor = a[i] && b[i] && a[i]->kind == VK_TENSOR && at < a[i]->n && at < b[i]->n;
+      FAIL("%s: result %lld differs at %lld: %g, not %g", name, (long long)i, (long long)at,
+           tensor ? val_f64(b[i], at) : 0.0, tensor ? val_f64(a[i], at) : 0.0);
+    }
+  }
+  interp_free(it);
+  run_deinit(&x);
+  run_deinit(&y);
+  arena_deinit(&arena);
+  return ok;
+}
+
+// ---- samples ----
+
+// Ops of which some sample stays on the host, and why.
+static const struct {
+  const char *op, *why;
+} on_host[] = {
+#include "host_ops.def"
+};
+
+static const char *why_on_host(const char *op) {
+  for (int64_t i = 0; i < ARRAY_LEN(on_host); i++)
+    if (!strcmp(on_host[i].op, op)) return on_host[i].why;
+  return NULL;
+}
+
+// Random results differ by how they are drawn, not by how they are computed.
+static bool is_random(const OpInfo *op) {
+  return strstr(op->name, "random") || !strcmp(op->name, "bernoulli") ||
+         !strcmp(op->name, "multinomial");
+}
+
+static void check_sample(const Sample *s, bool cpu, int64_t *host) {
+  Arena a;
+  arena_init(&a);
+  static Diag d;
+  static Compile m;
+  memset(&m, 0, sizeof m);
+  diag_init(&d);
+  arena_init(&m.arena);
+  Graph *g = NULL;
+  const char *name = str_printf(&a, "%s%s", s->op->name, s->text);
+  Trap t;
+  trap_enter(&t, &d);
+  if (setjmp(t.env) == 0) {
+    const char *text = sample_graph(&a, s);
+    if (!text || graph_parse(str_of(text), NULL, &d, &g) ||
+        graph_parse(str_of(text), NULL, &d, &m.g)) {
+      FAIL("%s: cannot be read", name);
+    } else if (compile(&m, cpu, false, &d)) {
+      if (!strstr(d.text, "not supported in compiled models")) FAIL("%s: %s", name, d.text);
+    } else {
+      if (m.c.nunproven) FAIL("%s: %s", name, m.c.unproven);
+      *host += m.c.nhost;
+      if (m.c.nhost && !why_on_host(s->op->name)) FAIL("%s: stays on the host", name);
+      if (!is_random(s->op)) same_results(name, g, &m, false, &d);
+    }
+  } else {
+    FAIL("%s: trap: %s", name, d.text);
+  }
+  trap_leave(&t);
+  compile_free(&m);
+  graph_free(g);
+  arena_deinit(&a);
+}
+
+static void check_samples(bool cpu, int step) {
+  int64_t nth = 0;
+  for (int i = 0; i < OP_COUNT; i++) {
+    const OpInfo *op = op_table[i];
+    int64_t host = 0;
+    for (const char *const *s = op->samples; s && *s; s++)
+      if (nth++ % step == 0) check_sample(&(Sample){op, *s}, cpu, &host);
+    if (op->flags & (OPF_HOST | OPF_CONTROL) || step > 1) continue;
+    if (!host && why_on_host(op->name) && op->samples)
+      FAIL("%s: no sample stays on the host, as host_ops.def says", op->name);
+  }
+}
+
+TEST(lower_samples) { check_samples(false, 1); }
+
+TEST(lower_samples_code) {
+  if (!codegen_there()) SKIP("built without LLVM");
+  check_samples(true, 7);
+}
+
+// ---- random graphs ----
+
+static void check_random(uint64_t seed, int64_t *compared) {
+  static Diag d;
+  static Compile m;
+  memset(&m, 0, sizeof m);
+  diag_init(&d);
+  arena_init(&m.arena);
+  char name[64];
+  snprintf(name, sizeof name, "seed %llu", (unsigned long long)seed);
+  Graph *g = fuzz_graph(seed, &d);
+  m.g = fuzz_graph(seed, &d);
+  OptOptions o;
+  OptReport r1 = {.arena = &m.arena}, r2 = r1;
+  opt_defaults(&o);
+  // Both are optimised, so that only lowering can make them differ.
+  if (g && m.g && !graph_optimise(g, &o, &r1) && !graph_optimise(m.g, &o, &r2)) {
+    if (compile(&m, false, true, &d)) {
+      if (!strstr(d.text, "not supported in compiled models")) FAIL("%s: %s", name, d.text);
+    } else {
+      if (m.c.nunproven) FAIL("%s: %s", name, m.c.unproven);
+      *compared += same_results(name, g, &m, false, &d);
+    }
+  }
+  compile_free(&m);
+  graph_free(g);
+}
+
+TEST(lower_random) {
+  int64_t compared = 0;
+  for (uint64_t seed = 1; seed <= 300; seed++) check_random(seed, &compared);
+  EXPECT(compared > 50);
+}
