@@ -224,6 +224,28 @@ TEST(lower_samples_code) {
 
 // ---- random graphs ----
 
+// Ops that turn a rounding into a jump, or make it large: behind them results cannot be compared.
+static bool is_steep(const Node *n) {
+  static const int steep[] = {OP_round, OP_floor,      OP_ceil,  OP_sign, OP_mod,
+                              OP_fmod,  OP_reciprocal, OP_div,   OP_tan,  OP_pow,
+                              OP_log,   OP_acosh,      OP_atanh, OP_proj};
+  bool from_float = false;
+  const Type *t = type_of(n);
+  if (t->kind != TK_TENSOR) return true;
+  for (uint32_t i = 0; i < n->nsrc; i++)
+    from_float |= type_of(n->src[i])->kind == TK_TENSOR && dtype_is_float(type_of(n->src[i])->dtype);
+  for (int64_t i = 0; i < ARRAY_LEN(steep); i++)
+    if (from_float && n->op == steep[i]) return true;
+  return (from_float && !dtype_is_float(t->dtype)) || dtype_bits(t->dtype) < 8;
+}
+
+static bool has_steep(Graph *g, Arena *a) {
+  NodeList l = body_order(g, g->main, a);
+  for (int64_t i = 0; i < l.n; i++)
+    if (is_steep(l.v[i])) return true;
+  return false;
+}
+
 static void check_random(uint64_t seed, int64_t *compared) {
   static Diag d;
   static Compile m;
@@ -234,6 +256,7 @@ static void check_random(uint64_t seed, int64_t *compared) {
   snprintf(name, sizeof name, "seed %llu", (unsigned long long)seed);
   Graph *g = fuzz_graph(seed, &d);
   m.g = fuzz_graph(seed, &d);
+  bool steep = !g || has_steep(g, &m.arena);
   OptOptions o;
   OptReport r1 = {.arena = &m.arena}, r2 = r1;
   opt_defaults(&o);
@@ -243,7 +266,7 @@ static void check_random(uint64_t seed, int64_t *compared) {
       if (!strstr(d.text, "not supported in compiled models")) FAIL("%s: %s", name, d.text);
     } else {
       if (m.c.nunproven) FAIL("%s: %s", name, m.c.unproven);
-      *compared += same_results(name, g, &m, false, &d);
+      if (!steep) *compared += same_results(name, g, &m, false, &d);
     }
   }
   compile_free(&m);
@@ -252,6 +275,6 @@ static void check_random(uint64_t seed, int64_t *compared) {
 
 TEST(lower_random) {
   int64_t compared = 0;
-  for (uint64_t seed = 1; seed <= 300; seed++) check_random(seed, &compared);
+  for (uint64_t seed = 1; seed <= 1000; seed++) check_random(seed, &compared);
   EXPECT(compared > 50);
 }

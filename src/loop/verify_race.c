@@ -79,7 +79,8 @@ static void claims_direct(Prover *p, Dim e, Dim w, Dim size, const Claim *before
       else
         inner = true;
     }
-    if (inner && !ie_is_poison(t) && t != whole && t->lo >= 1)
+    if (inner && !ie_is_poison(t) && t != whole &&
+        (t->lo >= 1 || prove_ge0(p, ie_addc(pool, t, -1))))
       try_modulus(p, w, s, r, t, before, out);
   }
 }

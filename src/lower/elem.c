@@ -272,14 +272,38 @@ static const LoopExpr *scalar(Elem *e, const Node *n, const Dim *index) {
   return loop_op(e->k, (LoopOp)scalar_op(n->op), s[0], s[1], s[2]);
 }
 
+static bool is_narrow(const Type *t) {
+  return t->kind == TK_TENSOR && (t->dtype == DT_F16 || t->dtype == DT_BF16);
+}
+
+static Node *cast_node(Graph *g, Node *x, DType t) {
+  return NA(g, cast, (&(cast_attrs){.to = t}), x);
+}
+
+bool elem_expand(Elem *e, const Node *n, Node **out) {
+  Graph *g = e->lo->g;
+  const OpInfo *op = op_info(n->op);
+  if (!op->expand) return false;
+  const Node *from = n;
+  if (is_narrow(n->type[0])) {
+    Node **src = arena_array(e->a, Node *, MAX(n->nsrc, 1));
+    for (uint32_t i = 0; i < n->nsrc; i++)
+      src[i] = is_narrow(type_of(n->src[i])) ? cast_node(g, n->src[i], DT_F32) : n->src[i];
+    from = node_new(g, n->op, (int)n->nsrc, src, n->attrs, n->nres, NULL);
+  }
+  if (graph_status(g)) return false;
+  op->expand(g, from, out);
+  if (graph_status(g) || !out[0]) return false;
+  for (int i = 0; i < n->nres; i++)
+    if (out[i] && type_of(out[i])->dtype != n->type[i]->dtype)
+      out[i] = cast_node(g, out[i], n->type[i]->dtype);
+  return !graph_status(g);
+}
+
 // Result `result` of a composite, by what it is made of.
 static const LoopExpr *expansion(Elem *e, const Node *n, int result, const Dim *index) {
-  const OpInfo *op = op_info(n->op);
-  if (!op->expand) return NULL;
   Node **out = arena_array(e->a, Node *, n->nres);
-  op->expand(e->lo->g, n, out);
-  if (graph_status(e->lo->g) || !out[0]) return NULL;
-  return elem_at(e, out[result], index);
+  return elem_expand(e, n, out) && out[result] ? elem_at(e, out[result], index) : NULL;
 }
 
 static const LoopExpr *compute(Elem *e, const Node *n, int result, const Dim *index) {

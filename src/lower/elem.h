@@ -72,6 +72,9 @@ bool elem_store(Elem *e, int i, const Dim *index);
 // The kernel is whole.
 void elem_finish(Elem *e, const char *schedule, Lowered *out);
 
+// What a composite is made of; composites of 16-bit floats are taken apart in f32, and rounded once.  False: it is whole.
+bool elem_expand(Elem *e, const Node *n, Node **out);
+
 bool elem_dtype(DType t);  // whether kernels hold such elements
 // The operand's element for a result's index, by broadcasting.
 const LoopExpr *elem_operand(Elem *e, const Node *o, const Type *result, const Dim *index);

@@ -88,12 +88,10 @@ typedef struct Finder {
 static void find_sums(Finder *f, const Node *n);
 
 static void find_in_expansion(Finder *f, const Node *n) {
-  Graph *g = f->r->e.lo->g;
-  const OpInfo *op = op_info(n->op);
   Node **out = arena_array(f->r->e.a, Node *, MAX(n->nres, 1));
-  if (op->expand) op->expand(g, n, out);
-  f->bad |= !op->expand || graph_status(g) || !out[0];
-  for (int i = 0; !f->bad && i < n->nres; i++) find_sums(f, out[i]);
+  f->bad |= !elem_expand(&f->r->e, n, out);
+  for (int i = 0; !f->bad && i < n->nres; i++)
+    if (out[i]) find_sums(f, out[i]);
 }
 
 static bool is_plain(const Node *n) {
