@@ -67,11 +67,48 @@ Dim elem_linear(Elem *e, int rank, const Dim *shape, const Dim *index) {
   return rejoin(e->pool, at);
 }
 
+// What is known of the symbols that are open now.
+static void open_scope(const Elem *e, Prover *p) {
+  prover_init(p, e->pool, e->a);
+  for (int32_t i = 0; i < e->k->ndims; i++) prover_push(p, e->k->dim[i], NULL, NULL);
+  for (int64_t i = 0; i < e->b.stmt.n; i++) {
+    const LoopStmt *s = e->b.stmt.v[i];
+    if (s->kind == LS_FOR || s->kind == LS_REDUCE || s->kind == LS_BIND)
+      prover_push(p, s->sym, s->extent, NULL);
+  }
+  for (int i = 0; i < e->nguards; i++)
+    prover_push(p, e->guard[i].sym, e->guard[i].extent, e->guard[i].value);
+}
+
+// x = q*by + r with 0 <= r < by, where the terms of x say so.
+static bool divide(Elem *e, Dim x, Dim by, Dim *q, Dim *r) {
+  IntPool *p = e->pool;
+  *q = *r = p->zero;
+  for (int i = 0; i < x->nterms; i++) {
+    Dim term = dim_term(p, &x->term[i], -1), c = dim_quotient(p, term, by);
+    if (c)
+      *q = ie_add(p, *q, c);
+    else
+      *r = ie_add(p, *r, term);
+  }
+  if (ie_is_poison(*q) || ie_is_poison(*r)) return false;
+  if ((*r)->lo >= 0 && ie_lt(p, *r, by) == YES) return true;
+  if (ie_is(*q, 0)) return false;
+  Prover scope;
+  open_scope(e, &scope);
+  return prove_ge0(&scope, *r) && prove_lt(&scope, *r, by);
+}
+
 void elem_split(Elem *e, Dim linear, int rank, const Dim *shape, Dim *index) {
   IntPool *p = e->pool;
   for (int i = rank - 1; i > 0; i--) {
-    index[i] = ie_is(shape[i], 1) ? p->zero : ie_mod(p, linear, shape[i]);
-    linear = ie_is(shape[i], 1) ? linear : ie_div(p, linear, shape[i]);
+    Dim q = linear, r = p->zero;
+    if (!ie_is(shape[i], 1) && !divide(e, linear, shape[i], &q, &r)) {
+      q = ie_div(p, linear, shape[i]);
+      r = ie_mod(p, linear, shape[i]);
+    }
+    index[i] = r;
+    linear = q;
   }
   if (rank) index[0] = linear;
 }
