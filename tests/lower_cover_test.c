@@ -156,6 +156,33 @@ static const struct {
 #include "host_ops.def"
 };
 
+// Ops of other templates, with tests of their own.
+static const char *const elsewhere[] = {"attention",
+                                        "causal_conv_with_state",
+                                        "conv",
+                                        "conv_integer",
+                                        "conv_transpose",
+                                        "deform_conv",
+                                        "dft",
+                                        "dot",
+                                        "einsum",
+                                        "gemm",
+                                        "gru",
+                                        "linear_attention",
+                                        "lstm",
+                                        "mat_mul",
+                                        "mat_mul_integer",
+                                        "q_linear_conv",
+                                        "q_linear_mat_mul",
+                                        "rnn",
+                                        "stft"};
+
+static bool is_elsewhere(const char *op) {
+  for (int64_t i = 0; i < ARRAY_LEN(elsewhere); i++)
+    if (!strcmp(elsewhere[i], op)) return true;
+  return false;
+}
+
 static const char *why_on_host(const char *op) {
   for (int64_t i = 0; i < ARRAY_LEN(on_host); i++)
     if (!strcmp(on_host[i].op, op)) return on_host[i].why;
@@ -190,7 +217,8 @@ static void check_sample(const Sample *s, bool cpu, int64_t *host) {
     } else {
       if (m.c.nunproven) FAIL("%s: %s", name, m.c.unproven);
       *host += m.c.nhost;
-      if (m.c.nhost && !why_on_host(s->op->name)) FAIL("%s: stays on the host", name);
+      if (m.c.nhost && !why_on_host(s->op->name) && !is_elsewhere(s->op->name))
+        FAIL("%s: stays on the host", name);
       if (!is_random(s->op)) same_results(name, g, &m, false, &d);
     }
   } else {
@@ -233,7 +261,8 @@ static bool is_steep(const Node *n) {
   const Type *t = type_of(n);
   if (t->kind != TK_TENSOR) return true;
   for (uint32_t i = 0; i < n->nsrc; i++)
-    from_float |= type_of(n->src[i])->kind == TK_TENSOR && dtype_is_float(type_of(n->src[i])->dtype);
+    from_float |=
+        type_of(n->src[i])->kind == TK_TENSOR && dtype_is_float(type_of(n->src[i])->dtype);
   for (int64_t i = 0; i < ARRAY_LEN(steep); i++)
     if (from_float && n->op == steep[i]) return true;
   return (from_float && !dtype_is_float(t->dtype)) || dtype_bits(t->dtype) < 8;

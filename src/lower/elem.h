@@ -88,15 +88,15 @@ Dim elem_guard(Elem *e, Dim value, Dim extent);
 void elem_unguard(Elem *e, int nguards);  // back to so many
 // The value where the guards from `since` on hold, else another.  Called before elem_unguard.
 const LoopExpr *elem_guarded(Elem *e, int since, const LoopExpr *value, const LoopExpr *other);
-bool elem_never(const Type *t);  // no elements at all
-const LoopExpr *elem_holds(Elem *e, int since);  // bool: the guards from `since` on
+bool elem_never(const Type *t);                                 // no elements at all
+const LoopExpr *elem_holds(Elem *e, int since);                 // bool: the guards from `since` on
 const LoopExpr *elem_in_range(Elem *e, Dim value, Dim extent);  // bool: 0 <= value < extent
 // An index in terms of loop variables alone, as a value needs it: a guard's symbol stands only inside a load.
 Dim elem_unguarded(Elem *e, Dim index);
 // elem_move.c: one step of an index map; false when n is not one.
 bool elem_moves(const Node *n);
 const LoopExpr *elem_move(Elem *e, const Node *n, int result, const Dim *index);
-bool elem_is_view(const Node *n);  // the same elements in the same order
+bool elem_is_view(const Node *n);      // the same elements in the same order
 const Node *elem_core(const Node *n);  // below views and transpositions
 // Where the element of elem_core(n) at an index lies in n: its number, and its index in `out`.
 Dim elem_place(Elem *e, const Node *n, const Dim *index, Dim *out);

@@ -40,8 +40,8 @@ void elem_unguard(Elem *e, int nguards) { e->nguards = nguards; }
 const LoopExpr *elem_holds(Elem *e, int since) {
   const LoopExpr *all = loop_int(e->k, DT_BOOL, 1);
   for (int i = since; i < e->nguards; i++)
-    all = loop_op(e->k, LOOP_and, all, elem_in_range(e, e->guard[i].value, e->guard[i].extent),
-                  NULL);
+    all =
+        loop_op(e->k, LOOP_and, all, elem_in_range(e, e->guard[i].value, e->guard[i].extent), NULL);
   return all;
 }
 

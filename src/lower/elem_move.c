@@ -327,7 +327,8 @@ static const LoopExpr *move_gather_elements(Elem *e, const Node *n, const Dim *i
   for (int d = 0; d < rank; d++) {
     Dim size = elem_dim(e, type_of(x)->dims[d]), used = elem_dim(e, type_of(n)->dims[d]);
     at[d] = index[d];
-    if (d != axis && ie_lt(e->pool, used, ie_addc(e->pool, size, 1)) != YES) at[d] = checked(e, index[d], size);
+    if (d != axis && ie_lt(e->pool, used, ie_addc(e->pool, size, 1)) != YES)
+      at[d] = checked(e, index[d], size);
     if (d == axis) at[d] = elem_bound(e, i, size);
     if (!at[d]) return NULL;
   }
@@ -362,7 +363,8 @@ static const LoopExpr *move_tensor_scatter(Elem *e, const Node *n, const Dim *in
   int axis = elem_axis(a->axis, x->rank), before = e->nguards;
   Dim max = elem_dim(e, x->dims[axis]), len = elem_dim(e, type_of(n->src[1])->dims[axis]);
   Dim start = p->zero, at[MAX_RANK], off;
-  const LoopExpr *from = which ? elem_at(e, which, index) : NULL, *own = elem_at(e, n->src[0], index);
+  const LoopExpr *from = which ? elem_at(e, which, index) : NULL,
+                 *own = elem_at(e, n->src[0], index);
   if (!own || (which && !from) || max->lo < 1) return NULL;
   if (from) from = loop_cast(k, DT_I64, from);
   if (from && a->mode) from = loop_op(k, LOOP_mod, from, loop_index(k, max), NULL);
@@ -423,7 +425,8 @@ static const LoopExpr *move_reverse_sequence(Elem *e, const Node *n, const Dim *
   memcpy(at, index, (size_t)type_of(n)->rank * sizeof *at);
   length = loop_let(&e->b, loop_cast(k, DT_I64, length));
   i = loop_index(k, elem_unguarded(e, index[a->time_axis]));
-  turned = loop_op(k, LOOP_sub, loop_op(k, LOOP_sub, length, loop_int(k, DT_I64, 1), NULL), i, NULL);
+  turned =
+      loop_op(k, LOOP_sub, loop_op(k, LOOP_sub, length, loop_int(k, DT_I64, 1), NULL), i, NULL);
   i = loop_op(k, LOOP_select, loop_op(k, LOOP_lt, i, length, NULL), turned, i);
   at[a->time_axis] = elem_checked(e, i, extent, "a sequence is longer than its axis");
   return at[a->time_axis] ? elem_at(e, n->src[0], at) : NULL;

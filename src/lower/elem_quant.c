@@ -121,7 +121,8 @@ const LoopExpr *elem_bit_cast(Elem *e, const Node *n, int result, const Dim *ind
 const LoopExpr *elem_dropout(Elem *e, const Node *n, int result, const Dim *index) {
   Graph *g = e->lo->g;
   const Node *ratio = src_or_null(g, n, 1), *training = src_or_null(g, n, 2);
-  const Value *r = ratio ? node_known(g, ratio) : NULL, *t = training ? node_known(g, training) : NULL;
+  const Value *r = ratio ? node_known(g, ratio) : NULL,
+              *t = training ? node_known(g, training) : NULL;
   bool off = !training || (t && t->n == 1 && !val_f64(t, 0)) || (r && r->n == 1 && !val_f64(r, 0));
   if (!off) return NULL;
   return result ? loop_int(e->k, DT_BOOL, 1) : elem_at(e, n->src[0], index);

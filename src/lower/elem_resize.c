@@ -83,8 +83,7 @@ static bool read_axes(Resize *r) {
 // ---- positions ----
 
 static const LoopExpr *unscale(Resize *r, const Axis *a, const LoopExpr *v) {
-  if (a->by_size)
-    return two(r, LOOP_div, two(r, LOOP_mul, v, of_dim(r, a->in)), of_dim(r, a->out));
+  if (a->by_size) return two(r, LOOP_div, two(r, LOOP_mul, v, of_dim(r, a->in)), of_dim(r, a->out));
   v = two(r, LOOP_div, v, num(r, a->scale));
   return r->at->mode == RESIZE_NEAREST ? as_f32(r, v) : v;
 }
@@ -131,8 +130,7 @@ static Dim bind_place(Resize *r, const Axis *a, const LoopExpr *x) {
 static void note_outside(Resize *r, const Axis *a, const LoopExpr *x) {
   if (r->at->coordinate_transformation_mode != RESIZE_TF_CROP) return;
   const LoopExpr *last = of_dim(r, ie_addc(r->e->pool, a->in, -1));
-  const LoopExpr *in =
-      two(r, LOOP_and, two(r, LOOP_le, num(r, 0), x), two(r, LOOP_le, x, last));
+  const LoopExpr *in = two(r, LOOP_and, two(r, LOOP_le, num(r, 0), x), two(r, LOOP_le, x, last));
   const LoopExpr *out = loop_op(r->e->k, LOOP_not, in, NULL, NULL);
   r->outside = r->outside ? two(r, LOOP_or, r->outside, out) : out;
 }

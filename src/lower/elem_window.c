@@ -154,8 +154,8 @@ static const LoopExpr *by_columns(Taps *t, const LoopExpr *place) {
     place = loop_op(k, LOOP_div, place, size, NULL);
   }
   for (int d = t->nd - 1; d >= 0; d--)
-    all = loop_op(k, LOOP_add, loop_op(k, LOOP_mul, all, loop_index(k, t->in[d]), NULL), at[d],
-                  NULL);
+    all =
+        loop_op(k, LOOP_add, loop_op(k, LOOP_mul, all, loop_index(k, t->in[d]), NULL), at[d], NULL);
   return all;
 }
 
@@ -172,7 +172,8 @@ static const LoopExpr *place_of_max(Taps *t, const LoopExpr *most) {
   for (int d = 0; d < t->nd; d++) plane = ie_mul(e->pool, plane, t->in[d]);
   const LoopExpr *none = loop_op(k, LOOP_eq, at, loop_int(k, DT_I64, INT64_MAX), NULL);
   const LoopExpr *in_plane = t->column_major ? by_columns(t, at) : at;
-  const LoopExpr *whole = loop_op(k, LOOP_add, loop_index(k, elem_unguarded(e, plane)), in_plane, NULL);
+  const LoopExpr *whole =
+      loop_op(k, LOOP_add, loop_index(k, elem_unguarded(e, plane)), in_plane, NULL);
   return loop_op(k, LOOP_select, none, loop_int(k, DT_I64, -1), whole);
 }
 
@@ -225,7 +226,8 @@ const LoopExpr *elem_average_pool(Elem *e, const Node *n, int result, const Dim 
   t.term = term_plain;
   const LoopExpr *sum = taps_sum(&t);
   if (!sum) return NULL;
-  const LoopExpr *by = loop_cast(k, sum->dtype, loop_index(k, ie_max(e->pool, count, e->pool->one)));
+  const LoopExpr *by =
+      loop_cast(k, sum->dtype, loop_index(k, ie_max(e->pool, count, e->pool->one)));
   return loop_let(&e->b, loop_cast(k, type_of(n)->dtype, loop_op(k, LOOP_div, sum, by, NULL)));
 }
 
@@ -250,8 +252,7 @@ const LoopExpr *elem_lp_pool(Elem *e, const Node *n, int result, const Dim *inde
   const LoopExpr *sum = taps_sum(&t);
   if (!sum) return NULL;
   if (at->p == 2) sum = loop_op(e->k, LOOP_sqrt, sum, NULL, NULL);
-  if (at->p > 2)
-    sum = loop_op(e->k, LOOP_pow, sum, loop_float(e->k, sum->dtype, 1 / t.p), NULL);
+  if (at->p > 2) sum = loop_op(e->k, LOOP_pow, sum, loop_float(e->k, sum->dtype, 1 / t.p), NULL);
   return loop_let(&e->b, loop_cast(e->k, type_of(n)->dtype, sum));
 }
 

@@ -3,7 +3,7 @@
 
 // In order: the most special first.
 static LowerFn *const templates[] = {lower_scan, lower_top_k, lower_scatter, lower_rows,
-                                    lower_pointwise};
+                                     lower_pointwise};
 
 tenon_status lower_group(Lowering *lo, const Node *fused, Lowered *out) {
   for (size_t i = 0; i < sizeof templates / sizeof templates[0]; i++) {

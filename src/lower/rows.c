@@ -127,7 +127,8 @@ static void find_kind(Rows *r) {
   bool any = false;
   r->kind = ALONG;
   r->inner = rank;
-  while (r->inner > 0 && (r->over[r->inner - 1] || ie_is(r->type->dims[r->inner - 1], 1))) r->inner--;
+  while (r->inner > 0 && (r->over[r->inner - 1] || ie_is(r->type->dims[r->inner - 1], 1)))
+    r->inner--;
   for (int i = 0; i < rank; i++) {
     bool one = ie_is(r->type->dims[i], 1);
     if (any && !r->over[i] && !one) r->kind = BROKEN;
@@ -444,8 +445,7 @@ static bool store_one(Rows *r, int i, bool whole) {
 static bool store_those(Rows *r, bool whole) {
   bool ok = true;
   for (int i = 0; i < r->e.fused->nres && ok; i++)
-    if (is_whole(r, type_of(elem_core(r->e.body->result[i]))) == whole)
-      ok = store_one(r, i, whole);
+    if (is_whole(r, type_of(elem_core(r->e.body->result[i]))) == whole) ok = store_one(r, i, whole);
   return ok;
 }
 

@@ -86,8 +86,8 @@ static bool step(Scan *s, int32_t sums, Dim lane, bool product) {
   const LoopExpr *x = elem_at(e, s->node->src[0], s->index);
   if (!x) return false;
   const LoopExpr *before = loop_let(&e->b, loop_load(k, sums, lane));
-  const LoopExpr *now = loop_let(
-      &e->b, loop_op(k, product ? LOOP_mul : LOOP_add, before, loop_cast(k, t, x), NULL));
+  const LoopExpr *now =
+      loop_let(&e->b, loop_op(k, product ? LOOP_mul : LOOP_add, before, loop_cast(k, t, x), NULL));
   s->value = loop_let(&e->b, loop_cast(k, s->type->dtype, at->exclusive ? before : now));
   loop_store(&e->b, sums, lane, now);
   for (int i = 0; i < e->fused->nres; i++) {

@@ -92,8 +92,7 @@ static bool put_blocks(Scatter *s) {
   int len = (int)w->dims[outer]->value;
   if (len > x->rank || u->rank != outer + x->rank - len) return false;
   elem_shape(e, u, shape);
-  for (int i = 0; i < outer; i++)
-    from[i] = index[i] = loop_for(&e->b, LOOP_SERIAL, "u", shape[i]);
+  for (int i = 0; i < outer; i++) from[i] = index[i] = loop_for(&e->b, LOOP_SERIAL, "u", shape[i]);
   for (; k < len; k++) {
     from[outer] = ie_const(e->pool, k);
     const LoopExpr *read = elem_at(e, s->node->src[1], from);
