@@ -14,6 +14,7 @@
 #include "test.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 // ---- values ----
 
@@ -23,11 +24,17 @@ static double uniform(void) {
   return (double)(rng >> 11) * 0x1p-53;
 }
 
+// A symbol's name may say its size: s37.
+static int64_t size_of(Dim d) {
+  if (ie_is_const(d)) return d->value;
+  return d->kind == IE_SYM && d->name[0] == 's' && atoi(d->name + 1) ? atoi(d->name + 1) : 3;
+}
+
 static tenon_status make_input(Run *run, const Type *t, bool odd, Value **out) {
   static const double special[] = {0.0, -0.0, INFINITY, -INFINITY, NAN};
   int64_t dims[MAX_RANK];
   if (t->kind != TK_TENSOR || t->rank < 0) return TENON_EUNSUPPORTED;
-  for (int i = 0; i < t->rank; i++) dims[i] = ie_is_const(t->dims[i]) ? t->dims[i]->value : 3;
+  for (int i = 0; i < t->rank; i++) dims[i] = size_of(t->dims[i]);
   TRY(value_tensor(run, NOWHERE, t->dtype, t->rank, dims, out));
   for (int64_t i = 0; i < (*out)->n; i++) {
     double u = uniform();
@@ -305,5 +312,194 @@ static void check_random(uint64_t seed, int64_t *compared) {
 TEST(lower_random) {
   int64_t compared = 0;
   for (uint64_t seed = 1; seed <= 1000; seed++) check_random(seed, &compared);
+  EXPECT(compared > 50);
+}
+
+// ---- random shapes ----
+
+static uint64_t dice;
+static int64_t draw(int64_t n) {
+  dice = hash_u64(dice + 0x9e3779b97f4a7c15ull);
+  return (int64_t)((dice >> 17) % (uint64_t)n);
+}
+static int64_t between(int64_t lo, int64_t hi) { return lo + draw(hi - lo + 1); }
+
+typedef struct Shape {
+  int rank;
+  int64_t dim[MAX_RANK];
+  bool symbolic[MAX_RANK];
+} Shape;
+
+static Shape shape_of(int rank, int64_t most, bool symbols) {
+  Shape s = {.rank = rank};
+  for (int i = 0; i < rank; i++) {
+    s.dim[i] = between(1, most);
+    s.symbolic[i] = symbols && draw(2) && s.dim[i] > 1;
+  }
+  return s;
+}
+
+static void put_type(StrBuf *b, const char *dtype, const Shape *s) {
+  strbuf_printf(b, "%s[", dtype);
+  for (int i = 0; i < s->rank; i++)
+    strbuf_printf(b, "%s%s%lld", i ? ", " : "", s->symbolic[i] ? "s" : "", (long long)s->dim[i]);
+  strbuf_printf(b, "]");
+}
+
+static void put_ints(StrBuf *b, int64_t n, const int64_t *v) {
+  for (int64_t i = 0; i < n; i++) strbuf_printf(b, "%s%lld", i ? ", " : "", (long long)v[i]);
+}
+
+static const char *const dtypes[] = {"f32", "f32", "f32", "f16", "bf16", "f64", "i32", "u8"};
+
+// A graph around one op of a random shape, with something before and after it.  Its result's type is inferred.
+static const char *random_case(Arena *a, int kind, bool symbols) {
+  StrBuf b;
+  strbuf_init(&b, a);
+  int rank = (int)between(2, 4), axis = (int)draw(rank);
+  Shape x = shape_of(rank, rank == 2 ? 150 : 24, symbols && kind != 8);
+  const char *t = dtypes[kind == 1 || kind > 9 ? draw(3) : draw(kind < 2 ? 8 : 6)];
+  int64_t v[2 * MAX_RANK] = {0};
+  if (kind == 3 || kind == 4) {
+    x.rank = rank = 4;
+    for (int i = 0; i < 4; i++) x.dim[i] = i ? between(4, 21) : between(1, 2);
+  }
+  strbuf_printf(&b, "graph @\"g\"(%%x: ");
+  put_type(&b, t, &x);
+  strbuf_printf(&b, ", %%y: ");
+  put_type(&b, t, &x);
+  strbuf_printf(&b, ") {\n  %%0 = %s(%%x, %%y)\n  ", draw(2) ? "add" : "max");
+  switch (kind) {
+  case 0:  // transpositions
+    for (int i = 0; i < rank; i++) v[i] = i;
+    for (int i = rank - 1; i > 0; i--) {
+      int j = (int)draw(i + 1);
+      int64_t was = v[i];
+      v[i] = v[j];
+      v[j] = was;
+    }
+    strbuf_printf(&b, "%%1 = transpose(%%0) perm=[");
+    put_ints(&b, rank, v);
+    strbuf_printf(&b, "]\n");
+    break;
+  case 1:  // norms along any axis
+    strbuf_printf(&b, "%%1 = %s(%%0) axis=%d\n",
+                  draw(3)   ? "softmax"
+                  : draw(2) ? "log_softmax"
+                            : "lp_normalization",
+                  axis);
+    break;
+  case 2: {  // reductions
+    static const char *const op[] = {"reduce_sum", "reduce_mean", "reduce_max", "reduce_min",
+                                     "reduce_l2"};
+    v[0] = axis;
+    v[1] = (axis + 1 + draw(rank - 1)) % rank;
+    int64_t n = between(1, 2);
+    strbuf_printf(&b, "%%a = const i64[%lld] {", (long long)n);
+    put_ints(&b, n, v);
+    strbuf_printf(&b, "}\n  %%1 = %s(%%0, %%a) keepdims=%s\n", op[draw(5)],
+                  draw(2) ? "true" : "false");
+    break;
+  }
+  case 3:
+  case 4: {  // windows
+    int64_t k[2] = {between(1, 4), between(1, 4)}, s[2] = {between(1, 3), between(1, 3)};
+    for (int i = 0; i < 4; i++) v[i] = draw(k[i % 2]);
+    strbuf_printf(&b, "%%1 = %s(%%0) kernel_shape=[%lld, %lld] strides=[%lld, %lld] pads=[",
+                  kind == 3 ? "max_pool" : "average_pool", (long long)k[0], (long long)k[1],
+                  (long long)s[0], (long long)s[1]);
+    put_ints(&b, 4, v);
+    strbuf_printf(&b, "] channels_last=%s ceil_mode=%s%s\n", draw(2) ? "true" : "false",
+                  draw(2) ? "true" : "false",
+                  kind == 4 && draw(2) ? " count_include_pad=true" : "");
+    break;
+  }
+  case 5: {  // paddings
+    static const char *const mode[] = {"constant", "edge", "reflect", "wrap"};
+    for (int i = 0; i < 2 * rank; i++)
+      v[i] = x.dim[i % rank] > 1 ? draw(MIN(x.dim[i % rank], 4)) : 0;
+    strbuf_printf(&b, "%%a = const i64[%d] {", 2 * rank);
+    put_ints(&b, 2 * rank, v);
+    strbuf_printf(&b, "}\n  %%1 = pad(%%0, %%a) mode=%s\n", mode[draw(4)]);
+    break;
+  }
+  case 6:
+    strbuf_printf(&b, "%%1 = %s(%%0) axis=%d select_last_index=%s\n",
+                  draw(2) ? "arg_max" : "arg_min", axis, draw(2) ? "true" : "false");
+    break;
+  case 7:
+    strbuf_printf(&b, "%%a = const i64[] {%d}\n  %%1 = cum_sum(%%0, %%a) reverse=%s exclusive=%s\n",
+                  axis, draw(2) ? "true" : "false", draw(2) ? "true" : "false");
+    break;
+  case 8:
+    strbuf_printf(&b,
+                  "%%a = const i64[1] {%lld}\n  %%k:2 = top_k(%%0, %%a) axis=%d largest=%s\n  %%1 "
+                  "= abs(%%k.0)\n",
+                  (long long)between(1, MIN(x.dim[axis], 9)), axis, draw(2) ? "true" : "false");
+    break;
+  case 9: {  // slices
+    int64_t n = x.dim[axis], from = draw(n), step = between(-3, 3);
+    if (!step || x.symbolic[axis]) step = 1;
+    int64_t to = step > 0 ? between(from, n) : between(-n - 1, -n + from);
+    strbuf_printf(&b,
+                  "%%a = const i64[1] {%lld}\n  %%b = const i64[1] {%lld}\n  %%c = const i64[1] "
+                  "{%d}\n  %%d = const i64[1] {%lld}\n  %%1 = slice(%%0, %%a, %%b, %%c, %%d)\n",
+                  (long long)from, (long long)to, axis, (long long)step);
+    break;
+  }
+  case 10: {  // resized images
+    static const char *const way[] = {"half_pixel", "align_corners", "asymmetric",
+                                      "pytorch_half_pixel", "half_pixel_symmetric"};
+    static const char *const mode[] = {"nearest", "linear", "cubic"};
+    static const char *const scale[] = {"1", "2", "0.5", "1.5", "3", "0.7"};
+    strbuf_printf(&b, "%%a = const f32[%d] {", rank);
+    for (int i = 0; i < rank; i++)
+      strbuf_printf(&b, "%s%s", i ? ", " : "",
+                    i < rank - 2 || x.dim[i] < 3 ? "1" : scale[draw(x.symbolic[i] ? 5 : 6)]);
+    strbuf_printf(&b, "}\n  %%1 = resize(%%0, _, %%a) mode=%s coordinate_transformation_mode=%s\n",
+                  mode[draw(3)], way[draw(5)]);
+    break;
+  }
+  default: strbuf_printf(&b, "%%n = neg(%%y)\n  %%1 = concat(%%0, %%n, %%x) axis=%d\n", axis);
+  }
+  strbuf_printf(&b, "  %%2 = neg(%%1)\n  return %%2\n}\n");
+  return strbuf_text(&b);
+}
+
+static void check_case(uint64_t seed, bool cpu, int64_t *compared) {
+  static Diag d;
+  static Compile m;
+  Arena a;
+  Graph *g = NULL;
+  arena_init(&a);
+  memset(&m, 0, sizeof m);
+  diag_init(&d);
+  arena_init(&m.arena);
+  dice = seed;
+  const char *text = random_case(&a, (int)(seed % 12), draw(2));
+  if (graph_parse(str_of(text), NULL, &d, &g) || graph_parse(str_of(text), NULL, &d, &m.g)) {
+    FAIL("seed %llu: %s\n%s", (unsigned long long)seed, d.text, text);
+  } else if (compile(&m, cpu, false, &d)) {
+    FAIL("seed %llu: %s\n%s", (unsigned long long)seed, d.text, text);
+  } else {
+    if (m.c.nunproven) FAIL("seed %llu: %s\n%s", (unsigned long long)seed, m.c.unproven, text);
+    if (m.c.nhost) FAIL("seed %llu: on the host\n%s", (unsigned long long)seed, text);
+    *compared += same_results(text, g, &m, false, &d);
+  }
+  compile_free(&m);
+  graph_free(g);
+  arena_deinit(&a);
+}
+
+TEST(lower_shapes) {
+  int64_t compared = 0;
+  for (uint64_t seed = 1; seed <= 240; seed++) check_case(seed, false, &compared);
+  EXPECT(compared > 200);
+}
+
+TEST(lower_shapes_code) {
+  int64_t compared = 0;
+  if (!codegen_there()) SKIP("built without LLVM");
+  for (uint64_t seed = 601; seed <= 660; seed++) check_case(seed, true, &compared);
   EXPECT(compared > 50);
 }

@@ -156,6 +156,8 @@ static Dim negated(Prover *p, Dim e) { return ie_sub(p->pool, p->pool->zero, e);
 static int sign(Prover *p, Dim c) {
   if (c->lo >= 0) return 1;
   if (c->hi <= 0) return -1;
+  if (prover_positive(p, c)) return 1;
+  if (prover_positive(p, negated(p, c))) return -1;
   if (prove(p, c)) return 1;
   return prove(p, negated(p, c)) ? -1 : 0;
 }

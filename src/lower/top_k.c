@@ -30,7 +30,9 @@ static const LoopExpr *give_value(void *ctx, const Dim *index) {
   const Given *g = ctx;
   const TopK *t = g->t;
   for (int d = 0; d < t->type->rank; d++)
-    if (index[d] != (d == t->axis ? t->result : t->index[d]) && !ie_is(t->shape[d], 1)) return NULL;
+    if (index[d] != (d == t->axis ? t->result : t->index[d]) &&
+        !ie_is(t->node->type[0]->dims[d], 1))
+      return NULL;
   return t->value[g->i];
 }
 
