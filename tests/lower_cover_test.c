@@ -350,117 +350,147 @@ static void put_ints(StrBuf *b, int64_t n, const int64_t *v) {
   for (int64_t i = 0; i < n; i++) strbuf_printf(b, "%s%lld", i ? ", " : "", (long long)v[i]);
 }
 
-static const char *const dtypes[] = {"f32", "f32", "f32", "f16", "bf16", "f64", "i32", "u8"};
+enum {
+  TURN,
+  NORM,
+  REDUCE,
+  MAX_POOL,
+  AVERAGE_POOL,
+  PAD,
+  ARG,
+  SCAN,
+  TOP_K,
+  SLICE,
+  RESIZE,
+  CONCAT,
+  KINDS
+};
 
-// A graph around one op of a random shape, with something before and after it.  Its result's type is inferred.
+static const char *yes_no(void) { return draw(2) ? "true" : "false"; }
+
+// A list of numbers as a constant.
+static void put_const(StrBuf *b, const char *name, int64_t n, const int64_t *v) {
+  strbuf_printf(b, "%%%s = const i64[%lld] {", name, (long long)n);
+  put_ints(b, n, v);
+  strbuf_printf(b, "}\n  ");
+}
+
+static void put_turn(StrBuf *b, int rank) {
+  int64_t v[MAX_RANK];
+  for (int i = 0; i < rank; i++) v[i] = i;
+  for (int i = rank - 1; i > 0; i--) {
+    int j = (int)draw(i + 1);
+    int64_t was = v[i];
+    v[i] = v[j];
+    v[j] = was;
+  }
+  strbuf_printf(b, "%%1 = transpose(%%0) perm=[");
+  put_ints(b, rank, v);
+  strbuf_printf(b, "]\n");
+}
+
+static void put_reduce(StrBuf *b, int rank, int axis) {
+  static const char *const op[] = {"reduce_sum", "reduce_mean", "reduce_max", "reduce_min",
+                                   "reduce_l2"};
+  int64_t v[2] = {axis, (axis + 1 + draw(rank - 1)) % rank};
+  put_const(b, "a", between(1, 2), v);
+  strbuf_printf(b, "%%1 = %s(%%0, %%a) keepdims=%s\n", op[draw(5)], yes_no());
+}
+
+static void put_window(StrBuf *b, bool average) {
+  int64_t k[2] = {between(1, 4), between(1, 4)}, s[2] = {between(1, 3), between(1, 3)}, pad[4];
+  for (int i = 0; i < 4; i++) pad[i] = draw(k[i % 2]);
+  strbuf_printf(b, "%%1 = %s(%%0) kernel_shape=[", average ? "average_pool" : "max_pool");
+  put_ints(b, 2, k);
+  strbuf_printf(b, "] strides=[");
+  put_ints(b, 2, s);
+  strbuf_printf(b, "] pads=[");
+  put_ints(b, 4, pad);
+  strbuf_printf(b, "] channels_last=%s ceil_mode=%s", yes_no(), yes_no());
+  strbuf_printf(b, average ? " count_include_pad=%s\n" : "\n", yes_no());
+}
+
+static void put_pad(StrBuf *b, const Shape *x) {
+  static const char *const mode[] = {"constant", "edge", "reflect", "wrap"};
+  int64_t v[2 * MAX_RANK];
+  for (int i = 0; i < 2 * x->rank; i++) {
+    int64_t n = x->dim[i % x->rank];
+    v[i] = n > 1 ? draw(MIN(n, 4)) : 0;
+  }
+  put_const(b, "a", 2 * x->rank, v);
+  strbuf_printf(b, "%%1 = pad(%%0, %%a) mode=%s\n", mode[draw(4)]);
+}
+
+static void put_slice(StrBuf *b, const Shape *x, int axis) {
+  int64_t n = x->dim[axis], from = draw(n), step = between(-3, 3), at = axis;
+  if (!step || x->symbolic[axis]) step = 1;
+  int64_t to = step > 0 ? between(from, n) : between(-n - 1, -n + from);
+  put_const(b, "a", 1, &from);
+  put_const(b, "b", 1, &to);
+  put_const(b, "c", 1, &at);
+  put_const(b, "d", 1, &step);
+  strbuf_printf(b, "%%1 = slice(%%0, %%a, %%b, %%c, %%d)\n");
+}
+
+static void put_resize(StrBuf *b, const Shape *x) {
+  static const char *const way[] = {"half_pixel", "align_corners", "asymmetric",
+                                    "pytorch_half_pixel", "half_pixel_symmetric"};
+  static const char *const mode[] = {"nearest", "linear", "cubic"};
+  static const char *const scale[] = {"1", "2", "0.5", "1.5", "3", "0.7"};
+  strbuf_printf(b, "%%a = const f32[%d] {", x->rank);
+  for (int i = 0; i < x->rank; i++) {
+    bool same = i < x->rank - 2 || x->dim[i] < 3;
+    strbuf_printf(b, "%s%s", i ? ", " : "", same ? "1" : scale[draw(x->symbolic[i] ? 5 : 6)]);
+  }
+  strbuf_printf(b, "}\n  %%1 = resize(%%0, _, %%a) mode=%s coordinate_transformation_mode=%s\n",
+                mode[draw(3)], way[draw(5)]);
+}
+
+static void put_along(StrBuf *b, int kind, const Shape *x, int axis) {
+  int64_t k = between(1, MIN(x->dim[axis], 9)), at = axis;
+  if (kind == NORM) {
+    const char *op = draw(3) ? "softmax" : draw(2) ? "log_softmax" : "lp_normalization";
+    strbuf_printf(b, "%%1 = %s(%%0) axis=%d\n", op, axis);
+  } else if (kind == ARG) {
+    strbuf_printf(b, "%%1 = %s(%%0) axis=%d select_last_index=%s\n",
+                  draw(2) ? "arg_max" : "arg_min", axis, yes_no());
+  } else if (kind == SCAN) {
+    put_const(b, "a", 1, &at);
+    strbuf_printf(b, "%%1 = cum_sum(%%0, %%a) reverse=%s exclusive=%s\n", yes_no(), yes_no());
+  } else if (kind == TOP_K) {
+    put_const(b, "a", 1, &k);
+    strbuf_printf(b, "%%k:2 = top_k(%%0, %%a) axis=%d largest=%s\n  %%1 = abs(%%k.0)\n", axis,
+                  yes_no());
+  } else {
+    strbuf_printf(b, "%%n = neg(%%y)\n  %%1 = concat(%%0, %%n, %%x) axis=%d\n", axis);
+  }
+}
+
+// A graph around one op of a random shape, with something before and after it.
 static const char *random_case(Arena *a, int kind, bool symbols) {
+  static const char *const dtypes[] = {"f32", "f32", "f32", "f16", "bf16", "f64", "i32", "i16"};
   StrBuf b;
   strbuf_init(&b, a);
-  int rank = (int)between(2, 4), axis = (int)draw(rank);
-  Shape x = shape_of(rank, rank == 2 ? 150 : 24, symbols && kind != 8);
-  const char *t = dtypes[kind == 1 || kind > 9 ? draw(3) : draw(kind < 2 ? 8 : 6)];
-  int64_t v[2 * MAX_RANK] = {0};
-  if (kind == 3 || kind == 4) {
-    x.rank = rank = 4;
-    for (int i = 0; i < 4; i++) x.dim[i] = i ? between(4, 21) : between(1, 2);
-  }
+  bool window = kind == MAX_POOL || kind == AVERAGE_POOL;
+  int rank = window ? 4 : (int)between(2, 4), axis = (int)draw(rank);
+  Shape x = shape_of(rank, rank == 2 ? 150 : 24, symbols && kind != TOP_K);
+  for (int i = 0; window && i < 4; i++) x.dim[i] = i ? between(4, 21) : between(1, 2);
+  bool floats = kind == NORM || kind == RESIZE || kind == AVERAGE_POOL || kind == REDUCE;
+  const char *t = dtypes[draw(floats ? 6 : 8)];
   strbuf_printf(&b, "graph @\"g\"(%%x: ");
   put_type(&b, t, &x);
   strbuf_printf(&b, ", %%y: ");
   put_type(&b, t, &x);
   strbuf_printf(&b, ") {\n  %%0 = %s(%%x, %%y)\n  ", draw(2) ? "add" : "max");
   switch (kind) {
-  case 0:  // transpositions
-    for (int i = 0; i < rank; i++) v[i] = i;
-    for (int i = rank - 1; i > 0; i--) {
-      int j = (int)draw(i + 1);
-      int64_t was = v[i];
-      v[i] = v[j];
-      v[j] = was;
-    }
-    strbuf_printf(&b, "%%1 = transpose(%%0) perm=[");
-    put_ints(&b, rank, v);
-    strbuf_printf(&b, "]\n");
-    break;
-  case 1:  // norms along any axis
-    strbuf_printf(&b, "%%1 = %s(%%0) axis=%d\n",
-                  draw(3)   ? "softmax"
-                  : draw(2) ? "log_softmax"
-                            : "lp_normalization",
-                  axis);
-    break;
-  case 2: {  // reductions
-    static const char *const op[] = {"reduce_sum", "reduce_mean", "reduce_max", "reduce_min",
-                                     "reduce_l2"};
-    v[0] = axis;
-    v[1] = (axis + 1 + draw(rank - 1)) % rank;
-    int64_t n = between(1, 2);
-    strbuf_printf(&b, "%%a = const i64[%lld] {", (long long)n);
-    put_ints(&b, n, v);
-    strbuf_printf(&b, "}\n  %%1 = %s(%%0, %%a) keepdims=%s\n", op[draw(5)],
-                  draw(2) ? "true" : "false");
-    break;
-  }
-  case 3:
-  case 4: {  // windows
-    int64_t k[2] = {between(1, 4), between(1, 4)}, s[2] = {between(1, 3), between(1, 3)};
-    for (int i = 0; i < 4; i++) v[i] = draw(k[i % 2]);
-    strbuf_printf(&b, "%%1 = %s(%%0) kernel_shape=[%lld, %lld] strides=[%lld, %lld] pads=[",
-                  kind == 3 ? "max_pool" : "average_pool", (long long)k[0], (long long)k[1],
-                  (long long)s[0], (long long)s[1]);
-    put_ints(&b, 4, v);
-    strbuf_printf(&b, "] channels_last=%s ceil_mode=%s%s\n", draw(2) ? "true" : "false",
-                  draw(2) ? "true" : "false",
-                  kind == 4 && draw(2) ? " count_include_pad=true" : "");
-    break;
-  }
-  case 5: {  // paddings
-    static const char *const mode[] = {"constant", "edge", "reflect", "wrap"};
-    for (int i = 0; i < 2 * rank; i++)
-      v[i] = x.dim[i % rank] > 1 ? draw(MIN(x.dim[i % rank], 4)) : 0;
-    strbuf_printf(&b, "%%a = const i64[%d] {", 2 * rank);
-    put_ints(&b, 2 * rank, v);
-    strbuf_printf(&b, "}\n  %%1 = pad(%%0, %%a) mode=%s\n", mode[draw(4)]);
-    break;
-  }
-  case 6:
-    strbuf_printf(&b, "%%1 = %s(%%0) axis=%d select_last_index=%s\n",
-                  draw(2) ? "arg_max" : "arg_min", axis, draw(2) ? "true" : "false");
-    break;
-  case 7:
-    strbuf_printf(&b, "%%a = const i64[] {%d}\n  %%1 = cum_sum(%%0, %%a) reverse=%s exclusive=%s\n",
-                  axis, draw(2) ? "true" : "false", draw(2) ? "true" : "false");
-    break;
-  case 8:
-    strbuf_printf(&b,
-                  "%%a = const i64[1] {%lld}\n  %%k:2 = top_k(%%0, %%a) axis=%d largest=%s\n  %%1 "
-                  "= abs(%%k.0)\n",
-                  (long long)between(1, MIN(x.dim[axis], 9)), axis, draw(2) ? "true" : "false");
-    break;
-  case 9: {  // slices
-    int64_t n = x.dim[axis], from = draw(n), step = between(-3, 3);
-    if (!step || x.symbolic[axis]) step = 1;
-    int64_t to = step > 0 ? between(from, n) : between(-n - 1, -n + from);
-    strbuf_printf(&b,
-                  "%%a = const i64[1] {%lld}\n  %%b = const i64[1] {%lld}\n  %%c = const i64[1] "
-                  "{%d}\n  %%d = const i64[1] {%lld}\n  %%1 = slice(%%0, %%a, %%b, %%c, %%d)\n",
-                  (long long)from, (long long)to, axis, (long long)step);
-    break;
-  }
-  case 10: {  // resized images
-    static const char *const way[] = {"half_pixel", "align_corners", "asymmetric",
-                                      "pytorch_half_pixel", "half_pixel_symmetric"};
-    static const char *const mode[] = {"nearest", "linear", "cubic"};
-    static const char *const scale[] = {"1", "2", "0.5", "1.5", "3", "0.7"};
-    strbuf_printf(&b, "%%a = const f32[%d] {", rank);
-    for (int i = 0; i < rank; i++)
-      strbuf_printf(&b, "%s%s", i ? ", " : "",
-                    i < rank - 2 || x.dim[i] < 3 ? "1" : scale[draw(x.symbolic[i] ? 5 : 6)]);
-    strbuf_printf(&b, "}\n  %%1 = resize(%%0, _, %%a) mode=%s coordinate_transformation_mode=%s\n",
-                  mode[draw(3)], way[draw(5)]);
-    break;
-  }
-  default: strbuf_printf(&b, "%%n = neg(%%y)\n  %%1 = concat(%%0, %%n, %%x) axis=%d\n", axis);
+  case TURN: put_turn(&b, rank); break;
+  case REDUCE: put_reduce(&b, rank, axis); break;
+  case MAX_POOL:
+  case AVERAGE_POOL: put_window(&b, kind == AVERAGE_POOL); break;
+  case PAD: put_pad(&b, &x); break;
+  case SLICE: put_slice(&b, &x, axis); break;
+  case RESIZE: put_resize(&b, &x); break;
+  default: put_along(&b, kind, &x, axis);
   }
   strbuf_printf(&b, "  %%2 = neg(%%1)\n  return %%2\n}\n");
   return strbuf_text(&b);
@@ -476,7 +506,7 @@ static void check_case(uint64_t seed, bool cpu, int64_t *compared) {
   diag_init(&d);
   arena_init(&m.arena);
   dice = seed;
-  const char *text = random_case(&a, (int)(seed % 12), draw(2));
+  const char *text = random_case(&a, (int)(seed % KINDS), draw(2));
   if (graph_parse(str_of(text), NULL, &d, &g) || graph_parse(str_of(text), NULL, &d, &m.g)) {
     FAIL("seed %llu: %s\n%s", (unsigned long long)seed, d.text, text);
   } else if (compile(&m, cpu, false, &d)) {

@@ -332,6 +332,9 @@ static bool prove(Prover *p, Dim e) {
   int64_t at = innermost(p, e, &known);
   if (at < 0 || !known) return false;
   ProverSym s = p->sym.v[at];
+  // Of dims alone: it may be a factor of an extent.
+  if (!s.extent && (prover_positive(p, e) || prover_positive(p, ie_addc(p->pool, e, 1))))
+    return true;
   return eliminate(p, e, &s);
 }
 

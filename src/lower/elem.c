@@ -37,10 +37,14 @@ static Dim own_symbol(void *ctx, Dim s) {
   char name[32];
   snprintf(name, sizeof name, "d%lld", (long long)e->graph_dim.n);
   vec_push(e->a, &e->graph_dim, s);
-  return loop_dim(e->k, name, s->lo, s->hi);
+  return loop_dim(e->k, name, s->kind == IE_SYM ? s->lo : 0, s->hi);
 }
 
-Dim elem_dim(Elem *e, Dim d) { return ie_map(e->pool, d, own_symbol, e); }
+Dim elem_dim(Elem *e, Dim d) {
+  // A size is never negative, which not every expression shows: then it is a dim of its own.
+  bool hidden = d->lo < 0 && d->hi >= 0 && !ie_is_poison(d) && d->kind != IE_SYM;
+  return hidden ? own_symbol(e, d) : ie_map(e->pool, d, own_symbol, e);
+}
 
 void elem_shape(Elem *e, const Type *t, Dim *out) {
   for (int i = 0; i < t->rank; i++) out[i] = elem_dim(e, t->dims[i]);
