@@ -32,7 +32,9 @@ bool prover_positive(const Prover *p, Dim e);  // e >= 1, by its form and the ex
 
 // ---- expressions ----
 bool dim_has(Dim e, Dim sym);
-bool dim_is_factor(Dim atom, Dim extent);  // of a product of what is never negative
+// Whether e >= 1 follows from extent >= 1: e is a factor of it, and e or the other factor is never negative.
+bool dim_forced(IntPool *pool, Dim e, Dim extent);
+Dim dim_quotient(IntPool *pool, Dim e, Dim d);  // q with q*d = e whatever d is; NULL: none is seen
 // e = c*atom + r, the atom neither in c nor a factor of r's terms (it may stand within other atoms of r).
 bool dim_split(IntPool *pool, Dim e, Dim atom, Dim *c, Dim *r);
 Dim dim_term(IntPool *pool, const IntTerm *t,

@@ -73,6 +73,15 @@ static void try_modulus(Prover *p, Dim w, Dim s, Dim r, Dim t, const Claim *befo
   }
 }
 
+// Every factor of the stride is at least 1.
+static bool is_positive(Prover *p, Dim t) {
+  if (prover_positive(p, t)) return true;
+  if (t->nterms != 1 || t->term[0].coef <= 0) return false;
+  for (int i = 0; i < t->term[0].natoms; i++)
+    if (!prove_ge0(p, ie_addc(p->pool, t->term[0].atom[i], -1))) return false;
+  return true;
+}
+
 static void claims_direct(Prover *p, Dim e, Dim w, Dim size, const Claim *before, Claims *out) {
   IntPool *pool = p->pool;
   Dim s, r;
@@ -90,7 +99,7 @@ static void claims_direct(Prover *p, Dim e, Dim w, Dim size, const Claim *before
       else
         inner = true;
     }
-    if (inner && !ie_is_poison(t) && t != whole && (t->lo >= 1 || prove_lt(p, pool->zero, t)))
+    if (inner && !ie_is_poison(t) && t != whole && is_positive(p, t))
       try_modulus(p, w, s, r, t, before, out);
   }
 }

@@ -239,13 +239,19 @@ static bool padding_of(Elem *e, const Node *n, Padding *p) {
 static Dim folded(Elem *e, int mode, Dim v, Dim size) {
   IntPool *p = e->pool;
   Dim last = ie_addc(p, size, -1);
-  if (size->lo < 1) return NULL;
-  if (mode == PAD_EDGE) return ie_max(p, p->zero, ie_min(p, v, last));
-  if (mode == PAD_WRAP) return ie_mod(p, v, size);
-  if (ie_is(size, 1)) return p->zero;
-  if (size->lo < 2) return NULL;
-  Dim period = ie_mulc(p, last, 2), m = ie_mod(p, elem_unguarded(e, v), period);
-  return checked(e, ie_min(p, m, ie_sub(p, period, m)), size);
+  bool known = size->lo >= 1;  // else an axis without elements fails its check
+  v = known ? v : elem_unguarded(e, v);
+  if (mode == PAD_EDGE) {
+    v = ie_max(p, p->zero, ie_min(p, v, last));
+  } else if (mode == PAD_WRAP) {
+    v = ie_mod(p, v, ie_max(p, size, p->one));
+  } else {
+    Dim period = ie_mulc(p, last, 2);
+    Dim m = ie_mod(p, elem_unguarded(e, v), ie_max(p, period, p->one));
+    v = ie_min(p, m, ie_sub(p, period, m));
+    known = ie_is(size, 1);
+  }
+  return known ? v : checked(e, v, size);
 }
 
 static const LoopExpr *move_pad(Elem *e, const Node *n, const Dim *index) {
@@ -366,7 +372,8 @@ static const LoopExpr *move_tensor_scatter(Elem *e, const Node *n, const Dim *in
   int axis = elem_axis(a->axis, x->rank), before = e->nguards;
   Dim max = elem_dim(e, x->dims[axis]), len = elem_dim(e, type_of(n->src[1])->dims[axis]);
   Dim start = p->zero, at[MAX_RANK], off;
-  const LoopExpr *from = which ? elem_at(e, which, index) : NULL, *own = elem_at(e, n->src[0], index);
+  const LoopExpr *from = which ? elem_at(e, which, index) : NULL,
+                 *own = elem_at(e, n->src[0], index);
   if (!own || (which && !from) || max->lo < 1) return NULL;
   if (from) from = loop_cast(k, DT_I64, from);
   if (from && a->mode) from = loop_op(k, LOOP_mod, from, loop_index(k, max), NULL);
