@@ -66,6 +66,8 @@ void file_close(File *f);
 // Writes through a temporary file beside `path` and renames it, so that a failure leaves the old file.
 // "-" writes to standard output.
 MUST_USE tenon_status file_write(const char *path, const void *bytes, int64_t n, Diag *d);
+// The same of parts that follow one another.
+MUST_USE tenon_status file_write_parts(const char *path, const Str *part, int nparts, Diag *d);
 
 // ---- thread pool ----
 // parallel_for splits [0, n) into pieces of `grain` items, which the pool's threads and the caller take

@@ -344,6 +344,7 @@ int cmd_conform(Cli *c) {
   r.options.target = target_find(target);
   r.options.optimise = plan || opt_given(c, OPT_conform_level) ? &optimise : NULL;
   r.options.text = opt_given(c, OPT_conform_text);
+  r.options.artifact = opt_given(c, OPT_conform_artifact);
   r.options.threads = MAX(1, machine_threads() / r.jobs);
   r.child = arena_array(&c->arena, Child, r.jobs);
   int rc = cli_exit_of(collect(&r, &unpacked));

@@ -56,7 +56,7 @@ tenon_status cpu_build(const Compiled *c, Diag *d) {
   for (int64_t i = 0; i < c->nkernels; i++) text[i] = c->kernel[i].text;
   tenon_status s = codegen_build(codegen, &m, CODE_IMAGE, text, c->nkernels, &a, code, d);
   if (!s) s = join_images(p, code, c->nkernels, &a, d);
-  if (!s) p->target = str_copy(&p->arena, str_of(m.features));
+  if (!s) p->target = str_printf(&p->arena, "%s %s", m.triple, m.features);
   arena_deinit(&a);
   codegen_release(codegen);
   return s;
