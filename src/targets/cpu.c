@@ -3,21 +3,22 @@
 
 #include "base/machine.h"
 #include "base/process.h"
+#include "targets/llvm/cache.h"
 #include "targets/llvm/codegen.h"
 
-enum { CODE_ALIGN = 64 };
+#include <stdio.h>
 
-void cpu_describe(LowerTarget *out) {
-  Machine m;
-  machine_host(&m);
-  *out = (LowerTarget){.vector_bytes = m.vector_bytes,
-                       .vector_registers = m.has & CPU_AVX512 ? 32 : 16,
-                       .l1 = m.l1_bytes,
-                       .l2 = m.l2_bytes,
-                       .fma = m.has_fma,
-                       .vnni = m.has & CPU_VNNI,
-                       .bf16 = m.has & CPU_BF16};
-  if (m.arch != ARCH_X86_64) out->vector_registers = 32;
+enum { CODE_ALIGN = 64, PAGE = 4096 };
+
+void cpu_describe(const Machine *m, LowerTarget *out) {
+  *out = (LowerTarget){.vector_bytes = m->vector_bytes,
+                       .vector_registers = m->has & CPU_AVX512 ? 32 : 16,
+                       .l1 = m->l1_bytes,
+                       .l2 = m->l2_bytes,
+                       .fma = m->has_fma,
+                       .vnni = m->has & CPU_VNNI,
+                       .bf16 = m->has & CPU_BF16};
+  if (m->arch != ARCH_X86_64) out->vector_registers = 32;
 }
 
 static void unload(Program *p) {
@@ -25,12 +26,13 @@ static void unload(Program *p) {
   code_unmap((void *)(uintptr_t)p->code, p->code_bytes);
 }
 
-// All images in one, each at a multiple of a cache line.
-static tenon_status join_images(Program *p, const Code *code, int64_t n, Arena *a, Diag *d) {
-  int64_t total = 0;
+// All images in one, each at a multiple of a cache line; of a page on AArch64, whose code finds its constants by pages.
+static tenon_status join_images(Program *p, const Machine *m, const Code *code, int64_t n, Arena *a,
+                                Diag *d) {
+  int64_t total = 0, align = m->arch == ARCH_AARCH64 ? PAGE : CODE_ALIGN;
   for (int64_t i = 0; i < n; i++) {
     p->kernel[i].entry = total + code[i].entry;
-    total += (code[i].n + CODE_ALIGN - 1) / CODE_ALIGN * CODE_ALIGN;
+    total += (code[i].n + align - 1) / align * align;
   }
   char *all = arena_alloc(a, MAX(total, 1));
   for (int64_t i = 0; i < n; i++)
@@ -42,22 +44,43 @@ static tenon_status join_images(Program *p, const Code *code, int64_t n, Arena *
   return TENON_OK;
 }
 
-tenon_status cpu_build(const Compiled *c, Diag *d) {
+static void report(const Compiled *c, const Code *code, Arena *a, TargetReport *out) {
+  out->kernel = arena_array(a, KernelReport, MAX(c->nkernels, 1));
+  for (int64_t i = 0; i < c->nkernels; i++)
+    out->kernel[i] = (KernelReport){.name = c->kernel[i].name,
+                                    .ms = code[i].ms,
+                                    .cached = code[i].cached,
+                                    .bytes = code[i].n};
+}
+
+tenon_status cpu_build(const Compiled *c, const TargetOptions *o, Arena *a, Diag *d) {
   Program *p = c->program;
   if (!c->nkernels) return TENON_OK;
-  Machine m;
+  char folder[4096];
+  bool cache = !o->no_cache && cache_folder(folder, sizeof folder);
   Codegen *codegen;
-  Arena a;
-  machine_host(&m);
-  TRY(codegen_create(NULL, 0, d, &codegen));
-  arena_init(&a);
-  Str *text = arena_array(&a, Str, c->nkernels);
-  Code *code = arena_array(&a, Code, c->nkernels);
+  CodegenOptions co = {.cache = cache ? folder : NULL, .progress = o->progress, .ctx = o->ctx};
+  Str *text = arena_array(a, Str, c->nkernels);
+  Code *code = arena_array(a, Code, c->nkernels);
   for (int64_t i = 0; i < c->nkernels; i++) text[i] = c->kernel[i].text;
-  tenon_status s = codegen_build(codegen, &m, CODE_IMAGE, text, c->nkernels, &a, code, d);
-  if (!s) s = join_images(p, code, c->nkernels, &a, d);
-  if (!s) p->target = str_printf(&p->arena, "%s %s", m.triple, m.features);
-  arena_deinit(&a);
+  TRY(codegen_create(&co, d, &codegen));
+  tenon_status s = codegen_build(codegen, o->machine, CODE_IMAGE, text, c->nkernels, a, code, d);
   codegen_release(codegen);
-  return s;
+  TRY(s);
+  TRY(join_images(p, o->machine, code, c->nkernels, a, d));
+  p->target = str_printf(&p->arena, "%s %s", o->machine->triple, o->machine->features);
+  if (o->report) report(c, code, a, o->report);
+  return TENON_OK;
+}
+
+bool cpu_there(char *why, int64_t cap) {
+  static Diag quiet;
+  Codegen *codegen;
+  Machine m;
+  diag_init(&quiet);
+  machine_host(&m);
+  bool there = !codegen_create(NULL, &quiet, &codegen);
+  if (there) codegen_release(codegen);
+  snprintf(why, (size_t)cap, "%s", there ? m.name : quiet.text);
+  return there;
 }

@@ -1,34 +1,48 @@
 // target.c -- the table of targets.
 #include "targets/target.h"
 
+#include "base/platform.h"
 #include "targets/cpu.h"
 #include "targets/ref.h"
 
-static void describe_nothing(LowerTarget *out) {
+#include <stdio.h>
+
+static void describe_nothing(const Machine *m, LowerTarget *out) {
+  (void)m;
   *out = (LowerTarget){
       .vector_bytes = 64, .vector_registers = 32, .l1 = 32 << 10, .l2 = 1 << 20, .fma = true};
 }
 
-static tenon_status build_nothing(const Compiled *c, Diag *d) {
+static tenon_status build_nothing(const Compiled *c, const TargetOptions *o, Arena *a, Diag *d) {
   (void)c;
+  (void)o;
+  (void)a;
   (void)d;
   return TENON_OK;
+}
+
+static bool always(char *why, int64_t cap) {
+  snprintf(why, (size_t)cap, "any machine");
+  return true;
 }
 
 static const Target host = {.name = "host",
                             .doc = "every node by its reference evaluation, in the runtime",
                             .host_only = true,
                             .describe = describe_nothing,
-                            .build = build_nothing};
+                            .build = build_nothing,
+                            .there = always};
 static const Target ref = {.name = "ref",
                            .doc = "kernels as loops, interpreted with every access checked",
                            .describe = describe_nothing,
-                           .build = ref_build};
+                           .build = ref_build,
+                           .there = always};
 
 static const Target cpu = {.name = "cpu",
                            .doc = "machine code for this CPU",
                            .describe = cpu_describe,
-                           .build = cpu_build};
+                           .build = cpu_build,
+                           .there = cpu_there};
 
 const Target *const target_table[] = {&cpu, &ref, &host, NULL};
 
@@ -38,19 +52,40 @@ const Target *target_find(const char *name) {
   return NULL;
 }
 
-tenon_status target_compile(const Target *t, Graph *g, const MemPlan *plan, Arena *a, Diag *d,
-                            Program **out) {
-  LowerOptions o = {.host_only = t->host_only};
+static double ms_since(int64_t begin) { return (double)(platform->now() - begin) / 1e6; }
+
+static tenon_status build(const Target *t, const TargetOptions *o, const Compiled *c, Arena *a,
+                          Diag *d) {
+  int64_t begin = platform->now();
+  TRY(t->build(c, o, a, d));
+  if (o->report) o->report->build_ms = ms_since(begin);
+  return program_check(c->program, d);
+}
+
+tenon_status target_compile_with(const Target *t, const TargetOptions *o, Graph *g,
+                                 const MemPlan *plan, Arena *a, Diag *d, Program **out) {
+  TargetOptions mine = o ? *o : (TargetOptions){0};
+  LowerOptions lo = {.host_only = t->host_only};
+  Machine here;
   Compiled c;
   *out = NULL;
-  t->describe(&o.target);
-  TRY(lower_program(g, plan, &o, a, d, &c));
-  tenon_status s = t->build(&c, d);
-  if (!s) s = program_check(c.program, d);
-  if (s) {
-    program_release(c.program);
-    return s;
+  int64_t begin = platform->now();
+  if (!mine.machine) {
+    machine_host(&here);
+    mine.machine = &here;
   }
-  *out = c.program;
-  return TENON_OK;
+  t->describe(mine.machine, &lo.target);
+  TRY(lower_program(g, plan, &lo, a, d, &c));
+  if (mine.report)
+    *mine.report = (TargetReport){.lower_ms = ms_since(begin),
+                                  .nkernels = c.nkernels,
+                                  .nhost = c.nhost,
+                                  .nunproven = c.nunproven,
+                                  .unproven = c.unproven};
+  tenon_status s = build(t, &mine, &c, a, d);
+  if (s)
+    program_release(c.program);
+  else
+    *out = c.program;
+  return s;
 }

@@ -2,48 +2,100 @@
 //
 // A few processes are kept; a thread takes a free one for each kernel, or starts one.  A process that dies, hangs or answers
 // nonsense is killed and forgotten: the kernel fails with a message, and the next one gets a new process.
+//
+// What is in the cache needs no process.  Its key is everything that the code follows from: the program tenon-codegen
+// itself, by its bytes, the machine and the kernel's text.
 #include "targets/llvm/codegen.h"
 
 #include "base/platform.h"
 #include "base/process.h"
+#include "targets/llvm/cache.h"
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
 
-enum { MAX_PROCESSES = 64 };
-static const int64_t deadline_ns = 120 * (int64_t)1000000000;  // of one kernel
+enum { MAX_PROCESSES = 64, PATH_CAP = 4096 };
+static const int64_t usual_deadline_ns = 120 * (int64_t)1000000000;
 
 struct Codegen {
-  char program[4096];
+  char program[PATH_CAP];
+  char cache[PATH_CAP];  // "": none
+  char identity[64];     // of the program
+  int64_t deadline_ns;
+  void (*progress)(void *ctx, int64_t done, int64_t total);
+  void *ctx;
+  int64_t nstored;
   pthread_mutex_t lock;
   Process idle[MAX_PROCESSES];
   int nidle, nprocesses;
 };
 
-tenon_status codegen_create(const char *program, int nprocesses, Diag *d, Codegen **out) {
+// The program's own bytes tell one build from another; they name the LLVM that it was built for.
+static tenon_status identify(Codegen *c, Diag *d) {
+  File f;
+  TRY(file_open(c->program, &f, d));
+  snprintf(c->identity, sizeof c->identity, "%016llx%016llx",
+           (unsigned long long)hash_bytes(f.bytes, f.size, 1),
+           (unsigned long long)hash_bytes(f.bytes, f.size, 2));
+  file_close(&f);
+  return TENON_OK;
+}
+
+static bool copy_path(char *to, const char *from) {
+  size_t n = strlen(from);
+  if (n >= PATH_CAP) return false;
+  memcpy(to, from, n + 1);
+  return true;
+}
+
+static tenon_status find_program(Codegen *c, const CodegenOptions *o, Diag *d) {
+  if (o->program ? copy_path(c->program, o->program)
+                 : process_find("tenon-codegen", c->program, sizeof c->program))
+    return TENON_OK;
+  return fail(d, TENON_EUNSUPPORTED, NOWHERE,
+              "the program tenon-codegen, which makes machine code, is not there: it lies beside "
+              "tenon where it was built with LLVM");
+}
+
+tenon_status codegen_create(const CodegenOptions *o, Diag *d, Codegen **out) {
+  static const CodegenOptions none;
   *out = NULL;
+  if (!o) o = &none;
   Codegen *c = mem_alloc((int64_t)sizeof *c);
   if (!c) return fail(d, TENON_ENOMEM, NOWHERE, "out of memory");
-  c->nprocesses = MAX(1, MIN(nprocesses ? nprocesses : machine_threads(), MAX_PROCESSES));
+  c->nprocesses = MAX(1, MIN(o->nprocesses ? o->nprocesses : machine_threads(), MAX_PROCESSES));
+  c->deadline_ns = o->deadline_ns ? o->deadline_ns : usual_deadline_ns;
+  c->progress = o->progress;
+  c->ctx = o->ctx;
   pthread_mutex_init(&c->lock, NULL);
-  bool found = true;
-  if (program && (int64_t)strlen(program) < (int64_t)sizeof c->program)
-    memcpy(c->program, program, strlen(program) + 1);
-  else
-    found = !program && process_find("tenon-codegen", c->program, sizeof c->program);
-  if (!found) {
+  tenon_status s = find_program(c, o, d);
+  if (!s && o->cache && copy_path(c->cache, o->cache)) s = identify(c, d);
+  if (s)
     codegen_release(c);
-    return fail(d, TENON_EUNSUPPORTED, NOWHERE,
-                "the program tenon-codegen, which makes machine code, is not there: it lies beside "
-                "tenon where it was built with LLVM");
-  }
-  *out = c;
-  return TENON_OK;
+  else
+    *out = c;
+  return s;
+}
+
+// Whoever adds to the cache also keeps it in bounds.
+static void prune(const Codegen *c) {
+  static _Thread_local Diag quiet;
+  CachePruned pruned;
+  Arena a;
+  Trap t;
+  diag_init(&quiet);
+  arena_init(&a);
+  trap_enter(&t, &quiet);
+  if (setjmp(t.env) == 0) t.status = cache_prune(c->cache, cache_limit(), &a, &quiet, &pruned);
+  trap_leave(&t);
+  arena_deinit(&a);
 }
 
 void codegen_release(Codegen *c) {
   if (!c) return;
   for (int i = 0; i < c->nidle; i++) process_end(&c->idle[i], false);
+  if (c->nstored) prune(c);
   pthread_mutex_destroy(&c->lock);
   mem_free(c, (int64_t)sizeof *c);
 }
@@ -104,26 +156,43 @@ typedef struct BuildJob {
   const Machine *m;
   CodeKind kind;
   const Str *text;
+  int64_t n, ndone;
   Arena *a;  // under the lock
   Code *out;
 } BuildJob;
 
-static tenon_status build_one(BuildJob *j, int64_t i, Diag *d) {
+static CodeRequest request_of(const BuildJob *j, int64_t i) {
+  return (CodeRequest){.kind = j->kind,
+                       .triple = str_of(j->m->triple),
+                       .cpu = str_of(j->m->cpu),
+                       .features = str_of(j->m->features),
+                       .symbol = STR("tenon_kernel"),
+                       .kernel = j->text[i]};
+}
+
+// A refused allocation must not leave with the lock.
+static tenon_status keep(BuildJob *j, int64_t i, Str bytes, int64_t entry, Diag *d) {
+  Trap t;
+  pthread_mutex_lock(&j->c->lock);
+  trap_enter(&t, d);
+  if (setjmp(t.env) == 0)
+    j->out[i] = (Code){
+        .bytes = arena_dup(j->a, bytes.p, MAX(bytes.n, 1)), .n = bytes.n, .entry = entry};
+  trap_leave(&t);
+  pthread_mutex_unlock(&j->c->lock);
+  return t.status;
+}
+
+static tenon_status ask(BuildJob *j, int64_t i, const CodeRequest *r, Str key, Diag *d) {
   Codegen *c = j->c;
   Process p;
   CodeReply reply;
   char *body = NULL;
-  int64_t size = 0, begin = platform->now(), deadline = begin + deadline_ns;
-  CodeRequest r = {.kind = j->kind,
-                   .triple = str_of(j->m->triple),
-                   .cpu = str_of(j->m->cpu),
-                   .features = str_of(j->m->features),
-                   .symbol = STR("tenon_kernel"),
-                   .kernel = j->text[i]};
+  int64_t size = 0, deadline = platform->now() + c->deadline_ns;
   int err = take_process(c, &p);
   if (err)
     return fail(d, TENON_EIO, NOWHERE, "%s cannot be started: %s", c->program, error_text(err).s);
-  err = send_request(&p, &r, deadline);
+  err = send_request(&p, r, deadline);
   if (!err) err = read_reply(&p, &reply, &body, &size, deadline);
   tenon_status s = err ? say_broken(c, err, d) : reply.status;
   if (!err && reply.status) s = fail(d, reply.status, NOWHERE, "%.*s", STR_ARG(reply.message));
@@ -131,31 +200,68 @@ static tenon_status build_one(BuildJob *j, int64_t i, Diag *d) {
     process_end(&p, true);
   else
     give_process(c, &p);
+  if (!s) s = keep(j, i, reply.bytes, reply.entry, d);
   if (!s) {
+    bool stored = c->cache[0] && cache_store(c->cache, key, reply.bytes, reply.entry);
     pthread_mutex_lock(&c->lock);
-    j->out[i] = (Code){.bytes = arena_dup(j->a, reply.bytes.p, MAX(reply.bytes.n, 1)),
-                       .n = reply.bytes.n,
-                       .entry = reply.entry};
+    c->nstored += stored;
     pthread_mutex_unlock(&c->lock);
-    j->out[i].ms = (double)(platform->now() - begin) / 1e6;
   }
   mem_free(body, MAX(size, 1));
   return s;
 }
 
+// Everything that the code follows from, each part after its length.
+static Str key_of(const Codegen *c, const CodeRequest *r, Arena *a) {
+  StrBuf b;
+  const Str part[] = {str_of(c->identity), r->triple, r->cpu, r->features, r->symbol, r->kernel};
+  int64_t kind = r->kind;
+  strbuf_init(&b, a);
+  strbuf_put(&b, (Str){(const char *)&kind, 8});
+  for (int64_t i = 0; i < ARRAY_LEN(part); i++) {
+    strbuf_put(&b, (Str){(const char *)&part[i].n, 8});
+    strbuf_put(&b, part[i]);
+  }
+  return strbuf_str(&b);
+}
+
+static tenon_status build_one(BuildJob *j, int64_t i, Arena *a, Diag *d) {
+  Codegen *c = j->c;
+  int64_t begin = platform->now(), entry;
+  CodeRequest r = request_of(j, i);
+  File file;
+  Str key = c->cache[0] ? key_of(c, &r, a) : STR(""), code;
+  bool cached = c->cache[0] && cache_find(c->cache, key, &file, &code, &entry);
+  tenon_status s = cached ? keep(j, i, code, entry, d) : ask(j, i, &r, key, d);
+  if (cached) file_close(&file);
+  TRY(s);
+  j->out[i].cached = cached;
+  j->out[i].ms = (double)(platform->now() - begin) / 1e6;
+  pthread_mutex_lock(&c->lock);
+  j->ndone++;
+  if (c->progress) c->progress(c->ctx, j->ndone, j->n);
+  pthread_mutex_unlock(&c->lock);
+  return TENON_OK;
+}
+
 static void build_piece(void *ctx, int64_t begin, int64_t end) {
   BuildJob *j = ctx;
   Diag d;
+  Arena a;
+  Trap t;
   diag_init(&d);
-  for (int64_t i = begin; i < end; i++) {
-    tenon_status s = build_one(j, i, &d);
-    if (s) trap_raise(s, "%s", d.text);
-  }
+  arena_init(&a);
+  trap_enter(&t, &d);
+  if (setjmp(t.env) == 0)
+    for (int64_t i = begin; i < end && !t.status; i++) t.status = build_one(j, i, &a, &d);
+  trap_leave(&t);
+  arena_deinit(&a);
+  if (t.status) trap_raise(t.status, "%s", d.text);
 }
 
 tenon_status codegen_build(Codegen *c, const Machine *m, CodeKind kind, const Str *text, int64_t n,
                            Arena *a, Code *out, Diag *d) {
-  BuildJob job = {.c = c, .m = m, .kind = kind, .text = text, .a = a, .out = out};
+  BuildJob job = {.c = c, .m = m, .kind = kind, .text = text, .n = n, .a = a, .out = out};
   Pool *pool = pool_create(c->nprocesses);
   Trap t;
   trap_enter(&t, d);

@@ -19,8 +19,17 @@ typedef struct Code {
   double ms;  // spent on it, by the wall's clock
 } Code;
 
-// `program`: where tenon-codegen lies; NULL: beside the running program or library, then on the path.
-MUST_USE tenon_status codegen_create(const char *program, int nprocesses, Diag *d, Codegen **out);
+typedef struct CodegenOptions {
+  const char *program;  // where tenon-codegen lies; NULL: beside the running program or library, then on the path
+  int nprocesses;       // 0: as many as there are threads
+  int64_t deadline_ns;  // of one kernel; 0: two minutes
+  const char *cache;    // folder; NULL: none
+  // Called for each kernel that is done, by one thread at a time.
+  void (*progress)(void *ctx, int64_t done, int64_t total);
+  void *ctx;
+} CodegenOptions;
+// `o` may be NULL.
+MUST_USE tenon_status codegen_create(const CodegenOptions *o, Diag *d, Codegen **out);
 void codegen_release(Codegen *c);
 // Makes code for n kernels, given as text, side by side.
 MUST_USE tenon_status codegen_build(Codegen *c, const Machine *m, CodeKind kind, const Str *text,
