@@ -217,10 +217,14 @@ static tenon_status place_constants(Program *p, Diag *d) {
   return TENON_OK;
 }
 
-static void unload(Program *p) {
+static void unload_code(Program *p) {
   bool inside = (const uint8_t *)p->code >= p->backing.bytes &&
                 (const uint8_t *)p->code < p->backing.bytes + p->backing.size;
   if (!inside) code_unmap((void *)(uintptr_t)p->code, p->code_bytes);
+}
+
+static void unload(Program *p) {
+  unload_code(p);
   file_close(&p->backing);
 }
 
@@ -252,16 +256,14 @@ static tenon_status load(Program *p, EvalFind *find, Diag *d) {
   return place_code(p, section[SECTION_CODE], d);
 }
 
-tenon_status artifact_load(File *file, EvalFind *find, Diag *d, Program **out) {
+static tenon_status load_file(File *file, void (*end)(Program *), EvalFind *find, Diag *d,
+                              Program **out) {
   *out = NULL;
   Program *p = program_create();
-  if (!p) {
-    file_close(file);
-    return fail(d, TENON_ENOMEM, NOWHERE, "out of memory");
-  }
+  if (!p) return fail(d, TENON_ENOMEM, NOWHERE, "out of memory");
   p->backing = *file;
   *file = (File){0};
-  p->unload = unload;
+  p->unload = end;
   Trap t;
   trap_enter(&t, d);
   if (setjmp(t.env) == 0) t.status = load(p, find, d);
@@ -271,6 +273,17 @@ tenon_status artifact_load(File *file, EvalFind *find, Diag *d, Program **out) {
   else
     *out = p;
   return t.status;
+}
+
+tenon_status artifact_load(File *file, EvalFind *find, Diag *d, Program **out) {
+  tenon_status s = load_file(file, unload, find, d, out);
+  file_close(file);  // where no program took it
+  return s;
+}
+
+tenon_status artifact_load_memory(const void *bytes, int64_t n, EvalFind *find, Diag *d,
+                                  Program **out) {
+  return load_file(&(File){.bytes = bytes, .size = n}, unload_code, find, d, out);
 }
 
 tenon_status artifact_open(const char *path, Diag *d, Program **out) {

@@ -35,6 +35,9 @@ MUST_USE tenon_status artifact_write(const Program *p, const char *path, Diag *d
 typedef const EvalOp *EvalFind(const char *name);
 // `file` is the program's from here on, also on failure.
 MUST_USE tenon_status artifact_load(File *file, EvalFind *find, Diag *d, Program **out);
+// The bytes, at a multiple of 64, stay the caller's and must outlive the program.
+MUST_USE tenon_status artifact_load_memory(const void *bytes, int64_t n, EvalFind *find, Diag *d,
+                                           Program **out);
 MUST_USE tenon_status artifact_open(const char *path, Diag *d, Program **out);
 // What the header says; the program must come from artifact_load.
 void artifact_info(const Program *p, ArtifactInfo *out);
