@@ -181,6 +181,8 @@ static void print_json(CompileCommand *m) {
   json_i64(&w, m->report.nhost);
   json_key(&w, "kernels_not_proven");
   json_i64(&w, m->report.nunproven);
+  json_key(&w, "why_not_proven");
+  json_cstr(&w, m->report.unproven);
   json_key(&w, "constant_bytes");
   json_i64(&w, p->constants_bytes);
   json_key(&w, "code_bytes");
