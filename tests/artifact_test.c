@@ -131,7 +131,8 @@ static bool same_value(const Value *a, const Value *b) {
     if (a->dims[i] != b->dims[i]) return false;
   int64_t bytes;
   if (a->dtype != DT_STRING)
-    return dtype_bytes(a->dtype, a->n, &bytes) && (!bytes || !memcmp(a->data, b->data, (size_t)bytes));
+    return dtype_bytes(a->dtype, a->n, &bytes) &&
+           (!bytes || !memcmp(a->data, b->data, (size_t)bytes));
   for (int64_t i = 0; i < a->n; i++)
     if (!str_eq(val_str(a, i), val_str(b, i))) return false;
   return true;
@@ -149,8 +150,7 @@ static int64_t check_sample(const Sample *s) {
   run_init(&one, NULL, &d);
   run_init(&two, NULL, &d);
   one.seed = two.seed = 7;
-  if (compile_text(sample_graph(&a, s), "host", &a, &d, &p) ||
-      artifact_bytes(p, &a, &d, &bytes) ||
+  if (compile_text(sample_graph(&a, s), "host", &a, &d, &p) || artifact_bytes(p, &a, &d, &bytes) ||
       artifact_load_memory(bytes.p, bytes.n, eval_find, &d, &q) ||
       artifact_bytes(q, &a, &d, &again)) {
     FAIL("%s%s: %s", s->op->name, s->text, d.text);

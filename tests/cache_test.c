@@ -188,15 +188,14 @@ TEST(cache_folder_by_environment) {
 static const char program[] = TENON_BINARY_DIR "/tenon-codegen";
 static const char script[] = TENON_BINARY_DIR "/broken-codegen.sh";
 
-static const char kernel_text[] =
-    "kernel @k dims(n) (%x: f32[n], out %y: f32[n]) {\n"
-    "  parallel i < n {\n"
-    "    store %y[i] = exp(%x[i])\n"
-    "  }\n"
-    "}\n";
+static const char kernel_text[] = "kernel @k dims(n) (%x: f32[n], out %y: f32[n]) {\n"
+                                  "  parallel i < n {\n"
+                                  "    store %y[i] = exp(%x[i])\n"
+                                  "  }\n"
+                                  "}\n";
 
-static tenon_status build(const char *with, int64_t deadline_ms, const char *cache, Str text, Diag *d,
-                          bool *cached) {
+static tenon_status build(const char *with, int64_t deadline_ms, const char *cache, Str text,
+                          Diag *d, bool *cached) {
   Arena a;
   Machine m;
   Codegen *c;
@@ -231,19 +230,21 @@ static void break_somewhere(int way, uint64_t r, int64_t *deadline_ms) {
   switch (way) {
   case 0:  // killed after some milliseconds
     snprintf(body, sizeof body,
-             "( sleep 0.0%02d; kill -9 $$ ) >/dev/null 2>&1 </dev/null &\nexec %s",
-             (int)(r % 60), program);
+             "( sleep 0.0%02d; kill -9 $$ ) >/dev/null 2>&1 </dev/null &\nexec %s", (int)(r % 60),
+             program);
     break;
   case 1:  // its answer ends in the middle
     snprintf(body, sizeof body, "%s | head -c %d 2>/dev/null", program, (int)(r % 700));
     *deadline_ms = 400;
     break;
   case 2:  // its answer stops in the middle, and nothing follows
-    snprintf(body, sizeof body, "%s | head -c %d 2>/dev/null\nexec sleep 100", program, (int)(r % 700));
+    snprintf(body, sizeof body, "%s | head -c %d 2>/dev/null\nexec sleep 100", program,
+             (int)(r % 700));
     *deadline_ms = 150;
     break;
   case 3:  // little memory
-    snprintf(body, sizeof body, "ulimit -v %d\nexec %s 2>/dev/null", 4000 + (int)(r % 400000), program);
+    snprintf(body, sizeof body, "ulimit -v %d\nexec %s 2>/dev/null", 4000 + (int)(r % 400000),
+             program);
     break;
   case 4:  // nonsense
     snprintf(body, sizeof body, "head -c %d /dev/urandom 2>/dev/null", 64 + (int)(r % 1000));

@@ -481,10 +481,11 @@ TEST(codegen_other_machines) {
       for (int wide = 0; wide < 2; wide++) {
         char text[300];
         const char *t = wide ? "f64" : "f32";
-        snprintf(text, sizeof text,
-                 "kernel @math (%%x: %s[64], out %%y: %s[64]) {\n parallel i < 4 {\n  vector j < 16 {\n"
-                 "   store %%y[16*i + j] = %s(%%x[16*i + j])\n  }\n }\n}\n",
-                 t, t, math_rows[j].name);
+        snprintf(
+            text, sizeof text,
+            "kernel @math (%%x: %s[64], out %%y: %s[64]) {\n parallel i < 4 {\n  vector j < 16 {\n"
+            "   store %%y[16*i + j] = %s(%%x[16*i + j])\n  }\n }\n}\n",
+            t, t, math_rows[j].name);
         expect_code(&m, CODE_IMAGE, text);
       }
     for (int kind = 0; kind < CODE_KINDS; kind++) expect_code(&m, (CodeKind)kind, shapes[0]);
@@ -505,10 +506,13 @@ TEST(codegen_other_machines_casts) {
       StrBuf b;
       strbuf_init(&b, &a);
       strbuf_printf(&b, "kernel @casts (%%x: %s[64]", all_types[i]);
-      for (int j = 0; j < ARRAY_LEN(all_types); j++) strbuf_printf(&b, ", out %%y%d: %s[64]", j, all_types[j]);
+      for (int j = 0; j < ARRAY_LEN(all_types); j++)
+        strbuf_printf(&b, ", out %%y%d: %s[64]", j, all_types[j]);
       strbuf_puts(&b, ") {\n parallel i < 4 {\n  vector j < 16 {\n");
       for (int j = 0; j < ARRAY_LEN(all_types); j++)
-        if (i != j) strbuf_printf(&b, "   store %%y%d[16*i + j] = cast[%s](%%x[16*i + j])\n", j, all_types[j]);
+        if (i != j)
+          strbuf_printf(&b, "   store %%y%d[16*i + j] = cast[%s](%%x[16*i + j])\n", j,
+                        all_types[j]);
       strbuf_puts(&b, "  }\n }\n}\n");
       expect_code(&m, CODE_IMAGE, strbuf_text(&b));
       arena_deinit(&a);

@@ -68,8 +68,7 @@ static void build(const Program *p, Graph *g) {
   for (int32_t i = 0; i < f->nresults; i++) result[i] = node_i64(g, 0);
   g->main = body_new(g, f->name, f->nparams, param, f->nresults, result);
   for (int32_t i = 0; i < f->nresults; i++)
-    if (f->result_name[i])
-      g->main->result_name[i] = str_copy(&g->arena, str_of(f->result_name[i]));
+    if (f->result_name[i]) g->main->result_name[i] = str_copy(&g->arena, str_of(f->result_name[i]));
 }
 
 tenon_status graph_of_program(const Program *p, Diag *d, Graph **out) {

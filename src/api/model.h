@@ -19,9 +19,9 @@ typedef struct Model {
   const char *path;  // NULL: in memory
   Graph *graph;  // FORMAT_COMPILED: the program's inputs, and as many results; nothing between them
   Program *program;  // FORMAT_COMPILED
-  OnnxImport onnx;  // FORMAT_ONNX: header, unsupported operators, warnings
-  Diag *diag;       // the graph's, between calls: a place that always exists
-  Interp *interp;   // NULL until first run
+  OnnxImport onnx;   // FORMAT_ONNX: header, unsupported operators, warnings
+  Diag *diag;        // the graph's, between calls: a place that always exists
+  Interp *interp;    // NULL until first run
   void *lock;
 } Model;
 

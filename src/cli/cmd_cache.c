@@ -85,13 +85,13 @@ int cmd_cache(Cli *c) {
   if (strcmp(what, "list") && strcmp(what, "prune") && strcmp(what, "clear"))
     return cli_usage(c, "cache: '%s' is none of list, prune, clear", what);
   if (!cache_folder(folder, sizeof folder))
-    return cli_exit_of(fail(&c->diag, TENON_EIO, NOWHERE,
-                            "there is no cache: none of TENON_CACHE, XDG_CACHE_HOME and HOME is set"));
+    return cli_exit_of(
+        fail(&c->diag, TENON_EIO, NOWHERE,
+             "there is no cache: none of TENON_CACHE, XDG_CACHE_HOME and HOME is set"));
   if (!strcmp(what, "clear")) return prune(c, folder, 0);
   if (!strcmp(what, "prune")) return prune(c, folder, opt_int(c, OPT_cache_size, cache_limit()));
   CacheList l;
-  int rc = cli_exit_of(
-      cache_list(folder, opt_given(c, OPT_cache_check), &c->arena, &c->diag, &l));
+  int rc = cli_exit_of(cache_list(folder, opt_given(c, OPT_cache_check), &c->arena, &c->diag, &l));
   if (rc) return rc;
   if (opt_given(c, OPT_cache_json))
     json_list(c, folder, &l);

@@ -1,15 +1,22 @@
 // cmd_compile.c -- `tenon compile`: a model to a file that runs without the compiler.
 #include "cli/inputs.h"
+#include "cli/link.h"
 #include "cli/opt.h"
 
 #include "api/model.h"
 #include "runtime/artifact.h"
+#include "targets/object.h"
 #include "targets/target.h"
 
 #include <stdlib.h>
 #include <unistd.h>
 
 enum { MAX_STAGES = 8 };
+typedef enum { EMIT_TENON, EMIT_OBJ, EMIT_SO, EMIT_EXE, EMIT_LLVM, EMIT_ASM, EMIT_COUNT } Emit;
+static const struct {
+  const char *name, *ending;
+} emits[EMIT_COUNT] = {{"tenon", ".tenon"}, {"obj", ".o"},   {"so", ".so"},
+                       {"exe", ""},         {"llvm", ".ll"}, {"asm", ".s"}};
 
 typedef struct Stage {
   const char *name;
@@ -20,6 +27,8 @@ typedef struct CompileCommand {
   Model *model;
   const char *output;
   const Target *target;
+  Emit emit;
+  Machine machine;
   Program *program;
   TargetReport report;
   Progress bar;
@@ -56,6 +65,34 @@ static void count_steps(CompileCommand *m) {
     }
 }
 
+// model.h beside model.o.
+static tenon_status write_header(CompileCommand *m, const char *symbol) {
+  Cli *c = m->cli;
+  StrBuf b;
+  int64_t n = (int64_t)strlen(m->output);
+  if (str_ends(str_of(m->output), ".o")) n -= 2;
+  strbuf_init(&b, &c->arena);
+  TRY(object_header(m->program, symbol, false, &b, &c->diag));
+  return file_write(str_printf(&c->arena, "%.*s.h", (int)n, m->output), b.p, b.n, &c->diag);
+}
+
+static tenon_status write_output(CompileCommand *m) {
+  Cli *c = m->cli;
+  const char *symbol = object_symbol(&c->arena, m->output);
+  switch (m->emit) {
+  case EMIT_OBJ:
+    TRY(write_header(m, symbol));
+    return object_write(m->program, &m->machine, symbol, m->output, &c->diag);
+  case EMIT_SO:
+  case EMIT_EXE: return link_program(c, m->program, symbol, m->emit == EMIT_SO, m->output);
+  case EMIT_LLVM:
+  case EMIT_ASM: return file_write(m->output, m->report.text.p, m->report.text.n, &c->diag);
+  case EMIT_TENON:
+  case EMIT_COUNT: break;
+  }
+  return artifact_write(m->program, m->output, &c->diag);
+}
+
 static tenon_status compile(CompileCommand *m) {
   Cli *c = m->cli;
   Diag *d = &c->diag;
@@ -71,7 +108,11 @@ static tenon_status compile(CompileCommand *m) {
   end_stage(m, "optimise");
   TRY(opt_plan(g, &c->arena, d, &plan));
   end_stage(m, "plan");
-  TargetOptions o = {.no_cache = opt_given(c, OPT_compile_no_cache),
+  TargetOptions o = {.machine = &m->machine,
+                     .text = m->emit == EMIT_ASM    ? TEXT_ASM
+                             : m->emit == EMIT_LLVM ? TEXT_LLVM
+                                                    : TEXT_NONE,
+                     .no_cache = opt_given(c, OPT_compile_no_cache),
                      .progress = on_kernel,
                      .ctx = m,
                      .report = &m->report};
@@ -82,7 +123,7 @@ static tenon_status compile(CompileCommand *m) {
   m->stage_began = platform->now();
   keep_ranges(m, range);
   count_steps(m);
-  TRY(artifact_write(m->program, m->output, d));
+  TRY(write_output(m));
   end_stage(m, "write");
   return TENON_OK;
 }
@@ -110,8 +151,8 @@ static void print_times(CompileCommand *m) {
     fprintf(stderr, "%-12s %10.3f\n", m->stage[i].name, m->stage[i].ms);
   fprintf(stderr, "%-12s %10.3f\n", "all", total_ms(m));
   if (!m->report.kernel) return;
-  KernelReport *k = arena_dup(&m->cli->arena, m->report.kernel,
-                              MAX(m->report.nkernels, 1) * (int64_t)sizeof *k);
+  KernelReport *k =
+      arena_dup(&m->cli->arena, m->report.kernel, MAX(m->report.nkernels, 1) * (int64_t)sizeof *k);
   if (m->report.nkernels) qsort(k, (size_t)m->report.nkernels, sizeof *k, slowest_first);
   fprintf(stderr, "\n%10s %10s  %-7s %s\n", "ms", "bytes", "cached", "kernel");
   for (int64_t i = 0; i < m->report.nkernels; i++)
@@ -125,7 +166,8 @@ static void print_text(CompileCommand *m) {
   if (!strcmp(m->output, "-")) return;
   say(m->cli, "%s: %d kernel%s", m->output, p->nkernels, p->nkernels == 1 ? "" : "s");
   if (ncached(m)) say(m->cli, " (%lld from the cache)", (long long)ncached(m));
-  if (m->nhost) say(m->cli, ", %lld of %lld steps on the host", (long long)m->nhost, (long long)m->nsteps);
+  if (m->nhost)
+    say(m->cli, ", %lld of %lld steps on the host", (long long)m->nhost, (long long)m->nsteps);
   say(m->cli, ", %s of constants, %s of code, %.2f s\n", text_bytes(&constants, p->constants_bytes),
       text_bytes(&code, p->code_bytes), total_ms(m) / 1e3);
 }
@@ -195,27 +237,74 @@ static void print_json(CompileCommand *m) {
 }
 
 // ---- the command ----
+// What is written: by --emit, else by the ending of the output's name.
+static bool choose_emit(CompileCommand *m) {
+  const char *word = opt_text(m->cli, OPT_compile_emit, NULL);
+  const char *output = opt_text(m->cli, OPT_compile_output, "");
+  for (int i = 0; i < EMIT_COUNT; i++) {
+    bool ends = *emits[i].ending && str_ends(str_of(output), emits[i].ending);
+    if (word ? !strcmp(word, emits[i].name) : ends) {
+      m->emit = (Emit)i;
+      return true;
+    }
+  }
+  return !word;
+}
+
 // MODEL without its folder and ending.
-static const char *default_output(Cli *c) {
+static const char *default_output(const CompileCommand *m) {
+  Cli *c = m->cli;
   const char *model = c->pos[0], *slash = strrchr(model, '/'), *base = slash ? slash + 1 : model;
   const char *dot = strrchr(base, '.');
   int n = (int)(dot && dot > base ? dot - base : (int64_t)strlen(base));
-  if (!strcmp(model, "-")) return "model.tenon";
-  return str_printf(&c->arena, "%.*s.tenon", n, base);
+  if (!strcmp(model, "-")) base = "model", n = 5;
+  return str_printf(&c->arena, "%.*s%s", n, base, emits[m->emit].ending);
+}
+
+// The machine that code is made for; false: nobody knows the triple.
+static bool choose_machine(CompileCommand *m) {
+  Cli *c = m->cli;
+  machine_host(&m->machine);
+  if (!opt_given(c, OPT_compile_triple) && !opt_given(c, OPT_compile_cpu) &&
+      !opt_given(c, OPT_compile_features))
+    return true;
+  const char *triple = opt_text(c, OPT_compile_triple, m->machine.triple);
+  return machine_make(str_of(triple), str_of(opt_text(c, OPT_compile_cpu, "")),
+                      str_of(opt_text(c, OPT_compile_features, "")), &m->machine);
+}
+
+static int choose(CompileCommand *m) {
+  Cli *c = m->cli;
+  const char *target = opt_text(c, OPT_compile_target, "cpu");
+  Machine host;
+  machine_host(&host);
+  m->target = target_find(target);
+  if (!m->target)
+    return cli_usage(c, "compile: unknown target '%s'; `tenon targets` lists them", target);
+  if (!choose_emit(m))
+    return cli_usage(c, "compile: --emit takes tenon, obj, so, exe, llvm or asm, not '%s'",
+                     opt_text(c, OPT_compile_emit, ""));
+  if (!choose_machine(m))
+    return cli_usage(c, "compile: no code can be made for the triple '%s'",
+                     opt_text(c, OPT_compile_triple, ""));
+  bool linked = m->emit == EMIT_SO || m->emit == EMIT_EXE;
+  if (linked && m->machine.arch != host.arch)
+    return cli_usage(c,
+                     "compile: only --emit=tenon, obj, llvm and asm are made for other machines");
+  m->output = opt_text(c, OPT_compile_output, default_output(m));
+  if (!strcmp(m->output, "-") && (linked || m->emit == EMIT_OBJ))
+    return cli_usage(c, "compile: this output needs a name: -o F%s", emits[m->emit].ending);
+  if (!strcmp(m->output, "-") && m->emit == EMIT_TENON && isatty(1))
+    return cli_usage(c, "compile: a compiled model is no text for a terminal; give -o F.tenon");
+  return CLI_OK;
 }
 
 int cmd_compile(Cli *c) {
-  const char *target = opt_text(c, OPT_compile_target, "cpu");
   // In the arena, since a trap may pass over this frame.
   CompileCommand *m = arena_new(&c->arena, CompileCommand);
   m->cli = c;
-  m->target = target_find(target);
-  m->output = opt_text(c, OPT_compile_output, default_output(c));
-  if (!m->target)
-    return cli_usage(c, "compile: unknown target '%s'; `tenon targets` lists them", target);
-  if (!strcmp(m->output, "-") && isatty(1))
-    return cli_usage(c, "compile: a compiled model is no text for a terminal; give -o F.tenon");
-  int rc = cli_exit_of(compile(m));
+  int rc = choose(m);
+  if (!rc) rc = cli_exit_of(compile(m));
   if (!rc && opt_given(c, OPT_compile_time)) print_times(m);
   if (!rc && opt_given(c, OPT_compile_json))
     print_json(m);

@@ -578,8 +578,8 @@ int cmd_inspect(Cli *c) {
     return cli_usage(c, "inspect: --text and --json are two outputs; give one of them");
   Inspection *in = arena_new(&c->arena, Inspection);
   in->cli = c;
-  int rc = cli_exit_of(
-      model_open(c->pos[0], &(ModelOptions){.compiled = true}, &c->diag, &in->model));
+  int rc =
+      cli_exit_of(model_open(c->pos[0], &(ModelOptions){.compiled = true}, &c->diag, &in->model));
   if (rc) return rc;
   in->graph = in->model->graph;
   rc = in->model->program ? inspect_compiled(c, in->model) : inspect(in);

@@ -16,7 +16,8 @@ static void print_text(Cli *c, const TargetRow *row, int n) {
     say(c, "                 %s\n", row[i].why);
   }
   say(c, "%-6s %-9s %s\n", "interp", "works", "the reference interpreter, for `run` and `conform`");
-  say(c, "%-6s %-9s %s\n", "plan", "works", "the same on the optimised graph, in the planned memory");
+  say(c, "%-6s %-9s %s\n", "plan", "works",
+      "the same on the optimised graph, in the planned memory");
 }
 
 static void print_json(Cli *c, const TargetRow *row, int n) {

@@ -22,8 +22,7 @@ static KernelUse *kernel_uses(Cli *c, const Program *p) {
 static int64_t count_kind(const Program *p, ProgStepKind kind) {
   int64_t n = 0;
   for (int32_t i = 0; i < p->nfunctions; i++)
-    for (int32_t k = 0; k < p->function[i]->nsteps; k++)
-      n += p->function[i]->step[k].kind == kind;
+    for (int32_t k = 0; k < p->function[i]->nsteps; k++) n += p->function[i]->step[k].kind == kind;
   return n;
 }
 

@@ -183,9 +183,10 @@ static tenon_status check_target(const Program *p, Diag *d) {
     at += one.n + (at[one.n] == ',');
   }
   if (!missing[0]) return TENON_OK;
-  return fail(d, TENON_EUNSUPPORTED, NOWHERE,
-              "it was compiled for a CPU that has %s, which this one lacks: compile the model again",
-              missing);
+  return fail(
+      d, TENON_EUNSUPPORTED, NOWHERE,
+      "it was compiled for a CPU that has %s, which this one lacks: compile the model again",
+      missing);
 }
 
 // A string constant is its strings one after another, each after its length.
@@ -284,17 +285,6 @@ tenon_status artifact_load(File *file, EvalFind *find, Diag *d, Program **out) {
 tenon_status artifact_load_memory(const void *bytes, int64_t n, EvalFind *find, Diag *d,
                                   Program **out) {
   return load_file(&(File){.bytes = bytes, .size = n}, unload_code, find, d, out);
-}
-
-tenon_status artifact_open(const char *path, Diag *d, Program **out) {
-  File f;
-  *out = NULL;
-  TRY(file_open(path, &f, d));
-  Where base = d->base;
-  d->base.file = path;
-  tenon_status s = artifact_load(&f, eval_find, d, out);
-  d->base = base;
-  return s;
 }
 
 void artifact_info(const Program *p, ArtifactInfo *out) {

@@ -13,8 +13,8 @@ typedef enum {
   WIRE_i64,
   WIRE_f64,
   WIRE_dtype,
-  WIRE_text,       // NULL is a value of its own
-  WIRE_i32s,       // the rest: lists
+  WIRE_text,  // NULL is a value of its own
+  WIRE_i32s,  // the rest: lists
   WIRE_i64s,
   WIRE_texts,
   WIRE_table,      // of structs
@@ -34,10 +34,14 @@ struct WireTable {
   const WireField *field;
 };
 
-#define ONE(T, k, f)          {.kind = WIRE_##k, .offset = offsetof(T, f)}
-#define MANY(T, k, f, n)      {.kind = WIRE_##k, .offset = offsetof(T, f), .count = offsetof(T, n)}
-#define TABLE(T, f, n, table) {.kind = WIRE_table, .offset = offsetof(T, f), .count = offsetof(T, n), .of = &(table)}
-#define WIRE_TABLE(T, fields) {.size = sizeof(T), .nfields = sizeof(fields) / sizeof((fields)[0]), .field = (fields)}
+#define ONE(T, k, f)                                                                               \
+  { .kind = WIRE_##k, .offset = offsetof(T, f) }
+#define MANY(T, k, f, n)                                                                           \
+  { .kind = WIRE_##k, .offset = offsetof(T, f), .count = offsetof(T, n) }
+#define TABLE(T, f, n, table)                                                                      \
+  { .kind = WIRE_table, .offset = offsetof(T, f), .count = offsetof(T, n), .of = &(table) }
+#define WIRE_TABLE(T, fields)                                                                      \
+  { .size = sizeof(T), .nfields = sizeof(fields) / sizeof((fields)[0]), .field = (fields) }
 
 // clang-format off
 static const WireField sym_fields[] = {
@@ -116,7 +120,8 @@ typedef struct Wire {
 } Wire;
 
 static void refuse(Wire *w, const char *what) {
-  if (!w->status) w->status = fail(w->diag, TENON_EFORMAT, NOWHERE, "the plan is damaged: %s", what);
+  if (!w->status)
+    w->status = fail(w->diag, TENON_EFORMAT, NOWHERE, "the plan is damaged: %s", what);
 }
 
 // ---- numbers and lists ----
@@ -291,9 +296,9 @@ static void code_struct(Wire *w, const WireTable *t, void *obj);
 
 // The fewest bytes that a struct takes in the plan.
 static int64_t least_bytes(const WireTable *t) {
-  static const int64_t least[] = {[WIRE_u8] = 1,    [WIRE_i32] = 4,   [WIRE_i64] = 8,
-                                  [WIRE_f64] = 8,   [WIRE_dtype] = 4, [WIRE_text] = 4,
-                                  [WIRE_attrs] = 0};
+  static const int64_t least[] = {
+      [WIRE_u8] = 1,    [WIRE_i32] = 4,  [WIRE_i64] = 8,  [WIRE_f64] = 8,
+      [WIRE_dtype] = 4, [WIRE_text] = 4, [WIRE_attrs] = 0};
   int64_t n = 0;
   for (int i = 0; i < t->nfields; i++) n += least[t->field[i].kind];
   return n;

@@ -198,8 +198,7 @@ static const ProgFunction *body_of(const ProgFunction *f, int64_t *step, int *at
     while (*attr < s->eval->nattrs) {
       const AttrDesc *a = &s->eval->attrs[(*attr)++];
       const ProgFunction *body = NULL;
-      if (a->kind == ATTR_body)
-        memcpy(&body, (const char *)s->attrs + a->offset, sizeof(void *));
+      if (a->kind == ATTR_body) memcpy(&body, (const char *)s->attrs + a->offset, sizeof(void *));
       if (body) return body;
     }
   }

@@ -70,3 +70,15 @@ bool prog_eval(const Program *p, int32_t expr, const int64_t *sym, int64_t *out)
   *out = stack[0];
   return true;
 }
+
+bool prog_sym_is_input(const Program *p, int32_t sym) {
+  const ProgFunction *f = p->function[0];
+  for (int32_t i = 0; i < f->nparams; i++) {
+    const ProgValue *v = &f->value[f->param[i]];
+    for (int32_t k = 0; k < v->rank; k++) {
+      const ProgExpr *e = v->dim[k] < 0 ? NULL : &p->expr[v->dim[k]];
+      if (e && e->n == 2 && e->code[0] == PX_SYM && e->code[1] == sym) return true;
+    }
+  }
+  return false;
+}

@@ -88,13 +88,13 @@ typedef enum {
 } ProgStepKind;
 typedef struct ProgStep {
   uint8_t kind;
-  int32_t kernel;     // STEP_KERNEL
-  const char *op;     // STEP_HOST: name in eval/table.h; else what `explain` and profiles call it
+  int32_t kernel;  // STEP_KERNEL
+  const char *op;  // STEP_HOST: name in eval/table.h; else what `explain` and profiles call it
   const struct EvalOp *eval;  // STEP_HOST: what `op` names
-  const char *node;   // origin, for messages; may be NULL
-  const void *attrs;  // STEP_HOST: the op's struct; a body is a `const ProgFunction *`
-  int32_t nin, nout;  // operands and results, by value; STEP_KERNEL: arguments are in `arg`
-  const int32_t *in, *out;  // -1: absent
+  const char *node;           // origin, for messages; may be NULL
+  const void *attrs;          // STEP_HOST: the op's struct; a body is a `const ProgFunction *`
+  int32_t nin, nout;          // operands and results, by value; STEP_KERNEL: arguments are in `arg`
+  const int32_t *in, *out;    // -1: absent
   int32_t nargs, ndims;
   const int32_t *arg;  // STEP_KERNEL: values, in the kernel's order
   const int32_t *dim;  // STEP_KERNEL: expressions
@@ -156,6 +156,8 @@ Program *program_retain(Program *p);
 void program_release(Program *p);  // NULL is fine
 // At these values of the symbols; false when one is unbound, a divisor is 0 or the result leaves int64.
 bool prog_eval(const Program *p, int32_t expr, const int64_t *sym, int64_t *out);
+// Whether a parameter of the model has it as a size of its own.
+bool prog_sym_is_input(const Program *p, int32_t sym);
 MUST_USE tenon_status program_check(const Program *p, Diag *d);
 // One constant alone: what must hold before anything looks into it.
 MUST_USE tenon_status program_check_const(const Program *p, int32_t i, Diag *d);

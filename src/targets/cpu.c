@@ -47,10 +47,25 @@ static tenon_status join_images(Program *p, const Machine *m, const Code *code, 
 static void report(const Compiled *c, const Code *code, Arena *a, TargetReport *out) {
   out->kernel = arena_array(a, KernelReport, MAX(c->nkernels, 1));
   for (int64_t i = 0; i < c->nkernels; i++)
-    out->kernel[i] = (KernelReport){.name = c->kernel[i].name,
-                                    .ms = code[i].ms,
-                                    .cached = code[i].cached,
-                                    .bytes = code[i].n};
+    out->kernel[i] = (KernelReport){
+        .name = c->kernel[i].name, .ms = code[i].ms, .cached = code[i].cached, .bytes = code[i].n};
+}
+
+// What the code generator says of each kernel in words.
+static tenon_status build_text(Codegen *g, const Compiled *c, const Str *text,
+                               const TargetOptions *o, Arena *a, Diag *d) {
+  Code *words = arena_array(a, Code, MAX(c->nkernels, 1));
+  CodeKind kind = o->text == TEXT_ASM ? CODE_ASM : CODE_LLVM;
+  const char *comment = o->text == TEXT_ASM ? "#" : ";";
+  StrBuf b;
+  strbuf_init(&b, a);
+  TRY(codegen_build(g, o->machine, kind, text, c->nkernels, a, words, d));
+  for (int64_t i = 0; i < c->nkernels; i++) {
+    strbuf_printf(&b, "%s kernel %lld: %s\n", comment, (long long)i, c->kernel[i].name);
+    strbuf_put(&b, (Str){(const char *)words[i].bytes, words[i].n});
+  }
+  o->report->text = strbuf_str(&b);
+  return TENON_OK;
 }
 
 tenon_status cpu_build(const Compiled *c, const TargetOptions *o, Arena *a, Diag *d) {
@@ -65,6 +80,7 @@ tenon_status cpu_build(const Compiled *c, const TargetOptions *o, Arena *a, Diag
   for (int64_t i = 0; i < c->nkernels; i++) text[i] = c->kernel[i].text;
   TRY(codegen_create(&co, d, &codegen));
   tenon_status s = codegen_build(codegen, o->machine, CODE_IMAGE, text, c->nkernels, a, code, d);
+  if (!s && o->text && o->report) s = build_text(codegen, c, text, o, a, d);
   codegen_release(codegen);
   TRY(s);
   TRY(join_images(p, o->machine, code, c->nkernels, a, d));

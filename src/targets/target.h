@@ -19,12 +19,15 @@ typedef struct TargetReport {  // in the arena of the call
   double lower_ms, build_ms;
   KernelReport *kernel;  // NULL: the target does not say
   int64_t nkernels;
+  Str text;                  // with TargetOptions.text
   int64_t nhost, nunproven;  // as in Compiled
   const char *unproven;
 } TargetReport;
+typedef enum { TEXT_NONE, TEXT_ASM, TEXT_LLVM } TargetText;  // of every kernel
 typedef struct TargetOptions {
   const Machine *machine;  // that code is made for; NULL: this one
   bool no_cache;
+  TargetText text;  // also, for the report
   // Called for each kernel that is done, by one thread at a time; may be NULL.
   void (*progress)(void *ctx, int64_t done, int64_t total);
   void *ctx;

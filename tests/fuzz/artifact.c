@@ -24,7 +24,8 @@ static tenon_status check(const uint8_t *data, size_t size, Program *p, Arena *a
   strbuf_init(&b, a);
   TRY(plan_encode(p, &b, d));
   // A text that holds a NUL ends there, so only the second writing must be the same as the first.
-  if (b.n == (int64_t)size && memcmp(b.p, data, size)) finding("plan", "other bytes the second time");
+  if (b.n == (int64_t)size && memcmp(b.p, data, size))
+    finding("plan", "other bytes the second time");
   return TENON_OK;
 }
 

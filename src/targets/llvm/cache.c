@@ -123,8 +123,8 @@ bool cache_store(const char *folder, Str key, Str code, int64_t entry) {
   memcpy(h.magic, magic, sizeof magic);
   h.crc = crc32c(crc32c(crc32c(0, &h, sizeof h), key.p, key.n), code.p, code.n);
   // Another process or thread may be writing the same kernel.
-  snprintf(temp, sizeof temp, "%s.%ld.%u%s", path, (long)getpid(),
-           atomic_fetch_add(&counter, 1), stray_ending);
+  snprintf(temp, sizeof temp, "%s.%ld.%u%s", path, (long)getpid(), atomic_fetch_add(&counter, 1),
+           stray_ending);
   if (platform->create(temp, &fd)) return false;
   int err = platform->write(fd, &h, sizeof h);
   if (!err) err = platform->write(fd, key.p, key.n);
@@ -205,7 +205,6 @@ tenon_status cache_prune(const char *folder, int64_t limit, Arena *a, Diag *d, C
     if (kept > limit) remove_file(folder, &s.file.v[i], out);
   }
   for (int64_t i = 0; i < s.stray.n; i++)
-    if (s.stray.v[i].seconds > STRAY_SECONDS || !limit)
-      remove_file(folder, &s.stray.v[i], out);
+    if (s.stray.v[i].seconds > STRAY_SECONDS || !limit) remove_file(folder, &s.stray.v[i], out);
   return TENON_OK;
 }

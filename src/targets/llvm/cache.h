@@ -8,7 +8,8 @@
 
 #include "base/platform.h"
 
-#define CACHE_LIMIT ((int64_t)512 << 20)  // bytes of a folder, unless TENON_CACHE_MAX says otherwise
+#define CACHE_LIMIT                                                                                \
+  ((int64_t)512 << 20)  // bytes of a folder, unless TENON_CACHE_MAX says otherwise
 
 // TENON_CACHE, or tenon in XDG_CACHE_HOME, or in .cache of the home folder.  False: none of these is set.
 bool cache_folder(char *out, int64_t cap);

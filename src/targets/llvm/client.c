@@ -176,8 +176,8 @@ static tenon_status keep(BuildJob *j, int64_t i, Str bytes, int64_t entry, Diag 
   pthread_mutex_lock(&j->c->lock);
   trap_enter(&t, d);
   if (setjmp(t.env) == 0)
-    j->out[i] = (Code){
-        .bytes = arena_dup(j->a, bytes.p, MAX(bytes.n, 1)), .n = bytes.n, .entry = entry};
+    j->out[i] =
+        (Code){.bytes = arena_dup(j->a, bytes.p, MAX(bytes.n, 1)), .n = bytes.n, .entry = entry};
   trap_leave(&t);
   pthread_mutex_unlock(&j->c->lock);
   return t.status;

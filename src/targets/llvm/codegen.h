@@ -20,7 +20,8 @@ typedef struct Code {
 } Code;
 
 typedef struct CodegenOptions {
-  const char *program;  // where tenon-codegen lies; NULL: beside the running program or library, then on the path
+  const char *
+      program;  // where tenon-codegen lies; NULL: beside the running program or library, then on the path
   int nprocesses;       // 0: as many as there are threads
   int64_t deadline_ns;  // of one kernel; 0: two minutes
   const char *cache;    // folder; NULL: none
