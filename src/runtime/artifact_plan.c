@@ -277,6 +277,7 @@ static void code_attrs(Wire *w, ProgStep *s) {
     return;
   }
   code_bytes(w, &present, 1);
+  if (present > 1) refuse(w, "neither there nor absent");
   if (!present) return;
   if (code_i32(w, (int32_t)describe(s->eval)) != (int32_t)describe(s->eval))
     refuse(w, "attributes of another version");
