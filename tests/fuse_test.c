@@ -58,6 +58,14 @@ static const Sample sample[] = {
   {"split into parts",
    "(%x: f32[2, 6], %w: f32[6, 6]) { %m = mat_mul(%x, %w) %s:2 = split(%m) axis=1 num_outputs=2 : f32[2, 3], f32[2, 3] "
    "%a = relu(%s.0) %b = exp(%s.1) %y = add(%a, %b) return %y }", 2, 0},
+  {"what one kernel alone reads is part of it, however often it is read",
+   "(%x: f32[n, 4], %y: f32[n, 4]) { %a = exp(%x) %b = neg(%y) %s = sub(%b, %a) %t = add(%b, %a) return %s, %t }", 1, 0},
+  {"readers of one value lie side by side",
+   "(%x: f32[2, 6], %w: f32[6, 6]) { %m = mat_mul(%x, %w) %s:2 = split(%m) axis=1 num_outputs=2 : f32[2, 3], f32[2, 3] "
+   "%a = relu(%s.0) %b = exp(%s.1) return %a, %b }", 2, 0},
+  {"but not where one waits for the other",
+   "(%x: f32[4, 4], %w: f32[4, 4]) { %m = mat_mul(%x, %w) %t = transpose(%m) %a = add(%m, %t) %u = transpose(%a) "
+   "%b = add(%u, %a) %c = mul(%b, %t) return %a, %c }", 3, 0},
   {"a body of control flow has kernels, too",
    "(%x: f32[4], %c: bool[]) { %y = if(%c, %x, %x) then_captures=1 then_branch={ (%a: f32[4]) %e = exp(%a) %r = neg(%e) return %r } "
    "else_branch={ (%a: f32[4]) %r = relu(%a) return %r } return %y }", 2, 0},

@@ -108,6 +108,35 @@ TEST(plan_random_graphs) {
   }
 }
 
+// More buffers than several packings are tried for: every pair looked at, by itself.
+TEST(plan_very_many_buffers) {
+  enum { NODES = 20000 };
+  static Diag d;
+  Graph *g = random_graph(&d, NODES, 5);
+  REQUIRE(g && !graph_status(g));
+  Arena a;
+  arena_init(&a);
+  MemPlan *p = NULL;
+  REQUIRE(plan_of(g, &a, &p, &d));
+  EXPECT(p->nroots > 3000);
+  EXPECT_STATUS(plan_verify(p, &d), TENON_OK);
+  EXPECT(p->arena_bytes >= p->bound_bytes && p->arena_bytes <= 2 * p->bound_bytes);
+  int64_t *offset = arena_array(&a, int64_t, p->n), *size = arena_array(&a, int64_t, p->n), total;
+  REQUIRE(
+      plan_layout(p, p->reference.value, p->reference.known, p->reference.n, offset, size, &total));
+  int64_t bad = 0;
+  for (int32_t i = 0; i < p->nroots; i++)
+    for (int32_t k = 0; k < i; k++) {
+      int32_t lo = p->by_offset[k], hi = p->by_offset[i];
+      const PlanBuffer *x = &p->buffer[lo], *y = &p->buffer[hi];
+      if (x->live_first > y->live_last || y->live_first > x->live_last) continue;
+      bad += offset[lo] + size[lo] > offset[hi] || x->offset + x->size > y->offset;
+    }
+  EXPECT_INT_EQ(bad, 0);
+  arena_deinit(&a);
+  graph_free(g);
+}
+
 TEST(plan_keeps_what_a_list_holds) {  // beyond the lives of the tensors that went into it
   static Diag d;
   static const char text[] =

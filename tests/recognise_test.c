@@ -253,6 +253,15 @@ TEST(recognise_attention) {
       {OP_attention, 1,
        A(KT C "%y = mul(%q, %cs) %x = mul(%kt, %cs) %z = mat_mul(%y, %x) " END("%z"))},
       {OP_attention, 1, A(KT C "%z = mat_mul(%q, %kt) %y = div(%z, %ci) " END("%y"))},
+      {OP_attention, 1,  // the factor before the heads are split
+       "(%x: f32[2, s, 32], %k: f32[2, 4, t, 8], %v: f32[2, 4, t, 8]) { " KT C
+       "%y = mul(%x, %c) %h = const i64[4] {0, 0, 4, 8} %u = reshape(%y, %h) %q = transpose(%u) "
+       "perm=[0, 2, 1, 3] %z = mat_mul(%q, %kt) " END("%z") " return %r }"},
+      {OP_attention, 1,  // windows, masked by window, for any number of images
+       "(%x: f32[b, 3, 2, 4, 8], %y: f32[b, 3, 2, 4, 8], %m: f32[3, 1, 4, 4]) { %i = const i64[4] "
+       "{-1, 2, 4, 8} %q = reshape(%x, %i) %k = reshape(%y, %i) %v = neg(%k) " KT
+       "%z = mat_mul(%q, %kt) %h = const i64[5] {-1, 3, 2, 4, 4} %u = reshape(%z, %h) %a = add(%u, "
+       "%m) %j = const i64[4] {-1, 2, 4, 4} %w = reshape(%a, %j) " END("%w") " return %r }"},
       {OP_attention, 1,  // the root of the head size, from its shape
        A(KT "%sh = shape(%q) %i = const i64[1] {3} %n = gather(%sh, %i) %f = cast(%n) to=f32 %h = "
             "sqrt(%f) %z = mat_mul(%q, %kt) %y = div(%z, %h) " END("%y"))},

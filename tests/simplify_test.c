@@ -99,6 +99,25 @@ static const Case cases[] = {
      "mat_mul(%x, %q) %u = add(%y, %c) %v = add(%z, %k) %t = transpose(%v) %r = mat_mul(%u, %t) "
      "return %r }",
      OP_mat_mul, 2, 6},
+    {"products with and without a bias",
+     "graph @\"g\"(%x: f32[b, 2]) { %p = const f32[2, 2] {1, 2, 3, 4} %q = const f32[2, 2] {5, 6, "
+     "7, 8} %c = const f32[2] {1, -1} %y = mat_mul(%x, %p) %z = mat_mul(%x, %q) %u = add(%y, %c) "
+     "%t = transpose(%z) %r = mat_mul(%u, %t) return %r }",
+     OP_mat_mul, 2, 6},
+    {"corners picked, clipped and put together",
+     "graph @\"g\"(%x: f32[b, 1], %y: f32[b, 1]) { %s = sub(%x, %y) %a = add(%x, %y) %n = neg(%x) "
+     "%c = concat(%s, %n, %a, %n) axis=1 %z = const i64[1] {0} %e = const i64[1] {4} %i = const "
+     "i64[1] {1} %t = const i64[1] {2} %p = slice(%c, %z, %e, %i, %t) %l = const f32[] {0} %h = "
+     "const f32[] {1} %k = clip(%p, %l, %h) %r = concat(%k, %n) axis=1 return %r }",
+     OP_slice, 0, 6},
+    {"a pool that skips and one that does nothing",
+     "graph @\"g\"(%x: f32[b, 2, 6, 6]) { %p = max_pool(%x) kernel_shape=[1, 1] strides=[2, 2] "
+     "%r = average_pool(%p) kernel_shape=[1, 1] return %r }",
+     OP_slice, 1, 1},
+    {"a pooled image made large",
+     "graph @\"g\"(%x: f32[b, 2, 6, 6]) { %p = global_average_pool(%x) %n = shape(%x) end=2 %m = "
+     "const i64[2] {6, 6} %s = concat(%n, %m) %r = resize(%p, _, _, %s) mode=linear return %r }",
+     OP_expand, 1, 2},
     {"a linear layer over merged axes",
      "graph @\"g\"(%x: f32[b, t, 2]) { %s = const i64[2] {-1, 2} %y = reshape(%x, %s) %w = const "
      "f32[3, 2] {1, 2, 3, 4, 5, 6} %c = const f32[3] {1, 0, 2} %z = gemm(%y, %w, %c) transB=true "

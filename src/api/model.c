@@ -59,11 +59,20 @@ static tenon_status read_model(Model *m, const ModelOptions *o, Diag *d) {
     s = read_compiled(m, o, d);
   } else if (looks_like_text(bytes)) {
     m->format = FORMAT_TEXT;
-    ParseOptions po = {.custom = o ? o->custom : NULL, .memory_limit = o ? o->memory_limit : 0};
+    ParseOptions po = {0};
+    if (o)
+      po = (ParseOptions){.custom = o->custom,
+                          .memory_limit = o->memory_limit,
+                          .fixed = o->fixed,
+                          .nfixed = o->nfixed};
     s = graph_parse_with(bytes, m->path, &po, d, &m->graph);
   } else {
-    m->onnx.memory_limit = o ? o->memory_limit : 0;
-    if (o) m->onnx.given = o->given;
+    if (o) {
+      m->onnx.memory_limit = o->memory_limit;
+      m->onnx.given = o->given;
+      m->onnx.fixed = o->fixed;
+      m->onnx.nfixed = o->nfixed;
+    }
     s = onnx_import(bytes, m->path, o ? o->custom : NULL, d, &m->onnx);
     m->graph = m->onnx.graph;
   }
@@ -110,6 +119,14 @@ tenon_status model_open_memory(const void *bytes, int64_t n, const char *label,
   (void)label;
   m->file = (File){.bytes = bytes, .size = n};
   return open_file(m, o, d, out);
+}
+
+tenon_status model_copy(const Model *m, const ModelOptions *o, Diag *d, Model **out) {
+  *out = NULL;
+  Model *copy = model_new(m->path, d);
+  if (!copy) return TENON_ENOMEM;
+  copy->file = m->file;  // borrowed
+  return open_file(copy, o, d, out);
 }
 
 void model_free(Model *m) {

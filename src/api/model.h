@@ -30,6 +30,8 @@ typedef struct ModelOptions {
   int64_t memory_limit;  // bytes that opening may take; 0 = none
   Strs given;            // inputs with a default that the caller will give: they stay inputs
   bool compiled;         // a compiled model will do; else it is refused
+  IntFixed *fixed;       // symbolic sizes that are numbers; must outlive the model
+  int64_t nfixed;
 } ModelOptions;
 
 // EUNSUPPORTED operators do not fail the opening: ask model_unsupported.
@@ -37,7 +39,9 @@ MUST_USE tenon_status model_open(const char *path, const ModelOptions *o, Diag *
 MUST_USE tenon_status model_open_memory(const void *bytes, int64_t n, const char *label,
                                         const ModelOptions *o, Diag *d,
                                         Model **out);  // bytes are borrowed
-void model_free(Model *m);                             // NULL is fine
+// Reads the same bytes again: a graph of its own, for whoever changes it.  `m` must outlive the copy.
+MUST_USE tenon_status model_copy(const Model *m, const ModelOptions *o, Diag *d, Model **out);
+void model_free(Model *m);  // NULL is fine
 
 int64_t model_unsupported(const Model *m, const Unsupported **out);
 // The one report of all unsupported operators: fails with EUNSUPPORTED when there are any.

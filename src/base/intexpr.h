@@ -49,6 +49,13 @@ struct IntExpr {
   int32_t depth, size;  // nesting, and nodes when written out as a tree; both limited
 };
 
+// A symbol that stands for a number: whoever asks for it gets the number.
+typedef struct IntFixed {
+  Str name;
+  int64_t value;
+  bool used;
+} IntFixed;
+
 typedef struct IntPool {
   Arena *arena;
   struct IntPoolSlot *slot;
@@ -61,6 +68,8 @@ typedef struct IntPool {
   int64_t next_fresh;
   Dim *scratch;  // atoms of the product or quotient under construction
   int64_t scratch_cap;
+  IntFixed *fixed;  // lives as long as the pool
+  int64_t nfixed;
 } IntPool;
 
 void intpool_init(IntPool *p, Arena *a);

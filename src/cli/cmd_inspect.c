@@ -28,6 +28,7 @@ typedef struct Inspection {
   Model *model;
   Graph *graph;
   DimBinding dims;
+  bool *settable;  // by symbol: a size of an input; declared types of other values may name more
   GraphCost cost;
   VEC(OpCount) ops;
   StrMap op_index;  // name -> position + 1
@@ -115,7 +116,18 @@ static void note_large(Inspection *in, const char *name, const Type *t) {
   in->large[at] = (Large){name ? name : "", type_text(&in->cli->arena, t), bytes};
 }
 
+static void find_settable(Inspection *in) {
+  const Body *b = in->graph->main;
+  in->settable = arena_array(&in->cli->arena, bool, in->graph->dims.nsyms + 1);
+  for (int64_t i = 0; i < b->nparams; i++) {
+    const Type *t = type_of(b->param[i]);
+    for (int k = 0; t->kind == TK_TENSOR && k < t->rank; k++)
+      if (t->dims[k]->kind == IE_SYM) in->settable[t->dims[k]->slot] = true;
+  }
+}
+
 static void gather_facts(Inspection *in) {
+  find_settable(in);
   strmap_init(&in->op_index, &in->cli->arena);
   if (in->model->format == FORMAT_ONNX && !in->optimised)
     count_onnx(in, &in->model->onnx.model.graph);
@@ -160,22 +172,11 @@ static void print_header(const Inspection *in) {
   putchar('\n');
 }
 
-// Symbols of the inputs: those that a user can set.  Declared types of other values may name more.
-static bool is_free(const Inspection *in, int32_t slot) {
-  const Body *b = in->graph->main;
-  for (int64_t i = 0; i < b->nparams; i++) {
-    const Type *t = type_of(b->param[i]);
-    for (int k = 0; t->kind == TK_TENSOR && k < t->rank; k++)
-      if (t->dims[k]->kind == IE_SYM && t->dims[k]->slot == slot) return true;
-  }
-  return false;
-}
-
 static void print_dims(const Inspection *in) {
   bool any = false;
   for (int32_t i = 0; i < in->dims.n; i++) {
     Dim s = in->graph->dims.sym.v[i];
-    if (!is_free(in, i)) continue;
+    if (!in->settable[i]) continue;
     say(in->cli, any ? ", %s = %lld" : "\ndimensions  %s = %lld", s->name,
         (long long)in->dims.value[i]);
     any = true;
@@ -436,7 +437,7 @@ static void json_lists(JsonWriter *w, const Inspection *in) {
   json_key(w, "dims");
   json_begin_object(w);
   for (int32_t i = 0; i < in->dims.n; i++)
-    if (is_free(in, i)) {
+    if (in->settable[i]) {
       json_key(w, in->graph->dims.sym.v[i]->name);
       json_i64(w, in->dims.value[i]);
     }

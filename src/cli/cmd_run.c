@@ -416,9 +416,9 @@ static tenon_status execute(RunCommand *r) {
   if (plan) TRY(opt_plan(g, &c->arena, &c->diag, &r->plan));
   if (r->model->program) r->program = program_retain(r->model->program);
   if (target_find(target))
-    TRY(target_compile_with(target_find(target),
-                            &(TargetOptions){.no_cache = opt_given(c, OPT_run_no_cache)}, g,
-                            r->plan, &c->arena, &c->diag, &r->program));
+    TRY(target_compile_with(target_find(target), g, r->plan,
+                            &(TargetOptions){.no_cache = opt_given(c, OPT_run_no_cache)}, &c->arena,
+                            &c->diag, NULL, &r->program));
   if (r->program) {
     SessionOptions so = {.threads = (int)opt_int(c, OPT_run_threads, 0)};
     TRY(session_create(r->program, &so, &c->diag, &r->session));

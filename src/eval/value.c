@@ -184,6 +184,15 @@ tenon_status value_alias(Run *r, Value *v, int rank, const int64_t *dims, Value 
   return TENON_OK;
 }
 
+void *value_take_data(Value *v, int64_t *out_bytes) {
+  *out_bytes = 0;
+  if (v->kind != VK_TENSOR || !v->owns_data || v->refs != 1) return NULL;
+  v->owns_data = false;
+  v->run->live_bytes -= v->data_bytes;
+  *out_bytes = block_bytes(v->data_bytes);
+  return v->data;
+}
+
 tenon_status value_sequence(Run *r, DType elem, int64_t n, Value **out) {
   TRY(new_value(r, VK_SEQUENCE, out));
   Value *v = *out;

@@ -16,6 +16,7 @@ typedef enum { VK_TENSOR, VK_SEQUENCE, VK_OPTIONAL, VK_MAP } ValueKind;
 typedef struct Value Value;
 typedef struct Run Run;
 struct Body;  // a sub-graph (ir.h)
+struct Eval;  // one evaluation (eval.h)
 
 struct Value {
   uint8_t kind;
@@ -54,9 +55,13 @@ struct Run {
   // Runs a sub-graph: set by the interpreter (or by the runtime's plan).
   tenon_status (*call_body)(Run *r, const struct Body *body, Value *const *in, int64_t nin,
                             Value **out, int64_t nout);
-  // A stack of no rows of a body's result: nothing ran, so only the graph knows the rows' type.
-  tenon_status (*empty_stack)(Run *r, Where at, const struct Body *body, int64_t result,
+  // A stack of no rows of a body's result: nothing ran, so only the graph knows the rows' type, and the op's operands the
+  // sizes in it.
+  tenon_status (*empty_stack)(const struct Eval *e, const struct Body *body, int64_t result,
                               int64_t axis, Value **out);
+  // Does what an operator of the user's own does; NULL: nobody knows.
+  tenon_status (*foreign)(const void *ctx, struct Eval *e);
+  const void *foreign_ctx;
   void *user;
 };
 
@@ -76,6 +81,9 @@ MUST_USE tenon_status value_borrow(Run *r, DType t, int rank, const int64_t *dim
                                    Value **out);
 // The same bytes under another shape (same number of elements and dtype, not checked).
 MUST_USE tenon_status value_alias(Run *r, Value *v, int rank, const int64_t *dims, Value **out);
+// The data of a tensor that nobody else holds, which the caller then frees with mem_free(data, *out_bytes); NULL when it is
+// shared or borrowed.  The tensor may be read until the caller frees them.
+void *value_take_data(Value *v, int64_t *out_bytes);
 Value *value_retain(const Value *v);  // the count is not part of the value's contents
 void value_release(Value *v);         // NULL is fine
 Str run_string(Run *r, Str s);        // copies bytes into the run

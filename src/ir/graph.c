@@ -9,11 +9,22 @@
 
 void table_init(Graph *g) { g->table = arena_new(&g->arena, GraphTable); }
 
+// A body by its first result: parameters never merge, so that no two bodies share one by chance.
+static uint64_t body_hash(const OpInfo *op, const void *attrs, uint64_t h) {
+  for (int i = 0; i < op->nattrs; i++) {
+    if (op->attrs[i].kind != ATTR_body) continue;
+    const Body *b = *(const Body *const *)((const char *)attrs + op->attrs[i].offset);
+    if (b && b->nresults) h = hash_u64(h ^ b->result[0]->id);
+  }
+  return h;
+}
+
 static uint32_t node_hash(const Node *n) {
   uint64_t h = hash_u64((uint64_t)n->op << 32 ^ (uint64_t)n->nres << 16 ^ n->nsrc);
   for (uint32_t i = 0; i < n->nsrc; i++) h = hash_u64(h ^ n->src[i]->id);
   const OpInfo *op = op_table[n->op];
   if (n->attrs) h ^= attrs_hash(op->attrs, op->nattrs, n->attrs);
+  if (op->flags & OPF_CONTROL) h = body_hash(op, n->attrs, h);
   if (n->data) {
     h = hash_u64(h ^ (uint64_t)(uintptr_t)n->type[0] ^ (uint64_t)(uintptr_t)n->data->source);
     if (n->data->source)
@@ -119,6 +130,7 @@ void graph_free(Graph *g) {
   if (!g) return;
   for (int64_t i = 0; i < g->source.n; i++)
     if (g->source.v[i]->opened && g->source.v[i]->path) file_close(&g->source.v[i]->file);
+  for (int64_t i = 0; i < g->block.n; i++) mem_free(g->block.v[i].p, g->block.v[i].bytes);
   arena_deinit(&g->scratch);
   arena_deinit(&g->arena);
   mem_free(g, (int64_t)sizeof *g);
@@ -228,9 +240,11 @@ static bool check_dtype(Graph *g, const OpInfo *op, const Node *n, Where at) {
   if (!op->dtypes || !n->nsrc || n->src[0] == g->none) return true;
   const Type *t = type_of(n->src[0]);
   if (t->kind != TK_TENSOR || !t->dtype) return true;
+  // f8e8m0 is a scale: it has no sign and no zero, and nothing is computed in it.
+  DTypeClass c = t->dtype == DT_F8E8M0 ? DC_NONE : dtype_class(t->dtype);
   for (const char *p = op->dtypes; *p;) {
     const char *end = p + strcspn(p, " ");
-    if (class_named((Str){p, end - p}, dtype_class(t->dtype))) return true;
+    if (class_named((Str){p, end - p}, c)) return true;
     p = *end ? end + 1 : end;
   }
   graph_fail(g, TENON_EINVAL, at, "operand 0 is %s, must be %s", dtype_name(t->dtype), op->dtypes);
@@ -346,6 +360,21 @@ Node *node_const(Graph *g, DType t, int rank, const int64_t *dims, const void *b
   } else {
     c->mem = nbytes ? arena_dup(&g->arena, bytes, nbytes) : arena_alloc(&g->arena, 1);
   }
+  return const_finish(g, t, rank, dims, c, name);
+}
+
+Node *node_const_take(Graph *g, DType t, int rank, const int64_t *dims, void *take_block,
+                      int64_t block_bytes, const char *name) {
+  // Noted first, so that it is freed whatever fails from here on.
+  vec_push(&g->arena, &g->block, ((GraphBlock){take_block, block_bytes}));
+  int64_t count, nbytes;
+  if (g->status) return g->poison;
+  if (rank > MAX_RANK || !shape_count(rank, dims, &count) || !dtype_bytes(t, count, &nbytes) ||
+      nbytes > block_bytes)
+    return graph_fail(g, TENON_EINVAL, (Where){.node = name, .op = "const"}, "constant too large");
+  ConstData *c = arena_new(&g->arena, ConstData);
+  c->bytes = nbytes;
+  c->mem = take_block;
   return const_finish(g, t, rank, dims, c, name);
 }
 

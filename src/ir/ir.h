@@ -109,6 +109,11 @@ struct Body {
   const char **result_name;  // of the main body: the model's output names
 };
 
+typedef struct GraphBlock {
+  void *p;
+  int64_t bytes;
+} GraphBlock;
+
 struct Graph {
   Arena arena;
   Arena scratch;
@@ -119,7 +124,8 @@ struct Graph {
   Node *poison, *none;
   VEC(Node *) node;  // by id
   VEC(Source *) source;
-  VEC(Body *) body;  // every body but main, in order of completion
+  VEC(GraphBlock) block;  // contents of constants that the graph was given
+  VEC(Body *) body;       // every body but main, in order of completion
   Body *main;
   struct GraphTable *table;       // hash-consing of nodes and types
   uint32_t nparams_made;          // params never merge
@@ -142,6 +148,9 @@ Node *node_new(Graph *g, int op, int nsrc, Node *const *src, const void *attrs, 
 Node *node_param(Graph *g, const Type *t, const char *name);
 Node *node_const(Graph *g, DType t, int rank, const int64_t *dims, const void *bytes,
                  const char *name);  // copies
+// The same over data that the graph takes over and frees with mem_free(take_block, block_bytes): nothing is copied.
+Node *node_const_take(Graph *g, DType t, int rank, const int64_t *dims, void *take_block,
+                      int64_t block_bytes, const char *name);
 Node *node_const_source(Graph *g, DType t, int rank, const int64_t *dims, Source *s, int64_t offset,
                         int64_t bytes, const char *name);
 Node *node_i64s(Graph *g, int64_t n, const int64_t *v);  // rank-1 i64 constant
@@ -191,6 +200,8 @@ MUST_USE tenon_status graph_parse(Str text, const char *path, Diag *d, Graph **o
 typedef struct ParseOptions {
   const struct CustomOp *custom;
   int64_t memory_limit;  // bytes that the graph may take; 0 = none
+  IntFixed *fixed;       // symbols that are numbers
+  int64_t nfixed;
 } ParseOptions;
 MUST_USE tenon_status graph_parse_with(Str text, const char *path, const ParseOptions *o, Diag *d,
                                        Graph **out);

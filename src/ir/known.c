@@ -45,10 +45,15 @@ const Value *node_known(Graph *g, const Node *n) {
   if (!small_static(type_of(n))) return NULL;
   const ConstData *c = n->data;
   if (c->source && c->source->folder && !c->source->own && c->n > EXTERNAL_KNOWN_MAX) return NULL;
-  Diag *quiet = arena_new(&g->scratch, Diag);
-  diag_init(quiet);
-  const void *bytes;
-  if (const_bytes(g, n, &bytes, quiet)) return NULL;
+  const void *bytes = c->mem;
+  if (c->source) {
+    ArenaMark mark = arena_mark(&g->scratch);
+    Diag *quiet = arena_new(&g->scratch, Diag);
+    diag_init(quiet);
+    tenon_status s = const_bytes(g, n, &bytes, quiet);
+    arena_reset(&g->scratch, mark);
+    if (s) return NULL;
+  }
   int64_t size = 0;
   if ((uintptr_t)bytes % 16 && dtype_bytes(type_of(n)->dtype, c->n, &size))
     bytes = size ? arena_dup(&g->arena, bytes, size) : bytes;  // a file gives no alignment

@@ -12,15 +12,17 @@
 typedef struct Mapper {
   const GraphMap *m;
   IntMap bodies;  // Body -> new Body
+  Node **to;  // by node id, of the nodes that were there: what stands in its place; NULL: itself
+  int64_t nto;
   Arena *arena;
   bool changed;
 } Mapper;
 
 static tenon_status map_body(Mapper *mp, const Body *b, Body **out);
 
-static Node *lookup(const IntMap *done, Node *n) {
-  uint64_t v;
-  return intmap_get(done, n->id, &v) ? (Node *)(uintptr_t)v : n;
+static Node *lookup(const Mapper *mp, Node *n) {
+  Node *to = n->id < mp->nto ? mp->to[n->id] : NULL;
+  return to ? to : n;
 }
 
 // The attributes of a control-flow node with its bodies rebuilt; the same pointer when none changed.
@@ -40,22 +42,22 @@ static tenon_status map_attrs(Mapper *mp, const Node *n, const void **out) {
   return TENON_OK;
 }
 
-static tenon_status rebuild(Mapper *mp, const IntMap *done, Node *n, Node **out) {
+static tenon_status rebuild(Mapper *mp, Node *n, Node **out) {
   Graph *g = mp->m->g;
   *out = n;
   if (n->op == OP_param || n->op == OP_const || n == g->none) return TENON_OK;
   if (n->op == OP_proj) {
-    *out = node_proj(g, lookup(done, n->src[0]), (int)((const proj_attrs *)n->attrs)->index);
+    *out = node_proj(g, lookup(mp, n->src[0]), (int)((const proj_attrs *)n->attrs)->index);
     if (*out != n && *out != g->poison && !(*out)->name) (*out)->name = n->name;
     return graph_status(g);
   }
   const void *attrs = n->attrs;
   if (op_info(n->op)->flags & OPF_CONTROL) TRY(map_attrs(mp, n, &attrs));
   bool same = attrs == n->attrs;
-  for (uint32_t i = 0; same && i < n->nsrc; i++) same = lookup(done, n->src[i]) == n->src[i];
+  for (uint32_t i = 0; same && i < n->nsrc; i++) same = lookup(mp, n->src[i]) == n->src[i];
   if (same) return TENON_OK;
   Node **src = arena_array(mp->arena, Node *, n->nsrc);
-  for (uint32_t i = 0; i < n->nsrc; i++) src[i] = lookup(done, n->src[i]);
+  for (uint32_t i = 0; i < n->nsrc; i++) src[i] = lookup(mp, n->src[i]);
   *out = node_new(g, n->op, (int)n->nsrc, src, attrs, n->nres, n->name);
   return graph_status(g);
 }
@@ -69,21 +71,26 @@ static tenon_status map_body(Mapper *mp, const Body *b, Body **out) {
   }
   NodeList order = body_order(g, b, mp->arena);
   if (mp->m->begin_body) mp->m->begin_body(mp->m->ctx, b, order);
-  IntMap done;
-  intmap_init(&done, mp->arena);
+  // A constant may stand in several bodies, and be replaced in each by something else.
+  Node **outer = arena_array(mp->arena, Node *, order.n);
+  for (int64_t i = 0; i < order.n; i++) {
+    CHECK(order.v[i]->id < mp->nto, "a body that was made while its graph is mapped");
+    outer[i] = mp->to[order.v[i]->id];
+    mp->to[order.v[i]->id] = NULL;
+  }
   for (int64_t i = 0; i < order.n; i++) {
     Node *n = order.v[i], *r;
-    TRY(rebuild(mp, &done, n, &r));
+    TRY(rebuild(mp, n, &r));
     if (mp->m->fn && n->op != OP_param && n != g->none) {
       r = mp->m->fn(mp->m->ctx, r, n);
       TRY(graph_status(g));
     }
-    if (r != n) intmap_put(&done, n->id, (uint64_t)(uintptr_t)r);
+    mp->to[n->id] = r;
   }
   bool same = true;
   Node **result = arena_array(mp->arena, Node *, b->nresults);
   for (int64_t i = 0; i < b->nresults; i++) {
-    result[i] = lookup(&done, b->result[i]);
+    result[i] = lookup(mp, b->result[i]);
     same &= result[i] == b->result[i];
   }
   *out = (Body *)(uintptr_t)b;
@@ -92,6 +99,7 @@ static tenon_status map_body(Mapper *mp, const Body *b, Body **out) {
     for (int64_t i = 0; i < b->nresults; i++) (*out)->result_name[i] = b->result_name[i];
     mp->changed = true;
   }
+  for (int64_t i = 0; i < order.n; i++) mp->to[order.v[i]->id] = outer[i];
   intmap_put(&mp->bodies, (uint64_t)(uintptr_t)b, (uint64_t)(uintptr_t)*out);
   if (mp->m->end_body) mp->m->end_body(mp->m->ctx);
   return TENON_OK;
@@ -106,6 +114,8 @@ tenon_status graph_map(const GraphMap *m, bool *out_changed) {
   trap_enter(&t, g->diag);
   if (setjmp(t.env) == 0) {
     intmap_init(&mp.bodies, &arena);
+    mp.nto = g->node.n;
+    mp.to = arena_array(&arena, Node *, mp.nto);
     Body *main = NULL;
     t.status = map_body(&mp, g->main, &main);
     if (!t.status && main != g->main) {

@@ -148,7 +148,7 @@ typedef struct Rewriter {
   IntMap *hits;  // Rule -> count, may be NULL
   // state
   struct RuleIndex *index;
-  IntMap uses;  // node id -> users
+  struct RewriteState *state;  // what is known of each node
   const Rule *recent[REWRITE_RECENT];
   int64_t nfired;
 } Rewriter;

@@ -343,10 +343,14 @@ static tenon_status interpret(Interp *in, void *const *args, const int64_t *size
 tenon_status loop_interpret(const LoopKernel *k, void *const *args, const int64_t *size,
                             const int64_t *dims, int64_t begin, int64_t end, Diag *d,
                             int32_t *failed) {
-  Interp in = {.k = k, .arena = k->arena, .d = d, .failed = -1};
-  ArenaMark mark = arena_mark(k->arena);
-  tenon_status s = interpret(&in, args, size, dims, begin, end);
+  Arena own;  // the kernel's is shared by all threads that run it
+  Interp in = {.k = k, .arena = &own, .d = d, .failed = -1};
+  arena_init(&own);
+  Trap t;
+  trap_enter(&t, d);
+  if (setjmp(t.env) == 0) t.status = interpret(&in, args, size, dims, begin, end);
+  trap_leave(&t);
   *failed = in.failed;
-  arena_reset(k->arena, mark);
-  return s;
+  arena_deinit(&own);
+  return t.status;
 }

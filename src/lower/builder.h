@@ -14,8 +14,9 @@ typedef struct ProgBuilder {
   Graph *g;
   const MemPlan *plan;
   const LowerOptions *o;
-  Arena *a;    // texts, and what lives while building
-  Program *p;  // everything of the program lives in its arena
+  DimBinding sizes;  // that work is counted at
+  Arena *a;          // texts, and what lives while building
+  Program *p;        // everything of the program lives in its arena
   Diag *diag;
   Lowering lowering;
   IntMap exprs;  // Dim -> expression
@@ -58,6 +59,8 @@ int32_t new_value(FuncBuilder *f, const Node *n, int result, const Type *t);
 // Symbols that a shape mentions alone get their value when it is seen.
 void note_bound(FuncBuilder *f, const Type *t);
 int32_t const_value(FuncBuilder *f, int32_t constant, const char *name);
+// Operations and bytes of a node, for profiles.
+void count_work(FuncBuilder *f, const Node *n, ProgStep *st);
 const char *keep_name(ProgBuilder *b, const char *name);
 
 #endif

@@ -8,6 +8,7 @@
 #define TENON_LOWER_LOWER_H
 
 #include "eval/fuse.h"
+#include "base/watch.h"
 #include "ir/ir.h"
 #include "loop/loop.h"
 #include "passes/plan.h"
@@ -75,10 +76,15 @@ typedef struct Compiled {
   // Kernels that a template made and the verifier did not accept, done by the host too; a weakness of ours.
   int64_t nunproven;
   const char *unproven;  // why the first one was not accepted
+  // For the target:
+  const Watch *watch;
+  int threads;  // that it may use; 0: what affinity and cgroup allow
 } Compiled;
 typedef struct LowerOptions {
   LowerTarget target;
-  bool host_only;  // every step by evaluation: for tests of the runtime
+  bool host_only;           // every step by evaluation: for tests of the runtime
+  const DimBinding *sizes;  // that a step's operations and bytes are counted at; NULL: the plan's
+  const Watch *watch;       // told of each node; may be NULL
 } LowerOptions;
 // The plan is of g.  `a` holds the texts.  On failure there is no program.
 MUST_USE tenon_status lower_program(Graph *g, const MemPlan *plan, const LowerOptions *o, Arena *a,

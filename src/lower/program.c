@@ -8,6 +8,7 @@
 #include "lower/builder.h"
 
 #include "eval/table.h"
+#include "ir/custom.h"
 #include "ir/internal.h"
 #include "passes/plan_impl.h"
 
@@ -104,6 +105,16 @@ static tenon_status build_attrs(FuncBuilder *f, const Node *n, const void **out)
   return TENON_OK;
 }
 
+void count_work(FuncBuilder *f, const Node *n, ProgStep *st) {
+  NodeCost c;
+  ArenaMark m = arena_mark(f->b->a);
+  cost_node(f->b->g, n, &f->b->sizes, f->b->a, &c);
+  arena_reset(f->b->a, m);
+  if (!c.known) return;
+  st->flops = c.flops;
+  st->bytes = (double)c.bytes;
+}
+
 static tenon_status build_host(FuncBuilder *f, const Node *n) {
   Arena *pa = &f->b->p->arena;
   ProgStep st = {.kind = STEP_HOST, .when = -1, .op = op_info(n->op)->name};
@@ -120,6 +131,7 @@ static tenon_status build_host(FuncBuilder *f, const Node *n) {
   }
   st.in = in;
   st.out = out;
+  count_work(f, n, &st);
   TRY(build_attrs(f, n, &st.attrs));
   vec_push(f->b->a, &f->step, st);
   return TENON_OK;
@@ -236,11 +248,12 @@ static tenon_status build_node(FuncBuilder *f, const Node *n) {
   bool expanded = false;
   if (op->expand && !op->eval) TRY(build_expansion(f, n, &expanded));
   if (expanded) return TENON_OK;
-  if (!eval_find(op->name))
-    return fail(
-        f->b->diag, TENON_EUNSUPPORTED, (Where){.node = n->name},
-        "operator %.*s is not supported in compiled models",
-        STR_ARG(n->op == OP_foreign ? ((const foreign_attrs *)n->attrs)->op : str_of(op->name)));
+  Str name = n->op == OP_foreign ? ((const foreign_attrs *)n->attrs)->op : str_of(op->name);
+  bool known = n->op == OP_foreign ? custom_find(f->b->g->custom, name) != NULL
+                                   : eval_find(op->name) != NULL;
+  if (!known)
+    return fail(f->b->diag, TENON_EUNSUPPORTED, (Where){.node = n->name},
+                "operator %.*s is not supported in compiled models", STR_ARG(name));
   return build_host(f, n);
 }
 
@@ -343,7 +356,10 @@ tenon_status build_function(ProgBuilder *b, const Body *body, const MemPlan *pla
     note_bound(&f, type_of(body->param[i]));
   }
   NodeList order = plan ? plan->order : body_order(b->g, body, b->a);
-  for (int64_t i = 0; i < order.n; i++) TRY(build_tree(&f, order.v[i]));
+  for (int64_t i = 0; i < order.n; i++) {
+    if (plan) TRY(watch_step(b->o->watch, b->diag, "lower", order.v[i]->name, i, order.n));
+    TRY(build_tree(&f, order.v[i]));
+  }
   for (int32_t i = 0; i < fn->nresults; i++) {
     result[i] = value_of(&f, body->result[i]);
     if (body->result_name) fn->result_name[i] = keep_name(b, body->result_name[i]);
@@ -392,6 +408,7 @@ tenon_status lower_program(Graph *g, const MemPlan *plan, const LowerOptions *o,
   *out = (Compiled){0};
   ProgBuilder b = {.g = g, .plan = plan, .o = o, .a = a, .diag = d};
   if (!(b.p = program_create())) return fail(d, TENON_ENOMEM, NOWHERE, "out of memory");
+  b.sizes = o->sizes ? *o->sizes : plan->reference;
   b.lowering = (Lowering){.g = g, .arena = a, .target = o->target, .diag = d};
   Diag *graph_diag = g->diag;
   tenon_status graph_was = g->status;

@@ -198,6 +198,12 @@ static tenon_status fill_one(ProgBuilder *b, Pool *pool, ProgConst *k, const Con
   return TENON_OK;
 }
 
+static tenon_status fill_all(ProgBuilder *b, Pool *pool) {
+  for (int64_t i = 0; i < b->constant.n; i++)
+    TRY(fill_one(b, pool, &b->constant.v[i], &b->item.v[i]));
+  return TENON_OK;
+}
+
 static void free_constants(Program *p) {
   mem_free((void *)(uintptr_t)p->constants, p->constants_bytes);
 }
@@ -218,9 +224,10 @@ tenon_status fill_constants(ProgBuilder *b) {
                 (long long)total);
   b->p->unload = free_constants;
   Pool *pool = pool_create(0);
-  tenon_status s = TENON_OK;
-  for (int64_t i = 0; i < b->constant.n && !s; i++)
-    s = fill_one(b, pool, &b->constant.v[i], &b->item.v[i]);
+  Trap t;
+  trap_enter(&t, b->diag);
+  if (setjmp(t.env) == 0) t.status = fill_all(b, pool);
+  trap_leave(&t);
   pool_release(pool);
-  return s;
+  return t.status;
 }

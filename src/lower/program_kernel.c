@@ -153,6 +153,7 @@ tenon_status build_kernel_step(FuncBuilder *f, const Node *n) {
   for (int32_t i = 0; i < st.nargs; i++)
     if (lw.arg[i].kind != LOWER_RESULT) in[st.nin++] = arg[i];
   separate(f, &lw, arg);
+  count_work(f, n, &st);
   st.in = in;
   st.out = out;
   st.arg = arg;

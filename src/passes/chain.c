@@ -51,6 +51,10 @@ static bool joins(const Node *n, int side, const Node *s) {
 static void begin_body(void *ctx, const Body *b, NodeList order) {
   Chain *ch = ctx;
   IntMap uses;
+  bool any = false;
+  for (int64_t i = 0; !any && i < order.n; i++)
+    any = chains(order.v[i]) && (chains(order.v[i]->src[0]) || chains(order.v[i]->src[1]));
+  if (!any) return;
   intmap_init(&uses, ch->arena);
   for (int64_t i = 0; i < order.n; i++)
     for (uint32_t k = 0; k < order.v[i]->nsrc; k++) {
@@ -73,13 +77,15 @@ static void begin_body(void *ctx, const Body *b, NodeList order) {
 
 // ---- one chain ----
 
-static bool flatten(Chain *ch, const Node *old, Node *n) {
+// Each product on the way down brings a factor: a chain that is too long is given up before the stack is deep.
+static bool flatten(Chain *ch, const Node *old, Node *n, int depth) {
+  if (depth == MAX_CHAIN) return false;
   for (int side = 0; side < 2; side++) {
     uint64_t unused;
     bool opens =
         intmap_get(&ch->inner, old->src[side]->id, &unused) && n->src[side]->op == OP_mat_mul;
     if (opens) {
-      if (!flatten(ch, old->src[side], n->src[side])) return false;
+      if (!flatten(ch, old->src[side], n->src[side], depth + 1)) return false;
     } else {
       if (ch->n == MAX_CHAIN) return false;
       ch->factor[ch->n++] = n->src[side];
@@ -171,7 +177,7 @@ static Node *reorder(void *ctx, Node *n, Node *old) {
     return n;
   if (dtype_is_float(type_of(n)->dtype) && !(ch->c->o->fast & FAST_REASSOC)) return n;
   ch->n = 0;
-  if (!flatten(ch, old, n) || ch->n < 3) return n;
+  if (!flatten(ch, old, n, 0) || ch->n < 3) return n;
   measure(ch);
   for (int i = 0; i < ch->n; i++) ch->best[i][i] = 0;
   fill_table(ch);
@@ -184,7 +190,7 @@ static Node *reorder(void *ctx, Node *n, Node *old) {
 
 tenon_status pass_chain(PassCtx *c, bool *out_changed) {
   Arena a;
-  arena_init(&a);
+  arena_init_scoped(&a);
   Chain *ch = arena_new(&a, Chain);
   ch->c = c;
   ch->arena = &a;

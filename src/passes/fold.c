@@ -52,6 +52,16 @@ static tenon_status operand(Folder *f, const Node *n, Value **out) {
   return TENON_OK;
 }
 
+// What is large goes over to the graph as it is: copying weights would take longer than all the passes.
+static Node *as_const(Graph *g, Value *v, const char *name) {
+  enum { LARGE = 1 << 16 };
+  int64_t bytes = 0, block = 0;
+  void *data =
+      dtype_bytes(v->dtype, v->n, &bytes) && bytes > LARGE ? value_take_data(v, &block) : NULL;
+  return data ? node_const_take(g, v->dtype, v->rank, v->dims, data, block, name)
+              : node_const(g, v->dtype, v->rank, v->dims, v->data, name);
+}
+
 static Node *fold_node(void *ctx, Node *n, Node *old) {
   Folder *f = ctx;
   Graph *g = f->c->g;
@@ -70,8 +80,7 @@ static Node *fold_node(void *ctx, Node *n, Node *old) {
       .run = &f->run, .in = in, .nin = (int)n->nsrc, .out = out, .nout = 1, .attrs = n->attrs};
   Node *r = n;
   if (!s) s = op_info(n->op)->eval(&e);
-  if (!s && out[0]->kind == VK_TENSOR)
-    r = node_const(g, out[0]->dtype, out[0]->rank, out[0]->dims, out[0]->data, n->name);
+  if (!s && out[0]->kind == VK_TENSOR) r = as_const(g, out[0], n->name);
   if (r != n && r != g->poison && type_of(r) != type_of(n)) r = n;
   run_deinit(&f->run);
   arena_reset(&g->scratch, m);

@@ -7,8 +7,9 @@
 //     reads through it, since reading through it costs no more than reading a copy;
 //   - an element-wise node joins the group of an operand that has one element for each of its own, lying in
 //     the same order (the epilogue; a value that others need too is then another result of the kernel);
-//   - a node that reads all there is of an element-wise group takes it in (the prologue); one that reads each
-//     element once (a norm, a reduction) does so also where others read the group.
+//   - a node that reads all there is of an element-wise group, alone or with others of its group, takes it in (the
+//     prologue); one that reads each element once (a norm, a reduction) does so also where others read the group.
+//   - element-wise groups that are left, of one shape and reading one value, lie side by side in one kernel.
 // Every join keeps a value from being written and read, or from being read: bytes moved go down.
 //
 // Convexity: no path may leave a group and come back.  All groups stand in a list, each after those that it
@@ -343,10 +344,19 @@ static bool worth_repeating(Fuser *f, const Node *n, int32_t group) {
   return true;
 }
 
+// Reads of a group by all members of another.
+static int64_t edges_between(Fuser *f, int32_t own, int32_t group) {
+  int64_t n = 0;
+  int look = 0;
+  for (int32_t d = f->group[own].deps; d >= 0 && look < FUSE_LOOK; d = f->dep.v[d].next, look++)
+    n += group_of(f, f->dep.v[d].value) == group;
+  return n;
+}
+
 static bool is_prologue(Fuser *f, int32_t i, int32_t own, int32_t group) {
   const FuseGroup *g = &f->group[group];
   if (group == own || g->host || g->anchor >= 0 || !has_room(f, own, g->size)) return false;
-  if (g->uses != edges_to(f, group)) return false;
+  if (g->uses != edges_to(f, group) && g->uses != edges_between(f, own, group)) return false;
   return f->n[i].op.cls == FC_ANCHOR || worth_repeating(f, f->n[i].node, group);
 }
 
@@ -378,7 +388,7 @@ static void take_prologues(Fuser *f, int32_t i) {
   for (int64_t k = 0; k < f->leaf.n; k++) {
     int32_t own = fuse_find(f, i), group = group_of(f, f->leaf.v[k]);
     if (!is_prologue(f, i, own, group)) continue;
-    int64_t edges = edges_to(f, group);
+    int64_t edges = f->group[group].uses;
     follow_operand(f, i, group);
     merge(f, own, group, edges);
   }
@@ -389,6 +399,65 @@ static void place(Fuser *f, int32_t i) {
   for (uint32_t k = 0; k < f->n[i].node->nsrc; k++) fuse_leaves(f, f->n[i].node->src[k]);
   if (f->n[i].op.cls != FC_POINT || !join_operand(f, i)) new_group(f, i);
   if (f->n[i].op.cls != FC_HOST) take_prologues(f, i);
+}
+
+// ---- side by side ----
+
+// The last node of an element-wise group: its shape is the kernel's.  NO_GROUP when the group is of another kind.
+static int32_t last_member(Fuser *f, int32_t group) {
+  const FuseGroup *g = &f->group[group];
+  int32_t last = NO_GROUP;
+  if (g->host || g->anchor >= 0) return NO_GROUP;
+  for (int32_t i = g->head; i >= 0; i = f->n[i].next) last = MAX(last, i);
+  return f->n[last].op.cls == FC_POINT ? last : NO_GROUP;
+}
+
+static bool same_shape(const Node *x, const Node *y) {
+  const Type *a = type_of(x), *b = type_of(y);
+  return a->rank == b->rank &&
+         (!a->rank || !memcmp(a->dims, b->dims, sizeof(Dim) * (size_t)a->rank));
+}
+
+static bool can_lie_beside(Fuser *f, int32_t group, int32_t to) {
+  int32_t x = last_member(f, group), y = last_member(f, to);
+  int look = 0;
+  if (y < 0 || group == to || !same_shape(f->n[x].node, f->n[y].node) ||
+      !has_room(f, to, f->group[group].size))
+    return false;
+  for (int32_t d = f->group[group].deps; d >= 0; d = f->dep.v[d].next) {
+    int32_t h = group_of(f, f->dep.v[d].value);
+    if (h == group) continue;
+    if (h == to || ++look > FUSE_LOOK || !stands_before(f, h, to)) return false;
+  }
+  return true;
+}
+
+// Element-wise groups of one shape that read the same value: it is read once, and there is one launch.  What could
+// become part of another kernel has by now.
+static void join_beside(Fuser *f) {
+  enum { TRIES = 8 };
+  IntMap reader;  // of a value: an element-wise group
+  intmap_init(&reader, f->arena);
+  int32_t at = f->last;
+  while (at >= 0 && f->group[at].before >= 0) at = f->group[at].before;
+  for (int32_t next; at >= 0; at = next) {
+    next = f->group[at].after;
+    if (last_member(f, at) < 0) continue;
+    int tries = 0;
+    bool joined = false;
+    uint64_t have;
+    for (int32_t d = f->group[at].deps; d >= 0 && !joined && tries < TRIES;
+         d = f->dep.v[d].next, tries++) {
+      if (!intmap_get(&reader, (uint64_t)f->dep.v[d].value, &have)) continue;
+      int32_t to = fuse_find(f, (int32_t)have);
+      joined = can_lie_beside(f, at, to);
+      if (joined) merge(f, to, at, 0);
+    }
+    tries = 0;
+    for (int32_t d = f->group[at].deps; d >= 0 && !joined && tries < TRIES;
+         d = f->dep.v[d].next, tries++)
+      intmap_put(&reader, (uint64_t)f->dep.v[d].value, (uint64_t)at);
+  }
 }
 
 // ---- index maps that must be written out ----
@@ -466,6 +535,7 @@ tenon_status fuse_body(PassCtx *c, IntMap *bodies, const Body *b, Body **out) {
   count_uses(f);
   for (int64_t i = 0; i < f->order.n; i++)
     if (is_worker(&f->n[i])) place(f, (int32_t)i);
+  join_beside(f);
   mark_outputs(f);
   TRY(fuse_build(f, out));
   intmap_put(bodies, (uint64_t)(uintptr_t)b, (uint64_t)(uintptr_t)*out);

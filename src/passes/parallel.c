@@ -1,11 +1,12 @@
 // parallel.c -- products of one tensor with several weights become one product (Q, K and V).
 //
-// mat_mul(x, w1), mat_mul(x, w2), ... with constant matrices, each with a constant bias or all without, become one
-// product with the weights side by side, and a slice for each.  x is read once and the product is large enough for
+// mat_mul(x, w1), mat_mul(x, w2), ... with constant matrices, each with a constant bias or without, become one product
+// with the weights side by side, and a slice for each.  x is read once and the product is large enough for
 // every core.  It is done where the results only go on being moved or contracted: arithmetic on a result would
 // otherwise be an epilogue of its product, which a slice of a wider one is not.
 //
-// Guarantees: bit-equal: a column of a product depends on its own weights alone.
+// Guarantees: bit-equal: a column of a product depends on its own weights alone, and where others have a bias, -0 is
+// added, which changes nothing.
 #include "eval/movement.h"
 #include "passes/passes.h"
 #include "rules/shape.h"
@@ -21,12 +22,13 @@ typedef struct Group {
   Node *x;
   Member member[MAX_MEMBERS];
   int n;
+  bool biased;  // some member is
   int64_t bytes;
 } Group;
 typedef struct Parallel {
   PassCtx *c;
   Arena *arena;
-  IntMap groups;   // id of x, with or without bias -> Group
+  IntMap groups;   // id of x -> Group
   IntMap members;  // id of the root -> Member, once the group is worth it
 } Parallel;
 
@@ -63,26 +65,30 @@ static void add_member(Parallel *p, IntMap *uses, Node *n) {
   Node *bias = bias_of(n, u);
   const Node *root = bias ? u->only : n;
   if (uses_of(uses, p->arena, root)->computed) return;
-  uint64_t key = (uint64_t)n->src[0]->id * 2 + (bias != NULL), v;
+  uint64_t v;
   Group *g = NULL;
-  if (intmap_get(&p->groups, key, &v)) {
+  if (intmap_get(&p->groups, n->src[0]->id, &v)) {
     g = (Group *)(uintptr_t)v;
   } else {
     g = arena_new(p->arena, Group);
     g->x = n->src[0];
-    intmap_put(&p->groups, key, (uint64_t)(uintptr_t)g);
+    intmap_put(&p->groups, n->src[0]->id, (uint64_t)(uintptr_t)g);
   }
   int64_t bytes = n->src[1]->data->bytes;
   if (g->n == MAX_MEMBERS || g->bytes + bytes > p->c->o->fold_limit) return;
   Member *m = &g->member[g->n++];
   int64_t at = g->n > 1 ? m[-1].at + m[-1].size : 0;
   *m = (Member){n, root, n->src[1], bias, at, type_of(n->src[1])->dims[1]->value, g};
+  g->biased |= bias != NULL;
   g->bytes += bytes;
 }
 
 static void begin_body(void *ctx, const Body *b, NodeList order) {
   Parallel *p = ctx;
   IntMap uses;
+  int64_t products = 0;
+  for (int64_t i = 0; i < order.n; i++) products += is_product(order.v[i]);
+  if (products < 2) return;
   intmap_init(&uses, p->arena);
   intmap_init(&p->groups, p->arena);
   for (int64_t i = 0; i < order.n; i++)
@@ -101,18 +107,23 @@ static void begin_body(void *ctx, const Body *b, NodeList order) {
     if (is_product(order.v[i])) add_member(p, &uses, order.v[i]);
   for (int64_t i = 0; i < order.n; i++) {
     uint64_t v;
-    for (uint64_t bias = 0; bias < 2; bias++) {
-      if (!intmap_get(&p->groups, (uint64_t)order.v[i]->id * 2 + bias, &v)) continue;
-      Group *g = (Group *)(uintptr_t)v;
-      for (int k = 0; k < g->n && g->n > 1; k++)
-        intmap_put(&p->members, g->member[k].root->id, (uint64_t)(uintptr_t)&g->member[k]);
-    }
+    if (!intmap_get(&p->groups, order.v[i]->id, &v)) continue;
+    Group *g = (Group *)(uintptr_t)v;
+    for (int k = 0; k < g->n && g->n > 1; k++)
+      intmap_put(&p->members, g->member[k].root->id, (uint64_t)(uintptr_t)&g->member[k]);
   }
+}
+
+static Node *no_bias(Graph *g, const Member *m) {
+  return N(g, expand, node_scalar(g, type_of(m->w)->dtype, -0.0), node_i64s(g, 1, &m->size));
 }
 
 static Node *join(Graph *g, const Group *gr, bool bias) {
   Node *src[MAX_MEMBERS];
-  for (int i = 0; i < gr->n; i++) src[i] = bias ? gr->member[i].bias : gr->member[i].w;
+  for (int i = 0; i < gr->n; i++) {
+    const Member *m = &gr->member[i];
+    src[i] = !bias ? m->w : m->bias ? m->bias : no_bias(g, m);
+  }
   concat_attrs at = {.axis = bias ? 0 : 1};
   return node_new(g, OP_concat, gr->n, src, &at, 1, NULL);
 }
@@ -137,7 +148,7 @@ static Node *merge_node(void *ctx, Node *n, Node *old) {
   if (product->op != OP_mat_mul) return n;
   Node *joined[] = {product->src[0], join(g, m->group, false)};
   Node *mul = node_new(g, OP_mat_mul, 2, joined, NULL, 0, product->name), *y = mul;
-  if (m->bias)
+  if (m->group->biased)
     y = node_new(g, OP_add, 2, (Node *[]){mul, join(g, m->group, true)}, NULL, 0, n->name);
   Node *r = slice_axis(g, y, type_of(y)->rank - 1, m->at, m->at + m->size, 1);
   if (r == g->poison || type_of(r) != type_of(n)) return n;
@@ -148,7 +159,7 @@ static Node *merge_node(void *ctx, Node *n, Node *old) {
 
 tenon_status pass_parallel(PassCtx *c, bool *out_changed) {
   Arena a;
-  arena_init(&a);
+  arena_init_scoped(&a);
   Parallel p = {.c = c, .arena = &a};
   intmap_init(&p.members, &a);
   GraphMap m = {.g = c->g, .fn = merge_node, .ctx = &p, .begin_body = begin_body};

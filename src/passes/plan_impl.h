@@ -9,6 +9,27 @@ int plan_view_operand(const Node *n);  // the operand that a node shows under an
 bool plan_is_step(const Graph *g, const Node *n);
 // Another order of the same nodes: depth first from the results, the operand that needs most memory first.
 NodeList plan_order_deep(Graph *g, NodeList by_id, Arena *a);
+// A set of ranks 0 .. n-1.  The neighbours of a rank, which need not be in the set itself: -1 when there is none.
+typedef struct RankSet {
+  uint64_t *level[6];
+  int nlevels;
+} RankSet;
+void rankset_init(RankSet *s, Arena *a, int32_t n);
+void rankset_add(RankSet *s, int32_t rank);
+void rankset_remove(RankSet *s, int32_t rank);
+int32_t rankset_below(const RankSet *s, int32_t rank);
+int32_t rankset_above(const RankSet *s, int32_t rank);
+
+// Free bytes of an arena without end.  `take` finds the lowest gap with room; each buffer is taken and given back once.
+typedef struct Gap Gap;
+typedef struct GapTree {
+  Gap *gap;
+  int32_t n, root;
+} GapTree;
+void gaptree_init(GapTree *t, Arena *a, int32_t nbuffers);
+int64_t gaptree_take(GapTree *t, int64_t size);
+void gaptree_give(GapTree *t, int64_t at, int64_t size);
+
 void plan_pack(MemPlan *p);  // offsets at the reference sizes, and who lies below whom
 
 #endif

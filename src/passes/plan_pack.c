@@ -2,13 +2,13 @@
 //
 // Each buffer goes to the lowest place where it meets no other that lives at the same time.  The sequence
 // decides how well that packs: several are tried (largest first, longest-lived first, in order of making,
-// and largest first with a few shuffles), and the best is kept.  Graphs with very many buffers are packed in order of making alone, with the live ones in a
-// list sorted by offset: near-linear.
+// and largest first with a few shuffles, fewer where there are more buffers), and the best is kept.  Graphs with very
+// many buffers are packed in order of making alone, with the gaps in a tree: n log n.
 #include "passes/plan_impl.h"
 
 #include <stdlib.h>
 
-enum { TRY_MAX = 3000, SHUFFLES = 24 };
+enum { TRY_MAX = 3000, SHUFFLES = 24, SHUFFLE_WORK = 1 << 24 };
 
 typedef struct Packer {
   MemPlan *p;
@@ -102,19 +102,36 @@ static void try_sorted(Packer *k, KeyFn *fn, uint64_t seed) {
   try_sequence(k, seq);
 }
 
-// Very many buffers: in order of making, only those alive are kept in the list.
+// Roots by the last step that needs them, as lists.
+typedef struct Deaths {
+  int32_t *first, *next;  // by step; by buffer; -1 ends
+} Deaths;
+
+static Deaths find_deaths(const Packer *k) {
+  Deaths d = {arena_array(k->a, int32_t, k->p->nsteps + 2), arena_array(k->a, int32_t, k->p->n)};
+  for (int32_t s = 0; s < k->p->nsteps + 2; s++) d.first[s] = -1;
+  for (int32_t i = 0; i < k->nroots; i++) {
+    int32_t b = k->root[i], last = k->p->buffer[b].live_last;
+    d.next[b] = d.first[last];
+    d.first[last] = b;
+  }
+  return d;
+}
+
+// Very many buffers: in order of making, into the lowest gap.
 static void pack_in_order(Packer *k) {
   int64_t total = 0;
-  k->nplaced = 0;
+  int32_t step = 0;
+  Deaths d = find_deaths(k);
+  GapTree free;
+  gaptree_init(&free, k->a, k->nroots);
   for (int32_t i = 0; i < k->nroots; i++) {
     PlanBuffer *x = &k->p->buffer[k->root[i]];
-    int32_t kept = 0;
-    for (int32_t j = 0; j < k->nplaced; j++)
-      if (k->p->buffer[k->placed[j]].live_last >= x->live_first) k->placed[kept++] = k->placed[j];
-    k->nplaced = kept;
-    place(k, k->root[i], lowest_place(k, x));
-    k->best[k->root[i]] = x->offset;
-    total = MAX(total, x->offset + x->size);
+    for (; step < x->live_first; step++)
+      for (int32_t b = d.first[step]; b >= 0; b = d.next[b])
+        gaptree_give(&free, k->best[b], k->p->buffer[b].size);
+    k->best[k->root[i]] = gaptree_take(&free, x->size);
+    total = MAX(total, k->best[k->root[i]] + x->size);
   }
   k->best_total = total;
 }
@@ -132,24 +149,25 @@ static void sort_by_offset(Packer *k) {
   p->nroots = k->nroots;
 }
 
-// Pairs that live at the same time, found by walking the steps with the list of the living.
+// Of what lives when a buffer is made, it must keep clear of the two that lie beside it: through them of all others.  Nor
+// does a death bring new pairs, since what lay between has kept its neighbours apart.
 static void find_below(Packer *k) {
   MemPlan *p = k->p;
   typedef VEC(int32_t) List;
   List *below = arena_array(k->a, List, p->n);
-  int32_t *live = arena_array(k->a, int32_t, k->nroots), nlive = 0;
-  int32_t *rank = arena_array(k->a, int32_t, p->n);
+  int32_t *rank = arena_array(k->a, int32_t, p->n), step = 0;
+  Deaths d = find_deaths(k);
+  RankSet live;
+  rankset_init(&live, k->a, p->nroots);
   for (int32_t i = 0; i < p->nroots; i++) rank[p->by_offset[i]] = i;
   for (int32_t i = 0; i < k->nroots; i++) {
-    int32_t b = k->root[i], kept = 0;
-    for (int32_t j = 0; j < nlive; j++) {
-      if (p->buffer[live[j]].live_last < p->buffer[b].live_first) continue;
-      live[kept++] = live[j];
-      int32_t low = rank[live[j]] < rank[b] ? live[j] : b, high = low == b ? live[j] : b;
-      vec_push(k->a, &below[high], low);
-    }
-    nlive = kept;
-    live[nlive++] = b;
+    int32_t b = k->root[i];
+    for (; step < p->buffer[b].live_first; step++)
+      for (int32_t o = d.first[step]; o >= 0; o = d.next[o]) rankset_remove(&live, rank[o]);
+    int32_t low = rankset_below(&live, rank[b]), high = rankset_above(&live, rank[b]);
+    if (low >= 0) vec_push(k->a, &below[b], p->by_offset[low]);
+    if (high >= 0) vec_push(k->a, &below[p->by_offset[high]], b);
+    rankset_add(&live, rank[b]);
   }
   for (int32_t i = 0; i < k->nroots; i++) {
     PlanBuffer *x = &p->buffer[k->root[i]];
@@ -172,8 +190,9 @@ void plan_pack(MemPlan *p) {
     try_sorted(&k, key_size, 0);
     try_sorted(&k, key_life, 0);
     try_sorted(&k, key_first, 0);
-    for (uint64_t seed = 1; seed <= SHUFFLES && k.best_total > p->bound_bytes; seed++)
-      try_sorted(&k, key_size, seed);
+    int64_t shuffles = MIN(SHUFFLES, SHUFFLE_WORK / MAX((int64_t)k.nroots * k.nroots, 1));
+    for (int64_t seed = 1; seed <= shuffles && k.best_total > p->bound_bytes; seed++)
+      try_sorted(&k, key_size, (uint64_t)seed);
   }
   if (!k.nroots) k.best_total = 0;
   for (int32_t i = 0; i < k.nroots; i++) p->buffer[k.root[i]].offset = k.best[k.root[i]];

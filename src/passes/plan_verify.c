@@ -4,6 +4,8 @@
 // of plan.c's own bookkeeping is trusted but which buffer uses whose memory.
 #include "passes/plan_impl.h"
 
+#include <stdlib.h>
+
 typedef struct Live {
   int32_t first, last;
 } Live;
@@ -80,36 +82,82 @@ static tenon_status check_sharing(const MemPlan *p, const Live *live, Live *whol
   return TENON_OK;
 }
 
+typedef struct Place {
+  int64_t offset, size;
+  int32_t b;
+} Place;
+static int by_place(const void *x, const void *y) {
+  const Place *a = x, *b = y;
+  int c = (a->offset > b->offset) - (a->offset < b->offset);
+  if (!c) c = (a->size > b->size) - (a->size < b->size);
+  return c ? c : (a->b > b->b) - (a->b < b->b);
+}
+
+// Everything that is alive, by address: when no two neighbours overlap, no two do.
+typedef struct Sweep {
+  const MemPlan *p;
+  Place *place;
+  int32_t *rank, *dies, *next;  // roots by address; lists of roots by their last step
+  RankSet live;
+} Sweep;
+
+static Sweep sweep_init(const MemPlan *p, const Live *live, const int64_t *offset,
+                        const int64_t *size, Arena *a) {
+  Sweep s = {.p = p,
+             .place = arena_array(a, Place, p->n + 1),
+             .rank = arena_array(a, int32_t, p->n + 1),
+             .dies = arena_array(a, int32_t, p->nsteps + 2),
+             .next = arena_array(a, int32_t, p->n + 1)};
+  int32_t n = 0;
+  for (int32_t i = 0; i < p->nsteps + 2; i++) s.dies[i] = -1;
+  for (int32_t b = 0; b < p->n; b++) {
+    if (p->buffer[b].root != b) continue;
+    s.place[n++] = (Place){offset[b], size[b], b};
+    int32_t last = MAX(0, MIN(live[b].last, p->nsteps + 1));
+    s.next[b] = s.dies[last];
+    s.dies[last] = b;
+  }
+  qsort(s.place, (size_t)n, sizeof *s.place, by_place);
+  for (int32_t i = 0; i < n; i++) s.rank[s.place[i].b] = i;
+  rankset_init(&s.live, a, n);
+  return s;
+}
+
+// The one of its neighbours that b lies upon; -1 when there is none.
+static int32_t met_by(const Sweep *s, int32_t b) {
+  const Place *x = &s->place[s->rank[b]];
+  int32_t low = rankset_below(&s->live, s->rank[b]), high = rankset_above(&s->live, s->rank[b]);
+  if (low >= 0 && s->place[low].offset + s->place[low].size > x->offset) return s->place[low].b;
+  if (high >= 0 && x->offset + x->size > s->place[high].offset) return s->place[high].b;
+  return -1;
+}
+
 static tenon_status check_overlap(const MemPlan *p, const Live *live, const int64_t *offset,
                                   const int64_t *size, int64_t total, Arena *a, Diag *d) {
-  int32_t *now = arena_array(a, int32_t, MAX(p->n, 1)), nnow = 0;
-  int32_t *sorted = in_order_of_making(p, live, a);
+  int32_t *sorted = in_order_of_making(p, live, a), step = 0;
+  Sweep s = sweep_init(p, live, offset, size, a);
   for (int32_t i = 0; i < p->n; i++) {
     int32_t b = sorted[i];
     if (p->buffer[b].root != b) continue;
     if (offset[b] < 0 || offset[b] % PLAN_ALIGN || offset[b] > total - size[b])
       return fail(d, TENON_EINTERNAL, (Where){.node = p->buffer[b].node->name},
                   "offset %lld does not lie in the arena", (long long)offset[b]);
-    int32_t kept = 0;
-    for (int32_t j = 0; j < nnow; j++) {
-      int32_t o = now[j];
-      if (live[o].last < live[b].first) continue;
-      now[kept++] = o;
-      if (offset[o] < offset[b] + size[b] && offset[b] < offset[o] + size[o])
-        return fail(d, TENON_EINTERNAL,
-                    (Where){.node = p->buffer[b].node->name, .op = op_name(p->buffer[b].node)},
-                    "the plan puts this value over '%s', which is still needed",
-                    p->buffer[o].node->name ? p->buffer[o].node->name : "?");
-    }
-    nnow = kept;
-    now[nnow++] = b;
+    for (; step < live[b].first; step++)
+      for (int32_t o = s.dies[step]; o >= 0; o = s.next[o]) rankset_remove(&s.live, s.rank[o]);
+    int32_t o = met_by(&s, b);
+    if (o >= 0)
+      return fail(d, TENON_EINTERNAL,
+                  (Where){.node = p->buffer[b].node->name, .op = op_name(p->buffer[b].node)},
+                  "the plan puts this value over '%s', which is still needed",
+                  p->buffer[o].node->name ? p->buffer[o].node->name : "?");
+    rankset_add(&s.live, s.rank[b]);
   }
   return TENON_OK;
 }
 
 tenon_status plan_verify(const MemPlan *p, Diag *d) {
   Arena a;
-  arena_init(&a);
+  arena_init_scoped(&a);
   tenon_status s = check_order(p, &a, d);
   Live *live = arena_array(&a, Live, MAX(p->n, 1));
   if (!s) s = check_sharing(p, find_live(p, &a), live, &a, d);

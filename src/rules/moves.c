@@ -3,7 +3,9 @@
 // The form that is aimed at: squeeze, unsqueeze and flatten are reshapes; a reshape's shape is a constant;
 // two reshapes or transposes in a row are one; a transpose that moves axes of size 1 alone is a reshape, and a reshape that
 // only adds or drops such axes stands before a transpose, where it meets its own kind.
+#include "eval/image.h"
 #include "eval/scalar.h"
+#include "eval/window.h"
 
 #include "rules/letters.h"
 #include "rules/rules.h"
@@ -161,6 +163,55 @@ static Node *filled_as_expand(Graph *g, const Match *m) {
   return one ? N(g, expand, one, m->root->src[0]) : NULL;
 }
 
+// ---- windows and resizing that pick each element as it is ----
+
+// Windows of one element, as adaptive pools whose sizes fit are written, and pools that only skip: a slice with steps.
+static Node *pool_pick(Graph *g, const Match *m) {
+  const Node *n = m->root;
+  bool max = n->op == OP_max_pool;
+  const max_pool_attrs *of_max = n->attrs;
+  const average_pool_attrs *of_mean = n->attrs;
+  Ints kernel = max ? of_max->kernel_shape : of_mean->kernel_shape;
+  Ints pads = max ? of_max->pads : of_mean->pads, step = max ? of_max->strides : of_mean->strides;
+  int rank = type_of(n->src[0])->rank;
+  if (n->nres != 1 || rank < 2 || kernel.n != rank - 2) return NULL;
+  Node *x = n->src[0];
+  for (int64_t i = 0; i < pads.n; i++)
+    if (pads.v[i]) return NULL;
+  for (int64_t i = 0; i < kernel.n; i++) {
+    if (kernel.v[i] != 1) return NULL;
+    if (i < step.n && step.v[i] != 1) x = slice_axis(g, x, 2 + i, 0, INT64_MAX, step.v[i]);
+  }
+  return type_of(x) == type_of(n) ? x : NULL;
+}
+
+// To given sizes, not by a factor, which rounding may hide.
+static bool to_sizes(const Node *n, Graph *g) {
+  const resize_attrs *at = n->attrs;
+  return src_or_null(g, n, 3) && at->keep_aspect_ratio_policy == RESIZE_STRETCH &&
+         at->coordinate_transformation_mode != RESIZE_TF_CROP && type_of(n)->rank >= 0 &&
+         type_of(n)->rank == type_of(n->src[0])->rank;
+}
+
+static Node *resize_none(Graph *g, const Match *m) {
+  const Node *n = m->root;
+  return to_sizes(n, g) && type_of(n) == type_of(n->src[0]) ? n->src[0] : NULL;
+}
+
+// A pooled image made large again: each axis that grows has one element.
+static Node *resize_units(Graph *g, const Match *m) {
+  const Node *n = m->root;
+  const Type *x = type_of(n->src[0]), *t = type_of(n);
+  int64_t dims[MAX_RANK];
+  if (!to_sizes(n, g) || ((const resize_attrs *)n->attrs)->mode == RESIZE_CUBIC) return NULL;
+  for (int i = 0; i < t->rank; i++) {
+    bool grows = x->dims[i] != t->dims[i];
+    if (grows && (!ie_is(x->dims[i], 1) || !ie_is_const(t->dims[i]))) return NULL;
+    dims[i] = grows ? t->dims[i]->value : 1;
+  }
+  return N(g, expand, n->src[0], node_i64s(g, t->rank, dims));
+}
+
 // ---- broadcasting that the user does anyway ----
 
 static Node *drop_expand(Graph *g, const Match *m) {
@@ -217,6 +268,10 @@ static const Rule moves[] = {
     RULE("expand.same",       P(expand, a, b),                      a, .when = root_is_a, .example = X "%s = shape(%x) %r = expand(%x, %s)" END),
     RULE("expand.expand",     P(expand, P(expand, a, c), b),        P(expand, a, b), .example = "(%x: f32[1, 1], %y: f32[n, m]) { %s = const i64[2] {1, 4} %e = expand(%x, %s) %t = const i64[3] {2, 3, 4} %r = expand(%e, %t)" END),
     RULE("pad.none",          ANY(pad),                             .make = operand0, .when = pad_zero, .example = X "%s = const i64[6] {0, 0, 0, 0, 0, 0} %r = pad(%x, %s)" END),
+    RULE("max_pool.pick",     P(max_pool, a),                       .make = pool_pick, .example = "(%x: f32[n, 3, m, 4]) { %r = max_pool(%x) kernel_shape=[1, 1] strides=[1, 3]" END),
+    RULE("average_pool.pick", P(average_pool, a),                   .make = pool_pick, .fast = FAST_NO_SZ, .example = "(%x: f32[n, 3, m, 4]) { %r = average_pool(%x) kernel_shape=[1, 1]" END),
+    RULE("resize.none",       ANY(resize),                          .make = resize_none, .example = "(%x: f32[n, 3, 5, 4]) { %p = shape(%x) end=2 %q = const i64[2] {5, 4} %s = concat(%p, %q) %r = resize(%x, _, _, %s) mode=linear" END),
+    RULE("resize.units",      ANY(resize),                          .make = resize_units, .fast = FAST_APPROX, .example = "(%x: f32[n, 3, 1, 1]) { %p = shape(%x) end=2 %q = const i64[2] {5, 4} %s = concat(%p, %q) %r = resize(%x, _, _, %s) mode=linear" END),
     RULE("tile.ones",         P(tile, a, b),                        a, .when = ones, .example = X S3(1, 1, 1) "%r = tile(%x, %s)" END),
     RULE("tile.units",        P(tile, a, b),                        .make = tile_as_expand, .when = repeats_units, .example = "(%x: f32[n, 1]) { " S2(1, 3) "%r = tile(%x, %s)" END),
     RULE("cast.same",         P(cast, a),                           a, .when = root_is_a, .example = X "%r = cast(%x) to=f32" END),

@@ -134,12 +134,13 @@ static Node *slice_reshape(Graph *g, const Match *m) {
       j = i;
       inner_count++;
     }
-  if (inner_count != 1 || x->rank < 0 || box.step[j] != 1 || ie_is(t->dims[j], 1)) return NULL;
+  if (inner_count != 1 || x->rank < 0 || box.step[j] < 1 || ie_is(t->dims[j], 1)) return NULL;
   int axis = split_axis(g, x, t, j, &to);
   if (axis < 0 || !ie_is_const(x->dims[axis]) || t->dims[j]->value <= 0) return NULL;
   int64_t inner = x->dims[axis]->value / t->dims[j]->value;
+  if (box.step[j] != 1 && inner != 1) return NULL;
   Node *s = slice_axis(g, r->src[0], axis, box.start[j] * inner,
-                       (box.start[j] + box.count[j]) * inner, 1);
+                       (box.start[j] + box.count[j] * box.step[j]) * inner, box.step[j]);
   return reshape_to(g, s, type_of(m->root));
 }
 
@@ -152,18 +153,32 @@ static Node *split_part(Graph *g, const Match *m) {
   int64_t index = ((const proj_attrs *)m->root->attrs)->index, at = 0;
   int axis = axis_of(((const split_attrs *)s->attrs)->axis, x->rank);
   if (x->rank < 0 || axis < 0) return NULL;
-  for (int64_t i = 0; i <= index; i++)
-    if (!ie_is_const(s->type[i]->dims[axis])) return NULL;
-  for (int64_t i = 0; i < index; i++) at += s->type[i]->dims[axis]->value;
-  if (!ie_is_const(x->dims[axis])) return NULL;
+  if (!ie_is_const(x->dims[axis]) || !ie_is_const(s->type[index]->dims[axis])) return NULL;
+  if (s->nsrc == 1) {  // even parts, the last of which get what is left
+    const Dim part = s->type[0]->dims[axis];
+    if (!ie_is_const(part)) return NULL;
+    if (!ck_mul(index, part->value, &at)) return NULL;
+    at = MIN(at, x->dims[axis]->value);
+  } else {
+    for (int64_t i = 0; i < index; i++) {
+      if (!ie_is_const(s->type[i]->dims[axis])) return NULL;
+      at += s->type[i]->dims[axis]->value;
+    }
+  }
   return slice_axis(g, s->src[0], axis, at, at + s->type[index]->dims[axis]->value, 1);
 }
 
 static bool one_operand(const Match *m) { return m->root->nsrc == 1; }
+static bool one_part(const Match *m) {
+  return m->root->nres == 1 && same_type(m->root, m->root->src[0]);
+}
 static Node *operand0(Graph *g, const Match *m) {
   (void)g;
   return m->root->src[0];
 }
+
+// Up to so many operands: a longer row of concats, each over the one before, would be written out anew for each.
+enum { MAX_JOINED = 256 };
 
 static Node *join_concats(Graph *g, const Match *m) {
   const Node *n = m->root;
@@ -177,8 +192,8 @@ static Node *join_concats(Graph *g, const Match *m) {
     any |= nested;
     count += nested ? s->nsrc : 1;
   }
-  if (!any || count > 4096) return NULL;
-  Node **src = arena_array(&g->arena, Node *, count);
+  if (!any || count > MAX_JOINED) return NULL;
+  Node *src[MAX_JOINED];
   count = 0;
   for (uint32_t i = 0; i < n->nsrc; i++) {
     Node *s = n->src[i];
@@ -209,6 +224,35 @@ static Node *join_slices(Graph *g, const Match *m) {
       all = box;
   }
   return slice_by(g, x, &all);
+}
+
+// slice(concat(...)) along its axis that takes some operands whole and none in part.
+static Node *slice_operands(Graph *g, const Match *m) {
+  const Node *c0 = m->root->src[0];
+  Box box;
+  if (c0->op != OP_concat || c0->nsrc > 64 || !slice_box(g, m->root, &box)) return NULL;
+  int axis = axis_of(((const concat_attrs *)c0->attrs)->axis, box.rank);
+  if (!box.cut[axis] || box.step[axis] < 1 || !box.count[axis]) return NULL;
+  Node *src[64];
+  int64_t at = 0, next = box.start[axis], step = box.step[axis], left = box.count[axis];
+  int n = 0;
+  for (uint32_t i = 0; i < c0->nsrc && left; i++) {
+    Dim size = type_of(c0->src[i])->dims[axis];
+    if (!ie_is_const(size)) return NULL;
+    bool whole =
+        next == at && size->value > 0 && size->value <= left && (step == 1 || size->value == 1);
+    if (!whole && next < at + size->value) return NULL;
+    if (whole) {
+      src[n++] = c0->src[i];
+      left -= size->value;
+      next += size->value * step;
+    }
+    at += size->value;
+  }
+  if (left || n < 2 || n == (int)c0->nsrc) return NULL;
+  box.cut[axis] = false;
+  for (int i = 0; i < n; i++) src[i] = slice_by(g, src[i], &box);
+  return node_new(g, OP_concat, n, src, c0->attrs, 1, m->root->name);
 }
 
 // slice(concat(...)) along its axis that lies within one operand.
@@ -288,12 +332,23 @@ static Node *gather_nd_all(Graph *g, const Match *m) {
   return reshape_to(g, m->var[SLOT_a], type_of(m->root));
 }
 
+// Constant indices that are all within the axis: what is then never read may be gathered all the same.
+static bool in_range(Graph *g, const Node *indices, Dim size) {
+  const Value *v = node_known(g, indices);
+  if (!v || size->lo < 1) return false;
+  for (int64_t i = 0; i < v->n; i++)
+    if (val_i64(v, i) >= size->lo || val_i64(v, i) < -size->lo) return false;
+  return true;
+}
+
 // gather(table, slice(indices)) of constants => slice(gather(table, indices)), which folds.
 static Node *gather_slice(Graph *g, const Match *m) {
   Node *s = m->root->src[1], *src[5];
   Ints axes = {0};
   int axis = (int)((const gather_attrs *)m->root->attrs)->axis;
-  if (s->op != OP_slice || s->src[0]->op != OP_const || axis != 0) return NULL;
+  if (s->op != OP_slice || s->src[0]->op != OP_const || axis != 0 ||
+      !in_range(g, s->src[0], type_of(m->var[SLOT_a])->dims[0]))
+    return NULL;
   int rank = type_of(s->src[0])->rank;
   int64_t at[MAX_RANK], n;
   Node *given = src_or_null(g, s, 3);
@@ -315,7 +370,8 @@ static Node *gather_elements_slice(Graph *g, const Match *m) {
   int rank = type_of(s->src[0])->rank;
   int axis = axis_of(((const gather_elements_attrs *)m->root->attrs)->axis, rank);
   Node *given = src_or_null(g, s, 3);
-  if (!given || !node_ints(g, given, &axes) || axes.n != 1 || axis_of(axes.v[0], rank) != axis)
+  if (!given || !node_ints(g, given, &axes) || axes.n != 1 || axis_of(axes.v[0], rank) != axis ||
+      !in_range(g, s->src[0], type_of(m->var[SLOT_a])->dims[axis]))
     return NULL;
   src[0] = NA(g, gather_elements, m->root->attrs, m->var[SLOT_a], s->src[0]);
   for (uint32_t i = 1; i < s->nsrc; i++) src[i] = s->src[i];
@@ -329,7 +385,8 @@ static Node *gather_expand(Graph *g, const Match *m) {
   double v;
   if (ex->op != OP_expand || ex->src[0]->op != OP_const || t->rank < 1 ||
       ((const gather_attrs *)m->root->attrs)->axis != 0 || !node_splat(g, ex->src[0], &v) ||
-      type_of(ex->src[1])->rank != 1 || type_of(ex->src[0])->rank > 0)
+      type_of(ex->src[1])->rank != 1 || type_of(ex->src[0])->rank > 0 ||
+      !in_range(g, ex->src[0], t->dims[0]))
     return NULL;
   int64_t rest[MAX_RANK];
   for (int i = 1; i < t->rank; i++) {
@@ -348,11 +405,13 @@ static Node *gather_expand(Graph *g, const Match *m) {
 static const Rule picks[] = {
     // clang-format off
     RULE("proj.split",      P(proj, a),                  .make = split_part, .example = X "%s:2 = split(%x) axis=1 %r = add(%s.0, %s.1)" END),
+    RULE("split.one",       ANY(split),                  .make = operand0, .when = one_part, .example = X "%s = split(%x) axis=1 num_outputs=1 %r = neg(%s)" END),
     RULE("slice.whole",     ANY(slice),                  .make = slice_whole, .example = X C1("s", 0) C1("e", 9) C1("a", 1) "%r = slice(%x, %s, %e, %a)" END),
     RULE("slice.slice",     ANY(slice),                  .make = merge_slices, .example = X C1("s", 1) C1("e", 6) C1("a", 1) C1("t", 2) C1("b", 2) "%y = slice(%x, %s, %e, %a, %t) %z = slice(%y, %s, %e, %b) %r = slice(%z, %s, %e, %a)" END),
     RULE("slice.transpose", ANY(slice),                  .make = slice_transpose, .example = X C1("s", 5) C1("e", -9) C1("a", 2) C1("t", -2) "%y = transpose(%x) perm=[2, 0, 1] %r = slice(%y, %s, %e, %a, %t)" END),
     RULE("slice.reshape",   ANY(slice),                  .make = slice_reshape, .example = X C1("s", 1) C1("e", 2) C1("a", 1) "%t = const i64[4] {0, 3, 2, 4} %y = reshape(%x, %t) %r = slice(%y, %s, %e, %a)" END),
     RULE("slice.concat",    ANY(slice),                  .make = slice_concat, .example = X C1("s", 7) C1("e", 10) C1("a", 1) "%y = concat(%x, %x) axis=1 %r = slice(%y, %s, %e, %a)" END),
+    RULE("slice.operands",  ANY(slice),                  .make = slice_operands, .example = X C1("s", 6) C1("e", 18) C1("a", 1) "%z = neg(%x) %y = concat(%x, %z, %x) axis=1 %r = slice(%y, %s, %e, %a)" END),
     RULE("concat.one",      ANY(concat),                 .make = operand0, .when = one_operand, .example = X "%r = concat(%x)" END),
     RULE("concat.concat",   ANY(concat),                 .make = join_concats, .example = X "%y = concat(%x, %x) axis=1 %z = neg(%x) %r = concat(%z, %y) axis=-2" END),
     RULE("concat.slices",   ANY(concat),                 .make = join_slices, .example = X C1("s", 0) C1("m", 2) C1("e", 5) C1("a", 1) "%y = slice(%x, %s, %m, %a) %z = slice(%x, %m, %e, %a) %r = concat(%y, %z) axis=1" END),

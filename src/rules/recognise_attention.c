@@ -5,6 +5,7 @@
 // k, or on both.  Keys are un-transposed and un-repeated (grouped heads) where that is a matter of the graph.
 // Reshapes into heads stay where they are.
 #include "eval/attention.h"
+#include "eval/movement.h"
 #include "eval/norm.h"
 #include "rules/letters.h"
 #include "rules/recognise.h"
@@ -167,13 +168,21 @@ static int scores_operand(const Node *sum) {
   return -1;
 }
 
+// A mask of windows once for each image of x, however many there are.
+static Node *for_images(Graph *g, Node *mask, Node *x) {
+  const int64_t one[] = {1, 1, 1, 1};
+  shape_attrs at = {.start = 0, .end = 1};
+  Node *images = NA(g, shape, &at, x), *rest = node_i64s(g, 4, one);
+  concat_attrs along = {.axis = 0};
+  return N(g, expand, mask, NA(g, concat, &along, images, rest));
+}
+
 // Scores of windows, masked by window: reshape(reshape(x, [images, windows, heads, ...]) + mask) as x and a mask by
 // matrix; NULL when it is none.
 static Node *windowed(Scores *s, Node *n) {
   Graph *g = s->g;
   const Type *t = type_of(n), *u = type_of(n->src[0]);
   if (n->op != OP_reshape || n->src[0]->op != OP_add || t->rank != 4 || u->rank != 5) return NULL;
-  if (!ie_is_const(u->dims[0]) || !ie_is_const(u->dims[1]) || u->dims[0]->value < 1) return NULL;
   for (int i = 0; i < 2; i++) {
     Node *x = n->src[0]->src[i], *mask = n->src[0]->src[1 - i];
     const Type *tm = type_of(mask);
@@ -182,10 +191,7 @@ static Node *windowed(Scores *s, Node *n) {
     for (int k = 0; k < 5; k++)
       of_mask[k] = k < 5 - tm->rank ? g->dims.one : tm->dims[k + tm->rank - 5];
     if (of_mask[1] != u->dims[1] || tm->rank > 5) continue;
-    if (ie_is(of_mask[0], 1) && !ie_is(u->dims[0], 1)) {
-      int64_t times[5] = {u->dims[0]->value, 1, 1, 1, 1};
-      mask = N(g, expand, mask, node_i64s(g, 5, times));
-    }
+    if (of_mask[0] != u->dims[0]) mask = for_images(g, mask, x);
     mask = rec_view(g, mask, 4, (Dim[]){t->dims[0], of_mask[2], of_mask[3], of_mask[4]});
     return mask && add_mask(s, mask, t) ? x->src[0] : NULL;
   }
@@ -290,6 +296,41 @@ static Node *make_attention(Graph *g, const Match *m) {
   return s.mask ? NA(g, attention, &at, s.q, s.k, v, s.mask) : NA(g, attention, &at, s.q, s.k, v);
 }
 
+// ---- factors of queries and keys ----
+
+// n without a factor that lies under movement, and the factor; NULL when there is none.
+static Node *unscaled_below(Graph *g, Node *n, int depth, double *factor) {
+  Node *x = rec_unscaled(g, n, factor);
+  if (x != n) return *factor > 0 ? x : NULL;
+  if (!depth || (n->op != OP_transpose && n->op != OP_reshape)) return NULL;
+  x = unscaled_below(g, n->src[0], depth - 1, factor);
+  if (!x) return NULL;
+  Node *src[] = {x, n->nsrc > 1 ? n->src[1] : NULL};
+  return node_with(g, n, src);
+}
+
+// The projections before the heads are split are then products without arithmetic, and can be one.
+static Node *take_factor(Graph *g, const Match *m) {
+  enum { PAST_KEY = 4 };
+  const Node *n = m->root;
+  attention_attrs at = *(const attention_attrs *)n->attrs;
+  const Type *t = type_of(n->src[0]);
+  Node *src[16];
+  if (at.scale <= 0 || n->nres != 1 || n->nsrc > ARRAY_LEN(src) || t->kind != TK_TENSOR)
+    return NULL;
+  for (uint32_t i = 0; i < n->nsrc; i++) src[i] = n->src[i];
+  bool past = n->nsrc > PAST_KEY && n->src[PAST_KEY] != g->none;
+  double factor;
+  for (int i = 0; i < (past ? 1 : 2); i++) {
+    Node *x = unscaled_below(g, n->src[i], 4, &factor);
+    if (!x || type_of(x) != type_of(n->src[i])) continue;
+    at.scale *= factor;
+    src[i] = x;
+    return node_new(g, OP_attention, (int)n->nsrc, src, &at, 1, n->name);
+  }
+  return NULL;
+}
+
 #define QKV           "%q: f32[2, 4, s, 8], %k: f32[2, 4, t, 8], %v: f32[2, 4, t, 8]"
 #define A(body)       "(" QKV ") { " body " return %r }"
 #define M(mask, body) "(" QKV ", %m: " mask ") { " body " return %r }"
@@ -300,6 +341,8 @@ static const Rule attend[] = {
     // clang-format off
     RULE("attention.product", P(mat_mul, a, b), .make = make_attention, .fast = FAST_APPROX,
          .example = M("f32[2, 1, s, t]", T EIGHTH "%z = mat_mul(%q, %kt) %y = mul(%z, %c) %x = add(%y, %m) %p = softmax(%x) %r = mat_mul(%p, %v)")),
+    RULE("attention.factor", ANY(attention), .make = take_factor, .fast = FAST_APPROX,
+         .example = "(%x: f32[2, s, 32], %k: f32[2, 4, t, 8], %v: f32[2, 4, t, 8]) { %c = const f32[] {0.35355338} %y = mul(%x, %c) %h = const i64[4] {2, 1, 4, 8} %z = reshape(%y, %h) into=[-1, 1, -1] %q = transpose(%z) perm=[0, 2, 1, 3] %r = attention(%q, %k, %v) scale=1 return %r }"),
     // clang-format on
 };
 const RuleSet rules_recognise_attention =

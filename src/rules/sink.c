@@ -89,6 +89,7 @@ static Node *sink(Graph *g, const Match *m) {
   const Node *n = m->root, *moved = moved_operand(m);
   Node *src[4];
   if (!moved || n->nsrc > 4) return NULL;
+  if (n->op == OP_prelu && moved != n->src[0]) return NULL;  // x is never broadcast to the slope
   for (uint32_t i = 0; i < n->nsrc; i++) {
     src[i] = n->src[i] == moved ? moved->src[0] : before(g, moved, n->src[i]);
     if (!src[i]) return NULL;
@@ -120,6 +121,59 @@ static Node *sink_concat(Graph *g, const Match *m) {
   }
   concat_attrs at = {.axis = perm[axis_of(((const concat_attrs *)n->attrs)->axis, rank)]};
   return transpose_to(g, node_new(g, OP_concat, (int)n->nsrc, src, &at, 1, n->name), rank, perm);
+}
+
+// ---- pieces ----
+
+static const Node *under_reshape(const Match *m, const Node *n) {
+  return n->op == OP_reshape && match_once(m, n) ? n->src[0] : n;
+}
+
+static bool has_operand(const Node *n, const Node *x) {
+  for (uint32_t i = 0; i < n->nsrc; i++)
+    if (n->src[i] == x) return true;
+  return false;
+}
+
+// All are one node, or element-wise nodes of one operand that nobody else needs: a kernel computes them together.
+static bool made_together(const Match *m, const Node *cat) {
+  const Node *first = under_reshape(m, cat->src[0]);
+  bool same = true, alike = match_once(m, cat);
+  for (uint32_t i = 0; i < cat->nsrc; i++) {
+    const Node *x = under_reshape(m, cat->src[i]);
+    same &= cat->src[i] == cat->src[0];
+    alike &=
+        op_info(x->op)->flags & OPF_ELEMENTWISE && match_once(m, x) && match_once(m, cat->src[i]);
+  }
+  if (same || !alike) return same;
+  for (uint32_t k = 0; k < first->nsrc; k++) {
+    bool shared = first->src[k]->op != OP_const && type_of(first->src[k]) == type_of(first);
+    for (uint32_t i = 1; shared && i < cat->nsrc; i++)
+      shared = has_operand(under_reshape(m, cat->src[i]), first->src[k]);
+    if (shared) return true;
+  }
+  return false;
+}
+
+// f(concat(x, y)) => concat(f(x), f(y)): rotary angles are written twice side by side, the corners of boxes are put
+// together before they are clipped.
+static Node *sink_pieces(Graph *g, const Match *m) {
+  enum { MOST = 16 };
+  const Node *n = m->root, *cat = n->src[0];
+  if (cat->op != OP_concat || !cat->nsrc || cat->nsrc > MOST || n->nres != 1 || n->nsrc > 4 ||
+      !made_together(m, cat))
+    return NULL;
+  Node *piece[MOST], *src[4];
+  for (uint32_t k = 1; k < n->nsrc; k++) {
+    src[k] = n->src[k];
+    if (src[k] != g->none && type_of(src[k])->rank != 0) return NULL;
+  }
+  for (uint32_t i = 0; i < cat->nsrc; i++) {
+    src[0] = cat->src[i];
+    piece[i] = node_with(g, n, src);
+    if (piece[i] == g->poison) return NULL;
+  }
+  return node_new(g, OP_concat, (int)cat->nsrc, piece, cat->attrs, 1, cat->name);
 }
 
 // A reduction of what was turned: over the axes that they were.
@@ -155,6 +209,9 @@ static Node *sink_reduce(Graph *g, const Match *m) {
 #define C(op)                                                                                      \
   RULE(#op ".sink_const", ANY(op), .make = sink,                                                   \
        .example = TURN "%c = const f32[4, 1, 1] {1, 2, 3, 0.5} %r = " #op "(%s, %c) return %r }")
+#define D(op)                                                                                      \
+  RULE(#op ".sink_pieces", ANY(op), .make = sink_pieces,                                           \
+       .example = "(%x: f32[n, 3]) { %c = concat(%x, %x) axis=1 %r = " #op "(%c) return %r }")
 #define E(op)                                                                                      \
   RULE(#op ".sink_shape", ANY(op), .make = sink,                                                   \
        .example = "(%x: f32[n, 3, 4]) { %t = const i64[2] {3, 4} %s = reshape(%x, %t) into=[0, "   \
@@ -167,7 +224,8 @@ static const Rule sinks[] = {
     // clang-format off
     U(neg), U(abs), U(sign), U(ceil), U(floor), U(round), U(sqrt), U(reciprocal), U(exp), U(log), U(tanh), U(erf),
     U(sigmoid), U(relu), U(elu), U(selu), U(celu), U(leaky_relu), U(hard_sigmoid), U(hard_swish), U(mish), U(softplus),
-    U(softsign), U(gelu), U(swish),
+    U(softsign), U(gelu), U(swish), U(cos), U(sin), D(cos), D(sin), D(exp), D(tanh), D(sigmoid), D(relu), D(sqrt),
+    RULE("clip.sink_pieces", ANY(clip), .make = sink_pieces, .example = "(%x: f32[n, 3], %y: f32[n, 3]) { %a = add(%x, %y) %b = sub(%x, %y) %c = concat(%a, %b) axis=1 %d = const f32[] {0.5} %r = clip(%c, %d) return %r }"),
     RULE("clip.sink", ANY(clip), .make = sink, .example = TURN "%c = const f32[] {0.5} %r = clip(%s, %c) return %r }"),
     RULE("cast.sink", ANY(cast), .make = sink, .example = TURN "%r = cast(%s) to=f64 return %r }"),
     RULE("where.sink", ANY(where), .make = sink, .example = "(%x: bool[n, 1, 4], %y: f32[3]) { %t = const i64[3] {1, 3, 1} %e = expand(%x, %t) %c = const f32[] {0} %k = const f32[1] {-2} %r = where(%e, %c, %k) return %r }"),

@@ -48,6 +48,8 @@ static void run_part(void *ctx, int thread, int nthreads) {
 
 static tenon_status say_failed(Session *s, Run *run, const ProgStep *st, int failed) {
   const ProgKernel *k = &s->program->kernel[st->kernel];
+  if (failed == KERNEL_NO_MEMORY)
+    return fail(run->diag, TENON_ENOMEM, (Where){.node = st->node, .op = st->op}, "out of memory");
   return fail(run->diag, TENON_EINVAL, (Where){.node = st->node, .op = st->op}, "%s",
               failed <= k->nchecks       ? k->check[failed - 1]
               : failed == k->nchecks + 1 ? "division by zero"

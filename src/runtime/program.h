@@ -19,6 +19,8 @@
 
 typedef int32_t KernelFn(void *const *args, const int64_t *dims, int64_t begin, int64_t end,
                          void *scratch);
+// How an interpreted kernel ends besides: no check of its own.
+enum { KERNEL_OUT_OF_BOUNDS = 1 << 20, KERNEL_NO_MEMORY };
 
 // ---- sizes ----
 typedef enum {

@@ -79,6 +79,9 @@ void session_free(Session *s) {
 const Program *session_program(const Session *s) { return s->program; }
 int session_threads(const Session *s) { return workers_count(s->workers); }
 const StepTime *session_times(const Session *s) { return s->times; }
+void session_reset_times(Session *s) {
+  if (s->times) memset(s->times, 0, (size_t)s->program->function[0]->nsteps * sizeof *s->times);
+}
 int64_t session_arena_bytes(const Session *s) { return s->frame[0].arena_bytes; }
 
 // ---- the arena ----
@@ -229,7 +232,9 @@ static tenon_status do_steps(Session *s, Run *run, Frame *fr) {
     }
     if (!times) continue;
     times[i].calls++;
-    times[i].ns += platform->now() - begin;
+    times[i].last_begin = begin;
+    times[i].last_ns = platform->now() - begin;
+    times[i].ns += times[i].last_ns;
   }
   return TENON_OK;
 }
@@ -268,22 +273,26 @@ static tenon_status call_body(Run *run, const struct Body *body, Value *const *i
   return session_call(s, run, f, in, NULL, out);
 }
 
-// Rows of which there are none: their sizes are what the body's result says, 0 where it says nothing.
-static tenon_status empty_stack(Run *run, Where at, const struct Body *body, int64_t result,
+// Rows of which there are none: their sizes are what the body's result says at the operands' sizes, 0 where it says nothing.
+static tenon_status empty_stack(const struct Eval *e, const struct Body *body, int64_t result,
                                 int64_t axis, Value **out) {
-  Session *s = run->user;
+  Session *s = e->run->user;
   const ProgFunction *f = (const ProgFunction *)(const void *)body;
   const ProgValue *v = &f->value[f->result[result]];
   int64_t dims[MAX_RANK] = {0};
   int rank = v->kind == VK_TENSOR && v->rank >= 0 ? v->rank : 0;
   if (rank >= MAX_RANK || axis < -(rank + 1) || axis > rank)
-    return fail(run->diag, TENON_EINVAL, at, "axis %lld for rows of rank %d", (long long)axis,
+    return fail(e->run->diag, TENON_EINVAL, e->at, "axis %lld for rows of rank %d", (long long)axis,
                 rank);
   if (axis < 0) axis += rank + 1;
+  int32_t bound = s->ntrail;
+  for (int32_t i = 0; i < f->nparams && i < e->nin; i++)
+    if (e->in[i]) (void)bind_shape(s, &f->value[f->param[i]], e->in[i]);
   for (int d = 0, k = 0; d <= rank; d++)
     if (d != axis && !prog_eval(s->program, v->dim[k++], s->sym, &dims[d])) dims[d] = 0;
+  while (s->ntrail > bound) s->sym[s->trail[--s->ntrail]] = SYM_UNBOUND;
   dims[axis] = 0;
-  return value_tensor(run, at, v->dtype ? v->dtype : DT_F32, rank + 1, dims, out);
+  return value_tensor(e->run, e->at, v->dtype ? v->dtype : DT_F32, rank + 1, dims, out);
 }
 
 tenon_status session_run(Session *s, Run *run, Value *const *inputs, const ResultRoom *room,

@@ -12,6 +12,7 @@ typedef struct Session Session;
 typedef struct
     StepTime {  // of one step of the main function, over all calls since it was asked for
   int64_t calls, ns;
+  int64_t last_begin, last_ns;  // of the last call, by the platform's clock
 } StepTime;
 typedef struct SessionOptions {
   int threads;   // 0: what affinity and cgroup allow
@@ -24,7 +25,8 @@ void session_free(Session *s);  // NULL is fine
 const Program *session_program(const Session *s);
 int session_threads(const Session *s);
 const StepTime *session_times(const Session *s);  // by step; NULL without `profile`
-int64_t session_arena_bytes(const Session *s);    // of the last call
+void session_reset_times(Session *s);
+int64_t session_arena_bytes(const Session *s);  // of the last call
 
 // Where a result is to be written; data NULL or too little room: into memory of the run.
 typedef struct ResultRoom {

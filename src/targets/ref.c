@@ -3,9 +3,6 @@
 // The loops stay in the arena of the lowering, which must outlive the program.
 #include "targets/ref.h"
 
-// How a kernel ends that reached outside a buffer: no check of its own, and told apart from them.
-enum { OUT_OF_BOUNDS = 1 << 20 };
-
 static int32_t invoke(const Program *p, int32_t kernel, void *const *args, const int64_t *size,
                       const int64_t *dims, int64_t begin, int64_t end) {
   LoopKernel *const *kernels = p->invoke_ctx;
@@ -15,7 +12,8 @@ static int32_t invoke(const Program *p, int32_t kernel, void *const *args, const
   int64_t elems[256];
   diag_init(&d);
   for (int32_t i = 0; i < k->nargs; i++) elems[i] = size[i] / elem_bytes(k->buffer[i].dtype);
-  if (loop_interpret(k, args, elems, dims, begin, end, &d, &failed)) return OUT_OF_BOUNDS;
+  tenon_status s = loop_interpret(k, args, elems, dims, begin, end, &d, &failed);
+  if (s) return s == TENON_ENOMEM ? KERNEL_NO_MEMORY : KERNEL_OUT_OF_BOUNDS;
   return failed + 1;
 }
 

@@ -23,13 +23,17 @@ struct Codegen {
   char cache[PATH_CAP];  // "": none
   char identity[64];     // of the program
   int64_t deadline_ns;
-  void (*progress)(void *ctx, int64_t done, int64_t total);
-  void *ctx;
-  int64_t nstored;
+  int64_t nstored;  // in the cache
   pthread_mutex_t lock;
   Process idle[MAX_PROCESSES];
   int nidle, nprocesses;
+  bool shared;
 };
+
+// The process's own pool.
+static pthread_mutex_t shared_lock = PTHREAD_MUTEX_INITIALIZER;
+static Codegen *shared;
+static int64_t shared_users;
 
 // The program's own bytes tell one build from another; they name the LLVM that it was built for.
 static tenon_status identify(Codegen *c, Diag *d) {
@@ -66,8 +70,6 @@ tenon_status codegen_create(const CodegenOptions *o, Diag *d, Codegen **out) {
   if (!c) return fail(d, TENON_ENOMEM, NOWHERE, "out of memory");
   c->nprocesses = MAX(1, MIN(o->nprocesses ? o->nprocesses : machine_threads(), MAX_PROCESSES));
   c->deadline_ns = o->deadline_ns ? o->deadline_ns : usual_deadline_ns;
-  c->progress = o->progress;
-  c->ctx = o->ctx;
   pthread_mutex_init(&c->lock, NULL);
   tenon_status s = find_program(c, o, d);
   if (!s && o->cache && copy_path(c->cache, o->cache)) s = identify(c, d);
@@ -92,12 +94,71 @@ static void prune(const Codegen *c) {
   arena_deinit(&a);
 }
 
+static bool still_used(Codegen *c) {
+  if (!c->shared) return false;
+  pthread_mutex_lock(&shared_lock);
+  bool used = --shared_users > 0;
+  if (!used) shared = NULL;
+  pthread_mutex_unlock(&shared_lock);
+  return used;
+}
+
 void codegen_release(Codegen *c) {
-  if (!c) return;
-  for (int i = 0; i < c->nidle; i++) process_end(&c->idle[i], false);
+  if (!c || still_used(c)) return;
+  for (int i = 0; i < c->nidle; i++)
+    if (c->idle[i].pid) process_end(&c->idle[i], false);
   if (c->nstored) prune(c);
   pthread_mutex_destroy(&c->lock);
   mem_free(c, (int64_t)sizeof *c);
+}
+
+tenon_status codegen_shared(int nprocesses, Diag *d, Codegen **out) {
+  tenon_status s = TENON_OK;
+  char folder[PATH_CAP];
+  bool cache = cache_folder(folder, sizeof folder);
+  CodegenOptions o = {.nprocesses = nprocesses, .cache = cache ? folder : NULL};
+  pthread_mutex_lock(&shared_lock);
+  if (!shared) s = codegen_create(&o, d, &shared);
+  if (!s) {
+    shared->shared = true;
+    shared_users++;
+  }
+  *out = shared;
+  pthread_mutex_unlock(&shared_lock);
+  return s;
+}
+
+static int start_process(Codegen *c, Process *p) {
+  const char *argv[] = {c->program, NULL};
+  return process_start(c->program, argv, p);
+}
+
+static tenon_status say_not_started(const Codegen *c, int err, Diag *d) {
+  return fail(d, TENON_EIO, NOWHERE, "%s cannot be started: %s", c->program, error_text(err).s);
+}
+
+// ---- a parent's processes and its children ----
+
+tenon_status codegen_start(Codegen *c, int n, Diag *d) {
+  c->nprocesses = MAX(c->nprocesses, MIN(n, MAX_PROCESSES));
+  for (; c->nidle < MIN(n, MAX_PROCESSES); c->nidle++) {
+    int err = start_process(c, &c->idle[c->nidle]);
+    if (err) return say_not_started(c, err, d);
+  }
+  return TENON_OK;
+}
+
+void codegen_adopt(Codegen *c, int i) {
+  bool there = i < c->nidle && c->idle[i].pid;
+  if (there) c->idle[0] = c->idle[i];
+  c->nidle = there;
+  c->nprocesses = 1;
+}
+
+void codegen_restart(Codegen *c, int i) {
+  if (i >= c->nidle) return;
+  if (c->idle[i].pid) process_end(&c->idle[i], true);
+  if (start_process(c, &c->idle[i])) c->idle[i] = (Process){0};
 }
 
 // ---- one kernel ----
@@ -108,8 +169,7 @@ static int take_process(Codegen *c, Process *p) {
   if (have) *p = c->idle[--c->nidle];
   pthread_mutex_unlock(&c->lock);
   if (have) return 0;
-  const char *argv[] = {c->program, NULL};
-  return process_start(c->program, argv, p);
+  return start_process(c, p);
 }
 
 static void give_process(Codegen *c, Process *p) {
@@ -156,9 +216,11 @@ typedef struct BuildJob {
   const Machine *m;
   CodeKind kind;
   const Str *text;
-  int64_t n, ndone;
-  Arena *a;  // under the lock
+  Str *body;   // each reply's memory, given back by the caller
+  File *file;  // or the file of the cache
   Code *out;
+  const CodeCall *call;
+  int64_t n, done;  // `done` under the lock
 } BuildJob;
 
 static CodeRequest request_of(const BuildJob *j, int64_t i) {
@@ -170,28 +232,14 @@ static CodeRequest request_of(const BuildJob *j, int64_t i) {
                        .kernel = j->text[i]};
 }
 
-// A refused allocation must not leave with the lock.
-static tenon_status keep(BuildJob *j, int64_t i, Str bytes, int64_t entry, Diag *d) {
-  Trap t;
-  pthread_mutex_lock(&j->c->lock);
-  trap_enter(&t, d);
-  if (setjmp(t.env) == 0)
-    j->out[i] =
-        (Code){.bytes = arena_dup(j->a, bytes.p, MAX(bytes.n, 1)), .n = bytes.n, .entry = entry};
-  trap_leave(&t);
-  pthread_mutex_unlock(&j->c->lock);
-  return t.status;
-}
-
-static tenon_status ask(BuildJob *j, int64_t i, const CodeRequest *r, Str key, Diag *d) {
+static tenon_status ask(BuildJob *j, int64_t i, const CodeRequest *r, Diag *d) {
   Codegen *c = j->c;
   Process p;
   CodeReply reply;
   char *body = NULL;
   int64_t size = 0, deadline = platform->now() + c->deadline_ns;
   int err = take_process(c, &p);
-  if (err)
-    return fail(d, TENON_EIO, NOWHERE, "%s cannot be started: %s", c->program, error_text(err).s);
+  if (err) return say_not_started(c, err, d);
   err = send_request(&p, r, deadline);
   if (!err) err = read_reply(&p, &reply, &body, &size, deadline);
   tenon_status s = err ? say_broken(c, err, d) : reply.status;
@@ -200,15 +248,11 @@ static tenon_status ask(BuildJob *j, int64_t i, const CodeRequest *r, Str key, D
     process_end(&p, true);
   else
     give_process(c, &p);
-  if (!s) s = keep(j, i, reply.bytes, reply.entry, d);
-  if (!s) {
-    bool stored = c->cache[0] && cache_store(c->cache, key, reply.bytes, reply.entry);
-    pthread_mutex_lock(&c->lock);
-    c->nstored += stored;
-    pthread_mutex_unlock(&c->lock);
-  }
-  mem_free(body, MAX(size, 1));
-  return s;
+  j->body[i] = (Str){body, MAX(size, 1)};
+  if (s) return s;
+  j->out[i] =
+      (Code){.bytes = (const uint8_t *)reply.bytes.p, .n = reply.bytes.n, .entry = reply.entry};
+  return TENON_OK;
 }
 
 // Everything that the code follows from, each part after its length.
@@ -225,23 +269,40 @@ static Str key_of(const Codegen *c, const CodeRequest *r, Arena *a) {
   return strbuf_str(&b);
 }
 
+static tenon_status ask_and_store(BuildJob *j, int64_t i, const CodeRequest *r, Str key, Diag *d) {
+  TRY(ask(j, i, r, d));
+  const Code *code = &j->out[i];
+  bool stored = key.n && cache_store(j->c->cache, key, (Str){(const char *)code->bytes, code->n},
+                                     code->entry);
+  pthread_mutex_lock(&j->c->lock);
+  j->c->nstored += stored;
+  pthread_mutex_unlock(&j->c->lock);
+  return TENON_OK;
+}
+
 static tenon_status build_one(BuildJob *j, int64_t i, Arena *a, Diag *d) {
   Codegen *c = j->c;
-  int64_t begin = platform->now(), entry;
+  int64_t begin = platform->now();
   CodeRequest r = request_of(j, i);
-  File file;
-  Str key = c->cache[0] ? key_of(c, &r, a) : STR(""), code;
-  bool cached = c->cache[0] && cache_find(c->cache, key, &file, &code, &entry);
-  tenon_status s = cached ? keep(j, i, code, entry, d) : ask(j, i, &r, key, d);
-  if (cached) file_close(&file);
-  TRY(s);
-  j->out[i].cached = cached;
+  bool cache = c->cache[0] && !j->call->no_cache;
+  Str key = cache ? key_of(c, &r, a) : STR(""), code;
+  if (cache && cache_find(c->cache, key, &j->file[i], &code, &j->out[i].entry)) {
+    j->out[i].bytes = (const uint8_t *)code.p;
+    j->out[i].n = code.n;
+    j->out[i].cached = true;
+  } else {
+    TRY(ask_and_store(j, i, &r, key, d));
+  }
   j->out[i].ms = (double)(platform->now() - begin) / 1e6;
-  pthread_mutex_lock(&c->lock);
-  j->ndone++;
-  if (c->progress) c->progress(c->ctx, j->ndone, j->n);
-  pthread_mutex_unlock(&c->lock);
   return TENON_OK;
+}
+
+static tenon_status tell(BuildJob *j, Diag *d) {
+  pthread_mutex_lock(&j->c->lock);
+  tenon_status s = watch_step(j->call->watch, d, "make code", "kernel", j->done, j->n);
+  j->done++;
+  pthread_mutex_unlock(&j->c->lock);
+  return s;
 }
 
 static void build_piece(void *ctx, int64_t begin, int64_t end) {
@@ -253,20 +314,41 @@ static void build_piece(void *ctx, int64_t begin, int64_t end) {
   arena_init(&a);
   trap_enter(&t, &d);
   if (setjmp(t.env) == 0)
-    for (int64_t i = begin; i < end && !t.status; i++) t.status = build_one(j, i, &a, &d);
+    for (int64_t i = begin; i < end && !t.status; i++) {
+      t.status = tell(j, &d);
+      if (!t.status) t.status = build_one(j, i, &a, &d);
+    }
   trap_leave(&t);
   arena_deinit(&a);
   if (t.status) trap_raise(t.status, "%s", d.text);
 }
 
-tenon_status codegen_build(Codegen *c, const Machine *m, CodeKind kind, const Str *text, int64_t n,
-                           Arena *a, Code *out, Diag *d) {
-  BuildJob job = {.c = c, .m = m, .kind = kind, .text = text, .n = n, .a = a, .out = out};
+static void build_all(BuildJob *j, Pool *pool, Arena *a) {
+  memset(j->out, 0, (size_t)j->n * sizeof *j->out);
+  j->file = arena_array(a, File, MAX(j->n, 1));
+  j->body = arena_array(a, Str, MAX(j->n, 1));
+  parallel_for(pool, j->n, 1, build_piece, j);
+  for (int64_t i = 0; i < j->n; i++)
+    j->out[i].bytes = arena_dup(a, j->out[i].bytes, MAX(j->out[i].n, 1));
+}
+
+tenon_status codegen_build_with(Codegen *c, const Machine *m, CodeKind kind, const Str *text,
+                                int64_t n, const CodeCall *call, Arena *a, Code *out, Diag *d) {
+  BuildJob job = {.c = c, .m = m, .kind = kind, .text = text, .out = out, .call = call, .n = n};
   Pool *pool = pool_create(c->nprocesses);
   Trap t;
   trap_enter(&t, d);
-  if (setjmp(t.env) == 0) parallel_for(pool, n, 1, build_piece, &job);
+  if (setjmp(t.env) == 0) build_all(&job, pool, a);
   trap_leave(&t);
+  for (int64_t i = 0; job.body && i < n; i++) {
+    mem_free((void *)(uintptr_t)job.body[i].p, job.body[i].n);
+    file_close(&job.file[i]);
+  }
   pool_release(pool);
   return t.status;
+}
+
+tenon_status codegen_build(Codegen *c, const Machine *m, CodeKind kind, const Str *text, int64_t n,
+                           Arena *a, Code *out, Diag *d) {
+  return codegen_build_with(c, m, kind, text, n, &(CodeCall){0}, a, out, d);
 }
