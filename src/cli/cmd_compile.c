@@ -118,7 +118,7 @@ static tenon_status compile(CompileCommand *m) {
                      .no_cache = opt_given(c, OPT_compile_no_cache),
                      .watch = &watch,
                      .report = &m->report};
-  TRY(target_compile_with(m->target, g, plan, &o, &c->arena, d, NULL, &m->program));
+  TRY(target_compile_with(m->target, g, plan, &o, &c->arena, d, &m->program));
   progress_end(&m->bar);
   m->stage[m->nstages++] = (Stage){"lower", m->report.lower_ms};
   m->stage[m->nstages++] = (Stage){"make code", m->report.build_ms};

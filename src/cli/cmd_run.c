@@ -418,7 +418,7 @@ static tenon_status execute(RunCommand *r) {
   if (target_find(target))
     TRY(target_compile_with(target_find(target), g, r->plan,
                             &(TargetOptions){.no_cache = opt_given(c, OPT_run_no_cache)}, &c->arena,
-                            &c->diag, NULL, &r->program));
+                            &c->diag, &r->program));
   if (r->program) {
     SessionOptions so = {.threads = (int)opt_int(c, OPT_run_threads, 0)};
     TRY(session_create(r->program, &so, &c->diag, &r->session));

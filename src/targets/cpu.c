@@ -55,13 +55,13 @@ static void report(const Compiled *c, const Code *code, Arena *a, TargetReport *
 
 // What the code generator says of each kernel in words.
 static tenon_status build_text(Codegen *g, const Compiled *c, const Str *text,
-                               const TargetOptions *o, Arena *a, Diag *d) {
+                               const TargetOptions *o, const CodeCall *call, Arena *a, Diag *d) {
   Code *words = arena_array(a, Code, MAX(c->nkernels, 1));
   CodeKind kind = o->text == TEXT_ASM ? CODE_ASM : CODE_LLVM;
   const char *comment = o->text == TEXT_ASM ? "#" : ";";
   StrBuf b;
   strbuf_init(&b, a);
-  TRY(codegen_build(g, o->machine, kind, text, c->nkernels, a, words, d));
+  TRY(codegen_build_with(g, o->machine, kind, text, c->nkernels, call, a, words, d));
   for (int64_t i = 0; i < c->nkernels; i++) {
     strbuf_printf(&b, "%s kernel %lld: %s\n", comment, (long long)i, c->kernel[i].name);
     strbuf_put(&b, (Str){(const char *)words[i].bytes, words[i].n});
@@ -73,13 +73,13 @@ static tenon_status build_text(Codegen *g, const Compiled *c, const Str *text,
 static tenon_status build_code(const Compiled *c, Codegen *codegen, const TargetOptions *o,
                                Arena *a, Diag *d) {
   Program *p = c->program;
-  CodeCall call = {.watch = c->watch, .no_cache = o->no_cache};
+  CodeCall call = {.watch = o->watch, .no_cache = o->no_cache};
   Str *text = arena_array(a, Str, c->nkernels);
   Code *code = arena_array(a, Code, c->nkernels);
   for (int64_t i = 0; i < c->nkernels; i++) text[i] = c->kernel[i].text;
   TRY(codegen_build_with(codegen, o->machine, CODE_IMAGE, text, c->nkernels, &call, a, code, d));
   if (o->report) report(c, code, a, o->report);
-  if (o->text && o->report) TRY(build_text(codegen, c, text, o, a, d));
+  if (o->text && o->report) TRY(build_text(codegen, c, text, o, &call, a, d));
   p->target = str_printf(&p->arena, "%s %s", o->machine->triple, o->machine->features);
   return join_images(p, o->machine, code, c->nkernels, a, d);
 }
@@ -87,7 +87,7 @@ static tenon_status build_code(const Compiled *c, Codegen *codegen, const Target
 tenon_status cpu_build(const Compiled *c, const TargetOptions *o, Arena *a, Diag *d) {
   if (!c->nkernels) return TENON_OK;
   Codegen *codegen;
-  TRY(codegen_shared(c->threads, d, &codegen));
+  TRY(codegen_shared(o->threads, d, &codegen));
   Trap t;
   trap_enter(&t, d);
   if (setjmp(t.env) == 0) t.status = build_code(c, codegen, o, a, d);

@@ -62,8 +62,7 @@ static tenon_status build(const Target *t, const TargetOptions *o, const Compile
 }
 
 tenon_status target_compile_with(const Target *t, Graph *g, const MemPlan *plan,
-                                 const TargetOptions *o, Arena *a, Diag *d, Compiled *out_compiled,
-                                 Program **out) {
+                                 const TargetOptions *o, Arena *a, Diag *d, Program **out) {
   TargetOptions mine = o ? *o : (TargetOptions){0};
   LowerOptions lo = {.host_only = t->host_only, .sizes = mine.sizes, .watch = mine.watch};
   Machine here;
@@ -76,8 +75,6 @@ tenon_status target_compile_with(const Target *t, Graph *g, const MemPlan *plan,
   }
   t->describe(mine.machine, &lo.target);
   TRY(lower_program(g, plan, &lo, a, d, &c));
-  c.watch = mine.watch;
-  c.threads = mine.threads;
   if (mine.report)
     *mine.report = (TargetReport){.lower_ms = ms_since(begin),
                                   .nkernels = c.nkernels,
@@ -85,16 +82,14 @@ tenon_status target_compile_with(const Target *t, Graph *g, const MemPlan *plan,
                                   .nunproven = c.nunproven,
                                   .unproven = c.unproven};
   tenon_status s = build(t, &mine, &c, a, d);
-  if (s) {
+  if (s)
     program_release(c.program);
-    return s;
-  }
-  if (out_compiled) *out_compiled = c;
-  *out = c.program;
-  return TENON_OK;
+  else
+    *out = c.program;
+  return s;
 }
 
 tenon_status target_compile(const Target *t, Graph *g, const MemPlan *plan, Arena *a, Diag *d,
                             Program **out) {
-  return target_compile_with(t, g, plan, NULL, a, d, NULL, out);
+  return target_compile_with(t, g, plan, NULL, a, d, out);
 }

@@ -47,12 +47,11 @@ struct TargetOptions {
   TargetReport *report;     // may be NULL
   int threads;              // that compiling may use; 0: what affinity and cgroup allow
   const DimBinding *sizes;  // that work is counted at; NULL: the plan's
-  const Watch *watch;       // may be NULL
+  const Watch *watch;       // told of each node and kernel; may be NULL
 };
-// Lowers a planned graph and builds its kernels; o may be NULL.  `out_compiled`, which may be NULL, gets the kernels' texts.
+// Lowers a planned graph and builds its kernels; o may be NULL.
 MUST_USE tenon_status target_compile_with(const Target *t, Graph *g, const MemPlan *plan,
-                                          const TargetOptions *o, Arena *a, Diag *d,
-                                          Compiled *out_compiled, Program **out);
+                                          const TargetOptions *o, Arena *a, Diag *d, Program **out);
 MUST_USE tenon_status target_compile(const Target *t, Graph *g, const MemPlan *plan, Arena *a,
                                      Diag *d, Program **out);
 

@@ -23,7 +23,6 @@ struct Codegen {
   char cache[PATH_CAP];  // "": none
   char identity[64];     // of the program
   int64_t deadline_ns;
-  int64_t nstored;  // in the cache
   pthread_mutex_t lock;
   Process idle[MAX_PROCESSES];
   int nidle, nprocesses;
@@ -80,20 +79,6 @@ tenon_status codegen_create(const CodegenOptions *o, Diag *d, Codegen **out) {
   return s;
 }
 
-// Whoever adds to the cache also keeps it in bounds.
-static void prune(const Codegen *c) {
-  static _Thread_local Diag quiet;
-  CachePruned pruned;
-  Arena a;
-  Trap t;
-  diag_init(&quiet);
-  arena_init(&a);
-  trap_enter(&t, &quiet);
-  if (setjmp(t.env) == 0) t.status = cache_prune(c->cache, cache_limit(), &a, &quiet, &pruned);
-  trap_leave(&t);
-  arena_deinit(&a);
-}
-
 static bool still_used(Codegen *c) {
   if (!c->shared) return false;
   pthread_mutex_lock(&shared_lock);
@@ -107,7 +92,6 @@ void codegen_release(Codegen *c) {
   if (!c || still_used(c)) return;
   for (int i = 0; i < c->nidle; i++)
     if (c->idle[i].pid) process_end(&c->idle[i], false);
-  if (c->nstored) prune(c);
   pthread_mutex_destroy(&c->lock);
   mem_free(c, (int64_t)sizeof *c);
 }
@@ -220,7 +204,9 @@ typedef struct BuildJob {
   File *file;  // or the file of the cache
   Code *out;
   const CodeCall *call;
-  int64_t n, done;  // `done` under the lock
+  pthread_mutex_t
+      lock;  // not the pool's: a watcher may take its time, and others make code meanwhile
+  int64_t n, begun, nstored;  // the last two under the lock
 } BuildJob;
 
 static CodeRequest request_of(const BuildJob *j, int64_t i) {
@@ -274,9 +260,9 @@ static tenon_status ask_and_store(BuildJob *j, int64_t i, const CodeRequest *r, 
   const Code *code = &j->out[i];
   bool stored = key.n && cache_store(j->c->cache, key, (Str){(const char *)code->bytes, code->n},
                                      code->entry);
-  pthread_mutex_lock(&j->c->lock);
-  j->c->nstored += stored;
-  pthread_mutex_unlock(&j->c->lock);
+  pthread_mutex_lock(&j->lock);
+  j->nstored += stored;
+  pthread_mutex_unlock(&j->lock);
   return TENON_OK;
 }
 
@@ -298,10 +284,10 @@ static tenon_status build_one(BuildJob *j, int64_t i, Arena *a, Diag *d) {
 }
 
 static tenon_status tell(BuildJob *j, Diag *d) {
-  pthread_mutex_lock(&j->c->lock);
-  tenon_status s = watch_step(j->call->watch, d, "make code", "kernel", j->done, j->n);
-  j->done++;
-  pthread_mutex_unlock(&j->c->lock);
+  pthread_mutex_lock(&j->lock);
+  tenon_status s = watch_step(j->call->watch, d, "make code", "kernel", j->begun, j->n);
+  j->begun++;
+  pthread_mutex_unlock(&j->lock);
   return s;
 }
 
@@ -332,11 +318,26 @@ static void build_all(BuildJob *j, Pool *pool, Arena *a) {
     j->out[i].bytes = arena_dup(a, j->out[i].bytes, MAX(j->out[i].n, 1));
 }
 
+// Whoever adds to the cache also keeps it in bounds.
+static void prune(const Codegen *c) {
+  static _Thread_local Diag quiet;
+  CachePruned pruned;
+  Arena a;
+  Trap t;
+  diag_init(&quiet);
+  arena_init(&a);
+  trap_enter(&t, &quiet);
+  if (setjmp(t.env) == 0) t.status = cache_prune(c->cache, cache_limit(), &a, &quiet, &pruned);
+  trap_leave(&t);
+  arena_deinit(&a);
+}
+
 tenon_status codegen_build_with(Codegen *c, const Machine *m, CodeKind kind, const Str *text,
                                 int64_t n, const CodeCall *call, Arena *a, Code *out, Diag *d) {
   BuildJob job = {.c = c, .m = m, .kind = kind, .text = text, .out = out, .call = call, .n = n};
   Pool *pool = pool_create(c->nprocesses);
   Trap t;
+  pthread_mutex_init(&job.lock, NULL);
   trap_enter(&t, d);
   if (setjmp(t.env) == 0) build_all(&job, pool, a);
   trap_leave(&t);
@@ -345,6 +346,8 @@ tenon_status codegen_build_with(Codegen *c, const Machine *m, CodeKind kind, con
     file_close(&job.file[i]);
   }
   pool_release(pool);
+  pthread_mutex_destroy(&job.lock);
+  if (job.nstored) prune(c);
   return t.status;
 }
 

@@ -34,7 +34,7 @@ void codegen_release(Codegen *c);
 // a reference all the while, as starting a process takes longer than making code for a small kernel.
 MUST_USE tenon_status codegen_shared(int nprocesses, Diag *d, Codegen **out);
 // For a parent that forks: starts processes 0 to n - 1 ahead; in a child, codegen_adopt leaves the child process i and no other;
-// codegen_restart replaces it when the child may have left it in the middle of a kernel.
+// codegen_restart replaces it when the child may have left it dead or in the middle of a kernel.
 MUST_USE tenon_status codegen_start(Codegen *c, int n, Diag *d);
 void codegen_adopt(Codegen *c, int i);
 void codegen_restart(Codegen *c, int i);
