@@ -326,7 +326,8 @@ TEST(session_refuses) {
   EXPECT_CONTAINS(error.message, "takes 2 inputs");
   EXPECT_STATUS(tenon_session_run(s, t, 2, &out, 0, NULL, &error), TENON_EINVAL);
   EXPECT_STATUS(tenon_session_run(s, NULL, 2, &out, 1, NULL, &error), TENON_EINVAL);
-  EXPECT_STATUS(tenon_session_run(s, t, 2, &out, 1, &(tenon_run_options){.struct_size = 1}, &error), TENON_EINVAL);
+  EXPECT_STATUS(tenon_session_run(s, t, 2, &out, 1, &(tenon_run_options){.struct_size = 1}, &error),
+                TENON_EINVAL);
   t[1].shape[0] = 2;
   EXPECT_STATUS(tenon_session_run(s, t, 2, &out, 1, NULL, &error), TENON_EINVAL);
   EXPECT_CONTAINS(error.message, "must be f32[3, 2]");

@@ -107,7 +107,7 @@ static tenon_status build(CompileCall *c) {
   TRY(plan_verify(plan, c->d));
   TargetOptions to = {.threads = c->o.threads, .watch = &c->watch};
   Arena *texts = c->target->keeps_loops ? &p->arena : &c->scratch;
-  TRY(target_compile_with(c->target, g, plan, &to, texts, c->d, NULL, &p->program));
+  TRY(target_compile_with(c->target, g, plan, &to, texts, c->d, &p->program));
   p->target = c->target->name;
   p->custom = api_retain_ops(&p->arena, c->m->custom);
   api_describe_program(p);

@@ -192,7 +192,7 @@ static int reap(Runner *r) {
     int status;
     if (c->fd < 0 && waitpid(c->pid, &status, 0) == c->pid) {
       judge(r, c, status);
-      if (r->codegen && status) codegen_restart(r->codegen, i);
+      if (r->codegen && c->test->verdict != CASE_PASSED) codegen_restart(r->codegen, i);
       progress_step(&r->progress, c->test->name);
       c->pid = 0;
     } else {
@@ -355,6 +355,7 @@ int cmd_conform(Cli *c) {
   r.options.target = target_find(target);
   r.options.optimise = plan || opt_given(c, OPT_conform_level) ? &optimise : NULL;
   r.options.text = opt_given(c, OPT_conform_text);
+  r.options.artifact = opt_given(c, OPT_conform_artifact);
   r.options.threads = (int)opt_int(c, OPT_conform_threads, MAX(1, machine_threads() / r.jobs));
   r.child = arena_array(&c->arena, Child, r.jobs);
   int rc = cli_exit_of(collect(&r, &unpacked));

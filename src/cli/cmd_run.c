@@ -414,8 +414,12 @@ static tenon_status execute(RunCommand *r) {
   if (plan || opt_given(c, OPT_run_level))
     TRY(opt_run(c, &OPT_IDS(run), g, arena_new(&c->arena, Optimised)));
   if (plan) TRY(opt_plan(g, &c->arena, &c->diag, &r->plan));
-  if (target_find(target)) {
-    TRY(target_compile(target_find(target), g, r->plan, &c->arena, &c->diag, &r->program));
+  if (r->model->program) r->program = program_retain(r->model->program);
+  if (target_find(target))
+    TRY(target_compile_with(target_find(target), g, r->plan,
+                            &(TargetOptions){.no_cache = opt_given(c, OPT_run_no_cache)}, &c->arena,
+                            &c->diag, &r->program));
+  if (r->program) {
     SessionOptions so = {.threads = (int)opt_int(c, OPT_run_threads, 0)};
     TRY(session_create(r->program, &so, &c->diag, &r->session));
   }
@@ -445,7 +449,14 @@ int cmd_run(Cli *c) {
   int rc = cli_exit_of(open_with_overrides(c, c->pos[0], &c->opt[OPT_run_input],
                                            opt_text(c, OPT_run_inputs, NULL), &r->model));
   if (rc) return rc;
+  if (r->model->program && (opt_given(c, OPT_run_target) || opt_given(c, OPT_run_level) ||
+                            opt_given(c, OPT_run_expand))) {
+    model_free(r->model);
+    return cli_usage(c, "run: %s is compiled already: --target, -O and --expand are for `compile`",
+                     c->pos[0]);
+  }
   r->in = (Inputs){.graph = r->model->graph,
+                   .program = r->model->program,
                    .arena = &c->arena,
                    .files = &r->files,
                    .seed = (uint64_t)opt_int(c, OPT_run_seed, 0)};

@@ -76,9 +76,6 @@ typedef struct Compiled {
   // Kernels that a template made and the verifier did not accept, done by the host too; a weakness of ours.
   int64_t nunproven;
   const char *unproven;  // why the first one was not accepted
-  // For the target:
-  const Watch *watch;
-  int threads;  // that it may use; 0: what affinity and cgroup allow
 } Compiled;
 typedef struct LowerOptions {
   LowerTarget target;

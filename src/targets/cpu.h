@@ -4,8 +4,8 @@
 
 #include "targets/target.h"
 
-void cpu_describe(LowerTarget *out);
+void cpu_describe(const Machine *m, LowerTarget *out);
 bool cpu_available(void);
-MUST_USE tenon_status cpu_build(const Compiled *c, Diag *d);
+MUST_USE tenon_status cpu_build(const Compiled *c, const TargetOptions *o, Arena *a, Diag *d);
 
 #endif

@@ -1,16 +1,20 @@
 // target.c -- the table of targets.
 #include "targets/target.h"
 
+#include "base/platform.h"
 #include "targets/cpu.h"
 #include "targets/ref.h"
 
-static void describe_nothing(LowerTarget *out) {
+static void describe_nothing(const Machine *m, LowerTarget *out) {
+  (void)m;
   *out = (LowerTarget){
       .vector_bytes = 64, .vector_registers = 32, .l1 = 32 << 10, .l2 = 1 << 20, .fma = true};
 }
 
-static tenon_status build_nothing(const Compiled *c, Diag *d) {
+static tenon_status build_nothing(const Compiled *c, const TargetOptions *o, Arena *a, Diag *d) {
   (void)c;
+  (void)o;
+  (void)a;
   (void)d;
   return TENON_OK;
 }
@@ -44,33 +48,48 @@ bool target_available(const Target *t) { return !t->available || t->available();
 
 const Target *target_auto(void) { return target_available(&cpu) ? &cpu : &host; }
 
-tenon_status target_compile_with(const Target *t, Graph *g, const MemPlan *plan,
-                                 const TargetOptions *o, Arena *a, Diag *d, Compiled *out_compiled,
-                                 Program **out) {
-  TargetOptions none = {0};
-  if (!o) o = &none;
-  LowerOptions lo = {.host_only = t->host_only, .sizes = o->sizes, .watch = o->watch};
-  Compiled c;
-  *out = NULL;
-  t->describe(&lo.target);
-  TRY(lower_program(g, plan, &lo, a, d, &c));
-  c.watch = o->watch;
-  c.threads = o->threads;
+static double ms_since(int64_t begin) { return (double)(platform->now() - begin) / 1e6; }
+
+static tenon_status build(const Target *t, const TargetOptions *o, const Compiled *c, Arena *a,
+                          Diag *d) {
+  int64_t begin = platform->now();
   Trap trap;
   trap_enter(&trap, d);
-  if (setjmp(trap.env) == 0) trap.status = t->build(&c, d);
+  if (setjmp(trap.env) == 0) trap.status = t->build(c, o, a, d);
   trap_leave(&trap);
-  if (!trap.status) trap.status = program_check(c.program, d);
-  if (trap.status) {
-    program_release(c.program);
-    return trap.status;
+  if (o->report) o->report->build_ms = ms_since(begin);
+  return trap.status ? trap.status : program_check(c->program, d);
+}
+
+tenon_status target_compile_with(const Target *t, Graph *g, const MemPlan *plan,
+                                 const TargetOptions *o, Arena *a, Diag *d, Program **out) {
+  TargetOptions mine = o ? *o : (TargetOptions){0};
+  LowerOptions lo = {.host_only = t->host_only, .sizes = mine.sizes, .watch = mine.watch};
+  Machine here;
+  Compiled c;
+  *out = NULL;
+  int64_t begin = platform->now();
+  if (!mine.machine) {
+    machine_host(&here);
+    mine.machine = &here;
   }
-  if (out_compiled) *out_compiled = c;
-  *out = c.program;
-  return TENON_OK;
+  t->describe(mine.machine, &lo.target);
+  TRY(lower_program(g, plan, &lo, a, d, &c));
+  if (mine.report)
+    *mine.report = (TargetReport){.lower_ms = ms_since(begin),
+                                  .nkernels = c.nkernels,
+                                  .nhost = c.nhost,
+                                  .nunproven = c.nunproven,
+                                  .unproven = c.unproven};
+  tenon_status s = build(t, &mine, &c, a, d);
+  if (s)
+    program_release(c.program);
+  else
+    *out = c.program;
+  return s;
 }
 
 tenon_status target_compile(const Target *t, Graph *g, const MemPlan *plan, Arena *a, Diag *d,
                             Program **out) {
-  return target_compile_with(t, g, plan, NULL, a, d, NULL, out);
+  return target_compile_with(t, g, plan, NULL, a, d, out);
 }

@@ -20,23 +20,33 @@ typedef struct Code {
   double ms;  // spent on it, by the wall's clock
 } Code;
 
-// `program`: where tenon-codegen lies; NULL: beside the running program or library, then on the path.
-MUST_USE tenon_status codegen_create(const char *program, int nprocesses, Diag *d, Codegen **out);
+typedef struct CodegenOptions {
+  const char *
+      program;  // where tenon-codegen lies; NULL: beside the running program or library, then on the path
+  int nprocesses;       // 0: as many as there are threads
+  int64_t deadline_ns;  // of one kernel; 0: two minutes
+  const char *cache;    // folder; NULL: none
+} CodegenOptions;
+// `o` may be NULL.
+MUST_USE tenon_status codegen_create(const CodegenOptions *o, Diag *d, Codegen **out);
 void codegen_release(Codegen *c);
-// The pool that this process has: made for its first user, its processes ended with the last.  Who compiles many models keeps
+// The pool that this process has, with the user's cache: made for its first user, its processes ended with the last.  Who compiles many models keeps
 // a reference all the while, as starting a process takes longer than making code for a small kernel.
 MUST_USE tenon_status codegen_shared(int nprocesses, Diag *d, Codegen **out);
 // For a parent that forks: starts processes 0 to n - 1 ahead; in a child, codegen_adopt leaves the child process i and no other;
-// codegen_restart replaces it when the child may have left it in the middle of a kernel.
+// codegen_restart replaces it when the child may have left it dead or in the middle of a kernel.
 MUST_USE tenon_status codegen_start(Codegen *c, int n, Diag *d);
 void codegen_adopt(Codegen *c, int i);
 void codegen_restart(Codegen *c, int i);
 // Makes code for n kernels, given as text, side by side.
 MUST_USE tenon_status codegen_build(Codegen *c, const Machine *m, CodeKind kind, const Str *text,
                                     int64_t n, Arena *a, Code *out, Diag *d);
-// The same with a watcher, which is told of each kernel, one call at a time, on any thread.
-MUST_USE tenon_status codegen_build_watched(Codegen *c, const Machine *m, CodeKind kind,
-                                            const Str *text, int64_t n, const Watch *watch,
-                                            Arena *a, Code *out, Diag *d);
+typedef struct CodeCall {
+  const Watch *watch;  // told of each kernel, one call at a time, on any thread; may be NULL
+  bool no_cache;
+} CodeCall;
+MUST_USE tenon_status codegen_build_with(Codegen *c, const Machine *m, CodeKind kind,
+                                         const Str *text, int64_t n, const CodeCall *call, Arena *a,
+                                         Code *out, Diag *d);
 
 #endif
