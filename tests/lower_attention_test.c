@@ -95,7 +95,7 @@ static tenon_status build(const Case *c, Built *b, Diag *d) {
   TRY(graph_optimise(b->g, &o, &report));
   TRY(plan_create(b->g, &b->arena, &plan));
   TRY(lower_program(b->g, plan, &(LowerOptions){.target = c->target}, &b->arena, d, &b->c));
-  return ref_build(&b->c, d);
+  return ref_build(&b->c, &(TargetOptions){0}, &b->arena, d);
 }
 
 static bool compiled(const Case *c, const Built *b, int threads, Run *run, Value **out, Diag *d) {

@@ -110,9 +110,12 @@ static tenon_status compile(Compile *m, bool cpu, bool optimised, Diag *d) {
   opt_defaults(&o);
   if (!optimised) TRY(graph_optimise(g, &o, &report));
   TRY(plan_create(g, &m->arena, &plan));
-  target_find(cpu ? "cpu" : "ref")->describe(&lower.target);
+  Machine machine;
+  machine_host(&machine);
+  TargetOptions target = {.machine = &machine};
+  target_find(cpu ? "cpu" : "ref")->describe(&machine, &lower.target);
   TRY(lower_program(g, plan, &lower, &m->arena, d, &m->c));
-  TRY(cpu ? cpu_build(&m->c, d) : ref_build(&m->c, d));
+  TRY(cpu ? cpu_build(&m->c, &target, &m->arena, d) : ref_build(&m->c, &target, &m->arena, d));
   TRY(program_check(m->c.program, d));
   return session_create(m->c.program, &(SessionOptions){.threads = 2}, d, &m->session);
 }
