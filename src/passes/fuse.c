@@ -542,6 +542,10 @@ static void mark_outputs(Fuser *f) {
     write_out(f, r);
     f->n[f->pos[r->id]].out = true;
   }
+  // One that joins too many values to be read through, and is a kernel by itself.
+  for (int64_t i = 0; i < f->order.n; i++)
+    if (f->n[i].op.cls == FC_MAP && f->n[i].parent == i && f->group[i].size == 1)
+      join_in_place(f, (int32_t)i);
   for (int64_t i = 0; i < f->order.n; i++)
     if (f->n[i].parent >= 0) find_outputs(f, f->n[i].node, fuse_find(f, (int32_t)i));
 }

@@ -50,7 +50,7 @@ typedef struct FuseNode {
   int64_t uses;             // reads by nodes that are not lazy, and results
   Dim numel;                // cached
   bool out;                 // read outside its group
-  bool joined;              // FC_LAZY: shows values that are made side by side
+  bool joined;              // shows values that are made side by side
   bool part;                // is one of those
   bool needed;              // something computes with it: what only known values are made of is not
   // while building
