@@ -1,7 +1,8 @@
 // kernel.c -- calling generated code over all threads of a session.
 //
-// Work items are split evenly in order.  How many there are is the kernel's own affair, so results do not
-// depend on the threads.  Denormals count as zero inside, on every thread, and nowhere else.
+// Work items are split evenly in order, a thread's share into a few pieces; a thread that is done with its own takes pieces of
+// others, so that one which the system keeps waiting holds up nobody.  How many items there are is the kernel's own affair, and each
+// is computed alike whoever does it, so results do not depend on the threads.  Denormals count as zero inside, on every thread, and nowhere else.
 #include "runtime/session_impl.h"
 
 #if defined(__x86_64__)
@@ -17,6 +18,13 @@ static unsigned float_mode_enter(void) { return 0; }
 static void float_mode_leave(unsigned was) { (void)was; }
 #endif
 
+enum { PIECES = 4, SHARES = 64 };
+
+typedef struct Share {  // of one thread, on a cache line of its own
+  _Alignas(64) atomic_int_least64_t next;
+  int64_t end, piece;
+} Share;
+
 typedef struct KernelJob {
   const Program *program;
   int32_t kernel;
@@ -28,22 +36,44 @@ typedef struct KernelJob {
   char *scratch;
   int64_t scratch_each;
   atomic_int failed;
+  int nshares;
+  Share share[SHARES];
 } KernelJob;
 
 static int64_t part(int64_t items, int thread, int nthreads) {
   return items / nthreads * thread + items % nthreads * thread / nthreads;
 }
 
-static void run_part(void *ctx, int thread, int nthreads) {
-  KernelJob *j = ctx;
-  int64_t begin = part(j->items, thread, nthreads), end = part(j->items, thread + 1, nthreads);
-  if (begin == end) return;
-  unsigned mode = float_mode_enter();
+static void share_out(KernelJob *j, int nthreads) {
+  j->nshares = MIN(nthreads, SHARES);
+  for (int i = 0; i < j->nshares; i++) {
+    int64_t begin = part(j->items, i, j->nshares), end = part(j->items, i + 1, j->nshares);
+    atomic_init(&j->share[i].next, begin);
+    j->share[i].end = end;
+    j->share[i].piece = MAX((end - begin + PIECES - 1) / PIECES, 1);
+  }
+}
+
+static void run_items(KernelJob *j, int thread, int64_t begin, int64_t end) {
   int32_t failed =
       j->fn ? j->fn(j->args, j->dims, begin, end, j->scratch + thread * j->scratch_each)
             : j->program->invoke(j->program, j->kernel, j->args, j->size, j->dims, begin, end);
-  float_mode_leave(mode);
   if (failed) atomic_store(&j->failed, failed);
+}
+
+static void run_shares(void *ctx, int thread, int nthreads) {
+  KernelJob *j = ctx;
+  (void)nthreads;
+  unsigned mode = float_mode_enter();
+  for (int k = 0; k < j->nshares; k++) {
+    Share *s = &j->share[(thread + k) % j->nshares];
+    for (;;) {
+      int64_t begin = atomic_fetch_add_explicit(&s->next, s->piece, memory_order_relaxed);
+      if (begin >= s->end) break;
+      run_items(j, thread, begin, MIN(begin + s->piece, s->end));
+    }
+  }
+  float_mode_leave(mode);
 }
 
 static tenon_status say_failed(Session *s, Run *run, const ProgStep *st, int failed) {
@@ -93,10 +123,12 @@ tenon_status session_kernel(Session *s, Run *run, const Frame *fr, const ProgSte
     return fail(run->diag, TENON_EINTERNAL, (Where){.node = st->node, .op = st->op},
                 "the number of work items is not known");
   if (job.items <= 0) return TENON_OK;
-  if (job.items == 1)
-    run_part(&job, 0, 1);
+  bool alone = job.items == 1;
+  share_out(&job, alone ? 1 : workers_count(s->workers));
+  if (alone)
+    run_shares(&job, 0, 1);
   else
-    workers_run(s->workers, run_part, &job);
+    workers_share(s->workers, run_shares, &job);
   int failed = atomic_load(&job.failed);
   return failed ? say_failed(s, run, st, failed) : TENON_OK;
 }

@@ -1,8 +1,10 @@
 // workers.c -- the threads of a session.
 //
-// A job is announced by counting `generation` up; a worker that sees a number it has not served takes part, and
-// counts `left` down when it is done.  Both are spun on, each on its own cache line.  Before it sleeps, a worker says so in
-// `asleep` under the lock and looks once more; who announces a job looks at `asleep` afterwards: so no wake is lost.
+// A job is announced by counting `generation` up; `open` holds the job's number until it is closed.  A worker that sees a number it
+// has not served says that it is `busy`, and takes part if the job is still open; the caller closes the job and
+// waits until nobody is busy.  So one that wakes late finds the job gone, and what it reads of a job is never of the next one.  All are spun on,
+// each on its own cache line.  Before it sleeps, a worker says so in `asleep` under the lock and looks once more; who
+// announces a job looks at `asleep` afterwards: so no wake is lost.
 //
 // Workers are pinned, each to its own of the CPUs that the process may use, so that caches stay warm; the caller is not.
 #include "runtime/workers.h"
@@ -20,7 +22,9 @@ typedef struct Member {
 
 struct Workers {
   _Alignas(LINE) atomic_uint generation;
-  _Alignas(LINE) atomic_int left;
+  _Alignas(LINE) atomic_uint open;  // number of the job, 0: none
+  _Alignas(LINE) atomic_int busy;
+  _Alignas(LINE) atomic_int left;  // of a job that every thread must do
   _Alignas(LINE) atomic_int asleep;
   WorkersFn *fn;
   void *ctx;
@@ -62,8 +66,12 @@ static void *serve(void *arg) {
   for (unsigned seen = 0;;) {
     seen = await_job(w, seen);
     if (atomic_load(&w->quit)) return NULL;
-    w->fn(w->ctx, m->index, w->count);
-    atomic_fetch_sub_explicit(&w->left, 1, memory_order_release);
+    atomic_fetch_add(&w->busy, 1);
+    if (atomic_load(&w->open) == seen) {
+      w->fn(w->ctx, m->index, w->count);
+      atomic_fetch_sub(&w->left, 1);
+    }
+    atomic_fetch_sub(&w->busy, 1);
   }
 }
 
@@ -109,18 +117,32 @@ void workers_free(Workers *w) {
 
 int workers_count(const Workers *w) { return w->count; }
 
-void workers_run(Workers *w, WorkersFn *fn, void *ctx) {
-  if (w->count > 1) {
-    w->fn = fn;
-    w->ctx = ctx;
-    atomic_store_explicit(&w->left, w->count - 1, memory_order_relaxed);
-    announce(w);
-  }
-  fn(ctx, 0, w->count);
-  // More threads than CPUs: whoever still works may be waiting for ours.
-  for (int i = 0; w->count > 1 && atomic_load_explicit(&w->left, memory_order_acquire); i++)
+// More threads than CPUs: whoever is waited for may be waiting for our CPU.
+static void await_zero(atomic_int *n) {
+  for (int i = 0; atomic_load_explicit(n, memory_order_acquire) > 0; i++)
     if (i < SPINS)
       relax();
     else
       thread_yield();
 }
+
+static void run_job(Workers *w, WorkersFn *fn, void *ctx, bool all) {
+  if (w->count == 1) {
+    fn(ctx, 0, 1);
+    return;
+  }
+  unsigned number = atomic_load(&w->generation) + 1;
+  w->fn = fn;
+  w->ctx = ctx;
+  atomic_store(&w->left, w->count - 1);
+  atomic_store(&w->open, number);
+  announce(w);
+  fn(ctx, 0, w->count);
+  if (all) await_zero(&w->left);
+  atomic_store(&w->open, 0);
+  await_zero(&w->busy);
+}
+
+void workers_run(Workers *w, WorkersFn *fn, void *ctx) { run_job(w, fn, ctx, true); }
+
+void workers_share(Workers *w, WorkersFn *fn, void *ctx) { run_job(w, fn, ctx, false); }

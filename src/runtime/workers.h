@@ -16,5 +16,8 @@ void workers_free(Workers *w);  // NULL is fine
 int workers_count(const Workers *w);
 // Calls fn once for each thread, and returns when all have.  What they wrote is then seen by the caller.
 void workers_run(Workers *w, WorkersFn *fn, void *ctx);
+// Calls fn in the caller, and in every other thread that comes before the caller's call returns: fn takes its work from what all share, and
+// returns when none is left.  A thread that the system keeps waiting then holds up nobody.
+void workers_share(Workers *w, WorkersFn *fn, void *ctx);
 
 #endif
