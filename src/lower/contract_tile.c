@@ -257,23 +257,45 @@ static void prefetch(Tiler *t, const Dim *k) {
     loop_prefetch(&e->b, t->packed, packed_index(t, &at, num(t, t->s.ahead / bytes + i)));
 }
 
-// The innermost contracted loop, some steps of it written out.
-static bool inner_loop(Tiler *t, Rows rows, Dim *k, int level) {
+// Steps [from, to) of the innermost contracted loop, some of them written out.
+static bool inner_part(Tiler *t, Rows rows, Dim *k, int level, Dim from, Dim count) {
   Elem *e = t->e;
   int64_t u = t->s.unroll;
-  Dim extent = t->c->k[level];
   int depth = 0;
-  if (ie_is_const(extent) && extent->value == u) {
-    k[level] = open_loop(t, LOOP_UNROLL, "u", extent, &depth);
+  if (ie_is_const(count) && count->value == u) {
+    k[level] = add(t, from, open_loop(t, LOOP_UNROLL, "u", count, &depth));
   } else {
-    Dim i = open_loop(t, LOOP_SERIAL, "k", ie_div(e->pool, extent, num(t, u)), &depth);
+    Dim i = open_loop(t, LOOP_SERIAL, "k", ie_div(e->pool, count, num(t, u)), &depth);
     Dim sub = open_loop(t, LOOP_UNROLL, "u", num(t, u), &depth);
-    k[level] = add(t, ie_mulc(e->pool, i, u), sub);
+    k[level] = add(t, from, add(t, ie_mulc(e->pool, i, u), sub));
   }
   prefetch(t, k);
   bool ok = step(t, rows, k);
   close_loops(t, depth);
   return ok;
+}
+
+// Whether lhs is read from the parts of a concatenation, each of them a whole number of steps.
+static bool in_parts(const Tiler *t, int level) {
+  const Contraction *c = t->c;
+  if (t->s.stage_lhs || !c->ncuts || c->piece || level != c->nk - 1) return false;
+  if (!ie_is_const(c->k[level]) || c->k[level]->value % t->s.unroll) return false;
+  for (int i = 0; i < c->ncuts; i++)
+    if (c->cut[i] % t->s.unroll) return false;
+  return true;
+}
+
+// The innermost contracted loop: one for each part of a concatenation, so that no step asks which part it reads.
+static bool inner_loop(Tiler *t, Rows rows, Dim *k, int level) {
+  Contraction *c = t->c;
+  if (!in_parts(t, level)) return inner_part(t, rows, k, level, t->e->pool->zero, c->k[level]);
+  int64_t from = 0;
+  for (int i = 0; i <= c->ncuts; i++) {
+    int64_t to = i < c->ncuts ? c->cut[i] : c->k[level]->value;
+    if (to > from && !inner_part(t, rows, k, level, num(t, from), num(t, to - from))) return false;
+    from = to;
+  }
+  return true;
 }
 
 static bool linear_sums(Tiler *t, Rows rows) {
