@@ -4,9 +4,11 @@ JOBS      ?= $(shell nproc)
 PREFIX    ?= /usr/local
 DESTDIR   ?=
 FUZZ_TIME ?= 600
+GRAPHS    ?= 20000
+RULES     ?= 1000
 DEPS      := tools/install-deps.sh
 
-.PHONY: all demo test asan clang fuzz format format-check docs nets install clean help
+.PHONY: all demo test asan clang fuzz graph-fuzz format format-check docs nets install clean help
 .DEFAULT_GOAL := all
 
 all: ## build the program and the libraries: build/tenon, build/libtenon.so, build/libtenon.a
@@ -39,6 +41,11 @@ fuzz: ## run every fuzz target for FUZZ_TIME seconds (600)
 	@cmake --preset fuzz >/dev/null
 	@cmake --build --preset fuzz -j$(JOBS)
 	@tests/fuzz/run.sh $(FUZZ_TIME) $(FUZZ)
+
+graph-fuzz: ## GRAPHS (20000) random graphs and RULES (1000) instances of each rule with a fresh SEED; failures go to build/graphfuzz
+	@$(MAKE) --no-print-directory -s all
+	@seed=$${SEED:-$$(date +%s)000000}; echo "SEED=$$seed"; \
+	  GRAPH_FUZZ=$(GRAPHS) GRAPH_FUZZ_SEED=$$seed RULE_FUZZ=$(RULES) build/tenon-tests graph_fuzz rules_keep_the_meaning
 
 format: ## format every C file
 	@$(DEPS) format

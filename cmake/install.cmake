@@ -25,6 +25,9 @@ if(NOT TENON_SANITIZE)
 
   install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
+  if(TARGET tenon-codegen)
+    install(TARGETS tenon-codegen RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  endif()
   if(TARGET tenon_cli)
     install(TARGETS tenon_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
     set(completions "bash|${CMAKE_INSTALL_DATADIR}/bash-completion/completions|tenon"

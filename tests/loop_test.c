@@ -101,7 +101,6 @@ static const BadText bad_text[] = {
     {"kernel @k dims(n in [3, 2]) () {", "an empty range"},
     {"kernel @k dims(n, n) () {", "defined twice"},
     {"kernel @k () { for i < 2 { } for i < 2 { } }", "symbol 'i' is defined twice"},
-    {"kernel @k () { let %v1: f32 = 0.0 }", "no variable %v0, but one after it"},
     {"kernel @k () { let %v0: f32 = 0.0 let %v0: f32 = 0.0 }", "%v0 is defined twice"},
     {"kernel @k () { let %v0: f32 = %v1 }", "variable %v1 is not defined"},
     {"kernel @k () { let %v0: f32 = frob(1.0) }", "no operation 'frob'"},

@@ -147,7 +147,7 @@ static double pow_operand(uint64_t *seed, int64_t i, bool second) {
   enum { N = ARRAY_LEN(special) };
   if (i < N * N) return special[second ? i % N : i / N];
   double v = random_f64(seed);
-  if (second && i % 3 == 0) return (double)(int64_t)(v * 8);
+  if (second && i % 3 == 0) return trunc(v * 8);
   return i % 5 ? v : second ? v * 100 : fabs(v);
 }
 

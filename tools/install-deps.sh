@@ -16,7 +16,7 @@ declare -A MUST MAY PYTHON ALONE  # ALONE: a Python package for the data inside 
 MUST[build]="gcc libc6-dev binutils cmake ninja-build zlib1g-dev"
 MAY[build]="ccache llvm-19-dev"
 MUST[test]="clang clang-format libclang-rt-14-dev llvm-14 python3 python3-venv xz-utils pkg-config libonnx-testdata"
-MAY[test]="chromium"
+MAY[test]="chromium qemu-user lld"
 PYTHON[test]="numpy onnx onnxruntime"
 MUST[fuzz]="clang libclang-rt-14-dev llvm-14 xz-utils"
 MAY[fuzz]="libonnx-testdata"

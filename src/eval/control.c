@@ -67,7 +67,7 @@ static bool same_shape(const Value *a, const Value *b) {
 // Stacks the rows of a body's result along a new axis; releases them.
 static tenon_status stack_rows(Eval *e, Rows *rows, int64_t axis, bool reversed, int slot,
                                const struct Body *body, int64_t result) {
-  if (!rows->n) return e->run->empty_stack(e->run, e->at, body, result, axis, &e->out[slot]);
+  if (!rows->n) return e->run->empty_stack(e, body, result, axis, &e->out[slot]);
   const Value *first = rows->v[0];
   for (int64_t i = 1; i < rows->n; i++)
     if (!same_shape(first, rows->v[i]))

@@ -120,7 +120,7 @@ static void split_axes(Eval *e, Norm *m, const bool *over) {
 
 static tenon_status broadcast_param(Eval *e, const Norm *m, int axis, int input, const char *name,
                                     Param *out) {
-  const Value *v = out->v = eval_in(e, input), *x = m->x;
+  const Value *v = eval_in(e, input), *x = m->x;
   if (!v) return TENON_OK;
   TRY(need_float(e, input, name));
   int pad = x->rank - v->rank;
@@ -128,7 +128,9 @@ static tenon_status broadcast_param(Eval *e, const Norm *m, int axis, int input,
     if (pad < 0 || (v->dims[d] != 1 && v->dims[d] != x->dims[pad + d]))
       return eval_fail(e, TENON_EINVAL, "%s of rank %d with size %lld does not broadcast to x",
                        name, v->rank, (long long)v->dims[d]);
+  if (!x->n) return TENON_OK;
   int64_t stride[MAX_RANK], count;
+  out->v = v;
   broadcast_strides(v, x->rank, stride);
   out->set = gemm_offsets(e->run, axis, x->dims, stride, &count);
   out->member = gemm_offsets(e->run, x->rank - axis, x->dims + axis, stride + axis, &count);
@@ -142,11 +144,8 @@ static tenon_status over_last(Eval *e, Norm *m, int64_t axis, int *out_axis) {
   m->x = e->in[0];
   TRY(eval_axis(e, axis, m->x->rank, out_axis));
   for (int d = *out_axis; d < m->x->rank; d++) over[d] = true;
-  if (m->x->n) {
-    split_axes(e, m, over);
-    TRY(broadcast_param(e, m, *out_axis, 1, "scale", &m->scale));
-  }
-  return TENON_OK;
+  if (m->x->n) split_axes(e, m, over);
+  return broadcast_param(e, m, *out_axis, 1, "scale", &m->scale);
 }
 
 tenon_status eval_layer_normalization(Eval *e) {
@@ -154,7 +153,7 @@ tenon_status eval_layer_normalization(Eval *e) {
   Norm m = {.eps = at->epsilon};
   int axis;
   TRY(over_last(e, &m, at->axis, &axis));
-  if (m.x->n) TRY(broadcast_param(e, &m, axis, 2, "b", &m.bias));
+  TRY(broadcast_param(e, &m, axis, 2, "b", &m.bias));
   TRY(eval_out(e, 0, m.x->dtype, m.x->rank, m.x->dims, &m.y));
   if (!dtype_valid(at->stash_type) || !dtype_is_float((DType)at->stash_type))
     return eval_fail(e, TENON_EINVAL, "stash_type %lld is not a float type",
@@ -204,6 +203,8 @@ static tenon_status by_group(Eval *e, Norm *m, int64_t groups) {
   const Value *x = m->x;
   int64_t channels = x->dims[1], each = channels / groups;
   TRY(eval_out(e, 0, x->dtype, x->rank, x->dims, &m->y));
+  for (int i = 1; i <= 2; i++)
+    if (e->in[i]->n != groups) TRY(need_count(e, i, i == 1 ? "scale" : "bias", channels));
   if (!x->n) return TENON_OK;
   int64_t plane = x->n / x->dims[0] / channels, count;
   int64_t set_dim[2] = {x->dims[0], groups}, mem_dim[2] = {each, plane};
@@ -214,7 +215,6 @@ static tenon_status by_group(Eval *e, Norm *m, int64_t groups) {
     Param *p = i == 1 ? &m->scale : &m->bias;
     bool per_group = e->in[i]->n == groups && groups != channels;
     int64_t ps[2] = {0, per_group ? 1 : each}, pm[2] = {per_group ? 0 : 1, 0};
-    if (!per_group) TRY(need_count(e, i, i == 1 ? "scale" : "bias", channels));
     p->v = e->in[i];
     p->set = gemm_offsets(e->run, 2, set_dim, ps, &count);
     p->member = gemm_offsets(e->run, 2, mem_dim, pm, &count);

@@ -16,7 +16,7 @@ typedef enum { VK_TENSOR, VK_SEQUENCE, VK_OPTIONAL, VK_MAP } ValueKind;
 typedef struct Value Value;
 typedef struct Run Run;
 struct Body;  // a sub-graph (ir.h)
-struct Eval;  // a call of an evaluation (eval.h)
+struct Eval;  // one evaluation (eval.h)
 
 struct Value {
   uint8_t kind;
@@ -55,8 +55,9 @@ struct Run {
   // Runs a sub-graph: set by the interpreter (or by the runtime's plan).
   tenon_status (*call_body)(Run *r, const struct Body *body, Value *const *in, int64_t nin,
                             Value **out, int64_t nout);
-  // A stack of no rows of a body's result: nothing ran, so only the graph knows the rows' type.
-  tenon_status (*empty_stack)(Run *r, Where at, const struct Body *body, int64_t result,
+  // A stack of no rows of a body's result: nothing ran, so only the graph knows the rows' type, and the op's operands the
+  // sizes in it.
+  tenon_status (*empty_stack)(const struct Eval *e, const struct Body *body, int64_t result,
                               int64_t axis, Value **out);
   // Does what an operator of the user's own does; NULL: nobody knows.
   tenon_status (*foreign)(const void *ctx, struct Eval *e);

@@ -479,20 +479,26 @@ static tenon_status call_body(Run *run, const struct Body *body, Value *const *i
   return s;
 }
 
-static tenon_status empty_stack(Run *run, Where at, const struct Body *body, int64_t result,
+// Sizes inside a body may have names of their own, which its parameters give when it is called: here the operands that
+// would have been handed over.
+static tenon_status empty_stack(const struct Eval *e, const struct Body *body, int64_t result,
                                 int64_t axis, Value **out) {
-  Exec *x = run->user;
+  Exec *x = e->run->user;
   const Type *t = type_of(body->result[result]);
   int64_t dims[MAX_RANK] = {0};
   int rank = t->kind == TK_TENSOR && t->rank >= 0 ? t->rank : 0;
   if (rank >= MAX_RANK || axis < -(rank + 1) || axis > rank)
-    return fail(run->diag, TENON_EINVAL, at, "axis %lld for rows of rank %d", (long long)axis,
+    return fail(e->run->diag, TENON_EINVAL, e->at, "axis %lld for rows of rank %d", (long long)axis,
                 rank);
   if (axis < 0) axis += rank + 1;
+  int32_t trail = x->ntrail;
+  for (int64_t i = 0; i < body->nparams && i < e->nin; i++)
+    if (e->in[i]) (void)match_type(x, type_of(body->param[i]), e->in[i]);
   for (int d = 0, k = 0; d <= rank; d++)
     if (d != axis && !ie_eval(t->dims[k++], x->bind, x->bound, x->nbind, &dims[d])) dims[d] = 0;
+  while (x->ntrail > trail) x->bound[x->trail[--x->ntrail]] = false;
   dims[axis] = 0;
-  return value_tensor(run, at, t->dtype ? t->dtype : DT_F32, rank + 1, dims, out);
+  return value_tensor(e->run, e->at, t->dtype ? t->dtype : DT_F32, rank + 1, dims, out);
 }
 
 tenon_status interp_run(const Interp *in, Run *run, Value *const *inputs, Value **out) {

@@ -159,10 +159,17 @@ static void note(Rewriter *rw, const Rule *r, const Node *from, const Node *to) 
   if (rw->trace) rw->trace(rw->trace_ctx, r, from, to);
 }
 
+// A licence says that a rounding more or less does not matter; with three bits or fewer of precision every one does.
+static bool is_coarse(const Node *n) {
+  const Type *t = type_of(n);
+  return t->kind == TK_TENSOR && dtype_is_float(t->dtype) && dtype_bits(t->dtype) <= 8;
+}
+
 // What one rule makes of a node; NULL when it does not apply.
 static Node *apply(Rewriter *rw, const Rule *r, Node *n) {
   Graph *g = rw->g;
   Match m = {.g = g, .root = n, .rw = rw};
+  if (r->fast && is_coarse(n)) return NULL;
   if (!pat_match(r->find, n, &m) || (r->when && !r->when(&m))) return NULL;
   Node *to = r->make ? r->make(g, &m) : pat_build(g, r->put, &m);
   if (!to || to == n || to == g->poison) return NULL;

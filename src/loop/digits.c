@@ -40,6 +40,15 @@ static bool has_var(const DigitMap *m, Dim e) {
   return false;
 }
 
+// At least 1 in every work item: a factor of their number is.
+static bool positive(const DigitMap *m, Dim e) {
+  if (e->lo >= 1) return true;
+  if (!m->items || e->nterms != 1 || e->term[0].coef <= 0) return false;
+  for (int i = 0; i < e->term[0].natoms; i++)
+    if (e->term[0].atom[i]->lo < 1 && !dim_is_factor(e->term[0].atom[i], m->items)) return false;
+  return true;
+}
+
 // e as floor(i/d) mod m; `mod` NULL: without the remainder.
 static Digits *as_part(const DigitMap *m, Dim e, Dim *d, Dim *mod) {
   IntPool *p = m->pool;
@@ -51,7 +60,7 @@ static Digits *as_part(const DigitMap *m, Dim e, Dim *d, Dim *mod) {
   if (e->kind != IE_DIV && e->kind != IE_MOD) return NULL;
   Digits *v = as_part(m, e->a, d, mod);
   Dim b = e->b;
-  if (!v || b->lo < 1 || has_var(m, b)) return NULL;
+  if (!v || !positive(m, b) || has_var(m, b)) return NULL;
   if (e->kind == IE_MOD) {
     if (!*mod || dim_divides(p, b, *mod)) *mod = b;
     return dim_divides(p, *mod, b) ? v : NULL;

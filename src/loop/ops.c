@@ -2,6 +2,7 @@
 //
 // The meanings are those of eval/scalar.def: floats are computed in double and rounded once to the dtype,
 // integers in 64 bits and wrapped to it.  fma is rounded once as well, which double alone does not give.
+#include "eval/meaning.h"
 #include "loop/impl.h"
 
 #include <math.h>
@@ -111,34 +112,6 @@ LoopCell loop_reinterpret(DType to, DType from, LoopCell v) {
   return loop_get(to, &cell, 0);
 }
 
-// ---- helpers of the meanings ----
-static double float_mod(double x, double y) {
-  double r = fmod(x, y);
-  return r != 0 && (r < 0) != (y < 0) ? r + y : r;
-}
-static int64_t trunc_div(int64_t x, int64_t y) {
-  return y == -1 ? (int64_t)(0 - (uint64_t)x) : x / y;
-}
-static int64_t trunc_rem(int64_t x, int64_t y) { return y == -1 ? 0 : x % y; }
-static int64_t floor_rem(int64_t x, int64_t y) {
-  int64_t r = trunc_rem(x, y);
-  return r != 0 && (r < 0) != (y < 0) ? r + y : r;
-}
-#define MIN_OF(x, y) (x < y || x != x || (x == y && signbit(x))) ? x : y
-#define MAX_OF(x, y) (x > y || x != x || (x == y && !signbit(x))) ? x : y
-static uint64_t wrap_pow(uint64_t x, uint64_t y) {
-  uint64_t r = 1;
-  for (; y; y >>= 1, x *= x)
-    if (y & 1) r *= x;
-  return r;
-}
-static int64_t signed_pow(int64_t x, int64_t y) {
-  if (y >= 0) return (int64_t)wrap_pow((uint64_t)x, (uint64_t)y);
-  return x == 1 ? 1 : x == -1 ? (y % 2 ? -1 : 1) : 0;
-}
-static uint64_t shift_left(uint64_t x, uint64_t y) { return y < 64 ? x << y : 0; }
-static uint64_t shift_right(uint64_t x, uint64_t y) { return y < 64 ? x >> y : 0; }
-
 // ---- meanings, one function a row and kind ----
 #define NA    0
 #define FAULT (*fault = true, (Int)0)
@@ -151,7 +124,7 @@ static uint64_t shift_right(uint64_t x, uint64_t y) { return y < 64 ? x >> y : 0
 #undef SCALAR
 #define INT_DIV(x, y)     trunc_div(x, y)
 #define INT_REM(x, y)     trunc_rem(x, y)
-#define INT_MOD(x, y)     floor_rem(x, y)
+#define INT_MOD(x, y)     floor_mod(x, y)
 #define int_pow           signed_pow
 #define SHIFT_LEFT(x, y)  (int64_t) shift_left((uint64_t)(x), (uint64_t)(y))
 #define SHIFT_RIGHT(x, y) (y)<0 || (y)> 63 ? ((x) < 0 ? -1 : 0) : (x) >> (y)

@@ -707,9 +707,9 @@ static tenon_status parse_kernel(Parser *p) {
   TRY(need(p, '}'));
   skip_space(p);
   if (p->at < p->end) return expected(p, "the end of the text");
+  // A number without a variable: one that the kernel was built without after all.
   for (int64_t i = 0; i < p->var.n; i++)
-    if (!p->var.v[i])
-      return fail_at(p, p->at, "there is no variable %%v%lld, but one after it", (long long)i);
+    if (!p->var.v[i]) p->var.v[i] = DT_F32;
   p->k->var = p->var.v;
   p->k->nvars = (int32_t)p->var.n;
   loop_finish(&p->b);

@@ -106,6 +106,33 @@ static Dim most(Prover *p, const ProverSym *s) {
   return s->sym->hi == INT64_MAX ? NULL : ie_const(p->pool, s->sym->hi);
 }
 
+// ---- positive ----
+bool dim_is_factor(Dim atom, Dim extent) {
+  if (extent->nterms != 1 || extent->term[0].coef <= 0) return false;
+  bool found = false, sound = true;
+  for (int k = 0; k < extent->term[0].natoms; k++) {
+    found |= extent->term[0].atom[k] == atom;
+    sound &= extent->term[0].atom[k]->lo >= 0;
+  }
+  return found && sound;
+}
+
+// An atom is positive where it is a factor of an extent: code inside runs only where that is not 0.
+static bool atom_positive(const Prover *p, Dim atom) {
+  if (atom->lo >= 1) return true;
+  for (int64_t i = 0; i < p->sym.n; i++)
+    if (p->sym.v[i].extent && dim_is_factor(atom, p->sym.v[i].extent)) return true;
+  return false;
+}
+
+bool prover_positive(const Prover *p, Dim e) {
+  if (e->lo >= 1) return true;
+  if (e->nterms != 1 || e->term[0].coef <= 0) return false;
+  for (int k = 0; k < e->term[0].natoms; k++)
+    if (!atom_positive(p, e->term[0].atom[k])) return false;
+  return true;
+}
+
 // ---- steps ----
 static bool prove(Prover *p, Dim e);
 
@@ -182,7 +209,7 @@ static bool prove_choice(Prover *p, Dim t, Dim c, Dim r) {
 static bool prove_div(Prover *p, Dim t, Dim c, Dim r, const ProverSym *s) {
   IntPool *pool = p->pool;
   Dim a = t->a, b = t->b;
-  if (b->lo < 1 && !prove(p, ie_addc(pool, b, -1))) return false;
+  if (!prover_positive(p, b) && !prove(p, ie_addc(pool, b, -1))) return false;
   int sgn = sign(p, c);
   if (sgn == 0) {
     Dim lo = extreme(p, t, s, false), hi = extreme(p, t, s, true);
@@ -200,7 +227,7 @@ static bool prove_div(Prover *p, Dim t, Dim c, Dim r, const ProverSym *s) {
 static bool prove_mod(Prover *p, Dim t, Dim c, Dim r) {
   IntPool *pool = p->pool;
   Dim a = t->a, b = t->b;
-  if (b->lo < 1 && !prove(p, ie_addc(pool, b, -1))) return false;
+  if (!prover_positive(p, b) && !prove(p, ie_addc(pool, b, -1))) return false;
   if (prove_between(p, sign(p, c), c, pool->zero, ie_addc(pool, b, -1), r)) return true;
   if (c->hi <= 0 && a->lo >= 0 && prove_at(p, c, a, r)) return true;
   Dim q = ie_mul(pool, b, ie_div(pool, a, b));

@@ -25,9 +25,11 @@ int64_t prover_find(const Prover *p, Dim sym);  // position, or -1: not in scope
 // True only where it holds for all values; false says nothing.
 bool prove_ge0(Prover *p, Dim e);
 bool prove_lt(Prover *p, Dim a, Dim b);
+bool prover_positive(const Prover *p, Dim e);  // e >= 1, by its form and the extents in scope
 
 // ---- expressions ----
 bool dim_has(Dim e, Dim sym);
+bool dim_is_factor(Dim atom, Dim extent);  // of a product of what is never negative
 // e = c*atom + r, the atom neither in c nor a factor of r's terms (it may stand within other atoms of r).
 bool dim_split(IntPool *pool, Dim e, Dim atom, Dim *c, Dim *r);
 Dim dim_term(IntPool *pool, const IntTerm *t,

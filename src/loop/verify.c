@@ -368,6 +368,7 @@ static tenon_status check_kernel(Verifier *v) {
   const LoopStmt *top = k->body.n == 1 ? k->body.v[0] : NULL;
   if (!top || top->kind != LS_FOR || top->loop != LOOP_PARALLEL)
     return verify_fail(v, "a kernel is one parallel loop");
+  v->digits.items = top->extent;
   return check_block(v, &k->body);
 }
 
@@ -376,29 +377,6 @@ static bool both_lt(Verifier *v, Dim a, Dim b) {
   if (prove_lt(&v->p[AS_WRITTEN], a, b)) return true;
   Dim x = digits_apply(&v->digits, a), y = digits_apply(&v->digits, b);
   return (x != a || y != b) && prove_lt(&v->p[AS_DIGITS], x, y);
-}
-
-// An atom is positive where it is a factor of an extent: code inside runs only where that is not 0.
-static bool atom_positive(Verifier *v, Dim atom) {
-  const Prover *p = &v->p[AS_WRITTEN];
-  if (atom->lo >= 1) return true;
-  for (int64_t i = 0; i < p->sym.n; i++) {
-    Dim n = p->sym.v[i].extent;
-    bool found = false, sound = n && n->nterms == 1 && n->term[0].coef > 0;
-    for (int k = 0; sound && k < n->term[0].natoms; k++) {
-      found |= n->term[0].atom[k] == atom;
-      sound &= n->term[0].atom[k]->lo >= 0;
-    }
-    if (found && sound) return true;
-  }
-  return false;
-}
-
-static bool product_positive(Verifier *v, Dim e) {
-  if (e->nterms != 1 || e->term[0].coef <= 0) return false;
-  for (int k = 0; k < e->term[0].natoms; k++)
-    if (!atom_positive(v, e->term[0].atom[k])) return false;
-  return true;
 }
 
 static tenon_status prove_divisors(Verifier *v, Dim e) {
@@ -411,7 +389,7 @@ static tenon_status prove_divisors(Verifier *v, Dim e) {
   TRY(prove_divisors(v, e->a));
   TRY(prove_divisors(v, e->b));
   if ((e->kind != IE_DIV && e->kind != IE_MOD) || e->b->lo >= 1) return TENON_OK;
-  if (product_positive(v, e->b) || both_lt(v, v->pool->zero, e->b)) return TENON_OK;
+  if (prover_positive(&v->p[AS_WRITTEN], e->b) || both_lt(v, v->pool->zero, e->b)) return TENON_OK;
   return verify_fail(v, "cannot prove that the divisor %s is positive", verify_text(v, e->b));
 }
 

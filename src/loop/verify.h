@@ -17,6 +17,7 @@ typedef struct Digits {
   Dim size[DIGITS_MAX];   // their extents
 } Digits;
 typedef struct DigitMap {
+  Dim items;  // extent of the parallel loop
   IntPool *pool;
   Arena *arena;
   VEC(Digits) var;

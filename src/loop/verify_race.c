@@ -23,7 +23,8 @@ static bool only_dims(const Prover *p, Dim e) {
   return true;
 }
 
-// e without its terms that are multiples of `modulus`, and without a negative constant, which is *offset.
+// e without its terms that are multiples of `modulus`, and without a negative constant, which is *offset.  Of a constant
+// beyond the modulus the remainder is left.
 static Dim below(Prover *p, Dim e, Dim modulus, Dim *offset) {
   IntPool *pool = p->pool;
   Dim out = pool->zero;
@@ -31,6 +32,8 @@ static Dim below(Prover *p, Dim e, Dim modulus, Dim *offset) {
   for (int i = 0; i < e->nterms; i++) {
     const IntTerm *t = &e->term[i];
     Dim term = dim_term(pool, t, -1);
+    if (t->natoms == 0 && modulus && ie_is_const(modulus) && t->coef >= modulus->value)
+      term = ie_const(pool, t->coef % modulus->value);
     if (t->natoms == 0 && t->coef < 0)
       *offset = term;
     else if (t->natoms == 0 || !modulus || !dim_divides(pool, modulus, term))
@@ -66,7 +69,8 @@ static void try_modulus(Prover *p, Dim w, Dim s, Dim r, Dim t, const Claim *befo
 static void claims_direct(Prover *p, Dim e, Dim w, Dim size, const Claim *before, Claims *out) {
   IntPool *pool = p->pool;
   Dim s, r;
-  if (!dim_split(pool, e, w, &s, &r) || dim_has(r, w) || !only_dims(p, s) || ie_is(s, 0)) return;
+  // The digit may stand in r as well: where 0 <= r < s that does not matter.
+  if (!dim_split(pool, e, w, &s, &r) || !only_dims(p, s) || ie_is(s, 0)) return;
   try_modulus(p, w, s, r, NULL, before, out);
   Dim whole = ie_mul(pool, s, size);
   if (only_dims(p, whole)) try_modulus(p, w, s, r, whole, before, out);

@@ -173,28 +173,6 @@ int32_t elem_buffer(const Elem *e, const Node *n) {
 
 // ---- elements ----
 
-// A guard speaks of loop variables alone: where an index is already a guard's, of what that is.
-static Dim without_guards(void *ctx, Dim sym) {
-  const Elem *e = ctx;
-  for (int i = 0; i < e->nguards; i++)
-    if (e->guard[i].sym == sym) return e->guard[i].value;
-  return sym;
-}
-
-Dim elem_unguarded(Elem *e, Dim index) {
-  return e->nguards ? ie_map(e->pool, index, without_guards, e) : index;
-}
-
-const LoopExpr *elem_in_range(Elem *e, Dim value, Dim extent) {
-  LoopKernel *k = e->k;
-  value = elem_unguarded(e, value);
-  const LoopExpr *v = loop_index(k, value), *yes = loop_int(k, DT_BOOL, 1), *lo = yes, *hi = yes;
-  if (value->lo < 0) lo = loop_op(k, LOOP_le, loop_int(k, DT_I64, 0), v, NULL);
-  if (ie_lt(e->pool, value, extent) != YES)
-    hi = loop_op(k, LOOP_lt, v, loop_index(k, extent), NULL);
-  return lo == yes ? hi : hi == yes ? lo : loop_op(k, LOOP_and, lo, hi, NULL);
-}
-
 static const LoopExpr *load(Elem *e, const Node *n, const Dim *index) {
   const Type *t = type_of(n);
   Dim shape[MAX_RANK];
@@ -208,18 +186,39 @@ static const LoopExpr *load(Elem *e, const Node *n, const Dim *index) {
   return loop_load_guarded(e->k, b, at, e->nguards, g, NULL);
 }
 
-// A constant of one element.
-static const LoopExpr *immediate(Elem *e, const Node *n) {
+// An element of a constant at a place that is known; NULL when it is not.
+static const LoopExpr *immediate(Elem *e, const Node *n, const Dim *index) {
   const Type *t = type_of(n);
+  int64_t at = 0;
+  if (e->flat && n->data->n > 1) return NULL;  // the index is not looked at
+  for (int i = 0; n->data->n > 1 && i < t->rank; i++) {
+    if (!ie_is_const(index[i]) || !ie_is_const(t->dims[i])) return NULL;
+    at = at * t->dims[i]->value + index[i]->value;
+  }
+  if (at < 0 || at >= n->data->n) return NULL;
   const void *bytes;
   if (!elem_dtype(t->dtype) || const_bytes(e->lo->g, n, &bytes, e->lo->diag)) return NULL;
   if (dtype_class(t->dtype) == DC_FLOAT)
-    return loop_float(e->k, t->dtype, get_f64(t->dtype, bytes, 0));
-  return loop_int(e->k, t->dtype, get_i64(t->dtype, bytes, 0));
+    return loop_float(e->k, t->dtype, get_f64(t->dtype, bytes, at));
+  return loop_int(e->k, t->dtype, get_i64(t->dtype, bytes, at));
 }
 
-// The operand's element for a result's index, by broadcasting.  NULL when it is not known which axes are repeated.
-static const LoopExpr *operand_at(Elem *e, const Node *o, const Type *result, const Dim *index) {
+DType elem_sum_dtype(DType t) { return t == DT_F16 || t == DT_BF16 ? DT_F32 : t; }
+
+const LoopExpr *elem_number(Elem *e, DType t, double v) {
+  return dtype_is_float(t) ? loop_float(e->k, t, v) : loop_int(e->k, t, (int64_t)v);
+}
+
+// Only the run can tell whether this axis is repeated.
+static Dim repeated(Elem *e, Dim size, Dim index) {
+  LoopKernel *k = e->k;
+  const LoopExpr *one = loop_int(k, DT_I64, 1), *i = loop_index(k, elem_unguarded(e, index));
+  i = loop_op(k, LOOP_select, loop_op(k, LOOP_eq, loop_index(k, size), one, NULL),
+              loop_int(k, DT_I64, 0), i);
+  return elem_checked(e, i, size, "shapes do not fit each other");
+}
+
+const LoopExpr *elem_operand(Elem *e, const Node *o, const Type *result, const Dim *index) {
   const Type *t = type_of(o);
   Dim at[MAX_RANK];
   if (t->kind != TK_TENSOR || t->rank < 0 || t->rank > result->rank) return NULL;
@@ -229,7 +228,7 @@ static const LoopExpr *operand_at(Elem *e, const Node *o, const Type *result, co
       at[i] = e->pool->zero;
     else if (ie_eq(&e->lo->g->dims, t->dims[i], result->dims[r]) == YES)
       at[i] = index[r];
-    else
+    else if (!(at[i] = repeated(e, elem_dim(e, t->dims[i]), index[r])))
       return NULL;
   }
   return elem_at(e, o, at);
@@ -247,14 +246,14 @@ static int scalar_op(int op) {
 }
 
 static const LoopExpr *clip(Elem *e, const Node *n, const Dim *index) {
-  const LoopExpr *x = operand_at(e, n->src[0], type_of(n), index);
+  const LoopExpr *x = elem_operand(e, n->src[0], type_of(n), index);
   const Node *lo = src_or_null(e->lo->g, n, 1), *hi = src_or_null(e->lo->g, n, 2);
   if (x && lo) {
-    const LoopExpr *l = operand_at(e, lo, type_of(n), index);
+    const LoopExpr *l = elem_operand(e, lo, type_of(n), index);
     x = l ? loop_op(e->k, LOOP_max, x, l, NULL) : NULL;
   }
   if (x && hi) {
-    const LoopExpr *h = operand_at(e, hi, type_of(n), index);
+    const LoopExpr *h = elem_operand(e, hi, type_of(n), index);
     x = h ? loop_op(e->k, LOOP_min, x, h, NULL) : NULL;
   }
   return x;
@@ -264,7 +263,7 @@ static const LoopExpr *scalar(Elem *e, const Node *n, const Dim *index) {
   const LoopExpr *s[3] = {0};
   if (n->nsrc > 3) return NULL;
   for (uint32_t i = 0; i < n->nsrc; i++)
-    if (!(s[i] = operand_at(e, n->src[i], type_of(n), index))) return NULL;
+    if (!(s[i] = elem_operand(e, n->src[i], type_of(n), index))) return NULL;
   if (n->op == OP_where) return loop_op(e->k, LOOP_select, s[0], s[1], s[2]);
   if (n->op == OP_cast) return loop_cast(e->k, type_of(n)->dtype, s[0]);
   if (n->op == OP_pow && s[1]->dtype != s[0]->dtype) {
@@ -285,9 +284,13 @@ static const LoopExpr *expansion(Elem *e, const Node *n, int result, const Dim *
 }
 
 static const LoopExpr *compute(Elem *e, const Node *n, int result, const Dim *index) {
-  if (n->op == OP_const) return n->data->n == 1 ? immediate(e, n) : load(e, n, index);
+  if (n->op == OP_const) {
+    const LoopExpr *x = immediate(e, n, index);
+    return x ? x : load(e, n, index);
+  }
   if (n->op == OP_param) return load(e, n, index);
   if (elem_moves(n)) return elem_move(e, n, result, index);
+  if (elem_op(n)) return elem_op(n)(e, n, result, index);
   if (n->op == OP_clip) return clip(e, n, index);
   if (scalar_op(n->op) >= 0 || n->op == OP_where || n->op == OP_cast) return scalar(e, n, index);
   return expansion(e, n, result, index);

@@ -12,7 +12,7 @@
 
 #include "lower/lower.h"
 
-enum { ELEM_ARGS = 64, ELEM_GIVEN = 64 };
+enum { ELEM_ARGS = 256, ELEM_GIVEN = 64 };
 
 // A value that the template has: by a function of its index.
 typedef const LoopExpr *ElemGiven(void *ctx, const Dim *index);
@@ -73,11 +73,42 @@ bool elem_store(Elem *e, int i, const Dim *index);
 void elem_finish(Elem *e, const char *schedule, Lowered *out);
 
 bool elem_dtype(DType t);  // whether kernels hold such elements
+// The operand's element for a result's index, by broadcasting.
+const LoopExpr *elem_operand(Elem *e, const Node *o, const Type *result, const Dim *index);
+const LoopExpr *elem_number(Elem *e, DType t, double v);  // of any dtype
+DType elem_sum_dtype(DType t);  // sums of 16-bit floats are formed in f32 and rounded once
+
+// ---- guards ----
+// From here on an index along an axis is known to lie in [0, extent), until elem_unguard: what it is called inside.  NULL when
+// there are too many guards.  No guard is made where none is needed.
+Dim elem_guard(Elem *e, Dim value, Dim extent);
+void elem_unguard(Elem *e, int nguards);  // back to so many
+// The value where the guards from `since` on hold, else another.  Called before elem_unguard.
+const LoopExpr *elem_guarded(Elem *e, int since, const LoopExpr *value, const LoopExpr *other);
+const LoopExpr *elem_holds(Elem *e, int since);                 // bool: the guards from `since` on
 const LoopExpr *elem_in_range(Elem *e, Dim value, Dim extent);  // bool: 0 <= value < extent
 // An index in terms of loop variables alone, as a value needs it: a guard's symbol stands only inside a load.
 Dim elem_unguarded(Elem *e, Dim index);
 // elem_move.c: one step of an index map; false when n is not one.
 bool elem_moves(const Node *n);
 const LoopExpr *elem_move(Elem *e, const Node *n, int result, const Dim *index);
+bool elem_is_view(const Node *n);      // the same elements in the same order
+const Node *elem_core(const Node *n);  // below views and transpositions
+// Where the element of elem_core(n) at an index lies in n: its number, and its index in `out`.
+Dim elem_place(Elem *e, const Node *n, const Dim *index, Dim *out);
+// The index of the same element under another shape.
+void elem_reshape(Elem *e, int from_rank, const Dim *from, int to_rank, const Dim *to,
+                  const Dim *index, Dim *out);
+int elem_axis(int64_t axis, int rank);  // counted from the front
+// An index (i64) that is checked when the kernel runs.  NULL where guards leave out what may have no element 0.
+Dim elem_checked(Elem *e, const LoopExpr *index, Dim extent, const char *message);
+// An index that is read from data, made non-negative where it counts from the end, and checked.
+Dim elem_bound(Elem *e, const LoopExpr *read, Dim extent);
+
+// ---- elements that are more than an expression of others at the same place (elem_op.c has the table) ----
+typedef const LoopExpr *ElemOp(Elem *e, const Node *n, int result, const Dim *index);
+ElemOp *elem_op(const Node *n);  // NULL: none
+ElemOp elem_max_pool, elem_average_pool, elem_lp_pool, elem_lrn, elem_resize;
+ElemOp elem_quantize, elem_dequantize, elem_is_inf, elem_bit_cast, elem_dropout;
 
 #endif

@@ -2,7 +2,18 @@
 #include "lower/templates.h"
 
 // In order: the most special first.
-static LowerFn *const templates[] = {lower_rows, lower_pointwise};
+// clang-format off
+static LowerFn *const templates[] = {
+    lower_attention,
+    lower_recurrent,
+    lower_contract,
+    lower_scan,
+    lower_top_k,
+    lower_scatter,
+    lower_rows,
+    lower_pointwise,
+};
+// clang-format on
 
 tenon_status lower_group(Lowering *lo, const Node *fused, Lowered *out) {
   for (size_t i = 0; i < sizeof templates / sizeof templates[0]; i++) {

@@ -1,7 +1,7 @@
 // pointwise.c -- the template of kernels without an anchor: every element of every result by itself.
 //
-// The results have one shape.  Where every operand lies as they do, or is a single element, all axes are one; else
-// every axis is a loop, the last one the vector.
+// Where the results have one shape, and every operand lies as they do, or is a single element, all axes are one; else
+// every axis is a loop, the last one the vector.  Results of different shapes are formed one after the other.
 #include "lower/templates.h"
 
 enum { PIECE = 4096 };
@@ -33,29 +33,37 @@ static bool reads_straight(const Node *n, const Type *t, int depth) {
   return true;
 }
 
-static bool same_shapes(const Node *fused) {
-  for (int i = 1; i < fused->nres; i++)
-    if (fused->type[i]->rank != fused->type[0]->rank ||
-        memcmp(fused->type[i]->dims, fused->type[0]->dims,
-               (size_t)fused->type[0]->rank * sizeof(Dim)))
-      return false;
+static bool same_dims(const Type *a, const Type *b) {
+  return a->rank == b->rank && !memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims);
+}
+
+// Results that are views and transpositions of values of one shape are stored together.
+static bool same_shapes(const Elem *e) {
+  const Type *t = type_of(elem_core(e->body->result[0]));
+  for (int i = 1; i < e->fused->nres; i++)
+    if (!same_dims(t, type_of(elem_core(e->body->result[i])))) return false;
   return true;
 }
 
-// A result that is known to be empty is no work for a kernel.
-static bool has_elements(const Node *fused) {
-  for (int i = 0; i < fused->type[0]->rank; i++)
-    if (ie_is(fused->type[0]->dims[i], 0)) return false;
-  return true;
+static bool is_empty(const Type *t) {
+  for (int i = 0; i < t->rank; i++)
+    if (ie_is(t->dims[i], 0)) return true;
+  return false;
+}
+
+// A single result is read where it is stored, so that stores lie together.
+static const Node *value_of(const Elem *e, int i) {
+  return e->fused->nres == 1 ? e->body->result[i] : elem_core(e->body->result[i]);
 }
 
 // Axes are shared out from the first one on until what is left is about a piece; a long last axis is cut.
 static void plan_nest(Elem *e, Nest *t) {
   IntPool *p = e->pool;
-  const Type *type = e->fused->type[0];
+  const Type *type = type_of(value_of(e, 0));
   t->flat = true;
   for (int i = 0; i < e->fused->nres && t->flat; i++)
-    t->flat = reads_straight(e->body->result[i], type_of(e->body->result[i]), 0);
+    t->flat = value_of(e, i) == e->body->result[i] &&
+              reads_straight(e->body->result[i], type_of(e->body->result[i]), 0);
   t->rank = t->flat ? 1 : MAX(type->rank, 1);
   elem_shape(e, type, t->shape);
   for (int d = 1; t->flat && d < type->rank; d++) t->shape[0] = ie_mul(p, t->shape[0], t->shape[d]);
@@ -73,14 +81,16 @@ static void plan_nest(Elem *e, Nest *t) {
 
 // Stores every result at a place of the nest.
 static bool store_all(Elem *e, const Nest *t, const Dim *index) {
-  Dim zero[MAX_RANK];
+  Dim zero[MAX_RANK], at[MAX_RANK];
   Dim linear = elem_linear(e, t->rank, t->shape, index);
   for (int i = 0; i < MAX_RANK; i++) zero[i] = e->pool->zero;
   e->flat = t->flat ? linear : NULL;
   for (int i = 0; i < e->fused->nres; i++) {
-    const LoopExpr *x = elem_at(e, e->body->result[i], t->flat ? zero : index);
+    const Node *n = value_of(e, i);
+    const LoopExpr *x = elem_at(e, n, t->flat ? zero : index);
     if (!x) return false;
-    loop_store(&e->b, elem_result(e, i), linear, x);
+    Dim to = n == e->body->result[i] ? linear : elem_place(e, e->body->result[i], index, at);
+    loop_store(&e->b, elem_result(e, i), to, x);
   }
   return true;
 }
@@ -101,24 +111,72 @@ static Dim open_item(Elem *e, const Nest *t, Dim *index) {
   return chunk;
 }
 
-tenon_status lower_pointwise(Lowering *lo, const Node *fused, Lowered *out) {
-  Elem e;
+static bool store_together(Elem *e) {
+  IntPool *p = e->pool;
   Nest t;
-  if (!same_shapes(fused) || !has_elements(fused) || !elem_begin(&e, lo, fused, NULL, 0))
-    return TENON_EUNSUPPORTED;
-  IntPool *p = e.pool;
   Dim index[MAX_RANK];
-  plan_nest(&e, &t);
-  loop_begin(&e.b, e.k);
-  Dim chunk = open_item(&e, &t, index), last = t.shape[t.rank - 1];
+  plan_nest(e, &t);
+  Dim chunk = open_item(e, &t, index), last = t.shape[t.rank - 1];
   for (int i = t.outer; i < t.rank - 1; i++)
-    index[i] = loop_for(&e.b, LOOP_SERIAL, "r", t.shape[i]);
+    index[i] = loop_for(&e->b, LOOP_SERIAL, "r", t.shape[i]);
   Dim first = ie_mulc(p, chunk, PIECE), width = last;
   if (!ie_is(t.chunks, 1)) width = ie_min(p, ie_const(p, PIECE), ie_sub(p, last, first));
-  index[t.rank - 1] = ie_add(p, first, loop_for(&e.b, LOOP_VECTOR, "v", width));
-  if (!store_all(&e, &t, index)) return TENON_EUNSUPPORTED;
-  for (int i = t.outer; i < t.rank; i++) loop_end(&e.b);
-  loop_end(&e.b);
-  elem_finish(&e, "pointwise", out);
+  index[t.rank - 1] = ie_add(p, first, loop_for(&e->b, LOOP_VECTOR, "v", width));
+  if (!store_all(e, &t, index)) return false;
+  for (int i = t.outer; i < t.rank; i++) loop_end(&e->b);
+  loop_end(&e->b);
+  return true;
+}
+
+// ---- results of different shapes ----
+
+// One result, below the axes that all share.
+static bool store_alone(Elem *e, int i, int shared, Dim *index) {
+  const Type *t = e->fused->type[i];
+  Dim shape[MAX_RANK];
+  elem_shape(e, t, shape);
+  elem_forget(e);
+  for (int d = shared; d < t->rank; d++)
+    index[d] = loop_for(&e->b, d == t->rank - 1 ? LOOP_VECTOR : LOOP_SERIAL, "r", shape[d]);
+  if (!elem_store(e, i, index)) return false;
+  for (int d = shared; d < t->rank; d++) loop_end(&e->b);
+  return true;
+}
+
+// The first axes, as far as they are the same, are shared out; then one result after the other.
+static bool store_apart(Elem *e) {
+  IntPool *p = e->pool;
+  const Node *f = e->fused;
+  int shared = f->type[0]->rank;
+  for (int i = 1; i < f->nres; i++) {
+    int same = 0;
+    while (same < MIN(shared, f->type[i]->rank) && f->type[i]->dims[same] == f->type[0]->dims[same])
+      same++;
+    shared = same;
+  }
+  Dim shape[MAX_RANK], index[MAX_RANK], items = p->one;
+  elem_shape(e, f->type[0], shape);
+  for (int i = 0; i < shared; i++) items = ie_mul(p, items, shape[i]);
+  Dim item = loop_for(&e->b, LOOP_PARALLEL, "item", items);
+  elem_split(e, ie_is(items, 1) ? p->zero : item, shared, shape, index);
+  for (int i = 0; i < f->nres; i++)
+    if (!is_empty(f->type[i]) && !store_alone(e, i, shared, index)) return false;
+  loop_end(&e->b);
+  return true;
+}
+
+tenon_status lower_pointwise(Lowering *lo, const Node *fused, Lowered *out) {
+  Elem e;
+  bool empty = true;
+  if (!elem_begin(&e, lo, fused, NULL, 0)) return TENON_EUNSUPPORTED;
+  for (int i = 0; i < fused->nres; i++) empty &= is_empty(fused->type[i]);
+  loop_begin(&e.b, e.k);
+  if (empty) {  // nothing to do, but done by a kernel
+    loop_for(&e.b, LOOP_PARALLEL, "item", e.pool->zero);
+    loop_end(&e.b);
+  } else if (!(same_shapes(&e) ? store_together(&e) : store_apart(&e))) {
+    return TENON_EUNSUPPORTED;
+  }
+  elem_finish(&e, empty ? "nothing" : "pointwise", out);
   return TENON_OK;
 }

@@ -4,31 +4,44 @@
 // row the sums are formed one after the other, then the results are stored.
 //
 // Along: where the axes are the last ones, a row lies together and is the vector; a sum has a fixed number of partial
-// sums.  Across: else the last axis, which stays, is the vector, and each lane forms its own sum in order.
+// sums.  Across: where the last axis stays it is the vector, and each lane forms its own sum in order; results for every
+// element are stored in a second round, and the sums lie in scratch between.  Broken: a row lies in pieces, each a
+// vector; their sums are added in order.
+//
+// Results may have another shape as long as they have the rows' elements in the rows' order: a row of one is a row
+// of the other.
 //
 // A value that a sum reads and something after it reads again, and that costs more than a load, is kept in scratch.
 #include "lower/templates.h"
 
+#include "eval/index.h"
 #include "eval/movement.h"
 #include "eval/reduce.h"
 #include "ir/internal.h"
 
 enum { SUMS = 16, KEEP = 8, KEEP_ELEMS = 1 << 14, WIDE = 64 };
 
+typedef enum { ALONG, ACROSS, BROKEN } RowKind;
+
 typedef struct Rows {
   Elem e;
   const Node *sum[SUMS];
   const LoopExpr *total[SUMS];
-  int nsums, done;
+  int32_t totals[SUMS];  // scratch, across
+  int nsums;
   const Node *kept[KEEP];  // values in scratch
   int32_t scratch[KEEP];
   int nkept;
   const Type *type;     // of the rows
   bool over[MAX_RANK];  // axes that sums go over
-  bool along;
+  RowKind kind;
+  int inner;   // BROKEN: the axes from here on lie together
+  int vector;  // ACROSS: the last axis that has more than one element
+  bool whole;  // some result has an element for each of the rows'
   Dim shape[MAX_RANK], index[MAX_RANK];
-  Dim place;  // along: of the element in its row
-  Dim length;
+  Dim length, outer_length, inner_length;
+  Dim place;               // of the element in its row
+  Dim first, width, lane;  // across: the piece of the last axis, and the lane in it
 } Rows;
 
 // ---- what the kernel sums ----
@@ -39,13 +52,23 @@ static bool is_sum(const Node *n) {
   case OP_reduce_prod:
   case OP_reduce_max:
   case OP_reduce_min:
+  case OP_arg_max:
+  case OP_arg_min:
   case OP_reduce_mean: return true;
   default: return false;
   }
 }
 
+static bool is_arg(const Node *n) { return n->op == OP_arg_max || n->op == OP_arg_min; }
+
 static bool sum_axes(Graph *g, const Node *n, bool *over) {
   const Type *t = type_of(n->src[0]);
+  if (is_arg(n)) {
+    if (t->rank < 1) return false;
+    memset(over, 0, MAX_RANK * sizeof *over);
+    over[elem_axis(((const arg_attrs *)n->attrs)->axis, t->rank)] = true;
+    return true;
+  }
   const reduce_attrs *at = n->attrs;
   Ints axes = {0};
   const Node *given = src_or_null(g, n, 1);
@@ -75,7 +98,7 @@ static void find_in_expansion(Finder *f, const Node *n) {
 
 static bool is_plain(const Node *n) {
   return n->op == OP_proj || n->op == OP_clip || n->op == OP_where || n->op == OP_cast ||
-         elem_moves(n) || is_sum(n);
+         elem_moves(n) || elem_op(n) || is_sum(n);
 }
 
 // Every sum below `n`, operands first.
@@ -100,6 +123,28 @@ static bool same_dims(const Type *a, const Type *b) {
   return a->rank == b->rank && !memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims);
 }
 
+// How the rows lie.
+static void find_kind(Rows *r) {
+  int rank = r->type->rank;
+  bool any = false;
+  r->kind = ALONG;
+  r->inner = rank;
+  while (r->inner > 0 && (r->over[r->inner - 1] || ie_is(r->type->dims[r->inner - 1], 1)))
+    r->inner--;
+  for (int i = 0; i < rank; i++) {
+    bool one = ie_is(r->type->dims[i], 1);
+    if (any && !r->over[i] && !one) r->kind = BROKEN;
+    any |= r->over[i] && !one;
+  }
+  bool piece = false;  // of a row, at the end
+  for (int i = r->inner; i < rank; i++) piece |= r->over[i] && !ie_is(r->type->dims[i], 1);
+  if (r->kind == BROKEN && !piece) r->kind = ACROSS;
+  r->vector = r->inner - 1;
+  if (r->kind == ALONG)
+    for (r->inner = 0; r->inner < rank && !r->over[r->inner];) r->inner++;
+  if (r->kind == ACROSS) r->inner = rank;
+}
+
 // All sums over the same axes of one shape, none of them empty.
 static bool agree(Rows *r) {
   bool over[MAX_RANK];
@@ -112,88 +157,104 @@ static bool agree(Rows *r) {
     if (memcmp(r->over, over, sizeof over) || !same_dims(r->type, type_of(r->sum[i]->src[0])))
       return false;
   }
-  r->along = true;
-  bool any = false;
-  for (int i = 0; i < r->type->rank; i++) {
+  for (int i = 0; i < r->type->rank; i++)
     if (ie_is(r->type->dims[i], 0)) return false;
-    if (any && !r->over[i] && !ie_is(r->type->dims[i], 1)) r->along = false;
-    any |= r->over[i] && !ie_is(r->type->dims[i], 1);
-  }
+  find_kind(r);
   return true;
 }
 
 // ---- results ----
 
-// The shape that a sum has, with or without its axes.
-static bool is_reduced(const Rows *r, const Type *t) {
-  int k = 0;
-  bool kept = t->rank == r->type->rank;
-  for (int i = 0; i < r->type->rank; i++) {
-    if (kept && r->over[i] && !ie_is(t->dims[i], 1)) return false;
-    if (kept && !r->over[i] && t->dims[i] != r->type->dims[i]) return false;
-    if (!kept && !r->over[i] && (k >= t->rank || t->dims[k++] != r->type->dims[i])) return false;
-  }
-  return kept || k == t->rank;
-}
-
-static bool is_view(const Node *n) {
-  return n->op == OP_reshape || n->op == OP_flatten || n->op == OP_squeeze || n->op == OP_unsqueeze;
-}
-
-// Below views and transpositions: the value that a row computes an element of.
-static const Node *core(const Node *n) {
-  while (is_view(n) || n->op == OP_transpose) n = n->src[0];
+// Elements of the whole, or of what is left of it, in the same order.
+static Dim count_of(Rows *r, bool all) {
+  Dim n = r->e.pool->one;
+  for (int i = 0; i < r->type->rank; i++)
+    if (all || !r->over[i]) n = ie_mul(r->e.pool, n, elem_dim(&r->e, r->type->dims[i]));
   return n;
 }
 
-// Where an element of `core(n)` lies in n.
-static Dim place_in(Rows *r, const Node *n, const Dim *index, Dim *out) {
+static Dim elements_of(Rows *r, const Type *t) {
+  Dim n = r->e.pool->one;
+  for (int i = 0; i < t->rank; i++) n = ie_mul(r->e.pool, n, elem_dim(&r->e, t->dims[i]));
+  return n;
+}
+
+static bool is_whole(Rows *r, const Type *t) {
+  return same_dims(t, r->type) || elements_of(r, t) == count_of(r, true);
+}
+
+static bool good_results(Rows *r) {
+  for (int i = 0; i < r->e.fused->nres; i++) {
+    const Type *t = type_of(elem_core(r->e.body->result[i]));
+    bool whole = is_whole(r, t);
+    if (!whole && elements_of(r, t) != count_of(r, false)) return false;
+    r->whole |= whole;
+  }
+  return true;
+}
+
+// The index of the row's element, or of the row, in a result's shape.
+static void result_index(Rows *r, const Type *t, bool whole, Dim *out) {
   Elem *e = &r->e;
-  Dim shape[MAX_RANK];
-  const Type *t = type_of(n);
-  elem_shape(e, t, shape);
-  if (!is_view(n) && n->op != OP_transpose) {
-    memcpy(out, index, (size_t)t->rank * sizeof *out);
-    return elem_linear(e, t->rank, shape, out);
-  }
-  Dim below[MAX_RANK], at = place_in(r, n->src[0], index, below);
-  const transpose_attrs *p = n->attrs;
-  if (is_view(n)) {
-    elem_split(e, at, t->rank, shape, out);
-    return at;
-  }
-  for (int i = 0; i < t->rank; i++) out[i] = below[p->perm.n ? p->perm.v[i] : t->rank - 1 - i];
-  return elem_linear(e, t->rank, shape, out);
+  Dim shape[MAX_RANK], to[MAX_RANK], at[MAX_RANK];
+  int n = 0;
+  for (int d = 0; d < r->type->rank; d++)
+    if (whole || !r->over[d]) {
+      shape[n] = r->shape[d];
+      at[n++] = r->index[d];
+    }
+  elem_shape(e, t, to);
+  elem_reshape(e, n, shape, t->rank, to, at, out);
 }
 
 // ---- sums ----
 
-static const LoopExpr *give_total(void *ctx, const Dim *index) {
-  (void)index;
-  return *(const LoopExpr **)ctx;
-}
-
-typedef struct Kept {
+typedef struct Given {
   Rows *r;
   int i;
-} Kept;
+} Given;
+
+static Given *given(Rows *r, int i) {
+  Given *g = arena_new(r->e.a, Given);
+  *g = (Given){r, i};
+  return g;
+}
+
+static bool same_index(const Rows *r, int axis, Dim index) {
+  return index == r->index[axis] || ie_is(r->shape[axis], 1);
+}
+
+// Only the row at hand has its sums: an index of another is none that this template knows.
+static const LoopExpr *give_total(void *ctx, const Dim *index) {
+  const Given *g = ctx;
+  Rows *r = g->r;
+  int k = 0;
+  bool kept = type_of(r->sum[g->i])->rank == r->type->rank;
+  for (int d = 0; d < r->type->rank; d++) {
+    if (!r->over[d] && !same_index(r, d, index[k])) return NULL;
+    k += kept || !r->over[d];
+  }
+  if (r->kind == ACROSS && r->whole) return loop_load(r->e.k, r->totals[g->i], r->lane);
+  return r->total[g->i];
+}
+
 static const LoopExpr *give_kept(void *ctx, const Dim *index) {
-  const Kept *k = ctx;
-  (void)index;
-  return loop_load(k->r->e.k, k->r->scratch[k->i], k->r->place);
+  const Given *g = ctx;
+  for (int d = 0; d < g->r->type->rank; d++)
+    if (!same_index(g->r, d, index[d])) return NULL;
+  return loop_load(g->r->e.k, g->r->scratch[g->i], g->r->place);
 }
 
 static LoopOp sum_op(const Node *n) {
   switch (n->op) {
   case OP_reduce_prod: return LOOP_mul;
+  case OP_arg_max:
   case OP_reduce_max: return LOOP_max;
+  case OP_arg_min:
   case OP_reduce_min: return LOOP_min;
   default: return LOOP_add;
   }
 }
-
-// Sums of 16-bit floats are formed in f32 and rounded once.
-static DType sum_dtype(DType t) { return t == DT_F16 || t == DT_BF16 ? DT_F32 : t; }
 
 static int lanes_for(Dim length) {
   if (!ie_is_const(length)) return 32;
@@ -203,18 +264,35 @@ static int lanes_for(Dim length) {
 }
 
 // The element's index: the row's own axes are set already; the others come from its place in the row.
-static void set_place(Rows *r, Dim place) {
+static void set_place(Rows *r, Dim outer, Dim inner) {
   Elem *e = &r->e;
   Dim shape[MAX_RANK], at[MAX_RANK];
-  int n = 0;
-  for (int i = 0; i < r->type->rank; i++)
-    if (r->over[i]) shape[n++] = r->shape[i];
-  elem_split(e, place, n, shape, at);
-  n = 0;
-  for (int i = 0; i < r->type->rank; i++)
-    if (r->over[i]) r->index[i] = at[n++];
-  r->place = place;
+  for (int part = 0; part < 2; part++) {
+    int n = 0, from = part ? r->inner : 0, to = part ? r->type->rank : r->inner;
+    for (int i = from; i < to; i++)
+      if (r->over[i]) shape[n++] = r->shape[i];
+    elem_split(e, part ? inner : outer, n, shape, at);
+    n = 0;
+    for (int i = from; i < to; i++)
+      if (r->over[i]) r->index[i] = at[n++];
+  }
+  r->place = ie_add(e->pool, ie_mul(e->pool, outer, r->inner_length), inner);
   elem_forget(e);
+}
+
+// Opens loops over the row.  Returns how many.
+static int open_row(Rows *r) {
+  LoopBuilder *b = &r->e.b;
+  Dim outer = r->e.pool->zero, inner = outer;
+  int n = 0;
+  if (r->kind == ACROSS) {
+    outer = loop_for(b, LOOP_SERIAL, "k", r->length), n++;
+  } else {
+    if (!ie_is(r->outer_length, 1)) outer = loop_for(b, LOOP_SERIAL, "o", r->outer_length), n++;
+    inner = loop_for(b, LOOP_VECTOR, "v", r->inner_length), n++;
+  }
+  set_place(r, outer, inner);
+  return n;
 }
 
 static const LoopExpr *finish_sum(Rows *r, const Node *n, const LoopExpr *x) {
@@ -226,18 +304,65 @@ static const LoopExpr *finish_sum(Rows *r, const Node *n, const LoopExpr *x) {
   return loop_let(&r->e.b, loop_cast(k, type_of(n)->dtype, x));
 }
 
-static bool form_sum(Rows *r, int i) {
+// One sum over the row.  `most` NULL: of the elements; else of the places where the element is `most`.
+static const LoopExpr *row_sum(Rows *r, const Node *n, LoopOp op, const LoopExpr *most) {
   Elem *e = &r->e;
-  const Node *n = r->sum[i];
-  DType t = type_of(n)->dtype;
-  if (t == DT_BOOL || (n->op == OP_reduce_mean && dtype_class(t) != DC_FLOAT)) return false;
-  Dim s = loop_reduce(&e->b, sum_op(n), "k", r->length, r->along ? lanes_for(r->length) : 1);
-  set_place(r, s);
+  LoopKernel *k = e->k;
+  bool nested = r->kind == BROKEN && !ie_is(r->outer_length, 1);
+  Dim outer = e->pool->zero, inner = outer;
+  if (r->kind == ACROSS)
+    outer = loop_reduce(&e->b, op, "k", r->length, 1);
+  else if (nested)
+    outer = loop_reduce(&e->b, op, "o", r->outer_length, 1);
+  if (r->kind != ACROSS)
+    inner = loop_reduce(&e->b, op, "k", r->inner_length, lanes_for(r->inner_length));
+  set_place(r, outer, inner);
   const LoopExpr *x = elem_at(e, n->src[0], r->index);
-  if (!x) return false;
-  x = loop_yield(&e->b, loop_cast(e->k, sum_dtype(t), x));
-  r->total[i] = finish_sum(r, n, x);
-  elem_give(e, n, give_total, &r->total[i]);
+  if (!x) return NULL;
+  if (most) {
+    const LoopExpr *is = loop_op(k, LOOP_eq, x, most, NULL);
+    if (dtype_is_float(x->dtype))
+      is = loop_op(k, LOOP_or, is, loop_op(k, LOOP_is_nan, x, NULL, NULL), NULL);
+    x = loop_op(k, LOOP_select, is, loop_index(k, r->place),
+                loop_int(k, DT_I64, op == LOOP_min ? INT64_MAX : -1));
+  }
+  x = loop_yield(&e->b, loop_cast(k, elem_sum_dtype(x->dtype), x));
+  if (nested) x = loop_yield(&e->b, x);
+  elem_forget(e);
+  return x;
+}
+
+static const LoopExpr *form_sum(Rows *r, int i) {
+  const Node *n = r->sum[i];
+  DType t = type_of(n->src[0])->dtype;
+  if (t == DT_BOOL || (n->op == OP_reduce_mean && dtype_class(t) != DC_FLOAT)) return NULL;
+  const LoopExpr *x = row_sum(r, n, sum_op(n), NULL);
+  if (x && is_arg(n)) {
+    bool last = ((const arg_attrs *)n->attrs)->select_last_index;
+    x = row_sum(r, n, last ? LOOP_max : LOOP_min, loop_let(&r->e.b, loop_cast(r->e.k, t, x)));
+  }
+  return x ? finish_sum(r, n, x) : NULL;
+}
+
+// Opens the vector over the piece of the last axis.
+static void open_lanes(Rows *r) {
+  Elem *e = &r->e;
+  r->lane = loop_for(&e->b, LOOP_VECTOR, "v", r->width);
+  r->index[r->vector] = ie_add(e->pool, r->first, r->lane);
+  elem_forget(e);
+}
+
+static bool add_sum(Rows *r, int i) {
+  Elem *e = &r->e;
+  bool apart = r->kind == ACROSS && r->whole;
+  if (apart) open_lanes(r);
+  r->total[i] = form_sum(r, i);
+  if (!r->total[i]) return false;
+  if (apart) {
+    loop_store(&e->b, r->totals[i], r->lane, r->total[i]);
+    loop_end(&e->b);
+  }
+  elem_give(e, r->sum[i], give_total, given(r, i));
   return true;
 }
 
@@ -282,111 +407,115 @@ static bool already_kept(const Rows *r, const Node *n) {
 static bool keep_operand(Rows *r, int i) {
   Elem *e = &r->e;
   const Node *n = r->sum[i]->src[0];
-  if (!r->along || r->nkept == KEEP || !ie_is_const(r->length) || r->length->value > KEEP_ELEMS)
+  if (r->kind == ACROSS || r->nkept == KEEP || !ie_is_const(r->length) ||
+      r->length->value > KEEP_ELEMS)
     return true;
   if (!is_costly(n) || already_kept(r, n) || !read_again(r, i)) return true;
-  int32_t b = loop_buffer(e->k, LOOP_SCRATCH, "row", type_of(n)->dtype, r->length, true);
-  set_place(r, loop_for(&e->b, LOOP_VECTOR, "v", r->length));
+  int32_t b = loop_buffer(e->k, LOOP_SCRATCH, "row", type_of(n)->dtype, r->length, false);
+  int opened = open_row(r);
   const LoopExpr *x = elem_at(e, n, r->index);
   if (!x) return false;
   loop_store(&e->b, b, r->place, x);
-  loop_end(&e->b);
-  Kept *k = arena_new(e->a, Kept);
-  *k = (Kept){r, r->nkept};
+  while (opened--) loop_end(&e->b);
+  elem_forget(e);
   r->scratch[r->nkept] = b;
-  r->kept[r->nkept++] = n;
-  elem_give(e, n, give_kept, k);
+  r->kept[r->nkept] = n;
+  elem_give(e, n, give_kept, given(r, r->nkept++));
   return true;
 }
 
 // ---- the kernel ----
 
-static bool store_one(Rows *r, int i) {
+static bool store_one(Rows *r, int i, bool whole) {
   Elem *e = &r->e;
-  const Node *n = e->body->result[i], *c = core(n);
-  const Type *t = type_of(c);
+  const Node *n = e->body->result[i], *c = elem_core(n);
   Dim at[MAX_RANK], index[MAX_RANK];
-  int k = 0;
-  for (int d = 0; d < r->type->rank; d++) {
-    if (same_dims(t, r->type))
-      at[k++] = r->index[d];
-    else if (!r->over[d])
-      at[k++] = r->index[d];
-    else if (t->rank == r->type->rank)
-      at[k++] = e->pool->zero;
-  }
+  result_index(r, type_of(c), whole, at);
   const LoopExpr *x = elem_at(e, c, at);
   if (!x) return false;
-  loop_store(&e->b, elem_result(e, i), place_in(r, n, at, index), x);
+  loop_store(&e->b, elem_result(e, i), elem_place(e, n, at, index), x);
   return true;
+}
+
+static bool store_those(Rows *r, bool whole) {
+  bool ok = true;
+  for (int i = 0; i < r->e.fused->nres && ok; i++)
+    if (is_whole(r, type_of(elem_core(r->e.body->result[i]))) == whole) ok = store_one(r, i, whole);
+  return ok;
 }
 
 // Results with an element for each of the rows', then those with one for each row.
 static bool store_results(Rows *r) {
   Elem *e = &r->e;
-  bool whole = false, ok = true;
+  bool lanes = r->kind == ACROSS && r->whole, reduced = false;
   for (int i = 0; i < e->fused->nres; i++)
-    whole |= same_dims(type_of(core(e->body->result[i])), r->type);
-  if (whole) {
-    LoopKind kind = r->along ? LOOP_VECTOR : LOOP_SERIAL;
-    set_place(r, loop_for(&e->b, kind, "v", r->length));
-    for (int i = 0; i < e->fused->nres && ok; i++)
-      if (same_dims(type_of(core(e->body->result[i])), r->type)) ok = store_one(r, i);
-    loop_end(&e->b);
+    reduced |= !is_whole(r, type_of(elem_core(e->body->result[i])));
+  if (r->whole) {
+    int opened = open_row(r);
+    if (lanes) open_lanes(r), opened++;
+    if (!store_those(r, true)) return false;
+    while (opened--) loop_end(&e->b);
   }
   elem_forget(e);
-  for (int i = 0; i < e->fused->nres && ok; i++)
-    if (!same_dims(type_of(core(e->body->result[i])), r->type)) ok = store_one(r, i);
+  if (!reduced) return true;
+  if (lanes) open_lanes(r);
+  bool ok = store_those(r, false);
+  if (lanes) loop_end(&e->b);
   return ok;
 }
 
-static bool good_results(Rows *r) {
-  for (int i = 0; i < r->e.fused->nres; i++) {
-    const Type *t = type_of(core(r->e.body->result[i]));
-    if (!same_dims(t, r->type) && !is_reduced(r, t)) return false;
-    // Across, a vector loop may hold no other loop: results of every element are left to the host.
-    if (!r->along && same_dims(t, r->type)) return false;
-  }
-  return true;
-}
-
-// Opens the loops over rows; across, the vector over pieces of the last axis too.
+// Opens the loop over rows; across, over pieces of the last axis too.
 static void open_rows(Rows *r) {
   Elem *e = &r->e;
   IntPool *p = e->pool;
-  Dim items = p->one, outer[MAX_RANK], at[MAX_RANK], last = r->shape[r->type->rank - 1];
-  int n = 0, kept = r->type->rank - !r->along;
-  for (int i = 0; i < kept; i++)
-    if (!r->over[i]) items = ie_mul(p, items, outer[n++] = r->shape[i]);
-  Dim chunks = r->along ? p->one : ie_ceildiv(p, last, ie_const(p, WIDE));
+  bool across = r->kind == ACROSS;
+  Dim items = p->one, outer[MAX_RANK], at[MAX_RANK], last = p->one;
+  int n = 0;
+  if (across) last = r->shape[r->vector];
+  for (int i = 0; i < r->type->rank; i++)
+    if (!r->over[i] && !(across && i == r->vector))
+      items = ie_mul(p, items, outer[n++] = r->shape[i]);
+  Dim chunks = across ? ie_ceildiv(p, last, ie_const(p, WIDE)) : p->one;
   Dim all = ie_mul(p, items, chunks), item = loop_for(&e->b, LOOP_PARALLEL, "item", all);
   if (ie_is(all, 1)) item = p->zero;
   Dim chunk = ie_is(chunks, 1) ? p->zero : n ? ie_mod(p, item, chunks) : item;
   if (!ie_is(chunks, 1)) item = n ? ie_div(p, item, chunks) : p->zero;
   elem_split(e, item, n, outer, at);
   n = 0;
-  for (int i = 0; i < kept; i++)
-    if (!r->over[i]) r->index[i] = at[n++];
-  if (r->along) return;
-  Dim first = ie_mulc(p, chunk, WIDE);
-  Dim width = ie_is(chunks, 1) ? last : ie_min(p, ie_const(p, WIDE), ie_sub(p, last, first));
-  r->index[kept] = ie_add(p, first, loop_for(&e->b, LOOP_VECTOR, "v", width));
+  for (int i = 0; i < r->type->rank; i++)
+    if (!r->over[i] && !(across && i == r->vector)) r->index[i] = at[n++];
+  if (!across) return;
+  r->first = ie_mulc(p, chunk, WIDE);
+  r->width = ie_is(chunks, 1) ? last : ie_min(p, ie_const(p, WIDE), ie_sub(p, last, r->first));
+  if (!r->whole) open_lanes(r);
+}
+
+static void measure(Rows *r) {
+  IntPool *p = r->e.pool;
+  elem_shape(&r->e, r->type, r->shape);
+  r->outer_length = r->inner_length = p->one;
+  for (int i = 0; i < r->type->rank; i++) {
+    Dim *to = i < r->inner ? &r->outer_length : &r->inner_length;
+    if (r->over[i]) *to = ie_mul(p, *to, r->shape[i]);
+  }
+  r->length = ie_mul(p, r->outer_length, r->inner_length);
 }
 
 static tenon_status build_rows(Rows *r, Lowered *out) {
+  static const char *const name[] = {"rows along", "rows across", "rows in pieces"};
   Elem *e = &r->e;
-  elem_shape(e, r->type, r->shape);
-  r->length = e->pool->one;
-  for (int i = 0; i < r->type->rank; i++)
-    if (r->over[i]) r->length = ie_mul(e->pool, r->length, r->shape[i]);
+  measure(r);
+  for (int i = 0; r->kind == ACROSS && r->whole && i < r->nsums; i++)
+    r->totals[i] = loop_buffer(e->k, LOOP_SCRATCH, "sums", type_of(r->sum[i])->dtype,
+                               ie_const(e->pool, WIDE), false);
   loop_begin(&e->b, e->k);
   open_rows(r);
   for (int i = 0; i < r->nsums; i++)
-    if (!keep_operand(r, i) || !form_sum(r, i)) return TENON_EUNSUPPORTED;
+    if (!keep_operand(r, i) || !add_sum(r, i)) return TENON_EUNSUPPORTED;
   if (!store_results(r)) return TENON_EUNSUPPORTED;
-  if (!r->along) loop_end(&e->b);
+  if (r->kind == ACROSS && !r->whole) loop_end(&e->b);
   loop_end(&e->b);
-  elem_finish(e, r->along ? "rows along" : "rows across", out);
+  elem_finish(e, name[r->kind], out);
   return TENON_OK;
 }
 

@@ -90,7 +90,12 @@ static void expand_swish(Graph *g, const Node *n, Node **out) {
 
 static tenon_status infer_prelu(Infer *in) {
   TRY(infer_elementwise(in));
-  infer_set_type(in, 0, infer_type(in, 0));  // the slope broadcasts to x, never the other way
+  const Type *x = infer_type(in, 0), *both = in->type[0];
+  bool fits = x->rank < 0 || both->rank < 0 || x->rank == both->rank;
+  for (int i = 0; fits && i < both->rank && i < x->rank; i++)
+    fits = ie_eq(&in->g->dims, x->dims[i], both->dims[i]) != NO;
+  if (!fits) return infer_fail(in, TENON_EINVAL, "the slope does not broadcast to x");
+  infer_set_type(in, 0, x);  // the slope broadcasts to x, never the other way
   return TENON_OK;
 }
 

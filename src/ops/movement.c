@@ -119,6 +119,9 @@ static tenon_status reshape_into(Infer *in, const Type *x, int64_t n, const Dim 
   }
   if (free_dim < 0) return infer_equal_dim(in, left, known, "elements that go nowhere");
   if (ie_is(known, 0)) return infer_fail(in, TENON_EINVAL, "-1 beside a size of 0");
+  if (ie_is_const(left) && ie_is_const(known) && left->value % known->value)
+    return infer_fail(in, TENON_EINVAL, "%lld elements do not divide by %lld",
+                      (long long)left->value, (long long)known->value);
   dims[free_dim] = ie_mul(p, dims[free_dim], ie_div(p, left, known));
   return TENON_OK;
 }

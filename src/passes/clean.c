@@ -17,6 +17,7 @@ typedef struct Cleaner {
   PassCtx *c;
   Arena *arena;
   IntMap results;  // old id of a decided node -> Node **, one a result
+  bool many;       // a body is copied several times: each copy's nodes need bodies of their own
 } Cleaner;
 
 // ---- copying a body's nodes ----
@@ -39,6 +40,52 @@ static Node *copy_node(Graph *g, Arena *a, const IntMap *m, Node *n) {
   return same ? n : node_new(g, n->op, (int)n->nsrc, src, n->attrs, n->nres, n->name);
 }
 
+static Node *copy_control(Cleaner *cl, const IntMap *m, Node *n);
+
+// A body like this one, with parameters of its own: no parameter belongs to two bodies.
+static Body *body_again(Cleaner *cl, const Body *b) {
+  Graph *g = cl->c->g;
+  NodeList order = body_order(g, b, cl->arena);
+  Node **param = arena_array(cl->arena, Node *, MAX(b->nparams, 1));
+  Node **result = arena_array(cl->arena, Node *, MAX(b->nresults, 1));
+  IntMap m;
+  intmap_init(&m, cl->arena);
+  for (int64_t i = 0; i < b->nparams; i++) {
+    const Node *p = b->param[i];
+    param[i] = node_param(g, type_of(p), p->name);
+    param[i]->sym = p->sym;
+    param[i]->nsym = p->nsym;
+    param[i]->known = p->known;
+    intmap_put(&m, p->id, (uint64_t)(uintptr_t)param[i]);
+  }
+  for (int64_t i = 0; i < order.n; i++) {
+    Node *r = copy_control(cl, &m, order.v[i]);
+    if (r == g->poison) return NULL;
+    if (r != order.v[i]) intmap_put(&m, order.v[i]->id, (uint64_t)(uintptr_t)r);
+  }
+  for (int64_t i = 0; i < b->nresults; i++) result[i] = mapped(&m, b->result[i]);
+  Body *nb = body_new(g, b->name, b->nparams, param, b->nresults, result);
+  for (int64_t i = 0; i < b->nresults; i++) nb->result_name[i] = b->result_name[i];
+  return nb;
+}
+
+// copy_node, with new bodies for a node that holds some.
+static Node *copy_control(Cleaner *cl, const IntMap *m, Node *n) {
+  Graph *g = cl->c->g;
+  const OpInfo *op = op_info(n->op);
+  if (!(op->flags & OPF_CONTROL)) return copy_node(g, cl->arena, m, n);
+  char *attrs = arena_dup(cl->arena, n->attrs, op->attrs_size);
+  for (int i = 0; i < op->nattrs; i++) {
+    const Body **b = (const Body **)(attrs + op->attrs[i].offset);
+    if (op->attrs[i].kind != ATTR_body || !*b) continue;
+    *b = body_again(cl, *b);
+    if (!*b) return g->poison;
+  }
+  Node **src = arena_array(cl->arena, Node *, n->nsrc);
+  for (uint32_t i = 0; i < n->nsrc; i++) src[i] = mapped(m, n->src[i]);
+  return node_new(g, n->op, (int)n->nsrc, src, attrs, n->nres, n->name);
+}
+
 // The body's results with the values in place of its parameters.
 static bool inline_body(Cleaner *cl, const Body *b, Node *const *value, Node **out) {
   Graph *g = cl->c->g;
@@ -48,7 +95,7 @@ static bool inline_body(Cleaner *cl, const Body *b, Node *const *value, Node **o
   for (int64_t i = 0; i < b->nparams; i++)
     intmap_put(&m, b->param[i]->id, (uint64_t)(uintptr_t)value[i]);
   for (int64_t i = 0; i < order.n; i++) {
-    Node *r = copy_node(g, cl->arena, &m, order.v[i]);
+    Node *r = cl->many ? copy_control(cl, &m, order.v[i]) : copy_node(g, cl->arena, &m, order.v[i]);
     if (r == g->poison) return false;
     if (r != order.v[i]) intmap_put(&m, order.v[i]->id, (uint64_t)(uintptr_t)r);
   }
@@ -130,7 +177,10 @@ static Node **unrolled(Cleaner *cl, Node *n) {
     value[0] = node_i64(g, r);
     value[1] = node_scalar(g, DT_BOOL, 1);
     // A carried value whose type the body does not say exactly is not unrolled: inference would meet types it never saw.
-    if (!same_types(b, value + 2, ncarried) || !inline_body(cl, b, value, result)) return NULL;
+    cl->many = rounds > 1;
+    bool done = same_types(b, value + 2, ncarried) && inline_body(cl, b, value, result);
+    cl->many = false;
+    if (!done) return NULL;
     for (int64_t i = 0; i < ncarried; i++) value[2 + i] = result[1 + i];
     for (int64_t i = 0; i < nscan; i++) rows[i * rounds + r] = result[1 + ncarried + i];
   }

@@ -6,6 +6,7 @@
 
 #include "eval/fuse.h"
 #include "ir/internal.h"
+#include "ir/text.h"
 
 static uint64_t key(const Node *n, int result) { return (uint64_t)n->id << 16 | (uint64_t)result; }
 
@@ -26,10 +27,32 @@ bool plan_is_step(const Graph *g, const Node *n) {
   return n->op != OP_const && n->op != OP_param && n->op != OP_proj && n != g->none;
 }
 
-static Dim buffer_bytes(Graph *g, const Type *t) {
+// The symbols that the inputs' own sizes give: a list's elements and sizes written as expressions give none.
+static void find_given(Graph *g, IntMap *out) {
+  for (int64_t i = 0; i < g->main->nparams; i++) {
+    const Type *t = type_of(g->main->param[i]);
+    for (int k = 0; t->kind == TK_TENSOR && k < t->rank; k++)
+      if (t->dims[k]->kind == IE_SYM) intmap_put(out, t->dims[k]->id, 1);
+  }
+}
+
+static bool is_given(Arena *a, Dim d, const IntMap *given) {
+  IntMap seen;
+  DimVec sym = {0};
+  uint64_t unused;
+  if (ie_is_const(d)) return true;
+  if (d->kind == IE_SYM) return intmap_get(given, d->id, &unused);
+  intmap_init(&seen, a);
+  dim_symbols(d, &seen, a, &sym);
+  for (int64_t i = 0; i < sym.n; i++)
+    if (!intmap_get(given, sym.v[i]->id, &unused)) return false;
+  return true;
+}
+
+static Dim buffer_bytes(Graph *g, Arena *a, const Type *t, const IntMap *given) {
   if (t->kind != TK_TENSOR || t->rank < 0 || !t->dtype || t->dtype == DT_STRING) return NULL;
   for (int i = 0; i < t->rank; i++)
-    if (ie_has_fresh(t->dims[i])) return NULL;
+    if (ie_has_fresh(t->dims[i]) || !is_given(a, t->dims[i], given)) return NULL;
   IntPool *d = &g->dims;
   Dim bits = ie_mulc(d, type_numel(g, t), dtype_bits(t->dtype));
   Dim bytes = ie_mulc(d, ie_ceildiv(d, bits, ie_const(d, 8 * PLAN_ALIGN)), PLAN_ALIGN);
@@ -94,11 +117,14 @@ static void find_lives(MemPlan *p) {
 
 static void make_buffers(MemPlan *p) {
   VEC(PlanBuffer) v = {0};
+  IntMap given;
+  intmap_init(&given, p->arena);
+  find_given(p->g, &given);
   for (int64_t i = 0; i < p->order.n; i++) {
     const Node *n = p->order.v[i];
     if (!plan_is_step(p->g, n)) continue;
     for (int r = 0; r < n->nres; r++) {
-      Dim bytes = buffer_bytes(p->g, n->type[r]);
+      Dim bytes = buffer_bytes(p->g, p->arena, n->type[r], &given);
       if (!bytes) continue;
       PlanBuffer b = {.node = n, .result = r, .bytes = bytes, .root = (int32_t)v.n};
       intmap_put(&p->index, key(n, r), (uint64_t)v.n);

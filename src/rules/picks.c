@@ -332,12 +332,23 @@ static Node *gather_nd_all(Graph *g, const Match *m) {
   return reshape_to(g, m->var[SLOT_a], type_of(m->root));
 }
 
+// Constant indices that are all within the axis: what is then never read may be gathered all the same.
+static bool in_range(Graph *g, const Node *indices, Dim size) {
+  const Value *v = node_known(g, indices);
+  if (!v || size->lo < 1) return false;
+  for (int64_t i = 0; i < v->n; i++)
+    if (val_i64(v, i) >= size->lo || val_i64(v, i) < -size->lo) return false;
+  return true;
+}
+
 // gather(table, slice(indices)) of constants => slice(gather(table, indices)), which folds.
 static Node *gather_slice(Graph *g, const Match *m) {
   Node *s = m->root->src[1], *src[5];
   Ints axes = {0};
   int axis = (int)((const gather_attrs *)m->root->attrs)->axis;
-  if (s->op != OP_slice || s->src[0]->op != OP_const || axis != 0) return NULL;
+  if (s->op != OP_slice || s->src[0]->op != OP_const || axis != 0 ||
+      !in_range(g, s->src[0], type_of(m->var[SLOT_a])->dims[0]))
+    return NULL;
   int rank = type_of(s->src[0])->rank;
   int64_t at[MAX_RANK], n;
   Node *given = src_or_null(g, s, 3);
@@ -359,7 +370,8 @@ static Node *gather_elements_slice(Graph *g, const Match *m) {
   int rank = type_of(s->src[0])->rank;
   int axis = axis_of(((const gather_elements_attrs *)m->root->attrs)->axis, rank);
   Node *given = src_or_null(g, s, 3);
-  if (!given || !node_ints(g, given, &axes) || axes.n != 1 || axis_of(axes.v[0], rank) != axis)
+  if (!given || !node_ints(g, given, &axes) || axes.n != 1 || axis_of(axes.v[0], rank) != axis ||
+      !in_range(g, s->src[0], type_of(m->var[SLOT_a])->dims[axis]))
     return NULL;
   src[0] = NA(g, gather_elements, m->root->attrs, m->var[SLOT_a], s->src[0]);
   for (uint32_t i = 1; i < s->nsrc; i++) src[i] = s->src[i];
@@ -373,7 +385,8 @@ static Node *gather_expand(Graph *g, const Match *m) {
   double v;
   if (ex->op != OP_expand || ex->src[0]->op != OP_const || t->rank < 1 ||
       ((const gather_attrs *)m->root->attrs)->axis != 0 || !node_splat(g, ex->src[0], &v) ||
-      type_of(ex->src[1])->rank != 1 || type_of(ex->src[0])->rank > 0)
+      type_of(ex->src[1])->rank != 1 || type_of(ex->src[0])->rank > 0 ||
+      !in_range(g, ex->src[0], t->dims[0]))
     return NULL;
   int64_t rest[MAX_RANK];
   for (int i = 1; i < t->rank; i++) {

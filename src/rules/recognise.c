@@ -38,7 +38,7 @@ static bool number_at(Graph *g, const Node *n, int depth, double *out) {
 bool rec_number(Graph *g, const Node *n, double *out) { return number_at(g, n, 5, out); }
 
 bool rec_close(DType t, double x, double want) {
-  double near = t == DT_F16 ? 1e-3 : t == DT_BF16 ? 8e-3 : 1e-5;
+  double near = t == DT_F16 ? 1e-3 : t == DT_BF16 ? 8e-3 : t == DT_F64 ? 1e-12 : 1e-5;
   return fabs(x - want) <= near * fmax(fabs(want), 1e-3);
 }
 
@@ -182,10 +182,12 @@ bool rec_plus(Graph *g, const Node *n, Node **x, double *number) {
   return false;
 }
 
+static bool is_wide(const Node *n) {
+  return dtype_is_float(type_of(n)->dtype) && dtype_bits(type_of(n)->dtype) > 8;
+}
+
 Node *rec_uncast(Node *n) {
-  while (n->op == OP_cast && dtype_is_float(type_of(n)->dtype) &&
-         dtype_is_float(type_of(n->src[0])->dtype))
-    n = n->src[0];
+  while (n->op == OP_cast && is_wide(n) && is_wide(n->src[0])) n = n->src[0];
   return n;
 }
 

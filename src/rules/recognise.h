@@ -34,7 +34,7 @@ bool rec_root(Graph *g, const Node *n, Node **x);    // sqrt(x), x^0.5
 bool rec_square(Graph *g, const Node *n, Node **x);  // x * x, x^2
 // n = x + number
 bool rec_plus(Graph *g, const Node *n, Node **x, double *number);
-// What is under casts from one float type to another.
+// What is under casts from one float type to another, both of more than 8 bits.
 Node *rec_uncast(Node *n);
 
 // The axes of a reduction that keeps its axes, as a bit set; 0 when not known.

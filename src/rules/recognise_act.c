@@ -123,7 +123,8 @@ static Node *make_hard_swish(Graph *g, const Match *m) {
 }
 static bool is_sixth(const Match *m) {
   const hard_sigmoid_attrs *at = m->var[SLOT_p]->attrs;
-  return rec_close(DT_F32, at->alpha, 1.0 / 6) && rec_close(DT_F32, at->beta, 0.5);
+  DType t = type_of(m->root)->dtype;
+  return rec_close(t, at->alpha, 1.0 / 6) && rec_close(t, at->beta, 0.5);
 }
 
 // ---- clip in two steps ----
@@ -184,9 +185,9 @@ static const Rule act[] = {
          .example = F(ONE "%m = neg(%x) %e = exp(%m) %s = add(%e, %one) %r = div(%x, %s)")),
     RULE("swish.sigmoid",    P(mul, a, b), .make = make_swish, .fast = FAST_APPROX,
          .example = F("%s = sigmoid(%x) %r = mul(%x, %s)")),
-    RULE("clip.min_max",     P(min, ONCE(max, a, K(b)), K(c)), .make = make_clip,
+    RULE("clip.min_max",     P(min, ONCE(max, a, K(b)), K(c)), .make = make_clip, .fast = FAST_NO_SZ,
          .example = F(MAXMIN "%m = max(%x, %lo) %r = min(%m, %hi)")),
-    RULE("clip.max_min",     P(max, ONCE(min, a, K(b)), K(c)), .make = make_clip,
+    RULE("clip.max_min",     P(max, ONCE(min, a, K(b)), K(c)), .make = make_clip, .fast = FAST_NO_SZ,
          .example = F(MAXMIN "%m = min(%x, %hi) %r = max(%m, %lo)")),
     RULE("clip.min_relu",    P(min, ONCE(relu, a), K(b)), .make = make_relu_clip, .fast = FAST_NO_SZ,
          .example = F(MAXMIN "%m = relu(%x) %r = min(%m, %hi)")),

@@ -140,7 +140,8 @@ static int first_axis(const Node *norm) {  // of a layer or rms norm: the attrib
 }
 static bool fits_norm(const Match *m) {
   const Node *norm = m->var[SLOT_p];
-  return norm->nres == 1 && type_of(norm)->rank > 0 &&
+  // A result in very few bits was meant: what is rounded so is not left out.
+  return norm->nres == 1 && type_of(norm)->rank > 0 && dtype_bits(type_of(norm)->dtype) > 8 &&
          over_last_axes(m->g, m->var[SLOT_b], type_of(norm), first_axis(norm));
 }
 static Node *scale_layer(Graph *g, const Match *m) {

@@ -47,11 +47,17 @@ static bool dequantised(Graph *g, const Node *n, int axis, Quant *out) {
          type_of(out->zero) == type_with_dtype(g, type_of(out->scale), type_of(out->x)->dtype);
 }
 
+// A scale that is known and that no number can be divided by, or that turns the order round, is none.
+static bool is_scale(Graph *g, const Node *n) {
+  double v = 1;
+  return !node_splat(g, n, &v) || (isnormal(v) && v > 0);
+}
+
 static bool quantised(Graph *g, const Node *root, Quant *out) {
   const quantize_linear_attrs *at = root->attrs;
   if (at->block_size || at->precision || !is_byte(root)) return false;
   *out = (Quant){NULL, root->src[1], zero_point(g, root, root, root->src[1])};
-  return out->zero && is_one(out->scale) && is_one(out->zero) &&
+  return out->zero && is_one(out->scale) && is_scale(g, out->scale) && is_one(out->zero) &&
          type_of(out->scale)->dtype == DT_F32;
 }
 
@@ -132,8 +138,8 @@ static bool undone(const Match *m) {
   const Node *dq = m->var[SLOT_p];
   const quantize_linear_attrs *at = m->root->attrs;
   const dequantize_linear_attrs *dt = dq->attrs;
-  return !at->block_size && !at->precision && !dt->block_size && is_byte(dq->src[0]) &&
-         is_one(m->var[SLOT_b]) && is_one(m->var[SLOT_c]) &&
+  return is_scale(m->g, m->var[SLOT_b]) && !at->block_size && !at->precision && !dt->block_size &&
+         is_byte(dq->src[0]) && is_one(m->var[SLOT_b]) && is_one(m->var[SLOT_c]) &&
          type_of(m->root)->dtype == type_of(dq->src[0])->dtype;
 }
 static Node *move_numbers(Graph *g, const Match *m) {

@@ -89,6 +89,7 @@ static Node *sink(Graph *g, const Match *m) {
   const Node *n = m->root, *moved = moved_operand(m);
   Node *src[4];
   if (!moved || n->nsrc > 4) return NULL;
+  if (n->op == OP_prelu && moved != n->src[0]) return NULL;  // x is never broadcast to the slope
   for (uint32_t i = 0; i < n->nsrc; i++) {
     src[i] = n->src[i] == moved ? moved->src[0] : before(g, moved, n->src[i]);
     if (!src[i]) return NULL;

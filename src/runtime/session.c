@@ -289,22 +289,26 @@ static tenon_status call_body(Run *run, const struct Body *body, Value *const *i
   return session_call(s, run, f, in, NULL, out);
 }
 
-// Rows of which there are none: their sizes are what the body's result says, 0 where it says nothing.
-static tenon_status empty_stack(Run *run, Where at, const struct Body *body, int64_t result,
+// Rows of which there are none: their sizes are what the body's result says at the operands' sizes, 0 where it says nothing.
+static tenon_status empty_stack(const struct Eval *e, const struct Body *body, int64_t result,
                                 int64_t axis, Value **out) {
-  Session *s = run->user;
+  Session *s = e->run->user;
   const ProgFunction *f = (const ProgFunction *)(const void *)body;
   const ProgValue *v = &f->value[f->result[result]];
   int64_t dims[MAX_RANK] = {0};
   int rank = v->kind == VK_TENSOR && v->rank >= 0 ? v->rank : 0;
   if (rank >= MAX_RANK || axis < -(rank + 1) || axis > rank)
-    return fail(run->diag, TENON_EINVAL, at, "axis %lld for rows of rank %d", (long long)axis,
+    return fail(e->run->diag, TENON_EINVAL, e->at, "axis %lld for rows of rank %d", (long long)axis,
                 rank);
   if (axis < 0) axis += rank + 1;
+  int32_t bound = s->ntrail;
+  for (int32_t i = 0; i < f->nparams && i < e->nin; i++)
+    if (e->in[i]) (void)bind_shape(s, &f->value[f->param[i]], e->in[i]);
   for (int d = 0, k = 0; d <= rank; d++)
     if (d != axis && !prog_eval(s->program, v->dim[k++], s->sym, &dims[d])) dims[d] = 0;
+  while (s->ntrail > bound) s->sym[s->trail[--s->ntrail]] = SYM_UNBOUND;
   dims[axis] = 0;
-  return value_tensor(run, at, v->dtype ? v->dtype : DT_F32, rank + 1, dims, out);
+  return value_tensor(e->run, e->at, v->dtype ? v->dtype : DT_F32, rank + 1, dims, out);
 }
 
 tenon_status session_run(Session *s, Run *run, Value *const *inputs, const ResultRoom *room,

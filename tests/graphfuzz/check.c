@@ -1,268 +1,339 @@
 // check.c -- a graph and its optimised forms must agree (graphfuzz.h).
 //
-// Oracles: without licences the plan interpreter's bits equal the reference interpreter's; with the usual ones they
-// stay within rounding (graphs with ops that turn a rounding into a jump are left out there); a random subset of passes;
-// the text form, printed and read back.
+// Oracles, at each of the sizes that the graph's symbols take:
+//  - the plan interpreter's bits after the passes equal the reference interpreter's before, whatever passes are left out, wherever
+//    every rule that fired is exact;
+//  - where a licensed rule fired, results stay within what the graph makes of a few roundings of each value: it is run
+//    again with every value shaken by so much, and what that changes is the bound.  Graphs with ops that turn a rounding
+//    into a jump, or with a value that is no finite number, have no such bound;
+//  - the graph with its symbols replaced by numbers, and that one optimised, give the same bits;
+//  - text, printed and read back, is the same text; that of the optimised graph also runs the same.
 #include "graphfuzz/graphfuzz.h"
 #include "ir/internal.h"
+#include "rules/rules.h"
 
-#include <math.h>
+typedef struct Outcome {
+  Run run;
+  Value *out[FUZZ_RESULTS];
+  FuzzBound bound;
+} Outcome;
+
+typedef struct Check {
+  Graph *g;
+  Str text;
+  const FuzzWay *way;
+  FuzzStats *st;
+  int nsizes;
+  bool steep;
+  Outcome ref[FUZZ_SIZES];
+  Arena *arena;
+  Diag quiet;
+  Diag *d;
+} Check;
+
+static bool differs(Check *c, const char *what, const char *why) {
+  if (!c->d->len) fail(c->d, TENON_EINTERNAL, NOWHERE, "%s: %s", what, why);
+  return false;
+}
 
 // ---- running ----
 
-static tenon_status make_input(Run *run, const Type *t, uint64_t *rng, Value **out) {
-  int64_t dims[MAX_RANK];
-  if (t->kind != TK_TENSOR || t->rank < 0) return TENON_EUNSUPPORTED;
-  for (int i = 0; i < t->rank; i++) dims[i] = ie_is_const(t->dims[i]) ? t->dims[i]->value : 3;
-  TRY(value_tensor(run, NOWHERE, t->dtype, t->rank, dims, out));
-  static const double special[] = {0.0, -0.0, 1, -1, 1e-30, 65504, INFINITY, -INFINITY, NAN};
-  for (int64_t i = 0; i < (*out)->n; i++) {
-    *rng = hash_u64(*rng + 0x9e3779b97f4a7c15ull);
-    double u = (double)(*rng >> 11) * 0x1p-53;
-    bool odd = (*rng & 63) == 0;
-    switch (dtype_class(t->dtype)) {
-    case DC_FLOAT: val_put_f64(*out, i, odd ? special[*rng / 64 % 9] : 4 * u - 2); break;
-    case DC_BOOL: val_put_i64(*out, i, u < 0.5); break;
-    case DC_INT:
-      val_put_i64(*out, i, (int64_t)(dtype_bits(t->dtype) < 8 ? 4 * u - 2 : 20 * u - 10));
-      break;
-    case DC_UINT: val_put_i64(*out, i, (int64_t)(dtype_bits(t->dtype) < 8 ? 4 * u : 20 * u)); break;
-    case DC_STRING: ((Str *)(*out)->data)[i] = u < 0.5 ? STR("one Two") : STR("3"); break;
-    default: break;
-    }
-  }
-  return TENON_OK;
-}
-
-static tenon_status run_graph(Graph *g, bool planned, Run *run, Arena *a, Value **out) {
-  Value **in = arena_array(a, Value *, g->main->nparams + 1);
-  uint64_t rng = 99;
+static void start(Check *c, Run *run) {
+  diag_init(&c->quiet);
+  run_init(run, NULL, &c->quiet);
   run->max_bytes = 64 << 20;
-  for (int64_t i = 0; i < g->main->nparams; i++)
-    TRY(make_input(run, type_of(g->main->param[i]), &rng, &in[i]));
-  if (planned) {
-    MemPlan *p;
-    g->diag = run->diag;
-    TRY(plan_create(g, a, &p));
-    TRY(plan_verify(p, run->diag));
-    return plan_run(p, run, in, out);
-  }
-  Interp *it;
-  TRY(interp_create(g, NULL, run->diag, &it));
-  tenon_status s = interp_run(it, run, in, out);
-  interp_free(it);
-  return s;
+  run->budget = 4096;
 }
 
-// ---- comparing ----
-
-static double tolerance(DType t) {
-  switch (t) {
-  case DT_F64: return 1e-7;
-  case DT_F32: return 1e-3;
-  case DT_F16: return 5e-2;
-  default: return 0.3;
-  }
+static tenon_status run_planned(Check *c, Graph *g, const MemPlan *p, Run *run, int k,
+                                Value **out) {
+  Value **in;
+  TRY(fuzz_inputs(g, run, k, c->arena, &in));
+  return plan_run(p, run, in, out);
 }
 
-static bool same_element(const Value *a, const Value *b, int64_t i, bool exact) {
-  if (a->dtype == DT_STRING) return str_eq(val_str(a, i), val_str(b, i));
-  if (dtype_class(a->dtype) == DC_COMPLEX) {
-    int64_t size = elem_bytes(a->dtype);
-    return !exact || !memcmp((char *)a->data + i * size, (char *)b->data + i * size, (size_t)size);
-  }
-  if (dtype_is_int(a->dtype)) return val_i64(a, i) == val_i64(b, i);
-  double x = val_f64(a, i), y = val_f64(b, i);
-  if (x != x || y != y) return x != x && y != y;
-  if (x == y) return !exact || signbit(x) == signbit(y);
-  if (exact) return false;
-  return fabs(x - y) <= tolerance(a->dtype) * (1 + fmax(fabs(x), fabs(y)));
-}
+// ---- one way to optimise ----
 
-static bool same(const Value *a, const Value *b, bool exact) {
-  if (!a || !b) return a == b;
-  if (a->kind != b->kind) return false;
-  if (a->kind != VK_TENSOR) {
-    if (a->nitems != b->nitems) return false;
-    for (int64_t i = 0; i < a->nitems; i++)
-      if (!same(a->items[i], b->items[i], exact)) return false;
-    return true;
-  }
-  if (a->dtype != b->dtype || a->rank != b->rank ||
-      memcmp(a->dims, b->dims, (size_t)a->rank * sizeof a->dims[0]))
-    return false;
-  for (int64_t i = 0; i < a->n; i++)
-    if (!same_element(a, b, i, exact)) return false;
+typedef struct Way {
+  const char *what, *disable;
+  int level;
+  unsigned fast;
+  bool channels_last;  // every node that can be
+} Way;
+
+// Whether anything ran that may change a bit.
+static bool is_exact(const OptReport *r) {
+  for (int64_t i = 0; i < r->npasses; i++)
+    if (r->pass[i].changed &&
+        (!strcmp(r->pass[i].pass->name, "chain") || !strcmp(r->pass[i].pass->name, "parallel")))
+      return false;
+  for (const RuleSet *const *s = rule_sets; *s; s++)
+    for (int64_t i = 0; i < (*s)->n; i++) {
+      uint64_t hits = 0;
+      if ((*s)->rule[i].fast &&
+          intmap_get(&r->hits, (uint64_t)(uintptr_t) & (*s)->rule[i], &hits) && hits)
+        return false;
+    }
   return true;
 }
 
-// Ops that turn a rounding into a jump: behind them only exact graphs can be compared.
-static bool is_steep(const Node *n) {
-  const OpInfo *op = op_info(n->op);
-  const Type *t = type_of(n);
-  if (!n->nsrc || n->op == OP_param) return false;
-  if (t->kind != TK_TENSOR) return true;
-  bool from_float = false;
-  for (uint32_t i = 0; i < n->nsrc; i++)
-    from_float |=
-        type_of(n->src[i])->kind == TK_TENSOR && dtype_is_float(type_of(n->src[i])->dtype);
-  if (from_float && !dtype_is_float(t->dtype)) return true;
-  static const int steep[] = {OP_round, OP_floor,      OP_ceil,  OP_sign, OP_mod,
-                              OP_fmod,  OP_reciprocal, OP_div,   OP_tan,  OP_pow,
-                              OP_log,   OP_acosh,      OP_atanh, OP_proj};
-  for (int64_t i = 0; i < ARRAY_LEN(steep); i++)
-    if (n->op == steep[i]) return true;
-  return dtype_bits(t->dtype) <= 8 || n->nres > 1 || (op->flags & OPF_HOST) ||
-         (!(op->flags & (OPF_ELEMENTWISE | OPF_MOVEMENT)) && !op->expand);
+static bool compare(Check *c, const Way *w, int k, bool exact, const char *why, Value **got) {
+  Outcome *ref = &c->ref[k];
+  for (int64_t i = 0; i < c->g->main->nresults; i++) {
+    if (exact ? fuzz_same(ref->out[i], got[i])
+              : !ref->bound.found || fuzz_within(&ref->bound, i, ref->out[i], got[i]))
+      continue;
+    return differs(c, w->what,
+                   str_printf(c->arena, "result %lld differs %s(%s, sizes %d, -O%d, without %s)",
+                              (long long)i, why, exact ? "exact" : "bounded", k, w->level,
+                              w->disable ? w->disable : "nothing"));
+  }
+  return true;
 }
 
-static bool can_be_loose(Graph *g, Arena *a) {
-  NodeList l = body_order(g, g->main, a);
-  for (int64_t i = 0; i < l.n; i++)
-    if (is_steep(l.v[i])) return false;
-  return true;
+// The optimised graph's own text: the same when read and printed again, and the same results.
+static bool check_saved(Check *c, const Way *w, Graph *g, bool exact) {
+  StrBuf one, two;
+  strbuf_init(&one, c->arena);
+  strbuf_init(&two, c->arena);
+  graph_print(g, &one);
+  Graph *again = NULL;
+  diag_init(&c->quiet);
+  if (graph_parse(strbuf_str(&one), NULL, &c->quiet, &again))
+    return differs(c, "the optimised graph's text is refused", c->quiet.text);
+  graph_print(again, &two);
+  bool ok = !strcmp(strbuf_text(&one), strbuf_text(&two));
+  if (!ok) differs(c, w->what, "the optimised graph's text changes when read back");
+  Run run;
+  start(c, &run);
+  Value *got[FUZZ_RESULTS] = {NULL};
+  if (ok && fuzz_run(again, &run, 0, NULL, NULL, c->arena, got))
+    ok = differs(c, "the optimised graph, read back", c->quiet.text);
+  if (ok) ok = compare(c, w, 0, exact, "once read back ", got);
+  run_deinit(&run);
+  graph_free(again);
+  return ok;
+}
+
+static bool plant(Check *c, Graph *g) {
+  const RuleSet *sets[] = {c->way->planted};
+  Rewriter rw = {.g = g, .set = sets, .nsets = 1, .fast = FAST_ALL};
+  bool changed;
+  return !graph_rewrite(&rw, &changed);
+}
+
+static void note_ops(Check *c, Graph *g, uint8_t *seen) {
+  NodeList l = fuzz_nodes(g, c->arena);
+  for (int64_t i = 0; i < l.n; i++) {
+    c->st->used[l.v[i]->op] += !seen[l.v[i]->op];
+    seen[l.v[i]->op] = 1;
+  }
+}
+
+// `sizes`: the first and last of the runs to compare.
+static bool check_graph(Check *c, Graph *g, const Way *w, int from, int to, uint8_t *seen) {
+  OptOptions o;
+  opt_defaults(&o);
+  o.level = w->level;
+  o.fast = w->fast;
+  o.disable = w->disable;
+  o.channels_last = w->channels_last;
+  o.verify_each = true;
+  OptReport report = {.arena = c->arena};
+  diag_init(&c->quiet);
+  g->diag = &c->quiet;
+  if (graph_optimise(g, &o, &report)) return differs(c, w->what, c->quiet.text);
+  if (c->way->planted && !plant(c, g)) return differs(c, w->what, c->quiet.text);
+  bool exact = !w->fast || is_exact(&report), ok = true;
+  c->st->turned += report.layout.turned;
+  MemPlan *p;
+  if (plan_create(g, c->arena, &p) || plan_verify(p, &c->quiet))
+    return differs(c, w->what, c->quiet.text);
+  for (int k = from; ok && k <= to; k++) {
+    Run run;
+    Value *got[FUZZ_RESULTS] = {NULL};
+    start(c, &run);
+    if (run_planned(c, g, p, &run, k, got))
+      ok = differs(c, w->what, c->quiet.text);
+    else
+      ok = compare(c, w, k, exact, "", got);
+    if (w->fast && !exact && c->ref[k].bound.found) c->st->bounded++;
+    if (w->fast && !exact && !c->ref[k].bound.found) c->st->unbounded++;
+    c->st->exact += exact;
+    run_deinit(&run);
+  }
+  if (ok && seen) note_ops(c, g, seen);
+  if (ok && seen && from == 0) ok = check_saved(c, w, g, exact);
+  return ok;
+}
+
+static bool check_way(Check *c, const Way *w, uint8_t *seen) {
+  Graph *g = NULL;
+  diag_init(&c->quiet);
+  if (graph_parse(c->text, NULL, &c->quiet, &g))
+    return differs(c, "its own text is refused", c->quiet.text);
+  bool ok = check_graph(c, g, w, 0, c->nsizes - 1, seen);
+  graph_free(g);
+  return ok;
+}
+
+// The same graph with numbers for its symbols.
+static bool check_concrete(Check *c, int k) {
+  static const Way as_is = {.what = "with numbers for symbols", .level = 3};
+  diag_init(&c->quiet);
+  Graph *g = fuzz_copy(c->g, &(Edit){.kind = EDIT_SIZES, .a = k}, &c->quiet);
+  if (!g) return differs(c, "numbers for symbols are refused", c->quiet.text);
+  Run run;
+  Value *got[FUZZ_RESULTS] = {NULL};
+  start(c, &run);
+  bool ok = true;
+  if (fuzz_run(g, &run, k, NULL, NULL, c->arena, got))
+    ok = differs(c, as_is.what, c->quiet.text);
+  else
+    ok = compare(c, &as_is, k, true, "before optimising ", got);
+  run_deinit(&run);
+  if (ok) ok = check_graph(c, g, &as_is, k, k, NULL);
+  graph_free(g);
+  return ok;
 }
 
 // ---- one graph ----
 
-typedef struct Variant {
-  const char *what;
-  unsigned fast;
-  const char *disable;
-  bool channels_last;
-} Variant;
-
-static bool differs(Diag *d, const char *what, const char *why) {
-  fail(d, TENON_EINTERNAL, NOWHERE, "%s: %s", what, why);
-  return false;
-}
-
-static bool check_variant(Str text, Value **want, tenon_status status, int64_t nout,
-                          const Variant *v, FuzzStats *st, Arena *a, Diag *d) {
-  static Diag quiet;
-  diag_init(&quiet);
+static bool check_text(Check *c) {
   Graph *g = NULL;
-  if (graph_parse(text, NULL, &quiet, &g)) return differs(d, "its own text is refused", quiet.text);
-  OptOptions o;
-  opt_defaults(&o);
-  o.fast = v->fast;
-  o.disable = v->disable;
-  o.channels_last = v->channels_last;
-  o.verify_each = true;
-  OptReport report = {.arena = a};
-  g->diag = &quiet;
-  Run run;
-  run_init(&run, NULL, &quiet);
-  Value *got[8] = {NULL};
-  bool ok = true;
-  if (graph_optimise(g, &o, &report)) {
-    ok = differs(d, v->what, quiet.text);
-  } else {
-    tenon_status s = run_graph(g, true, &run, a, got);
-    if (!s != !status)
-      ok = differs(d, v->what, s ? quiet.text : "runs, where the unoptimised graph fails");
-    for (int64_t i = 0; ok && !s && i < nout; i++)
-      if (!same(want[i], got[i], !v->fast))
-        ok = differs(d, v->what, str_printf(a, "result %lld differs", (long long)i));
-  }
-  st->turned += report.layout.turned;
-  run_deinit(&run);
+  diag_init(&c->quiet);
+  if (graph_parse(c->text, NULL, &c->quiet, &g))
+    return differs(c, "its own text is refused", c->quiet.text);
+  StrBuf again;
+  strbuf_init(&again, c->arena);
+  graph_print(g, &again);
+  bool ok = !strcmp(strbuf_text(&again), c->text.p);
+  if (!ok) differs(c, "text", "it changes when read back");
   graph_free(g);
   return ok;
 }
 
-static bool check_graph(Graph *g, uint64_t seed, FuzzStats *st, Arena *a, Diag *d) {
-  static Diag quiet;
-  diag_init(&quiet);
+static bool has_symbols(const Graph *g) {
+  for (int64_t i = 0; i < g->main->nparams; i++) {
+    const Type *t = type_of(g->main->param[i]);
+    for (int k = 0; t->kind == TK_TENSOR && k < t->rank; k++)
+      if (!ie_is_const(t->dims[k])) return true;
+  }
+  return false;
+}
+
+// The random ways of a seed; of 0, a fixed list that misses no pass.
+static int list_ways(Check *c, Way *out) {
+  int n = 0;
+  uint64_t s = c->way->seed;
+  out[n++] = (Way){.what = "exact", .level = 3};
+  out[n++] = (Way){.what = "channels last", .level = 3, .channels_last = true};
+  out[n++] =
+      (Way){.what = "with the usual licences", .level = 3, .fast = opt_licences(3, false, false)};
+  if (!s) {
+    out[n++] = (Way){.what = "with all licences", .level = 3, .fast = FAST_ALL};
+    for (int level = 0; level < 3; level++)
+      out[n++] = (Way){.what = "at a lower level", .level = level};
+    for (int64_t i = 0; i < graph_npasses; i++)
+      out[n++] = (Way){.what = "without a pass", .disable = graph_passes[i].name, .level = 3};
+    return n;
+  }
+  StrBuf off;
+  strbuf_init(&off, c->arena);
+  for (int64_t i = 0; i < graph_npasses; i++)
+    if (hash_u64(s * 31 + (uint64_t)i) % 3 == 0)
+      strbuf_printf(&off, "%s%s", off.n ? "," : "", graph_passes[i].name);
+  int level = (int)(hash_u64(s ^ 0x51) % 4);
+  unsigned fast = hash_u64(s ^ 0x52) % 2 ? 0 : FAST_ALL;
+  out[n++] = (Way){.what = "without some passes",
+                   .disable = off.n ? strbuf_text(&off) : NULL,
+                   .level = level,
+                   .fast = fast};
+  return n;
+}
+
+// The graph's own runs; false where it cannot be run.
+static bool run_reference(Check *c) {
+  if (graph_verify(c->g, &c->quiet)) return differs(c, "the graph is refused", c->quiet.text);
+  for (int k = 0; k < c->nsizes; k++)
+    if (fuzz_run(c->g, &c->ref[k].run, k, NULL, NULL, c->arena, c->ref[k].out))
+      return differs(c, "the graph cannot be run", c->quiet.text);
+  for (int k = 0; !c->steep && k < c->nsizes; k++)
+    fuzz_bound(c->g, &c->ref[k].run, k, c->arena, c->ref[k].out, &c->ref[k].bound);
+  return true;
+}
+
+static bool check_all(Check *c, bool *valid) {
   StrBuf text;
-  strbuf_init(&text, a);
-  graph_print(g, &text);
-  Run run;
-  run_init(&run, NULL, &quiet);
-  Value *want[8] = {NULL};
-  tenon_status s = run_graph(g, false, &run, a, want);
-  if (s) st->refused++;
-  bool loose = !s && can_be_loose(g, a);
-  const Variant all[] = {
-      {"exact", 0, NULL, false},
-      {"without some passes", 0,
-       seed % 3 == 0   ? "algebra"
-       : seed % 3 == 1 ? "fold"
-                       : NULL,
-       false},
-      {"channels last wherever it can be", 0, NULL, true},
-      {"with the usual licences", opt_licences(3, false, false), NULL, seed % 2 == 0},
-  };
-  bool ok = true;
-  for (int i = 0; ok && i < 3 + loose; i++)
-    ok = check_variant(strbuf_str(&text), want, s, g->main->nresults, &all[i], st, a, d);
-  st->compared++;
-  st->loose += loose;
-  run_deinit(&run);
+  strbuf_init(&text, c->arena);
+  graph_print(c->g, &text);
+  c->text = (Str){strbuf_text(&text), text.n};
+  c->steep = fuzz_is_steep(c->g, c->arena);
+  *valid = run_reference(c);
+  if (!*valid) return true;
+  uint8_t *seen = arena_array(c->arena, uint8_t, OP_COUNT);
+  note_ops(c, c->g, seen);
+  Way way[32];
+  int n = list_ways(c, way);
+  bool ok = check_text(c);
+  for (int i = 0; ok && i < n; i++) ok = check_way(c, &way[i], seen);
+  for (int k = 0; ok && c->nsizes > 1 && k < c->nsizes; k++) ok = check_concrete(c, k);
   return ok;
 }
 
-bool fuzz_check(uint64_t seed, FuzzStats *st, Diag *d) {
+bool fuzz_compare(Graph *g, const FuzzWay *way, FuzzStats *st, bool *out_valid, Diag *d) {
+  static Check c;
+  Arena a;
+  arena_init(&a);
+  c = (Check){.g = g, .way = way, .st = st, .arena = &a, .d = d};
+  c.nsizes = has_symbols(g) ? FUZZ_SIZES : 1;
+  *out_valid = true;
+  for (int k = 0; k < c.nsizes; k++) start(&c, &c.ref[k].run);
+  Trap t;
+  volatile bool ok = false;
+  trap_enter(&t, d);
+  if (setjmp(t.env) == 0) ok = check_all(&c, out_valid);
+  trap_leave(&t);
+  for (int k = 0; k < c.nsizes; k++) run_deinit(&c.ref[k].run);
+  arena_deinit(&a);
+  return ok;
+}
+
+static void note_values(FuzzStats *st, Graph *g, Arena *a) {
+  NodeList l = fuzz_nodes(g, a);
+  uint32_t dtypes = 0, ranks = 0;
+  bool bodies = false, empty = false;
+  for (int64_t i = 0; i < l.n; i++) {
+    st->nodes += l.v[i]->op > OP_foreign;
+    bodies |= (op_info(l.v[i]->op)->flags & OPF_CONTROL) != 0;
+    for (int k = 0; k < l.v[i]->nres; k++) {
+      const Type *t = l.v[i]->type[k];
+      if (t->kind != TK_TENSOR || t->rank < 0) continue;
+      dtypes |= 1u << (t->dtype & 31);
+      ranks |= 1u << MIN(t->rank, 7);
+      for (int d = 0; d < t->rank; d++) empty |= ie_is(t->dims[d], 0);
+    }
+  }
+  for (int i = 0; i < 32; i++) st->dtype[i] += dtypes >> i & 1;
+  for (int i = 0; i < 8; i++) st->rank[i] += ranks >> i & 1;
+  st->bodies += bodies;
+  st->empty += empty;
+}
+
+bool fuzz_check(uint64_t seed, const FuzzWay *way, FuzzStats *st, Diag *d) {
   st->graphs++;
   Graph *g = fuzz_graph(seed, d);
   if (!g) {
     st->invalid++;
-    diag_init(d);
     return true;
   }
+  bool valid = true, ok = fuzz_compare(g, way, st, &valid, d);
+  st->invalid += !valid;
+  st->symbolic += valid && has_symbols(g);
   Arena a;
   arena_init(&a);
-  Trap t;
-  volatile bool ok = true;
-  trap_enter(&t, d);
-  if (setjmp(t.env) == 0) {
-    NodeList l = body_order(g, g->main, &a);
-    uint8_t *seen = arena_array(&a, uint8_t, OP_COUNT);
-    for (int64_t i = 0; i < l.n; i++) {
-      st->used[l.v[i]->op] += !seen[l.v[i]->op];
-      seen[l.v[i]->op] = 1;
-    }
-    ok = check_graph(g, seed, st, &a, d);
-  } else {
-    ok = false;
-  }
-  trap_leave(&t);
+  note_values(st, g, &a);
   arena_deinit(&a);
   graph_free(g);
   return ok;
-}
-
-// ---- reducing ----
-
-// The first node, in order, that fails as the only result is where the trouble starts.
-void fuzz_reduce(uint64_t seed, StrBuf *out) {
-  static Diag d;
-  diag_init(&d);
-  Graph *g = fuzz_graph(seed, &d);
-  if (!g) return;
-  Arena a;
-  arena_init(&a);
-  Trap t;
-  trap_enter(&t, &d);
-  if (setjmp(t.env) == 0) {
-    NodeList l = body_order(g, g->main, &a);
-    Body *whole = g->main;
-    FuzzStats st = {0};
-    bool found = false;
-    for (int64_t i = 0; !found && i < l.n; i++) {
-      if (l.v[i]->op == OP_param || l.v[i]->op == OP_const || l.v[i]->nres != 1 ||
-          type_of(l.v[i])->kind == TK_NONE)
-        continue;
-      g->main = body_new(g, "reduced", whole->nparams, whole->param, 1, &l.v[i]);
-      g->body.n--;
-      g->main->result_name[0] = "y";
-      diag_init(&d);
-      found = !check_graph(g, seed, &st, &a, &d);
-    }
-    if (!found) g->main = whole;
-    graph_print(g, out);
-  }
-  trap_leave(&t);
-  arena_deinit(&a);
-  graph_free(g);
 }

@@ -218,5 +218,7 @@ int main(int argc, char **argv) {
       fputs("tenon-codegen: the stream holds no request\n", stderr);
       return 1;
     }
+  if (t.tm) LLVMDisposeTargetMachine(t.tm);
+  LLVMShutdown();
   return torn;
 }

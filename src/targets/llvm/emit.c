@@ -1,7 +1,8 @@
 // emit.c -- statements: loops, vectors, reductions, checks; and the function around them.
 //
 // The kernel becomes two functions.  The entry has KernelFn's signature, loads the arguments' addresses and the dims,
-// and calls the body, whose parameters they are: there they can be said not to overlap.  Loops keep
+// and calls the body, whose parameters they are: there they can be said to be aligned, and scratch to be apart.  Arguments
+// may overlap, since a plan writes a result over an operand that dies: what the tree reads first is read first.  Loops keep
 // their counters in registers; tiles and accumulators are memory of the function's own, in pieces that LLVM
 // turns into registers.
 //
@@ -138,8 +139,8 @@ static void emit_unrolled(Emit *e, const LoopStmt *s) {
 typedef struct Chunks {
   const LoopStmt *s;
   int lanes;  // of a vector
-  int round;  // elements of a round: a multiple of lanes
-  int align;  // rounds begin at multiples of this
+  int round;  // elements of a round: a multiple of lanes, or for a loop equal to them
+  bool tile;  // a register buffer is used
   LV *acc;    // a reduction's partial results, round / lanes of them; NULL: none
 } Chunks;
 
@@ -183,23 +184,30 @@ static void emit_round(Emit *e, const Chunks *c, LV base) {
   for (int part = 0; part < c->round / c->lanes; part++) emit_chunk(e, c, base, part, NULL);
 }
 
+// Masked accesses would keep a tile in memory: what is left of its rows goes by halves instead.
+static void emit_rest_of_tile(Emit *e, const Chunks *c, int64_t at, int64_t rest) {
+  Chunks less = *c;
+  for (less.lanes = c->lanes / 2; less.lanes; less.lanes /= 2) {
+    if (!(rest & less.lanes)) continue;
+    less.round = less.lanes;
+    emit_chunk(e, &less, const_i64(e, at), 0, NULL);
+    at += less.lanes;
+  }
+}
+
 // What is left after the last whole round: `rest` elements, less than a round.
 static void emit_rest(Emit *e, const Chunks *c, LV base, int64_t rest) {
   for (int part = 0; (int64_t)part * c->lanes < rest; part++) {
     int64_t n = rest - (int64_t)part * c->lanes;
     if (n >= c->lanes) {
       emit_chunk(e, c, base, part, NULL);
-      continue;
-    }
-    Chunks less = *c;  // a reduction's lanes are its accumulators'; a loop's may be fewer
-    if (!c->acc && (int64_t)part * c->lanes % pow2_at_least(n) == 0) {
-      less.lanes = pow2_at_least(n);
-      less.round = less.lanes;
-      base = LLVMBuildAdd(e->b, base, const_i64(e, (int64_t)part * c->lanes), "");
+    } else if (c->acc) {
+      emit_chunk(e, c, base, part, const_i64(e, rest));
+    } else {  // a loop's last vector may have fewer lanes than the others
+      Chunks less = *c;
+      less.lanes = less.round = pow2_at_least(n);
       emit_chunk(e, &less, base, 0, n == less.lanes ? NULL : const_i64(e, n));
-      return;
     }
-    emit_chunk(e, c, base, part, const_i64(e, rest));
   }
 }
 
@@ -213,7 +221,10 @@ static void chunks_fixed(Emit *e, const Chunks *c, int64_t n, bool written_out) 
     emit_round(e, c, l.phi);
     for_close(e, &l);
   }
-  emit_rest(e, c, const_i64(e, rounds * c->round), n % c->round);
+  if (c->tile && !c->acc)
+    emit_rest_of_tile(e, c, rounds * c->round, n % c->round);
+  else
+    emit_rest(e, c, const_i64(e, rounds * c->round), n % c->round);
 }
 
 static void chunks_symbolic(Emit *e, const Chunks *c, LV n) {
@@ -249,7 +260,7 @@ static void emit_vector(Emit *e, const LoopStmt *s) {
   Survey sv = survey(e, s);
   int lanes = lanes_for(e, &sv);
   if (ie_is_const(s->extent)) lanes = MIN(lanes, pow2_at_least(s->extent->value));
-  Chunks c = {.s = s, .lanes = lanes, .round = lanes};
+  Chunks c = {.s = s, .lanes = lanes, .round = lanes, .tile = sv.tile};
   emit_chunks(e, &c, &sv);
 }
 
@@ -461,7 +472,7 @@ static LV body_function(Emit *e) {
   for (int i = 0; i < n; i++)
     if (t[i] == e->ptr) {
       unsigned at = (unsigned)i + 1;
-      add_attribute(e, fn, at, "noalias", 0);
+      if (i == n - 1) add_attribute(e, fn, at, "noalias", 0);
       add_attribute(e, fn, at, "align", 64);
       if (i < k->nargs && !k->buffer[i].written) add_attribute(e, fn, at, "readonly", 0);
     }

@@ -65,6 +65,7 @@ LV math_f32(Emit *e, LoopOp op, LV x);  // every one-operand function
 // ---- f64, to the last bits: every one-operand function, and pow ----
 LV math_f64(Emit *e, LoopOp op, LV x);
 LV math_pow_f64(Emit *e, LV x, LV y);
+LV share_of(Emit *e, LV num, LV t, LV one);
 LV math_pow_f32(Emit *e, LV x, LV y);
 // ---- f64, with about 2^-50: what f32 functions are rounded from ----
 LV near_exp(Emit *e, LV x);

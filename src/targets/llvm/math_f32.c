@@ -10,8 +10,8 @@
 
 // exp(r) = 1 + r + r^2 p(r), |r| <= ln(2)/2; log(1 + f) = f - f^2/2 + f^3 p(f), sqrt(1/2) <= 1 + f < sqrt(2);
 // tanh(x) = x + x^3 p(x^2), |x| < 0.625; erf(x) = x + x p(x^2), |x| < 1; -log(1 - erf(x)) = x + x p(x) from there to 4.1
-static const double exp_f32[] = {0x1.0p-1, 0x1.5554dcp-3, 0x1.55551ap-5, 0x1.120b6ep-7,
-                                 0x1.6d110ap-10};
+static const double exp_f32[] = {0x1.0p-1,     0x1.555556p-3,  0x1.5554eap-5,
+                                 0x1.1110ep-7, 0x1.6d4324p-10, 0x1.a124f2p-13};
 
 static const double log_f32[] = {0x1.555554p-2,  -0x1.fffffcp-3, 0x1.999d5ap-3,
                                  -0x1.555b4ap-3, 0x1.23d21ap-3,  -0x1.fcf4c6p-4,
@@ -30,6 +30,25 @@ static const double erf_large_f32[] = {0x1.076ac6p-3,  0x1.4533e8p-1, 0x1.b3abce
 static const double LN2_HI = 0x1.63p-1,
                     LN2_LO = -0x1.bd0106p-13;  // products of HI with small integers are exact
 
+// x 2^n; k is n as an integer.  AVX-512 has an instruction for it.
+static LV scale_of(Emit *e, LV x, LV n, LV k) {
+  int lanes = value_lanes(x);
+  if ((e->m->has & CPU_AVX512) && (lanes == 16 || lanes == 8 || lanes == 4)) {
+    const char *name = lanes == 16  ? "llvm.x86.avx512.mask.scalef.ps.512"
+                       : lanes == 8 ? "llvm.x86.avx512.mask.scalef.ps.256"
+                                    : "llvm.x86.avx512.mask.scalef.ps.128";
+    LV all = LLVMConstAllOnes(lanes == 16 ? e->i16 : e->i8),
+       nearest = const_int(e, NULL, e->i32, 4);
+    LV args[] = {x, n, LLVMConstNull(LLVMTypeOf(x)), all, nearest};
+    return call_intrinsic(e, name, NULL, 0, args, lanes == 16 ? 5 : 4);
+  }
+  // In two factors: n reaches beyond the exponents of normal numbers.
+  LV half = IASR(k, I32(1)), rest = ISUB(k, half);
+  LV a = BITS(ISHL(IADD(half, I32(127)), I32(23)), e->f32);
+  LV b = BITS(ISHL(IADD(rest, I32(127)), I32(23)), e->f32);
+  return MUL(MUL(x, a), b);
+}
+
 static LV exp_of(Emit *e, LV x) {
   x = SEL(FCMP(OGT, x, F32(89)), F32(89), x);
   x = SEL(FCMP(OLT, x, F32(-104)), F32(-104), x);
@@ -38,11 +57,7 @@ static LV exp_of(Emit *e, LV x) {
   LV r = MAD(n, F32(-LN2_LO), MAD(n, F32(-LN2_HI), x));
   LV p = MAD(MUL(r, r), horner(e, r, exp_f32, ARRAY_LEN(exp_f32)), r);
   p = ADD(p, F32(1));
-  // 2^n in two factors: n reaches beyond the exponents of normal numbers.
-  LV k = ISUB(BITS(t, e->i32), BITS(magic, e->i32)), half = IASR(k, I32(1)), rest = ISUB(k, half);
-  LV a = BITS(ISHL(IADD(half, I32(127)), I32(23)), e->f32),
-     b = BITS(ISHL(IADD(rest, I32(127)), I32(23)), e->f32);
-  return MUL(MUL(p, a), b);
+  return scale_of(e, p, n, ISUB(BITS(t, e->i32), BITS(magic, e->i32)));
 }
 
 static LV log_of(Emit *e, LV x) {
@@ -68,9 +83,18 @@ static LV tanh_of(Emit *e, LV x) {
   return SEL(FCMP(OLT, a, F32(0.625)), low, fp_copysign(e, high, x));
 }
 
+// num / (1 + t), 0 <= t <= 1, with the sum's rounding put right, and the quotient's.
+LV share_of(Emit *e, LV num, LV t, LV one) {
+  LV s = ADD(one, t), d = ADD(SUB(one, s), t), y = DIV(one, s);
+  LV q = e->m->has_fma ? MUL(num, y) : DIV(num, s);
+  LV r = e->m->has_fma ? MAD(NEG(q), s, num) : LLVMConstNull(LLVMTypeOf(q));
+  return MAD(SUB(r, MUL(q, d)), y, q);
+}
+
 static LV sigmoid_of(Emit *e, LV x) {
-  LV t = exp_of(e, NEG(fp_abs(e, x)));  // never overflows; the sign decides what it is divided into
-  return DIV(SEL(FCMP(OLT, x, F32(0)), t, F32(1)), ADD(F32(1), t));
+  LV t =
+      exp_of(e, NEG(fp_abs(e, x)));  // never overflows; the sign decides what is divided by the sum
+  return share_of(e, SEL(FCMP(OLT, x, F32(0)), t, F32(1)), t, F32(1));
 }
 
 static LV erf_of(Emit *e, LV x) {

@@ -157,7 +157,7 @@ static LV half_sum(Emit *e, LV x, LV a, bool minus) {
   if (minus) low = NEG(low), low2 = NEG(low2);
   Pair s = pair_sum(e, up.hi, low);
   LV r = ADD(s.hi, ADD(s.lo, ADD(up.lo, low2)));
-  r = SEL(FCMP(OGT, a, F64(711)), F64(INFINITY), r);
+  r = SEL(FCMP(OEQ, up.hi, F64(INFINITY)), up.hi, r);
   return SEL(FCMP(UNO, x, x), x, r);
 }
 
@@ -222,7 +222,7 @@ LV math_erf_f64(Emit *e, LV x) {
 
 static LV sigmoid_of(Emit *e, LV x) {
   LV t = near_exp(e, NEG(fp_abs(e, x)));
-  return DIV(SEL(FCMP(OLT, x, F64(0)), t, F64(1)), ADD(F64(1), t));
+  return share_of(e, SEL(FCMP(OLT, x, F64(0)), t, F64(1)), t, F64(1));
 }
 
 // ---- pow ----

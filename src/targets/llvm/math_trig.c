@@ -166,24 +166,31 @@ static Reduced reduce_pi(Emit *e, LV x) {
   return (Reduced){SEL(lost, F64((double)NAN), out[0]), SEL(lost, F64(0), out[1]), out[2]};
 }
 
-static LV sin_poly(Emit *e, Reduced r) {
+static Pair sin_poly(Emit *e, Reduced r) {
   LV x = r.hi, z = MUL(x, x), v = MUL(z, x);
   LV lo = MAD(MUL(z, F64(-0.5)), r.lo, r.lo);
-  LV y = ADD(x, MAD(v, horner(e, z, sin_f64, ARRAY_LEN(sin_f64)), lo));
-  return SEL(FCMP(OEQ, x, F64(0)), x, y);  // -0 stays
+  Pair y = pair_sum(e, x, MAD(v, horner(e, z, sin_f64, ARRAY_LEN(sin_f64)), lo));
+  LV zero = FCMP(OEQ, x, F64(0));  // -0 stays
+  return (Pair){SEL(zero, x, y.hi), SEL(zero, x, y.lo)};
 }
 
-static LV cos_poly(Emit *e, Reduced r) {
+static Pair cos_poly(Emit *e, Reduced r) {
   LV x = r.hi, z = MUL(x, x), half = MUL(z, F64(0.5)), w = SUB(F64(1), half);
   LV tail = MAD(MUL(z, z), horner(e, z, cos_f64, ARRAY_LEN(cos_f64)), NEG(MUL(x, r.lo)));
-  return ADD(w, ADD(SUB(SUB(F64(1), w), half), tail));
+  return pair_sum(e, w, ADD(SUB(SUB(F64(1), w), half), tail));
 }
 
 LV math_circular_f64(Emit *e, LoopOp op, LV x) {
   Reduced r = reduce_pi(e, x);
-  LV s = sin_poly(e, r), c = cos_poly(e, r), odd = ICMP(NE, IAND(r.n, I64(1)), I64(0));
-  if (op == LOOP_tan) return SEL(odd, NEG(DIV(c, s)), DIV(s, c));
-  LV v = op == LOOP_sin ? SEL(odd, c, s) : SEL(odd, s, c);
+  Pair s = sin_poly(e, r), c = cos_poly(e, r);
+  LV odd = ICMP(NE, IAND(r.n, I64(1)), I64(0));
+  if (op == LOOP_tan) {
+    Pair num = {SEL(odd, NEG(c.hi), s.hi), SEL(odd, NEG(c.lo), s.lo)};
+    Pair den = {SEL(odd, s.hi, c.hi), SEL(odd, s.lo, c.lo)};
+    LV q = DIV(num.hi, den.hi), t = pair_div(e, num, den).hi;
+    return SEL(FCMP(OEQ, q, F64(0)), q, t);
+  }
+  LV v = op == LOOP_sin ? SEL(odd, c.hi, s.hi) : SEL(odd, s.hi, c.hi);
   LV n = op == LOOP_sin ? r.n : IADD(r.n, I64(1));
   return SEL(ICMP(NE, IAND(n, I64(2)), I64(0)), NEG(v), v);
 }

@@ -1,0 +1,181 @@
+// bound.c -- running a graph on its own inputs, and how far roundings may take its results (graphfuzz.h).
+//
+// The graph is run again with every value shaken by a few roundings; what that changes is the bound.
+#include "graphfuzz/graphfuzz.h"
+#include "ir/internal.h"
+
+#include <math.h>
+
+// ---- running ----
+
+tenon_status fuzz_inputs(Graph *g, Run *run, int k, Arena *a, Value ***out) {
+  *out = arena_array(a, Value *, g->main->nparams + 1);
+  for (int64_t i = 0; i < g->main->nparams; i++)
+    TRY(fuzz_input(run, type_of(g->main->param[i]), g->main->param[i]->name, k, &(*out)[i]));
+  return TENON_OK;
+}
+
+tenon_status fuzz_run(Graph *g, Run *run, int k, const Placement *p, Value **in, Arena *a,
+                      Value **out) {
+  Interp *it;
+  if (!in) TRY(fuzz_inputs(g, run, k, a, &in));
+  TRY(interp_create(g, NULL, run->diag, &it));
+  tenon_status s = interp_run_placed(it, run, p, in, out);
+  for (int64_t i = 0; !s && i < g->main->nresults; i++) s = fuzz_own(run, &out[i]);
+  interp_free(it);
+  return s;
+}
+
+// ---- what a few roundings do ----
+
+static double rounding(DType t) {
+  switch (t) {
+  case DT_F64: return 0x1p-53;
+  case DT_F32: return 0x1p-24;
+  case DT_F16: return 0x1p-11;
+  case DT_BF16: return 0x1p-8;
+  default: return dtype_is_float(t) ? 0.25 : 0;
+  }
+}
+
+// Numbers so large that an intermediate result in another order may overflow.
+static double too_large(DType t) { return t == DT_F64 ? 1e290 : t == DT_F16 ? 2048 : 1e30; }
+// The distance of the smallest numbers.
+static double smallest(DType t) {
+  return t == DT_F64 ? 0x1p-1074 : t == DT_F32 ? 0x1p-149 : t == DT_F16 ? 0x1p-24 : 0x1p-133;
+}
+
+typedef struct Shake {
+  uint64_t rng;
+  bool odd;  // a value that is no finite number was seen
+} Shake;
+
+enum { SHAKEN = 3, ROUNDINGS = 4, BOUND = 24 };
+
+static void shake(Shake *s, Value *v) {
+  if (!v || v->kind != VK_TENSOR || !dtype_is_float(v->dtype)) return;
+  for (int64_t i = 0; i < v->n; i++) {
+    double x = val_f64(v, i);
+    s->odd |= !(fabs(x) < too_large(v->dtype));
+    s->rng = hash_u64(s->rng + 0x9e3779b97f4a7c15ull);
+    double u = (double)(s->rng >> 11) * 0x1p-52 - 1;
+    val_put_f64(v, i, x * (1 + ROUNDINGS * u * rounding(v->dtype)));
+  }
+}
+
+static tenon_status shake_begin(void *ctx, Run *run, const int64_t *bind, const bool *bound,
+                                int32_t nbind) {
+  (void)ctx, (void)run, (void)bind, (void)bound, (void)nbind;
+  return TENON_OK;
+}
+static tenon_status shake_place(void *ctx, Run *run, const Node *n, int result, Value **v) {
+  (void)n, (void)result;
+  if (!*v || (*v)->kind != VK_TENSOR || !dtype_is_float((*v)->dtype)) return TENON_OK;
+  Value *copy;  // it may share its bytes with another
+  TRY(value_tensor(run, NOWHERE, (*v)->dtype, (*v)->rank, (*v)->dims, &copy));
+  copy_elems(copy->dtype, copy->data, 0, (*v)->data, 0, copy->n);
+  shake(ctx, copy);
+  if ((*v)->run) value_release(*v);
+  *v = copy;
+  return TENON_OK;
+}
+static void shake_dead(void *ctx, const Node *n, int result) { (void)ctx, (void)n, (void)result; }
+
+static void widen(FuzzBound *b, Run *run, int64_t i, const Value *want, const Value *got) {
+  if (want->kind != VK_TENSOR || got->kind != VK_TENSOR || got->n != want->n ||
+      !dtype_is_float(want->dtype)) {
+    b->found &= fuzz_same(want, got);
+    return;
+  }
+  if (!b->spread[i] && value_tensor(run, NOWHERE, DT_F64, want->rank, want->dims, &b->spread[i])) {
+    b->found = false;
+    return;
+  }
+  for (int64_t e = 0; e < want->n; e++)
+    val_put_f64(b->spread[i], e,
+                fmax(val_f64(b->spread[i], e), fabs(val_f64(want, e) - val_f64(got, e))));
+}
+
+void fuzz_bound(Graph *g, Run *run, int k, Arena *a, Value *const *want, FuzzBound *b) {
+  *b = (FuzzBound){.found = true};
+  for (int round = 0; b->found && round < SHAKEN; round++) {
+    Shake s = {.rng = (uint64_t)round * 77 + 5};
+    Placement p = {&s, shake_begin, shake_place, shake_dead};
+    Value **in, *out[FUZZ_RESULTS] = {NULL};
+    b->found = !fuzz_inputs(g, run, k, a, &in);
+    for (int64_t i = 0; b->found && i < g->main->nparams; i++) shake(&s, in[i]);
+    b->found = b->found && !fuzz_run(g, run, k, &p, in, a, out) && !s.odd;
+    for (int64_t i = 0; b->found && i < g->main->nresults; i++) widen(b, run, i, want[i], out[i]);
+  }
+}
+
+bool fuzz_within(const FuzzBound *b, int64_t i, const Value *want, const Value *got) {
+  if (!b->spread[i]) return fuzz_same(want, got);
+  if (got->kind != VK_TENSOR || got->dtype != want->dtype || got->rank != want->rank ||
+      memcmp(got->dims, want->dims, (size_t)got->rank * sizeof got->dims[0]))
+    return false;
+  double largest = 0;
+  for (int64_t e = 0; e < want->n; e++) largest = fmax(largest, fabs(val_f64(want, e)));
+  for (int64_t e = 0; e < want->n; e++) {
+    double x = val_f64(want, e), y = val_f64(got, e);
+    double bound = BOUND * val_f64(b->spread[i], e) +
+                   BOUND * rounding(want->dtype) * (fabs(x) + largest / 4) +
+                   BOUND * smallest(want->dtype);
+    if (!(fabs(x - y) <= bound)) return false;
+  }
+  return true;
+}
+
+// ---- jumps ----
+
+// Ops that turn a rounding into a jump: behind them only exact graphs can be compared.
+static bool is_steep(const Node *n) {
+  const OpInfo *op = op_info(n->op);
+  if (!n->nsrc || n->op == OP_param || n->op == OP_proj) return false;
+  bool from_float = false;
+  for (uint32_t i = 0; i < n->nsrc; i++) {
+    const Type *t = type_of(n->src[i]);
+    from_float |= t->kind == TK_TENSOR && dtype_is_float(t->dtype);
+  }
+  for (int i = 0; i < n->nres; i++) {
+    const Type *t = n->type[i];
+    if (t->kind != TK_TENSOR) return true;
+    if (from_float && !dtype_is_float(t->dtype) && n->op != OP_shape && n->op != OP_size &&
+        n->op != OP_dims)
+      return true;
+    if (dtype_is_float(t->dtype) && dtype_bits(t->dtype) <= 8) return true;
+  }
+  static const int steep[] = {OP_round,    OP_floor,  OP_ceil,
+                              OP_sign,     OP_mod,    OP_fmod,
+                              OP_max_pool, OP_shrink, OP_dynamic_quantize_linear};
+  for (int64_t i = 0; i < ARRAY_LEN(steep); i++)
+    if (n->op == steep[i]) return true;
+  return from_float && (op->flags & OPF_HOST);
+}
+
+typedef VEC(Node *) Nodes;
+
+static void add_nodes(Graph *g, const Body *b, Arena *a, Nodes *out) {
+  NodeList l = body_order(g, b, a);
+  for (int64_t i = 0; i < l.n; i++) {
+    const OpInfo *op = op_info(l.v[i]->op);
+    vec_push(a, out, l.v[i]);
+    for (int k = 0; k < op->nattrs; k++)
+      if (op->attrs[k].kind == ATTR_body)
+        add_nodes(g, *(const Body *const *)((const char *)l.v[i]->attrs + op->attrs[k].offset), a,
+                  out);
+  }
+}
+
+NodeList fuzz_nodes(Graph *g, Arena *a) {
+  Nodes l = {0};
+  add_nodes(g, g->main, a, &l);
+  return (NodeList){l.v, l.n};
+}
+
+bool fuzz_is_steep(Graph *g, Arena *a) {
+  NodeList l = fuzz_nodes(g, a);
+  for (int64_t i = 0; i < l.n; i++)
+    if (is_steep(l.v[i])) return true;
+  return false;
+}
