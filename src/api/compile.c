@@ -49,9 +49,10 @@ static tenon_status find_target(CompileCall *c) {
   if (!c->target)
     return fail(c->d, TENON_EINVAL, NOWHERE, "there is no target '%s'; tenon_target lists them",
                 name);
-  if (!target_available(c->target))
-    return fail(c->d, TENON_EUNSUPPORTED, NOWHERE, "target %s is not available on this machine: %s",
-                c->target->name, "the program tenon-codegen is not there");
+  char why[1024];
+  if (!c->target->there(why, sizeof why))
+    return fail(c->d, TENON_EUNSUPPORTED, NOWHERE, "target %s is not available here: %s",
+                c->target->name, why);
   return TENON_OK;
 }
 
@@ -105,9 +106,9 @@ static tenon_status build(CompileCall *c) {
   TRY(watch_step(&c->watch, c->d, "plan", NULL, 0, 1));
   TRY(plan_create(g, &c->scratch, &plan));
   TRY(plan_verify(plan, c->d));
-  TargetOptions to = {.threads = c->o.threads, .watch = &c->watch};
+  TargetOptions to = {.threads = c->o.threads, .no_cache = c->o.no_cache != 0, .watch = &c->watch};
   Arena *texts = c->target->keeps_loops ? &p->arena : &c->scratch;
-  TRY(target_compile_with(c->target, g, plan, &to, texts, c->d, NULL, &p->program));
+  TRY(target_compile_with(c->target, &to, g, plan, texts, c->d, &p->program));
   p->target = c->target->name;
   p->custom = api_retain_ops(&p->arena, c->m->custom);
   api_describe_program(p);

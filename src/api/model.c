@@ -3,6 +3,8 @@
 // Every entry sets a trap, so that a failed allocation anywhere below ends here with everything freed.
 #include "api/model.h"
 
+#include "runtime/artifact.h"
+
 #include <pthread.h>
 
 static bool looks_like_text(Str s) {
@@ -33,6 +35,18 @@ static void name_values(Graph *g) {
     if (!b->result_name[i]) b->result_name[i] = str_printf(&g->arena, "output_%lld", (long long)i);
 }
 
+static tenon_status read_compiled(Model *m, const ModelOptions *o, Diag *d) {
+  if (!o || !o->compiled || !m->owns_file)
+    return fail(d, TENON_EUNSUPPORTED, NOWHERE,
+                "this is a compiled model, which can be run and inspected; give the model that it "
+                "was compiled from");
+  File f = m->file;
+  m->file = (File){0};
+  m->format = FORMAT_COMPILED;
+  TRY(artifact_load(&f, eval_find, d, &m->program));
+  return graph_of_program(m->program, d, &m->graph);
+}
+
 static tenon_status read_model(Model *m, const ModelOptions *o, Diag *d) {
   m->lock = arena_alloc(&m->arena, (int64_t)sizeof(pthread_mutex_t));
   pthread_mutex_init(m->lock, NULL);
@@ -41,7 +55,9 @@ static tenon_status read_model(Model *m, const ModelOptions *o, Diag *d) {
   if (m->path) m->path = str_copy(&m->arena, str_of(m->path));
   Str bytes = {(const char *)m->file.bytes, m->file.size};
   tenon_status s;
-  if (looks_like_text(bytes)) {
+  if (artifact_is(bytes.p, bytes.n)) {
+    s = read_compiled(m, o, d);
+  } else if (looks_like_text(bytes)) {
     m->format = FORMAT_TEXT;
     ParseOptions po = {0};
     if (o)
@@ -117,6 +133,7 @@ void model_free(Model *m) {
   if (!m) return;
   interp_free(m->interp);
   graph_free(m->graph);
+  program_release(m->program);
   if (m->lock) pthread_mutex_destroy(m->lock);
   if (m->owns_file) file_close(&m->file);
   arena_deinit(&m->arena);

@@ -8,18 +8,20 @@
 #include "frontends/onnx/onnx.h"
 #include "ir/custom.h"
 #include "ir/interpret.h"
+#include "runtime/program.h"
 
-typedef enum { FORMAT_ONNX, FORMAT_TEXT } ModelFormat;
+typedef enum { FORMAT_ONNX, FORMAT_TEXT, FORMAT_COMPILED } ModelFormat;
 typedef struct Model {
   Arena arena;
   File file;
   bool owns_file;
   ModelFormat format;
   const char *path;  // NULL: in memory
-  Graph *graph;
-  OnnxImport onnx;  // FORMAT_ONNX: header, unsupported operators, warnings
-  Diag *diag;       // the graph's, between calls: a place that always exists
-  Interp *interp;   // NULL until first run
+  Graph *graph;  // FORMAT_COMPILED: the program's inputs, and as many results; nothing between them
+  Program *program;  // FORMAT_COMPILED
+  OnnxImport onnx;   // FORMAT_ONNX: header, unsupported operators, warnings
+  Diag *diag;        // the graph's, between calls: a place that always exists
+  Interp *interp;    // NULL until first run
   void *lock;
 } Model;
 
@@ -29,6 +31,7 @@ typedef struct ModelOptions {
   Strs given;            // inputs with a default that the caller will give: they stay inputs
   IntFixed *fixed;       // symbolic sizes that are numbers; must outlive the model
   int64_t nfixed;
+  bool compiled;  // a compiled model will do; else it is refused
 } ModelOptions;
 
 // EUNSUPPORTED operators do not fail the opening: ask model_unsupported.
@@ -55,6 +58,9 @@ static inline const Node *model_output(const Model *m, int64_t i) {
 static inline const char *model_output_name(const Model *m, int64_t i) {
   return m->graph->main->result_name[i];
 }
+
+// What a program takes, as a graph's parameters (compiled.c).
+MUST_USE tenon_status graph_of_program(const Program *p, Diag *d, Graph **out);
 
 // Runs in the reference interpreter.  `run` is the caller's, from run_init; inputs in the model's order.
 MUST_USE tenon_status model_run(Model *m, Run *run, Value *const *inputs, Value **outputs);

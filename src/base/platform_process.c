@@ -174,6 +174,14 @@ void *code_map(const void *bytes, int64_t n) {
   return NULL;
 }
 
+bool code_allow(void *p, int64_t n) {
+  long page = sysconf(_SC_PAGESIZE);
+  if (page <= 0 || (uintptr_t)p % (uintptr_t)page) return false;
+  if (mprotect(p, (size_t)n, PROT_READ | PROT_EXEC)) return false;
+  __builtin___clear_cache(p, (char *)p + n);
+  return true;
+}
+
 void code_unmap(void *p, int64_t n) {
   if (p) munmap(p, (size_t)n);
 }

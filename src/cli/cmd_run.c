@@ -426,19 +426,17 @@ static tenon_status note_dims(RunCommand *r, tenon_status s) {
 }
 
 // ---- the command ----
-static tenon_status compile(RunCommand *r, const Target *target) {
+static tenon_status compile(RunCommand *r, const Target *target, SessionOptions *so) {
   Cli *c = r->cli;
   Graph *g = r->model->graph;
   Compiled compiled;
-  TRY(target_compile_with(target, g, r->plan, NULL, &c->arena, &c->diag, &compiled, &r->program));
-  SessionOptions so = {.threads = (int)opt_int(c, OPT_run_threads, 0)};
-  if (opt_given(c, OPT_run_per_node)) {
-    r->per_node = arena_new(&c->arena, PerNode);
-    new_comparison(r);
-    *r->per_node = (PerNode){.arena = &c->arena, .given = r->comparison.given, .run = &r->run};
-    TRY(per_node_start(r->per_node, g, r->plan, &compiled, r->in.value, &so));
-  }
-  return session_create(r->program, &so, &c->diag, &r->session);
+  TargetOptions to = {.no_cache = opt_given(c, OPT_run_no_cache), .compiled = &compiled};
+  TRY(target_compile_with(target, &to, g, r->plan, &c->arena, &c->diag, &r->program));
+  if (!opt_given(c, OPT_run_per_node)) return TENON_OK;
+  r->per_node = arena_new(&c->arena, PerNode);
+  new_comparison(r);
+  *r->per_node = (PerNode){.arena = &c->arena, .given = r->comparison.given, .run = &r->run};
+  return per_node_start(r->per_node, g, r->plan, &compiled, r->in.value, so);
 }
 
 static tenon_status execute(RunCommand *r) {
@@ -454,6 +452,7 @@ static tenon_status execute(RunCommand *r) {
   r->run.ops_budget = opt_int(c, OPT_run_max_ops, -1);
   // Before the graph changes: what is made up follows from the model alone.
   TRY(inputs_read(&r->in, c, &r->run, opt_text(c, OPT_run_inputs, NULL), &c->opt[OPT_run_input]));
+  SessionOptions so = {.threads = (int)opt_int(c, OPT_run_threads, 0)};
   const char *target = opt_text(c, OPT_run_target, "interp");
   bool plan = strcmp(target, "interp") != 0;
   if (opt_given(c, OPT_run_compare)) {
@@ -463,7 +462,9 @@ static tenon_status execute(RunCommand *r) {
   if (plan || opt_given(c, OPT_run_level))
     TRY(opt_run(c, &OPT_IDS(run), g, arena_new(&c->arena, Optimised)));
   if (plan) TRY(opt_plan(g, &c->arena, &c->diag, &r->plan));
-  if (target_find(target)) TRY(compile(r, target_find(target)));
+  if (r->model->program) r->program = program_retain(r->model->program);
+  if (target_find(target)) TRY(compile(r, target_find(target), &so));
+  if (r->program) TRY(session_create(r->program, &so, &c->diag, &r->session));
   if (opt_given(c, OPT_run_expand))
     TRY(interp_create(g, &(InterpOptions){.expand = true}, &c->diag, &r->model->interp));
   r->out = arena_array(&c->arena, Value *, g->main->nresults + 1);
@@ -496,7 +497,16 @@ int cmd_run(Cli *c) {
   int rc = cli_exit_of(open_with_overrides(c, c->pos[0], &c->opt[OPT_run_input],
                                            opt_text(c, OPT_run_inputs, NULL), &r->model));
   if (rc) return rc;
+  if (r->model->program && (opt_given(c, OPT_run_target) || opt_given(c, OPT_run_level) ||
+                            opt_given(c, OPT_run_expand) || opt_given(c, OPT_run_compare))) {
+    model_free(r->model);
+    return cli_usage(c,
+                     "run: %s is compiled already: --target, -O and --expand are for `compile`, "
+                     "--compare is for a model",
+                     c->pos[0]);
+  }
   r->in = (Inputs){.graph = r->model->graph,
+                   .program = r->model->program,
                    .arena = &c->arena,
                    .files = &r->files,
                    .seed = (uint64_t)opt_int(c, OPT_run_seed, 0)};

@@ -10,11 +10,13 @@
 #include "api/model.h"
 #include "cli/opt.h"
 #include "cli/tensors.h"
+#include "runtime/artifact.h"
 #include "runtime/session.h"
 #include "targets/target.h"
 
 #include <math.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 const char *const verdict_name[CASE_VERDICTS] = {"passed", "wrong", "unsupported", "crashed"};
 
@@ -342,6 +344,28 @@ static tenon_status need_supported(Test *t) {
   return n ? TENON_EUNSUPPORTED : TENON_OK;
 }
 
+// Through a file and back; what is written again must have the same bytes.
+static tenon_status through_artifact(Test *t) {
+  const char *folder = getenv("TMPDIR");
+  const char *path =
+      str_printf(t->arena, "%s/tenon-conform-%ld.tenon", folder ? folder : "/tmp", (long)getpid());
+  Program *again = NULL;
+  Str part[ARTIFACT_PARTS];
+  tenon_status s = artifact_write(t->program, path, t->diag);
+  if (!s) s = artifact_open(path, t->diag, &again);
+  platform->unlink(path);
+  TRY(s);
+  program_release(t->program);
+  t->program = again;
+  TRY(artifact_parts(again, t->arena, t->diag, part));
+  int64_t at = 0;
+  for (int i = 0; i < ARTIFACT_PARTS; at += part[i++].n)
+    if (at + part[i].n > again->backing.size ||
+        (part[i].n && memcmp(again->backing.bytes + at, part[i].p, (size_t)part[i].n)))
+      return fail(t->diag, TENON_EINTERNAL, NOWHERE, "the artifact changes when written again");
+  return TENON_OK;
+}
+
 static tenon_status optimise(Test *t) {
   OptReport report;
   Graph *g = t->model->graph;
@@ -351,7 +375,10 @@ static tenon_status optimise(Test *t) {
   TRY(graph_verify(g, t->diag));
   if (t->o->plan) TRY(opt_plan(g, t->arena, t->diag, &t->plan));
   if (!t->o->target) return TENON_OK;
-  TRY(target_compile(t->o->target, g, t->plan, t->arena, t->diag, &t->program));
+  // One process makes the code: the one that waits for us.
+  TRY(target_compile_with(t->o->target, &(TargetOptions){.threads = 1}, g, t->plan, t->arena,
+                          t->diag, &t->program));
+  if (t->o->artifact) TRY(through_artifact(t));
   return session_create(t->program, &(SessionOptions){.threads = t->o->threads}, t->diag,
                         &t->session);
 }

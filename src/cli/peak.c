@@ -170,8 +170,10 @@ static bool read_peak(const char *path, int threads, Peak *out) {
   if (f.size) memcpy(text, f.bytes, (size_t)MIN(f.size, (int64_t)sizeof text - 1));
   file_close(&f);
   *out = (Peak){.threads = threads};
-  return sscanf(text, "%lf %lf", &out->flops, &out->bandwidth) == 2 && out->flops > 0 &&
-         out->bandwidth > 0;
+  char *end;
+  out->flops = strtod(text, &end);
+  out->bandwidth = strtod(end, NULL);
+  return out->flops > 0 && out->bandwidth > 0;
 }
 
 tenon_status peak_renew(int threads, Arena *a, Diag *d, Peak *out, const char **out_file) {

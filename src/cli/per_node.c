@@ -45,8 +45,8 @@ tenon_status per_node_start(PerNode *p, Graph *g, const MemPlan *plan, const Com
   p->tested = tested->origin;
   so->observe = compare;
   so->observe_ctx = p;
-  TRY(target_compile_with(target_find("host"), g, plan, NULL, p->arena, d, &reference,
-                          &p->program));
+  TargetOptions to = {.compiled = &reference};
+  TRY(target_compile_with(target_find("host"), &to, g, plan, p->arena, d, &p->program));
   p->origin = reference.origin;
   SessionOptions o = {.threads = so->threads, .observe = keep, .observe_ctx = p};
   TRY(session_create(p->program, &o, d, &p->session));

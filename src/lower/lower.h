@@ -81,9 +81,6 @@ typedef struct Compiled {
   int64_t nunproven;
   const char *unproven;       // why the first one was not accepted
   const ValueOrigin *origin;  // by value of the main function
-  // For the target:
-  const Watch *watch;
-  int threads;  // that it may use; 0: what affinity and cgroup allow
 } Compiled;
 typedef struct LowerOptions {
   LowerTarget target;

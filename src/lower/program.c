@@ -29,6 +29,9 @@ int32_t new_value(FuncBuilder *f, const Node *n, int result, const Type *t) {
   Program *p = f->b->p;
   ProgValue v = {.place = PLACE_HEAP, .kind = kind[t->kind], .rank = -1};
   v.name = keep_name(f->b, n->name);
+  if (t->elem) v.item = kind[t->elem->kind];
+  for (const Type *e = t->elem; e && !v.dtype; e = e->elem)
+    if (e->kind == TK_TENSOR) v.dtype = e->dtype;
   if (t->kind == TK_TENSOR) {
     int32_t *dim = arena_array(&p->arena, int32_t, MAX(t->rank, 1));
     v.dtype = t->dtype;
@@ -117,6 +120,7 @@ void count_work(FuncBuilder *f, const Node *n, ProgStep *st) {
 static tenon_status build_host(FuncBuilder *f, const Node *n) {
   Arena *pa = &f->b->p->arena;
   ProgStep st = {.kind = STEP_HOST, .when = -1, .op = op_info(n->op)->name};
+  st.eval = eval_find(st.op);
   st.node = keep_name(f->b, n->name);
   st.nin = (int32_t)n->nsrc;
   st.nout = n->nres;

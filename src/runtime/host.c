@@ -47,12 +47,10 @@ static tenon_status keep(Session *s, Run *run, Frame *fr, int32_t value, Value *
 }
 
 static tenon_status evaluate(Session *s, Run *run, const ProgStep *st, Eval *e) {
-  const EvalOp *op = eval_find(st->op);
   int64_t said = run->diag->len;
-  if (!op) return fail(run->diag, TENON_EINTERNAL, e->at, "no evaluation");
   if (!s->pool) s->pool = pool_create(workers_count(s->workers));
   run->pool = s->pool;
-  tenon_status status = op->eval(e);
+  tenon_status status = st->eval->eval(e);
   if (status && run->diag->len == said)
     status = fail(run->diag, status, e->at, "evaluation failed (%s)", status_name(status));
   return status;

@@ -8,7 +8,8 @@
 // function bound is unbound again when it returns.  Every other size that is known is compared with what is found.
 //
 // Invariants (program_check): every index lies in its table; a step reads only parameters, constants and what
-// earlier steps made; code entries lie in the code; an expression's stack never runs empty or over.
+// earlier steps made; a constant has the bytes of its shape; code entries lie in the code; an expression's stack never
+// runs empty or over; no function comes back to itself through bodies.
 #ifndef TENON_RUNTIME_PROGRAM_H
 #define TENON_RUNTIME_PROGRAM_H
 
@@ -57,7 +58,8 @@ typedef enum {
 typedef struct ProgValue {
   uint8_t place;
   uint8_t kind;  // ValueKind
-  DType dtype;
+  uint8_t item;  // ValueKind of what a sequence or an optional holds
+  DType dtype;   // of a tensor; of the tensors in a list, where known
   int32_t rank;  // -1: not known before it is made
   int32_t slot;
   const int32_t *dim;  // [rank] expressions, -1 where not known
@@ -88,12 +90,13 @@ typedef enum {
 } ProgStepKind;
 typedef struct ProgStep {
   uint8_t kind;
-  int32_t kernel;     // STEP_KERNEL
-  const char *op;     // STEP_HOST: name in eval/table.h; else what `explain` and profiles call it
-  const char *node;   // origin, for messages; may be NULL
-  const void *attrs;  // STEP_HOST: the op's struct; a body is a `const ProgFunction *`
-  int32_t nin, nout;  // operands and results, by value; STEP_KERNEL: arguments are in `arg`
-  const int32_t *in, *out;  // -1: absent
+  int32_t kernel;  // STEP_KERNEL
+  const char *op;  // STEP_HOST: name in eval/table.h; else what `explain` and profiles call it
+  const struct EvalOp *eval;  // STEP_HOST: what `op` names
+  const char *node;           // origin, for messages; may be NULL
+  const void *attrs;          // STEP_HOST: the op's struct; a body is a `const ProgFunction *`
+  int32_t nin, nout;          // operands and results, by value; STEP_KERNEL: arguments are in `arg`
+  const int32_t *in, *out;    // -1: absent
   int32_t nargs, ndims;
   const int32_t *arg;  // STEP_KERNEL: values, in the kernel's order
   const int32_t *dim;  // STEP_KERNEL: expressions
@@ -114,6 +117,10 @@ typedef struct ProgFunction {
   const int32_t *param;   // value of each parameter
   const int32_t *result;  // value of each result
   const char **result_name;
+  // Of the model: how many values an index may have that is made from a parameter, 0: it is none.  For inputs that are
+  // made up; the list may be shorter than the parameters.
+  int32_t nranges;
+  const int64_t *range;
 } ProgFunction;
 
 typedef struct ProgKernel {
@@ -140,7 +147,7 @@ typedef struct Program {
   int32_t (*invoke)(const struct Program *p, int32_t kernel, void *const *args, const int64_t *size,
                     const int64_t *dims, int64_t begin, int64_t end);
   void *invoke_ctx;
-  const char *target;                 // "x86_64 avx512f ...": what the code needs
+  const char *target;                 // "x86_64-pc-linux-gnu +avx2,+fma": what the code needs
   File backing;                       // the artifact's mapping; no bytes when built in memory
   void (*unload)(struct Program *p);  // gives back code, constants and mapping; may be NULL
   atomic_int refs;
@@ -151,6 +158,10 @@ Program *program_retain(Program *p);
 void program_release(Program *p);  // NULL is fine
 // At these values of the symbols; false when one is unbound, a divisor is 0 or the result leaves int64.
 bool prog_eval(const Program *p, int32_t expr, const int64_t *sym, int64_t *out);
+// Whether a parameter of the model has it as a size of its own.
+bool prog_sym_is_input(const Program *p, int32_t sym);
 MUST_USE tenon_status program_check(const Program *p, Diag *d);
+// One constant alone: what must hold before anything looks into it.
+MUST_USE tenon_status program_check_const(const Program *p, int32_t i, Diag *d);
 
 #endif

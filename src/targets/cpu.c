@@ -3,26 +3,22 @@
 
 #include "base/machine.h"
 #include "base/process.h"
+#include "targets/llvm/cache.h"
 #include "targets/llvm/codegen.h"
 
-enum { CODE_ALIGN = 64 };
+#include <stdio.h>
 
-void cpu_describe(LowerTarget *out) {
-  Machine m;
-  machine_host(&m);
-  *out = (LowerTarget){.vector_bytes = m.vector_bytes,
-                       .vector_registers = m.has & CPU_AVX512 ? 32 : 16,
-                       .l1 = m.l1_bytes,
-                       .l2 = m.l2_bytes,
-                       .fma = m.has_fma,
-                       .vnni = m.has & CPU_VNNI,
-                       .bf16 = m.has & CPU_BF16};
-  if (m.arch != ARCH_X86_64) out->vector_registers = 32;
-}
+enum { CODE_ALIGN = 64, PAGE = 4096 };
 
-bool cpu_available(void) {
-  char path[4096];
-  return process_find("tenon-codegen", path, sizeof path);
+void cpu_describe(const Machine *m, LowerTarget *out) {
+  *out = (LowerTarget){.vector_bytes = m->vector_bytes,
+                       .vector_registers = m->has & CPU_AVX512 ? 32 : 16,
+                       .l1 = m->l1_bytes,
+                       .l2 = m->l2_bytes,
+                       .fma = m->has_fma,
+                       .vnni = m->has & CPU_VNNI,
+                       .bf16 = m->has & CPU_BF16};
+  if (m->arch != ARCH_X86_64) out->vector_registers = 32;
 }
 
 static void unload(Program *p) {
@@ -30,12 +26,13 @@ static void unload(Program *p) {
   code_unmap((void *)(uintptr_t)p->code, p->code_bytes);
 }
 
-// All images in one, each at a multiple of a cache line.
-static tenon_status join_images(Program *p, const Code *code, int64_t n, Arena *a, Diag *d) {
-  int64_t total = 0;
+// All images in one, each at a multiple of a cache line; of a page on AArch64, whose code finds its constants by pages.
+static tenon_status join_images(Program *p, const Machine *m, const Code *code, int64_t n, Arena *a,
+                                Diag *d) {
+  int64_t total = 0, align = m->arch == ARCH_AARCH64 ? PAGE : CODE_ALIGN;
   for (int64_t i = 0; i < n; i++) {
     p->kernel[i].entry = total + code[i].entry;
-    total += (code[i].n + CODE_ALIGN - 1) / CODE_ALIGN * CODE_ALIGN;
+    total += (code[i].n + align - 1) / align * align;
   }
   char *all = arena_alloc(a, MAX(total, 1));
   for (int64_t i = 0; i < n; i++)
@@ -47,29 +44,68 @@ static tenon_status join_images(Program *p, const Code *code, int64_t n, Arena *
   return TENON_OK;
 }
 
-static tenon_status build_code(const Compiled *c, Codegen *codegen, Arena *a, Diag *d) {
+static void report(const Compiled *c, const Code *code, Arena *a, TargetReport *out) {
+  out->kernel = arena_array(a, KernelReport, MAX(c->nkernels, 1));
+  for (int64_t i = 0; i < c->nkernels; i++)
+    out->kernel[i] = (KernelReport){
+        .name = c->kernel[i].name, .ms = code[i].ms, .cached = code[i].cached, .bytes = code[i].n};
+}
+
+// What the code generator says of each kernel in words.
+static tenon_status build_text(Codegen *g, const Compiled *c, const Str *text,
+                               const TargetOptions *o, Arena *a, Diag *d) {
+  Code *words = arena_array(a, Code, MAX(c->nkernels, 1));
+  CodeKind kind = o->text == TEXT_ASM ? CODE_ASM : CODE_LLVM;
+  const char *comment = o->text == TEXT_ASM ? "#" : ";";
+  StrBuf b;
+  strbuf_init(&b, a);
+  TRY(codegen_build(g, o->machine, kind, text, c->nkernels, a, words, d));
+  for (int64_t i = 0; i < c->nkernels; i++) {
+    strbuf_printf(&b, "%s kernel %lld: %s\n", comment, (long long)i, c->kernel[i].name);
+    strbuf_put(&b, (Str){(const char *)words[i].bytes, words[i].n});
+  }
+  o->report->text = strbuf_str(&b);
+  return TENON_OK;
+}
+
+tenon_status cpu_build(const Compiled *c, const TargetOptions *o, Arena *a, Diag *d) {
   Program *p = c->program;
-  Machine m;
-  machine_host(&m);
+  if (!c->nkernels) return TENON_OK;
+  char folder[4096];
+  bool cache = !o->no_cache && cache_folder(folder, sizeof folder);
+  Codegen *codegen;
+  CodegenOptions co = {.nprocesses = o->threads,
+                       .cache = cache ? folder : NULL,
+                       .progress = o->progress,
+                       .ctx = o->ctx,
+                       .watch = o->watch};
   Str *text = arena_array(a, Str, c->nkernels);
   Code *code = arena_array(a, Code, c->nkernels);
   for (int64_t i = 0; i < c->nkernels; i++) text[i] = c->kernel[i].text;
-  TRY(codegen_build_watched(codegen, &m, CODE_IMAGE, text, c->nkernels, c->watch, a, code, d));
-  p->target = str_copy(&p->arena, str_of(m.features));
-  return join_images(p, code, c->nkernels, a, d);
-}
-
-tenon_status cpu_build(const Compiled *c, Diag *d) {
-  if (!c->nkernels) return TENON_OK;
-  Codegen *codegen;
-  Arena a;
-  TRY(codegen_shared(c->threads, d, &codegen));
-  arena_init(&a);
+  TRY(codegen_create(&co, d, &codegen));
   Trap t;
   trap_enter(&t, d);
-  if (setjmp(t.env) == 0) t.status = build_code(c, codegen, &a, d);
+  if (setjmp(t.env) == 0) {
+    t.status = codegen_build(codegen, o->machine, CODE_IMAGE, text, c->nkernels, a, code, d);
+    if (!t.status && o->text && o->report) t.status = build_text(codegen, c, text, o, a, d);
+  }
   trap_leave(&t);
-  arena_deinit(&a);
   codegen_release(codegen);
-  return t.status;
+  TRY(t.status);
+  TRY(join_images(p, o->machine, code, c->nkernels, a, d));
+  p->target = str_printf(&p->arena, "%s %s", o->machine->triple, o->machine->features);
+  if (o->report) report(c, code, a, o->report);
+  return TENON_OK;
+}
+
+bool cpu_there(char *why, int64_t cap) {
+  Diag quiet;
+  Codegen *codegen;
+  Machine m;
+  diag_init(&quiet);
+  machine_host(&m);
+  bool there = !codegen_create(NULL, &quiet, &codegen);
+  if (there) codegen_release(codegen);
+  snprintf(why, (size_t)cap, "%s", there ? m.name : quiet.text);
+  return there;
 }

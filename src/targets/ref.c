@@ -17,8 +17,10 @@ static int32_t invoke(const Program *p, int32_t kernel, void *const *args, const
   return failed + 1;
 }
 
-tenon_status ref_build(const Compiled *c, Diag *d) {
+tenon_status ref_build(const Compiled *c, const TargetOptions *o, Arena *a, Diag *d) {
   Program *p = c->program;
+  (void)o;
+  (void)a;
   (void)d;
   LoopKernel **kernels = arena_array(&p->arena, LoopKernel *, MAX(c->nkernels, 1));
   for (int64_t i = 0; i < c->nkernels; i++) kernels[i] = c->kernel[i].lowered->kernel;

@@ -4,6 +4,6 @@
 
 #include "targets/target.h"
 
-MUST_USE tenon_status ref_build(const Compiled *c, Diag *d);
+MUST_USE tenon_status ref_build(const Compiled *c, const TargetOptions *o, Arena *a, Diag *d);
 
 #endif

@@ -1,36 +1,49 @@
 // target.c -- the table of targets.
 #include "targets/target.h"
 
+#include "base/platform.h"
 #include "targets/cpu.h"
 #include "targets/ref.h"
 
-static void describe_nothing(LowerTarget *out) {
+#include <stdio.h>
+
+static void describe_nothing(const Machine *m, LowerTarget *out) {
+  (void)m;
   *out = (LowerTarget){
       .vector_bytes = 64, .vector_registers = 32, .l1 = 32 << 10, .l2 = 1 << 20, .fma = true};
 }
 
-static tenon_status build_nothing(const Compiled *c, Diag *d) {
+static tenon_status build_nothing(const Compiled *c, const TargetOptions *o, Arena *a, Diag *d) {
   (void)c;
+  (void)o;
+  (void)a;
   (void)d;
   return TENON_OK;
+}
+
+static bool always(char *why, int64_t cap) {
+  snprintf(why, (size_t)cap, "any machine");
+  return true;
 }
 
 static const Target host = {.name = "host",
                             .doc = "every node by its reference evaluation, in the runtime",
                             .host_only = true,
                             .describe = describe_nothing,
-                            .build = build_nothing};
+                            .build = build_nothing,
+                            .there = always};
 static const Target ref = {.name = "ref",
                            .doc = "kernels as loops, interpreted with every access checked",
                            .keeps_loops = true,
                            .describe = describe_nothing,
-                           .build = ref_build};
+                           .build = ref_build,
+                           .there = always};
 
 static const Target cpu = {.name = "cpu",
                            .doc = "machine code for this CPU",
                            .describe = cpu_describe,
-                           .available = cpu_available,
-                           .build = cpu_build};
+                           .build = cpu_build,
+                           .there = cpu_there};
 
 const Target *const target_table[] = {&cpu, &ref, &host, NULL};
 
@@ -40,37 +53,52 @@ const Target *target_find(const char *name) {
   return NULL;
 }
 
-bool target_available(const Target *t) { return !t->available || t->available(); }
+bool target_available(const Target *t) {
+  char why[1024];
+  return t->there(why, sizeof why);
+}
 
 const Target *target_auto(void) { return target_available(&cpu) ? &cpu : &host; }
 
-tenon_status target_compile_with(const Target *t, Graph *g, const MemPlan *plan,
-                                 const TargetOptions *o, Arena *a, Diag *d, Compiled *out_compiled,
-                                 Program **out) {
-  TargetOptions none = {0};
-  if (!o) o = &none;
-  LowerOptions lo = {.host_only = t->host_only, .sizes = o->sizes, .watch = o->watch};
+static double ms_since(int64_t begin) { return (double)(platform->now() - begin) / 1e6; }
+
+static tenon_status build(const Target *t, const TargetOptions *o, const Compiled *c, Arena *a,
+                          Diag *d) {
+  int64_t begin = platform->now();
+  TRY(t->build(c, o, a, d));
+  if (o->report) o->report->build_ms = ms_since(begin);
+  return program_check(c->program, d);
+}
+
+tenon_status target_compile_with(const Target *t, const TargetOptions *o, Graph *g,
+                                 const MemPlan *plan, Arena *a, Diag *d, Program **out) {
+  TargetOptions mine = o ? *o : (TargetOptions){0};
+  LowerOptions lo = {.host_only = t->host_only, .sizes = mine.sizes, .watch = mine.watch};
+  Machine here;
   Compiled c;
   *out = NULL;
-  t->describe(&lo.target);
+  int64_t begin = platform->now();
+  if (!mine.machine) {
+    machine_host(&here);
+    mine.machine = &here;
+  }
+  t->describe(mine.machine, &lo.target);
   TRY(lower_program(g, plan, &lo, a, d, &c));
-  c.watch = o->watch;
-  c.threads = o->threads;
+  if (mine.report)
+    *mine.report = (TargetReport){.lower_ms = ms_since(begin),
+                                  .nkernels = c.nkernels,
+                                  .nhost = c.nhost,
+                                  .nunproven = c.nunproven,
+                                  .unproven = c.unproven};
   Trap trap;
   trap_enter(&trap, d);
-  if (setjmp(trap.env) == 0) trap.status = t->build(&c, d);
+  if (setjmp(trap.env) == 0) trap.status = build(t, &mine, &c, a, d);
   trap_leave(&trap);
-  if (!trap.status) trap.status = program_check(c.program, d);
   if (trap.status) {
     program_release(c.program);
     return trap.status;
   }
-  if (out_compiled) *out_compiled = c;
+  if (mine.compiled) *mine.compiled = c;
   *out = c.program;
   return TENON_OK;
-}
-
-tenon_status target_compile(const Target *t, Graph *g, const MemPlan *plan, Arena *a, Diag *d,
-                            Program **out) {
-  return target_compile_with(t, g, plan, NULL, a, d, NULL, out);
 }

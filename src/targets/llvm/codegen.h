@@ -10,7 +10,10 @@
 #include "loop/loop.h"
 #include "targets/llvm/protocol.h"
 
-typedef struct Codegen Codegen;  // a pool of processes; any number of callers
+// A cache, and processes: those of the whole process, which all share, unless a program is named.  They are started when needed
+// and ended with the last user; whoever compiles many models holds one all the while, as starting a process takes longer than
+// making code for a small kernel.
+typedef struct Codegen Codegen;
 
 typedef struct Code {
   const uint8_t *bytes;  // in the caller's arena
@@ -20,12 +23,20 @@ typedef struct Code {
   double ms;  // spent on it, by the wall's clock
 } Code;
 
-// `program`: where tenon-codegen lies; NULL: beside the running program or library, then on the path.
-MUST_USE tenon_status codegen_create(const char *program, int nprocesses, Diag *d, Codegen **out);
+typedef struct CodegenOptions {
+  const char *
+      program;  // where tenon-codegen lies; NULL: beside the running program or library, then on the path
+  int nprocesses;       // 0: as many as there are threads
+  int64_t deadline_ns;  // of one kernel; 0: two minutes
+  const char *cache;    // folder; NULL: none
+  // Called for each kernel that is done, by one thread at a time.
+  void (*progress)(void *ctx, int64_t done, int64_t total);
+  void *ctx;
+  const Watch *watch;  // told before each kernel, likewise; may be NULL
+} CodegenOptions;
+// `o` may be NULL.
+MUST_USE tenon_status codegen_create(const CodegenOptions *o, Diag *d, Codegen **out);
 void codegen_release(Codegen *c);
-// The pool that this process has: made for its first user, its processes ended with the last.  Who compiles many models keeps
-// a reference all the while, as starting a process takes longer than making code for a small kernel.
-MUST_USE tenon_status codegen_shared(int nprocesses, Diag *d, Codegen **out);
 // For a parent that forks: starts processes 0 to n - 1 ahead; in a child, codegen_adopt leaves the child process i and no other;
 // codegen_restart replaces it when the child may have left it in the middle of a kernel.
 MUST_USE tenon_status codegen_start(Codegen *c, int n, Diag *d);
@@ -34,9 +45,5 @@ void codegen_restart(Codegen *c, int i);
 // Makes code for n kernels, given as text, side by side.
 MUST_USE tenon_status codegen_build(Codegen *c, const Machine *m, CodeKind kind, const Str *text,
                                     int64_t n, Arena *a, Code *out, Diag *d);
-// The same with a watcher, which is told of each kernel, one call at a time, on any thread.
-MUST_USE tenon_status codegen_build_watched(Codegen *c, const Machine *m, CodeKind kind,
-                                            const Str *text, int64_t n, const Watch *watch,
-                                            Arena *a, Code *out, Diag *d);
 
 #endif
