@@ -36,7 +36,9 @@ TEST(eval_table_says_what_ops_say) {
     const EvalOp *e = eval_find(op->name);
     if (!e) continue;
     n++;
-    if (e->eval != op->eval) FAIL("%s has another evaluation in the table", op->name);
+    // What a user's own operator does is known to the run alone.
+    if (e->eval != op->eval && i != OP_foreign)
+      FAIL("%s has another evaluation in the table", op->name);
     EXPECT_INT_EQ(e->nattrs, op->nattrs);
     if (e->nattrs != op->nattrs) FAIL("%s has other attributes in the table", op->name);
     if (op->nattrs) EXPECT_INT_EQ(e->attrs_size, op->attrs_size);
