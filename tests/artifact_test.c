@@ -27,30 +27,6 @@ TEST(crc32c_is_the_standard) {
   EXPECT(crc32c_blocks(bytes, sizeof bytes, NULL) != before);
 }
 
-// ---- the table of evaluations ----
-
-TEST(eval_table_says_what_ops_say) {
-  int64_t n = 0;
-  for (int i = 0; i < OP_COUNT; i++) {
-    const OpInfo *op = op_table[i];
-    const EvalOp *e = eval_find(op->name);
-    if (!e) continue;
-    n++;
-    // What a user's own operator does is known to the run alone.
-    if (e->eval != op->eval && i != OP_foreign)
-      FAIL("%s has another evaluation in the table", op->name);
-    EXPECT_INT_EQ(e->nattrs, op->nattrs);
-    if (e->nattrs != op->nattrs) FAIL("%s has other attributes in the table", op->name);
-    if (op->nattrs) EXPECT_INT_EQ(e->attrs_size, op->attrs_size);
-    for (int k = 0; k < MIN(e->nattrs, op->nattrs); k++) {
-      EXPECT_STR_EQ(e->attrs[k].name, op->attrs[k].name);
-      EXPECT_INT_EQ(e->attrs[k].kind, op->attrs[k].kind);
-      EXPECT_INT_EQ(e->attrs[k].offset, op->attrs[k].offset);
-    }
-  }
-  EXPECT(n > 150);
-}
-
 // ---- there and back ----
 
 static const char small[] =

@@ -95,6 +95,31 @@ static const Case cases[] = {
      "body={(%i: i64[], %c: bool[], %a: f32[n], %b: f32[n]) %e = exp(%b) %s = add(%a, %e) "
      "return %c, %s} return %r }",
      OP_add, OP_exp, true},
+    {"three rows",
+     "graph @\"g\"(%x: f32[n], %y: f32[3, n]) { %r:2 = scan(%x, %y) num_scan_inputs=1 "
+     "body={(%a: f32[n], %b: f32[n]) %s = mul(%a, %b) %t = sub(%s, %b) return %s, %t} return %r.1, "
+     "%r.0 }",
+     OP_scan, OP_concat, true},
+    {"three columns from the end, the rows in front of one another",
+     "graph @\"g\"(%x: f32[n], %y: f32[n, 3]) { %r:2 = scan(%x, %y) num_scan_inputs=1 "
+     "scan_input_axes=[1] scan_input_directions=[1] scan_output_axes=[-1] "
+     "scan_output_directions=[1] body={(%a: f32[n], %b: f32[n]) %s = mul(%a, %b) %t = sub(%s, %b) "
+     "return %s, %t} %w = const f32[3] {1, 10, 100} %z = mul(%r.1, %w) return %z, %r.0 }",
+     OP_scan, OP_concat, true},
+    {"too many rows",
+     "graph @\"g\"(%x: f32[2], %y: f32[40, 2]) { %r = scan(%x, %y) num_scan_inputs=1 "
+     "body={(%a: f32[2], %b: f32[2]) %s = add(%a, %b) return %s} return %r }",
+     OP_add, OP_scan, false},
+    {"views that do not change go out",
+     "graph @\"g\"(%x: f32[2], %y: f32[2, 1], %m: i64[]) { %r = loop(%m, _, %x, %y) captures=1 "
+     "body={(%i: i64[], %c: bool[], %a: f32[2], %b: f32[2, 1]) %ax = const i64[1] {1} %v = "
+     "squeeze(%b, %ax) %s = add(%a, %v) return %c, %s} return %r }",
+     OP_add, OP_squeeze, true},
+    {"what would grow stays where it is",
+     "graph @\"g\"(%x: f32[n, k], %y: f32[n, 1], %z: f32[k], %m: i64[]) { %r = loop(%m, _, %x, %y, "
+     "%z) captures=2 body={(%i: i64[], %c: bool[], %a: f32[n, k], %b: f32[n, 1], %d: f32[k]) %e = "
+     "mul(%b, %d) %s = add(%a, %e) return %c, %s} return %r }",
+     OP_mul, OP_loop, false},
     {"a capture that nobody uses goes",
      "graph @\"g\"(%x: f32[n], %y: f32[n], %m: i64[]) { %e = exp(%y) %r = loop(%m, _, %x, %e) "
      "captures=1 body={(%i: i64[], %c: bool[], %a: f32[n], %b: f32[n]) %s = neg(%a) "

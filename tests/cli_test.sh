@@ -140,6 +140,38 @@ expect 0 "channels_last=true" inspect "$tmp/conv.tir" --optimised --text
 expect 0 "f32[2, 16, 1, 1]" run "$tmp/conv.tir" --dim n=2 --target plan
 expect 1 "there is no pass 'none'" inspect "$tmp/m.tir" --optimised --disable none
 expect 1 "there is no pass 'none'" run "$tmp/m.tir" --target plan --stop-after none
+printf 'graph @"h"(%%x: f32[4]) -> (y: f32[4]) {\n  %%c = const f32[] {4}\n  %%a = div(%%x, %%c) @"\\x1b[2J\\ny" : f32[4]\n  return %%a\n}\n' > "$tmp/names.tir"
+expect 0 "mul(" inspect "$tmp/names.tir" --optimised --text --disable fuse --stop-after fuse
+expect 0 "div(" inspect "$tmp/names.tir" --optimised --text --bisect 0
+expect 0 "mul(" inspect "$tmp/names.tir" --optimised --text --bisect 1
+expect 0 "div(" inspect "$tmp/names.tir" --optimised --text --disable fold --stop-after fold
+expect 1 "no pass lies from 'fuse' on" inspect "$tmp/m.tir" --optimised --start-from fuse --stop-after clean
+# A pass that breaks leaves the graph that it was given: the signal comes while it waits to print a dump that nobody reads yet.
+python3 - "$tmp/deep.tir" <<'PY'
+import sys
+steps = [f"  %n{i} = {'exp' if i % 2 else 'neg'}(%{f'n{i - 1}' if i else 'x'})" for i in range(4000)]
+open(sys.argv[1], "w").write('graph @"deep"(%x: f32[4]) -> (y: f32[4]) {\n' + "\n".join(steps) + "\n  return %n3999\n}\n")
+PY
+mkfifo "$tmp/fifo"
+exec 9<>"$tmp/fifo"
+"$program" inspect "$tmp/deep.tir" --optimised --dump-after all >/dev/null 2>"$tmp/fifo" 9<&- &
+pid=$!
+for ((asleep = 0; asleep < 5;)); do
+  sleep 0.1
+  if [ "$(awk '{print $3}' "/proc/$pid/stat" 2>/dev/null || echo S)" = S ]; then asleep=$((asleep + 1)); else asleep=0; fi
+done
+kill -SEGV $pid
+timeout 60 cat <&9 >"$tmp/broken" &
+reader=$!
+wait $pid
+sleep 0.2
+kill $reader
+exec 9<&-
+check "what a broken pass says" grep -q "pass cells broke; the graph that it was given is in" "$tmp/broken"
+expect 0 "kernels     42" inspect --optimised --start-from cells "$tmp/deep.tir.cells.tir"
+expect 1 "exclude one another" inspect "$tmp/m.tir" --optimised --exact --fast
+expect 0 "?[2J?y" explain "$tmp/names.tir"
+expect 0 "'?[2J?y' => mul" inspect "$tmp/names.tir" --optimised --trace-rules
 expect 2 "there are interp and plan" run "$tmp/m.tir" --target none
 expect 2 "from 0 to 3" inspect "$tmp/m.tir" -O4
 expect 2 "has no input 'z'" run "$tmp/m.tir" --input z=a.npy

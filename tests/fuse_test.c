@@ -66,6 +66,17 @@ static const Sample sample[] = {
   {"but not where one waits for the other",
    "(%x: f32[4, 4], %w: f32[4, 4]) { %m = mat_mul(%x, %w) %t = transpose(%m) %a = add(%m, %t) %u = transpose(%a) "
    "%b = add(%u, %a) %c = mul(%b, %t) return %a, %c }", 3, 0},
+  {"what is joined along the outermost axis is made side by side, and costs no kernel",
+   "(%x: f32[1, 2, 4, 4], %y: f32[1, 3, 4, 4]) { %a = softmax(%x) %b = softmax(%y) %j = concat(%a, %b) axis=1 return %j, %a }", 2, 1},
+  {"of every size",
+   "(%x: f32[n, 16], %y: f32[m, 16]) { %a = softmax(%x) %b = softmax(%y) %j = concat(%a, %b) axis=0 return %j }", 2, 1},
+  {"but a value lies in one place",
+   "(%x: f32[n, 16], %y: f32[m, 16]) { %a = softmax(%x) %b = softmax(%y) %j = concat(%a, %b) axis=0 %k = concat(%b, %a) axis=0 "
+   "return %j, %k }", 3, 1},
+  {"and another axis interleaves its parts",
+   "(%x: f32[2, 16], %y: f32[2, 16]) { %a = softmax(%x) %b = softmax(%y) %j = concat(%a, %b) axis=1 return %j }", 3, 0},
+  {"an input is not made here",
+   "(%x: f32[2, 16], %y: f32[2, 16]) { %a = softmax(%x) %j = concat(%a, %y) axis=0 return %j }", 2, 0},
   {"a body of control flow has kernels, too",
    "(%x: f32[4], %c: bool[]) { %y = if(%c, %x, %x) then_captures=1 then_branch={ (%a: f32[4]) %e = exp(%a) %r = neg(%e) return %r } "
    "else_branch={ (%a: f32[4]) %r = relu(%a) return %r } return %y }", 2, 0},
@@ -73,7 +84,7 @@ static const Sample sample[] = {
 // clang-format on
 
 static Graph *parse(const Sample *s, Diag *d) {
-  static char text[4096];
+  static char text[8192];
   Graph *g = NULL;
   snprintf(text, sizeof text, "graph @\"sample\"%s", s->text);
   diag_init(d);
@@ -167,6 +178,34 @@ static int64_t bytes_moved(Graph *g) {
   cost_graph(g, &b, &a, &cost);
   arena_deinit(&a);
   return cost.bytes;
+}
+
+// More than a kernel would read through: still no copy, whoever reads the joined value.
+TEST(many_values_are_joined_in_place) {
+  enum { PARTS = 100 };
+  static Diag d;
+  Arena a;
+  StrBuf text;
+  arena_init(&a);
+  strbuf_init(&text, &a);
+  strbuf_puts(&text, "(%x: f32[8, 16], %w: f32[16, 4], %v: f32[16, 4]) { ");
+  for (int i = 0; i < PARTS; i++) {
+    strbuf_printf(&text, "%%a%d = softmax(%%", i);
+    if (i) strbuf_printf(&text, "a%d", i - 1);
+    strbuf_printf(&text, "%s) axis=%d ", i ? "" : "x", i % 2);
+  }
+  strbuf_puts(&text, "%j = concat(");
+  for (int i = 0; i < PARTS; i++) strbuf_printf(&text, "%s%%a%d", i ? ", " : "", i);
+  strbuf_puts(&text, ") axis=0 %y = mat_mul(%j, %w) %z = mat_mul(%j, %v) return %y, %z }");
+  Sample s = {"many parts", strbuf_text(&text), PARTS + 2, 1};
+  Graph *g = parse(&s, &d);
+  REQUIRE(g && optimise(g, "fuse", &d));
+  KernelCount k;
+  graph_kernels(g, &k);
+  EXPECT_INT_EQ(k.kernels, s.kernels);
+  EXPECT_INT_EQ(k.kind[FUSED_VIEW], s.views);
+  graph_free(g);
+  arena_deinit(&a);
 }
 
 TEST(kernels_of_samples) {

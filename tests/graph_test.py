@@ -201,7 +201,7 @@ def lay_plan(plan, sizes):
     roots = plan["order"]
     for n, i in enumerate(roots):
         for k in roots[:n]:
-            together = b[i]["first"] <= b[k]["lastShared"] and b[k]["first"] <= b[i]["lastShared"]
+            together = b[i]["firstShared"] <= b[k]["lastShared"] and b[k]["firstShared"] <= b[i]["lastShared"]
             if together and size[i] and size[k] and offset[i] < offset[k] + size[k] and offset[k] < offset[i] + size[i]: bad = (i, k)
     return total, bad
 

@@ -161,6 +161,58 @@ TEST(plan_keeps_what_a_list_holds) {  // beyond the lives of the tensors that we
   graph_free(g);
 }
 
+// Values that are joined are parts of one buffer; what writes over it waits for all who read a part.
+TEST(plan_makes_parts_side_by_side) {
+  static Diag d;
+  static const char text[] =
+      "graph @\"g\"(%x: f32[n, 8], %y: f32[n, 8]) -> (a: f32[2*n, 16], b: f32[n, 16]) {\n"
+      "  %w = concat(%x, %y) axis=1 : f32[n, 16]\n"
+      "  %p = softmax(%w) : f32[n, 16]\n"
+      "  %q = tanh(%w) : f32[n, 16]\n"
+      "  %j = fused(%p, %q) kind=view body={ (%p: f32[n, 16], %q: f32[n, 16])\n"
+      "    %j = concat(%p, %q) axis=0 : f32[2*n, 16]\n"
+      "    return %j\n"
+      "  } : f32[2*n, 16]\n"
+      "  %r = neg(%j) : f32[2*n, 16]\n"
+      "  %s = abs(%p) : f32[n, 16]\n"
+      "  return %r, %s\n}\n";
+  Graph *g = NULL;
+  Arena a;
+  diag_init(&d);
+  arena_init(&a);
+  MemPlan *p = NULL;
+  REQUIRE(!graph_parse(str_of(text), "g.tir", &d, &g));
+  REQUIRE(plan_of(g, &a, &p, &d));
+  EXPECT_INT_EQ(p->ncopies, 0);
+  EXPECT_STATUS(plan_verify(p, &d), TENON_OK);
+  for (int64_t n = 0; n < 4; n++) EXPECT(same_results(g, p, n, &d));
+  int32_t joined = -1, second = -1, after = -1;
+  for (int32_t b = 0; b < p->n; b++) {
+    if (p->buffer[b].node->op == OP_fused) joined = b;
+    if (p->buffer[b].node->op == OP_tanh) second = p->buffer[b].root;
+    if (p->buffer[b].node->op == OP_neg) after = b;
+  }
+  REQUIRE(joined >= 0 && second >= 0 && after >= 0);
+  PlanBuffer *part = &p->buffer[second];
+  EXPECT_INT_EQ(part->within, joined);
+  // Broken in each way, and mended again.
+  Dim at = part->at;
+  part->at = g->dims.zero;
+  EXPECT_STATUS(plan_verify(p, &d), TENON_EINTERNAL);
+  part->at = at;
+  part->within = -1;
+  EXPECT_STATUS(plan_verify(p, &d), TENON_EINTERNAL);
+  part->within = after;
+  EXPECT_STATUS(plan_verify(p, &d), TENON_EINTERNAL);
+  part->within = joined;
+  EXPECT_STATUS(plan_verify(p, &d), TENON_OK);
+  EXPECT(p->buffer[after].root != joined && p->buffer[after].first < p->buffer[joined].live_last);
+  p->buffer[after].root = joined;
+  EXPECT_STATUS(plan_verify(p, &d), TENON_EINTERNAL);
+  arena_deinit(&a);
+  graph_free(g);
+}
+
 // ---- breaking it ----
 
 // What a value's bytes are: a view's are those of what it looks at.

@@ -107,7 +107,7 @@ static void check_all(const char *name, int level) {
   static Diag d;
   diag_init(&d);
   Codegen *kept = NULL;  // so that its processes stay from sample to sample
-  if (!strcmp(name, "cpu")) EXPECT_STATUS(codegen_create(NULL, &d, &kept), TENON_OK);
+  if (!strcmp(name, "cpu")) EXPECT_STATUS(codegen_shared(2, &d, &kept), TENON_OK);
   for (int i = 0; i < OP_COUNT; i++)
     for (const char *const *s = op_table[i]->samples; s && *s; s++, count++)
       check_sample(&(Sample){op_table[i], *s}, target, level);

@@ -49,10 +49,9 @@ static tenon_status find_target(CompileCall *c) {
   if (!c->target)
     return fail(c->d, TENON_EINVAL, NOWHERE, "there is no target '%s'; tenon_target lists them",
                 name);
-  char why[1024];
-  if (!c->target->there(why, sizeof why))
-    return fail(c->d, TENON_EUNSUPPORTED, NOWHERE, "target %s is not available here: %s",
-                c->target->name, why);
+  if (!target_available(c->target))
+    return fail(c->d, TENON_EUNSUPPORTED, NOWHERE, "target %s is not available on this machine: %s",
+                c->target->name, "the program tenon-codegen is not there");
   return TENON_OK;
 }
 
@@ -108,7 +107,7 @@ static tenon_status build(CompileCall *c) {
   TRY(plan_verify(plan, c->d));
   TargetOptions to = {.threads = c->o.threads, .no_cache = c->o.no_cache != 0, .watch = &c->watch};
   Arena *texts = c->target->keeps_loops ? &p->arena : &c->scratch;
-  TRY(target_compile_with(c->target, &to, g, plan, texts, c->d, &p->program));
+  TRY(target_compile_with(c->target, g, plan, &to, texts, c->d, &p->program));
   p->target = c->target->name;
   p->custom = api_retain_ops(&p->arena, c->m->custom);
   api_describe_program(p);

@@ -29,9 +29,9 @@ typedef struct ModelOptions {
   const CustomOp *custom;
   int64_t memory_limit;  // bytes that opening may take; 0 = none
   Strs given;            // inputs with a default that the caller will give: they stay inputs
+  bool compiled;         // a compiled model will do; else it is refused
   IntFixed *fixed;       // symbolic sizes that are numbers; must outlive the model
   int64_t nfixed;
-  bool compiled;  // a compiled model will do; else it is refused
 } ModelOptions;
 
 // EUNSUPPORTED operators do not fail the opening: ask model_unsupported.

@@ -45,10 +45,12 @@ static void end_stage(CompileCommand *m, const char *name) {
   m->stage_began = now;
 }
 
-static void on_kernel(void *ctx, int64_t done, int64_t total) {
+static bool on_step(void *ctx, const char *stage, const char *what, int64_t done, int64_t total) {
   CompileCommand *m = ctx;
-  if (done == 1) progress_start(&m->bar, total);
-  progress_step(&m->bar, "kernels");
+  (void)what;
+  if (!done) progress_start(&m->bar, total);
+  progress_step(&m->bar, stage);
+  return true;
 }
 
 static void keep_ranges(CompileCommand *m, const int64_t *range) {
@@ -108,15 +110,15 @@ static tenon_status compile(CompileCommand *m) {
   end_stage(m, "optimise");
   TRY(opt_plan(g, &c->arena, d, &plan));
   end_stage(m, "plan");
+  Watch watch = {on_step, m};
   TargetOptions o = {.machine = &m->machine,
                      .text = m->emit == EMIT_ASM    ? TEXT_ASM
                              : m->emit == EMIT_LLVM ? TEXT_LLVM
                                                     : TEXT_NONE,
                      .no_cache = opt_given(c, OPT_compile_no_cache),
-                     .progress = on_kernel,
-                     .ctx = m,
+                     .watch = &watch,
                      .report = &m->report};
-  TRY(target_compile_with(m->target, &o, g, plan, &c->arena, d, &m->program));
+  TRY(target_compile_with(m->target, g, plan, &o, &c->arena, d, &m->program));
   progress_end(&m->bar);
   m->stage[m->nstages++] = (Stage){"lower", m->report.lower_ms};
   m->stage[m->nstages++] = (Stage){"make code", m->report.build_ms};

@@ -192,7 +192,7 @@ static int reap(Runner *r) {
     int status;
     if (c->fd < 0 && waitpid(c->pid, &status, 0) == c->pid) {
       judge(r, c, status);
-      if (r->codegen && status) codegen_restart(r->codegen, i);
+      if (r->codegen && c->test->verdict != CASE_PASSED) codegen_restart(r->codegen, i);
       progress_step(&r->progress, c->test->name);
       c->pid = 0;
     } else {
@@ -297,7 +297,7 @@ static int report(Runner *r) {
 // Starting tenon-codegen takes longer than a small model does: each child finds one running.
 static tenon_status start_codegen(Runner *r) {
   if (!r->options.target || strcmp(r->options.target->name, "cpu")) return TENON_OK;
-  TRY(codegen_create(NULL, &r->cli->diag, &r->codegen));
+  TRY(codegen_shared(1, &r->cli->diag, &r->codegen));
   return codegen_start(r->codegen, r->jobs, &r->cli->diag);
 }
 

@@ -26,69 +26,75 @@ static const char *kind_of(const ExplainKernel *k) {
 }
 
 // ---- text ----
-static void print_node(const Explain *x, const ExplainNode *n) {
-  printf("%-40s %-20s ", n->node->name ? n->node->name : "-", op_info(n->node->op)->name);
+static void print_kernel(Cli *c, const ExplainKernel *k, int32_t number) {
+  bool shown = ((const fused_attrs *)k->node->attrs)->kind == FUSED_VIEW;
+  say(c, "kernel %d (%s%s)", number, kind_of(k), shown ? ", nothing launched" : "");
+}
+
+static void print_node(Cli *c, const Explain *x, const ExplainNode *n) {
+  say(c, "%-40s %-20s ", n->node->name ? n->node->name : "-", op_info(n->node->op)->name);
   for (const ExplainPlace *p = n->place; p; p = p->next) {
     if (p->kernel < 0)
-      printf("host");
+      say(c, "host");
     else
-      printf("kernel %d (%s)", p->kernel, kind_of(&x->kernel.v[p->kernel]));
-    if (p->next) printf(", ");
+      print_kernel(c, &x->kernel.v[p->kernel], p->kernel);
+    if (p->next) say(c, ", ");
   }
-  if (n->place && n->own) printf(", after %s (%s)", n->own->rule->name, n->own->pass->name);
+  if (n->place && n->own) say(c, ", after %s (%s)", n->own->rule->name, n->own->pass->name);
   if (!n->place && n->constant)
-    printf("computed while compiling");
+    say(c, "computed while compiling");
   else if (explain_removed(n))
-    printf("taken away by %s (%s) at '%s'", n->rule->rule->name, n->rule->pass->name,
-           n->rule->from);
+    say(c, "taken away by %s (%s) at '%s'", n->rule->rule->name, n->rule->pass->name,
+        n->rule->from);
   else if (!n->place)
-    printf("known while compiling, or not needed");
-  putchar('\n');
+    say(c, "known while compiling, or not needed");
+  say(c, "\n");
 }
 
 // Which order the channels have, region by region, and why.
-static void print_layout(const LayoutReport *l, const DimBinding *b) {
+static void print_layout(Cli *c, const LayoutReport *l, const DimBinding *b) {
   NumText a;
   if (!l->region.n) return;
-  printf("\n%-14s %6s %8s %12s  %s\n", "order", "nodes", "decide", "worth", "region");
+  say(c, "\n%-14s %6s %8s %12s  %s\n", "order", "nodes", "decide", "worth", "region");
   for (int64_t i = 0; i < l->region.n; i++) {
     const LayoutRegion *r = &l->region.v[i];
-    printf("%-14s %6lld %8lld %12s  %s", r->channels_last ? "channels last" : "channels first",
-           (long long)r->nodes, (long long)r->aware, text_bytes(&a, MAX(r->gain, -r->gain)),
-           r->name ? r->name : "-");
+    say(c, "%-14s %6lld %8lld %12s  %s", r->channels_last ? "channels last" : "channels first",
+        (long long)r->nodes, (long long)r->aware, text_bytes(&a, MAX(r->gain, -r->gain)),
+        r->name ? r->name : "-");
     if (r->gain < 0)
-      printf(" (the other order would be better, but for its conversions)");
+      say(c, " (the other order would be better, but for its conversions)");
     else if (!r->gain)
-      printf(" (nothing in it prefers an order)");
-    putchar('\n');
+      say(c, " (nothing in it prefers an order)");
+    say(c, "\n");
   }
-  printf("%lld value%s needed in both orders, %s\n", (long long)l->converted.n,
-         l->converted.n == 1 ? "" : "s", text_bytes(&a, conversion_bytes(l, b)));
+  say(c, "%lld value%s needed in both orders, %s\n", (long long)l->converted.n,
+      l->converted.n == 1 ? "" : "s", text_bytes(&a, conversion_bytes(l, b)));
 }
 
 static void print_text(const Telling *t) {
   const Explain *x = &t->x;
   for (int64_t i = 0; i < x->node.n; i++)
-    if (is_wanted(t, x->node.v[i].node->name)) print_node(x, &x->node.v[i]);
+    if (is_wanted(t, x->node.v[i].node->name)) print_node(t->cli, x, &x->node.v[i]);
   if (opt_given(t->cli, OPT_explain_node)) return;
   int64_t saved = 0;
-  printf("\n%-7s %-12s %6s %12s %12s %10s %10s  %s\n", "kernel", "kind", "nodes", "moves", "saves",
-         "FLOPs", "FLOPs/byte", "name");
+  say(t->cli, "\n%-7s %-12s %6s %12s %12s %10s %10s  %s\n", "kernel", "kind", "nodes", "moves",
+      "saves", "FLOPs", "FLOPs/byte", "name");
   for (int64_t i = 0; i < x->kernel.n; i++) {
     const ExplainKernel *k = &x->kernel.v[i];
     NumText a, b, c;
     int64_t less = k->unfused_bytes - k->bytes;
     saved += less;
-    printf("%-7lld %-12s %6lld %12s %12s %10s %10.1f  %s\n", (long long)i, kind_of(k),
-           (long long)k->nodes, text_bytes(&a, k->bytes), text_bytes(&b, less),
-           text_si(&c, k->flops), explain_intensity(k), k->node->name ? k->node->name : "-");
+    say(t->cli, "%-7lld %-12s %6lld %12s %12s %10s %10.1f  %s\n", (long long)i, kind_of(k),
+        (long long)k->nodes, text_bytes(&a, k->bytes), text_bytes(&b, less), text_si(&c, k->flops),
+        explain_intensity(k), k->node->name ? k->node->name : "-");
   }
-  print_layout(&t->opt.report.layout, &t->dims);
+  print_layout(t->cli, &t->opt.report.layout, &t->dims);
   NumText a;
   KernelCount count;
   graph_kernels(t->model->graph, &count);
-  printf("%lld nodes became %lld kernels, which move %s less than their nodes would alone\n",
-         (long long)x->node.n, (long long)count.kernels, text_bytes(&a, saved));
+  say(t->cli, "%lld node%s became %lld kernel%s, which move%s %s less than the nodes would alone\n",
+      (long long)x->node.n, x->node.n == 1 ? "" : "s", (long long)count.kernels,
+      count.kernels == 1 ? "" : "s", count.kernels == 1 ? "s" : "", text_bytes(&a, saved));
 }
 
 // ---- JSON ----

@@ -187,11 +187,12 @@ static void print_dims(const Inspection *in) {
 static void print_kernels(const Inspection *in) {
   NumText a, b;
   const KernelCount *k = &in->kernels;
-  say(in->cli, "\nkernels     %lld (", (long long)k->kernels);
-  for (int i = 0, any = 0; i < FUSED_KINDS; i++)
+  say(in->cli, "\nkernels     %lld", (long long)k->kernels);
+  int any = 0;
+  for (int i = 0; i < FUSED_KINDS; i++)
     if (k->kind[i])
-      say(in->cli, "%s%lld %s", any++ ? ", " : "", (long long)k->kind[i], fused_kind_name[i]);
-  say(in->cli, ")\n");
+      say(in->cli, "%s%lld %s", any++ ? ", " : " (", (long long)k->kind[i], fused_kind_name[i]);
+  say(in->cli, "%s\n", any ? ")" : "");
   const LayoutReport *l = &in->opt.report.layout;
   if (l->turned)
     say(in->cli, "layout      %lld nodes channels last; %lld conversion%s, %s\n",
@@ -245,8 +246,8 @@ static void print_findings(const Inspection *in) {
 static void print_figures(const Inspection *in) {
   NumText a, b;
   const GraphCost *c = &in->cost;
-  say(in->cli, "\noperators   %s of %lld kinds\n", text_count(&a, in->nnodes),
-      (long long)in->ops.n);
+  say(in->cli, "\noperators   %s of %lld kind%s\n", text_count(&a, in->nnodes),
+      (long long)in->ops.n, in->ops.n == 1 ? "" : "s");
   for (int64_t i = 0; i < in->ops.n; i++)
     say(in->cli, "  %7lld  %.*s\n", (long long)in->ops.v[i].n, STR_ARG(in->ops.v[i].name));
   say(in->cli, "\nparameters  %s (%s)\n", text_count(&a, in->params),

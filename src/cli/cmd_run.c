@@ -431,7 +431,7 @@ static tenon_status compile(RunCommand *r, const Target *target, SessionOptions 
   Graph *g = r->model->graph;
   Compiled compiled;
   TargetOptions to = {.no_cache = opt_given(c, OPT_run_no_cache), .compiled = &compiled};
-  TRY(target_compile_with(target, &to, g, r->plan, &c->arena, &c->diag, &r->program));
+  TRY(target_compile_with(target, g, r->plan, &to, &c->arena, &c->diag, &r->program));
   if (!opt_given(c, OPT_run_per_node)) return TENON_OK;
   r->per_node = arena_new(&c->arena, PerNode);
   new_comparison(r);

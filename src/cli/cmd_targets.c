@@ -6,7 +6,7 @@
 typedef struct TargetRow {
   const Target *target;
   bool there;
-  char why[512];
+  const char *why;  // not; or what it makes code for
 } TargetRow;
 
 static void print_text(Cli *c, const TargetRow *row, int n) {
@@ -49,9 +49,14 @@ int cmd_targets(Cli *c) {
   int n = 0;
   while (target_table[n]) n++;
   TargetRow *row = arena_array(&c->arena, TargetRow, n);
+  Machine *machine = arena_new(&c->arena, Machine);
+  machine_host(machine);
   for (int i = 0; i < n; i++) {
     row[i].target = target_table[i];
-    row[i].there = row[i].target->there(row[i].why, sizeof row[i].why);
+    row[i].there = target_available(row[i].target);
+    row[i].why = !row[i].there ? "the program tenon-codegen is not there: it is built with LLVM"
+                 : row[i].target->available ? machine->name
+                                            : "any machine";
   }
   if (opt_given(c, OPT_targets_json))
     print_json(c, row, n);

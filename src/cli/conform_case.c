@@ -376,7 +376,7 @@ static tenon_status optimise(Test *t) {
   if (t->o->plan) TRY(opt_plan(g, t->arena, t->diag, &t->plan));
   if (!t->o->target) return TENON_OK;
   // One process makes the code: the one that waits for us.
-  TRY(target_compile_with(t->o->target, &(TargetOptions){.threads = 1}, g, t->plan, t->arena,
+  TRY(target_compile_with(t->o->target, g, t->plan, &(TargetOptions){.threads = 1}, t->arena,
                           t->diag, &t->program));
   if (t->o->artifact) TRY(through_artifact(t));
   return session_create(t->program, &(SessionOptions){.threads = t->o->threads}, t->diag,

@@ -76,7 +76,7 @@ static tenon_status assembly(Telling *t, int64_t kernel, Str *out) {
   Machine m;
   Code code;
   machine_host(&m);
-  TRY(codegen_create(NULL, &c->diag, &codegen));
+  TRY(codegen_shared(1, &c->diag, &codegen));
   tenon_status s = codegen_build(codegen, &m, CODE_ASM, &t->compiled.kernel[kernel].text, 1,
                                  &c->arena, &code, &c->diag);
   codegen_release(codegen);
@@ -149,7 +149,7 @@ int explain_kernel(Cli *c, Graph *g, const char *text, bool json) {
   tenon_status s = opt_plan(g, &c->arena, &c->diag, &plan);
   TargetOptions to = {.compiled = &t->compiled};
   if (!s)
-    s = target_compile_with(target_find("cpu"), &to, g, plan, &c->arena, &c->diag, &t->program);
+    s = target_compile_with(target_find("cpu"), g, plan, &to, &c->arena, &c->diag, &t->program);
   if (!s) s = print_kernels(t, text, json, &found);
   if (!s && !found) {
     s = fail(&c->diag, TENON_EINVAL, NOWHERE, "no kernel is '%s'; there are %lld", text,

@@ -21,6 +21,7 @@ void opt_options(const Cli *c, const OptIds *id, OptOptions *out) {
   out->level = (int)opt_int(c, id->level, out->level);
   out->fast = opt_licences(out->level, opt_given(c, id->exact), opt_given(c, id->fast));
   out->fold_limit = opt_int(c, id->fold_limit, out->fold_limit);
+  out->unroll_limit = opt_int(c, id->unroll_limit, out->unroll_limit);
   out->disable = opt_text(c, id->disable, NULL);
   out->start_from = opt_text(c, id->start_from, NULL);
   out->stop_after = opt_text(c, id->stop_after, NULL);
@@ -28,7 +29,7 @@ void opt_options(const Cli *c, const OptIds *id, OptOptions *out) {
   out->dump_changed = opt_given(c, id->dump_changed);
   out->verify_each = opt_given(c, id->verify_each);
   out->trace_rules = opt_given(c, id->trace_rules);
-  out->bisect = opt_int(c, id->bisect, 0);
+  out->bisect = opt_int(c, id->bisect, -1);
   out->print = print_stderr;
 }
 
@@ -67,7 +68,11 @@ static void write_reproducer(const OptCall *call, const char *pass, Graph *g, Ar
 }
 
 static tenon_status run_caught(const OptOptions *o, Graph *g, OptReport *report) {
-  struct sigaction act = {.sa_handler = on_broken}, old[ARRAY_LEN(broken_signals)];
+  static char stack[1 << 16];  // for the handler: a pass may have used up its own
+  stack_t aside = {.ss_sp = stack, .ss_size = sizeof stack}, was;
+  sigaltstack(&aside, &was);
+  struct sigaction act = {.sa_handler = on_broken, .sa_flags = SA_ONSTACK},
+                   old[ARRAY_LEN(broken_signals)];
   sigemptyset(&act.sa_mask);
   for (int64_t i = 0; i < ARRAY_LEN(broken_signals); i++)
     sigaction(broken_signals[i], &act, &old[i]);
@@ -76,6 +81,7 @@ static tenon_status run_caught(const OptOptions *o, Graph *g, OptReport *report)
   if (!sig) s = graph_optimise(g, o, report);
   for (int64_t i = 0; i < ARRAY_LEN(broken_signals); i++)
     sigaction(broken_signals[i], &old[i], NULL);
+  sigaltstack(&was, NULL);
   if (sig) fail(g->diag, TENON_EINTERNAL, NOWHERE, "%s while optimising", strsignal(sig));
   return s;
 }
@@ -128,10 +134,12 @@ static const char *command_line(Cli *c) {
     for (int64_t k = 0; k < c->opt[i].count; k++)
       strbuf_printf(&b, " --%s%s%s", option_name(&cli_option[i]), c->opt[i].text ? "=" : "",
                     c->opt[i].text ? c->opt[i].text[k] : "");
-  return strbuf_text(&b);
+  return clean_text(&c->arena, strbuf_text(&b));  // one line, whatever a file is called
 }
 
 tenon_status opt_run(Cli *c, const OptIds *id, Graph *g, Optimised *out) {
+  if (opt_given(c, id->exact) && opt_given(c, id->fast))
+    return fail(&c->diag, TENON_EINVAL, NOWHERE, "--exact and --fast exclude one another");
   bool record = out->options.record;
   opt_options(c, id, &out->options);
   out->options.record = record;

@@ -8,10 +8,10 @@
 #include "base/machine.h"
 #include "base/platform.h"
 #include "runtime/workers.h"
+#include "targets/llvm/cache.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -145,20 +145,13 @@ tenon_status peak_measure(int threads, Diag *d, Peak *out) {
 
 // ---- the file ----
 
-static const char *cache_folder(Arena *a) {
-  const char *own = getenv("TENON_CACHE"), *base = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-  if (own && *own) return own;
-  if (base && *base) return str_printf(a, "%s/tenon", base);
-  return home && *home ? str_printf(a, "%s/.cache/tenon", home) : NULL;
-}
-
 static const char *cache_file(Arena *a, int threads) {
   Machine m;
-  const char *folder = cache_folder(a);
+  char folder[4096];
+  if (!cache_folder(folder, sizeof folder)) return NULL;
   machine_host(&m);
   uint64_t h = hash_bytes(m.name, (int64_t)strlen(m.name), machine_hash(&m));
-  return folder ? str_printf(a, "%s/peak-%016llx-%d", folder, (unsigned long long)h, threads)
-                : NULL;
+  return str_printf(a, "%s/peak-%016llx-%d", folder, (unsigned long long)h, threads);
 }
 
 static bool read_peak(const char *path, int threads, Peak *out) {
@@ -170,28 +163,20 @@ static bool read_peak(const char *path, int threads, Peak *out) {
   if (f.size) memcpy(text, f.bytes, (size_t)MIN(f.size, (int64_t)sizeof text - 1));
   file_close(&f);
   *out = (Peak){.threads = threads};
-  char *end;
-  out->flops = strtod(text, &end);
-  out->bandwidth = strtod(end, NULL);
+  char *rest;
+  out->flops = strtod(text, &rest);
+  out->bandwidth = strtod(rest, NULL);
   return out->flops > 0 && out->bandwidth > 0;
 }
 
 tenon_status peak_renew(int threads, Arena *a, Diag *d, Peak *out, const char **out_file) {
   TRY(peak_measure(threads, d, out));
-  const char *folder = cache_folder(a), *file = cache_file(a, threads);
-  char text[128];
+  const char *file = cache_file(a, threads);
+  char folder[4096], text[128];
   Diag quiet;
   diag_init(&quiet);
   int n = snprintf(text, sizeof text, "%.0f %.0f\n", out->flops, out->bandwidth);
-  if (folder) {
-    for (char *p = strchr(folder + 1, '/'), *q = str_copy(a, str_of(folder)); p;
-         p = strchr(p + 1, '/')) {
-      q[p - folder] = 0;
-      mkdir(q, 0777);
-      q[p - folder] = '/';
-    }
-    mkdir(folder, 0777);
-  }
+  if (cache_folder(folder, sizeof folder)) cache_make(folder);
   bool kept = file && !file_write(file, text, n, &quiet);
   if (out_file) *out_file = kept ? file : "";
   return TENON_OK;

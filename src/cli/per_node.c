@@ -46,7 +46,7 @@ tenon_status per_node_start(PerNode *p, Graph *g, const MemPlan *plan, const Com
   so->observe = compare;
   so->observe_ctx = p;
   TargetOptions to = {.compiled = &reference};
-  TRY(target_compile_with(target_find("host"), &to, g, plan, p->arena, d, &p->program));
+  TRY(target_compile_with(target_find("host"), g, plan, &to, p->arena, d, &p->program));
   p->origin = reference.origin;
   SessionOptions o = {.threads = so->threads, .observe = keep, .observe_ctx = p};
   TRY(session_create(p->program, &o, d, &p->session));

@@ -19,28 +19,40 @@ static uint64_t body_hash(const OpInfo *op, const void *attrs, uint64_t h) {
   return h;
 }
 
+enum {
+  SHARED_MAX = 65536
+};  // bytes of a constant whose contents decide; a larger one equals itself
+
+static uint64_t data_hash(const Node *n) {
+  const ConstData *d = n->data;
+  uint64_t h = hash_u64((uint64_t)(uintptr_t)n->type[0] ^ (uint64_t)(uintptr_t)d->source);
+  if (d->source) return hash_u64(h ^ (uint64_t)d->offset);
+  if (d->bytes > SHARED_MAX) return hash_u64(h ^ (uint64_t)(uintptr_t)d->mem);
+  if (type_of(n)->dtype != DT_STRING) return h ^ hash_bytes(d->mem, d->bytes, 7);
+  const Str *s = d->mem;
+  for (int64_t i = 0; i < d->n; i++) h = hash_u64(h ^ hash_bytes(s[i].p, s[i].n, 7));
+  return h;
+}
+
 static uint32_t node_hash(const Node *n) {
   uint64_t h = hash_u64((uint64_t)n->op << 32 ^ (uint64_t)n->nres << 16 ^ n->nsrc);
   for (uint32_t i = 0; i < n->nsrc; i++) h = hash_u64(h ^ n->src[i]->id);
   const OpInfo *op = op_table[n->op];
   if (n->attrs) h ^= attrs_hash(op->attrs, op->nattrs, n->attrs);
   if (op->flags & OPF_CONTROL) h = body_hash(op, n->attrs, h);
-  if (n->data) {
-    h = hash_u64(h ^ (uint64_t)(uintptr_t)n->type[0] ^ (uint64_t)(uintptr_t)n->data->source);
-    if (n->data->source)
-      h = hash_u64(h ^ (uint64_t)n->data->offset);
-    else if (n->data->bytes <= 65536)  // contents decide only for small constants
-      h ^= hash_bytes(n->data->mem, n->data->bytes, 7);
-    else
-      h = hash_u64(h ^ (uint64_t)(uintptr_t)n->data->mem);
-  }
+  if (n->data) h = hash_u64(h ^ data_hash(n));
   return (uint32_t)(h ^ h >> 32);
 }
 
-static bool data_equal(const ConstData *a, const ConstData *b) {
+static bool data_equal(const ConstData *a, const ConstData *b, DType t) {
   if (a->source != b->source || a->offset != b->offset || a->bytes != b->bytes) return false;
-  if (a->source || a->mem == b->mem) return true;
-  return a->bytes <= 65536 && (a->bytes == 0 || !memcmp(a->mem, b->mem, (size_t)a->bytes));
+  if (a->source || a->mem == b->mem || !a->bytes) return true;
+  if (a->bytes > SHARED_MAX) return false;
+  if (t != DT_STRING) return !memcmp(a->mem, b->mem, (size_t)a->bytes);
+  const Str *x = a->mem, *y = b->mem;
+  for (int64_t i = 0; i < a->n; i++)
+    if (!str_eq(x[i], y[i])) return false;
+  return true;
 }
 
 static bool node_equal(const Node *a, const Node *b) {
@@ -49,8 +61,8 @@ static bool node_equal(const Node *a, const Node *b) {
   for (uint32_t i = 0; i < a->nsrc; i++)
     if (a->src[i] != b->src[i]) return false;
   if (a->data || b->data)
-    return a->data && b->data && a->type[0] == b->type[0] && type_of(a)->dtype != DT_STRING &&
-           data_equal(a->data, b->data);
+    return a->data && b->data && a->type[0] == b->type[0] &&
+           data_equal(a->data, b->data, type_of(a)->dtype);
   const OpInfo *op = op_table[a->op];
   return a->attrs == b->attrs || attrs_equal(op->attrs, op->nattrs, a->attrs, b->attrs);
 }

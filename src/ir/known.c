@@ -6,6 +6,8 @@
 // Needs: eval.  Guarantees: never an error; what cannot be known is left out.
 #include "ir/internal.h"
 
+#include <math.h>
+
 enum {
   EXTERNAL_KNOWN_MAX = 64,  // elements read from a weights file while a graph is built
   // Operations that following contents may take: for one node, for a whole graph, and for each node more.
@@ -122,13 +124,13 @@ void node_compute_known(Graph *g, Node *n) {
   arena_reset(&g->scratch, mark);
 }
 
-// Contents are followed as integers: also through floats, as long as they hold whole numbers.
+// Contents are followed as integers: also through floats, as long as they hold whole numbers, and no zero below zero.
 static bool all_whole(const Value *v) {
   if (dtype_is_int(v->dtype) || v->dtype == DT_BOOL) return true;
   if (!dtype_is_float(v->dtype)) return false;
   for (int64_t i = 0; i < v->n; i++) {
     double x = val_f64(v, i);
-    if (!(x > -9e15 && x < 9e15) || x != (double)(int64_t)x) return false;
+    if (!(x > -9e15 && x < 9e15) || x != (double)(int64_t)x || (x == 0 && signbit(x))) return false;
   }
   return true;
 }

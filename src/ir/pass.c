@@ -13,7 +13,7 @@ unsigned opt_licences(int level, bool exact, bool fast) {
 }
 
 void opt_defaults(OptOptions *o) {
-  *o = (OptOptions){.level = 3, .fold_limit = 64 << 20};
+  *o = (OptOptions){.level = 3, .fold_limit = 64 << 20, .unroll_limit = 512, .bisect = -1};
   o->fast = opt_licences(o->level, false, false);
 }
 
@@ -48,6 +48,10 @@ static tenon_status check_names(const Pass *p, int64_t n, const OptOptions *o, D
     if (named[i] && find(p, n, named[i]) < 0)
       return fail(d, TENON_EINVAL, NOWHERE, "there is no pass '%s'; `tenon passes` lists them",
                   named[i]);
+  if (o->start_from && o->stop_after && find(p, n, o->stop_after) < find(p, n, o->start_from))
+    return fail(d, TENON_EINVAL, NOWHERE,
+                "no pass lies from '%s' on and up to '%s'; `tenon passes` lists them in order",
+                o->start_from, o->stop_after);
   for (const char *q = o->disable; q && *q; q = strchr(q, ',') ? strchr(q, ',') + 1 : NULL) {
     Str name = {q, (int64_t)strcspn(q, ",")};
     int64_t at = -1;
@@ -122,10 +126,10 @@ static tenon_status run_all(PassCtx *c, const Pass *p, int64_t n) {
     c->report->pass[i].pass = &p[i];
     bool on =
         (p[i].flags & PASSF_REQUIRED) || (o->level >= p[i].level && !listed(o->disable, p[i].name));
-    if (i < first || !on) continue;
-    TRY(watch_step(o->watch, c->g->diag, "optimise", p[i].name, i, n));
+    if (i < first) continue;
+    if (on) TRY(watch_step(o->watch, c->g->diag, "optimise", p[i].name, i, n));
     ArenaMark m = arena_mark(c->scratch);
-    TRY(run_one(c, &p[i], &c->report->pass[i]));
+    if (on) TRY(run_one(c, &p[i], &c->report->pass[i]));
     arena_reset(c->scratch, m);
     if (o->stop_after && !strcmp(o->stop_after, p[i].name)) break;
   }
@@ -142,7 +146,7 @@ tenon_status passes_run(const Pass *p, int64_t n, Graph *g, const OptOptions *o,
                .o = o,
                .report = report,
                .scratch = &scratch,
-               .fire_limit = o->bisect ? &limit : NULL};
+               .fire_limit = o->bisect >= 0 ? &limit : NULL};
   report->pass = arena_array(report->arena, PassStat, n);
   report->npasses = n;
   intmap_init(&report->hits, report->arena);
@@ -162,9 +166,10 @@ static void trace_rule(void *ctx, const Rule *r, const Node *from, const Node *t
              ((RuleFiring){r, c->pass, from->name, to->name, from->op, to->op}));
   if (!c->o->trace_rules) return;
   const char *slash = strrchr(r->file, '/');
-  const char *line =
+  char *line =
       str_printf(c->report->arena, "%s:%d %s  %s '%s' => %s", slash ? slash + 1 : r->file, r->line,
                  r->name, op_name(from), from->name ? from->name : "", op_name(to));
+  text_clean(line, (int64_t)strlen(line));
   vec_push(c->report->arena, &c->report->trace, line);
   if (c->o->print) c->o->print(c->o->print_ctx, str_of(str_printf(c->scratch, "%s\n", line)));
 }

@@ -17,6 +17,7 @@ typedef struct OptOptions {
   int level;               // -O0 ... -O3
   unsigned fast;           // licences; opt_licences(level, exact, fast) gives the usual ones
   int64_t fold_limit;      // bytes that folding may add for one constant
+  int64_t unroll_limit;    // nodes that a loop may become
   const char *dump_after;  // pass name or "all"; NULL = none
   bool dump_changed;       // after every pass that changed something
   const char *stop_after, *start_from;
@@ -24,7 +25,7 @@ typedef struct OptOptions {
   bool verify_each, trace_rules;
   bool record;                         // note every firing in the report, for explain
   bool channels_last;                  // for tests: wherever it can be, whatever it costs
-  int64_t bisect;                      // stop changing after so many rule firings; 0 = no limit
+  int64_t bisect;                      // fire no rule after so many; -1 = no limit
   void (*print)(void *ctx, Str text);  // where dumps and traces go
   void *print_ctx;
   const Watch *watch;  // told of each pass; may be NULL

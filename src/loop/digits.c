@@ -43,10 +43,19 @@ static bool has_var(const DigitMap *m, Dim e) {
 // At least 1 in every work item: a factor of their number is.
 static bool positive(const DigitMap *m, Dim e) {
   if (e->lo >= 1) return true;
-  if (!m->items || e->nterms != 1 || e->term[0].coef <= 0) return false;
+  if (!m->items) return false;
+  if (dim_forced(m->pool, e, m->items)) return true;
+  if (e->nterms != 1 || e->term[0].coef <= 0) return false;
   for (int i = 0; i < e->term[0].natoms; i++)
-    if (e->term[0].atom[i]->lo < 1 && !dim_is_factor(e->term[0].atom[i], m->items)) return false;
+    if (e->term[0].atom[i]->lo < 1 && !dim_forced(m->pool, e->term[0].atom[i], m->items))
+      return false;
   return true;
+}
+
+// One unit in another that it divides.
+static Dim in_units(IntPool *p, Dim e, Dim unit) {
+  Dim q = dim_quotient(p, e, unit);
+  return q ? q : ie_div(p, e, unit);
 }
 
 // e as floor(i/d) mod m; `mod` NULL: without the remainder.
@@ -66,7 +75,7 @@ static Digits *as_part(const DigitMap *m, Dim e, Dim *d, Dim *mod) {
     return dim_divides(p, *mod, b) ? v : NULL;
   }
   if (*mod && !dim_divides(p, b, *mod)) return NULL;
-  if (*mod) *mod = ie_div(p, *mod, b);
+  if (*mod) *mod = in_units(p, *mod, b);
   *d = ie_mul(p, *d, b);
   return ie_is_poison(*d) ? NULL : v;
 }
@@ -129,8 +138,11 @@ void digits_settle(DigitMap *m) {
     }
     for (int j = 0; j < v->n; j++) {
       bool top = j == v->n - 1;
-      v->size[j] = top ? ie_ceildiv(m->pool, extent, v->unit[j])
-                       : ie_div(m->pool, v->unit[j + 1], v->unit[j]);
+      Dim whole = dim_quotient(m->pool, extent, v->unit[j]);
+      if (top)
+        v->size[j] = whole ? whole : ie_ceildiv(m->pool, extent, v->unit[j]);
+      else
+        v->size[j] = in_units(m->pool, v->unit[j + 1], v->unit[j]);
       v->digit[j] = new_digit(m, v, j, v->size[j]);
     }
   }
@@ -146,7 +158,7 @@ static Dim sum_digits(DigitMap *m, const Digits *v, Dim d, Dim mod) {
   }
   if (from < 0 || to < 0) return NULL;
   for (int i = from; i < to; i++)
-    out = ie_add(m->pool, out, ie_mul(m->pool, v->digit[i], ie_div(m->pool, v->unit[i], d)));
+    out = ie_add(m->pool, out, ie_mul(m->pool, v->digit[i], in_units(m->pool, v->unit[i], d)));
   return out;
 }
 

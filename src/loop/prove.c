@@ -47,9 +47,28 @@ bool dim_split(IntPool *pool, Dim e, Dim atom, Dim *c, Dim *r) {
   return !ie_is_poison(*c) && !ie_is_poison(*r);
 }
 
+// What e/d must be if the division leaves nothing: the coefficient of a term of d that stands alone says it.
+static Dim guess_quotient(IntPool *pool, Dim e, Dim d, const IntTerm *t) {
+  Dim c, r;
+  if (t->natoms != 1 || (t->coef != 1 && t->coef != -1)) return NULL;
+  if (!dim_split(pool, e, t->atom[0], &c, &r)) return NULL;
+  Dim q = ie_mulc(pool, c, t->coef);
+  return ie_mul(pool, q, d) == e ? q : NULL;
+}
+
+Dim dim_quotient(IntPool *pool, Dim e, Dim d) {
+  if (ie_is(d, 0) || ie_is_poison(e) || ie_is_poison(d)) return NULL;
+  // The pool takes divisors for positive; whether they are may be the question.
+  Dim q = ie_div(pool, e, d);
+  if (ie_mul(pool, q, d) == e) return q;
+  q = NULL;
+  for (int i = 0; i < d->nterms && !q; i++) q = guess_quotient(pool, e, d, &d->term[i]);
+  return q;
+}
+
 bool dim_divides(IntPool *pool, Dim d, Dim e) {
   if (ie_is(d, 0)) return false;
-  return ie_is(ie_mod(pool, e, d), 0);
+  return ie_is(ie_mod(pool, e, d), 0) || dim_quotient(pool, e, d);
 }
 
 // ---- scope ----
@@ -61,8 +80,27 @@ void prover_init(Prover *p, IntPool *pool, Arena *a) {
 }
 
 void prover_push(Prover *p, Dim sym, Dim extent, Dim value) {
-  vec_push(p->arena, &p->sym, ((ProverSym){sym, extent, value}));
+  vec_push(p->arena, &p->sym, ((ProverSym){.sym = sym, .extent = extent, .value = value}));
   intmap_put(&p->order, (uint64_t)sym->slot, (uint64_t)p->sym.n);
+}
+
+typedef struct Without {
+  IntPool *pool;
+  Dim sym;
+} Without;
+static Dim zero_for(void *ctx, Dim sym) {
+  const Without *w = ctx;
+  return sym == w->sym ? w->pool->zero : sym;
+}
+
+void prover_all_in(Prover *p, Dim extent) {
+  for (int64_t i = 0; i < p->sym.n; i++) {
+    ProverSym *s = &p->sym.v[i];
+    Without w = {p->pool, s->sym};
+    if (s->extent || s->sym->lo != 0 || !dim_has(extent, s->sym)) continue;
+    Dim left = ie_map(p->pool, extent, zero_for, &w);
+    s->positive = !ie_is_poison(left) && left->hi <= 0;
+  }
 }
 
 void prover_pop(Prover *p, int64_t n) {
@@ -98,6 +136,7 @@ static int64_t innermost(const Prover *p, Dim e, bool *known) {
 // NULL where there is no bound.
 static Dim least(Prover *p, const ProverSym *s) {
   if (s->extent) return p->pool->zero;
+  if (s->positive) return p->pool->one;
   return s->sym->lo == INT64_MIN ? NULL : ie_const(p->pool, s->sym->lo);
 }
 
@@ -107,29 +146,24 @@ static Dim most(Prover *p, const ProverSym *s) {
 }
 
 // ---- positive ----
-bool dim_is_factor(Dim atom, Dim extent) {
-  if (extent->nterms != 1 || extent->term[0].coef <= 0) return false;
-  bool found = false, sound = true;
-  for (int k = 0; k < extent->term[0].natoms; k++) {
-    found |= extent->term[0].atom[k] == atom;
-    sound &= extent->term[0].atom[k]->lo >= 0;
-  }
-  return found && sound;
+bool dim_forced(IntPool *pool, Dim e, Dim extent) {
+  Dim q = dim_quotient(pool, extent, e);
+  return q && (q->lo >= 0 || e->lo >= 0);
 }
 
-// An atom is positive where it is a factor of an extent: code inside runs only where that is not 0.
-static bool atom_positive(const Prover *p, Dim atom) {
-  if (atom->lo >= 1) return true;
+// An expression is positive where it is a factor of an extent: code inside runs only where that is at least 1.
+static bool forced_by_scope(const Prover *p, Dim e) {
+  if (e->lo >= 1) return true;
   for (int64_t i = 0; i < p->sym.n; i++)
-    if (p->sym.v[i].extent && dim_is_factor(atom, p->sym.v[i].extent)) return true;
+    if (p->sym.v[i].extent && dim_forced(p->pool, e, p->sym.v[i].extent)) return true;
   return false;
 }
 
 bool prover_positive(const Prover *p, Dim e) {
-  if (e->lo >= 1) return true;
+  if (forced_by_scope(p, e)) return true;
   if (e->nterms != 1 || e->term[0].coef <= 0) return false;
   for (int k = 0; k < e->term[0].natoms; k++)
-    if (!atom_positive(p, e->term[0].atom[k])) return false;
+    if (!forced_by_scope(p, e->term[0].atom[k])) return false;
   return true;
 }
 
@@ -142,6 +176,8 @@ static Dim negated(Prover *p, Dim e) { return ie_sub(p->pool, p->pool->zero, e);
 static int sign(Prover *p, Dim c) {
   if (c->lo >= 0) return 1;
   if (c->hi <= 0) return -1;
+  if (prover_positive(p, c)) return 1;
+  if (prover_positive(p, negated(p, c))) return -1;
   if (prove(p, c)) return 1;
   return prove(p, negated(p, c)) ? -1 : 0;
 }
@@ -316,6 +352,9 @@ static bool prove(Prover *p, Dim e) {
   int64_t at = innermost(p, e, &known);
   if (at < 0 || !known) return false;
   ProverSym s = p->sym.v[at];
+  // Of dims alone: it may be a factor of an extent.
+  if (!s.extent && (prover_positive(p, e) || prover_positive(p, ie_addc(p->pool, e, 1))))
+    return true;
   return eliminate(p, e, &s);
 }
 

@@ -8,6 +8,7 @@
 // not empty; a dim (extent NULL) lies in its own range.  A guard is also equal to `value`.
 typedef struct ProverSym {
   Dim sym, extent, value;
+  bool positive;  // a dim without which there would be no work items
 } ProverSym;
 typedef struct Prover {
   IntPool *pool;
@@ -20,6 +21,8 @@ typedef struct Prover {
 
 void prover_init(Prover *p, IntPool *pool, Arena *a);
 void prover_push(Prover *p, Dim sym, Dim extent, Dim value);
+// All code runs in a loop of this extent: dims that would make it empty by being 0 are at least 1.
+void prover_all_in(Prover *p, Dim extent);
 void prover_pop(Prover *p, int64_t n);          // back to n symbols
 int64_t prover_find(const Prover *p, Dim sym);  // position, or -1: not in scope
 // True only where it holds for all values; false says nothing.
@@ -29,7 +32,9 @@ bool prover_positive(const Prover *p, Dim e);  // e >= 1, by its form and the ex
 
 // ---- expressions ----
 bool dim_has(Dim e, Dim sym);
-bool dim_is_factor(Dim atom, Dim extent);  // of a product of what is never negative
+// Whether e >= 1 follows from extent >= 1: e is a factor of it, and e or the other factor is never negative.
+bool dim_forced(IntPool *pool, Dim e, Dim extent);
+Dim dim_quotient(IntPool *pool, Dim e, Dim d);  // q with q*d = e whatever d is; NULL: none is seen
 // e = c*atom + r, the atom neither in c nor a factor of r's terms (it may stand within other atoms of r).
 bool dim_split(IntPool *pool, Dim e, Dim atom, Dim *c, Dim *r);
 Dim dim_term(IntPool *pool, const IntTerm *t,

@@ -446,7 +446,10 @@ static tenon_status prove_block(Verifier *v, const LoopBlock *b);
 static tenon_status prove_rounds(Verifier *v, const LoopStmt *s) {
   Mark m = enter(v);
   TRY(open_sym(v, s->sym, s->extent, NULL));
-  if (s->kind == LS_FOR && s->loop == LOOP_PARALLEL) v->item = digits_of(&v->digits, s->sym);
+  if (s->kind == LS_FOR && s->loop == LOOP_PARALLEL) {
+    v->item = digits_of(&v->digits, s->sym);
+    for (int i = 0; i < NFORMS; i++) prover_all_in(&v->p[i], s->extent);
+  }
   TRY(prove_block(v, &s->body));
   v->stmt = s;
   v->nstmts++;

@@ -34,9 +34,10 @@ static Dim below(Prover *p, Dim e, Dim modulus, Dim *offset) {
     Dim term = dim_term(pool, t, -1);
     if (t->natoms == 0 && modulus && ie_is_const(modulus) && t->coef >= modulus->value)
       term = ie_const(pool, t->coef % modulus->value);
+    if (modulus && dim_divides(pool, modulus, term)) continue;
     if (t->natoms == 0 && t->coef < 0)
       *offset = term;
-    else if (t->natoms == 0 || !modulus || !dim_divides(pool, modulus, term))
+    else
       out = ie_add(pool, out, term);
   }
   return out;
@@ -57,13 +58,28 @@ static void add_claim(Claims *out, const Claim *before, Dim s, Dim t, Dim offset
   out->v[out->n++] = c;
 }
 
-// What is left of r beside s*w, modulo t, is in [0, s), and all of it in [0, t).
+// What is left of r beside s*w, modulo t, is in [0, s), and all of it in [0, t).  A negative constant may be set off, or
+// belong to what is left: steps that are counted from the end.
 static void try_modulus(Prover *p, Dim w, Dim s, Dim r, Dim t, const Claim *before, Claims *out) {
   IntPool *pool = p->pool;
   Dim offset, l = below(p, r, t, &offset);
-  if (ie_is_poison(l) || !prove_ge0(p, l) || !prove_lt(p, l, s)) return;
-  if (t && !prove_lt(p, ie_add(pool, ie_mul(pool, s, w), l), t)) return;
-  add_claim(out, before, s, t, offset);
+  for (int i = 0; i < 2; i++) {
+    bool fits = !ie_is_poison(l) && prove_ge0(p, l) && prove_lt(p, l, s);
+    if (fits && t) fits = prove_lt(p, ie_add(pool, ie_mul(pool, s, w), l), t);
+    if (fits) add_claim(out, before, s, t, offset);
+    if (fits || ie_is(offset, 0)) return;
+    l = ie_add(pool, l, offset);
+    offset = pool->zero;
+  }
+}
+
+// Every factor of the stride is at least 1.
+static bool is_positive(Prover *p, Dim t) {
+  if (prover_positive(p, t)) return true;
+  if (t->nterms != 1 || t->term[0].coef <= 0) return false;
+  for (int i = 0; i < t->term[0].natoms; i++)
+    if (!prove_ge0(p, ie_addc(p->pool, t->term[0].atom[i], -1))) return false;
+  return true;
 }
 
 static void claims_direct(Prover *p, Dim e, Dim w, Dim size, const Claim *before, Claims *out) {
@@ -83,7 +99,7 @@ static void claims_direct(Prover *p, Dim e, Dim w, Dim size, const Claim *before
       else
         inner = true;
     }
-    if (inner && !ie_is_poison(t) && t != whole && t->lo >= 1)
+    if (inner && !ie_is_poison(t) && t != whole && is_positive(p, t))
       try_modulus(p, w, s, r, t, before, out);
   }
 }

@@ -19,7 +19,7 @@
 #include <math.h>
 
 enum { Q, K, V, MASK, PAST_K, PAST_V, NONPAD };
-enum { WHOLE_KEYS = 512, BLOCK_KEYS = 128, MAX_SIZE = 1024 };
+enum { WHOLE_KEYS = 256, BLOCK_KEYS = 128, MAX_SIZE = 1024, FEW = 4 };
 
 // ---- what is computed ----
 
@@ -102,7 +102,9 @@ static bool read_operands(Attention *a) {
   for (int i = 0; i < 3; i++)
     if (!is_tensor(n->src[i])) return false;
   DType t = type_of(n->src[Q])->dtype, narrow = at->softmax_precision;
-  if (src_or_null(a->e.lo->g, n, NONPAD) || at->left_window_size < -1 || at->right_window_size < -1)
+  if (at->left_window_size < -1 || at->right_window_size < -1) return false;
+  a->nonpad = src_or_null(a->e.lo->g, n, NONPAD);
+  if (a->nonpad && (type_of(a->nonpad)->kind != TK_TENSOR || type_of(a->nonpad)->rank != 1))
     return false;
   if (dtype_is_float(narrow) && dtype_bits(narrow) < dtype_bits(t)) return false;
   if (!read_heads(a, n->src[Q], at->q_num_heads, &q)) return false;
@@ -112,7 +114,8 @@ static bool read_operands(Attention *a) {
   a->size = q.size;
   a->seq = q.seq;
   a->scale = at->scale >= 0 ? at->scale : 1 / sqrt((double)a->size);
-  return read_runs(a) && read_mask(a) && !ie_is(a->seq, 0) && !ie_is(a->batch, 0);
+  return read_runs(a) && (!a->nonpad || a->nruns == 1) && read_mask(a) && !ie_is(a->seq, 0) &&
+         !ie_is(a->batch, 0);
 }
 
 // ---- schedule ----
@@ -137,9 +140,10 @@ static bool choose(Attention *a) {
   int64_t lanes = t->vector_bytes / elem_bytes(a->t);
   bool ok = true;
   a->queries = a->width = 2 * lanes;
-  a->rows = t->vector_registers / 4;
+  a->rows = a->keys = t->vector_registers / 4;
   while (ie_is_const(a->seq) && a->queries / 2 >= a->seq->value) a->queries /= 2;
   while (a->rows > a->queries) a->rows /= 2;
+  a->few = ie_is_const(a->seq) && a->seq->value <= FEW;
   a->ragged = !ie_is_const(a->seq) || a->seq->value % a->queries;
   a->online = a->nruns > 1 || !ie_is_const(a->total) || a->total->value > WHOLE_KEYS;
   a->block = a->online ? BLOCK_KEYS : MAX(a->total->value, 1);
@@ -158,7 +162,7 @@ static int32_t scratch(Attention *a, const char *name, int64_t n) {
 
 static void make_buffers(Attention *a) {
   int64_t n = a->queries,
-          keys = (a->block / a->rows + 1) * a->rows;  // with the tile of what is left
+          keys = (a->block / a->keys + 1) * a->keys;  // with the tile of what is left
   bool copy_k = false, copy_v = false;
   for (int i = 0; i < a->nruns; i++) {
     copy_k |= a->run[i].copy_k;
@@ -175,7 +179,8 @@ static void make_buffers(Attention *a) {
   a->out = a->online ? scratch(a, "out", n * a->vsize) : -1;
   a->never = scratch(a, "never", 1);
   a->tile = loop_buffer(a->e.k, LOOP_REGISTER, "tile", a->t,
-                        ie_const(a->e.pool, a->rows * MAX(n, a->width)), false);
+                        ie_const(a->e.pool, MAX(a->keys * n, a->rows * a->width)), false);
+  a->raw = a->few ? scratch(a, "raw", a->keys * n) : a->tile;
 }
 
 static const LoopExpr *give_value(void *ctx, const Dim *index) {

@@ -23,10 +23,12 @@ typedef struct Attention {
   double scale;
   KeyRun run[2];
   int nruns;
-  const Node *mask;
+  const Node *mask, *nonpad;  // NULL: absent
   // schedule
   int64_t queries;  // of a work item
-  int64_t rows;     // of a tile
+  int64_t rows;     // queries of a tile of results
+  int64_t keys;     // of a tile of scores
+  bool few;         // queries: a score is a sum over lanes, and queries stay as they lie
   int64_t width;    // columns of a tile of results
   int64_t block;    // keys at a time
   bool online;      // there may be more than one block
@@ -34,8 +36,10 @@ typedef struct Attention {
   // scratch: queries and scores are transposed, [element][query] and [key][query]
   int32_t q, s, k, v, top, before, sum, fade, out, never;
   int32_t tile;  // registers
+  int32_t raw;   // what scores are summed in: the tile, or scratch
   // where the loops stand
   Dim b, h, kv_head, q0;
+  Dim offset;             // position of query 0 among the keys
   const LoopExpr *value;  // of the result's element at hand
 } Attention;
 

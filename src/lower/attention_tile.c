@@ -8,7 +8,7 @@
 
 #include <math.h>
 
-enum { UNROLL = 4 };
+enum { UNROLL = 4, FEW_LANES = 32 };
 
 static Dim num(Attention *a, int64_t v) { return ie_const(a->e.pool, v); }
 static Dim add(Attention *a, Dim x, Dim y) { return ie_add(a->e.pool, x, y); }
@@ -63,7 +63,7 @@ static bool copy_queries(Attention *a) {
   elem_unguard(e, 0);
   if (!x) return false;
   x = f_op(a, LOOP_mul, x, real(a, a->scale));
-  loop_store(&e->b, a->q, row_of(a, d, a->queries, i), x);
+  loop_store(&e->b, a->q, a->few ? row_of(a, i, a->size, d) : row_of(a, d, a->queries, i), x);
   close_loops(a, 2);
   return true;
 }
@@ -87,6 +87,7 @@ typedef struct Block {
   Dim first;   // key of the run that it begins with
   Dim count;   // keys
   bool fixed;  // count is a number
+  bool open;   // every query of the item sees every key of it
 } Block;
 
 // A tile of the block: rows of keys, from row j on.
@@ -106,6 +107,22 @@ static const LoopExpr *key_at(Attention *a, const KeyTile *t, Dim r, Dim d) {
   const LoopExpr *x = head_at(a, run->k, a->kv_head, a->size, key, d);
   elem_unguard(e, 0);
   return x;
+}
+
+static bool sum_few(Attention *a, const KeyTile *t) {
+  Elem *e = &a->e;
+  int depth = 0, lanes = 1;
+  while (lanes < FEW_LANES && lanes * 2 <= a->size) lanes *= 2;
+  Dim r = open_loop(a, LOOP_SERIAL, "r", num(a, t->rows), &depth);
+  Dim i = open_loop(a, LOOP_SERIAL, "i", num(a, a->queries), &depth);
+  Dim d = loop_reduce(&e->b, LOOP_add, "d", num(a, a->size), lanes);
+  elem_forget(e);
+  const LoopExpr *k = key_at(a, t, r, d);
+  if (!k) return false;
+  k = f_op(a, LOOP_mul, k, cell(a, a->q, row_of(a, i, a->size, d)));
+  loop_store(&e->b, a->raw, row_of(a, r, a->queries, i), loop_yield(&e->b, k));
+  close_loops(a, depth);
+  return true;
 }
 
 static bool sum_scores(Attention *a, const KeyTile *t) {
@@ -136,18 +153,22 @@ static const LoopExpr *unless(Attention *a, const LoopExpr *x, Dim value, Dim ex
   return loop_load_guarded(a->e.k, a->never, a->e.pool->zero, 1, &g, x);
 }
 
+static int64_t right_of(const Attention *a) {
+  return a->at->is_causal ? 0 : a->at->right_window_size;
+}
+
 static const LoopExpr *by_position(Attention *a, const LoopExpr *x, Dim key, Dim i) {
   IntPool *p = a->e.pool;
   const attention_attrs *at = a->at;
-  int64_t right = at->is_causal ? 0 : at->right_window_size;
-  Dim from = add(a, a->past, a->q0);  // position of query 0
+  int64_t right = right_of(a);
+  Dim from = add(a, a->offset, a->q0);
   if (right >= 0) {
     Dim hidden = ie_addc(p, ie_sub(p, key, from), -right);
     x = unless(a, x, i, ie_max(p, p->zero, ie_min(p, hidden, num(a, a->queries))));
   }
   if (at->left_window_size >= 0) {
     Dim last = ie_addc(p, ie_sub(p, key, from), at->left_window_size + 1);
-    x = unless(a, x, ie_sub(p, i, last), num(a, a->queries));
+    x = unless(a, x, ie_sub(p, i, ie_max(p, p->zero, last)), num(a, a->queries));
   }
   return x;
 }
@@ -179,7 +200,7 @@ static const LoopExpr *masked(Attention *a, const KeyTile *t, const LoopExpr *x,
       x = loop_op(k, LOOP_select, f_op(a, LOOP_eq, m, off), off, f_op(a, LOOP_add, x, m));
     }
   }
-  return by_position(a, x, key, i);
+  return t->block->open ? x : by_position(a, x, key, i);
 }
 
 static const LoopExpr *finished(Attention *a, const KeyTile *t, int64_t r, Dim i,
@@ -187,7 +208,7 @@ static const LoopExpr *finished(Attention *a, const KeyTile *t, int64_t r, Dim i
   LoopKernel *k = a->e.k;
   double cap = a->at->softcap;
   Dim key = add(a, ie_addc(a->e.pool, t->j, r), add(a, t->block->first, t->block->run->first));
-  const LoopExpr *x = loop_let(&a->e.b, cell(a, a->tile, ie_addc(a->e.pool, i, r * a->queries)));
+  const LoopExpr *x = loop_let(&a->e.b, cell(a, a->raw, ie_addc(a->e.pool, i, r * a->queries)));
   if (cap > 0) {
     x = f_op(a, LOOP_div, x, real(a, cap));
     x = f_op(a, LOOP_mul, loop_op(k, LOOP_tanh, x, NULL, NULL), real(a, cap));
@@ -221,13 +242,13 @@ static bool finish_scores(Attention *a, const KeyTile *t) {
 }
 
 static bool score_tile(Attention *a, KeyTile t) {
-  return sum_scores(a, &t) && finish_scores(a, &t);
+  return (a->few ? sum_few(a, &t) : sum_scores(a, &t)) && finish_scores(a, &t);
 }
 
 static bool scores(Attention *a, const Block *b) {
   Elem *e = &a->e;
   IntPool *p = e->pool;
-  int64_t rows = a->rows;
+  int64_t rows = a->keys;
   Dim tiles = ie_div(p, b->count, num(a, rows)), done = ie_mulc(p, tiles, rows);
   int depth = 0;
   if (!ie_is(tiles, 0)) {
@@ -379,32 +400,54 @@ static bool key_block(Attention *a, Block b) {
   return values(a, &b);
 }
 
+// Blocks of a number of keys that is known while the loops are written.
+static bool whole_blocks(Attention *a, const KeyRun *run, Dim blocks, bool open) {
+  int depth = 0;
+  if (ie_is(blocks, 0)) return true;
+  Dim i = open_loop(a, LOOP_SERIAL, "block", blocks, &depth);
+  Block b = {.run = run, .first = ie_mulc(a->e.pool, i, a->block), .count = num(a, a->block)};
+  b.open = open;
+  if (!key_block(a, b)) return false;
+  close_loops(a, depth);
+  return true;
+}
+
+// Keys from number `begin` on, below `end`.
+static bool other_blocks(Attention *a, const KeyRun *run, Dim begin, Dim end) {
+  IntPool *p = a->e.pool;
+  int depth = 0;
+  Dim block = num(a, a->block), n = ie_ceildiv(p, ie_sub(p, end, begin), block);
+  Dim i = open_loop(a, LOOP_SERIAL, "block", n, &depth);
+  Dim first = add(a, begin, ie_mul(p, i, block));
+  Block b = {.run = run, .first = first, .count = ie_min(p, block, ie_sub(p, end, first))};
+  if (!key_block(a, b)) return false;
+  close_loops(a, depth);
+  return true;
+}
+
 static bool key_run(Attention *a, const KeyRun *run) {
   IntPool *p = a->e.pool;
-  Dim count = run->count, block = num(a, a->block);
-  int64_t right = a->at->is_causal ? 0 : a->at->right_window_size;
-  int depth = 0;
-  if (right >= 0) {  // the last key that the last query of the item sees
-    Dim last = ie_addc(p, ie_sub(p, add(a, a->past, a->q0), run->first), a->queries + right);
-    count = ie_min(p, count, last);
+  Dim count = run->count, block = num(a, a->block), seen = p->zero;
+  int64_t right = right_of(a);
+  if (right >= 0) {  // keys that the first query of the item sees, and those that the last one does
+    Dim before = ie_addc(p, ie_sub(p, add(a, a->offset, a->q0), run->first), right + 1);
+    seen = ie_min(p, count, before);
+    count = ie_min(p, count, ie_addc(p, before, a->queries - 1));
+    if (a->nonpad) {  // queries may stand before the first key
+      seen = ie_max(p, p->zero, seen);
+      count = ie_max(p, p->zero, count);
+    }
   }
   if (!a->online) return key_block(a, (Block){.run = run, .first = p->zero, .count = count});
   if (ie_is_const(count)) {
     int64_t whole = count->value / a->block, rest = count->value % a->block;
-    if (whole) {
-      Dim first = ie_mul(p, open_loop(a, LOOP_SERIAL, "block", num(a, whole), &depth), block);
-      if (!key_block(a, (Block){.run = run, .first = first, .count = block})) return false;
-      close_loops(a, depth);
-    }
+    if (!whole_blocks(a, run, num(a, whole), false)) return false;
     Block last = {.run = run, .first = num(a, whole * a->block), .count = num(a, rest)};
     return !rest || key_block(a, last);
   }
-  Dim n = ie_ceildiv(p, count, block);
-  Dim first = ie_mul(p, open_loop(a, LOOP_SERIAL, "block", n, &depth), block);
-  Block b = {.run = run, .first = first, .count = ie_min(p, block, ie_sub(p, count, first))};
-  if (!key_block(a, b)) return false;
-  close_loops(a, depth);
-  return true;
+  if (right < 0 || a->at->left_window_size >= 0) return other_blocks(a, run, p->zero, count);
+  Dim open = ie_div(p, seen, block);
+  return whole_blocks(a, run, open, true) && other_blocks(a, run, ie_mul(p, open, block), count);
 }
 
 // ---- the item ----
@@ -435,6 +478,20 @@ static bool end_item(Attention *a) {
   return ok;
 }
 
+// Keys beyond the length of a sequence are not there, and its queries are the last ones of it.
+static bool bind_length(Attention *a) {
+  Elem *e = &a->e;
+  a->offset = a->past;
+  if (!a->nonpad) return true;
+  const LoopExpr *n = elem_at(e, a->nonpad, (Dim[]){a->b});
+  if (!n) return false;
+  Dim len = loop_bind(&e->b, "len", loop_cast(e->k, DT_I64, n), ie_addc(e->pool, a->total, 1),
+                      "a number of keys is out of range");
+  a->run[0].count = len;
+  a->offset = ie_sub(e->pool, len, a->seq);
+  return true;
+}
+
 bool attention_emit(Attention *a) {
   Elem *e = &a->e;
   IntPool *p = e->pool;
@@ -450,6 +507,7 @@ bool attention_emit(Attention *a) {
   a->h = at[1];
   a->kv_head = ie_div(p, at[1], num(a, a->heads / a->kv_heads));
   a->q0 = ie_mulc(p, at[2], a->queries);
+  if (!bind_length(a)) return false;
   begin_item(a);
   if (!copy_queries(a)) return false;
   for (int i = 0; i < a->nruns; i++)

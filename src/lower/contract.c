@@ -18,10 +18,17 @@ static bool is_anchor(const Node *n) {
   case OP_gemm:
   case OP_conv:
   case OP_conv_transpose:
+  case OP_einsum:
   case OP_mat_mul_integer:
-  case OP_conv_integer: return true;
+  case OP_conv_integer:
+  case OP_q_linear_mat_mul:
+  case OP_q_linear_conv: return true;
   default: return false;
   }
+}
+
+static bool is_quantised(const Node *n) {
+  return n->op == OP_q_linear_mat_mul || n->op == OP_q_linear_conv;
 }
 
 typedef struct Chain {
@@ -35,6 +42,10 @@ typedef struct Chain {
 static bool reads_anchor(const Chain *h, const Node *n) {
   uint64_t yes;
   return n == h->anchor || intmap_get(&h->above, n->id, &yes);
+}
+
+static bool ranked_tensor(const Node *n) {
+  return type_of(n)->kind == TK_TENSOR && elem_dtype(type_of(n)->dtype);
 }
 
 static bool is_heavy(const Node *n) {
@@ -72,7 +83,8 @@ static bool find_chain(Chain *h) {
     for (uint32_t s = 0; h->anchor && s < n->nsrc; s++) behind |= reads_anchor(h, n->src[s]);
     if (!behind || n == h->anchor) continue;
     intmap_put(&h->above, n->id, 1);
-    h->heavy |= is_heavy(n);
+    // Wider elements make shorter vectors, which a tile in registers cannot be read by.
+    h->heavy |= is_heavy(n) || (ranked_tensor(n) && elem_bytes(type_of(n)->dtype) > 4);
   }
   if (!h->anchor) return false;
   for (int64_t i = 0; i < h->e->body->nresults; i++)
@@ -165,12 +177,46 @@ static const LoopExpr *scaled(LoopKernel *k, const LoopExpr *x, double by) {
   return by == 1 || !x ? x : loop_op(k, LOOP_mul, x, loop_float(k, x->dtype, by), NULL);
 }
 
+// A scale or zero point of a quantised result: one, or one for each row or column.
+static const LoopExpr *factor(Finish *f, int operand, int axis) {
+  const Node *n = f->c->anchor->src[operand];
+  const Type *t = type_of(n);
+  if (t->kind != TK_TENSOR || t->rank < 0 || t->rank > 1) return NULL;
+  bool one = t->rank == 0 || ie_is(t->dims[0], 1);
+  if (!one && axis < 0) return NULL;
+  return elem_at(f->c->e, n, one ? &f->c->e->pool->zero : &f->index[axis]);
+}
+
+// The sum times the joined scales, which are rounded as they are, to the nearest integer of the result's dtype.
+static const LoopExpr *requantised(Finish *f) {
+  const Contraction *c = f->c;
+  LoopKernel *k = c->e->k;
+  DType t = type_of(c->anchor)->dtype;
+  const Node *bias = c->conv ? src_or_null(c->e->lo->g, c->anchor, 8) : NULL;
+  int row = c->row1 > c->row0 ? c->row1 - 1 : -1, col = c->col1 > c->col0 ? c->col1 - 1 : -1;
+  const LoopExpr *a = factor(f, 1, row), *b = factor(f, 4, col), *y = factor(f, 6, -1),
+                 *zero = factor(f, 7, -1), *x = loop_cast(k, DT_F64, f->sum);
+  if (!a || !b || !y || !zero || a->dtype != b->dtype || a->dtype != y->dtype) return NULL;
+  if (bias) {
+    const LoopExpr *more = elem_at(c->e, bias, f->index + c->channel);
+    if (!more) return NULL;
+    x = loop_op(k, LOOP_add, x, loop_cast(k, DT_F64, more), NULL);
+  }
+  const LoopExpr *scale = loop_op(k, LOOP_div, loop_op(k, LOOP_mul, a, b, NULL), y, NULL);
+  x = loop_op(k, LOOP_mul, x, loop_cast(k, DT_F64, scale), NULL);
+  x = loop_op(k, LOOP_round, loop_op(k, LOOP_add, x, loop_cast(k, DT_F64, zero), NULL), NULL, NULL);
+  x = loop_op(k, LOOP_max, x, loop_float(k, DT_F64, t == DT_I8 ? -128 : 0), NULL);
+  x = loop_op(k, LOOP_min, x, loop_float(k, DT_F64, t == DT_I8 ? 127 : 255), NULL);
+  return loop_cast(k, t, x);
+}
+
 static const LoopExpr *anchor_value(Finish *f) {
   const Contraction *c = f->c;
   const Node *n = c->anchor;
   LoopKernel *k = c->e->k;
   const LoopExpr *x = f->sum, *other = NULL;
   const Node *third = src_or_null(c->e->lo->g, n, 2);
+  if (is_quantised(n)) return requantised(f);
   if (n->op == OP_gemm) {
     const gemm_attrs *at = n->attrs;
     x = scaled(k, x, at->alpha);
@@ -219,11 +265,6 @@ static bool finish_sum(Tiler *t, const Dim *index, const LoopExpr *sum) {
 
 // ---- what the operands cost ----
 
-typedef struct Probe {
-  bool ok, lhs_plain, rhs_plain;
-  int64_t divisor;  // of the contracted index in lhs; 0: none
-} Probe;
-
 static void find_divisor(Dim d, Dim k, int64_t *out) {
   if (d->kind == IE_DIV || d->kind == IE_MOD) {
     if (ie_is_const(d->b) && d->a == k) *out = d->b->value;
@@ -236,16 +277,27 @@ static void find_divisor(Dim d, Dim k, int64_t *out) {
       if (d->term[i].atom[j] != d) find_divisor(d->term[i].atom[j], k, out);
 }
 
+// A division by a size that is not a number.
+static bool divides_by_size(Dim d) {
+  if (d->kind == IE_DIV || d->kind == IE_MOD) return !ie_is_const(d->b) || divides_by_size(d->a);
+  for (int i = 0; d->kind == IE_SUM && i < d->nterms; i++)
+    for (int j = 0; j < d->term[i].natoms; j++)
+      if (divides_by_size(d->term[i].atom[j])) return true;
+  return false;
+}
+
 // Writes the elements of the operands once, apart, to see what they are.
-static Probe probe(Contraction *c) {
+static ContractProbe probe(Contraction *c) {
   Elem *e = c->e;
-  Probe r = {.ok = false};
+  ContractProbe r = {.ok = false};
   LoopBuilder kept = e->b;
   ContractPoint at = {.group = e->pool->zero};
   Dim index[MAX_RANK];
   loop_begin(&e->b, e->k);
   for (int i = 0; i < c->nout; i++) at.out[i] = loop_sym(e->k, "p", c->out[i]);
   for (int i = 0; i < c->nk; i++) at.k[i] = loop_sym(e->k, "p", c->k[i]);
+  if (c->row1 - c->row0 > 1)
+    elem_split(e, loop_sym(e->k, "p", c->m), c->row1 - c->row0, c->out + c->row0, at.out + c->row0);
   contract_lhs(c, &at, index);
   const LoopExpr *a = elem_at(e, c->lhs, index);
   contract_rhs(c, &at, index);
@@ -255,7 +307,12 @@ static Probe probe(Contraction *c) {
   r.ok = a && (b || c->weight);
   if (!r.ok) return r;
   r.lhs_plain = a->kind == LX_LOAD;
+  c->apart = r.lhs_plain && divides_by_size(a->index);
   if (r.lhs_plain && c->nk == 1) find_divisor(a->index, at.k[0], &r.divisor);
+  for (int i = 0; r.lhs_plain && c->nk && i < a->index->nterms; i++) {
+    const IntTerm *t = &a->index->term[i];
+    r.lhs_along_k |= t->natoms == 1 && t->atom[0] == at.k[c->nk - 1] && t->coef == 1;
+  }
   r.rhs_plain = !b;
   if (b && b->kind == LX_LOAD && c->col1 > c->col0) {
     Dim col = at.out[c->col1 - 1];
@@ -265,6 +322,33 @@ static Probe probe(Contraction *c) {
     }
   }
   return r;
+}
+
+// Where lhs is made element by element of a concatenation along the last contracted axis, its parts' ends.
+static void find_cuts(Contraction *c) {
+  const Node *n = c->lhs;
+  int axis = c->conv ? c->channel : -1, rank = type_of(n)->rank;
+  for (int i = 0; !c->conv && c->nk == 1 && i < rank; i++)
+    if (c->lhs_axis[i].role == AXIS_K) axis = i;
+  for (int depth = 0; depth < 16 && n->op != OP_concat; depth++) {
+    const Node *next = NULL;
+    if (!(op_info(n->op)->flags & OPF_ELEMENTWISE)) return;
+    for (uint32_t i = 0; i < n->nsrc && !next; i++)
+      if (n->src[i]->op != OP_const && n->src[i]->op != OP_param &&
+          type_of(n->src[i])->rank == rank)
+        next = n->src[i];
+    if (!next) return;
+    n = next;
+  }
+  if (n->op != OP_concat || c->groups > 1 || type_of(n)->rank != rank) return;
+  int64_t at = ((const concat_attrs *)n->attrs)->axis, end = 0;
+  if ((at < 0 ? at + rank : at) != axis) return;
+  for (uint32_t i = 0; i + 1 < n->nsrc && c->ncuts < CONTRACT_CUTS; i++) {
+    Dim size = type_of(n->src[i])->dims[axis];
+    if (!ie_is_const(size)) return;
+    end += size->value;
+    if (size->value) c->cut[c->ncuts++] = end;
+  }
 }
 
 // A contracted axis that lhs reads in pieces is two loops.
@@ -288,14 +372,17 @@ tenon_status lower_contract(Lowering *lo, const Node *fused, Lowered *out) {
   Chain h = {.e = &e};
   if (!find_chain(&h) || !contract_map(&c, &e, h.anchor)) return TENON_EUNSUPPORTED;
   const Node *anchor = h.anchor, *skip[1] = {c.weight ? c.rhs : NULL};
-  bool heavy = h.heavy;
+  bool heavy = h.heavy || is_quantised(anchor);
   if (!elem_begin(&e, lo, fused, skip, c.weight ? 1 : 0)) return TENON_EUNSUPPORTED;
   if (!contract_map(&c, &e, anchor) || !contract_sizes(&c)) return TENON_EUNSUPPORTED;
-  Probe p = probe(&c);
+  // So many products of bytes stay below 2^31.
+  if (is_quantised(anchor) && (c.depth < 1 || c.depth > 32768)) return TENON_EUNSUPPORTED;
+  ContractProbe p = probe(&c);
   if (!p.ok) return TENON_EUNSUPPORTED;
   Tiler t = {.c = &c, .e = &e, .packed = -1, .finish = finish_sum};
   split_contracted(&c, p.divisor);
-  contract_choose(&c, &lo->target, p.lhs_plain, p.rhs_plain, heavy, &t.s);
+  find_cuts(&c);
+  contract_choose(&c, &lo->target, &p, heavy, &t.s);
   if (c.weight) {
     PackSpec pack;
     if (!contract_pack(&c, t.s.nr, &pack)) return TENON_EUNSUPPORTED;

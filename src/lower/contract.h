@@ -12,8 +12,9 @@
 // How a contraction is done.  Chosen by shapes and the target alone; printed as a kernel's name, and read back.
 typedef struct ContractSchedule {
   int64_t mr, nr;  // rows and columns of a tile
-  int64_t rows;    // of a work item: tiles of mr (images: lines of pixels); 0: all
+  int64_t rows;    // of a work item (images: lines of pixels); 0: all
   int64_t panels;  // runs of nr columns of a work item
+  int64_t ahead;   // bytes of rhs by which it is fetched before it is read; 0: it is not
   int64_t unroll;  // steps of the innermost contracted loop written out
   bool row_inner;  // work items that follow one another differ in rows first, else in columns
   bool stage_lhs;  // rows are computed into scratch first
@@ -40,7 +41,7 @@ typedef struct ContractAxis {
   bool padded;  // a tap may lie outside
 } ContractAxis;
 
-enum { CONTRACT_K = MAX_RANK + 1 };
+enum { CONTRACT_K = MAX_RANK + 1, CONTRACT_CUTS = 64 };
 typedef struct Contraction {
   Elem *e;
   const Node *anchor, *lhs, *rhs;
@@ -53,6 +54,9 @@ typedef struct Contraction {
   int64_t groups;
   int nk;
   Dim k[CONTRACT_K];
+  int64_t depth;  // product of the contracted sizes; 0: not known
+  int ncuts;  // lhs is a concatenation along the last contracted axis: where its parts end, if staged
+  int64_t cut[CONTRACT_CUTS];
   int64_t piece;  // the one contracted axis is two loops, the inner one of so many; 0: it is not
   AxisMap lhs_axis[MAX_RANK], rhs_axis[MAX_RANK];
   // convolutions: taps along the spatial axes are the first contracted ones, channels the last
@@ -62,6 +66,9 @@ typedef struct Contraction {
   ContractAxis space[MAX_RANK];
   bool image;    // rows are pixels of a line, whose borders are known: no guards
   bool guarded;  // a load may lie outside
+  bool
+      apart;  // lhs is read by the coordinates of a row, which are found by dividing by sizes not known yet
+  bool strided;  // pixels are left out, and nothing else
   // integers
   const Node *lhs_zero, *rhs_zero;
 } Contraction;
@@ -79,8 +86,15 @@ void contract_lhs(const Contraction *c, const ContractPoint *at, Dim *index);
 void contract_rhs(const Contraction *c, const ContractPoint *at, Dim *index);
 // rhs as a constant in the order in which it is read: groups, panels, contracted axes, columns.
 bool contract_pack(const Contraction *c, int64_t nr, PackSpec *out);
-void contract_choose(const Contraction *c, const LowerTarget *t, bool lhs_plain, bool rhs_plain,
-                     bool heavy, ContractSchedule *out);
+// What the operands' elements are, seen from outside.
+typedef struct ContractProbe {
+  bool ok;
+  bool lhs_plain, rhs_plain;  // loads; of rhs along the columns
+  bool lhs_along_k;           // neighbours along the last contracted axis lie side by side
+  int64_t divisor;            // of the contracted index in lhs; 0: none
+} ContractProbe;
+void contract_choose(const Contraction *c, const LowerTarget *t, const ContractProbe *p, bool heavy,
+                     ContractSchedule *out);
 
 // contract_tile.c
 typedef struct Tiler {

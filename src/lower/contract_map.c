@@ -89,6 +89,69 @@ static bool map_gemm(Contraction *c) {
   return true;
 }
 
+// ---- einsum of two operands ----
+
+static int axis_of(const uint8_t *label, int n, uint8_t which) {
+  for (int i = 0; i < n; i++)
+    if (label[i] == which) return i;
+  return -1;
+}
+
+static bool map_term(Contraction *c, const Einsum *s, int op, AxisMap *axis, uint8_t *summed) {
+  const Type *t = type_of(op ? c->rhs : c->lhs), *y = type_of(c->anchor);
+  for (int i = 0; i < s->nlabels[op]; i++) {
+    uint8_t which = s->label[op][i];
+    int o = axis_of(s->out, s->nout, which);
+    if (axis_of(s->label[op], i, which) >= 0) return false;  // a diagonal
+    Dim size = o >= 0 ? y->dims[o] : NULL;
+    if (o < 0) {
+      int k = axis_of(summed, c->nk, which);
+      if (k < 0) {
+        if (c->nk == CONTRACT_K) return false;
+        k = c->nk++;
+        summed[k] = which;
+        c->k[k] = t->dims[i];
+      }
+      axis[i] = (AxisMap){AXIS_K, k};
+      size = c->k[k];
+    } else {
+      axis[i] = (AxisMap){AXIS_OUT, o};
+    }
+    if (ie_eq(&c->e->lo->g->dims, t->dims[i], size) != YES) return false;
+  }
+  return true;
+}
+
+// Columns are the last axes that rhs alone has, rows those before them that lhs alone has.
+static bool map_einsum(Contraction *c) {
+  const einsum_attrs *at = c->anchor->attrs;
+  int rank[2] = {type_of(c->lhs)->rank, type_of(c->rhs)->rank};
+  uint8_t summed[CONTRACT_K];
+  int64_t bad;
+  Einsum s;
+  if (c->anchor->nsrc != 2 || einsum_parse(at->equation, 2, rank, &s, &bad)) return false;
+  if (s.nout != c->nout) return false;
+  if (s.nout && axis_of(s.label[1], s.nlabels[1], s.out[s.nout - 1]) <
+                    0) {  // it is lhs that has the last one
+    const Node *n = c->lhs;
+    Einsum turned = s;
+    c->lhs = c->rhs;
+    c->rhs = n;
+    for (int i = 0; i < 2; i++) {
+      turned.nlabels[i] = s.nlabels[1 - i];
+      memcpy(turned.label[i], s.label[1 - i], sizeof s.label[i]);
+    }
+    s = turned;
+  }
+  if (!map_term(c, &s, 0, c->lhs_axis, summed) || !map_term(c, &s, 1, c->rhs_axis, summed))
+    return false;
+  c->col0 = c->col1 = s.nout;
+  while (c->col0 > 0 && axis_of(s.label[0], s.nlabels[0], s.out[c->col0 - 1]) < 0) c->col0--;
+  c->row0 = c->row1 = c->col0;
+  while (c->row0 > 0 && axis_of(s.label[1], s.nlabels[1], s.out[c->row0 - 1]) < 0) c->row0--;
+  return true;
+}
+
 // ---- convolutions ----
 
 static int64_t item(Ints l, int i, int64_t otherwise) { return l.n ? l.v[i] : otherwise; }
@@ -143,13 +206,17 @@ static bool map_space(Contraction *c, const Type *w, bool last) {
   return true;
 }
 
-// Nothing moves: one tap, no stride, no pads.
-static bool trivial_space(const Contraction *c) {
+// One tap, no pads: a matrix product.
+static bool trivial_space(Contraction *c) {
+  bool strided = false;
   if (c->transposed || c->groups != 1) return false;
-  for (int d = 0; d < c->nd; d++)
-    if (c->space[d].kernel != 1 || c->space[d].stride != 1 || c->space[d].lo ||
-        c->space[d].in != c->space[d].out)
-      return false;
+  for (int d = 0; d < c->nd; d++) {
+    const ContractAxis *s = &c->space[d];
+    bool same = s->stride == 1 && !s->lo && s->in == s->out;
+    if (s->kernel != 1 || (!same && s->padded)) return false;
+    strided |= !same;
+  }
+  c->strided = strided;
   return true;
 }
 
@@ -192,14 +259,17 @@ static bool map_conv(Contraction *c, bool transposed) {
 
 // ---- the anchor ----
 
-static bool weight_of(Contraction *c) {
+// Whether rhs is a constant that all batches share.
+static void find_weight(Contraction *c) {
   const Elem *e = c->e;
-  c->weight = NULL;
+  for (int i = 0; !c->conv && i < type_of(c->rhs)->rank; i++) {
+    const AxisMap *a = &c->rhs_axis[i];
+    if (a->role == AXIS_OUT && (a->index < c->col0 || a->index >= c->col1)) return;
+  }
   if (c->rhs->op == OP_const) c->weight = c->rhs;
   for (int64_t i = 0; i < e->body->nparams; i++)
     if (e->body->param[i] == c->rhs && e->fused->src[i]->op == OP_const)
       c->weight = e->fused->src[i];
-  return true;
 }
 
 static DType sum_dtype(DType t) { return t == DT_F16 || t == DT_BF16 ? DT_F32 : t; }
@@ -208,11 +278,17 @@ bool contract_map(Contraction *c, Elem *e, const Node *anchor) {
   *c = (Contraction){.e = e, .anchor = anchor, .groups = 1};
   const Node *n = anchor;
   if (n->nsrc < 2 || n->nres != 1 || !ranked(n)) return false;
+  bool quantised = n->op == OP_q_linear_conv || n->op == OP_q_linear_mat_mul;
+  if (quantised && n->nsrc < 8) return false;
   c->lhs = n->src[0];
-  c->rhs = n->src[1];
+  c->rhs = n->src[quantised ? 3 : 1];
   if (!ranked(c->lhs) || !ranked(c->rhs)) return false;
   c->nout = type_of(n)->rank;
-  c->acc = sum_dtype(type_of(n)->dtype);
+  c->acc = quantised ? DT_I32 : sum_dtype(type_of(n)->dtype);
+  if (quantised || n->op == OP_mat_mul_integer || n->op == OP_conv_integer) {
+    c->lhs_zero = src_or_null(e->lo->g, n, 2);
+    c->rhs_zero = src_or_null(e->lo->g, n, quantised ? 5 : 3);
+  }
   bool ok = false;
   switch (n->op) {
   case OP_dot: map_dot(c), ok = true; break;
@@ -220,19 +296,15 @@ bool contract_map(Contraction *c, Elem *e, const Node *anchor) {
   case OP_gemm: ok = map_gemm(c); break;
   case OP_conv: ok = map_conv(c, false); break;
   case OP_conv_transpose: ok = map_conv(c, true); break;
+  case OP_einsum: ok = map_einsum(c); break;
   case OP_mat_mul_integer:
-    c->lhs_zero = src_or_null(e->lo->g, n, 2);
-    c->rhs_zero = src_or_null(e->lo->g, n, 3);
-    ok = map_mat_mul(c);
-    break;
+  case OP_q_linear_mat_mul: ok = map_mat_mul(c); break;
   case OP_conv_integer:
-    c->lhs_zero = src_or_null(e->lo->g, n, 2);
-    c->rhs_zero = src_or_null(e->lo->g, n, 3);
-    ok = map_conv(c, false);
-    break;
+  case OP_q_linear_conv: ok = map_conv(c, false); break;
   default: break;
   }
-  return ok && weight_of(c) && c->nk <= CONTRACT_K;
+  if (ok) find_weight(c);
+  return ok && c->nk <= CONTRACT_K;
 }
 
 bool contract_sizes(Contraction *c) {
@@ -246,6 +318,8 @@ bool contract_sizes(Contraction *c) {
   }
   for (int i = c->row0; i < c->row1; i++) c->m = ie_mul(e->pool, c->m, c->out[i]);
   for (int i = c->col0; i < c->col1; i++) c->n = ie_mul(e->pool, c->n, c->out[i]);
+  c->depth = 1;
+  for (int i = 0; i < c->nk; i++) c->depth *= ie_is_const(c->k[i]) ? c->k[i]->value : 0;
   if (c->groups > 1) c->n = ie_const(e->pool, c->n->value / c->groups);
   for (int i = 0; i < c->nout; i++)
     if (ie_is_poison(c->out[i]) || ie_is(c->out[i], 0)) return false;

@@ -4,36 +4,46 @@
 // 128 rows are 8 tiles of 13 and 2 of 12 instead of 9 of 14 and a rest.
 #include "lower/contract.h"
 
-#include <stdio.h>
+#include <math.h>
+#include <stdlib.h>
 
-enum { ITEMS_FEW = 16, ITEMS_MANY = 64 };
+enum { ITEMS_FEW = 12, ITEMS_MANY = 64 };
 
 // ---- text ----
 
 const char *contract_schedule_print(Arena *a, const ContractSchedule *s) {
-  return str_printf(a, "contract %lldx%lld rows %lld panels %lld unroll %lld%s%s%s%s",
+  return str_printf(a, "contract %lldx%lld rows %lld panels %lld unroll %lld ahead %lld%s%s%s%s",
                     (long long)s->mr, (long long)s->nr, (long long)s->rows, (long long)s->panels,
-                    (long long)s->unroll, s->row_inner ? " row-inner" : "",
+                    (long long)s->unroll, (long long)s->ahead, s->row_inner ? " row-inner" : "",
                     s->stage_lhs ? " stage-lhs" : "", s->stage_rhs ? " stage-rhs" : "",
                     s->spill ? " spill" : "");
 }
 
+// Reads `word` and, where out is given, a number behind it.
+static bool take(const char **at, const char *word, int64_t *out) {
+  size_t n = strlen(word);
+  if (strncmp(*at, word, n)) return false;
+  const char *p = *at + n;
+  if (out) {
+    if (*p < '0' || *p > '9') return false;
+    for (*out = 0; *p >= '0' && *p <= '9' && *out < INT32_MAX; p++) *out = *out * 10 + (*p - '0');
+  }
+  *at = p;
+  return true;
+}
+
 bool contract_schedule_parse(const char *text, ContractSchedule *out) {
-  long long mr, nr, rows, panels, unroll;
-  int used = 0;
-  if (sscanf(text, "contract %lldx%lld rows %lld panels %lld unroll %lld%n", &mr, &nr, &rows,
-             &panels, &unroll, &used) != 5)
-    return false;
-  *out = (ContractSchedule){.mr = mr, .nr = nr, .rows = rows, .panels = panels, .unroll = unroll};
-  static const char *const word[] = {" row-inner", " stage-lhs", " stage-rhs", " spill"};
-  bool *const flag[] = {&out->row_inner, &out->stage_lhs, &out->stage_rhs, &out->spill};
-  const char *at = text + used;
-  for (int i = 0; i < ARRAY_LEN(word); i++)
-    if (!strncmp(at, word[i], strlen(word[i]))) {
-      *flag[i] = true;
-      at += strlen(word[i]);
-    }
-  return !*at && mr > 0 && nr > 0 && rows >= 0 && panels > 0 && unroll > 0;
+  ContractSchedule s = {0};
+  bool ok = take(&text, "contract ", &s.mr) && take(&text, "x", &s.nr) &&
+            take(&text, " rows ", &s.rows) && take(&text, " panels ", &s.panels) &&
+            take(&text, " unroll ", &s.unroll) && take(&text, " ahead ", &s.ahead);
+  s.row_inner = ok && take(&text, " row-inner", NULL);
+  s.stage_lhs = ok && take(&text, " stage-lhs", NULL);
+  s.stage_rhs = ok && take(&text, " stage-rhs", NULL);
+  s.spill = ok && take(&text, " spill", NULL);
+  if (!ok || *text || s.mr < 1 || s.nr < 1 || s.panels < 1 || s.unroll < 1) return false;
+  *out = s;
+  return true;
 }
 
 // ---- numbers ----
@@ -63,8 +73,8 @@ static int64_t choose_columns(const Contraction *c, int64_t lanes, int64_t m) {
   const int64_t cost[] = {100, 103, 106, 115};  // per column, by what a tile of this width reaches
   int64_t least = INT64_MAX;
   for (int i = 0; i < ARRAY_LEN(width); i++) {
-    if (width[i] < 1 || (width[i] == 3 * lanes && c->depthwise)) continue;
-    int64_t padded = ceil_div(n, width[i]) * width[i] * cost[i];
+    if (width[i] < 1 || (c->depthwise && width[i] != lanes && width[i] != 2 * lanes)) continue;
+    int64_t padded = ceil_div(n, width[i]) * width[i] * (c->depthwise ? 100 : cost[i]);
     if (padded < least) {
       least = padded;
       best = width[i];
@@ -99,52 +109,86 @@ static void choose_lines(const Contraction *c, int64_t l2, int64_t bytes, Contra
   int64_t panels = ceil_div(known(c->n, 64), s->nr), outer = outer_items(c, true) * panels;
   int64_t weights = contracted(c) * known(c->n, 64) * bytes;
   s->rows = 1;
-  s->row_inner = weights > l2 / 2;
+  s->row_inner = weights > l2 / 2 && (!lines || ie_is_const(c->out[c->row0 - 1]));
   if (s->row_inner && outer >= ITEMS_FEW / 2)
     s->rows = height;  // a panel is read from memory once
   else if (outer * height > ITEMS_MANY)
     s->rows = MIN(MAX(outer * height / ITEMS_MANY, 1), height);
 }
 
-// Rows of one kind: a chunk of them is an item.
+// What a tile of few rows costs: a run of rhs is loaded for each.
+static double row_cost(int64_t rows, int64_t most) {
+  int64_t tiles = ceil_div(rows, most);
+  return (double)tiles * (1 + (double)rows / (double)tiles) / (double)rows;
+}
+
+// Rows of one kind: a number of them that divides all is an item, split evenly into tiles; where none is good, whole
+// tiles, and one with a rest.
 static void choose_chunk(const Contraction *c, int64_t l2, int64_t bytes, ContractSchedule *s) {
   int64_t most = s->mr, k = contracted(c), panels = ceil_div(known(c->n, 256), s->nr);
   int64_t outer = outer_items(c, false) * ceil_div(panels, s->panels);
   s->row_inner = k * known(c->n, 256) * bytes > l2 / 2;
+  s->rows = 8 * most;
   if (!ie_is_const(c->m)) {
-    s->rows = 8;
+    s->row_inner = false;  // the number of blocks is known when the kernel is called
     return;
   }
-  int64_t m = c->m->value, tiles = ceil_div(m, most), per = tiles;
-  s->mr = ceil_div(m, tiles);
+  int64_t m = c->m->value, best = m, few = MIN(m, most) / 2;
+  for (int64_t n = 1; n <= m / MAX(few, 1) && outer * m / best < ITEMS_FEW; n++) {
+    if (m % n) continue;
+    if (row_cost(m / n, most) < 1.15 * row_cost(m, most)) best = m / n;
+  }
   s->rows = 0;
-  while (per > 1 && (outer * ceil_div(tiles, per) < ITEMS_FEW || per * most * k * bytes > l2 / 2))
-    per = ceil_div(per, 2);
-  if (per == tiles) return;
-  s->rows = per;
-  s->mr = most;
-  for (int64_t r = most; r > most * 2 / 3; r--)
-    if (m % r == 0) {
-      s->mr = r;
-      break;
-    }
+  if (outer * m / best < ITEMS_FEW / 2 && m >= 4 * most)
+    s->rows = MAX(m * outer / ITEMS_FEW / most, 1) * most;
+  else
+    s->mr = ceil_div(best, ceil_div(best, most)), s->rows = best == m ? 0 : best;
 }
 
-void contract_choose(const Contraction *c, const LowerTarget *t, bool lhs_plain, bool rhs_plain,
-                     bool heavy, ContractSchedule *s) {
+// Staged rows serve several panels: each more makes the copy cheaper, and items fewer.
+static void choose_panels(const Contraction *c, int64_t l2, int64_t bytes, int64_t panels,
+                          double copy, ContractSchedule *s) {
+  double least = INFINITY;
+  ContractSchedule best = *s;
+  for (int64_t n = 1; n <= MIN(panels, 4); n++) {
+    ContractSchedule with = *s;
+    with.panels = n;
+    choose_chunk(c, l2, bytes, &with);
+    int64_t rows = with.rows ? with.rows : known(c->m, 256);
+    // Weights beyond the cache are read again for each chunk of rows.
+    double cost =
+        row_cost(rows, s->mr) * (1 + copy / (double)n + (with.row_inner ? 1.0 / (double)rows : 0));
+    if (cost >= least) continue;
+    least = cost;
+    best.panels = n;
+  }
+  *s = best;
+}
+
+// Lines of memory that lie 4096 bytes apart share a place in the cache nearest to the core.
+static bool rows_collide(const Contraction *c, int64_t bytes, int64_t mr) {
+  int64_t k = contracted(c);
+  return mr > 8 && known(c->m, 256) > 8 && k * bytes % 4096 == 0;
+}
+
+void contract_choose(const Contraction *c, const LowerTarget *t, const ContractProbe *p, bool heavy,
+                     ContractSchedule *s) {
   int64_t bytes = elem_bytes(c->acc), lanes = MAX(t->vector_bytes / bytes, 1);
   int64_t m = known(c->m, 256), k = contracted(c);
   *s = (ContractSchedule){.panels = 1, .unroll = 1, .spill = heavy};
   s->nr = choose_columns(c, lanes, m);
   s->mr = most_rows(c, t, lanes, s->nr);
   int64_t panels = ceil_div(known(c->n, 256), s->nr);
-  bool one_k = c->nk == 1 && ie_is_const(c->k[0]) && k > 0;
-  s->stage_lhs = !lhs_plain && one_k && s->mr * k * bytes <= t->l2 / 2 && panels > 1;
-  s->stage_rhs = !c->weight && !rhs_plain && one_k && m > 4 && s->nr * k * bytes <= t->l2 / 2;
-  if (s->stage_lhs && s->stage_rhs) s->stage_lhs = false;
-  // Staged rows serve all panels of an item, as far as there are items enough.
-  int64_t chunks = outer_items(c, false) * ceil_div(m, s->mr);
-  if (s->stage_lhs) s->panels = chunks >= ITEMS_FEW ? panels : MAX(panels * chunks / ITEMS_FEW, 1);
+  bool one_k = !c->image && !c->guarded && k > 0;
+  for (int i = 0; i < c->nk; i++) one_k &= ie_is_const(c->k[i]);
+  s->stage_rhs = !c->weight && !p->rhs_plain && one_k && m > 4 && s->nr * k * bytes <= t->l2 / 2;
+  bool costs = (!p->lhs_plain && panels > 1) || c->strided || c->apart;
+  bool collide = p->lhs_along_k && rows_collide(c, bytes, s->mr);
+  s->stage_lhs =
+      one_k && !s->stage_rhs && (costs || collide) && s->mr * (k + 32) * bytes <= t->l2 / 2;
+  // What copying a row costs beside a panel's products: more where the rows come from afar.
+  double copy = !p->lhs_plain ? 0.4 : m * k * bytes > t->l2 / 2 ? 0.2 : 0.08;
+  if (s->stage_lhs) choose_panels(c, t->l2, bytes, panels, copy, s);
   if (c->image) {
     int64_t tiles = ceil_div(c->m->value, s->mr);
     s->mr = ceil_div(c->m->value, tiles);

@@ -56,35 +56,33 @@ static const LoopExpr *less_zero(Tiler *t, const LoopExpr *x, const Node *zero, 
   return v ? loop_op(t->e->k, LOOP_sub, x, loop_cast(t->e->k, t->c->acc, v), NULL) : NULL;
 }
 
+// Outside the image an element is 0, whatever it is made of.
 static const LoopExpr *lhs_value(Tiler *t, const ContractPoint *at) {
   Contraction *c = t->c;
   Elem *e = t->e;
   Dim index[MAX_RANK];
   int before = e->nguards;
-  const LoopExpr *inside = loop_int(e->k, DT_BOOL, 1);
   contract_lhs(c, at, index);
   for (int d = 0; c->guarded && d < c->nd; d++) {
     const ContractAxis *s = &c->space[d];
     int axis = c->first_space + d;
     if (!s->padded) continue;
-    if (c->transposed && s->stride > 1) {
-      Dim o = at->out[axis], tap = ie_mulc(e->pool, at->k[d], s->dilation);
-      Dim part =
-          ie_mod(e->pool, ie_addc(e->pool, ie_sub(e->pool, o, tap), s->lo), num(t, s->stride));
-      inside = loop_op(e->k, LOOP_and, inside, elem_in_range(e, part, e->pool->one), NULL);
+    if (c->transposed && s->stride > 1) {  // between two elements
+      Dim from = ie_sub(e->pool, at->out[axis], ie_mulc(e->pool, at->k[d], s->dilation));
+      Dim part = ie_mod(e->pool, ie_addc(e->pool, from, s->lo), num(t, s->stride));
       elem_guard(e, part, e->pool->one);
     }
-    inside = loop_op(e->k, LOOP_and, inside, elem_in_range(e, index[axis], s->in), NULL);
     index[axis] = elem_guard(e, index[axis], s->in);
   }
   const LoopExpr *x = elem_at(e, c->lhs, index);
-  if (!x) return NULL;
-  bool plain = x->kind == LX_LOAD && !c->lhs_zero;
-  x = less_zero(t, loop_cast(e->k, c->acc, x), c->lhs_zero,
-                c->row1 > c->row0 ? at->out[c->row1 - 1] : e->pool->zero);
-  e->nguards = before;
-  if (!x || plain || !c->guarded) return x;
-  return loop_op(e->k, LOOP_select, inside, x, zero_of(t, c->acc));
+  if (x && e->nguards > before && !c->lhs_zero)
+    x = elem_guarded(e, before, x, zero_of(t, x->dtype));
+  if (x)
+    x = less_zero(t, loop_cast(e->k, c->acc, x), c->lhs_zero,
+                  c->row1 > c->row0 ? at->out[c->row1 - 1] : e->pool->zero);
+  if (x && c->lhs_zero) x = elem_guarded(e, before, x, zero_of(t, c->acc));
+  elem_unguard(e, before);
+  return x;
 }
 
 static Dim packed_index(Tiler *t, const ContractPoint *at, Dim col) {
@@ -113,39 +111,68 @@ static const LoopExpr *rhs_value(Tiler *t, const ContractPoint *at, Dim col) {
 
 // ---- staging ----
 
+// Staged rows lie a line of the cache further apart than they are long.
+static int64_t pitch(const Tiler *t) { return t->c->depth + 32; }
+
+// Loops over all contracted axes, the last one a vector over part of it; gives the place counted through.
+static Dim open_contracted(Tiler *t, int64_t from, int64_t to, Dim *k, int *depth) {
+  Contraction *c = t->c;
+  int last = c->nk - 1;
+  for (int i = 0; i < last; i++) k[i] = open_loop(t, LOOP_SERIAL, "k", c->k[i], depth);
+  k[last] = ie_addc(t->e->pool, loop_for(&t->e->b, LOOP_VECTOR, "k", num(t, to - from)), from);
+  ++*depth;
+  return elem_linear(t->e, c->nk, c->k, k);
+}
+
 static bool stage_rhs(Tiler *t) {
   Elem *e = t->e;
   ContractPoint at;
-  Dim j = loop_for(&e->b, LOOP_SERIAL, "j", num(t, t->s.nr));
-  Dim k = loop_for(&e->b, LOOP_VECTOR, "k", t->c->k[0]), col = add(t, t->col, j);
+  Dim k[CONTRACT_K], j = loop_for(&e->b, LOOP_SERIAL, "j", num(t, t->s.nr)),
+                     col = add(t, t->col, j);
+  int depth = 1;
+  Dim all = open_contracted(t, 0, t->c->k[t->c->nk - 1]->value, k, &depth);
   elem_forget(e);
+  int before = e->nguards;
   if (ragged(t)) col = elem_guard(e, col, t->c->n);
   place(t, t->row, col, &at);
-  at.k[0] = k;
+  memcpy(at.k, k, sizeof at.k);
   const LoopExpr *x = rhs_value(t, &at, j);
-  if (ragged(t)) e->nguards--;
+  elem_unguard(e, before);
   if (!x) return false;
-  loop_store(&e->b, t->rhs_buf, add(t, ie_mulc(e->pool, k, t->s.nr), j), x);
-  loop_end(&e->b);
-  loop_end(&e->b);
+  loop_store(&e->b, t->rhs_buf, add(t, ie_mulc(e->pool, all, t->s.nr), j), x);
+  close_loops(t, depth);
+  return true;
+}
+
+static bool stage_part(Tiler *t, Dim r, bool guard, int64_t from, int64_t to) {
+  Elem *e = t->e;
+  ContractPoint at;
+  Dim k[CONTRACT_K];
+  int depth = 0, first = t->c->row0;
+  Dim all = open_contracted(t, from, to, k, &depth);
+  elem_forget(e);
+  place(t, row_at(t, r, guard), t->e->pool->zero, &at);
+  // That a quotient of sizes stays below its size is true, and beyond proof.
+  if (t->c->apart) at.out[first] = elem_guard(e, at.out[first], t->c->out[first]);
+  memcpy(at.k, k, sizeof at.k);
+  const LoopExpr *x = lhs_value(t, &at);
+  elem_unguard(e, 0);
+  if (!x) return false;
+  loop_store(&e->b, t->lhs_buf, add(t, ie_mulc(e->pool, r, pitch(t)), all), x);
+  close_loops(t, depth);
   return true;
 }
 
 static bool stage_lhs(Tiler *t, int64_t rows, bool guard) {
-  Elem *e = t->e;
-  ContractPoint at;
-  Dim r = loop_for(&e->b, LOOP_SERIAL, "r", num(t, rows)), row;
-  Dim k = loop_for(&e->b, LOOP_VECTOR, "k", t->c->k[0]);
-  elem_forget(e);
-  row = row_at(t, r, guard);
-  place(t, row, t->e->pool->zero, &at);
-  at.k[0] = k;
-  const LoopExpr *x = lhs_value(t, &at);
-  if (guard) e->nguards--;
-  if (!x) return false;
-  loop_store(&e->b, t->lhs_buf, add(t, ie_mul(e->pool, r, t->c->k[0]), k), x);
-  loop_end(&e->b);
-  loop_end(&e->b);
+  const Contraction *c = t->c;
+  int64_t from = 0, end = c->k[c->nk - 1]->value;
+  Dim r = loop_for(&t->e->b, LOOP_SERIAL, "r", num(t, rows));
+  for (int i = 0; i < c->ncuts; i++) {
+    if (!stage_part(t, r, guard, from, c->cut[i])) return false;
+    from = c->cut[i];
+  }
+  if (from < end && !stage_part(t, r, guard, from, end)) return false;
+  loop_end(&t->e->b);
   return true;
 }
 
@@ -163,52 +190,71 @@ static const LoopExpr *product(Tiler *t, const LoopExpr *a, const LoopExpr *b,
   return loop_op(k, LOOP_add, sum, loop_op(k, LOOP_mul, a, b, NULL), NULL);
 }
 
+// lhs at a row and a step; where every channel is by itself it has columns too.
+static const LoopExpr *step_lhs(Tiler *t, Dim in_tile, Dim col, bool guard, const Dim *k) {
+  Elem *e = t->e;
+  Contraction *c = t->c;
+  ContractPoint at;
+  if (t->lhs_buf >= 0) {
+    Dim all = elem_linear(e, c->nk, c->k, k);
+    return loop_load(e->k, t->lhs_buf, add(t, ie_mulc(e->pool, in_tile, pitch(t)), all));
+  }
+  int before = e->nguards;
+  Dim row = row_at(t, in_tile, guard);
+  if (c->depthwise && ragged(t)) col = elem_guard(e, col, c->n);
+  place(t, row, col, &at);
+  memcpy(at.k, k, sizeof at.k);
+  const LoopExpr *x = lhs_value(t, &at);
+  elem_unguard(e, before);
+  return x;
+}
+
+// rhs at a step and column j of the panel.
+static const LoopExpr *step_rhs(Tiler *t, Dim j, const Dim *k) {
+  Elem *e = t->e;
+  Contraction *c = t->c;
+  ContractPoint at;
+  Dim col = add(t, t->col, j);
+  if (t->rhs_buf >= 0) {
+    Dim all = elem_linear(e, c->nk, c->k, k);
+    return loop_load(e->k, t->rhs_buf, add(t, ie_mulc(e->pool, all, t->s.nr), j));
+  }
+  int before = e->nguards;
+  if (ragged(t) && (t->packed < 0 || c->rhs_zero)) col = elem_guard(e, col, c->n);
+  place(t, e->pool->zero, col, &at);
+  memcpy(at.k, k, sizeof at.k);
+  const LoopExpr *x = rhs_value(t, &at, j);
+  elem_unguard(e, before);
+  return x;
+}
+
 // One step: each row's element of lhs times a run of rhs.
 static bool step(Tiler *t, Rows rows, const Dim *k) {
   Elem *e = t->e;
   if (rows.to <= rows.from) return true;
   Dim r = loop_for(&e->b, LOOP_UNROLL, "r", num(t, rows.to - rows.from));
   Dim j = loop_for(&e->b, LOOP_VECTOR, "j", num(t, t->s.nr));
-  Dim in_tile = ie_addc(e->pool, r, rows.from), row;
-  Dim col = add(t, t->col, j);
-  int before = e->nguards;
-  ContractPoint at;
+  Dim in_tile = ie_addc(e->pool, r, rows.from);
   elem_forget(e);
-  row = row_at(t, in_tile, rows.guard);
-  int rowed = e->nguards;
-  place(t, row, col, &at);
-  memcpy(at.k, k, sizeof at.k);
-  bool lanes = t->c->depthwise && ragged(t);
-  if (lanes) {
-    col = elem_guard(e, col, t->c->n);
-    place(t, row, col, &at);
-    memcpy(at.k, k, sizeof at.k);
-  }
-  const LoopExpr *a =
-      t->lhs_buf >= 0
-          ? loop_load(e->k, t->lhs_buf, add(t, ie_mul(e->pool, in_tile, t->c->k[0]), k[0]))
-          : lhs_value(t, &at);
-  e->nguards = before;
-  const LoopExpr *b;
-  if (t->rhs_buf >= 0) {
-    b = loop_load(e->k, t->rhs_buf, add(t, ie_mulc(e->pool, k[0], t->s.nr), j));
-  } else {
-    if (ragged(t) && t->packed < 0 && !lanes) {
-      col = elem_guard(e, col, t->c->n);
-      place(t, row, col, &at);
-      memcpy(at.k, k, sizeof at.k);
-    } else if (lanes && t->packed < 0) {
-      e->nguards = rowed + 1;
-    }
-    b = rhs_value(t, &at, j);
-    e->nguards = before;
-  }
+  const LoopExpr *a = step_lhs(t, in_tile, add(t, t->col, j), rows.guard, k);
+  const LoopExpr *b = step_rhs(t, j, k);
   if (!a || !b) return false;
   Dim cell = add(t, ie_mulc(e->pool, in_tile, t->s.nr), j);
   loop_store(&e->b, t->acc, cell, product(t, a, b, loop_load(e->k, t->acc, cell)));
   loop_end(&e->b);
   loop_end(&e->b);
   return true;
+}
+
+// The weights that are read some steps later.  They lie in the order of reading, beyond the panel's end too.
+static void prefetch(Tiler *t, const Dim *k) {
+  Elem *e = t->e;
+  if (!t->s.ahead || t->packed < 0) return;
+  ContractPoint at = {.group = t->group};
+  int64_t bytes = elem_bytes(type_of(t->c->rhs)->dtype), line = MAX(64 / bytes, 1);
+  memcpy(at.k, k, sizeof at.k);
+  for (int64_t i = 0; i < t->s.nr; i += line)
+    loop_prefetch(&e->b, t->packed, packed_index(t, &at, num(t, t->s.ahead / bytes + i)));
 }
 
 // The innermost contracted loop, some steps of it written out.
@@ -224,6 +270,7 @@ static bool inner_loop(Tiler *t, Rows rows, Dim *k, int level) {
     Dim sub = open_loop(t, LOOP_UNROLL, "u", num(t, u), &depth);
     k[level] = add(t, ie_mulc(e->pool, i, u), sub);
   }
+  prefetch(t, k);
   bool ok = step(t, rows, k);
   close_loops(t, depth);
   return ok;
@@ -276,6 +323,13 @@ static bool image_sums(Tiler *t, int64_t rows, int64_t first) {
     Dim n = taps_inside(t, d, &skip);
     k[d] = add(t, skip, open_loop(t, LOOP_SERIAL, "tap", n, &depth));
   }
+  if (first < 0 &&
+      !c->depthwise) {  // all rows have all taps: a loop, so that no load is kept for another tap
+    k[last] = open_loop(t, LOOP_SERIAL, "tap", num(t, c->space[last].kernel), &depth);
+    ok = inner_loop(t, (Rows){.to = rows}, k, c->nk - 1);
+    close_loops(t, depth);
+    return ok;
+  }
   for (int64_t i = 0; i < c->space[last].kernel && ok; i++) {
     Rows r = first >= 0 ? rows_of_tap(c, first, rows, i) : (Rows){.to = rows};
     k[last] = num(t, i);
@@ -311,7 +365,7 @@ static bool finish(Tiler *t, int64_t rows, bool guard) {
   if (ragged(t)) col = elem_guard(e, col, t->c->n);
   place(t, row, col, &at);
   bool ok = t->finish(t, at.out, sum);
-  e->nguards = 0;
+  elem_unguard(e, 0);
   elem_forget(e);
   loop_end(&e->b);
   loop_end(&e->b);
@@ -352,17 +406,17 @@ static bool tile_panels(Tiler *t, int64_t rows, bool guard, int64_t first) {
 
 // ---- rows ----
 
-// All rows of one item: tiles of two heights that differ by one.
-static bool even_rows(Tiler *t) {
+// m rows from `from` on: tiles of two heights that differ by one.
+static bool even_rows(Tiler *t, Dim from, int64_t m) {
   Elem *e = t->e;
-  int64_t m = t->c->m->value, tiles = (m + t->s.mr - 1) / t->s.mr, high = (m + tiles - 1) / tiles;
+  int64_t tiles = (m + t->s.mr - 1) / t->s.mr, high = (m + tiles - 1) / tiles;
   int64_t count[2] = {m - tiles * (high - 1), 0}, start = 0;
   count[1] = tiles - count[0];
   for (int i = 0; i < 2; i++) {
     int depth = 0;
     if (!count[i]) continue;
     Dim b = open_loop(t, LOOP_SERIAL, "tile", num(t, count[i]), &depth);
-    t->row = ie_addc(e->pool, ie_mulc(e->pool, b, high - i), start);
+    t->row = add(t, from, ie_addc(e->pool, ie_mulc(e->pool, b, high - i), start));
     if (!tile_panels(t, high - i, false, -1)) return false;
     close_loops(t, depth);
     start += count[i] * (high - i);
@@ -370,26 +424,19 @@ static bool even_rows(Tiler *t) {
   return true;
 }
 
+// Whole tiles, and one that may have fewer rows.
 static bool chunk_rows(Tiler *t, Dim block) {
-  Elem *e = t->e;
-  IntPool *p = e->pool;
-  int64_t mr = t->s.mr, size = t->s.rows * mr;
-  Dim start = ie_mulc(p, block, size), m = t->c->m;
-  Dim rows = ie_min(p, num(t, size), ie_sub(p, m, start)), tiles = ie_div(p, rows, num(t, mr));
+  IntPool *p = t->e->pool;
+  int64_t mr = t->s.mr;
+  Dim start = ie_mulc(p, block, t->s.rows);
+  Dim rows = ie_min(p, num(t, t->s.rows), ie_sub(p, t->c->m, start));
+  Dim tiles = ie_div(p, rows, num(t, mr)), done = ie_mulc(p, tiles, mr);
   int depth = 0;
-  bool whole = ie_is_const(m) && m->value % mr == 0;
-  if (whole)
-    tiles = ie_min(p, num(t, t->s.rows),
-                   ie_sub(p, num(t, m->value / mr), ie_mulc(p, block, t->s.rows)));
-  if (!ie_is(tiles, 0)) {
-    Dim i = open_loop(t, LOOP_SERIAL, "tile", tiles, &depth);
-    t->row = add(t, start, ie_mulc(p, i, mr));
-    if (!tile_panels(t, mr, false, -1)) return false;
-    close_loops(t, depth);
-  }
-  if (whole) return true;
+  Dim i = open_loop(t, LOOP_SERIAL, "tile", tiles, &depth);
+  t->row = add(t, start, ie_mulc(p, i, mr));
+  if (!tile_panels(t, mr, false, -1)) return false;
+  close_loops(t, depth);
   depth = 0;
-  Dim done = ie_mulc(p, tiles, mr);
   open_loop(t, LOOP_SERIAL, "rest", ie_min(p, p->one, ie_sub(p, rows, done)), &depth);
   t->row = add(t, start, done);
   t->start = start;
@@ -398,6 +445,15 @@ static bool chunk_rows(Tiler *t, Dim block) {
   if (!tile_panels(t, mr, true, -1)) return false;
   close_loops(t, depth);
   return true;
+}
+
+static bool linear_rows(Tiler *t, Dim block) {
+  Dim m = t->c->m;
+  int64_t rows = t->s.rows;
+  if (!rows) return even_rows(t, t->e->pool->zero, m->value);
+  if (ie_is_const(m) && m->value % rows == 0)
+    return even_rows(t, ie_mulc(t->e->pool, block, rows), rows);
+  return chunk_rows(t, block);
 }
 
 // One line of an image: tiles of two heights; those that no tap leaves are a loop.
@@ -449,15 +505,19 @@ static Dim row_blocks(Tiler *t) {
   Contraction *c = t->c;
   IntPool *p = t->e->pool;
   if (c->image) return c->nd > 1 ? ie_ceildiv(p, c->out[c->row0 - 1], num(t, t->s.rows)) : p->one;
-  return t->s.rows ? ie_ceildiv(p, c->m, num(t, t->s.rows * t->s.mr)) : p->one;
+  return t->s.rows ? ie_ceildiv(p, c->m, num(t, t->s.rows)) : p->one;
 }
 
 // The parallel loop; gives the block of rows, and sets the places that an item stands at.
 static Dim open_items(Tiler *t) {
   Contraction *c = t->c;
   IntPool *p = t->e->pool;
-  Dim size[MAX_RANK + 3], index[MAX_RANK + 3], items = p->one;
-  int axis[MAX_RANK], n = 0, line = c->image && c->nd > 1 ? c->row0 - 1 : -1;
+  Dim size[MAX_RANK + 4], index[MAX_RANK + 4], wide[MAX_RANK + 4], part[MAX_RANK + 4];
+  Dim items = p->one;
+  int axis[MAX_RANK + 1], n = 0, line = c->image && c->nd > 1 ? c->row0 - 1 : -1;
+  // A number of blocks that is not known yet comes first: nothing is divided by it.
+  bool row_first = !ie_is_const(row_blocks(t));
+  if (row_first) size[n++] = row_blocks(t);
   for (int i = 0; i < c->nout; i++) {
     t->at.out[i] = p->zero;
     if ((i >= c->row0 && i < c->row1) || (i >= c->col0 && i < c->col1) || i == line) continue;
@@ -465,16 +525,20 @@ static Dim open_items(Tiler *t) {
     size[n++] = c->out[i];
   }
   int outer = n, row = t->s.row_inner ? n + 2 : n + 1, panel = t->s.row_inner ? n + 1 : n + 2;
+  if (row_first) row = 0, panel = n + 1;
   size[n] = num(t, c->groups);
   size[row] = row_blocks(t);
   size[panel] = ie_ceildiv(p, c->n, num(t, t->s.nr * t->s.panels));
-  n += 3;
+  n += row_first ? 2 : 3;
   for (int i = 0; i < n; i++) items = ie_mul(p, items, size[i]);
   Dim item = loop_for(&t->e->b, LOOP_PARALLEL, "item", items);
   if (ie_is(items, 1)) item = p->zero;
-  elem_split(t->e, item, n, size, index);
-  if (ie_is(size[0], 1)) index[0] = p->zero;
-  for (int i = 0; i < outer; i++) t->at.out[axis[i]] = index[i];
+  int nwide = 0, at = 0;
+  for (int i = 0; i < n; i++)
+    if (!ie_is(size[i], 1)) wide[nwide++] = size[i];
+  elem_split(t->e, item, nwide, wide, part);
+  for (int i = 0; i < n; i++) index[i] = ie_is(size[i], 1) ? p->zero : part[at++];
+  for (int i = row_first; i < outer; i++) t->at.out[axis[i]] = index[i];
   t->group = index[outer];
   t->panel = index[panel];
   return index[row];
@@ -487,11 +551,9 @@ static void declare_buffers(Tiler *t) {
   t->lhs_buf = t->rhs_buf = t->sums = -1;
   t->acc = loop_buffer(k, LOOP_REGISTER, "acc", c->acc, cells, false);
   if (t->s.stage_lhs)
-    t->lhs_buf =
-        loop_buffer(k, LOOP_SCRATCH, "rows", c->acc, ie_mulc(t->e->pool, c->k[0], t->s.mr), false);
+    t->lhs_buf = loop_buffer(k, LOOP_SCRATCH, "rows", c->acc, num(t, t->s.mr * pitch(t)), false);
   if (t->s.stage_rhs)
-    t->rhs_buf = loop_buffer(k, LOOP_SCRATCH, "columns", c->acc,
-                             ie_mulc(t->e->pool, c->k[0], t->s.nr), false);
+    t->rhs_buf = loop_buffer(k, LOOP_SCRATCH, "columns", c->acc, num(t, c->depth * t->s.nr), false);
   if (t->s.spill) t->sums = loop_buffer(k, LOOP_SCRATCH, "sums", c->acc, cells, false);
 }
 
@@ -503,7 +565,7 @@ bool contract_emit(Tiler *t) {
   t->row = e->pool->zero;
   t->col = ie_mulc(e->pool, t->panel, t->s.nr);
   if (t->rhs_buf >= 0 && !stage_rhs(t)) return false;
-  bool ok = t->c->image ? image_rows(t, block) : t->s.rows ? chunk_rows(t, block) : even_rows(t);
+  bool ok = t->c->image ? image_rows(t, block) : linear_rows(t, block);
   if (ok) loop_end(&e->b);
   return ok;
 }

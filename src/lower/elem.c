@@ -37,10 +37,14 @@ static Dim own_symbol(void *ctx, Dim s) {
   char name[32];
   snprintf(name, sizeof name, "d%lld", (long long)e->graph_dim.n);
   vec_push(e->a, &e->graph_dim, s);
-  return loop_dim(e->k, name, s->lo, s->hi);
+  return loop_dim(e->k, name, s->kind == IE_SYM ? s->lo : 0, s->hi);
 }
 
-Dim elem_dim(Elem *e, Dim d) { return ie_map(e->pool, d, own_symbol, e); }
+Dim elem_dim(Elem *e, Dim d) {
+  // A size is never negative, which not every expression shows: then it is a dim of its own.
+  bool hidden = d->lo < 0 && d->hi >= 0 && !ie_is_poison(d) && d->kind != IE_SYM;
+  return hidden ? own_symbol(e, d) : ie_map(e->pool, d, own_symbol, e);
+}
 
 void elem_shape(Elem *e, const Type *t, Dim *out) {
   for (int i = 0; i < t->rank; i++) out[i] = elem_dim(e, t->dims[i]);
@@ -67,11 +71,48 @@ Dim elem_linear(Elem *e, int rank, const Dim *shape, const Dim *index) {
   return rejoin(e->pool, at);
 }
 
+// What is known of the symbols that are open now.
+static void open_scope(const Elem *e, Prover *p) {
+  prover_init(p, e->pool, e->a);
+  for (int32_t i = 0; i < e->k->ndims; i++) prover_push(p, e->k->dim[i], NULL, NULL);
+  for (int64_t i = 0; i < e->b.stmt.n; i++) {
+    const LoopStmt *s = e->b.stmt.v[i];
+    if (s->kind == LS_FOR || s->kind == LS_REDUCE || s->kind == LS_BIND)
+      prover_push(p, s->sym, s->extent, NULL);
+  }
+  for (int i = 0; i < e->nguards; i++)
+    prover_push(p, e->guard[i].sym, e->guard[i].extent, e->guard[i].value);
+}
+
+// x = q*by + r with 0 <= r < by, where the terms of x say so.
+static bool divide(Elem *e, Dim x, Dim by, Dim *q, Dim *r) {
+  IntPool *p = e->pool;
+  *q = *r = p->zero;
+  for (int i = 0; i < x->nterms; i++) {
+    Dim term = dim_term(p, &x->term[i], -1), c = dim_quotient(p, term, by);
+    if (c)
+      *q = ie_add(p, *q, c);
+    else
+      *r = ie_add(p, *r, term);
+  }
+  if (ie_is_poison(*q) || ie_is_poison(*r)) return false;
+  if ((*r)->lo >= 0 && ie_lt(p, *r, by) == YES) return true;
+  if (ie_is(*q, 0)) return false;
+  Prover scope;
+  open_scope(e, &scope);
+  return prove_ge0(&scope, *r) && prove_lt(&scope, *r, by);
+}
+
 void elem_split(Elem *e, Dim linear, int rank, const Dim *shape, Dim *index) {
   IntPool *p = e->pool;
   for (int i = rank - 1; i > 0; i--) {
-    index[i] = ie_is(shape[i], 1) ? p->zero : ie_mod(p, linear, shape[i]);
-    linear = ie_is(shape[i], 1) ? linear : ie_div(p, linear, shape[i]);
+    Dim q = linear, r = p->zero;
+    if (!ie_is(shape[i], 1) && !divide(e, linear, shape[i], &q, &r)) {
+      q = ie_div(p, linear, shape[i]);
+      r = ie_mod(p, linear, shape[i]);
+    }
+    index[i] = r;
+    linear = q;
   }
   if (rank) index[0] = linear;
 }
@@ -273,17 +314,43 @@ static const LoopExpr *scalar(Elem *e, const Node *n, const Dim *index) {
   return loop_op(e->k, (LoopOp)scalar_op(n->op), s[0], s[1], s[2]);
 }
 
+static bool is_narrow(const Type *t) {
+  return t->kind == TK_TENSOR && (t->dtype == DT_F16 || t->dtype == DT_BF16);
+}
+
+static Node *cast_node(Graph *g, Node *x, DType t) {
+  return NA(g, cast, (&(cast_attrs){.to = t}), x);
+}
+
+bool elem_expand(Elem *e, const Node *n, Node **out) {
+  Graph *g = e->lo->g;
+  const OpInfo *op = op_info(n->op);
+  if (!op->expand) return false;
+  const Node *from = n;
+  if (is_narrow(n->type[0])) {
+    Node **src = arena_array(e->a, Node *, MAX(n->nsrc, 1));
+    for (uint32_t i = 0; i < n->nsrc; i++)
+      src[i] = is_narrow(type_of(n->src[i])) ? cast_node(g, n->src[i], DT_F32) : n->src[i];
+    from = node_new(g, n->op, (int)n->nsrc, src, n->attrs, n->nres, NULL);
+  }
+  if (graph_status(g)) return false;
+  op->expand(g, from, out);
+  if (graph_status(g) || !out[0]) return false;
+  for (int i = 0; i < n->nres; i++)
+    if (out[i] && type_of(out[i])->dtype != n->type[i]->dtype)
+      out[i] = cast_node(g, out[i], n->type[i]->dtype);
+  return !graph_status(g);
+}
+
 // Result `result` of a composite, by what it is made of.
 static const LoopExpr *expansion(Elem *e, const Node *n, int result, const Dim *index) {
-  const OpInfo *op = op_info(n->op);
-  if (!op->expand) return NULL;
   Node **out = arena_array(e->a, Node *, n->nres);
-  op->expand(e->lo->g, n, out);
-  if (graph_status(e->lo->g) || !out[0]) return NULL;
-  return elem_at(e, out[result], index);
+  return elem_expand(e, n, out) && out[result] ? elem_at(e, out[result], index) : NULL;
 }
 
 static const LoopExpr *compute(Elem *e, const Node *n, int result, const Dim *index) {
+  // What has no elements is read nowhere: guards leave it out, and loops over it do not run.
+  if (elem_never(n->type[result])) return elem_number(e, n->type[result]->dtype, 0);
   if (n->op == OP_const) {
     const LoopExpr *x = immediate(e, n, index);
     return x ? x : load(e, n, index);

@@ -72,6 +72,9 @@ bool elem_store(Elem *e, int i, const Dim *index);
 // The kernel is whole.
 void elem_finish(Elem *e, const char *schedule, Lowered *out);
 
+// What a composite is made of; composites of 16-bit floats are taken apart in f32, and rounded once.  False: it is whole.
+bool elem_expand(Elem *e, const Node *n, Node **out);
+
 bool elem_dtype(DType t);  // whether kernels hold such elements
 // The operand's element for a result's index, by broadcasting.
 const LoopExpr *elem_operand(Elem *e, const Node *o, const Type *result, const Dim *index);
@@ -85,6 +88,7 @@ Dim elem_guard(Elem *e, Dim value, Dim extent);
 void elem_unguard(Elem *e, int nguards);  // back to so many
 // The value where the guards from `since` on hold, else another.  Called before elem_unguard.
 const LoopExpr *elem_guarded(Elem *e, int since, const LoopExpr *value, const LoopExpr *other);
+bool elem_never(const Type *t);                                 // no elements at all
 const LoopExpr *elem_holds(Elem *e, int since);                 // bool: the guards from `since` on
 const LoopExpr *elem_in_range(Elem *e, Dim value, Dim extent);  // bool: 0 <= value < extent
 // An index in terms of loop variables alone, as a value needs it: a guard's symbol stands only inside a load.

@@ -50,6 +50,12 @@ static bool is_zero(const LoopExpr *x) {
   return dtype_is_float(x->dtype) ? x->f == 0 : x->i == 0;
 }
 
+bool elem_never(const Type *t) {
+  for (int i = 0; t->kind == TK_TENSOR && i < t->rank; i++)
+    if (ie_is(t->dims[i], 0)) return true;
+  return false;
+}
+
 const LoopExpr *elem_guarded(Elem *e, int since, const LoopExpr *value, const LoopExpr *other) {
   if (!value || !other || e->nguards == since) return value;
   // A load says by itself what stands where its guards do not hold.

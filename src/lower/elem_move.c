@@ -194,7 +194,8 @@ static const LoopExpr *move_split(Elem *e, const Node *n, int result, const Dim 
 
 // ---- guarded parts ----
 
-// From the last part to the first: each stands where its own guard holds, else what comes after it.
+// From the last part to the first: each stands where its own guard holds, else what comes after it.  Parts in which the
+// index never lies are left out.
 static const LoopExpr *move_concat(Elem *e, const Node *n, const Dim *index) {
   const concat_attrs *a = n->attrs;
   int rank = type_of(n)->rank, axis = elem_axis(a->axis, rank), before = e->nguards;
@@ -208,8 +209,10 @@ static const LoopExpr *move_concat(Elem *e, const Node *n, const Dim *index) {
     Dim at[MAX_RANK], extent = elem_dim(e, type_of(n->src[i])->dims[axis]);
     if (ie_is(extent, 0)) continue;
     start = ie_sub(e->pool, start, extent);
+    Dim value = ie_sub(e->pool, index[axis], start), plain = elem_unguarded(e, value);
+    if (plain->hi < 0 || ie_lt(e->pool, plain, extent) == NO) continue;
     memcpy(at, index, (size_t)rank * sizeof *at);
-    at[axis] = elem_guard(e, ie_sub(e->pool, index[axis], start), extent);
+    at[axis] = elem_guard(e, value, extent);
     const LoopExpr *part = at[axis] ? elem_at(e, n->src[i], at) : NULL;
     if (part && all) part = elem_guarded(e, before, part, all);
     elem_unguard(e, before);
@@ -236,13 +239,19 @@ static bool padding_of(Elem *e, const Node *n, Padding *p) {
 static Dim folded(Elem *e, int mode, Dim v, Dim size) {
   IntPool *p = e->pool;
   Dim last = ie_addc(p, size, -1);
-  if (size->lo < 1) return NULL;
-  if (mode == PAD_EDGE) return ie_max(p, p->zero, ie_min(p, v, last));
-  if (mode == PAD_WRAP) return ie_mod(p, v, size);
-  if (ie_is(size, 1)) return p->zero;
-  if (size->lo < 2) return NULL;
-  Dim period = ie_mulc(p, last, 2), m = ie_mod(p, elem_unguarded(e, v), period);
-  return checked(e, ie_min(p, m, ie_sub(p, period, m)), size);
+  bool known = size->lo >= 1;  // else an axis without elements fails its check
+  v = known ? v : elem_unguarded(e, v);
+  if (mode == PAD_EDGE) {
+    v = ie_max(p, p->zero, ie_min(p, v, last));
+  } else if (mode == PAD_WRAP) {
+    v = ie_mod(p, v, ie_max(p, size, p->one));
+  } else {
+    Dim period = ie_mulc(p, last, 2);
+    Dim m = ie_mod(p, elem_unguarded(e, v), ie_max(p, period, p->one));
+    v = ie_min(p, m, ie_sub(p, period, m));
+    known = ie_is(size, 1);
+  }
+  return known ? v : checked(e, v, size);
 }
 
 static const LoopExpr *move_pad(Elem *e, const Node *n, const Dim *index) {
@@ -363,7 +372,8 @@ static const LoopExpr *move_tensor_scatter(Elem *e, const Node *n, const Dim *in
   int axis = elem_axis(a->axis, x->rank), before = e->nguards;
   Dim max = elem_dim(e, x->dims[axis]), len = elem_dim(e, type_of(n->src[1])->dims[axis]);
   Dim start = p->zero, at[MAX_RANK], off;
-  const LoopExpr *from = which ? elem_at(e, which, index) : NULL, *own = elem_at(e, n->src[0], index);
+  const LoopExpr *from = which ? elem_at(e, which, index) : NULL,
+                 *own = elem_at(e, n->src[0], index);
   if (!own || (which && !from) || max->lo < 1) return NULL;
   if (from) from = loop_cast(k, DT_I64, from);
   if (from && a->mode) from = loop_op(k, LOOP_mod, from, loop_index(k, max), NULL);

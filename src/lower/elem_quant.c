@@ -40,9 +40,12 @@ static const LoopExpr *saturated(Elem *e, const LoopExpr *x, DType to) {
   LoopKernel *k = e->k;
   int64_t lo, hi;
   if (!quant_range(to, &lo, &hi)) return NULL;
-  const LoopExpr *least = loop_float(k, x->dtype, (double)lo);
-  x = loop_op(k, LOOP_select, loop_op(k, LOOP_le, least, x, NULL), x, least);
+  const LoopExpr *least = loop_float(k, x->dtype, (double)lo), *nan;
+  nan = loop_op(k, LOOP_is_nan, x, NULL, NULL);
+  x = loop_op(k, LOOP_max, x, least, NULL);
   x = loop_op(k, LOOP_min, x, loop_float(k, x->dtype, (double)hi), NULL);
+  x = loop_op(k, LOOP_select, nan, least, x);
+  if (dtype_bits(to) < 32) x = loop_cast(k, DT_I32, x);  // one step to the width of the lanes
   return loop_cast(k, to, x);
 }
 

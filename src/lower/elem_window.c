@@ -258,6 +258,15 @@ const LoopExpr *elem_lp_pool(Elem *e, const Node *n, int result, const Dim *inde
 
 // ---- lrn ----
 
+// x^p; powers of quarters by roots.
+static const LoopExpr *power(Elem *e, const LoopExpr *x, double p) {
+  LoopKernel *k = e->k;
+  if (p == 1) return x;
+  if (p != 0.5 && p != 0.75) return loop_op(k, LOOP_pow, x, loop_float(k, x->dtype, p), NULL);
+  x = loop_op(k, LOOP_sqrt, x, NULL, NULL);
+  return p == 0.5 ? x : loop_op(k, LOOP_mul, x, loop_op(k, LOOP_sqrt, x, NULL, NULL), NULL);
+}
+
 const LoopExpr *elem_lrn(Elem *e, const Node *n, int result, const Dim *index) {
   const lrn_attrs *at = n->attrs;
   LoopKernel *k = e->k;
@@ -276,6 +285,6 @@ const LoopExpr *elem_lrn(Elem *e, const Node *n, int result, const Dim *index) {
   DType s = sum->dtype;
   sum = loop_op(k, LOOP_mul, sum, loop_float(k, s, at->alpha / (double)at->size), NULL);
   sum = loop_op(k, LOOP_add, sum, loop_float(k, s, at->bias), NULL);
-  sum = loop_op(k, LOOP_pow, sum, loop_float(k, s, at->beta), NULL);
+  sum = power(e, sum, at->beta);
   return loop_cast(k, type_of(n)->dtype, loop_op(k, LOOP_div, loop_cast(k, s, own), sum, NULL));
 }

@@ -20,11 +20,10 @@ const Node *follow_value(const Follow *f, int i) {
 
 bool follow_reads(const Follow *f, const Node *n) {
   uint64_t by;
-  return n == f->own ||
-         (intmap_get(&f->above, n->id, &by) && (by == 0 || by == (uint64_t)(uintptr_t)f->own));
+  return n == f->own || (intmap_get(&f->above, n->id, &by) && by == (uint64_t)(uintptr_t)f->own);
 }
 
-// The value of the anchor's that n is made from; NULL: none.  More than one is marked by 0 and has no place.
+// The value of the anchor's that n is made from; false: none.  More than one is marked by 0: it has no place.
 static bool source_of(Follow *f, const Node *n, uint64_t *out) {
   bool any = false;
   for (uint32_t i = 0; i < n->nsrc; i++) {

@@ -1,8 +1,11 @@
 // pointwise.c -- the template of kernels without an anchor: every element of every result by itself.
 //
 // Where the results have one shape, and every operand lies as they do, or is a single element, all axes are one; else
-// every axis is a loop, the last one the vector.  Results of different shapes are formed one after the other.
+// every axis is a loop, the last one the vector.  Results of different shapes are formed one after the other.  Where
+// what is read lies along another axis than what is written (a transposition), the two axes are cut into tiles.
 #include "lower/templates.h"
+
+#include "loop/prove.h"
 
 enum { PIECE = 4096 };
 
@@ -43,12 +46,6 @@ static bool same_shapes(const Elem *e) {
   for (int i = 1; i < e->fused->nres; i++)
     if (!same_dims(t, type_of(elem_core(e->body->result[i])))) return false;
   return true;
-}
-
-static bool is_empty(const Type *t) {
-  for (int i = 0; i < t->rank; i++)
-    if (ie_is(t->dims[i], 0)) return true;
-  return false;
 }
 
 // A single result is read where it is stored, so that stores lie together.
@@ -128,6 +125,86 @@ static bool store_together(Elem *e) {
   return true;
 }
 
+// ---- tiles ----
+
+// Coefficients of the nest's variables in an index; false where they do not say all.
+static bool strides(Elem *e, Dim index, int rank, const Dim *sym, Dim *out) {
+  Dim rest = index;
+  for (int d = 0; d < rank; d++) {
+    Dim r;
+    if (!dim_split(e->pool, rest, sym[d], &out[d], &r) || dim_has(r, sym[d])) return false;
+    rest = r;
+  }
+  return true;
+}
+
+typedef struct Reads {
+  Elem *e;
+  int rank;
+  const Dim *sym;
+  IntMap seen;
+  int along[MAX_RANK];  // loads that lie apart along the last axis and together along this one
+} Reads;
+
+static void count_reads(Reads *r, const LoopExpr *x) {
+  uint64_t have;
+  Dim c[MAX_RANK];
+  if (!x || intmap_get(&r->seen, (uint64_t)(uintptr_t)x, &have)) return;
+  intmap_put(&r->seen, (uint64_t)(uintptr_t)x, 1);
+  for (int i = 0; i < 3; i++) count_reads(r, x->src[i]);
+  if (x->kind != LX_LOAD || !strides(r->e, x->index, r->rank, r->sym, c)) return;
+  if (ie_is(c[r->rank - 1], 0) || ie_is(c[r->rank - 1], 1)) return;
+  for (int d = 0; d < r->rank - 1; d++) r->along[d] += ie_is(c[d], 1);
+}
+
+// The axis along which what is read lies together, when the last one is not: -1, there is none.
+static int turned_axis(Lowering *lo, const Node *fused) {
+  Elem *e = arena_new(lo->arena, Elem);
+  const Type *t = fused->type[0];
+  Dim shape[MAX_RANK], sym[MAX_RANK];
+  if (fused->nres != 1 || t->rank < 2 || !elem_begin(e, lo, fused, NULL, 0)) return -1;
+  elem_shape(e, t, shape);
+  loop_begin(&e->b, e->k);
+  loop_for(&e->b, LOOP_PARALLEL, "item", e->pool->one);
+  for (int d = 0; d < t->rank; d++) sym[d] = loop_for(&e->b, LOOP_SERIAL, "r", shape[d]);
+  Reads r = {.e = e, .rank = t->rank, .sym = sym};
+  intmap_init(&r.seen, e->a);
+  count_reads(&r, elem_at(e, e->body->result[0], sym));
+  int best = -1;
+  for (int d = 0; d < t->rank - 1; d++)
+    if (r.along[d] && !ie_is(shape[d], 1) && (best < 0 || r.along[d] > r.along[best])) best = d;
+  return best;
+}
+
+// A tile is a run of what is read by a run of what is written: both stay in the cache until all of them is used.
+static bool store_tiled(Elem *e, int axis) {
+  IntPool *p = e->pool;
+  const Type *t = e->fused->type[0];
+  int last = t->rank - 1, n = 0;
+  int64_t run = MAX(64 / elem_bytes(t->dtype), 8);
+  Dim shape[MAX_RANK], index[MAX_RANK], outer[MAX_RANK], at[MAX_RANK], items = p->one;
+  Dim side = ie_const(p, run);
+  elem_shape(e, t, shape);
+  for (int d = 0; d < last; d++)
+    if (d != axis) items = ie_mul(p, items, outer[n++] = shape[d]);
+  outer[n++] = ie_ceildiv(p, shape[axis], side);
+  items = ie_mul(p, items, outer[n - 1]);
+  Dim item = loop_for(&e->b, LOOP_PARALLEL, "item", items);
+  elem_split(e, ie_is(items, 1) ? p->zero : item, n, outer, at);
+  Dim row = ie_mulc(p, at[n - 1], run), block = ie_ceildiv(p, shape[last], side);
+  n = 0;
+  for (int d = 0; d < last; d++)
+    if (d != axis) index[d] = at[n++];
+  Dim column = ie_mulc(p, loop_for(&e->b, LOOP_SERIAL, "c", block), run);
+  Dim rows = ie_min(p, side, ie_sub(p, shape[axis], row));
+  index[axis] = ie_add(p, row, loop_for(&e->b, LOOP_SERIAL, "r", rows));
+  Dim columns = ie_min(p, side, ie_sub(p, shape[last], column));
+  index[last] = ie_add(p, column, loop_for(&e->b, LOOP_VECTOR, "v", columns));
+  if (!elem_store(e, 0, index)) return false;
+  for (int i = 0; i < 4; i++) loop_end(&e->b);
+  return true;
+}
+
 // ---- results of different shapes ----
 
 // One result, below the axes that all share.
@@ -160,7 +237,7 @@ static bool store_apart(Elem *e) {
   Dim item = loop_for(&e->b, LOOP_PARALLEL, "item", items);
   elem_split(e, ie_is(items, 1) ? p->zero : item, shared, shape, index);
   for (int i = 0; i < f->nres; i++)
-    if (!is_empty(f->type[i]) && !store_alone(e, i, shared, index)) return false;
+    if (!elem_never(f->type[i]) && !store_alone(e, i, shared, index)) return false;
   loop_end(&e->b);
   return true;
 }
@@ -168,15 +245,20 @@ static bool store_apart(Elem *e) {
 tenon_status lower_pointwise(Lowering *lo, const Node *fused, Lowered *out) {
   Elem e;
   bool empty = true;
+  int turned = -1;
   if (!elem_begin(&e, lo, fused, NULL, 0)) return TENON_EUNSUPPORTED;
-  for (int i = 0; i < fused->nres; i++) empty &= is_empty(fused->type[i]);
+  for (int i = 0; i < fused->nres; i++) empty &= elem_never(fused->type[i]);
+  if (!empty && !reads_straight(e.body->result[0], type_of(e.body->result[0]), 0))
+    turned = turned_axis(lo, fused);
   loop_begin(&e.b, e.k);
   if (empty) {  // nothing to do, but done by a kernel
     loop_for(&e.b, LOOP_PARALLEL, "item", e.pool->zero);
     loop_end(&e.b);
-  } else if (!(same_shapes(&e) ? store_together(&e) : store_apart(&e))) {
+  } else if (!(turned >= 0       ? store_tiled(&e, turned)
+               : same_shapes(&e) ? store_together(&e)
+                                 : store_apart(&e))) {
     return TENON_EUNSUPPORTED;
   }
-  elem_finish(&e, empty ? "nothing" : "pointwise", out);
+  elem_finish(&e, empty ? "nothing" : turned >= 0 ? "pointwise tiled" : "pointwise", out);
   return TENON_OK;
 }

@@ -102,11 +102,22 @@ static void separate(FuncBuilder *f, const Lowered *lw, const int32_t *arg) {
   }
 }
 
+static bool is_bound(const FuncBuilder *f, Dim e) {
+  uint64_t yes;
+  if (e->kind == IE_CONST) return true;
+  if (e->kind == IE_SYM) return intmap_get(&f->bound, (uint64_t)e->slot, &yes);
+  if (e->kind == IE_POISON) return false;
+  if (e->kind != IE_SUM) return is_bound(f, e->a) && is_bound(f, e->b);
+  for (int i = 0; i < e->nterms; i++)
+    for (int k = 0; k < e->term[i].natoms; k++)
+      if (!is_bound(f, e->term[i].atom[k])) return false;
+  return true;
+}
+
 // Whether every symbol of the kernel has its value when the step is done.
 static bool symbols_bound(const FuncBuilder *f, const Lowered *lw) {
-  uint64_t yes;
   for (int32_t i = 0; i < lw->kernel->ndims; i++)
-    if (!intmap_get(&f->bound, (uint64_t)lw->dim[i]->slot, &yes)) return false;
+    if (!is_bound(f, lw->dim[i])) return false;
   return true;
 }
 

@@ -19,7 +19,7 @@
 #include "eval/reduce.h"
 #include "ir/internal.h"
 
-enum { SUMS = 16, KEEP = 8, KEEP_ELEMS = 1 << 14, WIDE = 64 };
+enum { SUMS = 16, KEEP = 8, KEEP_ELEMS = 1 << 14, KEEP_ROWS = 1 << 10, WIDE = 64 };
 
 typedef enum { ALONG, ACROSS, BROKEN } RowKind;
 
@@ -88,12 +88,10 @@ typedef struct Finder {
 static void find_sums(Finder *f, const Node *n);
 
 static void find_in_expansion(Finder *f, const Node *n) {
-  Graph *g = f->r->e.lo->g;
-  const OpInfo *op = op_info(n->op);
   Node **out = arena_array(f->r->e.a, Node *, MAX(n->nres, 1));
-  if (op->expand) op->expand(g, n, out);
-  f->bad |= !op->expand || graph_status(g) || !out[0];
-  for (int i = 0; !f->bad && i < n->nres; i++) find_sums(f, out[i]);
+  f->bad |= !elem_expand(&f->r->e, n, out);
+  for (int i = 0; !f->bad && i < n->nres; i++)
+    if (out[i]) find_sums(f, out[i]);
 }
 
 static bool is_plain(const Node *n) {
@@ -157,9 +155,12 @@ static bool agree(Rows *r) {
     if (memcmp(r->over, over, sizeof over) || !same_dims(r->type, type_of(r->sum[i]->src[0])))
       return false;
   }
-  for (int i = 0; i < r->type->rank; i++)
-    if (ie_is(r->type->dims[i], 0)) return false;
   find_kind(r);
+  bool none = elem_never(r->type);
+  for (int i = 0; i < r->nsums && none; i++)
+    if (is_arg(r->sum[i])) return false;  // there is none to choose
+  for (int i = 0; i < r->e.fused->nres; i++)
+    if (elem_never(r->e.fused->type[i])) return false;
   return true;
 }
 
@@ -238,11 +239,17 @@ static const LoopExpr *give_total(void *ctx, const Dim *index) {
   return r->total[g->i];
 }
 
+// Where the element at hand is kept: across, the lanes lie together.
+static Dim kept_place(const Rows *r) {
+  IntPool *p = r->e.pool;
+  return r->kind == ACROSS ? ie_add(p, ie_mulc(p, r->place, WIDE), r->lane) : r->place;
+}
+
 static const LoopExpr *give_kept(void *ctx, const Dim *index) {
   const Given *g = ctx;
   for (int d = 0; d < g->r->type->rank; d++)
     if (!same_index(g->r, d, index[d])) return NULL;
-  return loop_load(g->r->e.k, g->r->scratch[g->i], g->r->place);
+  return loop_load(g->r->e.k, g->r->scratch[g->i], kept_place(g->r));
 }
 
 static LoopOp sum_op(const Node *n) {
@@ -304,8 +311,69 @@ static const LoopExpr *finish_sum(Rows *r, const Node *n, const LoopExpr *x) {
   return loop_let(&r->e.b, loop_cast(k, type_of(n)->dtype, x));
 }
 
-// One sum over the row.  `most` NULL: of the elements; else of the places where the element is `most`.
-static const LoopExpr *row_sum(Rows *r, const Node *n, LoopOp op, const LoopExpr *most) {
+// ---- values kept ----
+
+static bool is_costly(const Node *n) {
+  return n->op != OP_param && n->op != OP_const && !elem_moves(n) && n->op != OP_cast;
+}
+
+static int64_t count_uses(Rows *r, const Node *n, const Node *of, IntMap *seen) {
+  uint64_t have;
+  if (n->op == OP_param || n->op == OP_const || intmap_get(seen, n->id, &have)) return 0;
+  intmap_put(seen, n->id, 1);
+  int64_t uses = 0;
+  if (!is_plain(n) && op_info(n->op)->expand) {
+    Node **out = arena_array(r->e.a, Node *, MAX(n->nres, 1));
+    bool apart = elem_expand(&r->e, n, out);
+    for (int i = 0; apart && i < n->nres; i++)
+      if (out[i]) uses += (out[i] == of) + count_uses(r, out[i], of, seen);
+    return uses;
+  }
+  for (uint32_t i = 0; i < n->nsrc; i++)
+    uses += (n->src[i] == of) + count_uses(r, n->src[i], of, seen);
+  return uses;
+}
+
+// Whether something besides sum i reads its operand: a later sum, or a result.
+static bool read_again(Rows *r, int i) {
+  const Node *of = r->sum[i]->src[0];
+  IntMap seen;
+  intmap_init(&seen, r->e.a);
+  intmap_put(&seen, r->sum[i]->id, 1);
+  int64_t uses = 0;
+  for (int k = i + 1; k < r->nsums; k++) uses += count_uses(r, r->sum[k], of, &seen);
+  for (int64_t k = 0; k < r->e.body->nresults; k++) {
+    const Node *n = r->e.body->result[k];
+    uses += (n == of) + count_uses(r, n, of, &seen);
+  }
+  return uses > 0;
+}
+
+static bool already_kept(const Rows *r, const Node *n) {
+  for (int i = 0; i < r->nkept; i++)
+    if (r->kept[i] == n) return true;
+  return false;
+}
+
+// Scratch for the operand of sum i, if it is worth keeping; else -1.
+static int32_t room_for_operand(Rows *r, int i) {
+  Elem *e = &r->e;
+  const Node *n = r->sum[i]->src[0];
+  bool lanes = r->kind == ACROSS;
+  if ((lanes && !r->whole) || is_arg(r->sum[i]) || r->nkept == KEEP || !ie_is_const(r->length) ||
+      r->length->value > (lanes ? KEEP_ROWS : KEEP_ELEMS))
+    return -1;
+  if (!is_costly(n) || already_kept(r, n) || !read_again(r, i)) return -1;
+  Dim size = lanes ? ie_mulc(e->pool, r->length, WIDE) : r->length;
+  return loop_buffer(e->k, LOOP_SCRATCH, "row", type_of(n)->dtype, size, false);
+}
+
+// ---- sums of rows ----
+
+// One sum over the row.  `most` NULL: of the elements, each kept in scratch on the way if `keep` is not negative; else of
+// the places where the element is `most`.
+static const LoopExpr *row_sum(Rows *r, const Node *n, LoopOp op, const LoopExpr *most,
+                               int32_t keep) {
   Elem *e = &r->e;
   LoopKernel *k = e->k;
   bool nested = r->kind == BROKEN && !ie_is(r->outer_length, 1);
@@ -319,6 +387,10 @@ static const LoopExpr *row_sum(Rows *r, const Node *n, LoopOp op, const LoopExpr
   set_place(r, outer, inner);
   const LoopExpr *x = elem_at(e, n->src[0], r->index);
   if (!x) return NULL;
+  if (keep >= 0) {
+    x = loop_let(&e->b, x);
+    loop_store(&e->b, keep, kept_place(r), x);
+  }
   if (most) {
     const LoopExpr *is = loop_op(k, LOOP_eq, x, most, NULL);
     if (dtype_is_float(x->dtype))
@@ -326,7 +398,10 @@ static const LoopExpr *row_sum(Rows *r, const Node *n, LoopOp op, const LoopExpr
     x = loop_op(k, LOOP_select, is, loop_index(k, r->place),
                 loop_int(k, DT_I64, op == LOOP_min ? INT64_MAX : -1));
   }
-  x = loop_yield(&e->b, loop_cast(k, elem_sum_dtype(x->dtype), x));
+  DType t = elem_sum_dtype(x->dtype);
+  // The mean of integers is that of their sum in 64 bits.
+  if (n->op == OP_reduce_mean && !dtype_is_float(t) && t != DT_U64) t = DT_I64;
+  x = loop_yield(&e->b, loop_cast(k, t, x));
   if (nested) x = loop_yield(&e->b, x);
   elem_forget(e);
   return x;
@@ -335,11 +410,18 @@ static const LoopExpr *row_sum(Rows *r, const Node *n, LoopOp op, const LoopExpr
 static const LoopExpr *form_sum(Rows *r, int i) {
   const Node *n = r->sum[i];
   DType t = type_of(n->src[0])->dtype;
-  if (t == DT_BOOL || (n->op == OP_reduce_mean && dtype_class(t) != DC_FLOAT)) return NULL;
-  const LoopExpr *x = row_sum(r, n, sum_op(n), NULL);
+  if (t == DT_BOOL && n->op != OP_reduce_max && n->op != OP_reduce_min) return NULL;
+  if (n->op == OP_reduce_mean && !dtype_is_float(t) && r->length->lo < 1) return NULL;
+  int32_t keep = room_for_operand(r, i);
+  const LoopExpr *x = row_sum(r, n, sum_op(n), NULL, keep);
+  if (keep >= 0) {
+    r->scratch[r->nkept] = keep;
+    r->kept[r->nkept] = n->src[0];
+    elem_give(&r->e, n->src[0], give_kept, given(r, r->nkept++));
+  }
   if (x && is_arg(n)) {
     bool last = ((const arg_attrs *)n->attrs)->select_last_index;
-    x = row_sum(r, n, last ? LOOP_max : LOOP_min, loop_let(&r->e.b, loop_cast(r->e.k, t, x)));
+    x = row_sum(r, n, last ? LOOP_max : LOOP_min, loop_let(&r->e.b, loop_cast(r->e.k, t, x)), -1);
   }
   return x ? finish_sum(r, n, x) : NULL;
 }
@@ -363,64 +445,6 @@ static bool add_sum(Rows *r, int i) {
     loop_end(&e->b);
   }
   elem_give(e, r->sum[i], give_total, given(r, i));
-  return true;
-}
-
-// ---- values kept ----
-
-static bool is_costly(const Node *n) {
-  return n->op != OP_param && n->op != OP_const && !elem_moves(n) && n->op != OP_cast;
-}
-
-static int64_t count_uses(const Node *n, const Node *of, IntMap *seen) {
-  uint64_t have;
-  if (n->op == OP_param || n->op == OP_const || intmap_get(seen, n->id, &have)) return 0;
-  intmap_put(seen, n->id, 1);
-  int64_t uses = 0;
-  for (uint32_t i = 0; i < n->nsrc; i++)
-    uses += (n->src[i] == of) + count_uses(n->src[i], of, seen);
-  return uses;
-}
-
-// Whether something besides sum i reads its operand: a later sum, or a result.
-static bool read_again(Rows *r, int i) {
-  const Node *of = r->sum[i]->src[0];
-  IntMap seen;
-  intmap_init(&seen, r->e.a);
-  intmap_put(&seen, r->sum[i]->id, 1);
-  int64_t uses = 0;
-  for (int k = i + 1; k < r->nsums; k++) uses += count_uses(r->sum[k], of, &seen);
-  for (int64_t k = 0; k < r->e.body->nresults; k++) {
-    const Node *n = r->e.body->result[k];
-    uses += (n == of) + count_uses(n, of, &seen);
-  }
-  return uses > 0;
-}
-
-static bool already_kept(const Rows *r, const Node *n) {
-  for (int i = 0; i < r->nkept; i++)
-    if (r->kept[i] == n) return true;
-  return false;
-}
-
-// Stores the operand of sum i for the row, if that is worth it.
-static bool keep_operand(Rows *r, int i) {
-  Elem *e = &r->e;
-  const Node *n = r->sum[i]->src[0];
-  if (r->kind == ACROSS || r->nkept == KEEP || !ie_is_const(r->length) ||
-      r->length->value > KEEP_ELEMS)
-    return true;
-  if (!is_costly(n) || already_kept(r, n) || !read_again(r, i)) return true;
-  int32_t b = loop_buffer(e->k, LOOP_SCRATCH, "row", type_of(n)->dtype, r->length, false);
-  int opened = open_row(r);
-  const LoopExpr *x = elem_at(e, n, r->index);
-  if (!x) return false;
-  loop_store(&e->b, b, r->place, x);
-  while (opened--) loop_end(&e->b);
-  elem_forget(e);
-  r->scratch[r->nkept] = b;
-  r->kept[r->nkept] = n;
-  elem_give(e, n, give_kept, given(r, r->nkept++));
   return true;
 }
 
@@ -511,7 +535,7 @@ static tenon_status build_rows(Rows *r, Lowered *out) {
   loop_begin(&e->b, e->k);
   open_rows(r);
   for (int i = 0; i < r->nsums; i++)
-    if (!keep_operand(r, i) || !add_sum(r, i)) return TENON_EUNSUPPORTED;
+    if (!add_sum(r, i)) return TENON_EUNSUPPORTED;
   if (!store_results(r)) return TENON_EUNSUPPORTED;
   if (r->kind == ACROSS && !r->whole) loop_end(&e->b);
   loop_end(&e->b);

@@ -86,8 +86,8 @@ static bool step(Scan *s, int32_t sums, Dim lane, bool product) {
   const LoopExpr *x = elem_at(e, s->node->src[0], s->index);
   if (!x) return false;
   const LoopExpr *before = loop_let(&e->b, loop_load(k, sums, lane));
-  const LoopExpr *now = loop_let(
-      &e->b, loop_op(k, product ? LOOP_mul : LOOP_add, before, loop_cast(k, t, x), NULL));
+  const LoopExpr *now =
+      loop_let(&e->b, loop_op(k, product ? LOOP_mul : LOOP_add, before, loop_cast(k, t, x), NULL));
   s->value = loop_let(&e->b, loop_cast(k, s->type->dtype, at->exclusive ? before : now));
   loop_store(&e->b, sums, lane, now);
   for (int i = 0; i < e->fused->nres; i++) {
@@ -117,9 +117,13 @@ tenon_status lower_scan(Lowering *lo, const Node *fused, Lowered *out) {
   loop_store(&e->b, sums, lane, elem_number(e, t, product));
   if (lanes) loop_end(&e->b);
   Dim i = loop_for(&e->b, LOOP_SERIAL, "k", s->shape[s->axis]);
+  if (at->reverse) {  // as an index of its own, which counts up where elements do
+    const LoopExpr *place = loop_index(e->k, ie_addc(p, ie_sub(p, s->shape[s->axis], i), -1));
+    i = loop_bind(&e->b, "k", place, s->shape[s->axis], "a row has fewer elements than its axis");
+  }
+  s->index[s->axis] = i;
   if (lanes) lane = loop_for(&e->b, LOOP_VECTOR, "v", width);
   if (lanes) s->index[s->vector] = ie_add(p, first, lane);
-  s->index[s->axis] = at->reverse ? ie_addc(p, ie_sub(p, s->shape[s->axis], i), -1) : i;
   elem_give(e, s->node, give_value, s);
   if (!step(s, sums, lane, product)) return TENON_EUNSUPPORTED;
   for (int n = 0; n < 2 + lanes; n++) loop_end(&e->b);

@@ -92,8 +92,7 @@ static bool put_blocks(Scatter *s) {
   int len = (int)w->dims[outer]->value;
   if (len > x->rank || u->rank != outer + x->rank - len) return false;
   elem_shape(e, u, shape);
-  for (int i = 0; i < outer; i++)
-    from[i] = index[i] = loop_for(&e->b, LOOP_SERIAL, "u", shape[i]);
+  for (int i = 0; i < outer; i++) from[i] = index[i] = loop_for(&e->b, LOOP_SERIAL, "u", shape[i]);
   for (; k < len; k++) {
     from[outer] = ie_const(e->pool, k);
     const LoopExpr *read = elem_at(e, s->node->src[1], from);
@@ -113,12 +112,12 @@ tenon_status lower_scatter(Lowering *lo, const Node *fused, Lowered *out) {
   Scatter *s = arena_new(lo->arena, Scatter);
   Elem *e = &s->e;
   if (!elem_begin(e, lo, fused, NULL, 0) || !find_scatter(s)) return TENON_EUNSUPPORTED;
-  for (int i = 0; i < type_of(s->node)->rank; i++)
-    if (ie_is(type_of(s->node)->dims[i], 0)) return TENON_EUNSUPPORTED;
+  if (elem_never(type_of(s->node))) return TENON_EUNSUPPORTED;
   loop_begin(&e->b, e->k);
   loop_for(&e->b, LOOP_PARALLEL, "item", e->pool->one);
-  bool elements = s->node->op == OP_scatter_elements;
-  if (!copy_data(s) || !(elements ? put_elements(s) : put_blocks(s))) return TENON_EUNSUPPORTED;
+  bool elements = s->node->op == OP_scatter_elements, none = elem_never(type_of(s->node->src[2]));
+  if (!copy_data(s)) return TENON_EUNSUPPORTED;
+  if (!none && !(elements ? put_elements(s) : put_blocks(s))) return TENON_EUNSUPPORTED;
   loop_end(&e->b);
   elem_finish(e, "scatter", out);
   return TENON_OK;

@@ -30,7 +30,9 @@ static const LoopExpr *give_value(void *ctx, const Dim *index) {
   const Given *g = ctx;
   const TopK *t = g->t;
   for (int d = 0; d < t->type->rank; d++)
-    if (index[d] != (d == t->axis ? t->result : t->index[d]) && !ie_is(t->shape[d], 1)) return NULL;
+    if (index[d] != (d == t->axis ? t->result : t->index[d]) &&
+        !ie_is(t->node->type[0]->dims[d], 1))
+      return NULL;
   return t->value[g->i];
 }
 
@@ -132,15 +134,14 @@ static const LoopExpr *find_next(TopK *t, int32_t keys, int32_t last_key, int32_
   const LoopExpr *least = loop_int(k, t->key, t->key == DT_I64 ? INT64_MIN : INT32_MIN);
   Dim i = loop_reduce(&e->b, LOOP_max, "i", n, LANES);
   const LoopExpr *key = loop_load(k, keys, i);
-  const LoopExpr *most = loop_yield(
-      &e->b, loop_op(k, LOOP_select, comes_after(t, key, i, last, last_at), key, least));
+  const LoopExpr *most =
+      loop_yield(&e->b, loop_op(k, LOOP_select, comes_after(t, key, i, last, last_at), key, least));
   i = loop_reduce(&e->b, LOOP_min, "i", n, LANES);
   key = loop_load(k, keys, i);
   const LoopExpr *is = loop_op(k, LOOP_and, loop_op(k, LOOP_eq, key, most, NULL),
                                comes_after(t, key, i, last, last_at), NULL);
   const LoopExpr *place = loop_yield(
-      &e->b,
-      loop_op(k, LOOP_select, is, loop_index(k, i), loop_int(k, DT_I64, INT64_MAX)));
+      &e->b, loop_op(k, LOOP_select, is, loop_index(k, i), loop_int(k, DT_I64, INT64_MAX)));
   loop_store(&e->b, last_key, zero, most);
   loop_store(&e->b, last_place, zero, place);
   return place;
@@ -179,8 +180,7 @@ tenon_status lower_top_k(Lowering *lo, const Node *fused, Lowered *out) {
   if (!x) return TENON_EUNSUPPORTED;
   loop_store(&e->b, keys, t->index[t->axis], key_of(t, x));
   loop_end(&e->b);
-  loop_store(&e->b, last_key, zero,
-             loop_int(k, t->key, t->key == DT_I64 ? INT64_MAX : INT32_MAX));
+  loop_store(&e->b, last_key, zero, loop_int(k, t->key, t->key == DT_I64 ? INT64_MAX : INT32_MAX));
   loop_store(&e->b, last_place, zero, loop_int(k, DT_I64, -1));
   t->result = loop_for(&e->b, LOOP_SERIAL, "r", elem_dim(e, t->node->type[0]->dims[t->axis]));
   elem_forget(e);

@@ -126,7 +126,8 @@ static void expand_hardmax(Graph *g, const Node *n, Node **out) {
   one_hot_attrs hot = {.axis = axis};
   Node *off_on = N(g, range, node_scalar(g, x->dtype, 0), node_scalar(g, x->dtype, 2),
                    node_scalar(g, x->dtype, 1));
-  out[0] = NA(g, one_hot, &hot, NA(g, arg_max, &at, n->src[0]), node_i64s(g, 1, &size->value), off_on);
+  out[0] =
+      NA(g, one_hot, &hot, NA(g, arg_max, &at, n->src[0]), node_i64s(g, 1, &size->value), off_on);
 }
 ATTR_TABLE(hardmax, HARDMAX_ATTRS);
 const OpInfo op_hardmax = {

@@ -73,7 +73,7 @@ static void expand_softmax(Graph *g, const Node *n, Node **out) {
     return;
   }
   Node *e = N(g, exp, shifted(g, x, axis));
-  out[0] = N(g, div, e, N(g, reduce_sum, e, axis));
+  out[0] = N(g, mul, e, N(g, reciprocal, N(g, reduce_sum, e, axis)));  // one division a row
 }
 const OpInfo op_softmax = {
     .name = "softmax",

@@ -38,6 +38,9 @@ static void sym_reduce(Infer *in, int op, const bool *reduced) {
       stride *= x->dims[d]->value;
     }
     if (!sym_fits(x->dtype, sym[k])) return;
+    if (r[at] && op == OP_reduce_prod && dtype_is_float(x->dtype) &&
+        sym_may_be_minus_zero(r[at], sym[k]))
+      return;
     r[at] = r[at] ? fold(p, op, r[at], sym[k]) : sym[k];
     if (!sym_fits(x->dtype, r[at])) return;
   }

@@ -28,7 +28,7 @@ static Dim sym_div(Infer *in, Dim a, Dim b) {
   IntPool *p = &in->g->dims;
   bool real = dtype_is_float(infer_type(in, 0)->dtype);
   if (!real && a->lo < 0 && ie_is_const(b) && a->lo > -b->value) a = ie_max(p, a, p->zero);
-  if (ie_is(b, 0) || a->lo < 0 || b->lo < 0) return NULL;
+  if (ie_is(b, 0) || a->lo < 0 || b->lo < 0 || (real && b->lo < 1)) return NULL;
   if (!ie_is_const(b) && b->lo < 1 && ie_is_const(a)) return NULL;
   Dim q = ie_div(p, a, b);
   // A float quotient is known only when the division is exact.
@@ -43,8 +43,16 @@ static Answer sym_le(IntPool *p, Dim a, Dim b) {
   return gt == UNKNOWN ? UNKNOWN : gt == YES ? NO : YES;
 }
 
+static bool may_be_minus_zero(Infer *in, int op, Dim a, Dim b) {
+  if (!dtype_is_float(infer_type(in, 0)->dtype)) return false;
+  if (op == OP_neg) return sym_may_vanish(a);
+  if (op == OP_mod) return a->lo < 0 || b->lo < 0;
+  return op == OP_mul && sym_may_be_minus_zero(a, b);
+}
+
 static Dim sym_apply(Infer *in, int op, Dim a, Dim b) {
   IntPool *p = &in->g->dims;
+  if (may_be_minus_zero(in, op, a, b)) return NULL;
   bool bits = ie_is_const(a) && (!b || ie_is_const(b));
   switch (op) {
   case OP_add: return ie_add(p, a, b);

@@ -17,6 +17,12 @@ void sym_same(Infer *in);
 // constant must fit, anything else is taken to fit the types that sizes are computed in.
 bool sym_fits(DType t, Dim d);
 
+// Floats have a zero below zero, which no expression can say: may a product be one?
+static inline bool sym_may_vanish(Dim d) { return d->lo <= 0 && d->hi >= 0; }
+static inline bool sym_may_be_minus_zero(Dim a, Dim b) {
+  return (sym_may_vanish(a) && b->lo < 0) || (sym_may_vanish(b) && a->lo < 0);
+}
+
 // Elements of a rank-1 operand (1 for rank 0); -1 when not known or the operand is absent.
 int64_t infer_length(const Infer *in, int i);
 

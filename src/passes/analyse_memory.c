@@ -27,7 +27,7 @@ static bool find_peak(Peak *k, const DimBinding *sizes, MemoryUse *out) {
   for (int32_t i = 0; i < p->n; i++) {
     const PlanBuffer *x = &p->buffer[i];
     int64_t size;
-    if (x->root != i) continue;
+    if (!plan_has_place(p, i)) continue;
     if (!size_of(sizes, x->bytes, &size) ||
         !ck_add(k->change[x->live_first], size, &k->change[x->live_first]) ||
         !ck_sub(k->change[x->live_last + 1], size, &k->change[x->live_last + 1]))
@@ -56,7 +56,7 @@ static Dim formula_at(Peak *k, Arena *a) {
   VEC(Dim) live = {0};
   for (int32_t i = 0; i < p->n; i++) {
     const PlanBuffer *x = &p->buffer[i];
-    if (x->root == i && x->live_first <= k->at && k->at <= x->live_last)
+    if (plan_has_place(p, i) && x->live_first <= k->at && k->at <= x->live_last)
       vec_push(a, &live, x->bytes);
   }
   return ie_sum(&k->g->dims, live.v, live.n);
@@ -156,7 +156,7 @@ static bool formulas(Peak *k, Arena *a, MemoryUse *out) {
   Dims *begins = arena_array(a, Dims, p->nsteps + 2), *ends = arena_array(a, Dims, p->nsteps + 2);
   for (int32_t i = 0; i < p->n; i++) {
     const PlanBuffer *x = &p->buffer[i];
-    if (x->root != i) continue;
+    if (!plan_has_place(p, i)) continue;
     vec_push(a, &begins[x->live_first], x->bytes);
     vec_push(a, &ends[x->live_last + 1], x->bytes);
   }

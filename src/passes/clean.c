@@ -1,7 +1,7 @@
 // clean.c -- control flow that is decided before anything runs.
 //
-// An `if` whose condition is known becomes its branch; a `loop` that is known to run a few times becomes the rounds one
-// after the other, and one that runs never its initial values.  Bodies that stay lose the captured values that they
+// An `if` whose condition is known becomes its branch; a `loop` or `scan` that is known to run a few times becomes the rounds
+// one after the other, and one that runs never its initial values.  Bodies that stay lose the captured values that they
 // do not use, and get constants as such instead of through a capture, so that folding sees them.  What a
 // round of a loop, scan or map computes from captured values alone is computed once, before it.
 //
@@ -10,8 +10,9 @@
 #include "eval/movement.h"
 #include "ir/internal.h"
 #include "passes/passes.h"
+#include "rules/shape.h"
 
-enum { UNROLL_ROUNDS = 16, UNROLL_NODES = 512, MAX_VALUES = 256 };
+enum { UNROLL_ROUNDS = 16, MAX_VALUES = 256 };
 
 typedef struct Cleaner {
   PassCtx *c;
@@ -141,44 +142,52 @@ static bool runs_on(Graph *g, const Node *n, const Body *b) {
   return b->result[0] == b->param[1] || (flag_known(g, b->result[0], &go) && go);
 }
 
-static Node *stacked(Graph *g, Node *const *row, int64_t n) {
+// One row of each round along a new axis.
+static Node *stacked(Graph *g, Node *const *row, int64_t n, int64_t axis, bool backwards) {
   Node *part[UNROLL_ROUNDS];
-  concat_attrs at = {.axis = 0};
+  concat_attrs at = {.axis = axis};
   for (int64_t i = 0; i < n; i++) {
-    if (type_of(row[i])->kind != TK_TENSOR || type_of(row[i])->rank < 0) return NULL;
-    part[i] = N(g, unsqueeze, row[i], node_i64s(g, 1, (int64_t[]){0}));
+    Node *r = row[backwards ? n - 1 - i : i];
+    const Type *t = type_of(r);
+    if (t->kind != TK_TENSOR || t->rank < 0 || axis > t->rank || axis < -t->rank - 1) return NULL;
+    part[i] = N(g, unsqueeze, r, node_i64s(g, 1, &axis));
   }
   return node_new(g, OP_concat, (int)n, part, &at, 1, NULL);
 }
 
-static bool same_types(const Body *b, Node *const *value, int64_t n) {
+// A value whose type the body does not say exactly is not unrolled: inference would meet types it never saw.
+static bool same_types(Node *const *param, Node *const *value, int64_t n) {
   for (int64_t i = 0; i < n; i++)
-    if (type_of(value[i]) != type_of(b->param[2 + i])) return false;
+    if (type_of(value[i]) != type_of(param[i])) return false;
   return true;
+}
+
+static bool small_enough(Cleaner *cl, const Body *b, int64_t rounds) {
+  int64_t count;
+  return rounds <= UNROLL_ROUNDS && b->nparams <= MAX_VALUES && b->nresults <= MAX_VALUES &&
+         !has_random(cl, b, &count) && rounds * count <= cl->c->o->unroll_limit;
 }
 
 static Node **unrolled(Cleaner *cl, Node *n) {
   Graph *g = cl->c->g;
   const loop_attrs *at = n->attrs;
   const Body *b = at->body;
-  int64_t ncarried = n->nsrc - 2 - at->captures, nscan = n->nres - ncarried, count;
+  int64_t ncarried = n->nsrc - 2 - at->captures, nscan = n->nres - ncarried;
   Ints trips;
   bool go = true;
   if (n->src[0] == g->none || !node_ints(g, n->src[0], &trips) || trips.n != 1) return NULL;
   int64_t rounds = MAX(trips.v[0], 0);
   if (n->src[1] != g->none && flag_known(g, n->src[1], &go) && !go) rounds = 0;
-  if (rounds > UNROLL_ROUNDS || b->nparams > MAX_VALUES || b->nresults > MAX_VALUES) return NULL;
+  if (!small_enough(cl, b, rounds)) return NULL;
   if ((rounds && !runs_on(g, n, b)) || (!rounds && nscan)) return NULL;
-  if (has_random(cl, b, &count) || rounds * count > UNROLL_NODES) return NULL;
   Node *value[MAX_VALUES], *result[MAX_VALUES];
   Node **rows = arena_array(cl->arena, Node *, MAX(nscan * rounds, 1));
   for (int64_t i = 0; i < b->nparams; i++) value[i] = n->src[i];
   for (int64_t r = 0; r < rounds; r++) {
     value[0] = node_i64(g, r);
     value[1] = node_scalar(g, DT_BOOL, 1);
-    // A carried value whose type the body does not say exactly is not unrolled: inference would meet types it never saw.
     cl->many = rounds > 1;
-    bool done = same_types(b, value + 2, ncarried) && inline_body(cl, b, value, result);
+    bool done = same_types(b->param + 2, value + 2, ncarried) && inline_body(cl, b, value, result);
     cl->many = false;
     if (!done) return NULL;
     for (int64_t i = 0; i < ncarried; i++) value[2 + i] = result[1 + i];
@@ -187,8 +196,70 @@ static Node **unrolled(Cleaner *cl, Node *n) {
   Node **out = arena_array(cl->arena, Node *, n->nres);
   for (int64_t i = 0; i < ncarried; i++) out[i] = value[2 + i];
   for (int64_t i = 0; i < nscan; i++) {
-    out[ncarried + i] = stacked(g, rows + i * rounds, rounds);
+    out[ncarried + i] = stacked(g, rows + i * rounds, rounds, 0, false);
     if (!out[ncarried + i] || out[ncarried + i] == g->poison) return NULL;
+  }
+  return out;
+}
+
+// ---- scan ----
+
+static int64_t scan_option(Ints v, int64_t i) { return i < v.n ? v.v[i] : 0; }
+
+// How often a scan runs, and along which axis each of its inputs; -1 when that is not known.
+static int64_t scan_rounds(const Node *n, int64_t nstates, int64_t *axis) {
+  const scan_attrs *at = n->attrs;
+  int64_t rounds = -1;
+  for (int64_t i = 0; i < at->num_scan_inputs; i++) {
+    const Type *t = type_of(n->src[nstates + i]);
+    int64_t a = scan_option(at->scan_input_axes, i);
+    if (t->kind != TK_TENSOR || t->rank < 1) return -1;
+    axis[i] = a < 0 ? a + t->rank : a;
+    if (axis[i] < 0 || axis[i] >= t->rank || !ie_is_const(t->dims[axis[i]])) return -1;
+    int64_t size = t->dims[axis[i]]->value;
+    if (rounds >= 0 && rounds != size) return -1;
+    rounds = size;
+  }
+  return rounds;
+}
+
+static Node *scan_row(Graph *g, Node *x, int64_t axis, int64_t at) {
+  Node *row = slice_axis(g, x, axis, at, at + 1, 1);
+  return N(g, squeeze, row, node_i64s(g, 1, &axis));
+}
+
+static Node **unrolled_scan(Cleaner *cl, Node *n) {
+  Graph *g = cl->c->g;
+  const scan_attrs *at = n->attrs;
+  const Body *b = at->body;
+  int64_t nin = at->num_scan_inputs, nstates = (int64_t)n->nsrc - at->captures - nin;
+  int64_t nscan = n->nres - nstates, axis[MAX_VALUES];
+  if (at->batched || nstates < 0 || nin < 1 || nin > MAX_VALUES) return NULL;
+  int64_t rounds = scan_rounds(n, nstates, axis);
+  if (rounds < 1 || !small_enough(cl, b, rounds)) return NULL;
+  Node *value[MAX_VALUES], *result[MAX_VALUES];
+  Node **rows = arena_array(cl->arena, Node *, MAX(nscan * rounds, 1));
+  for (int64_t i = 0; i < b->nparams; i++) value[i] = n->src[i];
+  for (int64_t r = 0; r < rounds; r++) {
+    for (int64_t i = 0; i < nin; i++) {
+      bool back = scan_option(at->scan_input_directions, i);
+      value[nstates + i] = scan_row(g, n->src[nstates + i], axis[i], back ? rounds - 1 - r : r);
+    }
+    cl->many = rounds > 1;
+    bool done = !graph_status(g) && same_types(b->param, value, nstates + nin) &&
+                inline_body(cl, b, value, result);
+    cl->many = false;
+    if (!done) return NULL;
+    for (int64_t i = 0; i < nstates; i++) value[i] = result[i];
+    for (int64_t i = 0; i < nscan; i++) rows[i * rounds + r] = result[nstates + i];
+  }
+  Node **out = arena_array(cl->arena, Node *, n->nres);
+  for (int64_t i = 0; i < nstates; i++) out[i] = value[i];
+  for (int64_t i = 0; i < nscan; i++) {
+    Node *y = stacked(g, rows + i * rounds, rounds, scan_option(at->scan_output_axes, i),
+                      scan_option(at->scan_output_directions, i));
+    if (!y || y == g->poison || type_of(y) != n->type[nstates + i]) return NULL;
+    out[nstates + i] = y;
   }
   return out;
 }
@@ -243,6 +314,34 @@ static void set_captures(const Node *n, void *attrs, int region, int64_t count) 
 
 // ---- what does not change from round to round ----
 
+// What is larger than all that it is made from is kept for the time of the loop only where it is small.
+static bool worth_keeping(const Cleaner *cl, Graph *g, const Node *n) {
+  int64_t bytes, count = 1;
+  const Type *t = type_of(n);
+  Dim size = type_numel(g, t);
+  for (uint32_t i = 0; i < n->nsrc; i++)
+    if (n->src[i] != g->none && type_of(n->src[i])->kind == TK_TENSOR &&
+        type_of(n->src[i])->rank >= 0 && type_numel(g, type_of(n->src[i])) == size)
+      return true;
+  if (!type_is_static(t)) return n->op == OP_mat_mul;
+  for (int i = 0; i < t->rank; i++)
+    if (!ck_mul(count, t->dims[i]->value, &count)) return false;
+  return dtype_bytes(t->dtype, count, &bytes) && bytes <= cl->c->o->fold_limit;
+}
+
+// Moves elements by numbers that inference has checked.
+static bool moves_safely(Graph *g, const Node *n) {
+  if (n->op != OP_unsqueeze && n->op != OP_squeeze && n->op != OP_slice && n->op != OP_concat &&
+      n->op != OP_reshape)
+    return false;
+  for (uint32_t i = 0; i < n->nsrc; i++) {
+    if (n->src[i] == g->none) continue;
+    if (!type_is_static(type_of(n->src[i])) || type_of(n->src[i])->dtype == DT_STRING) return false;
+    if (i && n->op != OP_concat && n->src[i]->op != OP_const) return false;
+  }
+  return type_is_static(type_of(n));
+}
+
 // Cannot fail, whatever the values are, given these types.
 static bool safe_early(Graph *g, const Node *n) {
   int flags = op_info(n->op)->flags;
@@ -252,6 +351,7 @@ static bool safe_early(Graph *g, const Node *n) {
   for (int i = 0; i < t->rank; i++)
     if (ie_has_fresh(t->dims[i])) return false;
   if (n->op == OP_transpose) return type_of(n->src[0])->rank >= 0;
+  if (moves_safely(g, n)) return true;
   if (n->op == OP_mat_mul) {
     const Type *a = type_of(n->src[0]), *b = type_of(n->src[1]);
     return dtype_is_float(t->dtype) && a->rank >= 2 && b->rank == 2 &&
@@ -316,7 +416,7 @@ static bool unchanging(const Tidy *t, const Node *n) {
 static bool place_node(Tidy *t, Node *n) {
   Graph *g = t->cl->c->g;
   if (n->op == OP_param || n->op == OP_const || n == g->none) return true;
-  bool early = t->node->op != OP_if && n->nsrc && safe_early(g, n);
+  bool early = t->node->op != OP_if && n->nsrc && safe_early(g, n) && worth_keeping(t->cl, g, n);
   for (uint32_t i = 0; early && i < n->nsrc; i++) early = unchanging(t, n->src[i]);
   Node *copy;
   if (early) {
@@ -412,7 +512,10 @@ static Node *clean_node(void *ctx, Node *n, Node *old) {
   if (n->op == OP_proj && intmap_get(&cl->results, old->src[0]->id, &v))
     return ((Node **)(uintptr_t)v)[((const proj_attrs *)n->attrs)->index];
   if (n->op == OP_fused || !(op_info(n->op)->flags & OPF_CONTROL)) return n;
-  Node **decided = n->op == OP_if ? decided_if(cl, n) : n->op == OP_loop ? unrolled(cl, n) : NULL;
+  Node **decided = n->op == OP_if     ? decided_if(cl, n)
+                   : n->op == OP_loop ? unrolled(cl, n)
+                   : n->op == OP_scan ? unrolled_scan(cl, n)
+                                      : NULL;
   if (!decided) return tidy(cl, n);
   if (n->nres == 1) return decided[0];
   intmap_put(&cl->results, old->id, (uint64_t)(uintptr_t)decided);

@@ -21,6 +21,7 @@
 #include "passes/fuse.h"
 
 #include "ir/internal.h"
+#include "passes/plan.h"
 
 static const uint64_t LABEL_GAP = 1ull << 32;
 
@@ -304,8 +305,18 @@ static void join(Fuser *f, int32_t i, int32_t group, uint64_t order) {
   f->n[i].order = order;
 }
 
-// The group that an element-wise node joins: of several, the last in the list.
-static bool join_operand(Fuser *f, int32_t i) {
+// Would every other group that the node at hand reads go into the one that it joins?
+static bool leaves_none(Fuser *f, int32_t group) {
+  for (int64_t k = 0; k < f->leaf.n; k++) {
+    int32_t h = group_of(f, f->leaf.v[k]);
+    const FuseGroup *g = &f->group[h];
+    if (h != group && (g->host || g->anchor >= 0 || g->uses != edges_to(f, h))) return false;
+  }
+  return true;
+}
+
+// The group that an element-wise node joins: of several, the last in the list; `whole`: that leaves no other.
+static bool join_operand(Fuser *f, int32_t i, bool whole) {
   enum { TRIES = 4 };
   const Node *n = f->n[i].node;
   uint64_t limit = UINT64_MAX;
@@ -323,7 +334,7 @@ static bool join_operand(Fuser *f, int32_t i) {
       order = lies;
     }
     if (best < 0) return false;
-    if (may_join(f, i, best, order)) {
+    if ((!whole || leaves_none(f, best)) && may_join(f, i, best, order)) {
       join(f, i, best, order);
       return true;
     }
@@ -397,7 +408,9 @@ static void take_prologues(Fuser *f, int32_t i) {
 static void place(Fuser *f, int32_t i) {
   f->leaf.n = 0;
   for (uint32_t k = 0; k < f->n[i].node->nsrc; k++) fuse_leaves(f, f->n[i].node->src[k]);
-  if (f->n[i].op.cls != FC_POINT || !join_operand(f, i)) new_group(f, i);
+  bool joined =
+      f->n[i].op.cls == FC_POINT && (join_operand(f, i, true) || join_operand(f, i, false));
+  if (!joined) new_group(f, i);
   if (f->n[i].op.cls != FC_HOST) take_prologues(f, i);
 }
 
@@ -462,6 +475,25 @@ static void join_beside(Fuser *f) {
 
 // ---- index maps that must be written out ----
 
+// Can what the node joins be made side by side, each value in its part of one buffer?  Then there is nothing to launch.
+// Only where memory is planned; and a value lies in one place.
+static bool join_in_place(Fuser *f, int32_t i) {
+  FuseNode *x = &f->n[i];
+  if (x->node->op != OP_concat || f->body != f->g->main || !fuse_is_sized(f, type_of(x->node)) ||
+      !plan_can_join(f->g, x->node))
+    return false;
+  uint32_t k;
+  for (k = 0; k < x->node->nsrc; k++) {
+    FuseNode *part = fuse_at(f, x->node->src[k]), *by = &f->n[fuse_work(f, f->pos[part->node->id])];
+    bool made = by->op.cls == FC_POINT || by->op.cls == FC_MAP || by->op.cls == FC_ANCHOR;
+    if (!made || part->part) break;
+    part->part = true;
+  }
+  x->joined = k == x->node->nsrc;
+  while (k-- > 0) fuse_at(f, x->node->src[k])->part = x->joined;
+  return x->joined;
+}
+
 // For the body's results and for the host: by the kernel that computes what is rearranged, else alone.
 static void write_out(Fuser *f, Node *value) {
   int32_t i = fuse_work(f, f->pos[value->id]);
@@ -478,7 +510,8 @@ static void write_out(Fuser *f, Node *value) {
   fuse_leaves(f, value);
   new_group(f, i);
   // A view of a value that is written anyway costs nothing by itself.
-  if (open && (only || !fuse_is_view(f, value)) && others_stand_before(f, g))
+  if (!join_in_place(f, i) && open && (only || !fuse_is_view(f, value)) &&
+      others_stand_before(f, g))
     merge(f, g, i, f->leaf.n);
 }
 
@@ -509,6 +542,10 @@ static void mark_outputs(Fuser *f) {
     write_out(f, r);
     f->n[f->pos[r->id]].out = true;
   }
+  // One that joins too many values to be read through, and is a kernel by itself.
+  for (int64_t i = 0; i < f->order.n; i++)
+    if (f->n[i].op.cls == FC_MAP && f->n[i].parent == i && f->group[i].size == 1)
+      join_in_place(f, (int32_t)i);
   for (int64_t i = 0; i < f->order.n; i++)
     if (f->n[i].parent >= 0) find_outputs(f, f->n[i].node, fuse_find(f, (int32_t)i));
 }

@@ -50,6 +50,8 @@ typedef struct FuseNode {
   int64_t uses;             // reads by nodes that are not lazy, and results
   Dim numel;                // cached
   bool out;                 // read outside its group
+  bool joined;              // shows values that are made side by side
+  bool part;                // is one of those
   bool needed;              // something computes with it: what only known values are made of is not
   // while building
   int32_t stamp;
@@ -115,6 +117,7 @@ bool fuse_is_view(Fuser *f, const Node *o);  // index maps down to that value th
 // fuse_shape.c: contents that follow from the sizes of the body's parameters.
 void fuse_find_symbols(Fuser *f);
 bool fuse_is_shape(Fuser *f, const Node *n);
+bool fuse_is_sized(Fuser *f, const Type *t);  // its sizes are known before anything runs
 Node *fuse_shape_node(Fuser *f, const Node *n);
 
 // fuse_build.c: the body with its groups as kernels.

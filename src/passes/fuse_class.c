@@ -53,6 +53,14 @@ static const FuseOp row[OP_COUNT] = {
     // clang-format on
 };
 
+// A look-up in a small table of constants is a function of each element by itself.
+static bool is_lookup(const Node *n) {
+  enum { TABLE_MAX = 65536 };
+  const Node *table = n->src[0];
+  return table->op == OP_const && type_of(table)->rank == 1 && dtype_bits(type_of(n)->dtype) <= 8 &&
+         table->data->n <= TABLE_MAX;
+}
+
 FuseOp fuse_op(const Node *n) {
   const OpInfo *op = op_info(n->op);
   if (op->flags & (OPF_HOST | OPF_CONTROL) || n->op == OP_foreign)
@@ -60,6 +68,7 @@ FuseOp fuse_op(const Node *n) {
   if (n->op == OP_batch_normalization &&
       (((const batch_normalization_attrs *)n->attrs)->training_mode || n->nres != 1))
     return (FuseOp){FC_ANCHOR, FUSED_REDUCTION, FF_ROW};
+  if (n->op == OP_gather && is_lookup(n)) return (FuseOp){FC_POINT, FUSED_POINTWISE, 0};
   if (row[n->op].cls) return row[n->op];
   if (op->flags & OPF_ELEMENTWISE && n->nres == 1) return (FuseOp){FC_POINT, FUSED_POINTWISE, 0};
   return (FuseOp){FC_ANCHOR, FUSED_REDUCTION, FF_CLOSED};

@@ -39,6 +39,12 @@ static bool can_make(const Fuser *f, Dim d) {
   }
 }
 
+bool fuse_is_sized(Fuser *f, const Type *t) {
+  for (int i = 0; i < t->rank; i++)
+    if (!can_make(f, t->dims[i])) return false;
+  return true;
+}
+
 bool fuse_is_shape(Fuser *f, const Node *n) {
   const Type *t = type_of(n);
   if (!n->sym || n->nres != 1 || t->kind != TK_TENSOR || !type_is_static(t) || !n->nsym)

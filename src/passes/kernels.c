@@ -7,8 +7,11 @@ const char *const fused_kind_name[FUSED_KINDS] = {"pointwise", "contraction", "r
                                                   "window",    "attention",   "recurrent",
                                                   "movement",  "host",        "view"};
 
-// A node that is in no kernel: of the kind that it would be alone.
+// A node that is in no kernel: of the kind that it would be alone; of a type that is not known, the host's.
 static FusedKind lone_kind(const Node *n) {
+  for (int i = 0; i < n->nres; i++)
+    if (n->type[i]->kind != TK_TENSOR || n->type[i]->rank < 0 || !n->type[i]->dtype)
+      return FUSED_HOST;
   FuseOp op = fuse_op(n);
   if (op.cls == FC_HOST) return FUSED_HOST;
   if (op.cls == FC_LAZY && op.flags & FF_VIEW) return FUSED_VIEW;

@@ -6,6 +6,7 @@
 const Pass graph_passes[] = {
     // clang-format off
     //  name       what it does                                          run           flags            -O
+    { "cells",     "steps of LSTM and GRU layers, and loops over them",  pass_cells,   0,               1 },
     { "clean",     "control flow that is decided before anything runs",  pass_clean,   PASSF_FIXPOINT,  1 },
     { "qdq",       "dequantise, compute, quantise: in integers",         pass_qdq,     0,               1 },
     { "shapes",    "replace shape arithmetic by its result",             pass_shapes,  0,               1 },
@@ -23,6 +24,7 @@ const Pass graph_passes[] = {
 const int64_t graph_npasses = ARRAY_LEN(graph_passes);
 
 const PassOrder graph_pass_order[] = {
+    {"cells", "clean", "a loop over a step is a layer; unrolled it would be many"},
     {"clean", "shapes", "a body that goes takes its captures along"},
     {"shapes", "moves", "reshapes want constant shapes"},
     {"moves", "fold", "movement of constants is folded"},

@@ -5,6 +5,7 @@
 #include "passes/plan_impl.h"
 
 #include "eval/fuse.h"
+#include "eval/movement.h"
 #include "ir/internal.h"
 #include "ir/text.h"
 
@@ -49,13 +50,18 @@ static bool is_given(Arena *a, Dim d, const IntMap *given) {
   return true;
 }
 
+// Bytes, whole lines of memory.
+static Dim rounded(IntPool *d, Dim bits) {
+  return ie_mulc(d, ie_ceildiv(d, bits, ie_const(d, 8 * PLAN_ALIGN)), PLAN_ALIGN);
+}
+
 static Dim buffer_bytes(Graph *g, Arena *a, const Type *t, const IntMap *given) {
   if (t->kind != TK_TENSOR || t->rank < 0 || !t->dtype || t->dtype == DT_STRING) return NULL;
   for (int i = 0; i < t->rank; i++)
     if (ie_has_fresh(t->dims[i]) || !is_given(a, t->dims[i], given)) return NULL;
   IntPool *d = &g->dims;
   Dim bits = ie_mulc(d, type_numel(g, t), dtype_bits(t->dtype));
-  Dim bytes = ie_mulc(d, ie_ceildiv(d, bits, ie_const(d, 8 * PLAN_ALIGN)), PLAN_ALIGN);
+  Dim bytes = rounded(d, bits);
   return ie_is_poison(bytes) ? NULL : bytes;
 }
 
@@ -73,6 +79,39 @@ int plan_view_operand(const Node *n) {
   while (is_view_op(at->op)) at = at->src[0];
   for (int64_t i = 0; i < b->nparams; i++)
     if (at == b->param[i] && at != b->result[0]) return (int)i;
+  return -1;
+}
+
+bool plan_can_join(Graph *g, const Node *concat) {
+  const Type *t = type_of(concat);
+  IntPool *d = &g->dims;
+  int64_t axis = ((const concat_attrs *)concat->attrs)->axis, bits = dtype_bits(t->dtype);
+  if (t->rank < 1 || concat->nsrc < 2 || bits % 8) return false;
+  for (int64_t i = 0; i < (axis < 0 ? axis + t->rank : axis); i++)
+    if (!ie_is(t->dims[i], 1)) return false;
+  Dim sum = d->zero;
+  for (uint32_t k = 0; k < concat->nsrc; k++) {
+    const Type *part = type_of(concat->src[k]);
+    if (part->rank != t->rank) return false;
+    Dim bytes = rounded(d, ie_mulc(d, type_numel(g, part), bits));
+    // The last part may end anywhere.
+    if (k + 1 < concat->nsrc && bytes != ie_mulc(d, type_numel(g, part), bits / 8)) return false;
+    sum = ie_add(d, sum, bytes);
+  }
+  return !ie_is_poison(sum) && sum == rounded(d, ie_mulc(d, type_numel(g, t), bits));
+}
+
+const Node *plan_joined(const Node *n, const Body **out_body) {
+  if (n->op != OP_fused || n->nres != 1) return NULL;
+  const fused_attrs *at = n->attrs;
+  *out_body = at->body;
+  return at->kind == FUSED_VIEW && at->body->result[0]->op == OP_concat ? at->body->result[0]
+                                                                        : NULL;
+}
+
+int plan_part_operand(const Body *b, const Node *concat, uint32_t part) {
+  for (int64_t i = 0; i < b->nparams; i++)
+    if (b->param[i] == concat->src[part]) return (int)i;
   return -1;
 }
 
@@ -126,7 +165,7 @@ static void make_buffers(MemPlan *p) {
     for (int r = 0; r < n->nres; r++) {
       Dim bytes = buffer_bytes(p->g, p->arena, n->type[r], &given);
       if (!bytes) continue;
-      PlanBuffer b = {.node = n, .result = r, .bytes = bytes, .root = (int32_t)v.n};
+      PlanBuffer b = {.node = n, .result = r, .bytes = bytes, .root = (int32_t)v.n, .within = -1};
       intmap_put(&p->index, key(n, r), (uint64_t)v.n);
       vec_push(p->arena, &v, b);
     }
@@ -144,7 +183,37 @@ static int32_t buffer_of(const MemPlan *p, const Node *operand) {
 static void share(MemPlan *p, int32_t b, int32_t with) {
   int32_t root = p->buffer[with].root;
   p->buffer[b].root = root;
-  p->buffer[root].live_last = MAX(p->buffer[root].live_last, p->buffer[b].last);
+  for (; root >= 0; root = p->buffer[root].within)
+    p->buffer[root].live_last = MAX(p->buffer[root].live_last, p->buffer[b].last);
+}
+
+// The parts of a joined value, made in its memory.  False, with nothing done, when one has no memory to give.
+static bool join_parts(MemPlan *p, int32_t b) {
+  const Body *body;
+  const Node *n = p->buffer[b].node, *concat = plan_joined(n, &body);
+  if (!concat || !plan_can_join(p->g, concat)) return false;
+  Dim at = p->g->dims.zero;
+  uint32_t k;
+  for (k = 0; k < concat->nsrc; k++) {
+    int operand = plan_part_operand(body, concat, k);
+    int32_t o = operand >= 0 ? buffer_of(p, n->src[operand]) : -1;
+    PlanBuffer *r = o >= 0 ? &p->buffer[p->buffer[o].root] : NULL;
+    if (!r || r->within >= 0 || r->bytes != p->buffer[o].bytes) break;
+    r->within = b;
+    r->at = at;
+    at = ie_add(&p->g->dims, at, r->bytes);
+  }
+  PlanBuffer *whole = &p->buffer[b];
+  bool all = k == concat->nsrc && at == whole->bytes;
+  while (k-- > 0) {
+    PlanBuffer *r =
+        &p->buffer[p->buffer[buffer_of(p, n->src[plan_part_operand(body, concat, k)])].root];
+    if (!all) r->within = -1;
+    if (!all) continue;
+    whole->live_first = MIN(whole->live_first, r->live_first);
+    whole->live_last = MAX(whole->live_last, r->live_last);
+  }
+  return all;
 }
 
 // The operand that a point-wise node may write over: it dies here, nothing else lives in its buffer beyond, and its
@@ -155,7 +224,9 @@ static int32_t inplace_operand(const MemPlan *p, const Node *n, int32_t b) {
     int32_t o = buffer_of(p, n->src[k]);
     if (o < 0 || type_of(n->src[k]) != n->type[0]) continue;
     const PlanBuffer *root = &p->buffer[p->buffer[o].root];
-    if (root->live_last == p->buffer[b].first && root->bytes == p->buffer[b].bytes) return o;
+    if (root->within < 0 && root->live_last == p->buffer[b].first &&
+        root->bytes == p->buffer[b].bytes)
+      return o;
   }
   return -1;
 }
@@ -174,6 +245,12 @@ static void share_buffers(MemPlan *p) {
       p->nviews++;
       continue;
     }
+    if (join_parts(p, b)) {
+      p->nviews++;
+      continue;
+    }
+    const Body *body;
+    p->ncopies += plan_joined(n, &body) != NULL;
     with = inplace_operand(p, n, b);
     if (with < 0) continue;
     share(p, b, with);
@@ -200,7 +277,7 @@ static int64_t live_bound(const MemPlan *p, Arena *a) {
   int64_t *change = arena_array(a, int64_t, p->nsteps + 2), live = 0, most = 0;
   for (int32_t b = 0; b < p->n; b++) {
     const PlanBuffer *x = &p->buffer[b];
-    if (x->root != b) continue;
+    if (!plan_has_place(p, b)) continue;
     change[x->live_first] += x->size;
     change[x->live_last + 1] -= x->size;
   }
@@ -213,7 +290,7 @@ static int64_t live_bound(const MemPlan *p, Arena *a) {
 
 static bool prepare(MemPlan *p, NodeList order) {
   p->order = order;
-  p->nviews = p->ninplace = 0;
+  p->nviews = p->ninplace = p->ncopies = 0;
   intmap_init(&p->index, p->arena);
   make_buffers(p);
   find_lives(p);

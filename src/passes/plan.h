@@ -2,7 +2,8 @@
 //
 // Buffers.  Every result whose size follows from the inputs' sizes has a place in the arena; what is known
 // only while running (data-dependent sizes, strings, sequences) lives on the heap.  A view shares the buffer it looks at; a
-// point-wise kernel may write over an operand that dies with it.
+// point-wise kernel may write over an operand that dies with it; values that are joined are made side by side, as
+// parts of the joined one's buffer.
 //
 // Offsets.  Packing is done once, at reference sizes; what it decides is which of two buffers that live at
 // the same time lies below the other.  At run time offsets follow from the real sizes: each buffer begins where
@@ -23,10 +24,13 @@ typedef struct PlanBuffer {
   Dim bytes;            // rounded up to PLAN_ALIGN
   int32_t first, last;  // steps: made at first, read last at last
   int32_t root;         // the buffer whose memory it uses: itself, unless a view or in place
-  // of a root: the lives of all that share it, and its place
+  // of a root: the lives of all that share it or lie in it, and its place
   int32_t live_first, live_last;
   int64_t size, offset;  // at the reference sizes
-  const int32_t *below;  // roots that must end before this one begins
+  int32_t
+      within;  // the joined value in whose memory it is a part; -1: in none, it has a place of its own
+  Dim at;      // where in it
+  const int32_t *below;  // with a place of its own: those that must end before this one begins
   int32_t nbelow;
 } PlanBuffer;
 
@@ -38,7 +42,7 @@ typedef struct MemPlan {
   PlanBuffer *buffer;
   int32_t n;
   IntMap index;        // node id and result -> buffer
-  int32_t *by_offset;  // roots, lowest first
+  int32_t *by_offset;  // roots that have a place of their own, lowest first
   int32_t nroots;
   DimBinding reference;
   int64_t arena_bytes;  // at the reference sizes
@@ -46,10 +50,18 @@ typedef struct MemPlan {
       bound_bytes;  // the largest sum of bytes alive at one time in this order: no arena can be smaller
   int64_t import_bytes;  // the same in the order of the model's file
   int64_t nviews, ninplace;
+  int64_t
+      ncopies;  // joined values whose parts could not be made in them; never of a graph that fusion made
 } MemPlan;
 
 // The plan lives in `a` and refers to the graph.
 MUST_USE tenon_status plan_create(Graph *g, Arena *a, MemPlan **out);
+// Has memory of its own: no other value's, nor a part of it.
+static inline bool plan_has_place(const MemPlan *p, int32_t b) {
+  return p->buffer[b].root == b && p->buffer[b].within < 0;
+}
+// Can what a concat joins be made side by side?  Its axis is the outermost, and all parts begin aligned.
+bool plan_can_join(Graph *g, const Node *concat);
 // Offsets of all roots (by buffer number) at these sizes, and the arena's size.  False when a size is not known or does not fit.
 bool plan_layout(const MemPlan *p, const int64_t *bind, const bool *bound, int32_t nbind,
                  int64_t *offset, int64_t *size, int64_t *total);

@@ -6,6 +6,9 @@
 
 const Node *plan_source(const Node *operand, int *result);  // through projections
 int plan_view_operand(const Node *n);  // the operand that a node shows under another shape, or -1
+// The concat of a node that shows values made side by side, whose operands are parameters of the node's body; NULL: it is none.
+const Node *plan_joined(const Node *n, const Body **out_body);
+int plan_part_operand(const Body *b, const Node *concat, uint32_t part);  // of the node
 bool plan_is_step(const Graph *g, const Node *n);
 // Another order of the same nodes: depth first from the results, the operand that needs most memory first.
 NodeList plan_order_deep(Graph *g, NodeList by_id, Arena *a);

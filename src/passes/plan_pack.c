@@ -2,18 +2,19 @@
 //
 // Each buffer goes to the lowest place where it meets no other that lives at the same time.  The sequence
 // decides how well that packs: several are tried (largest first, longest-lived first, in order of making,
-// and largest first with a few shuffles, fewer where there are more buffers), and the best is kept.  Graphs with very
+// largest first with a few shuffles, and with those that end up highest first, fewer times where there are more
+// buffers), and the best is kept.  Graphs with very
 // many buffers are packed in order of making alone, with the gaps in a tree: n log n.
 #include "passes/plan_impl.h"
 
 #include <stdlib.h>
 
-enum { TRY_MAX = 3000, SHUFFLES = 24, SHUFFLE_WORK = 1 << 24 };
+enum { TRY_MAX = 3000, SHUFFLES = 24, PROMOTIONS = 96, SHUFFLE_WORK = 1 << 24 };
 
 typedef struct Packer {
   MemPlan *p;
   Arena *a;
-  int32_t *root, nroots;  // roots in order of making
+  int32_t *root, nroots;  // those with a place of their own, by the first step that needs them
   int32_t *placed;        // sorted by offset, while packing
   int32_t nplaced;
   int64_t *best;  // offsets of the best packing
@@ -102,6 +103,32 @@ static void try_sorted(Packer *k, KeyFn *fn, uint64_t seed) {
   try_sequence(k, seq);
 }
 
+// The buffer that lies highest is placed first, again and again: what has no room left chooses before the others.
+static void try_promoting(Packer *k, int64_t times) {
+  Keyed *keyed = arena_array(k->a, Keyed, k->nroots);
+  int32_t *seq = arena_array(k->a, int32_t, k->nroots);
+  for (int32_t i = 0; i < k->nroots; i++) {
+    const PlanBuffer *b = &k->p->buffer[k->root[i]];
+    keyed[i] = (Keyed){-b->size, b->live_first, k->root[i]};
+  }
+  qsort(keyed, (size_t)k->nroots, sizeof *keyed, by_keys);
+  for (int32_t i = 0; i < k->nroots; i++) seq[i] = keyed[i].b;
+  for (int64_t t = 0; t < times && k->best_total > k->p->bound_bytes; t++) {
+    try_sequence(k, seq);
+    int32_t top = 0;
+    int64_t end = -1;
+    for (int32_t i = 0; i < k->nroots; i++) {
+      const PlanBuffer *b = &k->p->buffer[seq[i]];
+      if (b->offset + b->size <= end) continue;
+      end = b->offset + b->size;
+      top = i;
+    }
+    int32_t b = seq[top];
+    memmove(seq + 1, seq, (size_t)top * sizeof *seq);
+    seq[0] = b;
+  }
+}
+
 // Roots by the last step that needs them, as lists.
 typedef struct Deaths {
   int32_t *first, *next;  // by step; by buffer; -1 ends
@@ -180,8 +207,11 @@ static void find_below(Packer *k) {
 void plan_pack(MemPlan *p) {
   Packer k = {.p = p, .a = p->arena, .best_total = INT64_MAX};
   k.root = arena_array(k.a, int32_t, p->n);
+  Keyed *keyed = arena_array(k.a, Keyed, p->n);
   for (int32_t b = 0; b < p->n; b++)
-    if (p->buffer[b].root == b) k.root[k.nroots++] = b;
+    if (plan_has_place(p, b)) keyed[k.nroots++] = (Keyed){p->buffer[b].live_first, b, b};
+  qsort(keyed, (size_t)k.nroots, sizeof *keyed, by_keys);
+  for (int32_t i = 0; i < k.nroots; i++) k.root[i] = keyed[i].b;
   k.placed = arena_array(k.a, int32_t, k.nroots + 1);
   k.best = arena_array(k.a, int64_t, p->n);
   if (k.nroots > TRY_MAX) {
@@ -190,9 +220,10 @@ void plan_pack(MemPlan *p) {
     try_sorted(&k, key_size, 0);
     try_sorted(&k, key_life, 0);
     try_sorted(&k, key_first, 0);
-    int64_t shuffles = MIN(SHUFFLES, SHUFFLE_WORK / MAX((int64_t)k.nroots * k.nroots, 1));
-    for (int64_t seed = 1; seed <= shuffles && k.best_total > p->bound_bytes; seed++)
+    int64_t times = SHUFFLE_WORK / MAX((int64_t)k.nroots * k.nroots, 1);
+    for (int64_t seed = 1; seed <= MIN(times, SHUFFLES) && k.best_total > p->bound_bytes; seed++)
       try_sorted(&k, key_size, (uint64_t)seed);
+    try_promoting(&k, MIN(times, PROMOTIONS));
   }
   if (!k.nroots) k.best_total = 0;
   for (int32_t i = 0; i < k.nroots; i++) p->buffer[k.root[i]].offset = k.best[k.root[i]];
@@ -216,6 +247,13 @@ bool plan_layout(const MemPlan *p, const int64_t *bind, const bool *bound, int32
     }
     if (!ck_add(offset[b], size[b], &end)) return false;
     *total = MAX(*total, end);
+  }
+  for (int32_t b = p->n - 1; b >= 0; b--) {  // what is joined is made after its parts
+    const PlanBuffer *x = &p->buffer[b];
+    int64_t at;
+    if (x->root != b || x->within < 0) continue;
+    if (!ie_eval(x->at, bind, bound, nbind, &at)) return false;
+    offset[b] = offset[x->within] + at;
   }
   return true;
 }

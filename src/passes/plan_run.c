@@ -12,7 +12,7 @@ typedef struct Planned {
   Arena arena;
   int64_t *offset, *size, total;
   char *memory;
-  int32_t *users;  // by root: values in it that are still needed
+  int32_t *users;  // by place: values in it that are still needed
 } Planned;
 
 static tenon_status begin(void *ctx, Run *run, const int64_t *bind, const bool *bound,
@@ -58,6 +58,13 @@ static tenon_status take_out(const Planned *x, Run *run, Value *v, bool constant
   return TENON_OK;
 }
 
+// The buffer with a place of its own that holds this one.
+static int32_t holder(const MemPlan *p, int32_t b) {
+  b = p->buffer[b].root;
+  while (p->buffer[b].within >= 0) b = p->buffer[b].within;
+  return b;
+}
+
 static tenon_status place(void *ctx, Run *run, const Node *n, int result, Value **v) {
   Planned *x = ctx;
   int32_t b = plan_find(x->p, n, result);
@@ -71,7 +78,7 @@ static tenon_status place(void *ctx, Run *run, const Node *n, int result, Value 
                 (long long)x->size[root]);
   char *at = x->memory + x->offset[root];
   if (bytes) memmove(at, (*v)->data, (size_t)bytes);  // a view's bytes are there already
-  x->users[root]++;
+  x->users[holder(x->p, b)]++;
   Value *moved;
   TRY(value_borrow(run, (*v)->dtype, (*v)->rank, (*v)->dims, at, &moved));
   value_release(*v);
@@ -83,7 +90,7 @@ static void dead(void *ctx, const Node *n, int result) {
   Planned *x = ctx;
   int32_t b = plan_find(x->p, n, result);
   if (b < 0) return;
-  int32_t root = x->p->buffer[b].root;
+  int32_t root = holder(x->p, b);
   if (--x->users[root] == 0 && x->size[root])
     memset(x->memory + x->offset[root], POISON, (size_t)x->size[root]);
 }

@@ -63,21 +63,73 @@ static int32_t *in_order_of_making(const MemPlan *p, const Live *live, Arena *a)
   return sorted;
 }
 
+static tenon_status not_so(const MemPlan *p, int32_t b, Diag *d, const char *what) {
+  const Node *n = p->buffer[b].node;
+  return fail(d, TENON_EINTERNAL, (Where){.node = n->name, .op = op_name(n)}, "the plan %s", what);
+}
+
+// The parts of a joined value lie where its elements are, all of them or none; `nparts` counts those found.
+static tenon_status check_parts(const MemPlan *p, int32_t b, int32_t *nparts, Diag *d) {
+  const Body *body;
+  const Node *n = p->buffer[b].node, *concat = plan_joined(n, &body);
+  IntPool *dims = &p->g->dims;
+  Dim at = dims->zero;
+  uint32_t here = 0;
+  for (uint32_t k = 0; concat && k < concat->nsrc; k++) {
+    int operand = plan_part_operand(body, concat, k), result;
+    const Node *part = operand >= 0 ? plan_source(n->src[operand], &result) : NULL;
+    int32_t o = part ? plan_find(p, part, result) : -1, r = o >= 0 ? p->buffer[o].root : -1;
+    here += r >= 0 && p->buffer[r].within == b && p->buffer[r].at == at;
+    const Type *t = type_of(concat->src[k]);
+    at = ie_add(dims, at, ie_mulc(dims, type_numel(p->g, t), dtype_bits(t->dtype) / 8));
+  }
+  *nparts += (int32_t)here;
+  return !concat || !here || here == concat->nsrc
+             ? TENON_OK
+             : not_so(p, b, d, "makes some parts of this value elsewhere");
+}
+
+static tenon_status check_joins(const MemPlan *p, const Live *live, Diag *d) {
+  int32_t claimed = 0, found = 0;
+  for (int32_t b = 0; b < p->n; b++) {
+    int32_t in = p->buffer[b].within;
+    claimed += in >= 0;
+    if (in >= 0 && (in >= p->n || p->buffer[b].root != b || p->buffer[in].root != in))
+      return not_so(p, b, d, "puts this value into a part of no value");
+    TRY(check_parts(p, b, &found, d));
+    in = p->buffer[p->buffer[b].root].within;
+    if (in >= 0 && plan_view_operand(p->buffer[b].node) < 0 && live[b].first >= live[in].first)
+      return not_so(p, b, d, "writes this value over what was joined before");
+  }
+  return claimed == found
+             ? TENON_OK
+             : fail(d, TENON_EINTERNAL, NOWHERE, "the plan puts a part where it is none");
+}
+
 // Values that use one memory on purpose: sizes agree, and what is written over is no longer read.  `whole` gets the life of
 // each root's memory.
 static tenon_status check_sharing(const MemPlan *p, const Live *live, Live *whole, Arena *a,
                                   Diag *d) {
-  int32_t *by_step = in_order_of_making(p, live, a);
+  int32_t *by_step = in_order_of_making(p, live, a),
+          *parts_last = arena_array(a, int32_t, MAX(p->n, 1));
   for (int32_t b = 0; b < p->n; b++) whole[b] = (Live){INT32_MAX, -1};
   for (int32_t i = 0; i < p->n; i++) {
     int32_t b = by_step[i], r = p->buffer[b].root;
-    Where at = {.node = p->buffer[b].node->name, .op = op_name(p->buffer[b].node)};
     if (r < 0 || r >= p->n || p->buffer[r].root != r || p->buffer[b].bytes != p->buffer[r].bytes)
-      return fail(d, TENON_EINTERNAL, at, "the plan puts this value into memory of another size");
-    if (plan_view_operand(p->buffer[b].node) < 0 && whole[r].last > live[b].first)
-      return fail(d, TENON_EINTERNAL, at, "the plan writes this value over one that is still read");
+      return not_so(p, b, d, "puts this value into memory of another size");
+    bool writes = plan_view_operand(p->buffer[b].node) < 0;
+    if (writes && (whole[r].last > live[b].first || (b != r && parts_last[r] > live[b].first)))
+      return not_so(p, b, d, "writes this value over one that is still read");
     whole[r].first = MIN(whole[r].first, live[b].first);
     whole[r].last = MAX(whole[r].last, live[b].last);
+    for (int32_t in = p->buffer[r].within; in >= 0; in = p->buffer[in].within)
+      parts_last[in] = MAX(parts_last[in], live[b].last);
+  }
+  for (int32_t b = 0; b < p->n; b++) {  // a part comes before what it is joined into
+    int32_t in = p->buffer[b].within;
+    if (in < 0) continue;
+    whole[in].first = MIN(whole[in].first, whole[b].first);
+    whole[in].last = MAX(whole[in].last, whole[b].last);
   }
   return TENON_OK;
 }
@@ -111,7 +163,7 @@ static Sweep sweep_init(const MemPlan *p, const Live *live, const int64_t *offse
   int32_t n = 0;
   for (int32_t i = 0; i < p->nsteps + 2; i++) s.dies[i] = -1;
   for (int32_t b = 0; b < p->n; b++) {
-    if (p->buffer[b].root != b) continue;
+    if (!plan_has_place(p, b)) continue;
     s.place[n++] = (Place){offset[b], size[b], b};
     int32_t last = MAX(0, MIN(live[b].last, p->nsteps + 1));
     s.next[b] = s.dies[last];
@@ -138,7 +190,7 @@ static tenon_status check_overlap(const MemPlan *p, const Live *live, const int6
   Sweep s = sweep_init(p, live, offset, size, a);
   for (int32_t i = 0; i < p->n; i++) {
     int32_t b = sorted[i];
-    if (p->buffer[b].root != b) continue;
+    if (!plan_has_place(p, b)) continue;
     if (offset[b] < 0 || offset[b] % PLAN_ALIGN || offset[b] > total - size[b])
       return fail(d, TENON_EINTERNAL, (Where){.node = p->buffer[b].node->name},
                   "offset %lld does not lie in the arena", (long long)offset[b]);
@@ -160,7 +212,9 @@ tenon_status plan_verify(const MemPlan *p, Diag *d) {
   arena_init_scoped(&a);
   tenon_status s = check_order(p, &a, d);
   Live *live = arena_array(&a, Live, MAX(p->n, 1));
-  if (!s) s = check_sharing(p, find_live(p, &a), live, &a, d);
+  Live *by_value = find_live(p, &a);
+  if (!s) s = check_joins(p, by_value, d);
+  if (!s) s = check_sharing(p, by_value, live, &a, d);
   int64_t *offset = arena_array(&a, int64_t, MAX(p->n, 1)),
           *size = arena_array(&a, int64_t, MAX(p->n, 1)), total;
   DimBinding bind;

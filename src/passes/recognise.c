@@ -6,12 +6,20 @@
 #include "rules/rules.h"
 
 tenon_status pass_recognise(PassCtx *c, bool *out_changed) {
-  static const RuleSet *const sets[] = {&rules_moves, &rules_recognise_act, &rules_recognise_norm,
-                                        &rules_recognise_attention, &rules_recognise_move};
+  static const RuleSet *const sets[] = {&rules_moves,           &rules_recognise_act,
+                                        &rules_recognise_norm,  &rules_recognise_attention,
+                                        &rules_recognise_mask,  &rules_recognise_move,
+                                        &rules_recognise_rotary};
   return pass_rewrite(c, sets, ARRAY_LEN(sets), out_changed);
 }
 
 tenon_status pass_qdq(PassCtx *c, bool *out_changed) {
-  static const RuleSet *const sets[] = {&rules_recognise_quant};
-  return pass_rewrite(c, sets, ARRAY_LEN(sets), out_changed);
+  // What is quantised again goes first: a product alone is turned into integers whoever reads it.
+  static const RuleSet *const whole[] = {&rules_recognise_quant}, *const rest[] = {
+                                                                      &rules_recognise_integer};
+  bool changed;
+  TRY(pass_rewrite(c, whole, 1, out_changed));
+  TRY(pass_rewrite(c, rest, 1, &changed));
+  *out_changed |= changed;
+  return TENON_OK;
 }

@@ -64,8 +64,7 @@ static bool of_reshape(const Graph *g, const Node *n, Affine *out) {
   return true;
 }
 
-// The form along a larger shape: 0 where an axis is repeated.
-static bool broadcast(const Graph *g, const Type *from, const Type *to, Affine *out) {
+bool affine_broadcast(const Graph *g, const Type *from, const Type *to, Affine *out) {
   Affine x = *out;
   if (to->rank < from->rank || from->rank < 0) return false;
   out->rank = to->rank;
@@ -83,7 +82,7 @@ static bool of_sum(Graph *g, const Node *n, int sign, int depth, Affine *out) {
   IntPool *p = &g->dims;
   for (int i = 0; i < 2; i++) {
     Affine *f = i ? &y : &x;
-    if (!follow(g, n->src[i], depth, f) || !broadcast(g, type_of(n->src[i]), type_of(n), f))
+    if (!follow(g, n->src[i], depth, f) || !affine_broadcast(g, type_of(n->src[i]), type_of(n), f))
       return false;
   }
   *out = x;
@@ -100,7 +99,7 @@ static bool of_product(Graph *g, const Node *n, int depth, Affine *out) {
     const Dim *by;
     if (!node_sym(g, n->src[i], &k, &by) || k != 1) continue;
     const Node *other = n->src[1 - i];
-    if (!follow(g, other, depth, out) || !broadcast(g, type_of(other), type_of(n), out))
+    if (!follow(g, other, depth, out) || !affine_broadcast(g, type_of(other), type_of(n), out))
       return false;
     out->base = ie_mul(&g->dims, out->base, by[0]);
     for (int j = 0; j < out->rank; j++) out->stride[j] = ie_mul(&g->dims, out->stride[j], by[0]);
@@ -128,7 +127,7 @@ static bool follow(Graph *g, const Node *n, int depth, Affine *out) {
   case OP_range: return of_range(g, n, out);
   case OP_reshape: return follow(g, n->src[0], depth + 1, out) && of_reshape(g, n, out);
   case OP_expand:
-    return follow(g, n->src[0], depth + 1, out) && broadcast(g, type_of(n->src[0]), t, out);
+    return follow(g, n->src[0], depth + 1, out) && affine_broadcast(g, type_of(n->src[0]), t, out);
   case OP_cast: return follow(g, n->src[0], depth + 1, out);
   case OP_add: return of_sum(g, n, 1, depth + 1, out);
   case OP_sub: return of_sum(g, n, -1, depth + 1, out);

@@ -5,11 +5,15 @@
 #include "eval/contract.h"
 #include "eval/norm.h"
 #include "eval/scalar.h"
+#include "eval/window.h"
 
 #include "ops/order.h"
 #include "rules/letters.h"
 #include "rules/rules.h"
 #include "rules/shape.h"
+#include "rules/sign.h"
+
+#include <math.h>
 
 // Channels first: the order is chosen when these rules are done.
 static bool is_conv(const Node *n) {
@@ -120,34 +124,96 @@ static Node *conv_mul(Graph *g, const Match *m) { return conv_arith(g, m, false)
 
 // ---- zeros around a convolution's input ----
 
-static Node *conv_pad(Graph *g, const Match *m) {
-  const Node *conv = m->root, *pad = conv->src[0];
-  const conv_attrs *at = conv->attrs;
-  double value = 0;
+// What a pad adds around the spatial axes, and with which number; false when it does anything else.
+typedef struct Around {
+  Node *x;
+  int spatial;
+  int64_t begin_end[2 * MAX_RANK];
+  double value;
+} Around;
+
+static bool read_pad(Graph *g, const Node *pad, Around *out) {
   Ints pads;
-  if (at->channels_last || pad->op != OP_pad ||
-      ((const pad_attrs *)pad->attrs)->mode != PAD_CONSTANT)
-    return NULL;
-  int rank = type_of(pad)->rank, spatial = rank - 2;
+  if (pad->op != OP_pad || ((const pad_attrs *)pad->attrs)->mode != PAD_CONSTANT) return false;
+  int rank = type_of(pad)->rank;
   Node *fill = src_or_null(g, pad, 2);
+  *out = (Around){.x = pad->src[0], .spatial = rank - 2};
   if (rank < 3 || src_or_null(g, pad, 3) || !node_ints(g, pad->src[1], &pads) ||
-      pads.n != 2 * rank || (fill && (!node_splat(g, fill, &value) || value != 0)))
-    return NULL;
-  bool valid = at->auto_pad == PAD_VALID;
-  if (at->auto_pad != PAD_NOTSET && !valid) return NULL;
-  if (pads.v[0] || pads.v[1] || pads.v[rank] || pads.v[rank + 1]) return NULL;
-  int64_t sum[2 * MAX_RANK];
-  for (int i = 0; i < spatial; i++)
-    for (int end = 0; end < 2; end++) {
-      int64_t own = valid || !at->pads.n ? 0 : at->pads.v[end * spatial + i];
+      pads.n != 2 * rank || (fill && !node_splat(g, fill, &out->value)))
+    return false;
+  if (pads.v[0] || pads.v[1] || pads.v[rank] || pads.v[rank + 1]) return false;
+  for (int end = 0; end < 2; end++)
+    for (int i = 0; i < rank - 2; i++) {
       int64_t more = pads.v[end * rank + 2 + i];
-      if (more < 0 || !ck_add(own, more, &sum[end * spatial + i])) return NULL;
+      if (more < 0) return false;
+      out->begin_end[end * (rank - 2) + i] = more;
     }
-  conv_attrs with = *at;
-  with.auto_pad = PAD_NOTSET;
-  with.pads = (Ints){2 * spatial, sum};
-  Node *src[3] = {pad->src[0], conv->src[1], src_or_null(g, conv, 2)};
-  return node_new(g, OP_conv, src[2] ? 3 : 2, src, &with, 1, conv->name);
+  return true;
+}
+
+// The op's own pads and those of a pad before it; false when its own are not given by numbers.
+static bool add_pads(const Around *pad, int auto_pad, Ints own, int64_t *sum) {
+  bool valid = auto_pad == PAD_VALID;
+  if (auto_pad != PAD_NOTSET && !valid) return false;
+  for (int i = 0; i < 2 * pad->spatial; i++)
+    if (!ck_add(valid || !own.n ? 0 : own.v[i], pad->begin_end[i], &sum[i])) return false;
+  return true;
+}
+
+static Node *conv_pad(Graph *g, const Match *m) {
+  const Node *conv = m->root;
+  conv_attrs at = *(const conv_attrs *)conv->attrs;
+  Around pad;
+  int64_t sum[2 * MAX_RANK];
+  if (at.channels_last || !read_pad(g, conv->src[0], &pad) || pad.value != 0 ||
+      !add_pads(&pad, at.auto_pad, at.pads, sum))
+    return NULL;
+  at.auto_pad = PAD_NOTSET;
+  at.pads = (Ints){2 * pad.spatial, sum};
+  Node *src[3] = {pad.x, conv->src[1], src_or_null(g, conv, 2)};
+  return node_new(g, OP_conv, src[2] ? 3 : 2, src, &at, 1, conv->name);
+}
+
+// Every window still holds an element of the tensor itself.
+static bool within_windows(const Around *pad, Ints kernel, const int64_t *sum) {
+  if (kernel.n != pad->spatial) return false;
+  for (int i = 0; i < 2 * pad->spatial; i++)
+    if (sum[i] >= kernel.v[i % pad->spatial]) return false;
+  return true;
+}
+
+// Around a maximum may stand what is never the largest: -inf, or 0 where nothing is negative.
+static Node *max_pool_pad(Graph *g, const Match *m) {
+  const Node *pool = m->root;
+  max_pool_attrs at = *(const max_pool_attrs *)pool->attrs;
+  Around pad;
+  int64_t sum[2 * MAX_RANK];
+  if (pool->nres != 1 || at.ceil_mode || node_channels_last(pool) ||
+      !read_pad(g, pool->src[0], &pad) || !add_pads(&pad, at.auto_pad, at.pads, sum) ||
+      !within_windows(&pad, at.kernel_shape, sum))
+    return NULL;
+  bool low = pad.value == -INFINITY || (pad.value == 0 && node_not_negative(g, pad.x));
+  if (!low || !is_float(pool)) return NULL;
+  at.auto_pad = PAD_NOTSET;
+  at.pads = (Ints){2 * pad.spatial, sum};
+  return NA(g, max_pool, &at, pad.x);
+}
+
+static Node *average_pool_pad(Graph *g, const Match *m) {
+  const Node *pool = m->root;
+  average_pool_attrs at = *(const average_pool_attrs *)pool->attrs;
+  Around pad;
+  int64_t sum[2 * MAX_RANK];
+  if (at.ceil_mode || node_channels_last(pool) || !read_pad(g, pool->src[0], &pad) ||
+      pad.value != 0 || !add_pads(&pad, at.auto_pad, at.pads, sum) ||
+      !within_windows(&pad, at.kernel_shape, sum))
+    return NULL;
+  for (int64_t i = 0; at.auto_pad == PAD_NOTSET && !at.count_include_pad && i < at.pads.n; i++)
+    if (at.pads.v[i]) return NULL;  // its own pads do not count, these do
+  at.auto_pad = PAD_NOTSET;
+  at.pads = (Ints){2 * pad.spatial, sum};
+  at.count_include_pad = true;
+  return NA(g, average_pool, &at, pad.x);
 }
 
 // ---- matrix products ----
@@ -168,11 +234,12 @@ static Node *gemm_mat_mul(Graph *g, const Match *m) {
   return N(g, add, r, bias);
 }
 
-// The leading axes differ, the last `keep` are the same.
+// The leading axes differ, the last `keep` are the same: then so is the product of the others, but where one is empty.
 static bool same_tail(const Type *x, const Type *y, int keep) {
   if (x->rank < keep || y->rank < keep) return false;
   for (int i = 1; i <= keep; i++)
-    if (x->dims[x->rank - i] != y->dims[y->rank - i]) return false;
+    if (x->dims[x->rank - i] != y->dims[y->rank - i] || ie_is(x->dims[x->rank - i], 0))
+      return false;
   return true;
 }
 
@@ -220,6 +287,8 @@ static const Rule contract[] = {
     RULE("conv.add",       P(add, a, b),                                                     .make = conv_add, .fast = LOOSE, .example = CONV "%c = conv(%x, %w) %v = const f32[3, 1, 1] {1, 2, 3} %r = add(%c, %v) return %r }"),
     RULE("conv.mul",       P(mul, a, b),                                                     .make = conv_mul, .fast = LOOSE, .example = CONV "%b = const f32[3] {0.5, -1, 0} %c = conv(%x, %w, %b) %v = const f32[] {3} %r = mul(%c, %v) return %r }"),
     RULE("conv.pad",       ANY(conv),                                                        .make = conv_pad, .example = CONV "%p = const i64[8] {0, 0, 1, 0, 0, 0, 2, 1} %y = pad(%x, %p) %r = conv(%y, %w) pads=[1, 1, 0, 0] return %r }"),
+    RULE("max_pool.pad",   ANY(max_pool),                                                    .make = max_pool_pad, .fast = FAST_NO_SZ, .example = "(%x: f32[n, 2, 5, 4]) { %z = relu(%x) %p = const i64[8] {0, 0, 1, 0, 0, 0, 2, 1} %y = pad(%z, %p) %r = max_pool(%y) kernel_shape=[3, 3] return %r }"),
+    RULE("average_pool.pad", ANY(average_pool),                                              .make = average_pool_pad, .example = "(%x: f32[n, 2, 5, 4]) { %p = const i64[8] {0, 0, 1, 0, 0, 0, 2, 1} %y = pad(%x, %p) %r = average_pool(%y) kernel_shape=[3, 3] return %r }"),
     RULE("gemm.mat_mul",   ANY(gemm),                                                        .make = gemm_mat_mul, .fast = LOOSE, .example = "(%x: f32[3, n], %y: f32[5, 3], %c: f32[5]) { %r = gemm(%x, %y, %c) transA=true transB=true alpha=0.5 beta=2 return %r }"),
     RULE("mat_mul.reshape", P(mat_mul, a, b),                                                .make = product_reshape, .example = "(%x: f32[n, m, 3], %w: f32[3, 2]) { %s = const i64[2] {1, 3} %y = reshape(%x, %s) into=[0, 0, -1] %r = mat_mul(%y, %w) return %r }"),
     RULE("mat_mul.batch",  P(mat_mul, a, b),                                                 .make = batch_reshape, .example = "(%x: f32[n, 2, m, 3], %y: f32[n, 2, 3, k]) { %s = const i64[3] {2, 1, 3} %p = reshape(%x, %s) into=[0, -1, 1, -1] %t = const i64[3] {2, 3, 1} %q = reshape(%y, %t) into=[0, -1, -1, 2] %r = mat_mul(%p, %q) return %r }"),

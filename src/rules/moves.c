@@ -146,9 +146,10 @@ static bool holds_all(DType to, DType from) {
   return (to == DT_F64 && (from == DT_F32 || from == DT_F16 || from == DT_BF16)) ||
          (to == DT_F32 && (from == DT_F16 || from == DT_BF16));
 }
-// cast(cast(x)): the first one changes no value.
+// cast(cast(x)): the first one changes no value; but as text a number is written in the digits of its type.
 static bool cast_keeps(const Match *m) {
-  return holds_all(type_of(m->var[SLOT_p])->dtype, type_of(m->var[SLOT_a])->dtype);
+  return type_of(m->root)->dtype != DT_STRING &&
+         holds_all(type_of(m->var[SLOT_p])->dtype, type_of(m->var[SLOT_a])->dtype);
 }
 static Node *cast_once(Graph *g, const Match *m) {
   if (type_of(m->root) == type_of(m->var[SLOT_a])) return m->var[SLOT_a];

@@ -124,8 +124,10 @@ static Node *keys_of(Graph *g, Node *kt) {
 
 // The heads before each was repeated for a group of queries: reshape(expand(unsqueeze(x))); NULL when not so.
 static Node *unrepeated(Graph *g, Node *n) {
-  if (n->op != OP_reshape || n->src[0]->op != OP_expand) return NULL;
-  Node *wide = n->src[0], *thin = wide->src[0];
+  Node *wide = n;
+  while (wide->op == OP_reshape) wide = wide->src[0];
+  if (wide == n || wide->op != OP_expand) return NULL;
+  Node *thin = wide->src[0];
   const Type *t = type_of(n), *w = type_of(wide), *u = type_of(thin);
   if (t->rank != 4 || w->rank != 5 || u->rank != 5 || !ie_is(u->dims[2], 1)) return NULL;
   bool ok = t->dims[0] == w->dims[0] && t->dims[2] == w->dims[3] && t->dims[3] == w->dims[4];
@@ -296,6 +298,22 @@ static Node *make_attention(Graph *g, const Match *m) {
   return s.mask ? NA(g, attention, &at, s.q, s.k, v, s.mask) : NA(g, attention, &at, s.q, s.k, v);
 }
 
+// v softmax(...)', as image models write it, is the transpose of softmax(...) v'.
+static Node *swap_last(Graph *g, Node *x) {
+  int64_t perm[MAX_RANK];
+  int r = type_of(x)->rank;
+  for (int i = 0; i < r; i++) perm[i] = i < r - 2 ? i : 2 * r - 3 - i;
+  return transpose_to(g, x, r, perm);
+}
+static Node *make_turned(Graph *g, const Match *m) {
+  const Node *turn = m->var[SLOT_q];
+  int64_t perm[MAX_RANK];
+  int r = transpose_perm(turn, perm);
+  if (r < 3 || type_of(m->var[SLOT_a])->rank != r || perm[r - 1] != r - 2 || perm[r - 2] != r - 1)
+    return NULL;
+  return swap_last(g, N(g, mat_mul, m->var[SLOT_p], swap_last(g, m->var[SLOT_a])));
+}
+
 // ---- factors of queries and keys ----
 
 // n without a factor that lies under movement, and the factor; NULL when there is none.
@@ -341,6 +359,8 @@ static const Rule attend[] = {
     // clang-format off
     RULE("attention.product", P(mat_mul, a, b), .make = make_attention, .fast = FAST_APPROX,
          .example = M("f32[2, 1, s, t]", T EIGHTH "%z = mat_mul(%q, %kt) %y = mul(%z, %c) %x = add(%y, %m) %p = softmax(%x) %r = mat_mul(%p, %v)")),
+    RULE("attention.turned", P(mat_mul, a, BIND_ONCE(q, transpose, BIND_ONCE(p, softmax, b))), .make = make_turned, .fast = FAST_REASSOC,
+         .example = "(%v: f32[2, 5, t], %x: f32[2, s, t]) { %p = softmax(%x) %pt = transpose(%p) perm=[0, 2, 1] %r = mat_mul(%v, %pt) return %r }"),
     RULE("attention.factor", ANY(attention), .make = take_factor, .fast = FAST_APPROX,
          .example = "(%x: f32[2, s, 32], %k: f32[2, 4, t, 8], %v: f32[2, 4, t, 8]) { %c = const f32[] {0.35355338} %y = mul(%x, %c) %h = const i64[4] {2, 1, 4, 8} %z = reshape(%y, %h) into=[-1, 1, -1] %q = transpose(%z) perm=[0, 2, 1, 3] %r = attention(%q, %k, %v) scale=1 return %r }"),
     // clang-format on

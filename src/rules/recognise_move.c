@@ -1,7 +1,8 @@
-// recognise_move.c -- movements and rotations that came in pieces: pixel and channel shuffles, rotary embedding.
-#include "eval/attention.h"
+// recognise_move.c -- movements that came in pieces: pixel and channel shuffles, products by index letters.
+#include "eval/contract.h"
 #include "eval/index.h"
 #include "eval/movement.h"
+#include "eval/rnn.h"
 #include "ir/internal.h"
 #include "rules/letters.h"
 #include "rules/recognise.h"
@@ -73,172 +74,183 @@ static Node *make_channel_shuffle(Graph *g, const Match *m) {
   return NA(g, gather, (&(gather_attrs){.axis = 1}), x, node_i64s(g, n, from));
 }
 
-// ---- rotary embedding: x cos + rotate_half(x) sin ----
+// ---- rows taken one by one and put together again ----
 
-// A part of a tensor along its last axis: n itself is base[..., from : from + size].
-typedef struct Part {
-  const Node *base;
-  int64_t from, size;
-} Part;
-
-static bool sliced(Graph *g, const Node *n, int64_t *from) {
-  Ints start, axes, step;
-  int rank = type_of(n)->rank;
-  Dim whole = type_of(n->src[0])->dims[rank - 1];
-  if (n->op != OP_slice || n->nsrc < 4 || n->src[3] == g->none || !ie_is_const(whole)) return false;
-  if (!node_ints(g, n->src[1], &start) || !node_ints(g, n->src[3], &axes) || start.n != 1 ||
-      axes.n != 1 || (axes.v[0] != -1 && axes.v[0] != rank - 1))
-    return false;
-  if (n->nsrc > 4 && (!node_ints(g, n->src[4], &step) || step.n != 1 || step.v[0] != 1))
-    return false;
-  *from = start.v[0] < 0 ? start.v[0] + whole->value : start.v[0];
-  return *from >= 0;
+// The state after the last step of a recurrent layer is also the last row of its first result.
+static Node *last_row(Graph *g, const Node *n, int64_t *k) {
+  if (n->op != OP_proj || ((const proj_attrs *)n->attrs)->index != 1) return NULL;
+  Node *layer = n->src[0];
+  bool lstm = layer->op == OP_lstm;
+  if ((!lstm && layer->op != OP_gru) || src_or_null(g, layer, 4)) return NULL;
+  const lstm_attrs *l = lstm ? layer->attrs : NULL;
+  const gru_attrs *r = lstm ? NULL : layer->attrs;
+  if ((lstm ? l->direction : r->direction) != RNN_FORWARD || (lstm ? l->layout : r->layout))
+    return NULL;
+  Dim steps = layer->type[0]->dims[0];
+  if (!ie_is_const(steps) || steps->value < 1) return NULL;
+  *k = steps->value - 1;
+  return node_proj(g, layer, 0);
 }
 
-static bool part_of(Graph *g, const Node *n, Part *out) {
-  int rank = type_of(n)->rank;
-  if (rank < 1 || !ie_is_const(type_of(n)->dims[rank - 1])) return false;
-  *out = (Part){n, 0, type_of(n)->dims[rank - 1]->value};
-  for (int depth = 0; depth < 4; depth++) {
-    int64_t from;
-    if (out->base->op == OP_proj && out->base->src[0]->op == OP_split) {
-      const Node *split = out->base->src[0];
-      int64_t axis = ((const split_attrs *)split->attrs)->axis;
-      int64_t at = ((const proj_attrs *)out->base->attrs)->index;
-      if (axis != -1 && axis != rank - 1) return true;
-      for (int64_t i = 0; i < at; i++) {
-        if (!ie_is_const(split->type[i]->dims[rank - 1])) return true;
-        out->from += split->type[i]->dims[rank - 1]->value;
-      }
-      out->base = split->src[0];
-    } else if (out->base->op == OP_slice && sliced(g, out->base, &from)) {
-      out->from += from;
-      out->base = out->base->src[0];
-    } else {
-      break;
+// n = x[..., k, ...], its axis dropped or moved: the axis, and k.
+static Node *row_of(Graph *g, const Node *n, int *axis, int64_t *k) {
+  Ints start, axes;
+  const Node *cut = n->op == OP_reshape ? n->src[0] : n;
+  Node *rows = last_row(g, cut, k);
+  *axis = 0;
+  if (rows) return rows;
+  if (cut->op != OP_slice || cut->nsrc != 4 || !node_ints(g, cut->src[1], &start) ||
+      cut->src[3] == g->none || !node_ints(g, cut->src[3], &axes) || axes.n != 1 || start.n != 1)
+    return NULL;
+  *axis = axis_of(axes.v[0], type_of(cut)->rank);
+  *k = start.v[0];
+  return *axis >= 0 && ie_is(type_of(cut)->dims[*axis], 1) ? cut->src[0] : NULL;
+}
+
+// The dims of t but for one axis; those of size 1 do not matter.
+static int dims_without(const Type *t, int axis, Dim *out) {
+  int n = 0;
+  for (int i = 0; i < t->rank; i++)
+    if (i != axis && !ie_is(t->dims[i], 1)) out[n++] = t->dims[i];
+  return n;
+}
+
+static Node *make_rows(Graph *g, const Match *m) {
+  const Node *n = m->root;
+  const Type *t = type_of(n);
+  int to = axis_of(((const concat_attrs *)n->attrs)->axis, t->rank), from = -1, axis;
+  Node *x = NULL;
+  if (n->nsrc < 2 || to < 0) return NULL;
+  for (uint32_t i = 0; i < n->nsrc; i++) {
+    int64_t k;
+    Node *base = row_of(g, n->src[i], &axis, &k);
+    if (!base || (x && (base != x || axis != from)) || k != (int64_t)i) return NULL;
+    if (!ie_is(type_of(n->src[i])->dims[to], 1)) return NULL;
+    x = base;
+    from = axis;
+  }
+  const Type *tx = type_of(x);
+  Dim p[MAX_RANK], q[MAX_RANK];
+  int rank = dims_without(tx, from, p);
+  if (!ie_is(tx->dims[from], n->nsrc) || dims_without(t, to, q) != rank ||
+      memcmp(p, q, (size_t)rank * sizeof *p) || rank + 1 > MAX_RANK)
+    return NULL;
+  // Without axes of size 1, the rows' axis from where it was to where it goes.
+  int before = 0, after = 0;
+  for (int i = 0; i < from; i++) before += !ie_is(tx->dims[i], 1);
+  for (int i = 0; i < to; i++) after += !ie_is(t->dims[i], 1);
+  Dim dims[MAX_RANK];
+  int64_t perm[MAX_RANK];
+  for (int i = 0, k = 0; i <= rank; i++) dims[i] = i == before ? tx->dims[from] : p[k++];
+  for (int i = 0, k = 0; i <= rank; i++) {
+    if (i == after) {
+      perm[i] = before;
+      continue;
     }
+    if (k == before) k++;
+    perm[i] = k++;
+  }
+  x = reshape_to(g, x, type_tensor(g, t->dtype, rank + 1, dims));
+  return x ? reshape_to(g, transpose_to(g, x, rank + 1, perm), t) : NULL;
+}
+
+// ---- einsum ----
+
+// What an index of a two-operand equation is: of both and the result, summed over, of one alone.
+enum { IN_BATCH, IN_ROWS, IN_SUM, IN_COLUMNS, IN_KINDS };
+typedef struct Product {
+  uint8_t label[IN_KINDS][MAX_RANK];
+  int n[IN_KINDS];
+} Product;
+
+static int place_of(const uint8_t *v, int n, uint8_t label) {
+  for (int i = 0; i < n; i++)
+    if (v[i] == label) return i;
+  return -1;
+}
+
+static bool sort_indices(const Einsum *q, Product *p) {
+  *p = (Product){.n = {0}};
+  for (int op = 0; op < 2; op++)
+    for (int i = 0; i < q->nlabels[op]; i++) {
+      uint8_t l = q->label[op][i];
+      if (place_of(q->label[op], i, l) >= 0) return false;  // a diagonal
+      bool other = place_of(q->label[1 - op], q->nlabels[1 - op], l) >= 0;
+      bool kept = place_of(q->out, q->nout, l) >= 0;
+      if (!other && !kept) return false;
+      int kind = other ? (kept ? IN_BATCH : IN_SUM) : op ? IN_COLUMNS : IN_ROWS;
+      if (!op || !other) p->label[kind][p->n[kind]++] = l;
+    }
+  return p->n[IN_SUM] > 0;
+}
+
+// x with its axes in the order of two kinds after the batch, each kind as one axis.
+static Node *as_matrices(Graph *g, const Einsum *q, const Product *p, int op, Node *x, int first,
+                         int second) {
+  int64_t perm[MAX_RANK];
+  Dim dims[MAX_RANK];
+  int n = 0, kinds[] = {IN_BATCH, first, second};
+  const Type *t = type_of(x);
+  for (int k = 0; k < 3; k++)
+    for (int i = 0; i < p->n[kinds[k]]; i++)
+      perm[n++] = place_of(q->label[op], q->nlabels[op], p->label[kinds[k]][i]);
+  int rank = p->n[IN_BATCH];
+  for (int i = 0; i < rank; i++) dims[i] = t->dims[perm[i]];
+  for (int k = 1, at = rank; k < 3; k++) {
+    Dim size = g->dims.one;
+    for (int i = 0; i < p->n[kinds[k]]; i++) size = ie_mul(&g->dims, size, t->dims[perm[at++]]);
+    if (ie_is_poison(size)) return NULL;
+    dims[rank++] = size;
+  }
+  return reshape_to(g, transpose_to(g, x, t->rank, perm), type_tensor(g, t->dtype, rank, dims));
+}
+
+// Sizes that an index has in both operands must be equal: a 1 would be broadcast.
+static bool sizes_agree(const Einsum *q, const Type *x, const Type *y) {
+  for (int i = 0; i < q->nlabels[0]; i++) {
+    int at = place_of(q->label[1], q->nlabels[1], q->label[0][i]);
+    if (at >= 0 && x->dims[i] != y->dims[at]) return false;
   }
   return true;
 }
 
-// Is n the first (0) or second half of x along its last axis?
-static bool is_half(Graph *g, const Node *n, const Node *x, int which) {
-  Part p, whole;
-  if (type_of(n)->rank != type_of(x)->rank || !part_of(g, n, &p) || !part_of(g, x, &whole))
-    return false;
-  return p.base == whole.base && p.size * 2 == whole.size && p.from == whole.from + which * p.size;
+// The product's axes, each kind taken apart again, in the equation's order.
+static Node *in_order(Graph *g, const Einsum *q, const Product *p, Node *z, const Type *want) {
+  static const int kinds[] = {IN_BATCH, IN_ROWS, IN_COLUMNS};
+  int64_t perm[MAX_RANK];
+  Dim dims[MAX_RANK];
+  int n = 0;
+  for (int k = 0; k < 3; k++)
+    for (int i = 0; i < p->n[kinds[k]]; i++, n++) {
+      int at = place_of(q->out, q->nout, p->label[kinds[k]][i]);
+      perm[at] = n;
+      dims[n] = want->dims[at];
+    }
+  z = reshape_to(g, z, type_tensor(g, want->dtype, n, dims));
+  return z ? transpose_to(g, z, n, perm) : NULL;
 }
 
-static bool rotates(Graph *g, const Node *n, const Node *x) {
-  const concat_attrs *at = n->attrs;
-  int rank = type_of(x)->rank;
-  return n->op == OP_concat && n->nsrc == 2 && (at->axis == -1 || at->axis == rank - 1) &&
-         n->src[0]->op == OP_neg && is_half(g, n->src[0]->src[0], x, 1) &&
-         is_half(g, n->src[1], x, 0);
-}
-
-static Node *half_table(Graph *g, const Node *n) {  // rows whose halves are the same bytes
-  enum { TABLE_MAX = 1 << 24 };
-  const Type *t = type_of(n);
-  const void *bytes;
-  int64_t row = 0, dims[MAX_RANK] = {0};
-  if (t->rank < 1 || n->data->bytes > TABLE_MAX || n->data->bytes < 1) return NULL;
-  Diag *quiet = arena_new(&g->scratch, Diag);
-  diag_init(quiet);
-  for (int i = 0; i < t->rank; i++) dims[i] = t->dims[i]->value;
-  if (dims[t->rank - 1] % 2 || !dtype_bytes(t->dtype, dims[t->rank - 1], &row) || row % 2)
+static Node *make_einsum(Graph *g, const Match *m) {
+  const Node *n = m->root;
+  Einsum *q = arena_new(&g->scratch, Einsum);
+  Product p;
+  int64_t at;
+  if (n->nsrc != 2) return NULL;
+  const Type *x = type_of(n->src[0]), *y = type_of(n->src[1]), *t = type_of(n);
+  if (x->rank < 1 || y->rank < 1 || t->rank < 0 || !dtype_is_float(t->dtype)) return NULL;
+  if (einsum_parse(((const einsum_attrs *)n->attrs)->equation, 2, (int[]){x->rank, y->rank}, q,
+                   &at))
     return NULL;
-  if (const_bytes(g, n, &bytes, quiet)) return NULL;
-  int64_t rows = n->data->bytes / row, half = row / 2;
-  char *out = arena_alloc(&g->scratch, rows * half);
-  for (int64_t i = 0; i < rows; i++) {
-    const char *p = (const char *)bytes + i * row;
-    if (memcmp(p, p + half, (size_t)half)) return NULL;
-    memcpy(out + i * half, p, (size_t)half);
-  }
-  dims[t->rank - 1] /= 2;
-  return node_const(g, t->dtype, t->rank, dims, out, n->name);
-}
-
-// The first half of n along its last axis where the second is the same; NULL when that cannot be seen.
-static Node *half_of(Graph *g, Node *n, int depth) {
-  int rank = type_of(n)->rank;
-  if (rank < 1 || !depth) return NULL;
-  if (n->op == OP_const) return half_table(g, n);
-  if (n->op == OP_concat) {
-    int64_t axis = ((const concat_attrs *)n->attrs)->axis;
-    bool twice = n->nsrc == 2 && n->src[0] == n->src[1] && (axis == -1 || axis == rank - 1);
-    return twice ? n->src[0] : NULL;
-  }
-  Node *src[2] = {NULL};
-  switch (n->op) {
-  case OP_cos:
-  case OP_sin:
-  case OP_neg:
-  case OP_cast: src[0] = half_of(g, n->src[0], depth - 1); break;
-  case OP_mul: {
-    double v;
-    int number = rec_number(g, n->src[1], &v) ? 1 : 0;
-    if (!rec_number(g, n->src[number], &v) || !same_type(n, n->src[1 - number])) return NULL;
-    src[0] = half_of(g, n->src[1 - number], depth - 1);
-    src[1] = node_scalar(g, type_of(n)->dtype, v);
-    break;
-  }
-  case OP_gather:
-    if (((const gather_attrs *)n->attrs)->axis != 0 || type_of(n->src[0])->rank != 2) return NULL;
-    src[0] = half_of(g, n->src[0], depth - 1);
-    src[1] = n->src[1];
-    break;
-  default: return NULL;
-  }
-  return src[0] ? node_new(g, n->op, src[1] ? 2 : 1, src, n->attrs, 1, NULL) : NULL;
-}
-
-// cos or sin as the op wants it: [batch, seq, half].
-static Node *angles(Graph *g, Node *n, Node *x) {
-  const Type *tx = type_of(x);
-  const Type *u = type_of(n);
-  if (u->rank == 4 && ie_is(u->dims[1], 1) && n->op != OP_const) {
-    n = rec_view(g, n, 3, (Dim[]){u->dims[0], u->dims[2], u->dims[3]});
-    if (!n) return NULL;
-  }
-  const Type *t = type_of(n);
-  int lead = t->rank - 2;  // axes before the sequence
-  if (lead < 0 || lead > 2 || t->dims[lead] != tx->dims[2] || t->dims[lead + 1] != tx->dims[3])
+  if (!sort_indices(q, &p) || !sizes_agree(q, x, y) ||
+      q->nout != p.n[IN_BATCH] + p.n[IN_ROWS] + p.n[IN_COLUMNS] || q->nout != t->rank)
     return NULL;
-  if (lead == 2 && !ie_is(t->dims[1], 1)) return NULL;
-  bool by_batch = lead > 0 && t->dims[0] == tx->dims[0];
-  if (lead > 0 && !by_batch && !ie_is(t->dims[0], 1)) return NULL;
-  n = half_of(g, n, 8);
-  if (!n) return NULL;
-  const Dim *sizes = type_of(n)->dims;
-  n = rec_view(g, n, 3, (Dim[]){lead ? sizes[0] : g->dims.one, sizes[lead], sizes[lead + 1]});
-  if (!n) return NULL;
-  if (by_batch || ie_is(tx->dims[0], 1)) return n;
-  Node *parts[] = {NA(g, shape, (&(shape_attrs){.start = 0, .end = 1}), x),
-                   node_i64s(g, 2, (int64_t[]){1, 1})};
-  return N(g, expand, n, node_new(g, OP_concat, 2, parts, &(concat_attrs){.axis = 0}, 1, NULL));
-}
-
-static Node *make_rotary(Graph *g, const Match *m) {
-  for (int i = 0; i < 8; i++) {
-    const Node *plain = m->root->src[i & 1], *turned = m->root->src[1 - (i & 1)];
-    Node *x = plain->src[i >> 1 & 1], *c0 = plain->src[1 - (i >> 1 & 1)];
-    Node *r = turned->src[i >> 2 & 1], *s0 = turned->src[1 - (i >> 2 & 1)];
-    if (type_of(x)->rank != 4 || type_of(x) != type_of(m->root) || !rotates(g, r, x)) continue;
-    Node *cosine = angles(g, c0, x), *sine = cosine ? angles(g, s0, x) : NULL;
-    if (sine && type_of(sine) == type_of(cosine)) return N(g, rotary_embedding, x, cosine, sine);
-  }
-  return NULL;
+  Node *left = as_matrices(g, q, &p, 0, n->src[0], IN_ROWS, IN_SUM);
+  Node *right = as_matrices(g, q, &p, 1, n->src[1], IN_SUM, IN_COLUMNS);
+  if (!left || !right) return NULL;
+  return in_order(g, q, &p, N(g, mat_mul, left, right), t);
 }
 
 #define X4 "(%x: f32[2, 12, 4, 6]) { "
-#define ROTARY                                                                                     \
-  "(%x: f32[b, 2, s, 8], %a: f32[b, s, 4]) { %ang = concat(%a, %a) axis=2 %c = cos(%ang) %s = "    \
-  "sin(%ang) %one = const i64[1] {1} %cu = unsqueeze(%c, %one) %su = unsqueeze(%s, %one) %i0 = "   \
-  "const i64[1] {0} %i4 = const i64[1] {4} %i8 = const i64[1] {8} %ax = const i64[1] {3} %lo = "   \
-  "slice(%x, %i0, %i4, %ax) %hi = slice(%x, %i4, %i8, %ax) %nh = neg(%hi) %rot = concat(%nh, "     \
-  "%lo) axis=3 %xc = mul(%x, %cu) %xs = mul(%rot, %su) %r = add(%xc, %xs) return %r }"
 
 static const Rule move[] = {
     // clang-format off
@@ -248,10 +260,14 @@ static const Rule move[] = {
     RULE("space_to_depth.pixel_unshuffle", P(reshape, BIND(p, transpose, BIND(q, reshape, a, b)), c), .make = make_pixel_unshuffle,
          .example = X4 "%s = const i64[6] {2, 12, 2, 2, 3, 2} %m = reshape(%x, %s) %t = transpose(%m) perm=[0, 1, 3, 5, 2, 4] "
                     "%o = const i64[4] {2, 48, 2, 3} %r = reshape(%t, %o) return %r }"),
+    RULE("concat.rows", ANY(concat), .make = make_rows,
+         .example = "(%x: f32[n, 2, 3]) { %i0 = const i64[1] {0} %i1 = const i64[1] {1} %i2 = const i64[1] {2} %s = slice(%x, %i0, %i1, %i1) %t = slice(%x, %i1, %i2, %i1) "
+                    "%h = const i64[3] {1, -1, 3} %u = reshape(%s, %h) %v = reshape(%t, %h) %r = concat(%u, %v) axis=0 return %r }"),
+    RULE("mat_mul.einsum", ANY(einsum), .make = make_einsum, .fast = FAST_REASSOC,
+         .example = "(%x: f32[2, n, 3, 4], %y: f32[2, m, 3, 4]) { %r = einsum(%x, %y) equation=\"bqhd,bkhd->bhqk\" return %r }"),
     RULE("gather.channel_shuffle", P(reshape, BIND(p, transpose, BIND(q, reshape, a, b)), c), .make = make_channel_shuffle,
          .example = X4 "%s = const i64[5] {2, 3, 4, 4, 6} %m = reshape(%x, %s) %t = transpose(%m) perm=[0, 2, 1, 3, 4] "
                     "%o = const i64[4] {2, 12, 4, 6} %r = reshape(%t, %o) return %r }"),
-    RULE("rotary_embedding.rotate_half", P(add, P(mul, a, b), P(mul, c, d)), .make = make_rotary, .fast = FAST_APPROX, .example = ROTARY),
     // clang-format on
 };
 const RuleSet rules_recognise_move =

@@ -4,6 +4,7 @@
 // a norm with scale 1, a product with it takes the scale in, a sum the bias.  Group norm is the norm of a
 // reshaped tensor, reshaped back.
 #include "eval/norm.h"
+#include "eval/reduce.h"
 #include "rules/letters.h"
 #include "rules/recognise.h"
 #include "rules/rules.h"
@@ -69,20 +70,33 @@ static bool standardised(Graph *g, Node *root, Std *s) {
   return false;
 }
 
+// The axes in the order in which those of the set come last.
+static void axes_last(unsigned axes, int rank, int64_t *perm) {
+  int n = 0;
+  for (int last = 0; last < 2; last++)
+    for (int i = 0; i < rank; i++)
+      if ((int)(axes >> i & 1) == last) perm[n++] = i;
+}
+
+// A norm with scale 1; where the axes are not the last ones, they are made so, and put back.
+static Node *plain_norm(Graph *g, const Std *s, DType t) {
+  int rank = type_of(s->x)->rank, count = 0;
+  int64_t perm[MAX_RANK], back[MAX_RANK];
+  axes_last(s->axes, rank, perm);
+  perm_inverse(rank, perm, back);
+  for (int i = 0; i < rank; i++) count += s->axes >> i & 1;
+  Node *x = transpose_to(g, s->x, rank, perm), *one = node_scalar(g, t, 1), *y;
+  layer_normalization_attrs layer = {.axis = -count, .epsilon = s->eps, .stash_type = 1};
+  rms_normalization_attrs rms = {.axis = -count, .epsilon = s->eps, .stash_type = 1};
+  y = s->centred ? NA(g, layer_normalization, &layer, x, one)
+                 : NA(g, rms_normalization, &rms, x, one);
+  return transpose_to(g, y, rank, back);
+}
+
 static Node *make_standard(Graph *g, const Match *m) {
   Std s;
   if (!standardised(g, m->root, &s)) return NULL;
-  int axis = rec_trailing(s.axes, type_of(s.x)->rank);
-  if (axis < 0) return NULL;
-  axis -= type_of(s.x)->rank;
-  Node *one = node_scalar(g, type_of(m->root)->dtype, 1);
-  if (s.centred)
-    return NA(g, layer_normalization,
-              (&(layer_normalization_attrs){.axis = axis, .epsilon = s.eps, .stash_type = 1}), s.x,
-              one);
-  return NA(g, rms_normalization,
-            (&(rms_normalization_attrs){.axis = axis, .epsilon = s.eps, .stash_type = 1}), s.x,
-            one);
+  return plain_norm(g, &s, type_of(m->root)->dtype);
 }
 
 // ---- x inv + (beta - mean inv), inv = gamma / sqrt(var + eps): what Keras writes ----
@@ -109,8 +123,11 @@ static Node *make_folded(Graph *g, const Match *m) {
     if (!centred(g, diff, s.axes, &from) || from != x || rec_axes(g, mean) != s.axes) continue;
     int axis = rec_trailing(s.axes, type_of(x)->rank);
     if (axis < 0 || !over_last_axes(g, gamma, type_of(x), axis) ||
-        !over_last_axes(g, beta, type_of(x), axis))
-      continue;
+        !over_last_axes(g, beta, type_of(x), axis)) {
+      s.x = x;
+      s.centred = true;
+      return N(g, add, N(g, mul, plain_norm(g, &s, type_of(x)->dtype), gamma), beta);
+    }
     layer_normalization_attrs at = {
         .axis = axis - type_of(x)->rank, .epsilon = s.eps, .stash_type = 1};
     return NA(g, layer_normalization, &at, x, gamma, beta);
@@ -176,6 +193,49 @@ static Node *scale_rms(Graph *g, const Match *m) {
 static Node *scale_rms_same(Graph *g, const Match *m) {
   Node *norm = m->var[SLOT_p];
   return NA(g, rms_normalization, norm->attrs, norm->src[0], m->var[SLOT_b]);
+}
+
+// A parameter of what transpose `turn` gives, as one of the last axes of what it is given; NULL when it is none.
+static Node *turned_parameter(Graph *g, Node *p, const Node *turn, int axis) {
+  const Type *t = type_of(p), *y = type_of(turn);
+  int64_t perm[MAX_RANK], back[MAX_RANK];
+  Dim dims[MAX_RANK];
+  if (t->kind != TK_TENSOR || t->rank < 0 || t->rank > y->rank) return NULL;
+  int rank = transpose_perm(turn, perm);
+  if (rank != y->rank) return NULL;
+  for (int i = 0; i < rank; i++)
+    dims[i] = i < rank - t->rank ? g->dims.one : t->dims[i - (rank - t->rank)];
+  Node *whole = reshape_to(g, p, type_tensor(g, t->dtype, rank, dims));
+  if (!whole) return NULL;
+  perm_inverse(rank, perm, back);
+  whole = transpose_to(g, whole, rank, back);
+  const Type *w = type_of(whole), *x = type_of(turn->src[0]);
+  for (int i = 0; i < rank; i++)
+    if (!ie_is(w->dims[i], 1) && (i < axis || w->dims[i] != x->dims[i])) return NULL;
+  return reshape_to(g, whole, type_tensor(g, t->dtype, rank - axis, w->dims + axis));
+}
+
+// transpose(norm(a, 1)) b and transpose(norm(a, w)) + b, where b varies along the normalised axes.
+static Node *turned_affine(Graph *g, const Match *m) {
+  const Node *norm = m->var[SLOT_p], *turn = m->var[SLOT_q];
+  bool add = m->root->op == OP_add;
+  Node *p = turned_parameter(g, m->var[SLOT_b], turn, first_axis(norm));
+  if (!p || norm->nres != 1 || type_of(m->root) != type_of(turn)) return NULL;
+  Node *src[3] = {norm->src[0], add ? norm->src[1] : p, p};
+  Node *y = node_new(g, norm->op, add ? 3 : 2, src, norm->attrs, 1, m->root->name);
+  int64_t perm[MAX_RANK];
+  int rank = transpose_perm(turn, perm);
+  return y == g->poison ? NULL : transpose_to(g, y, rank, perm);
+}
+
+// A reduction whose axes are put back by a reshape: it keeps them.
+static Node *keep_axes(Graph *g, const Match *m) {
+  const Node *reduce = m->var[SLOT_p];
+  reduce_attrs at = *(const reduce_attrs *)reduce->attrs;
+  if (at.keepdims || type_of(reduce->src[0])->rank < 1) return NULL;
+  at.keepdims = true;
+  Node *y = node_new(g, reduce->op, (int)reduce->nsrc, reduce->src, &at, 1, m->root->name);
+  return y != g->poison && type_of(y) == type_of(m->root) ? y : NULL;
 }
 
 // ---- instance and group norm ----
@@ -324,6 +384,10 @@ static Node *make_turned_softmax(Graph *g, const Match *m) {
 #define BACK      "%sh = shape(%x) %r = reshape(%i, %sh)"
 #define TO_GROUPS "%gs = const i64[3] {0, 2, -1} %g = reshape(%x, %gs) "
 #define LAST      "%ax = const i64[1] {-1} "
+#define TURN      "%u = transpose(%x) perm=[0, 2, 3, 1] "
+#define TURN_BACK "%v = transpose(%n) perm=[0, 3, 1, 2] "
+#define KEEP(op)                                                                                   \
+  "%s = " #op "(%x, %ax) keepdims=false %k = const i64[3] {0, 3, 1} %r = reshape(%s, %k)"
 
 static const Rule norm[] = {
     // clang-format off
@@ -347,6 +411,15 @@ static const Rule norm[] = {
          .example = H(ONE "%c = cast(%x) to=f32 %n = rms_normalization(%c, %one) %h = cast(%n) to=f16 %r = mul(%h, %w)")),
     RULE("rms_norm.cast",    P(cast, BIND_ONCE(p, rms_normalization, P(cast, a), b)), .make = narrow_norm, .fast = FAST_APPROX,
          .example = H("%c = cast(%x) to=f32 %wv = cast(%w) to=f32 %n = rms_normalization(%c, %wv) %r = cast(%n) to=f16")),
+    RULE("layer_norm.turned_scale", P(mul, BIND_ONCE(q, transpose, BIND_ONCE(p, layer_normalization, a, NUM(1))), b), .make = turned_affine, .fast = FAST_APPROX,
+         .example = C(TURN ONE "%n = layer_normalization(%u, %one) " TURN_BACK "%r = mul(%v, %w)")),
+    RULE("layer_norm.turned_bias", P(add, BIND_ONCE(q, transpose, BIND_ONCE(p, layer_normalization, a, c)), b), .make = turned_affine, .fast = FAST_APPROX,
+         .example = C(TURN "%s = const f32[4] {1, 2, 0.5, -1} %n = layer_normalization(%u, %s) " TURN_BACK "%r = add(%v, %b)")),
+    RULE("rms_norm.turned_scale", P(mul, BIND_ONCE(q, transpose, BIND_ONCE(p, rms_normalization, a, NUM(1))), b), .make = turned_affine, .fast = FAST_APPROX,
+         .example = C(TURN ONE "%n = rms_normalization(%u, %one) " TURN_BACK "%r = mul(%v, %w)")),
+    RULE("reduce_mean.keep", P(reshape, BIND_ONCE(p, reduce_mean, a, b), c), .make = keep_axes, .example = F(LAST KEEP(reduce_mean))),
+    RULE("reduce_max.keep",  P(reshape, BIND_ONCE(p, reduce_max, a, b), c), .make = keep_axes, .example = F(LAST KEEP(reduce_max))),
+    RULE("reduce_sum.keep",  P(reshape, BIND_ONCE(p, reduce_sum, a, b), c), .make = keep_axes, .example = F(LAST KEEP(reduce_sum))),
     RULE("instance_norm.layer", P(add, P(mul, BIND_ONCE(p, layer_normalization, a, NUM(1)), b), c), .make = make_instance, .fast = FAST_APPROX,
          .example = C(ONE "%n = layer_normalization(%x, %one) axis=2 %s = mul(%n, %w) %r = add(%s, %b)")),
     RULE("group_norm.instance", P(reshape, BIND_ONCE(q, instance_normalization, BIND(r, reshape, a, d), NUM(1), NUM(0)), c), .make = group_of_instance, .fast = FAST_APPROX,

@@ -4,6 +4,7 @@
 // Guarantees: a result differs by one step at most, where the float arithmetic had rounded to the other side.
 #include "eval/contract.h"
 #include "eval/quant.h"
+#include "eval/scalar.h"
 #include "ops/order.h"
 #include "rules/letters.h"
 #include "rules/recognise.h"
@@ -24,6 +25,7 @@ static bool is_one(const Node *n) {
   const Type *t = type_of(n);
   return t->rank == 0 || (t->rank == 1 && ie_is(t->dims[0], 1));
 }
+static bool is_scalar(const Node *n) { return type_of(n)->rank == 0; }
 // Zero where none is given.
 static Node *zero_point(Graph *g, const Node *q, const Node *like, const Node *scale) {
   Node *z = src_or_null(g, q, 2);
@@ -142,10 +144,178 @@ static bool undone(const Match *m) {
          is_byte(dq->src[0]) && is_one(m->var[SLOT_b]) && is_one(m->var[SLOT_c]) &&
          type_of(m->root)->dtype == type_of(dq->src[0])->dtype;
 }
+// The numbers under a dequantisation by the same scale and zero point; NULL when it is none.
+static Node *same_numbers(Graph *g, const Node *n, const Node *root) {
+  Quant y, x;
+  if (!quantised(g, root, &y) || !dequantised(g, n, -1, &x) || is_byte(x.x) != is_byte(root))
+    return NULL;
+  if (x.scale != y.scale || x.zero != y.zero) return NULL;
+  return type_of(x.x)->dtype == type_of(root)->dtype ? x.x : NULL;
+}
+
+// Moves elements, or takes the largest, which is the same one before quantising.
+static bool moves_numbers(const Node *n) {
+  return n->nres == 1 &&
+         (n->op == OP_max_pool || n->op == OP_slice || n->op == OP_squeeze ||
+          n->op == OP_unsqueeze || n->op == OP_flatten || n->op == OP_expand ||
+          n->op == OP_reshape || n->op == OP_transpose || n->op == OP_tile || n->op == OP_gather ||
+          n->op == OP_depth_to_space || n->op == OP_space_to_depth);
+}
 static Node *move_numbers(Graph *g, const Match *m) {
-  const Node *move = m->var[SLOT_q];
-  Node *src[2] = {m->var[SLOT_a], move->nsrc > 1 ? move->src[1] : NULL};
+  enum { OPERANDS = 5 };
+  const Node *move = m->root->src[0];
+  Node *src[OPERANDS];
+  if (!moves_numbers(move) || move->nsrc > OPERANDS || !match_once(m, move)) return NULL;
+  for (uint32_t i = 0; i < move->nsrc; i++) src[i] = move->src[i];
+  src[0] = same_numbers(g, move->src[0], m->root);
+  if (!src[0] || type_of(src[0])->kind != TK_TENSOR) return NULL;
   return node_new(g, move->op, (int)move->nsrc, src, move->attrs, 1, m->root->name);
+}
+
+// Parts that were quantised alike are put together as they are, the others after being quantised anew.
+static Node *join_numbers(Graph *g, const Match *m) {
+  enum { PARTS = 64 };
+  const Node *join = m->var[SLOT_q], *root = m->root;
+  Node *src[PARTS], *q[3];
+  int same = 0;
+  if (join->nsrc > PARTS || !match_once(m, join)) return NULL;
+  for (uint32_t i = 0; i < join->nsrc; i++) {
+    src[i] = same_numbers(g, join->src[i], root);
+    if (src[i]) {
+      same++;
+      continue;
+    }
+    if (join->src[i]->op != OP_dequantize_linear) return NULL;
+    for (uint32_t k = 0; k < root->nsrc; k++) q[k] = k ? root->src[k] : join->src[i];
+    src[i] = node_new(g, OP_quantize_linear, (int)root->nsrc, q, root->attrs, 1, NULL);
+  }
+  if (!same) return NULL;
+  return node_new(g, OP_concat, (int)join->nsrc, src, join->attrs, 1, root->name);
+}
+
+// Quantising keeps the order of numbers: a bound before is a bound after.
+static Node *bound_numbers(Graph *g, const Match *m) {
+  const Node *relu = m->var[SLOT_q], *x = relu->src[0], *root = m->root;
+  Quant y;
+  if (!quantised(g, root, &y) || type_of(root)->rank < type_of(y.zero)->rank) return NULL;
+  if (x->op != OP_conv && x->op != OP_mat_mul && x->op != OP_gemm && x->op != OP_add &&
+      x->op != OP_dequantize_linear)
+    return NULL;
+  Node *src[3] = {relu->src[0], root->src[1], root->nsrc > 2 ? root->src[2] : NULL};
+  Node *q = node_new(g, OP_quantize_linear, (int)root->nsrc, src, root->attrs, 1, root->name);
+  return N(g, max, q, y.zero);
+}
+
+// ---- functions of one byte: a table ----
+
+static bool worth_a_table(const Node *n) {
+  switch (n->op) {
+  case OP_sigmoid:
+  case OP_tanh:
+  case OP_exp:
+  case OP_erf:
+  case OP_log:
+  case OP_sqrt:
+  case OP_elu:
+  case OP_selu:
+  case OP_celu:
+  case OP_gelu:
+  case OP_swish:
+  case OP_mish:
+  case OP_softplus:
+  case OP_softsign:
+  case OP_leaky_relu:
+  case OP_hard_sigmoid:
+  case OP_hard_swish: return true;
+  default: return false;
+  }
+}
+
+// Every byte in the order in which it is an index: negative ones count from the end.
+static Node *all_bytes(Graph *g, DType t) {
+  uint8_t v[256];
+  int64_t n = 256;
+  for (int i = 0; i < 256; i++) v[i] = (uint8_t)i;
+  return node_const(g, t, 1, &n, v, NULL);
+}
+
+static Node *make_table(Graph *g, const Match *m) {
+  const Node *fn = m->root->src[0], *dq = fn->nsrc == 1 ? fn->src[0] : NULL, *root = m->root;
+  Quant x, y;
+  if (!worth_a_table(fn) || !dq || !match_once(m, fn) || !quantised(g, root, &y) ||
+      !dequantised(g, dq, -1, &x) || x.x->op == OP_const || x.scale->op != OP_const ||
+      y.scale->op != OP_const || x.zero->op != OP_const || y.zero->op != OP_const ||
+      !is_scalar(x.scale))
+    return NULL;
+  Node *in[3] = {all_bytes(g, type_of(x.x)->dtype), x.scale, x.zero};
+  Node *v = node_new(g, OP_dequantize_linear, 3, in, dq->attrs, 1, NULL);
+  v = node_new(g, fn->op, 1, &v, fn->attrs, 1, NULL);
+  Node *out[3] = {v, y.scale, y.zero};
+  Node *table = node_new(g, OP_quantize_linear, 3, out, root->attrs, 1, NULL);
+  Node *index = NA(g, cast, (&(cast_attrs){.to = DT_I32, .saturate = true}), x.x);
+  return N(g, gather, table, index);
+}
+
+// ---- contractions whose result stays in floats ----
+
+static Node *in_float(Graph *g, Node *sum, Node *scale) {
+  Node *wide = NA(g, cast, (&(cast_attrs){.to = DT_F32, .saturate = true}), sum);
+  return N(g, mul, wide, scale);
+}
+
+// Zero points as the op takes them: one for x, one or one a column for w.
+static bool zeros_fit(const Quant *x, const Quant *w, Dim columns) {
+  const Type *t = type_of(w->zero);
+  return is_scalar(x->zero) && (t->rank == 0 || (t->rank == 1 && t->dims[0] == columns));
+}
+
+static Node *integer_mat_mul(Graph *g, const Match *m) {
+  Quant x, w;
+  const Node *n = m->root;
+  int columns = type_of(n->src[1])->rank == 2 ? 1 : -1;
+  if (!dequantised(g, n->src[0], -1, &x) || !dequantised(g, n->src[1], columns, &w) ||
+      type_of(n->src[0])->rank < 2 || type_of(n->src[1])->rank < 2 ||
+      !zeros_fit(&x, &w, type_of(n)->dims[type_of(n)->rank - 1]))
+    return NULL;
+  return in_float(g, N(g, mat_mul_integer, x.x, w.x, x.zero, w.zero), N(g, mul, x.scale, w.scale));
+}
+
+static Node *integer_gemm(Graph *g, const Match *m) {
+  const Node *n = m->root;
+  const gemm_attrs *at = n->attrs;
+  Quant x, w;
+  if (at->transA || at->alpha != 1 || at->beta != 1 || !dequantised(g, n->src[0], -1, &x) ||
+      !dequantised(g, n->src[1], at->transB ? 0 : 1, &w) || !zeros_fit(&x, &w, type_of(n)->dims[1]))
+    return NULL;
+  Node *rows = at->transB ? transpose_to(g, w.x, 2, (int64_t[]){1, 0}) : w.x;
+  Node *sum = N(g, mat_mul_integer, x.x, rows, x.zero, w.zero), *bias = src_or_null(g, n, 2);
+  Node *y = in_float(g, sum, N(g, mul, x.scale, w.scale));
+  return bias ? N(g, add, y, bias) : y;
+}
+
+// A vector along the channels of a result of this rank; a scalar as it is.
+static Node *by_channel(Graph *g, Node *v, int rank) {
+  const Type *t = type_of(v);
+  Dim dims[MAX_RANK];
+  if (t->rank == 0) return v;
+  if (t->rank != 1) return NULL;
+  for (int i = 0; i < rank; i++) dims[i] = i == 1 ? t->dims[0] : g->dims.one;
+  return reshape_to(g, v, type_tensor(g, t->dtype, rank, dims));
+}
+
+static Node *integer_conv(Graph *g, const Match *m) {
+  const Node *n = m->root;
+  int rank = type_of(n)->rank;
+  Quant x, w;
+  if (rank < 3 || node_channels_last(n) || !dequantised(g, n->src[0], -1, &x) ||
+      !dequantised(g, n->src[1], 0, &w) || !zeros_fit(&x, &w, type_of(n->src[1])->dims[0]))
+    return NULL;
+  Node *bias = src_or_null(g, n, 2), *scale = by_channel(g, N(g, mul, x.scale, w.scale), rank);
+  if (bias) bias = by_channel(g, bias, rank);
+  if (!scale || (!bias && src_or_null(g, n, 2))) return NULL;
+  Node *src[] = {x.x, w.x, x.zero, w.zero};
+  Node *y = in_float(g, node_new(g, OP_conv_integer, 4, src, n->attrs, 1, n->name), scale);
+  return bias ? N(g, add, y, bias) : y;
 }
 
 #define XQ "%xs = const f32[] {0.05} %xz = const u8[] {7} %xf = dequantize_linear(%x, %xs, %xz) "
@@ -165,13 +335,38 @@ static const Rule quant[] = {
                     "%y = mat_mul(%xf, %wf) " YQ),
     RULE("quantize.undone", P(quantize_linear, BIND(p, dequantize_linear, a, b, c), b, c), a, .when = undone, .fast = FAST_QUANT,
          .example = "(%x: u8[n, 6]) { " XQ "%r = quantize_linear(%xf, %xs, %xz) return %r }"),
-    RULE("quantize.undone_reshape", P(quantize_linear, BIND_ONCE(q, reshape, BIND(p, dequantize_linear, a, b, c), d), b, c),
-         .when = undone, .make = move_numbers, .fast = FAST_QUANT,
-         .example = "(%x: u8[n, 6]) { " XQ "%s = const i64[3] {0, 2, 3} %v = reshape(%xf, %s) %r = quantize_linear(%v, %xs, %xz) return %r }"),
-    RULE("quantize.undone_transpose", P(quantize_linear, BIND_ONCE(q, transpose, BIND(p, dequantize_linear, a, b, c)), b, c),
-         .when = undone, .make = move_numbers, .fast = FAST_QUANT,
+    RULE("quantize.undone_move", P(quantize_linear, a, b, c), .make = move_numbers, .fast = FAST_QUANT,
          .example = "(%x: u8[n, 6]) { " XQ "%v = transpose(%xf) perm=[1, 0] %r = quantize_linear(%v, %xs, %xz) return %r }"),
+    RULE("quantize.undone_pool", P(quantize_linear, a, b, c), .make = move_numbers, .fast = FAST_QUANT,
+         .example = "(%x: u8[n, 2, 5, 5]) { " XQ "%v = max_pool(%xf) kernel_shape=[3, 3] pads=[1, 1, 1, 1] %r = quantize_linear(%v, %xs, %xz) return %r }"),
+    RULE("quantize.undone_concat", P(quantize_linear, BIND_ANY(q, concat), b, c), .make = join_numbers, .fast = FAST_QUANT,
+         .example = "(%x: u8[n, 6], %y: u8[n, 3]) { " XQ "%ys = const f32[] {0.07} %yf = dequantize_linear(%y, %ys, %xz) %v = concat(%xf, %yf) axis=1 "
+                    "%r = quantize_linear(%v, %xs, %xz) return %r }"),
+    RULE("quantize.relu", P(quantize_linear, BIND_ONCE(q, relu, a), b, c), .make = bound_numbers, .fast = FAST_QUANT,
+         .example = "(%x: u8[n, 6]) { " XQ "%v = add(%xf, %xf) %y = relu(%v) " YQ),
+    RULE("quantize.table", P(quantize_linear, a, b, c), .make = make_table,
+         .example = "(%x: i8[n, 6]) { %xs = const f32[] {0.05} %xz = const i8[] {7} %xf = dequantize_linear(%x, %xs, %xz) %y = sigmoid(%xf) "
+                    "%ys = const f32[] {0.00390625} %yz = const u8[] {0} %r = quantize_linear(%y, %ys, %yz) return %r }"),
     // clang-format on
 };
 const RuleSet rules_recognise_quant =
     RULES("recognise_quant", quant, "each rule leaves fewer nodes that compute in floats");
+
+static const Rule integer[] = {
+    // clang-format off
+    RULE("mat_mul_integer.dq", P(mat_mul, a, b), .make = integer_mat_mul, .fast = FAST_QUANT,
+         .example = "(%x: u8[n, 6], %w: i8[6, 3]) { " XQ
+                    "%ws = const f32[3] {0.25, 0.5, 0.125} %wz = const i8[3] {0, 0, 0} %wf = dequantize_linear(%w, %ws, %wz) axis=1 "
+                    "%r = mat_mul(%xf, %wf) return %r }"),
+    RULE("conv_integer.dq", ANY(conv), .make = integer_conv, .fast = FAST_QUANT,
+         .example = "(%x: u8[n, 2, 5, 5], %w: i8[3, 2, 3, 3], %b: f32[3]) { " XQ
+                    "%ws = const f32[3] {0.25, 0.5, 0.125} %wz = const i8[3] {0, 0, 0} %wf = dequantize_linear(%w, %ws, %wz) axis=0 "
+                    "%r = conv(%xf, %wf, %b) return %r }"),
+    RULE("mat_mul_integer.gemm", ANY(gemm), .make = integer_gemm, .fast = FAST_QUANT,
+         .example = "(%x: u8[n, 6], %w: i8[3, 6], %b: f32[3]) { " XQ
+                    "%ws = const f32[3] {0.25, 0.5, 0.125} %wz = const i8[3] {0, 0, 0} %wf = dequantize_linear(%w, %ws, %wz) axis=0 "
+                    "%r = gemm(%xf, %wf, %b) transB=true return %r }"),
+    // clang-format on
+};
+const RuleSet rules_recognise_integer =
+    RULES("recognise_integer", integer, "each rule leaves fewer products of floats");

@@ -7,8 +7,11 @@
 extern const RuleSet rules_algebra;              // identities that hold for every shape and target
 extern const RuleSet rules_recognise_act;        // activations that came in pieces
 extern const RuleSet rules_recognise_attention;  // scaled-dot-product attention
-extern const RuleSet rules_recognise_move;       // shuffles and rotary embedding
+extern const RuleSet rules_recognise_integer;    // products of dequantised tensors
+extern const RuleSet rules_recognise_mask;       // causal masks
+extern const RuleSet rules_recognise_move;       // pixel and channel shuffles
 extern const RuleSet rules_recognise_norm;       // normalisations and softmax
+extern const RuleSet rules_recognise_rotary;     // rotary embedding
 extern const RuleSet rules_recognise_quant;      // dequantise, compute, quantise
 extern const RuleSet rules_contract;             // what stands around contractions goes into them
 extern const RuleSet rules_moves;                // movement in one form

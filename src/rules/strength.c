@@ -6,6 +6,7 @@
 #include "rules/letters.h"
 #include "rules/rules.h"
 #include "rules/shape.h"
+#include "rules/sign.h"
 
 #include <math.h>
 
@@ -29,6 +30,37 @@ static bool powers_of_two(const Match *m) {
     if (frexp(x, &power) != 0.5 || power < -12 || power > 13) return false;
   }
   return true;
+}
+
+// ---- powers ----
+
+static bool of_positive(const Match *m) {
+  return is_float(m) && node_not_negative(m->g, m->var[SLOT_a]);
+}
+
+// ---- integers and powers of two ----
+
+// The power of an integer constant that is one; -1 when it is none.  Shape arithmetic stays as it is: sizes are
+// followed through divisions, not through shifts.
+static int power_of(const Match *m) {
+  double v;
+  const Node *n = m->root;
+  if (!is_int(m) || n->sym || n->known || !node_splat(m->g, m->var[SLOT_b], &v)) return -1;
+  int power;
+  return v >= 1 && frexp(v, &power) == 0.5 && power <= 31 ? power - 1 : -1;
+}
+static Node *shift_instead(Graph *g, const Match *m) {
+  int power = power_of(m);
+  if (power < 0 || !node_not_negative(g, m->var[SLOT_a])) return NULL;
+  DType t = type_of(m->root)->dtype;
+  return power < dtype_bits(t) ? N(g, shift_right, m->var[SLOT_a], node_scalar(g, t, power)) : NULL;
+}
+// The remainder has the divisor's sign, so that it is the low bits of any number.
+static Node *mask_instead(Graph *g, const Match *m) {
+  int power = power_of(m);
+  if (power < 0) return NULL;
+  DType t = type_of(m->root)->dtype;
+  return N(g, bit_and, m->var[SLOT_a], node_scalar(g, t, (double)((1ll << power) - 1)));
 }
 
 // ---- clip and its relatives: a range [lo, hi] ----
@@ -173,6 +205,12 @@ static const Rule strength[] = {
     RULE("mul.reciprocal", P(mul, a, ONCE(reciprocal, Y(b))),       P(div, a, b), .fast = FAST_CONTRACT | FAST_REASSOC, .example = F("%s = reciprocal(%y) %r = mul(%x, %s)")),
     RULE("pow.three",     P(pow, a, NUM(3)),                        P(mul, a, P(mul, a, a)), .fast = FAST_CONTRACT | FAST_REASSOC, .example = F("%c = const f32[] {3} %r = pow(%x, %c)")),
     RULE("pow.minus_one", P(pow, a, NUM(-1)),                       P(reciprocal, a), .when = is_float, .example = F("%c = const f32[] {-1} %r = pow(%x, %c)")),
+    RULE("pow.four",      P(pow, a, NUM(4)),                        P(mul, P(mul, a, a), P(mul, a, a)), .when = is_float, .fast = FAST_CONTRACT | FAST_REASSOC, .example = F("%c = const f32[] {4} %r = pow(%x, %c)")),
+    RULE("pow.minus_two", P(pow, a, NUM(-2)),                       P(mul, P(reciprocal, a), P(reciprocal, a)), .when = is_float, .fast = FAST_CONTRACT | FAST_REASSOC, .example = F("%c = const f32[] {-2} %s = abs(%x) %d = const f32[] {0.5} %t = add(%s, %d) %r = pow(%t, %c)")),
+    RULE("pow.root",      P(pow, a, NUM(0.5)),                      P(sqrt, a), .when = of_positive, .fast = FAST_CONTRACT | FAST_NO_SZ, .example = F("%c = const f32[] {0.5} %s = mul(%x, %x) %r = pow(%s, %c)")),
+    RULE("pow.minus_half", P(pow, a, NUM(-0.5)),                    P(reciprocal, P(sqrt, a)), .when = of_positive, .fast = FAST_CONTRACT | FAST_NO_SZ, .example = F("%c = const f32[] {-0.5} %s = abs(%x) %d = const f32[] {0.5} %t = add(%s, %d) %r = pow(%t, %c)")),
+    RULE("div.shift",     P(div, a, K(b)),                          .make = shift_instead, .example = "(%x: u8[n, 4]) { %c = const u8[] {8} %r = div(%x, %c) return %r }"),
+    RULE("mod.mask",      P(mod, a, K(b)),                          .make = mask_instead, .example = I("%c = const i32[4] {8, 8, 8, 8} %r = mod(%x, %c)")),
     RULE("mul.neg_neg",   P(mul, P(neg, a), P(neg, b)),             P(mul, a, b), .example = F("%s = neg(%x) %t = neg(%y) %r = mul(%s, %t)")),
     RULE("mul.neg_const", P(mul, P(neg, Y(a)), K(b)),               P(mul, a, P(neg, b)), .example = F(CD "%s = neg(%x) %r = mul(%s, %c)")),
     RULE("neg.sub",       P(neg, P(sub, a, b)),                     P(sub, b, a), .fast = FAST_NO_SZ, .example = F("%s = sub(%x, %y) %r = neg(%s)")),

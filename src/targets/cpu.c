@@ -3,10 +3,7 @@
 
 #include "base/machine.h"
 #include "base/process.h"
-#include "targets/llvm/cache.h"
 #include "targets/llvm/codegen.h"
-
-#include <stdio.h>
 
 enum { CODE_ALIGN = 64, PAGE = 4096 };
 
@@ -19,6 +16,11 @@ void cpu_describe(const Machine *m, LowerTarget *out) {
                        .vnni = m->has & CPU_VNNI,
                        .bf16 = m->has & CPU_BF16};
   if (m->arch != ARCH_X86_64) out->vector_registers = 32;
+}
+
+bool cpu_available(void) {
+  char path[4096];
+  return process_find("tenon-codegen", path, sizeof path);
 }
 
 static void unload(Program *p) {
@@ -53,13 +55,13 @@ static void report(const Compiled *c, const Code *code, Arena *a, TargetReport *
 
 // What the code generator says of each kernel in words.
 static tenon_status build_text(Codegen *g, const Compiled *c, const Str *text,
-                               const TargetOptions *o, Arena *a, Diag *d) {
+                               const TargetOptions *o, const CodeCall *call, Arena *a, Diag *d) {
   Code *words = arena_array(a, Code, MAX(c->nkernels, 1));
   CodeKind kind = o->text == TEXT_ASM ? CODE_ASM : CODE_LLVM;
   const char *comment = o->text == TEXT_ASM ? "#" : ";";
   StrBuf b;
   strbuf_init(&b, a);
-  TRY(codegen_build(g, o->machine, kind, text, c->nkernels, a, words, d));
+  TRY(codegen_build_with(g, o->machine, kind, text, c->nkernels, call, a, words, d));
   for (int64_t i = 0; i < c->nkernels; i++) {
     strbuf_printf(&b, "%s kernel %lld: %s\n", comment, (long long)i, c->kernel[i].name);
     strbuf_put(&b, (Str){(const char *)words[i].bytes, words[i].n});
@@ -68,44 +70,28 @@ static tenon_status build_text(Codegen *g, const Compiled *c, const Str *text,
   return TENON_OK;
 }
 
-tenon_status cpu_build(const Compiled *c, const TargetOptions *o, Arena *a, Diag *d) {
+static tenon_status build_code(const Compiled *c, Codegen *codegen, const TargetOptions *o,
+                               Arena *a, Diag *d) {
   Program *p = c->program;
-  if (!c->nkernels) return TENON_OK;
-  char folder[4096];
-  bool cache = !o->no_cache && cache_folder(folder, sizeof folder);
-  Codegen *codegen;
-  CodegenOptions co = {.nprocesses = o->threads,
-                       .cache = cache ? folder : NULL,
-                       .progress = o->progress,
-                       .ctx = o->ctx,
-                       .watch = o->watch};
+  CodeCall call = {.watch = o->watch, .no_cache = o->no_cache};
   Str *text = arena_array(a, Str, c->nkernels);
   Code *code = arena_array(a, Code, c->nkernels);
   for (int64_t i = 0; i < c->nkernels; i++) text[i] = c->kernel[i].text;
-  TRY(codegen_create(&co, d, &codegen));
-  Trap t;
-  trap_enter(&t, d);
-  if (setjmp(t.env) == 0) {
-    t.status = codegen_build(codegen, o->machine, CODE_IMAGE, text, c->nkernels, a, code, d);
-    if (!t.status && o->text && o->report) t.status = build_text(codegen, c, text, o, a, d);
-  }
-  trap_leave(&t);
-  codegen_release(codegen);
-  TRY(t.status);
-  TRY(join_images(p, o->machine, code, c->nkernels, a, d));
-  p->target = str_printf(&p->arena, "%s %s", o->machine->triple, o->machine->features);
+  TRY(codegen_build_with(codegen, o->machine, CODE_IMAGE, text, c->nkernels, &call, a, code, d));
   if (o->report) report(c, code, a, o->report);
-  return TENON_OK;
+  if (o->text && o->report) TRY(build_text(codegen, c, text, o, &call, a, d));
+  p->target = str_printf(&p->arena, "%s %s", o->machine->triple, o->machine->features);
+  return join_images(p, o->machine, code, c->nkernels, a, d);
 }
 
-bool cpu_there(char *why, int64_t cap) {
-  Diag quiet;
+tenon_status cpu_build(const Compiled *c, const TargetOptions *o, Arena *a, Diag *d) {
+  if (!c->nkernels) return TENON_OK;
   Codegen *codegen;
-  Machine m;
-  diag_init(&quiet);
-  machine_host(&m);
-  bool there = !codegen_create(NULL, &quiet, &codegen);
-  if (there) codegen_release(codegen);
-  snprintf(why, (size_t)cap, "%s", there ? m.name : quiet.text);
-  return there;
+  TRY(codegen_shared(o->threads, d, &codegen));
+  Trap t;
+  trap_enter(&t, d);
+  if (setjmp(t.env) == 0) t.status = build_code(c, codegen, o, a, d);
+  trap_leave(&t);
+  codegen_release(codegen);
+  return t.status;
 }

@@ -5,7 +5,7 @@
 #include "targets/target.h"
 
 void cpu_describe(const Machine *m, LowerTarget *out);
+bool cpu_available(void);
 MUST_USE tenon_status cpu_build(const Compiled *c, const TargetOptions *o, Arena *a, Diag *d);
-bool cpu_there(char *why, int64_t cap);
 
 #endif

@@ -5,8 +5,6 @@
 #include "targets/cpu.h"
 #include "targets/ref.h"
 
-#include <stdio.h>
-
 static void describe_nothing(const Machine *m, LowerTarget *out) {
   (void)m;
   *out = (LowerTarget){
@@ -21,29 +19,22 @@ static tenon_status build_nothing(const Compiled *c, const TargetOptions *o, Are
   return TENON_OK;
 }
 
-static bool always(char *why, int64_t cap) {
-  snprintf(why, (size_t)cap, "any machine");
-  return true;
-}
-
 static const Target host = {.name = "host",
                             .doc = "every node by its reference evaluation, in the runtime",
                             .host_only = true,
                             .describe = describe_nothing,
-                            .build = build_nothing,
-                            .there = always};
+                            .build = build_nothing};
 static const Target ref = {.name = "ref",
                            .doc = "kernels as loops, interpreted with every access checked",
                            .keeps_loops = true,
                            .describe = describe_nothing,
-                           .build = ref_build,
-                           .there = always};
+                           .build = ref_build};
 
 static const Target cpu = {.name = "cpu",
                            .doc = "machine code for this CPU",
                            .describe = cpu_describe,
-                           .build = cpu_build,
-                           .there = cpu_there};
+                           .available = cpu_available,
+                           .build = cpu_build};
 
 const Target *const target_table[] = {&cpu, &ref, &host, NULL};
 
@@ -53,10 +44,7 @@ const Target *target_find(const char *name) {
   return NULL;
 }
 
-bool target_available(const Target *t) {
-  char why[1024];
-  return t->there(why, sizeof why);
-}
+bool target_available(const Target *t) { return !t->available || t->available(); }
 
 const Target *target_auto(void) { return target_available(&cpu) ? &cpu : &host; }
 
@@ -65,13 +53,16 @@ static double ms_since(int64_t begin) { return (double)(platform->now() - begin)
 static tenon_status build(const Target *t, const TargetOptions *o, const Compiled *c, Arena *a,
                           Diag *d) {
   int64_t begin = platform->now();
-  TRY(t->build(c, o, a, d));
+  Trap trap;
+  trap_enter(&trap, d);
+  if (setjmp(trap.env) == 0) trap.status = t->build(c, o, a, d);
+  trap_leave(&trap);
   if (o->report) o->report->build_ms = ms_since(begin);
-  return program_check(c->program, d);
+  return trap.status ? trap.status : program_check(c->program, d);
 }
 
-tenon_status target_compile_with(const Target *t, const TargetOptions *o, Graph *g,
-                                 const MemPlan *plan, Arena *a, Diag *d, Program **out) {
+tenon_status target_compile_with(const Target *t, Graph *g, const MemPlan *plan,
+                                 const TargetOptions *o, Arena *a, Diag *d, Program **out) {
   TargetOptions mine = o ? *o : (TargetOptions){0};
   LowerOptions lo = {.host_only = t->host_only, .sizes = mine.sizes, .watch = mine.watch};
   Machine here;
@@ -90,15 +81,17 @@ tenon_status target_compile_with(const Target *t, const TargetOptions *o, Graph 
                                   .nhost = c.nhost,
                                   .nunproven = c.nunproven,
                                   .unproven = c.unproven};
-  Trap trap;
-  trap_enter(&trap, d);
-  if (setjmp(trap.env) == 0) trap.status = build(t, &mine, &c, a, d);
-  trap_leave(&trap);
-  if (trap.status) {
+  tenon_status s = build(t, &mine, &c, a, d);
+  if (s) {
     program_release(c.program);
-    return trap.status;
+    return s;
   }
   if (mine.compiled) *mine.compiled = c;
   *out = c.program;
   return TENON_OK;
+}
+
+tenon_status target_compile(const Target *t, Graph *g, const MemPlan *plan, Arena *a, Diag *d,
+                            Program **out) {
+  return target_compile_with(t, g, plan, NULL, a, d, out);
 }

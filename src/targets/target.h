@@ -8,6 +8,23 @@
 #include "base/machine.h"
 #include "lower/lower.h"
 
+typedef struct TargetOptions TargetOptions;
+typedef struct Target {
+  const char *name, *doc;
+  bool host_only;    // no kernel is lowered
+  bool keeps_loops;  // the lowering's arena must live as long as the program
+  // What schedules are chosen by.
+  void (*describe)(const Machine *m, LowerTarget *out);
+  bool (*available)(void);  // on this machine; NULL: everywhere
+  MUST_USE tenon_status (*build)(const Compiled *c, const TargetOptions *o, Arena *a, Diag *d);
+} Target;
+
+const Target *target_find(const char *name);  // NULL when there is none
+extern const Target *const target_table[];    // NULL-terminated
+
+bool target_available(const Target *t);
+const Target *target_auto(void);  // the fastest that is available
+
 typedef struct KernelReport {
   const char *name;
   double ms;  // by the wall's clock
@@ -23,42 +40,20 @@ typedef struct TargetReport {  // in the arena of the call
   const char *unproven;
 } TargetReport;
 typedef enum { TEXT_NONE, TEXT_ASM, TEXT_LLVM } TargetText;  // of every kernel
-typedef struct TargetOptions {
+struct TargetOptions {
   const Machine *machine;  // that code is made for; NULL: this one
   bool no_cache;
-  TargetText text;  // also, for the report
-  // Called for each kernel that is done, by one thread at a time; may be NULL.
-  void (*progress)(void *ctx, int64_t done, int64_t total);
-  void *ctx;
+  TargetText text;          // also, for the report
   TargetReport *report;     // may be NULL
   int threads;              // that compiling may use; 0: what affinity and cgroup allow
-  const DimBinding *sizes;  // that a step's work is counted at; NULL: the plan's
-  const Watch *watch;       // may be NULL
-  Compiled *compiled;       // gets the kernels' texts and the like; may be NULL
-} TargetOptions;
-
-typedef struct Target {
-  const char *name, *doc;
-  bool host_only;    // no kernel is lowered
-  bool keeps_loops;  // the lowering's arena must live as long as the program
-  // What schedules are chosen by.
-  void (*describe)(const Machine *m, LowerTarget *out);
-  MUST_USE tenon_status (*build)(const Compiled *c, const TargetOptions *o, Arena *a, Diag *d);
-  // Whether it works here; `why` gets a sentence where it does not, and what it makes code for where it does.
-  bool (*there)(char *why, int64_t cap);
-} Target;
-
-const Target *target_find(const char *name);  // NULL when there is none
-extern const Target *const target_table[];    // NULL-terminated
-bool target_available(const Target *t);
-const Target *target_auto(void);  // the fastest that is available
-
-// Lowers a planned graph and builds its kernels.  `o` may be NULL.
-MUST_USE tenon_status target_compile_with(const Target *t, const TargetOptions *o, Graph *g,
-                                          const MemPlan *plan, Arena *a, Diag *d, Program **out);
-static inline MUST_USE tenon_status target_compile(const Target *t, Graph *g, const MemPlan *plan,
-                                                   Arena *a, Diag *d, Program **out) {
-  return target_compile_with(t, NULL, g, plan, a, d, out);
-}
+  const DimBinding *sizes;  // that work is counted at; NULL: the plan's
+  const Watch *watch;       // told of each node and kernel; may be NULL
+  Compiled *compiled;       // gets the kernels' texts and the values' origins; may be NULL
+};
+// Lowers a planned graph and builds its kernels; o may be NULL.
+MUST_USE tenon_status target_compile_with(const Target *t, Graph *g, const MemPlan *plan,
+                                          const TargetOptions *o, Arena *a, Diag *d, Program **out);
+MUST_USE tenon_status target_compile(const Target *t, Graph *g, const MemPlan *plan, Arena *a,
+                                     Diag *d, Program **out);
 
 #endif

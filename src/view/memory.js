@@ -47,9 +47,13 @@ function layPlan() {
     look.offset[b] = plan.buffers[b].below.reduce((top, low) => Math.max(top, look.offset[low] + look.size[low]), 0);
     look.total = Math.max(look.total, look.offset[b] + look.size[b]);
   }
+  for (let b = plan.buffers.length - 1; b >= 0; b--) {  // what is joined is made after its parts
+    const x = plan.buffers[b];
+    if (x.within !== undefined) look.offset[b] = look.offset[x.within] + evaluate(x.at);
+  }
   look.live = new Array(plan.steps.length + 2).fill(0);
   for (const b of plan.order) {
-    look.live[plan.buffers[b].first] += look.size[b];
+    look.live[plan.buffers[b].firstShared] += look.size[b];
     look.live[plan.buffers[b].lastShared + 1] -= look.size[b];
   }
   for (let i = 1; i < look.live.length; i++) look.live[i] += look.live[i - 1];
@@ -128,7 +132,7 @@ function drawBuffers(g, a, css) {
   const reads = new Set(pane && pane.selected && pane.selected.d === opt.drawing ? readsAt(pane.selected.i) : []);
   const any = marked.size + reads.size > 0;
   plan.buffers.forEach((buffer, b) => {
-    const [x, y, w, height] = rect(b), shared = buffer.root !== b;
+    const [x, y, w, height] = rect(b), shared = buffer.root !== b || buffer.within !== undefined;
     if (x > a.x + a.w || x + w < a.x || y > a.y + a.h || y + height < a.y) return;
     const color = css.getPropertyValue('--f' + after.nodes[buffer.node].family), hot = b === look.hover || marked.has(b) || reads.has(b);
     const iw = Math.max(w - 1, 0.7), ih = Math.max(height - 1, 0.7);
@@ -213,7 +217,8 @@ function readsAt(i) {
   const from = new Set(after.nodes[i].in.map(x => x[3]).filter(k => k >= 0));
   return plan.buffers.map((b, k) => from.has(b.node) ? k : -1).filter(k => k >= 0);
 }
-const kindOf = b => { const x = plan.buffers[b]; return x.root === b ? '' : `shares the memory of ${nodeName(after.nodes[plan.buffers[x.root].node])}`; };
+const holderName = b => nodeName(after.nodes[plan.buffers[b].node]);
+const kindOf = b => { const x = plan.buffers[b]; return x.within !== undefined ? `a part of ${holderName(x.within)}` : x.root === b ? '' : `shares the memory of ${holderName(x.root)}`; };
 const lifeText = b => { const x = plan.buffers[b]; return x.last >= plan.steps.length ? `step ${x.first} to the end` : x.first === x.last ? `step ${x.first}` : `steps ${x.first} to ${x.last}`; };
 function bufferRows(b) {
   const at = offsetOf(b);

@@ -203,7 +203,12 @@ static void put_buffer(JsonWriter *w, const View *v, const IntMap *at, const Pla
   put_pair(w, "first", b->first);
   put_pair(w, "last", b->last);
   put_pair(w, "root", b->root);
-  if (b->root == i) {
+  if (b->within >= 0) {
+    put_pair(w, "within", b->within);
+    json_key(w, "at");
+    put_dim(w, b->at);
+  } else if (b->root == i) {
+    put_pair(w, "firstShared", b->live_first);
     put_pair(w, "lastShared", b->live_last);
     json_key(w, "below");
     json_begin_flat_array(w);

@@ -10,6 +10,7 @@
 #include "eval/contrib.h"
 #include "eval/control.h"
 #include "eval/dims.h"
+#include "eval/foreign.h"
 #include "eval/generate.h"
 #include "eval/image.h"
 #include "eval/index.h"

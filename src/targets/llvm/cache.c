@@ -46,8 +46,7 @@ int64_t cache_limit(void) {
   return set(text) && str_to_i64(str_of(text), &n) && n >= 0 ? n : CACHE_LIMIT;
 }
 
-// The folder and those above it that are not there yet.
-static int make_folders(const char *folder) {
+int cache_make(const char *folder) {
   char path[PATH_CAP];
   int64_t n = (int64_t)strlen(folder);
   if (n >= PATH_CAP) return ENAMETOOLONG;
@@ -119,7 +118,7 @@ bool cache_store(const char *folder, Str key, Str code, int64_t entry) {
   char path[PATH_CAP], temp[PATH_CAP + 64];
   Header h = {.version = CACHE_VERSION, .key_bytes = key.n, .code_bytes = code.n, .entry = entry};
   int fd;
-  if (!path_of_key(folder, key, path) || make_folders(folder)) return false;
+  if (!path_of_key(folder, key, path) || cache_make(folder)) return false;
   memcpy(h.magic, magic, sizeof magic);
   h.crc = crc32c(crc32c(crc32c(0, &h, sizeof h), key.p, key.n), code.p, code.n);
   // Another process or thread may be writing the same kernel.

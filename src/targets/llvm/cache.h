@@ -14,6 +14,8 @@
 // TENON_CACHE, or tenon in XDG_CACHE_HOME, or in .cache of the home folder.  False: none of these is set.
 bool cache_folder(char *out, int64_t cap);
 int64_t cache_limit(void);
+int cache_make(
+    const char *folder);  // and those above it that are not there yet; 0 or an errno value
 
 // What is found lies in the file, which is then the caller's to close.  `*entry` is stored with it.
 bool cache_find(const char *folder, Str key, File *file, Str *out, int64_t *entry);

@@ -10,10 +10,7 @@
 #include "loop/loop.h"
 #include "targets/llvm/protocol.h"
 
-// A cache, and processes: those of the whole process, which all share, unless a program is named.  They are started when needed
-// and ended with the last user; whoever compiles many models holds one all the while, as starting a process takes longer than
-// making code for a small kernel.
-typedef struct Codegen Codegen;
+typedef struct Codegen Codegen;  // a pool of processes; any number of callers
 
 typedef struct Code {
   const uint8_t *bytes;  // in the caller's arena
@@ -29,21 +26,27 @@ typedef struct CodegenOptions {
   int nprocesses;       // 0: as many as there are threads
   int64_t deadline_ns;  // of one kernel; 0: two minutes
   const char *cache;    // folder; NULL: none
-  // Called for each kernel that is done, by one thread at a time.
-  void (*progress)(void *ctx, int64_t done, int64_t total);
-  void *ctx;
-  const Watch *watch;  // told before each kernel, likewise; may be NULL
 } CodegenOptions;
 // `o` may be NULL.
 MUST_USE tenon_status codegen_create(const CodegenOptions *o, Diag *d, Codegen **out);
 void codegen_release(Codegen *c);
+// The pool that this process has, with the user's cache: made for its first user, its processes ended with the last.  Who compiles many models keeps
+// a reference all the while, as starting a process takes longer than making code for a small kernel.
+MUST_USE tenon_status codegen_shared(int nprocesses, Diag *d, Codegen **out);
 // For a parent that forks: starts processes 0 to n - 1 ahead; in a child, codegen_adopt leaves the child process i and no other;
-// codegen_restart replaces it when the child may have left it in the middle of a kernel.
+// codegen_restart replaces it when the child may have left it dead or in the middle of a kernel.
 MUST_USE tenon_status codegen_start(Codegen *c, int n, Diag *d);
 void codegen_adopt(Codegen *c, int i);
 void codegen_restart(Codegen *c, int i);
 // Makes code for n kernels, given as text, side by side.
 MUST_USE tenon_status codegen_build(Codegen *c, const Machine *m, CodeKind kind, const Str *text,
                                     int64_t n, Arena *a, Code *out, Diag *d);
+typedef struct CodeCall {
+  const Watch *watch;  // told of each kernel, one call at a time, on any thread; may be NULL
+  bool no_cache;
+} CodeCall;
+MUST_USE tenon_status codegen_build_with(Codegen *c, const Machine *m, CodeKind kind,
+                                         const Str *text, int64_t n, const CodeCall *call, Arena *a,
+                                         Code *out, Diag *d);
 
 #endif

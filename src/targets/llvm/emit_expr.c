@@ -208,6 +208,11 @@ static void float_range(const LoopExpr *x, double *lo, double *hi, int depth) {
     *lo = x->op == LOOP_min ? fmin(a, c) : fmax(a, c);
     *hi = x->op == LOOP_min ? fmin(b, d) : fmax(b, d);
     return;
+  case LOOP_select:
+    float_range(x->src[1], &a, &b, depth + 1);
+    float_range(x->src[2], &c, &d, depth + 1);
+    *lo = fmin(a, c), *hi = fmax(b, d);
+    return;
   case LOOP_round:
   case LOOP_floor:
   case LOOP_ceil:
