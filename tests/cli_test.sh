@@ -43,7 +43,7 @@ expect 2 "needs a value" run m --output
 expect 2 "takes no value" run m --json=1
 expect 2 "whole number from 0 to 4096" run m --threads many
 expect 2 "not negative" run m --rtol -1
-expect 2 "there are interp and plan" run m --target quantum
+expect 2 "lists them" run m --target quantum
 expect 2 "there are bash, zsh and fish" completion tcsh
 expect 2 "unknown command 'nope'" help nope
 expect 1 "cannot open" run "$tmp/none.onnx"
@@ -172,7 +172,7 @@ expect 0 "kernels     42" inspect --optimised --start-from cells "$tmp/deep.tir.
 expect 1 "exclude one another" inspect "$tmp/m.tir" --optimised --exact --fast
 expect 0 "?[2J?y" explain "$tmp/names.tir"
 expect 0 "'?[2J?y' => mul" inspect "$tmp/names.tir" --optimised --trace-rules
-expect 2 "there are interp and plan" run "$tmp/m.tir" --target none
+expect 2 "lists them" run "$tmp/m.tir" --target none
 expect 2 "from 0 to 3" inspect "$tmp/m.tir" -O4
 expect 2 "has no input 'z'" run "$tmp/m.tir" --input z=a.npy
 expect 1 "cannot open" run "$tmp/m.tir" --input x="$tmp/none.npy"
