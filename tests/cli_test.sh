@@ -269,6 +269,24 @@ expect 1 "bad.onnx" verify "$tmp/bad.onnx"
 printf 'PK not an archive' >"$tmp/bad.npz"
 expect 1 "bad.npz" run "$tmp/m.tir" --inputs "$tmp/bad.npz"
 
+# ---- compiled: bench, --compare, explain --kernel ----
+export TENON_CACHE=$tmp/cache
+expect 0 "all as expected" run "$tmp/m.tir" --target ref --compare interp --per-node
+expect 0 "results of steps compared" run "$tmp/m.tir" --target host --compare interp --per-node
+expect 2 "--per-node needs --compare interp" run "$tmp/m.tir" --per-node
+expect 2 "--compare takes 'interp'" run "$tmp/m.tir" --compare other
+expect 0 "median" bench "$tmp/m.tir" --target host --seconds 0.01 --warmup 0 --profile
+check "bench --json is JSON" json_ok bench "$tmp/m.tir" --target ref --seconds 0.01 --warmup 0 --batch 3 --json --profile
+expect 0 "GFLOP/s" bench "$tmp/m.tir" --target ref --seconds 0.01 --warmup 0 --trace "$tmp/trace.json"
+check "the trace is JSON" python3 -m json.tool "$tmp/trace.json"
+expect 2 "unknown target 'abacus'" bench "$tmp/m.tir" --target abacus
+expect 0 "GFLOP/s of f32" doctor --measure
+if [ -x "$(dirname "$program")/tenon-codegen" ]; then
+  expect 0 "kernel 0" explain "$tmp/m.tir" --kernel 0
+  expect 1 "no kernel is '99'" explain "$tmp/m.tir" --kernel 99
+  check "explain --kernel --json is JSON" json_ok explain "$tmp/m.tir" --kernel 0 --json
+fi
+
 # ---- conform ----
 mkdir "$tmp/empty"
 expect 1 "no tests below" conform "$tmp/empty"

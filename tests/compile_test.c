@@ -634,3 +634,66 @@ TEST(one_model_compiled_by_several_threads) {
   }
   tenon_model_close(m);
 }
+
+// ---- programs in files ----
+
+static void check_loaded(const tenon_model *m, tenon_program *p, tenon_program *loaded) {
+  size_t nin = tenon_model_input_count(m), nout = tenon_model_output_count(m);
+  tenon_tensor a[MAX_VALUES] = {{0}}, b[MAX_VALUES] = {{0}};
+  tenon_session *one = session(p, 2, false), *two = session(loaded, 3, false);
+  REQUIRE(one && two);
+  fill_inputs(m, 3);
+  EXPECT_STATUS(tenon_session_run(one, in.t, nin, a, nout, NULL, &error), TENON_OK);
+  EXPECT_STATUS(tenon_session_run(two, in.t, nin, b, nout, NULL, &error), TENON_OK);
+  for (size_t i = 0; i < nout; i++) {
+    tenon_value_info x, y;
+    EXPECT(same(&a[i], &b[i], true));
+    EXPECT(!tenon_program_output(p, i, &x) && !tenon_program_output(loaded, i, &y));
+    EXPECT_STR_EQ(x.name, y.name);
+    EXPECT_STR_EQ(x.type, y.type);
+  }
+  release(a, nout);
+  release(b, nout);
+  tenon_session_release(one);
+  tenon_session_release(two);
+}
+
+TEST(programs_are_saved_and_loaded) {
+  static _Alignas(64) char bytes[1 << 20];
+  const char *path = TENON_BINARY_DIR "/saved.tenon";
+  tenon_model *m = open_model(MODELS "custom.onnx");
+  REQUIRE(m);
+  tenon_program *p = compile(m, "auto", 3), *q = NULL;
+  EXPECT_STATUS(tenon_program_save(p, path, &error), TENON_OK);
+  tenon_load_options o = {.struct_size = sizeof o, .ops = ops, .nops = ARRAY_LEN(ops)};
+  EXPECT_STATUS(tenon_program_load(path, &o, &q, &error), TENON_OK);
+  if (q) check_loaded(m, p, q);
+  tenon_program_release(q);
+  EXPECT_STATUS(tenon_program_load(path, NULL, &q, &error), TENON_EUNSUPPORTED);
+  EXPECT_CONTAINS(error.message, "is not given");
+  FILE *f = fopen(path, "rb");
+  REQUIRE(f);
+  size_t n = fread(bytes, 1, sizeof bytes, f);
+  fclose(f);
+  EXPECT_STATUS(tenon_program_load_memory(bytes, n, &o, &q, &error), TENON_OK);
+  if (q) check_loaded(m, p, q);
+  tenon_program_release(q);
+  bytes[n / 2] ^= 1;
+  EXPECT_STATUS(tenon_program_load_memory(bytes, n, &o, &q, &error), TENON_EFORMAT);
+  EXPECT(!q);
+  EXPECT_STATUS(tenon_program_load_memory(bytes + 1, n - 1, &o, &q, &error), TENON_EINVAL);
+  EXPECT_STATUS(tenon_program_load(NULL, &o, &q, &error), TENON_EINVAL);
+  EXPECT_STATUS(tenon_program_load(path, &o, NULL, &error), TENON_EINVAL);
+  EXPECT_STATUS(tenon_program_load("/nonexistent.tenon", &o, &q, &error), TENON_EIO);
+  EXPECT_STATUS(tenon_program_load(MODELS "mlp.onnx", &o, &q, &error), TENON_EFORMAT);
+  o.struct_size = 2;
+  EXPECT_STATUS(tenon_program_load(path, &o, &q, &error), TENON_EINVAL);
+  EXPECT_STATUS(tenon_program_save(p, NULL, &error), TENON_EINVAL);
+  EXPECT_STATUS(tenon_program_save(NULL, path, &error), TENON_EINVAL);
+  EXPECT_STATUS(tenon_program_save(p, "/nonexistent/x.tenon", &error), TENON_EIO);
+  tenon_program_release(p);
+  p = compile(m, "ref", 3);
+  EXPECT_STATUS(tenon_program_save(p, path, &error), TENON_EUNSUPPORTED);
+  tenon_program_release(p);
+  tenon_model_close(m);
+}

@@ -104,6 +104,9 @@ TENON_API const char *tenon_dtype_name(tenon_dtype dtype);
 
 #define TENON_MAX_RANK 16
 
+/* Bytes that a buffer should begin at a multiple of: then it is used where it lies. */
+#define TENON_ALIGNMENT 64
+
 /* An element of a string tensor: UTF-8 bytes, not ended by a NUL. */
 typedef struct tenon_string {
   const char *data;
@@ -354,7 +357,8 @@ typedef struct tenon_options {
   /* Called before each piece of the work, one call at a time, perhaps on another thread than the caller's.
    * Anything but 0 ends the compilation, which then gives TENON_ECANCELLED.  May be NULL. */
   int (*progress)(const tenon_progress *progress, void *user);
-  void *user; /* given to it */
+  void *user;       /* given to it */
+  int32_t no_cache; /* 1: neither look for code in the cache of kernels nor keep it there */
 } tenon_options;
 
 /* Compiles a model, which stays as it is and may be closed afterwards.  `options` may be NULL.  A model that tenon_run
@@ -389,6 +393,30 @@ typedef struct tenon_program_info {
 } tenon_program_info;
 TENON_API void tenon_program_describe(const tenon_program *program, tenon_program_info *out);
 
+/* ---- programs in files ---- */
+
+/* Writes the program to a file, which is replaced at once or left as it was.  EUNSUPPORTED for a program that has no form
+ * of its own outside this process (target `ref`). */
+TENON_API tenon_status tenon_program_save(const tenon_program *program, const char *path,
+                                          tenon_error *error);
+
+typedef struct tenon_load_options {
+  size_t struct_size; /* sizeof(tenon_load_options) */
+  const tenon_op *
+      ops; /* the user's own operators that the program needs: only `name`, `run` and `user` count; copied */
+  size_t nops;
+} tenon_load_options;
+
+/* Maps a program that tenon_program_save or `tenon compile` wrote.  `options` may be NULL.  EFORMAT: it is none, or damaged;
+ * EUNSUPPORTED: of another version, for another kind of machine, or an operator of the user's own is not given. */
+TENON_API tenon_status tenon_program_load(const char *path, const tenon_load_options *options,
+                                          tenon_program **out, tenon_error *error);
+
+/* The same of bytes in memory, at a multiple of TENON_ALIGNMENT, which must stay there unchanged as long as the program. */
+TENON_API tenon_status tenon_program_load_memory(const void *bytes, size_t size,
+                                                 const tenon_load_options *options,
+                                                 tenon_program **out, tenon_error *error);
+
 /* ---- sessions ---- */
 
 /* What running a program needs besides the program: threads, memory between operators, bound buffers. */
@@ -421,7 +449,6 @@ TENON_API int32_t tenon_session_threads(const tenon_session *session);
  * reference evaluation) makes it.  Others are copied once.
  *
  * A session's runs must not overlap.  After a failure it can be used again. */
-#define TENON_ALIGNMENT 64
 TENON_API tenon_status tenon_session_run(tenon_session *session, const tenon_tensor *inputs,
                                          size_t ninputs, tenon_tensor *outputs, size_t noutputs,
                                          const tenon_run_options *options, tenon_error *error);

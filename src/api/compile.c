@@ -105,7 +105,7 @@ static tenon_status build(CompileCall *c) {
   TRY(watch_step(&c->watch, c->d, "plan", NULL, 0, 1));
   TRY(plan_create(g, &c->scratch, &plan));
   TRY(plan_verify(plan, c->d));
-  TargetOptions to = {.threads = c->o.threads, .watch = &c->watch};
+  TargetOptions to = {.threads = c->o.threads, .no_cache = c->o.no_cache != 0, .watch = &c->watch};
   Arena *texts = c->target->keeps_loops ? &p->arena : &c->scratch;
   TRY(target_compile_with(c->target, g, plan, &to, texts, c->d, &p->program));
   p->target = c->target->name;

@@ -375,7 +375,9 @@ static tenon_status optimise(Test *t) {
   TRY(graph_verify(g, t->diag));
   if (t->o->plan) TRY(opt_plan(g, t->arena, t->diag, &t->plan));
   if (!t->o->target) return TENON_OK;
-  TRY(target_compile(t->o->target, g, t->plan, t->arena, t->diag, &t->program));
+  // One process makes the code: the one that waits for us.
+  TRY(target_compile_with(t->o->target, g, t->plan, &(TargetOptions){.threads = 1}, t->arena,
+                          t->diag, &t->program));
   if (t->o->artifact) TRY(through_artifact(t));
   return session_create(t->program, &(SessionOptions){.threads = t->o->threads}, t->diag,
                         &t->session);

@@ -28,7 +28,8 @@ typedef struct ProgBuilder {
   IntMap bodies;  // Body -> function
   VEC(KernelText) kernel;
   VEC(ProgKernel) prog_kernel;
-  StrMap texts;  // text -> 1 + kernel
+  StrMap texts;               // text -> 1 + kernel
+  const ValueOrigin *origin;  // of the main function
   int64_t nhost, nunproven;
   const char *unproven;  // why the first one is not
 } ProgBuilder;
@@ -40,6 +41,7 @@ typedef struct FuncBuilder {
   const MemPlan *plan;  // NULL: everything on the heap
   int32_t *root_of;     // plan's root -> the function's root
   VEC(ProgValue) value;
+  VEC(ValueOrigin) origin;  // by value
   VEC(ProgStep) step;
   IntMap map;    // node id and result -> value
   IntMap bound;  // symbols whose values are known by now, by slot

@@ -68,6 +68,10 @@ typedef struct KernelText {  // what a target compiles
   Str text;
   const Lowered *lowered;  // of the first step that calls it
 } KernelText;
+typedef struct ValueOrigin {  // what a value of the main function is in the graph
+  const Node *node;           // NULL: a constant
+  int result;
+} ValueOrigin;
 typedef struct Compiled {
   Program *program;    // complete but for its code; constants in memory
   KernelText *kernel;  // by the program's kernel number: equal texts are one
@@ -75,7 +79,8 @@ typedef struct Compiled {
   int64_t nhost;  // steps that the host does because no template takes their kernel
   // Kernels that a template made and the verifier did not accept, done by the host too; a weakness of ours.
   int64_t nunproven;
-  const char *unproven;  // why the first one was not accepted
+  const char *unproven;       // why the first one was not accepted
+  const ValueOrigin *origin;  // by value of the main function
 } Compiled;
 typedef struct LowerOptions {
   LowerTarget target;

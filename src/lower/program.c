@@ -45,6 +45,7 @@ int32_t new_value(FuncBuilder *f, const Node *n, int result, const Type *t) {
     v.slot = f->root_of[f->plan->buffer[planned].root];
   }
   vec_push(f->b->a, &f->value, v);
+  vec_push(f->b->a, &f->origin, ((ValueOrigin){n, result}));
   int32_t number = (int32_t)(f->value.n - 1);
   intmap_put(&f->map, key(n, result), (uint64_t)number);
   return number;
@@ -67,6 +68,7 @@ int32_t const_value(FuncBuilder *f, int32_t constant, const char *name) {
                  .dim = dim,
                  .name = keep_name(f->b, name)};
   vec_push(f->b->a, &f->value, v);
+  vec_push(f->b->a, &f->origin, ((ValueOrigin){NULL, 0}));
   return (int32_t)(f->value.n - 1);
 }
 
@@ -319,6 +321,7 @@ static void free_after_last_use(FuncBuilder *f) {
 static void finish_function(FuncBuilder *f) {
   ProgFunction *fn = f->f;
   Arena *pa = &f->b->p->arena;
+  if (f->plan) f->b->origin = f->origin.v;
   if (f->plan) place_results(f);
   free_after_last_use(f);
   fn->nvalues = (int32_t)f->value.n;
@@ -428,6 +431,7 @@ tenon_status lower_program(Graph *g, const MemPlan *plan, const LowerOptions *o,
                     .nkernels = b.kernel.n,
                     .nhost = b.nhost,
                     .nunproven = b.nunproven,
-                    .unproven = b.unproven};
+                    .unproven = b.unproven,
+                    .origin = b.origin};
   return TENON_OK;
 }

@@ -42,6 +42,10 @@ static tenon_status start(Session *s, const SessionOptions *o, Diag *d) {
   if (!ck_mul(s->scratch_each, workers_count(s->workers), &s->scratch_bytes) ||
       !(s->scratch = mem_alloc(s->scratch_bytes)))
     return fail(d, TENON_ENOMEM, NOWHERE, "out of memory for scratch");
+  if (o) {
+    s->observe = o->observe;
+    s->observe_ctx = o->observe_ctx;
+  }
   if (o && o->profile)
     s->times = arena_array(&s->arena, StepTime, MAX(s->program->function[0]->nsteps, 1));
   return TENON_OK;
@@ -220,12 +224,24 @@ static tenon_status do_step(Session *s, Run *run, Frame *fr, const ProgStep *st)
   return fail(run->diag, TENON_EINTERNAL, NOWHERE, "no such step");
 }
 
+static tenon_status show_results(Session *s, Run *run, const Frame *fr, const ProgStep *st) {
+  for (int32_t i = 0; i < st->nout; i++) {
+    Value *v;
+    TRY(cell_value(s, run, fr, st->out[i], &v));
+    tenon_status status = s->observe(s->observe_ctx, st, st->out[i], v);
+    value_release(v);
+    TRY(status);
+  }
+  return TENON_OK;
+}
+
 static tenon_status do_steps(Session *s, Run *run, Frame *fr) {
   StepTime *times = fr == s->frame ? s->times : NULL;
   for (int32_t i = 0; i < fr->f->nsteps; i++) {
     const ProgStep *st = &fr->f->step[i];
     int64_t begin = times ? platform->now() : 0;
     TRY(do_step(s, run, fr, st));
+    if (s->observe && fr == s->frame) TRY(show_results(s, run, fr, st));
     for (int32_t k = 0; k < st->nfree; k++) {
       value_release(fr->cell[st->free[k]].value);
       fr->cell[st->free[k]] = (Cell){0};

@@ -14,9 +14,13 @@ typedef struct
   int64_t calls, ns;
   int64_t last_begin, last_ns;  // of the last call, by the platform's clock
 } StepTime;
+// Told of each result of a step of the main function once it is made; an error ends the run.
+typedef tenon_status SessionObserver(void *ctx, const ProgStep *st, int32_t value, const Value *v);
 typedef struct SessionOptions {
-  int threads;   // 0: what affinity and cgroup allow
-  bool profile;  // measure every step of the main function
+  int threads;               // 0: what affinity and cgroup allow
+  bool profile;              // measure every step of the main function
+  SessionObserver *observe;  // may be NULL
+  void *observe_ctx;
 } SessionOptions;
 
 // Retains the program.

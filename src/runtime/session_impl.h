@@ -38,6 +38,8 @@ struct Session {
   int64_t *dims;
   int64_t *sizes;
   StepTime *times;
+  SessionObserver *observe;
+  void *observe_ctx;
 };
 
 tenon_status session_call(Session *s, Run *run, const ProgFunction *f, Value *const *in,

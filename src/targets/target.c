@@ -82,11 +82,13 @@ tenon_status target_compile_with(const Target *t, Graph *g, const MemPlan *plan,
                                   .nunproven = c.nunproven,
                                   .unproven = c.unproven};
   tenon_status s = build(t, &mine, &c, a, d);
-  if (s)
+  if (s) {
     program_release(c.program);
-  else
-    *out = c.program;
-  return s;
+    return s;
+  }
+  if (mine.compiled) *mine.compiled = c;
+  *out = c.program;
+  return TENON_OK;
 }
 
 tenon_status target_compile(const Target *t, Graph *g, const MemPlan *plan, Arena *a, Diag *d,

@@ -48,6 +48,7 @@ struct TargetOptions {
   int threads;              // that compiling may use; 0: what affinity and cgroup allow
   const DimBinding *sizes;  // that work is counted at; NULL: the plan's
   const Watch *watch;       // told of each node and kernel; may be NULL
+  Compiled *compiled;       // gets the kernels' texts and the values' origins; may be NULL
 };
 // Lowers a planned graph and builds its kernels; o may be NULL.
 MUST_USE tenon_status target_compile_with(const Target *t, Graph *g, const MemPlan *plan,
