@@ -110,8 +110,8 @@ static void check_kernels(const char *text, int64_t size, int64_t depth, double 
   opt_defaults(&o);
   o.start_from = "fuse";
   bool ok = !graph_optimise(g, &o, &report) && !plan_of(g, &a, &plan, &d) &&
-            !lower_program(g, plan, &lo, &a, &d, &c) && !ref_build(&c, &(TargetOptions){0}, &a, &d) &&
-            !program_check(c.program, &d);
+            !lower_program(g, plan, &lo, &a, &d, &c) &&
+            !ref_build(&c, &(TargetOptions){0}, &a, &d) && !program_check(c.program, &d);
   if (!ok) FAIL("%s\n%s", d.text, text);
   if (c.nhost)
     FAIL("%d kernels are left to the host: %s\n%s", (int)c.nhost,
