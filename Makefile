@@ -8,7 +8,7 @@ GRAPHS    ?= 20000
 RULES     ?= 1000
 DEPS      := tools/install-deps.sh
 
-.PHONY: all demo test asan clang fuzz graph-fuzz format format-check docs nets install clean help
+.PHONY: all demo test asan clang fuzz graph-fuzz format format-check docs nets bench-peers install clean help
 .DEFAULT_GOAL := all
 
 all: ## build the program and the libraries: build/tenon, build/libtenon.so, build/libtenon.a
@@ -61,6 +61,9 @@ docs: all ## write the generated pages: docs/reference
 nets: ## fill the benchmark networks' weights into build/nets, with ONNX Runtime's outputs as references
 	@$(DEPS) nets
 	@tools/nets.sh
+
+bench-peers: all nets ## speed, start and memory beside ONNX Runtime and OpenVINO (build/peers.md)
+	@bench/peers.py build/nets
 
 install: all ## install under PREFIX (/usr/local); DESTDIR is put in front
 	@DESTDIR=$(DESTDIR) cmake --install build --prefix $(PREFIX)
