@@ -3,6 +3,8 @@
 // A failing graph is reduced and written as a text file that is a test of its own: put into tests/graphfuzz/cases, it is
 // checked from then on (GRAPH_FUZZ_OUT names the folder, build/graphfuzz when not set).
 #include "graphfuzz/graphfuzz.h"
+#include "targets/llvm/codegen.h"
+#include "targets/target.h"
 #include "test.h"
 
 #include <dirent.h>
@@ -50,6 +52,9 @@ static void report(const FuzzStats *st, const char *first_invalid) {
   printf("  %lld runs compared bit for bit, %lld within a bound, %lld without one\n",
          (long long)st->exact, (long long)st->bounded, (long long)st->unbounded);
   printf("  %lld nodes channels last\n", (long long)st->turned);
+  if (st->kernels)
+    printf("  compiled: %lld kernels, %lld groups on the host; %lld graphs refused\n",
+           (long long)st->kernels, (long long)st->host, (long long)st->refused);
   printf("%lld graphs, %lld invalid, %lld of %lld ops in fewer than 20\n", (long long)st->graphs,
          (long long)st->invalid, (long long)rare, (long long)ops);
   if (st->invalid) printf("  the first invalid one: %s\n", first_invalid);
@@ -61,30 +66,53 @@ enum { GRAPHS = 400 };  // as long as 2,000 without it
 enum { GRAPHS = 2000 };
 #endif
 
-TEST(graph_fuzz) {
+static void fuzz(const struct Target *target, int64_t usual, FuzzStats *st) {
   const char *count = getenv("GRAPH_FUZZ"), *from = getenv("GRAPH_FUZZ_SEED");
   const char *most = getenv("GRAPH_FUZZ_FAILURES");
-  int64_t n = count ? atoll(count) : GRAPHS, first = from ? atoll(from) : 1, failed = 0;
-  static FuzzStats st;
+  int64_t n = count ? atoll(count) : usual, first = from ? atoll(from) : 1, failed = 0;
   static Diag d, invalid;
   for (int64_t i = 0; i < n && failed < (most ? atoll(most) : 5); i++) {
     uint64_t seed = (uint64_t)(first + i);
-    FuzzWay way = {.seed = seed};
-    int64_t before = st.invalid;
+    FuzzWay way = {.seed = seed, .target = target};
+    int64_t before = st->invalid;
     diag_init(&d);
-    if (!fuzz_check(seed, &way, &st, &d)) {
+    if (!fuzz_check(seed, &way, st, &d)) {
       save_case(seed, d.text, &way);
       failed++;
     }
-    if (st.invalid > before && (before == 0 || getenv("GRAPH_FUZZ_INVALID"))) {
+    if (st->invalid > before && (before == 0 || getenv("GRAPH_FUZZ_INVALID"))) {
       invalid = d;
       if (before) printf("  invalid %llu: %s\n", (unsigned long long)seed, d.text);
     }
   }
-  EXPECT(st.invalid * 100 <= st.graphs);
-  if (count) report(&st, invalid.text);
-  for (int i = OP_foreign + 1; n >= 20000 && i < OP_COUNT; i++)
+  EXPECT(st->invalid * 100 <= st->graphs);
+  if (count) report(st, invalid.text);
+}
+
+TEST(graph_fuzz) {
+  static FuzzStats st;
+  fuzz(NULL, GRAPHS, &st);
+  for (int i = OP_foreign + 1; st.graphs >= 20000 && i < OP_COUNT; i++)
     if (st.used[i] < 20) FAIL("%s is in %lld graphs", op_table[i]->name, (long long)st.used[i]);
+}
+
+// ---- compiled ----
+
+TEST(compiled_graph_fuzz_ref) {
+  static FuzzStats st;
+  fuzz(target_find("ref"), GRAPHS / 2, &st);
+  EXPECT(st.kernels > st.graphs);
+}
+
+TEST(compiled_graph_fuzz_cpu) {
+  static FuzzStats st;
+  static Diag d;
+  Codegen *kept;  // one set of processes for all graphs
+  if (!target_available(target_find("cpu"))) SKIP("built without LLVM");
+  REQUIRE(!codegen_shared(0, &d, &kept));
+  fuzz(target_find("cpu"), GRAPHS / 2, &st);
+  codegen_release(kept);
+  EXPECT(st.kernels > st.graphs);
 }
 
 // ---- what was found once ----
