@@ -1,4 +1,5 @@
-// graphfuzz_test.c -- two thousand random graphs with fixed seeds; GRAPH_FUZZ=N and GRAPH_FUZZ_SEED=S for more.
+// graphfuzz_test.c -- two thousand random graphs with fixed seeds, of which a thousand are compiled for each target; GRAPH_FUZZ=N
+// and GRAPH_FUZZ_SEED=S for more.
 //
 // A failing graph is reduced and written as a text file that is a test of its own: put into tests/graphfuzz/cases, it is
 // checked from then on (GRAPH_FUZZ_OUT names the folder, build/graphfuzz when not set).
@@ -61,9 +62,9 @@ static void report(const FuzzStats *st, const char *first_invalid) {
 }
 
 #ifdef UNDER_ASAN
-enum { GRAPHS = 400 };  // as long as 2,000 without it
+enum { GRAPHS = 400, COMPILED = 100 };  // as long as the others without it
 #else
-enum { GRAPHS = 2000 };
+enum { GRAPHS = 2000, COMPILED = 1000 };
 #endif
 
 static void fuzz(const struct Target *target, int64_t usual, FuzzStats *st) {
@@ -100,7 +101,7 @@ TEST(graph_fuzz) {
 
 TEST(compiled_graph_fuzz_ref) {
   static FuzzStats st;
-  fuzz(target_find("ref"), GRAPHS / 2, &st);
+  fuzz(target_find("ref"), COMPILED, &st);
   EXPECT(st.kernels > st.graphs);
 }
 
@@ -110,12 +111,21 @@ TEST(compiled_graph_fuzz_cpu) {
   Codegen *kept;  // one set of processes for all graphs
   if (!target_available(target_find("cpu"))) SKIP("built without LLVM");
   REQUIRE(!codegen_shared(0, &d, &kept));
-  fuzz(target_find("cpu"), GRAPHS / 2, &st);
+  fuzz(target_find("cpu"), COMPILED, &st);
   codegen_release(kept);
   EXPECT(st.kernels > st.graphs);
 }
 
 // ---- what was found once ----
+
+// Optimised only, and compiled for each target that is there.
+static bool check_targets(Graph *g, FuzzStats *st, bool *valid, Diag *d) {
+  if (!fuzz_compare(g, &(FuzzWay){0}, st, valid, d)) return false;
+  for (const Target *const *t = target_table; *valid && *t; t++)
+    if (target_available(*t) && !fuzz_compare(g, &(FuzzWay){.target = *t}, st, valid, d))
+      return false;
+  return true;
+}
 
 static void check_case(const char *path, Arena *a) {
   static Diag d;
@@ -130,7 +140,7 @@ static void check_case(const char *path, Arena *a) {
   Str text = {str_copy(a, (Str){(const char *)f.bytes, f.size}), f.size};
   file_close(&f);
   bool valid = false;
-  if (graph_parse(text, path, &d, &g) || !fuzz_compare(g, &(FuzzWay){0}, &st, &valid, &d))
+  if (graph_parse(text, path, &d, &g) || !check_targets(g, &st, &valid, &d))
     FAIL("%s: %s", path, d.text);
   else if (!valid)
     FAIL("%s cannot be run: %s", path, d.text);

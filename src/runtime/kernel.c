@@ -1,7 +1,7 @@
 // kernel.c -- calling generated code over all threads of a session.
 //
 // Work items are split evenly in order.  How many there are is the kernel's own affair, so results do not
-// depend on the threads.  Denormals count as zero inside, on every thread, and nowhere else.
+// depend on the threads.  Denormals count as zero inside generated code, on every thread, and nowhere else.
 #include "runtime/session_impl.h"
 
 #if defined(__x86_64__)
@@ -38,11 +38,14 @@ static void run_part(void *ctx, int thread, int nthreads) {
   KernelJob *j = ctx;
   int64_t begin = part(j->items, thread, nthreads), end = part(j->items, thread + 1, nthreads);
   if (begin == end) return;
-  unsigned mode = float_mode_enter();
-  int32_t failed =
-      j->fn ? j->fn(j->args, j->dims, begin, end, j->scratch + thread * j->scratch_each)
-            : j->program->invoke(j->program, j->kernel, j->args, j->size, j->dims, begin, end);
-  float_mode_leave(mode);
+  int32_t failed;
+  if (j->fn) {
+    unsigned mode = float_mode_enter();
+    failed = j->fn(j->args, j->dims, begin, end, j->scratch + thread * j->scratch_each);
+    float_mode_leave(mode);
+  } else {  // an interpreter converts what a kernel only moves: that must keep every bit
+    failed = j->program->invoke(j->program, j->kernel, j->args, j->size, j->dims, begin, end);
+  }
   if (failed) atomic_store(&j->failed, failed);
 }
 

@@ -98,9 +98,11 @@ static void widen(FuzzBound *b, Run *run, int64_t i, const Value *want, const Va
     b->found = false;
     return;
   }
-  for (int64_t e = 0; e < want->n; e++)
-    val_put_f64(b->spread[i], e,
-                fmax(val_f64(b->spread[i], e), fabs(val_f64(want, e) - val_f64(got, e))));
+  for (int64_t e = 0; e < want->n; e++) {
+    double off = fabs(val_f64(want, e) - val_f64(got, e));
+    if (!isfinite(off)) off = INFINITY;
+    val_put_f64(b->spread[i], e, fmax(val_f64(b->spread[i], e), off));
+  }
 }
 
 void fuzz_bound(Graph *g, Run *run, int k, Arena *a, Value *const *want, FuzzBound *b) {
@@ -128,7 +130,7 @@ bool fuzz_within(const FuzzBound *b, int64_t i, const Value *want, const Value *
     double bound = BOUND * val_f64(b->spread[i], e) +
                    BOUND * rounding(want->dtype) * (fabs(x) + largest / 4) +
                    BOUND * (b->flushed ? smallest_normal : smallest)(want->dtype);
-    if (!(fabs(x - y) <= bound)) return false;
+    if (!(fabs(x - y) <= bound) && isfinite(bound)) return false;
   }
   return true;
 }

@@ -126,6 +126,22 @@ static bool agrees(const FuzzTarget *t, int k, int64_t i, const Value *want, con
   return true;
 }
 
+// The element that is furthest off.
+static const char *example(const FuzzTarget *t, const Value *want, const Value *got) {
+  if (!want || !got || want->kind != VK_TENSOR || got->kind != VK_TENSOR ||
+      want->dtype != got->dtype || want->n != got->n || dtype_class(want->dtype) >= DC_COMPLEX)
+    return "other type";
+  int64_t at = 0;
+  double most = -1;
+  for (int64_t i = 0; i < want->n; i++) {
+    double off = fabs(val_f64(want, i) - val_f64(got, i));
+    if (off > most) most = off, at = i;
+  }
+  return want->n ? str_printf(t->arena, "at %lld %.17g, not %.17g", (long long)at, val_f64(got, at),
+                              val_f64(want, at))
+                 : "empty";
+}
+
 static const char *run_at(const Compared *c, int k, Run *run) {
   const FuzzTarget *t = c->t;
   int64_t n = t->g->main->nresults;
@@ -145,8 +161,8 @@ static const char *run_at(const Compared *c, int k, Run *run) {
       return str_printf(t->arena, "result %lld differs between 1 thread and 3 at sizes %d",
                         (long long)i, k);
     if (!agrees(t, k, i, out[0][i], out[1][i]))
-      return str_printf(t->arena, "result %lld differs at sizes %d (%s)", (long long)i, k,
-                        t->cls[i] ? "bounded" : "exact");
+      return str_printf(t->arena, "result %lld differs at sizes %d (%s): %s", (long long)i, k,
+                        t->cls[i] ? "bounded" : "exact", example(t, out[0][i], out[1][i]));
   }
   return NULL;
 }
