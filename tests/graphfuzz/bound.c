@@ -52,17 +52,18 @@ static double smallest_normal(DType t) {
 
 typedef struct Shake {
   uint64_t rng;
-  bool flush;  // numbers too small to be normal become 0
-  bool odd;    // a value that is no finite number was seen
+  bool flush;    // numbers too small to be normal become 0
+  uint8_t *odd;  // by node: a value that is no finite number was seen
+  uint32_t n;
 } Shake;
 
 enum { SHAKEN = 3, ROUNDINGS = 4, BOUND = 24 };
 
-static void shake(Shake *s, Value *v) {
+static void shake(Shake *s, const Node *n, Value *v) {
   if (!v || v->kind != VK_TENSOR || !dtype_is_float(v->dtype)) return;
   for (int64_t i = 0; i < v->n; i++) {
     double x = val_f64(v, i);
-    s->odd |= !(fabs(x) < too_large(v->dtype));
+    if (n->id < s->n) s->odd[n->id] |= !(fabs(x) < too_large(v->dtype));
     s->rng = hash_u64(s->rng + 0x9e3779b97f4a7c15ull);
     double u = (double)(s->rng >> 11) * 0x1p-52 - 1;
     if (s->flush && fabs(x) < smallest_normal(v->dtype)) x = 0;
@@ -76,12 +77,12 @@ static tenon_status shake_begin(void *ctx, Run *run, const int64_t *bind, const 
   return TENON_OK;
 }
 static tenon_status shake_place(void *ctx, Run *run, const Node *n, int result, Value **v) {
-  (void)n, (void)result;
+  (void)result;
   if (!*v || (*v)->kind != VK_TENSOR || !dtype_is_float((*v)->dtype)) return TENON_OK;
   Value *copy;  // it may share its bytes with another
   TRY(value_tensor(run, NOWHERE, (*v)->dtype, (*v)->rank, (*v)->dims, &copy));
   copy_elems(copy->dtype, copy->data, 0, (*v)->data, 0, copy->n);
-  shake(ctx, copy);
+  shake(ctx, n, copy);
   if ((*v)->run) value_release(*v);
   *v = copy;
   return TENON_OK;
@@ -105,17 +106,42 @@ static void widen(FuzzBound *b, Run *run, int64_t i, const Value *want, const Va
   }
 }
 
+// A result is known where nothing that it is made of was odd; of bodies, all count for everything.
+static void find_known(Graph *g, const Shake *s, Arena *a, FuzzBound *b) {
+  NodeList all = fuzz_nodes(g, a), l = body_order(g, g->main, a);
+  uint8_t *made = arena_array(a, uint8_t, s->n), *outer = arena_array(a, uint8_t, s->n);
+  bool inside = false;
+  for (int64_t i = 0; i < l.n; i++) {
+    outer[l.v[i]->id] = 1;
+    made[l.v[i]->id] = s->odd[l.v[i]->id];
+    for (uint32_t k = 0; k < l.v[i]->nsrc; k++) made[l.v[i]->id] |= made[l.v[i]->src[k]->id];
+  }
+  for (int64_t i = 0; i < all.n; i++) {
+    b->found &= !s->odd[all.v[i]->id];
+    inside |= !outer[all.v[i]->id] && s->odd[all.v[i]->id];
+  }
+  for (int64_t i = 0; i < g->main->nresults; i++)
+    b->known[i] &= !inside && !made[g->main->result[i]->id];
+}
+
 void fuzz_bound(Graph *g, Run *run, int k, Arena *a, Value *const *want, FuzzBound *b) {
   *b = (FuzzBound){.found = true};
+  NodeList l = fuzz_nodes(g, a);
+  Shake s = {0};
+  for (int64_t i = 0; i < l.n; i++) s.n = MAX(s.n, l.v[i]->id + 1);
+  s.odd = arena_array(a, uint8_t, s.n);
+  Placement p = {&s, shake_begin, shake_place, shake_dead};
   for (int round = 0; b->found && round < SHAKEN; round++) {
-    Shake s = {.rng = (uint64_t)round * 77 + 5, .flush = round == 0};
-    Placement p = {&s, shake_begin, shake_place, shake_dead};
+    s.rng = (uint64_t)round * 77 + 5;
+    s.flush = round == 0;
     Value **in, *out[FUZZ_RESULTS] = {NULL};
     b->found = !fuzz_inputs(g, run, k, a, &in);
-    for (int64_t i = 0; b->found && i < g->main->nparams; i++) shake(&s, in[i]);
-    b->found = b->found && !fuzz_run(g, run, k, &p, in, a, out) && !s.odd;
+    for (int64_t i = 0; b->found && i < g->main->nparams; i++) shake(&s, g->main->param[i], in[i]);
+    b->found = b->found && !fuzz_run(g, run, k, &p, in, a, out);
     for (int64_t i = 0; b->found && i < g->main->nresults; i++) widen(b, run, i, want[i], out[i]);
   }
+  for (int64_t i = 0; i < g->main->nresults; i++) b->known[i] = b->found;
+  if (b->found) find_known(g, &s, a, b);
 }
 
 bool fuzz_within(const FuzzBound *b, int64_t i, const Value *want, const Value *got) {

@@ -53,7 +53,8 @@ MUST_USE tenon_status fuzz_inputs(Graph *g, Run *run, int k, Arena *a, Value ***
 MUST_USE tenon_status fuzz_run(Graph *g, Run *run, int k, const Placement *p, Value **in, Arena *a,
                                Value **out);
 typedef struct FuzzBound {
-  bool found;
+  bool found;                   // for all results
+  bool known[FUZZ_RESULTS];     // for this one
   bool flushed;                 // what is compared may make numbers too small to be normal 0
   bool jumps[FUZZ_RESULTS];     // no floats, but not the same in a shaken run
   Value *spread[FUZZ_RESULTS];  // f64: how far a shaken run went off, by element
