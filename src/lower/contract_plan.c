@@ -179,7 +179,7 @@ void contract_choose(const Contraction *c, const LowerTarget *t, const ContractP
   s->nr = choose_columns(c, lanes, m);
   s->mr = most_rows(c, t, lanes, s->nr);
   int64_t panels = ceil_div(known(c->n, 256), s->nr);
-  bool one_k = !c->image && !c->guarded && k > 0;
+  bool one_k = !c->image && !c->guarded && c->nk > 0 && k > 0;
   for (int i = 0; i < c->nk; i++) one_k &= ie_is_const(c->k[i]);
   s->stage_rhs = !c->weight && !p->rhs_plain && one_k && m > 4 && s->nr * k * bytes <= t->l2 / 2;
   bool costs = (!p->lhs_plain && panels > 1) || c->strided || c->apart;

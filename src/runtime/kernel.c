@@ -2,7 +2,7 @@
 //
 // Work items are split evenly in order, a thread's share into a few pieces; a thread that is done with its own takes pieces of
 // others, so that one which the system keeps waiting holds up nobody.  How many items there are is the kernel's own affair, and each
-// is computed alike whoever does it, so results do not depend on the threads.  Denormals count as zero inside, on every thread, and nowhere else.
+// is computed alike whoever does it, so results do not depend on the threads.  Denormals count as zero inside generated code, on every thread, and nowhere else.
 #include "runtime/session_impl.h"
 
 #if defined(__x86_64__)
@@ -55,16 +55,20 @@ static void share_out(KernelJob *j, int nthreads) {
 }
 
 static void run_items(KernelJob *j, int thread, int64_t begin, int64_t end) {
-  int32_t failed =
-      j->fn ? j->fn(j->args, j->dims, begin, end, j->scratch + thread * j->scratch_each)
-            : j->program->invoke(j->program, j->kernel, j->args, j->size, j->dims, begin, end);
+  int32_t failed;
+  if (j->fn) {
+    unsigned mode = float_mode_enter();
+    failed = j->fn(j->args, j->dims, begin, end, j->scratch + thread * j->scratch_each);
+    float_mode_leave(mode);
+  } else {  // an interpreter converts what a kernel only moves: that must keep every bit
+    failed = j->program->invoke(j->program, j->kernel, j->args, j->size, j->dims, begin, end);
+  }
   if (failed) atomic_store(&j->failed, failed);
 }
 
 static void run_shares(void *ctx, int thread, int nthreads) {
   KernelJob *j = ctx;
   (void)nthreads;
-  unsigned mode = float_mode_enter();
   for (int k = 0; k < j->nshares; k++) {
     Share *s = &j->share[(thread + k) % j->nshares];
     for (;;) {
@@ -73,7 +77,6 @@ static void run_shares(void *ctx, int thread, int nthreads) {
       run_items(j, thread, begin, MIN(begin + s->piece, s->end));
     }
   }
-  float_mode_leave(mode);
 }
 
 static tenon_status say_failed(Session *s, Run *run, const ProgStep *st, int failed) {
