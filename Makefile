@@ -16,7 +16,7 @@ all: ## build the program and the libraries: build/tenon, build/libtenon.so, bui
 	@cmake --preset release >/dev/null
 	@cmake --build --preset release -j$(JOBS)
 
-demo: ## run a real trained model on real input (FILES="..." asks it about those files)
+demo: ## compile a real trained model, run it on real input, measure it, make a program of it (FILES="..." asks it about those files)
 	@$(DEPS) build demo
 	@$(MAKE) --no-print-directory -s all
 	@p=build/venv/bin/python; [ -x $$p ] || p=python3; $$p tools/demo.py $(FILES)
