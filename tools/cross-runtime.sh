@@ -26,6 +26,8 @@ compile() {
 export -f compile
 find "$source"/src/{base,eval,runtime} -name '*.c' | grep -Ev '/(zip|zipwrite|npy|npywrite|json|artifact_open)\.c$' | sort |
   xargs -P "${JOBS:-$(nproc)}" -I{} bash -euc 'compile {}'
+newer=$(find "$folder/objects" "$source/cmake/split.sh" "$source/cmake/prefix.sh" -type f -newer "$archive" 2>/dev/null || echo all)
+[ -n "$newer" ] || exit 0
 rm -f "$archive"
 find "$folder/objects" -name '*.o' ! -name aot-rows.o -print0 | sort -z | xargs -0 "$machine-ar" qcs "$archive"
 "$source/cmake/split.sh" "$machine-ld" "$machine-nm" "$machine-objcopy" "$machine-ar" "$folder/objects/aot-rows.o" "$archive"
