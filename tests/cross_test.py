@@ -28,6 +28,8 @@ NUMBERS = {onnx.TensorProto.DataType.Value(n) for n in
 TOLERANCE = {"float16": (1e-3, 1e-5), "float32": (1e-5, 1e-6), "float64": (1e-7, 1e-9)}
 LOOSE, LOOSE_TESTS = (1e-3, 1e-3), ("roialign", "gridsample", "averagepool", "hannwindow", "hammingwindow", "blackmanwindow")
 RANDOM = ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
+# A fault of qemu before 8.1 (its issue 1441): it ends itself on conversions of vectors that round in a way of their own.
+EMULATOR_FAULT = "decode_save_opc: Assertion"
 SECONDS_MAX = 120
 MAIN = """#include "tenon/aot.h"
 extern tenon_aot_model model_model;
@@ -92,7 +94,7 @@ def compare(test, got, want):
 
 
 def run_test(program, machine, folder):
-    """'passed', 'no object' (the model is not for this test), or what is wrong."""
+    """'passed', 'no object' (it is not for this test), or what is wrong."""
     tools, options, emulator = MACHINES[machine]
     test = read_test(folder)
     if test is None: return "no object"
@@ -117,6 +119,9 @@ def run_test(program, machine, folder):
         numpy.save(path, numpy.asarray(array, order="C"))
         arguments.append(path)
     r = call(emulator + [exe] + arguments)
+    if r.returncode and EMULATOR_FAULT in r.stderr:
+        print(f"{machine} {os.path.basename(folder)}: left out: qemu fails on it", flush=True)
+        return "no object"
     if r.returncode: return f"run: exit status {r.returncode}: {(r.stderr or r.stdout).strip()[-300:]}"
     for name, want in outputs.items():
         wrong = compare(os.path.basename(folder), numpy.load(os.path.join(work, f"out-{name}.npy")), want)
@@ -158,7 +163,7 @@ def run_machine(program, machine, count, tests):
                 else:
                     failed += 1
                     print(f"{machine} {os.path.basename(tests[i])}: {result}", flush=True)
-    print(f"{machine}: {passed} passed, {failed} failed ({refused} looked at that no object can hold)", flush=True)
+    print(f"{machine}: {passed} passed, {failed} failed ({refused} looked at that cannot be tested so)", flush=True)
     return passed, failed
 
 
