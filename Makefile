@@ -5,10 +5,11 @@ PREFIX    ?= /usr/local
 DESTDIR   ?=
 FUZZ_TIME ?= 600
 GRAPHS    ?= $(if $(TARGET),10000,20000)
+CROSS     ?= 300
 RULES     ?= 1000
 DEPS      := tools/install-deps.sh
 
-.PHONY: all demo test asan clang fuzz graph-fuzz format format-check docs nets bench-peers install clean help
+.PHONY: all demo test test-cross asan clang fuzz graph-fuzz format format-check docs nets bench-peers install clean help
 .DEFAULT_GOAL := all
 
 all: ## build the program and the libraries: build/tenon, build/libtenon.so, build/libtenon.a
@@ -16,14 +17,19 @@ all: ## build the program and the libraries: build/tenon, build/libtenon.so, bui
 	@cmake --preset release >/dev/null
 	@cmake --build --preset release -j$(JOBS)
 
-demo: ## run a real trained model on real input (FILES="..." asks it about those files)
+demo: ## compile a real trained model, run it on real input, measure it, make a program of it (FILES="..." asks it about those files)
 	@$(DEPS) build demo
 	@$(MAKE) --no-print-directory -s all
 	@p=build/venv/bin/python; [ -x $$p ] || p=python3; $$p tools/demo.py $(FILES)
 
 test: ## all tests and checks (STEPS="unit 'asan-*'" runs some of tests/steps.txt)
-	@$(DEPS) build test format demo
+	@$(DEPS) build test cross format demo
 	@JOBS=$(JOBS) tests/run.py $(STEPS)
+
+test-cross: ## CROSS (300) node tests of ONNX compiled for AArch64 and RISC-V, with and without vectors, and run under qemu
+	@$(DEPS) build test cross
+	@$(MAKE) --no-print-directory -s all
+	@JOBS=$(JOBS) CROSS=$(CROSS) tests/run.py cross debian-cross
 
 asan: ## build with AddressSanitizer and UndefinedBehaviorSanitizer, and run the unit tests
 	@$(DEPS) build fuzz

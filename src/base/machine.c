@@ -9,6 +9,8 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#elif defined(__riscv)
+#include <sys/auxv.h>
 #endif
 
 // ---- features by name ----
@@ -285,7 +287,10 @@ void machine_host(Machine *out) {
   out->arch = ARCH_RISCV64;
   put(out->triple, sizeof out->triple, STR("riscv64-unknown-linux-gnu"));
   put(out->cpu, sizeof out->cpu, STR("generic-rv64"));
-  put(out->features, sizeof out->features, STR("+m,+a,+f,+d,+c,-relax"));
+  // The system gives one bit to each extension of one letter.
+  if (getauxval(AT_HWCAP) >> ('v' - 'a') & 1) out->has |= CPU_RVV;
+  put(out->features, sizeof out->features,
+      out->has & CPU_RVV ? STR("+v,+m,+a,+f,+d,+c,-relax") : STR("+m,+a,+f,+d,+c,-relax"));
 #endif
   if (out->arch == ARCH_X86_64) append_features(out, out->has);
   out->cores = machine_threads();

@@ -181,7 +181,7 @@ tenon_status object_header(const Program *p, const char *symbol, bool external, 
       out,
       "/* %s -- a model compiled ahead of time by Tenon %s.\n *\n"
       " * Elements are dense and row-major; pointers at multiples of 64 bytes save a copy.\n"
-      " * Link with libtenon_runtime.a -lm -pthread, and -Wl,--gc-sections for a small program.\n "
+      " * Link with libtenon_runtime.a -lm -pthread.\n "
       "*\n%s */\n",
       symbol, TENON_VERSION, strbuf_text(&h.doc));
   if (!external)

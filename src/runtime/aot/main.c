@@ -87,9 +87,13 @@ static tenon_status write_output(Exe *x, int32_t i) {
 
 static void usage(const Exe *x, const char *self) {
   const ProgFunction *f = x->program->function[0];
-  printf("usage: %s [--dim NAME=N]... [--threads N] [--output PREFIX]", self);
+  printf("usage: %s", self);
+  for (int32_t i = 0; i < x->program->nsyms; i++)
+    if (prog_sym_is_input(x->program, i)) printf(" [--dim %s=N]", x->program->sym[i].name);
+  printf(" [--threads N] [--output PREFIX]");
   for (int32_t i = 0; i < f->nparams; i++) printf(" %s.npy", f->value[f->param[i]].name);
-  printf("\nRuns the model and writes each output to PREFIXNAME.npy.\n");
+  printf("\nRuns the model and writes each output to PREFIXNAME.npy. Sizes that are not given are "
+         "1.\n");
 }
 
 // --dim NAME=N.
