@@ -239,9 +239,12 @@ static const LoopExpr *immediate(Elem *e, const Node *n, const Dim *index) {
   if (at < 0 || at >= n->data->n) return NULL;
   const void *bytes;
   if (!elem_dtype(t->dtype) || const_bytes(e->lo->g, n, &bytes, e->lo->diag)) return NULL;
+  uint64_t element = 0;  // a file gives no alignment
+  int64_t width = elem_bytes(t->dtype);
+  memcpy(&element, (const char *)bytes + at * width, (size_t)width);
   if (dtype_class(t->dtype) == DC_FLOAT)
-    return loop_float(e->k, t->dtype, get_f64(t->dtype, bytes, at));
-  return loop_int(e->k, t->dtype, get_i64(t->dtype, bytes, at));
+    return loop_float(e->k, t->dtype, get_f64(t->dtype, &element, 0));
+  return loop_int(e->k, t->dtype, get_i64(t->dtype, &element, 0));
 }
 
 DType elem_sum_dtype(DType t) { return t == DT_F16 || t == DT_BF16 ? DT_F32 : t; }

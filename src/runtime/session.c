@@ -116,11 +116,12 @@ static tenon_status lay_out(Session *s, Run *run, Frame *fr) {
     total = MAX(total, end[i]);
   }
   if (run->max_bytes && total > run->max_bytes) return no_room(run, "more than the limit");
-  if (total > fr->memory_bytes) {
+  int64_t need = MAX(total, ALIGN);  // values without elements have an address too
+  if (need > fr->memory_bytes) {
     mem_free(fr->memory, fr->memory_bytes);
     fr->memory_bytes = 0;
-    if (!(fr->memory = mem_alloc(total))) return no_room(run, "out of memory");
-    fr->memory_bytes = total;
+    if (!(fr->memory = mem_alloc(need))) return no_room(run, "out of memory");
+    fr->memory_bytes = need;
   }
   fr->arena_bytes = total;
   memcpy(fr->laid_out, s->sym, (size_t)s->program->nsyms * sizeof *s->sym);
