@@ -4,11 +4,12 @@ JOBS      ?= $(shell nproc)
 PREFIX    ?= /usr/local
 DESTDIR   ?=
 FUZZ_TIME ?= 600
-GRAPHS    ?= 20000
+GRAPHS    ?= $(if $(TARGET),10000,20000)
+CROSS     ?= 300
 RULES     ?= 1000
 DEPS      := tools/install-deps.sh
 
-.PHONY: all demo test asan clang fuzz graph-fuzz format format-check docs nets install clean help
+.PHONY: all demo test test-cross asan clang fuzz graph-fuzz format format-check docs nets bench-peers install clean help
 .DEFAULT_GOAL := all
 
 all: ## build the program and the libraries: build/tenon, build/libtenon.so, build/libtenon.a
@@ -16,14 +17,19 @@ all: ## build the program and the libraries: build/tenon, build/libtenon.so, bui
 	@cmake --preset release >/dev/null
 	@cmake --build --preset release -j$(JOBS)
 
-demo: ## run a real trained model on real input (FILES="..." asks it about those files)
+demo: ## compile a real trained model, run it on real input, measure it, make a program of it (FILES="..." asks it about those files)
 	@$(DEPS) build demo
 	@$(MAKE) --no-print-directory -s all
 	@p=build/venv/bin/python; [ -x $$p ] || p=python3; $$p tools/demo.py $(FILES)
 
 test: ## all tests and checks (STEPS="unit 'asan-*'" runs some of tests/steps.txt)
-	@$(DEPS) build test format demo
+	@$(DEPS) build test cross format demo
 	@JOBS=$(JOBS) tests/run.py $(STEPS)
+
+test-cross: ## CROSS (300) node tests of ONNX compiled for AArch64 and RISC-V, with and without vectors, and run under qemu
+	@$(DEPS) build test cross
+	@$(MAKE) --no-print-directory -s all
+	@JOBS=$(JOBS) CROSS=$(CROSS) tests/run.py cross debian-cross
 
 asan: ## build with AddressSanitizer and UndefinedBehaviorSanitizer, and run the unit tests
 	@$(DEPS) build fuzz
@@ -42,10 +48,10 @@ fuzz: ## run every fuzz target for FUZZ_TIME seconds (600)
 	@cmake --build --preset fuzz -j$(JOBS)
 	@tests/fuzz/run.sh $(FUZZ_TIME) $(FUZZ)
 
-graph-fuzz: ## GRAPHS (20000) random graphs and RULES (1000) instances of each rule with a fresh SEED; failures go to build/graphfuzz
+graph-fuzz: ## GRAPHS (20000) random graphs and RULES (1000) instances of each rule with a fresh SEED; failures go to build/graphfuzz (TARGET=cpu or ref: 10000 graphs, compiled for it)
 	@$(MAKE) --no-print-directory -s all
 	@seed=$${SEED:-$$(date +%s)000000}; echo "SEED=$$seed"; \
-	  GRAPH_FUZZ=$(GRAPHS) GRAPH_FUZZ_SEED=$$seed RULE_FUZZ=$(RULES) build/tenon-tests graph_fuzz rules_keep_the_meaning
+	  GRAPH_FUZZ=$(GRAPHS) GRAPH_FUZZ_SEED=$$seed RULE_FUZZ=$(RULES) build/tenon-tests $(if $(TARGET),compiled_graph_fuzz_$(TARGET),graph_fuzz rules_keep_the_meaning)
 
 format: ## format every C file
 	@$(DEPS) format
@@ -61,6 +67,9 @@ docs: all ## write the generated pages: docs/reference
 nets: ## fill the benchmark networks' weights into build/nets, with ONNX Runtime's outputs as references
 	@$(DEPS) nets
 	@tools/nets.sh
+
+bench-peers: all nets ## speed, start and memory beside ONNX Runtime and OpenVINO (build/peers.md)
+	@bench/peers.py build/nets
 
 install: all ## install under PREFIX (/usr/local); DESTDIR is put in front
 	@DESTDIR=$(DESTDIR) cmake --install build --prefix $(PREFIX)

@@ -4,8 +4,8 @@
 # written by the program itself from its option table.
 if(NOT TENON_SANITIZE)
   install(TARGETS tenon_shared LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-  install(FILES ${CMAKE_BINARY_DIR}/libtenon.a DESTINATION ${CMAKE_INSTALL_LIBDIR})
-  install(FILES ${PROJECT_SOURCE_DIR}/include/tenon/tenon.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tenon)
+  install(FILES ${CMAKE_BINARY_DIR}/libtenon.a ${CMAKE_BINARY_DIR}/libtenon_runtime.a DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(FILES ${PROJECT_SOURCE_DIR}/include/tenon/tenon.h ${PROJECT_SOURCE_DIR}/include/tenon/aot.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tenon)
 
   # Both files find the prefix from where they lie.
   file(RELATIVE_PATH tenon_up /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
@@ -25,6 +25,9 @@ if(NOT TENON_SANITIZE)
 
   install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
+  if(TARGET tenon-codegen)
+    install(TARGETS tenon-codegen RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  endif()
   if(TARGET tenon_cli)
     install(TARGETS tenon_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
     set(completions "bash|${CMAKE_INSTALL_DATADIR}/bash-completion/completions|tenon"

@@ -43,7 +43,7 @@ expect 2 "needs a value" run m --output
 expect 2 "takes no value" run m --json=1
 expect 2 "whole number from 0 to 4096" run m --threads many
 expect 2 "not negative" run m --rtol -1
-expect 2 "there are interp and plan" run m --target quantum
+expect 2 "lists them" run m --target quantum
 expect 2 "there are bash, zsh and fish" completion tcsh
 expect 2 "unknown command 'nope'" help nope
 expect 1 "cannot open" run "$tmp/none.onnx"
@@ -172,7 +172,7 @@ expect 0 "kernels     42" inspect --optimised --start-from cells "$tmp/deep.tir.
 expect 1 "exclude one another" inspect "$tmp/m.tir" --optimised --exact --fast
 expect 0 "?[2J?y" explain "$tmp/names.tir"
 expect 0 "'?[2J?y' => mul" inspect "$tmp/names.tir" --optimised --trace-rules
-expect 2 "there are interp and plan" run "$tmp/m.tir" --target none
+expect 2 "lists them" run "$tmp/m.tir" --target none
 expect 2 "from 0 to 3" inspect "$tmp/m.tir" -O4
 expect 2 "has no input 'z'" run "$tmp/m.tir" --input z=a.npy
 expect 1 "cannot open" run "$tmp/m.tir" --input x="$tmp/none.npy"
@@ -268,6 +268,24 @@ printf 'not a model' >"$tmp/bad.onnx"
 expect 1 "bad.onnx" verify "$tmp/bad.onnx"
 printf 'PK not an archive' >"$tmp/bad.npz"
 expect 1 "bad.npz" run "$tmp/m.tir" --inputs "$tmp/bad.npz"
+
+# ---- compiled: bench, --compare, explain --kernel ----
+export TENON_CACHE=$tmp/cache
+expect 0 "all as expected" run "$tmp/m.tir" --target ref --compare interp --per-node
+expect 0 "results of steps compared" run "$tmp/m.tir" --target host --compare interp --per-node
+expect 2 "--per-node needs --compare interp" run "$tmp/m.tir" --per-node
+expect 2 "--compare takes 'interp'" run "$tmp/m.tir" --compare other
+expect 0 "median" bench "$tmp/m.tir" --target host --seconds 0.01 --warmup 0 --profile
+check "bench --json is JSON" json_ok bench "$tmp/m.tir" --target ref --seconds 0.01 --warmup 0 --batch 3 --json --profile
+expect 0 "GFLOP/s" bench "$tmp/m.tir" --target ref --seconds 0.01 --warmup 0 --trace "$tmp/trace.json"
+check "the trace is JSON" python3 -m json.tool "$tmp/trace.json"
+expect 2 "unknown target 'abacus'" bench "$tmp/m.tir" --target abacus
+expect 0 "GFLOP/s of f32" doctor --measure
+if [ -x "$(dirname "$program")/tenon-codegen" ]; then
+  expect 0 "kernel 0" explain "$tmp/m.tir" --kernel 0
+  expect 1 "no kernel is '99'" explain "$tmp/m.tir" --kernel 99
+  check "explain --kernel --json is JSON" json_ok explain "$tmp/m.tir" --kernel 0 --json
+fi
 
 # ---- conform ----
 mkdir "$tmp/empty"

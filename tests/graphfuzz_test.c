@@ -1,8 +1,11 @@
-// graphfuzz_test.c -- two thousand random graphs with fixed seeds; GRAPH_FUZZ=N and GRAPH_FUZZ_SEED=S for more.
+// graphfuzz_test.c -- two thousand random graphs with fixed seeds, of which a thousand are compiled for each target; GRAPH_FUZZ=N
+// and GRAPH_FUZZ_SEED=S for more.
 //
 // A failing graph is reduced and written as a text file that is a test of its own: put into tests/graphfuzz/cases, it is
 // checked from then on (GRAPH_FUZZ_OUT names the folder, build/graphfuzz when not set).
 #include "graphfuzz/graphfuzz.h"
+#include "targets/llvm/codegen.h"
+#include "targets/target.h"
 #include "test.h"
 
 #include <dirent.h>
@@ -50,44 +53,79 @@ static void report(const FuzzStats *st, const char *first_invalid) {
   printf("  %lld runs compared bit for bit, %lld within a bound, %lld without one\n",
          (long long)st->exact, (long long)st->bounded, (long long)st->unbounded);
   printf("  %lld nodes channels last\n", (long long)st->turned);
+  if (st->kernels)
+    printf("  compiled: %lld kernels, %lld groups on the host; %lld graphs refused\n",
+           (long long)st->kernels, (long long)st->host, (long long)st->refused);
   printf("%lld graphs, %lld invalid, %lld of %lld ops in fewer than 20\n", (long long)st->graphs,
          (long long)st->invalid, (long long)rare, (long long)ops);
   if (st->invalid) printf("  the first invalid one: %s\n", first_invalid);
 }
 
 #ifdef UNDER_ASAN
-enum { GRAPHS = 400 };  // as long as 2,000 without it
+enum { GRAPHS = 400, COMPILED = 100 };  // as long as the others without it
 #else
-enum { GRAPHS = 2000 };
+enum { GRAPHS = 2000, COMPILED = 1000 };
 #endif
 
-TEST(graph_fuzz) {
+static void fuzz(const struct Target *target, int64_t usual, FuzzStats *st) {
   const char *count = getenv("GRAPH_FUZZ"), *from = getenv("GRAPH_FUZZ_SEED");
   const char *most = getenv("GRAPH_FUZZ_FAILURES");
-  int64_t n = count ? atoll(count) : GRAPHS, first = from ? atoll(from) : 1, failed = 0;
-  static FuzzStats st;
+  int64_t n = count ? atoll(count) : usual, first = from ? atoll(from) : 1, failed = 0;
   static Diag d, invalid;
   for (int64_t i = 0; i < n && failed < (most ? atoll(most) : 5); i++) {
     uint64_t seed = (uint64_t)(first + i);
-    FuzzWay way = {.seed = seed};
-    int64_t before = st.invalid;
+    FuzzWay way = {.seed = seed, .target = target};
+    int64_t before = st->invalid;
     diag_init(&d);
-    if (!fuzz_check(seed, &way, &st, &d)) {
+    if (!fuzz_check(seed, &way, st, &d)) {
       save_case(seed, d.text, &way);
       failed++;
     }
-    if (st.invalid > before && (before == 0 || getenv("GRAPH_FUZZ_INVALID"))) {
+    if (st->invalid > before && (before == 0 || getenv("GRAPH_FUZZ_INVALID"))) {
       invalid = d;
       if (before) printf("  invalid %llu: %s\n", (unsigned long long)seed, d.text);
     }
   }
-  EXPECT(st.invalid * 100 <= st.graphs);
-  if (count) report(&st, invalid.text);
-  for (int i = OP_foreign + 1; n >= 20000 && i < OP_COUNT; i++)
+  EXPECT(st->invalid * 100 <= st->graphs);
+  if (count) report(st, invalid.text);
+}
+
+TEST(graph_fuzz) {
+  static FuzzStats st;
+  fuzz(NULL, GRAPHS, &st);
+  for (int i = OP_foreign + 1; st.graphs >= 20000 && i < OP_COUNT; i++)
     if (st.used[i] < 20) FAIL("%s is in %lld graphs", op_table[i]->name, (long long)st.used[i]);
 }
 
+// ---- compiled ----
+
+TEST(compiled_graph_fuzz_ref) {
+  static FuzzStats st;
+  fuzz(target_find("ref"), COMPILED, &st);
+  EXPECT(st.kernels > st.graphs);
+}
+
+TEST(compiled_graph_fuzz_cpu) {
+  static FuzzStats st;
+  static Diag d;
+  Codegen *kept;  // one set of processes for all graphs
+  if (!target_available(target_find("cpu"))) SKIP("built without LLVM");
+  REQUIRE(!codegen_shared(0, &d, &kept));
+  fuzz(target_find("cpu"), COMPILED, &st);
+  codegen_release(kept);
+  EXPECT(st.kernels > st.graphs);
+}
+
 // ---- what was found once ----
+
+// Optimised only, and compiled for each target that is there.
+static bool check_targets(Graph *g, FuzzStats *st, bool *valid, Diag *d) {
+  if (!fuzz_compare(g, &(FuzzWay){0}, st, valid, d)) return false;
+  for (const Target *const *t = target_table; *valid && *t; t++)
+    if (target_available(*t) && !fuzz_compare(g, &(FuzzWay){.target = *t}, st, valid, d))
+      return false;
+  return true;
+}
 
 static void check_case(const char *path, Arena *a) {
   static Diag d;
@@ -102,7 +140,7 @@ static void check_case(const char *path, Arena *a) {
   Str text = {str_copy(a, (Str){(const char *)f.bytes, f.size}), f.size};
   file_close(&f);
   bool valid = false;
-  if (graph_parse(text, path, &d, &g) || !fuzz_compare(g, &(FuzzWay){0}, &st, &valid, &d))
+  if (graph_parse(text, path, &d, &g) || !check_targets(g, &st, &valid, &d))
     FAIL("%s: %s", path, d.text);
   else if (!valid)
     FAIL("%s cannot be run: %s", path, d.text);

@@ -1,8 +1,9 @@
 // main.c -- runs the registered tests.
 //
-//   tenon-tests [--list] [GLOB...]     a test's full name is FILE.NAME, as in base_test.arena_grows;
-//                                      a glob without a dot is matched against the name alone
+//   tenon-tests [--list] [--part K/N] [GLOB...]
 //
+// A test's full name is FILE.NAME, as in base_test.arena_grows; a glob without a dot is matched against the name
+// alone.  With --part every N-th test runs, from the K-th on, so that N processes share the work.
 // The last line is `N passed, N failed, N skipped`; the exit status is 1 when a test failed.
 #include "test.h"
 
@@ -122,14 +123,19 @@ static double seconds_now(void) {
 
 int main(int argc, char **argv) {
   bool list = argc > 1 && !strcmp(argv[1], "--list");
-  char **globs = argv + 1 + list;
-  int nglobs = argc - 1 - list;
+  int part = 1, parts = 1, first = 1 + list;
+  if (argc > first + 1 && !strcmp(argv[first], "--part")) {
+    if (sscanf(argv[first + 1], "%d/%d", &part, &parts) != 2 || part < 1 || parts < part) return 2;
+    first += 2;
+  }
+  char **globs = argv + first;
+  int nglobs = argc - first, number = 0;
   int passed = 0, failed = 0, skipped = 0;
   for (Test *t = tests; t; t = t->next) {
     char stem[200], full[600];
     file_stem(t->file, stem, sizeof stem);
     snprintf(full, sizeof full, "%s.%s", stem, t->name);
-    if (!is_wanted(t, full, nglobs, globs)) continue;
+    if (!is_wanted(t, full, nglobs, globs) || number++ % parts != part - 1) continue;
     if (list) {
       printf("%s\n", full);
       continue;

@@ -92,6 +92,8 @@ def check_run(label, model, feeds, wants, bound=BOUND, beside=False):
     got = check_outputs(label, model, feeds, wants, bound)
     if got is not None: check_text(label, model, feeds, got, beside)
     check_outputs(label + " (optimised)", model, feeds, wants, bound, "--target", "plan")
+    if os.path.exists(os.path.join(os.path.dirname(TENON), "tenon-codegen")):
+        check_outputs(label + " (compiled)", model, feeds, wants, bound, "--target", "cpu")
 
 
 def check_outputs(label, model, feeds, wants, bound, *options):

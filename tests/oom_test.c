@@ -187,6 +187,7 @@ typedef struct Scenario {
   bool first;     // `want` is not known yet
   int failed;     // calls that gave an error
   CallKind kind;
+  const char *target;  // compiled for it; NULL: interpreted
 } Scenario;
 
 static tenon_error error;
@@ -212,13 +213,28 @@ static tenon_status open_model(Scenario *s) {
   return st;
 }
 
+static tenon_status run_compiled(Scenario *s, size_t nin, tenon_tensor *out, size_t nout) {
+  tenon_options o = {.struct_size = sizeof o, .target = s->target, .threads = 2};
+  tenon_session_options so = {.struct_size = sizeof so, .threads = 2, .profile = 1};
+  tenon_program *p = NULL;
+  tenon_session *session = NULL;
+  tenon_status st = tenon_compile(s->m, &o, &p, &error);
+  EXPECT((st == TENON_OK) == (p != NULL));
+  if (!st) st = tenon_session_create(p, &so, &session, &error);
+  if (!st) st = tenon_session_run(session, in.t, nin, out, nout, NULL, &error);
+  tenon_session_release(session);
+  tenon_program_release(p);
+  return st;
+}
+
 static tenon_status run_model(Scenario *s) {
   size_t nin = tenon_model_input_count(s->m), nout = tenon_model_output_count(s->m);
   tenon_tensor out[MAX_VALUES] = {{0}};
   tenon_value_info v;
   for (size_t i = 0; i < nin && i < MAX_VALUES; i++)
     if (!tenon_model_input(s->m, i, &v)) fill_input(&v, i);
-  tenon_status st = tenon_run(s->m, in.t, nin, out, nout, NULL, &error);
+  tenon_status st = s->target ? run_compiled(s, nin, out, nout)
+                              : tenon_run(s->m, in.t, nin, out, nout, NULL, &error);
   uint64_t h = 0;
   for (size_t i = 0; i < nout; i++) {
     EXPECT((st == TENON_OK) == (out[i].data != NULL));
@@ -268,10 +284,11 @@ static void play(Scenario *s) {
 
 // Fails calls of the kind one after the other, about `most` of them, evenly spread, where there are more; the
 // number of calls.
-static int64_t play_all(const char *model, CallKind kind, int err, int64_t most) {
+static int64_t play_on(const char *target, const char *model, CallKind kind, int err,
+                       int64_t most) {
   char path[512];
   snprintf(path, sizeof path, "%s%s", strcmp(model, "-") ? MODELS : "", model);
-  Scenario s = {.path = path, .first = true, .kind = kind};
+  Scenario s = {.path = path, .first = true, .kind = kind, .target = target};
   arm(kind, -1, false, 0);
   play(&s);
   if (s.failed) return 0;
@@ -282,6 +299,10 @@ static int64_t play_all(const char *model, CallKind kind, int err, int64_t most)
       play(&s);
     }
   return points;
+}
+
+static int64_t play_all(const char *model, CallKind kind, int err, int64_t most) {
+  return play_on(NULL, model, kind, err, most);
 }
 
 static void fail_every(CallKind kind, int err, int64_t least) {
@@ -333,3 +354,25 @@ TEST(threads_that_do_not_start) {
     EXPECT_INT_EQ(play_all(models[i], ON_THREAD, EAGAIN, INT64_MAX), 1);
   platform = &platform_posix;
 }
+
+#ifdef UNDER_ASAN
+enum { COMPILED_POINTS = 6, COMPILED_OBJECTS = 3 };  // as long as more without it
+#else
+enum { COMPILED_POINTS = 60, COMPILED_OBJECTS = 40 };
+#endif
+
+// Compiling, making a session and running it: allocations, then objects of arenas, a share of each.
+static void fail_compiled(const char *target) {
+  use_table();
+  for (int64_t i = 0; i < ARRAY_LEN(models); i++) {
+    EXPECT(play_on(target, models[i], ON_ALLOC, 0, COMPILED_POINTS) > 20);
+    EXPECT(play_on(target, models[i], ON_THREAD, EAGAIN, INT64_MAX) > 1);
+  }
+  table.chunk_bytes = 0;
+  for (int64_t i = 0; i < ARRAY_LEN(models); i++)
+    EXPECT(play_on(target, models[i], ON_ALLOC, 0, COMPILED_OBJECTS) > 500);
+  platform = &platform_posix;
+}
+
+TEST(oom_compiled_for_host) { fail_compiled("host"); }
+TEST(oom_compiled_for_ref) { fail_compiled("ref"); }

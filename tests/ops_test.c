@@ -11,42 +11,8 @@
 #include "sample.h"
 #include "test.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <time.h>
-
-// ---- values ----
-
-static uint64_t rng_state;
-static double uniform(void) {
-  rng_state = rng_state * 6364136223846793005ull + 1442695040888963407ull;
-  return (double)(rng_state >> 11) * 0x1p-53;
-}
-
-static tenon_status make_input(Run *run, const Type *t, Value **out) {
-  int64_t dims[MAX_RANK];
-  if (t->kind != TK_TENSOR || t->rank < 0) return TENON_EUNSUPPORTED;
-  for (int i = 0; i < t->rank; i++) dims[i] = ie_is_const(t->dims[i]) ? t->dims[i]->value : 3;
-  TRY(value_tensor(run, NOWHERE, t->dtype, t->rank, dims, out));
-  for (int64_t i = 0; i < (*out)->n; i++) {
-    double u = uniform();
-    switch (dtype_class(t->dtype)) {
-    case DC_FLOAT: val_put_f64(*out, i, t->dtype == DT_F8E8M0 ? 1 + 7 * u : 4 * u - 2); break;
-    case DC_BOOL: val_put_i64(*out, i, u < 0.5); break;
-    case DC_INT:
-      val_put_i64(*out, i, (int64_t)(dtype_bits(t->dtype) < 8 ? 4 * u - 2 : 20 * u - 10));
-      break;
-    case DC_UINT: val_put_i64(*out, i, (int64_t)(dtype_bits(t->dtype) < 8 ? 4 * u : 20 * u)); break;
-    case DC_STRING: ((Str *)(*out)->data)[i] = u < 0.5 ? STR("one Two") : STR("3"); break;
-    case DC_COMPLEX:
-      put_f64(t->dtype == DT_C64 ? DT_F32 : DT_F64, (*out)->data, 2 * i, u);
-      put_f64(t->dtype == DT_C64 ? DT_F32 : DT_F64, (*out)->data, 2 * i + 1, uniform());
-      break;
-    case DC_NONE: break;
-    }
-  }
-  return TENON_OK;
-}
 
 typedef struct Outcome {
   Run run;
@@ -59,11 +25,11 @@ static void run_graph(Graph *g, bool expand, int threads, Diag *d, Outcome *o) {
   memset(o, 0, sizeof *o);
   run_init(&o->run, pool, d);
   o->run.seed = 7;
-  rng_state = 42;
+  sample_seed();
   Interp *in = NULL;
   Value *input[64] = {NULL};
   for (int64_t i = 0; !o->status && i < g->main->nparams; i++)
-    o->status = make_input(&o->run, type_of(g->main->param[i]), &input[i]);
+    o->status = sample_value(&o->run, type_of(g->main->param[i]), &input[i]);
   if (!o->status) o->status = interp_create(g, &(InterpOptions){.expand = expand}, d, &in);
   if (!o->status) o->status = interp_run(in, &o->run, input, o->out);
   interp_free(in);
@@ -71,50 +37,10 @@ static void run_graph(Graph *g, bool expand, int threads, Diag *d, Outcome *o) {
   o->run.pool = NULL;
 }
 
-// How far a composite and its expansion may lie apart: a few roundings of every step between.
-static double tolerance(DType t) {
-  switch (t) {
-  case DT_F64: return 1e-9;
-  case DT_F32: return 2e-5;
-  case DT_F16: return 2e-2;
-  case DT_BF16: return 1e-1;
-  default: return dtype_is_float(t) ? 0.5 : 0;
-  }
-}
-
-static bool close_enough(const Value *a, const Value *b, bool exact) {
-  if (!a || !b) return a == b;
-  if (a->kind != b->kind) return false;
-  if (a->kind != VK_TENSOR) {
-    if (a->nitems != b->nitems) return false;
-    for (int64_t i = 0; i < a->nitems; i++)
-      if (!close_enough(a->items[i], b->items[i], exact)) return false;
-    return true;
-  }
-  if (a->dtype != b->dtype || a->rank != b->rank ||
-      memcmp(a->dims, b->dims, (size_t)a->rank * sizeof a->dims[0]))
-    return false;
-  for (int64_t i = 0; i < a->n; i++) {
-    if (a->dtype == DT_STRING) {
-      if (!str_eq(val_str(a, i), val_str(b, i))) return false;
-    } else if (dtype_class(a->dtype) == DC_COMPLEX) {
-      int64_t size = elem_bytes(a->dtype);
-      if (exact && memcmp((char *)a->data + i * size, (char *)b->data + i * size, (size_t)size))
-        return false;
-    } else {
-      double x = val_f64(a, i), y = val_f64(b, i);
-      if (x == y || (x != x && y != y)) continue;
-      if (exact || !(fabs(x - y) <= tolerance(a->dtype) * (1 + fmax(fabs(x), fabs(y)))))
-        return false;
-    }
-  }
-  return true;
-}
-
 static void compare(const Sample *s, const Outcome *a, const Outcome *b, const char *what,
                     bool exact, int64_t nout) {
   for (int64_t i = 0; i < nout; i++)
-    if (!close_enough(a->out[i], b->out[i], exact))
+    if (!sample_close(a->out[i], b->out[i], exact))
       FAIL("%s%s: result %lld differs %s", s->op->name, s->text, (long long)i, what);
 }
 
@@ -217,7 +143,7 @@ static void hostile_run(const Sample *s, const char *text) {
   clock_t start = clock();
   tenon_status st = graph_parse(str_of(text), NULL, &d, &g);
   for (int64_t i = 0; !st && i < g->main->nparams; i++)
-    st = make_input(&run, type_of(g->main->param[i]), &input[i]);
+    st = sample_value(&run, type_of(g->main->param[i]), &input[i]);
   if (!st) st = interp_create(g, NULL, &d, &in);
   if (!st) st = interp_run(in, &run, input, out);
   double took = (double)(clock() - start) / CLOCKS_PER_SEC;

@@ -14,4 +14,10 @@ typedef struct Sample {
 } Sample;
 const char *sample_graph(Arena *a, const Sample *s);  // NULL: cannot be read
 
+// Values for a sample's operands, the same after each seeding.
+void sample_seed(void);
+MUST_USE tenon_status sample_value(Run *run, const Type *t, Value **out);
+// The same bits, or within a few roundings of every step between.
+bool sample_close(const Value *a, const Value *b, bool exact);
+
 #endif

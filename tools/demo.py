@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
-"""demo.py -- `make demo`: a real trained model on real input.
+"""demo.py -- `make demo`: a real trained model on real input, compiled.
 
 The model is the file-type detector that is inside the Python package magika (Apache-2.0, 3 MB, trained by its authors on
-millions of files): it reads the first and last bytes of a file and tells which of 214 types it is.  Here Tenon runs it on
-files of this repository, or on those named: demo.py FILE... (make demo FILES=...).  Where the package index cannot be
-reached, the digit recogniser of examples/digits is run instead (also when asked: demo.py digits).  Needs only Python's
-standard library.
+millions of files): it reads the first and last bytes of a file and tells which of 214 types it is.  Here Tenon compiles it for
+this CPU, says how long each stage took, which kernels there are and how much memory they need, runs it on files of this
+repository, or on those named (demo.py FILE..., make demo FILES=...), measures it beside the reference evaluation and, where
+it is installed, ONNX Runtime, and last makes a program of it that needs nothing of Tenon.  Where the package index cannot be
+reached, the digit recogniser of examples/digits is taken instead (also when asked: demo.py digits).  Without tenon-codegen
+(LLVM) everything is the same, but slow.  Needs only Python's standard library.
 """
-import array, ast, glob, gzip, importlib.util, json, os, struct, subprocess, sys, time, zipfile
+import array, ast, glob, gzip, importlib.util, json, os, statistics, struct, subprocess, sys, time, zipfile
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 TENON = os.path.join(ROOT, "build", "tenon")
@@ -30,16 +32,92 @@ def read_npy(data):
     return head["shape"], list(array.array(CODES[head["descr"]], data[10 + n:]))
 
 
-def tenon_run(model, name, inputs):
-    """Runs the model; (shape, values, seconds) of its first output."""
-    out = os.path.join(WORK, "out.npz")
-    command = [TENON, "run", model, "--input", f"{name}={inputs}", "--output", out]
-    print("$ " + " ".join(command).replace(ROOT + "/", ""), flush=True)
-    start = time.monotonic()
-    if subprocess.run(command, cwd=ROOT).returncode: sys.exit("demo: the run failed")
-    seconds = time.monotonic() - start
-    with zipfile.ZipFile(out) as z: shape, values = read_npy(z.read(z.namelist()[0]))
-    return shape, values, seconds
+def heading(text): print(f"\n--- {text} ---", flush=True)
+
+
+def call(*command, quiet=False):
+    """Runs a command that is shown; its standard output, where it is not."""
+    if not quiet: print("$ " + " ".join(command).replace(ROOT + "/", ""), flush=True)
+    r = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE if quiet else None, text=True)
+    if r.returncode: sys.exit("demo: that failed")
+    return r.stdout
+
+
+def bench_tenon(model, target, given):
+    r = json.loads(call(TENON, "bench", model, "--target", target, "--seconds", "1", "--warmup", "0.2", "--json", *given, quiet=True))
+    return r["median_ms"], r["threads"]
+
+
+def bench_onnxruntime(model, name, inputs, threads):
+    """Median milliseconds, or None where it is not installed."""
+    try:
+        import numpy, onnxruntime
+    except ImportError:
+        return None
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    feed, times, end = {name: numpy.load(inputs)}, [], time.monotonic() + 1.2
+    while time.monotonic() < end or len(times) < 3:
+        start = time.perf_counter()
+        session.run(None, feed)
+        times.append(time.perf_counter() - start)
+    return statistics.median(times[len(times) // 6:]) * 1e3
+
+
+class Compiled:
+    """A model, compiled: each method is a part of the demonstration."""
+
+    def __init__(self, model, title, name, inputs):
+        self.model, self.title, self.name, self.inputs = model, title, name, inputs
+        self.file = os.path.join(WORK, title + ".tenon")
+        self.native = os.path.exists(os.path.join(ROOT, "build", "tenon-codegen"))
+        self.target = "cpu" if self.native else "host"
+
+    def compile(self):
+        heading("compile: stages and kernels, with the time of each")
+        if not self.native:
+            print("build/tenon-codegen, which makes machine code, is not there: LLVM 19 was not found when Tenon was built.\n"
+                  "tools/install-deps.sh build installs it (Debian's package llvm-19-dev); then make clean, and make again.\n"
+                  "Until then the model runs by its reference evaluation: the same results, slowly.")
+        call(TENON, "compile", self.model, "-o", self.file, "--target", self.target, "--time")
+        heading("memory plan")
+        lines = call(TENON, "inspect", "--optimised", self.model, quiet=True).splitlines()
+        kept = ("dimensions", "parameters", "operations", "peak memory", "planned", "kernels", "before")
+        for before, line in zip([""] + lines, lines):
+            if line.startswith(kept) or (line.startswith("      ") and before.startswith("planned")): print(line)
+
+    def run(self):
+        """(shape, values) of the first output."""
+        heading("run")
+        out = os.path.join(WORK, "out.npz")
+        call(TENON, "run", self.file, "--input", f"{self.name}={self.inputs}", "--output", out)
+        with zipfile.ZipFile(out) as z:
+            self.output = z.namelist()[0]
+            self.shape, self.values = read_npy(z.read(self.output))
+        return self.shape, self.values
+
+    def measure(self):
+        heading(f"speed, {self.shape[0]} at once")
+        given = ["--input", f"{self.name}={self.inputs}"]
+        reference, threads = bench_tenon(self.model, "host", given)
+        rows = [("reference evaluation", reference)]
+        if self.native: rows.append(("compiled for this CPU", bench_tenon(self.model, "cpu", given)[0]))
+        other = bench_onnxruntime(self.model, self.name, self.inputs, threads)
+        if other: rows.append(("ONNX Runtime", other))
+        for label, ms in rows: print(f"{label:24}{ms:12.4f} ms{reference / ms:10.1f} x")
+        print(f"Median of a second's runs, {threads} thread{'s' * (threads != 1)}." + ("" if other else "  ONNX Runtime is not installed here (make nets installs it)."))
+
+    def standalone(self):
+        heading("the same as a program of its own")
+        exe, prefix = os.path.join(WORK, self.title), os.path.join(WORK, "exe-")
+        call(TENON, "compile", self.model, "--target", self.target, "--emit=exe", "-o", exe)
+        about = json.loads(call(TENON, "inspect", "--json", self.model, quiet=True))
+        call(exe, "--dim", f"{about['inputs'][0]['shape'][0]}={self.shape[0]}", "--output", prefix, self.inputs)
+        with open(prefix + self.output, "rb") as f: same = read_npy(f.read()) == (self.shape, self.values)
+        if not same: sys.exit("demo: the program's results are not those of the run above")
+        print(f"{os.path.getsize(exe) / 1024:.0f} KiB, {about['param_bytes'] / 1024:.0f} KiB of them weights; no compiler and no LLVM inside; "
+              "the results are the same to the last bit.")
 
 
 def magika_folder():
@@ -79,14 +157,17 @@ def file_types(folder):
     rows = [features(content, config) for content in samples.values()]
     write_npy(batch, "<i4", (len(rows), len(rows[0])), [v for r in rows for v in r])
     print(f"What kind of file is it?  Asking the model of the Python package magika about {len(rows)} files.\n")
-    (n, labels), values, seconds = tenon_run(model, "bytes", batch)
+    compiled = Compiled(model, "magika", "bytes", batch)
+    compiled.compile()
+    (_, labels), values = compiled.run()
     print(f"\n{'file':28} {'it is':14} sure")
     for i, name in enumerate(samples):
         scores = values[i * labels:(i + 1) * labels]
         best = max(range(labels), key=scores.__getitem__)
         print(f"{name:28} {config['target_labels_space'][best]:14} {scores[best]:6.1%}")
-    print(f"\n{n} files in {seconds:.2f} s, start of the program and reading of the model included.")
-    if len(sys.argv) == 1: print('Ask it about yours: make demo FILES="..."')
+    compiled.measure()
+    compiled.standalone()
+    if len(sys.argv) == 1: print('\nAsk it about yours: make demo FILES="..."')
 
 
 def digits():
@@ -96,7 +177,9 @@ def digits():
     folder = os.path.join(ROOT, "examples", "digits")
     pictures = os.path.join(folder, "digits.npy")
     shape, pixels = read_npy(open(pictures, "rb").read())
-    (n, classes), values, seconds = tenon_run(os.path.join(folder, "digits.onnx"), "image", pictures)
+    compiled = Compiled(os.path.join(folder, "digits.onnx"), "digits", "image", pictures)
+    compiled.compile()
+    (n, classes), values = compiled.run()
     print()
     for first in range(0, n, 5):
         for y in range(8):
@@ -104,7 +187,8 @@ def digits():
                              for i in range(first, min(n, first + 5))))
         row = [values[i * classes:(i + 1) * classes] for i in range(first, min(n, first + 5))]
         print("   ".join(f"{f'{max(range(classes), key=r.__getitem__)} ({max(r):.1%})':16}" for r in row) + "\n")
-    print(f"{n} pictures in {seconds:.2f} s, start of the program and reading of the model included.")
+    compiled.measure()
+    compiled.standalone()
 
 
 def main():

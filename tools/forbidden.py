@@ -28,8 +28,8 @@ RULES = [
     (words(THREADS), "threads and time come from base/platform.h", r"base/(platform|pool|thread)\w*\.c$"),
     (words(UNBOUNDED), "has no bound, or hides an error", r"base/platform\w*\.c$"),
     (words(ENDINGS), "a library never ends its caller's process", r"cli/|base/trap\.c$"),
-    (words(OUTPUT), "a library writes to nobody's terminal", r"cli/|base/trap\.c$"),
-    (words(PROCESS), "a library starts no process", r"cli/"),
+    (words(OUTPUT), "a library writes to nobody's terminal", r"cli/|base/trap\.c$|targets/llvm/codegen_main\.c$|runtime/aot/main\.c$"),
+    (words(PROCESS), "processes are started by base/process.h", r"cli/|base/platform_process\.c$"),
     (re.compile(r"\bgoto\s+\w+\s*;"), "no goto: memory is in arenas, return early", r"$^"),
     (re.compile(r"\b(rand|srand|random|setlocale|signal)\s*\("), "state of the whole process", r"cli/"),
 ]

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # install-deps.sh -- installs what a task needs and this machine lacks.
 #
-#   tools/install-deps.sh GROUP...        groups: build test fuzz format demo nets
+#   tools/install-deps.sh GROUP...        groups: build test cross fuzz format demo nets
 #   tools/install-deps.sh --list          every Debian and Python package, by group
 #
 # This is the only list of packages.  Debian packages that are missing are installed with apt-get (through
@@ -14,10 +14,11 @@ cd "$(dirname "$0")/.." || exit
 # ---- the list ----
 declare -A MUST MAY PYTHON ALONE  # ALONE: a Python package for the data inside it, without what it depends on
 MUST[build]="gcc libc6-dev binutils cmake ninja-build zlib1g-dev"
-MAY[build]="ccache"
+MAY[build]="ccache llvm-19-dev"
 MUST[test]="clang clang-format libclang-rt-14-dev llvm-14 python3 python3-venv xz-utils pkg-config libonnx-testdata"
-MAY[test]="chromium"
+MAY[test]="chromium qemu-user lld"
 PYTHON[test]="numpy onnx onnxruntime"
+MAY[cross]="qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross gcc-riscv64-linux-gnu libc6-dev-riscv64-cross"
 MUST[fuzz]="clang libclang-rt-14-dev llvm-14 xz-utils"
 MAY[fuzz]="libonnx-testdata"
 MUST[format]="clang-format"
@@ -26,7 +27,7 @@ MAY[demo]="python3-venv"
 ALONE[demo]="magika"
 MUST[nets]="python3 python3-venv"
 PYTHON[nets]="numpy onnx onnxruntime"
-GROUPS_ALL="build test fuzz format demo nets"
+GROUPS_ALL="build test cross fuzz format demo nets"
 
 if [ "${1:-}" = --list ]; then
   for g in $GROUPS_ALL; do

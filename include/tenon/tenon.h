@@ -1,11 +1,23 @@
 /* tenon.h -- the public interface of Tenon, an AI compiler.
  *
- * Open a model, ask what it takes and gives, run it.  Every function that can fail returns a
+ * Open a model, ask what it takes and gives, and run it in the reference interpreter (tenon_run); or compile it
+ * (tenon_compile) into a program, which sessions run as often as you like:
+ *
+ *   tenon_model *m;
+ *   tenon_program *p;
+ *   tenon_session *s;
+ *   tenon_model_open("model.onnx", &m, &error);
+ *   tenon_compile(m, NULL, &p, &error);
+ *   tenon_session_create(p, NULL, &s, &error);
+ *   tenon_session_run(s, inputs, 1, outputs, 1, NULL, &error);
+ *
+ * Every function that can fail returns a
  * tenon_status and writes a message into the caller's tenon_error (which may be NULL).  Handles are
  * opaque; an accessor's result is borrowed and lives as long as its parent.  Strings are UTF-8.
  *
- * Threads: functions on different handles may run at the same time; a model may be shared by threads
- * once it is open; a run uses only its own buffers.
+ * Threads: functions on different handles may run at the same time.  A model may be shared by threads once it is
+ * open, and so may a program: both are read-only.  A session belongs to one thread at a time: give each thread
+ * its own, of the same program.  What is said of a callback holds for each of them.
  */
 #ifndef TENON_TENON_H
 #define TENON_TENON_H
@@ -36,7 +48,8 @@ typedef enum tenon_status {
   TENON_EIO,          /* a file could not be opened, read or written */
   TENON_ENOMEM,       /* out of memory, or beyond a limit that was set */
   TENON_EDEVICE,      /* a device failed */
-  TENON_EINTERNAL     /* a defect of Tenon's own; please report it */
+  TENON_EINTERNAL,    /* a defect of Tenon's own; please report it */
+  TENON_ECANCELLED    /* ended by the caller's own callback */
 } tenon_status;
 
 #define TENON_ERROR_CAPACITY 16384
@@ -90,6 +103,9 @@ TENON_API const char *tenon_dtype_name(tenon_dtype dtype);
 /* ---- tensors ---- */
 
 #define TENON_MAX_RANK 16
+
+/* Bytes that a buffer should begin at a multiple of: then it is used where it lies. */
+#define TENON_ALIGNMENT 64
 
 /* An element of a string tensor: UTF-8 bytes, not ended by a NUL. */
 typedef struct tenon_string {
@@ -287,6 +303,214 @@ typedef struct tenon_run_options {
 TENON_API tenon_status tenon_run(tenon_model *model, const tenon_tensor *inputs, size_t ninputs,
                                  tenon_tensor *outputs, size_t noutputs,
                                  const tenon_run_options *options, tenon_error *error);
+
+/* ---- targets ---- */
+
+/* What a model can be compiled for.  Strings are static. */
+typedef struct tenon_target_info {
+  const char *name; /* "cpu" */
+  const char *doc;  /* what it is, in a line */
+  int32_t
+      available; /* 1: on this machine.  `cpu` needs the program tenon-codegen, beside the library or on the path */
+} tenon_target_info;
+
+/* How many targets there are, and the `i`-th of them; EINVAL when there is none. */
+TENON_API size_t tenon_target_count(void);
+TENON_API tenon_status tenon_target(size_t i, tenon_target_info *out);
+
+/* ---- compiling ---- */
+
+/* A compiled model: read-only, independent of the model that it was made from, counted by references. */
+typedef struct tenon_program tenon_program;
+
+/* How much a result may differ from what the model says operation by operation. */
+typedef enum tenon_math {
+  TENON_MATH_DEFAULT =
+      0, /* sums may be taken in another order, and multiplications with additions in one rounding */
+  TENON_MATH_EXACT, /* the optimiser uses no rule that changes a bit */
+  TENON_MATH_FAST   /* it may take for granted, besides, that no value is NaN or infinite */
+} tenon_math;
+
+/* A symbolic size that is a number from now on: other sizes are then refused when the program runs. */
+typedef struct tenon_dim {
+  const char *name; /* as in tenon_value_info.symbol */
+  int64_t size;
+} tenon_dim;
+
+/* Where a compilation is. */
+typedef struct tenon_progress {
+  const char *stage;   /* "read", "optimise", "plan", "lower", "make code" */
+  const char *what;    /* which pass, node or kernel; "" when it has no name */
+  int64_t done, total; /* pieces of this stage that are behind and that there are */
+} tenon_progress;
+
+typedef struct tenon_options {
+  size_t struct_size; /* sizeof(tenon_options) */
+  const char
+      *target;       /* a target's name; NULL or "auto": `cpu` where it is available, else `host` */
+  int32_t opt_level; /* 1 to 3; 0 = the default, which is 3; -1 = no optimisation at all */
+  tenon_math math;
+  int32_t threads; /* that compiling may use; 0 = as many as the machine lets us */
+  const tenon_dim
+      *dims; /* sizes to fix; code for fixed sizes is a little faster, and refuses others */
+  size_t ndims;
+  /* Called before each piece of the work, one call at a time, perhaps on another thread than the caller's.
+   * Anything but 0 ends the compilation, which then gives TENON_ECANCELLED.  May be NULL. */
+  int (*progress)(const tenon_progress *progress, void *user);
+  void *user;       /* given to it */
+  int32_t no_cache; /* 1: neither look for code in the cache of kernels nor keep it there */
+} tenon_options;
+
+/* Compiles a model, which stays as it is and may be closed afterwards.  `options` may be NULL.  A model that tenon_run
+ * runs can be compiled: what the target has no code for runs by the reference evaluation within the program, and so do
+ * operators of the user's own, whose callbacks (and `user`) must then stay valid as long as the program.
+ *
+ * EINVAL: an option is wrong, or no symbolic size has a name that is given; EUNSUPPORTED: the target is not available
+ * here, or the model uses an operator that Tenon does not know; ECANCELLED: by `progress`. */
+TENON_API tenon_status tenon_compile(const tenon_model *model, const tenon_options *options,
+                                     tenon_program **out, tenon_error *error);
+
+/* One more reference, and one less: the last one frees the program.  Sessions hold one of their own.  Both may be
+ * called by any thread.  NULL is fine for the latter. */
+TENON_API tenon_program *tenon_program_retain(tenon_program *program);
+TENON_API void tenon_program_release(tenon_program *program);
+
+/* What the program takes and gives: as tenon_model_input_count and the others.  Strings are borrowed from the program. */
+TENON_API size_t tenon_program_input_count(const tenon_program *program);
+TENON_API size_t tenon_program_output_count(const tenon_program *program);
+TENON_API tenon_status tenon_program_input(const tenon_program *program, size_t i,
+                                           tenon_value_info *out);
+TENON_API tenon_status tenon_program_output(const tenon_program *program, size_t i,
+                                            tenon_value_info *out);
+
+/* What it is made of.  Strings are borrowed from the program. */
+typedef struct tenon_program_info {
+  const char *target; /* "cpu" */
+  int64_t kernels;    /* pieces of generated code */
+  int64_t steps;      /* of one run of the main function */
+  int64_t host_steps; /* of them done by the reference evaluation */
+  int64_t code_bytes, constant_bytes;
+} tenon_program_info;
+TENON_API void tenon_program_describe(const tenon_program *program, tenon_program_info *out);
+
+/* ---- programs in files ---- */
+
+/* Writes the program to a file, which is replaced at once or left as it was.  EUNSUPPORTED for a program that has no form
+ * of its own outside this process (target `ref`). */
+TENON_API tenon_status tenon_program_save(const tenon_program *program, const char *path,
+                                          tenon_error *error);
+
+typedef struct tenon_load_options {
+  size_t struct_size; /* sizeof(tenon_load_options) */
+  const tenon_op *
+      ops; /* the user's own operators that the program needs: only `name`, `run` and `user` count; copied */
+  size_t nops;
+} tenon_load_options;
+
+/* Maps a program that tenon_program_save or `tenon compile` wrote.  `options` may be NULL.  EFORMAT: it is none, or damaged;
+ * EUNSUPPORTED: of another version, for another kind of machine, or an operator of the user's own is not given. */
+TENON_API tenon_status tenon_program_load(const char *path, const tenon_load_options *options,
+                                          tenon_program **out, tenon_error *error);
+
+/* The same of bytes in memory, at a multiple of TENON_ALIGNMENT, which must stay there unchanged as long as the program. */
+TENON_API tenon_status tenon_program_load_memory(const void *bytes, size_t size,
+                                                 const tenon_load_options *options,
+                                                 tenon_program **out, tenon_error *error);
+
+/* ---- sessions ---- */
+
+/* What running a program needs besides the program: threads, memory between operators, bound buffers. */
+typedef struct tenon_session tenon_session;
+
+typedef struct tenon_session_options {
+  size_t struct_size; /* sizeof(tenon_session_options) */
+  int32_t threads;    /* 0 = as many as the machine lets us; results do not depend on it */
+  int32_t profile;    /* 1: measure every step: see tenon_session_step */
+  int64_t
+      memory_limit; /* bytes that a run may take, unless its own options say; 0 = the machine's memory */
+} tenon_session_options;
+
+/* Makes a session, which holds a reference of the program; `options` may be NULL.  Its threads sleep between runs. */
+TENON_API tenon_status tenon_session_create(tenon_program *program,
+                                            const tenon_session_options *options,
+                                            tenon_session **out, tenon_error *error);
+
+/* Frees it; no thread may be using it.  NULL is fine.  Tensors that a run allocated stay. */
+TENON_API void tenon_session_release(tenon_session *session);
+
+/* The program, borrowed; and the threads that it has, the caller's included. */
+TENON_API tenon_program *tenon_session_program(const tenon_session *session);
+TENON_API int32_t tenon_session_threads(const tenon_session *session);
+
+/* Runs the program.  Everything that tenon_run says of inputs, outputs and failures holds.  Besides:
+ *
+ * Buffers that begin at a multiple of TENON_ALIGNMENT are not copied: an input is read where it lies, and an output is
+ * computed where it shall be, when its size is known before the run and an operator of the program (not the
+ * reference evaluation) makes it.  Others are copied once.
+ *
+ * A session's runs must not overlap.  After a failure it can be used again. */
+TENON_API tenon_status tenon_session_run(tenon_session *session, const tenon_tensor *inputs,
+                                         size_t ninputs, tenon_tensor *outputs, size_t noutputs,
+                                         const tenon_run_options *options, tenon_error *error);
+
+/* ---- bound buffers: said once, used by every tenon_session_run_bound ---- */
+
+/* Input `i` lies here from now on, with this dtype and shape; the memory stays the caller's and must stay valid. */
+TENON_API tenon_status tenon_session_bind_input(tenon_session *session, size_t i,
+                                                const tenon_tensor *tensor, tenon_error *error);
+
+/* Output `i` is written into the `bytes` bytes here from now on.  NULL or no data: into memory of the session. */
+TENON_API tenon_status tenon_session_bind_output(tenon_session *session, size_t i,
+                                                 const tenon_tensor *tensor, tenon_error *error);
+
+/* Runs with what is bound.  EINVAL when an input is not. */
+TENON_API tenon_status tenon_session_run_bound(tenon_session *session,
+                                               const tenon_run_options *options,
+                                               tenon_error *error);
+
+/* Output `i` of the last tenon_session_run_bound that succeeded, with the dtype and shape that it got: a view, which holds
+ * until the next run or binding.  EINVAL when there is none. */
+TENON_API tenon_status tenon_session_output(const tenon_session *session, size_t i,
+                                            tenon_tensor *out, tenon_error *error);
+
+/* ---- state: values that a session keeps from one run to the next ---- */
+
+/* How many there are, and the name and type of the `i`-th; EINVAL when there is none.  Models read from files have none. */
+TENON_API size_t tenon_session_state_count(const tenon_session *session);
+TENON_API tenon_status tenon_session_state(const tenon_session *session, size_t i,
+                                           tenon_value_info *out);
+
+/* Reads it into *out, as an output of a run; sets it, as an input of one; makes all of them what they were at first.
+ * EINVAL when the program keeps no state `i`; a reset of none is fine. */
+TENON_API tenon_status tenon_session_state_get(tenon_session *session, size_t i, tenon_tensor *out,
+                                               tenon_error *error);
+TENON_API tenon_status tenon_session_state_set(tenon_session *session, size_t i,
+                                               const tenon_tensor *value, tenon_error *error);
+TENON_API tenon_status tenon_session_state_reset(tenon_session *session, tenon_error *error);
+
+/* ---- profile: of a session made with tenon_session_options.profile ---- */
+
+typedef enum tenon_step_kind {
+  TENON_STEP_KERNEL = 0, /* generated code */
+  TENON_STEP_HOST,       /* the reference evaluation, or an operator of the user's own */
+  TENON_STEP_VIEW,       /* nothing: the same bytes under another shape */
+  TENON_STEP_COPY
+} tenon_step_kind;
+
+typedef struct tenon_step {
+  const char *name; /* the kernel's schedule, or the operator */
+  const char *node; /* of the model, where it comes from; "" when it has no name */
+  tenon_step_kind kind;
+  int64_t calls, ns; /* since the session was made, or since the profile was reset */
+  double flops,
+      bytes; /* of one call, at the sizes that the program was planned for; 0: not known */
+} tenon_step;
+
+/* Steps of the main function, in order: how many, and the `i`-th.  Without a profile calls and ns are 0.  Strings are
+ * borrowed from the program.  EINVAL when there is none. */
+TENON_API size_t tenon_session_step_count(const tenon_session *session);
+TENON_API tenon_status tenon_session_step(const tenon_session *session, size_t i, tenon_step *out);
+TENON_API void tenon_session_profile_reset(tenon_session *session);
 
 #ifdef __cplusplus
 }

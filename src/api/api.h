@@ -3,19 +3,46 @@
 #define TENON_API_API_H
 
 #include "api/model.h"
+#include "runtime/session.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 // Read-only once open but for the pool, which is started by the first run, under the lock.
 struct tenon_model {
   Arena arena;  // all below but the model and the pool
   Model *model;
   CustomOp *custom;  // the user's operators; user points to their ApiOp
+  Strs given;        // inputs with a default that stay inputs
   tenon_value_info *input, *output;
   int32_t threads;
   int64_t memory_limit;
   pthread_mutex_t lock;
   Pool *pool;  // NULL until the first run
+};
+
+// Read-only once made.
+struct tenon_program {
+  Arena arena;  // all below but the program; what its target keeps of the lowering
+  Program *program;
+  CustomOp *custom;
+  const char *target;
+  tenon_value_info *input, *output;
+  size_t ninputs, noutputs;
+  atomic_int refs;
+};
+
+struct tenon_session {
+  Arena arena;
+  tenon_program *program;
+  Session *session;
+  int64_t memory_limit;
+  // Of tenon_session_run_bound: data NULL where nothing is bound.
+  tenon_tensor *bound_in, *bound_out;
+  bool *is_bound;      // by input: an empty tensor has no data
+  tenon_tensor *own;   // by output: what the last run allocated
+  tenon_tensor *last;  // by output: views of the last run
+  bool has_last;
 };
 
 // Fills the caller's error, which may be NULL, and returns `status`.
@@ -24,6 +51,37 @@ tenon_status api_error(tenon_error *error, const Diag *d, tenon_status status);
 // The first `size` bytes of an options struct of the caller's version: what it lacks stays as it is here.
 // False when the size is none that any version had.
 bool api_take_options(void *to, size_t size, const void *from, size_t least);
+
+// struct_size of the options is wrong.
+tenon_status api_wrong_options(Diag *d, size_t got, size_t want);
+
+// ---- tensors of a run (tensors.c) ----
+typedef struct RunCall {
+  const tenon_value_info *input, *output;  // what the model takes and gives
+  size_t want_in, want_out;
+  const tenon_tensor *in;
+  size_t nin;
+  tenon_tensor *out;
+  size_t nout;
+  Run *run;
+  Diag *d;
+} RunCall;
+// The numbers of tensors, and that all are tensors.
+MUST_USE tenon_status api_check_counts(const RunCall *c);
+MUST_USE tenon_status api_take_inputs(const RunCall *c, Value **out);
+// Checks every buffer, allocates what the caller left to us, and copies what does not lie there yet.
+MUST_USE tenon_status api_give_outputs(const RunCall *c, Value *const *v);
+// What one input must be, before a run.
+MUST_USE tenon_status api_check_input(const RunCall *c, size_t i);
+// The limits of a run.
+void api_limit_run(Run *r, const tenon_run_options *o, int64_t memory_limit);
+
+// The program's own description of what it takes and gives (program.c).
+void api_describe_program(tenon_program *p);
+// An evaluation of one of the user's operators: Run.foreign, with the list of them.
+tenon_status api_foreign(const void *custom, Eval *e);
+// The same operators, in another arena.
+CustomOp *api_retain_ops(Arena *a, const CustomOp *list);
 
 // The list for the importer.  EINVAL when an entry is incomplete.
 MUST_USE tenon_status api_copy_ops(Arena *a, const tenon_op *ops, size_t n, Diag *d,

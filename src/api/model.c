@@ -3,6 +3,8 @@
 // Every entry sets a trap, so that a failed allocation anywhere below ends here with everything freed.
 #include "api/model.h"
 
+#include "runtime/artifact.h"
+
 #include <pthread.h>
 
 static bool looks_like_text(Str s) {
@@ -33,6 +35,18 @@ static void name_values(Graph *g) {
     if (!b->result_name[i]) b->result_name[i] = str_printf(&g->arena, "output_%lld", (long long)i);
 }
 
+static tenon_status read_compiled(Model *m, const ModelOptions *o, Diag *d) {
+  if (!o || !o->compiled || !m->owns_file)
+    return fail(d, TENON_EUNSUPPORTED, NOWHERE,
+                "this is a compiled model, which can be run and inspected; give the model that it "
+                "was compiled from");
+  File f = m->file;
+  m->file = (File){0};
+  m->format = FORMAT_COMPILED;
+  TRY(artifact_load(&f, eval_find, d, &m->program));
+  return graph_of_program(m->program, d, &m->graph);
+}
+
 static tenon_status read_model(Model *m, const ModelOptions *o, Diag *d) {
   m->lock = arena_alloc(&m->arena, (int64_t)sizeof(pthread_mutex_t));
   pthread_mutex_init(m->lock, NULL);
@@ -41,13 +55,24 @@ static tenon_status read_model(Model *m, const ModelOptions *o, Diag *d) {
   if (m->path) m->path = str_copy(&m->arena, str_of(m->path));
   Str bytes = {(const char *)m->file.bytes, m->file.size};
   tenon_status s;
-  if (looks_like_text(bytes)) {
+  if (artifact_is(bytes.p, bytes.n)) {
+    s = read_compiled(m, o, d);
+  } else if (looks_like_text(bytes)) {
     m->format = FORMAT_TEXT;
-    ParseOptions po = {.custom = o ? o->custom : NULL, .memory_limit = o ? o->memory_limit : 0};
+    ParseOptions po = {0};
+    if (o)
+      po = (ParseOptions){.custom = o->custom,
+                          .memory_limit = o->memory_limit,
+                          .fixed = o->fixed,
+                          .nfixed = o->nfixed};
     s = graph_parse_with(bytes, m->path, &po, d, &m->graph);
   } else {
-    m->onnx.memory_limit = o ? o->memory_limit : 0;
-    if (o) m->onnx.given = o->given;
+    if (o) {
+      m->onnx.memory_limit = o->memory_limit;
+      m->onnx.given = o->given;
+      m->onnx.fixed = o->fixed;
+      m->onnx.nfixed = o->nfixed;
+    }
     s = onnx_import(bytes, m->path, o ? o->custom : NULL, d, &m->onnx);
     m->graph = m->onnx.graph;
   }
@@ -96,10 +121,19 @@ tenon_status model_open_memory(const void *bytes, int64_t n, const char *label,
   return open_file(m, o, d, out);
 }
 
+tenon_status model_copy(const Model *m, const ModelOptions *o, Diag *d, Model **out) {
+  *out = NULL;
+  Model *copy = model_new(m->path, d);
+  if (!copy) return TENON_ENOMEM;
+  copy->file = m->file;  // borrowed
+  return open_file(copy, o, d, out);
+}
+
 void model_free(Model *m) {
   if (!m) return;
   interp_free(m->interp);
   graph_free(m->graph);
+  program_release(m->program);
   if (m->lock) pthread_mutex_destroy(m->lock);
   if (m->owns_file) file_close(&m->file);
   arena_deinit(&m->arena);

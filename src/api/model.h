@@ -8,18 +8,20 @@
 #include "frontends/onnx/onnx.h"
 #include "ir/custom.h"
 #include "ir/interpret.h"
+#include "runtime/program.h"
 
-typedef enum { FORMAT_ONNX, FORMAT_TEXT } ModelFormat;
+typedef enum { FORMAT_ONNX, FORMAT_TEXT, FORMAT_COMPILED } ModelFormat;
 typedef struct Model {
   Arena arena;
   File file;
   bool owns_file;
   ModelFormat format;
   const char *path;  // NULL: in memory
-  Graph *graph;
-  OnnxImport onnx;  // FORMAT_ONNX: header, unsupported operators, warnings
-  Diag *diag;       // the graph's, between calls: a place that always exists
-  Interp *interp;   // NULL until first run
+  Graph *graph;  // FORMAT_COMPILED: the program's inputs, and as many results; nothing between them
+  Program *program;  // FORMAT_COMPILED
+  OnnxImport onnx;   // FORMAT_ONNX: header, unsupported operators, warnings
+  Diag *diag;        // the graph's, between calls: a place that always exists
+  Interp *interp;    // NULL until first run
   void *lock;
 } Model;
 
@@ -27,6 +29,9 @@ typedef struct ModelOptions {
   const CustomOp *custom;
   int64_t memory_limit;  // bytes that opening may take; 0 = none
   Strs given;            // inputs with a default that the caller will give: they stay inputs
+  bool compiled;         // a compiled model will do; else it is refused
+  IntFixed *fixed;       // symbolic sizes that are numbers; must outlive the model
+  int64_t nfixed;
 } ModelOptions;
 
 // EUNSUPPORTED operators do not fail the opening: ask model_unsupported.
@@ -34,7 +39,9 @@ MUST_USE tenon_status model_open(const char *path, const ModelOptions *o, Diag *
 MUST_USE tenon_status model_open_memory(const void *bytes, int64_t n, const char *label,
                                         const ModelOptions *o, Diag *d,
                                         Model **out);  // bytes are borrowed
-void model_free(Model *m);                             // NULL is fine
+// Reads the same bytes again: a graph of its own, for whoever changes it.  `m` must outlive the copy.
+MUST_USE tenon_status model_copy(const Model *m, const ModelOptions *o, Diag *d, Model **out);
+void model_free(Model *m);  // NULL is fine
 
 int64_t model_unsupported(const Model *m, const Unsupported **out);
 // The one report of all unsupported operators: fails with EUNSUPPORTED when there are any.
@@ -51,6 +58,9 @@ static inline const Node *model_output(const Model *m, int64_t i) {
 static inline const char *model_output_name(const Model *m, int64_t i) {
   return m->graph->main->result_name[i];
 }
+
+// What a program takes, as a graph's parameters (compiled.c).
+MUST_USE tenon_status graph_of_program(const Program *p, Diag *d, Graph **out);
 
 // Runs in the reference interpreter.  `run` is the caller's, from run_init; inputs in the model's order.
 MUST_USE tenon_status model_run(Model *m, Run *run, Value *const *inputs, Value **outputs);

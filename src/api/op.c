@@ -42,7 +42,7 @@ static tenon_status PRINTF(3, 4) refuse(tenon_op_call *c, tenon_status s, const 
 static tenon_status outcome(tenon_op_call *c, tenon_status s, int64_t said, const char *what) {
   if (c->status) s = c->status;
   if (!s) return s;
-  if ((int)s < 0 || s > TENON_EINTERNAL) s = TENON_EINVAL;
+  if ((int)s < 0 || s > TENON_ECANCELLED) s = TENON_EINVAL;
   if (c->d->len == said)
     fail(c->d, s, c->at, "the operator's %s failed (%s)", what, status_name(s));
   return s;
@@ -114,6 +114,27 @@ tenon_status api_copy_ops(Arena *a, const tenon_op *ops, size_t n, Diag *d, Cust
     *out = c;
   }
   return TENON_OK;
+}
+
+CustomOp *api_retain_ops(Arena *a, const CustomOp *list) {
+  CustomOp *out = NULL, **end = &out;
+  for (; list; list = list->next, end = (CustomOp **)(uintptr_t) & (*end)->next) {
+    ApiOp *own = arena_dup(a, list->user, (int64_t)sizeof(ApiOp));
+    own->op.name = str_copy(a, str_of(own->op.name));
+    *end = arena_dup(a, list, (int64_t)sizeof(CustomOp));
+    (*end)->name = own->op.name;
+    (*end)->user = own;
+    (*end)->next = NULL;
+  }
+  return out;
+}
+
+tenon_status api_foreign(const void *custom, Eval *e) {
+  const foreign_attrs *at = e->attrs;
+  const CustomOp *c = custom_find(custom, at->op);
+  if (!c)
+    return eval_fail(e, TENON_EUNSUPPORTED, "operator %.*s is not registered", STR_ARG(at->op));
+  return c->eval(c, e);
 }
 
 // ---- what a callback may ask ----

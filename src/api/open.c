@@ -32,6 +32,11 @@ bool api_take_options(void *to, size_t size, const void *from, size_t least) {
   return true;
 }
 
+tenon_status api_wrong_options(Diag *d, size_t got, size_t want) {
+  return fail(d, TENON_EINVAL, NOWHERE, "struct_size of the options is %zu, must be %zu", got,
+              want);
+}
+
 // ---- what the model takes and gives ----
 
 static void describe(tenon_model *m, const Node *n, const char *name, tenon_value_info *out) {
@@ -85,8 +90,7 @@ typedef struct OpenCall {
 static tenon_status open_model(tenon_model *m, const OpenCall *c, Diag *d) {
   tenon_open_options o = {0};
   if (c->options && !api_take_options(&o, sizeof(o), c->options, sizeof(o)))
-    return fail(d, TENON_EINVAL, NOWHERE, "struct_size of the options is %zu, must be %zu",
-                c->options->struct_size, sizeof(o));
+    return api_wrong_options(d, c->options->struct_size, sizeof(o));
   if (o.threads < 0 || o.memory_limit < 0)
     return fail(d, TENON_EINVAL, NOWHERE, "threads and memory_limit must not be negative");
   m->threads = o.threads;
@@ -96,8 +100,9 @@ static tenon_status open_model(tenon_model *m, const OpenCall *c, Diag *d) {
   if (o.ninputs && !o.inputs)
     return fail(d, TENON_EINVAL, NOWHERE, "%zu inputs, but no names", o.ninputs);
   Str *given = arena_array(&m->arena, Str, (int64_t)MIN(o.ninputs, 65536));
-  for (size_t i = 0; i < MIN(o.ninputs, 65536); i++) given[i] = str_of(o.inputs[i]);
-  mo.given = (Strs){(int64_t)MIN(o.ninputs, 65536), given};
+  for (size_t i = 0; i < MIN(o.ninputs, 65536); i++)
+    given[i] = str_of(str_copy(&m->arena, str_of(o.inputs[i])));
+  mo.given = m->given = (Strs){(int64_t)MIN(o.ninputs, 65536), given};
   if (c->path)
     TRY(model_open(c->path, &mo, d, &m->model));
   else

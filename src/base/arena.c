@@ -39,6 +39,7 @@ static void pop_chunk(Arena *a) {
 }
 
 void arena_deinit(Arena *a) {
+  if (a->scoped) arena_leave_scope(a);
   while (a->head) pop_chunk(a);
   *a = (Arena){0};
 }

@@ -105,6 +105,8 @@ typedef struct Trap {
   struct Trap *outer;
   Diag *diag;
   tenon_status status;
+  struct Arena
+      *scoped;  // arenas of functions below, innermost first: freed when one of them raises
 } Trap;
 void trap_enter(Trap *t, Diag *d);
 void trap_leave(Trap *t);
@@ -123,12 +125,18 @@ typedef struct Arena {
   ArenaChunk *head;
   char *at, *end;        // free part of the head chunk
   int64_t total, limit;  // bytes taken from the allocator; limit 0 = none
+  struct Arena *outer;   // of a scoped one: the next of its trap's list
+  bool scoped;
 } Arena;
 typedef struct ArenaMark {
   ArenaChunk *head;
   char *at;
 } ArenaMark;
 void arena_init(Arena *a);
+// For an arena on the stack of a function that may be left by a raised error: that frees it, too.  The innermost one
+// must be freed first.
+void arena_init_scoped(Arena *a);
+void arena_leave_scope(Arena *a);  // part of arena_deinit
 void arena_deinit(Arena *a);
 void *arena_alloc(Arena *a, int64_t bytes);  // zeroed, 16-byte aligned; raises ENOMEM
 void *arena_alloc_array(Arena *a, int64_t n, int64_t elem_bytes);  // product checked

@@ -26,6 +26,7 @@ const char *status_name(tenon_status s) {
   case TENON_ENOMEM: return "out of memory";
   case TENON_EDEVICE: return "device";
   case TENON_EINTERNAL: return "internal";
+  case TENON_ECANCELLED: return "cancelled";
   }
   return "?";
 }

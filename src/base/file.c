@@ -77,20 +77,30 @@ void file_close(File *f) {
   *f = (File){0};
 }
 
-static int write_new(const char *path, const void *bytes, int64_t n) {
+static int write_all(int fd, const Str *part, int nparts) {
+  int err = 0;
+  for (int i = 0; i < nparts && !err; i++) err = platform->write(fd, part[i].p, part[i].n);
+  return err;
+}
+
+static int write_new(const char *path, const Str *part, int nparts) {
   int fd;
   int err = platform->create(path, &fd);
   if (err) return err;
-  err = platform->write(fd, bytes, n);
+  err = write_all(fd, part, nparts);
   if (!err) err = platform->sync(fd);
   int closed = platform->close(fd);
   return err ? err : closed;
 }
 
 tenon_status file_write(const char *path, const void *bytes, int64_t n, Diag *d) {
+  return file_write_parts(path, &(Str){bytes, n}, 1, d);
+}
+
+tenon_status file_write_parts(const char *path, const Str *part, int nparts, Diag *d) {
   int err, fd;
   if (!strcmp(path, "-")) {
-    err = platform->write(STDOUT_FILENO, bytes, n);
+    err = write_all(STDOUT_FILENO, part, nparts);
     return err ? io_fail(d, "-", "cannot write standard output", err) : TENON_OK;
   }
   // A link keeps pointing where it does: the file it leads to is the one replaced.
@@ -100,14 +110,14 @@ tenon_status file_write(const char *path, const void *bytes, int64_t n, Diag *d)
   err = platform->open_read(target, &fd, &size);
   if (!err) platform->close(fd);
   if (err == EINVAL) {
-    err = write_new(target, bytes, n);
+    err = write_new(target, part, nparts);
     return err ? io_fail(d, path, "cannot write", err) : TENON_OK;
   }
   int len = snprintf(temp, sizeof(temp), "%s.%ld.tmp", target, (long)getpid());
   if (len < 0 || len >= (int)sizeof(temp)) return io_fail(d, path, "cannot write", ENAMETOOLONG);
   // Whatever lies under that name is not ours to write into (a link, another's file).
   platform->unlink(temp);
-  err = write_new(temp, bytes, n);
+  err = write_new(temp, part, nparts);
   if (!err) err = platform->rename(temp, target);
   if (!err) return TENON_OK;
   platform->unlink(temp);

@@ -238,6 +238,11 @@ static Dim find_or_make_sym(IntPool *p, Str name, bool fresh, int64_t lo, int64_
 }
 
 Dim ie_sym(IntPool *p, Str name, int64_t lo, int64_t hi) {
+  for (int64_t i = 0; i < p->nfixed; i++)
+    if (str_eq(p->fixed[i].name, name)) {
+      p->fixed[i].used = true;
+      return ie_const(p, p->fixed[i].value);
+    }
   return find_or_make_sym(p, name, false, lo, hi);
 }
 

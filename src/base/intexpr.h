@@ -49,6 +49,13 @@ struct IntExpr {
   int32_t depth, size;  // nesting, and nodes when written out as a tree; both limited
 };
 
+// A symbol that stands for a number: whoever asks for it gets the number.
+typedef struct IntFixed {
+  Str name;
+  int64_t value;
+  bool used;
+} IntFixed;
+
 typedef struct IntPool {
   Arena *arena;
   struct IntPoolSlot *slot;
@@ -61,6 +68,8 @@ typedef struct IntPool {
   int64_t next_fresh;
   Dim *scratch;  // atoms of the product or quotient under construction
   int64_t scratch_cap;
+  IntFixed *fixed;  // lives as long as the pool
+  int64_t nfixed;
 } IntPool;
 
 void intpool_init(IntPool *p, Arena *a);
@@ -93,6 +102,10 @@ bool ie_has_fresh(Dim a);  // mentions a data-dependent symbol
 // A total order that depends on what the expressions say and not on when they were made, so that text
 // printed from two pools is the same.  0 only for equal expressions.
 int ie_order(Dim a, Dim b);
+
+// The expression with every symbol replaced by what `leaf` gives for it, in the pool `to`, which may be another.
+typedef Dim IntLeaf(void *ctx, Dim sym);
+Dim ie_map(IntPool *to, Dim a, IntLeaf *leaf, void *ctx);
 
 // `bind[slot]` holds each symbol's value, `bound[slot]` whether it is known.  False when a symbol is
 // unbound, a divisor is 0, or the result leaves int64.

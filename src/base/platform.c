@@ -7,6 +7,7 @@
 #endif
 #include "base/platform.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -123,6 +124,29 @@ static int posix_real_path(const char *path, char *out, int64_t cap) {
   return fits ? 0 : ENAMETOOLONG;
 }
 
+static int posix_make_folder(const char *path) {
+  struct stat st;
+  if (!mkdir(path, 0777)) return 0;
+  int err = errno;
+  return err == EEXIST && !stat(path, &st) && S_ISDIR(st.st_mode) ? 0 : err;
+}
+
+static int posix_list(const char *folder, FileFn *fn, void *ctx) {
+  DIR *d = opendir(folder);
+  if (!d) return errno;
+  for (struct dirent *e; (e = readdir(d));) {
+    struct stat st;
+    if (!fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) && S_ISREG(st.st_mode))
+      fn(ctx, e->d_name, st.st_size, st.st_mtime);
+  }
+  closedir(d);
+  return 0;
+}
+
+static int posix_touch(const char *path) {
+  return utimensat(AT_FDCWD, path, NULL, AT_SYMLINK_NOFOLLOW) ? errno : 0;
+}
+
 // ---- threads and time ----
 
 // Signals stay with the threads of the program we are in.
@@ -146,6 +170,8 @@ static int64_t posix_now(void) {
   return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
+static int64_t posix_file_time(void) { return time(NULL); }
+
 const Platform platform_posix = {
     .alloc = posix_alloc,
     .free = posix_free,
@@ -161,9 +187,13 @@ const Platform platform_posix = {
     .rename = posix_rename,
     .unlink = posix_unlink,
     .real_path = posix_real_path,
+    .make_folder = posix_make_folder,
+    .list = posix_list,
+    .touch = posix_touch,
     .thread_start = posix_thread_start,
     .thread_join = posix_thread_join,
     .now = posix_now,
+    .file_time = posix_file_time,
 };
 const Platform *platform = &platform_posix;
 

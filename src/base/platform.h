@@ -16,6 +16,9 @@
 #endif
 #endif
 
+// A file of a folder: its name, bytes, and when it was last written or touched, in seconds.
+typedef void FileFn(void *ctx, const char *name, int64_t bytes, int64_t seconds);
+
 typedef struct Platform {
   // Memory.  `alloc` returns zeroed memory or NULL.  `free` gets the size that was asked for.
   void *(*alloc)(int64_t bytes);
@@ -34,11 +37,15 @@ typedef struct Platform {
   int (*rename)(const char *from, const char *to);
   int (*unlink)(const char *path);
   int (*real_path)(const char *path, char *out, int64_t cap);  // links resolved, NUL-terminated
+  int (*make_folder)(const char *path);                        // one that is there already is fine
+  int (*list)(const char *folder, FileFn *fn, void *ctx);      // its regular files, in any order
+  int (*touch)(const char *path);                              // used now
   // Threads.
   int (*thread_start)(void *(*fn)(void *), void *arg, void **out_thread);
   void (*thread_join)(void *thread);
-  // Time, in nanoseconds from an arbitrary start.
+  // Time, in nanoseconds from an arbitrary start; and that of files, in seconds.
   int64_t (*now)(void);
+  int64_t (*file_time)(void);
 } Platform;
 
 extern const Platform platform_posix;
@@ -66,6 +73,8 @@ void file_close(File *f);
 // Writes through a temporary file beside `path` and renames it, so that a failure leaves the old file.
 // "-" writes to standard output.
 MUST_USE tenon_status file_write(const char *path, const void *bytes, int64_t n, Diag *d);
+// The same of parts that follow one another.
+MUST_USE tenon_status file_write_parts(const char *path, const Str *part, int nparts, Diag *d);
 
 // ---- thread pool ----
 // parallel_for splits [0, n) into pieces of `grain` items, which the pool's threads and the caller take
@@ -78,7 +87,12 @@ Pool *pool_create(int nthreads);  // 0 = what affinity and cgroup allow; NULL wh
 void pool_release(Pool *p);
 int pool_threads(const Pool *p);
 void parallel_for(Pool *p, int64_t n, int64_t grain, PoolFn *fn, void *ctx);
-int machine_threads(void);     // CPUs that affinity and cgroup quota allow, at least 1
+void thread_pin(
+    int index);  // to the index-th CPU that affinity allows; nothing where there are fewer
+void thread_yield(void);
+int machine_threads(void);  // CPUs that affinity and cgroup quota allow, at least 1
+bool platform_allow_tiles(
+    void);  // asks the system for AMX's registers; false: it has none, or refuses
 int64_t machine_memory(void);  // bytes of memory and swap, or the cgroup's limit where that is less
 
 #endif

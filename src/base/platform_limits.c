@@ -11,7 +11,9 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <sys/syscall.h>
 #include <sys/sysinfo.h>
+#include <unistd.h>
 
 // The first bytes of a small file, NUL-terminated; "" when it cannot be read.
 static void read_small(const char *path, char *out, int64_t cap) {
@@ -64,6 +66,18 @@ static int affinity_cpus(void) {
   return 1;
 }
 
+void thread_pin(int index) {
+  cpu_set_t all, one;
+  CPU_ZERO(&one);
+  if (sched_getaffinity(0, sizeof all, &all))
+    return;  // more CPUs than a set holds: left where it is
+  for (int cpu = 0, seen = 0; cpu < CPU_SETSIZE; cpu++)
+    if (CPU_ISSET(cpu, &all) && seen++ == index) CPU_SET(cpu, &one);
+  if (CPU_COUNT(&one)) sched_setaffinity(0, sizeof one, &one);
+}
+
+void thread_yield(void) { sched_yield(); }
+
 static void see_quota(int64_t quota, int64_t period, int64_t *least) {
   if (quota > 0 && period > 0) *least = MIN(*least, quota / period + (quota % period != 0));
 }
@@ -113,3 +127,14 @@ int64_t machine_memory(void) {
   atomic_store_explicit(&known, bytes, memory_order_relaxed);
   return bytes;
 }
+
+// ---- AMX ----
+
+#if defined(__linux__) && defined(__x86_64__)
+bool platform_allow_tiles(void) {
+  enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };  // ARCH_REQ_XCOMP_PERM
+  return syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
+}
+#else
+bool platform_allow_tiles(void) { return false; }
+#endif

@@ -14,10 +14,24 @@ void trap_enter(Trap *t, Diag *d) {
   t->outer = innermost;
   t->diag = d;
   t->status = TENON_OK;
+  t->scoped = NULL;
   innermost = t;
 }
 
 void trap_leave(Trap *t) { innermost = t->outer; }
+
+void arena_init_scoped(Arena *a) {
+  arena_init(a);
+  if (!innermost) return;
+  a->outer = innermost->scoped;
+  a->scoped = true;
+  innermost->scoped = a;
+}
+
+void arena_leave_scope(Arena *a) {
+  innermost->scoped = a->outer;
+  a->scoped = false;
+}
 
 // There is nobody to tell: a caller inside the library forgot to set a trap, or a test wants to stop here.
 static NORETURN void die(const char *message) {
@@ -38,6 +52,7 @@ NORETURN void trap_raise(tenon_status code, const char *fmt, ...) {
   }
   t->status = failv(t->diag, code, NOWHERE, fmt, ap);
   va_end(ap);
+  while (t->scoped) arena_deinit(t->scoped);
   longjmp(t->env, 1);
 }
 

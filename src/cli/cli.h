@@ -139,6 +139,10 @@ int cli_print(const StrBuf *b);
 int cli_usage(Cli *c, const char *fmt, ...) PRINTF(2, 3);  // sets the message, returns CLI_USAGE
 
 int cmd_run(Cli *c);
+int cmd_compile(Cli *c);
+int cmd_targets(Cli *c);
+int cmd_cache(Cli *c);
+int cmd_bench(Cli *c);
 int cmd_inspect(Cli *c);
 int cmd_verify(Cli *c);
 int cmd_conform(Cli *c);

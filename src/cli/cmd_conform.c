@@ -8,6 +8,8 @@
 #include "cli/opt.h"
 
 #include "base/platform.h"
+#include "targets/llvm/codegen.h"
+#include "targets/target.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -38,6 +40,7 @@ typedef struct Runner {
   int64_t timeout;  // ns
   CaseOptions options;
   Progress progress;
+  Codegen *codegen;  // a process for each child, kept from test to test; NULL: none is needed
 } Runner;
 
 static volatile sig_atomic_t interrupted;
@@ -81,6 +84,7 @@ static bool start(Runner *r, Child *c, Case *test) {
   pid_t pid = fork();
   if (pid == 0) {
     close(fd[0]);
+    if (r->codegen) codegen_adopt(r->codegen, (int)(c - r->child));
     child_main(test, &r->options, fd[1]);
   }
   close(fd[1]);
@@ -188,6 +192,7 @@ static int reap(Runner *r) {
     int status;
     if (c->fd < 0 && waitpid(c->pid, &status, 0) == c->pid) {
       judge(r, c, status);
+      if (r->codegen && c->test->verdict != CASE_PASSED) codegen_restart(r->codegen, i);
       progress_step(&r->progress, c->test->name);
       c->pid = 0;
     } else {
@@ -289,6 +294,13 @@ static int report(Runner *r) {
 }
 
 // ---- the command ----
+// Starting tenon-codegen takes longer than a small model does: each child finds one running.
+static tenon_status start_codegen(Runner *r) {
+  if (!r->options.target || strcmp(r->options.target->name, "cpu")) return TENON_OK;
+  TRY(codegen_shared(1, &r->cli->diag, &r->codegen));
+  return codegen_start(r->codegen, r->jobs, &r->cli->diag);
+}
+
 static bool is_wanted(const Cli *c, const char *name) {
   const OptionValue *f = &c->opt[OPT_conform_filter];
   for (int64_t i = 0; i < f->count; i++)
@@ -326,10 +338,10 @@ static tenon_status collect(Runner *r, Folders *unpacked) {
 
 int cmd_conform(Cli *c) {
   const char *target = opt_text(c, OPT_conform_target, "interp");
-  bool plan = !strcmp(target, "plan");
+  bool plan = strcmp(target, "interp") != 0;
   OptOptions optimise;
-  if (strcmp(target, "interp") && !plan)
-    return cli_usage(c, "conform: unknown target '%s'; there are interp and plan", target);
+  if (plan && strcmp(target, "plan") && !target_find(target))
+    return cli_usage(c, "conform: unknown target '%s'; `tenon targets` lists them", target);
   opt_options(c, &OPT_IDS(conform), &optimise);
   Runner r = {.cli = c};
   Folders unpacked = {0};
@@ -340,13 +352,17 @@ int cmd_conform(Cli *c) {
   r.timeout = opt_int(c, OPT_conform_timeout, DEFAULT_TIMEOUT) * 1000000000;
   r.options.expand = opt_given(c, OPT_conform_expand);
   r.options.plan = plan;
+  r.options.target = target_find(target);
   r.options.optimise = plan || opt_given(c, OPT_conform_level) ? &optimise : NULL;
   r.options.text = opt_given(c, OPT_conform_text);
-  r.options.threads = MAX(1, machine_threads() / r.jobs);
+  r.options.artifact = opt_given(c, OPT_conform_artifact);
+  r.options.threads = (int)opt_int(c, OPT_conform_threads, MAX(1, machine_threads() / r.jobs));
   r.child = arena_array(&c->arena, Child, r.jobs);
   int rc = cli_exit_of(collect(&r, &unpacked));
+  if (!rc) rc = cli_exit_of(start_codegen(&r));
   if (!rc) rc = run_all(&r);
   if (!rc) rc = report(&r);
+  codegen_release(r.codegen);
   for (int64_t i = 0; i < unpacked.n; i++) conform_remove(&c->arena, unpacked.v[i]);
   if (!interrupted) return rc;
   diag_init(&c->diag);  // what the end of a child or of tar made of it

@@ -3,6 +3,7 @@
 // Nothing is changed and nothing is fetched.  Only what is listed as needed for running is needed by the
 // program itself; the rest is for building, testing and drawing.
 #include "cli/cli.h"
+#include "cli/peak.h"
 
 #include "base/platform.h"
 
@@ -267,11 +268,51 @@ static void json_tools(JsonWriter *w, Cli *c) {
   json_end_object(w);
 }
 
+// ---- limits, measured on one thread and on all ----
+typedef struct Limits {
+  Peak peak[2];
+  int n;
+  const char *file;
+} Limits;
+
+static tenon_status measure(Cli *c, const Machine *m, Limits *out) {
+  int threads[] = {1, (int)m->usable};
+  for (out->n = 0; out->n < (m->usable > 1 ? 2 : 1); out->n++)
+    TRY(peak_renew(threads[out->n], &c->arena, &c->diag, &out->peak[out->n], &out->file));
+  return TENON_OK;
+}
+
+static void print_limits(const Limits *l) {
+  for (int i = 0; i < l->n; i++)
+    printf("%d thread%s: %.1f GFLOP/s of f32, %.1f GB/s of memory\n", l->peak[i].threads,
+           l->peak[i].threads == 1 ? "" : "s", l->peak[i].flops / 1e9, l->peak[i].bandwidth / 1e9);
+  if (l->n && !*l->file) printf("these figures cannot be kept: there is no folder for them\n");
+}
+
+static void json_limits(JsonWriter *w, const Limits *l) {
+  json_key(w, "peaks");
+  json_begin_array(w);
+  for (int i = 0; i < l->n; i++) {
+    json_begin_object(w);
+    json_key(w, "threads");
+    json_i64(w, l->peak[i].threads);
+    json_key(w, "gflops");
+    json_f64(w, l->peak[i].flops / 1e9);
+    json_key(w, "bandwidth");
+    json_f64(w, l->peak[i].bandwidth);
+    json_end_object(w);
+  }
+  json_end_array(w);
+}
+
 int cmd_doctor(Cli *c) {
   Machine *m = arena_new(&c->arena, Machine);
+  Limits *limits = arena_new(&c->arena, Limits);
   look_at_machine(m);
+  if (opt_given(c, OPT_doctor_measure) && measure(c, m, limits)) return CLI_FAILED;
   if (!opt_given(c, OPT_doctor_json)) {
     print_machine(m);
+    print_limits(limits);
     print_tools(c);
     return CLI_OK;
   }
@@ -281,6 +322,7 @@ int cmd_doctor(Cli *c) {
   json_init(&w, &b, false);
   json_begin_object(&w);
   json_machine(&w, m);
+  if (limits->n) json_limits(&w, limits);
   json_tools(&w, c);
   json_end_object(&w);
   return cli_print(&b);

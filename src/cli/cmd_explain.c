@@ -1,4 +1,5 @@
 // cmd_explain.c -- `tenon explain`: where each node of a model went, and what its kernels save (explain.h).
+#include "cli/explain_kernel.h"
 #include "cli/inputs.h"
 #include "cli/opt.h"
 
@@ -202,6 +203,8 @@ static int explain(Telling *t) {
   t->opt.options.record = true;
   rc = cli_exit_of(opt_run(c, &OPT_IDS(explain), g, &t->opt));
   if (rc) return rc;
+  const char *kernel = opt_text(c, OPT_explain_kernel, NULL);
+  if (kernel) return explain_kernel(c, g, kernel, opt_given(c, OPT_explain_json));
   binding_default(&t->dims, g, 1);
   explain_after(&t->x, &t->opt.report, &t->dims);
   if (opt_given(c, OPT_explain_json))

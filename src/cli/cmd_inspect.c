@@ -3,6 +3,7 @@
 // Only the model's own file is opened, and of it only the structure is read: weights stay on the disk.
 // Operators and parameters are counted as the file has them; cost and memory are those of the graph, at the
 // sizes given with --dim (else 1).
+#include "cli/inspect.h"
 #include "cli/findings.h"
 #include "cli/inputs.h"
 #include "cli/opt.h"
@@ -579,10 +580,11 @@ int cmd_inspect(Cli *c) {
     return cli_usage(c, "inspect: --text and --json are two outputs; give one of them");
   Inspection *in = arena_new(&c->arena, Inspection);
   in->cli = c;
-  int rc = cli_exit_of(model_open(c->pos[0], NULL, &c->diag, &in->model));
+  int rc =
+      cli_exit_of(model_open(c->pos[0], &(ModelOptions){.compiled = true}, &c->diag, &in->model));
   if (rc) return rc;
   in->graph = in->model->graph;
-  rc = inspect(in);
+  rc = in->model->program ? inspect_compiled(c, in->model) : inspect(in);
   model_free(in->model);
   return rc;
 }

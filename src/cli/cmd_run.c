@@ -2,8 +2,11 @@
 #include "cli/inputs.h"
 #include "cli/opt.h"
 #include "cli/overrides.h"
+#include "cli/per_node.h"
 
 #include "api/model.h"
+#include "runtime/session.h"
+#include "targets/target.h"
 
 #include <math.h>
 #include <signal.h>
@@ -21,7 +24,11 @@ typedef struct RunCommand {
   Inputs in;
   Value **out;
   double seconds;
-  MemPlan *plan;  // --target plan
+  MemPlan *plan;  // --target plan, and those that compile
+  Program *program;
+  Session *session;
+  Value **reference;  // --compare: what the interpreter gives
+  PerNode *per_node;  // --per-node
   bool compared, matches;
   Comparison comparison;
   const char *worst_output;
@@ -133,6 +140,9 @@ static void print_text(RunCommand *r) {
   NumText peak;
   say(r->cli, "%.3f s, %s of memory at the peak\n", r->seconds,
       text_bytes(&peak, r->run.peak_bytes));
+  if (r->per_node)
+    say(r->cli, "%lld results of steps compared, the largest error %.3g\n",
+        (long long)r->per_node->ncompared, r->per_node->max_abs);
   if (r->compared) say(r->cli, "%s\n", r->matches ? "all as expected" : "not as expected");
 }
 
@@ -356,15 +366,21 @@ static tenon_status compare_one(RunCommand *r, NdArray *v, int64_t narrays, cons
   return TENON_OK;
 }
 
-static tenon_status compare(RunCommand *r, const char *path) {
+static Comparison *new_comparison(RunCommand *r) {
   Cli *c = r->cli;
-  NdArrayList list;
-  TRY(arrays_read(&c->arena, path, &r->files, &c->diag, &list));
   Tolerance f32 = tolerance_of(DT_F32);
   Tolerance given = {opt_real(c, OPT_run_rtol, f32.rtol), opt_real(c, OPT_run_atol, f32.atol)};
   r->comparison = (Comparison){.arena = &c->arena};
   if (opt_given(c, OPT_run_rtol) || opt_given(c, OPT_run_atol))
     r->comparison.given = arena_dup(&c->arena, &given, sizeof given);
+  return &r->comparison;
+}
+
+static tenon_status compare(RunCommand *r, const char *path) {
+  Cli *c = r->cli;
+  NdArrayList list;
+  TRY(arrays_read(&c->arena, path, &r->files, &c->diag, &list));
+  new_comparison(r);
   int64_t *nitems = arena_array(&c->arena, int64_t, r->model->graph->main->nresults + 1);
   for (int64_t i = 0; i < list.n; i++) TRY(compare_one(r, &list.v[i], list.n, path, nitems));
   compare_lengths(r, nitems);
@@ -374,6 +390,24 @@ static tenon_status compare(RunCommand *r, const char *path) {
     fail(&c->diag, TENON_EINVAL, (Where){.file = path}, "output '%s': %s", r->worst_output,
          r->comparison.why);
   return TENON_OK;
+}
+
+// ---- --compare interp ----
+static void compare_reference(RunCommand *r) {
+  const Body *b = r->model->graph->main;
+  Comparison *cmp = new_comparison(r);
+  for (int64_t i = 0; i < b->nresults; i++) {
+    const char *before = cmp->why;
+    if (!values_match(cmp, r->out[i], r->reference[i]) && !before)
+      r->worst_output = b->result_name[i];
+  }
+  r->compared = true;
+  r->matches = !cmp->why && !(r->per_node && r->per_node->why);
+  if (cmp->why)
+    fail(&r->cli->diag, TENON_EINVAL, NOWHERE, "output '%s' differs from the interpreter's: %s",
+         r->worst_output, cmp->why);
+  if (r->per_node && r->per_node->why)
+    diag_note(&r->cli->diag, "first difference: %s", r->per_node->why);
 }
 
 // A made-up size that the model cannot take is no fault of its own: say which could be set.
@@ -392,6 +426,19 @@ static tenon_status note_dims(RunCommand *r, tenon_status s) {
 }
 
 // ---- the command ----
+static tenon_status compile(RunCommand *r, const Target *target, SessionOptions *so) {
+  Cli *c = r->cli;
+  Graph *g = r->model->graph;
+  Compiled compiled;
+  TargetOptions to = {.no_cache = opt_given(c, OPT_run_no_cache), .compiled = &compiled};
+  TRY(target_compile_with(target, g, r->plan, &to, &c->arena, &c->diag, &r->program));
+  if (!opt_given(c, OPT_run_per_node)) return TENON_OK;
+  r->per_node = arena_new(&c->arena, PerNode);
+  new_comparison(r);
+  *r->per_node = (PerNode){.arena = &c->arena, .given = r->comparison.given, .run = &r->run};
+  return per_node_start(r->per_node, g, r->plan, &compiled, r->in.value, so);
+}
+
 static tenon_status execute(RunCommand *r) {
   Cli *c = r->cli;
   Graph *g = r->model->graph;
@@ -405,36 +452,61 @@ static tenon_status execute(RunCommand *r) {
   r->run.ops_budget = opt_int(c, OPT_run_max_ops, -1);
   // Before the graph changes: what is made up follows from the model alone.
   TRY(inputs_read(&r->in, c, &r->run, opt_text(c, OPT_run_inputs, NULL), &c->opt[OPT_run_input]));
-  bool plan = !strcmp(opt_text(c, OPT_run_target, "interp"), "plan");
+  SessionOptions so = {.threads = (int)opt_int(c, OPT_run_threads, 0)};
+  const char *target = opt_text(c, OPT_run_target, "interp");
+  bool plan = strcmp(target, "interp") != 0;
+  if (opt_given(c, OPT_run_compare)) {
+    r->reference = arena_array(&c->arena, Value *, g->main->nresults + 1);
+    TRY(model_run(r->model, &r->run, r->in.value, r->reference));
+  }
   if (plan || opt_given(c, OPT_run_level))
     TRY(opt_run(c, &OPT_IDS(run), g, arena_new(&c->arena, Optimised)));
   if (plan) TRY(opt_plan(g, &c->arena, &c->diag, &r->plan));
+  if (r->model->program) r->program = program_retain(r->model->program);
+  if (target_find(target)) TRY(compile(r, target_find(target), &so));
+  if (r->program) TRY(session_create(r->program, &so, &c->diag, &r->session));
   if (opt_given(c, OPT_run_expand))
     TRY(interp_create(g, &(InterpOptions){.expand = true}, &c->diag, &r->model->interp));
   r->out = arena_array(&c->arena, Value *, g->main->nresults + 1);
   int64_t start = platform->now();
   if (!r->run.max_bytes) r->run.max_bytes = machine_memory();
-  TRY(note_dims(r, r->plan ? plan_run(r->plan, &r->run, r->in.value, r->out)
-                           : model_run(r->model, &r->run, r->in.value, r->out)));
+  TRY(note_dims(r, r->session ? session_run(r->session, &r->run, r->in.value, NULL, r->out)
+                   : r->plan  ? plan_run(r->plan, &r->run, r->in.value, r->out)
+                              : model_run(r->model, &r->run, r->in.value, r->out)));
   r->seconds = (double)(platform->now() - start) / 1e9;
   const char *output = opt_text(c, OPT_run_output, NULL),
              *expect = opt_text(c, OPT_run_expect, NULL);
   if (output) TRY(write_whole(r, output));
+  if (r->reference) compare_reference(r);
   if (expect) TRY(compare(r, expect));
   return TENON_OK;
 }
 
 int cmd_run(Cli *c) {
   const char *target = opt_text(c, OPT_run_target, "interp");
-  if (strcmp(target, "interp") && strcmp(target, "plan"))
-    return cli_usage(c, "run: unknown target '%s'; there are interp and plan", target);
+  if (strcmp(target, "interp") && strcmp(target, "plan") && !target_find(target))
+    return cli_usage(c, "run: unknown target '%s'; `tenon targets` lists them", target);
+  if (opt_given(c, OPT_run_compare) && strcmp(opt_text(c, OPT_run_compare, ""), "interp"))
+    return cli_usage(c, "run: --compare takes 'interp', not '%s'",
+                     opt_text(c, OPT_run_compare, ""));
+  if (opt_given(c, OPT_run_per_node) && (!opt_given(c, OPT_run_compare) || !target_find(target)))
+    return cli_usage(c, "run: --per-node needs --compare interp and a target that compiles");
   // In the arena, since a trap may pass over this frame.
   RunCommand *r = arena_new(&c->arena, RunCommand);
   r->cli = c;
   int rc = cli_exit_of(open_with_overrides(c, c->pos[0], &c->opt[OPT_run_input],
                                            opt_text(c, OPT_run_inputs, NULL), &r->model));
   if (rc) return rc;
+  if (r->model->program && (opt_given(c, OPT_run_target) || opt_given(c, OPT_run_level) ||
+                            opt_given(c, OPT_run_expand) || opt_given(c, OPT_run_compare))) {
+    model_free(r->model);
+    return cli_usage(c,
+                     "run: %s is compiled already: --target, -O and --expand are for `compile`, "
+                     "--compare is for a model",
+                     c->pos[0]);
+  }
   r->in = (Inputs){.graph = r->model->graph,
+                   .program = r->model->program,
                    .arena = &c->arena,
                    .files = &r->files,
                    .seed = (uint64_t)opt_int(c, OPT_run_seed, 0)};
@@ -451,6 +523,9 @@ int cmd_run(Cli *c) {
   }
   if (!rc && r->compared && !r->matches) rc = CLI_MISMATCH;
   if (r->run_open) run_deinit(&r->run);
+  if (r->per_node) per_node_end(r->per_node);
+  session_free(r->session);
+  program_release(r->program);
   pool_release(r->pool);
   for (int64_t i = 0; i < r->files.n; i++) file_close(&r->files.v[i]);
   model_free(r->model);

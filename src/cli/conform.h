@@ -30,10 +30,12 @@ MUST_USE tenon_status conform_unpack(Arena *a, const char *archive, Diag *d,
 void conform_remove(Arena *a, const char *folder);  // a folder and all in it
 
 typedef struct CaseOptions {
-  bool expand;  // composites by their expansion
-  bool text;    // through the text form and back
+  bool expand;    // composites by their expansion
+  bool text;      // through the text form and back
+  bool artifact;  // compiled programs through a file and back
   int threads;
   bool plan;                          // in the planned order and memory
+  const struct Target *target;        // compiled for it; NULL: interpreted
   const struct OptOptions *optimise;  // NULL: the graph as it is
 } CaseOptions;
 // Runs one test in this process.

@@ -10,9 +10,13 @@
 #include "api/model.h"
 #include "cli/opt.h"
 #include "cli/tensors.h"
+#include "runtime/artifact.h"
+#include "runtime/session.h"
+#include "targets/target.h"
 
 #include <math.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 const char *const verdict_name[CASE_VERDICTS] = {"passed", "wrong", "unsupported", "crashed"};
 
@@ -45,7 +49,9 @@ typedef struct Test {
   Graph *again;  // --text: the graph as read back from its text
   Interp *again_interp;
   Pool *pool, *again_pool;
-  MemPlan *plan;  // with CaseOptions.plan
+  MemPlan *plan;     // with CaseOptions.plan
+  Program *program;  // with CaseOptions.target
+  Session *session;
   const char *reason;
   const char *remark;
 } Test;
@@ -225,7 +231,9 @@ static bool same_bits(const Value *a, const Value *b) {
 // Runs the model; with --text also the graph that was read back, on three threads.
 static tenon_status run_graph(Test *t, Run *run, Value **in, Value **out) {
   if (!run->max_bytes) run->max_bytes = machine_memory();
-  TRY(t->plan ? plan_run(t->plan, run, in, out) : model_run(t->model, run, in, out));
+  TRY(t->session ? session_run(t->session, run, in, NULL, out)
+      : t->plan  ? plan_run(t->plan, run, in, out)
+                 : model_run(t->model, run, in, out));
   if (!t->again) return TENON_OK;
   Value **same = arena_array(t->arena, Value *, model_noutputs(t->model) + 1);
   run->pool = t->again_pool;
@@ -336,6 +344,28 @@ static tenon_status need_supported(Test *t) {
   return n ? TENON_EUNSUPPORTED : TENON_OK;
 }
 
+// Through a file and back; what is written again must have the same bytes.
+static tenon_status through_artifact(Test *t) {
+  const char *folder = getenv("TMPDIR");
+  const char *path =
+      str_printf(t->arena, "%s/tenon-conform-%ld.tenon", folder ? folder : "/tmp", (long)getpid());
+  Program *again = NULL;
+  Str part[ARTIFACT_PARTS];
+  tenon_status s = artifact_write(t->program, path, t->diag);
+  if (!s) s = artifact_open(path, t->diag, &again);
+  platform->unlink(path);
+  TRY(s);
+  program_release(t->program);
+  t->program = again;
+  TRY(artifact_parts(again, t->arena, t->diag, part));
+  int64_t at = 0;
+  for (int i = 0; i < ARTIFACT_PARTS; at += part[i++].n)
+    if (at + part[i].n > again->backing.size ||
+        (part[i].n && memcmp(again->backing.bytes + at, part[i].p, (size_t)part[i].n)))
+      return fail(t->diag, TENON_EINTERNAL, NOWHERE, "the artifact changes when written again");
+  return TENON_OK;
+}
+
 static tenon_status optimise(Test *t) {
   OptReport report;
   Graph *g = t->model->graph;
@@ -343,7 +373,14 @@ static tenon_status optimise(Test *t) {
                   str_printf(t->arena, "tenon conform --target plan: %s", t->c->model)};
   TRY(opt_quiet(t->o->optimise, &call, g, t->arena, &report, t->diag));
   TRY(graph_verify(g, t->diag));
-  return t->o->plan ? opt_plan(g, t->arena, t->diag, &t->plan) : TENON_OK;
+  if (t->o->plan) TRY(opt_plan(g, t->arena, t->diag, &t->plan));
+  if (!t->o->target) return TENON_OK;
+  // One process makes the code: the one that waits for us.
+  TRY(target_compile_with(t->o->target, g, t->plan, &(TargetOptions){.threads = 1}, t->arena,
+                          t->diag, &t->program));
+  if (t->o->artifact) TRY(through_artifact(t));
+  return session_create(t->program, &(SessionOptions){.threads = t->o->threads}, t->diag,
+                        &t->session);
 }
 
 static tenon_status run_case(Test *t, bool *out_right) {
@@ -391,6 +428,8 @@ Verdict conform_run(const Case *c, const CaseOptions *o, Arena *a, const char **
   tenon_status s = run_case(&t, &right);
   interp_free(t.again_interp);
   graph_free(t.again);
+  session_free(t.session);
+  program_release(t.program);
   model_free(t.model);
   pool_release(t.pool);
   pool_release(t.again_pool);

@@ -44,6 +44,24 @@ static int64_t index_range(Graph *g, const NodeList *order, const Node *param, A
   return range == INT64_MAX ? 0 : MAX(range, 1);
 }
 
+int64_t *input_ranges(Graph *g, Arena *a) {
+  const Body *b = g->main;
+  NodeList order = body_order(g, b, a);
+  int64_t *range = arena_array(a, int64_t, b->nparams + 1);
+  for (int64_t i = 0; i < b->nparams; i++) {
+    const Type *t = type_of(b->param[i]);
+    if (t->kind == TK_TENSOR && dtype_is_int(t->dtype))
+      range[i] = index_range(g, &order, b->param[i], a);
+  }
+  return range;
+}
+
+static int64_t range_of(const Inputs *in, int64_t i, const Node *param, const NodeList *order) {
+  if (!in->program) return index_range(in->graph, order, param, in->arena);
+  const ProgFunction *f = in->program->function[0];
+  return i < f->nranges ? f->range[i] : 0;
+}
+
 // ---- making up ----
 static uint64_t draw(uint64_t seed, int64_t input, int64_t i) {
   return hash_u64(hash_u64(seed * 0x9e3779b97f4a7c15u + (uint64_t)input + 1) + (uint64_t)i);
@@ -53,7 +71,7 @@ static void fill(Inputs *in, Value *v, int64_t position, const Node *param, cons
   int64_t range = 0;
   DTypeClass k = dtype_class(v->dtype);
   int bits = dtype_bits(v->dtype);
-  if (k == DC_INT || k == DC_UINT) range = index_range(in->graph, order, param, in->arena);
+  if (k == DC_INT || k == DC_UINT) range = range_of(in, position, param, order);
   if (!range) range = bits <= 8 ? (int64_t)1 << bits : 2;
   int64_t low = k == DC_INT && bits <= 8 && range == (int64_t)1 << bits ? -(range / 2) : 0;
   for (int64_t i = 0; i < v->n; i++) {

@@ -5,6 +5,7 @@
 #include "cli/cli.h"
 #include "cli/tensors.h"
 #include "cost/cost.h"
+#include "runtime/program.h"
 
 typedef VEC(File) FileList;  // open while arrays refer to them
 
@@ -14,6 +15,7 @@ typedef struct Inputs {
   Graph *graph;
   Arena *arena;
   FileList *files;
+  const Program *program;  // of a compiled model: it knows what its graph does not; else NULL
   DimBinding dims;
   bool *defaulted;  // [dims.n]: a size of an input that nobody gave
   uint64_t seed;
@@ -29,6 +31,8 @@ int dims_read(Cli *c, const Graph *g, const OptionValue *opt, DimBinding *out);
 // Fills in->value from --inputs and --input; the rest is made up.
 MUST_USE tenon_status inputs_read(Inputs *in, Cli *c, Run *run, const char *archive,
                                   const OptionValue *one);
+// How many values an index made from each of the graph's parameters may take; 0: it indexes nothing.
+int64_t *input_ranges(Graph *g, Arena *a);
 // NAME.K, as an item of the sequence NAME is called in an archive.  False: the name is no such.
 bool item_name(Str s, Str *out_name, int64_t *out_item);
 // An .npy or .npz file; the mapping is added to `files`.

@@ -30,7 +30,7 @@ static void names_in(Cli *c, const Model *m, const char *path, Names *out) {
 
 tenon_status open_with_overrides(Cli *c, const char *path, const OptionValue *input,
                                  const char *inputs, Model **out) {
-  TRY(model_open(path, NULL, &c->diag, out));
+  TRY(model_open(path, &(ModelOptions){.compiled = true}, &c->diag, out));
   if (!(*out)->onnx.defaults.n) return TENON_OK;
   Names names = {0};
   for (int64_t i = 0; i < input->count; i++) {

@@ -11,19 +11,6 @@
 
 // ---- activation functions ----
 
-typedef enum {
-  ACT_RELU,
-  ACT_TANH,
-  ACT_SIGMOID,
-  ACT_AFFINE,
-  ACT_LEAKY_RELU,
-  ACT_THRESHOLDED_RELU,
-  ACT_SCALED_TANH,
-  ACT_HARD_SIGMOID,
-  ACT_ELU,
-  ACT_SOFTSIGN,
-  ACT_SOFTPLUS
-} ActKind;
 typedef struct ActInfo {
   const char *name;  // lower case
   int nparams;       // alpha; alpha and beta
@@ -31,42 +18,37 @@ typedef struct ActInfo {
 } ActInfo;
 // clang-format off
 static const ActInfo act_info[] = {
-  [ACT_RELU]             = {"relu",            0, 0,    0},
-  [ACT_TANH]             = {"tanh",            0, 0,    0},
-  [ACT_SIGMOID]          = {"sigmoid",         0, 0,    0},
-  [ACT_AFFINE]           = {"affine",          2, 1,    0},
-  [ACT_LEAKY_RELU]       = {"leakyrelu",       1, 0.01, 0},
-  [ACT_THRESHOLDED_RELU] = {"thresholdedrelu", 1, 1,    0},
-  [ACT_SCALED_TANH]      = {"scaledtanh",      2, 1,    1},
-  [ACT_HARD_SIGMOID]     = {"hardsigmoid",     2, 0.2,  0.5},
-  [ACT_ELU]              = {"elu",             1, 1,    0},
-  [ACT_SOFTSIGN]         = {"softsign",        0, 0,    0},
-  [ACT_SOFTPLUS]         = {"softplus",        0, 0,    0},
+  [RNN_ACT_RELU]             = {"relu",            0, 0,    0},
+  [RNN_ACT_TANH]             = {"tanh",            0, 0,    0},
+  [RNN_ACT_SIGMOID]          = {"sigmoid",         0, 0,    0},
+  [RNN_ACT_AFFINE]           = {"affine",          2, 1,    0},
+  [RNN_ACT_LEAKY_RELU]       = {"leakyrelu",       1, 0.01, 0},
+  [RNN_ACT_THRESHOLDED_RELU] = {"thresholdedrelu", 1, 1,    0},
+  [RNN_ACT_SCALED_TANH]      = {"scaledtanh",      2, 1,    1},
+  [RNN_ACT_HARD_SIGMOID]     = {"hardsigmoid",     2, 0.2,  0.5},
+  [RNN_ACT_ELU]              = {"elu",             1, 1,    0},
+  [RNN_ACT_SOFTSIGN]         = {"softsign",        0, 0,    0},
+  [RNN_ACT_SOFTPLUS]         = {"softplus",        0, 0,    0},
 };
 // clang-format on
 
-typedef struct Act {
-  ActKind kind;
-  double alpha, beta, clip;  // clip 0: none
-} Act;
-
-static double act(const Act *a, double x) {
+static double act(const RnnAct *a, double x) {
   if (a->clip > 0) x = x > a->clip ? a->clip : x < -a->clip ? -a->clip : x;
   switch (a->kind) {
-  case ACT_RELU: return x > 0 || isnan(x) ? x : 0;
-  case ACT_TANH: return tanh(x);
-  case ACT_SIGMOID: return 1 / (1 + exp(-x));
-  case ACT_AFFINE: return a->alpha * x + a->beta;
-  case ACT_LEAKY_RELU: return x >= 0 ? x : a->alpha * x;
-  case ACT_THRESHOLDED_RELU: return x >= a->alpha ? x : 0;
-  case ACT_SCALED_TANH: return a->alpha * tanh(a->beta * x);
-  case ACT_HARD_SIGMOID: {
+  case RNN_ACT_RELU: return x > 0 || isnan(x) ? x : 0;
+  case RNN_ACT_TANH: return tanh(x);
+  case RNN_ACT_SIGMOID: return 1 / (1 + exp(-x));
+  case RNN_ACT_AFFINE: return a->alpha * x + a->beta;
+  case RNN_ACT_LEAKY_RELU: return x >= 0 ? x : a->alpha * x;
+  case RNN_ACT_THRESHOLDED_RELU: return x >= a->alpha ? x : 0;
+  case RNN_ACT_SCALED_TANH: return a->alpha * tanh(a->beta * x);
+  case RNN_ACT_HARD_SIGMOID: {
     double y = a->alpha * x + a->beta;
     return y < 0 ? 0 : y > 1 ? 1 : y;
   }
-  case ACT_ELU: return x >= 0 ? x : a->alpha * expm1(x);
-  case ACT_SOFTSIGN: return x / (1 + fabs(x));
-  case ACT_SOFTPLUS: return x > 0 ? x + log1p(exp(-x)) : log1p(exp(x));
+  case RNN_ACT_ELU: return x >= 0 ? x : a->alpha * expm1(x);
+  case RNN_ACT_SOFTSIGN: return x / (1 + fabs(x));
+  case RNN_ACT_SOFTPLUS: return x > 0 ? x + log1p(exp(-x)) : log1p(exp(x));
   }
   return x;
 }
@@ -94,17 +76,29 @@ static double next_param(Floats list, int64_t nacts, int64_t index, int64_t *use
   return at < list.n ? list.v[at] : dflt;
 }
 
+void rnn_activations(const RnnActs *from, RnnAct *out) {
+  int64_t used_alpha = 0, used_beta = 0, count = (int64_t)from->each * from->ndirs;
+  for (int i = 0; i < count; i++) {
+    RnnActKind k = i % from->each ? RNN_ACT_TANH : from->first;
+    if (from->names.n) k = (RnnActKind)act_find(from->names.v[i]);
+    RnnAct *a = &out[i];
+    *a = (RnnAct){k, act_info[k].alpha, act_info[k].beta, from->clip};
+    if (act_info[k].nparams > 0)
+      a->alpha = next_param(from->alpha, count, i, &used_alpha, a->alpha);
+    if (act_info[k].nparams > 1) a->beta = next_param(from->beta, count, i, &used_beta, a->beta);
+  }
+}
+
 // ---- the layer ----
 
 typedef enum { CELL_LSTM, CELL_GRU, CELL_RNN } Cell;
-enum { MAX_ACTS = 6 };
 
 typedef struct Layer {
   Cell cell;
   int gates, nacts, ndirs;  // acts of one direction
   int direction;
   bool batch_first, input_forget, linear_before_reset, quantize_state;
-  Act acts[MAX_ACTS];
+  RnnAct acts[RNN_ACTS];
   int64_t seq, batch, input, hidden;
   const Value *x, *w, *r, *b, *h0, *c0, *p;
   const int64_t *lens;  // by batch
@@ -188,19 +182,12 @@ static tenon_status sequence_lengths(Eval *e, Layer *l) {
 
 static tenon_status setup_acts(Eval *e, Layer *l, Strs names, Floats alpha, Floats beta,
                                double clip) {
-  static const ActKind usual[] = {
-      [CELL_LSTM] = ACT_SIGMOID, [CELL_GRU] = ACT_SIGMOID, [CELL_RNN] = ACT_TANH};
+  static const RnnActKind usual[] = {
+      [CELL_LSTM] = RNN_ACT_SIGMOID, [CELL_GRU] = RNN_ACT_SIGMOID, [CELL_RNN] = RNN_ACT_TANH};
   const char *bad = rnn_check_activations(names, l->ndirs, l->nacts);
   if (bad) return eval_fail(e, TENON_EINVAL, "%s", bad);
-  int64_t used_alpha = 0, used_beta = 0, count = (int64_t)l->nacts * l->ndirs;
-  for (int i = 0; i < count; i++) {
-    ActKind k = i % l->nacts ? ACT_TANH : usual[l->cell];
-    if (names.n) k = (ActKind)act_find(names.v[i]);
-    Act *a = &l->acts[i];
-    *a = (Act){k, act_info[k].alpha, act_info[k].beta, clip};
-    if (act_info[k].nparams > 0) a->alpha = next_param(alpha, count, i, &used_alpha, a->alpha);
-    if (act_info[k].nparams > 1) a->beta = next_param(beta, count, i, &used_beta, a->beta);
-  }
+  RnnActs a = {names, alpha, beta, clip, l->ndirs, l->nacts, usual[l->cell]};
+  rnn_activations(&a, l->acts);
   return TENON_OK;
 }
 
@@ -283,8 +270,8 @@ static void input_products(Eval *e, Layer *l) {
 // ---- one step of one sequence: from x's products `xw` and the state's `hr` to the new state ----
 
 static void lstm_step(const Layer *l, const double *xw, const double *hr, double *h, double *c) {
-  const Act *f = l->acts + l->dir * l->nacts, *g = f + 1;
-  Act last = f[2];  // the cell itself is not clipped, as in the runtimes that have the attribute
+  const RnnAct *f = l->acts + l->dir * l->nacts, *g = f + 1;
+  RnnAct last = f[2];  // the cell itself is not clipped, as in the runtimes that have the attribute
   last.clip = 0;
   int64_t n = l->hidden;
   const double *pi = l->peep, *po = pi + n, *pf = po + n;
@@ -301,7 +288,7 @@ static void lstm_step(const Layer *l, const double *xw, const double *hr, double
 // hr: z, r, and the hidden gate's product (of the reset state, or, when linear_before_reset, of the state).
 static void gru_step(const Layer *l, const double *xw, const double *hr, const double *reset,
                      double *h) {
-  const Act *f = l->acts + l->dir * l->nacts, *g = f + 1;
+  const RnnAct *f = l->acts + l->dir * l->nacts, *g = f + 1;
   int64_t n = l->hidden;
   for (int64_t k = 0; k < n; k++) {
     double z = act(f, xw[k] + hr[k]), rec = hr[2 * n + k];
@@ -318,7 +305,7 @@ static int64_t input_row(const Layer *l, int64_t s, int64_t b, bool backward) {
 // gru: the reset gates of step s, and with them what the hidden gate's product needs.
 static void gru_reset(Eval *e, Layer *l, int64_t s, bool backward) {
   int64_t n = l->hidden, gh = 3 * n;
-  const Act *f = l->acts + l->dir * l->nacts;
+  const RnnAct *f = l->acts + l->dir * l->nacts;
   for (int64_t b = 0; b < l->batch; b++)
     for (int64_t k = 0; s < l->lens[b] && k < n; k++) {
       const double *xw = l->xw + input_row(l, s, b, backward) * gh;

@@ -32,4 +32,32 @@ EvalFn eval_lstm, eval_gru, eval_rnn;
 // NULL when the names and parameter counts are sound for `ndirs` x `each` functions, else what is wrong.
 const char *rnn_check_activations(Strs names, int ndirs, int each);
 
+// Activation functions, with what they are given.
+typedef enum {
+  RNN_ACT_RELU,
+  RNN_ACT_TANH,
+  RNN_ACT_SIGMOID,
+  RNN_ACT_AFFINE,
+  RNN_ACT_LEAKY_RELU,
+  RNN_ACT_THRESHOLDED_RELU,
+  RNN_ACT_SCALED_TANH,
+  RNN_ACT_HARD_SIGMOID,
+  RNN_ACT_ELU,
+  RNN_ACT_SOFTSIGN,
+  RNN_ACT_SOFTPLUS
+} RnnActKind;
+typedef struct RnnAct {
+  RnnActKind kind;
+  double alpha, beta, clip;  // clip 0: none
+} RnnAct;
+enum { RNN_ACTS = 6 };
+typedef struct RnnActs {
+  Strs names;
+  Floats alpha, beta;
+  double clip;
+  int ndirs, each;   // functions of a direction
+  RnnActKind first;  // what the first one is, where none are named; the others are tanh
+} RnnActs;
+void rnn_activations(const RnnActs *from, RnnAct *out);  // [ndirs * each]; the names are sound
+
 #endif

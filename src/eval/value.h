@@ -59,6 +59,9 @@ struct Run {
   // sizes in it.
   tenon_status (*empty_stack)(const struct Eval *e, const struct Body *body, int64_t result,
                               int64_t axis, Value **out);
+  // Does what an operator of the user's own does; NULL: nobody knows.
+  tenon_status (*foreign)(const void *ctx, struct Eval *e);
+  const void *foreign_ctx;
   void *user;
 };
 

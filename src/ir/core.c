@@ -14,21 +14,7 @@ static const AttrDesc param_desc[] = {
     {.name = "instance", .doc = "number of the parameter", .kind = ATTR_i64, .offset = 0}};
 static const AttrDesc proj_desc[] = {
     {.name = "index", .doc = "which result", .kind = ATTR_i64, .offset = 0}};
-static const AttrDesc foreign_desc[] = {
-    {.name = "op",
-     .doc = "full name",
-     .kind = ATTR_str,
-     .offset = offsetof(foreign_attrs, op),
-     .dflt_str = ""},
-    {.name = "keys",
-     .doc = "attribute names",
-     .kind = ATTR_strs,
-     .offset = offsetof(foreign_attrs, keys)},
-    {.name = "values",
-     .doc = "attribute values as text",
-     .kind = ATTR_strs,
-     .offset = offsetof(foreign_attrs, values)},
-};
+ATTR_TABLE(foreign, FOREIGN_ATTRS);
 
 static tenon_status infer_made_elsewhere(Infer *in) {
   return infer_fail(in, TENON_EINVAL, "%s is not an operation", in->op->name);
@@ -86,8 +72,8 @@ const OpInfo op_foreign = {.name = "foreign",
                            .results = "y*",
                            .arity = -1,
                            .nres = 1,
-                           .attrs = foreign_desc,
-                           .nattrs = 3,
+                           .attrs = foreign_attr_desc,
+                           .nattrs = ARRAY_LEN(foreign_attr_desc),
                            .attrs_size = sizeof(foreign_attrs),
                            .infer = infer_foreign,
                            .flags = OPF_HOST};

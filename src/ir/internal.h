@@ -2,6 +2,7 @@
 #ifndef TENON_IR_INTERNAL_H
 #define TENON_IR_INTERNAL_H
 
+#include "eval/foreign.h"
 #include "ir/opinfo.h"
 
 // Hash-consing tables: open addressing, power-of-two capacity, NULL = free slot.
@@ -30,10 +31,6 @@ Value *known_value(Graph *g, const Type *t, const void *data);
 // evaluation charge the rest (work.c).
 MUST_USE tenon_status work_begin(Eval *e, const Node *n);
 
-typedef struct foreign_attrs {
-  Str op;             // "com.example.Frobnicate"
-  Strs keys, values;  // the model's attributes, as text
-} foreign_attrs;
 typedef struct proj_attrs {
   int64_t index;
 } proj_attrs;

@@ -200,6 +200,8 @@ MUST_USE tenon_status graph_parse(Str text, const char *path, Diag *d, Graph **o
 typedef struct ParseOptions {
   const struct CustomOp *custom;
   int64_t memory_limit;  // bytes that the graph may take; 0 = none
+  IntFixed *fixed;       // symbols that are numbers
+  int64_t nfixed;
 } ParseOptions;
 MUST_USE tenon_status graph_parse_with(Str text, const char *path, const ParseOptions *o, Diag *d,
                                        Graph **out);

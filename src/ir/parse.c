@@ -581,6 +581,8 @@ static tenon_status parse_text(TextParser *p, Str text, const ParseOptions *o, G
   p->g->arena.limit = p->g->scratch.limit = p->arena.limit = o->memory_limit;
   p->d->base.file = p->path;
   intpool_init(&p->dims, &p->arena);
+  p->dims.fixed = p->g->dims.fixed = o->fixed;
+  p->dims.nfixed = p->g->dims.nfixed = o->nfixed;
   dimmap_init(&p->to_graph, &p->g->dims, &p->arena);
   dimmap_init(&p->to_text, &p->dims, &p->arena);
   strmap_init(&p->ops, &p->arena);

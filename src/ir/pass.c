@@ -68,7 +68,7 @@ static tenon_status check_names(const Pass *p, int64_t n, const OptOptions *o, D
 
 int64_t graph_count_nodes(Graph *g) {
   Arena a;
-  arena_init(&a);
+  arena_init_scoped(&a);
   NodeList l = body_order(g, g->main, &a);
   int64_t n = 0;
   for (int64_t i = 0; i < l.n; i++) {
@@ -127,6 +127,7 @@ static tenon_status run_all(PassCtx *c, const Pass *p, int64_t n) {
     bool on =
         (p[i].flags & PASSF_REQUIRED) || (o->level >= p[i].level && !listed(o->disable, p[i].name));
     if (i < first) continue;
+    if (on) TRY(watch_step(o->watch, c->g->diag, "optimise", p[i].name, i, n));
     ArenaMark m = arena_mark(c->scratch);
     if (on) TRY(run_one(c, &p[i], &c->report->pass[i]));
     arena_reset(c->scratch, m);

@@ -5,6 +5,7 @@
 #ifndef TENON_IR_PASS_H
 #define TENON_IR_PASS_H
 
+#include "base/watch.h"
 #include "ir/rule.h"
 
 enum PassFlag {
@@ -27,6 +28,7 @@ typedef struct OptOptions {
   int64_t bisect;                      // fire no rule after so many; -1 = no limit
   void (*print)(void *ctx, Str text);  // where dumps and traces go
   void *print_ctx;
+  const Watch *watch;  // told of each pass; may be NULL
 } OptOptions;
 unsigned opt_licences(int level, bool exact, bool fast);
 void opt_defaults(OptOptions *o);  // -O3

@@ -3,6 +3,9 @@
 // Guarantees: within one graph two types are equal exactly when they are the same pointer.
 #include "ir/internal.h"
 
+// Of no dimension there is an address too, so that lists of them can be compared and copied.
+static const Dim no_dims[1];
+
 static uint64_t type_hash(const Type *t) {
   uint64_t h = hash_u64((uint64_t)t->kind * 131 + (uint64_t)t->dtype);
   h = hash_u64(h ^ (uint64_t)(t->rank + 1) ^ (uint64_t)(uintptr_t)t->elem);
@@ -43,7 +46,7 @@ const Type *type_intern(Graph *g, Type key) {
   if (key.rank > 0)
     n->dims = arena_dup(&g->arena, key.dims, key.rank * (int64_t)sizeof(Dim));
   else
-    n->dims = NULL;
+    n->dims = no_dims;
   t->ntypes++;
   return t->type[h] = n;
 }

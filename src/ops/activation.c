@@ -47,14 +47,20 @@ static void expand_hard_swish(Graph *g, const Node *n, Node **out) {
   Node *gate = clamp01(g, n, N(g, add, N(g, div, n->src[0], num(g, n, 6)), num(g, n, 0.5)));
   out[0] = N(g, mul, n->src[0], gate);
 }
-// max(x, 0) + log(1 + exp(-|x|)): no overflow on either side
-static Node *softplus_node(Graph *g, const Node *n) {
-  Node *tail = N(g, log, N(g, add, N(g, exp, N(g, neg, N(g, abs, n->src[0]))), num(g, n, 1)));
-  return N(g, add, N(g, relu, n->src[0]), tail);
+// max(x, 0) + log(1 + y) with y = exp(-|x|): no overflow on either side.  What rounding 1 + y took from y is given back.
+static void expand_softplus(Graph *g, const Node *n, Node **out) {
+  Node *y = N(g, exp, N(g, neg, N(g, abs, n->src[0])));
+  Node *u = N(g, add, y, num(g, n, 1));
+  Node *lost = N(g, div, N(g, sub, y, N(g, sub, u, num(g, n, 1))), u);
+  out[0] = N(g, add, N(g, relu, n->src[0]), N(g, add, N(g, log, u), lost));
 }
-static void expand_softplus(Graph *g, const Node *n, Node **out) { out[0] = softplus_node(g, n); }
+// tanh(log(1 + e)) is m / (m + 2) with m = e (e + 2), which keeps its digits where e = exp(x) is small; where it is large
+// the quotient is 1, and x is cut so that m does not overflow.
 static void expand_mish(Graph *g, const Node *n, Node **out) {
-  out[0] = N(g, mul, n->src[0], N(g, tanh, softplus_node(g, n)));
+  double most = type_of(n->src[0])->dtype == DT_F16 ? 5 : 20;
+  Node *e = N(g, exp, N(g, min, n->src[0], num(g, n, most)));
+  Node *m = N(g, mul, e, N(g, add, e, num(g, n, 2)));
+  out[0] = N(g, mul, n->src[0], N(g, div, m, N(g, add, m, num(g, n, 2))));
 }
 static void expand_softsign(Graph *g, const Node *n, Node **out) {
   out[0] = N(g, div, n->src[0], N(g, add, N(g, abs, n->src[0]), num(g, n, 1)));

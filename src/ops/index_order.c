@@ -115,6 +115,20 @@ static tenon_status infer_hardmax(Infer *in) {
   infer_set_type(in, 0, x);
   return TENON_OK;
 }
+// Where the largest is, as a row that is hot there.
+static void expand_hardmax(Graph *g, const Node *n, Node **out) {
+  int64_t axis = ((const hardmax_attrs *)n->attrs)->axis;
+  const Type *x = type_of(n->src[0]);
+  if (x->rank < 1 || !x->dtype) return;
+  Dim size = x->dims[axis < 0 ? axis + x->rank : axis];
+  if (!ie_is_const(size) || size->value < 1) return;
+  arg_attrs at = {.axis = axis};
+  one_hot_attrs hot = {.axis = axis};
+  Node *off_on = N(g, range, node_scalar(g, x->dtype, 0), node_scalar(g, x->dtype, 2),
+                   node_scalar(g, x->dtype, 1));
+  out[0] =
+      NA(g, one_hot, &hot, NA(g, arg_max, &at, n->src[0]), node_i64s(g, 1, &size->value), off_on);
+}
 ATTR_TABLE(hardmax, HARDMAX_ATTRS);
 const OpInfo op_hardmax = {
     .name = "hardmax",
@@ -126,9 +140,11 @@ const OpInfo op_hardmax = {
     .dtypes = "float",
     .arity = 1,
     .nres = 1,
+    .flags = OPF_COMPOSITE,
     OP_ATTRS(hardmax),
     .infer = infer_hardmax,
     .eval = eval_hardmax,
+    .expand = expand_hardmax,
     SAMPLES("(f32[3,4])", "(f16[3,4,2]) axis=1", "(f32[0,3])", "(f32[b,10]) axis=-1"),
 };
 

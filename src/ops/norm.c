@@ -22,12 +22,12 @@ static Node *axes_from(Graph *g, int from, int rank) {
   for (int d = from; d < rank; d++) axes[d - from] = d;
   return node_i64s(g, rank - from, axes);
 }
-// A parameter by channel, shaped to stand under [batch, channels, spatial...].
-static Node *by_channel(Graph *g, Node *p, int rank, DType t) {
+// A parameter by channel, shaped to stand under [batch, channels, spatial...] or [batch, spatial..., channels].
+static Node *by_channel(Graph *g, Node *p, int rank, DType t, bool last) {
   int64_t shape[MAX_RANK];
   for (int d = 0; d < rank - 1; d++) shape[d] = d ? 1 : -1;
   p = cast_to(g, p, t);
-  return rank > 2 ? N(g, reshape, p, node_i64s(g, rank - 1, shape)) : p;
+  return rank > 2 && !last ? N(g, reshape, p, node_i64s(g, rank - 1, shape)) : p;
 }
 // 1 / sqrt(v + eps)
 static Node *inverse_root(Graph *g, Node *v, double eps) {
@@ -73,7 +73,7 @@ static void expand_softmax(Graph *g, const Node *n, Node **out) {
     return;
   }
   Node *e = N(g, exp, shifted(g, x, axis));
-  out[0] = N(g, div, e, N(g, reduce_sum, e, axis));
+  out[0] = N(g, mul, e, N(g, reciprocal, N(g, reduce_sum, e, axis)));  // one division a row
 }
 const OpInfo op_softmax = {
     .name = "softmax",
@@ -297,11 +297,10 @@ INFER_ORDERED(batch_normalization, batch_normalization_attrs, 0, ORDER_DATA)
 static void expand_batch_normalization(Graph *g, const Node *n, Node **out) {
   const batch_normalization_attrs *at = n->attrs;
   const Type *x = type_of(n->src[0]);
-  if (at->channels_last && !at->training_mode) expand_last(g, n, out);
-  if (at->channels_last || at->training_mode || x->rank < 2 || !x->dtype) return;
+  if (at->training_mode || x->rank < 2 || !x->dtype) return;
   DType t = wide_type(x->dtype);
   Node *p[5];
-  for (int i = 1; i < 5; i++) p[i] = by_channel(g, n->src[i], x->rank, t);
+  for (int i = 1; i < 5; i++) p[i] = by_channel(g, n->src[i], x->rank, t, at->channels_last);
   Node *factor = N(g, mul, p[1], inverse_root(g, p[4], at->epsilon));
   Node *y = N(g, mul, N(g, sub, cast_to(g, n->src[0], t), p[3]), factor);
   out[0] = cast_to(g, N(g, add, y, p[2]), x->dtype);
@@ -344,13 +343,13 @@ INFER_ORDERED(instance_normalization, instance_normalization_attrs, 0, ORDER_DAT
 static void expand_instance_normalization(Graph *g, const Node *n, Node **out) {
   const instance_normalization_attrs *at = n->attrs;
   const Type *x = type_of(n->src[0]);
-  if (at->channels_last) expand_last(g, n, out);
-  if (at->channels_last || x->rank < 3 || !x->dtype) return;
+  bool last = at->channels_last;
+  if (x->rank < 3 || !x->dtype) return;
   DType t = wide_type(x->dtype);
-  Node *y =
-      standardise(g, cast_to(g, n->src[0], t), axes_from(g, 2, x->rank), at->epsilon, NULL, NULL);
-  y = N(g, mul, y, by_channel(g, n->src[1], x->rank, t));
-  out[0] = cast_to(g, N(g, add, y, by_channel(g, n->src[2], x->rank, t)), x->dtype);
+  Node *axes = axes_from(g, last ? 1 : 2, last ? x->rank - 1 : x->rank);
+  Node *y = standardise(g, cast_to(g, n->src[0], t), axes, at->epsilon, NULL, NULL);
+  y = N(g, mul, y, by_channel(g, n->src[1], x->rank, t, last));
+  out[0] = cast_to(g, N(g, add, y, by_channel(g, n->src[2], x->rank, t, last)), x->dtype);
 }
 const OpInfo op_instance_normalization = {
     .name = "instance_normalization",
@@ -390,18 +389,26 @@ INFER_ORDERED(group_normalization, group_normalization_attrs, 0, ORDER_DATA)
 static void expand_group_normalization(Graph *g, const Node *n, Node **out) {
   const group_normalization_attrs *at = n->attrs;
   const Type *x = type_of(n->src[0]);
-  if (at->channels_last) expand_last(g, n, out);
-  if (at->channels_last || x->rank < 2 || !x->dtype) return;
+  bool last = at->channels_last;
+  if (x->rank < 2 || !x->dtype) return;
+  Dim channels = x->dims[last ? x->rank - 1 : 1];
   for (int i = 1; i <= 2; i++)  // parameters by group stay whole
-    if (type_of(n->src[i])->rank != 1 || type_of(n->src[i])->dims[0] != x->dims[1]) return;
+    if (type_of(n->src[i])->rank != 1 || type_of(n->src[i])->dims[0] != channels) return;
+  if (last && !ie_is_const(channels)) {
+    expand_last(g, n, out);
+    return;
+  }
   DType t = wide_type(x->dtype);
-  int64_t shape[3] = {0, at->num_groups, -1};
-  Node *v = N(g, reshape, cast_to(g, n->src[0], t), node_i64s(g, 3, shape));
-  Node *y = standardise(g, v, axes_from(g, 2, 3), at->epsilon, NULL, NULL);
+  int64_t first_shape[3] = {0, at->num_groups, -1}, odd[2] = {1, 3};
+  int64_t last_shape[4] = {0, -1, at->num_groups, last ? channels->value / at->num_groups : 0};
+  Node *v = cast_to(g, n->src[0], t);
+  v = N(g, reshape, v, last ? node_i64s(g, 4, last_shape) : node_i64s(g, 3, first_shape));
+  Node *axes = last ? node_i64s(g, 2, odd) : axes_from(g, 2, 3);
+  Node *y = standardise(g, v, axes, at->epsilon, NULL, NULL);
   reshape_attrs as_is = {.allowzero = true};
   y = NA(g, reshape, &as_is, y, N(g, shape, n->src[0]));
-  y = N(g, mul, y, by_channel(g, n->src[1], x->rank, t));
-  out[0] = cast_to(g, N(g, add, y, by_channel(g, n->src[2], x->rank, t)), x->dtype);
+  y = N(g, mul, y, by_channel(g, n->src[1], x->rank, t, last));
+  out[0] = cast_to(g, N(g, add, y, by_channel(g, n->src[2], x->rank, t, last)), x->dtype);
 }
 const OpInfo op_group_normalization = {
     .name = "group_normalization",
@@ -436,6 +443,17 @@ static tenon_status infer_lp_normalization(Infer *in) {
     return infer_fail(in, TENON_EINVAL, "p is %lld, must be 1 or 2", (long long)at->p);
   return infer_lane(in, at->axis);
 }
+static void expand_lp_normalization(Graph *g, const Node *n, Node **out) {
+  const lp_normalization_attrs *at = n->attrs;
+  const Type *x = type_of(n->src[0]);
+  if (x->rank < 1 || !x->dtype) return;
+  DType t = wide_type(x->dtype);
+  Node *v = cast_to(g, n->src[0], t), *axis = node_i64s(g, 1, &at->axis);
+  Node *norm = at->p == 1 ? N(g, reduce_sum, N(g, abs, v), axis)
+                          : N(g, sqrt, N(g, reduce_sum, N(g, mul, v, v), axis));
+  Node *zero = node_scalar(g, t, 0);
+  out[0] = cast_to(g, N(g, where, N(g, eq, norm, zero), zero, N(g, div, v, norm)), x->dtype);
+}
 const OpInfo op_lp_normalization = {
     .name = "lp_normalization",
     .doc = "x / its p-norm along axis, 0 where that is 0",
@@ -446,9 +464,11 @@ const OpInfo op_lp_normalization = {
     .dtypes = "float",
     .arity = 1,
     .nres = 1,
+    .flags = OPF_COMPOSITE,
     OP_ATTRS(lp_normalization),
     .infer = infer_lp_normalization,
     .eval = eval_lp_normalization,
+    .expand = expand_lp_normalization,
     .cost = cost_lane,
     SAMPLES("(f32[4,7])", "(f32[2,3,5]) axis=1 p=1", "(f16[2,3]) axis=0", "(f32[0,3])"),
 };
@@ -503,6 +523,18 @@ static tenon_status infer_mean_variance_normalization(Infer *in) {
   infer_set_type(in, 0, x);
   return TENON_OK;
 }
+static void expand_mean_variance_normalization(Graph *g, const Node *n, Node **out) {
+  static const int64_t usual[] = {0, 2, 3};
+  Ints axes = ((const mean_variance_normalization_attrs *)n->attrs)->axes;
+  const Type *x = type_of(n->src[0]);
+  if (!axes.n) axes = (Ints){3, usual};
+  if (x->rank < 1 || !x->dtype) return;
+  DType t = wide_type(x->dtype);
+  Node *v = cast_to(g, n->src[0], t), *over = node_i64s(g, axes.n, axes.v);
+  Node *d = N(g, sub, v, N(g, reduce_mean, v, over));
+  Node *root = N(g, sqrt, N(g, reduce_mean, N(g, mul, d, d), over));
+  out[0] = cast_to(g, N(g, div, d, N(g, add, root, node_scalar(g, t, 1e-9))), x->dtype);
+}
 const OpInfo op_mean_variance_normalization = {
     .name = "mean_variance_normalization",
     .doc = "(x - mean) / (standard deviation + 1e-9) over the axes",
@@ -513,9 +545,11 @@ const OpInfo op_mean_variance_normalization = {
     .dtypes = "float",
     .arity = 1,
     .nres = 1,
+    .flags = OPF_COMPOSITE,
     OP_ATTRS(mean_variance_normalization),
     .infer = infer_mean_variance_normalization,
     .eval = eval_mean_variance_normalization,
+    .expand = expand_mean_variance_normalization,
     .cost = cost_norm,
     SAMPLES("(f32[2,3,4,5])", "(f32[2,3,4]) axes=[-1]", "(f32[n,3,h,w])"),
 };

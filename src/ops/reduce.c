@@ -160,7 +160,7 @@ static Node *to_type(Graph *g, Node *x, DType t) {
   cast_attrs at = {.to = t, .saturate = true};
   return NA(g, cast, &at, x);
 }
-// Narrow floats are reduced in f32 and integers, where a function is taken, in f64: as the evaluation does.
+// Narrow floats are reduced in f32; functions of integers are taken in f64: as the evaluation does.
 static Node *widened(Graph *g, Node *x) {
   DType t = type_of(x)->dtype;
   if (!dtype_is_float(t)) return to_type(g, x, DT_F64);
@@ -176,14 +176,19 @@ static void expand_square(Graph *g, const Node *n, Node **out) {
   if (dtype_is_float(t)) x = widened(g, x);
   out[0] = to_type(g, reduce_as(g, OP_reduce_sum, n, N(g, mul, x, x), keeps(n)), t);
 }
+// What is summed before a function is taken: integers as such, in 64 bits, where they wrap around.
+static Node *summand(Graph *g, Node *x) {
+  DType t = type_of(x)->dtype;
+  return dtype_is_float(t) ? widened(g, x) : to_type(g, x, t == DT_U64 ? t : DT_I64);
+}
 static void expand_l2(Graph *g, const Node *n, Node **out) {
-  Node *x = widened(g, n->src[0]);
+  Node *x = summand(g, n->src[0]);
   Node *sum = reduce_as(g, OP_reduce_sum, n, N(g, mul, x, x), keeps(n));
-  out[0] = to_type(g, N(g, sqrt, sum), type_of(n->src[0])->dtype);
+  out[0] = to_type(g, N(g, sqrt, widened(g, sum)), type_of(n->src[0])->dtype);
 }
 static void expand_log_sum(Graph *g, const Node *n, Node **out) {
-  Node *sum = reduce_as(g, OP_reduce_sum, n, widened(g, n->src[0]), keeps(n));
-  out[0] = to_type(g, N(g, log, sum), type_of(n->src[0])->dtype);
+  Node *sum = reduce_as(g, OP_reduce_sum, n, summand(g, n->src[0]), keeps(n));
+  out[0] = to_type(g, N(g, log, widened(g, sum)), type_of(n->src[0])->dtype);
 }
 // The largest value is taken out first, unless it is infinite.
 static Node *finite_max(Graph *g, const Node *n, Node *x, bool keepdims) {

@@ -1,5 +1,6 @@
 // window.c -- records of the pooling ops, and the symbolic sizes of sliding windows.
 #include "ops/window.h"
+#include "eval/scalar.h"
 #include "ops/order.h"
 #include "ops/sym.h"
 
@@ -266,6 +267,19 @@ const OpInfo op_global_max_pool = {
             "(f32[b,h,w,c]) channels_last=true"),
 };
 ATTR_TABLE(global_lp_pool, GLOBAL_LP_POOL_ATTRS);
+static void expand_global_lp_pool(Graph *g, const Node *n, Node **out) {
+  const global_lp_pool_attrs *at = n->attrs;
+  int rank = type_of(n->src[0])->rank, from = at->channels_last ? 1 : 2;
+  DType t = type_of(n->src[0])->dtype, wide = t == DT_F64 ? DT_F64 : DT_F32;
+  int64_t axes[MAX_RANK];
+  if (rank <= 2 || !t) return;
+  for (int d = 2; d < rank; d++) axes[d - 2] = d - 2 + from;
+  Node *x = N(g, abs, NA(g, cast, (&(cast_attrs){.to = wide}), n->src[0]));
+  if (at->p != 1) x = N(g, pow, x, node_scalar(g, wide, (double)at->p));
+  x = N(g, reduce_sum, x, node_i64s(g, rank - 2, axes));
+  if (at->p != 1) x = N(g, pow, x, node_scalar(g, wide, 1 / (double)at->p));
+  out[0] = NA(g, cast, (&(cast_attrs){.to = t}), x);
+}
 const OpInfo op_global_lp_pool = {
     .name = "global_lp_pool",
     .doc = "p-norm over all spatial axes",
@@ -276,9 +290,11 @@ const OpInfo op_global_lp_pool = {
     .dtypes = "float",
     .arity = 1,
     .nres = 1,
+    .flags = OPF_COMPOSITE,
     OP_ATTRS(global_lp_pool),
     .infer = infer_global,
     .eval = eval_global_lp_pool,
+    .expand = expand_global_lp_pool,
     .cost = cost_global,
     SAMPLES("(f32[2,3,4,5])", "(f16[1,2,7]) p=3", "(f16[1,7,2]) p=3 channels_last=true"),
 };

@@ -190,7 +190,7 @@ static Node *reorder(void *ctx, Node *n, Node *old) {
 
 tenon_status pass_chain(PassCtx *c, bool *out_changed) {
   Arena a;
-  arena_init(&a);
+  arena_init_scoped(&a);
   Chain *ch = arena_new(&a, Chain);
   ch->c = c;
   ch->arena = &a;

@@ -524,7 +524,7 @@ static Node *clean_node(void *ctx, Node *n, Node *old) {
 
 tenon_status pass_clean(PassCtx *c, bool *out_changed) {
   Arena a;
-  arena_init(&a);
+  arena_init_scoped(&a);
   Cleaner cl = {.c = c, .arena = &a};
   intmap_init(&cl.results, &a);
   GraphMap m = {.g = c->g, .fn = clean_node, .ctx = &cl};

@@ -57,7 +57,7 @@ static void count_body(Graph *g, const Body *b, Arena *a, IntMap *seen, KernelCo
 void graph_kernels(Graph *g, KernelCount *out) {
   Arena a;
   IntMap seen;
-  arena_init(&a);
+  arena_init_scoped(&a);
   intmap_init(&seen, &a);
   *out = (KernelCount){0};
   count_body(g, g->main, &a, &seen, out);

@@ -347,7 +347,7 @@ tenon_status pass_layout(PassCtx *c, bool *out_changed) {
   Arena a;
   if (c->fire_limit && *c->fire_limit <= 0) return TENON_OK;
   if (c->fire_limit) --*c->fire_limit;  // one step for --bisect
-  arena_init(&a);
+  arena_init_scoped(&a);
   Layout l = {.c = c, .g = c->g, .arena = &a};
   reference_sizes(&l);
   l.pos = arena_array(&a, int32_t, c->g->node.n);

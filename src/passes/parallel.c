@@ -159,7 +159,7 @@ static Node *merge_node(void *ctx, Node *n, Node *old) {
 
 tenon_status pass_parallel(PassCtx *c, bool *out_changed) {
   Arena a;
-  arena_init(&a);
+  arena_init_scoped(&a);
   Parallel p = {.c = c, .arena = &a};
   intmap_init(&p.members, &a);
   GraphMap m = {.g = c->g, .fn = merge_node, .ctx = &p, .begin_body = begin_body};

@@ -209,7 +209,7 @@ static tenon_status check_overlap(const MemPlan *p, const Live *live, const int6
 
 tenon_status plan_verify(const MemPlan *p, Diag *d) {
   Arena a;
-  arena_init(&a);
+  arena_init_scoped(&a);
   tenon_status s = check_order(p, &a, d);
   Live *live = arena_array(&a, Live, MAX(p->n, 1));
   Live *by_value = find_live(p, &a);

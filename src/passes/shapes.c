@@ -178,7 +178,7 @@ static Node *shapes_node(void *ctx, Node *n, Node *old) {
 
 tenon_status pass_shapes(PassCtx *c, bool *out_changed) {
   Arena a;
-  arena_init(&a);
+  arena_init_scoped(&a);
   Shapes s = {.c = c, .arena = &a};
   GraphMap m = {
       .g = c->g, .fn = shapes_node, .ctx = &s, .begin_body = begin_body, .end_body = end_body};

@@ -7,10 +7,13 @@
 //    again with every value shaken by so much, and what that changes is the bound.  Graphs with ops that turn a rounding
 //    into a jump, or with a value that is no finite number, have no such bound;
 //  - the graph with its symbols replaced by numbers, and that one optimised, give the same bits;
+//  - with a target: what the compiled graph gives differs from the optimised graph's own run by as much as its class
+//    allows (compiled.c);
 //  - text, printed and read back, is the same text; that of the optimised graph also runs the same.
 #include "graphfuzz/graphfuzz.h"
 #include "ir/internal.h"
 #include "rules/rules.h"
+#include "targets/target.h"
 
 typedef struct Outcome {
   Run run;
@@ -130,8 +133,7 @@ static void note_ops(Check *c, Graph *g, uint8_t *seen) {
   }
 }
 
-// `sizes`: the first and last of the runs to compare.
-static bool check_graph(Check *c, Graph *g, const Way *w, int from, int to, uint8_t *seen) {
+static bool optimise(Check *c, Graph *g, const Way *w, OptReport *report) {
   OptOptions o;
   opt_defaults(&o);
   o.level = w->level;
@@ -139,10 +141,15 @@ static bool check_graph(Check *c, Graph *g, const Way *w, int from, int to, uint
   o.disable = w->disable;
   o.channels_last = w->channels_last;
   o.verify_each = true;
-  OptReport report = {.arena = c->arena};
   diag_init(&c->quiet);
   g->diag = &c->quiet;
-  if (graph_optimise(g, &o, &report)) return differs(c, w->what, c->quiet.text);
+  return !graph_optimise(g, &o, report) || differs(c, w->what, c->quiet.text);
+}
+
+// `sizes`: the first and last of the runs to compare.
+static bool check_graph(Check *c, Graph *g, const Way *w, int from, int to, uint8_t *seen) {
+  OptReport report = {.arena = c->arena};
+  if (!optimise(c, g, w, &report)) return false;
   if (c->way->planted && !plant(c, g)) return differs(c, w->what, c->quiet.text);
   bool exact = !w->fast || is_exact(&report), ok = true;
   c->st->turned += report.layout.turned;
@@ -168,12 +175,37 @@ static bool check_graph(Check *c, Graph *g, const Way *w, int from, int to, uint
   return ok;
 }
 
+// What was compiled of the optimised graph against the interpreter's run of it.
+static bool check_compiled(Check *c, Graph *g, const Way *w) {
+  OptReport report = {.arena = c->arena};
+  FuzzTarget t = {
+      .target = c->way->target, .g = g, .arena = c->arena, .st = c->st, .quiet = &c->quiet};
+  MemPlan *plan;
+  bool tiny = false;
+  if (!optimise(c, g, w, &report)) return false;
+  if (plan_create(g, c->arena, &plan)) return differs(c, w->what, c->quiet.text);
+  t.plan = plan;
+  for (int k = 0; k < c->nsizes; k++) {
+    Value **in;
+    t.bound[k] = &c->ref[k].bound;
+    if (fuzz_inputs(c->g, &c->ref[k].run, k, c->arena, &in))
+      return differs(c, w->what, c->quiet.text);
+    tiny |= fuzz_has_tiny(c->g, in, c->arena);
+  }
+  fuzz_classes(c->g, tiny, c->arena, t.cls);
+  const char *why = fuzz_compiled(&t, 0, c->nsizes - 1);
+  return !why || differs(c, w->what,
+                         str_printf(c->arena, "%s (%s, -O%d%s%s)", why, t.target->name, w->level,
+                                    w->fast ? ", licensed" : "",
+                                    w->channels_last ? ", channels last" : ""));
+}
+
 static bool check_way(Check *c, const Way *w, uint8_t *seen) {
   Graph *g = NULL;
   diag_init(&c->quiet);
   if (graph_parse(c->text, NULL, &c->quiet, &g))
     return differs(c, "its own text is refused", c->quiet.text);
-  bool ok = check_graph(c, g, w, 0, c->nsizes - 1, seen);
+  bool ok = c->way->target ? check_compiled(c, g, w) : check_graph(c, g, w, 0, c->nsizes - 1, seen);
   graph_free(g);
   return ok;
 }
@@ -253,14 +285,32 @@ static int list_ways(Check *c, Way *out) {
   return n;
 }
 
+// One way of a seed, as compiling is slow; of 0, several.
+static int list_targets(Check *c, Way *out) {
+  const unsigned usual = opt_licences(3, false, false);
+  uint64_t s = c->way->seed;
+  const Way all[] = {{.what = "compiled", .level = 3, .fast = usual},
+                     {.what = "compiled", .level = 3, .fast = usual, .channels_last = true},
+                     {.what = "compiled", .level = 3},
+                     {.what = "compiled", .level = 0}};
+  if (!s) {
+    memcpy(out, all, sizeof all);
+    return ARRAY_LEN(all);
+  }
+  out[0] = all[hash_u64(s ^ 0x53) % ARRAY_LEN(all)];
+  return 1;
+}
+
 // The graph's own runs; false where it cannot be run.
 static bool run_reference(Check *c) {
   if (graph_verify(c->g, &c->quiet)) return differs(c, "the graph is refused", c->quiet.text);
   for (int k = 0; k < c->nsizes; k++)
     if (fuzz_run(c->g, &c->ref[k].run, k, NULL, NULL, c->arena, c->ref[k].out))
       return differs(c, "the graph cannot be run", c->quiet.text);
-  for (int k = 0; !c->steep && k < c->nsizes; k++)
+  for (int k = 0; (!c->steep || c->way->target) && k < c->nsizes; k++) {
     fuzz_bound(c->g, &c->ref[k].run, k, c->arena, c->ref[k].out, &c->ref[k].bound);
+    c->ref[k].bound.flushed = c->way->target;
+  }
   return true;
 }
 
@@ -275,10 +325,11 @@ static bool check_all(Check *c, bool *valid) {
   uint8_t *seen = arena_array(c->arena, uint8_t, OP_COUNT);
   note_ops(c, c->g, seen);
   Way way[32];
-  int n = list_ways(c, way);
+  int n = c->way->target ? list_targets(c, way) : list_ways(c, way);
   bool ok = check_text(c);
   for (int i = 0; ok && i < n; i++) ok = check_way(c, &way[i], seen);
-  for (int k = 0; ok && c->nsizes > 1 && k < c->nsizes; k++) ok = check_concrete(c, k);
+  for (int k = 0; ok && !c->way->target && c->nsizes > 1 && k < c->nsizes; k++)
+    ok = check_concrete(c, k);
   return ok;
 }
 

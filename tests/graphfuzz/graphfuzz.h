@@ -19,6 +19,8 @@ enum { FUZZ_SIZES = 3, FUZZ_RESULTS = 8 };
 
 typedef struct FuzzStats {
   int64_t graphs, invalid, symbolic, bodies, exact, bounded, unbounded;
+  int64_t refused;         // with an op that compiled models do not have
+  int64_t kernels, host;   // of compiled graphs: kernels, and groups without one
   int64_t turned;          // nodes that were made channels last
   int64_t used[OP_COUNT];  // graphs that hold the op, before or after
   int64_t dtype[32];       // graphs with a value of that dtype
@@ -31,6 +33,8 @@ typedef struct FuzzStats {
 typedef struct FuzzWay {
   uint64_t seed;           // draws the level and the passes left out; 0: a fixed list of ways
   const RuleSet *planted;  // applied after the passes: a miscompile on purpose
+  const struct Target
+      *target;  // compiled for it, and compared with the interpreter; NULL: optimised only
 } FuzzWay;
 
 // ---- values (value.c) ----
@@ -49,13 +53,40 @@ MUST_USE tenon_status fuzz_inputs(Graph *g, Run *run, int k, Arena *a, Value ***
 MUST_USE tenon_status fuzz_run(Graph *g, Run *run, int k, const Placement *p, Value **in, Arena *a,
                                Value **out);
 typedef struct FuzzBound {
-  bool found;
+  bool found;                   // for all results
+  bool known[FUZZ_RESULTS];     // for this one
+  bool flushed;                 // what is compared may make numbers too small to be normal 0
+  bool jumps[FUZZ_RESULTS];     // no floats, but not the same in a shaken run
   Value *spread[FUZZ_RESULTS];  // f64: how far a shaken run went off, by element
 } FuzzBound;
 // How far a few roundings of every value take the results; not found where a value is no finite number or very large.
 void fuzz_bound(Graph *g, Run *run, int k, Arena *a, Value *const *want, FuzzBound *out);
 bool fuzz_within(const FuzzBound *b, int64_t result, const Value *want, const Value *got);
+bool fuzz_node_is_steep(const Node *n);
 bool fuzz_is_steep(Graph *g, Arena *a);  // an op turns a rounding into a jump: there is no bound
+
+// ---- compiled (compiled.c) ----
+// How a result of generated code may differ from the interpreter's.
+typedef enum {
+  CLASS_EXACT,    // in no bit
+  CLASS_ROUNDED,  // within the bound, where there is one
+  CLASS_JUMP      // by anything: a rounding decides it
+} FuzzClass;
+// Of each result of the graph.  `tiny`: its inputs or constants have numbers too small to be normal.
+void fuzz_classes(Graph *g, bool tiny, Arena *a, FuzzClass *out);
+bool fuzz_has_tiny(Graph *g, Value *const *in, Arena *a);
+typedef struct FuzzTarget {
+  const struct Target *target;
+  Graph *g;  // optimised
+  const MemPlan *plan;
+  FuzzClass cls[FUZZ_RESULTS];  // of the graph as it was
+  const FuzzBound *bound[FUZZ_SIZES];
+  Arena *arena;
+  FuzzStats *st;
+  Diag *quiet;
+} FuzzTarget;
+// Compiles the graph and runs it at sizes from..to with one thread and with three: what differs, or NULL.
+const char *fuzz_compiled(const FuzzTarget *t, int from, int to);
 
 // ---- graphs (make.c) ----
 // A random graph; NULL (with the diag filled) when it came out invalid.  No trap is needed.

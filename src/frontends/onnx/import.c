@@ -232,6 +232,8 @@ tenon_status onnx_import(Str bytes, const char *path, const struct CustomOp *cus
   Graph *g = out->graph;
   g->custom = custom;
   g->arena.limit = g->scratch.limit = out->memory_limit;
+  g->dims.fixed = out->fixed;
+  g->dims.nfixed = out->nfixed;
   Import im = {.g = g,
                .arena = &g->arena,
                .model = &out->model,

@@ -273,6 +273,8 @@ typedef struct Unsupported {
 typedef struct OnnxImport {
   int64_t memory_limit;  // set by the caller: bytes that the graph may take; 0 = none
   Strs given;            // set by the caller: inputs with a default that stay inputs all the same
+  IntFixed *fixed;       // set by the caller: symbols that are numbers
+  int64_t nfixed;
   VEC(const char *)
   defaults;  // inputs that an initializer gives a value: constants here, unless given
   Graph *graph;

@@ -1,0 +1,33 @@
+# llvm.cmake -- finds LLVM 19's C interface: sets TENON_LLVM_VERSION and the target tenon_llvm, or says what is missing.
+#
+# TENON_LLVM_STATIC links it into the program, which then needs no LLVM where it is installed; the shared library is the
+# default, as it links in a second.
+option(TENON_LLVM_STATIC "Link LLVM into tenon-codegen" OFF)
+find_program(LLVM_CONFIG NAMES llvm-config-19 llvm-config)
+set(TENON_LLVM_VERSION "")
+if(LLVM_CONFIG)
+  execute_process(COMMAND ${LLVM_CONFIG} --version OUTPUT_VARIABLE llvm_version OUTPUT_STRIP_TRAILING_WHITESPACE)
+  execute_process(COMMAND ${LLVM_CONFIG} --includedir OUTPUT_VARIABLE llvm_include OUTPUT_STRIP_TRAILING_WHITESPACE)
+  if(llvm_version MATCHES "^19\\." AND EXISTS ${llvm_include}/llvm-c/Core.h)
+    set(TENON_LLVM_VERSION ${llvm_version})
+  endif()
+endif()
+if(TENON_LLVM_VERSION)
+  set(llvm_link --link-shared)
+  set(llvm_parts "")
+  if(TENON_LLVM_STATIC)
+    set(llvm_link --link-static)
+    set(llvm_parts x86 aarch64 riscv passes)
+  endif()
+  execute_process(COMMAND ${LLVM_CONFIG} ${llvm_link} --ldflags --libs --system-libs ${llvm_parts}
+    OUTPUT_VARIABLE llvm_libs OUTPUT_STRIP_TRAILING_WHITESPACE)
+  separate_arguments(llvm_libs UNIX_COMMAND "${llvm_libs}")
+  add_library(tenon_llvm INTERFACE)
+  target_include_directories(tenon_llvm SYSTEM INTERFACE ${llvm_include})
+  target_link_libraries(tenon_llvm INTERFACE ${llvm_libs})
+  if(TENON_LLVM_STATIC)
+    target_link_libraries(tenon_llvm INTERFACE stdc++)
+  endif()
+else()
+  message(STATUS "LLVM 19 (llvm-19-dev) is not there: tenon-codegen is not built, and nothing can be compiled for CPUs")
+endif()

@@ -1,0 +1,95 @@
+// load.c -- the public interface: programs in files.
+#include "api/api.h"
+
+#include "eval/foreign.h"
+#include "eval/table.h"
+#include "runtime/artifact.h"
+
+tenon_status tenon_program_save(const tenon_program *p, const char *path, tenon_error *error) {
+  Diag d;
+  diag_init(&d);
+  if (!p || !path)
+    return api_error(error, &d,
+                     fail(&d, TENON_EINVAL, NOWHERE, "no %s is given", p ? "path" : "program"));
+  Trap t;
+  trap_enter(&t, &d);
+  if (setjmp(t.env) == 0) t.status = artifact_write(p->program, path, &d);
+  trap_leave(&t);
+  return api_error(error, &d, t.status);
+}
+
+// ---- loading ----
+
+typedef struct LoadCall {
+  const char *path;  // NULL: bytes
+  const void *bytes;
+  size_t size;
+  const tenon_load_options *options;
+} LoadCall;
+
+// Every operator of the user's own that a step needs.
+static tenon_status check_ops(const tenon_program *p, Diag *d) {
+  for (int32_t i = 0; i < p->program->nfunctions; i++)
+    for (int32_t k = 0; k < p->program->function[i]->nsteps; k++) {
+      const ProgStep *st = &p->program->function[i]->step[k];
+      if (st->kind != STEP_HOST || strcmp(st->op, "foreign")) continue;
+      const foreign_attrs *at = st->attrs;
+      if (!custom_find(p->custom, at->op))
+        return fail(d, TENON_EUNSUPPORTED, (Where){.node = st->node},
+                    "operator %.*s is not given (tenon_load_options.ops)", STR_ARG(at->op));
+    }
+  return TENON_OK;
+}
+
+static tenon_status load(tenon_program *p, const LoadCall *c, Diag *d) {
+  tenon_load_options o = {0};
+  if (c->options && !api_take_options(&o, sizeof(o), c->options, sizeof(o)))
+    return api_wrong_options(d, c->options->struct_size, sizeof(o));
+  TRY(api_copy_ops(&p->arena, o.ops, o.nops, d, &p->custom));
+  if (c->path)
+    TRY(artifact_open(c->path, d, &p->program));
+  else
+    TRY(artifact_load_memory(c->bytes, (int64_t)c->size, eval_find, d, &p->program));
+  TRY(check_ops(p, d));
+  p->target = p->program->nkernels ? "cpu" : "host";
+  api_describe_program(p);
+  return TENON_OK;
+}
+
+static tenon_status load_any(const LoadCall *c, tenon_program **out, tenon_error *error) {
+  Diag d;
+  diag_init(&d);
+  if (!out)
+    return api_error(error, &d, fail(&d, TENON_EINVAL, NOWHERE, "no place for the program"));
+  *out = NULL;
+  if (!c->path && !c->bytes)
+    return api_error(error, &d, fail(&d, TENON_EINVAL, NOWHERE, "no program was named"));
+  if ((uintptr_t)c->bytes % TENON_ALIGNMENT || c->size > INT64_MAX)
+    return api_error(error, &d,
+                     fail(&d, TENON_EINVAL, NOWHERE, "the bytes must begin at a multiple of %d",
+                          TENON_ALIGNMENT));
+  tenon_program *p = mem_alloc((int64_t)sizeof(*p));
+  if (!p) return api_error(error, &d, fail(&d, TENON_ENOMEM, NOWHERE, "out of memory"));
+  atomic_init(&p->refs, 1);
+  arena_init(&p->arena);
+  Trap t;
+  trap_enter(&t, &d);
+  if (setjmp(t.env) == 0) t.status = load(p, c, &d);
+  trap_leave(&t);
+  if (t.status)
+    tenon_program_release(p);
+  else
+    *out = p;
+  return api_error(error, &d, t.status);
+}
+
+tenon_status tenon_program_load(const char *path, const tenon_load_options *options,
+                                tenon_program **out, tenon_error *error) {
+  return load_any(&(LoadCall){.path = path, .options = options}, out, error);
+}
+
+tenon_status tenon_program_load_memory(const void *bytes, size_t size,
+                                       const tenon_load_options *options, tenon_program **out,
+                                       tenon_error *error) {
+  return load_any(&(LoadCall){.bytes = bytes, .size = size, .options = options}, out, error);
+}

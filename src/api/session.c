@@ -1,0 +1,275 @@
+// session.c -- the public interface: running programs.
+//
+// Results whose size is known beforehand are computed in the caller's buffers (ResultRoom); what a run allocates is
+// copied out, as tenon_run does.
+#include "api/api.h"
+
+// ---- making and freeing ----
+
+static tenon_status start(tenon_session *s, const tenon_session_options *o, Diag *d) {
+  const tenon_program *p = s->program;
+  if (o->threads < 0 || o->memory_limit < 0)
+    return fail(d, TENON_EINVAL, NOWHERE, "threads and memory_limit must not be negative");
+  s->memory_limit = o->memory_limit;
+  s->bound_in = arena_array(&s->arena, tenon_tensor, (int64_t)MAX(p->ninputs, 1));
+  s->is_bound = arena_array(&s->arena, bool, (int64_t)MAX(p->ninputs, 1));
+  s->bound_out = arena_array(&s->arena, tenon_tensor, (int64_t)MAX(p->noutputs, 1));
+  s->own = arena_array(&s->arena, tenon_tensor, (int64_t)MAX(p->noutputs, 1));
+  s->last = arena_array(&s->arena, tenon_tensor, (int64_t)MAX(p->noutputs, 1));
+  SessionOptions so = {.threads = o->threads, .profile = o->profile != 0};
+  return session_create(p->program, &so, d, &s->session);
+}
+
+tenon_status tenon_session_create(tenon_program *p, const tenon_session_options *options,
+                                  tenon_session **out, tenon_error *error) {
+  Diag d;
+  tenon_session_options o = {0};
+  diag_init(&d);
+  if (!out || !p)
+    return api_error(
+        error, &d,
+        fail(&d, TENON_EINVAL, NOWHERE, "no %s is given", p ? "place for the session" : "program"));
+  *out = NULL;
+  if (options && !api_take_options(&o, sizeof(o), options, sizeof(o)))
+    return api_error(error, &d, api_wrong_options(&d, options->struct_size, sizeof(o)));
+  tenon_session *s = mem_alloc((int64_t)sizeof(*s));
+  if (!s) return api_error(error, &d, fail(&d, TENON_ENOMEM, NOWHERE, "out of memory"));
+  arena_init(&s->arena);
+  s->program = tenon_program_retain(p);
+  Trap t;
+  trap_enter(&t, &d);
+  if (setjmp(t.env) == 0) t.status = start(s, &o, &d);
+  trap_leave(&t);
+  if (t.status)
+    tenon_session_release(s);
+  else
+    *out = s;
+  return api_error(error, &d, t.status);
+}
+
+static void drop_own(tenon_session *s) {
+  for (size_t i = 0; s->own && i < s->program->noutputs; i++) tenon_tensor_release(&s->own[i]);
+  s->has_last = false;
+}
+
+void tenon_session_release(tenon_session *s) {
+  if (!s) return;
+  drop_own(s);
+  session_free(s->session);
+  tenon_program_release(s->program);
+  arena_deinit(&s->arena);
+  mem_free(s, (int64_t)sizeof(*s));
+}
+
+tenon_program *tenon_session_program(const tenon_session *s) { return s->program; }
+int32_t tenon_session_threads(const tenon_session *s) { return session_threads(s->session); }
+
+// ---- running ----
+
+static tenon_status run_session(tenon_session *s, RunCall *c) {
+  TRY(api_check_counts(c));
+  Run *r = c->run;
+  if (!r->max_bytes) r->max_bytes = machine_memory();
+  r->foreign = api_foreign;
+  r->foreign_ctx = s->program->custom;
+  Value **in = arena_array(&r->scratch, Value *, (int64_t)MAX(c->nin, 1));
+  Value **out = arena_array(&r->scratch, Value *, (int64_t)MAX(c->nout, 1));
+  ResultRoom *room = arena_array(&r->scratch, ResultRoom, (int64_t)MAX(c->nout, 1));
+  for (size_t i = 0; i < c->nout; i++)
+    if (c->out[i].data) room[i] = (ResultRoom){c->out[i].data, c->out[i].bytes};
+  TRY(api_take_inputs(c, in));
+  TRY(session_run(s->session, r, in, room, out));
+  return api_give_outputs(c, out);
+}
+
+static tenon_status run(tenon_session *s, const tenon_tensor *inputs, size_t nin,
+                        tenon_tensor *outputs, size_t nout, const tenon_run_options *options,
+                        Diag *d) {
+  Run run;
+  tenon_run_options o = {0};
+  if (options && !api_take_options(&o, sizeof(o), options, sizeof(o)))
+    return api_wrong_options(d, options->struct_size, sizeof(o));
+  const tenon_program *p = s->program;
+  RunCall c = {.input = p->input,
+               .output = p->output,
+               .want_in = p->ninputs,
+               .want_out = p->noutputs,
+               .in = inputs,
+               .nin = nin,
+               .out = outputs,
+               .nout = nout,
+               .run = &run,
+               .d = d};
+  run_init(&run, NULL, d);
+  api_limit_run(&run, &o, s->memory_limit);
+  Trap t;
+  trap_enter(&t, d);
+  if (setjmp(t.env) == 0) t.status = run_session(s, &c);
+  trap_leave(&t);
+  run_deinit(&run);
+  return t.status;
+}
+
+tenon_status tenon_session_run(tenon_session *s, const tenon_tensor *inputs, size_t ninputs,
+                               tenon_tensor *outputs, size_t noutputs,
+                               const tenon_run_options *options, tenon_error *error) {
+  Diag d;
+  diag_init(&d);
+  tenon_status st = s ? run(s, inputs, ninputs, outputs, noutputs, options, &d)
+                      : fail(&d, TENON_EINVAL, NOWHERE, "no session is given");
+  return api_error(error, &d, st);
+}
+
+// ---- bound buffers ----
+
+static tenon_status no_such(Diag *d, const char *what, size_t i, size_t n) {
+  return fail(d, TENON_EINVAL, NOWHERE, "there is no %s %zu: the program has %zu", what, i, n);
+}
+
+tenon_status tenon_session_bind_input(tenon_session *s, size_t i, const tenon_tensor *tensor,
+                                      tenon_error *error) {
+  Diag d;
+  diag_init(&d);
+  const tenon_program *p = s->program;
+  if (i >= p->ninputs) return api_error(error, &d, no_such(&d, "input", i, p->ninputs));
+  if (!tensor)
+    return api_error(error, &d, fail(&d, TENON_EINVAL, NOWHERE, "no tensor for input %zu", i));
+  tenon_tensor view = *tensor;
+  view.owner = NULL;
+  RunCall c = {.input = &p->input[i], .in = &view, .nin = 1, .d = &d};
+  tenon_status st = api_check_input(&c, 0);
+  if (!st) {
+    s->bound_in[i] = view;
+    s->is_bound[i] = true;
+  }
+  return api_error(error, &d, st);
+}
+
+tenon_status tenon_session_bind_output(tenon_session *s, size_t i, const tenon_tensor *tensor,
+                                       tenon_error *error) {
+  Diag d;
+  diag_init(&d);
+  const tenon_program *p = s->program;
+  if (i >= p->noutputs) return api_error(error, &d, no_such(&d, "output", i, p->noutputs));
+  if (tensor && tensor->data && tensor->bytes <= 0)
+    return api_error(error, &d,
+                     fail(&d, TENON_EINVAL, (Where){.node = p->output[i].name, .op = "output"},
+                          "a buffer of %lld bytes", (long long)tensor->bytes));
+  s->has_last = false;
+  s->bound_out[i] = (tenon_tensor){0};
+  if (tensor && tensor->data)
+    s->bound_out[i] = (tenon_tensor){.data = tensor->data, .bytes = tensor->bytes};
+  return api_error(error, &d, TENON_OK);
+}
+
+static tenon_status run_bound(tenon_session *s, const tenon_run_options *options, Diag *d) {
+  const tenon_program *p = s->program;
+  for (size_t i = 0; i < p->ninputs; i++)
+    if (!s->is_bound[i])
+      return fail(d, TENON_EINVAL, (Where){.node = p->input[i].name, .op = "input"},
+                  "nothing is bound to it");
+  drop_own(s);
+  for (size_t i = 0; i < p->noutputs; i++) s->last[i] = s->bound_out[i];
+  TRY(run(s, s->bound_in, p->ninputs, s->last, p->noutputs, options, d));
+  for (size_t i = 0; i < p->noutputs; i++) {
+    if (s->last[i].owner) s->own[i] = s->last[i];
+    s->last[i].owner = NULL;
+  }
+  s->has_last = true;
+  return TENON_OK;
+}
+
+tenon_status tenon_session_run_bound(tenon_session *s, const tenon_run_options *options,
+                                     tenon_error *error) {
+  Diag d;
+  diag_init(&d);
+  tenon_status st =
+      s ? run_bound(s, options, &d) : fail(&d, TENON_EINVAL, NOWHERE, "no session is given");
+  return api_error(error, &d, st);
+}
+
+tenon_status tenon_session_output(const tenon_session *s, size_t i, tenon_tensor *out,
+                                  tenon_error *error) {
+  Diag d;
+  diag_init(&d);
+  *out = (tenon_tensor){0};
+  if (i >= s->program->noutputs)
+    return api_error(error, &d, no_such(&d, "output", i, s->program->noutputs));
+  if (!s->has_last)
+    return api_error(error, &d,
+                     fail(&d, TENON_EINVAL, NOWHERE, "no bound run has given outputs yet"));
+  *out = s->last[i];
+  return api_error(error, &d, TENON_OK);
+}
+
+// ---- state ----
+
+size_t tenon_session_state_count(const tenon_session *s) {
+  (void)s;
+  return 0;
+}
+
+tenon_status tenon_session_state(const tenon_session *s, size_t i, tenon_value_info *out) {
+  (void)s;
+  (void)i;
+  *out = (tenon_value_info){0};
+  return TENON_EINVAL;
+}
+
+static tenon_status no_state(size_t i, tenon_error *error) {
+  Diag d;
+  diag_init(&d);
+  return api_error(
+      error, &d,
+      fail(&d, TENON_EINVAL, NOWHERE, "there is no state %zu: the program keeps none", i));
+}
+
+tenon_status tenon_session_state_get(tenon_session *s, size_t i, tenon_tensor *out,
+                                     tenon_error *error) {
+  (void)s;
+  (void)out;
+  return no_state(i, error);
+}
+
+tenon_status tenon_session_state_set(tenon_session *s, size_t i, const tenon_tensor *value,
+                                     tenon_error *error) {
+  (void)s;
+  (void)value;
+  return no_state(i, error);
+}
+
+tenon_status tenon_session_state_reset(tenon_session *s, tenon_error *error) {
+  Diag d;
+  diag_init(&d);
+  (void)s;
+  return api_error(error, &d, TENON_OK);
+}
+
+// ---- profile ----
+
+size_t tenon_session_step_count(const tenon_session *s) {
+  return (size_t)s->program->program->function[0]->nsteps;
+}
+
+tenon_status tenon_session_step(const tenon_session *s, size_t i, tenon_step *out) {
+  static const tenon_step_kind kind[] = {[STEP_KERNEL] = TENON_STEP_KERNEL,
+                                         [STEP_HOST] = TENON_STEP_HOST,
+                                         [STEP_VIEW] = TENON_STEP_VIEW,
+                                         [STEP_COPY] = TENON_STEP_COPY};
+  *out = (tenon_step){0};
+  if (i >= tenon_session_step_count(s)) return TENON_EINVAL;
+  const ProgStep *st = &s->program->program->function[0]->step[i];
+  const StepTime *times = session_times(s->session);
+  *out = (tenon_step){.name = st->op ? st->op : "",
+                      .node = st->node ? st->node : "",
+                      .kind = kind[st->kind],
+                      .flops = st->flops,
+                      .bytes = st->bytes};
+  if (times) {
+    out->calls = times[i].calls;
+    out->ns = times[i].ns;
+  }
+  return TENON_OK;
+}
+
+void tenon_session_profile_reset(tenon_session *s) { session_reset_times(s->session); }

@@ -1,0 +1,198 @@
+// tensors.c -- the public interface: tensors on their way into a run and out of it.
+//
+// Inputs are borrowed as they lie, but copied where their address is not a multiple of the element's size.
+// Outputs that a run did not compute in the caller's buffer are copied out once it is over and every buffer has been
+// found large enough, so that a failure leaves the caller's tensors as they were.
+#include "api/api.h"
+
+_Static_assert(sizeof(tenon_string) == sizeof(Str) &&
+                   offsetof(tenon_string, data) == offsetof(Str, p) &&
+                   offsetof(tenon_string, size) == offsetof(Str, n),
+               "string tensors are handed over as they are");
+
+// In front of the elements that Tenon allocates: what has to be given back.
+typedef struct Block {
+  int64_t bytes;
+  char pad[56];  // the elements begin on a cache line
+} Block;
+_Static_assert(sizeof(Block) == 64, "the elements begin on a cache line");
+
+// ---- tensors ----
+
+int64_t tenon_tensor_size(tenon_dtype dtype, int32_t rank, const int64_t *shape) {
+  int64_t n, bytes;
+  if (!dtype_valid(dtype) || rank < 0 || rank > MAX_RANK) return -1;
+  return shape_count(rank, shape, &n) && dtype_bytes(dtype, n, &bytes) ? bytes : -1;
+}
+
+void tenon_tensor_release(tenon_tensor *t) {
+  if (!t) return;
+  if (t->owner) mem_free(t->owner, ((Block *)t->owner)->bytes);
+  *t = (tenon_tensor){0};
+}
+
+// ---- inputs ----
+
+static tenon_status not_a_tensor(Diag *d, const char *what, const tenon_value_info *v) {
+  return fail(d, TENON_EUNSUPPORTED, (Where){.node = v->name, .op = what},
+              "%s is not a tensor; the C interface takes and gives tensors only: use the command "
+              "line (tenon run)",
+              v->type);
+}
+
+static tenon_status check_strings(Diag *d, Where at, const tenon_string *s, int64_t n) {
+  for (int64_t i = 0; i < n; i++)
+    if (s[i].size < 0 || (s[i].size > 0 && !s[i].data))
+      return fail(d, TENON_EINVAL, at, "string %lld has %lld bytes at %p", (long long)i,
+                  (long long)s[i].size, (const void *)s[i].data);
+  return TENON_OK;
+}
+
+// Bytes that an element's address must be a multiple of.
+static int64_t alignment(DType t) {
+  if (t == DT_STRING) return (int64_t) _Alignof(Str);
+  int64_t bytes = elem_bytes(t);
+  return bytes > 8 ? 8 : MAX(bytes, 1);
+}
+
+tenon_status api_check_input(const RunCall *c, size_t i) {
+  const tenon_tensor *t = &c->in[i];
+  Where at = {.node = c->input[i].name, .op = "input"};
+  if (!dtype_valid(t->dtype))
+    return fail(c->d, TENON_EINVAL, at, "%d is not a dtype", (int)t->dtype);
+  if (t->rank < 0 || t->rank > MAX_RANK)
+    return fail(c->d, TENON_EINVAL, at, "rank %d, must be 0 to %d", t->rank, MAX_RANK);
+  int64_t bytes = tenon_tensor_size(t->dtype, t->rank, t->shape);
+  if (bytes < 0)
+    return fail(c->d, TENON_EINVAL, at, "shape %s has a negative size or is too large",
+                shape_text(t->rank, t->shape).s);
+  if (t->bytes < 0 || (t->bytes > 0 && t->bytes < bytes))
+    return fail(c->d, TENON_EINVAL, at, "%s%s takes %lld bytes, the buffer has %lld",
+                dtype_name(t->dtype), shape_text(t->rank, t->shape).s, (long long)bytes,
+                (long long)t->bytes);
+  if (bytes > 0 && !t->data) return fail(c->d, TENON_EINVAL, at, "the tensor has no data");
+  return TENON_OK;
+}
+
+static tenon_status take_input(const RunCall *c, size_t i, Value **out) {
+  static const int64_t nothing[2];  // an address for a tensor without elements
+  TRY(api_check_input(c, i));
+  const tenon_tensor *t = &c->in[i];
+  Where at = {.node = c->input[i].name, .op = "input"};
+  int64_t bytes = tenon_tensor_size(t->dtype, t->rank, t->shape);
+  const void *data = bytes ? t->data : nothing;
+  if ((uintptr_t)data % (uintptr_t)alignment(t->dtype) == 0) {
+    TRY(value_borrow(c->run, t->dtype, t->rank, t->shape, data, out));
+  } else {
+    TRY(value_tensor(c->run, at, t->dtype, t->rank, t->shape, out));
+    memcpy((*out)->data, data, (size_t)bytes);
+  }
+  return t->dtype == DT_STRING ? check_strings(c->d, at, (*out)->data, (*out)->n) : TENON_OK;
+}
+
+tenon_status api_take_inputs(const RunCall *c, Value **out) {
+  for (size_t i = 0; i < c->nin; i++) TRY(take_input(c, i, &out[i]));
+  return TENON_OK;
+}
+
+// ---- outputs ----
+
+// Bytes of a tensor as the caller gets it: strings with their text behind the array.
+static tenon_status output_bytes(const RunCall *c, size_t i, const Value *v, int64_t *out) {
+  Where at = {.node = c->output[i].name, .op = "output"};
+  *out = 0;
+  if (!v || v->kind != VK_TENSOR) return not_a_tensor(c->d, "output", &c->output[i]);
+  bool ok = dtype_bytes(v->dtype, v->n, out);
+  for (int64_t k = 0; ok && v->dtype == DT_STRING && k < v->n; k++)
+    ok = ck_add(*out, val_str(v, k).n, out);
+  if (!ok || *out > INT64_MAX - (int64_t)sizeof(Block))
+    return fail(c->d, TENON_ENOMEM, at, "%s is too large", shape_text(v->rank, v->dims).s);
+  const tenon_tensor *t = &c->out[i];
+  if (t->data && t->bytes < *out)
+    return fail(c->d, TENON_EINVAL, at, "%s%s needs %lld bytes, the buffer has %lld",
+                dtype_name(v->dtype), shape_text(v->rank, v->dims).s, (long long)*out,
+                (long long)t->bytes);
+  return TENON_OK;
+}
+
+static void write_strings(const Value *v, char *to) {
+  char *text = to + v->n * (int64_t)sizeof(tenon_string);
+  for (int64_t k = 0; k < v->n; k++) {
+    Str s = val_str(v, k);
+    tenon_string own = {text, s.n};
+    memcpy(to + k * (int64_t)sizeof(own), &own, sizeof(own));
+    if (s.n) memcpy(text, s.p, (size_t)s.n);
+    text += s.n;
+  }
+}
+
+static void write_output(const Value *v, int64_t bytes, tenon_tensor *t) {
+  if (v->dtype == DT_STRING)
+    write_strings(v, t->data);
+  else if (bytes && v->data != t->data)
+    memcpy(t->data, v->data, (size_t)bytes);
+  t->dtype = v->dtype;
+  t->rank = v->rank;
+  memset(t->shape, 0, sizeof(t->shape));
+  if (v->rank) memcpy(t->shape, v->dims, (size_t)v->rank * sizeof(*t->shape));
+}
+
+// Allocates what the caller left to us; all or nothing.
+static tenon_status make_outputs(const RunCall *c, const int64_t *bytes, Block **made) {
+  for (size_t i = 0; i < c->nout; i++) {
+    if (c->out[i].data) continue;
+    int64_t n = bytes[i] + (int64_t)sizeof(Block);
+    made[i] = mem_alloc(n);
+    if (made[i]) {
+      made[i]->bytes = n;
+      continue;
+    }
+    for (size_t k = 0; k < i; k++)
+      if (made[k]) mem_free(made[k], made[k]->bytes);
+    return fail(c->d, TENON_ENOMEM, (Where){.node = c->output[i].name, .op = "output"},
+                "out of memory (%lld bytes)", (long long)n);
+  }
+  return TENON_OK;
+}
+
+tenon_status api_give_outputs(const RunCall *c, Value *const *v) {
+  int64_t *bytes = arena_array(&c->run->scratch, int64_t, (int64_t)c->nout);
+  Block **made = arena_array(&c->run->scratch, Block *, (int64_t)c->nout);
+  for (size_t i = 0; i < c->nout; i++) TRY(output_bytes(c, i, v[i], &bytes[i]));
+  TRY(make_outputs(c, bytes, made));
+  for (size_t i = 0; i < c->nout; i++) {
+    tenon_tensor *t = &c->out[i];
+    if (made[i]) {
+      t->owner = made[i];
+      t->data = made[i] + 1;
+      t->bytes = bytes[i];
+    }
+    write_output(v[i], bytes[i], t);
+  }
+  return TENON_OK;
+}
+
+// ---- a run ----
+
+tenon_status api_check_counts(const RunCall *c) {
+  if (c->nin != c->want_in)
+    return fail(c->d, TENON_EINVAL, NOWHERE, "the model takes %zu inputs, %zu are given",
+                c->want_in, c->nin);
+  if (c->nout != c->want_out)
+    return fail(c->d, TENON_EINVAL, NOWHERE, "the model gives %zu outputs, there is room for %zu",
+                c->want_out, c->nout);
+  if ((c->nin && !c->in) || (c->nout && !c->out))
+    return fail(c->d, TENON_EINVAL, NOWHERE, "no array of tensors is given");
+  for (size_t i = 0; i < c->nin; i++)
+    if (c->input[i].kind != TENON_KIND_TENSOR) return not_a_tensor(c->d, "input", &c->input[i]);
+  for (size_t i = 0; i < c->nout; i++)
+    if (c->output[i].kind != TENON_KIND_TENSOR) return not_a_tensor(c->d, "output", &c->output[i]);
+  return TENON_OK;
+}
+
+void api_limit_run(Run *r, const tenon_run_options *o, int64_t memory_limit) {
+  r->seed = o->seed;
+  r->max_bytes = o->memory_limit > 0 ? o->memory_limit : memory_limit;
+  if (o->max_iterations > 0) r->budget = o->max_iterations;
+  if (o->max_operations > 0) r->ops_budget = o->max_operations;
+}

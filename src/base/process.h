@@ -1,0 +1,30 @@
+// process.h -- another program, with pipes to its standard input and output.
+#ifndef TENON_BASE_PROCESS_H
+#define TENON_BASE_PROCESS_H
+
+#include "base/base.h"
+
+typedef struct Process {
+  int64_t pid;
+  int in, out;  // to its standard input, from its standard output
+} Process;
+
+// 0 or an errno value.  The child gets no other file of ours but standard error.
+int process_start(const char *path, const char *const *argv, Process *out);
+// All of it, or an errno value: EPIPE when the other end is gone, ETIMEDOUT when it takes longer than the deadline (of
+// platform->now()).
+int process_write(Process *p, const void *bytes, int64_t n, int64_t deadline);
+int process_read(Process *p, void *bytes, int64_t n, int64_t deadline);
+// Closes the pipes and waits; with `kill`, does not let it finish.
+void process_end(Process *p, bool kill);
+// Where a program lies: beside the running executable, beside this library, or on the path.  False when nowhere.
+bool process_find(const char *name, char *out, int64_t cap);
+
+// ---- memory that code runs in ----
+// A copy of the bytes, executable and read-only.  NULL when the system refuses.
+void *code_map(const void *bytes, int64_t n);
+void code_unmap(void *p, int64_t n);
+// Makes mapped bytes executable where they lie; false when the system refuses, or they do not begin at a page.
+bool code_allow(void *p, int64_t n);
+
+#endif

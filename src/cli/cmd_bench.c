@@ -1,0 +1,391 @@
+// cmd_bench.c -- `tenon bench`: how fast a model runs, where its time goes, and how near the machine's limits.
+//
+// Inputs are made up once.  Runs are timed one by one, with results written into the same buffers, after a time of warming
+// up; a profile is taken in runs of its own, so that measuring steps does not slow down what is reported.
+#include "cli/inputs.h"
+#include "cli/opt.h"
+#include "cli/peak.h"
+
+#include "api/model.h"
+#include "runtime/session.h"
+#include "targets/target.h"
+
+#include <stdlib.h>
+#include <sys/resource.h>
+
+enum { MAX_RUNS = 1 << 20, SHOWN_STEPS = 40 };
+
+typedef struct Bench {
+  Cli *cli;
+  Model *model;
+  FileList files;
+  Inputs in;
+  Run held;  // inputs, and the first run's results, whose memory later ones use
+  bool held_open;
+  const Target *target;
+  Program *program;
+  Session *session, *profiled;
+  Value **first;
+  ResultRoom *room;
+  int64_t *ns;
+  int64_t nruns, nprofiled;
+  double load_ms, compile_ms, median_ms, min_ms, p99_ms, mean_ms, flops, bytes;
+  Peak peak;
+  int64_t begin_trace;
+} Bench;
+
+static double since(int64_t start) { return (double)(platform->now() - start) / 1e6; }
+
+// ---- running ----
+
+static tenon_status run_once(Bench *b, Session *s, int64_t *out_ns) {
+  Run run;
+  Diag *d = &b->cli->diag;
+  int64_t nresults = session_program(s)->function[0]->nresults;
+  run_init(&run, NULL, d);
+  run.seed = b->in.seed;
+  run.max_bytes = machine_memory();
+  Value **out = arena_array(&run.scratch, Value *, nresults + 1);
+  int64_t start = platform->now();
+  tenon_status status = session_run(s, &run, b->in.value, b->room, out);
+  *out_ns = platform->now() - start;
+  run_deinit(&run);
+  return status;
+}
+
+// The first run: its results' memory is where the others write theirs.
+static tenon_status run_first(Bench *b) {
+  Arena *a = &b->cli->arena;
+  int64_t n = b->program->function[0]->nresults;
+  b->first = arena_array(a, Value *, n + 1);
+  TRY(session_run(b->session, &b->held, b->in.value, NULL, b->first));
+  b->room = arena_array(a, ResultRoom, n + 1);
+  for (int64_t i = 0; i < n; i++) {
+    const Value *v = b->first[i];
+    if (!v || v->kind != VK_TENSOR || v->dtype == DT_STRING) continue;
+    int64_t bytes;
+    if (dtype_bytes(v->dtype, v->n, &bytes)) b->room[i] = (ResultRoom){v->data, bytes};
+  }
+  return TENON_OK;
+}
+
+static int by_size(const void *x, const void *y) {
+  int64_t a = *(const int64_t *)x, b = *(const int64_t *)y;
+  return (a > b) - (a < b);
+}
+
+static tenon_status measure(Bench *b) {
+  double seconds = opt_real(b->cli, OPT_bench_seconds, 3);
+  double warmup = opt_real(b->cli, OPT_bench_warmup, 0.5);
+  int64_t ns, start = platform->now();
+  TRY(run_first(b));
+  while (since(start) < warmup * 1e3) TRY(run_once(b, b->session, &ns));
+  VEC(int64_t) all = {0};
+  start = platform->now();
+  do {
+    TRY(run_once(b, b->session, &ns));
+    vec_push(&b->cli->arena, &all, ns);
+  } while (since(start) < seconds * 1e3 && all.n < MAX_RUNS);
+  qsort(all.v, (size_t)all.n, sizeof *all.v, by_size);
+  double sum = 0;
+  for (int64_t i = 0; i < all.n; i++) sum += (double)all.v[i];
+  b->nruns = all.n;
+  b->min_ms = (double)all.v[0] / 1e6;
+  b->median_ms = (double)(all.v[(all.n - 1) / 2] + all.v[all.n / 2]) / 2e6;
+  b->p99_ms = (double)all.v[MIN(all.n - 1, all.n * 99 / 100)] / 1e6;
+  b->mean_ms = sum / (double)all.n / 1e6;
+  return TENON_OK;
+}
+
+static tenon_status profile(Bench *b) {
+  SessionOptions so = {.threads = (int)opt_int(b->cli, OPT_bench_threads, 0), .profile = true};
+  double seconds = opt_real(b->cli, OPT_bench_seconds, 3);
+  int64_t ns, start = platform->now();
+  TRY(session_create(b->program, &so, &b->cli->diag, &b->profiled));
+  TRY(run_once(b, b->profiled, &ns));
+  session_reset_times(b->profiled);
+  do {
+    b->begin_trace = platform->now();
+    TRY(run_once(b, b->profiled, &ns));
+    b->nprofiled++;
+  } while (since(start) < seconds * 1e3 / 2 && b->nprofiled < 1000);
+  return TENON_OK;
+}
+
+// ---- the profile ----
+
+static const char *const kind_word[] = {"kernel", "host", "view", "copy"};
+
+typedef struct Row {
+  const ProgStep *step;
+  double ms, gflops, gbytes, roofline;  // of one call
+} Row;
+
+static int by_time(const void *x, const void *y) {
+  double a = ((const Row *)x)->ms, b = ((const Row *)y)->ms;
+  return (a < b) - (a > b);
+}
+
+static Row *make_rows(Bench *b, double *total) {
+  const ProgFunction *f = b->program->function[0];
+  const StepTime *times = session_times(b->profiled);
+  Row *row = arena_array(&b->cli->arena, Row, MAX(f->nsteps, 1));
+  *total = 0;
+  for (int32_t i = 0; i < f->nsteps; i++) {
+    const ProgStep *st = &f->step[i];
+    double ms = times[i].calls ? (double)times[i].ns / (double)times[i].calls / 1e6 : 0;
+    row[i] = (Row){.step = st, .ms = ms};
+    *total += ms;
+    if (ms <= 0) continue;
+    row[i].gflops = st->flops / ms / 1e6;
+    row[i].gbytes = st->bytes / ms / 1e6;
+    double compute = st->flops / b->peak.flops, memory = st->bytes / b->peak.bandwidth;
+    row[i].roofline = MAX(compute, memory) / (ms / 1e3);
+  }
+  qsort(row, (size_t)f->nsteps, sizeof *row, by_time);
+  return row;
+}
+
+static void print_profile(Bench *b) {
+  double total;
+  const Row *row = make_rows(b, &total);
+  int32_t n = b->program->function[0]->nsteps;
+  printf("\n%6s %10s %10s %9s %9s  %-6s %-28s %s\n", "share", "ms", "GFLOP/s", "GB/s", "roofline",
+         "kind", "what", "node");
+  for (int32_t i = 0; i < MIN(n, SHOWN_STEPS); i++)
+    say(b->cli, "%5.1f%% %10.4f %10.1f %9.1f %8.1f%%  %-6s %-28.28s %s\n",
+        total > 0 ? 100 * row[i].ms / total : 0, row[i].ms, row[i].gflops, row[i].gbytes,
+        100 * row[i].roofline, kind_word[row[i].step->kind], row[i].step->op ? row[i].step->op : "",
+        row[i].step->node ? row[i].step->node : "");
+  double rest = 0;
+  for (int32_t i = SHOWN_STEPS; i < n; i++) rest += row[i].ms;
+  if (n > SHOWN_STEPS)
+    printf("%5.1f%% %10.4f  in %d more steps\n", 100 * rest / total, rest, n - SHOWN_STEPS);
+}
+
+static void json_profile(JsonWriter *w, Bench *b) {
+  double total;
+  const Row *row = make_rows(b, &total);
+  json_key(w, "steps");
+  json_begin_array(w);
+  for (int32_t i = 0; i < b->program->function[0]->nsteps; i++) {
+    const ProgStep *st = row[i].step;
+    json_begin_object(w);
+    json_key(w, "kind");
+    json_cstr(w, kind_word[st->kind]);
+    json_key(w, "what");
+    json_cstr(w, st->op);
+    json_key(w, "node");
+    json_cstr(w, st->node);
+    json_key(w, "ms");
+    json_f64(w, row[i].ms);
+    json_key(w, "flops");
+    json_f64(w, st->flops);
+    json_key(w, "bytes");
+    json_f64(w, st->bytes);
+    json_key(w, "roofline_share");
+    json_f64(w, row[i].roofline);
+    json_end_object(w);
+  }
+  json_end_array(w);
+}
+
+// ---- the trace: the last profiled run, as Perfetto and Chrome read it ----
+
+static void trace_event(JsonWriter *w, const char *name, const char *kind, const char *node,
+                        int64_t begin, int64_t ns) {
+  json_begin_object(w);
+  json_key(w, "name");
+  json_cstr(w, name ? name : kind);
+  json_key(w, "cat");
+  json_cstr(w, kind);
+  json_key(w, "ph");
+  json_cstr(w, "X");
+  json_key(w, "ts");
+  json_f64(w, (double)begin / 1e3);
+  json_key(w, "dur");
+  json_f64(w, (double)ns / 1e3);
+  json_key(w, "pid");
+  json_i64(w, 1);
+  json_key(w, "tid");
+  json_i64(w, 1);
+  json_key(w, "args");
+  json_begin_object(w);
+  json_key(w, "node");
+  json_cstr(w, node);
+  json_end_object(w);
+  json_end_object(w);
+}
+
+static tenon_status write_trace(Bench *b, const char *path) {
+  const ProgFunction *f = b->program->function[0];
+  const StepTime *times = session_times(b->profiled);
+  StrBuf text;
+  JsonWriter w;
+  strbuf_init(&text, &b->cli->arena);
+  json_init(&w, &text, false);
+  json_begin_object(&w);
+  json_key(&w, "displayTimeUnit");
+  json_cstr(&w, "ns");
+  json_key(&w, "traceEvents");
+  json_begin_array(&w);
+  for (int32_t i = 0; i < f->nsteps; i++)
+    trace_event(&w, f->step[i].op, kind_word[f->step[i].kind], f->step[i].node,
+                times[i].last_begin - b->begin_trace, times[i].last_ns);
+  json_end_array(&w);
+  json_end_object(&w);
+  strbuf_putc(&text, '\n');
+  return file_write(path, text.p, text.n, &b->cli->diag);
+}
+
+// ---- the report ----
+
+static double gflops(const Bench *b) { return b->flops / b->median_ms / 1e6; }
+
+static int64_t peak_rss(void) {
+  struct rusage u;
+  return getrusage(RUSAGE_SELF, &u) ? 0 : (int64_t)u.ru_maxrss * 1024;
+}
+
+static void print_text(Bench *b) {
+  NumText x, y;
+  say(b->cli, "%s on %s, %d thread%s: read %.1f ms, compile %.1f ms\n", b->cli->pos[0],
+      b->target->name, session_threads(b->session), session_threads(b->session) == 1 ? "" : "s",
+      b->load_ms, b->compile_ms);
+  printf("median %.4f ms  min %.4f  p99 %.4f  mean %.4f  (%lld runs)\n", b->median_ms, b->min_ms,
+         b->p99_ms, b->mean_ms, (long long)b->nruns);
+  printf("%s FLOPs a run, %.1f GFLOP/s, %.1f%% of the %.0f GFLOP/s that this machine was measured "
+         "to do\n",
+         text_si(&x, b->flops), gflops(b), 100 * gflops(b) * 1e9 / b->peak.flops,
+         b->peak.flops / 1e9);
+  printf("arena %s, resident memory at the peak %s\n",
+         text_bytes(&x, session_arena_bytes(b->session)), text_bytes(&y, peak_rss()));
+  if (b->profiled && opt_given(b->cli, OPT_bench_profile)) print_profile(b);
+}
+
+static void json_field(JsonWriter *w, const char *key, double x) {
+  json_key(w, key);
+  json_f64(w, x);
+}
+
+static void print_json(Bench *b) {
+  StrBuf text;
+  JsonWriter w;
+  strbuf_init(&text, &b->cli->arena);
+  json_init(&w, &text, false);
+  json_begin_object(&w);
+  json_key(&w, "model");
+  json_cstr(&w, b->cli->pos[0]);
+  json_key(&w, "target");
+  json_cstr(&w, b->target->name);
+  json_key(&w, "threads");
+  json_i64(&w, session_threads(b->session));
+  json_key(&w, "runs");
+  json_i64(&w, b->nruns);
+  json_field(&w, "median_ms", b->median_ms);
+  json_field(&w, "min_ms", b->min_ms);
+  json_field(&w, "p99_ms", b->p99_ms);
+  json_field(&w, "mean_ms", b->mean_ms);
+  json_field(&w, "load_ms", b->load_ms);
+  json_field(&w, "compile_ms", b->compile_ms);
+  json_field(&w, "flops", b->flops);
+  json_field(&w, "gflops", gflops(b));
+  json_field(&w, "peak_gflops", b->peak.flops / 1e9);
+  json_field(&w, "peak_share", gflops(b) * 1e9 / b->peak.flops);
+  json_field(&w, "peak_bandwidth", b->peak.bandwidth);
+  json_key(&w, "arena_bytes");
+  json_i64(&w, session_arena_bytes(b->session));
+  json_key(&w, "peak_rss_bytes");
+  json_i64(&w, peak_rss());
+  if (b->profiled && opt_given(b->cli, OPT_bench_profile)) json_profile(&w, b);
+  json_end_object(&w);
+  cli_print(&text);
+}
+
+// ---- the command ----
+
+// --batch N: the first size of every input that leaves it open.
+static int set_batch(Bench *b) {
+  const Body *body = b->model->graph->main;
+  int64_t batch = opt_int(b->cli, OPT_bench_batch, 0), found = 0;
+  for (int64_t i = 0; batch && i < body->nparams; i++) {
+    const Type *t = type_of(body->param[i]);
+    if (t->kind != TK_TENSOR || t->rank < 1 || t->dims[0]->kind != IE_SYM) continue;
+    b->in.dims.value[t->dims[0]->slot] = batch;
+    b->in.dims.known[t->dims[0]->slot] = true;
+    found++;
+  }
+  if (batch && !found)
+    return cli_usage(b->cli, "bench: the first size of every input is fixed: --batch has no use");
+  return CLI_OK;
+}
+
+static tenon_status compile(Bench *b) {
+  Cli *c = b->cli;
+  Graph *g = b->model->graph;
+  MemPlan *plan;
+  int64_t start = platform->now();
+  TRY(opt_run(c, &OPT_IDS(bench), g, arena_new(&c->arena, Optimised)));
+  TRY(opt_plan(g, &c->arena, &c->diag, &plan));
+  TargetOptions to = {.sizes = &b->in.dims, .no_cache = opt_given(c, OPT_bench_no_cache)};
+  TRY(target_compile_with(b->target, g, plan, &to, &c->arena, &c->diag, &b->program));
+  b->compile_ms = since(start);
+  const ProgFunction *f = b->program->function[0];
+  for (int32_t i = 0; i < f->nsteps; i++) b->flops += f->step[i].flops;
+  return TENON_OK;
+}
+
+static tenon_status execute(Bench *b) {
+  Cli *c = b->cli;
+  int threads = (int)opt_int(c, OPT_bench_threads, 0);
+  TRY(model_need_supported(b->model, &c->diag));
+  run_init(&b->held, NULL, &c->diag);
+  b->held_open = true;
+  b->held.seed = b->in.seed;
+  b->held.max_bytes = machine_memory();
+  TRY(inputs_read(&b->in, c, &b->held, opt_text(c, OPT_bench_inputs, NULL),
+                  &c->opt[OPT_bench_input]));
+  TRY(compile(b));
+  TRY(session_create(b->program, &(SessionOptions){.threads = threads}, &c->diag, &b->session));
+  TRY(peak_get(session_threads(b->session), &c->diag, &b->peak));
+  TRY(measure(b));
+  const char *trace = opt_text(c, OPT_bench_trace, NULL);
+  if (trace || opt_given(c, OPT_bench_profile)) TRY(profile(b));
+  return trace ? write_trace(b, trace) : TENON_OK;
+}
+
+static void close_bench(Bench *b) {
+  if (b->held_open) run_deinit(&b->held);
+  session_free(b->session);
+  session_free(b->profiled);
+  program_release(b->program);
+  for (int64_t i = 0; i < b->files.n; i++) file_close(&b->files.v[i]);
+  model_free(b->model);
+}
+
+int cmd_bench(Cli *c) {
+  const char *name = opt_text(c, OPT_bench_target, "auto");
+  // In the arena, since a trap may pass over this frame.
+  Bench *b = arena_new(&c->arena, Bench);
+  b->cli = c;
+  b->target = strcmp(name, "auto") ? target_find(name) : target_auto();
+  if (!b->target) return cli_usage(c, "bench: unknown target '%s'", name);
+  int64_t start = platform->now();
+  int rc = cli_exit_of(model_open(c->pos[0], NULL, &c->diag, &b->model));
+  if (rc) return rc;
+  b->load_ms = since(start);
+  b->in = (Inputs){.graph = b->model->graph,
+                   .arena = &c->arena,
+                   .files = &b->files,
+                   .seed = (uint64_t)opt_int(c, OPT_bench_seed, 0)};
+  rc = dims_read(c, b->model->graph, &c->opt[OPT_bench_dim], &b->in.dims);
+  if (!rc) rc = set_batch(b);
+  if (!rc) rc = cli_exit_of(execute(b));
+  if (rc && b->in.misused) rc = CLI_USAGE;
+  if (!rc && opt_given(c, OPT_bench_json))
+    print_json(b);
+  else if (!rc)
+    print_text(b);
+  close_bench(b);
+  return rc;
+}

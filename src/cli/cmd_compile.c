@@ -1,0 +1,318 @@
+// cmd_compile.c -- `tenon compile`: a model to a file that runs without the compiler.
+#include "cli/inputs.h"
+#include "cli/link.h"
+#include "cli/opt.h"
+
+#include "api/model.h"
+#include "runtime/artifact.h"
+#include "targets/object.h"
+#include "targets/target.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { MAX_STAGES = 8 };
+typedef enum { EMIT_TENON, EMIT_OBJ, EMIT_SO, EMIT_EXE, EMIT_LLVM, EMIT_ASM, EMIT_COUNT } Emit;
+static const struct {
+  const char *name, *ending;
+} emits[EMIT_COUNT] = {{"tenon", ".tenon"}, {"obj", ".o"},   {"so", ".so"},
+                       {"exe", ""},         {"llvm", ".ll"}, {"asm", ".s"}};
+
+typedef struct Stage {
+  const char *name;
+  double ms;
+} Stage;
+typedef struct CompileCommand {
+  Cli *cli;
+  Model *model;
+  const char *output;
+  const Target *target;
+  Emit emit;
+  Machine machine;
+  Program *program;
+  TargetReport report;
+  Progress bar;
+  Stage stage[MAX_STAGES];
+  int nstages;
+  int64_t began, stage_began;
+  int64_t nsteps, nhost;  // of all functions
+} CompileCommand;
+
+// ---- stages ----
+static void end_stage(CompileCommand *m, const char *name) {
+  int64_t now = platform->now();
+  m->stage[m->nstages++] = (Stage){name, (double)(now - m->stage_began) / 1e6};
+  m->stage_began = now;
+}
+
+static bool on_step(void *ctx, const char *stage, const char *what, int64_t done, int64_t total) {
+  CompileCommand *m = ctx;
+  (void)what;
+  if (!done) progress_start(&m->bar, total);
+  progress_step(&m->bar, stage);
+  return true;
+}
+
+static void keep_ranges(CompileCommand *m, const int64_t *range) {
+  ProgFunction *f = m->program->function[0];
+  f->nranges = f->nparams;
+  f->range = arena_dup(&m->program->arena, range, MAX(f->nparams, 1) * (int64_t)sizeof *range);
+}
+
+static void count_steps(CompileCommand *m) {
+  for (int32_t i = 0; i < m->program->nfunctions; i++)
+    for (int32_t k = 0; k < m->program->function[i]->nsteps; k++) {
+      m->nsteps++;
+      m->nhost += m->program->function[i]->step[k].kind == STEP_HOST;
+    }
+}
+
+// model.h beside model.o.
+static tenon_status write_header(CompileCommand *m, const char *symbol) {
+  Cli *c = m->cli;
+  StrBuf b;
+  int64_t n = (int64_t)strlen(m->output);
+  if (str_ends(str_of(m->output), ".o")) n -= 2;
+  strbuf_init(&b, &c->arena);
+  TRY(object_header(m->program, symbol, false, &b, &c->diag));
+  return file_write(str_printf(&c->arena, "%.*s.h", (int)n, m->output), b.p, b.n, &c->diag);
+}
+
+static tenon_status write_output(CompileCommand *m) {
+  Cli *c = m->cli;
+  const char *symbol = object_symbol(&c->arena, m->output);
+  switch (m->emit) {
+  case EMIT_OBJ:
+    TRY(write_header(m, symbol));
+    return object_write(m->program, &m->machine, symbol, m->output, &c->diag);
+  case EMIT_SO:
+  case EMIT_EXE: return link_program(c, m->program, symbol, m->emit == EMIT_SO, m->output);
+  case EMIT_LLVM:
+  case EMIT_ASM: return file_write(m->output, m->report.text.p, m->report.text.n, &c->diag);
+  case EMIT_TENON:
+  case EMIT_COUNT: break;
+  }
+  return artifact_write(m->program, m->output, &c->diag);
+}
+
+static tenon_status compile(CompileCommand *m) {
+  Cli *c = m->cli;
+  Diag *d = &c->diag;
+  MemPlan *plan;
+  m->began = m->stage_began = platform->now();
+  TRY(model_open(c->pos[0], NULL, d, &m->model));
+  TRY(model_need_supported(m->model, d));
+  Graph *g = m->model->graph;
+  // Of the model as it is: what is made up for a run must not depend on how it was optimised.
+  const int64_t *range = input_ranges(g, &c->arena);
+  end_stage(m, "read");
+  TRY(opt_run(c, &OPT_IDS(compile), g, arena_new(&c->arena, Optimised)));
+  end_stage(m, "optimise");
+  TRY(opt_plan(g, &c->arena, d, &plan));
+  end_stage(m, "plan");
+  Watch watch = {on_step, m};
+  TargetOptions o = {.machine = &m->machine,
+                     .text = m->emit == EMIT_ASM    ? TEXT_ASM
+                             : m->emit == EMIT_LLVM ? TEXT_LLVM
+                                                    : TEXT_NONE,
+                     .no_cache = opt_given(c, OPT_compile_no_cache),
+                     .watch = &watch,
+                     .report = &m->report};
+  TRY(target_compile_with(m->target, g, plan, &o, &c->arena, d, &m->program));
+  progress_end(&m->bar);
+  m->stage[m->nstages++] = (Stage){"lower", m->report.lower_ms};
+  m->stage[m->nstages++] = (Stage){"make code", m->report.build_ms};
+  m->stage_began = platform->now();
+  keep_ranges(m, range);
+  count_steps(m);
+  TRY(write_output(m));
+  end_stage(m, "write");
+  return TENON_OK;
+}
+
+// ---- what is said of it ----
+static double total_ms(const CompileCommand *m) {
+  return (double)(platform->now() - m->began) / 1e6;
+}
+
+static int64_t ncached(const CompileCommand *m) {
+  int64_t n = 0;
+  for (int64_t i = 0; m->report.kernel && i < m->report.nkernels; i++)
+    n += m->report.kernel[i].cached;
+  return n;
+}
+
+static int slowest_first(const void *a, const void *b) {
+  const KernelReport *x = a, *y = b;
+  return x->ms > y->ms ? -1 : x->ms < y->ms;
+}
+
+static void print_times(CompileCommand *m) {
+  fprintf(stderr, "%-12s %10s\n", "stage", "ms");
+  for (int i = 0; i < m->nstages; i++)
+    fprintf(stderr, "%-12s %10.3f\n", m->stage[i].name, m->stage[i].ms);
+  fprintf(stderr, "%-12s %10.3f\n", "all", total_ms(m));
+  if (!m->report.kernel) return;
+  KernelReport *k =
+      arena_dup(&m->cli->arena, m->report.kernel, MAX(m->report.nkernels, 1) * (int64_t)sizeof *k);
+  if (m->report.nkernels) qsort(k, (size_t)m->report.nkernels, sizeof *k, slowest_first);
+  fprintf(stderr, "\n%10s %10s  %-7s %s\n", "ms", "bytes", "cached", "kernel");
+  for (int64_t i = 0; i < m->report.nkernels; i++)
+    fprintf(stderr, "%10.3f %10lld  %-7s %s\n", k[i].ms, (long long)k[i].bytes,
+            k[i].cached ? "yes" : "no", clean_text(&m->cli->arena, k[i].name));
+}
+
+static void print_text(CompileCommand *m) {
+  NumText constants, code;
+  const Program *p = m->program;
+  if (!strcmp(m->output, "-")) return;
+  say(m->cli, "%s: %d kernel%s", m->output, p->nkernels, p->nkernels == 1 ? "" : "s");
+  if (ncached(m)) say(m->cli, " (%lld from the cache)", (long long)ncached(m));
+  if (m->nhost)
+    say(m->cli, ", %lld of %lld steps on the host", (long long)m->nhost, (long long)m->nsteps);
+  say(m->cli, ", %s of constants, %s of code, %.2f s\n", text_bytes(&constants, p->constants_bytes),
+      text_bytes(&code, p->code_bytes), total_ms(m) / 1e3);
+}
+
+static void json_times(JsonWriter *w, const CompileCommand *m) {
+  json_key(w, "stages");
+  json_begin_object(w);
+  for (int i = 0; i < m->nstages; i++) {
+    json_key(w, m->stage[i].name);
+    json_f64(w, m->stage[i].ms);
+  }
+  json_end_object(w);
+  json_key(w, "kernel_list");
+  json_begin_array(w);
+  for (int64_t i = 0; m->report.kernel && i < m->report.nkernels; i++) {
+    const KernelReport *k = &m->report.kernel[i];
+    json_begin_object(w);
+    json_key(w, "name");
+    json_cstr(w, k->name);
+    json_key(w, "ms");
+    json_f64(w, k->ms);
+    json_key(w, "cached");
+    json_bool(w, k->cached);
+    json_key(w, "bytes");
+    json_i64(w, k->bytes);
+    json_end_object(w);
+  }
+  json_end_array(w);
+}
+
+static void print_json(CompileCommand *m) {
+  StrBuf b;
+  JsonWriter w;
+  const Program *p = m->program;
+  strbuf_init(&b, &m->cli->arena);
+  json_init(&w, &b, false);
+  json_begin_object(&w);
+  json_key(&w, "model");
+  json_cstr(&w, m->cli->pos[0]);
+  json_key(&w, "output");
+  json_cstr(&w, m->output);
+  json_key(&w, "target");
+  json_cstr(&w, m->target->name);
+  json_key(&w, "kernels");
+  json_i64(&w, p->nkernels);
+  json_key(&w, "cached_kernels");
+  json_i64(&w, ncached(m));
+  json_key(&w, "steps");
+  json_i64(&w, m->nsteps);
+  json_key(&w, "host_steps");
+  json_i64(&w, m->nhost);
+  json_key(&w, "kernels_left_to_the_host");
+  json_i64(&w, m->report.nhost);
+  json_key(&w, "kernels_not_proven");
+  json_i64(&w, m->report.nunproven);
+  json_key(&w, "why_not_proven");
+  json_cstr(&w, m->report.unproven);
+  json_key(&w, "constant_bytes");
+  json_i64(&w, p->constants_bytes);
+  json_key(&w, "code_bytes");
+  json_i64(&w, p->code_bytes);
+  json_key(&w, "compile_ms");
+  json_f64(&w, total_ms(m));
+  json_times(&w, m);
+  json_end_object(&w);
+  cli_print(&b);
+}
+
+// ---- the command ----
+// What is written: by --emit, else by the ending of the output's name.
+static bool choose_emit(CompileCommand *m) {
+  const char *word = opt_text(m->cli, OPT_compile_emit, NULL);
+  const char *output = opt_text(m->cli, OPT_compile_output, "");
+  for (int i = 0; i < EMIT_COUNT; i++) {
+    bool ends = *emits[i].ending && str_ends(str_of(output), emits[i].ending);
+    if (word ? !strcmp(word, emits[i].name) : ends) {
+      m->emit = (Emit)i;
+      return true;
+    }
+  }
+  return !word;
+}
+
+// MODEL without its folder and ending.
+static const char *default_output(const CompileCommand *m) {
+  Cli *c = m->cli;
+  const char *model = c->pos[0], *slash = strrchr(model, '/'), *base = slash ? slash + 1 : model;
+  const char *dot = strrchr(base, '.');
+  int n = (int)(dot && dot > base ? dot - base : (int64_t)strlen(base));
+  if (!strcmp(model, "-")) base = "model", n = 5;
+  return str_printf(&c->arena, "%.*s%s", n, base, emits[m->emit].ending);
+}
+
+// The machine that code is made for; false: nobody knows the triple.
+static bool choose_machine(CompileCommand *m) {
+  Cli *c = m->cli;
+  machine_host(&m->machine);
+  if (!opt_given(c, OPT_compile_triple) && !opt_given(c, OPT_compile_cpu) &&
+      !opt_given(c, OPT_compile_features))
+    return true;
+  const char *triple = opt_text(c, OPT_compile_triple, m->machine.triple);
+  return machine_make(str_of(triple), str_of(opt_text(c, OPT_compile_cpu, "")),
+                      str_of(opt_text(c, OPT_compile_features, "")), &m->machine);
+}
+
+static int choose(CompileCommand *m) {
+  Cli *c = m->cli;
+  const char *target = opt_text(c, OPT_compile_target, "cpu");
+  Machine host;
+  machine_host(&host);
+  m->target = target_find(target);
+  if (!m->target)
+    return cli_usage(c, "compile: unknown target '%s'; `tenon targets` lists them", target);
+  if (!choose_emit(m))
+    return cli_usage(c, "compile: --emit takes tenon, obj, so, exe, llvm or asm, not '%s'",
+                     opt_text(c, OPT_compile_emit, ""));
+  if (!choose_machine(m))
+    return cli_usage(c, "compile: no code can be made for the triple '%s'",
+                     opt_text(c, OPT_compile_triple, ""));
+  bool linked = m->emit == EMIT_SO || m->emit == EMIT_EXE;
+  if (linked && m->machine.arch != host.arch)
+    return cli_usage(c,
+                     "compile: only --emit=tenon, obj, llvm and asm are made for other machines");
+  m->output = opt_text(c, OPT_compile_output, default_output(m));
+  if (!strcmp(m->output, "-") && (linked || m->emit == EMIT_OBJ))
+    return cli_usage(c, "compile: this output needs a name: -o F%s", emits[m->emit].ending);
+  if (!strcmp(m->output, "-") && m->emit == EMIT_TENON && isatty(1))
+    return cli_usage(c, "compile: a compiled model is no text for a terminal; give -o F.tenon");
+  return CLI_OK;
+}
+
+int cmd_compile(Cli *c) {
+  // In the arena, since a trap may pass over this frame.
+  CompileCommand *m = arena_new(&c->arena, CompileCommand);
+  m->cli = c;
+  int rc = choose(m);
+  if (!rc) rc = cli_exit_of(compile(m));
+  if (!rc && opt_given(c, OPT_compile_time)) print_times(m);
+  if (!rc && opt_given(c, OPT_compile_json))
+    print_json(m);
+  else if (!rc)
+    print_text(m);
+  program_release(m->program);
+  model_free(m->model);
+  return rc;
+}

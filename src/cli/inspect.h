@@ -1,0 +1,11 @@
+// inspect.h -- the parts of `tenon inspect`.
+#ifndef TENON_CLI_INSPECT_H
+#define TENON_CLI_INSPECT_H
+
+#include "api/model.h"
+#include "cli/cli.h"
+
+// A compiled model: what it is, its kernels, the bytes of its parts.
+int inspect_compiled(Cli *c, const Model *m);
+
+#endif

@@ -1,0 +1,167 @@
+// verify_race.c -- shows that work items keep apart in the results.
+//
+// Items do not meet in a buffer when the item can be read off the element's number: each digit w of the item
+// stands in every index as  T*a + S*w + l + c  with 0 <= l < S and S*w + l < T (or no a and no T), so that
+// w = floor(mod(x - c, T)/S) for the element x.  S, T and the constant c must be the same for all accesses to the
+// buffer.  Where the digit stands within a guard's symbol, that symbol is read off the element first, and then the
+// digit off the symbol's value.  T is not known beforehand: every one that fits is kept, until the next
+// access rules it out.
+#include "loop/verify.h"
+
+// No symbol but dims.
+static bool only_dims(const Prover *p, Dim e) {
+  if (e->kind == IE_CONST) return true;
+  if (e->kind == IE_SYM) {
+    int64_t at = prover_find(p, e);
+    return at >= 0 && !p->sym.v[at].extent;
+  }
+  if (e->kind == IE_POISON) return false;
+  if (e->kind != IE_SUM) return only_dims(p, e->a) && only_dims(p, e->b);
+  for (int i = 0; i < e->nterms; i++)
+    for (int j = 0; j < e->term[i].natoms; j++)
+      if (!only_dims(p, e->term[i].atom[j])) return false;
+  return true;
+}
+
+// e without its terms that are multiples of `modulus`, and without a negative constant, which is *offset.  Of a constant
+// beyond the modulus the remainder is left.
+static Dim below(Prover *p, Dim e, Dim modulus, Dim *offset) {
+  IntPool *pool = p->pool;
+  Dim out = pool->zero;
+  *offset = pool->zero;
+  for (int i = 0; i < e->nterms; i++) {
+    const IntTerm *t = &e->term[i];
+    Dim term = dim_term(pool, t, -1);
+    if (t->natoms == 0 && modulus && ie_is_const(modulus) && t->coef >= modulus->value)
+      term = ie_const(pool, t->coef % modulus->value);
+    if (modulus && dim_divides(pool, modulus, term)) continue;
+    if (t->natoms == 0 && t->coef < 0)
+      *offset = term;
+    else
+      out = ie_add(pool, out, term);
+  }
+  return out;
+}
+
+static bool claim_eq(const Claim *a, const Claim *b) {
+  return a->n == b->n && !memcmp(a->part, b->part, (size_t)a->n * sizeof a->part[0]);
+}
+
+static void add_claim(Claims *out, const Claim *before, Dim s, Dim t, Dim offset) {
+  Claim c = *before;
+  if (out->n == CLAIMS_MAX || c.n + 3 > ARRAY_LEN(c.part)) return;
+  c.part[c.n++] = s;
+  c.part[c.n++] = t;
+  c.part[c.n++] = offset;
+  for (int i = 0; i < out->n; i++)
+    if (claim_eq(&out->v[i], &c)) return;
+  out->v[out->n++] = c;
+}
+
+// What is left of r beside s*w, modulo t, is in [0, s), and all of it in [0, t).  A negative constant may be set off, or
+// belong to what is left: steps that are counted from the end.
+static void try_modulus(Prover *p, Dim w, Dim s, Dim r, Dim t, const Claim *before, Claims *out) {
+  IntPool *pool = p->pool;
+  Dim offset, l = below(p, r, t, &offset);
+  for (int i = 0; i < 2; i++) {
+    bool fits = !ie_is_poison(l) && prove_ge0(p, l) && prove_lt(p, l, s);
+    if (fits && t) fits = prove_lt(p, ie_add(pool, ie_mul(pool, s, w), l), t);
+    if (fits) add_claim(out, before, s, t, offset);
+    if (fits || ie_is(offset, 0)) return;
+    l = ie_add(pool, l, offset);
+    offset = pool->zero;
+  }
+}
+
+// Every factor of the stride is at least 1.
+static bool is_positive(Prover *p, Dim t) {
+  if (prover_positive(p, t)) return true;
+  if (t->nterms != 1 || t->term[0].coef <= 0) return false;
+  for (int i = 0; i < t->term[0].natoms; i++)
+    if (!prove_ge0(p, ie_addc(p->pool, t->term[0].atom[i], -1))) return false;
+  return true;
+}
+
+static void claims_direct(Prover *p, Dim e, Dim w, Dim size, const Claim *before, Claims *out) {
+  IntPool *pool = p->pool;
+  Dim s, r;
+  // The digit may stand in r as well: where 0 <= r < s that does not matter.
+  if (!dim_split(pool, e, w, &s, &r) || !only_dims(p, s) || ie_is(s, 0)) return;
+  try_modulus(p, w, s, r, NULL, before, out);
+  Dim whole = ie_mul(pool, s, size);
+  if (only_dims(p, whole)) try_modulus(p, w, s, r, whole, before, out);
+  for (int i = 0; i < r->nterms; i++) {  // the stride of another symbol
+    Dim t = ie_const(pool, r->term[i].coef);
+    bool inner = false;
+    for (int j = 0; j < r->term[i].natoms; j++) {
+      if (only_dims(p, r->term[i].atom[j]))
+        t = ie_mul(pool, t, r->term[i].atom[j]);
+      else
+        inner = true;
+    }
+    if (inner && !ie_is_poison(t) && t != whole && is_positive(p, t))
+      try_modulus(p, w, s, r, t, before, out);
+  }
+}
+
+static void claims_of(Prover *p, Dim e, Dim w, Dim size, const Claim *before, int depth,
+                      Claims *out) {
+  if (dim_has(e, w)) claims_direct(p, e, w, size, before, out);
+  for (int64_t i = 0; i < p->sym.n && depth < 3; i++) {
+    ProverSym g = p->sym.v[i];
+    if (!g.value || !dim_has(g.value, w) || !dim_has(e, g.sym)) continue;
+    Claims first = {.n = 0};
+    claims_direct(p, e, g.sym, g.extent, before, &first);
+    for (int j = 0; j < first.n; j++) claims_of(p, g.value, w, size, &first.v[j], depth + 1, out);
+  }
+}
+
+static void keep_common(Claims *a, const Claims *b) {
+  int n = 0;
+  for (int i = 0; i < a->n; i++)
+    for (int j = 0; j < b->n; j++)
+      if (claim_eq(&a->v[i], &b->v[j])) {
+        a->v[n++] = a->v[i];
+        break;
+      }
+  a->n = n;
+}
+
+// Whether the item can still be read off every element that was seen; else `digit` is the one that cannot.
+static bool apart(Verifier *v, Form form, Apart *a, Dim index, Dim *digit) {
+  const Digits *item = v->item;
+  int n = form == AS_DIGITS ? item->n : 1;
+  bool first = !a->seen;
+  a->seen = true;
+  for (int i = 0; i < n && !a->lost; i++) {
+    Dim w = form == AS_DIGITS ? item->digit[i] : item->sym;
+    Dim size = form == AS_DIGITS ? item->size[i] : item->extent;
+    if (w->kind != IE_SYM || size->hi <= 1) continue;
+    Claims now = {.n = 0};
+    Claim none = {.n = 0};
+    claims_of(&v->p[form], index, w, size, &none, 0, &now);
+    if (first)
+      a->claims[i] = now;
+    else
+      keep_common(&a->claims[i], &now);
+    a->lost = !a->claims[i].n;
+    *digit = w;
+  }
+  return !a->lost;
+}
+
+tenon_status verify_race(Verifier *v, int32_t buffer, const Dim *index, const char *what) {
+  if (!v->item || v->item->extent->hi <= 1) return TENON_OK;
+  Dim digit = v->item->sym;
+  bool ok = false, before = false;
+  for (int form = 0; form < NFORMS; form++) {
+    Apart *a = &v->apart[buffer * NFORMS + form];
+    before |= a->seen;
+    ok |= apart(v, (Form)form, a, index[form], &digit);
+  }
+  if (ok) return TENON_OK;
+  const char *name = v->k->buffer[buffer].name;
+  return verify_fail(v, "work items may meet in %%%s: cannot read %s off %s %%%s[%s]%s", name,
+                     verify_text(v, digit), what, name, verify_text(v, index[AS_WRITTEN]),
+                     before ? " as off the accesses before it" : "");
+}

@@ -1,0 +1,216 @@
+// attention.c -- the template of attention: softmax(q k' + masks) v in one kernel, without the matrix of scores.
+//
+// A work item is a block of queries of one head.  Keys are taken in blocks, so that scratch has a constant size whatever
+// the length of the sequence: each block's scores are formed, their maximum joined with that of the blocks before, and
+// what is summed already is scaled down where the maximum has grown.
+//
+// Scores are computed and kept transposed, [key][query]: keys are read along their elements, as they lie, one after the
+// other; the softmax of a query runs along a lane and needs no sum over lanes; and the weights of a few queries
+// for one key lie together for the product with the values.  Only the queries of the item are transposed.
+//
+// Numerics: sums in f32 (f64 of f64), keys in ascending order within a block and blocks in order, so bits depend on neither
+// threads nor machine but for the width of blocks.  A key that is masked has weight 0; a query without keys gives 0.
+#include "lower/attention.h"
+
+#include "eval/attention.h"
+#include "ir/internal.h"
+#include "lower/templates.h"
+
+#include <math.h>
+
+enum { Q, K, V, MASK, PAST_K, PAST_V, NONPAD };
+enum { WHOLE_KEYS = 256, BLOCK_KEYS = 128, MAX_SIZE = 1024, FEW = 4 };
+
+// ---- what is computed ----
+
+static const Node *find_anchor(Elem *e) {
+  NodeList all = body_order(e->lo->g, e->body, e->a);
+  const Node *found = NULL;
+  for (int64_t i = 0; i < all.n; i++) {
+    if (all.v[i]->op != OP_attention) continue;
+    if (found) return NULL;
+    found = all.v[i];
+  }
+  return found;
+}
+
+static bool is_tensor(const Node *n) {
+  return n && type_of(n)->kind == TK_TENSOR && (type_of(n)->rank == 3 || type_of(n)->rank == 4) &&
+         dtype_class(type_of(n)->dtype) == DC_FLOAT && elem_dtype(type_of(n)->dtype);
+}
+
+typedef struct Heads {
+  int64_t heads, size;
+  Dim seq;
+} Heads;
+
+static bool read_heads(Attention *a, const Node *n, int64_t heads, Heads *out) {
+  const Type *t = type_of(n);
+  bool packed = t->rank == 3;
+  Dim h = packed ? NULL : t->dims[1], last = t->dims[t->rank - 1];
+  if (!ie_is_const(last) || (h && !ie_is_const(h))) return false;
+  out->heads = packed ? heads : h->value;
+  if (out->heads < 1 || last->value % (packed ? out->heads : 1)) return false;
+  out->size = packed ? last->value / heads : last->value;
+  out->seq = elem_dim(&a->e, t->dims[packed ? 1 : 2]);
+  return out->size >= 1 && out->size <= MAX_SIZE;
+}
+
+static bool read_runs(Attention *a) {
+  Graph *g = a->e.lo->g;
+  const Node *n = a->anchor, *pk = src_or_null(g, n, PAST_K), *pv = src_or_null(g, n, PAST_V);
+  Heads k, v, past_k, past_v;
+  if (!read_heads(a, n->src[K], a->at->kv_num_heads, &k)) return false;
+  if (!read_heads(a, n->src[V], a->at->kv_num_heads, &v)) return false;
+  a->kv_heads = k.heads;
+  a->vsize = v.size;
+  a->past = a->e.pool->zero;
+  if (k.size != a->size || v.heads != k.heads || a->heads % k.heads) return false;
+  if (pk || pv) {
+    if (!is_tensor(pk) || !is_tensor(pv) || type_of(pk)->rank != 4 || type_of(pv)->rank != 4)
+      return false;
+    if (!read_heads(a, pk, 0, &past_k) || !read_heads(a, pv, 0, &past_v)) return false;
+    a->past = past_k.seq;
+    a->run[a->nruns++] = (KeyRun){.k = pk, .v = pv, .first = a->e.pool->zero, .count = a->past};
+  }
+  a->run[a->nruns++] = (KeyRun){.k = n->src[K], .v = n->src[V], .first = a->past, .count = k.seq};
+  a->total = ie_add(a->e.pool, a->past, k.seq);
+  return true;
+}
+
+// A mask that is as long as the keys; its other axes are those of the scores or 1.
+static bool read_mask(Attention *a) {
+  IntPool *p = a->e.pool;
+  a->mask = src_or_null(a->e.lo->g, a->anchor, MASK);
+  if (!a->mask) return true;
+  const Type *t = type_of(a->mask);
+  if (t->kind != TK_TENSOR || t->rank < 1 || t->rank > 4 || !elem_dtype(t->dtype)) return false;
+  if (t->dtype != DT_BOOL && dtype_class(t->dtype) != DC_FLOAT) return false;
+  Dim want[4] = {a->batch, ie_const(p, a->heads), a->seq, a->total};
+  for (int i = 0; i < t->rank; i++) {
+    Dim d = elem_dim(&a->e, t->dims[i]);
+    bool last = i == t->rank - 1;
+    if ((last || !ie_is(d, 1)) && ie_eq(p, d, want[i + 4 - t->rank]) != YES) return false;
+  }
+  return true;
+}
+
+static bool read_operands(Attention *a) {
+  const Node *n = a->anchor;
+  const attention_attrs *at = a->at = n->attrs;
+  Heads q;
+  for (int i = 0; i < 3; i++)
+    if (!is_tensor(n->src[i])) return false;
+  DType t = type_of(n->src[Q])->dtype, narrow = at->softmax_precision;
+  if (at->left_window_size < -1 || at->right_window_size < -1) return false;
+  a->nonpad = src_or_null(a->e.lo->g, n, NONPAD);
+  if (a->nonpad && (type_of(a->nonpad)->kind != TK_TENSOR || type_of(a->nonpad)->rank != 1))
+    return false;
+  if (dtype_is_float(narrow) && dtype_bits(narrow) < dtype_bits(t)) return false;
+  if (!read_heads(a, n->src[Q], at->q_num_heads, &q)) return false;
+  a->t = t == DT_F64 ? DT_F64 : DT_F32;
+  a->batch = elem_dim(&a->e, type_of(n->src[Q])->dims[0]);
+  a->heads = q.heads;
+  a->size = q.size;
+  a->seq = q.seq;
+  a->scale = at->scale >= 0 ? at->scale : 1 / sqrt((double)a->size);
+  return read_runs(a) && (!a->nonpad || a->nruns == 1) && read_mask(a) && !ie_is(a->seq, 0) &&
+         !ie_is(a->batch, 0);
+}
+
+// ---- schedule ----
+
+// Whether an element is more than a load.  Written apart, and thrown away.
+static bool is_costly(Attention *a, const Node *n, bool *ok) {
+  Elem *e = &a->e;
+  LoopBuilder kept = e->b;
+  Dim at[MAX_RANK], shape[MAX_RANK];
+  elem_shape(e, type_of(n), shape);
+  loop_begin(&e->b, e->k);
+  for (int i = 0; i < type_of(n)->rank; i++) at[i] = loop_sym(e->k, "p", shape[i]);
+  const LoopExpr *x = elem_at(e, n, at);
+  e->b = kept;
+  elem_forget(e);
+  *ok &= x != NULL;
+  return !x || x->kind != LX_LOAD || x->nguards || x->dtype != a->t;
+}
+
+static bool choose(Attention *a) {
+  const LowerTarget *t = &a->e.lo->target;
+  int64_t lanes = t->vector_bytes / elem_bytes(a->t);
+  bool ok = true;
+  a->queries = a->width = 2 * lanes;
+  a->rows = a->keys = t->vector_registers / 4;
+  while (ie_is_const(a->seq) && a->queries / 2 >= a->seq->value) a->queries /= 2;
+  while (a->rows > a->queries) a->rows /= 2;
+  a->few = ie_is_const(a->seq) && a->seq->value <= FEW;
+  a->ragged = !ie_is_const(a->seq) || a->seq->value % a->queries;
+  a->online = a->nruns > 1 || !ie_is_const(a->total) || a->total->value > WHOLE_KEYS;
+  a->block = a->online ? BLOCK_KEYS : MAX(a->total->value, 1);
+  is_costly(a, a->anchor->src[Q], &ok);
+  if (a->mask) is_costly(a, a->mask, &ok);
+  for (int i = 0; i < a->nruns; i++) {
+    a->run[i].copy_k = is_costly(a, a->run[i].k, &ok);
+    a->run[i].copy_v = is_costly(a, a->run[i].v, &ok);
+  }
+  return ok;
+}
+
+static int32_t scratch(Attention *a, const char *name, int64_t n) {
+  return loop_buffer(a->e.k, LOOP_SCRATCH, name, a->t, ie_const(a->e.pool, n), false);
+}
+
+static void make_buffers(Attention *a) {
+  int64_t n = a->queries,
+          keys = (a->block / a->keys + 1) * a->keys;  // with the tile of what is left
+  bool copy_k = false, copy_v = false;
+  for (int i = 0; i < a->nruns; i++) {
+    copy_k |= a->run[i].copy_k;
+    copy_v |= a->run[i].copy_v;
+  }
+  a->q = scratch(a, "q", a->size * n);
+  a->s = scratch(a, "s", keys * n);
+  a->k = copy_k ? scratch(a, "k", keys * a->size) : -1;
+  a->v = copy_v ? scratch(a, "v", keys * a->vsize) : -1;
+  a->top = scratch(a, "top", n);
+  a->before = scratch(a, "before", n);
+  a->sum = scratch(a, "sum", n);
+  a->fade = scratch(a, "fade", n);
+  a->out = a->online ? scratch(a, "out", n * a->vsize) : -1;
+  a->never = scratch(a, "never", 1);
+  a->tile = loop_buffer(a->e.k, LOOP_REGISTER, "tile", a->t,
+                        ie_const(a->e.pool, MAX(a->keys * n, a->rows * a->width)), false);
+  a->raw = a->few ? scratch(a, "raw", a->keys * n) : a->tile;
+}
+
+static const LoopExpr *give_value(void *ctx, const Dim *index) {
+  (void)index;
+  return ((Attention *)ctx)->value;
+}
+
+// Every result is made from the weighted values; the scores are nobody's.
+static bool good_results(Attention *a) {
+  a->follow.own = follow_value(&a->follow, 0);
+  if (!a->follow.own) return false;
+  for (int i = 0; i < a->e.fused->nres; i++)
+    if (!follow_reads(&a->follow, a->e.body->result[i])) return false;
+  return true;
+}
+
+tenon_status lower_attention(Lowering *lo, const Node *fused, Lowered *out) {
+  const fused_attrs *at = fused->attrs;
+  if (at->kind != FUSED_ATTENTION) return TENON_EUNSUPPORTED;
+  Attention *a = arena_new(lo->arena, Attention);
+  if (!elem_begin(&a->e, lo, fused, NULL, 0)) return TENON_EUNSUPPORTED;
+  if (!(a->anchor = find_anchor(&a->e)) || !read_operands(a)) return TENON_EUNSUPPORTED;
+  follow_begin(&a->follow, &a->e, a->anchor);
+  if (!good_results(a) || !choose(a)) return TENON_EUNSUPPORTED;
+  make_buffers(a);
+  elem_give(&a->e, a->follow.own, give_value, a);
+  if (!attention_emit(a)) return TENON_EUNSUPPORTED;
+  const char *name =
+      str_printf(lo->arena, "attention %lldx%lld, %s%lld keys", (long long)a->queries,
+                 (long long)a->rows, a->online ? "blocks of " : "", (long long)a->block);
+  elem_finish(&a->e, name, out);
+  return TENON_OK;
+}

@@ -1,0 +1,49 @@
+// attention.h -- what the files of the attention template share.
+#ifndef TENON_LOWER_ATTENTION_H
+#define TENON_LOWER_ATTENTION_H
+
+#include "lower/follow.h"
+
+// Keys and values that lie together: those of the past, those at hand.
+typedef struct KeyRun {
+  const Node *k, *v;
+  Dim first;            // number of its first key among all
+  Dim count;            // keys
+  bool copy_k, copy_v;  // elements cost more than a load: computed once for a block
+} KeyRun;
+
+typedef struct Attention {
+  Elem e;
+  Follow follow;
+  const Node *anchor;
+  const struct attention_attrs *at;
+  DType t;  // of the sums
+  Dim batch, seq, total, past;
+  int64_t heads, kv_heads, size, vsize;
+  double scale;
+  KeyRun run[2];
+  int nruns;
+  const Node *mask, *nonpad;  // NULL: absent
+  // schedule
+  int64_t queries;  // of a work item
+  int64_t rows;     // queries of a tile of results
+  int64_t keys;     // of a tile of scores
+  bool few;         // queries: a score is a sum over lanes, and queries stay as they lie
+  int64_t width;    // columns of a tile of results
+  int64_t block;    // keys at a time
+  bool online;      // there may be more than one block
+  bool ragged;      // the last item may have fewer queries
+  // scratch: queries and scores are transposed, [element][query] and [key][query]
+  int32_t q, s, k, v, top, before, sum, fade, out, never;
+  int32_t tile;  // registers
+  int32_t raw;   // what scores are summed in: the tile, or scratch
+  // where the loops stand
+  Dim b, h, kv_head, q0;
+  Dim offset;             // position of query 0 among the keys
+  const LoopExpr *value;  // of the result's element at hand
+} Attention;
+
+// attention_tile.c: the loops.  False when an operand has no expression.
+bool attention_emit(Attention *a);
+
+#endif

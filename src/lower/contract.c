@@ -1,0 +1,398 @@
+// contract.c -- the template of contractions: matrix products and convolutions with what comes before and after.
+//
+// What the operands are computed from is read where they are (elem.h), or staged where that costs; what is done with each
+// sum is done while it is in registers.  A result may lie otherwise than the anchor's: its index is
+// followed from the anchor through transpositions and views.
+#include "lower/contract.h"
+
+#include "eval/contract.h"
+#include "eval/movement.h"
+#include "ir/internal.h"
+
+// ---- the anchor ----
+
+static bool is_anchor(const Node *n) {
+  switch (n->op) {
+  case OP_dot:
+  case OP_mat_mul:
+  case OP_gemm:
+  case OP_conv:
+  case OP_conv_transpose:
+  case OP_einsum:
+  case OP_mat_mul_integer:
+  case OP_conv_integer:
+  case OP_q_linear_mat_mul:
+  case OP_q_linear_conv: return true;
+  default: return false;
+  }
+}
+
+static bool is_quantised(const Node *n) {
+  return n->op == OP_q_linear_mat_mul || n->op == OP_q_linear_conv;
+}
+
+typedef struct Chain {
+  Elem *e;
+  const Node *anchor;
+  NodeList all;  // of the body, operands first
+  IntMap above;  // nodes that the anchor's value goes into
+  bool heavy;    // functions of many instructions stand behind the anchor
+} Chain;
+
+static bool reads_anchor(const Chain *h, const Node *n) {
+  uint64_t yes;
+  return n == h->anchor || intmap_get(&h->above, n->id, &yes);
+}
+
+static bool ranked_tensor(const Node *n) {
+  return type_of(n)->kind == TK_TENSOR && elem_dtype(type_of(n)->dtype);
+}
+
+static bool is_heavy(const Node *n) {
+  switch (n->op) {
+  case OP_exp:
+  case OP_log:
+  case OP_erf:
+  case OP_tanh:
+  case OP_sigmoid:
+  case OP_gelu:
+  case OP_sin:
+  case OP_cos:
+  case OP_pow:
+  case OP_softplus:
+  case OP_mish:
+  case OP_swish:
+  case OP_elu:
+  case OP_selu:
+  case OP_celu: return true;
+  default: return false;
+  }
+}
+
+// Finds the one anchor, and what follows it.
+static bool find_chain(Chain *h) {
+  h->all = body_order(h->e->lo->g, h->e->body, h->e->a);
+  intmap_init(&h->above, h->e->a);
+  for (int64_t i = 0; i < h->all.n; i++) {
+    const Node *n = h->all.v[i];
+    if (is_anchor(n)) {
+      if (h->anchor) return false;
+      h->anchor = n;
+    }
+    bool behind = false;
+    for (uint32_t s = 0; h->anchor && s < n->nsrc; s++) behind |= reads_anchor(h, n->src[s]);
+    if (!behind || n == h->anchor) continue;
+    intmap_put(&h->above, n->id, 1);
+    // Wider elements make shorter vectors, which a tile in registers cannot be read by.
+    h->heavy |= is_heavy(n) || (ranked_tensor(n) && elem_bytes(type_of(n)->dtype) > 4);
+  }
+  if (!h->anchor) return false;
+  for (int64_t i = 0; i < h->e->body->nresults; i++)
+    if (!reads_anchor(h, h->e->body->result[i])) return false;
+  return true;
+}
+
+// ---- from the anchor's index to a result's ----
+
+static bool forward(Chain *h, const Node *n, const Dim *index, Dim *out);
+
+static bool forward_transpose(Chain *h, const Node *n, const Dim *index, Dim *out) {
+  const transpose_attrs *at = n->attrs;
+  Dim from[MAX_RANK];
+  int rank = type_of(n)->rank;
+  if (!forward(h, n->src[0], index, from)) return false;
+  for (int i = 0; i < rank; i++) {
+    int64_t axis = at->perm.n ? at->perm.v[i] : rank - 1 - i;
+    out[i] = from[axis < 0 ? axis + rank : axis];
+  }
+  return true;
+}
+
+static bool forward_view(Chain *h, const Node *n, const Dim *index, Dim *out) {
+  const Type *t = type_of(n), *s = type_of(n->src[0]);
+  Dim from[MAX_RANK], a[MAX_RANK], b[MAX_RANK];
+  if (s->rank < 0 || !forward(h, n->src[0], index, from)) return false;
+  elem_shape(h->e, s, a);
+  elem_shape(h->e, t, b);
+  elem_reshape(h->e, s->rank, a, t->rank, b, from, out);
+  return true;
+}
+
+// The result has the shape of the operand that the anchor's value comes by, or axes of size 1 before it.
+static bool forward_same(Chain *h, const Node *n, const Dim *index, Dim *out) {
+  const Type *t = type_of(n);
+  for (uint32_t i = 0; i < n->nsrc; i++) {
+    const Type *s = type_of(n->src[i]);
+    Dim from[MAX_RANK];
+    if (!reads_anchor(h, n->src[i])) continue;
+    if (s->rank > t->rank || !forward(h, n->src[i], index, from)) return false;
+    int more = t->rank - s->rank;
+    for (int d = 0; d < t->rank; d++) {
+      if (d < more ? !ie_is(t->dims[d], 1)
+                   : ie_eq(&h->e->lo->g->dims, t->dims[d], s->dims[d - more]) != YES)
+        return false;
+      out[d] = d < more ? h->e->pool->zero : from[d - more];
+    }
+    return true;
+  }
+  return false;
+}
+
+static bool forward(Chain *h, const Node *n, const Dim *index, Dim *out) {
+  if (n == h->anchor) {
+    memcpy(out, index, (size_t)type_of(n)->rank * sizeof *out);
+    return true;
+  }
+  if (n->op == OP_transpose) return forward_transpose(h, n, index, out);
+  if (n->op == OP_reshape || n->op == OP_flatten || n->op == OP_squeeze || n->op == OP_unsqueeze)
+    return forward_view(h, n, index, out);
+  const OpInfo *op = op_info(n->op);
+  if (op->flags & OPF_ELEMENTWISE || n->op == OP_batch_normalization ||
+      n->op == OP_quantize_linear || n->op == OP_dequantize_linear)
+    return forward_same(h, n, index, out);
+  return false;
+}
+
+// ---- the anchor's value ----
+
+typedef struct Finish {
+  Contraction *c;
+  Chain *h;
+  const Dim *index;  // where the sum is
+  const LoopExpr *sum;
+  const LoopExpr *value;  // what the anchor gives there; NULL: not made yet
+} Finish;
+
+// Operand `n`, repeated to the shape of the anchor's result.
+static const LoopExpr *repeated(Finish *f, const Node *n) {
+  const Type *t = type_of(n), *y = type_of(f->c->anchor);
+  Dim at[MAX_RANK];
+  if (t->kind != TK_TENSOR || t->rank < 0 || t->rank > y->rank) return NULL;
+  for (int i = 0; i < t->rank; i++)
+    at[i] = ie_is(t->dims[i], 1) ? f->c->e->pool->zero : f->index[i + y->rank - t->rank];
+  return elem_at(f->c->e, n, at);
+}
+
+static const LoopExpr *scaled(LoopKernel *k, const LoopExpr *x, double by) {
+  return by == 1 || !x ? x : loop_op(k, LOOP_mul, x, loop_float(k, x->dtype, by), NULL);
+}
+
+// A scale or zero point of a quantised result: one, or one for each row or column.
+static const LoopExpr *factor(Finish *f, int operand, int axis) {
+  const Node *n = f->c->anchor->src[operand];
+  const Type *t = type_of(n);
+  if (t->kind != TK_TENSOR || t->rank < 0 || t->rank > 1) return NULL;
+  bool one = t->rank == 0 || ie_is(t->dims[0], 1);
+  if (!one && axis < 0) return NULL;
+  return elem_at(f->c->e, n, one ? &f->c->e->pool->zero : &f->index[axis]);
+}
+
+// The sum times the joined scales, which are rounded as they are, to the nearest integer of the result's dtype.
+static const LoopExpr *requantised(Finish *f) {
+  const Contraction *c = f->c;
+  LoopKernel *k = c->e->k;
+  DType t = type_of(c->anchor)->dtype;
+  const Node *bias = c->conv ? src_or_null(c->e->lo->g, c->anchor, 8) : NULL;
+  int row = c->row1 > c->row0 ? c->row1 - 1 : -1, col = c->col1 > c->col0 ? c->col1 - 1 : -1;
+  const LoopExpr *a = factor(f, 1, row), *b = factor(f, 4, col), *y = factor(f, 6, -1),
+                 *zero = factor(f, 7, -1), *x = loop_cast(k, DT_F64, f->sum);
+  if (!a || !b || !y || !zero || a->dtype != b->dtype || a->dtype != y->dtype) return NULL;
+  if (bias) {
+    const LoopExpr *more = elem_at(c->e, bias, f->index + c->channel);
+    if (!more) return NULL;
+    x = loop_op(k, LOOP_add, x, loop_cast(k, DT_F64, more), NULL);
+  }
+  const LoopExpr *scale = loop_op(k, LOOP_div, loop_op(k, LOOP_mul, a, b, NULL), y, NULL);
+  x = loop_op(k, LOOP_mul, x, loop_cast(k, DT_F64, scale), NULL);
+  x = loop_op(k, LOOP_round, loop_op(k, LOOP_add, x, loop_cast(k, DT_F64, zero), NULL), NULL, NULL);
+  x = loop_op(k, LOOP_max, x, loop_float(k, DT_F64, t == DT_I8 ? -128 : 0), NULL);
+  x = loop_op(k, LOOP_min, x, loop_float(k, DT_F64, t == DT_I8 ? 127 : 255), NULL);
+  return loop_cast(k, t, x);
+}
+
+static const LoopExpr *anchor_value(Finish *f) {
+  const Contraction *c = f->c;
+  const Node *n = c->anchor;
+  LoopKernel *k = c->e->k;
+  const LoopExpr *x = f->sum, *other = NULL;
+  const Node *third = src_or_null(c->e->lo->g, n, 2);
+  if (is_quantised(n)) return requantised(f);
+  if (n->op == OP_gemm) {
+    const gemm_attrs *at = n->attrs;
+    x = scaled(k, x, at->alpha);
+    if (third && at->beta != 0) {
+      other = repeated(f, third);
+      if (!other) return NULL;
+      x = loop_op(k, LOOP_add, x, scaled(k, loop_cast(k, c->acc, other), at->beta), NULL);
+    }
+  } else if ((n->op == OP_conv || n->op == OP_conv_transpose) && third) {
+    other = elem_at(c->e, third, f->index + c->channel);
+    if (!other) return NULL;
+    x = loop_op(k, LOOP_add, x, loop_cast(k, c->acc, other), NULL);
+  }
+  return loop_cast(k, type_of(n)->dtype, x);
+}
+
+static const LoopExpr *give_anchor(void *ctx, const Dim *index) {
+  Finish *f = ctx;
+  for (int i = 0; i < f->c->nout; i++)
+    if (index[i] != f->index[i] && !ie_is(f->c->out[i], 1)) return NULL;
+  if (!f->value) f->value = anchor_value(f);
+  return f->value;
+}
+
+static bool finish_sum(Tiler *t, const Dim *index, const LoopExpr *sum) {
+  Elem *e = t->e;
+  Finish *f = t->ctx;
+  *f = (Finish){.c = f->c, .h = f->h, .index = index, .sum = sum};
+  for (int i = 0; i < e->fused->nres; i++) {
+    const Type *y = e->fused->type[i];
+    Dim at[MAX_RANK], shape[MAX_RANK];
+    if (!forward(f->h, e->body->result[i], index, at)) return false;
+    const LoopExpr *x = elem_at(e, e->body->result[i], at);
+    if (!x) return false;
+    elem_shape(e, y, shape);
+    Dim linear = elem_linear(e, y->rank, shape, at);
+    if (!e->nguards) {
+      loop_store(&e->b, elem_result(e, i), linear, x);
+      continue;
+    }
+    LoopBound *g = arena_dup(e->a, e->guard, e->nguards * (int64_t)sizeof *g);
+    loop_store_guarded(&e->b, elem_result(e, i), linear, e->nguards, g, x);
+  }
+  return true;
+}
+
+// ---- what the operands cost ----
+
+static void find_divisor(Dim d, Dim k, int64_t *out) {
+  if (d->kind == IE_DIV || d->kind == IE_MOD) {
+    if (ie_is_const(d->b) && d->a == k) *out = d->b->value;
+    find_divisor(d->a, k, out);
+    return;
+  }
+  if (d->kind != IE_SUM) return;
+  for (int i = 0; i < d->nterms; i++)
+    for (int j = 0; j < d->term[i].natoms; j++)
+      if (d->term[i].atom[j] != d) find_divisor(d->term[i].atom[j], k, out);
+}
+
+// A division by a size that is not a number.
+static bool divides_by_size(Dim d) {
+  if (d->kind == IE_DIV || d->kind == IE_MOD) return !ie_is_const(d->b) || divides_by_size(d->a);
+  for (int i = 0; d->kind == IE_SUM && i < d->nterms; i++)
+    for (int j = 0; j < d->term[i].natoms; j++)
+      if (divides_by_size(d->term[i].atom[j])) return true;
+  return false;
+}
+
+// Writes the elements of the operands once, apart, to see what they are.
+static ContractProbe probe(Contraction *c) {
+  Elem *e = c->e;
+  ContractProbe r = {.ok = false};
+  LoopBuilder kept = e->b;
+  ContractPoint at = {.group = e->pool->zero};
+  Dim index[MAX_RANK];
+  loop_begin(&e->b, e->k);
+  for (int i = 0; i < c->nout; i++) at.out[i] = loop_sym(e->k, "p", c->out[i]);
+  for (int i = 0; i < c->nk; i++) at.k[i] = loop_sym(e->k, "p", c->k[i]);
+  if (c->row1 - c->row0 > 1)
+    elem_split(e, loop_sym(e->k, "p", c->m), c->row1 - c->row0, c->out + c->row0, at.out + c->row0);
+  contract_lhs(c, &at, index);
+  const LoopExpr *a = elem_at(e, c->lhs, index);
+  contract_rhs(c, &at, index);
+  const LoopExpr *b = c->weight ? NULL : elem_at(e, c->rhs, index);
+  e->b = kept;
+  elem_forget(e);
+  r.ok = a && (b || c->weight);
+  if (!r.ok) return r;
+  r.lhs_plain = a->kind == LX_LOAD;
+  c->apart = r.lhs_plain && divides_by_size(a->index);
+  if (r.lhs_plain && c->nk == 1) find_divisor(a->index, at.k[0], &r.divisor);
+  for (int i = 0; r.lhs_plain && c->nk && i < a->index->nterms; i++) {
+    const IntTerm *t = &a->index->term[i];
+    r.lhs_along_k |= t->natoms == 1 && t->atom[0] == at.k[c->nk - 1] && t->coef == 1;
+  }
+  r.rhs_plain = !b;
+  if (b && b->kind == LX_LOAD && c->col1 > c->col0) {
+    Dim col = at.out[c->col1 - 1];
+    for (int i = 0; i < b->index->nterms; i++) {
+      const IntTerm *t = &b->index->term[i];
+      r.rhs_plain |= t->natoms == 1 && t->atom[0] == col && t->coef == 1;
+    }
+  }
+  return r;
+}
+
+// Where lhs is made element by element of a concatenation along the last contracted axis, its parts' ends.
+static void find_cuts(Contraction *c) {
+  const Node *n = c->lhs;
+  int axis = c->conv ? c->channel : -1, rank = type_of(n)->rank;
+  for (int i = 0; !c->conv && c->nk == 1 && i < rank; i++)
+    if (c->lhs_axis[i].role == AXIS_K) axis = i;
+  for (int depth = 0; depth < 16 && n->op != OP_concat; depth++) {
+    const Node *next = NULL;
+    if (!(op_info(n->op)->flags & OPF_ELEMENTWISE)) return;
+    for (uint32_t i = 0; i < n->nsrc && !next; i++)
+      if (n->src[i]->op != OP_const && n->src[i]->op != OP_param &&
+          type_of(n->src[i])->rank == rank)
+        next = n->src[i];
+    if (!next) return;
+    n = next;
+  }
+  if (n->op != OP_concat || c->groups > 1 || type_of(n)->rank != rank) return;
+  int64_t at = ((const concat_attrs *)n->attrs)->axis, end = 0;
+  if ((at < 0 ? at + rank : at) != axis) return;
+  for (uint32_t i = 0; i + 1 < n->nsrc && c->ncuts < CONTRACT_CUTS; i++) {
+    Dim size = type_of(n->src[i])->dims[axis];
+    if (!ie_is_const(size)) return;
+    end += size->value;
+    if (size->value) c->cut[c->ncuts++] = end;
+  }
+}
+
+// A contracted axis that lhs reads in pieces is two loops.
+static void split_contracted(Contraction *c, int64_t divisor) {
+  IntPool *p = c->e->pool;
+  if (divisor < 2 || c->nk != 1 || c->conv || !ie_is_const(c->k[0]) || c->k[0]->value % divisor)
+    return;
+  c->piece = divisor;
+  c->k[1] = ie_const(p, divisor);
+  c->k[0] = ie_const(p, c->k[0]->value / divisor);
+  c->nk = 2;
+}
+
+// ---- the template ----
+
+tenon_status lower_contract(Lowering *lo, const Node *fused, Lowered *out) {
+  const fused_attrs *at = fused->attrs;
+  if (at->kind != FUSED_CONTRACTION) return TENON_EUNSUPPORTED;
+  Elem e = {.lo = lo, .fused = fused, .body = at->body, .a = lo->arena};
+  Contraction c;
+  Chain h = {.e = &e};
+  if (!find_chain(&h) || !contract_map(&c, &e, h.anchor)) return TENON_EUNSUPPORTED;
+  const Node *anchor = h.anchor, *skip[1] = {c.weight ? c.rhs : NULL};
+  bool heavy = h.heavy || is_quantised(anchor);
+  if (!elem_begin(&e, lo, fused, skip, c.weight ? 1 : 0)) return TENON_EUNSUPPORTED;
+  if (!contract_map(&c, &e, anchor) || !contract_sizes(&c)) return TENON_EUNSUPPORTED;
+  // So many products of bytes stay below 2^31.
+  if (is_quantised(anchor) && (c.depth < 1 || c.depth > 32768)) return TENON_EUNSUPPORTED;
+  ContractProbe p = probe(&c);
+  if (!p.ok) return TENON_EUNSUPPORTED;
+  Tiler t = {.c = &c, .e = &e, .packed = -1, .finish = finish_sum};
+  split_contracted(&c, p.divisor);
+  find_cuts(&c);
+  contract_choose(&c, &lo->target, &p, heavy, &t.s);
+  if (c.weight) {
+    PackSpec pack;
+    if (!contract_pack(&c, t.s.nr, &pack)) return TENON_EUNSUPPORTED;
+    t.packed = elem_packed(&e, c.weight, &pack, "w");
+    if (t.packed < 0) return TENON_EUNSUPPORTED;
+  }
+  Finish f = {.c = &c, .h = &h};
+  t.ctx = &f;
+  elem_give(&e, anchor, give_anchor, &f);
+  if (!contract_emit(&t)) return TENON_EUNSUPPORTED;
+  elem_finish(&e, contract_schedule_print(lo->arena, &t.s), out);
+  return TENON_OK;
+}

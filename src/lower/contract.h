@@ -1,0 +1,120 @@
+// contract.h -- what the files of the contraction template share.
+//
+// A contraction has rows and columns of sums.  An element of a sum is lhs times rhs at a row, a column and a place
+// along the contracted axes; the axes of the result that are neither rows nor columns, and the groups of a
+// convolution, are taken one by one.  A tile of rows x columns is held in registers; for each contracted
+// place one element of lhs a row meets a run of rhs along the columns, which is the vector.
+#ifndef TENON_LOWER_CONTRACT_H
+#define TENON_LOWER_CONTRACT_H
+
+#include "lower/templates.h"
+
+// How a contraction is done.  Chosen by shapes and the target alone; printed as a kernel's name, and read back.
+typedef struct ContractSchedule {
+  int64_t mr, nr;  // rows and columns of a tile
+  int64_t rows;    // of a work item (images: lines of pixels); 0: all
+  int64_t panels;  // runs of nr columns of a work item
+  int64_t ahead;   // bytes of rhs by which it is fetched before it is read; 0: it is not
+  int64_t unroll;  // steps of the innermost contracted loop written out
+  bool row_inner;  // work items that follow one another differ in rows first, else in columns
+  bool stage_lhs;  // rows are computed into scratch first
+  bool stage_rhs;  // columns likewise
+  bool spill;      // sums go through scratch to what is done with them
+} ContractSchedule;
+const char *contract_schedule_print(Arena *a, const ContractSchedule *s);
+bool contract_schedule_parse(const char *text, ContractSchedule *out);
+
+typedef enum {
+  AXIS_ZERO,
+  AXIS_OUT,
+  AXIS_K
+} AxisRole;  // where an operand's index along an axis comes from
+typedef struct AxisMap {
+  uint8_t role;
+  int index;
+} AxisMap;
+
+// A spatial axis of a convolution, as in eval/window.h.
+typedef struct ContractAxis {
+  int64_t kernel, stride, dilation, lo;
+  Dim in, out;
+  bool padded;  // a tap may lie outside
+} ContractAxis;
+
+enum { CONTRACT_K = MAX_RANK + 1, CONTRACT_CUTS = 64 };
+typedef struct Contraction {
+  Elem *e;
+  const Node *anchor, *lhs, *rhs;
+  const Node *weight;  // rhs is this constant, outside the kernel; NULL: it is not one
+  DType acc;
+  int nout;
+  Dim out[MAX_RANK];           // sizes of the anchor's result
+  int row0, row1, col0, col1;  // its axes that are rows, and columns; each [a, b) counted through
+  Dim m, n;                    // sizes of these; of the columns of one group
+  int64_t groups;
+  int nk;
+  Dim k[CONTRACT_K];
+  int64_t depth;  // product of the contracted sizes; 0: not known
+  int ncuts;  // lhs is a concatenation along the last contracted axis: where its parts end, if staged
+  int64_t cut[CONTRACT_CUTS];
+  int64_t piece;  // the one contracted axis is two loops, the inner one of so many; 0: it is not
+  AxisMap lhs_axis[MAX_RANK], rhs_axis[MAX_RANK];
+  // convolutions: taps along the spatial axes are the first contracted ones, channels the last
+  bool conv, transposed, depthwise;
+  int nd, first_space, channel;  // axes of the result
+  int64_t in_channels;           // of one group
+  ContractAxis space[MAX_RANK];
+  bool image;    // rows are pixels of a line, whose borders are known: no guards
+  bool guarded;  // a load may lie outside
+  bool
+      apart;  // lhs is read by the coordinates of a row, which are found by dividing by sizes not known yet
+  bool strided;  // pixels are left out, and nothing else
+  // integers
+  const Node *lhs_zero, *rhs_zero;
+} Contraction;
+
+// One place: of the result, and along the contracted axes.
+typedef struct ContractPoint {
+  Dim out[MAX_RANK];
+  Dim group, k[CONTRACT_K];
+} ContractPoint;
+
+// False when the anchor is not one that this template does.
+bool contract_map(Contraction *c, Elem *e, const Node *anchor);
+bool contract_sizes(Contraction *c);  // after elem_begin: sizes in the kernel's terms
+void contract_lhs(const Contraction *c, const ContractPoint *at, Dim *index);
+void contract_rhs(const Contraction *c, const ContractPoint *at, Dim *index);
+// rhs as a constant in the order in which it is read: groups, panels, contracted axes, columns.
+bool contract_pack(const Contraction *c, int64_t nr, PackSpec *out);
+// What the operands' elements are, seen from outside.
+typedef struct ContractProbe {
+  bool ok;
+  bool lhs_plain, rhs_plain;  // loads; of rhs along the columns
+  bool lhs_along_k;           // neighbours along the last contracted axis lie side by side
+  int64_t divisor;            // of the contracted index in lhs; 0: none
+} ContractProbe;
+void contract_choose(const Contraction *c, const LowerTarget *t, const ContractProbe *p, bool heavy,
+                     ContractSchedule *out);
+
+// contract_tile.c
+typedef struct Tiler {
+  Contraction *c;
+  Elem *e;
+  ContractSchedule s;
+  int32_t packed;    // argument, or -1
+  int32_t acc;       // register tile
+  int32_t lhs_buf;   // staged rows, or -1
+  int32_t rhs_buf;   // staged columns, or -1
+  int32_t sums;      // spilled sums, or -1
+  ContractPoint at;  // of the tile: what is the same for all of it
+  Dim row, col;      // first row and column of the tile
+  Dim group, panel;  // numbers
+  Dim start, done,
+      rows;  // of a tile that may have fewer rows: the item's first row, those before the tile, all
+  bool (*finish)(struct Tiler *t, const Dim *index,
+                 const LoopExpr *sum);  // stores what is made of a sum
+  void *ctx;
+} Tiler;
+bool contract_emit(Tiler *t);
+
+#endif

@@ -1,0 +1,203 @@
+// contract_plan.c -- how a contraction is done: tiles, work items, what is staged.
+//
+// By shapes and the target alone.  The register tile is as high as the registers allow, and rows are split evenly:
+// 128 rows are 8 tiles of 13 and 2 of 12 instead of 9 of 14 and a rest.
+#include "lower/contract.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { ITEMS_FEW = 12, ITEMS_MANY = 64 };
+
+// ---- text ----
+
+const char *contract_schedule_print(Arena *a, const ContractSchedule *s) {
+  return str_printf(a, "contract %lldx%lld rows %lld panels %lld unroll %lld ahead %lld%s%s%s%s",
+                    (long long)s->mr, (long long)s->nr, (long long)s->rows, (long long)s->panels,
+                    (long long)s->unroll, (long long)s->ahead, s->row_inner ? " row-inner" : "",
+                    s->stage_lhs ? " stage-lhs" : "", s->stage_rhs ? " stage-rhs" : "",
+                    s->spill ? " spill" : "");
+}
+
+// Reads `word` and, where out is given, a number behind it.
+static bool take(const char **at, const char *word, int64_t *out) {
+  size_t n = strlen(word);
+  if (strncmp(*at, word, n)) return false;
+  const char *p = *at + n;
+  if (out) {
+    if (*p < '0' || *p > '9') return false;
+    for (*out = 0; *p >= '0' && *p <= '9' && *out < INT32_MAX; p++) *out = *out * 10 + (*p - '0');
+  }
+  *at = p;
+  return true;
+}
+
+bool contract_schedule_parse(const char *text, ContractSchedule *out) {
+  ContractSchedule s = {0};
+  bool ok = take(&text, "contract ", &s.mr) && take(&text, "x", &s.nr) &&
+            take(&text, " rows ", &s.rows) && take(&text, " panels ", &s.panels) &&
+            take(&text, " unroll ", &s.unroll) && take(&text, " ahead ", &s.ahead);
+  s.row_inner = ok && take(&text, " row-inner", NULL);
+  s.stage_lhs = ok && take(&text, " stage-lhs", NULL);
+  s.stage_rhs = ok && take(&text, " stage-rhs", NULL);
+  s.spill = ok && take(&text, " spill", NULL);
+  if (!ok || *text || s.mr < 1 || s.nr < 1 || s.panels < 1 || s.unroll < 1) return false;
+  *out = s;
+  return true;
+}
+
+// ---- numbers ----
+
+static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+static int64_t known(Dim d, int64_t otherwise) { return ie_is_const(d) ? d->value : otherwise; }
+
+static int64_t contracted(const Contraction *c) {
+  int64_t k = 1;
+  for (int i = 0; i < c->nk; i++) k *= MAX(known(c->k[i], 256), 1);
+  return k;
+}
+
+// ---- the tile ----
+
+// Columns: whole vectors, or the lowest power of two that holds all.
+static int64_t choose_columns(const Contraction *c, int64_t lanes, int64_t m) {
+  if (!ie_is_const(c->n)) return 2 * lanes;
+  int64_t n = c->n->value, best = 2 * lanes;
+  if (n < lanes) {
+    int64_t p = 1;
+    while (p < n) p *= 2;
+    return p;
+  }
+  if (m <= 4 && n >= 16 * lanes && !c->conv) return 4 * lanes;  // weights are read once: wide runs
+  const int64_t width[] = {2 * lanes, 3 * lanes, lanes + lanes / 2, lanes};
+  const int64_t cost[] = {100, 103, 106, 115};  // per column, by what a tile of this width reaches
+  int64_t least = INT64_MAX;
+  for (int i = 0; i < ARRAY_LEN(width); i++) {
+    if (width[i] < 1 || (c->depthwise && width[i] != lanes && width[i] != 2 * lanes)) continue;
+    int64_t padded = ceil_div(n, width[i]) * width[i] * (c->depthwise ? 100 : cost[i]);
+    if (padded < least) {
+      least = padded;
+      best = width[i];
+    }
+  }
+  return best;
+}
+
+static int64_t most_rows(const Contraction *c, const LowerTarget *t, int64_t lanes, int64_t nr) {
+  int64_t vectors = ceil_div(nr, lanes), regs = t->vector_registers;
+  int64_t mr = (regs - vectors - 1) / vectors;
+  if (c->depthwise) mr = MIN(mr / 2, 8);  // lhs is a vector too, and shared by neighbouring taps
+  return MAX(MIN(mr, 16), 1);
+}
+
+// ---- work items ----
+
+static int64_t outer_items(const Contraction *c, bool lines) {
+  int64_t n = c->groups;
+  for (int i = 0; i < c->nout; i++) {
+    bool inner = (i >= c->row0 && i < c->row1) || (i >= c->col0 && i < c->col1);
+    if (inner || (lines && i == c->row0 - 1)) continue;
+    n *= MAX(known(c->out[i], 1), 1);
+  }
+  return n;
+}
+
+// Images: how many lines of pixels an item has.
+static void choose_lines(const Contraction *c, int64_t l2, int64_t bytes, ContractSchedule *s) {
+  bool lines = c->nd > 1;
+  int64_t height = lines ? known(c->out[c->row0 - 1], 64) : 1;
+  int64_t panels = ceil_div(known(c->n, 64), s->nr), outer = outer_items(c, true) * panels;
+  int64_t weights = contracted(c) * known(c->n, 64) * bytes;
+  s->rows = 1;
+  s->row_inner = weights > l2 / 2 && (!lines || ie_is_const(c->out[c->row0 - 1]));
+  if (s->row_inner && outer >= ITEMS_FEW / 2)
+    s->rows = height;  // a panel is read from memory once
+  else if (outer * height > ITEMS_MANY)
+    s->rows = MIN(MAX(outer * height / ITEMS_MANY, 1), height);
+}
+
+// What a tile of few rows costs: a run of rhs is loaded for each.
+static double row_cost(int64_t rows, int64_t most) {
+  int64_t tiles = ceil_div(rows, most);
+  return (double)tiles * (1 + (double)rows / (double)tiles) / (double)rows;
+}
+
+// Rows of one kind: a number of them that divides all is an item, split evenly into tiles; where none is good, whole
+// tiles, and one with a rest.
+static void choose_chunk(const Contraction *c, int64_t l2, int64_t bytes, ContractSchedule *s) {
+  int64_t most = s->mr, k = contracted(c), panels = ceil_div(known(c->n, 256), s->nr);
+  int64_t outer = outer_items(c, false) * ceil_div(panels, s->panels);
+  s->row_inner = k * known(c->n, 256) * bytes > l2 / 2;
+  s->rows = 8 * most;
+  if (!ie_is_const(c->m)) {
+    s->row_inner = false;  // the number of blocks is known when the kernel is called
+    return;
+  }
+  int64_t m = c->m->value, best = m, few = MIN(m, most) / 2;
+  for (int64_t n = 1; n <= m / MAX(few, 1) && outer * m / best < ITEMS_FEW; n++) {
+    if (m % n) continue;
+    if (row_cost(m / n, most) < 1.15 * row_cost(m, most)) best = m / n;
+  }
+  s->rows = 0;
+  if (outer * m / best < ITEMS_FEW / 2 && m >= 4 * most)
+    s->rows = MAX(m * outer / ITEMS_FEW / most, 1) * most;
+  else
+    s->mr = ceil_div(best, ceil_div(best, most)), s->rows = best == m ? 0 : best;
+}
+
+// Staged rows serve several panels: each more makes the copy cheaper, and items fewer.
+static void choose_panels(const Contraction *c, int64_t l2, int64_t bytes, int64_t panels,
+                          double copy, ContractSchedule *s) {
+  double least = INFINITY;
+  ContractSchedule best = *s;
+  for (int64_t n = 1; n <= MIN(panels, 4); n++) {
+    ContractSchedule with = *s;
+    with.panels = n;
+    choose_chunk(c, l2, bytes, &with);
+    int64_t rows = with.rows ? with.rows : known(c->m, 256);
+    // Weights beyond the cache are read again for each chunk of rows.
+    double cost =
+        row_cost(rows, s->mr) * (1 + copy / (double)n + (with.row_inner ? 1.0 / (double)rows : 0));
+    if (cost >= least) continue;
+    least = cost;
+    best.panels = n;
+  }
+  *s = best;
+}
+
+// Lines of memory that lie 4096 bytes apart share a place in the cache nearest to the core.
+static bool rows_collide(const Contraction *c, int64_t bytes, int64_t mr) {
+  int64_t k = contracted(c);
+  return mr > 8 && known(c->m, 256) > 8 && k * bytes % 4096 == 0;
+}
+
+void contract_choose(const Contraction *c, const LowerTarget *t, const ContractProbe *p, bool heavy,
+                     ContractSchedule *s) {
+  int64_t bytes = elem_bytes(c->acc), lanes = MAX(t->vector_bytes / bytes, 1);
+  int64_t m = known(c->m, 256), k = contracted(c);
+  *s = (ContractSchedule){.panels = 1, .unroll = 1, .spill = heavy};
+  s->nr = choose_columns(c, lanes, m);
+  s->mr = most_rows(c, t, lanes, s->nr);
+  int64_t panels = ceil_div(known(c->n, 256), s->nr);
+  bool one_k = !c->image && !c->guarded && c->nk > 0 && k > 0;
+  for (int i = 0; i < c->nk; i++) one_k &= ie_is_const(c->k[i]);
+  s->stage_rhs = !c->weight && !p->rhs_plain && one_k && m > 4 && s->nr * k * bytes <= t->l2 / 2;
+  bool costs = (!p->lhs_plain && panels > 1) || c->strided || c->apart;
+  bool collide = p->lhs_along_k && rows_collide(c, bytes, s->mr);
+  s->stage_lhs =
+      one_k && !s->stage_rhs && (costs || collide) && s->mr * (k + 32) * bytes <= t->l2 / 2;
+  // What copying a row costs beside a panel's products: more where the rows come from afar.
+  double copy = !p->lhs_plain ? 0.4 : m * k * bytes > t->l2 / 2 ? 0.2 : 0.08;
+  if (s->stage_lhs) choose_panels(c, t->l2, bytes, panels, copy, s);
+  if (c->image) {
+    int64_t tiles = ceil_div(c->m->value, s->mr);
+    s->mr = ceil_div(c->m->value, tiles);
+    choose_lines(c, t->l2, bytes, s);
+  } else {
+    choose_chunk(c, t->l2, bytes, s);
+  }
+  Dim last = c->nk ? c->k[c->nk - 1] : NULL;
+  if (c->depthwise || !last || !ie_is_const(last)) return;
+  s->unroll = last->value <= 4 ? MAX(last->value, 1) : last->value < 16 ? 1 : c->image ? 2 : 4;
+  while (last->value % MAX(s->unroll, 1)) s->unroll--;
+}

@@ -1,0 +1,593 @@
+// contract_tile.c -- the loops of a contraction: work items, tiles, sums.
+//
+// Along a line of an image the taps that reach into the padding are left out, tap by tap and row by row: where a tile
+// lies is known while the loops are written, so no load is guarded.  Lines above and below the image are left out by
+// the extents of their loops.
+#include "lower/contract.h"
+
+static Dim num(Tiler *t, int64_t v) { return ie_const(t->e->pool, v); }
+static Dim add(Tiler *t, Dim a, Dim b) { return ie_add(t->e->pool, a, b); }
+
+// A loop that is not written where it runs once.
+static Dim open_loop(Tiler *t, LoopKind kind, const char *name, Dim extent, int *depth) {
+  if (ie_is(extent, 1)) return t->e->pool->zero;
+  ++*depth;
+  return loop_for(&t->e->b, kind, name, extent);
+}
+static void close_loops(Tiler *t, int depth) {
+  while (depth-- > 0) loop_end(&t->e->b);
+}
+
+// ---- places ----
+
+// The result's index at a row and a column, both counted through their axes.
+static void place(Tiler *t, Dim row, Dim col, ContractPoint *at) {
+  Contraction *c = t->c;
+  *at = t->at;
+  elem_split(t->e, row, c->row1 - c->row0, c->out + c->row0, at->out + c->row0);
+  if (c->groups > 1) col = add(t, col, ie_mul(t->e->pool, t->group, c->n));
+  elem_split(t->e, col, c->col1 - c->col0, c->out + c->col0, at->out + c->col0);
+  at->group = t->group;
+}
+
+// Row r of the tile.  Where there may be fewer it is guarded, by its place in the item's rows.
+static Dim row_at(Tiler *t, Dim r, bool guard) {
+  if (!guard) return add(t, t->row, r);
+  return add(t, t->start, elem_guard(t->e, add(t, t->done, r), t->rows));
+}
+
+static bool ragged(Tiler *t) { return !ie_is_const(t->c->n) || t->c->n->value % t->s.nr != 0; }
+
+// ---- elements of the operands ----
+
+static const LoopExpr *zero_of(Tiler *t, DType d) {
+  return dtype_class(d) == DC_FLOAT ? loop_float(t->e->k, d, 0) : loop_int(t->e->k, d, 0);
+}
+
+// A zero point: one, or one for each row or column.
+static const LoopExpr *less_zero(Tiler *t, const LoopExpr *x, const Node *zero, Dim which) {
+  const Type *z;
+  if (!zero || !x) return x;
+  z = type_of(zero);
+  if (z->kind != TK_TENSOR || z->rank < 0 || z->rank > 1) return NULL;
+  bool one = z->rank == 0 || ie_is(z->dims[0], 1);
+  Dim at[1] = {one ? t->e->pool->zero : which};
+  const LoopExpr *v = elem_at(t->e, zero, at);
+  return v ? loop_op(t->e->k, LOOP_sub, x, loop_cast(t->e->k, t->c->acc, v), NULL) : NULL;
+}
+
+// Outside the image an element is 0, whatever it is made of.
+static const LoopExpr *lhs_value(Tiler *t, const ContractPoint *at) {
+  Contraction *c = t->c;
+  Elem *e = t->e;
+  Dim index[MAX_RANK];
+  int before = e->nguards;
+  contract_lhs(c, at, index);
+  for (int d = 0; c->guarded && d < c->nd; d++) {
+    const ContractAxis *s = &c->space[d];
+    int axis = c->first_space + d;
+    if (!s->padded) continue;
+    if (c->transposed && s->stride > 1) {  // between two elements
+      Dim from = ie_sub(e->pool, at->out[axis], ie_mulc(e->pool, at->k[d], s->dilation));
+      Dim part = ie_mod(e->pool, ie_addc(e->pool, from, s->lo), num(t, s->stride));
+      elem_guard(e, part, e->pool->one);
+    }
+    index[axis] = elem_guard(e, index[axis], s->in);
+  }
+  const LoopExpr *x = elem_at(e, c->lhs, index);
+  if (x && e->nguards > before && !c->lhs_zero)
+    x = elem_guarded(e, before, x, zero_of(t, x->dtype));
+  if (x)
+    x = less_zero(t, loop_cast(e->k, c->acc, x), c->lhs_zero,
+                  c->row1 > c->row0 ? at->out[c->row1 - 1] : e->pool->zero);
+  if (x && c->lhs_zero) x = elem_guarded(e, before, x, zero_of(t, c->acc));
+  elem_unguard(e, before);
+  return x;
+}
+
+static Dim packed_index(Tiler *t, const ContractPoint *at, Dim col) {
+  Contraction *c = t->c;
+  IntPool *p = t->e->pool;
+  Dim i = add(t, ie_mul(p, t->group, ie_ceildiv(p, c->n, num(t, t->s.nr))), t->panel);
+  for (int k = 0; k < c->nk; k++) i = add(t, ie_mul(p, i, c->k[k]), at->k[k]);
+  return add(t, ie_mulc(p, i, t->s.nr), col);
+}
+
+static const LoopExpr *rhs_value(Tiler *t, const ContractPoint *at, Dim col) {
+  Contraction *c = t->c;
+  Elem *e = t->e;
+  Dim index[MAX_RANK];
+  const LoopExpr *x;
+  if (t->packed >= 0) {
+    x = loop_load(e->k, t->packed, packed_index(t, at, col));
+  } else {
+    contract_rhs(c, at, index);
+    x = elem_at(e, c->rhs, index);
+  }
+  if (!x) return NULL;
+  Dim which = c->col1 > c->col0 ? at->out[c->col1 - 1] : e->pool->zero;
+  return less_zero(t, loop_cast(e->k, c->acc, x), c->rhs_zero, which);
+}
+
+// ---- staging ----
+
+// Staged rows lie a line of the cache further apart than they are long.
+static int64_t pitch(const Tiler *t) { return t->c->depth + 32; }
+
+// Loops over all contracted axes, the last one a vector over part of it; gives the place counted through.
+static Dim open_contracted(Tiler *t, int64_t from, int64_t to, Dim *k, int *depth) {
+  Contraction *c = t->c;
+  int last = c->nk - 1;
+  for (int i = 0; i < last; i++) k[i] = open_loop(t, LOOP_SERIAL, "k", c->k[i], depth);
+  k[last] = ie_addc(t->e->pool, loop_for(&t->e->b, LOOP_VECTOR, "k", num(t, to - from)), from);
+  ++*depth;
+  return elem_linear(t->e, c->nk, c->k, k);
+}
+
+static bool stage_rhs(Tiler *t) {
+  Elem *e = t->e;
+  ContractPoint at;
+  Dim k[CONTRACT_K], j = loop_for(&e->b, LOOP_SERIAL, "j", num(t, t->s.nr)),
+                     col = add(t, t->col, j);
+  int depth = 1;
+  Dim all = open_contracted(t, 0, t->c->k[t->c->nk - 1]->value, k, &depth);
+  elem_forget(e);
+  int before = e->nguards;
+  if (ragged(t)) col = elem_guard(e, col, t->c->n);
+  place(t, t->row, col, &at);
+  memcpy(at.k, k, sizeof at.k);
+  const LoopExpr *x = rhs_value(t, &at, j);
+  elem_unguard(e, before);
+  if (!x) return false;
+  loop_store(&e->b, t->rhs_buf, add(t, ie_mulc(e->pool, all, t->s.nr), j), x);
+  close_loops(t, depth);
+  return true;
+}
+
+static bool stage_part(Tiler *t, Dim r, bool guard, int64_t from, int64_t to) {
+  Elem *e = t->e;
+  ContractPoint at;
+  Dim k[CONTRACT_K];
+  int depth = 0, first = t->c->row0;
+  Dim all = open_contracted(t, from, to, k, &depth);
+  elem_forget(e);
+  place(t, row_at(t, r, guard), t->e->pool->zero, &at);
+  // That a quotient of sizes stays below its size is true, and beyond proof.
+  if (t->c->apart) at.out[first] = elem_guard(e, at.out[first], t->c->out[first]);
+  memcpy(at.k, k, sizeof at.k);
+  const LoopExpr *x = lhs_value(t, &at);
+  elem_unguard(e, 0);
+  if (!x) return false;
+  loop_store(&e->b, t->lhs_buf, add(t, ie_mulc(e->pool, r, pitch(t)), all), x);
+  close_loops(t, depth);
+  return true;
+}
+
+static bool stage_lhs(Tiler *t, int64_t rows, bool guard) {
+  const Contraction *c = t->c;
+  int64_t from = 0, end = c->k[c->nk - 1]->value;
+  Dim r = loop_for(&t->e->b, LOOP_SERIAL, "r", num(t, rows));
+  for (int i = 0; i < c->ncuts; i++) {
+    if (!stage_part(t, r, guard, from, c->cut[i])) return false;
+    from = c->cut[i];
+  }
+  if (from < end && !stage_part(t, r, guard, from, end)) return false;
+  loop_end(&t->e->b);
+  return true;
+}
+
+// ---- sums ----
+
+typedef struct Rows {
+  int64_t from, to;  // of the tile
+  bool guard;        // there may be fewer
+} Rows;
+
+static const LoopExpr *product(Tiler *t, const LoopExpr *a, const LoopExpr *b,
+                               const LoopExpr *sum) {
+  LoopKernel *k = t->e->k;
+  if (dtype_class(t->c->acc) == DC_FLOAT) return loop_op(k, LOOP_fma, a, b, sum);
+  return loop_op(k, LOOP_add, sum, loop_op(k, LOOP_mul, a, b, NULL), NULL);
+}
+
+// lhs at a row and a step; where every channel is by itself it has columns too.
+static const LoopExpr *step_lhs(Tiler *t, Dim in_tile, Dim col, bool guard, const Dim *k) {
+  Elem *e = t->e;
+  Contraction *c = t->c;
+  ContractPoint at;
+  if (t->lhs_buf >= 0) {
+    Dim all = elem_linear(e, c->nk, c->k, k);
+    return loop_load(e->k, t->lhs_buf, add(t, ie_mulc(e->pool, in_tile, pitch(t)), all));
+  }
+  int before = e->nguards;
+  Dim row = row_at(t, in_tile, guard);
+  if (c->depthwise && ragged(t)) col = elem_guard(e, col, c->n);
+  place(t, row, col, &at);
+  memcpy(at.k, k, sizeof at.k);
+  const LoopExpr *x = lhs_value(t, &at);
+  elem_unguard(e, before);
+  return x;
+}
+
+// rhs at a step and column j of the panel.
+static const LoopExpr *step_rhs(Tiler *t, Dim j, const Dim *k) {
+  Elem *e = t->e;
+  Contraction *c = t->c;
+  ContractPoint at;
+  Dim col = add(t, t->col, j);
+  if (t->rhs_buf >= 0) {
+    Dim all = elem_linear(e, c->nk, c->k, k);
+    return loop_load(e->k, t->rhs_buf, add(t, ie_mulc(e->pool, all, t->s.nr), j));
+  }
+  int before = e->nguards;
+  if (ragged(t) && (t->packed < 0 || c->rhs_zero)) col = elem_guard(e, col, c->n);
+  place(t, e->pool->zero, col, &at);
+  memcpy(at.k, k, sizeof at.k);
+  const LoopExpr *x = rhs_value(t, &at, j);
+  elem_unguard(e, before);
+  return x;
+}
+
+// One step: each row's element of lhs times a run of rhs.
+static bool step(Tiler *t, Rows rows, const Dim *k) {
+  Elem *e = t->e;
+  if (rows.to <= rows.from) return true;
+  Dim r = loop_for(&e->b, LOOP_UNROLL, "r", num(t, rows.to - rows.from));
+  Dim j = loop_for(&e->b, LOOP_VECTOR, "j", num(t, t->s.nr));
+  Dim in_tile = ie_addc(e->pool, r, rows.from);
+  elem_forget(e);
+  const LoopExpr *a = step_lhs(t, in_tile, add(t, t->col, j), rows.guard, k);
+  const LoopExpr *b = step_rhs(t, j, k);
+  if (!a || !b) return false;
+  Dim cell = add(t, ie_mulc(e->pool, in_tile, t->s.nr), j);
+  loop_store(&e->b, t->acc, cell, product(t, a, b, loop_load(e->k, t->acc, cell)));
+  loop_end(&e->b);
+  loop_end(&e->b);
+  return true;
+}
+
+// The weights that are read some steps later.  They lie in the order of reading, beyond the panel's end too.
+static void prefetch(Tiler *t, const Dim *k) {
+  Elem *e = t->e;
+  if (!t->s.ahead || t->packed < 0) return;
+  ContractPoint at = {.group = t->group};
+  int64_t bytes = elem_bytes(type_of(t->c->rhs)->dtype), line = MAX(64 / bytes, 1);
+  memcpy(at.k, k, sizeof at.k);
+  for (int64_t i = 0; i < t->s.nr; i += line)
+    loop_prefetch(&e->b, t->packed, packed_index(t, &at, num(t, t->s.ahead / bytes + i)));
+}
+
+// Steps [from, to) of the innermost contracted loop, some of them written out.
+static bool inner_part(Tiler *t, Rows rows, Dim *k, int level, Dim from, Dim count) {
+  Elem *e = t->e;
+  int64_t u = t->s.unroll;
+  int depth = 0;
+  if (ie_is_const(count) && count->value == u) {
+    k[level] = add(t, from, open_loop(t, LOOP_UNROLL, "u", count, &depth));
+  } else {
+    Dim i = open_loop(t, LOOP_SERIAL, "k", ie_div(e->pool, count, num(t, u)), &depth);
+    Dim sub = open_loop(t, LOOP_UNROLL, "u", num(t, u), &depth);
+    k[level] = add(t, from, add(t, ie_mulc(e->pool, i, u), sub));
+  }
+  prefetch(t, k);
+  bool ok = step(t, rows, k);
+  close_loops(t, depth);
+  return ok;
+}
+
+// Whether lhs is read from the parts of a concatenation, each of them a whole number of steps.
+static bool in_parts(const Tiler *t, int level) {
+  const Contraction *c = t->c;
+  if (t->s.stage_lhs || !c->ncuts || c->piece || level != c->nk - 1) return false;
+  if (!ie_is_const(c->k[level]) || c->k[level]->value % t->s.unroll) return false;
+  for (int i = 0; i < c->ncuts; i++)
+    if (c->cut[i] % t->s.unroll) return false;
+  return true;
+}
+
+// The innermost contracted loop: one for each part of a concatenation, so that no step asks which part it reads.
+static bool inner_loop(Tiler *t, Rows rows, Dim *k, int level) {
+  Contraction *c = t->c;
+  if (!in_parts(t, level)) return inner_part(t, rows, k, level, t->e->pool->zero, c->k[level]);
+  int64_t from = 0;
+  for (int i = 0; i <= c->ncuts; i++) {
+    int64_t to = i < c->ncuts ? c->cut[i] : c->k[level]->value;
+    if (to > from && !inner_part(t, rows, k, level, num(t, from), num(t, to - from))) return false;
+    from = to;
+  }
+  return true;
+}
+
+static bool linear_sums(Tiler *t, Rows rows) {
+  Contraction *c = t->c;
+  Dim k[CONTRACT_K];
+  int depth = 0;
+  if (!c->nk) return step(t, rows, k);
+  for (int i = 0; i < c->nk - 1; i++) k[i] = open_loop(t, LOOP_SERIAL, "k", c->k[i], &depth);
+  bool ok = inner_loop(t, rows, k, c->nk - 1);
+  close_loops(t, depth);
+  return ok;
+}
+
+// Rows of a tile that begins at pixel `first` whose tap `k` lies inside the line.
+static Rows rows_of_tap(const Contraction *c, int64_t first, int64_t rows, int64_t k) {
+  const ContractAxis *s = &c->space[c->nd - 1];
+  Rows r = {.from = rows, .to = 0};
+  for (int64_t i = 0; i < rows; i++) {
+    int64_t at = (first + i) * s->stride - s->lo + k * s->dilation;
+    if (at < 0 || at >= s->in->value) continue;
+    r.from = MIN(r.from, i);
+    r.to = i + 1;
+  }
+  return r;
+}
+
+// Taps along an axis that reach a line of the image: *skip before them, and how many.
+static Dim taps_inside(Tiler *t, int d, Dim *skip) {
+  const ContractAxis *s = &t->c->space[d];
+  IntPool *p = t->e->pool;
+  *skip = p->zero;
+  if (!s->padded) return num(t, s->kernel);
+  Dim at = ie_addc(p, ie_mulc(p, t->at.out[t->c->first_space + d], s->stride), -s->lo);
+  Dim by = num(t, s->dilation);
+  if (s->lo > 0) *skip = ie_max(p, p->zero, ie_ceildiv(p, ie_sub(p, p->zero, at), by));
+  Dim end = ie_min(p, num(t, s->kernel), ie_ceildiv(p, ie_sub(p, s->in, at), by));
+  return ie_sub(p, end, *skip);
+}
+
+// `first` >= 0: where the tile begins, for the taps that leave the line; else all are inside.
+static bool image_sums(Tiler *t, int64_t rows, int64_t first) {
+  Contraction *c = t->c;
+  Dim k[CONTRACT_K], skip;
+  int depth = 0, last = c->nd - 1;
+  bool ok = true;
+  for (int d = 0; d < last; d++) {
+    Dim n = taps_inside(t, d, &skip);
+    k[d] = add(t, skip, open_loop(t, LOOP_SERIAL, "tap", n, &depth));
+  }
+  if (first < 0 &&
+      !c->depthwise) {  // all rows have all taps: a loop, so that no load is kept for another tap
+    k[last] = open_loop(t, LOOP_SERIAL, "tap", num(t, c->space[last].kernel), &depth);
+    ok = inner_loop(t, (Rows){.to = rows}, k, c->nk - 1);
+    close_loops(t, depth);
+    return ok;
+  }
+  for (int64_t i = 0; i < c->space[last].kernel && ok; i++) {
+    Rows r = first >= 0 ? rows_of_tap(c, first, rows, i) : (Rows){.to = rows};
+    k[last] = num(t, i);
+    if (r.to <= r.from) continue;
+    ok = c->depthwise ? step(t, r, k) : inner_loop(t, r, k, c->nk - 1);
+  }
+  close_loops(t, depth);
+  return ok;
+}
+
+// ---- what is done with the sums ----
+
+static bool finish(Tiler *t, int64_t rows, bool guard) {
+  Elem *e = t->e;
+  int32_t from = t->acc;
+  if (t->sums >= 0) {
+    Dim r = loop_for(&e->b, LOOP_UNROLL, "r", num(t, rows));
+    Dim j = loop_for(&e->b, LOOP_VECTOR, "j", num(t, t->s.nr));
+    Dim cell = add(t, ie_mulc(e->pool, r, t->s.nr), j);
+    loop_store(&e->b, t->sums, cell, loop_load(e->k, t->acc, cell));
+    loop_end(&e->b);
+    loop_end(&e->b);
+    from = t->sums;
+  }
+  Dim r = loop_for(&e->b, t->sums >= 0 ? LOOP_SERIAL : LOOP_UNROLL, "r", num(t, rows));
+  Dim j = loop_for(&e->b, LOOP_VECTOR, "j", num(t, t->s.nr));
+  Dim row, col = add(t, t->col, j);
+  ContractPoint at;
+  elem_forget(e);
+  const LoopExpr *sum =
+      loop_let(&e->b, loop_load(e->k, from, add(t, ie_mulc(e->pool, r, t->s.nr), j)));
+  row = row_at(t, r, guard);
+  if (ragged(t)) col = elem_guard(e, col, t->c->n);
+  place(t, row, col, &at);
+  bool ok = t->finish(t, at.out, sum);
+  elem_unguard(e, 0);
+  elem_forget(e);
+  loop_end(&e->b);
+  loop_end(&e->b);
+  return ok;
+}
+
+static bool tile(Tiler *t, int64_t rows, bool guard, int64_t first) {
+  Elem *e = t->e;
+  Dim r = loop_for(&e->b, LOOP_UNROLL, "r", num(t, rows));
+  Dim j = loop_for(&e->b, LOOP_VECTOR, "j", num(t, t->s.nr));
+  loop_store(&e->b, t->acc, add(t, ie_mulc(e->pool, r, t->s.nr), j), zero_of(t, t->c->acc));
+  loop_end(&e->b);
+  loop_end(&e->b);
+  bool ok =
+      t->c->image ? image_sums(t, rows, first) : linear_sums(t, (Rows){.to = rows, .guard = guard});
+  return ok && finish(t, rows, guard);
+}
+
+// ---- panels of columns ----
+
+// A tile for each panel of the item, or for the one at hand.
+static bool tile_panels(Tiler *t, int64_t rows, bool guard, int64_t first) {
+  Elem *e = t->e;
+  if (!t->s.stage_lhs) return tile(t, rows, guard, first);
+  Dim block = t->panel;
+  int depth = 0;
+  if (!stage_lhs(t, rows, guard)) return false;
+  Dim all = ie_ceildiv(e->pool, t->c->n, num(t, t->s.nr)),
+      begin = ie_mulc(e->pool, block, t->s.panels);
+  Dim n = ie_min(e->pool, num(t, t->s.panels), ie_sub(e->pool, all, begin));
+  t->panel = add(t, begin, open_loop(t, LOOP_SERIAL, "panel", n, &depth));
+  t->col = ie_mulc(e->pool, t->panel, t->s.nr);
+  bool ok = tile(t, rows, guard, first);
+  close_loops(t, depth);
+  t->panel = block;
+  return ok;
+}
+
+// ---- rows ----
+
+// m rows from `from` on: tiles of two heights that differ by one.
+static bool even_rows(Tiler *t, Dim from, int64_t m) {
+  Elem *e = t->e;
+  int64_t tiles = (m + t->s.mr - 1) / t->s.mr, high = (m + tiles - 1) / tiles;
+  int64_t count[2] = {m - tiles * (high - 1), 0}, start = 0;
+  count[1] = tiles - count[0];
+  for (int i = 0; i < 2; i++) {
+    int depth = 0;
+    if (!count[i]) continue;
+    Dim b = open_loop(t, LOOP_SERIAL, "tile", num(t, count[i]), &depth);
+    t->row = add(t, from, ie_addc(e->pool, ie_mulc(e->pool, b, high - i), start));
+    if (!tile_panels(t, high - i, false, -1)) return false;
+    close_loops(t, depth);
+    start += count[i] * (high - i);
+  }
+  return true;
+}
+
+// Whole tiles, and one that may have fewer rows.
+static bool chunk_rows(Tiler *t, Dim block) {
+  IntPool *p = t->e->pool;
+  int64_t mr = t->s.mr;
+  Dim start = ie_mulc(p, block, t->s.rows);
+  Dim rows = ie_min(p, num(t, t->s.rows), ie_sub(p, t->c->m, start));
+  Dim tiles = ie_div(p, rows, num(t, mr)), done = ie_mulc(p, tiles, mr);
+  int depth = 0;
+  Dim i = open_loop(t, LOOP_SERIAL, "tile", tiles, &depth);
+  t->row = add(t, start, ie_mulc(p, i, mr));
+  if (!tile_panels(t, mr, false, -1)) return false;
+  close_loops(t, depth);
+  depth = 0;
+  open_loop(t, LOOP_SERIAL, "rest", ie_min(p, p->one, ie_sub(p, rows, done)), &depth);
+  t->row = add(t, start, done);
+  t->start = start;
+  t->done = done;
+  t->rows = rows;
+  if (!tile_panels(t, mr, true, -1)) return false;
+  close_loops(t, depth);
+  return true;
+}
+
+static bool linear_rows(Tiler *t, Dim block) {
+  Dim m = t->c->m;
+  int64_t rows = t->s.rows;
+  if (!rows) return even_rows(t, t->e->pool->zero, m->value);
+  if (ie_is_const(m) && m->value % rows == 0)
+    return even_rows(t, ie_mulc(t->e->pool, block, rows), rows);
+  return chunk_rows(t, block);
+}
+
+// One line of an image: tiles of two heights; those that no tap leaves are a loop.
+static bool image_line(Tiler *t) {
+  Contraction *c = t->c;
+  Elem *e = t->e;
+  int64_t m = c->m->value, tiles = (m + t->s.mr - 1) / t->s.mr, high = (m + tiles - 1) / tiles;
+  int64_t nhigh = m - tiles * (high - 1), kernel = c->space[c->nd - 1].kernel;
+  for (int64_t i = 0; i < tiles;) {
+    int64_t run = 0, rows = i < nhigh ? high : high - 1;
+    int64_t first = i < nhigh ? i * high : nhigh * high + (i - nhigh) * (high - 1);
+    for (;; run++) {  // tiles alike that lie inside
+      int64_t at = first + run * rows, inside = 1;
+      if (i + run >= (i < nhigh ? nhigh : tiles)) break;
+      for (int64_t k = 0; k < kernel; k++) {
+        Rows r = rows_of_tap(c, at, rows, k);
+        inside &= r.from == 0 && r.to == rows;
+      }
+      if (!inside) break;
+    }
+    int depth = 0;
+    Dim b = open_loop(t, LOOP_SERIAL, "tile", num(t, MAX(run, 1)), &depth);
+    t->row = ie_addc(e->pool, ie_mulc(e->pool, b, rows), first);
+    if (!tile(t, rows, false, run ? -1 : first)) return false;
+    close_loops(t, depth);
+    i += MAX(run, 1);
+  }
+  return true;
+}
+
+static bool image_rows(Tiler *t, Dim block) {
+  Contraction *c = t->c;
+  IntPool *p = t->e->pool;
+  int depth = 0;
+  if (c->nd > 1) {
+    Dim height = c->out[c->row0 - 1], start = ie_mulc(p, block, t->s.rows);
+    Dim n =
+        ie_is(height, t->s.rows) ? height : ie_min(p, num(t, t->s.rows), ie_sub(p, height, start));
+    t->at.out[c->row0 - 1] = add(t, start, open_loop(t, LOOP_SERIAL, "line", n, &depth));
+  }
+  bool ok = image_line(t);
+  close_loops(t, depth);
+  return ok;
+}
+
+// ---- work items ----
+
+static Dim row_blocks(Tiler *t) {
+  Contraction *c = t->c;
+  IntPool *p = t->e->pool;
+  if (c->image) return c->nd > 1 ? ie_ceildiv(p, c->out[c->row0 - 1], num(t, t->s.rows)) : p->one;
+  return t->s.rows ? ie_ceildiv(p, c->m, num(t, t->s.rows)) : p->one;
+}
+
+// The parallel loop; gives the block of rows, and sets the places that an item stands at.
+static Dim open_items(Tiler *t) {
+  Contraction *c = t->c;
+  IntPool *p = t->e->pool;
+  Dim size[MAX_RANK + 4], index[MAX_RANK + 4], wide[MAX_RANK + 4], part[MAX_RANK + 4];
+  Dim items = p->one;
+  int axis[MAX_RANK + 1], n = 0, line = c->image && c->nd > 1 ? c->row0 - 1 : -1;
+  // A number of blocks that is not known yet comes first: nothing is divided by it.
+  bool row_first = !ie_is_const(row_blocks(t));
+  if (row_first) size[n++] = row_blocks(t);
+  for (int i = 0; i < c->nout; i++) {
+    t->at.out[i] = p->zero;
+    if ((i >= c->row0 && i < c->row1) || (i >= c->col0 && i < c->col1) || i == line) continue;
+    axis[n] = i;
+    size[n++] = c->out[i];
+  }
+  int outer = n, row = t->s.row_inner ? n + 2 : n + 1, panel = t->s.row_inner ? n + 1 : n + 2;
+  if (row_first) row = 0, panel = n + 1;
+  size[n] = num(t, c->groups);
+  size[row] = row_blocks(t);
+  size[panel] = ie_ceildiv(p, c->n, num(t, t->s.nr * t->s.panels));
+  n += row_first ? 2 : 3;
+  for (int i = 0; i < n; i++) items = ie_mul(p, items, size[i]);
+  Dim item = loop_for(&t->e->b, LOOP_PARALLEL, "item", items);
+  if (ie_is(items, 1)) item = p->zero;
+  int nwide = 0, at = 0;
+  for (int i = 0; i < n; i++)
+    if (!ie_is(size[i], 1)) wide[nwide++] = size[i];
+  elem_split(t->e, item, nwide, wide, part);
+  for (int i = 0; i < n; i++) index[i] = ie_is(size[i], 1) ? p->zero : part[at++];
+  for (int i = row_first; i < outer; i++) t->at.out[axis[i]] = index[i];
+  t->group = index[outer];
+  t->panel = index[panel];
+  return index[row];
+}
+
+static void declare_buffers(Tiler *t) {
+  LoopKernel *k = t->e->k;
+  Contraction *c = t->c;
+  Dim cells = num(t, t->s.mr * t->s.nr);
+  t->lhs_buf = t->rhs_buf = t->sums = -1;
+  t->acc = loop_buffer(k, LOOP_REGISTER, "acc", c->acc, cells, false);
+  if (t->s.stage_lhs)
+    t->lhs_buf = loop_buffer(k, LOOP_SCRATCH, "rows", c->acc, num(t, t->s.mr * pitch(t)), false);
+  if (t->s.stage_rhs)
+    t->rhs_buf = loop_buffer(k, LOOP_SCRATCH, "columns", c->acc, num(t, c->depth * t->s.nr), false);
+  if (t->s.spill) t->sums = loop_buffer(k, LOOP_SCRATCH, "sums", c->acc, cells, false);
+}
+
+bool contract_emit(Tiler *t) {
+  Elem *e = t->e;
+  declare_buffers(t);
+  loop_begin(&e->b, e->k);
+  Dim block = open_items(t);
+  t->row = e->pool->zero;
+  t->col = ie_mulc(e->pool, t->panel, t->s.nr);
+  if (t->rhs_buf >= 0 && !stage_rhs(t)) return false;
+  bool ok = t->c->image ? image_rows(t, block) : linear_rows(t, block);
+  if (ok) loop_end(&e->b);
+  return ok;
+}

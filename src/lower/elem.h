@@ -1,0 +1,118 @@
+// elem.h -- one element of a value as an expression: how templates read the nodes of a kernel.
+//
+// elem_at(e, node, index) is the element of a node's result at an index, in terms of the kernel's arguments: the
+// point-wise and movement nodes between are taken into the expression.  What an index map leaves out (padding, the other parts of a
+// concatenation) is guarded: nothing outside a buffer is ever read.  Statements that an element
+// needs (an index read from data) go where the builder stands.
+//
+// Values that a template computes itself (a contraction's sum, a row's mean) are given with elem_give: elem_at
+// takes them from there.
+#ifndef TENON_LOWER_ELEM_H
+#define TENON_LOWER_ELEM_H
+
+#include "lower/lower.h"
+
+enum { ELEM_ARGS = 256, ELEM_GIVEN = 64 };
+
+// A value that the template has: by a function of its index.
+typedef const LoopExpr *ElemGiven(void *ctx, const Dim *index);
+typedef struct ElemGive {
+  const Node *node;
+  ElemGiven *fn;
+  void *ctx;
+} ElemGive;
+
+typedef struct ElemMemo {
+  const Node *node;
+  const Dim *index;
+  int rank;
+  const LoopExpr *expr;
+} ElemMemo;
+
+typedef struct Elem {
+  Lowering *lo;
+  const Node *fused;
+  const Body *body;
+  Arena *a;
+  LoopKernel *k;
+  LoopBuilder b;
+  IntPool *pool;       // the kernel's
+  VEC(Dim) graph_dim;  // symbols of the graph, by the kernel's dim
+  LowerArg arg[ELEM_ARGS];
+  int nargs;
+  IntMap buffer;  // node id -> argument
+  ElemGive give[ELEM_GIVEN];
+  int ngive;
+  LoopBound guard[LOOP_GUARDS];  // hold for everything that is read now
+  int nguards;
+  VEC(ElemMemo) memo;
+  Dim flat;  // all values that are read lie alike: every one of more than one element is read here; NULL: by index
+  int depth;
+} Elem;
+
+// Declares an argument for every operand, constant and result that holds elements, but for the nodes in `skip` (those that
+// the template packs).  False when a dtype or size is not for kernels, or there are too many.
+bool elem_begin(Elem *e, Lowering *lo, const Node *fused, const Node *const *skip, int nskip);
+// Another argument, declared before anything else but arguments: a packed weight.
+int32_t elem_packed(Elem *e, const Node *constant, const PackSpec *pack, const char *name);
+int32_t elem_result(const Elem *e, int i);  // the argument that result i is written to
+int32_t elem_buffer(const Elem *e,
+                    const Node *n);    // the argument that a parameter or constant is, or -1
+Dim elem_dim(Elem *e, Dim graph_dim);  // in the kernel's terms; poison where it has none
+void elem_shape(Elem *e, const Type *t, Dim *out);
+Dim elem_linear(Elem *e, int rank, const Dim *shape, const Dim *index);        // row-major
+void elem_split(Elem *e, Dim linear, int rank, const Dim *shape, Dim *index);  // its inverse
+void elem_give(Elem *e, const Node *n, ElemGiven *fn, void *ctx);
+// NULL when a node on the way has no expression.  `index` has the rank of the node's type.
+const LoopExpr *elem_at(Elem *e, const Node *n, const Dim *index);
+// Forgets expressions, because the loop around changes; what was given stays.
+void elem_forget(Elem *e);
+// Stores result i at an index.  False as elem_at gives NULL.
+bool elem_store(Elem *e, int i, const Dim *index);
+// The kernel is whole.
+void elem_finish(Elem *e, const char *schedule, Lowered *out);
+
+// What a composite is made of; composites of 16-bit floats are taken apart in f32, and rounded once.  False: it is whole.
+bool elem_expand(Elem *e, const Node *n, Node **out);
+
+bool elem_dtype(DType t);  // whether kernels hold such elements
+// The operand's element for a result's index, by broadcasting.
+const LoopExpr *elem_operand(Elem *e, const Node *o, const Type *result, const Dim *index);
+const LoopExpr *elem_number(Elem *e, DType t, double v);  // of any dtype
+DType elem_sum_dtype(DType t);  // sums of 16-bit floats are formed in f32 and rounded once
+
+// ---- guards ----
+// From here on an index along an axis is known to lie in [0, extent), until elem_unguard: what it is called inside.  NULL when
+// there are too many guards.  No guard is made where none is needed.
+Dim elem_guard(Elem *e, Dim value, Dim extent);
+void elem_unguard(Elem *e, int nguards);  // back to so many
+// The value where the guards from `since` on hold, else another.  Called before elem_unguard.
+const LoopExpr *elem_guarded(Elem *e, int since, const LoopExpr *value, const LoopExpr *other);
+bool elem_never(const Type *t);                                 // no elements at all
+const LoopExpr *elem_holds(Elem *e, int since);                 // bool: the guards from `since` on
+const LoopExpr *elem_in_range(Elem *e, Dim value, Dim extent);  // bool: 0 <= value < extent
+// An index in terms of loop variables alone, as a value needs it: a guard's symbol stands only inside a load.
+Dim elem_unguarded(Elem *e, Dim index);
+// elem_move.c: one step of an index map; false when n is not one.
+bool elem_moves(const Node *n);
+const LoopExpr *elem_move(Elem *e, const Node *n, int result, const Dim *index);
+bool elem_is_view(const Node *n);      // the same elements in the same order
+const Node *elem_core(const Node *n);  // below views and transpositions
+// Where the element of elem_core(n) at an index lies in n: its number, and its index in `out`.
+Dim elem_place(Elem *e, const Node *n, const Dim *index, Dim *out);
+// The index of the same element under another shape.
+void elem_reshape(Elem *e, int from_rank, const Dim *from, int to_rank, const Dim *to,
+                  const Dim *index, Dim *out);
+int elem_axis(int64_t axis, int rank);  // counted from the front
+// An index (i64) that is checked when the kernel runs.  NULL where guards leave out what may have no element 0.
+Dim elem_checked(Elem *e, const LoopExpr *index, Dim extent, const char *message);
+// An index that is read from data, made non-negative where it counts from the end, and checked.
+Dim elem_bound(Elem *e, const LoopExpr *read, Dim extent);
+
+// ---- elements that are more than an expression of others at the same place (elem_op.c has the table) ----
+typedef const LoopExpr *ElemOp(Elem *e, const Node *n, int result, const Dim *index);
+ElemOp *elem_op(const Node *n);  // NULL: none
+ElemOp elem_max_pool, elem_average_pool, elem_lp_pool, elem_lrn, elem_resize;
+ElemOp elem_quantize, elem_dequantize, elem_is_inf, elem_bit_cast, elem_dropout;
+
+#endif

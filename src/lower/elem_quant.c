@@ -1,0 +1,132 @@
+// elem_quant.c -- element-wise ops that are not one scalar operation: linear quantization, is_inf, bit_cast, dropout.
+#include "lower/elem.h"
+
+#include "eval/generate.h"
+#include "eval/quant.h"
+#include "eval/scalar.h"
+
+#include <math.h>
+
+// ---- scales ----
+
+// The element of a scale or zero point that belongs to x's element: one for all, one a slice, or one a block.
+static const LoopExpr *scale_at(Elem *e, const Node *s, const Type *x, const Dim *index,
+                                int64_t axis, int64_t block) {
+  const Type *t = type_of(s);
+  Dim at[MAX_RANK];
+  if (t->rank < 0) return NULL;
+  bool one = true;
+  for (int i = 0; i < t->rank; i++) one &= ie_is(t->dims[i], 1);
+  for (int i = 0; i < t->rank; i++) at[i] = e->pool->zero;
+  if (one && t->rank <= 1) return elem_at(e, s, at);
+  int a = elem_axis(axis, x->rank);
+  if (a < 0 || a >= x->rank) return NULL;
+  if (t->rank == 1 && !block) {
+    at[0] = index[a];
+    return t->dims[0] == x->dims[a] ? elem_at(e, s, at) : NULL;
+  }
+  if (block < 1 || t->rank != x->rank) return NULL;
+  for (int i = 0; i < t->rank; i++) {
+    if (i != a && t->dims[i] != x->dims[i]) return NULL;
+    at[i] = i == a ? ie_div(e->pool, index[i], ie_const(e->pool, block)) : index[i];
+  }
+  return elem_at(e, s, at);
+}
+
+// ---- quantize ----
+
+// Saturated before it is made an integer, so that the cast has nothing left to decide; NaN becomes the least.
+static const LoopExpr *saturated(Elem *e, const LoopExpr *x, DType to) {
+  LoopKernel *k = e->k;
+  int64_t lo, hi;
+  if (!quant_range(to, &lo, &hi)) return NULL;
+  const LoopExpr *least = loop_float(k, x->dtype, (double)lo), *nan;
+  nan = loop_op(k, LOOP_is_nan, x, NULL, NULL);
+  x = loop_op(k, LOOP_max, x, least, NULL);
+  x = loop_op(k, LOOP_min, x, loop_float(k, x->dtype, (double)hi), NULL);
+  x = loop_op(k, LOOP_select, nan, least, x);
+  if (dtype_bits(to) < 32) x = loop_cast(k, DT_I32, x);  // one step to the width of the lanes
+  return loop_cast(k, to, x);
+}
+
+const LoopExpr *elem_quantize(Elem *e, const Node *n, int result, const Dim *index) {
+  const quantize_linear_attrs *at = n->attrs;
+  LoopKernel *k = e->k;
+  const Type *x = type_of(n->src[0]);
+  DType to = type_of(n)->dtype;
+  const Node *zero = src_or_null(e->lo->g, n, 2);
+  (void)result;
+  if (!dtype_is_int(to) || x->rank < 0) return NULL;
+  const LoopExpr *v = elem_at(e, n->src[0], index);
+  const LoopExpr *s = scale_at(e, n->src[1], x, index, at->axis, at->block_size), *z = NULL;
+  if (zero && !(z = scale_at(e, zero, x, index, at->axis, at->block_size))) return NULL;
+  if (!v || !s) return NULL;
+  DType by = at->precision ? at->precision : type_of(n->src[1])->dtype;
+  if (!dtype_is_float(by) || dtype_bits(by) < 16) by = DT_F32;
+  // Narrow floats are divided in f32 and rounded once; what follows is exact in f32.
+  DType in = by == DT_F64 ? DT_F64 : DT_F32;
+  bool wide = dtype_bits(x->dtype) == 64 || type_of(n->src[1])->dtype == DT_F64;
+  if (wide && in != DT_F64) return NULL;
+  v = loop_op(k, LOOP_div, loop_cast(k, in, v), loop_cast(k, in, s), NULL);
+  if (by != in) v = loop_cast(k, in, loop_cast(k, by, v));
+  v = loop_op(k, LOOP_round, v, NULL, NULL);
+  if (z) v = loop_op(k, LOOP_add, v, loop_cast(k, in, z), NULL);
+  return saturated(e, v, to);
+}
+
+// ---- dequantize ----
+
+const LoopExpr *elem_dequantize(Elem *e, const Node *n, int result, const Dim *index) {
+  const dequantize_linear_attrs *at = n->attrs;
+  LoopKernel *k = e->k;
+  const Type *x = type_of(n->src[0]);
+  DType to = type_of(n)->dtype;
+  const Node *zero = src_or_null(e->lo->g, n, 2);
+  (void)result;
+  if (x->rank < 0 || !dtype_is_int(x->dtype) || dtype_bits(x->dtype) > 32 || to == DT_F64)
+    return NULL;
+  const LoopExpr *v = elem_at(e, n->src[0], index);
+  const LoopExpr *s = scale_at(e, n->src[1], x, index, at->axis, at->block_size), *z = NULL;
+  if (zero && !(z = scale_at(e, zero, x, index, at->axis, at->block_size))) return NULL;
+  if (!v || !s) return NULL;
+  DType d = dtype_bits(x->dtype) > 16 ? DT_I64 : DT_I32;  // the difference is exact
+  v = loop_cast(k, d, v);
+  if (z) v = loop_op(k, LOOP_sub, v, loop_cast(k, d, z), NULL);
+  v = loop_op(k, LOOP_mul, loop_cast(k, DT_F32, v), loop_cast(k, DT_F32, s), NULL);
+  return loop_cast(k, to, v);
+}
+
+// ---- others ----
+
+const LoopExpr *elem_is_inf(Elem *e, const Node *n, int result, const Dim *index) {
+  const is_inf_attrs *at = n->attrs;
+  LoopKernel *k = e->k;
+  const LoopExpr *x = elem_operand(e, n->src[0], type_of(n), index);
+  const LoopExpr *is = loop_int(k, DT_BOOL, 0);
+  (void)result;
+  if (!x) return NULL;
+  if (at->detect_positive)
+    is = loop_op(k, LOOP_eq, x, loop_float(k, x->dtype, (double)INFINITY), NULL);
+  if (at->detect_negative)
+    is = loop_op(k, LOOP_or, is,
+                 loop_op(k, LOOP_eq, x, loop_float(k, x->dtype, -(double)INFINITY), NULL), NULL);
+  return is;
+}
+
+const LoopExpr *elem_bit_cast(Elem *e, const Node *n, int result, const Dim *index) {
+  const LoopExpr *x = elem_operand(e, n->src[0], type_of(n), index);
+  (void)result;
+  if (!x || dtype_bits(x->dtype) != dtype_bits(type_of(n)->dtype)) return NULL;
+  return loop_bit_cast(e->k, type_of(n)->dtype, x);
+}
+
+// Without training nothing is dropped.
+const LoopExpr *elem_dropout(Elem *e, const Node *n, int result, const Dim *index) {
+  Graph *g = e->lo->g;
+  const Node *ratio = src_or_null(g, n, 1), *training = src_or_null(g, n, 2);
+  const Value *r = ratio ? node_known(g, ratio) : NULL,
+              *t = training ? node_known(g, training) : NULL;
+  bool off = !training || (t && t->n == 1 && !val_f64(t, 0)) || (r && r->n == 1 && !val_f64(r, 0));
+  if (!off) return NULL;
+  return result ? loop_int(e->k, DT_BOOL, 1) : elem_at(e, n->src[0], index);
+}

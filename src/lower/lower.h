@@ -1,0 +1,95 @@
+// lower.h -- from a kernel of the graph (`fused`) to loops, and from a planned graph to a program.
+//
+// lower_group gives loops for one `fused` node, or EUNSUPPORTED: then its nodes run one by one on the host, by the
+// reference evaluation, in the same program.  So every graph that the interpreter runs has a program.
+//
+// A kernel speaks of sizes by its own dims, d0, d1, ..., so that equal kernels of different models have equal text and are compiled once.
+#ifndef TENON_LOWER_LOWER_H
+#define TENON_LOWER_LOWER_H
+
+#include "eval/fuse.h"
+#include "base/watch.h"
+#include "ir/ir.h"
+#include "loop/loop.h"
+#include "passes/plan.h"
+#include "runtime/program.h"
+
+// What schedules are chosen by.  Never the number of threads.
+typedef struct LowerTarget {
+  int vector_bytes;      // 64 with AVX-512, 32 with AVX2, 16 with SSE2 or NEON
+  int vector_registers;  // 32 or 16
+  int64_t l1, l2;        // bytes of one core's data caches
+  bool fma, vnni, bf16;  // dot products of bytes, of bf16 pairs
+} LowerTarget;
+
+// A constant made from a weight: loops over its own elements, each read from the weight or 0.
+//   coordinate j = sum over loops k of coef[j][k] * loop k;  outside [0, limit[j]) the element is 0;
+//   else it is the weight's element at the sum of coordinate j * stride[j].
+enum { PACK_LOOPS = 8, PACK_COORDS = 6 };
+typedef struct PackSpec {
+  int nloops, ncoords;
+  int64_t extent[PACK_LOOPS];  // outermost first; the constant is dense in this order
+  int64_t coef[PACK_COORDS][PACK_LOOPS];
+  int64_t limit[PACK_COORDS];
+  int64_t stride[PACK_COORDS];  // in elements of the weight
+} PackSpec;
+
+typedef enum { LOWER_OPERAND, LOWER_RESULT, LOWER_CONST, LOWER_PACKED } LowerArgKind;
+typedef struct LowerArg {
+  uint8_t kind;
+  int32_t index;     // LOWER_OPERAND, LOWER_RESULT: of the `fused` node
+  const Node *node;  // LOWER_CONST, LOWER_PACKED: the constant
+  PackSpec pack;     // LOWER_PACKED
+} LowerArg;
+
+typedef struct Lowered {
+  LoopKernel *kernel;
+  LowerArg *arg;  // [kernel->nargs]
+  Dim *dim;       // [kernel->ndims]: what each dim of the kernel is, in the graph's expressions
+  const char *schedule;  // "contraction 14x32 k256 ...": how it was done, for people; replayable
+} Lowered;
+
+typedef struct Lowering {
+  Graph *g;
+  Arena *arena;
+  LowerTarget target;
+  Diag *diag;
+} Lowering;
+
+// EUNSUPPORTED, with nothing said, when no template takes the group.
+MUST_USE tenon_status lower_group(Lowering *lo, const Node *fused, Lowered *out);
+// Whether the kernel may write result argument `result` over operand argument `operand`: each element is read, if at
+// all, by the statement that stores it.
+bool lower_may_overwrite(const LoopKernel *k, int32_t operand, int32_t result);
+
+// ---- whole programs (program.c) ----
+typedef struct KernelText {  // what a target compiles
+  const char *name;
+  Str text;
+  const Lowered *lowered;  // of the first step that calls it
+} KernelText;
+typedef struct ValueOrigin {  // what a value of the main function is in the graph
+  const Node *node;           // NULL: a constant
+  int result;
+} ValueOrigin;
+typedef struct Compiled {
+  Program *program;    // complete but for its code; constants in memory
+  KernelText *kernel;  // by the program's kernel number: equal texts are one
+  int64_t nkernels;
+  int64_t nhost;  // steps that the host does because no template takes their kernel
+  // Kernels that a template made and the verifier did not accept, done by the host too; a weakness of ours.
+  int64_t nunproven;
+  const char *unproven;       // why the first one was not accepted
+  const ValueOrigin *origin;  // by value of the main function
+} Compiled;
+typedef struct LowerOptions {
+  LowerTarget target;
+  bool host_only;           // every step by evaluation: for tests of the runtime
+  const DimBinding *sizes;  // that a step's operations and bytes are counted at; NULL: the plan's
+  const Watch *watch;       // told of each node; may be NULL
+} LowerOptions;
+// The plan is of g.  `a` holds the texts.  On failure there is no program.
+MUST_USE tenon_status lower_program(Graph *g, const MemPlan *plan, const LowerOptions *o, Arena *a,
+                                    Diag *d, Compiled *out);
+
+#endif

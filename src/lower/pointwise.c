@@ -1,0 +1,264 @@
+// pointwise.c -- the template of kernels without an anchor: every element of every result by itself.
+//
+// Where the results have one shape, and every operand lies as they do, or is a single element, all axes are one; else
+// every axis is a loop, the last one the vector.  Results of different shapes are formed one after the other.  Where
+// what is read lies along another axis than what is written (a transposition), the two axes are cut into tiles.
+#include "lower/templates.h"
+
+#include "loop/prove.h"
+
+enum { PIECE = 4096 };
+
+typedef struct Nest {
+  bool flat;  // all axes are one
+  int rank, outer;
+  Dim shape
+      [MAX_RANK];  // of the nest's axes: the first `outer` are shared out, the last is the vector
+  Dim chunks;      // work items of a row, where the last axis is long
+} Nest;
+
+// Whether `n` and all below it read every operand at the result's own place, or a single element.
+static bool reads_straight(const Node *n, const Type *t, int depth) {
+  if (n->op == OP_const && n->data->n == 1) return true;
+  if (depth > 64) return false;
+  if (n->op == OP_param || n->op == OP_const) {
+    if (type_of(n) == t) return true;
+    return type_of(n)->rank == 0;
+  }
+  if (!(op_info(n->op)->flags & OPF_ELEMENTWISE)) return false;
+  for (uint32_t i = 0; i < n->nsrc; i++)
+    if (type_of(n->src[i])->kind != TK_NONE && type_of(n->src[i])->rank > 0 &&
+        !(type_of(n->src[i])->rank == t->rank &&
+          !memcmp(type_of(n->src[i])->dims, t->dims, (size_t)t->rank * sizeof *t->dims)))
+      return false;
+  for (uint32_t i = 0; i < n->nsrc; i++)
+    if (!reads_straight(n->src[i], type_of(n->src[i]), depth + 1)) return false;
+  return true;
+}
+
+static bool same_dims(const Type *a, const Type *b) {
+  return a->rank == b->rank && !memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims);
+}
+
+// Results that are views and transpositions of values of one shape are stored together.
+static bool same_shapes(const Elem *e) {
+  const Type *t = type_of(elem_core(e->body->result[0]));
+  for (int i = 1; i < e->fused->nres; i++)
+    if (!same_dims(t, type_of(elem_core(e->body->result[i])))) return false;
+  return true;
+}
+
+// A single result is read where it is stored, so that stores lie together.
+static const Node *value_of(const Elem *e, int i) {
+  return e->fused->nres == 1 ? e->body->result[i] : elem_core(e->body->result[i]);
+}
+
+// Axes are shared out from the first one on until what is left is about a piece; a long last axis is cut.
+static void plan_nest(Elem *e, Nest *t) {
+  IntPool *p = e->pool;
+  const Type *type = type_of(value_of(e, 0));
+  t->flat = true;
+  for (int i = 0; i < e->fused->nres && t->flat; i++)
+    t->flat = value_of(e, i) == e->body->result[i] &&
+              reads_straight(e->body->result[i], type_of(e->body->result[i]), 0);
+  t->rank = t->flat ? 1 : MAX(type->rank, 1);
+  elem_shape(e, type, t->shape);
+  for (int d = 1; t->flat && d < type->rank; d++) t->shape[0] = ie_mul(p, t->shape[0], t->shape[d]);
+  if (!type->rank) t->shape[0] = p->one;
+  Dim last = t->shape[t->rank - 1];
+  t->outer = t->rank - 1;
+  int64_t inner = ie_is_const(last) ? last->value : PIECE;
+  while (t->outer > 0 && ie_is_const(t->shape[t->outer - 1]) &&
+         inner * t->shape[t->outer - 1]->value <= PIECE / 4)
+    inner *= t->shape[--t->outer]->value;
+  bool is_long =
+      t->outer == t->rank - 1 && (ie_is_const(last) ? last->value > 2 * PIECE : !t->outer);
+  t->chunks = is_long ? ie_ceildiv(p, last, ie_const(p, PIECE)) : p->one;
+}
+
+// Stores every result at a place of the nest.
+static bool store_all(Elem *e, const Nest *t, const Dim *index) {
+  Dim zero[MAX_RANK], at[MAX_RANK];
+  Dim linear = elem_linear(e, t->rank, t->shape, index);
+  for (int i = 0; i < MAX_RANK; i++) zero[i] = e->pool->zero;
+  e->flat = t->flat ? linear : NULL;
+  for (int i = 0; i < e->fused->nres; i++) {
+    const Node *n = value_of(e, i);
+    const LoopExpr *x = elem_at(e, n, t->flat ? zero : index);
+    if (!x) return false;
+    Dim to = n == e->body->result[i] ? linear : elem_place(e, e->body->result[i], index, at);
+    loop_store(&e->b, elem_result(e, i), to, x);
+  }
+  return true;
+}
+
+// Splits a work item into the outer axes and the piece of the last one.
+static Dim open_item(Elem *e, const Nest *t, Dim *index) {
+  IntPool *p = e->pool;
+  Dim items = t->chunks;
+  for (int i = 0; i < t->outer; i++) items = ie_mul(p, items, t->shape[i]);
+  Dim item = loop_for(&e->b, LOOP_PARALLEL, "item", items);
+  if (ie_is(items, 1)) item = p->zero;
+  Dim chunk = p->zero;
+  if (!ie_is(t->chunks, 1)) {
+    chunk = t->outer ? ie_mod(p, item, t->chunks) : item;
+    item = t->outer ? ie_div(p, item, t->chunks) : p->zero;
+  }
+  elem_split(e, item, t->outer, t->shape, index);
+  return chunk;
+}
+
+static bool store_together(Elem *e) {
+  IntPool *p = e->pool;
+  Nest t;
+  Dim index[MAX_RANK];
+  plan_nest(e, &t);
+  Dim chunk = open_item(e, &t, index), last = t.shape[t.rank - 1];
+  for (int i = t.outer; i < t.rank - 1; i++)
+    index[i] = loop_for(&e->b, LOOP_SERIAL, "r", t.shape[i]);
+  Dim first = ie_mulc(p, chunk, PIECE), width = last;
+  if (!ie_is(t.chunks, 1)) width = ie_min(p, ie_const(p, PIECE), ie_sub(p, last, first));
+  index[t.rank - 1] = ie_add(p, first, loop_for(&e->b, LOOP_VECTOR, "v", width));
+  if (!store_all(e, &t, index)) return false;
+  for (int i = t.outer; i < t.rank; i++) loop_end(&e->b);
+  loop_end(&e->b);
+  return true;
+}
+
+// ---- tiles ----
+
+// Coefficients of the nest's variables in an index; false where they do not say all.
+static bool strides(Elem *e, Dim index, int rank, const Dim *sym, Dim *out) {
+  Dim rest = index;
+  for (int d = 0; d < rank; d++) {
+    Dim r;
+    if (!dim_split(e->pool, rest, sym[d], &out[d], &r) || dim_has(r, sym[d])) return false;
+    rest = r;
+  }
+  return true;
+}
+
+typedef struct Reads {
+  Elem *e;
+  int rank;
+  const Dim *sym;
+  IntMap seen;
+  int along[MAX_RANK];  // loads that lie apart along the last axis and together along this one
+} Reads;
+
+static void count_reads(Reads *r, const LoopExpr *x) {
+  uint64_t have;
+  Dim c[MAX_RANK];
+  if (!x || intmap_get(&r->seen, (uint64_t)(uintptr_t)x, &have)) return;
+  intmap_put(&r->seen, (uint64_t)(uintptr_t)x, 1);
+  for (int i = 0; i < 3; i++) count_reads(r, x->src[i]);
+  if (x->kind != LX_LOAD || !strides(r->e, x->index, r->rank, r->sym, c)) return;
+  if (ie_is(c[r->rank - 1], 0) || ie_is(c[r->rank - 1], 1)) return;
+  for (int d = 0; d < r->rank - 1; d++) r->along[d] += ie_is(c[d], 1);
+}
+
+// The axis along which what is read lies together, when the last one is not: -1, there is none.
+static int turned_axis(Lowering *lo, const Node *fused) {
+  Elem *e = arena_new(lo->arena, Elem);
+  const Type *t = fused->type[0];
+  Dim shape[MAX_RANK], sym[MAX_RANK];
+  if (fused->nres != 1 || t->rank < 2 || !elem_begin(e, lo, fused, NULL, 0)) return -1;
+  elem_shape(e, t, shape);
+  loop_begin(&e->b, e->k);
+  loop_for(&e->b, LOOP_PARALLEL, "item", e->pool->one);
+  for (int d = 0; d < t->rank; d++) sym[d] = loop_for(&e->b, LOOP_SERIAL, "r", shape[d]);
+  Reads r = {.e = e, .rank = t->rank, .sym = sym};
+  intmap_init(&r.seen, e->a);
+  count_reads(&r, elem_at(e, e->body->result[0], sym));
+  int best = -1;
+  for (int d = 0; d < t->rank - 1; d++)
+    if (r.along[d] && !ie_is(shape[d], 1) && (best < 0 || r.along[d] > r.along[best])) best = d;
+  return best;
+}
+
+// A tile is a run of what is read by a run of what is written: both stay in the cache until all of them is used.
+static bool store_tiled(Elem *e, int axis) {
+  IntPool *p = e->pool;
+  const Type *t = e->fused->type[0];
+  int last = t->rank - 1, n = 0;
+  int64_t run = MAX(64 / elem_bytes(t->dtype), 8);
+  Dim shape[MAX_RANK], index[MAX_RANK], outer[MAX_RANK], at[MAX_RANK], items = p->one;
+  Dim side = ie_const(p, run);
+  elem_shape(e, t, shape);
+  for (int d = 0; d < last; d++)
+    if (d != axis) items = ie_mul(p, items, outer[n++] = shape[d]);
+  outer[n++] = ie_ceildiv(p, shape[axis], side);
+  items = ie_mul(p, items, outer[n - 1]);
+  Dim item = loop_for(&e->b, LOOP_PARALLEL, "item", items);
+  elem_split(e, ie_is(items, 1) ? p->zero : item, n, outer, at);
+  Dim row = ie_mulc(p, at[n - 1], run), block = ie_ceildiv(p, shape[last], side);
+  n = 0;
+  for (int d = 0; d < last; d++)
+    if (d != axis) index[d] = at[n++];
+  Dim column = ie_mulc(p, loop_for(&e->b, LOOP_SERIAL, "c", block), run);
+  Dim rows = ie_min(p, side, ie_sub(p, shape[axis], row));
+  index[axis] = ie_add(p, row, loop_for(&e->b, LOOP_SERIAL, "r", rows));
+  Dim columns = ie_min(p, side, ie_sub(p, shape[last], column));
+  index[last] = ie_add(p, column, loop_for(&e->b, LOOP_VECTOR, "v", columns));
+  if (!elem_store(e, 0, index)) return false;
+  for (int i = 0; i < 4; i++) loop_end(&e->b);
+  return true;
+}
+
+// ---- results of different shapes ----
+
+// One result, below the axes that all share.
+static bool store_alone(Elem *e, int i, int shared, Dim *index) {
+  const Type *t = e->fused->type[i];
+  Dim shape[MAX_RANK];
+  elem_shape(e, t, shape);
+  elem_forget(e);
+  for (int d = shared; d < t->rank; d++)
+    index[d] = loop_for(&e->b, d == t->rank - 1 ? LOOP_VECTOR : LOOP_SERIAL, "r", shape[d]);
+  if (!elem_store(e, i, index)) return false;
+  for (int d = shared; d < t->rank; d++) loop_end(&e->b);
+  return true;
+}
+
+// The first axes, as far as they are the same, are shared out; then one result after the other.
+static bool store_apart(Elem *e) {
+  IntPool *p = e->pool;
+  const Node *f = e->fused;
+  int shared = f->type[0]->rank;
+  for (int i = 1; i < f->nres; i++) {
+    int same = 0;
+    while (same < MIN(shared, f->type[i]->rank) && f->type[i]->dims[same] == f->type[0]->dims[same])
+      same++;
+    shared = same;
+  }
+  Dim shape[MAX_RANK], index[MAX_RANK], items = p->one;
+  elem_shape(e, f->type[0], shape);
+  for (int i = 0; i < shared; i++) items = ie_mul(p, items, shape[i]);
+  Dim item = loop_for(&e->b, LOOP_PARALLEL, "item", items);
+  elem_split(e, ie_is(items, 1) ? p->zero : item, shared, shape, index);
+  for (int i = 0; i < f->nres; i++)
+    if (!elem_never(f->type[i]) && !store_alone(e, i, shared, index)) return false;
+  loop_end(&e->b);
+  return true;
+}
+
+tenon_status lower_pointwise(Lowering *lo, const Node *fused, Lowered *out) {
+  Elem e;
+  bool empty = true;
+  int turned = -1;
+  if (!elem_begin(&e, lo, fused, NULL, 0)) return TENON_EUNSUPPORTED;
+  for (int i = 0; i < fused->nres; i++) empty &= elem_never(fused->type[i]);
+  if (!empty && !reads_straight(e.body->result[0], type_of(e.body->result[0]), 0))
+    turned = turned_axis(lo, fused);
+  loop_begin(&e.b, e.k);
+  if (empty) {  // nothing to do, but done by a kernel
+    loop_for(&e.b, LOOP_PARALLEL, "item", e.pool->zero);
+    loop_end(&e.b);
+  } else if (!(turned >= 0       ? store_tiled(&e, turned)
+               : same_shapes(&e) ? store_together(&e)
+                                 : store_apart(&e))) {
+    return TENON_EUNSUPPORTED;
+  }
+  elem_finish(&e, empty ? "nothing" : turned >= 0 ? "pointwise tiled" : "pointwise", out);
+  return TENON_OK;
+}

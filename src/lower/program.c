@@ -1,0 +1,437 @@
+// program.c -- from a planned graph to a program: values, places, steps.
+//
+// Every node of a body becomes a step: a kernel where lowering has one, else an evaluation on the host.  The nodes
+// of a kernel that cannot be lowered, and those of a composite without an evaluation, become steps of their own.
+//
+// Places.  Of the main body, what the plan holds lies in the arena; a result of the model is written where the
+// caller wants it, with everything that shares its memory.  All other values live on the heap.
+#include "lower/builder.h"
+
+#include "eval/table.h"
+#include "ir/custom.h"
+#include "ir/internal.h"
+#include "passes/plan_impl.h"
+
+static uint64_t key(const Node *n, int result) { return (uint64_t)n->id << 16 | (uint64_t)result; }
+
+const char *keep_name(ProgBuilder *b, const char *name) {
+  return name ? str_copy(&b->p->arena, str_of(name)) : NULL;
+}
+
+// ---- values ----
+
+int32_t new_value(FuncBuilder *f, const Node *n, int result, const Type *t) {
+  static const uint8_t kind[] = {[TK_NONE] = VK_TENSOR,
+                                 [TK_TENSOR] = VK_TENSOR,
+                                 [TK_SEQUENCE] = VK_SEQUENCE,
+                                 [TK_OPTIONAL] = VK_OPTIONAL,
+                                 [TK_MAP] = VK_MAP};
+  Program *p = f->b->p;
+  ProgValue v = {.place = PLACE_HEAP, .kind = kind[t->kind], .rank = -1};
+  v.name = keep_name(f->b, n->name);
+  if (t->elem) v.item = kind[t->elem->kind];
+  for (const Type *e = t->elem; e && !v.dtype; e = e->elem)
+    if (e->kind == TK_TENSOR) v.dtype = e->dtype;
+  if (t->kind == TK_TENSOR) {
+    int32_t *dim = arena_array(&p->arena, int32_t, MAX(t->rank, 1));
+    v.dtype = t->dtype;
+    v.rank = t->rank;
+    for (int i = 0; i < t->rank; i++) dim[i] = build_expr(f->b, t->dims[i]);
+    v.dim = dim;
+  }
+  int32_t planned = f->plan ? plan_find(f->plan, n, result) : -1;
+  if (planned >= 0) {
+    v.place = PLACE_ARENA;
+    v.slot = f->root_of[f->plan->buffer[planned].root];
+  }
+  vec_push(f->b->a, &f->value, v);
+  vec_push(f->b->a, &f->origin, ((ValueOrigin){n, result}));
+  int32_t number = (int32_t)(f->value.n - 1);
+  intmap_put(&f->map, key(n, result), (uint64_t)number);
+  return number;
+}
+
+void note_bound(FuncBuilder *f, const Type *t) {
+  for (int i = 0; t->kind == TK_TENSOR && i < t->rank; i++)
+    if (t->dims[i]->kind == IE_SYM) intmap_put(&f->bound, (uint64_t)t->dims[i]->slot, 1);
+}
+
+int32_t const_value(FuncBuilder *f, int32_t constant, const char *name) {
+  const ProgConst *k = &f->b->constant.v[constant];
+  int32_t *dim = arena_array(&f->b->p->arena, int32_t, MAX(k->rank, 1));
+  for (int i = 0; i < k->rank; i++) dim[i] = build_expr(f->b, ie_const(&f->b->g->dims, k->dims[i]));
+  ProgValue v = {.place = PLACE_CONST,
+                 .kind = VK_TENSOR,
+                 .dtype = k->dtype,
+                 .rank = k->rank,
+                 .slot = constant,
+                 .dim = dim,
+                 .name = keep_name(f->b, name)};
+  vec_push(f->b->a, &f->value, v);
+  vec_push(f->b->a, &f->origin, ((ValueOrigin){NULL, 0}));
+  return (int32_t)(f->value.n - 1);
+}
+
+int32_t value_of(FuncBuilder *f, const Node *n) {
+  int result;
+  if (n == f->b->g->none) return -1;
+  const Node *from = plan_source(n, &result);
+  uint64_t v = 0;
+  if (intmap_get(&f->map, key(from, result), &v)) return (int32_t)v;
+  CHECK(from->op == OP_const, "%s is used before it is made", op_name(from));
+  v = (uint64_t)const_value(f, build_const(f->b, from), from->name);
+  intmap_put(&f->map, key(from, 0), v);
+  return (int32_t)v;
+}
+
+// ---- steps ----
+
+static tenon_status build_node(FuncBuilder *f, const Node *n);
+
+// The op's struct with its bodies replaced by functions.
+static tenon_status build_attrs(FuncBuilder *f, const Node *n, const void **out) {
+  const OpInfo *op = op_info(n->op);
+  *out = NULL;
+  if (!n->attrs || !op->nattrs) return TENON_OK;
+  char *at = arena_alloc(&f->b->p->arena, op->attrs_size);
+  attrs_copy(&f->b->p->arena, op->attrs, op->nattrs, n->attrs, at);
+  for (int i = 0; i < op->nattrs; i++) {
+    if (op->attrs[i].kind != ATTR_body) continue;
+    const Body **slot = (const Body **)(void *)(at + op->attrs[i].offset);
+    ProgFunction *fn = NULL;
+    if (!*slot) continue;
+    TRY(build_function(f->b, *slot, NULL, &fn));
+    *slot = (const Body *)(const void *)fn;
+  }
+  *out = at;
+  return TENON_OK;
+}
+
+void count_work(FuncBuilder *f, const Node *n, ProgStep *st) {
+  NodeCost c;
+  ArenaMark m = arena_mark(f->b->a);
+  cost_node(f->b->g, n, &f->b->sizes, f->b->a, &c);
+  arena_reset(f->b->a, m);
+  if (!c.known) return;
+  st->flops = c.flops;
+  st->bytes = (double)c.bytes;
+}
+
+static tenon_status build_host(FuncBuilder *f, const Node *n) {
+  Arena *pa = &f->b->p->arena;
+  ProgStep st = {.kind = STEP_HOST, .when = -1, .op = op_info(n->op)->name};
+  st.eval = eval_find(st.op);
+  st.node = keep_name(f->b, n->name);
+  st.nin = (int32_t)n->nsrc;
+  st.nout = n->nres;
+  int32_t *in = arena_array(pa, int32_t, MAX(st.nin, 1));
+  int32_t *out = arena_array(pa, int32_t, MAX(st.nout, 1));
+  for (int32_t i = 0; i < st.nin; i++) in[i] = value_of(f, n->src[i]);
+  for (int32_t i = 0; i < st.nout; i++) {
+    out[i] = new_value(f, n, i, n->type[i]);
+    note_bound(f, n->type[i]);
+  }
+  st.in = in;
+  st.out = out;
+  count_work(f, n, &st);
+  TRY(build_attrs(f, n, &st.attrs));
+  vec_push(f->b->a, &f->step, st);
+  return TENON_OK;
+}
+
+// Steps for the nodes below `root` that have none yet, operands first, without recursion.
+static tenon_status build_tree(FuncBuilder *f, Node *root) {
+  Arena *a = f->b->a;
+  VEC(Node *) stack = {0};
+  vec_push(a, &stack, root);
+  while (stack.n) {
+    Node *n = stack.v[stack.n - 1];
+    uint64_t have;
+    int result;
+    if (n == f->b->g->none || n->op == OP_const ||
+        intmap_get(&f->map, key(plan_source(n, &result), 0), &have)) {
+      stack.n--;
+      continue;
+    }
+    bool ready = true;
+    for (uint32_t i = 0; i < n->nsrc; i++) {
+      const Node *o = plan_source(n->src[i], &result);
+      if (o == f->b->g->none || o->op == OP_const || intmap_get(&f->map, key(o, 0), &have))
+        continue;
+      vec_push(a, &stack, n->src[i]);
+      ready = false;
+    }
+    if (!ready) continue;
+    stack.n--;
+    TRY(build_node(f, n));
+  }
+  return TENON_OK;
+}
+
+// Result `i` of `n` is the value `from`: under another name where it has no place of its own, else a copy into it.
+static void build_same(FuncBuilder *f, const Node *n, int i, int32_t from) {
+  Arena *pa = &f->b->p->arena;
+  int32_t *in = arena_array(pa, int32_t, 1), *out = arena_array(pa, int32_t, 1);
+  in[0] = from;
+  out[0] = new_value(f, n, i, n->type[i]);
+  bool copy = f->value.v[out[0]].place == PLACE_ARENA;
+  ProgStep st = {.kind = copy ? STEP_COPY : STEP_VIEW, .when = -1, .op = op_info(n->op)->name};
+  st.node = keep_name(f->b, n->name);
+  st.in = in;
+  st.out = out;
+  st.nin = st.nout = 1;
+  vec_push(f->b->a, &f->step, st);
+}
+
+// *done is false when the op leaves this node whole.
+static tenon_status build_expansion(FuncBuilder *f, const Node *n, bool *done) {
+  ProgBuilder *b = f->b;
+  Node **out = arena_array(b->a, Node *, n->nres);
+  op_info(n->op)->expand(b->g, n, out);
+  TRY(graph_status(b->g));
+  *done = out[0] != NULL;
+  if (!*done) return TENON_OK;
+  CHECK(f->depth < 32, "the expansion of %s does not end", op_name(n));
+  f->depth++;
+  for (int i = 0; i < n->nres; i++) TRY(build_tree(f, out[i]));
+  f->depth--;
+  for (int i = 0; i < n->nres; i++) build_same(f, n, i, value_of(f, out[i]));
+  return TENON_OK;
+}
+
+// The nodes of a kernel, one by one, on the host.  Its parameters are its operands.
+static tenon_status build_inline(FuncBuilder *f, const Node *n) {
+  const Body *body = ((const fused_attrs *)n->attrs)->body;
+  int32_t *operand = arena_array(f->b->a, int32_t, MAX(body->nparams, 1));
+  int32_t *made = arena_array(f->b->a, int32_t, MAX(body->nresults, 1));
+  for (int64_t i = 0; i < body->nparams; i++) operand[i] = value_of(f, n->src[i]);
+  IntMap outer = f->map;
+  const MemPlan *plan = f->plan;
+  f->plan = NULL;  // only what leaves the kernel has a place
+  f->b->nhost++;
+  intmap_init(&f->map, f->b->a);
+  for (int64_t i = 0; i < body->nparams; i++)
+    intmap_put(&f->map, key(body->param[i], 0), (uint64_t)operand[i]);
+  for (int64_t i = 0; i < body->nresults; i++) TRY(build_tree(f, body->result[i]));
+  for (int64_t i = 0; i < body->nresults; i++) made[i] = value_of(f, body->result[i]);
+  f->map = outer;
+  f->plan = plan;
+  for (int i = 0; i < n->nres; i++) build_same(f, n, i, made[i]);
+  return TENON_OK;
+}
+
+static tenon_status build_view(FuncBuilder *f, const Node *n, int operand) {
+  build_same(f, n, 0, value_of(f, n->src[operand]));
+  ProgStep *st = &f->step.v[f->step.n - 1];
+  const ProgValue *from = &f->value.v[st->in[0]], *to = &f->value.v[st->out[0]];
+  bool same = from->place == PLACE_ARENA && to->place == PLACE_ARENA && from->slot == to->slot;
+  if (same || to->place == PLACE_HEAP) st->kind = STEP_VIEW;
+  return TENON_OK;
+}
+
+// Whether a result's shape is known before it is made: else only its evaluation can tell.
+static bool shape_known(const Type *t) {
+  if (t->kind != TK_TENSOR || t->rank < 0 || t->dtype == DT_STRING) return false;
+  for (int i = 0; i < t->rank; i++)
+    if (ie_has_fresh(t->dims[i])) return false;
+  return true;
+}
+
+static tenon_status build_node(FuncBuilder *f, const Node *n) {
+  const OpInfo *op = op_info(n->op);
+  if (n->op == OP_proj || n->op == OP_const) return TENON_OK;
+  int view = plan_view_operand(n);
+  if (view >= 0 && shape_known(type_of(n))) return build_view(f, n, view);
+  if (n->op == OP_fused) {
+    tenon_status s = TENON_EUNSUPPORTED;
+    if (!f->b->o->host_only) s = build_kernel_step(f, n);
+    return s == TENON_EUNSUPPORTED ? build_inline(f, n) : s;
+  }
+  bool expanded = false;
+  if (op->expand && !op->eval) TRY(build_expansion(f, n, &expanded));
+  if (expanded) return TENON_OK;
+  Str name = n->op == OP_foreign ? ((const foreign_attrs *)n->attrs)->op : str_of(op->name);
+  bool known = n->op == OP_foreign ? custom_find(f->b->g->custom, name) != NULL
+                                   : eval_find(op->name) != NULL;
+  if (!known)
+    return fail(f->b->diag, TENON_EUNSUPPORTED, (Where){.node = n->name},
+                "operator %.*s is not supported in compiled models", STR_ARG(name));
+  return build_host(f, n);
+}
+
+// ---- places ----
+
+// Roots of the plan, lowest first, so that each lies after those below it.
+static void build_roots(FuncBuilder *f) {
+  const MemPlan *plan = f->plan;
+  ProgFunction *fn = f->f;
+  Arena *pa = &f->b->p->arena;
+  f->root_of = arena_array(f->b->a, int32_t, MAX(plan->n, 1));
+  fn->nroots = plan->nroots;
+  fn->root = arena_array(pa, ProgRoot, MAX(plan->nroots, 1));
+  for (int32_t i = 0; i < plan->nroots; i++) f->root_of[plan->by_offset[i]] = i;
+  for (int32_t i = 0; i < plan->nroots; i++) {
+    const PlanBuffer *r = &plan->buffer[plan->by_offset[i]];
+    int32_t *below = arena_array(pa, int32_t, MAX(r->nbelow, 1));
+    for (int32_t k = 0; k < r->nbelow; k++) below[k] = f->root_of[r->below[k]];
+    fn->root[i] =
+        (ProgRoot){.bytes = build_expr(f->b, r->bytes), .nbelow = r->nbelow, .below = below};
+  }
+}
+
+// The memory of a model's result is the caller's: its root leaves the arena, with all that share it.
+static void place_results(FuncBuilder *f) {
+  ProgFunction *fn = f->f;
+  int32_t none = build_expr(f->b, f->b->g->dims.zero);
+  for (int32_t i = 0; i < fn->nresults; i++) {
+    ProgValue *v = &f->value.v[fn->result[i]];
+    if (v->place != PLACE_ARENA) continue;
+    int32_t root = v->slot;
+    for (int64_t k = 0; k < f->value.n; k++)
+      if (f->value.v[k].place == PLACE_ARENA && f->value.v[k].slot == root) {
+        f->value.v[k].place = PLACE_RESULT;
+        f->value.v[k].slot = i;
+      }
+    fn->root[root].bytes = none;
+  }
+}
+
+// Heap values are freed after the last step that names them.
+static void free_after_last_use(FuncBuilder *f) {
+  ProgFunction *fn = f->f;
+  Arena *a = f->b->a;
+  bool *kept = arena_array(a, bool, MAX(f->value.n, 1));
+  for (int32_t i = 0; i < fn->nresults; i++) kept[fn->result[i]] = true;
+  for (int64_t s = f->step.n - 1; s >= 0; s--) {
+    ProgStep *st = &f->step.v[s];
+    int32_t *dead = arena_array(&f->b->p->arena, int32_t, MAX(st->nin + st->nout + st->nargs, 1));
+    const int32_t *lists[] = {st->in, st->out, st->arg};
+    int32_t counts[] = {st->nin, st->nout, st->nargs};
+    for (int l = 0; l < 3; l++)
+      for (int32_t i = 0; i < counts[l]; i++) {
+        int32_t v = lists[l][i];
+        if (v < 0 || kept[v] || f->value.v[v].place != PLACE_HEAP) continue;
+        kept[v] = true;
+        dead[st->nfree++] = v;
+      }
+    st->free = dead;
+  }
+}
+
+static void finish_function(FuncBuilder *f) {
+  ProgFunction *fn = f->f;
+  Arena *pa = &f->b->p->arena;
+  if (f->plan) f->b->origin = f->origin.v;
+  if (f->plan) place_results(f);
+  free_after_last_use(f);
+  fn->nvalues = (int32_t)f->value.n;
+  fn->nsteps = (int32_t)f->step.n;
+  fn->value = arena_dup(pa, f->value.v, f->value.n * (int64_t)sizeof(ProgValue));
+  fn->step = arena_dup(pa, f->step.v, f->step.n * (int64_t)sizeof(ProgStep));
+}
+
+tenon_status build_function(ProgBuilder *b, const Body *body, const MemPlan *plan,
+                            ProgFunction **out) {
+  uint64_t have;
+  if (intmap_get(&b->bodies, (uint64_t)(uintptr_t)body, &have)) {
+    *out = (ProgFunction *)(uintptr_t)have;
+    return TENON_OK;
+  }
+  Arena *pa = &b->p->arena;
+  ProgFunction *fn = *out = arena_new(pa, ProgFunction);
+  FuncBuilder f = {.b = b, .f = fn, .plan = plan};
+  intmap_init(&f.map, b->a);
+  intmap_init(&f.bound, b->a);
+  fn->index = (int32_t)b->function.n;
+  vec_push(pa, &b->function, fn);
+  intmap_put(&b->bodies, (uint64_t)(uintptr_t)body, (uint64_t)(uintptr_t)fn);
+  fn->name = keep_name(b, body->name);
+  fn->nparams = (int32_t)body->nparams;
+  fn->nresults = (int32_t)body->nresults;
+  int32_t *param = arena_array(pa, int32_t, MAX(fn->nparams, 1));
+  int32_t *result = arena_array(pa, int32_t, MAX(fn->nresults, 1));
+  fn->result_name = arena_array(pa, const char *, MAX(fn->nresults, 1));
+  if (plan) build_roots(&f);
+  for (int32_t i = 0; i < fn->nparams; i++) {
+    param[i] = new_value(&f, body->param[i], 0, type_of(body->param[i]));
+    f.value.v[param[i]].place = PLACE_PARAM;
+    f.value.v[param[i]].slot = i;
+    note_bound(&f, type_of(body->param[i]));
+  }
+  NodeList order = plan ? plan->order : body_order(b->g, body, b->a);
+  for (int64_t i = 0; i < order.n; i++) {
+    if (plan) TRY(watch_step(b->o->watch, b->diag, "lower", order.v[i]->name, i, order.n));
+    TRY(build_tree(&f, order.v[i]));
+  }
+  for (int32_t i = 0; i < fn->nresults; i++) {
+    result[i] = value_of(&f, body->result[i]);
+    if (body->result_name) fn->result_name[i] = keep_name(b, body->result_name[i]);
+  }
+  fn->param = param;
+  fn->result = result;
+  finish_function(&f);
+  return TENON_OK;
+}
+
+// ---- the program ----
+
+static void build_symbols(ProgBuilder *b) {
+  IntPool *pool = &b->g->dims;
+  b->p->nsyms = pool->nsyms;
+  b->p->sym = arena_array(&b->p->arena, ProgSym, MAX(pool->nsyms, 1));
+  for (int32_t i = 0; i < pool->nsyms; i++) {
+    Dim s = pool->sym.v[i];
+    b->p->sym[i] = (ProgSym){.name = keep_name(b, s->name), .lo = s->lo, .hi = s->hi};
+  }
+}
+
+static tenon_status build(ProgBuilder *b) {
+  Program *p = b->p;
+  ProgFunction *main;
+  intmap_init(&b->exprs, b->a);
+  intmap_init(&b->plain, b->a);
+  intmap_init(&b->bodies, b->a);
+  strmap_init(&b->texts, b->a);
+  TRY(build_function(b, b->g->main, b->plan, &main));
+  build_symbols(b);
+  TRY(fill_constants(b));
+  p->nexprs = (int32_t)b->expr.n;
+  p->expr = b->expr.v;
+  p->nfunctions = (int32_t)b->function.n;
+  p->function = b->function.v;
+  p->nconsts = (int32_t)b->constant.n;
+  p->constant = b->constant.v;
+  p->nkernels = (int32_t)b->prog_kernel.n;
+  p->kernel = b->prog_kernel.v;
+  return TENON_OK;
+}
+
+tenon_status lower_program(Graph *g, const MemPlan *plan, const LowerOptions *o, Arena *a, Diag *d,
+                           Compiled *out) {
+  *out = (Compiled){0};
+  ProgBuilder b = {.g = g, .plan = plan, .o = o, .a = a, .diag = d};
+  if (!(b.p = program_create())) return fail(d, TENON_ENOMEM, NOWHERE, "out of memory");
+  b.sizes = o->sizes ? *o->sizes : plan->reference;
+  b.lowering = (Lowering){.g = g, .arena = a, .target = o->target, .diag = d};
+  Diag *graph_diag = g->diag;
+  tenon_status graph_was = g->status;
+  g->diag = d;
+  Trap t;
+  trap_enter(&t, d);
+  if (setjmp(t.env) == 0) t.status = build(&b);
+  trap_leave(&t);
+  g->diag = graph_diag;
+  g->status = graph_was;  // an expansion that failed says so again the next time
+  if (t.status) {
+    program_release(b.p);
+    return t.status;
+  }
+  *out = (Compiled){.program = b.p,
+                    .kernel = b.kernel.v,
+                    .nkernels = b.kernel.n,
+                    .nhost = b.nhost,
+                    .nunproven = b.nunproven,
+                    .unproven = b.unproven,
+                    .origin = b.origin};
+  return TENON_OK;
+}

@@ -1,0 +1,174 @@
+// program_kernel.c -- steps that are kernels.
+//
+// Equal texts are one kernel.  A result that the plan puts over an operand stays there only when the loops allow
+// it; else it gets memory of its own.
+#include "lower/builder.h"
+
+// ---- writing over an operand ----
+
+typedef struct Overwrite {
+  int32_t operand, result;
+  Dim stored;  // the index of the one store; NULL before it is seen
+  bool bad;
+} Overwrite;
+
+static void look_at_expr(Overwrite *o, const LoopExpr *e, Dim stored) {
+  if (!e || o->bad) return;
+  if (e->kind == LX_LOAD && e->buffer == o->operand && e->index != stored) o->bad = true;
+  for (int i = 0; i < 3; i++) look_at_expr(o, e->src[i], stored);
+}
+
+static void look_at_block(Overwrite *o, const LoopBlock *b) {
+  for (int64_t i = 0; i < b->n && !o->bad; i++) {
+    const LoopStmt *s = b->v[i];
+    bool stores = s->kind == LS_STORE && s->buffer == o->result;
+    if (stores && o->stored) o->bad = true;
+    if (stores) o->stored = s->index;
+    // An operand read by another statement may be read after the store of its element.
+    look_at_expr(o, s->value, stores ? s->index : NULL);
+    look_at_block(o, &s->body);
+    look_at_block(o, &s->orelse);
+  }
+}
+
+bool lower_may_overwrite(const LoopKernel *k, int32_t operand, int32_t result) {
+  Overwrite o = {.operand = operand, .result = result};
+  look_at_block(&o, &k->body);
+  return !o.bad;
+}
+
+// ---- kernels ----
+
+static int32_t add_kernel(ProgBuilder *b, const Lowered *lw) {
+  LoopKernel *k = lw->kernel;
+  StrBuf text;
+  strbuf_init(&text, b->a);
+  k->name = "kernel";  // names do not make kernels different
+  loop_print(k, &text);
+  Str t = str_of(strbuf_text(&text));
+  void *have = strmap_get(&b->texts, t);
+  if (have) return (int32_t)((intptr_t)have - 1);
+  Arena *pa = &b->p->arena;
+  ProgKernel pk = {.scratch_bytes = loop_scratch_bytes(k),
+                   .nargs = k->nargs,
+                   .ndims = k->ndims,
+                   .nchecks = k->nchecks};
+  pk.name = keep_name(b, lw->schedule);
+  pk.check = arena_array(pa, const char *, MAX(k->nchecks, 1));
+  for (int32_t i = 0; i < k->nchecks; i++) pk.check[i] = keep_name(b, k->check[i]);
+  Lowered *copy = arena_new(b->a, Lowered);
+  *copy = *lw;
+  vec_push(pa, &b->prog_kernel, pk);
+  vec_push(b->a, &b->kernel, ((KernelText){.name = pk.name, .text = t, .lowered = copy}));
+  strmap_put(&b->texts, t, (void *)(intptr_t)b->kernel.n);
+  return (int32_t)(b->kernel.n - 1);
+}
+
+typedef struct ToGraph {
+  const Lowered *lw;
+  IntPool *pool;
+} ToGraph;
+
+// A dim of the kernel as the graph says it.
+static Dim to_graph(void *ctx, Dim d) {
+  const ToGraph *t = ctx;
+  for (int32_t i = 0; i < t->lw->kernel->ndims; i++)
+    if (t->lw->kernel->dim[i] == d) return t->lw->dim[i];
+  return t->pool->poison;
+}
+
+static int32_t argument(FuncBuilder *f, const Node *n, const LowerArg *arg, const int32_t *out) {
+  switch ((LowerArgKind)arg->kind) {
+  case LOWER_OPERAND: return value_of(f, n->src[arg->index]);
+  case LOWER_RESULT: return out[arg->index];
+  case LOWER_CONST: return value_of(f, arg->node);
+  case LOWER_PACKED: break;
+  }
+  return const_value(f, build_packed(f->b, arg->node, &arg->pack), arg->node->name);
+}
+
+// Results that may not lie where the plan puts them leave the arena.
+static void separate(FuncBuilder *f, const Lowered *lw, const int32_t *arg) {
+  const LoopKernel *k = lw->kernel;
+  for (int32_t r = 0; r < k->nargs; r++) {
+    ProgValue *to = &f->value.v[arg[r]];
+    if (lw->arg[r].kind != LOWER_RESULT || to->place != PLACE_ARENA) continue;
+    for (int32_t o = 0; o < k->nargs; o++) {
+      const ProgValue *from = &f->value.v[arg[o]];
+      if (lw->arg[o].kind == LOWER_RESULT || from->place != PLACE_ARENA || from->slot != to->slot)
+        continue;
+      if (!lower_may_overwrite(k, o, r)) to->place = PLACE_HEAP;
+    }
+  }
+}
+
+static bool is_bound(const FuncBuilder *f, Dim e) {
+  uint64_t yes;
+  if (e->kind == IE_CONST) return true;
+  if (e->kind == IE_SYM) return intmap_get(&f->bound, (uint64_t)e->slot, &yes);
+  if (e->kind == IE_POISON) return false;
+  if (e->kind != IE_SUM) return is_bound(f, e->a) && is_bound(f, e->b);
+  for (int i = 0; i < e->nterms; i++)
+    for (int k = 0; k < e->term[i].natoms; k++)
+      if (!is_bound(f, e->term[i].atom[k])) return false;
+  return true;
+}
+
+// Whether every symbol of the kernel has its value when the step is done.
+static bool symbols_bound(const FuncBuilder *f, const Lowered *lw) {
+  for (int32_t i = 0; i < lw->kernel->ndims; i++)
+    if (!is_bound(f, lw->dim[i])) return false;
+  return true;
+}
+
+static bool exprs_known(const int32_t *e, int32_t n) {
+  for (int32_t i = 0; i < n; i++)
+    if (e[i] < 0) return false;
+  return true;
+}
+
+// A kernel that is not proven to stay inside its arguments never runs.
+static bool proven(ProgBuilder *b, const Lowered *lw) {
+  Diag d;
+  diag_init(&d);
+  if (!loop_verify(lw->kernel, &d)) return true;
+  if (!b->nunproven++) b->unproven = str_copy(b->a, str_of(d.text));
+  return false;
+}
+
+tenon_status build_kernel_step(FuncBuilder *f, const Node *n) {
+  ProgBuilder *b = f->b;
+  Arena *pa = &b->p->arena;
+  IntPool *dims = &b->g->dims;
+  Lowered lw = {0};
+  TRY(lower_group(&b->lowering, n, &lw));
+  if (!proven(b, &lw)) return TENON_EUNSUPPORTED;
+  LoopKernel *k = lw.kernel;
+  ProgStep st = {.kind = STEP_KERNEL, .when = -1, .nargs = k->nargs, .ndims = k->ndims};
+  int32_t *dim = arena_array(pa, int32_t, MAX(k->ndims, 1));
+  for (int32_t i = 0; i < k->ndims; i++) dim[i] = build_expr(b, lw.dim[i]);
+  st.items = build_expr(b, ie_map(dims, loop_items(k), to_graph, &(ToGraph){&lw, dims}));
+  if (st.items < 0 || !exprs_known(dim, k->ndims) || !symbols_bound(f, &lw))
+    return TENON_EUNSUPPORTED;
+  st.kernel = add_kernel(b, &lw);
+  st.op = b->prog_kernel.v[st.kernel].name;
+  st.node = keep_name(b, n->name);
+  st.nin = (int32_t)n->nsrc;
+  st.nout = n->nres;
+  int32_t *in = arena_array(pa, int32_t, MAX(st.nargs, 1)),
+          *out = arena_array(pa, int32_t, st.nout);
+  int32_t *arg = arena_array(pa, int32_t, MAX(st.nargs, 1));
+  for (int32_t i = 0; i < st.nout; i++) out[i] = new_value(f, n, i, n->type[i]);
+  for (int32_t i = 0; i < st.nargs; i++) arg[i] = argument(f, n, &lw.arg[i], out);
+  st.nin = 0;
+  for (int32_t i = 0; i < st.nargs; i++)
+    if (lw.arg[i].kind != LOWER_RESULT) in[st.nin++] = arg[i];
+  separate(f, &lw, arg);
+  count_work(f, n, &st);
+  st.in = in;
+  st.out = out;
+  st.arg = arg;
+  st.dim = dim;
+  vec_push(b->a, &f->step, st);
+  return TENON_OK;
+}

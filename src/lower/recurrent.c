@@ -1,0 +1,271 @@
+// recurrent.c -- the template of lstm, gru and rnn: a whole layer in one kernel.
+//
+// A work item is one sequence in one direction.  The products of the inputs with their weights are formed for many steps at
+// once, then step after step the product of the state with the recurrent weights, the gates in the registers that hold
+// the sums.  Weights that are constants are packed into the order in which they are read.  Steps are taken in chunks, so
+// that scratch has a constant size whatever the length of the sequence.
+//
+// Numerics: sums and states in f32 (f64 of f64); elements of x and of the state are added in ascending order.
+#include "lower/recurrent.h"
+
+#include "ir/internal.h"
+#include "lower/templates.h"
+
+enum { WHOLE_STEPS = 64, CHUNK_STEPS = 32, MAX_UNITS = 1 << 16, MAX_G = 1 << 22 };
+
+// ---- what is computed ----
+
+static const Node *find_layer(Recurrent *c) {
+  NodeList all = body_order(c->e.lo->g, c->e.body, c->e.a);
+  const Node *found = NULL;
+  for (int64_t i = 0; i < all.n; i++) {
+    int op = all.v[i]->op;
+    if (op != OP_lstm && op != OP_gru && op != OP_rnn) continue;
+    if (found) return NULL;
+    found = all.v[i];
+  }
+  return found;
+}
+
+static void set_acts(Recurrent *c, Strs names, Floats alpha, Floats beta, double clip,
+                     RnnActKind first) {
+  if (c->cell == CELL_RNN && names.n == 2 && c->ndirs == 1) names.n = 1;
+  RnnActs from = {names, alpha, beta, clip, c->ndirs, c->each, first};
+  rnn_activations(&from, c->act);
+}
+
+static bool read_attrs(Recurrent *c) {
+  int direction;
+  int64_t layout;
+  if (c->n->op == OP_lstm) {
+    const lstm_attrs *at = c->n->attrs;
+    if (at->quantize_state) return false;
+    c->cell = CELL_LSTM;
+    c->gates = 4;
+    c->each = 3;
+    c->input_forget = at->input_forget;
+    direction = at->direction;
+    layout = at->layout;
+    c->ndirs = direction == RNN_BIDIRECTIONAL ? 2 : 1;
+    set_acts(c, at->activations, at->activation_alpha, at->activation_beta, at->clip,
+             RNN_ACT_SIGMOID);
+  } else if (c->n->op == OP_gru) {
+    const gru_attrs *at = c->n->attrs;
+    c->cell = CELL_GRU;
+    c->gates = 3;
+    c->each = 2;
+    c->late_reset = at->linear_before_reset;
+    direction = at->direction;
+    layout = at->layout;
+    c->ndirs = direction == RNN_BIDIRECTIONAL ? 2 : 1;
+    set_acts(c, at->activations, at->activation_alpha, at->activation_beta, at->clip,
+             RNN_ACT_SIGMOID);
+  } else {
+    const rnn_attrs *at = c->n->attrs;
+    c->cell = CELL_RNN;
+    c->gates = c->each = 1;
+    direction = at->direction;
+    layout = at->layout;
+    c->ndirs = direction == RNN_BIDIRECTIONAL ? 2 : 1;
+    set_acts(c, at->activations, at->activation_alpha, at->activation_beta, at->clip, RNN_ACT_TANH);
+  }
+  c->reverse = direction == RNN_REVERSE;
+  c->batch_first = layout == 1;
+  return true;
+}
+
+static bool is_rank(const Node *n, int rank) {
+  return n && type_of(n)->kind == TK_TENSOR && type_of(n)->rank == rank;
+}
+
+static bool read_operands(Recurrent *c) {
+  Graph *g = c->e.lo->g;
+  const Node *const *s = (const Node *const *)c->n->src;
+  c->x = s[0];
+  c->w = s[1];
+  c->r = s[2];
+  c->bias = src_or_null(g, c->n, 3);
+  c->lens = src_or_null(g, c->n, 4);
+  c->h0 = src_or_null(g, c->n, 5);
+  if (c->cell == CELL_LSTM) {
+    c->c0 = src_or_null(g, c->n, 6);
+    c->peep = src_or_null(g, c->n, 7);
+  }
+  if (!is_rank(c->x, 3) || !is_rank(c->w, 3) || !is_rank(c->r, 3)) return false;
+  if ((c->bias && !is_rank(c->bias, 2)) || (c->lens && !is_rank(c->lens, 1))) return false;
+  if ((c->h0 && !is_rank(c->h0, 3)) || (c->c0 && !is_rank(c->c0, 3))) return false;
+  if (c->peep && !is_rank(c->peep, 2)) return false;
+  Dim input = type_of(c->x)->dims[2], hidden = type_of(c->r)->dims[2];
+  if (!ie_is_const(input) || !ie_is_const(hidden)) return false;
+  c->input = input->value;
+  c->hidden = hidden->value;
+  DType t = type_of(c->x)->dtype;
+  c->t = t == DT_F64 ? DT_F64 : DT_F32;
+  return dtype_class(t) == DC_FLOAT && elem_dtype(t) && c->input >= 1 && c->hidden >= 1 &&
+         c->input <= MAX_UNITS && c->hidden <= MAX_UNITS;
+}
+
+// ---- schedule ----
+
+static int64_t pow2_at_least(int64_t n) {
+  int64_t p = 1;
+  while (p < n) p *= 2;
+  return p;
+}
+
+static bool choose(Recurrent *c) {
+  const LowerTarget *t = &c->e.lo->target;
+  int64_t lanes = t->vector_bytes / elem_bytes(c->t), sums = t->vector_registers / 2;
+  int64_t vectors = 1;
+  while (vectors * 2 * c->gates <= sums && vectors < 4) vectors *= 2;
+  c->group = MIN(vectors * lanes, pow2_at_least(c->hidden));
+  c->ngroups = (c->hidden + c->group - 1) / c->group;
+  c->ragged = c->hidden % c->group != 0;
+  c->width = MIN(2 * lanes, c->group);
+  c->rows = t->vector_registers / 4;
+  bool whole = ie_is_const(c->time) && c->time->value <= WHOLE_STEPS;
+  c->chunk = whole ? MAX(c->time->value, 1) : CHUNK_STEPS;
+  c->chunked = !whole;
+  return (c->chunk + c->rows) * (c->ngroups * c->group * c->gates + c->input) <= MAX_G;
+}
+
+// The constant that a node of the body is, or NULL.
+static const Node *constant_of(const Recurrent *c, const Node *n) {
+  if (n->op == OP_const) return n;
+  for (int64_t i = 0; i < c->e.body->nparams; i++)
+    if (c->e.body->param[i] == n && c->e.fused->src[i]->op == OP_const) return c->e.fused->src[i];
+  return NULL;
+}
+
+static void pack_axis(PackSpec *s, int coord, int64_t limit, int64_t stride) {
+  s->limit[coord] = limit;
+  s->stride[coord] = stride;
+  s->ncoords = coord + 1;
+}
+
+// [direction][group][gate][part of the group][k][unit] of w.
+static PackSpec pack_input(const Recurrent *c) {
+  PackSpec s = {.nloops = 6};
+  int64_t k = c->input, h = c->hidden;
+  const int64_t extent[] = {c->ndirs, c->ngroups, c->gates, c->group / c->width, k, c->width};
+  memcpy(s.extent, extent, sizeof extent);
+  pack_axis(&s, 0, c->ndirs, c->gates * h * k);
+  pack_axis(&s, 1, c->gates, h * k);
+  pack_axis(&s, 2, h, k);
+  pack_axis(&s, 3, k, 1);
+  s.coef[0][0] = s.coef[1][2] = s.coef[3][4] = s.coef[2][5] = 1;
+  s.coef[2][1] = c->group;
+  s.coef[2][3] = c->width;
+  return s;
+}
+
+// [direction][group][k][gate][unit] of r; where not all gates are read together, gate before k.
+static PackSpec pack_recurrent(const Recurrent *c) {
+  PackSpec s = {.nloops = 5};
+  int64_t h = c->hidden;
+  int k = c->nsets == 1 ? 2 : 3, gate = 5 - k;
+  s.extent[0] = c->ndirs;
+  s.extent[1] = c->ngroups;
+  s.extent[k] = h;
+  s.extent[gate] = c->gates;
+  s.extent[4] = c->group;
+  pack_axis(&s, 0, c->ndirs, c->gates * h * h);
+  pack_axis(&s, 1, c->gates, h * h);
+  pack_axis(&s, 2, h, h);
+  pack_axis(&s, 3, h, 1);
+  s.coef[0][0] = s.coef[3][k] = s.coef[1][gate] = s.coef[2][4] = 1;
+  s.coef[2][1] = c->group;
+  return s;
+}
+
+// ---- buffers ----
+
+static int32_t scratch(Recurrent *c, const char *name, int64_t n) {
+  return loop_buffer(c->e.k, LOOP_SCRATCH, name, c->t, ie_const(c->e.pool, n), false);
+}
+
+static void make_sets(Recurrent *c) {
+  c->nsets = 1;
+  c->set[0] = (GateSet){.first = 0, .count = c->gates};
+  if (c->cell != CELL_GRU || c->late_reset) return;
+  c->nsets = 2;  // the hidden gate is of the state after the reset
+  c->set[0].count = 2;
+  c->set[1] = (GateSet){.first = 2, .count = 1};
+}
+
+static bool pack_weights(Recurrent *c, const Node *w, const Node *r) {
+  PackSpec s = pack_input(c);
+  c->w_packed = w ? elem_packed(&c->e, w, &s, "w") : -1;
+  if (w && c->w_packed < 0) return false;
+  s = pack_recurrent(c);
+  c->r_packed = r ? elem_packed(&c->e, r, &s, "r") : -1;
+  return !r || c->r_packed >= 0;
+}
+
+static void make_buffers(Recurrent *c) {
+  int64_t units = c->ngroups * c->group, all = units * c->gates;
+  int64_t steps = (c->chunk / c->rows + 1) * c->rows;  // with the tile of what is left
+  c->inputs = scratch(c, "x", steps * c->input);
+  c->g = scratch(c, "g", steps * all);
+  c->biases = scratch(c, "biases", all);
+  c->late_bias = scratch(c, "late", units);
+  c->h = scratch(c, "h", units);
+  c->next = scratch(c, "next", units);
+  c->c = scratch(c, "c", units);
+  c->update = scratch(c, "update", units);
+  c->held = scratch(c, "held", units);
+  c->set[0].state = c->h;
+  c->set[1].state = c->held;
+  int64_t tile = MAX(c->rows * c->width, c->gates * c->group);
+  c->tile = loop_buffer(c->e.k, LOOP_REGISTER, "tile", c->t, ie_const(c->e.pool, tile), false);
+}
+
+// Every result is made from one of the layer's.
+static bool good_results(Recurrent *c) {
+  for (int i = 0; i < c->e.fused->nres; i++) {
+    bool found = false;
+    for (int v = 0; v < RNN_VALUES; v++) {
+      c->follow.own = follow_value(&c->follow, v);
+      found |= c->follow.own && follow_reads(&c->follow, c->e.body->result[i]);
+    }
+    if (!found) return false;
+  }
+  return true;
+}
+
+static const LoopExpr *give_value(void *ctx, const Dim *index) {
+  (void)index;
+  return *(const LoopExpr **)ctx;
+}
+
+tenon_status lower_recurrent(Lowering *lo, const Node *fused, Lowered *out) {
+  const fused_attrs *at = fused->attrs;
+  if (at->kind != FUSED_RECURRENT) return TENON_EUNSUPPORTED;
+  Recurrent *c = arena_new(lo->arena, Recurrent);
+  c->e = (Elem){.lo = lo, .fused = fused, .body = at->body, .a = lo->arena};
+  if (!(c->n = find_layer(c)) || !read_attrs(c) || !read_operands(c)) return TENON_EUNSUPPORTED;
+  const Node *w = constant_of(c, c->w), *r = constant_of(c, c->r), *skip[2];
+  int nskip = 0;
+  if (w) skip[nskip++] = c->w;
+  if (r) skip[nskip++] = c->r;
+  if (!elem_begin(&c->e, lo, fused, skip, nskip)) return TENON_EUNSUPPORTED;
+  c->time = elem_dim(&c->e, type_of(c->x)->dims[c->batch_first]);
+  c->batch = elem_dim(&c->e, type_of(c->x)->dims[!c->batch_first]);
+  if (ie_is(c->time, 0) || ie_is(c->batch, 0) || !choose(c)) return TENON_EUNSUPPORTED;
+  make_sets(c);
+  if (!pack_weights(c, w, r)) return TENON_EUNSUPPORTED;
+  follow_begin(&c->follow, &c->e, c->n);
+  if (!good_results(c)) return TENON_EUNSUPPORTED;
+  make_buffers(c);
+  for (int v = 0; v < RNN_VALUES; v++) {
+    const Node *own = follow_value(&c->follow, v);
+    if (own) elem_give(&c->e, own, give_value, &c->value[v]);
+  }
+  if (!recurrent_emit(c)) return TENON_EUNSUPPORTED;
+  static const char *const name[] = {"lstm", "gru", "rnn"};
+  elem_finish(&c->e,
+              str_printf(lo->arena, "%s, groups of %lld units, %lld steps at once", name[c->cell],
+                         (long long)c->group, (long long)c->chunk),
+              out);
+  return TENON_OK;
+}

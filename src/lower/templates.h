@@ -1,0 +1,18 @@
+// templates.h -- the templates that kernels are made by.  Each takes a `fused` node or says EUNSUPPORTED, with no
+// message; the first that takes it has it.
+#ifndef TENON_LOWER_TEMPLATES_H
+#define TENON_LOWER_TEMPLATES_H
+
+#include "lower/elem.h"
+
+typedef tenon_status LowerFn(Lowering *lo, const Node *fused, Lowered *out);
+LowerFn lower_pointwise;  // every element by itself: also movement
+LowerFn lower_contract;   // matrix products and convolutions
+LowerFn lower_attention;  // attention, streamed over keys
+LowerFn lower_scan;       // sums that are stored as they grow
+LowerFn lower_top_k;      // the first of each row, in order
+LowerFn lower_scatter;    // copies with some elements replaced
+LowerFn lower_recurrent;  // lstm, gru, rnn: whole layers
+LowerFn lower_rows;       // reductions, norms, softmax: rows by themselves
+
+#endif

@@ -1,0 +1,265 @@
+// check.c -- whether a program is whole: everything that it refers to is there, in the order in which it is used.
+//
+// Run over every program before it runs, whether it was just built or read from a file.  Time and memory are linear in
+// the program's size, and nothing recurses.
+#include "runtime/program.h"
+
+#include "eval/table.h"
+
+typedef struct Checker {
+  const Program *p;
+  const ProgFunction *f;
+  bool *made;  // [f->nvalues]: there when the step is done
+  Arena arena;
+  Diag *diag;
+  tenon_status status;
+} Checker;
+
+static void refuse(Checker *c, const char *what, int64_t number) {
+  if (c->status) return;
+  c->status = fail(c->diag, TENON_EFORMAT, (Where){.node = c->f ? c->f->name : NULL},
+                   "the program is damaged: %s (%lld)", what, (long long)number);
+}
+
+static void need(Checker *c, bool ok, const char *what, int64_t number) {
+  if (!ok) refuse(c, what, number);
+}
+
+static bool within(int64_t i, int64_t n) { return i >= 0 && i < n; }
+
+// ---- tables of the program ----
+
+static void check_expr(Checker *c, const ProgExpr *e) {
+  int top = 0;
+  for (int32_t i = 0; i < e->n; i++) {
+    int64_t op = e->code[i];
+    if (op == PX_CONST || op == PX_SYM) {
+      need(c, i + 1 < e->n && top < PX_STACK, "an expression ends early", i);
+      if (c->status) return;
+      i++;
+      if (op == PX_SYM) need(c, within(e->code[i], c->p->nsyms), "no such symbol", e->code[i]);
+      top++;
+    } else {
+      need(c, within(op, PX_OPS) && top >= 2, "an expression does not work out", op);
+      if (c->status) return;
+      top--;
+    }
+  }
+  need(c, top == 1, "an expression does not work out", top);
+}
+
+static void check_const(Checker *c, int32_t i) {
+  const ProgConst *k = &c->p->constant[i];
+  int64_t end, n, bytes;
+  need(c, dtype_valid(k->dtype), "no such element type", k->dtype);
+  need(c, k->rank >= 0 && k->rank <= MAX_RANK, "a rank", k->rank);
+  if (c->status) return;
+  need(c,
+       k->offset >= 0 && k->bytes >= 0 && ck_add(k->offset, k->bytes, &end) &&
+           end <= c->p->constants_bytes && k->offset % 64 == 0,
+       "a constant outside its section", i);
+  bool sized = shape_count(k->rank, k->dims, &n) && dtype_bytes(k->dtype, n, &bytes);
+  need(c, sized && (k->dtype == DT_STRING || bytes == k->bytes), "a constant of another size", i);
+}
+
+static void check_kernel(Checker *c, const ProgKernel *k, int32_t i) {
+  need(c, c->p->invoke || within(k->entry, c->p->code_bytes), "a kernel outside the code", i);
+  need(c, k->name && k->scratch_bytes >= 0, "a kernel's name or scratch", i);
+  need(c, k->nargs >= 0 && k->ndims >= 0 && k->nchecks >= 0, "a kernel's arguments", i);
+  for (int32_t m = 0; m < k->nchecks && !c->status; m++) need(c, k->check[m], "no message", m);
+}
+
+tenon_status program_check_const(const Program *p, int32_t i, Diag *d) {
+  Checker c = {.p = p, .diag = d};
+  check_const(&c, i);
+  return c.status;
+}
+
+// ---- functions ----
+
+static void check_optional_expr(Checker *c, int32_t e) {
+  need(c, e == -1 || within(e, c->p->nexprs), "no such expression", e);
+}
+
+static int64_t place_count(const Checker *c, int place) {
+  switch ((ProgPlace)place) {
+  case PLACE_PARAM: return c->f->nparams;
+  case PLACE_CONST: return c->p->nconsts;
+  case PLACE_ARENA: return c->f->nroots;
+  case PLACE_RESULT: return c->f->nresults;
+  case PLACE_NONE:
+  case PLACE_HEAP: break;
+  }
+  return -1;
+}
+
+static void check_value(Checker *c, const ProgValue *v) {
+  int64_t n = place_count(c, v->place);
+  need(c, v->place <= PLACE_HEAP, "no such place", v->place);
+  need(c, n < 0 || within(v->slot, n), "no such slot", v->slot);
+  need(c, v->kind <= VK_MAP && v->item <= VK_MAP, "no such kind", v->kind);
+  need(c, !v->dtype || dtype_valid(v->dtype), "no such element type", v->dtype);
+  need(c, v->rank >= -1 && v->rank <= MAX_RANK, "a rank", v->rank);
+  if (c->status) return;
+  for (int32_t i = 0; i < v->rank; i++) check_optional_expr(c, v->dim[i]);
+  bool sized = v->place == PLACE_ARENA || v->place == PLACE_CONST || v->place == PLACE_RESULT;
+  need(c, !sized || (v->kind == VK_TENSOR && v->rank >= 0 && v->dtype), "a place without a size",
+       v->slot);
+  if (c->status || v->place != PLACE_CONST) return;
+  const ProgConst *k = &c->p->constant[v->slot];
+  need(c, k->dtype == v->dtype && k->rank == v->rank, "a constant of another type", v->slot);
+}
+
+static void check_values(Checker *c, const int32_t *v, int32_t n, bool absent) {
+  for (int32_t i = 0; i < n; i++)
+    need(c, within(v[i], c->f->nvalues) || (absent && v[i] == -1), "no such value", v[i]);
+}
+
+// Every operand was made by an earlier step, and not freed since.
+static void check_made(Checker *c, const int32_t *v, int32_t n) {
+  for (int32_t i = 0; i < n && !c->status; i++)
+    need(c, v[i] < 0 || c->made[v[i]], "a value is used before it is made", v[i]);
+}
+
+static void check_call(Checker *c, const ProgStep *s) {
+  need(c, within(s->kernel, c->p->nkernels), "no such kernel", s->kernel);
+  check_values(c, s->arg, s->nargs, false);
+  if (c->status) return;
+  const ProgKernel *k = &c->p->kernel[s->kernel];
+  need(c, s->nargs == k->nargs && s->ndims == k->ndims, "a call that does not fit", s->kernel);
+  for (int32_t i = 0; i < s->ndims; i++)
+    need(c, within(s->dim[i], c->p->nexprs), "no such expression", s->dim[i]);
+  need(c, within(s->items, c->p->nexprs), "no such expression", s->items);
+  for (int32_t i = 0; i < s->nargs && !c->status; i++) {
+    const ProgValue *v = &c->f->value[s->arg[i]];
+    need(c, v->kind == VK_TENSOR && v->dtype != DT_STRING, "a kernel of lists", s->arg[i]);
+  }
+}
+
+static void check_step(Checker *c, const ProgStep *s) {
+  need(c, s->kind <= STEP_COPY, "no such step", s->kind);
+  check_values(c, s->in, s->nin, true);
+  check_values(c, s->out, s->nout, false);
+  check_values(c, s->free, s->nfree, false);
+  check_optional_expr(c, s->when);
+  if (c->status) return;
+  check_made(c, s->in, s->nin);
+  for (int32_t i = 0; i < s->nout; i++) {
+    int place = c->f->value[s->out[i]].place;
+    need(c, place != PLACE_PARAM && place != PLACE_CONST && place != PLACE_NONE,
+         "a step changes what is not its own", s->out[i]);
+    c->made[s->out[i]] = true;
+  }
+  if (s->kind == STEP_KERNEL) {
+    check_call(c, s);
+    if (!c->status) check_made(c, s->arg, s->nargs);
+  } else if (s->kind == STEP_HOST) {
+    need(c, s->op && s->eval, "no such operator", s->kind);
+  } else {
+    need(c, s->nin == 1 && s->nout == 1 && s->in[0] >= 0, "a view of nothing", s->nin);
+  }
+  for (int32_t i = 0; i < s->nfree && !c->status; i++) {
+    need(c, c->f->value[s->free[i]].place == PLACE_HEAP, "a place is freed", s->free[i]);
+    c->made[s->free[i]] = false;
+  }
+}
+
+static void check_function(Checker *c, const ProgFunction *f) {
+  c->f = f;
+  for (int32_t i = 0; i < f->nvalues && !c->status; i++) check_value(c, &f->value[i]);
+  for (int32_t i = 0; i < f->nroots && !c->status; i++) {
+    need(c, within(f->root[i].bytes, c->p->nexprs), "no such expression", f->root[i].bytes);
+    for (int32_t k = 0; k < f->root[i].nbelow; k++)
+      need(c, within(f->root[i].below[k], i), "roots out of order", f->root[i].below[k]);
+  }
+  check_values(c, f->param, f->nparams, false);
+  check_values(c, f->result, f->nresults, false);
+  need(c, f->nranges >= 0 && f->nranges <= f->nparams, "ranges of no parameter", f->nranges);
+  if (c->status) return;
+  c->made = arena_array(&c->arena, bool, MAX(f->nvalues, 1));
+  for (int32_t i = 0; i < f->nvalues; i++) {
+    int place = f->value[i].place;
+    c->made[i] = place == PLACE_PARAM || place == PLACE_CONST || place == PLACE_NONE;
+  }
+  for (int32_t i = 0; i < f->nparams; i++)
+    need(c, f->value[f->param[i]].place == PLACE_PARAM, "a parameter elsewhere", i);
+  for (int32_t i = 0; i < f->nsteps && !c->status; i++) check_step(c, &f->step[i]);
+  check_made(c, f->result, f->nresults);
+  c->f = NULL;
+}
+
+// ---- bodies ----
+
+// The k-th body that a function calls; NULL when there is none.
+static const ProgFunction *body_of(const ProgFunction *f, int64_t *step, int *attr) {
+  for (; *step < f->nsteps; (*step)++, *attr = 0) {
+    const ProgStep *s = &f->step[*step];
+    if (s->kind != STEP_HOST || !s->attrs) continue;
+    while (*attr < s->eval->nattrs) {
+      const AttrDesc *a = &s->eval->attrs[(*attr)++];
+      const ProgFunction *body = NULL;
+      if (a->kind == ATTR_body) memcpy(&body, (const char *)s->attrs + a->offset, sizeof(void *));
+      if (body) return body;
+    }
+  }
+  return NULL;
+}
+
+typedef struct Visit {
+  const ProgFunction *f;
+  int64_t step;
+  int attr;
+} Visit;
+
+// Depth first: a body that is still open has come back to itself.
+static void check_bodies(Checker *c) {
+  enum { NEW, OPEN, DONE };
+  int32_t n = c->p->nfunctions, depth = 0;
+  uint8_t *state = arena_array(&c->arena, uint8_t, n);
+  Visit *stack = arena_array(&c->arena, Visit, n);
+  for (int32_t root = 0; root < n && !c->status; root++) {
+    if (state[root] != NEW) continue;
+    stack[depth++] = (Visit){.f = c->p->function[root]};
+    state[root] = OPEN;
+    while (depth && !c->status) {
+      Visit *v = &stack[depth - 1];
+      const ProgFunction *body = body_of(v->f, &v->step, &v->attr);
+      if (!body) {
+        state[v->f->index] = DONE;
+        depth--;
+      } else if (state[body->index] == NEW) {
+        state[body->index] = OPEN;
+        stack[depth++] = (Visit){.f = body};
+      } else {
+        need(c, state[body->index] == DONE, "a function calls itself", body->index);
+      }
+    }
+  }
+}
+
+static void check_all(Checker *c) {
+  const Program *p = c->p;
+  need(c, p->nfunctions >= 1, "no function", p->nfunctions);
+  for (int32_t i = 0; i < p->nsyms && !c->status; i++)
+    need(c, p->sym[i].name, "a symbol without a name", i);
+  for (int32_t i = 0; i < p->nexprs && !c->status; i++) check_expr(c, &p->expr[i]);
+  for (int32_t i = 0; i < p->nconsts && !c->status; i++) check_const(c, i);
+  for (int32_t i = 0; i < p->nkernels && !c->status; i++) check_kernel(c, &p->kernel[i], i);
+  for (int32_t i = 0; i < p->nfunctions && !c->status; i++) {
+    ArenaMark m = arena_mark(&c->arena);
+    check_function(c, p->function[i]);
+    arena_reset(&c->arena, m);
+  }
+  if (!c->status) check_bodies(c);
+}
+
+tenon_status program_check(const Program *p, Diag *d) {
+  Checker c = {.p = p, .diag = d};
+  Trap t;
+  arena_init(&c.arena);
+  trap_enter(&t, d);
+  if (setjmp(t.env) == 0) check_all(&c);
+  trap_leave(&t);
+  arena_deinit(&c.arena);
+  return t.status ? t.status : c.status;
+}

@@ -1,0 +1,167 @@
+// program.h -- a compiled model as the runtime sees it: functions of steps over values at planned places.
+//
+// A Program is read-only once built or loaded, and may be shared by any number of sessions.  Everything it
+// refers to is an index into one of its tables, so that it can be written to a file and checked when read back.
+//
+// Sizes are integer expressions over the program's symbols, in postfix code.  A symbol gets its value from the first shape
+// that mentions it alone: a parameter's at the start of a call, a host step's result afterwards; what a
+// function bound is unbound again when it returns.  Every other size that is known is compared with what is found.
+//
+// Invariants (program_check): every index lies in its table; a step reads only parameters, constants and what
+// earlier steps made; a constant has the bytes of its shape; code entries lie in the code; an expression's stack never
+// runs empty or over; no function comes back to itself through bodies.
+#ifndef TENON_RUNTIME_PROGRAM_H
+#define TENON_RUNTIME_PROGRAM_H
+
+#include "eval/eval.h"
+
+#include <stdatomic.h>
+
+typedef int32_t KernelFn(void *const *args, const int64_t *dims, int64_t begin, int64_t end,
+                         void *scratch);
+// How an interpreted kernel ends besides: no check of its own.
+enum { KERNEL_OUT_OF_BOUNDS = 1 << 20, KERNEL_NO_MEMORY };
+
+// ---- sizes ----
+typedef enum {
+  PX_CONST,  // followed by the number
+  PX_SYM,    // followed by the symbol
+  PX_ADD,
+  PX_MUL,
+  PX_DIV,  // floor
+  PX_MOD,
+  PX_MIN,
+  PX_MAX,
+  PX_BCAST,  // a == 1 ? b : a
+  PX_OPS
+} ProgOp;
+enum { PX_STACK = 64 };
+typedef struct ProgExpr {
+  int32_t n;
+  const int64_t *code;
+} ProgExpr;
+typedef struct ProgSym {
+  const char *name;
+  int64_t lo, hi;
+} ProgSym;
+#define SYM_UNBOUND INT64_MIN
+
+// ---- values ----
+typedef enum {
+  PLACE_NONE,    // an absent operand
+  PLACE_PARAM,   // slot: parameter of the function
+  PLACE_CONST,   // slot: constant of the program
+  PLACE_ARENA,   // slot: root of the function's arena
+  PLACE_RESULT,  // slot: result of the function, written where the caller wants it
+  PLACE_HEAP,    // a Value of its own: sizes that depend on data, strings, sequences
+} ProgPlace;
+typedef struct ProgValue {
+  uint8_t place;
+  uint8_t kind;  // ValueKind
+  uint8_t item;  // ValueKind of what a sequence or an optional holds
+  DType dtype;   // of a tensor; of the tensors in a list, where known
+  int32_t rank;  // -1: not known before it is made
+  int32_t slot;
+  const int32_t *dim;  // [rank] expressions, -1 where not known
+  const char *name;    // for messages and profiles; may be NULL
+} ProgValue;
+
+typedef struct ProgRoot {  // a piece of the arena
+  int32_t bytes;           // expression; rounded up to 64 by whoever made it
+  int32_t nbelow;
+  const int32_t *below;  // roots that end before this one begins; each has a lower number
+} ProgRoot;
+
+typedef struct ProgConst {
+  DType dtype;
+  int32_t rank;
+  const int64_t *dims;
+  int64_t offset,
+      bytes;  // in the constant section, aligned to 64; strings: each its length (8 bytes) and its bytes
+  const void *data;  // where that is now; strings: an array of Str in the program's arena
+} ProgConst;
+
+// ---- steps ----
+typedef enum {
+  STEP_KERNEL,  // generated code
+  STEP_HOST,    // an evaluation of src/eval
+  STEP_VIEW,    // result 0 is operand 0 under another shape, at the same place
+  STEP_COPY,    // result 0 gets the bytes of operand 0
+} ProgStepKind;
+typedef struct ProgStep {
+  uint8_t kind;
+  int32_t kernel;  // STEP_KERNEL
+  const char *op;  // STEP_HOST: name in eval/table.h; else what `explain` and profiles call it
+  const struct EvalOp *eval;  // STEP_HOST: what `op` names
+  const char *node;           // origin, for messages; may be NULL
+  const void *attrs;          // STEP_HOST: the op's struct; a body is a `const ProgFunction *`
+  int32_t nin, nout;          // operands and results, by value; STEP_KERNEL: arguments are in `arg`
+  const int32_t *in, *out;    // -1: absent
+  int32_t nargs, ndims;
+  const int32_t *arg;  // STEP_KERNEL: values, in the kernel's order
+  const int32_t *dim;  // STEP_KERNEL: expressions
+  int32_t items;       // STEP_KERNEL: expression
+  int32_t when;        // expression: the step is left out where it is 0; -1: always done
+  int32_t nfree;
+  const int32_t *free;  // heap values that nobody needs after this step
+  double flops, bytes;  // at the reference sizes, for profiles
+} ProgStep;
+
+typedef struct ProgFunction {
+  const char *name;
+  int32_t index;  // in the program's table
+  int32_t nvalues, nroots, nsteps, nparams, nresults;
+  ProgValue *value;
+  ProgRoot *root;
+  ProgStep *step;
+  const int32_t *param;   // value of each parameter
+  const int32_t *result;  // value of each result
+  const char **result_name;
+  // Of the model: how many values an index may have that is made from a parameter, 0: it is none.  For inputs that are
+  // made up; the list may be shorter than the parameters.
+  int32_t nranges;
+  const int64_t *range;
+} ProgFunction;
+
+typedef struct ProgKernel {
+  const char *name;
+  int64_t entry;  // offset in the code
+  int64_t scratch_bytes;
+  int32_t nargs, ndims, nchecks;
+  const char **check;
+} ProgKernel;
+
+typedef struct Program {
+  Arena arena;
+  int32_t nsyms, nexprs, nfunctions, nconsts, nkernels;
+  ProgSym *sym;
+  ProgExpr *expr;
+  ProgFunction **function;  // 0 is the model
+  ProgConst *constant;
+  ProgKernel *kernel;
+  const char *constants;  // section: page-aligned, in memory or mapped
+  int64_t constants_bytes;
+  const char *code;  // executable, mapped
+  int64_t code_bytes;
+  // Instead of code, where kernels are interpreted: `size` holds the bytes of each argument.
+  int32_t (*invoke)(const struct Program *p, int32_t kernel, void *const *args, const int64_t *size,
+                    const int64_t *dims, int64_t begin, int64_t end);
+  void *invoke_ctx;
+  const char *target;                 // "x86_64-pc-linux-gnu +avx2,+fma": what the code needs
+  File backing;                       // the artifact's mapping; no bytes when built in memory
+  void (*unload)(struct Program *p);  // gives back code, constants and mapping; may be NULL
+  atomic_int refs;
+} Program;
+
+Program *program_create(void);  // empty, one reference; NULL: out of memory
+Program *program_retain(Program *p);
+void program_release(Program *p);  // NULL is fine
+// At these values of the symbols; false when one is unbound, a divisor is 0 or the result leaves int64.
+bool prog_eval(const Program *p, int32_t expr, const int64_t *sym, int64_t *out);
+// Whether a parameter of the model has it as a size of its own.
+bool prog_sym_is_input(const Program *p, int32_t sym);
+MUST_USE tenon_status program_check(const Program *p, Diag *d);
+// One constant alone: what must hold before anything looks into it.
+MUST_USE tenon_status program_check_const(const Program *p, int32_t i, Diag *d);
+
+#endif

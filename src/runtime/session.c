@@ -1,0 +1,333 @@
+// session.c -- running a program: frames, arenas, steps.
+//
+// A call binds its parameters' sizes, lays the arena out for them (or keeps the layout of the last call, when they
+// are the same), and does the steps in order.  A symbol that a call binds is unbound when it returns.
+//
+// Guarantees: same bits for any number of threads; after an error the session can be used again.
+#include "runtime/session_impl.h"
+
+enum { ALIGN = 64 };
+
+// ---- making and freeing ----
+
+static void make_frames(Session *s) {
+  const Program *p = s->program;
+  int32_t nargs = 1, ndims = 1;
+  for (int32_t i = 0; i < p->nkernels; i++) {
+    nargs = MAX(nargs, p->kernel[i].nargs);
+    ndims = MAX(ndims, p->kernel[i].ndims);
+    s->scratch_each = MAX(s->scratch_each, p->kernel[i].scratch_bytes);
+  }
+  s->args = arena_array(&s->arena, void *, nargs);
+  s->dims = arena_array(&s->arena, int64_t, ndims);
+  s->sizes = arena_array(&s->arena, int64_t, nargs);
+  s->sym = arena_array(&s->arena, int64_t, MAX(p->nsyms, 1));
+  s->trail = arena_array(&s->arena, int32_t, MAX(p->nsyms, 1));
+  s->frame = arena_array(&s->arena, Frame, p->nfunctions);
+  for (int32_t i = 0; i < p->nfunctions; i++) {
+    Frame *fr = &s->frame[i];
+    fr->f = p->function[i];
+    fr->cell = arena_array(&s->arena, Cell, MAX(fr->f->nvalues, 1));
+    fr->offset = arena_array(&s->arena, int64_t, MAX(fr->f->nroots, 1));
+    fr->laid_out = arena_array(&s->arena, int64_t, MAX(p->nsyms, 1));
+  }
+}
+
+static tenon_status start(Session *s, const SessionOptions *o, Diag *d) {
+  make_frames(s);
+  s->workers = workers_create(o ? o->threads : 0);
+  if (!s->workers) return fail(d, TENON_ENOMEM, NOWHERE, "out of memory for threads");
+  int64_t pad = 4096;  // so that threads never share a line or a page
+  s->scratch_each = (s->scratch_each + pad + ALIGN - 1) / ALIGN * ALIGN;
+  if (!ck_mul(s->scratch_each, workers_count(s->workers), &s->scratch_bytes) ||
+      !(s->scratch = mem_alloc(s->scratch_bytes)))
+    return fail(d, TENON_ENOMEM, NOWHERE, "out of memory for scratch");
+  if (o) {
+    s->observe = o->observe;
+    s->observe_ctx = o->observe_ctx;
+  }
+  if (o && o->profile)
+    s->times = arena_array(&s->arena, StepTime, MAX(s->program->function[0]->nsteps, 1));
+  return TENON_OK;
+}
+
+tenon_status session_create(Program *p, const SessionOptions *o, Diag *d, Session **out) {
+  *out = NULL;
+  Session *s = mem_alloc((int64_t)sizeof *s);
+  if (!s) return fail(d, TENON_ENOMEM, NOWHERE, "out of memory");
+  s->program = program_retain(p);
+  arena_init(&s->arena);
+  Trap t;
+  trap_enter(&t, d);
+  if (setjmp(t.env) == 0) t.status = start(s, o, d);
+  trap_leave(&t);
+  if (t.status)
+    session_free(s);
+  else
+    *out = s;
+  return t.status;
+}
+
+void session_free(Session *s) {
+  if (!s) return;
+  workers_free(s->workers);
+  pool_release(s->pool);
+  for (int32_t i = 0; s->frame && i < s->program->nfunctions; i++)
+    mem_free(s->frame[i].memory, s->frame[i].memory_bytes);
+  mem_free(s->scratch, s->scratch_bytes);
+  arena_deinit(&s->arena);
+  program_release(s->program);
+  mem_free(s, (int64_t)sizeof *s);
+}
+
+const Program *session_program(const Session *s) { return s->program; }
+int session_threads(const Session *s) { return workers_count(s->workers); }
+const StepTime *session_times(const Session *s) { return s->times; }
+void session_reset_times(Session *s) {
+  if (s->times) memset(s->times, 0, (size_t)s->program->function[0]->nsteps * sizeof *s->times);
+}
+int64_t session_arena_bytes(const Session *s) { return s->frame[0].arena_bytes; }
+
+// ---- the arena ----
+
+static bool same_sizes(const Session *s, const Frame *fr) {
+  return fr->valid && !memcmp(fr->laid_out, s->sym, (size_t)s->program->nsyms * sizeof *s->sym);
+}
+
+static tenon_status no_room(Run *run, const char *why) {
+  return fail(run->diag, TENON_ENOMEM, NOWHERE, "the plan's memory: %s", why);
+}
+
+static tenon_status lay_out(Session *s, Run *run, Frame *fr) {
+  if (same_sizes(s, fr)) return TENON_OK;
+  const ProgFunction *f = fr->f;
+  int64_t total = 0;
+  fr->valid = false;
+  int64_t *end = arena_array(&run->scratch, int64_t, MAX(f->nroots, 1));
+  for (int32_t i = 0; i < f->nroots; i++) {
+    const ProgRoot *r = &f->root[i];
+    int64_t bytes;
+    if (!prog_eval(s->program, r->bytes, s->sym, &bytes) || bytes < 0)
+      return fail(run->diag, TENON_EINVAL, NOWHERE,
+                  "the sizes of these inputs leave the plan's memory undetermined");
+    fr->offset[i] = 0;
+    for (int32_t k = 0; k < r->nbelow; k++) fr->offset[i] = MAX(fr->offset[i], end[r->below[k]]);
+    if (!ck_add(fr->offset[i], bytes, &end[i])) return no_room(run, "too large");
+    total = MAX(total, end[i]);
+  }
+  if (run->max_bytes && total > run->max_bytes) return no_room(run, "more than the limit");
+  int64_t need = MAX(total, ALIGN);  // values without elements have an address too
+  if (need > fr->memory_bytes) {
+    mem_free(fr->memory, fr->memory_bytes);
+    fr->memory_bytes = 0;
+    if (!(fr->memory = mem_alloc(need))) return no_room(run, "out of memory");
+    fr->memory_bytes = need;
+  }
+  fr->arena_bytes = total;
+  memcpy(fr->laid_out, s->sym, (size_t)s->program->nsyms * sizeof *s->sym);
+  fr->valid = true;
+  return TENON_OK;
+}
+
+// ---- parameters and results ----
+
+static bool aligned(const void *p) { return (uintptr_t)p % ALIGN == 0; }
+
+static tenon_status take_parameter(Session *s, Run *run, Frame *fr, int32_t i, Value *v) {
+  const ProgFunction *f = fr->f;
+  const ProgValue *pv = &f->value[f->param[i]];
+  Cell *c = &fr->cell[f->param[i]];
+  Where at = {.node = pv->name};
+  if (!v) return TENON_OK;
+  if (!bind_shape(s, pv, v)) return wrong_shape(s, run, at, "the input", pv, v);
+  if (v->kind == VK_TENSOR && v->dtype != DT_STRING && !aligned(v->data)) {
+    TRY(value_tensor(run, at, v->dtype, v->rank, v->dims, &c->value));
+    copy_elems(v->dtype, c->value->data, 0, v->data, 0, v->n);
+  } else {
+    c->value = value_retain(v);
+  }
+  c->data = c->value->kind == VK_TENSOR ? c->value->data : NULL;
+  return TENON_OK;
+}
+
+// Every value that has its place from the start gets it.
+static void place_all(const Session *s, Frame *fr, const ResultRoom *room) {
+  for (int32_t i = 0; i < fr->f->nvalues; i++) {
+    const ProgValue *v = &fr->f->value[i];
+    Cell *c = &fr->cell[i];
+    if (v->place == PLACE_ARENA) c->data = fr->memory + fr->offset[v->slot];
+    if (v->place == PLACE_CONST) c->data = (char *)(uintptr_t)s->program->constant[v->slot].data;
+    if (v->place != PLACE_RESULT || !room) continue;
+    int64_t dims[MAX_RANK], n, bytes;
+    const ResultRoom *r = &room[v->slot];
+    if (r->data && aligned(r->data) && cell_dims(s, v, dims) && shape_count(v->rank, dims, &n) &&
+        dtype_bytes(v->dtype, n, &bytes) && bytes <= r->bytes)
+      c->data = r->data;
+  }
+}
+
+static tenon_status give_result(Session *s, Run *run, Frame *fr, int32_t i, Value **out) {
+  int32_t value = fr->f->result[i];
+  TRY(cell_value(s, run, fr, value, out));
+  if (s->frame == fr && fr->f->value[value].place == PLACE_CONST) return TENON_OK;
+  return value_detach(s, run, out);
+}
+
+static void drop_cells(Frame *fr) {
+  for (int32_t i = 0; i < fr->f->nvalues; i++) {
+    value_release(fr->cell[i].value);
+    fr->cell[i] = (Cell){0};
+  }
+}
+
+// ---- steps ----
+
+static tenon_status do_view(Session *s, Run *run, Frame *fr, const ProgStep *st) {
+  Cell *from = &fr->cell[st->in[0]], *to = &fr->cell[st->out[0]];
+  const ProgValue *v = &fr->f->value[st->out[0]];
+  int64_t dims[MAX_RANK];
+  to->data = from->data;
+  if (!from->value) return TENON_OK;
+  if (!cell_dims(
+          s, v,
+          dims)) {  // the same value under another name: a view of another shape has a known one
+    to->value = value_retain(from->value);
+    return TENON_OK;
+  }
+  return value_alias(run, from->value, v->rank, dims, &to->value);
+}
+
+static tenon_status do_copy(Session *s, Run *run, Frame *fr, const ProgStep *st) {
+  const ProgValue *v = &fr->f->value[st->out[0]];
+  Cell *from = &fr->cell[st->in[0]], *to = &fr->cell[st->out[0]];
+  int64_t dims[MAX_RANK], n, bytes;
+  TRY(cell_make(s, run, fr, st->out[0], (Where){.node = st->node, .op = st->op}));
+  if (!cell_dims(s, v, dims) || !shape_count(v->rank, dims, &n) ||
+      !dtype_bytes(v->dtype, n, &bytes))
+    return fail(run->diag, TENON_EINTERNAL, (Where){.node = st->node, .op = st->op},
+                "the size of a copy is not known");
+  if (bytes) memcpy(to->data, from->data, (size_t)bytes);
+  return TENON_OK;
+}
+
+static tenon_status do_step(Session *s, Run *run, Frame *fr, const ProgStep *st) {
+  int64_t when = 1;
+  if (st->when >= 0 && prog_eval(s->program, st->when, s->sym, &when) && !when) return TENON_OK;
+  switch ((ProgStepKind)st->kind) {
+  case STEP_KERNEL:
+    for (int32_t i = 0; i < st->nout; i++)
+      TRY(cell_make(s, run, fr, st->out[i], (Where){.node = st->node, .op = st->op}));
+    return session_kernel(s, run, fr, st);
+  case STEP_HOST: return session_host(s, run, fr, st);
+  case STEP_VIEW: return do_view(s, run, fr, st);
+  case STEP_COPY: return do_copy(s, run, fr, st);
+  }
+  return fail(run->diag, TENON_EINTERNAL, NOWHERE, "no such step");
+}
+
+static tenon_status show_results(Session *s, Run *run, const Frame *fr, const ProgStep *st) {
+  for (int32_t i = 0; i < st->nout; i++) {
+    Value *v;
+    TRY(cell_value(s, run, fr, st->out[i], &v));
+    tenon_status status = s->observe(s->observe_ctx, st, st->out[i], v);
+    value_release(v);
+    TRY(status);
+  }
+  return TENON_OK;
+}
+
+static tenon_status do_steps(Session *s, Run *run, Frame *fr) {
+  StepTime *times = fr == s->frame ? s->times : NULL;
+  for (int32_t i = 0; i < fr->f->nsteps; i++) {
+    const ProgStep *st = &fr->f->step[i];
+    int64_t begin = times ? platform->now() : 0;
+    TRY(do_step(s, run, fr, st));
+    if (s->observe && fr == s->frame) TRY(show_results(s, run, fr, st));
+    for (int32_t k = 0; k < st->nfree; k++) {
+      value_release(fr->cell[st->free[k]].value);
+      fr->cell[st->free[k]] = (Cell){0};
+    }
+    if (!times) continue;
+    times[i].calls++;
+    times[i].last_begin = begin;
+    times[i].last_ns = platform->now() - begin;
+    times[i].ns += times[i].last_ns;
+  }
+  return TENON_OK;
+}
+
+static tenon_status call(Session *s, Run *run, Frame *fr, Value *const *in, const ResultRoom *room,
+                         Value **out) {
+  ArenaMark m = arena_mark(&run->scratch);
+  for (int32_t i = 0; i < fr->f->nparams; i++) TRY(take_parameter(s, run, fr, i, in[i]));
+  TRY(lay_out(s, run, fr));
+  place_all(s, fr, room);
+  TRY(do_steps(s, run, fr));
+  for (int32_t i = 0; i < fr->f->nresults; i++) TRY(give_result(s, run, fr, i, &out[i]));
+  arena_reset(&run->scratch, m);
+  return TENON_OK;
+}
+
+tenon_status session_call(Session *s, Run *run, const ProgFunction *f, Value *const *in,
+                          const ResultRoom *room, Value **out) {
+  Frame *fr = &s->frame[f->index];
+  int32_t bound = s->ntrail;
+  tenon_status status = call(s, run, fr, in, room, out);
+  drop_cells(fr);
+  while (s->ntrail > bound) s->sym[s->trail[--s->ntrail]] = SYM_UNBOUND;
+  return status;
+}
+
+// ---- bodies of control flow ----
+
+static tenon_status call_body(Run *run, const struct Body *body, Value *const *in, int64_t nin,
+                              Value **out, int64_t nout) {
+  Session *s = run->user;
+  const ProgFunction *f = (const ProgFunction *)(const void *)body;
+  if (nin != f->nparams || nout != f->nresults)
+    return fail(run->diag, TENON_EINTERNAL, NOWHERE, "a body is called with %lld values",
+                (long long)nin);
+  return session_call(s, run, f, in, NULL, out);
+}
+
+// Rows of which there are none: their sizes are what the body's result says at the operands' sizes, 0 where it says nothing.
+static tenon_status empty_stack(const struct Eval *e, const struct Body *body, int64_t result,
+                                int64_t axis, Value **out) {
+  Session *s = e->run->user;
+  const ProgFunction *f = (const ProgFunction *)(const void *)body;
+  const ProgValue *v = &f->value[f->result[result]];
+  int64_t dims[MAX_RANK] = {0};
+  int rank = v->kind == VK_TENSOR && v->rank >= 0 ? v->rank : 0;
+  if (rank >= MAX_RANK || axis < -(rank + 1) || axis > rank)
+    return fail(e->run->diag, TENON_EINVAL, e->at, "axis %lld for rows of rank %d", (long long)axis,
+                rank);
+  if (axis < 0) axis += rank + 1;
+  int32_t bound = s->ntrail;
+  for (int32_t i = 0; i < f->nparams && i < e->nin; i++)
+    if (e->in[i]) (void)bind_shape(s, &f->value[f->param[i]], e->in[i]);
+  for (int d = 0, k = 0; d <= rank; d++)
+    if (d != axis && !prog_eval(s->program, v->dim[k++], s->sym, &dims[d])) dims[d] = 0;
+  while (s->ntrail > bound) s->sym[s->trail[--s->ntrail]] = SYM_UNBOUND;
+  dims[axis] = 0;
+  return value_tensor(e->run, e->at, v->dtype ? v->dtype : DT_F32, rank + 1, dims, out);
+}
+
+tenon_status session_run(Session *s, Run *run, Value *const *inputs, const ResultRoom *room,
+                         Value **out) {
+  const ProgFunction *f = s->program->function[0];
+  run->user = s;
+  run->call_body = call_body;
+  run->empty_stack = empty_stack;
+  s->ntrail = 0;
+  for (int32_t i = 0; i < s->program->nsyms; i++) s->sym[i] = SYM_UNBOUND;
+  Trap t;
+  trap_enter(&t, run->diag);
+  if (setjmp(t.env) == 0) t.status = session_call(s, run, f, inputs, room, out);
+  trap_leave(&t);
+  if (t.status)
+    for (int32_t i = 0; i < s->program->nfunctions; i++) {
+      // The values belong to the run, which frees them; a raised error skipped this.
+      memset(s->frame[i].cell, 0, (size_t)s->frame[i].f->nvalues * sizeof(Cell));
+    }
+  return t.status;
+}

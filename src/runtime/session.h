@@ -1,0 +1,47 @@
+// session.h -- running a program: one caller's buffers, threads and state.
+//
+// A session holds one arena, laid out for the sizes of the last call and kept while they stay the same.
+// Calls of one session must not overlap; different sessions of one program may run at the same time.
+#ifndef TENON_RUNTIME_SESSION_H
+#define TENON_RUNTIME_SESSION_H
+
+#include "runtime/program.h"
+
+typedef struct Session Session;
+
+typedef struct
+    StepTime {  // of one step of the main function, over all calls since it was asked for
+  int64_t calls, ns;
+  int64_t last_begin, last_ns;  // of the last call, by the platform's clock
+} StepTime;
+// Told of each result of a step of the main function once it is made; an error ends the run.
+typedef tenon_status SessionObserver(void *ctx, const ProgStep *st, int32_t value, const Value *v);
+typedef struct SessionOptions {
+  int threads;               // 0: what affinity and cgroup allow
+  bool profile;              // measure every step of the main function
+  SessionObserver *observe;  // may be NULL
+  void *observe_ctx;
+} SessionOptions;
+
+// Retains the program.
+MUST_USE tenon_status session_create(Program *p, const SessionOptions *o, Diag *d, Session **out);
+void session_free(Session *s);  // NULL is fine
+const Program *session_program(const Session *s);
+int session_threads(const Session *s);
+const StepTime *session_times(const Session *s);  // by step; NULL without `profile`
+void session_reset_times(Session *s);
+int64_t session_arena_bytes(const Session *s);  // of the last call
+
+// Where a result is to be written; data NULL or too little room: into memory of the run.
+typedef struct ResultRoom {
+  void *data;
+  int64_t bytes;
+} ResultRoom;
+
+// Runs the model.  `run` must be fresh from run_init and live as long as its results are used; its limits hold.  Inputs are
+// checked against the parameters; an absent optional one is NULL.  `room` may be NULL.  On success out[i]
+// holds one reference each.
+MUST_USE tenon_status session_run(Session *s, Run *run, Value *const *inputs,
+                                  const ResultRoom *room, Value **out);
+
+#endif

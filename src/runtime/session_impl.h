@@ -1,0 +1,65 @@
+// session_impl.h -- what the files of a session share.
+#ifndef TENON_RUNTIME_SESSION_IMPL_H
+#define TENON_RUNTIME_SESSION_IMPL_H
+
+#include "runtime/session.h"
+#include "runtime/workers.h"
+
+// Where a value is during a call.
+typedef struct Cell {
+  char *data;    // of a tensor; NULL before it is made
+  Value *value;  // PLACE_HEAP, parameters, and results that the run keeps; one reference
+} Cell;
+
+// A function's buffers, kept from call to call.  A function never calls itself, so one set is enough.
+typedef struct Frame {
+  const ProgFunction *f;
+  Cell *cell;
+  int64_t *offset;  // of each root
+  char *memory;
+  int64_t memory_bytes;  // allocated
+  int64_t arena_bytes;   // used by the last layout
+  int64_t *laid_out;     // symbol values that the layout holds for
+  bool valid;
+} Frame;
+
+struct Session {
+  Program *program;
+  Arena arena;
+  Workers *workers;
+  Pool *pool;  // of host steps; made when first needed
+  int64_t *sym;
+  int32_t *trail;  // symbols in the order in which they were bound
+  int32_t ntrail;
+  Frame *frame;  // by function
+  char *scratch;
+  int64_t scratch_each, scratch_bytes;
+  void **args;  // of the kernel that runs
+  int64_t *dims;
+  int64_t *sizes;
+  StepTime *times;
+  SessionObserver *observe;
+  void *observe_ctx;
+};
+
+tenon_status session_call(Session *s, Run *run, const ProgFunction *f, Value *const *in,
+                          const ResultRoom *room, Value **out);
+// kernel.c: one kernel over all threads.
+tenon_status session_kernel(Session *s, Run *run, const Frame *fr, const ProgStep *st);
+// host.c: one evaluation of src/eval.
+tenon_status value_detach(Session *s, Run *run, Value **v);
+tenon_status session_host(Session *s, Run *run, Frame *fr, const ProgStep *st);
+
+// ---- values during a call (values.c) ----
+// The sizes of a value; false when one is not known yet.
+bool cell_dims(const Session *s, const ProgValue *v, int64_t *dims);
+// Binds symbols by an actual shape and compares what is known.
+bool bind_shape(Session *s, const ProgValue *v, const Value *actual);
+tenon_status wrong_shape(const Session *s, Run *run, Where at, const char *what, const ProgValue *v,
+                         const Value *actual);
+// A Value that shows the cell's tensor, for an evaluation; one reference, to be released.
+tenon_status cell_value(Session *s, Run *run, const Frame *fr, int32_t value, Value **out);
+// Memory for a value that a step is about to make.
+tenon_status cell_make(Session *s, Run *run, Frame *fr, int32_t value, Where at);
+
+#endif

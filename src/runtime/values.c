@@ -1,0 +1,96 @@
+// values.c -- shapes and places of the values of a call.
+#include "runtime/session_impl.h"
+
+bool cell_dims(const Session *s, const ProgValue *v, int64_t *dims) {
+  if (v->rank < 0) return false;
+  for (int32_t i = 0; i < v->rank; i++)
+    if (!prog_eval(s->program, v->dim[i], s->sym, &dims[i]) || dims[i] < 0) return false;
+  return true;
+}
+
+// The symbol that an expression is, or -1.
+static int64_t lone_symbol(const Program *p, int32_t expr) {
+  const ProgExpr *e = &p->expr[expr];
+  return e->n == 2 && e->code[0] == PX_SYM ? e->code[1] : -1;
+}
+
+static bool bind_dim(Session *s, int32_t expr, int64_t actual) {
+  int64_t want;
+  if (expr < 0) return true;
+  if (prog_eval(s->program, expr, s->sym, &want)) return want == actual;
+  int64_t sym = lone_symbol(s->program, expr);
+  if (sym < 0) return true;  // over sizes that are not known yet: nothing to compare
+  const ProgSym *y = &s->program->sym[sym];
+  if (actual < y->lo || actual > y->hi) return false;
+  s->sym[sym] = actual;
+  s->trail[s->ntrail++] = (int32_t)sym;
+  return true;
+}
+
+bool bind_shape(Session *s, const ProgValue *v, const Value *actual) {
+  if (v->kind != VK_TENSOR) return true;  // the evaluations check what their lists hold
+  if (actual->kind != VK_TENSOR || (v->dtype && v->dtype != actual->dtype)) return false;
+  if (v->rank < 0) return true;
+  if (v->rank != actual->rank) return false;
+  for (int32_t i = 0; i < v->rank; i++)
+    if (!bind_dim(s, v->dim[i], actual->dims[i])) return false;
+  return true;
+}
+
+static const char *kind_word(int kind) {
+  return kind == VK_TENSOR     ? "a tensor"
+         : kind == VK_SEQUENCE ? "a sequence"
+         : kind == VK_OPTIONAL ? "an optional"
+                               : "a map";
+}
+
+tenon_status wrong_shape(const Session *s, Run *run, Where at, const char *what, const ProgValue *v,
+                         const Value *actual) {
+  StrBuf want;
+  strbuf_init(&want, &run->scratch);
+  if (actual->kind != VK_TENSOR || v->kind != VK_TENSOR)
+    return fail(run->diag, TENON_EINVAL, at, "%s is %s, must be %s", what, kind_word(actual->kind),
+                kind_word(v->kind));
+  strbuf_printf(&want, "%s[", dtype_name(v->dtype));
+  for (int32_t i = 0; i < v->rank; i++) {
+    int64_t n, sym = v->dim[i] < 0 ? -1 : lone_symbol(s->program, v->dim[i]);
+    if (i) strbuf_puts(&want, ", ");
+    if (prog_eval(s->program, v->dim[i], s->sym, &n))
+      strbuf_printf(&want, "%lld", (long long)n);
+    else
+      strbuf_puts(&want, sym < 0 ? "?" : s->program->sym[sym].name);
+  }
+  strbuf_puts(&want, v->rank < 0 ? "*]" : "]");
+  return fail(run->diag, TENON_EINVAL, at, "%s is %s%s, must be %s", what,
+              dtype_name(actual->dtype), shape_text(actual->rank, actual->dims).s,
+              strbuf_text(&want));
+}
+
+tenon_status cell_value(Session *s, Run *run, const Frame *fr, int32_t value, Value **out) {
+  const ProgValue *v = &fr->f->value[value];
+  const Cell *c = &fr->cell[value];
+  int64_t dims[MAX_RANK];
+  if (c->value) {
+    *out = value_retain(c->value);
+    return TENON_OK;
+  }
+  if (v->place == PLACE_CONST) {
+    const ProgConst *k = &s->program->constant[v->slot];
+    return value_borrow(run, k->dtype, k->rank, k->dims, k->data, out);
+  }
+  if (!c->data || !cell_dims(s, v, dims))
+    return fail(run->diag, TENON_EINTERNAL, (Where){.node = v->name}, "a value is not there yet");
+  return value_borrow(run, v->dtype, v->rank, dims, c->data, out);
+}
+
+tenon_status cell_make(Session *s, Run *run, Frame *fr, int32_t value, Where at) {
+  const ProgValue *v = &fr->f->value[value];
+  Cell *c = &fr->cell[value];
+  int64_t dims[MAX_RANK];
+  if (c->data) return TENON_OK;  // in the arena, or where the caller wants it
+  if (!cell_dims(s, v, dims))
+    return fail(run->diag, TENON_EINTERNAL, at, "the size of a result is not known");
+  TRY(value_tensor(run, at, v->dtype, v->rank, dims, &c->value));
+  c->data = c->value->data;
+  return TENON_OK;
+}

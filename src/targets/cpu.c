@@ -1,0 +1,97 @@
+// cpu.c -- the target `cpu`: machine code for this CPU, by tenon-codegen.
+#include "targets/cpu.h"
+
+#include "base/machine.h"
+#include "base/process.h"
+#include "targets/llvm/codegen.h"
+
+enum { CODE_ALIGN = 64, PAGE = 4096 };
+
+void cpu_describe(const Machine *m, LowerTarget *out) {
+  *out = (LowerTarget){.vector_bytes = m->vector_bytes,
+                       .vector_registers = m->has & CPU_AVX512 ? 32 : 16,
+                       .l1 = m->l1_bytes,
+                       .l2 = m->l2_bytes,
+                       .fma = m->has_fma,
+                       .vnni = m->has & CPU_VNNI,
+                       .bf16 = m->has & CPU_BF16};
+  if (m->arch != ARCH_X86_64) out->vector_registers = 32;
+}
+
+bool cpu_available(void) {
+  char path[4096];
+  return process_find("tenon-codegen", path, sizeof path);
+}
+
+static void unload(Program *p) {
+  mem_free((void *)(uintptr_t)p->constants, p->constants_bytes);
+  code_unmap((void *)(uintptr_t)p->code, p->code_bytes);
+}
+
+// All images in one, each at a multiple of a cache line; of a page on AArch64, whose code finds its constants by pages.
+static tenon_status join_images(Program *p, const Machine *m, const Code *code, int64_t n, Arena *a,
+                                Diag *d) {
+  int64_t total = 0, align = m->arch == ARCH_AARCH64 ? PAGE : CODE_ALIGN;
+  for (int64_t i = 0; i < n; i++) {
+    p->kernel[i].entry = total + code[i].entry;
+    total += (code[i].n + align - 1) / align * align;
+  }
+  char *all = arena_alloc(a, MAX(total, 1));
+  for (int64_t i = 0; i < n; i++)
+    memcpy(all + p->kernel[i].entry - code[i].entry, code[i].bytes, (size_t)code[i].n);
+  p->code = code_map(all, MAX(total, 1));
+  if (!p->code) return fail(d, TENON_EIO, NOWHERE, "the system gives no memory for code");
+  p->code_bytes = MAX(total, 1);
+  p->unload = unload;
+  return TENON_OK;
+}
+
+static void report(const Compiled *c, const Code *code, Arena *a, TargetReport *out) {
+  out->kernel = arena_array(a, KernelReport, MAX(c->nkernels, 1));
+  for (int64_t i = 0; i < c->nkernels; i++)
+    out->kernel[i] = (KernelReport){
+        .name = c->kernel[i].name, .ms = code[i].ms, .cached = code[i].cached, .bytes = code[i].n};
+}
+
+// What the code generator says of each kernel in words.
+static tenon_status build_text(Codegen *g, const Compiled *c, const Str *text,
+                               const TargetOptions *o, const CodeCall *call, Arena *a, Diag *d) {
+  Code *words = arena_array(a, Code, MAX(c->nkernels, 1));
+  CodeKind kind = o->text == TEXT_ASM ? CODE_ASM : CODE_LLVM;
+  const char *comment = o->text == TEXT_ASM ? "#" : ";";
+  StrBuf b;
+  strbuf_init(&b, a);
+  TRY(codegen_build_with(g, o->machine, kind, text, c->nkernels, call, a, words, d));
+  for (int64_t i = 0; i < c->nkernels; i++) {
+    strbuf_printf(&b, "%s kernel %lld: %s\n", comment, (long long)i, c->kernel[i].name);
+    strbuf_put(&b, (Str){(const char *)words[i].bytes, words[i].n});
+  }
+  o->report->text = strbuf_str(&b);
+  return TENON_OK;
+}
+
+static tenon_status build_code(const Compiled *c, Codegen *codegen, const TargetOptions *o,
+                               Arena *a, Diag *d) {
+  Program *p = c->program;
+  CodeCall call = {.watch = o->watch, .no_cache = o->no_cache};
+  Str *text = arena_array(a, Str, c->nkernels);
+  Code *code = arena_array(a, Code, c->nkernels);
+  for (int64_t i = 0; i < c->nkernels; i++) text[i] = c->kernel[i].text;
+  TRY(codegen_build_with(codegen, o->machine, CODE_IMAGE, text, c->nkernels, &call, a, code, d));
+  if (o->report) report(c, code, a, o->report);
+  if (o->text && o->report) TRY(build_text(codegen, c, text, o, &call, a, d));
+  p->target = str_printf(&p->arena, "%s %s", o->machine->triple, o->machine->features);
+  return join_images(p, o->machine, code, c->nkernels, a, d);
+}
+
+tenon_status cpu_build(const Compiled *c, const TargetOptions *o, Arena *a, Diag *d) {
+  if (!c->nkernels) return TENON_OK;
+  Codegen *codegen;
+  TRY(codegen_shared(o->threads, d, &codegen));
+  Trap t;
+  trap_enter(&t, d);
+  if (setjmp(t.env) == 0) t.status = build_code(c, codegen, o, a, d);
+  trap_leave(&t);
+  codegen_release(codegen);
+  return t.status;
+}

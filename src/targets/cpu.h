@@ -1,0 +1,11 @@
+// cpu.h -- the target `cpu`: machine code for this CPU.
+#ifndef TENON_TARGETS_CPU_H
+#define TENON_TARGETS_CPU_H
+
+#include "targets/target.h"
+
+void cpu_describe(const Machine *m, LowerTarget *out);
+bool cpu_available(void);
+MUST_USE tenon_status cpu_build(const Compiled *c, const TargetOptions *o, Arena *a, Diag *d);
+
+#endif

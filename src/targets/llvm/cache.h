@@ -1,0 +1,44 @@
+// cache.h -- code of kernels on disk, found by what it was made from.
+//
+// One file for each kernel, named by a hash of its key; the file has the whole key, so that two keys of one hash are told
+// apart.  A file appears at once, complete (written under another name, then renamed), and what is damaged counts as
+// absent; so any number of processes may use a folder, and any may be killed.
+#ifndef TENON_TARGETS_LLVM_CACHE_H
+#define TENON_TARGETS_LLVM_CACHE_H
+
+#include "base/platform.h"
+
+#define CACHE_LIMIT                                                                                \
+  ((int64_t)512 << 20)  // bytes of a folder, unless TENON_CACHE_MAX says otherwise
+
+// TENON_CACHE, or tenon in XDG_CACHE_HOME, or in .cache of the home folder.  False: none of these is set.
+bool cache_folder(char *out, int64_t cap);
+int64_t cache_limit(void);
+int cache_make(
+    const char *folder);  // and those above it that are not there yet; 0 or an errno value
+
+// What is found lies in the file, which is then the caller's to close.  `*entry` is stored with it.
+bool cache_find(const char *folder, Str key, File *file, Str *out, int64_t *entry);
+// A cache that cannot be written is no error: nothing is kept then.
+bool cache_store(const char *folder, Str key, Str code, int64_t entry);
+
+typedef struct CacheFile {
+  char name[80];
+  int64_t bytes, seconds;  // since it was last used
+  bool whole;              // cache_list with `check`: it can be read
+} CacheFile;
+typedef struct CacheList {
+  CacheFile *file;  // the one used last first
+  int64_t n, bytes;
+  int64_t nstray;  // files that processes left behind which were killed
+} CacheList;
+// `check` reads every file.  An absent folder is an empty one.
+MUST_USE tenon_status cache_list(const char *folder, bool check, Arena *a, Diag *d, CacheList *out);
+typedef struct CachePruned {
+  int64_t n, bytes;
+} CachePruned;
+// Removes what was used longest ago until at most `limit` bytes are left, and strays of an hour ago (with limit 0: all).
+MUST_USE tenon_status cache_prune(const char *folder, int64_t limit, Arena *a, Diag *d,
+                                  CachePruned *out);
+
+#endif

@@ -1,0 +1,357 @@
+// client.c -- code for kernels from processes of tenon-codegen.
+//
+// A few processes are kept; a thread takes a free one for each kernel, or starts one.  A process that dies, hangs or answers
+// nonsense is killed and forgotten: the kernel fails with a message, and the next one gets a new process.
+//
+// What is in the cache needs no process.  Its key is everything that the code follows from: the program tenon-codegen
+// itself, by its bytes, the machine and the kernel's text.
+#include "targets/llvm/codegen.h"
+
+#include "base/platform.h"
+#include "base/process.h"
+#include "targets/llvm/cache.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+
+enum { MAX_PROCESSES = 64, PATH_CAP = 4096 };
+static const int64_t usual_deadline_ns = 120 * (int64_t)1000000000;
+
+struct Codegen {
+  char program[PATH_CAP];
+  char cache[PATH_CAP];  // "": none
+  char identity[64];     // of the program
+  int64_t deadline_ns;
+  pthread_mutex_t lock;
+  Process idle[MAX_PROCESSES];
+  int nidle, nprocesses;
+  bool shared;
+};
+
+// The process's own pool.
+static pthread_mutex_t shared_lock = PTHREAD_MUTEX_INITIALIZER;
+static Codegen *shared;
+static int64_t shared_users;
+
+// The program's own bytes tell one build from another; they name the LLVM that it was built for.
+static tenon_status identify(Codegen *c, Diag *d) {
+  File f;
+  TRY(file_open(c->program, &f, d));
+  snprintf(c->identity, sizeof c->identity, "%016llx%016llx",
+           (unsigned long long)hash_bytes(f.bytes, f.size, 1),
+           (unsigned long long)hash_bytes(f.bytes, f.size, 2));
+  file_close(&f);
+  return TENON_OK;
+}
+
+static bool copy_path(char *to, const char *from) {
+  size_t n = strlen(from);
+  if (n >= PATH_CAP) return false;
+  memcpy(to, from, n + 1);
+  return true;
+}
+
+static tenon_status find_program(Codegen *c, const CodegenOptions *o, Diag *d) {
+  if (o->program ? copy_path(c->program, o->program)
+                 : process_find("tenon-codegen", c->program, sizeof c->program))
+    return TENON_OK;
+  return fail(d, TENON_EUNSUPPORTED, NOWHERE,
+              "the program tenon-codegen, which makes machine code, is not there: it lies beside "
+              "tenon where it was built with LLVM");
+}
+
+tenon_status codegen_create(const CodegenOptions *o, Diag *d, Codegen **out) {
+  static const CodegenOptions none;
+  *out = NULL;
+  if (!o) o = &none;
+  Codegen *c = mem_alloc((int64_t)sizeof *c);
+  if (!c) return fail(d, TENON_ENOMEM, NOWHERE, "out of memory");
+  c->nprocesses = MAX(1, MIN(o->nprocesses ? o->nprocesses : machine_threads(), MAX_PROCESSES));
+  c->deadline_ns = o->deadline_ns ? o->deadline_ns : usual_deadline_ns;
+  pthread_mutex_init(&c->lock, NULL);
+  tenon_status s = find_program(c, o, d);
+  if (!s && o->cache && copy_path(c->cache, o->cache)) s = identify(c, d);
+  if (s)
+    codegen_release(c);
+  else
+    *out = c;
+  return s;
+}
+
+static bool still_used(Codegen *c) {
+  if (!c->shared) return false;
+  pthread_mutex_lock(&shared_lock);
+  bool used = --shared_users > 0;
+  if (!used) shared = NULL;
+  pthread_mutex_unlock(&shared_lock);
+  return used;
+}
+
+void codegen_release(Codegen *c) {
+  if (!c || still_used(c)) return;
+  for (int i = 0; i < c->nidle; i++)
+    if (c->idle[i].pid) process_end(&c->idle[i], false);
+  pthread_mutex_destroy(&c->lock);
+  mem_free(c, (int64_t)sizeof *c);
+}
+
+tenon_status codegen_shared(int nprocesses, Diag *d, Codegen **out) {
+  tenon_status s = TENON_OK;
+  char folder[PATH_CAP];
+  bool cache = cache_folder(folder, sizeof folder);
+  CodegenOptions o = {.nprocesses = nprocesses, .cache = cache ? folder : NULL};
+  pthread_mutex_lock(&shared_lock);
+  if (!shared) s = codegen_create(&o, d, &shared);
+  if (!s) {
+    shared->shared = true;
+    shared_users++;
+  }
+  *out = shared;
+  pthread_mutex_unlock(&shared_lock);
+  return s;
+}
+
+static int start_process(Codegen *c, Process *p) {
+  const char *argv[] = {c->program, NULL};
+  return process_start(c->program, argv, p);
+}
+
+static tenon_status say_not_started(const Codegen *c, int err, Diag *d) {
+  return fail(d, TENON_EIO, NOWHERE, "%s cannot be started: %s", c->program, error_text(err).s);
+}
+
+// ---- a parent's processes and its children ----
+
+tenon_status codegen_start(Codegen *c, int n, Diag *d) {
+  c->nprocesses = MAX(c->nprocesses, MIN(n, MAX_PROCESSES));
+  for (; c->nidle < MIN(n, MAX_PROCESSES); c->nidle++) {
+    int err = start_process(c, &c->idle[c->nidle]);
+    if (err) return say_not_started(c, err, d);
+  }
+  return TENON_OK;
+}
+
+void codegen_adopt(Codegen *c, int i) {
+  bool there = i < c->nidle && c->idle[i].pid;
+  if (there) c->idle[0] = c->idle[i];
+  c->nidle = there;
+  c->nprocesses = 1;
+}
+
+void codegen_restart(Codegen *c, int i) {
+  if (i >= c->nidle) return;
+  if (c->idle[i].pid) process_end(&c->idle[i], true);
+  if (start_process(c, &c->idle[i])) c->idle[i] = (Process){0};
+}
+
+// ---- one kernel ----
+
+static int take_process(Codegen *c, Process *p) {
+  pthread_mutex_lock(&c->lock);
+  bool have = c->nidle > 0;
+  if (have) *p = c->idle[--c->nidle];
+  pthread_mutex_unlock(&c->lock);
+  if (have) return 0;
+  return start_process(c, p);
+}
+
+static void give_process(Codegen *c, Process *p) {
+  pthread_mutex_lock(&c->lock);
+  bool keep = c->nidle < c->nprocesses;
+  if (keep) c->idle[c->nidle++] = *p;
+  pthread_mutex_unlock(&c->lock);
+  if (!keep) process_end(p, false);
+}
+
+static int send_request(Process *p, const CodeRequest *r, int64_t deadline) {
+  uint8_t header[PROTOCOL_HEADER];
+  const Str part[] = {r->triple, r->cpu, r->features, r->symbol, r->kernel};
+  request_header(r, header);
+  int err = process_write(p, header, sizeof header, deadline);
+  for (size_t i = 0; !err && i < sizeof part / sizeof part[0]; i++)
+    if (part[i].n) err = process_write(p, part[i].p, part[i].n, deadline);
+  return err;
+}
+
+// The reply's texts lie in memory of `size` bytes, the caller's to free.
+static int read_reply(Process *p, CodeReply *out, char **body, int64_t *size, int64_t deadline) {
+  uint8_t header[PROTOCOL_HEADER];
+  int err = process_read(p, header, sizeof header, deadline);
+  if (err) return err;
+  if (!reply_parse(header, out, size)) return EPROTO;
+  if (!(*body = mem_alloc(MAX(*size, 1)))) return ENOMEM;
+  err = process_read(p, *body, *size, deadline);
+  if (!err) reply_body(out, *body);
+  return err;
+}
+
+static tenon_status say_broken(Codegen *c, int err, Diag *d) {
+  if (err == ENOMEM) return fail(d, TENON_ENOMEM, NOWHERE, "out of memory for a kernel's code");
+  return fail(d, TENON_EINTERNAL, NOWHERE, "%s %s", c->program,
+              err == EPIPE       ? "ended while it made code for a kernel"
+              : err == ETIMEDOUT ? "took too long for a kernel"
+              : err == EPROTO    ? "answered in another protocol: is it of another version?"
+                                 : error_text(err).s);
+}
+
+typedef struct BuildJob {
+  Codegen *c;
+  const Machine *m;
+  CodeKind kind;
+  const Str *text;
+  Str *body;   // each reply's memory, given back by the caller
+  File *file;  // or the file of the cache
+  Code *out;
+  const CodeCall *call;
+  pthread_mutex_t
+      lock;  // not the pool's: a watcher may take its time, and others make code meanwhile
+  int64_t n, begun, nstored;  // the last two under the lock
+} BuildJob;
+
+static CodeRequest request_of(const BuildJob *j, int64_t i) {
+  return (CodeRequest){.kind = j->kind,
+                       .triple = str_of(j->m->triple),
+                       .cpu = str_of(j->m->cpu),
+                       .features = str_of(j->m->features),
+                       .symbol = STR("tenon_kernel"),
+                       .kernel = j->text[i]};
+}
+
+static tenon_status ask(BuildJob *j, int64_t i, const CodeRequest *r, Diag *d) {
+  Codegen *c = j->c;
+  Process p;
+  CodeReply reply;
+  char *body = NULL;
+  int64_t size = 0, deadline = platform->now() + c->deadline_ns;
+  int err = take_process(c, &p);
+  if (err) return say_not_started(c, err, d);
+  err = send_request(&p, r, deadline);
+  if (!err) err = read_reply(&p, &reply, &body, &size, deadline);
+  tenon_status s = err ? say_broken(c, err, d) : reply.status;
+  if (!err && reply.status) s = fail(d, reply.status, NOWHERE, "%.*s", STR_ARG(reply.message));
+  if (err)
+    process_end(&p, true);
+  else
+    give_process(c, &p);
+  j->body[i] = (Str){body, MAX(size, 1)};
+  if (s) return s;
+  j->out[i] =
+      (Code){.bytes = (const uint8_t *)reply.bytes.p, .n = reply.bytes.n, .entry = reply.entry};
+  return TENON_OK;
+}
+
+// Everything that the code follows from, each part after its length.
+static Str key_of(const Codegen *c, const CodeRequest *r, Arena *a) {
+  StrBuf b;
+  const Str part[] = {str_of(c->identity), r->triple, r->cpu, r->features, r->symbol, r->kernel};
+  int64_t kind = r->kind;
+  strbuf_init(&b, a);
+  strbuf_put(&b, (Str){(const char *)&kind, 8});
+  for (int64_t i = 0; i < ARRAY_LEN(part); i++) {
+    strbuf_put(&b, (Str){(const char *)&part[i].n, 8});
+    strbuf_put(&b, part[i]);
+  }
+  return strbuf_str(&b);
+}
+
+static tenon_status ask_and_store(BuildJob *j, int64_t i, const CodeRequest *r, Str key, Diag *d) {
+  TRY(ask(j, i, r, d));
+  const Code *code = &j->out[i];
+  bool stored = key.n && cache_store(j->c->cache, key, (Str){(const char *)code->bytes, code->n},
+                                     code->entry);
+  pthread_mutex_lock(&j->lock);
+  j->nstored += stored;
+  pthread_mutex_unlock(&j->lock);
+  return TENON_OK;
+}
+
+static tenon_status build_one(BuildJob *j, int64_t i, Arena *a, Diag *d) {
+  Codegen *c = j->c;
+  int64_t begin = platform->now();
+  CodeRequest r = request_of(j, i);
+  bool cache = c->cache[0] && !j->call->no_cache;
+  Str key = cache ? key_of(c, &r, a) : STR(""), code;
+  if (cache && cache_find(c->cache, key, &j->file[i], &code, &j->out[i].entry)) {
+    j->out[i].bytes = (const uint8_t *)code.p;
+    j->out[i].n = code.n;
+    j->out[i].cached = true;
+  } else {
+    TRY(ask_and_store(j, i, &r, key, d));
+  }
+  j->out[i].ms = (double)(platform->now() - begin) / 1e6;
+  return TENON_OK;
+}
+
+static tenon_status tell(BuildJob *j, Diag *d) {
+  pthread_mutex_lock(&j->lock);
+  tenon_status s = watch_step(j->call->watch, d, "make code", "kernel", j->begun, j->n);
+  j->begun++;
+  pthread_mutex_unlock(&j->lock);
+  return s;
+}
+
+static void build_piece(void *ctx, int64_t begin, int64_t end) {
+  BuildJob *j = ctx;
+  Diag d;
+  Arena a;
+  Trap t;
+  diag_init(&d);
+  arena_init(&a);
+  trap_enter(&t, &d);
+  if (setjmp(t.env) == 0)
+    for (int64_t i = begin; i < end && !t.status; i++) {
+      t.status = tell(j, &d);
+      if (!t.status) t.status = build_one(j, i, &a, &d);
+    }
+  trap_leave(&t);
+  arena_deinit(&a);
+  if (t.status) trap_raise(t.status, "%s", d.text);
+}
+
+static void build_all(BuildJob *j, Pool *pool, Arena *a) {
+  memset(j->out, 0, (size_t)j->n * sizeof *j->out);
+  j->file = arena_array(a, File, MAX(j->n, 1));
+  j->body = arena_array(a, Str, MAX(j->n, 1));
+  parallel_for(pool, j->n, 1, build_piece, j);
+  for (int64_t i = 0; i < j->n; i++)
+    j->out[i].bytes = arena_dup(a, j->out[i].bytes, MAX(j->out[i].n, 1));
+}
+
+// Whoever adds to the cache also keeps it in bounds.
+static void prune(const Codegen *c) {
+  static _Thread_local Diag quiet;
+  CachePruned pruned;
+  Arena a;
+  Trap t;
+  diag_init(&quiet);
+  arena_init(&a);
+  trap_enter(&t, &quiet);
+  if (setjmp(t.env) == 0) t.status = cache_prune(c->cache, cache_limit(), &a, &quiet, &pruned);
+  trap_leave(&t);
+  arena_deinit(&a);
+}
+
+tenon_status codegen_build_with(Codegen *c, const Machine *m, CodeKind kind, const Str *text,
+                                int64_t n, const CodeCall *call, Arena *a, Code *out, Diag *d) {
+  BuildJob job = {.c = c, .m = m, .kind = kind, .text = text, .out = out, .call = call, .n = n};
+  Pool *pool = pool_create(c->nprocesses);
+  Trap t;
+  pthread_mutex_init(&job.lock, NULL);
+  trap_enter(&t, d);
+  if (setjmp(t.env) == 0) build_all(&job, pool, a);
+  trap_leave(&t);
+  for (int64_t i = 0; job.body && i < n; i++) {
+    mem_free((void *)(uintptr_t)job.body[i].p, job.body[i].n);
+    file_close(&job.file[i]);
+  }
+  pool_release(pool);
+  pthread_mutex_destroy(&job.lock);
+  if (job.nstored) prune(c);
+  return t.status;
+}
+
+tenon_status codegen_build(Codegen *c, const Machine *m, CodeKind kind, const Str *text, int64_t n,
+                           Arena *a, Code *out, Diag *d) {
+  return codegen_build_with(c, m, kind, text, n, &(CodeCall){0}, a, out, d);
+}

@@ -1,0 +1,224 @@
+// codegen_main.c -- the program tenon-codegen: kernels in, machine code out, until standard input ends.
+//
+// Reads requests (protocol.h) from standard input and writes a reply to each on standard output, in order.  Every kernel is
+// parsed and verified before LLVM sees it.  LLVM ends the process when it runs out of memory or meets a fault of its
+// own: the other end takes the end of the stream for the answer.
+#include "base/machine.h"
+#include "base/platform.h"
+#include "loop/loop.h"
+#include "targets/llvm/emit.h"
+#include "targets/llvm/image.h"
+#include "targets/llvm/protocol.h"
+
+#include <llvm-c/Analysis.h>
+#include <llvm-c/Target.h>
+#include <llvm-c/TargetMachine.h>
+#include <llvm-c/Transforms/PassBuilder.h>
+
+#include <stdio.h>
+
+// What runs between emission and code generation: tiles become registers, equal expressions one, what a loop
+// does not change moves out of it.  More costs time and gains nothing on code that is vectors already.
+static const char passes[] = "function(sroa,early-cse<memssa>,loop-mssa(licm))";
+
+typedef struct Target {
+  Machine machine;
+  LLVMTargetMachineRef tm;
+} Target;
+
+static void init_llvm(void) {
+  LLVMInitializeX86TargetInfo();
+  LLVMInitializeX86Target();
+  LLVMInitializeX86TargetMC();
+  LLVMInitializeX86AsmPrinter();
+  LLVMInitializeAArch64TargetInfo();
+  LLVMInitializeAArch64Target();
+  LLVMInitializeAArch64TargetMC();
+  LLVMInitializeAArch64AsmPrinter();
+  LLVMInitializeRISCVTargetInfo();
+  LLVMInitializeRISCVTarget();
+  LLVMInitializeRISCVTargetMC();
+  LLVMInitializeRISCVAsmPrinter();
+}
+
+// The target of a request; the last one is kept, since requests come in runs.
+static tenon_status choose_target(const CodeRequest *r, Target *t, Diag *d) {
+  Machine m;
+  if (!machine_make(r->triple, r->cpu, r->features, &m))
+    return fail(d, TENON_EUNSUPPORTED, (Where){0}, "no code can be made for the triple '%.*s'",
+                STR_ARG(r->triple));
+  if (t->tm && !memcmp(&m, &t->machine, sizeof m)) return TENON_OK;
+  if (t->tm) LLVMDisposeTargetMachine(t->tm);
+  *t = (Target){.machine = m};
+  LLVMTargetRef target;
+  char *error = NULL;
+  if (LLVMGetTargetFromTriple(m.triple, &target, &error)) {
+    tenon_status s = fail(d, TENON_EUNSUPPORTED, (Where){0}, "%s", error);
+    LLVMDisposeMessage(error);
+    return s;
+  }
+  // On x86 the features say all: the CPU's name only tunes, as a function's attribute.
+  const char *cpu = m.arch == ARCH_X86_64 ? "x86-64" : m.cpu;
+  LLVMCodeModel model = m.arch == ARCH_RISCV64 ? LLVMCodeModelMedium : LLVMCodeModelSmall;
+  t->tm = LLVMCreateTargetMachine(target, m.triple, cpu, m.features, LLVMCodeGenLevelAggressive,
+                                  LLVMRelocPIC, model);
+  if (!t->tm)
+    return fail(d, TENON_EUNSUPPORTED, (Where){0}, "LLVM has no machine for '%s'", m.triple);
+  return TENON_OK;
+}
+
+static tenon_status run_passes(LLVMModuleRef mod, const Target *t, Diag *d) {
+  char *error = NULL;
+  if (LLVMVerifyModule(mod, LLVMReturnStatusAction, &error)) {
+    tenon_status s =
+        fail(d, TENON_EINTERNAL, (Where){0}, "the code is not what LLVM takes: %s", error);
+    LLVMDisposeMessage(error);
+    return s;
+  }
+  LLVMDisposeMessage(error);
+  LLVMPassBuilderOptionsRef opt = LLVMCreatePassBuilderOptions();
+  LLVMErrorRef failed = LLVMRunPasses(mod, passes, t->tm, opt);
+  LLVMDisposePassBuilderOptions(opt);
+  if (!failed) return TENON_OK;
+  char *text = LLVMGetErrorMessage(failed);
+  tenon_status s = fail(d, TENON_EINTERNAL, (Where){0}, "%s", text);
+  LLVMDisposeErrorMessage(text);
+  return s;
+}
+
+static tenon_status generate(LLVMModuleRef mod, const Target *t, const CodeRequest *r, Arena *a,
+                             Diag *d, CodeReply *out) {
+  if (r->kind == CODE_LLVM) {
+    char *text = LLVMPrintModuleToString(mod);
+    Str s = str_of(text);
+    out->bytes = (Str){arena_dup(a, s.p, s.n), s.n};
+    LLVMDisposeMessage(text);
+    return TENON_OK;
+  }
+  LLVMMemoryBufferRef buf;
+  char *error = NULL;
+  LLVMCodeGenFileType type = r->kind == CODE_ASM ? LLVMAssemblyFile : LLVMObjectFile;
+  if (LLVMTargetMachineEmitToMemoryBuffer(t->tm, mod, type, &error, &buf)) {
+    tenon_status s = fail(d, TENON_EINTERNAL, (Where){0}, "%s", error);
+    LLVMDisposeMessage(error);
+    return s;
+  }
+  Str obj = {LLVMGetBufferStart(buf), (int64_t)LLVMGetBufferSize(buf)};
+  tenon_status s = TENON_OK;
+  out->bytes = (Str){arena_dup(a, obj.p, obj.n), obj.n};
+  LLVMDisposeMemoryBuffer(buf);
+  if (r->kind == CODE_IMAGE) s = image_link(out->bytes, r->symbol, a, d, &out->bytes, &out->entry);
+  return s;
+}
+
+static tenon_status compile(const CodeRequest *r, Target *t, Arena *a, Diag *d, CodeReply *out) {
+  TRY(choose_target(r, t, d));
+  IntPool pool;
+  intpool_init(&pool, a);
+  LoopKernel *k;
+  TRY(loop_parse(r->kernel, "kernel", a, &pool, d, &k));
+  TRY(loop_verify(k, d));
+  if (!r->symbol.n || memchr(r->symbol.p, 0, (size_t)r->symbol.n))
+    return fail(d, TENON_EINVAL, (Where){0}, "the entry has no name");
+  LLVMContextRef ctx = LLVMContextCreate();
+  LLVMModuleRef mod = LLVMModuleCreateWithNameInContext("kernel", ctx);
+  LLVMSetTarget(mod, t->machine.triple);
+  LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(t->tm);
+  LLVMSetModuleDataLayout(mod, layout);
+  LLVMDisposeTargetData(layout);
+  Emit e = {.k = k, .m = &t->machine, .arena = a, .d = d, .ctx = ctx, .mod = mod};
+  tenon_status s = emit_kernel(&e, str_copy(a, r->symbol));
+  if (!s) s = run_passes(mod, t, d);
+  if (!s) s = generate(mod, t, r, a, d, out);
+  LLVMDisposeModule(mod);
+  LLVMContextDispose(ctx);
+  return s;
+}
+
+// ---- the stream ----
+
+// False: the stream ended before the first byte (`*torn` false) or within (true).
+static bool read_all(void *p, int64_t n, bool *torn) {
+  for (int64_t at = 0; at < n;) {
+    int64_t got = 0;
+    *torn = at > 0;
+    if (platform->read(0, (char *)p + at, n - at, &got) || !got) return false;
+    at += got;
+  }
+  return true;
+}
+
+static bool send(const CodeReply *r) {
+  uint8_t head[PROTOCOL_HEADER];
+  reply_header(r, head);
+  return !platform->write(1, head, sizeof head) &&
+         !platform->write(1, r->message.p, r->message.n) &&
+         !platform->write(1, r->bytes.p, r->bytes.n);
+}
+
+static bool serve_one(const uint8_t *head, Target *t) {
+  CodeRequest r;
+  int64_t size;
+  if (!request_parse(head, &r, &size)) return false;
+  char *body = mem_alloc(size + 1);
+  bool torn;
+  if (!body) return false;
+  if (!read_all(body, size, &torn)) {
+    mem_free(body, size + 1);
+    return false;
+  }
+  request_body(&r, body);
+  Arena a;
+  arena_init(&a);
+  Diag d;
+  diag_init(&d);
+  CodeReply reply = {0};
+  Trap trap;
+  trap_enter(&trap, &d);
+  if (setjmp(trap.env) == 0) trap.status = compile(&r, t, &a, &d, &reply);
+  trap_leave(&trap);
+  reply.status = trap.status;
+  if (reply.status) {
+    reply.bytes = (Str){0};
+    reply.entry = 0;
+    reply.message = str_of(d.text);
+  }
+  bool ok = send(&reply);
+  arena_deinit(&a);
+  mem_free(body, size + 1);
+  return ok;
+}
+
+static const char usage[] =
+    "Usage: tenon-codegen [--help | --version]\n"
+    "\n"
+    "Makes machine code for kernels.  The library starts this program and speaks to it through a "
+    "pipe:\n"
+    "requests on standard input, replies on standard output, until the input ends.\n";
+
+int main(int argc, char **argv) {
+  if (argc == 2 && !strcmp(argv[1], "--help")) {
+    fputs(usage, stdout);
+    return 0;
+  }
+  if (argc == 2 && !strcmp(argv[1], "--version")) {
+    printf("tenon-codegen %s, LLVM %s\n", TENON_VERSION, TENON_LLVM_VERSION);
+    return 0;
+  }
+  if (argc != 1) {
+    fprintf(stderr, "tenon-codegen: no argument '%s'\n%s", argv[1], usage);
+    return 2;
+  }
+  init_llvm();
+  Target t = {0};
+  uint8_t head[PROTOCOL_HEADER];
+  bool torn = false;
+  while (read_all(head, sizeof head, &torn))
+    if (!serve_one(head, &t)) {
+      fputs("tenon-codegen: the stream holds no request\n", stderr);
+      return 1;
+    }
+  if (t.tm) LLVMDisposeTargetMachine(t.tm);
+  LLVMShutdown();
+  return torn;
+}

@@ -1,0 +1,267 @@
+// emit_expr.c -- expressions, loads and stores.
+//
+// A load is one of five: a scalar, broadcast over the lanes where they need it; a run of elements; a run backwards;
+// elements at a fixed distance, lane by lane; or any elements, gathered.  Lanes that are not there and lanes that a
+// guard leaves out touch no memory: where a guard is the same for all lanes the address is replaced by
+// that of a block of zeros, else the access is masked.
+#include "targets/llvm/emit.h"
+
+#include <math.h>
+
+static LV both(Emit *e, LV a, LV b) { return !a ? b : !b ? a : LLVMBuildAnd(e->b, a, b, ""); }
+
+LV emit_constant(Emit *e, DType t, double f, int64_t i) {
+  if (t == DT_F32) return LLVMConstReal(e->f32, f);
+  if (t == DT_F64) return LLVMConstReal(e->f64, f);
+  if (!dtype_is_float(t)) return LLVMConstInt(reg_type(e, t), (unsigned long long)i, 1);
+  uint64_t bits = 0;
+  store_f64(t, &bits, 0, 1, &f);
+  return LLVMConstInt(reg_type(e, t), bits, 0);
+}
+
+// ---- memory ----
+
+static LV from_memory(Emit *e, DType t, LV x) {
+  return t == DT_BOOL ? LLVMBuildICmp(e->b, LLVMIntNE, x, LLVMConstNull(LLVMTypeOf(x)), "") : x;
+}
+static LV to_memory(Emit *e, DType t, LV x) {
+  return t == DT_BOOL ? LLVMBuildZExt(e->b, x, type_like(x, e->i8), "") : x;
+}
+
+static LV load_plain(Emit *e, LT type, LV p, int64_t align) {
+  LV v = LLVMBuildLoad2(e->b, type, p, "");
+  LLVMSetAlignment(v, (unsigned)align);
+  return v;
+}
+
+static LV load_masked(Emit *e, LT type, LV p, LV mask, int64_t align) {
+  LT over[] = {type, e->ptr};
+  LV args[] = {p, const_int(e, NULL, e->i32, align), mask, LLVMConstNull(type)};
+  return call_intrinsic(e, "llvm.masked.load", over, 2, args, 4);
+}
+
+static LV all_lanes(Emit *e) { return LLVMConstAllOnes(LLVMVectorType(e->i1, (unsigned)e->lanes)); }
+
+static LV pointers(Emit *e, LV base, Lin at, int64_t bytes) {
+  return at_byte(e, base, lin_value(e, at), bytes);
+}
+
+static LV load_gather(Emit *e, LT type, LV base, Lin at, int64_t bytes, LV mask) {
+  LV p = pointers(e, base, at, bytes);
+  LT over[] = {type, LLVMTypeOf(p)};
+  LV args[] = {p, const_int(e, NULL, e->i32, bytes), mask ? mask : all_lanes(e),
+               LLVMConstNull(type)};
+  return call_intrinsic(e, "llvm.masked.gather", over, 2, args, 4);
+}
+
+static LV load_strided(Emit *e, LT elem, LT type, LV base, Lin at, int64_t bytes) {
+  LV r = LLVMGetPoison(type), first = at_byte(e, base, at.base, bytes);
+  for (int i = 0; i < e->lanes; i++) {
+    LV p = at_byte(e, first, const_i64(e, at.stride * i), bytes);
+    r = LLVMBuildInsertElement(e->b, r, load_plain(e, elem, p, bytes),
+                               const_int(e, NULL, e->i32, i), "");
+  }
+  return r;
+}
+
+static LV reversed(Emit *e, LV x) {
+  LV v[LOOP_LANES];
+  for (int i = 0; i < e->lanes; i++) v[i] = const_int(e, NULL, e->i32, e->lanes - 1 - i);
+  return LLVMBuildShuffleVector(e->b, x, LLVMGetPoison(LLVMTypeOf(x)),
+                                LLVMConstVector(v, (unsigned)e->lanes), "");
+}
+
+// Elements of the lanes of `mask` (NULL: all), where `uniform` holds (NULL: it does).  Others are 0.
+static LV load_lanes(Emit *e, DType t, LV base, Lin at, LV uniform, LV mask) {
+  LT elem = mem_type(e, t), type = LLVMVectorType(elem, (unsigned)e->lanes);
+  int64_t bytes = elem_bytes(t);
+  bool run = !at.vec && (at.stride == 1 || (at.stride == -1 && !mask));
+  if (!run) {
+    if (uniform) mask = both(e, mask, splat(e, uniform, e->lanes));
+    if (at.vec || mask) return load_gather(e, type, base, at, bytes, mask);
+    return load_strided(e, elem, type, base, at, bytes);
+  }
+  LV from = at.base;
+  if (at.stride < 0) from = LLVMBuildAdd(e->b, from, const_i64(e, 1 - e->lanes), "");
+  LV p = at_byte(e, base, from, bytes);
+  if (uniform) p = LLVMBuildSelect(e->b, uniform, p, e->zeros, "");
+  LV r = mask ? load_masked(e, type, p, mask, bytes) : load_plain(e, type, p, bytes);
+  return at.stride < 0 ? reversed(e, r) : r;
+}
+
+static LV load_one(Emit *e, DType t, LV base, LV at, LV uniform) {
+  LV p = at_byte(e, base, at, elem_bytes(t));
+  if (uniform) p = LLVMBuildSelect(e->b, uniform, p, e->zeros, "");
+  return load_plain(e, mem_type(e, t), p, elem_bytes(t));
+}
+
+static LV emit_load(Emit *e, const LoopExpr *x) {
+  LV other = x->nguards && x->src[0] ? emit_expr(e, x->src[0]) : NULL;
+  Guard g = emit_guards(e, x->nguards, x->guard);
+  Lin at = emit_lin(e, x->index);
+  LV base = e->base[x->buffer], r;
+  if (at.vec || at.stride) {
+    r = load_lanes(e, x->dtype, base, at, g.uniform, both(e, e->mask, g.lanes));
+  } else {
+    LV safe = g.uniform;
+    if (g.lanes && g.may_be_empty) safe = both(e, safe, any_lane(e, g.lanes));
+    r = load_one(e, x->dtype, base, at.base, safe);
+    if (g.lanes) r = splat(e, r, e->lanes);
+    if (g.lanes && !other) other = LLVMConstNull(reg_type(e, x->dtype));
+  }
+  drop_guards(e, x->nguards, x->guard);
+  r = from_memory(e, x->dtype, r);
+  if (!other || (!g.uniform && !g.lanes)) return r;
+  LV in = g.lanes && g.uniform ? both(e, splat(e, g.uniform, e->lanes), g.lanes)
+          : g.lanes            ? g.lanes
+                               : g.uniform;
+  if (value_lanes(r) || value_lanes(other) || g.lanes) {
+    r = splat(e, r, e->lanes);
+    other = splat(e, other, e->lanes);
+  }
+  return LLVMBuildSelect(e->b, in, r, other, "");
+}
+
+static void store_plain(Emit *e, LV v, LV p, int64_t align) {
+  LLVMSetAlignment(LLVMBuildStore(e->b, v, p), (unsigned)align);
+}
+
+static void store_lanes(Emit *e, LV base, Lin at, LV v, int64_t bytes, LV mask) {
+  LT type = LLVMTypeOf(v);
+  LV align = const_int(e, NULL, e->i32, bytes);
+  if (!at.vec && at.stride == 1) {
+    LV p = at_byte(e, base, at.base, bytes);
+    if (!mask) {
+      store_plain(e, v, p, bytes);
+      return;
+    }
+    LT over[] = {type, e->ptr};
+    LV args[] = {v, p, align, mask};
+    call_intrinsic(e, "llvm.masked.store", over, 2, args, 4);
+    return;
+  }
+  if (mask) {
+    LV p = pointers(e, base, at, bytes);
+    LT over[] = {type, LLVMTypeOf(p)};
+    LV args[] = {v, p, align, mask};
+    call_intrinsic(e, "llvm.masked.scatter", over, 2, args, 4);
+    return;
+  }
+  LV index = at.vec, first = index ? base : at_byte(e, base, at.base, bytes);
+  for (int i = 0; i < e->lanes; i++) {
+    LV lane = const_int(e, NULL, e->i32, i);
+    LV off = index ? LLVMBuildExtractElement(e->b, index, lane, "") : const_i64(e, at.stride * i);
+    store_plain(e, LLVMBuildExtractElement(e->b, v, lane, ""), at_byte(e, first, off, bytes),
+                bytes);
+  }
+}
+
+static LLVMBasicBlockRef only_if(Emit *e, LV cond) {
+  LLVMBasicBlockRef then = new_block(e, "then"), done = new_block(e, "done");
+  LLVMBuildCondBr(e->b, cond, then, done);
+  LLVMPositionBuilderAtEnd(e->b, then);
+  return done;
+}
+
+void emit_store(Emit *e, const LoopStmt *s) {
+  DType t = e->k->buffer[s->buffer].dtype;
+  LV v = emit_expr(e, s->value);
+  Guard g = emit_guards(e, s->nguards, s->guard);
+  Lin at = emit_lin(e, s->index);
+  LV mask = both(e, e->mask, g.lanes);
+  LLVMBasicBlockRef done = g.uniform ? only_if(e, g.uniform) : NULL;
+  if (!e->lanes) {
+    store_plain(e, to_memory(e, t, v), at_byte(e, e->base[s->buffer], at.base, elem_bytes(t)),
+                elem_bytes(t));
+  } else if (!at.vec && !at.stride) {
+    // All lanes write one element: only a loop of one round may, or lanes that agree.
+    LV one =
+        value_lanes(v) ? LLVMBuildExtractElement(e->b, v, const_int(e, NULL, e->i32, 0), "") : v;
+    if (g.lanes || (e->mask && value_lanes(v)))
+      emit_fail(e, "the lanes of a vector store to one element");
+    store_plain(e, to_memory(e, t, one), at_byte(e, e->base[s->buffer], at.base, elem_bytes(t)),
+                elem_bytes(t));
+  } else {
+    store_lanes(e, e->base[s->buffer], at, to_memory(e, t, widen(e, v)), elem_bytes(t), mask);
+  }
+  drop_guards(e, s->nguards, s->guard);
+  if (done) go_to(e, done);
+}
+
+// ---- expressions ----
+
+// What a float expression is known to lie in; NaN aside.
+static void float_range(const LoopExpr *x, double *lo, double *hi, int depth) {
+  *lo = -INFINITY, *hi = INFINITY;
+  if (depth > 8) return;
+  if (x->kind == LX_CONST) {
+    *lo = *hi = x->f;
+    return;
+  }
+  if (x->kind != LX_OP) return;
+  double a = -INFINITY, b = INFINITY, c = a, d = b;
+  switch ((int)x->op) {
+  case LOOP_min:
+  case LOOP_max:
+    float_range(x->src[0], &a, &b, depth + 1);
+    float_range(x->src[1], &c, &d, depth + 1);
+    *lo = x->op == LOOP_min ? fmin(a, c) : fmax(a, c);
+    *hi = x->op == LOOP_min ? fmin(b, d) : fmax(b, d);
+    return;
+  case LOOP_select:
+    float_range(x->src[1], &a, &b, depth + 1);
+    float_range(x->src[2], &c, &d, depth + 1);
+    *lo = fmin(a, c), *hi = fmax(b, d);
+    return;
+  case LOOP_round:
+  case LOOP_floor:
+  case LOOP_ceil:
+    float_range(x->src[0], &a, &b, depth + 1);
+    *lo = floor(a), *hi = ceil(b);
+    return;
+  case LOOP_relu: float_range(x->src[0], &a, &b, depth + 1); *lo = fmax(a, 0), *hi = fmax(b, 0);
+  }
+}
+
+static LV emit_op(Emit *e, const LoopExpr *x) {
+  LV v[3] = {0};
+  bool vec = false;
+  int n = loop_op_arity[x->op];
+  for (int i = 0; i < n; i++) {
+    v[i] = emit_expr(e, x->src[i]);
+    vec |= value_lanes(v[i]) != 0;
+  }
+  for (int i = 0; vec && i < n; i++) v[i] = splat(e, v[i], e->lanes);
+  DType t = x->src[0]->dtype;
+  if (x->op == LOOP_select) return LLVMBuildSelect(e->b, v[0], v[1], v[2], "");
+  if (x->op == LOOP_bit_cast) {
+    if (t == DT_BOOL) v[0] = LLVMBuildZExt(e->b, v[0], type_like(v[0], e->i8), "");
+    if (x->dtype == DT_BOOL) return from_memory(e, DT_BOOL, v[0]);
+    return LLVMBuildBitCast(e->b, v[0], type_like(v[0], reg_type(e, x->dtype)), "");
+  }
+  if (x->op == LOOP_cast) {
+    double lo = -INFINITY, hi = INFINITY;
+    if (dtype_is_float(t) && !dtype_is_float(x->dtype)) float_range(x->src[0], &lo, &hi, 0);
+    return cast_emit(e, t, x->dtype, v[0], lo, hi);
+  }
+  return op_emit(e, (LoopOp)x->op, t, v[0], v[1], v[2]);
+}
+
+LV emit_expr(Emit *e, const LoopExpr *x) {
+  uint64_t known;
+  if (intmap_get(&e->memo, (uint64_t)(uintptr_t)x, &known)) return (LV)(uintptr_t)known;
+  LV r = NULL;
+  switch ((LoopExprKind)x->kind) {
+  case LX_CONST: r = emit_constant(e, x->dtype, x->f, x->i); break;
+  case LX_INDEX: r = lin_value(e, emit_lin(e, x->index)); break;
+  case LX_LOAD: r = emit_load(e, x); break;
+  case LX_VAR: r = e->var[x->var]; break;
+  case LX_OP: r = emit_op(e, x); break;
+  }
+  if (!r) {
+    emit_fail(e, "a variable has no value where it is used");
+    r = LLVMConstNull(reg_type(e, x->dtype));
+  }
+  intmap_put(&e->memo, (uint64_t)(uintptr_t)x, (uint64_t)(uintptr_t)r);
+  return r;
+}

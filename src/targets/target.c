@@ -1,0 +1,97 @@
+// target.c -- the table of targets.
+#include "targets/target.h"
+
+#include "base/platform.h"
+#include "targets/cpu.h"
+#include "targets/ref.h"
+
+static void describe_nothing(const Machine *m, LowerTarget *out) {
+  (void)m;
+  *out = (LowerTarget){
+      .vector_bytes = 64, .vector_registers = 32, .l1 = 32 << 10, .l2 = 1 << 20, .fma = true};
+}
+
+static tenon_status build_nothing(const Compiled *c, const TargetOptions *o, Arena *a, Diag *d) {
+  (void)c;
+  (void)o;
+  (void)a;
+  (void)d;
+  return TENON_OK;
+}
+
+static const Target host = {.name = "host",
+                            .doc = "every node by its reference evaluation, in the runtime",
+                            .host_only = true,
+                            .describe = describe_nothing,
+                            .build = build_nothing};
+static const Target ref = {.name = "ref",
+                           .doc = "kernels as loops, interpreted with every access checked",
+                           .keeps_loops = true,
+                           .describe = describe_nothing,
+                           .build = ref_build};
+
+static const Target cpu = {.name = "cpu",
+                           .doc = "machine code for this CPU",
+                           .describe = cpu_describe,
+                           .available = cpu_available,
+                           .build = cpu_build};
+
+const Target *const target_table[] = {&cpu, &ref, &host, NULL};
+
+const Target *target_find(const char *name) {
+  for (const Target *const *t = target_table; *t; t++)
+    if (!strcmp((*t)->name, name)) return *t;
+  return NULL;
+}
+
+bool target_available(const Target *t) { return !t->available || t->available(); }
+
+const Target *target_auto(void) { return target_available(&cpu) ? &cpu : &host; }
+
+static double ms_since(int64_t begin) { return (double)(platform->now() - begin) / 1e6; }
+
+static tenon_status build(const Target *t, const TargetOptions *o, const Compiled *c, Arena *a,
+                          Diag *d) {
+  int64_t begin = platform->now();
+  Trap trap;
+  trap_enter(&trap, d);
+  if (setjmp(trap.env) == 0) trap.status = t->build(c, o, a, d);
+  trap_leave(&trap);
+  if (o->report) o->report->build_ms = ms_since(begin);
+  return trap.status ? trap.status : program_check(c->program, d);
+}
+
+tenon_status target_compile_with(const Target *t, Graph *g, const MemPlan *plan,
+                                 const TargetOptions *o, Arena *a, Diag *d, Program **out) {
+  TargetOptions mine = o ? *o : (TargetOptions){0};
+  LowerOptions lo = {.host_only = t->host_only, .sizes = mine.sizes, .watch = mine.watch};
+  Machine here;
+  Compiled c;
+  *out = NULL;
+  int64_t begin = platform->now();
+  if (!mine.machine) {
+    machine_host(&here);
+    mine.machine = &here;
+  }
+  t->describe(mine.machine, &lo.target);
+  TRY(lower_program(g, plan, &lo, a, d, &c));
+  if (mine.report)
+    *mine.report = (TargetReport){.lower_ms = ms_since(begin),
+                                  .nkernels = c.nkernels,
+                                  .nhost = c.nhost,
+                                  .nunproven = c.nunproven,
+                                  .unproven = c.unproven};
+  tenon_status s = build(t, &mine, &c, a, d);
+  if (s) {
+    program_release(c.program);
+    return s;
+  }
+  if (mine.compiled) *mine.compiled = c;
+  *out = c.program;
+  return TENON_OK;
+}
+
+tenon_status target_compile(const Target *t, Graph *g, const MemPlan *plan, Arena *a, Diag *d,
+                            Program **out) {
+  return target_compile_with(t, g, plan, NULL, a, d, out);
+}

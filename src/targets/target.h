@@ -1,0 +1,59 @@
+// target.h -- what turns the kernels of a program into something that runs.
+//
+// Each target is a row.  `build` completes a program that lower_program made: gives it code, or a way to
+// interpret its kernels.  The texts and their loops live in the arena that lower_program was given.
+#ifndef TENON_TARGETS_TARGET_H
+#define TENON_TARGETS_TARGET_H
+
+#include "base/machine.h"
+#include "lower/lower.h"
+
+typedef struct TargetOptions TargetOptions;
+typedef struct Target {
+  const char *name, *doc;
+  bool host_only;    // no kernel is lowered
+  bool keeps_loops;  // the lowering's arena must live as long as the program
+  // What schedules are chosen by.
+  void (*describe)(const Machine *m, LowerTarget *out);
+  bool (*available)(void);  // on this machine; NULL: everywhere
+  MUST_USE tenon_status (*build)(const Compiled *c, const TargetOptions *o, Arena *a, Diag *d);
+} Target;
+
+const Target *target_find(const char *name);  // NULL when there is none
+extern const Target *const target_table[];    // NULL-terminated
+
+bool target_available(const Target *t);
+const Target *target_auto(void);  // the fastest that is available
+
+typedef struct KernelReport {
+  const char *name;
+  double ms;  // by the wall's clock
+  bool cached;
+  int64_t bytes;
+} KernelReport;
+typedef struct TargetReport {  // in the arena of the call
+  double lower_ms, build_ms;
+  KernelReport *kernel;  // NULL: the target does not say
+  int64_t nkernels;
+  Str text;                  // with TargetOptions.text
+  int64_t nhost, nunproven;  // as in Compiled
+  const char *unproven;
+} TargetReport;
+typedef enum { TEXT_NONE, TEXT_ASM, TEXT_LLVM } TargetText;  // of every kernel
+struct TargetOptions {
+  const Machine *machine;  // that code is made for; NULL: this one
+  bool no_cache;
+  TargetText text;          // also, for the report
+  TargetReport *report;     // may be NULL
+  int threads;              // that compiling may use; 0: what affinity and cgroup allow
+  const DimBinding *sizes;  // that work is counted at; NULL: the plan's
+  const Watch *watch;       // told of each node and kernel; may be NULL
+  Compiled *compiled;       // gets the kernels' texts and the values' origins; may be NULL
+};
+// Lowers a planned graph and builds its kernels; o may be NULL.
+MUST_USE tenon_status target_compile_with(const Target *t, Graph *g, const MemPlan *plan,
+                                          const TargetOptions *o, Arena *a, Diag *d, Program **out);
+MUST_USE tenon_status target_compile(const Target *t, Graph *g, const MemPlan *plan, Arena *a,
+                                     Diag *d, Program **out);
+
+#endif

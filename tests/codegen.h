@@ -1,0 +1,23 @@
+// codegen.h -- tests of generated code: a running tenon-codegen, and kernels run by it and by the interpreter.
+#ifndef TENON_TESTS_CODEGEN_H
+#define TENON_TESTS_CODEGEN_H
+
+#include "base/machine.h"
+#include "loop/loop.h"
+#include "targets/llvm/protocol.h"
+
+// One process for all tests of a run; false: there is none (no LLVM when it was built).
+bool codegen_there(void);
+// The reply lives in the arena.  False: the process is gone.
+bool codegen_ask(const CodeRequest *r, Arena *a, CodeReply *out);
+CodeRequest codegen_request(CodeKind kind, const Machine *m, const LoopKernel *k, Arena *a);
+// Maps the kernel's image; NULL and a failed test when there is no code.  `bytes` is what codegen_unmap needs.
+typedef struct Mapped {
+  KernelFn *fn;
+  void *at;
+  int64_t bytes;
+} Mapped;
+Mapped codegen_map(const LoopKernel *k, const Machine *m, Arena *a);
+void codegen_unmap(Mapped m);
+
+#endif

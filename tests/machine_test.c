@@ -1,0 +1,90 @@
+// machine_test.c -- machines by name, and the one that runs us; the code generator's requests and replies as bytes.
+#include "base/machine.h"
+#include "targets/llvm/protocol.h"
+#include "test.h"
+
+static bool make(const char *triple, const char *cpu, const char *features, Machine *m) {
+  return machine_make(str_of(triple), str_of(cpu), str_of(features), m);
+}
+
+TEST(machine_host_is_sane) {
+  Machine m;
+  machine_host(&m);
+  EXPECT(m.vector_bytes >= 4 && m.vector_bytes <= 64);
+  EXPECT(m.cores >= 1);
+  EXPECT(m.l1_bytes >= 8 << 10 && m.l2_bytes >= m.l1_bytes);
+  EXPECT(m.name[0] && m.triple[0] && m.cpu[0]);
+  // What it says of itself makes the same machine again.
+  Machine again;
+  if (m.arch != ARCH_OTHER) {
+    REQUIRE(make(m.triple, m.cpu, m.features, &again));
+    EXPECT_INT_EQ(again.vector_bytes, m.vector_bytes);
+    EXPECT_INT_EQ(again.has, m.has);
+  }
+}
+
+TEST(machine_levels) {
+  Machine m;
+  REQUIRE(make("x86_64-pc-linux-gnu", "", "", &m));
+  EXPECT_INT_EQ(m.vector_bytes, 16);
+  EXPECT(!m.has_fma && !m.has_round && !m.has_f16);
+  REQUIRE(make("x86_64-pc-linux-gnu", "x86-64-v3", "", &m));
+  EXPECT_INT_EQ(m.vector_bytes, 32);
+  EXPECT(m.has_fma && m.has_round && m.has_f16);
+  REQUIRE(make("x86_64-pc-linux-gnu", "znver4", "", &m));
+  EXPECT_INT_EQ(m.vector_bytes, 64);
+  EXPECT(m.has & CPU_VNNI && m.has & CPU_BF16 && !(m.has & CPU_AMX));
+  REQUIRE(make("x86_64-pc-linux-gnu", "znver4", "-avx512bw", &m));
+  EXPECT_INT_EQ(m.vector_bytes, 32);
+  REQUIRE(make("x86_64-pc-linux-gnu", "", "+avx512vnni", &m));
+  EXPECT_INT_EQ(m.vector_bytes, 64);
+  REQUIRE(make("aarch64-unknown-linux-gnu", "", "", &m));
+  EXPECT(m.vector_bytes == 16 && m.has_fma);
+  REQUIRE(make("riscv64-unknown-linux-gnu", "", "+v", &m));
+  EXPECT_INT_EQ(m.vector_bytes, 16);
+  EXPECT(!make("sparc-sun-solaris", "", "", &m));
+}
+
+TEST(machine_hash_tells_machines_apart) {
+  Machine a, b;
+  REQUIRE(make("x86_64-pc-linux-gnu", "x86-64-v3", "", &a));
+  REQUIRE(make("x86_64-pc-linux-gnu", "x86-64-v4", "", &b));
+  EXPECT(machine_hash(&a) != machine_hash(&b));
+}
+
+TEST(protocol_round_trips) {
+  CodeRequest r = {.kind = CODE_ASM,
+                   .triple = STR("t"),
+                   .cpu = STR("cc"),
+                   .features = STR(""),
+                   .symbol = STR("symbol"),
+                   .kernel = STR("kernel @k () {\n}\n")};
+  uint8_t head[PROTOCOL_HEADER];
+  request_header(&r, head);
+  CodeRequest got;
+  int64_t size;
+  REQUIRE(request_parse(head, &got, &size));
+  EXPECT_INT_EQ(size, 1 + 2 + 6 + 17);
+  request_body(&got, "tccsymbolkernel @k () {\n}\n");
+  EXPECT(str_eq(got.cpu, r.cpu) && str_eq(got.symbol, r.symbol) && str_eq(got.kernel, r.kernel));
+  EXPECT_INT_EQ(got.kind, CODE_ASM);
+}
+
+TEST(protocol_refuses_nonsense) {
+  CodeReply r = {.status = TENON_OK, .bytes = STR("0123"), .entry = 2}, got;
+  uint8_t head[PROTOCOL_HEADER];
+  int64_t size;
+  reply_header(&r, head);
+  EXPECT(reply_parse(head, &got, &size));
+  r.entry = 4;
+  reply_header(&r, head);
+  EXPECT(!reply_parse(head, &got, &size));
+  r = (CodeReply){.status = TENON_EINVAL, .message = {"", (int64_t)1 << 40}};
+  reply_header(&r, head);
+  EXPECT(!reply_parse(head, &got, &size));
+  CodeRequest q;
+  EXPECT(!request_parse(head, &q, &size));
+  memset(head, 0xFF, sizeof head);
+  EXPECT(!request_parse(head, &q, &size));
+  EXPECT(!reply_parse(head, &got, &size));
+}
