@@ -1,10 +1,11 @@
 """contender.py -- one contender of peers.py in a process of its own: makes a session, then does what its standard input says.
 
-usage: contender.py tenon|onnxruntime|openvino MODEL INPUTS.npz THREADS
+usage: contender.py tenon|onnxruntime|openvino MODEL INPUTS.npz THREADS wall|cpu
 
 Answers in lines of JSON: first how long the session took to make (the library's own loading into Python is not counted), then
 one for each line of input:
-  SECONDS  runs again and again for that long, at least thrice after one run that does not count: the times in ms
+  SECONDS  runs again and again for that long, at least thrice after one run that does not count: the times in ms,
+           by the clock or of the processor
   memory   the resident set now, its largest size, and how much it grew since before the library was loaded, in bytes
   F.npz    writes the outputs there
 Inputs and outputs are bound once, so that what is measured is the run and not the copying of arrays.
@@ -57,13 +58,14 @@ def measure(run, seconds):
     run()
     times, end = [], time.perf_counter() + seconds
     while len(times) < 3 or time.perf_counter() < end:
-        start = time.perf_counter()
+        start = clock()
         run()
-        times.append((time.perf_counter() - start) * 1e3)
+        times.append((clock() - start) * 1e3)
     return times
 
 
 kind, path, inputs, threads = sys.argv[1:5]
+clock = time.process_time if sys.argv[5] == "cpu" else time.perf_counter
 with np.load(inputs) as archive: feed = {name: archive[name] for name in archive}
 before = memory("VmRSS")
 made, run, outputs = {"tenon": tenon, "onnxruntime": onnxruntime, "openvino": openvino}[kind](path, feed, int(threads))

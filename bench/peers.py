@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """peers.py -- Tenon beside ONNX Runtime and OpenVINO: speed, time until a model can run, memory.
 
-usage: bench/peers.py NETS_DIR [--threads N] [--rounds N] [--seconds S] [--starts N] [--only speed,start] [NAME...]
+usage: bench/peers.py NETS_DIR [--threads N] [--rounds N] [--seconds S] [--starts N] [--clock wall|cpu] [--only speed,start] [NAME...]
 
 Installs both peers into build/peers when they are not there.  Each contender is a process of its own (contender.py) and stands
 still (SIGSTOP) while another one is measured; rounds go through the contenders in turn, on the same inputs
 (NETS_DIR/NAME.in.npz) and threads.  A round's ratio is the faster peer's median time divided by Tenon's, above 1 where Tenon is
 faster; what is printed is the median of the rounds' ratios with the least and the most.  The ratio of the least times of all
-runs stands beside it, which other work on the machine disturbs less.  Outputs are compared.
+runs stands beside it, which other work on the machine disturbs less; --clock cpu --threads 1, processor time on one thread, is
+disturbed least.  Outputs are compared.
 Start: cold with an empty cache folder, warm with the cache that this left, artifact: loading what `tenon compile` wrote.
 Writes build/peers.json and build/peers.md.  TENON is the program (build/tenon).
 """
@@ -33,8 +34,8 @@ def enter_venv():
 
 
 class Contender:
-    def __init__(self, kind, path, inputs, threads, cache):
-        command = [sys.executable, os.path.join(root, "bench", "contender.py"), kind, path, inputs, str(threads)]
+    def __init__(self, kind, path, inputs, threads, cache, clock="wall"):
+        command = [sys.executable, os.path.join(root, "bench", "contender.py"), kind, path, inputs, str(threads), clock]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
                                         env=dict(os.environ, TENON_CACHE=cache))
         self.made_ms = self.answer()["made_ms"]
@@ -77,7 +78,7 @@ def speed(name, args, folder):
     path, inputs = f"{args.nets}/{name}.onnx", f"{args.nets}/{name}.in.npz"
     contenders = {}
     for kind in KINDS:
-        contenders[kind] = Contender(kind, path, inputs, args.threads, f"{folder}/cache")
+        contenders[kind] = Contender(kind, path, inputs, args.threads, f"{folder}/cache", args.clock)
         contenders[kind].ask(f"{folder}/{kind}.npz")
     rounds, least = {kind: [] for kind in KINDS}, {kind: math.inf for kind in KINDS}
     for i in range(args.rounds):
@@ -149,6 +150,7 @@ def main():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=0.5)
+    parser.add_argument("--clock", choices=["wall", "cpu"], default="wall")
     parser.add_argument("--starts", type=int, default=3)
     parser.add_argument("--only", default="speed,start")
     args, results = parser.parse_intermixed_args(), {}
