@@ -73,7 +73,10 @@ static void expand_softmax(Graph *g, const Node *n, Node **out) {
     return;
   }
   Node *e = N(g, exp, shifted(g, x, axis));
-  out[0] = N(g, mul, e, N(g, reciprocal, N(g, reduce_sum, e, axis)));  // one division a row
+  Node *sum = N(g, reduce_sum, e, axis);
+  // One division a row, where a rounding more does not show.
+  out[0] = dtype_bits(type_of(x)->dtype) < 32 ? N(g, div, e, sum)
+                                              : N(g, mul, e, N(g, reciprocal, sum));
 }
 const OpInfo op_softmax = {
     .name = "softmax",
