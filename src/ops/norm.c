@@ -75,8 +75,8 @@ static void expand_softmax(Graph *g, const Node *n, Node **out) {
   Node *e = N(g, exp, shifted(g, x, axis));
   Node *sum = N(g, reduce_sum, e, axis);
   // One division a row, where a rounding more does not show.
-  out[0] = dtype_bits(type_of(x)->dtype) < 32 ? N(g, div, e, sum)
-                                              : N(g, mul, e, N(g, reciprocal, sum));
+  out[0] =
+      dtype_bits(type_of(x)->dtype) < 32 ? N(g, div, e, sum) : N(g, mul, e, N(g, reciprocal, sum));
 }
 const OpInfo op_softmax = {
     .name = "softmax",
