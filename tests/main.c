@@ -3,7 +3,8 @@
 //   tenon-tests [--list] [--part K/N] [GLOB...]
 //
 // A test's full name is FILE.NAME, as in base_test.arena_grows; a glob without a dot is matched against the name
-// alone.  With --part every N-th test runs, from the K-th on, so that N processes share the work.
+// alone.  With --part every N-th file's tests run, from the K-th on, so that N processes share the work; tests of one file
+// may use the same folder.
 // The last line is `N passed, N failed, N skipped`; the exit status is 1 when a test failed.
 #include "test.h"
 
@@ -130,12 +131,15 @@ int main(int argc, char **argv) {
   }
   char **globs = argv + first;
   int nglobs = argc - first, number = 0;
+  const char *before = NULL;
   int passed = 0, failed = 0, skipped = 0;
   for (Test *t = tests; t; t = t->next) {
     char stem[200], full[600];
     file_stem(t->file, stem, sizeof stem);
     snprintf(full, sizeof full, "%s.%s", stem, t->name);
-    if (!is_wanted(t, full, nglobs, globs) || number++ % parts != part - 1) continue;
+    if (!before || strcmp(before, t->file)) number++;
+    before = t->file;
+    if (!is_wanted(t, full, nglobs, globs) || number % parts != part - 1) continue;
     if (list) {
       printf("%s\n", full);
       continue;
