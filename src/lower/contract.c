@@ -8,6 +8,7 @@
 #include "eval/contract.h"
 #include "eval/movement.h"
 #include "ir/internal.h"
+#include "lower/follow.h"
 
 // ---- the anchor ----
 
@@ -32,17 +33,9 @@ static bool is_quantised(const Node *n) {
 }
 
 typedef struct Chain {
-  Elem *e;
-  const Node *anchor;
-  NodeList all;  // of the body, operands first
-  IntMap above;  // nodes that the anchor's value goes into
-  bool heavy;    // functions of many instructions stand behind the anchor
+  Follow follow;  // from the anchor's value to the results
+  bool heavy;     // functions of many instructions stand behind the anchor
 } Chain;
-
-static bool reads_anchor(const Chain *h, const Node *n) {
-  uint64_t yes;
-  return n == h->anchor || intmap_get(&h->above, n->id, &yes);
-}
 
 static bool ranked_tensor(const Node *n) {
   return type_of(n)->kind == TK_TENSOR && elem_dtype(type_of(n)->dtype);
@@ -70,87 +63,27 @@ static bool is_heavy(const Node *n) {
 }
 
 // Finds the one anchor, and what follows it.
-static bool find_chain(Chain *h) {
-  h->all = body_order(h->e->lo->g, h->e->body, h->e->a);
-  intmap_init(&h->above, h->e->a);
-  for (int64_t i = 0; i < h->all.n; i++) {
-    const Node *n = h->all.v[i];
-    if (is_anchor(n)) {
-      if (h->anchor) return false;
-      h->anchor = n;
-    }
-    bool behind = false;
-    for (uint32_t s = 0; h->anchor && s < n->nsrc; s++) behind |= reads_anchor(h, n->src[s]);
-    if (!behind || n == h->anchor) continue;
-    intmap_put(&h->above, n->id, 1);
+static bool find_chain(Chain *h, Elem *e) {
+  NodeList all = body_order(e->lo->g, e->body, e->a);
+  const Node *anchor = NULL;
+  for (int64_t i = 0; i < all.n; i++) {
+    if (!is_anchor(all.v[i])) continue;
+    if (anchor) return false;
+    anchor = all.v[i];
+  }
+  if (!anchor) return false;
+  Follow *f = &h->follow;
+  follow_begin(f, e, anchor);
+  f->own = anchor;
+  for (int64_t i = 0; i < all.n; i++) {
+    const Node *n = all.v[i];
+    if (n == anchor || !follow_reads(f, n)) continue;
     // Wider elements make shorter vectors, which a tile in registers cannot be read by.
     h->heavy |= is_heavy(n) || (ranked_tensor(n) && elem_bytes(type_of(n)->dtype) > 4);
   }
-  if (!h->anchor) return false;
-  for (int64_t i = 0; i < h->e->body->nresults; i++)
-    if (!reads_anchor(h, h->e->body->result[i])) return false;
+  for (int64_t i = 0; i < e->body->nresults; i++)
+    if (!follow_reads(f, e->body->result[i])) return false;
   return true;
-}
-
-// ---- from the anchor's index to a result's ----
-
-static bool forward(Chain *h, const Node *n, const Dim *index, Dim *out);
-
-static bool forward_transpose(Chain *h, const Node *n, const Dim *index, Dim *out) {
-  const transpose_attrs *at = n->attrs;
-  Dim from[MAX_RANK];
-  int rank = type_of(n)->rank;
-  if (!forward(h, n->src[0], index, from)) return false;
-  for (int i = 0; i < rank; i++) {
-    int64_t axis = at->perm.n ? at->perm.v[i] : rank - 1 - i;
-    out[i] = from[axis < 0 ? axis + rank : axis];
-  }
-  return true;
-}
-
-static bool forward_view(Chain *h, const Node *n, const Dim *index, Dim *out) {
-  const Type *t = type_of(n), *s = type_of(n->src[0]);
-  Dim from[MAX_RANK], a[MAX_RANK], b[MAX_RANK];
-  if (s->rank < 0 || !forward(h, n->src[0], index, from)) return false;
-  elem_shape(h->e, s, a);
-  elem_shape(h->e, t, b);
-  elem_reshape(h->e, s->rank, a, t->rank, b, from, out);
-  return true;
-}
-
-// The result has the shape of the operand that the anchor's value comes by, or axes of size 1 before it.
-static bool forward_same(Chain *h, const Node *n, const Dim *index, Dim *out) {
-  const Type *t = type_of(n);
-  for (uint32_t i = 0; i < n->nsrc; i++) {
-    const Type *s = type_of(n->src[i]);
-    Dim from[MAX_RANK];
-    if (!reads_anchor(h, n->src[i])) continue;
-    if (s->rank > t->rank || !forward(h, n->src[i], index, from)) return false;
-    int more = t->rank - s->rank;
-    for (int d = 0; d < t->rank; d++) {
-      if (d < more ? !ie_is(t->dims[d], 1)
-                   : ie_eq(&h->e->lo->g->dims, t->dims[d], s->dims[d - more]) != YES)
-        return false;
-      out[d] = d < more ? h->e->pool->zero : from[d - more];
-    }
-    return true;
-  }
-  return false;
-}
-
-static bool forward(Chain *h, const Node *n, const Dim *index, Dim *out) {
-  if (n == h->anchor) {
-    memcpy(out, index, (size_t)type_of(n)->rank * sizeof *out);
-    return true;
-  }
-  if (n->op == OP_transpose) return forward_transpose(h, n, index, out);
-  if (n->op == OP_reshape || n->op == OP_flatten || n->op == OP_squeeze || n->op == OP_unsqueeze)
-    return forward_view(h, n, index, out);
-  const OpInfo *op = op_info(n->op);
-  if (op->flags & OPF_ELEMENTWISE || n->op == OP_batch_normalization ||
-      n->op == OP_quantize_linear || n->op == OP_dequantize_linear)
-    return forward_same(h, n, index, out);
-  return false;
 }
 
 // ---- the anchor's value ----
@@ -248,7 +181,7 @@ static bool finish_sum(Tiler *t, const Dim *index, const LoopExpr *sum) {
   for (int i = 0; i < e->fused->nres; i++) {
     const Type *y = e->fused->type[i];
     Dim at[MAX_RANK], shape[MAX_RANK];
-    if (!forward(f->h, e->body->result[i], index, at)) return false;
+    if (!follow_to(&f->h->follow, e->body->result[i], index, at)) return false;
     const LoopExpr *x = elem_at(e, e->body->result[i], at);
     if (!x) return false;
     elem_shape(e, y, shape);
@@ -369,9 +302,9 @@ tenon_status lower_contract(Lowering *lo, const Node *fused, Lowered *out) {
   if (at->kind != FUSED_CONTRACTION) return TENON_EUNSUPPORTED;
   Elem e = {.lo = lo, .fused = fused, .body = at->body, .a = lo->arena};
   Contraction c;
-  Chain h = {.e = &e};
-  if (!find_chain(&h) || !contract_map(&c, &e, h.anchor)) return TENON_EUNSUPPORTED;
-  const Node *anchor = h.anchor, *skip[1] = {c.weight ? c.rhs : NULL};
+  Chain h = {0};
+  if (!find_chain(&h, &e) || !contract_map(&c, &e, h.follow.anchor)) return TENON_EUNSUPPORTED;
+  const Node *anchor = h.follow.anchor, *skip[1] = {c.weight ? c.rhs : NULL};
   bool heavy = h.heavy || is_quantised(anchor);
   if (!elem_begin(&e, lo, fused, skip, c.weight ? 1 : 0)) return TENON_EUNSUPPORTED;
   if (!contract_map(&c, &e, anchor) || !contract_sizes(&c)) return TENON_EUNSUPPORTED;

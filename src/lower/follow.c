@@ -92,6 +92,12 @@ static bool to_same(Follow *f, const Node *n, const Dim *index, Dim *out) {
   return false;
 }
 
+// Each element of the result is made from the element at the same place, and from parameters.
+static bool keeps_places(const Node *n) {
+  return op_info(n->op)->flags & OPF_ELEMENTWISE || n->op == OP_batch_normalization ||
+         n->op == OP_quantize_linear || n->op == OP_dequantize_linear;
+}
+
 bool follow_to(Follow *f, const Node *n, const Dim *index, Dim *out) {
   if (n == f->own) {
     memcpy(out, index, (size_t)type_of(n)->rank * sizeof *out);
@@ -99,10 +105,8 @@ bool follow_to(Follow *f, const Node *n, const Dim *index, Dim *out) {
   }
   if (type_of(n)->kind != TK_TENSOR || type_of(n)->rank < 0) return false;
   if (n->op == OP_transpose) return to_transpose(f, n, index, out);
-  if (n->op == OP_reshape || n->op == OP_flatten || n->op == OP_squeeze || n->op == OP_unsqueeze)
-    return to_view(f, n, index, out);
-  if (op_info(n->op)->flags & OPF_ELEMENTWISE) return to_same(f, n, index, out);
-  return false;
+  if (elem_is_view(n)) return to_view(f, n, index, out);
+  return keeps_places(n) && to_same(f, n, index, out);
 }
 
 bool follow_store(Follow *f, const Dim *index) {
