@@ -45,6 +45,7 @@ const Type *type_none(Graph *g);
 const Type *type_with_dtype(Graph *g, const Type *t, DType d);
 Dim type_numel(Graph *g, const Type *t);  // product of dims; NULL when the rank is unknown
 bool type_is_static(const Type *t);       // every dim a constant
+bool type_same_dims(const Type *a, const Type *b);  // of tensors of known rank: the same sizes
 // The least type that covers both (differing dims become fresh symbols, differing ranks unranked); NULL when kinds or dtypes differ.
 const Type *type_join(Graph *g, const Type *a, const Type *b);
 void type_print(

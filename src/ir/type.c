@@ -83,6 +83,11 @@ Dim type_numel(Graph *g, const Type *t) {
   return n;
 }
 
+bool type_same_dims(const Type *a, const Type *b) {
+  return a->rank >= 0 && a->rank == b->rank &&
+         !memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims);
+}
+
 bool type_is_static(const Type *t) {
   if (t->kind != TK_TENSOR || t->rank < 0) return false;
   for (int i = 0; i < t->rank; i++)

@@ -28,23 +28,18 @@ static bool reads_straight(const Node *n, const Type *t, int depth) {
   if (!(op_info(n->op)->flags & OPF_ELEMENTWISE)) return false;
   for (uint32_t i = 0; i < n->nsrc; i++)
     if (type_of(n->src[i])->kind != TK_NONE && type_of(n->src[i])->rank > 0 &&
-        !(type_of(n->src[i])->rank == t->rank &&
-          !memcmp(type_of(n->src[i])->dims, t->dims, (size_t)t->rank * sizeof *t->dims)))
+        !type_same_dims(type_of(n->src[i]), t))
       return false;
   for (uint32_t i = 0; i < n->nsrc; i++)
     if (!reads_straight(n->src[i], type_of(n->src[i]), depth + 1)) return false;
   return true;
 }
 
-static bool same_dims(const Type *a, const Type *b) {
-  return a->rank == b->rank && !memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims);
-}
-
 // Results that are views and transpositions of values of one shape are stored together.
 static bool same_shapes(const Elem *e) {
   const Type *t = type_of(elem_core(e->body->result[0]));
   for (int i = 1; i < e->fused->nres; i++)
-    if (!same_dims(t, type_of(elem_core(e->body->result[i])))) return false;
+    if (!type_same_dims(t, type_of(elem_core(e->body->result[i])))) return false;
   return true;
 }
 

@@ -117,10 +117,6 @@ static void find_sums(Finder *f, const Node *n) {
     f->r->sum[f->r->nsums++] = n;
 }
 
-static bool same_dims(const Type *a, const Type *b) {
-  return a->rank == b->rank && !memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims);
-}
-
 // How the rows lie.
 static void find_kind(Rows *r) {
   int rank = r->type->rank;
@@ -152,7 +148,7 @@ static bool agree(Rows *r) {
   for (int i = 0; i < r->nsums; i++) {
     if (!sum_axes(g, r->sum[i], over)) return false;
     if (!i) memcpy(r->over, over, sizeof over);
-    if (memcmp(r->over, over, sizeof over) || !same_dims(r->type, type_of(r->sum[i]->src[0])))
+    if (memcmp(r->over, over, sizeof over) || !type_same_dims(r->type, type_of(r->sum[i]->src[0])))
       return false;
   }
   find_kind(r);
@@ -181,7 +177,7 @@ static Dim elements_of(Rows *r, const Type *t) {
 }
 
 static bool is_whole(Rows *r, const Type *t) {
-  return same_dims(t, r->type) || elements_of(r, t) == count_of(r, true);
+  return type_same_dims(t, r->type) || elements_of(r, t) == count_of(r, true);
 }
 
 static bool good_results(Rows *r) {

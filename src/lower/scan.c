@@ -45,9 +45,7 @@ static bool find_scan(Scan *s) {
     if (ie_is(s->type->dims[i], 0)) return false;
   for (int i = 0; i < s->e.fused->nres; i++) {
     const Type *t = type_of(elem_core(s->e.body->result[i]));
-    if (t->rank != s->type->rank ||
-        memcmp(t->dims, s->type->dims, (size_t)t->rank * sizeof *t->dims))
-      return false;
+    if (!type_same_dims(t, s->type)) return false;
   }
   return true;
 }

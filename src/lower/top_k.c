@@ -42,10 +42,6 @@ static void give(TopK *t, const Node *n, int i) {
   elem_give(&t->e, n, give_value, g);
 }
 
-static bool same_dims(const Type *a, const Type *b) {
-  return a->rank == b->rank && !memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims);
-}
-
 static bool find_top_k(TopK *t) {
   NodeList all = body_order(t->e.lo->g, t->e.body, t->e.a);
   for (int64_t i = 0; i < all.n; i++) {
@@ -64,7 +60,7 @@ static bool find_top_k(TopK *t) {
   for (int i = 0; i < t->type->rank; i++)
     if (ie_is(t->type->dims[i], 0)) return false;
   for (int i = 0; i < t->e.fused->nres; i++)
-    if (!same_dims(type_of(elem_core(t->e.body->result[i])), t->node->type[0])) return false;
+    if (!type_same_dims(type_of(elem_core(t->e.body->result[i])), t->node->type[0])) return false;
   for (int64_t i = 0; i < all.n; i++)
     if (all.v[i]->op == OP_proj && all.v[i]->src[0] == t->node)
       give(t, all.v[i], (int)((const proj_attrs *)all.v[i]->attrs)->index);
