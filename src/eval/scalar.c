@@ -39,12 +39,7 @@ enum { F = SC_F, I = SC_I, S = SC_S, B = SC_B, X = SC_X, T = SC_T, MIXED = SC_MI
 #undef SCALAR
 
 // The signed and the unsigned reading of an integer meaning.
-#define INT_DIV(x, y)     trunc_div(x, y)
-#define INT_REM(x, y)     trunc_rem(x, y)
-#define INT_MOD(x, y)     floor_mod(x, y)
-#define int_pow           signed_pow
-#define SHIFT_LEFT(x, y)  (int64_t) shift_left((uint64_t)(x), (uint64_t)(y))
-#define SHIFT_RIGHT(x, y) (y)<0 || (y)> 63 ? ((x) < 0 ? -1 : 0) : (x) >> (y)
+#include "eval/meaning_signed.h"
 #define SCALAR(name, ar, cls, res, onnx, since, fl, fexpr, iexpr, doc)                             \
   __attribute__((no_sanitize("signed-integer-overflow"))) static void i64_##name(                  \
       const int64_t *xs, const int64_t *ys, int64_t *out, int64_t n, bool *fault) {                \
@@ -54,18 +49,7 @@ enum { F = SC_F, I = SC_I, S = SC_S, B = SC_B, X = SC_X, T = SC_T, MIXED = SC_MI
   }
 #include "eval/scalar.def"
 #undef SCALAR
-#undef INT_DIV
-#undef INT_REM
-#undef INT_MOD
-#undef int_pow
-#undef SHIFT_LEFT
-#undef SHIFT_RIGHT
-#define INT_DIV(x, y)     (x) / (y)
-#define INT_REM(x, y)     (x) % (y)
-#define INT_MOD(x, y)     (x) % (y)
-#define int_pow           wrap_pow
-#define SHIFT_LEFT(x, y)  shift_left(x, y)
-#define SHIFT_RIGHT(x, y) shift_right(x, y)
+#include "eval/meaning_unsigned.h"
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wtype-limits"
 #define SCALAR(name, ar, cls, res, onnx, since, fl, fexpr, iexpr, doc)                             \

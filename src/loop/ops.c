@@ -122,12 +122,7 @@ LoopCell loop_reinterpret(DType to, DType from, LoopCell v) {
   }
 #include "eval/scalar.def"
 #undef SCALAR
-#define INT_DIV(x, y)     trunc_div(x, y)
-#define INT_REM(x, y)     trunc_rem(x, y)
-#define INT_MOD(x, y)     floor_mod(x, y)
-#define int_pow           signed_pow
-#define SHIFT_LEFT(x, y)  (int64_t) shift_left((uint64_t)(x), (uint64_t)(y))
-#define SHIFT_RIGHT(x, y) (y)<0 || (y)> 63 ? ((x) < 0 ? -1 : 0) : (x) >> (y)
+#include "eval/meaning_signed.h"
 #define SCALAR(name, ar, cls, res, onnx, since, fl, fexpr, iexpr, doc)                             \
   __attribute__((no_sanitize("signed-integer-overflow"))) static int64_t i64_##name(               \
       int64_t x, int64_t y, bool *fault) {                                                         \
@@ -137,18 +132,7 @@ LoopCell loop_reinterpret(DType to, DType from, LoopCell v) {
   }
 #include "eval/scalar.def"
 #undef SCALAR
-#undef INT_DIV
-#undef INT_REM
-#undef INT_MOD
-#undef int_pow
-#undef SHIFT_LEFT
-#undef SHIFT_RIGHT
-#define INT_DIV(x, y)     (x) / (y)
-#define INT_REM(x, y)     (x) % (y)
-#define INT_MOD(x, y)     (x) % (y)
-#define int_pow           wrap_pow
-#define SHIFT_LEFT(x, y)  shift_left(x, y)
-#define SHIFT_RIGHT(x, y) shift_right(x, y)
+#include "eval/meaning_unsigned.h"
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wtype-limits"
 #define SCALAR(name, ar, cls, res, onnx, since, fl, fexpr, iexpr, doc)                             \
