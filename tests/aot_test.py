@@ -145,7 +145,7 @@ class Test:
             if beyond > SIZE_MAX: sys.exit(f"aot_test: more than {SIZE_MAX}")
             self.call_raw("object" + how, exe)
 
-    def library(self):
+    def loadable(self):
         self.compile(".so", "so")
         check_links(os.path.join(WORK, self.name + ".so"))
         exported = re.findall(r" [TDBR] (\S+)", run("nm", "-D", "--defined-only", os.path.join(WORK, self.name + ".so")))
@@ -165,7 +165,7 @@ class Test:
     def all(self):
         self.want = self.reference()
         self.object()
-        self.library()
+        self.loadable()
         self.executable()
 
 

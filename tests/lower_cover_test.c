@@ -86,7 +86,7 @@ static int64_t difference(const Value *a, const Value *b) {
     double x = val_f64(a, i), y = val_f64(b, i);
     if (x == y || (x != x && y != y)) continue;
     // Beyond the dtype's range a kernel overflows where evaluation, in double, does not yet.
-    if (isinf(x)) continue;
+    if (isinf(x) && !isfinite(y)) continue;
     if (!(fabs(x - y) <= tolerance(a->dtype) * (1 + fmax(fabs(x), fabs(y))))) return i;
   }
   return -1;

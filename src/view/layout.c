@@ -35,7 +35,7 @@ typedef struct DrawValue {
 
 typedef struct Layout {
   Drawing *d;
-  Arena *a, *out;  // for now; for the paths
+  Arena *a, *out;  // of the layout while it is made; of the paths that are kept
   int64_t nnodes, nvalues, nedges;
   int32_t *layer;       // [nnodes]
   DrawValue *value;     // by node, then result
