@@ -155,7 +155,8 @@ static tenon_status index_nodes(Eval *e, const NodeLists *l, NodeIndex *ix, Fore
     n->feature = l->feature.v[i];
     n->value = l->value.v[i];
     n->missing_true = i < l->missing.n && l->missing.v[i] == 1;
-    if (mode == TREE_LEAF) n->child[0] = f->nleaves++;  // its number, until link_nodes puts its place there
+    if (mode == TREE_LEAF)
+      n->child[0] = f->nleaves++;  // its number, until link_nodes puts its place there
   }
   return TENON_OK;
 }
