@@ -81,12 +81,13 @@ static tenon_status write_header(CompileCommand *m, const char *symbol) {
 static tenon_status write_output(CompileCommand *m) {
   Cli *c = m->cli;
   const char *symbol = object_symbol(&c->arena, m->output);
+  const char *weights = opt_text(c, OPT_compile_weights, NULL);
   switch (m->emit) {
   case EMIT_OBJ:
     TRY(write_header(m, symbol));
-    return object_write(m->program, &m->machine, symbol, m->output, &c->diag);
+    return object_write(m->program, &m->machine, symbol, weights, m->output, &c->diag);
   case EMIT_SO:
-  case EMIT_EXE: return link_program(c, m->program, symbol, m->emit == EMIT_SO, m->output);
+  case EMIT_EXE: return link_program(c, m->program, symbol, m->emit == EMIT_SO, weights, m->output);
   case EMIT_LLVM:
   case EMIT_ASM: return file_write(m->output, m->report.text.p, m->report.text.n, &c->diag);
   case EMIT_TENON:
@@ -294,6 +295,8 @@ static int choose(CompileCommand *m) {
     return cli_usage(c,
                      "compile: only --emit=tenon, obj, llvm and asm are made for other machines");
   m->output = opt_text(c, OPT_compile_output, default_output(m));
+  if (opt_given(c, OPT_compile_weights) && !linked && m->emit != EMIT_OBJ)
+    return cli_usage(c, "compile: --weights goes with --emit=obj, so and exe");
   if (!strcmp(m->output, "-") && (linked || m->emit == EMIT_OBJ))
     return cli_usage(c, "compile: this output needs a name: -o F%s", emits[m->emit].ending);
   if (!strcmp(m->output, "-") && m->emit == EMIT_TENON && isatty(1))
