@@ -91,8 +91,8 @@ CodeRequest codegen_request(CodeKind kind, const Machine *m, const LoopKernel *k
                        .kernel = strbuf_str(&text)};
 }
 
-Mapped codegen_map(const LoopKernel *k, const Machine *m, Arena *a) {
-  CodeRequest r = codegen_request(CODE_IMAGE, m, k, a);
+Mapped codegen_map(const LoopKernel *k, CodeKind kind, const Machine *m, Arena *a) {
+  CodeRequest r = codegen_request(kind, m, k, a);
   CodeReply reply;
   Mapped out = {0};
   if (!codegen_ask(&r, a, &reply)) {

@@ -17,7 +17,8 @@ typedef struct Mapped {
   void *at;
   int64_t bytes;
 } Mapped;
-Mapped codegen_map(const LoopKernel *k, const Machine *m, Arena *a);
+// `kind`: CODE_IMAGE or CODE_CHECKED.
+Mapped codegen_map(const LoopKernel *k, CodeKind kind, const Machine *m, Arena *a);
 void codegen_unmap(Mapped m);
 
 #endif

@@ -12,7 +12,7 @@
 
 // Runs both; the two must agree on the check that fails as well.
 static void run_both(CodegenFixture *f, const Machine *m, const char *where) {
-  Mapped code = codegen_map(f->k, m, &f->arena);
+  Mapped code = codegen_map(f->k, CODE_IMAGE, m, &f->arena);
   if (!code.fn) return;
   int64_t n = codegen_items(f), scratch_bytes = loop_scratch_bytes(f->k);
   int32_t failed;
@@ -200,6 +200,34 @@ static void expect_code(const Machine *m, CodeKind kind, const char *text) {
     }
   }
   arena_deinit(&f.arena);
+}
+
+// Kernels that reach outside an argument, each in one way; checked, they end before that.
+TEST(codegen_checks_accesses) {
+  NEED_CODEGEN();
+  static const char *const texts[] = {
+      "store %y[i] = %x[i + 1]",                                            // a load past the end
+      "store %y[i] = %x[i - 1]",                                            // before the start
+      "store %y[i + 40] = %x[i]",                                           // a store past the end
+      "vector j < 8 {\n store %y[i] = %x[i]\n store %y[35*j] = %x[j]\n }",  // lanes apart
+      "vector j < 16 {\n store %y[i + j] = %x[16*i]\n }",                   // a run, a broadcast
+  };
+  Machine m;
+  machine_host(&m);
+  for (int i = 0; i < ARRAY_LEN(texts); i++) {
+    CodegenFixture f;
+    char text[400];
+    snprintf(
+        text, sizeof text,
+        "kernel @outside (%%x: f32[40], out %%y: f32[40]) {\n parallel i < 40 {\n  %s\n }\n}\n",
+        texts[i]);
+    REQUIRE(codegen_open(&f, text, NULL));
+    EXPECT(loop_verify(f.k, &f.d));
+    Mapped code = codegen_map(f.k, CODE_CHECKED, &m, &f.arena);
+    if (code.fn) EXPECT_INT_EQ(code.fn(f.arg[1], f.dims, 0, 40, NULL), 2);
+    codegen_unmap(code);
+    codegen_close(&f);
+  }
 }
 
 TEST(codegen_other_machines) {

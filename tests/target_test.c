@@ -2,7 +2,8 @@
 //
 // Each sample is optimised and compiled for each target that is there, and run on one, two and three threads: the same bits
 // on each, and within rounding what the interpreter gives for the sample as it stands.  Once more, every kernel is called with
-// each argument in a mapping of its own, right before a page that cannot be touched and right behind one.
+// each argument in a mapping of its own, right before a page that cannot be touched and right behind one; and as code that
+// checks the index of each access.
 #include "ir/interpret.h"
 #include "passes/passes.h"
 #include "sample.h"
@@ -113,7 +114,7 @@ static tenon_status reference(Trial *t) {
   return interp_run(t->interp, &t->run, t->in, t->want);
 }
 
-static tenon_status compile(Trial *t, const Target *target, int level) {
+static tenon_status compile(Trial *t, const Target *target, int level, bool checked) {
   OptOptions o;
   OptReport report = {.arena = &t->arena};
   MemPlan *plan;
@@ -124,7 +125,8 @@ static tenon_status compile(Trial *t, const Target *target, int level) {
   TRY(graph_optimise(t->g, &o, &report));
   TRY(plan_create(t->g, &t->arena, &plan));
   TRY(plan_verify(plan, &t->d));
-  return target_compile(target, t->g, plan, &t->arena, &t->d, &t->program);
+  return target_compile_with(target, t->g, plan, &(TargetOptions){.checked = checked}, &t->arena,
+                             &t->d, &t->program);
 }
 
 static tenon_status run_on(Trial *t, const char *what, int threads) {
@@ -142,20 +144,26 @@ static tenon_status run_on(Trial *t, const char *what, int threads) {
   return TENON_OK;
 }
 
+typedef enum {
+  AS_IT_IS,
+  FENCED,   // on one thread: calls copy whole arguments back
+  CHECKED,  // code that checks each access
+} Care;
+static const char *const care_text[] = {"", " among fences", " with checks"};
 typedef struct Plan {
   const Target *target;
   int level;
-  bool fenced;  // on one thread: calls copy whole arguments back
+  Care care;
 } Plan;
 
 static tenon_status try_all(Trial *t, const Plan *plan) {
   char what[64];
   snprintf(what, sizeof what, "on %s at -O%d%s", plan->target->name, plan->level,
-           plan->fenced ? " among fences" : "");
+           care_text[plan->care]);
   TRY(reference(t));
-  TRY(compile(t, plan->target, plan->level));
-  if (plan->fenced) t->program->invoke = call_fenced;
-  for (int threads = 1; threads <= (plan->fenced ? 1 : 3); threads++) {
+  TRY(compile(t, plan->target, plan->level, plan->care == CHECKED));
+  if (plan->care == FENCED) t->program->invoke = call_fenced;
+  for (int threads = 1; threads <= (plan->care == FENCED ? 1 : 3); threads++) {
     TRY(run_on(t, what, threads));
     session_free(t->session);
     t->session = NULL;
@@ -186,7 +194,7 @@ static void check_sample(const Sample *s, const Plan *plan) {
   arena_deinit(&t.arena);
 }
 
-static void check_all(const char *name, int level, bool among_fences) {
+static void check_all(const char *name, int level, Care care) {
   const Target *target = target_find(name);
   if (!target_available(target)) SKIP("tenon-codegen was not built");
   int64_t count = 0;
@@ -196,17 +204,18 @@ static void check_all(const char *name, int level, bool among_fences) {
   if (!strcmp(name, "cpu")) EXPECT_STATUS(codegen_shared(2, &d, &kept), TENON_OK);
   for (int i = 0; i < OP_COUNT; i++)
     for (const char *const *s = op_table[i]->samples; s && *s; s++, count++)
-      check_sample(&(Sample){op_table[i], *s}, &(Plan){target, level, among_fences});
+      check_sample(&(Sample){op_table[i], *s}, &(Plan){target, level, care});
   codegen_release(kept);
   fences_close();
   EXPECT(count > 500);
 }
 
-TEST(samples_on_host_unoptimised) { check_all("host", 0, false); }
-TEST(samples_on_host) { check_all("host", 3, false); }
-TEST(samples_on_ref) { check_all("ref", 2, false); }
-TEST(samples_on_ref_optimised) { check_all("ref", 3, false); }
-TEST(samples_on_cpu_unoptimised) { check_all("cpu", 0, false); }
-TEST(samples_on_cpu_fused) { check_all("cpu", 2, false); }
-TEST(samples_on_cpu) { check_all("cpu", 3, false); }
-TEST(samples_on_cpu_fenced) { check_all("cpu", 3, true); }
+TEST(samples_on_host_unoptimised) { check_all("host", 0, AS_IT_IS); }
+TEST(samples_on_host) { check_all("host", 3, AS_IT_IS); }
+TEST(samples_on_ref) { check_all("ref", 2, AS_IT_IS); }
+TEST(samples_on_ref_optimised) { check_all("ref", 3, AS_IT_IS); }
+TEST(samples_on_cpu_unoptimised) { check_all("cpu", 0, AS_IT_IS); }
+TEST(samples_on_cpu_fused) { check_all("cpu", 2, AS_IT_IS); }
+TEST(samples_on_cpu) { check_all("cpu", 3, AS_IT_IS); }
+TEST(samples_on_cpu_fenced) { check_all("cpu", 3, FENCED); }
+TEST(samples_on_cpu_checked) { check_all("cpu", 3, CHECKED); }
