@@ -49,7 +49,7 @@ static void expect_same(const char *text, const int64_t *dims) {
   expect_same_on(&host, host.cpu, text, dims);
   for (int i = 0; i < ARRAY_LEN(level) && host.arch == ARCH_X86_64; i++) {
     Machine m;
-    REQUIRE(machine_make(STR("x86_64-pc-linux-gnu"), str_of(level[i]), (Str){0}, &m));
+    REQUIRE(codegen_machine("x86_64-pc-linux-gnu", level[i], "", &m));
     if ((m.has & host.has) == m.has) expect_same_on(&m, level[i], text, dims);
   }
 }
@@ -167,7 +167,7 @@ TEST(codegen_math) {
   NEED_CODEGEN();
   Machine m[2];
   machine_host(&m[0]);
-  REQUIRE(machine_make(STR("x86_64-pc-linux-gnu"), STR("x86-64"), (Str){0}, &m[1]));
+  REQUIRE(codegen_machine("x86_64-pc-linux-gnu", "x86-64", "", &m[1]));
   for (int k = 0; k < (m[0].arch == ARCH_X86_64 ? 2 : 1); k++) {
     for (int i = 0; i < math_nrows; i++) {
       expect_near(math_rows[i].name, "f32", &m[k],
@@ -237,7 +237,7 @@ TEST(codegen_other_machines) {
                                             {"riscv64-unknown-linux-gnu", "+v"}};
   for (int i = 0; i < ARRAY_LEN(machines); i++) {
     Machine m;
-    REQUIRE(machine_make(str_of(machines[i][0]), (Str){0}, str_of(machines[i][1]), &m));
+    REQUIRE(codegen_machine(machines[i][0], "", machines[i][1], &m));
     for (int j = 0; codegen_shapes[j]; j++) expect_code(&m, CODE_IMAGE, codegen_shapes[j]);
     for (int j = 0; j < math_nrows; j++)
       for (int wide = 0; wide < 2; wide++) {
@@ -263,7 +263,7 @@ TEST(codegen_other_machines_casts) {
   for (int k = 0; k < ARRAY_LEN(machines); k++)
     for (int i = 0; i < codegen_ntypes; i++) {
       Machine m;
-      REQUIRE(machine_make(str_of(machines[k][0]), (Str){0}, str_of(machines[k][1]), &m));
+      REQUIRE(codegen_machine(machines[k][0], "", machines[k][1], &m));
       Arena a;
       arena_init(&a);
       expect_code(&m, CODE_IMAGE, codegen_casts_text(&a, i));

@@ -264,16 +264,25 @@ static const char *default_output(const CompileCommand *m) {
   return str_printf(&c->arena, "%.*s%s", n, base, emits[m->emit].ending);
 }
 
-// The machine that code is made for; false: nobody knows the triple.
-static bool choose_machine(CompileCommand *m) {
+// The machine that code is made for: this one, and what is said otherwise.  A CPU has its own features, and so has
+// another architecture.
+static int choose_machine(CompileCommand *m) {
   Cli *c = m->cli;
-  machine_host(&m->machine);
-  if (!opt_given(c, OPT_compile_triple) && !opt_given(c, OPT_compile_cpu) &&
-      !opt_given(c, OPT_compile_features))
-    return true;
-  const char *triple = opt_text(c, OPT_compile_triple, m->machine.triple);
-  return machine_make(str_of(triple), str_of(opt_text(c, OPT_compile_cpu, "")),
-                      str_of(opt_text(c, OPT_compile_features, "")), &m->machine);
+  Machine host;
+  Diag *d = arena_new(&c->arena, Diag);
+  diag_init(d);
+  machine_host(&host);
+  m->machine = host;
+  const char *triple = opt_text(c, OPT_compile_triple, NULL),
+             *cpu = opt_text(c, OPT_compile_cpu, "");
+  const char *features = opt_text(c, OPT_compile_features, "");
+  if (!triple && !*cpu && !*features) return CLI_OK;
+  bool here = !triple && !*cpu;
+  if (here)
+    features = str_printf(&c->arena, "%s%s%s", host.features, *host.features ? "," : "", features);
+  tenon_status s = machine_make(str_of(triple ? triple : host.triple),
+                                str_of(here ? host.cpu : cpu), str_of(features), &m->machine, d);
+  return s ? cli_usage(c, "compile: %s", d->text) : CLI_OK;
 }
 
 static int choose(CompileCommand *m) {
@@ -287,9 +296,8 @@ static int choose(CompileCommand *m) {
   if (!choose_emit(m))
     return cli_usage(c, "compile: --emit takes tenon, obj, so, exe, llvm or asm, not '%s'",
                      opt_text(c, OPT_compile_emit, ""));
-  if (!choose_machine(m))
-    return cli_usage(c, "compile: no code can be made for the triple '%s'",
-                     opt_text(c, OPT_compile_triple, ""));
+  int rc = choose_machine(m);
+  if (rc) return rc;
   bool linked = m->emit == EMIT_SO || m->emit == EMIT_EXE;
   if (linked && m->machine.arch != host.arch)
     return cli_usage(c,

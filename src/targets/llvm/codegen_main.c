@@ -44,9 +44,7 @@ static void init_llvm(void) {
 // The target of a request; the last one is kept, since requests come in runs.
 static tenon_status choose_target(const CodeRequest *r, Target *t, Diag *d) {
   Machine m;
-  if (!machine_make(r->triple, r->cpu, r->features, &m))
-    return fail(d, TENON_EUNSUPPORTED, (Where){0}, "no code can be made for the triple '%.*s'",
-                STR_ARG(r->triple));
+  TRY(machine_make(r->triple, r->cpu, r->features, &m, d));
   if (t->tm && !memcmp(&m, &t->machine, sizeof m)) return TENON_OK;
   if (t->tm) LLVMDisposeTargetMachine(t->tm);
   *t = (Target){.machine = m};
