@@ -40,8 +40,10 @@ static Fenced
           [MAX_ARGS +
            1];  // right behind a fence and right before one; kept, and grown where one is too small
 
-static void fence_open(Fenced *f, int64_t bytes, bool at_end) {
-  int64_t used = (bytes + 63) / 64 * 64, pages = (MAX(used, 1) + PAGE - 1) / PAGE * PAGE;
+// `align`: of the first byte; an argument's elements may lie at any multiple of their own size.
+static void fence_open(Fenced *f, int64_t bytes, int64_t align, bool at_end) {
+  int64_t used = (bytes + align - 1) / align * align,
+          pages = (MAX(used, 1) + PAGE - 1) / PAGE * PAGE;
   if (f->room < pages) {
     if (f->map) munmap(f->map, (size_t)f->room + 2 * PAGE);
     f->room = pages;
@@ -81,9 +83,9 @@ static int32_t call_fenced(const Program *p, int32_t kernel, void *const *args, 
   for (int side = 0; side < 2; side++) {
     void *at[MAX_ARGS];
     Fenced *scratch = &fenced[side][MAX_ARGS];
-    fence_open(scratch, k->scratch_bytes, side);
+    fence_open(scratch, k->scratch_bytes, 64, side);
     for (int i = 0; i < k->nargs; i++) {
-      fence_open(&fenced[side][i], size[i], side);
+      fence_open(&fenced[side][i], size[i], 1, side);
       at[i] = fenced[side][i].at;
       if (size[i]) memcpy(at[i], args[i], (size_t)size[i]);
     }

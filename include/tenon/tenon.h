@@ -104,7 +104,7 @@ TENON_API const char *tenon_dtype_name(tenon_dtype dtype);
 
 #define TENON_MAX_RANK 16
 
-/* Bytes that a buffer should begin at a multiple of: then it is used where it lies. */
+/* Bytes that a buffer should best begin at a multiple of: a cache line. */
 #define TENON_ALIGNMENT 64
 
 /* An element of a string tensor: UTF-8 bytes, not ended by a NUL. */
@@ -451,7 +451,7 @@ TENON_API int32_t tenon_session_threads(const tenon_session *session);
 
 /* Runs the program.  Everything that tenon_run says of inputs, outputs and failures holds.  Besides:
  *
- * Buffers that begin at a multiple of TENON_ALIGNMENT are not copied: an input is read where it lies, and an output is
+ * Buffers whose elements lie at multiples of their own size are not copied: an input is read where it lies, and an output is
  * computed where it shall be, when its size is known before the run and an operator of the program (not the
  * reference evaluation) makes it.  Others are copied once.
  *

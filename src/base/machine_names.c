@@ -137,9 +137,10 @@ static tenon_status take_feature(Machine *m, Str item, uint32_t *added, uint32_t
     if (put_feature(m, (Str){item.p, 1}, name)) return TENON_OK;
     return fail(d, TENON_EINVAL, NOWHERE, "too many features");
   }
-  return fail(d, TENON_EINVAL, NOWHERE,
-              "'%.*s' is no feature of %s that code is made for: +NAME or -NAME, as LLVM calls it",
-              STR_ARG(item), m->triple);
+  return fail(
+      d, TENON_EINVAL, NOWHERE,
+      "'%.*s' is no feature of %s that code is made for: +NAME or -NAME, in the words of compilers",
+      STR_ARG(item), m->triple);
 }
 
 // ---- machines ----

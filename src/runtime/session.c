@@ -131,7 +131,10 @@ static tenon_status lay_out(Session *s, Run *run, Frame *fr) {
 
 // ---- parameters and results ----
 
-static bool aligned(const void *p) { return (uintptr_t)p % ALIGN == 0; }
+// Whether kernels can use it where it lies: they need no more than whole elements.
+static bool aligned(const void *p, DType t) {
+  return (uintptr_t)p % (uintptr_t)MIN(MAX(elem_bytes(t), 1), 8) == 0;
+}
 
 static tenon_status take_parameter(Session *s, Run *run, Frame *fr, int32_t i, Value *v) {
   const ProgFunction *f = fr->f;
@@ -140,7 +143,7 @@ static tenon_status take_parameter(Session *s, Run *run, Frame *fr, int32_t i, V
   Where at = {.node = pv->name};
   if (!v) return TENON_OK;
   if (!bind_shape(s, pv, v)) return wrong_shape(s, run, at, "the input", pv, v);
-  if (v->kind == VK_TENSOR && v->dtype != DT_STRING && !aligned(v->data)) {
+  if (v->kind == VK_TENSOR && v->dtype != DT_STRING && !aligned(v->data, v->dtype)) {
     TRY(value_tensor(run, at, v->dtype, v->rank, v->dims, &c->value));
     copy_elems(v->dtype, c->value->data, 0, v->data, 0, v->n);
   } else {
@@ -160,8 +163,8 @@ static void place_all(const Session *s, Frame *fr, const ResultRoom *room) {
     if (v->place != PLACE_RESULT || !room) continue;
     int64_t dims[MAX_RANK], n, bytes;
     const ResultRoom *r = &room[v->slot];
-    if (r->data && aligned(r->data) && cell_dims(s, v, dims) && shape_count(v->rank, dims, &n) &&
-        dtype_bytes(v->dtype, n, &bytes) && bytes <= r->bytes)
+    if (r->data && aligned(r->data, v->dtype) && cell_dims(s, v, dims) &&
+        shape_count(v->rank, dims, &n) && dtype_bytes(v->dtype, n, &bytes) && bytes <= r->bytes)
       c->data = r->data;
   }
 }

@@ -180,7 +180,7 @@ tenon_status object_header(const Program *p, const char *symbol, bool external, 
   strbuf_printf(
       out,
       "/* %s -- a model compiled ahead of time by Tenon %s.\n *\n"
-      " * Elements are dense and row-major; pointers at multiples of 64 bytes save a copy.\n"
+      " * Elements are dense and row-major; pointers at multiples of 64 bytes are read fastest.\n"
       " * Link with libtenon_runtime.a -lm -pthread.\n "
       "*\n%s */\n",
       symbol, TENON_VERSION, strbuf_text(&h.doc));

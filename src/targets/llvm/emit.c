@@ -472,8 +472,11 @@ static LV body_function(Emit *e) {
   for (int i = 0; i < n; i++)
     if (t[i] == e->ptr) {
       unsigned at = (unsigned)i + 1;
-      if (i == n - 1) add_attribute(e, fn, at, "noalias", 0);
-      add_attribute(e, fn, at, "align", 64);
+      // Arguments are the caller's, and may lie anywhere that an element may.
+      if (i == n - 1) {
+        add_attribute(e, fn, at, "noalias", 0);
+        add_attribute(e, fn, at, "align", 64);
+      }
       if (i < k->nargs && !k->buffer[i].written) add_attribute(e, fn, at, "readonly", 0);
     }
   return fn;
