@@ -154,8 +154,7 @@ class Test:
         self.call_raw("shared library", self.build(True, "-ldl"))
 
     def call_exe(self, *options):
-        dims = [a for name, n in self.sizes for a in ("--dim", f"{name}={n}")]
-        command = [os.path.join(WORK, self.name), *options, *dims, "--output", "exe-", *[f"in-{i}.npy" for i in range(len(self.inputs))]]
+        command = [os.path.join(WORK, self.name), *options, "--output", "exe-", *[f"in-{i}.npy" for i in range(len(self.inputs))]]
         alone(*command)
         got = [elements(open(f"{WORK}/exe-{n}.npy", "rb").read()) for n, _, _ in self.outputs]
         self.expect(" ".join(("program", *options)), got)
@@ -164,7 +163,15 @@ class Test:
     def executable(self):
         self.compile("", "exe")
         check_links(os.path.join(WORK, self.name))
-        for threads in ("1", "3"): self.call_exe("--threads", threads)
+        for threads in ("1", "3"): command = self.call_exe("--threads", threads)
+        # An input of another type or shape is an error, and so is what is no array.
+        name, code, shape = self.inputs[0]
+        other, wrong = "q" if code == "f" else "f", os.path.join(WORK, "wrong.npy")
+        for bad_code, bad_shape in ((other, shape), (code, shape + (1,)), (code, ())):
+            write_npy(wrong, bad_code, bad_shape, [1] * count(bad_shape))
+            r = subprocess.run([wrong if a == "in-0.npy" else a for a in command], cwd=WORK, capture_output=True, text=True)
+            if r.returncode != 1 or not r.stderr: sys.exit(f"aot_test: {self.name} takes {bad_code}{bad_shape}")
+        ok(f"{self.name}: a wrong input is an error")
 
     def beside(self):
         """The weights in a file of their own: as good as inside; gone, cut or of another model they are an error."""
@@ -196,6 +203,24 @@ class Test:
         self.beside()
 
 
+def names(program, target):
+    """Outputs whose size depends on data, under names that lead elsewhere; outputs called as words of C."""
+    model = os.path.join(WORK, "names.tir")
+    with open(model, "w", encoding="utf-8") as f:
+        f.write('graph @"names"(%x: f32[n]) -> ("../../up": i64[1, ?nonzero_0]) {\n  %i = non_zero(%x)\n  return %i\n}\n')
+    run(program, "compile", model, "--target", target, "--emit=exe", "-o", os.path.join(WORK, "names"))
+    write_npy(os.path.join(WORK, "x.npy"), "f", (4,), [0, 1, 0, 2])
+    alone(os.path.join(WORK, "names"), "x.npy")
+    with open(os.path.join(WORK, "_._.._up.npy"), "rb") as f: got = array.array("q", elements(f.read()))
+    if list(got) != [1, 3]: sys.exit(f"aot_test: nonzero gives {list(got)}")
+    ok("outputs of unknown size, and names that lead elsewhere")
+    for name in ("int", "main", "9lives"):
+        run(program, "compile", "examples/digits/digits.onnx", "--target", target, "-o", os.path.join(WORK, name + ".o"), cwd=ROOT)
+        with open(os.path.join(WORK, "include.c"), "w", encoding="utf-8") as f: f.write(f'#include "{name}.h"\nint main(void) {{ return 0; }}\n')
+        run(os.environ.get("CC") or "cc", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-I", os.path.join(ROOT, "include"), os.path.join(WORK, "include.c"))
+    ok("headers of models called as words of C")
+
+
 def main():
     if len(sys.argv) != 2: sys.exit(__doc__)
     program = os.path.abspath(sys.argv[1])
@@ -207,6 +232,7 @@ def main():
             print(f"{row[0]}: left out: no {row[1]}")
             continue
         for target in ["cpu", "host"] if native else ["host"]: Test(program, target, *row).all()
+    names(program, "cpu" if native else "host")
     print(f"{passed} passed, 0 failed")
 
 

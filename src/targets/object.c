@@ -20,7 +20,7 @@ enum {
   SEC_STACK,
   SEC_COUNT
 };
-enum { ALIGN = 64, MODEL_BYTES = 40 };
+enum { ALIGN = 64, MODEL_BYTES = 48 };
 static const char section_names[] =
     "\0.rodata\0.data\0.rela.data\0.symtab\0.strtab\0.shstrtab\0.note.GNU-stack";
 enum {
@@ -139,7 +139,7 @@ static void build(Object *o, const Program *p, const char *symbol, const char *w
   int64_t bytes = add_symbol(o, NULL, SEC_RODATA, false, STT_SECTION);
   int64_t data = add_symbol(o, NULL, SEC_DATA, false, STT_SECTION);
   add_symbol(o, str_printf(o->arena, "%s_model", symbol), SEC_DATA, true, STT_OBJECT);
-  const int64_t model[MODEL_BYTES / 8] = {0, artifact, 0, 0, 0};  // tenon_aot_model
+  const int64_t model[MODEL_BYTES / 8] = {0, artifact};  // tenon_aot_model
   put_bytes(&o->data, model, sizeof model);
   add_address(o, 0, bytes, 0);
   add_address(o, 16, data, MODEL_BYTES);

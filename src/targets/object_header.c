@@ -38,10 +38,24 @@ static const char *identifier(Arena *a, Str text) {
   return s;
 }
 
+static bool is_reserved(const char *name) {
+  for (int64_t i = 0; i < ARRAY_LEN(reserved); i++)
+    if (!strcmp(name, reserved[i])) return true;
+  return false;
+}
+
+// A function of C's own, main among them, would clash with one of this name.
 const char *object_symbol(Arena *a, const char *path) {
+  static const char *const taken[] = {"main", "abs", "div",    "exp",    "exit",
+                                      "free", "log", "pow",    "printf", "read",
+                                      "send", "sin", "system", "time",   "write"};
   const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path,
              *dot = strchr(base, '.');
-  return identifier(a, (Str){base, dot && dot > base ? dot - base : (int64_t)strlen(base)});
+  const char *name =
+      identifier(a, (Str){base, dot && dot > base ? dot - base : (int64_t)strlen(base)});
+  bool clash = is_reserved(name);
+  for (int64_t i = 0; i < ARRAY_LEN(taken); i++) clash |= !strcmp(name, taken[i]);
+  return clash ? str_printf(a, "model_%s", name) : name;
 }
 
 typedef struct Header {
