@@ -66,7 +66,7 @@ def caller(name, inputs, sizes, outputs, shared):
     values = inputs + outputs
     types = [("const " if i < len(inputs) else "") + C_TYPES[v[1]] + " *" for i, v in enumerate(values)]
     parameters = types[:len(inputs)] + ["int64_t"] * len(sizes) + types[len(inputs):] + ["tenon_error *"]
-    lines = ['#include "tenon/aot.h"', '#include <stdio.h>', "#include <dlfcn.h>" if shared else f'#include "{name}.h"']
+    lines = ['#include "tenon/aot.h"', '#include <stdio.h>', f'#include "{name}.h"', "#include <dlfcn.h>"]
     for i, v in enumerate(values):
         n = count(v[2]) if i < len(inputs) else v[2]
         lines.append(f"static _Alignas(64) {C_TYPES[v[1]]} v{i}[{n}];")

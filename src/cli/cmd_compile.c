@@ -67,14 +67,20 @@ static void count_steps(CompileCommand *m) {
     }
 }
 
-// model.h beside model.o.
-static tenon_status write_header(CompileCommand *m, const char *symbol) {
+// model.o or model.so, and model.h beside it, which comes last: what has no header is not written either.
+static tenon_status write_with_header(CompileCommand *m, const char *symbol, const char *weights) {
   Cli *c = m->cli;
+  bool shared = m->emit == EMIT_SO;
   StrBuf b;
-  int64_t n = (int64_t)strlen(m->output);
-  if (str_ends(str_of(m->output), ".o")) n -= 2;
   strbuf_init(&b, &c->arena);
-  TRY(object_header(m->program, symbol, false, &b, &c->diag));
+  TRY(object_header(m->program, symbol, shared ? HEADER_DECLARES : HEADER_HOLDS, &b, &c->diag));
+  if (shared)
+    TRY(link_program(c, m->program, symbol, true, weights, m->output));
+  else
+    TRY(object_write(m->program, &m->machine, symbol, weights, m->output, &c->diag));
+  int64_t n = (int64_t)strlen(m->output);
+  if (str_ends(str_of(m->output), emits[m->emit].ending))
+    n -= (int64_t)strlen(emits[m->emit].ending);
   return file_write(str_printf(&c->arena, "%.*s.h", (int)n, m->output), b.p, b.n, &c->diag);
 }
 
@@ -84,10 +90,8 @@ static tenon_status write_output(CompileCommand *m) {
   const char *weights = opt_text(c, OPT_compile_weights, NULL);
   switch (m->emit) {
   case EMIT_OBJ:
-    TRY(write_header(m, symbol));
-    return object_write(m->program, &m->machine, symbol, weights, m->output, &c->diag);
-  case EMIT_SO:
-  case EMIT_EXE: return link_program(c, m->program, symbol, m->emit == EMIT_SO, weights, m->output);
+  case EMIT_SO: return write_with_header(m, symbol, weights);
+  case EMIT_EXE: return link_program(c, m->program, symbol, false, weights, m->output);
   case EMIT_LLVM:
   case EMIT_ASM: return file_write(m->output, m->report.text.p, m->report.text.n, &c->diag);
   case EMIT_TENON:

@@ -50,7 +50,7 @@ static tenon_status write_source(Cli *c, const Program *p, const char *symbol, b
   StrBuf b;
   strbuf_init(&b, &c->arena);
   if (shared)
-    TRY(object_header(p, symbol, true, &b, &c->diag));
+    TRY(object_header(p, symbol, HEADER_SOURCE, &b, &c->diag));
   else
     strbuf_printf(
         &b,
