@@ -13,8 +13,9 @@ tenon_status pass_moves(PassCtx *c, bool *out_changed) {
 }
 
 tenon_status pass_simplify(PassCtx *c, bool *out_changed) {
-  static const RuleSet *const sets[] = {&rules_algebra, &rules_contract, &rules_moves,
-                                        &rules_picks,   &rules_sink,     &rules_strength};
+  static const RuleSet *const sets[] = {&rules_algebra, &rules_contract, &rules_channels,
+                                        &rules_moves,   &rules_picks,    &rules_sink,
+                                        &rules_strength};
   bool shapes, folded, rewritten;
   TRY(pass_shapes(c, &shapes));
   TRY(pass_fold(c, &folded));
