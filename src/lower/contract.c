@@ -174,6 +174,38 @@ static const LoopExpr *give_anchor(void *ctx, const Dim *index) {
   return f->value;
 }
 
+// A node behind the anchor, whose value at the place where the sum goes is that of its operand.
+typedef struct Moved {
+  Finish *finish;
+  const Node *node;
+} Moved;
+
+static const LoopExpr *give_moved(void *ctx, const Dim *index) {
+  const Moved *m = ctx;
+  Finish *f = m->finish;
+  Dim here[MAX_RANK], from[MAX_RANK];
+  if (!follow_to(&f->h->follow, m->node, f->index, here)) return NULL;
+  for (int i = 0; i < type_of(m->node)->rank; i++)
+    if (index[i] != here[i]) return NULL;
+  return follow_to(&f->h->follow, m->node->src[0], f->index, from)
+             ? elem_at(f->c->e, m->node->src[0], from)
+             : NULL;
+}
+
+static bool give_all(Finish *f, Elem *e) {
+  const Follow *w = &f->h->follow;
+  elem_give(e, w->anchor, give_anchor, f);
+  for (int64_t i = 0; i < w->all.n; i++) {
+    const Node *n = w->all.v[i];
+    if (!follow_moves_blocks(n) || !follow_reads(w, n)) continue;
+    Moved *m = arena_new(e->a, Moved);
+    *m = (Moved){f, n};
+    if (e->ngive == ELEM_GIVEN) return false;
+    elem_give(e, n, give_moved, m);
+  }
+  return true;
+}
+
 static bool finish_sum(Tiler *t, const Dim *index, const LoopExpr *sum) {
   Elem *e = t->e;
   Finish *f = t->ctx;
@@ -347,8 +379,7 @@ tenon_status lower_contract(Lowering *lo, const Node *fused, Lowered *out) {
   }
   Finish f = {.c = &c, .h = &h};
   t.ctx = &f;
-  elem_give(&e, anchor, give_anchor, &f);
-  if (!contract_emit(&t)) return TENON_EUNSUPPORTED;
+  if (!give_all(&f, &e) || !contract_emit(&t)) return TENON_EUNSUPPORTED;
   elem_finish(&e, contract_schedule_print(lo->arena, &t.s), out);
   return TENON_OK;
 }

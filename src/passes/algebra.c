@@ -23,3 +23,11 @@ tenon_status pass_simplify(PassCtx *c, bool *out_changed) {
   *out_changed = shapes || folded || rewritten;
   return TENON_OK;
 }
+
+tenon_status pass_blocks(PassCtx *c, bool *out_changed) {
+  static const RuleSet *const sets[] = {&rules_blocks};
+  bool folded;
+  TRY(pass_rewrite(c, sets, ARRAY_LEN(sets), out_changed));
+  if (*out_changed) TRY(pass_fold(c, &folded));
+  return TENON_OK;
+}
