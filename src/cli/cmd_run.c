@@ -396,6 +396,7 @@ static tenon_status compare(RunCommand *r, const char *path) {
 static void compare_reference(RunCommand *r) {
   const Body *b = r->model->graph->main;
   Comparison *cmp = new_comparison(r);
+  cmp->scaled = true;
   for (int64_t i = 0; i < b->nresults; i++) {
     const char *before = cmp->why;
     if (!values_match(cmp, r->out[i], r->reference[i]) && !before)
