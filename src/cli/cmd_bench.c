@@ -263,10 +263,16 @@ static int64_t peak_rss(void) {
   return getrusage(RUSAGE_SELF, &u) ? 0 : (int64_t)u.ru_maxrss * 1024;
 }
 
+static const char *target_name(const Bench *b) {
+  return !b->model->program ? b->target->name : b->program->target ? b->program->target : "host";
+}
+
 static void print_text(Bench *b) {
   NumText x, y;
-  say(b->cli, "%s on %s, %d thread%s: read %.1f ms, compile %.1f ms\n", b->cli->pos[0],
-      b->target->name, session_threads(b->session), session_threads(b->session) == 1 ? "" : "s",
+  // Of a compiled model the machine, without the features that its code needs.
+  int machine = (int)strcspn(target_name(b), " ");
+  say(b->cli, "%s on %.*s, %d thread%s: read %.1f ms, compile %.1f ms\n", b->cli->pos[0], machine,
+      target_name(b), session_threads(b->session), session_threads(b->session) == 1 ? "" : "s",
       b->load_ms, b->compile_ms);
   printf("median %.4f ms  min %.4f  p99 %.4f  mean %.4f  (%lld runs)\n", b->median_ms, b->min_ms,
          b->p99_ms, b->mean_ms, (long long)b->nruns);
@@ -293,7 +299,7 @@ static void print_json(Bench *b) {
   json_key(&w, "model");
   json_cstr(&w, b->cli->pos[0]);
   json_key(&w, "target");
-  json_cstr(&w, b->target->name);
+  json_cstr(&w, target_name(b));
   json_key(&w, "threads");
   json_i64(&w, session_threads(b->session));
   json_key(&w, "runs");
@@ -338,6 +344,10 @@ static int set_batch(Bench *b) {
 
 static tenon_status compile(Bench *b) {
   Cli *c = b->cli;
+  if (b->model->program) {
+    b->program = program_retain(b->model->program);
+    return TENON_OK;
+  }
   Graph *g = b->model->graph;
   MemPlan *plan;
   int64_t start = platform->now();
@@ -346,8 +356,6 @@ static tenon_status compile(Bench *b) {
   TargetOptions to = {.sizes = &b->in.dims, .no_cache = opt_given(c, OPT_bench_no_cache)};
   TRY(target_compile_with(b->target, g, plan, &to, &c->arena, &c->diag, &b->program));
   b->compile_ms = since(start);
-  const ProgFunction *f = b->program->function[0];
-  for (int32_t i = 0; i < f->nsteps; i++) b->flops += f->step[i].flops;
   return TENON_OK;
 }
 
@@ -362,6 +370,8 @@ static tenon_status execute(Bench *b) {
   TRY(inputs_read(&b->in, c, &b->held, opt_text(c, OPT_bench_inputs, NULL),
                   &c->opt[OPT_bench_input]));
   TRY(compile(b));
+  const ProgFunction *f = b->program->function[0];
+  for (int32_t i = 0; i < f->nsteps; i++) b->flops += f->step[i].flops;
   TRY(session_create(b->program, &(SessionOptions){.threads = threads}, &c->diag, &b->session));
   TRY(peak_get(session_threads(b->session), &c->diag, &b->peak));
   TRY(measure(b));
@@ -387,10 +397,18 @@ int cmd_bench(Cli *c) {
   b->target = strcmp(name, "auto") ? target_find(name) : target_auto();
   if (!b->target) return cli_usage(c, "bench: unknown target '%s'", name);
   int64_t start = platform->now();
-  int rc = cli_exit_of(model_open(c->pos[0], NULL, &c->diag, &b->model));
+  int rc =
+      cli_exit_of(model_open(c->pos[0], &(ModelOptions){.compiled = true}, &c->diag, &b->model));
   if (rc) return rc;
   b->load_ms = since(start);
+  if (b->model->program && (opt_given(c, OPT_bench_target) || opt_given(c, OPT_bench_level) ||
+                            opt_given(c, OPT_bench_no_cache))) {
+    model_free(b->model);
+    return cli_usage(
+        c, "bench: %s is compiled already: --target, -O and --no-cache are for a model", c->pos[0]);
+  }
   b->in = (Inputs){.graph = b->model->graph,
+                   .program = b->model->program,
                    .arena = &c->arena,
                    .files = &b->files,
                    .seed = (uint64_t)opt_int(c, OPT_bench_seed, 0)};
