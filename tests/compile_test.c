@@ -403,8 +403,8 @@ static int64_t largest_block(tenon_session *s, int64_t in_offset, int64_t out_of
   return largest_alloc;
 }
 
-// A copy of a tensor of 2 MiB needs a block of that size: with aligned buffers no run asks for one.
-TEST(aligned_buffers_are_not_copied) {
+// A copy of a tensor of 2 MiB needs a block of that size: no run asks for one, wherever the elements lie.
+TEST(buffers_are_not_copied) {
   tenon_model *m = open_text(big_text);
   tenon_target_info target;
   for (size_t k = 0; !tenon_target(k, &target); k++) {
@@ -413,9 +413,8 @@ TEST(aligned_buffers_are_not_copied) {
     tenon_session *s = session(p, 2, false);
     REQUIRE(s);
     EXPECT(largest_block(s, 0, 0) < 1 << 20);
-    EXPECT(largest_block(s, 1, 0) > 1 << 20);
-    EXPECT(largest_block(s, 0, 1) > 1 << 20);
-    EXPECT(largest_block(s, 0, 0) < 1 << 20);
+    EXPECT(largest_block(s, 1, 0) < 1 << 20);
+    EXPECT(largest_block(s, 3, 1) < 1 << 20);
     tenon_session_release(s);
     tenon_program_release(p);
   }
