@@ -468,23 +468,6 @@ TEST(session_binds_buffers) {
   tenon_model_close(m);
 }
 
-TEST(session_has_no_state) {
-  tenon_model *m = open_text(add_text);
-  tenon_program *p = compile(m, "host", -1);
-  tenon_session *s = session(p, 1, false);
-  tenon_value_info v;
-  tenon_tensor t = {0};
-  EXPECT_INT_EQ(tenon_session_state_count(s), 0);
-  EXPECT_STATUS(tenon_session_state(s, 0, &v), TENON_EINVAL);
-  EXPECT_STATUS(tenon_session_state_get(s, 0, &t, &error), TENON_EINVAL);
-  EXPECT_CONTAINS(error.message, "keeps none");
-  EXPECT_STATUS(tenon_session_state_set(s, 0, &t, &error), TENON_EINVAL);
-  EXPECT_STATUS(tenon_session_state_reset(s, &error), TENON_OK);
-  tenon_session_release(s);
-  tenon_program_release(p);
-  tenon_model_close(m);
-}
-
 // ---- profile ----
 
 TEST(session_profiles_steps) {
@@ -571,8 +554,10 @@ static void *work(void *arg) {
   Worker *w = arg;
   tenon_session *s;
   tenon_error e;
-  if (tenon_session_create(w->p, &(tenon_session_options){sizeof(tenon_session_options), 2, 0, 0},
-                           &s, &e)) {
+  if (tenon_session_create(
+          w->p,
+          &(tenon_session_options){.struct_size = sizeof(tenon_session_options), .threads = 2}, &s,
+          &e)) {
     w->wrong++;
     return NULL;
   }

@@ -199,5 +199,4 @@ void contract_choose(const Contraction *c, const LowerTarget *t, const ContractP
   Dim last = c->nk ? c->k[c->nk - 1] : NULL;
   if (c->depthwise || !last || !ie_is_const(last)) return;
   s->unroll = last->value <= 4 ? MAX(last->value, 1) : last->value < 16 ? 1 : c->image ? 2 : 4;
-  while (last->value % MAX(s->unroll, 1)) s->unroll--;
 }

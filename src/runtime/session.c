@@ -125,7 +125,10 @@ static tenon_status lay_out(Session *s, Run *run, Frame *fr) {
 
 // ---- parameters and results ----
 
-static bool aligned(const void *p) { return (uintptr_t)p % ALIGN == 0; }
+// Whether kernels can use it where it lies: they need no more than whole elements.
+static bool aligned(const void *p, DType t) {
+  return (uintptr_t)p % (uintptr_t)MIN(MAX(elem_bytes(t), 1), 8) == 0;
+}
 
 static tenon_status take_parameter(Session *s, Run *run, Frame *fr, int32_t i, Value *v) {
   const ProgFunction *f = fr->f;
@@ -134,7 +137,7 @@ static tenon_status take_parameter(Session *s, Run *run, Frame *fr, int32_t i, V
   Where at = {.node = pv->name};
   if (!v) return TENON_OK;
   if (!bind_shape(s, pv, v)) return wrong_shape(s, run, at, "the input", pv, v);
-  if (v->kind == VK_TENSOR && v->dtype != DT_STRING && !aligned(v->data)) {
+  if (v->kind == VK_TENSOR && v->dtype != DT_STRING && !aligned(v->data, v->dtype)) {
     TRY(value_tensor(run, at, v->dtype, v->rank, v->dims, &c->value));
     copy_elems(v->dtype, c->value->data, 0, v->data, 0, v->n);
   } else {
@@ -162,7 +165,7 @@ static tenon_status place_all(const Session *s, Run *run, Frame *fr, const Resul
     if (v->place != PLACE_RESULT || !room) continue;
     const ResultRoom *r = &room[v->slot];
     int64_t bytes, whole;  // a part is there only where all of it is
-    if (r->data && aligned(r->data) && value_bytes(s, v, &bytes) &&
+    if (r->data && aligned(r->data, v->dtype) && value_bytes(s, v, &bytes) &&
         value_bytes(s, &fr->f->value[fr->f->result[v->slot]], &whole) && whole <= r->bytes &&
         at <= r->bytes && bytes <= r->bytes - at)
       c->data = (char *)r->data + at;
