@@ -4,7 +4,8 @@
 usage: aot_test.py PROGRAM
 
 Each model is compiled to a file, to an object (linked into a C program with libtenon_runtime.a, with and without
---gc-sections, stripped), to a shared library (called through dlopen) and to a program.  All run with an environment in
+--gc-sections, stripped), to a shared library (called through dlopen) and to a program; with its weights inside and in a
+file of their own.  All run with an environment in
 which no compiler can be found; what they are linked with is looked at; without its weights a program has at most
 400 KB.  Where PROGRAM has no tenon-codegen (no LLVM), the same is done with host steps alone.  Needs only Python's
 standard library and a C compiler.
@@ -102,8 +103,8 @@ class Test:
         self.archive = os.path.join(os.path.dirname(program), "libtenon_runtime.a")
         self.cc = os.environ.get("CC") or "cc"
 
-    def compile(self, ending, kind):
-        run(self.program, "compile", self.model, "--target", self.target, f"--emit={kind}", "-o", os.path.join(WORK, self.name + ending))
+    def compile(self, ending, kind, *options):
+        run(self.program, "compile", self.model, "--target", self.target, f"--emit={kind}", "-o", self.name + ending, *options, cwd=WORK)
 
     def reference(self):
         """Makes inputs up, and runs the compiled file: the elements of each output."""
@@ -152,21 +153,47 @@ class Test:
         if self.name not in exported: sys.exit(f"aot_test: {self.name}.so exports {exported}")
         self.call_raw("shared library", self.build(True, "-ldl"))
 
+    def call_exe(self, *options):
+        dims = [a for name, n in self.sizes for a in ("--dim", f"{name}={n}")]
+        command = [os.path.join(WORK, self.name), *options, *dims, "--output", "exe-", *[f"in-{i}.npy" for i in range(len(self.inputs))]]
+        alone(*command)
+        got = [elements(open(f"{WORK}/exe-{n}.npy", "rb").read()) for n, _, _ in self.outputs]
+        self.expect(" ".join(("program", *options)), got)
+        return command
+
     def executable(self):
         self.compile("", "exe")
-        exe = os.path.join(WORK, self.name)
-        check_links(exe)
-        dims = [a for name, n in self.sizes for a in ("--dim", f"{name}={n}")]
-        for threads in ("1", "3"):
-            alone(exe, "--threads", threads, *dims, "--output", "exe-", *[f"in-{i}.npy" for i in range(len(self.inputs))])
-            got = [elements(open(f"{WORK}/exe-{n}.npy", "rb").read()) for n, _, _ in self.outputs]
-            self.expect(f"program, --threads {threads}", got)
+        check_links(os.path.join(WORK, self.name))
+        for threads in ("1", "3"): self.call_exe("--threads", threads)
+
+    def beside(self):
+        """The weights in a file of their own: as good as inside; gone, cut or of another model they are an error."""
+        weights = os.path.join(WORK, "weights.bin")
+        self.compile(".o", "obj", "--weights", "weights.bin")
+        exe = self.build(False, os.path.join(WORK, self.name + ".o"), self.archive, "-s", "-lm", "-pthread")
+        self.call_raw("object with weights beside", exe)
+        self.compile("", "exe", "--weights", "weights.bin")
+        self.call_exe()
+        with open(weights, "rb") as f: content = f.read()
+        os.rename(weights, weights + ".moved")
+        command = self.call_exe("--weights", "weights.bin.moved")
+        command[command.index("weights.bin.moved")] = "weights.bin"
+        damaged = [None, content[:-1] if content else b"x"]
+        if content: damaged.append(bytes([content[0] ^ 1]) + content[1:])
+        for bad in damaged:
+            if bad is not None:
+                with open(weights, "wb") as f: f.write(bad)
+            r = subprocess.run(command, cwd=WORK, capture_output=True, text=True)
+            if r.returncode != 1 or ("weights" not in r.stderr and "checksum" not in r.stderr):
+                sys.exit(f"aot_test: {self.name} with bad weights: exit status {r.returncode}: {r.stderr}")
+        ok(f"{self.name}: bad weights are an error")
 
     def all(self):
         self.want = self.reference()
         self.object()
         self.loadable()
         self.executable()
+        self.beside()
 
 
 def main():

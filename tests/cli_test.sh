@@ -285,7 +285,17 @@ if [ -x "$(dirname "$program")/tenon-codegen" ]; then
   expect 0 "kernel 0" explain "$tmp/m.tir" --kernel 0
   expect 1 "no kernel is '99'" explain "$tmp/m.tir" --kernel 99
   check "explain --kernel --json is JSON" json_ok explain "$tmp/m.tir" --kernel 0 --json
+  expect 0 "bytes" run "$tmp/m.tir" --target cpu --json
+  for machine in "--cpu x86-64-v3" "--features -avx512vl" "--triple x86_64-linux-gnu --cpu znver4 --features -fma" \
+      "--triple aarch64-linux-gnu --cpu neoverse-n1 --features +dotprod"; do
+    expect 0 "kernel" compile "$tmp/m.tir" $machine -o "$tmp/m.tenon"
+  done
+  expect 4 "it was compiled for aarch64" run "$tmp/m.tenon"
 fi
+expect 2 "'foo' is no CPU of x86_64" compile "$tmp/m.tir" --triple x86_64-linux-gnu --cpu foo
+expect 2 "'+bogus' is no feature" compile "$tmp/m.tir" --features +bogus
+expect 2 "no code can be made for the triple 'sparc'" compile "$tmp/m.tir" --triple sparc
+expect 2 "--weights goes with" compile "$tmp/m.tir" --weights "$tmp/w.bin"
 
 # ---- conform ----
 mkdir "$tmp/empty"

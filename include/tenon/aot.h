@@ -18,6 +18,8 @@ typedef struct tenon_aot_model {
   int64_t nbytes;
   const void *const *ops; /* evaluations that the model needs, NULL at the end */
   void *state;
+  const char *
+      weights; /* a file, where `tenon compile --weights` put them beside; NULL: they are among the bytes */
 } tenon_aot_model;
 
 /* Runs the model.  `in` and `out` hold one pointer to dense, row-major elements for each input and output; `dims` the
@@ -26,6 +28,9 @@ tenon_status tenon_aot_run(tenon_aot_model *m, const void *const *in, const int6
                            void *const *out, tenon_error *error);
 /* Threads of the runs that follow; 0: what affinity and cgroup allow. */
 void tenon_aot_threads(tenon_aot_model *m, int threads);
+/* Where the weights of a model lie that was compiled with --weights: a file that the next run maps.  Without this call
+ * it is the name that was given then.  `path` must stay until tenon_aot_close. */
+void tenon_aot_weights(tenon_aot_model *m, const char *path);
 /* Gives all memory back; the next run takes it again. */
 void tenon_aot_close(tenon_aot_model *m);
 

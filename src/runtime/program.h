@@ -149,6 +149,7 @@ typedef struct Program {
   void *invoke_ctx;
   const char *target;                 // "x86_64-pc-linux-gnu +avx2,+fma": what the code needs
   File backing;                       // the artifact's mapping; no bytes when built in memory
+  File weights;                       // the constants' mapping, where they are a file of their own
   void (*unload)(struct Program *p);  // gives back code, constants and mapping; may be NULL
   atomic_int refs;
 } Program;

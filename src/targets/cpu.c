@@ -77,7 +77,8 @@ static tenon_status build_code(const Compiled *c, Codegen *codegen, const Target
   Str *text = arena_array(a, Str, c->nkernels);
   Code *code = arena_array(a, Code, c->nkernels);
   for (int64_t i = 0; i < c->nkernels; i++) text[i] = c->kernel[i].text;
-  TRY(codegen_build_with(codegen, o->machine, CODE_IMAGE, text, c->nkernels, &call, a, code, d));
+  CodeKind kind = o->checked ? CODE_CHECKED : CODE_IMAGE;
+  TRY(codegen_build_with(codegen, o->machine, kind, text, c->nkernels, &call, a, code, d));
   if (o->report) report(c, code, a, o->report);
   if (o->text && o->report) TRY(build_text(codegen, c, text, o, &call, a, d));
   p->target = str_printf(&p->arena, "%s %s", o->machine->triple, o->machine->features);

@@ -43,6 +43,7 @@ typedef enum { TEXT_NONE, TEXT_ASM, TEXT_LLVM } TargetText;  // of every kernel
 struct TargetOptions {
   const Machine *machine;  // that code is made for; NULL: this one
   bool no_cache;
+  bool checked;             // code that checks every access, for tests
   TargetText text;          // also, for the report
   TargetReport *report;     // may be NULL
   int threads;              // that compiling may use; 0: what affinity and cgroup allow

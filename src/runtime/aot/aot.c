@@ -35,7 +35,8 @@ static tenon_status load(tenon_aot_model *m, Diag *d) {
   AotState *s = mem_alloc((int64_t)sizeof *s);
   if (!s) return fail(d, TENON_ENOMEM, NOWHERE, "out of memory");
   ops_now = m->ops;
-  tenon_status status = artifact_load_memory(m->bytes, m->nbytes, find_here, d, &s->program);
+  tenon_status status =
+      artifact_load_memory(m->bytes, m->nbytes, m->weights, find_here, d, &s->program);
   if (!status)
     status =
         session_create(s->program, &(SessionOptions){.threads = wanted_threads}, d, &s->session);
@@ -130,4 +131,9 @@ void tenon_aot_close(tenon_aot_model *m) {
   release(m->state);
   m->state = NULL;
   pthread_mutex_unlock(&lock);
+}
+
+void tenon_aot_weights(tenon_aot_model *m, const char *path) {
+  tenon_aot_close(m);
+  m->weights = path;
 }

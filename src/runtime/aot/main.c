@@ -90,7 +90,7 @@ static void usage(const Exe *x, const char *self) {
   printf("usage: %s", self);
   for (int32_t i = 0; i < x->program->nsyms; i++)
     if (prog_sym_is_input(x->program, i)) printf(" [--dim %s=N]", x->program->sym[i].name);
-  printf(" [--threads N] [--output PREFIX]");
+  printf("%s [--threads N] [--output PREFIX]", x->model->weights ? " [--weights F]" : "");
   for (int32_t i = 0; i < f->nparams; i++) printf(" %s.npy", f->value[f->param[i]].name);
   printf("\nRuns the model and writes each output to PREFIXNAME.npy. Sizes that are not given are "
          "1.\n");
@@ -120,6 +120,8 @@ static tenon_status run(Exe *x, int argc, char **argv, bool *misused) {
       *misused = !take_dim(x, argv[++i]);
     else if (!strcmp(argv[i], "--threads") && more && str_to_i64(str_of(argv[i + 1]), &threads))
       tenon_aot_threads(x->model, (int)threads), i++;
+    else if (!strcmp(argv[i], "--weights") && more && x->model->weights)
+      i++;
     else if (!strcmp(argv[i], "--output") && more)
       x->prefix = argv[++i];
     else if (argv[i][0] == '-' || nin == f->nparams)
@@ -161,12 +163,15 @@ int tenon_aot_main(tenon_aot_model *m, int argc, char **argv) {
   bool misused = false;
   x = (Exe){.model = m, .prefix = ""};
   main_ops = m->ops;
+  for (int i = 1; i + 1 < argc; i++)  // before the model is looked at for the other arguments
+    if (!strcmp(argv[i], "--weights")) tenon_aot_weights(m, argv[i + 1]);
   diag_init(&x.diag);
   arena_init(&x.arena);
   Trap t;
   trap_enter(&t, &x.diag);
   if (setjmp(t.env) == 0) {
-    t.status = artifact_load_memory(m->bytes, m->nbytes, find_here, &x.diag, &x.program);
+    t.status =
+        artifact_load_memory(m->bytes, m->nbytes, m->weights, find_here, &x.diag, &x.program);
     if (!t.status) {
       const ProgFunction *f = x.program->function[0];
       x.sym = arena_array(&x.arena, int64_t, x.program->nsyms + 1);

@@ -13,6 +13,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 
 enum { MAX_PROCESSES = 64, PATH_CAP = 4096 };
@@ -27,6 +28,7 @@ struct Codegen {
   Process idle[MAX_PROCESSES];
   int nidle, nprocesses;
   bool shared;
+  atomic_int_least64_t pruned;  // when, on the platform's clock
 };
 
 // The process's own pool.
@@ -318,8 +320,14 @@ static void build_all(BuildJob *j, Pool *pool, Arena *a) {
     j->out[i].bytes = arena_dup(a, j->out[i].bytes, MAX(j->out[i].n, 1));
 }
 
-// Whoever adds to the cache also keeps it in bounds.
-static void prune(const Codegen *c) {
+// Whoever adds to the cache also keeps it in bounds; not with every kernel, since each file is looked at.
+static void prune(Codegen *c) {
+  enum { PRUNE_SECONDS = 10 };
+  int64_t now = platform->now(), last = atomic_exchange(&c->pruned, now);
+  if (last && now - last < (int64_t)PRUNE_SECONDS * 1000000000) {
+    atomic_store(&c->pruned, last);
+    return;
+  }
   static _Thread_local Diag quiet;
   CachePruned pruned;
   Arena a;
