@@ -8,7 +8,17 @@
 
 #include "eval/movement.h"
 
-enum { PIECE = 1 << 15, ROWS = 64, COPY = 1 << 16, CHECKS = PACK_COORDS + 1, TILE = 16, LINES = 8 };
+#include <stdatomic.h>
+
+enum {
+  PIECE = 1 << 15,
+  ROWS = 64,
+  COPY = 1 << 16,
+  CHECKS = PACK_COORDS + 1,
+  TILE = 16,
+  LINES = 8,
+  IN_PLACE = 1 << 20
+};
 
 typedef struct PackLoop {
   int64_t extent, src, dst;  // strides in elements
@@ -26,6 +36,8 @@ struct PackTask {
   int64_t blocks;                  // of rows
   int64_t steps, grain;            // the other loops times blocks; so many make a piece
   int64_t begin, pieces;           // in the list
+  File used;                       // what of a mapped file is not needed when all are done
+  atomic_int_least64_t left;
 };
 
 // ---- where a weight's bytes lie ----
@@ -181,7 +193,17 @@ static void add_task(PackList *list, PackTask *t, Arena *a) {
   t->pieces = (t->steps + t->grain - 1) / t->grain;
   t->begin = list->npieces;
   list->npieces += t->pieces;
+  atomic_init(&t->left, t->pieces);
   vec_push(a, &list->task, t);
+}
+
+// The whole pages of a mapped file among a constant's bytes.
+static File pages_of(const Node *n, const void *bytes) {
+  const ConstData *c = n->data;
+  uintptr_t at = (uintptr_t)bytes, begin = (at + PAGE - 1) / PAGE * PAGE;
+  uintptr_t end = (at + (uintptr_t)c->bytes) / PAGE * PAGE;
+  if (!c->source || !c->source->file.mapped || begin >= end) return (File){0};
+  return (File){.bytes = (const uint8_t *)begin, .size = (int64_t)(end - begin), .mapped = true};
 }
 
 static PackTask *make_task(const PackSpec *s, const int64_t *stride, const void *from, char *to,
@@ -222,6 +244,7 @@ static tenon_status add_parts(PackList *list, Graph *g, const PackSpec *s, const
     int64_t skip = v->n > 1 ? p->begin * stride[along] * width : 0;
     PackTask *t = make_task(s, stride, (const char *)from - skip, to, width, a);
     if (v->n > 1) add_check(t, s->coef[along], p->begin, p->end);
+    t->used = pages_of(p->base, from);
     add_task(list, t, a);
   }
   *done = true;
@@ -249,6 +272,27 @@ static PackSpec plain_spec(const Node *n, bool moved) {
   return s;
 }
 
+// ---- in place ----
+
+int64_t pack_phase(Graph *g, const Node *n, Diag *d) {
+  const void *from;
+  if (n->data->bytes < IN_PLACE || !n->data->source || const_bytes(g, n, &from, d)) return -1;
+  int64_t phase = (int64_t)((uintptr_t)from % PAGE);
+  return pages_of(n, from).mapped && phase % CONST_ALIGN == 0 ? phase : -1;
+}
+
+bool pack_in_place(Graph *g, const Node *n, char *to, Diag *d) {
+  const void *at;
+  if (const_bytes(g, n, &at, d)) return false;
+  const char *from = at, *end = from + n->data->bytes;
+  File pages = pages_of(n, at);
+  const char *whole_begin = (const char *)pages.bytes, *whole_end = whole_begin + pages.size;
+  if (platform->map_over(pages.bytes, pages.size, to + (whole_begin - from))) return false;
+  memcpy(to, from, (size_t)(whole_begin - from));
+  memcpy(to + (whole_end - from), whole_end, (size_t)(end - whole_end));
+  return true;
+}
+
 tenon_status pack_add(PackList *list, Graph *g, const Node *n, const PackSpec *spec, char *to,
                       Arena *a, Diag *d) {
   PackSpec plain;
@@ -265,7 +309,9 @@ tenon_status pack_add(PackList *list, Graph *g, const Node *n, const PackSpec *s
   plain = plain_spec(n, false);
   int64_t width = spec ? elem_bytes(type_of(n)->dtype) : 1;
   if (!spec) spec = &plain;
-  add_task(list, make_task(spec, spec->stride, from, to, width, a), a);
+  PackTask *t = make_task(spec, spec->stride, from, to, width, a);
+  t->used = pages_of(n, from);
+  add_task(list, t, a);
   return TENON_OK;
 }
 
@@ -279,7 +325,7 @@ typedef struct Tile {
 } Tile;
 
 #define TURN(bits)                                                                                 \
-  static void turn##bits(const Tile *t, int64_t r0, int64_t r1, int64_t e0, int64_t e1) {           \
+  static void turn##bits(const Tile *t, int64_t r0, int64_t r1, int64_t e0, int64_t e1) {          \
     for (int64_t r = r0; r < r1; r++) {                                                            \
       char *to = t->to + (r * t->dst + e0) * (bits / 8);                                           \
       const char *from = t->from + (r * t->src + e0 * t->line) * (bits / 8);                       \
@@ -385,9 +431,11 @@ static void do_pieces(void *ctx, int64_t begin, int64_t end) {
   for (int64_t piece = begin; piece < end; piece++) {
     for (int64_t step = list->task.n; step > 0; step /= 2)
       while (at + step < list->task.n && list->task.v[at + step]->begin <= piece) at += step;
-    const PackTask *t = list->task.v[at];
+    PackTask *t = list->task.v[at];
     int64_t first = (piece - t->begin) * t->grain;
     for (int64_t s = first; s < MIN(first + t->grain, t->steps); s++) do_step(t, s);
+    bool last = atomic_fetch_sub(&t->left, 1) == 1;
+    if (last && t->used.mapped) platform->forget(t->used.bytes, t->used.size);
   }
 }
 

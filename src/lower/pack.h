@@ -8,6 +8,8 @@
 #include "base/platform.h"
 #include "lower/lower.h"
 
+enum { CONST_ALIGN = 64 };
+
 // One piece of work: a part of a weight to its places in a constant.
 typedef struct PackTask PackTask;
 typedef struct PackList {
@@ -18,6 +20,10 @@ typedef struct PackList {
 // Adds what fills `to`, whose bytes are 0, from the constant `n`; `spec` NULL: as it is.
 MUST_USE tenon_status pack_add(PackList *list, Graph *g, const Node *n, const PackSpec *spec,
                                char *to, Arena *a, Diag *d);
+// A large constant that is the bytes of a mapped file need not be copied: it lies in place when its address has the phase of
+// its bytes in a page.  -1: it must be copied.
+int64_t pack_phase(Graph *g, const Node *n, Diag *d);
+bool pack_in_place(Graph *g, const Node *n, char *to, Diag *d);  // false: it cannot be, after all
 // Does all of it.
 void pack_run(const PackList *list, Pool *pool);
 

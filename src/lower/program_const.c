@@ -1,11 +1,10 @@
 // program_const.c -- sizes and constants of a program.
 //
 // A size becomes postfix code.  A constant is copied, or packed into the order in which a kernel reads it, into one
-// section; two uses of one weight in one order are one constant.
+// section; two uses of one weight in one order are one constant.  A large one that is read as it lies in a file, such as a
+// table of embeddings, is that file's pages: what nobody looks up takes no memory.
 #include "lower/builder.h"
 #include "lower/pack.h"
-
-enum { CONST_ALIGN = 64 };
 
 // ---- sizes ----
 
@@ -144,6 +143,7 @@ static void fill_strings(ProgBuilder *b, ProgConst *k, const Node *n, char *to) 
 
 static tenon_status fill_all(ProgBuilder *b, Pool *pool) {
   PackList list = {0};
+  bool pages = b->p->constants_bytes >= platform->pages_from;
   for (int64_t i = 0; i < b->constant.n; i++) {
     ProgConst *k = &b->constant.v[i];
     const ConstItem *item = &b->item.v[i];
@@ -151,7 +151,7 @@ static tenon_status fill_all(ProgBuilder *b, Pool *pool) {
     k->data = to;
     if (k->dtype == DT_STRING)
       fill_strings(b, k, item->node, to);
-    else if (k->bytes)
+    else if (k->bytes && !(pages && item->in_place && pack_in_place(b->g, item->node, to, b->diag)))
       TRY(pack_add(&list, b->g, item->node, item->packed ? &item->pack : NULL, to, b->a, b->diag));
   }
   pack_run(&list, pool);
@@ -166,8 +166,12 @@ tenon_status fill_constants(ProgBuilder *b) {
   int64_t total = 0;
   for (int64_t i = 0; i < b->constant.n; i++) {
     ProgConst *k = &b->constant.v[i];
+    ConstItem *item = &b->item.v[i];
+    int64_t phase = item->packed ? -1 : pack_phase(b->g, item->node, b->diag);
+    item->in_place = phase >= 0;
+    if (item->in_place) total = (total + PAGE - 1) / PAGE * PAGE + phase;
     k->offset = total;
-    if (!const_size(k, &b->item.v[i], &k->bytes) ||
+    if (!const_size(k, item, &k->bytes) ||
         !ck_add(total, (k->bytes + CONST_ALIGN - 1) / CONST_ALIGN * CONST_ALIGN, &total))
       return fail(b->diag, TENON_ENOMEM, NOWHERE, "the constants do not fit in 64 bits");
   }

@@ -5,7 +5,7 @@
 #include "base/process.h"
 #include "targets/llvm/codegen.h"
 
-enum { CODE_ALIGN = 64, PAGE = 4096 };
+enum { CODE_ALIGN = 64 };
 
 void cpu_describe(const Machine *m, LowerTarget *out) {
   *out = (LowerTarget){.vector_bytes = m->vector_bytes,
