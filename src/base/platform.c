@@ -25,7 +25,7 @@ enum { MAP_FROM = 64 << 20 };  // mapped pages have no red zones
 #else
 enum { MAP_FROM = 1 << 20 };
 #endif
-enum { CACHE_LINE = 64, HUGE_FROM = 4 << 20 };
+enum { CACHE_LINE = 64, HUGE_FROM = 2 << 20 };
 #ifndef MREMAP_DONTUNMAP
 #define MREMAP_DONTUNMAP 4
 #endif

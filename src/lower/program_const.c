@@ -181,7 +181,8 @@ tenon_status fill_constants(ProgBuilder *b) {
     return fail(b->diag, TENON_ENOMEM, NOWHERE, "out of memory for %lld bytes of constants",
                 (long long)total);
   b->p->unload = free_constants;
-  Pool *pool = pool_create(0);
+  enum { ALONE = 4 << 20 };  // bytes that are moved before other threads have begun
+  Pool *pool = total > ALONE ? pool_create(0) : NULL;
   Trap t;
   trap_enter(&t, b->diag);
   if (setjmp(t.env) == 0) t.status = fill_all(b, pool);
