@@ -28,7 +28,7 @@ typedef struct Trial {
 } Trial;
 
 // ---- kernels among pages that cannot be touched ----
-enum { MAX_ARGS = 64, PAGE = 4096 };
+enum { MAX_ARGS = 64 };
 typedef struct Fenced {
   char *map, *at;
   int64_t room, bytes,

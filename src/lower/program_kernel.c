@@ -41,13 +41,16 @@ bool lower_may_overwrite(const LoopKernel *k, int32_t operand, int32_t result) {
 
 // ---- kernels ----
 
-static int32_t add_kernel(ProgBuilder *b, const Lowered *lw) {
-  LoopKernel *k = lw->kernel;
+static Str text_of(ProgBuilder *b, LoopKernel *k) {
   StrBuf text;
   strbuf_init(&text, b->a);
   k->name = "kernel";  // names do not make kernels different
   loop_print(k, &text);
-  Str t = str_of(strbuf_text(&text));
+  return str_of(strbuf_text(&text));
+}
+
+static int32_t add_kernel(ProgBuilder *b, const Lowered *lw, Str t) {
+  LoopKernel *k = lw->kernel;
   void *have = strmap_get(&b->texts, t);
   if (have) return (int32_t)((intptr_t)have - 1);
   Arena *pa = &b->p->arena;
@@ -130,9 +133,11 @@ static bool exprs_known(const int32_t *e, int32_t n) {
   return true;
 }
 
-// A kernel that is not proven to stay inside its arguments never runs.
-static bool proven(ProgBuilder *b, const Lowered *lw) {
+// A kernel that is not proven to stay inside its arguments never runs.  The same text is the same kernel.
+static bool proven(ProgBuilder *b, const Lowered *lw, Str text) {
   Diag d;
+  if (strmap_get(&b->texts, text)) return true;
+  if (b->o->verified && b->o->verified(b->o->verified_ctx, text)) return true;
   diag_init(&d);
   if (!loop_verify(lw->kernel, &d)) return true;
   if (!b->nunproven++) b->unproven = str_copy(b->a, str_of(d.text));
@@ -155,7 +160,8 @@ tenon_status build_kernel_step(FuncBuilder *f, const Node *n) {
   IntPool *dims = &b->g->dims;
   Lowered lw = {0};
   TRY(lower_group(&b->lowering, n, &lw));
-  if (!proven(b, &lw)) return TENON_EUNSUPPORTED;
+  Str text = text_of(b, lw.kernel);
+  if (!proven(b, &lw, text)) return TENON_EUNSUPPORTED;
   LoopKernel *k = lw.kernel;
   ProgStep st = {.kind = STEP_KERNEL, .when = -1, .nargs = k->nargs, .ndims = k->ndims};
   int32_t *dim = arena_array(pa, int32_t, MAX(k->ndims, 1));
@@ -164,7 +170,7 @@ tenon_status build_kernel_step(FuncBuilder *f, const Node *n) {
   st.items = build_expr(b, items);
   if (st.items < 0 || !exprs_known(dim, k->ndims) || !symbols_bound(f, &lw))
     return TENON_EUNSUPPORTED;
-  st.kernel = add_kernel(b, &lw);
+  st.kernel = add_kernel(b, &lw, text);
   st.op = b->prog_kernel.v[st.kernel].name;
   st.node = keep_name(b, n->name);
   st.nin = (int32_t)n->nsrc;

@@ -5,7 +5,7 @@
 #include "base/process.h"
 #include "targets/llvm/codegen.h"
 
-enum { CODE_ALIGN = 64, PAGE = 4096 };
+enum { CODE_ALIGN = 64 };
 
 void cpu_describe(const Machine *m, LowerTarget *out) {
   *out = (LowerTarget){.vector_bytes = m->vector_bytes,
@@ -83,6 +83,20 @@ static tenon_status build_code(const Compiled *c, Codegen *codegen, const Target
   if (o->text && o->report) TRY(build_text(codegen, c, text, o, &call, a, d));
   p->target = str_printf(&p->arena, "%s %s", o->machine->triple, o->machine->features);
   return join_images(p, o->machine, code, c->nkernels, a, d);
+}
+
+// The code generators, kept from the first kernel to the last.  Why there are none, cpu_build says.
+void *cpu_open(const TargetOptions *o) {
+  static _Thread_local Diag quiet;
+  Codegen *codegen;
+  diag_init(&quiet);
+  return codegen_shared(o->threads, &quiet, &codegen) ? NULL : codegen;
+}
+
+void cpu_close(void *opened) { codegen_release(opened); }
+
+bool cpu_verified(void *opened, const TargetOptions *o, Str text) {
+  return !o->checked && !o->no_cache && codegen_has(opened, o->machine, CODE_IMAGE, text);
 }
 
 tenon_status cpu_build(const Compiled *c, const TargetOptions *o, Arena *a, Diag *d) {
