@@ -303,6 +303,7 @@ if [ -x "$(dirname "$program")/tenon-codegen" ]; then
   expect 1 "no kernel is '99'" explain "$tmp/m.tir" --kernel 99
   check "explain --kernel --json is JSON" json_ok explain "$tmp/m.tir" --kernel 0 --json
   expect 0 "bytes" run "$tmp/m.tir" --target cpu --json
+  expect 1 "are left of the limit" run "$tmp/m.tir" --target cpu --max-ops 2
   for machine in "--cpu x86-64-v3" "--features -avx512vl" "--triple x86_64-linux-gnu --cpu znver4 --features -fma" \
       "--triple aarch64-linux-gnu --cpu neoverse-n1 --features +dotprod"; do
     expect 0 "kernel" compile "$tmp/m.tir" $machine -o "$tmp/m.tenon"

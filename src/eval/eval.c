@@ -17,15 +17,16 @@ double eval_extent(const Value *v) {
   return n;
 }
 
-tenon_status eval_work(Eval *e, double ops) {
-  Run *r = e->run;
+tenon_status run_work(Run *r, Where at, double ops) {
   if (r->ops_budget < 0) return TENON_OK;
   if (!(ops <= (double)r->ops_budget))
-    return eval_fail(e, TENON_EINVAL, "this takes %.3g operations, %lld are left of the limit", ops,
-                     (long long)r->ops_budget);
+    return fail(r->diag, TENON_EINVAL, at, "this takes %.3g operations, %lld are left of the limit",
+                ops, (long long)r->ops_budget);
   r->ops_budget -= (int64_t)ops;
   return TENON_OK;
 }
+
+tenon_status eval_work(Eval *e, double ops) { return run_work(e->run, e->at, ops); }
 
 tenon_status eval_fail(Eval *e, tenon_status code, const char *fmt, ...) {
   va_list ap;

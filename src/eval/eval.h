@@ -35,6 +35,7 @@ tenon_status eval_fail(Eval *e, tenon_status code, const char *fmt, ...) PRINTF(
 // Takes operations from the run's budget before they are done; EINVAL when that many are not left.  eval_out
 // charges an op's cost and the elements of its results; work that they do not tell of is charged where it is done.
 MUST_USE tenon_status eval_work(Eval *e, double ops);
+MUST_USE tenon_status run_work(Run *r, Where at, double ops);  // the same without an evaluation
 // Steps of loops over a tensor's sizes: its elements, and where it has none, as many as its other sizes say.
 double eval_extent(const Value *v);
 // Presence, kind and (when t != 0) dtype of an input that must be there.

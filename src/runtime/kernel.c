@@ -4,20 +4,8 @@
 // Work items are split evenly in order, a thread's share into a few pieces; a thread that is done with its own takes pieces of
 // others, so that one which the system keeps waiting holds up nobody.  Work that is done before another thread has heard of it stays with the caller.  How many items there are is the kernel's own affair, and each
 // is computed alike whoever does it, so results do not depend on the threads.  Denormals count as zero inside generated code, on every thread, and nowhere else.
+#include "runtime/float_mode.h"
 #include "runtime/session_impl.h"
-
-#if defined(__x86_64__)
-#include <xmmintrin.h>
-static unsigned float_mode_enter(void) {
-  unsigned was = _mm_getcsr();
-  _mm_setcsr((was | 0x8040) & ~0x6000u);  // FTZ, DAZ; to nearest
-  return was;
-}
-static void float_mode_leave(unsigned was) { _mm_setcsr(was); }
-#else
-static unsigned float_mode_enter(void) { return 0; }
-static void float_mode_leave(unsigned was) { (void)was; }
-#endif
 
 enum { PIECES = 4, SHARES = 64 };
 
@@ -104,7 +92,7 @@ static void run_items(KernelJob *j, KernelCall *c, int thread, int64_t begin, in
   int32_t failed;
   int64_t start = j->timed ? platform->now() : 0;
   if (c->fn) {
-    unsigned mode = float_mode_enter();
+    uint64_t mode = float_mode_enter(true);
     failed = c->fn(c->args, c->dims, begin, end, j->scratch + thread * j->scratch_each);
     float_mode_leave(mode);
   } else {  // an interpreter converts what a kernel only moves: that must keep every bit
@@ -158,7 +146,16 @@ static tenon_status argument_sizes(Session *s, Run *run, const Frame *fr, Kernel
   return TENON_OK;
 }
 
+// Many items may walk over nothing at all.
+static bool results_are_empty(const Session *s, const Frame *fr, const ProgStep *st) {
+  int64_t bytes;
+  for (int32_t i = 0; i < st->nout; i++)
+    if (!value_bytes(s, &fr->f->value[st->out[i]], &bytes) || bytes) return false;
+  return true;
+}
+
 static tenon_status prepare(Session *s, Run *run, const Frame *fr, KernelCall *c) {
+  enum { MANY_ITEMS = 4096 };
   const Program *p = s->program;
   const ProgStep *st = c->step;
   Where at = {.node = st->node, .op = st->op};
@@ -177,6 +174,7 @@ static tenon_status prepare(Session *s, Run *run, const Frame *fr, KernelCall *c
       return fail(run->diag, TENON_EINTERNAL, at, "a size is not known");
   if (!prog_eval(p, st->items, s->sym, &c->items))
     return fail(run->diag, TENON_EINTERNAL, at, "the number of work items is not known");
+  if (c->items > MANY_ITEMS && results_are_empty(s, fr, st)) c->items = 0;
   return TENON_OK;
 }
 

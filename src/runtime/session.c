@@ -4,6 +4,7 @@
 // are the same), and does the steps in order.  A symbol that a call binds is unbound when it returns.
 //
 // Guarantees: same bits for any number of threads; after an error the session can be used again.
+#include "runtime/float_mode.h"
 #include "runtime/session_impl.h"
 
 enum { ALIGN = 64 };
@@ -147,11 +148,6 @@ static tenon_status take_parameter(Session *s, Run *run, Frame *fr, int32_t i, V
   return TENON_OK;
 }
 
-static bool value_bytes(const Session *s, const ProgValue *v, int64_t *bytes) {
-  int64_t dims[MAX_RANK], n;
-  return cell_dims(s, v, dims) && shape_count(v->rank, dims, &n) && dtype_bytes(v->dtype, n, bytes);
-}
-
 // Every value that has its place from the start gets it.
 static tenon_status place_all(const Session *s, Run *run, Frame *fr, const ResultRoom *room) {
   for (int32_t i = 0; i < fr->f->nvalues; i++) {
@@ -216,9 +212,23 @@ static tenon_status do_copy(Session *s, Run *run, Frame *fr, const ProgStep *st)
   return TENON_OK;
 }
 
+// What a step takes of the run's limit: an operation for each element that it reads or writes, or what was counted for it
+// where sizes are fixed.  Evaluations count their own.
+static tenon_status spend(const Session *s, Run *run, const Frame *fr, const ProgStep *st) {
+  double ops = 1;
+  for (int32_t i = 0; i < st->nargs; i++) {
+    int64_t dims[MAX_RANK], n;
+    const ProgValue *v = &fr->f->value[st->arg[i]];
+    if (cell_dims(s, v, dims) && shape_count(v->rank, dims, &n)) ops += (double)n;
+  }
+  if (!s->program->nsyms && st->flops > ops) ops = st->flops;
+  return run_work(run, (Where){.node = st->node, .op = st->op}, ops);
+}
+
 static tenon_status do_step(Session *s, Run *run, Frame *fr, const ProgStep *st) {
   int64_t when = 1;
   if (st->when >= 0 && prog_eval(s->program, st->when, s->sym, &when) && !when) return TENON_OK;
+  for (int32_t k = 0; run->ops_budget >= 0 && k <= st->more; k++) TRY(spend(s, run, fr, &st[k]));
   switch ((ProgStepKind)st->kind) {
   case STEP_KERNEL:
     for (int32_t k = 0; k <= st->more; k++)
@@ -339,10 +349,12 @@ tenon_status session_run(Session *s, Run *run, Value *const *inputs, const Resul
   run->empty_stack = empty_stack;
   s->ntrail = 0;
   for (int32_t i = 0; i < s->program->nsyms; i++) s->sym[i] = SYM_UNBOUND;
+  uint64_t mode = float_mode_enter(false);
   Trap t;
   trap_enter(&t, run->diag);
   if (setjmp(t.env) == 0) t.status = session_call(s, run, f, inputs, room, out);
   trap_leave(&t);
+  float_mode_leave(mode);
   if (t.status)
     for (int32_t i = 0; i < s->program->nfunctions; i++) {
       // The values belong to the run, which frees them; a raised error skipped this.

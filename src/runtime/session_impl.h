@@ -53,6 +53,7 @@ tenon_status session_host(Session *s, Run *run, Frame *fr, const ProgStep *st);
 
 // ---- values during a call (values.c) ----
 // The sizes of a value; false when one is not known yet.
+bool value_bytes(const Session *s, const ProgValue *v, int64_t *bytes);  // false: not known
 bool cell_dims(const Session *s, const ProgValue *v, int64_t *dims);
 // Binds symbols by an actual shape and compares what is known.
 bool bind_shape(Session *s, const ProgValue *v, const Value *actual);

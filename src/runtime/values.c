@@ -9,6 +9,11 @@ bool cell_dims(const Session *s, const ProgValue *v, int64_t *dims) {
 }
 
 // The symbol that an expression is, or -1.
+bool value_bytes(const Session *s, const ProgValue *v, int64_t *bytes) {
+  int64_t dims[MAX_RANK], n;
+  return cell_dims(s, v, dims) && shape_count(v->rank, dims, &n) && dtype_bytes(v->dtype, n, bytes);
+}
+
 static int64_t lone_symbol(const Program *p, int32_t expr) {
   const ProgExpr *e = &p->expr[expr];
   return e->n == 2 && e->code[0] == PX_SYM ? e->code[1] : -1;

@@ -95,10 +95,15 @@ static tenon_status call(AotState *s, AotCall *c) {
   for (int32_t i = 0; i < f->nparams; i++) {
     const ProgValue *v = &f->value[f->param[i]];
     TRY(shape_of(p, v, sym, dims, &bytes, run->diag));
+    if (bytes && !c->in[i])
+      return fail(run->diag, TENON_EINVAL, (Where){.node = v->name}, "no input is given");
     TRY(value_borrow(run, v->dtype, v->rank, dims, c->in[i], &in[i]));
   }
   for (int32_t i = 0; i < f->nresults; i++) {
     TRY(shape_of(p, &f->value[f->result[i]], sym, dims, &bytes, run->diag));
+    if (bytes && !c->out[i])
+      return fail(run->diag, TENON_EINVAL, (Where){.node = f->result_name[i]},
+                  "no room is given for the output");
     room[i] = (ResultRoom){c->out[i], bytes};
   }
   TRY(session_run(s->session, run, in, room, out));
