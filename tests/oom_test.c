@@ -366,7 +366,7 @@ static void fail_compiled(const char *target) {
   use_table();
   for (int64_t i = 0; i < ARRAY_LEN(models); i++) {
     EXPECT(play_on(target, models[i], ON_ALLOC, 0, COMPILED_POINTS) > 20);
-    EXPECT(play_on(target, models[i], ON_THREAD, EAGAIN, INT64_MAX) > 1);
+    EXPECT(play_on(target, models[i], ON_THREAD, EAGAIN, INT64_MAX) >= 1);
   }
   table.chunk_bytes = 0;
   for (int64_t i = 0; i < ARRAY_LEN(models); i++)

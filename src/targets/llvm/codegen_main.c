@@ -11,6 +11,7 @@
 #include "targets/llvm/protocol.h"
 
 #include <llvm-c/Analysis.h>
+#include <llvm-c/Support.h>
 #include <llvm-c/Target.h>
 #include <llvm-c/TargetMachine.h>
 #include <llvm-c/Transforms/PassBuilder.h>
@@ -84,6 +85,26 @@ static tenon_status run_passes(LLVMModuleRef mod, const Target *t, Diag *d) {
   return s;
 }
 
+static int64_t instructions(LLVMModuleRef mod) {
+  int64_t n = 0;
+  for (LLVMValueRef f = LLVMGetFirstFunction(mod); f; f = LLVMGetNextFunction(f))
+    for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(f); b; b = LLVMGetNextBasicBlock(b))
+      for (LLVMValueRef i = LLVMGetFirstInstruction(b); i; i = LLVMGetNextInstruction(i)) n++;
+  return n;
+}
+
+// Loop strength reduction weighs the addresses of a loop against one another: half of all the time for a large kernel, whose
+// unrolled body hides what addresses cost.  Small loops gain by it.
+static void choose_reduction(LLVMModuleRef mod) {
+  enum { LARGE = 4000 };
+  static bool off;
+  bool want = instructions(mod) > LARGE;
+  if (want == off) return;
+  const char *argv[] = {"tenon-codegen", want ? "-disable-lsr=true" : "-disable-lsr=false"};
+  LLVMParseCommandLineOptions(2, argv, NULL);
+  off = want;
+}
+
 static tenon_status generate(LLVMModuleRef mod, const Target *t, const CodeRequest *r, Arena *a,
                              Diag *d, CodeReply *out) {
   if (r->kind == CODE_LLVM) {
@@ -95,6 +116,7 @@ static tenon_status generate(LLVMModuleRef mod, const Target *t, const CodeReque
   }
   LLVMMemoryBufferRef buf;
   char *error = NULL;
+  choose_reduction(mod);
   LLVMCodeGenFileType type = r->kind == CODE_ASM ? LLVMAssemblyFile : LLVMObjectFile;
   if (LLVMTargetMachineEmitToMemoryBuffer(t->tm, mod, type, &error, &buf)) {
     tenon_status s = fail(d, TENON_EINTERNAL, (Where){0}, "%s", error);
