@@ -1,4 +1,6 @@
-// blocks.c -- convolutions whose results are blocks of pixels.
+// blocks.c -- windows in cheaper forms: convolutions that give blocks of pixels, and maxima along lines.
+//
+// A maximum over a large window is the maximum of the maxima of its lines, each of which serves several windows.
 //
 // A transposed convolution by a stride s gives blocks of s x s pixels.  Each pixel of a block sums over taps of its own, so a
 // convolution with s x s times as many channels gives them all, and depth_to_space puts them where they belong: a step in
@@ -118,6 +120,38 @@ static Node *shuffled(Graph *g, const Match *m) {
   return NA(g, depth_to_space, &at, node_with(g, conv, src));
 }
 
+// ---- maxima ----
+
+static Node *along_axis(Graph *g, Node *x, const max_pool_attrs *at, int axis) {
+  int64_t kernel[2] = {1, 1}, stride[2] = {1, 1}, dilation[2] = {1, 1}, pads[4] = {0};
+  max_pool_attrs one = *at;
+  kernel[axis] = at->kernel_shape.v[axis];
+  stride[axis] = item(at->strides, axis, 1);
+  dilation[axis] = item(at->dilations, axis, 1);
+  pads[axis] = item(at->pads, axis, 0);
+  pads[2 + axis] = item(at->pads, 2 + axis, 0);
+  one.kernel_shape = (Ints){2, kernel};
+  one.strides = (Ints){2, stride};
+  one.dilations = (Ints){2, dilation};
+  one.pads = (Ints){4, pads};
+  return NA(g, max_pool, &one, x);
+}
+
+// First along lines, which leaves all of them, then across.
+static Node *max_of_lines(Graph *g, const Match *m) {
+  const Node *n = m->root;
+  const max_pool_attrs *at = n->attrs;
+  if (n->nres != 1 || node_channels_last(n) || at->kernel_shape.n != 2 ||
+      at->auto_pad != PAD_NOTSET)
+    return NULL;
+  int64_t high = at->kernel_shape.v[0], wide = at->kernel_shape.v[1], all, lines;
+  if (high < 2 || wide < 2 || !ck_mul(high, wide, &all) ||
+      !ck_mul(item(at->strides, 0, 1), wide, &lines) || !ck_add(lines, high, &lines) ||
+      all / 2 < lines)
+    return NULL;
+  return along_axis(g, along_axis(g, n->src[0], at, 1), at, 0);
+}
+
 #define X "(%x: f32[n, 2, 3, 4]) { "
 
 static const Rule blocks[] = {
@@ -128,7 +162,10 @@ static const Rule blocks[] = {
     RULE("depth_to_space.order", P(depth_to_space, BIND_ANY(p, conv)), .make = shuffled,
          .example = X "%w = const f32[4, 2, 1, 1] {1, 2, 3, -1, -2, 1, 0.5, 0.25} %b = const f32[4] {0.5, 1, 2, 3} %c = conv(%x, %w, %b) "
                     "%r = depth_to_space(%c) blocksize=2 mode=CRD return %r }"),
+    RULE("max_pool.lines", ANY(max_pool), .make = max_of_lines,
+         .example = "(%x: f32[n, 2, 9, 8]) { %r = max_pool(%x) kernel_shape=[5, 6] pads=[2, 1, 0, 2] strides=[1, 2] ceil_mode=true return %r }"),
     // clang-format on
 };
 const RuleSet rules_blocks =
-    RULES("blocks", blocks, "fewer transposed convolutions, and fewer blocks in the other order");
+    RULES("blocks", blocks,
+          "fewer transposed convolutions, fewer blocks in the other order, smaller windows");
