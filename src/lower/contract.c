@@ -35,6 +35,8 @@ static bool is_quantised(const Node *n) {
 typedef struct Chain {
   Follow follow;  // from the anchor's value to the results
   bool heavy;     // functions of many instructions stand behind the anchor
+  int64_t
+      blocks;  // pixels of a block, each with channels of its own side by side; 1: otherwise; 0: there are no blocks
 } Chain;
 
 static bool ranked_tensor(const Node *n) {
@@ -79,6 +81,10 @@ static bool find_chain(Chain *h, Elem *e) {
     const Node *n = all.v[i];
     if (n == anchor || !follow_reads(f, n)) continue;
     // Wider elements make shorter vectors, which a tile in registers cannot be read by.
+    if (follow_moves_blocks(n)) {
+      const depth_to_space_attrs *at = n->attrs;
+      h->blocks = n->op == OP_depth_to_space && at->mode == 0 ? at->blocksize * at->blocksize : 1;
+    }
     h->heavy |= is_heavy(n) || (ranked_tensor(n) && elem_bytes(type_of(n)->dtype) > 4);
   }
   for (int64_t i = 0; i < e->body->nresults; i++)
@@ -359,11 +365,12 @@ tenon_status lower_contract(Lowering *lo, const Node *fused, Lowered *out) {
   Elem e = {.lo = lo, .fused = fused, .body = at->body, .a = lo->arena};
   Contraction c;
   Chain h = {0};
-  if (!find_chain(&h, &e) || !contract_map(&c, &e, h.follow.anchor)) return TENON_EUNSUPPORTED;
+  if (!find_chain(&h, &e) || !contract_map(&c, &e, h.follow.anchor, h.blocks))
+    return TENON_EUNSUPPORTED;
   const Node *anchor = h.follow.anchor, *skip[1] = {c.weight ? c.rhs : NULL};
   bool heavy = h.heavy || is_quantised(anchor);
   if (!elem_begin(&e, lo, fused, skip, c.weight ? 1 : 0)) return TENON_EUNSUPPORTED;
-  if (!contract_map(&c, &e, anchor) || !contract_sizes(&c)) return TENON_EUNSUPPORTED;
+  if (!contract_map(&c, &e, anchor, h.blocks) || !contract_sizes(&c)) return TENON_EUNSUPPORTED;
   // So many products of bytes stay below 2^31.
   if (is_quantised(anchor) && (c.depth < 1 || c.depth > 32768)) return TENON_EUNSUPPORTED;
   ContractProbe p = split_contracted(&c);

@@ -70,6 +70,7 @@ typedef struct Contraction {
   bool
       apart;  // lhs is read by the coordinates of a row, which are found by dividing by sizes not known yet
   bool strided;  // pixels are left out, and nothing else
+  bool sides;    // the groups are pixels of a block, which all read the same channels
   // integers
   const Node *lhs_zero, *rhs_zero;
 } Contraction;
@@ -80,8 +81,9 @@ typedef struct ContractPoint {
   Dim group, k[CONTRACT_K];
 } ContractPoint;
 
-// False when the anchor is not one that this template does.
-bool contract_map(Contraction *c, Elem *e, const Node *anchor);
+// False when the anchor is not one that this template does.  `blocks`: behind it channels become blocks of so many
+// pixels, each with channels of its own side by side; 1: blocks are made otherwise; 0: there are none.
+bool contract_map(Contraction *c, Elem *e, const Node *anchor, int64_t blocks);
 bool contract_sizes(Contraction *c);  // after elem_begin: sizes in the kernel's terms
 void contract_lhs(const Contraction *c, const ContractPoint *at, Dim *index);
 void contract_rhs(const Contraction *c, const ContractPoint *at, Dim *index);
