@@ -301,6 +301,28 @@ static ContractProbe probe(Contraction *c) {
   return r;
 }
 
+// The coefficient of a symbol in a sum.
+static int64_t coefficient(Dim sum, Dim sym) {
+  for (int i = 0; i < sum->nterms; i++)
+    if (sum->term[i].natoms == 1 && sum->term[i].atom[0] == sym) return sum->term[i].coef;
+  return 0;
+}
+
+// Whether the first result lies along the last axis of the rows, and columns so far apart that they push each other out of
+// the cache: lines of memory that lie 4096 bytes apart share a place in it.
+static bool lies_along_rows(Contraction *c, Chain *h) {
+  Elem *e = c->e;
+  Dim index[MAX_RANK], at[MAX_RANK], shape[MAX_RANK];
+  const Type *y = e->fused->type[0];
+  if (c->row1 <= c->row0 || c->col1 <= c->col0 || y->kind != TK_TENSOR) return false;
+  for (int i = 0; i < c->nout; i++) index[i] = loop_sym(e->k, "p", c->out[i]);
+  if (!follow_to(&h->follow, e->body->result[0], index, at)) return false;
+  elem_shape(e, y, shape);
+  Dim linear = elem_linear(e, y->rank, shape, at);
+  int64_t apart = coefficient(linear, index[c->col1 - 1]) * elem_bytes(y->dtype);
+  return coefficient(linear, index[c->row1 - 1]) == 1 && apart > 0 && apart % 4096 == 0;
+}
+
 // Where lhs is made element by element of a concatenation along the last contracted axis, its parts' ends.
 static void find_cuts(Contraction *c) {
   const Node *n = c->lhs;
@@ -377,6 +399,7 @@ tenon_status lower_contract(Lowering *lo, const Node *fused, Lowered *out) {
   if (!p.ok) return TENON_EUNSUPPORTED;
   Tiler t = {.c = &c, .e = &e, .packed = -1, .finish = finish_sum};
   find_cuts(&c);
+  p.rows_along = lies_along_rows(&c, &h);
   contract_choose(&c, &lo->target, &p, heavy, &t.s);
   if (c.weight) {
     PackSpec pack;

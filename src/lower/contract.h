@@ -20,6 +20,7 @@ typedef struct ContractSchedule {
   bool stage_lhs;  // rows are computed into scratch first
   bool stage_rhs;  // columns likewise
   bool spill;      // sums go through scratch to what is done with them
+  bool turn;       // and are read from there along the rows, because the result lies so
 } ContractSchedule;
 const char *contract_schedule_print(Arena *a, const ContractSchedule *s);
 bool contract_schedule_parse(const char *text, ContractSchedule *out);
@@ -93,10 +94,11 @@ bool contract_pack(const Contraction *c, int64_t nr, PackSpec *out);
 typedef struct ContractProbe {
   bool ok;
   bool lhs_plain, rhs_plain;  // loads; of rhs along the columns
-  bool lhs_along_k;           // neighbours along the last contracted axis lie side by side
-  int divided;                // a contracted loop that lhs divides by `divisor`
-  int64_t divisor;            // 0: none
-  int along;  // the contracted loop along which neighbours of lhs lie side by side; -1: none
+  bool rows_along;   // neighbours among the rows lie side by side in the result, columns far apart
+  bool lhs_along_k;  // neighbours along the last contracted axis lie side by side
+  int divided;       // a contracted loop that lhs divides by `divisor`
+  int64_t divisor;   // 0: none
+  int along;         // the contracted loop along which neighbours of lhs lie side by side; -1: none
 } ContractProbe;
 void contract_choose(const Contraction *c, const LowerTarget *t, const ContractProbe *p, bool heavy,
                      ContractSchedule *out);
