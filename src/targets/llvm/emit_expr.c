@@ -95,16 +95,32 @@ static LV load_one(Emit *e, DType t, LV base, LV at, LV uniform) {
   return load_plain(e, mem_type(e, t), p, elem_bytes(t));
 }
 
+// Where `uniform` holds, for the lanes of `mask` (either may be NULL: all).
+static void check_access(Emit *e, int32_t buffer, Lin at, LV uniform, LV mask) {
+  if (!e->checked) return;
+  LV i = lin_value(e, at), size = emit_dim(e, e->k->buffer[buffer].size);
+  if (value_lanes(i)) size = splat(e, size, e->lanes);
+  LV bad = LLVMBuildICmp(e->b, LLVMIntUGE, i, size, "");
+  if (mask) bad = both(e, splat(e, bad, e->lanes), mask);
+  bad = both(e, any_lane(e, bad), uniform);
+  LLVMBasicBlockRef inside = new_block(e, "inside");
+  LLVMBuildCondBr(e->b, bad, e->outside, inside);
+  LLVMPositionBuilderAtEnd(e->b, inside);
+}
+
 static LV emit_load(Emit *e, const LoopExpr *x) {
   LV other = x->nguards && x->src[0] ? emit_expr(e, x->src[0]) : NULL;
   Guard g = emit_guards(e, x->nguards, x->guard);
   Lin at = emit_lin(e, x->index);
   LV base = e->base[x->buffer], r;
   if (at.vec || at.stride) {
-    r = load_lanes(e, x->dtype, base, at, g.uniform, both(e, e->mask, g.lanes));
+    LV mask = both(e, e->mask, g.lanes);
+    check_access(e, x->buffer, at, g.uniform, mask);
+    r = load_lanes(e, x->dtype, base, at, g.uniform, mask);
   } else {
     LV safe = g.uniform;
     if (g.lanes && g.may_be_empty) safe = both(e, safe, any_lane(e, g.lanes));
+    check_access(e, x->buffer, at, safe, NULL);
     r = load_one(e, x->dtype, base, at.base, safe);
     if (g.lanes) r = splat(e, r, e->lanes);
     if (g.lanes && !other) other = LLVMConstNull(reg_type(e, x->dtype));
@@ -170,6 +186,7 @@ void emit_store(Emit *e, const LoopStmt *s) {
   Lin at = emit_lin(e, s->index);
   LV mask = both(e, e->mask, g.lanes);
   LLVMBasicBlockRef done = g.uniform ? only_if(e, g.uniform) : NULL;
+  check_access(e, s->buffer, at, NULL, at.vec || at.stride ? mask : NULL);
   if (!e->lanes) {
     store_plain(e, to_memory(e, t, v), at_byte(e, e->base[s->buffer], at.base, elem_bytes(t)),
                 elem_bytes(t));
