@@ -341,6 +341,30 @@ TEST(lower_convolutions) {
   arena_deinit(&a);
 }
 
+// Planes of 4096 bytes: sums are stored along the rows.
+TEST(lower_planes) {
+  Arena a;
+  arena_init(&a);
+  for (int i = 0; i < 12; i++) {
+    rng = (uint64_t)i * 9973 + 5;
+    int64_t k = draw(2) ? 1 : 3;
+    ConvCase c = {.nd = 2,
+                  .constant = draw(2),
+                  .batch = 1 + draw(2),
+                  .group = draw(3) ? 1 : 2,
+                  .in = 1 + draw(3),
+                  .out = 1 + draw(40),
+                  .size = {32, 32},
+                  .kernel = {k, k},
+                  .stride = {1, 1},
+                  .dilation = {1, 1},
+                  .lo = {k / 2, k / 2},
+                  .hi = {k / 2, k / 2}};
+    check_both(conv_text(&a, &c, false), conv_text(&a, &c, true), c.batch, c.in * k * k, 0x1p-24);
+  }
+  arena_deinit(&a);
+}
+
 // ---- schedules as text ----
 
 TEST(lower_schedule_text) {
@@ -356,7 +380,8 @@ TEST(lower_schedule_text) {
                           .row_inner = i & 1,
                           .stage_lhs = i & 2,
                           .stage_rhs = i & 4,
-                          .spill = i & 8},
+                          .spill = i & 8,
+                          .turn = i & 16},
                      back = {0};
     const char *text = contract_schedule_print(&a, &s);
     EXPECT(contract_schedule_parse(text, &back));

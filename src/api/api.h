@@ -73,12 +73,16 @@ typedef struct RunCall {
   size_t nout;
   Run *run;
   Diag *d;
+  tenon_tensor *
+      spare;  // by output: memory for one that the caller leaves to us, taken if it is enough; or NULL
 } RunCall;
 // The numbers of tensors, and that all are tensors.
 MUST_USE tenon_status api_check_counts(const RunCall *c);
 MUST_USE tenon_status api_take_inputs(const RunCall *c, Value **out);
 // Checks every buffer, allocates what the caller left to us, and copies what does not lie there yet.
 MUST_USE tenon_status api_give_outputs(const RunCall *c, Value *const *v);
+// Where output `i` can be computed: the caller's buffer, or spare memory; false: nowhere yet.
+bool api_room(const RunCall *c, size_t i, ResultRoom *out);
 // What one input must be, before a run.
 MUST_USE tenon_status api_check_input(const RunCall *c, size_t i);
 // Zeros of a tensor whose type is fixed; a copy of one, strings excepted.

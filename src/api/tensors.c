@@ -165,10 +165,15 @@ static void write_output(const Value *v, int64_t bytes, tenon_tensor *t) {
   if (v->rank) memcpy(t->shape, v->dims, (size_t)v->rank * sizeof(*t->shape));
 }
 
-// Allocates what the caller left to us; all or nothing.
+static int64_t capacity(const tenon_tensor *spare) {
+  const Block *b = spare->owner;
+  return b ? b->bytes - (int64_t)sizeof(*b) : -1;
+}
+
+// Allocates what the caller left to us and no spare memory is enough for; all or nothing.
 static tenon_status make_outputs(const RunCall *c, const int64_t *bytes, Block **made) {
   for (size_t i = 0; i < c->nout; i++) {
-    if (c->out[i].data) continue;
+    if (c->out[i].data || (c->spare && capacity(&c->spare[i]) >= bytes[i])) continue;
     int64_t n = bytes[i] + (int64_t)sizeof(Block);
     made[i] = mem_alloc(n);
     if (made[i]) {
@@ -183,6 +188,16 @@ static tenon_status make_outputs(const RunCall *c, const int64_t *bytes, Block *
   return TENON_OK;
 }
 
+bool api_room(const RunCall *c, size_t i, ResultRoom *out) {
+  if (c->out[i].data) {
+    *out = (ResultRoom){c->out[i].data, c->out[i].bytes};
+    return true;
+  }
+  if (!c->spare || !c->spare[i].owner) return false;
+  *out = (ResultRoom){(Block *)c->spare[i].owner + 1, capacity(&c->spare[i])};
+  return true;
+}
+
 tenon_status api_give_outputs(const RunCall *c, Value *const *v) {
   int64_t *bytes = arena_array(&c->run->scratch, int64_t, (int64_t)c->nout);
   Block **made = arena_array(&c->run->scratch, Block *, (int64_t)c->nout);
@@ -190,9 +205,14 @@ tenon_status api_give_outputs(const RunCall *c, Value *const *v) {
   TRY(make_outputs(c, bytes, made));
   for (size_t i = 0; i < c->nout; i++) {
     tenon_tensor *t = &c->out[i];
-    if (made[i]) {
-      t->owner = made[i];
-      t->data = made[i] + 1;
+    Block *block = made[i];
+    if (!t->data && !block) {
+      block = c->spare[i].owner;
+      c->spare[i] = (tenon_tensor){0};
+    }
+    if (block) {
+      t->owner = block;
+      t->data = block + 1;
       t->bytes = bytes[i];
     }
     write_output(v[i], bytes[i], t);

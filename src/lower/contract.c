@@ -35,6 +35,8 @@ static bool is_quantised(const Node *n) {
 typedef struct Chain {
   Follow follow;  // from the anchor's value to the results
   bool heavy;     // functions of many instructions stand behind the anchor
+  int64_t
+      blocks;  // pixels of a block, each with channels of its own side by side; 1: otherwise; 0: there are no blocks
 } Chain;
 
 static bool ranked_tensor(const Node *n) {
@@ -79,6 +81,10 @@ static bool find_chain(Chain *h, Elem *e) {
     const Node *n = all.v[i];
     if (n == anchor || !follow_reads(f, n)) continue;
     // Wider elements make shorter vectors, which a tile in registers cannot be read by.
+    if (follow_moves_blocks(n)) {
+      const depth_to_space_attrs *at = n->attrs;
+      h->blocks = n->op == OP_depth_to_space && at->mode == 0 ? at->blocksize * at->blocksize : 1;
+    }
     h->heavy |= is_heavy(n) || (ranked_tensor(n) && elem_bytes(type_of(n)->dtype) > 4);
   }
   for (int64_t i = 0; i < e->body->nresults; i++)
@@ -295,6 +301,28 @@ static ContractProbe probe(Contraction *c) {
   return r;
 }
 
+// The coefficient of a symbol in a sum.
+static int64_t coefficient(Dim sum, Dim sym) {
+  for (int i = 0; i < sum->nterms; i++)
+    if (sum->term[i].natoms == 1 && sum->term[i].atom[0] == sym) return sum->term[i].coef;
+  return 0;
+}
+
+// Whether the first result lies along the last axis of the rows, and columns so far apart that they push each other out of
+// the cache: lines of memory that lie 4096 bytes apart share a place in it.
+static bool lies_along_rows(Contraction *c, Chain *h) {
+  Elem *e = c->e;
+  Dim index[MAX_RANK], at[MAX_RANK], shape[MAX_RANK];
+  const Type *y = e->fused->type[0];
+  if (c->row1 <= c->row0 || c->col1 <= c->col0 || y->kind != TK_TENSOR) return false;
+  for (int i = 0; i < c->nout; i++) index[i] = loop_sym(e->k, "p", c->out[i]);
+  if (!follow_to(&h->follow, e->body->result[0], index, at)) return false;
+  elem_shape(e, y, shape);
+  Dim linear = elem_linear(e, y->rank, shape, at);
+  int64_t apart = coefficient(linear, index[c->col1 - 1]) * elem_bytes(y->dtype);
+  return coefficient(linear, index[c->row1 - 1]) == 1 && apart > 0 && apart % 4096 == 0;
+}
+
 // Where lhs is made element by element of a concatenation along the last contracted axis, its parts' ends.
 static void find_cuts(Contraction *c) {
   const Node *n = c->lhs;
@@ -359,17 +387,19 @@ tenon_status lower_contract(Lowering *lo, const Node *fused, Lowered *out) {
   Elem e = {.lo = lo, .fused = fused, .body = at->body, .a = lo->arena};
   Contraction c;
   Chain h = {0};
-  if (!find_chain(&h, &e) || !contract_map(&c, &e, h.follow.anchor)) return TENON_EUNSUPPORTED;
+  if (!find_chain(&h, &e) || !contract_map(&c, &e, h.follow.anchor, h.blocks))
+    return TENON_EUNSUPPORTED;
   const Node *anchor = h.follow.anchor, *skip[1] = {c.weight ? c.rhs : NULL};
   bool heavy = h.heavy || is_quantised(anchor);
   if (!elem_begin(&e, lo, fused, skip, c.weight ? 1 : 0)) return TENON_EUNSUPPORTED;
-  if (!contract_map(&c, &e, anchor) || !contract_sizes(&c)) return TENON_EUNSUPPORTED;
+  if (!contract_map(&c, &e, anchor, h.blocks) || !contract_sizes(&c)) return TENON_EUNSUPPORTED;
   // So many products of bytes stay below 2^31.
   if (is_quantised(anchor) && (c.depth < 1 || c.depth > 32768)) return TENON_EUNSUPPORTED;
   ContractProbe p = split_contracted(&c);
   if (!p.ok) return TENON_EUNSUPPORTED;
   Tiler t = {.c = &c, .e = &e, .packed = -1, .finish = finish_sum};
   find_cuts(&c);
+  p.rows_along = lies_along_rows(&c, &h);
   contract_choose(&c, &lo->target, &p, heavy, &t.s);
   if (c.weight) {
     PackSpec pack;

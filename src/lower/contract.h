@@ -20,6 +20,7 @@ typedef struct ContractSchedule {
   bool stage_lhs;  // rows are computed into scratch first
   bool stage_rhs;  // columns likewise
   bool spill;      // sums go through scratch to what is done with them
+  bool turn;       // and are read from there along the rows, because the result lies so
 } ContractSchedule;
 const char *contract_schedule_print(Arena *a, const ContractSchedule *s);
 bool contract_schedule_parse(const char *text, ContractSchedule *out);
@@ -70,6 +71,7 @@ typedef struct Contraction {
   bool
       apart;  // lhs is read by the coordinates of a row, which are found by dividing by sizes not known yet
   bool strided;  // pixels are left out, and nothing else
+  bool sides;    // the groups are pixels of a block, which all read the same channels
   // integers
   const Node *lhs_zero, *rhs_zero;
 } Contraction;
@@ -80,8 +82,9 @@ typedef struct ContractPoint {
   Dim group, k[CONTRACT_K];
 } ContractPoint;
 
-// False when the anchor is not one that this template does.
-bool contract_map(Contraction *c, Elem *e, const Node *anchor);
+// False when the anchor is not one that this template does.  `blocks`: behind it channels become blocks of so many
+// pixels, each with channels of its own side by side; 1: blocks are made otherwise; 0: there are none.
+bool contract_map(Contraction *c, Elem *e, const Node *anchor, int64_t blocks);
 bool contract_sizes(Contraction *c);  // after elem_begin: sizes in the kernel's terms
 void contract_lhs(const Contraction *c, const ContractPoint *at, Dim *index);
 void contract_rhs(const Contraction *c, const ContractPoint *at, Dim *index);
@@ -91,10 +94,11 @@ bool contract_pack(const Contraction *c, int64_t nr, PackSpec *out);
 typedef struct ContractProbe {
   bool ok;
   bool lhs_plain, rhs_plain;  // loads; of rhs along the columns
-  bool lhs_along_k;           // neighbours along the last contracted axis lie side by side
-  int divided;                // a contracted loop that lhs divides by `divisor`
-  int64_t divisor;            // 0: none
-  int along;  // the contracted loop along which neighbours of lhs lie side by side; -1: none
+  bool rows_along;   // neighbours among the rows lie side by side in the result, columns far apart
+  bool lhs_along_k;  // neighbours along the last contracted axis lie side by side
+  int divided;       // a contracted loop that lhs divides by `divisor`
+  int64_t divisor;   // 0: none
+  int along;         // the contracted loop along which neighbours of lhs lie side by side; -1: none
 } ContractProbe;
 void contract_choose(const Contraction *c, const LowerTarget *t, const ContractProbe *p, bool heavy,
                      ContractSchedule *out);

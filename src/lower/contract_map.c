@@ -221,7 +221,18 @@ static bool trivial_space(Contraction *c) {
   return true;
 }
 
-static bool map_conv(Contraction *c, bool transposed) {
+// Channels that become blocks: lines are kept apart, since a line of the result is made of several; and so are the
+// pixels of a block, where all do not fit into one tile.
+static void map_blocks(Contraction *c, int64_t blocks) {
+  int64_t lanes = MAX(c->e->lo->target.vector_bytes / elem_bytes(c->acc), 1);
+  Dim n = type_of(c->anchor)->dims[c->channel];
+  if (c->groups != 1 || c->transposed || c->depthwise || !ie_is_const(n) || n->value % blocks)
+    return;
+  c->sides = n->value / blocks >= lanes || n->value > 2 * lanes;
+  if (c->sides) c->groups = blocks;
+}
+
+static bool map_conv(Contraction *c, bool transposed, int64_t blocks) {
   const conv_attrs *at = c->anchor->attrs;
   const Type *x = type_of(c->lhs), *w = type_of(c->rhs);
   bool last = node_channels_last(c->anchor);
@@ -242,7 +253,7 @@ static bool map_conv(Contraction *c, bool transposed) {
   if (!c->depthwise) c->k[c->nk++] = ie_const(&c->e->lo->g->dims, c->in_channels);
   c->col0 = c->channel;
   c->col1 = c->col0 + 1;
-  if (trivial_space(c) && !c->depthwise) {
+  if (!blocks && trivial_space(c) && !c->depthwise) {
     c->row0 = last ? 0 : 2;  // channels first: an image at a time
     c->row1 = last ? c->channel : x->rank;
     for (int d = 0; d < c->nd; d++) c->space[d].padded = false;
@@ -255,6 +266,7 @@ static bool map_conv(Contraction *c, bool transposed) {
   for (int d = 0; d < c->nd - 1; d++)  // where a line begins is computed from sizes
     c->image &= c->space[d].lo >= 0;
   c->guarded = !c->image;
+  if (blocks) map_blocks(c, blocks);
   return true;
 }
 
@@ -294,7 +306,7 @@ static void find_weight(Contraction *c) {
 
 static DType sum_dtype(DType t) { return t == DT_F16 || t == DT_BF16 ? DT_F32 : t; }
 
-bool contract_map(Contraction *c, Elem *e, const Node *anchor) {
+bool contract_map(Contraction *c, Elem *e, const Node *anchor, int64_t blocks) {
   *c = (Contraction){.e = e, .anchor = anchor, .groups = 1};
   const Node *n = anchor;
   if (n->nsrc < 2 || n->nres != 1 || !ranked(n)) return false;
@@ -314,13 +326,13 @@ bool contract_map(Contraction *c, Elem *e, const Node *anchor) {
   case OP_dot: map_dot(c), ok = true; break;
   case OP_mat_mul: ok = map_mat_mul(c); break;
   case OP_gemm: ok = map_gemm(c); break;
-  case OP_conv: ok = map_conv(c, false); break;
-  case OP_conv_transpose: ok = map_conv(c, true); break;
+  case OP_conv: ok = map_conv(c, false, blocks); break;
+  case OP_conv_transpose: ok = map_conv(c, true, 0); break;
   case OP_einsum: ok = map_einsum(c); break;
   case OP_mat_mul_integer:
   case OP_q_linear_mat_mul: ok = map_mat_mul(c); break;
   case OP_conv_integer:
-  case OP_q_linear_conv: ok = map_conv(c, false); break;
+  case OP_q_linear_conv: ok = map_conv(c, false, blocks); break;
   default: break;
   }
   if (ok) find_weight(c);
@@ -371,8 +383,9 @@ void contract_lhs(const Contraction *c, const ContractPoint *at, Dim *index) {
     return;
   }
   index[0] = at->out[0];
-  index[c->channel] = c->depthwise
-                          ? at->out[c->channel]
+  index[c->channel] = c->depthwise ? at->out[c->channel]
+                      : c->sides
+                          ? at->k[c->nk - 1]
                           : ie_add(p, ie_mulc(p, at->group, c->in_channels), at->k[c->nk - 1]);
   for (int d = 0; d < c->nd; d++) {
     const ContractAxis *s = &c->space[d];

@@ -12,11 +12,11 @@ enum { ITEMS_FEW = 12, ITEMS_MANY = 64 };
 // ---- text ----
 
 const char *contract_schedule_print(Arena *a, const ContractSchedule *s) {
-  return str_printf(a, "contract %lldx%lld rows %lld panels %lld unroll %lld ahead %lld%s%s%s%s",
+  return str_printf(a, "contract %lldx%lld rows %lld panels %lld unroll %lld ahead %lld%s%s%s%s%s",
                     (long long)s->mr, (long long)s->nr, (long long)s->rows, (long long)s->panels,
                     (long long)s->unroll, (long long)s->ahead, s->row_inner ? " row-inner" : "",
                     s->stage_lhs ? " stage-lhs" : "", s->stage_rhs ? " stage-rhs" : "",
-                    s->spill ? " spill" : "");
+                    s->spill ? " spill" : "", s->turn ? " turn" : "");
 }
 
 // Reads `word` and, where out is given, a number behind it.
@@ -41,6 +41,7 @@ bool contract_schedule_parse(const char *text, ContractSchedule *out) {
   s.stage_lhs = ok && take(&text, " stage-lhs", NULL);
   s.stage_rhs = ok && take(&text, " stage-rhs", NULL);
   s.spill = ok && take(&text, " spill", NULL);
+  s.turn = ok && take(&text, " turn", NULL);
   if (!ok || *text || s.mr < 1 || s.nr < 1 || s.panels < 1 || s.unroll < 1) return false;
   *out = s;
   return true;
@@ -175,7 +176,8 @@ void contract_choose(const Contraction *c, const LowerTarget *t, const ContractP
                      ContractSchedule *s) {
   int64_t bytes = elem_bytes(c->acc), lanes = MAX(t->vector_bytes / bytes, 1);
   int64_t m = known(c->m, 256), k = contracted(c);
-  *s = (ContractSchedule){.panels = 1, .unroll = 1, .spill = heavy};
+  *s = (ContractSchedule){.panels = 1, .unroll = 1, .spill = heavy || p->rows_along};
+  s->turn = p->rows_along;
   s->nr = choose_columns(c, lanes, m);
   s->mr = most_rows(c, t, lanes, s->nr);
   int64_t panels = ceil_div(known(c->n, 256), s->nr);

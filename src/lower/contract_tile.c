@@ -381,8 +381,14 @@ static bool finish(Tiler *t, int64_t rows, bool guard) {
     loop_end(&e->b);
     from = t->sums;
   }
-  Dim r = loop_for(&e->b, t->sums >= 0 ? LOOP_SERIAL : LOOP_UNROLL, "r", num(t, rows));
-  Dim j = loop_for(&e->b, LOOP_VECTOR, "j", num(t, t->s.nr));
+  Dim r, j;
+  if (t->s.turn) {
+    j = loop_for(&e->b, LOOP_SERIAL, "j", num(t, t->s.nr));
+    r = loop_for(&e->b, LOOP_VECTOR, "r", num(t, rows));
+  } else {
+    r = loop_for(&e->b, t->sums >= 0 ? LOOP_SERIAL : LOOP_UNROLL, "r", num(t, rows));
+    j = loop_for(&e->b, LOOP_VECTOR, "j", num(t, t->s.nr));
+  }
   Dim row, col = add(t, t->col, j);
   ContractPoint at;
   elem_forget(e);

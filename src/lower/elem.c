@@ -103,11 +103,49 @@ static bool divide(Elem *e, Dim x, Dim by, Dim *q, Dim *r) {
   return prove_ge0(&scope, *r) && prove_lt(&scope, *r, by);
 }
 
+static int64_t common(int64_t x, int64_t y) {
+  while (y) {
+    int64_t rest = x % y;
+    x = y;
+    y = rest;
+  }
+  return x;
+}
+
+// The same by a number, where x = g*a + b with 0 <= b < g and g divides `by`: b has no part in the quotient.
+static bool divide_coarse(Elem *e, Dim x, Dim by, Dim *q, Dim *r) {
+  IntPool *p = e->pool;
+  if (!ie_is_const(by) || by->value < 2 || x->kind != IE_SUM) return false;
+  for (int i = 0; i < x->nterms; i++) {
+    if (x->term[i].coef < 2) continue;
+    int64_t g = common(by->value, x->term[i].coef);
+    Dim coarse = p->zero, fine = p->zero;
+    if (g < 2 || g == by->value) continue;
+    for (int k = 0; k < x->nterms; k++) {
+      Dim term = dim_term(p, &x->term[k], -1);
+      if (x->term[k].coef % g)
+        fine = ie_add(p, fine, term);
+      else
+        coarse = ie_add(p, coarse, dim_quotient(p, term, ie_const(p, g)));
+    }
+    if (ie_is_poison(coarse) || ie_is_poison(fine)) continue;
+    Prover scope;
+    open_scope(e, &scope);
+    if (!prove_ge0(&scope, fine) || !prove_lt(&scope, fine, ie_const(p, g))) continue;
+    Dim rest = ie_const(p, by->value / g);
+    *q = ie_div(p, coarse, rest);
+    *r = ie_add(p, ie_mulc(p, ie_mod(p, coarse, rest), g), fine);
+    return true;
+  }
+  return false;
+}
+
 void elem_split(Elem *e, Dim linear, int rank, const Dim *shape, Dim *index) {
   IntPool *p = e->pool;
   for (int i = rank - 1; i > 0; i--) {
     Dim q = linear, r = p->zero;
-    if (!ie_is(shape[i], 1) && !divide(e, linear, shape[i], &q, &r)) {
+    if (!ie_is(shape[i], 1) && !divide(e, linear, shape[i], &q, &r) &&
+        !divide_coarse(e, linear, shape[i], &q, &r)) {
       q = ie_div(p, linear, shape[i]);
       r = ie_mod(p, linear, shape[i]);
     }

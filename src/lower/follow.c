@@ -96,10 +96,12 @@ static bool to_blocks(Follow *f, const Node *n, const Dim *index, Dim *out) {
     out[y + 1] = ie_div(p, from[y + 1], block);
     return true;
   }
-  Dim side = outer ? ie_div(p, from[c], depth) : ie_mod(p, from[c], square);
-  out[c] = outer ? ie_mod(p, from[c], depth) : ie_div(p, from[c], square);
-  out[y] = ie_add(p, ie_mul(p, from[y], block), ie_div(p, side, block));
-  out[y + 1] = ie_add(p, ie_mul(p, from[y + 1], block), ie_mod(p, side, block));
+  Dim part[2], at_side[2];
+  elem_split(f->e, from[c], 2, (Dim[]){outer ? square : depth, outer ? depth : square}, part);
+  out[c] = part[outer];
+  elem_split(f->e, part[!outer], 2, (Dim[]){block, block}, at_side);
+  out[y] = ie_add(p, ie_mul(p, from[y], block), at_side[0]);
+  out[y + 1] = ie_add(p, ie_mul(p, from[y + 1], block), at_side[1]);
   return true;
 }
 

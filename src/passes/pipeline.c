@@ -17,7 +17,7 @@ const Pass graph_passes[] = {
     { "chain",     "the cheapest order of a chain of matrix products",   pass_chain,   0,               1 },
     { "parallel",  "products of one tensor with several weights as one", pass_parallel, 0,              2 },
     { "simplify",  "shapes, fold, algebra and moves, to a fixed point",  pass_simplify, PASSF_FIXPOINT, 1 },
-    { "blocks",    "convolutions that give blocks of pixels",            pass_blocks,  0,               2 },
+    { "blocks",    "transposed convolutions as blocks, maxima as lines", pass_blocks,  0,               2 },
     { "layout",    "channels first or last, by cost over the whole graph", pass_layout, 0,              2 },
     { "fuse",      "group nodes into kernels; below -O2 each its own",   pass_fuse,    0,               0 },
     // clang-format on
@@ -38,7 +38,7 @@ const PassOrder graph_pass_order[] = {
     {"chain", "simplify", "products of constants are folded"},
     {"parallel", "simplify", "the weights are put together by folding"},
     {"recognise", "simplify", "movement is sunk, which takes spellings apart"},
-    {"simplify", "blocks", "norms and sums go into a transposed convolution's weights first"},
+    {"simplify", "blocks", "norms, sums and pads go into a convolution or a pool first"},
     {"blocks", "layout", "these rules too know channels first alone"},
     {"simplify", "layout",
      "rules know convolutions channels first alone, and would sink conversions"},

@@ -1,4 +1,6 @@
-// blocks.c -- convolutions whose results are blocks of pixels.
+// blocks.c -- windows in cheaper forms: convolutions that give blocks of pixels, and maxima along lines.
+//
+// A maximum over a large window is the maximum of the maxima of its lines, each of which serves several windows.
 //
 // A transposed convolution by a stride s gives blocks of s x s pixels.  Each pixel of a block sums over taps of its own, so a
 // convolution with s x s times as many channels gives them all, and depth_to_space puts them where they belong: a step in
@@ -23,34 +25,60 @@ enum {
 // transposed one.
 typedef struct Phases {
   int64_t kernel, stride, shift, taps, before, behind;  // taps and pads of the convolution
+  int64_t first, last;                                  // pixels to cut off
 } Phases;
 
 static int64_t item(Ints l, int i, int64_t otherwise) { return l.n ? l.v[i] : otherwise; }
 static int64_t floor_div(int64_t x, int64_t by) { return x / by - (x % by < 0); }
 
-static bool find_phases(const Node *n, int axis, int nd, Phases *out) {
+// Without its pads (`whole`) all pixels of a block need the same neighbours; what is too much is then cut off.
+static bool find_phases(const Node *n, int axis, bool whole, Phases *out) {
   const conv_transpose_attrs *at = n->attrs;
   Dim kernel = type_of(n->src[1])->dims[2 + axis];
-  int64_t more;
   bool padded = at->auto_pad == PAD_NOTSET;
   if (!ie_is_const(kernel) || item(at->dilations, axis, 1) != 1 || at->output_shape.n ||
       (!padded && at->auto_pad != PAD_VALID))
     return false;
-  int64_t lo = padded ? item(at->pads, axis, 0) : 0, hi = padded ? item(at->pads, nd + axis, 0) : 0;
-  *out = (Phases){.kernel = kernel->value, .stride = item(at->strides, axis, 1)};
-  if (out->stride < 2 || out->stride > 64 || out->kernel < 1 || out->kernel > 1024 || lo < 0 ||
-      lo >= out->kernel || hi < 0 || hi >= out->kernel)
-    return false;
-  more = out->kernel + item(at->output_padding, axis, 0) - out->stride - lo - hi;
-  if (more % out->stride) return false;  // the result is no whole number of blocks
-  int64_t least =
-      -floor_div(out->kernel - 1 - lo, out->stride);  // neighbours, seen from a block's own pixel
-  int64_t most = floor_div(out->stride - 1 + lo, out->stride);
+  int64_t lo = padded ? item(at->pads, axis, 0) : 0, hi = padded ? item(at->pads, 2 + axis, 0) : 0;
+  int64_t k = kernel->value, s = item(at->strides, axis, 1);
+  int64_t more = k + item(at->output_padding, axis, 0) - s - lo - hi;
+  if (s < 2 || s > 64 || k < 1 || k > 1024 || lo < 0 || lo >= k || hi < 0 || hi >= k) return false;
+  *out = (Phases){.kernel = k, .stride = s};
+  if (whole) {
+    int64_t blocks = (k + s - 1) / s - 1;
+    out->first = lo;
+    out->last = blocks * s - more - lo;
+    more = blocks * s;
+    lo = 0;
+  }
+  if (more % s || out->last < 0) return false;  // the result is no whole number of blocks
+  // Neighbours, seen from a block's own pixel.
+  int64_t least = -floor_div(k - 1 - lo, s), most = floor_div(s - 1 + lo, s);
   out->taps = most - least + 1;
   out->before = -least;
-  out->behind = more / out->stride + most;
-  out->shift = lo - out->stride * least;
+  out->behind = more / s + most;
+  out->shift = lo - s * least;
   return out->taps >= 1 && out->before >= 0 && out->behind >= 0;
+}
+
+// The way with the fewer taps.
+static bool find_all(const Node *n, Phases *out) {
+  Phases whole[2];
+  bool any = find_phases(n, 0, false, &out[0]) && find_phases(n, 1, false, &out[1]);
+  if (!find_phases(n, 0, true, &whole[0]) || !find_phases(n, 1, true, &whole[1])) return any;
+  if (any && out[0].taps * out[1].taps <= whole[0].taps * whole[1].taps) return true;
+  memcpy(out, whole, sizeof whole);
+  return true;
+}
+
+static Node *cut_off(Graph *g, Node *x, const Phases *p) {
+  int64_t from[2], to[2], axes[2] = {2, 3};
+  for (int i = 0; i < 2; i++) {
+    from[i] = p[i].first;
+    to[i] = p[i].last ? -p[i].last : INT64_MAX;
+  }
+  if (!p[0].first && !p[1].first && !p[0].last && !p[1].last) return x;
+  return N(g, slice, x, node_i64s(g, 2, from), node_i64s(g, 2, to), node_i64s(g, 2, axes));
 }
 
 // w [Cin, Cout, k, k] with one more row of zeros along each spatial axis, picked as [Cin, Cout, s * taps, s * taps].
@@ -76,9 +104,8 @@ static Node *transposed(Graph *g, const Match *m) {
   Phases p[2];
   if (node_channels_last(n) || w->rank != 4 || type_of(n)->rank != 4 || at->group != 1 ||
       n->src[1]->op != OP_const || (bias && bias->op != OP_const) ||
-      !dtype_is_float(type_of(n)->dtype) || !find_phases(n, 0, 2, &p[0]) ||
-      !find_phases(n, 1, 2, &p[1]) || p[0].stride != p[1].stride || p[0].stride > 8 ||
-      !ie_is_const(w->dims[0]) || !ie_is_const(w->dims[1]))
+      !dtype_is_float(type_of(n)->dtype) || !find_all(n, p) || p[0].stride != p[1].stride ||
+      p[0].stride > 8 || !ie_is_const(w->dims[0]) || !ie_is_const(w->dims[1]))
     return NULL;
   int64_t s = p[0].stride, in = w->dims[0]->value, out = w->dims[1]->value;
   int64_t all = s * s * p[0].taps * p[1].taps, size;
@@ -96,7 +123,7 @@ static Node *transposed(Graph *g, const Match *m) {
   int64_t pads[4] = {p[0].before, p[1].before, p[0].behind, p[1].behind};
   conv_attrs plain = {.group = 1, .pads = {4, pads}};
   Node *conv = node_new(g, OP_conv, bias ? 3 : 2, src, &plain, 1, n->name);
-  return NA(g, depth_to_space, (&(depth_to_space_attrs){.blocksize = s}), conv);
+  return cut_off(g, NA(g, depth_to_space, (&(depth_to_space_attrs){.blocksize = s}), conv), p);
 }
 
 // The channels of a block in the order in which a block's pixels lie: each pixel's together.
@@ -118,6 +145,38 @@ static Node *shuffled(Graph *g, const Match *m) {
   return NA(g, depth_to_space, &at, node_with(g, conv, src));
 }
 
+// ---- maxima ----
+
+static Node *along_axis(Graph *g, Node *x, const max_pool_attrs *at, int axis) {
+  int64_t kernel[2] = {1, 1}, stride[2] = {1, 1}, dilation[2] = {1, 1}, pads[4] = {0};
+  max_pool_attrs one = *at;
+  kernel[axis] = at->kernel_shape.v[axis];
+  stride[axis] = item(at->strides, axis, 1);
+  dilation[axis] = item(at->dilations, axis, 1);
+  pads[axis] = item(at->pads, axis, 0);
+  pads[2 + axis] = item(at->pads, 2 + axis, 0);
+  one.kernel_shape = (Ints){2, kernel};
+  one.strides = (Ints){2, stride};
+  one.dilations = (Ints){2, dilation};
+  one.pads = (Ints){4, pads};
+  return NA(g, max_pool, &one, x);
+}
+
+// First along lines, which leaves all of them, then across.
+static Node *max_of_lines(Graph *g, const Match *m) {
+  const Node *n = m->root;
+  const max_pool_attrs *at = n->attrs;
+  if (n->nres != 1 || node_channels_last(n) || at->kernel_shape.n != 2 ||
+      at->auto_pad != PAD_NOTSET)
+    return NULL;
+  int64_t high = at->kernel_shape.v[0], wide = at->kernel_shape.v[1], all, lines;
+  if (high < 2 || wide < 2 || !ck_mul(high, wide, &all) ||
+      !ck_mul(item(at->strides, 0, 1), wide, &lines) || !ck_add(lines, high, &lines) ||
+      all / 2 < lines)
+    return NULL;
+  return along_axis(g, along_axis(g, n->src[0], at, 1), at, 0);
+}
+
 #define X "(%x: f32[n, 2, 3, 4]) { "
 
 static const Rule blocks[] = {
@@ -125,10 +184,16 @@ static const Rule blocks[] = {
     RULE("conv_transpose.blocks", ANY(conv_transpose), .make = transposed, .fast = FAST_REASSOC,
          .example = X "%w = const f32[2, 1, 3, 4] {1, 2, 3, -1, -2, 1, 0.5, 0.25, 2, 1, 1, 1, 3, 4, 5, 6, 7, 8, -9, 1, 2, 3, 4, 5} %b = const f32[1] {0.5} "
                     "%r = conv_transpose(%x, %w, %b) strides=[2, 2] pads=[1, 1, 1, 1] output_padding=[1, 0] return %r }"),
+    RULE("conv_transpose.cut", ANY(conv_transpose), .make = transposed, .fast = FAST_REASSOC,
+         .example = X "%w = const f32[2, 1, 2, 4] {1, 2, 3, -1, -2, 1, 0.5, 0.25, 2, 1, 1, 1, 3, 4, 5, 6} "
+                    "%r = conv_transpose(%x, %w) strides=[2, 2] pads=[0, 1, 1, 1] return %r }"),
     RULE("depth_to_space.order", P(depth_to_space, BIND_ANY(p, conv)), .make = shuffled,
          .example = X "%w = const f32[4, 2, 1, 1] {1, 2, 3, -1, -2, 1, 0.5, 0.25} %b = const f32[4] {0.5, 1, 2, 3} %c = conv(%x, %w, %b) "
                     "%r = depth_to_space(%c) blocksize=2 mode=CRD return %r }"),
+    RULE("max_pool.lines", ANY(max_pool), .make = max_of_lines,
+         .example = "(%x: f32[n, 2, 9, 8]) { %r = max_pool(%x) kernel_shape=[5, 6] pads=[2, 1, 0, 2] strides=[1, 2] ceil_mode=true return %r }"),
     // clang-format on
 };
 const RuleSet rules_blocks =
-    RULES("blocks", blocks, "fewer transposed convolutions, and fewer blocks in the other order");
+    RULES("blocks", blocks,
+          "fewer transposed convolutions, fewer blocks in the other order, smaller windows");
