@@ -79,8 +79,9 @@ typedef struct ConstData {
   Source *source;         // NULL: bytes in the graph's arena
   int64_t offset, bytes;  // within the source
   const void *mem;
-  int64_t n;          // elements
-  const Node *moved;  // or these bytes, moved: a transpose or concat of constants, done on first use
+  int64_t n;  // elements
+  const Node
+      *moved;  // or these bytes, moved: a transpose or concat of constants, done on first use
 } ConstData;
 
 struct Node {

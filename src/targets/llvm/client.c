@@ -27,7 +27,7 @@ struct Codegen {
   pthread_mutex_t lock;
   Process idle[MAX_PROCESSES];
   int nidle, nprocesses;
-  bool shared, started;  // processes ahead of their first kernel
+  bool shared, started;         // processes ahead of their first kernel
   atomic_int_least64_t pruned;  // when, on the platform's clock
 };
 
@@ -228,8 +228,8 @@ typedef struct BuildJob {
   File *file;  // or the file of the cache
   Code *out;
   const CodeCall *call;
-  pthread_mutex_t
-      lock;  // not the pool's: a watcher may take its time, and others make code meanwhile
+  // Not the pool's: a watcher may take its time, and others make code meanwhile.
+  pthread_mutex_t lock;
   Pool *pool;                  // for what is missing
   int64_t *missing, nmissing;  // what the cache does not have
   int64_t n, begun, nstored;   // the last two under the lock
