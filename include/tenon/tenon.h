@@ -363,7 +363,9 @@ typedef struct tenon_options {
 
 /* Compiles a model, which stays as it is and may be closed afterwards.  `options` may be NULL.  A model that tenon_run
  * runs can be compiled: what the target has no code for runs by the reference evaluation within the program, and so do
- * operators of the user's own, whose callbacks (and `user`) must then stay valid as long as the program.
+ * operators of the user's own, whose callbacks (and `user`) must then stay valid as long as the program.  Large tables that
+ * are read as they lie in the model's file or its external data (embeddings) stay there and are not copied: such a file must
+ * not be changed while the program is in use; it may be replaced by another of its name, or removed.
  *
  * EINVAL: an option is wrong, or no symbolic size has a name that is given; EUNSUPPORTED: the target is not available
  * here, or the model uses an operator that Tenon does not know; ECANCELLED: by `progress`. */

@@ -228,9 +228,9 @@ typedef struct BuildJob {
   File *file;  // or the file of the cache
   Code *out;
   const CodeCall *call;
-  pthread_mutex_t
-      lock;    // not the pool's: a watcher may take its time, and others make code meanwhile
-  Pool *pool;  // for what is missing
+  // Not the pool's: a watcher may take its time, and others make code meanwhile.
+  pthread_mutex_t lock;
+  Pool *pool;                  // for what is missing
   int64_t *missing, nmissing;  // what the cache does not have
   int64_t n, begun, nstored;   // the last two under the lock
 } BuildJob;
