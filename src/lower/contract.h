@@ -71,6 +71,16 @@ typedef struct Contraction {
   bool strided;  // pixels are left out, and nothing else
   // integers
   const Node *lhs_zero, *rhs_zero;
+  // Words: so many elements along the last contracted axis are multiplied at once; 0: one (contract_word.c)
+  int64_t word;
+  bool direct;  // words of lhs are read where they lie, else from rows that are staged
+  bool flip;    // lhs is signed: its bytes are read as unsigned, 128 more
+  bool biased;  // the bias is in `offset`
+  const Node *
+      scale;  // constant: of a quantised result's columns, all three joined; NULL: they are joined there
+  const Node *offset;  // constant: what is added to a column's sum; NULL: nothing
+  const Node *
+      column_sum;  // constant: a column's sum of rhs, times the zero point of lhs taken off; NULL: it is none
 } Contraction;
 
 // One place: of the result, and along the contracted axes.
@@ -79,13 +89,6 @@ typedef struct ContractPoint {
   Dim group, k[CONTRACT_K];
 } ContractPoint;
 
-// False when the anchor is not one that this template does.
-bool contract_map(Contraction *c, Elem *e, const Node *anchor);
-bool contract_sizes(Contraction *c);  // after elem_begin: sizes in the kernel's terms
-void contract_lhs(const Contraction *c, const ContractPoint *at, Dim *index);
-void contract_rhs(const Contraction *c, const ContractPoint *at, Dim *index);
-// rhs as a constant in the order in which it is read: groups, panels, contracted axes, columns.
-bool contract_pack(const Contraction *c, int64_t nr, PackSpec *out);
 // What the operands' elements are, seen from outside.
 typedef struct ContractProbe {
   bool ok;
@@ -93,6 +96,24 @@ typedef struct ContractProbe {
   bool lhs_along_k;           // neighbours along the last contracted axis lie side by side
   int64_t divisor;            // of the contracted index in lhs; 0: none
 } ContractProbe;
+
+// Whether the sums are formed of words of bytes; then the constants that this takes are made.
+bool contract_words(Contraction *c, const ContractProbe *p);
+void contract_no_words(Contraction *c);  // takes it back
+void contract_scales(
+    Contraction *c);  // joins the scales of a quantised result where they are constants
+// The node's constant outside the kernel, or what it is itself; NULL when it is none.
+const Node *contract_constant(const Contraction *c, const Node *n);
+int64_t contract_steps(const Contraction *c,
+                       int64_t elements);  // words along the last contracted axis
+
+// False when the anchor is not one that this template does.
+bool contract_map(Contraction *c, Elem *e, const Node *anchor);
+bool contract_sizes(Contraction *c);  // after elem_begin: sizes in the kernel's terms
+void contract_lhs(const Contraction *c, const ContractPoint *at, Dim *index);
+void contract_rhs(const Contraction *c, const ContractPoint *at, Dim *index);
+// rhs as a constant in the order in which it is read: groups, panels, contracted axes, columns.
+bool contract_pack(const Contraction *c, int64_t nr, PackSpec *out);
 void contract_choose(const Contraction *c, const LowerTarget *t, const ContractProbe *p, bool heavy,
                      ContractSchedule *out);
 

@@ -85,11 +85,38 @@ static const LoopExpr *lhs_value(Tiler *t, const ContractPoint *at) {
   return x;
 }
 
+// The byte of lhs as words hold it.
+static const LoopExpr *lhs_byte(Tiler *t, const ContractPoint *at) {
+  LoopKernel *k = t->e->k;
+  Dim index[MAX_RANK];
+  contract_lhs(t->c, at, index);
+  const LoopExpr *x = elem_at(t->e, t->c->lhs, index);
+  if (!x) return NULL;
+  x = loop_bit_cast(k, DT_U8, x);
+  return t->c->flip ? loop_op(k, LOOP_bit_xor, x, loop_int(k, DT_U8, 128), NULL) : x;
+}
+
+// The word of lhs that begins at a place, read where it lies.
+static const LoopExpr *lhs_word(Tiler *t, const ContractPoint *at) {
+  LoopKernel *k = t->e->k;
+  Dim index[MAX_RANK];
+  contract_lhs(t->c, at, index);
+  const LoopExpr *x = elem_at(t->e, t->c->lhs, index);
+  if (!x || x->kind != LX_LOAD || x->src[0]) return NULL;
+  x = loop_wide(k, x);
+  return t->c->flip ? loop_op(k, LOOP_bit_xor, x, loop_int(k, DT_U32, 0x80808080), NULL) : x;
+}
+
 static Dim packed_index(Tiler *t, const ContractPoint *at, Dim col) {
   Contraction *c = t->c;
   IntPool *p = t->e->pool;
   Dim i = add(t, ie_mul(p, t->group, ie_ceildiv(p, c->n, num(t, t->s.nr))), t->panel);
-  for (int k = 0; k < c->nk; k++) i = add(t, ie_mul(p, i, c->k[k]), at->k[k]);
+  for (int k = 0; k < c->nk; k++) {
+    bool words = c->word && k == c->nk - 1;
+    Dim size = words ? num(t, contract_steps(c, c->k[k]->value)) : c->k[k];
+    Dim place = words ? ie_div(p, at->k[k], num(t, c->word)) : at->k[k];
+    i = add(t, ie_mul(p, i, size), place);
+  }
   return add(t, ie_mulc(p, i, t->s.nr), col);
 }
 
@@ -105,6 +132,7 @@ static const LoopExpr *rhs_value(Tiler *t, const ContractPoint *at, Dim col) {
     x = elem_at(e, c->rhs, index);
   }
   if (!x) return NULL;
+  if (c->word) return x;
   Dim which = c->col1 > c->col0 ? at->out[c->col1 - 1] : e->pool->zero;
   return less_zero(t, loop_cast(e->k, c->acc, x), c->rhs_zero, which);
 }
@@ -112,7 +140,21 @@ static const LoopExpr *rhs_value(Tiler *t, const ContractPoint *at, Dim col) {
 // ---- staging ----
 
 // Staged rows lie a line of the cache further apart than they are long.
-static int64_t pitch(const Tiler *t) { return t->c->depth + 32; }
+static int64_t pitch(const Tiler *t) {
+  const Contraction *c = t->c;
+  if (!c->word) return c->depth + 32;
+  int64_t last = c->k[c->nk - 1]->value;
+  return c->depth / last * contract_steps(c, last) * c->word + 64;
+}
+
+// The place of an element in a staged row; whole words for the last axis.
+static Dim staged_place(Tiler *t, const Dim *k) {
+  const Contraction *c = t->c;
+  Dim size[CONTRACT_K];
+  memcpy(size, c->k, sizeof size);
+  if (c->word) size[c->nk - 1] = num(t, contract_steps(c, c->k[c->nk - 1]->value) * c->word);
+  return elem_linear(t->e, c->nk, size, k);
+}
 
 // Loops over all contracted axes, the last one a vector over part of it; gives the place counted through.
 static Dim open_contracted(Tiler *t, int64_t from, int64_t to, Dim *k, int *depth) {
@@ -121,7 +163,7 @@ static Dim open_contracted(Tiler *t, int64_t from, int64_t to, Dim *k, int *dept
   for (int i = 0; i < last; i++) k[i] = open_loop(t, LOOP_SERIAL, "k", c->k[i], depth);
   k[last] = ie_addc(t->e->pool, loop_for(&t->e->b, LOOP_VECTOR, "k", num(t, to - from)), from);
   ++*depth;
-  return elem_linear(t->e, c->nk, c->k, k);
+  return staged_place(t, k);
 }
 
 static bool stage_rhs(Tiler *t) {
@@ -155,7 +197,7 @@ static bool stage_part(Tiler *t, Dim r, bool guard, int64_t from, int64_t to) {
   // That a quotient of sizes stays below its size is true, and beyond proof.
   if (t->c->apart) at.out[first] = elem_guard(e, at.out[first], t->c->out[first]);
   memcpy(at.k, k, sizeof at.k);
-  const LoopExpr *x = lhs_value(t, &at);
+  const LoopExpr *x = t->c->word ? lhs_byte(t, &at) : lhs_value(t, &at);
   elem_unguard(e, 0);
   if (!x) return false;
   loop_store(&e->b, t->lhs_buf, add(t, ie_mulc(e->pool, r, pitch(t)), all), x);
@@ -186,6 +228,7 @@ typedef struct Rows {
 static const LoopExpr *product(Tiler *t, const LoopExpr *a, const LoopExpr *b,
                                const LoopExpr *sum) {
   LoopKernel *k = t->e->k;
+  if (t->c->word) return loop_op(k, LOOP_dot, a, b, sum);
   if (dtype_class(t->c->acc) == DC_FLOAT) return loop_op(k, LOOP_fma, a, b, sum);
   return loop_op(k, LOOP_add, sum, loop_op(k, LOOP_mul, a, b, NULL), NULL);
 }
@@ -196,15 +239,16 @@ static const LoopExpr *step_lhs(Tiler *t, Dim in_tile, Dim col, bool guard, cons
   Contraction *c = t->c;
   ContractPoint at;
   if (t->lhs_buf >= 0) {
-    Dim all = elem_linear(e, c->nk, c->k, k);
-    return loop_load(e->k, t->lhs_buf, add(t, ie_mulc(e->pool, in_tile, pitch(t)), all));
+    Dim at_row = add(t, ie_mulc(e->pool, in_tile, pitch(t)), staged_place(t, k));
+    const LoopExpr *x = loop_load(e->k, t->lhs_buf, at_row);
+    return c->word ? loop_wide(e->k, x) : x;
   }
   int before = e->nguards;
   Dim row = row_at(t, in_tile, guard);
   if (c->depthwise && ragged(t)) col = elem_guard(e, col, c->n);
   place(t, row, col, &at);
   memcpy(at.k, k, sizeof at.k);
-  const LoopExpr *x = lhs_value(t, &at);
+  const LoopExpr *x = c->word ? lhs_word(t, &at) : lhs_value(t, &at);
   elem_unguard(e, before);
   return x;
 }
@@ -220,7 +264,7 @@ static const LoopExpr *step_rhs(Tiler *t, Dim j, const Dim *k) {
     return loop_load(e->k, t->rhs_buf, add(t, ie_mulc(e->pool, all, t->s.nr), j));
   }
   int before = e->nguards;
-  if (ragged(t) && (t->packed < 0 || c->rhs_zero)) col = elem_guard(e, col, c->n);
+  if (ragged(t) && (t->packed < 0 || (c->rhs_zero && !c->word))) col = elem_guard(e, col, c->n);
   place(t, e->pool->zero, col, &at);
   memcpy(at.k, k, sizeof at.k);
   const LoopExpr *x = rhs_value(t, &at, j);
@@ -251,7 +295,7 @@ static void prefetch(Tiler *t, const Dim *k) {
   Elem *e = t->e;
   if (!t->s.ahead || t->packed < 0) return;
   ContractPoint at = {.group = t->group};
-  int64_t bytes = elem_bytes(type_of(t->c->rhs)->dtype), line = MAX(64 / bytes, 1);
+  int64_t bytes = t->c->word ? 4 : elem_bytes(type_of(t->c->rhs)->dtype), line = MAX(64 / bytes, 1);
   memcpy(at.k, k, sizeof at.k);
   for (int64_t i = 0; i < t->s.nr; i += line)
     loop_prefetch(&e->b, t->packed, packed_index(t, &at, num(t, t->s.ahead / bytes + i)));
@@ -262,13 +306,16 @@ static bool inner_part(Tiler *t, Rows rows, Dim *k, int level, Dim from, Dim cou
   Elem *e = t->e;
   int64_t u = t->s.unroll;
   int depth = 0;
+  if (t->c->word) count = num(t, contract_steps(t->c, count->value));
   if (ie_is_const(count) && count->value == u) {
-    k[level] = add(t, from, open_loop(t, LOOP_UNROLL, "u", count, &depth));
+    k[level] = open_loop(t, LOOP_UNROLL, "u", count, &depth);
   } else {
     Dim i = open_loop(t, LOOP_SERIAL, "k", ie_div(e->pool, count, num(t, u)), &depth);
     Dim sub = open_loop(t, LOOP_UNROLL, "u", num(t, u), &depth);
-    k[level] = add(t, from, add(t, ie_mulc(e->pool, i, u), sub));
+    k[level] = add(t, ie_mulc(e->pool, i, u), sub);
   }
+  if (t->c->word) k[level] = ie_mulc(e->pool, k[level], t->c->word);
+  k[level] = add(t, from, k[level]);
   prefetch(t, k);
   bool ok = step(t, rows, k);
   close_loops(t, depth);
@@ -278,7 +325,7 @@ static bool inner_part(Tiler *t, Rows rows, Dim *k, int level, Dim from, Dim cou
 // Whether lhs is read from the parts of a concatenation, each of them a whole number of steps.
 static bool in_parts(const Tiler *t, int level) {
   const Contraction *c = t->c;
-  if (t->s.stage_lhs || !c->ncuts || c->piece || level != c->nk - 1) return false;
+  if (t->s.stage_lhs || c->word || !c->ncuts || c->piece || level != c->nk - 1) return false;
   if (!ie_is_const(c->k[level]) || c->k[level]->value % t->s.unroll) return false;
   for (int i = 0; i < c->ncuts; i++)
     if (c->cut[i] % t->s.unroll) return false;
@@ -573,7 +620,8 @@ static void declare_buffers(Tiler *t) {
   t->lhs_buf = t->rhs_buf = t->sums = -1;
   t->acc = loop_buffer(k, LOOP_REGISTER, "acc", c->acc, cells, false);
   if (t->s.stage_lhs)
-    t->lhs_buf = loop_buffer(k, LOOP_SCRATCH, "rows", c->acc, num(t, t->s.mr * pitch(t)), false);
+    t->lhs_buf = loop_buffer(k, LOOP_SCRATCH, "rows", c->word ? DT_U8 : c->acc,
+                             num(t, t->s.mr * pitch(t)), false);
   if (t->s.stage_rhs)
     t->rhs_buf = loop_buffer(k, LOOP_SCRATCH, "columns", c->acc, num(t, c->depth * t->s.nr), false);
   if (t->s.spill) t->sums = loop_buffer(k, LOOP_SCRATCH, "sums", c->acc, cells, false);

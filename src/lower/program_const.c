@@ -111,9 +111,11 @@ int32_t build_packed(ProgBuilder *b, const Node *n, const PackSpec *pack) {
     if (b->item.v[i].packed && b->item.v[i].node == n &&
         !memcmp(&b->item.v[i].pack, pack, sizeof *pack))
       return (int32_t)i;
-  int64_t *dims = arena_array(&b->p->arena, int64_t, pack->nloops);
-  memcpy(dims, pack->extent, (size_t)pack->nloops * sizeof *dims);
-  return add_const(b, (ProgConst){.dtype = type_of(n)->dtype, .rank = pack->nloops, .dims = dims},
+  int rank = pack->nloops - pack->words;
+  int64_t *dims = arena_array(&b->p->arena, int64_t, rank);
+  memcpy(dims, pack->extent, (size_t)rank * sizeof *dims);
+  DType t = pack->words ? DT_U32 : type_of(n)->dtype;
+  return add_const(b, (ProgConst){.dtype = t, .rank = rank, .dims = dims},
                    (ConstItem){.node = n, .packed = true, .pack = *pack});
 }
 
@@ -141,6 +143,7 @@ static void pack_row(const PackSpec *s, int64_t width, const int64_t *coord, con
       at += c * s->stride[j];
     }
     if (inside) memcpy(to + i * width, from + at * width, (size_t)width);
+    if (inside && s->flip) to[i] = (char)(to[i] ^ (char)s->flip);
   }
 }
 
@@ -193,7 +196,8 @@ static tenon_status fill_one(ProgBuilder *b, Pool *pool, ProgConst *k, const Con
   }
   int64_t rows = 1;
   for (int i = 0; i < item->pack.nloops - 1; i++) rows *= item->pack.extent[i];
-  PackJob job = {.spec = &item->pack, .width = elem_bytes(k->dtype), .from = from, .to = to};
+  int64_t width = elem_bytes(type_of(item->node)->dtype);
+  PackJob job = {.spec = &item->pack, .width = width, .from = from, .to = to};
   parallel_for(pool, rows, 64, pack_piece, &job);
   return TENON_OK;
 }

@@ -13,6 +13,7 @@ extern const RuleSet rules_recognise_move;       // pixel and channel shuffles
 extern const RuleSet rules_recognise_norm;       // normalisations and softmax
 extern const RuleSet rules_recognise_rotary;     // rotary embedding
 extern const RuleSet rules_recognise_quant;      // dequantise, compute, quantise
+extern const RuleSet rules_quant_border;         // borders of integer convolutions
 extern const RuleSet rules_contract;             // what stands around contractions goes into them
 extern const RuleSet rules_moves;                // movement in one form
 extern const RuleSet rules_picks;                // slices, gathers and concatenations
