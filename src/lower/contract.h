@@ -97,7 +97,7 @@ typedef struct ContractProbe {
   int64_t divisor;            // of the contracted index in lhs; 0: none
 } ContractProbe;
 
-// Whether the sums are formed of words of bytes; then the constants that this takes are made.
+// Whether the sums are formed of words of bytes or of bf16; then the constants that this takes are made.
 bool contract_words(Contraction *c, const ContractProbe *p);
 void contract_no_words(Contraction *c);  // takes it back
 void contract_scales(

@@ -85,13 +85,13 @@ static const LoopExpr *lhs_value(Tiler *t, const ContractPoint *at) {
   return x;
 }
 
-// The byte of lhs as words hold it.
-static const LoopExpr *lhs_byte(Tiler *t, const ContractPoint *at) {
+// The element of lhs as words hold it.
+static const LoopExpr *lhs_part(Tiler *t, const ContractPoint *at) {
   LoopKernel *k = t->e->k;
   Dim index[MAX_RANK];
   contract_lhs(t->c, at, index);
   const LoopExpr *x = elem_at(t->e, t->c->lhs, index);
-  if (!x) return NULL;
+  if (!x || t->c->acc == DT_F32) return x;
   x = loop_bit_cast(k, DT_U8, x);
   return t->c->flip ? loop_op(k, LOOP_bit_xor, x, loop_int(k, DT_U8, 128), NULL) : x;
 }
@@ -197,7 +197,7 @@ static bool stage_part(Tiler *t, Dim r, bool guard, int64_t from, int64_t to) {
   // That a quotient of sizes stays below its size is true, and beyond proof.
   if (t->c->apart) at.out[first] = elem_guard(e, at.out[first], t->c->out[first]);
   memcpy(at.k, k, sizeof at.k);
-  const LoopExpr *x = t->c->word ? lhs_byte(t, &at) : lhs_value(t, &at);
+  const LoopExpr *x = t->c->word ? lhs_part(t, &at) : lhs_value(t, &at);
   elem_unguard(e, 0);
   if (!x) return false;
   loop_store(&e->b, t->lhs_buf, add(t, ie_mulc(e->pool, r, pitch(t)), all), x);
@@ -619,9 +619,9 @@ static void declare_buffers(Tiler *t) {
   Dim cells = num(t, t->s.mr * t->s.nr);
   t->lhs_buf = t->rhs_buf = t->sums = -1;
   t->acc = loop_buffer(k, LOOP_REGISTER, "acc", c->acc, cells, false);
+  DType staged = !c->word ? c->acc : c->acc == DT_F32 ? DT_BF16 : DT_U8;
   if (t->s.stage_lhs)
-    t->lhs_buf = loop_buffer(k, LOOP_SCRATCH, "rows", c->word ? DT_U8 : c->acc,
-                             num(t, t->s.mr * pitch(t)), false);
+    t->lhs_buf = loop_buffer(k, LOOP_SCRATCH, "rows", staged, num(t, t->s.mr * pitch(t)), false);
   if (t->s.stage_rhs)
     t->rhs_buf = loop_buffer(k, LOOP_SCRATCH, "columns", c->acc, num(t, c->depth * t->s.nr), false);
   if (t->s.spill) t->sums = loop_buffer(k, LOOP_SCRATCH, "sums", c->acc, cells, false);

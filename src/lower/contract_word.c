@@ -13,7 +13,7 @@
 #include "eval/contract.h"
 #include "ops/order.h"
 
-enum { BYTES = 4, SHIFT = 128 };
+enum { BYTES = 4, PAIR = 2, SHIFT = 128 };
 
 const Node *contract_constant(const Contraction *c, const Node *n) {
   const Elem *e = c->e;
@@ -116,11 +116,30 @@ static bool one_zero(const Node *zero) {
   return t->kind == TK_TENSOR && (t->rank == 0 || (t->rank == 1 && ie_is(t->dims[0], 1)));
 }
 
+// Whether lhs can be read by words where it lies.
+static bool reads_directly(const Contraction *c, const ContractProbe *p, int64_t word) {
+  Dim last = c->k[c->nk - 1];
+  return p->lhs_plain && p->lhs_along_k && ie_is_const(last) && last->value % word == 0 &&
+         !c->ncuts && !c->piece && !c->apart && !c->strided;
+}
+
+// Pairs of bf16: a tap or an element that is left out is 0, so nothing is to be made good.
+static bool pairs(Contraction *c, const ContractProbe *p) {
+  if (c->acc != DT_F32 || type_of(c->lhs)->dtype != DT_BF16 || type_of(c->rhs)->dtype != DT_BF16)
+    return false;
+  if (!c->weight || c->depthwise || c->transposed || c->guarded || c->nk < 1 || c->depth < 1)
+    return false;
+  c->direct = reads_directly(c, p, PAIR);
+  if (!ie_is_const(c->n) || (c->image && !c->direct)) return false;
+  c->word = PAIR;
+  return true;
+}
+
 bool contract_words(Contraction *c, const ContractProbe *p) {
-  int64_t last = c->nk ? (ie_is_const(c->k[c->nk - 1]) ? c->k[c->nk - 1]->value : 0) : 0, zero, n;
+  int64_t zero, n;
+  if (pairs(c, p)) return true;
   if (!fits_words(c)) return false;
-  bool direct = p->lhs_plain && p->lhs_along_k && last % BYTES == 0 && !c->ncuts && !c->piece &&
-                !c->apart && !c->strided;
+  bool direct = reads_directly(c, p, BYTES);
   if (c->image && !direct) return false;
   bool known = zero_known(c, c->lhs_zero, &zero);
   bool is_signed = type_of(c->lhs)->dtype == DT_I8;

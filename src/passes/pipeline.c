@@ -17,6 +17,7 @@ const Pass graph_passes[] = {
     { "chain",     "the cheapest order of a chain of matrix products",   pass_chain,   0,               1 },
     { "parallel",  "products of one tensor with several weights as one", pass_parallel, 0,              2 },
     { "simplify",  "shapes, fold, algebra and moves, to a fixed point",  pass_simplify, PASSF_FIXPOINT, 1 },
+    { "precision", "contractions in bf16, where it is asked for",        pass_precision, 0,             1 },
     { "layout",    "channels first or last, by cost over the whole graph", pass_layout, 0,              2 },
     { "fuse",      "group nodes into kernels",                           pass_fuse,    0,               2 },
     // clang-format on
@@ -39,6 +40,8 @@ const PassOrder graph_pass_order[] = {
     {"recognise", "simplify", "movement is sunk, which takes spellings apart"},
     {"simplify", "layout",
      "rules know convolutions channels first alone, and would sink conversions"},
+    {"simplify", "precision", "rules about contractions have fired, and weights are constants"},
+    {"precision", "layout", "what is narrowed is channels first"},
     {"layout", "fuse", "conversions go into the kernels that read through them"},
     {"simplify", "fuse", "rules look through nodes, not through kernels"},
 };
