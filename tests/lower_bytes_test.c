@@ -158,7 +158,10 @@ static void check_conv(Arena *a, const ConvCase *c, Signs s, int64_t which) {
                 which % 2 ? "b" : "2", (long long)c->channels);
   print_bytes(&b, "w", s.w, 4, (int64_t[]){c->out, c->channels / c->group, c->kernel, c->kernel});
   print_zero(&b, "xz", s.x, some_zero(s.x, which));
-  print_zero(&b, "wz", s.w, s.w ? 0 : 128);
+  if (which % 3 == 2)  // a zero point of its own for each channel
+    print_bytes(&b, "wz", s.w, 1, &c->out);
+  else
+    print_zero(&b, "wz", s.w, (s.w ? 0 : 128) + (which % 3 ? 0 : 60));
   print_zero(&b, "yz", s.y, s.y ? -100 : 0);
   strbuf_printf(
       &b, "  %%xs = const f32[] {0.02}\n  %%ys = const f32[] {0.7}\n  %%ws = const f32[%lld] {",

@@ -97,7 +97,8 @@ typedef struct Finish {
   Chain *h;
   const Dim *index;  // where the sum is
   const LoopExpr *sum;
-  const LoopExpr *value;  // what the anchor gives there; NULL: not made yet
+  const LoopExpr *row_sum;  // of lhs; NULL: not needed
+  const LoopExpr *value;    // what the anchor gives there; NULL: not made yet
 } Finish;
 
 // Operand `n`, repeated to the shape of the anchor's result.
@@ -145,6 +146,15 @@ static const LoopExpr *settled(Finish *f) {
     zero = loop_op(k, LOOP_add, loop_cast(k, DT_I32, zero), loop_int(k, DT_I32, c->flip ? 128 : 0),
                    NULL);
     x = loop_op(k, LOOP_sub, x, loop_op(k, LOOP_mul, zero, more, NULL), NULL);
+  }
+  if (c->row_sums) {
+    const LoopExpr *zero = loop_int(k, DT_I32, 0);
+    const Type *z = c->rhs_zero ? type_of(c->rhs_zero) : NULL;
+    bool one = z && (z->rank == 0 || ie_is(z->dims[0], 1));
+    if (z && !(zero = elem_at(c->e, c->rhs_zero, one ? &c->e->pool->zero : col))) return NULL;
+    int64_t shift = type_of(c->rhs)->dtype == DT_U8 ? -128 : 0;
+    zero = loop_op(k, LOOP_add, loop_cast(k, DT_I32, zero), loop_int(k, DT_I32, shift), NULL);
+    x = loop_op(k, LOOP_sub, x, loop_op(k, LOOP_mul, zero, f->row_sum, NULL), NULL);
   }
   const Node *bias = c->anchor->op == OP_q_linear_conv && !c->biased
                          ? src_or_null(c->e->lo->g, c->anchor, 8)
@@ -229,7 +239,7 @@ static bool finish_sum(Tiler *t, const Dim *index, const LoopExpr *sum) {
   int n = e->fused->nres;
   const LoopExpr **x = arena_array(e->a, const LoopExpr *, n);
   Dim at[MAX_RANK], shape[MAX_RANK], *linear = arena_array(e->a, Dim, n);
-  *f = (Finish){.c = f->c, .h = f->h, .index = index, .sum = sum};
+  *f = (Finish){.c = f->c, .h = f->h, .index = index, .sum = sum, .row_sum = t->row_sum};
   for (int i = 0; i < n; i++) {
     const Type *y = e->fused->type[i];
     if (!follow_to(&f->h->follow, e->body->result[i], index, at)) return false;

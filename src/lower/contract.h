@@ -75,6 +75,8 @@ typedef struct Contraction {
   int64_t word;
   bool direct;  // words of lhs are read where they lie, else from rows that are staged
   bool flip;    // lhs is signed: its bytes are read as unsigned, 128 more
+  bool
+      row_sums;  // the zero points of rhs are not all where words have theirs: rows of lhs are summed too
   bool biased;  // the bias is in `offset`
   const Node *
       scale;  // constant: of a quantised result's columns, all three joined; NULL: they are joined there
@@ -118,6 +120,7 @@ void contract_choose(const Contraction *c, const LowerTarget *t, const ContractP
                      ContractSchedule *out);
 
 // contract_tile.c
+enum { ROW_LANES = 16 };
 typedef struct Tiler {
   Contraction *c;
   Elem *e;
@@ -127,6 +130,8 @@ typedef struct Tiler {
   int32_t lhs_buf;   // staged rows, or -1
   int32_t rhs_buf;   // staged columns, or -1
   int32_t sums;      // spilled sums, or -1
+  int32_t row_acc;   // sums of the rows of lhs, the same in each of ROW_LANES lanes, or -1
+  int32_t row_sums;  // these spilled, or -1
   ContractPoint at;  // of the tile: what is the same for all of it
   Dim row, col;      // first row and column of the tile
   Dim group, panel;  // numbers
@@ -134,6 +139,7 @@ typedef struct Tiler {
       rows;  // of a tile that may have fewer rows: the item's first row, those before the tile, all
   bool (*finish)(struct Tiler *t, const Dim *index,
                  const LoopExpr *sum);  // stores what is made of a sum
+  const LoopExpr *row_sum;              // of the row at hand, for `finish`
   void *ctx;
 } Tiler;
 bool contract_emit(Tiler *t);

@@ -89,7 +89,7 @@ static int64_t choose_columns(const Contraction *c, int64_t lanes, int64_t m) {
 
 static int64_t most_rows(const Contraction *c, const LowerTarget *t, int64_t lanes, int64_t nr) {
   int64_t vectors = ceil_div(nr, lanes), regs = t->vector_registers;
-  int64_t mr = (regs - vectors - 1) / vectors;
+  int64_t mr = (regs - vectors - 1) / (vectors + c->row_sums);
   if (c->depthwise) mr = MIN(mr / 2, 8);  // lhs is a vector too, and shared by neighbouring taps
   return MAX(MIN(mr, 16), 1);
 }
@@ -179,7 +179,7 @@ void contract_choose(const Contraction *c, const LowerTarget *t, const ContractP
                      ContractSchedule *s) {
   int64_t bytes = elem_bytes(c->acc), lanes = MAX(t->vector_bytes / bytes, 1);
   int64_t m = known(c->m, 256), k = contracted(c);
-  *s = (ContractSchedule){.panels = 1, .unroll = 1, .spill = heavy};
+  *s = (ContractSchedule){.panels = 1, .unroll = 1, .spill = heavy || c->row_sums};
   s->nr = choose_columns(c, lanes, m);
   s->mr = most_rows(c, t, lanes, s->nr);
   int64_t panels = ceil_div(known(c->n, 256), s->nr);

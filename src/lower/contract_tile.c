@@ -205,6 +205,20 @@ static bool stage_part(Tiler *t, Dim r, bool guard, int64_t from, int64_t to) {
   return true;
 }
 
+// What a last word has beyond the axis counts in the sums of rows, and must be 0; products with it are 0 anyway.
+static void stage_tail(Tiler *t, Dim r) {
+  const Contraction *c = t->c;
+  Elem *e = t->e;
+  int64_t end = c->k[c->nk - 1]->value, all = c->word ? contract_steps(c, end) * c->word : end;
+  Dim k[CONTRACT_K];
+  int depth = 0;
+  if (!c->row_sums || end == all) return;
+  Dim at = open_contracted(t, end, all, k, &depth);
+  loop_store(&e->b, t->lhs_buf, add(t, ie_mulc(e->pool, r, pitch(t)), at),
+             loop_int(e->k, DT_U8, 0));
+  close_loops(t, depth);
+}
+
 static bool stage_lhs(Tiler *t, int64_t rows, bool guard) {
   const Contraction *c = t->c;
   int64_t from = 0, end = c->k[c->nk - 1]->value;
@@ -214,6 +228,7 @@ static bool stage_lhs(Tiler *t, int64_t rows, bool guard) {
     from = c->cut[i];
   }
   if (from < end && !stage_part(t, r, guard, from, end)) return false;
+  stage_tail(t, r);
   loop_end(&t->e->b);
   return true;
 }
@@ -286,6 +301,13 @@ static bool step(Tiler *t, Rows rows, const Dim *k) {
   Dim cell = add(t, ie_mulc(e->pool, in_tile, t->s.nr), j);
   loop_store(&e->b, t->acc, cell, product(t, a, b, loop_load(e->k, t->acc, cell)));
   loop_end(&e->b);
+  if (t->row_acc >= 0) {
+    Dim lane = loop_for(&e->b, LOOP_VECTOR, "j", num(t, ROW_LANES));
+    Dim at = add(t, ie_mulc(e->pool, in_tile, ROW_LANES), lane);
+    const LoopExpr *ones = loop_int(e->k, DT_U32, 0x01010101);
+    loop_store(&e->b, t->row_acc, at, product(t, a, ones, loop_load(e->k, t->row_acc, at)));
+    loop_end(&e->b);
+  }
   loop_end(&e->b);
   return true;
 }
@@ -411,18 +433,22 @@ static bool image_sums(Tiler *t, int64_t rows, int64_t first) {
 
 // ---- what is done with the sums ----
 
+// A tile of registers, `width` a row, to scratch.
+static void spill(Tiler *t, int64_t rows, int64_t width, int32_t from, int32_t to) {
+  Elem *e = t->e;
+  Dim r = loop_for(&e->b, LOOP_UNROLL, "r", num(t, rows));
+  Dim j = loop_for(&e->b, LOOP_VECTOR, "j", num(t, width));
+  Dim cell = add(t, ie_mulc(e->pool, r, width), j);
+  loop_store(&e->b, to, cell, loop_load(e->k, from, cell));
+  loop_end(&e->b);
+  loop_end(&e->b);
+}
+
 static bool finish(Tiler *t, int64_t rows, bool guard) {
   Elem *e = t->e;
-  int32_t from = t->acc;
-  if (t->sums >= 0) {
-    Dim r = loop_for(&e->b, LOOP_UNROLL, "r", num(t, rows));
-    Dim j = loop_for(&e->b, LOOP_VECTOR, "j", num(t, t->s.nr));
-    Dim cell = add(t, ie_mulc(e->pool, r, t->s.nr), j);
-    loop_store(&e->b, t->sums, cell, loop_load(e->k, t->acc, cell));
-    loop_end(&e->b);
-    loop_end(&e->b);
-    from = t->sums;
-  }
+  int32_t from = t->sums >= 0 ? t->sums : t->acc;
+  if (t->sums >= 0) spill(t, rows, t->s.nr, t->acc, t->sums);
+  if (t->row_acc >= 0) spill(t, rows, ROW_LANES, t->row_acc, t->row_sums);
   Dim r = loop_for(&e->b, t->sums >= 0 ? LOOP_SERIAL : LOOP_UNROLL, "r", num(t, rows));
   Dim j = loop_for(&e->b, LOOP_VECTOR, "j", num(t, t->s.nr));
   Dim row, col = add(t, t->col, j);
@@ -430,6 +456,7 @@ static bool finish(Tiler *t, int64_t rows, bool guard) {
   elem_forget(e);
   const LoopExpr *sum =
       loop_let(&e->b, loop_load(e->k, from, add(t, ie_mulc(e->pool, r, t->s.nr), j)));
+  if (t->row_acc >= 0) t->row_sum = loop_load(e->k, t->row_sums, ie_mulc(e->pool, r, ROW_LANES));
   row = row_at(t, r, guard);
   if (ragged(t)) col = elem_guard(e, col, t->c->n);
   place(t, row, col, &at);
@@ -441,13 +468,18 @@ static bool finish(Tiler *t, int64_t rows, bool guard) {
   return ok;
 }
 
-static bool tile(Tiler *t, int64_t rows, bool guard, int64_t first) {
+static void clear(Tiler *t, int64_t rows, int64_t width, int32_t to) {
   Elem *e = t->e;
   Dim r = loop_for(&e->b, LOOP_UNROLL, "r", num(t, rows));
-  Dim j = loop_for(&e->b, LOOP_VECTOR, "j", num(t, t->s.nr));
-  loop_store(&e->b, t->acc, add(t, ie_mulc(e->pool, r, t->s.nr), j), zero_of(t, t->c->acc));
+  Dim j = loop_for(&e->b, LOOP_VECTOR, "j", num(t, width));
+  loop_store(&e->b, to, add(t, ie_mulc(e->pool, r, width), j), zero_of(t, t->c->acc));
   loop_end(&e->b);
   loop_end(&e->b);
+}
+
+static bool tile(Tiler *t, int64_t rows, bool guard, int64_t first) {
+  clear(t, rows, t->s.nr, t->acc);
+  if (t->row_acc >= 0) clear(t, rows, ROW_LANES, t->row_acc);
   bool ok =
       t->c->image ? image_sums(t, rows, first) : linear_sums(t, (Rows){.to = rows, .guard = guard});
   return ok && finish(t, rows, guard);
@@ -617,13 +649,18 @@ static void declare_buffers(Tiler *t) {
   LoopKernel *k = t->e->k;
   Contraction *c = t->c;
   Dim cells = num(t, t->s.mr * t->s.nr);
-  t->lhs_buf = t->rhs_buf = t->sums = -1;
+  t->lhs_buf = t->rhs_buf = t->sums = t->row_acc = t->row_sums = -1;
   t->acc = loop_buffer(k, LOOP_REGISTER, "acc", c->acc, cells, false);
   DType staged = !c->word ? c->acc : c->acc == DT_F32 ? DT_BF16 : DT_U8;
   if (t->s.stage_lhs)
     t->lhs_buf = loop_buffer(k, LOOP_SCRATCH, "rows", staged, num(t, t->s.mr * pitch(t)), false);
   if (t->s.stage_rhs)
     t->rhs_buf = loop_buffer(k, LOOP_SCRATCH, "columns", c->acc, num(t, c->depth * t->s.nr), false);
+  if (c->row_sums) {
+    Dim lanes = num(t, t->s.mr * ROW_LANES);
+    t->row_acc = loop_buffer(k, LOOP_REGISTER, "row_acc", c->acc, lanes, false);
+    t->row_sums = loop_buffer(k, LOOP_SCRATCH, "row_sums", c->acc, lanes, false);
+  }
   if (t->s.spill) t->sums = loop_buffer(k, LOOP_SCRATCH, "sums", c->acc, cells, false);
 }
 

@@ -1,12 +1,13 @@
 // contract_word.c -- products of bytes, four along the contracted axis at a time.
 //
 // The operation (`dot` of loops) multiplies unsigned bytes of lhs by signed ones of rhs.  Signed lhs are read as unsigned
-// ones, 128 more, and unsigned weights are packed as signed ones, 128 less; zero points move along.  With weights w' about 0,
-//   sum (x - z) (w - zw) = sum x' w' - z' sum w'
-// of which the last is a constant of each column where z' is known, and joins the bias.  A tap that is left out because
+// ones, 128 more, and unsigned weights are packed as signed ones, 128 less; zero points move along:
+//   sum (x - z) (w - zw) = sum x' w' - z' (sum w' - depth zw') - zw' sum x'
+// of which the second is a constant of each column where z' is known, and joins the bias; the third takes sums of the rows
+// of lhs, which are formed beside the others where a zw' is not 0.  A tap that is left out because
 // it lies outside the image stands for x = z, so there z' must be 0: passes write other borders out beforehand.
 //
-// Needs:      weights that are constant, with the zero point 0 (signed) or 128 (unsigned).
+// Needs:      weights and their zero points that are constant.
 // Guarantees: the integers are those of the products one by one; sums wrap at 32 bits.
 #include "lower/contract.h"
 
@@ -46,12 +47,10 @@ static bool zero_known(const Contraction *c, const Node *zero, int64_t *out) {
 }
 
 static bool fits_words(const Contraction *c) {
-  int64_t zero;
   if (c->acc != DT_I32 || !is_byte(c->lhs) || !is_byte(c->rhs) || !c->weight) return false;
   if (c->depthwise || c->transposed || c->guarded || c->nk < 1 || c->depth < 1) return false;
   if (c->col1 - c->col0 != 1 || !ie_is_const(c->n)) return false;
-  if (!zero_known(c, c->rhs_zero, &zero)) return false;
-  return zero == (type_of(c->rhs)->dtype == DT_U8 ? SHIFT : 0);
+  return !c->rhs_zero || contract_constant(c, c->rhs_zero);
 }
 
 // ---- constants of the columns ----
@@ -65,7 +64,34 @@ static int column_axis(const Contraction *c) {
   return -1;
 }
 
-// Sums of each column of the weights, with the zero point taken off.
+// The zero point of a column of the weights as words have it; false when there is none.
+static bool column_zero(const Contraction *c, const void *zeros, int64_t column, int64_t *out) {
+  const Type *w = type_of(c->weight);
+  *out = w->dtype == DT_U8 ? -SHIFT : 0;
+  if (!c->rhs_zero) return true;
+  const Node *k = contract_constant(c, c->rhs_zero);
+  if (!is_byte(k) || (column && k->data->n != 1 && column >= k->data->n) || k->data->n < 1)
+    return false;
+  *out += get_i64(type_of(k)->dtype, zeros, k->data->n == 1 ? 0 : column);
+  return true;
+}
+
+// Takes the zero points off the sums of the columns; notes whether that leaves products with rows.
+static bool take_zeros(Contraction *c, int32_t *sum, int64_t n) {
+  const Node *k = c->rhs_zero ? contract_constant(c, c->rhs_zero) : NULL;
+  const void *zeros = NULL;
+  int64_t zero;
+  if (k && const_bytes(c->e->lo->g, k, &zeros, c->e->lo->diag)) return false;
+  if (k && (type_of(k)->rank > 1 || (k->data->n != 1 && k->data->n != n))) return false;
+  for (int64_t i = 0; i < n; i++) {
+    if (!column_zero(c, zeros, i, &zero)) return false;
+    c->row_sums |= zero != 0;
+    sum[i] = (int32_t)((uint32_t)sum[i] - (uint32_t)(zero * c->depth));
+  }
+  return true;
+}
+
+// Sums of each column of the weights, as words have them.
 static int32_t *column_sums(const Contraction *c, int64_t *out_n) {
   const Type *t = type_of(c->weight);
   const void *bytes;
@@ -147,7 +173,7 @@ bool contract_words(Contraction *c, const ContractProbe *p) {
   if (!known && !one_zero(c->lhs_zero)) return false;
   if (any_padded(c) && !(known && zero == 0)) return false;
   int32_t *sum = column_sums(c, &n);
-  if (!sum) return false;
+  if (!sum || !take_zeros(c, sum, n)) return false;
   const int32_t *bias = known ? constant_bias(c, n) : NULL;
   for (int64_t i = 0; known && i < n; i++)
     sum[i] = (int32_t)((bias ? (uint32_t)bias[i] : 0u) - (uint32_t)sum[i] * (uint32_t)zero);
@@ -161,7 +187,7 @@ bool contract_words(Contraction *c, const ContractProbe *p) {
 
 void contract_no_words(Contraction *c) {
   c->word = 0;
-  c->direct = c->flip = c->biased = false;
+  c->direct = c->flip = c->biased = c->row_sums = false;
   c->offset = c->column_sum = NULL;
 }
 

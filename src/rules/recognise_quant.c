@@ -263,8 +263,18 @@ static Node *in_float(Graph *g, Node *sum, Node *scale) {
   return N(g, mul, wide, scale);
 }
 
+// A vector of one number as a scalar.
+static Node *without_axis(Graph *g, Node *n) {
+  const Type *t = type_of(n);
+  return t->rank == 1 && is_one(n) ? reshape_to(g, n, type_tensor(g, t->dtype, 0, NULL)) : n;
+}
+
 // Zero points as the op takes them: one for x, one or one a column for w.
-static bool zeros_fit(const Quant *x, const Quant *w, Dim columns) {
+static bool zeros_fit(Graph *g, Quant *x, Quant *w, Dim columns) {
+  x->zero = without_axis(g, x->zero);
+  w->zero = without_axis(g, w->zero);
+  x->scale = without_axis(g, x->scale);
+  w->scale = without_axis(g, w->scale);
   const Type *t = type_of(w->zero);
   return is_scalar(x->zero) && (t->rank == 0 || (t->rank == 1 && t->dims[0] == columns));
 }
@@ -275,7 +285,7 @@ static Node *integer_mat_mul(Graph *g, const Match *m) {
   int columns = type_of(n->src[1])->rank == 2 ? 1 : -1;
   if (!dequantised(g, n->src[0], -1, &x) || !dequantised(g, n->src[1], columns, &w) ||
       type_of(n->src[0])->rank < 2 || type_of(n->src[1])->rank < 2 ||
-      !zeros_fit(&x, &w, type_of(n)->dims[type_of(n)->rank - 1]))
+      !zeros_fit(g, &x, &w, type_of(n)->dims[type_of(n)->rank - 1]))
     return NULL;
   return in_float(g, N(g, mat_mul_integer, x.x, w.x, x.zero, w.zero), N(g, mul, x.scale, w.scale));
 }
@@ -285,7 +295,8 @@ static Node *integer_gemm(Graph *g, const Match *m) {
   const gemm_attrs *at = n->attrs;
   Quant x, w;
   if (at->transA || at->alpha != 1 || at->beta != 1 || !dequantised(g, n->src[0], -1, &x) ||
-      !dequantised(g, n->src[1], at->transB ? 0 : 1, &w) || !zeros_fit(&x, &w, type_of(n)->dims[1]))
+      !dequantised(g, n->src[1], at->transB ? 0 : 1, &w) ||
+      !zeros_fit(g, &x, &w, type_of(n)->dims[1]))
     return NULL;
   Node *rows = at->transB ? transpose_to(g, w.x, 2, (int64_t[]){1, 0}) : w.x;
   Node *sum = N(g, mat_mul_integer, x.x, rows, x.zero, w.zero), *bias = src_or_null(g, n, 2);
@@ -308,7 +319,7 @@ static Node *integer_conv(Graph *g, const Match *m) {
   int rank = type_of(n)->rank;
   Quant x, w;
   if (rank < 3 || node_channels_last(n) || !dequantised(g, n->src[0], -1, &x) ||
-      !dequantised(g, n->src[1], 0, &w) || !zeros_fit(&x, &w, type_of(n->src[1])->dims[0]))
+      !dequantised(g, n->src[1], 0, &w) || !zeros_fit(g, &x, &w, type_of(n->src[1])->dims[0]))
     return NULL;
   Node *bias = src_or_null(g, n, 2), *scale = by_channel(g, N(g, mul, x.scale, w.scale), rank);
   if (bias) bias = by_channel(g, bias, rank);
