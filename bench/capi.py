@@ -28,7 +28,7 @@ class Info(C.Structure):
 class Options(C.Structure):
     _fields_ = [("struct_size", C.c_size_t), ("target", C.c_char_p), ("opt_level", C.c_int32), ("math", C.c_int),
                 ("threads", C.c_int32), ("dims", C.c_void_p), ("ndims", C.c_size_t), ("progress", C.c_void_p),
-                ("user", C.c_void_p)]
+                ("user", C.c_void_p), ("no_cache", C.c_int32)]
 
 
 class SessionOptions(C.Structure):

@@ -12,7 +12,8 @@ disturbed least.  Outputs are compared.
 Start: cold with an empty cache folder, warm with the cache that this left, artifact: loading what `tenon compile` wrote.
 Writes build/peers.json and build/peers.md.  TENON is the program (build/tenon).
 """
-import argparse, json, math, os, signal, statistics, subprocess, sys, tempfile, time
+import argparse, json, math, os, statistics, subprocess, sys, tempfile, time
+from turns import Contender, difference
 
 root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 venv = os.path.join(root, "build", "peers")
@@ -31,43 +32,6 @@ def enter_venv():
         subprocess.run([python, "-m", "pip", "install", "-q"] + PACKAGES, check=True)
         open(os.path.join(venv, "ready"), "w").close()
     os.execv(python, [python] + sys.argv)
-
-
-class Contender:
-    def __init__(self, kind, path, inputs, threads, cache, clock="wall"):
-        command = [sys.executable, os.path.join(root, "bench", "contender.py"), kind, path, inputs, str(threads), clock]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                                        env=dict(os.environ, TENON_CACHE=cache))
-        self.made_ms = self.answer()["made_ms"]
-
-    def answer(self):
-        line = self.process.stdout.readline()
-        if not line: raise SystemExit(f"peers: {' '.join(self.process.args[2:4])} ended")
-        return json.loads(line)
-
-    def ask(self, what):
-        self.process.send_signal(signal.SIGCONT)
-        self.process.stdin.write(what + "\n")
-        self.process.stdin.flush()
-        answer = self.answer()
-        self.process.send_signal(signal.SIGSTOP)
-        return answer
-
-    def close(self):
-        self.process.send_signal(signal.SIGCONT)
-        self.process.stdin.close()
-        self.process.wait()
-
-
-def difference(a, b):
-    """The largest difference of two archives' outputs, as a share of the largest element."""
-    import numpy as np
-    worst = 0.0
-    with np.load(a) as x, np.load(b) as y:
-        if sorted(x) != sorted(y): raise SystemExit(f"peers: other outputs in {a} and {b}")
-        for name in x:
-            worst = max(worst, float(np.abs(x[name] - y[name]).max() / max(np.abs(y[name]).max(), 1e-30)))
-    return worst
 
 
 def spread(values):

@@ -28,6 +28,7 @@ if(NOT TENON_SANITIZE)
   if(TARGET tenon-codegen)
     install(TARGETS tenon-codegen RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
   endif()
+  install(FILES docs/man/tenon.3 DESTINATION ${CMAKE_INSTALL_MANDIR}/man3)
   if(TARGET tenon_cli)
     install(TARGETS tenon_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
     set(completions "bash|${CMAKE_INSTALL_DATADIR}/bash-completion/completions|tenon"

@@ -4,7 +4,8 @@
 usage: aot_test.py PROGRAM
 
 Each model is compiled to a file, to an object (linked into a C program with libtenon_runtime.a, with and without
---gc-sections, stripped), to a shared library (called through dlopen) and to a program.  All run with an environment in
+--gc-sections, stripped), to a shared library (called through dlopen) and to a program; with its weights inside and in a
+file of their own.  All run with an environment in
 which no compiler can be found; what they are linked with is looked at; without its weights a program has at most
 400 KB.  Where PROGRAM has no tenon-codegen (no LLVM), the same is done with host steps alone.  Needs only Python's
 standard library and a C compiler.
@@ -65,7 +66,7 @@ def caller(name, inputs, sizes, outputs, shared):
     values = inputs + outputs
     types = [("const " if i < len(inputs) else "") + C_TYPES[v[1]] + " *" for i, v in enumerate(values)]
     parameters = types[:len(inputs)] + ["int64_t"] * len(sizes) + types[len(inputs):] + ["tenon_error *"]
-    lines = ['#include "tenon/aot.h"', '#include <stdio.h>', "#include <dlfcn.h>" if shared else f'#include "{name}.h"']
+    lines = ['#include "tenon/aot.h"', '#include <stdio.h>', f'#include "{name}.h"', "#include <dlfcn.h>"]
     for i, v in enumerate(values):
         n = count(v[2]) if i < len(inputs) else v[2]
         lines.append(f"static _Alignas(64) {C_TYPES[v[1]]} v{i}[{n}];")
@@ -102,8 +103,8 @@ class Test:
         self.archive = os.path.join(os.path.dirname(program), "libtenon_runtime.a")
         self.cc = os.environ.get("CC") or "cc"
 
-    def compile(self, ending, kind):
-        run(self.program, "compile", self.model, "--target", self.target, f"--emit={kind}", "-o", os.path.join(WORK, self.name + ending))
+    def compile(self, ending, kind, *options):
+        run(self.program, "compile", self.model, "--target", self.target, f"--emit={kind}", "-o", self.name + ending, *options, cwd=WORK)
 
     def reference(self):
         """Makes inputs up, and runs the compiled file: the elements of each output."""
@@ -152,21 +153,72 @@ class Test:
         if self.name not in exported: sys.exit(f"aot_test: {self.name}.so exports {exported}")
         self.call_raw("shared library", self.build(True, "-ldl"))
 
+    def call_exe(self, *options):
+        command = [os.path.join(WORK, self.name), *options, "--output", "exe-", *[f"in-{i}.npy" for i in range(len(self.inputs))]]
+        alone(*command)
+        got = [elements(open(f"{WORK}/exe-{n}.npy", "rb").read()) for n, _, _ in self.outputs]
+        self.expect(" ".join(("program", *options)), got)
+        return command
+
     def executable(self):
         self.compile("", "exe")
-        exe = os.path.join(WORK, self.name)
-        check_links(exe)
-        dims = [a for name, n in self.sizes for a in ("--dim", f"{name}={n}")]
-        for threads in ("1", "3"):
-            alone(exe, "--threads", threads, *dims, "--output", "exe-", *[f"in-{i}.npy" for i in range(len(self.inputs))])
-            got = [elements(open(f"{WORK}/exe-{n}.npy", "rb").read()) for n, _, _ in self.outputs]
-            self.expect(f"program, --threads {threads}", got)
+        check_links(os.path.join(WORK, self.name))
+        for threads in ("1", "3"): command = self.call_exe("--threads", threads)
+        # An input of another type or shape is an error, and so is what is no array.
+        name, code, shape = self.inputs[0]
+        other, wrong = "q" if code == "f" else "f", os.path.join(WORK, "wrong.npy")
+        for bad_code, bad_shape in ((other, shape), (code, shape + (1,)), (code, ())):
+            write_npy(wrong, bad_code, bad_shape, [1] * count(bad_shape))
+            r = subprocess.run([wrong if a == "in-0.npy" else a for a in command], cwd=WORK, capture_output=True, text=True)
+            if r.returncode != 1 or not r.stderr: sys.exit(f"aot_test: {self.name} takes {bad_code}{bad_shape}")
+        ok(f"{self.name}: a wrong input is an error")
+
+    def beside(self):
+        """The weights in a file of their own: as good as inside; gone, cut or of another model they are an error."""
+        weights = os.path.join(WORK, "weights.bin")
+        self.compile(".o", "obj", "--weights", "weights.bin")
+        exe = self.build(False, os.path.join(WORK, self.name + ".o"), self.archive, "-s", "-lm", "-pthread")
+        self.call_raw("object with weights beside", exe)
+        self.compile("", "exe", "--weights", "weights.bin")
+        self.call_exe()
+        with open(weights, "rb") as f: content = f.read()
+        os.rename(weights, weights + ".moved")
+        command = self.call_exe("--weights", "weights.bin.moved")
+        command[command.index("weights.bin.moved")] = "weights.bin"
+        damaged = [None, content[:-1] if content else b"x"]
+        if content: damaged.append(bytes([content[0] ^ 1]) + content[1:])
+        for bad in damaged:
+            if bad is not None:
+                with open(weights, "wb") as f: f.write(bad)
+            r = subprocess.run(command, cwd=WORK, capture_output=True, text=True)
+            if r.returncode != 1 or ("weights" not in r.stderr and "checksum" not in r.stderr):
+                sys.exit(f"aot_test: {self.name} with bad weights: exit status {r.returncode}: {r.stderr}")
+        ok(f"{self.name}: bad weights are an error")
 
     def all(self):
         self.want = self.reference()
         self.object()
         self.loadable()
         self.executable()
+        self.beside()
+
+
+def names(program, target):
+    """Outputs whose size depends on data, under names that lead elsewhere; outputs called as words of C."""
+    model = os.path.join(WORK, "names.tir")
+    with open(model, "w", encoding="utf-8") as f:
+        f.write('graph @"names"(%x: f32[n]) -> ("../../up": i64[1, ?nonzero_0]) {\n  %i = non_zero(%x)\n  return %i\n}\n')
+    run(program, "compile", model, "--target", target, "--emit=exe", "-o", os.path.join(WORK, "names"))
+    write_npy(os.path.join(WORK, "x.npy"), "f", (4,), [0, 1, 0, 2])
+    alone(os.path.join(WORK, "names"), "x.npy")
+    with open(os.path.join(WORK, "_._.._up.npy"), "rb") as f: got = array.array("q", elements(f.read()))
+    if list(got) != [1, 3]: sys.exit(f"aot_test: nonzero gives {list(got)}")
+    ok("outputs of unknown size, and names that lead elsewhere")
+    for name in ("int", "main", "9lives"):
+        run(program, "compile", "examples/digits/digits.onnx", "--target", target, "-o", os.path.join(WORK, name + ".o"), cwd=ROOT)
+        with open(os.path.join(WORK, "include.c"), "w", encoding="utf-8") as f: f.write(f'#include "{name}.h"\nint main(void) {{ return 0; }}\n')
+        run(os.environ.get("CC") or "cc", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-I", os.path.join(ROOT, "include"), os.path.join(WORK, "include.c"))
+    ok("headers of models called as words of C")
 
 
 def main():
@@ -180,6 +232,7 @@ def main():
             print(f"{row[0]}: left out: no {row[1]}")
             continue
         for target in ["cpu", "host"] if native else ["host"]: Test(program, target, *row).all()
+    names(program, "cpu" if native else "host")
     print(f"{passed} passed, 0 failed")
 
 

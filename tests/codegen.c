@@ -79,6 +79,12 @@ bool codegen_ask(const CodeRequest *r, Arena *a, CodeReply *out) {
   return true;
 }
 
+bool codegen_machine(const char *triple, const char *cpu, const char *features, Machine *out) {
+  static Diag d;
+  diag_init(&d);
+  return !machine_make(str_of(triple), str_of(cpu), str_of(features), out, &d);
+}
+
 CodeRequest codegen_request(CodeKind kind, const Machine *m, const LoopKernel *k, Arena *a) {
   StrBuf text;
   strbuf_init(&text, a);
@@ -91,8 +97,8 @@ CodeRequest codegen_request(CodeKind kind, const Machine *m, const LoopKernel *k
                        .kernel = strbuf_str(&text)};
 }
 
-Mapped codegen_map(const LoopKernel *k, const Machine *m, Arena *a) {
-  CodeRequest r = codegen_request(CODE_IMAGE, m, k, a);
+Mapped codegen_map(const LoopKernel *k, CodeKind kind, const Machine *m, Arena *a) {
+  CodeRequest r = codegen_request(kind, m, k, a);
   CodeReply reply;
   Mapped out = {0};
   if (!codegen_ask(&r, a, &reply)) {

@@ -10,6 +10,7 @@
 bool codegen_there(void);
 // The reply lives in the arena.  False: the process is gone.
 bool codegen_ask(const CodeRequest *r, Arena *a, CodeReply *out);
+bool codegen_machine(const char *triple, const char *cpu, const char *features, Machine *out);
 CodeRequest codegen_request(CodeKind kind, const Machine *m, const LoopKernel *k, Arena *a);
 // Maps the kernel's image; NULL and a failed test when there is no code.  `bytes` is what codegen_unmap needs.
 typedef struct Mapped {
@@ -17,7 +18,8 @@ typedef struct Mapped {
   void *at;
   int64_t bytes;
 } Mapped;
-Mapped codegen_map(const LoopKernel *k, const Machine *m, Arena *a);
+// `kind`: CODE_IMAGE or CODE_CHECKED.
+Mapped codegen_map(const LoopKernel *k, CodeKind kind, const Machine *m, Arena *a);
 void codegen_unmap(Mapped m);
 
 #endif

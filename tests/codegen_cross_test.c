@@ -107,7 +107,7 @@ static void expect_there(const CrossTarget *t, const char *qemu, const char *tex
   CodegenFixture f;
   Machine m;
   CodeReply code;
-  REQUIRE(machine_make(str_of(t->triple), (Str){0}, str_of(t->features), &m));
+  REQUIRE(codegen_machine(t->triple, "", t->features, &m));
   if (!codegen_open(&f, text, NULL)) return;
   CodeRequest q = codegen_request(CODE_IMAGE, &m, f.k, &f.arena);
   int32_t failed;

@@ -12,7 +12,7 @@
 
 // Runs both; the two must agree on the check that fails as well.
 static void run_both(CodegenFixture *f, const Machine *m, const char *where) {
-  Mapped code = codegen_map(f->k, m, &f->arena);
+  Mapped code = codegen_map(f->k, CODE_IMAGE, m, &f->arena);
   if (!code.fn) return;
   int64_t n = codegen_items(f), scratch_bytes = loop_scratch_bytes(f->k);
   int32_t failed;
@@ -49,7 +49,7 @@ static void expect_same(const char *text, const int64_t *dims) {
   expect_same_on(&host, host.cpu, text, dims);
   for (int i = 0; i < ARRAY_LEN(level) && host.arch == ARCH_X86_64; i++) {
     Machine m;
-    REQUIRE(machine_make(STR("x86_64-pc-linux-gnu"), str_of(level[i]), (Str){0}, &m));
+    REQUIRE(codegen_machine("x86_64-pc-linux-gnu", level[i], "", &m));
     if ((m.has & host.has) == m.has) expect_same_on(&m, level[i], text, dims);
   }
 }
@@ -167,7 +167,7 @@ TEST(codegen_math) {
   NEED_CODEGEN();
   Machine m[2];
   machine_host(&m[0]);
-  REQUIRE(machine_make(STR("x86_64-pc-linux-gnu"), STR("x86-64"), (Str){0}, &m[1]));
+  REQUIRE(codegen_machine("x86_64-pc-linux-gnu", "x86-64", "", &m[1]));
   for (int k = 0; k < (m[0].arch == ARCH_X86_64 ? 2 : 1); k++) {
     for (int i = 0; i < math_nrows; i++) {
       expect_near(math_rows[i].name, "f32", &m[k],
@@ -202,6 +202,34 @@ static void expect_code(const Machine *m, CodeKind kind, const char *text) {
   arena_deinit(&f.arena);
 }
 
+// Kernels that reach outside an argument, each in one way; checked, they end before that.
+TEST(codegen_checks_accesses) {
+  NEED_CODEGEN();
+  static const char *const texts[] = {
+      "store %y[i] = %x[i + 1]",                                            // a load past the end
+      "store %y[i] = %x[i - 1]",                                            // before the start
+      "store %y[i + 40] = %x[i]",                                           // a store past the end
+      "vector j < 8 {\n store %y[i] = %x[i]\n store %y[35*j] = %x[j]\n }",  // lanes apart
+      "vector j < 16 {\n store %y[i + j] = %x[16*i]\n }",                   // a run, a broadcast
+  };
+  Machine m;
+  machine_host(&m);
+  for (int i = 0; i < ARRAY_LEN(texts); i++) {
+    CodegenFixture f;
+    char text[400];
+    snprintf(
+        text, sizeof text,
+        "kernel @outside (%%x: f32[40], out %%y: f32[40]) {\n parallel i < 40 {\n  %s\n }\n}\n",
+        texts[i]);
+    REQUIRE(codegen_open(&f, text, NULL));
+    EXPECT(loop_verify(f.k, &f.d));
+    Mapped code = codegen_map(f.k, CODE_CHECKED, &m, &f.arena);
+    if (code.fn) EXPECT_INT_EQ(code.fn(f.arg[1], f.dims, 0, 40, NULL), 2);
+    codegen_unmap(code);
+    codegen_close(&f);
+  }
+}
+
 TEST(codegen_other_machines) {
   NEED_CODEGEN();
   static const char *const machines[][2] = {{"aarch64-unknown-linux-gnu", ""},
@@ -209,7 +237,7 @@ TEST(codegen_other_machines) {
                                             {"riscv64-unknown-linux-gnu", "+v"}};
   for (int i = 0; i < ARRAY_LEN(machines); i++) {
     Machine m;
-    REQUIRE(machine_make(str_of(machines[i][0]), (Str){0}, str_of(machines[i][1]), &m));
+    REQUIRE(codegen_machine(machines[i][0], "", machines[i][1], &m));
     for (int j = 0; codegen_shapes[j]; j++) expect_code(&m, CODE_IMAGE, codegen_shapes[j]);
     for (int j = 0; j < math_nrows; j++)
       for (int wide = 0; wide < 2; wide++) {
@@ -235,7 +263,7 @@ TEST(codegen_other_machines_casts) {
   for (int k = 0; k < ARRAY_LEN(machines); k++)
     for (int i = 0; i < codegen_ntypes; i++) {
       Machine m;
-      REQUIRE(machine_make(str_of(machines[k][0]), (Str){0}, str_of(machines[k][1]), &m));
+      REQUIRE(codegen_machine(machines[k][0], "", machines[k][1], &m));
       Arena a;
       arena_init(&a);
       expect_code(&m, CODE_IMAGE, codegen_casts_text(&a, i));

@@ -403,8 +403,8 @@ static int64_t largest_block(tenon_session *s, int64_t in_offset, int64_t out_of
   return largest_alloc;
 }
 
-// A copy of a tensor of 2 MiB needs a block of that size: with aligned buffers no run asks for one.
-TEST(aligned_buffers_are_not_copied) {
+// A copy of a tensor of 2 MiB needs a block of that size: no run asks for one, wherever the elements lie.
+TEST(buffers_are_not_copied) {
   tenon_model *m = open_text(big_text);
   tenon_target_info target;
   for (size_t k = 0; !tenon_target(k, &target); k++) {
@@ -413,9 +413,8 @@ TEST(aligned_buffers_are_not_copied) {
     tenon_session *s = session(p, 2, false);
     REQUIRE(s);
     EXPECT(largest_block(s, 0, 0) < 1 << 20);
-    EXPECT(largest_block(s, 1, 0) > 1 << 20);
-    EXPECT(largest_block(s, 0, 1) > 1 << 20);
-    EXPECT(largest_block(s, 0, 0) < 1 << 20);
+    EXPECT(largest_block(s, 1, 0) < 1 << 20);
+    EXPECT(largest_block(s, 3, 1) < 1 << 20);
     tenon_session_release(s);
     tenon_program_release(p);
   }
@@ -463,23 +462,6 @@ TEST(session_binds_buffers) {
   EXPECT_STATUS(tenon_session_output(s, 0, &got, &error), TENON_OK);
   EXPECT_INT_EQ(got.shape[0], 4);
   EXPECT_STATUS(tenon_session_run_bound(NULL, NULL, &error), TENON_EINVAL);
-  tenon_session_release(s);
-  tenon_program_release(p);
-  tenon_model_close(m);
-}
-
-TEST(session_has_no_state) {
-  tenon_model *m = open_text(add_text);
-  tenon_program *p = compile(m, "host", -1);
-  tenon_session *s = session(p, 1, false);
-  tenon_value_info v;
-  tenon_tensor t = {0};
-  EXPECT_INT_EQ(tenon_session_state_count(s), 0);
-  EXPECT_STATUS(tenon_session_state(s, 0, &v), TENON_EINVAL);
-  EXPECT_STATUS(tenon_session_state_get(s, 0, &t, &error), TENON_EINVAL);
-  EXPECT_CONTAINS(error.message, "keeps none");
-  EXPECT_STATUS(tenon_session_state_set(s, 0, &t, &error), TENON_EINVAL);
-  EXPECT_STATUS(tenon_session_state_reset(s, &error), TENON_OK);
   tenon_session_release(s);
   tenon_program_release(p);
   tenon_model_close(m);
@@ -571,8 +553,10 @@ static void *work(void *arg) {
   Worker *w = arg;
   tenon_session *s;
   tenon_error e;
-  if (tenon_session_create(w->p, &(tenon_session_options){sizeof(tenon_session_options), 2, 0, 0},
-                           &s, &e)) {
+  if (tenon_session_create(
+          w->p,
+          &(tenon_session_options){.struct_size = sizeof(tenon_session_options), .threads = 2}, &s,
+          &e)) {
     w->wrong++;
     return NULL;
   }

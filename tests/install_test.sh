@@ -42,6 +42,13 @@ gcc "$root/clash.c" -o "$root/clash" $(pkg-config --cflags tenon) \
 "$root/clash"
 ok "the archive's inner names do not clash"
 
+# Every function of the header stands on its manual page.
+man3=$(find "$prefix" -name tenon.3)
+for f in $(sed -n 's/^TENON_API.*\b\(tenon_[a-z_0-9]*\)(.*/\1/p' include/tenon/tenon.h); do
+  grep -q "$f" "$man3" || { echo "$f is not on tenon(3)"; exit 1; }
+done
+ok "tenon(3) has every function"
+
 shopt -s nullglob
 for src in examples/*.c; do
   name=$(basename "$src" .c)

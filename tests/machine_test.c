@@ -4,7 +4,9 @@
 #include "test.h"
 
 static bool make(const char *triple, const char *cpu, const char *features, Machine *m) {
-  return machine_make(str_of(triple), str_of(cpu), str_of(features), m);
+  static Diag d;
+  diag_init(&d);
+  return !machine_make(str_of(triple), str_of(cpu), str_of(features), m, &d);
 }
 
 TEST(machine_host_is_sane) {
@@ -38,6 +40,26 @@ TEST(machine_levels) {
   EXPECT_INT_EQ(m.vector_bytes, 32);
   REQUIRE(make("x86_64-pc-linux-gnu", "", "+avx512vnni", &m));
   EXPECT_INT_EQ(m.vector_bytes, 64);
+  // What is taken away takes along what needs it, by whichever name of its group; a side name alone adds nothing.
+  REQUIRE(make("x86_64-pc-linux-gnu", "sapphirerapids", "-avx512vl", &m));
+  EXPECT_INT_EQ(m.vector_bytes, 32);
+  EXPECT(!(m.has & (CPU_AVX512 | CPU_VNNI | CPU_AMX)) && !strstr(m.features, "avx512"));
+  REQUIRE(make("x86_64-pc-linux-gnu", "znver4", "-fma", &m));
+  EXPECT(m.vector_bytes == 32 && !m.has_fma);
+  REQUIRE(make("x86_64-pc-linux-gnu", "x86-64-v2", "+popcnt,+bmi2", &m));
+  EXPECT_INT_EQ(m.vector_bytes, 16);
+  REQUIRE(make("x86_64-pc-linux-gnu", "", "+avx512f", &m));
+  EXPECT_INT_EQ(m.vector_bytes, 64);
+  EXPECT(!make("x86_64-pc-linux-gnu", "pentium9", "", &m));
+  EXPECT(!make("x86_64-pc-linux-gnu", "cortex-a72", "", &m));
+  EXPECT(!make("x86_64-pc-linux-gnu", "", "+bogus", &m));
+  EXPECT(!make("x86_64-pc-linux-gnu", "", "avx2", &m));
+  EXPECT(!make("aarch64-unknown-linux-gnu", "", "+avx2", &m));
+  REQUIRE(make("aarch64-unknown-linux-gnu", "neoverse-n1", "+dotprod", &m));
+  // Text that is the machine's own may be given back to it.
+  REQUIRE(make("x86_64-pc-linux-gnu", "znver4", "-avx512bf16", &m));
+  EXPECT(!machine_make(str_of(m.triple), STR(""), str_of(m.features), &m, &(Diag){0}));
+  EXPECT(m.vector_bytes == 64 && !(m.has & CPU_BF16));
   REQUIRE(make("aarch64-unknown-linux-gnu", "", "", &m));
   EXPECT(m.vector_bytes == 16 && m.has_fma);
   REQUIRE(make("riscv64-unknown-linux-gnu", "", "+v", &m));

@@ -72,7 +72,7 @@ static bool bench_open(Bench *b, const char *name, const char *type, bool two, c
       "  vector j < 1024 {\n   store %%z[1024*i + j] = %s(%%x[1024*i + j]%s)\n  }\n }\n}\n",
       name, type, type, type, name, two ? ", %y[1024*i + j]" : "");
   if (loop_parse(str_of(text), NULL, &b->arena, &pool, &d, &k)) return false;
-  b->code = codegen_map(k, m, &b->arena);
+  b->code = codegen_map(k, CODE_IMAGE, m, &b->arena);
   b->x = aligned_alloc(64, BATCH * 8);
   b->y = aligned_alloc(64, BATCH * 8);
   b->z = aligned_alloc(64, BATCH * 8);

@@ -113,7 +113,7 @@ class Compiled:
         exe, prefix = os.path.join(WORK, self.title), os.path.join(WORK, "exe-")
         call(TENON, "compile", self.model, "--target", self.target, "--emit=exe", "-o", exe)
         about = json.loads(call(TENON, "inspect", "--json", self.model, quiet=True))
-        call(exe, "--dim", f"{about['inputs'][0]['shape'][0]}={self.shape[0]}", "--output", prefix, self.inputs)
+        call(exe, "--output", prefix, self.inputs)
         with open(prefix + self.output, "rb") as f: same = read_npy(f.read()) == (self.shape, self.values)
         if not same: sys.exit("demo: the program's results are not those of the run above")
         print(f"{os.path.getsize(exe) / 1024:.0f} KiB, {about['param_bytes'] / 1024:.0f} KiB of them weights; no compiler and no LLVM inside; "

@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
 """docs.py -- writes the generated pages of docs/, or with --check says which are out of date.
 
-The pages come from the program's own tables, so that they cannot say anything else than it does.  --check also
+The pages come from the program's own tables, and the manual page of the C interface from its header, so that they cannot say
+anything else than those do.  --check also
 looks at the links of every Markdown file: a link to a file must lead to one.
 """
 import os, re, subprocess, sys
+
+import manpage
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 PROGRAM = os.path.join(ROOT, "build", "tenon")
@@ -38,13 +41,19 @@ def bad_links():
                 yield f"{path}: no file {target}"
 
 
+def pages():
+    """(page, its text or None, what makes it) of each."""
+    for page, args in PAGES.items():
+        yield page, generated(args) if os.path.exists(PROGRAM) else None, f"tenon {' '.join(args)}"
+    yield "docs/man/tenon.3", manpage.page(os.path.join(ROOT, "include", "tenon", "tenon.h")), "tools/manpage.py"
+
+
 def main():
     check, bad = "--check" in sys.argv, 0
-    for page, args in PAGES.items():
+    for page, want, maker in pages():
         full = os.path.join(ROOT, page)
-        want = generated(args) if os.path.exists(PROGRAM) else None
         if want is None:
-            print(f"docs: `tenon {' '.join(args)}` gives nothing; {page} is left alone")
+            print(f"docs: `{maker}` gives nothing; {page} is left alone")
             bad += os.path.exists(PROGRAM) and check
         elif not check:
             os.makedirs(os.path.dirname(full), exist_ok=True)

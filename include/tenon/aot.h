@@ -18,14 +18,20 @@ typedef struct tenon_aot_model {
   int64_t nbytes;
   const void *const *ops; /* evaluations that the model needs, NULL at the end */
   void *state;
+  const char *weights; /* the file that `tenon compile --weights` wrote; NULL: among the bytes */
+  int64_t threads;     /* of a run; 0: what affinity and cgroup allow */
 } tenon_aot_model;
 
 /* Runs the model.  `in` and `out` hold one pointer to dense, row-major elements for each input and output; `dims` the
- * values of the symbolic dimensions, in the order of the header's function.  Calls for one model wait for one another. */
+ * values of the symbolic dimensions, in the order of the header's function.  Calls for one model wait for one another;
+ * different models run at the same time. */
 tenon_status tenon_aot_run(tenon_aot_model *m, const void *const *in, const int64_t *dims,
                            void *const *out, tenon_error *error);
-/* Threads of the runs that follow; 0: what affinity and cgroup allow. */
+/* Threads of this model's runs that follow; 0: what affinity and cgroup allow. */
 void tenon_aot_threads(tenon_aot_model *m, int threads);
+/* Where the weights of a model lie that was compiled with --weights: a file that the next run maps.  Without this call
+ * it is the name that was given then.  `path` must stay until tenon_aot_close. */
+void tenon_aot_weights(tenon_aot_model *m, const char *path);
 /* Gives all memory back; the next run takes it again. */
 void tenon_aot_close(tenon_aot_model *m);
 

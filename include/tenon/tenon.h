@@ -104,7 +104,7 @@ TENON_API const char *tenon_dtype_name(tenon_dtype dtype);
 
 #define TENON_MAX_RANK 16
 
-/* Bytes that a buffer should begin at a multiple of: then it is used where it lies. */
+/* Bytes that a buffer should best begin at a multiple of: a cache line. */
 #define TENON_ALIGNMENT 64
 
 /* An element of a string tensor: UTF-8 bytes, not ended by a NUL. */
@@ -430,12 +430,19 @@ TENON_API tenon_status tenon_program_load_memory(const void *bytes, size_t size,
 /* What running a program needs besides the program: threads, memory between operators, bound buffers. */
 typedef struct tenon_session tenon_session;
 
+/* A value that the session keeps: what a run gives as the output, the next run takes as the input. */
+typedef struct tenon_state_pair {
+  const char *input, *output; /* their names */
+} tenon_state_pair;
+
 typedef struct tenon_session_options {
   size_t struct_size; /* sizeof(tenon_session_options) */
   int32_t threads;    /* 0 = as many as the machine lets us; results do not depend on it */
   int32_t profile;    /* 1: measure every step: see tenon_session_step */
   int64_t
       memory_limit; /* bytes that a run may take, unless its own options say; 0 = the machine's memory */
+  const tenon_state_pair *states;
+  size_t nstates;
 } tenon_session_options;
 
 /* Makes a session, which holds a reference of the program; `options` may be NULL.  Its threads sleep between runs. */
@@ -452,7 +459,7 @@ TENON_API int32_t tenon_session_threads(const tenon_session *session);
 
 /* Runs the program.  Everything that tenon_run says of inputs, outputs and failures holds.  Besides:
  *
- * Buffers that begin at a multiple of TENON_ALIGNMENT are not copied: an input is read where it lies, and an output is
+ * Buffers whose elements lie at multiples of their own size are not copied: an input is read where it lies, and an output is
  * computed where it shall be, when its size is known before the run and an operator of the program (not the
  * reference evaluation) makes it.  Others are copied once.
  *
@@ -483,13 +490,20 @@ TENON_API tenon_status tenon_session_output(const tenon_session *session, size_t
 
 /* ---- state: values that a session keeps from one run to the next ---- */
 
-/* How many there are, and the name and type of the `i`-th; EINVAL when there is none.  Models read from files have none. */
+/* States are named by tenon_session_options.states: an input and an output of one dtype and shape, such as the hidden value
+ * of a recurrent layer or the keys and values of a decoder.  A run is given an input that is a state as a tensor of
+ * zeros ({0}, without dtype) and takes what the run before has left there; with a tensor that is not, it takes that one.
+ * Its output is a view of the session's memory, which holds until the next run, unless it is given a buffer.  A state
+ * begins as zeros; where the input's shape is not fixed it begins without a value and must be set.  A run
+ * that fails leaves every state as it was. */
+
+/* How many there are, and the name and type of the `i`-th's input; EINVAL when there is none. */
 TENON_API size_t tenon_session_state_count(const tenon_session *session);
 TENON_API tenon_status tenon_session_state(const tenon_session *session, size_t i,
                                            tenon_value_info *out);
 
-/* Reads it into *out, as an output of a run; sets it, as an input of one; makes all of them what they were at first.
- * EINVAL when the program keeps no state `i`; a reset of none is fine. */
+/* Reads it into *out, as an output of a run; sets it to a copy of a tensor; makes all of them what they were at first.
+ * EINVAL when the session keeps no state `i`; a reset of none is fine. */
 TENON_API tenon_status tenon_session_state_get(tenon_session *session, size_t i, tenon_tensor *out,
                                                tenon_error *error);
 TENON_API tenon_status tenon_session_state_set(tenon_session *session, size_t i,
@@ -510,6 +524,8 @@ typedef struct tenon_step {
   const char *node; /* of the model, where it comes from; "" when it has no name */
   tenon_step_kind kind;
   int64_t calls, ns; /* since the session was made, or since the profile was reset */
+  int32_t
+      more; /* so many steps after this one run side by side with it; each has its part of their time in ns */
   double flops,
       bytes; /* of one call, at the sizes that the program was planned for; 0: not known */
 } tenon_step;

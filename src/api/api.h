@@ -32,6 +32,12 @@ struct tenon_program {
   atomic_int refs;
 };
 
+typedef struct State {
+  size_t input, output;
+  bool has_value;
+  tenon_tensor now, next;  // next: room for an output of fixed size; else no data
+} State;
+
 struct tenon_session {
   Arena arena;
   tenon_program *program;
@@ -43,6 +49,8 @@ struct tenon_session {
   tenon_tensor *own;   // by output: what the last run allocated
   tenon_tensor *last;  // by output: views of the last run
   bool has_last;
+  State *state;
+  size_t nstates;
 };
 
 // Fills the caller's error, which may be NULL, and returns `status`.
@@ -73,8 +81,23 @@ MUST_USE tenon_status api_take_inputs(const RunCall *c, Value **out);
 MUST_USE tenon_status api_give_outputs(const RunCall *c, Value *const *v);
 // What one input must be, before a run.
 MUST_USE tenon_status api_check_input(const RunCall *c, size_t i);
+// Zeros of a tensor whose type is fixed; a copy of one, strings excepted.
+MUST_USE tenon_status api_make_tensor(const tenon_value_info *v, Diag *d, tenon_tensor *out);
+MUST_USE tenon_status api_copy_tensor(const tenon_tensor *from, Diag *d, tenon_tensor *out);
 // The limits of a run.
 void api_limit_run(Run *r, const tenon_run_options *o, int64_t memory_limit);
+
+// ---- values that a session keeps (state.c) ----
+MUST_USE tenon_status state_declare(tenon_session *s, const tenon_state_pair *pairs, size_t n,
+                                    Diag *d);
+void state_release(tenon_session *s);
+bool state_is_input(const tenon_session *s, size_t input);
+// Before a run: fills in the inputs that are left out, and gives outputs the room of the session.
+MUST_USE tenon_status state_enter(const tenon_session *s, tenon_tensor *in, tenon_tensor *out,
+                                  Diag *d);
+// After one that succeeded: what it gave, `got`, becomes the state; `outputs` are the caller's.
+MUST_USE tenon_status state_leave(tenon_session *s, tenon_tensor *got, tenon_tensor *outputs,
+                                  Diag *d);
 
 // The program's own description of what it takes and gives (program.c).
 void api_describe_program(tenon_program *p);

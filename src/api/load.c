@@ -49,7 +49,7 @@ static tenon_status load(tenon_program *p, const LoadCall *c, Diag *d) {
   if (c->path)
     TRY(artifact_open(c->path, d, &p->program));
   else
-    TRY(artifact_load_memory(c->bytes, (int64_t)c->size, eval_find, d, &p->program));
+    TRY(artifact_load_memory(c->bytes, (int64_t)c->size, NULL, eval_find, d, &p->program));
   TRY(check_ops(p, d));
   p->target = p->program->nkernels ? "cpu" : "host";
   api_describe_program(p);

@@ -75,6 +75,7 @@ static tenon_status read_model(Model *m, const ModelOptions *o, Diag *d) {
     }
     s = onnx_import(bytes, m->path, o ? o->custom : NULL, d, &m->onnx);
     m->graph = m->onnx.graph;
+    if (!s) m->graph->source.v[0]->file.mapped = m->file.mapped;
   }
   if (!s) name_values(m->graph);
   if (m->graph) m->graph->diag = m->diag;

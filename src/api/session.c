@@ -16,6 +16,7 @@ static tenon_status start(tenon_session *s, const tenon_session_options *o, Diag
   s->bound_out = arena_array(&s->arena, tenon_tensor, (int64_t)MAX(p->noutputs, 1));
   s->own = arena_array(&s->arena, tenon_tensor, (int64_t)MAX(p->noutputs, 1));
   s->last = arena_array(&s->arena, tenon_tensor, (int64_t)MAX(p->noutputs, 1));
+  TRY(state_declare(s, o->states, o->nstates, d));
   SessionOptions so = {.threads = o->threads, .profile = o->profile != 0};
   return session_create(p->program, &so, d, &s->session);
 }
@@ -55,6 +56,7 @@ static void drop_own(tenon_session *s) {
 void tenon_session_release(tenon_session *s) {
   if (!s) return;
   drop_own(s);
+  state_release(s);
   session_free(s->session);
   tenon_program_release(s->program);
   arena_deinit(&s->arena);
@@ -82,6 +84,22 @@ static tenon_status run_session(tenon_session *s, RunCall *c) {
   return api_give_outputs(c, out);
 }
 
+// With states the call gets tensors of its own, of which those of the caller are filled in at the end.
+static tenon_status run_with_states(tenon_session *s, RunCall *c) {
+  tenon_tensor *outputs = c->out;
+  if (!s->nstates) return run_session(s, c);
+  TRY(api_check_counts(c));
+  tenon_tensor *in = arena_dup(&c->run->scratch, c->in, (int64_t)(c->nin * sizeof *in));
+  tenon_tensor *out = arena_dup(&c->run->scratch, c->out, (int64_t)(c->nout * sizeof *out));
+  TRY(state_enter(s, in, out, c->d));
+  c->in = in;
+  c->out = out;
+  TRY(run_session(s, c));
+  TRY(state_leave(s, out, outputs, c->d));
+  memcpy(outputs, out, c->nout * sizeof *out);
+  return TENON_OK;
+}
+
 static tenon_status run(tenon_session *s, const tenon_tensor *inputs, size_t nin,
                         tenon_tensor *outputs, size_t nout, const tenon_run_options *options,
                         Diag *d) {
@@ -104,7 +122,7 @@ static tenon_status run(tenon_session *s, const tenon_tensor *inputs, size_t nin
   api_limit_run(&run, &o, s->memory_limit);
   Trap t;
   trap_enter(&t, d);
-  if (setjmp(t.env) == 0) t.status = run_session(s, &c);
+  if (setjmp(t.env) == 0) t.status = run_with_states(s, &c);
   trap_leave(&t);
   run_deinit(&run);
   return t.status;
@@ -165,7 +183,7 @@ tenon_status tenon_session_bind_output(tenon_session *s, size_t i, const tenon_t
 static tenon_status run_bound(tenon_session *s, const tenon_run_options *options, Diag *d) {
   const tenon_program *p = s->program;
   for (size_t i = 0; i < p->ninputs; i++)
-    if (!s->is_bound[i])
+    if (!s->is_bound[i] && !state_is_input(s, i))
       return fail(d, TENON_EINVAL, (Where){.node = p->input[i].name, .op = "input"},
                   "nothing is bound to it");
   drop_own(s);
@@ -202,49 +220,6 @@ tenon_status tenon_session_output(const tenon_session *s, size_t i, tenon_tensor
   return api_error(error, &d, TENON_OK);
 }
 
-// ---- state ----
-
-size_t tenon_session_state_count(const tenon_session *s) {
-  (void)s;
-  return 0;
-}
-
-tenon_status tenon_session_state(const tenon_session *s, size_t i, tenon_value_info *out) {
-  (void)s;
-  (void)i;
-  *out = (tenon_value_info){0};
-  return TENON_EINVAL;
-}
-
-static tenon_status no_state(size_t i, tenon_error *error) {
-  Diag d;
-  diag_init(&d);
-  return api_error(
-      error, &d,
-      fail(&d, TENON_EINVAL, NOWHERE, "there is no state %zu: the program keeps none", i));
-}
-
-tenon_status tenon_session_state_get(tenon_session *s, size_t i, tenon_tensor *out,
-                                     tenon_error *error) {
-  (void)s;
-  (void)out;
-  return no_state(i, error);
-}
-
-tenon_status tenon_session_state_set(tenon_session *s, size_t i, const tenon_tensor *value,
-                                     tenon_error *error) {
-  (void)s;
-  (void)value;
-  return no_state(i, error);
-}
-
-tenon_status tenon_session_state_reset(tenon_session *s, tenon_error *error) {
-  Diag d;
-  diag_init(&d);
-  (void)s;
-  return api_error(error, &d, TENON_OK);
-}
-
 // ---- profile ----
 
 size_t tenon_session_step_count(const tenon_session *s) {
@@ -263,6 +238,7 @@ tenon_status tenon_session_step(const tenon_session *s, size_t i, tenon_step *ou
   *out = (tenon_step){.name = st->op ? st->op : "",
                       .node = st->node ? st->node : "",
                       .kind = kind[st->kind],
+                      .more = st->more,
                       .flops = st->flops,
                       .bytes = st->bytes};
   if (times) {

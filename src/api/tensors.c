@@ -31,6 +31,34 @@ void tenon_tensor_release(tenon_tensor *t) {
   *t = (tenon_tensor){0};
 }
 
+static tenon_status make_tensor(tenon_tensor *t, Diag *d) {
+  int64_t bytes = tenon_tensor_size(t->dtype, t->rank, t->shape), n;
+  Block *b = bytes < 0 || !ck_add(bytes, (int64_t)sizeof(*b), &n) ? NULL : mem_alloc(n);
+  if (!b) return fail(d, TENON_ENOMEM, NOWHERE, "out of memory (%lld bytes)", (long long)bytes);
+  b->bytes = n;
+  t->owner = b;
+  t->data = b + 1;
+  t->bytes = bytes;
+  return TENON_OK;
+}
+
+tenon_status api_make_tensor(const tenon_value_info *v, Diag *d, tenon_tensor *out) {
+  *out = (tenon_tensor){.dtype = v->dtype, .rank = v->rank};
+  memcpy(out->shape, v->shape, sizeof(out->shape));
+  tenon_status s = make_tensor(out, d);
+  if (s) *out = (tenon_tensor){0};
+  return s;
+}
+
+tenon_status api_copy_tensor(const tenon_tensor *from, Diag *d, tenon_tensor *out) {
+  tenon_tensor copy = *from;
+  copy.owner = NULL;
+  TRY(make_tensor(&copy, d));
+  if (copy.bytes) memcpy(copy.data, from->data, (size_t)copy.bytes);
+  *out = copy;
+  return TENON_OK;
+}
+
 // ---- inputs ----
 
 static tenon_status not_a_tensor(Diag *d, const char *what, const tenon_value_info *v) {

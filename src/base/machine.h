@@ -36,9 +36,9 @@ typedef struct Machine {
 } Machine;
 
 void machine_host(Machine *out);
-// Another machine: `cpu` and `features` may be empty.  False: the triple is of no architecture that we know, or a
-// name is too long.  For x86 the CPU may be a level, x86-64 to x86-64-v4, whose features are then filled in.
-MUST_USE bool machine_make(Str triple, Str cpu, Str features, Machine *out);
+// Another machine, by names that LLVM has too: `cpu` and `features` ("+avx2,-fma") may be empty.  For x86 the CPU may be a
+// level, x86-64 to x86-64-v4.  EUNSUPPORTED: a triple of no architecture that we know; EINVAL: an unknown CPU or feature.
+MUST_USE tenon_status machine_make(Str triple, Str cpu, Str features, Machine *out, Diag *d);
 // A number that differs when code for one machine may not run on the other.
 uint64_t machine_hash(const Machine *m);
 

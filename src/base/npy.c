@@ -1,4 +1,4 @@
-// npy.c -- reads .npy and .npz files.
+// npy.c -- reads .npy files.
 //
 // Layout of a .npy: "\x93NUMPY", two version bytes, the header's length (2 bytes in version 1, 4 in 2
 // and 3), a Python dictionary literal padded with spaces, the elements.  The literal is tokenised by
@@ -6,8 +6,6 @@
 //
 // Guarantees: shape times element size equals the bytes that are there; at most one copy of the data.
 #include "base/npy.h"
-
-#include "base/zip.h"
 
 static tenon_status bad(Diag *d, int64_t at, const char *what) {
   return fail(d, TENON_EFORMAT, (Where){.offset = at, .has_offset = true}, "npy: %s", what);
@@ -332,39 +330,6 @@ tenon_status npy_read(Arena *a, Str bytes, Diag *d, NdArray *out) {
   if (out->bytes < have) return bad(d, h.data + out->bytes, "bytes after the last element");
   if (e.text) return read_text(a, &h, &e, bytes.p + h.data, d, out);
   read_numbers(a, &h, &e, bytes.p + h.data, out);
-  return TENON_OK;
-}
-
-tenon_status npz_read(Arena *a, Str bytes, Diag *d, NdArrayList *out) {
-  *out = (NdArrayList){0};
-  Zip z;
-  TRY(zip_open(a, bytes, ZIP_LIMITS, d, &z));
-  out->v = arena_array(a, NdArray, z.n);
-  for (int64_t i = 0; i < z.n; i++) {
-    const ZipEntry *e = &z.entry[i];
-    if (!str_ends(e->name, ".npy"))
-      return fail(d, TENON_EFORMAT, (Where){.offset = e->header, .has_offset = true},
-                  "npz: '%.*s' is not an .npy member", STR_ARG(e->name));
-    Str member;
-    TRY(zip_extract(a, &z, e, d, &member));
-    Where outer = d->base;
-    const char *label = str_printf(a, "%s(%.*s)", outer.file ? outer.file : "", STR_ARG(e->name));
-    d->base.file = label;
-    tenon_status s = npy_read(a, member, d, &out->v[i]);
-    d->base = outer;
-    TRY(s);
-    out->v[i].name = (Str){e->name.p, e->name.n - 4};
-    out->n++;
-  }
-  return TENON_OK;
-}
-
-tenon_status nd_read(Arena *a, Str bytes, Diag *d, NdArrayList *out) {
-  *out = (NdArrayList){0};
-  if (bytes.n >= 2 && !memcmp(bytes.p, "PK", 2)) return npz_read(a, bytes, d, out);
-  out->v = arena_new(a, NdArray);
-  TRY(npy_read(a, bytes, d, out->v));
-  out->n = 1;
   return TENON_OK;
 }
 

@@ -39,6 +39,9 @@ const NdArray *nd_find(const NdArrayList *l, Str name);  // NULL when absent
 // type.  An array that has the type already stays as it is; all else is an error: no value is converted.
 MUST_USE tenon_status nd_convert(Arena *a, NdArray *v, DType want, Diag *d);
 
+// The two parts of an .npy file; a payload that needs no change is the array's own.
+MUST_USE tenon_status npy_parts(Arena *a, const NdArray *v, Str *out_header, Str *out_payload,
+                                Diag *d);
 // A whole .npy file, appended to `out`.
 MUST_USE tenon_status npy_format(Arena *scratch, const NdArray *v, StrBuf *out, Diag *d);
 // Through file_write: the old file stays when something fails; "-" is standard output.  `deflated` compresses each member.

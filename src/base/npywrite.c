@@ -1,11 +1,10 @@
-// npywrite.c -- writes .npy and .npz files as NumPy does.
+// npywrite.c -- writes .npy files as NumPy does.
 //
 // Version 1.0 headers padded to a multiple of 64 bytes.  Text is written as '<U': UCS-4, as wide as the
 // longest string (or as '|S' where a string is not valid UTF-8).
 #include "base/npy.h"
 
 #include "base/platform.h"
-#include "base/zip.h"
 
 static int64_t utf8_count(Str s) {
   int64_t n = 0;
@@ -92,7 +91,7 @@ static const char *descr_of(DType t) {
 }
 
 // Header and payload of one array; the payload is the array's own bytes where they can be used.
-static tenon_status encode(Arena *a, const NdArray *v, Str *out_header, Str *out_payload, Diag *d) {
+tenon_status npy_parts(Arena *a, const NdArray *v, Str *out_header, Str *out_payload, Diag *d) {
   StrBuf b;
   strbuf_init(&b, a);
   strbuf_puts(&b, "{'descr': '");
@@ -126,62 +125,10 @@ static tenon_status encode(Arena *a, const NdArray *v, Str *out_header, Str *out
 
 tenon_status npy_format(Arena *scratch, const NdArray *v, StrBuf *out, Diag *d) {
   Str header, payload;
-  TRY(encode(scratch, v, &header, &payload, d));
+  TRY(npy_parts(scratch, v, &header, &payload, d));
   strbuf_put(out, header);
   strbuf_put(out, payload);
   return TENON_OK;
-}
-
-// ---- files ----
-// The archive is laid out in one block of known capacity; pages that stay unused cost nothing.
-typedef struct Block {
-  char *p;
-  int64_t n, cap;
-} Block;
-
-static tenon_status put_block(void *ctx, const void *p, int64_t n, Diag *d) {
-  (void)d;
-  Block *b = ctx;
-  CHECK(n <= b->cap - b->n, "the archive is larger than its bound");
-  memcpy(b->p + b->n, p, (size_t)n);
-  b->n += n;
-  return TENON_OK;
-}
-
-static tenon_status put_arrays(Arena *a, const NdArray *v, int64_t n, bool deflated, Diag *d,
-                               Block *out) {
-  Str *parts = arena_array(a, Str, 2 * n);
-  int64_t cap = 1024;
-  for (int64_t i = 0; i < n; i++) {
-    TRY(encode(a, &v[i], &parts[2 * i], &parts[2 * i + 1], d));
-    int64_t size = parts[2 * i].n + parts[2 * i + 1].n;
-    // Both headers with their extra fields, the name twice, and what deflate may add.
-    if (!ck_add(cap, size + (size >> 11) + 2 * v[i].name.n + 2048, &cap))
-      return fail(d, TENON_EINVAL, NOWHERE, "the archive is too large to write");
-  }
-  *out = (Block){.p = arena_alloc(a, cap), .cap = cap};
-  ZipWriter w;
-  zip_begin(&w, a, put_block, out);
-  for (int64_t i = 0; i < n; i++) {
-    const char *name = str_printf(a, "%.*s.npy", (int)MIN(v[i].name.n, 65000), v[i].name.p);
-    TRY(zip_add(&w, str_of(name), 2, &parts[2 * i], deflated, d));
-  }
-  return zip_end(&w, d);
-}
-
-tenon_status npz_write(const char *path, const NdArray *v, int64_t n, bool deflated, Diag *d) {
-  Arena arena;
-  Trap t;
-  arena_init(&arena);
-  trap_enter(&t, d);
-  if (setjmp(t.env) == 0) {
-    Block b;
-    t.status = put_arrays(&arena, v, n, deflated, d, &b);
-    if (!t.status) t.status = file_write(path, b.p, b.n, d);
-  }
-  trap_leave(&t);
-  arena_deinit(&arena);
-  return t.status;
 }
 
 tenon_status npy_write(const char *path, const NdArray *v, Diag *d) {

@@ -1,9 +1,10 @@
 // platform.c -- the POSIX side of the platform table.
 //
 // Memory: small blocks come from the C library, blocks of 1 MiB and more straight from the kernel, which gives
-// zeroed pages without touching them.  Blocks of 64 bytes and more are aligned to 64.
-#ifndef _DEFAULT_SOURCE
-#define _DEFAULT_SOURCE  // MAP_ANONYMOUS
+// zeroed pages without touching them, large ones where it can: weights are read from end to end.  Blocks of 64 bytes and
+// more are aligned to 64.
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE  // MAP_ANONYMOUS, mremap
 #endif
 #include "base/platform.h"
 
@@ -24,7 +25,10 @@ enum { MAP_FROM = 64 << 20 };  // mapped pages have no red zones
 #else
 enum { MAP_FROM = 1 << 20 };
 #endif
-enum { CACHE_LINE = 64 };
+enum { CACHE_LINE = 64, HUGE_FROM = 2 << 20 };
+#ifndef MREMAP_DONTUNMAP
+#define MREMAP_DONTUNMAP 4
+#endif
 
 // ---- memory ----
 
@@ -35,7 +39,9 @@ static void *posix_alloc(int64_t bytes) {
     // The kernel may promise more than there is and end the process later, when it is written to.
     if (bytes > machine_memory()) return NULL;
     void *p = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    return p == MAP_FAILED ? NULL : p;
+    if (p == MAP_FAILED) return NULL;
+    if (bytes >= HUGE_FROM) madvise(p, n, MADV_HUGEPAGE);  // a wish
+    return p;
   }
   if (bytes < CACHE_LINE) return calloc(1, n ? n : 1);
   void *p = NULL;
@@ -84,6 +90,18 @@ static int posix_map(int fd, int64_t bytes, const void **out) {
 }
 
 static void posix_unmap(const void *p, int64_t bytes) { munmap((void *)p, (size_t)bytes); }
+
+// Linux 5.13 and later can; the mapping that was there stays.
+static int posix_map_over(const void *from, int64_t bytes, void *to) {
+  if (sysconf(_SC_PAGESIZE) > PAGE) return ENOTSUP;
+  void *p = mremap((void *)(uintptr_t)from, (size_t)bytes, (size_t)bytes,
+                   MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, to);
+  return p == MAP_FAILED ? errno : 0;
+}
+
+static void posix_forget(const void *p, int64_t bytes) {
+  madvise((void *)(uintptr_t)p, (size_t)bytes, MADV_DONTNEED);
+}
 
 static int posix_create(const char *path, int *out_fd) {
   return open_retry(path, O_WRONLY | O_CREAT | O_TRUNC, 0666, out_fd);
@@ -175,10 +193,13 @@ static int64_t posix_file_time(void) { return time(NULL); }
 const Platform platform_posix = {
     .alloc = posix_alloc,
     .free = posix_free,
+    .pages_from = MAP_FROM,
     .chunk_bytes = 4096,
     .open_read = posix_open_read,
     .map = posix_map,
     .unmap = posix_unmap,
+    .map_over = posix_map_over,
+    .forget = posix_forget,
     .create = posix_create,
     .write = posix_write,
     .sync = posix_sync,

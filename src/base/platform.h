@@ -19,17 +19,23 @@
 // A file of a folder: its name, bytes, and when it was last written or touched, in seconds.
 typedef void FileFn(void *ctx, const char *name, int64_t bytes, int64_t seconds);
 
+enum { PAGE = 4096 };  // what offsets are rounded to: at least the system's, else map_over refuses
+
 typedef struct Platform {
   // Memory.  `alloc` returns zeroed memory or NULL.  `free` gets the size that was asked for.
   void *(*alloc)(int64_t bytes);
   void (*free)(void *p, int64_t bytes);
+  int64_t pages_from;   // a block of so many bytes has pages of its own, at a multiple of PAGE
   int64_t chunk_bytes;  // arenas ask for this much at least; 0: for each object apart, in a test
   // Files.  Each returns 0 or a positive errno value.
   int (*open_read)(const char *path, int *out_fd,
                    int64_t *out_size);                  // regular files only (else EINVAL)
   int (*map)(int fd, int64_t bytes, const void **out);  // read-only, private
   void (*unmap)(const void *p, int64_t bytes);
-  int (*create)(const char *path, int *out_fd);                   // truncates
+  // Whole pages of a mapped file once more, in place of those of a block that has its own (above).
+  int (*map_over)(const void *from, int64_t bytes, void *to);
+  void (*forget)(const void *p, int64_t bytes);  // of a mapped file: not needed in memory for now
+  int (*create)(const char *path, int *out_fd);  // truncates
   int (*write)(int fd, const void *p, int64_t bytes);             // all of it
   int (*sync)(int fd);                                            // until it is on the disk
   int (*read)(int fd, void *p, int64_t bytes, int64_t *out_got);  // 0 at the end
@@ -90,6 +96,7 @@ void parallel_for(Pool *p, int64_t n, int64_t grain, PoolFn *fn, void *ctx);
 void thread_pin(
     int index);  // to the index-th CPU that affinity allows; nothing where there are fewer
 void thread_yield(void);
+int machine_cpus(void);     // that the process may run on, by its affinity
 int machine_threads(void);  // CPUs that affinity and cgroup quota allow, at least 1
 bool platform_allow_tiles(
     void);  // asks the system for AMX's registers; false: it has none, or refuses

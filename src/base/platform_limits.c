@@ -53,7 +53,7 @@ static void each_cgroup(const char *name, void (*see)(const char *text, int64_t 
 
 // ---- CPUs ----
 
-static int affinity_cpus(void) {
+int machine_cpus(void) {
   // The kernel refuses a set smaller than its own, so ask with growing ones.
   for (int n = 1024; n <= 1 << 16; n *= 4) {
     cpu_set_t *set = CPU_ALLOC(n);
@@ -88,7 +88,7 @@ static void see_cpu_max(const char *text, int64_t *least) {
 }
 
 int machine_threads(void) {
-  int64_t cpus = affinity_cpus();
+  int64_t cpus = machine_cpus();
   char quota[64], period[64];
   const char *q = quota, *p = period;
   int64_t quota_us, period_us;

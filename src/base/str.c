@@ -111,13 +111,17 @@ char *str_copy(Arena *a, Str s) {
 }
 
 char *str_vprintf(Arena *a, const char *fmt, va_list ap) {
+  char small[128];  // most are
   va_list again;
   va_copy(again, ap);
-  int n = vsnprintf(NULL, 0, fmt, again);
+  int n = vsnprintf(small, sizeof small, fmt, again);
   va_end(again);
   CHECK(n >= 0, "bad format \"%s\"", fmt);
   char *p = arena_alloc(a, (int64_t)n + 1);
-  vsnprintf(p, (size_t)n + 1, fmt, ap);
+  if (n < (int)sizeof small)
+    memcpy(p, small, (size_t)n + 1);
+  else
+    vsnprintf(p, (size_t)n + 1, fmt, ap);
   return p;
 }
 

@@ -67,26 +67,31 @@ static void count_steps(CompileCommand *m) {
     }
 }
 
-// model.h beside model.o.
-static tenon_status write_header(CompileCommand *m, const char *symbol) {
+// model.o or model.so, and model.h beside it, which comes last: what has no header is not written either.
+static tenon_status write_with_header(CompileCommand *m, const char *symbol, const char *weights) {
   Cli *c = m->cli;
+  bool shared = m->emit == EMIT_SO;
   StrBuf b;
-  int64_t n = (int64_t)strlen(m->output);
-  if (str_ends(str_of(m->output), ".o")) n -= 2;
   strbuf_init(&b, &c->arena);
-  TRY(object_header(m->program, symbol, false, &b, &c->diag));
+  TRY(object_header(m->program, symbol, shared ? HEADER_DECLARES : HEADER_HOLDS, &b, &c->diag));
+  if (shared)
+    TRY(link_program(c, m->program, symbol, true, weights, m->output));
+  else
+    TRY(object_write(m->program, &m->machine, symbol, weights, m->output, &c->diag));
+  int64_t n = (int64_t)strlen(m->output);
+  if (str_ends(str_of(m->output), emits[m->emit].ending))
+    n -= (int64_t)strlen(emits[m->emit].ending);
   return file_write(str_printf(&c->arena, "%.*s.h", (int)n, m->output), b.p, b.n, &c->diag);
 }
 
 static tenon_status write_output(CompileCommand *m) {
   Cli *c = m->cli;
   const char *symbol = object_symbol(&c->arena, m->output);
+  const char *weights = opt_text(c, OPT_compile_weights, NULL);
   switch (m->emit) {
   case EMIT_OBJ:
-    TRY(write_header(m, symbol));
-    return object_write(m->program, &m->machine, symbol, m->output, &c->diag);
-  case EMIT_SO:
-  case EMIT_EXE: return link_program(c, m->program, symbol, m->emit == EMIT_SO, m->output);
+  case EMIT_SO: return write_with_header(m, symbol, weights);
+  case EMIT_EXE: return link_program(c, m->program, symbol, false, weights, m->output);
   case EMIT_LLVM:
   case EMIT_ASM: return file_write(m->output, m->report.text.p, m->report.text.n, &c->diag);
   case EMIT_TENON:
@@ -263,16 +268,25 @@ static const char *default_output(const CompileCommand *m) {
   return str_printf(&c->arena, "%.*s%s", n, base, emits[m->emit].ending);
 }
 
-// The machine that code is made for; false: nobody knows the triple.
-static bool choose_machine(CompileCommand *m) {
+// The machine that code is made for: this one, and what is said otherwise.  A CPU has its own features, and so has
+// another architecture.
+static int choose_machine(CompileCommand *m) {
   Cli *c = m->cli;
-  machine_host(&m->machine);
-  if (!opt_given(c, OPT_compile_triple) && !opt_given(c, OPT_compile_cpu) &&
-      !opt_given(c, OPT_compile_features))
-    return true;
-  const char *triple = opt_text(c, OPT_compile_triple, m->machine.triple);
-  return machine_make(str_of(triple), str_of(opt_text(c, OPT_compile_cpu, "")),
-                      str_of(opt_text(c, OPT_compile_features, "")), &m->machine);
+  Machine host;
+  Diag *d = arena_new(&c->arena, Diag);
+  diag_init(d);
+  machine_host(&host);
+  m->machine = host;
+  const char *triple = opt_text(c, OPT_compile_triple, NULL),
+             *cpu = opt_text(c, OPT_compile_cpu, "");
+  const char *features = opt_text(c, OPT_compile_features, "");
+  if (!triple && !*cpu && !*features) return CLI_OK;
+  bool here = !triple && !*cpu;
+  if (here)
+    features = str_printf(&c->arena, "%s%s%s", host.features, *host.features ? "," : "", features);
+  tenon_status s = machine_make(str_of(triple ? triple : host.triple),
+                                str_of(here ? host.cpu : cpu), str_of(features), &m->machine, d);
+  return s ? cli_usage(c, "compile: %s", d->text) : CLI_OK;
 }
 
 static int choose(CompileCommand *m) {
@@ -286,14 +300,15 @@ static int choose(CompileCommand *m) {
   if (!choose_emit(m))
     return cli_usage(c, "compile: --emit takes tenon, obj, so, exe, llvm or asm, not '%s'",
                      opt_text(c, OPT_compile_emit, ""));
-  if (!choose_machine(m))
-    return cli_usage(c, "compile: no code can be made for the triple '%s'",
-                     opt_text(c, OPT_compile_triple, ""));
+  int rc = choose_machine(m);
+  if (rc) return rc;
   bool linked = m->emit == EMIT_SO || m->emit == EMIT_EXE;
   if (linked && m->machine.arch != host.arch)
     return cli_usage(c,
                      "compile: only --emit=tenon, obj, llvm and asm are made for other machines");
   m->output = opt_text(c, OPT_compile_output, default_output(m));
+  if (opt_given(c, OPT_compile_weights) && !linked && m->emit != EMIT_OBJ)
+    return cli_usage(c, "compile: --weights goes with --emit=obj, so and exe");
   if (!strcmp(m->output, "-") && (linked || m->emit == EMIT_OBJ))
     return cli_usage(c, "compile: this output needs a name: -o F%s", emits[m->emit].ending);
   if (!strcmp(m->output, "-") && m->emit == EMIT_TENON && isatty(1))

@@ -20,6 +20,19 @@ Tolerance tolerance_of(DType t) {
   return (Tolerance){0, 0};
 }
 
+Tolerance tolerance_scaled(const Value *want) {
+  enum { ROOM = 4 };  // for the layers before
+  Tolerance t = tolerance_of(want->dtype);
+  double most = 0;
+  if (dtype_class(want->dtype) != DC_FLOAT) return t;
+  for (int64_t i = 0; i < want->n; i++) {
+    double x = fabs(val_f64(want, i));
+    if (isfinite(x) && x > most) most = x;
+  }
+  t.atol = fmax(t.atol, ROOM * t.rtol * most);
+  return t;
+}
+
 // ---- elements ----
 static void put_real(StrBuf *b, double x, bool single) {
   char text[32];
@@ -106,7 +119,7 @@ static void put_index(StrBuf *b, const Value *v, int64_t i) {
 }
 
 static bool tensors_match(Comparison *c, const Value *g, const Value *w) {
-  Tolerance t = c->given ? *c->given : tolerance_of(g->dtype);
+  Tolerance t = c->given ? *c->given : c->scaled ? tolerance_scaled(w) : tolerance_of(g->dtype);
   int64_t wrong = 0, worst = 0;
   double most = 0, diff, worst_diff = 0;
   for (int64_t i = 0; i < g->n; i++) {

@@ -357,7 +357,7 @@ static tenon_status through_artifact(Test *t) {
   TRY(s);
   program_release(t->program);
   t->program = again;
-  TRY(artifact_parts(again, t->arena, t->diag, part));
+  TRY(artifact_parts(again, false, t->arena, t->diag, part));
   int64_t at = 0;
   for (int i = 0; i < ARTIFACT_PARTS; at += part[i++].n)
     if (at + part[i].n > again->backing.size ||

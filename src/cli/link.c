@@ -50,7 +50,7 @@ static tenon_status write_source(Cli *c, const Program *p, const char *symbol, b
   StrBuf b;
   strbuf_init(&b, &c->arena);
   if (shared)
-    TRY(object_header(p, symbol, true, &b, &c->diag));
+    TRY(object_header(p, symbol, HEADER_SOURCE, &b, &c->diag));
   else
     strbuf_printf(
         &b,
@@ -63,7 +63,7 @@ static tenon_status write_source(Cli *c, const Program *p, const char *symbol, b
 }
 
 tenon_status link_program(Cli *c, const Program *p, const char *symbol, bool shared,
-                          const char *path) {
+                          const char *weights, const char *path) {
   static const char *const archives[] = {
       "libtenon_runtime.a", "../lib/libtenon_runtime.a", "../lib64/libtenon_runtime.a",
       "../lib/x86_64-linux-gnu/libtenon_runtime.a", "../lib/aarch64-linux-gnu/libtenon_runtime.a"};
@@ -94,7 +94,7 @@ tenon_status link_program(Cli *c, const Program *p, const char *symbol, bool sha
                         "-o",
                         path,
                         NULL};
-  tenon_status s = object_write(p, &m, symbol, object, &c->diag);
+  tenon_status s = object_write(p, &m, symbol, weights, object, &c->diag);
   if (!s) s = write_source(c, p, symbol, shared, source);
   if (!s) s = run_compiler(c, argv);
   platform->unlink(object);

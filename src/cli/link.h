@@ -6,7 +6,8 @@
 #include "runtime/program.h"
 
 // `shared`: a library that has the model's function; else a program that reads and writes .npy files.
+// `weights` as in object_write.
 MUST_USE tenon_status link_program(Cli *c, const Program *p, const char *symbol, bool shared,
-                                   const char *path);
+                                   const char *weights, const char *path);
 
 #endif

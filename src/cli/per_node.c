@@ -23,12 +23,13 @@ static tenon_status compare(void *ctx, const ProgStep *st, int32_t value, const 
   const ValueOrigin *o = &p->tested[value];
   uint64_t kept;
   if (!o->node || v->kind != VK_TENSOR || !intmap_get(&p->kept, key(o), &kept)) return TENON_OK;
-  Comparison c = {.arena = p->arena, .given = p->given};
-  bool same = values_match(&c, v, (const Value *)(uintptr_t)kept);
+  const Value *want = (const Value *)(uintptr_t)kept;
+  Comparison c = {.arena = p->arena, .given = p->given, .scaled = true};
+  bool same = values_match(&c, v, want);
   p->ncompared++;
   if (c.max_abs > p->max_abs) p->max_abs = c.max_abs;
   if (same || p->why) return TENON_OK;
-  Tolerance t = p->given ? *p->given : tolerance_of(v->dtype);
+  Tolerance t = p->given ? *p->given : tolerance_scaled(want);
   p->why = str_printf(p->arena,
                       "%s '%s' (%s), result %d: %s; the largest error is %.6g, the bound %g + %g * "
                       "|expected|",

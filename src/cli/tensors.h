@@ -22,11 +22,15 @@ typedef struct Tolerance {
   double rtol, atol;
 } Tolerance;
 Tolerance tolerance_of(DType t);  // the default; 0 and 0 is exact
+// The same for a tensor that was computed in two ways: atol grows with its largest element.
+Tolerance tolerance_scaled(const Value *want);
 typedef struct Comparison {
   const Tolerance *given;  // NULL: by element type
   Arena *arena;            // for the text
-  double max_abs;          // largest difference of finite elements seen, over all calls
-  int64_t nwrong, n;       // elements outside the tolerance, and all
+  // Of two ways to compute one thing: roundings go with the largest numbers that were added up, so the bound does too.
+  bool scaled;
+  double max_abs;     // largest difference of finite elements seen, over all calls
+  int64_t nwrong, n;  // elements outside the tolerance, and all
   const char *why;  // the first difference in words, the worst element named; NULL while all match
 } Comparison;
 // NaN equals NaN; infinities and shapes must be equal.  False: c->why says how they differ.

@@ -27,6 +27,7 @@ static uint64_t data_hash(const Node *n) {
   const ConstData *d = n->data;
   uint64_t h = hash_u64((uint64_t)(uintptr_t)n->type[0] ^ (uint64_t)(uintptr_t)d->source);
   if (d->source) return hash_u64(h ^ (uint64_t)d->offset);
+  if (d->moved) return hash_u64(h ^ d->moved->id);
   if (d->bytes > SHARED_MAX) return hash_u64(h ^ (uint64_t)(uintptr_t)d->mem);
   if (type_of(n)->dtype != DT_STRING) return h ^ hash_bytes(d->mem, d->bytes, 7);
   const Str *s = d->mem;
@@ -46,6 +47,7 @@ static uint32_t node_hash(const Node *n) {
 
 static bool data_equal(const ConstData *a, const ConstData *b, DType t) {
   if (a->source != b->source || a->offset != b->offset || a->bytes != b->bytes) return false;
+  if (a->moved || b->moved) return a->moved == b->moved;
   if (a->source || a->mem == b->mem || !a->bytes) return true;
   if (a->bytes > SHARED_MAX) return false;
   if (t != DT_STRING) return !memcmp(a->mem, b->mem, (size_t)a->bytes);
@@ -396,6 +398,19 @@ Node *node_const_source(Graph *g, DType t, int rank, const int64_t *dims, Source
   ConstData *c = arena_new(&g->arena, ConstData);
   *c = (ConstData){.source = s, .offset = offset, .bytes = bytes};
   return const_finish(g, t, rank, dims, c, name);
+}
+
+Node *node_const_moved(Graph *g, const Node *moved) {
+  const Type *t = type_of(moved);
+  int64_t dims[MAX_RANK], count;
+  if (g->status) return g->poison;
+  for (int i = 0; i < t->rank; i++) dims[i] = t->dims[i]->value;
+  ConstData *c = arena_new(&g->arena, ConstData);
+  c->moved = moved;
+  if (!shape_count(t->rank, dims, &count) || !dtype_bytes(t->dtype, count, &c->bytes))
+    return graph_fail(g, TENON_EINVAL, (Where){.node = moved->name, .op = "const"},
+                      "constant too large");
+  return const_finish(g, t->dtype, t->rank, dims, c, moved->name);
 }
 
 Node *node_i64s(Graph *g, int64_t n, const int64_t *v) {

@@ -27,6 +27,9 @@ void node_compute_known(Graph *g, Node *n);
 // A value in the graph's arena over bytes that live as long; the type is static.
 Value *known_value(Graph *g, const Type *t, const void *data);
 
+// Gives a moved constant its bytes (moved.c).
+MUST_USE tenon_status const_move(Graph *g, const Node *n, Diag *d);
+
 // Charges the run's budget with what evaluating a node takes, as far as it is known before, and has the
 // evaluation charge the rest (work.c).
 MUST_USE tenon_status work_begin(Eval *e, const Node *n);

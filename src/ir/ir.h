@@ -63,7 +63,8 @@ enum OpArity {  // -1 = variadic or with optional operands
 };
 
 // ---- constants ----
-// Bytes in a mapped source file (opened on first use; `inspect` never touches them) or in memory.
+// Bytes in a mapped source file (opened on first use; `inspect` never touches them), in memory, or those of others in
+// another order.
 typedef struct Source {
   const char *path;   // as opened; NULL: bytes given by the caller
   const char *label;  // what the text form and messages call it
@@ -78,7 +79,8 @@ typedef struct ConstData {
   Source *source;         // NULL: bytes in the graph's arena
   int64_t offset, bytes;  // within the source
   const void *mem;
-  int64_t n;  // elements
+  int64_t n;          // elements
+  const Node *moved;  // or these bytes, moved: a transpose or concat of constants, done on first use
 } ConstData;
 
 struct Node {
@@ -154,6 +156,8 @@ Node *node_const_take(Graph *g, DType t, int rank, const int64_t *dims, void *ta
                       int64_t block_bytes, const char *name);
 Node *node_const_source(Graph *g, DType t, int rank, const int64_t *dims, Source *s, int64_t offset,
                         int64_t bytes, const char *name);
+// What `moved`, a transpose or concat of constants, gives; its bytes are made when const_bytes is asked for them.
+Node *node_const_moved(Graph *g, const Node *moved);
 Node *node_i64s(Graph *g, int64_t n, const int64_t *v);  // rank-1 i64 constant
 Node *node_i64(Graph *g, int64_t v);                     // rank-0 i64 constant
 Node *node_scalar(Graph *g, DType t, double v);          // rank-0 constant of a real dtype
@@ -185,8 +189,10 @@ bool node_ints(Graph *g, const Node *n, Ints *out);
 const Value *node_known(Graph *g, const Node *n);
 // Opens a source on first use, with the checks on where external data may lie (source.c).
 MUST_USE tenon_status source_open(Source *s, Diag *d);
-// A constant's bytes, opening the source if need be.
+// A constant's bytes, opening the source if need be, and moving those that are to be moved.
 MUST_USE tenon_status const_bytes(Graph *g, const Node *n, const void **out, Diag *d);
+// Runs a node whose operands are constants by its own evaluation; *out is the run's.
+MUST_USE tenon_status const_evaluate(Graph *g, const Node *n, Run *run, Value **out);
 // Every node reachable from a body's results (its params included, used or not), operands first.  In the given arena.
 typedef struct NodeList {
   Node **v;

@@ -48,7 +48,7 @@ const Value *node_known(Graph *g, const Node *n) {
   const ConstData *c = n->data;
   if (c->source && c->source->folder && !c->source->own && c->n > EXTERNAL_KNOWN_MAX) return NULL;
   const void *bytes = c->mem;
-  if (c->source) {
+  if (c->source || c->moved) {
     ArenaMark mark = arena_mark(&g->scratch);
     Diag *quiet = arena_new(&g->scratch, Diag);
     diag_init(quiet);
@@ -166,9 +166,9 @@ bool node_ints(Graph *g, const Node *n, Ints *out) {
 }
 
 tenon_status const_bytes(Graph *g, const Node *n, const void **out, Diag *d) {
-  (void)g;
   const ConstData *c = n->data;
   *out = NULL;
+  if (c->moved && !c->mem) TRY(const_move(g, n, d));
   if (!c->source) {
     *out = c->mem;
     return TENON_OK;

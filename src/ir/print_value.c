@@ -167,17 +167,28 @@ void print_known(Printer *p, const Node *n) {
   }
 }
 
+static const void *moved_bytes(Printer *p, const Node *n) {
+  const void *data;
+  if (!p->quiet) p->quiet = arena_new(p->arena, Diag);
+  diag_init(p->quiet);
+  tenon_status s = const_bytes(p->g, n, &data, p->quiet);
+  if (s) trap_raise(s, "%s", p->quiet->text);
+  return data;
+}
+
 void print_const(Printer *p, const Node *n) {
   const ConstData *c = n->data;
   DType t = type_of(n)->dtype;
   strbuf_puts(p->out, "const ");
   print_type(p, type_of(n));
   strbuf_putc(p->out, ' ');
+  const void *data = c->mem;
+  if (c->moved) data = moved_bytes(p, n);
   if (c->source)
     strbuf_printf(p->out, "@%lld+%lld", (long long)source_number(p, c->source),
                   (long long)c->offset);
   else
-    put_contents(p->out, t, c->mem, c->n, c->bytes);
+    put_contents(p->out, t, data, c->n, c->bytes);
 }
 
 // Shapes and axes are worth seeing, wherever they are kept.

@@ -58,6 +58,15 @@ static tenon_status check_type(Verifier *v, const Node *n, int i, const Type *t)
   return TENON_OK;
 }
 
+static tenon_status check_moved(Verifier *v, const Node *n) {
+  const Node *m = n->data->moved;
+  if ((m->op != OP_transpose && m->op != OP_concat) || type_of(m) != type_of(n) || n->data->source)
+    return wrong(v, n, "a constant is said to be moved by %s", op_name(m));
+  for (uint32_t i = 0; i < m->nsrc; i++)
+    if (m->src[i]->op != OP_const) return wrong(v, n, "what is moved is no constant");
+  return TENON_OK;
+}
+
 static tenon_status check_const(Verifier *v, const Node *n) {
   const ConstData *c = n->data;
   const Type *t = type_of(n);
@@ -70,6 +79,7 @@ static tenon_status check_const(Verifier *v, const Node *n) {
       count != c->n || nbytes != c->bytes)
     return wrong(v, n, "%lld elements in %lld bytes do not fit the type", (long long)c->n,
                  (long long)c->bytes);
+  if (c->moved) return check_moved(v, n);
   if (!c->source) return c->mem ? TENON_OK : wrong(v, n, "a constant without bytes");
   if (c->offset < 0 || !ck_add(c->offset, c->bytes, &end))
     return wrong(v, n, "the constant lies at offset %lld", (long long)c->offset);

@@ -29,6 +29,7 @@ LoopKernel *loop_kernel(Arena *a, IntPool *pool, const char *name) {
   k->arena = a;
   k->pool = pool;
   k->name = clean_name(a, name, false);
+  strmap_init(&k->next_name, a);
   return k;
 }
 
@@ -82,8 +83,12 @@ int64_t loop_sym_hi(Dim extent) {
 
 Dim loop_sym(LoopKernel *k, const char *name, Dim extent) {
   const char *base = clean_name(k->arena, name, false), *unique = base;
-  for (int i = 1; strmap_has(&k->pool->syms, str_of(unique)); i++)
-    unique = str_printf(k->arena, "%s_%d", base, i);
+  if (strmap_has(&k->pool->syms, str_of(base))) {
+    intptr_t i = MAX((intptr_t)strmap_get(&k->next_name, str_of(base)), 1);
+    do unique = str_printf(k->arena, "%s_%lld", base, (long long)i++);
+    while (strmap_has(&k->pool->syms, str_of(unique)));
+    strmap_put(&k->next_name, str_of(base), (void *)i);
+  }
   return ie_sym(k->pool, str_of(unique), 0, loop_sym_hi(extent));
 }
 

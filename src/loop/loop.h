@@ -134,6 +134,7 @@ typedef struct LoopKernel {
   const char **check;  // messages: "index out of range of axis 0"
   Dim *dim;            // symbols, in the order of the call; their ranges bind
   LoopBlock body;      // one `parallel` loop: its extent is the number of work items
+  StrMap next_name;    // base of a symbol's name -> the number to try next
 } LoopKernel;
 
 // How generated code is called: work items begin..end-1.  Returns 0, or 1 + the number of the check that failed.

@@ -6,7 +6,7 @@
 
 typedef struct ConstItem {
   const Node *node;
-  bool packed;
+  bool packed, in_place;
   PackSpec pack;
 } ConstItem;
 

@@ -232,6 +232,38 @@ static const LoopExpr *give_anchor(void *ctx, const Dim *index) {
   return f->value;
 }
 
+// A node behind the anchor, whose value at the place where the sum goes is that of its operand.
+typedef struct Moved {
+  Finish *finish;
+  const Node *node;
+} Moved;
+
+static const LoopExpr *give_moved(void *ctx, const Dim *index) {
+  const Moved *m = ctx;
+  Finish *f = m->finish;
+  Dim here[MAX_RANK], from[MAX_RANK];
+  if (!follow_to(&f->h->follow, m->node, f->index, here)) return NULL;
+  for (int i = 0; i < type_of(m->node)->rank; i++)
+    if (index[i] != here[i]) return NULL;
+  return follow_to(&f->h->follow, m->node->src[0], f->index, from)
+             ? elem_at(f->c->e, m->node->src[0], from)
+             : NULL;
+}
+
+static bool give_all(Finish *f, Elem *e) {
+  const Follow *w = &f->h->follow;
+  elem_give(e, w->anchor, give_anchor, f);
+  for (int64_t i = 0; i < w->all.n; i++) {
+    const Node *n = w->all.v[i];
+    if (!follow_moves_blocks(n) || !follow_reads(w, n)) continue;
+    Moved *m = arena_new(e->a, Moved);
+    *m = (Moved){f, n};
+    if (e->ngive == ELEM_GIVEN) return false;
+    elem_give(e, n, give_moved, m);
+  }
+  return true;
+}
+
 // All results are computed before one is stored: what they share is then computed once, whatever they may lie over.
 static bool finish_sum(Tiler *t, const Dim *index, const LoopExpr *sum) {
   Elem *e = t->e;
@@ -262,6 +294,7 @@ static bool finish_sum(Tiler *t, const Dim *index, const LoopExpr *sum) {
 
 // ---- what the operands cost ----
 
+// A number by which the symbol k is divided in d.
 static void find_divisor(Dim d, Dim k, int64_t *out) {
   if (d->kind == IE_DIV || d->kind == IE_MOD) {
     if (ie_is_const(d->b) && d->a == k) *out = d->b->value;
@@ -286,7 +319,7 @@ static bool divides_by_size(Dim d) {
 // Writes the elements of the operands once, apart, to see what they are.
 static ContractProbe probe(Contraction *c) {
   Elem *e = c->e;
-  ContractProbe r = {.ok = false};
+  ContractProbe r = {.along = -1};
   LoopBuilder kept = e->b;
   ContractPoint at = {.group = e->pool->zero};
   Dim index[MAX_RANK];
@@ -305,11 +338,16 @@ static ContractProbe probe(Contraction *c) {
   if (!r.ok) return r;
   r.lhs_plain = a->kind == LX_LOAD;
   c->apart = r.lhs_plain && divides_by_size(a->index);
-  if (r.lhs_plain && c->nk == 1) find_divisor(a->index, at.k[0], &r.divisor);
-  for (int i = 0; r.lhs_plain && c->nk && i < a->index->nterms; i++) {
-    const IntTerm *t = &a->index->term[i];
-    r.lhs_along_k |= t->natoms == 1 && t->atom[0] == at.k[c->nk - 1] && t->coef == 1;
+  for (int k = 0; r.lhs_plain && k < c->nk && !r.divisor; k++) {
+    find_divisor(a->index, at.k[k], &r.divisor);
+    r.divided = k;
   }
+  for (int i = 0; r.lhs_plain && i < a->index->nterms; i++) {
+    const IntTerm *t = &a->index->term[i];
+    for (int k = 0; k < c->nk; k++)
+      if (t->natoms == 1 && t->atom[0] == at.k[k] && t->coef == 1) r.along = k;
+  }
+  r.lhs_along_k = c->nk && r.along == c->nk - 1;
   r.rhs_plain = !b;
   if (b && b->kind == LX_LOAD && c->col1 > c->col0) {
     Dim col = at.out[c->col1 - 1];
@@ -348,15 +386,33 @@ static void find_cuts(Contraction *c) {
   }
 }
 
-// A contracted axis that lhs reads in pieces is two loops.
-static void split_contracted(Contraction *c, int64_t divisor) {
+// A contracted axis that lhs reads in pieces is several loops.  Constant weights are packed in any order: the loop along
+// which lhs lies side by side is then the innermost.
+static ContractProbe split_contracted(Contraction *c) {
   IntPool *p = c->e->pool;
-  if (divisor < 2 || c->nk != 1 || c->conv || !ie_is_const(c->k[0]) || c->k[0]->value % divisor)
-    return;
-  c->piece = divisor;
-  c->k[1] = ie_const(p, divisor);
-  c->k[0] = ie_const(p, c->k[0]->value / divisor);
-  c->nk = 2;
+  ContractProbe r = probe(c);
+  bool one = c->nk == 1 && !c->conv;
+  while (one && r.ok && r.divisor > 1 && c->nk < CONTRACT_SPLITS) {
+    int at = r.divided;
+    int64_t size = ie_is_const(c->k[at]) ? c->k[at]->value : 0;
+    if (!size || size % r.divisor) return r;
+    for (int i = c->nk; i > at + 1; i--) c->k[i] = c->k[i - 1], c->step[i] = c->step[i - 1];
+    if (!c->pieces) c->step[0] = 1;
+    c->pieces = true;
+    c->nk++;
+    c->k[at] = ie_const(p, size / r.divisor);
+    c->k[at + 1] = ie_const(p, r.divisor);
+    c->step[at + 1] = c->step[at];
+    c->step[at] *= r.divisor;
+    r = probe(c);
+  }
+  if (!c->pieces || !c->weight || !r.ok || r.along < 0 || r.along == c->nk - 1) return r;
+  Dim size = c->k[r.along];
+  int64_t step = c->step[r.along];
+  for (int i = r.along; i < c->nk - 1; i++) c->k[i] = c->k[i + 1], c->step[i] = c->step[i + 1];
+  c->k[c->nk - 1] = size;
+  c->step[c->nk - 1] = step;
+  return probe(c);
 }
 
 // Constants with an element for each column; one alone is written into the expression.
@@ -382,10 +438,9 @@ tenon_status lower_contract(Lowering *lo, const Node *fused, Lowered *out) {
   if (!contract_map(&c, &e, anchor) || !contract_sizes(&c)) return TENON_EUNSUPPORTED;
   // So many products of bytes stay below 2^31.
   if (is_quantised(anchor) && (c.depth < 1 || c.depth > 32768)) return TENON_EUNSUPPORTED;
-  ContractProbe p = probe(&c);
+  ContractProbe p = split_contracted(&c);
   if (!p.ok) return TENON_EUNSUPPORTED;
   Tiler t = {.c = &c, .e = &e, .packed = -1, .finish = finish_sum};
-  split_contracted(&c, p.divisor);
   find_cuts(&c);
   contract_words(&c, &p);
   contract_scales(&c);
@@ -406,8 +461,7 @@ tenon_status lower_contract(Lowering *lo, const Node *fused, Lowered *out) {
   }
   Finish f = {.c = &c, .h = &h};
   t.ctx = &f;
-  elem_give(&e, anchor, give_anchor, &f);
-  if (!contract_emit(&t)) return TENON_EUNSUPPORTED;
+  if (!give_all(&f, &e) || !contract_emit(&t)) return TENON_EUNSUPPORTED;
   elem_finish(&e, contract_schedule_print(lo->arena, &t.s), out);
   return TENON_OK;
 }

@@ -41,7 +41,7 @@ typedef struct ContractAxis {
   bool padded;  // a tap may lie outside
 } ContractAxis;
 
-enum { CONTRACT_K = MAX_RANK + 1, CONTRACT_CUTS = 64 };
+enum { CONTRACT_K = MAX_RANK + 1, CONTRACT_CUTS = 64, CONTRACT_SPLITS = 4 };
 typedef struct Contraction {
   Elem *e;
   const Node *anchor, *lhs, *rhs;
@@ -57,7 +57,8 @@ typedef struct Contraction {
   int64_t depth;  // product of the contracted sizes; 0: not known
   int ncuts;  // lhs is a concatenation along the last contracted axis: where its parts end, if staged
   int64_t cut[CONTRACT_CUTS];
-  int64_t piece;  // the one contracted axis is two loops, the inner one of so many; 0: it is not
+  bool pieces;  // the one contracted axis is several loops: it is the sum of step[i] times loop i
+  int64_t step[CONTRACT_K];
   AxisMap lhs_axis[MAX_RANK], rhs_axis[MAX_RANK];
   // convolutions: taps along the spatial axes are the first contracted ones, channels the last
   bool conv, transposed, depthwise;
@@ -96,7 +97,9 @@ typedef struct ContractProbe {
   bool ok;
   bool lhs_plain, rhs_plain;  // loads; of rhs along the columns
   bool lhs_along_k;           // neighbours along the last contracted axis lie side by side
-  int64_t divisor;            // of the contracted index in lhs; 0: none
+  int divided;                // a contracted loop that lhs divides by `divisor`
+  int64_t divisor;            // 0: none
+  int along;  // the contracted loop along which neighbours of lhs lie side by side; -1: none
 } ContractProbe;
 
 // Whether the sums are formed of words of bytes or of bf16; then the constants that this takes are made.

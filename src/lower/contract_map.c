@@ -2,6 +2,7 @@
 #include "lower/contract.h"
 
 #include "eval/contract.h"
+#include "eval/movement.h"
 #include "ir/internal.h"
 #include "ops/order.h"
 
@@ -259,9 +260,28 @@ static bool map_conv(Contraction *c, bool transposed) {
 
 // ---- the anchor ----
 
+// A constant too large to be stored turned is read through its transposition.
+static void turn_weight(Contraction *c) {
+  const Node *n = c->rhs, *x = n->op == OP_transpose ? n->src[0] : NULL;
+  if (!x || c->conv || type_of(x)->rank != type_of(n)->rank) return;
+  const Elem *e = c->e;
+  bool constant = x->op == OP_const;
+  for (int64_t i = 0; i < e->body->nparams; i++)
+    constant |= e->body->param[i] == x && e->fused->src[i]->op == OP_const;
+  if (!constant) return;
+  Ints perm = ((const transpose_attrs *)n->attrs)->perm;
+  int rank = type_of(n)->rank;
+  AxisMap axis[MAX_RANK];
+  for (int i = 0; i < rank; i++)
+    axis[perm.n ? positive(perm.v[i], rank) : rank - 1 - i] = c->rhs_axis[i];
+  memcpy(c->rhs_axis, axis, sizeof axis);
+  c->rhs = x;
+}
+
 // Whether rhs is a constant that all batches share.
 static void find_weight(Contraction *c) {
   const Elem *e = c->e;
+  turn_weight(c);
   for (int i = 0; !c->conv && i < type_of(c->rhs)->rank; i++) {
     const AxisMap *a = &c->rhs_axis[i];
     if (a->role == AXIS_OUT && (a->index < c->col0 || a->index >= c->col1)) return;
@@ -329,8 +349,11 @@ bool contract_sizes(Contraction *c) {
 // ---- indices ----
 
 static Dim contracted_at(const Contraction *c, const ContractPoint *at, int i) {
-  if (!c->piece) return at->k[i];
-  return ie_add(c->e->pool, ie_mulc(c->e->pool, at->k[0], c->piece), at->k[1]);
+  Dim sum = c->e->pool->zero;
+  if (!c->pieces) return at->k[i];
+  for (int k = 0; k < c->nk; k++)
+    sum = ie_add(c->e->pool, sum, ie_mulc(c->e->pool, at->k[k], c->step[k]));
+  return sum;
 }
 
 static void by_roles(const Contraction *c, const AxisMap *axis, int rank, const ContractPoint *at,

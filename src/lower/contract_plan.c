@@ -204,5 +204,4 @@ void contract_choose(const Contraction *c, const LowerTarget *t, const ContractP
   if (c->depthwise || !last || !ie_is_const(last)) return;
   int64_t steps = contract_steps(c, last->value);
   s->unroll = steps <= 4 ? MAX(steps, 1) : steps < 16 ? 1 : c->image ? 2 : 4;
-  while (steps % MAX(s->unroll, 1)) s->unroll--;
 }

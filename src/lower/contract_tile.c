@@ -323,12 +323,10 @@ static void prefetch(Tiler *t, const Dim *k) {
     loop_prefetch(&e->b, t->packed, packed_index(t, &at, num(t, t->s.ahead / bytes + i)));
 }
 
-// Steps [from, to) of the innermost contracted loop, some of them written out.
-static bool inner_part(Tiler *t, Rows rows, Dim *k, int level, Dim from, Dim count) {
+// `count` steps, of words where there are any, of the innermost contracted loop from an element on, u of them written out.
+static bool inner_steps(Tiler *t, Rows rows, Dim *k, int level, Dim from, Dim count, int64_t u) {
   Elem *e = t->e;
-  int64_t u = t->s.unroll;
   int depth = 0;
-  if (t->c->word) count = num(t, contract_steps(t->c, count->value));
   if (ie_is_const(count) && count->value == u) {
     k[level] = open_loop(t, LOOP_UNROLL, "u", count, &depth);
   } else {
@@ -344,14 +342,23 @@ static bool inner_part(Tiler *t, Rows rows, Dim *k, int level, Dim from, Dim cou
   return ok;
 }
 
-// Whether lhs is read from the parts of a concatenation, each of them a whole number of steps.
+// The same for any number of steps: those that are left over come one by one.
+static bool inner_part(Tiler *t, Rows rows, Dim *k, int level, Dim from, Dim count) {
+  int64_t u = t->s.unroll, width = t->c->word ? t->c->word : 1;
+  if (t->c->word) count = num(t, contract_steps(t->c, count->value));
+  int64_t rest = ie_is_const(count) ? count->value % u : 0;
+  if (!rest) return inner_steps(t, rows, k, level, from, count, u);
+  int64_t whole = count->value - rest;
+  Dim behind = ie_addc(t->e->pool, from, whole * width);
+  return (!whole || inner_steps(t, rows, k, level, from, num(t, whole), u)) &&
+         inner_steps(t, rows, k, level, behind, num(t, rest), 1);
+}
+
+// Whether lhs is read from the parts of a concatenation, each by a loop of its own.
 static bool in_parts(const Tiler *t, int level) {
   const Contraction *c = t->c;
-  if (t->s.stage_lhs || c->word || !c->ncuts || c->piece || level != c->nk - 1) return false;
-  if (!ie_is_const(c->k[level]) || c->k[level]->value % t->s.unroll) return false;
-  for (int i = 0; i < c->ncuts; i++)
-    if (c->cut[i] % t->s.unroll) return false;
-  return true;
+  return !t->s.stage_lhs && !c->word && c->ncuts && !c->pieces && level == c->nk - 1 &&
+         ie_is_const(c->k[level]);
 }
 
 // The innermost contracted loop: one for each part of a concatenation, so that no step asks which part it reads.

@@ -146,7 +146,7 @@ static bool one_zero(const Node *zero) {
 static bool reads_directly(const Contraction *c, const ContractProbe *p, int64_t word) {
   Dim last = c->k[c->nk - 1];
   return p->lhs_plain && p->lhs_along_k && ie_is_const(last) && last->value % word == 0 &&
-         !c->ncuts && !c->piece && !c->apart && !c->strided;
+         !c->ncuts && !c->pieces && !c->apart && !c->strided;
 }
 
 // Pairs of bf16: a tap or an element that is left out is 0, so nothing is to be made good.

@@ -18,6 +18,10 @@ const Node *follow_value(const Follow *f, int i) {
   return NULL;
 }
 
+bool follow_moves_blocks(const Node *n) {
+  return n->op == OP_depth_to_space || n->op == OP_space_to_depth;
+}
+
 bool follow_reads(const Follow *f, const Node *n) {
   uint64_t by;
   return n == f->own || (intmap_get(&f->above, n->id, &by) && by == (uint64_t)(uintptr_t)f->own);
@@ -72,6 +76,33 @@ static bool to_view(Follow *f, const Node *n, const Dim *index, Dim *out) {
   return true;
 }
 
+// Blocks of channels become blocks of pixels, or the other way.
+static bool to_blocks(Follow *f, const Node *n, const Dim *index, Dim *out) {
+  const depth_to_space_attrs *at = n->attrs;
+  IntPool *p = f->e->pool;
+  Dim from[MAX_RANK], block = ie_const(p, at->blocksize), square = ie_mul(p, block, block);
+  int c = at->channels_last ? 3 : 1, y = at->channels_last ? 1 : 2;
+  bool deep = n->op == OP_space_to_depth,
+       outer = at->mode == 0;  // the place in a block comes first
+  if (type_of(n)->rank != 4 || !follow_to(f, n->src[0], index, from)) return false;
+  Dim depth = elem_dim(f->e, type_of(deep ? n->src[0] : n)->dims[c]);
+  out[0] = from[0];
+  if (deep) {
+    Dim side =
+        ie_add(p, ie_mul(p, ie_mod(p, from[y], block), block), ie_mod(p, from[y + 1], block));
+    out[c] = outer ? ie_add(p, ie_mul(p, side, depth), from[c])
+                   : ie_add(p, ie_mul(p, from[c], square), side);
+    out[y] = ie_div(p, from[y], block);
+    out[y + 1] = ie_div(p, from[y + 1], block);
+    return true;
+  }
+  Dim side = outer ? ie_div(p, from[c], depth) : ie_mod(p, from[c], square);
+  out[c] = outer ? ie_mod(p, from[c], depth) : ie_div(p, from[c], square);
+  out[y] = ie_add(p, ie_mul(p, from[y], block), ie_div(p, side, block));
+  out[y + 1] = ie_add(p, ie_mul(p, from[y + 1], block), ie_mod(p, side, block));
+  return true;
+}
+
 // The result has the shape of the operand that the value comes by, or axes of size 1 before it.
 static bool to_same(Follow *f, const Node *n, const Dim *index, Dim *out) {
   const Type *t = type_of(n);
@@ -109,6 +140,7 @@ bool follow_to(Follow *f, const Node *n, const Dim *index, Dim *out) {
   if (type_of(n)->kind != TK_TENSOR || type_of(n)->rank < 0) return false;
   if (n->op == OP_transpose) return to_transpose(f, n, index, out);
   if (elem_is_view(n)) return to_view(f, n, index, out);
+  if (follow_moves_blocks(n)) return to_blocks(f, n, index, out);
   return keeps_places(n) && to_same(f, n, index, out);
 }
 

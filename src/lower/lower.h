@@ -90,6 +90,9 @@ typedef struct LowerOptions {
   bool host_only;           // every step by evaluation: for tests of the runtime
   const DimBinding *sizes;  // that a step's operations and bytes are counted at; NULL: the plan's
   const Watch *watch;       // told of each node; may be NULL
+  // Whether a kernel of this text has been verified before, so that it need not be again; may be NULL.
+  bool (*verified)(void *ctx, Str text);
+  void *verified_ctx;
 } LowerOptions;
 // The plan is of g.  `a` holds the texts.  On failure there is no program.
 MUST_USE tenon_status lower_program(Graph *g, const MemPlan *plan, const LowerOptions *o, Arena *a,

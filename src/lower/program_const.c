@@ -1,10 +1,10 @@
 // program_const.c -- sizes and constants of a program.
 //
 // A size becomes postfix code.  A constant is copied, or packed into the order in which a kernel reads it, into one
-// section; two uses of one weight in one order are one constant.
+// section; two uses of one weight in one order are one constant.  A large one that is read as it lies in a file, such as a
+// table of embeddings, is that file's pages: what nobody looks up takes no memory.
 #include "lower/builder.h"
-
-enum { CONST_ALIGN = 64 };
+#include "lower/pack.h"
 
 // ---- sizes ----
 
@@ -130,81 +130,33 @@ static bool const_size(const ProgConst *k, const ConstItem *item, int64_t *out) 
   return shape_count(k->rank, k->dims, &n) && dtype_bytes(k->dtype, n, out);
 }
 
-// The innermost loop of a pack, whose elements follow one another in the constant.
-static void pack_row(const PackSpec *s, int64_t width, const int64_t *coord, const char *from,
-                     char *to) {
-  int last = s->nloops - 1;
-  for (int64_t i = 0; i < s->extent[last]; i++) {
-    int64_t at = 0;
-    bool inside = true;
-    for (int j = 0; j < s->ncoords; j++) {
-      int64_t c = coord[j] + s->coef[j][last] * i;
-      inside &= c >= 0 && c < s->limit[j];
-      at += c * s->stride[j];
-    }
-    if (inside) memcpy(to + i * width, from + at * width, (size_t)width);
-    if (inside && s->flip) to[i] = (char)(to[i] ^ (char)s->flip);
+// Strings one after another, each after its length.
+static void fill_strings(ProgBuilder *b, ProgConst *k, const Node *n, char *to) {
+  const Str *s = n->data->mem;
+  Str *copy = arena_array(&b->p->arena, Str, MAX(n->data->n, 1));
+  for (int64_t i = 0; i < n->data->n; i++) {
+    memcpy(to, &s[i].n, 8);
+    if (s[i].n) memcpy(to + 8, s[i].p, (size_t)s[i].n);
+    copy[i] = (Str){to + 8, s[i].n};
+    to += 8 + s[i].n;
   }
-}
-
-static void pack_rows(const PackSpec *s, int64_t width, const char *from, char *to, int64_t begin,
-                      int64_t end) {
-  int64_t row = s->extent[s->nloops - 1] * width;
-  for (int64_t r = begin; r < end; r++) {
-    int64_t coord[PACK_COORDS] = {0}, rest = r;
-    for (int k = s->nloops - 2; k >= 0; k--) {
-      int64_t i = rest % s->extent[k];
-      rest /= s->extent[k];
-      for (int j = 0; j < s->ncoords; j++) coord[j] += s->coef[j][k] * i;
-    }
-    pack_row(s, width, coord, from, to + r * row);
-  }
-}
-
-typedef struct PackJob {
-  const PackSpec *spec;
-  int64_t width;
-  const char *from;
-  char *to;
-} PackJob;
-
-static void pack_piece(void *ctx, int64_t begin, int64_t end) {
-  PackJob *j = ctx;
-  pack_rows(j->spec, j->width, j->from, j->to, begin, end);
-}
-
-static tenon_status fill_one(ProgBuilder *b, Pool *pool, ProgConst *k, const ConstItem *item) {
-  char *to = (char *)(uintptr_t)b->p->constants + k->offset;
-  const void *from;
-  TRY(const_bytes(b->g, item->node, &from, b->diag));
-  if (k->dtype == DT_STRING) {
-    const Str *s = from;
-    Str *copy = arena_array(&b->p->arena, Str, MAX(item->node->data->n, 1));
-    for (int64_t i = 0; i < item->node->data->n; i++) {
-      memcpy(to, &s[i].n, 8);
-      if (s[i].n) memcpy(to + 8, s[i].p, (size_t)s[i].n);
-      copy[i] = (Str){to + 8, s[i].n};
-      to += 8 + s[i].n;
-    }
-    k->data = copy;
-    return TENON_OK;
-  }
-  k->data = to;
-  if (!item->packed) {
-    if (k->bytes) memcpy(to, from, (size_t)k->bytes);
-    return TENON_OK;
-  }
-  int64_t rows = 1;
-  for (int i = 0; i < item->pack.nloops - 1; i++) rows *= item->pack.extent[i];
-  int64_t width = elem_bytes(type_of(item->node)->dtype);
-  PackJob job = {.spec = &item->pack, .width = width, .from = from, .to = to};
-  parallel_for(pool, rows, 64, pack_piece, &job);
-  return TENON_OK;
+  k->data = copy;
 }
 
 static tenon_status fill_all(ProgBuilder *b, Pool *pool) {
-  for (int64_t i = 0; i < b->constant.n; i++)
-    TRY(fill_one(b, pool, &b->constant.v[i], &b->item.v[i]));
+  PackList list = {0};
+  bool pages = b->p->constants_bytes >= platform->pages_from;
+  for (int64_t i = 0; i < b->constant.n; i++) {
+    ProgConst *k = &b->constant.v[i];
+    const ConstItem *item = &b->item.v[i];
+    char *to = (char *)(uintptr_t)b->p->constants + k->offset;
+    k->data = to;
+    if (k->dtype == DT_STRING)
+      fill_strings(b, k, item->node, to);
+    else if (k->bytes && !(pages && item->in_place && pack_in_place(b->g, item->node, to, b->diag)))
+      TRY(pack_add(&list, b->g, item->node, item->packed ? &item->pack : NULL, to, b->a, b->diag));
+  }
+  pack_run(&list, pool);
   return TENON_OK;
 }
 
@@ -216,8 +168,12 @@ tenon_status fill_constants(ProgBuilder *b) {
   int64_t total = 0;
   for (int64_t i = 0; i < b->constant.n; i++) {
     ProgConst *k = &b->constant.v[i];
+    ConstItem *item = &b->item.v[i];
+    int64_t phase = item->packed ? -1 : pack_phase(b->g, item->node, b->diag);
+    item->in_place = phase >= 0;
+    if (item->in_place) total = (total + PAGE - 1) / PAGE * PAGE + phase;
     k->offset = total;
-    if (!const_size(k, &b->item.v[i], &k->bytes) ||
+    if (!const_size(k, item, &k->bytes) ||
         !ck_add(total, (k->bytes + CONST_ALIGN - 1) / CONST_ALIGN * CONST_ALIGN, &total))
       return fail(b->diag, TENON_ENOMEM, NOWHERE, "the constants do not fit in 64 bits");
   }
@@ -227,7 +183,8 @@ tenon_status fill_constants(ProgBuilder *b) {
     return fail(b->diag, TENON_ENOMEM, NOWHERE, "out of memory for %lld bytes of constants",
                 (long long)total);
   b->p->unload = free_constants;
-  Pool *pool = pool_create(0);
+  enum { ALONE = 4 << 20 };  // bytes that are moved before other threads have begun
+  Pool *pool = total > ALONE ? pool_create(0) : NULL;
   Trap t;
   trap_enter(&t, b->diag);
   if (setjmp(t.env) == 0) t.status = fill_all(b, pool);

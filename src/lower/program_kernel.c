@@ -4,6 +4,8 @@
 // it; else it gets memory of its own.
 #include "lower/builder.h"
 
+enum { SHARE_NS = 1500 };
+
 // ---- writing over an operand ----
 
 typedef struct Overwrite {
@@ -41,13 +43,16 @@ bool lower_may_overwrite(const LoopKernel *k, int32_t operand, int32_t result) {
 
 // ---- kernels ----
 
-static int32_t add_kernel(ProgBuilder *b, const Lowered *lw) {
-  LoopKernel *k = lw->kernel;
+static Str text_of(ProgBuilder *b, LoopKernel *k) {
   StrBuf text;
   strbuf_init(&text, b->a);
   k->name = "kernel";  // names do not make kernels different
   loop_print(k, &text);
-  Str t = str_of(strbuf_text(&text));
+  return str_of(strbuf_text(&text));
+}
+
+static int32_t add_kernel(ProgBuilder *b, const Lowered *lw, Str t) {
+  LoopKernel *k = lw->kernel;
   void *have = strmap_get(&b->texts, t);
   if (have) return (int32_t)((intptr_t)have - 1);
   Arena *pa = &b->p->arena;
@@ -99,6 +104,7 @@ static void separate(FuncBuilder *f, const Lowered *lw, const int32_t *arg) {
       const ProgValue *from = &f->value.v[arg[o]];
       if (lw->arg[o].kind == LOWER_RESULT || from->place != PLACE_ARENA || from->slot != to->slot)
         continue;
+      if (from->at >= 0 && to->at >= 0 && from->at != to->at) continue;  // two parts side by side
       if (!lower_may_overwrite(k, o, r)) to->place = PLACE_HEAP;
     }
   }
@@ -129,13 +135,25 @@ static bool exprs_known(const int32_t *e, int32_t n) {
   return true;
 }
 
-// A kernel that is not proven to stay inside its arguments never runs.
-static bool proven(ProgBuilder *b, const Lowered *lw) {
+// A kernel that is not proven to stay inside its arguments never runs.  The same text is the same kernel.
+static bool proven(ProgBuilder *b, const Lowered *lw, Str text) {
   Diag d;
+  if (strmap_get(&b->texts, text)) return true;
+  if (b->o->verified && b->o->verified(b->o->verified_ctx, text)) return true;
   diag_init(&d);
   if (!loop_verify(lw->kernel, &d)) return true;
   if (!b->nunproven++) b->unproven = str_copy(b->a, str_of(d.text));
   return false;
+}
+
+// How many items are worth a thread's while: as many as take it three times what it takes to hear of them.
+static int64_t grain_of(const ProgBuilder *b, const ProgStep *st, Dim items) {
+  int64_t n;
+  double ns = cost_ns(st->flops, st->bytes);
+  if (!ie_eval(items, b->sizes.value, b->sizes.known, b->sizes.n, &n) || n <= 0 || ns <= 0)
+    return 1;
+  double grain = SHARE_NS * (double)n / ns;
+  return grain < 1 ? 1 : grain < 1e15 ? (int64_t)grain : (int64_t)1e15;
 }
 
 tenon_status build_kernel_step(FuncBuilder *f, const Node *n) {
@@ -144,15 +162,17 @@ tenon_status build_kernel_step(FuncBuilder *f, const Node *n) {
   IntPool *dims = &b->g->dims;
   Lowered lw = {0};
   TRY(lower_group(&b->lowering, n, &lw));
-  if (!proven(b, &lw)) return TENON_EUNSUPPORTED;
+  Str text = text_of(b, lw.kernel);
+  if (!proven(b, &lw, text)) return TENON_EUNSUPPORTED;
   LoopKernel *k = lw.kernel;
   ProgStep st = {.kind = STEP_KERNEL, .when = -1, .nargs = k->nargs, .ndims = k->ndims};
   int32_t *dim = arena_array(pa, int32_t, MAX(k->ndims, 1));
   for (int32_t i = 0; i < k->ndims; i++) dim[i] = build_expr(b, lw.dim[i]);
-  st.items = build_expr(b, ie_map(dims, loop_items(k), to_graph, &(ToGraph){&lw, dims}));
+  Dim items = ie_map(dims, loop_items(k), to_graph, &(ToGraph){&lw, dims});
+  st.items = build_expr(b, items);
   if (st.items < 0 || !exprs_known(dim, k->ndims) || !symbols_bound(f, &lw))
     return TENON_EUNSUPPORTED;
-  st.kernel = add_kernel(b, &lw);
+  st.kernel = add_kernel(b, &lw, text);
   st.op = b->prog_kernel.v[st.kernel].name;
   st.node = keep_name(b, n->name);
   st.nin = (int32_t)n->nsrc;
@@ -167,6 +187,7 @@ tenon_status build_kernel_step(FuncBuilder *f, const Node *n) {
     if (lw.arg[i].kind != LOWER_RESULT) in[st.nin++] = arg[i];
   separate(f, &lw, arg);
   count_work(f, n, &st);
+  st.grain = grain_of(b, &st, items);
   st.in = in;
   st.out = out;
   st.arg = arg;

@@ -13,12 +13,21 @@ tenon_status pass_moves(PassCtx *c, bool *out_changed) {
 }
 
 tenon_status pass_simplify(PassCtx *c, bool *out_changed) {
-  static const RuleSet *const sets[] = {&rules_algebra, &rules_contract, &rules_moves,
-                                        &rules_picks,   &rules_sink,     &rules_strength};
+  static const RuleSet *const sets[] = {&rules_algebra, &rules_contract, &rules_channels,
+                                        &rules_moves,   &rules_picks,    &rules_sink,
+                                        &rules_strength};
   bool shapes, folded, rewritten;
   TRY(pass_shapes(c, &shapes));
   TRY(pass_fold(c, &folded));
   TRY(pass_rewrite(c, sets, ARRAY_LEN(sets), &rewritten));
   *out_changed = shapes || folded || rewritten;
+  return TENON_OK;
+}
+
+tenon_status pass_blocks(PassCtx *c, bool *out_changed) {
+  static const RuleSet *const sets[] = {&rules_blocks};
+  bool folded;
+  TRY(pass_rewrite(c, sets, ARRAY_LEN(sets), out_changed));
+  if (*out_changed) TRY(pass_fold(c, &folded));
   return TENON_OK;
 }

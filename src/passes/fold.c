@@ -40,21 +40,26 @@ static bool worth_it(const Folder *f, const Node *n) {
   return (bytes <= from && !moved) || bytes <= f->c->o->fold_limit;
 }
 
-static tenon_status operand(Folder *f, const Node *n, Value **out) {
-  const void *bytes;
-  TRY(const_bytes(f->c->g, n, &bytes, &f->quiet));
+enum { LARGE = 1 << 16 };  // bytes
+
+// What is only moved is read through the move by whoever packs it, if it can be read at all.
+static bool may_wait(Folder *f, const Node *n) {
   const Type *t = type_of(n);
-  int64_t dims[MAX_RANK];
-  for (int i = 0; i < t->rank; i++) dims[i] = t->dims[i]->value;
-  if ((uintptr_t)bytes % 16 == 0) return value_borrow(&f->run, t->dtype, t->rank, dims, bytes, out);
-  TRY(value_tensor(&f->run, NOWHERE, t->dtype, t->rank, dims, out));
-  if (n->data->bytes) memcpy((*out)->data, bytes, (size_t)n->data->bytes);
-  return TENON_OK;
+  int64_t count = 1, bytes = 0;
+  if ((n->op != OP_transpose && n->op != OP_concat) || !elem_bytes(t->dtype)) return false;
+  for (int i = 0; i < t->rank; i++) count *= t->dims[i]->value;
+  if (!dtype_bytes(t->dtype, count, &bytes) || bytes <= LARGE) return false;
+  for (uint32_t i = 0; i < n->nsrc; i++) {
+    const void *unused;
+    if (n->src[i] == f->c->g->none) return false;
+    if (!n->src[i]->data->moved && const_bytes(f->c->g, n->src[i], &unused, &f->quiet))
+      return false;
+  }
+  return true;
 }
 
 // What is large goes over to the graph as it is: copying weights would take longer than all the passes.
 static Node *as_const(Graph *g, Value *v, const char *name) {
-  enum { LARGE = 1 << 16 };
   int64_t bytes = 0, block = 0;
   void *data =
       dtype_bytes(v->dtype, v->n, &bytes) && bytes > LARGE ? value_take_data(v, &block) : NULL;
@@ -68,22 +73,15 @@ static Node *fold_node(void *ctx, Node *n, Node *old) {
   (void)old;
   if (!foldable(g, n) || !worth_it(f, n)) return n;
   diag_init(&f->quiet);
+  if (may_wait(f, n)) return node_const_moved(g, n);
   run_init(&f->run, NULL, &f->quiet);
   f->run.max_bytes = machine_memory() / 2;
-  ArenaMark m = arena_mark(&g->scratch);
-  const Value **in = arena_array(&g->scratch, const Value *, n->nsrc);
-  tenon_status s = TENON_OK;
-  for (uint32_t i = 0; !s && i < n->nsrc; i++)
-    if (n->src[i] != g->none) s = operand(f, n->src[i], (Value **)(uintptr_t)&in[i]);
-  Value *out[1] = {NULL};
-  Eval e = {
-      .run = &f->run, .in = in, .nin = (int)n->nsrc, .out = out, .nout = 1, .attrs = n->attrs};
+  Value *out;
   Node *r = n;
-  if (!s) s = op_info(n->op)->eval(&e);
-  if (!s && out[0]->kind == VK_TENSOR) r = as_const(g, out[0], n->name);
+  tenon_status s = const_evaluate(g, n, &f->run, &out);
+  if (!s && out->kind == VK_TENSOR) r = as_const(g, out, n->name);
   if (r != n && r != g->poison && type_of(r) != type_of(n)) r = n;
   run_deinit(&f->run);
-  arena_reset(&g->scratch, m);
   return r;
 }
 

@@ -17,9 +17,10 @@ const Pass graph_passes[] = {
     { "chain",     "the cheapest order of a chain of matrix products",   pass_chain,   0,               1 },
     { "parallel",  "products of one tensor with several weights as one", pass_parallel, 0,              2 },
     { "simplify",  "shapes, fold, algebra and moves, to a fixed point",  pass_simplify, PASSF_FIXPOINT, 1 },
+    { "blocks",    "convolutions that give blocks of pixels",            pass_blocks,  0,               2 },
     { "precision", "contractions in bf16, where it is asked for",        pass_precision, 0,             1 },
     { "layout",    "channels first or last, by cost over the whole graph", pass_layout, 0,              2 },
-    { "fuse",      "group nodes into kernels",                           pass_fuse,    0,               2 },
+    { "fuse",      "group nodes into kernels; below -O2 each its own",   pass_fuse,    0,               0 },
     // clang-format on
 };
 const int64_t graph_npasses = ARRAY_LEN(graph_passes);
@@ -38,6 +39,8 @@ const PassOrder graph_pass_order[] = {
     {"chain", "simplify", "products of constants are folded"},
     {"parallel", "simplify", "the weights are put together by folding"},
     {"recognise", "simplify", "movement is sunk, which takes spellings apart"},
+    {"simplify", "blocks", "norms and sums go into a transposed convolution's weights first"},
+    {"blocks", "layout", "these rules too know channels first alone"},
     {"simplify", "layout",
      "rules know convolutions channels first alone, and would sink conversions"},
     {"simplify", "precision", "rules about contractions have fired, and weights are constants"},

@@ -219,7 +219,7 @@ int rec_trailing(unsigned axes, int rank) {
 
 // A constant keeps its bytes under another shape; anything else is reshaped.
 static Node *flat(Graph *g, Node *n, Dim size) {
-  if (n->op == OP_const && ie_is_const(size)) {
+  if (n->op == OP_const && !n->data->moved && ie_is_const(size)) {
     const ConstData *d = n->data;
     DType t = type_of(n)->dtype;
     return d->source

@@ -15,6 +15,8 @@ extern const RuleSet rules_recognise_rotary;     // rotary embedding
 extern const RuleSet rules_recognise_quant;      // dequantise, compute, quantise
 extern const RuleSet rules_quant_border;         // borders of integer convolutions
 extern const RuleSet rules_contract;             // what stands around contractions goes into them
+extern const RuleSet rules_channels;             // the order of channels goes into weights
+extern const RuleSet rules_blocks;               // results that are blocks of pixels
 extern const RuleSet rules_moves;                // movement in one form
 extern const RuleSet rules_picks;                // slices, gathers and concatenations
 extern const RuleSet rules_sink;                 // movement below arithmetic

@@ -14,6 +14,8 @@ const RuleSet *const rule_sets[] = {
     &rules_recognise_rotary,
     &rules_quant_border,
     &rules_contract,
+    &rules_channels,
+    &rules_blocks,
     &rules_moves,
     &rules_picks,
     &rules_sink,

@@ -130,6 +130,25 @@ Node *slice_axis(Graph *g, Node *x, int64_t axis, int64_t start, int64_t end, in
                    : N(g, slice, x, one, to, at, node_i64s(g, 1, &step));
 }
 
+bool slice_box(Graph *g, const Node *n, Box *out) {
+  const Type *t = type_of(n->src[0]);
+  Ints start, end, axes = {0}, steps = {0};
+  Node *given = src_or_null(g, n, 3), *step = src_or_null(g, n, 4);
+  if (t->rank < 0 || !node_ints(g, n->src[1], &start) || !node_ints(g, n->src[2], &end) ||
+      (given && !node_ints(g, given, &axes)) || (step && !node_ints(g, step, &steps)))
+    return false;
+  *out = (Box){.rank = t->rank};
+  for (int64_t i = 0; i < start.n; i++) {
+    int axis = axis_of(given ? axes.v[i] : i, t->rank);
+    if (axis < 0 || !ie_is_const(t->dims[axis])) return false;
+    out->cut[axis] = true;
+    out->step[axis] = step ? steps.v[i] : 1;
+    slice_bounds(t->dims[axis]->value, start.v[i], end.v[i], out->step[axis], &out->start[axis],
+                 &out->count[axis]);
+  }
+  return true;
+}
+
 Node *node_with(Graph *g, const Node *n, Node *const *src) {
   return node_new(g, n->op, (int)n->nsrc, src, n->attrs, n->nres, n->name);
 }

@@ -20,6 +20,15 @@ Node *slice_axis(Graph *g, Node *x, int64_t axis, int64_t start, int64_t end, in
 // An axis made non-negative; -1 when it does not fit the rank.
 int axis_of(int64_t axis, int rank);
 
+// What a slice picks.
+typedef struct Box {
+  int rank;
+  bool cut[MAX_RANK];  // is sliced along this axis
+  int64_t start[MAX_RANK], count[MAX_RANK], step[MAX_RANK];
+} Box;
+// Along axes of constant size, with constant bounds; false for other slices.
+bool slice_box(Graph *g, const Node *n, Box *out);
+
 // A copy of n over other operands, its attributes kept.
 Node *node_with(Graph *g, const Node *n, Node *const *src);
 

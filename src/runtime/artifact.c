@@ -25,13 +25,18 @@ typedef struct Header {
   int64_t file_bytes;
   Section section[SECTION_COUNT];
   char maker[32];
-  uint32_t unused;
-  uint32_t crc;  // of the page, with this field 0
+  uint32_t beside;  // 1: the constants are a file of their own
+  uint32_t crc;     // of the page, with this field 0
 } Header;
 _Static_assert(sizeof(Header) == 112, "no padding");
 
 static int64_t whole_pages(int64_t n) {
   return (n + ARTIFACT_PAGE - 1) / ARTIFACT_PAGE * ARTIFACT_PAGE;
+}
+
+// What a section takes in the artifact itself.
+static int64_t pages_here(const Header *h, int section) {
+  return h->beside && section == SECTION_CONSTANTS ? 0 : whole_pages(h->section[section].bytes);
 }
 
 bool artifact_is(const void *bytes, int64_t n) {
@@ -48,7 +53,8 @@ static uint32_t header_crc(const char *page) {
   return crc32c(crc, page + sizeof h, ARTIFACT_PAGE - (int64_t)sizeof h);
 }
 
-tenon_status artifact_parts(const Program *p, Arena *a, Diag *d, Str out[ARTIFACT_PARTS]) {
+tenon_status artifact_parts(const Program *p, bool beside, Arena *a, Diag *d,
+                            Str out[ARTIFACT_PARTS]) {
   if (p->invoke)
     return fail(d, TENON_EUNSUPPORTED, NOWHERE,
                 "a program of target '%s' has no code of its own to write down", p->target);
@@ -57,14 +63,17 @@ tenon_status artifact_parts(const Program *p, Arena *a, Diag *d, Str out[ARTIFAC
   TRY(plan_encode(p, &plan, d));
   Str section[SECTION_COUNT] = {
       strbuf_str(&plan), {p->constants, p->constants_bytes}, {p->code, p->code_bytes}};
-  Header h = {.version = ARTIFACT_VERSION, .byte_order = BYTE_ORDER, .file_bytes = ARTIFACT_PAGE};
+  Header h = {.version = ARTIFACT_VERSION,
+              .byte_order = BYTE_ORDER,
+              .file_bytes = ARTIFACT_PAGE,
+              .beside = beside};
   memcpy(h.magic, magic, sizeof magic);
   snprintf(h.maker, sizeof h.maker, "%s", TENON_VERSION);
   Pool *pool = pool_create(0);
   for (int i = 0; i < SECTION_COUNT; i++) {
     h.section[i] = (Section){.bytes = section[i].n};
     h.section[i].crc = crc32c_blocks(section[i].p, section[i].n, pool);
-    h.file_bytes += whole_pages(section[i].n);
+    h.file_bytes += pages_here(&h, i);
   }
   pool_release(pool);
   char *page = arena_alloc(a, ARTIFACT_PAGE), *code = arena_alloc(a, whole_pages(p->code_bytes));
@@ -76,7 +85,7 @@ tenon_status artifact_parts(const Program *p, Arena *a, Diag *d, Str out[ARTIFAC
   out[0] = (Str){page, ARTIFACT_PAGE};
   out[1] = section[SECTION_PLAN];
   out[2] = (Str){zeros, whole_pages(out[1].n) - out[1].n};
-  out[3] = section[SECTION_CONSTANTS];
+  out[3] = beside ? (Str){0} : section[SECTION_CONSTANTS];
   out[4] = (Str){zeros, whole_pages(out[3].n) - out[3].n};
   out[5] = (Str){code, whole_pages(p->code_bytes)};
   return TENON_OK;
@@ -89,7 +98,7 @@ tenon_status artifact_write(const Program *p, const char *path, Diag *d) {
   Trap t;
   trap_enter(&t, d);
   if (setjmp(t.env) == 0) {
-    t.status = artifact_parts(p, &a, d, part);
+    t.status = artifact_parts(p, false, &a, d, part);
     if (!t.status) t.status = file_write_parts(path, part, ARTIFACT_PARTS, d);
   }
   trap_leave(&t);
@@ -119,8 +128,8 @@ static tenon_status read_header(const File *f, Diag *d, Header *h) {
   if (h->maker[sizeof h->maker - 1]) return damaged(d, "the header has no maker");
   int64_t total = ARTIFACT_PAGE;
   for (int i = 0; i < SECTION_COUNT; i++)
-    if (h->section[i].bytes < 0 || h->section[i].bytes > f->size ||
-        !ck_add(total, whole_pages(h->section[i].bytes), &total))
+    if (h->section[i].bytes < 0 || pages_here(h, i) > f->size ||
+        !ck_add(total, pages_here(h, i), &total))
       return fail(d, TENON_EFORMAT, NOWHERE, "the file is cut short: its %s has %lld bytes",
                   artifact_section_name[i], (long long)h->section[i].bytes);
   if (h->file_bytes != f->size || total != f->size)
@@ -135,19 +144,32 @@ static bool all_zero(const uint8_t *p, int64_t n) {
   return true;
 }
 
-static tenon_status check_sections(const File *f, const Header *h, Diag *d, Str *out) {
+// The constants' own file must be there exactly where the header says so.
+static tenon_status check_weights(const Header *h, const File *weights, Diag *d) {
+  if (!h->beside) return TENON_OK;
+  if (!weights->bytes && h->section[SECTION_CONSTANTS].bytes)
+    return fail(d, TENON_EINVAL, NOWHERE,
+                "its weights are a file of their own, which was not given");
+  if (weights->size == h->section[SECTION_CONSTANTS].bytes) return TENON_OK;
+  return fail(d, TENON_EFORMAT, NOWHERE, "the file of weights has %lld bytes, and should have %lld",
+              (long long)weights->size, (long long)h->section[SECTION_CONSTANTS].bytes);
+}
+
+static tenon_status check_sections(const File *f, const File *weights, const Header *h, Diag *d,
+                                   Str *out) {
   int64_t at = ARTIFACT_PAGE;
   // Threads are worth starting for what takes them milliseconds.
   Pool *pool = f->size > 32 << 20 ? pool_create(0) : NULL;
   tenon_status s = TENON_OK;
   for (int i = 0; i < SECTION_COUNT && !s; i++) {
-    int64_t n = h->section[i].bytes, padded = whole_pages(n);
-    const uint8_t *p = f->bytes + at;
+    bool beside = h->beside && i == SECTION_CONSTANTS;
+    int64_t n = h->section[i].bytes, padded = beside ? n : whole_pages(n);
+    const uint8_t *p = beside ? weights->bytes : f->bytes + at;
     out[i] = (Str){(const char *)p, n};
     if (crc32c_blocks(p, n, pool) != h->section[i].crc || !all_zero(p + n, padded - n))
       s = fail(d, TENON_EFORMAT, NOWHERE, "the file is damaged: the checksum of its %s",
                artifact_section_name[i]);
-    at += padded;
+    at += pages_here(h, i);
   }
   pool_release(pool);
   return s;
@@ -227,6 +249,7 @@ static void unload_code(Program *p) {
 static void unload(Program *p) {
   unload_code(p);
   file_close(&p->backing);
+  file_close(&p->weights);
 }
 
 // Where it lies in the file, or a copy where that cannot be made executable.
@@ -244,7 +267,8 @@ static tenon_status load(Program *p, EvalFind *find, Diag *d) {
   Header h;
   Str section[SECTION_COUNT];
   TRY(read_header(&p->backing, d, &h));
-  TRY(check_sections(&p->backing, &h, d, section));
+  TRY(check_weights(&h, &p->weights, d));
+  TRY(check_sections(&p->backing, &p->weights, &h, d, section));
   TRY(plan_decode(p, section[SECTION_PLAN], find, d));
   TRY(check_target(p, d));
   p->constants = section[SECTION_CONSTANTS].p;
@@ -257,13 +281,18 @@ static tenon_status load(Program *p, EvalFind *find, Diag *d) {
   return place_code(p, section[SECTION_CODE], d);
 }
 
-static tenon_status load_file(File *file, void (*end)(Program *), EvalFind *find, Diag *d,
-                              Program **out) {
+// Both files are the program's from here on.
+static tenon_status load_file(File *file, File *weights, void (*end)(Program *), EvalFind *find,
+                              Diag *d, Program **out) {
   *out = NULL;
   Program *p = program_create();
-  if (!p) return fail(d, TENON_ENOMEM, NOWHERE, "out of memory");
+  if (!p) {
+    file_close(weights);
+    return fail(d, TENON_ENOMEM, NOWHERE, "out of memory");
+  }
   p->backing = *file;
-  *file = (File){0};
+  p->weights = *weights;
+  *file = *weights = (File){0};
   p->unload = end;
   Trap t;
   trap_enter(&t, d);
@@ -277,14 +306,22 @@ static tenon_status load_file(File *file, void (*end)(Program *), EvalFind *find
 }
 
 tenon_status artifact_load(File *file, EvalFind *find, Diag *d, Program **out) {
-  tenon_status s = load_file(file, unload, find, d, out);
+  tenon_status s = load_file(file, &(File){0}, unload, find, d, out);
   file_close(file);  // where no program took it
   return s;
 }
 
-tenon_status artifact_load_memory(const void *bytes, int64_t n, EvalFind *find, Diag *d,
-                                  Program **out) {
-  return load_file(&(File){.bytes = bytes, .size = n}, unload_code, find, d, out);
+static void unload_memory(Program *p) {
+  unload_code(p);
+  file_close(&p->weights);
+}
+
+tenon_status artifact_load_memory(const void *bytes, int64_t n, const char *weights, EvalFind *find,
+                                  Diag *d, Program **out) {
+  File beside = {0};
+  *out = NULL;
+  if (weights) TRY(file_open(weights, &beside, d));
+  return load_file(&(File){.bytes = bytes, .size = n}, &beside, unload_memory, find, d, out);
 }
 
 void artifact_info(const Program *p, ArtifactInfo *out) {

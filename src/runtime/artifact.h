@@ -2,7 +2,8 @@
 //
 // A header of one page, then three sections, each at a page's start and filled up with zeros: the plan (every table of
 // the Program), the constants, the code.  The header has the length and the CRC32C of each section and its own, so that
-// no bit can change unnoticed.  The file is mapped: constants and code are used where they lie, and shared by all
+// no bit can change unnoticed.  Where a model is linked into a program, the constants may be a file of their own (exactly
+// that section), which the header's CRC binds to it.  The file is mapped: constants and code are used where they lie, and shared by all
 // processes that run the model.
 //
 // The checks find damage, not malice: an artifact is a program, and runs with the rights of whoever runs it.
@@ -12,7 +13,7 @@
 #include "eval/table.h"
 #include "runtime/program.h"
 
-enum { ARTIFACT_VERSION = 1, ARTIFACT_PAGE = 4096, ARTIFACT_PARTS = 6 };
+enum { ARTIFACT_VERSION = 3, ARTIFACT_PAGE = 4096, ARTIFACT_PARTS = 6 };
 typedef enum { SECTION_PLAN, SECTION_CONSTANTS, SECTION_CODE, SECTION_COUNT } ArtifactSection;
 extern const char *const artifact_section_name[SECTION_COUNT];
 
@@ -26,8 +27,10 @@ typedef struct ArtifactInfo {
 bool artifact_is(const void *bytes, int64_t n);
 
 // The file's bytes in order: header, plan, padding, constants, padding, code with its padding.  The constants are the
-// program's own; the rest lies in `a`.  EUNSUPPORTED for a program without code of its own.
-MUST_USE tenon_status artifact_parts(const Program *p, Arena *a, Diag *d, Str out[ARTIFACT_PARTS]);
+// program's own; the rest lies in `a`.  `beside`: for constants in a file of their own, whose part is empty.  EUNSUPPORTED
+// for a program without code of its own.
+MUST_USE tenon_status artifact_parts(const Program *p, bool beside, Arena *a, Diag *d,
+                                     Str out[ARTIFACT_PARTS]);
 // Replaces the file at once, or leaves the old one.
 MUST_USE tenon_status artifact_write(const Program *p, const char *path, Diag *d);
 
@@ -35,9 +38,10 @@ MUST_USE tenon_status artifact_write(const Program *p, const char *path, Diag *d
 typedef const EvalOp *EvalFind(const char *name);
 // `file` is the program's from here on, also on failure.
 MUST_USE tenon_status artifact_load(File *file, EvalFind *find, Diag *d, Program **out);
-// The bytes, at a multiple of 64, stay the caller's and must outlive the program.
-MUST_USE tenon_status artifact_load_memory(const void *bytes, int64_t n, EvalFind *find, Diag *d,
-                                           Program **out);
+// The bytes, at a multiple of 64, stay the caller's and must outlive the program.  `weights`: the file of its constants,
+// NULL where they are among the bytes.
+MUST_USE tenon_status artifact_load_memory(const void *bytes, int64_t n, const char *weights,
+                                           EvalFind *find, Diag *d, Program **out);
 MUST_USE tenon_status artifact_open(const char *path, Diag *d, Program **out);
 // What the header says; the program must come from artifact_load.
 void artifact_info(const Program *p, ArtifactInfo *out);

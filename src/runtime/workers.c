@@ -6,7 +6,8 @@
 // each on its own cache line.  Before it sleeps, a worker says so in `asleep` under the lock and looks once more; who
 // announces a job looks at `asleep` afterwards: so no wake is lost.
 //
-// Workers are pinned, each to its own of the CPUs that the process may use, so that caches stay warm; the caller is not.
+// Workers that take all the CPUs that the process may use are pinned, each to its own, so that caches stay warm; the caller is
+// not.  Fewer are left to the system: several sessions, or processes, would else share the first CPUs while others idle.
 #include "runtime/workers.h"
 
 #include <pthread.h>
@@ -21,8 +22,8 @@ typedef struct Member {
 } Member;
 
 struct Workers {
-  _Alignas(LINE) atomic_uint generation;
-  _Alignas(LINE) atomic_uint open;  // number of the job, 0: none
+  _Alignas(LINE) atomic_ullong generation;  // 64 bits: a number never comes again
+  _Alignas(LINE) atomic_ullong open;        // number of the job, 0: none
   _Alignas(LINE) atomic_int busy;
   _Alignas(LINE) atomic_int left;  // of a job that every thread must do
   _Alignas(LINE) atomic_int asleep;
@@ -32,6 +33,7 @@ struct Workers {
   pthread_mutex_t lock;
   pthread_cond_t wake;
   int count, capacity;
+  bool pinned;
   Member member[];
 };
 
@@ -44,15 +46,15 @@ static void relax(void) {
 }
 
 // Waits until the generation is another than `seen`, spinning first.
-static unsigned await_job(Workers *w, unsigned seen) {
+static unsigned long long await_job(Workers *w, unsigned long long seen) {
   for (int i = 0; i < SPINS; i++) {
-    unsigned g = atomic_load_explicit(&w->generation, memory_order_acquire);
+    unsigned long long g = atomic_load_explicit(&w->generation, memory_order_acquire);
     if (g != seen) return g;
     relax();
   }
   pthread_mutex_lock(&w->lock);
   atomic_fetch_add(&w->asleep, 1);
-  unsigned g;
+  unsigned long long g;
   while ((g = atomic_load(&w->generation)) == seen) pthread_cond_wait(&w->wake, &w->lock);
   atomic_fetch_sub(&w->asleep, 1);
   pthread_mutex_unlock(&w->lock);
@@ -62,8 +64,8 @@ static unsigned await_job(Workers *w, unsigned seen) {
 static void *serve(void *arg) {
   Member *m = arg;
   Workers *w = m->all;
-  thread_pin(m->index);
-  for (unsigned seen = 0;;) {
+  if (w->pinned) thread_pin(m->index);
+  for (unsigned long long seen = 0;;) {
     seen = await_job(w, seen);
     if (atomic_load(&w->quit)) return NULL;
     atomic_fetch_add(&w->busy, 1);
@@ -93,6 +95,7 @@ Workers *workers_create(int nthreads) {
   Workers *w = mem_alloc(workers_bytes(capacity));
   if (!w) return NULL;
   w->capacity = capacity;
+  w->pinned = capacity == machine_cpus();
   pthread_mutex_init(&w->lock, NULL);
   pthread_cond_init(&w->wake, NULL);
   // `count` is read by workers only once a job is announced.
@@ -131,7 +134,7 @@ static void run_job(Workers *w, WorkersFn *fn, void *ctx, bool all) {
     fn(ctx, 0, 1);
     return;
   }
-  unsigned number = atomic_load(&w->generation) + 1;
+  unsigned long long number = atomic_load(&w->generation) + 1;
   w->fn = fn;
   w->ctx = ctx;
   atomic_store(&w->left, w->count - 1);

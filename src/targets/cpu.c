@@ -5,7 +5,7 @@
 #include "base/process.h"
 #include "targets/llvm/codegen.h"
 
-enum { CODE_ALIGN = 64, PAGE = 4096 };
+enum { CODE_ALIGN = 64 };
 
 void cpu_describe(const Machine *m, LowerTarget *out) {
   *out = (LowerTarget){.vector_bytes = m->vector_bytes,
@@ -77,11 +77,26 @@ static tenon_status build_code(const Compiled *c, Codegen *codegen, const Target
   Str *text = arena_array(a, Str, c->nkernels);
   Code *code = arena_array(a, Code, c->nkernels);
   for (int64_t i = 0; i < c->nkernels; i++) text[i] = c->kernel[i].text;
-  TRY(codegen_build_with(codegen, o->machine, CODE_IMAGE, text, c->nkernels, &call, a, code, d));
+  CodeKind kind = o->checked ? CODE_CHECKED : CODE_IMAGE;
+  TRY(codegen_build_with(codegen, o->machine, kind, text, c->nkernels, &call, a, code, d));
   if (o->report) report(c, code, a, o->report);
   if (o->text && o->report) TRY(build_text(codegen, c, text, o, &call, a, d));
   p->target = str_printf(&p->arena, "%s %s", o->machine->triple, o->machine->features);
   return join_images(p, o->machine, code, c->nkernels, a, d);
+}
+
+// The code generators, kept from the first kernel to the last.  Why there are none, cpu_build says.
+void *cpu_open(const TargetOptions *o) {
+  static _Thread_local Diag quiet;
+  Codegen *codegen;
+  diag_init(&quiet);
+  return codegen_shared(o->threads, &quiet, &codegen) ? NULL : codegen;
+}
+
+void cpu_close(void *opened) { codegen_release(opened); }
+
+bool cpu_verified(void *opened, const TargetOptions *o, Str text) {
+  return !o->checked && !o->no_cache && codegen_has(opened, o->machine, CODE_IMAGE, text);
 }
 
 tenon_status cpu_build(const Compiled *c, const TargetOptions *o, Arena *a, Diag *d) {

@@ -6,6 +6,9 @@
 
 void cpu_describe(const Machine *m, LowerTarget *out);
 bool cpu_available(void);
+void *cpu_open(const TargetOptions *o);
+void cpu_close(void *opened);
+bool cpu_verified(void *opened, const TargetOptions *o, Str text);
 MUST_USE tenon_status cpu_build(const Compiled *c, const TargetOptions *o, Arena *a, Diag *d);
 
 #endif

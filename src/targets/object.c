@@ -20,7 +20,7 @@ enum {
   SEC_STACK,
   SEC_COUNT
 };
-enum { ALIGN = 64, MODEL_BYTES = 32 };
+enum { ALIGN = 64, MODEL_BYTES = 48 };
 static const char section_names[] =
     "\0.rodata\0.data\0.rela.data\0.symtab\0.strtab\0.shstrtab\0.note.GNU-stack";
 enum {
@@ -130,7 +130,8 @@ static void lay_out(const Object *o, int64_t artifact, Elf64_Shdr *s) {
   }
 }
 
-static void build(Object *o, const Program *p, const char *symbol, int64_t artifact) {
+static void build(Object *o, const Program *p, const char *symbol, const char *weights,
+                  int64_t artifact) {
   StrBuf *all[] = {&o->data, &o->rela, &o->symtab, &o->strtab};
   for (int i = 0; i < 4; i++) strbuf_init(all[i], o->arena);
   put_bytes(&o->strtab, "", 1);
@@ -138,15 +139,18 @@ static void build(Object *o, const Program *p, const char *symbol, int64_t artif
   int64_t bytes = add_symbol(o, NULL, SEC_RODATA, false, STT_SECTION);
   int64_t data = add_symbol(o, NULL, SEC_DATA, false, STT_SECTION);
   add_symbol(o, str_printf(o->arena, "%s_model", symbol), SEC_DATA, true, STT_OBJECT);
-  const int64_t model[MODEL_BYTES / 8] = {0, artifact, 0, 0};  // tenon_aot_model
+  const int64_t model[MODEL_BYTES / 8] = {0, artifact};  // tenon_aot_model
   put_bytes(&o->data, model, sizeof model);
   add_address(o, 0, bytes, 0);
   add_address(o, 16, data, MODEL_BYTES);
   list_ops(p, o);
+  if (!weights) return;
+  add_address(o, 32, data, o->data.n);
+  put_bytes(&o->data, weights, (int64_t)strlen(weights) + 1);
 }
 
 static tenon_status write_object(const Program *p, const Machine *m, const char *symbol,
-                                 const char *path, Arena *a, Diag *d) {
+                                 const char *weights, const char *path, Arena *a, Diag *d) {
   enum { NPARTS = ARTIFACT_PARTS + 2 * SEC_COUNT + 2 };
   Elf64_Ehdr h = {
       .e_ident = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB, EV_CURRENT},
@@ -164,9 +168,10 @@ static tenon_status write_object(const Program *p, const Machine *m, const char 
   int n = 0;
   if (!elf_machine(m, &h, &o.abs64))
     return fail(d, TENON_EUNSUPPORTED, NOWHERE, "no object files are written for %s", m->triple);
-  TRY(artifact_parts(p, a, d, artifact));
+  TRY(artifact_parts(p, weights != NULL, a, d, artifact));
+  if (weights) TRY(file_write(weights, p->constants, p->constants_bytes, d));
   for (int i = 0; i < ARTIFACT_PARTS; i++) total += artifact[i].n;
-  build(&o, p, symbol, total);
+  build(&o, p, symbol, weights, total);
   lay_out(&o, total, s);
   const Str content[SEC_COUNT] = {[SEC_DATA] = strbuf_str(&o.data),
                                   [SEC_RELA] = strbuf_str(&o.rela),
@@ -186,13 +191,13 @@ static tenon_status write_object(const Program *p, const Machine *m, const char 
   return file_write_parts(path, part, n, d);
 }
 
-tenon_status object_write(const Program *p, const Machine *m, const char *symbol, const char *path,
-                          Diag *d) {
+tenon_status object_write(const Program *p, const Machine *m, const char *symbol,
+                          const char *weights, const char *path, Diag *d) {
   Arena a;
   Trap t;
   arena_init(&a);
   trap_enter(&t, d);
-  if (setjmp(t.env) == 0) t.status = write_object(p, m, symbol, path, &a, d);
+  if (setjmp(t.env) == 0) t.status = write_object(p, m, symbol, weights, path, &a, d);
   trap_leave(&t);
   arena_deinit(&a);
   return t.status;

@@ -38,10 +38,24 @@ static const char *identifier(Arena *a, Str text) {
   return s;
 }
 
+static bool is_reserved(const char *name) {
+  for (int64_t i = 0; i < ARRAY_LEN(reserved); i++)
+    if (!strcmp(name, reserved[i])) return true;
+  return false;
+}
+
+// A function of C's own, main among them, would clash with one of this name.
 const char *object_symbol(Arena *a, const char *path) {
+  static const char *const taken[] = {"main", "abs", "div",    "exp",    "exit",
+                                      "free", "log", "pow",    "printf", "read",
+                                      "send", "sin", "system", "time",   "write"};
   const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path,
              *dot = strchr(base, '.');
-  return identifier(a, (Str){base, dot && dot > base ? dot - base : (int64_t)strlen(base)});
+  const char *name =
+      identifier(a, (Str){base, dot && dot > base ? dot - base : (int64_t)strlen(base)});
+  bool clash = is_reserved(name);
+  for (int64_t i = 0; i < ARRAY_LEN(taken); i++) clash |= !strcmp(name, taken[i]);
+  return clash ? str_printf(a, "model_%s", name) : name;
 }
 
 typedef struct Header {
@@ -153,10 +167,15 @@ static tenon_status collect(Header *h) {
   return TENON_OK;
 }
 
-static void print_function(const Header *h, const char *symbol, const char *linkage, StrBuf *out) {
-  strbuf_printf(out, "%stenon_status %s(%s%stenon_error *error) {\n", linkage, symbol,
-                strbuf_text(&h->params), h->params.n ? ", " : "");
-  strbuf_printf(out, "  const void *in[] = {%s%sNULL};\n", strbuf_text(&h->in),
+static void print_function(const Header *h, const char *symbol, HeaderKind kind, StrBuf *out) {
+  strbuf_printf(out, "%stenon_status %s(%s%stenon_error *error)",
+                kind == HEADER_HOLDS ? "static inline " : "", symbol, strbuf_text(&h->params),
+                h->params.n ? ", " : "");
+  if (kind == HEADER_DECLARES) {
+    strbuf_puts(out, ";\n");
+    return;
+  }
+  strbuf_printf(out, " {\n  const void *in[] = {%s%sNULL};\n", strbuf_text(&h->in),
                 h->in.n ? ", " : "");
   strbuf_printf(out, "  void *out[] = {%s%sNULL};\n", strbuf_text(&h->out), h->out.n ? ", " : "");
   strbuf_printf(out, "  const int64_t dims[] = {%s0};\n", strbuf_text(&h->dims));
@@ -169,28 +188,37 @@ static void text_clean_comment(StrBuf *b) {
     if (b->p[i] == '*' && b->p[i + 1] == '/') b->p[i + 1] = ' ';
 }
 
-tenon_status object_header(const Program *p, const char *symbol, bool external, StrBuf *out,
+tenon_status object_header(const Program *p, const char *symbol, HeaderKind kind, StrBuf *out,
                            Diag *d) {
+  static const char open_c[] = "#ifdef __cplusplus\nextern \"C\" {\n#endif\n";
+  static const char close_c[] = "#ifdef __cplusplus\n}\n#endif\n";
   Header h = {.p = p, .arena = out->arena, .diag = d};
   strmap_init(&h.names, h.arena);
   StrBuf *all[] = {&h.params, &h.in, &h.out, &h.dims, &h.doc};
   for (int i = 0; i < 5; i++) strbuf_init(all[i], h.arena);
   TRY(collect(&h));
   text_clean_comment(&h.doc);
-  strbuf_printf(
-      out,
-      "/* %s -- a model compiled ahead of time by Tenon %s.\n *\n"
-      " * Elements are dense and row-major; pointers at multiples of 64 bytes save a copy.\n"
-      " * Link with libtenon_runtime.a -lm -pthread.\n "
-      "*\n%s */\n",
-      symbol, TENON_VERSION, strbuf_text(&h.doc));
-  if (!external)
+  strbuf_printf(out,
+                "/* %s -- a model compiled ahead of time by Tenon %s.\n *\n"
+                " * Elements are dense and row-major; pointers at multiples of 64 bytes are read "
+                "fastest.\n%s *\n%s */\n",
+                symbol, TENON_VERSION,
+                kind == HEADER_HOLDS ? " * Link with libtenon_runtime.a -lm -pthread.\n" : "",
+                strbuf_text(&h.doc));
+  bool header = kind != HEADER_SOURCE;
+  if (header)
     strbuf_printf(out, "#ifndef TENON_MODEL_%s_H\n#define TENON_MODEL_%s_H\n\n", symbol, symbol);
   strbuf_puts(out, "#include \"tenon/aot.h\"\n\n#include <stddef.h>\n\n");
-  strbuf_puts(out, external ? "" : "#ifdef __cplusplus\nextern \"C\" {\n#endif\n");
-  strbuf_printf(out, "extern tenon_aot_model %s_model;\n", symbol);
-  strbuf_puts(out, external ? "\n" : "#ifdef __cplusplus\n}\n#endif\n\n");
-  print_function(&h, symbol, external ? "" : "static inline ", out);
-  if (!external) strbuf_puts(out, "\n#endif\n");
+  if (header) strbuf_puts(out, open_c);
+  if (kind == HEADER_DECLARES)
+    print_function(&h, symbol, kind, out);
+  else
+    strbuf_printf(out, "extern tenon_aot_model %s_model;\n", symbol);
+  if (header) strbuf_puts(out, close_c);
+  if (kind != HEADER_DECLARES) {
+    strbuf_puts(out, "\n");
+    print_function(&h, symbol, kind, out);
+  }
+  if (header) strbuf_puts(out, "\n#endif\n");
   return TENON_OK;
 }

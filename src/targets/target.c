@@ -34,6 +34,9 @@ static const Target cpu = {.name = "cpu",
                            .doc = "machine code for this CPU",
                            .describe = cpu_describe,
                            .available = cpu_available,
+                           .open = cpu_open,
+                           .close = cpu_close,
+                           .verified = cpu_verified,
                            .build = cpu_build};
 
 const Target *const target_table[] = {&cpu, &ref, &host, NULL};
@@ -61,34 +64,65 @@ static tenon_status build(const Target *t, const TargetOptions *o, const Compile
   return trap.status ? trap.status : program_check(c->program, d);
 }
 
-tenon_status target_compile_with(const Target *t, Graph *g, const MemPlan *plan,
-                                 const TargetOptions *o, Arena *a, Diag *d, Program **out) {
-  TargetOptions mine = o ? *o : (TargetOptions){0};
-  LowerOptions lo = {.host_only = t->host_only, .sizes = mine.sizes, .watch = mine.watch};
-  Machine here;
+typedef struct Call {
+  const Target *t;
+  TargetOptions o;
+  void *opened;
+} Call;
+
+static bool verified(void *ctx, Str text) {
+  const Call *c = ctx;
+  return c->t->verified(c->opened, &c->o, text);
+}
+
+static tenon_status compile(Call *call, Graph *g, const MemPlan *plan, Arena *a, Diag *d,
+                            Program **out) {
+  const Target *t = call->t;
+  const TargetOptions *o = &call->o;
+  LowerOptions lo = {.host_only = t->host_only, .sizes = o->sizes, .watch = o->watch};
   Compiled c;
-  *out = NULL;
   int64_t begin = platform->now();
-  if (!mine.machine) {
-    machine_host(&here);
-    mine.machine = &here;
+  t->describe(o->machine, &lo.target);
+  if (call->opened) {
+    lo.verified = verified;
+    lo.verified_ctx = call;
   }
-  t->describe(mine.machine, &lo.target);
   TRY(lower_program(g, plan, &lo, a, d, &c));
-  if (mine.report)
-    *mine.report = (TargetReport){.lower_ms = ms_since(begin),
-                                  .nkernels = c.nkernels,
-                                  .nhost = c.nhost,
-                                  .nunproven = c.nunproven,
-                                  .unproven = c.unproven};
-  tenon_status s = build(t, &mine, &c, a, d);
+  if (o->report)
+    *o->report = (TargetReport){.lower_ms = ms_since(begin),
+                                .nkernels = c.nkernels,
+                                .nhost = c.nhost,
+                                .nunproven = c.nunproven,
+                                .unproven = c.unproven};
+  tenon_status s = build(t, o, &c, a, d);
   if (s) {
     program_release(c.program);
     return s;
   }
-  if (mine.compiled) *mine.compiled = c;
+  if (o->compiled) *o->compiled = c;
   *out = c.program;
   return TENON_OK;
+}
+
+tenon_status target_compile_with(const Target *t, Graph *g, const MemPlan *plan,
+                                 const TargetOptions *o, Arena *a, Diag *d, Program **out) {
+  Call call = {.t = t};
+  Machine here;
+  if (o) call.o = *o;
+  *out = NULL;
+  if (!call.o.machine) {
+    machine_host(&here);
+    call.o.machine = &here;
+  }
+  Trap trap;
+  trap_enter(&trap, d);
+  if (setjmp(trap.env) == 0) {
+    if (t->open) call.opened = t->open(&call.o);
+    trap.status = compile(&call, g, plan, a, d, out);
+  }
+  trap_leave(&trap);
+  if (call.opened) t->close(call.opened);
+  return trap.status;
 }
 
 tenon_status target_compile(const Target *t, Graph *g, const MemPlan *plan, Arena *a, Diag *d,

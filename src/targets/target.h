@@ -16,6 +16,11 @@ typedef struct Target {
   // What schedules are chosen by.
   void (*describe)(const Machine *m, LowerTarget *out);
   bool (*available)(void);  // on this machine; NULL: everywhere
+  // What it needs while a model is compiled, which may be NULL for want of it; NULL: nothing.
+  void *(*open)(const TargetOptions *o);
+  void (*close)(void *opened);
+  // Whether a kernel was verified when its code, which is kept, was made; NULL: never.
+  bool (*verified)(void *opened, const TargetOptions *o, Str text);
   MUST_USE tenon_status (*build)(const Compiled *c, const TargetOptions *o, Arena *a, Diag *d);
 } Target;
 
@@ -43,6 +48,7 @@ typedef enum { TEXT_NONE, TEXT_ASM, TEXT_LLVM } TargetText;  // of every kernel
 struct TargetOptions {
   const Machine *machine;  // that code is made for; NULL: this one
   bool no_cache;
+  bool checked;             // code that checks every access, for tests
   TargetText text;          // also, for the report
   TargetReport *report;     // may be NULL
   int threads;              // that compiling may use; 0: what affinity and cgroup allow

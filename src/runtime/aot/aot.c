@@ -8,14 +8,16 @@
 
 #include <pthread.h>
 
+// Made by a model's first call and kept until the program ends, since other threads may be waiting for its lock.
 typedef struct AotState {
-  Program *program;
+  pthread_mutex_t lock;  // held while the model loads or runs
+  Program *program;      // NULL: not loaded
   Session *session;
+  Diag diag;
 } AotState;
 
-// One lock for all models: it is held while a model loads, and while one runs.
+// One lock for all models: it is held while a state is made, and while a model loads.
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static int wanted_threads;
 static const void *const *ops_now;  // of the model that loads, under the lock
 
 static const EvalOp *find_here(const char *name) {
@@ -24,25 +26,38 @@ static const EvalOp *find_here(const char *name) {
   return NULL;
 }
 
-static void release(AotState *s) {
-  if (!s) return;
-  session_free(s->session);
-  program_release(s->program);
-  mem_free(s, (int64_t)sizeof *s);
+// The model's state, locked; NULL: out of memory.
+static AotState *enter(tenon_aot_model *m) {
+  pthread_mutex_lock(&lock);
+  if (!m->state) {
+    AotState *made = mem_alloc((int64_t)sizeof *made);
+    if (made) pthread_mutex_init(&made->lock, NULL);
+    m->state = made;
+  }
+  AotState *s = m->state;
+  pthread_mutex_unlock(&lock);
+  if (s) pthread_mutex_lock(&s->lock);
+  return s;
 }
 
-static tenon_status load(tenon_aot_model *m, Diag *d) {
-  AotState *s = mem_alloc((int64_t)sizeof *s);
-  if (!s) return fail(d, TENON_ENOMEM, NOWHERE, "out of memory");
+static void leave(AotState *s) { pthread_mutex_unlock(&s->lock); }
+
+static void unload(AotState *s) {
+  session_free(s->session);
+  program_release(s->program);
+  s->session = NULL;
+  s->program = NULL;
+}
+
+static tenon_status load(const tenon_aot_model *m, AotState *s) {
+  pthread_mutex_lock(&lock);
   ops_now = m->ops;
-  tenon_status status = artifact_load_memory(m->bytes, m->nbytes, find_here, d, &s->program);
-  if (!status)
-    status =
-        session_create(s->program, &(SessionOptions){.threads = wanted_threads}, d, &s->session);
-  if (status)
-    release(s);
-  else
-    m->state = s;
+  tenon_status status =
+      artifact_load_memory(m->bytes, m->nbytes, m->weights, find_here, &s->diag, &s->program);
+  pthread_mutex_unlock(&lock);
+  SessionOptions o = {.threads = (int)m->threads};
+  if (!status) status = session_create(s->program, &o, &s->diag, &s->session);
+  if (status) unload(s);
   return status;
 }
 
@@ -93,41 +108,53 @@ static tenon_status call(AotState *s, AotCall *c) {
   return TENON_OK;
 }
 
+static tenon_status run_loaded(AotState *s, AotCall *c) {
+  Trap t;
+  run_init(&c->run, NULL, &s->diag);
+  trap_enter(&t, &s->diag);
+  if (setjmp(t.env) == 0) t.status = call(s, c);
+  trap_leave(&t);
+  run_deinit(&c->run);
+  return t.status;
+}
+
 tenon_status tenon_aot_run(tenon_aot_model *m, const void *const *in, const int64_t *dims,
                            void *const *out, tenon_error *error) {
-  static Diag d;  // under the lock
   AotCall c = {.in = in, .dims = dims, .out = out};
-  pthread_mutex_lock(&lock);
-  diag_init(&d);
-  tenon_status s = m->state ? TENON_OK : load(m, &d);
+  AotState *s = enter(m);
   if (!s) {
-    Trap t;
-    run_init(&c.run, NULL, &d);
-    trap_enter(&t, &d);
-    if (setjmp(t.env) == 0) t.status = call(m->state, &c);
-    trap_leave(&t);
-    s = t.status;
-    run_deinit(&c.run);
+    if (error) *error = (tenon_error){TENON_ENOMEM, "out of memory"};
+    return TENON_ENOMEM;
   }
+  diag_init(&s->diag);
+  tenon_status status = s->program ? TENON_OK : load(m, s);
+  if (!status) status = run_loaded(s, &c);
   if (error) {
-    error->status = s;
-    memcpy(error->message, d.text, s ? (size_t)d.len + 1 : 0);
-    if (!s) error->message[0] = 0;
+    error->status = status;
+    memcpy(error->message, s->diag.text, status ? (size_t)s->diag.len + 1 : 0);
+    if (!status) error->message[0] = 0;
   }
-  pthread_mutex_unlock(&lock);
-  return s;
+  leave(s);
+  return status;
 }
 
 void tenon_aot_threads(tenon_aot_model *m, int threads) {
-  tenon_aot_close(m);
-  pthread_mutex_lock(&lock);
-  wanted_threads = threads;
-  pthread_mutex_unlock(&lock);
+  AotState *s = enter(m);
+  if (s) unload(s);
+  m->threads = threads;
+  if (s) leave(s);
+}
+
+void tenon_aot_weights(tenon_aot_model *m, const char *path) {
+  AotState *s = enter(m);
+  if (s) unload(s);
+  m->weights = path;
+  if (s) leave(s);
 }
 
 void tenon_aot_close(tenon_aot_model *m) {
-  pthread_mutex_lock(&lock);
-  release(m->state);
-  m->state = NULL;
-  pthread_mutex_unlock(&lock);
+  AotState *s = enter(m);
+  if (!s) return;
+  unload(s);
+  leave(s);
 }

@@ -13,9 +13,10 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 
-enum { MAX_PROCESSES = 64, PATH_CAP = 4096 };
+enum { MAX_PROCESSES = 64, AHEAD = 4, PATH_CAP = 4096 };
 static const int64_t usual_deadline_ns = 120 * (int64_t)1000000000;
 
 struct Codegen {
@@ -26,7 +27,8 @@ struct Codegen {
   pthread_mutex_t lock;
   Process idle[MAX_PROCESSES];
   int nidle, nprocesses;
-  bool shared;
+  bool shared, started;  // processes ahead of their first kernel
+  atomic_int_least64_t pruned;  // when, on the platform's clock
 };
 
 // The process's own pool.
@@ -145,6 +147,19 @@ void codegen_restart(Codegen *c, int i) {
   if (start_process(c, &c->idle[i])) c->idle[i] = (Process){0};
 }
 
+// Code will have to be made: what starts now is ready when the kernels are.  One that cannot be started is started again,
+// with an error, when it is needed.
+static void start_ahead(Codegen *c) {
+  pthread_mutex_lock(&c->lock);
+  bool first = !c->started;
+  c->started = true;
+  for (int i = c->nidle; first && i < MIN(c->nprocesses, AHEAD); i++) {
+    if (start_process(c, &c->idle[c->nidle])) break;
+    c->nidle++;
+  }
+  pthread_mutex_unlock(&c->lock);
+}
+
 // ---- one kernel ----
 
 static int take_process(Codegen *c, Process *p) {
@@ -195,6 +210,15 @@ static tenon_status say_broken(Codegen *c, int err, Diag *d) {
                                  : error_text(err).s);
 }
 
+static CodeRequest request_of(const Machine *m, CodeKind kind, Str text) {
+  return (CodeRequest){.kind = kind,
+                       .triple = str_of(m->triple),
+                       .cpu = str_of(m->cpu),
+                       .features = str_of(m->features),
+                       .symbol = STR("tenon_kernel"),
+                       .kernel = text};
+}
+
 typedef struct BuildJob {
   Codegen *c;
   const Machine *m;
@@ -206,17 +230,10 @@ typedef struct BuildJob {
   const CodeCall *call;
   pthread_mutex_t
       lock;  // not the pool's: a watcher may take its time, and others make code meanwhile
-  int64_t n, begun, nstored;  // the last two under the lock
+  Pool *pool;                  // for what is missing
+  int64_t *missing, nmissing;  // what the cache does not have
+  int64_t n, begun, nstored;   // the last two under the lock
 } BuildJob;
-
-static CodeRequest request_of(const BuildJob *j, int64_t i) {
-  return (CodeRequest){.kind = j->kind,
-                       .triple = str_of(j->m->triple),
-                       .cpu = str_of(j->m->cpu),
-                       .features = str_of(j->m->features),
-                       .symbol = STR("tenon_kernel"),
-                       .kernel = j->text[i]};
-}
 
 static tenon_status ask(BuildJob *j, int64_t i, const CodeRequest *r, Diag *d) {
   Codegen *c = j->c;
@@ -255,6 +272,27 @@ static Str key_of(const Codegen *c, const CodeRequest *r, Arena *a) {
   return strbuf_str(&b);
 }
 
+bool codegen_has(Codegen *c, const Machine *m, CodeKind kind, Str text) {
+  if (!c->cache[0]) return false;
+  CodeRequest r = request_of(m, kind, text);
+  File file = {0};
+  Str code;
+  int64_t entry;
+  Arena a;
+  Trap t;
+  static _Thread_local Diag quiet;
+  volatile bool found = false;
+  diag_init(&quiet);
+  arena_init(&a);
+  trap_enter(&t, &quiet);
+  if (setjmp(t.env) == 0) found = cache_find(c->cache, key_of(c, &r, &a), &file, &code, &entry);
+  trap_leave(&t);
+  arena_deinit(&a);
+  if (found) file_close(&file);
+  if (!found) start_ahead(c);
+  return found;
+}
+
 static tenon_status ask_and_store(BuildJob *j, int64_t i, const CodeRequest *r, Str key, Diag *d) {
   TRY(ask(j, i, r, d));
   const Code *code = &j->out[i];
@@ -266,20 +304,24 @@ static tenon_status ask_and_store(BuildJob *j, int64_t i, const CodeRequest *r, 
   return TENON_OK;
 }
 
-static tenon_status build_one(BuildJob *j, int64_t i, Arena *a, Diag *d) {
-  Codegen *c = j->c;
+static bool find_code(BuildJob *j, int64_t i, Str key) {
+  Str code;
+  if (!key.n || !cache_find(j->c->cache, key, &j->file[i], &code, &j->out[i].entry)) return false;
+  j->out[i].bytes = (const uint8_t *)code.p;
+  j->out[i].n = code.n;
+  j->out[i].cached = true;
+  return true;
+}
+
+static tenon_status build_one(BuildJob *j, int64_t i, bool only_find, Arena *a, Diag *d) {
   int64_t begin = platform->now();
-  CodeRequest r = request_of(j, i);
-  bool cache = c->cache[0] && !j->call->no_cache;
-  Str key = cache ? key_of(c, &r, a) : STR(""), code;
-  if (cache && cache_find(c->cache, key, &j->file[i], &code, &j->out[i].entry)) {
-    j->out[i].bytes = (const uint8_t *)code.p;
-    j->out[i].n = code.n;
-    j->out[i].cached = true;
-  } else {
-    TRY(ask_and_store(j, i, &r, key, d));
-  }
-  j->out[i].ms = (double)(platform->now() - begin) / 1e6;
+  CodeRequest r = request_of(j->m, j->kind, j->text[i]);
+  bool cache = j->c->cache[0] && !j->call->no_cache;
+  Str key = cache ? key_of(j->c, &r, a) : STR("");
+  bool found = only_find && find_code(j, i, key);
+  if (!found && only_find) j->missing[j->nmissing++] = i;
+  if (!only_find) TRY(ask_and_store(j, i, &r, key, d));
+  j->out[i].ms += (double)(platform->now() - begin) / 1e6;
   return TENON_OK;
 }
 
@@ -302,24 +344,39 @@ static void build_piece(void *ctx, int64_t begin, int64_t end) {
   if (setjmp(t.env) == 0)
     for (int64_t i = begin; i < end && !t.status; i++) {
       t.status = tell(j, &d);
-      if (!t.status) t.status = build_one(j, i, &a, &d);
+      if (!t.status) t.status = build_one(j, j->missing[i], false, &a, &d);
     }
   trap_leave(&t);
   arena_deinit(&a);
   if (t.status) trap_raise(t.status, "%s", d.text);
 }
 
-static void build_all(BuildJob *j, Pool *pool, Arena *a) {
+// What the cache has is found sooner than a thread wakes up.
+static tenon_status build_all(BuildJob *j, Arena *a, Diag *d) {
   memset(j->out, 0, (size_t)j->n * sizeof *j->out);
   j->file = arena_array(a, File, MAX(j->n, 1));
   j->body = arena_array(a, Str, MAX(j->n, 1));
-  parallel_for(pool, j->n, 1, build_piece, j);
+  j->missing = arena_array(a, int64_t, MAX(j->n, 1));
+  for (int64_t i = 0; i < j->n; i++) {
+    int64_t before = j->nmissing;
+    TRY(build_one(j, i, true, a, d));
+    if (before == j->nmissing) TRY(tell(j, d));
+  }
+  if (j->nmissing) j->pool = pool_create(j->c->nprocesses);
+  parallel_for(j->pool, j->nmissing, 1, build_piece, j);
   for (int64_t i = 0; i < j->n; i++)
     j->out[i].bytes = arena_dup(a, j->out[i].bytes, MAX(j->out[i].n, 1));
+  return TENON_OK;
 }
 
-// Whoever adds to the cache also keeps it in bounds.
-static void prune(const Codegen *c) {
+// Whoever adds to the cache also keeps it in bounds; not with every kernel, since each file is looked at.
+static void prune(Codegen *c) {
+  enum { PRUNE_SECONDS = 10 };
+  int64_t now = platform->now(), last = atomic_exchange(&c->pruned, now);
+  if (last && now - last < (int64_t)PRUNE_SECONDS * 1000000000) {
+    atomic_store(&c->pruned, last);
+    return;
+  }
   static _Thread_local Diag quiet;
   CachePruned pruned;
   Arena a;
@@ -335,17 +392,16 @@ static void prune(const Codegen *c) {
 tenon_status codegen_build_with(Codegen *c, const Machine *m, CodeKind kind, const Str *text,
                                 int64_t n, const CodeCall *call, Arena *a, Code *out, Diag *d) {
   BuildJob job = {.c = c, .m = m, .kind = kind, .text = text, .out = out, .call = call, .n = n};
-  Pool *pool = pool_create(c->nprocesses);
   Trap t;
   pthread_mutex_init(&job.lock, NULL);
   trap_enter(&t, d);
-  if (setjmp(t.env) == 0) build_all(&job, pool, a);
+  if (setjmp(t.env) == 0) t.status = build_all(&job, a, d);
   trap_leave(&t);
   for (int64_t i = 0; job.body && i < n; i++) {
     mem_free((void *)(uintptr_t)job.body[i].p, job.body[i].n);
     file_close(&job.file[i]);
   }
-  pool_release(pool);
+  pool_release(job.pool);
   pthread_mutex_destroy(&job.lock);
   if (job.nstored) prune(c);
   return t.status;

@@ -38,6 +38,8 @@ MUST_USE tenon_status codegen_shared(int nprocesses, Diag *d, Codegen **out);
 MUST_USE tenon_status codegen_start(Codegen *c, int n, Diag *d);
 void codegen_adopt(Codegen *c, int i);
 void codegen_restart(Codegen *c, int i);
+// Whether the cache has the code of a kernel, which was therefore verified.
+bool codegen_has(Codegen *c, const Machine *m, CodeKind kind, Str text);
 // Makes code for n kernels, given as text, side by side.
 MUST_USE tenon_status codegen_build(Codegen *c, const Machine *m, CodeKind kind, const Str *text,
                                     int64_t n, Arena *a, Code *out, Diag *d);

@@ -44,9 +44,7 @@ static void init_llvm(void) {
 // The target of a request; the last one is kept, since requests come in runs.
 static tenon_status choose_target(const CodeRequest *r, Target *t, Diag *d) {
   Machine m;
-  if (!machine_make(r->triple, r->cpu, r->features, &m))
-    return fail(d, TENON_EUNSUPPORTED, (Where){0}, "no code can be made for the triple '%.*s'",
-                STR_ARG(r->triple));
+  TRY(machine_make(r->triple, r->cpu, r->features, &m, d));
   if (t->tm && !memcmp(&m, &t->machine, sizeof m)) return TENON_OK;
   if (t->tm) LLVMDisposeTargetMachine(t->tm);
   *t = (Target){.machine = m};
@@ -107,7 +105,8 @@ static tenon_status generate(LLVMModuleRef mod, const Target *t, const CodeReque
   tenon_status s = TENON_OK;
   out->bytes = (Str){arena_dup(a, obj.p, obj.n), obj.n};
   LLVMDisposeMemoryBuffer(buf);
-  if (r->kind == CODE_IMAGE) s = image_link(out->bytes, r->symbol, a, d, &out->bytes, &out->entry);
+  if (r->kind == CODE_IMAGE || r->kind == CODE_CHECKED)
+    s = image_link(out->bytes, r->symbol, a, d, &out->bytes, &out->entry);
   return s;
 }
 
@@ -117,7 +116,7 @@ static tenon_status compile(const CodeRequest *r, Target *t, Arena *a, Diag *d, 
   intpool_init(&pool, a);
   LoopKernel *k;
   TRY(loop_parse(r->kernel, "kernel", a, &pool, d, &k));
-  TRY(loop_verify(k, d));
+  if (r->kind != CODE_CHECKED) TRY(loop_verify(k, d));  // what is checked need not be proven
   if (!r->symbol.n || memchr(r->symbol.p, 0, (size_t)r->symbol.n))
     return fail(d, TENON_EINVAL, (Where){0}, "the entry has no name");
   LLVMContextRef ctx = LLVMContextCreate();
@@ -126,7 +125,13 @@ static tenon_status compile(const CodeRequest *r, Target *t, Arena *a, Diag *d, 
   LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(t->tm);
   LLVMSetModuleDataLayout(mod, layout);
   LLVMDisposeTargetData(layout);
-  Emit e = {.k = k, .m = &t->machine, .arena = a, .d = d, .ctx = ctx, .mod = mod};
+  Emit e = {.k = k,
+            .m = &t->machine,
+            .arena = a,
+            .d = d,
+            .ctx = ctx,
+            .mod = mod,
+            .checked = r->kind == CODE_CHECKED};
   tenon_status s = emit_kernel(&e, str_copy(a, r->symbol));
   if (!s) s = run_passes(mod, t, d);
   if (!s) s = generate(mod, t, r, a, d, out);

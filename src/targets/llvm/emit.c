@@ -472,8 +472,11 @@ static LV body_function(Emit *e) {
   for (int i = 0; i < n; i++)
     if (t[i] == e->ptr) {
       unsigned at = (unsigned)i + 1;
-      if (i == n - 1) add_attribute(e, fn, at, "noalias", 0);
-      add_attribute(e, fn, at, "align", 64);
+      // Arguments are the caller's, and may lie anywhere that an element may.
+      if (i == n - 1) {
+        add_attribute(e, fn, at, "noalias", 0);
+        add_attribute(e, fn, at, "align", 64);
+      }
       if (i < k->nargs && !k->buffer[i].written) add_attribute(e, fn, at, "readonly", 0);
     }
   return fn;
@@ -533,6 +536,15 @@ static LV zero_block(Emit *e) {
   return g;
 }
 
+// Where a checked kernel ends that reaches outside a buffer: with a status that is neither a check's nor a fault's.
+static void outside_block(Emit *e) {
+  LLVMBasicBlockRef here = LLVMGetInsertBlock(e->b);
+  e->outside = new_block(e, "outside");
+  LLVMPositionBuilderAtEnd(e->b, e->outside);
+  LLVMBuildRet(e->b, const_int(e, NULL, e->i32, 2 + (int64_t)e->k->nchecks));
+  LLVMPositionBuilderAtEnd(e->b, here);
+}
+
 tenon_status emit_kernel(Emit *e, const char *name) {
   const LoopKernel *k = e->k;
   emit_types(e);
@@ -547,6 +559,7 @@ tenon_status emit_kernel(Emit *e, const char *name) {
   LLVMPositionBuilderAtEnd(e->b, e->entry);
   place_buffers(e);
   e->zeros = zero_block(e);
+  if (e->checked) outside_block(e);
   e->fault = in_entry(e, e->i8, 1);
   LLVMBuildStore(e->b, const_int(e, NULL, e->i8, 0), e->fault);
   e->begin = LLVMGetParam(body, (unsigned)(k->nargs + k->ndims));

@@ -55,8 +55,10 @@ typedef struct Emit {
   int lanes;      // 0: scalar code
   LV mask;        // lanes that are there; NULL: all
   LV fault;       // a byte that is set once an integer operation had no result; NULL: none can
-  LV zeros;       // 64 zero bytes, read in place of what a guard leaves out
-  IntMap memo;    // LoopExpr * -> LV, within a statement
+  bool checked;   // every access goes to `outside` instead when its index is not in the buffer
+  LLVMBasicBlockRef outside;
+  LV zeros;     // 64 zero bytes, read in place of what a guard leaves out
+  IntMap memo;  // LoopExpr * -> LV, within a statement
 } Emit;
 
 // Emits the kernel as the function `name` into e->mod, whose context is e->ctx.

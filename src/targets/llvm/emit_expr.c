@@ -96,6 +96,23 @@ static LV load_one(Emit *e, DType t, int64_t unit, LV base, LV at, LV uniform) {
   return load_plain(e, mem_type(e, t), p, unit);
 }
 
+// Of `width` elements, where `uniform` holds, for the lanes of `mask` (either may be NULL: all).
+static void check_access(Emit *e, int32_t buffer, Lin at, int64_t width, LV uniform, LV mask) {
+  if (!e->checked) return;
+  LV i = lin_value(e, at), size = emit_dim(e, e->k->buffer[buffer].size);
+  if (value_lanes(i)) size = splat(e, size, e->lanes);
+  LV bad = LLVMBuildICmp(e->b, LLVMIntUGE, i, size, "");
+  if (width > 1) {
+    LV last = LLVMBuildAdd(e->b, i, const_int(e, i, e->i64, width - 1), "");
+    bad = LLVMBuildOr(e->b, bad, LLVMBuildICmp(e->b, LLVMIntUGE, last, size, ""), "");
+  }
+  if (mask) bad = both(e, splat(e, bad, e->lanes), mask);
+  bad = both(e, any_lane(e, bad), uniform);
+  LLVMBasicBlockRef inside = new_block(e, "inside");
+  LLVMBuildCondBr(e->b, bad, e->outside, inside);
+  LLVMPositionBuilderAtEnd(e->b, inside);
+}
+
 static LV emit_load(Emit *e, const LoopExpr *x) {
   LV other = x->nguards && x->src[0] ? emit_expr(e, x->src[0]) : NULL;
   Guard g = emit_guards(e, x->nguards, x->guard);
@@ -103,10 +120,13 @@ static LV emit_load(Emit *e, const LoopExpr *x) {
   LV base = e->base[x->buffer], r;
   int64_t unit = elem_bytes(e->k->buffer[x->buffer].dtype);
   if (at.vec || at.stride) {
-    r = load_lanes(e, x->dtype, unit, base, at, g.uniform, both(e, e->mask, g.lanes));
+    LV mask = both(e, e->mask, g.lanes);
+    check_access(e, x->buffer, at, elem_bytes(x->dtype) / unit, g.uniform, mask);
+    r = load_lanes(e, x->dtype, unit, base, at, g.uniform, mask);
   } else {
     LV safe = g.uniform;
     if (g.lanes && g.may_be_empty) safe = both(e, safe, any_lane(e, g.lanes));
+    check_access(e, x->buffer, at, elem_bytes(x->dtype) / unit, safe, NULL);
     r = load_one(e, x->dtype, unit, base, at.base, safe);
     if (g.lanes) r = splat(e, r, e->lanes);
     if (g.lanes && !other) other = LLVMConstNull(reg_type(e, x->dtype));
@@ -172,6 +192,7 @@ void emit_store(Emit *e, const LoopStmt *s) {
   Lin at = emit_lin(e, s->index);
   LV mask = both(e, e->mask, g.lanes);
   LLVMBasicBlockRef done = g.uniform ? only_if(e, g.uniform) : NULL;
+  check_access(e, s->buffer, at, 1, NULL, at.vec || at.stride ? mask : NULL);
   if (!e->lanes) {
     store_plain(e, to_memory(e, t, v), at_byte(e, e->base[s->buffer], at.base, elem_bytes(t)),
                 elem_bytes(t));

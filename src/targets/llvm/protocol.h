@@ -9,6 +9,7 @@
 
 typedef enum {
   CODE_IMAGE,  // machine code and its constants, without relocations: maps anywhere at a page's start
+  CODE_CHECKED,  // the same, where each access is checked first: one outside its buffer ends the kernel
   CODE_OBJECT,  // an ELF object that defines the symbol
   CODE_ASM,
   CODE_LLVM,  // LLVM's own text, before code generation
