@@ -123,6 +123,17 @@ int64_t codegen_bytes(const CodegenFixture *f, int arg) {
 // ---- kernels ----
 
 const char *const codegen_shapes[] = {
+    "kernel @dots (%x: u8[400], %s: i8[400], %h: u16[400], %w: u32[140], out %y: i32[140], out %z: "
+    "i32[140],"
+    " out %u: u32[140], out %v: u32[140]) {\n parallel i < 4 {\n  vector j < 35 {\n"
+    "   store %y[35*i + j] = dot(wide %x[100*i + 2*j], %w[35*i + j], i32(-5))\n"
+    "   store %z[35*i + j] = dot(wide %s[16*i], %w[35*i + j], dot(%w[j], wide %x[i + 4*j], "
+    "i32(1)))\n"
+    "   store %u[35*i + j] = wide %h[2*j + 70*i]\n"
+    "   store %v[35*i + j] = wide where(g = j - 3 < 24) %s[-4*g + 100*i + 96]\n"
+    "  }\n }\n}\n",
+    "kernel @dot_alone (%x: u8[40], %w: u32[10], out %y: i32[10]) {\n parallel i < 10 {\n"
+    "  store %y[i] = dot(wide %x[4*i], %w[i], i32(2147483647))\n }\n}\n",
     "kernel @broadcast (%x: f32[40], %y: f32[30], out %z: f32[1200]) {\n parallel i < 30 {\n  "
     "vector j < 40 {\n"
     "   store %z[40*i + j] = sub(%x[j], %y[i])\n  }\n }\n}\n",

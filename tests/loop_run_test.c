@@ -134,6 +134,11 @@ TEST(loop_operations_mean_what_scalar_def_says) {
       {DT_U64, "max(u64(18446744073709551615), u64(2))", 0xffffffffffffffff},
       {DT_I16, "shift_left(i16(1), i16(15))", 0x8000},
       {DT_BOOL, "lt(1.0, nan)", 0},
+      // 255 * -128 + 1 * 127 + 2 * 1 + 3 * -1 + 5, and beyond the end of the range
+      {DT_I32, "dot(u32(50463231), u32(4278288256), i32(5))", (uint32_t)(-32640 + 127 + 2 - 3 + 5)},
+      {DT_I32, "dot(u32(255), u32(127), i32(2147483647))", 0x80007e80},
+      // 1 * 2 + 3 * -1 + 0.5
+      {DT_F32, "dot(u32(1077952384), u32(3212853248), 0x1p-1)", 0xbf000000},
       {DT_BOOL, "and(true, not(false))", 1},
       {DT_F32, "max(-0.0, 0.0)", 0},
       {DT_F32, "min(0.0, -0.0)", 0x80000000},

@@ -37,6 +37,11 @@ static void expect_round_trip(const char *text) {
 
 static const char *const golden[] = {
     "kernel @empty () {\n}\n",
+    "kernel @words (%x: u8[64], %w: u32[16], out %y: i32[16]) {\n"
+    "  parallel i < 16 {\n"
+    "    store %y[i] = dot(wide where(g = i - 1 < 15) %x[4*g], %w[i], i32(7))\n"
+    "  }\n"
+    "}\n",
     "kernel @dot dims(n in [1, 4096]) (%x: f32[64*n], %w: f32[4096], out %y: f32[n]) {\n"
     "  scratch %t: f32[64]\n"
     "  register %acc: f64[8]\n"
@@ -334,6 +339,12 @@ static const Case refused[] = {
     {BODY("bind j < 4 = 1.0 check \"c\""), "an index is an integer, not f32"},
     {BODY("reduce %v0: f32 = and over j < 2 { yield 1.0 }"), "and does not reduce f32"},
     {BODY("reduce %v0: f32 = add over j < 2 { yield 1 }"), "%v0 is f32, not i64"},
+    {BODY("let %v0: i32 = dot(1, 1, i32(0))"), "dot takes two u32 and a sum of i32 or f32"},
+    {BODY("let %v0: u32 = wide %x[64*i]"), "a load of %x, which is f32, as u32"},
+    {"kernel @k (%x: u8[7], out %y: u32[1]) { parallel i < 1 { store %y[0] = wide %x[4] } }",
+     "cannot prove that the index is below 7"},
+    {"kernel @k (out %x: u8[8]) { parallel i < 1 { let %v0: u32 = wide %x[4] } }",
+     "a load of %x, which is u8, as u32"},
     // buffers
     {BODY("store %x[64*i] = 0.0"), "a store to %x, which is not a result"},
     {"kernel @k dims(n) () { scratch %t: f32[n] parallel i < 1 { } }", "its size is a number"},

@@ -331,6 +331,13 @@ typedef enum tenon_math {
   TENON_MATH_FAST   /* it may take for granted, besides, that no value is NaN or infinite */
 } tenon_math;
 
+/* What contractions with constant weights store and multiply in. */
+typedef enum tenon_precision {
+  TENON_PRECISION_DEFAULT = 0, /* what the model says */
+  TENON_PRECISION_BF16 /* f32 ones in bf16, with sums, norms and functions in f32: faster, and the results have some
+                        * hundredths of the largest value as error; `tenon verify --precision` measures it */
+} tenon_precision;
+
 /* A symbolic size that is a number from now on: other sizes are then refused when the program runs. */
 typedef struct tenon_dim {
   const char *name; /* as in tenon_value_info.symbol */
@@ -359,6 +366,7 @@ typedef struct tenon_options {
   int (*progress)(const tenon_progress *progress, void *user);
   void *user;       /* given to it */
   int32_t no_cache; /* 1: neither look for code in the cache of kernels nor keep it there */
+  tenon_precision precision;
 } tenon_options;
 
 /* Compiles a model, which stays as it is and may be closed afterwards.  `options` may be NULL.  A model that tenon_run

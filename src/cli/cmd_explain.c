@@ -1,4 +1,5 @@
 // cmd_explain.c -- `tenon explain`: where each node of a model went, and what its kernels save (explain.h).
+#include "cli/verify_precision.h"
 #include "cli/explain_kernel.h"
 #include "cli/inputs.h"
 #include "cli/opt.h"
@@ -51,6 +52,16 @@ static void print_node(Cli *c, const Explain *x, const ExplainNode *n) {
   else if (!n->place)
     say(c, "known while compiling, or not needed");
   say(c, "\n");
+}
+
+static void print_precision(Cli *c, const PrecisionReport *r) {
+  if (!r->dtype) return;
+  say(c,
+      "\n%lld contractions store and multiply in %s, at most %lld on one path: expected error "
+      "%.2g%% of the largest value "
+      "(`tenon verify --precision` measures it)\n",
+      (long long)r->contractions, dtype_name(r->dtype), (long long)r->depth,
+      100 * precision_expected(r));
 }
 
 // Which order the channels have, region by region, and why.
@@ -120,6 +131,7 @@ static void print_text(const Telling *t) {
   }
   print_beside(t);
   print_layout(t->cli, &t->opt.report.layout, &t->dims);
+  print_precision(t->cli, &t->opt.report.precision);
   NumText a;
   KernelCount count;
   graph_kernels(t->model->graph, &count);

@@ -471,7 +471,7 @@ static tenon_status execute(RunCommand *r) {
     r->reference = arena_array(&c->arena, Value *, g->main->nresults + 1);
     TRY(model_run(r->model, &r->run, r->in.value, r->reference));
   }
-  if (plan || opt_given(c, OPT_run_level))
+  if (plan || opt_given(c, OPT_run_level) || opt_given(c, OPT_run_precision))
     TRY(opt_run(c, &OPT_IDS(run), g, arena_new(&c->arena, Optimised)));
   if (plan) TRY(opt_plan(g, &c->arena, &c->diag, &r->plan));
   if (r->model->program) r->program = program_retain(r->model->program);

@@ -5,6 +5,7 @@
 // with the computed answer (a declared shape that is wrong, a domain that is not imported) fails here.  What is
 // sound is then analysed (passes/analyse.h); a finding that is an error fails the model, too.
 #include "cli/findings.h"
+#include "cli/verify_precision.h"
 
 #include "ir/internal.h"
 
@@ -111,6 +112,7 @@ static int print_codes(Cli *c) {
 
 int cmd_verify(Cli *c) {
   if (opt_given(c, OPT_verify_codes)) return print_codes(c);
+  if (opt_given(c, OPT_verify_precision)) return verify_precision(c);
   if (!c->npos) return cli_usage(c, "verify: MODEL is missing; `tenon verify --help` explains");
   Checked *v = arena_array(&c->arena, Checked, c->npos);
   int rc = CLI_OK;

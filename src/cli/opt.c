@@ -19,6 +19,7 @@ static void print_stderr(void *ctx, Str text) {
 void opt_options(const Cli *c, const OptIds *id, OptOptions *out) {
   opt_defaults(out);
   out->level = (int)opt_int(c, id->level, out->level);
+  if (!strcmp(opt_text(c, id->precision, "f32"), "bf16")) out->precision = DT_BF16;
   out->fast = opt_licences(out->level, opt_given(c, id->exact), opt_given(c, id->fast));
   out->fold_limit = opt_int(c, id->fold_limit, out->fold_limit);
   out->unroll_limit = opt_int(c, id->unroll_limit, out->unroll_limit);
@@ -140,6 +141,9 @@ static const char *command_line(Cli *c) {
 tenon_status opt_run(Cli *c, const OptIds *id, Graph *g, Optimised *out) {
   if (opt_given(c, id->exact) && opt_given(c, id->fast))
     return fail(&c->diag, TENON_EINVAL, NOWHERE, "--exact and --fast exclude one another");
+  const char *precision = opt_text(c, id->precision, "f32");
+  if (strcmp(precision, "f32") && strcmp(precision, "bf16"))
+    return fail(&c->diag, TENON_EINVAL, NOWHERE, "--precision %s: it is f32 or bf16", precision);
   bool record = out->options.record;
   opt_options(c, id, &out->options);
   out->options.record = record;

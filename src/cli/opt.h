@@ -8,15 +8,15 @@
 
 // The options of one command, by OptionId (options.def, OPTIMISER).
 typedef struct OptIds {
-  int level, exact, fast, disable, start_from, stop_after, dump_after, dump_changed, verify_each,
-      time_passes, bisect, trace_rules, rule_stats, fold_limit, unroll_limit;
+  int level, precision, exact, fast, disable, start_from, stop_after, dump_after, dump_changed,
+      verify_each, time_passes, bisect, trace_rules, rule_stats, fold_limit, unroll_limit;
 } OptIds;
 #define OPT_IDS(cmd)                                                                               \
-  ((OptIds){OPT_##cmd##_level, OPT_##cmd##_exact, OPT_##cmd##_fast, OPT_##cmd##_disable,           \
-            OPT_##cmd##_start_from, OPT_##cmd##_stop_after, OPT_##cmd##_dump_after,                \
-            OPT_##cmd##_dump_changed, OPT_##cmd##_verify_each, OPT_##cmd##_time_passes,            \
-            OPT_##cmd##_bisect, OPT_##cmd##_trace_rules, OPT_##cmd##_rule_stats,                   \
-            OPT_##cmd##_fold_limit, OPT_##cmd##_unroll_limit})
+  ((OptIds){OPT_##cmd##_level, OPT_##cmd##_precision, OPT_##cmd##_exact, OPT_##cmd##_fast,         \
+            OPT_##cmd##_disable, OPT_##cmd##_start_from, OPT_##cmd##_stop_after,                   \
+            OPT_##cmd##_dump_after, OPT_##cmd##_dump_changed, OPT_##cmd##_verify_each,             \
+            OPT_##cmd##_time_passes, OPT_##cmd##_bisect, OPT_##cmd##_trace_rules,                  \
+            OPT_##cmd##_rule_stats, OPT_##cmd##_fold_limit, OPT_##cmd##_unroll_limit})
 
 typedef struct Optimised {
   OptOptions options;

@@ -5,6 +5,7 @@
 // from the input when the product asks for it.  A transposed convolution differs only in which input
 // position a tap reads.  A group with one output channel (depthwise) sums its runs directly.
 #include "eval/contract.h"
+#include "eval/quant.h"
 #include "eval/gemm.h"
 
 #include <math.h>
@@ -145,13 +146,8 @@ static void store_conv(const void *ctx, int64_t b, int64_t i, int64_t j, int64_t
     double bias = val_f64(o->bias, channel);
     for (int64_t q = 0; q < nj; q++) v[q] += bias;
   }
-  if (o->scale) {
-    double lo = t == DT_I8 ? -128 : 0, hi = t == DT_I8 ? 127 : 255, scale = o->scale[channel];
-    for (int64_t q = 0; q < nj; q++) {
-      double x = nearbyint(v[q] * scale + o->y_zero);
-      v[q] = x >= hi ? hi : x > lo ? x : lo;
-    }
-  }
+  for (int64_t q = 0; o->scale && q < nj; q++)
+    v[q] = quant_result(t, v[q], o->scale[channel], o->y_zero);
   if (o->i32)  // sums of 17-bit products are exact in double; the result wraps as 32 bits do
     for (int64_t q = 0; q < nj; q++) row[q].i = (int64_t)v[q];
   store_words(t, o->y->data, at, nj, o->i32, row);

@@ -4,6 +4,7 @@
 // Floats are summed in double; integers exactly: 8- and 16-bit products in double where no sum can pass
 // 2^53, all else in 64 bits that wrap.
 #include "eval/contract.h"
+#include "eval/quant.h"
 #include "eval/gemm.h"
 
 #include <math.h>
@@ -392,19 +393,16 @@ typedef struct Requant {
 static void store_requant(const void *ctx, int64_t b, int64_t i, int64_t j, int64_t nj, Word *row) {
   const Requant *q = ctx;
   DType t = q->out.v->dtype;
-  double lo = t == DT_I8 ? -128 : 0, hi = t == DT_I8 ? 127 : 255;
   uint8_t *y = (uint8_t *)q->out.v->data + (b * q->out.m + i) * q->out.n + j;
   for (int64_t c = 0; c < nj; c++) {
     // The scales are joined in their own type, as a runtime that folds them beforehand does.
     double scale =
         round_to(q->scale_type, q->a_scale[b * q->out.m + i] * q->b_scale[b * q->out.n + j + c]);
-    double v = row[c].f * round_to(q->scale_type, scale / q->y_scale) + q->y_zero;
-    if (dtype_is_float(t)) {
-      y[c] = minifloat_from_f64(t, v, true);
-      continue;
-    }
-    v = nearbyint(v);
-    y[c] = (uint8_t)(int)(v >= hi ? hi : v > lo ? v : lo);
+    scale = round_to(q->scale_type, scale / q->y_scale);
+    if (dtype_is_float(t))
+      y[c] = minifloat_from_f64(t, row[c].f * scale + q->y_zero, true);
+    else
+      y[c] = (uint8_t)(int)quant_result(t, row[c].f, scale, q->y_zero);
   }
 }
 

@@ -24,6 +24,7 @@ typedef struct OptOptions {
   const char *disable;  // names separated by commas
   bool verify_each, trace_rules;
   bool record;                         // note every firing in the report, for explain
+  DType precision;                     // that contractions multiply in; none: as the model says
   bool channels_last;                  // for tests: wherever it can be, whatever it costs
   int64_t bisect;                      // fire no rule after so many; -1 = no limit
   void (*print)(void *ctx, Str text);  // where dumps and traces go
@@ -58,6 +59,12 @@ typedef struct LayoutReport {
   int64_t turned;               // nodes computed channels last
   VEC(LayoutRegion) region;
 } LayoutReport;
+// What is computed in another precision than the model says (passes/precision.c).
+typedef struct PrecisionReport {
+  DType dtype;           // none: nothing is
+  int64_t contractions;  // that multiply in it
+  int64_t depth;         // most of them on one path
+} PrecisionReport;
 typedef struct OptReport {
   Arena *arena;
   PassStat *pass;
@@ -65,6 +72,7 @@ typedef struct OptReport {
   IntMap hits;            // Rule -> times fired
   VEC(RuleFiring) fired;  // with OptOptions.record
   LayoutReport layout;
+  PrecisionReport precision;
   VEC(const char *) trace;  // "algebra.c:14 mul.one  %17 => %12", when asked for
 } OptReport;
 

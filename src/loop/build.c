@@ -161,6 +161,15 @@ const LoopExpr *loop_load(LoopKernel *k, int32_t buffer, Dim index) {
   return loop_load_guarded(k, buffer, index, 0, NULL, NULL);
 }
 
+const LoopExpr *loop_wide(LoopKernel *k, const LoopExpr *load) {
+  CHECK(load->kind == LX_LOAD && dtype_bits(load->dtype) < 32 && !load->src[0],
+        "only a load of narrow elements can be wide");
+  LoopExpr *e = loop_new_expr(k, LX_LOAD, DT_U32);
+  *e = *load;
+  e->dtype = DT_U32;
+  return e;
+}
+
 const LoopExpr *loop_var(LoopKernel *k, int32_t var) {
   CHECK(var >= 0 && var < k->nvars, "no variable %d", (int)var);
   LoopExpr *e = loop_new_expr(k, LX_VAR, k->var[var]);
@@ -180,6 +189,7 @@ static bool subnormal(DType t, double v) {
 
 // Operations whose result every target gives alike, bit for bit.
 static bool exact_op(LoopOp op, DType t) {
+  if (op == LOOP_dot) return false;
   if (!dtype_is_float(t)) return op != LOOP_erf;
   switch ((int)op) {
   case LOOP_add:
@@ -287,7 +297,7 @@ const LoopExpr *loop_op(LoopKernel *k, LoopOp op, const LoopExpr *a, const LoopE
   for (int i = 0; i < 3; i++)
     CHECK((i < loop_op_arity[op]) == (src[i] != NULL), "%s takes %d operands", loop_op_name[op],
           loop_op_arity[op]);
-  DType t = op == LOOP_select ? b->dtype : a->dtype;
+  DType t = op == LOOP_select ? b->dtype : op == LOOP_dot ? c->dtype : a->dtype;
   DType to = loop_op_is_compare(op) ? DT_BOOL : t;
   const LoopExpr *e = fold_constants(k, op, t, to, src);
   if (!e) e = identity(k, op, a, b, c);

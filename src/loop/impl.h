@@ -26,7 +26,7 @@ bool loop_dtype_ok(DType t);  // of whole bytes, and a number or bool
 LoopCell loop_round(DType t, LoopCell v);
 LoopCell loop_convert(DType to, DType from, LoopCell v);
 LoopCell loop_reinterpret(DType to, DType from, LoopCell v);
-// `t` is the operands' dtype (select: of the second and third).  False: no result for these operands.
+// `t` is the operands' dtype (select: of the second and third; dot: of the third).  False: no result for these operands.
 bool loop_apply(LoopOp op, DType t, const LoopCell *src, LoopCell *out);
 LoopCell loop_get(DType t, const void *base, int64_t i);
 void loop_put(DType t, void *base, int64_t i, LoopCell v);

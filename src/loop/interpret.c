@@ -155,17 +155,22 @@ static LoopCell load(Interp *in, const Step *s) {
   LoopCell v = {.i = 0};
   if (dtype_is_float(e->dtype)) v.f = 0;
   if (!guards_hold(in, e->nguards, e->guard)) return e->src[0] ? in->cell[s->src[0]] : v;
-  int64_t at;
-  if (in_range(in, e->buffer, e->index, "load of", &at))
-    v = loop_get(e->dtype, in->base[e->buffer], at);
-  return v;
+  int64_t at, unit = dtype_bits(in->k->buffer[e->buffer].dtype) / 8;
+  if (!in_range(in, e->buffer, e->index, "load of", &at)) return v;
+  if (at + dtype_bits(e->dtype) / (8 * unit) > in->size[e->buffer]) {
+    stop(in, "wide load at the end of %%%s", in->k->buffer[e->buffer].name);
+    return v;
+  }
+  uint64_t bits = 0;
+  memcpy(&bits, (const char *)in->base[e->buffer] + at * unit, (size_t)dtype_bits(e->dtype) / 8);
+  return loop_get(e->dtype, &bits, 0);
 }
 
 static LoopCell operation(Interp *in, const Step *s) {
   const LoopExpr *e = s->e;
   LoopCell v[3], out = {.i = 0};
   for (int i = 0; i < loop_op_arity[e->op]; i++) v[i] = in->cell[s->src[i]];
-  DType t = e->src[e->op == LOOP_select]->dtype;
+  DType t = e->src[e->op == LOOP_select ? 1 : e->op == LOOP_dot ? 2 : 0]->dtype;
   if (e->op == LOOP_cast) return loop_convert(e->dtype, t, v[0]);
   if (e->op == LOOP_bit_cast) return loop_reinterpret(e->dtype, t, v[0]);
   if (!loop_apply((LoopOp)e->op, t, v, &out) && !in->status)

@@ -11,7 +11,8 @@
 //  - a variable is defined once, before its uses, in the block that holds them or in one around it;
 //  - `parallel` is the outermost loop and occurs once; `vector` holds no loop but `unroll` and `reduce` with one lane;
 //  - a register buffer is indexed by constants, unrolled variables and the vector variable alone;
-//  - dtypes agree: an operation's operands have one dtype, a store has its buffer's.
+//  - dtypes agree: an operation's operands have one dtype, a store has its buffer's;
+//  - a wide load reads a buffer that the kernel does not write, or scratch.
 //
 // Numerics are part of the kernel and not of its schedule: the lanes and the order of every sum are written in
 // the tree, so whoever runs it, with however many threads, gets the same bits.
@@ -34,6 +35,9 @@ typedef enum LoopOp {
   LOOP_cast,    // to the expression's dtype, as the op `cast` does it (saturating where that does)
   LOOP_bit_cast,   // the same bits
   LOOP_trunc_div,  // of index values: toward zero
+  // c + the products of the parts of a and b, which are u32 that hold several numbers, the first in the low bits: for a
+  // c of i32 four of them, unsigned in a and signed in b, exact and wrapped; for a c of f32 two of bf16.
+  LOOP_dot,
   LOOP_OP_COUNT
 } LoopOp;
 extern const char *const loop_op_name[LOOP_OP_COUNT];
@@ -76,7 +80,9 @@ struct LoopExpr {
   int32_t var;     // LX_VAR
   double f;        // LX_CONST of a float dtype
   int64_t i;       // LX_CONST of another
-  Dim index;       // LX_LOAD: element; LX_INDEX: the value itself, as i64
+  // LX_LOAD: element; of a buffer of narrower elements a u32 is the bits of this one and those behind it
+  // LX_INDEX: the value itself, as i64
+  Dim index;
   // LX_LOAD: where a guard's value lies outside its extent nothing is read and the value is src[0], or 0
   const LoopBound *guard;
   const LoopExpr *src[3];
@@ -148,6 +154,8 @@ const LoopExpr *loop_index(LoopKernel *k, Dim value);
 const LoopExpr *loop_load(LoopKernel *k, int32_t buffer, Dim index);
 const LoopExpr *loop_load_guarded(LoopKernel *k, int32_t buffer, Dim index, int nguards,
                                   const LoopBound *guard, const LoopExpr *other);
+const LoopExpr *loop_wide(LoopKernel *k,
+                          const LoopExpr *load);  // as u32: a load of bytes or of 16 bits
 const LoopExpr *loop_var(LoopKernel *k, int32_t var);
 const LoopExpr *loop_op(LoopKernel *k, LoopOp op, const LoopExpr *a, const LoopExpr *b,
                         const LoopExpr *c);

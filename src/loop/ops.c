@@ -11,13 +11,13 @@ const char *const loop_op_name[LOOP_OP_COUNT] = {
 #define SCALAR(name, ...) #name,
 #include "eval/scalar.def"
 #undef SCALAR
-    "fma", "select", "cast", "bit_cast", "trunc_div"};
+    "fma", "select", "cast", "bit_cast", "trunc_div", "dot"};
 
 const uint8_t loop_op_arity[LOOP_OP_COUNT] = {
 #define SCALAR(name, arity, ...) arity,
 #include "eval/scalar.def"
 #undef SCALAR
-    3, 3, 1, 1, 2};
+    3, 3, 1, 1, 2, 3};
 
 enum { F = LC_F, I = LC_I, S = LC_S, B = LC_B, X = LC_X, T = LC_T, MIXED = LC_MIXED };
 #define SAME false
@@ -37,7 +37,7 @@ int loop_op_classes(LoopOp op) {
 #define SCALAR(name, arity, cls, ...) cls,
 #include "eval/scalar.def"
 #undef SCALAR
-      F, F | I | B, F | I | B, F | I | B, I};
+      F, F | I | B, F | I | B, F | I | B, I, F | I};
   return classes[op];
 }
 
@@ -178,8 +178,26 @@ static LoopCell apply_fma(DType t, const LoopCell *v) {
   return loop_round(t, (LoopCell){.f = odd_fma(x, y, z)});
 }
 
+static LoopCell apply_dot(DType t, const LoopCell *v) {
+  uint64_t a = (uint64_t)v[0].i, b = (uint64_t)v[1].i;
+  LoopCell r = v[2];
+  if (t == DT_F32) {
+    for (int i = 1; i >= 0; i--) {
+      double x = bf16_to_f64((uint16_t)(a >> 16 * i)), y = bf16_to_f64((uint16_t)(b >> 16 * i));
+      r.f = (double)fmaf((float)x, (float)y, (float)r.f);
+    }
+    return r;
+  }
+  for (int i = 0; i < 4; i++) r.i += (int64_t)(uint8_t)(a >> 8 * i) * (int8_t)(uint8_t)(b >> 8 * i);
+  return loop_round(t, r);
+}
+
 bool loop_apply(LoopOp op, DType t, const LoopCell *v, LoopCell *out) {
   bool fault = false;
+  if (op == LOOP_dot) {
+    *out = apply_dot(t, v);
+    return true;
+  }
   if (op == LOOP_select) {
     *out = v[0].i ? v[1] : v[2];
     return true;

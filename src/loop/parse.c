@@ -341,9 +341,10 @@ static tenon_status parse_number(Parser *p, DType t, const LoopExpr **out) {
 // ---- expressions ----
 static tenon_status parse_load(Parser *p, const LoopExpr **out) {
   LoopExpr *e = loop_new_expr(p->k, LX_LOAD, TENON_DTYPE_NONE);
+  bool wide = take_word(p, "wide");
   TRY(parse_guards(p, &e->nguards, &e->guard));
   TRY(parse_place(p, &e->buffer, &e->index));
-  e->dtype = p->k->buffer[e->buffer].dtype;
+  e->dtype = wide ? DT_U32 : p->k->buffer[e->buffer].dtype;
   if (e->nguards && take_word(p, "else")) TRY(parse_expr(p, &e->src[0]));
   *out = e;
   return TENON_OK;
@@ -393,7 +394,7 @@ static tenon_status parse_op(Parser *p, LoopOp op, const LoopExpr **out) {
     TRY(need(p, i ? ',' : '('));
     TRY(parse_expr(p, &e->src[i]));
   }
-  if (!e->dtype) e->dtype = e->src[op == LOOP_select]->dtype;
+  if (!e->dtype) e->dtype = e->src[op == LOOP_select ? 1 : op == LOOP_dot ? 2 : 0]->dtype;
   if (loop_op_is_compare(op)) e->dtype = DT_BOOL;
   *out = e;
   return need(p, ')');
@@ -413,7 +414,7 @@ static tenon_status parse_word_expr(Parser *p, const LoopExpr **out) {
   LoopOp op;
   DType t;
   if (str_is(w, "inf") || str_is(w, "nan")) return parse_number(p, TENON_DTYPE_NONE, out);
-  if (str_is(w, "where")) return parse_load(p, out);
+  if (str_is(w, "where") || str_is(w, "wide")) return parse_load(p, out);
   if (!w.n) return expected(p, "a value");
   if (str_is(w, "true") || str_is(w, "false")) {
     LoopExpr *e = loop_new_expr(p->k, LX_CONST, DT_BOOL);

@@ -12,7 +12,8 @@
 //
 // A node that several others of one statement use is named where it first stands (`#0 = ...`), so the DAG is
 // kept and the text is as long as the DAG, not as its tree.  A float is a whole number with `.0`, or in
-// hexadecimal; one without a dtype is f32, an integer i64.  `[expr]` is an index as a value.
+// hexadecimal; one without a dtype is f32, an integer i64.  `[expr]` is an index as a value.  `wide` stands before a load
+// of several elements as one u32.
 //
 // Guarantees: the text depends on the kernel alone; reading it gives an equal kernel.
 #include "loop/impl.h"
@@ -123,6 +124,8 @@ static void print_place(Printer *p, int32_t buffer, Dim index) {
 }
 
 static void print_load(Printer *p, const LoopExpr *e) {
+  bool known = e->buffer >= 0 && e->buffer < p->k->nbuffers;
+  if (known && e->dtype != p->k->buffer[e->buffer].dtype) strbuf_puts(p->out, "wide ");
   print_guards(p, e->nguards, e->guard);
   print_place(p, e->buffer, e->index);
   if (e->src[0]) {

@@ -120,7 +120,9 @@ static tenon_status check_expr(Verifier *v, const LoopExpr *e);
 static tenon_status check_load(Verifier *v, const LoopExpr *e) {
   TRY(check_place(v, e->buffer, e->index, e->nguards, e->guard));
   const LoopBuffer *b = &v->k->buffer[e->buffer];
-  if (e->dtype != b->dtype)
+  bool wide = e->dtype == DT_U32 && dtype_bits(b->dtype) < 32 && b->dtype != DT_BOOL &&
+              b->space != LOOP_REGISTER && !b->written;
+  if (e->dtype != b->dtype && !wide)
     return verify_fail(v, "a load of %%%s, which is %s, as %s", b->name, dtype_name(b->dtype),
                        dtype_name(e->dtype));
   if (!e->src[0]) return TENON_OK;
@@ -144,6 +146,14 @@ static tenon_status check_var(Verifier *v, const LoopExpr *e) {
 static tenon_status check_op_types(Verifier *v, const LoopExpr *e) {
   LoopOp op = (LoopOp)e->op;
   const char *name = loop_op_name[op];
+  if (op == LOOP_dot) {
+    DType sum = e->src[2]->dtype;
+    if (e->src[0]->dtype == DT_U32 && e->src[1]->dtype == DT_U32 && e->dtype == sum &&
+        (sum == DT_I32 || sum == DT_F32))
+      return TENON_OK;
+    return verify_fail(v, "dot takes two u32 and a sum of i32 or f32, not %s, %s and %s",
+                       dtype_name(e->src[0]->dtype), dtype_name(e->src[1]->dtype), dtype_name(sum));
+  }
   int first = op == LOOP_select;
   DType t = e->src[first]->dtype;
   for (int i = first + 1; i < loop_op_arity[op]; i++)
@@ -414,7 +424,7 @@ static tenon_status open_sym(Verifier *v, Dim sym, Dim extent, Dim value) {
   return TENON_OK;
 }
 
-static tenon_status prove_place(Verifier *v, int32_t buffer, Dim index, int nguards,
+static tenon_status prove_place(Verifier *v, int32_t buffer, Dim index, int64_t width, int nguards,
                                 const LoopBound *guard, const char *what) {
   const LoopBuffer *b = &v->k->buffer[buffer];
   Mark m = enter(v);
@@ -423,7 +433,7 @@ static tenon_status prove_place(Verifier *v, int32_t buffer, Dim index, int ngua
   if (!both_lt(v, ie_const(v->pool, -1), index))
     return verify_fail(v, "%s %%%s[%s]: cannot prove that the index is not negative", what, b->name,
                        verify_text(v, index));
-  if (!both_lt(v, index, b->size))
+  if (!both_lt(v, ie_addc(v->pool, index, width - 1), b->size))
     return verify_fail(v, "%s %%%s[%s]: cannot prove that the index is below %s", what, b->name,
                        verify_text(v, index), verify_text(v, b->size));
   Dim forms[NFORMS] = {index, digits_apply(&v->digits, index)};
@@ -435,7 +445,10 @@ static tenon_status prove_place(Verifier *v, int32_t buffer, Dim index, int ngua
 static tenon_status prove_expr(Verifier *v, const LoopExpr *e) {
   if (!e || looked_at(v, e)) return TENON_OK;
   if (e->kind == LX_INDEX) return prove_divisors(v, e->index);
-  if (e->kind == LX_LOAD) TRY(prove_place(v, e->buffer, e->index, e->nguards, e->guard, "load of"));
+  if (e->kind == LX_LOAD) {
+    int64_t width = dtype_bits(e->dtype) / dtype_bits(v->k->buffer[e->buffer].dtype);
+    TRY(prove_place(v, e->buffer, e->index, width, e->nguards, e->guard, "load of"));
+  }
   for (int i = 0; i < 3; i++) TRY(prove_expr(v, e->src[i]));
   return TENON_OK;
 }
@@ -479,7 +492,7 @@ static tenon_status prove_stmt(Verifier *v, const LoopStmt *s) {
   case LS_BIND: TRY(prove_expr(v, s->value)); return open_sym(v, s->sym, s->extent, NULL);
   case LS_STORE:
     TRY(prove_expr(v, s->value));
-    return prove_place(v, s->buffer, s->index, s->nguards, s->guard, "store to");
+    return prove_place(v, s->buffer, s->index, 1, s->nguards, s->guard, "store to");
   case LS_IF: return prove_if(v, s);
   case LS_PREFETCH: return prove_divisors(v, s->index);
   }

@@ -32,6 +32,10 @@ static bool is_quantised(const Node *n) {
   return n->op == OP_q_linear_mat_mul || n->op == OP_q_linear_conv;
 }
 
+static bool sums_bytes(const Node *n) {
+  return is_quantised(n) || n->op == OP_mat_mul_integer || n->op == OP_conv_integer;
+}
+
 typedef struct Chain {
   Follow follow;  // from the anchor's value to the results
   bool heavy;     // functions of many instructions stand behind the anchor
@@ -99,7 +103,8 @@ typedef struct Finish {
   Chain *h;
   const Dim *index;  // where the sum is
   const LoopExpr *sum;
-  const LoopExpr *value;  // what the anchor gives there; NULL: not made yet
+  const LoopExpr *row_sum;  // of lhs; NULL: not needed
+  const LoopExpr *value;    // what the anchor gives there; NULL: not made yet
 } Finish;
 
 // Operand `n`, repeated to the shape of the anchor's result.
@@ -126,27 +131,79 @@ static const LoopExpr *factor(Finish *f, int operand, int axis) {
   return elem_at(f->c->e, n, one ? &f->c->e->pool->zero : &f->index[axis]);
 }
 
-// The sum times the joined scales, which are rounded as they are, to the nearest integer of the result's dtype.
+// Integers up to here are exact in f32, and so are sums of fewer products of bytes than make one.
+static const double EXACT_SUM = 16777216;
+enum { EXACT_PRODUCTS = 16777216 / (255 * 255) };
+
+// The sum with what is taken off and added for its column.
+static const LoopExpr *settled(Finish *f) {
+  const Contraction *c = f->c;
+  LoopKernel *k = c->e->k;
+  const LoopExpr *x = f->sum, *more;
+  const Dim *col = &f->index[c->col1 - 1];
+  if (c->acc == DT_F32) x = loop_cast(k, DT_I32, elem_clamped(k, x, -EXACT_SUM, EXACT_SUM));
+  if (c->offset) {
+    if (!(more = elem_at(c->e, c->offset, col))) return NULL;
+    x = loop_op(k, LOOP_add, x, more, NULL);
+  }
+  if (c->column_sum) {
+    const LoopExpr *zero = elem_at(c->e, c->lhs_zero, &c->e->pool->zero);
+    if (!zero || !(more = elem_at(c->e, c->column_sum, col))) return NULL;
+    zero = loop_op(k, LOOP_add, loop_cast(k, DT_I32, zero), loop_int(k, DT_I32, c->flip ? 128 : 0),
+                   NULL);
+    x = loop_op(k, LOOP_sub, x, loop_op(k, LOOP_mul, zero, more, NULL), NULL);
+  }
+  if (c->row_sums) {
+    const LoopExpr *zero = loop_int(k, DT_I32, 0);
+    const Type *z = c->rhs_zero ? type_of(c->rhs_zero) : NULL;
+    bool one = z && (z->rank == 0 || ie_is(z->dims[0], 1));
+    if (z && !(zero = elem_at(c->e, c->rhs_zero, one ? &c->e->pool->zero : col))) return NULL;
+    int64_t shift = type_of(c->rhs)->dtype == DT_U8 ? -128 : 0;
+    zero = loop_op(k, LOOP_add, loop_cast(k, DT_I32, zero), loop_int(k, DT_I32, shift), NULL);
+    x = loop_op(k, LOOP_sub, x, loop_op(k, LOOP_mul, zero, f->row_sum, NULL), NULL);
+  }
+  const Node *bias = c->anchor->op == OP_q_linear_conv && !c->biased
+                         ? src_or_null(c->e->lo->g, c->anchor, 8)
+                         : NULL;
+  if (bias) {
+    if (!(more = elem_at(c->e, bias, f->index + c->channel))) return NULL;
+    x = loop_op(k, LOOP_add, x, more, NULL);
+  }
+  return x;
+}
+
+static const LoopExpr *joined_scale(Finish *f) {
+  const Contraction *c = f->c;
+  LoopKernel *k = c->e->k;
+  int row = c->row1 > c->row0 ? c->row1 - 1 : -1, col = c->col1 > c->col0 ? c->col1 - 1 : -1;
+  if (c->scale) {
+    bool one = c->scale->data->n == 1;
+    if (!one && col < 0) return NULL;
+    return elem_at(c->e, c->scale, one ? &c->e->pool->zero : &f->index[col]);
+  }
+  const LoopExpr *a = factor(f, 1, row), *b = factor(f, 4, col), *y = factor(f, 6, -1);
+  if (!a || !b || !y || a->dtype != b->dtype || a->dtype != y->dtype) return NULL;
+  return loop_op(k, LOOP_div, loop_op(k, LOOP_mul, a, b, NULL), y, NULL);
+}
+
+// The sum times the joined scales, which are rounded as they are, to the nearest integer of the result's dtype; see
+// quant_result.  The bounds are whole numbers, so the zero point may come behind them.
 static const LoopExpr *requantised(Finish *f) {
   const Contraction *c = f->c;
   LoopKernel *k = c->e->k;
   DType t = type_of(c->anchor)->dtype;
-  const Node *bias = c->conv ? src_or_null(c->e->lo->g, c->anchor, 8) : NULL;
-  int row = c->row1 > c->row0 ? c->row1 - 1 : -1, col = c->col1 > c->col0 ? c->col1 - 1 : -1;
-  const LoopExpr *a = factor(f, 1, row), *b = factor(f, 4, col), *y = factor(f, 6, -1),
-                 *zero = factor(f, 7, -1), *x = loop_cast(k, DT_F64, f->sum);
-  if (!a || !b || !y || !zero || a->dtype != b->dtype || a->dtype != y->dtype) return NULL;
-  if (bias) {
-    const LoopExpr *more = elem_at(c->e, bias, f->index + c->channel);
-    if (!more) return NULL;
-    x = loop_op(k, LOOP_add, x, loop_cast(k, DT_F64, more), NULL);
+  const LoopExpr *scale = joined_scale(f), *zero = factor(f, 7, -1), *x = settled(f);
+  if (!scale || !zero || !x) return NULL;
+  double lo = t == DT_I8 ? -128 : 0, hi = t == DT_I8 ? 127 : 255;
+  x = loop_op(k, LOOP_mul, loop_cast(k, DT_F32, x), loop_cast(k, DT_F32, scale), NULL);
+  x = loop_op(k, LOOP_round, x, NULL, NULL);
+  if (zero->kind != LX_CONST) {
+    x = elem_clamped(k, loop_op(k, LOOP_add, x, loop_cast(k, DT_F32, zero), NULL), lo, hi);
+    return loop_cast(k, t, loop_cast(k, DT_I32, x));
   }
-  const LoopExpr *scale = loop_op(k, LOOP_div, loop_op(k, LOOP_mul, a, b, NULL), y, NULL);
-  x = loop_op(k, LOOP_mul, x, loop_cast(k, DT_F64, scale), NULL);
-  x = loop_op(k, LOOP_round, loop_op(k, LOOP_add, x, loop_cast(k, DT_F64, zero), NULL), NULL, NULL);
-  x = loop_op(k, LOOP_max, x, loop_float(k, DT_F64, t == DT_I8 ? -128 : 0), NULL);
-  x = loop_op(k, LOOP_min, x, loop_float(k, DT_F64, t == DT_I8 ? 127 : 255), NULL);
-  return loop_cast(k, t, x);
+  double z = (double)zero->i;
+  x = loop_cast(k, DT_I32, elem_clamped(k, x, lo - z, hi - z));
+  return loop_cast(k, t, loop_op(k, LOOP_add, x, loop_int(k, DT_I32, zero->i), NULL));
 }
 
 static const LoopExpr *anchor_value(Finish *f) {
@@ -156,6 +213,7 @@ static const LoopExpr *anchor_value(Finish *f) {
   const LoopExpr *x = f->sum, *other = NULL;
   const Node *third = src_or_null(c->e->lo->g, n, 2);
   if (is_quantised(n)) return requantised(f);
+  if (sums_bytes(n) && !(x = settled(f))) return NULL;
   if (n->op == OP_gemm) {
     const gemm_attrs *at = n->attrs;
     x = scaled(k, x, at->alpha);
@@ -212,24 +270,30 @@ static bool give_all(Finish *f, Elem *e) {
   return true;
 }
 
+// All results are computed before one is stored: what they share is then computed once, whatever they may lie over.
 static bool finish_sum(Tiler *t, const Dim *index, const LoopExpr *sum) {
   Elem *e = t->e;
   Finish *f = t->ctx;
-  *f = (Finish){.c = f->c, .h = f->h, .index = index, .sum = sum};
-  for (int i = 0; i < e->fused->nres; i++) {
+  int n = e->fused->nres;
+  const LoopExpr **x = arena_array(e->a, const LoopExpr *, n);
+  Dim at[MAX_RANK], shape[MAX_RANK], *linear = arena_array(e->a, Dim, n);
+  *f = (Finish){.c = f->c, .h = f->h, .index = index, .sum = sum, .row_sum = t->row_sum};
+  for (int i = 0; i < n; i++) {
     const Type *y = e->fused->type[i];
-    Dim at[MAX_RANK], shape[MAX_RANK];
     if (!follow_to(&f->h->follow, e->body->result[i], index, at)) return false;
-    const LoopExpr *x = elem_at(e, e->body->result[i], at);
-    if (!x) return false;
+    x[i] = elem_at(e, e->body->result[i], at);
+    if (!x[i]) return false;
     elem_shape(e, y, shape);
-    Dim linear = elem_linear(e, y->rank, shape, at);
+    linear[i] = elem_linear(e, y->rank, shape, at);
+  }
+  for (int i = 0; n > 1 && i < n; i++) x[i] = loop_let(&e->b, x[i]);
+  for (int i = 0; i < n; i++) {
     if (!e->nguards) {
-      loop_store(&e->b, elem_result(e, i), linear, x);
+      loop_store(&e->b, elem_result(e, i), linear[i], x[i]);
       continue;
     }
     LoopBound *g = arena_dup(e->a, e->guard, e->nguards * (int64_t)sizeof *g);
-    loop_store_guarded(&e->b, elem_result(e, i), linear, e->nguards, g, x);
+    loop_store_guarded(&e->b, elem_result(e, i), linear[i], e->nguards, g, x[i]);
   }
   return true;
 }
@@ -379,6 +443,14 @@ static ContractProbe split_contracted(Contraction *c) {
   return probe(c);
 }
 
+// Constants with an element for each column; one alone is written into the expression.
+static bool declare_columns(Contraction *c) {
+  const Node *all[] = {c->scale, c->offset, c->column_sum};
+  for (int i = 0; i < ARRAY_LEN(all); i++)
+    if (all[i] && all[i]->data->n > 1 && elem_constant(c->e, all[i], "column") < 0) return false;
+  return true;
+}
+
 // ---- the template ----
 
 tenon_status lower_contract(Lowering *lo, const Node *fused, Lowered *out) {
@@ -399,8 +471,18 @@ tenon_status lower_contract(Lowering *lo, const Node *fused, Lowered *out) {
   if (!p.ok) return TENON_EUNSUPPORTED;
   Tiler t = {.c = &c, .e = &e, .packed = -1, .finish = finish_sum};
   find_cuts(&c);
-  p.rows_along = lies_along_rows(&c, &h);
+  contract_words(&c, &p);
+  contract_scales(&c);
+  p.rows_along = !c.word && lies_along_rows(&c, &h);
   contract_choose(&c, &lo->target, &p, heavy, &t.s);
+  if (c.word && !c.direct && !t.s.stage_lhs) {  // rows that are too long to be staged
+    contract_no_words(&c);
+    contract_choose(&c, &lo->target, &p, heavy, &t.s);
+  }
+  // One operation for a product and its sum, where integers have two.
+  bool few = c.depth > 0 && c.depth <= EXACT_PRODUCTS && !c.depthwise;
+  if (sums_bytes(anchor) && !c.word && few) c.acc = DT_F32;
+  if (!declare_columns(&c)) return TENON_EUNSUPPORTED;
   if (c.weight) {
     PackSpec pack;
     if (!contract_pack(&c, t.s.nr, &pack)) return TENON_EUNSUPPORTED;

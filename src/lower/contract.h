@@ -74,6 +74,18 @@ typedef struct Contraction {
   bool sides;    // the groups are pixels of a block, which all read the same channels
   // integers
   const Node *lhs_zero, *rhs_zero;
+  // Words: so many elements along the last contracted axis are multiplied at once; 0: one (contract_word.c)
+  int64_t word;
+  bool direct;  // words of lhs are read where they lie, else from rows that are staged
+  bool flip;    // lhs is signed: its bytes are read as unsigned, 128 more
+  bool
+      row_sums;  // the zero points of rhs are not all where words have theirs: rows of lhs are summed too
+  bool biased;  // the bias is in `offset`
+  const Node *
+      scale;  // constant: of a quantised result's columns, all three joined; NULL: they are joined there
+  const Node *offset;  // constant: what is added to a column's sum; NULL: nothing
+  const Node *
+      column_sum;  // constant: a column's sum of rhs, times the zero point of lhs taken off; NULL: it is none
 } Contraction;
 
 // One place: of the result, and along the contracted axes.
@@ -82,14 +94,6 @@ typedef struct ContractPoint {
   Dim group, k[CONTRACT_K];
 } ContractPoint;
 
-// False when the anchor is not one that this template does.  `blocks`: behind it channels become blocks of so many
-// pixels, each with channels of its own side by side; 1: blocks are made otherwise; 0: there are none.
-bool contract_map(Contraction *c, Elem *e, const Node *anchor, int64_t blocks);
-bool contract_sizes(Contraction *c);  // after elem_begin: sizes in the kernel's terms
-void contract_lhs(const Contraction *c, const ContractPoint *at, Dim *index);
-void contract_rhs(const Contraction *c, const ContractPoint *at, Dim *index);
-// rhs as a constant in the order in which it is read: groups, panels, contracted axes, columns.
-bool contract_pack(const Contraction *c, int64_t nr, PackSpec *out);
 // What the operands' elements are, seen from outside.
 typedef struct ContractProbe {
   bool ok;
@@ -100,10 +104,30 @@ typedef struct ContractProbe {
   int64_t divisor;   // 0: none
   int along;         // the contracted loop along which neighbours of lhs lie side by side; -1: none
 } ContractProbe;
+
+// Whether the sums are formed of words of bytes or of bf16; then the constants that this takes are made.
+bool contract_words(Contraction *c, const ContractProbe *p);
+void contract_no_words(Contraction *c);  // takes it back
+void contract_scales(
+    Contraction *c);  // joins the scales of a quantised result where they are constants
+// The node's constant outside the kernel, or what it is itself; NULL when it is none.
+const Node *contract_constant(const Contraction *c, const Node *n);
+int64_t contract_steps(const Contraction *c,
+                       int64_t elements);  // words along the last contracted axis
+
+// False when the anchor is not one that this template does.  `blocks`: behind it channels become blocks of so many
+// pixels, each with channels of its own side by side; 1: blocks are made otherwise; 0: there are none.
+bool contract_map(Contraction *c, Elem *e, const Node *anchor, int64_t blocks);
+bool contract_sizes(Contraction *c);  // after elem_begin: sizes in the kernel's terms
+void contract_lhs(const Contraction *c, const ContractPoint *at, Dim *index);
+void contract_rhs(const Contraction *c, const ContractPoint *at, Dim *index);
+// rhs as a constant in the order in which it is read: groups, panels, contracted axes, columns.
+bool contract_pack(const Contraction *c, int64_t nr, PackSpec *out);
 void contract_choose(const Contraction *c, const LowerTarget *t, const ContractProbe *p, bool heavy,
                      ContractSchedule *out);
 
 // contract_tile.c
+enum { ROW_LANES = 16 };
 typedef struct Tiler {
   Contraction *c;
   Elem *e;
@@ -113,6 +137,8 @@ typedef struct Tiler {
   int32_t lhs_buf;   // staged rows, or -1
   int32_t rhs_buf;   // staged columns, or -1
   int32_t sums;      // spilled sums, or -1
+  int32_t row_acc;   // sums of the rows of lhs, the same in each of ROW_LANES lanes, or -1
+  int32_t row_sums;  // these spilled, or -1
   ContractPoint at;  // of the tile: what is the same for all of it
   Dim row, col;      // first row and column of the tile
   Dim group, panel;  // numbers
@@ -120,6 +146,7 @@ typedef struct Tiler {
       rows;  // of a tile that may have fewer rows: the item's first row, those before the tile, all
   bool (*finish)(struct Tiler *t, const Dim *index,
                  const LoopExpr *sum);  // stores what is made of a sum
+  const LoopExpr *row_sum;              // of the row at hand, for `finish`
   void *ctx;
 } Tiler;
 bool contract_emit(Tiler *t);

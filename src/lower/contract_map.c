@@ -436,13 +436,15 @@ static bool multiples(Dim e, const Dim *sym, int n, int64_t *coef) {
   return true;
 }
 
-// The loops are: group, panel, contracted axes, column of the panel.
+// The loops are: group, panel, contracted axes, column of the panel, and elements of a word.
 bool contract_pack(const Contraction *c, int64_t nr, PackSpec *out) {
   Elem *e = c->e;
   IntPool *p = e->pool;
   const Type *t = type_of(c->rhs);
   *out = (PackSpec){0};
-  int n = c->nk + 3;
+  int n = c->nk + 3, inner = c->nk + 1;
+  out->words = c->word != 0;
+  n += out->words;
   if (n > PACK_LOOPS || t->rank + 1 > PACK_COORDS || !ie_is_const(c->n)) return false;
   Dim sym[PACK_LOOPS], index[MAX_RANK];
   for (int i = 0; i < n; i++)
@@ -454,11 +456,18 @@ bool contract_pack(const Contraction *c, int64_t nr, PackSpec *out) {
     at.k[i] = sym[2 + i];
     out->extent[2 + i] = c->k[i]->value;
   }
+  if (c->word) {  // the elements of a word are the innermost loop
+    out->extent[inner] = contract_steps(c, c->k[c->nk - 1]->value);
+    out->extent[n - 1] = c->word;
+    out->flip = t->dtype == DT_U8 ? 128 : 0;
+    at.k[c->nk - 1] = ie_add(p, ie_mulc(p, sym[inner], c->word), sym[n - 1]);
+  }
   out->nloops = n;
   out->extent[0] = c->groups;
   out->extent[1] = (c->n->value + nr - 1) / nr;
-  out->extent[n - 1] = nr;
-  Dim col = ie_add(p, ie_mulc(p, sym[1], nr), sym[n - 1]);
+  int column = inner + 1;
+  out->extent[column] = nr;
+  Dim col = ie_add(p, ie_mulc(p, sym[1], nr), sym[column]);
   if (c->col1 - c->col0 > 1) {  // several axes of rhs that lie together count as one
     int first = -1;
     for (int i = 0; i < t->rank; i++)
@@ -481,7 +490,7 @@ bool contract_pack(const Contraction *c, int64_t nr, PackSpec *out) {
   if (c->col1 > c->col0) {  // columns behind the last one are 0
     for (int i = 0; i < n; i++) out->coef[t->rank][i] = 0;
     out->coef[t->rank][1] = nr;
-    out->coef[t->rank][n - 1] = 1;
+    out->coef[t->rank][column] = 1;
     out->limit[t->rank] = c->n->value;
     out->stride[t->rank] = 0;
     out->ncoords = t->rank + 1;

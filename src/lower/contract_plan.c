@@ -52,9 +52,13 @@ bool contract_schedule_parse(const char *text, ContractSchedule *out) {
 static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 static int64_t known(Dim d, int64_t otherwise) { return ie_is_const(d) ? d->value : otherwise; }
 
+// Steps of the contracted loops: elements, or words of them.
 static int64_t contracted(const Contraction *c) {
   int64_t k = 1;
-  for (int i = 0; i < c->nk; i++) k *= MAX(known(c->k[i], 256), 1);
+  for (int i = 0; i < c->nk; i++) {
+    int64_t size = MAX(known(c->k[i], 256), 1);
+    k *= i == c->nk - 1 ? contract_steps(c, size) : size;
+  }
   return k;
 }
 
@@ -86,7 +90,7 @@ static int64_t choose_columns(const Contraction *c, int64_t lanes, int64_t m) {
 
 static int64_t most_rows(const Contraction *c, const LowerTarget *t, int64_t lanes, int64_t nr) {
   int64_t vectors = ceil_div(nr, lanes), regs = t->vector_registers;
-  int64_t mr = (regs - vectors - 1) / vectors;
+  int64_t mr = (regs - vectors - 1) / (vectors + c->row_sums);
   if (c->depthwise) mr = MIN(mr / 2, 8);  // lhs is a vector too, and shared by neighbouring taps
   return MAX(MIN(mr, 16), 1);
 }
@@ -176,7 +180,7 @@ void contract_choose(const Contraction *c, const LowerTarget *t, const ContractP
                      ContractSchedule *s) {
   int64_t bytes = elem_bytes(c->acc), lanes = MAX(t->vector_bytes / bytes, 1);
   int64_t m = known(c->m, 256), k = contracted(c);
-  *s = (ContractSchedule){.panels = 1, .unroll = 1, .spill = heavy || p->rows_along};
+  *s = (ContractSchedule){.panels = 1, .unroll = 1, .spill = heavy || p->rows_along || c->row_sums};
   s->turn = p->rows_along;
   s->nr = choose_columns(c, lanes, m);
   s->mr = most_rows(c, t, lanes, s->nr);
@@ -184,7 +188,7 @@ void contract_choose(const Contraction *c, const LowerTarget *t, const ContractP
   bool one_k = !c->image && !c->guarded && c->nk > 0 && k > 0;
   for (int i = 0; i < c->nk; i++) one_k &= ie_is_const(c->k[i]);
   s->stage_rhs = !c->weight && !p->rhs_plain && one_k && m > 4 && s->nr * k * bytes <= t->l2 / 2;
-  bool costs = (!p->lhs_plain && panels > 1) || c->strided || c->apart;
+  bool costs = (!p->lhs_plain && panels > 1) || c->strided || c->apart || (c->word && !c->direct);
   bool collide = p->lhs_along_k && rows_collide(c, bytes, s->mr);
   s->stage_lhs =
       one_k && !s->stage_rhs && (costs || collide) && s->mr * (k + 32) * bytes <= t->l2 / 2;
@@ -200,5 +204,6 @@ void contract_choose(const Contraction *c, const LowerTarget *t, const ContractP
   }
   Dim last = c->nk ? c->k[c->nk - 1] : NULL;
   if (c->depthwise || !last || !ie_is_const(last)) return;
-  s->unroll = last->value <= 4 ? MAX(last->value, 1) : last->value < 16 ? 1 : c->image ? 2 : 4;
+  int64_t steps = contract_steps(c, last->value);
+  s->unroll = steps <= 4 ? MAX(steps, 1) : steps < 16 ? 1 : c->image ? 2 : 4;
 }

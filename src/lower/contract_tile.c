@@ -85,11 +85,38 @@ static const LoopExpr *lhs_value(Tiler *t, const ContractPoint *at) {
   return x;
 }
 
+// The element of lhs as words hold it.
+static const LoopExpr *lhs_part(Tiler *t, const ContractPoint *at) {
+  LoopKernel *k = t->e->k;
+  Dim index[MAX_RANK];
+  contract_lhs(t->c, at, index);
+  const LoopExpr *x = elem_at(t->e, t->c->lhs, index);
+  if (!x || t->c->acc == DT_F32) return x;
+  x = loop_bit_cast(k, DT_U8, x);
+  return t->c->flip ? loop_op(k, LOOP_bit_xor, x, loop_int(k, DT_U8, 128), NULL) : x;
+}
+
+// The word of lhs that begins at a place, read where it lies.
+static const LoopExpr *lhs_word(Tiler *t, const ContractPoint *at) {
+  LoopKernel *k = t->e->k;
+  Dim index[MAX_RANK];
+  contract_lhs(t->c, at, index);
+  const LoopExpr *x = elem_at(t->e, t->c->lhs, index);
+  if (!x || x->kind != LX_LOAD || x->src[0]) return NULL;
+  x = loop_wide(k, x);
+  return t->c->flip ? loop_op(k, LOOP_bit_xor, x, loop_int(k, DT_U32, 0x80808080), NULL) : x;
+}
+
 static Dim packed_index(Tiler *t, const ContractPoint *at, Dim col) {
   Contraction *c = t->c;
   IntPool *p = t->e->pool;
   Dim i = add(t, ie_mul(p, t->group, ie_ceildiv(p, c->n, num(t, t->s.nr))), t->panel);
-  for (int k = 0; k < c->nk; k++) i = add(t, ie_mul(p, i, c->k[k]), at->k[k]);
+  for (int k = 0; k < c->nk; k++) {
+    bool words = c->word && k == c->nk - 1;
+    Dim size = words ? num(t, contract_steps(c, c->k[k]->value)) : c->k[k];
+    Dim place = words ? ie_div(p, at->k[k], num(t, c->word)) : at->k[k];
+    i = add(t, ie_mul(p, i, size), place);
+  }
   return add(t, ie_mulc(p, i, t->s.nr), col);
 }
 
@@ -105,6 +132,7 @@ static const LoopExpr *rhs_value(Tiler *t, const ContractPoint *at, Dim col) {
     x = elem_at(e, c->rhs, index);
   }
   if (!x) return NULL;
+  if (c->word) return x;
   Dim which = c->col1 > c->col0 ? at->out[c->col1 - 1] : e->pool->zero;
   return less_zero(t, loop_cast(e->k, c->acc, x), c->rhs_zero, which);
 }
@@ -112,7 +140,21 @@ static const LoopExpr *rhs_value(Tiler *t, const ContractPoint *at, Dim col) {
 // ---- staging ----
 
 // Staged rows lie a line of the cache further apart than they are long.
-static int64_t pitch(const Tiler *t) { return t->c->depth + 32; }
+static int64_t pitch(const Tiler *t) {
+  const Contraction *c = t->c;
+  if (!c->word) return c->depth + 32;
+  int64_t last = c->k[c->nk - 1]->value;
+  return c->depth / last * contract_steps(c, last) * c->word + 64;
+}
+
+// The place of an element in a staged row; whole words for the last axis.
+static Dim staged_place(Tiler *t, const Dim *k) {
+  const Contraction *c = t->c;
+  Dim size[CONTRACT_K];
+  memcpy(size, c->k, sizeof size);
+  if (c->word) size[c->nk - 1] = num(t, contract_steps(c, c->k[c->nk - 1]->value) * c->word);
+  return elem_linear(t->e, c->nk, size, k);
+}
 
 // Loops over all contracted axes, the last one a vector over part of it; gives the place counted through.
 static Dim open_contracted(Tiler *t, int64_t from, int64_t to, Dim *k, int *depth) {
@@ -121,7 +163,7 @@ static Dim open_contracted(Tiler *t, int64_t from, int64_t to, Dim *k, int *dept
   for (int i = 0; i < last; i++) k[i] = open_loop(t, LOOP_SERIAL, "k", c->k[i], depth);
   k[last] = ie_addc(t->e->pool, loop_for(&t->e->b, LOOP_VECTOR, "k", num(t, to - from)), from);
   ++*depth;
-  return elem_linear(t->e, c->nk, c->k, k);
+  return staged_place(t, k);
 }
 
 static bool stage_rhs(Tiler *t) {
@@ -155,12 +197,26 @@ static bool stage_part(Tiler *t, Dim r, bool guard, int64_t from, int64_t to) {
   // That a quotient of sizes stays below its size is true, and beyond proof.
   if (t->c->apart) at.out[first] = elem_guard(e, at.out[first], t->c->out[first]);
   memcpy(at.k, k, sizeof at.k);
-  const LoopExpr *x = lhs_value(t, &at);
+  const LoopExpr *x = t->c->word ? lhs_part(t, &at) : lhs_value(t, &at);
   elem_unguard(e, 0);
   if (!x) return false;
   loop_store(&e->b, t->lhs_buf, add(t, ie_mulc(e->pool, r, pitch(t)), all), x);
   close_loops(t, depth);
   return true;
+}
+
+// What a last word has beyond the axis counts in the sums of rows, and must be 0; products with it are 0 anyway.
+static void stage_tail(Tiler *t, Dim r) {
+  const Contraction *c = t->c;
+  Elem *e = t->e;
+  int64_t end = c->k[c->nk - 1]->value, all = c->word ? contract_steps(c, end) * c->word : end;
+  Dim k[CONTRACT_K];
+  int depth = 0;
+  if (!c->row_sums || end == all) return;
+  Dim at = open_contracted(t, end, all, k, &depth);
+  loop_store(&e->b, t->lhs_buf, add(t, ie_mulc(e->pool, r, pitch(t)), at),
+             loop_int(e->k, DT_U8, 0));
+  close_loops(t, depth);
 }
 
 static bool stage_lhs(Tiler *t, int64_t rows, bool guard) {
@@ -172,6 +228,7 @@ static bool stage_lhs(Tiler *t, int64_t rows, bool guard) {
     from = c->cut[i];
   }
   if (from < end && !stage_part(t, r, guard, from, end)) return false;
+  stage_tail(t, r);
   loop_end(&t->e->b);
   return true;
 }
@@ -186,6 +243,7 @@ typedef struct Rows {
 static const LoopExpr *product(Tiler *t, const LoopExpr *a, const LoopExpr *b,
                                const LoopExpr *sum) {
   LoopKernel *k = t->e->k;
+  if (t->c->word) return loop_op(k, LOOP_dot, a, b, sum);
   if (dtype_class(t->c->acc) == DC_FLOAT) return loop_op(k, LOOP_fma, a, b, sum);
   return loop_op(k, LOOP_add, sum, loop_op(k, LOOP_mul, a, b, NULL), NULL);
 }
@@ -196,15 +254,16 @@ static const LoopExpr *step_lhs(Tiler *t, Dim in_tile, Dim col, bool guard, cons
   Contraction *c = t->c;
   ContractPoint at;
   if (t->lhs_buf >= 0) {
-    Dim all = elem_linear(e, c->nk, c->k, k);
-    return loop_load(e->k, t->lhs_buf, add(t, ie_mulc(e->pool, in_tile, pitch(t)), all));
+    Dim at_row = add(t, ie_mulc(e->pool, in_tile, pitch(t)), staged_place(t, k));
+    const LoopExpr *x = loop_load(e->k, t->lhs_buf, at_row);
+    return c->word ? loop_wide(e->k, x) : x;
   }
   int before = e->nguards;
   Dim row = row_at(t, in_tile, guard);
   if (c->depthwise && ragged(t)) col = elem_guard(e, col, c->n);
   place(t, row, col, &at);
   memcpy(at.k, k, sizeof at.k);
-  const LoopExpr *x = lhs_value(t, &at);
+  const LoopExpr *x = c->word ? lhs_word(t, &at) : lhs_value(t, &at);
   elem_unguard(e, before);
   return x;
 }
@@ -220,7 +279,7 @@ static const LoopExpr *step_rhs(Tiler *t, Dim j, const Dim *k) {
     return loop_load(e->k, t->rhs_buf, add(t, ie_mulc(e->pool, all, t->s.nr), j));
   }
   int before = e->nguards;
-  if (ragged(t) && (t->packed < 0 || c->rhs_zero)) col = elem_guard(e, col, c->n);
+  if (ragged(t) && (t->packed < 0 || (c->rhs_zero && !c->word))) col = elem_guard(e, col, c->n);
   place(t, e->pool->zero, col, &at);
   memcpy(at.k, k, sizeof at.k);
   const LoopExpr *x = rhs_value(t, &at, j);
@@ -242,6 +301,13 @@ static bool step(Tiler *t, Rows rows, const Dim *k) {
   Dim cell = add(t, ie_mulc(e->pool, in_tile, t->s.nr), j);
   loop_store(&e->b, t->acc, cell, product(t, a, b, loop_load(e->k, t->acc, cell)));
   loop_end(&e->b);
+  if (t->row_acc >= 0) {
+    Dim lane = loop_for(&e->b, LOOP_VECTOR, "j", num(t, ROW_LANES));
+    Dim at = add(t, ie_mulc(e->pool, in_tile, ROW_LANES), lane);
+    const LoopExpr *ones = loop_int(e->k, DT_U32, 0x01010101);
+    loop_store(&e->b, t->row_acc, at, product(t, a, ones, loop_load(e->k, t->row_acc, at)));
+    loop_end(&e->b);
+  }
   loop_end(&e->b);
   return true;
 }
@@ -251,23 +317,25 @@ static void prefetch(Tiler *t, const Dim *k) {
   Elem *e = t->e;
   if (!t->s.ahead || t->packed < 0) return;
   ContractPoint at = {.group = t->group};
-  int64_t bytes = elem_bytes(type_of(t->c->rhs)->dtype), line = MAX(64 / bytes, 1);
+  int64_t bytes = t->c->word ? 4 : elem_bytes(type_of(t->c->rhs)->dtype), line = MAX(64 / bytes, 1);
   memcpy(at.k, k, sizeof at.k);
   for (int64_t i = 0; i < t->s.nr; i += line)
     loop_prefetch(&e->b, t->packed, packed_index(t, &at, num(t, t->s.ahead / bytes + i)));
 }
 
-// `count` steps of the innermost contracted loop, u of them written out.
+// `count` steps, of words where there are any, of the innermost contracted loop from an element on, u of them written out.
 static bool inner_steps(Tiler *t, Rows rows, Dim *k, int level, Dim from, Dim count, int64_t u) {
   Elem *e = t->e;
   int depth = 0;
   if (ie_is_const(count) && count->value == u) {
-    k[level] = add(t, from, open_loop(t, LOOP_UNROLL, "u", count, &depth));
+    k[level] = open_loop(t, LOOP_UNROLL, "u", count, &depth);
   } else {
     Dim i = open_loop(t, LOOP_SERIAL, "k", ie_div(e->pool, count, num(t, u)), &depth);
     Dim sub = open_loop(t, LOOP_UNROLL, "u", num(t, u), &depth);
-    k[level] = add(t, from, add(t, ie_mulc(e->pool, i, u), sub));
+    k[level] = add(t, ie_mulc(e->pool, i, u), sub);
   }
+  if (t->c->word) k[level] = ie_mulc(e->pool, k[level], t->c->word);
+  k[level] = add(t, from, k[level]);
   prefetch(t, k);
   bool ok = step(t, rows, k);
   close_loops(t, depth);
@@ -276,17 +344,20 @@ static bool inner_steps(Tiler *t, Rows rows, Dim *k, int level, Dim from, Dim co
 
 // The same for any number of steps: those that are left over come one by one.
 static bool inner_part(Tiler *t, Rows rows, Dim *k, int level, Dim from, Dim count) {
-  int64_t u = t->s.unroll, rest = ie_is_const(count) ? count->value % u : 0;
+  int64_t u = t->s.unroll, width = t->c->word ? t->c->word : 1;
+  if (t->c->word) count = num(t, contract_steps(t->c, count->value));
+  int64_t rest = ie_is_const(count) ? count->value % u : 0;
   if (!rest) return inner_steps(t, rows, k, level, from, count, u);
   int64_t whole = count->value - rest;
+  Dim behind = ie_addc(t->e->pool, from, whole * width);
   return (!whole || inner_steps(t, rows, k, level, from, num(t, whole), u)) &&
-         inner_steps(t, rows, k, level, ie_addc(t->e->pool, from, whole), num(t, rest), 1);
+         inner_steps(t, rows, k, level, behind, num(t, rest), 1);
 }
 
 // Whether lhs is read from the parts of a concatenation, each by a loop of its own.
 static bool in_parts(const Tiler *t, int level) {
   const Contraction *c = t->c;
-  return !t->s.stage_lhs && c->ncuts && !c->pieces && level == c->nk - 1 &&
+  return !t->s.stage_lhs && !c->word && c->ncuts && !c->pieces && level == c->nk - 1 &&
          ie_is_const(c->k[level]);
 }
 
@@ -369,18 +440,22 @@ static bool image_sums(Tiler *t, int64_t rows, int64_t first) {
 
 // ---- what is done with the sums ----
 
+// A tile of registers, `width` a row, to scratch.
+static void spill(Tiler *t, int64_t rows, int64_t width, int32_t from, int32_t to) {
+  Elem *e = t->e;
+  Dim r = loop_for(&e->b, LOOP_UNROLL, "r", num(t, rows));
+  Dim j = loop_for(&e->b, LOOP_VECTOR, "j", num(t, width));
+  Dim cell = add(t, ie_mulc(e->pool, r, width), j);
+  loop_store(&e->b, to, cell, loop_load(e->k, from, cell));
+  loop_end(&e->b);
+  loop_end(&e->b);
+}
+
 static bool finish(Tiler *t, int64_t rows, bool guard) {
   Elem *e = t->e;
-  int32_t from = t->acc;
-  if (t->sums >= 0) {
-    Dim r = loop_for(&e->b, LOOP_UNROLL, "r", num(t, rows));
-    Dim j = loop_for(&e->b, LOOP_VECTOR, "j", num(t, t->s.nr));
-    Dim cell = add(t, ie_mulc(e->pool, r, t->s.nr), j);
-    loop_store(&e->b, t->sums, cell, loop_load(e->k, t->acc, cell));
-    loop_end(&e->b);
-    loop_end(&e->b);
-    from = t->sums;
-  }
+  int32_t from = t->sums >= 0 ? t->sums : t->acc;
+  if (t->sums >= 0) spill(t, rows, t->s.nr, t->acc, t->sums);
+  if (t->row_acc >= 0) spill(t, rows, ROW_LANES, t->row_acc, t->row_sums);
   Dim r, j;
   if (t->s.turn) {
     j = loop_for(&e->b, LOOP_SERIAL, "j", num(t, t->s.nr));
@@ -394,6 +469,7 @@ static bool finish(Tiler *t, int64_t rows, bool guard) {
   elem_forget(e);
   const LoopExpr *sum =
       loop_let(&e->b, loop_load(e->k, from, add(t, ie_mulc(e->pool, r, t->s.nr), j)));
+  if (t->row_acc >= 0) t->row_sum = loop_load(e->k, t->row_sums, ie_mulc(e->pool, r, ROW_LANES));
   row = row_at(t, r, guard);
   if (ragged(t)) col = elem_guard(e, col, t->c->n);
   place(t, row, col, &at);
@@ -405,13 +481,18 @@ static bool finish(Tiler *t, int64_t rows, bool guard) {
   return ok;
 }
 
-static bool tile(Tiler *t, int64_t rows, bool guard, int64_t first) {
+static void clear(Tiler *t, int64_t rows, int64_t width, int32_t to) {
   Elem *e = t->e;
   Dim r = loop_for(&e->b, LOOP_UNROLL, "r", num(t, rows));
-  Dim j = loop_for(&e->b, LOOP_VECTOR, "j", num(t, t->s.nr));
-  loop_store(&e->b, t->acc, add(t, ie_mulc(e->pool, r, t->s.nr), j), zero_of(t, t->c->acc));
+  Dim j = loop_for(&e->b, LOOP_VECTOR, "j", num(t, width));
+  loop_store(&e->b, to, add(t, ie_mulc(e->pool, r, width), j), zero_of(t, t->c->acc));
   loop_end(&e->b);
   loop_end(&e->b);
+}
+
+static bool tile(Tiler *t, int64_t rows, bool guard, int64_t first) {
+  clear(t, rows, t->s.nr, t->acc);
+  if (t->row_acc >= 0) clear(t, rows, ROW_LANES, t->row_acc);
   bool ok =
       t->c->image ? image_sums(t, rows, first) : linear_sums(t, (Rows){.to = rows, .guard = guard});
   return ok && finish(t, rows, guard);
@@ -581,12 +662,18 @@ static void declare_buffers(Tiler *t) {
   LoopKernel *k = t->e->k;
   Contraction *c = t->c;
   Dim cells = num(t, t->s.mr * t->s.nr);
-  t->lhs_buf = t->rhs_buf = t->sums = -1;
+  t->lhs_buf = t->rhs_buf = t->sums = t->row_acc = t->row_sums = -1;
   t->acc = loop_buffer(k, LOOP_REGISTER, "acc", c->acc, cells, false);
+  DType staged = !c->word ? c->acc : c->acc == DT_F32 ? DT_BF16 : DT_U8;
   if (t->s.stage_lhs)
-    t->lhs_buf = loop_buffer(k, LOOP_SCRATCH, "rows", c->acc, num(t, t->s.mr * pitch(t)), false);
+    t->lhs_buf = loop_buffer(k, LOOP_SCRATCH, "rows", staged, num(t, t->s.mr * pitch(t)), false);
   if (t->s.stage_rhs)
     t->rhs_buf = loop_buffer(k, LOOP_SCRATCH, "columns", c->acc, num(t, c->depth * t->s.nr), false);
+  if (c->row_sums) {
+    Dim lanes = num(t, t->s.mr * ROW_LANES);
+    t->row_acc = loop_buffer(k, LOOP_REGISTER, "row_acc", c->acc, lanes, false);
+    t->row_sums = loop_buffer(k, LOOP_SCRATCH, "row_sums", c->acc, lanes, false);
+  }
   if (t->s.spill) t->sums = loop_buffer(k, LOOP_SCRATCH, "sums", c->acc, cells, false);
 }
 

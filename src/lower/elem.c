@@ -175,9 +175,17 @@ static int32_t add_argument(Elem *e, LowerArg arg, const char *name, DType t, Di
 
 int32_t elem_packed(Elem *e, const Node *constant, const PackSpec *pack, const char *name) {
   int64_t n = 1;
-  for (int i = 0; i < pack->nloops; i++) n *= pack->extent[i];
-  return add_argument(e, (LowerArg){.kind = LOWER_PACKED, .node = constant, .pack = *pack}, name,
-                      type_of(constant)->dtype, ie_const(e->pool, n));
+  for (int i = 0; i < pack->nloops - pack->words; i++) n *= pack->extent[i];
+  DType t = pack->words ? DT_U32 : type_of(constant)->dtype;
+  return add_argument(e, (LowerArg){.kind = LOWER_PACKED, .node = constant, .pack = *pack}, name, t,
+                      ie_const(e->pool, n));
+}
+
+int32_t elem_constant(Elem *e, const Node *constant, const char *name) {
+  int32_t b = add_argument(e, (LowerArg){.kind = LOWER_CONST, .node = constant}, name,
+                           type_of(constant)->dtype, numel(e, type_of(constant)));
+  if (b >= 0) intmap_put(&e->buffer, constant->id, (uint64_t)b);
+  return b;
 }
 
 static bool skipped(const Node *n, const Node *const *skip, int nskip) {

@@ -55,6 +55,8 @@ typedef struct Elem {
 bool elem_begin(Elem *e, Lowering *lo, const Node *fused, const Node *const *skip, int nskip);
 // Another argument, declared before anything else but arguments: a packed weight.
 int32_t elem_packed(Elem *e, const Node *constant, const PackSpec *pack, const char *name);
+// Likewise a constant that the template made.
+int32_t elem_constant(Elem *e, const Node *constant, const char *name);
 int32_t elem_result(const Elem *e, int i);  // the argument that result i is written to
 int32_t elem_buffer(const Elem *e,
                     const Node *n);    // the argument that a parameter or constant is, or -1
@@ -78,6 +80,7 @@ bool elem_expand(Elem *e, const Node *n, Node **out);
 bool elem_dtype(DType t);  // whether kernels hold such elements
 // The operand's element for a result's index, by broadcasting.
 const LoopExpr *elem_operand(Elem *e, const Node *o, const Type *result, const Dim *index);
+const LoopExpr *elem_clamped(LoopKernel *k, const LoopExpr *x, double lo, double hi);  // NaN: lo
 const LoopExpr *elem_number(Elem *e, DType t, double v);  // of any dtype
 DType elem_sum_dtype(DType t);  // sums of 16-bit floats are formed in f32 and rounded once
 

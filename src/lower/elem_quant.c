@@ -35,16 +35,19 @@ static const LoopExpr *scale_at(Elem *e, const Node *s, const Type *x, const Dim
 
 // ---- quantize ----
 
+// One instruction each; NaN becomes the lower bound.
+const LoopExpr *elem_clamped(LoopKernel *k, const LoopExpr *x, double lo, double hi) {
+  const LoopExpr *l = loop_float(k, x->dtype, lo), *h = loop_float(k, x->dtype, hi);
+  x = loop_op(k, LOOP_select, loop_op(k, LOOP_lt, l, x, NULL), x, l);
+  return loop_op(k, LOOP_select, loop_op(k, LOOP_lt, x, h, NULL), x, h);
+}
+
 // Saturated before it is made an integer, so that the cast has nothing left to decide; NaN becomes the least.
 static const LoopExpr *saturated(Elem *e, const LoopExpr *x, DType to) {
   LoopKernel *k = e->k;
   int64_t lo, hi;
   if (!quant_range(to, &lo, &hi)) return NULL;
-  const LoopExpr *least = loop_float(k, x->dtype, (double)lo), *nan;
-  nan = loop_op(k, LOOP_is_nan, x, NULL, NULL);
-  x = loop_op(k, LOOP_max, x, least, NULL);
-  x = loop_op(k, LOOP_min, x, loop_float(k, x->dtype, (double)hi), NULL);
-  x = loop_op(k, LOOP_select, nan, least, x);
+  x = elem_clamped(k, x, (double)lo, (double)hi);
   if (dtype_bits(to) < 32) x = loop_cast(k, DT_I32, x);  // one step to the width of the lanes
   return loop_cast(k, to, x);
 }

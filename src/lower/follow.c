@@ -127,6 +127,9 @@ static bool to_same(Follow *f, const Node *n, const Dim *index, Dim *out) {
 
 // Each element of the result is made from the element at the same place, and from parameters.
 static bool keeps_places(const Node *n) {
+  if (n->op == OP_gather)  // a look-up in a table
+    return type_of(n->src[0])->rank == 1 &&
+           (n->src[0]->op == OP_const || n->src[0]->op == OP_param);
   return op_info(n->op)->flags & OPF_ELEMENTWISE || n->op == OP_batch_normalization ||
          n->op == OP_quantize_linear || n->op == OP_dequantize_linear;
 }

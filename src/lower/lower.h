@@ -28,6 +28,9 @@ typedef struct LowerTarget {
 enum { PACK_LOOPS = 8, PACK_COORDS = 6 };
 typedef struct PackSpec {
   int nloops, ncoords;
+  int words;  // 1: the elements of the last loop are one u32, the first in the low bits
+  uint8_t
+      flip;  // of bytes: bits turned over in those of the weight; 128 makes unsigned ones signed
   int64_t extent[PACK_LOOPS];  // outermost first; the constant is dense in this order
   int64_t coef[PACK_COORDS][PACK_LOOPS];
   int64_t limit[PACK_COORDS];

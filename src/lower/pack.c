@@ -29,6 +29,7 @@ struct PackTask {
   const char *from;
   char *to;
   int64_t width;  // bytes of an element
+  uint8_t flip;   // bits turned over in each byte
   int n;
   PackLoop loop[PACK_LOOPS + 1];  // the last: a row of the constant; before it: rows; the others
   int nchecks;
@@ -213,6 +214,7 @@ static PackTask *make_task(const PackSpec *s, const int64_t *stride, const void 
   t->from = from;
   t->to = to;
   t->width = width;
+  t->flip = s->flip;
   t->n = s->nloops;
   for (int k = s->nloops - 1; k >= 0; k--) {
     t->loop[k] = (PackLoop){.extent = s->extent[k], .dst = dense};
@@ -322,6 +324,7 @@ typedef struct Tile {
   char *to;
   const char *from;
   int64_t rows, row, line, src, dst, width;
+  uint8_t flip;
 } Tile;
 
 #define TURN(bits)                                                                                 \
@@ -348,11 +351,19 @@ static void turn_any(const Tile *t, int64_t r0, int64_t r1, int64_t e0, int64_t 
              (size_t)t->width);
 }
 
+static void flip_tile(const Tile *t) {
+  for (int64_t r = 0; r < t->rows; r++) {
+    char *to = t->to + r * t->dst * t->width;
+    for (int64_t i = 0; i < t->row * t->width; i++) to[i] = (char)(to[i] ^ (char)t->flip);
+  }
+}
+
 static void do_tile(const Tile *t) {
   if (t->line == 1) {
     for (int64_t r = 0; r < t->rows; r++)
       memcpy(t->to + r * t->dst * t->width, t->from + r * t->src * t->width,
              (size_t)(t->row * t->width));
+    if (t->flip) flip_tile(t);
     return;
   }
   for (int64_t e = 0; e < t->row; e += LINES)
@@ -366,6 +377,7 @@ static void do_tile(const Tile *t) {
       default: turn_any(t, r, r1, e, e1);
       }
     }
+  if (t->flip) flip_tile(t);
 }
 
 typedef struct Range {
@@ -399,7 +411,8 @@ static void do_rows(const PackTask *t, int64_t src, int64_t dst, const int64_t *
                   .line = in->src,
                   .src = by->src,
                   .dst = by->dst,
-                  .width = t->width});
+                  .width = t->width,
+                  .flip = t->flip});
 }
 
 static void do_step(const PackTask *t, int64_t step) {

@@ -111,9 +111,11 @@ int32_t build_packed(ProgBuilder *b, const Node *n, const PackSpec *pack) {
     if (b->item.v[i].packed && b->item.v[i].node == n &&
         !memcmp(&b->item.v[i].pack, pack, sizeof *pack))
       return (int32_t)i;
-  int64_t *dims = arena_array(&b->p->arena, int64_t, pack->nloops);
-  memcpy(dims, pack->extent, (size_t)pack->nloops * sizeof *dims);
-  return add_const(b, (ProgConst){.dtype = type_of(n)->dtype, .rank = pack->nloops, .dims = dims},
+  int rank = pack->nloops - pack->words;
+  int64_t *dims = arena_array(&b->p->arena, int64_t, rank);
+  memcpy(dims, pack->extent, (size_t)rank * sizeof *dims);
+  DType t = pack->words ? DT_U32 : type_of(n)->dtype;
+  return add_const(b, (ProgConst){.dtype = t, .rank = rank, .dims = dims},
                    (ConstItem){.node = n, .packed = true, .pack = *pack});
 }
 

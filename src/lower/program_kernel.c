@@ -9,6 +9,7 @@ enum { SHARE_NS = 1500 };
 // ---- writing over an operand ----
 
 typedef struct Overwrite {
+  const LoopKernel *k;
   int32_t operand, result;
   Dim stored;  // the index of the one store; NULL before it is seen
   bool bad;
@@ -16,7 +17,8 @@ typedef struct Overwrite {
 
 static void look_at_expr(Overwrite *o, const LoopExpr *e, Dim stored) {
   if (!e || o->bad) return;
-  if (e->kind == LX_LOAD && e->buffer == o->operand && e->index != stored) o->bad = true;
+  if (e->kind == LX_LOAD && e->buffer == o->operand)
+    o->bad = e->index != stored || e->dtype != o->k->buffer[e->buffer].dtype;
   for (int i = 0; i < 3; i++) look_at_expr(o, e->src[i], stored);
 }
 
@@ -34,7 +36,7 @@ static void look_at_block(Overwrite *o, const LoopBlock *b) {
 }
 
 bool lower_may_overwrite(const LoopKernel *k, int32_t operand, int32_t result) {
-  Overwrite o = {.operand = operand, .result = result};
+  Overwrite o = {.k = k, .operand = operand, .result = result};
   look_at_block(&o, &k->body);
   return !o.bad;
 }

@@ -100,6 +100,24 @@ static void weigh(Fuser *f, FuseNode *x) {
   if (weight > FUSE_WEIGHT || leaves > FUSE_LEAVES) x->op = (FuseOp){FC_MAP, FUSED_MOVEMENT, 0};
 }
 
+// Bytes and pairs of bf16 are multiplied several at once.
+static bool multiplies_words(const Node *n) {
+  if (n->op == OP_conv || n->op == OP_mat_mul || n->op == OP_gemm || n->op == OP_dot)
+    return type_of(n->src[0])->dtype == DT_BF16;
+  return n->op == OP_q_linear_conv || n->op == OP_conv_integer || n->op == OP_q_linear_mat_mul ||
+         n->op == OP_mat_mul_integer;
+}
+
+// What is multiplied several at once lies side by side: what a convolution would read through an index map is written out.
+static void lay_out_image(Fuser *f, const Node *n) {
+  if (!multiplies_words(n) ||
+      (n->op != OP_q_linear_conv && n->op != OP_conv_integer && n->op != OP_conv))
+    return;
+  FuseNode *x = fuse_at(f, n->src[0]);
+  if (x->op.cls == FC_LAZY && !fuse_is_view(f, n->src[0]))
+    x->op = (FuseOp){FC_MAP, FUSED_MOVEMENT, 0};
+}
+
 static void classify(Fuser *f) {
   bool *seen = arena_array(f->arena, bool, f->nsyms);
   for (int64_t i = 0; i < f->order.n; i++) {
@@ -123,6 +141,7 @@ static void classify(Fuser *f) {
     if (x->op.cls == FC_LAZY && f->alone && !(x->op.flags & FF_VIEW))
       x->op = (FuseOp){FC_MAP, FUSED_MOVEMENT, 0};
     if (x->op.cls == FC_LAZY) weigh(f, x);
+    lay_out_image(f, n);
   }
 }
 
@@ -372,6 +391,7 @@ static int64_t edges_between(Fuser *f, int32_t own, int32_t group) {
 static bool is_prologue(Fuser *f, int32_t i, int32_t own, int32_t group) {
   const FuseGroup *g = &f->group[group];
   if (group == own || g->host || g->anchor >= 0 || !has_room(f, own, g->size)) return false;
+  if (multiplies_words(f->n[i].node)) return false;  // written once, read many times
   if (g->uses != edges_to(f, group) && g->uses != edges_between(f, own, group)) return false;
   return f->n[i].op.cls == FC_ANCHOR || worth_repeating(f, f->n[i].node, group);
 }

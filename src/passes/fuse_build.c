@@ -127,7 +127,7 @@ static FusedKind kind_of(Fuser *f, int32_t group, const Members *m) {
   for (int64_t i = 0; i < m->n; i++) {
     const FuseNode *x = &f->n[m->v[i]];
     view &= x->joined || (x->op.cls == FC_LAZY && fuse_is_view(f, x->node));
-    moves &= x->op.cls == FC_LAZY || x->op.kind == FUSED_MOVEMENT;
+    moves &= x->op.kind == FUSED_MOVEMENT;
   }
   return view ? FUSED_VIEW : moves ? FUSED_MOVEMENT : FUSED_POINTWISE;
 }

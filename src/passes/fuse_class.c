@@ -3,6 +3,7 @@
 // Rows are only needed where an op's flags do not say enough: an element-wise op is FC_POINT, one of the host
 // FC_HOST, any other without a row a kernel of its own without an epilogue.
 #include "eval/norm.h"
+#include "eval/quant.h"
 #include "eval/movement.h"
 #include "ir/internal.h"
 #include "passes/fuse.h"
@@ -29,7 +30,7 @@ static const FuseOp row[OP_COUNT] = {
     MAP(random_normal_like), MAP(bernoulli), MAP(dropout),
     MAP(hann_window), MAP(hamming_window), MAP(blackman_window), MAP(mel_weight_matrix), MAP(affine_grid),
     [OP_quantize_linear] = {FC_POINT, FUSED_POINTWISE, 0},
-    [OP_dequantize_linear] = {FC_POINT, FUSED_POINTWISE, 0},
+    [OP_dequantize_linear] = {FC_POINT, FUSED_POINTWISE, 0},  // of bytes: see is_narrow_read
     [OP_batch_normalization] = {FC_POINT, FUSED_POINTWISE, 0},
     CONTRACTION(dot), CONTRACTION(mat_mul), CONTRACTION(gemm), CONTRACTION(einsum), CONTRACTION(mat_mul_integer),
     CONTRACTION(q_linear_mat_mul), CONTRACTION(conv), CONTRACTION(conv_transpose), CONTRACTION(conv_integer),
@@ -61,8 +62,21 @@ static bool is_lookup(const Node *n) {
          table->data->n <= TABLE_MAX;
 }
 
+// Bytes or bf16 as floats: to read them and do this again costs less than to write the floats.
+static bool is_narrow_read(const Node *n) {
+  if (n->op == OP_cast)
+    return type_of(n)->dtype == DT_F32 && type_of(n->src[0])->kind == TK_TENSOR &&
+           type_of(n->src[0])->dtype == DT_BF16;
+  if (n->op != OP_dequantize_linear || ((const dequantize_linear_attrs *)n->attrs)->block_size)
+    return false;
+  const Type *x = type_of(n->src[0]);
+  return x->kind == TK_TENSOR && x->rank >= 0 && (x->dtype == DT_U8 || x->dtype == DT_I8) &&
+         type_of(n)->dtype == DT_F32;
+}
+
 FuseOp fuse_op(const Node *n) {
   const OpInfo *op = op_info(n->op);
+  if (is_narrow_read(n)) return (FuseOp){FC_LAZY, FUSED_POINTWISE, FF_BIJECTIVE};
   if (op->flags & (OPF_HOST | OPF_CONTROL) || n->op == OP_foreign)
     return (FuseOp){FC_HOST, FUSED_HOST, 0};
   if (n->op == OP_batch_normalization &&
@@ -116,7 +130,8 @@ int32_t fuse_rearranged(Fuser *f, const Node *o, uint64_t *out_order) {
   if (x->op.cls == FC_LAZY) {
     if (!(x->op.flags & FF_BIJECTIVE)) return NO_GROUP;
     int32_t v = fuse_rearranged(f, o->src[0], out_order);
-    if (v >= 0 && !(x->op.flags & FF_VIEW) && !keeps_order(o))
+    if (v >= 0 && !(x->op.flags & FF_VIEW) && !keeps_order(o) && o->op != OP_dequantize_linear &&
+        o->op != OP_cast)
       *out_order = rearrange(o, *out_order);
     return v;
   }

@@ -18,6 +18,7 @@ const Pass graph_passes[] = {
     { "parallel",  "products of one tensor with several weights as one", pass_parallel, 0,              2 },
     { "simplify",  "shapes, fold, algebra and moves, to a fixed point",  pass_simplify, PASSF_FIXPOINT, 1 },
     { "blocks",    "transposed convolutions as blocks, maxima as lines", pass_blocks,  0,               2 },
+    { "precision", "contractions in bf16, where it is asked for",        pass_precision, 0,             1 },
     { "layout",    "channels first or last, by cost over the whole graph", pass_layout, 0,              2 },
     { "fuse",      "group nodes into kernels; below -O2 each its own",   pass_fuse,    0,               0 },
     // clang-format on
@@ -42,6 +43,8 @@ const PassOrder graph_pass_order[] = {
     {"blocks", "layout", "these rules too know channels first alone"},
     {"simplify", "layout",
      "rules know convolutions channels first alone, and would sink conversions"},
+    {"simplify", "precision", "rules about contractions have fired, and weights are constants"},
+    {"precision", "layout", "what is narrowed is channels first"},
     {"layout", "fuse", "conversions go into the kernels that read through them"},
     {"simplify", "fuse", "rules look through nodes, not through kernels"},
 };

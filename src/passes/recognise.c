@@ -15,11 +15,13 @@ tenon_status pass_recognise(PassCtx *c, bool *out_changed) {
 
 tenon_status pass_qdq(PassCtx *c, bool *out_changed) {
   // What is quantised again goes first: a product alone is turned into integers whoever reads it.
-  static const RuleSet *const whole[] = {&rules_recognise_quant}, *const rest[] = {
-                                                                      &rules_recognise_integer};
-  bool changed;
-  TRY(pass_rewrite(c, whole, 1, out_changed));
-  TRY(pass_rewrite(c, rest, 1, &changed));
-  *out_changed |= changed;
+  static const RuleSet *const sets[] = {&rules_recognise_quant, &rules_recognise_integer,
+                                        &rules_quant_border};
+  *out_changed = false;
+  for (int i = 0; i < ARRAY_LEN(sets); i++) {
+    bool changed;
+    TRY(pass_rewrite(c, &sets[i], 1, &changed));
+    *out_changed |= changed;
+  }
   return TENON_OK;
 }

@@ -17,6 +17,9 @@ static inline bool rec_is(Graph *g, const Node *n, double want) {
   return rec_number(g, n, &x) && rec_close(type_of(n)->dtype, x, want);
 }
 
+// quantise(f(x)) of bytes x, f of many operations: a table of 256; NULL when it is none (recognise_table.c).
+Node *rec_byte_table(Graph *g, const Match *m);
+
 // n as factor times another node: products and quotients with numbers, taken off from outside.
 Node *rec_unscaled(Graph *g, Node *n, double *factor);
 

@@ -206,56 +206,6 @@ static Node *bound_numbers(Graph *g, const Match *m) {
   return N(g, max, q, y.zero);
 }
 
-// ---- functions of one byte: a table ----
-
-static bool worth_a_table(const Node *n) {
-  switch (n->op) {
-  case OP_sigmoid:
-  case OP_tanh:
-  case OP_exp:
-  case OP_erf:
-  case OP_log:
-  case OP_sqrt:
-  case OP_elu:
-  case OP_selu:
-  case OP_celu:
-  case OP_gelu:
-  case OP_swish:
-  case OP_mish:
-  case OP_softplus:
-  case OP_softsign:
-  case OP_leaky_relu:
-  case OP_hard_sigmoid:
-  case OP_hard_swish: return true;
-  default: return false;
-  }
-}
-
-// Every byte in the order in which it is an index: negative ones count from the end.
-static Node *all_bytes(Graph *g, DType t) {
-  uint8_t v[256];
-  int64_t n = 256;
-  for (int i = 0; i < 256; i++) v[i] = (uint8_t)i;
-  return node_const(g, t, 1, &n, v, NULL);
-}
-
-static Node *make_table(Graph *g, const Match *m) {
-  const Node *fn = m->root->src[0], *dq = fn->nsrc == 1 ? fn->src[0] : NULL, *root = m->root;
-  Quant x, y;
-  if (!worth_a_table(fn) || !dq || !match_once(m, fn) || !quantised(g, root, &y) ||
-      !dequantised(g, dq, -1, &x) || x.x->op == OP_const || x.scale->op != OP_const ||
-      y.scale->op != OP_const || x.zero->op != OP_const || y.zero->op != OP_const ||
-      !is_scalar(x.scale))
-    return NULL;
-  Node *in[3] = {all_bytes(g, type_of(x.x)->dtype), x.scale, x.zero};
-  Node *v = node_new(g, OP_dequantize_linear, 3, in, dq->attrs, 1, NULL);
-  v = node_new(g, fn->op, 1, &v, fn->attrs, 1, NULL);
-  Node *out[3] = {v, y.scale, y.zero};
-  Node *table = node_new(g, OP_quantize_linear, 3, out, root->attrs, 1, NULL);
-  Node *index = NA(g, cast, (&(cast_attrs){.to = DT_I32, .saturate = true}), x.x);
-  return N(g, gather, table, index);
-}
-
 // ---- contractions whose result stays in floats ----
 
 static Node *in_float(Graph *g, Node *sum, Node *scale) {
@@ -263,8 +213,18 @@ static Node *in_float(Graph *g, Node *sum, Node *scale) {
   return N(g, mul, wide, scale);
 }
 
+// A vector of one number as a scalar.
+static Node *without_axis(Graph *g, Node *n) {
+  const Type *t = type_of(n);
+  return t->rank == 1 && is_one(n) ? reshape_to(g, n, type_tensor(g, t->dtype, 0, NULL)) : n;
+}
+
 // Zero points as the op takes them: one for x, one or one a column for w.
-static bool zeros_fit(const Quant *x, const Quant *w, Dim columns) {
+static bool zeros_fit(Graph *g, Quant *x, Quant *w, Dim columns) {
+  x->zero = without_axis(g, x->zero);
+  w->zero = without_axis(g, w->zero);
+  x->scale = without_axis(g, x->scale);
+  w->scale = without_axis(g, w->scale);
   const Type *t = type_of(w->zero);
   return is_scalar(x->zero) && (t->rank == 0 || (t->rank == 1 && t->dims[0] == columns));
 }
@@ -275,7 +235,7 @@ static Node *integer_mat_mul(Graph *g, const Match *m) {
   int columns = type_of(n->src[1])->rank == 2 ? 1 : -1;
   if (!dequantised(g, n->src[0], -1, &x) || !dequantised(g, n->src[1], columns, &w) ||
       type_of(n->src[0])->rank < 2 || type_of(n->src[1])->rank < 2 ||
-      !zeros_fit(&x, &w, type_of(n)->dims[type_of(n)->rank - 1]))
+      !zeros_fit(g, &x, &w, type_of(n)->dims[type_of(n)->rank - 1]))
     return NULL;
   return in_float(g, N(g, mat_mul_integer, x.x, w.x, x.zero, w.zero), N(g, mul, x.scale, w.scale));
 }
@@ -285,7 +245,8 @@ static Node *integer_gemm(Graph *g, const Match *m) {
   const gemm_attrs *at = n->attrs;
   Quant x, w;
   if (at->transA || at->alpha != 1 || at->beta != 1 || !dequantised(g, n->src[0], -1, &x) ||
-      !dequantised(g, n->src[1], at->transB ? 0 : 1, &w) || !zeros_fit(&x, &w, type_of(n)->dims[1]))
+      !dequantised(g, n->src[1], at->transB ? 0 : 1, &w) ||
+      !zeros_fit(g, &x, &w, type_of(n)->dims[1]))
     return NULL;
   Node *rows = at->transB ? transpose_to(g, w.x, 2, (int64_t[]){1, 0}) : w.x;
   Node *sum = N(g, mat_mul_integer, x.x, rows, x.zero, w.zero), *bias = src_or_null(g, n, 2);
@@ -308,7 +269,7 @@ static Node *integer_conv(Graph *g, const Match *m) {
   int rank = type_of(n)->rank;
   Quant x, w;
   if (rank < 3 || node_channels_last(n) || !dequantised(g, n->src[0], -1, &x) ||
-      !dequantised(g, n->src[1], 0, &w) || !zeros_fit(&x, &w, type_of(n->src[1])->dims[0]))
+      !dequantised(g, n->src[1], 0, &w) || !zeros_fit(g, &x, &w, type_of(n->src[1])->dims[0]))
     return NULL;
   Node *bias = src_or_null(g, n, 2), *scale = by_channel(g, N(g, mul, x.scale, w.scale), rank);
   if (bias) bias = by_channel(g, bias, rank);
@@ -344,9 +305,12 @@ static const Rule quant[] = {
                     "%r = quantize_linear(%v, %xs, %xz) return %r }"),
     RULE("quantize.relu", P(quantize_linear, BIND_ONCE(q, relu, a), b, c), .make = bound_numbers, .fast = FAST_QUANT,
          .example = "(%x: u8[n, 6]) { " XQ "%v = add(%xf, %xf) %y = relu(%v) " YQ),
-    RULE("quantize.table", P(quantize_linear, a, b, c), .make = make_table,
+    RULE("quantize.table", P(quantize_linear, a, b, c), .make = rec_byte_table,
          .example = "(%x: i8[n, 6]) { %xs = const f32[] {0.05} %xz = const i8[] {7} %xf = dequantize_linear(%x, %xs, %xz) %y = sigmoid(%xf) "
                     "%ys = const f32[] {0.00390625} %yz = const u8[] {0} %r = quantize_linear(%y, %ys, %yz) return %r }"),
+    RULE("quantize.table_of_tables", P(quantize_linear, a, b, c), .make = rec_byte_table,
+         .example = "(%x: u8[n, 6]) { " XQ "%k = const f32[] {0.7} %m = mul(%xf, %k) %e = erf(%m) %es = const f32[] {0.01} %ez = const u8[] {128} "
+                    "%eq = quantize_linear(%e, %es, %ez) %ef = dequantize_linear(%eq, %es, %ez) %y = mul(%xf, %ef) " YQ),
     // clang-format on
 };
 const RuleSet rules_recognise_quant =

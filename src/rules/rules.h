@@ -13,6 +13,7 @@ extern const RuleSet rules_recognise_move;       // pixel and channel shuffles
 extern const RuleSet rules_recognise_norm;       // normalisations and softmax
 extern const RuleSet rules_recognise_rotary;     // rotary embedding
 extern const RuleSet rules_recognise_quant;      // dequantise, compute, quantise
+extern const RuleSet rules_quant_border;         // borders of integer convolutions
 extern const RuleSet rules_contract;             // what stands around contractions goes into them
 extern const RuleSet rules_channels;             // the order of channels goes into weights
 extern const RuleSet rules_blocks;               // results that are blocks of pixels

@@ -12,6 +12,7 @@ const RuleSet *const rule_sets[] = {
     &rules_recognise_norm,
     &rules_recognise_quant,
     &rules_recognise_rotary,
+    &rules_quant_border,
     &rules_contract,
     &rules_channels,
     &rules_blocks,

@@ -46,20 +46,20 @@ static LV pointers(Emit *e, LV base, Lin at, int64_t bytes) {
   return at_byte(e, base, lin_value(e, at), bytes);
 }
 
-static LV load_gather(Emit *e, LT type, LV base, Lin at, int64_t bytes, LV mask) {
-  LV p = pointers(e, base, at, bytes);
+static LV load_gather(Emit *e, LT type, LV base, Lin at, int64_t unit, LV mask) {
+  LV p = pointers(e, base, at, unit);
   LT over[] = {type, LLVMTypeOf(p)};
-  LV args[] = {p, const_int(e, NULL, e->i32, bytes), mask ? mask : all_lanes(e),
+  LV args[] = {p, const_int(e, NULL, e->i32, unit), mask ? mask : all_lanes(e),
                LLVMConstNull(type)};
   return call_intrinsic(e, "llvm.masked.gather", over, 2, args, 4);
 }
 
-static LV load_strided(Emit *e, LT elem, LT type, LV base, Lin at, int64_t bytes) {
-  LV r = LLVMGetPoison(type), first = at_byte(e, base, at.base, bytes);
+static LV load_strided(Emit *e, LT elem, LT type, LV base, Lin at, int64_t unit) {
+  LV r = LLVMGetPoison(type), first = at_byte(e, base, at.base, unit);
   for (int i = 0; i < e->lanes; i++) {
-    LV p = at_byte(e, first, const_i64(e, at.stride * i), bytes);
-    r = LLVMBuildInsertElement(e->b, r, load_plain(e, elem, p, bytes),
-                               const_int(e, NULL, e->i32, i), "");
+    LV p = at_byte(e, first, const_i64(e, at.stride * i), unit);
+    r = LLVMBuildInsertElement(e->b, r, load_plain(e, elem, p, unit), const_int(e, NULL, e->i32, i),
+                               "");
   }
   return r;
 }
@@ -71,36 +71,41 @@ static LV reversed(Emit *e, LV x) {
                                 LLVMConstVector(v, (unsigned)e->lanes), "");
 }
 
-// Elements of the lanes of `mask` (NULL: all), where `uniform` holds (NULL: it does).  Others are 0.
-static LV load_lanes(Emit *e, DType t, LV base, Lin at, LV uniform, LV mask) {
+// Elements of the lanes of `mask` (NULL: all), where `uniform` holds (NULL: it does).  Others are 0.  `unit`: bytes of
+// the buffer's elements, in which places are counted.
+static LV load_lanes(Emit *e, DType t, int64_t unit, LV base, Lin at, LV uniform, LV mask) {
   LT elem = mem_type(e, t), type = LLVMVectorType(elem, (unsigned)e->lanes);
-  int64_t bytes = elem_bytes(t);
-  bool run = !at.vec && (at.stride == 1 || (at.stride == -1 && !mask));
+  int64_t step = elem_bytes(t) / unit;
+  bool run = !at.vec && (at.stride == step || (at.stride == -step && !mask));
   if (!run) {
     if (uniform) mask = both(e, mask, splat(e, uniform, e->lanes));
-    if (at.vec || mask) return load_gather(e, type, base, at, bytes, mask);
-    return load_strided(e, elem, type, base, at, bytes);
+    if (at.vec || mask) return load_gather(e, type, base, at, unit, mask);
+    return load_strided(e, elem, type, base, at, unit);
   }
   LV from = at.base;
-  if (at.stride < 0) from = LLVMBuildAdd(e->b, from, const_i64(e, 1 - e->lanes), "");
-  LV p = at_byte(e, base, from, bytes);
+  if (at.stride < 0) from = LLVMBuildAdd(e->b, from, const_i64(e, step * (1 - e->lanes)), "");
+  LV p = at_byte(e, base, from, unit);
   if (uniform) p = LLVMBuildSelect(e->b, uniform, p, e->zeros, "");
-  LV r = mask ? load_masked(e, type, p, mask, bytes) : load_plain(e, type, p, bytes);
+  LV r = mask ? load_masked(e, type, p, mask, unit) : load_plain(e, type, p, unit);
   return at.stride < 0 ? reversed(e, r) : r;
 }
 
-static LV load_one(Emit *e, DType t, LV base, LV at, LV uniform) {
-  LV p = at_byte(e, base, at, elem_bytes(t));
+static LV load_one(Emit *e, DType t, int64_t unit, LV base, LV at, LV uniform) {
+  LV p = at_byte(e, base, at, unit);
   if (uniform) p = LLVMBuildSelect(e->b, uniform, p, e->zeros, "");
-  return load_plain(e, mem_type(e, t), p, elem_bytes(t));
+  return load_plain(e, mem_type(e, t), p, unit);
 }
 
-// Where `uniform` holds, for the lanes of `mask` (either may be NULL: all).
-static void check_access(Emit *e, int32_t buffer, Lin at, LV uniform, LV mask) {
+// Of `width` elements, where `uniform` holds, for the lanes of `mask` (either may be NULL: all).
+static void check_access(Emit *e, int32_t buffer, Lin at, int64_t width, LV uniform, LV mask) {
   if (!e->checked) return;
   LV i = lin_value(e, at), size = emit_dim(e, e->k->buffer[buffer].size);
   if (value_lanes(i)) size = splat(e, size, e->lanes);
   LV bad = LLVMBuildICmp(e->b, LLVMIntUGE, i, size, "");
+  if (width > 1) {
+    LV last = LLVMBuildAdd(e->b, i, const_int(e, i, e->i64, width - 1), "");
+    bad = LLVMBuildOr(e->b, bad, LLVMBuildICmp(e->b, LLVMIntUGE, last, size, ""), "");
+  }
   if (mask) bad = both(e, splat(e, bad, e->lanes), mask);
   bad = both(e, any_lane(e, bad), uniform);
   LLVMBasicBlockRef inside = new_block(e, "inside");
@@ -113,15 +118,16 @@ static LV emit_load(Emit *e, const LoopExpr *x) {
   Guard g = emit_guards(e, x->nguards, x->guard);
   Lin at = emit_lin(e, x->index);
   LV base = e->base[x->buffer], r;
+  int64_t unit = elem_bytes(e->k->buffer[x->buffer].dtype);
   if (at.vec || at.stride) {
     LV mask = both(e, e->mask, g.lanes);
-    check_access(e, x->buffer, at, g.uniform, mask);
-    r = load_lanes(e, x->dtype, base, at, g.uniform, mask);
+    check_access(e, x->buffer, at, elem_bytes(x->dtype) / unit, g.uniform, mask);
+    r = load_lanes(e, x->dtype, unit, base, at, g.uniform, mask);
   } else {
     LV safe = g.uniform;
     if (g.lanes && g.may_be_empty) safe = both(e, safe, any_lane(e, g.lanes));
-    check_access(e, x->buffer, at, safe, NULL);
-    r = load_one(e, x->dtype, base, at.base, safe);
+    check_access(e, x->buffer, at, elem_bytes(x->dtype) / unit, safe, NULL);
+    r = load_one(e, x->dtype, unit, base, at.base, safe);
     if (g.lanes) r = splat(e, r, e->lanes);
     if (g.lanes && !other) other = LLVMConstNull(reg_type(e, x->dtype));
   }
@@ -186,7 +192,7 @@ void emit_store(Emit *e, const LoopStmt *s) {
   Lin at = emit_lin(e, s->index);
   LV mask = both(e, e->mask, g.lanes);
   LLVMBasicBlockRef done = g.uniform ? only_if(e, g.uniform) : NULL;
-  check_access(e, s->buffer, at, NULL, at.vec || at.stride ? mask : NULL);
+  check_access(e, s->buffer, at, 1, NULL, at.vec || at.stride ? mask : NULL);
   if (!e->lanes) {
     store_plain(e, to_memory(e, t, v), at_byte(e, e->base[s->buffer], at.base, elem_bytes(t)),
                 elem_bytes(t));
@@ -207,37 +213,66 @@ void emit_store(Emit *e, const LoopStmt *s) {
 
 // ---- expressions ----
 
-// What a float expression is known to lie in; NaN aside.
-static void float_range(const LoopExpr *x, double *lo, double *hi, int depth) {
-  *lo = -INFINITY, *hi = INFINITY;
-  if (depth > 8) return;
-  if (x->kind == LX_CONST) {
-    *lo = *hi = x->f;
-    return;
-  }
-  if (x->kind != LX_OP) return;
-  double a = -INFINITY, b = INFINITY, c = a, d = b;
+// What a float expression is known to lie in, and whether it may be NaN.
+typedef struct Span {
+  double lo, hi;
+  bool nan;
+} Span;
+
+static Span float_span(const LoopExpr *x, int depth);
+
+// The text of a kernel shares no constants.
+static bool same_value(const LoopExpr *a, const LoopExpr *b) {
+  return a == b || (a->kind == LX_CONST && b->kind == LX_CONST && a->f == b->f);
+}
+
+// select(a < b, b, a) and select(a < b, a, b): where the comparison does not hold, and NaN makes it not hold, the result is
+// the operand that is last.
+static Span select_span(const LoopExpr *x, int depth) {
+  const LoopExpr *c = x->src[0], *yes = x->src[1], *no = x->src[2];
+  Span p = float_span(yes, depth), q = float_span(no, depth);
+  bool less = c->kind == LX_OP && c->op == LOOP_lt;
+  if (less && same_value(c->src[0], no) && same_value(c->src[1], yes))
+    return (Span){q.lo, fmax(p.hi, q.hi), q.nan};
+  if (less && same_value(c->src[0], yes) && same_value(c->src[1], no))
+    return (Span){fmin(p.lo, q.lo), q.hi, q.nan};
+  return (Span){fmin(p.lo, q.lo), fmax(p.hi, q.hi), p.nan || q.nan};
+}
+
+static Span float_span(const LoopExpr *x, int depth) {
+  const Span any = {-INFINITY, INFINITY, true};
+  if (x->kind == LX_CONST) return (Span){x->f, x->f, isnan(x->f)};
+  if (depth > 8 || x->kind != LX_OP) return any;
+  Span p, q;
   switch ((int)x->op) {
   case LOOP_min:
   case LOOP_max:
-    float_range(x->src[0], &a, &b, depth + 1);
-    float_range(x->src[1], &c, &d, depth + 1);
-    *lo = x->op == LOOP_min ? fmin(a, c) : fmax(a, c);
-    *hi = x->op == LOOP_min ? fmin(b, d) : fmax(b, d);
-    return;
-  case LOOP_select:
-    float_range(x->src[1], &a, &b, depth + 1);
-    float_range(x->src[2], &c, &d, depth + 1);
-    *lo = fmin(a, c), *hi = fmax(b, d);
-    return;
+    p = float_span(x->src[0], depth + 1);
+    q = float_span(x->src[1], depth + 1);
+    if (x->op == LOOP_min) return (Span){fmin(p.lo, q.lo), fmin(p.hi, q.hi), p.nan || q.nan};
+    return (Span){fmax(p.lo, q.lo), fmax(p.hi, q.hi), p.nan || q.nan};
+  case LOOP_select: return select_span(x, depth + 1);
   case LOOP_round:
   case LOOP_floor:
   case LOOP_ceil:
-    float_range(x->src[0], &a, &b, depth + 1);
-    *lo = floor(a), *hi = ceil(b);
-    return;
-  case LOOP_relu: float_range(x->src[0], &a, &b, depth + 1); *lo = fmax(a, 0), *hi = fmax(b, 0);
+    p = float_span(x->src[0], depth + 1);
+    return (Span){floor(p.lo), ceil(p.hi), p.nan};
+  case LOOP_relu:
+    p = float_span(x->src[0], depth + 1);
+    return (Span){fmax(p.lo, 0), fmax(p.hi, 0), p.nan};
   }
+  return any;
+}
+
+// Floats that are known to fit: without asking whether each is a number where it is known to be one.
+static LV cast_known(Emit *e, const LoopExpr *x, LV v) {
+  DType t = x->src[0]->dtype;
+  if (!dtype_is_float(t) || dtype_is_float(x->dtype)) return cast_emit(e, t, x->dtype, v, 0, 0);
+  Span s = float_span(x->src[0], 0);
+  bool fits = !s.nan && s.lo >= -0x1p31 && s.hi < 0x1p31 && x->dtype == DT_I32;
+  if (fits && (t == DT_F32 || t == DT_F64))
+    return LLVMBuildFPToSI(e->b, v, type_like(v, e->i32), "");
+  return cast_emit(e, t, x->dtype, v, s.lo, s.hi);
 }
 
 static LV emit_op(Emit *e, const LoopExpr *x) {
@@ -250,17 +285,14 @@ static LV emit_op(Emit *e, const LoopExpr *x) {
   }
   for (int i = 0; vec && i < n; i++) v[i] = splat(e, v[i], e->lanes);
   DType t = x->src[0]->dtype;
+  if (x->op == LOOP_dot) return dot_emit(e, x->dtype, v[0], v[1], v[2]);
   if (x->op == LOOP_select) return LLVMBuildSelect(e->b, v[0], v[1], v[2], "");
   if (x->op == LOOP_bit_cast) {
     if (t == DT_BOOL) v[0] = LLVMBuildZExt(e->b, v[0], type_like(v[0], e->i8), "");
     if (x->dtype == DT_BOOL) return from_memory(e, DT_BOOL, v[0]);
     return LLVMBuildBitCast(e->b, v[0], type_like(v[0], reg_type(e, x->dtype)), "");
   }
-  if (x->op == LOOP_cast) {
-    double lo = -INFINITY, hi = INFINITY;
-    if (dtype_is_float(t) && !dtype_is_float(x->dtype)) float_range(x->src[0], &lo, &hi, 0);
-    return cast_emit(e, t, x->dtype, v[0], lo, hi);
-  }
+  if (x->op == LOOP_cast) return cast_known(e, x, v[0]);
   return op_emit(e, (LoopOp)x->op, t, v[0], v[1], v[2]);
 }
 

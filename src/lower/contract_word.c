@@ -1,0 +1,213 @@
+// contract_word.c -- products of bytes, four along the contracted axis at a time.
+//
+// The operation (`dot` of loops) multiplies unsigned bytes of lhs by signed ones of rhs.  Signed lhs are read as unsigned
+// ones, 128 more, and unsigned weights are packed as signed ones, 128 less; zero points move along:
+//   sum (x - z) (w - zw) = sum x' w' - z' (sum w' - depth zw') - zw' sum x'
+// of which the second is a constant of each column where z' is known, and joins the bias; the third takes sums of the rows
+// of lhs, which are formed beside the others where a zw' is not 0.  A tap that is left out because
+// it lies outside the image stands for x = z, so there z' must be 0: passes write other borders out beforehand.
+//
+// Needs:      weights and their zero points that are constant.
+// Guarantees: the integers are those of the products one by one; sums wrap at 32 bits.
+#include "lower/contract.h"
+
+#include "eval/contract.h"
+#include "ops/order.h"
+
+enum { BYTES = 4, PAIR = 2, SHIFT = 128 };
+
+const Node *contract_constant(const Contraction *c, const Node *n) {
+  const Elem *e = c->e;
+  if (n->op == OP_const) return n;
+  for (int64_t i = 0; i < e->body->nparams; i++)
+    if (e->body->param[i] == n && e->fused->src[i]->op == OP_const) return e->fused->src[i];
+  return NULL;
+}
+
+int64_t contract_steps(const Contraction *c, int64_t elements) {
+  return c->word ? (elements + c->word - 1) / c->word : elements;
+}
+
+static bool is_byte(const Node *n) {
+  return type_of(n)->dtype == DT_U8 || type_of(n)->dtype == DT_I8;
+}
+
+// The one number that all elements of a zero point are.
+static bool zero_known(const Contraction *c, const Node *zero, int64_t *out) {
+  *out = 0;
+  if (!zero) return true;
+  const Node *k = contract_constant(c, zero);
+  const void *bytes;
+  if (!k || !is_byte(k) || k->data->n < 1 || const_bytes(c->e->lo->g, k, &bytes, c->e->lo->diag))
+    return false;
+  *out = get_i64(type_of(k)->dtype, bytes, 0);
+  for (int64_t i = 1; i < k->data->n; i++)
+    if (get_i64(type_of(k)->dtype, bytes, i) != *out) return false;
+  return true;
+}
+
+static bool fits_words(const Contraction *c) {
+  if (c->acc != DT_I32 || !is_byte(c->lhs) || !is_byte(c->rhs) || !c->weight) return false;
+  if (c->depthwise || c->transposed || c->guarded || c->nk < 1 || c->depth < 1) return false;
+  if (c->col1 - c->col0 != 1 || !ie_is_const(c->n)) return false;
+  return !c->rhs_zero || contract_constant(c, c->rhs_zero);
+}
+
+// ---- constants of the columns ----
+
+// The axis of rhs that the columns are, all groups together.
+static int column_axis(const Contraction *c) {
+  int rank = type_of(c->rhs)->rank;
+  if (c->conv) return node_channels_last(c->anchor) ? rank - 1 : 0;
+  for (int i = 0; i < rank; i++)
+    if (c->rhs_axis[i].role == AXIS_OUT && c->rhs_axis[i].index == c->col0) return i;
+  return -1;
+}
+
+// The zero point of a column of the weights as words have it; false when there is none.
+static bool column_zero(const Contraction *c, const void *zeros, int64_t column, int64_t *out) {
+  const Type *w = type_of(c->weight);
+  *out = w->dtype == DT_U8 ? -SHIFT : 0;
+  if (!c->rhs_zero) return true;
+  const Node *k = contract_constant(c, c->rhs_zero);
+  if (!is_byte(k) || (column && k->data->n != 1 && column >= k->data->n) || k->data->n < 1)
+    return false;
+  *out += get_i64(type_of(k)->dtype, zeros, k->data->n == 1 ? 0 : column);
+  return true;
+}
+
+// Takes the zero points off the sums of the columns; notes whether that leaves products with rows.
+static bool take_zeros(Contraction *c, int32_t *sum, int64_t n) {
+  const Node *k = c->rhs_zero ? contract_constant(c, c->rhs_zero) : NULL;
+  const void *zeros = NULL;
+  int64_t zero;
+  if (k && const_bytes(c->e->lo->g, k, &zeros, c->e->lo->diag)) return false;
+  if (k && (type_of(k)->rank > 1 || (k->data->n != 1 && k->data->n != n))) return false;
+  for (int64_t i = 0; i < n; i++) {
+    if (!column_zero(c, zeros, i, &zero)) return false;
+    c->row_sums |= zero != 0;
+    sum[i] = (int32_t)((uint32_t)sum[i] - (uint32_t)(zero * c->depth));
+  }
+  return true;
+}
+
+// Sums of each column of the weights, as words have them.
+static int32_t *column_sums(const Contraction *c, int64_t *out_n) {
+  const Type *t = type_of(c->weight);
+  const void *bytes;
+  int axis = column_axis(c);
+  int64_t outer = 1, inner = 1, n;
+  if (axis < 0 || const_bytes(c->e->lo->g, c->weight, &bytes, c->e->lo->diag)) return NULL;
+  n = t->dims[axis]->value;
+  for (int i = 0; i < t->rank; i++)
+    *(i < axis ? &outer : &inner) *= i == axis ? 1 : t->dims[i]->value;
+  int32_t *sum = arena_array(c->e->a, int32_t, MAX(n, 1));
+  const uint8_t *w = bytes;
+  uint8_t flip = t->dtype == DT_U8 ? SHIFT : 0;
+  for (int64_t o = 0; o < outer; o++)
+    for (int64_t j = 0; j < n; j++)
+      for (int64_t i = 0; i < inner; i++) sum[j] += (int8_t)(uint8_t)(*w++ ^ flip);
+  *out_n = n;
+  return sum;
+}
+
+// The bias of a quantised convolution, where it is a constant of as many columns.
+static const int32_t *constant_bias(const Contraction *c, int64_t n) {
+  const Node *bias =
+      c->anchor->op == OP_q_linear_conv ? src_or_null(c->e->lo->g, c->anchor, 8) : NULL;
+  const void *bytes;
+  if (!bias || !(bias = contract_constant(c, bias)) || bias->data->n != n) return NULL;
+  int32_t *copy = arena_array(c->e->a, int32_t, MAX(n, 1));  // a file gives no alignment
+  if (const_bytes(c->e->lo->g, bias, &bytes, c->e->lo->diag)) return NULL;
+  memcpy(copy, bytes, (size_t)n * sizeof *copy);
+  return copy;
+}
+
+static const Node *column_constant(const Contraction *c, const int32_t *v, int64_t n) {
+  for (int64_t i = 0; i < n; i++)
+    if (v[i]) return node_const(c->e->lo->g, DT_I32, 1, &n, v, NULL);
+  return NULL;
+}
+
+// ---- the choice ----
+
+static bool any_padded(const Contraction *c) {
+  bool padded = false;
+  for (int d = 0; d < c->nd; d++) padded |= c->space[d].padded;
+  return padded;
+}
+
+static bool one_zero(const Node *zero) {
+  const Type *t = type_of(zero);
+  return t->kind == TK_TENSOR && (t->rank == 0 || (t->rank == 1 && ie_is(t->dims[0], 1)));
+}
+
+// Whether lhs can be read by words where it lies.
+static bool reads_directly(const Contraction *c, const ContractProbe *p, int64_t word) {
+  Dim last = c->k[c->nk - 1];
+  return p->lhs_plain && p->lhs_along_k && ie_is_const(last) && last->value % word == 0 &&
+         !c->ncuts && !c->pieces && !c->apart && !c->strided;
+}
+
+// Pairs of bf16: a tap or an element that is left out is 0, so nothing is to be made good.
+static bool pairs(Contraction *c, const ContractProbe *p) {
+  if (c->acc != DT_F32 || type_of(c->lhs)->dtype != DT_BF16 || type_of(c->rhs)->dtype != DT_BF16)
+    return false;
+  if (!c->weight || c->depthwise || c->transposed || c->guarded || c->nk < 1 || c->depth < 1)
+    return false;
+  c->direct = reads_directly(c, p, PAIR);
+  if (!ie_is_const(c->n) || (c->image && !c->direct)) return false;
+  c->word = PAIR;
+  return true;
+}
+
+bool contract_words(Contraction *c, const ContractProbe *p) {
+  int64_t zero, n;
+  if (pairs(c, p)) return true;
+  if (!fits_words(c)) return false;
+  bool direct = reads_directly(c, p, BYTES);
+  if (c->image && !direct) return false;
+  bool known = zero_known(c, c->lhs_zero, &zero);
+  bool is_signed = type_of(c->lhs)->dtype == DT_I8;
+  zero += is_signed ? SHIFT : 0;
+  if (!known && !one_zero(c->lhs_zero)) return false;
+  if (any_padded(c) && !(known && zero == 0)) return false;
+  int32_t *sum = column_sums(c, &n);
+  if (!sum || !take_zeros(c, sum, n)) return false;
+  const int32_t *bias = known ? constant_bias(c, n) : NULL;
+  for (int64_t i = 0; known && i < n; i++)
+    sum[i] = (int32_t)((bias ? (uint32_t)bias[i] : 0u) - (uint32_t)sum[i] * (uint32_t)zero);
+  *(known ? &c->offset : &c->column_sum) = column_constant(c, sum, n);
+  c->biased = bias != NULL;
+  c->word = BYTES;
+  c->direct = direct;
+  c->flip = is_signed;
+  return true;
+}
+
+void contract_no_words(Contraction *c) {
+  c->word = 0;
+  c->direct = c->flip = c->biased = c->row_sums = false;
+  c->offset = c->column_sum = NULL;
+}
+
+// ---- scales ----
+
+static const Value *constant_value(const Contraction *c, int operand) {
+  const Node *n = contract_constant(c, c->anchor->src[operand]);
+  return n ? node_known(c->e->lo->g, n) : NULL;
+}
+
+// Joined in f32, one after the other, as the evaluation joins them.
+void contract_scales(Contraction *c) {
+  enum { X = 1, W = 4, Y = 6 };
+  if (c->anchor->op != OP_q_linear_conv && c->anchor->op != OP_q_linear_mat_mul) return;
+  const Value *x = constant_value(c, X), *w = constant_value(c, W), *y = constant_value(c, Y);
+  if (!x || !w || !y || x->n != 1 || y->n != 1 || x->dtype != DT_F32 || w->dtype != DT_F32 ||
+      y->dtype != DT_F32 || w->rank > 1)
+    return;
+  float *scale = arena_array(c->e->a, float, MAX(w->n, 1));
+  for (int64_t i = 0; i < w->n; i++)
+    scale[i] = (float)val_f64(x, 0) * (float)val_f64(w, i) / (float)val_f64(y, 0);
+  c->scale = node_const(c->e->lo->g, DT_F32, 1, &w->n, scale, NULL);
+}

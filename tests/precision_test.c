@@ -1,0 +1,167 @@
+// precision_test.c -- contractions in bf16: what is narrowed, and how far results then lie from the model's.
+#include "compiled.h"
+#include "ir/interpret.h"
+#include "ir/internal.h"
+#include "passes/passes.h"
+#include "passes/plan.h"
+#include "runtime/session.h"
+#include "targets/cpu.h"
+#include "targets/target.h"
+#include "test.h"
+
+#include <math.h>
+
+static uint64_t rng;
+static double uniform(void) {
+  rng = hash_u64(rng + 0x9e3779b97f4a7c15ull);
+  return (double)(rng >> 11) * 0x1p-52 - 1;
+}
+
+static void print_floats(StrBuf *b, const char *name, int rank, const int64_t *dims, double scale) {
+  int64_t n = 1;
+  strbuf_printf(b, "  %%%s = const f32[", name);
+  for (int i = 0; i < rank; i++) {
+    strbuf_printf(b, "%s%lld", i ? ", " : "", (long long)dims[i]);
+    n *= dims[i];
+  }
+  strbuf_printf(b, "] {");
+  for (int64_t i = 0; i < n; i++) strbuf_printf(b, "%s%.6g", i ? ", " : "", scale * uniform());
+  strbuf_printf(b, "}\n");
+}
+
+static tenon_status make_inputs(Graph *g, Run *run, Value **in) {
+  rng = 3;
+  for (int64_t i = 0; i < g->main->nparams; i++) {
+    const Type *t = type_of(g->main->param[i]);
+    int64_t dims[MAX_RANK];
+    for (int k = 0; k < t->rank; k++) dims[k] = ie_is_const(t->dims[k]) ? t->dims[k]->value : 5;
+    TRY(value_tensor(run, NOWHERE, t->dtype, t->rank, dims, &in[i]));
+    for (int64_t k = 0; k < in[i]->n; k++) val_put_f64(in[i], k, 2 * uniform());
+  }
+  return TENON_OK;
+}
+
+static tenon_status compile_narrow(const char *text, const char *target, Arena *a, Diag *d,
+                                   PrecisionReport *report, Program **out) {
+  OptOptions o;
+  OptReport r = {.arena = a};
+  MemPlan *plan;
+  Graph *g;
+  opt_defaults(&o);
+  o.precision = DT_BF16;
+  TRY(graph_parse(str_of(text), NULL, d, &g));
+  g->diag = d;
+  tenon_status s = graph_optimise(g, &o, &r);
+  *report = r.precision;
+  if (!s) s = plan_create(g, a, &plan);
+  if (!s) s = target_compile(target_find(target), g, plan, a, d, out);
+  graph_free(g);
+  return s;
+}
+
+// Results beside those of the model as it is: within the share of the largest value, and not the same, which would mean that
+// nothing was narrowed.
+static void check(const char *text, const char *target, int64_t contractions, int64_t depth,
+                  double share) {
+  static Diag d;
+  Arena a;
+  Run want, got;
+  Graph *g = NULL;
+  Interp *it = NULL;
+  Program *p = NULL;
+  Session *s = NULL;
+  PrecisionReport report = {0};
+  Value *in[4] = {NULL}, *x[2] = {NULL}, *y[2] = {NULL};
+  diag_init(&d);
+  arena_init(&a);
+  run_init(&want, NULL, &d);
+  run_init(&got, NULL, &d);
+  bool ok = !graph_parse(str_of(text), NULL, &d, &g) && !interp_create(g, NULL, &d, &it) &&
+            !make_inputs(g, &want, in) && !interp_run(it, &want, in, x) &&
+            !compile_narrow(text, target, &a, &d, &report, &p) &&
+            !session_create(p, &(SessionOptions){.threads = 3}, &d, &s) &&
+            !make_inputs(g, &got, in) && !session_run(s, &got, in, NULL, y);
+  if (!ok) FAIL("%s\n%s", d.text, text);
+  EXPECT_INT_EQ(report.contractions, contractions);
+  EXPECT_INT_EQ(report.depth, depth);
+  double error = 0, largest = 0;
+  for (int64_t i = 0; ok && i < x[0]->n; i++) {
+    error = fmax(error, fabs(val_f64(x[0], i) - val_f64(y[0], i)));
+    largest = fmax(largest, fabs(val_f64(x[0], i)));
+  }
+  if (ok && !(error <= share * largest && error > 0))
+    FAIL("%s: the largest error is %g, the largest value %g\n%s", target, error, largest, text);
+  session_free(s);
+  if (p) program_release(p);
+  interp_free(it);
+  if (g) graph_free(g);
+  run_deinit(&want);
+  run_deinit(&got);
+  arena_deinit(&a);
+}
+
+static void check_all(const char *text, int64_t contractions, int64_t depth, double share) {
+  check(text, "ref", contractions, depth, share);
+  if (cpu_available()) check(text, "cpu", contractions, depth, share);
+}
+
+// Odd channels at first, a residual that two read, a depthwise convolution that stays in f32, and a product at the end.
+TEST(precision_of_convolutions) {
+  Arena a;
+  arena_init(&a);
+  StrBuf b;
+  strbuf_init(&b, &a);
+  strbuf_printf(&b, "graph @\"g\"(%%x: f32[b, 3, 8, 9]) {\n");
+  print_floats(&b, "w1", 4, (int64_t[]){16, 3, 3, 3}, 0.4);
+  print_floats(&b, "b1", 1, (int64_t[]){16}, 0.4);
+  print_floats(&b, "w2", 4, (int64_t[]){16, 1, 3, 3}, 0.4);
+  print_floats(&b, "w3", 4, (int64_t[]){16, 16, 1, 1}, 0.3);
+  print_floats(&b, "w4", 4, (int64_t[]){10, 8, 3, 3}, 0.2);
+  strbuf_printf(&b, "  %%c1 = conv(%%x, %%w1, %%b1) pads=[1, 1, 1, 1]\n  %%r1 = relu(%%c1)\n"
+                    "  %%c2 = conv(%%r1, %%w2) pads=[1, 1, 1, 1] group=16\n"
+                    "  %%c3 = conv(%%r1, %%w3)\n  %%s = add(%%c2, %%c3)\n  %%r2 = relu(%%s)\n"
+                    "  %%c4 = conv(%%r2, %%w4) strides=[2, 2] group=2\n  %%y = tanh(%%c4)\n"
+                    "  return %%y\n}\n");
+  check_all(strbuf_text(&b), 3, 3, 0.05);
+  arena_deinit(&a);
+}
+
+TEST(precision_of_products) {
+  Arena a;
+  arena_init(&a);
+  StrBuf b;
+  strbuf_init(&b, &a);
+  strbuf_printf(&b, "graph @\"g\"(%%x: f32[b, 7, 38]) {\n");
+  print_floats(&b, "w1", 2, (int64_t[]){38, 24}, 0.3);
+  print_floats(&b, "w2", 2, (int64_t[]){35, 24}, 0.3);
+  print_floats(&b, "w3", 2, (int64_t[]){35, 9}, 0.3);
+  print_floats(&b, "c", 1, (int64_t[]){35}, 0.3);
+  print_floats(&b, "g", 1, (int64_t[]){24}, 1);
+  strbuf_printf(&b, "  %%sh = const i64[2] {-1, 24}\n  %%m1 = mat_mul(%%x, %%w1)\n"
+                    "  %%n = layer_normalization(%%m1, %%g)\n  %%f = reshape(%%n, %%sh)\n"
+                    "  %%m2 = gemm(%%f, %%w2, %%c) transB=true\n"
+                    "  %%m3 = mat_mul(%%m2, %%w3)\n  return %%m3\n}\n");
+  check_all(strbuf_text(&b), 2, 2, 0.05);  // the last one has odd rows, and stays in f32
+  arena_deinit(&a);
+}
+
+// Without being asked nothing changes.
+TEST(precision_is_asked_for) {
+  Diag d;
+  Graph *g;
+  Arena a;
+  OptOptions o;
+  diag_init(&d);
+  arena_init(&a);
+  OptReport r = {.arena = &a};
+  opt_defaults(&o);
+  REQUIRE(!graph_parse(STR("graph @\"g\"(%x: f32[4, 2]) { %w = const f32[2, 2] {1, 2, 3, 4} %y = "
+                           "mat_mul(%x, %w) return %y }"),
+                       NULL, &d, &g));
+  g->diag = &d;
+  EXPECT_STATUS(graph_optimise(g, &o, &r), TENON_OK);
+  EXPECT_INT_EQ(r.precision.contractions, 0);
+  EXPECT_INT_EQ(r.precision.dtype, TENON_DTYPE_NONE);
+  graph_free(g);
+  arena_deinit(&a);
+}
