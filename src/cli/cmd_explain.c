@@ -5,6 +5,7 @@
 
 #include "api/model.h"
 #include "passes/explain.h"
+#include "targets/target.h"
 
 typedef struct Telling {
   Cli *cli;
@@ -12,6 +13,7 @@ typedef struct Telling {
   Optimised opt;
   Explain x;
   DimBinding dims;
+  Compiled compiled;  // of its loops alone: no code is made
 } Telling;
 
 static bool is_wanted(const Telling *t, const char *name) {
@@ -71,6 +73,17 @@ static void print_layout(Cli *c, const LayoutReport *l, const DimBinding *b) {
       l->converted.n == 1 ? "" : "s", text_bytes(&a, conversion_bytes(l, b)));
 }
 
+// Kernels that have no loops, and why.
+static void print_host(const Telling *t) {
+  const Compiled *k = &t->compiled;
+  if (!k->nhost) return;
+  say(t->cli, "\n%lld kernel%s run%s on the host, by reference evaluation:\n", (long long)k->nhost,
+      k->nhost == 1 ? "" : "s", k->nhost == 1 ? "s" : "");
+  for (int64_t i = 0; i < k->nhost; i++)
+    say(t->cli, "  %-40s %s: %s\n", k->left[i].node->name ? k->left[i].node->name : "-",
+        host_kernel_ops(&t->cli->arena, t->model->graph, &k->left[i]), k->left[i].why);
+}
+
 static void print_text(const Telling *t) {
   const Explain *x = &t->x;
   for (int64_t i = 0; i < x->node.n; i++)
@@ -89,6 +102,7 @@ static void print_text(const Telling *t) {
         explain_intensity(k), k->node->name ? k->node->name : "-");
   }
   print_layout(t->cli, &t->opt.report.layout, &t->dims);
+  print_host(t);
   NumText a;
   KernelCount count;
   graph_kernels(t->model->graph, &count);
@@ -167,6 +181,25 @@ static void json_kernel(JsonWriter *w, const Explain *x, const ExplainKernel *k)
   json_end_object(w);
 }
 
+static void json_host(JsonWriter *w, const Telling *t) {
+  const Compiled *k = &t->compiled;
+  json_key(w, "on_host");
+  json_begin_array(w);
+  for (int64_t i = 0; i < k->nhost; i++) {
+    json_begin_object(w);
+    json_key(w, "name");
+    json_cstr(w, k->left[i].node->name);
+    json_key(w, "ops");
+    json_cstr(w, host_kernel_ops(&t->cli->arena, t->model->graph, &k->left[i]));
+    json_key(w, "why");
+    json_cstr(w, k->left[i].why);
+    json_key(w, "not_proven");
+    json_bool(w, k->left[i].unproven);
+    json_end_object(w);
+  }
+  json_end_array(w);
+}
+
 static void print_json(const Telling *t) {
   const Explain *x = &t->x;
   StrBuf b;
@@ -181,6 +214,7 @@ static void print_json(const Telling *t) {
   json_key(&w, "kernels");
   json_i64(&w, count.kernels);
   json_layout(&w, &t->opt.report.layout, &t->dims);
+  json_host(&w, t);
   json_key(&w, "nodes");
   json_begin_array(&w);
   for (int64_t i = 0; i < x->node.n; i++)
@@ -192,6 +226,22 @@ static void print_json(const Telling *t) {
   json_end_array(&w);
   json_end_object(&w);
   cli_print(&b);
+}
+
+// The loops of the graph's kernels, to know which have none.  A model that cannot be compiled has none to speak of.
+static void lower(Telling *t) {
+  Cli *c = t->cli;
+  MemPlan *plan;
+  Machine here;
+  LowerOptions o = {0};
+  Diag *d = arena_new(&c->arena, Diag);
+  diag_init(d);
+  machine_host(&here);
+  target_find("cpu")->describe(&here, &o.target);
+  if (opt_plan(t->model->graph, &c->arena, d, &plan)) return;
+  if (lower_program(t->model->graph, plan, &o, &c->arena, d, &t->compiled)) return;
+  program_release(t->compiled.program);
+  t->compiled.program = NULL;
 }
 
 static int explain(Telling *t) {
@@ -207,6 +257,7 @@ static int explain(Telling *t) {
   if (kernel) return explain_kernel(c, g, kernel, opt_given(c, OPT_explain_json));
   binding_default(&t->dims, g, 1);
   explain_after(&t->x, &t->opt.report, &t->dims);
+  lower(t);
   if (opt_given(c, OPT_explain_json))
     print_json(t);
   else

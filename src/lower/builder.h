@@ -32,6 +32,8 @@ typedef struct ProgBuilder {
   const ValueOrigin *origin;  // of the main function
   int64_t nhost, nunproven;
   const char *unproven;  // why the first one is not
+  const char *why;       // of the kernel that is being made: why it cannot be
+  VEC(HostKernel) left;  // to the host
 } ProgBuilder;
 
 // One function under construction.

@@ -244,8 +244,14 @@ static tenon_status build_node(FuncBuilder *f, const Node *n) {
   if (view >= 0 && shape_known(type_of(n))) return build_view(f, n, view);
   if (n->op == OP_fused) {
     tenon_status s = TENON_EUNSUPPORTED;
+    int64_t unproven = f->b->nunproven;
     if (!f->b->o->host_only) s = build_kernel_step(f, n);
-    return s == TENON_EUNSUPPORTED ? build_inline(f, n) : s;
+    if (s != TENON_EUNSUPPORTED) return s;
+    HostKernel h = {.node = n,
+                    .why = f->b->o->host_only ? "this target has no kernels" : f->b->why,
+                    .unproven = f->b->nunproven > unproven};
+    vec_push(f->b->a, &f->b->left, h);
+    return build_inline(f, n);
   }
   bool expanded = false;
   if (op->expand && !op->eval) TRY(build_expansion(f, n, &expanded));
@@ -432,6 +438,7 @@ tenon_status lower_program(Graph *g, const MemPlan *plan, const LowerOptions *o,
                     .nhost = b.nhost,
                     .nunproven = b.nunproven,
                     .unproven = b.unproven,
+                    .left = b.left.v,
                     .origin = b.origin};
   return TENON_OK;
 }

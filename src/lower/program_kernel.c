@@ -114,16 +114,18 @@ static bool is_bound(const FuncBuilder *f, Dim e) {
   return true;
 }
 
-// Whether every symbol of the kernel has its value when the step is done.
-static bool symbols_bound(const FuncBuilder *f, const Lowered *lw) {
-  for (int32_t i = 0; i < lw->kernel->ndims; i++)
-    if (!is_bound(f, lw->dim[i])) return false;
-  return true;
-}
-
-static bool exprs_known(const int32_t *e, int32_t n) {
-  for (int32_t i = 0; i < n; i++)
-    if (e[i] < 0) return false;
+// Whether every size of the kernel has its value when the step is done.
+static bool sizes_known(FuncBuilder *f, const Lowered *lw, const int32_t *expr) {
+  for (int32_t i = 0; i < lw->kernel->ndims; i++) {
+    if (expr[i] >= 0 && is_bound(f, lw->dim[i])) continue;
+    StrBuf b;
+    strbuf_init(&b, f->b->a);
+    strbuf_puts(&b, "the size ");
+    ie_print(&b, lw->dim[i]);
+    strbuf_puts(&b, " is not known before it runs");
+    f->b->why = strbuf_text(&b);
+    return false;
+  }
   return true;
 }
 
@@ -132,8 +134,22 @@ static bool proven(ProgBuilder *b, const Lowered *lw) {
   Diag d;
   diag_init(&d);
   if (!loop_verify(lw->kernel, &d)) return true;
-  if (!b->nunproven++) b->unproven = str_copy(b->a, str_of(d.text));
+  const char *text = str_copy(b->a, str_of(d.text)), *reason = strstr(text, "`: ");
+  b->why = reason ? reason + 3 : text;  // without the statement
+  if (!b->nunproven++) b->unproven = text;
   return false;
+}
+
+const char *host_kernel_ops(Arena *a, Graph *g, const HostKernel *k) {
+  StrBuf b;
+  NodeList all = body_order(g, ((const fused_attrs *)k->node->attrs)->body, a);
+  strbuf_init(&b, a);
+  for (int64_t i = 0; i < all.n; i++) {
+    const Node *n = all.v[i];
+    if (n->op == OP_param || n->op == OP_const || n->op == OP_proj || n == g->none) continue;
+    strbuf_printf(&b, "%s%s", b.n ? ", " : "", op_name(n));
+  }
+  return strbuf_text(&b);
 }
 
 tenon_status build_kernel_step(FuncBuilder *f, const Node *n) {
@@ -141,6 +157,7 @@ tenon_status build_kernel_step(FuncBuilder *f, const Node *n) {
   Arena *pa = &b->p->arena;
   IntPool *dims = &b->g->dims;
   Lowered lw = {0};
+  b->why = "no template takes it";
   TRY(lower_group(&b->lowering, n, &lw));
   if (!proven(b, &lw)) return TENON_EUNSUPPORTED;
   LoopKernel *k = lw.kernel;
@@ -148,8 +165,8 @@ tenon_status build_kernel_step(FuncBuilder *f, const Node *n) {
   int32_t *dim = arena_array(pa, int32_t, MAX(k->ndims, 1));
   for (int32_t i = 0; i < k->ndims; i++) dim[i] = build_expr(b, lw.dim[i]);
   st.items = build_expr(b, ie_map(dims, loop_items(k), to_graph, &(ToGraph){&lw, dims}));
-  if (st.items < 0 || !exprs_known(dim, k->ndims) || !symbols_bound(f, &lw))
-    return TENON_EUNSUPPORTED;
+  b->why = "its number of work items is not known before it runs";
+  if (st.items < 0 || !sizes_known(f, &lw, dim)) return TENON_EUNSUPPORTED;
   st.kernel = add_kernel(b, &lw);
   st.op = b->prog_kernel.v[st.kernel].name;
   st.node = keep_name(b, n->name);

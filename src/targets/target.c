@@ -80,7 +80,8 @@ tenon_status target_compile_with(const Target *t, Graph *g, const MemPlan *plan,
                                   .nkernels = c.nkernels,
                                   .nhost = c.nhost,
                                   .nunproven = c.nunproven,
-                                  .unproven = c.unproven};
+                                  .unproven = c.unproven,
+                                  .left = c.left};
   tenon_status s = build(t, &mine, &c, a, d);
   if (s) {
     program_release(c.program);
