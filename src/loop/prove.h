@@ -17,6 +17,7 @@ typedef struct Prover {
   VEC(Dim) fact;  // known to be at least 0 wherever their symbols are in scope
   IntMap order;   // slot -> position + 1
   int fuel;
+  bool apart;  // remainders are bounded by themselves
 } Prover;
 
 void prover_init(Prover *p, IntPool *pool, Arena *a);
