@@ -102,22 +102,22 @@ static void separate(FuncBuilder *f, const Lowered *lw, const int32_t *arg) {
   }
 }
 
-static bool is_bound(const FuncBuilder *f, Dim e) {
+bool size_bound(const FuncBuilder *f, Dim e) {
   uint64_t yes;
   if (e->kind == IE_CONST) return true;
   if (e->kind == IE_SYM) return intmap_get(&f->bound, (uint64_t)e->slot, &yes);
   if (e->kind == IE_POISON) return false;
-  if (e->kind != IE_SUM) return is_bound(f, e->a) && is_bound(f, e->b);
+  if (e->kind != IE_SUM) return size_bound(f, e->a) && size_bound(f, e->b);
   for (int i = 0; i < e->nterms; i++)
     for (int k = 0; k < e->term[i].natoms; k++)
-      if (!is_bound(f, e->term[i].atom[k])) return false;
+      if (!size_bound(f, e->term[i].atom[k])) return false;
   return true;
 }
 
 // Whether every size of the kernel has its value when the step is done.
 static bool sizes_known(FuncBuilder *f, const Lowered *lw, const int32_t *expr) {
   for (int32_t i = 0; i < lw->kernel->ndims; i++) {
-    if (expr[i] >= 0 && is_bound(f, lw->dim[i])) continue;
+    if (expr[i] >= 0 && size_bound(f, lw->dim[i])) continue;
     StrBuf b;
     strbuf_init(&b, f->b->a);
     strbuf_puts(&b, "the size ");
@@ -152,21 +152,63 @@ const char *host_kernel_ops(Arena *a, Graph *g, const HostKernel *k) {
   return strbuf_text(&b);
 }
 
+// Loops that are proven, of n or of the same with one name for equal sizes.
+static tenon_status lower_proven(FuncBuilder *f, const Node *n, const Node *same, Lowered *lw) {
+  ProgBuilder *b = f->b;
+  int64_t before = b->nunproven;
+  const char *first = b->unproven;
+  b->why = "no template takes it";
+  tenon_status s = lower_group(&b->lowering, same, lw);
+  if (!s && proven(b, lw)) return TENON_OK;
+  if (s && s != TENON_EUNSUPPORTED) return s;
+  if (same == n) return TENON_EUNSUPPORTED;
+  b->nunproven = before;  // counted once
+  b->unproven = first;
+  TRY(lower_group(&b->lowering, n, lw));
+  return proven(b, lw) ? TENON_OK : TENON_EUNSUPPORTED;
+}
+
+static void add_checks(FuncBuilder *f, const SameDims *all, ProgStep *st) {
+  Arena *pa = &f->b->p->arena;
+  int32_t n = (int32_t)all->v.n;
+  int32_t *same = arena_array(pa, int32_t, MAX(n, 1)), *as = arena_array(pa, int32_t, MAX(n, 1));
+  const char **what = arena_array(pa, const char *, MAX(n, 1));
+  for (int32_t i = 0; i < n; i++) {
+    same[i] = build_expr(f->b, all->v.v[i].a);
+    as[i] = build_expr(f->b, all->v.v[i].b);
+    what[i] = keep_name(f->b, all->v.v[i].what);
+  }
+  st->nsame = n;
+  st->same = same;
+  st->as = as;
+  st->what = what;
+}
+
 tenon_status build_kernel_step(FuncBuilder *f, const Node *n) {
   ProgBuilder *b = f->b;
   Arena *pa = &b->p->arena;
   IntPool *dims = &b->g->dims;
   Lowered lw = {0};
-  b->why = "no template takes it";
-  TRY(lower_group(&b->lowering, n, &lw));
-  if (!proven(b, &lw)) return TENON_EUNSUPPORTED;
+  SameDims checks = {.arena = b->a};
+  SameSizes was = {0};
+  for (int64_t i = 0; i < f->same.sub.n; i++) vec_push(b->a, &was.sub, f->same.sub.v[i]);
+  const Node *same = same_sizes(f, n, &checks);
+  tenon_status s = lower_proven(f, n, same, &lw);
+  if (s) {
+    f->same = was;
+    return s;
+  }
   LoopKernel *k = lw.kernel;
   ProgStep st = {.kind = STEP_KERNEL, .when = -1, .nargs = k->nargs, .ndims = k->ndims};
   int32_t *dim = arena_array(pa, int32_t, MAX(k->ndims, 1));
   for (int32_t i = 0; i < k->ndims; i++) dim[i] = build_expr(b, lw.dim[i]);
   st.items = build_expr(b, ie_map(dims, loop_items(k), to_graph, &(ToGraph){&lw, dims}));
   b->why = "its number of work items is not known before it runs";
-  if (st.items < 0 || !sizes_known(f, &lw, dim)) return TENON_EUNSUPPORTED;
+  if (st.items < 0 || !sizes_known(f, &lw, dim)) {
+    f->same = was;
+    return TENON_EUNSUPPORTED;
+  }
+  add_checks(f, &checks, &st);
   st.kernel = add_kernel(b, &lw);
   st.op = b->prog_kernel.v[st.kernel].name;
   st.node = keep_name(b, n->name);

@@ -213,11 +213,26 @@ static tenon_status do_copy(Session *s, Run *run, Frame *fr, const ProgStep *st)
   return TENON_OK;
 }
 
+static tenon_status check_sizes(Session *s, Run *run, const ProgStep *st) {
+  for (int32_t i = 0; i < st->nsame; i++) {
+    int64_t a, b;
+    Where at = {.node = st->node, .op = st->op};
+    if (!prog_eval(s->program, st->same[i], s->sym, &a) ||
+        !prog_eval(s->program, st->as[i], s->sym, &b))
+      return fail(run->diag, TENON_EINTERNAL, at, "a size is not known");
+    if (a != b)
+      return fail(run->diag, TENON_EINVAL, at, "%s %lld and %lld must be equal", st->what[i],
+                  (long long)a, (long long)b);
+  }
+  return TENON_OK;
+}
+
 static tenon_status do_step(Session *s, Run *run, Frame *fr, const ProgStep *st) {
   int64_t when = 1;
   if (st->when >= 0 && prog_eval(s->program, st->when, s->sym, &when) && !when) return TENON_OK;
   switch ((ProgStepKind)st->kind) {
   case STEP_KERNEL:
+    TRY(check_sizes(s, run, st));
     for (int32_t i = 0; i < st->nout; i++)
       TRY(cell_make(s, run, fr, st->out[i], (Where){.node = st->node, .op = st->op}));
     return session_kernel(s, run, fr, st);
