@@ -321,6 +321,19 @@ static uint64_t gcd(uint64_t a, uint64_t b) {
   return a;
 }
 
+// e / atom, where every term has it as a factor; else NULL.
+static Dim without_atom(IntPool *pool, Dim e, Dim atom) {
+  Dim sum = pool->zero;
+  for (int i = 0; i < e->nterms; i++) {
+    const IntTerm *t = &e->term[i];
+    int at = 0;
+    while (at < t->natoms && t->atom[at] != atom) at++;
+    if (at == t->natoms) return NULL;
+    sum = ie_add(pool, sum, dim_term(pool, t, at));
+  }
+  return sum;
+}
+
 // e without a factor of all its terms, which decides nothing: a number, or an atom that is never negative.  The
 // constant may be rounded down to be a multiple of the number.
 static Dim without_factor(Prover *p, Dim e) {
@@ -333,8 +346,8 @@ static Dim without_factor(Prover *p, Dim e) {
   if (g > 1 && g <= INT64_MAX) e = ie_div(p->pool, e, ie_const(p->pool, (int64_t)g));
   if (e->nterms < 2 || e->term[0].natoms == 0) return e;
   for (int i = 0; i < e->term[0].natoms; i++) {
-    Dim f = e->term[0].atom[i], c, r;
-    if (f->lo >= 0 && dim_split(p->pool, e, f, &c, &r) && ie_is(r, 0)) return c;
+    Dim f = e->term[0].atom[i], q = f->lo >= 0 ? without_atom(p->pool, e, f) : NULL;
+    if (q) return q;
   }
   return e;
 }
