@@ -467,10 +467,18 @@ static bool prove_by_scope(Prover *p, Dim e) {
   return false;
 }
 
+static bool has_remainder(Dim e) {
+  for (int i = 0; i < e->nterms; i++)
+    for (int j = 0; j < e->term[i].natoms; j++)
+      if (e->term[i].atom[j]->kind == IE_MOD) return true;
+  return false;
+}
+
 // First with remainders joined to their quotients, then each by its own bounds.
 bool prove_ge0(Prover *p, Dim e) {
   p->apart = false;
   if (prove_by_scope(p, e)) return true;
+  if (p->once || !has_remainder(e)) return false;
   p->apart = true;
   bool yes = prove_by_scope(p, e);
   p->apart = false;

@@ -18,6 +18,7 @@ typedef struct Prover {
   IntMap order;   // slot -> position + 1
   int fuel;
   bool apart;  // remainders are bounded by themselves
+  bool once;   // set: a proof that is not found at the first try is not needed
 } Prover;
 
 void prover_init(Prover *p, IntPool *pool, Arena *a);
