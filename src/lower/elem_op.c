@@ -61,7 +61,6 @@ ElemOp *elem_op(const Node *n) {
   case OP_lrn: return elem_lrn;
   case OP_resize: return elem_resize;
   case OP_einsum: return elem_einsum;
-  case OP_conv: return elem_conv;
   case OP_quantize_linear: return elem_quantize;
   case OP_dequantize_linear: return elem_dequantize;
   case OP_is_inf: return elem_is_inf;
