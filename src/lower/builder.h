@@ -37,7 +37,7 @@ typedef struct ProgBuilder {
   VEC(HostKernel) left;  // to the host
 } ProgBuilder;
 
-typedef struct SameSub {  // `sym` is `to` wherever a step has checked it
+typedef struct SameSub {  // `sym` is `to` behind the checks of the step
   Dim sym, to;
 } SameSub;
 typedef struct SameSizes {
@@ -53,11 +53,11 @@ typedef struct FuncBuilder {
   VEC(ProgValue) value;
   VEC(ValueOrigin) origin;  // by value
   VEC(ProgStep) step;
-  IntMap map;    // node id and result -> value
-  IntMap bound;  // symbols whose values are known by now, by slot
-  SameSizes same;
-  bool apart;  // the nodes of a kernel that could not be made whole
-  int depth;   // expansions within expansions
+  IntMap map;      // node id and result -> value
+  IntMap bound;    // symbols whose values are known by now, by slot
+  SameSizes same;  // of the kernel at hand
+  bool apart;      // the nodes of a kernel that could not be made whole
+  int depth;       // expansions within expansions
 } FuncBuilder;
 
 int32_t build_expr(ProgBuilder *b, Dim d);           // -1 where it cannot be told (poison)
@@ -71,7 +71,7 @@ tenon_status build_kernel_step(FuncBuilder *f, const Node *n);
 int32_t value_of(FuncBuilder *f, const Node *n);  // -1: absent
 int32_t new_value(FuncBuilder *f, const Node *n, int result, const Type *t);
 // The kernel with one name for sizes that must be equal (n itself where no other is needed); the step must check
-// `checks` before anything else.  f->same is then what holds behind the step.
+// `checks` before anything else.
 const Node *same_sizes(FuncBuilder *f, const Node *n, SameDims *checks);
 // Whether every symbol of it has its value by now.
 bool size_bound(const FuncBuilder *f, Dim e);

@@ -190,24 +190,15 @@ tenon_status build_kernel_step(FuncBuilder *f, const Node *n) {
   IntPool *dims = &b->g->dims;
   Lowered lw = {0};
   SameDims checks = {.arena = b->a};
-  SameSizes was = {0};
-  for (int64_t i = 0; i < f->same.sub.n; i++) vec_push(b->a, &was.sub, f->same.sub.v[i]);
   const Node *same = same_sizes(f, n, &checks);
-  tenon_status s = lower_proven(f, n, same, &lw);
-  if (s) {
-    f->same = was;
-    return s;
-  }
+  TRY(lower_proven(f, n, same, &lw));
   LoopKernel *k = lw.kernel;
   ProgStep st = {.kind = STEP_KERNEL, .when = -1, .nargs = k->nargs, .ndims = k->ndims};
   int32_t *dim = arena_array(pa, int32_t, MAX(k->ndims, 1));
   for (int32_t i = 0; i < k->ndims; i++) dim[i] = build_expr(b, lw.dim[i]);
   st.items = build_expr(b, ie_map(dims, loop_items(k), to_graph, &(ToGraph){&lw, dims}));
   b->why = "its number of work items is not known before it runs";
-  if (st.items < 0 || !sizes_known(f, &lw, dim)) {
-    f->same = was;
-    return TENON_EUNSUPPORTED;
-  }
+  if (st.items < 0 || !sizes_known(f, &lw, dim)) return TENON_EUNSUPPORTED;
   add_checks(f, &checks, &st);
   st.kernel = add_kernel(b, &lw);
   st.op = b->prog_kernel.v[st.kernel].name;

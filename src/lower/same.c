@@ -2,7 +2,7 @@
 //
 // Two operands of a matrix product may name their inner sizes differently.  That they are equal is a condition of the
 // operator, so the step that computes it checks it before anything is read, and the kernel is made as if one name stood for
-// both: its loops can then be proven.  What a step has checked holds for all steps behind it in the function.
+// both: its loops can then be proven.  A step relies on its own checks alone, whatever order steps run in.
 //
 // Which sizes must be equal is what inference asks (ir/infer.c) and cannot answer.
 #include "lower/builder.h"
@@ -144,6 +144,7 @@ static Node *rebuild(FuncBuilder *f, const Node *n) {
 const Node *same_sizes(FuncBuilder *f, const Node *n, SameDims *checks) {
   Graph *g = f->b->g;
   SameDims all = {.arena = f->b->a};
+  f->same = (SameSizes){0};
   ask(f, ((const fused_attrs *)n->attrs)->body, &all);
   for (int64_t i = 0; i < all.v.n; i++) {
     SameDim *s = &all.v.v[i];
