@@ -278,6 +278,23 @@ static const char *const provable[] = {
     "kernel @flat dims(A in [1, *], B in [1, *]) (%x: f32[A*B], out %y: f32[A*B]) {\n"
     "  parallel t < 1 { for f < A*B {\n"
     "    store %y[A*mod(f, B) + floor(f/B)] = %x[f] } } }",
+    // rows that are cut otherwise than they lie, remainders beside their quotients
+    "kernel @k dims(B) (%x: f32[76800*B], out %y: f32[22400*B]) { parallel i < B + floor((11*B + "
+    "13)/14) {\n"
+    "  for t < floor(min(112, 200*B - 112*i)/14) { for k < 6 { for u < 64 { for r < 14 {\n"
+    "    let %v0: f32 = %x[12800*k + u + 76800*floor((r + 14*t + 112*i)/200) + 64*mod(r + 14*t + "
+    "112*i, 200)]\n"
+    "  } } } } } }",
+    // a divisor without which there would be no items
+    "kernel @k dims(A, B) (%x: f32[A*floor(max(0, B - 3)/4)], out %y: f32[A*floor(max(0, B - "
+    "3)/4)]) {\n"
+    "  parallel i < A*floor(max(0, B - 3)/4) {\n"
+    "    store %y[i] = %x[floor(max(0, B - 3)/4)*floor(i/floor(max(0, B - 3)/4)) + mod(i, "
+    "floor(max(0, B - 3)/4))] } }",
+    // a permutation of the elements that a guard lets through
+    "kernel @k dims(A, B) (%x: f32[A*A*B], out %y: f32[A*A*B + 12]) { parallel i < A*A*B + 12 {\n"
+    "  store %y[i] = where(g = i < A*A*B) %x[mod(floor(g/B), A) + A*mod(g, B) + "
+    "A*B*floor(floor(g/B)/A)] } }",
 };
 
 TEST(loop_verifier_proves) {
@@ -300,6 +317,28 @@ static const Case refused[] = {
     {BODY("bind j < n + 1 = %q[i] check \"c\" let %v0: f32 = %x[64*j]"), "is below 64*n"},
     {BODY("let %v0: i64 = [floor(i/(n - 1))]"), "divisor n - 1 is positive"},
     {BODY("store %y[floor((64*i)/mod(n, 2))] = 0.0"), "divisor mod(n, 2) is positive"},
+    // one element too far, by remainders and quotients
+    {"kernel @k dims(B) (%x: f32[76799*B], out %y: f32[22400*B]) { parallel i < B + floor((11*B + "
+     "13)/14) {\n"
+     "  for t < floor(min(112, 200*B - 112*i)/14) { for k < 6 { for u < 64 { for r < 14 {\n"
+     "    let %v0: f32 = %x[12800*k + u + 76800*floor((r + 14*t + 112*i)/200) + 64*mod(r + 14*t + "
+     "112*i, 200)]\n"
+     "  } } } } } }",
+     "is below 76799*B"},
+    {"kernel @k dims(B) (%x: f32[76800*B], out %y: f32[22400*B]) { parallel i < B + floor((11*B + "
+     "13)/14) {\n"
+     "  for t < floor(min(112, 200*B - 112*i)/14) { for k < 6 { for u < 64 { for r < 15 {\n"
+     "    let %v0: f32 = %x[12800*k + u + 76800*floor((r + 14*t + 112*i)/200) + 64*mod(r + 14*t + "
+     "112*i, 200)]\n"
+     "  } } } } } }",
+     "is below 76800*B"},
+    {"kernel @k dims(A, B) (%x: f32[A*A*B], out %y: f32[A*A*B + 12]) { parallel i < A*A*B + 12 {\n"
+     "  store %y[i] = where(g = i < A*A*B + 1) %x[mod(floor(g/B), A) + A*mod(g, B) + "
+     "A*B*floor(floor(g/B)/A)] } }",
+     "cannot prove"},
+    {"kernel @k dims(A, B) (%x: f32[A], out %y: f32[A + 1]) { parallel i < A + 1 {\n"
+     "  store %y[i] = %x[mod(i, floor(max(0, B - 3)/4))] } }",
+     "is positive"},
     // races
     {BODY("store %y[0] = 0.0"), "work items may meet in %y"},
     {BODY("for j < 64 { store %y[32*i + j] = 0.0 }"), "cannot read i off store to %y[32*i + j]"},

@@ -179,6 +179,16 @@ static void print_text(CompileCommand *m) {
       text_bytes(&code, p->code_bytes), total_ms(m) / 1e3);
 }
 
+// One line: what runs slowly, and why.
+static void print_host(CompileCommand *m) {
+  const TargetReport *r = &m->report;
+  if (!r->nhost || !r->left || !strcmp(m->output, "-")) return;
+  say(m->cli, "%lld kernel%s left to the host: %s: %s", (long long)r->nhost,
+      r->nhost == 1 ? "" : "s", host_kernel_ops(&m->cli->arena, m->model->graph, &r->left[0]),
+      r->left[0].why);
+  say(m->cli, r->nhost > 1 ? "; tenon explain says why of each\n" : "\n");
+}
+
 static void json_times(JsonWriter *w, const CompileCommand *m) {
   json_key(w, "stages");
   json_begin_object(w);
@@ -326,7 +336,7 @@ int cmd_compile(Cli *c) {
   if (!rc && opt_given(c, OPT_compile_json))
     print_json(m);
   else if (!rc)
-    print_text(m);
+    print_text(m), print_host(m);
   program_release(m->program);
   model_free(m->model);
   return rc;

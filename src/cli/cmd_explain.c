@@ -6,6 +6,7 @@
 
 #include "api/model.h"
 #include "passes/explain.h"
+#include "targets/target.h"
 
 typedef struct Telling {
   Cli *cli;
@@ -15,6 +16,7 @@ typedef struct Telling {
   DimBinding dims;
   const MemPlan *plan;  // NULL: there is none
   IntMap numbers;       // node id -> number of the kernel
+  Compiled compiled;    // of its loops alone: no code is made
 } Telling;
 
 static bool is_wanted(const Telling *t, const char *name) {
@@ -112,6 +114,17 @@ static void print_beside(const Telling *t) {
   }
 }
 
+// Kernels that have no loops, and why.
+static void print_host(const Telling *t) {
+  const Compiled *k = &t->compiled;
+  if (!k->nhost) return;
+  say(t->cli, "\n%lld kernel%s run%s on the host, by reference evaluation:\n", (long long)k->nhost,
+      k->nhost == 1 ? "" : "s", k->nhost == 1 ? "s" : "");
+  for (int64_t i = 0; i < k->nhost; i++)
+    say(t->cli, "  %-40s %s: %s\n", k->left[i].node->name ? k->left[i].node->name : "-",
+        host_kernel_ops(&t->cli->arena, t->model->graph, &k->left[i]), k->left[i].why);
+}
+
 static void print_text(const Telling *t) {
   const Explain *x = &t->x;
   for (int64_t i = 0; i < x->node.n; i++)
@@ -132,6 +145,7 @@ static void print_text(const Telling *t) {
   print_beside(t);
   print_layout(t->cli, &t->opt.report.layout, &t->dims);
   print_precision(t->cli, &t->opt.report.precision);
+  print_host(t);
   NumText a;
   KernelCount count;
   graph_kernels(t->model->graph, &count);
@@ -224,6 +238,25 @@ static void json_beside(JsonWriter *w, const Telling *t) {
   json_end_array(w);
 }
 
+static void json_host(JsonWriter *w, const Telling *t) {
+  const Compiled *k = &t->compiled;
+  json_key(w, "on_host");
+  json_begin_array(w);
+  for (int64_t i = 0; i < k->nhost; i++) {
+    json_begin_object(w);
+    json_key(w, "name");
+    json_cstr(w, k->left[i].node->name);
+    json_key(w, "ops");
+    json_cstr(w, host_kernel_ops(&t->cli->arena, t->model->graph, &k->left[i]));
+    json_key(w, "why");
+    json_cstr(w, k->left[i].why);
+    json_key(w, "not_proven");
+    json_bool(w, k->left[i].unproven);
+    json_end_object(w);
+  }
+  json_end_array(w);
+}
+
 static void print_json(const Telling *t) {
   const Explain *x = &t->x;
   StrBuf b;
@@ -239,6 +272,7 @@ static void print_json(const Telling *t) {
   json_i64(&w, count.kernels);
   json_layout(&w, &t->opt.report.layout, &t->dims);
   json_beside(&w, t);
+  json_host(&w, t);
   json_key(&w, "nodes");
   json_begin_array(&w);
   for (int64_t i = 0; i < x->node.n; i++)
@@ -250,6 +284,24 @@ static void print_json(const Telling *t) {
   json_end_array(&w);
   json_end_object(&w);
   cli_print(&b);
+}
+
+// The plan, and the loops of the graph's kernels, to know which have none.  A model that cannot be planned or compiled can be
+// explained without.
+static void lower(Telling *t) {
+  Cli *c = t->cli;
+  MemPlan *plan;
+  Machine here;
+  LowerOptions o = {0};
+  Diag *d = arena_new(&c->arena, Diag);
+  diag_init(d);
+  machine_host(&here);
+  target_find("cpu")->describe(&here, &o.target);
+  if (opt_plan(t->model->graph, &c->arena, d, &plan)) return;
+  t->plan = plan;
+  if (lower_program(t->model->graph, plan, &o, &c->arena, d, &t->compiled)) return;
+  program_release(t->compiled.program);
+  t->compiled.program = NULL;
 }
 
 static int explain(Telling *t) {
@@ -268,10 +320,7 @@ static int explain(Telling *t) {
   intmap_init(&t->numbers, &c->arena);
   for (int64_t i = 0; i < t->x.kernel.n; i++)
     intmap_put(&t->numbers, t->x.kernel.v[i].node->id, (uint64_t)i);
-  MemPlan *plan;
-  Diag quiet;  // a graph that cannot be planned can be explained
-  diag_init(&quiet);
-  if (!opt_plan(g, &c->arena, &quiet, &plan)) t->plan = plan;
+  lower(t);
   if (opt_given(c, OPT_explain_json))
     print_json(t);
   else

@@ -82,7 +82,11 @@ tenon_status infer_broadcast(Infer *in, int i, int j, int *out_rank, Dim *out_di
 }
 
 tenon_status infer_equal_dim(Infer *in, Dim a, Dim b, const char *what) {
-  if (ie_eq(&in->g->dims, a, b) != NO) return TENON_OK;
+  Answer same = ie_eq(&in->g->dims, a, b);
+  SameDims *note = in->g->same;
+  if (same == UNKNOWN && note)
+    vec_push(note->arena, &note->v, ((SameDim){a, b, str_copy(note->arena, str_of(what))}));
+  if (same != NO) return TENON_OK;
   return infer_fail(in, TENON_EINVAL, "%s: %s and %s must be equal", what, dim_text(in, a),
                     dim_text(in, b));
 }

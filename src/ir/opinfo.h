@@ -21,6 +21,16 @@ enum OpFlag {
 };
 
 // What .infer sees and fills.  The node under construction is not interned yet.
+// Two sizes that must be equal and are not known to be; as inference noted it.
+typedef struct SameDim {
+  Dim a, b;
+  const char *what;
+} SameDim;
+typedef struct SameDims {
+  Arena *arena;
+  VEC(SameDim) v;
+} SameDims;
+
 typedef struct Infer {
   Graph *g;
   const OpInfo *op;

@@ -146,9 +146,37 @@ static Dim most(Prover *p, const ProverSym *s) {
 }
 
 // ---- positive ----
+// x with an atom at 0.
+static Dim at_zero(IntPool *pool, Dim x, Dim atom) {
+  if (x == atom) return pool->zero;
+  if (x->kind == IE_CONST || x->kind == IE_SYM || x->kind == IE_POISON) return x;
+  if (x->kind == IE_SUM) {
+    Dim sum = pool->zero;
+    for (int i = 0; i < x->nterms; i++) {
+      Dim term = ie_const(pool, x->term[i].coef);
+      for (int j = 0; j < x->term[i].natoms; j++)
+        term = ie_mul(pool, term, at_zero(pool, x->term[i].atom[j], atom));
+      sum = ie_add(pool, sum, term);
+    }
+    return sum;
+  }
+  Dim a = at_zero(pool, x->a, atom), b = at_zero(pool, x->b, atom);
+  switch ((IntExprKind)x->kind) {
+  case IE_DIV: return b->lo >= 1 ? ie_div(pool, a, b) : pool->poison;
+  case IE_MIN: return ie_min(pool, a, b);
+  case IE_MAX: return ie_max(pool, a, b);
+  default: return a == x->a && b == x->b ? x : pool->poison;
+  }
+}
+
 bool dim_forced(IntPool *pool, Dim e, Dim extent) {
   Dim q = dim_quotient(pool, extent, e);
-  return q && (q->lo >= 0 || e->lo >= 0);
+  if (q && (q->lo >= 0 || e->lo >= 0)) return true;
+  // An atom that is not negative, without which there would be nothing.
+  bool atom = e->kind != IE_SUM && e->kind != IE_CONST && e->kind != IE_POISON;
+  if (!atom || e->lo < 0) return false;
+  Dim none = at_zero(pool, extent, e);
+  return none != extent && !ie_is_poison(none) && none->hi <= 0;
 }
 
 // An expression is positive where it is a factor of an extent: code inside runs only where that is at least 1.
@@ -293,6 +321,19 @@ static uint64_t gcd(uint64_t a, uint64_t b) {
   return a;
 }
 
+// e / atom, where every term has it as a factor; else NULL.
+static Dim without_atom(IntPool *pool, Dim e, Dim atom) {
+  Dim sum = pool->zero;
+  for (int i = 0; i < e->nterms; i++) {
+    const IntTerm *t = &e->term[i];
+    int at = 0;
+    while (at < t->natoms && t->atom[at] != atom) at++;
+    if (at == t->natoms) return NULL;
+    sum = ie_add(pool, sum, dim_term(pool, t, at));
+  }
+  return sum;
+}
+
 // e without a factor of all its terms, which decides nothing: a number, or an atom that is never negative.  The
 // constant may be rounded down to be a multiple of the number.
 static Dim without_factor(Prover *p, Dim e) {
@@ -305,8 +346,8 @@ static Dim without_factor(Prover *p, Dim e) {
   if (g > 1 && g <= INT64_MAX) e = ie_div(p->pool, e, ie_const(p->pool, (int64_t)g));
   if (e->nterms < 2 || e->term[0].natoms == 0) return e;
   for (int i = 0; i < e->term[0].natoms; i++) {
-    Dim f = e->term[0].atom[i], c, r;
-    if (f->lo >= 0 && dim_split(p->pool, e, f, &c, &r) && ie_is(r, 0)) return c;
+    Dim f = e->term[0].atom[i], q = f->lo >= 0 ? without_atom(p->pool, e, f) : NULL;
+    if (q) return q;
   }
   return e;
 }
@@ -326,9 +367,26 @@ static Dim join_remainders(Prover *p, Dim e) {
   return e;
 }
 
+// e with the remainders that hold the symbol at their ends; e where there is none.
+static Dim without_remainders(Prover *p, Dim e, const ProverSym *s) {
+  for (int i = 0; i < e->nterms; i++)
+    for (int j = 0; j < e->term[i].natoms; j++) {
+      Dim t = e->term[i].atom[j], c, r;
+      if (t->kind != IE_MOD || !dim_has(t, s->sym) || !prover_positive(p, t->b)) continue;
+      if (!dim_split(p->pool, e, t, &c, &r) || (c->lo < 0 && c->hi > 0)) continue;
+      Dim last = ie_addc(p->pool, t->b, -1);
+      return ie_add(p->pool, r, c->lo >= 0 ? p->pool->zero : ie_mul(p->pool, c, last));
+    }
+  return e;
+}
+
 // All atoms that hold the symbol are tried.
 static bool eliminate(Prover *p, Dim e, const ProverSym *s) {
   bool within = false;
+  if (p->apart) {
+    Dim less = without_remainders(p, e, s);
+    if (less != e && prove(p, less)) return true;
+  }
   for (int i = 0; i < e->nterms; i++)
     for (int j = 0; j < e->term[i].natoms; j++) {
       Dim t = e->term[i].atom[j];
@@ -342,11 +400,35 @@ static bool eliminate(Prover *p, Dim e, const ProverSym *s) {
   return prove_between(p, sign(p, c), c, least(p, s), most(p, s), r);
 }
 
+// Whether a symbol in scope has a range that depends on this one.
+static bool bounds_others(const Prover *p, Dim sym) {
+  for (int64_t i = prover_find(p, sym) + 1; i < p->sym.n; i++)
+    if (p->sym.v[i].extent && dim_has(p->sym.v[i].extent, sym)) return true;
+  return false;
+}
+
+// e with the symbols at their ends that count by themselves: what is left may have a factor then.  Nothing is lost, since
+// they are free of all others.
+static Dim without_free(Prover *p, Dim e) {
+  for (int i = 0; i < e->nterms; i++) {
+    const IntTerm *t = &e->term[i];
+    if (t->natoms != 1 || t->atom[0]->kind != IE_SYM) continue;
+    Dim s = t->atom[0], c, r;
+    int64_t at = prover_find(p, s);
+    if (at < 0 || !p->sym.v[at].extent || !ie_is_const(p->sym.v[at].extent)) continue;
+    if (!dim_split(p->pool, e, s, &c, &r) || !ie_is_const(c) || dim_has(r, s)) continue;
+    if (bounds_others(p, s)) continue;
+    int64_t last = p->sym.v[at].extent->value - 1;
+    return ie_add(p->pool, r, c->value > 0 ? p->pool->zero : ie_mulc(p->pool, c, last));
+  }
+  return e;
+}
+
 static bool prove(Prover *p, Dim e) {
   if (ie_is_poison(e) || p->fuel-- <= 0) return false;
   if (e->lo >= 0) return true;
   if (e->hi < 0) return false;
-  Dim simpler = without_factor(p, join_remainders(p, e));
+  Dim simpler = without_factor(p, p->apart ? without_free(p, e) : join_remainders(p, e));
   if (simpler != e) return prove(p, simpler);
   bool known = true;
   int64_t at = innermost(p, e, &known);
@@ -373,7 +455,7 @@ static bool prove_with(Prover *p, Dim e, Dim fact) {
   return prove(p, ie_sub(pool, e, fact));
 }
 
-bool prove_ge0(Prover *p, Dim e) {
+static bool prove_by_scope(Prover *p, Dim e) {
   p->fuel = PROVE_STEPS;
   if (prove(p, e)) return true;
   for (int64_t i = 0; i < p->fact.n; i++)
@@ -383,6 +465,24 @@ bool prove_ge0(Prover *p, Dim e) {
     if (n && !ie_is_const(n) && prove_with(p, e, ie_addc(p->pool, n, -1))) return true;
   }
   return false;
+}
+
+static bool has_remainder(Dim e) {
+  for (int i = 0; i < e->nterms; i++)
+    for (int j = 0; j < e->term[i].natoms; j++)
+      if (e->term[i].atom[j]->kind == IE_MOD) return true;
+  return false;
+}
+
+// First with remainders joined to their quotients, then each by its own bounds.
+bool prove_ge0(Prover *p, Dim e) {
+  p->apart = false;
+  if (prove_by_scope(p, e)) return true;
+  if (p->once || !has_remainder(e)) return false;
+  p->apart = true;
+  bool yes = prove_by_scope(p, e);
+  p->apart = false;
+  return yes;
 }
 
 bool prove_lt(Prover *p, Dim a, Dim b) {

@@ -17,6 +17,8 @@ typedef struct Prover {
   VEC(Dim) fact;  // known to be at least 0 wherever their symbols are in scope
   IntMap order;   // slot -> position + 1
   int fuel;
+  bool apart;  // remainders are bounded by themselves
+  bool once;   // set: a proof that is not found at the first try is not needed
 } Prover;
 
 void prover_init(Prover *p, IntPool *pool, Arena *a);

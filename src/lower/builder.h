@@ -2,6 +2,7 @@
 #ifndef TENON_LOWER_BUILDER_H
 #define TENON_LOWER_BUILDER_H
 
+#include "ir/opinfo.h"
 #include "lower/lower.h"
 
 typedef struct ConstItem {
@@ -32,7 +33,16 @@ typedef struct ProgBuilder {
   const ValueOrigin *origin;  // of the main function
   int64_t nhost, nunproven;
   const char *unproven;  // why the first one is not
+  const char *why;       // of the kernel that is being made: why it cannot be
+  VEC(HostKernel) left;  // to the host
 } ProgBuilder;
+
+typedef struct SameSub {  // `sym` is `to` behind the checks of the step
+  Dim sym, to;
+} SameSub;
+typedef struct SameSizes {
+  VEC(SameSub) sub;  // no `to` mentions a `sym`
+} SameSizes;
 
 // One function under construction.
 typedef struct FuncBuilder {
@@ -43,9 +53,11 @@ typedef struct FuncBuilder {
   VEC(ProgValue) value;
   VEC(ValueOrigin) origin;  // by value
   VEC(ProgStep) step;
-  IntMap map;    // node id and result -> value
-  IntMap bound;  // symbols whose values are known by now, by slot
-  int depth;     // expansions within expansions
+  IntMap map;      // node id and result -> value
+  IntMap bound;    // symbols whose values are known by now, by slot
+  SameSizes same;  // of the kernel at hand
+  bool apart;      // the nodes of a kernel that could not be made whole
+  int depth;       // expansions within expansions
 } FuncBuilder;
 
 int32_t build_expr(ProgBuilder *b, Dim d);           // -1 where it cannot be told (poison)
@@ -58,6 +70,11 @@ tenon_status build_function(ProgBuilder *b, const Body *body, const MemPlan *pla
 tenon_status build_kernel_step(FuncBuilder *f, const Node *n);
 int32_t value_of(FuncBuilder *f, const Node *n);  // -1: absent
 int32_t new_value(FuncBuilder *f, const Node *n, int result, const Type *t);
+// The kernel with one name for sizes that must be equal (n itself where no other is needed); the step must check
+// `checks` before anything else.
+const Node *same_sizes(FuncBuilder *f, const Node *n, SameDims *checks);
+// Whether every symbol of it has its value by now.
+bool size_bound(const FuncBuilder *f, Dim e);
 // Symbols that a shape mentions alone get their value when it is seen.
 void note_bound(FuncBuilder *f, const Type *t);
 int32_t const_value(FuncBuilder *f, int32_t constant, const char *name);

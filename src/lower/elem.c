@@ -74,6 +74,7 @@ Dim elem_linear(Elem *e, int rank, const Dim *shape, const Dim *index) {
 // What is known of the symbols that are open now.
 static void open_scope(const Elem *e, Prover *p) {
   prover_init(p, e->pool, e->a);
+  p->once = true;
   for (int32_t i = 0; i < e->k->ndims; i++) prover_push(p, e->k->dim[i], NULL, NULL);
   for (int64_t i = 0; i < e->b.stmt.n; i++) {
     const LoopStmt *s = e->b.stmt.v[i];

@@ -116,6 +116,7 @@ Dim elem_bound(Elem *e, const LoopExpr *read, Dim extent);
 typedef const LoopExpr *ElemOp(Elem *e, const Node *n, int result, const Dim *index);
 ElemOp *elem_op(const Node *n);  // NULL: none
 ElemOp elem_max_pool, elem_average_pool, elem_lp_pool, elem_lrn, elem_resize;
+ElemOp elem_einsum;
 ElemOp elem_quantize, elem_dequantize, elem_is_inf, elem_bit_cast, elem_dropout;
 
 #endif

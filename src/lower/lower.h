@@ -75,6 +75,11 @@ typedef struct ValueOrigin {  // what a value of the main function is in the gra
   const Node *node;           // NULL: a constant
   int result;
 } ValueOrigin;
+typedef struct HostKernel {  // a kernel of the graph whose nodes the host evaluates one by one
+  const Node *node;          // the `fused` node
+  const char *why;
+  bool unproven;  // loops were made for it, and the verifier did not accept them
+} HostKernel;
 typedef struct Compiled {
   Program *program;    // complete but for its code; constants in memory
   KernelText *kernel;  // by the program's kernel number: equal texts are one
@@ -83,6 +88,7 @@ typedef struct Compiled {
   // Kernels that a template made and the verifier did not accept, done by the host too; a weakness of ours.
   int64_t nunproven;
   const char *unproven;       // why the first one was not accepted
+  const HostKernel *left;     // [nhost] the kernels that the host does, and why
   const ValueOrigin *origin;  // by value of the main function
 } Compiled;
 typedef struct LowerOptions {
@@ -97,5 +103,7 @@ typedef struct LowerOptions {
 // The plan is of g.  `a` holds the texts.  On failure there is no program.
 MUST_USE tenon_status lower_program(Graph *g, const MemPlan *plan, const LowerOptions *o, Arena *a,
                                     Diag *d, Compiled *out);
+// The operators of such a kernel: "mat_mul, add".
+const char *host_kernel_ops(Arena *a, Graph *g, const HostKernel *k);
 
 #endif

@@ -10,6 +10,7 @@
 #include "eval/table.h"
 #include "ir/custom.h"
 #include "ir/internal.h"
+#include "passes/fuse.h"
 #include "passes/plan_impl.h"
 
 static uint64_t key(const Node *n, int result) { return (uint64_t)n->id << 16 | (uint64_t)result; }
@@ -209,8 +210,86 @@ static tenon_status build_expansion(FuncBuilder *f, const Node *n, bool *done) {
   return TENON_OK;
 }
 
-// The nodes of a kernel, one by one, on the host.  Its parameters are its operands.
-static tenon_status build_inline(FuncBuilder *f, const Node *n) {
+// ---- kernels that cannot be made whole ----
+
+// Whether a result's shape is known before it is made: else only its evaluation can tell.
+static bool shape_known(const Type *t) {
+  if (t->kind != TK_TENSOR || t->rank < 0 || t->dtype == DT_STRING) return false;
+  for (int i = 0; i < t->rank; i++)
+    if (ie_has_fresh(t->dims[i])) return false;
+  return true;
+}
+
+// Nodes of a body that compute something.
+static int64_t body_work(FuncBuilder *f, const Body *body) {
+  NodeList all = body_order(f->b->g, body, f->b->a);
+  int64_t n = 0;
+  for (int64_t i = 0; i < all.n; i++)
+    n += all.v[i]->op != OP_param && all.v[i]->op != OP_const && all.v[i]->op != OP_proj &&
+         all.v[i] != f->b->g->none;
+  return n;
+}
+
+// A node as a kernel of its own: its operands are parameters, but for small constants.
+static const Node *alone(FuncBuilder *f, const Node *n, FuseOp op) {
+  enum { SMALL = 64 };
+  Graph *g = f->b->g;
+  fused_attrs at = {.kind = op.cls == FC_ANCHOR  ? op.kind
+                            : op.cls == FC_POINT ? FUSED_POINTWISE
+                                                 : FUSED_MOVEMENT};
+  Node **src = arena_array(f->b->a, Node *, MAX(n->nsrc, 1));
+  Node **param = arena_array(f->b->a, Node *, MAX(n->nsrc, 1));
+  Node **outer = arena_array(f->b->a, Node *, MAX(n->nsrc, 1));
+  int nparams = 0;
+  for (uint32_t i = 0; i < n->nsrc; i++) {
+    Node *s = src[i] = n->src[i];
+    if (s == g->none || (s->op == OP_const && s->data->n <= SMALL)) continue;
+    int at_param = 0;
+    while (at_param < nparams && outer[at_param] != s) at_param++;
+    if (at_param == nparams) {
+      outer[nparams] = s;
+      param[nparams] = node_param(g, type_of(s), s->name);
+      if (param[nparams] == g->poison) return NULL;
+      param[nparams]->sym = s->sym;
+      param[nparams++]->nsym = s->nsym;
+    }
+    src[i] = param[at_param];
+  }
+  Node *made = node_new(g, n->op, (int)n->nsrc, src, n->attrs, n->nres, n->name);
+  Node **result = arena_array(f->b->a, Node *, n->nres);
+  for (int i = 0; i < n->nres; i++) result[i] = n->nres == 1 ? made : node_proj(g, made, i);
+  if (graph_status(g)) return NULL;
+  at.body = body_new(g, NULL, nparams, param, n->nres, result);
+  if (g->body.n) g->body.n--;  // no part of the graph
+  Node *fused = node_new(g, OP_fused, nparams, outer, &at, n->nres, n->name);
+  return graph_status(g) ? NULL : fused;
+}
+
+static tenon_status build_alone(FuncBuilder *f, const Node *n) {
+  FuseOp op = fuse_op(n);
+  bool fits = op.cls == FC_LAZY || op.cls == FC_POINT || op.cls == FC_MAP || op.cls == FC_ANCHOR;
+  for (int i = 0; i < n->nres; i++) fits &= shape_known(n->type[i]);
+  const Node *fused = fits ? alone(f, n, op) : NULL;
+  if (!fused) return TENON_EUNSUPPORTED;
+  int64_t unproven = f->b->nunproven;  // it is the whole kernel that is counted
+  tenon_status s = build_kernel_step(f, fused);
+  f->b->nunproven = unproven;
+  for (int i = 0; !s && i < n->nres; i++) {
+    uint64_t v = 0;
+    CHECK(intmap_get(&f->map, key(fused, i), &v), "a kernel without its result");
+    intmap_put(&f->map, key(n, i), v);
+  }
+  return s;
+}
+
+static int64_t host_steps(const FuncBuilder *f) {
+  int64_t n = 0;
+  for (int64_t i = 0; i < f->step.n; i++) n += f->step.v[i].kind == STEP_HOST;
+  return n;
+}
+
+// The nodes of a kernel, one by one: each as a kernel where it can be one, else on the host.  Its parameters are its operands.
+static tenon_status build_inline(FuncBuilder *f, const Node *n, HostKernel why) {
   const Body *body = ((const fused_attrs *)n->attrs)->body;
   int32_t *operand = arena_array(f->b->a, int32_t, MAX(body->nparams, 1));
   int32_t *made = arena_array(f->b->a, int32_t, MAX(body->nresults, 1));
@@ -218,7 +297,9 @@ static tenon_status build_inline(FuncBuilder *f, const Node *n) {
   IntMap outer = f->map;
   const MemPlan *plan = f->plan;
   f->plan = NULL;  // only what leaves the kernel has a place
-  f->b->nhost++;
+  bool outer_apart = f->apart;
+  int64_t before = host_steps(f);
+  f->apart = !f->b->o->host_only && body_work(f, body) > 1;
   intmap_init(&f->map, f->b->a);
   for (int64_t i = 0; i < body->nparams; i++)
     intmap_put(&f->map, key(body->param[i], 0), (uint64_t)operand[i]);
@@ -226,7 +307,12 @@ static tenon_status build_inline(FuncBuilder *f, const Node *n) {
   for (int64_t i = 0; i < body->nresults; i++) made[i] = value_of(f, body->result[i]);
   f->map = outer;
   f->plan = plan;
+  f->apart = outer_apart;
   for (int i = 0; i < n->nres; i++) build_same(f, n, i, made[i]);
+  if (host_steps(f) > before) {
+    f->b->nhost++;
+    vec_push(f->b->a, &f->b->left, why);
+  }
   return TENON_OK;
 }
 
@@ -272,14 +358,6 @@ static bool build_joined(FuncBuilder *f, const Node *n) {
   return true;
 }
 
-// Whether a result's shape is known before it is made: else only its evaluation can tell.
-static bool shape_known(const Type *t) {
-  if (t->kind != TK_TENSOR || t->rank < 0 || t->dtype == DT_STRING) return false;
-  for (int i = 0; i < t->rank; i++)
-    if (ie_has_fresh(t->dims[i])) return false;
-  return true;
-}
-
 static tenon_status build_node(FuncBuilder *f, const Node *n) {
   const OpInfo *op = op_info(n->op);
   if (n->op == OP_proj || n->op == OP_const) return TENON_OK;
@@ -288,8 +366,17 @@ static tenon_status build_node(FuncBuilder *f, const Node *n) {
   if (n->op == OP_fused && build_joined(f, n)) return TENON_OK;
   if (n->op == OP_fused) {
     tenon_status s = TENON_EUNSUPPORTED;
+    int64_t unproven = f->b->nunproven;
     if (!f->b->o->host_only) s = build_kernel_step(f, n);
-    return s == TENON_EUNSUPPORTED ? build_inline(f, n) : s;
+    if (s != TENON_EUNSUPPORTED) return s;
+    HostKernel h = {.node = n,
+                    .why = f->b->o->host_only ? "this target has no kernels" : f->b->why,
+                    .unproven = f->b->nunproven > unproven};
+    return build_inline(f, n, h);
+  }
+  if (f->apart) {
+    tenon_status s = build_alone(f, n);
+    if (s != TENON_EUNSUPPORTED) return s;
   }
   bool expanded = false;
   if (op->expand && !op->eval) TRY(build_expansion(f, n, &expanded));
@@ -489,6 +576,7 @@ tenon_status lower_program(Graph *g, const MemPlan *plan, const LowerOptions *o,
                     .nhost = b.nhost,
                     .nunproven = b.nunproven,
                     .unproven = b.unproven,
+                    .left = b.left.v,
                     .origin = b.origin};
   return TENON_OK;
 }

@@ -110,28 +110,30 @@ static void separate(FuncBuilder *f, const Lowered *lw, const int32_t *arg) {
   }
 }
 
-static bool is_bound(const FuncBuilder *f, Dim e) {
+bool size_bound(const FuncBuilder *f, Dim e) {
   uint64_t yes;
   if (e->kind == IE_CONST) return true;
   if (e->kind == IE_SYM) return intmap_get(&f->bound, (uint64_t)e->slot, &yes);
   if (e->kind == IE_POISON) return false;
-  if (e->kind != IE_SUM) return is_bound(f, e->a) && is_bound(f, e->b);
+  if (e->kind != IE_SUM) return size_bound(f, e->a) && size_bound(f, e->b);
   for (int i = 0; i < e->nterms; i++)
     for (int k = 0; k < e->term[i].natoms; k++)
-      if (!is_bound(f, e->term[i].atom[k])) return false;
+      if (!size_bound(f, e->term[i].atom[k])) return false;
   return true;
 }
 
-// Whether every symbol of the kernel has its value when the step is done.
-static bool symbols_bound(const FuncBuilder *f, const Lowered *lw) {
-  for (int32_t i = 0; i < lw->kernel->ndims; i++)
-    if (!is_bound(f, lw->dim[i])) return false;
-  return true;
-}
-
-static bool exprs_known(const int32_t *e, int32_t n) {
-  for (int32_t i = 0; i < n; i++)
-    if (e[i] < 0) return false;
+// Whether every size of the kernel has its value when the step is done.
+static bool sizes_known(FuncBuilder *f, const Lowered *lw, const int32_t *expr) {
+  for (int32_t i = 0; i < lw->kernel->ndims; i++) {
+    if (expr[i] >= 0 && size_bound(f, lw->dim[i])) continue;
+    StrBuf b;
+    strbuf_init(&b, f->b->a);
+    strbuf_puts(&b, "the size ");
+    ie_print(&b, lw->dim[i]);
+    strbuf_puts(&b, " is not known before it runs");
+    f->b->why = strbuf_text(&b);
+    return false;
+  }
   return true;
 }
 
@@ -142,7 +144,9 @@ static bool proven(ProgBuilder *b, const Lowered *lw, Str text) {
   if (b->o->verified && b->o->verified(b->o->verified_ctx, text)) return true;
   diag_init(&d);
   if (!loop_verify(lw->kernel, &d)) return true;
-  if (!b->nunproven++) b->unproven = str_copy(b->a, str_of(d.text));
+  const char *said = str_copy(b->a, str_of(d.text)), *reason = strstr(said, "`: ");
+  b->why = reason ? reason + 3 : said;  // without the statement
+  if (!b->nunproven++) b->unproven = said;
   return false;
 }
 
@@ -156,22 +160,69 @@ static int64_t grain_of(const ProgBuilder *b, const ProgStep *st, Dim items) {
   return grain < 1 ? 1 : grain < 1e15 ? (int64_t)grain : (int64_t)1e15;
 }
 
+const char *host_kernel_ops(Arena *a, Graph *g, const HostKernel *k) {
+  StrBuf b;
+  NodeList all = body_order(g, ((const fused_attrs *)k->node->attrs)->body, a);
+  strbuf_init(&b, a);
+  for (int64_t i = 0; i < all.n; i++) {
+    const Node *n = all.v[i];
+    if (n->op == OP_param || n->op == OP_const || n->op == OP_proj || n == g->none) continue;
+    strbuf_printf(&b, "%s%s", b.n ? ", " : "", op_name(n));
+  }
+  return strbuf_text(&b);
+}
+
+// Loops that are proven, of n or of the same with one name for equal sizes; and their text.
+static tenon_status lower_proven(FuncBuilder *f, const Node *n, const Node *same, Lowered *lw,
+                                 Str *text) {
+  ProgBuilder *b = f->b;
+  int64_t before = b->nunproven;
+  const char *first = b->unproven;
+  b->why = "no template takes it";
+  tenon_status s = lower_group(&b->lowering, same, lw);
+  if (!s && proven(b, lw, *text = text_of(b, lw->kernel))) return TENON_OK;
+  if (s && s != TENON_EUNSUPPORTED) return s;
+  if (same == n) return TENON_EUNSUPPORTED;
+  b->nunproven = before;  // counted once
+  b->unproven = first;
+  TRY(lower_group(&b->lowering, n, lw));
+  return proven(b, lw, *text = text_of(b, lw->kernel)) ? TENON_OK : TENON_EUNSUPPORTED;
+}
+
+static void add_checks(FuncBuilder *f, const SameDims *all, ProgStep *st) {
+  Arena *pa = &f->b->p->arena;
+  int32_t n = (int32_t)all->v.n;
+  int32_t *same = arena_array(pa, int32_t, MAX(n, 1)), *as = arena_array(pa, int32_t, MAX(n, 1));
+  const char **what = arena_array(pa, const char *, MAX(n, 1));
+  for (int32_t i = 0; i < n; i++) {
+    same[i] = build_expr(f->b, all->v.v[i].a);
+    as[i] = build_expr(f->b, all->v.v[i].b);
+    what[i] = keep_name(f->b, all->v.v[i].what);
+  }
+  st->nsame = n;
+  st->same = same;
+  st->as = as;
+  st->what = what;
+}
+
 tenon_status build_kernel_step(FuncBuilder *f, const Node *n) {
   ProgBuilder *b = f->b;
   Arena *pa = &b->p->arena;
   IntPool *dims = &b->g->dims;
   Lowered lw = {0};
-  TRY(lower_group(&b->lowering, n, &lw));
-  Str text = text_of(b, lw.kernel);
-  if (!proven(b, &lw, text)) return TENON_EUNSUPPORTED;
+  SameDims checks = {.arena = b->a};
+  const Node *same = same_sizes(f, n, &checks);
+  Str text;
+  TRY(lower_proven(f, n, same, &lw, &text));
   LoopKernel *k = lw.kernel;
   ProgStep st = {.kind = STEP_KERNEL, .when = -1, .nargs = k->nargs, .ndims = k->ndims};
   int32_t *dim = arena_array(pa, int32_t, MAX(k->ndims, 1));
   for (int32_t i = 0; i < k->ndims; i++) dim[i] = build_expr(b, lw.dim[i]);
   Dim items = ie_map(dims, loop_items(k), to_graph, &(ToGraph){&lw, dims});
   st.items = build_expr(b, items);
-  if (st.items < 0 || !exprs_known(dim, k->ndims) || !symbols_bound(f, &lw))
-    return TENON_EUNSUPPORTED;
+  b->why = "its number of work items is not known before it runs";
+  if (st.items < 0 || !sizes_known(f, &lw, dim)) return TENON_EUNSUPPORTED;
+  add_checks(f, &checks, &st);
   st.kernel = add_kernel(b, &lw, text);
   st.op = b->prog_kernel.v[st.kernel].name;
   st.node = keep_name(b, n->name);

@@ -179,6 +179,14 @@ static tenon_status host_attrs(Fuser *f, const Node *n, const void **out) {
   return TENON_OK;
 }
 
+// A node that was made again keeps its types: sizes that depend on data were given new names, and what reads them knows
+// the old ones.
+static void keep_types(Node *made, const Node *n) {
+  for (int i = 0; i < n->nres; i++) ((const Type **)made->type)[i] = n->type[i];
+  made->sym = n->sym;
+  made->nsym = n->nsym;
+}
+
 static tenon_status emit_host(Fuser *f, FuseNode *x) {
   const Node *n = x->node;
   const void *attrs;
@@ -189,8 +197,11 @@ static tenon_status emit_host(Fuser *f, FuseNode *x) {
     src[i] = main_value(f, n->src[i]);
     same &= src[i] == n->src[i];
   }
+  int64_t before = f->g->node.n;
   x->main = same ? x->node : node_new(f->g, n->op, (int)n->nsrc, src, attrs, n->nres, n->name);
-  return graph_status(f->g);
+  TRY(graph_status(f->g));
+  if (x->main->id >= before) keep_types(x->main, n);
+  return TENON_OK;
 }
 
 // ---- order ----

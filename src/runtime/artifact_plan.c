@@ -75,6 +75,8 @@ static const WireField step_fields[] = {
   ONE(ProgStep, i32, nargs), MANY(ProgStep, i32s, arg, nargs),
   ONE(ProgStep, i32, ndims), MANY(ProgStep, i32s, dim, ndims),
   ONE(ProgStep, i32, items), ONE(ProgStep, i32, when), ONE(ProgStep, i32, more), ONE(ProgStep, i64, grain),
+  ONE(ProgStep, i32, nsame), MANY(ProgStep, i32s, same, nsame), MANY(ProgStep, i32s, as, nsame),
+  MANY(ProgStep, texts, what, nsame),
   ONE(ProgStep, i32, nfree), MANY(ProgStep, i32s, free, nfree),
   ONE(ProgStep, f64, flops), ONE(ProgStep, f64, bytes),
 };

@@ -134,6 +134,11 @@ static void check_call(Checker *c, const ProgStep *s) {
     need(c, within(s->dim[i], c->p->nexprs), "no such expression", s->dim[i]);
   need(c, within(s->items, c->p->nexprs), "no such expression", s->items);
   need(c, s->grain > 0, "shares of no items", s->grain);
+  for (int32_t i = 0; i < s->nsame; i++) {
+    need(c, within(s->same[i], c->p->nexprs), "no such expression", s->same[i]);
+    need(c, within(s->as[i], c->p->nexprs), "no such expression", s->as[i]);
+    need(c, s->what[i], "sizes of nothing", i);
+  }
   for (int32_t i = 0; i < s->nargs && !c->status; i++) {
     const ProgValue *v = &c->f->value[s->arg[i]];
     need(c, v->kind == VK_TENSOR && v->dtype != DT_STRING, "a kernel of lists", s->arg[i]);

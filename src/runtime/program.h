@@ -102,10 +102,13 @@ typedef struct ProgStep {
   int32_t nin, nout;          // operands and results, by value; STEP_KERNEL: arguments are in `arg`
   const int32_t *in, *out;    // -1: absent
   int32_t nargs, ndims;
-  const int32_t *arg;  // STEP_KERNEL: values, in the kernel's order
-  const int32_t *dim;  // STEP_KERNEL: expressions
-  int32_t items;       // STEP_KERNEL: expression
-  int32_t when;        // expression: the step is left out where it is 0; -1: always done
+  const int32_t *arg;        // STEP_KERNEL: values, in the kernel's order
+  const int32_t *dim;        // STEP_KERNEL: expressions
+  int32_t items;             // STEP_KERNEL: expression
+  int32_t nsame;             // STEP_KERNEL: sizes that must be equal, or nothing is read
+  const int32_t *same, *as;  // expressions
+  const char **what;         // what they are the sizes of
+  int32_t when;              // expression: the step is left out where it is 0; -1: always done
   // STEP_KERNEL: so many steps after this one run side by side with it: kernels that need nothing of one another.  Theirs are 0.
   int32_t more;
   int64_t grain;  // STEP_KERNEL: fewer items than this are not worth another thread

@@ -225,12 +225,27 @@ static tenon_status spend(const Session *s, Run *run, const Frame *fr, const Pro
   return run_work(run, (Where){.node = st->node, .op = st->op}, ops);
 }
 
+static tenon_status check_sizes(Session *s, Run *run, const ProgStep *st) {
+  for (int32_t i = 0; i < st->nsame; i++) {
+    int64_t a, b;
+    Where at = {.node = st->node, .op = st->op};
+    if (!prog_eval(s->program, st->same[i], s->sym, &a) ||
+        !prog_eval(s->program, st->as[i], s->sym, &b))
+      return fail(run->diag, TENON_EINTERNAL, at, "a size is not known");
+    if (a != b)
+      return fail(run->diag, TENON_EINVAL, at, "%s %lld and %lld must be equal", st->what[i],
+                  (long long)a, (long long)b);
+  }
+  return TENON_OK;
+}
+
 static tenon_status do_step(Session *s, Run *run, Frame *fr, const ProgStep *st) {
   int64_t when = 1;
   if (st->when >= 0 && prog_eval(s->program, st->when, s->sym, &when) && !when) return TENON_OK;
   for (int32_t k = 0; run->ops_budget >= 0 && k <= st->more; k++) TRY(spend(s, run, fr, &st[k]));
   switch ((ProgStepKind)st->kind) {
   case STEP_KERNEL:
+    for (int32_t k = 0; k <= st->more; k++) TRY(check_sizes(s, run, &st[k]));
     for (int32_t k = 0; k <= st->more; k++)
       for (int32_t i = 0; i < st[k].nout; i++)
         TRY(cell_make(s, run, fr, st[k].out[i], (Where){.node = st[k].node, .op = st[k].op}));

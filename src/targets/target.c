@@ -93,7 +93,8 @@ static tenon_status compile(Call *call, Graph *g, const MemPlan *plan, Arena *a,
                                 .nkernels = c.nkernels,
                                 .nhost = c.nhost,
                                 .nunproven = c.nunproven,
-                                .unproven = c.unproven};
+                                .unproven = c.unproven,
+                                .left = c.left};
   tenon_status s = build(t, o, &c, a, d);
   if (s) {
     program_release(c.program);

@@ -43,6 +43,7 @@ typedef struct TargetReport {  // in the arena of the call
   Str text;                  // with TargetOptions.text
   int64_t nhost, nunproven;  // as in Compiled
   const char *unproven;
+  const HostKernel *left;
 } TargetReport;
 typedef enum { TEXT_NONE, TEXT_ASM, TEXT_LLVM } TargetText;  // of every kernel
 struct TargetOptions {
