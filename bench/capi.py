@@ -32,7 +32,8 @@ class Options(C.Structure):
 
 
 class SessionOptions(C.Structure):
-    _fields_ = [("struct_size", C.c_size_t), ("threads", C.c_int32), ("profile", C.c_int32), ("memory_limit", C.c_int64)]
+    _fields_ = [("struct_size", C.c_size_t), ("threads", C.c_int32), ("profile", C.c_int32), ("memory_limit", C.c_int64),
+                ("states", C.c_void_p), ("nstates", C.c_size_t)]
 
 
 lib = C.CDLL(os.environ.get("LIBTENON", os.path.join(os.path.dirname(__file__), "..", "build", "libtenon.so")))
@@ -49,7 +50,7 @@ def call(name, *args):
 
 def aligned(array):
     """The same elements at a multiple of 64 bytes."""
-    array = np.ascontiguousarray(array)
+    array = np.asarray(array, order="C")
     room = np.empty(array.nbytes + 64, np.uint8)
     skip = -room.ctypes.data % 64
     out = room[skip:skip + array.nbytes].view(array.dtype).reshape(array.shape)
@@ -86,7 +87,7 @@ class Program:
 class Session:
     def __init__(self, program, threads):
         self.program, self.s = program, C.c_void_p()
-        options = SessionOptions(C.sizeof(SessionOptions), threads, 0, 0)
+        options = SessionOptions(C.sizeof(SessionOptions), threads)
         call("tenon_session_create", program.p, C.byref(options), C.byref(self.s))
 
     def bind(self, feed):
