@@ -71,12 +71,15 @@ typedef struct RunCall {
   size_t nin;
   tenon_tensor *out;
   size_t nout;
+  tenon_tensor *spare;  // by output: memory of ours to use where it is enough, which is then taken; or NULL
   Run *run;
   Diag *d;
 } RunCall;
 // The numbers of tensors, and that all are tensors.
 MUST_USE tenon_status api_check_counts(const RunCall *c);
 MUST_USE tenon_status api_take_inputs(const RunCall *c, Value **out);
+// Where an output is to go, as far as that is known before the run.
+ResultRoom api_output_room(const RunCall *c, size_t i);
 // Checks every buffer, allocates what the caller left to us, and copies what does not lie there yet.
 MUST_USE tenon_status api_give_outputs(const RunCall *c, Value *const *v);
 // What one input must be, before a run.

@@ -77,8 +77,7 @@ static tenon_status run_session(tenon_session *s, RunCall *c) {
   Value **in = arena_array(&r->scratch, Value *, (int64_t)MAX(c->nin, 1));
   Value **out = arena_array(&r->scratch, Value *, (int64_t)MAX(c->nout, 1));
   ResultRoom *room = arena_array(&r->scratch, ResultRoom, (int64_t)MAX(c->nout, 1));
-  for (size_t i = 0; i < c->nout; i++)
-    if (c->out[i].data) room[i] = (ResultRoom){c->out[i].data, c->out[i].bytes};
+  for (size_t i = 0; i < c->nout; i++) room[i] = api_output_room(c, i);
   TRY(api_take_inputs(c, in));
   TRY(session_run(s->session, r, in, room, out));
   return api_give_outputs(c, out);
@@ -101,8 +100,8 @@ static tenon_status run_with_states(tenon_session *s, RunCall *c) {
 }
 
 static tenon_status run(tenon_session *s, const tenon_tensor *inputs, size_t nin,
-                        tenon_tensor *outputs, size_t nout, const tenon_run_options *options,
-                        Diag *d) {
+                        tenon_tensor *outputs, size_t nout, tenon_tensor *spare,
+                        const tenon_run_options *options, Diag *d) {
   Run run;
   tenon_run_options o = {0};
   if (options && !api_take_options(&o, sizeof(o), options, sizeof(o)))
@@ -116,6 +115,7 @@ static tenon_status run(tenon_session *s, const tenon_tensor *inputs, size_t nin
                .nin = nin,
                .out = outputs,
                .nout = nout,
+               .spare = spare,
                .run = &run,
                .d = d};
   run_init(&run, NULL, d);
@@ -133,7 +133,7 @@ tenon_status tenon_session_run(tenon_session *s, const tenon_tensor *inputs, siz
                                const tenon_run_options *options, tenon_error *error) {
   Diag d;
   diag_init(&d);
-  tenon_status st = s ? run(s, inputs, ninputs, outputs, noutputs, options, &d)
+  tenon_status st = s ? run(s, inputs, ninputs, outputs, noutputs, NULL, options, &d)
                       : fail(&d, TENON_EINVAL, NOWHERE, "no session is given");
   return api_error(error, &d, st);
 }
@@ -186,10 +186,12 @@ static tenon_status run_bound(tenon_session *s, const tenon_run_options *options
     if (!s->is_bound[i] && !state_is_input(s, i))
       return fail(d, TENON_EINVAL, (Where){.node = p->input[i].name, .op = "input"},
                   "nothing is bound to it");
-  drop_own(s);
+  s->has_last = false;
   for (size_t i = 0; i < p->noutputs; i++) s->last[i] = s->bound_out[i];
-  TRY(run(s, s->bound_in, p->ninputs, s->last, p->noutputs, options, d));
+  // What the run before allocated is written again: fresh memory costs more than most of what is done with it.
+  TRY(run(s, s->bound_in, p->ninputs, s->last, p->noutputs, s->own, options, d));
   for (size_t i = 0; i < p->noutputs; i++) {
+    tenon_tensor_release(&s->own[i]);
     if (s->last[i].owner) s->own[i] = s->last[i];
     s->last[i].owner = NULL;
   }

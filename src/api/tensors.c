@@ -165,11 +165,27 @@ static void write_output(const Value *v, int64_t bytes, tenon_tensor *t) {
   if (v->rank) memcpy(t->shape, v->dims, (size_t)v->rank * sizeof(*t->shape));
 }
 
-// Allocates what the caller left to us; all or nothing.
+static int64_t spare_bytes(const RunCall *c, size_t i) {
+  const Block *b = c->spare ? c->spare[i].owner : NULL;
+  return b ? b->bytes - (int64_t)sizeof(*b) : -1;
+}
+
+ResultRoom api_output_room(const RunCall *c, size_t i) {
+  if (c->out[i].data) return (ResultRoom){c->out[i].data, c->out[i].bytes};
+  int64_t bytes = spare_bytes(c, i);
+  return bytes < 0 ? (ResultRoom){0} : (ResultRoom){c->spare[i].data, bytes};
+}
+
+// Allocates what the caller left to us, or takes what is spare; all or nothing.
 static tenon_status make_outputs(const RunCall *c, const int64_t *bytes, Block **made) {
   for (size_t i = 0; i < c->nout; i++) {
     if (c->out[i].data) continue;
     int64_t n = bytes[i] + (int64_t)sizeof(Block);
+    if (spare_bytes(c, i) >= bytes[i]) {
+      made[i] = c->spare[i].owner;
+      c->spare[i] = (tenon_tensor){0};
+      continue;
+    }
     made[i] = mem_alloc(n);
     if (made[i]) {
       made[i]->bytes = n;
