@@ -275,13 +275,30 @@ expect 0 "all as expected" run "$tmp/m.tir" --target ref --compare interp --per-
 expect 0 "results of steps compared" run "$tmp/m.tir" --target host --compare interp --per-node
 expect 2 "--per-node needs --compare interp" run "$tmp/m.tir" --per-node
 expect 2 "--compare takes 'interp'" run "$tmp/m.tir" --compare other
+"$program" compile "$tmp/m.tir" --target host -o "$tmp/c.tenon" >/dev/null 2>&1
 expect 0 "median" bench "$tmp/m.tir" --target host --seconds 0.01 --warmup 0 --profile
 check "bench --json is JSON" json_ok bench "$tmp/m.tir" --target ref --seconds 0.01 --warmup 0 --batch 3 --json --profile
 expect 0 "GFLOP/s" bench "$tmp/m.tir" --target ref --seconds 0.01 --warmup 0 --trace "$tmp/trace.json"
 check "the trace is JSON" python3 -m json.tool "$tmp/trace.json"
 expect 2 "unknown target 'abacus'" bench "$tmp/m.tir" --target abacus
 expect 0 "GFLOP/s of f32" doctor --measure
+expect 0 "compiled model" inspect "$tmp/c.tenon"
+expect 0 "compile 0.0 ms" bench "$tmp/c.tenon" --seconds 0.01 --warmup 0 --profile
+check "bench --json of a compiled model is JSON" json_ok bench "$tmp/c.tenon" --seconds 0.01 --warmup 0 --json
+expect 2 "is compiled already" bench "$tmp/c.tenon" --target host
+expect 2 "is compiled already" bench "$tmp/c.tenon" -O1
+expect 0 "run by the code in the file" run "$tmp/c.tenon" -v
+expect 0 "run by interp" run "$tmp/m.tir" -v --target interp
+expect 0 "run by interp: only the interpreter does what is asked for" run "$tmp/m.tir" -v --max-ops 1M
+expect 0 "run by interp: only the interpreter does what is asked for" run "$tmp/m.tir" -v --target auto -O2
+# A program with nothing beside it and nothing to find makes no code.
+mkdir "$tmp/alone"
+cp "$program" "$tmp/alone/tenon"
+check "run without a code generator" env PATH=/nowhere "$tmp/alone/tenon" run "$tmp/m.tir"
+said=$(PATH=/nowhere "$tmp/alone/tenon" run "$tmp/m.tir" -v 2>&1 >/dev/null)
+check "and says so" test "$said" = "tenon: run by interp: tenon-codegen was not found"
 if [ -x "$(dirname "$program")/tenon-codegen" ]; then
+  expect 0 "run by cpu" run "$tmp/m.tir" -v
   expect 0 "kernel 0" explain "$tmp/m.tir" --kernel 0
   expect 1 "no kernel is '99'" explain "$tmp/m.tir" --kernel 99
   check "explain --kernel --json is JSON" json_ok explain "$tmp/m.tir" --kernel 0 --json

@@ -206,7 +206,7 @@ def check(program, folder, c, symbolic):
     feed = build(path, *c[1:], symbolic)
     want = reference(path, feed)
     np.savez(given, **feed)
-    run = subprocess.run([program, "run", path, "--inputs", given, "--output", made], capture_output=True, text=True)
+    run = subprocess.run([program, "run", path, "--target", "interp", "--inputs", given, "--output", made], capture_output=True, text=True)
     if run.returncode: return "%s: %s" % (name, run.stderr.strip())
     got = np.load(made)
     for k, v in want.items():

@@ -42,6 +42,7 @@ def run(model, feeds, *options):
             np.save(path, value)
             args += ["--input", f"{name}={path}"]
         start = time.monotonic()
+        if "--target" not in options: options += ("--target", "interp")
         p = subprocess.run([TENON, "run", model, *args, "--output", out, *options], capture_output=True, text=True, timeout=600)
         seconds = time.monotonic() - start
         if p.returncode: return None, seconds, (p.stderr or p.stdout).strip()[-400:]

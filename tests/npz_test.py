@@ -32,7 +32,7 @@ def run(tmp, array, dtype, save, *flags):
     elif save == "npz": np.savez(given, x=array)
     else: np.savez_compressed(given, x=array)
     args = ["--input", f"x={given}"] if save == "npy" else ["--inputs", given]
-    p = subprocess.run([TENON, "run", model, *args, "--output", out, *flags], capture_output=True, text=True)
+    p = subprocess.run([TENON, "run", model, "--target", "interp", *args, "--output", out, *flags], capture_output=True, text=True)
     if p.returncode: return p.stderr.strip()
     with np.load(out) as z: return z["y"]
 
@@ -81,9 +81,9 @@ def main():
         # Names as exporters write them.
         model, out = os.path.join(tmp, "n.tir"), os.path.join(tmp, "n.npz")
         open(model, "w").write('graph @"m"(%x: f32[2]) -> ("/größe/out:0": f32[2]) {\n  return %x\n}\n')
-        p = subprocess.run([TENON, "run", model, "--output", out], capture_output=True, text=True)
+        p = subprocess.run([TENON, "run", model, "--target", "interp", "--output", out], capture_output=True, text=True)
         report(p.returncode == 0 and np.load(out).files == ["/größe/out:0"], f"names: {p.stderr}")
-        p = subprocess.run([TENON, "run", model, "--expect", out], capture_output=True, text=True)
+        p = subprocess.run([TENON, "run", model, "--target", "interp", "--expect", out], capture_output=True, text=True)
         report(p.returncode == 0, f"names read back: {p.stderr}")
     print(f"{count['passed']} passed, {count['failed']} failed")
     return count["failed"] > 0

@@ -516,6 +516,8 @@ typedef struct tenon_step {
   const char *node; /* of the model, where it comes from; "" when it has no name */
   tenon_step_kind kind;
   int64_t calls, ns; /* since the session was made, or since the profile was reset */
+  int32_t
+      more; /* so many steps after this one run side by side with it; each has its part of their time in ns */
   double flops,
       bytes; /* of one call, at the sizes that the program was planned for; 0: not known */
 } tenon_step;

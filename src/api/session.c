@@ -240,6 +240,7 @@ tenon_status tenon_session_step(const tenon_session *s, size_t i, tenon_step *ou
   *out = (tenon_step){.name = st->op ? st->op : "",
                       .node = st->node ? st->node : "",
                       .kind = kind[st->kind],
+                      .more = st->more,
                       .flops = st->flops,
                       .bytes = st->bytes};
   if (times) {

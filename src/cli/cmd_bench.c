@@ -118,6 +118,7 @@ static const char *const kind_word[] = {"kernel", "host", "view", "copy"};
 
 typedef struct Row {
   const ProgStep *step;
+  int32_t number, beside;               // of the step; kernels that ran side by side with it
   double ms, gflops, gbytes, roofline;  // of one call
 } Row;
 
@@ -130,11 +131,14 @@ static Row *make_rows(Bench *b, double *total) {
   const ProgFunction *f = b->program->function[0];
   const StepTime *times = session_times(b->profiled);
   Row *row = arena_array(&b->cli->arena, Row, MAX(f->nsteps, 1));
+  int32_t first = 0, more = -1;  // of those that run side by side: the first, and how many are left
   *total = 0;
   for (int32_t i = 0; i < f->nsteps; i++) {
     const ProgStep *st = &f->step[i];
     double ms = times[i].calls ? (double)times[i].ns / (double)times[i].calls / 1e6 : 0;
-    row[i] = (Row){.step = st, .ms = ms};
+    if (more < 0) first = i, more = st->more;
+    row[i] = (Row){.step = st, .number = first, .beside = f->step[first].more, .ms = ms};
+    more--;
     *total += ms;
     if (ms <= 0) continue;
     row[i].gflops = st->flops / ms / 1e6;
@@ -150,17 +154,22 @@ static void print_profile(Bench *b) {
   double total;
   const Row *row = make_rows(b, &total);
   int32_t n = b->program->function[0]->nsteps;
-  printf("\n%6s %10s %10s %9s %9s  %-6s %-28s %s\n", "share", "ms", "GFLOP/s", "GB/s", "roofline",
-         "kind", "what", "node");
-  for (int32_t i = 0; i < MIN(n, SHOWN_STEPS); i++)
-    say(b->cli, "%5.1f%% %10.4f %10.1f %9.1f %8.1f%%  %-6s %-28.28s %s\n",
+  bool beside = false;
+  printf("\n%6s %10s %10s %9s %9s  %-6s %5s %-28s %s\n", "share", "ms", "GFLOP/s", "GB/s",
+         "roofline", "kind", "step", "what", "node");
+  for (int32_t i = 0; i < MIN(n, SHOWN_STEPS); i++) {
+    beside |= row[i].beside > 0;
+    say(b->cli, "%5.1f%% %10.4f %10.1f %9.1f %8.1f%%  %-6s %4d%s %-28.28s %s\n",
         total > 0 ? 100 * row[i].ms / total : 0, row[i].ms, row[i].gflops, row[i].gbytes,
-        100 * row[i].roofline, kind_word[row[i].step->kind], row[i].step->op ? row[i].step->op : "",
+        100 * row[i].roofline, kind_word[row[i].step->kind], row[i].number,
+        row[i].beside ? "|" : " ", row[i].step->op ? row[i].step->op : "",
         row[i].step->node ? row[i].step->node : "");
+  }
   double rest = 0;
   for (int32_t i = SHOWN_STEPS; i < n; i++) rest += row[i].ms;
   if (n > SHOWN_STEPS)
     printf("%5.1f%% %10.4f  in %d more steps\n", 100 * rest / total, rest, n - SHOWN_STEPS);
+  if (beside) printf("| kernels of one number run side by side; each has its part of their time\n");
 }
 
 static void json_profile(JsonWriter *w, Bench *b) {
@@ -179,6 +188,10 @@ static void json_profile(JsonWriter *w, Bench *b) {
     json_cstr(w, st->node);
     json_key(w, "ms");
     json_f64(w, row[i].ms);
+    json_key(w, "step");
+    json_i64(w, row[i].number);
+    json_key(w, "side_by_side");
+    json_i64(w, row[i].beside);
     json_key(w, "flops");
     json_f64(w, st->flops);
     json_key(w, "bytes");
@@ -192,11 +205,13 @@ static void json_profile(JsonWriter *w, Bench *b) {
 
 // ---- the trace: the last profiled run, as Perfetto and Chrome read it ----
 
-static void trace_event(JsonWriter *w, const char *name, const char *kind, const char *node,
-                        int64_t begin, int64_t ns) {
+// What runs side by side is shown one below the other.
+static void trace_event(JsonWriter *w, const ProgStep *st, int32_t track, int64_t begin,
+                        int64_t ns) {
+  const char *kind = kind_word[st->kind];
   json_begin_object(w);
   json_key(w, "name");
-  json_cstr(w, name ? name : kind);
+  json_cstr(w, st->op ? st->op : kind);
   json_key(w, "cat");
   json_cstr(w, kind);
   json_key(w, "ph");
@@ -208,11 +223,11 @@ static void trace_event(JsonWriter *w, const char *name, const char *kind, const
   json_key(w, "pid");
   json_i64(w, 1);
   json_key(w, "tid");
-  json_i64(w, 1);
+  json_i64(w, 1 + track);
   json_key(w, "args");
   json_begin_object(w);
   json_key(w, "node");
-  json_cstr(w, node);
+  json_cstr(w, st->node);
   json_end_object(w);
   json_end_object(w);
 }
@@ -229,9 +244,10 @@ static tenon_status write_trace(Bench *b, const char *path) {
   json_cstr(&w, "ns");
   json_key(&w, "traceEvents");
   json_begin_array(&w);
-  for (int32_t i = 0; i < f->nsteps; i++)
-    trace_event(&w, f->step[i].op, kind_word[f->step[i].kind], f->step[i].node,
-                times[i].last_begin - b->begin_trace, times[i].last_ns);
+  for (int32_t i = 0; i < f->nsteps; i += 1 + f->step[i].more)
+    for (int32_t k = 0; k <= f->step[i].more; k++)
+      trace_event(&w, &f->step[i + k], k, times[i + k].last_begin - b->begin_trace,
+                  times[i + k].last_ns);
   json_end_array(&w);
   json_end_object(&w);
   strbuf_putc(&text, '\n');
@@ -247,10 +263,16 @@ static int64_t peak_rss(void) {
   return getrusage(RUSAGE_SELF, &u) ? 0 : (int64_t)u.ru_maxrss * 1024;
 }
 
+static const char *target_name(const Bench *b) {
+  return !b->model->program ? b->target->name : b->program->target ? b->program->target : "host";
+}
+
 static void print_text(Bench *b) {
   NumText x, y;
-  say(b->cli, "%s on %s, %d thread%s: read %.1f ms, compile %.1f ms\n", b->cli->pos[0],
-      b->target->name, session_threads(b->session), session_threads(b->session) == 1 ? "" : "s",
+  // Of a compiled model the machine, without the features that its code needs.
+  int machine = (int)strcspn(target_name(b), " ");
+  say(b->cli, "%s on %.*s, %d thread%s: read %.1f ms, compile %.1f ms\n", b->cli->pos[0], machine,
+      target_name(b), session_threads(b->session), session_threads(b->session) == 1 ? "" : "s",
       b->load_ms, b->compile_ms);
   printf("median %.4f ms  min %.4f  p99 %.4f  mean %.4f  (%lld runs)\n", b->median_ms, b->min_ms,
          b->p99_ms, b->mean_ms, (long long)b->nruns);
@@ -277,7 +299,7 @@ static void print_json(Bench *b) {
   json_key(&w, "model");
   json_cstr(&w, b->cli->pos[0]);
   json_key(&w, "target");
-  json_cstr(&w, b->target->name);
+  json_cstr(&w, target_name(b));
   json_key(&w, "threads");
   json_i64(&w, session_threads(b->session));
   json_key(&w, "runs");
@@ -322,6 +344,10 @@ static int set_batch(Bench *b) {
 
 static tenon_status compile(Bench *b) {
   Cli *c = b->cli;
+  if (b->model->program) {
+    b->program = program_retain(b->model->program);
+    return TENON_OK;
+  }
   Graph *g = b->model->graph;
   MemPlan *plan;
   int64_t start = platform->now();
@@ -330,8 +356,6 @@ static tenon_status compile(Bench *b) {
   TargetOptions to = {.sizes = &b->in.dims, .no_cache = opt_given(c, OPT_bench_no_cache)};
   TRY(target_compile_with(b->target, g, plan, &to, &c->arena, &c->diag, &b->program));
   b->compile_ms = since(start);
-  const ProgFunction *f = b->program->function[0];
-  for (int32_t i = 0; i < f->nsteps; i++) b->flops += f->step[i].flops;
   return TENON_OK;
 }
 
@@ -346,6 +370,8 @@ static tenon_status execute(Bench *b) {
   TRY(inputs_read(&b->in, c, &b->held, opt_text(c, OPT_bench_inputs, NULL),
                   &c->opt[OPT_bench_input]));
   TRY(compile(b));
+  const ProgFunction *f = b->program->function[0];
+  for (int32_t i = 0; i < f->nsteps; i++) b->flops += f->step[i].flops;
   TRY(session_create(b->program, &(SessionOptions){.threads = threads}, &c->diag, &b->session));
   TRY(peak_get(session_threads(b->session), &c->diag, &b->peak));
   TRY(measure(b));
@@ -371,10 +397,18 @@ int cmd_bench(Cli *c) {
   b->target = strcmp(name, "auto") ? target_find(name) : target_auto();
   if (!b->target) return cli_usage(c, "bench: unknown target '%s'", name);
   int64_t start = platform->now();
-  int rc = cli_exit_of(model_open(c->pos[0], NULL, &c->diag, &b->model));
+  int rc =
+      cli_exit_of(model_open(c->pos[0], &(ModelOptions){.compiled = true}, &c->diag, &b->model));
   if (rc) return rc;
   b->load_ms = since(start);
+  if (b->model->program && (opt_given(c, OPT_bench_target) || opt_given(c, OPT_bench_level) ||
+                            opt_given(c, OPT_bench_no_cache))) {
+    model_free(b->model);
+    return cli_usage(
+        c, "bench: %s is compiled already: --target, -O and --no-cache are for a model", c->pos[0]);
+  }
   b->in = (Inputs){.graph = b->model->graph,
+                   .program = b->model->program,
                    .arena = &c->arena,
                    .files = &b->files,
                    .seed = (uint64_t)opt_int(c, OPT_bench_seed, 0)};

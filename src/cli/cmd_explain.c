@@ -12,6 +12,8 @@ typedef struct Telling {
   Optimised opt;
   Explain x;
   DimBinding dims;
+  const MemPlan *plan;  // NULL: there is none
+  IntMap numbers;       // node id -> number of the kernel
 } Telling;
 
 static bool is_wanted(const Telling *t, const char *name) {
@@ -71,6 +73,34 @@ static void print_layout(Cli *c, const LayoutReport *l, const DimBinding *b) {
       l->converted.n == 1 ? "" : "s", text_bytes(&a, conversion_bytes(l, b)));
 }
 
+static int64_t kernel_number(const Telling *t, const Node *n) {
+  uint64_t i;
+  return intmap_get(&t->numbers, n->id, &i) ? (int64_t)i : -1;
+}
+
+// Where the step that begins at this position ends.
+static int64_t beside_end(const MemPlan *p, int64_t at) {
+  int64_t end = at + 1;
+  while (end < p->order.n && plan_beside(p, end)) end++;
+  return end;
+}
+
+// Which kernels are one step of the plan.
+static void print_beside(const Telling *t) {
+  const MemPlan *p = t->plan;
+  if (!p || !p->nbeside) return;
+  say(t->cli, "\n%lld kernels are too small to fill the threads, and run side by side:\n",
+      (long long)p->nbeside);
+  for (int64_t i = 0, end; i < p->order.n; i = end) {
+    end = beside_end(p, i);
+    if (end == i + 1) continue;
+    for (int64_t k = i; k < end; k++)
+      say(t->cli, "%s%lld (%s)", k == i ? "  " : " | ", (long long)kernel_number(t, p->order.v[k]),
+          p->order.v[k]->name ? p->order.v[k]->name : "-");
+    say(t->cli, "\n");
+  }
+}
+
 static void print_text(const Telling *t) {
   const Explain *x = &t->x;
   for (int64_t i = 0; i < x->node.n; i++)
@@ -88,6 +118,7 @@ static void print_text(const Telling *t) {
         (long long)k->nodes, text_bytes(&a, k->bytes), text_bytes(&b, less), text_si(&c, k->flops),
         explain_intensity(k), k->node->name ? k->node->name : "-");
   }
+  print_beside(t);
   print_layout(t->cli, &t->opt.report.layout, &t->dims);
   NumText a;
   KernelCount count;
@@ -167,6 +198,20 @@ static void json_kernel(JsonWriter *w, const Explain *x, const ExplainKernel *k)
   json_end_object(w);
 }
 
+static void json_beside(JsonWriter *w, const Telling *t) {
+  const MemPlan *p = t->plan;
+  json_key(w, "side_by_side");
+  json_begin_array(w);
+  for (int64_t i = 0, end; p && i < p->order.n; i = end) {
+    end = beside_end(p, i);
+    if (end == i + 1) continue;
+    json_begin_flat_array(w);
+    for (int64_t k = i; k < end; k++) json_i64(w, kernel_number(t, p->order.v[k]));
+    json_end_array(w);
+  }
+  json_end_array(w);
+}
+
 static void print_json(const Telling *t) {
   const Explain *x = &t->x;
   StrBuf b;
@@ -181,6 +226,7 @@ static void print_json(const Telling *t) {
   json_key(&w, "kernels");
   json_i64(&w, count.kernels);
   json_layout(&w, &t->opt.report.layout, &t->dims);
+  json_beside(&w, t);
   json_key(&w, "nodes");
   json_begin_array(&w);
   for (int64_t i = 0; i < x->node.n; i++)
@@ -207,6 +253,13 @@ static int explain(Telling *t) {
   if (kernel) return explain_kernel(c, g, kernel, opt_given(c, OPT_explain_json));
   binding_default(&t->dims, g, 1);
   explain_after(&t->x, &t->opt.report, &t->dims);
+  intmap_init(&t->numbers, &c->arena);
+  for (int64_t i = 0; i < t->x.kernel.n; i++)
+    intmap_put(&t->numbers, t->x.kernel.v[i].node->id, (uint64_t)i);
+  MemPlan *plan;
+  Diag quiet;  // a graph that cannot be planned can be explained
+  diag_init(&quiet);
+  if (!opt_plan(g, &c->arena, &quiet, &plan)) t->plan = plan;
   if (opt_given(c, OPT_explain_json))
     print_json(t);
   else

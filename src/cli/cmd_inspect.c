@@ -218,6 +218,10 @@ static void print_memory(const Inspection *in) {
   if (!ie_is_const(m->formula) || m->nany > 1)
     say(in->cli, "            %s bytes%s\n", strbuf_text(&s),
         m->nany ? "" : ", where these sizes have their peak");
+  if (m->nbeside)
+    say(in->cli,
+        "            %lld steps, in which %lld small kernels run side by side with others\n",
+        (long long)m->nsteps, (long long)m->nbeside);
   if (m->nheap)
     say(in->cli, "            without %lld values whose size depends on data\n",
         (long long)m->nheap);
@@ -384,6 +388,10 @@ static void json_memory(JsonWriter *w, const Inspection *in) {
     json_bool(w, m->nany > 0);
     json_key(w, "planned_peak_node");
     json_cstr(w, m->at ? m->at->name : NULL);
+    json_key(w, "planned_steps");
+    json_i64(w, m->nsteps);
+    json_key(w, "kernels_side_by_side");
+    json_i64(w, m->nbeside);
   } else {
     json_null(w);
   }

@@ -27,8 +27,10 @@ typedef struct RunCommand {
   MemPlan *plan;  // --target plan, and those that compile
   Program *program;
   Session *session;
-  Value **reference;  // --compare: what the interpreter gives
-  PerNode *per_node;  // --per-node
+  Value **reference;   // --compare: what the interpreter gives
+  PerNode *per_node;   // --per-node
+  const char *target;  // its name; NULL: of a compiled model
+  bool chosen;         // by us: the interpreter will do where compiling fails
   bool compared, matches;
   Comparison comparison;
   const char *worst_output;
@@ -440,6 +442,16 @@ static tenon_status compile(RunCommand *r, const Target *target, SessionOptions 
   return per_node_start(r->per_node, g, r->plan, &compiled, r->in.value, so);
 }
 
+static tenon_status compile_or_not(RunCommand *r, SessionOptions *so) {
+  Cli *c = r->cli;
+  tenon_status s = compile(r, target_find(r->target), so);
+  if (!s || !r->chosen || r->program || s == TENON_ENOMEM) return s;
+  if (opt_given(c, OPT_run_verbose)) fprintf(stderr, "tenon: run by interp: %s\n", c->diag.text);
+  diag_init(&c->diag);
+  r->plan = NULL;
+  return TENON_OK;
+}
+
 static tenon_status execute(RunCommand *r) {
   Cli *c = r->cli;
   Graph *g = r->model->graph;
@@ -454,8 +466,7 @@ static tenon_status execute(RunCommand *r) {
   // Before the graph changes: what is made up follows from the model alone.
   TRY(inputs_read(&r->in, c, &r->run, opt_text(c, OPT_run_inputs, NULL), &c->opt[OPT_run_input]));
   SessionOptions so = {.threads = (int)opt_int(c, OPT_run_threads, 0)};
-  const char *target = opt_text(c, OPT_run_target, "interp");
-  bool plan = strcmp(target, "interp") != 0;
+  bool plan = r->target && strcmp(r->target, "interp") != 0;
   if (opt_given(c, OPT_run_compare)) {
     r->reference = arena_array(&c->arena, Value *, g->main->nresults + 1);
     TRY(model_run(r->model, &r->run, r->in.value, r->reference));
@@ -464,7 +475,7 @@ static tenon_status execute(RunCommand *r) {
     TRY(opt_run(c, &OPT_IDS(run), g, arena_new(&c->arena, Optimised)));
   if (plan) TRY(opt_plan(g, &c->arena, &c->diag, &r->plan));
   if (r->model->program) r->program = program_retain(r->model->program);
-  if (target_find(target)) TRY(compile(r, target_find(target), &so));
+  if (r->target && target_find(r->target)) TRY(compile_or_not(r, &so));
   if (r->program) TRY(session_create(r->program, &so, &c->diag, &r->session));
   if (opt_given(c, OPT_run_expand))
     TRY(interp_create(g, &(InterpOptions){.expand = true}, &c->diag, &r->model->interp));
@@ -483,8 +494,20 @@ static tenon_status execute(RunCommand *r) {
   return TENON_OK;
 }
 
+// Where nobody says: machine code, where it can be made and nothing is asked for that only the interpreter does.
+static const char *choose_target(const Cli *c, const char **why) {
+  static const int own[] = {OPT_run_expand, OPT_run_level, OPT_run_max_ops};
+  *why = NULL;
+  for (int i = 0; i < ARRAY_LEN(own); i++)
+    if (opt_given(c, own[i])) *why = "only the interpreter does what is asked for";
+  if (!*why && !target_available(target_find("cpu"))) *why = "tenon-codegen was not found";
+  return *why ? "interp" : "cpu";
+}
+
 int cmd_run(Cli *c) {
-  const char *target = opt_text(c, OPT_run_target, "interp");
+  const char *target = opt_text(c, OPT_run_target, "auto"), *why = NULL;
+  bool chosen = !strcmp(target, "auto");
+  if (chosen) target = choose_target(c, &why);
   if (strcmp(target, "interp") && strcmp(target, "plan") && !target_find(target))
     return cli_usage(c, "run: unknown target '%s'; `tenon targets` lists them", target);
   if (opt_given(c, OPT_run_compare) && strcmp(opt_text(c, OPT_run_compare, ""), "interp"))
@@ -506,6 +529,11 @@ int cmd_run(Cli *c) {
                      "--compare is for a model",
                      c->pos[0]);
   }
+  if (!r->model->program) r->target = target;
+  r->chosen = chosen;
+  if (opt_given(c, OPT_run_verbose))
+    fprintf(stderr, "tenon: run by %s%s%s\n", r->target ? r->target : "the code in the file",
+            why && r->target ? ": " : "", why && r->target ? why : "");
   r->in = (Inputs){.graph = r->model->graph,
                    .program = r->model->program,
                    .arena = &c->arena,

@@ -19,6 +19,17 @@ static KernelUse *kernel_uses(Cli *c, const Program *p) {
   return use;
 }
 
+// Kernel calls that share a step with others.
+static int64_t count_beside(const Program *p) {
+  int64_t n = 0;
+  for (int32_t i = 0; i < p->nfunctions; i++)
+    for (int32_t k = 0; k < p->function[i]->nsteps; k++) {
+      int32_t more = p->function[i]->step[k].more;
+      n += more ? more + 1 : 0;
+    }
+  return n;
+}
+
 static int64_t count_kind(const Program *p, ProgStepKind kind) {
   int64_t n = 0;
   for (int32_t i = 0; i < p->nfunctions; i++)
@@ -61,6 +72,8 @@ static void print_text(Cli *c, const Model *m, const ArtifactInfo *info) {
   say(c, "steps  %lld kernel calls, %lld on the host, %lld views, %lld copies\n",
       (long long)count_kind(p, STEP_KERNEL), (long long)count_kind(p, STEP_HOST),
       (long long)count_kind(p, STEP_VIEW), (long long)count_kind(p, STEP_COPY));
+  if (count_beside(p))
+    say(c, "       %lld kernel calls run side by side with others\n", (long long)count_beside(p));
   for (int i = 0; i < SECTION_COUNT; i++)
     say(c, "%-10s %s\n", artifact_section_name[i], text_bytes(&n[0], info->section_bytes[i]));
   say(c, "%-10s %s\n", "file", text_bytes(&n[0], info->file_bytes));
@@ -139,6 +152,8 @@ static void print_json(Cli *c, const Model *m, const ArtifactInfo *info) {
   json_i64(&w, m->program->function[0]->nsteps);
   json_key(&w, "host_steps");
   json_i64(&w, count_kind(m->program, STEP_HOST));
+  json_key(&w, "kernels_side_by_side");
+  json_i64(&w, count_beside(m->program));
   for (int i = 0; i < SECTION_COUNT; i++) {
     json_key(&w, str_printf(&c->arena, "%s_bytes", artifact_section_name[i]));
     json_i64(&w, info->section_bytes[i]);

@@ -20,6 +20,15 @@ const char *keep_name(ProgBuilder *b, const char *name) {
 
 // ---- values ----
 
+// The buffer with a place of its own that holds this one, and where in it: a part of what is joined lies inside.
+static int32_t planned_place(FuncBuilder *f, int32_t buffer, int32_t *at) {
+  const PlanBuffer *b = &f->plan->buffer[f->plan->buffer[buffer].root];
+  Dim sum = f->b->g->dims.zero;
+  for (; b->within >= 0; b = &f->plan->buffer[b->within]) sum = ie_add(&f->b->g->dims, sum, b->at);
+  *at = b == &f->plan->buffer[f->plan->buffer[buffer].root] ? -1 : build_expr(f->b, sum);
+  return (int32_t)(b - f->plan->buffer);
+}
+
 int32_t new_value(FuncBuilder *f, const Node *n, int result, const Type *t) {
   static const uint8_t kind[] = {[TK_NONE] = VK_TENSOR,
                                  [TK_TENSOR] = VK_TENSOR,
@@ -27,7 +36,7 @@ int32_t new_value(FuncBuilder *f, const Node *n, int result, const Type *t) {
                                  [TK_OPTIONAL] = VK_OPTIONAL,
                                  [TK_MAP] = VK_MAP};
   Program *p = f->b->p;
-  ProgValue v = {.place = PLACE_HEAP, .kind = kind[t->kind], .rank = -1};
+  ProgValue v = {.place = PLACE_HEAP, .kind = kind[t->kind], .rank = -1, .at = -1};
   v.name = keep_name(f->b, n->name);
   if (t->elem) v.item = kind[t->elem->kind];
   for (const Type *e = t->elem; e && !v.dtype; e = e->elem)
@@ -42,7 +51,7 @@ int32_t new_value(FuncBuilder *f, const Node *n, int result, const Type *t) {
   int32_t planned = f->plan ? plan_find(f->plan, n, result) : -1;
   if (planned >= 0) {
     v.place = PLACE_ARENA;
-    v.slot = f->root_of[f->plan->buffer[planned].root];
+    v.slot = f->root_of[planned_place(f, planned, &v.at)];
   }
   vec_push(f->b->a, &f->value, v);
   vec_push(f->b->a, &f->origin, ((ValueOrigin){n, result}));
@@ -65,6 +74,7 @@ int32_t const_value(FuncBuilder *f, int32_t constant, const char *name) {
                  .dtype = k->dtype,
                  .rank = k->rank,
                  .slot = constant,
+                 .at = -1,
                  .dim = dim,
                  .name = keep_name(f->b, name)};
   vec_push(f->b->a, &f->value, v);
@@ -220,13 +230,46 @@ static tenon_status build_inline(FuncBuilder *f, const Node *n) {
   return TENON_OK;
 }
 
+static bool same_place(const ProgValue *a, const ProgValue *b) {
+  return a->place == PLACE_ARENA && b->place == PLACE_ARENA && a->slot == b->slot && a->at == b->at;
+}
+
 static tenon_status build_view(FuncBuilder *f, const Node *n, int operand) {
   build_same(f, n, 0, value_of(f, n->src[operand]));
   ProgStep *st = &f->step.v[f->step.n - 1];
   const ProgValue *from = &f->value.v[st->in[0]], *to = &f->value.v[st->out[0]];
-  bool same = from->place == PLACE_ARENA && to->place == PLACE_ARENA && from->slot == to->slot;
-  if (same || to->place == PLACE_HEAP) st->kind = STEP_VIEW;
+  if (same_place(from, to) || to->place == PLACE_HEAP) st->kind = STEP_VIEW;
   return TENON_OK;
+}
+
+// What is joined and lies where the parts were made: nothing is left to do.  False: some part lies elsewhere.
+static bool build_joined(FuncBuilder *f, const Node *n) {
+  const Body *body;
+  const Node *concat = f->plan ? plan_joined(n, &body) : NULL;
+  int32_t b = concat ? plan_find(f->plan, n, 0) : -1, at;
+  if (b < 0 || f->plan->buffer[b].root != b) return false;
+  Arena *pa = &f->b->p->arena;
+  int32_t *in = arena_array(pa, int32_t, concat->nsrc), *out = arena_array(pa, int32_t, 1);
+  for (uint32_t k = 0; k < concat->nsrc; k++) {
+    int operand = plan_part_operand(body, concat, k), result;
+    const Node *part = operand >= 0 ? plan_source(n->src[operand], &result) : NULL;
+    int32_t o = part ? plan_find(f->plan, part, result) : -1;
+    if (o < 0 || f->plan->buffer[f->plan->buffer[o].root].within != b) return false;
+    in[k] = value_of(f, n->src[operand]);
+    ProgValue want = {.place = PLACE_ARENA};
+    want.slot = f->root_of[planned_place(f, o, &at)];
+    want.at = at;
+    if (!same_place(&f->value.v[in[k]], &want)) return false;  // lowering moved it
+  }
+  ProgStep st = {.kind = STEP_VIEW, .when = -1, .op = op_info(concat->op)->name};
+  st.node = keep_name(f->b, n->name);
+  st.nin = (int32_t)concat->nsrc;
+  st.nout = 1;
+  out[0] = new_value(f, n, 0, n->type[0]);
+  st.in = in;
+  st.out = out;
+  vec_push(f->b->a, &f->step, st);
+  return true;
 }
 
 // Whether a result's shape is known before it is made: else only its evaluation can tell.
@@ -242,6 +285,7 @@ static tenon_status build_node(FuncBuilder *f, const Node *n) {
   if (n->op == OP_proj || n->op == OP_const) return TENON_OK;
   int view = plan_view_operand(n);
   if (view >= 0 && shape_known(type_of(n))) return build_view(f, n, view);
+  if (n->op == OP_fused && build_joined(f, n)) return TENON_OK;
   if (n->op == OP_fused) {
     tenon_status s = TENON_EUNSUPPORTED;
     if (!f->b->o->host_only) s = build_kernel_step(f, n);
@@ -330,6 +374,16 @@ static void finish_function(FuncBuilder *f) {
   fn->step = arena_dup(pa, f->step.v, f->step.n * (int64_t)sizeof(ProgStep));
 }
 
+// The steps since `before` are of one node, which the plan runs beside those since `first`, if any.  A node that is done by the host
+// ends the row.  Returns where the row begins; -1: there is none to go on with.
+static int64_t put_beside(FuncBuilder *f, int64_t before, int64_t first) {
+  bool kernel = f->step.n == before + 1 && f->step.v[before].kind == STEP_KERNEL;
+  if (!kernel) return -1;
+  if (first < 0) return before;
+  f->step.v[first].more++;
+  return first;
+}
+
 tenon_status build_function(ProgBuilder *b, const Body *body, const MemPlan *plan,
                             ProgFunction **out) {
   uint64_t have;
@@ -359,9 +413,12 @@ tenon_status build_function(ProgBuilder *b, const Body *body, const MemPlan *pla
     note_bound(&f, type_of(body->param[i]));
   }
   NodeList order = plan ? plan->order : body_order(b->g, body, b->a);
+  int64_t first = -1;
   for (int64_t i = 0; i < order.n; i++) {
     if (plan) TRY(watch_step(b->o->watch, b->diag, "lower", order.v[i]->name, i, order.n));
+    int64_t before = f.step.n;
     TRY(build_tree(&f, order.v[i]));
+    first = put_beside(&f, before, plan && plan_beside(plan, i) ? first : -1);
   }
   for (int32_t i = 0; i < fn->nresults; i++) {
     result[i] = value_of(&f, body->result[i]);

@@ -4,6 +4,8 @@
 // it; else it gets memory of its own.
 #include "lower/builder.h"
 
+enum { SHARE_NS = 1500 };
+
 // ---- writing over an operand ----
 
 typedef struct Overwrite {
@@ -97,6 +99,7 @@ static void separate(FuncBuilder *f, const Lowered *lw, const int32_t *arg) {
       const ProgValue *from = &f->value.v[arg[o]];
       if (lw->arg[o].kind == LOWER_RESULT || from->place != PLACE_ARENA || from->slot != to->slot)
         continue;
+      if (from->at >= 0 && to->at >= 0 && from->at != to->at) continue;  // two parts side by side
       if (!lower_may_overwrite(k, o, r)) to->place = PLACE_HEAP;
     }
   }
@@ -136,6 +139,16 @@ static bool proven(ProgBuilder *b, const Lowered *lw) {
   return false;
 }
 
+// How many items are worth a thread's while: as many as take it three times what it takes to hear of them.
+static int64_t grain_of(const ProgBuilder *b, const ProgStep *st, Dim items) {
+  int64_t n;
+  double ns = cost_ns(st->flops, st->bytes);
+  if (!ie_eval(items, b->sizes.value, b->sizes.known, b->sizes.n, &n) || n <= 0 || ns <= 0)
+    return 1;
+  double grain = SHARE_NS * (double)n / ns;
+  return grain < 1 ? 1 : grain < 1e15 ? (int64_t)grain : (int64_t)1e15;
+}
+
 tenon_status build_kernel_step(FuncBuilder *f, const Node *n) {
   ProgBuilder *b = f->b;
   Arena *pa = &b->p->arena;
@@ -147,7 +160,8 @@ tenon_status build_kernel_step(FuncBuilder *f, const Node *n) {
   ProgStep st = {.kind = STEP_KERNEL, .when = -1, .nargs = k->nargs, .ndims = k->ndims};
   int32_t *dim = arena_array(pa, int32_t, MAX(k->ndims, 1));
   for (int32_t i = 0; i < k->ndims; i++) dim[i] = build_expr(b, lw.dim[i]);
-  st.items = build_expr(b, ie_map(dims, loop_items(k), to_graph, &(ToGraph){&lw, dims}));
+  Dim items = ie_map(dims, loop_items(k), to_graph, &(ToGraph){&lw, dims});
+  st.items = build_expr(b, items);
   if (st.items < 0 || !exprs_known(dim, k->ndims) || !symbols_bound(f, &lw))
     return TENON_EUNSUPPORTED;
   st.kernel = add_kernel(b, &lw);
@@ -165,6 +179,7 @@ tenon_status build_kernel_step(FuncBuilder *f, const Node *n) {
     if (lw.arg[i].kind != LOWER_RESULT) in[st.nin++] = arg[i];
   separate(f, &lw, arg);
   count_work(f, n, &st);
+  st.grain = grain_of(b, &st, items);
   st.in = in;
   st.out = out;
   st.arg = arg;

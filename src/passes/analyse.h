@@ -59,7 +59,8 @@ typedef struct MemoryUse {
   // The peak is the largest of these at any sizes; none where that could not be shown.
   Dim any[MEMORY_FORMULAS];
   int nany;
-  int64_t nheap;  // results whose size depends on data: on the heap, not counted
+  int64_t nsteps, nbeside;  // of the plan; kernels that share a step with others
+  int64_t nheap;            // results whose size depends on data: on the heap, not counted
 } MemoryUse;
 
 typedef struct AnalyseOptions {

@@ -197,6 +197,8 @@ void analyse_memory(Graph *g, const DimBinding *sizes, Arena *a, MemoryUse *out)
   if (s) return;
   Peak k = {.p = p, .g = g, .change = arena_array(a, int64_t, p->nsteps + 2), .at = -1};
   out->nheap = count_heap(p);
+  out->nsteps = p->nsteps;
+  out->nbeside = p->nbeside;
   out->import_bytes = p->import_bytes;
   out->reference_bytes = p->bound_bytes;
   if (!find_peak(&k, sizes, out)) return;

@@ -16,6 +16,8 @@
 // reads.  A node joins a group if what else it reads stands before the group, or can be moved there: then no
 // cycle can come about.  The search for what has to move sees only groups between the two, and is cut off.
 //
+// Below -O2 nothing is joined: every node is a kernel of its own, so that all levels have kernels to compile.
+//
 // Guarantees: every node of the body that is not the host's lies in a kernel; the same results; time linear
 // in the edges.
 #include "passes/fuse.h"
@@ -23,6 +25,7 @@
 #include "ir/internal.h"
 #include "passes/plan.h"
 
+enum { FUSE_LEVEL = 2 };  // of optimisation, from which nodes share kernels
 static const uint64_t LABEL_GAP = 1ull << 32;
 
 int32_t fuse_find(Fuser *f, int32_t i) {
@@ -117,6 +120,8 @@ static void classify(Fuser *f) {
       x->op.cls = FC_HOST;
     else
       x->op = fuse_op(n);
+    if (x->op.cls == FC_LAZY && f->alone && !(x->op.flags & FF_VIEW))
+      x->op = (FuseOp){FC_MAP, FUSED_MOVEMENT, 0};
     if (x->op.cls == FC_LAZY) weigh(f, x);
   }
 }
@@ -408,10 +413,10 @@ static void take_prologues(Fuser *f, int32_t i) {
 static void place(Fuser *f, int32_t i) {
   f->leaf.n = 0;
   for (uint32_t k = 0; k < f->n[i].node->nsrc; k++) fuse_leaves(f, f->n[i].node->src[k]);
-  bool joined =
-      f->n[i].op.cls == FC_POINT && (join_operand(f, i, true) || join_operand(f, i, false));
+  bool joined = !f->alone && f->n[i].op.cls == FC_POINT &&
+                (join_operand(f, i, true) || join_operand(f, i, false));
   if (!joined) new_group(f, i);
-  if (f->n[i].op.cls != FC_HOST) take_prologues(f, i);
+  if (!f->alone && f->n[i].op.cls != FC_HOST) take_prologues(f, i);
 }
 
 // ---- side by side ----
@@ -559,8 +564,13 @@ tenon_status fuse_body(PassCtx *c, IntMap *bodies, const Body *b, Body **out) {
     return TENON_OK;
   }
   Fuser *f = arena_new(c->scratch, Fuser);
-  *f = (Fuser){
-      .g = c->g, .arena = c->scratch, .body = b, .bodies = bodies, .c = c, .last = NO_GROUP};
+  *f = (Fuser){.g = c->g,
+               .arena = c->scratch,
+               .body = b,
+               .bodies = bodies,
+               .alone = c->o->level < FUSE_LEVEL,
+               .c = c,
+               .last = NO_GROUP};
   f->order = body_order(c->g, b, f->arena);
   f->pos = arena_array(f->arena, int32_t, c->g->node.n);
   f->n = arena_array(f->arena, FuseNode, f->order.n);
@@ -572,7 +582,7 @@ tenon_status fuse_body(PassCtx *c, IntMap *bodies, const Body *b, Body **out) {
   count_uses(f);
   for (int64_t i = 0; i < f->order.n; i++)
     if (is_worker(&f->n[i])) place(f, (int32_t)i);
-  join_beside(f);
+  if (!f->alone) join_beside(f);
   mark_outputs(f);
   TRY(fuse_build(f, out));
   intmap_put(bodies, (uint64_t)(uintptr_t)b, (uint64_t)(uintptr_t)*out);

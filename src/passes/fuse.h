@@ -98,6 +98,7 @@ typedef struct Fuser {
   SymSource *sym;  // by slot
   int32_t nsyms;
   IntMap *bodies;  // Body -> its fused form, over all bodies
+  bool alone;      // a kernel for each node: nothing is joined
   PassCtx *c;
 } Fuser;
 

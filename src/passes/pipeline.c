@@ -19,7 +19,7 @@ const Pass graph_passes[] = {
     { "simplify",  "shapes, fold, algebra and moves, to a fixed point",  pass_simplify, PASSF_FIXPOINT, 1 },
     { "blocks",    "convolutions that give blocks of pixels",            pass_blocks,  0,               2 },
     { "layout",    "channels first or last, by cost over the whole graph", pass_layout, 0,              2 },
-    { "fuse",      "group nodes into kernels",                           pass_fuse,    0,               2 },
+    { "fuse",      "group nodes into kernels; below -O2 each its own",   pass_fuse,    0,               0 },
     // clang-format on
 };
 const int64_t graph_npasses = ARRAY_LEN(graph_passes);

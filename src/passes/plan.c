@@ -139,19 +139,22 @@ static void extend(MemPlan *p, const Node *operand, int32_t step) {
 }
 
 static void find_lives(MemPlan *p) {
-  int32_t step = 0;
+  int32_t step = -1;
   for (int64_t i = 0; i < p->order.n; i++) {
     const Node *n = p->order.v[i];
     if (!plan_is_step(p->g, n)) continue;
+    if (plan_beside(p, i))
+      p->nbeside += 1 + !plan_beside(p, i - 1);
+    else
+      step++;
     for (uint32_t k = 0; k < n->nsrc; k++) extend(p, n->src[k], step);
     for (int r = 0; r < n->nres; r++) {
       int32_t b = plan_find(p, n, r);
       if (b >= 0) p->buffer[b].first = p->buffer[b].last = step;
     }
-    step++;
   }
-  p->nsteps = step;
-  for (int64_t i = 0; i < p->g->main->nresults; i++) extend(p, p->g->main->result[i], step);
+  p->nsteps = step + 1;
+  for (int64_t i = 0; i < p->g->main->nresults; i++) extend(p, p->g->main->result[i], p->nsteps);
 }
 
 static void make_buffers(MemPlan *p) {
@@ -166,6 +169,7 @@ static void make_buffers(MemPlan *p) {
       Dim bytes = buffer_bytes(p->g, p->arena, n->type[r], &given);
       if (!bytes) continue;
       PlanBuffer b = {.node = n, .result = r, .bytes = bytes, .root = (int32_t)v.n, .within = -1};
+      b.position = (int32_t)i;
       intmap_put(&p->index, key(n, r), (uint64_t)v.n);
       vec_push(p->arena, &v, b);
     }
@@ -198,7 +202,8 @@ static bool join_parts(MemPlan *p, int32_t b) {
     int operand = plan_part_operand(body, concat, k);
     int32_t o = operand >= 0 ? buffer_of(p, n->src[operand]) : -1;
     PlanBuffer *r = o >= 0 ? &p->buffer[p->buffer[o].root] : NULL;
-    if (!r || r->within >= 0 || r->bytes != p->buffer[o].bytes) break;
+    // A result of the graph by itself is the caller's, and no part of another.
+    if (!r || r->within >= 0 || r->bytes != p->buffer[o].bytes || r->live_last == p->nsteps) break;
     r->within = b;
     r->at = at;
     at = ie_add(&p->g->dims, at, r->bytes);
@@ -216,6 +221,30 @@ static bool join_parts(MemPlan *p, int32_t b) {
   return all;
 }
 
+bool plan_meets(const MemPlan *p, int32_t x, int32_t y) {
+  int32_t rx = p->buffer[x].root, ry = p->buffer[y].root;
+  for (int32_t o = rx; o >= 0; o = p->buffer[o].within)
+    if (o == ry) return true;
+  for (int32_t o = ry; o >= 0; o = p->buffer[o].within)
+    if (o == rx) return true;
+  return false;
+}
+
+// Whether another node of the step at this position reads what lies with `b`.
+static bool read_beside(const MemPlan *p, int64_t position, int32_t b) {
+  int64_t i = position;
+  if (!p->beside) return false;
+  while (plan_beside(p, i)) i--;
+  do {
+    const Node *n = p->order.v[i];
+    for (uint32_t k = 0; k < n->nsrc && i != position; k++) {
+      int32_t o = buffer_of(p, n->src[k]);
+      if (o >= 0 && plan_meets(p, o, b)) return true;
+    }
+  } while (++i < p->order.n && plan_beside(p, i));
+  return false;
+}
+
 // The operand that a point-wise node may write over: it dies here, nothing else lives in its buffer beyond, and its
 // size is the result's.
 static int32_t inplace_operand(const MemPlan *p, const Node *n, int32_t b) {
@@ -225,7 +254,7 @@ static int32_t inplace_operand(const MemPlan *p, const Node *n, int32_t b) {
     if (o < 0 || type_of(n->src[k]) != n->type[0]) continue;
     const PlanBuffer *root = &p->buffer[p->buffer[o].root];
     if (root->within < 0 && root->live_last == p->buffer[b].first &&
-        root->bytes == p->buffer[b].bytes)
+        root->bytes == p->buffer[b].bytes && !read_beside(p, p->buffer[b].position, o))
       return o;
   }
   return -1;
@@ -288,9 +317,10 @@ static int64_t live_bound(const MemPlan *p, Arena *a) {
   return most;
 }
 
-static bool prepare(MemPlan *p, NodeList order) {
+static bool prepare(MemPlan *p, NodeList order, const bool *beside) {
   p->order = order;
-  p->nviews = p->ninplace = p->ncopies = 0;
+  p->beside = beside;
+  p->nviews = p->ninplace = p->ncopies = p->nbeside = 0;
   intmap_init(&p->index, p->arena);
   make_buffers(p);
   find_lives(p);
@@ -300,19 +330,40 @@ static bool prepare(MemPlan *p, NodeList order) {
   return true;
 }
 
+// The plan with small kernels side by side, packed, if that takes no more memory than `p` does; else `p` itself.
+static MemPlan *join_steps(MemPlan *p) {
+  static const int reach[] = {24, 8, 3};
+  bool packed = false;
+  for (size_t i = 0; i < ARRAY_LEN(reach); i++) {
+    const bool *beside;
+    NodeList order = plan_order_beside(p, reach[i], p->arena, &beside);
+    if (!beside) break;
+    MemPlan *joined = arena_new(p->arena, MemPlan);
+    *joined = *p;
+    if (!prepare(joined, order, beside) || joined->bound_bytes > p->bound_bytes) continue;
+    plan_pack(joined);
+    if (joined->arena_bytes > p->bound_bytes && !packed) {
+      plan_pack(p);
+      packed = true;
+    }
+    if (joined->arena_bytes <= (packed ? p->arena_bytes : p->bound_bytes)) return joined;
+  }
+  return p;
+}
+
 tenon_status plan_create(Graph *g, Arena *a, MemPlan **out) {
   MemPlan *p = arena_new(a, MemPlan);
   p->g = g;
   p->arena = a;
   NodeList by_id = body_order(g, g->main, a);
-  if (!prepare(p, by_id))
+  if (!prepare(p, by_id, NULL))
     return fail(g->diag, TENON_EINVAL, NOWHERE, "a buffer's size does not fit in 64 bits");
   int64_t import_bytes = p->bound_bytes;
   NodeList deep = plan_order_deep(g, by_id, a);
-  if (!prepare(p, deep) || p->bound_bytes >= import_bytes)
-    if (!prepare(p, by_id)) return TENON_EINTERNAL;
+  if (!prepare(p, deep, NULL) || p->bound_bytes >= import_bytes)
+    if (!prepare(p, by_id, NULL)) return TENON_EINTERNAL;
   p->import_bytes = import_bytes;
-  plan_pack(p);
-  *out = p;
+  *out = join_steps(p);
+  if (*out == p) plan_pack(p);
   return TENON_OK;
 }

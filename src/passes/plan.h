@@ -5,6 +5,9 @@
 // point-wise kernel may write over an operand that dies with it; values that are joined are made side by side, as
 // parts of the joined one's buffer.
 //
+// Steps.  Nodes that compute something run one after another, each a step, but for kernels that are too small to fill the threads
+// and need nothing of one another: several are one step (plan_beside.c), and all that they read and make is alive together.
+//
 // Offsets.  Packing is done once, at reference sizes; what it decides is which of two buffers that live at
 // the same time lies below the other.  At run time offsets follow from the real sizes: each buffer begins where
 // the highest one below it ends.  So another shape needs no new plan.
@@ -16,13 +19,14 @@
 #include "cost/cost.h"
 #include "ir/interpret.h"
 
-enum { PLAN_ALIGN = 64 };
+enum { PLAN_ALIGN = 64, PLAN_BESIDE_MAX = 8 };
 
 typedef struct PlanBuffer {
   const Node *node;
   int result;
   Dim bytes;            // rounded up to PLAN_ALIGN
   int32_t first, last;  // steps: made at first, read last at last
+  int32_t position;     // of the node in the plan's order
   int32_t root;         // the buffer whose memory it uses: itself, unless a view or in place
   // of a root: the lives of all that share it or lie in it, and its place
   int32_t live_first, live_last;
@@ -38,6 +42,7 @@ typedef struct MemPlan {
   Graph *g;
   Arena *arena;
   NodeList order;
+  const bool *beside;  // by position: in the step of the node before; NULL: every step is one node
   int32_t nsteps;
   PlanBuffer *buffer;
   int32_t n;
@@ -48,8 +53,8 @@ typedef struct MemPlan {
   int64_t arena_bytes;  // at the reference sizes
   int64_t
       bound_bytes;  // the largest sum of bytes alive at one time in this order: no arena can be smaller
-  int64_t import_bytes;  // the same in the order of the model's file
-  int64_t nviews, ninplace;
+  int64_t import_bytes;               // the same in the order of the model's file
+  int64_t nviews, ninplace, nbeside;  // nbeside: nodes in steps with others
   int64_t
       ncopies;  // joined values whose parts could not be made in them; never of a graph that fusion made
 } MemPlan;
@@ -59,6 +64,10 @@ MUST_USE tenon_status plan_create(Graph *g, Arena *a, MemPlan **out);
 // Has memory of its own: no other value's, nor a part of it.
 static inline bool plan_has_place(const MemPlan *p, int32_t b) {
   return p->buffer[b].root == b && p->buffer[b].within < 0;
+}
+// Whether the node at this position runs side by side with the one before.
+static inline bool plan_beside(const MemPlan *p, int64_t position) {
+  return p->beside && p->beside[position];
 }
 // Can what a concat joins be made side by side?  Its axis is the outermost, and all parts begin aligned.
 bool plan_can_join(Graph *g, const Node *concat);

@@ -12,6 +12,12 @@ int plan_part_operand(const Body *b, const Node *concat, uint32_t part);  // of 
 bool plan_is_step(const Graph *g, const Node *n);
 // Another order of the same nodes: depth first from the results, the operand that needs most memory first.
 NodeList plan_order_deep(Graph *g, NodeList by_id, Arena *a);
+bool plan_is_kernel(const Node *n);  // may run beside others
+// The plan's order with kernels that run side by side next to one another, each with what is found within `reach` steps
+// after it.  *beside, by position: the node belongs to the step of the one before; NULL, with the same order, where there are none.
+NodeList plan_order_beside(const MemPlan *p, int reach, Arena *a, const bool **beside);
+// Whether the memory of two buffers is the same in part: one root, or the one made inside the other.
+bool plan_meets(const MemPlan *p, int32_t x, int32_t y);
 // A set of ranks 0 .. n-1.  The neighbours of a rank, which need not be in the set itself: -1 when there is none.
 typedef struct RankSet {
   uint64_t *level[6];

@@ -95,12 +95,24 @@ static void dead(void *ctx, const Node *n, int result) {
     memset(x->memory + x->offset[root], POISON, (size_t)x->size[root]);
 }
 
+// Kernels that run side by side, last first: what is right in either order needs no order.
+static NodeList run_order(const MemPlan *p, Arena *a) {
+  NodeList o = {arena_dup(a, p->order.v, p->order.n * (int64_t)sizeof(Node *)), p->order.n};
+  for (int64_t begin = 0, i = 1; i <= o.n; i++) {
+    if (i < o.n && plan_beside(p, i)) continue;
+    for (int64_t k = begin; k < i; k++) o.v[k] = p->order.v[begin + i - 1 - k];
+    begin = i;
+  }
+  return o;
+}
+
 tenon_status plan_run(const MemPlan *p, Run *run, Value *const *inputs, Value **out) {
   Planned x = {.p = p};
   arena_init(&x.arena);
   Interp *in = NULL;
   Placement pl = {.ctx = &x, .begin = begin, .place = place, .dead = dead};
-  tenon_status s = interp_create(p->g, &(InterpOptions){.order = &p->order}, run->diag, &in);
+  NodeList order = run_order(p, &x.arena);
+  tenon_status s = interp_create(p->g, &(InterpOptions){.order = &order}, run->diag, &in);
   if (!s) s = interp_run_placed(in, run, &pl, inputs, out);
   for (int64_t i = 0; !s && i < p->g->main->nresults; i++)
     s = take_out(&x, run, out[i], true, &out[i]);

@@ -28,6 +28,50 @@ static tenon_status check_order(const MemPlan *p, Arena *a, Diag *d) {
   return TENON_OK;
 }
 
+// What one node of a step makes: no other of the same step reads it, nor anything that lies where it does, nor writes there.
+static tenon_status check_pair(const MemPlan *p, const Node *n, const Node *o, Diag *d) {
+  for (uint32_t k = 0; k < o->nsrc; k++) {
+    int result;
+    const Node *s = plan_source(o->src[k], &result);
+    int32_t read = plan_find(p, s, result);
+    if (s == n)
+      return fail(d, TENON_EINTERNAL, (Where){.node = o->name, .op = op_name(o)},
+                  "the plan runs this node beside its operand %u", k);
+    for (int r = 0; r < n->nres && read >= 0; r++)
+      if (plan_find(p, n, r) >= 0 && plan_meets(p, plan_find(p, n, r), read))
+        return fail(d, TENON_EINTERNAL, (Where){.node = n->name, .op = op_name(n)},
+                    "the plan writes this value over one that is read beside it");
+  }
+  for (int r = 0; r < n->nres; r++)
+    for (int t = 0; t < o->nres; t++) {
+      int32_t x = plan_find(p, n, r), y = plan_find(p, o, t);
+      if (x >= 0 && y >= 0 && plan_meets(p, x, y))
+        return fail(d, TENON_EINTERNAL, (Where){.node = n->name, .op = op_name(n)},
+                    "the plan writes two values side by side into one memory");
+    }
+  return TENON_OK;
+}
+
+// Steps of several nodes: kernels, neighbours in the order, and none meets another.
+static tenon_status check_beside(const MemPlan *p, Diag *d) {
+  for (int64_t i = 0, begin = 0; i < p->order.n && p->beside; i++) {
+    const Node *n = p->order.v[i];
+    if (!plan_beside(p, i)) {
+      begin = i;
+      continue;
+    }
+    if (!i || i - begin >= PLAN_BESIDE_MAX || !plan_is_kernel(n) ||
+        !plan_is_kernel(p->order.v[i - 1]))
+      return fail(d, TENON_EINTERNAL, (Where){.node = n->name, .op = op_name(n)},
+                  "the plan runs this node beside what it cannot run beside");
+    for (int64_t k = begin; k < i; k++) {
+      TRY(check_pair(p, n, p->order.v[k], d));
+      TRY(check_pair(p, p->order.v[k], n, d));
+    }
+  }
+  return TENON_OK;
+}
+
 static void read_by(const MemPlan *p, Live *live, const Node *operand, int32_t step) {
   int result;
   const Node *s = plan_source(operand, &result);
@@ -38,18 +82,19 @@ static void read_by(const MemPlan *p, Live *live, const Node *operand, int32_t s
 // Made at, read last at: of every value by itself.
 static Live *find_live(const MemPlan *p, Arena *a) {
   Live *live = arena_array(a, Live, MAX(p->n, 1));
-  int32_t step = 0;
+  int32_t step = -1;
   for (int64_t i = 0; i < p->order.n; i++) {
     const Node *n = p->order.v[i];
     if (!plan_is_step(p->g, n)) continue;
+    step += !plan_beside(p, i);
     for (uint32_t k = 0; k < n->nsrc; k++) read_by(p, live, n->src[k], step);
     for (int r = 0; r < n->nres; r++) {
       int32_t b = plan_find(p, n, r);
       if (b >= 0) live[b] = (Live){step, step};
     }
-    step++;
   }
-  for (int64_t i = 0; i < p->g->main->nresults; i++) read_by(p, live, p->g->main->result[i], step);
+  for (int64_t i = 0; i < p->g->main->nresults; i++)
+    read_by(p, live, p->g->main->result[i], step + 1);
   return live;
 }
 
@@ -211,6 +256,7 @@ tenon_status plan_verify(const MemPlan *p, Diag *d) {
   Arena a;
   arena_init_scoped(&a);
   tenon_status s = check_order(p, &a, d);
+  if (!s) s = check_beside(p, d);
   Live *live = arena_array(&a, Live, MAX(p->n, 1));
   Live *by_value = find_live(p, &a);
   if (!s) s = check_joins(p, by_value, d);

@@ -61,7 +61,7 @@ static const WireField kernel_fields[] = {
 };
 static const WireField value_fields[] = {
   ONE(ProgValue, u8, place), ONE(ProgValue, u8, kind), ONE(ProgValue, u8, item), ONE(ProgValue, dtype, dtype),
-  ONE(ProgValue, i32, slot), ONE(ProgValue, i32, rank), MANY(ProgValue, i32s, dim, rank),
+  ONE(ProgValue, i32, slot), ONE(ProgValue, i32, at), ONE(ProgValue, i32, rank), MANY(ProgValue, i32s, dim, rank),
   ONE(ProgValue, text, name),
 };
 static const WireField root_fields[] = {
@@ -74,7 +74,7 @@ static const WireField step_fields[] = {
   ONE(ProgStep, i32, nout), MANY(ProgStep, i32s, out, nout),
   ONE(ProgStep, i32, nargs), MANY(ProgStep, i32s, arg, nargs),
   ONE(ProgStep, i32, ndims), MANY(ProgStep, i32s, dim, ndims),
-  ONE(ProgStep, i32, items), ONE(ProgStep, i32, when),
+  ONE(ProgStep, i32, items), ONE(ProgStep, i32, when), ONE(ProgStep, i32, more), ONE(ProgStep, i64, grain),
   ONE(ProgStep, i32, nfree), MANY(ProgStep, i32s, free, nfree),
   ONE(ProgStep, f64, flops), ONE(ProgStep, f64, bytes),
 };

@@ -100,6 +100,9 @@ static void check_value(Checker *c, const ProgValue *v) {
   need(c, v->kind <= VK_MAP && v->item <= VK_MAP, "no such kind", v->kind);
   need(c, !v->dtype || dtype_valid(v->dtype), "no such element type", v->dtype);
   need(c, v->rank >= -1 && v->rank <= MAX_RANK, "a rank", v->rank);
+  need(c, v->at == -1 || v->place == PLACE_ARENA || v->place == PLACE_RESULT, "a part of nothing",
+       v->at);
+  check_optional_expr(c, v->at);
   if (c->status) return;
   for (int32_t i = 0; i < v->rank; i++) check_optional_expr(c, v->dim[i]);
   bool sized = v->place == PLACE_ARENA || v->place == PLACE_CONST || v->place == PLACE_RESULT;
@@ -130,6 +133,7 @@ static void check_call(Checker *c, const ProgStep *s) {
   for (int32_t i = 0; i < s->ndims; i++)
     need(c, within(s->dim[i], c->p->nexprs), "no such expression", s->dim[i]);
   need(c, within(s->items, c->p->nexprs), "no such expression", s->items);
+  need(c, s->grain > 0, "shares of no items", s->grain);
   for (int32_t i = 0; i < s->nargs && !c->status; i++) {
     const ProgValue *v = &c->f->value[s->arg[i]];
     need(c, v->kind == VK_TENSOR && v->dtype != DT_STRING, "a kernel of lists", s->arg[i]);
@@ -156,11 +160,45 @@ static void check_step(Checker *c, const ProgStep *s) {
   } else if (s->kind == STEP_HOST) {
     need(c, s->op && s->eval, "no such operator", s->kind);
   } else {
-    need(c, s->nin == 1 && s->nout == 1 && s->in[0] >= 0, "a view of nothing", s->nin);
+    bool one = s->nin == 1 || (s->nin > 1 && s->kind == STEP_VIEW);
+    need(c, one && s->nout == 1 && s->in[0] >= 0, "a view of nothing", s->nin);
   }
   for (int32_t i = 0; i < s->nfree && !c->status; i++) {
     need(c, c->f->value[s->free[i]].place == PLACE_HEAP, "a place is freed", s->free[i]);
     c->made[s->free[i]] = false;
+  }
+}
+
+// Whether two values may be in the same memory, as far as their places tell.
+static bool may_meet(const Checker *c, int32_t a, int32_t b) {
+  const ProgValue *x = &c->f->value[a], *y = &c->f->value[b];
+  if (a == b) return true;
+  if (x->place != y->place || (x->place != PLACE_ARENA && x->place != PLACE_RESULT)) return false;
+  return x->slot == y->slot && (x->at == y->at || x->at < 0 || y->at < 0);
+}
+
+// What `s` writes is neither read nor written by `o`.
+static void check_apart(Checker *c, const ProgStep *s, const ProgStep *o) {
+  for (int32_t i = 0; i < s->nout; i++) {
+    for (int32_t k = 0; k < o->nin; k++)
+      need(c, o->in[k] < 0 || !may_meet(c, s->out[i], o->in[k]), "a step beside its operand", i);
+    for (int32_t k = 0; k < o->nargs; k++)
+      need(c, !may_meet(c, s->out[i], o->arg[k]), "steps that meet", i);
+    for (int32_t k = 0; k < o->nout; k++)
+      need(c, !may_meet(c, s->out[i], o->out[k]), "steps that write one memory", i);
+  }
+}
+
+// Steps that run side by side.
+static void check_beside(Checker *c, int32_t first) {
+  const ProgStep *s = &c->f->step[first];
+  need(c, s->more >= 0 && s->more <= STEP_MORE && s->more < c->f->nsteps - first,
+       "no such steps beside this one", s->more);
+  for (int32_t i = 0; i <= s->more && s->more && !c->status; i++) {
+    need(c, s[i].kind == STEP_KERNEL && s[i].when < 0 && (!i || !s[i].more),
+         "a step that runs beside no other", first + i);
+    for (int32_t k = 0; k <= s->more && !c->status; k++)
+      if (i != k) check_apart(c, &s[i], &s[k]);
   }
 }
 
@@ -184,6 +222,7 @@ static void check_function(Checker *c, const ProgFunction *f) {
   for (int32_t i = 0; i < f->nparams; i++)
     need(c, f->value[f->param[i]].place == PLACE_PARAM, "a parameter elsewhere", i);
   for (int32_t i = 0; i < f->nsteps && !c->status; i++) check_step(c, &f->step[i]);
+  for (int32_t i = 0; i < f->nsteps && !c->status; i++) check_beside(c, i);
   check_made(c, f->result, f->nresults);
   c->f = NULL;
 }

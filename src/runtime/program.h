@@ -9,7 +9,8 @@
 //
 // Invariants (program_check): every index lies in its table; a step reads only parameters, constants and what
 // earlier steps made; a constant has the bytes of its shape; code entries lie in the code; an expression's stack never
-// runs empty or over; no function comes back to itself through bodies.
+// runs empty or over; steps that run side by side are kernels, at most STEP_MORE + 1, of which none reads or writes what another
+// writes; no function comes back to itself through bodies.
 #ifndef TENON_RUNTIME_PROGRAM_H
 #define TENON_RUNTIME_PROGRAM_H
 
@@ -62,6 +63,8 @@ typedef struct ProgValue {
   DType dtype;   // of a tensor; of the tensors in a list, where known
   int32_t rank;  // -1: not known before it is made
   int32_t slot;
+  int32_t
+      at;  // expression: bytes from the start of its slot, where it is a part of what lies there; -1: none
   const int32_t *dim;  // [rank] expressions, -1 where not known
   const char *name;    // for messages and profiles; may be NULL
 } ProgValue;
@@ -85,9 +88,10 @@ typedef struct ProgConst {
 typedef enum {
   STEP_KERNEL,  // generated code
   STEP_HOST,    // an evaluation of src/eval
-  STEP_VIEW,    // result 0 is operand 0 under another shape, at the same place
-  STEP_COPY,    // result 0 gets the bytes of operand 0
+  STEP_VIEW,  // result 0 lies where operand 0 begins: another shape of it, or all operands side by side
+  STEP_COPY,  // result 0 gets the bytes of operand 0
 } ProgStepKind;
+enum { STEP_MORE = 7 };
 typedef struct ProgStep {
   uint8_t kind;
   int32_t kernel;  // STEP_KERNEL
@@ -102,6 +106,9 @@ typedef struct ProgStep {
   const int32_t *dim;  // STEP_KERNEL: expressions
   int32_t items;       // STEP_KERNEL: expression
   int32_t when;        // expression: the step is left out where it is 0; -1: always done
+  // STEP_KERNEL: so many steps after this one run side by side with it: kernels that need nothing of one another.  Theirs are 0.
+  int32_t more;
+  int64_t grain;  // STEP_KERNEL: fewer items than this are not worth another thread
   int32_t nfree;
   const int32_t *free;  // heap values that nobody needs after this step
   double flops, bytes;  // at the reference sizes, for profiles

@@ -12,15 +12,8 @@ enum { ALIGN = 64 };
 
 static void make_frames(Session *s) {
   const Program *p = s->program;
-  int32_t nargs = 1, ndims = 1;
-  for (int32_t i = 0; i < p->nkernels; i++) {
-    nargs = MAX(nargs, p->kernel[i].nargs);
-    ndims = MAX(ndims, p->kernel[i].ndims);
+  for (int32_t i = 0; i < p->nkernels; i++)
     s->scratch_each = MAX(s->scratch_each, p->kernel[i].scratch_bytes);
-  }
-  s->args = arena_array(&s->arena, void *, nargs);
-  s->dims = arena_array(&s->arena, int64_t, ndims);
-  s->sizes = arena_array(&s->arena, int64_t, nargs);
   s->sym = arena_array(&s->arena, int64_t, MAX(p->nsyms, 1));
   s->trail = arena_array(&s->arena, int32_t, MAX(p->nsyms, 1));
   s->frame = arena_array(&s->arena, Frame, p->nfunctions);
@@ -48,6 +41,7 @@ static tenon_status start(Session *s, const SessionOptions *o, Diag *d) {
   }
   if (o && o->profile)
     s->times = arena_array(&s->arena, StepTime, MAX(s->program->function[0]->nsteps, 1));
+  session_make_job(s);
   return TENON_OK;
 }
 
@@ -153,20 +147,30 @@ static tenon_status take_parameter(Session *s, Run *run, Frame *fr, int32_t i, V
   return TENON_OK;
 }
 
+static bool value_bytes(const Session *s, const ProgValue *v, int64_t *bytes) {
+  int64_t dims[MAX_RANK], n;
+  return cell_dims(s, v, dims) && shape_count(v->rank, dims, &n) && dtype_bytes(v->dtype, n, bytes);
+}
+
 // Every value that has its place from the start gets it.
-static void place_all(const Session *s, Frame *fr, const ResultRoom *room) {
+static tenon_status place_all(const Session *s, Run *run, Frame *fr, const ResultRoom *room) {
   for (int32_t i = 0; i < fr->f->nvalues; i++) {
     const ProgValue *v = &fr->f->value[i];
     Cell *c = &fr->cell[i];
-    if (v->place == PLACE_ARENA) c->data = fr->memory + fr->offset[v->slot];
+    int64_t at = 0;
+    if (v->at >= 0 && (!prog_eval(s->program, v->at, s->sym, &at) || at < 0))
+      return no_room(run, "the place of a part is not known");
+    if (v->place == PLACE_ARENA) c->data = fr->memory + fr->offset[v->slot] + at;
     if (v->place == PLACE_CONST) c->data = (char *)(uintptr_t)s->program->constant[v->slot].data;
     if (v->place != PLACE_RESULT || !room) continue;
-    int64_t dims[MAX_RANK], n, bytes;
     const ResultRoom *r = &room[v->slot];
-    if (r->data && aligned(r->data, v->dtype) && cell_dims(s, v, dims) &&
-        shape_count(v->rank, dims, &n) && dtype_bytes(v->dtype, n, &bytes) && bytes <= r->bytes)
-      c->data = r->data;
+    int64_t bytes, whole;  // a part is there only where all of it is
+    if (r->data && aligned(r->data, v->dtype) && value_bytes(s, v, &bytes) &&
+        value_bytes(s, &fr->f->value[fr->f->result[v->slot]], &whole) && whole <= r->bytes &&
+        at <= r->bytes && bytes <= r->bytes - at)
+      c->data = (char *)r->data + at;
   }
+  return TENON_OK;
 }
 
 static tenon_status give_result(Session *s, Run *run, Frame *fr, int32_t i, Value **out) {
@@ -203,10 +207,9 @@ static tenon_status do_view(Session *s, Run *run, Frame *fr, const ProgStep *st)
 static tenon_status do_copy(Session *s, Run *run, Frame *fr, const ProgStep *st) {
   const ProgValue *v = &fr->f->value[st->out[0]];
   Cell *from = &fr->cell[st->in[0]], *to = &fr->cell[st->out[0]];
-  int64_t dims[MAX_RANK], n, bytes;
+  int64_t bytes;
   TRY(cell_make(s, run, fr, st->out[0], (Where){.node = st->node, .op = st->op}));
-  if (!cell_dims(s, v, dims) || !shape_count(v->rank, dims, &n) ||
-      !dtype_bytes(v->dtype, n, &bytes))
+  if (!value_bytes(s, v, &bytes))
     return fail(run->diag, TENON_EINTERNAL, (Where){.node = st->node, .op = st->op},
                 "the size of a copy is not known");
   if (bytes) memcpy(to->data, from->data, (size_t)bytes);
@@ -218,9 +221,10 @@ static tenon_status do_step(Session *s, Run *run, Frame *fr, const ProgStep *st)
   if (st->when >= 0 && prog_eval(s->program, st->when, s->sym, &when) && !when) return TENON_OK;
   switch ((ProgStepKind)st->kind) {
   case STEP_KERNEL:
-    for (int32_t i = 0; i < st->nout; i++)
-      TRY(cell_make(s, run, fr, st->out[i], (Where){.node = st->node, .op = st->op}));
-    return session_kernel(s, run, fr, st);
+    for (int32_t k = 0; k <= st->more; k++)
+      for (int32_t i = 0; i < st[k].nout; i++)
+        TRY(cell_make(s, run, fr, st[k].out[i], (Where){.node = st[k].node, .op = st[k].op}));
+    return session_kernels(s, run, fr, st);
   case STEP_HOST: return session_host(s, run, fr, st);
   case STEP_VIEW: return do_view(s, run, fr, st);
   case STEP_COPY: return do_copy(s, run, fr, st);
@@ -239,22 +243,34 @@ static tenon_status show_results(Session *s, Run *run, const Frame *fr, const Pr
   return TENON_OK;
 }
 
+// After a step: its results are shown, and what nobody needs any more is freed.
+static tenon_status end_step(Session *s, Run *run, Frame *fr, const ProgStep *st) {
+  if (s->observe && fr == s->frame) TRY(show_results(s, run, fr, st));
+  for (int32_t k = 0; k < st->nfree; k++) {
+    value_release(fr->cell[st->free[k]].value);
+    fr->cell[st->free[k]] = (Cell){0};
+  }
+  return TENON_OK;
+}
+
+static void note_times(const Session *s, const ProgStep *st, StepTime *times, int64_t begin) {
+  int64_t ns = platform->now() - begin;
+  for (int32_t k = 0; k <= st->more; k++) {
+    times[k].calls++;
+    times[k].last_begin = begin;
+    times[k].last_ns = st->more ? session_kernel_time(s, &st[k], ns) : ns;
+    times[k].ns += times[k].last_ns;
+  }
+}
+
 static tenon_status do_steps(Session *s, Run *run, Frame *fr) {
   StepTime *times = fr == s->frame ? s->times : NULL;
-  for (int32_t i = 0; i < fr->f->nsteps; i++) {
+  for (int32_t i = 0; i < fr->f->nsteps; i += 1 + fr->f->step[i].more) {
     const ProgStep *st = &fr->f->step[i];
     int64_t begin = times ? platform->now() : 0;
     TRY(do_step(s, run, fr, st));
-    if (s->observe && fr == s->frame) TRY(show_results(s, run, fr, st));
-    for (int32_t k = 0; k < st->nfree; k++) {
-      value_release(fr->cell[st->free[k]].value);
-      fr->cell[st->free[k]] = (Cell){0};
-    }
-    if (!times) continue;
-    times[i].calls++;
-    times[i].last_begin = begin;
-    times[i].last_ns = platform->now() - begin;
-    times[i].ns += times[i].last_ns;
+    for (int32_t k = 0; k <= st->more; k++) TRY(end_step(s, run, fr, &st[k]));
+    if (times) note_times(s, st, &times[i], begin);
   }
   return TENON_OK;
 }
@@ -264,7 +280,7 @@ static tenon_status call(Session *s, Run *run, Frame *fr, Value *const *in, cons
   ArenaMark m = arena_mark(&run->scratch);
   for (int32_t i = 0; i < fr->f->nparams; i++) TRY(take_parameter(s, run, fr, i, in[i]));
   TRY(lay_out(s, run, fr));
-  place_all(s, fr, room);
+  TRY(place_all(s, run, fr, room));
   TRY(do_steps(s, run, fr));
   for (int32_t i = 0; i < fr->f->nresults; i++) TRY(give_result(s, run, fr, i, &out[i]));
   arena_reset(&run->scratch, m);

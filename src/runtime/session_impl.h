@@ -34,9 +34,7 @@ struct Session {
   Frame *frame;  // by function
   char *scratch;
   int64_t scratch_each, scratch_bytes;
-  void **args;  // of the kernel that runs
-  int64_t *dims;
-  int64_t *sizes;
+  struct KernelJob *job;  // of the kernels that run
   StepTime *times;
   SessionObserver *observe;
   void *observe_ctx;
@@ -44,8 +42,11 @@ struct Session {
 
 tenon_status session_call(Session *s, Run *run, const ProgFunction *f, Value *const *in,
                           const ResultRoom *room, Value **out);
-// kernel.c: one kernel over all threads.
-tenon_status session_kernel(Session *s, Run *run, const Frame *fr, const ProgStep *st);
+// kernel.c: kernels over all threads, side by side: st and its `more`.
+void session_make_job(Session *s);  // once there are workers; memory of the session
+tenon_status session_kernels(Session *s, Run *run, const Frame *fr, const ProgStep *st);
+// Of the time that the last kernels took side by side, the part of one: by how long threads worked at it.
+int64_t session_kernel_time(const Session *s, const ProgStep *st, int64_t ns);
 // host.c: one evaluation of src/eval.
 tenon_status value_detach(Session *s, Run *run, Value **v);
 tenon_status session_host(Session *s, Run *run, Frame *fr, const ProgStep *st);

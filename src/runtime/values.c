@@ -88,6 +88,15 @@ tenon_status cell_make(Session *s, Run *run, Frame *fr, int32_t value, Where at)
   Cell *c = &fr->cell[value];
   int64_t dims[MAX_RANK];
   if (c->data) return TENON_OK;  // in the arena, or where the caller wants it
+  if (v->at >= 0) {              // of a result that the run keeps
+    int32_t whole = fr->f->result[v->slot];
+    int64_t part;
+    if (!prog_eval(s->program, v->at, s->sym, &part))
+      return fail(run->diag, TENON_EINTERNAL, at, "the place of a part is not known");
+    TRY(cell_make(s, run, fr, whole, at));
+    c->data = fr->cell[whole].data + part;
+    return TENON_OK;
+  }
   if (!cell_dims(s, v, dims))
     return fail(run->diag, TENON_EINTERNAL, at, "the size of a result is not known");
   TRY(value_tensor(run, at, v->dtype, v->rank, dims, &c->value));

@@ -192,24 +192,47 @@ static void put_passes(JsonWriter *w, const OptReport *r) {
 
 // ---- the plan ----
 
-static void put_buffer(JsonWriter *w, const View *v, const IntMap *at, const PlanBuffer *b,
-                       int32_t i) {
+static bool is_shown_step(const Node *n) {
+  return n->op != OP_const && n->op != OP_param && n->op != OP_proj && n->op != OP_none;
+}
+
+// The page counts nodes, the plan steps, of which some are several nodes: a buffer is shown from the first node of its first step to
+// the last one of its last.
+typedef struct NodeSpan {
+  int32_t first, last;
+} NodeSpan;
+
+static NodeSpan *node_spans(const View *v) {
+  const MemPlan *p = v->opt->plan;
+  NodeSpan *span = arena_array(v->arena, NodeSpan, p->nsteps + 1);
+  int32_t step = -1, node = 0;
+  for (int64_t i = 0; i < p->order.n; i++) {
+    if (!is_shown_step(p->order.v[i])) continue;
+    if (!plan_beside(p, i)) span[++step].first = node;
+    span[step].last = node++;
+  }
+  span[p->nsteps] = (NodeSpan){node, node};
+  return span;
+}
+
+static void put_buffer(JsonWriter *w, const View *v, const IntMap *at, const NodeSpan *span,
+                       const PlanBuffer *b, int32_t i) {
   json_begin_object(w);
   put_pair(w, "node", find(at, b->node));
   put_pair(w, "result", b->result);
   put_text(w, "type", view_type_text(b->node->type[b->result], v->arena));
   json_key(w, "bytes");
   put_dim(w, b->bytes);
-  put_pair(w, "first", b->first);
-  put_pair(w, "last", b->last);
+  put_pair(w, "first", span[b->first].first);
+  put_pair(w, "last", span[b->last].last);
   put_pair(w, "root", b->root);
   if (b->within >= 0) {
     put_pair(w, "within", b->within);
     json_key(w, "at");
     put_dim(w, b->at);
   } else if (b->root == i) {
-    put_pair(w, "firstShared", b->live_first);
-    put_pair(w, "lastShared", b->live_last);
+    put_pair(w, "firstShared", span[b->live_first].first);
+    put_pair(w, "lastShared", span[b->live_last].last);
     json_key(w, "below");
     json_begin_flat_array(w);
     for (int32_t k = 0; k < b->nbelow; k++) json_i64(w, b->below[k]);
@@ -223,15 +246,13 @@ static void put_plan(JsonWriter *w, const View *v, const IntMap *at) {
   json_begin_object(w);
   json_key(w, "steps");
   json_begin_flat_array(w);
-  for (int64_t i = 0; i < p->order.n; i++) {
-    int op = p->order.v[i]->op;
-    if (op != OP_const && op != OP_param && op != OP_proj && op != OP_none)
-      json_i64(w, find(at, p->order.v[i]));
-  }
+  for (int64_t i = 0; i < p->order.n; i++)
+    if (is_shown_step(p->order.v[i])) json_i64(w, find(at, p->order.v[i]));
   json_end_array(w);
   json_key(w, "buffers");
   json_begin_array(w);
-  for (int32_t i = 0; i < p->n; i++) put_buffer(w, v, at, &p->buffer[i], i);
+  const NodeSpan *span = node_spans(v);
+  for (int32_t i = 0; i < p->n; i++) put_buffer(w, v, at, span, &p->buffer[i], i);
   json_end_array(w);
   json_key(w, "order");
   json_begin_flat_array(w);
