@@ -71,7 +71,8 @@ typedef struct RunCall {
   size_t nin;
   tenon_tensor *out;
   size_t nout;
-  tenon_tensor *spare;  // by output: memory of ours to use where it is enough, which is then taken; or NULL
+  tenon_tensor
+      *spare;  // by output: memory of ours to use where it is enough, which is then taken; or NULL
   Run *run;
   Diag *d;
 } RunCall;
