@@ -7,7 +7,7 @@
 
 #include "loop/prove.h"
 
-enum { PIECE = 4096 };
+enum { PIECE = 4096, ROWS = 4 };
 
 typedef struct Nest {
   bool flat;  // all axes are one
@@ -171,27 +171,28 @@ static int turned_axis(Lowering *lo, const Node *fused) {
   return best;
 }
 
-// A tile is a run of what is read by a run of what is written: both stay in the cache until all of them is used.
+// A tile is a few runs of what is read by a run of what is written: both stay in the cache until all of them is used, and
+// so do the places of the pages that they lie in.
 static bool store_tiled(Elem *e, int axis) {
   IntPool *p = e->pool;
   const Type *t = e->fused->type[0];
   int last = t->rank - 1, n = 0;
   int64_t run = MAX(64 / elem_bytes(t->dtype), 8);
   Dim shape[MAX_RANK], index[MAX_RANK], outer[MAX_RANK], at[MAX_RANK], items = p->one;
-  Dim side = ie_const(p, run);
+  Dim side = ie_const(p, run), high = ie_const(p, ROWS * run);
   elem_shape(e, t, shape);
   for (int d = 0; d < last; d++)
     if (d != axis) items = ie_mul(p, items, outer[n++] = shape[d]);
-  outer[n++] = ie_ceildiv(p, shape[axis], side);
+  outer[n++] = ie_ceildiv(p, shape[axis], high);
   items = ie_mul(p, items, outer[n - 1]);
   Dim item = loop_for(&e->b, LOOP_PARALLEL, "item", items);
   elem_split(e, ie_is(items, 1) ? p->zero : item, n, outer, at);
-  Dim row = ie_mulc(p, at[n - 1], run), block = ie_ceildiv(p, shape[last], side);
+  Dim row = ie_mulc(p, at[n - 1], ROWS * run), block = ie_ceildiv(p, shape[last], side);
   n = 0;
   for (int d = 0; d < last; d++)
     if (d != axis) index[d] = at[n++];
   Dim column = ie_mulc(p, loop_for(&e->b, LOOP_SERIAL, "c", block), run);
-  Dim rows = ie_min(p, side, ie_sub(p, shape[axis], row));
+  Dim rows = ie_min(p, high, ie_sub(p, shape[axis], row));
   index[axis] = ie_add(p, row, loop_for(&e->b, LOOP_SERIAL, "r", rows));
   Dim columns = ie_min(p, side, ie_sub(p, shape[last], column));
   index[last] = ie_add(p, column, loop_for(&e->b, LOOP_VECTOR, "v", columns));
