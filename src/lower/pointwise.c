@@ -171,6 +171,31 @@ static int turned_axis(Lowering *lo, const Node *fused) {
   return best;
 }
 
+// Where the last axis is short, lanes go along the axis that is read: what is written lies a little apart.
+static bool store_across(Elem *e, int axis) {
+  IntPool *p = e->pool;
+  const Type *t = e->fused->type[0];
+  int last = t->rank - 1, n = 0;
+  Dim shape[MAX_RANK], index[MAX_RANK], outer[MAX_RANK], at[MAX_RANK], items = p->one;
+  elem_shape(e, t, shape);
+  for (int d = 0; d < last; d++)
+    if (d != axis) items = ie_mul(p, items, outer[n++] = shape[d]);
+  outer[n++] = ie_ceildiv(p, shape[axis], ie_const(p, PIECE / 4));
+  items = ie_mul(p, items, outer[n - 1]);
+  Dim item = loop_for(&e->b, LOOP_PARALLEL, "item", items);
+  elem_split(e, ie_is(items, 1) ? p->zero : item, n, outer, at);
+  Dim row = ie_mulc(p, at[n - 1], PIECE / 4);
+  Dim rows = ie_min(p, ie_const(p, PIECE / 4), ie_sub(p, shape[axis], row));
+  n = 0;
+  for (int d = 0; d < last; d++)
+    if (d != axis) index[d] = at[n++];
+  index[last] = loop_for(&e->b, LOOP_SERIAL, "c", shape[last]);
+  index[axis] = ie_add(p, row, loop_for(&e->b, LOOP_VECTOR, "v", rows));
+  if (!elem_store(e, 0, index)) return false;
+  for (int i = 0; i < 3; i++) loop_end(&e->b);
+  return true;
+}
+
 // A tile is a few runs of what is read by a run of what is written: both stay in the cache until all of them is used, and
 // so do the places of the pages that they lie in.
 static bool store_tiled(Elem *e, int axis) {
@@ -181,6 +206,7 @@ static bool store_tiled(Elem *e, int axis) {
   Dim shape[MAX_RANK], index[MAX_RANK], outer[MAX_RANK], at[MAX_RANK], items = p->one;
   Dim side = ie_const(p, run), high = ie_const(p, ROWS * run);
   elem_shape(e, t, shape);
+  if (ie_is_const(shape[last]) && shape[last]->value < run / 2) return store_across(e, axis);
   for (int d = 0; d < last; d++)
     if (d != axis) items = ie_mul(p, items, outer[n++] = shape[d]);
   outer[n++] = ie_ceildiv(p, shape[axis], high);

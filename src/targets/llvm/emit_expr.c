@@ -1,6 +1,6 @@
 // emit_expr.c -- expressions, loads and stores.
 //
-// A load is one of six: a scalar, broadcast over the lanes where they need it; a run of elements; a run backwards;
+// A load is one of seven: a scalar, broadcast over the lanes where they need it; a run of elements; a run backwards; a run whose elements are repeated;
 // elements at a small distance, picked from the runs that hold them; at a larger one, lane by lane; or any elements, gathered.  Lanes that are not there and lanes that a
 // guard leaves out touch no memory: where a guard is the same for all lanes the address is replaced by
 // that of a block of zeros, else the access is masked.
@@ -96,6 +96,16 @@ static LV load_apart(Emit *e, LT type, LV base, Lin at, int64_t bytes, LV mask) 
   return r;
 }
 
+// Every element of a run as many times as the index says.
+static LV load_repeated(Emit *e, LT elem, LV base, Lin at, int64_t bytes, LV uniform) {
+  int n = e->lanes / (int)at.repeat, pick[LOOP_LANES];
+  LV p = at_byte(e, base, at.first, bytes);
+  if (uniform) p = LLVMBuildSelect(e->b, uniform, p, e->zeros, "");
+  LV run = load_plain(e, LLVMVectorType(elem, (unsigned)n), p, bytes);
+  for (int i = 0; i < e->lanes; i++) pick[i] = i / (int)at.repeat;
+  return shuffle(e, run, run, pick);
+}
+
 static LV reversed(Emit *e, LV x) {
   LV v[LOOP_LANES];
   for (int i = 0; i < e->lanes; i++) v[i] = const_int(e, NULL, e->i32, e->lanes - 1 - i);
@@ -108,6 +118,7 @@ static LV load_lanes(Emit *e, DType t, LV base, Lin at, LV uniform, LV mask) {
   LT elem = mem_type(e, t), type = LLVMVectorType(elem, (unsigned)e->lanes);
   int64_t bytes = elem_bytes(t);
   bool run = !at.vec && (at.stride == 1 || (at.stride == -1 && !mask));
+  if (at.repeat > 1 && !mask) return load_repeated(e, elem, base, at, bytes, uniform);
   if (!run) {
     if (uniform) mask = both(e, mask, splat(e, uniform, e->lanes));
     if (!at.vec && at.stride > 1 && at.stride <= APART_MOST && e->lanes >= 4 &&

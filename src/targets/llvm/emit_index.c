@@ -37,8 +37,15 @@ static LV lin_lanes(Emit *e, Lin x) { return splat(e, lin_value(e, x), e->lanes)
 
 static Lin lin_add(Emit *e, Lin a, Lin b) {
   int64_t stride;
-  if (a.vec || b.vec || !ck_add(a.stride, b.stride, &stride))
-    return lin_vec(LLVMBuildAdd(e->b, lin_lanes(e, a), lin_lanes(e, b), ""));
+  if (a.vec || b.vec || !ck_add(a.stride, b.stride, &stride)) {
+    Lin v = lin_vec(LLVMBuildAdd(e->b, lin_lanes(e, a), lin_lanes(e, b), ""));
+    Lin repeated = a.vec ? a : b, other = a.vec ? b : a;
+    if (repeated.repeat > 1 && !varies(other)) {
+      v.repeat = repeated.repeat;
+      v.first = LLVMBuildAdd(e->b, repeated.first, other.base, "");
+    }
+    return v;
+  }
   Lin r = lin_of(e, LLVMBuildAdd(e->b, a.base, b.base, ""), gcd(a.align, b.align));
   r.stride = stride;
   return r;
@@ -56,6 +63,7 @@ static Lin lin_mul(Emit *e, Lin a, Lin b) {
     b = t;
   }
   int64_t c = 0, stride = 0;
+  if (!varies(a) && is_const_int(a.base, &c) && c == 1) return b;
   bool scaled = !varies(a) && !b.vec &&
                 (!b.stride || (is_const_int(a.base, &c) && ck_mul(b.stride, c, &stride)));
   if (!scaled) return lin_vec(LLVMBuildMul(e->b, lin_lanes(e, a), lin_lanes(e, b), ""));
@@ -97,6 +105,12 @@ static Lin lin_divide(Emit *e, Dim d) {
     if (reach < g) {  // base mod c is a multiple of g, and at most c - g
       Lin r = lin_of(e, floor_op(e, d, a.base, b.base), mod ? g : 1);
       r.stride = mod ? a.stride : 0;
+      return r;
+    }
+    if (!mod && a.stride == 1 && c < e->lanes && e->lanes % c == 0 && a.align % c == 0) {
+      Lin r = lin_vec(floor_op(e, d, lin_lanes(e, a), lin_lanes(e, b)));
+      r.repeat = c;
+      r.first = floor_op(e, d, a.base, b.base);
       return r;
     }
   }
