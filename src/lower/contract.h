@@ -66,7 +66,11 @@ typedef struct Contraction {
   int nd, first_space, channel;  // axes of the result
   int64_t in_channels;           // of one group
   ContractAxis space[MAX_RANK];
-  bool image;    // rows are pixels of a line, whose borders are known: no guards
+  bool image;  // rows are pixels of a line, whose borders are known: no guards
+  // Transposed images: pixels of a line that lie so far apart are taken together, since they have the same taps; 0: no
+  // such image.  Along the other axes a tap's place is bound where it is found to lie inside, and NULL elsewhere.
+  int64_t phases;
+  Dim bound[MAX_RANK];
   bool guarded;  // a load may lie outside
   bool
       apart;  // lhs is read by the coordinates of a row, which are found by dividing by sizes not known yet
@@ -142,6 +146,7 @@ typedef struct Tiler {
   ContractPoint at;  // of the tile: what is the same for all of it
   Dim row, col;      // first row and column of the tile
   Dim group, panel;  // numbers
+  int64_t phase;     // of a transposed image: the first pixel of those at hand
   Dim start, done,
       rows;  // of a tile that may have fewer rows: the item's first row, those before the tile, all
   bool (*finish)(struct Tiler *t, const Dim *index,

@@ -155,6 +155,8 @@ static bool map_einsum(Contraction *c) {
 
 // ---- convolutions ----
 
+enum { PHASES_MOST = 16 };  // each has loops of its own
+
 static int64_t item(Ints l, int i, int64_t otherwise) { return l.n ? l.v[i] : otherwise; }
 
 // The pad at the beginning of an axis; false where only the sizes of a run tell it.
@@ -262,9 +264,11 @@ static bool map_conv(Contraction *c, bool transposed, int64_t blocks) {
   c->row0 = c->first_space + c->nd - 1;
   c->row1 = c->row0 + 1;
   const ContractAxis *line = &c->space[c->nd - 1];
-  c->image = !transposed && ie_is_const(line->in) && ie_is_const(line->out);
-  for (int d = 0; d < c->nd - 1; d++)  // where a line begins is computed from sizes
+  c->image = ie_is_const(line->in) && ie_is_const(line->out);
+  if (transposed) c->image &= line->stride <= PHASES_MOST;
+  for (int d = 0; d < c->nd - 1 && !transposed; d++)  // where a line begins is computed from sizes
     c->image &= c->space[d].lo >= 0;
+  c->phases = c->image && transposed ? line->stride : 0;
   c->guarded = !c->image;
   if (blocks) map_blocks(c, blocks);
   return true;
@@ -350,6 +354,7 @@ bool contract_sizes(Contraction *c) {
   }
   for (int i = c->row0; i < c->row1; i++) c->m = ie_mul(e->pool, c->m, c->out[i]);
   for (int i = c->col0; i < c->col1; i++) c->n = ie_mul(e->pool, c->n, c->out[i]);
+  if (c->phases) c->m = ie_ceildiv(e->pool, c->m, ie_const(e->pool, c->phases));
   c->depth = 1;
   for (int i = 0; i < c->nk; i++) c->depth *= ie_is_const(c->k[i]) ? c->k[i]->value : 0;
   if (c->groups > 1) c->n = ie_const(e->pool, c->n->value / c->groups);
@@ -390,7 +395,9 @@ void contract_lhs(const Contraction *c, const ContractPoint *at, Dim *index) {
   for (int d = 0; d < c->nd; d++) {
     const ContractAxis *s = &c->space[d];
     Dim o = at->out[c->first_space + d], tap = ie_mulc(p, at->k[d], s->dilation);
-    if (c->transposed) {
+    if (c->bound[d]) {
+      index[c->first_space + d] = c->bound[d];
+    } else if (c->transposed) {
       Dim from = ie_addc(p, ie_sub(p, o, tap), s->lo);
       index[c->first_space + d] = ie_div(p, from, ie_const(p, s->stride));
     } else {

@@ -2,7 +2,8 @@
 //
 // Along a line of an image the taps that reach into the padding are left out, tap by tap and row by row: where a tile
 // lies is known while the loops are written, so no load is guarded.  Lines above and below the image are left out by
-// the extents of their loops.
+// the extents of their loops.  A transposed convolution's pixels have the same taps where they lie a stride apart: each such
+// set is a line by itself, and the lines that a tap does not reach are left out by a condition.
 #include "lower/contract.h"
 
 static Dim num(Tiler *t, int64_t v) { return ie_const(t->e->pool, v); }
@@ -25,6 +26,8 @@ static void place(Tiler *t, Dim row, Dim col, ContractPoint *at) {
   Contraction *c = t->c;
   *at = t->at;
   elem_split(t->e, row, c->row1 - c->row0, c->out + c->row0, at->out + c->row0);
+  if (c->phases)
+    at->out[c->row0] = ie_addc(t->e->pool, ie_mulc(t->e->pool, row, c->phases), t->phase);
   if (c->groups > 1) col = add(t, col, ie_mul(t->e->pool, t->group, c->n));
   elem_split(t->e, col, c->col1 - c->col0, c->out + c->col0, at->out + c->col0);
   at->group = t->group;
@@ -385,12 +388,23 @@ static bool linear_sums(Tiler *t, Rows rows) {
   return ok;
 }
 
+// Whether the pixels at hand of a transposed image have tap k along the line; pixel 0 reads element *at.
+static bool tap_of_phase(const Tiler *t, int64_t k, int64_t *at) {
+  const ContractAxis *s = &t->c->space[t->c->nd - 1];
+  int64_t from = t->phase + s->lo - k * s->dilation;
+  *at = from / s->stride;
+  return from % s->stride == 0;
+}
+
 // Rows of a tile that begins at pixel `first` whose tap `k` lies inside the line.
-static Rows rows_of_tap(const Contraction *c, int64_t first, int64_t rows, int64_t k) {
+static Rows rows_of_tap(const Tiler *t, int64_t first, int64_t rows, int64_t k) {
+  const Contraction *c = t->c;
   const ContractAxis *s = &c->space[c->nd - 1];
   Rows r = {.from = rows, .to = 0};
+  int64_t start = k * s->dilation - s->lo, by = c->phases ? 1 : s->stride;
+  if (c->phases && !tap_of_phase(t, k, &start)) return r;
   for (int64_t i = 0; i < rows; i++) {
-    int64_t at = (first + i) * s->stride - s->lo + k * s->dilation;
+    int64_t at = (first + i) * by + start;
     if (at < 0 || at >= s->in->value) continue;
     r.from = MIN(r.from, i);
     r.to = i + 1;
@@ -411,12 +425,47 @@ static Dim taps_inside(Tiler *t, int d, Dim *skip) {
   return ie_sub(p, end, *skip);
 }
 
+// A loop over the taps of a transposed convolution along an axis, of which those are done that reach a line of the image.
+static Dim open_reaching(Tiler *t, int d, int *depth) {
+  const ContractAxis *s = &t->c->space[d];
+  Elem *e = t->e;
+  IntPool *p = e->pool;
+  Dim k = open_loop(t, LOOP_SERIAL, "tap", num(t, s->kernel), depth);
+  Dim from = ie_sub(p, t->at.out[t->c->first_space + d], ie_mulc(p, k, s->dilation));
+  from = ie_addc(p, from, s->lo);
+  Dim in = ie_div(p, from, num(t, s->stride)), part = ie_mod(p, from, num(t, s->stride));
+  loop_if(&e->b, loop_op(e->k, LOOP_and, elem_in_range(e, part, p->one),
+                         elem_in_range(e, in, s->in), NULL));
+  ++*depth;
+  t->c->bound[d] =
+      loop_bind(&e->b, "in", loop_index(e->k, in), s->in, "a tap lies outside the image");
+  return k;
+}
+
+static bool phase_sums(Tiler *t, int64_t rows, int64_t first) {
+  Contraction *c = t->c;
+  Dim k[CONTRACT_K];
+  int depth = 0, last = c->nd - 1;
+  int64_t at;
+  bool ok = true;
+  for (int d = 0; d < last; d++) k[d] = open_reaching(t, d, &depth);
+  for (int64_t i = 0; i < c->space[last].kernel && ok; i++) {
+    Rows r = first >= 0 ? rows_of_tap(t, first, rows, i) : (Rows){.to = rows};
+    k[last] = num(t, i);
+    if (tap_of_phase(t, i, &at) && r.to > r.from) ok = inner_loop(t, r, k, c->nk - 1);
+  }
+  for (int d = 0; d < last; d++) c->bound[d] = NULL;
+  close_loops(t, depth);
+  return ok;
+}
+
 // `first` >= 0: where the tile begins, for the taps that leave the line; else all are inside.
 static bool image_sums(Tiler *t, int64_t rows, int64_t first) {
   Contraction *c = t->c;
   Dim k[CONTRACT_K], skip;
   int depth = 0, last = c->nd - 1;
   bool ok = true;
+  if (c->phases) return phase_sums(t, rows, first);
   for (int d = 0; d < last; d++) {
     Dim n = taps_inside(t, d, &skip);
     k[d] = add(t, skip, open_loop(t, LOOP_SERIAL, "tap", n, &depth));
@@ -429,7 +478,7 @@ static bool image_sums(Tiler *t, int64_t rows, int64_t first) {
     return ok;
   }
   for (int64_t i = 0; i < c->space[last].kernel && ok; i++) {
-    Rows r = first >= 0 ? rows_of_tap(c, first, rows, i) : (Rows){.to = rows};
+    Rows r = first >= 0 ? rows_of_tap(t, first, rows, i) : (Rows){.to = rows};
     k[last] = num(t, i);
     if (r.to <= r.from) continue;
     ok = c->depthwise ? step(t, r, k) : inner_loop(t, r, k, c->nk - 1);
@@ -570,11 +619,11 @@ static bool linear_rows(Tiler *t, Dim block) {
   return chunk_rows(t, block);
 }
 
-// One line of an image: tiles of two heights; those that no tap leaves are a loop.
-static bool image_line(Tiler *t) {
+// m pixels of a line of an image: tiles of two heights; those that no tap leaves are a loop.
+static bool image_line(Tiler *t, int64_t m) {
   Contraction *c = t->c;
   Elem *e = t->e;
-  int64_t m = c->m->value, tiles = (m + t->s.mr - 1) / t->s.mr, high = (m + tiles - 1) / tiles;
+  int64_t tiles = (m + t->s.mr - 1) / t->s.mr, high = (m + tiles - 1) / tiles;
   int64_t nhigh = m - tiles * (high - 1), kernel = c->space[c->nd - 1].kernel;
   for (int64_t i = 0; i < tiles;) {
     int64_t run = 0, rows = i < nhigh ? high : high - 1;
@@ -582,8 +631,9 @@ static bool image_line(Tiler *t) {
     for (;; run++) {  // tiles alike that lie inside
       int64_t at = first + run * rows, inside = 1;
       if (i + run >= (i < nhigh ? nhigh : tiles)) break;
-      for (int64_t k = 0; k < kernel; k++) {
-        Rows r = rows_of_tap(c, at, rows, k);
+      for (int64_t k = 0, start; k < kernel; k++) {
+        if (c->phases && !tap_of_phase(t, k, &start)) continue;
+        Rows r = rows_of_tap(t, at, rows, k);
         inside &= r.from == 0 && r.to == rows;
       }
       if (!inside) break;
@@ -608,7 +658,11 @@ static bool image_rows(Tiler *t, Dim block) {
         ie_is(height, t->s.rows) ? height : ie_min(p, num(t, t->s.rows), ie_sub(p, height, start));
     t->at.out[c->row0 - 1] = add(t, start, open_loop(t, LOOP_SERIAL, "line", n, &depth));
   }
-  bool ok = image_line(t);
+  bool ok = c->phases || image_line(t, c->m->value);
+  for (t->phase = 0; t->phase < c->phases && ok; t->phase++) {
+    int64_t rest = c->out[c->row0]->value - t->phase;
+    ok = rest <= 0 || image_line(t, (rest + c->phases - 1) / c->phases);
+  }
   close_loops(t, depth);
   return ok;
 }

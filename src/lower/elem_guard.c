@@ -67,7 +67,21 @@ const LoopExpr *elem_guarded(Elem *e, int since, const LoopExpr *value, const Lo
   return loop_op(e->k, LOOP_select, elem_holds(e, since), value, other);
 }
 
+// A sum of multiples of symbols: what is known of its range can be proven again.
+static bool is_plain_sum(Dim d) {
+  if (d->kind == IE_CONST || d->kind == IE_SYM) return true;
+  bool plain = d->kind == IE_SUM;
+  for (int i = 0; plain && i < d->nterms; i++) {
+    const IntTerm *t = &d->term[i];
+    plain = t->natoms == 0 || (t->natoms == 1 && t->atom[0]->kind == IE_SYM);
+  }
+  return plain;
+}
+
 Dim elem_checked(Elem *e, const LoopExpr *index, Dim extent, const char *message) {
+  if (index->kind == LX_INDEX && is_plain_sum(index->index) && index->index->lo >= 0 &&
+      ie_lt(e->pool, index->index, extent) == YES)
+    return index->index;
   if (e->nguards && extent->lo < 1) return NULL;
   // What stands where guards do not hold is element 0.
   if (e->nguards)

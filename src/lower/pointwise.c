@@ -7,7 +7,9 @@
 
 #include "loop/prove.h"
 
-enum { PIECE = 4096 };
+#include <stdlib.h>
+
+enum { PIECE = 4096, ROWS = 4, CUTS = 4, WIDE_PART = 32 };
 
 typedef struct Nest {
   bool flat;  // all axes are one
@@ -103,6 +105,143 @@ static Dim open_item(Elem *e, const Nest *t, Dim *index) {
   return chunk;
 }
 
+// ---- parts of the last axis ----
+
+// Where the last axis passes the border of an operand, of a period or of a bound: between such places none of them has to be asked.
+typedef struct Cuts {
+  Elem *e;
+  Dim sym;  // of the last axis
+  int64_t size;
+  IntMap seen;
+  int n;
+  int64_t at[2 * CUTS];
+} Cuts;
+
+static void cut_at(Cuts *c, int64_t at) {
+  for (int i = 0; i < c->n; i++)
+    if (c->at[i] == at) return;
+  if (at > 0 && at < c->size && c->n < 2 * CUTS) c->at[c->n++] = at;
+}
+
+// d as by * the last axis + from.
+static bool along_last(const Cuts *c, Dim d, int64_t *by, int64_t *from) {
+  Dim coef, rest;
+  if (!dim_split(c->e->pool, d, c->sym, &coef, &rest) || !ie_is_const(coef) || !ie_is_const(rest))
+    return false;
+  *by = coef->value;
+  *from = rest->value;
+  return *by > 0 && *by < 64 && *from > -(1 << 30) && *from < 1 << 30;
+}
+
+static void cut_where(Cuts *c, int64_t by, int64_t from, int64_t reaches) {
+  int64_t d = reaches - from;
+  if (d > 0) cut_at(c, (d + by - 1) / by);
+}
+
+static void cut_bounds(Cuts *c, Dim d, Dim bound) {
+  int64_t by, from;
+  if (d->kind == IE_MIN || d->kind == IE_MAX) {
+    cut_bounds(c, d->a, bound);
+    cut_bounds(c, d->b, bound);
+  } else if (ie_is_const(bound) && along_last(c, d, &by, &from)) {
+    cut_where(c, by, from, bound->value);
+  } else if (bound->kind == IE_MIN || bound->kind == IE_MAX) {
+    cut_bounds(c, d, bound->a);
+    cut_bounds(c, d, bound->b);
+  }
+}
+
+// Where a remainder gets to `value`, in each of a few periods.
+static void cut_period(Cuts *c, Dim mod, int64_t value) {
+  int64_t by, from;
+  if (mod->kind != IE_MOD || !ie_is_const(mod->b) || !along_last(c, mod->a, &by, &from)) return;
+  int64_t period = mod->b->value;
+  if (from < 0 || period * 2 <= c->size * by) return;
+  for (int64_t k = 0; k <= (from + c->size * by) / period && k < 8; k++)
+    cut_where(c, by, from, k * period + value);
+}
+
+// Where a becomes b, both of them made of one remainder.
+static void cut_equal(Cuts *c, Dim a, Dim b) {
+  Dim d = ie_sub(c->e->pool, a, b), mod = NULL;
+  int64_t by = 0, from = 0;
+  for (int i = 0; d->kind == IE_SUM && i < d->nterms; i++) {
+    const IntTerm *t = &d->term[i];
+    if (!t->natoms)
+      from = t->coef;
+    else if (mod || t->natoms > 1)
+      return;
+    else
+      mod = t->atom[0], by = t->coef;
+  }
+  if (mod && by != 0 && from / -by > 0) cut_period(c, mod, from / -by);
+}
+
+static void cut_dim(Cuts *c, Dim d) {
+  if (!dim_has(d, c->sym)) return;
+  if (d->kind == IE_MIN || d->kind == IE_MAX) {
+    cut_bounds(c, d->a, d->b);
+    cut_bounds(c, d->b, d->a);
+    cut_equal(c, d->a, d->b);
+  }
+  if (d->kind == IE_MOD) cut_period(c, d, 0);
+  if (d->kind == IE_SUM) {
+    for (int i = 0; i < d->nterms; i++)
+      for (int k = 0; k < d->term[i].natoms; k++)
+        if (d->term[i].atom[k] != d) cut_dim(c, d->term[i].atom[k]);
+  } else if (d->kind != IE_SYM && d->kind != IE_CONST) {
+    cut_dim(c, d->a);
+    cut_dim(c, d->b);
+  }
+}
+
+static void cut_expr(Cuts *c, const LoopExpr *x) {
+  uint64_t have;
+  int64_t by, from;
+  if (!x || intmap_get(&c->seen, (uint64_t)(uintptr_t)x, &have)) return;
+  intmap_put(&c->seen, (uint64_t)(uintptr_t)x, 1);
+  for (int i = 0; i < 3; i++) cut_expr(c, x->src[i]);
+  if (x->kind == LX_LOAD || x->kind == LX_INDEX) cut_dim(c, x->index);
+  for (int i = 0; i < x->nguards; i++) {
+    const LoopBound *g = &x->guard[i];
+    if (!ie_is_const(g->extent) || !along_last(c, g->value, &by, &from)) continue;
+    cut_where(c, by, from, 0);
+    cut_where(c, by, from, g->extent->value);
+  }
+}
+
+static int by_value(const void *a, const void *b) {
+  int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+  return (x > y) - (x < y);
+}
+
+// Ends of the parts of the last axis; gives their number, 1 where cutting is not worth it.  Elements are written once, apart, to
+// see what they ask.
+static int find_cuts(const Elem *of, const Nest *t, int64_t *cut) {
+  Elem *e = arena_new(of->a, Elem);
+  Dim index[MAX_RANK];
+  if (t->flat || t->shape[t->rank - 1]->value < WIDE_PART) return 1;
+  if (!elem_begin(e, of->lo, of->fused, NULL, 0)) return 1;
+  loop_begin(&e->b, e->k);
+  loop_for(&e->b, LOOP_PARALLEL, "item", e->pool->one);
+  for (int d = 0; d < t->rank; d++)
+    index[d] = loop_for(&e->b, LOOP_SERIAL, "r", elem_dim(e, type_of(value_of(of, 0))->dims[d]));
+  Cuts c = {.e = e, .sym = index[t->rank - 1], .size = t->shape[t->rank - 1]->value};
+  intmap_init(&c.seen, e->a);
+  for (int i = 0; i < e->fused->nres; i++) cut_expr(&c, elem_at(e, value_of(e, i), index));
+  for (int64_t i = 0; i < e->b.stmt.n; i++) cut_expr(&c, e->b.stmt.v[i]->value);
+  qsort(c.at, (size_t)c.n, sizeof *c.at, by_value);
+  int n = 1;
+  int64_t widest = 0;
+  for (int i = 0; i < c.n && n <= CUTS; i++) {  // of those near an end the one furthest from it
+    bool early = i + 1 < c.n && c.at[i + 1] < 8, late = i && c.at[i - 1] > c.size - 8;
+    if (!early && !late) cut[n++] = c.at[i];
+  }
+  cut[n] = c.size;
+  for (int i = 0; i < n; i++) widest = MAX(widest, cut[i + 1] - cut[i]);
+  return widest >= WIDE_PART ? n : 1;
+}
+
 static bool store_together(Elem *e) {
   IntPool *p = e->pool;
   Nest t;
@@ -113,10 +252,17 @@ static bool store_together(Elem *e) {
     index[i] = loop_for(&e->b, LOOP_SERIAL, "r", t.shape[i]);
   Dim first = ie_mulc(p, chunk, PIECE), width = last;
   if (!ie_is(t.chunks, 1)) width = ie_min(p, ie_const(p, PIECE), ie_sub(p, last, first));
-  index[t.rank - 1] = ie_add(p, first, loop_for(&e->b, LOOP_VECTOR, "v", width));
-  if (!store_all(e, &t, index)) return false;
+  int64_t cut[CUTS + 2] = {0};
+  int parts = ie_is(t.chunks, 1) && ie_is_const(last) ? find_cuts(e, &t, cut) : 1;
+  for (int i = 0; i < parts; i++) {
+    if (parts > 1) width = ie_const(p, cut[i + 1] - cut[i]);
+    if (parts > 1) first = ie_const(p, cut[i]);
+    index[t.rank - 1] = ie_add(p, first, loop_for(&e->b, LOOP_VECTOR, "v", width));
+    if (parts > 1) elem_forget(e);
+    if (!store_all(e, &t, index)) return false;
+    loop_end(&e->b);
+  }
   for (int i = t.outer; i < t.rank; i++) loop_end(&e->b);
-  loop_end(&e->b);
   return true;
 }
 
@@ -171,27 +317,54 @@ static int turned_axis(Lowering *lo, const Node *fused) {
   return best;
 }
 
-// A tile is a run of what is read by a run of what is written: both stay in the cache until all of them is used.
+// Where the last axis is short, lanes go along the axis that is read: what is written lies a little apart.
+static bool store_across(Elem *e, int axis) {
+  IntPool *p = e->pool;
+  const Type *t = e->fused->type[0];
+  int last = t->rank - 1, n = 0;
+  Dim shape[MAX_RANK], index[MAX_RANK], outer[MAX_RANK], at[MAX_RANK], items = p->one;
+  elem_shape(e, t, shape);
+  for (int d = 0; d < last; d++)
+    if (d != axis) items = ie_mul(p, items, outer[n++] = shape[d]);
+  outer[n++] = ie_ceildiv(p, shape[axis], ie_const(p, PIECE / 4));
+  items = ie_mul(p, items, outer[n - 1]);
+  Dim item = loop_for(&e->b, LOOP_PARALLEL, "item", items);
+  elem_split(e, ie_is(items, 1) ? p->zero : item, n, outer, at);
+  Dim row = ie_mulc(p, at[n - 1], PIECE / 4);
+  Dim rows = ie_min(p, ie_const(p, PIECE / 4), ie_sub(p, shape[axis], row));
+  n = 0;
+  for (int d = 0; d < last; d++)
+    if (d != axis) index[d] = at[n++];
+  index[last] = loop_for(&e->b, LOOP_SERIAL, "c", shape[last]);
+  index[axis] = ie_add(p, row, loop_for(&e->b, LOOP_VECTOR, "v", rows));
+  if (!elem_store(e, 0, index)) return false;
+  for (int i = 0; i < 3; i++) loop_end(&e->b);
+  return true;
+}
+
+// A tile is a few runs of what is read by a run of what is written: both stay in the cache until all of them is used, and
+// so do the places of the pages that they lie in.
 static bool store_tiled(Elem *e, int axis) {
   IntPool *p = e->pool;
   const Type *t = e->fused->type[0];
   int last = t->rank - 1, n = 0;
   int64_t run = MAX(64 / elem_bytes(t->dtype), 8);
   Dim shape[MAX_RANK], index[MAX_RANK], outer[MAX_RANK], at[MAX_RANK], items = p->one;
-  Dim side = ie_const(p, run);
+  Dim side = ie_const(p, run), high = ie_const(p, ROWS * run);
   elem_shape(e, t, shape);
+  if (ie_is_const(shape[last]) && shape[last]->value < run / 2) return store_across(e, axis);
   for (int d = 0; d < last; d++)
     if (d != axis) items = ie_mul(p, items, outer[n++] = shape[d]);
-  outer[n++] = ie_ceildiv(p, shape[axis], side);
+  outer[n++] = ie_ceildiv(p, shape[axis], high);
   items = ie_mul(p, items, outer[n - 1]);
   Dim item = loop_for(&e->b, LOOP_PARALLEL, "item", items);
   elem_split(e, ie_is(items, 1) ? p->zero : item, n, outer, at);
-  Dim row = ie_mulc(p, at[n - 1], run), block = ie_ceildiv(p, shape[last], side);
+  Dim row = ie_mulc(p, at[n - 1], ROWS * run), block = ie_ceildiv(p, shape[last], side);
   n = 0;
   for (int d = 0; d < last; d++)
     if (d != axis) index[d] = at[n++];
   Dim column = ie_mulc(p, loop_for(&e->b, LOOP_SERIAL, "c", block), run);
-  Dim rows = ie_min(p, side, ie_sub(p, shape[axis], row));
+  Dim rows = ie_min(p, high, ie_sub(p, shape[axis], row));
   index[axis] = ie_add(p, row, loop_for(&e->b, LOOP_SERIAL, "r", rows));
   Dim columns = ie_min(p, side, ie_sub(p, shape[last], column));
   index[last] = ie_add(p, column, loop_for(&e->b, LOOP_VECTOR, "v", columns));

@@ -2,13 +2,14 @@
 //
 // Elements are compared by keys: integers that have the elements' order, with NaN above all, as the reference
 // evaluation orders them.  The keys of a row are kept in scratch.  Each result takes two sums over them: the greatest key
-// that comes after the last result, and the first place that has it.
+// that comes after the last result, and the first place that has it.  A long row is cut into blocks whose greatest keys are
+// kept too: then the sums go over these, and over the one block that has the result.
 #include "lower/templates.h"
 
 #include "eval/index.h"
 #include "ir/internal.h"
 
-enum { MOST_RESULTS = 64, MOST_KEYS = 1 << 16 };
+enum { MOST_RESULTS = 64, MOST_KEYS = 1 << 16, LANES = 32, LONG_ROW = 256, MOST_OF_BLOCKS = 512 };
 
 typedef struct TopK {
   Elem e;
@@ -17,7 +18,10 @@ typedef struct TopK {
   int axis;
   DType key;
   Dim shape[MAX_RANK], index[MAX_RANK];
-  Dim result;  // number of the result at hand
+  Dim result;                          // number of the result at hand
+  int32_t keys, last_key, last_place;  // scratch
+  int32_t greatest;  // of each block, of what comes after the last result; -1: there are no blocks
+  int64_t block;     // keys of one
   const LoopExpr *value[2];
 } TopK;
 
@@ -42,6 +46,11 @@ static void give(TopK *t, const Node *n, int i) {
   elem_give(&t->e, n, give_value, g);
 }
 
+static DType key_dtype(DType t) {
+  if (t == DT_F64 || t == DT_I64 || t == DT_U64 || t == DT_U32) return DT_I64;
+  return DT_I32;
+}
+
 static bool find_top_k(TopK *t) {
   NodeList all = body_order(t->e.lo->g, t->e.body, t->e.a);
   for (int64_t i = 0; i < all.n; i++) {
@@ -54,9 +63,12 @@ static bool find_top_k(TopK *t) {
   if (t->type->rank < 1 || t->type->dtype == DT_BOOL) return false;
   t->axis = elem_axis(((const top_k_attrs *)t->node->attrs)->axis, t->type->rank);
   Dim k = t->node->type[0]->dims[t->axis], n = t->type->dims[t->axis];
-  if (!ie_is_const(k) || k->value < 1 || k->value > MOST_RESULTS || !ie_is_const(n) ||
-      n->value > MOST_KEYS)
-    return false;
+  t->key = key_dtype(t->type->dtype);
+  if (!ie_is_const(k) || !ie_is_const(n) || n->value > MOST_KEYS) return false;
+  // That a block has nothing left is below all keys, so those have to be narrow.
+  if (k->value > 1 && n->value >= LONG_ROW && t->key == DT_I32)
+    for (t->block = LANES; t->block * t->block < n->value;) t->block *= 2;
+  if (k->value < 1 || k->value > (t->block ? MOST_OF_BLOCKS : MOST_RESULTS)) return false;
   for (int i = 0; i < t->type->rank; i++)
     if (ie_is(t->type->dims[i], 0)) return false;
   for (int i = 0; i < t->e.fused->nres; i++)
@@ -92,11 +104,6 @@ static const LoopExpr *key_of(TopK *t, const LoopExpr *x) {
   return largest ? key : loop_op(k, LOOP_bit_not, key, NULL, NULL);
 }
 
-static DType key_dtype(DType t) {
-  if (t == DT_F64 || t == DT_I64 || t == DT_U64 || t == DT_U32) return DT_I64;
-  return DT_I32;
-}
-
 static void open_row(TopK *t) {
   Elem *e = &t->e;
   Dim outer[MAX_RANK], at[MAX_RANK], items = e->pool->one;
@@ -119,27 +126,79 @@ static const LoopExpr *comes_after(TopK *t, const LoopExpr *key, Dim place, cons
   return loop_op(k, LOOP_or, loop_op(k, LOOP_lt, key, last, NULL), later, NULL);
 }
 
-// Finds the next result: its place, and leaves it in `state`.
-static const LoopExpr *find_next(TopK *t, int32_t keys, int32_t last_key, int32_t last_place) {
-  enum { LANES = 32 };
+// The greatest key of `n` from the first on that comes after the last result, as an i64 that is the lowest where there is none.
+static const LoopExpr *greatest_of(TopK *t, Dim first, Dim n, const LoopExpr *last,
+                                   const LoopExpr *last_at) {
   Elem *e = &t->e;
   LoopKernel *k = e->k;
-  Dim n = t->shape[t->axis], zero = e->pool->zero;
-  const LoopExpr *last = loop_let(&e->b, loop_load(k, last_key, zero));
-  const LoopExpr *last_at = loop_let(&e->b, loop_load(k, last_place, zero));
   const LoopExpr *least = loop_int(k, t->key, t->key == DT_I64 ? INT64_MIN : INT32_MIN);
-  Dim i = loop_reduce(&e->b, LOOP_max, "i", n, LANES);
-  const LoopExpr *key = loop_load(k, keys, i);
-  const LoopExpr *most =
-      loop_yield(&e->b, loop_op(k, LOOP_select, comes_after(t, key, i, last, last_at), key, least));
-  i = loop_reduce(&e->b, LOOP_min, "i", n, LANES);
-  key = loop_load(k, keys, i);
+  Dim i = ie_add(e->pool, first, loop_reduce(&e->b, LOOP_max, "i", n, LANES));
+  const LoopExpr *key = loop_load(k, t->keys, i);
+  if (t->greatest >= 0) {
+    key = loop_cast(k, DT_I64, key);
+    least = loop_int(k, DT_I64, INT64_MIN);
+    last = loop_cast(k, DT_I64, last);
+  }
+  return loop_yield(&e->b,
+                    loop_op(k, LOOP_select, comes_after(t, key, i, last, last_at), key, least));
+}
+
+// The first place of `n` from the first on that has this key and comes after the last result.
+static const LoopExpr *first_place(TopK *t, Dim first, Dim n, const LoopExpr *most,
+                                   const LoopExpr *last, const LoopExpr *last_at) {
+  Elem *e = &t->e;
+  LoopKernel *k = e->k;
+  Dim i = ie_add(e->pool, first, loop_reduce(&e->b, LOOP_min, "i", n, LANES));
+  const LoopExpr *key = loop_load(k, t->keys, i);
   const LoopExpr *is = loop_op(k, LOOP_and, loop_op(k, LOOP_eq, key, most, NULL),
                                comes_after(t, key, i, last, last_at), NULL);
-  const LoopExpr *place = loop_yield(
-      &e->b, loop_op(k, LOOP_select, is, loop_index(k, i), loop_int(k, DT_I64, INT64_MAX)));
-  loop_store(&e->b, last_key, zero, most);
-  loop_store(&e->b, last_place, zero, place);
+  return loop_yield(&e->b,
+                    loop_op(k, LOOP_select, is, loop_index(k, i), loop_int(k, DT_I64, INT64_MAX)));
+}
+
+static Dim blocks(const TopK *t) {
+  IntPool *p = t->e.pool;
+  return ie_ceildiv(p, t->shape[t->axis], ie_const(p, t->block));
+}
+
+// The keys of block b: where they begin, and how many there are.
+static Dim block_of(const TopK *t, Dim b, Dim *first) {
+  IntPool *p = t->e.pool;
+  *first = ie_mulc(p, b, t->block);
+  return ie_min(p, ie_const(p, t->block), ie_sub(p, t->shape[t->axis], *first));
+}
+
+static void fill_blocks(TopK *t, const LoopExpr *last, const LoopExpr *last_at) {
+  Elem *e = &t->e;
+  Dim first, b = loop_for(&e->b, LOOP_SERIAL, "b", blocks(t)), n = block_of(t, b, &first);
+  loop_store(&e->b, t->greatest, b, greatest_of(t, first, n, last, last_at));
+  loop_end(&e->b);
+}
+
+// Finds the next result: its place, and leaves it as the last one.
+static const LoopExpr *find_next(TopK *t) {
+  Elem *e = &t->e;
+  LoopKernel *k = e->k;
+  Dim n = t->shape[t->axis], zero = e->pool->zero, first = zero, b = NULL;
+  const LoopExpr *last = loop_let(&e->b, loop_load(k, t->last_key, zero)), *most;
+  const LoopExpr *last_at = loop_let(&e->b, loop_load(k, t->last_place, zero));
+  if (t->greatest < 0) {
+    most = greatest_of(t, zero, n, last, last_at);
+  } else {
+    Dim i = loop_reduce(&e->b, LOOP_max, "b", blocks(t), LANES);
+    const LoopExpr *all = loop_yield(&e->b, loop_load(k, t->greatest, i));
+    i = loop_reduce(&e->b, LOOP_min, "b", blocks(t), LANES);
+    const LoopExpr *is = loop_op(k, LOOP_eq, loop_load(k, t->greatest, i), all, NULL);
+    const LoopExpr *which = loop_yield(
+        &e->b, loop_op(k, LOOP_select, is, loop_index(k, i), loop_int(k, DT_I64, INT64_MAX)));
+    b = loop_bind(&e->b, "b", which, blocks(t), "top_k found no element");
+    n = block_of(t, b, &first);
+    most = loop_let(&e->b, loop_cast(k, t->key, all));
+  }
+  const LoopExpr *place = first_place(t, first, n, most, last, last_at);
+  loop_store(&e->b, t->last_key, zero, most);
+  loop_store(&e->b, t->last_place, zero, place);
+  if (b) loop_store(&e->b, t->greatest, b, greatest_of(t, first, n, most, place));
   return place;
 }
 
@@ -163,24 +222,27 @@ tenon_status lower_top_k(Lowering *lo, const Node *fused, Lowered *out) {
   if (!elem_begin(e, lo, fused, NULL, 0) || !find_top_k(t)) return TENON_EUNSUPPORTED;
   LoopKernel *k = e->k;
   Dim zero = e->pool->zero, one = e->pool->one;
-  t->key = key_dtype(t->type->dtype);
   elem_shape(e, t->type, t->shape);
   Dim n = t->shape[t->axis];
-  int32_t keys = loop_buffer(k, LOOP_SCRATCH, "keys", t->key, n, false);
-  int32_t last_key = loop_buffer(k, LOOP_SCRATCH, "last_key", t->key, one, false);
-  int32_t last_place = loop_buffer(k, LOOP_SCRATCH, "last_place", DT_I64, one, false);
+  t->keys = loop_buffer(k, LOOP_SCRATCH, "keys", t->key, n, false);
+  t->last_key = loop_buffer(k, LOOP_SCRATCH, "last_key", t->key, one, false);
+  t->last_place = loop_buffer(k, LOOP_SCRATCH, "last_place", DT_I64, one, false);
+  t->greatest = t->block ? loop_buffer(k, LOOP_SCRATCH, "greatest", DT_I64, blocks(t), false) : -1;
   loop_begin(&e->b, k);
   open_row(t);
   t->index[t->axis] = loop_for(&e->b, LOOP_VECTOR, "i", n);
   const LoopExpr *x = elem_at(e, t->node->src[0], t->index);
   if (!x) return TENON_EUNSUPPORTED;
-  loop_store(&e->b, keys, t->index[t->axis], key_of(t, x));
+  loop_store(&e->b, t->keys, t->index[t->axis], key_of(t, x));
   loop_end(&e->b);
-  loop_store(&e->b, last_key, zero, loop_int(k, t->key, t->key == DT_I64 ? INT64_MAX : INT32_MAX));
-  loop_store(&e->b, last_place, zero, loop_int(k, DT_I64, -1));
+  const LoopExpr *before = loop_int(k, t->key, t->key == DT_I64 ? INT64_MAX : INT32_MAX);
+  const LoopExpr *nowhere = loop_int(k, DT_I64, -1);
+  loop_store(&e->b, t->last_key, zero, before);
+  loop_store(&e->b, t->last_place, zero, nowhere);
+  if (t->block) fill_blocks(t, before, nowhere);
   t->result = loop_for(&e->b, LOOP_SERIAL, "r", elem_dim(e, t->node->type[0]->dims[t->axis]));
   elem_forget(e);
-  t->value[1] = find_next(t, keys, last_key, last_place);
+  t->value[1] = find_next(t);
   t->index[t->axis] = loop_bind(&e->b, "at", t->value[1], n, "top_k found no element");
   t->value[0] = elem_at(e, t->node->src[0], t->index);
   if (!t->value[0] || !store_results(t)) return TENON_EUNSUPPORTED;

@@ -34,6 +34,8 @@ typedef struct Lin {
   LV base;
   int64_t stride, align;  // of base, as in Sym
   LV vec;                 // not NULL: this, and nothing else
+  int64_t repeat;         // above 1: vec is known to be first + lane / repeat
+  LV first;
 } Lin;
 
 typedef struct Emit {

@@ -1,12 +1,14 @@
 // emit_expr.c -- expressions, loads and stores.
 //
-// A load is one of five: a scalar, broadcast over the lanes where they need it; a run of elements; a run backwards;
-// elements at a fixed distance, lane by lane; or any elements, gathered.  Lanes that are not there and lanes that a
+// A load is one of seven: a scalar, broadcast over the lanes where they need it; a run of elements; a run backwards; a run whose elements are repeated;
+// elements at a small distance, picked from the runs that hold them; at a larger one, lane by lane; or any elements, gathered.  Lanes that are not there and lanes that a
 // guard leaves out touch no memory: where a guard is the same for all lanes the address is replaced by
 // that of a block of zeros, else the access is masked.
 #include "targets/llvm/emit.h"
 
 #include <math.h>
+
+enum { APART_MOST = 4 };
 
 static LV both(Emit *e, LV a, LV b) { return !a ? b : !b ? a : LLVMBuildAnd(e->b, a, b, ""); }
 
@@ -64,6 +66,46 @@ static LV load_strided(Emit *e, LT elem, LT type, LV base, Lin at, int64_t unit)
   return r;
 }
 
+// The lanes of a and b, one behind the other, that `pick` says.
+static LV shuffle(Emit *e, LV a, LV b, const int *pick) {
+  LV v[LOOP_LANES];
+  for (int i = 0; i < e->lanes; i++) v[i] = const_int(e, NULL, e->i32, pick[i]);
+  return LLVMBuildShuffleVector(e->b, a, b, LLVMConstVector(v, (unsigned)e->lanes), "");
+}
+
+// Elements `stride` apart, few enough to lie in that many runs, which reach from the first element to the last.  Of a run
+// that has lanes left out only those are read that are picked.
+static LV load_apart(Emit *e, LT type, LV base, Lin at, int64_t bytes, LV mask) {
+  int n = e->lanes, s = (int)at.stride, last = s * (n - 1), pick[LOOP_LANES];
+  LV r = NULL, none = LLVMConstNull(LLVMVectorType(e->i1, (unsigned)n));
+  for (int v = 0; v < s; v++) {
+    int from = v == s - 1 ? last - n + 1 : v * n;  // the last run ends with the last element
+    LV p = at_byte(e, base, LLVMBuildAdd(e->b, at.base, const_i64(e, from), ""), bytes), run;
+    if (mask) {
+      for (int i = 0; i < n; i++) pick[i] = (from + i) % s ? n : (from + i) / s;
+      run = load_masked(e, type, p, shuffle(e, mask, none, pick), bytes);
+    } else {
+      run = load_plain(e, type, p, bytes);
+    }
+    for (int i = 0; i < n; i++) {
+      int in = i * s - from;
+      pick[i] = in >= 0 && in < n ? (r ? n + in : in) : i;
+    }
+    r = r ? shuffle(e, r, run, pick) : shuffle(e, run, run, pick);
+  }
+  return r;
+}
+
+// Every element of a run as many times as the index says.
+static LV load_repeated(Emit *e, LT elem, LV base, Lin at, int64_t bytes, LV uniform) {
+  int n = e->lanes / (int)at.repeat, pick[LOOP_LANES];
+  LV p = at_byte(e, base, at.first, bytes);
+  if (uniform) p = LLVMBuildSelect(e->b, uniform, p, e->zeros, "");
+  LV run = load_plain(e, LLVMVectorType(elem, (unsigned)n), p, bytes);
+  for (int i = 0; i < e->lanes; i++) pick[i] = i / (int)at.repeat;
+  return shuffle(e, run, run, pick);
+}
+
 static LV reversed(Emit *e, LV x) {
   LV v[LOOP_LANES];
   for (int i = 0; i < e->lanes; i++) v[i] = const_int(e, NULL, e->i32, e->lanes - 1 - i);
@@ -77,8 +119,12 @@ static LV load_lanes(Emit *e, DType t, int64_t unit, LV base, Lin at, LV uniform
   LT elem = mem_type(e, t), type = LLVMVectorType(elem, (unsigned)e->lanes);
   int64_t step = elem_bytes(t) / unit;
   bool run = !at.vec && (at.stride == step || (at.stride == -step && !mask));
+  if (at.repeat > 1 && !mask && step == 1) return load_repeated(e, elem, base, at, unit, uniform);
   if (!run) {
     if (uniform) mask = both(e, mask, splat(e, uniform, e->lanes));
+    if (!at.vec && step == 1 && at.stride > 1 && at.stride <= APART_MOST && e->lanes >= 4 &&
+        at.stride < e->lanes && unit >= 4)
+      return load_apart(e, type, base, at, unit, mask);
     if (at.vec || mask) return load_gather(e, type, base, at, unit, mask);
     return load_strided(e, elem, type, base, at, unit);
   }

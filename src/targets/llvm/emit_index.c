@@ -37,8 +37,15 @@ static LV lin_lanes(Emit *e, Lin x) { return splat(e, lin_value(e, x), e->lanes)
 
 static Lin lin_add(Emit *e, Lin a, Lin b) {
   int64_t stride;
-  if (a.vec || b.vec || !ck_add(a.stride, b.stride, &stride))
-    return lin_vec(LLVMBuildAdd(e->b, lin_lanes(e, a), lin_lanes(e, b), ""));
+  if (a.vec || b.vec || !ck_add(a.stride, b.stride, &stride)) {
+    Lin v = lin_vec(LLVMBuildAdd(e->b, lin_lanes(e, a), lin_lanes(e, b), ""));
+    Lin repeated = a.vec ? a : b, other = a.vec ? b : a;
+    if (repeated.repeat > 1 && !varies(other)) {
+      v.repeat = repeated.repeat;
+      v.first = LLVMBuildAdd(e->b, repeated.first, other.base, "");
+    }
+    return v;
+  }
   Lin r = lin_of(e, LLVMBuildAdd(e->b, a.base, b.base, ""), gcd(a.align, b.align));
   r.stride = stride;
   return r;
@@ -56,6 +63,7 @@ static Lin lin_mul(Emit *e, Lin a, Lin b) {
     b = t;
   }
   int64_t c = 0, stride = 0;
+  if (!varies(a) && is_const_int(a.base, &c) && c == 1) return b;
   bool scaled = !varies(a) && !b.vec &&
                 (!b.stride || (is_const_int(a.base, &c) && ck_mul(b.stride, c, &stride)));
   if (!scaled) return lin_vec(LLVMBuildMul(e->b, lin_lanes(e, a), lin_lanes(e, b), ""));
@@ -97,6 +105,12 @@ static Lin lin_divide(Emit *e, Dim d) {
     if (reach < g) {  // base mod c is a multiple of g, and at most c - g
       Lin r = lin_of(e, floor_op(e, d, a.base, b.base), mod ? g : 1);
       r.stride = mod ? a.stride : 0;
+      return r;
+    }
+    if (!mod && a.stride == 1 && c < e->lanes && e->lanes % c == 0 && a.align % c == 0) {
+      Lin r = lin_vec(floor_op(e, d, lin_lanes(e, a), lin_lanes(e, b)));
+      r.repeat = c;
+      r.first = floor_op(e, d, a.base, b.base);
       return r;
     }
   }
@@ -172,23 +186,26 @@ LV emit_dim(Emit *e, Dim d) {
 
 static LV both(Emit *e, LV a, LV b) { return !a ? b : !b ? a : LLVMBuildAnd(e->b, a, b, ""); }
 
-static LV clamp_to_lanes(Emit *e, LV x) {
-  LV zero = const_i64(e, 0), most = const_i64(e, e->lanes);
+static LV clamp_to_run(Emit *e, LV x, int64_t run) {
+  LV zero = const_i64(e, 0), most = const_i64(e, run);
   x = LLVMBuildSelect(e->b, LLVMBuildICmp(e->b, LLVMIntSLT, x, zero, ""), zero, x, "");
   x = LLVMBuildSelect(e->b, LLVMBuildICmp(e->b, LLVMIntSGT, x, most, ""), most, x, "");
   return LLVMBuildTrunc(e->b, x, e->i32, "");
 }
 
-// 0 <= base + lane < extent, with lanes compared as 32-bit numbers.
-static LV run_of_lanes(Emit *e, LV base, LV extent) {
+// 0 <= base + lane * stride < extent, compared as 32-bit numbers.
+static LV run_of_lanes(Emit *e, LV base, LV extent, int64_t stride) {
   LV lane = iota(e, e->i32, e->lanes);
-  LV lo = clamp_to_lanes(e, LLVMBuildNeg(e->b, base, ""));
-  LV hi = clamp_to_lanes(e, LLVMBuildSub(e->b, extent, base, ""));
+  int64_t run = e->lanes * stride;
+  if (stride > 1)
+    lane = LLVMBuildMul(e->b, lane, splat(e, const_int(e, NULL, e->i32, stride), e->lanes), "");
+  LV lo = clamp_to_run(e, LLVMBuildNeg(e->b, base, ""), run);
+  LV hi = clamp_to_run(e, LLVMBuildSub(e->b, extent, base, ""), run);
   int64_t c;
   LV from = is_const_int(lo, &c) && c == 0
                 ? NULL
                 : LLVMBuildICmp(e->b, LLVMIntSGE, lane, splat(e, lo, e->lanes), "");
-  LV to = is_const_int(hi, &c) && c == e->lanes
+  LV to = is_const_int(hi, &c) && c == run
               ? NULL
               : LLVMBuildICmp(e->b, LLVMIntSLT, lane, splat(e, hi, e->lanes), "");
   return both(e, from, to);
@@ -203,8 +220,8 @@ Guard emit_guards(Emit *e, int n, const LoopBound *g) {
       LV in = LLVMBuildICmp(e->b, LLVMIntULT, v.base, ext.base, "");
       int64_t c;
       if (!(is_const_int(in, &c) && c)) r.uniform = both(e, r.uniform, in);
-    } else if (!v.vec && v.stride == 1 && !varies(ext)) {
-      r.lanes = both(e, r.lanes, run_of_lanes(e, v.base, ext.base));
+    } else if (!v.vec && v.stride > 0 && v.stride < 1024 && !varies(ext)) {
+      r.lanes = both(e, r.lanes, run_of_lanes(e, v.base, ext.base, v.stride));
     } else {
       LV in = LLVMBuildICmp(e->b, LLVMIntULT, lin_lanes(e, v), lin_lanes(e, ext), "");
       r.lanes = both(e, r.lanes, in);
