@@ -358,7 +358,7 @@ TEST(threads_that_do_not_start) {
 #ifdef UNDER_ASAN
 enum { COMPILED_POINTS = 6, COMPILED_OBJECTS = 3 };  // as long as more without it
 #else
-enum { COMPILED_POINTS = 60, COMPILED_OBJECTS = 40 };
+enum { COMPILED_POINTS = 20, COMPILED_OBJECTS = 10 };
 #endif
 
 // Compiling, making a session and running it: allocations, then objects of arenas, a share of each.
