@@ -125,6 +125,7 @@ tenon_status eval_tokenizer(Eval *e) {
   int64_t width = 0;
   for (int64_t i = 0; i < x->n; i++) {
     Str s = val_str(x, i);
+    if (!s.n) s = STR("");  // an empty string may have no address, and none can be reckoned from
     t.work += s.n + 1;
     if (t.chars)
       split_chars(&t, s, &row[i]);
