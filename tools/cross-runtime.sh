@@ -24,7 +24,7 @@ compile() {
     -D_POSIX_C_SOURCE=200809L -D_DEFAULT_SOURCE -I"$SOURCE/include" -I"$SOURCE/src" -c "$1" -o "$object"
 }
 export -f compile
-find "$source"/src/{base,eval,runtime} -name '*.c' | grep -Ev '/(zip|zipwrite|npy|npywrite|json|artifact_open)\.c$' | sort |
+find "$source"/src/{base,eval,runtime} -name '*.c' | grep -Ev '/(zip|zipwrite|npz|json|artifact_open)\.c$' | sort |
   xargs -P "${JOBS:-$(nproc)}" -I{} bash -euc 'compile {}'
 newer=$(find "$folder/objects" "$source/cmake/split.sh" "$source/cmake/prefix.sh" -type f -newer "$archive" 2>/dev/null || echo all)
 [ -n "$newer" ] || exit 0
