@@ -28,6 +28,52 @@ tenon_status compile_text(const char *text, const char *target, Arena *a, Diag *
   return s;
 }
 
+// ---- both ways ----
+
+static tenon_status make_inputs(const Graph *g, Run *run, void (*fill)(Value *v), Value **in) {
+  for (int64_t i = 0; i < g->main->nparams; i++) {
+    const Type *t = type_of(g->main->param[i]);
+    int64_t dims[MAX_RANK];
+    for (int k = 0; k < t->rank; k++) dims[k] = ie_is_const(t->dims[k]) ? t->dims[k]->value : 5;
+    TRY(value_tensor(run, NOWHERE, t->dtype, t->rank, dims, &in[i]));
+    fill(in[i]);
+  }
+  return TENON_OK;
+}
+
+static tenon_status run_both(BothWays *b, const char *text, const char *target,
+                             void (*fill)(Value *v), CompileText *compile, void *ctx) {
+  enum { INPUTS = 8 };
+  Value *in[INPUTS] = {NULL};
+  TRY(graph_parse(str_of(text), NULL, &b->diag, &b->g));
+  CHECK(b->g->main->nparams <= INPUTS && b->g->main->nresults <= 2, "a graph for tests");
+  TRY(make_inputs(b->g, &b->run[0], fill, in));
+  TRY(interp_create(b->g, NULL, &b->diag, &b->interp));
+  TRY(interp_run(b->interp, &b->run[0], in, b->want));
+  TRY(compile ? compile(ctx, text, target, &b->arena, &b->diag, &b->program)
+              : compile_text(text, target, &b->arena, &b->diag, &b->program));
+  TRY(session_create(b->program, &(SessionOptions){.threads = 3}, &b->diag, &b->session));
+  return session_run(b->session, &b->run[1], in, NULL, b->got);
+}
+
+bool both_ways_run(BothWays *b, const char *text, const char *target, void (*fill)(Value *v),
+                   CompileText *compile, void *ctx) {
+  memset(b, 0, sizeof *b);
+  diag_init(&b->diag);
+  arena_init(&b->arena);
+  for (int i = 0; i < 2; i++) run_init(&b->run[i], NULL, &b->diag);
+  return !run_both(b, text, target, fill, compile, ctx);
+}
+
+void both_ways_free(BothWays *b) {
+  for (int i = 0; i < 2; i++) run_deinit(&b->run[i]);
+  session_free(b->session);
+  program_release(b->program);
+  interp_free(b->interp);
+  graph_free(b->g);
+  arena_deinit(&b->arena);
+}
+
 tenon_status artifact_bytes(const Program *p, Arena *a, Diag *d, Str *out) {
   Str part[ARTIFACT_PARTS];
   StrBuf b;

@@ -2,14 +2,32 @@
 #ifndef TENON_TESTS_COMPILED_H
 #define TENON_TESTS_COMPILED_H
 
+#include "ir/interpret.h"
 #include "ir/ir.h"
-#include "runtime/program.h"
+#include "runtime/session.h"
 
 // Optimises, plans and compiles the graph; what the program needs lives in `a`.
 MUST_USE tenon_status compile_graph(Graph *g, const char *target, Arena *a, Diag *d, Program **out);
 // The same of a graph's text.
 MUST_USE tenon_status compile_text(const char *text, const char *target, Arena *a, Diag *d,
                                    Program **out);
+// A graph's text by the interpreter, and compiled on three threads, on equal inputs.
+typedef struct BothWays {
+  Arena arena;
+  Diag diag;
+  Graph *g;
+  Interp *interp;
+  Program *program;
+  Session *session;
+  Run run[2];
+  Value *want[2], *got[2];
+} BothWays;
+typedef tenon_status CompileText(void *ctx, const char *text, const char *target, Arena *a, Diag *d,
+                                 Program **out);
+// `fill` makes up one input; sizes that are open are 5.  `compile` NULL: compile_text.  False: diag says why.
+bool both_ways_run(BothWays *b, const char *text, const char *target, void (*fill)(Value *v),
+                   CompileText *compile, void *ctx);
+void both_ways_free(BothWays *b);
 // Bytes of the artifact, in `a`, at a multiple of 64.
 MUST_USE tenon_status artifact_bytes(const Program *p, Arena *a, Diag *d, Str *out);
 

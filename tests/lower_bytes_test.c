@@ -17,21 +17,13 @@ static int64_t draw(int64_t n) {
   return (int64_t)(rng % (uint64_t)n);
 }
 
-static tenon_status make_inputs(Graph *g, Run *run, Value **in) {
-  rng = 5;
-  for (int64_t i = 0; i < g->main->nparams; i++) {
-    const Type *t = type_of(g->main->param[i]);
-    int64_t dims[MAX_RANK];
-    for (int k = 0; k < t->rank; k++) dims[k] = ie_is_const(t->dims[k]) ? t->dims[k]->value : 5;
-    TRY(value_tensor(run, NOWHERE, t->dtype, t->rank, dims, &in[i]));
-    for (int64_t k = 0; k < in[i]->n; k++) {
-      if (t->dtype == DT_F32)
-        val_put_f64(in[i], k, (double)draw(2000) / 100 - 10);
-      else
-        val_put_i64(in[i], k, t->dtype == DT_I8 ? draw(256) - 128 : draw(256));
-    }
+static void fill(Value *v) {
+  for (int64_t k = 0; k < v->n; k++) {
+    if (v->dtype == DT_F32)
+      val_put_f64(v, k, (double)draw(2000) / 100 - 10);
+    else
+      val_put_i64(v, k, v->dtype == DT_I8 ? draw(256) - 128 : draw(256));
   }
-  return TENON_OK;
 }
 
 // Bytes of a constant, of the whole range.
@@ -54,37 +46,17 @@ static void print_zero(StrBuf *b, const char *name, bool is_signed, int64_t v) {
 }
 
 static void compare(const char *text, const char *target) {
-  static Diag d;
-  Arena a;
-  Run want, got;
-  Graph *g = NULL;
-  Interp *it = NULL;
-  Program *p = NULL;
-  Session *s = NULL;
-  Value *in[8] = {NULL}, *x[2] = {NULL}, *y[2] = {NULL};
-  diag_init(&d);
-  arena_init(&a);
-  run_init(&want, NULL, &d);
-  run_init(&got, NULL, &d);
-  bool ok = !graph_parse(str_of(text), NULL, &d, &g) && !interp_create(g, NULL, &d, &it) &&
-            !make_inputs(g, &want, in) && !interp_run(it, &want, in, x) &&
-            !compile_text(text, target, &a, &d, &p) &&
-            !session_create(p, &(SessionOptions){.threads = 3}, &d, &s) &&
-            !make_inputs(g, &got, in) && !session_run(s, &got, in, NULL, y);
-  if (!ok) FAIL("%s\n%s", d.text, text);
-  for (int64_t i = 0; ok && i < x[0]->n; i++)
-    if (val_f64(x[0], i) != val_f64(y[0], i)) {
-      FAIL("%s: element %d is %g instead of %g\n%s", target, (int)i, val_f64(y[0], i),
-           val_f64(x[0], i), text);
+  static BothWays b;
+  rng = 5;
+  bool ok = both_ways_run(&b, text, target, fill, NULL, NULL);
+  if (!ok) FAIL("%s\n%s", b.diag.text, text);
+  for (int64_t i = 0; ok && i < b.want[0]->n; i++)
+    if (val_f64(b.want[0], i) != val_f64(b.got[0], i)) {
+      FAIL("%s: element %d is %g instead of %g\n%s", target, (int)i, val_f64(b.got[0], i),
+           val_f64(b.want[0], i), text);
       break;
     }
-  session_free(s);
-  if (p) program_release(p);
-  interp_free(it);
-  if (g) graph_free(g);
-  run_deinit(&want);
-  run_deinit(&got);
-  arena_deinit(&a);
+  both_ways_free(&b);
 }
 
 static void compare_all(const char *text) {

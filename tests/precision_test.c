@@ -29,20 +29,12 @@ static void print_floats(StrBuf *b, const char *name, int rank, const int64_t *d
   strbuf_printf(b, "}\n");
 }
 
-static tenon_status make_inputs(Graph *g, Run *run, Value **in) {
-  rng = 3;
-  for (int64_t i = 0; i < g->main->nparams; i++) {
-    const Type *t = type_of(g->main->param[i]);
-    int64_t dims[MAX_RANK];
-    for (int k = 0; k < t->rank; k++) dims[k] = ie_is_const(t->dims[k]) ? t->dims[k]->value : 5;
-    TRY(value_tensor(run, NOWHERE, t->dtype, t->rank, dims, &in[i]));
-    for (int64_t k = 0; k < in[i]->n; k++) val_put_f64(in[i], k, 2 * uniform());
-  }
-  return TENON_OK;
+static void fill(Value *v) {
+  for (int64_t k = 0; k < v->n; k++) val_put_f64(v, k, 2 * uniform());
 }
 
-static tenon_status compile_narrow(const char *text, const char *target, Arena *a, Diag *d,
-                                   PrecisionReport *report, Program **out) {
+static tenon_status compile_narrow(void *report, const char *text, const char *target, Arena *a,
+                                   Diag *d, Program **out) {
   OptOptions o;
   OptReport r = {.arena = a};
   MemPlan *plan;
@@ -52,7 +44,7 @@ static tenon_status compile_narrow(const char *text, const char *target, Arena *
   TRY(graph_parse(str_of(text), NULL, d, &g));
   g->diag = d;
   tenon_status s = graph_optimise(g, &o, &r);
-  *report = r.precision;
+  *(PrecisionReport *)report = r.precision;
   if (!s) s = plan_create(g, a, &plan);
   if (!s) s = target_compile(target_find(target), g, plan, a, d, out);
   graph_free(g);
@@ -63,41 +55,21 @@ static tenon_status compile_narrow(const char *text, const char *target, Arena *
 // nothing was narrowed.
 static void check(const char *text, const char *target, int64_t contractions, int64_t depth,
                   double share) {
-  static Diag d;
-  Arena a;
-  Run want, got;
-  Graph *g = NULL;
-  Interp *it = NULL;
-  Program *p = NULL;
-  Session *s = NULL;
+  static BothWays b;
+  rng = 3;
   PrecisionReport report = {0};
-  Value *in[4] = {NULL}, *x[2] = {NULL}, *y[2] = {NULL};
-  diag_init(&d);
-  arena_init(&a);
-  run_init(&want, NULL, &d);
-  run_init(&got, NULL, &d);
-  bool ok = !graph_parse(str_of(text), NULL, &d, &g) && !interp_create(g, NULL, &d, &it) &&
-            !make_inputs(g, &want, in) && !interp_run(it, &want, in, x) &&
-            !compile_narrow(text, target, &a, &d, &report, &p) &&
-            !session_create(p, &(SessionOptions){.threads = 3}, &d, &s) &&
-            !make_inputs(g, &got, in) && !session_run(s, &got, in, NULL, y);
-  if (!ok) FAIL("%s\n%s", d.text, text);
+  bool ok = both_ways_run(&b, text, target, fill, compile_narrow, &report);
+  if (!ok) FAIL("%s\n%s", b.diag.text, text);
   EXPECT_INT_EQ(report.contractions, contractions);
   EXPECT_INT_EQ(report.depth, depth);
   double error = 0, largest = 0;
-  for (int64_t i = 0; ok && i < x[0]->n; i++) {
-    error = fmax(error, fabs(val_f64(x[0], i) - val_f64(y[0], i)));
-    largest = fmax(largest, fabs(val_f64(x[0], i)));
+  for (int64_t i = 0; ok && i < b.want[0]->n; i++) {
+    error = fmax(error, fabs(val_f64(b.want[0], i) - val_f64(b.got[0], i)));
+    largest = fmax(largest, fabs(val_f64(b.want[0], i)));
   }
   if (ok && !(error <= share * largest && error > 0))
     FAIL("%s: the largest error is %g, the largest value %g\n%s", target, error, largest, text);
-  session_free(s);
-  if (p) program_release(p);
-  interp_free(it);
-  if (g) graph_free(g);
-  run_deinit(&want);
-  run_deinit(&got);
-  arena_deinit(&a);
+  both_ways_free(&b);
 }
 
 static void check_all(const char *text, int64_t contractions, int64_t depth, double share) {

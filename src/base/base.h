@@ -39,6 +39,20 @@ static inline bool ck_mul(int64_t a, int64_t b, int64_t *out) {
   return !__builtin_mul_overflow(a, b, out);
 }
 
+// The greatest common divisor, not negative; of 0 and x it is x.
+static inline uint64_t gcd_u64(uint64_t a, uint64_t b) {
+  while (b) {
+    uint64_t rest = a % b;
+    a = b;
+    b = rest;
+  }
+  return a;
+}
+static inline int64_t gcd_i64(int64_t a, int64_t b) {
+  return (int64_t)gcd_u64(a < 0 ? 0 - (uint64_t)a : (uint64_t)a,
+                          b < 0 ? 0 - (uint64_t)b : (uint64_t)b);
+}
+
 // ---- string slices: not NUL-terminated unless made by intern or str_copy ----
 typedef struct Str {
   const char *p;

@@ -64,16 +64,6 @@ typedef struct Factor {
   Dim atom[IE_MAX_ATOMS];
 } Factor;
 
-static int64_t gcd(int64_t g, int64_t x) {  // g > 0
-  uint64_t a = (uint64_t)g, b = x < 0 ? 0 - (uint64_t)x : (uint64_t)x;
-  while (b) {
-    uint64_t r = a % b;
-    a = b;
-    b = r;
-  }
-  return (int64_t)a;
-}
-
 static void intersect(Factor *f, const IntTerm *t) {
   int n = 0, i = 0, j = 0;
   while (i < f->n && j < t->natoms) {
@@ -93,7 +83,7 @@ static void common_factor(Dim r, const IntTerm *b, Factor *out) {
   for (int i = 0; i < b->natoms; i++) out->atom[i] = b->atom[i];
   for (int i = 0; i < r->nterms; i++) {
     if (b->natoms == 0 && r->term[i].natoms == 0) continue;
-    out->coef = gcd(out->coef, r->term[i].coef);
+    out->coef = gcd_i64(out->coef, r->term[i].coef);
     intersect(out, &r->term[i]);
   }
 }

@@ -34,8 +34,10 @@ typedef struct Platform {
   void (*unmap)(const void *p, int64_t bytes);
   // Whole pages of a mapped file once more, in place of those of a block that has its own (above).
   int (*map_over)(const void *from, int64_t bytes, void *to);
-  void (*forget)(const void *p, int64_t bytes);  // of a mapped file: not needed in memory for now
-  int (*create)(const char *path, int *out_fd);  // truncates
+  void (*forget)(
+      const void *p,
+      int64_t bytes);  // pages of a mapped file that may leave memory; read again, they come back
+  int (*create)(const char *path, int *out_fd);                   // truncates
   int (*write)(int fd, const void *p, int64_t bytes);             // all of it
   int (*sync)(int fd);                                            // until it is on the disk
   int (*read)(int fd, void *p, int64_t bytes, int64_t *out_got);  // 0 at the end

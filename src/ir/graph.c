@@ -265,16 +265,20 @@ static bool check_dtype(Graph *g, const OpInfo *op, const Node *n, Where at) {
   return false;
 }
 
+Infer infer_of(Graph *g, const Node *n, const Type **type, Where at, Diag *d) {
+  return (Infer){.g = g,
+                 .op = op_info(n->op),
+                 .attrs = n->attrs,
+                 .src = n->src,
+                 .nsrc = (int)n->nsrc,
+                 .nres = n->nres,
+                 .type = type,
+                 .at = at,
+                 .diag = d};
+}
+
 static bool infer_node(Graph *g, const OpInfo *op, Node *n, Where at) {
-  Infer in = {.g = g,
-              .op = op,
-              .attrs = n->attrs,
-              .src = n->src,
-              .nsrc = (int)n->nsrc,
-              .nres = n->nres,
-              .type = (const Type **)n->type,
-              .at = at,
-              .diag = g->diag};
+  Infer in = infer_of(g, n, (const Type **)n->type, at, g->diag);
   if (!check_dtype(g, op, n, at)) return false;
   if (op->infer) {
     tenon_status s = op->infer(&in);

@@ -22,6 +22,8 @@ void table_add_node(Graph *g, Node *n);
 // The least and greatest operand count that an op's list allows; INT32_MAX = repeated last one.
 void op_operand_range(const OpInfo *op, int *lo, int *hi);
 
+// What an op's inference gets of a node; the types go to `type`, of which there are as many as results.
+Infer infer_of(Graph *g, const Node *n, const Type **type, Where at, Diag *d);
 // Works out n->known from constant operands, where that is cheap (known.c).
 void node_compute_known(Graph *g, Node *n);
 // A value in the graph's arena over bytes that live as long; the type is static.

@@ -312,15 +312,6 @@ static bool prove_powers(Prover *p, Dim e, const ProverSym *s) {
   return low && low != e && prove(p, low);
 }
 
-static uint64_t gcd(uint64_t a, uint64_t b) {
-  while (b) {
-    uint64_t r = a % b;
-    a = b;
-    b = r;
-  }
-  return a;
-}
-
 // e / atom, where every term has it as a factor; else NULL.
 static Dim without_atom(IntPool *pool, Dim e, Dim atom) {
   Dim sum = pool->zero;
@@ -341,7 +332,7 @@ static Dim without_factor(Prover *p, Dim e) {
   bool constant = e->nterms > 0 && e->term[0].natoms == 0;
   for (int i = constant; i < e->nterms; i++) {
     int64_t c = e->term[i].coef;
-    g = gcd(g, c < 0 ? 0 - (uint64_t)c : (uint64_t)c);
+    g = gcd_u64(g, c < 0 ? 0 - (uint64_t)c : (uint64_t)c);
   }
   if (g > 1 && g <= INT64_MAX) e = ie_div(p->pool, e, ie_const(p->pool, (int64_t)g));
   if (e->nterms < 2 || e->term[0].natoms == 0) return e;

@@ -104,22 +104,13 @@ static bool divide(Elem *e, Dim x, Dim by, Dim *q, Dim *r) {
   return prove_ge0(&scope, *r) && prove_lt(&scope, *r, by);
 }
 
-static int64_t common(int64_t x, int64_t y) {
-  while (y) {
-    int64_t rest = x % y;
-    x = y;
-    y = rest;
-  }
-  return x;
-}
-
 // The same by a number, where x = g*a + b with 0 <= b < g and g divides `by`: b has no part in the quotient.
 static bool divide_coarse(Elem *e, Dim x, Dim by, Dim *q, Dim *r) {
   IntPool *p = e->pool;
   if (!ie_is_const(by) || by->value < 2 || x->kind != IE_SUM) return false;
   for (int i = 0; i < x->nterms; i++) {
     if (x->term[i].coef < 2) continue;
-    int64_t g = common(by->value, x->term[i].coef);
+    int64_t g = gcd_i64(by->value, x->term[i].coef);
     Dim coarse = p->zero, fine = p->zero;
     if (g < 2 || g == by->value) continue;
     for (int k = 0; k < x->nterms; k++) {

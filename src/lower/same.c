@@ -64,15 +64,8 @@ static void ask(FuncBuilder *f, const Body *body, SameDims *out) {
     Node *n = all.v[i];
     const OpInfo *op = op_info(n->op);
     if (!op->infer || n->op == OP_foreign || n->op == OP_fused || !has_symbols(n)) continue;
-    Infer in = {.g = g,
-                .op = op,
-                .attrs = n->attrs,
-                .src = n->src,
-                .nsrc = (int)n->nsrc,
-                .nres = n->nres,
-                .type = arena_array(f->b->a, const Type *, n->nres),
-                .at = {.node = n->name, .op = op->name},
-                .diag = &quiet};
+    Infer in = infer_of(g, n, arena_array(f->b->a, const Type *, n->nres),
+                        (Where){.node = n->name, .op = op->name}, &quiet);
     g->same = out;
     tenon_status s = op->infer(&in);
     g->same = NULL;

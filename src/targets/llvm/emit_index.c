@@ -6,15 +6,6 @@
 // chunk at a multiple of the lanes.
 #include "targets/llvm/emit.h"
 
-static int64_t gcd(int64_t a, int64_t b) {
-  while (b) {
-    int64_t r = a % b;
-    a = b;
-    b = r;
-  }
-  return a < 0 ? -a : a;
-}
-
 static Lin lin_of(Emit *e, LV scalar, int64_t align) {
   (void)e;
   int64_t c;
@@ -46,7 +37,7 @@ static Lin lin_add(Emit *e, Lin a, Lin b) {
     }
     return v;
   }
-  Lin r = lin_of(e, LLVMBuildAdd(e->b, a.base, b.base, ""), gcd(a.align, b.align));
+  Lin r = lin_of(e, LLVMBuildAdd(e->b, a.base, b.base, ""), gcd_i64(a.align, b.align));
   r.stride = stride;
   return r;
 }
@@ -101,7 +92,7 @@ static Lin lin_divide(Emit *e, Dim d) {
   int64_t c, reach;
   if (!a.vec && !varies(b) && is_const_int(b.base, &c) && c > 0 && a.stride > 0 &&
       ck_mul(a.stride, e->lanes - 1, &reach)) {
-    int64_t g = gcd(a.align, c);
+    int64_t g = gcd_i64(a.align, c);
     if (reach < g) {  // base mod c is a multiple of g, and at most c - g
       Lin r = lin_of(e, floor_op(e, d, a.base, b.base), mod ? g : 1);
       r.stride = mod ? a.stride : 0;
