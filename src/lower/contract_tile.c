@@ -21,8 +21,7 @@ static void close_loops(Tiler *t, int depth) {
 
 // ---- places ----
 
-// The result's index at a row and a column, both counted through their axes.
-static void place(Tiler *t, Dim row, Dim col, ContractPoint *at) {
+void contract_place(Tiler *t, Dim row, Dim col, ContractPoint *at) {
   Contraction *c = t->c;
   *at = t->at;
   elem_split(t->e, row, c->row1 - c->row0, c->out + c->row0, at->out + c->row0);
@@ -39,7 +38,9 @@ static Dim row_at(Tiler *t, Dim r, bool guard) {
   return add(t, t->start, elem_guard(t->e, add(t, t->done, r), t->rows));
 }
 
-static bool ragged(Tiler *t) { return !ie_is_const(t->c->n) || t->c->n->value % t->s.nr != 0; }
+bool contract_ragged(const Tiler *t) {
+  return !ie_is_const(t->c->n) || t->c->n->value % t->s.nr != 0;
+}
 
 // ---- elements of the operands ----
 
@@ -60,7 +61,7 @@ static const LoopExpr *less_zero(Tiler *t, const LoopExpr *x, const Node *zero, 
 }
 
 // Outside the image an element is 0, whatever it is made of.
-static const LoopExpr *lhs_value(Tiler *t, const ContractPoint *at) {
+const LoopExpr *contract_lhs_value(Tiler *t, const ContractPoint *at) {
   Contraction *c = t->c;
   Elem *e = t->e;
   Dim index[MAX_RANK];
@@ -110,7 +111,7 @@ static const LoopExpr *lhs_word(Tiler *t, const ContractPoint *at) {
   return t->c->flip ? loop_op(k, LOOP_bit_xor, x, loop_int(k, DT_U32, 0x80808080), NULL) : x;
 }
 
-static Dim packed_index(Tiler *t, const ContractPoint *at, Dim col) {
+Dim contract_packed(Tiler *t, const ContractPoint *at, Dim col) {
   Contraction *c = t->c;
   IntPool *p = t->e->pool;
   Dim i = add(t, ie_mul(p, t->group, ie_ceildiv(p, c->n, num(t, t->s.nr))), t->panel);
@@ -123,13 +124,13 @@ static Dim packed_index(Tiler *t, const ContractPoint *at, Dim col) {
   return add(t, ie_mulc(p, i, t->s.nr), col);
 }
 
-static const LoopExpr *rhs_value(Tiler *t, const ContractPoint *at, Dim col) {
+const LoopExpr *contract_rhs_value(Tiler *t, const ContractPoint *at, Dim col) {
   Contraction *c = t->c;
   Elem *e = t->e;
   Dim index[MAX_RANK];
   const LoopExpr *x;
   if (t->packed >= 0) {
-    x = loop_load(e->k, t->packed, packed_index(t, at, col));
+    x = loop_load(e->k, t->packed, contract_packed(t, at, col));
   } else {
     contract_rhs(c, at, index);
     x = elem_at(e, c->rhs, index);
@@ -143,8 +144,9 @@ static const LoopExpr *rhs_value(Tiler *t, const ContractPoint *at, Dim col) {
 // ---- staging ----
 
 // Staged rows lie a line of the cache further apart than they are long.
-static int64_t pitch(const Tiler *t) {
+int64_t contract_pitch(const Tiler *t) {
   const Contraction *c = t->c;
+  if (t->s.depth) return t->s.depth + 32;
   if (!c->word) return c->depth + 32;
   int64_t last = c->k[c->nk - 1]->value;
   return c->depth / last * contract_steps(c, last) * c->word + 64;
@@ -178,10 +180,10 @@ static bool stage_rhs(Tiler *t) {
   Dim all = open_contracted(t, 0, t->c->k[t->c->nk - 1]->value, k, &depth);
   elem_forget(e);
   int before = e->nguards;
-  if (ragged(t)) col = elem_guard(e, col, t->c->n);
-  place(t, t->row, col, &at);
+  if (contract_ragged(t)) col = elem_guard(e, col, t->c->n);
+  contract_place(t, t->row, col, &at);
   memcpy(at.k, k, sizeof at.k);
-  const LoopExpr *x = rhs_value(t, &at, j);
+  const LoopExpr *x = contract_rhs_value(t, &at, j);
   elem_unguard(e, before);
   if (!x) return false;
   loop_store(&e->b, t->rhs_buf, add(t, ie_mulc(e->pool, all, t->s.nr), j), x);
@@ -196,14 +198,14 @@ static bool stage_part(Tiler *t, Dim r, bool guard, int64_t from, int64_t to) {
   int depth = 0, first = t->c->row0;
   Dim all = open_contracted(t, from, to, k, &depth);
   elem_forget(e);
-  place(t, row_at(t, r, guard), t->e->pool->zero, &at);
+  contract_place(t, row_at(t, r, guard), t->e->pool->zero, &at);
   // That a quotient of sizes stays below its size is true, and beyond proof.
   if (t->c->apart) at.out[first] = elem_guard(e, at.out[first], t->c->out[first]);
   memcpy(at.k, k, sizeof at.k);
-  const LoopExpr *x = t->c->word ? lhs_part(t, &at) : lhs_value(t, &at);
+  const LoopExpr *x = t->c->word ? lhs_part(t, &at) : contract_lhs_value(t, &at);
   elem_unguard(e, 0);
   if (!x) return false;
-  loop_store(&e->b, t->lhs_buf, add(t, ie_mulc(e->pool, r, pitch(t)), all), x);
+  loop_store(&e->b, t->lhs_buf, add(t, ie_mulc(e->pool, r, contract_pitch(t)), all), x);
   close_loops(t, depth);
   return true;
 }
@@ -217,7 +219,7 @@ static void stage_tail(Tiler *t, Dim r) {
   int depth = 0;
   if (!c->row_sums || end == all) return;
   Dim at = open_contracted(t, end, all, k, &depth);
-  loop_store(&e->b, t->lhs_buf, add(t, ie_mulc(e->pool, r, pitch(t)), at),
+  loop_store(&e->b, t->lhs_buf, add(t, ie_mulc(e->pool, r, contract_pitch(t)), at),
              loop_int(e->k, DT_U8, 0));
   close_loops(t, depth);
 }
@@ -257,16 +259,17 @@ static const LoopExpr *step_lhs(Tiler *t, Dim in_tile, Dim col, bool guard, cons
   Contraction *c = t->c;
   ContractPoint at;
   if (t->lhs_buf >= 0) {
-    Dim at_row = add(t, ie_mulc(e->pool, in_tile, pitch(t)), staged_place(t, k));
+    Dim row = t->s.depth ? add(t, t->staged, in_tile) : in_tile;
+    Dim at_row = add(t, ie_mulc(e->pool, row, contract_pitch(t)), staged_place(t, k));
     const LoopExpr *x = loop_load(e->k, t->lhs_buf, at_row);
     return c->word ? loop_wide(e->k, x) : x;
   }
   int before = e->nguards;
   Dim row = row_at(t, in_tile, guard);
-  if (c->depthwise && ragged(t)) col = elem_guard(e, col, c->n);
-  place(t, row, col, &at);
+  if (c->depthwise && contract_ragged(t)) col = elem_guard(e, col, c->n);
+  contract_place(t, row, col, &at);
   memcpy(at.k, k, sizeof at.k);
-  const LoopExpr *x = c->word ? lhs_word(t, &at) : lhs_value(t, &at);
+  const LoopExpr *x = c->word ? lhs_word(t, &at) : contract_lhs_value(t, &at);
   elem_unguard(e, before);
   return x;
 }
@@ -282,10 +285,12 @@ static const LoopExpr *step_rhs(Tiler *t, Dim j, const Dim *k) {
     return loop_load(e->k, t->rhs_buf, add(t, ie_mulc(e->pool, all, t->s.nr), j));
   }
   int before = e->nguards;
-  if (ragged(t) && (t->packed < 0 || (c->rhs_zero && !c->word))) col = elem_guard(e, col, c->n);
-  place(t, e->pool->zero, col, &at);
+  if (contract_ragged(t) && (t->packed < 0 || (c->rhs_zero && !c->word)))
+    col = elem_guard(e, col, c->n);
+  contract_place(t, e->pool->zero, col, &at);
   memcpy(at.k, k, sizeof at.k);
-  const LoopExpr *x = rhs_value(t, &at, j);
+  if (t->s.depth) at.k[0] = add(t, t->behind, k[0]);
+  const LoopExpr *x = contract_rhs_value(t, &at, j);
   elem_unguard(e, before);
   return x;
 }
@@ -322,8 +327,9 @@ static void prefetch(Tiler *t, const Dim *k) {
   ContractPoint at = {.group = t->group};
   int64_t bytes = t->c->word ? 4 : elem_bytes(type_of(t->c->rhs)->dtype), line = MAX(64 / bytes, 1);
   memcpy(at.k, k, sizeof at.k);
+  if (t->s.depth) at.k[0] = add(t, t->behind, k[0]);
   for (int64_t i = 0; i < t->s.nr; i += line)
-    loop_prefetch(&e->b, t->packed, packed_index(t, &at, num(t, t->s.ahead / bytes + i)));
+    loop_prefetch(&e->b, t->packed, contract_packed(t, &at, num(t, t->s.ahead / bytes + i)));
 }
 
 // `count` steps, of words where there are any, of the innermost contracted loop from an element on, u of them written out.
@@ -334,6 +340,9 @@ static bool inner_steps(Tiler *t, Rows rows, Dim *k, int level, Dim from, Dim co
     k[level] = open_loop(t, LOOP_UNROLL, "u", count, &depth);
   } else {
     Dim i = open_loop(t, LOOP_SERIAL, "k", ie_div(e->pool, count, num(t, u)), &depth);
+    for (int64_t at = 0; t->next && at < t->each; at += 64 / elem_bytes(t->c->acc))
+      loop_prefetch(&e->b, t->packed,
+                    add(t, t->next, ie_addc(e->pool, ie_mulc(e->pool, i, t->each), at)));
     Dim sub = open_loop(t, LOOP_UNROLL, "u", num(t, u), &depth);
     k[level] = add(t, ie_mulc(e->pool, i, u), sub);
   }
@@ -375,6 +384,11 @@ static bool inner_loop(Tiler *t, Rows rows, Dim *k, int level) {
     from = to;
   }
   return true;
+}
+
+bool contract_steps_of(Tiler *t, int64_t rows, int64_t count) {
+  Dim k[CONTRACT_K];
+  return inner_part(t, (Rows){.to = rows}, k, 0, t->e->pool->zero, num(t, count));
 }
 
 static bool linear_sums(Tiler *t, Rows rows) {
@@ -500,7 +514,7 @@ static void spill(Tiler *t, int64_t rows, int64_t width, int32_t from, int32_t t
   loop_end(&e->b);
 }
 
-static bool finish(Tiler *t, int64_t rows, bool guard) {
+bool contract_finish(Tiler *t, int64_t rows, bool guard) {
   Elem *e = t->e;
   int32_t from = t->sums >= 0 ? t->sums : t->acc;
   if (t->sums >= 0) spill(t, rows, t->s.nr, t->acc, t->sums);
@@ -520,8 +534,8 @@ static bool finish(Tiler *t, int64_t rows, bool guard) {
       loop_let(&e->b, loop_load(e->k, from, add(t, ie_mulc(e->pool, r, t->s.nr), j)));
   if (t->row_acc >= 0) t->row_sum = loop_load(e->k, t->row_sums, ie_mulc(e->pool, r, ROW_LANES));
   row = row_at(t, r, guard);
-  if (ragged(t)) col = elem_guard(e, col, t->c->n);
-  place(t, row, col, &at);
+  if (contract_ragged(t)) col = elem_guard(e, col, t->c->n);
+  contract_place(t, row, col, &at);
   bool ok = t->finish(t, at.out, sum);
   elem_unguard(e, 0);
   elem_forget(e);
@@ -544,7 +558,7 @@ static bool tile(Tiler *t, int64_t rows, bool guard, int64_t first) {
   if (t->row_acc >= 0) clear(t, rows, ROW_LANES, t->row_acc);
   bool ok =
       t->c->image ? image_sums(t, rows, first) : linear_sums(t, (Rows){.to = rows, .guard = guard});
-  return ok && finish(t, rows, guard);
+  return ok && contract_finish(t, rows, guard);
 }
 
 // ---- panels of columns ----
@@ -716,13 +730,20 @@ static void declare_buffers(Tiler *t) {
   LoopKernel *k = t->e->k;
   Contraction *c = t->c;
   Dim cells = num(t, t->s.mr * t->s.nr);
-  t->lhs_buf = t->rhs_buf = t->sums = t->row_acc = t->row_sums = -1;
+  t->lhs_buf = t->rhs_buf = t->so_far = t->sums = t->row_acc = t->row_sums = -1;
   t->acc = loop_buffer(k, LOOP_REGISTER, "acc", c->acc, cells, false);
   DType staged = !c->word ? c->acc : c->acc == DT_F32 ? DT_BF16 : DT_U8;
   if (t->s.stage_lhs)
-    t->lhs_buf = loop_buffer(k, LOOP_SCRATCH, "rows", staged, num(t, t->s.mr * pitch(t)), false);
+    t->lhs_buf =
+        loop_buffer(k, LOOP_SCRATCH, "rows", staged, num(t, t->s.mr * contract_pitch(t)), false);
   if (t->s.stage_rhs)
     t->rhs_buf = loop_buffer(k, LOOP_SCRATCH, "columns", c->acc, num(t, c->depth * t->s.nr), false);
+  if (t->s.depth) {
+    int64_t sums = t->s.rows * t->s.panels * t->s.nr;
+    t->lhs_buf =
+        loop_buffer(k, LOOP_SCRATCH, "rows", c->acc, num(t, t->s.rows * contract_pitch(t)), false);
+    t->so_far = loop_buffer(k, LOOP_SCRATCH, "so_far", c->acc, num(t, sums), false);
+  }
   if (c->row_sums) {
     Dim lanes = num(t, t->s.mr * ROW_LANES);
     t->row_acc = loop_buffer(k, LOOP_REGISTER, "row_acc", c->acc, lanes, false);
@@ -739,7 +760,9 @@ bool contract_emit(Tiler *t) {
   t->row = e->pool->zero;
   t->col = ie_mulc(e->pool, t->panel, t->s.nr);
   if (t->rhs_buf >= 0 && !stage_rhs(t)) return false;
-  bool ok = t->c->image ? image_rows(t, block) : linear_rows(t, block);
+  bool ok = t->s.depth    ? contract_blocks(t, block)
+            : t->c->image ? image_rows(t, block)
+                          : linear_rows(t, block);
   if (ok) loop_end(&e->b);
   return ok;
 }
