@@ -153,8 +153,6 @@ typedef struct Tiler {
   Dim next;  // blocks: elements of the next panel that are fetched during the tile, from here on,
   int64_t each;   // and so many by each round of the innermost loop; NULL: none
   int64_t phase;  // of a transposed image: the first pixel of those at hand
-  Dim start, done,
-      rows;  // of a tile that may have fewer rows: the item's first row, those before the tile, all
   bool (*finish)(struct Tiler *t, const Dim *index,
                  const LoopExpr *sum);  // stores what is made of a sum
   const LoopExpr *row_sum;              // of the row at hand, for `finish`
@@ -171,7 +169,7 @@ Dim contract_packed(Tiler *t, const ContractPoint *at, Dim col);  // the element
 int64_t contract_pitch(const Tiler *t);                           // from one staged row to the next
 // So many steps from the block's first on, added to the tile.
 bool contract_steps_of(Tiler *t, int64_t rows, int64_t count);
-bool contract_finish(Tiler *t, int64_t rows, bool guard);
+bool contract_finish(Tiler *t, int64_t rows);
 
 // contract_block.c
 bool contract_blocks(Tiler *t, Dim row_block);

@@ -39,9 +39,9 @@ static bool stage_rows(Block *b) {
 }
 
 // A tile's sums so far, from scratch to registers or back.
-static void move_sums(Tiler *t, Dim cell, bool back) {
+static void move_sums(Tiler *t, int64_t rows, Dim cell, bool back) {
   Elem *e = t->e;
-  Dim r = loop_for(&e->b, LOOP_UNROLL, "r", num(t, t->s.mr));
+  Dim r = loop_for(&e->b, LOOP_UNROLL, "r", num(t, rows));
   Dim j = loop_for(&e->b, LOOP_VECTOR, "j", num(t, t->s.nr));
   Dim in = add(t, ie_mulc(e->pool, r, t->s.nr), j), out = add(t, cell, in);
   if (back)
@@ -64,17 +64,17 @@ static void fetch_next(Block *b, Dim tile) {
                 ie_mulc(p, tile, rounds * t->each));
 }
 
-static bool block_tile(Block *b, Dim panel, Dim tile, bool last, bool guard) {
+// The tile whose first row is so far from the item's.
+static bool block_tile(Block *b, Dim panel, Dim at, int64_t rows, bool last) {
   Tiler *t = b->t;
   IntPool *p = t->e->pool;
-  Dim cell = add(t, ie_mulc(p, panel, t->s.rows * t->s.nr), ie_mulc(p, tile, t->s.mr * t->s.nr));
-  t->staged = ie_mulc(p, tile, t->s.mr);
-  t->row = add(t, b->start, t->staged);
-  fetch_next(b, tile);
-  move_sums(t, cell, false);
-  if (!contract_steps_of(t, t->s.mr, b->count)) return false;
-  if (last) return contract_finish(t, t->s.mr, guard);
-  move_sums(t, cell, true);
+  Dim cell = add(t, ie_mulc(p, panel, t->s.rows * t->s.nr), ie_mulc(p, at, t->s.nr));
+  t->staged = at;
+  t->row = add(t, b->start, at);
+  move_sums(t, rows, cell, false);
+  if (!contract_steps_of(t, rows, b->count)) return false;
+  if (last) return contract_finish(t, rows);
+  move_sums(t, rows, cell, true);
   return true;
 }
 
@@ -83,18 +83,20 @@ static bool block_panels(Block *b, bool last) {
   IntPool *p = t->e->pool;
   LoopBuilder *l = &t->e->b;
   Dim panel = loop_for(l, LOOP_SERIAL, "panel", b->panels), whole = b->tiles;
+  int64_t rest = t->c->m->value % t->s.mr;  // of the last item alone
   t->panel = add(t, b->first, panel);
   t->col = ie_mulc(p, t->panel, t->s.nr);
   if (last) whole = ie_div(p, b->rows, num(t, t->s.mr));
   Dim tile = loop_for(l, LOOP_SERIAL, "tile", whole);
-  bool ok = block_tile(b, panel, tile, last, false);
+  fetch_next(b, tile);
+  bool ok = block_tile(b, panel, ie_mulc(p, tile, t->s.mr), t->s.mr, last);
   loop_end(l);
-  if (last && ok && t->c->m->value % t->s.mr != 0) {
+  t->next = NULL;
+  if (last && ok && rest) {
     loop_for(l, LOOP_SERIAL, "rest", ie_sub(p, b->tiles, whole));
-    t->start = b->start;
-    t->done = ie_mulc(p, whole, t->s.mr);
-    t->rows = b->rows;
-    ok = block_tile(b, panel, whole, true, true);
+    const LoopExpr *done = loop_index(t->e->k, ie_mulc(p, whole, t->s.mr));
+    Dim at = loop_bind(l, "before", done, ie_addc(p, b->rows, 1 - rest), "rows lie outside");
+    ok = block_tile(b, panel, at, rest, true);
     loop_end(l);
   }
   loop_end(l);

@@ -210,10 +210,12 @@ void contract_choose(const Contraction *c, const LowerTarget *t, const ContractP
   s->mr = most_rows(c, t, lanes, s->nr);
   if (choose_blocks(c, t, bytes, s)) return;
   int64_t panels = ceil_div(known(c->n, 256), s->nr);
-  bool one_k = !c->image && !c->guarded && c->nk > 0 && k > 0;
+  bool one_k = !c->image && c->nk > 0 && k > 0;
   for (int i = 0; i < c->nk; i++) one_k &= ie_is_const(c->k[i]);
-  s->stage_rhs = !c->weight && !p->rhs_plain && one_k && m > 4 && s->nr * k * bytes <= t->l2 / 2;
-  bool costs = (!p->lhs_plain && panels > 1) || c->strided || c->apart || (c->word && !c->direct);
+  s->stage_rhs = !c->weight && !p->rhs_plain && one_k && !c->guarded && m > 4 &&
+                 s->nr * k * bytes <= t->l2 / 2;
+  bool costs = (!p->lhs_plain && panels > 1) || c->guarded || c->strided || c->apart ||
+               (c->word && !c->direct);
   bool collide = p->lhs_along_k && rows_collide(c, bytes, s->mr);
   s->stage_lhs =
       one_k && !s->stage_rhs && (costs || collide) && s->mr * (k + 32) * bytes <= t->l2 / 2;

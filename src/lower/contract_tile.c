@@ -32,12 +32,6 @@ void contract_place(Tiler *t, Dim row, Dim col, ContractPoint *at) {
   at->group = t->group;
 }
 
-// Row r of the tile.  Where there may be fewer it is guarded, by its place in the item's rows.
-static Dim row_at(Tiler *t, Dim r, bool guard) {
-  if (!guard) return add(t, t->row, r);
-  return add(t, t->start, elem_guard(t->e, add(t, t->done, r), t->rows));
-}
-
 bool contract_ragged(const Tiler *t) {
   return !ie_is_const(t->c->n) || t->c->n->value % t->s.nr != 0;
 }
@@ -191,14 +185,14 @@ static bool stage_rhs(Tiler *t) {
   return true;
 }
 
-static bool stage_part(Tiler *t, Dim r, bool guard, int64_t from, int64_t to) {
+static bool stage_part(Tiler *t, Dim r, int64_t from, int64_t to) {
   Elem *e = t->e;
   ContractPoint at;
   Dim k[CONTRACT_K];
   int depth = 0, first = t->c->row0;
   Dim all = open_contracted(t, from, to, k, &depth);
   elem_forget(e);
-  contract_place(t, row_at(t, r, guard), t->e->pool->zero, &at);
+  contract_place(t, add(t, t->row, r), t->e->pool->zero, &at);
   // That a quotient of sizes stays below its size is true, and beyond proof.
   if (t->c->apart) at.out[first] = elem_guard(e, at.out[first], t->c->out[first]);
   memcpy(at.k, k, sizeof at.k);
@@ -224,15 +218,15 @@ static void stage_tail(Tiler *t, Dim r) {
   close_loops(t, depth);
 }
 
-static bool stage_lhs(Tiler *t, int64_t rows, bool guard) {
+static bool stage_lhs(Tiler *t, int64_t rows) {
   const Contraction *c = t->c;
   int64_t from = 0, end = c->k[c->nk - 1]->value;
   Dim r = loop_for(&t->e->b, LOOP_SERIAL, "r", num(t, rows));
   for (int i = 0; i < c->ncuts; i++) {
-    if (!stage_part(t, r, guard, from, c->cut[i])) return false;
+    if (!stage_part(t, r, from, c->cut[i])) return false;
     from = c->cut[i];
   }
-  if (from < end && !stage_part(t, r, guard, from, end)) return false;
+  if (from < end && !stage_part(t, r, from, end)) return false;
   stage_tail(t, r);
   loop_end(&t->e->b);
   return true;
@@ -242,7 +236,6 @@ static bool stage_lhs(Tiler *t, int64_t rows, bool guard) {
 
 typedef struct Rows {
   int64_t from, to;  // of the tile
-  bool guard;        // there may be fewer
 } Rows;
 
 static const LoopExpr *product(Tiler *t, const LoopExpr *a, const LoopExpr *b,
@@ -254,7 +247,7 @@ static const LoopExpr *product(Tiler *t, const LoopExpr *a, const LoopExpr *b,
 }
 
 // lhs at a row and a step; where every channel is by itself it has columns too.
-static const LoopExpr *step_lhs(Tiler *t, Dim in_tile, Dim col, bool guard, const Dim *k) {
+static const LoopExpr *step_lhs(Tiler *t, Dim in_tile, Dim col, const Dim *k) {
   Elem *e = t->e;
   Contraction *c = t->c;
   ContractPoint at;
@@ -265,7 +258,7 @@ static const LoopExpr *step_lhs(Tiler *t, Dim in_tile, Dim col, bool guard, cons
     return c->word ? loop_wide(e->k, x) : x;
   }
   int before = e->nguards;
-  Dim row = row_at(t, in_tile, guard);
+  Dim row = add(t, t->row, in_tile);
   if (c->depthwise && contract_ragged(t)) col = elem_guard(e, col, c->n);
   contract_place(t, row, col, &at);
   memcpy(at.k, k, sizeof at.k);
@@ -303,7 +296,7 @@ static bool step(Tiler *t, Rows rows, const Dim *k) {
   Dim j = loop_for(&e->b, LOOP_VECTOR, "j", num(t, t->s.nr));
   Dim in_tile = ie_addc(e->pool, r, rows.from);
   elem_forget(e);
-  const LoopExpr *a = step_lhs(t, in_tile, add(t, t->col, j), rows.guard, k);
+  const LoopExpr *a = step_lhs(t, in_tile, add(t, t->col, j), k);
   const LoopExpr *b = step_rhs(t, j, k);
   if (!a || !b) return false;
   Dim cell = add(t, ie_mulc(e->pool, in_tile, t->s.nr), j);
@@ -514,7 +507,7 @@ static void spill(Tiler *t, int64_t rows, int64_t width, int32_t from, int32_t t
   loop_end(&e->b);
 }
 
-bool contract_finish(Tiler *t, int64_t rows, bool guard) {
+bool contract_finish(Tiler *t, int64_t rows) {
   Elem *e = t->e;
   int32_t from = t->sums >= 0 ? t->sums : t->acc;
   if (t->sums >= 0) spill(t, rows, t->s.nr, t->acc, t->sums);
@@ -533,7 +526,7 @@ bool contract_finish(Tiler *t, int64_t rows, bool guard) {
   const LoopExpr *sum =
       loop_let(&e->b, loop_load(e->k, from, add(t, ie_mulc(e->pool, r, t->s.nr), j)));
   if (t->row_acc >= 0) t->row_sum = loop_load(e->k, t->row_sums, ie_mulc(e->pool, r, ROW_LANES));
-  row = row_at(t, r, guard);
+  row = add(t, t->row, r);
   if (contract_ragged(t)) col = elem_guard(e, col, t->c->n);
   contract_place(t, row, col, &at);
   bool ok = t->finish(t, at.out, sum);
@@ -553,29 +546,28 @@ static void clear(Tiler *t, int64_t rows, int64_t width, int32_t to) {
   loop_end(&e->b);
 }
 
-static bool tile(Tiler *t, int64_t rows, bool guard, int64_t first) {
+static bool tile(Tiler *t, int64_t rows, int64_t first) {
   clear(t, rows, t->s.nr, t->acc);
   if (t->row_acc >= 0) clear(t, rows, ROW_LANES, t->row_acc);
-  bool ok =
-      t->c->image ? image_sums(t, rows, first) : linear_sums(t, (Rows){.to = rows, .guard = guard});
-  return ok && contract_finish(t, rows, guard);
+  bool ok = t->c->image ? image_sums(t, rows, first) : linear_sums(t, (Rows){.to = rows});
+  return ok && contract_finish(t, rows);
 }
 
 // ---- panels of columns ----
 
 // A tile for each panel of the item, or for the one at hand.
-static bool tile_panels(Tiler *t, int64_t rows, bool guard, int64_t first) {
+static bool tile_panels(Tiler *t, int64_t rows, int64_t first) {
   Elem *e = t->e;
-  if (!t->s.stage_lhs) return tile(t, rows, guard, first);
+  if (!t->s.stage_lhs) return tile(t, rows, first);
   Dim block = t->panel;
   int depth = 0;
-  if (!stage_lhs(t, rows, guard)) return false;
+  if (!stage_lhs(t, rows)) return false;
   Dim all = ie_ceildiv(e->pool, t->c->n, num(t, t->s.nr)),
       begin = ie_mulc(e->pool, block, t->s.panels);
   Dim n = ie_min(e->pool, num(t, t->s.panels), ie_sub(e->pool, all, begin));
   t->panel = add(t, begin, open_loop(t, LOOP_SERIAL, "panel", n, &depth));
   t->col = ie_mulc(e->pool, t->panel, t->s.nr);
-  bool ok = tile(t, rows, guard, first);
+  bool ok = tile(t, rows, first);
   close_loops(t, depth);
   t->panel = block;
   return ok;
@@ -594,33 +586,40 @@ static bool even_rows(Tiler *t, Dim from, int64_t m) {
     if (!count[i]) continue;
     Dim b = open_loop(t, LOOP_SERIAL, "tile", num(t, count[i]), &depth);
     t->row = add(t, from, ie_addc(e->pool, ie_mulc(e->pool, b, high - i), start));
-    if (!tile_panels(t, high - i, false, -1)) return false;
+    if (!tile_panels(t, high - i, -1)) return false;
     close_loops(t, depth);
     start += count[i] * (high - i);
   }
   return true;
 }
 
-// Whole tiles, and one that may have fewer rows.
+static const char OUTSIDE[] = "rows lie outside";
+
+// Whole tiles; then tiles of 8, 4, 2 and 1 rows, each where what is left over has that bit.  So a few rows, which is what an
+// open size often is, cost no more than they are.
 static bool chunk_rows(Tiler *t, Dim block) {
   IntPool *p = t->e->pool;
-  int64_t mr = t->s.mr;
+  int64_t mr = t->s.mr, high = 1;
   Dim start = ie_mulc(p, block, t->s.rows);
   Dim rows = ie_min(p, num(t, t->s.rows), ie_sub(p, t->c->m, start));
-  Dim tiles = ie_div(p, rows, num(t, mr)), done = ie_mulc(p, tiles, mr);
+  Dim tiles = ie_div(p, rows, num(t, mr)), done = ie_mulc(p, tiles, mr),
+      rest = ie_sub(p, rows, done);
   int depth = 0;
   Dim i = open_loop(t, LOOP_SERIAL, "tile", tiles, &depth);
   t->row = add(t, start, ie_mulc(p, i, mr));
-  if (!tile_panels(t, mr, false, -1)) return false;
+  if (!tile_panels(t, mr, -1)) return false;
   close_loops(t, depth);
-  depth = 0;
-  open_loop(t, LOOP_SERIAL, "rest", ie_min(p, p->one, ie_sub(p, rows, done)), &depth);
-  t->row = add(t, start, done);
-  t->start = start;
-  t->done = done;
-  t->rows = rows;
-  if (!tile_panels(t, mr, true, -1)) return false;
-  close_loops(t, depth);
+  while (2 * high < mr) high *= 2;
+  for (; high && mr > 1; high /= 2) {
+    depth = 0;
+    open_loop(t, LOOP_SERIAL, "rest", ie_mod(p, ie_div(p, rest, num(t, high)), num(t, 2)), &depth);
+    Dim before = add(t, done, ie_mulc(p, ie_div(p, rest, num(t, 2 * high)), 2 * high));
+    before = loop_bind(&t->e->b, "before", loop_index(t->e->k, before), ie_addc(p, rows, 1 - high),
+                       OUTSIDE);
+    t->row = add(t, start, before);
+    if (!tile_panels(t, high, -1)) return false;
+    close_loops(t, depth);
+  }
   return true;
 }
 
@@ -655,7 +654,7 @@ static bool image_line(Tiler *t, int64_t m) {
     int depth = 0;
     Dim b = open_loop(t, LOOP_SERIAL, "tile", num(t, MAX(run, 1)), &depth);
     t->row = ie_addc(e->pool, ie_mulc(e->pool, b, rows), first);
-    if (!tile(t, rows, false, run ? -1 : first)) return false;
+    if (!tile(t, rows, run ? -1 : first)) return false;
     close_loops(t, depth);
     i += MAX(run, 1);
   }
