@@ -238,7 +238,7 @@ tenon_status tenon_session_step(const tenon_session *s, size_t i, tenon_step *ou
   *out = (tenon_step){0};
   if (i >= tenon_session_step_count(s)) return TENON_EINVAL;
   const ProgStep *st = &s->program->program->function[0]->step[i];
-  const StepTime *times = session_times(s->session);
+  const StepTime *times = session_times(s->session, 0);
   *out = (tenon_step){.name = st->op ? st->op : "",
                       .node = st->node ? st->node : "",
                       .kind = kind[st->kind],

@@ -155,7 +155,7 @@ static void trace_event(JsonWriter *w, const ProgStep *st, int32_t track, int64_
 
 static tenon_status write_trace(Bench *b, const char *path) {
   const ProgFunction *f = b->program->function[0];
-  const StepTime *times = session_times(b->profiled);
+  const StepTime *times = session_times(b->profiled, 0);
   StrBuf text;
   JsonWriter w;
   strbuf_init(&text, &b->cli->arena);

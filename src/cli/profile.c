@@ -36,9 +36,12 @@ typedef struct Needs {
 #define NO_TYPE ((DType)0)
 static bool is_byte(DType t) { return t == DT_I8 || t == DT_U8; }
 
-// What a kernel multiplies in: the type of its largest constant, or of its operands where it has none.
-static OpsKind ops_of(DType constant, DType operand) {
+// What a kernel multiplies in: the type of its largest constant, or of its operands where it has none.  Constants in words hold
+// pairs of bf16 or four bytes, whichever the operands are.
+static OpsKind ops_of(DType constant, bool bytes, DType operand) {
+  bool words = constant == DT_U32;
   DType t = constant == NO_TYPE ? operand : constant;
+  if (words) return bytes ? OPS_I8 : OPS_BF16;
   return t == DT_BF16 ? OPS_BF16 : is_byte(t) ? OPS_I8 : OPS_F32;
 }
 
@@ -57,10 +60,12 @@ static Needs needs_of(const Program *p, const int64_t *unbound, const ProgFuncti
   Needs n = {0};
   DType constant = NO_TYPE, operand = NO_TYPE;
   int64_t largest = 0;
+  bool bytes = false;
   for (int32_t i = 0; i < st->nargs; i++) {
     const ProgValue *v = &f->value[st->arg[i]];
     if (v->place != PLACE_CONST) {
       operand = operand == NO_TYPE ? v->dtype : operand;
+      bytes |= is_byte(v->dtype);
       continue;
     }
     n.constants += (double)p->constant[v->slot].bytes;
@@ -74,7 +79,7 @@ static Needs needs_of(const Program *p, const int64_t *unbound, const ProgFuncti
   n.constants = MIN(n.constants, st->bytes);
   n.written = MIN(n.written, st->bytes - n.constants);
   n.read = st->bytes - n.constants - n.written;
-  n.ops = ops_of(constant, operand);
+  n.ops = ops_of(constant, bytes, operand);
   return n;
 }
 
@@ -97,32 +102,56 @@ static double least_seconds(const Peak *p, const Needs *n, double flops, double 
   return MAX(compute, memory);
 }
 
-void profile_make(const Session *s, const Peak *peak, bool by_loss, Arena *a, Profile *out) {
-  const Program *p = session_program(s);
-  const ProgFunction *f = p->function[0];
-  const StepTime *times = session_times(s);
-  double program_bytes = (double)p->constants_bytes + (double)session_arena_bytes(s);
-  int64_t *unbound = arena_array(a, int64_t, MAX(p->nsyms, 1));
-  for (int32_t i = 0; i < p->nsyms; i++) unbound[i] = SYM_UNBOUND;
-  *out = (Profile){.row = arena_array(a, ProfileRow, MAX(f->nsteps, 1)), .n = f->nsteps};
+typedef struct Rows {
+  const Program *program;
+  const Peak *peak;
+  double program_bytes;
+  const int64_t *unbound;
+  int64_t runs;
+  Profile *out;
+} Rows;
+
+static void fill_row(const Rows *q, const ProgFunction *f, const StepTime *t, ProfileRow *r) {
+  const ProgStep *st = r->step;
+  double runs = (double)MAX(q->runs, 1), ms = (double)t->ns / runs / 1e6;
+  double calls = (double)t->calls / runs;
+  r->bound = "";
+  r->ms = ms;
+  if (!f->index) q->out->total_ms += ms;
+  if (ms <= 0) return;
+  Needs n = needs_of(q->program, q->unbound, f, st);
+  double least = 1e3 * least_seconds(q->peak, &n, st->flops, q->program_bytes, &r->bound);
+  r->gflops = calls * st->flops / ms / 1e6;
+  r->gbytes = calls * st->bytes / ms / 1e6;
+  r->roofline = calls * least / ms;
+  r->lost_ms = MAX(ms - calls * least, 0);
+}
+
+static void add_function(const Rows *q, const ProgFunction *f, const StepTime *times) {
   int32_t first = 0, more = -1;  // of those that run side by side: the first, and how many are left
   for (int32_t i = 0; i < f->nsteps; i++) {
-    const ProgStep *st = &f->step[i];
-    ProfileRow *r = &out->row[i];
-    double ms = times[i].calls ? (double)times[i].ns / (double)times[i].calls / 1e6 : 0;
-    if (more < 0) first = i, more = st->more;
-    *r = (ProfileRow){.step = st, .number = first, .beside = f->step[first].more, .ms = ms};
-    r->bound = "";
+    if (more < 0) first = i, more = f->step[i].more;
     more--;
-    out->total_ms += ms;
-    if (ms <= 0) continue;
-    Needs n = needs_of(p, unbound, f, st);
-    double least = 1e3 * least_seconds(peak, &n, st->flops, program_bytes, &r->bound);
-    r->gflops = st->flops / ms / 1e6;
-    r->gbytes = st->bytes / ms / 1e6;
-    r->roofline = least / ms;
-    r->lost_ms = MAX(ms - least, 0);
+    if (f->index && !times[i].calls) continue;
+    ProfileRow *r = &q->out->row[q->out->n++];
+    *r = (ProfileRow){.step = &f->step[i], .function = f->index, .number = first};
+    r->beside = f->step[first].more;
+    fill_row(q, f, &times[i], r);
   }
+}
+
+void profile_make(const Session *s, const Peak *peak, bool by_loss, Arena *a, Profile *out) {
+  const Program *p = session_program(s);
+  int64_t n = 1;
+  for (int32_t i = 0; i < p->nfunctions; i++) n += p->function[i]->nsteps;
+  int64_t *unbound = arena_array(a, int64_t, MAX(p->nsyms, 1));
+  for (int32_t i = 0; i < p->nsyms; i++) unbound[i] = SYM_UNBOUND;
+  *out = (Profile){.row = arena_array(a, ProfileRow, n)};
+  Rows q = {.program = p, .peak = peak, .unbound = unbound, .out = out};
+  q.program_bytes = (double)p->constants_bytes + (double)session_arena_bytes(s);
+  for (int32_t i = 0; i < p->function[0]->nsteps; i++)
+    q.runs = MAX(q.runs, session_times(s, 0)[i].calls);
+  for (int32_t i = 0; i < p->nfunctions; i++) add_function(&q, p->function[i], session_times(s, i));
   qsort(out->row, (size_t)out->n, sizeof *out->row, by_loss ? by_lost : by_time);
 }
 
@@ -141,22 +170,27 @@ bool profile_beats(const Profile *p, const Peak *peak) {
 // ---- printing ----
 
 void profile_print(Cli *c, const Profile *p) {
-  bool beside = false;
+  bool beside = false, inner = false;
   double rest = 0, lost = 0, rest_lost = 0;
   printf("\n%6s %10s %10s %10s %9s %9s %-6s  %-6s %5s %-28s %s\n", "share", "ms", "lost ms",
          "GFLOP/s", "GB/s", "roofline", "of", "kind", "step", "what", "node");
   for (int32_t i = 0; i < p->n; i++) {
     const ProfileRow *r = &p->row[i];
-    lost += r->lost_ms;
+    double own = r->function ? 0 : 1;  // what a body takes is in the step that calls it
+    lost += own * r->lost_ms;
     if (i >= SHOWN_STEPS) {
-      rest += r->ms;
-      rest_lost += r->lost_ms;
+      rest += own * r->ms;
+      rest_lost += own * r->lost_ms;
       continue;
     }
     beside |= r->beside > 0;
+    inner |= r->function > 0;
     say(c, "%5.1f%% %10.4f %10.4f %10.1f %9.1f %8.1f%% %-6s  %-6s %4d%s %-28.28s %s\n",
         p->total_ms > 0 ? 100 * r->ms / p->total_ms : 0, r->ms, r->lost_ms, r->gflops, r->gbytes,
-        100 * r->roofline, r->bound, profile_kind(r->step), r->number, r->beside ? "|" : " ",
+        100 * r->roofline, r->bound, profile_kind(r->step), r->number,
+        r->function ? ">"
+        : r->beside ? "|"
+                    : " ",
         r->step->op ? r->step->op : "", r->step->node ? r->step->node : "");
   }
   if (p->n > SHOWN_STEPS)
@@ -165,6 +199,7 @@ void profile_print(Cli *c, const Profile *p) {
   if (p->total_ms > 0)
     printf("all steps %.4f ms, of which the roofline explains %.1f%%\n", p->total_ms,
            100 * (1 - lost / p->total_ms));
+  if (inner) printf("> in the body of a step, whose time has this in it\n");
   if (beside) printf("| kernels of one number run side by side; each has its part of their time\n");
 }
 
@@ -186,6 +221,8 @@ void profile_json(JsonWriter *w, const Profile *p) {
     json_f64(w, r->lost_ms);
     json_key(w, "step");
     json_i64(w, r->number);
+    json_key(w, "function");
+    json_i64(w, r->function);
     json_key(w, "side_by_side");
     json_i64(w, r->beside);
     json_key(w, "flops");

@@ -8,8 +8,11 @@
 
 typedef struct ProfileRow {
   const ProgStep *step;
-  int32_t number, beside;  // of the step; kernels that ran side by side with it
-  double ms, gflops, gbytes;
+  int32_t function,
+      number;      // 0: the model; else the body of a step, whose time is part of that step's
+  int32_t beside;  // kernels that ran side by side with it
+  double ms;       // of one run of the model
+  double gflops, gbytes;
   double roofline;    // the time that it takes at least, as a share of its time
   double lost_ms;     // what it took beyond that
   const char *bound;  // what that time is made of: "f32", "bf16", "i8", or a level of memory
@@ -21,7 +24,7 @@ typedef struct Profile {
   double total_ms;
 } Profile;
 
-// Of the main function, in the order of time; by_loss: of what is lost.
+// Of all functions that ran, in the order of time; by_loss: of what is lost.
 void profile_make(const Session *s, const Peak *peak, bool by_loss, Arena *a, Profile *out);
 // Whether a kernel whose operations are those that it does was faster than the machine was thought to be.
 bool profile_beats(const Profile *p, const Peak *peak);
