@@ -14,13 +14,14 @@ SMALL = {
     "mnist_mlp": "mnist_onnx2c/pytorch.onnx",
     "silero_vad": "silero_vad/silero_vad.onnx",
     "silero_vad_ifless": "silero_vad/silero_vad_op18_ifless.onnx",
+    "silero_vad_ifless_fixed": "silero_vad/silero_vad_op18_ifless.onnx",
     "dtln_1": "dtln/model_1.onnx",
     "dtln_2": "dtln/model_2.onnx",
     "ultra_light_face": "ultra_light_face/version-RFB-320_simplified.onnx",
 }
 # Sizes and values that a model's types do not say.
 GIVEN = {"silero_vad": {"input": [1, 512], "state": [2, 1, 128], "sr": np.array(16000, np.int64)}}
-GIVEN["silero_vad_ifless"] = GIVEN["silero_vad"]
+GIVEN["silero_vad_ifless"] = GIVEN["silero_vad_ifless_fixed"] = GIVEN["silero_vad"]
 
 
 def session_inputs(path):
@@ -98,7 +99,9 @@ class Models:
 
     def small(self, name):
         if name == "lstm": return self.net(name)
-        path = fixed(f"{self.data}/models/{SMALL[name]}", f"{self.work}/{name}.onnx", None)
+        # Sizes stay as open as the model has them, but for one copy of the model that has most to gain.
+        sizes = {"batch": 1, "sequence": 512} if name.endswith("_fixed") else None
+        path = fixed(f"{self.data}/models/{SMALL[name]}", f"{self.work}/{name}.onnx", sizes)
         return path, self.made_up(name, path)
 
     def other(self, name):

@@ -12,6 +12,7 @@
 
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <time.h>
 
 enum { MAX_RUNS = 1 << 20 };
 
@@ -177,6 +178,10 @@ static tenon_status write_trace(Bench *b, const char *path) {
 
 // ---- the report ----
 
+static double peak_share(const Bench *b) {
+  return profile_compute_seconds(b->program, &b->peak) / (b->median_ms / 1e3);
+}
+
 static double gflops(const Bench *b) { return b->flops / b->median_ms / 1e6; }
 
 static int64_t peak_rss(void) {
@@ -188,6 +193,15 @@ static const char *target_name(const Bench *b) {
   return !b->model->program ? b->target->name : b->program->target ? b->program->target : "host";
 }
 
+// The day of the measurement.
+static const char *measured_on(const Bench *b) {
+  time_t when = (time_t)b->peak.when;
+  struct tm tm;
+  char *text = arena_alloc(&b->cli->arena, 32);
+  if (!gmtime_r(&when, &tm) || !strftime(text, 32, "%Y-%m-%d", &tm)) text[0] = 0;
+  return text;
+}
+
 static void print_text(Bench *b) {
   NumText x, y;
   // Of a compiled model the machine, without the features that its code needs.
@@ -197,10 +211,12 @@ static void print_text(Bench *b) {
       b->load_ms, b->compile_ms);
   printf("median %.4f ms  min %.4f  p99 %.4f  mean %.4f  (%lld runs)\n", b->median_ms, b->min_ms,
          b->p99_ms, b->mean_ms, (long long)b->nruns);
-  printf("%s FLOPs a run, %.1f GFLOP/s, %.1f%% of the %.0f GFLOP/s that this machine was measured "
-         "to do\n",
-         text_si(&x, b->flops), gflops(b), 100 * gflops(b) * 1e9 / b->peak.ops[OPS_F32],
-         b->peak.ops[OPS_F32] / 1e9);
+  printf("%s FLOPs a run, %.1f GFLOP/s, %.1f%% of what this machine was measured to do (f32 %.0f",
+         text_si(&x, b->flops), gflops(b), 100 * peak_share(b), b->peak.ops[OPS_F32] / 1e9);
+  if (b->peak.ops[OPS_BF16] > b->peak.ops[OPS_F32])
+    printf(", bf16 %.0f", b->peak.ops[OPS_BF16] / 1e9);
+  if (b->peak.ops[OPS_I8] > b->peak.ops[OPS_F32]) printf(", i8 %.0f", b->peak.ops[OPS_I8] / 1e9);
+  printf(" GFLOP/s, on %s)\n", measured_on(b));
   printf("arena %s, resident memory at the peak %s\n",
          text_bytes(&x, session_arena_bytes(b->session)), text_bytes(&y, peak_rss()));
   if (b->profiled && opt_given(b->cli, OPT_bench_profile)) profile_print(b->cli, &b->profile);
@@ -234,7 +250,7 @@ static void print_json(Bench *b) {
   json_field(&w, "flops", b->flops);
   json_field(&w, "gflops", gflops(b));
   json_field(&w, "peak_gflops", b->peak.ops[OPS_F32] / 1e9);
-  json_field(&w, "peak_share", gflops(b) * 1e9 / b->peak.ops[OPS_F32]);
+  json_field(&w, "peak_share", peak_share(b));
   json_field(&w, "peak_bandwidth", b->peak.read[LEVEL_MEMORY]);
   json_key(&w, "arena_bytes");
   json_i64(&w, session_arena_bytes(b->session));

@@ -38,10 +38,23 @@ static bool is_byte(DType t) { return t == DT_I8 || t == DT_U8; }
 
 // What a kernel multiplies in: the type of its largest constant, or of its operands where it has none.  Constants in words hold
 // pairs of bf16 or four bytes, whichever the operands are.
-static OpsKind ops_of(DType constant, bool bytes, DType operand) {
-  bool words = constant == DT_U32;
+static OpsKind ops_kind(const Program *p, const ProgFunction *f, const ProgStep *st) {
+  DType constant = NO_TYPE, operand = NO_TYPE;
+  int64_t largest = 0;
+  bool bytes = false;
+  for (int32_t i = 0; i < st->nargs; i++) {
+    const ProgValue *v = &f->value[st->arg[i]];
+    int64_t size = v->place == PLACE_CONST ? p->constant[v->slot].bytes : -1;
+    if (size < 0) {
+      operand = operand == NO_TYPE ? v->dtype : operand;
+      bytes |= is_byte(v->dtype);
+    } else if (size > largest) {
+      largest = size;
+      constant = v->dtype;
+    }
+  }
   DType t = constant == NO_TYPE ? operand : constant;
-  if (words) return bytes ? OPS_I8 : OPS_BF16;
+  if (constant == DT_U32) return bytes ? OPS_I8 : OPS_BF16;
   return t == DT_BF16 ? OPS_BF16 : is_byte(t) ? OPS_I8 : OPS_F32;
 }
 
@@ -57,21 +70,10 @@ static double value_size(const Program *p, const int64_t *unbound, const ProgVal
 
 static Needs needs_of(const Program *p, const int64_t *unbound, const ProgFunction *f,
                       const ProgStep *st) {
-  Needs n = {0};
-  DType constant = NO_TYPE, operand = NO_TYPE;
-  int64_t largest = 0;
-  bool bytes = false;
+  Needs n = {.ops = ops_kind(p, f, st)};
   for (int32_t i = 0; i < st->nargs; i++) {
     const ProgValue *v = &f->value[st->arg[i]];
-    if (v->place != PLACE_CONST) {
-      operand = operand == NO_TYPE ? v->dtype : operand;
-      bytes |= is_byte(v->dtype);
-      continue;
-    }
-    n.constants += (double)p->constant[v->slot].bytes;
-    if (p->constant[v->slot].bytes <= largest) continue;
-    largest = p->constant[v->slot].bytes;
-    constant = v->dtype;
+    if (v->place == PLACE_CONST) n.constants += (double)p->constant[v->slot].bytes;
   }
   for (int32_t i = 0; i < st->nout; i++)
     n.written += st->out[i] < 0 ? 0 : value_size(p, unbound, &f->value[st->out[i]]);
@@ -79,7 +81,6 @@ static Needs needs_of(const Program *p, const int64_t *unbound, const ProgFuncti
   n.constants = MIN(n.constants, st->bytes);
   n.written = MIN(n.written, st->bytes - n.constants);
   n.read = st->bytes - n.constants - n.written;
-  n.ops = ops_of(constant, bytes, operand);
   return n;
 }
 
@@ -153,6 +154,14 @@ void profile_make(const Session *s, const Peak *peak, bool by_loss, Arena *a, Pr
     q.runs = MAX(q.runs, session_times(s, 0)[i].calls);
   for (int32_t i = 0; i < p->nfunctions; i++) add_function(&q, p->function[i], session_times(s, i));
   qsort(out->row, (size_t)out->n, sizeof *out->row, by_loss ? by_lost : by_time);
+}
+
+double profile_compute_seconds(const Program *p, const Peak *peak) {
+  const ProgFunction *f = p->function[0];
+  double sum = 0;
+  for (int32_t i = 0; i < f->nsteps; i++)
+    sum += f->step[i].flops / peak->ops[ops_kind(p, f, &f->step[i])];
+  return sum;
 }
 
 bool profile_beats(const Profile *p, const Peak *peak) {

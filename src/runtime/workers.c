@@ -119,6 +119,7 @@ void workers_free(Workers *w) {
 }
 
 int workers_count(const Workers *w) { return w->count; }
+int workers_asleep(Workers *w) { return atomic_load(&w->asleep); }
 
 // More threads than CPUs: whoever is waited for may be waiting for our CPU.
 static void await_zero(atomic_int *n) {
