@@ -6,6 +6,13 @@ NAMES = {"tenon": "Tenon", "tenon:f32": "Tenon, f32", "tenon:bf16": "Tenon, bf16
          "openvino:bf16": "OpenVINO, bf16", "mnn": "MNN"}
 
 
+ORDER = ["f32", "f32_1", "batch8", "bf16", "int8", "small", "small_1", "zoo", "models", "start", "size"]
+
+
+def in_order(sections):
+    return sorted(sections.items(), key=lambda s: ORDER.index(s[0]))
+
+
 def number(x):
     """Three digits that count."""
     return f"{x:.0f}" if x >= 100 else f"{x:.1f}" if x >= 10 else f"{x:.2f}" if x >= 1 else f"{x:.3f}" if x >= 0.1 else f"{x:.4f}"
@@ -100,7 +107,7 @@ def machine_lines(name, m):
         lines += ["| threads | f32, GFLOP/s | L1, GB/s | L2 | L3 | memory |", "|---|---|---|---|---|---|"]
         for t, p in m["peaks"].items(): lines.append(f"| {t} | {p['gflops']:.0f} | " + " | ".join(f"{p.get(k, 0) / 1e9:.0f}" for k in ("l1_bandwidth", "l2_bandwidth", "l3_bandwidth", "bandwidth")) + " |")
         lines += ["", "What the machine does at most, by `tenon doctor --measure`.", ""]
-    for key, s in m["sections"].items():
+    for key, s in in_order(m["sections"]):
         if s["rows"]: lines += section_lines(key, s)
     return lines
 
@@ -176,7 +183,7 @@ def svg(all_):
     for name, m in all_["machines"].items():
         out.append(f'<text class="section" x="14" y="{y}">{escape(name)}</text>')
         y += 12
-        for key, s in m["sections"].items():
+        for key, s in in_order(m["sections"]):
             rows = {n: r for n, r in s["rows"].items() if "ratio" in r}
             if key in ("start", "size", "models") or not rows: continue
             mean = geomean([r["ratio"]["median"] for r in rows.values()])
