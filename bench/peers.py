@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """peers.py -- Tenon beside ONNX Runtime, OpenVINO and MNN on this processor: `make bench-cpu`.
 
-usage: bench/peers.py [SECTION...] [--only NAME,...] [--resume] [--rounds N] [--seconds S] [--nets DIR] [--data DIR] [--zoo DIR] [--out DIR]
+usage: bench/peers.py [SECTION...] [--only NAME,...] [--resume] [--rounds N] [--seconds S] [--threads N] [--clock wall|cpu]
+                      [--nets DIR] [--data DIR] [--zoo DIR] [--out DIR]
 
 Sections (all by default, each less than five minutes; `bench/peers.py list` says what they are):
   f32 f32_1 batch8 bf16 int8 small small_1 zoo start size, and FILE.onnx... for any other models
@@ -107,15 +108,15 @@ class Bench:
         for kind in spec["kinds"]:
             try:
                 model = self.models.mnn(path) if kind.startswith("mnn") else path
-                opened[kind] = Contender(kind, model, inputs, spec["threads"], {"TENON_CACHE": self.cache})
+                opened[kind] = Contender(kind, model, inputs, spec["threads"], {"TENON_CACHE": self.cache}, self.args.clock)
                 opened[kind].ask(f"{folder}/{kind}.npz")
             except (Ended, RuntimeError) as e:
                 if kind == spec["kinds"][0]: raise
                 opened.pop(kind, None)
                 missing[kind] = str(e)
         if section == "int8":  # our own f32 beside it
-            try: opened["tenon:f32"] = Contender("tenon:f32", *self.models.net(os.path.basename(path).split(".")[0]), spec["threads"], {"TENON_CACHE": self.cache})
-            except Ended: pass
+            try: opened["tenon:f32"] = Contender("tenon:f32", *self.models.net(os.path.basename(path).split(".")[0]), spec["threads"], {"TENON_CACHE": self.cache}, self.args.clock)
+            except (Ended, OSError): pass
         return opened, missing
 
     def wrong(self, section, opened, folder):
@@ -245,6 +246,8 @@ def main():
     parser.add_argument("--resume", action="store_true")
     parser.add_argument("--report", action="store_true", help="only write the pages anew")
     parser.add_argument("--rounds", type=int)
+    parser.add_argument("--threads", type=int, help="in place of the section's")
+    parser.add_argument("--clock", choices=["wall", "cpu"], default="wall")
     parser.add_argument("--seconds", type=float)
     parser.add_argument("--starts", type=int, default=3)
     parser.add_argument("--nets", default=os.path.join(root, "build", "nets"))
@@ -258,6 +261,8 @@ def main():
     files = [s for s in args.sections if s.endswith(".onnx")]
     chosen = [s for s in args.sections if not s.endswith(".onnx")] or ([] if files else [s for s in SECTIONS if s != "models"])
     unknown = [s for s in chosen if s not in SECTIONS]
+    if args.threads:
+        for spec in SECTIONS.values(): spec["threads"] = args.threads
     if unknown: sys.exit(f"no such section: {' '.join(unknown)} (bench/peers.py list)")
     args.out = args.out or os.path.join(root, *(["docs", "benchmarks"] if chosen or not files else ["build", "bench"]))
     bench = Bench(args)
