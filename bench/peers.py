@@ -46,8 +46,8 @@ SECTIONS = {
     "f32": dict(threads=2, kinds=["tenon"] + PEERS, near=1e-3, title="f32, batch 1, 2 threads"),
     "f32_1": dict(threads=1, kinds=["tenon"] + PEERS, near=1e-3, title="f32, batch 1, 1 thread"),
     "batch8": dict(threads=2, kinds=["tenon"] + PEERS, near=1e-3, title="f32, batch 8, 2 threads"),
-    "bf16": dict(threads=2, kinds=["tenon:bf16", "tenon:f32", "openvino:bf16"], near=0.2, title="bf16, batch 1, 2 threads"),
-    "int8": dict(threads=2, kinds=["tenon", "onnxruntime", "openvino"], near=0.5, title="bytes, batch 1, 2 threads"),
+    "bf16": dict(threads=2, kinds=["tenon:bf16", "tenon:f32", "openvino:bf16"], near=0.2, title="bf16, batch 1, 2 threads", peak="gflops_bf16"),
+    "int8": dict(threads=2, kinds=["tenon", "onnxruntime", "openvino"], near=0.5, title="bytes, batch 1, 2 threads", peak="gops_i8"),
     "small": dict(threads=2, kinds=["tenon"] + PEERS, near=1e-3, title="small models, 2 threads"),
     "small_1": dict(threads=1, kinds=["tenon"] + PEERS, near=1e-3, title="small models, 1 thread"),
     "zoo": dict(threads=2, kinds=["tenon"] + PEERS, near=1e-3, title="other networks, f32, 2 threads", rounds=3, seconds=0.25),
@@ -141,10 +141,10 @@ class Bench:
             c.close()
         row = {"threads": spec["threads"], "runtimes": got, "missing": missing, "compared_with": judge, "round_trip_ns": trips,
                "flops": json_of(tenon, "inspect", "--json", path).get("flops")}
-        self.judge(row, spec["kinds"][0])
+        self.judge(section, row, spec["kinds"][0])
         return row
 
-    def judge(self, row, ours):
+    def judge(self, section, row, ours):
         """The best peer, and how we stand beside it."""
         got = row["runtimes"]
         peers = [k for k in got if not k.startswith("tenon") and not got[k].get("wrong")]
@@ -158,7 +158,7 @@ class Bench:
         for other in ("tenon:f32", "onnxruntime"):
             if other in got and other != ours: row["to_" + other.replace(":", "_")] = got[other]["ms"]["median"] / got[ours]["ms"]["median"]
         peak = self.here.get("peaks", {}).get(str(row["threads"]))
-        if peak and row["flops"] and "bf16" not in ours: row["peak_share"] = row["flops"] / got[ours]["ms"]["median"] / 1e6 / peak["gflops"]
+        if peak and row["flops"]: row["peak_share"] = row["flops"] / got[ours]["ms"]["median"] / 1e6 / peak[SECTIONS[section].get("peak", "gflops")]
 
     def start(self, section, name, folder):
         """Milliseconds until a session is there, each time in a new process: with nothing kept from before, and with what that left."""
@@ -231,6 +231,13 @@ class Bench:
             self.say(f" {row['ratio']['median']:.2f} x {row['best']}\n" if "ratio" in row else "\n")
         self.say(f"{section}: {time.time() - started:.0f} s\n")
 
+    def report(self):
+        """The pages anew, of the times that are there."""
+        for section, s in self.here["sections"].items():
+            for row in s["rows"].values():
+                if "runtimes" in row: self.judge(section, row, row["ours"])
+        self.write()
+
     def write(self):
         from importlib import metadata
         revision = subprocess.run(["git", "-C", root, "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
@@ -266,7 +273,7 @@ def main():
     if unknown: sys.exit(f"no such section: {' '.join(unknown)} (bench/peers.py list)")
     args.out = args.out or os.path.join(root, *(["docs", "benchmarks"] if chosen or not files else ["build", "bench"]))
     bench = Bench(args)
-    if args.report: return bench.write()
+    if args.report: return bench.report()
     bench.say("measuring this machine\n")
     bench.peaks()
     for section in chosen + (["models"] if files else []): bench.section(section, files)
