@@ -12,7 +12,7 @@ import numpy as np
 import capi
 from models import feeds, session_inputs
 
-NETS = ["resnet50", "vit_b_16.new", "mobilenet_v2", "squeezenet1_1", "densenet121", "bert_base", "gpt2.new"]
+NETS = ["resnet50", "vit_b_16.new", "mobilenet_v2", "squeezenet1_1", "densenet121"]
 
 
 def outputs(sessions, feed):
