@@ -91,6 +91,7 @@ class Bench:
         self.here = self.all["machines"].setdefault(f"{doctor['cpu']}, {doctor['usable_cores']} cores", {"sections": {}})
         self.here["features"] = doctor["features"]
         self.library = os.path.realpath(os.environ.get("LIBTENON", os.path.join(root, "build", "libtenon.so")))
+        self.revision = subprocess.run(["git", "-C", root, "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
         self.stamp = f"{os.path.getsize(self.library)}-{os.path.getmtime(self.library):.0f}"
 
     def peaks(self):
@@ -225,7 +226,7 @@ class Bench:
                 except (Ended, RuntimeError, OSError) as e:
                     self.say(f"not measured: {e}\n")
                     continue
-            row.update(when=time.strftime("%Y-%m-%d %H:%M", time.gmtime()), build=self.stamp, load=os.getloadavg()[0])
+            row.update(when=time.strftime("%Y-%m-%d %H:%M", time.gmtime()), build=self.stamp, revision=self.revision, load=os.getloadavg()[0])
             kept["rows"][label] = row
             self.write()
             self.say(f" {row['ratio']['median']:.2f} x {row['best']}\n" if "ratio" in row else "\n")
@@ -240,8 +241,7 @@ class Bench:
 
     def write(self):
         from importlib import metadata
-        revision = subprocess.run(["git", "-C", root, "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
-        self.here["versions"] = dict({k: metadata.version(d) for k, d in DISTS.items()}, tenon=revision, system=platform.release())
+        self.here["versions"] = dict({k: metadata.version(d) for k, d in DISTS.items()}, system=platform.release())
         os.makedirs(self.args.out, exist_ok=True)
         report.write(self.all, self.args.out)
 

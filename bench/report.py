@@ -50,7 +50,7 @@ def speed_table(rows):
         share = f"{100 * r['peak_share']:.0f} %" if "peak_share" in r else "–"
         lines.append("| " + " | ".join([name] + [cell(r, k) for k in kinds] + [ratio, f"{r['ratio_min']:.2f}" if "ratio_min" in r else "–"]
                                        + ([f"{r['to_tenon_f32']:.2f}" if "to_tenon_f32" in r else "–"] if own else [])
-                                       + [share, f"{ours['difference']:.1e}" if "difference" in ours else "–"]) + " |")
+                                       + [share, f"{ours['difference']:.1e}" if ours.get("difference") is not None else "–"]) + " |")
     ratios = [r["ratio"]["median"] for r in rows.values() if "ratio" in r]
     if ratios: lines += ["", f"Geometric mean of the ratios: **{geomean(ratios):.2f}**; the least: {min(ratios):.2f}."]
     against = [r["to_onnxruntime"] for r in rows.values() if "to_onnxruntime" in r]
@@ -91,7 +91,7 @@ def size_table(rows):
 
 def section_lines(name, s):
     rows = s["rows"]
-    lines = [f"### {s['title']}", "", f"`make bench-cpu SECTIONS={name}`; measured {min(r['when'] for r in rows.values())} to {max(r['when'] for r in rows.values())} UTC.", ""]
+    lines = [f"### {s['title']}", "", f"`make bench-cpu SECTIONS={name}`; measured {min(r['when'] for r in rows.values())} to {max(r['when'] for r in rows.values())} UTC, Tenon {', '.join(dict.fromkeys(r['revision'] for r in rows.values()))}.", ""]
     if name == "start": return lines + start_table(rows)
     if name == "size": return lines + size_table(rows)
     lines += speed_table(rows)
@@ -102,7 +102,7 @@ def section_lines(name, s):
 
 def machine_lines(name, m):
     v = m["versions"]
-    lines = [f"## {name}", "", f"Tenon {v['tenon']}, ONNX Runtime {v['onnxruntime']}, OpenVINO {v['openvino']}, MNN {v['mnn']}; Linux {v['system']}; {' '.join(m['features'])}.", ""]
+    lines = [f"## {name}", "", f"ONNX Runtime {v['onnxruntime']}, OpenVINO {v['openvino']}, MNN {v['mnn']}; Linux {v['system']}; {' '.join(m['features'])}.", ""]
     if m.get("peaks"):
         lines += ["| threads | f32, GFLOP/s | L1, GB/s | L2 | L3 | memory |", "|---|---|---|---|---|---|"]
         for t, p in m["peaks"].items(): lines.append(f"| {t} | {p['gflops']:.0f} | " + " | ".join(f"{p.get(k, 0) / 1e9:.0f}" for k in ("l1_bandwidth", "l2_bandwidth", "l3_bandwidth", "bandwidth")) + " |")
@@ -207,8 +207,19 @@ def svg(all_):
                       f"<style>{STYLE}\n</style>", '<text class="title" x="14" y="24">Speed beside the best peer of each network</text>', *legend, *out, "</svg>"]) + "\n"
 
 
+def data(x, depth=0):
+    """JSON with a line for each model, and no digits that mean nothing."""
+    if isinstance(x, float): return json.dumps(float(f"{x:.5g}") if math.isfinite(x) else None)
+    if isinstance(x, list): return "[" + ", ".join(data(v, 9) for v in x) + "]"
+    if not isinstance(x, dict): return json.dumps(x)
+    items = [json.dumps(k) + ": " + data(v, depth + 1) for k, v in x.items()]
+    if depth > 5: return "{" + ", ".join(items) + "}"
+    pad = "\n" + " " * (depth + 1)
+    return "{" + pad + ("," + pad).join(items) + "\n" + " " * depth + "}"
+
+
 def write(all_, folder):
-    for name, content in (("cpu.json", json.dumps(all_, indent=1) + "\n"), ("cpu.md", markdown(all_)), ("cpu.svg", svg(all_))):
+    for name, content in (("cpu.json", data(all_) + "\n"), ("cpu.md", markdown(all_)), ("cpu.svg", svg(all_))):
         path = os.path.join(folder, name)
         with open(path + ".part", "w") as f: f.write(content)
         os.replace(path + ".part", path)
