@@ -436,7 +436,10 @@ static void place(Fuser *f, int32_t i) {
   bool joined = !f->alone && f->n[i].op.cls == FC_POINT &&
                 (join_operand(f, i, true) || join_operand(f, i, false));
   if (!joined) new_group(f, i);
-  if (!f->alone && f->n[i].op.cls != FC_HOST) take_prologues(f, i);
+  if (f->alone || f->n[i].op.cls == FC_HOST) return;
+  take_prologues(f, i);
+  int32_t before = f->n[i].op.cls == FC_ANCHOR ? fuse_chained(f, i) : NO_GROUP;
+  if (before >= 0) merge(f, fuse_find(f, i), before, 1);
 }
 
 // ---- side by side ----

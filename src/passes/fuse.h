@@ -121,6 +121,9 @@ bool fuse_is_shape(Fuser *f, const Node *n);
 bool fuse_is_sized(Fuser *f, const Type *t);  // its sizes are known before anything runs
 Node *fuse_shape_node(Fuser *f, const Node *n);
 
+// fuse_chain.c: the group of the convolution that the one at position i takes into its kernel; NO_GROUP: none.
+int32_t fuse_chained(Fuser *f, int32_t i);
+
 // fuse_build.c: the body with its groups as kernels.
 MUST_USE tenon_status fuse_build(Fuser *f, Body **out);
 MUST_USE tenon_status fuse_body(PassCtx *c, IntMap *bodies, const Body *b, Body **out);
