@@ -1,5 +1,6 @@
 // lower_chain_test.c -- chains of convolutions in one kernel, against the reference interpreter: expand, depthwise, project,
 // with one of them missing, for vectors of several widths.
+#include "eval/contract.h"
 #include "ir/interpret.h"
 #include "lower/chain.h"
 #include "passes/passes.h"
@@ -21,6 +22,7 @@ typedef struct ChainCase {
   int64_t batch;          // images
   bool symbolic;          // their number is open
   int64_t in, wide, out;  // in 0: no expansion; out 0: no projection
+  int64_t groups;         // of the projection; 0: one
   int64_t size[2], kernel[2], stride[2], dilation[2], lo[2], hi[2];
   int act[3];
   bool bias, residual, both;  // both: the image behind the depthwise convolution is a result, too
@@ -79,7 +81,9 @@ static const char *chain_text(Arena *a, const ChainCase *c) {
              depth_attrs(a, c), c->act[1]);
   const char *last = "d";
   if (c->out) {
-    print_conv(&b, a, c, "d", "p", (int64_t[]){1, 1, c->wide, c->out}, "", c->act[2]);
+    int64_t groups = MAX(c->groups, 1);
+    print_conv(&b, a, c, "d", "p", (int64_t[]){1, 1, c->wide / groups, c->out},
+               str_printf(a, " group=%lld", (long long)groups), c->act[2]);
     last = "p";
   }
   if (c->residual) {
@@ -271,6 +275,70 @@ TEST(lower_chains_of_few_lines) {
   c.batch = 8;  // as many items as images
   EXPECT_INT_EQ(check_chain(&c, &targets[0], &kernels), 1);
   EXPECT_INT_EQ(kernels, 1);
+}
+
+// The same with so many channels that their sums are formed in parts, by another kernel's items each.
+TEST(lower_chains_in_parts) {
+  int64_t kernels;
+  ChainCase c = usual(64, 384, 64, 7, 3, 1);
+  EXPECT_INT_EQ(check_chain(&c, &targets[0], &kernels), 1);
+  EXPECT_INT_EQ(kernels, 2);
+}
+
+// How many convolutions have a projection's weights in groups, once optimised.
+static int64_t parted(const char *text, bool exact) {
+  static Diag d;
+  Arena a;
+  Graph *g = NULL;
+  int64_t n = 0;
+  arena_init(&a);
+  diag_init(&d);
+  OptOptions o = {.level = 3,
+                  .fast = opt_licences(3, exact, false),
+                  .fold_limit = 1 << 20,
+                  .stop_after = "partial"};
+  OptReport report = {.arena = &a};
+  if (graph_parse(str_of(text), "a.tir", &d, &g)) FAIL("%s", d.text);
+  g->diag = &d;
+  if (graph_optimise(g, &o, &report)) FAIL("%s", d.text);
+  NodeList all = body_order(g, g->main, &a);
+  for (int64_t i = 0; i < all.n; i++)
+    n += all.v[i]->op == OP_conv && ((const conv_attrs *)all.v[i]->attrs)->group == 4;
+  graph_free(g);
+  arena_deinit(&a);
+  return n;
+}
+
+TEST(sums_are_parted_where_it_pays) {
+  Arena a;
+  arena_init(&a);
+  ChainCase c = usual(64, 384, 64, 7, 3, 1);
+  const char *text = chain_text(&a, &c);
+  EXPECT_INT_EQ(parted(text, false), 1);
+  EXPECT_INT_EQ(parted(text, true), 0);  // not without a licence
+  c.size[0] = c.size[1] = 56;            // bands of lines do
+  EXPECT_INT_EQ(parted(chain_text(&a, &c), false), 0);
+  c = usual(64, 384, 64, 7, 3, 1);
+  c.both = true;  // the wide image is written anyway
+  EXPECT_INT_EQ(parted(chain_text(&a, &c), false), 0);
+  c = usual(64, 384, 64, 7, 3, 1);
+  c.batch = 8;  // as many items as images
+  EXPECT_INT_EQ(parted(chain_text(&a, &c), false), 0);
+  arena_deinit(&a);
+}
+
+// A projection in groups: an item has the channels of one.
+TEST(lower_chains_in_groups) {
+  int64_t kernels;
+  for (int64_t groups = 2; groups <= 4; groups += 2) {
+    ChainCase c = usual(8, 48 * groups, 10 * groups, 7, 3, 1);
+    c.groups = groups;
+    c.act[2] = 3;
+    for (int t = 0; t < ARRAY_LEN(targets); t++) {
+      EXPECT_INT_EQ(check_chain(&c, &targets[t], &kernels), 1);
+      EXPECT_INT_EQ(kernels, 1);
+    }
+  }
 }
 
 // What is read elsewhere, too, is written out.

@@ -62,7 +62,7 @@ static bool is_pointwise(const ChainLink *l) {
     const ContractAxis *s = &l->c.space[d];
     if (s->kernel != 1 || s->stride != 1 || s->lo || s->in != s->out) return false;
   }
-  return l->c.groups == 1 && !l->c.depthwise;
+  return !l->c.depthwise;
 }
 
 static bool is_depthwise(const ChainLink *l) {
@@ -87,7 +87,9 @@ static bool find_links(Chain *c) {
   }
   if (n < 2 || deep < 0 || deep > 1 || n - deep > 2) return false;
   if (!read_link(c, &c->depth, conv[deep]) || !is_depthwise(&c->depth)) return false;
-  if (deep && (!read_link(c, &c->expand, conv[0]) || !is_pointwise(&c->expand))) return false;
+  if (deep &&
+      (!read_link(c, &c->expand, conv[0]) || !is_pointwise(&c->expand) || c->expand.c.groups != 1))
+    return false;
   if (deep < n - 1 && (!read_link(c, &c->project, conv[n - 1]) || !is_pointwise(&c->project)))
     return false;
   c->expand.value = c->depth.anchor->src[0];
@@ -136,6 +138,7 @@ static bool read_sizes(Chain *c) {
   c->out_height = deep->dims[1]->value;
   c->out_width = deep->dims[2]->value;
   c->narrow = c->expand.anchor ? c->expand.c.depth : 0;
+  c->groups = c->project.anchor ? c->project.c.groups : 1;
   c->out = c->project.anchor ? c->project.c.n->value : 0;
   return true;
 }
@@ -144,8 +147,9 @@ static bool read_sizes(Chain *c) {
 
 static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// Channels of a tile: whole vectors, or the lowest power of two that holds all.
-static int64_t choose_columns(int64_t n, int64_t lanes, bool half) {
+// Channels of a tile: whole vectors, or the lowest power of two that holds all.  `half`: also one and a half vectors;
+// `whole`: only what divides them.
+static int64_t choose_columns(int64_t n, int64_t lanes, bool half, bool whole) {
   const int64_t width[] = {2 * lanes, 3 * lanes, lanes, half ? lanes + lanes / 2 : 0};
   const int64_t cost[] = {100, 103, 115, 106};
   int64_t best = 1, least = INT64_MAX;
@@ -154,7 +158,7 @@ static int64_t choose_columns(int64_t n, int64_t lanes, bool half) {
     return best;
   }
   for (int i = 0; i < ARRAY_LEN(width); i++) {
-    if (!width[i]) continue;
+    if (!width[i] || (whole && n % width[i])) continue;
     int64_t padded = ceil_div(n, width[i]) * width[i] * cost[i];
     if (padded >= least) continue;
     least = padded;
@@ -205,7 +209,7 @@ static int64_t choose_rows(const Chain *c, const LowerTarget *t) {
   Dim images = c->depth.c.out[0];
   int64_t times = ie_is_const(images) ? MAX(images->value, 1) : 1, best = 1;
   double least = 0;
-  if (!c->project.anchor) times *= ceil_div(c->wide, c->s.chunk);
+  times *= c->project.anchor ? c->groups : ceil_div(c->wide, c->s.chunk);
   for (int64_t rows = 1; rows <= c->out_height; rows++) {
     int64_t bands = ceil_div(c->out_height, rows);
     if (rows > 1 &&
@@ -227,13 +231,15 @@ void chain_choose(Chain *c, const LowerTarget *t) {
   ChainSchedule *s = &c->s;
   enum { DEPTH_PIXELS = 8 };  // that neighbouring taps share loads of
   c->lanes = MAX(t->vector_bytes / 4, 1);
-  *s = (ChainSchedule){.chunk = choose_columns(c->wide, c->lanes, false)};
+  *s =
+      (ChainSchedule){.chunk = choose_columns(c->wide / c->groups, c->lanes, false, c->groups > 1)};
   int64_t most = MAX(MIN(DEPTH_PIXELS, t->vector_registers / 2 - 1), 1);
   s->depth = ceil_div(c->out_width, ceil_div(c->out_width, most));
-  c->pitch = ceil_div(c->wide, s->chunk) * s->chunk;
+  c->chunks = ceil_div(c->wide / c->groups, s->chunk);
+  c->pitch = c->chunks * s->chunk;
   if (c->pitch % 1024 == 0)
     c->pitch += 16;  // lines of memory 4096 bytes apart share a place in the cache
-  if (c->project.anchor) s->nr = choose_columns(c->out, c->lanes, true);
+  if (c->project.anchor) s->nr = choose_columns(c->out, c->lanes, true, false);
   s->rows = choose_rows(c, t);
   c->lines = lines_of(c, s->rows);
   c->lines_inside = MIN(c->lines - c->depth.c.space[0].lo, c->height);
@@ -265,6 +271,7 @@ tenon_status lower_chain(Lowering *lo, const Node *fused, Lowered *out) {
   if (!elem_begin(&c->e, lo, fused, skip, 3)) return TENON_EUNSUPPORTED;
   if (!find_links(c) || !look_behind(c) || !read_sizes(c)) return TENON_EUNSUPPORTED;
   chain_choose(c, &lo->target);
+  if (c->groups > 1 && c->wide / c->groups % c->s.chunk) return TENON_EUNSUPPORTED;
   if (!pack(c, &c->expand, c->s.chunk, "we") || !pack(c, &c->depth, c->s.chunk, "wd") ||
       !pack(c, &c->project, c->s.nr, "wp"))
     return TENON_EUNSUPPORTED;

@@ -33,24 +33,26 @@ typedef struct Chain {
   Follow follow;  // from the last link to the results
   ChainLink expand, depth, project;
   ChainSchedule s;
-  int64_t lanes;              // of a vector
-  int64_t narrow, wide, out;  // channels: of the input, in between, of the result
+  int64_t lanes;   // of a vector
+  int64_t groups;  // of the projection: parts of the wide channels, each with results of its own
+  int64_t narrow, wide, out;  // channels: of the input, in between, of a group of the result
   int64_t height, width;      // of the wide image
   int64_t out_height, out_width;
   int64_t lines;  // of the wide image that an item's lines are made from, with those outside of it
   int64_t
       lines_inside;  // of these, where an item has all lines of the result: those that are inside
+  int64_t chunks;    // of a group
   int64_t pitch;     // elements between pixels of `deep`
   int32_t
       widened;  // scratch, [line][pixel][chunk]: the wide image, some channels of it; -1: read where it lies
   int32_t
-      deep;  // scratch, [line][pixel][wide channels]: behind the depthwise convolution; -1: that is the result
+      deep;  // scratch, [line][pixel][wide channels of a group]: behind the depthwise convolution; -1: that is the result
   int32_t sums;  // scratch: a tile of the result before heavy functions; -1: there are none
   // where the loops stand
-  Dim image, top;  // of the item: number, first line of the result
-  Dim count;       // lines of the result
-  Dim chunk;       // number
-  Dim line;        // of the widened image, of the result: counted from the item's first
+  Dim image, top;    // of the item: number, first line of the result
+  Dim count;         // lines of the result
+  Dim group, chunk;  // numbers; of the chunk in its group
+  Dim line;          // of the widened image, of the result: counted from the item's first
   Dim panel, vector;
   // the element that is given
   const ChainLink *given;

@@ -75,17 +75,32 @@ static bool along_line(Chain *c, int64_t width, int64_t most, const ContractAxis
 
 // ---- sums ----
 
+// Channels of a tile: from `first` on, of those below `limit`, counted from `base`.
+typedef struct Channels {
+  Dim base, first;
+  int64_t limit, cols;
+} Channels;
+
+static Dim channel_at(Chain *c, const Channels *h, Dim j) {
+  Dim at = elem_guard(&c->e, add(c, h->first, j), num(c, h->limit));
+  return at ? add(c, h->base, at) : NULL;
+}
+
+// The chunk at hand, counted through all groups.
+static Dim whole_chunk(Chain *c) { return at2(c, c->group, c->chunks, c->chunk); }
+
 // The sums of a tile begin with the bias of their channels.
-static bool begin_sums(Chain *c, const ChainLink *l, int64_t rows, int64_t cols, Dim channel) {
+static bool begin_sums(Chain *c, const ChainLink *l, int64_t rows, const Channels *h) {
+  int64_t cols = h->cols;
   Elem *e = &c->e;
   const Node *bias = src_or_null(e->lo->g, l->anchor, 2);
   const LoopExpr *x = loop_float(e->k, DT_F32, 0);
   Dim r = loop_for(&e->b, LOOP_UNROLL, "r", num(c, rows));
-  Dim j = loop_for(&e->b, LOOP_VECTOR, "j", num(c, cols)), at = add(c, channel, j);
+  Dim j = loop_for(&e->b, LOOP_VECTOR, "j", num(c, cols));
   elem_forget(e);
   if (bias) {
-    at = elem_guard(e, at, l->c.out[3]);
-    x = elem_at(e, bias, &at);
+    Dim at = channel_at(c, h, j);
+    x = at ? elem_at(e, bias, &at) : NULL;
     elem_unguard(e, 0);
   }
   if (!x) return false;
@@ -117,11 +132,14 @@ static bool product_steps(Chain *c, const ChainLink *l, const Tile *t, int64_t c
   return true;
 }
 
-static bool product(Chain *c, const ChainLink *l, const Tile *t, int64_t cols, LhsFn *lhs) {
+// Weights lie in panels of the tile's channels.
+static bool product(Chain *c, const ChainLink *l, const Tile *t, const Channels *h, Dim panel,
+                    LhsFn *lhs) {
   int64_t depth = l->c.depth, unroll = depth < 4 ? depth : 4, rest = depth % unroll;
-  return begin_sums(c, l, t->rows, cols, ie_mulc(c->e.pool, c->panel, cols)) &&
-         product_steps(c, l, t, cols, lhs, 0, depth - rest, unroll) &&
-         (!rest || product_steps(c, l, t, cols, lhs, depth - rest, rest, rest));
+  c->panel = panel;
+  return begin_sums(c, l, t->rows, h) &&
+         product_steps(c, l, t, h->cols, lhs, 0, depth - rest, unroll) &&
+         (!rest || product_steps(c, l, t, h->cols, lhs, depth - rest, rest, rest));
 }
 
 // ---- what is done with sums ----
@@ -143,11 +161,11 @@ static const LoopExpr *give_project(void *ctx, const Dim *index) {
 }
 
 // The value of a link at an index where its sum is given: stored in `to`, or where the results lie.
-static bool put(Chain *c, const ChainLink *l, Dim *index, const LoopExpr *sum, int32_t to, Dim at) {
+static bool put(Chain *c, const ChainLink *l, const Channels *h, Dim j, Dim *index,
+                const LoopExpr *sum, int32_t to, Dim at) {
   Elem *e = &c->e;
-  Dim channel = index[3];
   elem_forget(e);
-  index[3] = elem_guard(e, channel, l->c.out[3]);
+  if (!(index[3] = channel_at(c, h, j))) return false;
   c->given = l;
   c->index = index;
   c->sum = loop_let(&e->b, sum);
@@ -169,9 +187,9 @@ static bool put(Chain *c, const ChainLink *l, Dim *index, const LoopExpr *sum, i
 // Where an element of a tile goes: its index in the link's result, and its place in scratch.
 typedef struct Target {
   const ChainLink *link;
-  int64_t cols;
-  int32_t to, sums;  // scratch; -1: the results, the sums are in registers
-  Dim line, channel;
+  Channels channels;
+  int32_t to;  // scratch; -1: the results
+  Dim line;
   int64_t width;  // of a line, where pixels are counted through; 0: they are not
   Dim place;      // of the tile's first pixel and channel in `to`
   int64_t pitch;  // between pixels there
@@ -193,19 +211,19 @@ static bool finish(Chain *c, const Tile *t, const Target *g) {
           ->heavy) {  // through scratch, so that the functions are written once and not for each pixel
     from = g->to >= 0 ? g->to : c->sums;
     r = loop_for(&e->b, LOOP_UNROLL, "r", num(c, t->rows));
-    j = loop_for(&e->b, LOOP_VECTOR, "j", num(c, g->cols));
-    Dim to = g->to >= 0 ? add(c, g->place, at2(c, r, g->pitch, j)) : at2(c, r, g->cols, j);
-    loop_store(&e->b, from, to, loop_load(e->k, g->link->acc, at2(c, r, g->cols, j)));
+    j = loop_for(&e->b, LOOP_VECTOR, "j", num(c, g->channels.cols));
+    Dim to = g->to >= 0 ? add(c, g->place, at2(c, r, g->pitch, j)) : at2(c, r, g->channels.cols, j);
+    loop_store(&e->b, from, to, loop_load(e->k, g->link->acc, at2(c, r, g->channels.cols, j)));
     close_loops(c, 2);
   }
   r = loop_for(&e->b, g->link->heavy ? LOOP_SERIAL : LOOP_UNROLL, "r", num(c, t->rows));
-  j = loop_for(&e->b, LOOP_VECTOR, "j", num(c, g->cols));
+  j = loop_for(&e->b, LOOP_VECTOR, "j", num(c, g->channels.cols));
   Dim index[4];
   pixel_at(c, g->line, add(c, t->x, r), g->width, index);
-  index[3] = add(c, g->channel, j);
   Dim at = g->to >= 0 ? add(c, g->place, at2(c, r, g->pitch, j)) : NULL;
-  Dim cell = g->link->heavy && g->to >= 0 ? at : at2(c, r, g->cols, j);
-  if (!put(c, g->link, index, loop_load(e->k, from, cell), g->to, at)) return false;
+  Dim cell = g->link->heavy && g->to >= 0 ? at : at2(c, r, g->channels.cols, j);
+  if (!put(c, g->link, &g->channels, j, index, loop_load(e->k, from, cell), g->to, at))
+    return false;
   close_loops(c, 2);
   return true;
 }
@@ -229,16 +247,16 @@ static const LoopExpr *input_at(Chain *c, Dim x, Dim k) {
 }
 
 static bool expand_tile(Chain *c, const Tile *t) {
+  IntPool *p = c->e.pool;
+  Dim chunk = whole_chunk(c);
   Target g = {.link = &c->expand,
-              .cols = c->s.chunk,
+              .channels = {p->zero, ie_mulc(p, chunk, c->s.chunk), c->wide, c->s.chunk},
               .to = c->widened,
               .line = wide_line(c, c->line),
               .width = whole_image(c) ? c->width : 0,
-              .channel = ie_mulc(c->e.pool, c->chunk, c->s.chunk),
-              .place = ie_mulc(c->e.pool, at2(c, c->line, c->width, t->x), c->s.chunk),
+              .place = ie_mulc(p, at2(c, c->line, c->width, t->x), c->s.chunk),
               .pitch = c->s.chunk};
-  c->panel = c->chunk;
-  return product(c, &c->expand, t, c->s.chunk, input_at) && finish(c, t, &g);
+  return product(c, &c->expand, t, &g.channels, chunk, input_at) && finish(c, t, &g);
 }
 
 // The lines of the wide image that the item's lines need and that are inside.
@@ -275,7 +293,7 @@ static const LoopExpr *wide_at(Chain *c, Dim x, Dim ky, int64_t kx, Dim j) {
     Dim at = ie_mulc(p, at2(c, line, c->width, pixel), c->s.chunk);
     return loop_load(c->e.k, c->widened, add(c, at, channel));
   }
-  channel = at2(c, c->chunk, c->s.chunk, channel);
+  channel = at2(c, whole_chunk(c), c->s.chunk, channel);
   Dim index[4] = {c->image, wide_line(c, line), pixel, elem_guard(&c->e, channel, num(c, c->wide))};
   const LoopExpr *x4 = elem_at(&c->e, c->depth.anchor->src[0], index);
   elem_unguard(&c->e, 0);
@@ -296,7 +314,7 @@ static bool depth_taps(Chain *c, const Tile *t, Dim ky, int64_t r0, int64_t rows
     elem_forget(e);
     const LoopExpr *a = wide_at(c, add(c, t->x, r), ky, kx, j);
     if (!a) return false;
-    Dim tap = add(c, at2(c, c->chunk, l->c.space[0].kernel, ky), e->pool->zero);
+    Dim tap = at2(c, whole_chunk(c), l->c.space[0].kernel, ky);
     tap = ie_addc(e->pool, ie_mulc(e->pool, tap, l->c.space[1].kernel), kx);
     Dim weight = add(c, ie_mulc(e->pool, tap, c->s.chunk), at2(c, c->vector, cols, j));
     Dim cell = at2(c, r, cols, j);
@@ -332,16 +350,17 @@ static bool depth_sums(Chain *c, const Tile *t) {
 }
 
 static bool depth_tile(Chain *c, const Tile *t) {
+  IntPool *p = c->e.pool;
   int64_t cols = MIN(c->lanes, c->s.chunk);
-  Dim channel = at2(c, c->chunk, c->s.chunk, ie_mulc(c->e.pool, c->vector, cols));
+  Dim vector = ie_mulc(p, c->vector, cols);
+  Dim pixel = at2(c, c->line, c->out_width, t->x);
   Target g = {.link = &c->depth,
-              .cols = cols,
+              .channels = {p->zero, at2(c, whole_chunk(c), c->s.chunk, vector), c->wide, cols},
               .to = c->deep,
               .line = add(c, c->top, c->line),
-              .channel = channel,
-              .place = at2(c, at2(c, c->line, c->out_width, t->x), c->pitch, channel),
+              .place = at2(c, pixel, c->pitch, at2(c, c->chunk, c->s.chunk, vector)),
               .pitch = c->pitch};
-  return begin_sums(c, &c->depth, t->rows, cols, channel) && depth_sums(c, t) && finish(c, t, &g);
+  return begin_sums(c, &c->depth, t->rows, &g.channels) && depth_sums(c, t) && finish(c, t, &g);
 }
 
 static bool depth_lines(Chain *c) {
@@ -361,22 +380,24 @@ static const LoopExpr *deep_at(Chain *c, Dim x, Dim k) {
 }
 
 static bool project_tile(Chain *c, const Tile *t) {
+  IntPool *p = c->e.pool;
+  Dim first = ie_mulc(p, c->vector, c->s.nr);
   Target g = {.link = &c->project,
-              .cols = c->s.nr,
+              .channels = {ie_mulc(p, c->group, c->out), first, c->out, c->s.nr},
               .to = -1,
               .line = add(c, c->top, c->line),
-              .width = ie_is_const(c->count) ? c->out_width : 0,
-              .channel = ie_mulc(c->e.pool, c->panel, c->s.nr)};
-  return product(c, &c->project, t, c->s.nr, deep_at) && finish(c, t, &g);
+              .width = ie_is_const(c->count) ? c->out_width : 0};
+  Dim panel = at2(c, c->group, (c->out + c->s.nr - 1) / c->s.nr, c->vector);
+  return product(c, &c->project, t, &g.channels, panel, deep_at) && finish(c, t, &g);
 }
 
 // The item's pixels, counted through where their number is known.
 static bool project_lines(Chain *c) {
   int depth = 0;
   bool known = ie_is_const(c->count);
-  Dim panel = open_loop(c, LOOP_SERIAL, "panel", num(c, (c->out + c->s.nr - 1) / c->s.nr), &depth);
+  int64_t panels = (c->out + c->s.nr - 1) / c->s.nr;
+  c->vector = open_loop(c, LOOP_SERIAL, "panel", num(c, panels), &depth);
   c->line = known ? c->e.pool->zero : open_loop(c, LOOP_SERIAL, "line", c->count, &depth);
-  c->panel = panel;
   bool ok =
       along_line(c, known ? c->s.rows * c->out_width : c->out_width, c->s.mr, NULL, project_tile);
   close_loops(c, depth);
@@ -414,15 +435,16 @@ static void make_buffers(Chain *c) {
 static void open_items(Chain *c) {
   IntPool *p = c->e.pool;
   int64_t bands = (c->out_height + c->s.rows - 1) / c->s.rows;
-  int64_t chunks = (c->wide + c->s.chunk - 1) / c->s.chunk;
   // Without a projection channels have nothing to do with one another.
-  Dim at[3], shape[3] = {c->depth.c.out[0], num(c, bands), num(c, c->project.anchor ? 1 : chunks)};
+  Dim parts = num(c, c->project.anchor ? c->groups : c->chunks);
+  Dim at[3], shape[3] = {c->depth.c.out[0], num(c, bands), parts};
   Dim items = ie_mul(p, ie_mul(p, shape[0], shape[1]), shape[2]);
   Dim item = loop_for(&c->e.b, LOOP_PARALLEL, "item", items);
   if (ie_is(items, 1)) item = p->zero;
   elem_split(&c->e, item, 3, shape, at);
   c->image = at[0];
   c->top = ie_mulc(p, at[1], c->s.rows);
+  c->group = c->project.anchor ? at[2] : p->zero;
   c->chunk = at[2];
   c->count = num(c, c->s.rows);
   if (c->out_height % c->s.rows)
@@ -438,9 +460,7 @@ bool chain_emit(Chain *c) {
   if (c->project.anchor) elem_give(e, c->project.anchor, give_project, c);
   loop_begin(&e->b, e->k);
   open_items(c);
-  if (c->project.anchor)
-    c->chunk =
-        open_loop(c, LOOP_SERIAL, "chunk", num(c, (c->wide + c->s.chunk - 1) / c->s.chunk), &depth);
+  if (c->project.anchor) c->chunk = open_loop(c, LOOP_SERIAL, "chunk", num(c, c->chunks), &depth);
   if (c->expand.anchor && !expand_lines(c)) return false;
   if (!depth_lines(c)) return false;
   close_loops(c, depth);

@@ -231,12 +231,54 @@ static Graph *draw_example(Maker *m) {
   return graph_parse(str_of(text), NULL, &d, &s) ? NULL : s;
 }
 
+static void print_weight(Maker *m, StrBuf *b, const char *name, int64_t x, int64_t y, int64_t in,
+                         int64_t out) {
+  strbuf_printf(b, "%%%s = const f32[%lld, %lld, %lld, %lld] {", name, (long long)x, (long long)y,
+                (long long)in, (long long)out);
+  for (int64_t i = 0; i < x * y * in * out; i++)
+    strbuf_printf(b, "%s%g", i ? ", " : "", (double)(maker_draw(m, 17) - 8) / 8);
+  strbuf_puts(b, "} ");
+}
+
+// Convolutions one after the other with constant weights: what is put into one kernel.  Not all of them can be.
+static Graph *draw_chain(Maker *m) {
+  static Diag d;
+  static const char *const acts[] = {"relu", "hard_swish", "swish", "neg"};
+  Graph *s = NULL;
+  StrBuf b;
+  int64_t in = 1 + maker_draw(m, 4), wide = 2 + maker_draw(m, 20), out = 1 + maker_draw(m, 6);
+  int64_t taps = 1 + maker_draw(m, 3), size = taps + maker_draw(m, 9), pad = maker_draw(m, taps);
+  bool expand = maker_draw(m, 3), project = !expand || maker_draw(m, 3);
+  strbuf_init(&b, m->arena);
+  strbuf_printf(&b, "graph(%%x: f32[%lld, %lld, %lld, %lld]) { ", (long long)(1 + maker_draw(m, 2)),
+                (long long)size, (long long)size, (long long)(expand ? in : wide));
+  const char *at = "x", *act = acts[maker_draw(m, ARRAY_LEN(acts))];
+  if (expand) {
+    print_weight(m, &b, "we", 1, 1, in, wide);
+    strbuf_printf(&b, "%%e = conv(%%x, %%we) channels_last=true %%f = %s(%%e) ", act);
+    at = "f";
+  }
+  print_weight(m, &b, "wd", taps, taps, 1, wide);
+  strbuf_printf(&b,
+                "%%d = conv(%%%s, %%wd) channels_last=true group=%lld strides=[%lld, 1] "
+                "pads=[%lld, %lld, %lld, 0] %%a = %s(%%d) ",
+                at, (long long)wide, (long long)(1 + maker_draw(m, 2)), (long long)pad,
+                (long long)pad, (long long)pad, act);
+  if (project) {
+    print_weight(m, &b, "wp", 1, 1, wide, out);
+    strbuf_puts(&b, "%p = conv(%a, %wp) channels_last=true ");
+  }
+  strbuf_printf(&b, "return %%%s }", project ? "p" : "a");
+  diag_init(&d);
+  return graph_parse(str_of(strbuf_text(&b)), NULL, &d, &s) ? NULL : s;
+}
+
 static bool grow_once(Maker *m) {
   if (m->depth < 2 && maker_one_in(m, m->depth ? 16 : 12)) return maker_control(m);
-  bool example = maker_one_in(m, 5);
-  Graph *s = example ? draw_example(m) : draw_sample(m);
+  bool example = maker_one_in(m, 5), chain = !example && maker_one_in(m, 24);
+  Graph *s = example ? draw_example(m) : chain ? draw_chain(m) : draw_sample(m);
   if (!s) return false;
-  bool ok = !example && maker_draw(m, 3) && splice_elementwise(m, s);
+  bool ok = !example && !chain && maker_draw(m, 3) && splice_elementwise(m, s);
   Vary v = draw_vary(m, s), plain = {.zero = -1};
   if (!ok) ok = splice(m, s, &v) || splice(m, s, &plain);
   graph_free(s);
