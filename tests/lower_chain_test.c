@@ -222,8 +222,8 @@ static ChainCase random_chain(int i) {
     c.dilation[d] = 1 + (draw(5) == 0);
     int64_t span = (c.kernel[d] - 1) * c.dilation[d] + 1;
     c.size[d] = span + draw(18);
-    c.lo[d] = draw(span);
-    c.hi[d] = draw(span);
+    c.lo[d] = draw(span + 2);
+    c.hi[d] = draw(span + 2);
   }
   return c;
 }

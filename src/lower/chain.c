@@ -173,7 +173,7 @@ static int64_t choose_pixels(const LowerTarget *t, int64_t lanes, int64_t column
   int64_t most = MAX(MIN((t->vector_registers - vectors - 1) / vectors, 16), 1);
   if (columns % lanes && most > 2)
     most -= 2;  // parts of vectors are kept in registers of their own
-  return ceil_div(width, ceil_div(width, most));
+  return width < 1 ? 1 : ceil_div(width, ceil_div(width, most));
 }
 
 // Lines of the wide image that so many lines of the result are made from.
@@ -182,9 +182,10 @@ static int64_t lines_of(const Chain *c, int64_t rows) {
   return (rows - 1) * s->stride + (s->kernel - 1) * s->dilation + 1;
 }
 
-static int64_t scratch_bytes(const Chain *c, int64_t rows) {
+// What an item holds in the cache: scratch, and the lines of the input, which are read for each chunk.
+static int64_t item_bytes(const Chain *c, int64_t rows) {
   int64_t n = c->project.anchor ? rows * c->out_width * c->pitch : 0;
-  if (c->expand.anchor) n += lines_of(c, rows) * c->width * c->s.chunk;
+  if (c->expand.anchor) n += lines_of(c, rows) * c->width * (c->s.chunk + c->narrow);
   return n * 4;
 }
 
@@ -198,7 +199,7 @@ static double item_work(const Chain *c, const LowerTarget *t, int64_t rows) {
   double deep = (double)(rows * c->out_width) * (double)(s->kernel * c->depth.c.space[1].kernel);
   double out = (double)(rows * c->out_width * c->out);
   double work = wide + deep + out + 2 * (double)(c->narrow + c->out);
-  return scratch_bytes(c, rows) > t->l1 * 3 / 4 ? 1.04 * work : work;
+  return item_bytes(c, rows) > t->l1 * 3 / 4 ? 1.04 * work : work;
 }
 
 // How many threads there will be is not known: an item is as high as is good for one, two and four of them, two
@@ -213,7 +214,7 @@ static int64_t choose_rows(const Chain *c, const LowerTarget *t) {
   for (int64_t rows = 1; rows <= c->out_height; rows++) {
     int64_t bands = ceil_div(c->out_height, rows);
     if (rows > 1 &&
-        (scratch_bytes(c, rows) > t->l2 * 3 / 4 || bands == ceil_div(c->out_height, rows - 1)))
+        (item_bytes(c, rows) > t->l2 * 3 / 4 || bands == ceil_div(c->out_height, rows - 1)))
       continue;
     double cost = 0;
     for (int i = 0; i < ARRAY_LEN(threads); i++) {

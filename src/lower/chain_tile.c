@@ -56,6 +56,7 @@ static bool all_inside(const ContractAxis *s, int64_t first, int64_t rows) {
 // Tiles of two widths that differ by one; those that no tap leaves are a loop.
 static bool along_line(Chain *c, int64_t width, int64_t most, const ContractAxis *taps,
                        TileFn *fn) {
+  if (width < 1) return true;  // the window sees nothing but padding
   int64_t tiles = (width + most - 1) / most, high = (width + tiles - 1) / tiles;
   int64_t nhigh = width - tiles * (high - 1);
   for (int64_t i = 0; i < tiles;) {

@@ -76,7 +76,7 @@ double band_excess(const Band *b) {
     int64_t lines = (rows - 1) * b->stride + b->lines, parts = (b->out_height + rows - 1) / rows;
     if (parts <= 2) lines -= b->above;  // every band has an edge of the image
     lines = MIN(lines, b->height);
-    int64_t bytes = 4 * (b->in ? lines * b->width * CHUNK : 0);
+    int64_t bytes = 4 * (b->in ? lines * b->width * (CHUNK + b->in) : 0);
     bytes += b->out ? 4 * rows * b->out_width * b->wide / b->groups : 0;
     if (bytes > CACHE) break;
     // Without a projection there are as many items as parts of the channels.
