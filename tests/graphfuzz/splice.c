@@ -202,35 +202,6 @@ static const struct {
     {OP_dict_vectorizer, "(map(string, f32[])) string_vocabulary=[\"a\", \"c\"]"},
 };
 
-// An op's sample as a graph, drawn op by op so that the rare are as frequent as the common.
-static Graph *draw_sample(Maker *m) {
-  static Diag d;
-  Graph *s = NULL;
-  int at = (int)maker_draw(m, OP_COUNT);
-  const char *own[64];
-  int64_t n = 0;
-  for (const char *const *p = op_table[at]->samples; p && *p && n < 48; p++) own[n++] = *p;
-  for (int64_t i = 0; i < ARRAY_LEN(lists); i++)
-    if (lists[i].op == at && n < 64) own[n++] = lists[i].text;
-  if (!n) return NULL;
-  const char *text = sample_graph(m->arena, &(Sample){op_table[at], own[maker_draw(m, n)]});
-  diag_init(&d);
-  return text && !graph_parse(str_of(text), NULL, &d, &s) ? s : NULL;
-}
-
-// A rule's example: what random ops would never spell by chance.
-static Graph *draw_example(Maker *m) {
-  static Diag d;
-  Graph *s = NULL;
-  int64_t nsets = 0;
-  while (rule_sets[nsets]) nsets++;
-  const RuleSet *set = rule_sets[maker_draw(m, nsets)];
-  const Rule *r = &set->rule[maker_draw(m, set->n)];
-  diag_init(&d);
-  const char *text = str_printf(m->arena, "graph%s", r->example);
-  return graph_parse(str_of(text), NULL, &d, &s) ? NULL : s;
-}
-
 static void print_weight(Maker *m, StrBuf *b, const char *name, int64_t x, int64_t y, int64_t in,
                          int64_t out) {
   strbuf_printf(b, "%%%s = const f32[%lld, %lld, %lld, %lld] {", name, (long long)x, (long long)y,
@@ -273,12 +244,43 @@ static Graph *draw_chain(Maker *m) {
   return graph_parse(str_of(strbuf_text(&b)), NULL, &d, &s) ? NULL : s;
 }
 
+// An op's sample as a graph, drawn op by op so that the rare are as frequent as the common.
+static Graph *draw_sample(Maker *m) {
+  static Diag d;
+  Graph *s = NULL;
+  int at = (int)maker_draw(m, OP_COUNT);
+  const char *own[64];
+  int64_t n = 0;
+  for (const char *const *p = op_table[at]->samples; p && *p && n < 48; p++) own[n++] = *p;
+  for (int64_t i = 0; i < ARRAY_LEN(lists); i++)
+    if (lists[i].op == at && n < 64) own[n++] = lists[i].text;
+  if (!n) return NULL;
+  int64_t which = maker_draw(m, at == OP_conv ? 2 * n : n);
+  if (which >= n) return draw_chain(m);
+  const char *text = sample_graph(m->arena, &(Sample){op_table[at], own[which]});
+  diag_init(&d);
+  return text && !graph_parse(str_of(text), NULL, &d, &s) ? s : NULL;
+}
+
+// A rule's example: what random ops would never spell by chance.
+static Graph *draw_example(Maker *m) {
+  static Diag d;
+  Graph *s = NULL;
+  int64_t nsets = 0;
+  while (rule_sets[nsets]) nsets++;
+  const RuleSet *set = rule_sets[maker_draw(m, nsets)];
+  const Rule *r = &set->rule[maker_draw(m, set->n)];
+  diag_init(&d);
+  const char *text = str_printf(m->arena, "graph%s", r->example);
+  return graph_parse(str_of(text), NULL, &d, &s) ? NULL : s;
+}
+
 static bool grow_once(Maker *m) {
   if (m->depth < 2 && maker_one_in(m, m->depth ? 16 : 12)) return maker_control(m);
-  bool example = maker_one_in(m, 5), chain = !example && maker_one_in(m, 24);
-  Graph *s = example ? draw_example(m) : chain ? draw_chain(m) : draw_sample(m);
+  bool example = maker_one_in(m, 5);
+  Graph *s = example ? draw_example(m) : draw_sample(m);
   if (!s) return false;
-  bool ok = !example && !chain && maker_draw(m, 3) && splice_elementwise(m, s);
+  bool ok = !example && maker_draw(m, 3) && splice_elementwise(m, s);
   Vary v = draw_vary(m, s), plain = {.zero = -1};
   if (!ok) ok = splice(m, s, &v) || splice(m, s, &plain);
   graph_free(s);
