@@ -137,6 +137,17 @@ TIR
 expect 0 "channels last       3" explain "$tmp/conv.tir"
 expect 0 "1 value needed in both orders" explain "$tmp/conv.tir"
 expect 0 '"deciding_nodes": 2' explain "$tmp/conv.tir" --json
+cat > "$tmp/chain.tir" <<'END'
+graph(%x: f32[1, 8, 8, 4]) {
+  %d = const f32[1, 1, 1, 4] {1, 2, 3, 4}
+  %p = const f32[1, 1, 4, 2] {1, 2, 3, 4, 5, 6, 7, 8}
+  %y = conv(%x, %d) channels_last=true group=4
+  %z = conv(%y, %p) channels_last=true
+  return %z
+}
+END
+expect 0 "taken in      0.0% more work  z" explain "$tmp/chain.tir"
+expect 0 '"taken_in": true' explain "$tmp/chain.tir" --json
 expect 0 "3 nodes channels last; 1 conversion, 128 KiB" inspect "$tmp/conv.tir" --optimised --dim n=2
 expect 0 '"conversions": 1' inspect "$tmp/conv.tir" --optimised --json
 expect 0 '"channels_last_nodes": 0' inspect "$tmp/conv.tir" --optimised --json --disable layout

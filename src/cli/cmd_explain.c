@@ -9,6 +9,8 @@
 #include "passes/explain.h"
 #include "targets/target.h"
 
+#include <math.h>
+
 typedef struct Telling {
   Cli *cli;
   Model *model;
@@ -87,6 +89,21 @@ static void print_layout(Cli *c, const LayoutReport *l, const DimBinding *b) {
       l->converted.n == 1 ? "" : "s", text_bytes(&a, conversion_bytes(l, b)));
 }
 
+// Which convolutions took the one before them into their kernel, which did not, and why.
+static void print_chains(Cli *c, const OptReport *r) {
+  if (!r->chain.n) return;
+  say(c, "\nconvolutions that could take the one before them into their kernel:\n");
+  for (int64_t i = 0; i < r->chain.n; i++) {
+    const ChainNote *n = &r->chain.v[i];
+    say(c, "  %-10s  ", n->joins ? "taken in" : "left apart");
+    if (isfinite(n->more))
+      say(c, "%5.1f%% more work", 100 * n->more);
+    else
+      say(c, "too much for a cache");
+    say(c, "  %s\n", n->name ? n->name : "-");
+  }
+}
+
 static int64_t kernel_number(const Telling *t, const Node *n) {
   uint64_t i;
   return intmap_get(&t->numbers, n->id, &i) ? (int64_t)i : -1;
@@ -145,6 +162,7 @@ static void print_text(const Telling *t) {
   }
   print_beside(t);
   print_layout(t->cli, &t->opt.report.layout, &t->dims);
+  print_chains(t->cli, &t->opt.report);
   print_precision(t->cli, &t->opt.report.precision);
   print_host(t);
   NumText a;
@@ -239,6 +257,22 @@ static void json_beside(JsonWriter *w, const Telling *t) {
   json_end_array(w);
 }
 
+static void json_chains(JsonWriter *w, const OptReport *r) {
+  json_key(w, "chains");
+  json_begin_array(w);
+  for (int64_t i = 0; i < r->chain.n; i++) {
+    json_begin_object(w);
+    json_key(w, "name");
+    json_cstr(w, r->chain.v[i].name);
+    json_key(w, "taken_in");
+    json_bool(w, r->chain.v[i].joins);
+    json_key(w, "more_work");
+    json_f64(w, r->chain.v[i].more);
+    json_end_object(w);
+  }
+  json_end_array(w);
+}
+
 static void json_host(JsonWriter *w, const Telling *t) {
   const Compiled *k = &t->compiled;
   json_key(w, "on_host");
@@ -272,6 +306,7 @@ static void print_json(const Telling *t) {
   json_key(&w, "kernels");
   json_i64(&w, count.kernels);
   json_layout(&w, &t->opt.report.layout, &t->dims);
+  json_chains(&w, &t->opt.report);
   json_beside(&w, t);
   json_host(&w, t);
   json_key(&w, "nodes");

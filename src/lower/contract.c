@@ -47,7 +47,7 @@ static bool ranked_tensor(const Node *n) {
   return type_of(n)->kind == TK_TENSOR && elem_dtype(type_of(n)->dtype);
 }
 
-static bool is_heavy(const Node *n) {
+bool contract_heavy(const Node *n) {
   switch (n->op) {
   case OP_exp:
   case OP_log:
@@ -89,7 +89,7 @@ static bool find_chain(Chain *h, Elem *e) {
       const depth_to_space_attrs *at = n->attrs;
       h->blocks = n->op == OP_depth_to_space && at->mode == 0 ? at->blocksize * at->blocksize : 1;
     }
-    h->heavy |= is_heavy(n) || (ranked_tensor(n) && elem_bytes(type_of(n)->dtype) > 4);
+    h->heavy |= contract_heavy(n) || (ranked_tensor(n) && elem_bytes(type_of(n)->dtype) > 4);
   }
   for (int64_t i = 0; i < e->body->nresults; i++)
     if (!follow_reads(f, e->body->result[i])) return false;

@@ -101,6 +101,9 @@ typedef struct ContractPoint {
   Dim group, k[CONTRACT_K];
 } ContractPoint;
 
+// Whether a node behind an anchor is a function of many instructions, which sums go to through scratch.
+bool contract_heavy(const Node *n);
+
 // What the operands' elements are, seen from outside.
 typedef struct ContractProbe {
   bool ok;
