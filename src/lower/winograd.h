@@ -39,8 +39,7 @@ typedef struct Winograd {
   int64_t lanes;            // of a vector: channels lie in runs of so many
   int64_t inputs, outputs;  // channels
   int64_t panels;           // runs of nr outputs
-  Dim images, lines;        // rows of tiles
-  int64_t columns;          // tiles of a row
+  Dim images, lines, columns;  // rows of tiles, and tiles of a row
   int32_t packed;           // argument: transformed weights, [panel][point][input][nr]
   int32_t v;                // transformed pixels of a block: [point][inputs / lanes][tile][lanes]
   int32_t products;         // of a block and a panel: [point][tile][nr]

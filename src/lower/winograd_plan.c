@@ -73,11 +73,17 @@ static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 static int64_t known(Dim d, int64_t otherwise) { return ie_is_const(d) ? d->value : otherwise; }
 
 enum {
-  PER_CYCLE = 16,     // products
-  MEMORY_CYCLE = 8,   // bytes that come from memory
-  NEAR_CYCLE = 40,    // bytes of weights beyond a core's own cache, beside the products
+  PER_CYCLE = 16,    // products
+  MEMORY_CYCLE = 8,  // bytes that come from memory
+  NEAR = 4,          // times a core's own cache: weights beyond come from memory each time
+  NEAR_CYCLE = 20,   // bytes of weights that come again for another block, from a shared cache
+  FAR_CYCLE = 5,     // and from memory
+  AFAR_CYCLE =
+      10,  // bytes that are written beyond the cache that they were to stay in, and read again
   LEAST_INPUTS = 16,  // below that many channels the transforms cost more than they save
-  FAR = 8192          // bytes that weights are fetched ahead
+  AHEAD = 8192,       // bytes that weights are fetched ahead
+  USUAL = 64,         // pixels of an axis
+  ROWS_MOST = 16      // of tiles in a work item
 };
 
 typedef struct Cost {
@@ -87,8 +93,8 @@ typedef struct Cost {
 
 static Cost cost_of(const Winograd *w, int64_t m) {
   int64_t n = m + WINOGRAD_TAPS - 1, images = known(w->images, 1);
-  double tile_lines = (double)ceil_div(known(w->c->out[1], 64), m);
-  double tiles = (double)images * tile_lines * (double)ceil_div(known(w->c->out[2], 64), m);
+  double tile_lines = (double)ceil_div(known(w->c->out[1], USUAL), m);
+  double tiles = (double)images * tile_lines * (double)ceil_div(known(w->c->out[2], USUAL), m);
   double ck = (double)w->inputs * (double)(w->panels * w->s.nr), all = (double)(n * n);
   double in = (double)ceil_div(w->inputs, PER_CYCLE), out = (double)ceil_div(w->outputs, PER_CYCLE);
   Cost c = {.weights = 4 * all * ck};
@@ -100,23 +106,22 @@ static Cost cost_of(const Winograd *w, int64_t m) {
 
 static double direct_cost(const Winograd *w) {
   double ck = (double)w->inputs * (double)ceil_div(w->outputs, w->lanes) * (double)w->lanes;
-  double pixels = (double)known(w->images, 1) * (double)known(w->c->out[1], 64) *
-                  (double)known(w->c->out[2], 64);
+  double pixels = (double)known(w->images, 1) * (double)known(w->c->out[1], USUAL) *
+                  (double)known(w->c->out[2], USUAL);
   return fmax(9 * pixels * ck / (0.95 * PER_CYCLE), 36 * ck / MEMORY_CYCLE);
 }
 
 // The largest share of `threads` threads that take the work items in order, times their number.
 static double share_cost(const Winograd *w, const WinogradSchedule *s, const Cost *c, int threads) {
-  int64_t lines = known(w->lines, 16), images = known(w->images, 1),
-          blocks = ceil_div(lines, s->rows);
-  int64_t each = ceil_div(w->panels, s->groups), groups = ceil_div(w->panels, each);
-  int64_t items = images * groups * blocks;
+  int64_t lines = known(w->lines, USUAL / s->m), blocks = ceil_div(lines, s->rows);
+  int64_t each = ceil_div(w->panels, s->groups), images = known(w->images, 1);
+  int64_t items = images * s->groups * blocks;
   double most = 0;
   for (int t = 0; t < threads; t++) {
     int64_t begin = items * t / threads, end = items * (t + 1) / threads;
     double sum = 0;
     for (int64_t i = begin; i < end; i++) {
-      int64_t block = i % blocks, group = i / blocks % groups;
+      int64_t block = i % blocks, group = i / blocks % s->groups;
       double rows = (double)MIN(s->rows, lines - block * s->rows) / (double)(lines * images);
       double part = (double)MIN(each, w->panels - group * each) / (double)w->panels;
       sum += rows * (c->forward + part * (c->products + c->back));
@@ -126,44 +131,63 @@ static double share_cost(const Winograd *w, const WinogradSchedule *s, const Cos
   return most * threads;
 }
 
-// With fewer tiles in registers the weights are loaded more often; with fewer in a block they come more often from afar.
+// With fewer tiles in registers the weights are loaded more often; with fewer in a block they come more often from afar.  What a
+// block writes should stay in the cache: transforms in the core's own, sums in the nearest.
 static double schedule_cost(const Winograd *w, const WinogradSchedule *s, Cost c,
                             const LowerTarget *t) {
-  int64_t lines = known(w->lines, 16), tiles = s->high * s->wide, n = s->m + WINOGRAD_TAPS - 1;
+  int64_t tiles = s->high * s->wide, n = s->m + WINOGRAD_TAPS - 1;
+  int64_t columns = known(w->columns, USUAL / s->m), lines = known(w->lines, USUAL / s->m);
   double held = (double)tiles / (double)ceil_div(tiles, s->mr);
-  double blocks = (double)(lines * w->columns * known(w->images, 1)) / (double)tiles;
-  c.products *= 1 + 0.6 / held;
-  if (c.weights > (double)t->l2 / 2) c.products += blocks * c.weights / NEAR_CYCLE;
-  double v = 4 * (double)(n * n * tiles) * (double)w->inputs;
-  if (v > (double)t->l2 / 2) c.products *= 1.03;
-  if (v > 2 * (double)t->l2) c.products *= 1.1;
-  return 0.7 * share_cost(w, s, &c, 2) + 0.2 * share_cost(w, s, &c, 4) +
-         0.1 * share_cost(w, s, &c, 8);
+  double blocks = (double)known(w->images, 1) * (double)ceil_div(lines, s->high) *
+                  (double)ceil_div(columns, s->wide);
+  double all = (double)(lines * columns) * (double)known(w->images, 1),
+         points = 4 * (double)(n * n);
+  double v = points * (double)tiles * (double)w->inputs;
+  double sums = points * (double)(tiles * s->nr);
+  c.products *= blocks * (double)tiles / all * (1 + 0.6 / held);
+  double stream = c.weights > (double)(NEAR * t->l2) ? FAR_CYCLE : NEAR_CYCLE;
+  if (c.weights > (double)t->l2 / 2) c.products = fmax(c.products, blocks * c.weights / stream);
+  if (v > (double)t->l2 / 3) c.forward += all * points * (double)w->inputs / AFAR_CYCLE;
+  if (sums > 2 * (double)t->l1) c.back += all * points * (double)w->outputs / AFAR_CYCLE;
+  return 0.25 * share_cost(w, s, &c, 1) + 0.6 * share_cost(w, s, &c, 2) +
+         0.15 * share_cost(w, s, &c, 4);
 }
 
 // ---- the choice ----
 
+// Of `n` things at most `most` at once, with as few as can be left over in the last round.
+static int64_t choose_part(int64_t n, int64_t most) {
+  int64_t best = MIN(n, most);
+  for (int64_t i = best; i > 1 && i > best / 2; i--)
+    if (ceil_div(n, i) * i - n < ceil_div(n, best) * best - n) best = i;
+  return best;
+}
+
 static void choose_block(const Winograd *w, const LowerTarget *t, double weights, int64_t rows,
                          WinogradSchedule *s) {
-  bool even = ie_is_const(w->lines) && w->lines->value % rows == 0;
-  int64_t most = weights <= (double)t->l2 / 2 ? s->mr : 4 * s->mr;
+  bool whole = ie_is_const(w->lines) && w->lines->value % rows == 0;
+  int64_t most = weights <= 0.75 * (double)t->l2 ? s->mr : 4 * s->mr;
   s->rows = rows;
-  s->wide = ceil_div(w->columns, ceil_div(w->columns, most));
-  s->high = even ? MAX(MIN(rows, most / s->wide), 1) : 1;
-  s->high = ceil_div(rows, ceil_div(rows, s->high));
+  s->high = 1;
+  s->wide = choose_part(known(w->columns, s->mr), most);
+  for (int64_t i = 2; whole && i <= rows && i * s->wide <= most; i++)
+    if (rows % i == 0) s->high = i;
+}
+
+static void count_tiles(Winograd *w, int64_t m) {
+  Dim size = ie_const(w->e->pool, m);
+  w->lines = ie_ceildiv(w->e->pool, w->c->out[1], size);
+  w->columns = ie_ceildiv(w->e->pool, w->c->out[2], size);
 }
 
 // Work items and blocks for one kind of transform; gives the time.
 static double choose_items(Winograd *w, const LowerTarget *t, int64_t m, WinogradSchedule *out) {
   Cost c = cost_of(w, m);
   double least = INFINITY;
-  w->columns = ceil_div(w->c->out[2]->value, m);
-  w->lines = ie_ceildiv(w->e->pool, w->c->out[1], ie_const(w->e->pool, m));
-  int64_t lines = known(w->lines, 16);
+  count_tiles(w, m);
   for (int64_t groups = 1; groups <= MIN(w->panels, 16); groups *= 2)
-    for (int64_t rows = 1; rows <= lines; rows++) {
+    for (int64_t rows = 1; rows <= MIN(known(w->lines, 1), ROWS_MOST); rows++) {
       WinogradSchedule s = w->s;
-      if (!ie_is_const(w->lines) && rows > 1) break;
       s.m = m;
       s.groups = ceil_div(w->panels, ceil_div(w->panels, groups));
       choose_block(w, t, c.weights, rows, &s);
@@ -177,7 +201,7 @@ static double choose_items(Winograd *w, const LowerTarget *t, int64_t m, Winogra
 
 bool winograd_choose(Winograd *w, const LowerTarget *t, bool heavy) {
   w->lanes = MAX(t->vector_bytes / 4, 1);
-  w->s = (WinogradSchedule){.ahead = FAR, .spill = heavy};
+  w->s = (WinogradSchedule){.ahead = AHEAD, .spill = heavy};
   w->s.nr = w->outputs <= w->lanes ? w->lanes : 2 * w->lanes;
   int64_t vectors = w->s.nr / w->lanes;
   w->s.mr = MIN((t->vector_registers - vectors - 1) / vectors, 14);
@@ -187,8 +211,8 @@ bool winograd_choose(Winograd *w, const LowerTarget *t, bool heavy) {
   double f2 = choose_items(w, t, 2, &two), f4 = choose_items(w, t, 4, &four);
   if (direct_cost(w) <= fmin(f2, f4)) return false;
   w->s = f2 < f4 ? two : four;
-  w->s.mr = MIN(w->s.mr, w->s.high * w->s.wide);
-  w->columns = ceil_div(w->c->out[2]->value, w->s.m);
-  w->lines = ie_ceildiv(w->e->pool, w->c->out[1], ie_const(w->e->pool, w->s.m));
+  int64_t tiles = w->s.high * w->s.wide;
+  w->s.mr = ceil_div(tiles, ceil_div(tiles, w->s.mr));
+  count_tiles(w, w->s.m);
   return true;
 }

@@ -23,6 +23,8 @@ static void close_loops(Winograd *w, int depth) {
   while (depth-- > 0) loop_end(&w->e->b);
 }
 
+enum { RUNS = 4 };  // of channels
+
 // A block: tiles of the image, `high` rows of `wide` tiles.
 typedef struct Block {
   Dim y, x;  // the first tile
@@ -161,30 +163,48 @@ static bool transform(Winograd *w, const Block *b, Dim tile, Dim y, Dim x, Dim f
   return true;
 }
 
+// Both parts of some runs of channels, few enough that their pixels are still near when the second part reads them again.
+static bool transform_runs(Winograd *w, const Block *b, Dim tile, Dim y, Dim x, Dim first,
+                           int64_t runs) {
+  for (int part = 0; part < (w->s.m == 2 ? 1 : 2); part++) {
+    int depth = 0;
+    Dim run = add(w, first, open_loop(w, LOOP_SERIAL, "run", num(w, runs), &depth));
+    if (!transform(w, b, tile, y, x, times(w, run, w->lanes), run, w->lanes, part)) return false;
+    close_loops(w, depth);
+  }
+  return true;
+}
+
+static bool transform_tile(Winograd *w, const Block *b, Dim tile, Dim y, Dim x) {
+  int64_t whole = w->inputs / w->lanes, rest = w->inputs % w->lanes, start = 0;
+  Even part = evenly(MAX(whole, 1), RUNS);
+  for (int i = 0; i < 2 && whole; i++) {
+    int depth = 0;
+    if (!part.count[i]) continue;
+    Dim piece = open_loop(w, LOOP_SERIAL, "runs", num(w, part.count[i]), &depth);
+    Dim first = ie_addc(w->e->pool, times(w, piece, part.size[i]), start);
+    if (!transform_runs(w, b, tile, y, x, first, part.size[i])) return false;
+    close_loops(w, depth);
+    start += part.count[i] * part.size[i];
+  }
+  Dim last = num(w, whole), channel = num(w, whole * w->lanes);
+  for (int i = 0; rest && i < (w->s.m == 2 ? 1 : 2); i++)
+    if (!transform(w, b, tile, y, x, channel, last, rest, i)) return false;
+  return true;
+}
+
 static bool transform_block(Winograd *w, const Block *b) {
-  Elem *e = w->e;
-  IntPool *p = e->pool;
+  IntPool *p = w->e->pool;
   const Contraction *c = w->c;
-  int64_t whole = w->inputs / w->lanes, rest = w->inputs % w->lanes;
   int depth = 0;
   Dim r = open_loop(w, LOOP_SERIAL, "y", num(w, b->high), &depth);
   Dim s = open_loop(w, LOOP_SERIAL, "x", num(w, b->wide), &depth);
   Dim tile = add(w, times(w, r, b->wide), s);
   Dim y = ie_addc(p, times(w, add(w, b->y, r), w->s.m), -c->space[0].lo);
   Dim x = ie_addc(p, times(w, add(w, b->x, s), w->s.m), -c->space[1].lo);
-  for (int part = 0; part < (w->s.m == 2 ? 1 : 2); part++) {
-    int runs = 0;
-    if (whole) {
-      Dim run = open_loop(w, LOOP_SERIAL, "run", num(w, whole), &runs);
-      if (!transform(w, b, tile, y, x, times(w, run, w->lanes), run, w->lanes, part)) return false;
-      close_loops(w, runs);
-    }
-    Dim last = num(w, whole);
-    if (rest && !transform(w, b, tile, y, x, times(w, last, w->lanes), last, rest, part))
-      return false;
-  }
+  bool ok = transform_tile(w, b, tile, y, x);
   close_loops(w, depth);
-  return true;
+  return ok;
 }
 
 // ---- products ----
@@ -264,10 +284,10 @@ static void multiply(Winograd *w, const Block *b, Dim panel) {
 
 // ---- points to pixels ----
 
-// An index that may leave the result is guarded always, so that work items are told apart alike wherever they store.
-static Dim inside(Winograd *w, Dim at, Dim size) {
+// An index that is a multiple of `each` and what is below.  Where it may leave the result it is guarded always, so that work items are told apart alike wherever they store.
+static Dim inside(Winograd *w, Dim at, Dim size, int64_t each) {
   Elem *e = w->e;
-  if (ie_is_const(size) && size->value % w->s.m == 0) return at;
+  if (ie_is_const(size) && size->value % each == 0) return at;
   if (e->nguards == LOOP_GUARDS) return NULL;
   Dim sym = loop_sym(e->k, "g", size);
   e->guard[e->nguards++] = (LoopBound){.sym = sym, .value = at, .extent = size};
@@ -284,8 +304,9 @@ static bool finish_pixel(Winograd *w, Dim panel, Dim y, Dim x, Dim i, Dim j, Dim
   X sum = let(w, loop_load(e->k, w->pixels, cell));
   Dim output = add(w, times(w, panel, w->s.nr), column);
   index[0] = w->image;
-  index[c->first_space] = inside(w, add(w, y, i), c->out[c->first_space]);
-  index[c->first_space + 1] = inside(w, add(w, x, j), c->out[c->first_space + 1]);
+  index[c->first_space] = inside(w, add(w, y, i), c->out[c->first_space], w->s.m);
+  index[c->first_space + 1] =
+      inside(w, add(w, x, j), c->out[c->first_space + 1], w->s.m * w->s.wide);
   index[c->channel] = w->outputs % w->s.nr ? elem_guard(e, output, c->n) : output;
   bool ok = index[c->first_space] && index[c->first_space + 1] && index[c->channel] &&
             contract_store(w->finish, index, sum, NULL);
@@ -354,44 +375,28 @@ static bool block(Winograd *w, const Block *b) {
   return ok;
 }
 
+// Blocks side by side, all alike: tiles of the last one may lie outside, and are not stored.
 static bool blocks_of_rows(Winograd *w, Dim y, int64_t high) {
-  Even part = evenly(w->columns, w->s.wide);
-  int64_t start = 0;
-  for (int i = 0; i < 2; i++) {
-    int depth = 0;
-    if (!part.count[i]) continue;
-    Dim piece = open_loop(w, LOOP_SERIAL, "block", num(w, part.count[i]), &depth);
-    Dim x = ie_addc(w->e->pool, times(w, piece, part.size[i]), start);
-    if (!block(w, &(Block){.y = y, .x = x, .high = high, .wide = part.size[i]})) return false;
-    close_loops(w, depth);
-    start += part.count[i] * part.size[i];
-  }
-  return true;
+  int depth = 0;
+  Dim n = ie_ceildiv(w->e->pool, w->columns, num(w, w->s.wide));
+  Dim x = times(w, open_loop(w, LOOP_SERIAL, "block", n, &depth), w->s.wide);
+  bool ok = block(w, &(Block){.y = y, .x = x, .high = high, .wide = w->s.wide});
+  close_loops(w, depth);
+  return ok;
 }
 
 static bool rows_of_item(Winograd *w) {
   IntPool *p = w->e->pool;
-  Dim begin = times(w, w->block, w->s.rows), size = num(w, w->s.rows);
+  Dim begin = times(w, w->block, w->s.rows), n = num(w, w->s.rows);
+  bool whole = ie_is_const(w->lines) && w->lines->value % w->s.rows == 0;
+  int64_t high = whole && w->s.rows % w->s.high == 0 ? w->s.high : 1;
   int depth = 0;
-  if (!ie_is_const(w->lines) || w->lines->value % w->s.rows) {  // row by row
-    Dim n = ie_min(p, size, ie_sub(p, w->lines, begin));
-    Dim y = add(w, begin, open_loop(w, LOOP_SERIAL, "row", n, &depth));
-    bool ok = blocks_of_rows(w, y, 1);
-    close_loops(w, depth);
-    return ok;
-  }
-  Even part = evenly(w->s.rows, w->s.high);
-  int64_t start = 0;
-  for (int i = 0; i < 2; i++) {
-    if (!part.count[i]) continue;
-    Dim piece = open_loop(w, LOOP_SERIAL, "rows", num(w, part.count[i]), &depth);
-    Dim y = add(w, begin, ie_addc(p, times(w, piece, part.size[i]), start));
-    if (!blocks_of_rows(w, y, part.size[i])) return false;
-    close_loops(w, depth);
-    depth = 0;
-    start += part.count[i] * part.size[i];
-  }
-  return true;
+  if (!whole) n = ie_min(p, n, ie_sub(p, w->lines, begin));
+  if (high > 1) n = num(w, w->s.rows / high);
+  Dim y = add(w, begin, times(w, open_loop(w, LOOP_SERIAL, "row", n, &depth), high));
+  bool ok = blocks_of_rows(w, y, high);
+  close_loops(w, depth);
+  return ok;
 }
 
 // The parallel loop: images, groups of outputs, rows of tiles.  A number that is not known yet comes first: nothing is divided by it.
