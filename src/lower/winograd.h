@@ -36,13 +36,13 @@ typedef struct Winograd {
   Elem *e;
   Finish *finish;
   WinogradSchedule s;
-  int64_t lanes;            // of a vector: channels lie in runs of so many
-  int64_t inputs, outputs;  // channels
-  int64_t panels;           // runs of nr outputs
+  int64_t lanes;               // of a vector: channels lie in runs of so many
+  int64_t inputs, outputs;     // channels
+  int64_t panels;              // runs of nr outputs
   Dim images, lines, columns;  // rows of tiles, and tiles of a row
-  int32_t packed;           // argument: transformed weights, [panel][point][input][nr]
-  int32_t v;                // transformed pixels of a block: [point][inputs / lanes][tile][lanes]
-  int32_t products;         // of a block and a panel: [point][tile][nr]
+  int32_t packed;              // argument: transformed weights, [panel][point][input][nr]
+  int32_t v;         // transformed pixels of a block: [point][inputs / lanes][tile][lanes]
+  int32_t products;  // of a block and a panel: [point][tile][nr]
   int32_t acc,
       pixels;  // registers: sums; a tile of the result, which is scratch where it is spilled
   int64_t v_point, p_point;  // distance of two points
