@@ -23,6 +23,7 @@ typedef struct Case {
   int64_t n, h, w, in, out, pad[4];  // pads: begins, then ends
   bool symbolic;                     // n, h and w are not known when it is compiled
   bool after;                        // a residual and a function behind it, a function before it
+  bool heavy;                        // a function of many instructions behind it
 } Case;
 
 typedef struct Data {
@@ -59,7 +60,8 @@ static const char *text_of(const Case *c, const Data *v, Arena *a) {
                 c->after ? "z" : "x", (long long)c->pad[0], (long long)c->pad[1],
                 (long long)c->pad[2], (long long)c->pad[3]);
   if (c->after) strbuf_printf(&b, "  %%s = add(%%c, %%r)\n  %%y = relu(%%s)\n");
-  strbuf_printf(&b, "  return %%%s\n}\n", c->after ? "y" : "c");
+  if (c->heavy) strbuf_printf(&b, "  %%y = sigmoid(%%c)\n");
+  strbuf_printf(&b, "  return %%%s\n}\n", c->after || c->heavy ? "y" : "c");
   return strbuf_text(&b);
 }
 
@@ -167,7 +169,9 @@ static void compare(const Case *c, const Data *v, const Value *got, int64_t m, c
   for (int64_t i = 0; i < got->n; i++) {
     int64_t k = i % c->out, x = i / c->out % wide(c), y = i / c->out / wide(c) % high(c);
     Pixel p = pixel(c, v, i / c->out / wide(c) / high(c), y, x, k);
-    double want = c->after ? fmax(p.sum + v->r[i], 0) : p.sum, off = fabs(val_f64(got, i) - want);
+    double want = c->after ? fmax(p.sum + v->r[i], 0) : p.sum;
+    if (c->heavy) want = 1 / (1 + exp(-p.sum));
+    double off = fabs(val_f64(got, i) - want);
     // What random numbers give is far below the bound, which no pixel may reach.
     if (off <= bound_of(c, &p, m) && off <= 4e-6 * (p.plain + 1)) continue;
     FAIL("element %d: %.9g, not %.9g (m %d)\n%.300s", (int)i, val_f64(got, i), want, (int)m, text);
@@ -223,6 +227,7 @@ static Case random_case(int i) {
             .symbolic = draw(3) == 0,
             .after = draw(2) == 0};
   for (int k = 0; k < 4; k++) c.pad[k] = draw(3);
+  c.heavy = !c.after && draw(3) == 0;
   if (c.after) c.symbolic = false;
   for (int k = 0; k < 4 && c.symbolic; k++) c.pad[k] = 1;
   return c;

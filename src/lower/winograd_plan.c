@@ -83,7 +83,8 @@ enum {
   LEAST_INPUTS = 16,  // below that many channels the transforms cost more than they save
   AHEAD = 8192,       // bytes that weights are fetched ahead
   USUAL = 64,         // pixels of an axis
-  ROWS_MOST = 16      // of tiles in a work item
+  ROWS_MOST = 16,     // of tiles in a work item
+  IMAGES = 8          // more are shared out as well as so many
 };
 
 typedef struct Cost {
@@ -104,17 +105,27 @@ static Cost cost_of(const Winograd *w, int64_t m) {
   return c;
 }
 
+// Taps of all pixels along the lines' axis: the direct form leaves out lines that lie outside the image.
+static double taps_down(const Contraction *c) {
+  const ContractAxis *s = &c->space[0];
+  double n = 0;
+  if (!ie_is_const(s->in) || !ie_is_const(s->out)) return WINOGRAD_TAPS * USUAL;
+  for (int64_t y = 0; y < MIN(s->out->value, USUAL); y++)
+    for (int64_t k = 0; k < WINOGRAD_TAPS; k++) n += y + k >= s->lo && y + k - s->lo < s->in->value;
+  return n + (double)(WINOGRAD_TAPS * MAX(s->out->value - USUAL, 0));
+}
+
 static double direct_cost(const Winograd *w) {
   double ck = (double)w->inputs * (double)ceil_div(w->outputs, w->lanes) * (double)w->lanes;
-  double pixels = (double)known(w->images, 1) * (double)known(w->c->out[1], USUAL) *
-                  (double)known(w->c->out[2], USUAL);
-  return fmax(9 * pixels * ck / (0.95 * PER_CYCLE), 36 * ck / MEMORY_CYCLE);
+  double taps = (double)known(w->images, 1) * taps_down(w->c) * WINOGRAD_TAPS *
+                (double)known(w->c->out[2], USUAL);
+  return fmax(taps * ck / (0.95 * PER_CYCLE), 36 * ck / MEMORY_CYCLE);
 }
 
 // The largest share of `threads` threads that take the work items in order, times their number.
 static double share_cost(const Winograd *w, const WinogradSchedule *s, const Cost *c, int threads) {
   int64_t lines = known(w->lines, USUAL / s->m), blocks = ceil_div(lines, s->rows);
-  int64_t each = ceil_div(w->panels, s->groups), images = known(w->images, 1);
+  int64_t each = ceil_div(w->panels, s->groups), images = MIN(known(w->images, 1), IMAGES);
   int64_t items = images * s->groups * blocks;
   double most = 0;
   for (int t = 0; t < threads; t++) {
