@@ -80,11 +80,13 @@ enum {
   FAR_CYCLE = 5,     // and from memory
   AFAR_CYCLE =
       10,  // bytes that are written beyond the cache that they were to stay in, and read again
-  LEAST_INPUTS = 16,  // below that many channels the transforms cost more than they save
-  AHEAD = 8192,       // bytes that weights are fetched ahead
-  USUAL = 64,         // pixels of an axis
-  ROWS_MOST = 16,     // of tiles in a work item
-  IMAGES = 8          // more are shared out as well as so many
+  LEAST_INPUTS = 16,        // below that many channels the transforms cost more than they save
+  SCRATCH_MOST = 64 << 20,  // bytes
+  AHEAD = 8192,             // bytes that weights are fetched ahead
+  USUAL = 64,               // pixels of an axis
+  ROWS_MOST = 16,           // of tiles in a work item
+  IMAGES = 8,               // more are shared out as well as so many
+  ITEMS_MANY = 1024         // so many are shared out evenly
 };
 
 typedef struct Cost {
@@ -128,6 +130,7 @@ static double share_cost(const Winograd *w, const WinogradSchedule *s, const Cos
   int64_t each = ceil_div(w->panels, s->groups), images = MIN(known(w->images, 1), IMAGES);
   int64_t items = images * s->groups * blocks;
   double most = 0;
+  if (items > ITEMS_MANY) return c->forward * (double)s->groups + c->products + c->back;
   for (int t = 0; t < threads; t++) {
     int64_t begin = items * t / threads, end = items * (t + 1) / threads;
     double sum = 0;
@@ -210,6 +213,11 @@ static double choose_items(Winograd *w, const LowerTarget *t, int64_t m, Winogra
   return least;
 }
 
+static double scratch_of(const Winograd *w) {
+  int64_t n = w->s.m + WINOGRAD_TAPS - 1;
+  return 4 * (double)(n * n * w->s.high * w->s.wide) * (double)(w->inputs + w->s.nr);
+}
+
 bool winograd_choose(Winograd *w, const LowerTarget *t, bool heavy) {
   w->lanes = MAX(t->vector_bytes / 4, 1);
   w->s = (WinogradSchedule){.ahead = AHEAD, .spill = heavy};
@@ -222,6 +230,7 @@ bool winograd_choose(Winograd *w, const LowerTarget *t, bool heavy) {
   double f2 = choose_items(w, t, 2, &two), f4 = choose_items(w, t, 4, &four);
   if (direct_cost(w) <= fmin(f2, f4)) return false;
   w->s = f2 < f4 ? two : four;
+  if (scratch_of(w) > SCRATCH_MOST) return false;
   int64_t tiles = w->s.high * w->s.wide;
   w->s.mr = ceil_div(tiles, ceil_div(tiles, w->s.mr));
   count_tiles(w, w->s.m);
