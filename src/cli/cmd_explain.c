@@ -1,6 +1,7 @@
 // cmd_explain.c -- `tenon explain`: where each node of a model went, and what its kernels save (explain.h).
 #include "cli/verify_precision.h"
 #include "cli/overrides.h"
+#include "lower/winograd.h"
 #include "cli/explain_kernel.h"
 #include "cli/inputs.h"
 #include "cli/opt.h"
@@ -20,6 +21,7 @@ typedef struct Telling {
   const MemPlan *plan;  // NULL: there is none
   IntMap numbers;       // node id -> number of the kernel
   Compiled compiled;    // of its loops alone: no code is made
+  int64_t winograd;     // convolutions that are done in fewer products
 } Telling;
 
 static bool is_wanted(const Telling *t, const char *name) {
@@ -67,6 +69,26 @@ static void print_precision(Cli *c, const PrecisionReport *r) {
       "(`tenon verify --precision` measures it)\n",
       (long long)r->contractions, dtype_name(r->dtype), (long long)r->depth,
       100 * precision_expected(r));
+}
+
+// Convolutions that are done in fewer products, which rounds otherwise than the direct form.
+static void print_winograd(Cli *c, int64_t n) {
+  if (!n) return;
+  say(c,
+      "\n%lld convolution%s in fewer products (Winograd), which rounds otherwise; --exact leaves "
+      "that out\n",
+      (long long)n, n == 1 ? "" : "s");
+}
+
+static int64_t count_winograd(const Program *p) {
+  WinogradSchedule s;
+  int64_t n = 0;
+  for (int32_t i = 0; i < p->nfunctions; i++)
+    for (int32_t k = 0; k < p->function[i]->nsteps; k++) {
+      const ProgStep *st = &p->function[i]->step[k];
+      n += st->kind == STEP_KERNEL && winograd_schedule_parse(p->kernel[st->kernel].name, &s);
+    }
+  return n;
 }
 
 // Which order the channels have, region by region, and why.
@@ -164,6 +186,7 @@ static void print_text(const Telling *t) {
   print_layout(t->cli, &t->opt.report.layout, &t->dims);
   print_chains(t->cli, &t->opt.report);
   print_precision(t->cli, &t->opt.report.precision);
+  print_winograd(t->cli, t->winograd);
   print_host(t);
   NumText a;
   KernelCount count;
@@ -314,6 +337,8 @@ static void print_json(const Telling *t) {
   for (int64_t i = 0; i < x->node.n; i++)
     if (is_wanted(t, x->node.v[i].node->name)) json_node(&w, &x->node.v[i]);
   json_end_array(&w);
+  json_key(&w, "winograd");
+  json_i64(&w, t->winograd);
   json_key(&w, "groups");
   json_begin_array(&w);
   for (int64_t i = 0; i < x->kernel.n; i++) json_kernel(&w, x, &x->kernel.v[i]);
@@ -336,6 +361,7 @@ static void lower(Telling *t) {
   if (opt_plan(t->model->graph, &c->arena, d, &plan)) return;
   t->plan = plan;
   if (lower_program(t->model->graph, plan, &o, &c->arena, d, &t->compiled)) return;
+  t->winograd = count_winograd(t->compiled.program);
   program_release(t->compiled.program);
   t->compiled.program = NULL;
 }

@@ -7,6 +7,7 @@
 #ifndef TENON_LOWER_CONTRACT_H
 #define TENON_LOWER_CONTRACT_H
 
+#include "lower/follow.h"
 #include "lower/templates.h"
 
 // How a contraction is done.  Chosen by shapes and the target alone; printed as a kernel's name, and read back.
@@ -27,6 +28,8 @@ typedef struct ContractSchedule {
 } ContractSchedule;
 const char *contract_schedule_print(Arena *a, const ContractSchedule *s);
 bool contract_schedule_parse(const char *text, ContractSchedule *out);
+// Reads `word` and, where out is given, a number behind it.
+bool contract_take(const char **at, const char *word, int64_t *out);
 
 typedef enum {
   AXIS_ZERO,
@@ -135,6 +138,26 @@ void contract_rhs(const Contraction *c, const ContractPoint *at, Dim *index);
 bool contract_pack(const Contraction *c, int64_t nr, PackSpec *out);
 void contract_choose(const Contraction *c, const LowerTarget *t, const ContractProbe *p, bool heavy,
                      ContractSchedule *out);
+
+// ---- what is done with the sums (contract.c), for every template that forms some ----
+typedef struct Chain {
+  Follow follow;  // from the anchor's value to the results
+  bool heavy;     // functions of many instructions stand behind the anchor
+  int64_t
+      blocks;  // pixels of a block, each with channels of its own side by side; 1: otherwise; 0: there are no blocks
+} Chain;
+typedef struct Finish {
+  Contraction *c;
+  Chain *h;
+  const Dim *index;  // where the sum is
+  const LoopExpr *sum;
+  const LoopExpr *row_sum;  // of lhs; NULL: not needed
+  const LoopExpr *value;    // what the anchor gives there; NULL: not made yet
+} Finish;
+bool contract_chain(Chain *h, Elem *e);  // finds the one anchor, and what follows it
+bool contract_give(Finish *f, Elem *e);  // the anchor's value is the sum at hand
+// Stores every result that is made of the sum at an index, under the guards of the elements.
+bool contract_store(Finish *f, const Dim *index, const LoopExpr *sum, const LoopExpr *row_sum);
 
 // contract_tile.c
 enum { ROW_LANES = 16 };

@@ -21,8 +21,7 @@ const char *contract_schedule_print(Arena *a, const ContractSchedule *s) {
       s->turn ? " turn" : "");
 }
 
-// Reads `word` and, where out is given, a number behind it.
-static bool take(const char **at, const char *word, int64_t *out) {
+bool contract_take(const char **at, const char *word, int64_t *out) {
   size_t n = strlen(word);
   if (strncmp(*at, word, n)) return false;
   const char *p = *at + n;
@@ -36,16 +35,17 @@ static bool take(const char **at, const char *word, int64_t *out) {
 
 bool contract_schedule_parse(const char *text, ContractSchedule *out) {
   ContractSchedule s = {0};
-  bool ok = take(&text, "contract ", &s.mr) && take(&text, "x", &s.nr) &&
-            take(&text, " rows ", &s.rows) && take(&text, " panels ", &s.panels) &&
-            take(&text, " unroll ", &s.unroll) && take(&text, " ahead ", &s.ahead) &&
-            take(&text, " depth ", &s.depth);
-  s.row_inner = ok && take(&text, " row-inner", NULL);
-  s.stage_lhs = ok && take(&text, " stage-lhs", NULL);
-  s.stage_rhs = ok && take(&text, " stage-rhs", NULL);
-  s.lines = ok && take(&text, " lines", NULL);
-  s.spill = ok && take(&text, " spill", NULL);
-  s.turn = ok && take(&text, " turn", NULL);
+  bool ok = contract_take(&text, "contract ", &s.mr) && contract_take(&text, "x", &s.nr) &&
+            contract_take(&text, " rows ", &s.rows) &&
+            contract_take(&text, " panels ", &s.panels) &&
+            contract_take(&text, " unroll ", &s.unroll) &&
+            contract_take(&text, " ahead ", &s.ahead) && contract_take(&text, " depth ", &s.depth);
+  s.row_inner = ok && contract_take(&text, " row-inner", NULL);
+  s.stage_lhs = ok && contract_take(&text, " stage-lhs", NULL);
+  s.stage_rhs = ok && contract_take(&text, " stage-rhs", NULL);
+  s.lines = ok && contract_take(&text, " lines", NULL);
+  s.spill = ok && contract_take(&text, " spill", NULL);
+  s.turn = ok && contract_take(&text, " turn", NULL);
   if (!ok || *text || s.mr < 1 || s.nr < 1 || s.panels < 1 || s.unroll < 1) return false;
   *out = s;
   return true;

@@ -56,5 +56,6 @@ const int64_t graph_npass_orders = ARRAY_LEN(graph_pass_order);
 tenon_status graph_optimise(Graph *g, const OptOptions *o, OptReport *report) {
   if (!pass_check_order(graph_passes, graph_npasses, graph_pass_order, graph_npass_orders, g->diag))
     return TENON_EINTERNAL;
+  g->fast = o->fast;
   return passes_run(graph_passes, graph_npasses, g, o, report);
 }
