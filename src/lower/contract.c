@@ -60,7 +60,7 @@ bool contract_heavy(const Node *n) {
   }
 }
 
-bool contract_chain(Chain *h, Elem *e) {
+bool contract_chain(ContractChain *h, Elem *e) {
   NodeList all = body_order(e->lo->g, e->body, e->a);
   const Node *anchor = NULL;
   for (int64_t i = 0; i < all.n; i++) {
@@ -359,7 +359,7 @@ static int64_t coefficient(Dim sum, Dim sym) {
 
 // Whether the first result lies along the last axis of the rows, and columns at a distance that is not known yet or so far apart
 // that they push each other out of the cache: lines of memory that lie 4096 bytes apart share a place in it.
-static bool lies_along_rows(Contraction *c, Chain *h) {
+static bool lies_along_rows(Contraction *c, ContractChain *h) {
   Elem *e = c->e;
   Dim index[MAX_RANK], at[MAX_RANK], shape[MAX_RANK];
   const Type *y = e->fused->type[0];
@@ -443,7 +443,7 @@ tenon_status lower_contract(Lowering *lo, const Node *fused, Lowered *out) {
   if (at->kind != FUSED_CONTRACTION) return TENON_EUNSUPPORTED;
   Elem e = {.lo = lo, .fused = fused, .body = at->body, .a = lo->arena};
   Contraction c;
-  Chain h = {0};
+  ContractChain h = {0};
   if (!contract_chain(&h, &e) || !contract_map(&c, &e, h.follow.anchor, h.blocks))
     return TENON_EUNSUPPORTED;
   const Node *anchor = h.follow.anchor, *skip[1] = {c.weight ? c.rhs : NULL};

@@ -140,22 +140,22 @@ void contract_choose(const Contraction *c, const LowerTarget *t, const ContractP
                      ContractSchedule *out);
 
 // ---- what is done with the sums (contract.c), for every template that forms some ----
-typedef struct Chain {
+typedef struct ContractChain {
   Follow follow;  // from the anchor's value to the results
   bool heavy;     // functions of many instructions stand behind the anchor
   int64_t
       blocks;  // pixels of a block, each with channels of its own side by side; 1: otherwise; 0: there are no blocks
-} Chain;
+} ContractChain;
 typedef struct Finish {
   Contraction *c;
-  Chain *h;
+  ContractChain *h;
   const Dim *index;  // where the sum is
   const LoopExpr *sum;
   const LoopExpr *row_sum;  // of lhs; NULL: not needed
   const LoopExpr *value;    // what the anchor gives there; NULL: not made yet
 } Finish;
-bool contract_chain(Chain *h, Elem *e);  // finds the one anchor, and what follows it
-bool contract_give(Finish *f, Elem *e);  // the anchor's value is the sum at hand
+bool contract_chain(ContractChain *h, Elem *e);  // finds the one anchor, and what follows it
+bool contract_give(Finish *f, Elem *e);          // the anchor's value is the sum at hand
 // Stores every result that is made of the sum at an index, under the guards of the elements.
 bool contract_store(Finish *f, const Dim *index, const LoopExpr *sum, const LoopExpr *row_sum);
 
