@@ -286,6 +286,9 @@ expect 0 "GFLOP/s" bench "$tmp/m.tir" --target ref --seconds 0.01 --warmup 0 --t
 check "the trace is JSON" python3 -m json.tool "$tmp/trace.json"
 expect 2 "unknown target 'abacus'" bench "$tmp/m.tir" --target abacus
 expect 0 "GFLOP/s of f32" doctor --measure
+check "doctor --measure --json is JSON" json_ok doctor --measure --json
+check "doctor --round-trip --json is JSON" json_ok doctor --round-trip --json
+expect 0 "of which the roofline explains" bench "$tmp/m.tir" --target ref --seconds 0.01 --warmup 0 --profile --by-loss
 expect 0 "compiled model" inspect "$tmp/c.tenon"
 expect 0 "compile 0.0 ms" bench "$tmp/c.tenon" --seconds 0.01 --warmup 0 --profile
 check "bench --json of a compiled model is JSON" json_ok bench "$tmp/c.tenon" --seconds 0.01 --warmup 0 --json

@@ -21,8 +21,10 @@ typedef struct ContractSchedule {
   bool row_inner;  // work items that follow one another differ in rows first, else in columns
   bool stage_lhs;  // rows are computed into scratch first
   bool stage_rhs;  // columns likewise
-  bool spill;      // sums go through scratch to what is done with them
-  bool turn;       // and are read from there along the rows, because the result lies so
+  bool
+      lines;  // an item's lines of the image are copied with their padding first (contract_lines.c)
+  bool spill;  // sums go through scratch to what is done with them
+  bool turn;   // and are read from there along the rows, because the result lies so
 } ContractSchedule;
 const char *contract_schedule_print(Arena *a, const ContractSchedule *s);
 bool contract_schedule_parse(const char *text, ContractSchedule *out);
@@ -164,6 +166,7 @@ typedef struct Tiler {
   int32_t acc;       // register tile
   int32_t lhs_buf;   // staged rows, or -1
   int32_t rhs_buf;   // staged columns, or -1
+  int32_t lines;     // staged lines of an image, or -1
   int32_t sums;      // spilled sums, or -1
   int32_t so_far;    // sums of the blocks before, or -1
   int32_t row_acc;   // sums of the rows of lhs, the same in each of ROW_LANES lanes, or -1
@@ -175,6 +178,7 @@ typedef struct Tiler {
   Dim behind;        // blocks: contracted places before the one at hand
   Dim next;  // blocks: elements of the next panel that are fetched during the tile, from here on,
   int64_t each;   // and so many by each round of the innermost loop; NULL: none
+  Dim line;       // staged lines: that of the result, counted from the item's first
   int64_t phase;  // of a transposed image: the first pixel of those at hand
   bool (*finish)(struct Tiler *t, const Dim *index,
                  const LoopExpr *sum);  // stores what is made of a sum
@@ -193,6 +197,12 @@ int64_t contract_pitch(const Tiler *t);                           // from one st
 // So many steps from the block's first on, added to the tile.
 bool contract_steps_of(Tiler *t, int64_t rows, int64_t count);
 bool contract_finish(Tiler *t, int64_t rows);
+
+// contract_lines.c
+int64_t contract_lines_size(const Tiler *t);
+bool contract_stage_lines(Tiler *t,
+                          Dim first);  // for the item whose first line of the result it is
+const LoopExpr *contract_staged_pixel(Tiler *t, Dim row, const Dim *k);
 
 // contract_block.c
 bool contract_blocks(Tiler *t, Dim row_block);
