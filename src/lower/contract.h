@@ -88,6 +88,7 @@ typedef struct Contraction {
   const Node *
       scale;  // constant: of a quantised result's columns, all three joined; NULL: they are joined there
   const Node *offset;  // constant: what is added to a column's sum; NULL: nothing
+  bool begun;          // the sums begin with it
   const Node *
       column_sum;  // constant: a column's sum of rhs, times the zero point of lhs taken off; NULL: it is none
 } Contraction;

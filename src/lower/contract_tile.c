@@ -539,8 +539,32 @@ static void clear(Tiler *t, int64_t rows, int64_t width, int32_t to) {
   loop_end(&e->b);
 }
 
+// The sums of a tile begin with what is added to their columns.
+static bool begin_sums(Tiler *t, int64_t rows) {
+  Elem *e = t->e;
+  ContractPoint at;
+  if (!t->c->begun) {
+    clear(t, rows, t->s.nr, t->acc);
+    return true;
+  }
+  Dim r = loop_for(&e->b, LOOP_UNROLL, "r", num(t, rows));
+  Dim j = loop_for(&e->b, LOOP_VECTOR, "j", num(t, t->s.nr)), col = add(t, t->col, j);
+  elem_forget(e);
+  int before = e->nguards;
+  if (ragged(t)) col = elem_guard(e, col, t->c->n);
+  place(t, e->pool->zero, col, &at);
+  const LoopExpr *x = elem_at(e, t->c->offset, &at.out[t->c->col1 - 1]);
+  elem_unguard(e, before);
+  elem_forget(e);
+  if (!x) return false;
+  loop_store(&e->b, t->acc, add(t, ie_mulc(e->pool, r, t->s.nr), j), x);
+  loop_end(&e->b);
+  loop_end(&e->b);
+  return true;
+}
+
 static bool tile(Tiler *t, int64_t rows, bool guard, int64_t first) {
-  clear(t, rows, t->s.nr, t->acc);
+  if (!begin_sums(t, rows)) return false;
   if (t->row_acc >= 0) clear(t, rows, ROW_LANES, t->row_acc);
   bool ok =
       t->c->image ? image_sums(t, rows, first) : linear_sums(t, (Rows){.to = rows, .guard = guard});

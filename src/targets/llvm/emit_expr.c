@@ -285,8 +285,19 @@ static Span select_span(const LoopExpr *x, int depth) {
   return (Span){fmin(p.lo, q.lo), fmax(p.hi, q.hi), p.nan || q.nan};
 }
 
-static Span float_span(const LoopExpr *x, int depth) {
+// a * b + c within bounds that hold after a rounding too; where they are not finite nothing is known.
+static Span product_span(Span a, Span b, Span c) {
   const Span any = {-INFINITY, INFINITY, true};
+  double p[] = {a.lo * b.lo, a.lo * b.hi, a.hi * b.lo, a.hi * b.hi};
+  double lo = fmin(fmin(p[0], p[1]), fmin(p[2], p[3])) + c.lo;
+  double hi = fmax(fmax(p[0], p[1]), fmax(p[2], p[3])) + c.hi;
+  if (a.nan || b.nan || c.nan || !(lo > -1e30 && hi < 1e30)) return any;
+  double slack = 1e-6 * fmax(fabs(lo), fabs(hi));
+  return (Span){lo - slack, hi + slack, false};
+}
+
+static Span float_span(const LoopExpr *x, int depth) {
+  const Span any = {-INFINITY, INFINITY, true}, none = {0, 0, false};
   if (x->kind == LX_CONST) return (Span){x->f, x->f, isnan(x->f)};
   if (depth > 8 || x->kind != LX_OP) return any;
   Span p, q;
@@ -303,6 +314,12 @@ static Span float_span(const LoopExpr *x, int depth) {
   case LOOP_ceil:
     p = float_span(x->src[0], depth + 1);
     return (Span){floor(p.lo), ceil(p.hi), p.nan};
+  case LOOP_neg: p = float_span(x->src[0], depth + 1); return (Span){-p.hi, -p.lo, p.nan};
+  case LOOP_mul:
+  case LOOP_fma:
+    p = float_span(x->src[0], depth + 1);
+    q = float_span(x->src[1], depth + 1);
+    return product_span(p, q, x->op == LOOP_fma ? float_span(x->src[2], depth + 1) : none);
   case LOOP_relu:
     p = float_span(x->src[0], depth + 1);
     return (Span){fmax(p.lo, 0), fmax(p.hi, 0), p.nan};
@@ -321,8 +338,28 @@ static LV cast_known(Emit *e, const LoopExpr *x, LV v) {
   return cast_emit(e, t, x->dtype, v, s.lo, s.hi);
 }
 
+// Rounding and making an integer is one instruction where the float is known to fit.  NULL: it is two.
+static LV emit_rounded(Emit *e, const LoopExpr *x) {
+  const LoopExpr *r = x->src[0];
+  if (x->op != LOOP_cast || x->dtype != DT_I32 || r->kind != LX_OP || r->op != LOOP_round ||
+      r->dtype != DT_F32 || e->m->arch != ARCH_X86_64)
+    return NULL;
+  Span s = float_span(r->src[0], 0);
+  if (s.nan || s.lo < -0x1p30 || s.hi > 0x1p30) return NULL;
+  LV v = emit_expr(e, r->src[0]);
+  int lanes = value_lanes(v);
+  LV args[] = {v, LLVMConstNull(LLVMVectorType(e->i32, 16)),
+               LLVMConstAllOnes(LLVMInt16TypeInContext(e->ctx)), const_int(e, NULL, e->i32, 4)};
+  if (lanes == 16 && e->m->has & CPU_AVX512)
+    return call_intrinsic(e, "llvm.x86.avx512.mask.cvtps2dq.512", NULL, 0, args, 4);
+  if (lanes == 8 && e->m->has & CPU_AVX2)
+    return call_intrinsic(e, "llvm.x86.avx.cvt.ps2dq.256", NULL, 0, args, 1);
+  return lanes == 4 ? call_intrinsic(e, "llvm.x86.sse2.cvtps2dq", NULL, 0, args, 1) : NULL;
+}
+
 static LV emit_op(Emit *e, const LoopExpr *x) {
-  LV v[3] = {0};
+  LV v[3] = {0}, whole = emit_rounded(e, x);
+  if (whole) return whole;
   bool vec = false;
   int n = loop_op_arity[x->op];
   for (int i = 0; i < n; i++) {
