@@ -461,7 +461,8 @@ tenon_status lower_contract(Lowering *lo, const Node *fused, Lowered *out) {
   if (!find_chain(&h, &e) || !contract_map(&c, &e, h.follow.anchor, h.blocks))
     return TENON_EUNSUPPORTED;
   const Node *anchor = h.follow.anchor, *skip[1] = {c.weight ? c.rhs : NULL};
-  bool heavy = h.heavy || is_quantised(anchor);
+  // A byte that is not stored as it is has many instructions behind it.
+  bool heavy = h.heavy || (is_quantised(anchor) && e.body->result[0] != anchor);
   if (!elem_begin(&e, lo, fused, skip, c.weight ? 1 : 0)) return TENON_EUNSUPPORTED;
   if (!contract_map(&c, &e, anchor, h.blocks) || !contract_sizes(&c)) return TENON_EUNSUPPORTED;
   // So many products of bytes stay below 2^31.
