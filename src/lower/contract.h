@@ -80,6 +80,7 @@ typedef struct Contraction {
   const Node *lhs_zero, *rhs_zero;
   // Words: so many elements along the last contracted axis are multiplied at once; 0: one (contract_word.c)
   int64_t word;
+  int word_axis;  // the contracted axis that they lie along: the last, or of depthwise images the one across lines
   bool direct;  // words of lhs are read where they lie, else from rows that are staged
   bool flip;    // lhs is signed: its bytes are read as unsigned, 128 more
   bool
@@ -118,7 +119,7 @@ void contract_scales(
 // The node's constant outside the kernel, or what it is itself; NULL when it is none.
 const Node *contract_constant(const Contraction *c, const Node *n);
 int64_t contract_steps(const Contraction *c,
-                       int64_t elements);  // words along the last contracted axis
+                       int64_t elements);  // words along the axis that they lie along
 
 // False when the anchor is not one that this template does.  `blocks`: behind it channels become blocks of so many
 // pixels, each with channels of its own side by side; 1: blocks are made otherwise; 0: there are none.
@@ -156,5 +157,17 @@ typedef struct Tiler {
   void *ctx;
 } Tiler;
 bool contract_emit(Tiler *t);
+// What contract_depth.c shares: the result's index at a row and a column; rows of a tile that begins at pixel `first` whose tap
+// `k` lies inside the line; taps along an axis that reach a line of the image, *skip before them; packed rhs at a column of the panel.
+typedef struct Rows {
+  int64_t from, to;  // of the tile
+  bool guard;        // there may be fewer
+} Rows;
+void contract_place(Tiler *t, Dim row, Dim col, ContractPoint *at);
+Rows contract_rows_of_tap(const Tiler *t, int64_t first, int64_t rows, int64_t k);
+Dim contract_taps_inside(Tiler *t, int d, Dim *skip);
+Dim contract_packed(Tiler *t, const ContractPoint *at, Dim col);
+// The sums of a tile of a depthwise image in words.  `first` >= 0: where the tile begins, for the taps that leave the line.
+bool contract_depth_sums(Tiler *t, int64_t rows, int64_t first);
 
 #endif

@@ -464,10 +464,11 @@ bool contract_pack(const Contraction *c, int64_t nr, PackSpec *out) {
     out->extent[2 + i] = c->k[i]->value;
   }
   if (c->word) {  // the elements of a word are the innermost loop
-    out->extent[inner] = contract_steps(c, c->k[c->nk - 1]->value);
+    int along = c->word_axis;
+    out->extent[2 + along] = contract_steps(c, c->k[along]->value);
     out->extent[n - 1] = c->word;
     out->flip = t->dtype == DT_U8 ? 128 : 0;
-    at.k[c->nk - 1] = ie_add(p, ie_mulc(p, sym[inner], c->word), sym[n - 1]);
+    at.k[along] = ie_add(p, ie_mulc(p, sym[2 + along], c->word), sym[n - 1]);
   }
   out->nloops = n;
   out->extent[0] = c->groups;

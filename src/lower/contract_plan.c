@@ -57,7 +57,7 @@ static int64_t contracted(const Contraction *c) {
   int64_t k = 1;
   for (int i = 0; i < c->nk; i++) {
     int64_t size = MAX(known(c->k[i], 256), 1);
-    k *= i == c->nk - 1 ? contract_steps(c, size) : size;
+    k *= c->word && i == c->word_axis ? contract_steps(c, size) : size;
   }
   return k;
 }

@@ -22,7 +22,7 @@ static void close_loops(Tiler *t, int depth) {
 // ---- places ----
 
 // The result's index at a row and a column, both counted through their axes.
-static void place(Tiler *t, Dim row, Dim col, ContractPoint *at) {
+void contract_place(Tiler *t, Dim row, Dim col, ContractPoint *at) {
   Contraction *c = t->c;
   *at = t->at;
   elem_split(t->e, row, c->row1 - c->row0, c->out + c->row0, at->out + c->row0);
@@ -110,12 +110,12 @@ static const LoopExpr *lhs_word(Tiler *t, const ContractPoint *at) {
   return t->c->flip ? loop_op(k, LOOP_bit_xor, x, loop_int(k, DT_U32, 0x80808080), NULL) : x;
 }
 
-static Dim packed_index(Tiler *t, const ContractPoint *at, Dim col) {
+Dim contract_packed(Tiler *t, const ContractPoint *at, Dim col) {
   Contraction *c = t->c;
   IntPool *p = t->e->pool;
   Dim i = add(t, ie_mul(p, t->group, ie_ceildiv(p, c->n, num(t, t->s.nr))), t->panel);
   for (int k = 0; k < c->nk; k++) {
-    bool words = c->word && k == c->nk - 1;
+    bool words = c->word && k == c->word_axis;
     Dim size = words ? num(t, contract_steps(c, c->k[k]->value)) : c->k[k];
     Dim place = words ? ie_div(p, at->k[k], num(t, c->word)) : at->k[k];
     i = add(t, ie_mul(p, i, size), place);
@@ -129,7 +129,7 @@ static const LoopExpr *rhs_value(Tiler *t, const ContractPoint *at, Dim col) {
   Dim index[MAX_RANK];
   const LoopExpr *x;
   if (t->packed >= 0) {
-    x = loop_load(e->k, t->packed, packed_index(t, at, col));
+    x = loop_load(e->k, t->packed, contract_packed(t, at, col));
   } else {
     contract_rhs(c, at, index);
     x = elem_at(e, c->rhs, index);
@@ -179,7 +179,7 @@ static bool stage_rhs(Tiler *t) {
   elem_forget(e);
   int before = e->nguards;
   if (ragged(t)) col = elem_guard(e, col, t->c->n);
-  place(t, t->row, col, &at);
+  contract_place(t, t->row, col, &at);
   memcpy(at.k, k, sizeof at.k);
   const LoopExpr *x = rhs_value(t, &at, j);
   elem_unguard(e, before);
@@ -196,7 +196,7 @@ static bool stage_part(Tiler *t, Dim r, bool guard, int64_t from, int64_t to) {
   int depth = 0, first = t->c->row0;
   Dim all = open_contracted(t, from, to, k, &depth);
   elem_forget(e);
-  place(t, row_at(t, r, guard), t->e->pool->zero, &at);
+  contract_place(t, row_at(t, r, guard), t->e->pool->zero, &at);
   // That a quotient of sizes stays below its size is true, and beyond proof.
   if (t->c->apart) at.out[first] = elem_guard(e, at.out[first], t->c->out[first]);
   memcpy(at.k, k, sizeof at.k);
@@ -238,11 +238,6 @@ static bool stage_lhs(Tiler *t, int64_t rows, bool guard) {
 
 // ---- sums ----
 
-typedef struct Rows {
-  int64_t from, to;  // of the tile
-  bool guard;        // there may be fewer
-} Rows;
-
 static const LoopExpr *product(Tiler *t, const LoopExpr *a, const LoopExpr *b,
                                const LoopExpr *sum) {
   LoopKernel *k = t->e->k;
@@ -264,7 +259,7 @@ static const LoopExpr *step_lhs(Tiler *t, Dim in_tile, Dim col, bool guard, cons
   int before = e->nguards;
   Dim row = row_at(t, in_tile, guard);
   if (c->depthwise && ragged(t)) col = elem_guard(e, col, c->n);
-  place(t, row, col, &at);
+  contract_place(t, row, col, &at);
   memcpy(at.k, k, sizeof at.k);
   const LoopExpr *x = c->word ? lhs_word(t, &at) : lhs_value(t, &at);
   elem_unguard(e, before);
@@ -283,7 +278,7 @@ static const LoopExpr *step_rhs(Tiler *t, Dim j, const Dim *k) {
   }
   int before = e->nguards;
   if (ragged(t) && (t->packed < 0 || (c->rhs_zero && !c->word))) col = elem_guard(e, col, c->n);
-  place(t, e->pool->zero, col, &at);
+  contract_place(t, e->pool->zero, col, &at);
   memcpy(at.k, k, sizeof at.k);
   const LoopExpr *x = rhs_value(t, &at, j);
   elem_unguard(e, before);
@@ -323,7 +318,7 @@ static void prefetch(Tiler *t, const Dim *k) {
   int64_t bytes = t->c->word ? 4 : elem_bytes(type_of(t->c->rhs)->dtype), line = MAX(64 / bytes, 1);
   memcpy(at.k, k, sizeof at.k);
   for (int64_t i = 0; i < t->s.nr; i += line)
-    loop_prefetch(&e->b, t->packed, packed_index(t, &at, num(t, t->s.ahead / bytes + i)));
+    loop_prefetch(&e->b, t->packed, contract_packed(t, &at, num(t, t->s.ahead / bytes + i)));
 }
 
 // `count` steps, of words where there are any, of the innermost contracted loop from an element on, u of them written out.
@@ -397,7 +392,7 @@ static bool tap_of_phase(const Tiler *t, int64_t k, int64_t *at) {
 }
 
 // Rows of a tile that begins at pixel `first` whose tap `k` lies inside the line.
-static Rows rows_of_tap(const Tiler *t, int64_t first, int64_t rows, int64_t k) {
+Rows contract_rows_of_tap(const Tiler *t, int64_t first, int64_t rows, int64_t k) {
   const Contraction *c = t->c;
   const ContractAxis *s = &c->space[c->nd - 1];
   Rows r = {.from = rows, .to = 0};
@@ -413,7 +408,7 @@ static Rows rows_of_tap(const Tiler *t, int64_t first, int64_t rows, int64_t k) 
 }
 
 // Taps along an axis that reach a line of the image: *skip before them, and how many.
-static Dim taps_inside(Tiler *t, int d, Dim *skip) {
+Dim contract_taps_inside(Tiler *t, int d, Dim *skip) {
   const ContractAxis *s = &t->c->space[d];
   IntPool *p = t->e->pool;
   *skip = p->zero;
@@ -450,7 +445,7 @@ static bool phase_sums(Tiler *t, int64_t rows, int64_t first) {
   bool ok = true;
   for (int d = 0; d < last; d++) k[d] = open_reaching(t, d, &depth);
   for (int64_t i = 0; i < c->space[last].kernel && ok; i++) {
-    Rows r = first >= 0 ? rows_of_tap(t, first, rows, i) : (Rows){.to = rows};
+    Rows r = first >= 0 ? contract_rows_of_tap(t, first, rows, i) : (Rows){.to = rows};
     k[last] = num(t, i);
     if (tap_of_phase(t, i, &at) && r.to > r.from) ok = inner_loop(t, r, k, c->nk - 1);
   }
@@ -466,8 +461,9 @@ static bool image_sums(Tiler *t, int64_t rows, int64_t first) {
   int depth = 0, last = c->nd - 1;
   bool ok = true;
   if (c->phases) return phase_sums(t, rows, first);
+  if (c->depthwise && c->word) return contract_depth_sums(t, rows, first);
   for (int d = 0; d < last; d++) {
-    Dim n = taps_inside(t, d, &skip);
+    Dim n = contract_taps_inside(t, d, &skip);
     k[d] = add(t, skip, open_loop(t, LOOP_SERIAL, "tap", n, &depth));
   }
   if (first < 0 &&
@@ -478,7 +474,7 @@ static bool image_sums(Tiler *t, int64_t rows, int64_t first) {
     return ok;
   }
   for (int64_t i = 0; i < c->space[last].kernel && ok; i++) {
-    Rows r = first >= 0 ? rows_of_tap(t, first, rows, i) : (Rows){.to = rows};
+    Rows r = first >= 0 ? contract_rows_of_tap(t, first, rows, i) : (Rows){.to = rows};
     k[last] = num(t, i);
     if (r.to <= r.from) continue;
     ok = c->depthwise ? step(t, r, k) : inner_loop(t, r, k, c->nk - 1);
@@ -521,7 +517,7 @@ static bool finish(Tiler *t, int64_t rows, bool guard) {
   if (t->row_acc >= 0) t->row_sum = loop_load(e->k, t->row_sums, ie_mulc(e->pool, r, ROW_LANES));
   row = row_at(t, r, guard);
   if (ragged(t)) col = elem_guard(e, col, t->c->n);
-  place(t, row, col, &at);
+  contract_place(t, row, col, &at);
   bool ok = t->finish(t, at.out, sum);
   elem_unguard(e, 0);
   elem_forget(e);
@@ -552,7 +548,7 @@ static bool begin_sums(Tiler *t, int64_t rows) {
   elem_forget(e);
   int before = e->nguards;
   if (ragged(t)) col = elem_guard(e, col, t->c->n);
-  place(t, e->pool->zero, col, &at);
+  contract_place(t, e->pool->zero, col, &at);
   const LoopExpr *x = elem_at(e, t->c->offset, &at.out[t->c->col1 - 1]);
   elem_unguard(e, before);
   elem_forget(e);
@@ -657,7 +653,7 @@ static bool image_line(Tiler *t, int64_t m) {
       if (i + run >= (i < nhigh ? nhigh : tiles)) break;
       for (int64_t k = 0, start; k < kernel; k++) {
         if (c->phases && !tap_of_phase(t, k, &start)) continue;
-        Rows r = rows_of_tap(t, at, rows, k);
+        Rows r = contract_rows_of_tap(t, at, rows, k);
         inside &= r.from == 0 && r.to == rows;
       }
       if (!inside) break;
