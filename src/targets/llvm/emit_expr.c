@@ -194,10 +194,11 @@ static void store_plain(Emit *e, LV v, LV p, int64_t align) {
   LLVMSetAlignment(LLVMBuildStore(e->b, v, p), (unsigned)align);
 }
 
-static void store_lanes(Emit *e, LV base, Lin at, LV v, int64_t bytes, LV mask) {
+// Places are counted in elements of `bytes`; a lane holds `width` of them.
+static void store_lanes(Emit *e, LV base, Lin at, LV v, int64_t bytes, int64_t width, LV mask) {
   LT type = LLVMTypeOf(v);
   LV align = const_int(e, NULL, e->i32, bytes);
-  if (!at.vec && at.stride == 1) {
+  if (!at.vec && at.stride == width) {
     LV p = at_byte(e, base, at.base, bytes);
     if (!mask) {
       store_plain(e, v, p, bytes);
@@ -232,26 +233,25 @@ static LLVMBasicBlockRef only_if(Emit *e, LV cond) {
 }
 
 void emit_store(Emit *e, const LoopStmt *s) {
-  DType t = e->k->buffer[s->buffer].dtype;
+  DType t = s->value->dtype;
+  int64_t unit = elem_bytes(e->k->buffer[s->buffer].dtype), width = elem_bytes(t) / unit;
   LV v = emit_expr(e, s->value);
   Guard g = emit_guards(e, s->nguards, s->guard);
   Lin at = emit_lin(e, s->index);
   LV mask = both(e, e->mask, g.lanes);
   LLVMBasicBlockRef done = g.uniform ? only_if(e, g.uniform) : NULL;
-  check_access(e, s->buffer, at, 1, NULL, at.vec || at.stride ? mask : NULL);
+  check_access(e, s->buffer, at, width, NULL, at.vec || at.stride ? mask : NULL);
   if (!e->lanes) {
-    store_plain(e, to_memory(e, t, v), at_byte(e, e->base[s->buffer], at.base, elem_bytes(t)),
-                elem_bytes(t));
+    store_plain(e, to_memory(e, t, v), at_byte(e, e->base[s->buffer], at.base, unit), unit);
   } else if (!at.vec && !at.stride) {
     // All lanes write one element: only a loop of one round may, or lanes that agree.
     LV one =
         value_lanes(v) ? LLVMBuildExtractElement(e->b, v, const_int(e, NULL, e->i32, 0), "") : v;
     if (g.lanes || (e->mask && value_lanes(v)))
       emit_fail(e, "the lanes of a vector store to one element");
-    store_plain(e, to_memory(e, t, one), at_byte(e, e->base[s->buffer], at.base, elem_bytes(t)),
-                elem_bytes(t));
+    store_plain(e, to_memory(e, t, one), at_byte(e, e->base[s->buffer], at.base, unit), unit);
   } else {
-    store_lanes(e, e->base[s->buffer], at, to_memory(e, t, widen(e, v)), elem_bytes(t), mask);
+    store_lanes(e, e->base[s->buffer], at, to_memory(e, t, widen(e, v)), unit, width, mask);
   }
   drop_guards(e, s->nguards, s->guard);
   if (done) go_to(e, done);
