@@ -12,9 +12,11 @@ enum { BYTES = 4 };
 
 typedef struct Depth {
   Tiler *t;
-  int axis;    // across lines
-  Dim top;     // the window's first line, known to lie inside with all others; NULL: it is not
-  bool guard;  // lines may lie outside
+  int axis;  // across lines
+  Dim top;   // the window's first line, known to lie inside with all others; NULL: it is not
+  // Where lines may lie outside, by tap: the line, or the nearest inside, and whether it is it; NULL: they may not.
+  Dim *line;
+  const LoopExpr **inside;
   Dim k[CONTRACT_K];
 } Depth;
 
@@ -22,24 +24,21 @@ typedef struct Depth {
 static const LoopExpr *byte_at(Depth *d, Dim row, Dim col, int64_t line) {
   Tiler *t = d->t;
   Contraction *c = t->c;
-  Elem *e = t->e;
-  const ContractAxis *s = &c->space[d->axis];
+  LoopKernel *k = t->e->k;
   ContractPoint at;
   Dim index[MAX_RANK];
-  int before = e->nguards, axis = c->first_space + d->axis;
   contract_place(t, row, col, &at);
   memcpy(at.k, d->k, sizeof at.k);
-  at.k[d->axis] = ie_const(e->pool, line);
-  if (d->top) c->bound[d->axis] = ie_addc(e->pool, d->top, line * s->dilation);
+  at.k[d->axis] = ie_const(t->e->pool, line);
+  if (d->top) c->bound[d->axis] = ie_addc(t->e->pool, d->top, line * c->space[d->axis].dilation);
+  if (d->line) c->bound[d->axis] = d->line[line];
   contract_lhs(c, &at, index);
   c->bound[d->axis] = NULL;
-  if (d->guard) index[axis] = elem_guard(e, index[axis], s->in);
-  const LoopExpr *x = index[axis] ? elem_at(e, c->lhs, index) : NULL;
-  if (x) x = loop_bit_cast(e->k, DT_U8, x);
-  if (x && c->flip) x = loop_op(e->k, LOOP_bit_xor, x, loop_int(e->k, DT_U8, 128), NULL);
-  if (x && d->guard) x = elem_guarded(e, before, x, loop_int(e->k, DT_U8, 0));
-  elem_unguard(e, before);
-  return x;
+  const LoopExpr *x = elem_at(t->e, c->lhs, index);
+  if (!x) return NULL;
+  x = loop_bit_cast(k, DT_U8, x);
+  if (c->flip) x = loop_op(k, LOOP_bit_xor, x, loop_int(k, DT_U8, 128), NULL);
+  return d->line ? loop_op(k, LOOP_select, d->inside[line], x, loop_int(k, DT_U8, 0)) : x;
 }
 
 // The word of the lines from `first` on.
@@ -99,7 +98,23 @@ static bool window(Depth *d, int64_t rows, int64_t first) {
   return true;
 }
 
-// The window inside the image, and at its border.
+// At the border: what is asked of a line is asked once, before the loops over lanes.
+static bool border_window(Depth *d, Dim top, int64_t rows, int64_t first) {
+  Elem *e = d->t->e;
+  IntPool *p = e->pool;
+  const ContractAxis *s = &d->t->c->space[d->axis];
+  d->line = arena_array(e->a, Dim, s->kernel);
+  d->inside = arena_array(e->a, const LoopExpr *, s->kernel);
+  for (int64_t i = 0; i < s->kernel; i++) {
+    Dim at = ie_addc(p, top, i * s->dilation);
+    d->inside[i] = loop_let(&e->b, elem_in_range(e, at, s->in));
+    Dim near = ie_max(p, p->zero, ie_min(p, at, ie_addc(p, s->in, -1)));
+    d->line[i] =
+        loop_bind(&e->b, "line", loop_index(e->k, near), s->in, "a line lies outside the image");
+  }
+  return window(d, rows, first);
+}
+
 static bool either_window(Depth *d, int64_t rows, int64_t first) {
   Tiler *t = d->t;
   Elem *e = t->e;
@@ -108,17 +123,15 @@ static bool either_window(Depth *d, int64_t rows, int64_t first) {
   if (!s->padded) return window(d, rows, first);
   int64_t room = s->in->value - (s->kernel - 1) * s->dilation;
   Dim at = ie_addc(p, ie_mulc(p, t->at.out[t->c->first_space + d->axis], s->stride), -s->lo);
-  if (room > 0) {
-    Dim all = ie_const(p, room);
-    loop_if(&e->b, elem_in_range(e, at, all));
-    d->top = loop_bind(&e->b, "top", loop_index(e->k, at), all, "a line lies outside the image");
-    if (!window(d, rows, first)) return false;
-    d->top = NULL;
-    loop_else(&e->b);
-  }
-  d->guard = true;
-  bool ok = window(d, rows, first);
-  if (room > 0) loop_end(&e->b);
+  if (room <= 0) return border_window(d, at, rows, first);
+  Dim all = ie_const(p, room);
+  loop_if(&e->b, elem_in_range(e, at, all));
+  d->top = loop_bind(&e->b, "top", loop_index(e->k, at), all, "a line lies outside the image");
+  if (!window(d, rows, first)) return false;
+  d->top = NULL;
+  loop_else(&e->b);
+  bool ok = border_window(d, at, rows, first);
+  loop_end(&e->b);
   return ok;
 }
 
