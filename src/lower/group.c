@@ -6,6 +6,7 @@
 static LowerFn *const templates[] = {
     lower_attention,
     lower_recurrent,
+    lower_n_bits,
     lower_contract,
     lower_scan,
     lower_top_k,
