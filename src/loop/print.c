@@ -271,7 +271,7 @@ static void print_stmt(Printer *p, const LoopStmt *s) {
     return;
   case LS_STORE:
     strbuf_puts(p->out, "store ");
-    if (s->buffer >= 0 && s->buffer < p->k->nbuffers &&
+    if (s->value && s->buffer >= 0 && s->buffer < p->k->nbuffers &&
         s->value->dtype != p->k->buffer[s->buffer].dtype)
       strbuf_puts(p->out, "wide ");
     print_guards(p, s->nguards, s->guard);
