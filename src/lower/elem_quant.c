@@ -96,20 +96,80 @@ static bool same_integers(float s, float r, int64_t lo, int64_t hi) {
   return true;
 }
 
-// x / s to the nearest integer between lo and hi.  The bounds are applied to x: division and rounding keep order, and the
-// quotients of the bounds are lo and hi.  NULL: they are not.
-static const LoopExpr *quotient(Elem *e, const LoopExpr *x, float s, int64_t lo, int64_t hi) {
+// ---- what is made of bytes has bounds of its own ----
+
+static double most_of_int(const LoopExpr *x, int depth);
+
+// What |x| is at most; infinite where that is not known, or where x may be NaN.
+static double most_of(const LoopExpr *x, int depth) {
+  if (x->kind == LX_CONST) return isnan(x->f) ? (double)INFINITY : fabs(x->f);
+  if (x->kind != LX_OP || x->dtype != DT_F32 || depth > 12) return (double)INFINITY;
+  const LoopExpr *a = x->src[0], *b = x->src[1];
+  switch ((int)x->op) {
+  case LOOP_neg:
+  case LOOP_relu: return most_of(a, depth + 1);
+  case LOOP_round: return most_of(a, depth + 1) + 1;
+  case LOOP_add:
+  case LOOP_sub: return most_of(a, depth + 1) + most_of(b, depth + 1);
+  case LOOP_mul: {
+    double p = most_of(a, depth + 1), q = most_of(b, depth + 1);
+    return isinf(p) || isinf(q) ? (double)INFINITY : p * q;
+  }
+  case LOOP_cast: return dtype_is_float(a->dtype) ? (double)INFINITY : most_of_int(a, depth + 1);
+  case LOOP_select:  // elem_clamped
+    if (b->kind == LX_OP && b->op == LOOP_select && x->src[2]->kind == LX_CONST &&
+        b->src[2]->kind == LX_CONST)
+      return fmax(fabs(x->src[2]->f), fabs(b->src[2]->f));
+  }
+  return (double)INFINITY;
+}
+
+static double most_of_int(const LoopExpr *x, int depth) {
+  if (dtype_bits(x->dtype) == 8) return 255;
+  if (x->kind == LX_CONST) return fabs((double)x->i);
+  if (x->kind != LX_OP || depth > 12) return (double)INFINITY;
+  const LoopExpr *a = x->src[0];
+  if (x->op == LOOP_add || x->op == LOOP_sub)
+    return most_of_int(a, depth + 1) + most_of_int(x->src[1], depth + 1);
+  if (x->op != LOOP_cast) return (double)INFINITY;
+  return dtype_is_float(a->dtype) ? most_of(a, depth + 1) : most_of_int(a, depth + 1);
+}
+
+// An integer between the least and the most of a dtype, in integers.
+static const LoopExpr *saturated_int(LoopKernel *k, const LoopExpr *x, DType t) {
+  int64_t lo, hi;
+  if (!quant_range(t, &lo, &hi)) return NULL;
+  x = loop_op(k, LOOP_max, x, loop_int(k, DT_I32, lo), NULL);
+  return loop_cast(k, t, loop_op(k, LOOP_min, x, loop_int(k, DT_I32, hi), NULL));
+}
+
+// x / s where only the integer that is nearest to it matters, and of that only those between lo and hi.
+static const LoopExpr *divided(Elem *e, const LoopExpr *x, float s, int64_t lo, int64_t hi) {
   LoopKernel *k = e->k;
-  float from = (float)lo * s, to = (float)hi * s, r = 1 / s;
-  if (!(s > 0x1p-60f && s < 0x1p60f) || rintf(from / s) != (float)lo || rintf(to / s) != (float)hi)
-    return NULL;
-  x = elem_clamped(k, x, (double)from, (double)to);
-  const LoopExpr *by = loop_float(k, DT_F32, (double)s);
+  float r = 1 / s;
+  const LoopExpr *by = loop_float(k, DT_F32, (double)s), *back = loop_float(k, DT_F32, (double)r);
   if (!e->lo->target.fma || !same_integers(s, r, lo, hi)) return loop_op(k, LOOP_div, x, by, NULL);
-  const LoopExpr *back = loop_float(k, DT_F32, (double)r);
   const LoopExpr *q = loop_op(k, LOOP_mul, x, back, NULL);
   const LoopExpr *left = loop_op(k, LOOP_fma, loop_op(k, LOOP_neg, q, NULL, NULL), by, x);
   return loop_op(k, LOOP_fma, left, back, q);
+}
+
+// x / s to the nearest integer, plus zero, as t holds it.  The bounds are applied to x: division and rounding keep order, and
+// the quotients of the bounds are the least and the most; where x is known to be small, to the integer.  NULL: neither goes.
+static const LoopExpr *quantised(Elem *e, const LoopExpr *x, float s, int64_t zero, DType t) {
+  LoopKernel *k = e->k;
+  int64_t lo, hi;
+  if (!quant_range(t, &lo, &hi) || !(s > 0x1p-60f && s < 0x1p60f)) return NULL;
+  lo -= zero, hi -= zero;
+  if (most_of(x, 0) < 0x1p20 * (double)s) {
+    x = loop_op(k, LOOP_round, divided(e, x, s, lo, hi), NULL, NULL);
+    x = loop_op(k, LOOP_add, loop_cast(k, DT_I32, x), loop_int(k, DT_I32, zero), NULL);
+    return saturated_int(k, x, t);
+  }
+  float from = (float)lo * s, to = (float)hi * s;
+  if (rintf(from / s) != (float)lo || rintf(to / s) != (float)hi) return NULL;
+  x = elem_clamped(k, x, (double)from, (double)to);
+  return elem_rounded(k, divided(e, x, s, lo, hi), zero, t);
 }
 
 // ---- quantize ----
@@ -142,11 +202,11 @@ const LoopExpr *elem_quantize(Elem *e, const Node *n, int result, const Dim *ind
   DType in = by == DT_F64 ? DT_F64 : DT_F32;
   bool wide = dtype_bits(x->dtype) == 64 || type_of(n->src[1])->dtype == DT_F64;
   if (wide && in != DT_F64) return NULL;
-  int64_t lo, hi, zi = z && z->kind == LX_CONST ? z->i : 0;
+  int64_t zi = z && z->kind == LX_CONST ? z->i : 0;
   if (s->kind == LX_CONST && (!z || z->kind == LX_CONST) && by == DT_F32 && s->dtype == DT_F32 &&
-      dtype_bits(to) <= 8 && quant_range(to, &lo, &hi)) {
-    const LoopExpr *q = quotient(e, loop_cast(k, DT_F32, v), (float)s->f, lo - zi, hi - zi);
-    if (q) return elem_rounded(k, q, zi, to);
+      dtype_bits(to) <= 8) {
+    const LoopExpr *q = quantised(e, loop_cast(k, DT_F32, v), (float)s->f, zi, to);
+    if (q) return q;
   }
   v = loop_op(k, LOOP_div, loop_cast(k, in, v), loop_cast(k, in, s), NULL);
   if (by != in) v = loop_cast(k, in, loop_cast(k, by, v));

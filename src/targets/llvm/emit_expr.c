@@ -8,7 +8,7 @@
 
 #include <math.h>
 
-enum { APART_MOST = 4 };
+enum { APART_MOST = 4, SPAN_DEPTH = 14 };
 
 static LV both(Emit *e, LV a, LV b) { return !a ? b : !b ? a : LLVMBuildAnd(e->b, a, b, ""); }
 
@@ -296,10 +296,31 @@ static Span product_span(Span a, Span b, Span c) {
   return (Span){lo - slack, hi + slack, false};
 }
 
+// What an integer is known to lie in.
+static Span int_span(const LoopExpr *x, int depth) {
+  const Span any = {-INFINITY, INFINITY, false};
+  if (x->kind == LX_CONST) return (Span){(double)x->i, (double)x->i, false};
+  if (x->dtype == DT_U8) return (Span){0, 255, false};
+  if (x->dtype == DT_I8) return (Span){-128, 127, false};
+  if (depth > SPAN_DEPTH || x->kind != LX_OP || x->dtype != DT_I32) return any;
+  if (x->op == LOOP_cast) {
+    DType from = x->src[0]->dtype;
+    bool is_float = from == DT_F32 || from == DT_F64;
+    Span s = is_float ? float_span(x->src[0], depth + 1) : int_span(x->src[0], depth + 1);
+    bool fits = !s.nan && s.lo > -0x1p31 && s.hi < 0x1p31 && (is_float || !dtype_is_float(from));
+    return fits ? (Span){floor(s.lo), ceil(s.hi), false} : any;
+  }
+  if (x->op != LOOP_add && x->op != LOOP_sub) return any;
+  Span p = int_span(x->src[0], depth + 1), q = int_span(x->src[1], depth + 1);
+  if (x->op == LOOP_sub) q = (Span){-q.hi, -q.lo, false};
+  bool fits = p.lo + q.lo > -0x1p31 && p.hi + q.hi < 0x1p31;
+  return fits ? (Span){p.lo + q.lo, p.hi + q.hi, false} : any;
+}
+
 static Span float_span(const LoopExpr *x, int depth) {
-  const Span any = {-INFINITY, INFINITY, true}, none = {0, 0, false};
+  const Span any = {-INFINITY, INFINITY, true}, none = {0, 0, false}, one = {1, 1, false};
   if (x->kind == LX_CONST) return (Span){x->f, x->f, isnan(x->f)};
-  if (depth > 8 || x->kind != LX_OP) return any;
+  if (depth > SPAN_DEPTH || x->kind != LX_OP) return any;
   Span p, q;
   switch ((int)x->op) {
   case LOOP_min:
@@ -314,6 +335,9 @@ static Span float_span(const LoopExpr *x, int depth) {
   case LOOP_ceil:
     p = float_span(x->src[0], depth + 1);
     return (Span){floor(p.lo), ceil(p.hi), p.nan};
+  case LOOP_cast: return dtype_is_float(x->src[0]->dtype) ? any : int_span(x->src[0], depth + 1);
+  case LOOP_add:
+    return product_span(float_span(x->src[0], depth + 1), one, float_span(x->src[1], depth + 1));
   case LOOP_neg: p = float_span(x->src[0], depth + 1); return (Span){-p.hi, -p.lo, p.nan};
   case LOOP_mul:
   case LOOP_fma:
