@@ -59,11 +59,15 @@ static const Node *pack_words(Bits *b, const uint8_t *w) {
   int64_t width = b->groups * b->lanes, n;
   if (!ck_mul(b->panels * b->lanes, q->depth, &n) || n > INT32_MAX) return NULL;
   uint32_t *out = arena_array(b->e.a, uint32_t, MAX(n, 1));
+  uint32_t mask = (1u << q->bits) - 1;
   for (int64_t row = 0; row < q->rows; row++) {
     uint32_t *to = out + row / width * q->depth * b->lanes + row % b->lanes;
     int shift = (int)(row % width / b->lanes * q->bits);
-    for (int64_t k = 0; k < q->depth; k++, to += b->lanes)
-      *to |= (uint32_t)n_bits_at(q, w, row, k) << shift;
+    for (int64_t k = 0; k < q->depth; w += q->bytes) {
+      int64_t end = MIN(q->depth - k, q->block);
+      for (int64_t t = 0; t < end; t++, k++, to += b->lanes)
+        *to |= ((uint32_t)w[t * q->bits / 8] >> t * q->bits % 8 & mask) << shift;
+    }
   }
   return node_const(b->e.lo->g, DT_U32, 1, &n, out, NULL);
 }
