@@ -7,6 +7,7 @@
 //
 // Needs:      constant weights, scales and zeros; x of f32.
 // Guarantees: each block's sum is rounded as its products are added, then scaled and added, in order.
+#include "base/platform.h"
 #include "eval/contrib.h"
 #include "lower/follow.h"
 #include "lower/templates.h"
@@ -54,13 +55,25 @@ static double group_factor(const Bits *b, int64_t group) {
   return group == b->groups - 1 ? 1 : ldexp(1, (int)(group * b->q.bits));
 }
 
+// n elements of 4 bytes each, which are 0; NULL: there is no memory.
+static void *new_block(int64_t n) {
+  int64_t bytes = MAX(n, 1) * 4;
+  void *p = mem_alloc(bytes);
+  if (p) memset(p, 0, (size_t)bytes);
+  return p;
+}
+
+// The block as a constant: the graph takes it over.
+static const Node *block_constant(Bits *b, DType t, int64_t n, void *block) {
+  return node_const_take(b->e.lo->g, t, 1, &n, block, MAX(n, 1) * 4, NULL);
+}
+
 static const Node *pack_words(Bits *b, const uint8_t *w) {
   const NBits *q = &b->q;
   int64_t width = b->groups * b->lanes, n;
   if (!ck_mul(b->panels * b->lanes, q->depth, &n) || n > INT32_MAX) return NULL;
-  uint32_t *out = arena_array(b->e.a, uint32_t, MAX(n, 1));
-  uint32_t mask = (1u << q->bits) - 1;
-  for (int64_t row = 0; row < q->rows; row++) {
+  uint32_t *out = new_block(n), mask = (1u << q->bits) - 1;
+  for (int64_t row = 0; out && row < q->rows; row++) {
     uint32_t *to = out + row / width * q->depth * b->lanes + row % b->lanes;
     int shift = (int)(row % width / b->lanes * q->bits);
     for (int64_t k = 0; k < q->depth; w += q->bytes) {
@@ -69,7 +82,7 @@ static const Node *pack_words(Bits *b, const uint8_t *w) {
         *to |= ((uint32_t)w[t * q->bits / 8] >> t * q->bits % 8 & mask) << shift;
     }
   }
-  return node_const(b->e.lo->g, DT_U32, 1, &n, out, NULL);
+  return out ? block_constant(b, DT_U32, n, out) : NULL;
 }
 
 // Floats by row and block as [panel, block, column], times what each group of columns needs; NULL where a factor leaves the normal
@@ -78,16 +91,19 @@ static const Node *pack_floats(Bits *b, const void *data, bool scales) {
   const NBits *q = &b->q;
   int64_t width = b->groups * b->lanes, n;
   if (!ck_mul(b->panels * width, q->blocks, &n) || n > INT32_MAX) return NULL;
-  float *out = arena_array(b->e.a, float, MAX(n, 1));
-  for (int64_t row = 0; row < q->rows; row++)
+  float *out = new_block(n);
+  bool good = out != NULL;
+  for (int64_t row = 0; good && row < q->rows; row++)
     for (int64_t block = 0; block < q->blocks; block++) {
       double by = group_factor(b, row % width / b->lanes);
       double v = get_f64(DT_F32, data, row * q->blocks + block);
       v = scales ? v / by : -v * by;
-      if (v != 0 && !(fabs(v) >= 0x1p-120 && fabs(v) <= 0x1p120)) return NULL;
+      good &= v == 0 || (fabs(v) >= 0x1p-120 && fabs(v) <= 0x1p120);
       out[(row / width * q->blocks + block) * width + row % width] = (float)v;
     }
-  return node_const(b->e.lo->g, DT_F32, 1, &n, out, NULL);
+  if (good) return block_constant(b, DT_F32, n, out);
+  mem_free(out, MAX(n, 1) * 4);
+  return NULL;
 }
 
 static bool pack_all(Bits *b) {
