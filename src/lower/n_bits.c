@@ -344,7 +344,7 @@ static bool sizes(Bits *b, const LowerTarget *t) {
                  .bytes = w->dims[2]->value,
                  .bits = ((const mat_mul_n_bits_attrs *)b->n->attrs)->bits,
                  .depth = x->dims[x->rank - 1]->value};
-  if (!n_bits_fit(&b->q) || b->q.rows < 1 || b->q.depth < 1 || !t->fma) return false;
+  if (!n_bits_fit(&b->q) || b->q.rows < 1 || b->q.depth < 1) return false;
   b->lanes = MAX(t->vector_bytes / 4, 1);
   b->groups = 32 / b->q.bits;
   b->panels = (b->q.rows + b->groups * b->lanes - 1) / (b->groups * b->lanes);
