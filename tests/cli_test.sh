@@ -82,6 +82,10 @@ check "inspect --json is JSON" json_ok inspect "$tmp/m.tir" --json --ops
 expect 0 "f32[1, 4]" run "$tmp/m.tir"
 expect 0 "f32[3, 4]" run "$tmp/m.tir" --dim n=3
 expect 2 "did you mean 'n'?" run "$tmp/m.tir" --dim m=3
+expect 0 "f32[3, 4]" run "$tmp/m.tir" --fix n=3
+expect 0 "f32[3, 4]" run "$tmp/m.tir" --fix n=3 --target cpu --compare interp
+expect 1 "has no symbolic size 'm'" run "$tmp/m.tir" --fix m=3
+expect 2 "takes NAME=N" compile "$tmp/m.tir" --fix n -o "$tmp/m.tenon"
 expect 2 "takes NAME=N" run "$tmp/m.tir" --dim n=-1
 check "run --json is JSON" json_ok run "$tmp/m.tir" --json
 expect 0 "ok" verify "$tmp/m.tir"

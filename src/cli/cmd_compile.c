@@ -1,5 +1,6 @@
 // cmd_compile.c -- `tenon compile`: a model to a file that runs without the compiler.
 #include "cli/inputs.h"
+#include "cli/overrides.h"
 #include "cli/link.h"
 #include "cli/opt.h"
 
@@ -24,6 +25,7 @@ typedef struct Stage {
 } Stage;
 typedef struct CompileCommand {
   Cli *cli;
+  ModelOptions options;
   Model *model;
   const char *output;
   const Target *target;
@@ -105,7 +107,7 @@ static tenon_status compile(CompileCommand *m) {
   Diag *d = &c->diag;
   MemPlan *plan;
   m->began = m->stage_began = platform->now();
-  TRY(model_open(c->pos[0], NULL, d, &m->model));
+  TRY(open_fixed(c, c->pos[0], &m->options, &m->model));
   TRY(model_need_supported(m->model, d));
   Graph *g = m->model->graph;
   // Of the model as it is: what is made up for a run must not depend on how it was optimised.
@@ -331,6 +333,7 @@ int cmd_compile(Cli *c) {
   CompileCommand *m = arena_new(&c->arena, CompileCommand);
   m->cli = c;
   int rc = choose(m);
+  if (!rc) rc = fixed_read(c, &c->opt[OPT_compile_fix], &m->options);
   if (!rc) rc = cli_exit_of(compile(m));
   if (!rc && opt_given(c, OPT_compile_time)) print_times(m);
   if (!rc && opt_given(c, OPT_compile_json))
