@@ -4,6 +4,7 @@
 // elements at a small distance, picked from the runs that hold them; at a larger one, lane by lane; or any elements, gathered.  Lanes that are not there and lanes that a
 // guard leaves out touch no memory: where a guard is the same for all lanes the address is replaced by
 // that of a block of zeros, else the access is masked.
+#include "loop/span.h"
 #include "targets/llvm/emit.h"
 
 #include <math.h>
@@ -259,62 +260,11 @@ void emit_store(Emit *e, const LoopStmt *s) {
 
 // ---- expressions ----
 
-// What a float expression is known to lie in, and whether it may be NaN.
-typedef struct Span {
-  double lo, hi;
-  bool nan;
-} Span;
-
-static Span float_span(const LoopExpr *x, int depth);
-
-// The text of a kernel shares no constants.
-static bool same_value(const LoopExpr *a, const LoopExpr *b) {
-  return a == b || (a->kind == LX_CONST && b->kind == LX_CONST && a->f == b->f);
-}
-
-// select(a < b, b, a) and select(a < b, a, b): where the comparison does not hold, and NaN makes it not hold, the result is
-// the operand that is last.
-static Span select_span(const LoopExpr *x, int depth) {
-  const LoopExpr *c = x->src[0], *yes = x->src[1], *no = x->src[2];
-  Span p = float_span(yes, depth), q = float_span(no, depth);
-  bool less = c->kind == LX_OP && c->op == LOOP_lt;
-  if (less && same_value(c->src[0], no) && same_value(c->src[1], yes))
-    return (Span){q.lo, fmax(p.hi, q.hi), q.nan};
-  if (less && same_value(c->src[0], yes) && same_value(c->src[1], no))
-    return (Span){fmin(p.lo, q.lo), q.hi, q.nan};
-  return (Span){fmin(p.lo, q.lo), fmax(p.hi, q.hi), p.nan || q.nan};
-}
-
-static Span float_span(const LoopExpr *x, int depth) {
-  const Span any = {-INFINITY, INFINITY, true};
-  if (x->kind == LX_CONST) return (Span){x->f, x->f, isnan(x->f)};
-  if (depth > 8 || x->kind != LX_OP) return any;
-  Span p, q;
-  switch ((int)x->op) {
-  case LOOP_min:
-  case LOOP_max:
-    p = float_span(x->src[0], depth + 1);
-    q = float_span(x->src[1], depth + 1);
-    if (x->op == LOOP_min) return (Span){fmin(p.lo, q.lo), fmin(p.hi, q.hi), p.nan || q.nan};
-    return (Span){fmax(p.lo, q.lo), fmax(p.hi, q.hi), p.nan || q.nan};
-  case LOOP_select: return select_span(x, depth + 1);
-  case LOOP_round:
-  case LOOP_floor:
-  case LOOP_ceil:
-    p = float_span(x->src[0], depth + 1);
-    return (Span){floor(p.lo), ceil(p.hi), p.nan};
-  case LOOP_relu:
-    p = float_span(x->src[0], depth + 1);
-    return (Span){fmax(p.lo, 0), fmax(p.hi, 0), p.nan};
-  }
-  return any;
-}
-
 // Floats that are known to fit: without asking whether each is a number where it is known to be one.
 static LV cast_known(Emit *e, const LoopExpr *x, LV v) {
   DType t = x->src[0]->dtype;
   if (!dtype_is_float(t) || dtype_is_float(x->dtype)) return cast_emit(e, t, x->dtype, v, 0, 0);
-  Span s = float_span(x->src[0], 0);
+  LoopSpan s = loop_span(x->src[0]);
   bool fits = !s.nan && s.lo >= -0x1p31 && s.hi < 0x1p31 && x->dtype == DT_I32;
   if (fits && (t == DT_F32 || t == DT_F64))
     return LLVMBuildFPToSI(e->b, v, type_like(v, e->i32), "");
