@@ -1,4 +1,5 @@
 // cmd_compile.c -- `tenon compile`: a model to a file that runs without the compiler.
+#include "cli/compile_c.h"
 #include "cli/inputs.h"
 #include "cli/link.h"
 #include "cli/opt.h"
@@ -12,11 +13,12 @@
 #include <unistd.h>
 
 enum { MAX_STAGES = 8 };
-typedef enum { EMIT_TENON, EMIT_OBJ, EMIT_SO, EMIT_EXE, EMIT_LLVM, EMIT_ASM, EMIT_COUNT } Emit;
+typedef enum { EMIT_TENON, EMIT_OBJ, EMIT_SO, EMIT_EXE, EMIT_LLVM, EMIT_ASM, EMIT_C, EMIT_COUNT } Emit;
 static const struct {
   const char *name, *ending;
 } emits[EMIT_COUNT] = {{"tenon", ".tenon"}, {"obj", ".o"},   {"so", ".so"},
-                       {"exe", ""},         {"llvm", ".ll"}, {"asm", ".s"}};
+                       {"exe", ""},         {"llvm", ".ll"}, {"asm", ".s"},
+                       {"c", ".c"}};
 
 typedef struct Stage {
   const char *name;
@@ -25,10 +27,12 @@ typedef struct Stage {
 typedef struct CompileCommand {
   Cli *cli;
   Model *model;
+  ModelOptions model_options;
   const char *output;
   const Target *target;
   Emit emit;
   Machine machine;
+  CompileC c;
   Program *program;
   TargetReport report;
   Progress bar;
@@ -94,6 +98,7 @@ static tenon_status write_output(CompileCommand *m) {
   case EMIT_EXE: return link_program(c, m->program, symbol, false, weights, m->output);
   case EMIT_LLVM:
   case EMIT_ASM: return file_write(m->output, m->report.text.p, m->report.text.n, &c->diag);
+  case EMIT_C: return compile_c_write(c, &m->c);
   case EMIT_TENON:
   case EMIT_COUNT: break;
   }
@@ -105,8 +110,9 @@ static tenon_status compile(CompileCommand *m) {
   Diag *d = &c->diag;
   MemPlan *plan;
   m->began = m->stage_began = platform->now();
-  TRY(model_open(c->pos[0], NULL, d, &m->model));
+  TRY(model_open(c->pos[0], &m->model_options, d, &m->model));
   TRY(model_need_supported(m->model, d));
+  TRY(compile_fix(c, m->model->graph));
   Graph *g = m->model->graph;
   // Of the model as it is: what is made up for a run must not depend on how it was optimised.
   const int64_t *range = input_ranges(g, &c->arena);
@@ -121,6 +127,8 @@ static tenon_status compile(CompileCommand *m) {
                              : m->emit == EMIT_LLVM ? TEXT_LLVM
                                                     : TEXT_NONE,
                      .no_cache = opt_given(c, OPT_compile_no_cache),
+                     .c_source = m->emit == EMIT_C ? &m->c.source : NULL,
+                     .c_options = &m->c.options,
                      .watch = &watch,
                      .report = &m->report};
   TRY(target_compile_with(m->target, g, plan, &o, &c->arena, d, &m->program));
@@ -167,6 +175,15 @@ static void print_times(CompileCommand *m) {
             k[i].cached ? "yes" : "no", clean_text(&m->cli->arena, k[i].name));
 }
 
+static void print_c_sizes(CompileCommand *m) {
+  NumText weights, arena, stack;
+  const CSource *s = &m->c.source;
+  say(m->cli, ", %s of weights", text_bytes(&weights, s->weights_bytes));
+  if (s->arena_bytes >= 0) say(m->cli, ", arena %s", text_bytes(&arena, s->arena_bytes));
+  say(m->cli, ", stack at most %s, %.2f s\n", text_bytes(&stack, s->stack_bytes),
+      total_ms(m) / 1e3);
+}
+
 static void print_text(CompileCommand *m) {
   NumText constants, code;
   const Program *p = m->program;
@@ -175,6 +192,10 @@ static void print_text(CompileCommand *m) {
   if (ncached(m)) say(m->cli, " (%lld from the cache)", (long long)ncached(m));
   if (m->nhost)
     say(m->cli, ", %lld of %lld steps on the host", (long long)m->nhost, (long long)m->nsteps);
+  if (m->emit == EMIT_C) {
+    print_c_sizes(m);
+    return;
+  }
   say(m->cli, ", %s of constants, %s of code, %.2f s\n", text_bytes(&constants, p->constants_bytes),
       text_bytes(&code, p->code_bytes), total_ms(m) / 1e3);
 }
@@ -301,24 +322,33 @@ static int choose_machine(CompileCommand *m) {
 
 static int choose(CompileCommand *m) {
   Cli *c = m->cli;
-  const char *target = opt_text(c, OPT_compile_target, "cpu");
+  bool source = str_ends(str_of(opt_text(c, OPT_compile_output, "")), ".c") ||
+                !strcmp(opt_text(c, OPT_compile_emit, ""), "c");
+  const char *target = opt_text(c, OPT_compile_target, source ? "c" : "cpu");
   Machine host;
   machine_host(&host);
   m->target = target_find(target);
   if (!m->target)
     return cli_usage(c, "compile: unknown target '%s'; `tenon targets` lists them", target);
   if (!choose_emit(m))
-    return cli_usage(c, "compile: --emit takes tenon, obj, so, exe, llvm or asm, not '%s'",
+    return cli_usage(c, "compile: --emit takes tenon, c, obj, so, exe, llvm or asm, not '%s'",
                      opt_text(c, OPT_compile_emit, ""));
+  if (!strcmp(m->target->name, "c") != (m->emit == EMIT_C)) {
+    if (opt_given(c, OPT_compile_emit) || m->emit == EMIT_C)
+      return cli_usage(c, "compile: --target c writes C, and no other target does");
+    m->emit = EMIT_C;
+  }
   int rc = choose_machine(m);
+  if (!rc) rc = compile_dims(c, &m->model_options.fixed, &m->model_options.nfixed);
   if (rc) return rc;
   bool linked = m->emit == EMIT_SO || m->emit == EMIT_EXE;
   if (linked && m->machine.arch != host.arch)
     return cli_usage(c,
                      "compile: only --emit=tenon, obj, llvm and asm are made for other machines");
   m->output = opt_text(c, OPT_compile_output, default_output(m));
+  if (m->emit == EMIT_C) return compile_c_choose(c, m->output, &m->machine, &m->c);
   if (opt_given(c, OPT_compile_weights) && !linked && m->emit != EMIT_OBJ)
-    return cli_usage(c, "compile: --weights goes with --emit=obj, so and exe");
+    return cli_usage(c, "compile: --weights goes with --emit=c, obj, so and exe");
   if (!strcmp(m->output, "-") && (linked || m->emit == EMIT_OBJ))
     return cli_usage(c, "compile: this output needs a name: -o F%s", emits[m->emit].ending);
   if (!strcmp(m->output, "-") && m->emit == EMIT_TENON && isatty(1))

@@ -16,6 +16,29 @@ void c_describe(const Machine *m, LowerTarget *out) {
 
 // ---- kernels ----
 
+// Partial results of sums, which are arrays in plain loops.
+static int64_t block_stack(const LoopBlock *b) {
+  int64_t bytes = 0;
+  for (int64_t i = 0; i < b->n; i++) {
+    const LoopStmt *s = b->v[i];
+    if (s->kind == LS_REDUCE && s->lanes > 1)
+      bytes += s->lanes * MAX(dtype_bits(s->value->dtype) / 8, 4);
+    bytes += block_stack(&s->body) + block_stack(&s->orelse);
+  }
+  return bytes;
+}
+
+// What a kernel keeps in arrays; FRAMES is for all that lies in registers, or beside them.
+enum { FRAMES = 1024 };
+static int64_t kernel_stack(const LoopKernel *k) {
+  int64_t all = block_stack(&k->body), bytes;
+  for (int32_t i = k->nargs; i < k->nbuffers; i++)
+    if (k->buffer[i].space == LOOP_REGISTER && ie_is_const(k->buffer[i].size) &&
+        dtype_bytes(k->buffer[i].dtype, k->buffer[i].size->value, &bytes))
+      all += (bytes + 63) / 64 * 64 + 64;
+  return all;
+}
+
 static void name_kernels(CModel *m) {
   const Program *p = m->p;
   int32_t code = 2;
@@ -30,7 +53,9 @@ static void name_kernels(CModel *m) {
     m->kernel_base[i] = code;
     code += p->kernel[i].nchecks + 1;
     m->scratch_bytes = MAX(m->scratch_bytes, p->kernel[i].scratch_bytes);
+    m->stack_bytes = MAX(m->stack_bytes, kernel_stack(m->c->kernel[i].lowered->kernel));
   }
+  m->stack_bytes += FRAMES;
 }
 
 static tenon_status put_kernels(CModel *m, CStyle *cs, StrBuf *out) {
@@ -54,33 +79,6 @@ static tenon_status put_kernels(CModel *m, CStyle *cs, StrBuf *out) {
 }
 
 // ---- the rest of the file ----
-
-static void put_top(const CModel *m, StrBuf *out) {
-  int bytes = m->o->vector_bytes;
-  strbuf_puts(out, "#include <math.h>\n#include <stddef.h>\n#include <stdint.h>\n");
-  if (m->symbolic) strbuf_puts(out, "#include <stdlib.h>\n");
-  strbuf_puts(out,
-              "#include <string.h>\n\n"
-              "#if defined(__GNUC__)\n#define TN_FN static inline __attribute__((unused))\n"
-              "#define TN_ALIAS __attribute__((may_alias))\n"
-              "#define TN_PREFETCH(p) __builtin_prefetch(p)\n#else\n"
-              "#define TN_FN static inline\n#define TN_ALIAS\n#define TN_PREFETCH(p) ((void)0)\n"
-              "#endif\n"
-              "#if defined(__clang__)\n#pragma STDC FP_CONTRACT OFF\n#endif\n"
-              "#if defined(__FMA__) || defined(__ARM_FEATURE_FMA) || defined(__aarch64__)\n"
-              "#define TN_FMA 1 /* one instruction, so that libm is not called for it */\n"
-              "#else\n#define TN_FMA 0\n#endif\n");
-  if (!bytes) return;
-  const char *has = bytes >= 64   ? "defined(__AVX512F__)"
-                    : bytes >= 32 ? "defined(__AVX__)"
-                                  : "(defined(__SSE2__) || defined(__ARM_NEON))";
-  strbuf_printf(out,
-                "/* Vectors of %d bytes where the compiler has them; -DTN_VECTORS=0 asks for plain "
-                "loops. */\n"
-                "#ifndef TN_VECTORS\n#if (defined(__clang__) || (defined(__GNUC__) && __GNUC__ >= 9)) && "
-                "%s\n#define TN_VECTORS 1\n#else\n#define TN_VECTORS 0\n#endif\n#endif\n",
-                bytes, has);
-}
 
 static void put_memory(const CModel *m, StrBuf *out) {
   const char *attribute = m->o->arena_attribute ? m->o->arena_attribute : "";
@@ -157,7 +155,7 @@ static tenon_status write_all(CModel *m, CStyle *cs, CSource *out) {
     strbuf_printf(&all, "#include \"%s\"\n\n", m->o->header);
   else
     strbuf_put(&all, strbuf_str(&head));
-  put_top(m, &all);
+  if (m->symbolic) strbuf_puts(&all, "#include <stdlib.h>\n");
   strbuf_put(&all, strbuf_str(&prelude));
   strbuf_puts(&all, "\n");
   if (m->o->weights_beside)
@@ -171,6 +169,8 @@ static tenon_status write_all(CModel *m, CStyle *cs, CSource *out) {
   put_errors(m, &all);
   *out = (CSource){.source = strbuf_str(&all),
                    .weights = strbuf_str(&beside),
+                   .weights_bytes = m->weights_bytes,
+                   .stack_bytes = m->stack_bytes,
                    .arena_bytes = m->symbolic ? -1 : m->arena_bytes + m->scratch_bytes};
   if (m->o->header) out->header = strbuf_str(&head);
   return TENON_OK;

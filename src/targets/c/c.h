@@ -20,6 +20,7 @@ typedef struct CSource {
   Str source, header, weights;  // in the arena of the call; header empty in one file
   int64_t arena_bytes;          // with scratch; -1: depends on the sizes of a call
   int64_t weights_bytes;
+  int64_t stack_bytes;  // that a call takes at most, besides what the C library's functions do
 } CSource;
 // The kernels' loops must still be there.
 MUST_USE tenon_status c_source(const Compiled *c, const CSourceOptions *o, Arena *a, Diag *d,

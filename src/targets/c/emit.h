@@ -16,7 +16,7 @@ typedef struct CModel {
   bool *const_used;
   const char **sym;        // names of the symbols
   int64_t *function_base;  // where each function's part of the arena begins, where sizes are numbers
-  int64_t arena_bytes, scratch_bytes;
+  int64_t arena_bytes, scratch_bytes, weights_bytes, stack_bytes;
   bool symbolic;
   int64_t nrefused;
   StrMap refused;

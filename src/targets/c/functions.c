@@ -171,8 +171,10 @@ static void kernel_step(CModel *m, const ProgFunction *f, const ProgStep *st, co
   strbuf_printf(b, "  rc = %s(", m->kernel[st->kernel]);
   for (int32_t i = 0; i < st->nargs; i++) {
     const char *at = address(m, f, st->arg[i], value);
-    bool plain = f->value[st->arg[i]].place != PLACE_ARENA && !strchr(at, '+');
-    if (f->value[st->arg[i]].place == PLACE_PARAM && k->buffer[i].written) plain = false;
+    const ProgValue *v = &f->value[st->arg[i]];
+    bool plain = v->place != PLACE_ARENA && v->place != PLACE_CONST && !strchr(at, '+');
+    plain |= v->place == PLACE_CONST && m->o->weights_beside;
+    if (v->place == PLACE_PARAM && k->buffer[i].written) plain = false;
     strbuf_printf(b, "%s%s%s%s", i ? ", " : "",
                   plain ? "" : k->buffer[i].written ? "(void *)(" : "(const void *)(", at,
                   plain ? "" : ")");

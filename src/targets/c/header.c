@@ -63,13 +63,14 @@ static const char *upper(Arena *a, const char *text) {
 }
 
 static void put_sizes(CModel *m, const char *big, StrBuf *b) {
-  int64_t weights = 0;
   for (int32_t i = 0; i < m->p->nconsts; i++)
-    if (m->const_used[i]) weights += m->p->constant[i].bytes;
+    if (m->const_used[i]) m->weights_bytes += m->p->constant[i].bytes;
   if (!m->symbolic)
     strbuf_printf(b, "#define %s_ARENA_BYTES %lld\n", big, (long long)m->arena_bytes);
   strbuf_printf(b, "#define %s_SCRATCH_BYTES %lld\n", big, (long long)m->scratch_bytes);
-  strbuf_printf(b, "#define %s_WEIGHT_BYTES %lld\n\n", big, (long long)weights);
+  strbuf_printf(b, "#define %s_WEIGHT_BYTES %lld\n", big, (long long)m->weights_bytes);
+  strbuf_printf(b, "#define %s_STACK_BYTES %lld /* at most, besides the C library's own */\n\n", big,
+                (long long)m->stack_bytes);
 }
 
 tenon_status c_header(CModel *m, StrBuf *b, StrBuf *wrapper) {

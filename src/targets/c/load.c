@@ -14,6 +14,8 @@ typedef struct Loaded {
   void *library;
   ModelRun *run;
   int32_t nin;
+  void *weights;
+  int64_t weights_bytes;
 } Loaded;
 
 static int32_t invoke(const Program *p, int32_t kernel, void *const *args, const int64_t *size,
@@ -26,6 +28,7 @@ static int32_t invoke(const Program *p, int32_t kernel, void *const *args, const
 static void unload(Program *p) {
   Loaded *l = p->invoke_ctx;
   library_close(l->library);
+  mem_free(l->weights, l->weights_bytes);
   mem_free((void *)(uintptr_t)p->constants, p->constants_bytes);
 }
 
@@ -142,11 +145,25 @@ static void make_one_call(Program *p) {
   p->nfunctions = 1;
 }
 
+static tenon_status give_weights(Loaded *l, Str weights, Diag *d) {
+  void (*give)(const void *bytes);
+  void *entry = library_symbol(l->library, "model_weights");
+  memcpy(&give, &entry, sizeof give);
+  int64_t bytes = weights.n + 64;
+  l->weights = mem_alloc(bytes);
+  if (!l->weights) return fail(d, TENON_ENOMEM, NOWHERE, "out of memory for the weights");
+  l->weights_bytes = bytes;
+  char *at = (char *)l->weights + (-(uintptr_t)l->weights & 63);
+  if (weights.n) memcpy(at, weights.p, (size_t)weights.n);
+  give(at);
+  return TENON_OK;
+}
+
 tenon_status c_build(const Compiled *c, const TargetOptions *o, Arena *a, Diag *d) {
   Program *p = c->program;
   LowerTarget lt;
   c_describe(o->machine, &lt);
-  CSourceOptions so = {.symbol = "model", .vector_bytes = lt.vector_bytes};
+  CSourceOptions so = {.symbol = "model", .vector_bytes = lt.vector_bytes, .weights_beside = true};
   CSource text;
   if (o->c_source) {
     TRY(c_source(c, o->c_options ? o->c_options : &so, a, d, o->c_source));
@@ -157,12 +174,13 @@ tenon_status c_build(const Compiled *c, const TargetOptions *o, Arena *a, Diag *
   TRY(c_source(c, &so, a, d, &text));
   Loaded *l = arena_new(&p->arena, Loaded);
   TRY(compile_source(o, text.source, a, d, &l->library));
-  void *entry = library_symbol(l->library, "model_run");
-  memcpy(&l->run, &entry, sizeof l->run);
   l->nin = p->function[0]->nparams;
   p->invoke = invoke;
   p->invoke_ctx = l;
   p->unload = unload;
+  TRY(give_weights(l, text.weights, d));
+  void *entry = library_symbol(l->library, "model_run");
+  memcpy(&l->run, &entry, sizeof l->run);
   p->target = "c";
   make_one_call(p);
   return TENON_OK;

@@ -59,7 +59,7 @@ static void put_array(CModel *m, int32_t i, StrBuf *out) {
 static void put_beside(CModel *m, int32_t i, StrBuf *out, StrBuf *beside) {
   static const char zeros[64];
   const ProgConst *k = &m->p->constant[i];
-  strbuf_printf(out, "#define weights_%d (tn_weights + %lld)\n", i, (long long)beside->n);
+  strbuf_printf(out, "#define weights_%d ((const void *)(tn_weights + %lld))\n", i, (long long)beside->n);
   strbuf_put(beside, (Str){k->data, k->bytes});
   strbuf_put(beside, (Str){zeros, (64 - k->bytes % 64) % 64});
 }

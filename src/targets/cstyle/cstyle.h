@@ -25,6 +25,7 @@ typedef struct Spelling {
   const char *local;                     // what the declaration of a tile begins with
   const char *items;                     // the loop over work items: %s is its variable, twice and more
   const char *prefetch;                  // of the address %s; NULL: none
+  const char *top;                       // what a file begins with: headers, and macros that kernels use
   const char *const *type;               // by DType: of values; of narrow floats, the integer that holds their bits
 } Spelling;
 extern const Spelling spelling_c;
@@ -50,7 +51,7 @@ MUST_USE tenon_status cstyle_kernel(CStyle *c, const LoopKernel *k, const char *
                                     StrBuf *out, bool *out_differs);
 // The helpers of sizes (tn_floor_div and its like), for code around the kernels.
 void cstyle_need_sizes(CStyle *c);
-// Types and helpers that the kernels so far need.
+// What a file begins with: the language's own top, types, and helpers that the kernels so far need.
 void cstyle_prelude(CStyle *c, StrBuf *out);
 // A word that is no keyword of the family, nor a name of ours: letters, digits and _.
 const char *cstyle_identifier(Arena *a, Str text);

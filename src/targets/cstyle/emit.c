@@ -3,6 +3,7 @@
 // A `vector` loop runs in chunks of lanes.  When its extent is a number and small, or when a tile is indexed by it, each chunk is
 // written out; else the chunks are a loop.  What remains goes by halves where its number is known, else one by one.  A loop whose lanes
 // go different ways is a plain loop: it was tried as a vector first, and the text thrown away.
+#include "loop/span.h"
 #include "targets/cstyle/emit.h"
 
 static void emit_block(CEmit *e, const LoopBlock *b);
@@ -17,6 +18,17 @@ typedef struct Survey {
   int64_t nodes;
 } Survey;
 
+// Bytes that a conversion computes with on its way: saturated integers and roundings to odd have 64 bits.
+static int64_t cast_bytes(const LoopExpr *x) {
+  DType from = x->src[0]->dtype, to = x->dtype;
+  bool narrow = dtype_is_float(to) && dtype_bits(to) < 32;
+  if (dtype_is_float(from) && dtype_is_int(to)) {
+    LoopSpan s = loop_span(x->src[0]);
+    return s.lo >= -0x1p31 && s.hi < 0x1p31 ? 4 : 8;
+  }
+  return narrow && dtype_bits(from) >= 32 && from != DT_F32 ? 8 : 1;
+}
+
 static void survey_expr(Survey *s, const LoopExpr *x) {
   uint64_t known;
   if (!x || intmap_get(&s->seen, (uint64_t)(uintptr_t)x, &known)) return;
@@ -25,6 +37,7 @@ static void survey_expr(Survey *s, const LoopExpr *x) {
   int64_t w = cs_bytes(x->dtype);
   bool moved = x->kind != LX_OP || x->op == LOOP_select || x->op == LOOP_bit_cast;
   if (!moved && dtype_is_float(x->dtype)) w = MAX(w, 4);  // narrow floats are computed in f32
+  if (x->kind == LX_OP && x->op == LOOP_cast) w = MAX(w, cast_bytes(x));
   s->widest = MAX(s->widest, w);
   if (x->kind == LX_LOAD) s->tile |= s->k->buffer[x->buffer].space == LOOP_REGISTER;
   for (int i = 0; i < 3; i++) survey_expr(s, x->src[i]);
@@ -45,6 +58,7 @@ static Survey survey(CEmit *e, const LoopStmt *s) {
   intmap_init(&r.seen, e->arena);
   survey_expr(&r, s->value);
   survey_block(&r, &s->body);
+  if (s->kind == LS_REDUCE && dtype_is_float(s->value->dtype)) r.widest = MAX(r.widest, 4);
   return r;
 }
 

@@ -367,9 +367,10 @@ static void put_vector_macros(const CStyle *c, const HelperUse *u, StrBuf *out) 
                   "may_alias));\n",
                   of, t, n, n * bytes, of, t, n, n * bytes, bytes);
   else if (u->id == HELPER_LOAD)
-    strbuf_printf(out, "#define tn_load_%sx%d(p) (*(const tn_%sx%d_at *)(p))\n", t, n, t, n);
+    strbuf_printf(out, "#define tn_load_%sx%d(p) ((tn_%sx%d)*(const tn_%sx%d_at *)(p))\n", t, n, t,
+                  n, t, n);
   else
-    strbuf_printf(out, "#define tn_store_%sx%d(p, v) (*(tn_%sx%d_at *)(p) = (v))\n", t, n, t, n);
+    strbuf_printf(out, "#define tn_store_%sx%d(p, ...) (*(tn_%sx%d_at *)(p) = (__VA_ARGS__))\n", t, n, t, n);
 }
 
 static int by_order(const void *a, const void *b) {
@@ -409,11 +410,26 @@ static void put_vector_part(const CStyle *c, const HelperUse *use, int64_t n, St
   strbuf_puts(out, "#endif\n");
 }
 
+// Whether the compiler has vectors as wide as the kernels were written for.
+static void put_vector_switch(int bytes, StrBuf *out) {
+  const char *has = bytes >= 64   ? "defined(__AVX512F__)"
+                    : bytes >= 32 ? "defined(__AVX__)"
+                                  : "(defined(__SSE2__) || defined(__ARM_NEON))";
+  strbuf_printf(out,
+                "/* Vectors of %d bytes where the compiler has them; -DTN_VECTORS=0 asks for plain "
+                "loops. */\n"
+                "#ifndef TN_VECTORS\n#if (defined(__clang__) || (defined(__GNUC__) && __GNUC__ >= "
+                "9)) && %s\n#define TN_VECTORS 1\n#else\n#define TN_VECTORS 0\n#endif\n#endif\n",
+                bytes, has);
+}
+
 void cstyle_prelude(CStyle *c, StrBuf *out) {
   int64_t n = c->use.n;
   HelperUse *use = arena_array(c->arena, HelperUse, MAX(n, 1));
   if (n) memcpy(use, c->use.v, (size_t)n * sizeof *use);
   if (n) qsort(use, (size_t)n, sizeof *use, by_order);
+  strbuf_puts(out, c->spelling->top);
+  if (c->vector_bytes) put_vector_switch(c->vector_bytes, out);
   put_elements(out);
   for (int64_t i = 0; i < n; i++)
     if (!use[i].lanes && use[i].id >= HELPER_FIRST) put_helper(c, &use[i], out);

@@ -10,6 +10,18 @@ static const char *const types_c[] = {
     [DT_BF16] = "uint16_t",  [DT_F8E4M3] = "uint8_t", [DT_F8E4M3Z] = "uint8_t",
     [DT_F8E5M2] = "uint8_t", [DT_F8E5M2Z] = "uint8_t", [DT_F8E8M0] = "uint8_t", [DT_I2] = NULL};
 
+static const char top_c[] =
+    "#include <math.h>\n#include <stddef.h>\n#include <stdint.h>\n#include <string.h>\n\n"
+    "#if defined(__GNUC__)\n#define TN_FN static inline __attribute__((unused))\n"
+    "#define TN_ALIAS __attribute__((may_alias))\n"
+    "#define TN_PREFETCH(p) __builtin_prefetch(p)\n#else\n"
+    "#define TN_FN static inline\n#define TN_ALIAS\n#define TN_PREFETCH(p) ((void)0)\n"
+    "#endif\n"
+    "#if defined(__clang__)\n#pragma STDC FP_CONTRACT OFF\n#endif\n"
+    "#if defined(__FMA__) || defined(__ARM_FEATURE_FMA) || defined(__aarch64__)\n"
+    "#define TN_FMA 1 /* one instruction, so that libm is not called for it */\n"
+    "#else\n#define TN_FMA 0\n#endif\n";
+
 const Spelling spelling_c = {.name = "c",
                              .function = "static int32_t",
                              .input = "const ",
@@ -19,6 +31,7 @@ const Spelling spelling_c = {.name = "c",
                              .local = "_Alignas(64) ",
                              .items = "for (ptrdiff_t @ = begin; @ < end; @++) {",
                              .prefetch = "TN_PREFETCH",
+                             .top = top_c,
                              .type = types_c};
 
 void cstyle_init(CStyle *c, const Spelling *s, int vector_bytes, Arena *a, Diag *d) {
@@ -88,7 +101,7 @@ const char *cs_mask_type(CEmit *e, int bytes, int lanes) {
 // ---- lines ----
 
 void cs_fail(CEmit *e, const char *fmt, ...) {
-  if (e->status) return;
+  if (e->status || e->not_vector) return;  // what is thrown away may be in pieces
   va_list ap;
   va_start(ap, fmt);
   const char *text = str_vprintf(e->arena, fmt, ap);
