@@ -164,6 +164,7 @@ static tenon_status write_all(CModel *m, CStyle *cs, CSource *out) {
   strbuf_put(&all, strbuf_str(&weights));
   put_memory(m, &all);
   strbuf_put(&all, strbuf_str(&kernels));
+  if (m->elements) strbuf_puts(&all, m->elements);
   strbuf_put(&all, strbuf_str(&m->out));
   strbuf_put(&all, strbuf_str(&wrapper));
   put_errors(m, &all);

@@ -20,7 +20,8 @@ typedef struct CModel {
   bool symbolic;
   int64_t nrefused;
   StrMap refused;
-  StrBuf out;  // functions
+  const char *elements;  // text of functions of single elements; NULL: none is used
+  StrBuf out;            // functions
 } CModel;
 
 // Says once for each op that there is no C for it, and goes on.
@@ -29,9 +30,13 @@ void c_refuse(CModel *m, const ProgStep *st, const char *why);
 const char *c_expr(CModel *m, int32_t expr);
 bool c_number(const CModel *m, int32_t expr, int64_t *out);
 const char *c_type(DType t);  // of elements; NULL: there is none
-// functions.c
+const char *c_count(CModel *m, const ProgValue *v);  // elements
+// Why C cannot hold the value; NULL: it can.
+const char *c_not_held(const CModel *m, const ProgValue *v);
+// Where a value lies, as text; what a constant is from then on needed for.
+const char *c_address(CModel *m, const ProgFunction *f, int32_t v, const char **value);
 void c_functions(CModel *m);
-// One step that the host does.  `value` are the addresses of the function's values.
+// host.c: one step that the host does.  `value` are the addresses of the function's values.
 void c_host_step(CModel *m, const ProgFunction *f, const ProgStep *st, const char **value);
 // header.c
 tenon_status c_header(CModel *m, StrBuf *declarations, StrBuf *wrapper);

@@ -4,8 +4,6 @@
 // one another; kernels run over all their work items.  A step that fails ends the function with its code.
 #include "targets/c/emit.h"
 
-#include "eval/control.h"
-
 // ---- sizes ----
 
 bool c_number(const CModel *m, int32_t expr, int64_t *out) {
@@ -53,9 +51,10 @@ const char *c_expr(CModel *m, int32_t expr) {
   return stack[0];
 }
 
-static const char *bytes_of(CModel *m, const ProgValue *v) {
+// The number of elements, times `unit`; *out_number: it is one.
+static const char *product(CModel *m, const ProgValue *v, int64_t unit, int64_t *out_number) {
   StrBuf b;
-  int64_t n = 1, d, bytes;
+  int64_t n = unit, d;
   strbuf_init(&b, m->arena);
   for (int32_t i = 0; i < v->rank; i++) {
     if (c_number(m, v->dim[i], &d))
@@ -63,10 +62,23 @@ static const char *bytes_of(CModel *m, const ProgValue *v) {
     else
       strbuf_printf(&b, " * (size_t)(%s)", c_expr(m, v->dim[i]));
   }
-  if (!b.n && dtype_bytes(v->dtype, n, &bytes))
-    return str_printf(m->arena, "%lld", (long long)bytes);
-  return str_printf(m->arena, "%lld%s", (long long)(n * MAX(dtype_bits(v->dtype) / 8, 1)),
-                    strbuf_text(&b));
+  *out_number = b.n ? -1 : n;
+  return str_printf(m->arena, "%lld%s", (long long)n, strbuf_text(&b));
+}
+
+const char *c_count(CModel *m, const ProgValue *v) {
+  int64_t n;
+  return product(m, v, 1, &n);
+}
+
+// *out_number: -1 where it is none.
+static const char *bytes_of(CModel *m, const ProgValue *v, int64_t *out_number) {
+  int64_t n;
+  product(m, v, 1, &n);
+  if (n >= 0 && dtype_bytes(v->dtype, n, out_number))
+    return str_printf(m->arena, "%lld", (long long)*out_number);
+  *out_number = -1;
+  return product(m, v, MAX(dtype_bits(v->dtype) / 8, 1), &n);
 }
 
 // ---- what cannot be held ----
@@ -80,7 +92,7 @@ void c_refuse(CModel *m, const ProgStep *st, const char *why) {
        "%s", why);
 }
 
-static const char *not_held(const CModel *m, const ProgValue *v) {
+const char *c_not_held(const CModel *m, const ProgValue *v) {
   if (v->place == PLACE_NONE) return NULL;
   if (v->kind != VK_TENSOR) return "C has no sequences, optionals or maps: compile to a .tenon file";
   if (v->dtype == DT_STRING) return "C has no strings as elements: compile to a .tenon file";
@@ -107,7 +119,7 @@ static const char *arena_at(CModel *m, const ProgFunction *f, int64_t offset) {
 }
 
 // Offsets of the roots, where sizes are numbers.
-static int64_t lay_out(CModel *m, const ProgFunction *f, int64_t *offset) {
+static int64_t lay_out(CModel *m, const ProgFunction *f, int64_t *offset, int64_t *heap) {
   int64_t total = 0, *end = arena_array(m->arena, int64_t, MAX(f->nroots, 1));
   for (int32_t i = 0; i < f->nroots; i++) {
     int64_t bytes = 0;
@@ -118,12 +130,22 @@ static int64_t lay_out(CModel *m, const ProgFunction *f, int64_t *offset) {
     end[i] = offset[i] + bytes;
     total = MAX(total, end[i]);
   }
+  // Values that the plan keeps out of its arena lie behind it.
+  for (int32_t i = 0; i < f->nvalues; i++) {
+    int64_t bytes = 0;
+    if (f->value[i].place != PLACE_HEAP || c_not_held(m, &f->value[i])) continue;
+    bytes_of(m, &f->value[i], &bytes);
+    total = (total + 63) / 64 * 64;
+    heap[i] = bytes < 0 ? -1 : total;
+    total += MAX(bytes, 0);
+  }
   return (total + 63) / 64 * 64;
 }
 
 static void place_values(CModel *m, const ProgFunction *f, const char **value) {
   int64_t *offset = arena_array(m->arena, int64_t, MAX(f->nroots, 1));
-  lay_out(m, f, offset);
+  int64_t *heap = arena_array(m->arena, int64_t, MAX(f->nvalues, 1));
+  lay_out(m, f, offset, heap);
   for (int32_t i = 0; i < f->nvalues; i++) {
     const ProgValue *v = &f->value[i];
     const char *at = v->at >= 0 ? c_expr(m, v->at) : NULL;
@@ -139,15 +161,17 @@ static void place_values(CModel *m, const ProgFunction *f, const char **value) {
                              : arena_at(m, f, offset[v->slot]);
       if (at) value[i] = str_printf(m->arena, "%s + %s", value[i], at);
       break;
-    case PLACE_NONE:
-    case PLACE_HEAP: value[i] = NULL; break;
+    case PLACE_HEAP:
+      if (!m->symbolic && heap[i] >= 0 && !c_not_held(m, v)) value[i] = arena_at(m, f, heap[i]);
+      break;
+    case PLACE_NONE: break;
     }
   }
 }
 
 // ---- steps ----
 
-static const char *address(CModel *m, const ProgFunction *f, int32_t v, const char **value) {
+const char *c_address(CModel *m, const ProgFunction *f, int32_t v, const char **value) {
   if (f->value[v].place == PLACE_CONST) m->const_used[f->value[v].slot] = true;
   return value[v] ? value[v] : "NULL";
 }
@@ -155,9 +179,12 @@ static const char *address(CModel *m, const ProgFunction *f, int32_t v, const ch
 static bool held(CModel *m, const ProgFunction *f, const ProgStep *st) {
   const char *why = NULL;
   for (int32_t i = 0; i < st->nin && !why; i++)
-    if (st->in[i] >= 0) why = not_held(m, &f->value[st->in[i]]);
+    if (st->in[i] >= 0) why = c_not_held(m, &f->value[st->in[i]]);
   for (int32_t i = 0; i < st->nout && !why; i++)
-    if (st->out[i] >= 0) why = not_held(m, &f->value[st->out[i]]);
+    if (st->out[i] >= 0) why = c_not_held(m, &f->value[st->out[i]]);
+  for (int32_t i = 0; i < st->nout && !why && m->symbolic; i++)
+    if (st->out[i] >= 0 && f->value[st->out[i]].place == PLACE_HEAP && st->kind != STEP_VIEW)
+      why = "a value has no planned place: give sizes with --dim";
   if (why) c_refuse(m, st, why);
   return !why;
 }
@@ -170,9 +197,9 @@ static void kernel_step(CModel *m, const ProgFunction *f, const ProgStep *st, co
                   c_expr(m, st->as[i]), st->what[i]);
   strbuf_printf(b, "  rc = %s(", m->kernel[st->kernel]);
   for (int32_t i = 0; i < st->nargs; i++) {
-    const char *at = address(m, f, st->arg[i], value);
+    const char *at = c_address(m, f, st->arg[i], value);
     const ProgValue *v = &f->value[st->arg[i]];
-    bool plain = v->place != PLACE_ARENA && v->place != PLACE_CONST && !strchr(at, '+');
+    bool plain = v->place != PLACE_ARENA && v->place != PLACE_HEAP && v->place != PLACE_CONST && !strchr(at, '+');
     plain |= v->place == PLACE_CONST && m->o->weights_beside;
     if (v->place == PLACE_PARAM && k->buffer[i].written) plain = false;
     strbuf_printf(b, "%s%s%s%s", i ? ", " : "",
@@ -192,11 +219,11 @@ static void put_comment(StrBuf *b, const char *text) {
 
 static void emit_step(CModel *m, const ProgFunction *f, const ProgStep *st, const char **value) {
   StrBuf *b = &m->out;
-  int64_t when = 1;
+  int64_t when = 1, n;
   if (st->when >= 0 && c_number(m, st->when, &when) && !when) return;
   if (!held(m, f, st)) return;
   if (st->kind == STEP_VIEW) {
-    address(m, f, st->in[0], value);
+    c_address(m, f, st->in[0], value);
     value[st->out[0]] = value[st->in[0]];
     return;
   }
@@ -210,70 +237,21 @@ static void emit_step(CModel *m, const ProgFunction *f, const ProgStep *st, cons
   if (st->kind == STEP_KERNEL)
     kernel_step(m, f, st, value);
   else if (st->kind == STEP_COPY)
-    strbuf_printf(b, "  memcpy(%s, %s, %s);\n", address(m, f, st->out[0], value),
-                  address(m, f, st->in[0], value), bytes_of(m, &f->value[st->out[0]]));
+    strbuf_printf(b, "  memcpy(%s, %s, %s);\n", c_address(m, f, st->out[0], value),
+                  c_address(m, f, st->in[0], value), bytes_of(m, &f->value[st->out[0]], &n));
   else
     c_host_step(m, f, st, value);
   if (asked) strbuf_puts(b, "  }\n");
 }
 
-// A branch or a step of a loop, called with the addresses of its operands.
-static void call_body(CModel *m, const ProgFunction *f, const ProgStep *st, const ProgFunction *body,
-                      int32_t first, const char **value) {
-  StrBuf *b = &m->out;
-  strbuf_puts(b, "    const void *const body_in[] = {");
-  for (int32_t i = 0; i < body->nparams; i++)
-    strbuf_printf(b, "%s, ", st->in[first + i] >= 0 ? address(m, f, st->in[first + i], value) : "NULL");
-  strbuf_puts(b, "NULL};\n    void *const body_out[] = {");
-  for (int32_t i = 0; i < st->nout; i++)
-    strbuf_printf(b, "%s, ", address(m, f, st->out[i], value));
-  strbuf_printf(b, "NULL};\n    rc = body_%d(body_in, body_out);\n    if (rc) return rc;\n",
-                body->index);
-}
-
-static bool same_types(CModel *m, const ProgFunction *f, const ProgStep *st,
-                       const ProgFunction *body) {
-  for (int32_t i = 0; i < st->nout; i++) {
-    const ProgValue *a = &f->value[st->out[i]], *b = &body->value[body->result[i]];
-    if (a->place == PLACE_HEAP || not_held(m, b) || a->dtype != b->dtype || a->rank != b->rank)
-      return false;
-    for (int32_t k = 0; k < a->rank; k++)
-      if (strcmp(c_expr(m, a->dim[k]), c_expr(m, b->dim[k])) != 0) return false;
-  }
-  return true;
-}
-
-static void if_step(CModel *m, const ProgFunction *f, const ProgStep *st, const char **value) {
-  const if_attrs *at = st->attrs;
-  const ProgFunction *yes = (const ProgFunction *)(const void *)at->then_branch,
-                     *no = (const ProgFunction *)(const void *)at->else_branch;
-  if (!same_types(m, f, st, yes) || !same_types(m, f, st, no)) {
-    c_refuse(m, st, "the branches give results of different sizes");
-    return;
-  }
-  strbuf_printf(&m->out, "  if (*(const unsigned char *)(%s)) {\n",
-                address(m, f, st->in[0], value));
-  call_body(m, f, st, yes, 1, value);
-  strbuf_puts(&m->out, "  } else {\n");
-  call_body(m, f, st, no, 1 + (int32_t)at->then_captures, value);
-  strbuf_puts(&m->out, "  }\n");
-}
-
-void c_host_step(CModel *m, const ProgFunction *f, const ProgStep *st, const char **value) {
-  if (!strcmp(st->op, "if")) {
-    if_step(m, f, st, value);
-    return;
-  }
-  c_refuse(m, st, "there are no loops for this operator: only a .tenon file holds it");
-}
-
 // ---- functions ----
 
 static void give_results(CModel *m, const ProgFunction *f, const char **value) {
+  int64_t n;
   for (int32_t i = 0; i < f->nresults; i++) {
     const ProgValue *v = &f->value[f->result[i]];
-    const char *why = not_held(m, v);
-    const char *from = address(m, f, f->result[i], value);
+    const char *why = c_not_held(m, v);
+    const char *from = c_address(m, f, f->result[i], value);
     if (why) {
       c_refuse(m, NULL, why);
       continue;
@@ -281,7 +259,7 @@ static void give_results(CModel *m, const ProgFunction *f, const char **value) {
     if (!value[f->result[i]] && !m->nrefused)
       c_refuse(m, NULL, "an output has no place: its size depends on data");
     if (!strcmp(from, str_printf(m->arena, "out[%d]", i))) continue;
-    strbuf_printf(&m->out, "  memcpy(out[%d], %s, %s);\n", i, from, bytes_of(m, v));
+    strbuf_printf(&m->out, "  memcpy(out[%d], %s, %s);\n", i, from, bytes_of(m, v, &n));
   }
 }
 
@@ -343,7 +321,7 @@ void c_functions(CModel *m) {
     const ProgFunction *f = m->p->function[i];
     int64_t *offset = arena_array(m->arena, int64_t, MAX(f->nroots, 1));
     m->function_base[i] = at;
-    at += lay_out(m, f, offset);
+    at += lay_out(m, f, offset, arena_array(m->arena, int64_t, MAX(f->nvalues, 1)));
   }
   m->arena_bytes = MAX(at, 64);
   if (m->symbolic && m->p->nfunctions > 1) {
