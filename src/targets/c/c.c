@@ -81,12 +81,14 @@ static tenon_status put_kernels(CModel *m, CStyle *cs, StrBuf *out) {
 // ---- the rest of the file ----
 
 static void put_memory(const CModel *m, StrBuf *out) {
-  const char *attribute = m->o->arena_attribute ? m->o->arena_attribute : "";
+  const char *attribute =
+      m->o->arena_attribute ? str_printf(m->arena, "%s ", m->o->arena_attribute) : "";
   if (m->scratch_bytes)
-    strbuf_printf(out, "static unsigned char _Alignas(64) %s scratch[%lld];\n", attribute,
+    strbuf_printf(out, "static unsigned char _Alignas(64) %sscratch[%lld];\n", attribute,
                   (long long)m->scratch_bytes);
   if (!m->symbolic) {
-    strbuf_printf(out, "static unsigned char _Alignas(64) %s arena[%lld];\n", attribute,
+    if (!strstr(strbuf_text(&m->out), "arena + ")) return;
+    strbuf_printf(out, "static unsigned char _Alignas(64) %sarena[%lld];\n", attribute,
                   (long long)m->arena_bytes);
     return;
   }
@@ -142,6 +144,8 @@ static tenon_status write_all(CModel *m, CStyle *cs, CSource *out) {
   name_symbols(m);
   name_kernels(m);
   c_functions(m);
+  if (m->symbolic && m->o->embedded)
+    c_refuse(m, NULL, "without allocation every size must be a number: give them with --dim");
   TRY(c_header(m, &declarations, &wrapper));
   if (m->nrefused) return TENON_EUNSUPPORTED;
   TRY(put_kernels(m, cs, &kernels));

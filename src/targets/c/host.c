@@ -5,6 +5,7 @@
 #include "targets/c/emit.h"
 
 #include "eval/control.h"
+#include "eval/movement.h"
 #include "eval/scalar.h"
 
 // ---- elements of any type ----
@@ -144,6 +145,37 @@ static void cast_step(CModel *m, const ProgFunction *f, const ProgStep *st, cons
                 c_address(m, f, st->out[0], value), c_count(m, x), at->saturate, (int)at->round_mode);
 }
 
+// ---- sizes as values ----
+
+static void shape_step(CModel *m, const ProgFunction *f, const ProgStep *st, const char **value) {
+  const shape_attrs *at = st->attrs;
+  const ProgValue *x = &f->value[st->in[0]];
+  int64_t from = at->start < 0 ? at->start + x->rank : at->start,
+          to = at->end < 0 ? at->end + x->rank : MIN(at->end, x->rank);
+  const char *out = c_address(m, f, st->out[0], value);
+  for (int64_t i = MAX(from, 0); i < to; i++)
+    strbuf_printf(&m->out, "  ((tn_i64 *)(void *)(%s))[%lld] = %s;\n", out,
+                  (long long)(i - MAX(from, 0)), c_expr(m, x->dim[i]));
+}
+
+// The parts of lists one after another.
+static void concat_step(CModel *m, const ProgFunction *f, const ProgStep *st, const char **value) {
+  const char *out = c_address(m, f, st->out[0], value);
+  const ProgValue *y = &f->value[st->out[0]];
+  if (y->rank != 1 || dtype_bits(y->dtype) < 8) {
+    c_refuse(m, st, "there are no loops for this operator: only a .tenon file holds it");
+    return;
+  }
+  strbuf_printf(&m->out, "  {\n    unsigned char *to = (void *)(%s);\n", out);
+  for (int32_t i = 0; i < st->nin; i++) {
+    const char *n = c_count(m, &f->value[st->in[i]]);
+    strbuf_printf(&m->out, "    memcpy(to, %s, %s * %d);\n    to += %s * %d;\n",
+                  c_address(m, f, st->in[i], value), n, dtype_bits(y->dtype) / 8, n,
+                  dtype_bits(y->dtype) / 8);
+  }
+  strbuf_puts(&m->out, "    (void)to;\n  }\n");
+}
+
 // ---- branches ----
 
 // A branch, called with the addresses of its operands.
@@ -194,6 +226,10 @@ void c_host_step(CModel *m, const ProgFunction *f, const ProgStep *st, const cha
     if_step(m, f, st, value);
   else if (!strcmp(st->op, "cast"))
     cast_step(m, f, st, value);
+  else if (!strcmp(st->op, "shape"))
+    shape_step(m, f, st, value);
+  else if (!strcmp(st->op, "concat"))
+    concat_step(m, f, st, value);
   else
     c_refuse(m, st, "there are no loops for this operator: only a .tenon file holds it");
 }
