@@ -32,10 +32,11 @@ static void batch_open(Batch *b, bool vectors, int vector_bytes) {
 // The function as KernelFn has it.
 static void put_entry(Batch *b, const LoopKernel *k, int64_t i) {
   bool scratch = loop_scratch_bytes(k) > 0;
-  strbuf_printf(&b->text,
-                "int32_t entry_%d(void *const *a, const int64_t *d, int64_t begin, int64_t end, void "
-                "*s) {\n  (void)a, (void)d, (void)s;\n  return kernel_%d(",
-                (int)i, (int)i);
+  strbuf_printf(
+      &b->text,
+      "int32_t entry_%d(void *const *a, const int64_t *d, int64_t begin, int64_t end, void "
+      "*s) {\n  (void)a, (void)d, (void)s;\n  return kernel_%d(",
+      (int)i, (int)i);
   for (int32_t j = 0; j < k->nargs; j++) strbuf_printf(&b->text, "a[%d], ", j);
   for (int32_t j = 0; j < k->ndims; j++) strbuf_printf(&b->text, "(ptrdiff_t)d[%d], ", j);
   strbuf_printf(&b->text, "(ptrdiff_t)begin, (ptrdiff_t)end%s);\n}\n", scratch ? ", s" : "");
@@ -56,15 +57,31 @@ static void *compile(Batch *b) {
   StrBuf all;
   int status = 0;
   const char *cc = getenv("CC"), *folder = getenv("TMPDIR");
-  const char *base = str_printf(&b->arena, "%s/tenon-cstyle-%ld", folder ? folder : "/tmp", (long)getpid());
-  const char *source = str_printf(&b->arena, "%s.c", base), *library = str_printf(&b->arena, "%s.so", base);
+  const char *base =
+      str_printf(&b->arena, "%s/tenon-cstyle-%ld", folder ? folder : "/tmp", (long)getpid());
+  const char *source = str_printf(&b->arena, "%s.c", base),
+             *library = str_printf(&b->arena, "%s.so", base);
   strbuf_init(&all, &b->arena);
   cstyle_prelude(&b->style, &all);
   strbuf_put(&all, strbuf_str(&b->text));
   EXPECT_STATUS(file_write(source, all.p, all.n, &b->d), TENON_OK);
-  const char *argv[] = {cc && *cc ? cc : "cc", "-std=c11", "-pedantic", "-Wall", "-Wextra", "-Werror", "-O1",
-                        "-march=native", "-ffp-contract=off", b->vectors ? "-DTN_VECTORS=1" : "-DTN_VECTORS=0",
-                        "-shared", "-fPIC", "-o", library, source, "-lm", NULL};
+  const char *argv[] = {cc && *cc ? cc : "cc",
+                        "-std=c11",
+                        "-pedantic",
+                        "-Wall",
+                        "-Wextra",
+                        "-Werror",
+                        "-O1",
+                        "-march=native",
+                        "-ffp-contract=off",
+                        b->vectors ? "-DTN_VECTORS=1" : "-DTN_VECTORS=0",
+                        "-shared",
+                        "-fPIC",
+                        "-o",
+                        library,
+                        source,
+                        "-lm",
+                        NULL};
   if (process_run(argv, &status) || status) {
     FAIL("the C compiler refuses %s", source);
     return NULL;
@@ -180,28 +197,31 @@ static void add_binds(Batch *b) {
             "  vector j < 10 {\n   bind k < 4 = %ids[10*i + j] check \"first\"\n   bind l < 80 = "
             "%ids[10*i + j] check \"second\"\n   store %z[10*i + j] = %x[k + 0*l]\n  }\n }\n}\n",
             NULL);
-  batch_add(b,
-            "kernel @zero (%x: i32[40], %y: i32[40], out %z: i32[40]) {\n parallel i < 4 {\n"
-            "  vector j < 10 {\n   store %z[10*i + j] = div(%x[10*i + j], %y[10*i + j])\n  }\n }\n}\n",
-            NULL);
+  batch_add(
+      b,
+      "kernel @zero (%x: i32[40], %y: i32[40], out %z: i32[40]) {\n parallel i < 4 {\n"
+      "  vector j < 10 {\n   store %z[10*i + j] = div(%x[10*i + j], %y[10*i + j])\n  }\n }\n}\n",
+      NULL);
 }
 
 static void add_sizes(Batch *b) {
   static const int64_t sizes[] = {1, 3, 8, 15, 16, 17, 33, 100};
   for (int i = 0; i < ARRAY_LEN(sizes); i++) {
     int n = (int)sizes[i];
-    batch_add(b,
-              str_printf(&b->arena,
-                         "kernel @fixed (%%x: f32[3*%d], %%b: f32[%d], out %%y: f32[3*%d]) {\n "
-                         "parallel r < 3 {\n  vector i < %d {\n   let %%v0: f32 = mul(%%x[%d*r + i], "
-                         "%%b[i])\n   store %%y[%d*r + i] = add(relu(%%v0), 0x1.8p-1)\n  }\n }\n}\n",
-                         n, n, n, n, n, n),
-              NULL);
-    batch_add(b,
-              "kernel @symbolic dims(n in [0, 4096]) (%x: f32[3*n], %b: f32[n], out %y: f32[3*n]) {\n"
-              " parallel r < 3 {\n  vector i < n {\n   store %y[n*r + i] = max(min(div(%x[n*r + i], "
-              "%b[i]), %x[n*r + i]), %b[i])\n  }\n }\n}\n",
-              &sizes[i]);
+    batch_add(
+        b,
+        str_printf(&b->arena,
+                   "kernel @fixed (%%x: f32[3*%d], %%b: f32[%d], out %%y: f32[3*%d]) {\n "
+                   "parallel r < 3 {\n  vector i < %d {\n   let %%v0: f32 = mul(%%x[%d*r + i], "
+                   "%%b[i])\n   store %%y[%d*r + i] = add(relu(%%v0), 0x1.8p-1)\n  }\n }\n}\n",
+                   n, n, n, n, n, n),
+        NULL);
+    batch_add(
+        b,
+        "kernel @symbolic dims(n in [0, 4096]) (%x: f32[3*n], %b: f32[n], out %y: f32[3*n]) {\n"
+        " parallel r < 3 {\n  vector i < n {\n   store %y[n*r + i] = max(min(div(%x[n*r + i], "
+        "%b[i]), %x[n*r + i]), %b[i])\n  }\n }\n}\n",
+        &sizes[i]);
   }
 }
 
@@ -223,7 +243,8 @@ static const char *text_of(Batch *b, const char *kernel) {
 
 static const char tile[] =
     "kernel @tile (%x: f32[12], %w: f32[32], out %y: f32[24]) {\n  register %acc: f32[16]\n"
-    "  parallel i < 1 {\n    unroll r < 2 {\n      vector j < 8 {\n        store %acc[j + 8*r] = 0.0\n"
+    "  parallel i < 1 {\n    unroll r < 2 {\n      vector j < 8 {\n        store %acc[j + 8*r] = "
+    "0.0\n"
     "      }\n    }\n    for k < 4 {\n      unroll r_1 < 2 {\n        vector j_1 < 8 {\n"
     "          store %acc[j_1 + 8*r_1] = fma(%x[k + 4*r_1], %w[j_1 + 8*k], %acc[j_1 + 8*r_1])\n"
     "        }\n      }\n    }\n    unroll r_2 < 2 {\n      vector j_2 < 8 {\n"
@@ -244,7 +265,8 @@ TEST(cstyle_text_of_a_tile) {
       "    for (ptrdiff_t k = 0; k < 4; k++) {\n"
       "      tn_store_f32x8(acc, tn_fma_f32x8(tn_set_f32x8(x[k]), tn_load_f32x8(w + 8 * k), "
       "tn_load_f32x8(acc)));\n"
-      "      tn_store_f32x8(acc + 8, tn_fma_f32x8(tn_set_f32x8(x[k + 4]), tn_load_f32x8(w + 8 * k), "
+      "      tn_store_f32x8(acc + 8, tn_fma_f32x8(tn_set_f32x8(x[k + 4]), tn_load_f32x8(w + 8 * "
+      "k), "
       "tn_load_f32x8(acc + 8)));\n"
       "    }\n"
       "    const tn_f32x8 t = tn_load_f32x8(acc);\n"

@@ -13,12 +13,20 @@
 #include <unistd.h>
 
 enum { MAX_STAGES = 8 };
-typedef enum { EMIT_TENON, EMIT_OBJ, EMIT_SO, EMIT_EXE, EMIT_LLVM, EMIT_ASM, EMIT_C, EMIT_COUNT } Emit;
+typedef enum {
+  EMIT_TENON,
+  EMIT_OBJ,
+  EMIT_SO,
+  EMIT_EXE,
+  EMIT_LLVM,
+  EMIT_ASM,
+  EMIT_C,
+  EMIT_COUNT
+} Emit;
 static const struct {
   const char *name, *ending;
-} emits[EMIT_COUNT] = {{"tenon", ".tenon"}, {"obj", ".o"},   {"so", ".so"},
-                       {"exe", ""},         {"llvm", ".ll"}, {"asm", ".s"},
-                       {"c", ".c"}};
+} emits[EMIT_COUNT] = {{"tenon", ".tenon"}, {"obj", ".o"}, {"so", ".so"}, {"exe", ""},
+                       {"llvm", ".ll"},     {"asm", ".s"}, {"c", ".c"}};
 
 typedef struct Stage {
   const char *name;

@@ -31,14 +31,14 @@ int compile_c_choose(Cli *c, const char *output, Machine *m, CompileC *out) {
   c_describe(m, &lt);
   *out = (CompileC){.output = output, .weights = opt_text(c, OPT_compile_weights, NULL)};
   if (!one) out->header = with_ending(c, output, ".h");
-  out->options = (CSourceOptions){
-      .symbol = strcmp(output, "-") ? object_symbol(&c->arena, output) : "model",
-      .header = out->header ? base_name(out->header) : NULL,
-      .vector_bytes = embedded ? 0 : lt.vector_bytes,
-      .weights_beside = out->weights != NULL,
-      .embedded = embedded,
-      .arena_attribute = opt_text(c, OPT_compile_arena_attribute, NULL),
-      .weights_attribute = opt_text(c, OPT_compile_weights_attribute, NULL)};
+  out->options =
+      (CSourceOptions){.symbol = strcmp(output, "-") ? object_symbol(&c->arena, output) : "model",
+                       .header = out->header ? base_name(out->header) : NULL,
+                       .vector_bytes = embedded ? 0 : lt.vector_bytes,
+                       .weights_beside = out->weights != NULL,
+                       .embedded = embedded,
+                       .arena_attribute = opt_text(c, OPT_compile_arena_attribute, NULL),
+                       .weights_attribute = opt_text(c, OPT_compile_weights_attribute, NULL)};
   return CLI_OK;
 }
 
@@ -54,8 +54,8 @@ int compile_dims(Cli *c, IntFixed **out, int64_t *out_n) {
   *out_n = v->count;
   for (int64_t i = 0; i < v->count; i++) {
     const char *name, *value;
-    if (!opt_split(c, v->text[i], &name, &value) ||
-        !str_to_i64(str_of(value), &(*out)[i].value) || (*out)[i].value < 0)
+    if (!opt_split(c, v->text[i], &name, &value) || !str_to_i64(str_of(value), &(*out)[i].value) ||
+        (*out)[i].value < 0)
       return cli_usage(c, "compile: --dim takes NAME=N, not '%s'", v->text[i]);
     (*out)[i].name = str_of(name);
   }

@@ -377,7 +377,8 @@ static tenon_status optimise(Test *t) {
   if (t->o->plan) TRY(opt_plan(g, t->arena, t->diag, &t->plan));
   if (!t->o->target) return TENON_OK;
   // One process makes the code: the one that waits for us.
-  TRY(target_compile_with(t->o->target, g, t->plan, &(TargetOptions){.threads = 1, .cflags = "-O1 -march=native"}, t->arena,
+  TRY(target_compile_with(t->o->target, g, t->plan,
+                          &(TargetOptions){.threads = 1, .cflags = "-O1 -march=native"}, t->arena,
                           t->diag, &t->program));
   if (t->o->artifact) TRY(through_artifact(t));
   return session_create(t->program, &(SessionOptions){.threads = t->o->threads}, t->diag,
@@ -396,7 +397,8 @@ static bool is_first_operand(const Test *t, const Node *param) {
 // What sizes may follow from: few numbers, that are not what an operator works on.  `first`: integers that are, too.
 static bool gives_sizes(const Test *t, const Value *v, const Node *param, bool first) {
   enum { FEW = 64 };
-  if (!v || v->kind != VK_TENSOR || v->rank > 1 || v->n > FEW || v->dtype == DT_STRING) return false;
+  if (!v || v->kind != VK_TENSOR || v->rank > 1 || v->n > FEW || v->dtype == DT_STRING)
+    return false;
   bool whole = v->dtype == DT_I64 || v->dtype == DT_I32;
   return !is_first_operand(t, param) || (first && whole);
 }
@@ -433,7 +435,8 @@ static tenon_status open_with_sizes(Test *t, bool first, int64_t *out_n) {
   *out_n = n + nfixed;
   model_free(t->model);
   t->model = NULL;
-  TRY(model_open(t->c->model, &(ModelOptions){.fixed = fixed, .nfixed = nfixed}, t->diag, &t->model));
+  TRY(model_open(t->c->model, &(ModelOptions){.fixed = fixed, .nfixed = nfixed}, t->diag,
+                 &t->model));
   if (n) t->remark = str_printf(t->arena, "compiled with %s fixed", strbuf_text(&names));
   return graph_fix(t->model->graph, list, n);
 }

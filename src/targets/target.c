@@ -41,10 +41,10 @@ static const Target cpu = {.name = "cpu",
                            .build = cpu_build};
 
 static const Target c_text = {.name = "c",
-                         .doc = "C11 source for any machine with a C compiler",
-                         .keeps_loops = true,
-                         .describe = c_describe,
-                         .build = c_build};
+                              .doc = "C11 source for any machine with a C compiler",
+                              .keeps_loops = true,
+                              .describe = c_describe,
+                              .build = c_build};
 
 const Target *const target_table[] = {&cpu, &c_text, &ref, &host, NULL};
 

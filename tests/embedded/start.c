@@ -5,7 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-extern uint32_t data_from[], data_begin[], data_end[], bss_begin[], bss_end[], stack_begin[], stack_end[];
+extern uint32_t data_from[], data_begin[], data_end[], bss_begin[], bss_end[], stack_begin[],
+    stack_end[];
 int run_model(void);
 
 static int semihost(int op, const void *arg) {
@@ -42,7 +43,8 @@ __attribute__((noinline)) static long stack_taken(void) {
 }
 
 __attribute__((noinline)) static void fill_stack(void) {
-  for (volatile uint32_t *p = stack_begin; (uintptr_t)p < stack_now() - 128; p++) *p = (uint32_t)PATTERN;
+  for (volatile uint32_t *p = stack_begin; (uintptr_t)p < stack_now() - 128; p++)
+    *p = (uint32_t)PATTERN;
 }
 
 static void leave(int code) {

@@ -48,8 +48,7 @@ static void name_kernels(CModel *m) {
     Str word = str_of(p->kernel[i].name ? p->kernel[i].name : "kernel");
     for (int64_t k = 0; k < word.n; k++)
       if (word.p[k] == ' ') word.n = k;
-    m->kernel[i] =
-        str_printf(m->arena, "kernel_%d_%s", i, cstyle_identifier(m->arena, word));
+    m->kernel[i] = str_printf(m->arena, "kernel_%d_%s", i, cstyle_identifier(m->arena, word));
     m->kernel_base[i] = code;
     code += p->kernel[i].nchecks + 1;
     m->scratch_bytes = MAX(m->scratch_bytes, p->kernel[i].scratch_bytes);
@@ -122,8 +121,8 @@ static void put_errors(const CModel *m, StrBuf *out) {
 static void name_symbols(CModel *m) {
   m->sym = arena_array(m->arena, const char *, MAX(m->p->nsyms, 1));
   for (int32_t i = 0; i < m->p->nsyms; i++)
-    m->sym[i] = str_printf(m->arena, "n%d_%s", i,
-                           cstyle_identifier(m->arena, str_of(m->p->sym[i].name)));
+    m->sym[i] =
+        str_printf(m->arena, "n%d_%s", i, cstyle_identifier(m->arena, str_of(m->p->sym[i].name)));
 }
 
 static void put_header(CModel *m, const StrBuf *declarations, StrBuf *out) {
@@ -163,8 +162,10 @@ static tenon_status write_all(CModel *m, CStyle *cs, CSource *out) {
   strbuf_put(&all, strbuf_str(&prelude));
   strbuf_puts(&all, "\n");
   if (m->o->weights_beside)
-    strbuf_printf(&all, "static const unsigned char *tn_weights;\n"
-                        "void %s_weights(const void *bytes) { tn_weights = bytes; }\n", m->o->symbol);
+    strbuf_printf(&all,
+                  "static const unsigned char *tn_weights;\n"
+                  "void %s_weights(const void *bytes) { tn_weights = bytes; }\n",
+                  m->o->symbol);
   strbuf_put(&all, strbuf_str(&weights));
   put_memory(m, &all);
   strbuf_put(&all, strbuf_str(&kernels));

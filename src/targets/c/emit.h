@@ -11,11 +11,12 @@ typedef struct CModel {
   const CSourceOptions *o;
   Arena *arena;
   Diag *d;
-  const char **kernel;     // names
-  int32_t *kernel_base;    // the code of its first check
+  const char **kernel;   // names
+  int32_t *kernel_base;  // the code of its first check
   bool *const_used;
-  const char **sym;        // names of the symbols
-  int64_t *function_base;  // where each function's part of the arena begins, where sizes are numbers
+  const char **sym;  // names of the symbols
+  int64_t
+      *function_base;  // where each function's part of the arena begins, where sizes are numbers
   int64_t arena_bytes, scratch_bytes, weights_bytes, stack_bytes;
   bool symbolic;
   int64_t nrefused;
@@ -29,7 +30,7 @@ void c_refuse(CModel *m, const ProgStep *st, const char *why);
 // The text of a size: a number, or C over the symbols.
 const char *c_expr(CModel *m, int32_t expr);
 bool c_number(const CModel *m, int32_t expr, int64_t *out);
-const char *c_type(DType t);  // of elements; NULL: there is none
+const char *c_type(DType t);                         // of elements; NULL: there is none
 const char *c_count(CModel *m, const ProgValue *v);  // elements
 // Why C cannot hold the value; NULL: it can.
 const char *c_not_held(const CModel *m, const ProgValue *v);

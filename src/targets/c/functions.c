@@ -16,9 +16,12 @@ bool c_number(const CModel *m, int32_t expr, int64_t *out) {
 }
 
 static const char *apply(CModel *m, int64_t op, const char *x, const char *y) {
-  static const char *const form[PX_OPS] = {
-      [PX_ADD] = "(%s + %s)",        [PX_MUL] = "%s * %s",         [PX_DIV] = "tn_floor_div(%s, %s)",
-      [PX_MOD] = "tn_floor_mod(%s, %s)", [PX_MIN] = "tn_least(%s, %s)", [PX_MAX] = "tn_most(%s, %s)"};
+  static const char *const form[PX_OPS] = {[PX_ADD] = "(%s + %s)",
+                                           [PX_MUL] = "%s * %s",
+                                           [PX_DIV] = "tn_floor_div(%s, %s)",
+                                           [PX_MOD] = "tn_floor_mod(%s, %s)",
+                                           [PX_MIN] = "tn_least(%s, %s)",
+                                           [PX_MAX] = "tn_most(%s, %s)"};
   if (op == PX_BCAST) return str_printf(m->arena, "(%s == 1 ? %s : %s)", x, y, x);
   StrBuf b;
   strbuf_init(&b, m->arena);
@@ -94,7 +97,8 @@ void c_refuse(CModel *m, const ProgStep *st, const char *why) {
 
 const char *c_not_held(const CModel *m, const ProgValue *v) {
   if (v->place == PLACE_NONE) return NULL;
-  if (v->kind != VK_TENSOR) return "C has no sequences, optionals or maps: compile to a .tenon file";
+  if (v->kind != VK_TENSOR)
+    return "C has no sequences, optionals or maps: compile to a .tenon file";
   if (v->dtype == DT_STRING) return "C has no strings as elements: compile to a .tenon file";
   bool known = v->rank >= 0;
   for (int32_t i = 0; known && i < v->rank; i++) {
@@ -199,12 +203,15 @@ static void kernel_step(CModel *m, const ProgFunction *f, const ProgStep *st, co
   for (int32_t i = 0; i < st->nargs; i++) {
     const char *at = c_address(m, f, st->arg[i], value);
     const ProgValue *v = &f->value[st->arg[i]];
-    bool plain = v->place != PLACE_ARENA && v->place != PLACE_HEAP && v->place != PLACE_CONST && !strchr(at, '+');
+    bool plain = v->place != PLACE_ARENA && v->place != PLACE_HEAP && v->place != PLACE_CONST &&
+                 !strchr(at, '+');
     plain |= v->place == PLACE_CONST && m->o->weights_beside;
     if (v->place == PLACE_PARAM && k->buffer[i].written) plain = false;
     strbuf_printf(b, "%s%s%s%s", i ? ", " : "",
-                  plain ? "" : k->buffer[i].written ? "(void *)(" : "(const void *)(", at,
-                  plain ? "" : ")");
+                  plain                  ? ""
+                  : k->buffer[i].written ? "(void *)("
+                                         : "(const void *)(",
+                  at, plain ? "" : ")");
   }
   for (int32_t i = 0; i < st->ndims; i++) strbuf_printf(b, ", %s", c_expr(m, st->dim[i]));
   strbuf_printf(b, ", 0, %s%s);\n", c_expr(m, st->items),
@@ -280,7 +287,8 @@ static void open_function(CModel *m, const ProgFunction *f) {
   if (f->index)
     strbuf_printf(b, "\nstatic int body_%d(const void *const *in, void *const *out) {\n", f->index);
   else
-    strbuf_printf(b, "\nint %s_run(const void *const *in, const int64_t *dims, void *const *out) {\n",
+    strbuf_printf(b,
+                  "\nint %s_run(const void *const *in, const int64_t *dims, void *const *out) {\n",
                   m->o->symbol);
   strbuf_puts(b, "  int32_t rc = 0;\n");
   if (f->index) return;

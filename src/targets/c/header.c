@@ -69,8 +69,8 @@ static void put_sizes(CModel *m, const char *big, StrBuf *b) {
     strbuf_printf(b, "#define %s_ARENA_BYTES %lld\n", big, (long long)m->arena_bytes);
   strbuf_printf(b, "#define %s_SCRATCH_BYTES %lld\n", big, (long long)m->scratch_bytes);
   strbuf_printf(b, "#define %s_WEIGHT_BYTES %lld\n", big, (long long)m->weights_bytes);
-  strbuf_printf(b, "#define %s_STACK_BYTES %lld /* at most, besides the C library's own */\n\n", big,
-                (long long)m->stack_bytes);
+  strbuf_printf(b, "#define %s_STACK_BYTES %lld /* at most, besides the C library's own */\n\n",
+                big, (long long)m->stack_bytes);
 }
 
 tenon_status c_header(CModel *m, StrBuf *b, StrBuf *wrapper) {
@@ -97,7 +97,8 @@ tenon_status c_header(CModel *m, StrBuf *b, StrBuf *wrapper) {
     if (n.doc.p[i] == '*' && n.doc.p[i + 1] == '/') n.doc.p[i + 1] = ' ';
   put_sizes(m, big, b);
   strbuf_printf(b,
-                "/* Runs the model; 0, or what %s_error has words for.  Memory is static: one call at a time.\n"
+                "/* Runs the model; 0, or what %s_error has words for.  Memory is static: one call "
+                "at a time.\n"
                 " * Elements are dense and row-major.\n%s */\nint %s(%s);\n",
                 s, strbuf_text(&n.doc), s, n.params.n ? strbuf_text(&n.params) : "void");
   strbuf_printf(b,
@@ -106,11 +107,14 @@ tenon_status c_header(CModel *m, StrBuf *b, StrBuf *wrapper) {
                 "const char *%s_error(int code);\n",
                 s, s);
   if (m->o->weights_beside)
-    strbuf_printf(b, "/* Before the first call: where the weights lie, at a multiple of 64 bytes. */\n"
-                     "void %s_weights(const void *bytes);\n", s);
+    strbuf_printf(b,
+                  "/* Before the first call: where the weights lie, at a multiple of 64 bytes. */\n"
+                  "void %s_weights(const void *bytes);\n",
+                  s);
   strbuf_printf(wrapper, "\nint %s(%s) {\n  const void *const in_list[] = {%sNULL};\n", s,
                 n.params.n ? strbuf_text(&n.params) : "void", strbuf_text(&n.in));
-  strbuf_printf(wrapper, "  void *const out_list[] = {%sNULL};\n  const int64_t dim_list[] = {%s0};\n",
+  strbuf_printf(wrapper,
+                "  void *const out_list[] = {%sNULL};\n  const int64_t dim_list[] = {%s0};\n",
                 strbuf_text(&n.out), strbuf_text(&n.dims));
   strbuf_printf(wrapper, "  return %s_run(in_list, dim_list, out_list);\n}\n", s);
   return TENON_OK;

@@ -51,13 +51,14 @@ static tenon_status run_compiler(const TargetOptions *o, const char *source, con
   int n = 0, status = 0;
   argv[n++] = cc && *cc ? cc : "cc";
   n = split_flags(a, flags ? flags : o->cflags ? o->cflags : "-O3 -march=native", argv, n);
-  const char *rest[] = {"-std=c11", "-ffp-contract=off", "-shared", "-fPIC", "-w",
-                        "-o",       library,             source,    "-lm",   NULL};
+  const char *rest[] = {
+      "-std=c11", "-ffp-contract=off", "-shared", "-fPIC", "-w", "-o", library, source, "-lm",
+      NULL};
   for (int64_t i = 0; i < ARRAY_LEN(rest); i++) argv[n++] = rest[i];
   int err = process_run(argv, &status);
   if (err)
-    return fail(d, TENON_EUNSUPPORTED, NOWHERE, "the C compiler '%s' cannot be started: %s", argv[0],
-                error_text(err).s);
+    return fail(d, TENON_EUNSUPPORTED, NOWHERE, "the C compiler '%s' cannot be started: %s",
+                argv[0], error_text(err).s);
   if (status)
     return fail(d, TENON_EINTERNAL, NOWHERE, "'%s' does not compile the model's source", argv[0]);
   return TENON_OK;
@@ -75,8 +76,7 @@ static tenon_status compile_source(const TargetOptions *o, Str source, Arena *a,
   *out = s ? NULL : library_open(library);
   if (!keep) platform->unlink(text);
   platform->unlink(library);
-  if (!s && !*out)
-    s = fail(d, TENON_EIO, NOWHERE, "the compiled model cannot be loaded");
+  if (!s && !*out) s = fail(d, TENON_EIO, NOWHERE, "the compiled model cannot be loaded");
   return s;
 }
 
@@ -89,7 +89,8 @@ static void add_messages(const Program *p, Arena *a, ProgKernel *k) {
   k->check[k->nchecks++] = "sizes do not fit";
   k->check[k->nchecks++] = "out of memory";
   for (int32_t i = 0; i < p->nkernels; i++) {
-    for (int32_t c = 0; c < p->kernel[i].nchecks; c++) k->check[k->nchecks++] = p->kernel[i].check[c];
+    for (int32_t c = 0; c < p->kernel[i].nchecks; c++)
+      k->check[k->nchecks++] = p->kernel[i].check[c];
     k->check[k->nchecks++] = "division by zero";
   }
 }
@@ -133,8 +134,18 @@ static void make_one_call(Program *p) {
   int32_t *dim = arena_array(a, int32_t, MAX(p->nsyms, 1)), ndims = 0;
   for (int32_t i = 0; i < p->nsyms; i++)
     if (prog_sym_is_input(p, i)) dim[ndims++] = add_expr(p, PX_SYM, i);
-  *st = (ProgStep){.kind = STEP_KERNEL, .op = "c", .nin = nin, .nout = nout, .in = all, .out = all + nin,
-                   .nargs = n, .ndims = ndims, .arg = all, .dim = dim, .when = -1, .grain = 1};
+  *st = (ProgStep){.kind = STEP_KERNEL,
+                   .op = "c",
+                   .nin = nin,
+                   .nout = nout,
+                   .in = all,
+                   .out = all + nin,
+                   .nargs = n,
+                   .ndims = ndims,
+                   .arg = all,
+                   .dim = dim,
+                   .when = -1,
+                   .grain = 1};
   st->items = add_expr(p, PX_CONST, 1);
   ProgKernel *k = arena_new(a, ProgKernel);
   *k = (ProgKernel){.name = "model", .nargs = n, .ndims = ndims};
@@ -167,7 +178,8 @@ tenon_status c_build(const Compiled *c, const TargetOptions *o, Arena *a, Diag *
   CSource text;
   if (o->c_source) {
     TRY(c_source(c, o->c_options ? o->c_options : &so, a, d, o->c_source));
-    p->invoke = invoke;  // nothing runs it: a program without code is checked like one that is interpreted
+    p->invoke =
+        invoke;  // nothing runs it: a program without code is checked like one that is interpreted
     p->target = "c";
     return TENON_OK;
   }

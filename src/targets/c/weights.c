@@ -25,7 +25,10 @@ static void put_words(StrBuf *b, const char *data, int64_t n, int width) {
   for (int64_t i = 0; i < n; i++) {
     uint64_t word = 0;
     memcpy(&word, data + i * width, (size_t)width);
-    strbuf_printf(b, "%s0x%llx%s", i % PER_LINE ? ", " : i ? ",\n  " : "  ",
+    strbuf_printf(b, "%s0x%llx%s",
+                  i % PER_LINE ? ", "
+                  : i          ? ",\n  "
+                               : "  ",
                   (unsigned long long)word, width == 8 ? "u" : "");
   }
 }
@@ -35,7 +38,11 @@ static void put_array(CModel *m, int32_t i, StrBuf *out) {
   int bits = dtype_bits(k->dtype), width = bits >= 64 ? 8 : bits >= 8 ? bits / 8 : 1;
   int64_t n = MAX(k->bytes / width, 1);
   bool real = k->dtype == DT_F32 && all_finite(k->data, k->bytes / 4);
-  const char *type = real ? "float" : width == 8 ? "uint64_t" : width == 4 ? "uint32_t" : width == 2 ? "uint16_t" : "uint8_t";
+  const char *type = real         ? "float"
+                     : width == 8 ? "uint64_t"
+                     : width == 4 ? "uint32_t"
+                     : width == 2 ? "uint16_t"
+                                  : "uint8_t";
   strbuf_printf(out, "static const %s _Alignas(64) %s%sweights_%d[%lld] = { /* %s[", type,
                 m->o->weights_attribute ? m->o->weights_attribute : "",
                 m->o->weights_attribute ? " " : "", i, (long long)n, dtype_name(k->dtype));
@@ -59,7 +66,8 @@ static void put_array(CModel *m, int32_t i, StrBuf *out) {
 static void put_beside(CModel *m, int32_t i, StrBuf *out, StrBuf *beside) {
   static const char zeros[64];
   const ProgConst *k = &m->p->constant[i];
-  strbuf_printf(out, "#define weights_%d ((const void *)(tn_weights + %lld))\n", i, (long long)beside->n);
+  strbuf_printf(out, "#define weights_%d ((const void *)(tn_weights + %lld))\n", i,
+                (long long)beside->n);
   strbuf_put(beside, (Str){k->data, k->bytes});
   strbuf_put(beside, (Str){zeros, (64 - k->bytes % 64) % 64});
 }

@@ -20,13 +20,15 @@
 typedef struct Spelling {
   const char *name;
   const char *function;  // what a kernel's definition begins with
-  const char *input, *output, *scratch;  // parameters: what stands before "NAME", with %s for the element type
-  const char *index;                     // the type of indices and sizes
-  const char *local;                     // what the declaration of a tile begins with
-  const char *items;                     // the loop over work items: %s is its variable, twice and more
-  const char *prefetch;                  // of the address %s; NULL: none
-  const char *top;                       // what a file begins with: headers, and macros that kernels use
-  const char *const *type;               // by DType: of values; of narrow floats, the integer that holds their bits
+  const char *input, *output,
+      *scratch;          // parameters: what stands before "NAME", with %s for the element type
+  const char *index;     // the type of indices and sizes
+  const char *local;     // what the declaration of a tile begins with
+  const char *items;     // the loop over work items: %s is its variable, twice and more
+  const char *prefetch;  // of the address %s; NULL: none
+  const char *top;       // what a file begins with: headers, and macros that kernels use
+  const char *const
+      *type;  // by DType: of values; of narrow floats, the integer that holds their bits
 } Spelling;
 extern const Spelling spelling_c;
 

@@ -207,10 +207,8 @@ typedef struct Chunks {
 // The elements base + at .. base + at + lanes - 1; base NULL: 0.
 static void emit_chunk(CEmit *e, const Chunks *c, const char *base, int64_t at, int part) {
   e->lanes = c->lanes == 1 ? 0 : c->lanes;
-  e->sym[c->s->sym->slot] = (CSym){.kind = base ? CSYM_TEXT : CSYM_NUMBER,
-                                   .varies = e->lanes > 0,
-                                   .text = base,
-                                   .value = at};
+  e->sym[c->s->sym->slot] = (CSym){
+      .kind = base ? CSYM_TEXT : CSYM_NUMBER, .varies = e->lanes > 0, .text = base, .value = at};
   emit_block(e, &c->s->body);
   if (c->acc) reduce_into(e, c->s, c->acc[part]);
   e->lanes = 0;
@@ -299,8 +297,7 @@ static void vector_reduce(CEmit *e, const LoopStmt *s, int lanes, const Survey *
   cs_line(e, "%s %s[%d];", local, part, s->lanes);
   for (int i = 0; i < n; i++) {
     helper_need(e->c, "store", t, lanes);
-    cs_line(e, "tn_store_%s(%s + %d, %s);", cs_type(e, t, lanes) + 3, part, i * lanes,
-            acc[i].text);
+    cs_line(e, "tn_store_%s(%s + %d, %s);", cs_type(e, t, lanes) + 3, part, i * lanes, acc[i].text);
   }
   if (rest) reduce_rest(e, s, part, whole);
   join_halves(e, s, part);
@@ -378,8 +375,7 @@ static void emit_let(CEmit *e, const LoopStmt *s) {
 
 static void emit_bind(CEmit *e, const LoopStmt *s) {
   CVal v = cs_expr(e, s->value);
-  const char *ext = cs_dim(e, s->extent), *raw = cs_name(e, "at"),
-             *name = cs_name(e, s->sym->name);
+  const char *ext = cs_dim(e, s->extent), *raw = cs_name(e, "at"), *name = cs_name(e, s->sym->name);
   if (v.lanes) e->not_vector = true;
   cs_line(e, "const int64_t %s = (int64_t)(%s);", raw, v.text);
   cs_line(e, "if (%s < 0 || %s >= (int64_t)(%s)) return %d;", raw, raw, ext, 1 + s->check);

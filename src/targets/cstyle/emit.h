@@ -50,10 +50,10 @@ typedef struct CEmit {
   StrBuf *out;
   int indent;
   bool vectors, not_vector;
-  bool chunked;  // something was written in chunks of lanes, or written out
-  int lanes;     // 0: scalar code
-  CSym *sym;     // by slot
-  CVal *var;     // by variable
+  bool chunked;         // something was written in chunks of lanes, or written out
+  int lanes;            // 0: scalar code
+  CSym *sym;            // by slot
+  CVal *var;            // by variable
   const char **buffer;  // names
   bool *buffer_used, *var_used, faults;
   StrMap names;
@@ -72,9 +72,9 @@ int64_t cs_bytes(DType t);
 
 // ---- indices (emit_index.c) ----
 CLin cs_lin(CEmit *e, Dim d);
-const char *cs_lin_text(CEmit *e, CLin x);     // without the lanes' part
-const char *cs_operand(CEmit *e, CLin x);      // the same, fit for * and /
-const char *cs_dim(CEmit *e, Dim d);           // a scalar; not a vector's where it varies
+const char *cs_lin_text(CEmit *e, CLin x);  // without the lanes' part
+const char *cs_operand(CEmit *e, CLin x);   // the same, fit for * and /
+const char *cs_dim(CEmit *e, Dim d);        // a scalar; not a vector's where it varies
 // "" where all guards always hold, else a condition; not_vector where it differs between lanes.
 const char *cs_guards(CEmit *e, int n, const LoopBound *g);
 void cs_drop_guards(CEmit *e, int n, const LoopBound *g);

@@ -44,11 +44,8 @@ const char *cstyle_constant(Arena *a, DType t, double f, int64_t i) {
 }
 
 CVal cs_constant(CEmit *e, DType t, double f, int64_t i) {
-  CVal v = {.text = cstyle_constant(e->arena, t, f, i),
-            .dtype = t,
-            .constant = true,
-            .f = f,
-            .i = i};
+  CVal v = {
+      .text = cstyle_constant(e->arena, t, f, i), .dtype = t, .constant = true, .f = f, .i = i};
   v.sum = *v.text == '-' || *v.text == '(';
   return v;
 }
@@ -75,9 +72,7 @@ static CVal name_it(CEmit *e, CVal v, const char *base) {
   return v;
 }
 
-CVal cs_atom(CEmit *e, CVal v) {
-  return v.constant || is_plain(v.text) ? v : name_it(e, v, "t");
-}
+CVal cs_atom(CEmit *e, CVal v) { return v.constant || is_plain(v.text) ? v : name_it(e, v, "t"); }
 
 CVal cs_widen(CEmit *e, CVal v) {
   if (!e->lanes || v.lanes) return v;

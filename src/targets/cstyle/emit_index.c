@@ -16,8 +16,7 @@ static bool is_number(CLin x) { return !x.text && !x.stride; }
 const char *cs_lin_text(CEmit *e, CLin x) {
   if (!x.text) return str_printf(e->arena, "%lld", (long long)x.c);
   if (!x.c) return x.text;
-  return str_printf(e->arena, "%s %c %lld", x.text, x.c < 0 ? '-' : '+',
-                    (long long)magnitude(x.c));
+  return str_printf(e->arena, "%s %c %lld", x.text, x.c < 0 ? '-' : '+', (long long)magnitude(x.c));
 }
 
 const char *cs_operand(CEmit *e, CLin x) {
@@ -90,8 +89,8 @@ static CLin floor_text(CEmit *e, Dim d, CLin a, CLin b) {
         true);
   const char *name = mod ? "floor_mod" : "floor_div";
   helper_need(e->c, name, DT_I64, 0);
-  return lin_text(
-      str_printf(e->arena, "tn_%s(%s, %s)", name, cs_lin_text(e, a), cs_lin_text(e, b)), false);
+  return lin_text(str_printf(e->arena, "tn_%s(%s, %s)", name, cs_lin_text(e, a), cs_lin_text(e, b)),
+                  false);
 }
 
 static CLin lin_divide(CEmit *e, Dim d) {
@@ -122,8 +121,8 @@ static CLin lin_choose(CEmit *e, Dim d) {
   bool least = d->kind == IE_MIN;
   if (!a.text && !b.text) return lin_const(least ? MIN(a.c, b.c) : MAX(a.c, b.c));
   helper_need(e->c, least ? "least" : "most", DT_I64, 0);
-  return lin_text(str_printf(e->arena, "tn_%s(%s, %s)", least ? "least" : "most",
-                             cs_lin_text(e, a), cs_lin_text(e, b)),
+  return lin_text(str_printf(e->arena, "tn_%s(%s, %s)", least ? "least" : "most", cs_lin_text(e, a),
+                             cs_lin_text(e, b)),
                   false);
 }
 

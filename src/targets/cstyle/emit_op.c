@@ -63,8 +63,8 @@ CVal cs_select(CEmit *e, CVal m, CVal x, CVal y) {
   }
   if (t == DT_BOOL) {
     m = cs_atom(e, cs_mask(e, m, r.mask));
-    r.text = str_printf(e->arena, "(%s & %s) | (%s & ~%s)", m.text, paren(e, x), paren(e, y),
-                        m.text);
+    r.text =
+        str_printf(e->arena, "(%s & %s) | (%s & ~%s)", m.text, paren(e, x), paren(e, y), m.text);
     r.sum = true;
     return r;
   }
@@ -122,7 +122,8 @@ static CVal pick(CEmit *e, LoopOp op, DType t, CVal x, CVal y) {
     y = swap;
   }
   bool positive_zero = y.constant && !x.constant && y.f == 0 && !signbit(y.f);
-  if (!not_zero(y) && !(positive_zero && op == LOOP_max)) return cs_call(e, loop_op_name[op], t, t, 2, x, y, y);
+  if (!not_zero(y) && !(positive_zero && op == LOOP_max))
+    return cs_call(e, loop_op_name[op], t, t, 2, x, y, y);
   x = cs_atom(e, x);
   const char *sign = op == LOOP_min ? ">" : positive_zero ? "<=" : "<";
   return cs_select(e, infix(e, t, DT_BOOL, sign, x, y), y, x);
@@ -144,9 +145,7 @@ static CVal float_op(CEmit *e, LoopOp op, DType t, CVal x, CVal y, CVal z) {
   case LOOP_fmod:
   case LOOP_pow: return cs_call(e, loop_op_name[op], t, t, 2, x, y, y);
   case LOOP_reciprocal: return infix(e, t, t, "/", cs_constant(e, t, 1, 0), x);
-  case LOOP_is_nan:
-    x = cs_atom(e, x);
-    return infix(e, t, DT_BOOL, "!=", x, x);
+  case LOOP_is_nan: x = cs_atom(e, x); return infix(e, t, DT_BOOL, "!=", x, x);
   case LOOP_neg: {
     CVal r = x;
     r.text = str_printf(e->arena, "-%s", paren(e, x));
@@ -207,9 +206,9 @@ static CVal divide(CEmit *e, LoopOp op, DType t, CVal x, CVal y) {
   const char *name = op == LOOP_trunc_div ? "div" : loop_op_name[op];
   if (!helper_need(e->c, name, t, 0)) cs_fail(e, "%s does not take %s", name, dtype_name(t));
   e->faults = true;
-  CVal r = {.text = str_printf(e->arena, "tn_%s_%s(%s, %s, &fault)", name, dtype_name(t), x.text,
-                               y.text),
-            .dtype = t};
+  CVal r = {
+      .text = str_printf(e->arena, "tn_%s_%s(%s, %s, &fault)", name, dtype_name(t), x.text, y.text),
+      .dtype = t};
   return cs_atom(e, r);  // in any case, whatever a select makes of it
 }
 
@@ -262,8 +261,8 @@ CVal cs_op(CEmit *e, LoopOp op, DType t, CVal x, CVal y, CVal z) {
 static CVal plain_cast(CEmit *e, DType to, CVal x) {
   CVal r = {.dtype = to, .lanes = x.lanes};
   if (x.lanes)
-    r.text = str_printf(e->arena, "__builtin_convertvector(%s, %s)", x.text,
-                        cs_type(e, to, x.lanes));
+    r.text =
+        str_printf(e->arena, "__builtin_convertvector(%s, %s)", x.text, cs_type(e, to, x.lanes));
   else
     r.text = str_printf(e->arena, "(%s)%s", cs_type(e, to, 0), paren(e, x));
   return r;

@@ -9,8 +9,7 @@
 
 // ---- bodies that are longer than a line ----
 
-#define FMA_SCALAR                                                                                 \
-  "#if TN_FMA\n  return fma$f(x, y, z);\n#else\n  return x * y + z;\n#endif\n"
+#define FMA_SCALAR "#if TN_FMA\n  return fma$f(x, y, z);\n#else\n  return x * y + z;\n#endif\n"
 #define FMA_VECTOR "$fma"  // by the lanes: put_fma
 
 // Adding 2^23 (2^52) leaves no bits for a fraction.
@@ -31,10 +30,12 @@
   "  const $T r = tn_fma_$S(n, tn_set_$S(0x1.bd0106p-13f), s);\n"                                  \
   "  $T p = tn_set_$S(0x1.a124f2p-13f);\n" TERM("p", "r", "0x1.6d4324p-10f")                       \
       TERM("p", "r", "0x1.1110ep-7f") TERM("p", "r", "0x1.5554eap-5f")                             \
-          TERM("p", "r", "0x1.555556p-3f") TERM("p", "r", "0x1p-1f")                               \
-  "  p = tn_fma_$S(r * r, p, r) + 1.0f;\n"                                                         \
-  "  const $I k = tn_bits_of_float_$S(t) - 0x4b400000, h = k >> 1;\n"                              \
-  "  return p * tn_float_of_bits_$S((h + 127) << 23) * tn_float_of_bits_$S((k - h + 127) << 23);\n"
+          TERM("p", "r", "0x1.555556p-3f")                                                         \
+              TERM("p", "r",                                                                       \
+                   "0x1p-1f") "  p = tn_fma_$S(r * r, p, r) + 1.0f;\n"                             \
+                              "  const $I k = tn_bits_of_float_$S(t) - 0x4b400000, h = k >> 1;\n"  \
+                              "  return p * tn_float_of_bits_$S((h + 127) << 23) * "               \
+                              "tn_float_of_bits_$S((k - h + 127) << 23);\n"
 
 #define LOG_BODY                                                                                   \
   "  const $T y = tn_sel_$S(x < 0x1p-126f, x * 0x1p23f, x);\n"                                     \
@@ -43,25 +44,27 @@
   "  const $T n = tn_real_$S((b >> 23) - 127) - less;\n"                                           \
   "  const $T f = tn_float_of_bits_$S((b & 0x7fffff) + 0x3f3504f3) - 1.0f, z = f * f;\n"           \
   "  $T p = tn_set_$S(0x1.1d8ea6p-4f);\n" TERM("p", "f", "-0x1.d635bcp-4f")                        \
-      TERM("p", "f", "0x1.dea282p-4f") TERM("p", "f", "-0x1.fcf4c6p-4f")                           \
-          TERM("p", "f", "0x1.23d21ap-3f") TERM("p", "f", "-0x1.555b4ap-3f")                       \
-              TERM("p", "f", "0x1.999d5ap-3f") TERM("p", "f", "-0x1.fffffcp-3f")                   \
-                  TERM("p", "f", "0x1.555554p-2f")                                                 \
-  "  $T r = tn_fma_$S(n, tn_set_$S(-0x1.bd0106p-13f), f * z * p);\n"                               \
-  "  r = tn_fma_$S(tn_set_$S(-0.5f), z, r);\n"                                                     \
-  "  r = tn_fma_$S(n, tn_set_$S(0x1.63p-1f), f + r);\n"                                            \
-  "  r = tn_sel_$S(x == INFINITY, x, r);\n"                                                        \
-  "  r = tn_sel_$S(x == 0.0f, tn_set_$S(-INFINITY), r);\n"                                         \
-  "  r = tn_sel_$S(x < 0.0f, tn_set_$S(NAN), r);\n"                                                \
-  "  return tn_sel_$S(x != x, x, r);\n"
+      TERM("p", "f", "0x1.dea282p-4f") TERM("p", "f", "-0x1.fcf4c6p-4f") TERM(                     \
+          "p", "f", "0x1.23d21ap-3f") TERM("p", "f", "-0x1.555b4ap-3f")                            \
+          TERM("p", "f", "0x1.999d5ap-3f") TERM("p", "f", "-0x1.fffffcp-3f") TERM(                 \
+              "p", "f",                                                                            \
+              "0x1.555554p-2f") "  $T r = tn_fma_$S(n, tn_set_$S(-0x1.bd0106p-13f), f * z * p);\n" \
+                                "  r = tn_fma_$S(tn_set_$S(-0.5f), z, r);\n"                       \
+                                "  r = tn_fma_$S(n, tn_set_$S(0x1.63p-1f), f + r);\n"              \
+                                "  r = tn_sel_$S(x == INFINITY, x, r);\n"                          \
+                                "  r = tn_sel_$S(x == 0.0f, tn_set_$S(-INFINITY), r);\n"           \
+                                "  r = tn_sel_$S(x < 0.0f, tn_set_$S(NAN), r);\n"                  \
+                                "  return tn_sel_$S(x != x, x, r);\n"
 
 #define TANH_BODY                                                                                  \
   "  const $T a = tn_abs_$S(x), z = x * x;\n"                                                      \
   "  $T p = tn_set_$S(0x1.2c83cp-9f);\n" TERM("p", "z", "-0x1.116a16p-7f")                         \
-      TERM("p", "z", "0x1.64a976p-6f") TERM("p", "z", "-0x1.ba08c4p-5f")                           \
-          TERM("p", "z", "0x1.1110eap-3f") TERM("p", "z", "-0x1.555556p-2f")                       \
-  "  const $T high = 1.0f - 2.0f / (tn_exp_$S(a + a) + 1.0f);\n"                                   \
-  "  return tn_sel_$S(a < 0.625f, tn_fma_$S(x * z, p, x), tn_copysign_$S(high, x));\n"
+      TERM("p", "z", "0x1.64a976p-6f") TERM("p", "z", "-0x1.ba08c4p-5f") TERM("p", "z",            \
+                                                                              "0x1.1110eap-3f")    \
+          TERM("p", "z",                                                                           \
+               "-0x1.555556p-2f") "  const $T high = 1.0f - 2.0f / (tn_exp_$S(a + a) + 1.0f);\n"   \
+                                  "  return tn_sel_$S(a < 0.625f, tn_fma_$S(x * z, p, x), "        \
+                                  "tn_copysign_$S(high, x));\n"
 
 #define SIGMOID_BODY                                                                               \
   "  const $T t = tn_exp_$S(-tn_abs_$S(x)), s = 1.0f + t; /* never overflows */\n"                 \
@@ -71,17 +74,21 @@
 
 #define ERF_BODY                                                                                   \
   "  const $T a = tn_abs_$S(x), z = x * x;\n"                                                      \
-  "  $T p = tn_set_$S(0x1.4a569p-14f);\n" TERM("p", "z", "-0x1.a45088p-11f")                       \
-      TERM("p", "z", "0x1.54127p-8f") TERM("p", "z", "-0x1.b7fabap-6f")                            \
-          TERM("p", "z", "0x1.ce2d1p-4f") TERM("p", "z", "-0x1.81273ep-2f")                        \
-              TERM("p", "z", "0x1.06eba8p-3f")                                                     \
-  "  const $T c = tn_sel_$S(a > 4.1f, tn_set_$S(4.1f), a);\n"                                      \
-  "  $T q = tn_set_$S(0x1.0cdc24p-16f);\n" TERM("q", "c", "-0x1.7f155cp-12f")                      \
-      TERM("q", "c", "0x1.f0142p-9f") TERM("q", "c", "-0x1.88dbb4p-6f")                            \
-          TERM("q", "c", "0x1.b3abcep-4f") TERM("q", "c", "0x1.4533e8p-1f")                        \
-              TERM("q", "c", "0x1.076ac6p-3f")                                                     \
-  "  const $T high = 1.0f - tn_exp_$S(-tn_fma_$S(c, q, c));\n"                                     \
-  "  return tn_sel_$S(a < 1.0f, tn_fma_$S(x, p, x), tn_copysign_$S(high, x));\n"
+  "  $T p = tn_set_$S(0x1.4a569p-14f);\n" TERM("p", "z", "-0x1.a45088p-11f") TERM(                 \
+      "p", "z", "0x1.54127p-8f") TERM("p", "z", "-0x1.b7fabap-6f") TERM("p", "z", "0x1.ce2d1p-4f") \
+      TERM("p", "z", "-0x1.81273ep-2f") TERM(                                                      \
+          "p", "z",                                                                                \
+          "0x1.06eba8p-3f") "  const $T c = tn_sel_$S(a > 4.1f, tn_set_$S(4.1f), a);\n"            \
+                            "  $T q = tn_set_$S(0x1.0cdc24p-16f);\n" TERM(                         \
+                                "q", "c", "-0x1.7f155cp-12f") TERM("q", "c", "0x1.f0142p-9f")      \
+                                TERM("q", "c", "-0x1.88dbb4p-6f") TERM("q", "c", "0x1.b3abcep-4f") \
+                                    TERM("q", "c", "0x1.4533e8p-1f")                               \
+                                        TERM("q", "c",                                             \
+                                             "0x1.076ac6p-3f") "  const $T high = 1.0f - "         \
+                                                               "tn_exp_$S(-tn_fma_$S(c, q, c));\n" \
+                                                               "  return tn_sel_$S(a < 1.0f, "     \
+                                                               "tn_fma_$S(x, p, x), "              \
+                                                               "tn_copysign_$S(high, x));\n"
 
 // Four numbers of 8 bits, unsigned in x and signed in y.
 #define DOT_SCALAR                                                                                 \
@@ -144,8 +151,8 @@ typedef struct Helper {
   const char *params, *scalar, *vector, *needs;
 } Helper;
 static const Helper helper[] = {
-    {"type", "*", 0, "", "", "", ""},   // the vector type itself
-    {"load", "*", 0, "", "", "", ""},   // macros for its loads and stores at any element
+    {"type", "*", 0, "", "", "", ""},  // the vector type itself
+    {"load", "*", 0, "", "", "", ""},  // macros for its loads and stores at any element
     {"store", "*", 0, "", "", "", ""},
 #define HELPER(name, types, result, params, scalar, vector, needs)                                 \
   {#name, types, result, params, scalar, vector, needs},
@@ -331,8 +338,8 @@ static void put_fma(const CStyle *c, DType t, int lanes, StrBuf *out) {
     strbuf_printf(out, "%s %s\n  return (%s)%s;\n", word, one[i].macro, type, one[i].call);
     word = "#elif";
   }
-  strbuf_printf(out, "%s TN_FMA\n  for (int i = 0; i < %d; i++) z[i] = fma%s(x[i], y[i], z[i]);\n", word,
-                lanes, t == DT_F32 ? "f" : "");
+  strbuf_printf(out, "%s TN_FMA\n  for (int i = 0; i < %d; i++) z[i] = fma%s(x[i], y[i], z[i]);\n",
+                word, lanes, t == DT_F32 ? "f" : "");
   strbuf_puts(out, "  return z;\n#else\n  return x * y + z;\n#endif\n");
 }
 
@@ -370,7 +377,8 @@ static void put_vector_macros(const CStyle *c, const HelperUse *u, StrBuf *out) 
     strbuf_printf(out, "#define tn_load_%sx%d(p) ((tn_%sx%d)*(const tn_%sx%d_at *)(p))\n", t, n, t,
                   n, t, n);
   else
-    strbuf_printf(out, "#define tn_store_%sx%d(p, ...) (*(tn_%sx%d_at *)(p) = (__VA_ARGS__))\n", t, n, t, n);
+    strbuf_printf(out, "#define tn_store_%sx%d(p, ...) (*(tn_%sx%d_at *)(p) = (__VA_ARGS__))\n", t,
+                  n, t, n);
 }
 
 static int by_order(const void *a, const void *b) {
@@ -384,10 +392,11 @@ static int by_order(const void *a, const void *b) {
 static void put_elements(StrBuf *out) {
   static const struct {
     const char *name, *type;
-  } element[] = {{"f32", "float"},    {"f64", "double"},   {"i8", "int8_t"},   {"i16", "int16_t"},
-                 {"i32", "int32_t"},  {"i64", "int64_t"},  {"u8", "uint8_t"},  {"u16", "uint16_t"},
+  } element[] = {{"f32", "float"},    {"f64", "double"},  {"i8", "int8_t"},  {"i16", "int16_t"},
+                 {"i32", "int32_t"},  {"i64", "int64_t"}, {"u8", "uint8_t"}, {"u16", "uint16_t"},
                  {"u32", "uint32_t"}, {"u64", "uint64_t"}};
-  strbuf_puts(out, "/* Elements in memory, where values of one type may follow those of another. */\n");
+  strbuf_puts(out,
+              "/* Elements in memory, where values of one type may follow those of another. */\n");
   for (int64_t i = 0; i < ARRAY_LEN(element); i++)
     strbuf_printf(out, "typedef %s TN_ALIAS tn_%s;\n", element[i].type, element[i].name);
 }
@@ -396,7 +405,8 @@ static void put_vector_part(const CStyle *c, const HelperUse *use, int64_t n, St
   bool x86 = false, any = false;
   for (int64_t i = 0; i < n; i++) {
     any |= use[i].lanes > 0;
-    x86 |= use[i].lanes && (!strcmp(helper[use[i].id].name, "fma") || !strcmp(helper[use[i].id].name, "dot"));
+    x86 |= use[i].lanes &&
+           (!strcmp(helper[use[i].id].name, "fma") || !strcmp(helper[use[i].id].name, "dot"));
   }
   if (!any) return;
   strbuf_puts(out, "\n#if TN_VECTORS\n");

@@ -4,11 +4,13 @@
 #include <ctype.h>
 
 static const char *const types_c[] = {
-    [DT_F32] = "float",      [DT_F64] = "double",   [DT_I8] = "int8_t",    [DT_I16] = "int16_t",
-    [DT_I32] = "int32_t",    [DT_I64] = "int64_t",  [DT_U8] = "uint8_t",   [DT_U16] = "uint16_t",
-    [DT_U32] = "uint32_t",   [DT_U64] = "uint64_t", [DT_BOOL] = "int",     [DT_F16] = "uint16_t",
-    [DT_BF16] = "uint16_t",  [DT_F8E4M3] = "uint8_t", [DT_F8E4M3Z] = "uint8_t",
-    [DT_F8E5M2] = "uint8_t", [DT_F8E5M2Z] = "uint8_t", [DT_F8E8M0] = "uint8_t", [DT_I2] = NULL};
+    [DT_F32] = "float",      [DT_F64] = "double",      [DT_I8] = "int8_t",
+    [DT_I16] = "int16_t",    [DT_I32] = "int32_t",     [DT_I64] = "int64_t",
+    [DT_U8] = "uint8_t",     [DT_U16] = "uint16_t",    [DT_U32] = "uint32_t",
+    [DT_U64] = "uint64_t",   [DT_BOOL] = "int",        [DT_F16] = "uint16_t",
+    [DT_BF16] = "uint16_t",  [DT_F8E4M3] = "uint8_t",  [DT_F8E4M3Z] = "uint8_t",
+    [DT_F8E5M2] = "uint8_t", [DT_F8E5M2Z] = "uint8_t", [DT_F8E8M0] = "uint8_t",
+    [DT_I2] = NULL};
 
 static const char top_c[] =
     "#include <math.h>\n#include <stddef.h>\n#include <stdint.h>\n#include <string.h>\n\n"
@@ -41,15 +43,15 @@ void cstyle_init(CStyle *c, const Spelling *s, int vector_bytes, Arena *a, Diag 
 // ---- names ----
 
 static const char *const reserved[] = {
-    "auto",    "break",    "case",     "char",   "const",    "continue", "default",   "do",
-    "double",  "else",     "enum",     "extern", "float",    "for",      "goto",      "if",
-    "inline",  "int",      "long",     "register", "restrict", "return", "short",     "signed",
-    "sizeof",  "static",   "struct",   "switch", "typedef",  "union",    "unsigned",  "void",
-    "while",   "volatile", "bool",     "true",   "false",    "kernel",   "global",    "local",
-    "half",    "class",    "this",     "new",    "delete",   "template", "asm",       "in",
-    "out",     "y0",       "y1",       "yn",     "j0",       "j1",       "jn",        "gamma",
-    "index",   "exp",      "log",      "sin",    "cos",      "tan",      "pow",       "floor",
-    "ceil",    "round",    "abs",      "div",    "remainder"};
+    "auto",   "break",    "case",   "char",     "const",    "continue", "default",  "do",
+    "double", "else",     "enum",   "extern",   "float",    "for",      "goto",     "if",
+    "inline", "int",      "long",   "register", "restrict", "return",   "short",    "signed",
+    "sizeof", "static",   "struct", "switch",   "typedef",  "union",    "unsigned", "void",
+    "while",  "volatile", "bool",   "true",     "false",    "kernel",   "global",   "local",
+    "half",   "class",    "this",   "new",      "delete",   "template", "asm",      "in",
+    "out",    "y0",       "y1",     "yn",       "j0",       "j1",       "jn",       "gamma",
+    "index",  "exp",      "log",    "sin",      "cos",      "tan",      "pow",      "floor",
+    "ceil",   "round",    "abs",    "div",      "remainder"};
 
 const char *cstyle_identifier(Arena *a, Str text) {
   char *s = str_printf(a, "%s%.*s", text.n && isalpha((unsigned char)text.p[0]) ? "" : "_",
