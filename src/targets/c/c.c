@@ -143,7 +143,9 @@ static tenon_status write_all(CModel *m, CStyle *cs, CSource *out) {
   name_symbols(m);
   name_kernels(m);
   c_functions(m);
-  if (m->symbolic && m->o->embedded)
+  bool open = false;
+  for (int32_t i = 0; i < m->p->nsyms; i++) open |= prog_sym_is_input(m->p, i);
+  if (open && m->o->embedded)
     c_refuse(m, NULL, "without allocation every size must be a number: give them with --dim");
   TRY(c_header(m, &declarations, &wrapper));
   if (m->nrefused) return TENON_EUNSUPPORTED;

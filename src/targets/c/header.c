@@ -87,7 +87,7 @@ tenon_status c_header(CModel *m, StrBuf *b, StrBuf *wrapper) {
     add_value(&n, &f->value[f->param[i]], f->value[f->param[i]].name, true);
   for (int32_t i = 0; i < m->p->nsyms; i++) {
     if (!prog_sym_is_input(m->p, i)) continue;
-    const char *name = fresh(&n, m->sym[i], "size");
+    const char *name = fresh(&n, m->p->sym[i].name, "size");
     strbuf_printf(&n.params, "%sint64_t %s", n.params.n ? ", " : "", name);
     strbuf_printf(&n.dims, "%s, ", name);
   }
