@@ -5,6 +5,7 @@
 #include "cli/opt.h"
 
 #include "api/model.h"
+#include "ir/expand.h"
 #include "runtime/artifact.h"
 #include "targets/object.h"
 #include "targets/target.h"
@@ -113,7 +114,8 @@ static tenon_status write_output(CompileCommand *m) {
   return artifact_write(m->program, m->output, &c->diag);
 }
 
-static tenon_status compile(CompileCommand *m) {
+// `apart`: composites that have no loops as they stand are taken apart first.
+static tenon_status compile(CompileCommand *m, bool apart) {
   Cli *c = m->cli;
   Diag *d = &c->diag;
   MemPlan *plan;
@@ -121,6 +123,7 @@ static tenon_status compile(CompileCommand *m) {
   TRY(model_open(c->pos[0], &m->model_options, d, &m->model));
   TRY(model_need_supported(m->model, d));
   TRY(compile_fix(c, m->model->graph));
+  if (apart) TRY(graph_expand(m->model->graph, c_composites, &apart));
   Graph *g = m->model->graph;
   // Of the model as it is: what is made up for a run must not depend on how it was optimised.
   const int64_t *range = input_ranges(g, &c->arena);
@@ -149,6 +152,20 @@ static tenon_status compile(CompileCommand *m) {
   TRY(write_output(m));
   end_stage(m, "write");
   return TENON_OK;
+}
+
+// C has more loops for composites that are taken apart; where that does not help, what was said first stands.
+static tenon_status compile_or_again(CompileCommand *m) {
+  tenon_status s = compile(m, false);
+  if (s != TENON_EUNSUPPORTED || m->emit != EMIT_C) return s;
+  Diag *first = arena_dup(&m->cli->arena, &m->cli->diag, (int64_t)sizeof(Diag));
+  model_free(m->model);
+  m->model = NULL;
+  m->nstages = 0;
+  diag_init(&m->cli->diag);
+  s = compile(m, true);
+  if (s) m->cli->diag = *first;
+  return s;
 }
 
 // ---- what is said of it ----
@@ -369,7 +386,7 @@ int cmd_compile(Cli *c) {
   CompileCommand *m = arena_new(&c->arena, CompileCommand);
   m->cli = c;
   int rc = choose(m);
-  if (!rc) rc = cli_exit_of(compile(m));
+  if (!rc) rc = cli_exit_of(compile_or_again(m));
   if (!rc && opt_given(c, OPT_compile_time)) print_times(m);
   if (!rc && opt_given(c, OPT_compile_json))
     print_json(m);

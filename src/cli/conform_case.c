@@ -10,9 +10,11 @@
 #include "api/model.h"
 #include "cli/opt.h"
 #include "cli/tensors.h"
+#include "ir/expand.h"
 #include "ir/fix.h"
 #include "runtime/artifact.h"
 #include "runtime/session.h"
+#include "targets/c/c.h"
 #include "targets/target.h"
 
 #include <math.h>
@@ -432,13 +434,16 @@ static tenon_status open_with_sizes(Test *t, bool first, int64_t *out_n) {
     list[n++] = (FixedInput){i, in[i]->dtype, in[i]->rank, in[i]->dims, in[i]->data};
     strbuf_printf(&names, "%s%s", names.n ? ", " : "", p->name);
   }
-  *out_n = n + nfixed;
   model_free(t->model);
   t->model = NULL;
   TRY(model_open(t->c->model, &(ModelOptions){.fixed = fixed, .nfixed = nfixed}, t->diag,
                  &t->model));
   if (n) t->remark = str_printf(t->arena, "compiled with %s fixed", strbuf_text(&names));
-  return graph_fix(t->model->graph, list, n);
+  bool apart;
+  TRY(graph_fix(t->model->graph, list, n));
+  TRY(graph_expand(t->model->graph, c_composites, &apart));
+  *out_n = n + nfixed + apart;
+  return TENON_OK;
 }
 
 // A target that needs every size gets those of the test's data, as a user would give them.

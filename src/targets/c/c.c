@@ -3,6 +3,8 @@
 
 #include "targets/c/emit.h"
 
+const char *const c_composites[] = {"attention", "softmax_cross_entropy_loss", NULL};
+
 // Schedules are those of the machine that the source will be compiled on.
 void c_describe(const Machine *m, LowerTarget *out) {
   *out = (LowerTarget){.vector_bytes = MAX(m->vector_bytes, 16),

@@ -26,6 +26,9 @@ typedef struct CSource {
 MUST_USE tenon_status c_source(const Compiled *c, const CSourceOptions *o, Arena *a, Diag *d,
                                CSource *out);
 
+// Composites that may have no loops as they stand, and have them taken apart: for graph_expand, where a model is refused.
+extern const char *const c_composites[];
+
 // Rows of the table of targets.
 void c_describe(const Machine *m, LowerTarget *out);
 tenon_status c_build(const Compiled *c, const TargetOptions *o, Arena *a, Diag *d);
