@@ -32,6 +32,7 @@ const char *c_expr(CModel *m, int32_t expr);
 bool c_number(const CModel *m, int32_t expr, int64_t *out);
 const char *c_type(DType t);                         // of elements; NULL: there is none
 const char *c_count(CModel *m, const ProgValue *v);  // elements
+const char *c_bytes(CModel *m, const ProgValue *v);
 // Why C cannot hold the value; NULL: it can.
 const char *c_not_held(const CModel *m, const ProgValue *v);
 // Where a value lies, as text; what a constant is from then on needed for.

@@ -84,6 +84,11 @@ static const char *bytes_of(CModel *m, const ProgValue *v, int64_t *out_number) 
   return product(m, v, MAX(dtype_bits(v->dtype) / 8, 1), &n);
 }
 
+const char *c_bytes(CModel *m, const ProgValue *v) {
+  int64_t n;
+  return bytes_of(m, v, &n);
+}
+
 // ---- what cannot be held ----
 
 void c_refuse(CModel *m, const ProgStep *st, const char *why) {

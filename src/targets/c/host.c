@@ -237,9 +237,76 @@ static void if_step(CModel *m, const ProgFunction *f, const ProgStep *st, const 
   strbuf_puts(&m->out, "  }\n");
 }
 
+// ---- loops ----
+
+// Why a loop cannot be written; NULL: it can.
+static const char *loop_refused(CModel *m, const ProgFunction *f, const ProgStep *st,
+                                const ProgFunction *body, int32_t ncarried) {
+  for (int32_t i = 0; i < st->nout; i++) {
+    const ProgValue *a = &f->value[st->out[i]], *b = &body->value[body->result[1 + i]];
+    int64_t n;
+    if (c_not_held(m, b))
+      return "a value changes its size from round to round, or has no type in C";
+    if (i >= ncarried && (dtype_bits(a->dtype) < 8 || !c_number(m, a->dim[0], &n)))
+      return "the number of rows depends on data";
+    if (i < ncarried && strcmp(c_count(m, a), c_count(m, b)) != 0)
+      return "a value changes its size from round to round";
+  }
+  return NULL;
+}
+
+// Carried values lie where the results will, and a round's beside them until it is over; rows are written in place.
+static void loop_step(CModel *m, const ProgFunction *f, const ProgStep *st, const char **value) {
+  const loop_attrs *at = st->attrs;
+  const ProgFunction *body = (const ProgFunction *)(const void *)at->body;
+  int32_t ncaptures = (int32_t)at->captures, ncarried = st->nin - 2 - ncaptures;
+  StrBuf *b = &m->out;
+  const char *why = loop_refused(m, f, st, body, ncarried), *trips = "INT64_MAX", *go = "1";
+  if (why) {
+    c_refuse(m, st, why);
+    return;
+  }
+  if (st->in[0] >= 0 && value[st->in[0]])
+    trips = str_printf(m->arena, "*(const tn_i64 *)(const void *)(%s)",
+                       c_address(m, f, st->in[0], value));
+  if (st->in[1] >= 0 && value[st->in[1]])
+    go = str_printf(m->arena, "*(const unsigned char *)(%s)", c_address(m, f, st->in[1], value));
+  strbuf_printf(b, "  {\n    const int64_t trips = %s;\n    unsigned char go = %s, next;\n", trips,
+                go);
+  for (int32_t i = 0; i < ncarried; i++) {
+    const char *bytes = c_bytes(m, &f->value[st->out[i]]);
+    strbuf_printf(b, "    static unsigned char _Alignas(64) round_%d[%s + 1];\n", i, bytes);
+    strbuf_printf(b, "    memmove(%s, %s, %s);\n", c_address(m, f, st->out[i], value),
+                  c_address(m, f, st->in[2 + i], value), bytes);
+  }
+  strbuf_puts(b, "    for (int64_t trip = 0; trip < trips && go; trip++) {\n"
+                 "      const void *const body_in[] = {&trip, &go, ");
+  for (int32_t i = 0; i < ncarried; i++)
+    strbuf_printf(b, "%s, ", c_address(m, f, st->out[i], value));
+  for (int32_t i = 0; i < ncaptures; i++)
+    strbuf_printf(b, "%s, ", c_address(m, f, st->in[2 + ncarried + i], value));
+  strbuf_puts(b, "NULL};\n      void *const body_out[] = {&next, ");
+  for (int32_t i = 0; i < st->nout; i++) {
+    if (i < ncarried)
+      strbuf_printf(b, "round_%d, ", i);
+    else
+      strbuf_printf(b, "(unsigned char *)(%s) + (size_t)trip * %s, ",
+                    c_address(m, f, st->out[i], value),
+                    c_bytes(m, &body->value[body->result[1 + i]]));
+  }
+  strbuf_printf(b, "NULL};\n      rc = body_%d(body_in, body_out);\n      if (rc) return rc;\n",
+                body->index);
+  for (int32_t i = 0; i < ncarried; i++)
+    strbuf_printf(b, "      memcpy(%s, round_%d, %s);\n", c_address(m, f, st->out[i], value), i,
+                  c_bytes(m, &f->value[st->out[i]]));
+  strbuf_puts(b, "      go = next;\n    }\n  }\n");
+}
+
 void c_host_step(CModel *m, const ProgFunction *f, const ProgStep *st, const char **value) {
   if (!strcmp(st->op, "if"))
     if_step(m, f, st, value);
+  else if (!strcmp(st->op, "loop"))
+    loop_step(m, f, st, value);
   else if (!strcmp(st->op, "cast"))
     cast_step(m, f, st, value);
   else if (!strcmp(st->op, "shape"))
