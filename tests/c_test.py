@@ -23,6 +23,7 @@ MODELS = [
      [("Plus214_Output_0", "f", 10)], True),
     ("digits", "examples/digits/digits.onnx", [("image", "f", (7, 8, 8))], [("batch", 7)], [("probability", "f", 70)], True),
     ("text", "tests/models/text.tir", [("x", "f", (5, 4))], [("n", 5)], [("y", "f", 20), ("k", "q", 2)], True),
+    ("repeat", "tests/models/repeat.tir", [("trips", "q", ()), ("x", "f", (4,))], [], [("y", "f", 4), ("z", "f", 1)], True),
     # quantised by bench/quantise.py: of the digits above, and a small network of convolutions, one of them by channel
     ("digits_int8", "tests/models/digits_int8.onnx", [("image", "f", (3, 8, 8))], [("batch", 3)], [("probability", "f", 30)], True),
     ("keywords_int8", "tests/models/keywords_int8.onnx", [("x", "f", (1, 1, 24, 16))], [], [("y", "f", 10)], True),
@@ -69,7 +70,7 @@ def reference(program, m):
     rng = random.Random(7)
     given, args = [], []
     for i, (n, code, shape) in enumerate(inputs):
-        values = [rng.uniform(-1, 1) for _ in range(count(shape))]
+        values = [rng.uniform(-1, 1) if code == "f" else rng.randrange(2, 6) for _ in range(count(shape))]
         given.append(array.array(code, values))
         write_npy(os.path.join(WORK, f"{name}-{i}.npy"), code, shape, values)
         args += ["--input", f"{n}={WORK}/{name}-{i}.npy"]

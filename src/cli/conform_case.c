@@ -417,15 +417,13 @@ static void note_sizes(Test *t, const Value *v, const Type *type, IntFixed *fixe
 }
 
 // Opens the model again with the sizes of the first data set, and with the inputs that sizes follow from as constants.
-static tenon_status open_with_sizes(Test *t, bool first, int64_t *out_n) {
-  Run *run = arena_new(t->arena, Run);
+static tenon_status open_and_fix(Test *t, Run *run, bool first, int64_t *out_n) {
   IntFixed *fixed = arena_array(t->arena, IntFixed, MAX_RANK * 8);
   int64_t nfixed = 0, nin = model_ninputs(t->model), n = 0;
   Value **in = arena_array(t->arena, Value *, nin + 1);
   FixedInput *list = arena_array(t->arena, FixedInput, nin + 1);
   StrBuf names;
   strbuf_init(&names, t->arena);
-  run_init(run, NULL, t->diag);  // its values live as long as the process: a test is one of its own
   TRY(read_inputs(t, run, str_printf(t->arena, "%s/test_data_set_0", t->c->folder), in));
   for (int64_t i = 0; i < nin; i++) {
     const Node *p = model_input(t->model, i);
@@ -444,6 +442,14 @@ static tenon_status open_with_sizes(Test *t, bool first, int64_t *out_n) {
   TRY(graph_expand(t->model->graph, c_composites, &apart));
   *out_n = n + nfixed + apart;
   return TENON_OK;
+}
+
+static tenon_status open_with_sizes(Test *t, bool first, int64_t *out_n) {
+  Run *run = arena_new(t->arena, Run);
+  run_init(run, NULL, t->diag);
+  tenon_status s = open_and_fix(t, run, first, out_n);
+  run_deinit(run);
+  return s;
 }
 
 // A target that needs every size gets those of the test's data, as a user would give them.
