@@ -139,7 +139,7 @@ def on_this_machine(program, m, given, wanted):
 
 def on_a_microcontroller(program, m, given, wanted):
     name, model, _, sizes = m[:4]
-    dims = [a for n, v in sizes for a in ("--dim", f"{n}={v}")]
+    dims = [a for n, v in sizes for a in ("--fix", f"{n}={v}")]
     said = run(program, "compile", model, "--target", "c", "--embedded", "-o", f"{WORK}/{name}_mcu.c", *dims, cwd=ROOT)
     source = open(f"{WORK}/{name}_mcu.c").read()
     for word in ("malloc", "printf", "fopen"):

@@ -82,6 +82,10 @@ check "inspect --json is JSON" json_ok inspect "$tmp/m.tir" --json --ops
 expect 0 "f32[1, 4]" run "$tmp/m.tir"
 expect 0 "f32[3, 4]" run "$tmp/m.tir" --dim n=3
 expect 2 "did you mean 'n'?" run "$tmp/m.tir" --dim m=3
+expect 0 "f32[3, 4]" run "$tmp/m.tir" --fix n=3
+expect 0 "f32[3, 4]" run "$tmp/m.tir" --fix n=3 --target cpu --compare interp
+expect 1 "has no symbolic size 'm'" run "$tmp/m.tir" --fix m=3
+expect 2 "takes NAME=N" compile "$tmp/m.tir" --fix n -o "$tmp/m.tenon"
 expect 2 "takes NAME=N" run "$tmp/m.tir" --dim n=-1
 check "run --json is JSON" json_ok run "$tmp/m.tir" --json
 expect 0 "ok" verify "$tmp/m.tir"
@@ -318,14 +322,13 @@ expect 2 "--weights goes with" compile "$tmp/m.tir" --weights "$tmp/w.bin"
 # ---- C source ----
 expect 0 "stack at most" compile "$tmp/m.tir" --target c -o "$tmp/m.c"
 check "a source and a header" test -s "$tmp/m.c" -a -s "$tmp/m.h"
-expect 0 "arena" compile "$tmp/m.tir" -o "$tmp/e.c" --embedded --dim n=3 --single-file
+expect 0 "arena" compile "$tmp/m.tir" -o "$tmp/e.c" --embedded --fix n=3 --single-file
 check "and one file alone" test -s "$tmp/e.c" -a ! -e "$tmp/e.h"
-expect 4 "give them with --dim" compile "$tmp/m.tir" -o "$tmp/e2.c" --embedded
+expect 4 "give them with --fix" compile "$tmp/m.tir" -o "$tmp/e2.c" --embedded
 expect 2 "--target c writes C" compile "$tmp/m.tir" --target c --emit obj
 expect 2 "two files need a name" compile "$tmp/m.tir" --target c -o -
 expect 0 "int model(" compile "$tmp/m.tir" --target c -o - --single-file
-expect 2 "--dim takes NAME=N" compile "$tmp/m.tir" --dim n
-expect 1 "has no input 'none' to fix" compile "$tmp/m.tir" --fix none=x.npy
+expect 1 "has no input 'none'" compile "$tmp/m.tir" --constant none=x.npy
 check "compile --json of C is JSON" json_ok compile "$tmp/m.tir" --target c -o "$tmp/m.c" --json
 if command -v cc >/dev/null; then
   expect 0 "all as expected" run "$tmp/m.tir" --target c --dim n=3 --compare interp

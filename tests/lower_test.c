@@ -88,6 +88,11 @@ static bool run_program(Program *p, Graph *g, int threads, int64_t size, Run *ru
   return ok;
 }
 
+// What kernels are made for.
+static LowerTarget made_for = {
+    .vector_bytes = 64, .vector_registers = 32, .l1 = 32 << 10, .l2 = 1 << 20, .fma = true};
+static const char *expected;  // stands in the first kernel's schedule; NULL: anything
+
 // Compiles by kernels alone, none left to the host, and compares with `want`; `sum` is the sum of absolute products.
 static void check_kernels(const char *text, int64_t size, int64_t depth, double u,
                           const Value *want, const Value *sum) {
@@ -104,9 +109,7 @@ static void check_kernels(const char *text, int64_t size, int64_t depth, double 
   MemPlan *plan = NULL;
   Compiled c = {0};
   Value *x[2] = {NULL}, *y[2] = {NULL};
-  LowerOptions lo = {
-      .target = {
-          .vector_bytes = 64, .vector_registers = 32, .l1 = 32 << 10, .l2 = 1 << 20, .fma = true}};
+  LowerOptions lo = {.target = made_for};
   opt_defaults(&o);
   o.start_from = "fuse";
   bool ok = !graph_optimise(g, &o, &report) && !plan_of(g, &a, &plan, &d) &&
@@ -116,6 +119,8 @@ static void check_kernels(const char *text, int64_t size, int64_t depth, double 
   if (c.nhost)
     FAIL("%d kernels are left to the host: %s\n%s", (int)c.nhost,
          c.unproven ? c.unproven : "no template", text);
+  if (ok && expected && !strstr(c.kernel[0].lowered->schedule, expected))
+    FAIL("%s: not %s\n%s", c.kernel[0].lowered->schedule, expected, text);
   ok = ok && run_program(c.program, g, 1, size, &one, x, &d) &&
        run_program(c.program, g, 3, size, &three, y, &d);
   if (!ok) FAIL("%s\n%s", d.text, text);
@@ -365,6 +370,30 @@ TEST(lower_planes) {
   arena_deinit(&a);
 }
 
+// Operands beyond a cache that is small enough for a test: rows, columns and depths that do and do not come out even.
+TEST(lower_products_in_blocks) {
+  const DotCase all[] = {{.m = 112, .n = 64, .k = 96},
+                         {.m = 115, .n = 70, .k = 101},
+                         {.m = 133, .n = 67, .k = 97},
+                         {.m = 120, .n = 80, .k = 129, .lhs_turned = true},
+                         {.m = 117, .n = 65, .k = 150, .rhs_turned = true}};
+  LowerTarget kept = made_for;
+  Arena a;
+  arena_init(&a);
+  made_for.vector_bytes = 16;
+  made_for.l2 = 3 << 10;
+  expected = "depth 16";
+  for (int i = 0; i < ARRAY_LEN(all); i++) {
+    DotCase c = all[i];
+    c.constant = true;
+    c.dtype = "f32";
+    check_both(dot_text(&a, &c, false), dot_text(&a, &c, true), 5, c.k, 0x1p-24);
+  }
+  expected = NULL;
+  made_for = kept;
+  arena_deinit(&a);
+}
+
 // ---- schedules as text ----
 
 TEST(lower_schedule_text) {
@@ -377,6 +406,7 @@ TEST(lower_schedule_text) {
                           .panels = 1 + i % 4,
                           .unroll = 1 + i % 5,
                           .ahead = i % 2 * 2048,
+                          .depth = i % 3 * 256,
                           .row_inner = i & 1,
                           .stage_lhs = i & 2,
                           .stage_rhs = i & 4,
@@ -389,6 +419,6 @@ TEST(lower_schedule_text) {
   }
   ContractSchedule s;
   EXPECT(!contract_schedule_parse("pointwise", &s));
-  EXPECT(!contract_schedule_parse("contract 0x32 rows 0 panels 1 unroll 1 ahead 0", &s));
+  EXPECT(!contract_schedule_parse("contract 0x32 rows 0 panels 1 unroll 1 ahead 0 depth 0", &s));
   arena_deinit(&a);
 }

@@ -3,6 +3,7 @@
 // Inputs are made up once.  Runs are timed one by one, with results written into the same buffers, after a time of warming
 // up; a profile is taken in runs of its own, so that measuring steps does not slow down what is reported.
 #include "cli/inputs.h"
+#include "cli/overrides.h"
 #include "cli/opt.h"
 #include "cli/peak.h"
 
@@ -397,8 +398,9 @@ int cmd_bench(Cli *c) {
   b->target = strcmp(name, "auto") ? target_find(name) : target_auto();
   if (!b->target) return cli_usage(c, "bench: unknown target '%s'", name);
   int64_t start = platform->now();
-  int rc =
-      cli_exit_of(model_open(c->pos[0], &(ModelOptions){.compiled = true}, &c->diag, &b->model));
+  ModelOptions o = {.compiled = true};
+  int rc = fixed_read(c, &c->opt[OPT_bench_fix], &o);
+  if (!rc) rc = cli_exit_of(open_fixed(c, c->pos[0], &o, &b->model));
   if (rc) return rc;
   b->load_ms = since(start);
   if (b->model->program && (opt_given(c, OPT_bench_target) || opt_given(c, OPT_bench_level) ||

@@ -1,6 +1,7 @@
 // cmd_compile.c -- `tenon compile`: a model to a file that runs without the compiler.
 #include "cli/compile_c.h"
 #include "cli/inputs.h"
+#include "cli/overrides.h"
 #include "cli/link.h"
 #include "cli/opt.h"
 
@@ -35,8 +36,8 @@ typedef struct Stage {
 } Stage;
 typedef struct CompileCommand {
   Cli *cli;
+  ModelOptions options;
   Model *model;
-  ModelOptions model_options;
   const char *output;
   const Target *target;
   Emit emit;
@@ -120,9 +121,9 @@ static tenon_status compile(CompileCommand *m, bool apart) {
   Diag *d = &c->diag;
   MemPlan *plan;
   m->began = m->stage_began = platform->now();
-  TRY(model_open(c->pos[0], &m->model_options, d, &m->model));
+  TRY(open_fixed(c, c->pos[0], &m->options, &m->model));
   TRY(model_need_supported(m->model, d));
-  TRY(compile_fix(c, m->model->graph));
+  TRY(compile_constants(c, m->model->graph));
   if (apart) TRY(graph_expand(m->model->graph, c_composites, &apart));
   Graph *g = m->model->graph;
   // Of the model as it is: what is made up for a run must not depend on how it was optimised.
@@ -364,7 +365,6 @@ static int choose(CompileCommand *m) {
     m->emit = EMIT_C;
   }
   int rc = choose_machine(m);
-  if (!rc) rc = compile_dims(c, &m->model_options.fixed, &m->model_options.nfixed);
   if (rc) return rc;
   bool linked = m->emit == EMIT_SO || m->emit == EMIT_EXE;
   if (linked && m->machine.arch != host.arch)
@@ -386,6 +386,7 @@ int cmd_compile(Cli *c) {
   CompileCommand *m = arena_new(&c->arena, CompileCommand);
   m->cli = c;
   int rc = choose(m);
+  if (!rc) rc = fixed_read(c, &c->opt[OPT_compile_fix], &m->options);
   if (!rc) rc = cli_exit_of(compile_or_again(m));
   if (!rc && opt_given(c, OPT_compile_time)) print_times(m);
   if (!rc && opt_given(c, OPT_compile_json))

@@ -1,5 +1,6 @@
 // cmd_explain.c -- `tenon explain`: where each node of a model went, and what its kernels save (explain.h).
 #include "cli/verify_precision.h"
+#include "cli/overrides.h"
 #include "cli/explain_kernel.h"
 #include "cli/inputs.h"
 #include "cli/opt.h"
@@ -331,7 +332,9 @@ static int explain(Telling *t) {
 int cmd_explain(Cli *c) {
   Telling *t = arena_new(&c->arena, Telling);
   t->cli = c;
-  int rc = cli_exit_of(model_open(c->pos[0], NULL, &c->diag, &t->model));
+  ModelOptions o = {0};
+  int rc = fixed_read(c, &c->opt[OPT_explain_fix], &o);
+  if (!rc) rc = cli_exit_of(open_fixed(c, c->pos[0], &o, &t->model));
   if (rc) return rc;
   rc = explain(t);
   model_free(t->model);

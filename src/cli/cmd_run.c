@@ -518,8 +518,11 @@ int cmd_run(Cli *c) {
   // In the arena, since a trap may pass over this frame.
   RunCommand *r = arena_new(&c->arena, RunCommand);
   r->cli = c;
-  int rc = cli_exit_of(open_with_overrides(c, c->pos[0], &c->opt[OPT_run_input],
-                                           opt_text(c, OPT_run_inputs, NULL), &r->model));
+  ModelOptions o = {0};
+  int rc = fixed_read(c, &c->opt[OPT_run_fix], &o);
+  if (!rc)
+    rc = cli_exit_of(open_with_overrides(c, c->pos[0], &c->opt[OPT_run_input],
+                                         opt_text(c, OPT_run_inputs, NULL), o, &r->model));
   if (rc) return rc;
   if (r->model->program && (opt_given(c, OPT_run_target) || opt_given(c, OPT_run_level) ||
                             opt_given(c, OPT_run_expand) || opt_given(c, OPT_run_compare))) {

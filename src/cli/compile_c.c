@@ -48,28 +48,14 @@ tenon_status compile_c_write(Cli *c, const CompileC *o) {
   return file_write(o->output, o->source.source.p, o->source.source.n, &c->diag);
 }
 
-int compile_dims(Cli *c, IntFixed **out, int64_t *out_n) {
-  const OptionValue *v = &c->opt[OPT_compile_dim];
-  *out = arena_array(&c->arena, IntFixed, MAX(v->count, 1));
-  *out_n = v->count;
-  for (int64_t i = 0; i < v->count; i++) {
-    const char *name, *value;
-    if (!opt_split(c, v->text[i], &name, &value) || !str_to_i64(str_of(value), &(*out)[i].value) ||
-        (*out)[i].value < 0)
-      return cli_usage(c, "compile: --dim takes NAME=N, not '%s'", v->text[i]);
-    (*out)[i].name = str_of(name);
-  }
-  return CLI_OK;
-}
-
 static tenon_status read_fixed(Cli *c, Graph *g, const char *text, FixedInput *out) {
   const char *name, *path;
   if (!opt_split(c, text, &name, &path))
-    return fail(&c->diag, TENON_EINVAL, NOWHERE, "--fix takes NAME=F.npy, not '%s'", text);
+    return fail(&c->diag, TENON_EINVAL, NOWHERE, "--constant takes NAME=F.npy, not '%s'", text);
   for (out->param = 0; out->param < g->main->nparams; out->param++)
     if (!strcmp(g->main->param[out->param]->name, name)) break;
   if (out->param == g->main->nparams)
-    return fail(&c->diag, TENON_EINVAL, NOWHERE, "the model has no input '%s' to fix", name);
+    return fail(&c->diag, TENON_EINVAL, NOWHERE, "the model has no input '%s'", name);
   File f;
   NdArray v;
   const Type *t = type_of(g->main->param[out->param]);
@@ -85,8 +71,8 @@ static tenon_status read_fixed(Cli *c, Graph *g, const char *text, FixedInput *o
   return s;
 }
 
-tenon_status compile_fix(Cli *c, Graph *g) {
-  const OptionValue *v = &c->opt[OPT_compile_fix];
+tenon_status compile_constants(Cli *c, Graph *g) {
+  const OptionValue *v = &c->opt[OPT_compile_constant];
   if (!v->count) return TENON_OK;
   FixedInput *list = arena_array(&c->arena, FixedInput, v->count);
   for (int64_t i = 0; i < v->count; i++) TRY(read_fixed(c, g, v->text[i], &list[i]));

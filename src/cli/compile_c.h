@@ -16,9 +16,7 @@ typedef struct CompileC {
 // What the command line asks for; CLI_USAGE with a message where it does not fit.  An embedded machine has small caches.
 int compile_c_choose(Cli *c, const char *output, Machine *m, CompileC *out);
 MUST_USE tenon_status compile_c_write(Cli *c, const CompileC *o);
-// --dim NAME=N, in the arena; CLI_USAGE when one is malformed.
-int compile_dims(Cli *c, IntFixed **out, int64_t *out_n);
-// --fix NAME=F.npy
-MUST_USE tenon_status compile_fix(Cli *c, Graph *g);
+// --constant NAME=F.npy
+MUST_USE tenon_status compile_constants(Cli *c, Graph *g);
 
 #endif

@@ -1,4 +1,4 @@
-// overrides.c -- inputs that have a default in the model's file.
+// overrides.c -- inputs that have a default in the model's file, and sizes that are fixed.
 //
 // An initializer that is also listed as an input is the input's default.  Such inputs are constants, as most files that list
 // them mean it, unless the command line gives them: then the model is opened again with them as inputs.
@@ -28,9 +28,37 @@ static void names_in(Cli *c, const Model *m, const char *path, Names *out) {
   file_close(&f);
 }
 
+int fixed_read(Cli *c, const OptionValue *fix, ModelOptions *o) {
+  o->fixed = arena_array(&c->arena, IntFixed, MAX(fix->count, 1));
+  o->nfixed = fix->count;
+  for (int64_t i = 0; i < fix->count; i++) {
+    const char *name, *text;
+    int64_t size;
+    if (!opt_split(c, fix->text[i], &name, &text) || !str_to_i64(str_of(text), &size) || size < 0)
+      return cli_usage(c, "--fix takes NAME=N with a size, not '%s'", fix->text[i]);
+    o->fixed[i] = (IntFixed){.name = str_of(name), .value = size};
+  }
+  return CLI_OK;
+}
+
+tenon_status open_fixed(Cli *c, const char *path, const ModelOptions *o, Model **out) {
+  TRY(model_open(path, o, &c->diag, out));
+  for (int64_t i = 0; i < o->nfixed; i++) {
+    if (o->fixed[i].used) continue;
+    bool compiled = (*out)->program != NULL;
+    model_free(*out);
+    *out = NULL;
+    return fail(&c->diag, TENON_EINVAL, NOWHERE, "%s: %s has no symbolic size '%s'%s", "--fix",
+                path, o->fixed[i].name.p,
+                compiled ? ": it is compiled already" : "; `tenon inspect` lists them");
+  }
+  return TENON_OK;
+}
+
 tenon_status open_with_overrides(Cli *c, const char *path, const OptionValue *input,
-                                 const char *inputs, Model **out) {
-  TRY(model_open(path, &(ModelOptions){.compiled = true}, &c->diag, out));
+                                 const char *inputs, ModelOptions o, Model **out) {
+  o.compiled = true;
+  TRY(open_fixed(c, path, &o, out));
   if (!(*out)->onnx.defaults.n) return TENON_OK;
   Names names = {0};
   for (int64_t i = 0; i < input->count; i++) {
@@ -41,5 +69,7 @@ tenon_status open_with_overrides(Cli *c, const char *path, const OptionValue *in
   if (inputs) names_in(c, *out, inputs, &names);
   if (!names.n) return TENON_OK;
   model_free(*out);
-  return model_open(path, &(ModelOptions){.given = {names.n, names.v}}, &c->diag, out);
+  o.compiled = false;
+  o.given = (Strs){names.n, names.v};
+  return open_fixed(c, path, &o, out);
 }

@@ -42,8 +42,25 @@ Value *known_value(Graph *g, const Type *t, const void *data) {
   return v;
 }
 
+// Of expressions that are all numbers: sizes that are fixed.
+static const Value *known_numbers(Graph *g, const Node *n) {
+  const Type *t = type_of(n);
+  if (!n->sym || !small_static(t) || (t->dtype != DT_I64 && t->dtype != DT_I32)) return NULL;
+  for (int64_t i = 0; i < n->nsym; i++)
+    if (!ie_is_const(n->sym[i]) ||
+        (t->dtype == DT_I32 && n->sym[i]->value != (int32_t)n->sym[i]->value))
+      return NULL;
+  int64_t bytes = 0;
+  if (!dtype_bytes(t->dtype, MAX(n->nsym, 1), &bytes)) return NULL;
+  Value *v = known_value(g, t, arena_alloc(&g->arena, bytes));
+  if (v->n != n->nsym) return NULL;
+  for (int64_t i = 0; i < v->n; i++) val_put_i64(v, i, n->sym[i]->value);
+  return ((Node *)(uintptr_t)n)->known = v;
+}
+
 const Value *node_known(Graph *g, const Node *n) {
-  if (n->known || n->op != OP_const) return n->known;
+  if (n->known) return n->known;
+  if (n->op != OP_const) return known_numbers(g, n);
   if (!small_static(type_of(n))) return NULL;
   const ConstData *c = n->data;
   if (c->source && c->source->folder && !c->source->own && c->n > EXTERNAL_KNOWN_MAX) return NULL;
@@ -111,7 +128,8 @@ void node_compute_known(Graph *g, Node *n) {
   if (!small_static(type_of(n))) return;
   if (n->nsrc > 256) return;
   for (uint32_t i = 0; i < n->nsrc; i++)  // a cheap look before anything is loaded
-    if (n->src[i] != g->none && n->src[i]->op != OP_const && !n->src[i]->known) return;
+    if (n->src[i] != g->none && n->src[i]->op != OP_const && !n->src[i]->known && !n->src[i]->sym)
+      return;
   ArenaMark mark = arena_mark(&g->scratch);
   const Value **in = arena_array(&g->scratch, const Value *, n->nsrc);
   bool all = true;

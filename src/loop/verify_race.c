@@ -5,7 +5,7 @@
 // w = floor(mod(x - c, T)/S) for the element x.  S, T and the constant c must be the same for all accesses to the
 // buffer.  Where the digit stands within a guard's symbol, that symbol is read off the element first, and then the
 // digit off the symbol's value.  T is not known beforehand: every one that fits is kept, until the next
-// access rules it out.
+// access rules it out; only those are tried then.
 #include "loop/verify.h"
 
 // No symbol but dims.
@@ -47,6 +47,23 @@ static bool claim_eq(const Claim *a, const Claim *b) {
   return a->n == b->n && !memcmp(a->part, b->part, (size_t)a->n * sizeof a->part[0]);
 }
 
+// What is sought: the ways that fit all accesses before; NULL: any.
+typedef struct Search {
+  Prover *p;
+  const Claims *wanted;
+  Claims *out;
+} Search;
+
+static bool is_wanted(const Search *f, const Claim *before, Dim s, Dim t) {
+  for (int i = 0; f->wanted && i < f->wanted->n; i++) {
+    const Claim *c = &f->wanted->v[i];
+    if (c->n >= before->n + 3 && c->part[before->n] == s && c->part[before->n + 1] == t &&
+        !memcmp(c->part, before->part, (size_t)before->n * sizeof c->part[0]))
+      return true;
+  }
+  return !f->wanted;
+}
+
 static void add_claim(Claims *out, const Claim *before, Dim s, Dim t, Dim offset) {
   Claim c = *before;
   if (out->n == CLAIMS_MAX || c.n + 3 > ARRAY_LEN(c.part)) return;
@@ -60,13 +77,15 @@ static void add_claim(Claims *out, const Claim *before, Dim s, Dim t, Dim offset
 
 // What is left of r beside s*w, modulo t, is in [0, s), and all of it in [0, t).  A negative constant may be set off, or
 // belong to what is left: steps that are counted from the end.
-static void try_modulus(Prover *p, Dim w, Dim s, Dim r, Dim t, const Claim *before, Claims *out) {
+static void try_modulus(const Search *f, Dim w, Dim s, Dim r, Dim t, const Claim *before) {
+  Prover *p = f->p;
   IntPool *pool = p->pool;
+  if (!is_wanted(f, before, s, t)) return;
   Dim offset, l = below(p, r, t, &offset);
   for (int i = 0; i < 2; i++) {
     bool fits = !ie_is_poison(l) && prove_ge0(p, l) && prove_lt(p, l, s);
     if (fits && t) fits = prove_lt(p, ie_add(pool, ie_mul(pool, s, w), l), t);
-    if (fits) add_claim(out, before, s, t, offset);
+    if (fits) add_claim(f->out, before, s, t, offset);
     if (fits || ie_is(offset, 0)) return;
     l = ie_add(pool, l, offset);
     offset = pool->zero;
@@ -82,14 +101,15 @@ static bool is_positive(Prover *p, Dim t) {
   return true;
 }
 
-static void claims_direct(Prover *p, Dim e, Dim w, Dim size, const Claim *before, Claims *out) {
+static void claims_direct(const Search *f, Dim e, Dim w, Dim size, const Claim *before) {
+  Prover *p = f->p;
   IntPool *pool = p->pool;
   Dim s, r;
   // The digit may stand in r as well: where 0 <= r < s that does not matter.
   if (!dim_split(pool, e, w, &s, &r) || !only_dims(p, s) || ie_is(s, 0)) return;
-  try_modulus(p, w, s, r, NULL, before, out);
+  try_modulus(f, w, s, r, NULL, before);
   Dim whole = ie_mul(pool, s, size);
-  if (only_dims(p, whole)) try_modulus(p, w, s, r, whole, before, out);
+  if (only_dims(p, whole)) try_modulus(f, w, s, r, whole, before);
   for (int i = 0; i < r->nterms; i++) {  // the stride of another symbol
     Dim t = ie_const(pool, r->term[i].coef);
     bool inner = false;
@@ -100,19 +120,19 @@ static void claims_direct(Prover *p, Dim e, Dim w, Dim size, const Claim *before
         inner = true;
     }
     if (inner && !ie_is_poison(t) && t != whole && is_positive(p, t))
-      try_modulus(p, w, s, r, t, before, out);
+      try_modulus(f, w, s, r, t, before);
   }
 }
 
-static void claims_of(Prover *p, Dim e, Dim w, Dim size, const Claim *before, int depth,
-                      Claims *out) {
-  if (dim_has(e, w)) claims_direct(p, e, w, size, before, out);
+static void claims_of(const Search *f, Dim e, Dim w, Dim size, const Claim *before, int depth) {
+  Prover *p = f->p;
+  if (dim_has(e, w)) claims_direct(f, e, w, size, before);
   for (int64_t i = 0; i < p->sym.n && depth < 3; i++) {
     ProverSym g = p->sym.v[i];
     if (!g.value || !dim_has(g.value, w) || !dim_has(e, g.sym)) continue;
     Claims first = {.n = 0};
-    claims_direct(p, e, g.sym, g.extent, before, &first);
-    for (int j = 0; j < first.n; j++) claims_of(p, g.value, w, size, &first.v[j], depth + 1, out);
+    claims_direct(&(Search){p, f->wanted, &first}, e, g.sym, g.extent, before);
+    for (int j = 0; j < first.n; j++) claims_of(f, g.value, w, size, &first.v[j], depth + 1);
   }
 }
 
@@ -139,7 +159,8 @@ static bool apart(Verifier *v, Form form, Apart *a, Dim index, Dim *digit) {
     if (w->kind != IE_SYM || size->hi <= 1) continue;
     Claims now = {.n = 0};
     Claim none = {.n = 0};
-    claims_of(&v->p[form], index, w, size, &none, 0, &now);
+    Search f = {&v->p[form], first ? NULL : &a->claims[i], &now};
+    claims_of(&f, index, w, size, &none, 0);
     if (first)
       a->claims[i] = now;
     else

@@ -372,8 +372,8 @@ static int64_t coefficient(Dim sum, Dim sym) {
   return 0;
 }
 
-// Whether the first result lies along the last axis of the rows, and columns so far apart that they push each other out of
-// the cache: lines of memory that lie 4096 bytes apart share a place in it.
+// Whether the first result lies along the last axis of the rows, and columns at a distance that is not known yet or so far apart
+// that they push each other out of the cache: lines of memory that lie 4096 bytes apart share a place in it.
 static bool lies_along_rows(Contraction *c, Chain *h) {
   Elem *e = c->e;
   Dim index[MAX_RANK], at[MAX_RANK], shape[MAX_RANK];
@@ -384,7 +384,7 @@ static bool lies_along_rows(Contraction *c, Chain *h) {
   elem_shape(e, y, shape);
   Dim linear = elem_linear(e, y->rank, shape, at);
   int64_t apart = coefficient(linear, index[c->col1 - 1]) * elem_bytes(y->dtype);
-  return coefficient(linear, index[c->row1 - 1]) == 1 && apart > 0 && apart % 4096 == 0;
+  return coefficient(linear, index[c->row1 - 1]) == 1 && apart >= 0 && apart % 4096 == 0;
 }
 
 // Where lhs is made element by element of a concatenation along the last contracted axis, its parts' ends.

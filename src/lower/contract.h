@@ -14,6 +14,7 @@ typedef struct ContractSchedule {
   int64_t mr, nr;  // rows and columns of a tile
   int64_t rows;    // of a work item (images: lines of pixels); 0: all
   int64_t panels;  // runs of nr columns of a work item
+  int64_t depth;   // of blocks of the contracted axis (contract_block.c); 0: there are none
   int64_t ahead;   // bytes of rhs by which it is fetched before it is read; 0: it is not
   int64_t unroll;  // steps of the innermost contracted loop written out
   bool row_inner;  // work items that follow one another differ in rows first, else in columns
@@ -141,19 +142,36 @@ typedef struct Tiler {
   int32_t lhs_buf;   // staged rows, or -1
   int32_t rhs_buf;   // staged columns, or -1
   int32_t sums;      // spilled sums, or -1
+  int32_t so_far;    // sums of the blocks before, or -1
   int32_t row_acc;   // sums of the rows of lhs, the same in each of ROW_LANES lanes, or -1
   int32_t row_sums;  // these spilled, or -1
   ContractPoint at;  // of the tile: what is the same for all of it
   Dim row, col;      // first row and column of the tile
   Dim group, panel;  // numbers
-  int64_t phase;     // of a transposed image: the first pixel of those at hand
-  Dim start, done,
-      rows;  // of a tile that may have fewer rows: the item's first row, those before the tile, all
+  Dim staged;        // blocks: the tile's first row among those that are staged
+  Dim behind;        // blocks: contracted places before the one at hand
+  Dim next;  // blocks: elements of the next panel that are fetched during the tile, from here on,
+  int64_t each;   // and so many by each round of the innermost loop; NULL: none
+  int64_t phase;  // of a transposed image: the first pixel of those at hand
   bool (*finish)(struct Tiler *t, const Dim *index,
                  const LoopExpr *sum);  // stores what is made of a sum
   const LoopExpr *row_sum;              // of the row at hand, for `finish`
   void *ctx;
 } Tiler;
 bool contract_emit(Tiler *t);
+// What contract_block.c needs of it.
+// The result's index at a row and a column, both counted through their axes.
+void contract_place(Tiler *t, Dim row, Dim col, ContractPoint *at);
+bool contract_ragged(const Tiler *t);  // the last panel has fewer columns
+const LoopExpr *contract_lhs_value(Tiler *t, const ContractPoint *at);
+const LoopExpr *contract_rhs_value(Tiler *t, const ContractPoint *at, Dim col);
+Dim contract_packed(Tiler *t, const ContractPoint *at, Dim col);  // the element of packed rhs
+int64_t contract_pitch(const Tiler *t);                           // from one staged row to the next
+// So many steps from the block's first on, added to the tile.
+bool contract_steps_of(Tiler *t, int64_t rows, int64_t count);
+bool contract_finish(Tiler *t, int64_t rows);
+
+// contract_block.c
+bool contract_blocks(Tiler *t, Dim row_block);
 
 #endif

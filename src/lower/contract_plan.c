@@ -12,11 +12,12 @@ enum { ITEMS_FEW = 12, ITEMS_MANY = 64 };
 // ---- text ----
 
 const char *contract_schedule_print(Arena *a, const ContractSchedule *s) {
-  return str_printf(a, "contract %lldx%lld rows %lld panels %lld unroll %lld ahead %lld%s%s%s%s%s",
-                    (long long)s->mr, (long long)s->nr, (long long)s->rows, (long long)s->panels,
-                    (long long)s->unroll, (long long)s->ahead, s->row_inner ? " row-inner" : "",
-                    s->stage_lhs ? " stage-lhs" : "", s->stage_rhs ? " stage-rhs" : "",
-                    s->spill ? " spill" : "", s->turn ? " turn" : "");
+  return str_printf(
+      a, "contract %lldx%lld rows %lld panels %lld unroll %lld ahead %lld depth %lld%s%s%s%s%s",
+      (long long)s->mr, (long long)s->nr, (long long)s->rows, (long long)s->panels,
+      (long long)s->unroll, (long long)s->ahead, (long long)s->depth,
+      s->row_inner ? " row-inner" : "", s->stage_lhs ? " stage-lhs" : "",
+      s->stage_rhs ? " stage-rhs" : "", s->spill ? " spill" : "", s->turn ? " turn" : "");
 }
 
 // Reads `word` and, where out is given, a number behind it.
@@ -36,7 +37,8 @@ bool contract_schedule_parse(const char *text, ContractSchedule *out) {
   ContractSchedule s = {0};
   bool ok = take(&text, "contract ", &s.mr) && take(&text, "x", &s.nr) &&
             take(&text, " rows ", &s.rows) && take(&text, " panels ", &s.panels) &&
-            take(&text, " unroll ", &s.unroll) && take(&text, " ahead ", &s.ahead);
+            take(&text, " unroll ", &s.unroll) && take(&text, " ahead ", &s.ahead) &&
+            take(&text, " depth ", &s.depth);
   s.row_inner = ok && take(&text, " row-inner", NULL);
   s.stage_lhs = ok && take(&text, " stage-lhs", NULL);
   s.stage_rhs = ok && take(&text, " stage-rhs", NULL);
@@ -176,6 +178,28 @@ static bool rows_collide(const Contraction *c, int64_t bytes, int64_t mr) {
   return mr > 8 && known(c->m, 256) > 8 && k * bytes % 4096 == 0;
 }
 
+// Operands beyond the cache: blocks of rows and of the contracted axis whose products with many panels stay in it.
+static bool choose_blocks(const Contraction *c, const LowerTarget *t, int64_t bytes,
+                          ContractSchedule *s) {
+  bool plain = c->weight && c->nk == 1 && !c->image && !c->guarded && !c->ncuts && !c->word &&
+               !c->depthwise && !c->apart && !c->row_sums && dtype_class(c->acc) == DC_FLOAT;
+  int64_t most = s->mr, deep = MAX(t->l2 * 3 / 32 / (s->nr * bytes) / 16, 1) * 16;
+  if (!plain || !ie_is_const(c->m) || !ie_is_const(c->n) || c->depth <= deep) return false;
+  int64_t m = c->m->value, panels = ceil_div(c->n->value, s->nr), lhs = m * c->depth * bytes;
+  bool far = lhs > 12 * t->l2 || (lhs > 2 * t->l2 && rows_collide(c, bytes, most));
+  if (!far || m < 8 * most || panels < 8) return false;
+  int64_t high = MAX(t->l2 / 4 / (deep * bytes) / most, 1) * most;
+  int64_t rows = ceil_div(m, ceil_div(m, high));
+  s->mr = ceil_div(rows, ceil_div(rows, most));
+  s->rows = ceil_div(rows, s->mr) * s->mr;
+  int64_t blocks = ceil_div(m, s->rows) * outer_items(c, false);
+  int64_t wide = MAX(t->l2 / 8 / (s->rows * s->nr * bytes), 1);
+  s->panels = ceil_div(panels, MAX(ceil_div(panels, wide), ceil_div(ITEMS_FEW, blocks)));
+  s->depth = ceil_div(ceil_div(c->depth, ceil_div(c->depth, deep)), 16) * 16;
+  s->unroll = 4;
+  return true;
+}
+
 void contract_choose(const Contraction *c, const LowerTarget *t, const ContractProbe *p, bool heavy,
                      ContractSchedule *s) {
   int64_t bytes = elem_bytes(c->acc), lanes = MAX(t->vector_bytes / bytes, 1);
@@ -184,11 +208,14 @@ void contract_choose(const Contraction *c, const LowerTarget *t, const ContractP
   s->turn = p->rows_along;
   s->nr = choose_columns(c, lanes, m);
   s->mr = most_rows(c, t, lanes, s->nr);
+  if (choose_blocks(c, t, bytes, s)) return;
   int64_t panels = ceil_div(known(c->n, 256), s->nr);
-  bool one_k = !c->image && !c->guarded && c->nk > 0 && k > 0;
+  bool one_k = !c->image && c->nk > 0 && k > 0;
   for (int i = 0; i < c->nk; i++) one_k &= ie_is_const(c->k[i]);
-  s->stage_rhs = !c->weight && !p->rhs_plain && one_k && m > 4 && s->nr * k * bytes <= t->l2 / 2;
-  bool costs = (!p->lhs_plain && panels > 1) || c->strided || c->apart || (c->word && !c->direct);
+  s->stage_rhs = !c->weight && !p->rhs_plain && one_k && !c->guarded && m > 4 &&
+                 s->nr * k * bytes <= t->l2 / 2;
+  bool costs = (!p->lhs_plain && panels > 1) || c->guarded || c->strided || c->apart ||
+               (c->word && !c->direct);
   bool collide = p->lhs_along_k && rows_collide(c, bytes, s->mr);
   s->stage_lhs =
       one_k && !s->stage_rhs && (costs || collide) && s->mr * (k + 32) * bytes <= t->l2 / 2;

@@ -21,8 +21,7 @@ static void close_loops(Tiler *t, int depth) {
 
 // ---- places ----
 
-// The result's index at a row and a column, both counted through their axes.
-static void place(Tiler *t, Dim row, Dim col, ContractPoint *at) {
+void contract_place(Tiler *t, Dim row, Dim col, ContractPoint *at) {
   Contraction *c = t->c;
   *at = t->at;
   elem_split(t->e, row, c->row1 - c->row0, c->out + c->row0, at->out + c->row0);
@@ -33,13 +32,9 @@ static void place(Tiler *t, Dim row, Dim col, ContractPoint *at) {
   at->group = t->group;
 }
 
-// Row r of the tile.  Where there may be fewer it is guarded, by its place in the item's rows.
-static Dim row_at(Tiler *t, Dim r, bool guard) {
-  if (!guard) return add(t, t->row, r);
-  return add(t, t->start, elem_guard(t->e, add(t, t->done, r), t->rows));
+bool contract_ragged(const Tiler *t) {
+  return !ie_is_const(t->c->n) || t->c->n->value % t->s.nr != 0;
 }
-
-static bool ragged(Tiler *t) { return !ie_is_const(t->c->n) || t->c->n->value % t->s.nr != 0; }
 
 // ---- elements of the operands ----
 
@@ -60,7 +55,7 @@ static const LoopExpr *less_zero(Tiler *t, const LoopExpr *x, const Node *zero, 
 }
 
 // Outside the image an element is 0, whatever it is made of.
-static const LoopExpr *lhs_value(Tiler *t, const ContractPoint *at) {
+const LoopExpr *contract_lhs_value(Tiler *t, const ContractPoint *at) {
   Contraction *c = t->c;
   Elem *e = t->e;
   Dim index[MAX_RANK];
@@ -110,7 +105,7 @@ static const LoopExpr *lhs_word(Tiler *t, const ContractPoint *at) {
   return t->c->flip ? loop_op(k, LOOP_bit_xor, x, loop_int(k, DT_U32, 0x80808080), NULL) : x;
 }
 
-static Dim packed_index(Tiler *t, const ContractPoint *at, Dim col) {
+Dim contract_packed(Tiler *t, const ContractPoint *at, Dim col) {
   Contraction *c = t->c;
   IntPool *p = t->e->pool;
   Dim i = add(t, ie_mul(p, t->group, ie_ceildiv(p, c->n, num(t, t->s.nr))), t->panel);
@@ -123,13 +118,13 @@ static Dim packed_index(Tiler *t, const ContractPoint *at, Dim col) {
   return add(t, ie_mulc(p, i, t->s.nr), col);
 }
 
-static const LoopExpr *rhs_value(Tiler *t, const ContractPoint *at, Dim col) {
+const LoopExpr *contract_rhs_value(Tiler *t, const ContractPoint *at, Dim col) {
   Contraction *c = t->c;
   Elem *e = t->e;
   Dim index[MAX_RANK];
   const LoopExpr *x;
   if (t->packed >= 0) {
-    x = loop_load(e->k, t->packed, packed_index(t, at, col));
+    x = loop_load(e->k, t->packed, contract_packed(t, at, col));
   } else {
     contract_rhs(c, at, index);
     x = elem_at(e, c->rhs, index);
@@ -143,8 +138,9 @@ static const LoopExpr *rhs_value(Tiler *t, const ContractPoint *at, Dim col) {
 // ---- staging ----
 
 // Staged rows lie a line of the cache further apart than they are long.
-static int64_t pitch(const Tiler *t) {
+int64_t contract_pitch(const Tiler *t) {
   const Contraction *c = t->c;
+  if (t->s.depth) return t->s.depth + 32;
   if (!c->word) return c->depth + 32;
   int64_t last = c->k[c->nk - 1]->value;
   return c->depth / last * contract_steps(c, last) * c->word + 64;
@@ -178,10 +174,10 @@ static bool stage_rhs(Tiler *t) {
   Dim all = open_contracted(t, 0, t->c->k[t->c->nk - 1]->value, k, &depth);
   elem_forget(e);
   int before = e->nguards;
-  if (ragged(t)) col = elem_guard(e, col, t->c->n);
-  place(t, t->row, col, &at);
+  if (contract_ragged(t)) col = elem_guard(e, col, t->c->n);
+  contract_place(t, t->row, col, &at);
   memcpy(at.k, k, sizeof at.k);
-  const LoopExpr *x = rhs_value(t, &at, j);
+  const LoopExpr *x = contract_rhs_value(t, &at, j);
   elem_unguard(e, before);
   if (!x) return false;
   loop_store(&e->b, t->rhs_buf, add(t, ie_mulc(e->pool, all, t->s.nr), j), x);
@@ -189,21 +185,21 @@ static bool stage_rhs(Tiler *t) {
   return true;
 }
 
-static bool stage_part(Tiler *t, Dim r, bool guard, int64_t from, int64_t to) {
+static bool stage_part(Tiler *t, Dim r, int64_t from, int64_t to) {
   Elem *e = t->e;
   ContractPoint at;
   Dim k[CONTRACT_K];
   int depth = 0, first = t->c->row0;
   Dim all = open_contracted(t, from, to, k, &depth);
   elem_forget(e);
-  place(t, row_at(t, r, guard), t->e->pool->zero, &at);
+  contract_place(t, add(t, t->row, r), t->e->pool->zero, &at);
   // That a quotient of sizes stays below its size is true, and beyond proof.
   if (t->c->apart) at.out[first] = elem_guard(e, at.out[first], t->c->out[first]);
   memcpy(at.k, k, sizeof at.k);
-  const LoopExpr *x = t->c->word ? lhs_part(t, &at) : lhs_value(t, &at);
+  const LoopExpr *x = t->c->word ? lhs_part(t, &at) : contract_lhs_value(t, &at);
   elem_unguard(e, 0);
   if (!x) return false;
-  loop_store(&e->b, t->lhs_buf, add(t, ie_mulc(e->pool, r, pitch(t)), all), x);
+  loop_store(&e->b, t->lhs_buf, add(t, ie_mulc(e->pool, r, contract_pitch(t)), all), x);
   close_loops(t, depth);
   return true;
 }
@@ -217,20 +213,20 @@ static void stage_tail(Tiler *t, Dim r) {
   int depth = 0;
   if (!c->row_sums || end == all) return;
   Dim at = open_contracted(t, end, all, k, &depth);
-  loop_store(&e->b, t->lhs_buf, add(t, ie_mulc(e->pool, r, pitch(t)), at),
+  loop_store(&e->b, t->lhs_buf, add(t, ie_mulc(e->pool, r, contract_pitch(t)), at),
              loop_int(e->k, DT_U8, 0));
   close_loops(t, depth);
 }
 
-static bool stage_lhs(Tiler *t, int64_t rows, bool guard) {
+static bool stage_lhs(Tiler *t, int64_t rows) {
   const Contraction *c = t->c;
   int64_t from = 0, end = c->k[c->nk - 1]->value;
   Dim r = loop_for(&t->e->b, LOOP_SERIAL, "r", num(t, rows));
   for (int i = 0; i < c->ncuts; i++) {
-    if (!stage_part(t, r, guard, from, c->cut[i])) return false;
+    if (!stage_part(t, r, from, c->cut[i])) return false;
     from = c->cut[i];
   }
-  if (from < end && !stage_part(t, r, guard, from, end)) return false;
+  if (from < end && !stage_part(t, r, from, end)) return false;
   stage_tail(t, r);
   loop_end(&t->e->b);
   return true;
@@ -240,7 +236,6 @@ static bool stage_lhs(Tiler *t, int64_t rows, bool guard) {
 
 typedef struct Rows {
   int64_t from, to;  // of the tile
-  bool guard;        // there may be fewer
 } Rows;
 
 static const LoopExpr *product(Tiler *t, const LoopExpr *a, const LoopExpr *b,
@@ -252,21 +247,22 @@ static const LoopExpr *product(Tiler *t, const LoopExpr *a, const LoopExpr *b,
 }
 
 // lhs at a row and a step; where every channel is by itself it has columns too.
-static const LoopExpr *step_lhs(Tiler *t, Dim in_tile, Dim col, bool guard, const Dim *k) {
+static const LoopExpr *step_lhs(Tiler *t, Dim in_tile, Dim col, const Dim *k) {
   Elem *e = t->e;
   Contraction *c = t->c;
   ContractPoint at;
   if (t->lhs_buf >= 0) {
-    Dim at_row = add(t, ie_mulc(e->pool, in_tile, pitch(t)), staged_place(t, k));
+    Dim row = t->s.depth ? add(t, t->staged, in_tile) : in_tile;
+    Dim at_row = add(t, ie_mulc(e->pool, row, contract_pitch(t)), staged_place(t, k));
     const LoopExpr *x = loop_load(e->k, t->lhs_buf, at_row);
     return c->word ? loop_wide(e->k, x) : x;
   }
   int before = e->nguards;
-  Dim row = row_at(t, in_tile, guard);
-  if (c->depthwise && ragged(t)) col = elem_guard(e, col, c->n);
-  place(t, row, col, &at);
+  Dim row = add(t, t->row, in_tile);
+  if (c->depthwise && contract_ragged(t)) col = elem_guard(e, col, c->n);
+  contract_place(t, row, col, &at);
   memcpy(at.k, k, sizeof at.k);
-  const LoopExpr *x = c->word ? lhs_word(t, &at) : lhs_value(t, &at);
+  const LoopExpr *x = c->word ? lhs_word(t, &at) : contract_lhs_value(t, &at);
   elem_unguard(e, before);
   return x;
 }
@@ -282,10 +278,12 @@ static const LoopExpr *step_rhs(Tiler *t, Dim j, const Dim *k) {
     return loop_load(e->k, t->rhs_buf, add(t, ie_mulc(e->pool, all, t->s.nr), j));
   }
   int before = e->nguards;
-  if (ragged(t) && (t->packed < 0 || (c->rhs_zero && !c->word))) col = elem_guard(e, col, c->n);
-  place(t, e->pool->zero, col, &at);
+  if (contract_ragged(t) && (t->packed < 0 || (c->rhs_zero && !c->word)))
+    col = elem_guard(e, col, c->n);
+  contract_place(t, e->pool->zero, col, &at);
   memcpy(at.k, k, sizeof at.k);
-  const LoopExpr *x = rhs_value(t, &at, j);
+  if (t->s.depth) at.k[0] = add(t, t->behind, k[0]);
+  const LoopExpr *x = contract_rhs_value(t, &at, j);
   elem_unguard(e, before);
   return x;
 }
@@ -298,7 +296,7 @@ static bool step(Tiler *t, Rows rows, const Dim *k) {
   Dim j = loop_for(&e->b, LOOP_VECTOR, "j", num(t, t->s.nr));
   Dim in_tile = ie_addc(e->pool, r, rows.from);
   elem_forget(e);
-  const LoopExpr *a = step_lhs(t, in_tile, add(t, t->col, j), rows.guard, k);
+  const LoopExpr *a = step_lhs(t, in_tile, add(t, t->col, j), k);
   const LoopExpr *b = step_rhs(t, j, k);
   if (!a || !b) return false;
   Dim cell = add(t, ie_mulc(e->pool, in_tile, t->s.nr), j);
@@ -322,8 +320,9 @@ static void prefetch(Tiler *t, const Dim *k) {
   ContractPoint at = {.group = t->group};
   int64_t bytes = t->c->word ? 4 : elem_bytes(type_of(t->c->rhs)->dtype), line = MAX(64 / bytes, 1);
   memcpy(at.k, k, sizeof at.k);
+  if (t->s.depth) at.k[0] = add(t, t->behind, k[0]);
   for (int64_t i = 0; i < t->s.nr; i += line)
-    loop_prefetch(&e->b, t->packed, packed_index(t, &at, num(t, t->s.ahead / bytes + i)));
+    loop_prefetch(&e->b, t->packed, contract_packed(t, &at, num(t, t->s.ahead / bytes + i)));
 }
 
 // `count` steps, of words where there are any, of the innermost contracted loop from an element on, u of them written out.
@@ -334,6 +333,9 @@ static bool inner_steps(Tiler *t, Rows rows, Dim *k, int level, Dim from, Dim co
     k[level] = open_loop(t, LOOP_UNROLL, "u", count, &depth);
   } else {
     Dim i = open_loop(t, LOOP_SERIAL, "k", ie_div(e->pool, count, num(t, u)), &depth);
+    for (int64_t at = 0; t->next && at < t->each; at += 64 / elem_bytes(t->c->acc))
+      loop_prefetch(&e->b, t->packed,
+                    add(t, t->next, ie_addc(e->pool, ie_mulc(e->pool, i, t->each), at)));
     Dim sub = open_loop(t, LOOP_UNROLL, "u", num(t, u), &depth);
     k[level] = add(t, ie_mulc(e->pool, i, u), sub);
   }
@@ -375,6 +377,11 @@ static bool inner_loop(Tiler *t, Rows rows, Dim *k, int level) {
     from = to;
   }
   return true;
+}
+
+bool contract_steps_of(Tiler *t, int64_t rows, int64_t count) {
+  Dim k[CONTRACT_K];
+  return inner_part(t, (Rows){.to = rows}, k, 0, t->e->pool->zero, num(t, count));
 }
 
 static bool linear_sums(Tiler *t, Rows rows) {
@@ -500,7 +507,7 @@ static void spill(Tiler *t, int64_t rows, int64_t width, int32_t from, int32_t t
   loop_end(&e->b);
 }
 
-static bool finish(Tiler *t, int64_t rows, bool guard) {
+bool contract_finish(Tiler *t, int64_t rows) {
   Elem *e = t->e;
   int32_t from = t->sums >= 0 ? t->sums : t->acc;
   if (t->sums >= 0) spill(t, rows, t->s.nr, t->acc, t->sums);
@@ -519,9 +526,9 @@ static bool finish(Tiler *t, int64_t rows, bool guard) {
   const LoopExpr *sum =
       loop_let(&e->b, loop_load(e->k, from, add(t, ie_mulc(e->pool, r, t->s.nr), j)));
   if (t->row_acc >= 0) t->row_sum = loop_load(e->k, t->row_sums, ie_mulc(e->pool, r, ROW_LANES));
-  row = row_at(t, r, guard);
-  if (ragged(t)) col = elem_guard(e, col, t->c->n);
-  place(t, row, col, &at);
+  row = add(t, t->row, r);
+  if (contract_ragged(t)) col = elem_guard(e, col, t->c->n);
+  contract_place(t, row, col, &at);
   bool ok = t->finish(t, at.out, sum);
   elem_unguard(e, 0);
   elem_forget(e);
@@ -539,29 +546,28 @@ static void clear(Tiler *t, int64_t rows, int64_t width, int32_t to) {
   loop_end(&e->b);
 }
 
-static bool tile(Tiler *t, int64_t rows, bool guard, int64_t first) {
+static bool tile(Tiler *t, int64_t rows, int64_t first) {
   clear(t, rows, t->s.nr, t->acc);
   if (t->row_acc >= 0) clear(t, rows, ROW_LANES, t->row_acc);
-  bool ok =
-      t->c->image ? image_sums(t, rows, first) : linear_sums(t, (Rows){.to = rows, .guard = guard});
-  return ok && finish(t, rows, guard);
+  bool ok = t->c->image ? image_sums(t, rows, first) : linear_sums(t, (Rows){.to = rows});
+  return ok && contract_finish(t, rows);
 }
 
 // ---- panels of columns ----
 
 // A tile for each panel of the item, or for the one at hand.
-static bool tile_panels(Tiler *t, int64_t rows, bool guard, int64_t first) {
+static bool tile_panels(Tiler *t, int64_t rows, int64_t first) {
   Elem *e = t->e;
-  if (!t->s.stage_lhs) return tile(t, rows, guard, first);
+  if (!t->s.stage_lhs) return tile(t, rows, first);
   Dim block = t->panel;
   int depth = 0;
-  if (!stage_lhs(t, rows, guard)) return false;
+  if (!stage_lhs(t, rows)) return false;
   Dim all = ie_ceildiv(e->pool, t->c->n, num(t, t->s.nr)),
       begin = ie_mulc(e->pool, block, t->s.panels);
   Dim n = ie_min(e->pool, num(t, t->s.panels), ie_sub(e->pool, all, begin));
   t->panel = add(t, begin, open_loop(t, LOOP_SERIAL, "panel", n, &depth));
   t->col = ie_mulc(e->pool, t->panel, t->s.nr);
-  bool ok = tile(t, rows, guard, first);
+  bool ok = tile(t, rows, first);
   close_loops(t, depth);
   t->panel = block;
   return ok;
@@ -580,33 +586,40 @@ static bool even_rows(Tiler *t, Dim from, int64_t m) {
     if (!count[i]) continue;
     Dim b = open_loop(t, LOOP_SERIAL, "tile", num(t, count[i]), &depth);
     t->row = add(t, from, ie_addc(e->pool, ie_mulc(e->pool, b, high - i), start));
-    if (!tile_panels(t, high - i, false, -1)) return false;
+    if (!tile_panels(t, high - i, -1)) return false;
     close_loops(t, depth);
     start += count[i] * (high - i);
   }
   return true;
 }
 
-// Whole tiles, and one that may have fewer rows.
+static const char OUTSIDE[] = "rows lie outside";
+
+// Whole tiles; then tiles of 8, 4, 2 and 1 rows, each where what is left over has that bit.  So a few rows, which is what an
+// open size often is, cost no more than they are.
 static bool chunk_rows(Tiler *t, Dim block) {
   IntPool *p = t->e->pool;
-  int64_t mr = t->s.mr;
+  int64_t mr = t->s.mr, high = 1;
   Dim start = ie_mulc(p, block, t->s.rows);
   Dim rows = ie_min(p, num(t, t->s.rows), ie_sub(p, t->c->m, start));
-  Dim tiles = ie_div(p, rows, num(t, mr)), done = ie_mulc(p, tiles, mr);
+  Dim tiles = ie_div(p, rows, num(t, mr)), done = ie_mulc(p, tiles, mr),
+      rest = ie_sub(p, rows, done);
   int depth = 0;
   Dim i = open_loop(t, LOOP_SERIAL, "tile", tiles, &depth);
   t->row = add(t, start, ie_mulc(p, i, mr));
-  if (!tile_panels(t, mr, false, -1)) return false;
+  if (!tile_panels(t, mr, -1)) return false;
   close_loops(t, depth);
-  depth = 0;
-  open_loop(t, LOOP_SERIAL, "rest", ie_min(p, p->one, ie_sub(p, rows, done)), &depth);
-  t->row = add(t, start, done);
-  t->start = start;
-  t->done = done;
-  t->rows = rows;
-  if (!tile_panels(t, mr, true, -1)) return false;
-  close_loops(t, depth);
+  while (2 * high < mr) high *= 2;
+  for (; high && mr > 1; high /= 2) {
+    depth = 0;
+    open_loop(t, LOOP_SERIAL, "rest", ie_mod(p, ie_div(p, rest, num(t, high)), num(t, 2)), &depth);
+    Dim before = add(t, done, ie_mulc(p, ie_div(p, rest, num(t, 2 * high)), 2 * high));
+    before = loop_bind(&t->e->b, "before", loop_index(t->e->k, before), ie_addc(p, rows, 1 - high),
+                       OUTSIDE);
+    t->row = add(t, start, before);
+    if (!tile_panels(t, high, -1)) return false;
+    close_loops(t, depth);
+  }
   return true;
 }
 
@@ -641,7 +654,7 @@ static bool image_line(Tiler *t, int64_t m) {
     int depth = 0;
     Dim b = open_loop(t, LOOP_SERIAL, "tile", num(t, MAX(run, 1)), &depth);
     t->row = ie_addc(e->pool, ie_mulc(e->pool, b, rows), first);
-    if (!tile(t, rows, false, run ? -1 : first)) return false;
+    if (!tile(t, rows, run ? -1 : first)) return false;
     close_loops(t, depth);
     i += MAX(run, 1);
   }
@@ -716,13 +729,20 @@ static void declare_buffers(Tiler *t) {
   LoopKernel *k = t->e->k;
   Contraction *c = t->c;
   Dim cells = num(t, t->s.mr * t->s.nr);
-  t->lhs_buf = t->rhs_buf = t->sums = t->row_acc = t->row_sums = -1;
+  t->lhs_buf = t->rhs_buf = t->so_far = t->sums = t->row_acc = t->row_sums = -1;
   t->acc = loop_buffer(k, LOOP_REGISTER, "acc", c->acc, cells, false);
   DType staged = !c->word ? c->acc : c->acc == DT_F32 ? DT_BF16 : DT_U8;
   if (t->s.stage_lhs)
-    t->lhs_buf = loop_buffer(k, LOOP_SCRATCH, "rows", staged, num(t, t->s.mr * pitch(t)), false);
+    t->lhs_buf =
+        loop_buffer(k, LOOP_SCRATCH, "rows", staged, num(t, t->s.mr * contract_pitch(t)), false);
   if (t->s.stage_rhs)
     t->rhs_buf = loop_buffer(k, LOOP_SCRATCH, "columns", c->acc, num(t, c->depth * t->s.nr), false);
+  if (t->s.depth) {
+    int64_t sums = t->s.rows * t->s.panels * t->s.nr;
+    t->lhs_buf =
+        loop_buffer(k, LOOP_SCRATCH, "rows", c->acc, num(t, t->s.rows * contract_pitch(t)), false);
+    t->so_far = loop_buffer(k, LOOP_SCRATCH, "so_far", c->acc, num(t, sums), false);
+  }
   if (c->row_sums) {
     Dim lanes = num(t, t->s.mr * ROW_LANES);
     t->row_acc = loop_buffer(k, LOOP_REGISTER, "row_acc", c->acc, lanes, false);
@@ -739,7 +759,9 @@ bool contract_emit(Tiler *t) {
   t->row = e->pool->zero;
   t->col = ie_mulc(e->pool, t->panel, t->s.nr);
   if (t->rhs_buf >= 0 && !stage_rhs(t)) return false;
-  bool ok = t->c->image ? image_rows(t, block) : linear_rows(t, block);
+  bool ok = t->s.depth    ? contract_blocks(t, block)
+            : t->c->image ? image_rows(t, block)
+                          : linear_rows(t, block);
   if (ok) loop_end(&e->b);
   return ok;
 }

@@ -16,11 +16,12 @@ tenon_status pass_simplify(PassCtx *c, bool *out_changed) {
   static const RuleSet *const sets[] = {&rules_algebra, &rules_contract, &rules_channels,
                                         &rules_moves,   &rules_picks,    &rules_sink,
                                         &rules_strength};
-  bool shapes, folded, rewritten;
+  bool decided, shapes, folded, rewritten;
+  TRY(pass_clean(c, &decided));  // conditions that folding has found
   TRY(pass_shapes(c, &shapes));
   TRY(pass_fold(c, &folded));
   TRY(pass_rewrite(c, sets, ARRAY_LEN(sets), &rewritten));
-  *out_changed = shapes || folded || rewritten;
+  *out_changed = decided || shapes || folded || rewritten;
   return TENON_OK;
 }
 

@@ -16,7 +16,7 @@ const Pass graph_passes[] = {
     { "recognise", "composites that exporters took apart, whole again",  pass_recognise, 0,             1 },
     { "chain",     "the cheapest order of a chain of matrix products",   pass_chain,   0,               1 },
     { "parallel",  "products of one tensor with several weights as one", pass_parallel, 0,              2 },
-    { "simplify",  "shapes, fold, algebra and moves, to a fixed point",  pass_simplify, PASSF_FIXPOINT, 1 },
+    { "simplify",  "clean, shapes, fold, algebra and moves, to a fixed point", pass_simplify, PASSF_FIXPOINT, 1 },
     { "blocks",    "transposed convolutions as blocks, maxima as lines", pass_blocks,  0,               2 },
     { "precision", "contractions in bf16, where it is asked for",        pass_precision, 0,             1 },
     { "layout",    "channels first or last, by cost over the whole graph", pass_layout, 0,              2 },

@@ -13,12 +13,18 @@ static void append(ImportNode *n, NodeVec *to, Node *const *v, int64_t count) {
   for (int64_t i = 0; i < count; i++) vec_push(&n->g->arena, to, v[i]);
 }
 
+// Where sizes that are numbers decide the condition, both branches are the one that runs: exporters ask whether an axis has one
+// element before they squeeze it, and the other branch need not make sense at these sizes.
 static tenon_status import_if(ImportNode *n) {
   if (n->nin != 1) return import_fail(n, TENON_EINVAL, "%d inputs, must be 1", n->nin);
   NodeVec then_captures = {0}, else_captures = {0}, operands = {0};
   Body *then_body, *else_body;
-  TRY(import_body(n, "then_branch", NULL, 0, &then_captures, &then_body));
-  TRY(import_body(n, "else_branch", NULL, 0, &else_captures, &else_body));
+  const char *branch[] = {"then_branch", "else_branch"};
+  const Value *flag = node_known(n->g, n->in[0]);
+  if (n->in[0]->op != OP_const && flag && flag->dtype == DT_BOOL && flag->n == 1)
+    branch[0] = branch[1] = branch[val_i64(flag, 0) ? 0 : 1];
+  TRY(import_body(n, branch[0], NULL, 0, &then_captures, &then_body));
+  TRY(import_body(n, branch[1], NULL, 0, &else_captures, &else_body));
   append(n, &operands, n->in, 1);
   append(n, &operands, then_captures.v, then_captures.n);
   append(n, &operands, else_captures.v, else_captures.n);

@@ -148,7 +148,7 @@ static tenon_status write_all(CModel *m, CStyle *cs, CSource *out) {
   bool open = false;
   for (int32_t i = 0; i < m->p->nsyms; i++) open |= prog_sym_is_input(m->p, i);
   if (open && m->o->embedded)
-    c_refuse(m, NULL, "without allocation every size must be a number: give them with --dim");
+    c_refuse(m, NULL, "without allocation every size must be a number: give them with --fix");
   TRY(c_header(m, &declarations, &wrapper));
   if (m->nrefused) return TENON_EUNSUPPORTED;
   TRY(put_kernels(m, cs, &kernels));

@@ -117,8 +117,8 @@ const char *c_not_held(const CModel *m, const ProgValue *v) {
     }
   }
   return known ? NULL
-               : "a size depends on data, or on what was not fixed: give it with --dim or "
-                 "--fix, or compile to a .tenon file";
+               : "a size depends on data, or on what was not fixed: give it with --fix or "
+                 "--constant, or compile to a .tenon file";
 }
 
 // ---- places ----
@@ -193,7 +193,7 @@ static bool held(CModel *m, const ProgFunction *f, const ProgStep *st) {
     if (st->out[i] >= 0) why = c_not_held(m, &f->value[st->out[i]]);
   for (int32_t i = 0; i < st->nout && !why && m->symbolic; i++)
     if (st->out[i] >= 0 && f->value[st->out[i]].place == PLACE_HEAP && st->kind != STEP_VIEW)
-      why = "a value has no planned place: give sizes with --dim";
+      why = "a value has no planned place: give sizes with --fix";
   if (why) c_refuse(m, st, why);
   return !why;
 }
@@ -338,7 +338,7 @@ void c_functions(CModel *m) {
   }
   m->arena_bytes = MAX(at, 64);
   if (m->symbolic && m->p->nfunctions > 1) {
-    c_refuse(m, NULL, "control flow needs sizes that are numbers: give them with --dim");
+    c_refuse(m, NULL, "control flow needs sizes that are numbers: give them with --fix");
     return;
   }
   for (int32_t i = 1; i < m->p->nfunctions; i++)
