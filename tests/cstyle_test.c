@@ -71,7 +71,7 @@ static void *compile(Batch *b) {
                         "-Wall",
                         "-Wextra",
                         "-Werror",
-                        "-O1",
+                        "-O0",
                         "-march=native",
                         "-ffp-contract=off",
                         b->vectors ? "-DTN_VECTORS=1" : "-DTN_VECTORS=0",
