@@ -9,6 +9,7 @@
 #include "targets/cstyle/cstyle.h"
 #include "test.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -231,6 +232,67 @@ TEST(cstyle_operations) { expect_same(add_operations); }
 TEST(cstyle_reductions) { expect_same(add_reductions); }
 TEST(cstyle_binds) { expect_same(add_binds); }
 TEST(cstyle_sizes) { expect_same(add_sizes); }
+
+// ---- math functions of our own: at most 2 units in the last place off ----
+
+enum { SAMPLES = 1 << 16 };
+static double sigmoid_f64(double x) { return 1 / (1 + exp(-x)); }
+static const struct {
+  const char *name;
+  double (*want)(double);
+} functions[] = {
+    {"exp", exp}, {"log", log}, {"tanh", tanh}, {"sigmoid", sigmoid_f64}, {"erf", erf}};
+
+static double units_off(float got, double want) {
+  if (isnan(want)) return isnan(got) ? 0 : (double)INFINITY;
+  if (got == (float)want) return 0;
+  double unit = ldexp(1, MAX(ilogb(want), -126) - 23);
+  return fabs((double)got - want) / unit;
+}
+
+static void check_function(Batch *b, int64_t i, KernelFn *fn) {
+  CodegenFixture *f = b->kernel.v[i];
+  float *x = f->arg[1][0], *y = f->arg[1][1];
+  for (int64_t k = 0; k < SAMPLES; k++) {
+    uint32_t bits = (uint32_t)(k * 65521 + 1);
+    memcpy(&x[k], &bits, sizeof bits);
+  }
+  EXPECT_INT_EQ(fn(f->arg[1], f->dims, 0, SAMPLES / 1024, NULL), 0);
+  for (int64_t k = 0; k < SAMPLES; k++) {
+    double off = units_off(y[k], functions[i].want((double)x[k]));
+    if (off <= 2) continue;
+    FAIL("%s, %s of %a is %a, %g units off", b->vectors ? "vectors" : "plain", functions[i].name,
+         (double)x[k], (double)y[k], off);
+    return;
+  }
+}
+
+TEST(cstyle_math) {
+  if (!has_compiler()) SKIP("there is no C compiler");
+  for (int form = 0; form < 2; form++) {
+    Batch b;
+    batch_open(&b, form, host_vectors());
+    for (int64_t i = 0; i < ARRAY_LEN(functions); i++)
+      batch_add(
+          &b,
+          str_printf(&b.arena,
+                     "kernel @math (%%x: f32[65536], out %%y: f32[65536]) {\n parallel i < 64 {\n"
+                     "  vector j < 1024 {\n   store %%y[1024*i + j] = %s(%%x[1024*i + j])\n"
+                     "  }\n }\n}\n",
+                     functions[i].name),
+          NULL);
+    void *l = compile(&b);
+    for (int64_t i = 0; l && i < b.kernel.n; i++) {
+      KernelFn *fn;
+      void *entry = library_symbol(l, str_printf(&b.arena, "entry_%d", (int)i));
+      memcpy(&fn, &entry, sizeof fn);
+      check_function(&b, i, fn);
+    }
+    for (int64_t i = 0; i < b.kernel.n; i++) codegen_close(b.kernel.v[i]);
+    library_close(l);
+    arena_deinit(&b.arena);
+  }
+}
 
 // ---- text ----
 
