@@ -7,9 +7,11 @@ FUZZ_TIME ?= 600
 GRAPHS    ?= $(if $(TARGET),10000,20000)
 CROSS     ?= 300
 RULES     ?= 1000
+NETS      ?= build/nets
+ZOO       ?= build/zoo
 DEPS      := tools/install-deps.sh
 
-.PHONY: all demo test test-cross asan clang fuzz graph-fuzz format format-check docs nets bench-peers install clean help
+.PHONY: all demo test test-cross asan clang fuzz graph-fuzz format format-check docs nets bench-cpu install clean help
 .DEFAULT_GOAL := all
 
 all: ## build the program and the libraries: build/tenon, build/libtenon.so, build/libtenon.a
@@ -68,8 +70,8 @@ nets: ## fill the benchmark networks' weights into build/nets, with ONNX Runtime
 	@$(DEPS) nets
 	@tools/nets.sh
 
-bench-peers: all nets ## speed, start and memory beside ONNX Runtime and OpenVINO (build/peers.md)
-	@bench/peers.py build/nets
+bench-cpu: all nets ## Tenon beside ONNX Runtime, OpenVINO and MNN: docs/benchmarks/cpu.{json,md,svg} (SECTIONS="f32 int8" some, RESUME=1 goes on, NETS, ZOO: folders)
+	@bench/peers.py $(SECTIONS) --nets $(NETS) --zoo $(ZOO) $(if $(RESUME),--resume)
 
 install: all ## install under PREFIX (/usr/local); DESTDIR is put in front
 	@DESTDIR=$(DESTDIR) cmake --install build --prefix $(PREFIX)

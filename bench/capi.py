@@ -28,7 +28,7 @@ class Info(C.Structure):
 class Options(C.Structure):
     _fields_ = [("struct_size", C.c_size_t), ("target", C.c_char_p), ("opt_level", C.c_int32), ("math", C.c_int),
                 ("threads", C.c_int32), ("dims", C.c_void_p), ("ndims", C.c_size_t), ("progress", C.c_void_p),
-                ("user", C.c_void_p), ("no_cache", C.c_int32)]
+                ("user", C.c_void_p), ("no_cache", C.c_int32), ("precision", C.c_int)]
 
 
 class SessionOptions(C.Structure):
@@ -38,6 +38,7 @@ class SessionOptions(C.Structure):
 
 lib = C.CDLL(os.environ.get("LIBTENON", os.path.join(os.path.dirname(__file__), "..", "build", "libtenon.so")))
 can_load = hasattr(lib, "tenon_program_load")
+lib.tenon_session_run_bound.argtypes = [C.c_void_p, C.c_void_p, C.POINTER(Error)]
 lib.tenon_program_input_count.restype = lib.tenon_program_output_count.restype = C.c_size_t
 
 
@@ -50,7 +51,7 @@ def call(name, *args):
 
 def aligned(array):
     """The same elements at a multiple of 64 bytes."""
-    array = np.ascontiguousarray(array)
+    array = np.asarray(array, order="C")
     room = np.empty(array.nbytes + 64, np.uint8)
     skip = -room.ctypes.data % 64
     out = room[skip:skip + array.nbytes].view(array.dtype).reshape(array.shape)
@@ -64,14 +65,14 @@ def view(array):
 
 
 class Program:
-    """A compiled model: of a .tenon file, loaded; of any other, compiled for the target `cpu`."""
+    """A compiled model: of a .tenon file, loaded; of any other, compiled for the target `cpu`.  precision: f32 or bf16."""
 
-    def __init__(self, path, threads=0):
+    def __init__(self, path, threads=0, precision="f32"):
         self.p, model = C.c_void_p(), C.c_void_p()
         if path.endswith(".tenon"):
             return call("tenon_program_load", path.encode(), None, C.byref(self.p))
         call("tenon_model_open", path.encode(), C.byref(model))
-        options = Options(struct_size=C.sizeof(Options), target=b"cpu", threads=threads)
+        options = Options(struct_size=C.sizeof(Options), target=b"cpu", threads=threads, precision=["f32", "bf16"].index(precision))
         call("tenon_compile", model, C.byref(options), C.byref(self.p))
         lib.tenon_model_close(model)
 
@@ -95,8 +96,9 @@ class Session:
         for i, array in enumerate(self.inputs):
             call("tenon_session_bind_input", self.s, C.c_size_t(i), C.byref(view(array)))
 
-    def run(self):
-        call("tenon_session_run_bound", self.s, None)
+    def run(self, error=Error(), bound=lib.tenon_session_run_bound):
+        """Little of Python's own time: small models run in microseconds."""
+        if bound(self.s, None, error): raise RuntimeError(error.message.decode())
 
     def outputs(self):
         """Name to array, copied, of the last run."""

@@ -1,131 +1,283 @@
 #!/usr/bin/env python3
-"""peers.py -- Tenon beside ONNX Runtime and OpenVINO: speed, time until a model can run, memory.
+"""peers.py -- Tenon beside ONNX Runtime, OpenVINO and MNN on this processor: `make bench-cpu`.
 
-usage: bench/peers.py NETS_DIR [--threads N] [--rounds N] [--seconds S] [--starts N] [--clock wall|cpu] [--only speed,start] [NAME...]
+usage: bench/peers.py [SECTION...] [--only NAME,...] [--resume] [--rounds N] [--seconds S] [--threads N] [--clock wall|cpu]
+                      [--nets DIR] [--data DIR] [--zoo DIR] [--out DIR]
 
-Installs both peers into build/peers when they are not there.  Each contender is a process of its own (contender.py) and stands
-still (SIGSTOP) while another one is measured; rounds go through the contenders in turn, on the same inputs
-(NETS_DIR/NAME.in.npz) and threads.  A round's ratio is the faster peer's median time divided by Tenon's, above 1 where Tenon is
-faster; what is printed is the median of the rounds' ratios with the least and the most.  The ratio of the least times of all
-runs stands beside it, which other work on the machine disturbs less; --clock cpu --threads 1, processor time on one thread, is
-disturbed least.  Outputs are compared.
-Start: cold with an empty cache folder, warm with the cache that this left, artifact: loading what `tenon compile` wrote.
-Writes build/peers.json and build/peers.md.  TENON is the program (build/tenon).
+Sections (all by default, each less than five minutes; `bench/peers.py list` says what they are):
+  f32 f32_1 batch8 bf16 int8 small small_1 zoo start size, and FILE.onnx... for any other models
+
+Installs the peers into build/peers when they are not there.  Each runtime is a process of its own (contender.py) and stands
+still (SIGSTOP) while another one is measured; rounds go through them in turn, on the same inputs and threads.  Times are
+medians of the rounds' medians, with the least and the most of them; the ratio is the best peer's time divided by Tenon's, above 1
+where Tenon is faster.  Outputs are compared: a peer whose outputs are not those of the others does not count.  Before each
+round the time that a cache line takes between two cores is measured: where it differs, the machine was another.
+
+Writes OUT/cpu.json, cpu.md and cpu.svg (docs/benchmarks) after each model, by machine and section: a section can be measured again
+alone, and one that was broken off goes on with --resume.  TENON is the program (build/tenon), LIBTENON the library.
 """
-import argparse, json, math, os, statistics, subprocess, sys, tempfile, time
-from turns import Contender, difference
+import argparse, json, os, platform, subprocess, sys, tempfile, time
 
 root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-venv = os.path.join(root, "build", "peers")
-PACKAGES = ["onnxruntime==1.31.*", "openvino==2026.4.*", "numpy"]
-NETS = ["resnet50", "mobilenet_v2", "squeezenet1_1", "densenet121", "bert_base", "gpt2.new", "vit_b_16.new", "lstm"]
-KINDS = ["tenon", "onnxruntime", "openvino"]
-tenon = os.environ.get("TENON", os.path.join(root, "build", "tenon"))
+venv = os.environ.get("PEERS", os.path.join(root, "build", "peers"))
+PACKAGES = ["onnxruntime==1.31.*", "openvino==2026.4.*", "mnn==3.6.*", "numpy", "onnx"]
+DISTS = {"onnxruntime": "onnxruntime", "openvino": "openvino", "mnn": "mnn"}
 
 
 def enter_venv():
     """Goes on as the Python that has the peers."""
     python = os.path.join(venv, "bin", "python")
     if os.path.realpath(sys.prefix) == os.path.realpath(venv): return
-    if not os.path.exists(os.path.join(venv, "ready")):
+    done = os.path.join(venv, "ready")
+    if not os.path.exists(done) or open(done).read().split() != PACKAGES:
         subprocess.run([sys.executable, "-m", "venv", venv], check=True)
         subprocess.run([python, "-m", "pip", "install", "-q"] + PACKAGES, check=True)
-        open(os.path.join(venv, "ready"), "w").close()
+        with open(done, "w") as f: f.write("\n".join(PACKAGES))
     os.execv(python, [python] + sys.argv)
 
 
-def spread(values):
-    return {"median": statistics.median(values), "least": min(values), "most": max(values)}
+if __name__ == "__main__": enter_venv()
+from turns import Contender, Ended, difference, rounds, spread, tenon  # noqa: E402
+import models, report  # noqa: E402
+
+PEERS = ["onnxruntime", "openvino", "mnn"]
+# name: threads, runtimes, what counts as a peer, how near outputs must be, title
+SECTIONS = {
+    "f32": dict(threads=2, kinds=["tenon"] + PEERS, near=1e-3, title="f32, batch 1, 2 threads"),
+    "f32_1": dict(threads=1, kinds=["tenon"] + PEERS, near=1e-3, title="f32, batch 1, 1 thread"),
+    "batch8": dict(threads=2, kinds=["tenon"] + PEERS, near=1e-3, title="f32, batch 8, 2 threads"),
+    "bf16": dict(threads=2, kinds=["tenon:bf16", "tenon:f32", "openvino:bf16"], near=0.2, title="bf16, batch 1, 2 threads", peak="gflops_bf16"),
+    "int8": dict(threads=2, kinds=["tenon", "onnxruntime", "openvino"], near=0.5, title="bytes, batch 1, 2 threads", peak="gops_i8"),
+    "small": dict(threads=2, kinds=["tenon"] + PEERS, near=1e-3, title="small models, 2 threads"),
+    "small_1": dict(threads=1, kinds=["tenon"] + PEERS, near=1e-3, title="small models, 1 thread"),
+    "zoo": dict(threads=2, kinds=["tenon"] + PEERS, near=1e-3, title="other networks, f32, 2 threads", rounds=3, seconds=0.25),
+    "models": dict(threads=2, kinds=["tenon"] + PEERS, near=1e-3, title="files given, f32, 2 threads"),
+    "start": dict(threads=2, kinds=["tenon"] + PEERS, near=1e-3, title="until a model can run"),
+    "size": dict(threads=2, kinds=[], near=0, title="installed"),
+}
 
 
-def speed(name, args, folder):
-    path, inputs = f"{args.nets}/{name}.onnx", f"{args.nets}/{name}.in.npz"
-    contenders = {}
-    for kind in KINDS:
-        contenders[kind] = Contender(kind, path, inputs, args.threads, f"{folder}/cache", args.clock)
-        contenders[kind].ask(f"{folder}/{kind}.npz")
-    rounds, least = {kind: [] for kind in KINDS}, {kind: math.inf for kind in KINDS}
-    for i in range(args.rounds):
-        for kind in KINDS[i % 3:] + KINDS[:i % 3]:  # none is always the first
-            ms = contenders[kind].ask(str(args.seconds))["ms"]
-            rounds[kind].append(statistics.median(ms))
-            least[kind] = min(least[kind], *ms)
-    ratios = [min(rounds["onnxruntime"][i], rounds["openvino"][i]) / rounds["tenon"][i] for i in range(args.rounds)]
-    result = {"ratio": spread(ratios), "least_ms": least,
-              "least_ratio": min(least["onnxruntime"], least["openvino"]) / least["tenon"],
-              "ms": {kind: spread(rounds[kind]) for kind in KINDS},
-              "memory": {kind: contenders[kind].ask("memory") for kind in KINDS},
-              "difference": {kind: difference(f"{folder}/tenon.npz", f"{folder}/{kind}.npz") for kind in KINDS[1:]}}
-    for c in contenders.values(): c.close()
-    return result
+def names_of(section, m, files):
+    if section in ("f32", "f32_1"): return models.EIGHT
+    if section == "start": return ["lstm", "mobilenet_v2", "resnet50", "bert_base"]
+    if section == "batch8": return ["resnet50", "mobilenet_v2", "bert_base"]
+    if section == "bf16": return ["resnet50", "mobilenet_v2", "bert_base", "vit_b_16.new"]
+    if section == "int8": return ["resnet50", "mobilenet_v2", "bert_base", "mobilenet_v2_qdq"]
+    if section in ("small", "small_1"): return list(models.SMALL) + ["lstm"]
+    if section == "zoo": return m.zoo_names()
+    return files if section == "models" else ["sizes"]
 
 
-def start(name, args, folder):
-    """Milliseconds until a session is there, each time in a new process."""
-    path, inputs, artifact = f"{args.nets}/{name}.onnx", f"{args.nets}/{name}.in.npz", f"{folder}/{name}.tenon"
-    subprocess.run([tenon, "compile", path, "-o", artifact, "--no-cache"], check=True, stdout=subprocess.DEVNULL)
-    import capi
-    times = {}
-    for i in range(args.starts):
-        def one(what, kind, file, cache):
-            c = Contender(kind, file, inputs, args.threads, cache)
+def files_of(section, m, name):
+    if section == "batch8": return m.batch(name, 8)
+    if section == "int8": return m.bytes(name)
+    if section in ("small", "small_1"): return m.small(name)
+    if section in ("zoo", "models"): return m.other(name)
+    return m.net(name)
+
+
+def json_of(*command):
+    return json.loads(subprocess.run(list(command), capture_output=True, text=True, check=True).stdout)
+
+
+class Bench:
+    def __init__(self, args):
+        self.args = args
+        self.models = models.Models(args.nets, args.data, args.zoo, os.path.join(root, "build", "bench"))
+        self.cache = os.path.join(root, "build", "bench", "cache")
+        self.out = os.path.join(args.out, "cpu.json")
+        self.all = json.load(open(self.out)) if os.path.exists(self.out) else {"machines": {}}
+        doctor = json_of(tenon, "doctor", "--json")
+        self.here = self.all["machines"].setdefault(f"{doctor['cpu']}, {doctor['usable_cores']} cores", {"sections": {}})
+        self.here["features"] = doctor["features"]
+        self.library = os.path.realpath(os.environ.get("LIBTENON", os.path.join(root, "build", "libtenon.so")))
+        self.revision = subprocess.run(["git", "-C", root, "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
+        self.stamp = f"{os.path.getsize(self.library)}-{os.path.getmtime(self.library):.0f}"
+
+    def peaks(self):
+        """Measured now, on one thread and on all."""
+        got = {str(p["threads"]): p for p in json_of(tenon, "doctor", "--measure", "--json")["peaks"]}
+        old = self.here.setdefault("peaks", {})
+        for threads, p in got.items():  # what disturbs makes slower: the best stays
+            old[threads] = {k: max(v, old.get(threads, {}).get(k, 0)) if isinstance(v, float) else v for k, v in p.items()}
+
+    def say(self, *text): print(*text, file=sys.stderr, end="", flush=True)
+
+    def open_all(self, section, path, inputs, folder):
+        """Runtime to its process, or to why there is none; and what is given for its outputs."""
+        spec, opened, missing = SECTIONS[section], {}, {}
+        for kind in spec["kinds"]:
+            try:
+                model = self.models.mnn(path) if kind.startswith("mnn") else path
+                opened[kind] = Contender(kind, model, inputs, spec["threads"], {"TENON_CACHE": self.cache}, self.args.clock)
+                opened[kind].ask(f"{folder}/{kind}.npz")
+            except (Ended, RuntimeError) as e:
+                if kind == spec["kinds"][0]: raise
+                opened.pop(kind, None)
+                missing[kind] = str(e)
+        if section == "int8":  # our own f32 beside it
+            try: opened["tenon:f32"] = Contender("tenon:f32", *self.models.net(os.path.basename(path).split(".")[0]), spec["threads"], {"TENON_CACHE": self.cache}, self.args.clock)
+            except (Ended, OSError): pass
+        return opened, missing
+
+    def wrong(self, section, opened, folder):
+        """Who gives other outputs than ONNX Runtime, or than us where it is not there; with each one's difference."""
+        spec = SECTIONS[section]
+        judge = next((k for k in ("onnxruntime", "tenon:f32") if k in opened and os.path.exists(f"{folder}/{k}.npz")), spec["kinds"][0])
+        far = {k: difference(f"{folder}/{k}.npz", f"{folder}/{judge}.npz") for k in opened if os.path.exists(f"{folder}/{k}.npz") and k != judge}
+        return judge, far, [k for k, d in far.items() if not d < spec["near"]]
+
+    def measure(self, section, name, folder):
+        spec = SECTIONS[section]
+        path, inputs = files_of(section, self.models, name)
+        opened, missing = self.open_all(section, path, inputs, folder)
+        judge, far, wrong = self.wrong(section, opened, folder)
+        if spec["kinds"][0] in wrong: self.say(f" OUTPUTS DIFFER by {far[spec['kinds'][0]]:.1e} ")
+        count = self.args.rounds or spec.get("rounds", 5)
+        got, trips = rounds(opened, count, self.args.seconds or spec.get("seconds", 0.4), spec["threads"], lambda i: self.say("."))
+        for kind, c in opened.items():
+            got[kind].update(made_ms=c.made_ms, memory=c.ask("memory"))
+            if kind in far: got[kind]["difference"] = far[kind]
+            if kind in wrong: got[kind]["wrong"] = True
+            c.close()
+        row = {"threads": spec["threads"], "runtimes": got, "missing": missing, "compared_with": judge, "round_trip_ns": trips,
+               "flops": json_of(tenon, "inspect", "--json", path).get("flops")}
+        self.judge(section, row, spec["kinds"][0])
+        return row
+
+    def judge(self, section, row, ours):
+        """The best peer, and how we stand beside it."""
+        got = row["runtimes"]
+        peers = [k for k in got if not k.startswith("tenon") and not got[k].get("wrong")]
+        times = lambda k: got[k]["rounds_ms"]
+        row["ours"] = ours
+        if peers:
+            best = min(peers, key=lambda k: got[k]["ms"]["median"])
+            each = [b / t for b, t in zip(times(best), times(ours))]
+            row.update(best=best, ratio={"median": got[best]["ms"]["median"] / got[ours]["ms"]["median"], "least": min(each), "most": max(each)},
+                       ratio_min=min(got[k]["min_ms"] for k in peers) / got[ours]["min_ms"])
+        for other in ("tenon:f32", "onnxruntime"):
+            if other in got and other != ours: row["to_" + other.replace(":", "_")] = got[other]["ms"]["median"] / got[ours]["ms"]["median"]
+        peak = self.here.get("peaks", {}).get(str(row["threads"]))
+        if peak and row["flops"]: row["peak_share"] = row["flops"] / got[ours]["ms"]["median"] / 1e6 / peak[SECTIONS[section].get("peak", "gflops")]
+
+    def start(self, section, name, folder):
+        """Milliseconds until a session is there, each time in a new process: with nothing kept from before, and with what that left."""
+        path, inputs = files_of(section, self.models, name)
+        artifact, times, threads = f"{folder}/{name}.tenon", {}, SECTIONS[section]["threads"]
+        subprocess.run([tenon, "compile", path, "-o", artifact, "--no-cache"], check=True, stdout=subprocess.DEVNULL)
+
+        def one(what, kind, file, env={}):
+            try: c = Contender(kind, file, inputs, threads, env)
+            except (Ended, RuntimeError): return
             c.close()
             times.setdefault(what, []).append(c.made_ms)
-        one("onnxruntime", "onnxruntime", path, folder)
-        one("openvino", "openvino", path, folder)
-        one("cold", "tenon", path, f"{folder}/start{i}")
-        one("warm", "tenon", path, f"{folder}/start{i}")
-        if capi.can_load: one("artifact", "tenon", artifact, folder)
-        begin = time.perf_counter()
-        subprocess.run([tenon, "run", artifact, "--inputs", inputs, "-j", str(args.threads)], check=True, stdout=subprocess.DEVNULL)
-        times.setdefault("artifact_process", []).append((time.perf_counter() - begin) * 1e3)
-    os.remove(artifact)
-    return {what: spread(ms) for what, ms in times.items()}
+        for i in range(self.args.starts):
+            self.say(".")
+            ours, theirs = {"TENON_CACHE": f"{folder}/ours{i}"}, {"OPENVINO_CACHE": f"{folder}/openvino{i}"}
+            one("tenon, cold", "tenon", path, ours)
+            one("tenon, warm", "tenon", path, ours)
+            one("tenon, compiled file", "tenon", artifact, ours)
+            one("onnxruntime", "onnxruntime", path)
+            one("openvino, cold", "openvino", path, theirs)
+            one("openvino, warm", "openvino", path, theirs)
+            try: one("mnn", "mnn", self.models.mnn(path))
+            except RuntimeError: pass
+            begin = time.perf_counter()
+            subprocess.run([tenon, "run", artifact, "--inputs", inputs, "-j", str(threads)], check=True, stdout=subprocess.DEVNULL)
+            times.setdefault("tenon run of the file, whole process", []).append((time.perf_counter() - begin) * 1e3)
+        return {"ms": {what: spread(ms) for what, ms in times.items()}}
 
+    def sizes(self, section, name, folder):
+        """Bytes on the disk of what each installs."""
+        from importlib import metadata
+        got = {}
+        for kind, dist in DISTS.items():
+            files = metadata.files(dist) or []
+            got[kind] = sum(os.path.getsize(p) for p in {os.path.realpath(f.locate()) for f in files} if os.path.isfile(p))
+        subprocess.run(["cmake", "--install", os.path.dirname(self.library), "--prefix", folder], check=True, stdout=subprocess.DEVNULL)
+        installed = {}
+        for at, _, files in os.walk(folder):
+            for f in files:
+                p = os.path.join(at, f)
+                if not os.path.islink(p): installed[os.path.relpath(p, folder)] = os.path.getsize(p)
+        got["tenon, all that is installed"] = sum(installed.values())
+        got["tenon, the runtime of a compiled model"] = next((s for p, s in installed.items() if p.endswith("libtenon_runtime.a")), None)
+        codegen = os.path.join(os.path.dirname(self.library), "tenon-codegen")
+        needs = subprocess.run(["ldd", codegen], capture_output=True, text=True).stdout if os.path.exists(codegen) else ""
+        llvm = next((line.split()[2] for line in needs.splitlines() if "libLLVM" in line), None)
+        if llvm: got["LLVM's library, which compiling needs"] = os.path.getsize(os.path.realpath(llvm))
+        return {"bytes": got}
 
-def text(s, digits=1):
-    return "–" if s is None else f"{s['median']:.{digits}f} ({s['least']:.{digits}f}–{s['most']:.{digits}f})"
+    def section(self, section, files):
+        spec, started = SECTIONS[section], time.time()
+        names = [n for n in names_of(section, self.models, files) if not self.args.only or n in self.args.only.split(",")]
+        kept = self.here["sections"].setdefault(section, {"title": spec["title"], "rows": {}})
+        kept.update(title=spec["title"], threads=spec["threads"])
+        if not names: self.say(f"{section}: no models (zoo: --zoo FOLDER of bench/zoo.py make)\n")
+        for i, name in enumerate(names):
+            label = os.path.basename(name).removesuffix(".onnx")
+            self.say(f"{section} [{i + 1}/{len(names)}] {label} ")
+            if self.args.resume and kept["rows"].get(label, {}).get("build") == self.stamp:
+                self.say("is there\n")
+                continue
+            with tempfile.TemporaryDirectory(dir=self.models.work) as folder:
+                try: row = {"start": self.start, "size": self.sizes}.get(section, self.measure)(section, name, folder)
+                except (Ended, RuntimeError, OSError) as e:
+                    self.say(f"not measured: {e}\n")
+                    continue
+            row.update(when=time.strftime("%Y-%m-%d %H:%M", time.gmtime()), build=self.stamp, revision=self.revision, load=os.getloadavg()[0])
+            kept["rows"][label] = row
+            self.write()
+            self.say(f" {row['ratio']['median']:.2f} x {row['best']}\n" if "ratio" in row else "\n")
+        self.say(f"{section}: {time.time() - started:.0f} s\n")
 
+    def report(self):
+        """The pages anew, of the times that are there."""
+        for section, s in self.here["sections"].items():
+            for row in s["rows"].values():
+                if "runtimes" in row: self.judge(section, row, row["ours"])
+        self.write()
 
-def tables(results):
-    lines = []
-    if any("speed" in r for r in results.values()):
-        lines += ["| network | Tenon, ms | ONNX Runtime, ms | OpenVINO, ms | ratio to the faster | least, ms: Tenon, ONNX Runtime, OpenVINO | ratio of the least | largest difference | resident, MB: Tenon, ONNX Runtime, OpenVINO |",
-                  "|---" * 9 + "|"]
-        for name, r in results.items():
-            s = r["speed"]
-            lines.append(f"| {name} | " + " | ".join(text(s["ms"][kind], 2) for kind in KINDS) + f" | {text(s['ratio'], 2)} | "
-                         + ", ".join(f"{s['least_ms'][k]:.2f}" for k in KINDS) + f" | {s['least_ratio']:.2f} | "
-                         f"{max(s['difference'].values()):.1e} | " + ", ".join(f"{s['memory'][k]['grown'] / 1e6:.0f}" for k in KINDS) + " |")
-        mean = lambda f: math.exp(statistics.mean(math.log(f(r["speed"])) for r in results.values()))
-        lines += ["", f"Geometric mean of the ratios: {mean(lambda s: s['ratio']['median']):.2f}; of the least times: "
-                  f"{mean(lambda s: s['least_ratio']):.2f}.", ""]
-    if any("start" in r for r in results.values()):
-        keys = ["cold", "warm", "artifact", "artifact_process", "onnxruntime", "openvino"]
-        lines += ["| network | cold | warm cache | artifact | `tenon run` of the artifact, whole process | ONNX Runtime | OpenVINO |", "|---" * 7 + "|"]
-        lines += [f"| {name} | " + " | ".join(text(r["start"].get(k), 0) for k in keys) + " |" for name, r in results.items()]
-    return "\n".join(lines) + "\n"
+    def write(self):
+        from importlib import metadata
+        self.here["versions"] = dict({k: metadata.version(d) for k, d in DISTS.items()}, system=platform.release())
+        os.makedirs(self.args.out, exist_ok=True)
+        report.write(self.all, self.args.out)
 
 
 def main():
-    parser = argparse.ArgumentParser(usage=__doc__.split("usage: ")[1].split("\n")[0])
-    parser.add_argument("nets")
-    parser.add_argument("names", nargs="*")
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--seconds", type=float, default=0.5)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("sections", nargs="*")
+    parser.add_argument("--only")
+    parser.add_argument("--resume", action="store_true")
+    parser.add_argument("--report", action="store_true", help="only write the pages anew")
+    parser.add_argument("--rounds", type=int)
+    parser.add_argument("--threads", type=int, help="in place of the section's")
     parser.add_argument("--clock", choices=["wall", "cpu"], default="wall")
+    parser.add_argument("--seconds", type=float)
     parser.add_argument("--starts", type=int, default=3)
-    parser.add_argument("--only", default="speed,start")
-    args, results = parser.parse_intermixed_args(), {}
-    for name in args.names or NETS:
-        with tempfile.TemporaryDirectory(dir=os.path.join(root, "build")) as folder:
-            results[name] = {what: {"speed": speed, "start": start}[what](name, args, folder) for what in args.only.split(",")}
-        print(name, json.dumps(results[name]), file=sys.stderr, flush=True)
-    with open(os.path.join(root, "build", "peers.json"), "w") as f: json.dump({"threads": args.threads, "networks": results}, f, indent=1)
-    with open(os.path.join(root, "build", "peers.md"), "w") as f: f.write(tables(results))
-    print(tables(results), end="")
+    parser.add_argument("--nets", default=os.path.join(root, "build", "nets"))
+    parser.add_argument("--data", default=os.path.join(root, os.environ.get("TENON_DATA") or "../shared/data"))
+    parser.add_argument("--zoo", default=os.path.join(root, "build", "zoo"))
+    parser.add_argument("--out", help="default: docs/benchmarks, of files given build/bench")
+    args = parser.parse_intermixed_args()
+    if args.sections == ["list"]:
+        for name, spec in SECTIONS.items(): print(f"{name:8} {spec['title']}")
+        return
+    files = [s for s in args.sections if s.endswith(".onnx")]
+    chosen = [s for s in args.sections if not s.endswith(".onnx")] or ([] if files else [s for s in SECTIONS if s != "models"])
+    unknown = [s for s in chosen if s not in SECTIONS]
+    if args.threads:
+        for spec in SECTIONS.values(): spec["threads"] = args.threads
+    if unknown: sys.exit(f"no such section: {' '.join(unknown)} (bench/peers.py list)")
+    args.out = args.out or os.path.join(root, *(["docs", "benchmarks"] if chosen or not files else ["build", "bench"]))
+    bench = Bench(args)
+    if args.report: return bench.report()
+    bench.say("measuring this machine\n")
+    bench.peaks()
+    for section in chosen + (["models"] if files else []): bench.section(section, files)
+    print(report.markdown(bench.all), end="")
 
 
-enter_venv()
-main()
+if __name__ == "__main__": main()

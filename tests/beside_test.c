@@ -328,7 +328,7 @@ TEST(beside_times_are_of_each) {
       session_run(c.session, &c.run, c.in, NULL, c.got))
     FAIL("%s", c.d.text);
   const ProgFunction *f = c.program->function[0];
-  const StepTime *times = session_times(c.session);
+  const StepTime *times = session_times(c.session, 0);
   int32_t at = first_row(f);
   REQUIRE(at >= 0);
   for (int32_t k = 0; k <= f->step[at].more; k++) {

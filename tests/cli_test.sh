@@ -137,6 +137,17 @@ TIR
 expect 0 "channels last       3" explain "$tmp/conv.tir"
 expect 0 "1 value needed in both orders" explain "$tmp/conv.tir"
 expect 0 '"deciding_nodes": 2' explain "$tmp/conv.tir" --json
+cat > "$tmp/chain.tir" <<'END'
+graph(%x: f32[1, 8, 8, 4]) {
+  %d = const f32[1, 1, 1, 4] {1, 2, 3, 4}
+  %p = const f32[1, 1, 4, 2] {1, 2, 3, 4, 5, 6, 7, 8}
+  %y = conv(%x, %d) channels_last=true group=4
+  %z = conv(%y, %p) channels_last=true
+  return %z
+}
+END
+expect 0 "taken in      0.0% more work  z" explain "$tmp/chain.tir"
+expect 0 '"taken_in": true' explain "$tmp/chain.tir" --json
 expect 0 "3 nodes channels last; 1 conversion, 128 KiB" inspect "$tmp/conv.tir" --optimised --dim n=2
 expect 0 '"conversions": 1' inspect "$tmp/conv.tir" --optimised --json
 expect 0 '"channels_last_nodes": 0' inspect "$tmp/conv.tir" --optimised --json --disable layout
@@ -286,6 +297,9 @@ expect 0 "GFLOP/s" bench "$tmp/m.tir" --target ref --seconds 0.01 --warmup 0 --t
 check "the trace is JSON" python3 -m json.tool "$tmp/trace.json"
 expect 2 "unknown target 'abacus'" bench "$tmp/m.tir" --target abacus
 expect 0 "GFLOP/s of f32" doctor --measure
+check "doctor --measure --json is JSON" json_ok doctor --measure --json
+check "doctor --round-trip --json is JSON" json_ok doctor --round-trip --json
+expect 0 "of which the roofline explains" bench "$tmp/m.tir" --target ref --seconds 0.01 --warmup 0 --profile --by-loss
 expect 0 "compiled model" inspect "$tmp/c.tenon"
 expect 0 "compile 0.0 ms" bench "$tmp/c.tenon" --seconds 0.01 --warmup 0 --profile
 check "bench --json of a compiled model is JSON" json_ok bench "$tmp/c.tenon" --seconds 0.01 --warmup 0 --json

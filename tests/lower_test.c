@@ -346,6 +346,38 @@ TEST(lower_convolutions) {
   arena_deinit(&a);
 }
 
+// Images of few channels: an item's lines are copied with their padding.
+TEST(lower_first_layers) {
+  Arena a;
+  arena_init(&a);
+  for (int i = 0; i < 10; i++) {
+    rng = (uint64_t)i * 7727 + 11;
+    ConvCase c = {.nd = 2,
+                  .last = draw(2),
+                  .constant = draw(4) != 0,
+                  .symbolic = draw(3) == 0,
+                  .batch = 1 + draw(2),
+                  .group = draw(4) ? 1 : 2,
+                  .in = 1 + draw(4),
+                  .out = 1 + draw(20),
+                  .size = {5 + draw(9), 33 + draw(9)}};
+    int64_t depth = c.in;
+    for (int d = 0; d < 2; d++) {
+      c.kernel[d] = 2 + draw(3);
+      c.stride[d] = 1 + draw(2);
+      c.dilation[d] = draw(4) ? 1 : 2;
+      c.lo[d] = 1 + draw(3);
+      c.hi[d] = draw(4);
+      depth *= c.kernel[d];
+    }
+    c.stride[1] = 1;
+    expected = " lines";
+    check_both(conv_text(&a, &c, false), conv_text(&a, &c, true), c.batch, depth, 0x1p-24);
+  }
+  expected = NULL;
+  arena_deinit(&a);
+}
+
 // Planes of 4096 bytes: sums are stored along the rows.
 TEST(lower_planes) {
   Arena a;
@@ -410,6 +442,7 @@ TEST(lower_schedule_text) {
                           .row_inner = i & 1,
                           .stage_lhs = i & 2,
                           .stage_rhs = i & 4,
+                          .lines = i % 7 == 3,
                           .spill = i & 8,
                           .turn = i & 16},
                      back = {0};

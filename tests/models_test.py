@@ -5,8 +5,8 @@ usage: models_test.py models DIR            every .onnx below DIR; stored refere
        models_test.py nets DIR [NAME...]    networks that `make nets` filled: NAME.onnx, NAME.in.npz, NAME.out.npz
        models_test.py inspect DIR           every *.dyn.onnx of DIR: every shape in the graph in the inputs' own symbols,
                                             fast, weights untouched
-       models_test.py layout DIR            every .onnx of DIR: convolutions channels last, the input alone converted, as
-                                            many kernels as without
+       models_test.py layout DIR            every .onnx of DIR: convolutions channels last, the input alone converted, no
+                                            more kernels than without
 
 An output is right when its dtype and shape are equal and no element is further from the reference than 1e-4 of the largest.
 Then the model's text form is read back: it must print the same text, and give the same bits on another number of threads.  And
@@ -224,7 +224,7 @@ def test_layout(folder):
         here, there = (json.loads(optimised(path, "--json", *o)) for o in ([], ["--disable=layout"]))
         convs = re.findall(r" = conv\(.*", optimised(path, "--text"))
         first = [c for c in convs if "channels_last=true" not in c]
-        ok = here["kernels"] == there["kernels"] and here["conversions"] == (len(convs) > 0) and not first
+        ok = here["kernels"] <= there["kernels"] and here["conversions"] == (len(convs) > 0) and not first
         report(ok, os.path.basename(path), f"{len(convs)} convolutions, {len(first)} channels first, {here['conversions']} "
                f"conversions, {here['kernels']} kernels, {there['kernels']} without layout")
 

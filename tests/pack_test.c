@@ -182,3 +182,77 @@ TEST(pack_leaves_tables_in_place) {
   mem_free(bytes, SIZE);
   unlink(path);
 }
+
+// ---- transforms ----
+
+static Node *halves(Graph *g, int64_t out, int64_t in) {
+  static float x[40 * 20 * 9];
+  int64_t dims[] = {out, in, 3, 3};
+  for (int64_t i = 0; i < out * in * 9; i++) x[i] = (float)(below(65) - 32) / 2;
+  return node_const(g, DT_F32, 4, dims, x, NULL);
+}
+
+// [3, 3, in, out] from [out, in, 3, 3], whole or of two parts.
+static Node *weight_of(Graph *g, int64_t out, int64_t in) {
+  int64_t perm[] = {2, 3, 1, 0}, first = 1 + below(out - 1);
+  transpose_attrs turn = {.perm = {4, perm}};
+  concat_attrs join = {.axis = 3};
+  if (below(2)) return node_const_moved(g, NA(g, transpose, &turn, halves(g, out, in)));
+  Node *a = node_const_moved(g, NA(g, transpose, &turn, halves(g, first, in)));
+  Node *b = node_const_moved(g, NA(g, transpose, &turn, halves(g, out - first, in)));
+  return node_const_moved(g, NA(g, concat, &join, a, b));
+}
+
+static double transformed(const PackSpec *s, const float *w, int64_t place, int64_t i, int64_t j) {
+  double sum = 0;
+  for (int64_t a = 0; a < 3; a++)
+    for (int64_t b = 0; b < 3; b++)
+      sum += s->transform[i][a] * s->transform[j][b] *
+             (double)w[a * s->stride[0] + b * s->stride[1] + place];
+  return sum;
+}
+
+static void check_transform(Graph *g, Arena *a, int points, int64_t in, int64_t out, int64_t nr) {
+  Diag d;
+  int64_t panels = (out + nr - 1) / nr, n = points * points, size = panels * n * in * nr;
+  PackSpec s = {.nloops = 5,
+                .ncoords = 4,
+                .points = points,
+                .extent = {panels, points, points, in, nr},
+                .limit = {3, 3, in, out},
+                .stride = {3 * in * out, in * out, out, 1}};
+  s.coef[2][3] = s.coef[3][4] = 1;
+  s.coef[3][0] = nr;
+  for (int i = 0; i < points * 3; i++) s.transform[i / 3][i % 3] = (double)(below(17) - 8) / 4;
+  Node *w = weight_of(g, out, in);
+  float *got = mem_alloc(size * 4);
+  const void *from;
+  PackList list = {0};
+  int64_t wrong = 0;
+  diag_init(&d);
+  REQUIRE(!pack_add(&list, g, w, &s, (char *)got, a, &d));
+  pack_run(&list, NULL);
+  REQUIRE(!const_bytes(g, w, &from, &d));
+  for (int64_t e = 0; e < size; e++) {
+    int64_t k = e / (n * in * nr) * nr + e % nr, c = e / nr % in, p = e / nr / in % n;
+    double want = k < out ? transformed(&s, from, c * out + k, p / points, p % points) : 0;
+    wrong += (double)got[e] != want;  // few bits: nothing is rounded
+  }
+  EXPECT_INT_EQ(wrong, 0);
+  mem_free(got, size * 4);
+}
+
+TEST(pack_transforms) {
+  Diag d;
+  diag_init(&d);
+  rng = 5;
+  for (int i = 0; i < 20; i++) {
+    Graph *g;
+    Arena a;
+    arena_init(&a);
+    REQUIRE(!graph_create(&d, &g));
+    check_transform(g, &a, i % 2 ? 4 : 6, 1 + below(20), 2 + below(38), 8 << below(3));
+    arena_deinit(&a);
+    graph_free(g);
+  }
+}

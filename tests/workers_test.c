@@ -38,3 +38,18 @@ TEST(workers_do_all_work_once) {
     workers_free(w);
   }
 }
+
+// Soon after the last job all but the caller sleep, and come back for the next one.
+TEST(idle_workers_sleep) {
+  Workers *w = workers_create(3);
+  EXPECT(w != NULL);
+  for (int r = 0; r < 3; r++) {
+    atomic_int calls = 0;
+    workers_run(w, count, &calls);
+    EXPECT_INT_EQ(atomic_load(&calls), workers_count(w));
+    int64_t deadline = platform->now() + 20 * (int64_t)1000000000;
+    while (workers_asleep(w) < workers_count(w) - 1 && platform->now() < deadline) thread_yield();
+    EXPECT_INT_EQ(workers_asleep(w), workers_count(w) - 1);
+  }
+  workers_free(w);
+}

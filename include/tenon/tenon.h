@@ -326,9 +326,10 @@ typedef struct tenon_program tenon_program;
 /* How much a result may differ from what the model says operation by operation. */
 typedef enum tenon_math {
   TENON_MATH_DEFAULT =
-      0, /* sums may be taken in another order, and multiplications with additions in one rounding */
-  TENON_MATH_EXACT, /* the optimiser uses no rule that changes a bit */
-  TENON_MATH_FAST   /* it may take for granted, besides, that no value is NaN or infinite */
+      0, /* sums may be taken in another order (3x3 convolutions in fewer products too), and multiplications with additions
+          * in one rounding */
+  TENON_MATH_EXACT, /* the optimiser uses no rule that changes a bit, and convolutions are done in their direct form */
+  TENON_MATH_FAST /* it may take for granted, besides, that no value is NaN or infinite */
 } tenon_math;
 
 /* What contractions with constant weights store and multiply in. */

@@ -43,6 +43,7 @@ struct tenon_session {
   tenon_program *program;
   Session *session;
   int64_t memory_limit;
+  RunKeep keep;
   // Of tenon_session_run_bound: data NULL where nothing is bound.
   tenon_tensor *bound_in, *bound_out;
   bool *is_bound;      // by input: an empty tensor has no data

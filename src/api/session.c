@@ -11,6 +11,7 @@ static tenon_status start(tenon_session *s, const tenon_session_options *o, Diag
   if (o->threads < 0 || o->memory_limit < 0)
     return fail(d, TENON_EINVAL, NOWHERE, "threads and memory_limit must not be negative");
   s->memory_limit = o->memory_limit;
+  run_keep_init(&s->keep);
   s->bound_in = arena_array(&s->arena, tenon_tensor, (int64_t)MAX(p->ninputs, 1));
   s->is_bound = arena_array(&s->arena, bool, (int64_t)MAX(p->ninputs, 1));
   s->bound_out = arena_array(&s->arena, tenon_tensor, (int64_t)MAX(p->noutputs, 1));
@@ -58,6 +59,7 @@ void tenon_session_release(tenon_session *s) {
   drop_own(s);
   state_release(s);
   session_free(s->session);
+  run_keep_deinit(&s->keep);
   tenon_program_release(s->program);
   arena_deinit(&s->arena);
   mem_free(s, (int64_t)sizeof(*s));
@@ -118,7 +120,7 @@ static tenon_status run(tenon_session *s, const tenon_tensor *inputs, size_t nin
                .spare = spare,
                .run = &run,
                .d = d};
-  run_init(&run, NULL, d);
+  run_init_keeping(&run, &s->keep, d);
   api_limit_run(&run, &o, s->memory_limit);
   Trap t;
   trap_enter(&t, d);
@@ -238,7 +240,7 @@ tenon_status tenon_session_step(const tenon_session *s, size_t i, tenon_step *ou
   *out = (tenon_step){0};
   if (i >= tenon_session_step_count(s)) return TENON_EINVAL;
   const ProgStep *st = &s->program->program->function[0]->step[i];
-  const StepTime *times = session_times(s->session);
+  const StepTime *times = session_times(s->session, 0);
   *out = (tenon_step){.name = st->op ? st->op : "",
                       .node = st->node ? st->node : "",
                       .kind = kind[st->kind],

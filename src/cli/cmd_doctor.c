@@ -273,35 +273,76 @@ typedef struct Limits {
   Peak peak[2];
   int n;
   const char *file;
+  bool latency_known;
+  Latency latency;
 } Limits;
 
 static tenon_status measure(Cli *c, const Machine *m, Limits *out) {
   int threads[] = {1, (int)m->usable};
+  out->latency_known = true;
+  TRY(latency_measure((int)m->usable, &c->diag, &out->latency));
+  if (!opt_given(c, OPT_doctor_measure)) return TENON_OK;
   for (out->n = 0; out->n < (m->usable > 1 ? 2 : 1); out->n++)
     TRY(peak_renew(threads[out->n], &c->arena, &c->diag, &out->peak[out->n], &out->file));
   return TENON_OK;
 }
 
+static const char *const ops_names[] = {"f32", "bf16", "i8"};
+static const char *const level_names[] = {"L1", "L2", "L3", "memory"};
+
 static void print_limits(const Limits *l) {
-  for (int i = 0; i < l->n; i++)
-    printf("%d thread%s: %.1f GFLOP/s of f32, %.1f GB/s of memory\n", l->peak[i].threads,
-           l->peak[i].threads == 1 ? "" : "s", l->peak[i].flops / 1e9, l->peak[i].bandwidth / 1e9);
+  for (int i = 0; i < l->n; i++) {
+    const Peak *p = &l->peak[i];
+    printf("%d thread%s: ", p->threads, p->threads == 1 ? "" : "s");
+    for (int k = 0; k < OPS_KINDS; k++)
+      printf("%s%.1f GFLOP/s of %s", k ? ", " : "", p->ops[k] / 1e9, ops_names[k]);
+    printf("\n  GB/s read, copied:");
+    for (int k = 0; k < LEVELS; k++)
+      printf("%s %s %.1f, %.1f", k ? ";" : "", level_names[k], p->read[k] / 1e9, p->copy[k] / 1e9);
+    printf("\n");
+  }
+  if (l->n) printf("the best of all measurements on this machine\n");
   if (l->n && !*l->file) printf("these figures cannot be kept: there is no folder for them\n");
+  if (l->latency_known && l->latency.round_trip_ns > 0)
+    printf("a cache line to another core and back: %.0f ns; a job for all threads: %.0f ns\n",
+           l->latency.round_trip_ns, l->latency.job_ns);
+  if (l->latency_known) printf("\n");
+}
+
+static void json_rate(JsonWriter *w, const char *key, double x) {
+  json_key(w, key);
+  json_f64(w, x);
+}
+
+static void json_peak(JsonWriter *w, const Peak *p) {
+  json_begin_object(w);
+  json_key(w, "threads");
+  json_i64(w, p->threads);
+  json_key(w, "measured");
+  json_i64(w, p->when);
+  json_rate(w, "gflops", p->ops[OPS_F32] / 1e9);
+  json_rate(w, "gflops_bf16", p->ops[OPS_BF16] / 1e9);
+  json_rate(w, "gops_i8", p->ops[OPS_I8] / 1e9);
+  json_rate(w, "bandwidth", p->read[LEVEL_MEMORY]);
+  json_rate(w, "l1_bandwidth", p->read[LEVEL_L1]);
+  json_rate(w, "l2_bandwidth", p->read[LEVEL_L2]);
+  json_rate(w, "l3_bandwidth", p->read[LEVEL_L3]);
+  json_rate(w, "copy_bandwidth", p->copy[LEVEL_MEMORY]);
+  json_rate(w, "l1_copy_bandwidth", p->copy[LEVEL_L1]);
+  json_rate(w, "l2_copy_bandwidth", p->copy[LEVEL_L2]);
+  json_rate(w, "l3_copy_bandwidth", p->copy[LEVEL_L3]);
+  json_end_object(w);
 }
 
 static void json_limits(JsonWriter *w, const Limits *l) {
+  if (l->latency_known) {
+    json_rate(w, "round_trip_ns", l->latency.round_trip_ns);
+    json_rate(w, "job_ns", l->latency.job_ns);
+  }
+  if (!l->n) return;
   json_key(w, "peaks");
   json_begin_array(w);
-  for (int i = 0; i < l->n; i++) {
-    json_begin_object(w);
-    json_key(w, "threads");
-    json_i64(w, l->peak[i].threads);
-    json_key(w, "gflops");
-    json_f64(w, l->peak[i].flops / 1e9);
-    json_key(w, "bandwidth");
-    json_f64(w, l->peak[i].bandwidth);
-    json_end_object(w);
-  }
+  for (int i = 0; i < l->n; i++) json_peak(w, &l->peak[i]);
   json_end_array(w);
 }
 
@@ -309,11 +350,12 @@ int cmd_doctor(Cli *c) {
   Machine *m = arena_new(&c->arena, Machine);
   Limits *limits = arena_new(&c->arena, Limits);
   look_at_machine(m);
-  if (opt_given(c, OPT_doctor_measure) && measure(c, m, limits)) return CLI_FAILED;
+  bool asked = opt_given(c, OPT_doctor_measure) || opt_given(c, OPT_doctor_round_trip);
+  if (asked && measure(c, m, limits)) return CLI_FAILED;
   if (!opt_given(c, OPT_doctor_json)) {
     print_machine(m);
     print_limits(limits);
-    print_tools(c);
+    if (!opt_given(c, OPT_doctor_round_trip)) print_tools(c);
     return CLI_OK;
   }
   StrBuf b;
@@ -322,8 +364,8 @@ int cmd_doctor(Cli *c) {
   json_init(&w, &b, false);
   json_begin_object(&w);
   json_machine(&w, m);
-  if (limits->n) json_limits(&w, limits);
-  json_tools(&w, c);
+  json_limits(&w, limits);
+  if (!opt_given(c, OPT_doctor_round_trip)) json_tools(&w, c);
   json_end_object(&w);
   return cli_print(&b);
 }

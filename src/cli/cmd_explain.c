@@ -1,6 +1,7 @@
 // cmd_explain.c -- `tenon explain`: where each node of a model went, and what its kernels save (explain.h).
 #include "cli/verify_precision.h"
 #include "cli/overrides.h"
+#include "lower/winograd.h"
 #include "cli/explain_kernel.h"
 #include "cli/inputs.h"
 #include "cli/opt.h"
@@ -8,6 +9,8 @@
 #include "api/model.h"
 #include "passes/explain.h"
 #include "targets/target.h"
+
+#include <math.h>
 
 typedef struct Telling {
   Cli *cli;
@@ -18,6 +21,7 @@ typedef struct Telling {
   const MemPlan *plan;  // NULL: there is none
   IntMap numbers;       // node id -> number of the kernel
   Compiled compiled;    // of its loops alone: no code is made
+  int64_t winograd;     // convolutions that are done in fewer products
 } Telling;
 
 static bool is_wanted(const Telling *t, const char *name) {
@@ -67,6 +71,26 @@ static void print_precision(Cli *c, const PrecisionReport *r) {
       100 * precision_expected(r));
 }
 
+// Convolutions that are done in fewer products, which rounds otherwise than the direct form.
+static void print_winograd(Cli *c, int64_t n) {
+  if (!n) return;
+  say(c,
+      "\n%lld convolution%s in fewer products (Winograd), which rounds otherwise; --exact leaves "
+      "that out\n",
+      (long long)n, n == 1 ? "" : "s");
+}
+
+static int64_t count_winograd(const Program *p) {
+  WinogradSchedule s;
+  int64_t n = 0;
+  for (int32_t i = 0; i < p->nfunctions; i++)
+    for (int32_t k = 0; k < p->function[i]->nsteps; k++) {
+      const ProgStep *st = &p->function[i]->step[k];
+      n += st->kind == STEP_KERNEL && winograd_schedule_parse(p->kernel[st->kernel].name, &s);
+    }
+  return n;
+}
+
 // Which order the channels have, region by region, and why.
 static void print_layout(Cli *c, const LayoutReport *l, const DimBinding *b) {
   NumText a;
@@ -85,6 +109,21 @@ static void print_layout(Cli *c, const LayoutReport *l, const DimBinding *b) {
   }
   say(c, "%lld value%s needed in both orders, %s\n", (long long)l->converted.n,
       l->converted.n == 1 ? "" : "s", text_bytes(&a, conversion_bytes(l, b)));
+}
+
+// Which convolutions took the one before them into their kernel, which did not, and why.
+static void print_chains(Cli *c, const OptReport *r) {
+  if (!r->chain.n) return;
+  say(c, "\nconvolutions that could take the one before them into their kernel:\n");
+  for (int64_t i = 0; i < r->chain.n; i++) {
+    const ChainNote *n = &r->chain.v[i];
+    say(c, "  %-10s  ", n->joins ? "taken in" : "left apart");
+    if (isfinite(n->more))
+      say(c, "%5.1f%% more work", 100 * n->more);
+    else
+      say(c, "too much for a cache");
+    say(c, "  %s\n", n->name ? n->name : "-");
+  }
 }
 
 static int64_t kernel_number(const Telling *t, const Node *n) {
@@ -145,7 +184,9 @@ static void print_text(const Telling *t) {
   }
   print_beside(t);
   print_layout(t->cli, &t->opt.report.layout, &t->dims);
+  print_chains(t->cli, &t->opt.report);
   print_precision(t->cli, &t->opt.report.precision);
+  print_winograd(t->cli, t->winograd);
   print_host(t);
   NumText a;
   KernelCount count;
@@ -239,6 +280,22 @@ static void json_beside(JsonWriter *w, const Telling *t) {
   json_end_array(w);
 }
 
+static void json_chains(JsonWriter *w, const OptReport *r) {
+  json_key(w, "chains");
+  json_begin_array(w);
+  for (int64_t i = 0; i < r->chain.n; i++) {
+    json_begin_object(w);
+    json_key(w, "name");
+    json_cstr(w, r->chain.v[i].name);
+    json_key(w, "taken_in");
+    json_bool(w, r->chain.v[i].joins);
+    json_key(w, "more_work");
+    json_f64(w, r->chain.v[i].more);
+    json_end_object(w);
+  }
+  json_end_array(w);
+}
+
 static void json_host(JsonWriter *w, const Telling *t) {
   const Compiled *k = &t->compiled;
   json_key(w, "on_host");
@@ -272,6 +329,7 @@ static void print_json(const Telling *t) {
   json_key(&w, "kernels");
   json_i64(&w, count.kernels);
   json_layout(&w, &t->opt.report.layout, &t->dims);
+  json_chains(&w, &t->opt.report);
   json_beside(&w, t);
   json_host(&w, t);
   json_key(&w, "nodes");
@@ -279,6 +337,8 @@ static void print_json(const Telling *t) {
   for (int64_t i = 0; i < x->node.n; i++)
     if (is_wanted(t, x->node.v[i].node->name)) json_node(&w, &x->node.v[i]);
   json_end_array(&w);
+  json_key(&w, "winograd");
+  json_i64(&w, t->winograd);
   json_key(&w, "groups");
   json_begin_array(&w);
   for (int64_t i = 0; i < x->kernel.n; i++) json_kernel(&w, x, &x->kernel.v[i]);
@@ -301,6 +361,7 @@ static void lower(Telling *t) {
   if (opt_plan(t->model->graph, &c->arena, d, &plan)) return;
   t->plan = plan;
   if (lower_program(t->model->graph, plan, &o, &c->arena, d, &t->compiled)) return;
+  t->winograd = count_winograd(t->compiled.program);
   program_release(t->compiled.program);
   t->compiled.program = NULL;
 }

@@ -40,9 +40,18 @@ struct Value {
   Value *prev, *next;  // the run's list
 };
 
+// What one run leaves for the next of the same owner, so that a run asks the system for no memory.
+typedef struct RunKeep {
+  Arena scratch;
+  ArenaMark base;  // of it: what stays
+  Value *spare;    // values that nobody uses, by `next`
+  int64_t nspare;
+} RunKeep;
+
 // Everything that lives for one execution.
 struct Run {
-  Pool *pool;  // may be NULL
+  Pool *pool;     // may be NULL
+  RunKeep *keep;  // may be NULL
   Diag *diag;
   Arena strings;  // bytes of strings made during the run
   Arena scratch;  // marked and reset around each op by whoever calls eval
@@ -65,8 +74,11 @@ struct Run {
   void *user;
 };
 
+void run_keep_init(RunKeep *k);  // raises when there is no memory
+void run_keep_deinit(RunKeep *k);
 void run_init(Run *r, Pool *pool, Diag *d);
-void run_deinit(Run *r);  // frees every value still alive
+void run_init_keeping(Run *r, RunKeep *k, Diag *d);  // one run of `k` at a time
+void run_deinit(Run *r);                             // frees every value still alive
 
 // A new dense tensor, zeroed.  EINVAL when the size overflows, ENOMEM when refused or over max_bytes.
 MUST_USE tenon_status value_tensor(Run *r, Where at, DType t, int rank, const int64_t *dims,

@@ -136,6 +136,7 @@ struct Graph {
   const struct CustomOp *custom;  // ops that the user registered; linked list, read-only
   int64_t memory_limit;           // bytes a folded constant may take while building
   int64_t known_work;             // operations spent on contents known while building
+  unsigned fast;                  // licences (FAST_*) that the optimiser had, and lowering has
   struct SameDims *same;  // where inference notes sizes that only a run can compare; NULL: nowhere
 };
 

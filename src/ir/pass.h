@@ -65,6 +65,12 @@ typedef struct PrecisionReport {
   int64_t contractions;  // that multiply in it
   int64_t depth;         // most of them on one path
 } PrecisionReport;
+// A convolution that could take the one before it into its kernel (passes/fuse_chain.c).
+typedef struct ChainNote {
+  const char *name;  // of its node; may be NULL
+  bool joins;
+  double more;  // work than in kernels of their own, of all
+} ChainNote;
 typedef struct OptReport {
   Arena *arena;
   PassStat *pass;
@@ -73,6 +79,7 @@ typedef struct OptReport {
   VEC(RuleFiring) fired;  // with OptOptions.record
   LayoutReport layout;
   PrecisionReport precision;
+  VEC(ChainNote) chain;
   VEC(const char *) trace;  // "algebra.c:14 mul.one  %17 => %12", when asked for
 } OptReport;
 

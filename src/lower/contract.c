@@ -8,7 +8,6 @@
 #include "eval/contract.h"
 #include "eval/movement.h"
 #include "ir/internal.h"
-#include "lower/follow.h"
 
 // ---- the anchor ----
 
@@ -36,18 +35,11 @@ static bool sums_bytes(const Node *n) {
   return is_quantised(n) || n->op == OP_mat_mul_integer || n->op == OP_conv_integer;
 }
 
-typedef struct Chain {
-  Follow follow;  // from the anchor's value to the results
-  bool heavy;     // functions of many instructions stand behind the anchor
-  int64_t
-      blocks;  // pixels of a block, each with channels of its own side by side; 1: otherwise; 0: there are no blocks
-} Chain;
-
 static bool ranked_tensor(const Node *n) {
   return type_of(n)->kind == TK_TENSOR && elem_dtype(type_of(n)->dtype);
 }
 
-static bool is_heavy(const Node *n) {
+bool contract_heavy(const Node *n) {
   switch (n->op) {
   case OP_exp:
   case OP_log:
@@ -68,8 +60,7 @@ static bool is_heavy(const Node *n) {
   }
 }
 
-// Finds the one anchor, and what follows it.
-static bool find_chain(Chain *h, Elem *e) {
+bool contract_chain(ContractChain *h, Elem *e) {
   NodeList all = body_order(e->lo->g, e->body, e->a);
   const Node *anchor = NULL;
   for (int64_t i = 0; i < all.n; i++) {
@@ -89,7 +80,7 @@ static bool find_chain(Chain *h, Elem *e) {
       const depth_to_space_attrs *at = n->attrs;
       h->blocks = n->op == OP_depth_to_space && at->mode == 0 ? at->blocksize * at->blocksize : 1;
     }
-    h->heavy |= is_heavy(n) || (ranked_tensor(n) && elem_bytes(type_of(n)->dtype) > 4);
+    h->heavy |= contract_heavy(n) || (ranked_tensor(n) && elem_bytes(type_of(n)->dtype) > 4);
   }
   for (int64_t i = 0; i < e->body->nresults; i++)
     if (!follow_reads(f, e->body->result[i])) return false;
@@ -97,15 +88,6 @@ static bool find_chain(Chain *h, Elem *e) {
 }
 
 // ---- the anchor's value ----
-
-typedef struct Finish {
-  Contraction *c;
-  Chain *h;
-  const Dim *index;  // where the sum is
-  const LoopExpr *sum;
-  const LoopExpr *row_sum;  // of lhs; NULL: not needed
-  const LoopExpr *value;    // what the anchor gives there; NULL: not made yet
-} Finish;
 
 // Operand `n`, repeated to the shape of the anchor's result.
 static const LoopExpr *repeated(Finish *f, const Node *n) {
@@ -256,7 +238,7 @@ static const LoopExpr *give_moved(void *ctx, const Dim *index) {
              : NULL;
 }
 
-static bool give_all(Finish *f, Elem *e) {
+bool contract_give(Finish *f, Elem *e) {
   const Follow *w = &f->h->follow;
   elem_give(e, w->anchor, give_anchor, f);
   for (int64_t i = 0; i < w->all.n; i++) {
@@ -271,13 +253,12 @@ static bool give_all(Finish *f, Elem *e) {
 }
 
 // All results are computed before one is stored: what they share is then computed once, whatever they may lie over.
-static bool finish_sum(Tiler *t, const Dim *index, const LoopExpr *sum) {
-  Elem *e = t->e;
-  Finish *f = t->ctx;
+bool contract_store(Finish *f, const Dim *index, const LoopExpr *sum, const LoopExpr *row_sum) {
+  Elem *e = f->c->e;
   int n = e->fused->nres;
   const LoopExpr **x = arena_array(e->a, const LoopExpr *, n);
   Dim at[MAX_RANK], shape[MAX_RANK], *linear = arena_array(e->a, Dim, n);
-  *f = (Finish){.c = f->c, .h = f->h, .index = index, .sum = sum, .row_sum = t->row_sum};
+  *f = (Finish){.c = f->c, .h = f->h, .index = index, .sum = sum, .row_sum = row_sum};
   for (int i = 0; i < n; i++) {
     const Type *y = e->fused->type[i];
     if (!follow_to(&f->h->follow, e->body->result[i], index, at)) return false;
@@ -296,6 +277,10 @@ static bool finish_sum(Tiler *t, const Dim *index, const LoopExpr *sum) {
     loop_store_guarded(&e->b, elem_result(e, i), linear[i], e->nguards, g, x[i]);
   }
   return true;
+}
+
+static bool finish_sum(Tiler *t, const Dim *index, const LoopExpr *sum) {
+  return contract_store(t->ctx, index, sum, t->row_sum);
 }
 
 // ---- what the operands cost ----
@@ -374,7 +359,7 @@ static int64_t coefficient(Dim sum, Dim sym) {
 
 // Whether the first result lies along the last axis of the rows, and columns at a distance that is not known yet or so far apart
 // that they push each other out of the cache: lines of memory that lie 4096 bytes apart share a place in it.
-static bool lies_along_rows(Contraction *c, Chain *h) {
+static bool lies_along_rows(Contraction *c, ContractChain *h) {
   Elem *e = c->e;
   Dim index[MAX_RANK], at[MAX_RANK], shape[MAX_RANK];
   const Type *y = e->fused->type[0];
@@ -458,8 +443,8 @@ tenon_status lower_contract(Lowering *lo, const Node *fused, Lowered *out) {
   if (at->kind != FUSED_CONTRACTION) return TENON_EUNSUPPORTED;
   Elem e = {.lo = lo, .fused = fused, .body = at->body, .a = lo->arena};
   Contraction c;
-  Chain h = {0};
-  if (!find_chain(&h, &e) || !contract_map(&c, &e, h.follow.anchor, h.blocks))
+  ContractChain h = {0};
+  if (!contract_chain(&h, &e) || !contract_map(&c, &e, h.follow.anchor, h.blocks))
     return TENON_EUNSUPPORTED;
   const Node *anchor = h.follow.anchor, *skip[1] = {c.weight ? c.rhs : NULL};
   bool heavy = h.heavy || is_quantised(anchor);
@@ -491,7 +476,7 @@ tenon_status lower_contract(Lowering *lo, const Node *fused, Lowered *out) {
   }
   Finish f = {.c = &c, .h = &h};
   t.ctx = &f;
-  if (!give_all(&f, &e) || !contract_emit(&t)) return TENON_EUNSUPPORTED;
+  if (!contract_give(&f, &e) || !contract_emit(&t)) return TENON_EUNSUPPORTED;
   elem_finish(&e, contract_schedule_print(lo->arena, &t.s), out);
   return TENON_OK;
 }

@@ -7,6 +7,7 @@
 #ifndef TENON_LOWER_CONTRACT_H
 #define TENON_LOWER_CONTRACT_H
 
+#include "lower/follow.h"
 #include "lower/templates.h"
 
 // How a contraction is done.  Chosen by shapes and the target alone; printed as a kernel's name, and read back.
@@ -20,11 +21,15 @@ typedef struct ContractSchedule {
   bool row_inner;  // work items that follow one another differ in rows first, else in columns
   bool stage_lhs;  // rows are computed into scratch first
   bool stage_rhs;  // columns likewise
-  bool spill;      // sums go through scratch to what is done with them
-  bool turn;       // and are read from there along the rows, because the result lies so
+  bool
+      lines;  // an item's lines of the image are copied with their padding first (contract_lines.c)
+  bool spill;  // sums go through scratch to what is done with them
+  bool turn;   // and are read from there along the rows, because the result lies so
 } ContractSchedule;
 const char *contract_schedule_print(Arena *a, const ContractSchedule *s);
 bool contract_schedule_parse(const char *text, ContractSchedule *out);
+// Reads `word` and, where out is given, a number behind it.
+bool contract_take(const char **at, const char *word, int64_t *out);
 
 typedef enum {
   AXIS_ZERO,
@@ -99,6 +104,9 @@ typedef struct ContractPoint {
   Dim group, k[CONTRACT_K];
 } ContractPoint;
 
+// Whether a node behind an anchor is a function of many instructions, which sums go to through scratch.
+bool contract_heavy(const Node *n);
+
 // What the operands' elements are, seen from outside.
 typedef struct ContractProbe {
   bool ok;
@@ -131,6 +139,26 @@ bool contract_pack(const Contraction *c, int64_t nr, PackSpec *out);
 void contract_choose(const Contraction *c, const LowerTarget *t, const ContractProbe *p, bool heavy,
                      ContractSchedule *out);
 
+// ---- what is done with the sums (contract.c), for every template that forms some ----
+typedef struct ContractChain {
+  Follow follow;  // from the anchor's value to the results
+  bool heavy;     // functions of many instructions stand behind the anchor
+  int64_t
+      blocks;  // pixels of a block, each with channels of its own side by side; 1: otherwise; 0: there are no blocks
+} ContractChain;
+typedef struct Finish {
+  Contraction *c;
+  ContractChain *h;
+  const Dim *index;  // where the sum is
+  const LoopExpr *sum;
+  const LoopExpr *row_sum;  // of lhs; NULL: not needed
+  const LoopExpr *value;    // what the anchor gives there; NULL: not made yet
+} Finish;
+bool contract_chain(ContractChain *h, Elem *e);  // finds the one anchor, and what follows it
+bool contract_give(Finish *f, Elem *e);          // the anchor's value is the sum at hand
+// Stores every result that is made of the sum at an index, under the guards of the elements.
+bool contract_store(Finish *f, const Dim *index, const LoopExpr *sum, const LoopExpr *row_sum);
+
 // contract_tile.c
 enum { ROW_LANES = 16 };
 typedef struct Tiler {
@@ -141,6 +169,7 @@ typedef struct Tiler {
   int32_t acc;       // register tile
   int32_t lhs_buf;   // staged rows, or -1
   int32_t rhs_buf;   // staged columns, or -1
+  int32_t lines;     // staged lines of an image, or -1
   int32_t sums;      // spilled sums, or -1
   int32_t so_far;    // sums of the blocks before, or -1
   int32_t row_acc;   // sums of the rows of lhs, the same in each of ROW_LANES lanes, or -1
@@ -152,6 +181,7 @@ typedef struct Tiler {
   Dim behind;        // blocks: contracted places before the one at hand
   Dim next;  // blocks: elements of the next panel that are fetched during the tile, from here on,
   int64_t each;   // and so many by each round of the innermost loop; NULL: none
+  Dim line;       // staged lines: that of the result, counted from the item's first
   int64_t phase;  // of a transposed image: the first pixel of those at hand
   bool (*finish)(struct Tiler *t, const Dim *index,
                  const LoopExpr *sum);  // stores what is made of a sum
@@ -170,6 +200,12 @@ int64_t contract_pitch(const Tiler *t);                           // from one st
 // So many steps from the block's first on, added to the tile.
 bool contract_steps_of(Tiler *t, int64_t rows, int64_t count);
 bool contract_finish(Tiler *t, int64_t rows);
+
+// contract_lines.c
+int64_t contract_lines_size(const Tiler *t);
+bool contract_stage_lines(Tiler *t,
+                          Dim first);  // for the item whose first line of the result it is
+const LoopExpr *contract_staged_pixel(Tiler *t, Dim row, const Dim *k);
 
 // contract_block.c
 bool contract_blocks(Tiler *t, Dim row_block);

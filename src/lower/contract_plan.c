@@ -13,15 +13,15 @@ enum { ITEMS_FEW = 12, ITEMS_MANY = 64 };
 
 const char *contract_schedule_print(Arena *a, const ContractSchedule *s) {
   return str_printf(
-      a, "contract %lldx%lld rows %lld panels %lld unroll %lld ahead %lld depth %lld%s%s%s%s%s",
+      a, "contract %lldx%lld rows %lld panels %lld unroll %lld ahead %lld depth %lld%s%s%s%s%s%s",
       (long long)s->mr, (long long)s->nr, (long long)s->rows, (long long)s->panels,
       (long long)s->unroll, (long long)s->ahead, (long long)s->depth,
       s->row_inner ? " row-inner" : "", s->stage_lhs ? " stage-lhs" : "",
-      s->stage_rhs ? " stage-rhs" : "", s->spill ? " spill" : "", s->turn ? " turn" : "");
+      s->stage_rhs ? " stage-rhs" : "", s->lines ? " lines" : "", s->spill ? " spill" : "",
+      s->turn ? " turn" : "");
 }
 
-// Reads `word` and, where out is given, a number behind it.
-static bool take(const char **at, const char *word, int64_t *out) {
+bool contract_take(const char **at, const char *word, int64_t *out) {
   size_t n = strlen(word);
   if (strncmp(*at, word, n)) return false;
   const char *p = *at + n;
@@ -35,15 +35,17 @@ static bool take(const char **at, const char *word, int64_t *out) {
 
 bool contract_schedule_parse(const char *text, ContractSchedule *out) {
   ContractSchedule s = {0};
-  bool ok = take(&text, "contract ", &s.mr) && take(&text, "x", &s.nr) &&
-            take(&text, " rows ", &s.rows) && take(&text, " panels ", &s.panels) &&
-            take(&text, " unroll ", &s.unroll) && take(&text, " ahead ", &s.ahead) &&
-            take(&text, " depth ", &s.depth);
-  s.row_inner = ok && take(&text, " row-inner", NULL);
-  s.stage_lhs = ok && take(&text, " stage-lhs", NULL);
-  s.stage_rhs = ok && take(&text, " stage-rhs", NULL);
-  s.spill = ok && take(&text, " spill", NULL);
-  s.turn = ok && take(&text, " turn", NULL);
+  bool ok = contract_take(&text, "contract ", &s.mr) && contract_take(&text, "x", &s.nr) &&
+            contract_take(&text, " rows ", &s.rows) &&
+            contract_take(&text, " panels ", &s.panels) &&
+            contract_take(&text, " unroll ", &s.unroll) &&
+            contract_take(&text, " ahead ", &s.ahead) && contract_take(&text, " depth ", &s.depth);
+  s.row_inner = ok && contract_take(&text, " row-inner", NULL);
+  s.stage_lhs = ok && contract_take(&text, " stage-lhs", NULL);
+  s.stage_rhs = ok && contract_take(&text, " stage-rhs", NULL);
+  s.lines = ok && contract_take(&text, " lines", NULL);
+  s.spill = ok && contract_take(&text, " spill", NULL);
+  s.turn = ok && contract_take(&text, " turn", NULL);
   if (!ok || *text || s.mr < 1 || s.nr < 1 || s.panels < 1 || s.unroll < 1) return false;
   *out = s;
   return true;
@@ -121,6 +123,14 @@ static void choose_lines(const Contraction *c, int64_t l2, int64_t bytes, Contra
     s->rows = height;  // a panel is read from memory once
   else if (outer * height > ITEMS_MANY)
     s->rows = MIN(MAX(outer * height / ITEMS_MANY, 1), height);
+}
+
+// A padded image of few channels, as a network's first layer has it.
+static bool few_channels(const Contraction *c) {
+  bool padded = false;
+  for (int d = 0; d < c->nd; d++) padded |= c->space[d].padded;
+  return padded && c->in_channels <= 4 && !c->depthwise && !c->phases && !c->word && !c->sides &&
+         !c->lhs_zero && dtype_class(c->acc) == DC_FLOAT;
 }
 
 // What a tile of few rows costs: a run of rhs is loaded for each.
@@ -226,6 +236,7 @@ void contract_choose(const Contraction *c, const LowerTarget *t, const ContractP
     int64_t tiles = ceil_div(c->m->value, s->mr);
     s->mr = ceil_div(c->m->value, tiles);
     choose_lines(c, t->l2, bytes, s);
+    s->lines = few_channels(c) && c->nd == 2 && s->rows * c->m->value >= 32;
   } else {
     choose_chunk(c, t->l2, bytes, s);
   }

@@ -259,6 +259,7 @@ static const LoopExpr *step_lhs(Tiler *t, Dim in_tile, Dim col, const Dim *k) {
   }
   int before = e->nguards;
   Dim row = add(t, t->row, in_tile);
+  if (t->lines >= 0) return contract_staged_pixel(t, row, k);
   if (c->depthwise && contract_ragged(t)) col = elem_guard(e, col, c->n);
   contract_place(t, row, col, &at);
   memcpy(at.k, k, sizeof at.k);
@@ -424,7 +425,7 @@ static Dim taps_inside(Tiler *t, int d, Dim *skip) {
   const ContractAxis *s = &t->c->space[d];
   IntPool *p = t->e->pool;
   *skip = p->zero;
-  if (!s->padded) return num(t, s->kernel);
+  if (!s->padded || t->lines >= 0) return num(t, s->kernel);
   Dim at = ie_addc(p, ie_mulc(p, t->at.out[t->c->first_space + d], s->stride), -s->lo);
   Dim by = num(t, s->dilation);
   if (s->lo > 0) *skip = ie_max(p, p->zero, ie_ceildiv(p, ie_sub(p, p->zero, at), by));
@@ -647,7 +648,7 @@ static bool image_line(Tiler *t, int64_t m) {
       for (int64_t k = 0, start; k < kernel; k++) {
         if (c->phases && !tap_of_phase(t, k, &start)) continue;
         Rows r = rows_of_tap(t, at, rows, k);
-        inside &= r.from == 0 && r.to == rows;
+        inside &= t->lines >= 0 || (r.from == 0 && r.to == rows);
       }
       if (!inside) break;
     }
@@ -669,7 +670,9 @@ static bool image_rows(Tiler *t, Dim block) {
     Dim height = c->out[c->row0 - 1], start = ie_mulc(p, block, t->s.rows);
     Dim n =
         ie_is(height, t->s.rows) ? height : ie_min(p, num(t, t->s.rows), ie_sub(p, height, start));
-    t->at.out[c->row0 - 1] = add(t, start, open_loop(t, LOOP_SERIAL, "line", n, &depth));
+    if (t->lines >= 0 && !contract_stage_lines(t, start)) return false;
+    t->line = open_loop(t, LOOP_SERIAL, "line", n, &depth);
+    t->at.out[c->row0 - 1] = add(t, start, t->line);
   }
   bool ok = c->phases || image_line(t, c->m->value);
   for (t->phase = 0; t->phase < c->phases && ok; t->phase++) {
@@ -729,7 +732,7 @@ static void declare_buffers(Tiler *t) {
   LoopKernel *k = t->e->k;
   Contraction *c = t->c;
   Dim cells = num(t, t->s.mr * t->s.nr);
-  t->lhs_buf = t->rhs_buf = t->so_far = t->sums = t->row_acc = t->row_sums = -1;
+  t->lhs_buf = t->rhs_buf = t->lines = t->so_far = t->sums = t->row_acc = t->row_sums = -1;
   t->acc = loop_buffer(k, LOOP_REGISTER, "acc", c->acc, cells, false);
   DType staged = !c->word ? c->acc : c->acc == DT_F32 ? DT_BF16 : DT_U8;
   if (t->s.stage_lhs)
@@ -737,6 +740,8 @@ static void declare_buffers(Tiler *t) {
         loop_buffer(k, LOOP_SCRATCH, "rows", staged, num(t, t->s.mr * contract_pitch(t)), false);
   if (t->s.stage_rhs)
     t->rhs_buf = loop_buffer(k, LOOP_SCRATCH, "columns", c->acc, num(t, c->depth * t->s.nr), false);
+  if (t->s.lines)
+    t->lines = loop_buffer(k, LOOP_SCRATCH, "lines", c->acc, num(t, contract_lines_size(t)), false);
   if (t->s.depth) {
     int64_t sums = t->s.rows * t->s.panels * t->s.nr;
     t->lhs_buf =

@@ -6,6 +6,8 @@
 static LowerFn *const templates[] = {
     lower_attention,
     lower_recurrent,
+    lower_chain,
+    lower_winograd,
     lower_contract,
     lower_scan,
     lower_top_k,

@@ -25,7 +25,9 @@ typedef struct LowerTarget {
 // A constant made from a weight: loops over its own elements, each read from the weight or 0.
 //   coordinate j = sum over loops k of coef[j][k] * loop k;  outside [0, limit[j]) the element is 0;
 //   else it is the weight's element at the sum of coordinate j * stride[j].
-enum { PACK_LOOPS = 8, PACK_COORDS = 6 };
+// A transform (`points` above 0, of f32) takes the first two coordinates for taps and loops 1 and 2 for points i and j: an element
+// is the sum over all taps a and b of transform[i][a] * transform[j][b] * the weight there, formed in double and rounded once.
+enum { PACK_LOOPS = 8, PACK_COORDS = 6, PACK_POINTS = 6, PACK_TAPS = 3 };
 typedef struct PackSpec {
   int nloops, ncoords;
   int words;  // 1: the elements of the last loop are one u32, the first in the low bits
@@ -35,6 +37,8 @@ typedef struct PackSpec {
   int64_t coef[PACK_COORDS][PACK_LOOPS];
   int64_t limit[PACK_COORDS];
   int64_t stride[PACK_COORDS];  // in elements of the weight
+  int points;
+  double transform[PACK_POINTS][PACK_TAPS];
 } PackSpec;
 
 typedef enum { LOWER_OPERAND, LOWER_RESULT, LOWER_CONST, LOWER_PACKED } LowerArgKind;

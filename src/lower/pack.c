@@ -17,6 +17,7 @@ enum {
   CHECKS = PACK_COORDS + 1,
   TILE = 16,
   LINES = 8,
+  LANES = 32,
   IN_PLACE = 1 << 20
 };
 
@@ -30,6 +31,9 @@ struct PackTask {
   char *to;
   int64_t width;  // bytes of an element
   uint8_t flip;   // bits turned over in each byte
+  int points;     // of a transform; 0: none
+  const double (*transform)[PACK_TAPS];
+  int64_t tap[2], point;  // distances of two taps in the weight, and of two points in the constant
   int n;
   PackLoop loop[PACK_LOOPS + 1];  // the last: a row of the constant; before it: rows; the others
   int nchecks;
@@ -185,12 +189,18 @@ static void order_loops(PackTask *t) {
 }
 
 static void add_task(PackList *list, PackTask *t, Arena *a) {
-  merge_loops(t);
-  order_loops(t);
+  if (t->points) {  // points are not walked along: each place of the weight gives them all
+    remove_loop(t, 1);
+    remove_loop(t, 1);
+  } else {
+    merge_loops(t);
+    order_loops(t);
+  }
   int64_t rows = t->loop[t->n - 2].extent;
   t->steps = t->blocks = (rows + ROWS - 1) / ROWS;
   for (int k = 0; k < t->n - 2; k++) t->steps *= t->loop[k].extent;
   t->grain = MAX(PIECE / MAX(MIN(rows, ROWS) * t->loop[t->n - 1].extent, 1), 1);
+  if (t->points) t->grain = 1;
   t->pieces = (t->steps + t->grain - 1) / t->grain;
   t->begin = list->npieces;
   list->npieces += t->pieces;
@@ -222,6 +232,11 @@ static PackTask *make_task(const PackSpec *s, const int64_t *stride, const void 
     dense *= s->extent[k];
   }
   for (int j = 0; j < s->ncoords; j++) add_check(t, s->coef[j], 0, s->limit[j]);
+  if (!s->points) return t;
+  t->points = s->points;
+  t->transform = arena_dup(a, s->transform, (int64_t)sizeof s->transform);
+  for (int i = 0; i < 2; i++) t->tap[i] = stride[i];
+  t->point = t->loop[2].dst;
   return t;
 }
 
@@ -236,7 +251,7 @@ static tenon_status add_parts(PackList *list, Graph *g, const PackSpec *s, const
     if (axis[j] < 0) return TENON_OK;
     if (axis[j] == v->axis) along = j;
   }
-  if (along < 0 && v->n > 1) return TENON_OK;
+  if (v->n > 1 && (along < 0 || (s->points && along < 2))) return TENON_OK;
   for (int64_t k = 0; k < v->n; k++) {
     const Part *p = &v->part[k];
     const void *from;
@@ -380,9 +395,43 @@ static void do_tile(const Tile *t) {
   if (t->flip) flip_tile(t);
 }
 
+// `n` elements of a row, at each point: along one axis of taps, then along the other.
+static void transform_run(const PackTask *t, int64_t src, int64_t dst, int64_t n) {
+  double tap[PACK_TAPS * PACK_TAPS][LANES], half[PACK_TAPS][LANES];
+  int64_t line = t->loop[t->n - 1].src;
+  for (int a = 0; a < PACK_TAPS * PACK_TAPS; a++)
+    for (int64_t e = 0; e < n; e++) {
+      int64_t at = src + a / PACK_TAPS * t->tap[0] + a % PACK_TAPS * t->tap[1] + e * line;
+      float x;
+      memcpy(&x, t->from + at * (int64_t)sizeof x, sizeof x);
+      tap[a][e] = x;
+    }
+  for (int i = 0; i < t->points; i++) {
+    const double *g = t->transform[i];
+    for (int b = 0; b < PACK_TAPS; b++)
+      for (int64_t e = 0; e < n; e++)
+        half[b][e] =
+            g[0] * tap[b][e] + g[1] * tap[PACK_TAPS + b][e] + g[2] * tap[2 * PACK_TAPS + b][e];
+    for (int j = 0; j < t->points; j++) {
+      const double *h = t->transform[j];
+      float *to = (float *)(void *)t->to + dst + (i * t->points + j) * t->point;
+      for (int64_t e = 0; e < n; e++)
+        to[e] = (float)(h[0] * half[0][e] + h[1] * half[1][e] + h[2] * half[2][e]);
+    }
+  }
+}
+
 typedef struct Range {
   int64_t begin, end;
 } Range;
+
+static void transform_rows(const PackTask *t, int64_t src, int64_t dst, Range rows, Range row) {
+  const PackLoop *by = &t->loop[t->n - 2], *in = &t->loop[t->n - 1];
+  for (int64_t r = rows.begin; r < rows.end; r++)
+    for (int64_t e = row.begin; e < row.end; e += LANES)
+      transform_run(t, src + r * by->src + e * in->src, dst + r * by->dst + e,
+                    MIN(row.end - e, LANES));
+}
 
 // What of `r` keeps base + coef * i within [lo, hi).
 static void clip(Range *r, int64_t base, int64_t coef, int64_t lo, int64_t hi) {
@@ -402,6 +451,10 @@ static void do_rows(const PackTask *t, int64_t src, int64_t dst, const int64_t *
     else
       clip(&row, base[j] + by->coef[j] * rows.begin, in->coef[j], t->lo[j], t->hi[j]);
   if (rows.begin >= rows.end || row.begin >= row.end) return;
+  if (t->points) {
+    transform_rows(t, src, dst, rows, row);
+    return;
+  }
   src += rows.begin * by->src + row.begin * in->src;
   dst += rows.begin * by->dst + row.begin;
   do_tile(&(Tile){.to = t->to + dst * t->width,

@@ -7,6 +7,8 @@
 
 typedef tenon_status LowerFn(Lowering *lo, const Node *fused, Lowered *out);
 LowerFn lower_pointwise;  // every element by itself: also movement
+LowerFn lower_chain;      // convolutions one after the other, the image between them in cache
+LowerFn lower_winograd;   // 3x3 convolutions in fewer products
 LowerFn lower_contract;   // matrix products and convolutions
 LowerFn lower_attention;  // attention, streamed over keys
 LowerFn lower_scan;       // sums that are stored as they grow

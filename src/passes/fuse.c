@@ -391,7 +391,8 @@ static int64_t edges_between(Fuser *f, int32_t own, int32_t group) {
 static bool is_prologue(Fuser *f, int32_t i, int32_t own, int32_t group) {
   const FuseGroup *g = &f->group[group];
   if (group == own || g->host || g->anchor >= 0 || !has_room(f, own, g->size)) return false;
-  if (multiplies_words(f->n[i].node)) return false;  // written once, read many times
+  // Written once, read many times.
+  if (multiplies_words(f->n[i].node) || f->n[i].head) return false;
   if (g->uses != edges_to(f, group) && g->uses != edges_between(f, own, group)) return false;
   return f->n[i].op.cls == FC_ANCHOR || worth_repeating(f, f->n[i].node, group);
 }
@@ -436,7 +437,10 @@ static void place(Fuser *f, int32_t i) {
   bool joined = !f->alone && f->n[i].op.cls == FC_POINT &&
                 (join_operand(f, i, true) || join_operand(f, i, false));
   if (!joined) new_group(f, i);
-  if (!f->alone && f->n[i].op.cls != FC_HOST) take_prologues(f, i);
+  if (f->alone || f->n[i].op.cls == FC_HOST) return;
+  take_prologues(f, i);
+  int32_t before = f->n[i].op.cls == FC_ANCHOR ? fuse_chained(f, i) : NO_GROUP;
+  if (before >= 0) merge(f, fuse_find(f, i), before, 1);
 }
 
 // ---- side by side ----
@@ -600,6 +604,7 @@ tenon_status fuse_body(PassCtx *c, IntMap *bodies, const Body *b, Body **out) {
   classify(f);
   mark_needed(f);
   count_uses(f);
+  fuse_mark_heads(f);
   for (int64_t i = 0; i < f->order.n; i++)
     if (is_worker(&f->n[i])) place(f, (int32_t)i);
   if (!f->alone) join_beside(f);

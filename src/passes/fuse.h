@@ -52,7 +52,8 @@ typedef struct FuseNode {
   bool out;                 // read outside its group
   bool joined;              // shows values that are made side by side
   bool part;                // is one of those
-  bool needed;              // something computes with it: what only known values are made of is not
+  bool head;    // the first convolution of a chain, perhaps: it reads what lies in memory
+  bool needed;  // something computes with it: what only known values are made of is not
   // while building
   int32_t stamp;
   int32_t projs;  // its projections, linked by `next`
@@ -120,6 +121,10 @@ void fuse_find_symbols(Fuser *f);
 bool fuse_is_shape(Fuser *f, const Node *n);
 bool fuse_is_sized(Fuser *f, const Type *t);  // its sizes are known before anything runs
 Node *fuse_shape_node(Fuser *f, const Node *n);
+
+// fuse_chain.c: the group of the convolution that the one at position i takes into its kernel; NO_GROUP: none.
+int32_t fuse_chained(Fuser *f, int32_t i);
+void fuse_mark_heads(Fuser *f);  // before anything is joined
 
 // fuse_build.c: the body with its groups as kernels.
 MUST_USE tenon_status fuse_build(Fuser *f, Body **out);

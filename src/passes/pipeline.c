@@ -20,6 +20,7 @@ const Pass graph_passes[] = {
     { "blocks",    "transposed convolutions as blocks, maxima as lines", pass_blocks,  0,               2 },
     { "precision", "contractions in bf16, where it is asked for",        pass_precision, 0,             1 },
     { "layout",    "channels first or last, by cost over the whole graph", pass_layout, 0,              2 },
+    { "partial",   "sums of small wide images in parts, for a core each", pass_partial, 0,              2 },
     { "fuse",      "group nodes into kernels; below -O2 each its own",   pass_fuse,    0,               0 },
     // clang-format on
 };
@@ -46,6 +47,8 @@ const PassOrder graph_pass_order[] = {
     {"simplify", "precision", "rules about contractions have fired, and weights are constants"},
     {"precision", "layout", "what is narrowed is channels first"},
     {"layout", "fuse", "conversions go into the kernels that read through them"},
+    {"layout", "partial", "channels lie side by side by then"},
+    {"partial", "fuse", "the parts of a sum share a kernel with what they are made from"},
     {"simplify", "fuse", "rules look through nodes, not through kernels"},
 };
 const int64_t graph_npass_orders = ARRAY_LEN(graph_pass_order);
@@ -53,5 +56,6 @@ const int64_t graph_npass_orders = ARRAY_LEN(graph_pass_order);
 tenon_status graph_optimise(Graph *g, const OptOptions *o, OptReport *report) {
   if (!pass_check_order(graph_passes, graph_npasses, graph_pass_order, graph_npass_orders, g->diag))
     return TENON_EINTERNAL;
+  g->fast = o->fast;
   return passes_run(graph_passes, graph_npasses, g, o, report);
 }

@@ -46,7 +46,7 @@ void session_make_job(Session *s) {
       ncalls = MAX(ncalls, 1 + p->function[i]->step[k].more);
   KernelJob *j = s->job = arena_new(&s->arena, KernelJob);
   *j = (KernelJob){
-      .program = p, .scratch = s->scratch, .scratch_each = s->scratch_each, .timed = s->times};
+      .program = p, .scratch = s->scratch, .scratch_each = s->scratch_each, .timed = s->timed};
   int64_t nshares = (int64_t)ncalls * MIN(workers_count(s->workers), SHARES);
   char *share = arena_alloc(&s->arena, (nshares + 1) * (int64_t)sizeof(Share));
   j->share = (Share *)(void *)(share + (-(uintptr_t)share & 63));

@@ -40,8 +40,9 @@ static tenon_status start(Session *s, const SessionOptions *o, Diag *d) {
     s->observe = o->observe;
     s->observe_ctx = o->observe_ctx;
   }
-  if (o && o->profile)
-    s->times = arena_array(&s->arena, StepTime, MAX(s->program->function[0]->nsteps, 1));
+  s->timed = o && o->profile;
+  for (int32_t i = 0; s->timed && i < s->program->nfunctions; i++)
+    s->frame[i].times = arena_array(&s->arena, StepTime, MAX(s->frame[i].f->nsteps, 1));
   session_make_job(s);
   return TENON_OK;
 }
@@ -77,9 +78,12 @@ void session_free(Session *s) {
 
 const Program *session_program(const Session *s) { return s->program; }
 int session_threads(const Session *s) { return workers_count(s->workers); }
-const StepTime *session_times(const Session *s) { return s->times; }
+const StepTime *session_times(const Session *s, int32_t function) {
+  return s->frame[function].times;
+}
 void session_reset_times(Session *s) {
-  if (s->times) memset(s->times, 0, (size_t)s->program->function[0]->nsteps * sizeof *s->times);
+  for (int32_t i = 0; s->timed && i < s->program->nfunctions; i++)
+    memset(s->frame[i].times, 0, (size_t)s->frame[i].f->nsteps * sizeof(StepTime));
 }
 int64_t session_arena_bytes(const Session *s) { return s->frame[0].arena_bytes; }
 
@@ -289,7 +293,7 @@ static void note_times(const Session *s, const ProgStep *st, StepTime *times, in
 }
 
 static tenon_status do_steps(Session *s, Run *run, Frame *fr) {
-  StepTime *times = fr == s->frame ? s->times : NULL;
+  StepTime *times = fr->times;
   for (int32_t i = 0; i < fr->f->nsteps; i += 1 + fr->f->step[i].more) {
     const ProgStep *st = &fr->f->step[i];
     int64_t begin = times ? platform->now() : 0;

@@ -9,16 +9,15 @@
 
 typedef struct Session Session;
 
-typedef struct
-    StepTime {        // of one step of the main function, over all calls since it was asked for
-  int64_t calls, ns;  // of steps that run side by side each has its part of their time
+typedef struct StepTime {       // of one step of a function, over all calls since it was asked for
+  int64_t calls, ns;            // of steps that run side by side each has its part of their time
   int64_t last_begin, last_ns;  // of the last call, by the platform's clock
 } StepTime;
 // Told of each result of a step of the main function once it is made; an error ends the run.
 typedef tenon_status SessionObserver(void *ctx, const ProgStep *st, int32_t value, const Value *v);
 typedef struct SessionOptions {
   int threads;               // 0: what affinity and cgroup allow
-  bool profile;              // measure every step of the main function
+  bool profile;              // measure every step
   SessionObserver *observe;  // may be NULL
   void *observe_ctx;
 } SessionOptions;
@@ -28,7 +27,8 @@ MUST_USE tenon_status session_create(Program *p, const SessionOptions *o, Diag *
 void session_free(Session *s);  // NULL is fine
 const Program *session_program(const Session *s);
 int session_threads(const Session *s);
-const StepTime *session_times(const Session *s);  // by step; NULL without `profile`
+// Of a function of the program, 0 the model, by step; NULL without `profile`.  A step that calls a body has that body's time, too.
+const StepTime *session_times(const Session *s, int32_t function);
 void session_reset_times(Session *s);
 int64_t session_arena_bytes(const Session *s);  // of the last call
 

@@ -20,6 +20,7 @@ typedef struct Frame {
   int64_t memory_bytes;  // allocated
   int64_t arena_bytes;   // used by the last layout
   int64_t *laid_out;     // symbol values that the layout holds for
+  StepTime *times;       // by step; NULL where nothing is measured
   bool valid;
 } Frame;
 
@@ -35,7 +36,7 @@ struct Session {
   char *scratch;
   int64_t scratch_each, scratch_bytes;
   struct KernelJob *job;  // of the kernels that run
-  StepTime *times;
+  bool timed;
   SessionObserver *observe;
   void *observe_ctx;
 };

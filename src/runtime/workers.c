@@ -1,10 +1,12 @@
 // workers.c -- the threads of a session.
 //
-// A job is announced by counting `generation` up; `open` holds the job's number until it is closed.  A worker that sees a number it
-// has not served says that it is `busy`, and takes part if the job is still open; the caller closes the job and
-// waits until nobody is busy.  So one that wakes late finds the job gone, and what it reads of a job is never of the next one.  All are spun on,
-// each on its own cache line.  Before it sleeps, a worker says so in `asleep` under the lock and looks once more; who
-// announces a job looks at `asleep` afterwards: so no wake is lost.
+// A job is announced by counting `generation` up; `open` holds the job's number until it is closed.  Both are on one cache line with all that
+// a worker must know of the job, so that one transfer brings it.  A worker says on a line of its own how far it is: 2 n + 1
+// while it is at job n, 2 n when it is done with it or did not take part; before it begins it looks whether the job is still open.  The caller
+// is done when all workers are done with the job; one that has not come is shut out, by closing the job and then looking whether
+// it came after all.  So one that wakes late finds the job gone, and what it reads of a job is never of the next one.  Before
+// it sleeps, a worker says so in `asleep` under the lock and looks once more; who announces a job looks at `asleep`
+// afterwards: so no wake is lost.
 //
 // Workers that take all the CPUs that the process may use are pinned, each to its own, so that caches stay warm; the caller is
 // not.  Fewer are left to the system: several sessions, or processes, would else share the first CPUs while others idle.
@@ -16,20 +18,19 @@
 enum { MAX_WORKERS = 256, LINE = 64, SPINS = 20000 };
 
 typedef struct Member {
-  Workers *all;
+  _Alignas(LINE) atomic_ullong state;  // written by the worker alone
+  _Alignas(LINE) Workers *all;
   int index;
   void *thread;
 } Member;
 
 struct Workers {
   _Alignas(LINE) atomic_ullong generation;  // 64 bits: a number never comes again
-  _Alignas(LINE) atomic_ullong open;        // number of the job, 0: none
-  _Alignas(LINE) atomic_int busy;
-  _Alignas(LINE) atomic_int left;  // of a job that every thread must do
-  _Alignas(LINE) atomic_int asleep;
+  atomic_ullong open;                       // number of the job, 0: none
   WorkersFn *fn;
   void *ctx;
   atomic_bool quit;
+  _Alignas(LINE) atomic_int asleep;
   pthread_mutex_t lock;
   pthread_cond_t wake;
   int count, capacity;
@@ -68,12 +69,9 @@ static void *serve(void *arg) {
   for (unsigned long long seen = 0;;) {
     seen = await_job(w, seen);
     if (atomic_load(&w->quit)) return NULL;
-    atomic_fetch_add(&w->busy, 1);
-    if (atomic_load(&w->open) == seen) {
-      w->fn(w->ctx, m->index, w->count);
-      atomic_fetch_sub(&w->left, 1);
-    }
-    atomic_fetch_sub(&w->busy, 1);
+    atomic_store(&m->state, 2 * seen + 1);
+    if (atomic_load(&w->open) == seen) w->fn(w->ctx, m->index, w->count);
+    atomic_store_explicit(&m->state, 2 * seen, memory_order_release);
   }
 }
 
@@ -119,14 +117,32 @@ void workers_free(Workers *w) {
 }
 
 int workers_count(const Workers *w) { return w->count; }
+int workers_asleep(Workers *w) { return atomic_load(&w->asleep); }
 
-// More threads than CPUs: whoever is waited for may be waiting for our CPU.
-static void await_zero(atomic_int *n) {
-  for (int i = 0; atomic_load_explicit(n, memory_order_acquire) > 0; i++)
+// Waits until a worker is no longer in a state.  More threads than CPUs: whoever is waited for may be waiting for our CPU.
+static unsigned long long await_other(atomic_ullong *state, unsigned long long than) {
+  for (int i = 0;; i++) {
+    unsigned long long now = atomic_load(state);
+    if (now != than) return now;
     if (i < SPINS)
       relax();
     else
       thread_yield();
+  }
+}
+
+// Until all are done with the job, or, unless all must do it, all that have come.
+static void finish(Workers *w, unsigned long long number, bool all) {
+  bool late = false;
+  for (int i = 1; i < w->count; i++) {
+    atomic_ullong *state = &w->member[i].state;
+    unsigned long long now = await_other(state, 2 * number + 1);
+    while (all && now != 2 * number) now = await_other(state, now);
+    late |= now != 2 * number;
+  }
+  if (!late) return;
+  atomic_store(&w->open, 0);
+  for (int i = 1; i < w->count; i++) (void)await_other(&w->member[i].state, 2 * number + 1);
 }
 
 static void run_job(Workers *w, WorkersFn *fn, void *ctx, bool all) {
@@ -134,16 +150,13 @@ static void run_job(Workers *w, WorkersFn *fn, void *ctx, bool all) {
     fn(ctx, 0, 1);
     return;
   }
-  unsigned long long number = atomic_load(&w->generation) + 1;
+  unsigned long long number = atomic_load_explicit(&w->generation, memory_order_relaxed) + 1;
   w->fn = fn;
   w->ctx = ctx;
-  atomic_store(&w->left, w->count - 1);
-  atomic_store(&w->open, number);
+  atomic_store_explicit(&w->open, number, memory_order_release);
   announce(w);
   fn(ctx, 0, w->count);
-  if (all) await_zero(&w->left);
-  atomic_store(&w->open, 0);
-  await_zero(&w->busy);
+  finish(w, number, all);
 }
 
 void workers_run(Workers *w, WorkersFn *fn, void *ctx) { run_job(w, fn, ctx, true); }

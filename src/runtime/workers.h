@@ -14,6 +14,7 @@ typedef void WorkersFn(void *ctx, int thread, int nthreads);
 Workers *workers_create(int nthreads);
 void workers_free(Workers *w);  // NULL is fine
 int workers_count(const Workers *w);
+int workers_asleep(Workers *w);  // how many sleep now, without a job for a while
 // Calls fn once for each thread, and returns when all have.  What they wrote is then seen by the caller.
 void workers_run(Workers *w, WorkersFn *fn, void *ctx);
 // Calls fn in the caller, and in every other thread that comes before the caller's call returns: fn takes its work from what all share, and

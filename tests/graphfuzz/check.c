@@ -68,7 +68,8 @@ typedef struct Way {
 static bool is_exact(const OptReport *r) {
   for (int64_t i = 0; i < r->npasses; i++)
     if (r->pass[i].changed &&
-        (!strcmp(r->pass[i].pass->name, "chain") || !strcmp(r->pass[i].pass->name, "parallel")))
+        (!strcmp(r->pass[i].pass->name, "chain") || !strcmp(r->pass[i].pass->name, "parallel") ||
+         !strcmp(r->pass[i].pass->name, "partial")))
       return false;
   for (const RuleSet *const *s = rule_sets; *s; s++)
     for (int64_t i = 0; i < (*s)->n; i++) {

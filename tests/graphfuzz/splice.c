@@ -202,6 +202,48 @@ static const struct {
     {OP_dict_vectorizer, "(map(string, f32[])) string_vocabulary=[\"a\", \"c\"]"},
 };
 
+static void print_weight(Maker *m, StrBuf *b, const char *name, int64_t x, int64_t y, int64_t in,
+                         int64_t out) {
+  strbuf_printf(b, "%%%s = const f32[%lld, %lld, %lld, %lld] {", name, (long long)x, (long long)y,
+                (long long)in, (long long)out);
+  for (int64_t i = 0; i < x * y * in * out; i++)
+    strbuf_printf(b, "%s%g", i ? ", " : "", (double)(maker_draw(m, 17) - 8) / 8);
+  strbuf_puts(b, "} ");
+}
+
+// Convolutions one after the other with constant weights: what is put into one kernel.  Not all of them can be.
+static Graph *draw_chain(Maker *m) {
+  static Diag d;
+  static const char *const acts[] = {"relu", "hard_swish", "swish", "neg"};
+  Graph *s = NULL;
+  StrBuf b;
+  int64_t in = 1 + maker_draw(m, 4), wide = 2 + maker_draw(m, 20), out = 1 + maker_draw(m, 6);
+  int64_t taps = 1 + maker_draw(m, 3), size = taps + maker_draw(m, 9), pad = maker_draw(m, taps);
+  bool expand = maker_draw(m, 3), project = !expand || maker_draw(m, 3);
+  strbuf_init(&b, m->arena);
+  strbuf_printf(&b, "graph(%%x: f32[%lld, %lld, %lld, %lld]) { ", (long long)(1 + maker_draw(m, 2)),
+                (long long)size, (long long)size, (long long)(expand ? in : wide));
+  const char *at = "x", *act = acts[maker_draw(m, ARRAY_LEN(acts))];
+  if (expand) {
+    print_weight(m, &b, "we", 1, 1, in, wide);
+    strbuf_printf(&b, "%%e = conv(%%x, %%we) channels_last=true %%f = %s(%%e) ", act);
+    at = "f";
+  }
+  print_weight(m, &b, "wd", taps, taps, 1, wide);
+  strbuf_printf(&b,
+                "%%d = conv(%%%s, %%wd) channels_last=true group=%lld strides=[%lld, 1] "
+                "pads=[%lld, %lld, %lld, 0] %%a = %s(%%d) ",
+                at, (long long)wide, (long long)(1 + maker_draw(m, 2)), (long long)pad,
+                (long long)pad, (long long)pad, act);
+  if (project) {
+    print_weight(m, &b, "wp", 1, 1, wide, out);
+    strbuf_puts(&b, "%p = conv(%a, %wp) channels_last=true ");
+  }
+  strbuf_printf(&b, "return %%%s }", project ? "p" : "a");
+  diag_init(&d);
+  return graph_parse(str_of(strbuf_text(&b)), NULL, &d, &s) ? NULL : s;
+}
+
 // An op's sample as a graph, drawn op by op so that the rare are as frequent as the common.
 static Graph *draw_sample(Maker *m) {
   static Diag d;
@@ -213,7 +255,9 @@ static Graph *draw_sample(Maker *m) {
   for (int64_t i = 0; i < ARRAY_LEN(lists); i++)
     if (lists[i].op == at && n < 64) own[n++] = lists[i].text;
   if (!n) return NULL;
-  const char *text = sample_graph(m->arena, &(Sample){op_table[at], own[maker_draw(m, n)]});
+  int64_t which = maker_draw(m, at == OP_conv ? 2 * n : n);
+  if (which >= n) return draw_chain(m);
+  const char *text = sample_graph(m->arena, &(Sample){op_table[at], own[which]});
   diag_init(&d);
   return text && !graph_parse(str_of(text), NULL, &d, &s) ? s : NULL;
 }

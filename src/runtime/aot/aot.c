@@ -13,6 +13,8 @@ typedef struct AotState {
   pthread_mutex_t lock;  // held while the model loads or runs
   Program *program;      // NULL: not loaded
   Session *session;
+  RunKeep keep;
+  bool kept;
   Diag diag;
 } AotState;
 
@@ -45,6 +47,8 @@ static void leave(AotState *s) { pthread_mutex_unlock(&s->lock); }
 static void unload(AotState *s) {
   session_free(s->session);
   program_release(s->program);
+  if (s->kept) run_keep_deinit(&s->keep);
+  s->kept = false;
   s->session = NULL;
   s->program = NULL;
 }
@@ -87,10 +91,10 @@ static tenon_status call(AotState *s, AotCall *c) {
   const Program *p = s->program;
   const ProgFunction *f = p->function[0];
   Run *run = &c->run;
-  int64_t *sym = arena_array(&run->strings, int64_t, p->nsyms + 1), dims[MAX_RANK], bytes;
-  Value **in = arena_array(&run->strings, Value *, f->nparams + 1);
-  Value **out = arena_array(&run->strings, Value *, f->nresults + 1);
-  ResultRoom *room = arena_array(&run->strings, ResultRoom, f->nresults + 1);
+  int64_t *sym = arena_array(&run->scratch, int64_t, p->nsyms + 1), dims[MAX_RANK], bytes;
+  Value **in = arena_array(&run->scratch, Value *, f->nparams + 1);
+  Value **out = arena_array(&run->scratch, Value *, f->nresults + 1);
+  ResultRoom *room = arena_array(&run->scratch, ResultRoom, f->nresults + 1);
   bind(p, c->dims, sym);
   for (int32_t i = 0; i < f->nparams; i++) {
     const ProgValue *v = &f->value[f->param[i]];
@@ -115,11 +119,15 @@ static tenon_status call(AotState *s, AotCall *c) {
 
 static tenon_status run_loaded(AotState *s, AotCall *c) {
   Trap t;
-  run_init(&c->run, NULL, &s->diag);
   trap_enter(&t, &s->diag);
-  if (setjmp(t.env) == 0) t.status = call(s, c);
+  if (setjmp(t.env) == 0) {
+    if (!s->kept) run_keep_init(&s->keep);
+    s->kept = true;
+    run_init_keeping(&c->run, &s->keep, &s->diag);
+    t.status = call(s, c);
+  }
   trap_leave(&t);
-  run_deinit(&c->run);
+  if (s->kept) run_deinit(&c->run);
   return t.status;
 }
 
