@@ -333,6 +333,21 @@ expect 2 "'+bogus' is no feature" compile "$tmp/m.tir" --features +bogus
 expect 2 "no code can be made for the triple 'sparc'" compile "$tmp/m.tir" --triple sparc
 expect 2 "--weights goes with" compile "$tmp/m.tir" --weights "$tmp/w.bin"
 
+# ---- C source ----
+expect 0 "stack at most" compile "$tmp/m.tir" --target c -o "$tmp/m.c"
+check "a source and a header" test -s "$tmp/m.c" -a -s "$tmp/m.h"
+expect 0 "arena" compile "$tmp/m.tir" -o "$tmp/e.c" --embedded --fix n=3 --single-file
+check "and one file alone" test -s "$tmp/e.c" -a ! -e "$tmp/e.h"
+expect 4 "give them with --fix" compile "$tmp/m.tir" -o "$tmp/e2.c" --embedded
+expect 2 "--target c writes C" compile "$tmp/m.tir" --target c --emit obj
+expect 2 "two files need a name" compile "$tmp/m.tir" --target c -o -
+expect 0 "int model(" compile "$tmp/m.tir" --target c -o - --single-file
+expect 1 "has no input 'none'" compile "$tmp/m.tir" --constant none=x.npy
+check "compile --json of C is JSON" json_ok compile "$tmp/m.tir" --target c -o "$tmp/m.c" --json
+if command -v cc >/dev/null; then
+  expect 0 "all as expected" run "$tmp/m.tir" --target c --dim n=3 --compare interp
+fi
+
 # ---- conform ----
 mkdir "$tmp/empty"
 expect 1 "no tests below" conform "$tmp/empty"

@@ -4,6 +4,7 @@
 // A failing graph is reduced and written as a text file that is a test of its own: put into tests/graphfuzz/cases, it is
 // checked from then on (GRAPH_FUZZ_OUT names the folder, build/graphfuzz when not set).
 #include "graphfuzz/graphfuzz.h"
+#include "base/process.h"
 #include "targets/llvm/codegen.h"
 #include "targets/target.h"
 #include "test.h"
@@ -114,6 +115,15 @@ TEST(compiled_graph_fuzz_cpu) {
   fuzz(target_find("cpu"), COMPILED, &st);
   codegen_release(kept);
   EXPECT(st.kernels > st.graphs);
+}
+
+// Each graph that C can hold is a call of the C compiler.
+TEST(compiled_graph_fuzz_c) {
+  enum { SOURCES = 40 };
+  static FuzzStats st;
+  char cc[4096];
+  if (!process_find("cc", cc, sizeof cc)) SKIP("there is no C compiler");
+  fuzz(target_find("c"), SOURCES, &st);
 }
 
 // ---- what was found once ----

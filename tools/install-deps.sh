@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # install-deps.sh -- installs what a task needs and this machine lacks.
 #
-#   tools/install-deps.sh GROUP...        groups: build test cross fuzz format demo nets
+#   tools/install-deps.sh GROUP...        groups: build test cross embedded fuzz format demo nets
 #   tools/install-deps.sh --list          every Debian and Python package, by group
 #
 # This is the only list of packages.  Debian packages that are missing are installed with apt-get (through
@@ -19,6 +19,7 @@ MUST[test]="clang clang-format libclang-rt-14-dev llvm-14 python3 python3-venv x
 MAY[test]="chromium qemu-user lld"
 PYTHON[test]="numpy onnx onnxruntime"
 MAY[cross]="qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross gcc-riscv64-linux-gnu libc6-dev-riscv64-cross"
+MAY[embedded]="gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm"
 MUST[fuzz]="clang libclang-rt-14-dev llvm-14 xz-utils"
 MAY[fuzz]="libonnx-testdata"
 MUST[format]="clang-format"
@@ -27,7 +28,7 @@ MAY[demo]="python3-venv"
 ALONE[demo]="magika"
 MUST[nets]="python3 python3-venv"
 PYTHON[nets]="numpy onnx onnxruntime"
-GROUPS_ALL="build test cross fuzz format demo nets"
+GROUPS_ALL="build test cross embedded fuzz format demo nets"
 
 if [ "${1:-}" = --list ]; then
   for g in $GROUPS_ALL; do

@@ -123,6 +123,17 @@ void process_end(Process *p, bool by_force) {
   p->pid = 0;
 }
 
+int process_run(const char *const *argv, int *out_status) {
+  pid_t pid;
+  int status = 0;
+  int err = posix_spawnp(&pid, argv[0], NULL, NULL, (char *const *)(uintptr_t)argv, environ);
+  if (err) return err;
+  while (waitpid(pid, &status, 0) < 0)
+    if (errno != EINTR) return errno;
+  *out_status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  return 0;
+}
+
 // ---- finding programs ----
 
 static bool beside(const char *file, const char *folder, const char *name, char *out, int64_t cap) {

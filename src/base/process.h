@@ -17,6 +17,9 @@ int process_write(Process *p, const void *bytes, int64_t n, int64_t deadline);
 int process_read(Process *p, void *bytes, int64_t n, int64_t deadline);
 // Closes the pipes and waits; with `kill`, does not let it finish.
 void process_end(Process *p, bool kill);
+// Runs a program to its end, found on the path, with our standard files.  0 or an errno value; *out_status is its exit status, -1 where it
+// was ended by a signal.
+int process_run(const char *const *argv, int *out_status);
 // Where a program lies: beside the running executable, beside this library, or on the path.  False when nowhere.
 bool process_find(const char *name, char *out, int64_t cap);
 
@@ -26,5 +29,10 @@ void *code_map(const void *bytes, int64_t n);
 void code_unmap(void *p, int64_t n);
 // Makes mapped bytes executable where they lie; false when the system refuses, or they do not begin at a page.
 bool code_allow(void *p, int64_t n);
+
+// ---- shared libraries (platform_library.c) ----
+void *library_open(const char *path);  // NULL when it cannot be
+void *library_symbol(void *library, const char *name);
+void library_close(void *library);  // NULL is fine
 
 #endif

@@ -1,10 +1,12 @@
 // cmd_compile.c -- `tenon compile`: a model to a file that runs without the compiler.
+#include "cli/compile_c.h"
 #include "cli/inputs.h"
 #include "cli/overrides.h"
 #include "cli/link.h"
 #include "cli/opt.h"
 
 #include "api/model.h"
+#include "ir/expand.h"
 #include "runtime/artifact.h"
 #include "targets/object.h"
 #include "targets/target.h"
@@ -13,11 +15,20 @@
 #include <unistd.h>
 
 enum { MAX_STAGES = 8 };
-typedef enum { EMIT_TENON, EMIT_OBJ, EMIT_SO, EMIT_EXE, EMIT_LLVM, EMIT_ASM, EMIT_COUNT } Emit;
+typedef enum {
+  EMIT_TENON,
+  EMIT_OBJ,
+  EMIT_SO,
+  EMIT_EXE,
+  EMIT_LLVM,
+  EMIT_ASM,
+  EMIT_C,
+  EMIT_COUNT
+} Emit;
 static const struct {
   const char *name, *ending;
-} emits[EMIT_COUNT] = {{"tenon", ".tenon"}, {"obj", ".o"},   {"so", ".so"},
-                       {"exe", ""},         {"llvm", ".ll"}, {"asm", ".s"}};
+} emits[EMIT_COUNT] = {{"tenon", ".tenon"}, {"obj", ".o"}, {"so", ".so"}, {"exe", ""},
+                       {"llvm", ".ll"},     {"asm", ".s"}, {"c", ".c"}};
 
 typedef struct Stage {
   const char *name;
@@ -31,6 +42,7 @@ typedef struct CompileCommand {
   const Target *target;
   Emit emit;
   Machine machine;
+  CompileC c;
   Program *program;
   TargetReport report;
   Progress bar;
@@ -96,19 +108,23 @@ static tenon_status write_output(CompileCommand *m) {
   case EMIT_EXE: return link_program(c, m->program, symbol, false, weights, m->output);
   case EMIT_LLVM:
   case EMIT_ASM: return file_write(m->output, m->report.text.p, m->report.text.n, &c->diag);
+  case EMIT_C: return compile_c_write(c, &m->c);
   case EMIT_TENON:
   case EMIT_COUNT: break;
   }
   return artifact_write(m->program, m->output, &c->diag);
 }
 
-static tenon_status compile(CompileCommand *m) {
+// `apart`: composites that have no loops as they stand are taken apart first.
+static tenon_status compile(CompileCommand *m, bool apart) {
   Cli *c = m->cli;
   Diag *d = &c->diag;
   MemPlan *plan;
   m->began = m->stage_began = platform->now();
   TRY(open_fixed(c, c->pos[0], &m->options, &m->model));
   TRY(model_need_supported(m->model, d));
+  TRY(compile_constants(c, m->model->graph));
+  if (apart) TRY(graph_expand(m->model->graph, c_composites, &apart));
   Graph *g = m->model->graph;
   // Of the model as it is: what is made up for a run must not depend on how it was optimised.
   const int64_t *range = input_ranges(g, &c->arena);
@@ -123,6 +139,8 @@ static tenon_status compile(CompileCommand *m) {
                              : m->emit == EMIT_LLVM ? TEXT_LLVM
                                                     : TEXT_NONE,
                      .no_cache = opt_given(c, OPT_compile_no_cache),
+                     .c_source = m->emit == EMIT_C ? &m->c.source : NULL,
+                     .c_options = &m->c.options,
                      .watch = &watch,
                      .report = &m->report};
   TRY(target_compile_with(m->target, g, plan, &o, &c->arena, d, &m->program));
@@ -135,6 +153,20 @@ static tenon_status compile(CompileCommand *m) {
   TRY(write_output(m));
   end_stage(m, "write");
   return TENON_OK;
+}
+
+// C has more loops for composites that are taken apart; where that does not help, what was said first stands.
+static tenon_status compile_or_again(CompileCommand *m) {
+  tenon_status s = compile(m, false);
+  if (s != TENON_EUNSUPPORTED || m->emit != EMIT_C) return s;
+  Diag *first = arena_dup(&m->cli->arena, &m->cli->diag, (int64_t)sizeof(Diag));
+  model_free(m->model);
+  m->model = NULL;
+  m->nstages = 0;
+  diag_init(&m->cli->diag);
+  s = compile(m, true);
+  if (s) m->cli->diag = *first;
+  return s;
 }
 
 // ---- what is said of it ----
@@ -169,6 +201,15 @@ static void print_times(CompileCommand *m) {
             k[i].cached ? "yes" : "no", clean_text(&m->cli->arena, k[i].name));
 }
 
+static void print_c_sizes(CompileCommand *m) {
+  NumText weights, arena, stack;
+  const CSource *s = &m->c.source;
+  say(m->cli, ", %s of weights", text_bytes(&weights, s->weights_bytes));
+  if (s->arena_bytes >= 0) say(m->cli, ", arena %s", text_bytes(&arena, s->arena_bytes));
+  say(m->cli, ", stack at most %s, %.2f s\n", text_bytes(&stack, s->stack_bytes),
+      total_ms(m) / 1e3);
+}
+
 static void print_text(CompileCommand *m) {
   NumText constants, code;
   const Program *p = m->program;
@@ -177,6 +218,10 @@ static void print_text(CompileCommand *m) {
   if (ncached(m)) say(m->cli, " (%lld from the cache)", (long long)ncached(m));
   if (m->nhost)
     say(m->cli, ", %lld of %lld steps on the host", (long long)m->nhost, (long long)m->nsteps);
+  if (m->emit == EMIT_C) {
+    print_c_sizes(m);
+    return;
+  }
   say(m->cli, ", %s of constants, %s of code, %.2f s\n", text_bytes(&constants, p->constants_bytes),
       text_bytes(&code, p->code_bytes), total_ms(m) / 1e3);
 }
@@ -303,15 +348,22 @@ static int choose_machine(CompileCommand *m) {
 
 static int choose(CompileCommand *m) {
   Cli *c = m->cli;
-  const char *target = opt_text(c, OPT_compile_target, "cpu");
+  bool source = str_ends(str_of(opt_text(c, OPT_compile_output, "")), ".c") ||
+                !strcmp(opt_text(c, OPT_compile_emit, ""), "c");
+  const char *target = opt_text(c, OPT_compile_target, source ? "c" : "cpu");
   Machine host;
   machine_host(&host);
   m->target = target_find(target);
   if (!m->target)
     return cli_usage(c, "compile: unknown target '%s'; `tenon targets` lists them", target);
   if (!choose_emit(m))
-    return cli_usage(c, "compile: --emit takes tenon, obj, so, exe, llvm or asm, not '%s'",
+    return cli_usage(c, "compile: --emit takes tenon, c, obj, so, exe, llvm or asm, not '%s'",
                      opt_text(c, OPT_compile_emit, ""));
+  if (!strcmp(m->target->name, "c") != (m->emit == EMIT_C)) {
+    if (opt_given(c, OPT_compile_emit) || m->emit == EMIT_C)
+      return cli_usage(c, "compile: --target c writes C, and no other target does");
+    m->emit = EMIT_C;
+  }
   int rc = choose_machine(m);
   if (rc) return rc;
   bool linked = m->emit == EMIT_SO || m->emit == EMIT_EXE;
@@ -319,8 +371,9 @@ static int choose(CompileCommand *m) {
     return cli_usage(c,
                      "compile: only --emit=tenon, obj, llvm and asm are made for other machines");
   m->output = opt_text(c, OPT_compile_output, default_output(m));
+  if (m->emit == EMIT_C) return compile_c_choose(c, m->output, &m->machine, &m->c);
   if (opt_given(c, OPT_compile_weights) && !linked && m->emit != EMIT_OBJ)
-    return cli_usage(c, "compile: --weights goes with --emit=obj, so and exe");
+    return cli_usage(c, "compile: --weights goes with --emit=c, obj, so and exe");
   if (!strcmp(m->output, "-") && (linked || m->emit == EMIT_OBJ))
     return cli_usage(c, "compile: this output needs a name: -o F%s", emits[m->emit].ending);
   if (!strcmp(m->output, "-") && m->emit == EMIT_TENON && isatty(1))
@@ -334,7 +387,7 @@ int cmd_compile(Cli *c) {
   m->cli = c;
   int rc = choose(m);
   if (!rc) rc = fixed_read(c, &c->opt[OPT_compile_fix], &m->options);
-  if (!rc) rc = cli_exit_of(compile(m));
+  if (!rc) rc = cli_exit_of(compile_or_again(m));
   if (!rc && opt_given(c, OPT_compile_time)) print_times(m);
   if (!rc && opt_given(c, OPT_compile_json))
     print_json(m);

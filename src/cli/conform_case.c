@@ -10,8 +10,11 @@
 #include "api/model.h"
 #include "cli/opt.h"
 #include "cli/tensors.h"
+#include "ir/expand.h"
+#include "ir/fix.h"
 #include "runtime/artifact.h"
 #include "runtime/session.h"
+#include "targets/c/c.h"
 #include "targets/target.h"
 
 #include <math.h>
@@ -376,11 +379,96 @@ static tenon_status optimise(Test *t) {
   if (t->o->plan) TRY(opt_plan(g, t->arena, t->diag, &t->plan));
   if (!t->o->target) return TENON_OK;
   // One process makes the code: the one that waits for us.
-  TRY(target_compile_with(t->o->target, g, t->plan, &(TargetOptions){.threads = 1}, t->arena,
+  TRY(target_compile_with(t->o->target, g, t->plan,
+                          &(TargetOptions){.threads = 1, .cflags = "-O1 -march=native"}, t->arena,
                           t->diag, &t->program));
   if (t->o->artifact) TRY(through_artifact(t));
   return session_create(t->program, &(SessionOptions){.threads = t->o->threads}, t->diag,
                         &t->session);
+}
+
+// ---- sizes that must be known when a model is compiled ----
+
+static bool is_first_operand(const Test *t, const Node *param) {
+  NodeList all = body_order(t->model->graph, t->model->graph->main, t->arena);
+  for (int64_t i = 0; i < all.n; i++)
+    if (all.v[i]->nsrc && all.v[i]->src[0] == param) return true;
+  return false;
+}
+
+// What sizes may follow from: few numbers, that are not what an operator works on.  `first`: integers that are, too.
+static bool gives_sizes(const Test *t, const Value *v, const Node *param, bool first) {
+  enum { FEW = 64 };
+  if (!v || v->kind != VK_TENSOR || v->rank > 1 || v->n > FEW || v->dtype == DT_STRING)
+    return false;
+  bool whole = v->dtype == DT_I64 || v->dtype == DT_I32;
+  return !is_first_operand(t, param) || (first && whole);
+}
+
+static void note_sizes(Test *t, const Value *v, const Type *type, IntFixed *fixed, int64_t *n) {
+  if (!v || v->kind != VK_TENSOR || type->kind != TK_TENSOR || type->rank != v->rank) return;
+  for (int i = 0; i < v->rank; i++) {
+    if (type->dims[i]->kind != IE_SYM || type->dims[i]->fresh) continue;
+    Str name = str_of(str_printf(t->arena, "%s", type->dims[i]->name));
+    bool seen = false;
+    for (int64_t k = 0; k < *n; k++) seen |= str_eq(fixed[k].name, name);
+    if (!seen && *n < MAX_RANK * 8) fixed[(*n)++] = (IntFixed){.name = name, .value = v->dims[i]};
+  }
+}
+
+// Opens the model again with the sizes of the first data set, and with the inputs that sizes follow from as constants.
+static tenon_status open_and_fix(Test *t, Run *run, bool first, int64_t *out_n) {
+  IntFixed *fixed = arena_array(t->arena, IntFixed, MAX_RANK * 8);
+  int64_t nfixed = 0, nin = model_ninputs(t->model), n = 0;
+  Value **in = arena_array(t->arena, Value *, nin + 1);
+  FixedInput *list = arena_array(t->arena, FixedInput, nin + 1);
+  StrBuf names;
+  strbuf_init(&names, t->arena);
+  TRY(read_inputs(t, run, str_printf(t->arena, "%s/test_data_set_0", t->c->folder), in));
+  for (int64_t i = 0; i < nin; i++) {
+    const Node *p = model_input(t->model, i);
+    note_sizes(t, in[i], type_of(p), fixed, &nfixed);
+    if (!gives_sizes(t, in[i], p, first)) continue;
+    list[n++] = (FixedInput){i, in[i]->dtype, in[i]->rank, in[i]->dims, in[i]->data};
+    strbuf_printf(&names, "%s%s", names.n ? ", " : "", p->name);
+  }
+  model_free(t->model);
+  t->model = NULL;
+  TRY(model_open(t->c->model, &(ModelOptions){.fixed = fixed, .nfixed = nfixed}, t->diag,
+                 &t->model));
+  if (n) t->remark = str_printf(t->arena, "compiled with %s fixed", strbuf_text(&names));
+  bool apart;
+  TRY(graph_fix(t->model->graph, list, n));
+  TRY(graph_expand(t->model->graph, c_composites, &apart));
+  *out_n = n + nfixed + apart;
+  return TENON_OK;
+}
+
+static tenon_status open_with_sizes(Test *t, bool first, int64_t *out_n) {
+  Run *run = arena_new(t->arena, Run);
+  run_init(run, NULL, t->diag);
+  tenon_status s = open_and_fix(t, run, first, out_n);
+  run_deinit(run);
+  return s;
+}
+
+// A target that needs every size gets those of the test's data, as a user would give them.
+static tenon_status optimise_with_sizes(Test *t) {
+  tenon_status s = optimise(t);
+  bool sizes = t->o->target && !strcmp(t->o->target->name, "c") && t->c->folder;
+  for (int first = 0; first < 2 && sizes && s == TENON_EUNSUPPORTED; first++) {
+    Diag *was = arena_dup(t->arena, t->diag, (int64_t)sizeof(Diag));
+    int64_t n = 0;
+    diag_init(t->diag);
+    s = open_with_sizes(t, first, &n);
+    if (!s && n) s = optimise(t);
+    if (!n || s) {
+      *t->diag = *was;
+      t->remark = NULL;
+      s = TENON_EUNSUPPORTED;
+    }
+  }
+  return s;
 }
 
 static tenon_status run_case(Test *t, bool *out_right) {
@@ -388,7 +476,7 @@ static tenon_status run_case(Test *t, bool *out_right) {
   TRY(model_open(t->c->model, NULL, t->diag, &t->model));
   TRY(need_supported(t));
   TRY(graph_verify(t->model->graph, t->diag));
-  if (t->o->optimise) TRY(optimise(t));
+  if (t->o->optimise) TRY(optimise_with_sizes(t));
   if (t->o->text) TRY(through_text(t));
   if (t->o->expand)
     TRY(interp_create(t->model->graph, &(InterpOptions){.expand = true}, t->diag,

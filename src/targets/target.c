@@ -2,6 +2,7 @@
 #include "targets/target.h"
 
 #include "base/platform.h"
+#include "targets/c/c.h"
 #include "targets/cpu.h"
 #include "targets/ref.h"
 
@@ -39,7 +40,13 @@ static const Target cpu = {.name = "cpu",
                            .verified = cpu_verified,
                            .build = cpu_build};
 
-const Target *const target_table[] = {&cpu, &ref, &host, NULL};
+static const Target c_text = {.name = "c",
+                              .doc = "C11 source for any machine with a C compiler",
+                              .keeps_loops = true,
+                              .describe = c_describe,
+                              .build = c_build};
+
+const Target *const target_table[] = {&cpu, &c_text, &ref, &host, NULL};
 
 const Target *target_find(const char *name) {
   for (const Target *const *t = target_table; *t; t++)

@@ -56,6 +56,10 @@ struct TargetOptions {
   const DimBinding *sizes;  // that work is counted at; NULL: the plan's
   const Watch *watch;       // told of each node and kernel; may be NULL
   Compiled *compiled;       // gets the kernels' texts and the values' origins; may be NULL
+  // Target c: gets the source instead of having it compiled; how it is written, NULL: one file; flags of the compiler.
+  struct CSource *c_source;
+  const struct CSourceOptions *c_options;
+  const char *cflags;
 };
 // Lowers a planned graph and builds its kernels; o may be NULL.
 MUST_USE tenon_status target_compile_with(const Target *t, Graph *g, const MemPlan *plan,

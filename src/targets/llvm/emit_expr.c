@@ -4,11 +4,12 @@
 // elements at a small distance, picked from the runs that hold them; at a larger one, lane by lane; or any elements, gathered.  Lanes that are not there and lanes that a
 // guard leaves out touch no memory: where a guard is the same for all lanes the address is replaced by
 // that of a block of zeros, else the access is masked.
+#include "loop/span.h"
 #include "targets/llvm/emit.h"
 
 #include <math.h>
 
-enum { APART_MOST = 4, SPAN_DEPTH = 14 };
+enum { APART_MOST = 4 };
 
 static LV both(Emit *e, LV a, LV b) { return !a ? b : !b ? a : LLVMBuildAnd(e->b, a, b, ""); }
 
@@ -259,103 +260,11 @@ void emit_store(Emit *e, const LoopStmt *s) {
 
 // ---- expressions ----
 
-// What a float expression is known to lie in, and whether it may be NaN.
-typedef struct Span {
-  double lo, hi;
-  bool nan;
-} Span;
-
-static Span float_span(const LoopExpr *x, int depth);
-
-// The text of a kernel shares no constants.
-static bool same_value(const LoopExpr *a, const LoopExpr *b) {
-  return a == b || (a->kind == LX_CONST && b->kind == LX_CONST && a->f == b->f);
-}
-
-// select(a < b, b, a) and select(a < b, a, b): where the comparison does not hold, and NaN makes it not hold, the result is
-// the operand that is last.
-static Span select_span(const LoopExpr *x, int depth) {
-  const LoopExpr *c = x->src[0], *yes = x->src[1], *no = x->src[2];
-  Span p = float_span(yes, depth), q = float_span(no, depth);
-  bool less = c->kind == LX_OP && c->op == LOOP_lt;
-  if (less && same_value(c->src[0], no) && same_value(c->src[1], yes))
-    return (Span){q.lo, fmax(p.hi, q.hi), q.nan};
-  if (less && same_value(c->src[0], yes) && same_value(c->src[1], no))
-    return (Span){fmin(p.lo, q.lo), q.hi, q.nan};
-  return (Span){fmin(p.lo, q.lo), fmax(p.hi, q.hi), p.nan || q.nan};
-}
-
-// a * b + c within bounds that hold after a rounding too; where they are not finite nothing is known.
-static Span product_span(Span a, Span b, Span c) {
-  const Span any = {-INFINITY, INFINITY, true};
-  double p[] = {a.lo * b.lo, a.lo * b.hi, a.hi * b.lo, a.hi * b.hi};
-  double lo = fmin(fmin(p[0], p[1]), fmin(p[2], p[3])) + c.lo;
-  double hi = fmax(fmax(p[0], p[1]), fmax(p[2], p[3])) + c.hi;
-  if (a.nan || b.nan || c.nan || !(lo > -1e30 && hi < 1e30)) return any;
-  double slack = 1e-6 * fmax(fabs(lo), fabs(hi));
-  return (Span){lo - slack, hi + slack, false};
-}
-
-// What an integer is known to lie in.
-static Span int_span(const LoopExpr *x, int depth) {
-  const Span any = {-INFINITY, INFINITY, false};
-  if (x->kind == LX_CONST) return (Span){(double)x->i, (double)x->i, false};
-  if (x->dtype == DT_U8) return (Span){0, 255, false};
-  if (x->dtype == DT_I8) return (Span){-128, 127, false};
-  if (depth > SPAN_DEPTH || x->kind != LX_OP || x->dtype != DT_I32) return any;
-  if (x->op == LOOP_cast) {
-    DType from = x->src[0]->dtype;
-    bool is_float = from == DT_F32 || from == DT_F64;
-    Span s = is_float ? float_span(x->src[0], depth + 1) : int_span(x->src[0], depth + 1);
-    bool fits = !s.nan && s.lo > -0x1p31 && s.hi < 0x1p31 && (is_float || !dtype_is_float(from));
-    return fits ? (Span){floor(s.lo), ceil(s.hi), false} : any;
-  }
-  if (x->op != LOOP_add && x->op != LOOP_sub) return any;
-  Span p = int_span(x->src[0], depth + 1), q = int_span(x->src[1], depth + 1);
-  if (x->op == LOOP_sub) q = (Span){-q.hi, -q.lo, false};
-  bool fits = p.lo + q.lo > -0x1p31 && p.hi + q.hi < 0x1p31;
-  return fits ? (Span){p.lo + q.lo, p.hi + q.hi, false} : any;
-}
-
-static Span float_span(const LoopExpr *x, int depth) {
-  const Span any = {-INFINITY, INFINITY, true}, none = {0, 0, false}, one = {1, 1, false};
-  if (x->kind == LX_CONST) return (Span){x->f, x->f, isnan(x->f)};
-  if (depth > SPAN_DEPTH || x->kind != LX_OP) return any;
-  Span p, q;
-  switch ((int)x->op) {
-  case LOOP_min:
-  case LOOP_max:
-    p = float_span(x->src[0], depth + 1);
-    q = float_span(x->src[1], depth + 1);
-    if (x->op == LOOP_min) return (Span){fmin(p.lo, q.lo), fmin(p.hi, q.hi), p.nan || q.nan};
-    return (Span){fmax(p.lo, q.lo), fmax(p.hi, q.hi), p.nan || q.nan};
-  case LOOP_select: return select_span(x, depth + 1);
-  case LOOP_round:
-  case LOOP_floor:
-  case LOOP_ceil:
-    p = float_span(x->src[0], depth + 1);
-    return (Span){floor(p.lo), ceil(p.hi), p.nan};
-  case LOOP_cast: return dtype_is_float(x->src[0]->dtype) ? any : int_span(x->src[0], depth + 1);
-  case LOOP_add:
-    return product_span(float_span(x->src[0], depth + 1), one, float_span(x->src[1], depth + 1));
-  case LOOP_neg: p = float_span(x->src[0], depth + 1); return (Span){-p.hi, -p.lo, p.nan};
-  case LOOP_mul:
-  case LOOP_fma:
-    p = float_span(x->src[0], depth + 1);
-    q = float_span(x->src[1], depth + 1);
-    return product_span(p, q, x->op == LOOP_fma ? float_span(x->src[2], depth + 1) : none);
-  case LOOP_relu:
-    p = float_span(x->src[0], depth + 1);
-    return (Span){fmax(p.lo, 0), fmax(p.hi, 0), p.nan};
-  }
-  return any;
-}
-
 // Floats that are known to fit: without asking whether each is a number where it is known to be one.
 static LV cast_known(Emit *e, const LoopExpr *x, LV v) {
   DType t = x->src[0]->dtype;
   if (!dtype_is_float(t) || dtype_is_float(x->dtype)) return cast_emit(e, t, x->dtype, v, 0, 0);
-  Span s = float_span(x->src[0], 0);
+  LoopSpan s = loop_span(x->src[0]);
   bool fits = !s.nan && s.lo >= -0x1p31 && s.hi < 0x1p31 && x->dtype == DT_I32;
   if (fits && (t == DT_F32 || t == DT_F64))
     return LLVMBuildFPToSI(e->b, v, type_like(v, e->i32), "");
@@ -368,7 +277,7 @@ static LV emit_rounded(Emit *e, const LoopExpr *x) {
   if (x->op != LOOP_cast || x->dtype != DT_I32 || r->kind != LX_OP || r->op != LOOP_round ||
       r->dtype != DT_F32 || e->m->arch != ARCH_X86_64)
     return NULL;
-  Span s = float_span(r->src[0], 0);
+  LoopSpan s = loop_span(r->src[0]);
   if (s.nan || s.lo < -0x1p30 || s.hi > 0x1p30) return NULL;
   LV v = emit_expr(e, r->src[0]);
   int lanes = value_lanes(v);

@@ -1,0 +1,64 @@
+// cstyle.h -- kernels as text of the C family: one emitter, and a table of spellings for each target.
+//
+// The emitter walks a kernel's loops as the code generator of `cpu` does, and writes text instead of instructions: what
+// differs between C, OpenCL and CUDA is in the table.  A kernel is written in one of two forms.  *Vectors*: `vector` loops run in
+// chunks of lanes with the compiler's vector types, unrolled loops are written out, and register tiles are arrays that
+// are indexed by numbers alone, so that compilers keep them in registers.  *Plain*: every loop is a loop, every value a scalar.
+// Both compute the same bits: the order of every sum is in the loops.
+//
+// What kernels call (functions of the math library that have no vector form, saturating casts, narrow floats) are helpers,
+// written once for all kernels that need them, in the order of their table.
+//
+// Needs:      kernels that loop_verify accepts.
+// Guarantees: equal kernels give equal text; no memory is touched but what the loops say.
+#ifndef TENON_TARGETS_CSTYLE_CSTYLE_H
+#define TENON_TARGETS_CSTYLE_CSTYLE_H
+
+#include "loop/loop.h"
+
+// How one language of the family spells what all of them have.
+typedef struct Spelling {
+  const char *name;
+  const char *function;  // what a kernel's definition begins with
+  const char *input, *output,
+      *scratch;          // parameters: what stands before "NAME", with %s for the element type
+  const char *index;     // the type of indices and sizes
+  const char *local;     // what the declaration of a tile begins with
+  const char *items;     // the loop over work items: %s is its variable, twice and more
+  const char *prefetch;  // of the address %s; NULL: none
+  const char *top;       // what a file begins with: headers, and macros that kernels use
+  const char *const
+      *type;  // by DType: of values; of narrow floats, the integer that holds their bits
+} Spelling;
+extern const Spelling spelling_c;
+
+// What a set of kernels needs of the helpers, in both forms.
+typedef struct HelperUse {
+  int32_t id;
+  int lanes;  // 0: of a scalar
+  DType dtype;
+} HelperUse;
+typedef struct CStyle {
+  const Spelling *spelling;
+  Arena *arena;
+  Diag *diag;
+  int vector_bytes;  // 0: plain alone
+  VEC(HelperUse) use;
+} CStyle;
+void cstyle_init(CStyle *c, const Spelling *s, int vector_bytes, Arena *a, Diag *d);
+
+// The function `name`: (arguments, dims, begin, end[, scratch]) -> int32_t, as KernelFn means them.  `vectors` says which form;
+// *out_differs whether the other form would be another text.  EUNSUPPORTED where the language has no such kernel.
+MUST_USE tenon_status cstyle_kernel(CStyle *c, const LoopKernel *k, const char *name, bool vectors,
+                                    StrBuf *out, bool *out_differs);
+// The helpers of sizes (tn_floor_div and its like), for code around the kernels.
+void cstyle_need_sizes(CStyle *c);
+// What a file begins with: the language's own top, types, and helpers that the kernels so far need.
+void cstyle_prelude(CStyle *c, StrBuf *out);
+// A word that is no keyword of the family, nor a name of ours: letters, digits and _.
+const char *cstyle_identifier(Arena *a, Str text);
+
+// ---- numbers as text ----
+const char *cstyle_constant(Arena *a, DType t, double f, int64_t i);
+
+#endif

@@ -1,0 +1,566 @@
+// emit.c -- statements: loops, vectors, reductions, checks; and the function around them.
+//
+// A `vector` loop runs in chunks of lanes.  When its extent is a number and small, or when a tile is indexed by it, each chunk is
+// written out; else the chunks are a loop.  What remains goes by halves where its number is known, else one by one.  A loop whose lanes
+// go different ways is a plain loop: it was tried as a vector first, and the text thrown away.
+#include "loop/span.h"
+#include "targets/cstyle/emit.h"
+
+static void emit_block(CEmit *e, const LoopBlock *b);
+
+// ---- what a body needs ----
+
+typedef struct Survey {
+  const LoopKernel *k;
+  IntMap seen;     // expressions are a DAG
+  int64_t widest;  // bytes of the widest element computed with
+  bool tile;       // a register buffer is used
+  int64_t nodes;
+} Survey;
+
+// Bytes that a conversion computes with on its way: saturated integers and roundings to odd have 64 bits.
+static int64_t cast_bytes(const LoopExpr *x) {
+  DType from = x->src[0]->dtype, to = x->dtype;
+  bool narrow = dtype_is_float(to) && dtype_bits(to) < 32;
+  if (dtype_is_float(from) && dtype_is_int(to)) {
+    LoopSpan s = loop_span(x->src[0]);
+    return s.lo >= -0x1p31 && s.hi < 0x1p31 ? 4 : 8;
+  }
+  return narrow && dtype_bits(from) >= 32 && from != DT_F32 ? 8 : 1;
+}
+
+static void survey_expr(Survey *s, const LoopExpr *x) {
+  uint64_t known;
+  if (!x || intmap_get(&s->seen, (uint64_t)(uintptr_t)x, &known)) return;
+  intmap_put(&s->seen, (uint64_t)(uintptr_t)x, 1);
+  s->nodes++;
+  int64_t w = cs_bytes(x->dtype);
+  bool moved = x->kind != LX_OP || x->op == LOOP_select || x->op == LOOP_bit_cast;
+  if (!moved && dtype_is_float(x->dtype)) w = MAX(w, 4);  // narrow floats are computed in f32
+  if (x->kind == LX_OP && x->op == LOOP_cast) w = MAX(w, cast_bytes(x));
+  s->widest = MAX(s->widest, w);
+  if (x->kind == LX_LOAD) s->tile |= s->k->buffer[x->buffer].space == LOOP_REGISTER;
+  for (int i = 0; i < 3; i++) survey_expr(s, x->src[i]);
+}
+
+static void survey_block(Survey *s, const LoopBlock *b) {
+  for (int64_t i = 0; i < b->n; i++) {
+    const LoopStmt *t = b->v[i];
+    survey_expr(s, t->value);
+    if (t->kind == LS_STORE) s->tile |= s->k->buffer[t->buffer].space == LOOP_REGISTER;
+    survey_block(s, &t->body);
+    survey_block(s, &t->orelse);
+  }
+}
+
+static Survey survey(CEmit *e, const LoopStmt *s) {
+  Survey r = {.k = e->k, .widest = 1};
+  intmap_init(&r.seen, e->arena);
+  survey_expr(&r, s->value);
+  survey_block(&r, &s->body);
+  if (s->kind == LS_REDUCE && dtype_is_float(s->value->dtype)) r.widest = MAX(r.widest, 4);
+  return r;
+}
+
+static int lanes_for(const CEmit *e, const Survey *s) {
+  return (int)MIN(MAX(e->c->vector_bytes / s->widest, 1), LOOP_LANES);
+}
+
+// ---- loops ----
+
+static void set_text(CEmit *e, Dim sym, const char *text) {
+  e->sym[sym->slot] = (CSym){.kind = CSYM_TEXT, .text = text};
+}
+static void set_number(CEmit *e, Dim sym, int64_t v) {
+  e->sym[sym->slot] = (CSym){.kind = CSYM_NUMBER, .value = v};
+}
+
+static void emit_serial(CEmit *e, const LoopStmt *s) {
+  if (ie_is(s->extent, 0)) return;
+  if (ie_is(s->extent, 1)) {
+    set_number(e, s->sym, 0);
+    emit_block(e, &s->body);
+    return;
+  }
+  const char *n = cs_dim(e, s->extent), *v = cs_name(e, s->sym->name);
+  cs_open(e, "for (%s %s = 0; %s < %s; %s++) {", e->sp->index, v, v, n, v);
+  set_text(e, s->sym, v);
+  emit_block(e, &s->body);
+  cs_close(e);
+}
+
+static void emit_parallel(CEmit *e, const LoopStmt *s) {
+  const char *v = cs_name(e, s->sym->name);
+  StrBuf b;
+  strbuf_init(&b, e->arena);
+  for (const char *p = e->sp->items; *p; p++)
+    if (*p == '@')
+      strbuf_puts(&b, v);
+    else
+      strbuf_putc(&b, *p);
+  cs_open(e, "%s", strbuf_text(&b));
+  set_text(e, s->sym, v);
+  emit_block(e, &s->body);
+  cs_close(e);
+}
+
+static void emit_unrolled(CEmit *e, const LoopStmt *s) {
+  if (!e->vectors) {
+    emit_serial(e, s);
+    return;
+  }
+  if (!ie_is_const(s->extent)) {
+    cs_fail(e, "an unrolled loop has no constant extent");
+    return;
+  }
+  e->chunked |= s->extent->value > 1;
+  for (int64_t i = 0; i < s->extent->value && !e->status; i++) {
+    set_number(e, s->sym, i);
+    emit_block(e, &s->body);
+  }
+}
+
+// ---- reductions ----
+
+static CVal identity(CEmit *e, LoopOp op, DType t) {
+  double f = 0;
+  int64_t i = 0;
+  if (!loop_identity(op, t, &f, &i)) cs_fail(e, "%s does not reduce", loop_op_name[op]);
+  return cs_constant(e, t, f, i);
+}
+
+// acc = op(acc, value)
+static void reduce_into(CEmit *e, const LoopStmt *s, CVal acc) {
+  cs_new_statement(e, s->value);
+  CVal v = cs_expr(e, s->value);
+  if (acc.lanes) v = cs_widen(e, v);
+  CVal r = cs_op(e, (LoopOp)s->op, s->value->dtype, acc, v, v);
+  if (r.lanes && r.dtype == DT_BOOL) r = cs_mask(e, r, acc.mask);
+  cs_line(e, "%s = %s;", acc.text, r.text);
+}
+
+static void reduce_serial(CEmit *e, const LoopStmt *s) {
+  DType t = s->value->dtype;
+  const char *name = cs_name(e, str_printf(e->arena, "v%d", s->var));
+  CVal first = cs_widen(e, identity(e, (LoopOp)s->op, t));
+  CVal acc = {.text = name, .dtype = t, .lanes = first.lanes, .mask = first.mask};
+  cs_line(e, "%s %s = %s;",
+          acc.lanes && t == DT_BOOL ? cs_mask_type(e, acc.mask, acc.lanes)
+                                    : cs_type(e, t, acc.lanes),
+          name, first.text);
+  if (!ie_is(s->extent, 0)) {
+    const char *n = cs_dim(e, s->extent), *v = cs_name(e, s->sym->name);
+    cs_open(e, "for (%s %s = 0; %s < %s; %s++) {", e->sp->index, v, v, n, v);
+    set_text(e, s->sym, v);
+    emit_block(e, &s->body);
+    reduce_into(e, s, acc);
+    cs_close(e);
+  }
+  e->var[s->var] = acc;
+}
+
+// Elements from `from` on, one by one, into the partial results `part`.
+static void reduce_rest(CEmit *e, const LoopStmt *s, const char *part, const char *from) {
+  const char *n = cs_dim(e, s->extent), *v = cs_name(e, s->sym->name);
+  CVal acc = {.text = str_printf(e->arena, "%s[%s %% %d]", part, v, s->lanes),
+              .dtype = s->value->dtype};
+  cs_open(e, "for (%s %s = %s; %s < %s; %s++) {", e->sp->index, v, from, v, n, v);
+  set_text(e, s->sym, v);
+  emit_block(e, &s->body);
+  reduce_into(e, s, acc);
+  cs_close(e);
+}
+
+// p[j] = op(p[j], p[j + lanes/2]), and so on.
+static void join_halves(CEmit *e, const LoopStmt *s, const char *part) {
+  DType t = s->value->dtype;
+  const char *h = cs_name(e, "half"), *j = cs_name(e, "j");
+  cs_open(e, "for (int %s = %d; %s > 0; %s /= 2) {", h, s->lanes / 2, h, h);
+  cs_open(e, "for (int %s = 0; %s < %s; %s++) {", j, j, h, j);
+  CVal x = {.text = str_printf(e->arena, "%s[%s]", part, j), .dtype = t};
+  CVal y = {.text = str_printf(e->arena, "%s[%s + %s]", part, j, h), .dtype = t};
+  cs_line(e, "%s = %s;", x.text, cs_op(e, (LoopOp)s->op, t, x, y, y).text);
+  cs_close(e);
+  cs_close(e);
+  e->var[s->var] = (CVal){.text = str_printf(e->arena, "%s[0]", part), .dtype = t};
+}
+
+static void reduce_plain(CEmit *e, const LoopStmt *s) {
+  DType t = s->value->dtype;
+  const char *part = cs_name(e, "part"), *i = cs_name(e, "i");
+  cs_line(e, "%s %s[%d];", cs_type(e, t, 0), part, s->lanes);
+  cs_line(e, "for (int %s = 0; %s < %d; %s++) %s[%s] = %s;", i, i, s->lanes, i, part, i,
+          identity(e, (LoopOp)s->op, t).text);
+  reduce_rest(e, s, part, "0");
+  join_halves(e, s, part);
+}
+
+// ---- chunks of lanes ----
+
+typedef struct Chunks {
+  const LoopStmt *s;
+  int lanes;  // of a vector
+  int round;  // elements of a round: a multiple of lanes, or for a loop equal to them
+  CVal *acc;  // a reduction's partial results, round / lanes of them; NULL: none
+} Chunks;
+
+// The elements base + at .. base + at + lanes - 1; base NULL: 0.
+static void emit_chunk(CEmit *e, const Chunks *c, const char *base, int64_t at, int part) {
+  e->lanes = c->lanes == 1 ? 0 : c->lanes;
+  e->sym[c->s->sym->slot] = (CSym){
+      .kind = base ? CSYM_TEXT : CSYM_NUMBER, .varies = e->lanes > 0, .text = base, .value = at};
+  emit_block(e, &c->s->body);
+  if (c->acc) reduce_into(e, c->s, c->acc[part]);
+  e->lanes = 0;
+}
+
+static void emit_rounds(CEmit *e, const Chunks *c, const char *whole) {
+  const char *v = cs_name(e, c->s->sym->name);
+  cs_open(e, "for (%s %s = 0; %s < %s; %s += %d) {", e->sp->index, v, v, whole, v, c->round);
+  for (int part = 0; part < c->round / c->lanes; part++)
+    emit_chunk(e, c, v, (int64_t)part * c->lanes, part);
+  cs_close(e);
+}
+
+static void emit_written_out(CEmit *e, const Chunks *c, int64_t rounds) {
+  for (int64_t r = 0; r < rounds; r++)
+    for (int part = 0; part < c->round / c->lanes && !e->not_vector; part++)
+      emit_chunk(e, c, NULL, r * c->round + (int64_t)part * c->lanes, part);
+}
+
+// The last elements of a loop of known length, by halves.
+static void emit_rest(CEmit *e, const Chunks *c, int64_t at, int64_t rest) {
+  Chunks less = *c;
+  for (less.lanes = c->lanes / 2; less.lanes; less.lanes /= 2) {
+    if (!(rest & less.lanes)) continue;
+    emit_chunk(e, &less, NULL, at, 0);
+    at += less.lanes;
+  }
+}
+
+static bool is_small(const Chunks *c, const Survey *sv, int64_t rounds) {
+  return sv->tile || rounds <= 1 ||
+         (rounds * (c->round / c->lanes) <= 8 && rounds * sv->nodes <= 64);
+}
+
+static void vector_loop(CEmit *e, const LoopStmt *s, int lanes, const Survey *sv) {
+  Chunks c = {.s = s, .lanes = lanes, .round = lanes};
+  if (ie_is_const(s->extent)) {
+    int64_t n = s->extent->value, rounds = n / lanes;
+    if (is_small(&c, sv, rounds))
+      emit_written_out(e, &c, rounds);
+    else
+      emit_rounds(e, &c, str_printf(e->arena, "%lld", (long long)(rounds * lanes)));
+    emit_rest(e, &c, rounds * lanes, n % lanes);
+    return;
+  }
+  const char *whole = cs_name(e, "whole"), *n = cs_dim(e, s->extent), *v;
+  cs_line(e, "const %s %s = (%s) / %d * %d;", e->sp->index, whole, n, lanes, lanes);
+  emit_rounds(e, &c, whole);
+  v = cs_name(e, s->sym->name);
+  cs_open(e, "for (%s %s = %s; %s < %s; %s++) {", e->sp->index, v, whole, v, n, v);
+  set_text(e, s->sym, v);
+  emit_block(e, &s->body);
+  cs_close(e);
+}
+
+static void vector_reduce(CEmit *e, const LoopStmt *s, int lanes, const Survey *sv) {
+  int n = s->lanes / lanes;
+  DType t = s->value->dtype;
+  CVal acc[LOOP_LANES];
+  const char *part = cs_name(e, "part"), *whole;
+  if (t == DT_BOOL) e->not_vector = true;
+  e->lanes = lanes;
+  CVal first = cs_widen(e, identity(e, (LoopOp)s->op, t));
+  for (int i = 0; i < n; i++) {
+    acc[i] = (CVal){.text = cs_name(e, "sum"), .dtype = t, .lanes = lanes};
+    cs_line(e, "%s %s = %s;", cs_type(e, t, lanes), acc[i].text, first.text);
+  }
+  e->lanes = 0;
+  Chunks c = {.s = s, .lanes = lanes, .round = s->lanes, .acc = acc};
+  int64_t rest = 1;
+  if (ie_is_const(s->extent)) {
+    int64_t rounds = s->extent->value / c.round;
+    rest = s->extent->value % c.round;
+    whole = str_printf(e->arena, "%lld", (long long)(rounds * c.round));
+    if (is_small(&c, sv, rounds))
+      emit_written_out(e, &c, rounds);
+    else
+      emit_rounds(e, &c, whole);
+  } else {
+    whole = cs_name(e, "whole");
+    cs_line(e, "const %s %s = (%s) / %d * %d;", e->sp->index, whole, cs_dim(e, s->extent), c.round,
+            c.round);
+    emit_rounds(e, &c, whole);
+  }
+  const char *local = cs_type(e, t, 0);
+  cs_line(e, "%s %s[%d];", local, part, s->lanes);
+  for (int i = 0; i < n; i++) {
+    helper_need(e->c, "store", t, lanes);
+    cs_line(e, "tn_store_%s(%s + %d, %s);", cs_type(e, t, lanes) + 3, part, i * lanes, acc[i].text);
+  }
+  if (rest) reduce_rest(e, s, part, whole);
+  join_halves(e, s, part);
+}
+
+// ---- a vector, or else a plain loop ----
+
+typedef struct Mark {
+  int64_t text, uses;
+} Mark;
+
+static Mark mark(const CEmit *e) { return (Mark){e->out->n, e->c->use.n}; }
+static void go_back(CEmit *e, Mark m) {
+  e->out->n = m.text;
+  if (e->out->p) e->out->p[m.text] = 0;
+  e->c->use.n = m.uses;
+  e->not_vector = false;
+}
+
+static void emit_vector(CEmit *e, const LoopStmt *s) {
+  Survey sv = survey(e, s);
+  int lanes = lanes_for(e, &sv);
+  Mark m = mark(e);
+  if (e->vectors && ie_is_const(s->extent))
+    while (lanes > s->extent->value && lanes > 1) lanes /= 2;
+  if (e->vectors && (lanes > 1 || sv.tile)) {
+    bool before = e->chunked;
+    vector_loop(e, s, lanes, &sv);
+    e->chunked = true;
+    if (!e->not_vector) return;
+    go_back(e, m);
+    e->chunked = before;
+  }
+  emit_serial(e, s);
+}
+
+static void emit_reduce(CEmit *e, const LoopStmt *s) {
+  if (s->lanes <= 1) {
+    reduce_serial(e, s);
+    return;
+  }
+  if (e->lanes) {  // no loop of such lanes may lie in a vector
+    e->not_vector = true;
+    return;
+  }
+  Survey sv = survey(e, s);
+  int lanes = MIN(lanes_for(e, &sv), s->lanes);
+  Mark m = mark(e);
+  if (e->vectors && lanes > 1) {
+    bool before = e->chunked;
+    vector_reduce(e, s, lanes, &sv);
+    e->chunked = true;
+    if (!e->not_vector) return;
+    go_back(e, m);
+    e->chunked = before;
+  }
+  reduce_plain(e, s);
+}
+
+// ---- checks and branches ----
+
+static void emit_let(CEmit *e, const LoopStmt *s) {
+  CVal v = cs_expr(e, s->value);
+  const char *name = cs_name(e, str_printf(e->arena, "v%d", s->var));
+  cs_line(e, "const %s %s = %s;",
+          v.dtype == DT_BOOL && v.lanes ? cs_mask_type(e, v.mask, v.lanes)
+                                        : cs_type(e, v.dtype, v.lanes),
+          name, v.text);
+  if (!e->var_used[s->var]) cs_line(e, "(void)%s;", name);
+  v.text = name;
+  v.sum = false;
+  v.constant = false;
+  e->var[s->var] = v;
+}
+
+static void emit_bind(CEmit *e, const LoopStmt *s) {
+  CVal v = cs_expr(e, s->value);
+  const char *ext = cs_dim(e, s->extent), *raw = cs_name(e, "at"), *name = cs_name(e, s->sym->name);
+  if (v.lanes) e->not_vector = true;
+  cs_line(e, "const int64_t %s = (int64_t)(%s);", raw, v.text);
+  cs_line(e, "if (%s < 0 || %s >= (int64_t)(%s)) return %d;", raw, raw, ext, 1 + s->check);
+  cs_line(e, "const %s %s = (%s)%s;", e->sp->index, name, e->sp->index, raw);
+  cs_line(e, "(void)%s;", name);
+  set_text(e, s->sym, name);
+}
+
+static void emit_if(CEmit *e, const LoopStmt *s) {
+  CVal cond = cs_expr(e, s->value);
+  if (cond.lanes) {
+    e->not_vector = true;
+    return;
+  }
+  cs_open(e, "if (%s) {", cond.text);
+  emit_block(e, &s->body);
+  if (s->orelse.n) {
+    e->indent--;
+    cs_open(e, "} else {");
+    emit_block(e, &s->orelse);
+  }
+  cs_close(e);
+}
+
+static void emit_prefetch(CEmit *e, const LoopStmt *s) {
+  if (!e->vectors || !e->sp->prefetch) return;
+  CLin at = cs_lin(e, s->index);
+  e->buffer_used[s->buffer] = true;
+  cs_line(e, "%s(%s + (%s));", e->sp->prefetch, e->buffer[s->buffer], cs_lin_text(e, at));
+}
+
+static void emit_for(CEmit *e, const LoopStmt *s) {
+  switch ((LoopKind)s->loop) {
+  case LOOP_SERIAL: emit_serial(e, s); break;
+  case LOOP_PARALLEL: emit_parallel(e, s); break;
+  case LOOP_UNROLL: emit_unrolled(e, s); break;
+  case LOOP_VECTOR: emit_vector(e, s); break;
+  }
+}
+
+static void emit_stmt(CEmit *e, const LoopStmt *s) {
+  cs_new_statement(e, s->kind == LS_FOR || s->kind == LS_REDUCE ? NULL : s->value);
+  switch ((LoopStmtKind)s->kind) {
+  case LS_FOR: emit_for(e, s); break;
+  case LS_LET: emit_let(e, s); break;
+  case LS_BIND: emit_bind(e, s); break;
+  case LS_STORE: cs_store(e, s); break;
+  case LS_IF: emit_if(e, s); break;
+  case LS_REDUCE: emit_reduce(e, s); break;
+  case LS_PREFETCH: emit_prefetch(e, s); break;
+  }
+}
+
+static void emit_block(CEmit *e, const LoopBlock *b) {
+  for (int64_t i = 0; i < b->n && !e->status && !e->not_vector; i++) emit_stmt(e, b->v[i]);
+}
+
+// ---- the function ----
+
+static void name_buffers(CEmit *e) {
+  const LoopKernel *k = e->k;
+  e->buffer = arena_array(e->arena, const char *, MAX(k->nbuffers, 1));
+  e->buffer_used = arena_array(e->arena, bool, MAX(k->nbuffers, 1));
+  for (int32_t i = 0; i < k->nbuffers; i++) e->buffer[i] = cs_name(e, k->buffer[i].name);
+  for (int32_t i = 0; i < k->ndims; i++) set_text(e, k->dim[i], cs_name(e, k->dim[i]->name));
+}
+
+static const char *element(DType t) {
+  if (dtype_is_float(t) && t != DT_F32 && t != DT_F64) t = dtype_bits(t) == 16 ? DT_U16 : DT_U8;
+  return t == DT_BOOL ? "u8" : dtype_name(t);
+}
+
+static void comment(CEmit *e) {
+  const LoopKernel *k = e->k;
+  StrBuf b;
+  strbuf_init(&b, e->arena);
+  for (int32_t i = 0; i < k->nargs; i++) {
+    strbuf_printf(&b, "%s%s%s: %s[", i ? ", " : "", k->buffer[i].written ? "out " : "",
+                  e->buffer[i], dtype_name(k->buffer[i].dtype));
+    ie_print(&b, k->buffer[i].size);
+    strbuf_puts(&b, "]");
+  }
+  cs_line(e, "// %s(%s)", k->name, strbuf_text(&b));
+}
+
+static void parameters(CEmit *e, const char *name, bool scratch) {
+  const LoopKernel *k = e->k;
+  StrBuf b;
+  strbuf_init(&b, e->arena);
+  strbuf_printf(&b, "%s %s(", e->sp->function, name);
+  for (int32_t i = 0; i < k->nargs; i++) {
+    strbuf_printf(&b, "%s%s", i ? ", " : "", k->buffer[i].written ? "" : e->sp->input);
+    strbuf_printf(&b, "%s%s%s", e->sp->output, element(k->buffer[i].dtype), " *");
+    strbuf_puts(&b, e->buffer[i]);
+  }
+  for (int32_t i = 0; i < k->ndims; i++)
+    strbuf_printf(&b, ", %s %s", e->sp->index, e->sym[k->dim[i]->slot].text);
+  strbuf_printf(&b, ", %s begin, %s end", e->sp->index, e->sp->index);
+  if (scratch) strbuf_printf(&b, ", %s", e->sp->scratch);
+  cs_open(e, "%s) {", strbuf_text(&b));
+}
+
+static void place_buffers(CEmit *e) {
+  int64_t at = 0, bytes;
+  for (int32_t i = e->k->nargs; i < e->k->nbuffers; i++) {
+    const LoopBuffer *b = &e->k->buffer[i];
+    if (!ie_is_const(b->size) || !dtype_bytes(b->dtype, b->size->value, &bytes)) {
+      cs_fail(e, "buffer '%s' has no size", b->name);
+      return;
+    }
+    const char *t = element(b->dtype);
+    if (b->space == LOOP_REGISTER) {
+      if (e->buffer_used[i])
+        cs_line(e, "%stn_%s %s[%lld];", e->sp->local, t, e->buffer[i],
+                (long long)MAX(b->size->value, 1));
+      continue;
+    }
+    if (e->buffer_used[i])
+      cs_line(e, "tn_%s *const %s = (tn_%s *)(void *)(scratch + %lld);", t, e->buffer[i], t,
+              (long long)at);
+    at += (bytes + 63) / 64 * 64;
+  }
+}
+
+static bool has_scratch(const LoopKernel *k) {
+  for (int32_t i = k->nargs; i < k->nbuffers; i++)
+    if (k->buffer[i].space == LOOP_SCRATCH) return true;
+  return false;
+}
+
+// ---- variables that nothing asks for ----
+
+static void note_vars(CEmit *e, IntMap *seen, const LoopExpr *x) {
+  uint64_t known;
+  if (!x || intmap_get(seen, (uint64_t)(uintptr_t)x, &known)) return;
+  intmap_put(seen, (uint64_t)(uintptr_t)x, 1);
+  if (x->kind == LX_VAR) e->var_used[x->var] = true;
+  for (int i = 0; i < 3; i++) note_vars(e, seen, x->src[i]);
+}
+
+static void note_block(CEmit *e, IntMap *seen, const LoopBlock *b) {
+  for (int64_t i = 0; i < b->n; i++) {
+    note_vars(e, seen, b->v[i]->value);
+    note_block(e, seen, &b->v[i]->body);
+    note_block(e, seen, &b->v[i]->orelse);
+  }
+}
+
+tenon_status cstyle_kernel(CStyle *c, const LoopKernel *k, const char *name, bool vectors,
+                           StrBuf *out, bool *out_differs) {
+  CEmit e = {.c = c,
+             .sp = c->spelling,
+             .k = k,
+             .arena = c->arena,
+             .vectors = vectors && c->vector_bytes > 0};
+  StrBuf body;
+  strbuf_init(&body, c->arena);
+  strmap_init(&e.names, c->arena);
+  static const char *const ours[] = {"begin", "end", "scratch", "fault"};
+  for (int64_t i = 0; i < ARRAY_LEN(ours); i++) strmap_put(&e.names, str_of(ours[i]), &e);
+  e.sym = arena_array(c->arena, CSym, MAX(k->pool->nsyms, 1));
+  e.var = arena_array(c->arena, CVal, MAX(k->nvars, 1));
+  e.var_used = arena_array(c->arena, bool, MAX(k->nvars, 1));
+  IntMap seen;
+  intmap_init(&seen, c->arena);
+  note_block(&e, &seen, &k->body);
+  name_buffers(&e);
+  e.out = &body;
+  e.indent = 1;
+  emit_block(&e, &k->body);
+  e.out = out;
+  e.indent = 0;
+  comment(&e);
+  parameters(&e, name, has_scratch(k));
+  place_buffers(&e);
+  if (e.faults) cs_line(&e, "int fault = 0;");
+  for (int32_t i = 0; i < k->nargs; i++)
+    if (!e.buffer_used[i]) cs_line(&e, "(void)%s;", e.buffer[i]);
+  for (int32_t i = 0; i < k->ndims; i++)
+    if (!strstr(strbuf_text(&body), e.sym[k->dim[i]->slot].text))
+      cs_line(&e, "(void)%s;", e.sym[k->dim[i]->slot].text);
+  if (has_scratch(k)) cs_line(&e, "(void)scratch;");
+  strbuf_put(out, strbuf_str(&body));
+  cs_line(&e, e.faults ? "return fault ? %d : 0;" : "return 0;", 1 + k->nchecks);
+  cs_close(&e);
+  *out_differs = e.chunked;
+  return e.status;
+}

@@ -1,0 +1,101 @@
+// emit.h -- one kernel on its way from the loop tree to text; inside targets/cstyle alone.
+//
+// Values.  A value is a C expression of its dtype's type: bool is an int that is 0 or 1, and the narrow floats are integers that hold their bits.
+// A vector of bools is a mask, 0 or -1 in each lane, with elements as wide as what was compared.
+//
+// Vectors.  Inside a `vector` loop, or a reduction with lanes, `lanes` values are computed at once.  What does not depend on the
+// vector variable stays a scalar until it meets one that does.  Where lanes go different ways (a branch, an index that is no base + stride
+// * lane), `not_vector` is set and the loop is written again as a plain one.
+//
+// Errors.  `cs_fail` notes the first reason why there is no such text; emission goes on until it ends.
+#ifndef TENON_TARGETS_CSTYLE_EMIT_H
+#define TENON_TARGETS_CSTYLE_EMIT_H
+
+#include "targets/cstyle/cstyle.h"
+
+typedef struct CVal {
+  const char *text;
+  DType dtype;
+  int lanes;  // 0: a scalar
+  int mask;   // bytes of an element of a vector of bools
+  bool sum;   // has operators outside of parentheses
+  bool constant;
+  double f;  // constant: of a float dtype
+  int64_t i;
+} CVal;
+
+// An index over the lanes: text + c + stride * lane.
+typedef struct CLin {
+  const char *text;  // NULL: 0
+  bool sum;
+  int64_t c, stride;
+  int64_t align;  // text + c is a multiple of this; 0 for the number 0
+} CLin;
+
+typedef enum { CSYM_NONE, CSYM_TEXT, CSYM_NUMBER, CSYM_DIM } CSymKind;
+typedef struct CSym {
+  uint8_t kind;
+  bool varies;  // one more in each lane
+  const char *text;
+  int64_t value;  // CSYM_NUMBER
+  Dim dim;        // CSYM_DIM: a guarded index, by its value
+} CSym;
+
+typedef struct CEmit {
+  CStyle *c;
+  const Spelling *sp;
+  const LoopKernel *k;
+  Arena *arena;
+  tenon_status status;
+  StrBuf *out;
+  int indent;
+  bool vectors, not_vector;
+  bool chunked;         // something was written in chunks of lanes, or written out
+  int lanes;            // 0: scalar code
+  CSym *sym;            // by slot
+  CVal *var;            // by variable
+  const char **buffer;  // names
+  bool *buffer_used, *var_used, faults;
+  StrMap names;
+  IntMap memo, uses;  // LoopExpr * -> index in vals, within a statement; how often it is used there
+  VEC(CVal) vals;
+} CEmit;
+
+void cs_fail(CEmit *e, const char *fmt, ...) PRINTF(2, 3);
+void cs_line(CEmit *e, const char *fmt, ...) PRINTF(2, 3);
+void cs_open(CEmit *e, const char *fmt, ...) PRINTF(2, 3);  // a line that ends in {
+void cs_close(CEmit *e);
+const char *cs_name(CEmit *e, const char *base);  // that no other has
+const char *cs_type(CEmit *e, DType t, int lanes);
+const char *cs_mask_type(CEmit *e, int bytes, int lanes);
+int64_t cs_bytes(DType t);
+
+// ---- indices (emit_index.c) ----
+CLin cs_lin(CEmit *e, Dim d);
+const char *cs_lin_text(CEmit *e, CLin x);  // without the lanes' part
+const char *cs_operand(CEmit *e, CLin x);   // the same, fit for * and /
+const char *cs_dim(CEmit *e, Dim d);        // a scalar; not a vector's where it varies
+// "" where all guards always hold, else a condition; not_vector where it differs between lanes.
+const char *cs_guards(CEmit *e, int n, const LoopBound *g);
+void cs_drop_guards(CEmit *e, int n, const LoopBound *g);
+
+// ---- expressions and memory (emit_expr.c) ----
+void cs_new_statement(CEmit *e, const LoopExpr *x);
+CVal cs_expr(CEmit *e, const LoopExpr *x);
+CVal cs_constant(CEmit *e, DType t, double f, int64_t i);
+CVal cs_widen(CEmit *e, CVal v);  // to the lanes of the code around
+CVal cs_atom(CEmit *e, CVal v);   // fit for being written several times
+void cs_store(CEmit *e, const LoopStmt *s);
+
+// ---- operations (emit_op.c) ----
+CVal cs_op(CEmit *e, LoopOp op, DType t, CVal x, CVal y, CVal z);  // t: the operands' dtype
+CVal cs_cast(CEmit *e, const LoopExpr *x, CVal v);
+CVal cs_select(CEmit *e, CVal m, CVal x, CVal y);
+CVal cs_mask(CEmit *e, CVal m, int bytes);  // of elements as wide
+CVal cs_call(CEmit *e, const char *helper, DType t, DType to, int n, CVal x, CVal y, CVal z);
+
+// ---- helpers (helpers.c) ----
+// Notes that the helper is needed, for this dtype and so many lanes.  False: there is none of that name.
+bool helper_need(CStyle *c, const char *name, DType t, int lanes);
+
+#endif

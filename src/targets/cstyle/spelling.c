@@ -1,0 +1,139 @@
+// spelling.c -- the tables of spellings, and names.
+#include "targets/cstyle/emit.h"
+
+#include <ctype.h>
+
+static const char *const types_c[] = {
+    [DT_F32] = "float",      [DT_F64] = "double",      [DT_I8] = "int8_t",
+    [DT_I16] = "int16_t",    [DT_I32] = "int32_t",     [DT_I64] = "int64_t",
+    [DT_U8] = "uint8_t",     [DT_U16] = "uint16_t",    [DT_U32] = "uint32_t",
+    [DT_U64] = "uint64_t",   [DT_BOOL] = "int",        [DT_F16] = "uint16_t",
+    [DT_BF16] = "uint16_t",  [DT_F8E4M3] = "uint8_t",  [DT_F8E4M3Z] = "uint8_t",
+    [DT_F8E5M2] = "uint8_t", [DT_F8E5M2Z] = "uint8_t", [DT_F8E8M0] = "uint8_t",
+    [DT_I2] = NULL};
+
+static const char top_c[] =
+    "#include <math.h>\n#include <stddef.h>\n#include <stdint.h>\n#include <string.h>\n\n"
+    "#if defined(__GNUC__)\n#define TN_FN static inline __attribute__((unused))\n"
+    "#define TN_ALIAS __attribute__((may_alias))\n"
+    "#define TN_PREFETCH(p) __builtin_prefetch(p)\n#else\n"
+    "#define TN_FN static inline\n#define TN_ALIAS\n#define TN_PREFETCH(p) ((void)0)\n"
+    "#endif\n"
+    "#if defined(__clang__)\n#pragma STDC FP_CONTRACT OFF\n#endif\n"
+    "#if defined(__FMA__) || defined(__ARM_FEATURE_FMA) || defined(__aarch64__)\n"
+    "#define TN_FMA 1 /* one instruction, so that libm is not called for it */\n"
+    "#else\n#define TN_FMA 0\n#endif\n";
+
+const Spelling spelling_c = {.name = "c",
+                             .function = "static int32_t",
+                             .input = "const ",
+                             .output = "tn_",
+                             .scratch = "unsigned char *scratch",
+                             .index = "ptrdiff_t",
+                             .local = "_Alignas(64) ",
+                             .items = "for (ptrdiff_t @ = begin; @ < end; @++) {",
+                             .prefetch = "TN_PREFETCH",
+                             .top = top_c,
+                             .type = types_c};
+
+void cstyle_init(CStyle *c, const Spelling *s, int vector_bytes, Arena *a, Diag *d) {
+  *c = (CStyle){.spelling = s, .arena = a, .diag = d, .vector_bytes = vector_bytes};
+}
+
+// ---- names ----
+
+static const char *const reserved[] = {
+    "auto",   "break",    "case",   "char",     "const",    "continue", "default",  "do",
+    "double", "else",     "enum",   "extern",   "float",    "for",      "goto",     "if",
+    "inline", "int",      "long",   "register", "restrict", "return",   "short",    "signed",
+    "sizeof", "static",   "struct", "switch",   "typedef",  "union",    "unsigned", "void",
+    "while",  "volatile", "bool",   "true",     "false",    "kernel",   "global",   "local",
+    "half",   "class",    "this",   "new",      "delete",   "template", "asm",      "in",
+    "out",    "y0",       "y1",     "yn",       "j0",       "j1",       "jn",       "gamma",
+    "index",  "exp",      "log",    "sin",      "cos",      "tan",      "pow",      "floor",
+    "ceil",   "round",    "abs",    "div",      "remainder"};
+
+const char *cstyle_identifier(Arena *a, Str text) {
+  char *s = str_printf(a, "%s%.*s", text.n && isalpha((unsigned char)text.p[0]) ? "" : "_",
+                       STR_ARG(text));
+  for (char *p = s; *p; p++)
+    if (!isalnum((unsigned char)*p)) *p = '_';
+  for (int64_t i = 0; i < ARRAY_LEN(reserved); i++)
+    if (!strcmp(s, reserved[i])) return str_printf(a, "%s_", s);
+  return str_starts(str_of(s), "tn_") || str_starts(str_of(s), "TN_") ? str_printf(a, "x%s", s) : s;
+}
+
+const char *cs_name(CEmit *e, const char *base) {
+  const char *first = cstyle_identifier(e->arena, str_of(base)), *name = first;
+  uintptr_t next = (uintptr_t)strmap_get(&e->names, str_of(first));
+  for (next = next ? next : 1; strmap_has(&e->names, str_of(name)); next++)
+    name = str_printf(e->arena, "%s_%d", first, (int)next);
+  if (name != first) strmap_put(&e->names, str_of(first), (void *)next);
+  strmap_put(&e->names, str_of(name), (void *)1);
+  return name;
+}
+
+// ---- types ----
+
+int64_t cs_bytes(DType t) { return MAX(dtype_bits(t) / 8, 1); }
+
+static DType held_in(DType t) {
+  if (t == DT_BOOL) return DT_U8;
+  if (!dtype_is_float(t) || t == DT_F32 || t == DT_F64) return t;
+  return dtype_bits(t) == 16 ? DT_U16 : DT_U8;
+}
+
+const char *cs_type(CEmit *e, DType t, int lanes) {
+  const char *type = dtype_valid(t) && t < DT_I2 ? e->sp->type[t] : NULL;
+  if (!type) {
+    cs_fail(e, "elements of type %s are not for this target", dtype_name(t));
+    return "int";
+  }
+  if (!lanes) return type;
+  DType h = held_in(t);
+  helper_need(e->c, "type", h, lanes);
+  return str_printf(e->arena, "tn_%sx%d", dtype_name(h), lanes);
+}
+
+const char *cs_mask_type(CEmit *e, int bytes, int lanes) {
+  DType t = bytes == 1 ? DT_I8 : bytes == 2 ? DT_I16 : bytes == 4 ? DT_I32 : DT_I64;
+  return cs_type(e, t, lanes);
+}
+
+// ---- lines ----
+
+void cs_fail(CEmit *e, const char *fmt, ...) {
+  if (e->status || e->not_vector) return;  // what is thrown away may be in pieces
+  va_list ap;
+  va_start(ap, fmt);
+  const char *text = str_vprintf(e->arena, fmt, ap);
+  va_end(ap);
+  e->status = fail(e->c->diag, TENON_EUNSUPPORTED, NOWHERE, "kernel '%s': %s", e->k->name, text);
+}
+
+static void put_line(CEmit *e, const char *fmt, va_list ap) {
+  const char *text = str_vprintf(e->arena, fmt, ap);
+  for (int i = 0; i < e->indent; i++) strbuf_puts(e->out, "  ");
+  strbuf_puts(e->out, text);
+  strbuf_putc(e->out, '\n');
+}
+
+void cs_line(CEmit *e, const char *fmt, ...) {
+  va_list ap;
+  va_start(ap, fmt);
+  put_line(e, fmt, ap);
+  va_end(ap);
+}
+
+void cs_open(CEmit *e, const char *fmt, ...) {
+  va_list ap;
+  va_start(ap, fmt);
+  put_line(e, fmt, ap);
+  va_end(ap);
+  e->indent++;
+}
+
+void cs_close(CEmit *e) {
+  e->indent--;
+  cs_line(e, "}");
+}
