@@ -132,6 +132,21 @@ const char *const codegen_shapes[] = {
     "   store %u[35*i + j] = wide %h[2*j + 70*i]\n"
     "   store %v[35*i + j] = wide where(g = j - 3 < 24) %s[-4*g + 100*i + 96]\n"
     "  }\n }\n}\n",
+    "kernel @pixels (%x: u8[280], %w: u32[140], out %y: u8[560], out %z: u8[1120], out %v: i8[20]) "
+    "{\n parallel i < 4 {\n  vector j < 35 {\n"
+    "   store wide %y[140*i + 4*j] = bit_or(cast[u32](%x[j]), shift_left(cast[u32](%x[j + 70*i]), "
+    "u32(16)))\n"
+    "   store wide where(g = j < 33) %z[280*i + 8*g] = %w[35*i + j]\n  }\n"
+    "  store wide %v[5*i] = %w[i]\n"
+    "  store %v[5*i + 4] = i8(-3)\n }\n}\n",
+    "kernel @nearest (%x: f32[140], out %y: i32[140], out %z: u8[140], out %o: i32[4]) {\n"
+    " parallel i < 4 {\n  vector j < 35 {\n"
+    "   store %y[35*i + j] = cast[i32](round(select(lt(#0 = select(lt(-130.0, #1 = %x[35*i + j]), "
+    "#1, -130.0), 125.0), #0, 125.0)))\n"
+    "   store %z[35*i + j] = cast[u8](add(cast[i32](round(fma(select(lt(#0 = select(lt(-2.0, #1 = "
+    "%x[35*i + j]), #1, -2.0), 2.0), #0, 2.0), 0x1.8p+5, 0x1p-1))), i32(128)))\n  }\n"
+    "  store %o[i] = cast[i32](round(select(lt(#0 = select(lt(-130.0, #1 = %x[i]), #1, -130.0), "
+    "125.0), #0, 125.0)))\n }\n}\n",
     "kernel @dot_alone (%x: u8[40], %w: u32[10], out %y: i32[10]) {\n parallel i < 10 {\n"
     "  store %y[i] = dot(wide %x[4*i], %w[i], i32(2147483647))\n }\n}\n",
     "kernel @broadcast (%x: f32[40], %y: f32[30], out %z: f32[1200]) {\n parallel i < 30 {\n  "

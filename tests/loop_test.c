@@ -42,6 +42,11 @@ static const char *const golden[] = {
     "    store %y[i] = dot(wide where(g = i - 1 < 15) %x[4*g], %w[i], i32(7))\n"
     "  }\n"
     "}\n",
+    "kernel @pixels (%w: u32[16], out %y: u8[64]) {\n"
+    "  parallel i < 16 {\n"
+    "    store wide %y[4*i] = %w[i]\n"
+    "  }\n"
+    "}\n",
     "kernel @dot dims(n in [1, 4096]) (%x: f32[64*n], %w: f32[4096], out %y: f32[n]) {\n"
     "  scratch %t: f32[64]\n"
     "  register %acc: f64[8]\n"
@@ -384,6 +389,14 @@ static const Case refused[] = {
      "cannot prove that the index is below 7"},
     {"kernel @k (out %x: u8[8]) { parallel i < 1 { let %v0: u32 = wide %x[4] } }",
      "a load of %x, which is u8, as u32"},
+    {BODY("store wide %y[64*i] = u32(1)"), "a store of u32 to %y, which is f32"},
+    {"kernel @k (out %y: u8[8]) { register %r: u8[8] parallel i < 1 { store wide %r[0] = u32(1) } "
+     "}",
+     "a store of u32 to %r, which is u8"},
+    {"kernel @k (out %y: u8[30]) { parallel i < 8 { store wide %y[4*i] = u32(1) } }",
+     "cannot prove that the index is below 30"},
+    {"kernel @k (out %y: u8[64]) { parallel i < 8 { store wide %y[2*i] = u32(1) } }",
+     "work items may meet in %y"},
     // buffers
     {BODY("store %x[64*i] = 0.0"), "a store to %x, which is not a result"},
     {"kernel @k dims(n) () { scratch %t: f32[n] parallel i < 1 { } }", "its size is a number"},

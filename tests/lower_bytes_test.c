@@ -9,6 +9,7 @@
 #include "targets/cpu.h"
 #include "test.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 static uint64_t rng;
@@ -17,9 +18,22 @@ static int64_t draw(int64_t n) {
   return (int64_t)(rng % (uint64_t)n);
 }
 
+static double
+    near_scale;  // not 0: floats lie near halves of it, where quotients are rounded either way
+
+static double near_half(void) {
+  float x = (float)(((double)draw(600) - 300 + 0.5) * near_scale);
+  int64_t by = draw(7) - 3, which = draw(100);
+  for (; by > 0; by--) x = nextafterf(x, INFINITY);
+  for (; by < 0; by++) x = nextafterf(x, -INFINITY);
+  return which ? (double)x : draw(2) ? (double)INFINITY : draw(2) ? -(double)INFINITY : (double)NAN;
+}
+
 static void fill(Value *v) {
   for (int64_t k = 0; k < v->n; k++) {
-    if (v->dtype == DT_F32)
+    if (v->dtype == DT_F32 && near_scale != 0)
+      val_put_f64(v, k, near_half());
+    else if (v->dtype == DT_F32)
       val_put_f64(v, k, (double)draw(2000) / 100 - 10);
     else
       val_put_i64(v, k, v->dtype == DT_I8 ? draw(256) - 128 : draw(256));
@@ -121,6 +135,10 @@ static const ConvCase conv_case[] = {{3, 8, 1, 3, 1, 1},   {8, 5, 1, 3, 1, 1}, {
                                      {16, 16, 1, 1, 2, 0}, {6, 6, 6, 3, 1, 1}, {12, 8, 4, 3, 2, 1},
                                      {8, 8, 2, 3, 1, 1},   {1, 4, 1, 5, 2, 2}, {20, 33, 1, 2, 1, 1},
                                      {5, 3, 1, 1, 1, 0}};
+// Every channel by itself: words of two to five lines, whole and ragged panels.
+static const ConvCase depth_case[] = {{40, 40, 40, 3, 1, 1}, {24, 24, 24, 3, 2, 1},
+                                      {16, 16, 16, 5, 1, 2}, {33, 33, 33, 5, 2, 2},
+                                      {64, 64, 64, 2, 1, 0}, {32, 32, 32, 4, 2, 1}};
 
 static void check_conv(Arena *a, const ConvCase *c, Signs s, int64_t which) {
   StrBuf b;
@@ -157,6 +175,159 @@ TEST(lower_convolutions_of_bytes) {
   for (int i = 0; i < ARRAY_LEN(conv_case); i++)
     for (int sign = 0; sign < 4; sign++)
       check_conv(&a, &conv_case[i], (Signs){sign & 1, sign & 2, i & 1}, i + sign);
+  arena_deinit(&a);
+}
+
+TEST(lower_depthwise_bytes) {
+  Arena a;
+  arena_init(&a);
+  for (int i = 0; i < ARRAY_LEN(depth_case); i++)
+    for (int sign = 0; sign < 4; sign++)
+      check_conv(&a, &depth_case[i], (Signs){sign & 1, sign & 2, i & 1}, i / 2 + sign);
+  arena_deinit(&a);
+}
+
+// Dilated, and higher than the image.
+TEST(lower_depthwise_bytes_reach) {
+  static const char *const at[] = {"dilations=[2, 1] pads=[2, 1, 2, 1]", "pads=[6, 1, 6, 1]",
+                                   "dilations=[3, 2] pads=[0, 2, 3, 2] strides=[1, 2]"};
+  Arena a;
+  arena_init(&a);
+  for (int i = 0; i < ARRAY_LEN(at); i++) {
+    StrBuf b;
+    strbuf_init(&b, &a);
+    int64_t dims[] = {32, 1, i == 1 ? 9 : 3, 3};
+    strbuf_printf(&b, "graph @\"g\"(%%x: u8[1, 32, 5, 11]) {\n");
+    print_bytes(&b, "w", true, 4, dims);
+    print_zero(&b, "xz", false, 0);
+    strbuf_printf(&b, "  %%y = conv_integer(%%x, %%w, %%xz) group=32 %s\n  return %%y\n}\n", at[i]);
+    compare_all(strbuf_text(&b));
+  }
+  arena_deinit(&a);
+}
+
+// ---- bytes made of other bytes ----
+
+// A scale of any size that quantisers write.
+static double some_scale(void) { return (double)(float)((double)(1 + draw(99999)) * 3e-6); }
+
+// A convolution's byte and another one are added and made a byte again.
+TEST(lower_sums_of_bytes) {
+  Arena a;
+  arena_init(&a);
+  for (int i = 0; i < 12; i++) {
+    StrBuf b;
+    strbuf_init(&b, &a);
+    rng = (uint64_t)i;
+    bool is_signed = i % 2;
+    const char *t = is_signed ? "i8" : "u8";
+    strbuf_printf(&b, "graph @\"g\"(%%x: u8[1, 8, 4, 9], %%r: %s[1, 20, 4, 9]) {\n", t);
+    print_bytes(&b, "w", true, 4, (int64_t[]){20, 8, 1, 1});
+    print_zero(&b, "xz", false, draw(256));
+    print_zero(&b, "wz", true, 0);
+    print_zero(&b, "yz", is_signed, draw(256) - (is_signed ? 128 : 0));
+    print_zero(&b, "rz", is_signed, draw(256) - (is_signed ? 128 : 0));
+    print_zero(&b, "sz", is_signed, draw(256) - (is_signed ? 128 : 0));
+    strbuf_printf(&b,
+                  "  %%xs = const f32[] {0.02}\n  %%ws = const f32[] {0.01}\n"
+                  "  %%ys = const f32[] {%.9g}\n  %%rs = const f32[] {%.9g}\n"
+                  "  %%ss = const f32[] {%.9g}\n",
+                  some_scale(), some_scale(), some_scale());
+    strbuf_printf(&b, "  %%c = q_linear_conv(%%x, %%xs, %%xz, %%w, %%ws, %%wz, %%ys, %%yz)\n"
+                      "  %%cf = dequantize_linear(%%c, %%ys, %%yz)\n"
+                      "  %%rf = dequantize_linear(%%r, %%rs, %%rz)\n"
+                      "  %%s = add(%%cf, %%rf)\n"
+                      "  %%y = quantize_linear(%%s, %%ss, %%sz)\n  return %%y\n}\n");
+    compare_all(strbuf_text(&b));
+  }
+  arena_deinit(&a);
+}
+
+// Quotients near halves, infinities and NaN: division by a constant gives the integers of the division.
+TEST(lower_quantised_floats) {
+  Arena a;
+  arena_init(&a);
+  for (int i = 0; i < 16; i++) {
+    StrBuf b;
+    strbuf_init(&b, &a);
+    rng = (uint64_t)i;
+    static const double extreme[] = {1e-30, 3e20, 1.0, 0.3333333433};
+    double scale = i < 4 ? extreme[i] : some_scale();
+    bool is_signed = i % 2;
+    near_scale = (double)(float)scale;
+    strbuf_printf(&b, "graph @\"g\"(%%x: f32[3, 999]) {\n  %%s = const f32[] {%.9g}\n", near_scale);
+    print_zero(&b, "z", is_signed, draw(256) - (is_signed ? 128 : 0));
+    strbuf_printf(&b, "  %%y = quantize_linear(%%x, %%s, %%z)\n  return %%y\n}\n");
+    compare_all(strbuf_text(&b));
+  }
+  near_scale = 0;
+  arena_deinit(&a);
+}
+
+// An image that comes channels first in floats, is quantised, and gets a border and a fourth channel.
+TEST(lower_quantised_images) {
+  compare_all("graph @\"g\"(%x: f32[2, 3, 9, 70]) {\n"
+              "  %s = const f32[] {0.037}\n  %z = const u8[] {130}\n"
+              "  %p = const i64[8] {0, 1, 1, 0, 0, 1, 1, 1}\n"
+              "  %q = quantize_linear(%x, %s, %z)\n"
+              "  %t = transpose(%q) perm=[0, 2, 3, 1]\n"
+              "  %y = pad(%t, %p, %z)\n  return %y\n}\n");
+}
+
+// ---- weights of a few bits ----
+
+typedef struct BitsCase {
+  int bits, block, depth, rows;
+  const char *m;
+  bool zero;
+} BitsCase;
+
+static void check_n_bits(Arena *a, const BitsCase *c, const char *target) {
+  static BothWays w;
+  StrBuf b;
+  strbuf_init(&b, a);
+  int64_t blocks = (c->depth + c->block - 1) / c->block;
+  rng = (uint64_t)(c->bits + c->depth);
+  strbuf_printf(&b, "graph @\"g\"(%%x: f32[%s, %d], %%c: f32[%d]) {\n", c->m, c->depth, c->rows);
+  print_bytes(&b, "w", false, 3, (int64_t[]){c->rows, blocks, c->block * c->bits / 8});
+  for (int k = 0; k < 2; k++) {
+    strbuf_printf(&b, "  %%%s = const f32[%d, %lld] {", k ? "z" : "s", c->rows, (long long)blocks);
+    for (int64_t i = 0; i < c->rows * blocks; i++)
+      strbuf_printf(&b, "%s%g", i ? ", " : "",
+                    k ? (double)draw(1 << c->bits) : (double)(1 + draw(99)) / 1000);
+    strbuf_printf(&b, "}\n");
+  }
+  strbuf_printf(&b,
+                "  %%p = mat_mul_n_bits(%%x, %%w, %%s%s) bits=%d\n  %%a = add(%%p, %%c)\n"
+                "  %%y = relu(%%a)\n  return %%y, %%p\n}\n",
+                c->zero ? ", %z" : "", c->bits);
+  rng = 5;
+  bool ok = both_ways_run(&w, strbuf_text(&b), target, fill, NULL, NULL);
+  if (!ok) FAIL("%s\n%s", w.diag.text, strbuf_text(&b));
+  double largest = 0;
+  for (int64_t i = 0; ok && i < w.want[1]->n; i++)
+    largest = fmax(largest, fabs(val_f64(w.want[1], i)));
+  for (int64_t i = 0; ok && i < w.want[0]->n; i++)
+    if (!(fabs(val_f64(w.want[0], i) - val_f64(w.got[0], i)) <= 1e-5 * largest)) {
+      FAIL("%s: element %d is %g instead of %g\n%s", target, (int)i, val_f64(w.got[0], i),
+           val_f64(w.want[0], i), strbuf_text(&b));
+      break;
+    }
+  both_ways_free(&w);
+}
+
+TEST(lower_weights_of_few_bits) {
+  static const BitsCase at[] = {{4, 32, 64, 130, "1", false},   {4, 16, 40, 37, "m", true},
+                                {4, 32, 33, 5, "4", true},      {4, 64, 256, 128, "m", false},
+                                {8, 16, 48, 70, "2, 3", true},  {8, 32, 20, 9, "50", false},
+                                {2, 16, 64, 300, "1", true},    {2, 32, 50, 17, "m", false},
+                                {4, 128, 130, 40, "b, m", true}};
+  Arena a;
+  arena_init(&a);
+  for (int i = 0; i < ARRAY_LEN(at); i++) {
+    check_n_bits(&a, &at[i], "ref");
+    if (cpu_available()) check_n_bits(&a, &at[i], "cpu");
+  }
   arena_deinit(&a);
 }
 

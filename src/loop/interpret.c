@@ -237,9 +237,19 @@ static bool run_reduce(Interp *in, const RunStmt *r) {
 static bool run_store(Interp *in, const RunStmt *r) {
   const LoopStmt *s = r->s;
   LoopCell v = run_code(in, &r->value);
+  DType t = in->k->buffer[s->buffer].dtype, wide = s->value->dtype;
   int64_t at;
-  if (guards_hold(in, s->nguards, s->guard) && in_range(in, s->buffer, s->index, "store to", &at))
-    loop_put(in->k->buffer[s->buffer].dtype, in->base[s->buffer], at, v);
+  if (!guards_hold(in, s->nguards, s->guard) || !in_range(in, s->buffer, s->index, "store to", &at))
+    return !in->status;
+  if (t == wide) {
+    loop_put(t, in->base[s->buffer], at, v);
+  } else if (at + dtype_bits(wide) / dtype_bits(t) > in->size[s->buffer]) {
+    stop(in, "wide store at the end of %%%s", in->k->buffer[s->buffer].name);
+  } else {
+    uint64_t bits = 0;
+    loop_put(wide, &bits, 0, v);
+    memcpy((char *)in->base[s->buffer] + at, &bits, (size_t)dtype_bits(wide) / 8);
+  }
   return !in->status;
 }
 

@@ -11,7 +11,7 @@
 //  - a variable is defined once, before its uses, in the block that holds them or in one around it;
 //  - `parallel` is the outermost loop and occurs once; `vector` holds no loop but `unroll` and `reduce` with one lane;
 //  - a register buffer is indexed by constants, unrolled variables and the vector variable alone;
-//  - dtypes agree: an operation's operands have one dtype, a store has its buffer's;
+//  - dtypes agree: an operation's operands have one dtype, a store has its buffer's, or is four bytes as a u32;
 //  - a wide load reads a buffer that the kernel does not write, or scratch.
 //
 // Numerics are part of the kernel and not of its schedule: the lanes and the order of every sum are written in
@@ -93,7 +93,7 @@ typedef enum {
   LS_FOR,   // sym < extent: body
   LS_LET,   // var = value
   LS_BIND,  // sym = checked(value, extent): an index that comes from data; a failure ends the kernel with `check`
-  LS_STORE,   // buffer[index] = value, where all guards hold
+  LS_STORE,   // buffer[index] = value, where all guards hold; a u32 is four elements of a byte each
   LS_IF,      // value (bool): body, else orelse
   LS_REDUCE,  // var = the sum (op) over sym < extent of `value`, computed after `body` in each round
   LS_PREFETCH,  // buffer[index] will be read soon

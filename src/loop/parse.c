@@ -562,6 +562,7 @@ static tenon_status parse_bind(Parser *p) {
 
 static tenon_status parse_store(Parser *p) {
   LoopStmt *s = loop_new_stmt(&p->b, LS_STORE);
+  take_word(p, "wide");  // the value says so, too
   TRY(parse_guards(p, &s->nguards, &s->guard));
   TRY(parse_place(p, &s->buffer, &s->index));
   TRY(need(p, '='));

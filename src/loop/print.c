@@ -12,7 +12,7 @@
 //
 // A node that several others of one statement use is named where it first stands (`#0 = ...`), so the DAG is
 // kept and the text is as long as the DAG, not as its tree.  A float is a whole number with `.0`, or in
-// hexadecimal; one without a dtype is f32, an integer i64.  `[expr]` is an index as a value.  `wide` stands before a load
+// hexadecimal; one without a dtype is f32, an integer i64.  `[expr]` is an index as a value.  `wide` stands before a store or a load
 // of several elements as one u32.
 //
 // Guarantees: the text depends on the kernel alone; reading it gives an equal kernel.
@@ -271,6 +271,9 @@ static void print_stmt(Printer *p, const LoopStmt *s) {
     return;
   case LS_STORE:
     strbuf_puts(p->out, "store ");
+    if (s->value && s->buffer >= 0 && s->buffer < p->k->nbuffers &&
+        s->value->dtype != p->k->buffer[s->buffer].dtype)
+      strbuf_puts(p->out, "wide ");
     print_guards(p, s->nguards, s->guard);
     print_place(p, s->buffer, s->index);
     strbuf_puts(p->out, " = ");

@@ -296,7 +296,9 @@ static tenon_status check_store(Verifier *v, const LoopStmt *s) {
   TRY(check_expr(v, s->value));
   TRY(check_place(v, s->buffer, s->index, s->nguards, s->guard));
   const LoopBuffer *b = &v->k->buffer[s->buffer];
-  if (b->dtype != s->value->dtype)
+  bool wide = s->value->dtype == DT_U32 && dtype_bits(b->dtype) == 8 && b->dtype != DT_BOOL &&
+              b->space != LOOP_REGISTER;
+  if (b->dtype != s->value->dtype && !wide)
     return verify_fail(v, "a store of %s to %%%s, which is %s", dtype_name(s->value->dtype),
                        b->name, dtype_name(b->dtype));
   if (b->space == LOOP_ARG && !b->written)
@@ -436,8 +438,10 @@ static tenon_status prove_place(Verifier *v, int32_t buffer, Dim index, int64_t 
   if (!both_lt(v, ie_addc(v->pool, index, width - 1), b->size))
     return verify_fail(v, "%s %%%s[%s]: cannot prove that the index is below %s", what, b->name,
                        verify_text(v, index), verify_text(v, b->size));
-  Dim forms[NFORMS] = {index, digits_apply(&v->digits, index)};
-  if (b->written) TRY(verify_race(v, buffer, forms, what));
+  for (int64_t i = 0; b->written && i < width; i++) {
+    Dim at = ie_addc(v->pool, index, i), forms[NFORMS] = {at, digits_apply(&v->digits, at)};
+    TRY(verify_race(v, buffer, forms, what));
+  }
   leave(v, m);
   return TENON_OK;
 }
@@ -492,7 +496,9 @@ static tenon_status prove_stmt(Verifier *v, const LoopStmt *s) {
   case LS_BIND: TRY(prove_expr(v, s->value)); return open_sym(v, s->sym, s->extent, NULL);
   case LS_STORE:
     TRY(prove_expr(v, s->value));
-    return prove_place(v, s->buffer, s->index, 1, s->nguards, s->guard, "store to");
+    return prove_place(v, s->buffer, s->index,
+                       dtype_bits(s->value->dtype) / dtype_bits(v->k->buffer[s->buffer].dtype),
+                       s->nguards, s->guard, "store to");
   case LS_IF: return prove_if(v, s);
   case LS_PREFETCH: return prove_divisors(v, s->index);
   }

@@ -60,7 +60,7 @@ bool contract_heavy(const Node *n) {
   }
 }
 
-bool contract_chain(Chain *h, Elem *e) {
+bool contract_chain(ContractChain *h, Elem *e) {
   NodeList all = body_order(e->lo->g, e->body, e->a);
   const Node *anchor = NULL;
   for (int64_t i = 0; i < all.n; i++) {
@@ -124,7 +124,7 @@ static const LoopExpr *settled(Finish *f) {
   const LoopExpr *x = f->sum, *more;
   const Dim *col = &f->index[c->col1 - 1];
   if (c->acc == DT_F32) x = loop_cast(k, DT_I32, elem_clamped(k, x, -EXACT_SUM, EXACT_SUM));
-  if (c->offset) {
+  if (c->offset && !c->begun) {
     if (!(more = elem_at(c->e, c->offset, col))) return NULL;
     x = loop_op(k, LOOP_add, x, more, NULL);
   }
@@ -169,7 +169,7 @@ static const LoopExpr *joined_scale(Finish *f) {
 }
 
 // The sum times the joined scales, which are rounded as they are, to the nearest integer of the result's dtype; see
-// quant_result.  The bounds are whole numbers, so the zero point may come behind them.
+// quant_result.  The bounds are whole numbers, so rounding and the zero point may come behind them.
 static const LoopExpr *requantised(Finish *f) {
   const Contraction *c = f->c;
   LoopKernel *k = c->e->k;
@@ -178,14 +178,13 @@ static const LoopExpr *requantised(Finish *f) {
   if (!scale || !zero || !x) return NULL;
   double lo = t == DT_I8 ? -128 : 0, hi = t == DT_I8 ? 127 : 255;
   x = loop_op(k, LOOP_mul, loop_cast(k, DT_F32, x), loop_cast(k, DT_F32, scale), NULL);
-  x = loop_op(k, LOOP_round, x, NULL, NULL);
   if (zero->kind != LX_CONST) {
+    x = loop_op(k, LOOP_round, x, NULL, NULL);
     x = elem_clamped(k, loop_op(k, LOOP_add, x, loop_cast(k, DT_F32, zero), NULL), lo, hi);
     return loop_cast(k, t, loop_cast(k, DT_I32, x));
   }
   double z = (double)zero->i;
-  x = loop_cast(k, DT_I32, elem_clamped(k, x, lo - z, hi - z));
-  return loop_cast(k, t, loop_op(k, LOOP_add, x, loop_int(k, DT_I32, zero->i), NULL));
+  return elem_rounded(k, elem_clamped(k, x, lo - z, hi - z), zero->i, t);
 }
 
 static const LoopExpr *anchor_value(Finish *f) {
@@ -359,7 +358,7 @@ static int64_t coefficient(Dim sum, Dim sym) {
 
 // Whether the first result lies along the last axis of the rows, and columns at a distance that is not known yet or so far apart
 // that they push each other out of the cache: lines of memory that lie 4096 bytes apart share a place in it.
-static bool lies_along_rows(Contraction *c, Chain *h) {
+static bool lies_along_rows(Contraction *c, ContractChain *h) {
   Elem *e = c->e;
   Dim index[MAX_RANK], at[MAX_RANK], shape[MAX_RANK];
   const Type *y = e->fused->type[0];
@@ -443,11 +442,12 @@ tenon_status lower_contract(Lowering *lo, const Node *fused, Lowered *out) {
   if (at->kind != FUSED_CONTRACTION) return TENON_EUNSUPPORTED;
   Elem e = {.lo = lo, .fused = fused, .body = at->body, .a = lo->arena};
   Contraction c;
-  Chain h = {0};
+  ContractChain h = {0};
   if (!contract_chain(&h, &e) || !contract_map(&c, &e, h.follow.anchor, h.blocks))
     return TENON_EUNSUPPORTED;
   const Node *anchor = h.follow.anchor, *skip[1] = {c.weight ? c.rhs : NULL};
-  bool heavy = h.heavy || is_quantised(anchor);
+  // A byte that is not stored as it is has many instructions behind it.
+  bool heavy = h.heavy || (is_quantised(anchor) && e.body->result[0] != anchor);
   if (!elem_begin(&e, lo, fused, skip, c.weight ? 1 : 0)) return TENON_EUNSUPPORTED;
   if (!contract_map(&c, &e, anchor, h.blocks) || !contract_sizes(&c)) return TENON_EUNSUPPORTED;
   // So many products of bytes stay below 2^31.
@@ -467,6 +467,7 @@ tenon_status lower_contract(Lowering *lo, const Node *fused, Lowered *out) {
   // One operation for a product and its sum, where integers have two.
   bool few = c.depth > 0 && c.depth <= EXACT_PRODUCTS && !c.depthwise;
   if (sums_bytes(anchor) && !c.word && few) c.acc = DT_F32;
+  c.begun = c.word && c.offset;
   if (!declare_columns(&c)) return TENON_EUNSUPPORTED;
   if (c.weight) {
     PackSpec pack;

@@ -86,6 +86,7 @@ typedef struct Contraction {
   const Node *lhs_zero, *rhs_zero;
   // Words: so many elements along the last contracted axis are multiplied at once; 0: one (contract_word.c)
   int64_t word;
+  int word_axis;  // the contracted axis that they lie along: the last, or of depthwise images the one across lines
   bool direct;  // words of lhs are read where they lie, else from rows that are staged
   bool flip;    // lhs is signed: its bytes are read as unsigned, 128 more
   bool
@@ -94,6 +95,7 @@ typedef struct Contraction {
   const Node *
       scale;  // constant: of a quantised result's columns, all three joined; NULL: they are joined there
   const Node *offset;  // constant: what is added to a column's sum; NULL: nothing
+  bool begun;          // the sums begin with it
   const Node *
       column_sum;  // constant: a column's sum of rhs, times the zero point of lhs taken off; NULL: it is none
 } Contraction;
@@ -126,7 +128,7 @@ void contract_scales(
 // The node's constant outside the kernel, or what it is itself; NULL when it is none.
 const Node *contract_constant(const Contraction *c, const Node *n);
 int64_t contract_steps(const Contraction *c,
-                       int64_t elements);  // words along the last contracted axis
+                       int64_t elements);  // words along the axis that they lie along
 
 // False when the anchor is not one that this template does.  `blocks`: behind it channels become blocks of so many
 // pixels, each with channels of its own side by side; 1: blocks are made otherwise; 0: there are none.
@@ -140,22 +142,22 @@ void contract_choose(const Contraction *c, const LowerTarget *t, const ContractP
                      ContractSchedule *out);
 
 // ---- what is done with the sums (contract.c), for every template that forms some ----
-typedef struct Chain {
+typedef struct ContractChain {
   Follow follow;  // from the anchor's value to the results
   bool heavy;     // functions of many instructions stand behind the anchor
   int64_t
       blocks;  // pixels of a block, each with channels of its own side by side; 1: otherwise; 0: there are no blocks
-} Chain;
+} ContractChain;
 typedef struct Finish {
   Contraction *c;
-  Chain *h;
+  ContractChain *h;
   const Dim *index;  // where the sum is
   const LoopExpr *sum;
   const LoopExpr *row_sum;  // of lhs; NULL: not needed
   const LoopExpr *value;    // what the anchor gives there; NULL: not made yet
 } Finish;
-bool contract_chain(Chain *h, Elem *e);  // finds the one anchor, and what follows it
-bool contract_give(Finish *f, Elem *e);  // the anchor's value is the sum at hand
+bool contract_chain(ContractChain *h, Elem *e);  // finds the one anchor, and what follows it
+bool contract_give(Finish *f, Elem *e);          // the anchor's value is the sum at hand
 // Stores every result that is made of the sum at an index, under the guards of the elements.
 bool contract_store(Finish *f, const Dim *index, const LoopExpr *sum, const LoopExpr *row_sum);
 
@@ -209,5 +211,15 @@ const LoopExpr *contract_staged_pixel(Tiler *t, Dim row, const Dim *k);
 
 // contract_block.c
 bool contract_blocks(Tiler *t, Dim row_block);
+
+// What contract_depth.c needs of it: rows of a tile that begins at pixel `first` whose tap `k` lies inside the line; taps along an
+// axis that reach a line of the image, *skip before them.
+typedef struct Rows {
+  int64_t from, to;  // of the tile
+} Rows;
+Rows contract_rows_of_tap(const Tiler *t, int64_t first, int64_t rows, int64_t k);
+Dim contract_taps_inside(Tiler *t, int d, Dim *skip);
+// The sums of a tile of a depthwise image in words.  `first` >= 0: where the tile begins, for the taps that leave the line.
+bool contract_depth_sums(Tiler *t, int64_t rows, int64_t first);
 
 #endif

@@ -449,9 +449,8 @@ bool contract_pack(const Contraction *c, int64_t nr, PackSpec *out) {
   IntPool *p = e->pool;
   const Type *t = type_of(c->rhs);
   *out = (PackSpec){0};
-  int n = c->nk + 3, inner = c->nk + 1;
+  int inner = c->nk + 1, n = c->nk + 3 + (c->word != 0);
   out->words = c->word != 0;
-  n += out->words;
   if (n > PACK_LOOPS || t->rank + 1 > PACK_COORDS || !ie_is_const(c->n)) return false;
   Dim sym[PACK_LOOPS], index[MAX_RANK];
   for (int i = 0; i < n; i++)
@@ -463,11 +462,12 @@ bool contract_pack(const Contraction *c, int64_t nr, PackSpec *out) {
     at.k[i] = sym[2 + i];
     out->extent[2 + i] = c->k[i]->value;
   }
+  int along = c->word_axis;
   if (c->word) {  // the elements of a word are the innermost loop
-    out->extent[inner] = contract_steps(c, c->k[c->nk - 1]->value);
+    out->extent[2 + along] = contract_steps(c, c->k[along]->value);
     out->extent[n - 1] = c->word;
     out->flip = t->dtype == DT_U8 ? 128 : 0;
-    at.k[c->nk - 1] = ie_add(p, ie_mulc(p, sym[inner], c->word), sym[n - 1]);
+    at.k[along] = ie_add(p, ie_mulc(p, sym[2 + along], c->word), sym[n - 1]);
   }
   out->nloops = n;
   out->extent[0] = c->groups;

@@ -7,7 +7,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { ITEMS_FEW = 12, ITEMS_MANY = 64 };
+// Weights that few rows share are read once, and from afar: so many bytes before they are needed.
+enum { ITEMS_FEW = 12, ITEMS_MANY = 64, ROWS_FEW = 4, AHEAD = 2048 };
 
 // ---- text ----
 
@@ -61,7 +62,7 @@ static int64_t contracted(const Contraction *c) {
   int64_t k = 1;
   for (int i = 0; i < c->nk; i++) {
     int64_t size = MAX(known(c->k[i], 256), 1);
-    k *= i == c->nk - 1 ? contract_steps(c, size) : size;
+    k *= c->word && i == c->word_axis ? contract_steps(c, size) : size;
   }
   return k;
 }
@@ -240,6 +241,7 @@ void contract_choose(const Contraction *c, const LowerTarget *t, const ContractP
   } else {
     choose_chunk(c, t->l2, bytes, s);
   }
+  if (c->word && c->weight && m <= ROWS_FEW && !c->conv) s->ahead = AHEAD;
   Dim last = c->nk ? c->k[c->nk - 1] : NULL;
   if (c->depthwise || !last || !ie_is_const(last)) return;
   int64_t steps = contract_steps(c, last->value);

@@ -110,7 +110,7 @@ Dim contract_packed(Tiler *t, const ContractPoint *at, Dim col) {
   IntPool *p = t->e->pool;
   Dim i = add(t, ie_mul(p, t->group, ie_ceildiv(p, c->n, num(t, t->s.nr))), t->panel);
   for (int k = 0; k < c->nk; k++) {
-    bool words = c->word && k == c->nk - 1;
+    bool words = c->word && k == c->word_axis;
     Dim size = words ? num(t, contract_steps(c, c->k[k]->value)) : c->k[k];
     Dim place = words ? ie_div(p, at->k[k], num(t, c->word)) : at->k[k];
     i = add(t, ie_mul(p, i, size), place);
@@ -233,10 +233,6 @@ static bool stage_lhs(Tiler *t, int64_t rows) {
 }
 
 // ---- sums ----
-
-typedef struct Rows {
-  int64_t from, to;  // of the tile
-} Rows;
 
 static const LoopExpr *product(Tiler *t, const LoopExpr *a, const LoopExpr *b,
                                const LoopExpr *sum) {
@@ -405,7 +401,7 @@ static bool tap_of_phase(const Tiler *t, int64_t k, int64_t *at) {
 }
 
 // Rows of a tile that begins at pixel `first` whose tap `k` lies inside the line.
-static Rows rows_of_tap(const Tiler *t, int64_t first, int64_t rows, int64_t k) {
+Rows contract_rows_of_tap(const Tiler *t, int64_t first, int64_t rows, int64_t k) {
   const Contraction *c = t->c;
   const ContractAxis *s = &c->space[c->nd - 1];
   Rows r = {.from = rows, .to = 0};
@@ -421,7 +417,7 @@ static Rows rows_of_tap(const Tiler *t, int64_t first, int64_t rows, int64_t k) 
 }
 
 // Taps along an axis that reach a line of the image: *skip before them, and how many.
-static Dim taps_inside(Tiler *t, int d, Dim *skip) {
+Dim contract_taps_inside(Tiler *t, int d, Dim *skip) {
   const ContractAxis *s = &t->c->space[d];
   IntPool *p = t->e->pool;
   *skip = p->zero;
@@ -458,7 +454,7 @@ static bool phase_sums(Tiler *t, int64_t rows, int64_t first) {
   bool ok = true;
   for (int d = 0; d < last; d++) k[d] = open_reaching(t, d, &depth);
   for (int64_t i = 0; i < c->space[last].kernel && ok; i++) {
-    Rows r = first >= 0 ? rows_of_tap(t, first, rows, i) : (Rows){.to = rows};
+    Rows r = first >= 0 ? contract_rows_of_tap(t, first, rows, i) : (Rows){.to = rows};
     k[last] = num(t, i);
     if (tap_of_phase(t, i, &at) && r.to > r.from) ok = inner_loop(t, r, k, c->nk - 1);
   }
@@ -474,8 +470,9 @@ static bool image_sums(Tiler *t, int64_t rows, int64_t first) {
   int depth = 0, last = c->nd - 1;
   bool ok = true;
   if (c->phases) return phase_sums(t, rows, first);
+  if (c->depthwise && c->word) return contract_depth_sums(t, rows, first);
   for (int d = 0; d < last; d++) {
-    Dim n = taps_inside(t, d, &skip);
+    Dim n = contract_taps_inside(t, d, &skip);
     k[d] = add(t, skip, open_loop(t, LOOP_SERIAL, "tap", n, &depth));
   }
   if (first < 0 &&
@@ -486,7 +483,7 @@ static bool image_sums(Tiler *t, int64_t rows, int64_t first) {
     return ok;
   }
   for (int64_t i = 0; i < c->space[last].kernel && ok; i++) {
-    Rows r = first >= 0 ? rows_of_tap(t, first, rows, i) : (Rows){.to = rows};
+    Rows r = first >= 0 ? contract_rows_of_tap(t, first, rows, i) : (Rows){.to = rows};
     k[last] = num(t, i);
     if (r.to <= r.from) continue;
     ok = c->depthwise ? step(t, r, k) : inner_loop(t, r, k, c->nk - 1);
@@ -547,8 +544,32 @@ static void clear(Tiler *t, int64_t rows, int64_t width, int32_t to) {
   loop_end(&e->b);
 }
 
+// The sums of a tile begin with what is added to their columns.
+static bool begin_sums(Tiler *t, int64_t rows) {
+  Elem *e = t->e;
+  ContractPoint at;
+  if (!t->c->begun) {
+    clear(t, rows, t->s.nr, t->acc);
+    return true;
+  }
+  Dim r = loop_for(&e->b, LOOP_UNROLL, "r", num(t, rows));
+  Dim j = loop_for(&e->b, LOOP_VECTOR, "j", num(t, t->s.nr)), col = add(t, t->col, j);
+  elem_forget(e);
+  int before = e->nguards;
+  if (contract_ragged(t)) col = elem_guard(e, col, t->c->n);
+  contract_place(t, e->pool->zero, col, &at);
+  const LoopExpr *x = elem_at(e, t->c->offset, &at.out[t->c->col1 - 1]);
+  elem_unguard(e, before);
+  elem_forget(e);
+  if (!x) return false;
+  loop_store(&e->b, t->acc, add(t, ie_mulc(e->pool, r, t->s.nr), j), x);
+  loop_end(&e->b);
+  loop_end(&e->b);
+  return true;
+}
+
 static bool tile(Tiler *t, int64_t rows, int64_t first) {
-  clear(t, rows, t->s.nr, t->acc);
+  if (!begin_sums(t, rows)) return false;
   if (t->row_acc >= 0) clear(t, rows, ROW_LANES, t->row_acc);
   bool ok = t->c->image ? image_sums(t, rows, first) : linear_sums(t, (Rows){.to = rows});
   return ok && contract_finish(t, rows);
@@ -647,7 +668,7 @@ static bool image_line(Tiler *t, int64_t m) {
       if (i + run >= (i < nhigh ? nhigh : tiles)) break;
       for (int64_t k = 0, start; k < kernel; k++) {
         if (c->phases && !tap_of_phase(t, k, &start)) continue;
-        Rows r = rows_of_tap(t, at, rows, k);
+        Rows r = contract_rows_of_tap(t, at, rows, k);
         inside &= t->lines >= 0 || (r.from == 0 && r.to == rows);
       }
       if (!inside) break;

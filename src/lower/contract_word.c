@@ -6,6 +6,7 @@
 // of which the second is a constant of each column where z' is known, and joins the bias; the third takes sums of the rows
 // of lhs, which are formed beside the others where a zw' is not 0.  A tap that is left out because
 // it lies outside the image stands for x = z, so there z' must be 0: passes write other borders out beforehand.
+// Where every channel is by itself a word holds the taps of up to four lines (contract_depth.c).
 //
 // Needs:      weights and their zero points that are constant.
 // Guarantees: the integers are those of the products one by one; sums wrap at 32 bits.
@@ -46,9 +47,17 @@ static bool zero_known(const Contraction *c, const Node *zero, int64_t *out) {
   return true;
 }
 
-static bool fits_words(const Contraction *c) {
+// Images of which every channel is by itself: the bytes of a word are taps of several lines.
+static bool fits_lines(const Contraction *c, const ContractProbe *p) {
+  const ContractAxis *s = &c->space[c->nd - 2];
+  return c->image && c->nd >= 2 && p->lhs_plain && node_channels_last(c->anchor) && s->kernel > 1 &&
+         ie_is_const(s->in) && !c->ncuts;
+}
+
+static bool fits_words(const Contraction *c, const ContractProbe *p) {
   if (c->acc != DT_I32 || !is_byte(c->lhs) || !is_byte(c->rhs) || !c->weight) return false;
-  if (c->depthwise || c->transposed || c->guarded || c->nk < 1 || c->depth < 1) return false;
+  if (c->transposed || c->guarded || c->nk < 1 || c->depth < 1) return false;
+  if (c->depthwise && !fits_lines(c, p)) return false;
   if (c->col1 - c->col0 != 1 || !ie_is_const(c->n)) return false;
   return !c->rhs_zero || contract_constant(c, c->rhs_zero);
 }
@@ -158,14 +167,15 @@ static bool pairs(Contraction *c, const ContractProbe *p) {
   c->direct = reads_directly(c, p, PAIR);
   if (!ie_is_const(c->n) || (c->image && !c->direct)) return false;
   c->word = PAIR;
+  c->word_axis = c->nk - 1;
   return true;
 }
 
 bool contract_words(Contraction *c, const ContractProbe *p) {
   int64_t zero, n;
   if (pairs(c, p)) return true;
-  if (!fits_words(c)) return false;
-  bool direct = reads_directly(c, p, BYTES);
+  if (!fits_words(c, p)) return false;
+  bool direct = c->depthwise || reads_directly(c, p, BYTES);
   if (c->image && !direct) return false;
   bool known = zero_known(c, c->lhs_zero, &zero);
   bool is_signed = type_of(c->lhs)->dtype == DT_I8;
@@ -174,12 +184,17 @@ bool contract_words(Contraction *c, const ContractProbe *p) {
   if (any_padded(c) && !(known && zero == 0)) return false;
   int32_t *sum = column_sums(c, &n);
   if (!sum || !take_zeros(c, sum, n)) return false;
+  if (c->depthwise && c->row_sums) {  // every column would have sums of its own
+    c->row_sums = false;
+    return false;
+  }
   const int32_t *bias = known ? constant_bias(c, n) : NULL;
   for (int64_t i = 0; known && i < n; i++)
     sum[i] = (int32_t)((bias ? (uint32_t)bias[i] : 0u) - (uint32_t)sum[i] * (uint32_t)zero);
   *(known ? &c->offset : &c->column_sum) = column_constant(c, sum, n);
   c->biased = bias != NULL;
   c->word = BYTES;
+  c->word_axis = c->depthwise ? c->nd - 2 : c->nk - 1;
   c->direct = direct;
   c->flip = is_signed;
   return true;

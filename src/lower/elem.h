@@ -81,6 +81,8 @@ bool elem_dtype(DType t);  // whether kernels hold such elements
 // The operand's element for a result's index, by broadcasting.
 const LoopExpr *elem_operand(Elem *e, const Node *o, const Type *result, const Dim *index);
 const LoopExpr *elem_clamped(LoopKernel *k, const LoopExpr *x, double lo, double hi);  // NaN: lo
+// A clamped x to the nearest integer, plus zero, which t holds.
+const LoopExpr *elem_rounded(LoopKernel *k, const LoopExpr *x, int64_t zero, DType t);
 const LoopExpr *elem_number(Elem *e, DType t, double v);  // of any dtype
 DType elem_sum_dtype(DType t);  // sums of 16-bit floats are formed in f32 and rounded once
 

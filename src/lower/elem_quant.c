@@ -33,7 +33,7 @@ static const LoopExpr *scale_at(Elem *e, const Node *s, const Type *x, const Dim
   return elem_at(e, s, at);
 }
 
-// ---- quantize ----
+// ---- bounds ----
 
 // One instruction each; NaN becomes the lower bound.
 const LoopExpr *elem_clamped(LoopKernel *k, const LoopExpr *x, double lo, double hi) {
@@ -41,6 +41,138 @@ const LoopExpr *elem_clamped(LoopKernel *k, const LoopExpr *x, double lo, double
   x = loop_op(k, LOOP_select, loop_op(k, LOOP_lt, l, x, NULL), x, l);
   return loop_op(k, LOOP_select, loop_op(k, LOOP_lt, x, h, NULL), x, h);
 }
+
+const LoopExpr *elem_rounded(LoopKernel *k, const LoopExpr *x, int64_t zero, DType t) {
+  x = loop_cast(k, DT_I32, loop_op(k, LOOP_round, x, NULL, NULL));
+  return loop_cast(k, t, loop_op(k, LOOP_add, x, loop_int(k, DT_I32, zero), NULL));
+}
+
+// Whether x is what elem_rounded gives; then the integer before the zero point, which it gets.
+static const LoopExpr *before_zero(const LoopExpr *x, int64_t *zero) {
+  const LoopExpr *sum = x->src[0];
+  if (x->kind != LX_OP || x->op != LOOP_cast || sum->kind != LX_OP || sum->dtype != DT_I32)
+    return NULL;
+  *zero = 0;
+  if (sum->op == LOOP_add && sum->src[1]->kind == LX_CONST && sum->src[0]->kind == LX_OP) {
+    *zero = sum->src[1]->i;
+    sum = sum->src[0];
+  }
+  const LoopExpr *r = sum->src[0];
+  if (sum->op != LOOP_cast || r->kind != LX_OP || r->op != LOOP_round) return NULL;
+  const LoopExpr *hi = r->src[0], *lo = hi->src[1];
+  if (hi->kind != LX_OP || hi->op != LOOP_select || lo->kind != LX_OP || lo->op != LOOP_select ||
+      hi->src[2]->kind != LX_CONST || lo->src[2]->kind != LX_CONST)
+    return NULL;
+  int64_t least, most;
+  bool fits = quant_range(x->dtype, &least, &most) &&
+              lo->src[2]->f + (double)*zero >= (double)least &&
+              hi->src[2]->f + (double)*zero <= (double)most;
+  return fits ? sum : NULL;
+}
+
+// ---- division by a constant ----
+
+// x / s for an x between (lo - 1) s and (hi + 1) s that is then rounded to an integer: x times the reciprocal, made good
+// by what is left of x.  Its error is less than 2^-40 of it, so the integer can differ from the quotient's only where x is one of the
+// numbers nearest to a place where the quotient's rounding, or the integer's, changes.  All of these are looked at.
+static float by_reciprocal(float x, float s, float r) {
+  float q = x * r;
+  return fmaf(fmaf(-q, s, x), r, q);
+}
+
+static bool same_integers(float s, float r, int64_t lo, int64_t hi) {
+  for (int64_t i = lo; i < hi; i++) {
+    float half = (float)i + 0.5f;
+    for (int side = -1; side <= 1; side++) {
+      double edge = ((double)half + (double)nextafterf(half, half + (float)side)) / 2;
+      float x = (float)(edge * (double)s), from = nextafterf(x, -INFINITY),
+            to = nextafterf(x, INFINITY);
+      for (int n = 0; n < 3; n++) {
+        float at = n == 0 ? from : n == 1 ? x : to;
+        if (rintf(at / s) != rintf(by_reciprocal(at, s, r))) return false;
+      }
+    }
+  }
+  return true;
+}
+
+// ---- what is made of bytes has bounds of its own ----
+
+static double most_of_int(const LoopExpr *x, int depth);
+
+// What |x| is at most; infinite where that is not known, or where x may be NaN.
+static double most_of(const LoopExpr *x, int depth) {
+  if (x->kind == LX_CONST) return isnan(x->f) ? (double)INFINITY : fabs(x->f);
+  if (x->kind != LX_OP || x->dtype != DT_F32 || depth > 12) return (double)INFINITY;
+  const LoopExpr *a = x->src[0], *b = x->src[1];
+  switch ((int)x->op) {
+  case LOOP_neg:
+  case LOOP_relu: return most_of(a, depth + 1);
+  case LOOP_round: return most_of(a, depth + 1) + 1;
+  case LOOP_add:
+  case LOOP_sub: return most_of(a, depth + 1) + most_of(b, depth + 1);
+  case LOOP_mul: {
+    double p = most_of(a, depth + 1), q = most_of(b, depth + 1);
+    return isinf(p) || isinf(q) ? (double)INFINITY : p * q;
+  }
+  case LOOP_cast: return dtype_is_float(a->dtype) ? (double)INFINITY : most_of_int(a, depth + 1);
+  case LOOP_select:  // elem_clamped
+    if (b->kind == LX_OP && b->op == LOOP_select && x->src[2]->kind == LX_CONST &&
+        b->src[2]->kind == LX_CONST)
+      return fmax(fabs(x->src[2]->f), fabs(b->src[2]->f));
+  }
+  return (double)INFINITY;
+}
+
+static double most_of_int(const LoopExpr *x, int depth) {
+  if (dtype_bits(x->dtype) == 8) return 255;
+  if (x->kind == LX_CONST) return fabs((double)x->i);
+  if (x->kind != LX_OP || depth > 12) return (double)INFINITY;
+  const LoopExpr *a = x->src[0];
+  if (x->op == LOOP_add || x->op == LOOP_sub)
+    return most_of_int(a, depth + 1) + most_of_int(x->src[1], depth + 1);
+  if (x->op != LOOP_cast) return (double)INFINITY;
+  return dtype_is_float(a->dtype) ? most_of(a, depth + 1) : most_of_int(a, depth + 1);
+}
+
+// An integer between the least and the most of a dtype, in integers.
+static const LoopExpr *saturated_int(LoopKernel *k, const LoopExpr *x, DType t) {
+  int64_t lo, hi;
+  if (!quant_range(t, &lo, &hi)) return NULL;
+  x = loop_op(k, LOOP_max, x, loop_int(k, DT_I32, lo), NULL);
+  return loop_cast(k, t, loop_op(k, LOOP_min, x, loop_int(k, DT_I32, hi), NULL));
+}
+
+// x / s where only the integer that is nearest to it matters, and of that only those between lo and hi.
+static const LoopExpr *divided(Elem *e, const LoopExpr *x, float s, int64_t lo, int64_t hi) {
+  LoopKernel *k = e->k;
+  float r = 1 / s;
+  const LoopExpr *by = loop_float(k, DT_F32, (double)s), *back = loop_float(k, DT_F32, (double)r);
+  if (!e->lo->target.fma || !same_integers(s, r, lo, hi)) return loop_op(k, LOOP_div, x, by, NULL);
+  const LoopExpr *q = loop_op(k, LOOP_mul, x, back, NULL);
+  const LoopExpr *left = loop_op(k, LOOP_fma, loop_op(k, LOOP_neg, q, NULL, NULL), by, x);
+  return loop_op(k, LOOP_fma, left, back, q);
+}
+
+// x / s to the nearest integer, plus zero, as t holds it.  The bounds are applied to x: division and rounding keep order, and
+// the quotients of the bounds are the least and the most; where x is known to be small, to the integer.  NULL: neither goes.
+static const LoopExpr *quantised(Elem *e, const LoopExpr *x, float s, int64_t zero, DType t) {
+  LoopKernel *k = e->k;
+  int64_t lo, hi;
+  if (!quant_range(t, &lo, &hi) || !(s > 0x1p-60f && s < 0x1p60f)) return NULL;
+  lo -= zero, hi -= zero;
+  if (most_of(x, 0) < 0x1p20 * (double)s) {
+    x = loop_op(k, LOOP_round, divided(e, x, s, lo, hi), NULL, NULL);
+    x = loop_op(k, LOOP_add, loop_cast(k, DT_I32, x), loop_int(k, DT_I32, zero), NULL);
+    return saturated_int(k, x, t);
+  }
+  float from = (float)lo * s, to = (float)hi * s;
+  if (rintf(from / s) != (float)lo || rintf(to / s) != (float)hi) return NULL;
+  x = elem_clamped(k, x, (double)from, (double)to);
+  return elem_rounded(k, divided(e, x, s, lo, hi), zero, t);
+}
+
+// ---- quantize ----
 
 // Saturated before it is made an integer, so that the cast has nothing left to decide; NaN becomes the least.
 static const LoopExpr *saturated(Elem *e, const LoopExpr *x, DType to) {
@@ -70,6 +202,12 @@ const LoopExpr *elem_quantize(Elem *e, const Node *n, int result, const Dim *ind
   DType in = by == DT_F64 ? DT_F64 : DT_F32;
   bool wide = dtype_bits(x->dtype) == 64 || type_of(n->src[1])->dtype == DT_F64;
   if (wide && in != DT_F64) return NULL;
+  int64_t zi = z && z->kind == LX_CONST ? z->i : 0;
+  if (s->kind == LX_CONST && (!z || z->kind == LX_CONST) && by == DT_F32 && s->dtype == DT_F32 &&
+      dtype_bits(to) <= 8) {
+    const LoopExpr *q = quantised(e, loop_cast(k, DT_F32, v), (float)s->f, zi, to);
+    if (q) return q;
+  }
   v = loop_op(k, LOOP_div, loop_cast(k, in, v), loop_cast(k, in, s), NULL);
   if (by != in) v = loop_cast(k, in, loop_cast(k, by, v));
   v = loop_op(k, LOOP_round, v, NULL, NULL);
@@ -93,8 +231,14 @@ const LoopExpr *elem_dequantize(Elem *e, const Node *n, int result, const Dim *i
   if (zero && !(z = scale_at(e, zero, x, index, at->axis, at->block_size))) return NULL;
   if (!v || !s) return NULL;
   DType d = dtype_bits(x->dtype) > 16 ? DT_I64 : DT_I32;  // the difference is exact
-  v = loop_cast(k, d, v);
-  if (z) v = loop_op(k, LOOP_sub, v, loop_cast(k, d, z), NULL);
+  int64_t taken;
+  const LoopExpr *known = before_zero(v, &taken);
+  if (known && (z ? z->kind == LX_CONST && z->i == taken : taken == 0)) {
+    v = known;  // a byte that was just made
+  } else {
+    v = loop_cast(k, d, v);
+    if (z) v = loop_op(k, LOOP_sub, v, loop_cast(k, d, z), NULL);
+  }
   v = loop_op(k, LOOP_mul, loop_cast(k, DT_F32, v), loop_cast(k, DT_F32, s), NULL);
   return loop_cast(k, to, v);
 }

@@ -8,6 +8,7 @@ static LowerFn *const templates[] = {
     lower_recurrent,
     lower_chain,
     lower_winograd,
+    lower_n_bits,
     lower_contract,
     lower_scan,
     lower_top_k,

@@ -9,7 +9,7 @@
 
 #include <stdlib.h>
 
-enum { PIECE = 4096, ROWS = 4, CUTS = 4, WIDE_PART = 32 };
+enum { PIECE = 4096, ROWS = 4, CUTS = 4, WIDE_PART = 32, BYTES = 4 };
 
 typedef struct Nest {
   bool flat;  // all axes are one
@@ -107,10 +107,10 @@ static Dim open_item(Elem *e, const Nest *t, Dim *index) {
 
 // ---- parts of the last axis ----
 
-// Where the last axis passes the border of an operand, of a period or of a bound: between such places none of them has to be asked.
+// Where an axis passes the border of an operand, of a period or of a bound: between such places none of them has to be asked.
 typedef struct Cuts {
   Elem *e;
-  Dim sym;  // of the last axis
+  Dim sym;  // of the axis
   int64_t size;
   IntMap seen;
   int n;
@@ -215,18 +215,18 @@ static int by_value(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-// Ends of the parts of the last axis; gives their number, 1 where cutting is not worth it.  Elements are written once, apart, to
+// Ends of the parts of an axis; gives their number, 1 where cutting is not worth it.  Elements are written once, apart, to
 // see what they ask.
-static int find_cuts(const Elem *of, const Nest *t, int64_t *cut) {
+static int find_cuts(const Elem *of, const Nest *t, int axis, int64_t *cut) {
   Elem *e = arena_new(of->a, Elem);
   Dim index[MAX_RANK];
-  if (t->flat || t->shape[t->rank - 1]->value < WIDE_PART) return 1;
+  if (t->flat || t->shape[axis]->value < WIDE_PART) return 1;
   if (!elem_begin(e, of->lo, of->fused, NULL, 0)) return 1;
   loop_begin(&e->b, e->k);
   loop_for(&e->b, LOOP_PARALLEL, "item", e->pool->one);
   for (int d = 0; d < t->rank; d++)
     index[d] = loop_for(&e->b, LOOP_SERIAL, "r", elem_dim(e, type_of(value_of(of, 0))->dims[d]));
-  Cuts c = {.e = e, .sym = index[t->rank - 1], .size = t->shape[t->rank - 1]->value};
+  Cuts c = {.e = e, .sym = index[axis], .size = t->shape[axis]->value};
   intmap_init(&c.seen, e->a);
   for (int i = 0; i < e->fused->nres; i++) cut_expr(&c, elem_at(e, value_of(e, i), index));
   for (int64_t i = 0; i < e->b.stmt.n; i++) cut_expr(&c, e->b.stmt.v[i]->value);
@@ -253,7 +253,7 @@ static bool store_together(Elem *e) {
   Dim first = ie_mulc(p, chunk, PIECE), width = last;
   if (!ie_is(t.chunks, 1)) width = ie_min(p, ie_const(p, PIECE), ie_sub(p, last, first));
   int64_t cut[CUTS + 2] = {0};
-  int parts = ie_is(t.chunks, 1) && ie_is_const(last) ? find_cuts(e, &t, cut) : 1;
+  int parts = ie_is(t.chunks, 1) && ie_is_const(last) ? find_cuts(e, &t, t.rank - 1, cut) : 1;
   for (int i = 0; i < parts; i++) {
     if (parts > 1) width = ie_const(p, cut[i + 1] - cut[i]);
     if (parts > 1) first = ie_const(p, cut[i]);
@@ -287,13 +287,23 @@ typedef struct Reads {
   int along[MAX_RANK];  // loads that lie apart along the last axis and together along this one
 } Reads;
 
+// What a guard's symbol in a load stands for.
+static Dim guarded_value(void *ctx, Dim sym) {
+  const LoopExpr *x = *(const LoopExpr **)ctx;
+  for (int i = 0; i < x->nguards; i++)
+    if (x->guard[i].sym == sym) return x->guard[i].value;
+  return sym;
+}
+
 static void count_reads(Reads *r, const LoopExpr *x) {
   uint64_t have;
   Dim c[MAX_RANK];
   if (!x || intmap_get(&r->seen, (uint64_t)(uintptr_t)x, &have)) return;
   intmap_put(&r->seen, (uint64_t)(uintptr_t)x, 1);
   for (int i = 0; i < 3; i++) count_reads(r, x->src[i]);
-  if (x->kind != LX_LOAD || !strides(r->e, x->index, r->rank, r->sym, c)) return;
+  if (x->kind != LX_LOAD) return;
+  Dim index = ie_map(r->e->pool, x->index, guarded_value, &x);
+  if (!strides(r->e, index, r->rank, r->sym, c)) return;
   if (ie_is(c[r->rank - 1], 0) || ie_is(c[r->rank - 1], 1)) return;
   for (int d = 0; d < r->rank - 1; d++) r->along[d] += ie_is(c[d], 1);
 }
@@ -342,6 +352,62 @@ static bool store_across(Elem *e, int axis) {
   return true;
 }
 
+// Whether the result's last axis is a few words of bytes.
+static bool has_words(const Type *t, const Dim *shape, int axis) {
+  Dim last = shape[t->rank - 1];
+  return dtype_bits(t->dtype) == 8 && t->dtype != DT_BOOL && ie_is_const(last) && last->value > 0 &&
+         last->value <= 4 * BYTES && last->value % BYTES == 0 && ie_is_const(shape[axis]);
+}
+
+// The bytes of a pixel from channel `from` on, as one word.
+static const LoopExpr *word_at(Elem *e, Dim *index, int last, int64_t from) {
+  LoopKernel *k = e->k;
+  const LoopExpr *word = NULL;
+  for (int i = 0; i < BYTES; i++) {
+    index[last] = ie_const(e->pool, from + i);
+    const LoopExpr *x = elem_at(e, e->body->result[0], index);
+    if (!x) return NULL;
+    x = loop_cast(k, DT_U32, loop_bit_cast(k, DT_U8, x));
+    if (i) x = loop_op(k, LOOP_shift_left, x, loop_int(k, DT_U32, 8 * i), NULL);
+    word = word ? loop_op(k, LOOP_bit_or, word, x, NULL) : x;
+  }
+  index[last] = ie_const(e->pool, from);
+  return word;
+}
+
+// Likewise, where the last axis is words of bytes: a lane stores a word.
+static bool store_words(Elem *e, int axis) {
+  IntPool *p = e->pool;
+  const Type *t = e->fused->type[0];
+  int last = t->rank - 1, n = 0;
+  Nest nest = {.rank = t->rank};
+  Dim *shape = nest.shape, index[MAX_RANK], outer[MAX_RANK], at[MAX_RANK], items = p->one;
+  elem_shape(e, t, shape);
+  int64_t cut[CUTS + 2] = {0, shape[axis]->value};
+  int parts = find_cuts(e, &nest, axis, cut);
+  if (parts == 1) cut[1] = shape[axis]->value;
+  for (int d = 0; d < last; d++)
+    if (d != axis) items = ie_mul(p, items, outer[n++] = shape[d]);
+  Dim item = loop_for(&e->b, LOOP_PARALLEL, "item", items);
+  elem_split(e, ie_is(items, 1) ? p->zero : item, n, outer, at);
+  n = 0;
+  for (int d = 0; d < last; d++)
+    if (d != axis) index[d] = at[n++];
+  for (int i = 0; i < parts; i++) {
+    Dim v = loop_for(&e->b, LOOP_VECTOR, "v", ie_const(p, cut[i + 1] - cut[i]));
+    index[axis] = ie_addc(p, v, cut[i]);
+    elem_forget(e);
+    for (int64_t from = 0; from < shape[last]->value; from += BYTES) {
+      const LoopExpr *word = word_at(e, index, last, from);
+      if (!word) return false;
+      loop_store(&e->b, elem_result(e, 0), elem_linear(e, t->rank, shape, index), word);
+    }
+    loop_end(&e->b);
+  }
+  loop_end(&e->b);
+  return true;
+}
+
 // A tile is a few runs of what is read by a run of what is written: both stay in the cache until all of them is used, and
 // so do the places of the pages that they lie in.
 static bool store_tiled(Elem *e, int axis) {
@@ -352,6 +418,7 @@ static bool store_tiled(Elem *e, int axis) {
   Dim shape[MAX_RANK], index[MAX_RANK], outer[MAX_RANK], at[MAX_RANK], items = p->one;
   Dim side = ie_const(p, run), high = ie_const(p, ROWS * run);
   elem_shape(e, t, shape);
+  if (has_words(t, shape, axis)) return store_words(e, axis);
   if (ie_is_const(shape[last]) && shape[last]->value < run / 2) return store_across(e, axis);
   for (int d = 0; d < last; d++)
     if (d != axis) items = ie_mul(p, items, outer[n++] = shape[d]);

@@ -26,7 +26,7 @@ static void look_at_block(Overwrite *o, const LoopBlock *b) {
   for (int64_t i = 0; i < b->n && !o->bad; i++) {
     const LoopStmt *s = b->v[i];
     bool stores = s->kind == LS_STORE && s->buffer == o->result;
-    if (stores && o->stored) o->bad = true;
+    if (stores && (o->stored || s->value->dtype != o->k->buffer[s->buffer].dtype)) o->bad = true;
     if (stores) o->stored = s->index;
     // An operand read by another statement may be read after the store of its element.
     look_at_expr(o, s->value, stores ? s->index : NULL);

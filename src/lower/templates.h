@@ -10,6 +10,7 @@ LowerFn lower_pointwise;  // every element by itself: also movement
 LowerFn lower_chain;      // convolutions one after the other, the image between them in cache
 LowerFn lower_winograd;   // 3x3 convolutions in fewer products
 LowerFn lower_contract;   // matrix products and convolutions
+LowerFn lower_n_bits;     // matrix products with weights of a few bits
 LowerFn lower_attention;  // attention, streamed over keys
 LowerFn lower_scan;       // sums that are stored as they grow
 LowerFn lower_top_k;      // the first of each row, in order

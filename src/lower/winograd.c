@@ -58,7 +58,7 @@ tenon_status lower_winograd(Lowering *lo, const Node *fused, Lowered *out) {
   if (at->kind != FUSED_CONTRACTION || !(lo->g->fast & FAST_REASSOC)) return TENON_EUNSUPPORTED;
   Elem e = {.lo = lo, .fused = fused, .body = at->body, .a = lo->arena};
   Contraction c;
-  Chain h = {0};
+  ContractChain h = {0};
   if (!contract_chain(&h, &e) || h.blocks || !contract_map(&c, &e, h.follow.anchor, 0))
     return TENON_EUNSUPPORTED;
   const Node *anchor = h.follow.anchor, *skip[1] = {c.rhs};

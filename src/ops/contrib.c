@@ -36,3 +36,65 @@ const OpInfo op_inverse = {
     .cost = cost_inverse,
     SAMPLES("(f32[2,2]{2,1,1,3})", "(f64[2,1,1]{4,5})", "(f32[0,3,3])", "(f32[2,0,0])"),
 };
+
+// ---- weights of a few bits ----
+
+ATTR_TABLE(mat_mul_n_bits, MAT_MUL_N_BITS_ATTRS);
+
+static tenon_status infer_mat_mul_n_bits(Infer *in) {
+  const mat_mul_n_bits_attrs *at = in->attrs;
+  TRY(infer_need(in, 0, DT_F32));
+  TRY(infer_need(in, 1, DT_U8));
+  TRY(infer_need(in, 2, DT_F32));
+  if (infer_src(in, 3)) TRY(infer_need(in, 3, DT_F32));
+  const Type *x = infer_type(in, 0), *w = infer_type(in, 1);
+  if (x->rank == 0 || (w->rank >= 0 && w->rank != 3))
+    return infer_fail(in, TENON_EINVAL, "x has rank %d, must be at least 1; w has %d, must be 3",
+                      x->rank, w->rank);
+  if (x->rank < 0 || w->rank < 0) {
+    infer_set_unranked(in, 0, DT_F32);
+    return TENON_OK;
+  }
+  for (int i = 2; i < 4; i++) {
+    const Type *t = infer_type(in, i);
+    if (!t || t->rank < 0) continue;
+    if (t->rank != 2)
+      return infer_fail(in, TENON_EINVAL, "operand %d has rank %d, must be 2", i, t->rank);
+    for (int d = 0; d < 2; d++) TRY(infer_equal_dim(in, t->dims[d], w->dims[d], "rows and blocks"));
+  }
+  Dim k = x->dims[x->rank - 1], dims[MAX_RANK];
+  NBits q = {.bits = at->bits, .rows = 1, .blocks = 1, .bytes = 1, .depth = 1};
+  bool known = ie_is_const(k) && ie_is_const(w->dims[1]) && ie_is_const(w->dims[2]);
+  if (known) q.blocks = w->dims[1]->value, q.bytes = w->dims[2]->value, q.depth = k->value;
+  if (!n_bits_fit(&q))
+    return infer_fail(in, TENON_EINVAL, "%lld blocks of %lld bytes, %lld bits a weight, for %lld",
+                      (long long)q.blocks, (long long)q.bytes, (long long)q.bits,
+                      (long long)q.depth);
+  memcpy(dims, x->dims, (size_t)x->rank * sizeof *dims);
+  dims[x->rank - 1] = w->dims[0];
+  return infer_set(in, 0, DT_F32, x->rank, dims);
+}
+
+static double cost_mat_mul_n_bits(const CostIn *c) {
+  if (c->in[0].rank < 1 || c->in[1].rank != 3) return 0;
+  return 2 * (double)c->in[0].n * (double)c->in[1].dims[0];
+}
+
+const OpInfo op_mat_mul_n_bits = {
+    .name = "mat_mul_n_bits",
+    .doc = "x times the transposed matrix (w - zero) scale of weights of a few bits each, packed "
+           "into bytes [rows, blocks, bytes], with a scale and a zero for each block; zero is half "
+           "the range where it is not given",
+    .operands = "x w scale zero?",
+    .results = "y",
+    .dtypes = "float",
+    OP_ATTRS(mat_mul_n_bits),
+    .arity = -1,
+    .nres = 1,
+    .infer = infer_mat_mul_n_bits,
+    .eval = eval_mat_mul_n_bits,
+    .cost = cost_mat_mul_n_bits,
+    SAMPLES("(f32[3,32], u8[5,2,8], f32[5,2])", "(f32[2,3,24], u8[5,2,8], f32[5,2], f32[5,2])",
+            "(f32[16], u8[3,1,16], f32[3,1]) bits=8", "(f32[0,16], u8[3,2,2], f32[3,2]) bits=2",
+            "(f32[m,32], u8[40,1,16], f32[40,1])"),
+};

@@ -33,6 +33,7 @@ static const FuseOp row[OP_COUNT] = {
     [OP_dequantize_linear] = {FC_POINT, FUSED_POINTWISE, 0},  // of bytes: see is_narrow_read
     [OP_batch_normalization] = {FC_POINT, FUSED_POINTWISE, 0},
     CONTRACTION(dot), CONTRACTION(mat_mul), CONTRACTION(gemm), CONTRACTION(einsum), CONTRACTION(mat_mul_integer),
+    CONTRACTION(mat_mul_n_bits),
     CONTRACTION(q_linear_mat_mul), CONTRACTION(conv), CONTRACTION(conv_transpose), CONTRACTION(conv_integer),
     CONTRACTION(q_linear_conv), CONTRACTION(deform_conv), CONTRACTION(causal_conv_with_state), CONTRACTION(dft),
     CONTRACTION(stft),

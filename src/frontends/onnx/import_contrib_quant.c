@@ -2,6 +2,7 @@
 //
 // The runtime computes most of them in integers or through tables; the results agree up to one quantization
 // step, where its rounding of scales falls differently.
+#include "eval/contrib.h"
 #include "eval/activation.h"
 #include "eval/contract.h"
 #include "eval/index.h"
@@ -246,15 +247,15 @@ static Node *unpack_bits(Graph *g, Node *x, int64_t bits, int64_t count, bool sh
   return shaped ? flat : build_slice(g, flat, rank - 1, 0, count);
 }
 
-typedef struct NBits {
+typedef struct NBitsNode {
   int64_t k, n, bits, block, blocks;
-} NBits;
+} NBitsNode;
 
-static tenon_status nbits_attrs(ImportNode *n, NBits *q) {
-  *q = (NBits){.k = import_i64(n, "K", 0),
-               .n = import_i64(n, "N", 0),
-               .bits = import_i64(n, "bits", 4),
-               .block = import_i64(n, "block_size", 0)};
+static tenon_status nbits_attrs(ImportNode *n, NBitsNode *q) {
+  *q = (NBitsNode){.k = import_i64(n, "K", 0),
+                   .n = import_i64(n, "N", 0),
+                   .bits = import_i64(n, "bits", 4),
+                   .block = import_i64(n, "block_size", 0)};
   if (q->k < 1 || q->n < 1 || q->block < 1 || q->block > INT32_MAX || q->k > INT32_MAX)
     return import_fail(n, TENON_EINVAL, "K %lld, N %lld and block_size %lld must be positive",
                        (long long)q->k, (long long)q->n, (long long)q->block);
@@ -268,7 +269,7 @@ static tenon_status nbits_attrs(ImportNode *n, NBits *q) {
 }
 
 // (weight - zero) scale, [N, K]; group gives each column's block.
-static Node *nbits_weights(ImportNode *n, const NBits *q, Node *group) {
+static Node *nbits_weights(ImportNode *n, const NBitsNode *q, Node *group) {
   Graph *g = n->g;
   Node *zeros = build_in(n, 3), *scales = n->in[2];
   DType t = type_of(n->in[0])->dtype;
@@ -294,16 +295,48 @@ static Node *nbits_weights(ImportNode *n, const NBits *q, Node *group) {
   return build_cast(g, build_slice(g, build_reshape(g, w, 2, columns), 1, 0, q->k), t);
 }
 
+// Zeros as floats, [rows, blocks]; NULL: half the range.
+static Node *nbits_zeros(ImportNode *n, const NBitsNode *q) {
+  Graph *g = n->g;
+  Node *zeros = build_in(n, 3);
+  int64_t columns[] = {q->n, -1};
+  if (!zeros) return NULL;
+  zeros = build_reshape(g, zeros, 2, columns);
+  if (!dtype_is_float(type_of(zeros)->dtype))
+    zeros = unpack_bits(g, zeros, q->bits, q->blocks, false);
+  return build_cast(g, zeros, DT_F32);
+}
+
+// Whether the weights stay packed: as the operator's own description has them, with floats of 32 bits beside them.
+static bool nbits_stay(ImportNode *n, const NBitsNode *q) {
+  const Type *x = type_of(n->in[0]), *w = type_of(n->in[1]);
+  int64_t want[] = {q->n, q->blocks, q->block * q->bits / 8};
+  if (x->dtype != DT_F32 || x->rank < 1 || w->rank != 3 || build_in(n, 4)) return false;
+  for (int i = 0; i < 3; i++)
+    if (!ie_is(w->dims[i], want[i])) return false;
+  return ie_is(x->dims[x->rank - 1], q->k) && q->block * q->bits % 8 == 0;
+}
+
 static tenon_status mat_mul_n_bits(ImportNode *n) {
   TRY(build_need(n, 3, 6));
   Graph *g = n->g;
-  NBits q;
+  NBitsNode q;
   TRY(nbits_attrs(n, &q));
   if (type_of(n->in[1])->dtype != DT_U8)
     return import_fail(n, TENON_EUNSUPPORTED, "the weights are %s, must be u8",
                        dtype_name(type_of(n->in[1])->dtype));
-  Node *w = nbits_weights(n, &q, build_in(n, 4));
-  Node *y = N(g, mat_mul, n->in[0], build_transpose(g, w, 2, (int64_t[]){1, 0}));
+  Node *y;
+  if (nbits_stay(n, &q)) {
+    mat_mul_n_bits_attrs at = {.bits = q.bits};
+    int64_t columns[] = {q.n, q.blocks};
+    Node *zeros = nbits_zeros(n, &q);
+    Node *src[] = {n->in[0], n->in[1],
+                   build_cast(g, build_reshape(g, n->in[2], 2, columns), DT_F32), zeros};
+    y = node_new(g, OP_mat_mul_n_bits, zeros ? 4 : 3, src, &at, 1, n->name);
+  } else {
+    Node *w = nbits_weights(n, &q, build_in(n, 4));
+    y = N(g, mat_mul, n->in[0], build_transpose(g, w, 2, (int64_t[]){1, 0}));
+  }
   build_give(n, 0, build_add_opt(g, y, build_in(n, 5)));
   return build_done(n);
 }

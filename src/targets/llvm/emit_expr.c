@@ -8,7 +8,7 @@
 
 #include <math.h>
 
-enum { APART_MOST = 4 };
+enum { APART_MOST = 4, SPAN_DEPTH = 14 };
 
 static LV both(Emit *e, LV a, LV b) { return !a ? b : !b ? a : LLVMBuildAnd(e->b, a, b, ""); }
 
@@ -194,10 +194,11 @@ static void store_plain(Emit *e, LV v, LV p, int64_t align) {
   LLVMSetAlignment(LLVMBuildStore(e->b, v, p), (unsigned)align);
 }
 
-static void store_lanes(Emit *e, LV base, Lin at, LV v, int64_t bytes, LV mask) {
+// Places are counted in elements of `bytes`; a lane holds `width` of them.
+static void store_lanes(Emit *e, LV base, Lin at, LV v, int64_t bytes, int64_t width, LV mask) {
   LT type = LLVMTypeOf(v);
   LV align = const_int(e, NULL, e->i32, bytes);
-  if (!at.vec && at.stride == 1) {
+  if (!at.vec && at.stride == width) {
     LV p = at_byte(e, base, at.base, bytes);
     if (!mask) {
       store_plain(e, v, p, bytes);
@@ -232,26 +233,25 @@ static LLVMBasicBlockRef only_if(Emit *e, LV cond) {
 }
 
 void emit_store(Emit *e, const LoopStmt *s) {
-  DType t = e->k->buffer[s->buffer].dtype;
+  DType t = s->value->dtype;
+  int64_t unit = elem_bytes(e->k->buffer[s->buffer].dtype), width = elem_bytes(t) / unit;
   LV v = emit_expr(e, s->value);
   Guard g = emit_guards(e, s->nguards, s->guard);
   Lin at = emit_lin(e, s->index);
   LV mask = both(e, e->mask, g.lanes);
   LLVMBasicBlockRef done = g.uniform ? only_if(e, g.uniform) : NULL;
-  check_access(e, s->buffer, at, 1, NULL, at.vec || at.stride ? mask : NULL);
+  check_access(e, s->buffer, at, width, NULL, at.vec || at.stride ? mask : NULL);
   if (!e->lanes) {
-    store_plain(e, to_memory(e, t, v), at_byte(e, e->base[s->buffer], at.base, elem_bytes(t)),
-                elem_bytes(t));
+    store_plain(e, to_memory(e, t, v), at_byte(e, e->base[s->buffer], at.base, unit), unit);
   } else if (!at.vec && !at.stride) {
     // All lanes write one element: only a loop of one round may, or lanes that agree.
     LV one =
         value_lanes(v) ? LLVMBuildExtractElement(e->b, v, const_int(e, NULL, e->i32, 0), "") : v;
     if (g.lanes || (e->mask && value_lanes(v)))
       emit_fail(e, "the lanes of a vector store to one element");
-    store_plain(e, to_memory(e, t, one), at_byte(e, e->base[s->buffer], at.base, elem_bytes(t)),
-                elem_bytes(t));
+    store_plain(e, to_memory(e, t, one), at_byte(e, e->base[s->buffer], at.base, unit), unit);
   } else {
-    store_lanes(e, e->base[s->buffer], at, to_memory(e, t, widen(e, v)), elem_bytes(t), mask);
+    store_lanes(e, e->base[s->buffer], at, to_memory(e, t, widen(e, v)), unit, width, mask);
   }
   drop_guards(e, s->nguards, s->guard);
   if (done) go_to(e, done);
@@ -285,10 +285,42 @@ static Span select_span(const LoopExpr *x, int depth) {
   return (Span){fmin(p.lo, q.lo), fmax(p.hi, q.hi), p.nan || q.nan};
 }
 
-static Span float_span(const LoopExpr *x, int depth) {
+// a * b + c within bounds that hold after a rounding too; where they are not finite nothing is known.
+static Span product_span(Span a, Span b, Span c) {
   const Span any = {-INFINITY, INFINITY, true};
+  double p[] = {a.lo * b.lo, a.lo * b.hi, a.hi * b.lo, a.hi * b.hi};
+  double lo = fmin(fmin(p[0], p[1]), fmin(p[2], p[3])) + c.lo;
+  double hi = fmax(fmax(p[0], p[1]), fmax(p[2], p[3])) + c.hi;
+  if (a.nan || b.nan || c.nan || !(lo > -1e30 && hi < 1e30)) return any;
+  double slack = 1e-6 * fmax(fabs(lo), fabs(hi));
+  return (Span){lo - slack, hi + slack, false};
+}
+
+// What an integer is known to lie in.
+static Span int_span(const LoopExpr *x, int depth) {
+  const Span any = {-INFINITY, INFINITY, false};
+  if (x->kind == LX_CONST) return (Span){(double)x->i, (double)x->i, false};
+  if (x->dtype == DT_U8) return (Span){0, 255, false};
+  if (x->dtype == DT_I8) return (Span){-128, 127, false};
+  if (depth > SPAN_DEPTH || x->kind != LX_OP || x->dtype != DT_I32) return any;
+  if (x->op == LOOP_cast) {
+    DType from = x->src[0]->dtype;
+    bool is_float = from == DT_F32 || from == DT_F64;
+    Span s = is_float ? float_span(x->src[0], depth + 1) : int_span(x->src[0], depth + 1);
+    bool fits = !s.nan && s.lo > -0x1p31 && s.hi < 0x1p31 && (is_float || !dtype_is_float(from));
+    return fits ? (Span){floor(s.lo), ceil(s.hi), false} : any;
+  }
+  if (x->op != LOOP_add && x->op != LOOP_sub) return any;
+  Span p = int_span(x->src[0], depth + 1), q = int_span(x->src[1], depth + 1);
+  if (x->op == LOOP_sub) q = (Span){-q.hi, -q.lo, false};
+  bool fits = p.lo + q.lo > -0x1p31 && p.hi + q.hi < 0x1p31;
+  return fits ? (Span){p.lo + q.lo, p.hi + q.hi, false} : any;
+}
+
+static Span float_span(const LoopExpr *x, int depth) {
+  const Span any = {-INFINITY, INFINITY, true}, none = {0, 0, false}, one = {1, 1, false};
   if (x->kind == LX_CONST) return (Span){x->f, x->f, isnan(x->f)};
-  if (depth > 8 || x->kind != LX_OP) return any;
+  if (depth > SPAN_DEPTH || x->kind != LX_OP) return any;
   Span p, q;
   switch ((int)x->op) {
   case LOOP_min:
@@ -303,6 +335,15 @@ static Span float_span(const LoopExpr *x, int depth) {
   case LOOP_ceil:
     p = float_span(x->src[0], depth + 1);
     return (Span){floor(p.lo), ceil(p.hi), p.nan};
+  case LOOP_cast: return dtype_is_float(x->src[0]->dtype) ? any : int_span(x->src[0], depth + 1);
+  case LOOP_add:
+    return product_span(float_span(x->src[0], depth + 1), one, float_span(x->src[1], depth + 1));
+  case LOOP_neg: p = float_span(x->src[0], depth + 1); return (Span){-p.hi, -p.lo, p.nan};
+  case LOOP_mul:
+  case LOOP_fma:
+    p = float_span(x->src[0], depth + 1);
+    q = float_span(x->src[1], depth + 1);
+    return product_span(p, q, x->op == LOOP_fma ? float_span(x->src[2], depth + 1) : none);
   case LOOP_relu:
     p = float_span(x->src[0], depth + 1);
     return (Span){fmax(p.lo, 0), fmax(p.hi, 0), p.nan};
@@ -321,8 +362,28 @@ static LV cast_known(Emit *e, const LoopExpr *x, LV v) {
   return cast_emit(e, t, x->dtype, v, s.lo, s.hi);
 }
 
+// Rounding and making an integer is one instruction where the float is known to fit.  NULL: it is two.
+static LV emit_rounded(Emit *e, const LoopExpr *x) {
+  const LoopExpr *r = x->src[0];
+  if (x->op != LOOP_cast || x->dtype != DT_I32 || r->kind != LX_OP || r->op != LOOP_round ||
+      r->dtype != DT_F32 || e->m->arch != ARCH_X86_64)
+    return NULL;
+  Span s = float_span(r->src[0], 0);
+  if (s.nan || s.lo < -0x1p30 || s.hi > 0x1p30) return NULL;
+  LV v = emit_expr(e, r->src[0]);
+  int lanes = value_lanes(v);
+  LV args[] = {v, LLVMConstNull(LLVMVectorType(e->i32, 16)),
+               LLVMConstAllOnes(LLVMInt16TypeInContext(e->ctx)), const_int(e, NULL, e->i32, 4)};
+  if (lanes == 16 && e->m->has & CPU_AVX512)
+    return call_intrinsic(e, "llvm.x86.avx512.mask.cvtps2dq.512", NULL, 0, args, 4);
+  if (lanes == 8 && e->m->has & CPU_AVX2)
+    return call_intrinsic(e, "llvm.x86.avx.cvt.ps2dq.256", NULL, 0, args, 1);
+  return lanes == 4 ? call_intrinsic(e, "llvm.x86.sse2.cvtps2dq", NULL, 0, args, 1) : NULL;
+}
+
 static LV emit_op(Emit *e, const LoopExpr *x) {
-  LV v[3] = {0};
+  LV v[3] = {0}, whole = emit_rounded(e, x);
+  if (whole) return whole;
   bool vec = false;
   int n = loop_op_arity[x->op];
   for (int i = 0; i < n; i++) {

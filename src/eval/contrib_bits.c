@@ -1,0 +1,87 @@
+// contrib_bits.c -- matrix products with weights of a few bits each.
+//
+// A weight is (stored - zero) scale, rounded to f32 as a whole; sums are formed in double.
+#include "eval/contrib.h"
+
+bool n_bits_fit(NBits *q) {
+  int64_t all;
+  if (q->bits != 2 && q->bits != 4 && q->bits != 8) return false;
+  if (q->rows < 0 || q->blocks < 0 || q->bytes < 1 || q->depth < 0 || q->bytes > INT32_MAX)
+    return false;
+  q->block = q->bytes * 8 / q->bits;
+  return ck_mul(q->blocks, q->block, &all) && all >= q->depth && all - q->depth < q->block;
+}
+
+typedef struct Job {
+  NBits q;
+  const Value *x, *w, *scale, *zero;
+  Value *y;
+  double *row;  // a thread's: its weights, and x
+  int64_t first;
+} Job;
+
+// One row of weights with every row of x.
+static void weight_row(const Job *j, int64_t row, double *w, double *x) {
+  const NBits *q = &j->q;
+  int64_t m = q->rows ? j->y->n / q->rows : 0;
+  for (int64_t k = 0; k < q->depth; k++) {
+    int64_t at = row * q->blocks + k / q->block;
+    double zero = j->zero ? val_f64(j->zero, at) : (double)(1 << (q->bits - 1));
+    double less = round_to(DT_F32, (double)n_bits_at(q, j->w->data, row, k) - zero);
+    w[k] = round_to(DT_F32, less * val_f64(j->scale, at));
+  }
+  for (int64_t i = 0; i < m; i++) {
+    double sum = 0;
+    load_f64(DT_F32, j->x->data, i * q->depth, q->depth, x);
+    for (int64_t k = 0; k < q->depth; k++) sum += x[k] * w[k];
+    store_f64(DT_F32, j->y->data, i * q->rows + row, 1, &sum);
+  }
+}
+
+enum { SLOTS = 64 };  // rows of weights at a time, each with memory of its own
+
+static void weight_rows(void *ctx, int64_t begin, int64_t end) {
+  const Job *j = ctx;
+  for (int64_t i = begin; i < end; i++) {
+    double *w = j->row + i * 2 * j->q.depth;
+    weight_row(j, j->first + i, w, w + j->q.depth);
+  }
+}
+
+tenon_status eval_mat_mul_n_bits(Eval *e) {
+  const mat_mul_n_bits_attrs *at = e->attrs;
+  TRY(eval_need(e, 0, "x", DT_F32));
+  TRY(eval_need(e, 1, "w", DT_U8));
+  TRY(eval_need(e, 2, "scale", DT_F32));
+  if (eval_in(e, 3)) TRY(eval_need(e, 3, "zero", DT_F32));
+  Job j = {.x = e->in[0], .w = e->in[1], .scale = e->in[2], .zero = eval_in(e, 3)};
+  if (j.x->rank < 1 || j.w->rank != 3)
+    return eval_fail(e, TENON_EINVAL, "x%s and w%s", shape_text(j.x->rank, j.x->dims).s,
+                     shape_text(j.w->rank, j.w->dims).s);
+  j.q = (NBits){.rows = j.w->dims[0],
+                .blocks = j.w->dims[1],
+                .bytes = j.w->dims[2],
+                .bits = at->bits,
+                .depth = j.x->dims[j.x->rank - 1]};
+  if (!n_bits_fit(&j.q))
+    return eval_fail(e, TENON_EINVAL, "w%s, %lld bits each, for x%s",
+                     shape_text(j.w->rank, j.w->dims).s, (long long)at->bits,
+                     shape_text(j.x->rank, j.x->dims).s);
+  const Value *beside[] = {j.scale, j.zero};
+  for (int i = 0; i < 2; i++)
+    if (beside[i] && (beside[i]->rank != 2 || beside[i]->dims[0] != j.q.rows ||
+                      beside[i]->dims[1] != j.q.blocks))
+      return eval_fail(e, TENON_EINVAL, "scale or zero%s for w%s",
+                       shape_text(beside[i]->rank, beside[i]->dims).s,
+                       shape_text(j.w->rank, j.w->dims).s);
+  int64_t dims[MAX_RANK], size;
+  memcpy(dims, j.x->dims, (size_t)j.x->rank * sizeof *dims);
+  dims[j.x->rank - 1] = j.q.rows;
+  TRY(eval_out(e, 0, DT_F32, j.x->rank, dims, &j.y));
+  if (!j.y->n) return TENON_OK;
+  if (!ck_mul(2 * SLOTS, j.q.depth, &size)) return eval_fail(e, TENON_EINVAL, "x is too long");
+  j.row = arena_array(&e->run->scratch, double, MAX(size, 1));
+  for (j.first = 0; j.first < j.q.rows; j.first += SLOTS)
+    parallel_for(e->run->pool, MIN(SLOTS, j.q.rows - j.first), 1, weight_rows, &j);
+  return TENON_OK;
+}
