@@ -50,7 +50,7 @@ static bool is_image(const Node *n) {
   return true;
 }
 
-static bool read_link(Chain *c, ChainLink *l, const Node *n) {
+static bool read_link(ConvChain *c, ChainLink *l, const Node *n) {
   l->anchor = n;
   return node_channels_last(n) && is_image(n) && is_image(n->src[0]) &&
          contract_map(&l->c, &c->e, n, 0) && l->c.weight;
@@ -72,7 +72,7 @@ static bool is_depthwise(const ChainLink *l) {
 }
 
 // The convolutions of the body, in order: which of them are there follows from which one is depthwise.
-static bool find_links(Chain *c) {
+static bool find_links(ConvChain *c) {
   const Node *conv[3] = {0};
   int n = 0, deep = -1;
   NodeList all = body_order(c->e.lo->g, c->e.body, c->e.a);
@@ -98,7 +98,7 @@ static bool find_links(Chain *c) {
 }
 
 // What stands behind each link: whether it is heavy; and that all results are made from the last one.
-static bool look_behind(Chain *c) {
+static bool look_behind(ConvChain *c) {
   ChainLink *link[3] = {&c->expand, &c->depth, &c->project};
   for (int i = 0; i < 3; i++) {
     if (!link[i]->anchor) continue;
@@ -125,7 +125,7 @@ static bool same_sizes_of(const Node *a, const Node *b) {
   return true;
 }
 
-static bool read_sizes(Chain *c) {
+static bool read_sizes(ConvChain *c) {
   ChainLink *link[3] = {&c->expand, &c->depth, &c->project};
   const Type *wide = type_of(c->depth.anchor->src[0]), *deep = type_of(c->depth.anchor);
   for (int i = 0; i < 3; i++)
@@ -177,20 +177,20 @@ static int64_t choose_pixels(const LowerTarget *t, int64_t lanes, int64_t column
 }
 
 // Lines of the wide image that so many lines of the result are made from.
-static int64_t lines_of(const Chain *c, int64_t rows) {
+static int64_t lines_of(const ConvChain *c, int64_t rows) {
   const ContractAxis *s = &c->depth.c.space[0];
   return (rows - 1) * s->stride + (s->kernel - 1) * s->dilation + 1;
 }
 
 // What an item holds in the cache: scratch, and the lines of the input, which are read for each chunk.
-static int64_t item_bytes(const Chain *c, int64_t rows) {
+static int64_t item_bytes(const ConvChain *c, int64_t rows) {
   int64_t n = c->project.anchor ? rows * c->out_width * c->pitch : 0;
   if (c->expand.anchor) n += lines_of(c, rows) * c->width * (c->s.chunk + c->narrow);
   return n * 4;
 }
 
 // What an item of so many lines costs: operations for each wide channel, and its weights, which are read again for each item.
-static double item_work(const Chain *c, const LowerTarget *t, int64_t rows) {
+static double item_work(const ConvChain *c, const LowerTarget *t, int64_t rows) {
   const ContractAxis *s = &c->depth.c.space[0];
   int64_t need = lines_of(c, rows);
   if (2 * rows >= c->out_height) need -= s->lo;  // every item has an edge of the image
@@ -204,7 +204,7 @@ static double item_work(const Chain *c, const LowerTarget *t, int64_t rows) {
 
 // How many threads there will be is not known: an item is as high as is good for one, two and four of them, two
 // counting most, among those heights that the cache holds.
-static int64_t choose_rows(const Chain *c, const LowerTarget *t) {
+static int64_t choose_rows(const ConvChain *c, const LowerTarget *t) {
   static const int64_t threads[] = {1, 2, 4};
   static const double weight[] = {1, 2, 0.1};
   Dim images = c->depth.c.out[0];
@@ -228,7 +228,7 @@ static int64_t choose_rows(const Chain *c, const LowerTarget *t) {
   return best;
 }
 
-void chain_choose(Chain *c, const LowerTarget *t) {
+void chain_choose(ConvChain *c, const LowerTarget *t) {
   ChainSchedule *s = &c->s;
   enum { DEPTH_PIXELS = 8 };  // that neighbouring taps share loads of
   c->lanes = MAX(t->vector_bytes / 4, 1);
@@ -253,7 +253,7 @@ void chain_choose(Chain *c, const LowerTarget *t) {
 
 // ---- the template ----
 
-static bool pack(Chain *c, ChainLink *l, int64_t columns, const char *name) {
+static bool pack(ConvChain *c, ChainLink *l, int64_t columns, const char *name) {
   PackSpec p;
   if (!l->anchor) return true;
   if (!contract_pack(&l->c, columns, &p)) return false;
@@ -264,7 +264,7 @@ static bool pack(Chain *c, ChainLink *l, int64_t columns, const char *name) {
 tenon_status lower_chain(Lowering *lo, const Node *fused, Lowered *out) {
   const fused_attrs *at = fused->attrs;
   if (at->kind != FUSED_CONTRACTION) return TENON_EUNSUPPORTED;
-  Chain *c = arena_new(lo->arena, Chain);
+  ConvChain *c = arena_new(lo->arena, ConvChain);
   c->e = (Elem){.lo = lo, .fused = fused, .body = at->body, .a = lo->arena};
   if (!find_links(c)) return TENON_EUNSUPPORTED;
   const Node *skip[3] = {c->depth.c.rhs, c->expand.anchor ? c->expand.c.rhs : NULL,

@@ -28,7 +28,7 @@ typedef struct ChainLink {
   bool heavy;      // functions of many instructions stand behind it
 } ChainLink;
 
-typedef struct Chain {
+typedef struct ConvChain {
   Elem e;
   Follow follow;  // from the last link to the results
   ChainLink expand, depth, project;
@@ -58,12 +58,13 @@ typedef struct Chain {
   const ChainLink *given;
   const Dim *index;
   const LoopExpr *sum;
-} Chain;
+} ConvChain;
 
-static inline const ChainLink *chain_last(const Chain *c) {
+static inline const ChainLink *chain_last(const ConvChain *c) {
   return c->project.anchor ? &c->project : &c->depth;
 }
-void chain_choose(Chain *c, const LowerTarget *t);
-bool chain_emit(Chain *c);  // chain_tile.c: the loops.  False when an operand has no expression.
+void chain_choose(ConvChain *c, const LowerTarget *t);
+bool chain_emit(
+    ConvChain *c);  // chain_tile.c: the loops.  False when an operand has no expression.
 
 #endif

@@ -6,19 +6,19 @@
 // known while the loops are written; lines above and below are left out by the extents of loops.
 #include "lower/chain.h"
 
-static Dim num(Chain *c, int64_t v) { return ie_const(c->e.pool, v); }
-static Dim add(Chain *c, Dim a, Dim b) { return ie_add(c->e.pool, a, b); }
-static Dim at2(Chain *c, Dim row, int64_t width, Dim col) {
+static Dim num(ConvChain *c, int64_t v) { return ie_const(c->e.pool, v); }
+static Dim add(ConvChain *c, Dim a, Dim b) { return ie_add(c->e.pool, a, b); }
+static Dim at2(ConvChain *c, Dim row, int64_t width, Dim col) {
   return add(c, ie_mulc(c->e.pool, row, width), col);
 }
 
 // A loop that is not written where it runs once.
-static Dim open_loop(Chain *c, LoopKind kind, const char *name, Dim extent, int *depth) {
+static Dim open_loop(ConvChain *c, LoopKind kind, const char *name, Dim extent, int *depth) {
   if (ie_is(extent, 1)) return c->e.pool->zero;
   ++*depth;
   return loop_for(&c->e.b, kind, name, extent);
 }
-static void close_loops(Chain *c, int depth) {
+static void close_loops(ConvChain *c, int depth) {
   while (depth-- > 0) loop_end(&c->e.b);
   elem_forget(&c->e);
 }
@@ -30,7 +30,7 @@ typedef struct Tile {
   int64_t rows;   // pixels
   int64_t first;  // the same as a number, where taps may leave the line; -1: all are inside
 } Tile;
-typedef bool TileFn(Chain *c, const Tile *t);
+typedef bool TileFn(ConvChain *c, const Tile *t);
 
 // Taps of a pixel that lie inside the line: [from, to).
 static void taps_of(const ContractAxis *s, int64_t x, int64_t *from, int64_t *to) {
@@ -54,7 +54,7 @@ static bool all_inside(const ContractAxis *s, int64_t first, int64_t rows) {
 }
 
 // Tiles of two widths that differ by one; those that no tap leaves are a loop.
-static bool along_line(Chain *c, int64_t width, int64_t most, const ContractAxis *taps,
+static bool along_line(ConvChain *c, int64_t width, int64_t most, const ContractAxis *taps,
                        TileFn *fn) {
   if (width < 1) return true;  // the window sees nothing but padding
   int64_t tiles = (width + most - 1) / most, high = (width + tiles - 1) / tiles;
@@ -82,16 +82,16 @@ typedef struct Channels {
   int64_t limit, cols;
 } Channels;
 
-static Dim channel_at(Chain *c, const Channels *h, Dim j) {
+static Dim channel_at(ConvChain *c, const Channels *h, Dim j) {
   Dim at = elem_guard(&c->e, add(c, h->first, j), num(c, h->limit));
   return at ? add(c, h->base, at) : NULL;
 }
 
 // The chunk at hand, counted through all groups.
-static Dim whole_chunk(Chain *c) { return at2(c, c->group, c->chunks, c->chunk); }
+static Dim whole_chunk(ConvChain *c) { return at2(c, c->group, c->chunks, c->chunk); }
 
 // The sums of a tile begin with the bias of their channels.
-static bool begin_sums(Chain *c, const ChainLink *l, int64_t rows, const Channels *h) {
+static bool begin_sums(ConvChain *c, const ChainLink *l, int64_t rows, const Channels *h) {
   int64_t cols = h->cols;
   Elem *e = &c->e;
   const Node *bias = src_or_null(e->lo->g, l->anchor, 2);
@@ -111,9 +111,9 @@ static bool begin_sums(Chain *c, const ChainLink *l, int64_t rows, const Channel
 }
 
 // lhs at a pixel of the tile and a place along the contracted axis.
-typedef const LoopExpr *LhsFn(Chain *c, Dim x, Dim k);
+typedef const LoopExpr *LhsFn(ConvChain *c, Dim x, Dim k);
 
-static bool product_steps(Chain *c, const ChainLink *l, const Tile *t, int64_t cols, LhsFn *lhs,
+static bool product_steps(ConvChain *c, const ChainLink *l, const Tile *t, int64_t cols, LhsFn *lhs,
                           int64_t from, int64_t count, int64_t unroll) {
   Elem *e = &c->e;
   int depth = 0;
@@ -134,7 +134,7 @@ static bool product_steps(Chain *c, const ChainLink *l, const Tile *t, int64_t c
 }
 
 // Weights lie in panels of the tile's channels.
-static bool product(Chain *c, const ChainLink *l, const Tile *t, const Channels *h, Dim panel,
+static bool product(ConvChain *c, const ChainLink *l, const Tile *t, const Channels *h, Dim panel,
                     LhsFn *lhs) {
   int64_t depth = l->c.depth, unroll = depth < 4 ? depth : 4, rest = depth % unroll;
   c->panel = panel;
@@ -145,24 +145,24 @@ static bool product(Chain *c, const ChainLink *l, const Tile *t, const Channels 
 
 // ---- what is done with sums ----
 
-static const LoopExpr *give(Chain *c, const ChainLink *l, const Dim *index) {
+static const LoopExpr *give(ConvChain *c, const ChainLink *l, const Dim *index) {
   if (l != c->given) return NULL;
   for (int i = 0; i < 4; i++)
     if (index[i] != c->index[i] && !ie_is(l->c.out[i], 1)) return NULL;
   return c->sum;
 }
 static const LoopExpr *give_expand(void *ctx, const Dim *index) {
-  return give(ctx, &((Chain *)ctx)->expand, index);
+  return give(ctx, &((ConvChain *)ctx)->expand, index);
 }
 static const LoopExpr *give_depth(void *ctx, const Dim *index) {
-  return give(ctx, &((Chain *)ctx)->depth, index);
+  return give(ctx, &((ConvChain *)ctx)->depth, index);
 }
 static const LoopExpr *give_project(void *ctx, const Dim *index) {
-  return give(ctx, &((Chain *)ctx)->project, index);
+  return give(ctx, &((ConvChain *)ctx)->project, index);
 }
 
 // The value of a link at an index where its sum is given: stored in `to`, or where the results lie.
-static bool put(Chain *c, const ChainLink *l, const Channels *h, Dim j, Dim *index,
+static bool put(ConvChain *c, const ChainLink *l, const Channels *h, Dim j, Dim *index,
                 const LoopExpr *sum, int32_t to, Dim at) {
   Elem *e = &c->e;
   elem_forget(e);
@@ -197,14 +197,14 @@ typedef struct Target {
 } Target;
 
 // Pixel x, counted through from line `line` on where lines have a width.
-static void pixel_at(Chain *c, Dim line, Dim x, int64_t width, Dim *index) {
+static void pixel_at(ConvChain *c, Dim line, Dim x, int64_t width, Dim *index) {
   IntPool *p = c->e.pool;
   index[0] = c->image;
   index[1] = width ? add(c, line, ie_div(p, x, num(c, width))) : line;
   index[2] = width ? ie_mod(p, x, num(c, width)) : x;
 }
 
-static bool finish(Chain *c, const Tile *t, const Target *g) {
+static bool finish(ConvChain *c, const Tile *t, const Target *g) {
   Elem *e = &c->e;
   int32_t from = g->link->acc;
   Dim r, j;
@@ -232,22 +232,22 @@ static bool finish(Chain *c, const Tile *t, const Target *g) {
 // ---- expand ----
 
 // The line of the wide image that line `i` of scratch is.
-static Dim wide_line(Chain *c, Dim i) {
+static Dim wide_line(ConvChain *c, Dim i) {
   const ContractAxis *s = &c->depth.c.space[0];
   return ie_addc(c->e.pool, add(c, ie_mulc(c->e.pool, c->top, s->stride), i), -s->lo);
 }
 
 // All lines of the wide image are needed: its pixels are counted through, so that they are split evenly.
-static bool whole_image(const Chain *c) { return c->s.rows == c->out_height; }
+static bool whole_image(const ConvChain *c) { return c->s.rows == c->out_height; }
 
-static const LoopExpr *input_at(Chain *c, Dim x, Dim k) {
+static const LoopExpr *input_at(ConvChain *c, Dim x, Dim k) {
   Dim index[4];
   pixel_at(c, wide_line(c, c->line), x, whole_image(c) ? c->width : 0, index);
   index[3] = k;
   return elem_at(&c->e, c->expand.anchor->src[0], index);
 }
 
-static bool expand_tile(Chain *c, const Tile *t) {
+static bool expand_tile(ConvChain *c, const Tile *t) {
   IntPool *p = c->e.pool;
   Dim chunk = whole_chunk(c);
   Target g = {.link = &c->expand,
@@ -261,7 +261,7 @@ static bool expand_tile(Chain *c, const Tile *t) {
 }
 
 // The lines of the wide image that the item's lines need and that are inside.
-static bool expand_lines(Chain *c) {
+static bool expand_lines(ConvChain *c) {
   IntPool *p = c->e.pool;
   const ContractAxis *s = &c->depth.c.space[0];
   int depth = 0;
@@ -284,7 +284,7 @@ static bool expand_lines(Chain *c) {
 // ---- depthwise ----
 
 // The wide image at a tap (of the lines, of the pixels) of a pixel.
-static const LoopExpr *wide_at(Chain *c, Dim x, Dim ky, int64_t kx, Dim j) {
+static const LoopExpr *wide_at(ConvChain *c, Dim x, Dim ky, int64_t kx, Dim j) {
   IntPool *p = c->e.pool;
   const ContractAxis *v = &c->depth.c.space[0], *h = &c->depth.c.space[1];
   Dim line = add(c, ie_mulc(p, c->line, v->stride), ie_mulc(p, ky, v->dilation));
@@ -302,7 +302,7 @@ static const LoopExpr *wide_at(Chain *c, Dim x, Dim ky, int64_t kx, Dim j) {
 }
 
 // Taps [from, to) of pixels r, r + 1, ... of the tile.
-static bool depth_taps(Chain *c, const Tile *t, Dim ky, int64_t r0, int64_t rows, int64_t from,
+static bool depth_taps(ConvChain *c, const Tile *t, Dim ky, int64_t r0, int64_t rows, int64_t from,
                        int64_t to) {
   Elem *e = &c->e;
   const ChainLink *l = &c->depth;
@@ -328,7 +328,7 @@ static bool depth_taps(Chain *c, const Tile *t, Dim ky, int64_t r0, int64_t rows
   return true;
 }
 
-static bool depth_sums(Chain *c, const Tile *t) {
+static bool depth_sums(ConvChain *c, const Tile *t) {
   IntPool *p = c->e.pool;
   const ContractAxis *v = &c->depth.c.space[0], *h = &c->depth.c.space[1];
   int depth = 0;
@@ -350,7 +350,7 @@ static bool depth_sums(Chain *c, const Tile *t) {
   return ok;
 }
 
-static bool depth_tile(Chain *c, const Tile *t) {
+static bool depth_tile(ConvChain *c, const Tile *t) {
   IntPool *p = c->e.pool;
   int64_t cols = MIN(c->lanes, c->s.chunk);
   Dim vector = ie_mulc(p, c->vector, cols);
@@ -364,7 +364,7 @@ static bool depth_tile(Chain *c, const Tile *t) {
   return begin_sums(c, &c->depth, t->rows, &g.channels) && depth_sums(c, t) && finish(c, t, &g);
 }
 
-static bool depth_lines(Chain *c) {
+static bool depth_lines(ConvChain *c) {
   int64_t vectors = c->s.chunk / MIN(c->lanes, c->s.chunk);
   int depth = 0;
   c->line = open_loop(c, LOOP_SERIAL, "line", c->count, &depth);
@@ -376,11 +376,11 @@ static bool depth_lines(Chain *c) {
 
 // ---- project ----
 
-static const LoopExpr *deep_at(Chain *c, Dim x, Dim k) {
+static const LoopExpr *deep_at(ConvChain *c, Dim x, Dim k) {
   return loop_load(c->e.k, c->deep, at2(c, at2(c, c->line, c->out_width, x), c->pitch, k));
 }
 
-static bool project_tile(Chain *c, const Tile *t) {
+static bool project_tile(ConvChain *c, const Tile *t) {
   IntPool *p = c->e.pool;
   Dim first = ie_mulc(p, c->vector, c->s.nr);
   Target g = {.link = &c->project,
@@ -393,7 +393,7 @@ static bool project_tile(Chain *c, const Tile *t) {
 }
 
 // The item's pixels, counted through where their number is known.
-static bool project_lines(Chain *c) {
+static bool project_lines(ConvChain *c) {
   int depth = 0;
   bool known = ie_is_const(c->count);
   int64_t panels = (c->out + c->s.nr - 1) / c->s.nr;
@@ -407,15 +407,15 @@ static bool project_lines(Chain *c) {
 
 // ---- items ----
 
-static int32_t scratch(Chain *c, const char *name, int64_t n) {
+static int32_t scratch(ConvChain *c, const char *name, int64_t n) {
   return loop_buffer(c->e.k, LOOP_SCRATCH, name, DT_F32, num(c, n), false);
 }
 
-static int32_t registers(Chain *c, const char *name, int64_t n) {
+static int32_t registers(ConvChain *c, const char *name, int64_t n) {
   return loop_buffer(c->e.k, LOOP_REGISTER, name, DT_F32, num(c, n), false);
 }
 
-static void make_buffers(Chain *c) {
+static void make_buffers(ConvChain *c) {
   const ChainSchedule *s = &c->s;
   const ChainLink *last = chain_last(c);
   int64_t cols = MIN(c->lanes, s->chunk);
@@ -433,7 +433,7 @@ static void make_buffers(Chain *c) {
     c->sums = scratch(c, "sums", c->project.anchor ? s->mr * s->nr : s->depth * cols);
 }
 
-static void open_items(Chain *c) {
+static void open_items(ConvChain *c) {
   IntPool *p = c->e.pool;
   int64_t bands = (c->out_height + c->s.rows - 1) / c->s.rows;
   // Without a projection channels have nothing to do with one another.
@@ -452,7 +452,7 @@ static void open_items(Chain *c) {
     c->count = ie_min(p, c->count, ie_sub(p, num(c, c->out_height), c->top));
 }
 
-bool chain_emit(Chain *c) {
+bool chain_emit(ConvChain *c) {
   Elem *e = &c->e;
   int depth = 0;
   make_buffers(c);
