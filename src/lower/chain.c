@@ -11,6 +11,7 @@
 #include "eval/contract.h"
 #include "ir/internal.h"
 #include "ops/order.h"
+#include "passes/band.h"
 
 // ---- text ----
 
@@ -20,21 +21,13 @@ const char *chain_schedule_print(Arena *a, const ChainSchedule *s) {
                     (long long)s->depth, (long long)s->mr, (long long)s->nr);
 }
 
-static bool take(const char **at, const char *word, int64_t *out) {
-  size_t n = strlen(word);
-  if (strncmp(*at, word, n)) return false;
-  const char *p = *at + n;
-  if (*p < '0' || *p > '9') return false;
-  for (*out = 0; *p >= '0' && *p <= '9' && *out < INT32_MAX; p++) *out = *out * 10 + (*p - '0');
-  *at = p;
-  return true;
-}
-
 bool chain_schedule_parse(const char *text, ChainSchedule *out) {
   ChainSchedule s = {0};
-  bool ok = take(&text, "chain rows ", &s.rows) && take(&text, " chunk ", &s.chunk) &&
-            take(&text, " expand ", &s.expand) && take(&text, " depthwise ", &s.depth) &&
-            take(&text, " project ", &s.mr) && take(&text, "x", &s.nr);
+  bool ok = contract_take(&text, "chain rows ", &s.rows) &&
+            contract_take(&text, " chunk ", &s.chunk) &&
+            contract_take(&text, " expand ", &s.expand) &&
+            contract_take(&text, " depthwise ", &s.depth) &&
+            contract_take(&text, " project ", &s.mr) && contract_take(&text, "x", &s.nr);
   if (!ok || *text || s.rows < 1 || s.chunk < 1 || s.depth < 1 || !s.mr != !s.nr) return false;
   *out = s;
   return true;
@@ -42,17 +35,9 @@ bool chain_schedule_parse(const char *text, ChainSchedule *out) {
 
 // ---- the links ----
 
-static bool is_image(const Node *n) {
-  const Type *t = type_of(n);
-  if (t->kind != TK_TENSOR || t->rank != 4 || t->dtype != DT_F32) return false;
-  for (int i = 1; i < 4; i++)
-    if (!ie_is_const(t->dims[i]) || t->dims[i]->value < 1) return false;
-  return true;
-}
-
 static bool read_link(ConvChain *c, ChainLink *l, const Node *n) {
   l->anchor = n;
-  return node_channels_last(n) && is_image(n) && is_image(n->src[0]) &&
+  return node_channels_last(n) && band_image(n) && band_image(n->src[0]) &&
          contract_map(&l->c, &c->e, n, 0) && l->c.weight;
 }
 
@@ -112,7 +97,7 @@ static bool look_behind(ConvChain *c) {
       if (n != link[i]->anchor && follow_reads(f, n)) link[i]->heavy |= contract_heavy(n);
     }
     if (next && link[i]->value != link[i]->anchor && !follow_reads(f, link[i]->value)) return false;
-    if (next && !is_image(link[i]->value)) return false;
+    if (next && !band_image(link[i]->value)) return false;
   }
   for (int i = 0; i < c->e.fused->nres; i++)
     if (!follow_reads(&c->follow, c->e.body->result[i])) return false;

@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-static bool is_image(const Node *n) {
+bool band_image(const Node *n) {
   const Type *t = type_of(n);
   if (t->kind != TK_TENSOR || t->rank != 4 || t->dtype != DT_F32) return false;
   for (int i = 1; i < 4; i++)
@@ -17,8 +17,8 @@ static int64_t size_at(const Node *n, int axis) { return type_of(n)->dims[axis]-
 
 // A convolution of an image, channels last, with weights that are numbers.
 static bool is_conv(const Node *n) {
-  return n->op == OP_conv && ((const conv_attrs *)n->attrs)->channels_last && is_image(n) &&
-         is_image(n->src[0]) && is_image(n->src[1]) && n->src[1]->op == OP_const &&
+  return n->op == OP_conv && ((const conv_attrs *)n->attrs)->channels_last && band_image(n) &&
+         band_image(n->src[0]) && band_image(n->src[1]) && n->src[1]->op == OP_const &&
          ie_is_const(type_of(n->src[1])->dims[0]);
 }
 

@@ -7,6 +7,7 @@
 
 enum { BAND_VECTOR = 16 };  // channels: no target has longer vectors
 
+bool band_image(const Node *n);  // f32, of lines, pixels and channels that are known
 // Convolutions of images, f32, channels last, with constant weights; of numbers of lines, pixels and channels that are known.
 bool band_pointwise(const Node *n);  // every pixel by itself; in groups of whole vectors
 bool band_depthwise(const Node *n);  // every channel by itself

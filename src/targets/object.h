@@ -16,5 +16,6 @@ typedef enum { HEADER_HOLDS, HEADER_DECLARES, HEADER_SOURCE } HeaderKind;
 // EUNSUPPORTED where C has no type for an input or output, or its size depends on data.
 MUST_USE tenon_status object_header(const Program *p, const char *symbol, HeaderKind kind,
                                     StrBuf *out, Diag *d);
+const char *c_type(DType t);  // what C calls elements; NULL: there is no word
 
 #endif

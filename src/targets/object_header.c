@@ -10,7 +10,7 @@ static const char *const reserved[] = {
     "sizeof", "static",   "struct", "switch",   "typedef",  "union",    "unsigned", "void",
     "while",  "volatile", "in",     "out",      "dims",     "error",    "bool",     "class"};
 
-static const char *c_type(DType t) {
+const char *c_type(DType t) {
   switch (t) {
   case DT_F32: return "float";
   case DT_F64: return "double";

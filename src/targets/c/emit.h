@@ -30,7 +30,6 @@ void c_refuse(CModel *m, const ProgStep *st, const char *why);
 // The text of a size: a number, or C over the symbols.
 const char *c_expr(CModel *m, int32_t expr);
 bool c_number(const CModel *m, int32_t expr, int64_t *out);
-const char *c_type(DType t);                         // of elements; NULL: there is none
 const char *c_count(CModel *m, const ProgValue *v);  // elements
 const char *c_bytes(CModel *m, const ProgValue *v);
 // Why C cannot hold the value; NULL: it can.

@@ -1,27 +1,8 @@
 // header.c -- what a caller of the generated C sees: sizes, the model's function, and words for its codes.
 #include "targets/c/emit.h"
+#include "targets/object.h"
 
 #include <ctype.h>
-
-const char *c_type(DType t) {
-  switch (t) {
-  case DT_F32: return "float";
-  case DT_F64: return "double";
-  case DT_I8: return "int8_t";
-  case DT_I16: return "int16_t";
-  case DT_I32: return "int32_t";
-  case DT_I64: return "int64_t";
-  case DT_U16: return "uint16_t";
-  case DT_U32: return "uint32_t";
-  case DT_U64: return "uint64_t";
-  case DT_C64: return "float";  // real and imaginary part in turn
-  case DT_C128: return "double";
-  case DT_F16:
-  case DT_BF16: return "uint16_t";  // the bits
-  case DT_STRING: return NULL;
-  default: return "uint8_t";  // bool; narrow types as they are packed
-  }
-}
 
 typedef struct Names {
   CModel *m;

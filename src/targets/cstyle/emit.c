@@ -4,19 +4,12 @@
 // written out; else the chunks are a loop.  What remains goes by halves where its number is known, else one by one.  A loop whose lanes
 // go different ways is a plain loop: it was tried as a vector first, and the text thrown away.
 #include "loop/span.h"
+#include "loop/survey.h"
 #include "targets/cstyle/emit.h"
 
 static void emit_block(CEmit *e, const LoopBlock *b);
 
 // ---- what a body needs ----
-
-typedef struct Survey {
-  const LoopKernel *k;
-  IntMap seen;     // expressions are a DAG
-  int64_t widest;  // bytes of the widest element computed with
-  bool tile;       // a register buffer is used
-  int64_t nodes;
-} Survey;
 
 // Bytes that a conversion computes with on its way: saturated integers and roundings to odd have 64 bits.
 static int64_t cast_bytes(const LoopExpr *x) {
@@ -29,40 +22,19 @@ static int64_t cast_bytes(const LoopExpr *x) {
   return narrow && dtype_bits(from) >= 32 && from != DT_F32 ? 8 : 1;
 }
 
-static void survey_expr(Survey *s, const LoopExpr *x) {
-  uint64_t known;
-  if (!x || intmap_get(&s->seen, (uint64_t)(uintptr_t)x, &known)) return;
-  intmap_put(&s->seen, (uint64_t)(uintptr_t)x, 1);
-  s->nodes++;
+static int64_t width_of(const LoopExpr *x) {
   int64_t w = cs_bytes(x->dtype);
-  bool moved = x->kind != LX_OP || x->op == LOOP_select || x->op == LOOP_bit_cast;
-  if (!moved && dtype_is_float(x->dtype)) w = MAX(w, 4);  // narrow floats are computed in f32
-  if (x->kind == LX_OP && x->op == LOOP_cast) w = MAX(w, cast_bytes(x));
-  s->widest = MAX(s->widest, w);
-  if (x->kind == LX_LOAD) s->tile |= s->k->buffer[x->buffer].space == LOOP_REGISTER;
-  for (int i = 0; i < 3; i++) survey_expr(s, x->src[i]);
+  if (loop_computes(x) && dtype_is_float(x->dtype)) w = MAX(w, 4);  // narrow floats: in f32
+  return x->kind == LX_OP && x->op == LOOP_cast ? MAX(w, cast_bytes(x)) : w;
 }
 
-static void survey_block(Survey *s, const LoopBlock *b) {
-  for (int64_t i = 0; i < b->n; i++) {
-    const LoopStmt *t = b->v[i];
-    survey_expr(s, t->value);
-    if (t->kind == LS_STORE) s->tile |= s->k->buffer[t->buffer].space == LOOP_REGISTER;
-    survey_block(s, &t->body);
-    survey_block(s, &t->orelse);
-  }
-}
-
-static Survey survey(CEmit *e, const LoopStmt *s) {
-  Survey r = {.k = e->k, .widest = 1};
-  intmap_init(&r.seen, e->arena);
-  survey_expr(&r, s->value);
-  survey_block(&r, &s->body);
+static LoopSurvey survey(CEmit *e, const LoopStmt *s) {
+  LoopSurvey r = loop_survey(e->k, e->arena, s, width_of);
   if (s->kind == LS_REDUCE && dtype_is_float(s->value->dtype)) r.widest = MAX(r.widest, 4);
   return r;
 }
 
-static int lanes_for(const CEmit *e, const Survey *s) {
+static int lanes_for(const CEmit *e, const LoopSurvey *s) {
   return (int)MIN(MAX(e->c->vector_bytes / s->widest, 1), LOOP_LANES);
 }
 
@@ -238,12 +210,12 @@ static void emit_rest(CEmit *e, const Chunks *c, int64_t at, int64_t rest) {
   }
 }
 
-static bool is_small(const Chunks *c, const Survey *sv, int64_t rounds) {
+static bool is_small(const Chunks *c, const LoopSurvey *sv, int64_t rounds) {
   return sv->tile || rounds <= 1 ||
          (rounds * (c->round / c->lanes) <= 8 && rounds * sv->nodes <= 64);
 }
 
-static void vector_loop(CEmit *e, const LoopStmt *s, int lanes, const Survey *sv) {
+static void vector_loop(CEmit *e, const LoopStmt *s, int lanes, const LoopSurvey *sv) {
   Chunks c = {.s = s, .lanes = lanes, .round = lanes};
   if (ie_is_const(s->extent)) {
     int64_t n = s->extent->value, rounds = n / lanes;
@@ -264,7 +236,7 @@ static void vector_loop(CEmit *e, const LoopStmt *s, int lanes, const Survey *sv
   cs_close(e);
 }
 
-static void vector_reduce(CEmit *e, const LoopStmt *s, int lanes, const Survey *sv) {
+static void vector_reduce(CEmit *e, const LoopStmt *s, int lanes, const LoopSurvey *sv) {
   int n = s->lanes / lanes;
   DType t = s->value->dtype;
   CVal acc[LOOP_LANES];
@@ -318,7 +290,7 @@ static void go_back(CEmit *e, Mark m) {
 }
 
 static void emit_vector(CEmit *e, const LoopStmt *s) {
-  Survey sv = survey(e, s);
+  LoopSurvey sv = survey(e, s);
   int lanes = lanes_for(e, &sv);
   Mark m = mark(e);
   if (e->vectors && ie_is_const(s->extent))
@@ -343,7 +315,7 @@ static void emit_reduce(CEmit *e, const LoopStmt *s) {
     e->not_vector = true;
     return;
   }
-  Survey sv = survey(e, s);
+  LoopSurvey sv = survey(e, s);
   int lanes = MIN(lanes_for(e, &sv), s->lanes);
   Mark m = mark(e);
   if (e->vectors && lanes > 1) {

@@ -13,49 +13,21 @@
 // Guarantees: no memory is touched but what the tree says; sums are in the tree's order; no call leaves the module.
 #include "targets/llvm/emit.h"
 
+#include "loop/survey.h"
+
 #include <math.h>
 
 static void emit_block(Emit *e, const LoopBlock *b);
 
 // ---- what a body needs ----
 
-typedef struct Survey {
-  const LoopKernel *k;
-  IntMap seen;     // expressions are a DAG
-  int64_t widest;  // bytes of the widest element computed with
-  bool tile;       // a register buffer is used
-  int64_t nodes;
-} Survey;
-
-static void survey_expr(Survey *s, const LoopExpr *x) {
-  uint64_t known;
-  if (!x || intmap_get(&s->seen, (uint64_t)(uintptr_t)x, &known)) return;
-  intmap_put(&s->seen, (uint64_t)(uintptr_t)x, 1);
-  s->nodes++;
+static int64_t width_of(const LoopExpr *x) {
   int64_t w = elem_bytes(x->dtype);
-  bool moved = x->kind != LX_OP || x->op == LOOP_select || x->op == LOOP_bit_cast;
-  if (!moved && dtype_is_float(x->dtype)) w = MAX(w, 4);  // narrow floats are computed in f32
-  s->widest = MAX(s->widest, w);
-  if (x->kind == LX_LOAD) s->tile |= s->k->buffer[x->buffer].space == LOOP_REGISTER;
-  for (int i = 0; i < 3; i++) survey_expr(s, x->src[i]);
+  return loop_computes(x) && dtype_is_float(x->dtype) ? MAX(w, 4) : w;  // narrow floats: in f32
 }
 
-static void survey_block(Survey *s, const LoopBlock *b) {
-  for (int64_t i = 0; i < b->n; i++) {
-    const LoopStmt *t = b->v[i];
-    survey_expr(s, t->value);
-    if (t->kind == LS_STORE) s->tile |= s->k->buffer[t->buffer].space == LOOP_REGISTER;
-    survey_block(s, &t->body);
-    survey_block(s, &t->orelse);
-  }
-}
-
-static Survey survey(Emit *e, const LoopStmt *s) {
-  Survey r = {.k = e->k, .widest = 1};
-  intmap_init(&r.seen, e->arena);
-  survey_expr(&r, s->value);
-  survey_block(&r, &s->body);
-  return r;
+static LoopSurvey survey(Emit *e, const LoopStmt *s) {
+  return loop_survey(e->k, e->arena, s, width_of);
 }
 
 static int pow2_at_least(int64_t n) {
@@ -64,7 +36,7 @@ static int pow2_at_least(int64_t n) {
   return p;
 }
 
-static int lanes_for(Emit *e, const Survey *s) {
+static int lanes_for(Emit *e, const LoopSurvey *s) {
   return (int)MIN(MAX(e->m->vector_bytes / s->widest, 1), LOOP_LANES);
 }
 
@@ -241,7 +213,7 @@ static void chunks_symbolic(Emit *e, const Chunks *c, LV n) {
   go_to(e, done);
 }
 
-static void emit_chunks(Emit *e, const Chunks *c, const Survey *sv) {
+static void emit_chunks(Emit *e, const Chunks *c, const LoopSurvey *sv) {
   if (ie_is_const(c->s->extent)) {
     int64_t n = c->s->extent->value, rounds = n / c->round;
     bool small = rounds <= 1 || (rounds * (c->round / c->lanes) <= 8 && rounds * sv->nodes <= 64);
@@ -257,7 +229,7 @@ static void emit_vector(Emit *e, const LoopStmt *s) {
     emit_fail(e, "a vector loop lies in a vector loop");
     return;
   }
-  Survey sv = survey(e, s);
+  LoopSurvey sv = survey(e, s);
   int lanes = lanes_for(e, &sv);
   if (ie_is_const(s->extent)) lanes = MIN(lanes, pow2_at_least(s->extent->value));
   Chunks c = {.s = s, .lanes = lanes, .round = lanes, .tile = sv.tile};
@@ -310,7 +282,7 @@ static void reduce_lanes(Emit *e, const LoopStmt *s) {
     emit_fail(e, "a reduction over lanes lies in a vector loop");
     return;
   }
-  Survey sv = survey(e, s);
+  LoopSurvey sv = survey(e, s);
   int lanes = MIN(lanes_for(e, &sv), s->lanes), n = s->lanes / lanes;
   LT elem = reg_type(e, s->value->dtype),
      type = lanes > 1 ? LLVMVectorType(elem, (unsigned)lanes) : elem;
