@@ -60,7 +60,9 @@ static tenon_program *compile(const tenon_model *m, const char *target, int leve
   tenon_program *p = NULL;
   tenon_status s = tenon_compile(m, &o, &p, &error);
   EXPECT((s == TENON_OK) == (p != NULL));
-  if (s) FAIL("%s -O%d: %s", target, level, error.message);
+  // C cannot hold every model, and says so.
+  if (s && (s != TENON_EUNSUPPORTED || strcmp(target, "c")))
+    FAIL("%s -O%d: %s", target, level, error.message);
   return p;
 }
 
@@ -173,6 +175,7 @@ static void check_program(const tenon_model *m, tenon_program *p, const char *wh
 TEST(compiled_models_run) {
   tenon_target_info t;
   for (size_t k = 0; !tenon_target(k, &t); k++) {
+    int64_t ran = 0;
     for (int64_t i = 0; t.available && i < ARRAY_LEN(models); i++) {
       char path[512], what[600];
       snprintf(path, sizeof path, "%s%s", MODELS, models[i]);
@@ -181,11 +184,12 @@ TEST(compiled_models_run) {
       for (int level = -1; level <= 3 && fill_inputs(m, 3); level += level < 0 ? 2 : 1) {
         tenon_program *p = compile(m, t.name, level);
         snprintf(what, sizeof what, "%s on %s at -O%d", models[i], t.name, level);
-        if (p) check_program(m, p, what);
+        if (p) check_program(m, p, what), ran++;
         tenon_program_release(p);
       }
       tenon_model_close(m);
     }
+    EXPECT(!t.available || ran >= 2 * ARRAY_LEN(models));  // half of them, at four levels
   }
   EXPECT_STATUS(tenon_target(tenon_target_count(), &t), TENON_EINVAL);
 }
