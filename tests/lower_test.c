@@ -253,6 +253,7 @@ TEST(lower_flattened_products) {
 typedef struct ConvCase {
   int nd;
   bool last, transposed, constant, symbolic;
+  bool open;                      // lines and pixels are not known
   int64_t batch, group, in, out;  // channels of one group
   int64_t size[3], kernel[3], stride[3], dilation[3], lo[3], hi[3];
 } ConvCase;
@@ -264,13 +265,15 @@ static void print_list(StrBuf *b, const char *name, const int64_t *v, int n, con
   strbuf_printf(b, "]");
 }
 
-static void print_dims(StrBuf *b, const int64_t *v, int n, bool symbolic) {
+// The axes [from, to) are symbols.
+static void print_dims(StrBuf *b, const int64_t *v, int n, int from, int to) {
   strbuf_printf(b, "f32[");
   for (int i = 0; i < n; i++) {
-    if (!i && symbolic)
-      strbuf_printf(b, "m");
+    strbuf_printf(b, "%s", i ? ", " : "");
+    if (i >= from && i < to)
+      strbuf_printf(b, "m%d", i);
     else
-      strbuf_printf(b, "%s%lld", i ? ", " : "", (long long)v[i]);
+      strbuf_printf(b, "%lld", (long long)v[i]);
   }
   strbuf_printf(b, "]");
 }
@@ -290,10 +293,10 @@ static const char *conv_text(Arena *a, const ConvCase *c, bool absolute) {
   }
   strbuf_init(&b, a);
   strbuf_printf(&b, "graph @\"conv\"(%%x: ");
-  print_dims(&b, x, rank, c->symbolic);
+  print_dims(&b, x, rank, c->open ? space : 0, c->open ? space + c->nd : c->symbolic);
   if (!c->constant) {
     strbuf_printf(&b, ", %%w: ");
-    print_dims(&b, w, rank, false);
+    print_dims(&b, w, rank, 0, 0);
   }
   strbuf_printf(&b, ") {\n");
   if (c->constant) print_const(&b, "w", "f32", rank, w, absolute);
@@ -342,6 +345,38 @@ TEST(lower_convolutions) {
     int64_t depth = c.in;
     for (int d = 0; d < c.nd; d++) depth *= c.kernel[d];
     check_both(conv_text(&a, &c, false), conv_text(&a, &c, true), c.batch, depth, 0x1p-24);
+  }
+  arena_deinit(&a);
+}
+
+// Images of any size: every tap may lie outside.
+TEST(lower_open_images) {
+  Arena a;
+  arena_init(&a);
+  for (int i = 0; i < 36; i++) {
+    rng = (uint64_t)i * 6211 + 29;
+    ConvCase c = {.nd = 1 + (int)draw(2),
+                  .last = draw(2),
+                  .constant = draw(4) != 0,
+                  .open = true,
+                  .batch = 1 + draw(2),
+                  .group = draw(3) ? 1 : 2,
+                  .in = 1 + draw(20),
+                  .out = 1 + draw(40)};
+    if (draw(2)) {  // every channel by itself
+      c.group = 1 + draw(70);
+      c.in = c.out = 1;
+    }
+    int64_t depth = c.in, size = 1 + draw(19);
+    for (int d = 0; d < c.nd; d++) {
+      c.kernel[d] = 1 + draw(3);
+      c.stride[d] = 1 + draw(2);
+      c.dilation[d] = draw(4) ? 1 : 2;
+      c.lo[d] = c.hi[d] = c.dilation[d] * (c.kernel[d] - 1) / 2;
+      depth *= c.kernel[d];
+      if (size + c.lo[d] + c.hi[d] <= c.dilation[d] * (c.kernel[d] - 1)) size += 4;
+    }
+    check_both(conv_text(&a, &c, false), conv_text(&a, &c, true), size, depth, 0x1p-24);
   }
   arena_deinit(&a);
 }

@@ -221,7 +221,7 @@ void contract_choose(const Contraction *c, const LowerTarget *t, const ContractP
   s->mr = most_rows(c, t, lanes, s->nr);
   if (choose_blocks(c, t, bytes, s)) return;
   int64_t panels = ceil_div(known(c->n, 256), s->nr);
-  bool one_k = !c->image && c->nk > 0 && k > 0;
+  bool one_k = !c->image && !c->depthwise && c->nk > 0 && k > 0;
   for (int i = 0; i < c->nk; i++) one_k &= ie_is_const(c->k[i]);
   s->stage_rhs = !c->weight && !p->rhs_plain && one_k && !c->guarded && m > 4 &&
                  s->nr * k * bytes <= t->l2 / 2;
