@@ -144,6 +144,9 @@ tenon_status opt_run(Cli *c, const OptIds *id, Graph *g, Optimised *out) {
   const char *precision = opt_text(c, id->precision, "f32");
   if (strcmp(precision, "f32") && strcmp(precision, "bf16"))
     return fail(&c->diag, TENON_EINVAL, NOWHERE, "--precision %s: it is f32 or bf16", precision);
+  if (opt_given(c, id->exact) && strcmp(precision, "f32"))
+    return fail(&c->diag, TENON_EINVAL, NOWHERE, "--exact and --precision %s exclude one another",
+                precision);
   bool record = out->options.record;
   opt_options(c, id, &out->options);
   out->options.record = record;
