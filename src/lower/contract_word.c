@@ -49,8 +49,9 @@ static bool zero_known(const Contraction *c, const Node *zero, int64_t *out) {
 
 // Images of which every channel is by itself: the bytes of a word are taps of several lines.
 static bool fits_lines(const Contraction *c, const ContractProbe *p) {
+  if (c->nd < 2) return false;
   const ContractAxis *s = &c->space[c->nd - 2];
-  return c->image && c->nd >= 2 && p->lhs_plain && node_channels_last(c->anchor) && s->kernel > 1 &&
+  return c->image && p->lhs_plain && node_channels_last(c->anchor) && s->kernel > 1 &&
          ie_is_const(s->in) && !c->ncuts;
 }
 
