@@ -1,4 +1,4 @@
-// graphfuzz_test.c -- two thousand random graphs with fixed seeds, of which a thousand are compiled for cpu and a quarter for ref; GRAPH_FUZZ=N
+// graphfuzz_test.c -- two thousand random graphs with fixed seeds, of which a quarter are compiled for cpu and an eighth for ref; GRAPH_FUZZ=N
 // and GRAPH_FUZZ_SEED=S for more.
 //
 // A failing graph is reduced and written as a text file that is a test of its own: put into tests/graphfuzz/cases, it is
@@ -65,7 +65,7 @@ static void report(const FuzzStats *st, const char *first_invalid) {
 #ifdef UNDER_ASAN
 enum { GRAPHS = 400, COMPILED = 100, INTERPRETED = 50 };  // as long as the others without it
 #else
-enum { GRAPHS = 2000, COMPILED = 1000, INTERPRETED = 250 };
+enum { GRAPHS = 2000, COMPILED = 500, INTERPRETED = 250 };
 #endif
 
 static void fuzz(const struct Target *target, int64_t usual, FuzzStats *st) {
