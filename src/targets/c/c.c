@@ -94,12 +94,16 @@ static void put_memory(const CModel *m, StrBuf *out) {
     return;
   }
   strbuf_puts(out, "\n/* The arena of the sizes of a call, kept for the next. */\n"
+                   "static unsigned char *tn_block;\nstatic size_t tn_bytes_kept;\n\n"
                    "static unsigned char *tn_room(size_t bytes) {\n"
-                   "  static unsigned char *block;\n  static size_t room;\n"
-                   "  if (bytes > room) {\n    free(block);\n    room = 0;\n"
-                   "    block = malloc(bytes + 64);\n    if (!block) return NULL;\n"
-                   "    room = bytes;\n  }\n"
-                   "  return block + (64 - (uintptr_t)block % 64) % 64;\n}\n");
+                   "  if (bytes > tn_bytes_kept) {\n    free(tn_block);\n    tn_bytes_kept = 0;\n"
+                   "    tn_block = malloc(bytes + 64);\n    if (!tn_block) return NULL;\n"
+                   "    tn_bytes_kept = bytes;\n  }\n"
+                   "  return tn_block + (64 - (uintptr_t)tn_block % 64) % 64;\n}\n");
+  strbuf_printf(out,
+                "\nvoid %s_release(void) {\n  free(tn_block);\n  tn_block = NULL;\n"
+                "  tn_bytes_kept = 0;\n}\n",
+                m->o->symbol);
 }
 
 static void put_errors(const CModel *m, StrBuf *out) {

@@ -87,6 +87,10 @@ tenon_status c_header(CModel *m, StrBuf *b, StrBuf *wrapper) {
                 "int %s_run(const void *const *in, const int64_t *dims, void *const *out);\n"
                 "const char *%s_error(int code);\n",
                 s, s);
+  if (m->symbolic)
+    strbuf_printf(
+        b, "/* Gives back the memory that is kept from call to call. */\nvoid %s_release(void);\n",
+        s);
   if (m->o->weights_beside)
     strbuf_printf(b,
                   "/* Before the first call: where the weights lie, at a multiple of 64 bytes. */\n"

@@ -27,6 +27,10 @@ static int32_t invoke(const Program *p, int32_t kernel, void *const *args, const
 
 static void unload(Program *p) {
   Loaded *l = p->invoke_ctx;
+  void *entry = library_symbol(l->library, "model_release");  // where sizes are open
+  void (*release)(void) = NULL;
+  memcpy(&release, &entry, sizeof release);
+  if (release) release();
   library_close(l->library);
   mem_free(l->weights, l->weights_bytes);
   mem_free((void *)(uintptr_t)p->constants, p->constants_bytes);
