@@ -90,9 +90,9 @@ class Bench:
         doctor = json_of(tenon, "doctor", "--json")
         self.here = self.all["machines"].setdefault(f"{doctor['cpu']}, {doctor['usable_cores']} cores", {"sections": {}})
         self.here["features"] = doctor["features"]
-        self.library = os.path.realpath(os.environ.get("LIBTENON", os.path.join(root, "build", "libtenon.so")))
+        self.shared_object = os.path.realpath(os.environ.get("LIBTENON", os.path.join(root, "build", "libtenon.so")))
         self.revision = subprocess.run(["git", "-C", root, "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
-        self.stamp = f"{os.path.getsize(self.library)}-{os.path.getmtime(self.library):.0f}"
+        self.stamp = f"{os.path.getsize(self.shared_object)}-{os.path.getmtime(self.shared_object):.0f}"
 
     def peaks(self):
         """Measured now, on one thread and on all."""
@@ -195,7 +195,7 @@ class Bench:
         for kind, dist in DISTS.items():
             files = metadata.files(dist) or []
             got[kind] = sum(os.path.getsize(p) for p in {os.path.realpath(f.locate()) for f in files} if os.path.isfile(p))
-        subprocess.run(["cmake", "--install", os.path.dirname(self.library), "--prefix", folder], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(["cmake", "--install", os.path.dirname(self.shared_object), "--prefix", folder], check=True, stdout=subprocess.DEVNULL)
         installed = {}
         for at, _, files in os.walk(folder):
             for f in files:
@@ -203,7 +203,7 @@ class Bench:
                 if not os.path.islink(p): installed[os.path.relpath(p, folder)] = os.path.getsize(p)
         got["tenon, all that is installed"] = sum(installed.values())
         got["tenon, the runtime of a compiled model"] = next((s for p, s in installed.items() if p.endswith("libtenon_runtime.a")), None)
-        codegen = os.path.join(os.path.dirname(self.library), "tenon-codegen")
+        codegen = os.path.join(os.path.dirname(self.shared_object), "tenon-codegen")
         needs = subprocess.run(["ldd", codegen], capture_output=True, text=True).stdout if os.path.exists(codegen) else ""
         llvm = next((line.split()[2] for line in needs.splitlines() if "libLLVM" in line), None)
         if llvm: got["LLVM's library, which compiling needs"] = os.path.getsize(os.path.realpath(llvm))

@@ -147,7 +147,7 @@ void fuzz_bound(Graph *g, Run *run, int k, Arena *a, Value *const *want, FuzzBou
   Shake s = {0};
   for (int64_t i = 0; i < l.n; i++) {
     s.n = MAX(s.n, l.v[i]->id + 1);
-    b->found &= !may_take_fewer_products(l.v[i]);
+    b->fewer_products |= may_take_fewer_products(l.v[i]);
   }
   s.odd = arena_array(a, uint8_t, s.n);
   Placement p = {&s, shake_begin, shake_place, shake_dead};

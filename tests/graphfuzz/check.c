@@ -179,8 +179,12 @@ static bool check_graph(Check *c, Graph *g, const Way *w, int from, int to, uint
 // What was compiled of the optimised graph against the interpreter's run of it.
 static bool check_compiled(Check *c, Graph *g, const Way *w) {
   OptReport report = {.arena = c->arena};
-  FuzzTarget t = {
-      .target = c->way->target, .g = g, .arena = c->arena, .st = c->st, .quiet = &c->quiet};
+  FuzzTarget t = {.target = c->way->target,
+                  .g = g,
+                  .licensed = w->fast,
+                  .arena = c->arena,
+                  .st = c->st,
+                  .quiet = &c->quiet};
   MemPlan *plan;
   bool tiny = false;
   if (!optimise(c, g, w, &report)) return false;

@@ -54,6 +54,7 @@ MUST_USE tenon_status fuzz_run(Graph *g, Run *run, int k, const Placement *p, Va
                                Value **out);
 typedef struct FuzzBound {
   bool found;                   // for all results
+  bool fewer_products;          // a convolution may be compiled to a form that it does not bound
   bool known[FUZZ_RESULTS];     // for this one
   bool flushed;                 // what is compared may make numbers too small to be normal 0
   bool jumps[FUZZ_RESULTS];     // no floats, but not the same in a shaken run
@@ -81,6 +82,7 @@ typedef struct FuzzTarget {
   const MemPlan *plan;
   FuzzClass cls[FUZZ_RESULTS];  // of the graph as it was
   const FuzzBound *bound[FUZZ_SIZES];
+  bool licensed;  // to change bits
   Arena *arena;
   FuzzStats *st;
   Diag *quiet;
