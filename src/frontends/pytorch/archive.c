@@ -2,6 +2,7 @@
 //
 // Storages are slices of the mapped file.  Their checksums are verified as far as CHECKED bytes in all go, so that opening a large
 // model does not read it.
+#include "frontends/pytorch/aten.h"
 #include "frontends/pytorch/pytorch.h"
 
 #include <stdio.h>
@@ -38,10 +39,10 @@ static bool is_pytorch(Str s) {
   return false;
 }
 
-tenon_status torch_open(Imported *in, Diag *d, TorchArchive *out) {
+tenon_status torch_open(Imported *in, Str bytes, Diag *d, TorchArchive *out) {
   Arena *a = &in->graph->arena;
   *out = (TorchArchive){.in = in, .diag = d};
-  TRY(zip_open(a, in->bytes, ZIP_LIMITS, d, &out->zip));
+  TRY(zip_open(a, bytes, ZIP_LIMITS, d, &out->zip));
   strmap_init(&out->entries, a);
   // Written by PyTorch all entries are in one folder; repacked by others they may be in none.
   bool foldered = out->zip.n > 0;
@@ -242,13 +243,18 @@ static const char no_graph[] = "the file holds weights and no graph: give it as 
                                "model, or export the model with "
                                "torch.export or torch.jit";
 
-tenon_status torch_import_state(TorchArchive *t) {
+tenon_status torch_read_object(TorchArchive *t, bool code, Pickled **out) {
   Str bytes;
   TRY(torch_bytes(t, "data.pkl", &bytes));
-  Pickle p = {.arena = &t->in->graph->arena, .diag = t->diag, .at = {.node = "data.pkl"}};
+  Pickle p = {
+      .arena = &t->in->graph->arena, .diag = t->diag, .at = {.node = "data.pkl"}, .code = code};
+  TRY(pickle_read(&p, bytes, NULL, out));
+  return torch_storages(t, "data", *out);
+}
+
+tenon_status torch_import_state(TorchArchive *t) {
   Pickled *root;
-  TRY(pickle_read(&p, bytes, NULL, &root));
-  TRY(torch_storages(t, "data", root));
+  TRY(torch_read_object(t, false, &root));
   TRY(torch_collect(t->in, root, t->diag));
   t->in->about = "PyTorch archive of tensors";
   frontend_no_graph(t->in, no_graph);
@@ -345,9 +351,8 @@ static tenon_status import_pytorch(Imported *in, Diag *d) {
   TRY(frontend_begin(in, d));
   if (is_legacy(in->bytes)) return torch_import_legacy(in, d);
   TorchArchive *t = arena_new(&in->graph->arena, TorchArchive);
-  TRY(torch_open(in, d, t));
-  if (is_export(t))
-    return fail(d, TENON_EUNSUPPORTED, NOWHERE, "graphs of torch.export are not read yet");
+  TRY(torch_open(in, in->bytes, d, t));
+  if (is_export(t)) return torch_import_export(t);
   if (torch_find(t, "constants.pkl"))
     return fail(d, TENON_EUNSUPPORTED, NOWHERE, "TorchScript is not read yet");
   return torch_import_state(t);
@@ -357,4 +362,4 @@ const Frontend frontend_pytorch = {.name = "pytorch",
                                    .doc = "PyTorch: torch.export (.pt2), TorchScript, state_dicts",
                                    .is = is_pytorch,
                                    .import = import_pytorch,
-                                   .ops = NULL};
+                                   .ops = aten_list};

@@ -61,7 +61,7 @@ typedef struct TorchArchive {
   StrMap entries;   // name within the folder -> ZipEntry
   int64_t checked;  // bytes whose checksum was verified
 } TorchArchive;
-MUST_USE tenon_status torch_open(Imported *in, Diag *d, TorchArchive *out);
+MUST_USE tenon_status torch_open(Imported *in, Str bytes, Diag *d, TorchArchive *out);
 const ZipEntry *torch_find(const TorchArchive *t, const char *name);  // NULL when absent
 // An entry's bytes: of the file where it is stored.  Large ones are not checksummed.
 MUST_USE tenon_status torch_bytes(TorchArchive *t, const char *name, Str *out);
@@ -76,6 +76,8 @@ MUST_USE tenon_status torch_weight(Imported *in, const Pickled *tensor, const ch
                                    Diag *d, Weight *out);
 // Finds the bytes of every storage below `v`, in the archive's folder `data`.
 MUST_USE tenon_status torch_storages(TorchArchive *t, const char *folder, Pickled *v);
+// The pickle `data.pkl` of an archive, with its storages.
+MUST_USE tenon_status torch_read_object(TorchArchive *t, bool code, Pickled **out);
 // All tensors below an object, by their path, into in->weights.
 MUST_USE tenon_status torch_collect(Imported *in, Pickled *v, Diag *d);
 
