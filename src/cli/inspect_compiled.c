@@ -37,6 +37,18 @@ static int64_t count_kind(const Program *p, ProgStepKind kind) {
   return n;
 }
 
+// Copies from one device's memory to another's.
+static int64_t count_moves(const Program *p) {
+  int64_t n = 0;
+  for (int32_t i = 0; i < p->nfunctions; i++)
+    for (int32_t k = 0; k < p->function[i]->nsteps; k++) {
+      const ProgFunction *f = p->function[i];
+      const ProgStep *s = &f->step[k];
+      n += s->kind == STEP_COPY && f->value[s->in[0]].device != f->value[s->out[0]].device;
+    }
+  return n;
+}
+
 // What the host does, each op once with its count.
 typedef struct HostOp {
   const char *op;
@@ -74,6 +86,11 @@ static void print_text(Cli *c, const Model *m, const ArtifactInfo *info) {
       (long long)count_kind(p, STEP_VIEW), (long long)count_kind(p, STEP_COPY));
   if (count_beside(p))
     say(c, "       %lld kernel calls run side by side with others\n", (long long)count_beside(p));
+  for (int32_t i = 1; i < p->ndevices; i++)
+    say(c, "device %d: %s, made for %s, code of %s\n", i, p->device[i].driver,
+        p->device[i].made_for ? p->device[i].made_for : "any",
+        text_bytes(&n[0], p->device[i].code.n));
+  if (p->ndevices) say(c, "       %lld copies between devices\n", (long long)count_moves(p));
   for (int i = 0; i < SECTION_COUNT; i++)
     say(c, "%-10s %s\n", artifact_section_name[i], text_bytes(&n[0], info->section_bytes[i]));
   say(c, "%-10s %s\n", "file", text_bytes(&n[0], info->file_bytes));
@@ -98,6 +115,8 @@ static void json_lists(JsonWriter *w, Cli *c, const Model *m) {
     json_cstr(w, p->kernel[i].name);
     json_key(w, "calls");
     json_i64(w, use[i].calls);
+    json_key(w, "device");
+    json_i64(w, p->kernel[i].device);
     json_key(w, "scratch_bytes");
     json_i64(w, p->kernel[i].scratch_bytes);
     json_end_object(w);
@@ -111,6 +130,24 @@ static void json_lists(JsonWriter *w, Cli *c, const Model *m) {
     json_i64(w, host[i].n);
   }
   json_end_object(w);
+}
+
+static void json_devices(JsonWriter *w, const Program *p) {
+  json_key(w, "devices");
+  json_begin_array(w);
+  for (int32_t i = 1; i < p->ndevices; i++) {
+    json_begin_object(w);
+    json_key(w, "driver");
+    json_cstr(w, p->device[i].driver);
+    json_key(w, "made_for");
+    json_cstr(w, p->device[i].made_for ? p->device[i].made_for : "");
+    json_key(w, "code_bytes");
+    json_i64(w, p->device[i].code.n);
+    json_end_object(w);
+  }
+  json_end_array(w);
+  json_key(w, "device_copies");
+  json_i64(w, count_moves(p));
 }
 
 static void json_values(JsonWriter *w, Cli *c, const Model *m) {
@@ -160,6 +197,7 @@ static void print_json(Cli *c, const Model *m, const ArtifactInfo *info) {
   }
   json_key(&w, "file_bytes");
   json_i64(&w, info->file_bytes);
+  json_devices(&w, m->program);
   json_lists(&w, c, m);
   json_end_object(&w);
   cli_print(&b);

@@ -13,7 +13,7 @@
 #include "eval/table.h"
 #include "runtime/program.h"
 
-enum { ARTIFACT_VERSION = 4, ARTIFACT_PAGE = 4096, ARTIFACT_PARTS = 6 };
+enum { ARTIFACT_VERSION = 5, ARTIFACT_PAGE = 4096, ARTIFACT_PARTS = 6 };
 typedef enum { SECTION_PLAN, SECTION_CONSTANTS, SECTION_CODE, SECTION_COUNT } ArtifactSection;
 extern const char *const artifact_section_name[SECTION_COUNT];
 
