@@ -57,6 +57,8 @@ static int32_t add_kernel(ProgBuilder *b, const Lowered *lw, Str t) {
   if (have) return (int32_t)((intptr_t)have - 1);
   Arena *pa = &b->p->arena;
   ProgKernel pk = {.scratch_bytes = loop_scratch_bytes(k),
+                   .group = (int32_t)MAX(loop_threads(k), 1),
+                   .shared_bytes = loop_shared_bytes(k),
                    .nargs = k->nargs,
                    .ndims = k->ndims,
                    .nchecks = k->nchecks};

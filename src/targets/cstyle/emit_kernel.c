@@ -210,6 +210,8 @@ tenon_status cstyle_kernel(CStyle *c, const LoopKernel *k, const char *name, boo
   intmap_init(&seen, c->arena);
   note_block(&e, &seen, &k->body);
   name_buffers(&e);
+  e.index = c->spelling->index;
+  if (c->spelling->small_index && cs_small(k)) e.index = c->spelling->small_index;
   if (c->spelling->is_device) e.threads = loop_threads(k);
   if (e.threads) loop_barriers(k, c->arena, &e.barrier);
   e.out = &body;
