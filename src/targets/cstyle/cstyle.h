@@ -17,20 +17,32 @@
 #include "loop/loop.h"
 
 // How one language of the family spells what all of them have.
+//
+// A kernel of a *device* is launched by a driver.  Its arguments, in order: for each buffer its base and the bytes from there (`offsets`; else an
+// address); the dims; `items`, the number of work items; `scratch` and `scratch_each`, the bytes of it that belong to one thread;
+// `fault`, an int that gets 1 + the number of a check that failed, where it was 0.  Numbers are 64 bits.
 typedef struct Spelling {
   const char *name;
   const char *function;  // what a kernel's definition begins with
-  const char *input, *output,
-      *scratch;          // parameters: what stands before "NAME", with %s for the element type
   const char *index;     // the type of indices and sizes
   const char *local;     // what the declaration of a tile begins with
-  const char *items;     // the loop over work items: %s is its variable, twice and more
-  const char *prefetch;  // of the address %s; NULL: none
+  const char *items;     // the loop over work items, @ is its variable
+  const char *unroll;    // the line before a loop that is to be written out; NULL: none
+  const char *prefetch;  // of an address; NULL: none
   const char *top;       // what a file begins with: headers, and macros that kernels use
+  const char *math_f32;  // what ends the names of functions of f32
   const char *const
-      *type;  // by DType: of values; of narrow floats, the integer that holds their bits
+      *type;       // by DType: of values; of narrow floats, the integer that holds their bits
+  int lanes;       // of a vector, at most
+  bool has_vload;  // vload, vstore and as_ take the place of memcpy
+  // Devices:
+  bool is_device, offsets;
+  const char *global;   // what stands before the types of arguments
+  const char *scratch;  // makes `scratch` the memory of this thread
+  const char *fault;    // writes the number @ into the slot
+  const char *f64;      // what a file with numbers of f64 needs
 } Spelling;
-extern const Spelling spelling_c;
+extern const Spelling spelling_c, spelling_opencl;
 
 // What a set of kernels needs of the helpers, in both forms.
 typedef struct HelperUse {
@@ -43,6 +55,8 @@ typedef struct CStyle {
   Arena *arena;
   Diag *diag;
   int vector_bytes;  // 0: plain alone
+  bool no_f64;       // the device has no such numbers: kernels with them are refused
+  bool uses_f64;
   VEC(HelperUse) use;
 } CStyle;
 void cstyle_init(CStyle *c, const Spelling *s, int vector_bytes, Arena *a, Diag *d);

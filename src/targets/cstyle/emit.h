@@ -55,6 +55,7 @@ typedef struct CEmit {
   CSym *sym;            // by slot
   CVal *var;            // by variable
   const char **buffer;  // names
+  const char **base;    // of arguments: where they are counted from, then by how many bytes
   bool *buffer_used, *var_used, faults;
   StrMap names;
   IntMap memo, uses;  // LoopExpr * -> index in vals, within a statement; how often it is used there
@@ -69,6 +70,11 @@ const char *cs_name(CEmit *e, const char *base);  // that no other has
 const char *cs_type(CEmit *e, DType t, int lanes);
 const char *cs_mask_type(CEmit *e, int bytes, int lanes);
 int64_t cs_bytes(DType t);
+const char *cs_replace(CEmit *e, const char *form, const char *name);  // every @ of form by name
+
+// ---- statements (emit.c), and the function around them (emit_kernel.c) ----
+void cs_block(CEmit *e, const LoopBlock *b);
+void cs_fault(CEmit *e, const char *when, int32_t check);  // where `when` is true the check failed
 
 // ---- indices (emit_index.c) ----
 CLin cs_lin(CEmit *e, Dim d);

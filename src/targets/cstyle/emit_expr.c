@@ -106,11 +106,29 @@ static const char *address(CEmit *e, int32_t buffer, CLin at) {
                     *text == '-' ? text + 1 : text);
 }
 
+// Several elements at once, wherever they lie.
+static const char *load_word(CEmit *e, const char *at, int64_t elements) {
+  if (e->sp->has_vload) return str_printf(e->arena, "as_uint(vload%d(0, %s))", (int)elements, at);
+  helper_need(e->c, "word", DT_U32, 0);
+  return str_printf(e->arena, "tn_word(%s)", at);
+}
+
+static void store_word(CEmit *e, const char *at, const LoopStmt *s, CVal v) {
+  if (e->sp->has_vload) {
+    cs_line(e, "vstore4(as_%s4((uint)(%s)), 0, %s);",
+            e->sp->type[e->k->buffer[s->buffer].dtype == DT_I8 ? DT_I8 : DT_U8], v.text, at);
+    return;
+  }
+  cs_open(e, "{");
+  cs_line(e, "const %s tn_bytes = %s;", e->sp->type[DT_U32], v.text);
+  cs_line(e, "memcpy(%s, &tn_bytes, sizeof tn_bytes);", at);
+  cs_close(e);
+}
+
 static CVal load_scalar(CEmit *e, const LoopExpr *x, CLin at, int64_t wide) {
   CVal v = {.dtype = x->dtype};
   if (wide > 1) {
-    helper_need(e->c, "word", DT_U32, 0);
-    v.text = str_printf(e->arena, "tn_word(%s)", address(e, x->buffer, at));
+    v.text = load_word(e, address(e, x->buffer, at), wide);
   } else {
     v.text = place(e, x->buffer, at);
   }
@@ -215,10 +233,7 @@ void cs_store(CEmit *e, const LoopStmt *s) {
   }
   if (word) {  // four bytes at once
     if (at.stride || v.lanes) e->not_vector = true;
-    cs_open(e, "{");
-    cs_line(e, "const uint32_t tn_bytes = %s;", v.text);
-    cs_line(e, "memcpy(%s, &tn_bytes, sizeof tn_bytes);", address(e, s->buffer, at));
-    cs_close(e);
+    store_word(e, address(e, s->buffer, at), s, v);
   } else if (at.stride) {
     store_lanes(e, s, at, cs_widen(e, v));
   } else {

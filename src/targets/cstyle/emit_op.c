@@ -206,9 +206,9 @@ static CVal divide(CEmit *e, LoopOp op, DType t, CVal x, CVal y) {
   const char *name = op == LOOP_trunc_div ? "div" : loop_op_name[op];
   if (!helper_need(e->c, name, t, 0)) cs_fail(e, "%s does not take %s", name, dtype_name(t));
   e->faults = true;
-  CVal r = {
-      .text = str_printf(e->arena, "tn_%s_%s(%s, %s, &fault)", name, dtype_name(t), x.text, y.text),
-      .dtype = t};
+  CVal r = {.text = str_printf(e->arena, "tn_%s_%s(%s, %s, &fault%s)", name, dtype_name(t), x.text,
+                               y.text, e->sp->is_device ? "s" : ""),
+            .dtype = t};
   return cs_atom(e, r);  // in any case, whatever a select makes of it
 }
 

@@ -26,15 +26,55 @@ static const char top_c[] =
 
 const Spelling spelling_c = {.name = "c",
                              .function = "static int32_t",
-                             .input = "const ",
-                             .output = "tn_",
-                             .scratch = "unsigned char *scratch",
                              .index = "ptrdiff_t",
                              .local = "_Alignas(64) ",
                              .items = "for (ptrdiff_t @ = begin; @ < end; @++) {",
                              .prefetch = "TN_PREFETCH",
                              .top = top_c,
-                             .type = types_c};
+                             .math_f32 = "f",
+                             .type = types_c,
+                             .lanes = LOOP_LANES,
+                             .global = ""};
+
+// ---- OpenCL C 1.2 ----
+
+static const char *const types_opencl[] = {
+    [DT_F32] = "float",     [DT_F64] = "double",   [DT_I8] = "char",       [DT_I16] = "short",
+    [DT_I32] = "int",       [DT_I64] = "long",     [DT_U8] = "uchar",      [DT_U16] = "ushort",
+    [DT_U32] = "uint",      [DT_U64] = "ulong",    [DT_BOOL] = "int",      [DT_F16] = "ushort",
+    [DT_BF16] = "ushort",   [DT_F8E4M3] = "uchar", [DT_F8E4M3Z] = "uchar", [DT_F8E5M2] = "uchar",
+    [DT_F8E5M2Z] = "uchar", [DT_F8E8M0] = "uchar", [DT_I2] = NULL};
+
+// Names of C's, as macros: a driver may have types of these names already.
+static const char top_opencl[] =
+    "#pragma OPENCL FP_CONTRACT OFF\n"
+    "#define int8_t char\n#define int16_t short\n#define int32_t int\n#define int64_t long\n"
+    "#define uint8_t uchar\n#define uint16_t ushort\n#define uint32_t uint\n"
+    "#define uint64_t ulong\n#define INT64_C(x) x##L\n#define UINT64_C(x) x##UL\n"
+    "#define INT32_MIN INT_MIN\n#define INT64_MIN LONG_MIN\n#define INT64_MAX LONG_MAX\n"
+    "#define UINT64_MAX ULONG_MAX\n"
+    "#define TN_FN static inline\n#define TN_ALIAS\n#define TN_FMA 1\n"
+    "#define TN_PREFETCH(p) prefetch(p, 1)\n";
+
+const Spelling spelling_opencl = {
+    .name = "opencl",
+    .function = "kernel void",
+    .index = "long",
+    .local = "__attribute__((aligned(64))) ",
+    .items = "for (long @ = get_global_id(0); @ < items; @ += get_global_size(0)) {",
+    .unroll = "#pragma unroll",
+    .prefetch = "TN_PREFETCH",
+    .top = top_opencl,
+    .math_f32 = "",
+    .type = types_opencl,
+    .lanes = 16,
+    .has_vload = true,
+    .is_device = true,
+    .offsets = true,
+    .global = "global ",
+    .scratch = "scratch += scratch_each * get_global_id(0);",
+    .fault = "atomic_cmpxchg((volatile global int *)fault, 0, @);",
+    .f64 = "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n"};
 
 void cstyle_init(CStyle *c, const Spelling *s, int vector_bytes, Arena *a, Diag *d) {
   *c = (CStyle){.spelling = s, .arena = a, .diag = d, .vector_bytes = vector_bytes};
@@ -43,15 +83,20 @@ void cstyle_init(CStyle *c, const Spelling *s, int vector_bytes, Arena *a, Diag 
 // ---- names ----
 
 static const char *const reserved[] = {
-    "auto",   "break",    "case",   "char",     "const",    "continue", "default",  "do",
-    "double", "else",     "enum",   "extern",   "float",    "for",      "goto",     "if",
-    "inline", "int",      "long",   "register", "restrict", "return",   "short",    "signed",
-    "sizeof", "static",   "struct", "switch",   "typedef",  "union",    "unsigned", "void",
-    "while",  "volatile", "bool",   "true",     "false",    "kernel",   "global",   "local",
-    "half",   "class",    "this",   "new",      "delete",   "template", "asm",      "in",
-    "out",    "y0",       "y1",     "yn",       "j0",       "j1",       "jn",       "gamma",
-    "index",  "exp",      "log",    "sin",      "cos",      "tan",      "pow",      "floor",
-    "ceil",   "round",    "abs",    "div",      "remainder"};
+    "auto",      "break",   "case",     "char",      "const",   "continue",  "default",
+    "do",        "double",  "else",     "enum",      "extern",  "float",     "for",
+    "goto",      "if",      "inline",   "int",       "long",    "register",  "restrict",
+    "return",    "short",   "signed",   "sizeof",    "static",  "struct",    "switch",
+    "typedef",   "union",   "unsigned", "void",      "while",   "volatile",  "bool",
+    "true",      "false",   "kernel",   "global",    "local",   "half",      "class",
+    "this",      "new",     "delete",   "template",  "asm",     "in",        "out",
+    "y0",        "y1",      "yn",       "j0",        "j1",      "jn",        "gamma",
+    "index",     "exp",     "log",      "sin",       "cos",     "tan",       "pow",
+    "floor",     "ceil",    "round",    "abs",       "div",     "remainder", "constant",
+    "private",   "uchar",   "ushort",   "uint",      "ulong",   "size_t",    "event_t",
+    "sampler_t", "pipe",    "and",      "or",        "not",     "xor",       "try",
+    "catch",     "throw",   "public",   "protected", "friend",  "operator",  "namespace",
+    "using",     "virtual", "typename", "explicit",  "mutable", "signbit",   "isfinite"};
 
 const char *cstyle_identifier(Arena *a, Str text) {
   char *s = str_printf(a, "%s%.*s", text.n && isalpha((unsigned char)text.p[0]) ? "" : "_",
@@ -71,6 +116,17 @@ const char *cs_name(CEmit *e, const char *base) {
   if (name != first) strmap_put(&e->names, str_of(first), (void *)next);
   strmap_put(&e->names, str_of(name), (void *)1);
   return name;
+}
+
+const char *cs_replace(CEmit *e, const char *form, const char *name) {
+  StrBuf b;
+  strbuf_init(&b, e->arena);
+  for (; *form; form++)
+    if (*form == '@')
+      strbuf_puts(&b, name);
+    else
+      strbuf_putc(&b, *form);
+  return strbuf_text(&b);
 }
 
 // ---- types ----
