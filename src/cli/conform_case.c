@@ -355,12 +355,12 @@ static tenon_status through_artifact(Test *t) {
   Program *again = NULL;
   Str part[ARTIFACT_PARTS];
   tenon_status s = artifact_write(t->program, path, t->diag);
-  if (!s) s = artifact_open(path, t->diag, &again);
+  if (!s) s = artifact_open(path, NULL, t->diag, &again);
   platform->unlink(path);
   TRY(s);
   program_release(t->program);
   t->program = again;
-  TRY(artifact_parts(again, false, t->arena, t->diag, part));
+  TRY(artifact_parts((const Program *const[]){again}, 1, false, t->arena, t->diag, part));
   int64_t at = 0;
   for (int i = 0; i < ARTIFACT_PARTS; at += part[i++].n)
     if (at + part[i].n > again->backing.size ||

@@ -336,6 +336,18 @@ static void emit_function(CModel *m, const ProgFunction *f) {
   strbuf_puts(&m->out, "  (void)in, (void)out, (void)rc;\n  return 0;\n}\n");
 }
 
+// Bodies know no sizes but numbers.
+static bool has_open_body(CModel *m) {
+  int64_t n;
+  for (int32_t i = 1; i < m->p->nfunctions; i++)
+    for (int32_t k = 0; k < m->p->function[i]->nvalues; k++) {
+      const ProgValue *v = &m->p->function[i]->value[k];
+      for (int32_t r = 0; r < v->rank; r++)
+        if (v->dim[r] >= 0 && !c_number(m, v->dim[r], &n)) return true;
+    }
+  return false;
+}
+
 void c_functions(CModel *m) {
   int64_t at = 0;
   m->function_base = arena_array(m->arena, int64_t, m->p->nfunctions);
@@ -346,7 +358,7 @@ void c_functions(CModel *m) {
     at += lay_out(m, f, offset, arena_array(m->arena, int64_t, MAX(f->nvalues, 1)));
   }
   m->arena_bytes = MAX(at, 64);
-  if (m->symbolic && m->p->nfunctions > 1) {
+  if (m->p->nfunctions > 1 && (m->symbolic || has_open_body(m))) {
     c_refuse(m, NULL, "control flow needs sizes that are numbers: give them with --fix");
     return;
   }
