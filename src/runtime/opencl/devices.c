@@ -51,6 +51,11 @@ static int lanes_in_step(const OpenclApi *cl, cl_device_id id) {
   return n > 0 && n <= 1024 ? (int)n : 32;
 }
 
+static int info_small(const OpenclApi *cl, cl_device_id id, cl_uint what, int least, int most) {
+  int64_t n = info_number(cl, id, what);
+  return n < least ? least : n > most ? most : (int)n;
+}
+
 static void describe(const OpenclApi *cl, Device *v, int platform_number, int number) {
   cl_device_id id = v->id;
   char driver[OPENCL_TEXT / 2 - 8], version[OPENCL_TEXT / 2 - 8];
@@ -60,7 +65,6 @@ static void describe(const OpenclApi *cl, Device *v, int platform_number, int nu
   info_text(cl, id, CL_DEVICE_VERSION, version, sizeof version);
   snprintf(v->version, sizeof v->version, "%s, driver %s", version, driver);
   snprintf(v->pick, sizeof v->pick, "%d:%d", platform_number, number);
-  int64_t lanes = info_number(cl, id, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT);
   int64_t memory = info_number(cl, id, CL_DEVICE_GLOBAL_MEM_SIZE);
   v->exact_divide =
       (info_number(cl, id, CL_DEVICE_SINGLE_FP_CONFIG) & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0;
@@ -72,10 +76,10 @@ static void describe(const OpenclApi *cl, Device *v, int platform_number, int nu
       .is_cpu = is_cpu,
       .f64 = info_number(cl, id, CL_DEVICE_DOUBLE_FP_CONFIG) != 0,
       .f16 = has_extension(cl, id, "cl_khr_fp16"),
-      .compute_units = (int)MIN(MAX(info_number(cl, id, CL_DEVICE_MAX_COMPUTE_UNITS), 1), 1 << 16),
-      .max_group = (int)MIN(MAX(info_number(cl, id, CL_DEVICE_MAX_WORK_GROUP_SIZE), 1), 1 << 16),
+      .compute_units = info_small(cl, id, CL_DEVICE_MAX_COMPUTE_UNITS, 1, 1 << 16),
+      .max_group = info_small(cl, id, CL_DEVICE_MAX_WORK_GROUP_SIZE, 1, 1 << 16),
       .subgroup = is_cpu ? 1 : lanes_in_step(cl, id),
-      .vector_bytes = (int)MIN(MAX(lanes, 4), 16) * 4,
+      .vector_bytes = 4 * info_small(cl, id, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT, 4, 16),
       .memory_bytes = memory,
       .max_buffer = info_number(cl, id, CL_DEVICE_MAX_MEM_ALLOC_SIZE),
       .shared_bytes = info_number(cl, id, CL_DEVICE_LOCAL_MEM_SIZE)};

@@ -51,7 +51,7 @@ void opencl_forget_devices(void);  // devices.c: they are looked for anew
 
 // ---- code.c ----
 tenon_status opencl_code(Device *dev, Str source, const ProgKernel *const *kernel, int32_t nkernels,
-                         Diag *d, DeviceCode **out);
+                         bool no_cache, Diag *d, DeviceCode **out);
 void opencl_code_free(Device *dev, DeviceCode *c);
 
 // ---- queue.c ----
