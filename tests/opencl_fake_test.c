@@ -366,6 +366,7 @@ static void start_fake(int64_t fail_at, cl_int code, bool for_good) {
 }
 
 static void expect_clean(int64_t k) {
+  opencl_use(NULL);  // which frees the context
   for (int i = 0; i < KINDS; i++)
     if (fake.live[i])
       FAIL("call %d, %s: %d of kind %s left", (int)k, fake.failed, (int)fake.live[i], kind_name[i]);
@@ -427,7 +428,6 @@ static void with_cache(void (*test)(void)) {
   arena_deinit(&a);
   rmdir(folder);
   unsetenv("TENON_CACHE");
-  opencl_use(NULL);
 }
 
 static void fail_once(void) {

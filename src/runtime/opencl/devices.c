@@ -2,6 +2,8 @@
 //
 // They are looked for once in a process.  A device that is not available, has no compiler or another byte order is left out.  Without a
 // choice by the environment (TENON_OPENCL_DEVICE) the first GPU is taken, else the first device.
+//
+// A context stays until the process ends: drivers keep in it what every compilation needs, such as their library of functions.
 #include "runtime/opencl/impl.h"
 
 #include <stdio.h>
@@ -18,6 +20,8 @@ static char why_room[OPENCL_TEXT];
 
 void opencl_forget_devices(void) {
   pthread_mutex_lock(&lock);
+  for (int i = 0; i < ndevices; i++)
+    if (device[i].context) opencl_api(NULL)->ReleaseContext(device[i].context);
   looked = false;
   ndevices = 0;
   pthread_mutex_unlock(&lock);
@@ -174,12 +178,9 @@ static tenon_status open_locked(int index, Diag *d) {
     return fail(d, TENON_EUNSUPPORTED, NOWHERE, "no OpenCL device %d%s%s", index, why ? ": " : "",
                 why ? why : "");
   Device *v = &device[index];
-  if (v->refs++) return TENON_OK;
   cl_int code = 0;
-  v->context = opencl_api(NULL)->CreateContext(NULL, 1, &v->id, NULL, NULL, &code);
-  if (v->context) return TENON_OK;
-  v->refs--;
-  return opencl_fail(d, "clCreateContext", code);
+  if (!v->context) v->context = opencl_api(NULL)->CreateContext(NULL, 1, &v->id, NULL, NULL, &code);
+  return v->context ? TENON_OK : opencl_fail(d, "clCreateContext", code);
 }
 
 static tenon_status open_device(int index, Diag *d, Device **out) {
@@ -190,14 +191,7 @@ static tenon_status open_device(int index, Diag *d, Device **out) {
   return s;
 }
 
-static void close_device(Device *v) {
-  pthread_mutex_lock(&lock);
-  if (!--v->refs) {
-    opencl_api(NULL)->ReleaseContext(v->context);
-    v->context = NULL;
-  }
-  pthread_mutex_unlock(&lock);
-}
+static void close_device(Device *v) { (void)v; }
 
 static const DeviceInfo *info(const Device *v) { return &v->info; }
 
