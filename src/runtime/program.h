@@ -183,7 +183,10 @@ typedef struct Program {
   int32_t (*invoke)(const struct Program *p, int32_t kernel, void *const *args, const int64_t *size,
                     const int64_t *dims, int64_t begin, int64_t end);
   void *invoke_ctx;
-  const char *target;                 // "x86_64-pc-linux-gnu +avx2,+fma": what the code needs
+  const char *target;  // "x86_64-pc-linux-gnu +avx2,+fma": what the code needs
+  // Which variant of its artifact it is, and why not each of the others (NULL of its own); no list when built in memory.
+  int32_t variant;
+  const char **why_not;
   File backing;                       // the artifact's mapping; no bytes when built in memory
   File weights;                       // the constants' mapping, where they are a file of their own
   void (*unload)(struct Program *p);  // gives back code, constants and mapping; may be NULL
