@@ -434,7 +434,9 @@ static tenon_status compile(RunCommand *r, const Target *target, SessionOptions 
   Cli *c = r->cli;
   Graph *g = r->model->graph;
   Compiled compiled;
-  TargetOptions to = {.no_cache = opt_given(c, OPT_run_no_cache), .compiled = &compiled};
+  TargetOptions to = {.no_cache = opt_given(c, OPT_run_no_cache),
+                      .compiled = &compiled,
+                      .device = opt_text(c, OPT_run_device, NULL)};
   TRY(target_compile_with(target, g, r->plan, &to, &c->arena, &c->diag, &r->program));
   if (!opt_given(c, OPT_run_per_node)) return TENON_OK;
   r->per_node = arena_new(&c->arena, PerNode);
