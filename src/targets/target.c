@@ -2,6 +2,7 @@
 #include "targets/target.h"
 
 #include "base/platform.h"
+#include <stdlib.h>
 #include "targets/c/c.h"
 #include "targets/cpu.h"
 #include "targets/ref.h"
@@ -77,6 +78,17 @@ typedef struct Call {
   void *opened;
 } Call;
 
+// TENON_GROUPS=N: kernels in groups of N threads where the target would not have them; what has none runs the threads one after
+// the other.  So the templates of devices are tested everywhere.
+static void group_for_tests(LowerTarget *t) {
+  const char *n = getenv("TENON_GROUPS");
+  int threads = n ? atoi(n) : 0;
+  if (threads < 2 || threads > 1024 || (threads & (threads - 1)) || t->group) return;
+  t->group = threads;
+  t->shared_bytes = 48 << 10;
+  t->in_step = 32;
+}
+
 static bool verified(void *ctx, Str text) {
   const Call *c = ctx;
   return c->t->verified(c->opened, &c->o, text);
@@ -90,6 +102,7 @@ static tenon_status compile(Call *call, Graph *g, const MemPlan *plan, Arena *a,
   Compiled c;
   int64_t begin = platform->now();
   t->describe(o->machine, &lo.target);
+  group_for_tests(&lo.target);
   if (call->opened) {
     lo.verified = verified;
     lo.verified_ctx = call;
