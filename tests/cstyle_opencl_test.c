@@ -143,6 +143,7 @@ static int32_t run(Cl *cl, void *kernel, CodegenFixture *f) {
   void *m[64], *scratch, *slot;
   int32_t fault = 0;
   enum { THREADS = 4 };
+  int64_t none = 0;
   int64_t n = codegen_items(f), each = (loop_scratch_bytes(f->k) + 63) / 64 * 64, at = OFFSET;
   char *zeros = calloc(1, (size_t)(each * THREADS + 64));
   for (int i = 0; i < f->k->nargs; i++) {
@@ -154,6 +155,7 @@ static int32_t run(Cl *cl, void *kernel, CodegenFixture *f) {
   scratch = pass_buffer(&l, zeros, each * THREADS, 0);
   pass(&l, sizeof each, &each);
   slot = pass_buffer(&l, &fault, sizeof fault, 0);
+  pass(&l, sizeof none, &none);
   size_t local = (size_t)MAX(loop_threads(f->k), 1), global = THREADS * local;
   EXPECT_INT_EQ(cl->launch(cl->queue, kernel, 1, NULL, &global, &local, 0, NULL, NULL), 0);
   cl->read(cl->queue, slot, 1, 0, sizeof fault, &fault, 0, NULL, NULL);
@@ -272,10 +274,11 @@ TEST(opencl_text_of_a_kernel) {
       "// scale(x: f32[4*n], i: i64[4], out y: f32[4*n])\n"
       "kernel void kernel_0(global uchar *x_base, long x_at, global uchar *i_base, long i_at, "
       "global uchar *y_base, long y_at, long n, long items, global uchar *scratch, long "
-      "scratch_each, global int *fault) {\n"
+      "scratch_each, global int *fault, long fault_at) {\n"
       "  global const tn_f32 *const x = (global const tn_f32 *)(x_base + x_at);\n"
       "  global const tn_i64 *const i = (global const tn_i64 *)(i_base + i_at);\n"
       "  global tn_f32 *const y = (global tn_f32 *)(y_base + y_at);\n"
+      "  fault += fault_at;\n"
       "  scratch += scratch_each * get_global_id(0);\n"
       "  global tn_f32 *const t = (global tn_f32 *)(scratch + 0);\n"
       "  for (int r = get_global_id(0); r < items; r += get_global_size(0)) {\n"
