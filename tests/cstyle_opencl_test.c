@@ -143,6 +143,7 @@ static int32_t run(Cl *cl, void *kernel, CodegenFixture *f) {
   void *m[64], *scratch, *slot;
   int32_t fault = 0;
   enum { THREADS = 4 };
+  int64_t none = 0;
   int64_t n = codegen_items(f), each = (loop_scratch_bytes(f->k) + 63) / 64 * 64, at = OFFSET;
   char *zeros = calloc(1, (size_t)(each * THREADS + 64));
   for (int i = 0; i < f->k->nargs; i++) {
@@ -154,6 +155,7 @@ static int32_t run(Cl *cl, void *kernel, CodegenFixture *f) {
   scratch = pass_buffer(&l, zeros, each * THREADS, 0);
   pass(&l, sizeof each, &each);
   slot = pass_buffer(&l, &fault, sizeof fault, 0);
+  pass(&l, sizeof none, &none);
   size_t global = THREADS, local = 1;
   EXPECT_INT_EQ(cl->launch(cl->queue, kernel, 1, NULL, &global, &local, 0, NULL, NULL), 0);
   cl->read(cl->queue, slot, 1, 0, sizeof fault, &fault, 0, NULL, NULL);

@@ -14,8 +14,8 @@
 //
 // Devices.  A program may have kernels for machines other than the host: each value is in the memory of one device, and a value that is
 // needed on another has a second ProgValue there, made by a STEP_COPY.  A device's memory is a mirror of the host's: its arena has
-// the same roots at the same offsets, and PLACE_PARAM, PLACE_RESULT and PLACE_HEAP on a device are buffers of the session's that hold a copy of the
-// parameter, what becomes the result, and what is no part of the plan.  Parameters, results, and what host steps read and make
+// the same roots at the same offsets; PLACE_RESULT and PLACE_HEAP on a device are buffers of the session's, for what becomes a
+// result and for what is no part of the plan, such as copies of parameters.  Parameters, results, and what host steps read and make
 // are values of the host; a kernel's arguments are all on its device; a view is where its operand is; steps side by side are the host's.
 #ifndef TENON_RUNTIME_PROGRAM_H
 #define TENON_RUNTIME_PROGRAM_H

@@ -20,7 +20,8 @@
 //
 // A kernel of a *device* is launched by a driver.  Its arguments, in order: for each buffer its base and the bytes from there (`offsets`; else an
 // address); the dims; `items`, the number of work items; `scratch` and `scratch_each`, the bytes of it that belong to one thread;
-// `fault`, an int that gets 1 + the number of a check that failed, where it was 0.  Numbers are 64 bits.
+// `fault`, an int that gets 1 + the number of a check that failed, where it was 0, and with `offsets` how many ints it lies behind there.  Numbers
+// are 64 bits.
 typedef struct Spelling {
   const char *name;
   const char *function;  // what a kernel's definition begins with

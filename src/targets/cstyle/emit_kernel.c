@@ -64,6 +64,7 @@ static void device_parameters(CEmit *e, StrBuf *b) {
     strbuf_printf(b, "%s %s, ", index, e->sym[k->dim[i]->slot].text);
   strbuf_printf(b, "%s items, %s%s *scratch, %s scratch_each, %sint *fault", index, in,
                 e->sp->type[DT_U8], index, in);
+  if (e->sp->offsets) strbuf_printf(b, ", %s fault_at", index);
 }
 
 static void parameters(CEmit *e, const char *name, bool scratch) {
@@ -163,6 +164,7 @@ static void note_block(CEmit *e, IntMap *seen, const LoopBlock *b) {
 static void beginning(CEmit *e, const char *body) {
   const LoopKernel *k = e->k;
   place_arguments(e);
+  if (e->sp->offsets && (e->faults || k->nchecks)) cs_line(e, "fault += fault_at;");
   if (e->sp->is_device && has_scratch(k)) cs_line(e, "%s", e->sp->scratch);
   place_buffers(e);
   if (e->faults) cs_line(e, "int fault%s = 0;", e->sp->is_device ? "s" : "");
@@ -190,8 +192,8 @@ tenon_status cstyle_kernel(CStyle *c, const LoopKernel *k, const char *name, boo
   StrBuf body;
   strbuf_init(&body, c->arena);
   strmap_init(&e.names, c->arena);
-  static const char *const ours[] = {"begin", "end",    "scratch",     "fault",
-                                     "items", "faults", "scratch_each"};
+  static const char *const ours[] = {"begin", "end",    "scratch",      "fault",
+                                     "items", "faults", "scratch_each", "fault_at"};
   for (int64_t i = 0; i < ARRAY_LEN(ours); i++) strmap_put(&e.names, str_of(ours[i]), &e);
   e.sym = arena_array(c->arena, CSym, MAX(k->pool->nsyms, 1));
   e.var = arena_array(c->arena, CVal, MAX(k->nvars, 1));
