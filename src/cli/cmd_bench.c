@@ -291,7 +291,10 @@ static tenon_status compile(Bench *b) {
   int64_t start = platform->now();
   TRY(opt_run(c, &OPT_IDS(bench), g, arena_new(&c->arena, Optimised)));
   TRY(opt_plan(g, &c->arena, &c->diag, &plan));
-  TargetOptions to = {.sizes = &b->in.dims, .no_cache = opt_given(c, OPT_bench_no_cache)};
+  TargetOptions to = {.sizes = &b->in.dims,
+                      .no_cache = opt_given(c, OPT_bench_no_cache),
+                      .place = c->opt[OPT_bench_place].text,
+                      .nplace = c->opt[OPT_bench_place].count};
   TRY(target_compile_with(b->target, g, plan, &to, &c->arena, &c->diag, &b->program));
   b->compile_ms = since(start);
   return TENON_OK;

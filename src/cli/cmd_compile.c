@@ -153,6 +153,8 @@ static tenon_status compile(CompileCommand *m, bool apart) {
                      .c_source = m->emit == EMIT_C ? &m->c.source : NULL,
                      .c_options = &m->c.options,
                      .watch = &watch,
+                     .place = c->opt[OPT_compile_place].text,
+                     .nplace = c->opt[OPT_compile_place].count,
                      .report = &m->report};
   TRY(target_compile_with(m->target, g, plan, &o, &c->arena, d, &m->program));
   progress_end(&m->bar);

@@ -15,6 +15,10 @@ static void print_text(Cli *c, const TargetRow *row, int n) {
         row[i].target->doc);
     say(c, "                 %s\n", row[i].why);
   }
+  for (const Target *const *t = target_shared; *t; t++)
+    if (target_available(*t)) say(c, "%-10s works %s\n", (*t)->name, (*t)->doc);
+  say(c, "%-6s %-9s %s\n", "auto", target_auto()->name,
+      "the fastest of the above, on this machine");
   say(c, "%-6s %-9s %s\n", "interp", "works", "the reference interpreter, for `run` and `conform`");
   say(c, "%-6s %-9s %s\n", "plan", "works",
       "the same on the optimised graph, in the planned memory");
@@ -41,6 +45,8 @@ static void print_json(Cli *c, const TargetRow *row, int n) {
     json_end_object(&w);
   }
   json_end_array(&w);
+  json_key(&w, "auto");
+  json_cstr(&w, target_auto()->name);
   json_end_object(&w);
   cli_print(&b);
 }
