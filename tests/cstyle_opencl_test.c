@@ -156,7 +156,7 @@ static int32_t run(Cl *cl, void *kernel, CodegenFixture *f) {
   pass(&l, sizeof each, &each);
   slot = pass_buffer(&l, &fault, sizeof fault, 0);
   pass(&l, sizeof none, &none);
-  size_t global = THREADS, local = 1;
+  size_t local = (size_t)MAX(loop_threads(f->k), 1), global = THREADS * local;
   EXPECT_INT_EQ(cl->launch(cl->queue, kernel, 1, NULL, &global, &local, 0, NULL, NULL), 0);
   cl->read(cl->queue, slot, 1, 0, sizeof fault, &fault, 0, NULL, NULL);
   for (int i = 0; i < f->k->nargs; i++) {
@@ -213,6 +213,10 @@ static void add_shapes(Batch *b) {
   for (int i = 0; codegen_shapes[i]; i++) batch_add(b, codegen_shapes[i], NULL);
 }
 
+static void add_groups(Batch *b) {
+  for (int i = 0; codegen_groups[i]; i++) batch_add(b, codegen_groups[i], NULL);
+}
+
 static void add_casts(Batch *b) {
   for (int i = 0; i < codegen_ntypes; i++) batch_add(b, codegen_casts_text(&b->arena, i), NULL);
 }
@@ -249,6 +253,7 @@ static void add_checks(Batch *b) {
 }
 
 TEST(opencl_text_shapes) { expect_same(add_shapes); }
+TEST(opencl_text_groups) { expect_same(add_groups); }
 TEST(opencl_text_casts) { expect_same(add_casts); }
 TEST(opencl_text_operations) { expect_same(add_operations); }
 TEST(opencl_text_checks) { expect_same(add_checks); }
@@ -269,24 +274,25 @@ TEST(opencl_text_of_a_kernel) {
       "// scale(x: f32[4*n], i: i64[4], out y: f32[4*n])\n"
       "kernel void kernel_0(global uchar *x_base, long x_at, global uchar *i_base, long i_at, "
       "global uchar *y_base, long y_at, long n, long items, global uchar *scratch, long "
-      "scratch_each, global int *fault) {\n"
+      "scratch_each, global int *fault, long fault_at) {\n"
       "  global const tn_f32 *const x = (global const tn_f32 *)(x_base + x_at);\n"
       "  global const tn_i64 *const i = (global const tn_i64 *)(i_base + i_at);\n"
       "  global tn_f32 *const y = (global tn_f32 *)(y_base + y_at);\n"
+      "  fault += fault_at;\n"
       "  scratch += scratch_each * get_global_id(0);\n"
       "  global tn_f32 *const t = (global tn_f32 *)(scratch + 0);\n"
-      "  for (long r = get_global_id(0); r < items; r += get_global_size(0)) {\n"
-      "    for (long j = 0; j < 4; j++) {\n"
+      "  for (int r = get_global_id(0); r < items; r += get_global_size(0)) {\n"
+      "    for (int j = 0; j < 4; j++) {\n"
       "      const int64_t at = (int64_t)(i[j]);\n"
       "      if (at < 0 || at >= (int64_t)(4)) {\n"
       "        atomic_cmpxchg((volatile global int *)fault, 0, 1);\n"
       "        return;\n"
       "      }\n"
-      "      const long k = (long)at;\n"
+      "      const int k = (int)at;\n"
       "      (void)k;\n"
       "      t[j] = x[4 * r + k];\n"
       "    }\n"
-      "    for (long l = 0; l < 4; l++) {\n"
+      "    for (int l = 0; l < 4; l++) {\n"
       "      y[4 * r + l] = t[l] * 2.0f;\n"
       "    }\n"
       "  }\n"

@@ -71,7 +71,8 @@ static int32_t add_kernel(ProgBuilder *b, const Lowered *lw, Str t, int device) 
   ProgKernel pk = {.scratch_bytes = loop_scratch_bytes(k),
                    .device = (uint8_t)device,
                    .entry = device ? kernels_on(b, device) : 0,
-                   .group = 1,
+                   .group = (int32_t)MAX(loop_threads(k), 1),
+                   .shared_bytes = loop_shared_bytes(k),
                    .nargs = k->nargs,
                    .ndims = k->ndims,
                    .nchecks = k->nchecks};

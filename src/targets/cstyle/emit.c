@@ -7,6 +7,9 @@
 #include "loop/survey.h"
 #include "targets/cstyle/emit.h"
 
+static int open_block(CEmit *e, const LoopBlock *b);
+static void close_block(CEmit *e, int opened);
+
 // ---- what a body needs ----
 
 // Bytes that a conversion computes with on its way: saturated integers and roundings to odd have 64 bits.
@@ -54,7 +57,7 @@ static void emit_serial(CEmit *e, const LoopStmt *s) {
   }
   const char *n = cs_dim(e, s->extent), *v = cs_name(e, s->sym->name);
   if (s->loop == LOOP_UNROLL && e->sp->unroll) cs_line(e, "%s", e->sp->unroll);
-  cs_open(e, "for (%s %s = 0; %s < %s; %s++) {", e->sp->index, v, v, n, v);
+  cs_open(e, "for (%s %s = 0; %s < %s; %s++) {", e->index, v, v, n, v);
   set_text(e, s->sym, v);
   cs_block(e, &s->body);
   cs_close(e);
@@ -62,9 +65,28 @@ static void emit_serial(CEmit *e, const LoopStmt *s) {
 
 static void emit_parallel(CEmit *e, const LoopStmt *s) {
   const char *v = cs_name(e, s->sym->name);
-  cs_open(e, "%s", cs_replace(e, e->sp->items, v));
+  cs_open(e, "%s", cs_replace(e, e->threads ? e->sp->group_items : e->sp->items, v));
   set_text(e, s->sym, v);
   cs_block(e, &s->body);
+  cs_close(e);
+}
+
+// Each thread of the group by itself, when what others stored before is there.
+static void emit_threads(CEmit *e, const LoopStmt *s) {
+  uint64_t fences = 0;
+  if (!e->threads) {
+    emit_serial(e, s);
+    return;
+  }
+  if (intmap_get(&e->barrier, (uint64_t)(uintptr_t)s, &fences) && fences)
+    cs_line(e, "%s", e->sp->barrier[fences - 1]);
+  const char *v = cs_name(e, s->sym->name);
+  cs_open(e, "{");
+  cs_line(e, "const %s %s = %s;", e->index, v, e->sp->thread);
+  set_text(e, s->sym, v);
+  e->thread = s->sym;
+  cs_block(e, &s->body);
+  e->thread = NULL;
   cs_close(e);
 }
 
@@ -114,10 +136,11 @@ static void reduce_serial(CEmit *e, const LoopStmt *s) {
           name, first.text);
   if (!ie_is(s->extent, 0)) {
     const char *n = cs_dim(e, s->extent), *v = cs_name(e, s->sym->name);
-    cs_open(e, "for (%s %s = 0; %s < %s; %s++) {", e->sp->index, v, v, n, v);
+    cs_open(e, "for (%s %s = 0; %s < %s; %s++) {", e->index, v, v, n, v);
     set_text(e, s->sym, v);
-    cs_block(e, &s->body);
+    int opened = open_block(e, &s->body);
     reduce_into(e, s, acc);
+    close_block(e, opened);
     cs_close(e);
   }
   e->var[s->var] = acc;
@@ -128,10 +151,11 @@ static void reduce_rest(CEmit *e, const LoopStmt *s, const char *part, const cha
   const char *n = cs_dim(e, s->extent), *v = cs_name(e, s->sym->name);
   CVal acc = {.text = str_printf(e->arena, "%s[%s %% %d]", part, v, s->lanes),
               .dtype = s->value->dtype};
-  cs_open(e, "for (%s %s = %s; %s < %s; %s++) {", e->sp->index, v, from, v, n, v);
+  cs_open(e, "for (%s %s = %s; %s < %s; %s++) {", e->index, v, from, v, n, v);
   set_text(e, s->sym, v);
-  cs_block(e, &s->body);
+  int opened = open_block(e, &s->body);
   reduce_into(e, s, acc);
+  close_block(e, opened);
   cs_close(e);
 }
 
@@ -180,7 +204,7 @@ static void emit_chunk(CEmit *e, const Chunks *c, const char *base, int64_t at, 
 
 static void emit_rounds(CEmit *e, const Chunks *c, const char *whole) {
   const char *v = cs_name(e, c->s->sym->name);
-  cs_open(e, "for (%s %s = 0; %s < %s; %s += %d) {", e->sp->index, v, v, whole, v, c->round);
+  cs_open(e, "for (%s %s = 0; %s < %s; %s += %d) {", e->index, v, v, whole, v, c->round);
   for (int part = 0; part < c->round / c->lanes; part++)
     emit_chunk(e, c, v, (int64_t)part * c->lanes, part);
   cs_close(e);
@@ -219,10 +243,10 @@ static void vector_loop(CEmit *e, const LoopStmt *s, int lanes, const LoopSurvey
     return;
   }
   const char *whole = cs_name(e, "whole"), *n = cs_dim(e, s->extent), *v;
-  cs_line(e, "const %s %s = (%s) / %d * %d;", e->sp->index, whole, n, lanes, lanes);
+  cs_line(e, "const %s %s = (%s) / %d * %d;", e->index, whole, n, lanes, lanes);
   emit_rounds(e, &c, whole);
   v = cs_name(e, s->sym->name);
-  cs_open(e, "for (%s %s = %s; %s < %s; %s++) {", e->sp->index, v, whole, v, n, v);
+  cs_open(e, "for (%s %s = %s; %s < %s; %s++) {", e->index, v, whole, v, n, v);
   set_text(e, s->sym, v);
   cs_block(e, &s->body);
   cs_close(e);
@@ -253,7 +277,7 @@ static void vector_reduce(CEmit *e, const LoopStmt *s, int lanes, const LoopSurv
       emit_rounds(e, &c, whole);
   } else {
     whole = cs_name(e, "whole");
-    cs_line(e, "const %s %s = (%s) / %d * %d;", e->sp->index, whole, cs_dim(e, s->extent), c.round,
+    cs_line(e, "const %s %s = (%s) / %d * %d;", e->index, whole, cs_dim(e, s->extent), c.round,
             c.round);
     emit_rounds(e, &c, whole);
   }
@@ -343,7 +367,7 @@ static void emit_bind(CEmit *e, const LoopStmt *s) {
   if (v.lanes) e->not_vector = true;
   cs_line(e, "const int64_t %s = (int64_t)(%s);", raw, v.text);
   cs_fault(e, str_printf(e->arena, "%s < 0 || %s >= (int64_t)(%s)", raw, raw, ext), s->check);
-  cs_line(e, "const %s %s = (%s)%s;", e->sp->index, name, e->sp->index, raw);
+  cs_line(e, "const %s %s = (%s)%s;", e->index, name, e->index, raw);
   cs_line(e, "(void)%s;", name);
   set_text(e, s->sym, name);
 }
@@ -374,6 +398,7 @@ static void emit_prefetch(CEmit *e, const LoopStmt *s) {
 static void emit_for(CEmit *e, const LoopStmt *s) {
   switch ((LoopKind)s->loop) {
   case LOOP_SERIAL: emit_serial(e, s); break;
+  case LOOP_THREAD: emit_threads(e, s); break;
   case LOOP_PARALLEL: emit_parallel(e, s); break;
   case LOOP_UNROLL: emit_unrolled(e, s); break;
   case LOOP_VECTOR: emit_vector(e, s); break;
@@ -393,6 +418,19 @@ static void emit_stmt(CEmit *e, const LoopStmt *s) {
   }
 }
 
-void cs_block(CEmit *e, const LoopBlock *b) {
-  for (int64_t i = 0; i < b->n && !e->status && !e->not_vector; i++) emit_stmt(e, b->v[i]);
+// The statements of a block, and blocks that were opened within: in a group a check that fails leaves out what follows it there, since
+// all threads must go on to where they wait for each other.
+static int open_block(CEmit *e, const LoopBlock *b) {
+  int opened = 0;
+  for (int64_t i = 0; i < b->n && !e->status && !e->not_vector; i++) {
+    emit_stmt(e, b->v[i]);
+    opened += e->threads && b->v[i]->kind == LS_BIND;
+  }
+  return opened;
 }
+
+static void close_block(CEmit *e, int opened) {
+  while (opened-- > 0) cs_close(e);
+}
+
+void cs_block(CEmit *e, const LoopBlock *b) { close_block(e, open_block(e, b)); }
