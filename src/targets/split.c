@@ -45,7 +45,7 @@ static int forced(void *ctx, const Node *n) {
   for (int64_t i = 0; i < t->options->nplace; i++) {
     const char *rule = t->options->place[i], *word = word_of(rule);
     if (!strcmp(rule, "alternate")) {
-      on = (int)(t->nplaced % 2);
+      on = t->nplaced % 2 == 0;
       continue;
     }
     const char *glob = str_copy(t->arena, (Str){rule, (int64_t)(strlen(rule) - strlen(word) - 1)});
