@@ -79,6 +79,10 @@ def check_rules(program):
     # By cost alone: whatever it is, it is right.
     run(program, "run", model, "--target", "cpu,opencl", "--compare", "interp")
     ok("rules, and the cost model's own choice")
+    x = json.loads(run(program, "explain", MODELS[2], "--target", "cpu,opencl", "--place", "alternate", "--json").stdout)["steps"]
+    copied = sum(s["copied_bytes"] for s in x if s["kind"] == "copy")
+    if {s["on"] for s in x} != {"cpu", "opencl"} or copied <= 0: sys.exit(f"split_test: explain says {x}")
+    ok("explain: where each step is done, and what is copied")
 
 
 def main():
