@@ -46,6 +46,7 @@ static tenon_status read_compiled(Model *m, const ModelOptions *o, Diag *d) {
   m->format = FORMAT_COMPILED;
   ArtifactLoad load = {.find = eval_find, .speed = driver_speed, .target = o->target};
   TRY(artifact_load(&f, &load, d, &m->program));
+  if (m->program->ndevices) program_use_devices(m->program);
   return graph_of_program(m->program, d, &m->graph);
 }
 

@@ -293,7 +293,9 @@ static tenon_status compile(Bench *b) {
   TRY(opt_plan(g, &c->arena, &c->diag, &plan));
   TargetOptions to = {.sizes = &b->in.dims,
                       .no_cache = opt_given(c, OPT_bench_no_cache),
-                      .device = opt_text(c, OPT_bench_device, NULL)};
+                      .device = opt_text(c, OPT_bench_device, NULL),
+                      .place = c->opt[OPT_bench_place].text,
+                      .nplace = c->opt[OPT_bench_place].count};
   TRY(target_compile_with(b->target, g, plan, &to, &c->arena, &c->diag, &b->program));
   b->compile_ms = since(start);
   return TENON_OK;

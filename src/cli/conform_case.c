@@ -14,6 +14,7 @@
 #include "ir/fix.h"
 #include "runtime/artifact.h"
 #include "runtime/session.h"
+#include "runtime/speed.h"
 #include "targets/c/c.h"
 #include "targets/target.h"
 
@@ -355,11 +356,12 @@ static tenon_status through_artifact(Test *t) {
   Program *again = NULL;
   Str part[ARTIFACT_PARTS];
   tenon_status s = artifact_write(t->program, path, t->diag);
-  if (!s) s = artifact_open(path, NULL, t->diag, &again);
+  if (!s) s = artifact_open(path, &(ArtifactLoad){.speed = driver_speed}, t->diag, &again);
   platform->unlink(path);
   TRY(s);
   program_release(t->program);
   t->program = again;
+  if (again->ndevices) program_use_devices(again);
   TRY(artifact_parts((const Program *const[]){again}, 1, false, t->arena, t->diag, part));
   int64_t at = 0;
   for (int i = 0; i < ARTIFACT_PARTS; at += part[i++].n)
@@ -380,8 +382,11 @@ static tenon_status optimise(Test *t) {
   if (!t->o->target) return TENON_OK;
   // One process makes the code: the one that waits for us.
   TRY(target_compile_with(t->o->target, g, t->plan,
-                          &(TargetOptions){.threads = 1, .cflags = "-O1 -march=native"}, t->arena,
-                          t->diag, &t->program));
+                          &(TargetOptions){.threads = 1,
+                                           .cflags = "-O1 -march=native",
+                                           .place = t->o->place,
+                                           .nplace = t->o->nplace},
+                          t->arena, t->diag, &t->program));
   if (t->o->artifact) TRY(through_artifact(t));
   return session_create(t->program, &(SessionOptions){.threads = t->o->threads}, t->diag,
                         &t->session);
