@@ -154,7 +154,7 @@ static int32_t run(Cl *cl, void *kernel, CodegenFixture *f) {
   scratch = pass_buffer(&l, zeros, each * THREADS, 0);
   pass(&l, sizeof each, &each);
   slot = pass_buffer(&l, &fault, sizeof fault, 0);
-  size_t global = THREADS, local = 1;
+  size_t local = (size_t)MAX(loop_threads(f->k), 1), global = THREADS * local;
   EXPECT_INT_EQ(cl->launch(cl->queue, kernel, 1, NULL, &global, &local, 0, NULL, NULL), 0);
   cl->read(cl->queue, slot, 1, 0, sizeof fault, &fault, 0, NULL, NULL);
   for (int i = 0; i < f->k->nargs; i++) {
@@ -211,6 +211,10 @@ static void add_shapes(Batch *b) {
   for (int i = 0; codegen_shapes[i]; i++) batch_add(b, codegen_shapes[i], NULL);
 }
 
+static void add_groups(Batch *b) {
+  for (int i = 0; codegen_groups[i]; i++) batch_add(b, codegen_groups[i], NULL);
+}
+
 static void add_casts(Batch *b) {
   for (int i = 0; i < codegen_ntypes; i++) batch_add(b, codegen_casts_text(&b->arena, i), NULL);
 }
@@ -247,6 +251,7 @@ static void add_checks(Batch *b) {
 }
 
 TEST(opencl_text_shapes) { expect_same(add_shapes); }
+TEST(opencl_text_groups) { expect_same(add_groups); }
 TEST(opencl_text_casts) { expect_same(add_casts); }
 TEST(opencl_text_operations) { expect_same(add_operations); }
 TEST(opencl_text_checks) { expect_same(add_checks); }

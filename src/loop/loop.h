@@ -12,13 +12,22 @@
 //  - `parallel` is the outermost loop and occurs once; `vector` holds no loop but `unroll` and `reduce` with one lane;
 //  - a register buffer is indexed by constants, unrolled variables and the vector variable alone;
 //  - dtypes agree: an operation's operands have one dtype, a store has its buffer's, or is four bytes as a u32;
-//  - a wide load reads a buffer that the kernel does not write, or scratch.
+//  - a wide load reads a buffer that the kernel does not write, or scratch;
+//  - in a kernel with `thread` loops, these have one extent, the same number, and lie in nothing but the parallel loop, serial and unrolled
+//    loops and branches; what lies outside of them stores nothing, and loads what the kernel does not write;
+//  - in a thread loop no thread touches what another stores; there a register buffer of T threads has T*n elements, of which a thread
+//    uses t*n + i, i < n, alone, with i as registers are indexed.
 //
 // Numerics are part of the kernel and not of its schedule: the lanes and the order of every sum are written in
 // the tree, so whoever runs it, with however many threads, gets the same bits.
 //
 // Vectors.  A `vector` loop says that its iterations are independent; how many run at once is the target's
 // affair.  Expressions inside it are scalar in this tree and become vectors in the code.
+//
+// Groups.  With `thread` loops a work item is the affair of a group of threads, which share memory and run each thread loop's body once
+// each, independently.  Between two thread loops every store of the first is seen by the second: there is no statement for waiting, who
+// writes code finds where threads must wait (group.h).  Everything outside thread loops is the same for all threads.  Where there
+// are no groups a thread loop is a serial loop.
 #ifndef TENON_LOOP_LOOP_H
 #define TENON_LOOP_LOOP_H
 
@@ -49,15 +58,16 @@ bool loop_identity(LoopOp op, DType t, double *f, int64_t *i);
 
 // ---- buffers ----
 typedef enum LoopSpace {
-  LOOP_ARG,       // a tensor of the caller's, aligned to 64 bytes
-  LOOP_SCRATCH,   // memory of the running thread, undefined at the start of each work item
-  LOOP_REGISTER,  // a tile that lives in registers
+  LOOP_ARG,      // a tensor of the caller's, aligned to 64 bytes
+  LOOP_SCRATCH,  // memory of the running thread, undefined at the start of each work item
+  LOOP_REGISTER,  // a tile that lives in registers; in a kernel with groups, a part of it for each thread
+  LOOP_SHARED,  // memory of a group of threads, undefined at the start of each work item
 } LoopSpace;
 typedef struct LoopBuffer {
   const char *name;
   LoopSpace space;
   DType dtype;   // of whole bytes; bool is a byte of 0 or 1
-  Dim size;      // elements; a number for scratch and registers
+  Dim size;      // elements; a number but for arguments
   bool written;  // LOOP_ARG: a result
 } LoopBuffer;
 
@@ -98,7 +108,7 @@ typedef enum {
   LS_REDUCE,  // var = the sum (op) over sym < extent of `value`, computed after `body` in each round
   LS_PREFETCH,  // buffer[index] will be read soon
 } LoopStmtKind;
-typedef enum { LOOP_SERIAL, LOOP_PARALLEL, LOOP_UNROLL, LOOP_VECTOR } LoopKind;
+typedef enum { LOOP_SERIAL, LOOP_PARALLEL, LOOP_UNROLL, LOOP_VECTOR, LOOP_THREAD } LoopKind;
 typedef struct LoopStmt LoopStmt;
 typedef struct LoopBlock {
   int64_t n;
@@ -191,6 +201,8 @@ MUST_USE tenon_status loop_parse(Str text, const char *path, Arena *a, IntPool *
 MUST_USE tenon_status loop_verify(const LoopKernel *k, Diag *d);
 Dim loop_items(const LoopKernel *k);              // extent of the parallel loop
 int64_t loop_scratch_bytes(const LoopKernel *k);  // with every buffer aligned to 64 bytes
+int64_t loop_shared_bytes(const LoopKernel *k);   // likewise
+int64_t loop_threads(const LoopKernel *k);        // of a group; 0: a work item is one thread's
 // Runs work items [begin, end) with every access checked.  `size`: elements of each argument.  `failed` gets the
 // check that failed, which is no error of the kernel's, or -1.
 MUST_USE tenon_status loop_interpret(const LoopKernel *k, void *const *args, const int64_t *size,

@@ -622,6 +622,7 @@ static tenon_status parse_stmt(Parser *p) {
   if (take_word(p, "parallel")) return parse_for(p, LOOP_PARALLEL);
   if (take_word(p, "unroll")) return parse_for(p, LOOP_UNROLL);
   if (take_word(p, "vector")) return parse_for(p, LOOP_VECTOR);
+  if (take_word(p, "thread")) return parse_for(p, LOOP_THREAD);
   if (take_word(p, "let")) return parse_let(p);
   if (take_word(p, "bind")) return parse_bind(p);
   if (take_word(p, "store")) return parse_store(p);
@@ -700,11 +701,17 @@ static tenon_status parse_head(Parser *p) {
   return need(p, ')');
 }
 
+static LoopSpace parse_space(Parser *p) {
+  return take_word(p, "scratch")    ? LOOP_SCRATCH
+         : take_word(p, "register") ? LOOP_REGISTER
+         : take_word(p, "shared")   ? LOOP_SHARED
+                                    : LOOP_ARG;  // none that is declared inside
+}
+
 static tenon_status parse_kernel(Parser *p) {
   TRY(parse_head(p));
   TRY(need(p, '{'));
-  for (bool scratch; (scratch = take_word(p, "scratch")) || take_word(p, "register");)
-    TRY(parse_buffer(p, scratch ? LOOP_SCRATCH : LOOP_REGISTER));
+  for (LoopSpace space; (space = parse_space(p)) != LOOP_ARG;) TRY(parse_buffer(p, space));
   TRY(parse_block(p));
   TRY(need(p, '}'));
   skip_space(p);

@@ -213,7 +213,7 @@ static void print_range(Printer *p, Dim sym, Dim extent) {
 }
 
 static void print_for(Printer *p, const LoopStmt *s) {
-  static const char *const word[] = {"for ", "parallel ", "unroll ", "vector "};
+  static const char *const word[] = {"for ", "parallel ", "unroll ", "vector ", "thread "};
   strbuf_puts(p->out, s->loop < ARRAY_LEN(word) ? word[s->loop] : "? ");
   print_range(p, s->sym, s->extent);
   strbuf_puts(p->out, " {\n");
@@ -343,7 +343,10 @@ void loop_print(const LoopKernel *k, StrBuf *out) {
   }
   strbuf_puts(out, ") {\n");
   for (int32_t i = k->nargs; i < k->nbuffers; i++) {
-    strbuf_puts(out, k->buffer[i].space == LOOP_SCRATCH ? "  scratch " : "  register ");
+    LoopSpace space = k->buffer[i].space;
+    strbuf_puts(out, space == LOOP_SCRATCH    ? "  scratch "
+                     : space == LOOP_REGISTER ? "  register "
+                                              : "  shared ");
     print_buffer(&p, &k->buffer[i]);
     strbuf_putc(out, '\n');
   }

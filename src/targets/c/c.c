@@ -35,7 +35,7 @@ enum { FRAMES = 1024 };
 static int64_t kernel_stack(const LoopKernel *k) {
   int64_t all = block_stack(&k->body), bytes;
   for (int32_t i = k->nargs; i < k->nbuffers; i++)
-    if (k->buffer[i].space == LOOP_REGISTER && ie_is_const(k->buffer[i].size) &&
+    if (k->buffer[i].space != LOOP_SCRATCH && ie_is_const(k->buffer[i].size) &&
         dtype_bytes(k->buffer[i].dtype, k->buffer[i].size->value, &bytes))
       all += (bytes + 63) / 64 * 64 + 64;
   return all;

@@ -41,6 +41,9 @@ typedef struct Spelling {
   const char *scratch;  // makes `scratch` the memory of this thread
   const char *fault;    // writes the number @ into the slot
   const char *f64;      // what a file with numbers of f64 needs
+  // Groups of threads: the loop over work items, scratch of a group, the thread's number, memory that is shared, and waiting until all
+  // stores are seen: to shared memory, to other memory, to both.
+  const char *group_items, *group_scratch, *thread, *shared, *barrier[3];
 } Spelling;
 extern const Spelling spelling_c, spelling_opencl;
 

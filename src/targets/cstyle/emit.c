@@ -7,6 +7,9 @@
 #include "loop/survey.h"
 #include "targets/cstyle/emit.h"
 
+static int open_block(CEmit *e, const LoopBlock *b);
+static void close_block(CEmit *e, int opened);
+
 // ---- what a body needs ----
 
 // Bytes that a conversion computes with on its way: saturated integers and roundings to odd have 64 bits.
@@ -62,9 +65,28 @@ static void emit_serial(CEmit *e, const LoopStmt *s) {
 
 static void emit_parallel(CEmit *e, const LoopStmt *s) {
   const char *v = cs_name(e, s->sym->name);
-  cs_open(e, "%s", cs_replace(e, e->sp->items, v));
+  cs_open(e, "%s", cs_replace(e, e->threads ? e->sp->group_items : e->sp->items, v));
   set_text(e, s->sym, v);
   cs_block(e, &s->body);
+  cs_close(e);
+}
+
+// Each thread of the group by itself, when what others stored before is there.
+static void emit_threads(CEmit *e, const LoopStmt *s) {
+  uint64_t fences = 0;
+  if (!e->threads) {
+    emit_serial(e, s);
+    return;
+  }
+  if (intmap_get(&e->barrier, (uint64_t)(uintptr_t)s, &fences) && fences)
+    cs_line(e, "%s", e->sp->barrier[fences - 1]);
+  const char *v = cs_name(e, s->sym->name);
+  cs_open(e, "{");
+  cs_line(e, "const %s %s = %s;", e->sp->index, v, e->sp->thread);
+  set_text(e, s->sym, v);
+  e->thread = s->sym;
+  cs_block(e, &s->body);
+  e->thread = NULL;
   cs_close(e);
 }
 
@@ -116,8 +138,9 @@ static void reduce_serial(CEmit *e, const LoopStmt *s) {
     const char *n = cs_dim(e, s->extent), *v = cs_name(e, s->sym->name);
     cs_open(e, "for (%s %s = 0; %s < %s; %s++) {", e->sp->index, v, v, n, v);
     set_text(e, s->sym, v);
-    cs_block(e, &s->body);
+    int opened = open_block(e, &s->body);
     reduce_into(e, s, acc);
+    close_block(e, opened);
     cs_close(e);
   }
   e->var[s->var] = acc;
@@ -130,8 +153,9 @@ static void reduce_rest(CEmit *e, const LoopStmt *s, const char *part, const cha
               .dtype = s->value->dtype};
   cs_open(e, "for (%s %s = %s; %s < %s; %s++) {", e->sp->index, v, from, v, n, v);
   set_text(e, s->sym, v);
-  cs_block(e, &s->body);
+  int opened = open_block(e, &s->body);
   reduce_into(e, s, acc);
+  close_block(e, opened);
   cs_close(e);
 }
 
@@ -374,6 +398,7 @@ static void emit_prefetch(CEmit *e, const LoopStmt *s) {
 static void emit_for(CEmit *e, const LoopStmt *s) {
   switch ((LoopKind)s->loop) {
   case LOOP_SERIAL: emit_serial(e, s); break;
+  case LOOP_THREAD: emit_threads(e, s); break;
   case LOOP_PARALLEL: emit_parallel(e, s); break;
   case LOOP_UNROLL: emit_unrolled(e, s); break;
   case LOOP_VECTOR: emit_vector(e, s); break;
@@ -393,6 +418,19 @@ static void emit_stmt(CEmit *e, const LoopStmt *s) {
   }
 }
 
-void cs_block(CEmit *e, const LoopBlock *b) {
-  for (int64_t i = 0; i < b->n && !e->status && !e->not_vector; i++) emit_stmt(e, b->v[i]);
+// The statements of a block, and blocks that were opened within: in a group a check that fails leaves out what follows it there, since
+// all threads must go on to where they wait for each other.
+static int open_block(CEmit *e, const LoopBlock *b) {
+  int opened = 0;
+  for (int64_t i = 0; i < b->n && !e->status && !e->not_vector; i++) {
+    emit_stmt(e, b->v[i]);
+    opened += e->threads && b->v[i]->kind == LS_BIND;
+  }
+  return opened;
 }
+
+static void close_block(CEmit *e, int opened) {
+  while (opened-- > 0) cs_close(e);
+}
+
+void cs_block(CEmit *e, const LoopBlock *b) { close_block(e, open_block(e, b)); }

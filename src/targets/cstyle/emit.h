@@ -50,10 +50,13 @@ typedef struct CEmit {
   StrBuf *out;
   int indent;
   bool vectors, not_vector;
-  bool chunked;         // something was written in chunks of lanes, or written out
-  int lanes;            // 0: scalar code
-  CSym *sym;            // by slot
-  CVal *var;            // by variable
+  bool chunked;     // something was written in chunks of lanes, or written out
+  int lanes;        // 0: scalar code
+  int64_t threads;  // of a group, where the language has groups; 0: thread loops are serial ones
+  Dim thread;       // the variable of the thread loop around
+  IntMap barrier;   // thread loop -> fences
+  CSym *sym;        // by slot
+  CVal *var;        // by variable
   const char **buffer;  // names
   const char **base;    // of arguments: where they are counted from, then by how many bytes
   bool *buffer_used, *var_used, faults;
@@ -78,9 +81,10 @@ void cs_fault(CEmit *e, const char *when, int32_t check);  // where `when` is tr
 
 // ---- indices (emit_index.c) ----
 CLin cs_lin(CEmit *e, Dim d);
-const char *cs_lin_text(CEmit *e, CLin x);  // without the lanes' part
-const char *cs_operand(CEmit *e, CLin x);   // the same, fit for * and /
-const char *cs_dim(CEmit *e, Dim d);        // a scalar; not a vector's where it varies
+const char *cs_lin_text(CEmit *e, CLin x);       // without the lanes' part
+const char *cs_operand(CEmit *e, CLin x);        // the same, fit for * and /
+CLin cs_place(CEmit *e, int32_t buffer, Dim d);  // an element of a buffer as the code has it
+const char *cs_dim(CEmit *e, Dim d);             // a scalar; not a vector's where it varies
 // "" where all guards always hold, else a condition; not_vector where it differs between lanes.
 const char *cs_guards(CEmit *e, int n, const LoopBound *g);
 void cs_drop_guards(CEmit *e, int n, const LoopBound *g);

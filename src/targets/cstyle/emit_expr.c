@@ -176,7 +176,7 @@ static CVal emit_load(CEmit *e, const LoopExpr *x) {
   bool has_other = x->nguards && x->src[0];
   CVal other = has_other ? cs_expr(e, x->src[0]) : cs_constant(e, x->dtype, 0, 0);
   const char *guard = cs_guards(e, x->nguards, x->guard);
-  CLin at = cs_lin(e, x->index);
+  CLin at = cs_place(e, x->buffer, x->index);
   int64_t wide = cs_bytes(x->dtype) / cs_bytes(e->k->buffer[x->buffer].dtype);
   CVal v = at.stride ? load_lanes(e, x, at, wide) : load_scalar(e, x, at, wide);
   cs_drop_guards(e, x->nguards, x->guard);
@@ -225,7 +225,7 @@ static void store_lanes(CEmit *e, const LoopStmt *s, CLin at, CVal v) {
 void cs_store(CEmit *e, const LoopStmt *s) {
   CVal v = cs_expr(e, s->value);
   const char *guard = cs_guards(e, s->nguards, s->guard);
-  CLin at = cs_lin(e, s->index);
+  CLin at = cs_place(e, s->buffer, s->index);
   bool word = cs_bytes(s->value->dtype) > cs_bytes(e->k->buffer[s->buffer].dtype);
   if (*guard) {
     if (v.lanes) v = cs_atom(e, v);

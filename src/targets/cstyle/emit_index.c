@@ -172,6 +172,16 @@ CLin cs_lin(CEmit *e, Dim d) {
   return lin_const(0);
 }
 
+// A thread's registers are an array of its own, without the parts of other threads.
+CLin cs_place(CEmit *e, int32_t buffer, Dim d) {
+  if (!e->threads || !e->thread || e->k->buffer[buffer].space != LOOP_REGISTER) return cs_lin(e, d);
+  CSym *s = &e->sym[e->thread->slot], was = *s;
+  *s = (CSym){.kind = CSYM_NUMBER};
+  CLin at = cs_lin(e, d);
+  e->sym[e->thread->slot] = was;
+  return at;
+}
+
 const char *cs_dim(CEmit *e, Dim d) {
   CLin x = cs_lin(e, d);
   if (x.stride) e->not_vector = true;

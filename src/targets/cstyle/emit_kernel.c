@@ -2,6 +2,7 @@
 //
 // A function of C gets a range of work items and returns what failed; a kernel of a device goes over the items by its place in the
 // launch, and writes into a slot what failed (cstyle.h has the order of its arguments).
+#include "loop/group.h"
 #include "targets/cstyle/emit.h"
 
 // ---- the function ----
@@ -97,10 +98,13 @@ static void place_buffers(CEmit *e) {
       return;
     }
     const char *t = element(b->dtype);
-    if (b->space == LOOP_REGISTER) {
+    if (b->space != LOOP_SCRATCH) {
+      int64_t n = b->size->value;
+      if (e->threads && b->space == LOOP_REGISTER) n /= e->threads;
       if (e->buffer_used[i])
-        cs_line(e, "%stn_%s %s[%lld];", e->sp->local, t, e->buffer[i],
-                (long long)MAX(b->size->value, 1));
+        cs_line(e, "%stn_%s %s[%lld];",
+                e->threads && b->space == LOOP_SHARED ? e->sp->shared : e->sp->local, t,
+                e->buffer[i], (long long)MAX(n, 1));
       continue;
     }
     if (e->buffer_used[i])
@@ -125,6 +129,11 @@ void cs_fault(CEmit *e, const char *when, int32_t check) {
   }
   cs_open(e, "if (%s) {", when);
   cs_line(e, "%s", cs_replace(e, e->sp->fault, str_printf(e->arena, "%d", 1 + check)));
+  if (e->threads) {  // cs_block closes it
+    e->indent--;
+    cs_open(e, "} else {");
+    return;
+  }
   cs_line(e, "return;");
   cs_close(e);
 }
@@ -163,7 +172,8 @@ static void note_block(CEmit *e, IntMap *seen, const LoopBlock *b) {
 static void beginning(CEmit *e, const char *body) {
   const LoopKernel *k = e->k;
   place_arguments(e);
-  if (e->sp->is_device && has_scratch(k)) cs_line(e, "%s", e->sp->scratch);
+  if (e->sp->is_device && has_scratch(k))
+    cs_line(e, "%s", e->threads ? e->sp->group_scratch : e->sp->scratch);
   place_buffers(e);
   if (e->faults) cs_line(e, "int fault%s = 0;", e->sp->is_device ? "s" : "");
   if (e->sp->is_device) return;
@@ -200,6 +210,8 @@ tenon_status cstyle_kernel(CStyle *c, const LoopKernel *k, const char *name, boo
   intmap_init(&seen, c->arena);
   note_block(&e, &seen, &k->body);
   name_buffers(&e);
+  if (c->spelling->is_device) e.threads = loop_threads(k);
+  if (e.threads) loop_barriers(k, c->arena, &e.barrier);
   e.out = &body;
   e.indent = 1;
   cs_block(&e, &k->body);

@@ -74,7 +74,13 @@ const Spelling spelling_opencl = {
     .global = "global ",
     .scratch = "scratch += scratch_each * get_global_id(0);",
     .fault = "atomic_cmpxchg((volatile global int *)fault, 0, @);",
-    .f64 = "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n"};
+    .f64 = "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n",
+    .group_items = "for (long @ = get_group_id(0); @ < items; @ += get_num_groups(0)) {",
+    .group_scratch = "scratch += scratch_each * get_group_id(0);",
+    .thread = "get_local_id(0)",
+    .shared = "local ",
+    .barrier = {"barrier(CLK_LOCAL_MEM_FENCE);", "barrier(CLK_GLOBAL_MEM_FENCE);",
+                "barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);"}};
 
 void cstyle_init(CStyle *c, const Spelling *s, int vector_bytes, Arena *a, Diag *d) {
   *c = (CStyle){.spelling = s, .arena = a, .diag = d, .vector_bytes = vector_bytes};
