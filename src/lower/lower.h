@@ -20,6 +20,10 @@ typedef struct LowerTarget {
   int vector_registers;  // 32 or 16
   int64_t l1, l2;        // bytes of one core's data caches
   bool fma, vnni, bf16;  // dot products of bytes, of bf16 pairs
+  // GPUs with units for matrices that loop/tile.h speaks of: how many multiprocessors, bytes of a group's shared memory.
+  bool tiles;
+  int units;
+  int64_t shared;
 } LowerTarget;
 
 // A constant made from a weight: loops over its own elements, each read from the weight or 0.
