@@ -143,6 +143,7 @@ static int32_t run(Cl *cl, void *kernel, CodegenFixture *f) {
   void *m[64], *scratch, *slot;
   int32_t fault = 0;
   enum { THREADS = 4 };
+  int64_t none = 0;
   int64_t n = codegen_items(f), each = (loop_scratch_bytes(f->k) + 63) / 64 * 64, at = OFFSET;
   char *zeros = calloc(1, (size_t)(each * THREADS + 64));
   for (int i = 0; i < f->k->nargs; i++) {
@@ -154,6 +155,7 @@ static int32_t run(Cl *cl, void *kernel, CodegenFixture *f) {
   scratch = pass_buffer(&l, zeros, each * THREADS, 0);
   pass(&l, sizeof each, &each);
   slot = pass_buffer(&l, &fault, sizeof fault, 0);
+  pass(&l, sizeof none, &none);
   size_t local = (size_t)MAX(loop_threads(f->k), 1), global = THREADS * local;
   EXPECT_INT_EQ(cl->launch(cl->queue, kernel, 1, NULL, &global, &local, 0, NULL, NULL), 0);
   cl->read(cl->queue, slot, 1, 0, sizeof fault, &fault, 0, NULL, NULL);
@@ -278,18 +280,18 @@ TEST(opencl_text_of_a_kernel) {
       "  global tn_f32 *const y = (global tn_f32 *)(y_base + y_at);\n"
       "  scratch += scratch_each * get_global_id(0);\n"
       "  global tn_f32 *const t = (global tn_f32 *)(scratch + 0);\n"
-      "  for (long r = get_global_id(0); r < items; r += get_global_size(0)) {\n"
-      "    for (long j = 0; j < 4; j++) {\n"
+      "  for (int r = get_global_id(0); r < items; r += get_global_size(0)) {\n"
+      "    for (int j = 0; j < 4; j++) {\n"
       "      const int64_t at = (int64_t)(i[j]);\n"
       "      if (at < 0 || at >= (int64_t)(4)) {\n"
       "        atomic_cmpxchg((volatile global int *)fault, 0, 1);\n"
       "        return;\n"
       "      }\n"
-      "      const long k = (long)at;\n"
+      "      const int k = (int)at;\n"
       "      (void)k;\n"
       "      t[j] = x[4 * r + k];\n"
       "    }\n"
-      "    for (long l = 0; l < 4; l++) {\n"
+      "    for (int l = 0; l < 4; l++) {\n"
       "      y[4 * r + l] = t[l] * 2.0f;\n"
       "    }\n"
       "  }\n"

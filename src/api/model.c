@@ -4,6 +4,7 @@
 #include "api/model.h"
 
 #include "runtime/artifact.h"
+#include "runtime/speed.h"
 
 #include <pthread.h>
 
@@ -43,7 +44,8 @@ static tenon_status read_compiled(Model *m, const ModelOptions *o, Diag *d) {
   File f = m->file;
   m->file = (File){0};
   m->format = FORMAT_COMPILED;
-  TRY(artifact_load(&f, eval_find, d, &m->program));
+  ArtifactLoad load = {.find = eval_find, .speed = driver_speed, .target = o->target};
+  TRY(artifact_load(&f, &load, d, &m->program));
   return graph_of_program(m->program, d, &m->graph);
 }
 

@@ -338,16 +338,15 @@ int cmd_bench(Cli *c) {
   b->target = strcmp(name, "auto") ? target_find(name) : target_auto();
   if (!b->target) return cli_usage(c, "bench: unknown target '%s'", name);
   int64_t start = platform->now();
-  ModelOptions o = {.compiled = true};
+  ModelOptions o = {.compiled = true, .target = opt_text(c, OPT_bench_target, NULL)};
   int rc = fixed_read(c, &c->opt[OPT_bench_fix], &o);
   if (!rc) rc = cli_exit_of(open_fixed(c, c->pos[0], &o, &b->model));
   if (rc) return rc;
   b->load_ms = since(start);
-  if (b->model->program && (opt_given(c, OPT_bench_target) || opt_given(c, OPT_bench_level) ||
-                            opt_given(c, OPT_bench_no_cache))) {
+  if (b->model->program && (opt_given(c, OPT_bench_level) || opt_given(c, OPT_bench_no_cache))) {
     model_free(b->model);
-    return cli_usage(
-        c, "bench: %s is compiled already: --target, -O and --no-cache are for a model", c->pos[0]);
+    return cli_usage(c, "bench: %s is compiled already: -O and --no-cache are for a model",
+                     c->pos[0]);
   }
   b->in = (Inputs){.graph = b->model->graph,
                    .program = b->model->program,

@@ -5,6 +5,7 @@
 #include "cli/per_node.h"
 
 #include "api/model.h"
+#include "runtime/artifact.h"
 #include "runtime/session.h"
 #include "targets/target.h"
 
@@ -504,6 +505,21 @@ static const char *choose_target(const Cli *c, const char **why) {
   return *why ? "interp" : "cpu";
 }
 
+static void say_what_runs(const RunCommand *r, const char *why) {
+  const Program *p = r->model->program;
+  if (!p) {
+    fprintf(stderr, "tenon: run by %s%s%s\n", r->target, why ? ": " : "", why ? why : "");
+    return;
+  }
+  ArtifactInfo info;
+  artifact_info(p, &info);
+  fprintf(stderr, "tenon: run by the code in the file, for %s\n", info.variant[info.chosen].target);
+  for (int i = 0; i < info.nvariants; i++)
+    if (info.variant[i].why_not)
+      fprintf(stderr, "tenon: not that for %s: %s\n", info.variant[i].target,
+              info.variant[i].why_not);
+}
+
 int cmd_run(Cli *c) {
   const char *target = opt_text(c, OPT_run_target, "auto"), *why = NULL;
   bool chosen = !strcmp(target, "auto");
@@ -518,25 +534,23 @@ int cmd_run(Cli *c) {
   // In the arena, since a trap may pass over this frame.
   RunCommand *r = arena_new(&c->arena, RunCommand);
   r->cli = c;
-  ModelOptions o = {0};
+  ModelOptions o = {.target = opt_text(c, OPT_run_target, NULL)};
   int rc = fixed_read(c, &c->opt[OPT_run_fix], &o);
   if (!rc)
     rc = cli_exit_of(open_with_overrides(c, c->pos[0], &c->opt[OPT_run_input],
                                          opt_text(c, OPT_run_inputs, NULL), o, &r->model));
   if (rc) return rc;
-  if (r->model->program && (opt_given(c, OPT_run_target) || opt_given(c, OPT_run_level) ||
-                            opt_given(c, OPT_run_expand) || opt_given(c, OPT_run_compare))) {
+  if (r->model->program && (opt_given(c, OPT_run_level) || opt_given(c, OPT_run_expand) ||
+                            opt_given(c, OPT_run_compare))) {
     model_free(r->model);
     return cli_usage(c,
-                     "run: %s is compiled already: --target, -O and --expand are for `compile`, "
-                     "--compare is for a model",
+                     "run: %s is compiled already: -O and --expand are for `compile`, --compare is "
+                     "for a model",
                      c->pos[0]);
   }
   if (!r->model->program) r->target = target;
   r->chosen = chosen;
-  if (opt_given(c, OPT_run_verbose))
-    fprintf(stderr, "tenon: run by %s%s%s\n", r->target ? r->target : "the code in the file",
-            why && r->target ? ": " : "", why && r->target ? why : "");
+  if (opt_given(c, OPT_run_verbose)) say_what_runs(r, why);
   r->in = (Inputs){.graph = r->model->graph,
                    .program = r->model->program,
                    .arena = &c->arena,

@@ -69,6 +69,12 @@ static int64_t host_ops(Cli *c, const Program *p, HostOp **out) {
   return ops.n;
 }
 
+static void print_variants(Cli *c, const ArtifactInfo *info) {
+  for (int i = 0; i < info->nvariants && info->nvariants > 1; i++)
+    say(c, "variant for %s: %s\n", info->variant[i].target,
+        info->variant[i].why_not ? info->variant[i].why_not : "runs here; the rest is about it");
+}
+
 static void print_text(Cli *c, const Model *m, const ArtifactInfo *info) {
   const Program *p = m->program;
   const ProgFunction *f = p->function[0];
@@ -76,6 +82,7 @@ static void print_text(Cli *c, const Model *m, const ArtifactInfo *info) {
   const KernelUse *use = kernel_uses(c, p);
   HostOp *host;
   say(c, "compiled model, format %u, by Tenon %s\n", info->version, info->maker);
+  print_variants(c, info);
   say(c, "target %s\n", p->target ? p->target : "host");
   for (int32_t i = 0; i < f->nparams; i++)
     say(c, "input  %s  %s\n", model_input(m, i)->name,
@@ -91,8 +98,10 @@ static void print_text(Cli *c, const Model *m, const ArtifactInfo *info) {
         p->device[i].made_for ? p->device[i].made_for : "any",
         text_bytes(&n[0], p->device[i].code.n));
   if (p->ndevices) say(c, "       %lld copies between devices\n", (long long)count_moves(p));
-  for (int i = 0; i < SECTION_COUNT; i++)
-    say(c, "%-10s %s\n", artifact_section_name[i], text_bytes(&n[0], info->section_bytes[i]));
+  const ArtifactVariant *v = &info->variant[info->chosen];
+  say(c, "%-10s %s\n", "plan", text_bytes(&n[0], v->plan_bytes));
+  say(c, "%-10s %s\n", "constants", text_bytes(&n[0], info->constants_bytes));
+  say(c, "%-10s %s\n", "code", text_bytes(&n[0], v->code_bytes));
   say(c, "%-10s %s\n", "file", text_bytes(&n[0], info->file_bytes));
   if (p->nkernels) say(c, "\n%6s %10s  kernel\n", "calls", "scratch");
   for (int32_t i = 0; i < p->nkernels; i++)
@@ -168,6 +177,27 @@ static void json_values(JsonWriter *w, Cli *c, const Model *m) {
   json_end_array(w);
 }
 
+static void json_variants(JsonWriter *w, const ArtifactInfo *info) {
+  json_key(w, "variants");
+  json_begin_array(w);
+  for (int i = 0; i < info->nvariants; i++) {
+    const ArtifactVariant *v = &info->variant[i];
+    json_begin_object(w);
+    json_key(w, "target");
+    json_cstr(w, v->target);
+    json_key(w, "chosen");
+    json_bool(w, !v->why_not);
+    json_key(w, "why_not");
+    json_cstr(w, v->why_not);
+    json_key(w, "plan_bytes");
+    json_i64(w, v->plan_bytes);
+    json_key(w, "code_bytes");
+    json_i64(w, v->code_bytes);
+    json_end_object(w);
+  }
+  json_end_array(w);
+}
+
 static void print_json(Cli *c, const Model *m, const ArtifactInfo *info) {
   StrBuf b;
   JsonWriter w;
@@ -182,6 +212,7 @@ static void print_json(Cli *c, const Model *m, const ArtifactInfo *info) {
   json_i64(&w, info->version);
   json_key(&w, "maker");
   json_cstr(&w, info->maker);
+  json_variants(&w, info);
   json_key(&w, "target");
   json_cstr(&w, m->program->target);
   json_values(&w, c, m);
@@ -191,10 +222,12 @@ static void print_json(Cli *c, const Model *m, const ArtifactInfo *info) {
   json_i64(&w, count_kind(m->program, STEP_HOST));
   json_key(&w, "kernels_side_by_side");
   json_i64(&w, count_beside(m->program));
-  for (int i = 0; i < SECTION_COUNT; i++) {
-    json_key(&w, str_printf(&c->arena, "%s_bytes", artifact_section_name[i]));
-    json_i64(&w, info->section_bytes[i]);
-  }
+  json_key(&w, "plan_bytes");
+  json_i64(&w, info->variant[info->chosen].plan_bytes);
+  json_key(&w, "constants_bytes");
+  json_i64(&w, info->constants_bytes);
+  json_key(&w, "code_bytes");
+  json_i64(&w, info->variant[info->chosen].code_bytes);
   json_key(&w, "file_bytes");
   json_i64(&w, info->file_bytes);
   json_devices(&w, m->program);

@@ -107,6 +107,15 @@ typedef struct LowerOptions {
   // Whether a kernel of this text has been verified before, so that it need not be again; may be NULL.
   bool (*verified)(void *ctx, Str text);
   void *verified_ctx;
+  // Devices besides the host: what schedules are chosen by on each, device[0] unused; 0: there are none.  Which device a kernel of the graph
+  // goes to, NULL: all to the last one; 0 is the host, which evaluates where it has no kernels of its own.
+  int ndevices;
+  LowerTarget device[DEVICES_MAX];
+  bool host_kernels;
+  int (*device_of)(void *ctx, const Node *fused);
+  // Whether a device has code for these loops; else the reason.  Called once for each kernel that becomes one of the program.
+  bool (*takes)(void *ctx, int device, const LoopKernel *k, const char **why);
+  void *device_ctx;
 } LowerOptions;
 // The plan is of g.  `a` holds the texts.  On failure there is no program.
 MUST_USE tenon_status lower_program(Graph *g, const MemPlan *plan, const LowerOptions *o, Arena *a,

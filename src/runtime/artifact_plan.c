@@ -308,7 +308,7 @@ static void code_struct(Wire *w, const WireTable *t, void *obj);
 // The fewest bytes that a struct takes in the plan.
 static int64_t least_bytes(const WireTable *t) {
   static const int64_t least[] = {
-      [WIRE_u8] = 1,    [WIRE_i32] = 4,  [WIRE_i64] = 8,  [WIRE_f64] = 8,
+      [WIRE_u8] = 1,    [WIRE_i32] = 4,  [WIRE_i64] = 8, [WIRE_f64] = 8,
       [WIRE_dtype] = 4, [WIRE_text] = 4, [WIRE_str] = 8, [WIRE_attrs] = 0};
   int64_t n = 0;
   for (int i = 0; i < t->nfields; i++) n += least[t->field[i].kind];

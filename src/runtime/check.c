@@ -104,6 +104,7 @@ static void check_value(Checker *c, const ProgValue *v) {
   need(c, !v->dtype || dtype_valid(v->dtype), "no such element type", v->dtype);
   need(c, v->rank >= -1 && v->rank <= MAX_RANK, "a rank", v->rank);
   need(c, !v->device || v->device < c->p->ndevices, "no such device", v->device);
+  need(c, !v->device || v->place != PLACE_PARAM, "a parameter on a device", v->device);
   need(c, !v->device || (v->kind == VK_TENSOR && v->rank >= 0 && v->dtype && v->dtype != DT_STRING),
        "a list on a device", v->device);
   need(c, v->at == -1 || v->place == PLACE_ARENA || v->place == PLACE_RESULT, "a part of nothing",
@@ -172,8 +173,7 @@ static void check_step(Checker *c, const ProgStep *s) {
   check_made(c, s->in, s->nin);
   for (int32_t i = 0; i < s->nout; i++) {
     int place = c->f->value[s->out[i]].place;
-    bool parameter = place == PLACE_PARAM && !c->f->value[s->out[i]].device;
-    need(c, !parameter && place != PLACE_CONST && place != PLACE_NONE,
+    need(c, place != PLACE_PARAM && place != PLACE_CONST && place != PLACE_NONE,
          "a step changes what is not its own", s->out[i]);
     c->made[s->out[i]] = true;
   }
@@ -244,12 +244,10 @@ static void check_function(Checker *c, const ProgFunction *f) {
   c->made = arena_array(&c->arena, bool, MAX(f->nvalues, 1));
   for (int32_t i = 0; i < f->nvalues; i++) {
     int place = f->value[i].place;
-    c->made[i] = (place == PLACE_PARAM && !f->value[i].device) || place == PLACE_CONST ||
-                 place == PLACE_NONE;
+    c->made[i] = place == PLACE_PARAM || place == PLACE_CONST || place == PLACE_NONE;
   }
   for (int32_t i = 0; i < f->nparams; i++)
-    need(c, f->value[f->param[i]].place == PLACE_PARAM && !f->value[f->param[i]].device,
-         "a parameter elsewhere", i);
+    need(c, f->value[f->param[i]].place == PLACE_PARAM, "a parameter elsewhere", i);
   for (int32_t i = 0; i < f->nresults; i++)
     need(c, !f->value[f->result[i]].device, "a result on a device", i);
   for (int32_t i = 0; i < f->nsteps && !c->status; i++) check_step(c, &f->step[i]);

@@ -14,8 +14,8 @@
 //
 // Devices.  A program may have kernels for machines other than the host: each value is in the memory of one device, and a value that is
 // needed on another has a second ProgValue there, made by a STEP_COPY.  A device's memory is a mirror of the host's: its arena has
-// the same roots at the same offsets, and PLACE_PARAM, PLACE_RESULT and PLACE_HEAP on a device are buffers of the session's that hold a copy of the
-// parameter, what becomes the result, and what is no part of the plan.  Parameters, results, and what host steps read and make
+// the same roots at the same offsets; PLACE_RESULT and PLACE_HEAP on a device are buffers of the session's, for what becomes a
+// result and for what is no part of the plan, such as copies of parameters.  Parameters, results, and what host steps read and make
 // are values of the host; a kernel's arguments are all on its device; a view is where its operand is; steps side by side are the host's.
 #ifndef TENON_RUNTIME_PROGRAM_H
 #define TENON_RUNTIME_PROGRAM_H
@@ -182,7 +182,10 @@ typedef struct Program {
   int32_t (*invoke)(const struct Program *p, int32_t kernel, void *const *args, const int64_t *size,
                     const int64_t *dims, int64_t begin, int64_t end);
   void *invoke_ctx;
-  const char *target;                 // "x86_64-pc-linux-gnu +avx2,+fma": what the code needs
+  const char *target;  // "x86_64-pc-linux-gnu +avx2,+fma": what the code needs
+  // Which variant of its artifact it is, and why not each of the others (NULL of its own); no list when built in memory.
+  int32_t variant;
+  const char **why_not;
   File backing;                       // the artifact's mapping; no bytes when built in memory
   File weights;                       // the constants' mapping, where they are a file of their own
   void (*unload)(struct Program *p);  // gives back code, constants and mapping; may be NULL

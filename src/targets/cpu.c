@@ -18,8 +18,9 @@ void cpu_describe(const Machine *m, LowerTarget *out) {
   if (m->arch != ARCH_X86_64) out->vector_registers = 32;
 }
 
-bool cpu_available(void) {
+bool cpu_available(const char **why) {
   char path[4096];
+  *why = "the program tenon-codegen is not there: it is built with LLVM";
   return process_find("tenon-codegen", path, sizeof path);
 }
 

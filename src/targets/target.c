@@ -4,6 +4,8 @@
 #include "base/platform.h"
 #include "targets/c/c.h"
 #include "targets/cpu.h"
+#include "targets/device.h"
+#include "targets/opencl/opencl.h"
 #include "targets/ref.h"
 
 static void describe_nothing(const Machine *m, LowerTarget *out) {
@@ -46,7 +48,16 @@ static const Target c_text = {.name = "c",
                               .describe = c_describe,
                               .build = c_build};
 
-const Target *const target_table[] = {&cpu, &c_text, &ref, &host, NULL};
+static const Target opencl = {.name = "opencl",
+                              .doc = "OpenCL C, for a device with an OpenCL driver",
+                              .available = opencl_available,
+                              .driver = "opencl",
+                              .describe_device = opencl_describe,
+                              .begin = opencl_begin,
+                              .takes = opencl_takes,
+                              .finish = opencl_finish_text};
+
+const Target *const target_table[] = {&cpu, &opencl, &c_text, &ref, &host, NULL};
 
 const Target *target_find(const char *name) {
   for (const Target *const *t = target_table; *t; t++)
@@ -54,18 +65,27 @@ const Target *target_find(const char *name) {
   return NULL;
 }
 
-bool target_available(const Target *t) { return !t->available || t->available(); }
+bool target_there(const Target *t, const char **why) {
+  *why = NULL;
+  return !t->available || t->available(why);
+}
+
+bool target_available(const Target *t) {
+  const char *why;
+  return target_there(t, &why);
+}
 
 const Target *target_auto(void) { return target_available(&cpu) ? &cpu : &host; }
 
 static double ms_since(int64_t begin) { return (double)(platform->now() - begin) / 1e6; }
 
-static tenon_status build(const Target *t, const TargetOptions *o, const Compiled *c, Arena *a,
-                          Diag *d) {
+static tenon_status build(const Target *t, const TargetOptions *o, DeviceTarget *on,
+                          const Compiled *c, Arena *a, Diag *d) {
   int64_t begin = platform->now();
   Trap trap;
   trap_enter(&trap, d);
-  if (setjmp(trap.env) == 0) trap.status = t->build(c, o, a, d);
+  if (setjmp(trap.env) == 0)
+    trap.status = t->driver ? device_finish(on, c, d) : t->build(c, o, a, d);
   trap_leave(&trap);
   if (o->report) o->report->build_ms = ms_since(begin);
   return trap.status ? trap.status : program_check(c->program, d);
@@ -75,6 +95,7 @@ typedef struct Call {
   const Target *t;
   TargetOptions o;
   void *opened;
+  DeviceTarget device;  // of a target that has a driver
 } Call;
 
 static bool verified(void *ctx, Str text) {
@@ -89,7 +110,10 @@ static tenon_status compile(Call *call, Graph *g, const MemPlan *plan, Arena *a,
   LowerOptions lo = {.host_only = t->host_only, .sizes = o->sizes, .watch = o->watch};
   Compiled c;
   int64_t begin = platform->now();
-  t->describe(o->machine, &lo.target);
+  if (t->driver)
+    TRY(device_begin(&call->device, t, o, a, d, &lo));
+  else
+    t->describe(o->machine, &lo.target);
   if (call->opened) {
     lo.verified = verified;
     lo.verified_ctx = call;
@@ -102,7 +126,7 @@ static tenon_status compile(Call *call, Graph *g, const MemPlan *plan, Arena *a,
                                 .nunproven = c.nunproven,
                                 .unproven = c.unproven,
                                 .left = c.left};
-  tenon_status s = build(t, o, &c, a, d);
+  tenon_status s = build(t, o, &call->device, &c, a, d);
   if (s) {
     program_release(c.program);
     return s;
@@ -130,6 +154,7 @@ tenon_status target_compile_with(const Target *t, Graph *g, const MemPlan *plan,
   }
   trap_leave(&trap);
   if (call.opened) t->close(call.opened);
+  device_release(&call.device);
   return trap.status;
 }
 

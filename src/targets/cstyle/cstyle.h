@@ -21,17 +21,19 @@
 //
 // A kernel of a *device* is launched by a driver.  Its arguments, in order: for each buffer its base and the bytes from there (`offsets`; else an
 // address); the dims; `items`, the number of work items; `scratch` and `scratch_each`, the bytes of it that belong to one thread;
-// `fault`, an int that gets 1 + the number of a check that failed, where it was 0.  Numbers are 64 bits.
+// `fault`, an int that gets 1 + the number of a check that failed, where it was 0, and with `offsets` how many ints it lies behind there.  Numbers
+// are 64 bits.
 typedef struct Spelling {
   const char *name;
-  const char *function;  // what a kernel's definition begins with
-  const char *index;     // the type of indices and sizes
-  const char *local;     // what the declaration of a tile begins with
-  const char *items;     // the loop over work items, @ is its variable
-  const char *unroll;    // the line before a loop that is to be written out; NULL: none
-  const char *prefetch;  // of an address; NULL: none
-  const char *top;       // what a file begins with: headers, and macros that kernels use
-  const char *math_f32;  // what ends the names of functions of f32
+  const char *function;     // what a kernel's definition begins with
+  const char *index;        // the type of indices and sizes
+  const char *small_index;  // of indices where 31 bits hold all of a kernel; NULL: the same
+  const char *local;        // what the declaration of a tile begins with
+  const char *items;        // the loop over work items, @ is its variable and # its type
+  const char *unroll;       // the line before a loop that is to be written out; NULL: none
+  const char *prefetch;     // of an address; NULL: none
+  const char *top;          // what a file begins with: headers, and macros that kernels use
+  const char *math_f32;     // what ends the names of functions of f32
   const char *const
       *type;       // by DType: of values; of narrow floats, the integer that holds their bits
   int lanes;       // of a vector, at most
@@ -42,11 +44,13 @@ typedef struct Spelling {
   const char *scratch;  // makes `scratch` the memory of this thread
   const char *fault;    // writes the number @ into the slot
   const char *f64;      // what a file with numbers of f64 needs
+  const char *from_f16,
+      *to_f16;  // bodies of these conversions, where the machine has them; NULL: by integers
   // Groups of threads: the loop over work items, scratch of a group, the thread's number, memory that is shared, and waiting until all
   // stores are seen: to shared memory, to other memory, to both.
   const char *group_items, *group_scratch, *thread, *shared, *barrier[3];
 } Spelling;
-extern const Spelling spelling_c, spelling_opencl;
+extern const Spelling spelling_c, spelling_opencl, spelling_cuda;
 
 // What a set of kernels needs of the helpers, in both forms.
 typedef struct HelperUse {

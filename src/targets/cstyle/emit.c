@@ -57,7 +57,7 @@ static void emit_serial(CEmit *e, const LoopStmt *s) {
   }
   const char *n = cs_dim(e, s->extent), *v = cs_name(e, s->sym->name);
   if (s->loop == LOOP_UNROLL && e->sp->unroll) cs_line(e, "%s", e->sp->unroll);
-  cs_open(e, "for (%s %s = 0; %s < %s; %s++) {", e->sp->index, v, v, n, v);
+  cs_open(e, "for (%s %s = 0; %s < %s; %s++) {", e->index, v, v, n, v);
   set_text(e, s->sym, v);
   cs_block(e, &s->body);
   cs_close(e);
@@ -86,7 +86,7 @@ static void emit_threads(CEmit *e, const LoopStmt *s) {
     cs_line(e, "%s", e->sp->barrier[fences - 1]);
   const char *v = cs_name(e, s->sym->name);
   cs_open(e, "{");
-  cs_line(e, "const %s %s = %s;", e->sp->index, v, e->sp->thread);
+  cs_line(e, "const %s %s = %s;", e->index, v, e->sp->thread);
   set_text(e, s->sym, v);
   e->thread = s->sym;
   cs_block(e, &s->body);
@@ -140,7 +140,7 @@ static void reduce_serial(CEmit *e, const LoopStmt *s) {
           name, first.text);
   if (!ie_is(s->extent, 0)) {
     const char *n = cs_dim(e, s->extent), *v = cs_name(e, s->sym->name);
-    cs_open(e, "for (%s %s = 0; %s < %s; %s++) {", e->sp->index, v, v, n, v);
+    cs_open(e, "for (%s %s = 0; %s < %s; %s++) {", e->index, v, v, n, v);
     set_text(e, s->sym, v);
     int opened = open_block(e, &s->body);
     reduce_into(e, s, acc);
@@ -155,7 +155,7 @@ static void reduce_rest(CEmit *e, const LoopStmt *s, const char *part, const cha
   const char *n = cs_dim(e, s->extent), *v = cs_name(e, s->sym->name);
   CVal acc = {.text = str_printf(e->arena, "%s[%s %% %d]", part, v, s->lanes),
               .dtype = s->value->dtype};
-  cs_open(e, "for (%s %s = %s; %s < %s; %s++) {", e->sp->index, v, from, v, n, v);
+  cs_open(e, "for (%s %s = %s; %s < %s; %s++) {", e->index, v, from, v, n, v);
   set_text(e, s->sym, v);
   int opened = open_block(e, &s->body);
   reduce_into(e, s, acc);
@@ -208,7 +208,7 @@ static void emit_chunk(CEmit *e, const Chunks *c, const char *base, int64_t at, 
 
 static void emit_rounds(CEmit *e, const Chunks *c, const char *whole) {
   const char *v = cs_name(e, c->s->sym->name);
-  cs_open(e, "for (%s %s = 0; %s < %s; %s += %d) {", e->sp->index, v, v, whole, v, c->round);
+  cs_open(e, "for (%s %s = 0; %s < %s; %s += %d) {", e->index, v, v, whole, v, c->round);
   for (int part = 0; part < c->round / c->lanes; part++)
     emit_chunk(e, c, v, (int64_t)part * c->lanes, part);
   cs_close(e);
@@ -247,10 +247,10 @@ static void vector_loop(CEmit *e, const LoopStmt *s, int lanes, const LoopSurvey
     return;
   }
   const char *whole = cs_name(e, "whole"), *n = cs_dim(e, s->extent), *v;
-  cs_line(e, "const %s %s = (%s) / %d * %d;", e->sp->index, whole, n, lanes, lanes);
+  cs_line(e, "const %s %s = (%s) / %d * %d;", e->index, whole, n, lanes, lanes);
   emit_rounds(e, &c, whole);
   v = cs_name(e, s->sym->name);
-  cs_open(e, "for (%s %s = %s; %s < %s; %s++) {", e->sp->index, v, whole, v, n, v);
+  cs_open(e, "for (%s %s = %s; %s < %s; %s++) {", e->index, v, whole, v, n, v);
   set_text(e, s->sym, v);
   cs_block(e, &s->body);
   cs_close(e);
@@ -281,7 +281,7 @@ static void vector_reduce(CEmit *e, const LoopStmt *s, int lanes, const LoopSurv
       emit_rounds(e, &c, whole);
   } else {
     whole = cs_name(e, "whole");
-    cs_line(e, "const %s %s = (%s) / %d * %d;", e->sp->index, whole, cs_dim(e, s->extent), c.round,
+    cs_line(e, "const %s %s = (%s) / %d * %d;", e->index, whole, cs_dim(e, s->extent), c.round,
             c.round);
     emit_rounds(e, &c, whole);
   }
@@ -371,7 +371,7 @@ static void emit_bind(CEmit *e, const LoopStmt *s) {
   if (v.lanes) e->not_vector = true;
   cs_line(e, "const int64_t %s = (int64_t)(%s);", raw, v.text);
   cs_fault(e, str_printf(e->arena, "%s < 0 || %s >= (int64_t)(%s)", raw, raw, ext), s->check);
-  cs_line(e, "const %s %s = (%s)%s;", e->sp->index, name, e->sp->index, raw);
+  cs_line(e, "const %s %s = (%s)%s;", e->index, name, e->index, raw);
   cs_line(e, "(void)%s;", name);
   set_text(e, s->sym, name);
 }

@@ -50,9 +50,10 @@ typedef struct CEmit {
   StrBuf *out;
   int indent;
   bool vectors, not_vector;
-  bool chunked;     // something was written in chunks of lanes, or written out
-  int lanes;        // 0: scalar code
-  int64_t threads;  // of a group, where the language has groups; 0: thread loops are serial ones
+  bool chunked;       // something was written in chunks of lanes, or written out
+  int lanes;          // 0: scalar code
+  const char *index;  // the type of indices
+  int64_t threads;    // of a group, where the language has groups; 0: thread loops are serial ones
   const LoopTile *tile;  // for the units for matrices; NULL: tile loops are serial ones
   Dim thread;            // the variable of the thread loop around
   IntMap barrier;        // thread loop -> fences
@@ -92,6 +93,9 @@ const char *cs_dim(CEmit *e, Dim d);             // a scalar; not a vector's whe
 // "" where all guards always hold, else a condition; not_vector where it differs between lanes.
 const char *cs_guards(CEmit *e, int n, const LoopBound *g);
 void cs_drop_guards(CEmit *e, int n, const LoopBound *g);
+
+// Whether numbers of 31 bits hold every index of the kernel, and whatever is computed on the way.
+bool cs_small(const LoopKernel *k);
 
 // ---- expressions and memory (emit_expr.c) ----
 void cs_new_statement(CEmit *e, const LoopExpr *x);

@@ -69,6 +69,7 @@ static void device_parameters(CEmit *e, StrBuf *b) {
     strbuf_printf(b, "%s %s, ", index, e->sym[k->dim[i]->slot].text);
   strbuf_printf(b, "%s items, %s%s *scratch, %s scratch_each, %sint *fault", index, in,
                 e->sp->type[DT_U8], index, in);
+  if (e->sp->offsets) strbuf_printf(b, ", %s fault_at", index);
 }
 
 static void parameters(CEmit *e, const char *name, bool scratch) {
@@ -181,6 +182,7 @@ static void note_block(CEmit *e, IntMap *seen, const LoopBlock *b) {
 static void beginning(CEmit *e, const char *body) {
   const LoopKernel *k = e->k;
   place_arguments(e);
+  if (e->sp->offsets && (e->faults || k->nchecks)) cs_line(e, "fault += fault_at;");
   if (e->sp->is_device && has_scratch(k))
     cs_line(e, "%s", e->threads ? e->sp->group_scratch : e->sp->scratch);
   place_buffers(e);
@@ -209,8 +211,8 @@ tenon_status cstyle_kernel(CStyle *c, const LoopKernel *k, const char *name, boo
   StrBuf body;
   strbuf_init(&body, c->arena);
   strmap_init(&e.names, c->arena);
-  static const char *const ours[] = {"begin", "end",    "scratch",     "fault",
-                                     "items", "faults", "scratch_each"};
+  static const char *const ours[] = {"begin", "end",    "scratch",      "fault",
+                                     "items", "faults", "scratch_each", "fault_at"};
   for (int64_t i = 0; i < ARRAY_LEN(ours); i++) strmap_put(&e.names, str_of(ours[i]), &e);
   e.sym = arena_array(c->arena, CSym, MAX(k->pool->nsyms, 1));
   e.var = arena_array(c->arena, CVal, MAX(k->nvars, 1));
@@ -222,6 +224,8 @@ tenon_status cstyle_kernel(CStyle *c, const LoopKernel *k, const char *name, boo
   LoopTile tile;
   if (c->record) *c->record = (CudaRecord){.cluster = 1};
   if (c->record && loop_find_tile(k, &tile)) e.tile = &tile;
+  e.index = c->spelling->index;
+  if (c->spelling->small_index && cs_small(k)) e.index = c->spelling->small_index;
   if (c->spelling->is_device) e.threads = loop_threads(k);
   if (e.threads) loop_barriers(k, c->arena, &e.barrier);
   e.out = &body;

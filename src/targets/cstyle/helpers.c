@@ -367,7 +367,13 @@ static void put_lanes(const CStyle *c, const Helper *h, DType t, int lanes, StrB
 static void put_helper(const CStyle *c, const HelperUse *u, StrBuf *out) {
   const Helper *h = &helper[u->id];
   put_head(c, h, u->dtype, u->lanes, out);
-  if (!u->lanes && !strcmp(h->scalar, BITS))
+  const char *own = u->dtype != DT_F16 || u->lanes ? NULL
+                    : !strcmp(h->name, "from")     ? c->spelling->from_f16
+                    : !strcmp(h->name, "to")       ? c->spelling->to_f16
+                                                   : NULL;
+  if (own)
+    strbuf_puts(out, own);
+  else if (!u->lanes && !strcmp(h->scalar, BITS))
     put_bits(c, h, u->dtype, out);
   else if (!u->lanes || (h->vector && !strcmp(h->vector, SAME)))
     put_body(c, h->scalar, u->dtype, u->lanes, out);
