@@ -90,14 +90,6 @@ static int32_t rows_of(const Contraction *c) {
   return in_order ? elem_buffer(c->e, n) : -1;
 }
 
-// The same of the columns of rhs.
-static int32_t columns_of(const Contraction *c) {
-  const Type *t = type_of(c->rhs);
-  bool fits = !c->conv && t->rank == 2 && c->rhs_axis[0].role == AXIS_OUT &&
-              c->rhs_axis[0].index == c->col0 && c->rhs_axis[1].role == AXIS_K;
-  return fits ? elem_buffer(c->e, c->rhs) : -1;
-}
-
 // ---- the loops ----
 
 typedef struct TileBuilder {
@@ -105,7 +97,7 @@ typedef struct TileBuilder {
   Elem *e;
   Finish *finish;
   TileSchedule s;
-  int32_t a, b;
+  int32_t a, b;  // arguments; b -1: rhs as it is
 } TileBuilder;
 
 static LoopBound bound_of(Elem *e, const char *name, Dim first, Dim var, Dim extent) {
@@ -113,11 +105,27 @@ static LoopBound bound_of(Elem *e, const char *name, Dim first, Dim var, Dim ext
       .sym = loop_sym(e->k, name, extent), .value = ie_add(e->pool, first, var), .extent = extent};
 }
 
-static const LoopExpr *factor_of(TileBuilder *t, int32_t buffer, const LoopBound *row, Dim k) {
+// An argument that holds a matrix with the contracted axis along its rows.
+static const LoopExpr *from_matrix(TileBuilder *t, int32_t buffer, const LoopBound *row, Dim k) {
   IntPool *p = t->e->pool;
   LoopBound *g = arena_dup(t->e->a, row, sizeof *row);
   Dim at = ie_add(p, ie_mulc(p, row->sym, t->c->depth), k);
-  return loop_cast(t->e->k, DT_F32, loop_load_guarded(t->e->k, buffer, at, 1, g, NULL));
+  return loop_load_guarded(t->e->k, buffer, at, 1, g, NULL);
+}
+
+// What rhs is at a column: a transposed matrix lies along the contracted axis, too.
+static const LoopExpr *from_rhs(TileBuilder *t, const LoopBound *col, Dim k) {
+  Elem *e = t->e;
+  Dim index[MAX_RANK];
+  ContractPoint at = {.group = e->pool->zero, .k = {k}};
+  for (int i = 0; i < t->c->nout; i++) at.out[i] = e->pool->zero;
+  at.out[t->c->col0] = col->sym;
+  e->guard[e->nguards++] = *col;
+  contract_rhs(t->c, &at, index);
+  const LoopExpr *x = elem_at(e, t->c->rhs, index);
+  elem_unguard(e, e->nguards - 1);
+  elem_forget(e);
+  return x;
 }
 
 static bool store_sum(TileBuilder *t, const LoopBound *row, const LoopBound *col,
@@ -138,6 +146,7 @@ static bool emit_tile(TileBuilder *t) {
   Elem *e = t->e;
   IntPool *p = e->pool;
   LoopBuilder *b = &e->b;
+  loop_begin(b, e->k);
   Dim m = ie_const(p, t->s.m), n = ie_const(p, t->s.n);
   Dim down = ie_ceildiv(p, t->c->m, m), across = ie_ceildiv(p, t->c->n, n);
   Dim item = loop_for(b, LOOP_PARALLEL, "item", ie_mul(p, down, across));
@@ -148,7 +157,11 @@ static bool emit_tile(TileBuilder *t) {
   LoopBound row = bound_of(e, "row", first_row, i, t->c->m);
   LoopBound col = bound_of(e, "col", first_col, j, t->c->n);
   Dim k = loop_reduce(b, LOOP_add, "k", ie_const(p, t->c->depth), 1);
-  const LoopExpr *x = factor_of(t, t->a, &row, k), *y = factor_of(t, t->b, &col, k);
+  const LoopExpr *x = from_matrix(t, t->a, &row, k);
+  const LoopExpr *y = t->b < 0 ? from_rhs(t, &col, k) : from_matrix(t, t->b, &col, k);
+  if (!y) return false;
+  x = loop_cast(e->k, DT_F32, x);
+  y = loop_cast(e->k, DT_F32, y);
   const LoopExpr *sum = loop_yield(b, loop_op(e->k, LOOP_mul, x, y, NULL));
   bool ok = store_sum(t, &row, &col, sum);
   for (int depth = 0; depth < 3; depth++) loop_end(b);
@@ -171,10 +184,12 @@ tenon_status lower_tile(Lowering *lo, const Node *fused, Lowered *out) {
   Finish f = {.c = &c, .h = &h};
   TileBuilder t = {.c = &c, .e = &e, .finish = &f, .a = rows_of(&c), .s = choose(&c, &lo->target)};
   PackSpec pack;
-  t.b = !c.weight                       ? columns_of(&c)
-        : contract_pack_rows(&c, &pack) ? elem_packed(&e, c.weight, &pack, "w")
-                                        : -1;
-  if (t.a < 0 || t.b < 0 || !contract_give(&f, &e) || !emit_tile(&t)) return TENON_EUNSUPPORTED;
+  t.b = -1;
+  if (c.weight &&
+      (!contract_pack_rows(&c, &pack) || (t.b = elem_packed(&e, c.weight, &pack, "w")) < 0))
+    return TENON_EUNSUPPORTED;
+  if ((!c.weight && (c.conv || c.nk != 1)) || t.a < 0) return TENON_EUNSUPPORTED;
+  if (!contract_give(&f, &e) || !emit_tile(&t)) return TENON_EUNSUPPORTED;
   elem_finish(&e, print_schedule(lo->arena, &t.s), out);
   LoopTile found;
   return loop_find_tile(out->kernel, &found) && !out->kernel->nchecks ? TENON_OK

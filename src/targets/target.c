@@ -4,6 +4,7 @@
 #include "base/platform.h"
 #include "targets/c/c.h"
 #include "targets/cpu.h"
+#include "targets/cuda/cuda.h"
 #include "targets/device.h"
 #include "targets/opencl/opencl.h"
 #include "targets/ref.h"
@@ -57,7 +58,16 @@ static const Target opencl = {.name = "opencl",
                               .takes = opencl_takes,
                               .finish = opencl_finish_text};
 
-const Target *const target_table[] = {&cpu, &opencl, &c_text, &ref, &host, NULL};
+static const Target cuda = {.name = "cuda",
+                            .doc = "CUDA C++, for an NVIDIA GPU",
+                            .available = cuda_available,
+                            .driver = "cuda",
+                            .describe_device = cuda_describe,
+                            .begin = cuda_begin,
+                            .takes = cuda_takes,
+                            .finish = cuda_finish_text};
+
+const Target *const target_table[] = {&cpu, &cuda, &opencl, &c_text, &ref, &host, NULL};
 
 const Target *target_find(const char *name) {
   for (const Target *const *t = target_table; *t; t++)
