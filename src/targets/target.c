@@ -6,6 +6,7 @@
 #include "runtime/speed.h"
 #include "targets/c/c.h"
 #include "targets/cpu.h"
+#include "targets/cuda/cuda.h"
 #include "targets/device.h"
 #include "targets/opencl/opencl.h"
 #include "targets/ref.h"
@@ -63,7 +64,16 @@ static const Target cpu_opencl = {.name = "cpu,opencl",
                                   .with = &cpu,
                                   OPENCL_DEVICE};
 
-const Target *const target_table[] = {&cpu, &opencl, &c_text, &ref, &host, NULL};
+static const Target cuda = {.name = "cuda",
+                            .doc = "CUDA C++, for an NVIDIA GPU",
+                            .available = cuda_available,
+                            .driver = "cuda",
+                            .describe_device = cuda_describe,
+                            .begin = cuda_begin,
+                            .takes = cuda_takes,
+                            .finish = cuda_finish_text};
+
+const Target *const target_table[] = {&cpu, &cuda, &opencl, &c_text, &ref, &host, NULL};
 
 const Target *const target_shared[] = {&cpu_opencl, NULL};
 
