@@ -494,6 +494,8 @@ int cmd_compile(Cli *c) {
   m->cli = c;
   int rc = choose(m);
   if (!rc) rc = fixed_read(c, &c->opt[OPT_compile_fix], &m->options);
+  if (!rc)
+    rc = foreign_read(c, &c->opt[OPT_compile_type], &c->opt[OPT_compile_attach], &m->options);
   if (!rc) rc = cli_exit_of(compile_all(m));
   if (!rc && opt_given(c, OPT_compile_time)) print_times(m);
   if (!rc && opt_given(c, OPT_compile_json))

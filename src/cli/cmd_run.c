@@ -541,6 +541,7 @@ int cmd_run(Cli *c) {
   r->cli = c;
   ModelOptions o = {.target = opt_text(c, OPT_run_target, NULL)};
   int rc = fixed_read(c, &c->opt[OPT_run_fix], &o);
+  if (!rc) rc = foreign_read(c, &c->opt[OPT_run_type], &c->opt[OPT_run_weights], &o);
   if (!rc)
     rc = cli_exit_of(open_with_overrides(c, c->pos[0], &c->opt[OPT_run_input],
                                          opt_text(c, OPT_run_inputs, NULL), o, &r->model));
