@@ -100,7 +100,7 @@ struct LoopExpr {
 
 // ---- statements ----
 typedef enum {
-  LS_FOR,   // sym < extent: body
+  LS_FOR,   // sym < extent: body; of kind `where`, once and with sym = index, where that lies in [0, extent)
   LS_LET,   // var = value
   LS_BIND,  // sym = checked(value, extent): an index that comes from data; a failure ends the kernel with `check`
   LS_STORE,   // buffer[index] = value, where all guards hold; a u32 is four elements of a byte each
@@ -108,7 +108,7 @@ typedef enum {
   LS_REDUCE,  // var = the sum (op) over sym < extent of `value`, computed after `body` in each round
   LS_PREFETCH,  // buffer[index] will be read soon
 } LoopStmtKind;
-typedef enum { LOOP_SERIAL, LOOP_PARALLEL, LOOP_UNROLL, LOOP_VECTOR, LOOP_THREAD } LoopKind;
+typedef enum { LOOP_SERIAL, LOOP_PARALLEL, LOOP_UNROLL, LOOP_VECTOR, LOOP_THREAD, LOOP_WHERE } LoopKind;
 typedef struct LoopStmt LoopStmt;
 typedef struct LoopBlock {
   int64_t n;
@@ -126,7 +126,7 @@ struct LoopStmt {
   int32_t lanes;  // a power of two, at most LOOP_LANES
   int32_t check;  // LS_BIND: number of the kernel's message
   Dim sym, extent;
-  Dim index;
+  Dim index;  // LS_STORE, LS_PREFETCH; LOOP_WHERE: the value
   const LoopBound *guard;
   const LoopExpr *value;
   LoopBlock body, orelse;
@@ -179,6 +179,8 @@ typedef struct LoopBuilder {  // statements under construction, one block at a t
 } LoopBuilder;
 void loop_begin(LoopBuilder *b, LoopKernel *k);
 Dim loop_for(LoopBuilder *b, LoopKind kind, const char *name, Dim extent);  // until loop_end
+// Until loop_end, where the value lies in [0, extent): a guard for all that it holds.  No vector holds one.
+Dim loop_where(LoopBuilder *b, const char *name, Dim value, Dim extent);
 void loop_if(LoopBuilder *b, const LoopExpr *cond);                         // until loop_end
 void loop_else(LoopBuilder *b);
 void loop_end(LoopBuilder *b);

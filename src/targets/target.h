@@ -38,6 +38,9 @@ const Target *target_find(const char *name);  // NULL when there is none
 extern const Target *const target_table[];    // NULL-terminated
 
 bool target_available(const Target *t);
+// Whether its kernels are done by groups of threads, on its first device: then convolutions that follow one another are best kernels of
+// their own (OptOptions.apart).
+bool target_has_groups(const Target *t);
 bool target_there(const Target *t, const char **why);  // the same, with the reason
 const Target *target_auto(void);                       // the fastest that is available
 
