@@ -88,6 +88,10 @@ static void print_text(Cli *c, const TargetRow *row, int n) {
     if (row[i].why) say(c, "                 %s\n", row[i].why);
     for (int k = 0; k < row[i].ndevices; k++) print_device(c, row[i].device[k], k == row[i].chosen);
   }
+  for (const Target *const *t = target_shared; *t; t++)
+    if (target_available(*t)) say(c, "%-10s works %s\n", (*t)->name, (*t)->doc);
+  say(c, "%-6s %-9s %s\n", "auto", target_auto()->name,
+      "the fastest of the above, on this machine");
   say(c, "%-6s %-9s %s\n", "interp", "works", "the reference interpreter, for `run` and `conform`");
   say(c, "%-6s %-9s %s\n", "plan", "works",
       "the same on the optimised graph, in the planned memory");
@@ -124,6 +128,8 @@ static void print_json(Cli *c, const TargetRow *row, int n) {
   json_begin_array(&w);
   for (int i = 0; i < n; i++) json_row(&w, &row[i]);
   json_end_array(&w);
+  json_key(&w, "auto");
+  json_cstr(&w, target_auto()->name);
   json_end_object(&w);
   cli_print(&b);
 }

@@ -30,6 +30,10 @@ tenon_status device_finish(DeviceTarget *t, const Compiled *c, Diag *d) {
   Program *p = c->program;
   const DeviceInfo *info = t->driver->info(t->device);
   Str code;
+  bool used = !t->assignment;
+  for (int32_t i = 0; i < p->nkernels; i++) used |= p->kernel[i].device > 0;
+  // Work that is shared may all be the host's: then it is a program of the host.
+  if (!used) return TENON_OK;
   p->target = t->target->name;
   p->ndevices = 2;
   p->device = arena_array(&p->arena, ProgDevice, p->ndevices);
