@@ -198,7 +198,8 @@ static void check_sample(const Sample *s, const Plan *plan) {
 
 static void check_all(const char *name, int level, Care care) {
   const Target *target = target_find(name);
-  if (!target_available(target)) SKIP("tenon-codegen was not built");
+  const char *why;
+  if (!target_there(target, &why)) SKIP(why);
   int64_t count = 0;
   static Diag d;
   diag_init(&d);
