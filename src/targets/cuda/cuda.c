@@ -27,7 +27,7 @@ void cuda_describe(const DeviceInfo *i, LowerTarget *out) {
                        .fma = true,
                        .tiles = i->arch >= TILES_FROM && i->arch < 100,
                        .units = MAX(i->compute_units, 1),
-                       .shared = i->shared_bytes};
+                       .shared_bytes = i->shared_bytes};
 }
 
 void *cuda_begin(const DeviceInfo *i, const TargetOptions *o, Arena *a) {
