@@ -10,7 +10,6 @@ static LowerFn *const templates[] = {
     lower_chain,
     lower_winograd,
     lower_n_bits,
-    lower_tile,
     lower_contract,
     lower_scan,
     lower_top_k,
@@ -21,6 +20,7 @@ static LowerFn *const templates[] = {
 // clang-format on
 
 static LowerFn *const with_groups[] = {
+    lower_tile,
     lower_group_contract,
     lower_group_direct,
     lower_group_rows,

@@ -8,7 +8,7 @@
 #include "runtime/cuda/cuda.h"
 #include "targets/cstyle/cstyle.h"
 
-enum { TILES_FROM = 90 };
+enum { TILES_FROM = 90, GROUP = 256, STATIC_SHARED = 48 << 10 };
 
 typedef struct CudaText {
   Arena *arena;
@@ -27,7 +27,10 @@ void cuda_describe(const DeviceInfo *i, LowerTarget *out) {
                        .fma = true,
                        .tiles = i->arch >= TILES_FROM && i->arch < 100,
                        .units = MAX(i->compute_units, 1),
-                       .shared_bytes = i->shared_bytes};
+                       .tile_bytes = i->shared_bytes,
+                       .group = GROUP,
+                       .shared_bytes = MIN(i->shared_bytes, STATIC_SHARED),
+                       .in_step = i->subgroup};
 }
 
 void *cuda_begin(const DeviceInfo *i, const TargetOptions *o, Arena *a) {
