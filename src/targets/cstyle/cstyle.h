@@ -67,6 +67,8 @@ typedef struct CStyle {
   bool uses_f64;
   // CUDA with warpgroup products: gets how a kernel with tiles is launched; threads 0 where it has none.  NULL: tiles are plain loops.
   struct CudaRecord *record;
+  bool
+      early;  // CUDA: kernels begin before the one before them has ended, and wait for it themselves
   VEC(HelperUse) use;
 } CStyle;
 void cstyle_init(CStyle *c, const Spelling *s, int vector_bytes, Arena *a, Diag *d);
