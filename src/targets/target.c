@@ -102,9 +102,9 @@ bool target_there(const Target *t, const char **why) {
 // the other.  So the templates of devices are tested everywhere.
 static void group_for_tests(LowerTarget *t) {
   const char *n = getenv("TENON_GROUPS");
-  int threads = n ? atoi(n) : 0;
+  long threads = n ? strtol(n, NULL, 10) : 0;
   if (threads < 2 || threads > 1024 || (threads & (threads - 1)) || t->group) return;
-  t->group = threads;
+  t->group = (int)threads;
   t->shared_bytes = 48 << 10;
   t->in_step = 32;
 }
