@@ -50,6 +50,7 @@ TEST(cuda_text_of_a_group) {
       "  __shared__ tn_f32 part[4];\n"
       "  tn_f32 r[2];\n"
       "  for (int i = blockIdx.x; i < items; i += gridDim.x) {\n"
+      "    __syncthreads();\n"
       "    {\n"
       "      const int t = threadIdx.x;\n"
       "      float v0 = 0.0f;\n"

@@ -47,7 +47,7 @@ static tenon_status load(Use *u, Diag *d) {
   strbuf_init(&code, &u->arena);
   cuda_put_piece(&code, str_of(CUDA_FAKE_ADD "extern \"C\" __global__ void tn_kernel();\n"));
   cuda_put_piece(&code, STR("//tn threads 128\n//tn shared 100000\n//tn early\n"));
-  return device_cuda.code(u->dev, strbuf_str(&code), kernels, 2, d, &u->code);
+  return device_cuda.code(u->dev, strbuf_str(&code), kernels, 2, false, d, &u->code);
 }
 
 static tenon_status launch(Use *u, Diag *d) {
@@ -319,7 +319,7 @@ TEST(cuda_runs_on_a_gpu) {
   for (int i = 0; i < N; i++) x[i] = (float)i;
   int64_t bytes = sizeof x;
   REQUIRE(!v->open(0, &d, &u.dev));
-  tenon_status s = v->code(u.dev, strbuf_str(&code), kernels, 1, &d, &u.code);
+  tenon_status s = v->code(u.dev, strbuf_str(&code), kernels, 1, false, &d, &u.code);
   if (!s) s = v->queue(u.dev, &d, &u.queue);
   if (!s) s = v->buffer(u.dev, bytes, &d, &u.a);
   if (!s) s = v->buffer(u.dev, bytes, &d, &u.out);

@@ -294,7 +294,8 @@ static tenon_status compile(Bench *b) {
   TargetOptions to = {.sizes = &b->in.dims,
                       .no_cache = opt_given(c, OPT_bench_no_cache),
                       .place = c->opt[OPT_bench_place].text,
-                      .nplace = c->opt[OPT_bench_place].count};
+                      .nplace = c->opt[OPT_bench_place].count,
+                      .device = opt_text(c, OPT_bench_device, NULL)};
   TRY(target_compile_with(b->target, g, plan, &to, &c->arena, &c->diag, &b->program));
   b->compile_ms = since(start);
   return TENON_OK;

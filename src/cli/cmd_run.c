@@ -437,7 +437,8 @@ static tenon_status compile(RunCommand *r, const Target *target, SessionOptions 
   TargetOptions to = {.no_cache = opt_given(c, OPT_run_no_cache),
                       .compiled = &compiled,
                       .place = c->opt[OPT_run_place].text,
-                      .nplace = c->opt[OPT_run_place].count};
+                      .nplace = c->opt[OPT_run_place].count,
+                      .device = opt_text(c, OPT_run_device, NULL)};
   TRY(target_compile_with(target, g, r->plan, &to, &c->arena, &c->diag, &r->program));
   if (!opt_given(c, OPT_run_per_node)) return TENON_OK;
   r->per_node = arena_new(&c->arena, PerNode);

@@ -20,6 +20,10 @@ typedef struct LowerTarget {
   int vector_registers;  // 32 or 16
   int64_t l1, l2;        // bytes of one core's data caches
   bool fma, vnni, bf16;  // dot products of bytes, of bf16 pairs
+  // Devices whose work items are groups of threads: how many, a power of two; 0: an item is one thread's.  Memory that they share.
+  int group;
+  int64_t shared_bytes;
+  int in_step;  // threads that go in step; 1 where none do
 } LowerTarget;
 
 // A constant made from a weight: loops over its own elements, each read from the weight or 0.

@@ -18,4 +18,12 @@ LowerFn lower_scatter;    // copies with some elements replaced
 LowerFn lower_recurrent;  // lstm, gru, rnn: whole layers
 LowerFn lower_rows;       // reductions, norms, softmax: rows by themselves
 
+// Where the target has groups of threads (group_*.c): tried first.
+LowerFn lower_group_contract;   // tiles in shared memory
+LowerFn lower_group_direct;     // each sum by a few threads
+LowerFn lower_group_rows;       // rows by groups, or several to a group
+LowerFn lower_group_pointwise;  // a thread for each element
+// Whether all results and operands lie alike, so that an element's number is its place in each of them.
+bool pointwise_is_flat(const Elem *e);
+
 #endif

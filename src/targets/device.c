@@ -41,7 +41,8 @@ tenon_status device_finish(DeviceTarget *t, const Compiled *c, Diag *d) {
   p->device[1] = (ProgDevice){.driver = t->target->driver,
                               .made_for = str_copy(&p->arena, str_of(info->name)),
                               .code = {arena_dup(&p->arena, code.p, code.n), code.n},
-                              .pick = str_copy(&p->arena, str_of(info->pick))};
+                              .pick = str_copy(&p->arena, str_of(info->pick)),
+                              .no_cache = t->options->no_cache};
   program_use_devices(p);
   return TENON_OK;
 }

@@ -11,6 +11,8 @@
 #include "targets/ref.h"
 #include "targets/split.h"
 
+#include <stdlib.h>
+
 static void describe_nothing(const Machine *m, LowerTarget *out) {
   (void)m;
   *out = (LowerTarget){
@@ -139,6 +141,17 @@ typedef struct Call {
   DeviceTarget device;  // of a target that has a driver
 } Call;
 
+// TENON_GROUPS=N: kernels in groups of N threads where the target would not have them; what has none runs the threads one after
+// the other.  So the templates of devices are tested everywhere.
+static void group_for_tests(LowerTarget *t) {
+  const char *n = getenv("TENON_GROUPS");
+  int threads = n ? atoi(n) : 0;
+  if (threads < 2 || threads > 1024 || (threads & (threads - 1)) || t->group) return;
+  t->group = threads;
+  t->shared_bytes = 48 << 10;
+  t->in_step = 32;
+}
+
 static bool verified(void *ctx, Str text) {
   const Call *c = ctx;
   return host_of(c->t)->verified(c->opened, &c->o, text);
@@ -154,6 +167,7 @@ static tenon_status compile(Call *call, Graph *g, const MemPlan *plan, Arena *a,
   if (host_of(t)->describe) host_of(t)->describe(o->machine, &lo.target);
   if (t->driver) TRY(device_begin(&call->device, t, o, a, d, &lo));
   if (t->with) TRY(split_begin(&call->device, g, plan, a, d, &lo));
+  group_for_tests(t->driver ? &lo.device[1] : &lo.target);
   if (call->opened) {
     lo.verified = verified;
     lo.verified_ctx = call;

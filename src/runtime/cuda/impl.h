@@ -82,7 +82,7 @@ void cuda_buffer_free(Device *dev, DeviceBuffer *b);
 
 // ---- code (code.c) ----
 tenon_status cuda_code(Device *dev, Str bytes, const ProgKernel *const *kernel, int32_t nkernels,
-                       Diag *d, DeviceCode **out);
+                       bool no_cache, Diag *d, DeviceCode **out);
 void cuda_code_free(Device *dev, DeviceCode *c);
 
 // ---- queues (queue.c, launch.c) ----

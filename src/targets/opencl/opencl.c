@@ -7,6 +7,8 @@
 #include "runtime/opencl/opencl.h"
 #include "targets/cstyle/cstyle.h"
 
+enum { GROUP = 256 };  // threads of a group, at most
+
 typedef struct OpenclText {
   Arena *arena;
   CStyle style;
@@ -23,6 +25,11 @@ void opencl_describe(const DeviceInfo *i, LowerTarget *out) {
                        .l1 = 32 << 10,
                        .l2 = 1 << 20,
                        .fma = true};
+  if (i->is_cpu) return;  // an item is a thread's
+  out->group = 1;
+  while (out->group < GROUP && 2 * out->group <= i->max_group) out->group *= 2;
+  out->shared_bytes = i->shared_bytes;
+  out->in_step = i->subgroup;
 }
 
 void *opencl_begin(const DeviceInfo *i, const TargetOptions *o, Arena *a) {
