@@ -67,6 +67,7 @@ static tenon_status load(tenon_program *p, const LoadCall *c, Diag *d) {
     TRY(artifact_open(c->path, &how, d, &p->program));
   else
     TRY(artifact_load_memory(c->bytes, (int64_t)c->size, NULL, &how, d, &p->program));
+  if (p->program->ndevices) program_use_devices(p->program);
   TRY(check_ops(p, d));
   p->target = program_target(p->program, &p->arena);
   api_describe_program(p);

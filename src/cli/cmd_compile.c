@@ -126,6 +126,21 @@ static tenon_status write_output(CompileCommand *m) {
   return artifact_write_all(m->variant, m->nvariants, m->output, &c->diag);
 }
 
+// A graph that was to be split may all be one machine's: where the file has that variant already, it is none of its own.
+static tenon_status keep_variant(CompileCommand *m) {
+  const char *target = program_target(m->program, &m->cli->arena);
+  for (int i = 0; i < m->nvariants; i++)
+    if (!strcmp(program_target(m->variant[i], &m->cli->arena), target)) {
+      fprintf(stderr, "tenon: for %s: all of it is best on %s, which is there already\n",
+              m->target->name, target);
+      program_release(m->program);
+      m->program = (Program *)(uintptr_t)m->variant[i];
+      return TENON_OK;
+    }
+  m->variant[m->nvariants++] = m->program;
+  return TENON_OK;
+}
+
 // `apart`: composites that have no loops as they stand are taken apart first.
 static tenon_status compile(CompileCommand *m, bool apart) {
   Cli *c = m->cli;
@@ -155,6 +170,8 @@ static tenon_status compile(CompileCommand *m, bool apart) {
                      .c_source = m->emit == EMIT_C ? &m->c.source : NULL,
                      .c_options = &m->c.options,
                      .watch = &watch,
+                     .place = c->opt[OPT_compile_place].text,
+                     .nplace = c->opt[OPT_compile_place].count,
                      .report = &m->report};
   TRY(target_compile_with(m->target, g, plan, &o, &c->arena, d, &m->program));
   progress_end(&m->bar);
@@ -162,8 +179,7 @@ static tenon_status compile(CompileCommand *m, bool apart) {
   add_stage(m, "make code", m->report.build_ms);
   keep_ranges(m, range);
   count_steps(m);
-  m->variant[m->nvariants++] = m->program;
-  return TENON_OK;
+  return keep_variant(m);
 }
 
 // The graph is changed by what is made of it: each variant reads the model again.
@@ -480,6 +496,8 @@ int cmd_compile(Cli *c) {
   m->cli = c;
   int rc = choose(m);
   if (!rc) rc = fixed_read(c, &c->opt[OPT_compile_fix], &m->options);
+  if (!rc)
+    rc = foreign_read(c, &c->opt[OPT_compile_type], &c->opt[OPT_compile_attach], &m->options);
   if (!rc) rc = cli_exit_of(compile_all(m));
   if (!rc && opt_given(c, OPT_compile_time)) print_times(m);
   if (!rc && opt_given(c, OPT_compile_json))

@@ -296,7 +296,8 @@ static int report(Runner *r) {
 // ---- the command ----
 // Starting tenon-codegen takes longer than a small model does: each child finds one running.
 static tenon_status start_codegen(Runner *r) {
-  if (!r->options.target || strcmp(r->options.target->name, "cpu")) return TENON_OK;
+  const Target *t = r->options.target;
+  if (!t || strcmp((t->with ? t->with : t)->name, "cpu")) return TENON_OK;
   TRY(codegen_shared(1, &r->cli->diag, &r->codegen));
   return codegen_start(r->codegen, r->jobs, &r->cli->diag);
 }
@@ -355,6 +356,8 @@ int cmd_conform(Cli *c) {
   r.options.plan = plan;
   r.options.target = target_find(target);
   r.options.optimise = plan || opt_given(c, OPT_conform_level) ? &optimise : NULL;
+  r.options.place = c->opt[OPT_conform_place].text;
+  r.options.nplace = c->opt[OPT_conform_place].count;
   r.options.text = opt_given(c, OPT_conform_text);
   r.options.artifact = opt_given(c, OPT_conform_artifact);
   r.options.threads = (int)opt_int(c, OPT_conform_threads, MAX(1, machine_threads() / r.jobs));

@@ -434,7 +434,11 @@ static tenon_status compile(RunCommand *r, const Target *target, SessionOptions 
   Cli *c = r->cli;
   Graph *g = r->model->graph;
   Compiled compiled;
-  TargetOptions to = {.no_cache = opt_given(c, OPT_run_no_cache), .compiled = &compiled};
+  TargetOptions to = {.no_cache = opt_given(c, OPT_run_no_cache),
+                      .compiled = &compiled,
+                      .device = opt_text(c, OPT_run_device, NULL),
+                      .place = c->opt[OPT_run_place].text,
+                      .nplace = c->opt[OPT_run_place].count};
   TRY(target_compile_with(target, g, r->plan, &to, &c->arena, &c->diag, &r->program));
   if (!opt_given(c, OPT_run_per_node)) return TENON_OK;
   r->per_node = arena_new(&c->arena, PerNode);
@@ -498,14 +502,15 @@ static tenon_status execute(RunCommand *r) {
   return TENON_OK;
 }
 
-// Where nobody says: machine code, where it can be made and nothing is asked for that only the interpreter does.
+// Where nobody says: the fastest target, where it can be made and nothing is asked for that only the interpreter does.
 static const char *choose_target(const Cli *c, const char **why) {
   static const int own[] = {OPT_run_expand, OPT_run_level, OPT_run_max_ops};
   *why = NULL;
   for (int i = 0; i < ARRAY_LEN(own); i++)
     if (opt_given(c, own[i])) *why = "only the interpreter does what is asked for";
-  if (!*why && !target_available(target_find("cpu"))) *why = "tenon-codegen was not found";
-  return *why ? "interp" : "cpu";
+  const Target *best = target_auto();
+  if (!*why && best->host_only) *why = "tenon-codegen was not found";
+  return *why ? "interp" : best->name;
 }
 
 static void say_what_runs(const RunCommand *r, const char *why) {
@@ -539,6 +544,7 @@ int cmd_run(Cli *c) {
   r->cli = c;
   ModelOptions o = {.target = opt_text(c, OPT_run_target, NULL)};
   int rc = fixed_read(c, &c->opt[OPT_run_fix], &o);
+  if (!rc) rc = foreign_read(c, &c->opt[OPT_run_type], &c->opt[OPT_run_weights], &o);
   if (!rc)
     rc = cli_exit_of(open_with_overrides(c, c->pos[0], &c->opt[OPT_run_input],
                                          opt_text(c, OPT_run_inputs, NULL), o, &r->model));

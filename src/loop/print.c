@@ -217,7 +217,7 @@ static void print_range(Printer *p, Dim sym, Dim extent) {
 }
 
 static void print_for(Printer *p, const LoopStmt *s) {
-  static const char *const word[] = {"for ", "parallel ", "unroll ", "vector ", "thread "};
+  static const char *const word[] = {"for ", "parallel ", "unroll ", "vector ", "thread ", "tile "};
   if (s->loop == LOOP_WHERE && s->index) {
     strbuf_puts(p->out, "where ");
     print_guard(p, &(LoopBound){.sym = s->sym, .value = s->index, .extent = s->extent});
@@ -225,6 +225,7 @@ static void print_for(Printer *p, const LoopStmt *s) {
     strbuf_puts(p->out, s->loop < ARRAY_LEN(word) ? word[s->loop] : "? ");
     print_range(p, s->sym, s->extent);
   }
+  if (s->loop == LOOP_TILE) strbuf_printf(p->out, " by %d", (int)s->ways);
   strbuf_puts(p->out, " {\n");
   print_block(p, &s->body);
   line_begin(p);

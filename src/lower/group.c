@@ -10,6 +10,7 @@ static LowerFn *const templates[] = {
     lower_chain,
     lower_winograd,
     lower_n_bits,
+    lower_tile,
     lower_contract,
     lower_scan,
     lower_top_k,

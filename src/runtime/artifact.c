@@ -221,7 +221,7 @@ static tenon_status load_variant(Reader *r, int i, Diag *d) {
 
 // What runs "cpu", or each of "cpu,opencl", how fast at most; 0 and a reason: not here.  A machine shared with others is asked once.
 static double speed_of(const ArtifactLoad *o, const char *target, Arena *a, const char **why) {
-  double best = 0;
+  double best = 0, least = 0;
   int parts = 0;
   for (const char *at = target; *at; parts++) {
     const char *word = str_copy(a, (Str){at, (int64_t)strcspn(at, ",")});
@@ -241,11 +241,12 @@ static double speed_of(const ArtifactLoad *o, const char *target, Arena *a, cons
       return 0;
     }
     best = MAX(best, speed);
+    least = parts ? MIN(least, speed) : speed;
     at += strlen(word);
     at += *at == ',';
   }
-  // Of two with the same best machine the one that has others to help.
-  return best * (1 + 0.01 * parts);
+  // Of two with the same best machine the one with another to help, if that is one of its own.
+  return parts < 2 ? best : best * (least > SHARED_SPEED ? 1.01 : 0.99);
 }
 
 // One variant is the whole model, several are alternatives: the next one where a machine cannot run it.

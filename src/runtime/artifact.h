@@ -43,6 +43,8 @@ MUST_USE tenon_status artifact_write_all(const Program *const *variant, int n, c
 typedef const EvalOp *EvalFind(const char *name);
 // How fast a driver's devices are here, in operations a second; 0 and a reason when there are none.  NULL: no driver is asked.
 typedef double DriverSpeed(const char *driver, const char **why);
+#define SHARED_SPEED                                                                               \
+  2.0  // of a device that is the host's own cores: it runs, but slower than these by themselves
 typedef struct ArtifactLoad {
   EvalFind *find;
   DriverSpeed *speed;

@@ -64,7 +64,7 @@ typedef struct DeviceDriver {
   // Source or binary, as the target made it; built code is kept in the cache by the hash of all that it depends on.  `kernel` are those of
   // this device alone, in the order of ProgKernel.entry.
   tenon_status (*code)(Device *, Str bytes, const ProgKernel *const *kernel, int32_t nkernels,
-                       Diag *d, DeviceCode **out);
+                       bool no_cache, Diag *d, DeviceCode **out);
   void (*code_free)(Device *, DeviceCode *);
   tenon_status (*queue)(Device *, Diag *d, DeviceQueue **out);
   void (*queue_free)(DeviceQueue *);

@@ -89,7 +89,8 @@ static tenon_status load_code(const Program *p, DeviceKept *k, int32_t device, D
     kernel[n++] = &p->kernel[i];
   }
   DeviceLoaded *l = &k->device[device];
-  return l->driver->code(l->device, p->device[device].code, kernel, n, d, &l->code);
+  return l->driver->code(l->device, p->device[device].code, kernel, n, p->device[device].no_cache,
+                         d, &l->code);
 }
 
 static tenon_status load_device(const Program *p, DeviceKept *k, int32_t device, Diag *d) {

@@ -157,7 +157,8 @@ typedef struct ProgDevice {
   const char *made_for;  // the device that schedules were chosen for, in words
   Str code;              // what the driver loads: source or binary
   const char
-      *pick;  // which of the driver's devices; NULL: its own choice.  Not part of an artifact
+      *pick;      // which of the driver's devices; NULL: its own choice.  Not part of an artifact
+  bool no_cache;  // what the driver makes of the code is not kept.  Nor is this
 } ProgDevice;
 enum { DEVICES_MAX = 8 };
 

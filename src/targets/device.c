@@ -30,6 +30,10 @@ tenon_status device_finish(DeviceTarget *t, const Compiled *c, Diag *d) {
   Program *p = c->program;
   const DeviceInfo *info = t->driver->info(t->device);
   Str code;
+  bool used = !t->assignment;
+  for (int32_t i = 0; i < p->nkernels; i++) used |= p->kernel[i].device > 0;
+  // Work that is shared may all be the host's: then it is a program of the host.
+  if (!used) return TENON_OK;
   p->target = t->target->name;
   p->ndevices = 2;
   p->device = arena_array(&p->arena, ProgDevice, p->ndevices);
@@ -37,7 +41,8 @@ tenon_status device_finish(DeviceTarget *t, const Compiled *c, Diag *d) {
   p->device[1] = (ProgDevice){.driver = t->target->driver,
                               .made_for = str_copy(&p->arena, str_of(info->name)),
                               .code = {arena_dup(&p->arena, code.p, code.n), code.n},
-                              .pick = str_copy(&p->arena, str_of(info->pick))};
+                              .pick = str_copy(&p->arena, str_of(info->pick)),
+                              .no_cache = t->options->no_cache};
   program_use_devices(p);
   return TENON_OK;
 }

@@ -10,6 +10,10 @@ typedef struct DeviceTarget {
   const DeviceDriver *driver;
   Device *device;
   void *text;  // of Target.begin
+  // Of a target that shares the work with the host (split.h).
+  Arena *arena;
+  const struct Assignment *assignment;
+  int64_t nplaced;
 } DeviceTarget;
 
 // Opens the device and lets the kernels be lowered for it, as device 1.

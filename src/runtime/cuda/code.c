@@ -118,6 +118,7 @@ typedef struct Piece {
 typedef struct Build {
   Piece *piece;
   const char *arch, *folder;  // folder NULL: no cache
+  bool no_cache;
   int major, minor;
 } Build;
 
@@ -213,7 +214,7 @@ static tenon_status build_and_load(Device *dev, Build *b, Str bytes,
                                    const ProgKernel *const *kernel, DeviceCode *c, Arena *a,
                                    Diag *d) {
   char *folder = arena_alloc(a, PATH_CAP);
-  b->folder = cache_folder(folder, PATH_CAP) ? folder : NULL;
+  b->folder = !b->no_cache && cache_folder(folder, PATH_CAP) ? folder : NULL;
   TRY(split(bytes, kernel, c->n, b, d));
   TRY(cuda_arch_name(dev->info.arch, a, d, &b->arch));
   TRY(compile_all(b, c->n, d));
@@ -225,9 +226,9 @@ static tenon_status build_and_load(Device *dev, Build *b, Str bytes,
 
 // The arenas of pieces are freed however it ends.
 static tenon_status build_trapped(Device *dev, Str bytes, const ProgKernel *const *kernel,
-                                  DeviceCode *c, Diag *d) {
+                                  bool no_cache, DeviceCode *c, Diag *d) {
   Arena a;
-  Build b = {0};
+  Build b = {.no_cache = no_cache};
   Trap trap;
   volatile int32_t made = 0;
   arena_init(&a);
@@ -252,13 +253,13 @@ static tenon_status build_trapped(Device *dev, Str bytes, const ProgKernel *cons
 }
 
 tenon_status cuda_code(Device *dev, Str bytes, const ProgKernel *const *kernel, int32_t nkernels,
-                       Diag *d, DeviceCode **out) {
+                       bool no_cache, Diag *d, DeviceCode **out) {
   DeviceCode *c = mem_alloc(sizeof *c);
   *out = NULL;
   if (!c) return fail(d, TENON_ENOMEM, NOWHERE, "out of memory");
   *c = (DeviceCode){.n = nkernels,
                     .kernel = mem_alloc(MAX(nkernels, 1) * (int64_t)sizeof(CudaKernel))};
-  tenon_status s = c->kernel ? build_trapped(dev, bytes, kernel, c, d)
+  tenon_status s = c->kernel ? build_trapped(dev, bytes, kernel, no_cache, c, d)
                              : fail(d, TENON_ENOMEM, NOWHERE, "out of memory");
   if (s)
     cuda_code_free(dev, c);

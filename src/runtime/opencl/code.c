@@ -5,10 +5,14 @@
 #include "runtime/opencl/impl.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
-static const char *options_of(const Device *dev) {
-  return dev->exact_divide ? "-cl-std=CL1.2 -cl-fp32-correctly-rounded-divide-sqrt"
-                           : "-cl-std=CL1.2";
+// TENON_OPENCL_OPTIONS adds to them, such as -cl-opt-disable where a kernel runs once.
+static const char *options_of(const Device *dev, Arena *a) {
+  const char *more = getenv("TENON_OPENCL_OPTIONS");
+  return str_printf(a, "-cl-std=CL1.2%s%s%s",
+                    dev->exact_divide ? " -cl-fp32-correctly-rounded-divide-sqrt" : "",
+                    more && *more ? " " : "", more ? more : "");
 }
 
 // ---- building ----
@@ -34,7 +38,7 @@ static tenon_status from_source(const Device *dev, Str source, Arena *a, Diag *d
   cl_int code = 0;
   *out = cl->CreateProgramWithSource(dev->context, 1, &source.p, &n, &code);
   if (!*out) return opencl_fail(d, "clCreateProgramWithSource", code);
-  code = cl->BuildProgram(*out, 1, &dev->id, options_of(dev), NULL, NULL);
+  code = cl->BuildProgram(*out, 1, &dev->id, options_of(dev, a), NULL, NULL);
   if (!code) return TENON_OK;
   tenon_status s = say_refused(dev, *out, code, a, d);
   cl->ReleaseProgram(*out);
@@ -43,14 +47,14 @@ static tenon_status from_source(const Device *dev, Str source, Arena *a, Diag *d
 }
 
 // NULL: the driver does not take it.
-static cl_program from_binary(const Device *dev, Str binary) {
+static cl_program from_binary(const Device *dev, Str binary, Arena *a) {
   const OpenclApi *cl = opencl_api(NULL);
   size_t n = (size_t)binary.n;
   const unsigned char *bytes = (const unsigned char *)binary.p;
   cl_int took = 0, code = 0;
   cl_program p = cl->CreateProgramWithBinary(dev->context, 1, &dev->id, &n, &bytes, &took, &code);
   if (!p) return NULL;
-  if (!took && !cl->BuildProgram(p, 1, &dev->id, options_of(dev), NULL, NULL)) return p;
+  if (!took && !cl->BuildProgram(p, 1, &dev->id, options_of(dev, a), NULL, NULL)) return p;
   cl->ReleaseProgram(p);
   return NULL;
 }
@@ -60,7 +64,7 @@ static cl_program from_binary(const Device *dev, Str binary) {
 static Str key_of(const Device *dev, Str source, Arena *a) {
   StrBuf b;
   strbuf_init(&b, a);
-  strbuf_printf(&b, "opencl\n%s\n%s\n%s\n", dev->name, dev->version, options_of(dev));
+  strbuf_printf(&b, "opencl\n%s\n%s\n%s\n", dev->name, dev->version, options_of(dev, a));
   strbuf_put(&b, source);
   return strbuf_str(&b);
 }
@@ -84,15 +88,16 @@ static void store(const Device *dev, const char *folder, Str key, cl_program p, 
     (void)!cache_prune(folder, cache_limit(), a, &quiet, &pruned);
 }
 
-static tenon_status make_program(const Device *dev, Str source, Arena *a, Diag *d,
+static tenon_status make_program(const Device *dev, Str source, bool no_cache, Arena *a, Diag *d,
                                  cl_program *out) {
   char folder[4096];
-  bool cached = cache_folder(folder, sizeof folder);
+  // A driver may compile once more to give a binary: not for nothing.
+  bool cached = !no_cache && cache_limit() > 0 && cache_folder(folder, sizeof folder);
   Str key = cached ? key_of(dev, source, a) : (Str){0}, binary;
   File file;
   int64_t entry;
   if (cached && cache_find(folder, key, &file, &binary, &entry)) {
-    *out = from_binary(dev, binary);
+    *out = from_binary(dev, binary, a);
     file_close(&file);
     if (*out) return TENON_OK;
   }
@@ -104,8 +109,8 @@ static tenon_status make_program(const Device *dev, Str source, Arena *a, Diag *
 // ---- kernels ----
 
 static tenon_status fill_code(const Device *dev, Str source, const ProgKernel *const *kernel,
-                              DeviceCode *c, Arena *a, Diag *d) {
-  TRY(make_program(dev, source, a, d, &c->program));
+                              bool no_cache, DeviceCode *c, Arena *a, Diag *d) {
+  TRY(make_program(dev, source, no_cache, a, d, &c->program));
   for (int32_t i = 0; i < c->nkernels; i++) {
     char name[32];
     cl_int code = 0;
@@ -121,7 +126,7 @@ static tenon_status fill_code(const Device *dev, Str source, const ProgKernel *c
 }
 
 tenon_status opencl_code(Device *dev, Str source, const ProgKernel *const *kernel, int32_t nkernels,
-                         Diag *d, DeviceCode **out) {
+                         bool no_cache, Diag *d, DeviceCode **out) {
   *out = NULL;
   DeviceCode *c = mem_alloc((int64_t)sizeof *c);
   if (!c) return fail(d, TENON_ENOMEM, NOWHERE, "out of memory");
@@ -134,7 +139,8 @@ tenon_status opencl_code(Device *dev, Str source, const ProgKernel *const *kerne
   arena_init(&a);
   Trap t;
   trap_enter(&t, d);
-  if (setjmp(t.env) == 0) t.status = s || !nkernels ? s : fill_code(dev, source, kernel, c, &a, d);
+  if (setjmp(t.env) == 0)
+    t.status = s || !nkernels ? s : fill_code(dev, source, kernel, no_cache, c, &a, d);
   trap_leave(&t);
   arena_deinit(&a);
   if (t.status)

@@ -2,6 +2,8 @@
 //
 // They are looked for once in a process.  A device that is not available, has no compiler or another byte order is left out.  Without a
 // choice by the environment (TENON_OPENCL_DEVICE) the first GPU is taken, else the first device.
+//
+// A context stays until the process ends: drivers keep in it what every compilation needs, such as their library of functions.
 #include "runtime/opencl/impl.h"
 
 #include <stdio.h>
@@ -18,6 +20,8 @@ static char why_room[OPENCL_TEXT];
 
 void opencl_forget_devices(void) {
   pthread_mutex_lock(&lock);
+  for (int i = 0; i < ndevices; i++)
+    if (device[i].context) opencl_api(NULL)->ReleaseContext(device[i].context);
   looked = false;
   ndevices = 0;
   pthread_mutex_unlock(&lock);
@@ -51,6 +55,11 @@ static int lanes_in_step(const OpenclApi *cl, cl_device_id id) {
   return n > 0 && n <= 1024 ? (int)n : 32;
 }
 
+static int info_small(const OpenclApi *cl, cl_device_id id, cl_uint what, int least, int most) {
+  int64_t n = info_number(cl, id, what);
+  return n < least ? least : n > most ? most : (int)n;
+}
+
 static void describe(const OpenclApi *cl, Device *v, int platform_number, int number) {
   cl_device_id id = v->id;
   char driver[OPENCL_TEXT / 2 - 8], version[OPENCL_TEXT / 2 - 8];
@@ -60,7 +69,6 @@ static void describe(const OpenclApi *cl, Device *v, int platform_number, int nu
   info_text(cl, id, CL_DEVICE_VERSION, version, sizeof version);
   snprintf(v->version, sizeof v->version, "%s, driver %s", version, driver);
   snprintf(v->pick, sizeof v->pick, "%d:%d", platform_number, number);
-  int64_t lanes = info_number(cl, id, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT);
   int64_t memory = info_number(cl, id, CL_DEVICE_GLOBAL_MEM_SIZE);
   v->exact_divide =
       (info_number(cl, id, CL_DEVICE_SINGLE_FP_CONFIG) & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0;
@@ -72,10 +80,10 @@ static void describe(const OpenclApi *cl, Device *v, int platform_number, int nu
       .is_cpu = is_cpu,
       .f64 = info_number(cl, id, CL_DEVICE_DOUBLE_FP_CONFIG) != 0,
       .f16 = has_extension(cl, id, "cl_khr_fp16"),
-      .compute_units = (int)MIN(MAX(info_number(cl, id, CL_DEVICE_MAX_COMPUTE_UNITS), 1), 1 << 16),
-      .max_group = (int)MIN(MAX(info_number(cl, id, CL_DEVICE_MAX_WORK_GROUP_SIZE), 1), 1 << 16),
+      .compute_units = info_small(cl, id, CL_DEVICE_MAX_COMPUTE_UNITS, 1, 1 << 16),
+      .max_group = info_small(cl, id, CL_DEVICE_MAX_WORK_GROUP_SIZE, 1, 1 << 16),
       .subgroup = is_cpu ? 1 : lanes_in_step(cl, id),
-      .vector_bytes = (int)MIN(MAX(lanes, 4), 16) * 4,
+      .vector_bytes = 4 * info_small(cl, id, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT, 4, 16),
       .memory_bytes = memory,
       .max_buffer = info_number(cl, id, CL_DEVICE_MAX_MEM_ALLOC_SIZE),
       .shared_bytes = info_number(cl, id, CL_DEVICE_LOCAL_MEM_SIZE)};
@@ -170,12 +178,9 @@ static tenon_status open_locked(int index, Diag *d) {
     return fail(d, TENON_EUNSUPPORTED, NOWHERE, "no OpenCL device %d%s%s", index, why ? ": " : "",
                 why ? why : "");
   Device *v = &device[index];
-  if (v->refs++) return TENON_OK;
   cl_int code = 0;
-  v->context = opencl_api(NULL)->CreateContext(NULL, 1, &v->id, NULL, NULL, &code);
-  if (v->context) return TENON_OK;
-  v->refs--;
-  return opencl_fail(d, "clCreateContext", code);
+  if (!v->context) v->context = opencl_api(NULL)->CreateContext(NULL, 1, &v->id, NULL, NULL, &code);
+  return v->context ? TENON_OK : opencl_fail(d, "clCreateContext", code);
 }
 
 static tenon_status open_device(int index, Diag *d, Device **out) {
@@ -186,14 +191,7 @@ static tenon_status open_device(int index, Diag *d, Device **out) {
   return s;
 }
 
-static void close_device(Device *v) {
-  pthread_mutex_lock(&lock);
-  if (!--v->refs) {
-    opencl_api(NULL)->ReleaseContext(v->context);
-    v->context = NULL;
-  }
-  pthread_mutex_unlock(&lock);
-}
+static void close_device(Device *v) { (void)v; }
 
 static const DeviceInfo *info(const Device *v) { return &v->info; }
 

@@ -13,8 +13,7 @@ enum { OPENCL_DEVICES = 16, OPENCL_TEXT = 256 };
 struct Device {
   cl_platform_id platform;
   cl_device_id id;
-  cl_context context;  // while it is open
-  int refs;
+  cl_context context;  // since it was first opened
   DeviceInfo info;
   bool exact_divide;  // can round divisions and roots correctly
   char name[OPENCL_TEXT], version[OPENCL_TEXT], pick[32];
@@ -47,11 +46,12 @@ tenon_status opencl_fail(Diag *d, const char *call, cl_int code);
     if (code_) return opencl_fail(d, "cl" #name, code_);                                           \
   } while (0)
 
-void opencl_forget_devices(void);  // devices.c: they are looked for anew
+void opencl_forget_devices(
+    void);  // devices.c: their contexts are freed, and they are looked for anew
 
 // ---- code.c ----
 tenon_status opencl_code(Device *dev, Str source, const ProgKernel *const *kernel, int32_t nkernels,
-                         Diag *d, DeviceCode **out);
+                         bool no_cache, Diag *d, DeviceCode **out);
 void opencl_code_free(Device *dev, DeviceCode *c);
 
 // ---- queue.c ----

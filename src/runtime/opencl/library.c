@@ -12,8 +12,8 @@ static const char *missing;  // why there is none; NULL: there is one
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 void opencl_use(const OpenclApi *api) {
-  instead = api;
   opencl_forget_devices();
+  instead = api;
 }
 
 static void load(void) {

@@ -15,6 +15,7 @@
 #define TENON_TARGETS_CSTYLE_CSTYLE_H
 
 #include "loop/loop.h"
+#include "loop/tile.h"
 
 // How one language of the family spells what all of them have.
 //
@@ -64,6 +65,8 @@ typedef struct CStyle {
   int vector_bytes;  // 0: plain alone
   bool no_f64;       // the device has no such numbers: kernels with them are refused
   bool uses_f64;
+  // CUDA with warpgroup products: gets how a kernel with tiles is launched; threads 0 where it has none.  NULL: tiles are plain loops.
+  struct CudaRecord *record;
   VEC(HelperUse) use;
 } CStyle;
 void cstyle_init(CStyle *c, const Spelling *s, int vector_bytes, Arena *a, Diag *d);
@@ -76,6 +79,8 @@ MUST_USE tenon_status cstyle_kernel(CStyle *c, const LoopKernel *k, const char *
 void cstyle_need_sizes(CStyle *c);
 // What a file begins with: the language's own top, types, and helpers that the kernels so far need.
 void cstyle_prelude(CStyle *c, StrBuf *out);
+// CUDA: what goes between the top and a kernel with a tile.
+void cs_tile_top(const LoopTile *t, StrBuf *out);
 // A word that is no keyword of the family, nor a name of ours: letters, digits and _.
 const char *cstyle_identifier(Arena *a, Str text);
 

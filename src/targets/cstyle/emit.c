@@ -64,6 +64,10 @@ static void emit_serial(CEmit *e, const LoopStmt *s) {
 }
 
 static void emit_parallel(CEmit *e, const LoopStmt *s) {
+  if (e->tile) {
+    cs_tile(e, s, e->tile);
+    return;
+  }
   const char *v = cs_name(e, s->sym->name);
   cs_open(e, "%s", cs_replace(e, e->threads ? e->sp->group_items : e->sp->items, v));
   set_text(e, s->sym, v);
@@ -408,6 +412,7 @@ static void emit_where(CEmit *e, const LoopStmt *s) {
 static void emit_for(CEmit *e, const LoopStmt *s) {
   switch ((LoopKind)s->loop) {
   case LOOP_SERIAL: emit_serial(e, s); break;
+  case LOOP_TILE: emit_serial(e, s); break;
   case LOOP_THREAD: emit_threads(e, s); break;
   case LOOP_WHERE: emit_where(e, s); break;
   case LOOP_PARALLEL: emit_parallel(e, s); break;

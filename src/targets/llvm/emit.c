@@ -395,6 +395,7 @@ static void emit_where(Emit *e, const LoopStmt *s) {
 
 static void emit_for(Emit *e, const LoopStmt *s) {
   switch ((LoopKind)s->loop) {
+  case LOOP_TILE:
   case LOOP_THREAD:  // one after the other
   case LOOP_SERIAL: emit_serial(e, s); break;
   case LOOP_PARALLEL: emit_parallel(e, s); break;
