@@ -117,6 +117,13 @@ TEST(compiled_graph_fuzz_cpu) {
   EXPECT(st.kernels > st.graphs);
 }
 
+TEST(compiled_graph_fuzz_cuda) {
+  static FuzzStats st;
+  if (!target_available(target_find("cuda"))) SKIP("there is no NVIDIA GPU");
+  fuzz(target_find("cuda"), COMPILED, &st);
+  EXPECT(st.kernels > st.graphs);
+}
+
 // Each graph that C can hold is a call of the C compiler.
 TEST(compiled_graph_fuzz_c) {
   enum { SOURCES = 40 };

@@ -220,6 +220,8 @@ TEST(samples_on_host_unoptimised) { check_all("host", 0, AS_IT_IS); }
 TEST(samples_on_host) { check_all("host", 3, AS_IT_IS); }
 TEST(samples_on_ref) { check_all("ref", 2, AS_IT_IS); }
 TEST(samples_on_ref_optimised) { check_all("ref", 3, AS_IT_IS); }
+TEST(samples_on_cuda_unoptimised) { check_all("cuda", 0, AS_IT_IS); }
+TEST(samples_on_cuda) { check_all("cuda", 3, AS_IT_IS); }
 TEST(samples_on_cpu_unoptimised) { check_all("cpu", 0, AS_IT_IS); }
 TEST(samples_on_cpu_fused) { check_all("cpu", 2, AS_IT_IS); }
 TEST(samples_on_cpu) { check_all("cpu", 3, AS_IT_IS); }
