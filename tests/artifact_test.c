@@ -47,6 +47,7 @@ static const char small[] =
     "  return %z, %w, %u, %r\n"
     "}\n";
 
+static const ArtifactLoad every = {.find = eval_find};
 static const char *best_target(void) { return codegen_there() ? "cpu" : "host"; }
 
 TEST(artifact_comes_back_the_same) {
@@ -59,7 +60,7 @@ TEST(artifact_comes_back_the_same) {
   if (compile_text(small, best_target(), &a, &d, &p)) FAIL("%s", d.text);
   REQUIRE(p);
   EXPECT_STATUS(artifact_bytes(p, &a, &d, &bytes), TENON_OK);
-  EXPECT_STATUS(artifact_load_memory(bytes.p, bytes.n, NULL, eval_find, &d, &q), TENON_OK);
+  EXPECT_STATUS(artifact_load_memory(bytes.p, bytes.n, NULL, &every, &d, &q), TENON_OK);
   REQUIRE(q);
   EXPECT_STATUS(artifact_bytes(q, &a, &d, &again), TENON_OK);
   EXPECT(str_eq(bytes, again));
@@ -129,7 +130,7 @@ static int64_t check_sample(const Sample *s) {
   run_init(&two, NULL, &d);
   one.seed = two.seed = 7;
   if (compile_text(sample_graph(&a, s), "host", &a, &d, &p) || artifact_bytes(p, &a, &d, &bytes) ||
-      artifact_load_memory(bytes.p, bytes.n, NULL, eval_find, &d, &q) ||
+      artifact_load_memory(bytes.p, bytes.n, NULL, &every, &d, &q) ||
       artifact_bytes(q, &a, &d, &again)) {
     FAIL("%s%s: %s", s->op->name, s->text, d.text);
   } else {
@@ -166,7 +167,7 @@ static void expect_refused(const char *bytes, int64_t n, const char *what, int64
   static Diag d;
   Program *p = NULL;
   diag_init(&d);
-  tenon_status s = artifact_load_memory(bytes, n, NULL, eval_find, &d, &p);
+  tenon_status s = artifact_load_memory(bytes, n, NULL, &every, &d, &p);
   if (s != TENON_EFORMAT && s != TENON_EUNSUPPORTED)
     FAIL("%s %lld gives status %d: %s", what, (long long)where, s, d.text);
   if (!d.len) FAIL("%s %lld: no message", what, (long long)where);
@@ -246,13 +247,11 @@ TEST(artifact_names_what_the_cpu_lacks) {
   REQUIRE(p);
   p->target = str_printf(&p->arena, "%s,+warp9", p->target);
   EXPECT_STATUS(artifact_bytes(p, &a, &d, &bytes), TENON_OK);
-  EXPECT_STATUS(artifact_load_memory(bytes.p, bytes.n, NULL, eval_find, &d, &q),
-                TENON_EUNSUPPORTED);
+  EXPECT_STATUS(artifact_load_memory(bytes.p, bytes.n, NULL, &every, &d, &q), TENON_EUNSUPPORTED);
   EXPECT_CONTAINS(d.text, "a CPU that has warp9, which this one lacks");
   p->target = "pdp11-dec-ultrix +fis";
   EXPECT_STATUS(artifact_bytes(p, &a, &d, &bytes), TENON_OK);
-  EXPECT_STATUS(artifact_load_memory(bytes.p, bytes.n, NULL, eval_find, &d, &q),
-                TENON_EUNSUPPORTED);
+  EXPECT_STATUS(artifact_load_memory(bytes.p, bytes.n, NULL, &every, &d, &q), TENON_EUNSUPPORTED);
   EXPECT_CONTAINS(d.text, "compiled for pdp11");
   program_release(p);
   arena_deinit(&a);
@@ -268,16 +267,16 @@ TEST(artifact_in_a_file) {
   diag_init(&d);
   const char *path = TENON_BINARY_DIR "/artifact_test.tenon";
   if (compile_text(small, best_target(), &a, &d, &p) || artifact_write(p, path, &d) ||
-      artifact_open(path, &d, &q))
+      artifact_open(path, NULL, &d, &q))
     FAIL("%s", d.text);
   REQUIRE(q);
   ArtifactInfo info;
   artifact_info(q, &info);
   EXPECT_INT_EQ(info.version, ARTIFACT_VERSION);
   EXPECT_STR_EQ(info.maker, TENON_VERSION);
-  EXPECT_INT_EQ(info.section_bytes[SECTION_CONSTANTS], p->constants_bytes);
+  EXPECT_INT_EQ(info.constants_bytes, p->constants_bytes);
   program_release(q);
-  EXPECT_STATUS(artifact_open(TENON_BINARY_DIR "/none.tenon", &d, &q), TENON_EIO);
+  EXPECT_STATUS(artifact_open(TENON_BINARY_DIR "/none.tenon", NULL, &d, &q), TENON_EIO);
   platform->unlink(path);
   program_release(p);
   arena_deinit(&a);
@@ -314,7 +313,7 @@ TEST(artifact_without_memory) {
     diag_init(&d);
     platform = &counted;
     allocations = live = 0;
-    s = artifact_load_memory(bytes.p, bytes.n, NULL, eval_find, &d, &q);
+    s = artifact_load_memory(bytes.p, bytes.n, NULL, &every, &d, &q);
     program_release(q);
     platform = &platform_posix;
     EXPECT_INT_EQ(live, 0);

@@ -2,7 +2,7 @@
 // kernels whose process dies, hangs, runs out of memory or talks nonsense.
 #include "base/platform.h"
 #include "codegen.h"
-#include "targets/llvm/cache.h"
+#include "base/cache.h"
 #include "targets/llvm/codegen.h"
 #include "test.h"
 

@@ -211,6 +211,52 @@ const char *const codegen_shapes[] = {
     NULL,
 };
 
+// Kernels with groups of threads: trees of sums, tiles in shared memory, checks, memory that several thread loops use.
+const char *const codegen_groups[] = {
+    "kernel @row_sums (%x: f32[500], out %y: f32[500]) {\n shared %part: f32[8]\n shared %sum: "
+    "f32[2]\n parallel i < 5 {\n"
+    "  thread t1 < 8 {\n   reduce %v0: f32 = add lanes 1 over j1 < 13 {\n    yield where(g1 = "
+    "8*j1 + t1 < 100) %x[100*i + g1]\n   }\n   store %part[t1] = %v0\n  }\n"
+    "  thread t2 < 8 {\n   reduce %v1: f32 = add lanes 1 over j2 < 4 {\n    yield %part[2*j2 + "
+    "mod(t2, 2)]\n   }\n   store where(g2 = t2 < 2) %sum[g2] = %v1\n  }\n"
+    "  thread t3 < 8 {\n   let %v2: f32 = add(%sum[0], %sum[1])\n   for j3 < 13 {\n    store "
+    "where(g3 = 8*j3 + t3 < 100) %y[100*i + g3] = sub(where(g3 = 8*j3 + t3 < 100) %x[100*i + g3], "
+    "%v2)\n   }\n  }\n }\n}\n",
+    "kernel @matrix (%a: f32[200], %b: f32[240], out %c: f32[480]) {\n shared %as: f32[32]\n "
+    "shared %bs: f32[32]\n register %acc: f32[64]\n parallel p < 9 {\n"
+    "  thread t0 < 16 {\n   unroll i0 < 4 {\n    store %acc[4*t0 + i0] = 0.0\n   }\n  }\n"
+    "  for k < 3 {\n   thread t1 < 16 {\n    unroll j1 < 2 {\n"
+    "     store %as[t1 + 16*j1] = where(m = 8*floor(p/3) + floor(t1/4) + 4*j1 < 20, q = 4*k + "
+    "mod(t1, 4) < 10) %a[10*m + q]\n"
+    "     store %bs[t1 + 16*j1] = where(q1 = 4*k + floor(t1/8) + 2*j1 < 10, n = 8*mod(p, 3) + "
+    "mod(t1, 8) < 24) %b[24*q1 + n]\n    }\n   }\n"
+    "   thread t2 < 16 {\n    for kk < 4 {\n     unroll r < 2 {\n      unroll s < 2 {\n"
+    "       store %acc[4*t2 + 2*r + s] = fma(%as[8*floor(t2/4) + 4*r + kk], %bs[8*kk + 2*mod(t2, "
+    "4) + s], %acc[4*t2 + 2*r + s])\n      }\n     }\n    }\n   }\n  }\n"
+    "  thread t3 < 16 {\n   unroll r1 < 2 {\n    unroll s1 < 2 {\n"
+    "     store where(m1 = 8*floor(p/3) + 2*floor(t3/4) + r1 < 20, n1 = 8*mod(p, 3) + 2*mod(t3, 4) "
+    "+ s1 < 24) %c[24*m1 + n1] = %acc[4*t3 + 2*r1 + s1]\n    }\n   }\n  }\n }\n}\n",
+    "kernel @ragged (%x: f32[130], out %y: f32[130]) {\n parallel i < 9 {\n  thread t < 16 {\n"
+    "   where c = 16*mod(i, 3) + t < 45 {\n    where r = floor(i/3) - 1 < 2 {\n     store %y[65*r "
+    "+ "
+    "c] = sub(%x[65*r + c], cast[f32]([c]))\n    }\n   }\n  }\n }\n}\n",
+    "kernel @steps (%x: i32[60], %n: i32[3], out %y: i32[60]) {\n scratch %s: i32[40]\n shared "
+    "%h: i32[20]\n parallel i < 3 {\n  let %v0: i32 = %n[i]\n"
+    "  thread t0 < 20 {\n   store %s[t0] = %x[20*i + t0]\n   store %s[t0 + 20] = i32(7)\n  }\n"
+    "  for j < 4 {\n   thread t1 < 20 {\n    store %h[t1] = add(%s[19 - t1], %s[t1 + 20])\n   "
+    "}\n   thread t2 < 20 {\n    store %s[t2] = sub(%h[t2], %v0)\n   }\n  }\n"
+    "  if lt(%v0, i32(0)) {\n   thread t3 < 20 {\n    store %y[20*i + t3] = %s[19 - t3]\n   }\n"
+    "  } else {\n   thread t4 < 20 {\n    store %y[20*i + t4] = %s[t4]\n   }\n  }\n }\n}\n",
+    "kernel @gather (%x: f32[330], %ids: i64[32], out %z: f32[320]) {\n shared %at: i64[32]\n "
+    "parallel i < 10 {\n  thread t < 32 {\n   store %at[t] = mod(%ids[t], 33)\n  }\n"
+    "  thread u < 32 {\n   bind k < 33 = %at[31 - u] check \"index\"\n   store %z[32*i + u] = "
+    "%x[33*i + k]\n  }\n }\n}\n",
+    "kernel @fails (%x: f32[80], %ids: i64[16], out %z: f32[16]) {\n shared %h: f32[8]\n parallel "
+    "i < 2 {\n  thread t < 8 {\n   bind k < 4 = %ids[8*i + t] check \"first\"\n   store %h[t] = "
+    "%x[k]\n  }\n  thread u < 8 {\n   store %z[8*i + u] = %h[7 - u]\n  }\n }\n}\n",
+    NULL,
+};
+
 const char *const codegen_types[] = {"f32",  "u8",     "i8",      "u16",    "i16",     "i32",
                                      "i64",  "bool",   "f16",     "f64",    "u32",     "u64",
                                      "bf16", "f8e4m3", "f8e4m3z", "f8e5m2", "f8e5m2z", "f8e8m0"};

@@ -26,6 +26,7 @@ void codegen_compare(CodegenFixture *f,
                      const char *where);  // the first set, the interpreter's, with the second
 
 extern const char *const codegen_shapes[];  // ends with NULL
+extern const char *const codegen_groups[];  // likewise, with groups of threads
 extern const char *const codegen_types[];
 extern const int codegen_ntypes;
 const char *codegen_casts_text(Arena *a, int type);  // from the type to every other

@@ -85,6 +85,11 @@ TEST(codegen_shapes) {
   for (int i = 0; codegen_shapes[i]; i++) expect_same(codegen_shapes[i], NULL);
 }
 
+TEST(codegen_groups) {  // threads one after the other
+  NEED_CODEGEN();
+  for (int i = 0; codegen_groups[i]; i++) expect_same(codegen_groups[i], NULL);
+}
+
 TEST(codegen_reductions) {
   NEED_CODEGEN();
   static const char *const ops[][2] = {

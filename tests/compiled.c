@@ -78,7 +78,7 @@ tenon_status artifact_bytes(const Program *p, Arena *a, Diag *d, Str *out) {
   Str part[ARTIFACT_PARTS];
   StrBuf b;
   strbuf_init(&b, a);
-  TRY(artifact_parts(p, false, a, d, part));
+  TRY(artifact_parts(&p, 1, false, a, d, part));
   for (int i = 0; i < ARTIFACT_PARTS; i++) strbuf_put(&b, part[i]);
   char *at = arena_alloc(a, b.n + 64);
   at += -(uintptr_t)at & 63;

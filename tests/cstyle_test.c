@@ -153,6 +153,10 @@ static void add_shapes(Batch *b) {
   for (int i = 0; codegen_shapes[i]; i++) batch_add(b, codegen_shapes[i], NULL);
 }
 
+static void add_groups(Batch *b) {
+  for (int i = 0; codegen_groups[i]; i++) batch_add(b, codegen_groups[i], NULL);
+}
+
 static void add_casts(Batch *b) {
   for (int i = 0; i < codegen_ntypes; i++) batch_add(b, codegen_casts_text(&b->arena, i), NULL);
 }
@@ -227,6 +231,7 @@ static void add_sizes(Batch *b) {
 }
 
 TEST(cstyle_shapes) { expect_same(add_shapes); }
+TEST(cstyle_groups) { expect_same(add_groups); }
 TEST(cstyle_casts) { expect_same(add_casts); }
 TEST(cstyle_operations) { expect_same(add_operations); }
 TEST(cstyle_reductions) { expect_same(add_reductions); }

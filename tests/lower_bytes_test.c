@@ -75,7 +75,7 @@ static void compare(const char *text, const char *target) {
 
 static void compare_all(const char *text) {
   compare(text, "ref");
-  if (cpu_available()) compare(text, "cpu");
+  if (target_available(target_find("cpu"))) compare(text, "cpu");
 }
 
 // ---- matrices ----
@@ -326,7 +326,7 @@ TEST(lower_weights_of_few_bits) {
   arena_init(&a);
   for (int i = 0; i < ARRAY_LEN(at); i++) {
     check_n_bits(&a, &at[i], "ref");
-    if (cpu_available()) check_n_bits(&a, &at[i], "cpu");
+    if (target_available(target_find("cpu"))) check_n_bits(&a, &at[i], "cpu");
   }
   arena_deinit(&a);
 }

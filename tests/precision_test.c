@@ -74,7 +74,7 @@ static void check(const char *text, const char *target, int64_t contractions, in
 
 static void check_all(const char *text, int64_t contractions, int64_t depth, double share) {
   check(text, "ref", contractions, depth, share);
-  if (cpu_available()) check(text, "cpu", contractions, depth, share);
+  if (target_available(target_find("cpu"))) check(text, "cpu", contractions, depth, share);
 }
 
 // Odd channels at first, a residual that two read, a depthwise convolution that stays in f32, and a product at the end.

@@ -416,16 +416,23 @@ TENON_API void tenon_program_describe(const tenon_program *program, tenon_progra
  * of its own outside this process (target `ref`). */
 TENON_API tenon_status tenon_program_save(const tenon_program *program, const char *path,
                                           tenon_error *error);
+/* Several programs of one model in one file, each compiled for another target: constants that they have in common are
+ * written once.  tenon_program_load takes one of them. */
+TENON_API tenon_status tenon_programs_save(const tenon_program *const *programs, size_t n,
+                                           const char *path, tenon_error *error);
 
 typedef struct tenon_load_options {
   size_t struct_size; /* sizeof(tenon_load_options) */
   const tenon_op *
       ops; /* the user's own operators that the program needs: only `name`, `run` and `user` count; copied */
   size_t nops;
+  const char *
+      target; /* of a file with variants: "cpu", "opencl", ...; NULL or "auto": the fastest that runs here */
 } tenon_load_options;
 
-/* Maps a program that tenon_program_save or `tenon compile` wrote.  `options` may be NULL.  EFORMAT: it is none, or damaged;
- * EUNSUPPORTED: of another version, for another kind of machine, or an operator of the user's own is not given. */
+/* Maps a program that tenon_program_save or `tenon compile` wrote.  `options` may be NULL.  Of several variants it takes the fastest
+ * that this machine can run; tenon_program_describe says which.  EFORMAT: it is none, or damaged; EUNSUPPORTED: of another version, for
+ * another kind of machine, for a device that is not there, or an operator of the user's own is not given. */
 TENON_API tenon_status tenon_program_load(const char *path, const tenon_load_options *options,
                                           tenon_program **out, tenon_error *error);
 

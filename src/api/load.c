@@ -4,18 +4,32 @@
 #include "eval/foreign.h"
 #include "eval/table.h"
 #include "runtime/artifact.h"
+#include "runtime/speed.h"
 
-tenon_status tenon_program_save(const tenon_program *p, const char *path, tenon_error *error) {
+tenon_status tenon_programs_save(const tenon_program *const *programs, size_t n, const char *path,
+                                 tenon_error *error) {
   Diag d;
+  const Program *variant[ARTIFACT_VARIANTS];
   diag_init(&d);
-  if (!p || !path)
+  bool there = programs && n;
+  for (size_t i = 0; there && i < n; i++) there = programs[i] != NULL;
+  if (!there || !path)
     return api_error(error, &d,
-                     fail(&d, TENON_EINVAL, NOWHERE, "no %s is given", p ? "path" : "program"));
+                     fail(&d, TENON_EINVAL, NOWHERE, "no %s is given", there ? "path" : "program"));
+  if (n > ARTIFACT_VARIANTS)
+    return api_error(
+        error, &d,
+        fail(&d, TENON_EINVAL, NOWHERE, "%zu programs, at most %d", n, ARTIFACT_VARIANTS));
+  for (size_t i = 0; i < n; i++) variant[i] = programs[i]->program;
   Trap t;
   trap_enter(&t, &d);
-  if (setjmp(t.env) == 0) t.status = artifact_write(p->program, path, &d);
+  if (setjmp(t.env) == 0) t.status = artifact_write_all(variant, (int)n, path, &d);
   trap_leave(&t);
   return api_error(error, &d, t.status);
+}
+
+tenon_status tenon_program_save(const tenon_program *p, const char *path, tenon_error *error) {
+  return tenon_programs_save(&p, 1, path, error);
 }
 
 // ---- loading ----
@@ -43,15 +57,19 @@ static tenon_status check_ops(const tenon_program *p, Diag *d) {
 
 static tenon_status load(tenon_program *p, const LoadCall *c, Diag *d) {
   tenon_load_options o = {0};
-  if (c->options && !api_take_options(&o, sizeof(o), c->options, sizeof(o)))
+  // The first version ended before `target`.
+  if (c->options &&
+      !api_take_options(&o, sizeof(o), c->options, offsetof(tenon_load_options, target)))
     return api_wrong_options(d, c->options->struct_size, sizeof(o));
   TRY(api_copy_ops(&p->arena, o.ops, o.nops, d, &p->custom));
+  ArtifactLoad how = {.find = eval_find, .speed = driver_speed, .target = o.target};
   if (c->path)
-    TRY(artifact_open(c->path, d, &p->program));
+    TRY(artifact_open(c->path, &how, d, &p->program));
   else
-    TRY(artifact_load_memory(c->bytes, (int64_t)c->size, NULL, eval_find, d, &p->program));
+    TRY(artifact_load_memory(c->bytes, (int64_t)c->size, NULL, &how, d, &p->program));
+  if (p->program->ndevices) program_use_devices(p->program);
   TRY(check_ops(p, d));
-  p->target = p->program->nkernels ? "cpu" : "host";
+  p->target = program_target(p->program, &p->arena);
   api_describe_program(p);
   return TENON_OK;
 }

@@ -4,6 +4,7 @@
 #include "api/model.h"
 
 #include "runtime/artifact.h"
+#include "runtime/speed.h"
 
 #include <pthread.h>
 
@@ -34,7 +35,9 @@ static tenon_status read_compiled(Model *m, const ModelOptions *o, Diag *d) {
                 "was compiled from");
   File f = m->file;
   m->file = (File){0};
-  TRY(artifact_load(&f, eval_find, d, &m->program));
+  ArtifactLoad load = {.find = eval_find, .speed = driver_speed, .target = o->target};
+  TRY(artifact_load(&f, &load, d, &m->program));
+  if (m->program->ndevices) program_use_devices(m->program);
   return graph_of_program(m->program, d, &m->graph);
 }
 

@@ -34,6 +34,7 @@ typedef struct ModelOptions {
   int64_t memory_limit;  // bytes that opening may take; 0 = none
   Strs given;            // inputs with a default that the caller will give: they stay inputs
   bool compiled;         // a compiled model will do; else it is refused
+  const char *target;    // of a compiled model: the variant to take; NULL: the fastest here
   IntFixed *fixed;       // symbolic sizes that are numbers; must outlive the model
   int64_t nfixed;
   const InputType *types;  // of inputs, where the file does not say

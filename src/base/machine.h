@@ -39,6 +39,8 @@ void machine_host(Machine *out);
 // Another machine, by names that LLVM has too: `cpu` and `features` ("+avx2,-fma") may be empty.  For x86 the CPU may be a
 // level, x86-64 to x86-64-v4.  EUNSUPPORTED: a triple of no architecture that we know; EINVAL: an unknown CPU or feature.
 MUST_USE tenon_status machine_make(Str triple, Str cpu, Str features, Machine *out, Diag *d);
+// Products and sums of f32 a second, of all its cores, at most and roughly: for choosing between machines.
+double machine_speed(const Machine *m);
 // A number that differs when code for one machine may not run on the other.
 uint64_t machine_hash(const Machine *m);
 

@@ -216,6 +216,12 @@ tenon_status machine_make(Str triple, Str cpu, Str features, Machine *out, Diag 
   return TENON_OK;
 }
 
+double machine_speed(const Machine *m) {
+  enum { PORTS = 2, OPS = 2 };  // vectors a cycle; a product and a sum
+  const double clock = 3e9;
+  return m->cores * clock * PORTS * OPS * MAX(m->vector_bytes, 4) / 4;
+}
+
 uint64_t machine_hash(const Machine *m) {
   uint64_t h = hash_bytes(m->triple, (int64_t)strlen(m->triple), 1);
   h = hash_bytes(m->cpu, (int64_t)strlen(m->cpu), h);

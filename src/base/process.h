@@ -22,6 +22,8 @@ void process_end(Process *p, bool kill);
 int process_run(const char *const *argv, int *out_status);
 // Where a program lies: beside the running executable, beside this library, or on the path.  False when nowhere.
 bool process_find(const char *name, char *out, int64_t cap);
+// Whether the system shows a machine besides the CPU, such as a GPU: cheaper to know than what drivers say.
+bool system_has_accelerator(void);
 
 // ---- memory that code runs in ----
 // A copy of the bytes, executable and read-only.  NULL when the system refuses.

@@ -289,9 +289,15 @@ static tenon_status compile(Bench *b) {
   Graph *g = b->model->graph;
   MemPlan *plan;
   int64_t start = platform->now();
-  TRY(opt_run(c, &OPT_IDS(bench), g, arena_new(&c->arena, Optimised)));
+  Optimised *opt = arena_new(&c->arena, Optimised);
+  opt->options.apart = target_has_groups(b->target);
+  TRY(opt_run(c, &OPT_IDS(bench), g, opt));
   TRY(opt_plan(g, &c->arena, &c->diag, &plan));
-  TargetOptions to = {.sizes = &b->in.dims, .no_cache = opt_given(c, OPT_bench_no_cache)};
+  TargetOptions to = {.sizes = &b->in.dims,
+                      .no_cache = opt_given(c, OPT_bench_no_cache),
+                      .device = opt_text(c, OPT_bench_device, NULL),
+                      .place = c->opt[OPT_bench_place].text,
+                      .nplace = c->opt[OPT_bench_place].count};
   TRY(target_compile_with(b->target, g, plan, &to, &c->arena, &c->diag, &b->program));
   b->compile_ms = since(start);
   return TENON_OK;
@@ -338,7 +344,7 @@ int cmd_bench(Cli *c) {
   b->target = strcmp(name, "auto") ? target_find(name) : target_auto();
   if (!b->target) return cli_usage(c, "bench: unknown target '%s'", name);
   int64_t start = platform->now();
-  ModelOptions o = {.compiled = true};
+  ModelOptions o = {.compiled = true, .target = opt_text(c, OPT_bench_target, NULL)};
   int rc = fixed_read(c, &c->opt[OPT_bench_fix], &o);
   if (!rc) rc = foreign_read(c, &c->opt[OPT_bench_type], &c->opt[OPT_bench_weights], &o);
   if (!rc)
@@ -346,11 +352,10 @@ int cmd_bench(Cli *c) {
                                          opt_text(c, OPT_bench_inputs, NULL), o, &b->model));
   if (rc) return rc;
   b->load_ms = since(start);
-  if (b->model->program && (opt_given(c, OPT_bench_target) || opt_given(c, OPT_bench_level) ||
-                            opt_given(c, OPT_bench_no_cache))) {
+  if (b->model->program && (opt_given(c, OPT_bench_level) || opt_given(c, OPT_bench_no_cache))) {
     model_free(b->model);
-    return cli_usage(
-        c, "bench: %s is compiled already: --target, -O and --no-cache are for a model", c->pos[0]);
+    return cli_usage(c, "bench: %s is compiled already: -O and --no-cache are for a model",
+                     c->pos[0]);
   }
   b->in = (Inputs){.graph = b->model->graph,
                    .program = b->model->program,

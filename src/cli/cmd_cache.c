@@ -1,7 +1,7 @@
 // cmd_cache.c -- `tenon cache`: what is kept of compiled kernels, and making it less.
 #include "cli/cli.h"
 
-#include "targets/llvm/cache.h"
+#include "base/cache.h"
 
 static const char *age_text(NumText *b, int64_t seconds) {
   const char *unit = seconds < 120 ? "s" : seconds < 7200 ? "min" : seconds < 172800 ? "h" : "days";

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { MAX_STAGES = 8 };
+enum { MAX_STAGES = 8 };  // of different names
 typedef enum {
   EMIT_TENON,
   EMIT_OBJ,
@@ -39,12 +39,16 @@ typedef struct CompileCommand {
   ModelOptions options;
   Model *model;
   const char *output;
-  const Target *target;
+  const Target *target;  // of the variant that is being made
+  const Target *wanted[ARTIFACT_VARIANTS];
+  int nwanted;
   Emit emit;
   Machine machine;
   CompileC c;
-  Program *program;
-  TargetReport report;
+  Program *program;  // of the last variant
+  const Program *variant[ARTIFACT_VARIANTS];
+  int nvariants;
+  TargetReport report;  // of the last variant
   Progress bar;
   Stage stage[MAX_STAGES];
   int nstages;
@@ -53,9 +57,16 @@ typedef struct CompileCommand {
 } CompileCommand;
 
 // ---- stages ----
+static void add_stage(CompileCommand *m, const char *name, double ms) {
+  int i = 0;
+  while (i < m->nstages && strcmp(m->stage[i].name, name)) i++;
+  if (i == m->nstages) m->stage[m->nstages++] = (Stage){.name = name};
+  m->stage[i].ms += ms;
+}
+
 static void end_stage(CompileCommand *m, const char *name) {
   int64_t now = platform->now();
-  m->stage[m->nstages++] = (Stage){name, (double)(now - m->stage_began) / 1e6};
+  add_stage(m, name, (double)(now - m->stage_began) / 1e6);
   m->stage_began = now;
 }
 
@@ -112,7 +123,22 @@ static tenon_status write_output(CompileCommand *m) {
   case EMIT_TENON:
   case EMIT_COUNT: break;
   }
-  return artifact_write(m->program, m->output, &c->diag);
+  return artifact_write_all(m->variant, m->nvariants, m->output, &c->diag);
+}
+
+// A graph that was to be split may all be one machine's: where the file has that variant already, it is none of its own.
+static tenon_status keep_variant(CompileCommand *m) {
+  const char *target = program_target(m->program, &m->cli->arena);
+  for (int i = 0; i < m->nvariants; i++)
+    if (!strcmp(program_target(m->variant[i], &m->cli->arena), target)) {
+      fprintf(stderr, "tenon: for %s: all of it is best on %s, which is there already\n",
+              m->target->name, target);
+      program_release(m->program);
+      m->program = (Program *)(uintptr_t)m->variant[i];
+      return TENON_OK;
+    }
+  m->variant[m->nvariants++] = m->program;
+  return TENON_OK;
 }
 
 // `apart`: composites that have no loops as they stand are taken apart first.
@@ -120,7 +146,7 @@ static tenon_status compile(CompileCommand *m, bool apart) {
   Cli *c = m->cli;
   Diag *d = &c->diag;
   MemPlan *plan;
-  m->began = m->stage_began = platform->now();
+  m->stage_began = platform->now();
   TRY(open_fixed(c, c->pos[0], &m->options, &m->model));
   TRY(model_need_supported(m->model, d));
   TRY(compile_constants(c, m->model->graph));
@@ -129,7 +155,9 @@ static tenon_status compile(CompileCommand *m, bool apart) {
   // Of the model as it is: what is made up for a run must not depend on how it was optimised.
   const int64_t *range = input_ranges(g, &c->arena);
   end_stage(m, "read");
-  TRY(opt_run(c, &OPT_IDS(compile), g, arena_new(&c->arena, Optimised)));
+  Optimised *opt = arena_new(&c->arena, Optimised);
+  opt->options.apart = target_has_groups(m->target);
+  TRY(opt_run(c, &OPT_IDS(compile), g, opt));
   end_stage(m, "optimise");
   TRY(opt_plan(g, &c->arena, d, &plan));
   end_stage(m, "plan");
@@ -142,17 +170,22 @@ static tenon_status compile(CompileCommand *m, bool apart) {
                      .c_source = m->emit == EMIT_C ? &m->c.source : NULL,
                      .c_options = &m->c.options,
                      .watch = &watch,
+                     .place = c->opt[OPT_compile_place].text,
+                     .nplace = c->opt[OPT_compile_place].count,
                      .report = &m->report};
   TRY(target_compile_with(m->target, g, plan, &o, &c->arena, d, &m->program));
   progress_end(&m->bar);
-  m->stage[m->nstages++] = (Stage){"lower", m->report.lower_ms};
-  m->stage[m->nstages++] = (Stage){"make code", m->report.build_ms};
-  m->stage_began = platform->now();
+  add_stage(m, "lower", m->report.lower_ms);
+  add_stage(m, "make code", m->report.build_ms);
   keep_ranges(m, range);
   count_steps(m);
-  TRY(write_output(m));
-  end_stage(m, "write");
-  return TENON_OK;
+  return keep_variant(m);
+}
+
+// The graph is changed by what is made of it: each variant reads the model again.
+static void close_model(CompileCommand *m) {
+  model_free(m->model);
+  m->model = NULL;
 }
 
 // C has more loops for composites that are taken apart; where that does not help, what was said first stands.
@@ -160,13 +193,25 @@ static tenon_status compile_or_again(CompileCommand *m) {
   tenon_status s = compile(m, false);
   if (s != TENON_EUNSUPPORTED || m->emit != EMIT_C) return s;
   Diag *first = arena_dup(&m->cli->arena, &m->cli->diag, (int64_t)sizeof(Diag));
-  model_free(m->model);
-  m->model = NULL;
+  close_model(m);
   m->nstages = 0;
   diag_init(&m->cli->diag);
   s = compile(m, true);
   if (s) m->cli->diag = *first;
   return s;
+}
+
+static tenon_status compile_all(CompileCommand *m) {
+  m->began = platform->now();
+  for (int i = 0; i < m->nwanted; i++) {
+    if (i) close_model(m);
+    m->target = m->wanted[i];
+    TRY(compile_or_again(m));
+  }
+  m->stage_began = platform->now();
+  TRY(write_output(m));
+  end_stage(m, "write");
+  return TENON_OK;
 }
 
 // ---- what is said of it ----
@@ -201,6 +246,13 @@ static void print_times(CompileCommand *m) {
             k[i].cached ? "yes" : "no", clean_text(&m->cli->arena, k[i].name));
 }
 
+// The host's and all devices'.
+static int64_t code_bytes(const Program *p) {
+  int64_t n = p->code_bytes;
+  for (int32_t i = 1; i < p->ndevices; i++) n += p->device[i].code.n;
+  return n;
+}
+
 static void print_c_sizes(CompileCommand *m) {
   NumText weights, arena, stack;
   const CSource *s = &m->c.source;
@@ -210,10 +262,25 @@ static void print_c_sizes(CompileCommand *m) {
       total_ms(m) / 1e3);
 }
 
+static void print_variants(CompileCommand *m) {
+  NumText constants, code;
+  say(m->cli, "%s: %d variants, %.2f s\n", m->output, m->nvariants, total_ms(m) / 1e3);
+  for (int i = 0; i < m->nvariants; i++) {
+    const Program *p = m->variant[i];
+    say(m->cli, "  for %s: %d kernel%s, %s of constants, %s of code\n",
+        program_target(p, &m->cli->arena), p->nkernels, p->nkernels == 1 ? "" : "s",
+        text_bytes(&constants, p->constants_bytes), text_bytes(&code, code_bytes(p)));
+  }
+}
+
 static void print_text(CompileCommand *m) {
   NumText constants, code;
   const Program *p = m->program;
   if (!strcmp(m->output, "-")) return;
+  if (m->nvariants > 1) {
+    print_variants(m);
+    return;
+  }
   say(m->cli, "%s: %d kernel%s", m->output, p->nkernels, p->nkernels == 1 ? "" : "s");
   if (ncached(m)) say(m->cli, " (%lld from the cache)", (long long)ncached(m));
   if (m->nhost)
@@ -223,7 +290,7 @@ static void print_text(CompileCommand *m) {
     return;
   }
   say(m->cli, ", %s of constants, %s of code, %.2f s\n", text_bytes(&constants, p->constants_bytes),
-      text_bytes(&code, p->code_bytes), total_ms(m) / 1e3);
+      text_bytes(&code, code_bytes(p)), total_ms(m) / 1e3);
 }
 
 // One line: what runs slowly, and why.
@@ -262,6 +329,24 @@ static void json_times(JsonWriter *w, const CompileCommand *m) {
   json_end_array(w);
 }
 
+static void json_variants(JsonWriter *w, const CompileCommand *m) {
+  json_key(w, "variants");
+  json_begin_array(w);
+  for (int i = 0; i < m->nvariants; i++) {
+    json_begin_object(w);
+    json_key(w, "target");
+    json_cstr(w, program_target(m->variant[i], &m->cli->arena));
+    json_key(w, "kernels");
+    json_i64(w, m->variant[i]->nkernels);
+    json_key(w, "constant_bytes");
+    json_i64(w, m->variant[i]->constants_bytes);
+    json_key(w, "code_bytes");
+    json_i64(w, code_bytes(m->variant[i]));
+    json_end_object(w);
+  }
+  json_end_array(w);
+}
+
 static void print_json(CompileCommand *m) {
   StrBuf b;
   JsonWriter w;
@@ -275,6 +360,7 @@ static void print_json(CompileCommand *m) {
   json_cstr(&w, m->output);
   json_key(&w, "target");
   json_cstr(&w, m->target->name);
+  json_variants(&w, m);
   json_key(&w, "kernels");
   json_i64(&w, p->nkernels);
   json_key(&w, "cached_kernels");
@@ -292,7 +378,7 @@ static void print_json(CompileCommand *m) {
   json_key(&w, "constant_bytes");
   json_i64(&w, p->constants_bytes);
   json_key(&w, "code_bytes");
-  json_i64(&w, p->code_bytes);
+  json_i64(&w, code_bytes(p));
   json_key(&w, "compile_ms");
   json_f64(&w, total_ms(m));
   json_times(&w, m);
@@ -346,16 +432,37 @@ static int choose_machine(CompileCommand *m) {
   return s ? cli_usage(c, "compile: %s", d->text) : CLI_OK;
 }
 
+// Each --target is a variant of the file.
+static int choose_targets(CompileCommand *m, bool source) {
+  Cli *c = m->cli;
+  const OptionValue *given = &c->opt[OPT_compile_target];
+  if (given->count > ARTIFACT_VARIANTS)
+    return cli_usage(c, "compile: a file holds at most %d variants", ARTIFACT_VARIANTS);
+  m->nwanted = (int)MAX(given->count, 1);
+  for (int i = 0; i < m->nwanted; i++) {
+    const char *name = given->count ? given->text[i] : source ? "c" : "auto";
+    m->wanted[i] = strcmp(name, "auto") ? target_find(name) : target_auto();
+    // A file without code is asked for by name, or a mistake: cpu says what it lacks.
+    if (m->wanted[i] && m->wanted[i]->host_only && strcmp(name, "host"))
+      m->wanted[i] = target_find("cpu");
+    if (!m->wanted[i])
+      return cli_usage(c, "compile: unknown target '%s'; `tenon targets` lists them", name);
+    for (int k = 0; k < i; k++)
+      if (m->wanted[k] == m->wanted[i])
+        return cli_usage(c, "compile: target %s is given twice", m->wanted[i]->name);
+  }
+  m->target = m->wanted[0];
+  return CLI_OK;
+}
+
 static int choose(CompileCommand *m) {
   Cli *c = m->cli;
   bool source = str_ends(str_of(opt_text(c, OPT_compile_output, "")), ".c") ||
                 !strcmp(opt_text(c, OPT_compile_emit, ""), "c");
-  const char *target = opt_text(c, OPT_compile_target, source ? "c" : "cpu");
   Machine host;
   machine_host(&host);
-  m->target = target_find(target);
-  if (!m->target)
-    return cli_usage(c, "compile: unknown target '%s'; `tenon targets` lists them", target);
+  int rc = choose_targets(m, source);
+  if (rc) return rc;
   if (!choose_emit(m))
     return cli_usage(c, "compile: --emit takes tenon, c, obj, so, exe, llvm or asm, not '%s'",
                      opt_text(c, OPT_compile_emit, ""));
@@ -364,7 +471,9 @@ static int choose(CompileCommand *m) {
       return cli_usage(c, "compile: --target c writes C, and no other target does");
     m->emit = EMIT_C;
   }
-  int rc = choose_machine(m);
+  if (m->nwanted > 1 && m->emit != EMIT_TENON)
+    return cli_usage(c, "compile: only a .tenon file holds variants for several targets");
+  rc = choose_machine(m);
   if (rc) return rc;
   bool linked = m->emit == EMIT_SO || m->emit == EMIT_EXE;
   if (linked && m->machine.arch != host.arch)
@@ -389,13 +498,13 @@ int cmd_compile(Cli *c) {
   if (!rc) rc = fixed_read(c, &c->opt[OPT_compile_fix], &m->options);
   if (!rc)
     rc = foreign_read(c, &c->opt[OPT_compile_type], &c->opt[OPT_compile_attach], &m->options);
-  if (!rc) rc = cli_exit_of(compile_or_again(m));
+  if (!rc) rc = cli_exit_of(compile_all(m));
   if (!rc && opt_given(c, OPT_compile_time)) print_times(m);
   if (!rc && opt_given(c, OPT_compile_json))
     print_json(m);
   else if (!rc)
     print_text(m), print_host(m);
-  program_release(m->program);
+  for (int i = 0; i < m->nvariants; i++) program_release((Program *)(uintptr_t)m->variant[i]);
   model_free(m->model);
   return rc;
 }

@@ -3,6 +3,7 @@
 #include "cli/overrides.h"
 #include "lower/winograd.h"
 #include "cli/explain_kernel.h"
+#include "cli/explain_steps.h"
 #include "cli/inputs.h"
 #include "cli/opt.h"
 
@@ -22,6 +23,8 @@ typedef struct Telling {
   IntMap numbers;       // node id -> number of the kernel
   Compiled compiled;    // of its loops alone: no code is made
   int64_t winograd;     // convolutions that are done in fewer products
+  const Target *target;
+  MovedSteps steps;  // of a target with a device
 } Telling;
 
 static bool is_wanted(const Telling *t, const char *name) {
@@ -188,6 +191,7 @@ static void print_text(const Telling *t) {
   print_precision(t->cli, &t->opt.report.precision);
   print_winograd(t->cli, t->winograd);
   print_host(t);
+  print_steps(t->cli, &t->steps);
   NumText a;
   KernelCount count;
   graph_kernels(t->model->graph, &count);
@@ -332,6 +336,7 @@ static void print_json(const Telling *t) {
   json_chains(&w, &t->opt.report);
   json_beside(&w, t);
   json_host(&w, t);
+  json_steps(&w, &t->steps);
   json_key(&w, "nodes");
   json_begin_array(&w);
   for (int64_t i = 0; i < x->node.n; i++)
@@ -347,6 +352,25 @@ static void print_json(const Telling *t) {
   cli_print(&b);
 }
 
+// For a device: the whole program, which knows where everything is done.
+static tenon_status place(Telling *t) {
+  Cli *c = t->cli;
+  MemPlan *plan;
+  Program *p = NULL;
+  TargetOptions o = {.sizes = &t->dims,
+                     .compiled = &t->compiled,
+                     .place = c->opt[OPT_explain_place].text,
+                     .nplace = c->opt[OPT_explain_place].count};
+  TRY(opt_plan(t->model->graph, &c->arena, &c->diag, &plan));
+  t->plan = plan;
+  TRY(target_compile_with(t->target, t->model->graph, plan, &o, &c->arena, &c->diag, &p));
+  t->winograd = count_winograd(p);
+  // What explains it refers to names of the program's.
+  explain_steps(c, p, t->model->graph, &t->dims, &t->steps);
+  t->compiled.program = p;
+  return TENON_OK;
+}
+
 // The plan, and the loops of the graph's kernels, to know which have none.  A model that cannot be planned or compiled can be
 // explained without.
 static void lower(Telling *t) {
@@ -357,7 +381,7 @@ static void lower(Telling *t) {
   Diag *d = arena_new(&c->arena, Diag);
   diag_init(d);
   machine_host(&here);
-  target_find("cpu")->describe(&here, &o.target);
+  t->target->describe(&here, &o.target);
   if (opt_plan(t->model->graph, &c->arena, d, &plan)) return;
   t->plan = plan;
   if (lower_program(t->model->graph, plan, &o, &c->arena, d, &t->compiled)) return;
@@ -382,7 +406,10 @@ static int explain(Telling *t) {
   intmap_init(&t->numbers, &c->arena);
   for (int64_t i = 0; i < t->x.kernel.n; i++)
     intmap_put(&t->numbers, t->x.kernel.v[i].node->id, (uint64_t)i);
-  lower(t);
+  if (!t->target->driver)
+    lower(t);
+  else if ((rc = cli_exit_of(place(t))))
+    return rc;
   if (opt_given(c, OPT_explain_json))
     print_json(t);
   else
@@ -394,11 +421,16 @@ int cmd_explain(Cli *c) {
   Telling *t = arena_new(&c->arena, Telling);
   t->cli = c;
   ModelOptions o = {0};
+  const char *target = opt_text(c, OPT_explain_target, "cpu");
+  t->target = strcmp(target, "auto") ? target_find(target) : target_auto();
+  if (!t->target)
+    return cli_usage(c, "explain: unknown target '%s'; `tenon targets` lists them", target);
   int rc = fixed_read(c, &c->opt[OPT_explain_fix], &o);
   if (!rc) rc = foreign_read(c, &c->opt[OPT_explain_type], &c->opt[OPT_explain_weights], &o);
   if (!rc) rc = cli_exit_of(open_fixed(c, c->pos[0], &o, &t->model));
   if (rc) return rc;
   rc = explain(t);
+  program_release(t->compiled.program);
   model_free(t->model);
   return rc;
 }

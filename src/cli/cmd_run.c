@@ -5,6 +5,7 @@
 #include "cli/per_node.h"
 
 #include "api/model.h"
+#include "runtime/artifact.h"
 #include "runtime/session.h"
 #include "targets/target.h"
 
@@ -433,7 +434,11 @@ static tenon_status compile(RunCommand *r, const Target *target, SessionOptions 
   Cli *c = r->cli;
   Graph *g = r->model->graph;
   Compiled compiled;
-  TargetOptions to = {.no_cache = opt_given(c, OPT_run_no_cache), .compiled = &compiled};
+  TargetOptions to = {.no_cache = opt_given(c, OPT_run_no_cache),
+                      .compiled = &compiled,
+                      .device = opt_text(c, OPT_run_device, NULL),
+                      .place = c->opt[OPT_run_place].text,
+                      .nplace = c->opt[OPT_run_place].count};
   TRY(target_compile_with(target, g, r->plan, &to, &c->arena, &c->diag, &r->program));
   if (!opt_given(c, OPT_run_per_node)) return TENON_OK;
   r->per_node = arena_new(&c->arena, PerNode);
@@ -471,8 +476,11 @@ static tenon_status execute(RunCommand *r) {
     r->reference = arena_array(&c->arena, Value *, g->main->nresults + 1);
     TRY(model_run(r->model, &r->run, r->in.value, r->reference));
   }
+  Optimised *opt = arena_new(&c->arena, Optimised);
+  const Target *target = plan ? target_find(r->target) : NULL;
+  opt->options.apart = target && target_has_groups(target);
   if (plan || opt_given(c, OPT_run_level) || opt_given(c, OPT_run_precision))
-    TRY(opt_run(c, &OPT_IDS(run), g, arena_new(&c->arena, Optimised)));
+    TRY(opt_run(c, &OPT_IDS(run), g, opt));
   if (plan) TRY(opt_plan(g, &c->arena, &c->diag, &r->plan));
   if (r->model->program) r->program = program_retain(r->model->program);
   if (r->target && target_find(r->target)) TRY(compile_or_not(r, &so));
@@ -494,14 +502,30 @@ static tenon_status execute(RunCommand *r) {
   return TENON_OK;
 }
 
-// Where nobody says: machine code, where it can be made and nothing is asked for that only the interpreter does.
+// Where nobody says: the fastest target, where it can be made and nothing is asked for that only the interpreter does.
 static const char *choose_target(const Cli *c, const char **why) {
   static const int own[] = {OPT_run_expand, OPT_run_level, OPT_run_max_ops};
   *why = NULL;
   for (int i = 0; i < ARRAY_LEN(own); i++)
     if (opt_given(c, own[i])) *why = "only the interpreter does what is asked for";
-  if (!*why && !target_available(target_find("cpu"))) *why = "tenon-codegen was not found";
-  return *why ? "interp" : "cpu";
+  const Target *best = target_auto();
+  if (!*why && best->host_only) *why = "tenon-codegen was not found";
+  return *why ? "interp" : best->name;
+}
+
+static void say_what_runs(const RunCommand *r, const char *why) {
+  const Program *p = r->model->program;
+  if (!p) {
+    fprintf(stderr, "tenon: run by %s%s%s\n", r->target, why ? ": " : "", why ? why : "");
+    return;
+  }
+  ArtifactInfo info;
+  artifact_info(p, &info);
+  fprintf(stderr, "tenon: run by the code in the file, for %s\n", info.variant[info.chosen].target);
+  for (int i = 0; i < info.nvariants; i++)
+    if (info.variant[i].why_not)
+      fprintf(stderr, "tenon: not that for %s: %s\n", info.variant[i].target,
+              info.variant[i].why_not);
 }
 
 int cmd_run(Cli *c) {
@@ -518,26 +542,24 @@ int cmd_run(Cli *c) {
   // In the arena, since a trap may pass over this frame.
   RunCommand *r = arena_new(&c->arena, RunCommand);
   r->cli = c;
-  ModelOptions o = {0};
+  ModelOptions o = {.target = opt_text(c, OPT_run_target, NULL)};
   int rc = fixed_read(c, &c->opt[OPT_run_fix], &o);
   if (!rc) rc = foreign_read(c, &c->opt[OPT_run_type], &c->opt[OPT_run_weights], &o);
   if (!rc)
     rc = cli_exit_of(open_with_overrides(c, c->pos[0], &c->opt[OPT_run_input],
                                          opt_text(c, OPT_run_inputs, NULL), o, &r->model));
   if (rc) return rc;
-  if (r->model->program && (opt_given(c, OPT_run_target) || opt_given(c, OPT_run_level) ||
-                            opt_given(c, OPT_run_expand) || opt_given(c, OPT_run_compare))) {
+  if (r->model->program && (opt_given(c, OPT_run_level) || opt_given(c, OPT_run_expand) ||
+                            opt_given(c, OPT_run_compare))) {
     model_free(r->model);
     return cli_usage(c,
-                     "run: %s is compiled already: --target, -O and --expand are for `compile`, "
-                     "--compare is for a model",
+                     "run: %s is compiled already: -O and --expand are for `compile`, --compare is "
+                     "for a model",
                      c->pos[0]);
   }
   if (!r->model->program) r->target = target;
   r->chosen = chosen;
-  if (opt_given(c, OPT_run_verbose))
-    fprintf(stderr, "tenon: run by %s%s%s\n", r->target ? r->target : "the code in the file",
-            why && r->target ? ": " : "", why && r->target ? why : "");
+  if (opt_given(c, OPT_run_verbose)) say_what_runs(r, why);
   r->in = (Inputs){.graph = r->model->graph,
                    .program = r->model->program,
                    .arena = &c->arena,

@@ -34,8 +34,10 @@ typedef struct CaseOptions {
   bool text;      // through the text form and back
   bool artifact;  // compiled programs through a file and back
   int threads;
-  bool plan;                          // in the planned order and memory
-  const struct Target *target;        // compiled for it; NULL: interpreted
+  bool plan;                    // in the planned order and memory
+  const struct Target *target;  // compiled for it; NULL: interpreted
+  const char *const *place;     // of a target that shares the work: where kernels go
+  int64_t nplace;
   const struct OptOptions *optimise;  // NULL: the graph as it is
 } CaseOptions;
 // Runs one test in this process.

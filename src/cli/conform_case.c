@@ -14,6 +14,7 @@
 #include "ir/fix.h"
 #include "runtime/artifact.h"
 #include "runtime/session.h"
+#include "runtime/speed.h"
 #include "targets/c/c.h"
 #include "targets/target.h"
 
@@ -356,12 +357,13 @@ static tenon_status through_artifact(Test *t) {
   Program *again = NULL;
   Str part[ARTIFACT_PARTS];
   tenon_status s = artifact_write(t->program, path, t->diag);
-  if (!s) s = artifact_open(path, t->diag, &again);
+  if (!s) s = artifact_open(path, &(ArtifactLoad){.speed = driver_speed}, t->diag, &again);
   platform->unlink(path);
   TRY(s);
   program_release(t->program);
   t->program = again;
-  TRY(artifact_parts(again, false, t->arena, t->diag, part));
+  if (again->ndevices) program_use_devices(again);
+  TRY(artifact_parts((const Program *const[]){again}, 1, false, t->arena, t->diag, part));
   int64_t at = 0;
   for (int i = 0; i < ARTIFACT_PARTS; at += part[i++].n)
     if (at + part[i].n > again->backing.size ||
@@ -381,8 +383,11 @@ static tenon_status optimise(Test *t) {
   if (!t->o->target) return TENON_OK;
   // One process makes the code: the one that waits for us.
   TRY(target_compile_with(t->o->target, g, t->plan,
-                          &(TargetOptions){.threads = 1, .cflags = "-O1 -march=native"}, t->arena,
-                          t->diag, &t->program));
+                          &(TargetOptions){.threads = 1,
+                                           .cflags = "-O1 -march=native",
+                                           .place = t->o->place,
+                                           .nplace = t->o->nplace},
+                          t->arena, t->diag, &t->program));
   if (t->o->artifact) TRY(through_artifact(t));
   return session_create(t->program, &(SessionOptions){.threads = t->o->threads}, t->diag,
                         &t->session);
@@ -397,13 +402,13 @@ static bool is_first_operand(const Test *t, const Node *param) {
   return false;
 }
 
-// What sizes may follow from: few numbers, that are not what an operator works on.  `first`: integers that are, too.
+// What sizes may follow from: few numbers, that are not what an operator works on.  `first`: integers that are, and scalars, too.
 static bool gives_sizes(const Test *t, const Value *v, const Node *param, bool first) {
   enum { FEW = 64 };
   if (!v || v->kind != VK_TENSOR || v->rank > 1 || v->n > FEW || v->dtype == DT_STRING)
     return false;
   bool whole = v->dtype == DT_I64 || v->dtype == DT_I32;
-  return !is_first_operand(t, param) || (first && whole);
+  return !is_first_operand(t, param) || (first && (whole || !v->rank));
 }
 
 static void note_sizes(Test *t, const Value *v, const Type *type, IntFixed *fixed, int64_t *n) {
@@ -463,8 +468,9 @@ static tenon_status optimise_with_sizes(Test *t) {
     diag_init(t->diag);
     s = open_with_sizes(t, first, &n);
     if (!s && n) s = optimise(t);
+    // What is refused with every size known is the better reason.
+    if (!n || (s && s != TENON_EUNSUPPORTED)) *t->diag = *was;
     if (!n || s) {
-      *t->diag = *was;
       t->remark = NULL;
       s = TENON_EUNSUPPORTED;
     }

@@ -37,6 +37,18 @@ static int64_t count_kind(const Program *p, ProgStepKind kind) {
   return n;
 }
 
+// Copies from one device's memory to another's.
+static int64_t count_moves(const Program *p) {
+  int64_t n = 0;
+  for (int32_t i = 0; i < p->nfunctions; i++)
+    for (int32_t k = 0; k < p->function[i]->nsteps; k++) {
+      const ProgFunction *f = p->function[i];
+      const ProgStep *s = &f->step[k];
+      n += s->kind == STEP_COPY && f->value[s->in[0]].device != f->value[s->out[0]].device;
+    }
+  return n;
+}
+
 // What the host does, each op once with its count.
 typedef struct HostOp {
   const char *op;
@@ -57,6 +69,12 @@ static int64_t host_ops(Cli *c, const Program *p, HostOp **out) {
   return ops.n;
 }
 
+static void print_variants(Cli *c, const ArtifactInfo *info) {
+  for (int i = 0; i < info->nvariants && info->nvariants > 1; i++)
+    say(c, "variant for %s: %s\n", info->variant[i].target,
+        info->variant[i].why_not ? info->variant[i].why_not : "runs here; the rest is about it");
+}
+
 static void print_text(Cli *c, const Model *m, const ArtifactInfo *info) {
   const Program *p = m->program;
   const ProgFunction *f = p->function[0];
@@ -64,6 +82,7 @@ static void print_text(Cli *c, const Model *m, const ArtifactInfo *info) {
   const KernelUse *use = kernel_uses(c, p);
   HostOp *host;
   say(c, "compiled model, format %u, by Tenon %s\n", info->version, info->maker);
+  print_variants(c, info);
   say(c, "target %s\n", p->target ? p->target : "host");
   for (int32_t i = 0; i < f->nparams; i++)
     say(c, "input  %s  %s\n", model_input(m, i)->name,
@@ -74,8 +93,15 @@ static void print_text(Cli *c, const Model *m, const ArtifactInfo *info) {
       (long long)count_kind(p, STEP_VIEW), (long long)count_kind(p, STEP_COPY));
   if (count_beside(p))
     say(c, "       %lld kernel calls run side by side with others\n", (long long)count_beside(p));
-  for (int i = 0; i < SECTION_COUNT; i++)
-    say(c, "%-10s %s\n", artifact_section_name[i], text_bytes(&n[0], info->section_bytes[i]));
+  for (int32_t i = 1; i < p->ndevices; i++)
+    say(c, "device %d: %s, made for %s, code of %s\n", i, p->device[i].driver,
+        p->device[i].made_for ? p->device[i].made_for : "any",
+        text_bytes(&n[0], p->device[i].code.n));
+  if (p->ndevices) say(c, "       %lld copies between devices\n", (long long)count_moves(p));
+  const ArtifactVariant *v = &info->variant[info->chosen];
+  say(c, "%-10s %s\n", "plan", text_bytes(&n[0], v->plan_bytes));
+  say(c, "%-10s %s\n", "constants", text_bytes(&n[0], info->constants_bytes));
+  say(c, "%-10s %s\n", "code", text_bytes(&n[0], v->code_bytes));
   say(c, "%-10s %s\n", "file", text_bytes(&n[0], info->file_bytes));
   if (p->nkernels) say(c, "\n%6s %10s  kernel\n", "calls", "scratch");
   for (int32_t i = 0; i < p->nkernels; i++)
@@ -98,6 +124,8 @@ static void json_lists(JsonWriter *w, Cli *c, const Model *m) {
     json_cstr(w, p->kernel[i].name);
     json_key(w, "calls");
     json_i64(w, use[i].calls);
+    json_key(w, "device");
+    json_i64(w, p->kernel[i].device);
     json_key(w, "scratch_bytes");
     json_i64(w, p->kernel[i].scratch_bytes);
     json_end_object(w);
@@ -111,6 +139,24 @@ static void json_lists(JsonWriter *w, Cli *c, const Model *m) {
     json_i64(w, host[i].n);
   }
   json_end_object(w);
+}
+
+static void json_devices(JsonWriter *w, const Program *p) {
+  json_key(w, "devices");
+  json_begin_array(w);
+  for (int32_t i = 1; i < p->ndevices; i++) {
+    json_begin_object(w);
+    json_key(w, "driver");
+    json_cstr(w, p->device[i].driver);
+    json_key(w, "made_for");
+    json_cstr(w, p->device[i].made_for ? p->device[i].made_for : "");
+    json_key(w, "code_bytes");
+    json_i64(w, p->device[i].code.n);
+    json_end_object(w);
+  }
+  json_end_array(w);
+  json_key(w, "device_copies");
+  json_i64(w, count_moves(p));
 }
 
 static void json_values(JsonWriter *w, Cli *c, const Model *m) {
@@ -131,6 +177,27 @@ static void json_values(JsonWriter *w, Cli *c, const Model *m) {
   json_end_array(w);
 }
 
+static void json_variants(JsonWriter *w, const ArtifactInfo *info) {
+  json_key(w, "variants");
+  json_begin_array(w);
+  for (int i = 0; i < info->nvariants; i++) {
+    const ArtifactVariant *v = &info->variant[i];
+    json_begin_object(w);
+    json_key(w, "target");
+    json_cstr(w, v->target);
+    json_key(w, "chosen");
+    json_bool(w, !v->why_not);
+    json_key(w, "why_not");
+    json_cstr(w, v->why_not);
+    json_key(w, "plan_bytes");
+    json_i64(w, v->plan_bytes);
+    json_key(w, "code_bytes");
+    json_i64(w, v->code_bytes);
+    json_end_object(w);
+  }
+  json_end_array(w);
+}
+
 static void print_json(Cli *c, const Model *m, const ArtifactInfo *info) {
   StrBuf b;
   JsonWriter w;
@@ -145,6 +212,7 @@ static void print_json(Cli *c, const Model *m, const ArtifactInfo *info) {
   json_i64(&w, info->version);
   json_key(&w, "maker");
   json_cstr(&w, info->maker);
+  json_variants(&w, info);
   json_key(&w, "target");
   json_cstr(&w, m->program->target);
   json_values(&w, c, m);
@@ -154,12 +222,15 @@ static void print_json(Cli *c, const Model *m, const ArtifactInfo *info) {
   json_i64(&w, count_kind(m->program, STEP_HOST));
   json_key(&w, "kernels_side_by_side");
   json_i64(&w, count_beside(m->program));
-  for (int i = 0; i < SECTION_COUNT; i++) {
-    json_key(&w, str_printf(&c->arena, "%s_bytes", artifact_section_name[i]));
-    json_i64(&w, info->section_bytes[i]);
-  }
+  json_key(&w, "plan_bytes");
+  json_i64(&w, info->variant[info->chosen].plan_bytes);
+  json_key(&w, "constants_bytes");
+  json_i64(&w, info->constants_bytes);
+  json_key(&w, "code_bytes");
+  json_i64(&w, info->variant[info->chosen].code_bytes);
   json_key(&w, "file_bytes");
   json_i64(&w, info->file_bytes);
+  json_devices(&w, m->program);
   json_lists(&w, c, m);
   json_end_object(&w);
   cli_print(&b);

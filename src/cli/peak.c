@@ -5,7 +5,7 @@
 
 #include "base/machine.h"
 #include "base/platform.h"
-#include "targets/llvm/cache.h"
+#include "base/cache.h"
 
 #include <stdio.h>
 #include <stdlib.h>

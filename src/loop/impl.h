@@ -8,6 +8,7 @@ enum {
   LOOP_MAX_DEPTH = 400,   // operations within operations of one expression
   LOOP_MAX_NESTING = 64,  // blocks within blocks
   LOOP_MAX_VARS = 1 << 20,
+  LOOP_MAX_THREADS = 1024,  // of a group
 };
 
 // One value: `f` of a float dtype, rounded to it; else `i`, wrapped to it (u64 as its bits, bool 0 or 1).

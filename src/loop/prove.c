@@ -7,11 +7,12 @@
 //   min(a, b)    is a or b: both cases where it counts positively, either bounds it where it counts negatively
 //   floor(a/b)   lies between (a - b + 1)/b and a/b; or between its values at the ends of the symbol's range
 //   mod(a, b)    lies in [0, b), below a where a is not negative, and is a - b*floor(a/b)
-// Where several replacements are possible all are tried, within a number of steps.  Last, a fact f >= 0 of the
+// Where several replacements are possible all are tried, within a number of steps; a goal that is met again is not tried again.  Last, a fact f >= 0 of the
 // scope may be used: e - f >= 0 is enough.
 #include "loop/prove.h"
 
-enum { PROVE_STEPS = 600 };
+// Steps of one search.  Where a proof is only wished for, it is found in a few or not at all.
+enum { PROVE_STEPS = 600, PROVE_STEPS_ONCE = 40 };
 
 // ---- expressions ----
 bool dim_has(Dim e, Dim sym) {
@@ -76,10 +77,12 @@ void prover_init(Prover *p, IntPool *pool, Arena *a) {
   memset(p, 0, sizeof *p);
   p->pool = pool;
   p->arena = a;
+  p->scope = 1;
   intmap_init(&p->order, a);
 }
 
 void prover_push(Prover *p, Dim sym, Dim extent, Dim value) {
+  p->scope++;
   vec_push(p->arena, &p->sym, ((ProverSym){.sym = sym, .extent = extent, .value = value}));
   intmap_put(&p->order, (uint64_t)sym->slot, (uint64_t)p->sym.n);
 }
@@ -104,6 +107,7 @@ void prover_all_in(Prover *p, Dim extent) {
 }
 
 void prover_pop(Prover *p, int64_t n) {
+  p->scope++;
   while (p->sym.n > n) intmap_put(&p->order, (uint64_t)p->sym.v[--p->sym.n].sym->slot, 0);
 }
 
@@ -187,12 +191,23 @@ static bool forced_by_scope(const Prover *p, Dim e) {
   return false;
 }
 
-bool prover_positive(const Prover *p, Dim e) {
+static bool positive(const Prover *p, Dim e) {
   if (forced_by_scope(p, e)) return true;
   if (e->nterms != 1 || e->term[0].coef <= 0) return false;
   for (int k = 0; k < e->term[0].natoms; k++)
     if (!forced_by_scope(p, e->term[0].atom[k])) return false;
   return true;
+}
+
+static ProverMemo *memo_of(ProverMemo *memo, Dim e) {
+  return &memo[hash_u64((uint64_t)(uintptr_t)e) % PROVER_MEMO];
+}
+
+bool prover_positive(Prover *p, Dim e) {
+  ProverMemo *m = memo_of(p->positive, e);
+  if (m->e != e || m->when != p->scope)
+    *m = (ProverMemo){.e = e, .when = p->scope, .yes = positive(p, e)};
+  return m->yes;
 }
 
 // ---- steps ----
@@ -415,10 +430,7 @@ static Dim without_free(Prover *p, Dim e) {
   return e;
 }
 
-static bool prove(Prover *p, Dim e) {
-  if (ie_is_poison(e) || p->fuel-- <= 0) return false;
-  if (e->lo >= 0) return true;
-  if (e->hi < 0) return false;
+static bool search(Prover *p, Dim e) {
   Dim simpler = without_factor(p, p->apart ? without_free(p, e) : join_remainders(p, e));
   if (simpler != e) return prove(p, simpler);
   bool known = true;
@@ -431,6 +443,24 @@ static bool prove(Prover *p, Dim e) {
   return eliminate(p, e, &s);
 }
 
+static bool prove(Prover *p, Dim e) {
+  if (ie_is_poison(e) || p->fuel <= 0) return false;
+  if (e->lo >= 0) return true;
+  if (e->hi < 0) return false;
+  const ProverMemo *m = memo_of(p->goal, e);
+  if (m->e == e && m->when == p->search) return m->yes;
+  p->fuel--;
+  bool yes = search(p, e);
+  *memo_of(p->goal, e) = (ProverMemo){.e = e, .when = p->search, .yes = yes};
+  return yes;
+}
+
+static bool prove_afresh(Prover *p, Dim e) {
+  p->fuel = p->once ? PROVE_STEPS_ONCE : PROVE_STEPS;
+  p->search++;
+  return prove(p, e);
+}
+
 // e - m*fact, m such that a symbol that counts -1 in the fact goes.
 static bool prove_with(Prover *p, Dim e, Dim fact) {
   IntPool *pool = p->pool;
@@ -439,16 +469,13 @@ static bool prove_with(Prover *p, Dim e, Dim fact) {
     Dim c, r;
     if (t->coef != -1 || t->natoms != 1) continue;
     if (!dim_split(pool, e, t->atom[0], &c, &r) || c->hi > 0 || ie_is(c, 0)) continue;
-    p->fuel = PROVE_STEPS;
-    if (prove(p, ie_add(pool, e, ie_mul(pool, c, fact)))) return true;
+    if (prove_afresh(p, ie_add(pool, e, ie_mul(pool, c, fact)))) return true;
   }
-  p->fuel = PROVE_STEPS;
-  return prove(p, ie_sub(pool, e, fact));
+  return prove_afresh(p, ie_sub(pool, e, fact));
 }
 
 static bool prove_by_scope(Prover *p, Dim e) {
-  p->fuel = PROVE_STEPS;
-  if (prove(p, e)) return true;
+  if (prove_afresh(p, e)) return true;
   for (int64_t i = 0; i < p->fact.n; i++)
     if (prove_with(p, e, p->fact.v[i])) return true;
   for (int64_t i = 0; i < p->sym.n; i++) {  // where code runs, no extent is empty

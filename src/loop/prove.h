@@ -10,6 +10,13 @@ typedef struct ProverSym {
   Dim sym, extent, value;
   bool positive;  // a dim without which there would be no work items
 } ProverSym;
+// What was found out before, by the place of an expression's address: goals of one search, and what is positive in one scope.
+enum { PROVER_MEMO = 256 };
+typedef struct ProverMemo {
+  Dim e;
+  int64_t when;  // the search or the scope that it holds for
+  bool yes;
+} ProverMemo;
 typedef struct Prover {
   IntPool *pool;
   Arena *arena;
@@ -17,6 +24,8 @@ typedef struct Prover {
   VEC(Dim) fact;  // known to be at least 0 wherever their symbols are in scope
   IntMap order;   // slot -> position + 1
   int fuel;
+  int64_t search, scope;  // their numbers, from 1
+  ProverMemo goal[PROVER_MEMO], positive[PROVER_MEMO];
   bool apart;  // remainders are bounded by themselves
   bool once;   // set: a proof that is not found at the first try is not needed
 } Prover;
@@ -30,7 +39,7 @@ int64_t prover_find(const Prover *p, Dim sym);  // position, or -1: not in scope
 // True only where it holds for all values; false says nothing.
 bool prove_ge0(Prover *p, Dim e);
 bool prove_lt(Prover *p, Dim a, Dim b);
-bool prover_positive(const Prover *p, Dim e);  // e >= 1, by its form and the extents in scope
+bool prover_positive(Prover *p, Dim e);  // e >= 1, by its form and the extents in scope
 
 // ---- expressions ----
 bool dim_has(Dim e, Dim sym);

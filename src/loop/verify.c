@@ -6,6 +6,8 @@
 //
 // Guarantees: a kernel that passes touches nothing outside its buffers, whatever the dims and the data are, and
 // gives the same results in whatever order its items run.  What cannot be proven is refused.
+#include "loop/group.h"
+#include "loop/tile.h"
 #include "loop/verify.h"
 
 // ---- messages ----
@@ -98,6 +100,21 @@ static bool register_index(Verifier *v, Dim e) {
   return true;
 }
 
+// What a thread's own part of a register buffer is indexed by: the index without its t*n.  NULL: it is no such index.
+static Dim own_part(Verifier *v, const LoopBuffer *b, Dim index) {
+  Dim n, rest;
+  if (!v->threads) return index;
+  if (!v->thread || !ie_is_const(b->size) || b->size->value % v->threads) return NULL;
+  if (!dim_split(v->pool, index, v->thread, &n, &rest)) return NULL;
+  return ie_is(n, b->size->value / v->threads) ? rest : NULL;
+}
+
+// Outside of thread loops all is the same for every thread of the group: nothing is stored, and nothing loaded that is.
+static tenon_status check_thread(Verifier *v, const LoopBuffer *b) {
+  if (!v->threads || v->thread || (b->space == LOOP_ARG && !b->written)) return TENON_OK;
+  return verify_fail(v, "%%%s is used outside of the thread loops", b->name);
+}
+
 static tenon_status check_place(Verifier *v, int32_t buffer, Dim index, int nguards,
                                 const LoopBound *guard) {
   int64_t scope = v->p[AS_WRITTEN].sym.n;
@@ -105,11 +122,14 @@ static tenon_status check_place(Verifier *v, int32_t buffer, Dim index, int ngua
   TRY(define_guards(v, nguards, guard));
   TRY(check_dim(v, index, "index"));
   const LoopBuffer *b = &v->k->buffer[buffer];
-  if (b->space == LOOP_REGISTER && !register_index(v, index))
+  TRY(check_thread(v, b));
+  Dim own = b->space == LOOP_REGISTER ? own_part(v, b, index) : NULL;
+  if (b->space == LOOP_REGISTER && (!own || !register_index(v, own)))
     return verify_fail(v,
                        "%%%s[%s]: registers are indexed by constants, unrolled variables and the "
-                       "vector's alone",
-                       b->name, verify_text(v, index));
+                       "vector's alone%s",
+                       b->name, verify_text(v, index),
+                       v->threads ? ", beside a thread's number of them" : "");
   prover_pop(&v->p[AS_WRITTEN], scope);
   return TENON_OK;
 }
@@ -242,21 +262,55 @@ static void leave(Verifier *v, Mark m) {
   while (v->vars.n > m.vars) v->live[v->vars.v[--v->vars.n]] = false;
 }
 
+static tenon_status check_thread_loop(Verifier *v, const LoopStmt *s) {
+  if (s->loop == LOOP_VECTOR && v->threads && !v->thread)
+    return verify_fail(v, "a vector loop lies outside of the thread loops");
+  if (s->loop != LOOP_THREAD) return TENON_OK;
+  if (!v->parallel || v->thread || v->vectors || v->reduces)
+    return verify_fail(v, "a thread loop lies in no thread loop, vector loop or reduction");
+  if (!s->extent || !ie_is(s->extent, v->threads) || v->threads > LOOP_MAX_THREADS)
+    return verify_fail(v, "thread loops have one extent, a number up to %d", LOOP_MAX_THREADS);
+  return TENON_OK;
+}
+
+// The outer of two tile loops is looked at with the inner one.
+static tenon_status check_tile(Verifier *v, const LoopStmt *s) {
+  const char *why;
+  LoopTile t;
+  if (s->loop != LOOP_TILE) return TENON_OK;
+  if (v->tile) return v->tile == s ? TENON_OK : verify_fail(v, "a tile loop in a tile");
+  if (!v->parallel || v->nesting != 1 || v->threads)
+    return verify_fail(v, "tile loops lie under the parallel loop alone");
+  if (!loop_tile_match(v->k, s, &t, &why)) return verify_fail(v, "%s", why);
+  v->tile = t.cols;
+  return TENON_OK;
+}
+
 static tenon_status check_for(Verifier *v, const LoopStmt *s) {
-  if (s->loop > LOOP_VECTOR) return verify_fail(v, "a loop of kind %d", s->loop);
+  if (s->loop > LOOP_WHERE) return verify_fail(v, "a loop of kind %d", s->loop);
   if (s->loop == LOOP_PARALLEL && v->parallel)
     return verify_fail(v, "a parallel loop is the outermost one and occurs once");
   if (v->vectors && s->loop != LOOP_UNROLL)
     return verify_fail(v, "a vector loop holds no loops but unrolled ones");
+  TRY(check_thread_loop(v, s));
+  TRY(check_tile(v, s));
   Mark m = enter(v);
-  TRY(define_sym(v, s->sym, s->extent, NULL));
+  LoopBound *where = NULL;
+  if (s->loop == LOOP_WHERE) {
+    TRY(check_dim(v, s->index, "value of a guard"));
+    where = arena_new(v->arena, LoopBound);
+    *where = (LoopBound){.sym = s->sym, .value = s->index, .extent = s->extent};
+  }
+  TRY(define_sym(v, s->sym, s->extent, where));
   if (s->loop == LOOP_UNROLL && !ie_is_const(s->extent))
     return verify_fail(v, "an unrolled loop has a constant extent, not %s",
                        verify_text(v, s->extent));
   intmap_put(&v->loop, (uint64_t)s->sym->slot, s->loop);
   v->parallel |= s->loop == LOOP_PARALLEL;
   v->vectors += s->loop == LOOP_VECTOR;
+  if (s->loop == LOOP_THREAD) v->thread = s->sym;
   TRY(check_block(v, &s->body));
+  if (s->loop == LOOP_THREAD) v->thread = NULL;
   v->vectors -= s->loop == LOOP_VECTOR;
   leave(v, m);
   return TENON_OK;
@@ -271,7 +325,9 @@ static tenon_status check_reduce(Verifier *v, const LoopStmt *s) {
     return verify_fail(v, "a reduction in a vector loop has one lane, not %d", (int)s->lanes);
   Mark m = enter(v);
   TRY(define_sym(v, s->sym, s->extent, NULL));
+  v->reduces++;
   TRY(check_block(v, &s->body));
+  v->reduces--;
   v->stmt = s;
   v->nstmts++;
   TRY(check_expr(v, s->value));
@@ -346,7 +402,7 @@ static tenon_status check_buffers(Verifier *v) {
   if (k->nargs > k->nbuffers) return verify_fail(v, "more arguments than buffers");
   for (int32_t i = 0; i < k->nbuffers; i++) {
     const LoopBuffer *b = &k->buffer[i];
-    if ((i < k->nargs) != (b->space == LOOP_ARG) || b->space > LOOP_REGISTER)
+    if ((i < k->nargs) != (b->space == LOOP_ARG) || b->space > LOOP_SHARED)
       return verify_fail(v, "buffer %%%s: arguments come first", b->name);
     if (!loop_dtype_ok(b->dtype))
       return verify_fail(v, "buffer %%%s: kernels have no %s", b->name, dtype_name(b->dtype));
@@ -381,6 +437,7 @@ static tenon_status check_kernel(Verifier *v) {
   if (!top || top->kind != LS_FOR || top->loop != LOOP_PARALLEL)
     return verify_fail(v, "a kernel is one parallel loop");
   v->digits.items = top->extent;
+  v->threads = loop_threads(k);
   return check_block(v, &k->body);
 }
 
@@ -438,7 +495,13 @@ static tenon_status prove_place(Verifier *v, int32_t buffer, Dim index, int64_t 
   if (!both_lt(v, ie_addc(v->pool, index, width - 1), b->size))
     return verify_fail(v, "%s %%%s[%s]: cannot prove that the index is below %s", what, b->name,
                        verify_text(v, index), verify_text(v, b->size));
-  for (int64_t i = 0; b->written && i < width; i++) {
+  Dim own = b->space == LOOP_REGISTER && v->threads ? own_part(v, b, index) : NULL;
+  if (own && !(both_lt(v, ie_const(v->pool, -1), own) &&
+               both_lt(v, own, ie_const(v->pool, b->size->value / v->threads))))
+    return verify_fail(v, "%s %%%s[%s]: cannot prove that it is the thread's own", what, b->name,
+                       verify_text(v, index));
+  bool races = b->written || v->thread;
+  for (int64_t i = 0; races && i < width; i++) {
     Dim at = ie_addc(v->pool, index, i), forms[NFORMS] = {at, digits_apply(&v->digits, at)};
     TRY(verify_race(v, buffer, forms, what));
   }
@@ -459,15 +522,27 @@ static tenon_status prove_expr(Verifier *v, const LoopExpr *e) {
 
 static tenon_status prove_block(Verifier *v, const LoopBlock *b);
 
+// What was seen of another thread loop does not count: threads wait in between.
+static void open_threads(Verifier *v, const LoopStmt *s) {
+  int64_t n = v->k->nbuffers;
+  v->thread = s->sym;
+  v->stored = arena_array(v->arena, bool, n);
+  v->threads_apart = arena_array(v->arena, Apart, n * NFORMS);
+  loop_stored(v->k, &s->body, v->stored);
+}
+
 // A loop or a reduction; the value of a reduction is computed within.
 static tenon_status prove_rounds(Verifier *v, const LoopStmt *s) {
   Mark m = enter(v);
-  TRY(open_sym(v, s->sym, s->extent, NULL));
+  bool where = s->kind == LS_FOR && s->loop == LOOP_WHERE;
+  TRY(open_sym(v, s->sym, s->extent, where ? s->index : NULL));
   if (s->kind == LS_FOR && s->loop == LOOP_PARALLEL) {
     v->item = digits_of(&v->digits, s->sym);
     for (int i = 0; i < NFORMS; i++) prover_all_in(&v->p[i], s->extent);
   }
+  if (s->kind == LS_FOR && s->loop == LOOP_THREAD) open_threads(v, s);
   TRY(prove_block(v, &s->body));
+  if (s->kind == LS_FOR && s->loop == LOOP_THREAD) v->thread = NULL;
   v->stmt = s;
   v->nstmts++;
   TRY(prove_expr(v, s->value));

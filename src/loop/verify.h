@@ -63,16 +63,22 @@ typedef struct Verifier {
   const LoopStmt *stmt;  // the one that is looked at
   const Digits *item;    // of the parallel loop
   Apart *apart;          // by buffer and form
+  const LoopStmt *tile;  // the inner one of the tile loops; NULL: none so far
+  int64_t threads;       // of a group; 0: there are none
+  Dim thread;            // the variable of the thread loop around; NULL: none
+  bool *stored;          // by buffer: the thread loop stores to it
+  Apart *threads_apart;  // as `apart`, in one thread loop
   IntMap checked;        // node -> statement: was looked at
   uint64_t nstmts;
-  int depth, nesting, vectors;
+  int depth, nesting, vectors, reduces;
   bool parallel;
 } Verifier;
 tenon_status verify_fail(Verifier *v, const char *fmt, ...) PRINTF(2, 3);
 const char *verify_text(Verifier *v, Dim e);
 
 // ---- races (verify_race.c) ----
-// One access to a result, its guards in scope; the index in each form.
+// One access to memory that several write, its guards in scope; the index in each form.  Work items keep apart in results, threads in
+// whatever their loop stores to.
 MUST_USE tenon_status verify_race(Verifier *v, int32_t buffer, const Dim *index, const char *what);
 
 #endif

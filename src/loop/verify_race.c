@@ -1,4 +1,4 @@
-// verify_race.c -- shows that work items keep apart in the results.
+// verify_race.c -- shows that work items keep apart in the results, and threads in what they write.
 //
 // Items do not meet in a buffer when the item can be read off the element's number: each digit w of the item
 // stands in every index as  T*a + S*w + l + c  with 0 <= l < S and S*w + l < T (or no a and no T), so that
@@ -147,9 +147,8 @@ static void keep_common(Claims *a, const Claims *b) {
   a->n = n;
 }
 
-// Whether the item can still be read off every element that was seen; else `digit` is the one that cannot.
-static bool apart(Verifier *v, Form form, Apart *a, Dim index, Dim *digit) {
-  const Digits *item = v->item;
+// Whether the item (or thread) can still be read off every element that was seen; else `digit` is the one that cannot.
+static bool apart(Verifier *v, const Digits *item, Form form, Apart *a, Dim index, Dim *digit) {
   int n = form == AS_DIGITS ? item->n : 1;
   bool first = !a->seen;
   a->seen = true;
@@ -171,18 +170,27 @@ static bool apart(Verifier *v, Form form, Apart *a, Dim index, Dim *digit) {
   return !a->lost;
 }
 
-tenon_status verify_race(Verifier *v, int32_t buffer, const Dim *index, const char *what) {
-  if (!v->item || v->item->extent->hi <= 1) return TENON_OK;
-  Dim digit = v->item->sym;
+static tenon_status keep_apart(Verifier *v, const Digits *who, Apart *table, int32_t buffer,
+                               const Dim *index, const char *what, const char *they) {
+  if (!who || who->extent->hi <= 1) return TENON_OK;
+  Dim digit = who->sym;
   bool ok = false, before = false;
   for (int form = 0; form < NFORMS; form++) {
-    Apart *a = &v->apart[buffer * NFORMS + form];
+    Apart *a = &table[buffer * NFORMS + form];
     before |= a->seen;
-    ok |= apart(v, (Form)form, a, index[form], &digit);
+    ok |= apart(v, who, (Form)form, a, index[form], &digit);
   }
   if (ok) return TENON_OK;
   const char *name = v->k->buffer[buffer].name;
-  return verify_fail(v, "work items may meet in %%%s: cannot read %s off %s %%%s[%s]%s", name,
+  return verify_fail(v, "%s may meet in %%%s: cannot read %s off %s %%%s[%s]%s", they, name,
                      verify_text(v, digit), what, name, verify_text(v, index[AS_WRITTEN]),
                      before ? " as off the accesses before it" : "");
+}
+
+tenon_status verify_race(Verifier *v, int32_t buffer, const Dim *index, const char *what) {
+  const LoopBuffer *b = &v->k->buffer[buffer];
+  if (b->written) TRY(keep_apart(v, v->item, v->apart, buffer, index, what, "work items"));
+  if (!v->thread || !v->stored[buffer] || b->space == LOOP_REGISTER) return TENON_OK;
+  return keep_apart(v, digits_of(&v->digits, v->thread), v->threads_apart, buffer, index, what,
+                    "threads");
 }

@@ -29,7 +29,7 @@ typedef struct ProgBuilder {
   IntMap bodies;  // Body -> function
   VEC(KernelText) kernel;
   VEC(ProgKernel) prog_kernel;
-  StrMap texts;               // text -> 1 + kernel
+  StrMap texts;               // text -> 1 + kernel; of a device, after its number
   const ValueOrigin *origin;  // of the main function
   int64_t nhost, nunproven;
   const char *unproven;  // why the first one is not
@@ -80,6 +80,8 @@ void note_bound(FuncBuilder *f, const Type *t);
 int32_t const_value(FuncBuilder *f, int32_t constant, const char *name);
 // Operations and bytes of a node, for profiles.
 void count_work(FuncBuilder *f, const Node *n, ProgStep *st);
+// Values and steps on their devices, with the copies between them (place.c).
+void place_steps(FuncBuilder *f);
 const char *keep_name(ProgBuilder *b, const char *name);
 
 #endif

@@ -27,12 +27,12 @@ static bool is_anchor(const Node *n) {
   }
 }
 
-static bool is_quantised(const Node *n) {
+bool contract_quantised(const Node *n) {
   return n->op == OP_q_linear_mat_mul || n->op == OP_q_linear_conv;
 }
 
-static bool sums_bytes(const Node *n) {
-  return is_quantised(n) || n->op == OP_mat_mul_integer || n->op == OP_conv_integer;
+bool contract_sums_bytes(const Node *n) {
+  return contract_quantised(n) || n->op == OP_mat_mul_integer || n->op == OP_conv_integer;
 }
 
 static bool ranked_tensor(const Node *n) {
@@ -113,9 +113,8 @@ static const LoopExpr *factor(Finish *f, int operand, int axis) {
   return elem_at(f->c->e, n, one ? &f->c->e->pool->zero : &f->index[axis]);
 }
 
-// Integers up to here are exact in f32, and so are sums of fewer products of bytes than make one.
+// Integers up to here are exact in f32.
 static const double EXACT_SUM = 16777216;
-enum { EXACT_PRODUCTS = 16777216 / (255 * 255) };
 
 // The sum with what is taken off and added for its column.
 static const LoopExpr *settled(Finish *f) {
@@ -193,8 +192,8 @@ static const LoopExpr *anchor_value(Finish *f) {
   LoopKernel *k = c->e->k;
   const LoopExpr *x = f->sum, *other = NULL;
   const Node *third = src_or_null(c->e->lo->g, n, 2);
-  if (is_quantised(n)) return requantised(f);
-  if (sums_bytes(n) && !(x = settled(f))) return NULL;
+  if (contract_quantised(n)) return requantised(f);
+  if (contract_sums_bytes(n) && !(x = settled(f))) return NULL;
   if (n->op == OP_gemm) {
     const gemm_attrs *at = n->attrs;
     x = scaled(k, x, at->alpha);
@@ -307,7 +306,7 @@ static bool divides_by_size(Dim d) {
 }
 
 // Writes the elements of the operands once, apart, to see what they are.
-static ContractProbe probe(Contraction *c) {
+ContractProbe contract_probe(Contraction *c) {
   Elem *e = c->e;
   ContractProbe r = {.along = -1};
   LoopBuilder kept = e->b;
@@ -402,7 +401,7 @@ static void find_cuts(Contraction *c) {
 // which lhs lies side by side is then the innermost.
 static ContractProbe split_contracted(Contraction *c) {
   IntPool *p = c->e->pool;
-  ContractProbe r = probe(c);
+  ContractProbe r = contract_probe(c);
   bool one = c->nk == 1 && !c->conv;
   while (one && r.ok && r.divisor > 1 && c->nk < CONTRACT_SPLITS) {
     int at = r.divided;
@@ -416,7 +415,7 @@ static ContractProbe split_contracted(Contraction *c) {
     c->k[at + 1] = ie_const(p, r.divisor);
     c->step[at + 1] = c->step[at];
     c->step[at] *= r.divisor;
-    r = probe(c);
+    r = contract_probe(c);
   }
   if (!c->pieces || !c->weight || !r.ok || r.along < 0 || r.along == c->nk - 1) return r;
   Dim size = c->k[r.along];
@@ -424,7 +423,7 @@ static ContractProbe split_contracted(Contraction *c) {
   for (int i = r.along; i < c->nk - 1; i++) c->k[i] = c->k[i + 1], c->step[i] = c->step[i + 1];
   c->k[c->nk - 1] = size;
   c->step[c->nk - 1] = step;
-  return probe(c);
+  return contract_probe(c);
 }
 
 // Constants with an element for each column; one alone is written into the expression.
@@ -447,11 +446,11 @@ tenon_status lower_contract(Lowering *lo, const Node *fused, Lowered *out) {
     return TENON_EUNSUPPORTED;
   const Node *anchor = h.follow.anchor, *skip[1] = {c.weight ? c.rhs : NULL};
   // A byte that is not stored as it is has many instructions behind it.
-  bool heavy = h.heavy || (is_quantised(anchor) && e.body->result[0] != anchor);
+  bool heavy = h.heavy || (contract_quantised(anchor) && e.body->result[0] != anchor);
   if (!elem_begin(&e, lo, fused, skip, c.weight ? 1 : 0)) return TENON_EUNSUPPORTED;
   if (!contract_map(&c, &e, anchor, h.blocks) || !contract_sizes(&c)) return TENON_EUNSUPPORTED;
   // So many products of bytes stay below 2^31.
-  if (is_quantised(anchor) && (c.depth < 1 || c.depth > 32768)) return TENON_EUNSUPPORTED;
+  if (contract_quantised(anchor) && (c.depth < 1 || c.depth > 32768)) return TENON_EUNSUPPORTED;
   ContractProbe p = split_contracted(&c);
   if (!p.ok) return TENON_EUNSUPPORTED;
   Tiler t = {.c = &c, .e = &e, .packed = -1, .finish = finish_sum};
@@ -466,7 +465,7 @@ tenon_status lower_contract(Lowering *lo, const Node *fused, Lowered *out) {
   }
   // One operation for a product and its sum, where integers have two.
   bool few = c.depth > 0 && c.depth <= EXACT_PRODUCTS && !c.depthwise;
-  if (sums_bytes(anchor) && !c.word && few) c.acc = DT_F32;
+  if (contract_sums_bytes(anchor) && !c.word && few) c.acc = DT_F32;
   c.begun = c.word && c.offset;
   if (!declare_columns(&c)) return TENON_EUNSUPPORTED;
   if (c.weight) {

@@ -130,6 +130,13 @@ const Node *contract_constant(const Contraction *c, const Node *n);
 int64_t contract_steps(const Contraction *c,
                        int64_t elements);  // words along the axis that they lie along
 
+// Sums of so many products of bytes are exact in f32.
+enum { EXACT_PRODUCTS = 16777216 / (255 * 255) };
+// What the operands are; writes their elements once, apart.
+ContractProbe contract_probe(Contraction *c);
+bool contract_quantised(const Node *anchor);
+bool contract_sums_bytes(const Node *anchor);  // products of bytes
+
 // False when the anchor is not one that this template does.  `blocks`: behind it channels become blocks of so many
 // pixels, each with channels of its own side by side; 1: blocks are made otherwise; 0: there are none.
 bool contract_map(Contraction *c, Elem *e, const Node *anchor, int64_t blocks);
@@ -138,6 +145,8 @@ void contract_lhs(const Contraction *c, const ContractPoint *at, Dim *index);
 void contract_rhs(const Contraction *c, const ContractPoint *at, Dim *index);
 // rhs as a constant in the order in which it is read: groups, panels, contracted axes, columns.
 bool contract_pack(const Contraction *c, int64_t nr, PackSpec *out);
+// The same as a matrix: columns, then the contracted axes.
+bool contract_pack_rows(const Contraction *c, PackSpec *out);
 void contract_choose(const Contraction *c, const LowerTarget *t, const ContractProbe *p, bool heavy,
                      ContractSchedule *out);
 
@@ -167,20 +176,21 @@ typedef struct Tiler {
   Contraction *c;
   Elem *e;
   ContractSchedule s;
-  int32_t packed;    // argument, or -1
-  int32_t acc;       // register tile
-  int32_t lhs_buf;   // staged rows, or -1
-  int32_t rhs_buf;   // staged columns, or -1
-  int32_t lines;     // staged lines of an image, or -1
-  int32_t sums;      // spilled sums, or -1
-  int32_t so_far;    // sums of the blocks before, or -1
-  int32_t row_acc;   // sums of the rows of lhs, the same in each of ROW_LANES lanes, or -1
-  int32_t row_sums;  // these spilled, or -1
-  ContractPoint at;  // of the tile: what is the same for all of it
-  Dim row, col;      // first row and column of the tile
-  Dim group, panel;  // numbers
-  Dim staged;        // blocks: the tile's first row among those that are staged
-  Dim behind;        // blocks: contracted places before the one at hand
+  int32_t packed;     // argument, or -1
+  bool guard_packed;  // it is read under the guards of the elements
+  int32_t acc;        // register tile
+  int32_t lhs_buf;    // staged rows, or -1
+  int32_t rhs_buf;    // staged columns, or -1
+  int32_t lines;      // staged lines of an image, or -1
+  int32_t sums;       // spilled sums, or -1
+  int32_t so_far;     // sums of the blocks before, or -1
+  int32_t row_acc;    // sums of the rows of lhs, the same in each of ROW_LANES lanes, or -1
+  int32_t row_sums;   // these spilled, or -1
+  ContractPoint at;   // of the tile: what is the same for all of it
+  Dim row, col;       // first row and column of the tile
+  Dim group, panel;   // numbers
+  Dim staged;         // blocks: the tile's first row among those that are staged
+  Dim behind;         // blocks: contracted places before the one at hand
   Dim next;  // blocks: elements of the next panel that are fetched during the tile, from here on,
   int64_t each;   // and so many by each round of the innermost loop; NULL: none
   Dim line;       // staged lines: that of the result, counted from the item's first
@@ -191,6 +201,8 @@ typedef struct Tiler {
   void *ctx;
 } Tiler;
 bool contract_emit(Tiler *t);
+// The parallel loop; gives the block of rows, and sets the places that an item stands at.
+Dim contract_items(Tiler *t);
 // What contract_block.c needs of it.
 // The result's index at a row and a column, both counted through their axes.
 void contract_place(Tiler *t, Dim row, Dim col, ContractPoint *at);

@@ -124,7 +124,8 @@ const LoopExpr *contract_rhs_value(Tiler *t, const ContractPoint *at, Dim col) {
   Dim index[MAX_RANK];
   const LoopExpr *x;
   if (t->packed >= 0) {
-    x = loop_load(e->k, t->packed, contract_packed(t, at, col));
+    x = loop_load_guarded(e->k, t->packed, contract_packed(t, at, col),
+                          t->guard_packed ? e->nguards : 0, e->guard, NULL);
   } else {
     contract_rhs(c, at, index);
     x = elem_at(e, c->rhs, index);
@@ -714,7 +715,7 @@ static Dim row_blocks(Tiler *t) {
 }
 
 // The parallel loop; gives the block of rows, and sets the places that an item stands at.
-static Dim open_items(Tiler *t) {
+Dim contract_items(Tiler *t) {
   Contraction *c = t->c;
   IntPool *p = t->e->pool;
   Dim size[MAX_RANK + 4], index[MAX_RANK + 4], wide[MAX_RANK + 4], part[MAX_RANK + 4];
@@ -781,7 +782,7 @@ bool contract_emit(Tiler *t) {
   Elem *e = t->e;
   declare_buffers(t);
   loop_begin(&e->b, e->k);
-  Dim block = open_items(t);
+  Dim block = contract_items(t);
   t->row = e->pool->zero;
   t->col = ie_mulc(e->pool, t->panel, t->s.nr);
   if (t->rhs_buf >= 0 && !stage_rhs(t)) return false;

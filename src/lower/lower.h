@@ -20,6 +20,14 @@ typedef struct LowerTarget {
   int vector_registers;  // 32 or 16
   int64_t l1, l2;        // bytes of one core's data caches
   bool fma, vnni, bf16;  // dot products of bytes, of bf16 pairs
+  // Devices whose work items are groups of threads: how many, a power of two; 0: an item is one thread's.  Memory that they share.
+  int group;
+  int64_t shared_bytes;
+  int in_step;  // threads that go in step; 1 where none do
+  // GPUs with units for matrices that loop/tile.h speaks of: how many multiprocessors, bytes of shared memory for a tile.
+  bool tiles;
+  int units;
+  int64_t tile_bytes;
 } LowerTarget;
 
 // A constant made from a weight: loops over its own elements, each read from the weight or 0.
@@ -103,6 +111,15 @@ typedef struct LowerOptions {
   // Whether a kernel of this text has been verified before, so that it need not be again; may be NULL.
   bool (*verified)(void *ctx, Str text);
   void *verified_ctx;
+  // Devices besides the host: what schedules are chosen by on each, device[0] unused; 0: there are none.  Which device a kernel of the graph
+  // goes to, NULL: all to the last one; 0 is the host, which evaluates where it has no kernels of its own.
+  int ndevices;
+  LowerTarget device[DEVICES_MAX];
+  bool host_kernels;
+  int (*device_of)(void *ctx, const Node *fused);
+  // Whether a device has code for these loops; else the reason.  Called once for each kernel that becomes one of the program.
+  bool (*takes)(void *ctx, int device, const LoopKernel *k, const char **why);
+  void *device_ctx;
 } LowerOptions;
 // The plan is of g.  `a` holds the texts.  On failure there is no program.
 MUST_USE tenon_status lower_program(Graph *g, const MemPlan *plan, const LowerOptions *o, Arena *a,

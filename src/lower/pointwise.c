@@ -50,14 +50,19 @@ static const Node *value_of(const Elem *e, int i) {
   return e->fused->nres == 1 ? e->body->result[i] : elem_core(e->body->result[i]);
 }
 
+bool pointwise_is_flat(const Elem *e) {
+  bool flat = true;
+  for (int i = 0; i < e->fused->nres && flat; i++)
+    flat = value_of(e, i) == e->body->result[i] &&
+           reads_straight(e->body->result[i], type_of(e->body->result[i]), 0);
+  return flat;
+}
+
 // Axes are shared out from the first one on until what is left is about a piece; a long last axis is cut.
 static void plan_nest(Elem *e, Nest *t) {
   IntPool *p = e->pool;
   const Type *type = type_of(value_of(e, 0));
-  t->flat = true;
-  for (int i = 0; i < e->fused->nres && t->flat; i++)
-    t->flat = value_of(e, i) == e->body->result[i] &&
-              reads_straight(e->body->result[i], type_of(e->body->result[i]), 0);
+  t->flat = pointwise_is_flat(e);
   t->rank = t->flat ? 1 : MAX(type->rank, 1);
   elem_shape(e, type, t->shape);
   for (int d = 1; t->flat && d < type->rank; d++) t->shape[0] = ie_mul(p, t->shape[0], t->shape[d]);

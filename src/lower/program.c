@@ -452,8 +452,9 @@ static void free_after_last_use(FuncBuilder *f) {
 static void finish_function(FuncBuilder *f) {
   ProgFunction *fn = f->f;
   Arena *pa = &f->b->p->arena;
-  if (f->plan) f->b->origin = f->origin.v;
   if (f->plan) place_results(f);
+  if (f->b->o->ndevices) place_steps(f);
+  if (f->plan) f->b->origin = f->origin.v;
   free_after_last_use(f);
   fn->nvalues = (int32_t)f->value.n;
   fn->nsteps = (int32_t)f->step.n;

@@ -51,12 +51,28 @@ static Str text_of(ProgBuilder *b, LoopKernel *k) {
   return str_of(strbuf_text(&text));
 }
 
-static int32_t add_kernel(ProgBuilder *b, const Lowered *lw, Str t) {
+// What the kernel is found by: the same loops on another device are another kernel.
+static Str text_key(ProgBuilder *b, Str text, int device) {
+  if (!device) return text;
+  return str_of(str_printf(b->a, "%d\n%s", device, text.p));
+}
+
+static int64_t kernels_on(const ProgBuilder *b, int device) {
+  int64_t n = 0;
+  for (int64_t i = 0; i < b->prog_kernel.n; i++) n += b->prog_kernel.v[i].device == device;
+  return n;
+}
+
+static int32_t add_kernel(ProgBuilder *b, const Lowered *lw, Str t, int device) {
   LoopKernel *k = lw->kernel;
-  void *have = strmap_get(&b->texts, t);
+  void *have = strmap_get(&b->texts, text_key(b, t, device));
   if (have) return (int32_t)((intptr_t)have - 1);
   Arena *pa = &b->p->arena;
   ProgKernel pk = {.scratch_bytes = loop_scratch_bytes(k),
+                   .device = (uint8_t)device,
+                   .entry = device ? kernels_on(b, device) : 0,
+                   .group = (int32_t)MAX(loop_threads(k), 1),
+                   .shared_bytes = loop_shared_bytes(k),
                    .nargs = k->nargs,
                    .ndims = k->ndims,
                    .nchecks = k->nchecks};
@@ -67,7 +83,7 @@ static int32_t add_kernel(ProgBuilder *b, const Lowered *lw, Str t) {
   *copy = *lw;
   vec_push(pa, &b->prog_kernel, pk);
   vec_push(b->a, &b->kernel, ((KernelText){.name = pk.name, .text = t, .lowered = copy}));
-  strmap_put(&b->texts, t, (void *)(intptr_t)b->kernel.n);
+  strmap_put(&b->texts, text_key(b, t, device), (void *)(intptr_t)b->kernel.n);
   return (int32_t)(b->kernel.n - 1);
 }
 
@@ -138,10 +154,10 @@ static bool sizes_known(FuncBuilder *f, const Lowered *lw, const int32_t *expr) 
 }
 
 // A kernel that is not proven to stay inside its arguments never runs.  The same text is the same kernel.
-static bool proven(ProgBuilder *b, const Lowered *lw, Str text) {
+static bool proven(ProgBuilder *b, const Lowered *lw, Str text, int device) {
   Diag d;
-  if (strmap_get(&b->texts, text)) return true;
-  if (b->o->verified && b->o->verified(b->o->verified_ctx, text)) return true;
+  if (strmap_get(&b->texts, text_key(b, text, device))) return true;
+  if (!device && b->o->verified && b->o->verified(b->o->verified_ctx, text)) return true;
   diag_init(&d);
   if (!loop_verify(lw->kernel, &d)) return true;
   const char *said = str_copy(b->a, str_of(d.text)), *reason = strstr(said, "`: ");
@@ -173,20 +189,21 @@ const char *host_kernel_ops(Arena *a, Graph *g, const HostKernel *k) {
 }
 
 // Loops that are proven, of n or of the same with one name for equal sizes; and their text.
-static tenon_status lower_proven(FuncBuilder *f, const Node *n, const Node *same, Lowered *lw,
-                                 Str *text) {
+static tenon_status lower_proven(FuncBuilder *f, const Node *n, const Node *same, int device,
+                                 Lowered *lw, Str *text) {
   ProgBuilder *b = f->b;
   int64_t before = b->nunproven;
   const char *first = b->unproven;
   b->why = "no template takes it";
+  b->lowering.target = device ? b->o->device[device] : b->o->target;
   tenon_status s = lower_group(&b->lowering, same, lw);
-  if (!s && proven(b, lw, *text = text_of(b, lw->kernel))) return TENON_OK;
+  if (!s && proven(b, lw, *text = text_of(b, lw->kernel), device)) return TENON_OK;
   if (s && s != TENON_EUNSUPPORTED) return s;
   if (same == n) return TENON_EUNSUPPORTED;
   b->nunproven = before;  // counted once
   b->unproven = first;
   TRY(lower_group(&b->lowering, n, lw));
-  return proven(b, lw, *text = text_of(b, lw->kernel)) ? TENON_OK : TENON_EUNSUPPORTED;
+  return proven(b, lw, *text = text_of(b, lw->kernel), device) ? TENON_OK : TENON_EUNSUPPORTED;
 }
 
 static void add_checks(FuncBuilder *f, const SameDims *all, ProgStep *st) {
@@ -205,7 +222,13 @@ static void add_checks(FuncBuilder *f, const SameDims *all, ProgStep *st) {
   st->what = what;
 }
 
-tenon_status build_kernel_step(FuncBuilder *f, const Node *n) {
+// Whether the device has code for it.
+static bool taken(ProgBuilder *b, const Lowered *lw, Str text, int device) {
+  if (!device || !b->o->takes || strmap_get(&b->texts, text_key(b, text, device))) return true;
+  return b->o->takes(b->o->device_ctx, device, lw->kernel, &b->why);
+}
+
+static tenon_status build_step_on(FuncBuilder *f, const Node *n, int device) {
   ProgBuilder *b = f->b;
   Arena *pa = &b->p->arena;
   IntPool *dims = &b->g->dims;
@@ -213,7 +236,7 @@ tenon_status build_kernel_step(FuncBuilder *f, const Node *n) {
   SameDims checks = {.arena = b->a};
   const Node *same = same_sizes(f, n, &checks);
   Str text;
-  TRY(lower_proven(f, n, same, &lw, &text));
+  TRY(lower_proven(f, n, same, device, &lw, &text));
   LoopKernel *k = lw.kernel;
   ProgStep st = {.kind = STEP_KERNEL, .when = -1, .nargs = k->nargs, .ndims = k->ndims};
   int32_t *dim = arena_array(pa, int32_t, MAX(k->ndims, 1));
@@ -222,8 +245,9 @@ tenon_status build_kernel_step(FuncBuilder *f, const Node *n) {
   st.items = build_expr(b, items);
   b->why = "its number of work items is not known before it runs";
   if (st.items < 0 || !sizes_known(f, &lw, dim)) return TENON_EUNSUPPORTED;
+  if (!taken(b, &lw, text, device)) return TENON_EUNSUPPORTED;
   add_checks(f, &checks, &st);
-  st.kernel = add_kernel(b, &lw, text);
+  st.kernel = add_kernel(b, &lw, text, device);
   st.op = b->prog_kernel.v[st.kernel].name;
   st.node = keep_name(b, n->name);
   st.nin = (int32_t)n->nsrc;
@@ -245,4 +269,14 @@ tenon_status build_kernel_step(FuncBuilder *f, const Node *n) {
   st.dim = dim;
   vec_push(b->a, &f->step, st);
   return TENON_OK;
+}
+
+tenon_status build_kernel_step(FuncBuilder *f, const Node *n) {
+  const LowerOptions *o = f->b->o;
+  if (!o->ndevices) return build_step_on(f, n, 0);
+  int device = o->device_of ? o->device_of(o->device_ctx, n) : o->ndevices - 1;
+  f->b->why = "the host has no kernels";
+  tenon_status s = device || o->host_kernels ? build_step_on(f, n, device) : TENON_EUNSUPPORTED;
+  if (s != TENON_EUNSUPPORTED || !device || !o->host_kernels) return s;
+  return build_step_on(f, n, 0);
 }

@@ -12,37 +12,14 @@
 // of the other.
 //
 // A value that a sum reads and something after it reads again, and that costs more than a load, is kept in scratch.
-#include "lower/templates.h"
+#include "lower/rows.h"
 
 #include "eval/index.h"
 #include "eval/movement.h"
 #include "eval/reduce.h"
 #include "ir/internal.h"
 
-enum { SUMS = 16, KEEP = 8, KEEP_ELEMS = 1 << 14, KEEP_ROWS = 1 << 10, WIDE = 64 };
-
-typedef enum { ALONG, ACROSS, BROKEN } RowKind;
-
-typedef struct Rows {
-  Elem e;
-  const Node *sum[SUMS];
-  const LoopExpr *total[SUMS];
-  int32_t totals[SUMS];  // scratch, across
-  int nsums;
-  const Node *kept[KEEP];  // values in scratch
-  int32_t scratch[KEEP];
-  int nkept;
-  const Type *type;     // of the rows
-  bool over[MAX_RANK];  // axes that sums go over
-  RowKind kind;
-  int inner;   // BROKEN: the axes from here on lie together
-  int vector;  // ACROSS: the last axis that has more than one element
-  bool whole;  // some result has an element for each of the rows'
-  Dim shape[MAX_RANK], index[MAX_RANK];
-  Dim length, outer_length, inner_length;
-  Dim place;               // of the element in its row
-  Dim first, width, lane;  // across: the piece of the last axis, and the lane in it
-} Rows;
+enum { KEEP_ELEMS = 1 << 14, KEEP_ROWS = 1 << 10, WIDE = 64 };
 
 // ---- what the kernel sums ----
 
@@ -59,11 +36,11 @@ static bool is_sum(const Node *n) {
   }
 }
 
-static bool is_arg(const Node *n) { return n->op == OP_arg_max || n->op == OP_arg_min; }
+bool rows_is_arg(const Node *n) { return n->op == OP_arg_max || n->op == OP_arg_min; }
 
 static bool sum_axes(Graph *g, const Node *n, bool *over) {
   const Type *t = type_of(n->src[0]);
-  if (is_arg(n)) {
+  if (rows_is_arg(n)) {
     if (t->rank < 1) return false;
     memset(over, 0, MAX_RANK * sizeof *over);
     over[elem_axis(((const arg_attrs *)n->attrs)->axis, t->rank)] = true;
@@ -154,7 +131,7 @@ static bool agree(Rows *r) {
   find_kind(r);
   bool none = elem_never(r->type);
   for (int i = 0; i < r->nsums && none; i++)
-    if (is_arg(r->sum[i])) return false;  // there is none to choose
+    if (rows_is_arg(r->sum[i])) return false;  // there is none to choose
   for (int i = 0; i < r->e.fused->nres; i++)
     if (elem_never(r->e.fused->type[i])) return false;
   return true;
@@ -176,14 +153,14 @@ static Dim elements_of(Rows *r, const Type *t) {
   return n;
 }
 
-static bool is_whole(Rows *r, const Type *t) {
+bool rows_is_whole(Rows *r, const Type *t) {
   return type_same_dims(t, r->type) || elements_of(r, t) == count_of(r, true);
 }
 
 static bool good_results(Rows *r) {
   for (int i = 0; i < r->e.fused->nres; i++) {
     const Type *t = type_of(elem_core(r->e.body->result[i]));
-    bool whole = is_whole(r, t);
+    bool whole = rows_is_whole(r, t);
     if (!whole && elements_of(r, t) != count_of(r, false)) return false;
     r->whole |= whole;
   }
@@ -191,7 +168,7 @@ static bool good_results(Rows *r) {
 }
 
 // The index of the row's element, or of the row, in a result's shape.
-static void result_index(Rows *r, const Type *t, bool whole, Dim *out) {
+void rows_result_index(Rows *r, const Type *t, bool whole, Dim *out) {
   Elem *e = &r->e;
   Dim shape[MAX_RANK], to[MAX_RANK], at[MAX_RANK];
   int n = 0;
@@ -217,7 +194,7 @@ static Given *given(Rows *r, int i) {
   return g;
 }
 
-static bool same_index(const Rows *r, int axis, Dim index) {
+bool rows_same_index(const Rows *r, int axis, Dim index) {
   return index == r->index[axis] || ie_is(r->shape[axis], 1);
 }
 
@@ -228,7 +205,7 @@ static const LoopExpr *give_total(void *ctx, const Dim *index) {
   int k = 0;
   bool kept = type_of(r->sum[g->i])->rank == r->type->rank;
   for (int d = 0; d < r->type->rank; d++) {
-    if (!r->over[d] && !same_index(r, d, index[k])) return NULL;
+    if (!r->over[d] && !rows_same_index(r, d, index[k])) return NULL;
     k += kept || !r->over[d];
   }
   if (r->kind == ACROSS && r->whole) return loop_load(r->e.k, r->totals[g->i], r->lane);
@@ -244,11 +221,11 @@ static Dim kept_place(const Rows *r) {
 static const LoopExpr *give_kept(void *ctx, const Dim *index) {
   const Given *g = ctx;
   for (int d = 0; d < g->r->type->rank; d++)
-    if (!same_index(g->r, d, index[d])) return NULL;
+    if (!rows_same_index(g->r, d, index[d])) return NULL;
   return loop_load(g->r->e.k, g->r->scratch[g->i], kept_place(g->r));
 }
 
-static LoopOp sum_op(const Node *n) {
+LoopOp rows_sum_op(const Node *n) {
   switch (n->op) {
   case OP_reduce_prod: return LOOP_mul;
   case OP_arg_max:
@@ -298,7 +275,7 @@ static int open_row(Rows *r) {
   return n;
 }
 
-static const LoopExpr *finish_sum(Rows *r, const Node *n, const LoopExpr *x) {
+const LoopExpr *rows_finish_sum(Rows *r, const Node *n, const LoopExpr *x) {
   LoopKernel *k = r->e.k;
   if (n->op == OP_reduce_mean) {
     const LoopExpr *count = loop_cast(k, x->dtype, loop_index(k, r->length));
@@ -309,7 +286,7 @@ static const LoopExpr *finish_sum(Rows *r, const Node *n, const LoopExpr *x) {
 
 // ---- values kept ----
 
-static bool is_costly(const Node *n) {
+bool rows_costly(const Node *n) {
   return n->op != OP_param && n->op != OP_const && !elem_moves(n) && n->op != OP_cast;
 }
 
@@ -331,7 +308,7 @@ static int64_t count_uses(Rows *r, const Node *n, const Node *of, IntMap *seen) 
 }
 
 // Whether something besides sum i reads its operand: a later sum, or a result.
-static bool read_again(Rows *r, int i) {
+bool rows_read_again(Rows *r, int i) {
   const Node *of = r->sum[i]->src[0];
   IntMap seen;
   intmap_init(&seen, r->e.a);
@@ -345,7 +322,7 @@ static bool read_again(Rows *r, int i) {
   return uses > 0;
 }
 
-static bool already_kept(const Rows *r, const Node *n) {
+bool rows_kept(const Rows *r, const Node *n) {
   for (int i = 0; i < r->nkept; i++)
     if (r->kept[i] == n) return true;
   return false;
@@ -356,10 +333,10 @@ static int32_t room_for_operand(Rows *r, int i) {
   Elem *e = &r->e;
   const Node *n = r->sum[i]->src[0];
   bool lanes = r->kind == ACROSS;
-  if ((lanes && !r->whole) || is_arg(r->sum[i]) || r->nkept == KEEP || !ie_is_const(r->length) ||
-      r->length->value > (lanes ? KEEP_ROWS : KEEP_ELEMS))
+  if ((lanes && !r->whole) || rows_is_arg(r->sum[i]) || r->nkept == KEEP ||
+      !ie_is_const(r->length) || r->length->value > (lanes ? KEEP_ROWS : KEEP_ELEMS))
     return -1;
-  if (!is_costly(n) || already_kept(r, n) || !read_again(r, i)) return -1;
+  if (!rows_costly(n) || rows_kept(r, n) || !rows_read_again(r, i)) return -1;
   Dim size = lanes ? ie_mulc(e->pool, r->length, WIDE) : r->length;
   return loop_buffer(e->k, LOOP_SCRATCH, "row", type_of(n)->dtype, size, false);
 }
@@ -409,17 +386,17 @@ static const LoopExpr *form_sum(Rows *r, int i) {
   if (t == DT_BOOL && n->op != OP_reduce_max && n->op != OP_reduce_min) return NULL;
   if (n->op == OP_reduce_mean && !dtype_is_float(t) && r->length->lo < 1) return NULL;
   int32_t keep = room_for_operand(r, i);
-  const LoopExpr *x = row_sum(r, n, sum_op(n), NULL, keep);
+  const LoopExpr *x = row_sum(r, n, rows_sum_op(n), NULL, keep);
   if (keep >= 0) {
     r->scratch[r->nkept] = keep;
     r->kept[r->nkept] = n->src[0];
     elem_give(&r->e, n->src[0], give_kept, given(r, r->nkept++));
   }
-  if (x && is_arg(n)) {
+  if (x && rows_is_arg(n)) {
     bool last = ((const arg_attrs *)n->attrs)->select_last_index;
     x = row_sum(r, n, last ? LOOP_max : LOOP_min, loop_let(&r->e.b, loop_cast(r->e.k, t, x)), -1);
   }
-  return x ? finish_sum(r, n, x) : NULL;
+  return x ? rows_finish_sum(r, n, x) : NULL;
 }
 
 // Opens the vector over the piece of the last axis.
@@ -450,7 +427,7 @@ static bool store_one(Rows *r, int i, bool whole) {
   Elem *e = &r->e;
   const Node *n = e->body->result[i], *c = elem_core(n);
   Dim at[MAX_RANK], index[MAX_RANK];
-  result_index(r, type_of(c), whole, at);
+  rows_result_index(r, type_of(c), whole, at);
   const LoopExpr *x = elem_at(e, c, at);
   if (!x) return false;
   loop_store(&e->b, elem_result(e, i), elem_place(e, n, at, index), x);
@@ -460,7 +437,8 @@ static bool store_one(Rows *r, int i, bool whole) {
 static bool store_those(Rows *r, bool whole) {
   bool ok = true;
   for (int i = 0; i < r->e.fused->nres && ok; i++)
-    if (is_whole(r, type_of(elem_core(r->e.body->result[i]))) == whole) ok = store_one(r, i, whole);
+    if (rows_is_whole(r, type_of(elem_core(r->e.body->result[i]))) == whole)
+      ok = store_one(r, i, whole);
   return ok;
 }
 
@@ -469,7 +447,7 @@ static bool store_results(Rows *r) {
   Elem *e = &r->e;
   bool lanes = r->kind == ACROSS && r->whole, reduced = false;
   for (int i = 0; i < e->fused->nres; i++)
-    reduced |= !is_whole(r, type_of(elem_core(e->body->result[i])));
+    reduced |= !rows_is_whole(r, type_of(elem_core(e->body->result[i])));
   if (r->whole) {
     int opened = open_row(r);
     if (lanes) open_lanes(r), opened++;
@@ -510,7 +488,7 @@ static void open_rows(Rows *r) {
   if (!r->whole) open_lanes(r);
 }
 
-static void measure(Rows *r) {
+void rows_measure(Rows *r) {
   IntPool *p = r->e.pool;
   elem_shape(&r->e, r->type, r->shape);
   r->outer_length = r->inner_length = p->one;
@@ -524,7 +502,7 @@ static void measure(Rows *r) {
 static tenon_status build_rows(Rows *r, Lowered *out) {
   static const char *const name[] = {"rows along", "rows across", "rows in pieces"};
   Elem *e = &r->e;
-  measure(r);
+  rows_measure(r);
   for (int i = 0; r->kind == ACROSS && r->whole && i < r->nsums; i++)
     r->totals[i] = loop_buffer(e->k, LOOP_SCRATCH, "sums", type_of(r->sum[i])->dtype,
                                ie_const(e->pool, WIDE), false);
@@ -539,12 +517,15 @@ static tenon_status build_rows(Rows *r, Lowered *out) {
   return TENON_OK;
 }
 
-tenon_status lower_rows(Lowering *lo, const Node *fused, Lowered *out) {
-  Rows *r = arena_new(lo->arena, Rows);
-  if (!elem_begin(&r->e, lo, fused, NULL, 0)) return TENON_EUNSUPPORTED;
+bool rows_begin(Rows *r, Lowering *lo, const Node *fused) {
+  if (!elem_begin(&r->e, lo, fused, NULL, 0)) return false;
   Finder f = {.r = r};
   intmap_init(&f.seen, lo->arena);
   for (int i = 0; i < fused->nres; i++) find_sums(&f, r->e.body->result[i]);
-  if (f.bad || !agree(r) || !good_results(r)) return TENON_EUNSUPPORTED;
-  return build_rows(r, out);
+  return !f.bad && agree(r) && good_results(r);
+}
+
+tenon_status lower_rows(Lowering *lo, const Node *fused, Lowered *out) {
+  Rows *r = arena_new(lo->arena, Rows);
+  return rows_begin(r, lo, fused) ? build_rows(r, out) : TENON_EUNSUPPORTED;
 }

@@ -1,8 +1,8 @@
-// artifact.c -- writing a program to a file, and mapping it back.
+// artifact.c -- mapping a program back from its file, and choosing among its variants.
 //
-// Reading goes from the outside in: the header by its CRC, the sections by theirs, the plan by its walk, and then
+// Reading goes from the outside in: the header by its CRC, the sections by theirs, the plan of the chosen variant by its walk, and then
 // program_check.  What passes is a program as good as the one that was written.
-#include "runtime/artifact.h"
+#include "runtime/artifact_layout.h"
 
 #include "base/crc.h"
 #include "base/machine.h"
@@ -10,106 +10,28 @@
 
 #include <stdio.h>
 
-static const char magic[8] = {'\x89', 'T', 'E', 'N', 'O', 'N', '\n', '\x1a'};
-enum { BYTE_ORDER = 0x01020304 };
-const char *const artifact_section_name[SECTION_COUNT] = {"plan", "constants", "code"};
-
-typedef struct Section {
-  int64_t bytes;  // without what fills its last page
-  uint32_t crc;   // crc32c_blocks
-  uint32_t unused;
-} Section;
-typedef struct Header {
-  char magic[8];
-  uint32_t version, byte_order;
-  int64_t file_bytes;
-  Section section[SECTION_COUNT];
-  char maker[32];
-  uint32_t beside;  // 1: the constants are a file of their own
-  uint32_t crc;     // of the page, with this field 0
-} Header;
-_Static_assert(sizeof(Header) == 112, "no padding");
-
-static int64_t whole_pages(int64_t n) {
-  return (n + ARTIFACT_PAGE - 1) / ARTIFACT_PAGE * ARTIFACT_PAGE;
-}
-
-// What a section takes in the artifact itself.
-static int64_t pages_here(const Header *h, int section) {
-  return h->beside && section == SECTION_CONSTANTS ? 0 : whole_pages(h->section[section].bytes);
-}
-
 bool artifact_is(const void *bytes, int64_t n) {
-  return n >= (int64_t)sizeof magic && !memcmp(bytes, magic, sizeof magic);
+  return n >= 8 && !memcmp(bytes, ARTIFACT_MAGIC, 8);
 }
-
-// ---- writing ----
-
-static uint32_t header_crc(const char *page) {
-  Header h;
-  memcpy(&h, page, sizeof h);
-  h.crc = 0;
-  uint32_t crc = crc32c(0, &h, sizeof h);
-  return crc32c(crc, page + sizeof h, ARTIFACT_PAGE - (int64_t)sizeof h);
-}
-
-tenon_status artifact_parts(const Program *p, bool beside, Arena *a, Diag *d,
-                            Str out[ARTIFACT_PARTS]) {
-  if (p->invoke)
-    return fail(d, TENON_EUNSUPPORTED, NOWHERE,
-                "a program of target '%s' has no code of its own to write down", p->target);
-  StrBuf plan;
-  strbuf_init(&plan, a);
-  TRY(plan_encode(p, &plan, d));
-  Str section[SECTION_COUNT] = {
-      strbuf_str(&plan), {p->constants, p->constants_bytes}, {p->code, p->code_bytes}};
-  Header h = {.version = ARTIFACT_VERSION,
-              .byte_order = BYTE_ORDER,
-              .file_bytes = ARTIFACT_PAGE,
-              .beside = beside};
-  memcpy(h.magic, magic, sizeof magic);
-  snprintf(h.maker, sizeof h.maker, "%s", TENON_VERSION);
-  Pool *pool = pool_create(0);
-  for (int i = 0; i < SECTION_COUNT; i++) {
-    h.section[i] = (Section){.bytes = section[i].n};
-    h.section[i].crc = crc32c_blocks(section[i].p, section[i].n, pool);
-    h.file_bytes += pages_here(&h, i);
-  }
-  pool_release(pool);
-  char *page = arena_alloc(a, ARTIFACT_PAGE), *code = arena_alloc(a, whole_pages(p->code_bytes));
-  char *zeros = arena_alloc(a, ARTIFACT_PAGE);
-  memcpy(page, &h, sizeof h);
-  h.crc = header_crc(page);
-  memcpy(page, &h, sizeof h);
-  if (p->code_bytes) memcpy(code, p->code, (size_t)p->code_bytes);
-  out[0] = (Str){page, ARTIFACT_PAGE};
-  out[1] = section[SECTION_PLAN];
-  out[2] = (Str){zeros, whole_pages(out[1].n) - out[1].n};
-  out[3] = beside ? (Str){0} : section[SECTION_CONSTANTS];
-  out[4] = (Str){zeros, whole_pages(out[3].n) - out[3].n};
-  out[5] = (Str){code, whole_pages(p->code_bytes)};
-  return TENON_OK;
-}
-
-tenon_status artifact_write(const Program *p, const char *path, Diag *d) {
-  Str part[ARTIFACT_PARTS];
-  Arena a;
-  arena_init(&a);
-  Trap t;
-  trap_enter(&t, d);
-  if (setjmp(t.env) == 0) {
-    t.status = artifact_parts(p, false, &a, d, part);
-    if (!t.status) t.status = file_write_parts(path, part, ARTIFACT_PARTS, d);
-  }
-  trap_leave(&t);
-  arena_deinit(&a);
-  return t.status;
-}
-
-// ---- reading ----
 
 static tenon_status damaged(Diag *d, const char *what) {
   return fail(d, TENON_EFORMAT, NOWHERE, "the file is damaged: %s", what);
+}
+
+static const char *section_name(int i) {
+  static const char *const shared[] = {"constants", "constants of other variants"};
+  if (i < SECTION_VARIANTS) return shared[i];
+  return (i - SECTION_VARIANTS) % 2 ? "code" : "plan";
+}
+
+static tenon_status check_names(const Header *h, Diag *d) {
+  if (h->maker[sizeof h->maker - 1]) return damaged(d, "the header has no maker");
+  if (h->nvariants < 1 || h->nvariants > ARTIFACT_VARIANTS)
+    return damaged(d, "the number of its variants");
+  for (uint32_t i = 0; i < h->nvariants; i++)
+    if (!h->variant[i].target[0] || h->variant[i].target[TARGET_CAP - 1])
+      return damaged(d, "a variant has no target");
+  return TENON_OK;
 }
 
 static tenon_status read_header(const File *f, Diag *d, Header *h) {
@@ -124,14 +46,17 @@ static tenon_status read_header(const File *f, Diag *d, Header *h) {
                 "version %u of the format, where this runtime reads version %d: compile the model "
                 "again",
                 h->version, ARTIFACT_VERSION);
-  if (header_crc((const char *)f->bytes) != h->crc) return damaged(d, "the header's checksum");
-  if (h->maker[sizeof h->maker - 1]) return damaged(d, "the header has no maker");
+  if (artifact_header_crc((const char *)f->bytes) != h->crc)
+    return damaged(d, "the header's checksum");
+  TRY(check_names(h, d));
   int64_t total = ARTIFACT_PAGE;
-  for (int i = 0; i < SECTION_COUNT; i++)
-    if (h->section[i].bytes < 0 || pages_here(h, i) > f->size ||
+  for (int i = 0; i < artifact_nsections(h); i++) {
+    int64_t bytes = artifact_section(h, i)->bytes;
+    if (bytes < 0 || bytes > INT64_MAX - ARTIFACT_PAGE || pages_here(h, i) > f->size ||
         !ck_add(total, pages_here(h, i), &total))
       return fail(d, TENON_EFORMAT, NOWHERE, "the file is cut short: its %s has %lld bytes",
-                  artifact_section_name[i], (long long)h->section[i].bytes);
+                  section_name(i), (long long)bytes);
+  }
   if (h->file_bytes != f->size || total != f->size)
     return fail(d, TENON_EFORMAT, NOWHERE, "the file has %lld bytes, and should have %lld",
                 (long long)f->size, (long long)h->file_bytes);
@@ -147,28 +72,29 @@ static bool all_zero(const uint8_t *p, int64_t n) {
 // The constants' own file must be there exactly where the header says so.
 static tenon_status check_weights(const Header *h, const File *weights, Diag *d) {
   if (!h->beside) return TENON_OK;
-  if (!weights->bytes && h->section[SECTION_CONSTANTS].bytes)
+  if (!weights->bytes && h->constants.bytes)
     return fail(d, TENON_EINVAL, NOWHERE,
                 "its weights are a file of their own, which was not given");
-  if (weights->size == h->section[SECTION_CONSTANTS].bytes) return TENON_OK;
+  if (weights->size == h->constants.bytes) return TENON_OK;
   return fail(d, TENON_EFORMAT, NOWHERE, "the file of weights has %lld bytes, and should have %lld",
-              (long long)weights->size, (long long)h->section[SECTION_CONSTANTS].bytes);
+              (long long)weights->size, (long long)h->constants.bytes);
 }
 
-static tenon_status check_sections(const File *f, const File *weights, const Header *h, Diag *d,
+static tenon_status check_sections(const File *f, const File *weights, Header *h, Diag *d,
                                    Str *out) {
   int64_t at = ARTIFACT_PAGE;
   // Threads are worth starting for what takes them milliseconds.
   Pool *pool = f->size > 32 << 20 ? pool_create(0) : NULL;
   tenon_status s = TENON_OK;
-  for (int i = 0; i < SECTION_COUNT && !s; i++) {
+  for (int i = 0; i < artifact_nsections(h) && !s; i++) {
     bool beside = h->beside && i == SECTION_CONSTANTS;
-    int64_t n = h->section[i].bytes, padded = beside ? n : whole_pages(n);
+    const Section *section = artifact_section(h, i);
+    int64_t n = section->bytes, padded = beside ? n : whole_pages(n);
     const uint8_t *p = beside ? weights->bytes : f->bytes + at;
     out[i] = (Str){(const char *)p, n};
-    if (crc32c_blocks(p, n, pool) != h->section[i].crc || !all_zero(p + n, padded - n))
+    if (crc32c_blocks(p, n, pool) != section->crc || !all_zero(p + n, padded - n))
       s = fail(d, TENON_EFORMAT, NOWHERE, "the file is damaged: the checksum of its %s",
-               artifact_section_name[i]);
+               section_name(i));
     at += pages_here(h, i);
   }
   pool_release(pool);
@@ -189,7 +115,7 @@ static bool has_feature(Str features, Str one) {
 // "TRIPLE +FEATURE,+FEATURE": the machine must be of that kind and have every one of them.
 static tenon_status check_target(const Program *p, Diag *d) {
   Machine m;
-  if (!p->target || !p->nkernels) return TENON_OK;
+  if (!p->target || !p->code_bytes) return TENON_OK;
   machine_host(&m);
   const char *space = strchr(p->target, ' '), *dash = strchr(p->target, '-');
   int64_t arch = dash ? dash - p->target : (int64_t)strlen(p->target);
@@ -254,6 +180,7 @@ static void unload(Program *p) {
 
 // Where it lies in the file, or a copy where that cannot be made executable.
 static tenon_status place_code(Program *p, Str code, Diag *d) {
+  p->code_bytes = 0;
   if (!code.n) return TENON_OK;
   void *at = (void *)(uintptr_t)code.p;
   if (!p->backing.mapped || !code_allow(at, code.n)) at = code_map(code.p, code.n);
@@ -263,27 +190,132 @@ static tenon_status place_code(Program *p, Str code, Diag *d) {
   return TENON_OK;
 }
 
-static tenon_status load(Program *p, EvalFind *find, Diag *d) {
+// ---- one variant ----
+
+typedef struct Reader {
+  Program *p;
+  const ArtifactLoad *o;
   Header h;
-  Str section[SECTION_COUNT];
-  TRY(read_header(&p->backing, d, &h));
-  TRY(check_weights(&h, &p->weights, d));
-  TRY(check_sections(&p->backing, &p->weights, &h, d, section));
-  TRY(plan_decode(p, section[SECTION_PLAN], find, d));
+  Str section[SECTION_VARIANTS + 2 * ARTIFACT_VARIANTS];
+} Reader;
+
+static tenon_status load_variant(Reader *r, int i, Diag *d) {
+  Program *p = r->p;
+  Str code = r->section[SECTION_VARIANTS + 2 * i + 1], more = r->section[SECTION_MORE];
+  TRY(plan_decode(p, r->section[SECTION_VARIANTS + 2 * i], r->o->find, d));
+  p->code_bytes = code.n;
   TRY(check_target(p, d));
-  p->constants = section[SECTION_CONSTANTS].p;
-  p->constants_bytes = section[SECTION_CONSTANTS].n;
+  p->constants = r->section[SECTION_CONSTANTS].p;
+  p->constants_bytes = r->section[SECTION_CONSTANTS].n;
+  // The others' constants lie behind, on the next page.
+  if (i && more.n) p->constants_bytes = more.p + more.n - p->constants;
   if ((uintptr_t)p->constants % 64)
     return fail(d, TENON_EINVAL, NOWHERE, "a compiled model must lie at a multiple of 64 bytes");
   TRY(place_constants(p, d));
-  p->code_bytes = section[SECTION_CODE].n;
   TRY(program_check(p, d));
-  return place_code(p, section[SECTION_CODE], d);
+  p->variant = i;
+  return place_code(p, code, d);
+}
+
+// ---- which one ----
+
+// What runs "cpu", or each of "cpu,opencl", how fast at most; 0 and a reason: not here.  A machine shared with others is asked once.
+static double speed_of(const ArtifactLoad *o, const char *target, Arena *a, const char **why) {
+  double best = 0, least = 0;
+  int parts = 0;
+  for (const char *at = target; *at; parts++) {
+    const char *word = str_copy(a, (Str){at, (int64_t)strcspn(at, ",")});
+    const char *reason = "this program has no drivers";
+    Machine m;
+    double speed = 0;
+    if (!strcmp(word, "host")) {
+      speed = 1;
+    } else if (!strcmp(word, "cpu")) {
+      machine_host(&m);
+      speed = machine_speed(&m);
+    } else if (o->speed) {
+      speed = o->speed(word, &reason);
+    }
+    if (speed <= 0) {
+      *why = str_printf(a, "%s: %s", word, reason);
+      return 0;
+    }
+    best = MAX(best, speed);
+    least = parts ? MIN(least, speed) : speed;
+    at += strlen(word);
+    at += *at == ',';
+  }
+  // Of two with the same best machine the one with another to help, if that is one of its own.
+  return parts < 2 ? best : best * (least > SHARED_SPEED ? 1.01 : 0.99);
+}
+
+// One variant is the whole model, several are alternatives: the next one where a machine cannot run it.
+static tenon_status load_fastest(Reader *r, Diag *d) {
+  Program *p = r->p;
+  int n = (int)r->h.nvariants;
+  double speed[ARTIFACT_VARIANTS];
+  Diag *said = arena_new(&p->arena, Diag);
+  p->why_not = arena_array(&p->arena, const char *, n);
+  for (int i = 0; i < n; i++)
+    speed[i] = speed_of(r->o, r->h.variant[i].target, &p->arena, &p->why_not[i]);
+  for (;;) {
+    int best = 0;
+    for (int i = 1; i < n; i++)
+      if (speed[i] > speed[best]) best = i;
+    if (speed[best] <= 0) break;
+    diag_init(said);
+    said->base = d->base;
+    tenon_status s = load_variant(r, best, n == 1 ? d : said);
+    for (int i = 0; i < n && !s; i++)
+      if (i != best && !p->why_not[i]) p->why_not[i] = "it runs here, and another is faster";
+    if (s != TENON_EUNSUPPORTED || n == 1) {
+      if (s && n > 1) *d = *said;
+      return s;
+    }
+    p->why_not[best] = str_copy(&p->arena, str_of(said->text));
+    speed[best] = 0;
+  }
+  if (n == 1)
+    return fail(d, TENON_EUNSUPPORTED, NOWHERE, "it was compiled for %s, which is not here: %s",
+                r->h.variant[0].target, p->why_not[0]);
+  fail(d, TENON_EUNSUPPORTED, NOWHERE, "none of its variants runs here");
+  for (int i = 0; i < n; i++)
+    fail(d, TENON_EUNSUPPORTED, NOWHERE, "for %s: %s", r->h.variant[i].target, p->why_not[i]);
+  return TENON_EUNSUPPORTED;
+}
+
+// The one that was asked for.
+static tenon_status load_named(Reader *r, Diag *d) {
+  Program *p = r->p;
+  int n = (int)r->h.nvariants;
+  StrBuf list;
+  strbuf_init(&list, &p->arena);
+  p->why_not = arena_array(&p->arena, const char *, n);
+  for (int i = 0; i < n; i++) {
+    const char *why, *target = r->h.variant[i].target;
+    strbuf_printf(&list, "%s%s", i ? "; " : "", target);
+    if (strcmp(target, r->o->target)) continue;
+    for (int k = 0; k < n; k++) p->why_not[k] = k == i ? NULL : "another was asked for";
+    if (speed_of(r->o, target, &p->arena, &why) > 0) return load_variant(r, i, d);
+    return fail(d, TENON_EUNSUPPORTED, NOWHERE, "target %s is not here: %s", target, why);
+  }
+  return fail(d, TENON_EUNSUPPORTED, NOWHERE, "it was not compiled for %s, but for: %s",
+              r->o->target, strbuf_text(&list));
+}
+
+static tenon_status load(Program *p, const ArtifactLoad *o, Diag *d) {
+  Reader *r = arena_new(&p->arena, Reader);
+  r->p = p;
+  r->o = o;
+  TRY(read_header(&p->backing, d, &r->h));
+  TRY(check_weights(&r->h, &p->weights, d));
+  TRY(check_sections(&p->backing, &p->weights, &r->h, d, r->section));
+  return o->target && strcmp(o->target, "auto") ? load_named(r, d) : load_fastest(r, d);
 }
 
 // Both files are the program's from here on.
-static tenon_status load_file(File *file, File *weights, void (*end)(Program *), EvalFind *find,
-                              Diag *d, Program **out) {
+static tenon_status load_file(File *file, File *weights, void (*end)(Program *),
+                              const ArtifactLoad *o, Diag *d, Program **out) {
   *out = NULL;
   Program *p = program_create();
   if (!p) {
@@ -296,7 +328,7 @@ static tenon_status load_file(File *file, File *weights, void (*end)(Program *),
   p->unload = end;
   Trap t;
   trap_enter(&t, d);
-  if (setjmp(t.env) == 0) t.status = load(p, find, d);
+  if (setjmp(t.env) == 0) t.status = load(p, o, d);
   trap_leave(&t);
   if (t.status)
     program_release(p);
@@ -305,8 +337,8 @@ static tenon_status load_file(File *file, File *weights, void (*end)(Program *),
   return t.status;
 }
 
-tenon_status artifact_load(File *file, EvalFind *find, Diag *d, Program **out) {
-  tenon_status s = load_file(file, &(File){0}, unload, find, d, out);
+tenon_status artifact_load(File *file, const ArtifactLoad *o, Diag *d, Program **out) {
+  tenon_status s = load_file(file, &(File){0}, unload, o, d, out);
   file_close(file);  // where no program took it
   return s;
 }
@@ -316,19 +348,25 @@ static void unload_memory(Program *p) {
   file_close(&p->weights);
 }
 
-tenon_status artifact_load_memory(const void *bytes, int64_t n, const char *weights, EvalFind *find,
-                                  Diag *d, Program **out) {
+tenon_status artifact_load_memory(const void *bytes, int64_t n, const char *weights,
+                                  const ArtifactLoad *o, Diag *d, Program **out) {
   File beside = {0};
   *out = NULL;
   if (weights) TRY(file_open(weights, &beside, d));
-  return load_file(&(File){.bytes = bytes, .size = n}, &beside, unload_memory, find, d, out);
+  return load_file(&(File){.bytes = bytes, .size = n}, &beside, unload_memory, o, d, out);
 }
 
 void artifact_info(const Program *p, ArtifactInfo *out) {
-  Header h;
-  memcpy(&h, p->backing.bytes, sizeof h);
-  *out = (ArtifactInfo){.version = h.version,
-                        .maker = (const char *)p->backing.bytes + offsetof(Header, maker),
-                        .file_bytes = h.file_bytes};
-  for (int i = 0; i < SECTION_COUNT; i++) out->section_bytes[i] = h.section[i].bytes;
+  const Header *h = (const Header *)(const void *)p->backing.bytes;
+  *out = (ArtifactInfo){.version = h->version,
+                        .maker = h->maker,
+                        .file_bytes = h->file_bytes,
+                        .constants_bytes = h->constants.bytes + h->more.bytes,
+                        .nvariants = (int)h->nvariants,
+                        .chosen = p->variant};
+  for (int i = 0; i < out->nvariants; i++)
+    out->variant[i] = (ArtifactVariant){.target = h->variant[i].target,
+                                        .plan_bytes = h->variant[i].plan.bytes,
+                                        .code_bytes = h->variant[i].code.bytes,
+                                        .why_not = p->why_not[i]};
 }

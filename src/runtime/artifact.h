@@ -1,10 +1,13 @@
 // artifact.h -- a compiled model in a file: model.tenon.
 //
-// A header of one page, then three sections, each at a page's start and filled up with zeros: the plan (every table of
-// the Program), the constants, the code.  The header has the length and the CRC32C of each section and its own, so that
-// no bit can change unnoticed.  Where a model is linked into a program, the constants may be a file of their own (exactly
-// that section), which the header's CRC binds to it.  The file is mapped: constants and code are used where they lie, and shared by all
-// processes that run the model.
+// A file holds one or several variants of a model, each compiled for one target (or for several machines together), over one set of
+// constants.  A header of one page, then sections, each at a page's start and filled up with zeros: the constants of the first
+// variant, those that only others have, and of each variant the plan (every table of the Program) and the code.  The header has the
+// length and the CRC32C of each section and its own, so that no bit can change unnoticed.  Where a model is linked into a
+// program, the constants may be a file of their own (exactly that section), which the header's CRC binds to it.  The file is mapped:
+// constants and code are used where they lie, and shared by all processes that run the model.
+//
+// Loading takes the fastest variant that this machine can run: its CPU has what the code needs, its drivers are there.
 //
 // The checks find damage, not malice: an artifact is a program, and runs with the rights of whoever runs it.
 #ifndef TENON_RUNTIME_ARTIFACT_H
@@ -13,37 +16,63 @@
 #include "eval/table.h"
 #include "runtime/program.h"
 
-enum { ARTIFACT_VERSION = 4, ARTIFACT_PAGE = 4096, ARTIFACT_PARTS = 6 };
-typedef enum { SECTION_PLAN, SECTION_CONSTANTS, SECTION_CODE, SECTION_COUNT } ArtifactSection;
-extern const char *const artifact_section_name[SECTION_COUNT];
+enum { ARTIFACT_VERSION = 6, ARTIFACT_PAGE = 4096, ARTIFACT_VARIANTS = 8 };
+enum { ARTIFACT_PARTS = 5 + 4 * ARTIFACT_VARIANTS };
 
-typedef struct ArtifactInfo {
-  uint32_t version;
-  const char *maker;  // version of Tenon that wrote it
-  int64_t file_bytes, section_bytes[SECTION_COUNT];
-} ArtifactInfo;
+// What a program was compiled for: "cpu", "host", "opencl", or several machines "cpu,opencl"; may lie in `a`.
+const char *program_target(const Program *p, Arena *a);
 
 // Whether a file begins as an artifact does.
 bool artifact_is(const void *bytes, int64_t n);
 
-// The file's bytes in order: header, plan, padding, constants, padding, code with its padding.  The constants are the
-// program's own; the rest lies in `a`.  `beside`: for constants in a file of their own, whose part is empty.  EUNSUPPORTED
-// for a program without code of its own.
-MUST_USE tenon_status artifact_parts(const Program *p, bool beside, Arena *a, Diag *d,
-                                     Str out[ARTIFACT_PARTS]);
+// ---- writing ----
+
+// The file's bytes in order: header, then each section and what fills its last page; empty where there are fewer.  The constants
+// and the code are the programs' own; the rest lies in `a`.  `beside`: for constants in a file of their own, of one program.
+// EUNSUPPORTED for a program without code of its own; EINVAL for two of one target.
+MUST_USE tenon_status artifact_parts(const Program *const *variant, int n, bool beside, Arena *a,
+                                     Diag *d, Str out[ARTIFACT_PARTS]);
 // Replaces the file at once, or leaves the old one.
 MUST_USE tenon_status artifact_write(const Program *p, const char *path, Diag *d);
+MUST_USE tenon_status artifact_write_all(const Program *const *variant, int n, const char *path,
+                                         Diag *d);
+
+// ---- loading ----
 
 // How host steps find their evaluations: eval_find, or a list of what one program needs.
 typedef const EvalOp *EvalFind(const char *name);
+// How fast a driver's devices are here, in operations a second; 0 and a reason when there are none.  NULL: no driver is asked.
+typedef double DriverSpeed(const char *driver, const char **why);
+#define SHARED_SPEED                                                                               \
+  2.0  // of a device that is the host's own cores: it runs, but slower than these by themselves
+typedef struct ArtifactLoad {
+  EvalFind *find;
+  DriverSpeed *speed;
+  const char *target;  // this variant and no other; NULL: the fastest that runs here
+} ArtifactLoad;
 // `file` is the program's from here on, also on failure.
-MUST_USE tenon_status artifact_load(File *file, EvalFind *find, Diag *d, Program **out);
+MUST_USE tenon_status artifact_load(File *file, const ArtifactLoad *o, Diag *d, Program **out);
 // The bytes, at a multiple of 64, stay the caller's and must outlive the program.  `weights`: the file of its constants,
 // NULL where they are among the bytes.
 MUST_USE tenon_status artifact_load_memory(const void *bytes, int64_t n, const char *weights,
-                                           EvalFind *find, Diag *d, Program **out);
-MUST_USE tenon_status artifact_open(const char *path, Diag *d, Program **out);
-// What the header says; the program must come from artifact_load.
+                                           const ArtifactLoad *o, Diag *d, Program **out);
+// With every evaluation there is, where none is said; `o` may be NULL.
+MUST_USE tenon_status artifact_open(const char *path, const ArtifactLoad *o, Diag *d,
+                                    Program **out);
+
+typedef struct ArtifactVariant {
+  const char *target;
+  int64_t plan_bytes, code_bytes;
+  const char *why_not;  // this variant was not taken; NULL: it was
+} ArtifactVariant;
+typedef struct ArtifactInfo {
+  uint32_t version;
+  const char *maker;  // version of Tenon that wrote it
+  int64_t file_bytes, constants_bytes;
+  int nvariants, chosen;
+  ArtifactVariant variant[ARTIFACT_VARIANTS];
+} ArtifactInfo;
+// What the header says, and what loading made of it; the program must come from artifact_load.
 void artifact_info(const Program *p, ArtifactInfo *out);
 
 // ---- the plan as bytes (artifact_plan.c) ----

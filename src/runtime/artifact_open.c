@@ -3,13 +3,15 @@
 // Apart from the rest, so that a program with its model inside links only the evaluations that the model needs.
 #include "runtime/artifact.h"
 
-tenon_status artifact_open(const char *path, Diag *d, Program **out) {
+tenon_status artifact_open(const char *path, const ArtifactLoad *o, Diag *d, Program **out) {
   File f;
   *out = NULL;
   TRY(file_open(path, &f, d));
   Where base = d->base;
   d->base.file = path;
-  tenon_status s = artifact_load(&f, eval_find, d, out);
+  ArtifactLoad all = o ? *o : (ArtifactLoad){0};
+  if (!all.find) all.find = eval_find;
+  tenon_status s = artifact_load(&f, &all, d, out);
   d->base = base;
   return s;
 }

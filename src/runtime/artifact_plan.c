@@ -14,6 +14,7 @@ typedef enum {
   WIRE_f64,
   WIRE_dtype,
   WIRE_text,  // NULL is a value of its own
+  WIRE_str,
   WIRE_i32s,  // the rest: lists
   WIRE_i64s,
   WIRE_texts,
@@ -55,12 +56,17 @@ static const WireField const_fields[] = {
   ONE(ProgConst, i64, offset), ONE(ProgConst, i64, bytes),
 };
 static const WireField kernel_fields[] = {
-  ONE(ProgKernel, text, name), ONE(ProgKernel, i64, entry), ONE(ProgKernel, i64, scratch_bytes),
+  ONE(ProgKernel, text, name), ONE(ProgKernel, u8, device), ONE(ProgKernel, i64, entry),
+  ONE(ProgKernel, i64, scratch_bytes), ONE(ProgKernel, i32, group), ONE(ProgKernel, i64, shared_bytes),
   ONE(ProgKernel, i32, nargs), ONE(ProgKernel, i32, ndims),
   ONE(ProgKernel, i32, nchecks), MANY(ProgKernel, texts, check, nchecks),
 };
+static const WireField device_fields[] = {
+  ONE(ProgDevice, text, driver), ONE(ProgDevice, text, made_for), ONE(ProgDevice, str, code),
+};
 static const WireField value_fields[] = {
-  ONE(ProgValue, u8, place), ONE(ProgValue, u8, kind), ONE(ProgValue, u8, item), ONE(ProgValue, dtype, dtype),
+  ONE(ProgValue, u8, place), ONE(ProgValue, u8, kind), ONE(ProgValue, u8, item), ONE(ProgValue, u8, device),
+  ONE(ProgValue, dtype, dtype),
   ONE(ProgValue, i32, slot), ONE(ProgValue, i32, at), ONE(ProgValue, i32, rank), MANY(ProgValue, i32s, dim, rank),
   ONE(ProgValue, text, name),
 };
@@ -84,6 +90,7 @@ static const WireTable sym_table = WIRE_TABLE(ProgSym, sym_fields);
 static const WireTable expr_table = WIRE_TABLE(ProgExpr, expr_fields);
 static const WireTable const_table = WIRE_TABLE(ProgConst, const_fields);
 static const WireTable kernel_table = WIRE_TABLE(ProgKernel, kernel_fields);
+static const WireTable device_table = WIRE_TABLE(ProgDevice, device_fields);
 static const WireTable value_table = WIRE_TABLE(ProgValue, value_fields);
 static const WireTable root_table = WIRE_TABLE(ProgRoot, root_fields);
 static const WireTable step_table = WIRE_TABLE(ProgStep, step_fields);
@@ -104,6 +111,7 @@ static const WireField program_fields[] = {
   ONE(Program, i32, nexprs), TABLE(Program, expr, nexprs, expr_table),
   ONE(Program, i32, nconsts), TABLE(Program, constant, nconsts, const_table),
   ONE(Program, i32, nkernels), TABLE(Program, kernel, nkernels, kernel_table),
+  ONE(Program, i32, ndevices), TABLE(Program, device, ndevices, device_table),
   ONE(Program, i32, nfunctions),
   {.kind = WIRE_functions, .offset = offsetof(Program, function), .count = offsetof(Program, nfunctions), .of = &function_table},
 };
@@ -300,8 +308,8 @@ static void code_struct(Wire *w, const WireTable *t, void *obj);
 // The fewest bytes that a struct takes in the plan.
 static int64_t least_bytes(const WireTable *t) {
   static const int64_t least[] = {
-      [WIRE_u8] = 1,    [WIRE_i32] = 4,  [WIRE_i64] = 8,  [WIRE_f64] = 8,
-      [WIRE_dtype] = 4, [WIRE_text] = 4, [WIRE_attrs] = 0};
+      [WIRE_u8] = 1,    [WIRE_i32] = 4,  [WIRE_i64] = 8, [WIRE_f64] = 8,
+      [WIRE_dtype] = 4, [WIRE_text] = 4, [WIRE_str] = 8, [WIRE_attrs] = 0};
   int64_t n = 0;
   for (int i = 0; i < t->nfields; i++) n += least[t->field[i].kind];
   return n;
@@ -347,6 +355,7 @@ static void code_field(Wire *w, const WireField *f, char *obj) {
   case WIRE_f64: code_bytes(w, at, 8); break;
   case WIRE_dtype: *(DType *)at = (DType)code_i32(w, *(DType *)at); break;
   case WIRE_text: *list = code_text(w, *list); break;
+  case WIRE_str: *(Str *)at = code_str(w, *(Str *)at); break;
   case WIRE_i32s: *list = code_list(w, *list, n, 4); break;
   case WIRE_i64s: *list = code_list(w, *list, n, 8); break;
   case WIRE_texts: code_texts(w, at, n); break;

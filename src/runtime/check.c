@@ -63,7 +63,10 @@ static void check_const(Checker *c, int32_t i) {
 }
 
 static void check_kernel(Checker *c, const ProgKernel *k, int32_t i) {
-  need(c, c->p->invoke || within(k->entry, c->p->code_bytes), "a kernel outside the code", i);
+  need(c, !k->device || k->device < c->p->ndevices, "a kernel of no device", i);
+  need(c, c->p->invoke || k->device || within(k->entry, c->p->code_bytes),
+       "a kernel outside the code", i);
+  need(c, k->group >= 0 && k->shared_bytes >= 0, "a kernel's group", i);
   need(c, k->name && k->scratch_bytes >= 0, "a kernel's name or scratch", i);
   need(c, k->nargs >= 0 && k->ndims >= 0 && k->nchecks >= 0, "a kernel's arguments", i);
   for (int32_t m = 0; m < k->nchecks && !c->status; m++) need(c, k->check[m], "no message", m);
@@ -100,6 +103,10 @@ static void check_value(Checker *c, const ProgValue *v) {
   need(c, v->kind <= VK_MAP && v->item <= VK_MAP, "no such kind", v->kind);
   need(c, !v->dtype || dtype_valid(v->dtype), "no such element type", v->dtype);
   need(c, v->rank >= -1 && v->rank <= MAX_RANK, "a rank", v->rank);
+  need(c, !v->device || v->device < c->p->ndevices, "no such device", v->device);
+  need(c, !v->device || v->place != PLACE_PARAM, "a parameter on a device", v->device);
+  need(c, !v->device || (v->kind == VK_TENSOR && v->rank >= 0 && v->dtype && v->dtype != DT_STRING),
+       "a list on a device", v->device);
   need(c, v->at == -1 || v->place == PLACE_ARENA || v->place == PLACE_RESULT, "a part of nothing",
        v->at);
   check_optional_expr(c, v->at);
@@ -142,7 +149,18 @@ static void check_call(Checker *c, const ProgStep *s) {
   for (int32_t i = 0; i < s->nargs && !c->status; i++) {
     const ProgValue *v = &c->f->value[s->arg[i]];
     need(c, v->kind == VK_TENSOR && v->dtype != DT_STRING, "a kernel of lists", s->arg[i]);
+    need(c, v->device == k->device, "an argument on another device", s->arg[i]);
   }
+}
+
+// Evaluations read and make values of the host; a view lies where its operands do.
+static void check_devices(Checker *c, const ProgStep *s) {
+  int device = s->kind == STEP_VIEW ? c->f->value[s->out[0]].device : 0;
+  for (int32_t i = 0; i < s->nin; i++)
+    need(c, s->in[i] < 0 || c->f->value[s->in[i]].device == device, "an operand on another device",
+         s->in[i]);
+  for (int32_t i = 0; i < s->nout; i++)
+    need(c, c->f->value[s->out[i]].device == device, "a result on another device", s->out[i]);
 }
 
 static void check_step(Checker *c, const ProgStep *s) {
@@ -168,6 +186,7 @@ static void check_step(Checker *c, const ProgStep *s) {
     bool one = s->nin == 1 || (s->nin > 1 && s->kind == STEP_VIEW);
     need(c, one && s->nout == 1 && s->in[0] >= 0, "a view of nothing", s->nin);
   }
+  if (!c->status && (s->kind == STEP_HOST || s->kind == STEP_VIEW)) check_devices(c, s);
   for (int32_t i = 0; i < s->nfree && !c->status; i++) {
     need(c, c->f->value[s->free[i]].place == PLACE_HEAP, "a place is freed", s->free[i]);
     c->made[s->free[i]] = false;
@@ -178,6 +197,7 @@ static void check_step(Checker *c, const ProgStep *s) {
 static bool may_meet(const Checker *c, int32_t a, int32_t b) {
   const ProgValue *x = &c->f->value[a], *y = &c->f->value[b];
   if (a == b) return true;
+  if (x->device != y->device) return false;
   if (x->place != y->place || (x->place != PLACE_ARENA && x->place != PLACE_RESULT)) return false;
   return x->slot == y->slot && (x->at == y->at || x->at < 0 || y->at < 0);
 }
@@ -202,6 +222,8 @@ static void check_beside(Checker *c, int32_t first) {
   for (int32_t i = 0; i <= s->more && s->more && !c->status; i++) {
     need(c, s[i].kind == STEP_KERNEL && s[i].when < 0 && (!i || !s[i].more),
          "a step that runs beside no other", first + i);
+    need(c, s[i].kind != STEP_KERNEL || !c->p->kernel[s[i].kernel].device,
+         "steps of a device side by side", first + i);
     for (int32_t k = 0; k <= s->more && !c->status; k++)
       if (i != k) check_apart(c, &s[i], &s[k]);
   }
@@ -226,6 +248,8 @@ static void check_function(Checker *c, const ProgFunction *f) {
   }
   for (int32_t i = 0; i < f->nparams; i++)
     need(c, f->value[f->param[i]].place == PLACE_PARAM, "a parameter elsewhere", i);
+  for (int32_t i = 0; i < f->nresults; i++)
+    need(c, !f->value[f->result[i]].device, "a result on a device", i);
   for (int32_t i = 0; i < f->nsteps && !c->status; i++) check_step(c, &f->step[i]);
   for (int32_t i = 0; i < f->nsteps && !c->status; i++) check_beside(c, i);
   check_made(c, f->result, f->nresults);
@@ -281,8 +305,17 @@ static void check_bodies(Checker *c) {
   }
 }
 
+static void check_device_table(Checker *c) {
+  const Program *p = c->p;
+  need(c, !p->ndevices || (p->ndevices >= 2 && p->ndevices <= DEVICES_MAX), "a table of devices",
+       p->ndevices);
+  for (int32_t i = 0; i < p->ndevices && !c->status; i++)
+    need(c, !p->device[i].driver == !i, "a device without a driver", i);
+}
+
 static void check_all(Checker *c) {
   const Program *p = c->p;
+  check_device_table(c);
   need(c, p->nfunctions >= 1, "no function", p->nfunctions);
   for (int32_t i = 0; i < p->nsyms && !c->status; i++)
     need(c, p->sym[i].name, "a symbol without a name", i);

@@ -122,7 +122,7 @@ static void run_alone(KernelJob *j) {
   for (int c = 0; c < j->ncalls; c++) run_items(j, &j->call[c], 0, 0, j->call[c].items);
 }
 
-static tenon_status say_failed(Session *s, Run *run, const ProgStep *st, int failed) {
+tenon_status session_say_failed(const Session *s, Run *run, const ProgStep *st, int failed) {
   const ProgKernel *k = &s->program->kernel[st->kernel];
   if (failed == KERNEL_NO_MEMORY)
     return fail(run->diag, TENON_ENOMEM, (Where){.node = st->node, .op = st->op}, "out of memory");
@@ -146,8 +146,7 @@ static tenon_status argument_sizes(Session *s, Run *run, const Frame *fr, Kernel
   return TENON_OK;
 }
 
-// Many items may walk over nothing at all.
-static bool results_are_empty(const Session *s, const Frame *fr, const ProgStep *st) {
+bool session_results_empty(const Session *s, const Frame *fr, const ProgStep *st) {
   int64_t bytes;
   for (int32_t i = 0; i < st->nout; i++)
     if (!value_bytes(s, &fr->f->value[st->out[i]], &bytes) || bytes) return false;
@@ -155,7 +154,6 @@ static bool results_are_empty(const Session *s, const Frame *fr, const ProgStep 
 }
 
 static tenon_status prepare(Session *s, Run *run, const Frame *fr, KernelCall *c) {
-  enum { MANY_ITEMS = 4096 };
   const Program *p = s->program;
   const ProgStep *st = c->step;
   Where at = {.node = st->node, .op = st->op};
@@ -174,7 +172,7 @@ static tenon_status prepare(Session *s, Run *run, const Frame *fr, KernelCall *c
       return fail(run->diag, TENON_EINTERNAL, at, "a size is not known");
   if (!prog_eval(p, st->items, s->sym, &c->items))
     return fail(run->diag, TENON_EINTERNAL, at, "the number of work items is not known");
-  if (c->items > MANY_ITEMS && results_are_empty(s, fr, st)) c->items = 0;
+  if (c->items > MANY_ITEMS && session_results_empty(s, fr, st)) c->items = 0;
   return TENON_OK;
 }
 
@@ -196,7 +194,7 @@ tenon_status session_kernels(Session *s, Run *run, const Frame *fr, const ProgSt
   }
   for (int c = 0; c < j->ncalls; c++) {
     int failed = atomic_load(&j->call[c].failed);
-    if (failed) return say_failed(s, run, j->call[c].step, failed);
+    if (failed) return session_say_failed(s, run, j->call[c].step, failed);
   }
   return TENON_OK;
 }

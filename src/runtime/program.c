@@ -1,6 +1,8 @@
 // program.c -- a compiled model and its sizes.
 #include "runtime/program.h"
 
+#include "runtime/device_run.h"
+
 Program *program_create(void) {
   Program *p = mem_alloc((int64_t)sizeof *p);
   if (!p) return NULL;
@@ -16,6 +18,7 @@ Program *program_retain(Program *p) {
 
 void program_release(Program *p) {
   if (!p || atomic_fetch_sub(&p->refs, 1) > 1) return;
+  if (p->device_kept) p->device_run->unload(p);
   if (p->unload) p->unload(p);
   arena_deinit(&p->arena);
   mem_free(p, (int64_t)sizeof *p);

@@ -11,6 +11,12 @@
 // earlier steps made; a constant has the bytes of its shape; code entries lie in the code; an expression's stack never
 // runs empty or over; steps that run side by side are kernels, at most STEP_MORE + 1, of which none reads or writes what another
 // writes; no function comes back to itself through bodies.
+//
+// Devices.  A program may have kernels for machines other than the host: each value is in the memory of one device, and a value that is
+// needed on another has a second ProgValue there, made by a STEP_COPY.  A device's memory is a mirror of the host's: its arena has
+// the same roots at the same offsets; PLACE_RESULT and PLACE_HEAP on a device are buffers of the session's, for what becomes a
+// result and for what is no part of the plan, such as copies of parameters.  Parameters, results, and what host steps read and make
+// are values of the host; a kernel's arguments are all on its device; a view is where its operand is; steps side by side are the host's.
 #ifndef TENON_RUNTIME_PROGRAM_H
 #define TENON_RUNTIME_PROGRAM_H
 
@@ -58,10 +64,11 @@ typedef enum {
 } ProgPlace;
 typedef struct ProgValue {
   uint8_t place;
-  uint8_t kind;  // ValueKind
-  uint8_t item;  // ValueKind of what a sequence or an optional holds
-  DType dtype;   // of a tensor; of the tensors in a list, where known
-  int32_t rank;  // -1: not known before it is made
+  uint8_t kind;    // ValueKind
+  uint8_t item;    // ValueKind of what a sequence or an optional holds
+  uint8_t device;  // where it lies: of the program's table, 0 the host
+  DType dtype;     // of a tensor; of the tensors in a list, where known
+  int32_t rank;    // -1: not known before it is made
   int32_t slot;
   int32_t
       at;  // expression: bytes from the start of its slot, where it is a part of what lies there; -1: none
@@ -89,7 +96,7 @@ typedef enum {
   STEP_KERNEL,  // generated code
   STEP_HOST,    // an evaluation of src/eval
   STEP_VIEW,  // result 0 lies where operand 0 begins: another shape of it, or all operands side by side
-  STEP_COPY,  // result 0 gets the bytes of operand 0
+  STEP_COPY,  // result 0 gets the bytes of operand 0, which may be on another device
 } ProgStepKind;
 enum { STEP_MORE = 7 };
 typedef struct ProgStep {
@@ -135,20 +142,39 @@ typedef struct ProgFunction {
 
 typedef struct ProgKernel {
   const char *name;
-  int64_t entry;  // offset in the code
+  uint8_t device;  // that runs it
+  int64_t entry;   // offset in the code; of a device: its number among the device's kernels
   int64_t scratch_bytes;
+  int32_t group;         // of a device: threads that share an item; 1: each item is one thread's
+  int64_t shared_bytes;  // of a device: memory of a group
   int32_t nargs, ndims, nchecks;
   const char **check;
 } ProgKernel;
 
+// A machine that kernels run on.  Number 0 of the table is the host, which has no driver.
+typedef struct ProgDevice {
+  const char *driver;    // "opencl": row of device.h
+  const char *made_for;  // the device that schedules were chosen for, in words
+  Str code;              // what the driver loads: source or binary
+  const char
+      *pick;      // which of the driver's devices; NULL: its own choice.  Not part of an artifact
+  bool no_cache;  // what the driver makes of the code is not kept.  Nor is this
+} ProgDevice;
+enum { DEVICES_MAX = 8 };
+
 typedef struct Program {
   Arena arena;
-  int32_t nsyms, nexprs, nfunctions, nconsts, nkernels;
+  int32_t nsyms, nexprs, nfunctions, nconsts, nkernels, ndevices;
   ProgSym *sym;
   ProgExpr *expr;
   ProgFunction **function;  // 0 is the model
   ProgConst *constant;
   ProgKernel *kernel;
+  ProgDevice *device;  // [ndevices]; ndevices is 0 where the host does everything
+  // What runs steps on devices, where some are on one (program_use_devices), and what it keeps for the program: so that a
+  // program of the host alone needs no driver.
+  const struct DeviceRun *device_run;
+  struct DeviceKept *_Atomic device_kept;
   const char *constants;  // section: page-aligned, in memory or mapped
   int64_t constants_bytes;
   const char *code;  // executable, mapped
@@ -157,7 +183,10 @@ typedef struct Program {
   int32_t (*invoke)(const struct Program *p, int32_t kernel, void *const *args, const int64_t *size,
                     const int64_t *dims, int64_t begin, int64_t end);
   void *invoke_ctx;
-  const char *target;                 // "x86_64-pc-linux-gnu +avx2,+fma": what the code needs
+  const char *target;  // "x86_64-pc-linux-gnu +avx2,+fma": what the code needs
+  // Which variant of its artifact it is, and why not each of the others (NULL of its own); no list when built in memory.
+  int32_t variant;
+  const char **why_not;
   File backing;                       // the artifact's mapping; no bytes when built in memory
   File weights;                       // the constants' mapping, where they are a file of their own
   void (*unload)(struct Program *p);  // gives back code, constants and mapping; may be NULL

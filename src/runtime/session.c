@@ -44,7 +44,11 @@ static tenon_status start(Session *s, const SessionOptions *o, Diag *d) {
   for (int32_t i = 0; s->timed && i < s->program->nfunctions; i++)
     s->frame[i].times = arena_array(&s->arena, StepTime, MAX(s->frame[i].f->nsteps, 1));
   session_make_job(s);
-  return TENON_OK;
+  if (!s->program->ndevices) return TENON_OK;
+  if (!s->program->device_run)
+    return fail(d, TENON_EUNSUPPORTED, NOWHERE, "this runtime has no devices but the host");
+  s->device_run = s->program->device_run;
+  return s->device_run->start(s, d);
 }
 
 tenon_status session_create(Program *p, const SessionOptions *o, Diag *d, Session **out) {
@@ -66,6 +70,7 @@ tenon_status session_create(Program *p, const SessionOptions *o, Diag *d, Sessio
 
 void session_free(Session *s) {
   if (!s) return;
+  if (s->device_run) s->device_run->stop(s);
   workers_free(s->workers);
   pool_release(s->pool);
   for (int32_t i = 0; s->frame && i < s->program->nfunctions; i++)
@@ -115,7 +120,9 @@ static tenon_status lay_out(Session *s, Run *run, Frame *fr) {
     total = MAX(total, end[i]);
   }
   if (run->max_bytes && total > run->max_bytes) return no_room(run, "more than the limit");
-  int64_t need = MAX(total, ALIGN);  // values without elements have an address too
+  int64_t need = total;
+  if (s->device_run) TRY(s->device_run->lay_out(s, run, fr, end, &need));
+  need = MAX(need, ALIGN);  // values without elements have an address too
   if (need > fr->memory_bytes) {
     mem_free(fr->memory, fr->memory_bytes);
     fr->memory_bytes = 0;
@@ -243,13 +250,21 @@ static tenon_status check_sizes(Session *s, Run *run, const ProgStep *st) {
   return TENON_OK;
 }
 
-static tenon_status do_step(Session *s, Run *run, Frame *fr, const ProgStep *st) {
+// Whether the step is done at all; limits and sizes allow it.
+static tenon_status enter_step(Session *s, Run *run, const Frame *fr, const ProgStep *st,
+                               bool *out_do) {
   int64_t when = 1;
-  if (st->when >= 0 && prog_eval(s->program, st->when, s->sym, &when) && !when) return TENON_OK;
+  *out_do = st->when < 0 || !prog_eval(s->program, st->when, s->sym, &when) || when;
+  if (!*out_do) return TENON_OK;
   for (int32_t k = 0; run->ops_budget >= 0 && k <= st->more; k++) TRY(spend(s, run, fr, &st[k]));
+  for (int32_t k = 0; st->kind == STEP_KERNEL && k <= st->more; k++)
+    TRY(check_sizes(s, run, &st[k]));
+  return TENON_OK;
+}
+
+static tenon_status do_step(Session *s, Run *run, Frame *fr, const ProgStep *st) {
   switch ((ProgStepKind)st->kind) {
   case STEP_KERNEL:
-    for (int32_t k = 0; k <= st->more; k++) TRY(check_sizes(s, run, &st[k]));
     for (int32_t k = 0; k <= st->more; k++)
       for (int32_t i = 0; i < st[k].nout; i++)
         TRY(cell_make(s, run, fr, st[k].out[i], (Where){.node = st[k].node, .op = st[k].op}));
@@ -263,8 +278,9 @@ static tenon_status do_step(Session *s, Run *run, Frame *fr, const ProgStep *st)
 
 static tenon_status show_results(Session *s, Run *run, const Frame *fr, const ProgStep *st) {
   for (int32_t i = 0; i < st->nout; i++) {
-    Value *v;
-    TRY(cell_value(s, run, fr, st->out[i], &v));
+    Value *v = NULL;
+    if (s->device_run) TRY(s->device_run->show(s, run, fr, st->out[i], &v));
+    if (!v) TRY(cell_value(s, run, fr, st->out[i], &v));
     tenon_status status = s->observe(s->observe_ctx, st, st->out[i], v);
     value_release(v);
     TRY(status);
@@ -297,11 +313,36 @@ static tenon_status do_steps(Session *s, Run *run, Frame *fr) {
   for (int32_t i = 0; i < fr->f->nsteps; i += 1 + fr->f->step[i].more) {
     const ProgStep *st = &fr->f->step[i];
     int64_t begin = times ? platform->now() : 0;
-    TRY(do_step(s, run, fr, st));
+    bool needed;
+    TRY(enter_step(s, run, fr, st, &needed));
+    if (needed) TRY(do_step(s, run, fr, st));
     for (int32_t k = 0; k <= st->more; k++) TRY(end_step(s, run, fr, &st[k]));
     if (times) note_times(s, st, &times[i], begin);
   }
   return TENON_OK;
+}
+
+// Where the program has devices: steps that are on one, and those of the host in between.
+static tenon_status do_placed_steps(Session *s, Run *run, Frame *fr) {
+  StepTime *times = fr->times;
+  for (int32_t i = 0; i < fr->f->nsteps; i += 1 + fr->f->step[i].more) {
+    const ProgStep *st = &fr->f->step[i];
+    int64_t begin = times ? platform->now() : 0, ns = -1;
+    bool needed, done = false;
+    TRY(enter_step(s, run, fr, st, &needed));
+    if (needed) TRY(s->device_run->step(s, run, fr, st, &done, &ns));
+    if (needed && !done) TRY(do_step(s, run, fr, st));
+    for (int32_t k = 0; k <= st->more; k++) {
+      TRY(end_step(s, run, fr, &st[k]));
+      for (int32_t v = 0; v < st[k].nfree; v++) s->device_run->release(s, fr, st[k].free[v]);
+    }
+    if (times) note_times(s, st, &times[i], begin);
+    if (times && ns >= 0) {
+      times[i].ns += ns - times[i].last_ns;
+      times[i].last_ns = ns;
+    }
+  }
+  return s->device_run->end(s, run, fr);
 }
 
 static tenon_status call(Session *s, Run *run, Frame *fr, Value *const *in, const ResultRoom *room,
@@ -310,7 +351,12 @@ static tenon_status call(Session *s, Run *run, Frame *fr, Value *const *in, cons
   for (int32_t i = 0; i < fr->f->nparams; i++) TRY(take_parameter(s, run, fr, i, in[i]));
   TRY(lay_out(s, run, fr));
   TRY(place_all(s, run, fr, room));
-  TRY(do_steps(s, run, fr));
+  if (s->device_run) {
+    TRY(s->device_run->place(s, run, fr));
+    TRY(do_placed_steps(s, run, fr));
+  } else {
+    TRY(do_steps(s, run, fr));
+  }
   for (int32_t i = 0; i < fr->f->nresults; i++) TRY(give_result(s, run, fr, i, &out[i]));
   arena_reset(&run->scratch, m);
   return TENON_OK;
@@ -322,6 +368,7 @@ tenon_status session_call(Session *s, Run *run, const ProgFunction *f, Value *co
   int32_t bound = s->ntrail;
   tenon_status status = call(s, run, fr, in, room, out);
   drop_cells(fr);
+  if (s->device_run) s->device_run->leave(s, fr);
   while (s->ntrail > bound) s->sym[s->trail[--s->ntrail]] = SYM_UNBOUND;
   return status;
 }
@@ -371,7 +418,10 @@ tenon_status session_run(Session *s, Run *run, Value *const *inputs, const Resul
   uint64_t mode = float_mode_enter(false);
   Trap t;
   trap_enter(&t, run->diag);
-  if (setjmp(t.env) == 0) t.status = session_call(s, run, f, inputs, room, out);
+  if (setjmp(t.env) == 0) {
+    if (s->device_run) t.status = s->device_run->begin(s, run);
+    if (!t.status) t.status = session_call(s, run, f, inputs, room, out);
+  }
   trap_leave(&t);
   float_mode_leave(mode);
   if (t.status)
@@ -379,5 +429,6 @@ tenon_status session_run(Session *s, Run *run, Value *const *inputs, const Resul
       // The values belong to the run, which frees them; a raised error skipped this.
       memset(s->frame[i].cell, 0, (size_t)s->frame[i].f->nvalues * sizeof(Cell));
     }
+  if (t.status && s->device_run) s->device_run->failed(s);
   return t.status;
 }

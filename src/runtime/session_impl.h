@@ -2,6 +2,7 @@
 #ifndef TENON_RUNTIME_SESSION_IMPL_H
 #define TENON_RUNTIME_SESSION_IMPL_H
 
+#include "runtime/device_run.h"
 #include "runtime/session.h"
 #include "runtime/workers.h"
 
@@ -17,10 +18,11 @@ typedef struct Frame {
   Cell *cell;
   int64_t *offset;  // of each root
   char *memory;
-  int64_t memory_bytes;  // allocated
-  int64_t arena_bytes;   // used by the last layout
-  int64_t *laid_out;     // symbol values that the layout holds for
-  StepTime *times;       // by step; NULL where nothing is measured
+  int64_t memory_bytes;        // allocated
+  int64_t arena_bytes;         // used by the last layout
+  int64_t *laid_out;           // symbol values that the layout holds for
+  StepTime *times;             // by step; NULL where nothing is measured
+  struct DeviceFrame *device;  // where the program has devices
   bool valid;
 } Frame;
 
@@ -32,7 +34,9 @@ struct Session {
   int64_t *sym;
   int32_t *trail;  // symbols in the order in which they were bound
   int32_t ntrail;
-  Frame *frame;  // by function
+  Frame *frame;                  // by function
+  const DeviceRun *device_run;   // NULL: everything is on the host
+  struct DeviceSession *device;  // its own
   char *scratch;
   int64_t scratch_each, scratch_bytes;
   struct KernelJob *job;  // of the kernels that run
@@ -48,6 +52,11 @@ void session_make_job(Session *s);  // once there are workers; memory of the ses
 tenon_status session_kernels(Session *s, Run *run, const Frame *fr, const ProgStep *st);
 // Of the time that the last kernels took side by side, the part of one: by how long threads worked at it.
 int64_t session_kernel_time(const Session *s, const ProgStep *st, int64_t ns);
+// Why a step failed: what its kernel said.
+tenon_status session_say_failed(const Session *s, Run *run, const ProgStep *st, int failed);
+// Many items may walk over nothing at all.
+enum { MANY_ITEMS = 4096 };
+bool session_results_empty(const Session *s, const Frame *fr, const ProgStep *st);
 // host.c: one evaluation of src/eval.
 tenon_status value_detach(Session *s, Run *run, Value **v);
 tenon_status session_host(Session *s, Run *run, Frame *fr, const ProgStep *st);

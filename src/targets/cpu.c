@@ -18,8 +18,9 @@ void cpu_describe(const Machine *m, LowerTarget *out) {
   if (m->arch != ARCH_X86_64) out->vector_registers = 32;
 }
 
-bool cpu_available(void) {
+bool cpu_available(const char **why) {
   char path[4096];
+  *why = "the program tenon-codegen is not there: it is built with LLVM";
   return process_find("tenon-codegen", path, sizeof path);
 }
 
@@ -28,17 +29,35 @@ static void unload(Program *p) {
   code_unmap((void *)(uintptr_t)p->code, p->code_bytes);
 }
 
+// The kernels of a program that are the host's; a device may have others.
+typedef struct Ours {
+  int64_t *kernel, n;
+  Str *text;
+} Ours;
+
+static Ours find_ours(const Compiled *c, Arena *a) {
+  Ours x = {.kernel = arena_array(a, int64_t, MAX(c->nkernels, 1)),
+            .text = arena_array(a, Str, MAX(c->nkernels, 1))};
+  for (int64_t i = 0; i < c->nkernels; i++) {
+    if (c->program->kernel[i].device) continue;
+    x.text[x.n] = c->kernel[i].text;
+    x.kernel[x.n++] = i;
+  }
+  return x;
+}
+
 // All images in one, each at a multiple of a cache line; of a page on AArch64, whose code finds its constants by pages.
-static tenon_status join_images(Program *p, const Machine *m, const Code *code, int64_t n, Arena *a,
-                                Diag *d) {
+static tenon_status join_images(Program *p, const Ours *ours, const Machine *m, const Code *code,
+                                Arena *a, Diag *d) {
   int64_t total = 0, align = m->arch == ARCH_AARCH64 ? PAGE : CODE_ALIGN;
-  for (int64_t i = 0; i < n; i++) {
-    p->kernel[i].entry = total + code[i].entry;
+  for (int64_t i = 0; i < ours->n; i++) {
+    p->kernel[ours->kernel[i]].entry = total + code[i].entry;
     total += (code[i].n + align - 1) / align * align;
   }
   char *all = arena_alloc(a, MAX(total, 1));
-  for (int64_t i = 0; i < n; i++)
-    memcpy(all + p->kernel[i].entry - code[i].entry, code[i].bytes, (size_t)code[i].n);
+  for (int64_t i = 0; i < ours->n; i++)
+    memcpy(all + p->kernel[ours->kernel[i]].entry - code[i].entry, code[i].bytes,
+           (size_t)code[i].n);
   p->code = code_map(all, MAX(total, 1));
   if (!p->code) return fail(d, TENON_EIO, NOWHERE, "the system gives no memory for code");
   p->code_bytes = MAX(total, 1);
@@ -46,24 +65,31 @@ static tenon_status join_images(Program *p, const Machine *m, const Code *code, 
   return TENON_OK;
 }
 
-static void report(const Compiled *c, const Code *code, Arena *a, TargetReport *out) {
+static void report(const Compiled *c, const Ours *ours, const Code *code, Arena *a,
+                   TargetReport *out) {
   out->kernel = arena_array(a, KernelReport, MAX(c->nkernels, 1));
   for (int64_t i = 0; i < c->nkernels; i++)
-    out->kernel[i] = (KernelReport){
-        .name = c->kernel[i].name, .ms = code[i].ms, .cached = code[i].cached, .bytes = code[i].n};
+    out->kernel[i] = (KernelReport){.name = c->kernel[i].name};
+  for (int64_t i = 0; i < ours->n; i++) {
+    KernelReport *k = &out->kernel[ours->kernel[i]];
+    k->ms = code[i].ms;
+    k->cached = code[i].cached;
+    k->bytes = code[i].n;
+  }
 }
 
 // What the code generator says of each kernel in words.
-static tenon_status build_text(Codegen *g, const Compiled *c, const Str *text,
+static tenon_status build_text(Codegen *g, const Compiled *c, const Ours *ours,
                                const TargetOptions *o, const CodeCall *call, Arena *a, Diag *d) {
-  Code *words = arena_array(a, Code, MAX(c->nkernels, 1));
+  Code *words = arena_array(a, Code, MAX(ours->n, 1));
   CodeKind kind = o->text == TEXT_ASM ? CODE_ASM : CODE_LLVM;
   const char *comment = o->text == TEXT_ASM ? "#" : ";";
   StrBuf b;
   strbuf_init(&b, a);
-  TRY(codegen_build_with(g, o->machine, kind, text, c->nkernels, call, a, words, d));
-  for (int64_t i = 0; i < c->nkernels; i++) {
-    strbuf_printf(&b, "%s kernel %lld: %s\n", comment, (long long)i, c->kernel[i].name);
+  TRY(codegen_build_with(g, o->machine, kind, ours->text, ours->n, call, a, words, d));
+  for (int64_t i = 0; i < ours->n; i++) {
+    int64_t k = ours->kernel[i];
+    strbuf_printf(&b, "%s kernel %lld: %s\n", comment, (long long)k, c->kernel[k].name);
     strbuf_put(&b, (Str){(const char *)words[i].bytes, words[i].n});
   }
   o->report->text = strbuf_str(&b);
@@ -74,15 +100,15 @@ static tenon_status build_code(const Compiled *c, Codegen *codegen, const Target
                                Arena *a, Diag *d) {
   Program *p = c->program;
   CodeCall call = {.watch = o->watch, .no_cache = o->no_cache};
-  Str *text = arena_array(a, Str, c->nkernels);
-  Code *code = arena_array(a, Code, c->nkernels);
-  for (int64_t i = 0; i < c->nkernels; i++) text[i] = c->kernel[i].text;
+  Ours ours = find_ours(c, a);
+  Code *code = arena_array(a, Code, MAX(ours.n, 1));
+  if (!ours.n) return TENON_OK;
   CodeKind kind = o->checked ? CODE_CHECKED : CODE_IMAGE;
-  TRY(codegen_build_with(codegen, o->machine, kind, text, c->nkernels, &call, a, code, d));
-  if (o->report) report(c, code, a, o->report);
-  if (o->text && o->report) TRY(build_text(codegen, c, text, o, &call, a, d));
+  TRY(codegen_build_with(codegen, o->machine, kind, ours.text, ours.n, &call, a, code, d));
+  if (o->report) report(c, &ours, code, a, o->report);
+  if (o->text && o->report) TRY(build_text(codegen, c, &ours, o, &call, a, d));
   p->target = str_printf(&p->arena, "%s %s", o->machine->triple, o->machine->features);
-  return join_images(p, o->machine, code, c->nkernels, a, d);
+  return join_images(p, &ours, o->machine, code, a, d);
 }
 
 // The code generators, kept from the first kernel to the last.  Why there are none, cpu_build says.

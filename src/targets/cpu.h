@@ -5,7 +5,7 @@
 #include "targets/target.h"
 
 void cpu_describe(const Machine *m, LowerTarget *out);
-bool cpu_available(void);
+bool cpu_available(const char **why);
 void *cpu_open(const TargetOptions *o);
 void cpu_close(void *opened);
 bool cpu_verified(void *opened, const TargetOptions *o, Str text);

@@ -168,7 +168,7 @@ static tenon_status write_object(const Program *p, const Machine *m, const char 
   int n = 0;
   if (!elf_machine(m, &h, &o.abs64))
     return fail(d, TENON_EUNSUPPORTED, NOWHERE, "no object files are written for %s", m->triple);
-  TRY(artifact_parts(p, weights != NULL, a, d, artifact));
+  TRY(artifact_parts(&p, 1, weights != NULL, a, d, artifact));
   if (weights) TRY(file_write(weights, p->constants, p->constants_bytes, d));
   for (int i = 0; i < ARTIFACT_PARTS; i++) total += artifact[i].n;
   build(&o, p, symbol, weights, total);

@@ -2,9 +2,17 @@
 #include "targets/target.h"
 
 #include "base/platform.h"
+#include "base/process.h"
+#include "runtime/speed.h"
 #include "targets/c/c.h"
 #include "targets/cpu.h"
+#include "targets/cuda/cuda.h"
+#include "targets/device.h"
+#include "targets/opencl/opencl.h"
 #include "targets/ref.h"
+#include "targets/split.h"
+
+#include <stdlib.h>
 
 static void describe_nothing(const Machine *m, LowerTarget *out) {
   (void)m;
@@ -46,40 +54,132 @@ static const Target c_text = {.name = "c",
                               .describe = c_describe,
                               .build = c_build};
 
-const Target *const target_table[] = {&cpu, &c_text, &ref, &host, NULL};
+#define OPENCL_DEVICE                                                                              \
+  .available = opencl_available, .driver = "opencl", .describe_device = opencl_describe,           \
+  .begin = opencl_begin, .takes = opencl_takes, .finish = opencl_finish_text
+static const Target opencl = {
+    .name = "opencl", .doc = "OpenCL C, for a device with an OpenCL driver", OPENCL_DEVICE};
+static const Target cpu_opencl = {.name = "cpu,opencl",
+                                  .doc = "kernels on the CPU or on the OpenCL device, by cost",
+                                  .with = &cpu,
+                                  OPENCL_DEVICE};
+
+static const Target cuda = {.name = "cuda",
+                            .doc = "CUDA C++, for an NVIDIA GPU",
+                            .available = cuda_available,
+                            .driver = "cuda",
+                            .describe_device = cuda_describe,
+                            .begin = cuda_begin,
+                            .takes = cuda_takes,
+                            .finish = cuda_finish_text};
+
+const Target *const target_table[] = {&cpu, &cuda, &opencl, &c_text, &ref, &host, NULL};
+
+const Target *const target_shared[] = {&cpu_opencl, NULL};
+
+// "a,b" and "b,a".
+static bool same_pair(const char *x, const char *y) {
+  size_t n = strcspn(y, ","), rest = y[n] ? strlen(y + n + 1) : 0;
+  return rest && strlen(x) == strlen(y) && !strncmp(x, y + n + 1, rest) && x[rest] == ',' &&
+         !strncmp(x + rest + 1, y, n);
+}
 
 const Target *target_find(const char *name) {
   for (const Target *const *t = target_table; *t; t++)
     if (!strcmp((*t)->name, name)) return *t;
+  for (const Target *const *t = target_shared; *t; t++)
+    if (!strcmp((*t)->name, name) || same_pair((*t)->name, name)) return *t;
   return NULL;
 }
 
-bool target_available(const Target *t) { return !t->available || t->available(); }
+bool target_there(const Target *t, const char **why) {
+  *why = NULL;
+  if (t->with && !target_there(t->with, why)) return false;
+  return !t->available || t->available(why);
+}
 
-const Target *target_auto(void) { return target_available(&cpu) ? &cpu : &host; }
+// TENON_GROUPS=N: kernels in groups of N threads where the target would not have them; what has none runs the threads one after
+// the other.  So the templates of devices are tested everywhere.
+static void group_for_tests(LowerTarget *t) {
+  const char *n = getenv("TENON_GROUPS");
+  long threads = n ? strtol(n, NULL, 10) : 0;
+  if (threads < 2 || threads > 1024 || (threads & (threads - 1)) || t->group) return;
+  t->group = (int)threads;
+  t->shared_bytes = 48 << 10;
+  t->in_step = 32;
+}
+
+bool target_has_groups(const Target *t) {
+  LowerTarget lt = {0};
+  Diag d;
+  int index;
+  Device *device = NULL;
+  const DeviceDriver *driver = t->driver ? device_driver(t->driver) : NULL;
+  diag_init(&d);
+  if (driver && !driver->find(NULL, &d, &index) && !driver->open(index, &d, &device)) {
+    t->describe_device(driver->info(device), &lt);
+    driver->close(device);
+  }
+  group_for_tests(&lt);
+  return lt.group > 1;
+}
+
+bool target_available(const Target *t) {
+  const char *why;
+  return target_there(t, &why);
+}
+
+double target_speed(const Target *t) {
+  const char *why;
+  Machine m;
+  if (!target_available(t)) return 0;
+  if (t->driver) return driver_speed(t->driver, &why);
+  machine_host(&m);
+  return t == &cpu ? machine_speed(&m) : t == &host ? 1 : 0;
+}
+
+// A device that is the CPU itself never beats `cpu`: without another machine drivers are not asked, which takes long.
+const Target *target_auto(void) {
+  const Target *best = &host;
+  double speed = 0;
+  bool ask = system_has_accelerator() || !target_available(&cpu);
+  for (const Target *const *t = target_table; *t; t++) {
+    double s = (*t)->driver && !ask ? 0 : target_speed(*t);
+    if (s > speed) speed = s, best = *t;
+  }
+  return best;
+}
 
 static double ms_since(int64_t begin) { return (double)(platform->now() - begin) / 1e6; }
 
-static tenon_status build(const Target *t, const TargetOptions *o, const Compiled *c, Arena *a,
-                          Diag *d) {
+static tenon_status build(const Target *t, const TargetOptions *o, DeviceTarget *on,
+                          const Compiled *c, Arena *a, Diag *d) {
   int64_t begin = platform->now();
   Trap trap;
   trap_enter(&trap, d);
-  if (setjmp(trap.env) == 0) trap.status = t->build(c, o, a, d);
+  if (setjmp(trap.env) == 0) {
+    if (t->driver) trap.status = device_finish(on, c, d);
+    if (!trap.status && !t->driver) trap.status = t->build(c, o, a, d);
+    if (!trap.status && t->with) trap.status = t->with->build(c, o, a, d);
+  }
   trap_leave(&trap);
   if (o->report) o->report->build_ms = ms_since(begin);
   return trap.status ? trap.status : program_check(c->program, d);
 }
 
+// What makes the host's kernels, where it has some.
+static const Target *host_of(const Target *t) { return t->with ? t->with : t; }
+
 typedef struct Call {
   const Target *t;
   TargetOptions o;
   void *opened;
+  DeviceTarget device;  // of a target that has a driver
 } Call;
 
 static bool verified(void *ctx, Str text) {
   const Call *c = ctx;
-  return c->t->verified(c->opened, &c->o, text);
+  return host_of(c->t)->verified(c->opened, &c->o, text);
 }
 
 static tenon_status compile(Call *call, Graph *g, const MemPlan *plan, Arena *a, Diag *d,
@@ -89,7 +189,10 @@ static tenon_status compile(Call *call, Graph *g, const MemPlan *plan, Arena *a,
   LowerOptions lo = {.host_only = t->host_only, .sizes = o->sizes, .watch = o->watch};
   Compiled c;
   int64_t begin = platform->now();
-  t->describe(o->machine, &lo.target);
+  if (host_of(t)->describe) host_of(t)->describe(o->machine, &lo.target);
+  if (t->driver) TRY(device_begin(&call->device, t, o, a, d, &lo));
+  group_for_tests(t->driver ? &lo.device[1] : &lo.target);
+  if (t->with) TRY(split_begin(&call->device, g, plan, a, d, &lo));
   if (call->opened) {
     lo.verified = verified;
     lo.verified_ctx = call;
@@ -102,7 +205,7 @@ static tenon_status compile(Call *call, Graph *g, const MemPlan *plan, Arena *a,
                                 .nunproven = c.nunproven,
                                 .unproven = c.unproven,
                                 .left = c.left};
-  tenon_status s = build(t, o, &c, a, d);
+  tenon_status s = build(t, o, &call->device, &c, a, d);
   if (s) {
     program_release(c.program);
     return s;
@@ -125,11 +228,12 @@ tenon_status target_compile_with(const Target *t, Graph *g, const MemPlan *plan,
   Trap trap;
   trap_enter(&trap, d);
   if (setjmp(trap.env) == 0) {
-    if (t->open) call.opened = t->open(&call.o);
+    if (host_of(t)->open) call.opened = host_of(t)->open(&call.o);
     trap.status = compile(&call, g, plan, a, d, out);
   }
   trap_leave(&trap);
-  if (call.opened) t->close(call.opened);
+  if (call.opened) host_of(t)->close(call.opened);
+  device_release(&call.device);
   return trap.status;
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/machine.h"
 #include "lower/lower.h"
+#include "runtime/device.h"
 
 typedef struct TargetOptions TargetOptions;
 typedef struct Target {
@@ -15,20 +16,39 @@ typedef struct Target {
   bool keeps_loops;  // the lowering's arena must live as long as the program
   // What schedules are chosen by.
   void (*describe)(const Machine *m, LowerTarget *out);
-  bool (*available)(void);  // on this machine; NULL: everywhere
+  // On this machine; NULL: everywhere.  *why: the reason, where it is not.
+  bool (*available)(const char **why);
   // What it needs while a model is compiled, which may be NULL for want of it; NULL: nothing.
   void *(*open)(const TargetOptions *o);
   void (*close)(void *opened);
   // Whether a kernel was verified when its code, which is kept, was made; NULL: never.
   bool (*verified)(void *opened, const TargetOptions *o, Str text);
   MUST_USE tenon_status (*build)(const Compiled *c, const TargetOptions *o, Arena *a, Diag *d);
+  // A target that runs on a device has a driver (runtime/device.h) and these in place of `describe`, `open` and `build`: what
+  // schedules are chosen by there; text under way, in the arena; whether a kernel can be written, which is then the next one of the
+  // text; and the code of all.
+  const char *driver;
+  const struct Target *
+      with;  // that makes the host's kernels, where the work is shared; NULL: the device has them all
+  void (*describe_device)(const DeviceInfo *i, LowerTarget *out);
+  void *(*begin)(const DeviceInfo *i, const TargetOptions *o, Arena *a);
+  bool (*takes)(void *text, const LoopKernel *k, const char **why);
+  MUST_USE tenon_status (*finish)(void *text, Diag *d, Str *code);
 } Target;
 
-const Target *target_find(const char *name);  // NULL when there is none
-extern const Target *const target_table[];    // NULL-terminated
+// NULL when there is none.  "cpu,opencl", in any order, is the graph split over both.
+const Target *target_find(const char *name);
+extern const Target *const target_table[];   // NULL-terminated
+extern const Target *const target_shared[];  // the same, of targets that share the work
 
 bool target_available(const Target *t);
-const Target *target_auto(void);  // the fastest that is available
+// Whether its kernels are done by groups of threads, on its first device: then convolutions that follow one another are best kernels of
+// their own (OptOptions.apart).
+bool target_has_groups(const Target *t);
+bool target_there(const Target *t, const char **why);  // the same, with the reason
+const Target *target_auto(void);                       // the fastest that is available
+// How fast it is here, in operations a second, roughly; 0: it is not available.  Only for what auto chooses from.
+double target_speed(const Target *t);
 
 typedef struct KernelReport {
   const char *name;
@@ -60,6 +80,11 @@ struct TargetOptions {
   struct CSource *c_source;
   const struct CSourceOptions *c_options;
   const char *cflags;
+  const char
+      *device;  // which of the driver's devices (`tenon targets` lists them); NULL: its own choice
+  // Where kernels go in spite of the cost model, of a target that shares the work: split.h; the last rule that fits counts.
+  const char *const *place;
+  int64_t nplace;
 };
 // Lowers a planned graph and builds its kernels; o may be NULL.
 MUST_USE tenon_status target_compile_with(const Target *t, Graph *g, const MemPlan *plan,

@@ -11,7 +11,8 @@ static tenon_status check(const uint8_t *data, size_t size, Program *p, Arena *a
     char *copy = arena_alloc(a, (int64_t)size + 64);
     copy += -(uintptr_t)copy & 63;
     memcpy(copy, data, size);
-    tenon_status s = artifact_load_memory(copy, (int64_t)size, NULL, eval_find, d, &whole);
+    tenon_status s = artifact_load_memory(copy, (int64_t)size, NULL,
+                                          &(ArtifactLoad){.find = eval_find}, d, &whole);
     program_release(whole);
     return s;
   }

@@ -56,8 +56,8 @@ static void unload(AotState *s) {
 static tenon_status load(const tenon_aot_model *m, AotState *s) {
   pthread_mutex_lock(&lock);
   ops_now = m->ops;
-  tenon_status status =
-      artifact_load_memory(m->bytes, m->nbytes, m->weights, find_here, &s->diag, &s->program);
+  tenon_status status = artifact_load_memory(
+      m->bytes, m->nbytes, m->weights, &(ArtifactLoad){.find = find_here}, &s->diag, &s->program);
   pthread_mutex_unlock(&lock);
   SessionOptions o = {.threads = (int)m->threads};
   if (!status) status = session_create(s->program, &o, &s->diag, &s->session);

@@ -139,8 +139,8 @@ int tenon_aot_main(tenon_aot_model *m, int argc, char **argv) {
   Trap t;
   trap_enter(&t, &x.diag);
   if (setjmp(t.env) == 0) {
-    t.status =
-        artifact_load_memory(m->bytes, m->nbytes, m->weights, find_here, &x.diag, &x.program);
+    t.status = artifact_load_memory(m->bytes, m->nbytes, m->weights,
+                                    &(ArtifactLoad){.find = find_here}, &x.diag, &x.program);
     x.misused = !t.status && !take_arguments(&x, argc, argv);
     if (!t.status && !x.misused) t.status = run(&x);
   }

@@ -35,10 +35,18 @@ enum { FRAMES = 1024 };
 static int64_t kernel_stack(const LoopKernel *k) {
   int64_t all = block_stack(&k->body), bytes;
   for (int32_t i = k->nargs; i < k->nbuffers; i++)
-    if (k->buffer[i].space == LOOP_REGISTER && ie_is_const(k->buffer[i].size) &&
+    if (k->buffer[i].space != LOOP_SCRATCH && ie_is_const(k->buffer[i].size) &&
         dtype_bytes(k->buffer[i].dtype, k->buffer[i].size->value, &bytes))
       all += (bytes + 63) / 64 * 64 + 64;
   return all;
+}
+
+// A kernel takes scratch where its loops name some, be it of no bytes.
+bool c_takes_scratch(const CModel *m, int32_t kernel) {
+  const LoopKernel *k = m->c->kernel[kernel].lowered->kernel;
+  for (int32_t i = k->nargs; i < k->nbuffers; i++)
+    if (k->buffer[i].space == LOOP_SCRATCH) return true;
+  return false;
 }
 
 static void name_kernels(CModel *m) {
@@ -53,7 +61,8 @@ static void name_kernels(CModel *m) {
     m->kernel[i] = str_printf(m->arena, "kernel_%d_%s", i, cstyle_identifier(m->arena, word));
     m->kernel_base[i] = code;
     code += p->kernel[i].nchecks + 1;
-    m->scratch_bytes = MAX(m->scratch_bytes, p->kernel[i].scratch_bytes);
+    int64_t scratch = c_takes_scratch(m, i) ? MAX(p->kernel[i].scratch_bytes, 64) : 0;
+    m->scratch_bytes = MAX(m->scratch_bytes, scratch);
     m->stack_bytes = MAX(m->stack_bytes, kernel_stack(m->c->kernel[i].lowered->kernel));
   }
   m->stack_bytes += FRAMES;

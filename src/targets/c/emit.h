@@ -29,6 +29,7 @@ typedef struct CModel {
 void c_refuse(CModel *m, const ProgStep *st, const char *why);
 // The text of a size: a number, or C over the symbols.
 const char *c_expr(CModel *m, int32_t expr);
+bool c_takes_scratch(const CModel *m, int32_t kernel);
 bool c_number(const CModel *m, int32_t expr, int64_t *out);
 const char *c_count(CModel *m, const ProgValue *v);  // elements
 const char *c_bytes(CModel *m, const ProgValue *v);

@@ -81,7 +81,9 @@ static const char *bytes_of(CModel *m, const ProgValue *v, int64_t *out_number) 
   if (n >= 0 && dtype_bytes(v->dtype, n, out_number))
     return str_printf(m->arena, "%lld", (long long)*out_number);
   *out_number = -1;
-  return product(m, v, MAX(dtype_bits(v->dtype) / 8, 1), &n);
+  int bits = dtype_bits(v->dtype);
+  if (bits >= 8) return product(m, v, bits / 8, &n);
+  return str_printf(m->arena, "(%s + 7) / 8", product(m, v, bits, &n));
 }
 
 const char *c_bytes(CModel *m, const ProgValue *v) {
@@ -94,8 +96,10 @@ const char *c_bytes(CModel *m, const ProgValue *v) {
 void c_refuse(CModel *m, const ProgStep *st, const char *why) {
   const char *key = str_printf(m->arena, "%s: %s", st && st->op ? st->op : "", why);
   m->nrefused++;
-  if (strmap_has(&m->refused, str_of(key))) return;
+  // What a step's value has, the model's output that it is has too.
+  if (strmap_has(&m->refused, str_of(key)) || (!st && strmap_has(&m->refused, str_of(why)))) return;
   strmap_put(&m->refused, str_of(key), m);
+  strmap_put(&m->refused, str_of(why), m);
   fail(m->d, TENON_EUNSUPPORTED, (Where){.node = st ? st->node : NULL, .op = st ? st->op : NULL},
        "%s", why);
 }
@@ -144,8 +148,9 @@ static int64_t lay_out(CModel *m, const ProgFunction *f, int64_t *offset, int64_
     int64_t bytes = 0;
     if (f->value[i].place != PLACE_HEAP || c_not_held(m, &f->value[i])) continue;
     bytes_of(m, &f->value[i], &bytes);
+    if (bytes < 0) m->symbolic = true;
     total = (total + 63) / 64 * 64;
-    heap[i] = bytes < 0 ? -1 : total;
+    heap[i] = total;
     total += MAX(bytes, 0);
   }
   return (total + 63) / 64 * 64;
@@ -171,7 +176,8 @@ static void place_values(CModel *m, const ProgFunction *f, const char **value) {
       if (at) value[i] = str_printf(m->arena, "%s + %s", value[i], at);
       break;
     case PLACE_HEAP:
-      if (!m->symbolic && heap[i] >= 0 && !c_not_held(m, v)) value[i] = arena_at(m, f, heap[i]);
+      if (c_not_held(m, v)) break;
+      value[i] = m->symbolic ? str_printf(m->arena, "arena + heap_%d", i) : arena_at(m, f, heap[i]);
       break;
     case PLACE_NONE: break;
     }
@@ -191,9 +197,6 @@ static bool held(CModel *m, const ProgFunction *f, const ProgStep *st) {
     if (st->in[i] >= 0) why = c_not_held(m, &f->value[st->in[i]]);
   for (int32_t i = 0; i < st->nout && !why; i++)
     if (st->out[i] >= 0) why = c_not_held(m, &f->value[st->out[i]]);
-  for (int32_t i = 0; i < st->nout && !why && m->symbolic; i++)
-    if (st->out[i] >= 0 && f->value[st->out[i]].place == PLACE_HEAP && st->kind != STEP_VIEW)
-      why = "a value has no planned place: give sizes with --fix";
   if (why) c_refuse(m, st, why);
   return !why;
 }
@@ -220,7 +223,7 @@ static void kernel_step(CModel *m, const ProgFunction *f, const ProgStep *st, co
   }
   for (int32_t i = 0; i < st->ndims; i++) strbuf_printf(b, ", %s", c_expr(m, st->dim[i]));
   strbuf_printf(b, ", 0, %s%s);\n", c_expr(m, st->items),
-                m->p->kernel[st->kernel].scratch_bytes ? ", scratch" : "");
+                c_takes_scratch(m, st->kernel) ? ", scratch" : "");
   strbuf_printf(b, "  if (rc) return %d + rc;\n", m->kernel_base[st->kernel]);
 }
 
@@ -285,6 +288,12 @@ static void symbolic_places(CModel *m, const ProgFunction *f) {
     strbuf_printf(b, "  const size_t end_%d = at_%d + (size_t)(%s);\n", i, i, c_expr(m, r->bytes));
     strbuf_printf(b, "  if (need < end_%d) need = end_%d;\n", i, i);
   }
+  // Values that the plan keeps out of its arena lie behind it.
+  for (int32_t i = 0; i < f->nvalues; i++) {
+    if (f->value[i].place != PLACE_HEAP || c_not_held(m, &f->value[i])) continue;
+    strbuf_printf(b, "  const size_t heap_%d = (need + 63) / 64 * 64;\n", i);
+    strbuf_printf(b, "  need = heap_%d + %s;\n  (void)heap_%d;\n", i, c_bytes(m, &f->value[i]), i);
+  }
 }
 
 static void open_function(CModel *m, const ProgFunction *f) {
@@ -327,6 +336,18 @@ static void emit_function(CModel *m, const ProgFunction *f) {
   strbuf_puts(&m->out, "  (void)in, (void)out, (void)rc;\n  return 0;\n}\n");
 }
 
+// Bodies know no sizes but numbers.
+static bool has_open_body(CModel *m) {
+  int64_t n;
+  for (int32_t i = 1; i < m->p->nfunctions; i++)
+    for (int32_t k = 0; k < m->p->function[i]->nvalues; k++) {
+      const ProgValue *v = &m->p->function[i]->value[k];
+      for (int32_t r = 0; r < v->rank; r++)
+        if (v->dim[r] >= 0 && !c_number(m, v->dim[r], &n)) return true;
+    }
+  return false;
+}
+
 void c_functions(CModel *m) {
   int64_t at = 0;
   m->function_base = arena_array(m->arena, int64_t, m->p->nfunctions);
@@ -337,7 +358,7 @@ void c_functions(CModel *m) {
     at += lay_out(m, f, offset, arena_array(m->arena, int64_t, MAX(f->nvalues, 1)));
   }
   m->arena_bytes = MAX(at, 64);
-  if (m->symbolic && m->p->nfunctions > 1) {
+  if (m->p->nfunctions > 1 && (m->symbolic || has_open_body(m))) {
     c_refuse(m, NULL, "control flow needs sizes that are numbers: give them with --fix");
     return;
   }

@@ -15,22 +15,42 @@
 #define TENON_TARGETS_CSTYLE_CSTYLE_H
 
 #include "loop/loop.h"
+#include "loop/tile.h"
 
 // How one language of the family spells what all of them have.
+//
+// A kernel of a *device* is launched by a driver.  Its arguments, in order: for each buffer its base and the bytes from there (`offsets`; else an
+// address); the dims; `items`, the number of work items; `scratch` and `scratch_each`, the bytes of it that belong to one thread;
+// `fault`, an int that gets 1 + the number of a check that failed, where it was 0, and with `offsets` how many ints it lies behind there.  Numbers
+// are 64 bits.
 typedef struct Spelling {
   const char *name;
-  const char *function;  // what a kernel's definition begins with
-  const char *input, *output,
-      *scratch;          // parameters: what stands before "NAME", with %s for the element type
-  const char *index;     // the type of indices and sizes
-  const char *local;     // what the declaration of a tile begins with
-  const char *items;     // the loop over work items: %s is its variable, twice and more
-  const char *prefetch;  // of the address %s; NULL: none
-  const char *top;       // what a file begins with: headers, and macros that kernels use
+  const char *function;     // what a kernel's definition begins with
+  const char *index;        // the type of indices and sizes
+  const char *small_index;  // of indices where 31 bits hold all of a kernel; NULL: the same
+  const char *local;        // what the declaration of a tile begins with
+  const char *items;        // the loop over work items, @ is its variable and # its type
+  const char *unroll;       // the line before a loop that is to be written out; NULL: none
+  const char *prefetch;     // of an address; NULL: none
+  const char *top;          // what a file begins with: headers, and macros that kernels use
+  const char *math_f32;     // what ends the names of functions of f32
   const char *const
-      *type;  // by DType: of values; of narrow floats, the integer that holds their bits
+      *type;       // by DType: of values; of narrow floats, the integer that holds their bits
+  int lanes;       // of a vector, at most
+  bool has_vload;  // vload, vstore and as_ take the place of memcpy
+  // Devices:
+  bool is_device, offsets;
+  const char *global;   // what stands before the types of arguments
+  const char *scratch;  // makes `scratch` the memory of this thread
+  const char *fault;    // writes the number @ into the slot
+  const char *f64;      // what a file with numbers of f64 needs
+  const char *from_f16, *to_f16,
+      *to_bf16;  // bodies of these conversions, where the machine has them; NULL: by integers
+  // Groups of threads: the loop over work items, scratch of a group, the thread's number, memory that is shared, and waiting until all
+  // stores are seen: to shared memory, to other memory, to both.
+  const char *group_items, *group_scratch, *thread, *shared, *barrier[3];
 } Spelling;
-extern const Spelling spelling_c;
+extern const Spelling spelling_c, spelling_opencl, spelling_cuda;
 
 // What a set of kernels needs of the helpers, in both forms.
 typedef struct HelperUse {
@@ -43,6 +63,12 @@ typedef struct CStyle {
   Arena *arena;
   Diag *diag;
   int vector_bytes;  // 0: plain alone
+  bool no_f64;       // the device has no such numbers: kernels with them are refused
+  bool uses_f64;
+  // CUDA with warpgroup products: gets how a kernel with tiles is launched; threads 0 where it has none.  NULL: tiles are plain loops.
+  struct CudaRecord *record;
+  bool
+      early;  // CUDA: kernels begin before the one before them has ended, and wait for it themselves
   VEC(HelperUse) use;
 } CStyle;
 void cstyle_init(CStyle *c, const Spelling *s, int vector_bytes, Arena *a, Diag *d);
@@ -55,6 +81,8 @@ MUST_USE tenon_status cstyle_kernel(CStyle *c, const LoopKernel *k, const char *
 void cstyle_need_sizes(CStyle *c);
 // What a file begins with: the language's own top, types, and helpers that the kernels so far need.
 void cstyle_prelude(CStyle *c, StrBuf *out);
+// CUDA: what goes between the top and a kernel with a tile.
+void cs_tile_top(const LoopTile *t, StrBuf *out);
 // A word that is no keyword of the family, nor a name of ours: letters, digits and _.
 const char *cstyle_identifier(Arena *a, Str text);
 

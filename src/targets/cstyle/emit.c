@@ -1,4 +1,4 @@
-// emit.c -- statements: loops, vectors, reductions, checks; and the function around them.
+// emit.c -- statements: loops, vectors, reductions, checks.
 //
 // A `vector` loop runs in chunks of lanes.  When its extent is a number and small, or when a tile is indexed by it, each chunk is
 // written out; else the chunks are a loop.  What remains goes by halves where its number is known, else one by one.  A loop whose lanes
@@ -7,7 +7,8 @@
 #include "loop/survey.h"
 #include "targets/cstyle/emit.h"
 
-static void emit_block(CEmit *e, const LoopBlock *b);
+static int open_block(CEmit *e, const LoopBlock *b);
+static void close_block(CEmit *e, int opened);
 
 // ---- what a body needs ----
 
@@ -35,7 +36,7 @@ static LoopSurvey survey(CEmit *e, const LoopStmt *s) {
 }
 
 static int lanes_for(const CEmit *e, const LoopSurvey *s) {
-  return (int)MIN(MAX(e->c->vector_bytes / s->widest, 1), LOOP_LANES);
+  return (int)MIN(MAX(e->c->vector_bytes / s->widest, 1), e->sp->lanes);
 }
 
 // ---- loops ----
@@ -51,28 +52,45 @@ static void emit_serial(CEmit *e, const LoopStmt *s) {
   if (ie_is(s->extent, 0)) return;
   if (ie_is(s->extent, 1)) {
     set_number(e, s->sym, 0);
-    emit_block(e, &s->body);
+    cs_block(e, &s->body);
     return;
   }
   const char *n = cs_dim(e, s->extent), *v = cs_name(e, s->sym->name);
-  cs_open(e, "for (%s %s = 0; %s < %s; %s++) {", e->sp->index, v, v, n, v);
+  if (s->loop == LOOP_UNROLL && e->sp->unroll) cs_line(e, "%s", e->sp->unroll);
+  cs_open(e, "for (%s %s = 0; %s < %s; %s++) {", e->index, v, v, n, v);
   set_text(e, s->sym, v);
-  emit_block(e, &s->body);
+  cs_block(e, &s->body);
   cs_close(e);
 }
 
 static void emit_parallel(CEmit *e, const LoopStmt *s) {
+  if (e->tile) {
+    cs_tile(e, s, e->tile);
+    return;
+  }
   const char *v = cs_name(e, s->sym->name);
-  StrBuf b;
-  strbuf_init(&b, e->arena);
-  for (const char *p = e->sp->items; *p; p++)
-    if (*p == '@')
-      strbuf_puts(&b, v);
-    else
-      strbuf_putc(&b, *p);
-  cs_open(e, "%s", strbuf_text(&b));
+  cs_open(e, "%s", cs_replace(e, e->threads ? e->sp->group_items : e->sp->items, v));
   set_text(e, s->sym, v);
-  emit_block(e, &s->body);
+  cs_block(e, &s->body);
+  cs_close(e);
+}
+
+// Each thread of the group by itself, when what others stored before is there.
+static void emit_threads(CEmit *e, const LoopStmt *s) {
+  uint64_t fences = 0;
+  if (!e->threads) {
+    emit_serial(e, s);
+    return;
+  }
+  if (intmap_get(&e->barrier, (uint64_t)(uintptr_t)s, &fences) && fences)
+    cs_line(e, "%s", e->sp->barrier[fences - 1]);
+  const char *v = cs_name(e, s->sym->name);
+  cs_open(e, "{");
+  cs_line(e, "const %s %s = %s;", e->index, v, e->sp->thread);
+  set_text(e, s->sym, v);
+  e->thread = s->sym;
+  cs_block(e, &s->body);
+  e->thread = NULL;
   cs_close(e);
 }
 
@@ -88,7 +106,7 @@ static void emit_unrolled(CEmit *e, const LoopStmt *s) {
   e->chunked |= s->extent->value > 1;
   for (int64_t i = 0; i < s->extent->value && !e->status; i++) {
     set_number(e, s->sym, i);
-    emit_block(e, &s->body);
+    cs_block(e, &s->body);
   }
 }
 
@@ -122,10 +140,11 @@ static void reduce_serial(CEmit *e, const LoopStmt *s) {
           name, first.text);
   if (!ie_is(s->extent, 0)) {
     const char *n = cs_dim(e, s->extent), *v = cs_name(e, s->sym->name);
-    cs_open(e, "for (%s %s = 0; %s < %s; %s++) {", e->sp->index, v, v, n, v);
+    cs_open(e, "for (%s %s = 0; %s < %s; %s++) {", e->index, v, v, n, v);
     set_text(e, s->sym, v);
-    emit_block(e, &s->body);
+    int opened = open_block(e, &s->body);
     reduce_into(e, s, acc);
+    close_block(e, opened);
     cs_close(e);
   }
   e->var[s->var] = acc;
@@ -136,10 +155,11 @@ static void reduce_rest(CEmit *e, const LoopStmt *s, const char *part, const cha
   const char *n = cs_dim(e, s->extent), *v = cs_name(e, s->sym->name);
   CVal acc = {.text = str_printf(e->arena, "%s[%s %% %d]", part, v, s->lanes),
               .dtype = s->value->dtype};
-  cs_open(e, "for (%s %s = %s; %s < %s; %s++) {", e->sp->index, v, from, v, n, v);
+  cs_open(e, "for (%s %s = %s; %s < %s; %s++) {", e->index, v, from, v, n, v);
   set_text(e, s->sym, v);
-  emit_block(e, &s->body);
+  int opened = open_block(e, &s->body);
   reduce_into(e, s, acc);
+  close_block(e, opened);
   cs_close(e);
 }
 
@@ -181,14 +201,14 @@ static void emit_chunk(CEmit *e, const Chunks *c, const char *base, int64_t at, 
   e->lanes = c->lanes == 1 ? 0 : c->lanes;
   e->sym[c->s->sym->slot] = (CSym){
       .kind = base ? CSYM_TEXT : CSYM_NUMBER, .varies = e->lanes > 0, .text = base, .value = at};
-  emit_block(e, &c->s->body);
+  cs_block(e, &c->s->body);
   if (c->acc) reduce_into(e, c->s, c->acc[part]);
   e->lanes = 0;
 }
 
 static void emit_rounds(CEmit *e, const Chunks *c, const char *whole) {
   const char *v = cs_name(e, c->s->sym->name);
-  cs_open(e, "for (%s %s = 0; %s < %s; %s += %d) {", e->sp->index, v, v, whole, v, c->round);
+  cs_open(e, "for (%s %s = 0; %s < %s; %s += %d) {", e->index, v, v, whole, v, c->round);
   for (int part = 0; part < c->round / c->lanes; part++)
     emit_chunk(e, c, v, (int64_t)part * c->lanes, part);
   cs_close(e);
@@ -227,12 +247,12 @@ static void vector_loop(CEmit *e, const LoopStmt *s, int lanes, const LoopSurvey
     return;
   }
   const char *whole = cs_name(e, "whole"), *n = cs_dim(e, s->extent), *v;
-  cs_line(e, "const %s %s = (%s) / %d * %d;", e->sp->index, whole, n, lanes, lanes);
+  cs_line(e, "const %s %s = (%s) / %d * %d;", e->index, whole, n, lanes, lanes);
   emit_rounds(e, &c, whole);
   v = cs_name(e, s->sym->name);
-  cs_open(e, "for (%s %s = %s; %s < %s; %s++) {", e->sp->index, v, whole, v, n, v);
+  cs_open(e, "for (%s %s = %s; %s < %s; %s++) {", e->index, v, whole, v, n, v);
   set_text(e, s->sym, v);
-  emit_block(e, &s->body);
+  cs_block(e, &s->body);
   cs_close(e);
 }
 
@@ -261,7 +281,7 @@ static void vector_reduce(CEmit *e, const LoopStmt *s, int lanes, const LoopSurv
       emit_rounds(e, &c, whole);
   } else {
     whole = cs_name(e, "whole");
-    cs_line(e, "const %s %s = (%s) / %d * %d;", e->sp->index, whole, cs_dim(e, s->extent), c.round,
+    cs_line(e, "const %s %s = (%s) / %d * %d;", e->index, whole, cs_dim(e, s->extent), c.round,
             c.round);
     emit_rounds(e, &c, whole);
   }
@@ -350,8 +370,8 @@ static void emit_bind(CEmit *e, const LoopStmt *s) {
   const char *ext = cs_dim(e, s->extent), *raw = cs_name(e, "at"), *name = cs_name(e, s->sym->name);
   if (v.lanes) e->not_vector = true;
   cs_line(e, "const int64_t %s = (int64_t)(%s);", raw, v.text);
-  cs_line(e, "if (%s < 0 || %s >= (int64_t)(%s)) return %d;", raw, raw, ext, 1 + s->check);
-  cs_line(e, "const %s %s = (%s)%s;", e->sp->index, name, e->sp->index, raw);
+  cs_fault(e, str_printf(e->arena, "%s < 0 || %s >= (int64_t)(%s)", raw, raw, ext), s->check);
+  cs_line(e, "const %s %s = (%s)%s;", e->index, name, e->index, raw);
   cs_line(e, "(void)%s;", name);
   set_text(e, s->sym, name);
 }
@@ -363,11 +383,11 @@ static void emit_if(CEmit *e, const LoopStmt *s) {
     return;
   }
   cs_open(e, "if (%s) {", cond.text);
-  emit_block(e, &s->body);
+  cs_block(e, &s->body);
   if (s->orelse.n) {
     e->indent--;
     cs_open(e, "} else {");
-    emit_block(e, &s->orelse);
+    cs_block(e, &s->orelse);
   }
   cs_close(e);
 }
@@ -379,9 +399,22 @@ static void emit_prefetch(CEmit *e, const LoopStmt *s) {
   cs_line(e, "%s(%s + (%s));", e->sp->prefetch, e->buffer[s->buffer], cs_lin_text(e, at));
 }
 
+static void emit_where(CEmit *e, const LoopStmt *s) {
+  const char *n = cs_dim(e, s->extent), *value = cs_dim(e, s->index);
+  const char *v = cs_name(e, s->sym->name);
+  cs_line(e, "const %s %s = %s;", e->index, v, value);
+  cs_open(e, s->index->lo >= 0 ? "if (%s < %s) {" : "if (%s < %s && %s >= 0) {", v, n, v);
+  set_text(e, s->sym, v);
+  cs_block(e, &s->body);
+  cs_close(e);
+}
+
 static void emit_for(CEmit *e, const LoopStmt *s) {
   switch ((LoopKind)s->loop) {
   case LOOP_SERIAL: emit_serial(e, s); break;
+  case LOOP_TILE: emit_serial(e, s); break;
+  case LOOP_THREAD: emit_threads(e, s); break;
+  case LOOP_WHERE: emit_where(e, s); break;
   case LOOP_PARALLEL: emit_parallel(e, s); break;
   case LOOP_UNROLL: emit_unrolled(e, s); break;
   case LOOP_VECTOR: emit_vector(e, s); break;
@@ -401,138 +434,19 @@ static void emit_stmt(CEmit *e, const LoopStmt *s) {
   }
 }
 
-static void emit_block(CEmit *e, const LoopBlock *b) {
-  for (int64_t i = 0; i < b->n && !e->status && !e->not_vector; i++) emit_stmt(e, b->v[i]);
-}
-
-// ---- the function ----
-
-static void name_buffers(CEmit *e) {
-  const LoopKernel *k = e->k;
-  e->buffer = arena_array(e->arena, const char *, MAX(k->nbuffers, 1));
-  e->buffer_used = arena_array(e->arena, bool, MAX(k->nbuffers, 1));
-  for (int32_t i = 0; i < k->nbuffers; i++) e->buffer[i] = cs_name(e, k->buffer[i].name);
-  for (int32_t i = 0; i < k->ndims; i++) set_text(e, k->dim[i], cs_name(e, k->dim[i]->name));
-}
-
-static const char *element(DType t) {
-  if (dtype_is_float(t) && t != DT_F32 && t != DT_F64) t = dtype_bits(t) == 16 ? DT_U16 : DT_U8;
-  return t == DT_BOOL ? "u8" : dtype_name(t);
-}
-
-static void comment(CEmit *e) {
-  const LoopKernel *k = e->k;
-  StrBuf b;
-  strbuf_init(&b, e->arena);
-  for (int32_t i = 0; i < k->nargs; i++) {
-    strbuf_printf(&b, "%s%s%s: %s[", i ? ", " : "", k->buffer[i].written ? "out " : "",
-                  e->buffer[i], dtype_name(k->buffer[i].dtype));
-    ie_print(&b, k->buffer[i].size);
-    strbuf_puts(&b, "]");
+// The statements of a block, and blocks that were opened within: in a group a check that fails leaves out what follows it there, since
+// all threads must go on to where they wait for each other.
+static int open_block(CEmit *e, const LoopBlock *b) {
+  int opened = 0;
+  for (int64_t i = 0; i < b->n && !e->status && !e->not_vector; i++) {
+    emit_stmt(e, b->v[i]);
+    opened += e->threads && b->v[i]->kind == LS_BIND;
   }
-  cs_line(e, "// %s(%s)", k->name, strbuf_text(&b));
+  return opened;
 }
 
-static void parameters(CEmit *e, const char *name, bool scratch) {
-  const LoopKernel *k = e->k;
-  StrBuf b;
-  strbuf_init(&b, e->arena);
-  strbuf_printf(&b, "%s %s(", e->sp->function, name);
-  for (int32_t i = 0; i < k->nargs; i++) {
-    strbuf_printf(&b, "%s%s", i ? ", " : "", k->buffer[i].written ? "" : e->sp->input);
-    strbuf_printf(&b, "%s%s%s", e->sp->output, element(k->buffer[i].dtype), " *");
-    strbuf_puts(&b, e->buffer[i]);
-  }
-  for (int32_t i = 0; i < k->ndims; i++)
-    strbuf_printf(&b, ", %s %s", e->sp->index, e->sym[k->dim[i]->slot].text);
-  strbuf_printf(&b, ", %s begin, %s end", e->sp->index, e->sp->index);
-  if (scratch) strbuf_printf(&b, ", %s", e->sp->scratch);
-  cs_open(e, "%s) {", strbuf_text(&b));
+static void close_block(CEmit *e, int opened) {
+  while (opened-- > 0) cs_close(e);
 }
 
-static void place_buffers(CEmit *e) {
-  int64_t at = 0, bytes;
-  for (int32_t i = e->k->nargs; i < e->k->nbuffers; i++) {
-    const LoopBuffer *b = &e->k->buffer[i];
-    if (!ie_is_const(b->size) || !dtype_bytes(b->dtype, b->size->value, &bytes)) {
-      cs_fail(e, "buffer '%s' has no size", b->name);
-      return;
-    }
-    const char *t = element(b->dtype);
-    if (b->space == LOOP_REGISTER) {
-      if (e->buffer_used[i])
-        cs_line(e, "%stn_%s %s[%lld];", e->sp->local, t, e->buffer[i],
-                (long long)MAX(b->size->value, 1));
-      continue;
-    }
-    if (e->buffer_used[i])
-      cs_line(e, "tn_%s *const %s = (tn_%s *)(void *)(scratch + %lld);", t, e->buffer[i], t,
-              (long long)at);
-    at += (bytes + 63) / 64 * 64;
-  }
-}
-
-static bool has_scratch(const LoopKernel *k) {
-  for (int32_t i = k->nargs; i < k->nbuffers; i++)
-    if (k->buffer[i].space == LOOP_SCRATCH) return true;
-  return false;
-}
-
-// ---- variables that nothing asks for ----
-
-static void note_vars(CEmit *e, IntMap *seen, const LoopExpr *x) {
-  uint64_t known;
-  if (!x || intmap_get(seen, (uint64_t)(uintptr_t)x, &known)) return;
-  intmap_put(seen, (uint64_t)(uintptr_t)x, 1);
-  if (x->kind == LX_VAR) e->var_used[x->var] = true;
-  for (int i = 0; i < 3; i++) note_vars(e, seen, x->src[i]);
-}
-
-static void note_block(CEmit *e, IntMap *seen, const LoopBlock *b) {
-  for (int64_t i = 0; i < b->n; i++) {
-    note_vars(e, seen, b->v[i]->value);
-    note_block(e, seen, &b->v[i]->body);
-    note_block(e, seen, &b->v[i]->orelse);
-  }
-}
-
-tenon_status cstyle_kernel(CStyle *c, const LoopKernel *k, const char *name, bool vectors,
-                           StrBuf *out, bool *out_differs) {
-  CEmit e = {.c = c,
-             .sp = c->spelling,
-             .k = k,
-             .arena = c->arena,
-             .vectors = vectors && c->vector_bytes > 0};
-  StrBuf body;
-  strbuf_init(&body, c->arena);
-  strmap_init(&e.names, c->arena);
-  static const char *const ours[] = {"begin", "end", "scratch", "fault"};
-  for (int64_t i = 0; i < ARRAY_LEN(ours); i++) strmap_put(&e.names, str_of(ours[i]), &e);
-  e.sym = arena_array(c->arena, CSym, MAX(k->pool->nsyms, 1));
-  e.var = arena_array(c->arena, CVal, MAX(k->nvars, 1));
-  e.var_used = arena_array(c->arena, bool, MAX(k->nvars, 1));
-  IntMap seen;
-  intmap_init(&seen, c->arena);
-  note_block(&e, &seen, &k->body);
-  name_buffers(&e);
-  e.out = &body;
-  e.indent = 1;
-  emit_block(&e, &k->body);
-  e.out = out;
-  e.indent = 0;
-  comment(&e);
-  parameters(&e, name, has_scratch(k));
-  place_buffers(&e);
-  if (e.faults) cs_line(&e, "int fault = 0;");
-  for (int32_t i = 0; i < k->nargs; i++)
-    if (!e.buffer_used[i]) cs_line(&e, "(void)%s;", e.buffer[i]);
-  for (int32_t i = 0; i < k->ndims; i++)
-    if (!strstr(strbuf_text(&body), e.sym[k->dim[i]->slot].text))
-      cs_line(&e, "(void)%s;", e.sym[k->dim[i]->slot].text);
-  if (has_scratch(k)) cs_line(&e, "(void)scratch;");
-  strbuf_put(out, strbuf_str(&body));
-  cs_line(&e, e.faults ? "return fault ? %d : 0;" : "return 0;", 1 + k->nchecks);
-  cs_close(&e);
-  *out_differs = e.chunked;
-  return e.status;
-}
+void cs_block(CEmit *e, const LoopBlock *b) { close_block(e, open_block(e, b)); }

@@ -50,11 +50,17 @@ typedef struct CEmit {
   StrBuf *out;
   int indent;
   bool vectors, not_vector;
-  bool chunked;         // something was written in chunks of lanes, or written out
-  int lanes;            // 0: scalar code
-  CSym *sym;            // by slot
-  CVal *var;            // by variable
-  const char **buffer;  // names
+  bool chunked;       // something was written in chunks of lanes, or written out
+  int lanes;          // 0: scalar code
+  const char *index;  // the type of indices
+  int64_t threads;    // of a group, where the language has groups; 0: thread loops are serial ones
+  const LoopTile *tile;  // for the units for matrices; NULL: tile loops are serial ones
+  Dim thread;            // the variable of the thread loop around
+  IntMap barrier;        // thread loop -> fences
+  CSym *sym;             // by slot
+  CVal *var;             // by variable
+  const char **buffer;   // names
+  const char **base;     // of arguments: where they are counted from, then by how many bytes
   bool *buffer_used, *var_used, faults;
   StrMap names;
   IntMap memo, uses;  // LoopExpr * -> index in vals, within a statement; how often it is used there
@@ -69,15 +75,32 @@ const char *cs_name(CEmit *e, const char *base);  // that no other has
 const char *cs_type(CEmit *e, DType t, int lanes);
 const char *cs_mask_type(CEmit *e, int bytes, int lanes);
 int64_t cs_bytes(DType t);
+// Vectors: the same bits as another type, each element converted, a list of elements, one lane of a value.
+const char *cs_as(CEmit *e, const char *type, const char *text);
+const char *cs_convert(CEmit *e, const char *type, const char *text);
+const char *cs_list(CEmit *e, const char *type, const char *elements);
+const char *cs_lane(CEmit *e, const char *text, int i);
+const char *cs_replace(CEmit *e, const char *form, const char *name);  // every @ of form by name
+
+// ---- statements (emit.c), and the function around them (emit_kernel.c) ----
+void cs_block(CEmit *e, const LoopBlock *b);
+void cs_fault(CEmit *e, const char *when, int32_t check);  // where `when` is true the check failed
+
+// ---- tiles (emit_tile.c) ----
+void cs_tile(CEmit *e, const LoopStmt *items, const LoopTile *t);
 
 // ---- indices (emit_index.c) ----
 CLin cs_lin(CEmit *e, Dim d);
-const char *cs_lin_text(CEmit *e, CLin x);  // without the lanes' part
-const char *cs_operand(CEmit *e, CLin x);   // the same, fit for * and /
-const char *cs_dim(CEmit *e, Dim d);        // a scalar; not a vector's where it varies
+const char *cs_lin_text(CEmit *e, CLin x);       // without the lanes' part
+const char *cs_operand(CEmit *e, CLin x);        // the same, fit for * and /
+CLin cs_place(CEmit *e, int32_t buffer, Dim d);  // an element of a buffer as the code has it
+const char *cs_dim(CEmit *e, Dim d);             // a scalar; not a vector's where it varies
 // "" where all guards always hold, else a condition; not_vector where it differs between lanes.
 const char *cs_guards(CEmit *e, int n, const LoopBound *g);
 void cs_drop_guards(CEmit *e, int n, const LoopBound *g);
+
+// Whether numbers of 31 bits hold every index of the kernel, and whatever is computed on the way.
+bool cs_small(const LoopKernel *k);
 
 // ---- expressions and memory (emit_expr.c) ----
 void cs_new_statement(CEmit *e, const LoopExpr *x);

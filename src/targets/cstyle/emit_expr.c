@@ -106,11 +106,29 @@ static const char *address(CEmit *e, int32_t buffer, CLin at) {
                     *text == '-' ? text + 1 : text);
 }
 
+// Several elements at once, wherever they lie.
+static const char *load_word(CEmit *e, const char *at, int64_t elements) {
+  if (e->sp->has_vload) return str_printf(e->arena, "as_uint(vload%d(0, %s))", (int)elements, at);
+  helper_need(e->c, "word", DT_U32, 0);
+  return str_printf(e->arena, "tn_word(%s)", at);
+}
+
+static void store_word(CEmit *e, const char *at, const LoopStmt *s, CVal v) {
+  if (e->sp->has_vload) {
+    cs_line(e, "vstore4(as_%s4((uint)(%s)), 0, %s);",
+            e->sp->type[e->k->buffer[s->buffer].dtype == DT_I8 ? DT_I8 : DT_U8], v.text, at);
+    return;
+  }
+  cs_open(e, "{");
+  cs_line(e, "const %s tn_bytes = %s;", e->sp->type[DT_U32], v.text);
+  cs_line(e, "memcpy(%s, &tn_bytes, sizeof tn_bytes);", at);
+  cs_close(e);
+}
+
 static CVal load_scalar(CEmit *e, const LoopExpr *x, CLin at, int64_t wide) {
   CVal v = {.dtype = x->dtype};
   if (wide > 1) {
-    helper_need(e->c, "word", DT_U32, 0);
-    v.text = str_printf(e->arena, "tn_word(%s)", address(e, x->buffer, at));
+    v.text = load_word(e, address(e, x->buffer, at), wide);
   } else {
     v.text = place(e, x->buffer, at);
   }
@@ -126,20 +144,19 @@ static const char *list_lanes(CEmit *e, const LoopExpr *x, CLin at) {
   StrBuf b;
   strbuf_init(&b, e->arena);
   DType t = x->dtype == DT_BOOL ? DT_U8 : x->dtype;
-  strbuf_printf(&b, "(%s){", cs_type(e, t, e->lanes));
   for (int i = 0; i < e->lanes; i++) {
     CLin one = at;
     if (!ck_add(at.c, at.stride * i, &one.c)) e->not_vector = true;
     strbuf_printf(&b, "%s%s", i ? ", " : "", place(e, x->buffer, one));
   }
-  strbuf_puts(&b, "}");
-  return strbuf_text(&b);
+  return cs_list(e, cs_type(e, t, e->lanes), strbuf_text(&b));
 }
 
 static CVal load_lanes(CEmit *e, const LoopExpr *x, CLin at, int64_t wide) {
   CVal v = {.dtype = x->dtype, .lanes = e->lanes};
   DType t = x->dtype == DT_BOOL ? DT_U8 : x->dtype;
   const char *type = cs_type(e, t, e->lanes);
+  if (wide > 1 && e->sp->has_vload) e->not_vector = true;  // vload takes elements as they are
   if (at.stride == wide) {
     helper_need(e->c, "load", t, e->lanes);
     v.text = str_printf(e->arena, "tn_load_%s(%s)", type + 3, address(e, x->buffer, at));
@@ -149,7 +166,10 @@ static CVal load_lanes(CEmit *e, const LoopExpr *x, CLin at, int64_t wide) {
   }
   if (x->dtype == DT_BOOL) {
     v.mask = 1;
-    v.text = str_printf(e->arena, "(%s)(%s != 0)", cs_mask_type(e, 1, e->lanes), v.text);
+    helper_need(e->c, "set", DT_U8, e->lanes);
+    v.text = str_printf(e->arena, "%s != tn_set_u8x%d(0)", v.text, e->lanes);
+    if (!e->sp->has_vload) v.text = cs_as(e, cs_mask_type(e, 1, e->lanes), v.text);
+    v.sum = e->sp->has_vload;
   }
   return v;
 }
@@ -158,7 +178,7 @@ static CVal emit_load(CEmit *e, const LoopExpr *x) {
   bool has_other = x->nguards && x->src[0];
   CVal other = has_other ? cs_expr(e, x->src[0]) : cs_constant(e, x->dtype, 0, 0);
   const char *guard = cs_guards(e, x->nguards, x->guard);
-  CLin at = cs_lin(e, x->index);
+  CLin at = cs_place(e, x->buffer, x->index);
   int64_t wide = cs_bytes(x->dtype) / cs_bytes(e->k->buffer[x->buffer].dtype);
   CVal v = at.stride ? load_lanes(e, x, at, wide) : load_scalar(e, x, at, wide);
   cs_drop_guards(e, x->nguards, x->guard);
@@ -184,8 +204,10 @@ static void store_lanes(CEmit *e, const LoopStmt *s, CLin at, CVal v) {
   DType t = v.dtype;
   if (t == DT_BOOL) {
     v = cs_mask(e, v, 1);
-    v.text = str_printf(e->arena, "(%s)(%s & 1)", cs_type(e, DT_U8, e->lanes),
-                        v.sum ? str_printf(e->arena, "(%s)", v.text) : v.text);
+    helper_need(e->c, "set", DT_I8, e->lanes);
+    const char *bits = v.sum ? str_printf(e->arena, "(%s)", v.text) : v.text;
+    v.text = cs_as(e, cs_type(e, DT_U8, e->lanes),
+                   str_printf(e->arena, "%s & tn_set_i8x%d(1)", bits, e->lanes));
     v.dtype = t = DT_U8;
     v.sum = false;
   }
@@ -200,14 +222,14 @@ static void store_lanes(CEmit *e, const LoopStmt *s, CLin at, CVal v) {
   for (int i = 0; i < e->lanes && !e->not_vector; i++) {
     CLin one = at;
     if (!ck_add(at.c, at.stride * i, &one.c)) e->not_vector = true;
-    cs_line(e, "%s = %s[%d];", place(e, s->buffer, one), v.text, i);
+    cs_line(e, "%s = %s;", place(e, s->buffer, one), cs_lane(e, v.text, i));
   }
 }
 
 void cs_store(CEmit *e, const LoopStmt *s) {
   CVal v = cs_expr(e, s->value);
   const char *guard = cs_guards(e, s->nguards, s->guard);
-  CLin at = cs_lin(e, s->index);
+  CLin at = cs_place(e, s->buffer, s->index);
   bool word = cs_bytes(s->value->dtype) > cs_bytes(e->k->buffer[s->buffer].dtype);
   if (*guard) {
     if (v.lanes) v = cs_atom(e, v);
@@ -215,10 +237,7 @@ void cs_store(CEmit *e, const LoopStmt *s) {
   }
   if (word) {  // four bytes at once
     if (at.stride || v.lanes) e->not_vector = true;
-    cs_open(e, "{");
-    cs_line(e, "const uint32_t tn_bytes = %s;", v.text);
-    cs_line(e, "memcpy(%s, &tn_bytes, sizeof tn_bytes);", address(e, s->buffer, at));
-    cs_close(e);
+    store_word(e, address(e, s->buffer, at), s, v);
   } else if (at.stride) {
     store_lanes(e, s, at, cs_widen(e, v));
   } else {
@@ -243,12 +262,10 @@ static CVal emit_index(CEmit *e, const LoopExpr *x) {
   StrBuf b;
   strbuf_init(&b, e->arena);
   helper_need(e->c, "set", DT_I64, e->lanes);
-  strbuf_printf(&b, "tn_set_i64x%d(%s) + (%s){", e->lanes, cs_lin_text(e, at),
-                cs_type(e, DT_I64, e->lanes));
   for (int i = 0; i < e->lanes; i++)
     strbuf_printf(&b, "%s%lld", i ? ", " : "", (long long)(at.stride * i));
-  strbuf_puts(&b, "}");
-  v.text = strbuf_text(&b);
+  v.text = str_printf(e->arena, "tn_set_i64x%d(%s) + %s", e->lanes, cs_lin_text(e, at),
+                      cs_list(e, cs_type(e, DT_I64, e->lanes), strbuf_text(&b)));
   v.sum = true;
   return v;
 }
@@ -259,7 +276,7 @@ static CVal bit_cast(CEmit *e, const LoopExpr *x, CVal v) {
   CVal r = {.dtype = to, .lanes = v.lanes};
   if (v.lanes) {
     if (from == DT_BOOL || to == DT_BOOL) e->not_vector = true;
-    r.text = str_printf(e->arena, "(%s)(%s)", cs_type(e, to, v.lanes), v.text);
+    r.text = cs_as(e, cs_type(e, to, v.lanes), v.text);
   } else if (to == DT_BOOL) {
     r.text = str_printf(e->arena, "(%s) != 0", v.text);
     r.sum = true;

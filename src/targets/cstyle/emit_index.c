@@ -5,6 +5,8 @@
 // the divisor, which the alignment of the first lane tells: a vector variable begins each chunk at a multiple of the lanes.
 #include "targets/cstyle/emit.h"
 
+#include <math.h>
+
 static int64_t magnitude(int64_t v) { return v == INT64_MIN ? 1 : v < 0 ? -v : v; }
 
 static CLin lin_const(int64_t v) { return (CLin){.c = v, .align = magnitude(v)}; }
@@ -172,6 +174,16 @@ CLin cs_lin(CEmit *e, Dim d) {
   return lin_const(0);
 }
 
+// A thread's registers are an array of its own, without the parts of other threads.
+CLin cs_place(CEmit *e, int32_t buffer, Dim d) {
+  if (!e->threads || !e->thread || e->k->buffer[buffer].space != LOOP_REGISTER) return cs_lin(e, d);
+  CSym *s = &e->sym[e->thread->slot], was = *s;
+  *s = (CSym){.kind = CSYM_NUMBER};
+  CLin at = cs_lin(e, d);
+  e->sym[e->thread->slot] = was;
+  return at;
+}
+
 const char *cs_dim(CEmit *e, Dim d) {
   CLin x = cs_lin(e, d);
   if (x.stride) e->not_vector = true;
@@ -204,4 +216,62 @@ const char *cs_guards(CEmit *e, int n, const LoopBound *g) {
 
 void cs_drop_guards(CEmit *e, int n, const LoopBound *g) {
   for (int i = 0; i < n; i++) e->sym[g[i].sym->slot] = (CSym){0};
+}
+
+// ---- how large indices get ----
+
+// The largest magnitude on the way to the value; infinite where there is no bound.
+static double reach(Dim d) {
+  double most = MAX(fabs((double)d->lo), fabs((double)d->hi)), sum = 0;
+  if (d->kind == IE_CONST || d->kind == IE_SYM) return most;
+  if (d->kind == IE_POISON) return (double)INFINITY;
+  if (d->kind != IE_SUM) {
+    double a = reach(d->a), b = reach(d->b);
+    return MAX(a, b);
+  }
+  for (int i = 0; i < d->nterms; i++) {
+    double term = fabs((double)d->term[i].coef);
+    for (int j = 0; j < d->term[i].natoms; j++) {
+      double atom = reach(d->term[i].atom[j]);
+      term *= MAX(atom, 1);
+    }
+    sum += term;
+  }
+  return sum;
+}
+
+static bool is_small_dim(Dim d) { return !d || reach(d) < 0x1p31; }
+
+static bool small_guards(int n, const LoopBound *g) {
+  for (int i = 0; i < n; i++)
+    if (!is_small_dim(g[i].value) || !is_small_dim(g[i].extent)) return false;
+  return true;
+}
+
+static bool small_expr(IntMap *seen, const LoopExpr *x) {
+  uint64_t known;
+  if (!x || intmap_get(seen, (uint64_t)(uintptr_t)x, &known)) return true;
+  intmap_put(seen, (uint64_t)(uintptr_t)x, 1);
+  if (!is_small_dim(x->index) || !small_guards(x->nguards, x->guard)) return false;
+  return small_expr(seen, x->src[0]) && small_expr(seen, x->src[1]) && small_expr(seen, x->src[2]);
+}
+
+static bool small_block(IntMap *seen, const LoopBlock *b) {
+  for (int64_t i = 0; i < b->n; i++) {
+    const LoopStmt *s = b->v[i];
+    if (!is_small_dim(s->extent) || !is_small_dim(s->index) || !small_guards(s->nguards, s->guard))
+      return false;
+    if (!small_expr(seen, s->value) || !small_block(seen, &s->body) ||
+        !small_block(seen, &s->orelse))
+      return false;
+  }
+  return true;
+}
+
+bool cs_small(const LoopKernel *k) {
+  IntMap seen;
+  intmap_init(&seen, k->arena);
+  for (int32_t i = 0; i < k->nbuffers; i++)
+    if (!is_small_dim(k->buffer[i].size)) return false;
+  return small_block(&seen, &k->body);
 }

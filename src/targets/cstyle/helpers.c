@@ -9,8 +9,9 @@
 
 // ---- bodies that are longer than a line ----
 
-#define FMA_SCALAR "#if TN_FMA\n  return fma$f(x, y, z);\n#else\n  return x * y + z;\n#endif\n"
-#define FMA_VECTOR "$fma"  // by the lanes: put_fma
+#define FMA_SCALAR "#if TN_FMA\n  return fma$m(x, y, z);\n#else\n  return x * y + z;\n#endif\n"
+#define BITS       "$bits"  // by the language: put_bits
+#define FMA_VECTOR "$fma"   // by the lanes: put_fma
 
 // Adding 2^23 (2^52) leaves no bits for a fraction.
 #define ROUNDED(step)                                                                              \
@@ -107,34 +108,35 @@
 
 // Rounded to odd: where bits are lost, the last one that is kept is set, so that a second rounding is right.
 #define ODD_BODY                                                                                   \
-  "  float y = (float)x;\n  uint32_t b;\n  if ((double)y == x || x != x) return y;\n"              \
-  "  memcpy(&b, &y, sizeof b);\n  b = (fabs((double)y) > fabs(x) ? b - 1 : b) | 1;\n"              \
-  "  memcpy(&y, &b, sizeof y);\n  return y;\n"
+  "  const float y = (float)x;\n  if ((double)y == x || x != x) return y;\n"                       \
+  "  const int32_t b = tn_bits_of_float_f32(y);\n"                                                 \
+  "  return tn_float_of_bits_f32((fabs((double)y) > fabs(x) ? b - 1 : b) | 1);\n"
 #define FMA_ODD_BODY                                                                               \
-  "  const double p = (double)x * (double)y, a = (double)z;\n  double s = p + a, part, rest;\n"    \
-  "  uint64_t b;\n  if (!isfinite(s)) return (float)s;\n  part = s - p;\n"                         \
-  "  rest = (p - (s - part)) + (a - part);\n  memcpy(&b, &s, sizeof b);\n"                         \
+  "  const double p = (double)x * (double)y, a = (double)z, s = p + a, part = s - p;\n"            \
+  "  if (!isfinite(s)) return (float)s;\n  int64_t b = tn_bits_of_float_f64(s);\n"                 \
+  "  const double rest = (p - (s - part)) + (a - part);\n"                                         \
   "  if (rest != 0 && !(b & 1)) b = (rest > 0) == (s > 0) ? b + 1 : b - 1;\n"                      \
-  "  memcpy(&s, &b, sizeof s);\n  return tn_odd_f64(s);\n"
+  "  return tn_odd_f64(tn_float_of_bits_f64(b));\n"
 
 #define DECODE_BODY                                                                                \
   "  const uint32_t code = x & (sign - 1);\n"                                                      \
-  "  uint32_t b = (code << (23 - mant)) + ((uint32_t)(127 + emin - 1) << 23);\n  float v;\n"       \
+  "  uint32_t b = (code << (23 - mant)) + ((uint32_t)(127 + emin - 1) << 23);\n"                   \
   "  if (inf && code >= inf) b = (code << (23 - mant)) | 0x7f800000u;\n"                           \
   "  if (!inf && (unsigned_zero ? x == nan : code > most)) b = 0x7fc00000u;\n"                     \
-  "  memcpy(&v, &b, sizeof v);\n"                                                                  \
-  "  if (code < 1u << mant && b != 0x7fc00000u) v = ldexpf((float)code, emin - mant);\n"           \
+  "  float v = tn_float_of_bits_f32((int32_t)b);\n"                                                \
+  "  if (code < 1u << mant && b != 0x7fc00000u)\n"                                                 \
+  "    v = (float)code * tn_float_of_bits_f32((127 + emin - mant) << 23);\n"                       \
   "  return (x & sign) && b != 0x7fc00000u ? -v : v;\n"
 #define ENCODE_BODY                                                                                \
-  "  uint32_t bits, b, code, s;\n  const int drop = 23 - mant;\n"                                  \
-  "  memcpy(&bits, &x, sizeof bits);\n  b = bits & 0x7fffffffu;\n"                                 \
-  "  s = bits >> 31 ? sign : 0;\n"                                                                 \
+  "  const uint32_t bits = (uint32_t)tn_bits_of_float_f32(x);\n"                                   \
+  "  uint32_t b = bits & 0x7fffffffu, code, s = bits >> 31 ? sign : 0;\n"                          \
+  "  const int drop = 23 - mant;\n"                                                                \
   "  if (b > 0x7f800000u) {\n    if (unsigned_zero) return nan;\n"                                 \
   "    return (mant == 10 ? nan | (b >> 13 & 0x1ff) : nan) | s;\n  }\n"                            \
   "  if (b < (uint32_t)(127 + emin) << 23) {\n"                                                    \
-  "    const float unit = ldexpf(1.0f, emin - mant + 23), sum = fabsf(x) + unit;\n"                \
-  "    uint32_t u, v;\n    memcpy(&u, &unit, sizeof u);\n    memcpy(&v, &sum, sizeof v);\n"        \
-  "    code = v - u;\n  } else {\n"                                                                \
+  "    const int32_t unit = (127 + emin - mant + 23) << 23;\n"                                     \
+  "    const float sum = tn_float_of_bits_f32((int32_t)b) + tn_float_of_bits_f32(unit);\n"         \
+  "    code = (uint32_t)(tn_bits_of_float_f32(sum) - unit);\n  } else {\n"                         \
   "    b -= (uint32_t)(127 + emin - 1) << 23;\n"                                                   \
   "    code = (b + ((1u << (drop - 1)) - 1) + (b >> drop & 1)) >> drop;\n  }\n"                    \
   "  if (code > most || (bits & 0x7fffffffu) >= 0x7f800000u) code = most;\n"                       \
@@ -200,6 +202,7 @@ static void note(CStyle *c, int32_t id, DType t, int lanes) {
   for (int64_t i = 0; i < c->use.n; i++)
     if (c->use.v[i].id == id && c->use.v[i].dtype == t && c->use.v[i].lanes == lanes) return;
   HelperUse u = {id, lanes, t};
+  c->uses_f64 |= t == DT_F64 || helper[id].result == 'd';
   vec_push(c->arena, &c->use, u);
 }
 
@@ -265,7 +268,7 @@ static const char *type_text(const CStyle *c, DType t, int lanes) {
 
 static const char *letter_text(const CStyle *c, char l, DType t, int lanes) {
   switch (l) {
-  case 'i': return "ptrdiff_t";
+  case 'i': return c->spelling->index;
   case 'p': return "const void *";
   case 'F': return "int *";
   case 't': return scalar_type(c, held_in(t));
@@ -294,6 +297,8 @@ static void put_body(const CStyle *c, const char *body, DType t, int lanes, StrB
     case 'N': strbuf_printf(out, "%d", lanes); break;
     case 'b': strbuf_printf(out, "%d", dtype_bits(t)); break;
     case 'f': strbuf_puts(out, t == DT_F32 ? "f" : ""); break;
+    case 'm': strbuf_puts(out, t == DT_F32 ? c->spelling->math_f32 : ""); break;
+    case 'i': strbuf_puts(out, c->spelling->index); break;
     case 'S':
       strbuf_puts(out, dtype_name(t));
       if (lanes) strbuf_printf(out, "x%d", lanes);
@@ -343,6 +348,66 @@ static void put_fma(const CStyle *c, DType t, int lanes, StrBuf *out) {
   strbuf_puts(out, "  return z;\n#else\n  return x * y + z;\n#endif\n");
 }
 
+// The same bits as a value of another type.
+static void put_bits(const CStyle *c, const Helper *h, DType t, StrBuf *out) {
+  const char *to = letter_text(c, h->result, t, 0);
+  if (c->spelling->has_vload)
+    strbuf_printf(out, "  return as_%s(x);\n", to);
+  else
+    strbuf_printf(out, "  %s r;\n  memcpy(&r, &x, sizeof r);\n  return r;\n", to);
+}
+
+// Bodies of vectors in a language with functions for them; others go lane by lane.
+static const struct {
+  const char *name, *types, *body;
+} with_vload[] = {
+    {"set", "", "  return ($T)(x);\n"},
+    {"sel", "", "  return select(z, y, x);\n"},
+    {"bits_of_float", "", "  return as_$I(x);\n"},
+    {"float_of_bits", "", "  return as_$T(x);\n"},
+    {"fma", "", "  return fma(x, y, z);\n"},
+    {"abs", "", "  return fabs(x);\n"},
+    {"copysign", "", "  return copysign(x, y);\n"},
+    {"min", "",
+     "  return select(y, x, (x < y) | (x != x) | ((x == y) & (as_$I(x) < (as_$I(x) ^ "
+     "as_$I(x)))));\n"},
+    {"max", "",
+     "  return select(y, x, (x > y) | (x != x) | ((x == y) & (as_$I(x) >= (as_$I(x) ^ "
+     "as_$I(x)))));\n"},
+    {"floor", "f32 f64", "  return floor(x);\n"},
+    {"ceil", "f32 f64", "  return ceil(x);\n"},
+    {"round", "f32 f64", "  return rint(x);\n"},
+    {"sqrt", "f32 f64", "  return sqrt(x);\n"},
+    {"real", "", "  return convert_$T(x);\n"},
+    {"dot", "i32",
+     "  for (int i = 0; i < 32; i += 8)\n"
+     "    z += as_$T((x >> (uint)i) & 255u) * (as_$T(y << (uint)(24 - i)) >> 24);\n  return z;\n"},
+    {"from", "bf16", "  return as_tn_f32x$N(convert_tn_u32x$N(x) << 16u);\n"},
+    {"to", "bf16",
+     "  const tn_u32x$N b = as_tn_u32x$N(x), m = as_tn_u32x$N(x != x);\n"
+     "  const tn_u32x$N near = (b + 0x7fffu + ((b >> 16u) & 1u)) >> 16u;\n"
+     "  return convert_$T((((b >> 16u) | 0x40u) & m) | (near & ~m));\n"}};
+
+static const char *vload_body(const Helper *h, DType t) {
+  for (int64_t i = 0; i < ARRAY_LEN(with_vload); i++)
+    if (!strcmp(h->name, with_vload[i].name) &&
+        (!*with_vload[i].types || is_one_of(with_vload[i].types, dtype_name(t))))
+      return with_vload[i].body;
+  return NULL;
+}
+
+// The scalar function for each lane, in a language whose lanes have names.
+static void put_named_lanes(const CStyle *c, const Helper *h, DType t, int lanes, StrBuf *out) {
+  strbuf_printf(out, "  return (%s)(", letter_text(c, h->result, t, lanes));
+  for (int l = 0; l < lanes; l++) {
+    strbuf_printf(out, "%stn_%s_%s(", l ? ", " : "", h->name, dtype_name(t));
+    for (int i = 0; h->params[i]; i++)
+      strbuf_printf(out, "%s%c.s%x", i ? ", " : "", 'x' + i, (unsigned)l);
+    strbuf_puts(out, ")");
+  }
+  strbuf_puts(out, ");\n");
+}
+
 static void put_lanes(const CStyle *c, const Helper *h, DType t, int lanes, StrBuf *out) {
   strbuf_printf(out, "  %s r = {0};\n  for (int i = 0; i < %d; i++) r[i] = tn_%s_%s(",
                 letter_text(c, h->result, t, lanes), lanes, h->name, dtype_name(t));
@@ -350,10 +415,28 @@ static void put_lanes(const CStyle *c, const Helper *h, DType t, int lanes, StrB
   strbuf_puts(out, ");\n  return r;\n");
 }
 
+// A conversion that the machine has.
+static const char *own_body(const CStyle *c, const Helper *h, const HelperUse *u) {
+  bool from = !strcmp(h->name, "from"), to = !strcmp(h->name, "to");
+  if (u->lanes || (!from && !to)) return NULL;
+  if (u->dtype == DT_F16) return from ? c->spelling->from_f16 : c->spelling->to_f16;
+  return u->dtype == DT_BF16 && to ? c->spelling->to_bf16 : NULL;
+}
+
 static void put_helper(const CStyle *c, const HelperUse *u, StrBuf *out) {
   const Helper *h = &helper[u->id];
   put_head(c, h, u->dtype, u->lanes, out);
-  if (!u->lanes || (h->vector && !strcmp(h->vector, SAME)))
+  const char *own = own_body(c, h, u);
+  const char *body = u->lanes && c->spelling->has_vload ? vload_body(h, u->dtype) : NULL;
+  if (own)
+    strbuf_puts(out, own);
+  else if (body)
+    put_body(c, body, u->dtype, u->lanes, out);
+  else if (u->lanes && c->spelling->has_vload && (!h->vector || strcmp(h->vector, SAME)))
+    put_named_lanes(c, h, u->dtype, u->lanes, out);
+  else if (!u->lanes && !strcmp(h->scalar, BITS))
+    put_bits(c, h, u->dtype, out);
+  else if (!u->lanes || (h->vector && !strcmp(h->vector, SAME)))
     put_body(c, h->scalar, u->dtype, u->lanes, out);
   else if (h->vector && !strcmp(h->vector, FMA_VECTOR))
     put_fma(c, u->dtype, u->lanes, out);
@@ -364,9 +447,27 @@ static void put_helper(const CStyle *c, const HelperUse *u, StrBuf *out) {
   strbuf_puts(out, "}\n");
 }
 
+static void put_vload_macros(const CStyle *c, const HelperUse *u, StrBuf *out) {
+  const char *t = dtype_name(u->dtype), *of = scalar_type(c, u->dtype);
+  int n = u->lanes;
+  if (u->id == HELPER_TYPE)
+    strbuf_printf(out,
+                  "typedef %s%d tn_%sx%d;\n#define as_tn_%sx%d(x) as_%s%d(x)\n"
+                  "#define convert_tn_%sx%d(x) convert_%s%d(x)\n",
+                  of, n, t, n, t, n, of, n, t, n, of, n);
+  else if (u->id == HELPER_LOAD)
+    strbuf_printf(out, "#define tn_load_%sx%d(p) vload%d(0, p)\n", t, n, n);
+  else
+    strbuf_printf(out, "#define tn_store_%sx%d(p, ...) vstore%d(__VA_ARGS__, 0, p)\n", t, n, n);
+}
+
 static void put_vector_macros(const CStyle *c, const HelperUse *u, StrBuf *out) {
   const char *t = dtype_name(u->dtype), *of = scalar_type(c, u->dtype);
   int n = u->lanes, bytes = (int)cs_bytes(u->dtype);
+  if (c->spelling->has_vload) {
+    put_vload_macros(c, u, out);
+    return;
+  }
   if (u->id == HELPER_TYPE)
     strbuf_printf(out,
                   "typedef %s tn_%sx%d __attribute__((vector_size(%d)));\n"
@@ -389,16 +490,15 @@ static int by_order(const void *a, const void *b) {
   return x->lanes - y->lanes;
 }
 
-static void put_elements(StrBuf *out) {
-  static const struct {
-    const char *name, *type;
-  } element[] = {{"f32", "float"},    {"f64", "double"},  {"i8", "int8_t"},  {"i16", "int16_t"},
-                 {"i32", "int32_t"},  {"i64", "int64_t"}, {"u8", "uint8_t"}, {"u16", "uint16_t"},
-                 {"u32", "uint32_t"}, {"u64", "uint64_t"}};
+static void put_elements(const CStyle *c, StrBuf *out) {
+  static const DType element[] = {DT_F32, DT_F64, DT_I8,  DT_I16, DT_I32,
+                                  DT_I64, DT_U8,  DT_U16, DT_U32, DT_U64};
   strbuf_puts(out,
               "/* Elements in memory, where values of one type may follow those of another. */\n");
   for (int64_t i = 0; i < ARRAY_LEN(element); i++)
-    strbuf_printf(out, "typedef %s TN_ALIAS tn_%s;\n", element[i].type, element[i].name);
+    if (!c->spelling->f64 || element[i] != DT_F64 || c->uses_f64)
+      strbuf_printf(out, "typedef %s TN_ALIAS tn_%s;\n", scalar_type(c, element[i]),
+                    dtype_name(element[i]));
 }
 
 static void put_vector_part(const CStyle *c, const HelperUse *use, int64_t n, StrBuf *out) {
@@ -409,15 +509,16 @@ static void put_vector_part(const CStyle *c, const HelperUse *use, int64_t n, St
            (!strcmp(helper[use[i].id].name, "fma") || !strcmp(helper[use[i].id].name, "dot"));
   }
   if (!any) return;
-  strbuf_puts(out, "\n#if TN_VECTORS\n");
-  if (x86)
+  bool asks = !c->spelling->is_device;
+  strbuf_puts(out, asks ? "\n#if TN_VECTORS\n" : "\n");
+  if (x86 && asks)
     strbuf_puts(out, "#if defined(__x86_64__)\n#include <immintrin.h>\n#elif defined(__aarch64__)\n"
                      "#include <arm_neon.h>\n#endif\n");
   for (int64_t i = 0; i < n; i++)
     if (use[i].lanes && use[i].id < HELPER_FIRST) put_vector_macros(c, &use[i], out);
   for (int64_t i = 0; i < n; i++)
     if (use[i].lanes && use[i].id >= HELPER_FIRST) put_helper(c, &use[i], out);
-  strbuf_puts(out, "#endif\n");
+  if (asks) strbuf_puts(out, "#endif\n");
 }
 
 // Whether the compiler has vectors as wide as the kernels were written for.
@@ -439,8 +540,9 @@ void cstyle_prelude(CStyle *c, StrBuf *out) {
   if (n) memcpy(use, c->use.v, (size_t)n * sizeof *use);
   if (n) qsort(use, (size_t)n, sizeof *use, by_order);
   strbuf_puts(out, c->spelling->top);
-  if (c->vector_bytes) put_vector_switch(c->vector_bytes, out);
-  put_elements(out);
+  if (c->spelling->f64 && c->uses_f64) strbuf_puts(out, c->spelling->f64);
+  if (c->vector_bytes && !c->spelling->is_device) put_vector_switch(c->vector_bytes, out);
+  put_elements(c, out);
   for (int64_t i = 0; i < n; i++)
     if (!use[i].lanes && use[i].id >= HELPER_FIRST) put_helper(c, &use[i], out);
   put_vector_part(c, use, n, out);

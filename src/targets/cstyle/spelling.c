@@ -26,15 +26,125 @@ static const char top_c[] =
 
 const Spelling spelling_c = {.name = "c",
                              .function = "static int32_t",
-                             .input = "const ",
-                             .output = "tn_",
-                             .scratch = "unsigned char *scratch",
                              .index = "ptrdiff_t",
                              .local = "_Alignas(64) ",
                              .items = "for (ptrdiff_t @ = begin; @ < end; @++) {",
                              .prefetch = "TN_PREFETCH",
                              .top = top_c,
-                             .type = types_c};
+                             .math_f32 = "f",
+                             .type = types_c,
+                             .lanes = LOOP_LANES,
+                             .global = ""};
+
+// ---- OpenCL C 1.2 ----
+
+static const char *const types_opencl[] = {
+    [DT_F32] = "float",     [DT_F64] = "double",   [DT_I8] = "char",       [DT_I16] = "short",
+    [DT_I32] = "int",       [DT_I64] = "long",     [DT_U8] = "uchar",      [DT_U16] = "ushort",
+    [DT_U32] = "uint",      [DT_U64] = "ulong",    [DT_BOOL] = "int",      [DT_F16] = "ushort",
+    [DT_BF16] = "ushort",   [DT_F8E4M3] = "uchar", [DT_F8E4M3Z] = "uchar", [DT_F8E5M2] = "uchar",
+    [DT_F8E5M2Z] = "uchar", [DT_F8E8M0] = "uchar", [DT_I2] = NULL};
+
+// Names of C's, as macros: a driver may have types of these names already.
+static const char top_opencl[] =
+    "#pragma OPENCL FP_CONTRACT OFF\n"
+    "#define int8_t char\n#define int16_t short\n#define int32_t int\n#define int64_t long\n"
+    "#define uint8_t uchar\n#define uint16_t ushort\n#define uint32_t uint\n"
+    "#define uint64_t ulong\n#define INT64_C(x) x##L\n#define UINT64_C(x) x##UL\n"
+    "#define INT32_MIN INT_MIN\n#define INT64_MIN LONG_MIN\n#define INT64_MAX LONG_MAX\n"
+    "#define UINT64_MAX ULONG_MAX\n"
+    "#define TN_FN static inline\n#define TN_ALIAS\n#define TN_FMA 1\n"
+    "#define TN_PREFETCH(p) prefetch(p, 1)\n";
+
+const Spelling spelling_opencl = {
+    .name = "opencl",
+    .function = "kernel void",
+    .index = "long",
+    .small_index = "int",
+    .local = "__attribute__((aligned(64))) ",
+    .items = "for (# @ = get_global_id(0); @ < items; @ += get_global_size(0)) {",
+    .unroll = "#pragma unroll",
+    .prefetch = "TN_PREFETCH",
+    .top = top_opencl,
+    .math_f32 = "",
+    .type = types_opencl,
+    .lanes = 16,
+    .has_vload = true,
+    .is_device = true,
+    .offsets = true,
+    .global = "global ",
+    .scratch = "scratch += scratch_each * get_global_id(0);",
+    .fault = "atomic_cmpxchg((volatile global int *)fault, 0, @);",
+    .f64 = "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n",
+    .group_items = "for (# @ = get_group_id(0); @ < items; @ += get_num_groups(0)) {",
+    .group_scratch = "scratch += scratch_each * get_group_id(0);",
+    .thread = "get_local_id(0)",
+    .shared = "local ",
+    .barrier = {"barrier(CLK_LOCAL_MEM_FENCE);", "barrier(CLK_GLOBAL_MEM_FENCE);",
+                "barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);"}};
+
+// ---- CUDA, as NVRTC takes it without headers ----
+
+static const char *const types_cuda[] = {[DT_F32] = "float",
+                                         [DT_F64] = "double",
+                                         [DT_I8] = "signed char",
+                                         [DT_I16] = "short",
+                                         [DT_I32] = "int",
+                                         [DT_I64] = "long long",
+                                         [DT_U8] = "unsigned char",
+                                         [DT_U16] = "unsigned short",
+                                         [DT_U32] = "unsigned",
+                                         [DT_U64] = "unsigned long long",
+                                         [DT_BOOL] = "int",
+                                         [DT_F16] = "unsigned short",
+                                         [DT_BF16] = "unsigned short",
+                                         [DT_F8E4M3] = "unsigned char",
+                                         [DT_F8E4M3Z] = "unsigned char",
+                                         [DT_F8E5M2] = "unsigned char",
+                                         [DT_F8E5M2Z] = "unsigned char",
+                                         [DT_F8E8M0] = "unsigned char",
+                                         [DT_I2] = NULL};
+
+static const char top_cuda[] =
+    "#define int8_t signed char\n#define int16_t short\n#define int32_t int\n"
+    "#define int64_t long long\n#define uint8_t unsigned char\n#define uint16_t unsigned short\n"
+    "#define uint32_t unsigned\n#define uint64_t unsigned long long\n"
+    "#define INT64_C(x) x##LL\n#define UINT64_C(x) x##ULL\n"
+    "#define INT32_MIN (-2147483647 - 1)\n#define INT64_MAX 9223372036854775807LL\n"
+    "#define INT64_MIN (-INT64_MAX - 1)\n#define UINT64_MAX 18446744073709551615ULL\n"
+    "#undef NAN\n#undef INFINITY\n"
+    "#define NAN __int_as_float(0x7fc00000)\n#define INFINITY __int_as_float(0x7f800000)\n"
+    "#define TN_FN static __device__ __forceinline__\n#define TN_ALIAS\n#define TN_FMA 1\n";
+
+#define CUDA_THREAD "((long long)blockIdx.x * blockDim.x + threadIdx.x)"
+const Spelling spelling_cuda = {
+    .name = "cuda",
+    .function = "extern \"C\" __global__ void",
+    .index = "long long",
+    .small_index = "int",
+    .local = "",
+    .items = "for (# @ = " CUDA_THREAD "; @ < items; @ += (long long)gridDim.x * blockDim.x) {",
+    .unroll = "#pragma unroll",
+    .top = top_cuda,
+    .math_f32 = "f",
+    .type = types_cuda,
+    .lanes = 1,
+    .is_device = true,
+    .global = "",
+    .scratch = "scratch += scratch_each * " CUDA_THREAD ";",
+    .fault = "atomicCAS(fault, 0, @);",
+    .from_f16 = "  float r;\n  asm(\"cvt.f32.f16 %0, %1;\" : \"=f\"(r) : \"h\"(x));\n  return r;\n",
+    .to_bf16 =
+        "#if __CUDA_ARCH__ >= 800\n  unsigned short r;\n  asm(\"cvt.rn.bf16.f32 %0, %1;\" : "
+        "\"=h\"(r) : \"f\"(x));\n  return r;\n#else\n  const unsigned b = __float_as_uint(x);\n"
+        "  return x != x ? 0x7fff : (b + 0x7fff + (b >> 16 & 1)) >> 16;\n#endif\n",
+    .to_f16 = "  unsigned short r;\n  asm(\"cvt.rn.f16.f32 %0, %1;\" : \"=h\"(r) : \"f\"(x));\n"
+              "  return r;\n",
+    .group_items = "for (# @ = blockIdx.x; @ < items; @ += gridDim.x) {",
+    .group_scratch = "scratch += scratch_each * blockIdx.x;",
+    .thread = "threadIdx.x",
+    .shared = "__shared__ ",
+    .barrier = {"__syncthreads();", "__syncthreads();", "__syncthreads();"}};
 
 void cstyle_init(CStyle *c, const Spelling *s, int vector_bytes, Arena *a, Diag *d) {
   *c = (CStyle){.spelling = s, .arena = a, .diag = d, .vector_bytes = vector_bytes};
@@ -43,15 +153,20 @@ void cstyle_init(CStyle *c, const Spelling *s, int vector_bytes, Arena *a, Diag 
 // ---- names ----
 
 static const char *const reserved[] = {
-    "auto",   "break",    "case",   "char",     "const",    "continue", "default",  "do",
-    "double", "else",     "enum",   "extern",   "float",    "for",      "goto",     "if",
-    "inline", "int",      "long",   "register", "restrict", "return",   "short",    "signed",
-    "sizeof", "static",   "struct", "switch",   "typedef",  "union",    "unsigned", "void",
-    "while",  "volatile", "bool",   "true",     "false",    "kernel",   "global",   "local",
-    "half",   "class",    "this",   "new",      "delete",   "template", "asm",      "in",
-    "out",    "y0",       "y1",     "yn",       "j0",       "j1",       "jn",       "gamma",
-    "index",  "exp",      "log",    "sin",      "cos",      "tan",      "pow",      "floor",
-    "ceil",   "round",    "abs",    "div",      "remainder"};
+    "auto",      "break",   "case",     "char",      "const",   "continue",  "default",
+    "do",        "double",  "else",     "enum",      "extern",  "float",     "for",
+    "goto",      "if",      "inline",   "int",       "long",    "register",  "restrict",
+    "return",    "short",   "signed",   "sizeof",    "static",  "struct",    "switch",
+    "typedef",   "union",   "unsigned", "void",      "while",   "volatile",  "bool",
+    "true",      "false",   "kernel",   "global",    "local",   "half",      "class",
+    "this",      "new",     "delete",   "template",  "asm",     "in",        "out",
+    "y0",        "y1",      "yn",       "j0",        "j1",      "jn",        "gamma",
+    "index",     "exp",     "log",      "sin",       "cos",     "tan",       "pow",
+    "floor",     "ceil",    "round",    "abs",       "div",     "remainder", "constant",
+    "private",   "uchar",   "ushort",   "uint",      "ulong",   "size_t",    "event_t",
+    "sampler_t", "pipe",    "and",      "or",        "not",     "xor",       "try",
+    "catch",     "throw",   "public",   "protected", "friend",  "operator",  "namespace",
+    "using",     "virtual", "typename", "explicit",  "mutable", "signbit",   "isfinite"};
 
 const char *cstyle_identifier(Arena *a, Str text) {
   char *s = str_printf(a, "%s%.*s", text.n && isalpha((unsigned char)text.p[0]) ? "" : "_",
@@ -71,6 +186,19 @@ const char *cs_name(CEmit *e, const char *base) {
   if (name != first) strmap_put(&e->names, str_of(first), (void *)next);
   strmap_put(&e->names, str_of(name), (void *)1);
   return name;
+}
+
+const char *cs_replace(CEmit *e, const char *form, const char *name) {
+  StrBuf b;
+  strbuf_init(&b, e->arena);
+  for (; *form; form++)
+    if (*form == '@')
+      strbuf_puts(&b, name);
+    else if (*form == '#')
+      strbuf_puts(&b, e->index);
+    else
+      strbuf_putc(&b, *form);
+  return strbuf_text(&b);
 }
 
 // ---- types ----
@@ -98,6 +226,26 @@ const char *cs_type(CEmit *e, DType t, int lanes) {
 const char *cs_mask_type(CEmit *e, int bytes, int lanes) {
   DType t = bytes == 1 ? DT_I8 : bytes == 2 ? DT_I16 : bytes == 4 ? DT_I32 : DT_I64;
   return cs_type(e, t, lanes);
+}
+
+// ---- vectors: OpenCL has functions where compilers of C have operators ----
+
+const char *cs_as(CEmit *e, const char *type, const char *text) {
+  return str_printf(e->arena, e->sp->has_vload ? "as_%s(%s)" : "(%s)(%s)", type, text);
+}
+
+const char *cs_convert(CEmit *e, const char *type, const char *text) {
+  if (e->sp->has_vload) return str_printf(e->arena, "convert_%s(%s)", type, text);
+  return str_printf(e->arena, "__builtin_convertvector(%s, %s)", text, type);
+}
+
+const char *cs_list(CEmit *e, const char *type, const char *elements) {
+  return str_printf(e->arena, e->sp->has_vload ? "(%s)(%s)" : "(%s){%s}", type, elements);
+}
+
+const char *cs_lane(CEmit *e, const char *text, int i) {
+  if (e->sp->has_vload) return str_printf(e->arena, "%s.s%x", text, (unsigned)i);
+  return str_printf(e->arena, "%s[%d]", text, i);
 }
 
 // ---- lines ----

@@ -9,7 +9,7 @@
 
 #include "base/platform.h"
 #include "base/process.h"
-#include "targets/llvm/cache.h"
+#include "base/cache.h"
 
 #include <errno.h>
 #include <pthread.h>

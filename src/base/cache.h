@@ -3,8 +3,8 @@
 // One file for each kernel, named by a hash of its key; the file has the whole key, so that two keys of one hash are told
 // apart.  A file appears at once, complete (written under another name, then renamed), and what is damaged counts as
 // absent; so any number of processes may use a folder, and any may be killed.
-#ifndef TENON_TARGETS_LLVM_CACHE_H
-#define TENON_TARGETS_LLVM_CACHE_H
+#ifndef TENON_BASE_CACHE_H
+#define TENON_BASE_CACHE_H
 
 #include "base/platform.h"
 

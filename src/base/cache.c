@@ -2,7 +2,7 @@
 //
 // A file is a header, the key and the code, with one CRC32C over all of it.  It is not synced: after a loss of power it may
 // be short or empty, which reading notices.
-#include "targets/llvm/cache.h"
+#include "base/cache.h"
 
 #include "base/crc.h"
 

@@ -1,0 +1,30 @@
+// group_loops.c -- loops that the templates with groups of threads share.
+#include "lower/group_loops.h"
+
+Dim group_inside(Elem *e, Dim value, Dim extent, int *depth) {
+  if (value->lo >= 0 && ie_lt(e->pool, value, extent) == YES) return value;
+  ++*depth;
+  return loop_where(&e->b, "in", value, extent);
+}
+
+void group_close(Elem *e, int depth) {
+  while (depth-- > 0) loop_end(&e->b);
+}
+
+Dim group_threads(Elem *e) {
+  elem_forget(e);
+  return loop_for(&e->b, LOOP_THREAD, "t", ie_const(e->pool, e->lo->target.group));
+}
+
+Dim group_rounds(Elem *e, Dim size, Dim first, int64_t step) {
+  IntPool *p = e->pool;
+  if (step == 1) return size;
+  if (ie_is_const(size) && size->value % step == 0) return ie_const(p, size->value / step);
+  return ie_div(p, ie_addc(p, ie_sub(p, size, first), step - 1), ie_const(p, step));
+}
+
+int64_t group_power(int64_t n, int64_t most) {
+  int64_t power = 1;
+  while (power < n && power < most) power *= 2;
+  return power;
+}

@@ -1,0 +1,368 @@
+// group_rows.c -- reductions, norms and softmax on groups of threads.
+//
+// A group has R rows and S threads for each of them.  A thread adds up every S-th element of its row; then the row's S sums, which lie in
+// shared memory, are added in a fixed order, by every thread of the row for itself: all of them have the total, and nobody waits for
+// it.  Of many sums first S/Q of them are added by each of Q threads.  Where rows lie together the threads of a row are neighbours, else
+// those of neighbouring rows are: what is read at once lies together.
+//
+// What costs more than a load and is read again stays in the registers of the thread that made it, where a row is short enough.
+#include "lower/group_loops.h"
+#include "lower/rows.h"
+
+#include "eval/index.h"
+#include "eval/reduce.h"
+#include "ir/internal.h"
+
+enum { ROUNDS = 16, ALONE = 8, AT_ONCE = 32, PARTS = 8 };
+
+typedef struct Part {  // a shared buffer of sums, by what it holds
+  DType dtype;
+  int64_t size;
+  int32_t buffer;
+} Part;
+
+typedef struct GroupRows {
+  Rows r;
+  int64_t threads, lanes, rows;  // of a group; lanes: of a row
+  bool along;                    // threads of a row are neighbours
+  int64_t rounds;                // elements of a thread, where these are few; 0: not known, or many
+  Dim count;                     // of all rows
+  Dim item, t, in_group, lane;   // where the thread stands
+  Dim round;                     // of the element at hand
+  int depth;                     // loops inside the thread loop
+  int32_t totals[SUMS];          // registers
+  Part part[PARTS];
+  int nparts;
+} GroupRows;
+
+typedef struct Of {
+  GroupRows *g;
+  int i;
+} Of;
+
+static Of *of(GroupRows *g, int i) {
+  Of *o = arena_new(g->r.e.a, Of);
+  *o = (Of){g, i};
+  return o;
+}
+
+static Dim num(GroupRows *g, int64_t v) { return ie_const(g->r.e.pool, v); }
+
+// ---- loops ----
+
+// A thread loop: where the thread stands, and its row.
+static void open_threads(GroupRows *g) {
+  Elem *e = &g->r.e;
+  Rows *r = &g->r;
+  IntPool *p = e->pool;
+  Dim outer[MAX_RANK], at[MAX_RANK];
+  int n = 0;
+  g->t = group_threads(e);
+  g->depth = 1;
+  Dim lanes = num(g, g->lanes), rows = num(g, g->rows);
+  g->in_group = g->along ? ie_div(p, g->t, lanes) : ie_mod(p, g->t, rows);
+  g->lane = g->along ? ie_mod(p, g->t, lanes) : ie_div(p, g->t, rows);
+  Dim row = ie_add(p, ie_mulc(p, g->item, g->rows), g->in_group);
+  row = group_inside(e, row, g->count, &g->depth);
+  for (int i = 0; i < r->type->rank; i++)
+    if (!r->over[i]) outer[n++] = r->shape[i];
+  elem_split(e, row, n, outer, at);
+  n = 0;
+  for (int i = 0; i < r->type->rank; i++) r->index[i] = r->over[i] ? p->zero : at[n++];
+}
+
+static void close_threads(GroupRows *g) {
+  group_close(&g->r.e, g->depth);
+  elem_forget(&g->r.e);
+}
+
+// The element's index from its place in the row.
+static void set_place(GroupRows *g, Dim place) {
+  Rows *r = &g->r;
+  Dim shape[MAX_RANK], at[MAX_RANK];
+  int n = 0;
+  for (int i = 0; i < r->type->rank; i++)
+    if (r->over[i]) shape[n++] = r->shape[i];
+  elem_split(&r->e, place, n, shape, at);
+  n = 0;
+  for (int i = 0; i < r->type->rank; i++)
+    if (r->over[i]) r->index[i] = at[n++];
+  r->place = place;
+  elem_forget(&r->e);
+}
+
+static Dim place_of(GroupRows *g, Dim round) {
+  return ie_add(g->r.e.pool, ie_mulc(g->r.e.pool, round, g->lanes), g->lane);
+}
+
+// Loops over the thread's elements of the row.
+static void open_elements(GroupRows *g) {
+  Elem *e = &g->r.e;
+  Dim n = g->rounds ? num(g, g->rounds) : group_rounds(e, g->r.length, g->lane, g->lanes);
+  g->round = loop_for(&e->b, g->rounds ? LOOP_UNROLL : LOOP_SERIAL, "j", n);
+  g->depth++;
+  Dim place = place_of(g, g->round);
+  set_place(g, g->rounds ? group_inside(e, place, g->r.length, &g->depth) : place);
+}
+
+// ---- sums ----
+
+static int32_t registers(GroupRows *g, const char *name, DType t, int64_t each) {
+  return loop_buffer(g->r.e.k, LOOP_REGISTER, name, t, num(g, g->threads * each), false);
+}
+
+static int32_t part_of(GroupRows *g, DType t, int64_t size) {
+  for (int i = 0; i < g->nparts; i++)
+    if (g->part[i].dtype == t && g->part[i].size == size) return g->part[i].buffer;
+  int32_t b = loop_buffer(g->r.e.k, LOOP_SHARED, "part", t, num(g, size), false);
+  if (g->nparts < PARTS) g->part[g->nparts++] = (Part){t, size, b};
+  return b;
+}
+
+static const LoopExpr *identity(GroupRows *g, LoopOp op, DType t) {
+  double f = 0;
+  int64_t i = 0;
+  loop_identity(op, t, &f, &i);
+  return dtype_is_float(t) ? loop_float(g->r.e.k, t, f) : loop_int(g->r.e.k, t, i);
+}
+
+// The sum of `n` elements of a shared buffer: first, first + step, ...
+static const LoopExpr *sum_part(GroupRows *g, LoopOp op, int32_t part, Dim first, int64_t step,
+                                int64_t n) {
+  Elem *e = &g->r.e;
+  Dim q = loop_reduce(&e->b, op, "q", num(g, n), 1);
+  return loop_yield(&e->b,
+                    loop_load(e->k, part, ie_add(e->pool, first, ie_mulc(e->pool, q, step))));
+}
+
+// From each thread's sum, in the open thread loop, to the row's, which every thread gets into its register.
+static void join_sums(GroupRows *g, LoopOp op, const LoopExpr *x, int32_t total) {
+  Elem *e = &g->r.e;
+  IntPool *p = e->pool;
+  DType t = x->dtype;
+  if (g->lanes == 1) {
+    loop_store(&e->b, total, g->t, x);
+    close_threads(g);
+    return;
+  }
+  int32_t part = part_of(g, t, g->threads);
+  loop_store(&e->b, part, g->t, x);
+  close_threads(g);
+  int64_t n = g->lanes, step = g->along ? 1 : g->rows;
+  bool twice = n > AT_ONCE;
+  if (twice) {
+    int64_t few = 1;
+    while (few * few < n) few *= 2;
+    int32_t less = part_of(g, t, g->rows * few);
+    open_threads(g);
+    Dim lane = group_inside(e, g->lane, num(g, few), &g->depth);
+    Dim first = g->along ? ie_add(p, ie_mulc(p, g->in_group, n), lane)
+                         : ie_add(p, ie_mulc(p, lane, step), g->in_group);
+    const LoopExpr *sum = sum_part(g, op, part, first, few * step, n / few);
+    loop_store(&e->b, less, ie_add(p, ie_mulc(p, g->in_group, few), lane), sum);
+    close_threads(g);
+    part = less;
+    n = few;
+  }
+  open_threads(g);
+  Dim first = twice || g->along ? ie_mulc(p, g->in_group, n) : g->in_group;
+  loop_store(&e->b, total, g->t, sum_part(g, op, part, first, twice ? 1 : step, n));
+  close_threads(g);
+}
+
+static DType acc_dtype(const Node *n, bool place) {
+  DType t = place ? DT_I64 : elem_sum_dtype(type_of(n->src[0])->dtype);
+  bool wide = n->op == OP_reduce_mean && !dtype_is_float(t) && t != DT_U64;
+  return wide ? DT_I64 : t;
+}
+
+// The element at hand as it is added up: `most` NULL, or its place where it is the greatest.
+static const LoopExpr *addend(GroupRows *g, const Node *n, LoopOp op, const LoopExpr *x,
+                              const LoopExpr *most) {
+  LoopKernel *k = g->r.e.k;
+  if (most) {
+    const LoopExpr *is = loop_op(k, LOOP_eq, x, most, NULL);
+    if (dtype_is_float(x->dtype))
+      is = loop_op(k, LOOP_or, is, loop_op(k, LOOP_is_nan, x, NULL, NULL), NULL);
+    x = loop_op(k, LOOP_select, is, loop_index(k, g->r.place),
+                loop_int(k, DT_I64, op == LOOP_min ? INT64_MAX : -1));
+  }
+  return loop_cast(k, acc_dtype(n, most != NULL), x);
+}
+
+static const LoopExpr *sum_rounds(GroupRows *g, const Node *n, LoopOp op, const LoopExpr *most) {
+  Elem *e = &g->r.e;
+  Dim rounds = group_rounds(e, g->r.length, g->lane, g->lanes);
+  Dim j = loop_reduce(&e->b, op, "j", rounds, 1);
+  set_place(g, place_of(g, j));
+  const LoopExpr *x = elem_at(e, n->src[0], g->r.index);
+  return x ? loop_yield(&e->b, addend(g, n, op, x, most)) : NULL;
+}
+
+// The sum of the thread's elements: where these are few their loop is written out, and each may be kept in a register.
+static const LoopExpr *thread_sum(GroupRows *g, const Node *n, LoopOp op, const LoopExpr *most,
+                                  int32_t keep) {
+  Elem *e = &g->r.e;
+  if (!g->rounds) return sum_rounds(g, n, op, most);
+  DType t = acc_dtype(n, most != NULL);
+  int32_t acc = registers(g, "acc", t, 1);
+  int depth = g->depth;
+  loop_store(&e->b, acc, g->t, identity(g, op, t));
+  open_elements(g);
+  const LoopExpr *x = elem_at(e, n->src[0], g->r.index);
+  if (!x) return NULL;
+  if (keep >= 0) {
+    x = loop_let(&e->b, x);
+    Dim at = ie_add(e->pool, ie_mulc(e->pool, g->t, g->rounds), g->round);
+    loop_store(&e->b, keep, at, x);
+  }
+  x = addend(g, n, op, x, most);
+  loop_store(&e->b, acc, g->t, loop_op(e->k, op, loop_load(e->k, acc, g->t), x, NULL));
+  group_close(e, g->depth - depth);
+  g->depth = depth;
+  elem_forget(e);
+  return loop_load(e->k, acc, g->t);
+}
+
+static const LoopExpr *give_total(void *ctx, const Dim *index) {
+  const Of *o = ctx;
+  Rows *r = &o->g->r;
+  int k = 0;
+  bool kept = type_of(r->sum[o->i])->rank == r->type->rank;
+  for (int d = 0; d < r->type->rank; d++) {
+    if (!r->over[d] && !rows_same_index(r, d, index[k])) return NULL;
+    k += kept || !r->over[d];
+  }
+  return loop_load(r->e.k, o->g->totals[o->i], o->g->t);
+}
+
+static const LoopExpr *give_kept(void *ctx, const Dim *index) {
+  const Of *o = ctx;
+  GroupRows *g = o->g;
+  for (int d = 0; d < g->r.type->rank; d++)
+    if (!rows_same_index(&g->r, d, index[d])) return NULL;
+  Dim at = ie_add(g->r.e.pool, ie_mulc(g->r.e.pool, g->t, g->rounds), g->round);
+  return loop_load(g->r.e.k, g->r.scratch[o->i], at);
+}
+
+static bool worth_keeping(GroupRows *g, int i) {
+  const Node *n = g->r.sum[i]->src[0];
+  return g->rounds && !rows_is_arg(g->r.sum[i]) && g->r.nkept < KEEP && rows_costly(n) &&
+         !rows_kept(&g->r, n) && rows_read_again(&g->r, i);
+}
+
+static bool add_sum(GroupRows *g, int i) {
+  Rows *r = &g->r;
+  Elem *e = &r->e;
+  const Node *n = r->sum[i];
+  DType t = type_of(n->src[0])->dtype;
+  LoopOp op = rows_sum_op(n);
+  if (t == DT_BOOL && n->op != OP_reduce_max && n->op != OP_reduce_min) return false;
+  if (n->op == OP_reduce_mean && !dtype_is_float(t) && r->length->lo < 1) return false;
+  bool keep = worth_keeping(g, i);
+  if (keep) r->scratch[r->nkept] = registers(g, "row", t, g->rounds);
+  open_threads(g);
+  const LoopExpr *x = thread_sum(g, n, op, NULL, keep ? r->scratch[r->nkept] : -1);
+  if (!x) return false;
+  int32_t sum = registers(g, "sum", x->dtype, 1);
+  join_sums(g, op, x, sum);
+  if (keep) {
+    r->kept[r->nkept] = n->src[0];
+    elem_give(e, n->src[0], give_kept, of(g, r->nkept++));
+  }
+  if (rows_is_arg(n)) {
+    op = ((const arg_attrs *)n->attrs)->select_last_index ? LOOP_max : LOOP_min;
+    open_threads(g);
+    const LoopExpr *most = loop_let(&e->b, loop_cast(e->k, t, loop_load(e->k, sum, g->t)));
+    if (!(x = thread_sum(g, n, op, most, -1))) return false;
+    sum = registers(g, "place", x->dtype, 1);
+    join_sums(g, op, x, sum);
+  }
+  g->totals[i] = registers(g, "total", type_of(n)->dtype, 1);
+  open_threads(g);
+  loop_store(&e->b, g->totals[i], g->t, rows_finish_sum(r, n, loop_load(e->k, sum, g->t)));
+  close_threads(g);
+  elem_give(e, n, give_total, of(g, i));
+  return true;
+}
+
+// ---- results ----
+
+static bool store_those(GroupRows *g, bool whole, Dim lane) {
+  Rows *r = &g->r;
+  Elem *e = &r->e;
+  for (int i = 0; i < e->fused->nres; i++) {
+    const Node *n = e->body->result[i], *c = elem_core(n);
+    Dim at[MAX_RANK], index[MAX_RANK];
+    if (rows_is_whole(r, type_of(c)) != whole) continue;
+    rows_result_index(r, type_of(c), whole, at);
+    const LoopExpr *x = elem_at(e, c, at);
+    if (!x) return false;
+    loop_store(&e->b, elem_result(e, i), ie_add(e->pool, elem_place(e, n, at, index), lane), x);
+  }
+  return true;
+}
+
+static bool store_results(GroupRows *g) {
+  Elem *e = &g->r.e;
+  bool reduced = false, ok = true;
+  for (int i = 0; i < e->fused->nres; i++)
+    reduced |= !rows_is_whole(&g->r, type_of(elem_core(e->body->result[i])));
+  if (g->r.whole) {
+    open_threads(g);
+    open_elements(g);
+    ok = store_those(g, true, e->pool->zero);
+    close_threads(g);
+  }
+  if (reduced && ok) {  // by the row's first thread
+    open_threads(g);
+    Dim lane = g->lanes > 1 ? group_inside(e, g->lane, e->pool->one, &g->depth) : e->pool->zero;
+    ok = store_those(g, false, lane);
+    close_threads(g);
+  }
+  return ok;
+}
+
+// ---- the kernel ----
+
+static void choose(GroupRows *g) {
+  int64_t length = ie_is_const(g->r.length) ? g->r.length->value : 0;
+  int64_t count = ie_is_const(g->count) ? g->count->value : 0;
+  int64_t useful = length ? group_power((length + 3) / 4, g->threads) : g->threads;
+  g->along = g->r.kind != ACROSS;
+  g->lanes = useful;
+  if (!g->along) {
+    bool many = count && count / g->threads >= 4 * AT_ONCE;
+    g->lanes = many || (length && length <= ALONE) ? 1 : MIN(useful, MAX(g->threads / AT_ONCE, 1));
+  }
+  g->rows = g->threads / g->lanes;
+  int64_t rounds = (length + g->lanes - 1) / g->lanes;
+  g->rounds = rounds <= ROUNDS ? rounds : 0;
+}
+
+tenon_status lower_group_rows(Lowering *lo, const Node *fused, Lowered *out) {
+  GroupRows *g = arena_new(lo->arena, GroupRows);
+  Rows *r = &g->r;
+  if (!rows_begin(r, lo, fused)) return TENON_EUNSUPPORTED;
+  rows_measure(r);
+  if (elem_never(r->type)) return TENON_EUNSUPPORTED;
+  Elem *e = &r->e;
+  g->threads = lo->target.group;
+  g->count = e->pool->one;
+  for (int i = 0; i < r->type->rank; i++)
+    if (!r->over[i]) g->count = ie_mul(e->pool, g->count, r->shape[i]);
+  choose(g);
+  loop_begin(&e->b, e->k);
+  Dim items = ie_ceildiv(e->pool, g->count, num(g, g->rows));
+  g->item = loop_for(&e->b, LOOP_PARALLEL, "item", items);
+  if (ie_is(items, 1)) g->item = e->pool->zero;
+  for (int i = 0; i < r->nsums; i++)
+    if (!add_sum(g, i)) return TENON_EUNSUPPORTED;
+  if (!store_results(g)) return TENON_EUNSUPPORTED;
+  loop_end(&e->b);
+  elem_finish(e,
+              str_printf(lo->arena, "group rows %s %dx%d", g->along ? "along" : "across",
+                         (int)g->rows, (int)g->lanes),
+              out);
+  return TENON_OK;
+}

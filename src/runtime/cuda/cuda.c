@@ -1,0 +1,27 @@
+// cuda.c -- the row of the table of drivers.
+#include "runtime/cuda/impl.h"
+
+const DeviceDriver device_cuda = {.name = "cuda",
+                                  .count = cuda_count,
+                                  .find = cuda_find,
+                                  .open = cuda_open,
+                                  .close = cuda_close,
+                                  .info = cuda_info,
+                                  .buffer = cuda_buffer,
+                                  .buffer_free = cuda_buffer_free,
+                                  .code = cuda_code,
+                                  .code_free = cuda_code_free,
+                                  .queue = cuda_queue,
+                                  .queue_free = cuda_queue_free,
+                                  .write = cuda_write,
+                                  .read = cuda_read,
+                                  .copy = cuda_copy,
+                                  .fill = cuda_fill,
+                                  .launch = cuda_launch,
+                                  .finish = cuda_finish,
+                                  .mark = cuda_mark,
+                                  .between = cuda_between,
+                                  .record = cuda_record,
+                                  .recorded = cuda_recorded,
+                                  .replay = cuda_replay,
+                                  .graph_free = cuda_graph_free};

@@ -1,0 +1,121 @@
+// impl.h -- what the files of the CUDA driver share.
+#ifndef TENON_RUNTIME_CUDA_IMPL_H
+#define TENON_RUNTIME_CUDA_IMPL_H
+
+#include "runtime/cuda/api.h"
+#include "runtime/cuda/cuda.h"
+#include "runtime/device.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+struct DeviceBuffer {
+  CudaAddress at;
+  int64_t bytes;       // allocated
+  DeviceBuffer *next;  // while it is kept for the next who wants one
+};
+
+struct Device {
+  const CudaApi *api;
+  CudaDevice handle;
+  CudaContext context;
+  int users;
+  DeviceInfo info;
+  char name[128], version[48], pick[16];
+  atomic_bool lost;  // an error that every later call would have, too
+  // What follows is guarded by `lock`.
+  pthread_mutex_t lock;
+  DeviceQueue *queues;
+  DeviceBuffer *kept;
+  int64_t kept_bytes;
+};
+
+// Memory of the host that the copy engine reads and writes by itself.
+enum { STAGES = 4, STAGE_BYTES = 1 << 20 };
+typedef struct Stage {
+  char *at;         // NULL before it is needed
+  CudaEvent event;  // after its last copy
+  bool busy;
+} Stage;
+
+// What was put into a queue, one call after the other (launch.c).
+typedef struct CudaSequence {
+  char *data;
+  int64_t bytes, room, count;
+  int64_t used;         // when it last was
+  CudaGraphExec graph;  // NULL: not recorded
+} CudaSequence;
+enum { CUDA_SEQUENCES = 32 };
+
+struct DeviceQueue {
+  Device *device;
+  DeviceQueue *next;
+  CudaStream stream;
+  pthread_mutex_t lock;  // guards all that follows: who frees memory makes others' queues run first
+  Stage stage[STAGES];
+  int turn;
+  CudaEvent mark[DEVICE_MARKS];
+  CudaSequence pending, seen[CUDA_SEQUENCES];
+  int64_t clock;
+  bool recording, no_graphs;
+  bool one_by_one;   // each launch is waited for, so that an error names its kernel
+  bool failed;       // what was pending could not be issued: nothing that follows is right
+  const char *last;  // kernel that was launched, for messages
+};
+
+struct DeviceGraph {
+  CudaGraphExec exec;
+};
+
+typedef struct CudaKernel {
+  CudaModule module;
+  CudaFunction function;
+  CudaRecord record;
+} CudaKernel;
+struct DeviceCode {
+  int32_t n;
+  CudaKernel *kernel;
+};
+
+// Makes the device's context the thread's until cuda_leave.
+MUST_USE tenon_status cuda_enter(Device *dev, Diag *d);
+tenon_status cuda_leave(Device *dev, tenon_status s, Diag *d);  // gives s, or an error of its own
+// TENON_OK for 0; else the message names the call, and the kernel where there is one.
+tenon_status cuda_check(Device *dev, CudaResult r, const char *call, const char *kernel, Diag *d);
+#define CUDA_TRY(dev, d, what, ...) TRY(cuda_check((dev), (dev)->api->__VA_ARGS__, what, NULL, (d)))
+
+// ---- devices and memory (device.c) ----
+int cuda_count(const char **why);
+tenon_status cuda_find(const char *pick, Diag *d, int *out);
+tenon_status cuda_open(int index, Diag *d, Device **out);
+void cuda_close(Device *dev);
+const DeviceInfo *cuda_info(const Device *dev);
+tenon_status cuda_buffer(Device *dev, int64_t bytes, Diag *d, DeviceBuffer **out);
+void cuda_buffer_free(Device *dev, DeviceBuffer *b);
+
+// ---- code (code.c) ----
+tenon_status cuda_code(Device *dev, Str bytes, const ProgKernel *const *kernel, int32_t nkernels,
+                       bool no_cache, Diag *d, DeviceCode **out);
+void cuda_code_free(Device *dev, DeviceCode *c);
+
+// ---- queues (queue.c, launch.c) ----
+// Issues what is pending.  The queue is locked, and the context the thread's.
+tenon_status cuda_flush(DeviceQueue *q, Diag *d);
+void cuda_forget(DeviceQueue *q);  // sequences and their graphs
+tenon_status cuda_check_place(const DeviceQueue *q, DevicePlace p, int64_t bytes, Diag *d);
+tenon_status cuda_queue(Device *dev, Diag *d, DeviceQueue **out);
+void cuda_queue_free(DeviceQueue *q);
+tenon_status cuda_write(DeviceQueue *q, DevicePlace to, const void *from, int64_t bytes, Diag *d);
+tenon_status cuda_read(DeviceQueue *q, void *to, DevicePlace from, int64_t bytes, Diag *d);
+tenon_status cuda_copy(DeviceQueue *q, DevicePlace to, DevicePlace from, int64_t bytes, Diag *d);
+tenon_status cuda_fill(DeviceQueue *q, DevicePlace to, int64_t bytes, Diag *d);
+tenon_status cuda_finish(DeviceQueue *q, Diag *d);
+tenon_status cuda_mark(DeviceQueue *q, int32_t slot, Diag *d);
+tenon_status cuda_between(DeviceQueue *q, int32_t from, int32_t to, double *ns, Diag *d);
+tenon_status cuda_launch(DeviceQueue *q, DeviceCode *c, const DeviceLaunch *l, Diag *d);
+tenon_status cuda_record(DeviceQueue *q, Diag *d);
+tenon_status cuda_recorded(DeviceQueue *q, Diag *d, DeviceGraph **out);
+tenon_status cuda_replay(DeviceQueue *q, DeviceGraph *g, Diag *d);
+void cuda_graph_free(Device *dev, DeviceGraph *g);
+
+#endif

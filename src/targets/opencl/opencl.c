@@ -1,0 +1,72 @@
+// opencl.c -- kernels as OpenCL C.
+//
+// Kernels are written as they are lowered, so that one which the language or the device has not is known at once and is done by the host.
+// On a CPU a work item of the loops is the work of a thread, as for the target `cpu`, and is launched as a group of one.
+#include "targets/opencl/opencl.h"
+
+#include "runtime/opencl/opencl.h"
+#include "targets/cstyle/cstyle.h"
+
+enum { GROUP = 256 };  // threads of a group, at most
+
+typedef struct OpenclText {
+  Arena *arena;
+  CStyle style;
+  StrBuf kernels;
+  int32_t n;
+  Diag diag;  // why a kernel cannot be written
+} OpenclText;
+
+bool opencl_available(const char **why) { return opencl_driver.count(why) > 0; }
+
+void opencl_describe(const DeviceInfo *i, LowerTarget *out) {
+  *out = (LowerTarget){.vector_bytes = i->is_cpu ? i->vector_bytes : 16,
+                       .vector_registers = i->is_cpu && i->vector_bytes >= 64 ? 32 : 16,
+                       .l1 = 32 << 10,
+                       .l2 = 1 << 20,
+                       .fma = true};
+  if (i->is_cpu) return;  // an item is a thread's
+  out->group = 1;
+  while (out->group < GROUP && 2 * out->group <= i->max_group) out->group *= 2;
+  out->shared_bytes = i->shared_bytes;
+  out->in_step = i->subgroup;
+}
+
+void *opencl_begin(const DeviceInfo *i, const TargetOptions *o, Arena *a) {
+  OpenclText *t = arena_new(a, OpenclText);
+  (void)o;
+  t->arena = a;
+  strbuf_init(&t->kernels, a);
+  cstyle_init(&t->style, &spelling_opencl, i->is_cpu ? i->vector_bytes : 0, a, &t->diag);
+  t->style.no_f64 = !i->f64;
+  return t;
+}
+
+bool opencl_takes(void *text, const LoopKernel *k, const char **why) {
+  OpenclText *t = text;
+  StrBuf one;
+  bool differs;
+  strbuf_init(&one, t->arena);
+  diag_init(&t->diag);
+  const char *name = str_printf(t->arena, OPENCL_KERNEL, t->n);
+  if (cstyle_kernel(&t->style, k, name, t->style.vector_bytes > 0, &one, &differs)) {
+    const char *said = str_copy(t->arena, str_of(t->diag.text)), *reason = strstr(said, "': ");
+    *why = reason ? reason + 3 : said;
+    return false;
+  }
+  if (t->n++) strbuf_putc(&t->kernels, '\n');
+  strbuf_put(&t->kernels, strbuf_str(&one));
+  return true;
+}
+
+tenon_status opencl_finish_text(void *text, Diag *d, Str *code) {
+  OpenclText *t = text;
+  StrBuf all;
+  (void)d;
+  strbuf_init(&all, t->arena);
+  cstyle_prelude(&t->style, &all);
+  strbuf_putc(&all, '\n');
+  strbuf_put(&all, strbuf_str(&t->kernels));
+  *code = strbuf_str(&all);
+  return TENON_OK;
+}

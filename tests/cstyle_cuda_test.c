@@ -1,0 +1,96 @@
+// cstyle_cuda_test.c -- kernels as CUDA: their text.  What it computes is tried where there is a device (tests/gpu).
+#include "base/platform.h"
+#include "codegen_fixture.h"
+#include "targets/cstyle/cstyle.h"
+#include "test.h"
+
+#include <stdlib.h>
+
+typedef struct Text {
+  Arena arena;
+  Diag d;
+  CStyle style;
+  StrBuf text;
+  int n;
+} Text;
+
+static void text_open(Text *t) {
+  *t = (Text){0};
+  arena_init(&t->arena);
+  diag_init(&t->d);
+  strbuf_init(&t->text, &t->arena);
+  cstyle_init(&t->style, &spelling_cuda, 0, &t->arena, &t->d);
+}
+
+static void text_add(Text *t, const char *kernel) {
+  CodegenFixture f;
+  bool differs;
+  if (!codegen_open(&f, kernel, NULL)) return;
+  const char *name = str_printf(&t->arena, "kernel_%d", t->n++);
+  if (cstyle_kernel(&t->style, f.k, name, false, &t->text, &differs))
+    FAIL("%s\n%s", t->d.text, kernel);
+  codegen_close(&f);
+}
+
+TEST(cuda_text_of_a_group) {
+  Text t;
+  text_open(&t);
+  text_add(&t,
+           "kernel @sum (%x: f32[1000], out %y: f32[10]) {\n shared %part: f32[4]\n register "
+           "%r: f32[8]\n parallel i < 10 {\n"
+           "  thread t < 4 {\n   reduce %v0: f32 = add lanes 1 over j < 25 {\n    yield "
+           "%x[100*i + 4*j + t]\n   }\n   store %part[t] = %v0\n   store %r[2*t + 1] = %v0\n"
+           "  }\n  thread u < 4 {\n   store where(g = u < 1) %y[i + g] = add(%part[0], %r[2*u + "
+           "1])\n  }\n }\n}\n");
+  EXPECT_STR_EQ(
+      strbuf_text(&t.text),
+      "// sum(x: f32[1000], out y: f32[10])\n"
+      "extern \"C\" __global__ void kernel_0(const tn_f32 *x, tn_f32 *y, long long items, "
+      "unsigned char *scratch, long long scratch_each, int *fault) {\n"
+      "  __shared__ tn_f32 part[4];\n"
+      "  tn_f32 r[2];\n"
+      "  for (int i = blockIdx.x; i < items; i += gridDim.x) {\n"
+      "    __syncthreads();\n"
+      "    {\n"
+      "      const int t = threadIdx.x;\n"
+      "      float v0 = 0.0f;\n"
+      "      for (int j = 0; j < 25; j++) {\n"
+      "        v0 = v0 + x[t + 4 * j + 100 * i];\n"
+      "      }\n"
+      "      part[t] = v0;\n"
+      "      r[1] = v0;\n"
+      "    }\n"
+      "    __syncthreads();\n"
+      "    {\n"
+      "      const int u = threadIdx.x;\n"
+      "      if (u < 1) {\n"
+      "        y[i + u] = part[0] + r[1];\n"
+      "      }\n"
+      "    }\n"
+      "  }\n"
+      "}\n");
+  arena_deinit(&t.arena);
+}
+
+// All operations, conversions and shapes have a text.
+TEST(cuda_text_of_everything) {
+  Text t;
+  text_open(&t);
+  for (int i = 0; codegen_shapes[i]; i++) text_add(&t, codegen_shapes[i]);
+  for (int i = 0; codegen_groups[i]; i++) text_add(&t, codegen_groups[i]);
+  for (int i = 0; i < codegen_ntypes; i++) {
+    text_add(&t, codegen_casts_text(&t.arena, i));
+    for (int half = 0; half < 2; half++) {
+      const char *ops = codegen_ops_text(&t.arena, i, half, false);
+      if (ops) text_add(&t, ops);
+    }
+  }
+  StrBuf all;
+  strbuf_init(&all, &t.arena);
+  cstyle_prelude(&t.style, &all);
+  strbuf_put(&all, strbuf_str(&t.text));
+  EXPECT(!strstr(strbuf_text(&all), "#include"));
+  const char *file = getenv("TENON_CUDA_TEXT");  // for whoever has a compiler of it
+  if (file) EXPECT_STATUS(file_write(file, all.p, all.n, &t.d), TENON_OK);
+  arena_deinit(&t.arena);
+}

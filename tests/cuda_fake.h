@@ -1,0 +1,31 @@
+// cuda_fake.h -- a CUDA driver and compiler that need no GPU: memory is the host's, streams do everything at once.
+//
+// Every call is counted, and one of them can be made to fail.  An error that ends a context stays: all later calls have it, as with the
+// real driver.  What is made and not given back again is counted by kind.
+#ifndef TENON_TESTS_CUDA_FAKE_H
+#define TENON_TESTS_CUDA_FAKE_H
+
+#include "runtime/cuda/api.h"
+
+typedef struct CudaFake {
+  int64_t calls;      // so far
+  int64_t fail_at;    // this call fails, counted from 1; 0: none
+  CudaResult code;    // with this error
+  bool failed;        // it did
+  CudaResult sticky;  // what every call returns from now on
+  int contexts, pushed, buffers, pages, streams, events, modules, graphs, execs, programs;
+  int64_t device_bytes, peak_bytes, limit_bytes;  // limit 0: none
+  int64_t launches, replays;
+} CudaFake;
+
+extern CudaFake cuda_fake;
+extern const CudaApi cuda_fake_api;
+void cuda_fake_reset(void);
+int cuda_fake_left(void);  // objects that were not given back
+
+// What a fake kernel does is the first line of its text that begins with `//fake `:
+//   add      out[i] = a[i] + b[i], f32, for items 0..
+//   nothing  all else
+#define CUDA_FAKE_ADD "//fake add\n"
+
+#endif

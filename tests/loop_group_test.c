@@ -1,0 +1,143 @@
+// loop_group_test.c -- kernels with groups of threads: text, what the verifier refuses, and where threads wait.
+#include "codegen_fixture.h"
+#include "loop/group.h"
+#include "test.h"
+
+typedef struct Fixture {
+  Arena arena;
+  IntPool pool;
+  Diag d;
+  LoopKernel *k;
+} Fixture;
+
+static bool read_kernel(Fixture *f, const char *text) {
+  *f = (Fixture){0};
+  arena_init(&f->arena);
+  intpool_init(&f->pool, &f->arena);
+  diag_init(&f->d);
+  if (!loop_parse(str_of(text), NULL, &f->arena, &f->pool, &f->d, &f->k)) return true;
+  FAIL("%s\n%s", f->d.text, text);
+  arena_deinit(&f->arena);
+  return false;
+}
+
+TEST(group_kernels_are_accepted) {
+  for (int i = 0; codegen_groups[i]; i++) {
+    Fixture f;
+    if (!read_kernel(&f, codegen_groups[i])) continue;
+    if (loop_verify(f.k, &f.d)) FAIL("%s", f.d.text);
+    arena_deinit(&f.arena);
+  }
+}
+
+TEST(group_text_and_sizes) {
+  static const char text[] = "kernel @k (%x: f32[16], out %y: f32[16]) {\n"
+                             "  shared %s: f32[8]\n"
+                             "  register %r: f32[16]\n"
+                             "  parallel i < 2 {\n"
+                             "    thread t < 8 {\n"
+                             "      store %r[2*t + 1] = %x[8*i + t]\n"
+                             "    }\n"
+                             "    thread t_1 < 8 {\n"
+                             "      store %y[8*i + t_1] = %r[2*t_1 + 1]\n"
+                             "    }\n"
+                             "  }\n"
+                             "}\n";
+  Fixture f;
+  StrBuf out;
+  if (!read_kernel(&f, text)) return;
+  strbuf_init(&out, &f.arena);
+  loop_print(f.k, &out);
+  EXPECT_STR_EQ(strbuf_text(&out), text);
+  EXPECT_STATUS(loop_verify(f.k, &f.d), TENON_OK);
+  EXPECT_INT_EQ(loop_threads(f.k), 8);
+  EXPECT_INT_EQ(loop_shared_bytes(f.k), 64);
+  EXPECT_INT_EQ(loop_scratch_bytes(f.k), 0);
+  arena_deinit(&f.arena);
+}
+
+// A kernel of 8 threads with these statements in the parallel loop.
+#define KERNEL(body)                                                                               \
+  "kernel @k (%x: f32[16], %n: i64[2], out %y: f32[16]) {\n shared %s: f32[8]\n scratch %c: "      \
+  "f32[8]\n register %r: f32[16]\n parallel i < 2 {\n" body " }\n}\n"
+
+TEST(group_mistakes_are_refused) {
+  static const char *const bad[][2] = {
+      {KERNEL("thread t < 8 {\n store %s[7 - t] = %s[t]\n }\n"), "threads may meet in %s"},
+      {KERNEL("thread t < 8 {\n store %c[0] = %x[t]\n }\n"), "threads may meet in %c"},
+      {KERNEL("thread t < 8 {\n store %y[8*i] = %x[t]\n }\n"), "threads may meet in %y"},
+      {KERNEL("thread t < 8 {\n store %y[t] = %x[t]\n }\n"), "work items may meet in %y"},
+      {KERNEL("thread t < 8 {\n store %y[8*i + t] = where(g = t - 1 < 8) %y[8*i + g]\n }\n"),
+       "threads may meet in %y"},
+      {KERNEL("thread t < 8 {\n store %r[t] = %x[t]\n }\n"), "a thread's number of them"},
+      {KERNEL("thread t < 8 {\n for j < 2 {\n store %r[2*t + j] = %x[t]\n }\n }\n"), "unrolled"},
+      {KERNEL("thread t < 8 {\n unroll j < 3 {\n store where(g = 2*t + j < 16) %r[g] = %x[t]\n "
+              "}\n }\n"),
+       "registers are indexed"},
+      {KERNEL("thread t < 7 {\n unroll j < 3 {\n store %r[2*t + j] = %x[t]\n }\n }\n"),
+       "a thread's number of them"},
+      {KERNEL("thread t < 8 {\n store %s[t] = 0.0\n }\n store %y[i] = 0.0\n"),
+       "outside of the thread loops"},
+      {KERNEL("thread t < 8 {\n store %s[t] = 0.0\n }\n let %v0: f32 = %s[0]\n"),
+       "outside of the thread loops"},
+      {KERNEL("thread t < 8 {\n store %s[t] = 0.0\n }\n thread u < 4 {\n store %s[u] = 0.0\n }\n"),
+       "one extent"},
+      {KERNEL("thread t < 8 {\n thread u < 8 {\n store %s[u] = 0.0\n }\n }\n"),
+       "lies in no thread loop"},
+      {KERNEL("thread t < 8 {\n store %s[t] = 0.0\n }\n vector u < 4 {\n let %v0: f32 = %x[u]\n "
+              "}\n"),
+       "outside of the thread loops"},
+  };
+  for (int i = 0; i < ARRAY_LEN(bad); i++) {
+    Fixture f;
+    if (!read_kernel(&f, bad[i][0])) continue;
+    if (!loop_verify(f.k, &f.d))
+      FAIL("accepted: %s", bad[i][0]);
+    else
+      EXPECT_CONTAINS(f.d.text, bad[i][1]);
+    arena_deinit(&f.arena);
+  }
+}
+
+// The fences before each thread loop in the order of the text.
+static void list_fences(const LoopBlock *b, const IntMap *m, StrBuf *out) {
+  for (int64_t i = 0; i < b->n; i++) {
+    uint64_t n = 0;
+    const LoopStmt *s = b->v[i];
+    if (s->kind == LS_FOR && s->loop == LOOP_THREAD) {
+      intmap_get(m, (uint64_t)(uintptr_t)s, &n);
+      strbuf_printf(out, "%d", (int)n);
+    }
+    list_fences(&s->body, m, out);
+    list_fences(&s->orelse, m, out);
+  }
+}
+
+static void expect_fences(const char *text, const char *want) {
+  Fixture f;
+  IntMap m;
+  StrBuf got;
+  if (!read_kernel(&f, text)) return;
+  strbuf_init(&got, &f.arena);
+  if (loop_verify(f.k, &f.d)) FAIL("%s", f.d.text);
+  loop_barriers(f.k, &f.arena, &m);
+  list_fences(&f.k->body, &m, &got);
+  EXPECT_STR_EQ(strbuf_text(&got), want);
+  arena_deinit(&f.arena);
+}
+
+TEST(group_threads_wait_where_they_must) {
+  // The first loop of the next item stores what nobody has touched since all waited.
+  expect_fences(codegen_groups[0], "011");
+  // Loading a tile waits for those who still compute with the last; registers and results need no waiting.
+  expect_fences(codegen_groups[1], "0110");
+  // Scratch is memory of its own; the next item's first loop stores what the last one of this item loads.
+  expect_fences(codegen_groups[3], "23322");
+  expect_fences(KERNEL("thread t < 8 {\n store %s[t] = %x[t]\n }\n thread u < 8 {\n store %y[8*i + "
+                       "u] = %x[u]\n }\n thread v < 8 {\n store %c[v] = %s[7 - v]\n }\n"),
+                "101");
+  expect_fences(KERNEL("if lt(%n[i], 0) {\n thread t < 8 {\n store %s[t] = %x[t]\n }\n } else {\n "
+                       "thread u < 8 {\n store %r[2*u] = %x[u]\n }\n }\n thread v < 8 {\n store "
+                       "%y[8*i + v] = %s[7 - v]\n }\n"),
+                "101");
+}
