@@ -197,14 +197,13 @@ static void narrow_row(AtenCall *c) {  // (self, dim, start, length)
 enum { MOST_PARTS = 4096 };
 static void parts(AtenCall *c, Node *x, int64_t axis, int64_t n, const int64_t *sizes, bool drop) {
   Graph *g = c->g;
-  int64_t at = 0;
   if (n > MOST_PARTS || n < 0) at_fail(c, "%lld parts", (long long)n);
   if (g->status) return;
   Node **out = arena_array(&g->arena, Node *, n + 1);
   Node *whole = n == 1 ? x
                        : node_new(g, OP_split, 2, (Node *[]){x, node_i64s(g, n, sizes)},
                                   &(split_attrs){.axis = axis}, (int)n, NULL);
-  for (int64_t i = 0; i < n; at += sizes[i++]) {
+  for (int64_t i = 0; i < n; i++) {
     out[i] = n == 1 ? x : node_proj(g, whole, (int)i);
     if (drop) out[i] = bt_squeeze(g, out[i], axis);
   }
