@@ -47,7 +47,7 @@ expect 2 "lists them" run m --target quantum
 expect 2 "there are bash, zsh and fish" completion tcsh
 expect 2 "unknown command 'nope'" help nope
 expect 1 "cannot open" run "$tmp/none.onnx"
-for command in run inspect explain verify conform ops passes graph doctor completion help; do
+for command in run inspect explain verify conform ops passes graph convert doctor completion help; do
   expect 0 "tenon $command -- " $command --help
   expect 0 "tenon $command -- " help $command
   expect 0 ".SH NAME" help --man $command
@@ -362,6 +362,31 @@ check "conform --json is JSON" bash -c "'$program' conform '$tmp/suite' --json -
 tar -C "$tmp" -cf "$tmp/suite.tar" suite
 expect 3 "1 tests: 0 passed, 1 wrong" conform "$tmp/suite.tar"
 expect 3 '"model": "suite/test_bad/model.onnx"' conform "$tmp/suite.tar" --json -
+
+# ---- other formats than ONNX ----
+torch=tests/models/torch
+expect 0 "torch.export" inspect $torch/dynamic.pt2
+expect 0 "give the types of x" inspect $torch/loop.pt
+expect 0 "output_1" inspect $torch/loop.pt --type "x=f32[3,4]"
+expect 0 "inputs" inspect $torch/loop.pt --type "x=f32[3,4]" --type n=5
+expect 2 "--type takes NAME=TYPE" inspect $torch/loop.pt --type "x=f99[3]"
+expect 4 "give the types of x" run $torch/loop.pt
+expect 0 "a.w" inspect $torch/legacy.pth
+expect 4 "holds weights and no graph" run $torch/legacy.pth
+expect 0 "1 tensors" convert $torch/legacy.pth -o "$tmp/w.safetensors"
+expect 0 "1 tensors" convert "$tmp/w.safetensors" -o "$tmp/w.npz"
+expect 0 "a.w" inspect "$tmp/w.npz" --json
+check "converted twice, the same" python3 - "$tmp/w.npz" <<'END'
+import sys, zipfile
+data = zipfile.ZipFile(sys.argv[1]).read("a.w.npy")
+import struct
+assert struct.unpack("<6f", data[-24:]) == (0, 3, 1, 4, 2, 5), data[-24:]
+END
+expect 2 "writes .npz and .safetensors" convert $torch/legacy.pth -o "$tmp/w.word"
+expect 0 "aten::conv2d" ops --frontend pytorch
+expect 0 "gguf" ops --frontend list
+expect 2 "no reader 'word'" ops --frontend word
+check "inspect of weights is JSON" json_ok inspect $torch/legacy.pth --json
 
 echo "$passed passed, $failed failed"
 [ $failed = 0 ]
