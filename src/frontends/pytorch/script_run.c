@@ -367,7 +367,12 @@ static tenon_status eval_constant(Script *s, Str name, AtenValue *out) {
   if (name.n < 2 || name.p[0] != 'c' || !str_to_i64(digits, &i) || i < 0 || !s->constants ||
       i >= s->constants->items.n)
     return script_fail(s, "there is no constant '%.*s'", STR_ARG(name));
-  return script_value(s, s->constants->items.v[i], out);
+  Pickled *p = s->constants->items.v[i];
+  TRY(script_value(s, p, out));
+  // Tracing made these of numbers; as such they give way to the types of tensors.
+  bool number = p->kind == PK_TENSOR && !p->rank && (p->dtype == DT_F64 || p->dtype == DT_I64);
+  if (number) *out = av_number(s->g, out->box->node, p->dtype == DT_F64 ? AV_FLOAT : AV_INT);
+  return TENON_OK;
 }
 
 static tenon_status eval_attr(Script *s, const PyExpr *e, AtenValue *out) {
