@@ -23,6 +23,7 @@ static void begin(void) {
   cuda_api_replace(&cuda_fake_api);
 }
 static void end(void) {
+  cuda_shut();
   cuda_api_replace(NULL);
   if (kept_cache)
     setenv("TENON_CACHE", kept_cache, 1);
@@ -112,6 +113,7 @@ static tenon_status use_all(float *got, Diag *d) {
     v->code_free(u.dev, u.code);
     v->close(u.dev);
   }
+  cuda_shut();
   arena_deinit(&u.arena);
   free(x);
   return s;
@@ -186,6 +188,7 @@ TEST(cuda_a_lost_device_stays_lost) {
   device_cuda.queue_free(q);
   device_cuda.buffer_free(dev, b);
   device_cuda.close(dev);
+  cuda_shut();
   EXPECT_INT_EQ(cuda_fake_left(), 0);
   end();
 }
@@ -210,6 +213,7 @@ TEST(cuda_errors_name_the_kernel) {
   device_cuda.buffer_free(u.dev, u.a);
   device_cuda.code_free(u.dev, u.code);
   device_cuda.close(u.dev);
+  cuda_shut();
   arena_deinit(&u.arena);
   EXPECT_INT_EQ(cuda_fake_left(), 0);
   end();
@@ -237,6 +241,7 @@ TEST(cuda_memory_is_kept_and_given_back) {
   EXPECT(device_cuda.buffer(dev, INT64_MAX, &d, &again) == TENON_ENOMEM);
   device_cuda.buffer_free(dev, b);
   device_cuda.close(dev);
+  cuda_shut();
   EXPECT_INT_EQ(cuda_fake_left(), 0);
   end();
 }
@@ -261,6 +266,7 @@ TEST(cuda_copies_stay_inside_buffers) {
   device_cuda.queue_free(q);
   device_cuda.buffer_free(dev, b);
   device_cuda.close(dev);
+  cuda_shut();
   EXPECT_INT_EQ(cuda_fake_left(), 0);
   end();
 }

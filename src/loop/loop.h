@@ -195,9 +195,9 @@ typedef struct LoopBuilder {  // statements under construction, one block at a t
 } LoopBuilder;
 void loop_begin(LoopBuilder *b, LoopKernel *k);
 Dim loop_for(LoopBuilder *b, LoopKind kind, const char *name, Dim extent);  // until loop_end
+Dim loop_tile(LoopBuilder *b, const char *name, int64_t extent, int ways);  // likewise
 // Until loop_end, where the value lies in [0, extent): a guard for all that it holds.  No vector holds one.
 Dim loop_where(LoopBuilder *b, const char *name, Dim value, Dim extent);
-Dim loop_tile(LoopBuilder *b, const char *name, int64_t extent, int ways);  // likewise
 void loop_if(LoopBuilder *b, const LoopExpr *cond);                         // until loop_end
 void loop_else(LoopBuilder *b);
 void loop_end(LoopBuilder *b);

@@ -645,8 +645,8 @@ static tenon_status parse_stmt(Parser *p) {
   if (take_word(p, "unroll")) return parse_for(p, LOOP_UNROLL);
   if (take_word(p, "vector")) return parse_for(p, LOOP_VECTOR);
   if (take_word(p, "thread")) return parse_for(p, LOOP_THREAD);
-  if (take_word(p, "where")) return parse_where(p);
   if (take_word(p, "tile")) return parse_for(p, LOOP_TILE);
+  if (take_word(p, "where")) return parse_where(p);
   if (take_word(p, "let")) return parse_let(p);
   if (take_word(p, "bind")) return parse_bind(p);
   if (take_word(p, "store")) return parse_store(p);

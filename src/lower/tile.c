@@ -42,7 +42,7 @@ static TileSchedule choose(const Contraction *c, const LowerTarget *t) {
             waves = (tiles + units - 1) / units;
     double cycles = (double)waves * wave_cycles(m, n, c->depth);
     if (best.m && cycles >= least) continue;
-    int room = (int)((t->shared_bytes - (24 << 10)) / ((m + n) * TILE_DEPTH_BYTES));
+    int room = (int)((t->tile_bytes - (24 << 10)) / ((m + n) * TILE_DEPTH_BYTES));
     best = (TileSchedule){.m = m, .n = n, .groups = m / TILE_ROWS, .stages = MIN(MAX(room, 2), 6)};
     least = cycles;
   }

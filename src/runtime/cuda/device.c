@@ -1,7 +1,7 @@
 // device.c -- NVIDIA's GPUs: which there are, their contexts, and memory.
 //
 // A device's context is the process's primary one, which other libraries in the process use, too; it is the thread's only while a call of ours
-// runs.  Memory that is freed is kept for the next who wants as much, up to a limit: taking it from the system waits for the
+// runs.  Once made it stays, whoever closes the device: making one takes longer than most models.  Memory that is freed is kept for the next who wants as much, up to a limit: taking it from the system waits for the
 // whole device.  What is freed may still be in use, so the queues are waited for first; one that is being recorded is left alone, since
 // what it uses is its own session's.
 #include "runtime/cuda/impl.h"
@@ -131,12 +131,20 @@ static tenon_status describe(Device *dev, int index, Diag *d) {
                     "cuDevicePrimaryCtxRetain", NULL, d);
 }
 
+static void leave_context(Device *dev) {
+  if (!dev->context) return;
+  dev->api->ctx_release(dev->handle);
+  pthread_mutex_destroy(&dev->lock);
+  dev->context = NULL;
+}
+
 static tenon_status open_locked(int index, Diag *d, Device **out) {
   const char *why = NULL;
   const CudaApi *api = cuda_api(&why);
   Device *dev = &all.device[index];
   if (!api) return fail(d, TENON_EDEVICE, NOWHERE, "no CUDA device: %s", why);
-  if (!dev->users) {
+  if (!dev->users && (!dev->context || atomic_load(&dev->lost))) {
+    leave_context(dev);
     *dev = (Device){.api = api};
     TRY(describe(dev, index, d));
     pthread_mutex_init(&dev->lock, NULL);
@@ -206,9 +214,14 @@ void cuda_close(Device *dev) {
     bool entered = !dev->api->ctx_push(dev->context);
     free_kept(dev);
     if (entered) dev->api->ctx_pop(&before);
-    dev->api->ctx_release(dev->handle);
-    pthread_mutex_destroy(&dev->lock);
   }
+  pthread_mutex_unlock(&all.lock);
+}
+
+void cuda_shut(void) {
+  pthread_mutex_lock(&all.lock);
+  for (int i = 0; i < MAX_DEVICES; i++)
+    if (!all.device[i].users) leave_context(&all.device[i]);
   pthread_mutex_unlock(&all.lock);
 }
 

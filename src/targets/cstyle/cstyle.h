@@ -44,8 +44,8 @@ typedef struct Spelling {
   const char *scratch;  // makes `scratch` the memory of this thread
   const char *fault;    // writes the number @ into the slot
   const char *f64;      // what a file with numbers of f64 needs
-  const char *from_f16,
-      *to_f16;  // bodies of these conversions, where the machine has them; NULL: by integers
+  const char *from_f16, *to_f16,
+      *to_bf16;  // bodies of these conversions, where the machine has them; NULL: by integers
   // Groups of threads: the loop over work items, scratch of a group, the thread's number, memory that is shared, and waiting until all
   // stores are seen: to shared memory, to other memory, to both.
   const char *group_items, *group_scratch, *thread, *shared, *barrier[3];
@@ -67,6 +67,8 @@ typedef struct CStyle {
   bool uses_f64;
   // CUDA with warpgroup products: gets how a kernel with tiles is launched; threads 0 where it has none.  NULL: tiles are plain loops.
   struct CudaRecord *record;
+  bool
+      early;  // CUDA: kernels begin before the one before them has ended, and wait for it themselves
   VEC(HelperUse) use;
 } CStyle;
 void cstyle_init(CStyle *c, const Spelling *s, int vector_bytes, Arena *a, Diag *d);

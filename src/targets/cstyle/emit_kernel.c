@@ -185,6 +185,10 @@ static void beginning(CEmit *e, const char *body) {
   if (e->sp->offsets && (e->faults || k->nchecks)) cs_line(e, "fault += fault_at;");
   if (e->sp->is_device && has_scratch(k))
     cs_line(e, "%s", e->threads ? e->sp->group_scratch : e->sp->scratch);
+  if (e->c->early && !e->tile) {
+    cs_line(e, "asm volatile(\"griddepcontrol.launch_dependents;\" ::: \"memory\");");
+    cs_line(e, "asm volatile(\"griddepcontrol.wait;\" ::: \"memory\");");
+  }
   place_buffers(e);
   if (e->faults) cs_line(e, "int fault%s = 0;", e->sp->is_device ? "s" : "");
   if (e->sp->is_device) return;

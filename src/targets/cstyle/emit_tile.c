@@ -272,6 +272,7 @@ void cs_tile(CEmit *e, const LoopStmt *items, const LoopTile *t) {
   cs_line(e, "asm volatile(\"fence.mbarrier_init.release.cluster;\" ::: \"memory\");");
   cs_close(e);
   cs_line(e, "__syncthreads();");
+  cs_line(e, "asm volatile(\"griddepcontrol.launch_dependents;\" ::: \"memory\");");
   cs_line(e, "asm volatile(\"griddepcontrol.wait;\" ::: \"memory\");");
   cs_open(e, "if (threadIdx.x < %d) {", WARPGROUP);
   emit_fetching(e, items, t);

@@ -8,12 +8,12 @@
 #include "runtime/cuda/cuda.h"
 #include "targets/cstyle/cstyle.h"
 
-enum { TILES_FROM = 90 };
+enum { TILES_FROM = 90, EARLY_FROM = 90, GROUP = 256, STATIC_SHARED = 48 << 10 };
 
 typedef struct CudaText {
   Arena *arena;
   StrBuf pieces;
-  bool tiles;
+  bool tiles, early;
   Diag diag;  // why a kernel cannot be written
 } CudaText;
 
@@ -27,7 +27,10 @@ void cuda_describe(const DeviceInfo *i, LowerTarget *out) {
                        .fma = true,
                        .tiles = i->arch >= TILES_FROM && i->arch < 100,
                        .units = MAX(i->compute_units, 1),
-                       .shared_bytes = i->shared_bytes};
+                       .tile_bytes = i->shared_bytes,
+                       .group = GROUP,
+                       .shared_bytes = MIN(i->shared_bytes, STATIC_SHARED),
+                       .in_step = i->subgroup};
 }
 
 void *cuda_begin(const DeviceInfo *i, const TargetOptions *o, Arena *a) {
@@ -37,6 +40,7 @@ void *cuda_begin(const DeviceInfo *i, const TargetOptions *o, Arena *a) {
   cuda_describe(i, &lt);
   t->arena = a;
   t->tiles = lt.tiles;
+  t->early = i->arch >= EARLY_FROM;
   strbuf_init(&t->pieces, a);
   return t;
 }
@@ -50,9 +54,12 @@ static tenon_status write_piece(CudaText *t, const LoopKernel *k, StrBuf *out) {
   strbuf_init(&kernel, t->arena);
   cstyle_init(&style, &spelling_cuda, 0, t->arena, &t->diag);
   if (t->tiles) style.record = &record;
+  style.early = t->early;
   TRY(cstyle_kernel(&style, k, "tn_kernel", false, &kernel, &differs));
   bool tiled = t->tiles && record.threads && loop_find_tile(k, &tile);
-  if (tiled) cuda_record_write(&record, out);
+  if (!tiled) record = (CudaRecord){.cluster = 1};
+  record.early = t->early;
+  cuda_record_write(&record, out);
   cstyle_prelude(&style, out);
   if (tiled) cs_tile_top(&tile, out);
   strbuf_putc(out, '\n');
