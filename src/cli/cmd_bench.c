@@ -289,7 +289,9 @@ static tenon_status compile(Bench *b) {
   Graph *g = b->model->graph;
   MemPlan *plan;
   int64_t start = platform->now();
-  TRY(opt_run(c, &OPT_IDS(bench), g, arena_new(&c->arena, Optimised)));
+  Optimised *opt = arena_new(&c->arena, Optimised);
+  opt->options.apart = target_has_groups(b->target);
+  TRY(opt_run(c, &OPT_IDS(bench), g, opt));
   TRY(opt_plan(g, &c->arena, &c->diag, &plan));
   TargetOptions to = {.sizes = &b->in.dims,
                       .no_cache = opt_given(c, OPT_bench_no_cache),

@@ -155,7 +155,9 @@ static tenon_status compile(CompileCommand *m, bool apart) {
   // Of the model as it is: what is made up for a run must not depend on how it was optimised.
   const int64_t *range = input_ranges(g, &c->arena);
   end_stage(m, "read");
-  TRY(opt_run(c, &OPT_IDS(compile), g, arena_new(&c->arena, Optimised)));
+  Optimised *opt = arena_new(&c->arena, Optimised);
+  opt->options.apart = target_has_groups(m->target);
+  TRY(opt_run(c, &OPT_IDS(compile), g, opt));
   end_stage(m, "optimise");
   TRY(opt_plan(g, &c->arena, d, &plan));
   end_stage(m, "plan");

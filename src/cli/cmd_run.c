@@ -476,8 +476,11 @@ static tenon_status execute(RunCommand *r) {
     r->reference = arena_array(&c->arena, Value *, g->main->nresults + 1);
     TRY(model_run(r->model, &r->run, r->in.value, r->reference));
   }
+  Optimised *opt = arena_new(&c->arena, Optimised);
+  const Target *target = plan ? target_find(r->target) : NULL;
+  opt->options.apart = target && target_has_groups(target);
   if (plan || opt_given(c, OPT_run_level) || opt_given(c, OPT_run_precision))
-    TRY(opt_run(c, &OPT_IDS(run), g, arena_new(&c->arena, Optimised)));
+    TRY(opt_run(c, &OPT_IDS(run), g, opt));
   if (plan) TRY(opt_plan(g, &c->arena, &c->diag, &r->plan));
   if (r->model->program) r->program = program_retain(r->model->program);
   if (r->target && target_find(r->target)) TRY(compile_or_not(r, &so));

@@ -74,6 +74,8 @@ static void add_type(Cli *c, TypeVec *out, Str name, const NdArray *v) {
   InputType t = {.name = name, .dtype = v->dtype, .rank = v->rank};
   if (!v->dtype || v->rank > MAX_RANK) return;
   for (int i = 0; i < v->rank; i++) t.dim[i].size = v->dims[i];
+  t.known = !v->rank && (dtype_is_int(v->dtype) || v->dtype == DT_BOOL);
+  if (t.known) t.value = get_f64(v->dtype, v->data, 0);
   vec_push(&c->arena, out, t);
 }
 

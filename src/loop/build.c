@@ -370,6 +370,12 @@ Dim loop_tile(LoopBuilder *b, const char *name, int64_t extent, int ways) {
   return sym;
 }
 
+Dim loop_where(LoopBuilder *b, const char *name, Dim value, Dim extent) {
+  Dim sym = loop_for(b, LOOP_WHERE, name, extent);
+  b->stmt.v[b->stmt.n - 1]->index = value;
+  return sym;
+}
+
 void loop_if(LoopBuilder *b, const LoopExpr *cond) {
   loop_new_stmt(b, LS_IF)->value = cond;
   loop_open(b);

@@ -106,7 +106,7 @@ struct LoopExpr {
 
 // ---- statements ----
 typedef enum {
-  LS_FOR,   // sym < extent: body
+  LS_FOR,   // sym < extent: body; of kind `where`, once and with sym = index, where that lies in [0, extent)
   LS_LET,   // var = value
   LS_BIND,  // sym = checked(value, extent): an index that comes from data; a failure ends the kernel with `check`
   LS_STORE,   // buffer[index] = value, where all guards hold; a u32 is four elements of a byte each
@@ -120,7 +120,8 @@ typedef enum {
   LOOP_UNROLL,
   LOOP_VECTOR,
   LOOP_THREAD,
-  LOOP_TILE
+  LOOP_TILE,
+  LOOP_WHERE
 } LoopKind;
 typedef struct LoopStmt LoopStmt;
 typedef struct LoopBlock {
@@ -141,7 +142,7 @@ struct LoopStmt {
   int32_t ways;
   int32_t check;  // LS_BIND: number of the kernel's message
   Dim sym, extent;
-  Dim index;
+  Dim index;  // LS_STORE, LS_PREFETCH; LOOP_WHERE: the value
   const LoopBound *guard;
   const LoopExpr *value;
   LoopBlock body, orelse;
@@ -195,6 +196,8 @@ typedef struct LoopBuilder {  // statements under construction, one block at a t
 void loop_begin(LoopBuilder *b, LoopKernel *k);
 Dim loop_for(LoopBuilder *b, LoopKind kind, const char *name, Dim extent);  // until loop_end
 Dim loop_tile(LoopBuilder *b, const char *name, int64_t extent, int ways);  // likewise
+// Until loop_end, where the value lies in [0, extent): a guard for all that it holds.  No vector holds one.
+Dim loop_where(LoopBuilder *b, const char *name, Dim value, Dim extent);
 void loop_if(LoopBuilder *b, const LoopExpr *cond);                         // until loop_end
 void loop_else(LoopBuilder *b);
 void loop_end(LoopBuilder *b);

@@ -553,6 +553,17 @@ static tenon_status parse_for(Parser *p, LoopKind kind) {
   return parse_braces(p);
 }
 
+static tenon_status parse_where(Parser *p) {
+  LoopStmt *s = loop_new_stmt(&p->b, LS_FOR);
+  LoopBound g = {0};
+  s->loop = LOOP_WHERE;
+  TRY(parse_guard(p, &g));
+  s->sym = g.sym;
+  s->index = g.value;
+  s->extent = g.extent;
+  return parse_braces(p);
+}
+
 static tenon_status parse_let(Parser *p) {
   LoopStmt *s = loop_new_stmt(&p->b, LS_LET);
   TRY(parse_var_head(p, s));
@@ -635,6 +646,7 @@ static tenon_status parse_stmt(Parser *p) {
   if (take_word(p, "vector")) return parse_for(p, LOOP_VECTOR);
   if (take_word(p, "thread")) return parse_for(p, LOOP_THREAD);
   if (take_word(p, "tile")) return parse_for(p, LOOP_TILE);
+  if (take_word(p, "where")) return parse_where(p);
   if (take_word(p, "let")) return parse_let(p);
   if (take_word(p, "bind")) return parse_bind(p);
   if (take_word(p, "store")) return parse_store(p);

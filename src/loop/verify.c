@@ -287,7 +287,7 @@ static tenon_status check_tile(Verifier *v, const LoopStmt *s) {
 }
 
 static tenon_status check_for(Verifier *v, const LoopStmt *s) {
-  if (s->loop > LOOP_TILE) return verify_fail(v, "a loop of kind %d", s->loop);
+  if (s->loop > LOOP_WHERE) return verify_fail(v, "a loop of kind %d", s->loop);
   if (s->loop == LOOP_PARALLEL && v->parallel)
     return verify_fail(v, "a parallel loop is the outermost one and occurs once");
   if (v->vectors && s->loop != LOOP_UNROLL)
@@ -295,7 +295,13 @@ static tenon_status check_for(Verifier *v, const LoopStmt *s) {
   TRY(check_thread_loop(v, s));
   TRY(check_tile(v, s));
   Mark m = enter(v);
-  TRY(define_sym(v, s->sym, s->extent, NULL));
+  LoopBound *where = NULL;
+  if (s->loop == LOOP_WHERE) {
+    TRY(check_dim(v, s->index, "value of a guard"));
+    where = arena_new(v->arena, LoopBound);
+    *where = (LoopBound){.sym = s->sym, .value = s->index, .extent = s->extent};
+  }
+  TRY(define_sym(v, s->sym, s->extent, where));
   if (s->loop == LOOP_UNROLL && !ie_is_const(s->extent))
     return verify_fail(v, "an unrolled loop has a constant extent, not %s",
                        verify_text(v, s->extent));
@@ -528,7 +534,8 @@ static void open_threads(Verifier *v, const LoopStmt *s) {
 // A loop or a reduction; the value of a reduction is computed within.
 static tenon_status prove_rounds(Verifier *v, const LoopStmt *s) {
   Mark m = enter(v);
-  TRY(open_sym(v, s->sym, s->extent, NULL));
+  bool where = s->kind == LS_FOR && s->loop == LOOP_WHERE;
+  TRY(open_sym(v, s->sym, s->extent, where ? s->index : NULL));
   if (s->kind == LS_FOR && s->loop == LOOP_PARALLEL) {
     v->item = digits_of(&v->digits, s->sym);
     for (int i = 0; i < NFORMS; i++) prover_all_in(&v->p[i], s->extent);

@@ -98,6 +98,32 @@ bool target_there(const Target *t, const char **why) {
   return !t->available || t->available(why);
 }
 
+// TENON_GROUPS=N: kernels in groups of N threads where the target would not have them; what has none runs the threads one after
+// the other.  So the templates of devices are tested everywhere.
+static void group_for_tests(LowerTarget *t) {
+  const char *n = getenv("TENON_GROUPS");
+  long threads = n ? strtol(n, NULL, 10) : 0;
+  if (threads < 2 || threads > 1024 || (threads & (threads - 1)) || t->group) return;
+  t->group = (int)threads;
+  t->shared_bytes = 48 << 10;
+  t->in_step = 32;
+}
+
+bool target_has_groups(const Target *t) {
+  LowerTarget lt = {0};
+  Diag d;
+  int index;
+  Device *device = NULL;
+  const DeviceDriver *driver = t->driver ? device_driver(t->driver) : NULL;
+  diag_init(&d);
+  if (driver && !driver->find(NULL, &d, &index) && !driver->open(index, &d, &device)) {
+    t->describe_device(driver->info(device), &lt);
+    driver->close(device);
+  }
+  group_for_tests(&lt);
+  return lt.group > 1;
+}
+
 bool target_available(const Target *t) {
   const char *why;
   return target_there(t, &why);
@@ -150,17 +176,6 @@ typedef struct Call {
   void *opened;
   DeviceTarget device;  // of a target that has a driver
 } Call;
-
-// TENON_GROUPS=N: kernels in groups of N threads where the target would not have them; what has none runs the threads one after
-// the other.  So the templates of devices are tested everywhere.
-static void group_for_tests(LowerTarget *t) {
-  const char *n = getenv("TENON_GROUPS");
-  long threads = n ? strtol(n, NULL, 10) : 0;
-  if (threads < 2 || threads > 1024 || (threads & (threads - 1)) || t->group) return;
-  t->group = (int)threads;
-  t->shared_bytes = 48 << 10;
-  t->in_step = 32;
-}
 
 static bool verified(void *ctx, Str text) {
   const Call *c = ctx;

@@ -123,6 +123,13 @@ bool input_type_parse(Str text, InputType *out) {
   if (!equals || equals == text.p) return false;
   out->name = trimmed((Str){text.p, equals - text.p});
   Str rest = trimmed((Str){equals + 1, text.p + text.n - equals - 1});
+  int64_t number;
+  if (str_to_i64(rest, &number)) {
+    out->dtype = DT_I64;
+    out->known = out->fixed = true;
+    out->value = (double)number;
+    return true;
+  }
   const char *open = rest.n ? memchr(rest.p, '[', (size_t)rest.n) : NULL;
   if (!open) return dtype_parse(rest, &out->dtype);  // a scalar
   if (rest.p[rest.n - 1] != ']') return false;

@@ -33,6 +33,9 @@ typedef struct InputType {
     Str symbol;  // empty: `size`
     int64_t size;
   } dim[MAX_RANK];
+  bool known;  // a number that is known: the program may be read for it alone
+  bool fixed;  // ... and must be
+  double value;
 } InputType;
 
 typedef struct Imported {
@@ -46,6 +49,7 @@ typedef struct Imported {
   int64_t nfixed;
   const InputType *types;
   int64_t ntypes;
+  bool specialise;        // read the program for the numbers that are known
   const Weights *attach;  // constants by name, in place of the file's own; or NULL
   // The reader's.
   Graph *graph;
@@ -96,7 +100,7 @@ void frontend_unsupported(Imported *in, const char *op, const char *why, const c
 // The type that the caller gave for an input; NULL: none.
 const InputType *frontend_type(const Imported *in, Str name, int64_t position);
 const Type *frontend_type_of(Graph *g, const InputType *t);
-// "x=f32[batch, 3, 224]"; false: it is none.
+// "x=f32[batch, 3, 224]", or a number, "rate=16000"; false: it is none.
 bool input_type_parse(Str text, InputType *out);
 
 // Registers another file of the model's, after the checks that need no disk; source_open opens it (external.c).

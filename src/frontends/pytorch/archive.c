@@ -204,6 +204,7 @@ static tenon_status collect_tensor(Walk *w, const Pickled *v) {
 }
 
 static tenon_status collect(Walk *w, Pickled *v) {
+  if (!v->path.p) v->path = str_of(str_copy(&w->in->graph->arena, (Str){w->path, w->path_n}));
   if (w->visits++ > MOST_VISITS) return too_deep(w);
   if (v->kind == PK_TENSOR) return collect_tensor(w, v);
   if (v->kind == PK_OBJECT) v = v->state;
@@ -347,14 +348,43 @@ static bool is_export(const TorchArchive *t) {
   return false;
 }
 
+// A program that cannot be read for every value of its numbers is read for those that are given.
+static tenon_status read_again(Imported *in, Diag *d) {
+  Imported fresh = {.bytes = in->bytes,
+                    .path = in->path,
+                    .custom = in->custom,
+                    .memory_limit = in->memory_limit,
+                    .given = in->given,
+                    .fixed = in->fixed,
+                    .nfixed = in->nfixed,
+                    .types = in->types,
+                    .ntypes = in->ntypes,
+                    .attach = in->attach,
+                    .specialise = true};
+  Where base = d->base;
+  graph_free(in->graph);
+  *in = fresh;
+  diag_init(d);
+  d->base = base;
+  return frontend_pytorch.import(in, d);
+}
+
+static tenon_status import_script(TorchArchive *t) {
+  Imported *in = t->in;
+  bool numbers = false;
+  tenon_status s = torch_import_script(t);
+  for (int64_t i = 0; i < in->ntypes; i++) numbers = numbers || in->types[i].known;
+  if (s != TENON_EUNSUPPORTED && s != TENON_EINVAL) return s;
+  return numbers && !in->specialise ? read_again(in, t->diag) : s;
+}
+
 static tenon_status import_pytorch(Imported *in, Diag *d) {
   TRY(frontend_begin(in, d));
   if (is_legacy(in->bytes)) return torch_import_legacy(in, d);
   TorchArchive *t = arena_new(&in->graph->arena, TorchArchive);
   TRY(torch_open(in, in->bytes, d, t));
   if (is_export(t)) return torch_import_export(t);
-  if (torch_find(t, "constants.pkl"))
-    return fail(d, TENON_EUNSUPPORTED, NOWHERE, "TorchScript is not read yet");
+  if (torch_find(t, "constants.pkl")) return import_script(t);
   return torch_import_state(t);
 }
 

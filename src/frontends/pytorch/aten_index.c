@@ -214,6 +214,12 @@ static void select_scatter(AtenCall *c) {  // (self, src, dim, index)
 }
 
 static void nonzero_row(AtenCall *c) { at_give(c, mask_positions(c->g, at_tensor(c, 0))); }
+static void where_positions(AtenCall *c) {  // nonzero, one tensor an axis
+  Node *x = at_tensor(c, 0), *p = N(c->g, non_zero, x), *out[MAX_RANK];
+  int rank = at_rank(c, x);
+  for (int i = 0; i < rank; i++) out[i] = bt_squeeze(c->g, bt_slice(c->g, p, 0, i, i + 1), 0);
+  at_give_list(c, rank, out);
+}
 static void masked_select(AtenCall *c) {
   Graph *g = c->g;
   Node *x = at_tensor(c, 0), *m = at_tensor(c, 1);
@@ -244,6 +250,7 @@ static const AtenRow rows[] = {
     {"index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor", index_put, 0, NULL},
     {"slice_scatter(Tensor self, Tensor src, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor", slice_scatter, 0, NULL},
     {"select_scatter(Tensor self, Tensor src, int dim, SymInt index) -> Tensor", select_scatter, 0, NULL},
+    {"where(Tensor condition) -> Tensor[]", where_positions, 0, NULL},
     {"nonzero(Tensor self) -> Tensor", nonzero_row, 0, NULL},
     {"masked_select(Tensor self, Tensor mask) -> Tensor", masked_select, 0, NULL},
     {"one_hot(Tensor self, int num_classes=-1) -> Tensor", one_hot_row, 0, NULL},

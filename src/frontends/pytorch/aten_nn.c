@@ -180,6 +180,32 @@ static void attention_row(AtenCall *c) {  // (q, k, v, mask?, dropout, causal, *
   at_give(c, attention_parts(c, qkv, mask, scale));
 }
 
+// One of the three projections, [batch, heads, time, size].
+static Node *projected(AtenCall *c, int of, int64_t embed, int64_t heads) {
+  Graph *g = c->g;
+  Node *w = bt_slice(g, at_tensor(c, 5), 0, of * embed, (of + 1) * embed);
+  Node *b = bt_slice(g, at_tensor(c, 6), 0, of * embed, (of + 1) * embed);
+  Node *y = N(g, add, N(g, mat_mul, at_tensor(c, of), bt_swap(g, w, 2, 0, 1)), b);
+  int64_t shape[4] = {0, 0, heads, embed / heads}, perm[4] = {0, 2, 1, 3};
+  return bt_transpose(g, N(g, reshape, y, node_i64s(g, 4, shape)), 4, perm);
+}
+// (q, k, v, embed, heads, qkv_weight, qkv_bias, proj_weight, proj_bias, mask?, ...): a whole layer, batch first.
+static void attention_layer(AtenCall *c) {
+  Graph *g = c->g;
+  int64_t embed = at_int(c, 3), heads = at_int(c, 4), perm[4] = {0, 2, 1, 3}, shape[3] = {0, 0, -1};
+  if (heads < 1 || embed % MAX(heads, 1)) at_fail(c, "%lld heads", (long long)heads);
+  if (!at_none(c, 9)) at_fail(c, "with a mask");
+  if (g->status) return;
+  attention_attrs at = {
+      .scale = 1 / sqrt((double)(embed / heads)), .left_window_size = -1, .right_window_size = -1};
+  Node *src[3];
+  for (int i = 0; i < 3; i++) src[i] = projected(c, i, embed, heads);
+  Node *y = node_proj(g, node_new(g, OP_attention, 3, src, &at, 1, NULL), 0);
+  y = N(g, reshape, bt_transpose(g, y, 4, perm), node_i64s(g, 3, shape));
+  y = N(g, mat_mul, y, bt_swap(g, at_tensor(c, 7), 2, 0, 1));
+  at_give_all(c, 2, (Node *[]){N(g, add, y, at_tensor(c, 8)), NULL});
+}
+
 static const AtenRow rows[] = {
     // clang-format off
     {"matmul(Tensor self, Tensor other) -> Tensor", mat_mul, 0, NULL},
@@ -204,6 +230,7 @@ static const AtenRow rows[] = {
     {"convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups) -> Tensor", convolution, 0, NULL},
     {"_convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups, bool benchmark, bool deterministic, bool cudnn_enabled, bool allow_tf32) -> Tensor", convolution, 0, NULL},
     {"_convolution.deprecated(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, int[] output_padding, SymInt groups, bool benchmark, bool deterministic, bool cudnn_enabled) -> Tensor", convolution, 0, NULL},
+    {"_native_multi_head_attention(Tensor query, Tensor key, Tensor value, int embed_dim, int num_head, Tensor qkv_weight, Tensor qkv_bias, Tensor proj_weight, Tensor proj_bias, Tensor? mask=None, bool need_weights=True, bool average_attn_weights=True, int? mask_type=None) -> (Tensor, Tensor)", attention_layer, 0, NULL},
     {"scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0., bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor", attention_row, 0, NULL},
     // clang-format on
 };

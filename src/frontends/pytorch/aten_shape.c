@@ -411,6 +411,7 @@ static const AtenRow rows[] = {
     {"contiguous(Tensor(a) self, *, MemoryFormat memory_format=0) -> Tensor(a)", same, 0, NULL},
     {"clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor", same, 0, NULL},
     {"detach(Tensor(a) self) -> Tensor(a)", same, 0, NULL},
+    {"detach_(Tensor(a!) self) -> Tensor(a!)", same, 0, NULL},
     {"alias(Tensor(a) self) -> Tensor(a)", same, 0, NULL},
     {"lift_fresh_copy(Tensor self) -> Tensor", same, 0, NULL},
     {"lift_fresh(Tensor(a) self) -> Tensor(a)", same, 0, NULL},

@@ -39,7 +39,8 @@ struct Pickled {
   int64_t dims[MAX_RANK], strides[MAX_RANK], offset, n;
   const uint8_t *data;  // PK_STORAGE: its bytes, once found
   int64_t bytes;
-  bool quantised, visited;
+  bool visited;
+  Str path;  // from the root, once collected
 };
 
 typedef struct Pickle {
