@@ -236,6 +236,10 @@ const char *const codegen_groups[] = {
     "  thread t3 < 16 {\n   unroll r1 < 2 {\n    unroll s1 < 2 {\n"
     "     store where(m1 = 8*floor(p/3) + 2*floor(t3/4) + r1 < 20, n1 = 8*mod(p, 3) + 2*mod(t3, 4) "
     "+ s1 < 24) %c[24*m1 + n1] = %acc[4*t3 + 2*r1 + s1]\n    }\n   }\n  }\n }\n}\n",
+    "kernel @ragged (%x: f32[130], out %y: f32[130]) {\n parallel i < 9 {\n  thread t < 16 {\n"
+    "   where c = 16*mod(i, 3) + t < 45 {\n    where r = floor(i/3) - 1 < 2 {\n     store %y[65*r "
+    "+ "
+    "c] = sub(%x[65*r + c], cast[f32]([c]))\n    }\n   }\n  }\n }\n}\n",
     "kernel @steps (%x: i32[60], %n: i32[3], out %y: i32[60]) {\n scratch %s: i32[40]\n shared "
     "%h: i32[20]\n parallel i < 3 {\n  let %v0: i32 = %n[i]\n"
     "  thread t0 < 20 {\n   store %s[t0] = %x[20*i + t0]\n   store %s[t0 + 20] = i32(7)\n  }\n"

@@ -181,7 +181,10 @@ TEST(compiled_models_run) {
       snprintf(path, sizeof path, "%s%s", MODELS, models[i]);
       tenon_model *m = open_model(path);
       REQUIRE(m);
-      for (int level = -1; level <= 3 && fill_inputs(m, 3); level += level < 0 ? 2 : 1) {
+      // Drivers take long to compile: one level there.
+      bool device = !strcmp(t.name, "opencl") || !strcmp(t.name, "cuda");
+      for (int level = device ? 3 : -1; level <= 3 && fill_inputs(m, 3);
+           level += level < 0 ? 2 : 1) {
         tenon_program *p = compile(m, t.name, level);
         snprintf(what, sizeof what, "%s on %s at -O%d", models[i], t.name, level);
         if (p) check_program(m, p, what), ran++;
@@ -189,7 +192,9 @@ TEST(compiled_models_run) {
       }
       tenon_model_close(m);
     }
-    EXPECT(!t.available || ran >= 2 * ARRAY_LEN(models));  // half of them, at four levels
+    bool once = !strcmp(t.name, "opencl") || !strcmp(t.name, "cuda");
+    EXPECT(!t.available ||
+           ran >= (once ? 1 : 4) * ARRAY_LEN(models) / 2);  // half of them, at each level
   }
   EXPECT_STATUS(tenon_target(tenon_target_count(), &t), TENON_EINVAL);
 }

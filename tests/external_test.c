@@ -1,6 +1,6 @@
 // external_test.c -- external data: what locations are refused as text, and where links may lead.
 #include "test.h"
-#include "frontends/onnx/onnx.h"
+#include "frontends/common/frontend.h"
 
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -68,7 +68,7 @@ static tenon_status open_at(const char *model, Str location, char *content, int6
   trap_enter(&t, &diag);
   content[0] = 0;
   if (setjmp(t.env) == 0) {
-    t.status = onnx_external_open(&g, path, location, NOWHERE, &s);
+    t.status = external_open(&g, path, location, NOWHERE, &s);
     if (!t.status && s->opened) FAIL("opened before it was asked for");
     if (!t.status) t.status = source_open(s, &diag);
     if (!t.status) snprintf(content, (size_t)cap, "%.*s", (int)s->file.size, s->file.bytes);
@@ -106,8 +106,8 @@ TEST(external_locations) {
   Graph g;
   Source *s;
   graph_begin(&g);
-  EXPECT_STATUS(onnx_external_open(&g, NULL, STR("w.bin"), NOWHERE, &s), TENON_EINVAL);
-  EXPECT_STATUS(onnx_external_open(&g, "-", STR("w.bin"), NOWHERE, &s), TENON_EINVAL);
+  EXPECT_STATUS(external_open(&g, NULL, STR("w.bin"), NOWHERE, &s), TENON_EINVAL);
+  EXPECT_STATUS(external_open(&g, "-", STR("w.bin"), NOWHERE, &s), TENON_EINVAL);
   graph_end(&g);
   remove_root();
 }
@@ -175,9 +175,9 @@ TEST(external_one_source_a_file) {
   char path[400];
   path_in(path, "in/model.onnx");
   graph_begin(&g);
-  EXPECT_STATUS(onnx_external_open(&g, path, STR("a.bin"), NOWHERE, &a), TENON_OK);
-  EXPECT_STATUS(onnx_external_open(&g, path, STR("b.bin"), NOWHERE, &b), TENON_OK);
-  EXPECT_STATUS(onnx_external_open(&g, path, STR("a.bin"), NOWHERE, &c), TENON_OK);
+  EXPECT_STATUS(external_open(&g, path, STR("a.bin"), NOWHERE, &a), TENON_OK);
+  EXPECT_STATUS(external_open(&g, path, STR("b.bin"), NOWHERE, &b), TENON_OK);
+  EXPECT_STATUS(external_open(&g, path, STR("a.bin"), NOWHERE, &c), TENON_OK);
   EXPECT(a == c && a != b);
   EXPECT_INT_EQ(g.source.n, 2);
   EXPECT_STR_EQ(a->label, "a.bin");

@@ -132,7 +132,7 @@ TEST(group_threads_wait_where_they_must) {
   // Loading a tile waits for those who still compute with the last; registers and results need no waiting.
   expect_fences(codegen_groups[1], "0110");
   // Scratch is memory of its own; the next item's first loop stores what the last one of this item loads.
-  expect_fences(codegen_groups[2], "23322");
+  expect_fences(codegen_groups[3], "23322");
   expect_fences(KERNEL("thread t < 8 {\n store %s[t] = %x[t]\n }\n thread u < 8 {\n store %y[8*i + "
                        "u] = %x[u]\n }\n thread v < 8 {\n store %c[v] = %s[7 - v]\n }\n"),
                 "101");

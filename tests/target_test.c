@@ -198,7 +198,8 @@ static void check_sample(const Sample *s, const Plan *plan) {
 
 static void check_all(const char *name, int level, Care care) {
   const Target *target = target_find(name);
-  if (!target_available(target)) SKIP("tenon-codegen was not built");
+  const char *why;
+  if (!target_there(target, &why)) SKIP(why);
   int64_t count = 0;
   static Diag d;
   diag_init(&d);
@@ -216,6 +217,8 @@ TEST(samples_on_host_unoptimised) { check_all("host", 0, AS_IT_IS); }
 TEST(samples_on_host) { check_all("host", 3, AS_IT_IS); }
 TEST(samples_on_ref) { check_all("ref", 2, AS_IT_IS); }
 TEST(samples_on_ref_optimised) { check_all("ref", 3, AS_IT_IS); }
+TEST(samples_on_cuda_unoptimised) { check_all("cuda", 0, AS_IT_IS); }
+TEST(samples_on_cuda) { check_all("cuda", 3, AS_IT_IS); }
 TEST(samples_on_cpu_unoptimised) { check_all("cpu", 0, AS_IT_IS); }
 TEST(samples_on_cpu_fused) { check_all("cpu", 2, AS_IT_IS); }
 TEST(samples_on_cpu) { check_all("cpu", 3, AS_IT_IS); }

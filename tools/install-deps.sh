@@ -16,7 +16,7 @@ declare -A MUST MAY PYTHON ALONE  # ALONE: a Python package for the data inside 
 MUST[build]="gcc libc6-dev binutils cmake ninja-build zlib1g-dev"
 MAY[build]="ccache llvm-19-dev"
 MUST[test]="clang clang-format libclang-rt-14-dev llvm-14 python3 python3-venv xz-utils pkg-config libonnx-testdata"
-MAY[test]="chromium qemu-user lld"
+MAY[test]="chromium qemu-user lld ocl-icd-libopencl1 pocl-opencl-icd"
 PYTHON[test]="numpy onnx onnxruntime"
 MAY[cross]="qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross gcc-riscv64-linux-gnu libc6-dev-riscv64-cross"
 MAY[embedded]="gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm"

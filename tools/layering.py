@@ -34,7 +34,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
 
 def layer(path):
-    """The folder that rules apply to: frontends are one layer, but see same_frontend."""
+    """The folder that rules apply to: frontends are one layer, but see same_frontend; all readers may use frontends/common."""
     return path.split("/")[0]
 
 
@@ -58,7 +58,7 @@ def check(path, line, quote, target):
         return f'"{target}" is not a path from src/'
     there = layer(target)
     if there == here:
-        if here == "frontends" and not same_frontend(path, target):
+        if here == "frontends" and not same_frontend(path, target) and target.split("/")[1] != "common":
             return f'"{target}": one reader must not need another'
         return None
     if there not in BELOW[here]:

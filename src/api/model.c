@@ -8,14 +8,6 @@
 
 #include <pthread.h>
 
-static bool looks_like_text(Str s) {
-  int64_t i = 0;
-  while (i < s.n && (s.p[i] == ' ' || s.p[i] == '\n' || s.p[i] == '\t' || s.p[i] == '\r')) i++;
-  Str rest = {s.p + i, s.n - i};
-  return str_starts(rest, "graph ") || str_starts(rest, "graph@") || str_starts(rest, "graph(") ||
-         str_starts(rest, "dim ") || str_starts(rest, "//");
-}
-
 static Model *model_new(const char *path, Diag *d) {
   Model *m = mem_alloc((int64_t)sizeof *m);
   if (!m) {
@@ -43,11 +35,43 @@ static tenon_status read_compiled(Model *m, const ModelOptions *o, Diag *d) {
                 "was compiled from");
   File f = m->file;
   m->file = (File){0};
-  m->format = FORMAT_COMPILED;
   ArtifactLoad load = {.find = eval_find, .speed = driver_speed, .target = o->target};
   TRY(artifact_load(&f, &load, d, &m->program));
   if (m->program->ndevices) program_use_devices(m->program);
   return graph_of_program(m->program, d, &m->graph);
+}
+
+// The file that constants come from is a model of its own, which this one keeps.
+static tenon_status read_attached(Model *m, const ModelOptions *o, Diag *d) {
+  if (!o || !o->weights) return TENON_OK;
+  Where base = d->base;
+  TRY(model_open(o->weights, &(ModelOptions){.memory_limit = o->memory_limit}, d, &m->attached));
+  d->base = base;
+  m->import.attach = &m->attached->import.weights;
+  if (m->attached->import.weights.v.n) return TENON_OK;
+  return fail(d, TENON_EINVAL, (Where){.file = o->weights}, "the file holds no weights by name");
+}
+
+static tenon_status read_foreign(Model *m, const ModelOptions *o, Str bytes, Diag *d) {
+  m->frontend = frontend_of(bytes);
+  m->import = (Imported){.bytes = bytes, .path = m->path};
+  if (o) {
+    m->import.custom = o->custom;
+    m->import.memory_limit = o->memory_limit;
+    m->import.given = o->given;
+    m->import.fixed = o->fixed;
+    m->import.nfixed = o->nfixed;
+    m->import.types = o->types;
+    m->import.ntypes = o->ntypes;
+  }
+  TRY(read_attached(m, o, d));
+  tenon_status s = m->frontend->import(&m->import, d);
+  m->graph = m->import.graph;
+  if (s) return s;
+  if (m->frontend == &frontend_onnx) m->onnx = m->import.file;
+  if (m->graph->source.n && !m->graph->source.v[0]->path)
+    m->graph->source.v[0]->file.mapped = m->file.mapped;
+  return TENON_OK;
 }
 
 static tenon_status read_model(Model *m, const ModelOptions *o, Diag *d) {
@@ -58,28 +82,10 @@ static tenon_status read_model(Model *m, const ModelOptions *o, Diag *d) {
   if (m->path) m->path = str_copy(&m->arena, str_of(m->path));
   Str bytes = {(const char *)m->file.bytes, m->file.size};
   tenon_status s;
-  if (artifact_is(bytes.p, bytes.n)) {
+  if (artifact_is(bytes.p, bytes.n))
     s = read_compiled(m, o, d);
-  } else if (looks_like_text(bytes)) {
-    m->format = FORMAT_TEXT;
-    ParseOptions po = {0};
-    if (o)
-      po = (ParseOptions){.custom = o->custom,
-                          .memory_limit = o->memory_limit,
-                          .fixed = o->fixed,
-                          .nfixed = o->nfixed};
-    s = graph_parse_with(bytes, m->path, &po, d, &m->graph);
-  } else {
-    if (o) {
-      m->onnx.memory_limit = o->memory_limit;
-      m->onnx.given = o->given;
-      m->onnx.fixed = o->fixed;
-      m->onnx.nfixed = o->nfixed;
-    }
-    s = onnx_import(bytes, m->path, o ? o->custom : NULL, d, &m->onnx);
-    m->graph = m->onnx.graph;
-    if (!s) m->graph->source.v[0]->file.mapped = m->file.mapped;
-  }
+  else
+    s = read_foreign(m, o, bytes, d);
   if (!s) name_values(m->graph);
   if (m->graph) m->graph->diag = m->diag;
   return s;
@@ -94,7 +100,7 @@ static tenon_status open_file(Model *m, const ModelOptions *o, Diag *d, Model **
   trap_leave(&t);
   d->base = base;
   if (t.status) {
-    if (!m->graph) m->graph = m->onnx.graph;  // a trap left it there
+    if (!m->graph) m->graph = m->import.graph;  // a trap left it there
     model_free(m);
     return t.status;
   }
@@ -140,18 +146,21 @@ void model_free(Model *m) {
   program_release(m->program);
   if (m->lock) pthread_mutex_destroy(m->lock);
   if (m->owns_file) file_close(&m->file);
+  model_free(m->attached);
   arena_deinit(&m->arena);
   mem_free(m, (int64_t)sizeof *m);
 }
 
 int64_t model_unsupported(const Model *m, const Unsupported **out) {
-  *out = m->onnx.unsupported.v;
-  return m->onnx.unsupported.n;
+  *out = m->import.unsupported.v;
+  return m->import.unsupported.n;
 }
 
 tenon_status model_need_supported(const Model *m, Diag *d) {
   const Unsupported *u;
   int64_t n = model_unsupported(m, &u);
+  if (m->import.empty)
+    return fail(d, TENON_EUNSUPPORTED, (Where){.file = m->path}, "%s", m->import.empty);
   if (!n) return TENON_OK;
   fail(d, TENON_EUNSUPPORTED, (Where){.file = m->path},
        "%lld operator%s of this model %s not supported:", (long long)n, n == 1 ? "" : "s",

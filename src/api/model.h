@@ -5,25 +5,29 @@
 #ifndef TENON_API_MODEL_H
 #define TENON_API_MODEL_H
 
+#include "frontends/common/frontend.h"
 #include "frontends/onnx/onnx.h"
 #include "ir/custom.h"
 #include "ir/interpret.h"
 #include "runtime/program.h"
 
-typedef enum { FORMAT_ONNX, FORMAT_TEXT, FORMAT_COMPILED } ModelFormat;
-typedef struct Model {
+typedef struct Model Model;
+struct Model {
   Arena arena;
   File file;
   bool owns_file;
-  ModelFormat format;
-  const char *path;  // NULL: in memory
-  Graph *graph;  // FORMAT_COMPILED: the program's inputs, and as many results; nothing between them
-  Program *program;  // FORMAT_COMPILED
-  OnnxImport onnx;   // FORMAT_ONNX: header, unsupported operators, warnings
-  Diag *diag;        // the graph's, between calls: a place that always exists
-  Interp *interp;    // NULL until first run
+  const Frontend *frontend;  // NULL: compiled
+  const char *path;          // NULL: in memory
+  Graph *
+      graph;  // of a compiled model: the program's inputs, and as many results; nothing between them
+  Program *program;       // compiled; else NULL
+  Imported import;        // what the reader found: unsupported operators, warnings, weights
+  const OnnxModel *onnx;  // of ONNX alone
+  Model *attached;        // whose weights the graph has; owned
+  Diag *diag;             // the graph's, between calls: a place that always exists
+  Interp *interp;         // NULL until first run
   void *lock;
-} Model;
+};
 
 typedef struct ModelOptions {
   const CustomOp *custom;
@@ -33,6 +37,9 @@ typedef struct ModelOptions {
   const char *target;    // of a compiled model: the variant to take; NULL: the fastest here
   IntFixed *fixed;       // symbolic sizes that are numbers; must outlive the model
   int64_t nfixed;
+  const InputType *types;  // of inputs, where the file does not say
+  int64_t ntypes;
+  const char *weights;  // a file that constants come from, by name; or NULL
 } ModelOptions;
 
 // EUNSUPPORTED operators do not fail the opening: ask model_unsupported.
@@ -45,7 +52,7 @@ MUST_USE tenon_status model_copy(const Model *m, const ModelOptions *o, Diag *d,
 void model_free(Model *m);  // NULL is fine
 
 int64_t model_unsupported(const Model *m, const Unsupported **out);
-// The one report of all unsupported operators: fails with EUNSUPPORTED when there are any.
+// There is a graph, and all of it is supported: else the one report of what is not.
 MUST_USE tenon_status model_need_supported(const Model *m, Diag *d);
 
 static inline int64_t model_ninputs(const Model *m) { return m->graph->main->nparams; }

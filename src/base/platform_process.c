@@ -198,8 +198,8 @@ void code_unmap(void *p, int64_t n) {
 }
 
 bool system_has_accelerator(void) {
-  static const char *const node[] = {"/dev/nvidiactl", "/dev/dri", "/dev/kfd", "/dev/mali0",
-                                     "/dev/dxg", "/dev/nvhost-gpu"};
+  static const char *const node[] = {"/dev/nvidiactl", "/dev/dri", "/dev/kfd",
+                                     "/dev/mali0",     "/dev/dxg", "/dev/nvhost-gpu"};
   for (int64_t i = 0; i < ARRAY_LEN(node); i++)
     if (!access(node[i], F_OK)) return true;
   return false;

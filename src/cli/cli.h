@@ -150,6 +150,7 @@ int cmd_ops(Cli *c);
 int cmd_passes(Cli *c);
 int cmd_explain(Cli *c);
 int cmd_graph(Cli *c);
+int cmd_convert(Cli *c);
 int cmd_doctor(Cli *c);
 int cmd_completion(Cli *c);
 int cmd_help(Cli *c);

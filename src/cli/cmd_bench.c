@@ -289,13 +289,15 @@ static tenon_status compile(Bench *b) {
   Graph *g = b->model->graph;
   MemPlan *plan;
   int64_t start = platform->now();
-  TRY(opt_run(c, &OPT_IDS(bench), g, arena_new(&c->arena, Optimised)));
+  Optimised *opt = arena_new(&c->arena, Optimised);
+  opt->options.apart = target_has_groups(b->target);
+  TRY(opt_run(c, &OPT_IDS(bench), g, opt));
   TRY(opt_plan(g, &c->arena, &c->diag, &plan));
   TargetOptions to = {.sizes = &b->in.dims,
                       .no_cache = opt_given(c, OPT_bench_no_cache),
+                      .device = opt_text(c, OPT_bench_device, NULL),
                       .place = c->opt[OPT_bench_place].text,
-                      .nplace = c->opt[OPT_bench_place].count,
-                      .device = opt_text(c, OPT_bench_device, NULL)};
+                      .nplace = c->opt[OPT_bench_place].count};
   TRY(target_compile_with(b->target, g, plan, &to, &c->arena, &c->diag, &b->program));
   b->compile_ms = since(start);
   return TENON_OK;
@@ -344,7 +346,10 @@ int cmd_bench(Cli *c) {
   int64_t start = platform->now();
   ModelOptions o = {.compiled = true, .target = opt_text(c, OPT_bench_target, NULL)};
   int rc = fixed_read(c, &c->opt[OPT_bench_fix], &o);
-  if (!rc) rc = cli_exit_of(open_fixed(c, c->pos[0], &o, &b->model));
+  if (!rc) rc = foreign_read(c, &c->opt[OPT_bench_type], &c->opt[OPT_bench_weights], &o);
+  if (!rc)
+    rc = cli_exit_of(open_with_overrides(c, c->pos[0], &c->opt[OPT_bench_input],
+                                         opt_text(c, OPT_bench_inputs, NULL), o, &b->model));
   if (rc) return rc;
   b->load_ms = since(start);
   if (b->model->program && (opt_given(c, OPT_bench_level) || opt_given(c, OPT_bench_no_cache))) {

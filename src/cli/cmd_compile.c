@@ -155,7 +155,9 @@ static tenon_status compile(CompileCommand *m, bool apart) {
   // Of the model as it is: what is made up for a run must not depend on how it was optimised.
   const int64_t *range = input_ranges(g, &c->arena);
   end_stage(m, "read");
-  TRY(opt_run(c, &OPT_IDS(compile), g, arena_new(&c->arena, Optimised)));
+  Optimised *opt = arena_new(&c->arena, Optimised);
+  opt->options.apart = target_has_groups(m->target);
+  TRY(opt_run(c, &OPT_IDS(compile), g, opt));
   end_stage(m, "optimise");
   TRY(opt_plan(g, &c->arena, d, &plan));
   end_stage(m, "plan");
@@ -494,6 +496,8 @@ int cmd_compile(Cli *c) {
   m->cli = c;
   int rc = choose(m);
   if (!rc) rc = fixed_read(c, &c->opt[OPT_compile_fix], &m->options);
+  if (!rc)
+    rc = foreign_read(c, &c->opt[OPT_compile_type], &c->opt[OPT_compile_attach], &m->options);
   if (!rc) rc = cli_exit_of(compile_all(m));
   if (!rc && opt_given(c, OPT_compile_time)) print_times(m);
   if (!rc && opt_given(c, OPT_compile_json))

@@ -2,7 +2,8 @@
 //
 // The parent keeps up to --jobs children.  A child runs one test and writes its verdict to a pipe that also
 // takes its standard error; a child that ends without a verdict, or too late, has crashed.  So no test can
-// harm another, nor the count.
+// harm another, nor the count.  With --batch a child runs several, one after the other, since to open a GPU takes longer than most tests;
+// where it crashes, another goes on behind the test that it crashed in.
 #include "cli/cli.h"
 #include "cli/conform.h"
 #include "cli/opt.h"
@@ -19,12 +20,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { TEXT_CAP = 8192, VERDICT_MARK = 1, DEFAULT_TIMEOUT = 300 };
+enum { TEXT_CAP = 8192, VERDICT_MARK = 1, VERDICT_END = 2, DEFAULT_TIMEOUT = 300 };
 
 typedef struct Child {
-  pid_t pid;  // 0: free
-  int fd;     // -1: its end was reached
-  Case *test;
+  pid_t pid;         // 0: free
+  int fd;            // -1: its end was reached
+  Case *test, *end;  // the one at hand, and behind the last
   int64_t started;
   bool timed_out;
   int n;
@@ -37,6 +38,7 @@ typedef struct Runner {
   int64_t next;
   Child *child;
   int jobs;
+  int64_t batch;
   int64_t timeout;  // ns
   CaseOptions options;
   Progress progress;
@@ -50,10 +52,7 @@ static void on_interrupt(int sig) {
 }
 
 // ---- the child ----
-static void child_main(const Case *c, const CaseOptions *o, int fd) {
-  signal(SIGINT, SIG_DFL);
-  signal(SIGTERM, SIG_DFL);
-  dup2(fd, 2);
+static void run_case(const Case *c, const CaseOptions *o, int fd) {
   Arena a;
   Trap t;
   static Diag diag;
@@ -70,14 +69,36 @@ static void child_main(const Case *c, const CaseOptions *o, int fd) {
     reason = diag.text;
   }
   trap_leave(&t);
-  dprintf(fd, "%c%c%s", VERDICT_MARK, (char)('0' + v), reason ? reason : "");
-  // Through exit, so that a sanitizer can look for leaks.
+  dprintf(fd, "%c%c%s%c", VERDICT_MARK, (char)('0' + v), reason ? reason : "", VERDICT_END);
   arena_deinit(&a);
+}
+
+// A device stays open from test to test.
+static Device *hold_device(const CaseOptions *o, const DeviceDriver **driver) {
+  static Diag diag;
+  Device *dev = NULL;
+  int index;
+  diag_init(&diag);
+  *driver = o->target && o->target->driver ? device_driver(o->target->driver) : NULL;
+  if (!*driver || (*driver)->find(NULL, &diag, &index) || (*driver)->open(index, &diag, &dev))
+    return NULL;
+  return dev;
+}
+
+static void child_main(const Case *c, const Case *end, const CaseOptions *o, int fd) {
+  const DeviceDriver *driver;
+  signal(SIGINT, SIG_DFL);
+  signal(SIGTERM, SIG_DFL);
+  dup2(fd, 2);
+  Device *dev = hold_device(o, &driver);
+  for (; c < end; c++) run_case(c, o, fd);
+  if (dev) driver->close(dev);
+  // Through exit, so that a sanitizer can look for leaks.
   exit(0);
 }
 
 // ---- the parent ----
-static bool start(Runner *r, Child *c, Case *test) {
+static bool start(Runner *r, Child *c, Case *test, Case *end) {
   int fd[2];
   if (pipe(fd)) return false;
   fflush(stdout);
@@ -85,7 +106,7 @@ static bool start(Runner *r, Child *c, Case *test) {
   if (pid == 0) {
     close(fd[0]);
     if (r->codegen) codegen_adopt(r->codegen, (int)(c - r->child));
-    child_main(test, &r->options, fd[1]);
+    child_main(test, end, &r->options, fd[1]);
   }
   close(fd[1]);
   if (pid < 0) {
@@ -94,7 +115,7 @@ static bool start(Runner *r, Child *c, Case *test) {
   }
   fcntl(fd[0], F_SETFL, O_NONBLOCK);
   fcntl(fd[0], F_SETFD, FD_CLOEXEC);
-  *c = (Child){.pid = pid, .fd = fd[0], .test = test, .started = platform->now()};
+  *c = (Child){.pid = pid, .fd = fd[0], .test = test, .end = end, .started = platform->now()};
   return true;
 }
 
@@ -139,22 +160,40 @@ static const char *inside(Arena *a, const Case *c, const char *text) {
   return strbuf_text(&b);
 }
 
+// What the child said of the test at hand; the text ends with it.
+static void take_verdict(Runner *r, Child *c, char *text) {
+  Arena *a = &r->cli->arena;
+  Case *t = c->test++;
+  char *mark = strrchr(text, VERDICT_MARK);
+  t->seconds = (double)(platform->now() - c->started) / 1e9;
+  c->started = platform->now();
+  progress_step(&r->progress, t->name);
+  t->verdict = CASE_CRASHED;
+  t->reason = "no verdict";
+  if (!mark || mark[1] < '0' || mark[1] >= '0' + CASE_VERDICTS) return;
+  t->verdict = (Verdict)(mark[1] - '0');
+  Str reason = str_of(mark + 2);
+  while (reason.n && reason.p[reason.n - 1] == '\n') reason.n--;
+  t->reason = reason.n ? inside(a, t, str_copy(a, reason)) : NULL;
+}
+
+static void take_verdicts(Runner *r, Child *c) {
+  c->text[c->n] = 0;
+  for (char *end; c->test < c->end && (end = memchr(c->text, VERDICT_END, (size_t)c->n));) {
+    *end++ = 0;
+    take_verdict(r, c, c->text);
+    c->n -= (int)(end - c->text);
+    memmove(c->text, end, (size_t)c->n + 1);
+  }
+}
+
+// The child ended, cleanly or not.
 static void judge(Runner *r, Child *c, int status) {
   Arena *a = &r->cli->arena;
-  Case *t = c->test;
-  c->text[c->n] = 0;
-  t->seconds = (double)(platform->now() - c->started) / 1e9;
-  char *mark = NULL;
-  for (int i = c->n - 1; i >= 0 && !mark; i--)
-    if (c->text[i] == VERDICT_MARK) mark = &c->text[i];
   bool clean = WIFEXITED(status) && WEXITSTATUS(status) == 0;
-  if (mark && clean && mark[1] >= '0' && mark[1] < '0' + CASE_VERDICTS) {
-    t->verdict = (Verdict)(mark[1] - '0');
-    Str reason = str_of(mark + 2);
-    while (reason.n && reason.p[reason.n - 1] == '\n') reason.n--;
-    t->reason = reason.n ? inside(a, t, str_copy(a, reason)) : NULL;
-    return;
-  }
+  if (clean && c->test == c->end) return;
+  Case *t = c->test < c->end ? c->test++ : c->end - 1;
+  if (t == c->test - 1) progress_step(&r->progress, t->name);
   t->verdict = CASE_CRASHED;
   const char *said = telling_line(a, c->text);
   if (c->timed_out)
@@ -176,7 +215,20 @@ static void poll_children(Runner *r) {
     }
   poll(p, (nfds_t)n, 100);
   for (int i = 0; i < n; i++)
-    if (p[i].revents) read_child(who[i]);
+    if (p[i].revents) {
+      read_child(who[i]);
+      take_verdicts(r, who[i]);
+    }
+}
+
+// Another child for the tests behind one that a child crashed in.
+static int go_on(Runner *r, Child *c) {
+  if (c->test == c->end || interrupted || start(r, c, c->test, c->end)) return c->pid != 0;
+  for (; c->test < c->end; c->test++) {
+    c->test->verdict = CASE_CRASHED;
+    c->test->reason = "no process could be started";
+  }
+  return 0;
 }
 
 // Takes in finished children, stops those that are late, and returns how many still run.
@@ -192,9 +244,9 @@ static int reap(Runner *r) {
     int status;
     if (c->fd < 0 && waitpid(c->pid, &status, 0) == c->pid) {
       judge(r, c, status);
-      if (r->codegen && c->test->verdict != CASE_PASSED) codegen_restart(r->codegen, i);
-      progress_step(&r->progress, c->test->name);
+      if (r->codegen && c->test[-1].verdict != CASE_PASSED) codegen_restart(r->codegen, i);
       c->pid = 0;
+      busy += go_on(r, c);
     } else {
       busy++;
     }
@@ -207,12 +259,15 @@ static int run_all(Runner *r) {
   for (int busy = 0; r->next < r->tests.n || busy;) {
     for (int i = 0; i < r->jobs && r->next < r->tests.n && !interrupted; i++) {
       if (r->child[i].pid) continue;
-      if (!start(r, &r->child[i], &r->tests.v[r->next])) {
+      int64_t n = MIN(r->batch, r->tests.n - r->next);
+      Case *first = &r->tests.v[r->next];
+      if (!start(r, &r->child[i], first, first + n)) {
         if (busy) break;  // the machine is full: wait for one of ours
-        r->tests.v[r->next].verdict = CASE_CRASHED;
-        r->tests.v[r->next].reason = "no process could be started";
+        n = 1;
+        first->verdict = CASE_CRASHED;
+        first->reason = "no process could be started";
       }
-      r->next++;
+      r->next += n;
       busy++;
     }
     if (interrupted) {
@@ -344,12 +399,14 @@ int cmd_conform(Cli *c) {
   if (plan && strcmp(target, "plan") && !target_find(target))
     return cli_usage(c, "conform: unknown target '%s'; `tenon targets` lists them", target);
   opt_options(c, &OPT_IDS(conform), &optimise);
+  optimise.apart = plan && target_find(target) && target_has_groups(target_find(target));
   Runner r = {.cli = c};
   Folders unpacked = {0};
   signal(SIGINT, on_interrupt);
   signal(SIGTERM, on_interrupt);
   r.jobs = (int)opt_int(c, OPT_conform_jobs, 0);
   if (!r.jobs) r.jobs = machine_threads();
+  r.batch = opt_int(c, OPT_conform_batch, 1);
   r.timeout = opt_int(c, OPT_conform_timeout, DEFAULT_TIMEOUT) * 1000000000;
   r.options.expand = opt_given(c, OPT_conform_expand);
   r.options.plan = plan;

@@ -426,6 +426,7 @@ int cmd_explain(Cli *c) {
   if (!t->target)
     return cli_usage(c, "explain: unknown target '%s'; `tenon targets` lists them", target);
   int rc = fixed_read(c, &c->opt[OPT_explain_fix], &o);
+  if (!rc) rc = foreign_read(c, &c->opt[OPT_explain_type], &c->opt[OPT_explain_weights], &o);
   if (!rc) rc = cli_exit_of(open_fixed(c, c->pos[0], &o, &t->model));
   if (rc) return rc;
   rc = explain(t);

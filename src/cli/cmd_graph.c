@@ -4,6 +4,7 @@
 // as it was is drawn first: nodes never change, so the old main body is there to be shown beside the new one.
 #include "cli/inputs.h"
 #include "cli/opt.h"
+#include "cli/overrides.h"
 
 #include "api/model.h"
 #include "view/view.h"
@@ -110,7 +111,12 @@ int cmd_graph(Cli *c) {
         c, "cannot tell the format of '%s': the name must end in .html, .svg, .dot or .json",
         output);
   Model *m;
-  int rc = cli_exit_of(model_open(path, NULL, &c->diag, &m));
+  ModelOptions o = {0};
+  int rc = foreign_read(c, &c->opt[OPT_graph_type], &c->opt[OPT_graph_weights], &o);
+  if (!rc) rc = cli_exit_of(model_open(path, &o, &c->diag, &m));
+  if (rc) return rc;
+  rc = cli_exit_of(model_need_supported(m, &c->diag));
+  if (rc == CLI_UNSUPPORTED && !m->import.empty) rc = CLI_OK;  // drawn all the same
   if (!rc) rc = draw(c, m, path, output, write);
   model_free(m);
   if (!rc && strcmp(output, "-") && isatty(STDOUT_FILENO)) printf("%s\n", output);

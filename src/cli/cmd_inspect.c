@@ -7,6 +7,7 @@
 #include "cli/findings.h"
 #include "cli/inputs.h"
 #include "cli/opt.h"
+#include "cli/overrides.h"
 
 #include "api/model.h"
 #include "passes/kernels.h"
@@ -129,8 +130,8 @@ static void find_settable(Inspection *in) {
 static void gather_facts(Inspection *in) {
   find_settable(in);
   strmap_init(&in->op_index, &in->cli->arena);
-  if (in->model->format == FORMAT_ONNX && !in->optimised)
-    count_onnx(in, &in->model->onnx.model.graph);
+  if (in->model->onnx && !in->optimised)
+    count_onnx(in, &in->model->onnx->graph);
   else
     count_graph(in);
   if (in->ops.n) qsort(in->ops.v, (size_t)in->ops.n, sizeof *in->ops.v, by_count);
@@ -156,20 +157,7 @@ static int name_width(const Body *b) {
 }
 
 static void print_header(const Inspection *in) {
-  const OnnxModel *m = &in->model->onnx.model;
-  say(in->cli, "%s", in->cli->pos[0]);
-  if (in->model->format == FORMAT_TEXT) {
-    say(in->cli, "  text form\n");
-    return;
-  }
-  say(in->cli, "  ONNX, IR version %lld", (long long)m->ir_version);
-  for (int64_t i = 0; i < m->opsets.n; i++)
-    say(in->cli, ", %s%.*s%s%lld", m->opsets.v[i].domain.n ? "" : "opset",
-        STR_ARG(m->opsets.v[i].domain), " ", (long long)m->opsets.v[i].version);
-  if (m->producer_name.n) say(in->cli, ", by %.*s", STR_ARG(m->producer_name));
-  if (m->producer_name.n && m->producer_version.n)
-    say(in->cli, " %.*s", STR_ARG(m->producer_version));
-  putchar('\n');
+  say(in->cli, "%s  %s\n", in->cli->pos[0], in->model->import.about);
 }
 
 static void print_dims(const Inspection *in) {
@@ -277,10 +265,10 @@ static void print_unsupported(const Inspection *in) {
   for (int64_t i = 0; i < n; i++)
     say(in->cli, "  %s: %lld node%s, first '%s': %s\n", u[i].op, (long long)u[i].count,
         u[i].count == 1 ? "" : "s", u[i].first, u[i].why);
-  for (int64_t i = 0; i < in->model->onnx.warnings.n; i++)
-    say(in->cli, i ? "warning: %s\n" : "\nwarning: %s\n", in->model->onnx.warnings.v[i]);
-  for (int64_t i = 0; i < in->model->onnx.faults.n; i++)
-    say(in->cli, i ? "warning: %s\n" : "\nwarning: %s\n", in->model->onnx.faults.v[i]);
+  for (int64_t i = 0; i < in->model->import.warnings.n; i++)
+    say(in->cli, i ? "warning: %s\n" : "\nwarning: %s\n", in->model->import.warnings.v[i]);
+  for (int64_t i = 0; i < in->model->import.faults.n; i++)
+    say(in->cli, i ? "warning: %s\n" : "\nwarning: %s\n", in->model->import.faults.v[i]);
 }
 
 static void print_text(const Inspection *in) {
@@ -588,11 +576,15 @@ int cmd_inspect(Cli *c) {
     return cli_usage(c, "inspect: --text and --json are two outputs; give one of them");
   Inspection *in = arena_new(&c->arena, Inspection);
   in->cli = c;
-  int rc =
-      cli_exit_of(model_open(c->pos[0], &(ModelOptions){.compiled = true}, &c->diag, &in->model));
+  ModelOptions o = {.compiled = true};
+  int rc = foreign_read(c, &c->opt[OPT_inspect_type], &c->opt[OPT_inspect_weights], &o);
+  if (!rc) rc = cli_exit_of(model_open(c->pos[0], &o, &c->diag, &in->model));
   if (rc) return rc;
   in->graph = in->model->graph;
-  rc = in->model->program ? inspect_compiled(c, in->model) : inspect(in);
+  if (in->model->program)
+    rc = inspect_compiled(c, in->model);
+  else
+    rc = in->model->import.empty ? inspect_weights(c, in->model) : inspect(in);
   model_free(in->model);
   return rc;
 }

@@ -436,9 +436,9 @@ static tenon_status compile(RunCommand *r, const Target *target, SessionOptions 
   Compiled compiled;
   TargetOptions to = {.no_cache = opt_given(c, OPT_run_no_cache),
                       .compiled = &compiled,
+                      .device = opt_text(c, OPT_run_device, NULL),
                       .place = c->opt[OPT_run_place].text,
-                      .nplace = c->opt[OPT_run_place].count,
-                      .device = opt_text(c, OPT_run_device, NULL)};
+                      .nplace = c->opt[OPT_run_place].count};
   TRY(target_compile_with(target, g, r->plan, &to, &c->arena, &c->diag, &r->program));
   if (!opt_given(c, OPT_run_per_node)) return TENON_OK;
   r->per_node = arena_new(&c->arena, PerNode);
@@ -476,8 +476,11 @@ static tenon_status execute(RunCommand *r) {
     r->reference = arena_array(&c->arena, Value *, g->main->nresults + 1);
     TRY(model_run(r->model, &r->run, r->in.value, r->reference));
   }
+  Optimised *opt = arena_new(&c->arena, Optimised);
+  const Target *target = plan ? target_find(r->target) : NULL;
+  opt->options.apart = target && target_has_groups(target);
   if (plan || opt_given(c, OPT_run_level) || opt_given(c, OPT_run_precision))
-    TRY(opt_run(c, &OPT_IDS(run), g, arena_new(&c->arena, Optimised)));
+    TRY(opt_run(c, &OPT_IDS(run), g, opt));
   if (plan) TRY(opt_plan(g, &c->arena, &c->diag, &r->plan));
   if (r->model->program) r->program = program_retain(r->model->program);
   if (r->target && target_find(r->target)) TRY(compile_or_not(r, &so));
@@ -541,6 +544,7 @@ int cmd_run(Cli *c) {
   r->cli = c;
   ModelOptions o = {.target = opt_text(c, OPT_run_target, NULL)};
   int rc = fixed_read(c, &c->opt[OPT_run_fix], &o);
+  if (!rc) rc = foreign_read(c, &c->opt[OPT_run_type], &c->opt[OPT_run_weights], &o);
   if (!rc)
     rc = cli_exit_of(open_with_overrides(c, c->pos[0], &c->opt[OPT_run_input],
                                          opt_text(c, OPT_run_inputs, NULL), o, &r->model));

@@ -5,6 +5,7 @@
 // with the computed answer (a declared shape that is wrong, a domain that is not imported) fails here.  What is
 // sound is then analysed (passes/analyse.h); a finding that is an error fails the model, too.
 #include "cli/findings.h"
+#include "cli/overrides.h"
 #include "cli/verify_precision.h"
 
 #include "ir/internal.h"
@@ -28,16 +29,16 @@ static tenon_status check_constants(Graph *g, Diag *d) {
   return TENON_OK;
 }
 
-static void check_model(Cli *c, const char *path, Checked *out) {
+static void check_model(Cli *c, const char *path, const ModelOptions *o, Checked *out) {
   Diag *d = arena_new(&c->arena, Diag);
   Model *m = NULL;
   diag_init(d);
   *out = (Checked){.path = path};
-  out->status = model_open(path, NULL, d, &m);
+  out->status = model_open(path, o, d, &m);
   if (!out->status) out->status = graph_verify(m->graph, d);
-  for (int64_t i = 0; !out->status && i < m->onnx.faults.n && i < FAULTS_SHOWN; i++)
-    fail(d, TENON_EINVAL, (Where){.file = path}, "%s", m->onnx.faults.v[i]);
-  if (!out->status && m->onnx.faults.n) out->status = TENON_EINVAL;
+  for (int64_t i = 0; !out->status && i < m->import.faults.n && i < FAULTS_SHOWN; i++)
+    fail(d, TENON_EINVAL, (Where){.file = path}, "%s", m->import.faults.v[i]);
+  if (!out->status && m->import.faults.n) out->status = TENON_EINVAL;
   if (!out->status) out->status = model_need_supported(m, d);
   if (!out->status) out->status = check_constants(m->graph, d);
   if (m) out->nodes = m->graph->node.n;
@@ -48,9 +49,9 @@ static void check_model(Cli *c, const char *path, Checked *out) {
   StrBuf b;
   strbuf_init(&b, &c->arena);
   strbuf_puts(&b, d->text);
-  for (int64_t i = 0; m && i < m->onnx.warnings.n; i++)
+  for (int64_t i = 0; m && i < m->import.warnings.n; i++)
     strbuf_printf(&b, "%swarning: %s", b.n ? "\n" : "",
-                  clean_text(&c->arena, m->onnx.warnings.v[i]));
+                  clean_text(&c->arena, m->import.warnings.v[i]));
   while (b.n && b.p[b.n - 1] == '\n') b.p[--b.n] = 0;
   out->message = b.n ? strbuf_text(&b) : NULL;
   model_free(m);
@@ -115,9 +116,11 @@ int cmd_verify(Cli *c) {
   if (opt_given(c, OPT_verify_precision)) return verify_precision(c);
   if (!c->npos) return cli_usage(c, "verify: MODEL is missing; `tenon verify --help` explains");
   Checked *v = arena_array(&c->arena, Checked, c->npos);
-  int rc = CLI_OK;
+  ModelOptions o = {0};
+  int rc = foreign_read(c, &c->opt[OPT_verify_type], &c->opt[OPT_verify_attach], &o);
+  if (rc) return rc;
   for (int64_t i = 0; i < c->npos; i++) {
-    check_model(c, c->pos[i], &v[i]);
+    check_model(c, c->pos[i], &o, &v[i]);
     int one = cli_exit_of(v[i].status);
     if (one == CLI_FAILED || !rc) rc = one;
   }

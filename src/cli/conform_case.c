@@ -61,8 +61,8 @@ typedef struct Test {
 } Test;
 
 static bool has_op(const Model *m, const char *op) {
-  if (m->format != FORMAT_ONNX) return false;
-  const OnnxGraph *g = &m->onnx.model.graph;
+  if (!m->onnx) return false;
+  const OnnxGraph *g = &m->onnx->graph;
   for (int64_t i = 0; i < g->nodes.n; i++)
     if (str_is(g->nodes.v[i].op_type, op)) return true;
   return false;
@@ -72,8 +72,8 @@ static bool has_op(const Model *m, const char *op) {
 static bool is_random(const Model *m) {
   for (int64_t i = 0; i < ARRAY_LEN(random_ops); i++)
     if (has_op(m, random_ops[i])) return true;
-  if (m->format != FORMAT_ONNX) return false;
-  const OnnxGraph *g = &m->onnx.model.graph;
+  if (!m->onnx) return false;
+  const OnnxGraph *g = &m->onnx->graph;
   for (int64_t i = 0; i < g->nodes.n; i++)
     if (str_is(g->nodes.v[i].op_type, "Dropout") && g->nodes.v[i].inputs.n == 3) return true;
   return false;
@@ -162,7 +162,8 @@ static int64_t count_files(Test *t, const char *folder, const char *what) {
 
 // What the file says a value is: inference may know more, but the test data was written for this.
 static OnnxTypeKind declared_kind(const Model *m, bool output, const char *name) {
-  const OnnxGraph *g = &m->onnx.model.graph;
+  if (!m->onnx) return OT_TENSOR;
+  const OnnxGraph *g = &m->onnx->graph;
   const OnnxValueInfo *v = output ? g->outputs.v : g->inputs.v;
   int64_t n = output ? g->outputs.n : g->inputs.n;
   for (int64_t i = 0; i < n; i++)
@@ -173,8 +174,8 @@ static OnnxTypeKind declared_kind(const Model *m, bool output, const char *name)
 // Which parameter the i-th input file feeds.  A file that has initializers among its inputs may come with
 // data for them, too: then the model's own list counts.
 static int64_t param_for(const Model *m, int64_t nfiles, int64_t i) {
-  if (nfiles <= model_ninputs(m) || m->format != FORMAT_ONNX) return i;
-  const OnnxGraph *g = &m->onnx.model.graph;
+  if (nfiles <= model_ninputs(m) || !m->onnx) return i;
+  const OnnxGraph *g = &m->onnx->graph;
   for (int64_t p = 0; i < g->inputs.n && p < model_ninputs(m); p++)
     if (str_is(g->inputs.v[i].name, model_input(m, p)->name)) return p;
   return -1;

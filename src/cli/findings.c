@@ -6,11 +6,11 @@
 enum { SHOWN = 5 };  // of one code, unless all are asked for
 
 void findings_collect(Model *m, bool weights, Arena *a, Analysis *out) {
-  bool onnx = m->format == FORMAT_ONNX;
+  bool onnx = m->onnx != NULL;
   analyse_graph(m->graph, &(AnalyseOptions){.weights = weights, .all_nodes = !onnx}, a, out);
   if (!onnx) return;
   OnnxDead dead;
-  onnx_find_dead(&m->onnx.model, a, &dead);
+  onnx_find_dead(m->onnx, a, &dead);
   for (int64_t i = 0; i < dead.weights.n; i++) {
     const OnnxTensor *t = dead.weights.v[i];
     int64_t n;

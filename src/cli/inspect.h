@@ -8,4 +8,7 @@
 // A compiled model: what it is, its kernels, the bytes of its parts.
 int inspect_compiled(Cli *c, const Model *m);
 
+// A file of weights: what it says of itself, and its tensors.
+int inspect_weights(Cli *c, const Model *m);
+
 #endif

@@ -12,5 +12,7 @@ MUST_USE tenon_status open_with_overrides(Cli *c, const char *path, const Option
 MUST_USE tenon_status open_fixed(Cli *c, const char *path, const ModelOptions *o, Model **out);
 // The sizes of --fix, to open with; CLI_USAGE where one is none.
 int fixed_read(Cli *c, const OptionValue *fix, ModelOptions *o);
+// --type and the option that names a file of weights; CLI_USAGE where a type is none.
+int foreign_read(Cli *c, const OptionValue *type, const OptionValue *weights, ModelOptions *o);
 
 #endif

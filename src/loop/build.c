@@ -364,6 +364,18 @@ Dim loop_for(LoopBuilder *b, LoopKind kind, const char *name, Dim extent) {
   return s->sym;
 }
 
+Dim loop_tile(LoopBuilder *b, const char *name, int64_t extent, int ways) {
+  Dim sym = loop_for(b, LOOP_TILE, name, ie_const(b->k->pool, extent));
+  b->stmt.v[b->stmt.n - 1]->ways = ways;
+  return sym;
+}
+
+Dim loop_where(LoopBuilder *b, const char *name, Dim value, Dim extent) {
+  Dim sym = loop_for(b, LOOP_WHERE, name, extent);
+  b->stmt.v[b->stmt.n - 1]->index = value;
+  return sym;
+}
+
 void loop_if(LoopBuilder *b, const LoopExpr *cond) {
   loop_new_stmt(b, LS_IF)->value = cond;
   loop_open(b);

@@ -199,6 +199,11 @@ static bool run_block(Interp *in, const RunBlock *b);
 
 static bool run_for(Interp *in, const RunStmt *r) {
   int64_t n = index_value(in, r->s->extent);
+  if (r->s->loop == LOOP_WHERE) {
+    int64_t v = index_value(in, r->s->index);
+    in->sym[r->s->sym->slot] = v;
+    return v < 0 || v >= n ? !in->status : run_block(in, &r->body);
+  }
   for (int64_t i = 0; i < n; i++) {
     in->sym[r->s->sym->slot] = i;
     if (!run_block(in, &r->body)) return false;

@@ -16,7 +16,8 @@
 //  - in a kernel with `thread` loops, these have one extent, the same number, and lie in nothing but the parallel loop, serial and unrolled
 //    loops and branches; what lies outside of them stores nothing, and loads what the kernel does not write;
 //  - in a thread loop no thread touches what another stores; there a register buffer of T threads has T*n elements, of which a thread
-//    uses t*n + i, i < n, alone, with i as registers are indexed.
+//    uses t*n + i, i < n, alone, with i as registers are indexed;
+//  - `tile` loops are two, one in the other, under the parallel loop alone, and hold what tile.h says.
 //
 // Numerics are part of the kernel and not of its schedule: the lanes and the order of every sum are written in
 // the tree, so whoever runs it, with however many threads, gets the same bits.
@@ -28,6 +29,11 @@
 // each, independently.  Between two thread loops every store of the first is seen by the second: there is no statement for waiting, who
 // writes code finds where threads must wait (group.h).  Everything outside thread loops is the same for all threads.  Where there
 // are no groups a thread loop is a serial loop.
+//
+// Tiles.  Two `tile` loops, of rows and of columns, begin with one sum of products over a contracted axis, which machines with units for
+// matrices form for the whole tile at once; what follows is done with each sum.  The schedule is on the loops: how many blocks of the
+// contracted axis are under way at once, how many warpgroups share the tile.  In such a sum the order is the machine's: the one exception.
+// Elsewhere tile loops are serial loops.
 #ifndef TENON_LOOP_LOOP_H
 #define TENON_LOOP_LOOP_H
 
@@ -100,7 +106,7 @@ struct LoopExpr {
 
 // ---- statements ----
 typedef enum {
-  LS_FOR,   // sym < extent: body
+  LS_FOR,   // sym < extent: body; of kind `where`, once and with sym = index, where that lies in [0, extent)
   LS_LET,   // var = value
   LS_BIND,  // sym = checked(value, extent): an index that comes from data; a failure ends the kernel with `check`
   LS_STORE,   // buffer[index] = value, where all guards hold; a u32 is four elements of a byte each
@@ -108,7 +114,15 @@ typedef enum {
   LS_REDUCE,  // var = the sum (op) over sym < extent of `value`, computed after `body` in each round
   LS_PREFETCH,  // buffer[index] will be read soon
 } LoopStmtKind;
-typedef enum { LOOP_SERIAL, LOOP_PARALLEL, LOOP_UNROLL, LOOP_VECTOR, LOOP_THREAD } LoopKind;
+typedef enum {
+  LOOP_SERIAL,
+  LOOP_PARALLEL,
+  LOOP_UNROLL,
+  LOOP_VECTOR,
+  LOOP_THREAD,
+  LOOP_TILE,
+  LOOP_WHERE
+} LoopKind;
 typedef struct LoopStmt LoopStmt;
 typedef struct LoopBlock {
   int64_t n;
@@ -124,9 +138,11 @@ struct LoopStmt {
   // LS_REDUCE: element i goes to partial result i mod lanes, each begun with the operation's identity (min and
   // max: the lowest and highest value); then halves are joined: p[j] = op(p[j], p[j + lanes/2]), and so on.
   int32_t lanes;  // a power of two, at most LOOP_LANES
+  // LS_FOR: of a `tile` loop of rows the blocks under way at once, of one of columns the warpgroups; else 0
+  int32_t ways;
   int32_t check;  // LS_BIND: number of the kernel's message
   Dim sym, extent;
-  Dim index;
+  Dim index;  // LS_STORE, LS_PREFETCH; LOOP_WHERE: the value
   const LoopBound *guard;
   const LoopExpr *value;
   LoopBlock body, orelse;
@@ -179,6 +195,9 @@ typedef struct LoopBuilder {  // statements under construction, one block at a t
 } LoopBuilder;
 void loop_begin(LoopBuilder *b, LoopKernel *k);
 Dim loop_for(LoopBuilder *b, LoopKind kind, const char *name, Dim extent);  // until loop_end
+Dim loop_tile(LoopBuilder *b, const char *name, int64_t extent, int ways);  // likewise
+// Until loop_end, where the value lies in [0, extent): a guard for all that it holds.  No vector holds one.
+Dim loop_where(LoopBuilder *b, const char *name, Dim value, Dim extent);
 void loop_if(LoopBuilder *b, const LoopExpr *cond);                         // until loop_end
 void loop_else(LoopBuilder *b);
 void loop_end(LoopBuilder *b);

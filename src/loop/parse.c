@@ -535,10 +535,32 @@ static tenon_status parse_braces(Parser *p) {
   return need(p, '}');
 }
 
+// How a tile is formed: ` by N`.
+static tenon_status parse_ways(Parser *p, LoopStmt *s) {
+  int64_t n = 0;
+  TRY(need_word(p, "by"));
+  TRY(parse_i64(p, &n));
+  if (n < 1 || n > LOOP_MAX_THREADS) return fail_at(p, p->at, "a tile by %lld", (long long)n);
+  s->ways = (int32_t)n;
+  return TENON_OK;
+}
+
 static tenon_status parse_for(Parser *p, LoopKind kind) {
   LoopStmt *s = loop_new_stmt(&p->b, LS_FOR);
   s->loop = (uint8_t)kind;
   TRY(parse_loop_sym(p, &s->sym, &s->extent));
+  if (kind == LOOP_TILE) TRY(parse_ways(p, s));
+  return parse_braces(p);
+}
+
+static tenon_status parse_where(Parser *p) {
+  LoopStmt *s = loop_new_stmt(&p->b, LS_FOR);
+  LoopBound g = {0};
+  s->loop = LOOP_WHERE;
+  TRY(parse_guard(p, &g));
+  s->sym = g.sym;
+  s->index = g.value;
+  s->extent = g.extent;
   return parse_braces(p);
 }
 
@@ -623,6 +645,8 @@ static tenon_status parse_stmt(Parser *p) {
   if (take_word(p, "unroll")) return parse_for(p, LOOP_UNROLL);
   if (take_word(p, "vector")) return parse_for(p, LOOP_VECTOR);
   if (take_word(p, "thread")) return parse_for(p, LOOP_THREAD);
+  if (take_word(p, "tile")) return parse_for(p, LOOP_TILE);
+  if (take_word(p, "where")) return parse_where(p);
   if (take_word(p, "let")) return parse_let(p);
   if (take_word(p, "bind")) return parse_bind(p);
   if (take_word(p, "store")) return parse_store(p);

@@ -102,16 +102,20 @@ static void count_uses(Printer *p, const LoopExpr *e) {
   for (int i = 0; !seen && i < 3; i++) count_uses(p, e->src[i]);
 }
 
+static void print_guard(Printer *p, const LoopBound *g) {
+  print_dim(p, g->sym);
+  strbuf_puts(p->out, " = ");
+  print_dim(p, g->value);
+  strbuf_puts(p->out, " < ");
+  print_dim(p, g->extent);
+}
+
 static void print_guards(Printer *p, int n, const LoopBound *g) {
   if (!n) return;
   strbuf_puts(p->out, "where(");
   for (int i = 0; i < n; i++) {
     if (i) strbuf_puts(p->out, ", ");
-    print_dim(p, g[i].sym);
-    strbuf_puts(p->out, " = ");
-    print_dim(p, g[i].value);
-    strbuf_puts(p->out, " < ");
-    print_dim(p, g[i].extent);
+    print_guard(p, &g[i]);
   }
   strbuf_puts(p->out, ") ");
 }
@@ -213,9 +217,15 @@ static void print_range(Printer *p, Dim sym, Dim extent) {
 }
 
 static void print_for(Printer *p, const LoopStmt *s) {
-  static const char *const word[] = {"for ", "parallel ", "unroll ", "vector ", "thread "};
-  strbuf_puts(p->out, s->loop < ARRAY_LEN(word) ? word[s->loop] : "? ");
-  print_range(p, s->sym, s->extent);
+  static const char *const word[] = {"for ", "parallel ", "unroll ", "vector ", "thread ", "tile "};
+  if (s->loop == LOOP_WHERE && s->index) {
+    strbuf_puts(p->out, "where ");
+    print_guard(p, &(LoopBound){.sym = s->sym, .value = s->index, .extent = s->extent});
+  } else {
+    strbuf_puts(p->out, s->loop < ARRAY_LEN(word) ? word[s->loop] : "? ");
+    print_range(p, s->sym, s->extent);
+    if (s->loop == LOOP_TILE) strbuf_printf(p->out, " by %d", (int)s->ways);
+  }
   strbuf_puts(p->out, " {\n");
   print_block(p, &s->body);
   line_begin(p);

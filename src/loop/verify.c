@@ -7,6 +7,7 @@
 // Guarantees: a kernel that passes touches nothing outside its buffers, whatever the dims and the data are, and
 // gives the same results in whatever order its items run.  What cannot be proven is refused.
 #include "loop/group.h"
+#include "loop/tile.h"
 #include "loop/verify.h"
 
 // ---- messages ----
@@ -272,15 +273,35 @@ static tenon_status check_thread_loop(Verifier *v, const LoopStmt *s) {
   return TENON_OK;
 }
 
+// The outer of two tile loops is looked at with the inner one.
+static tenon_status check_tile(Verifier *v, const LoopStmt *s) {
+  const char *why;
+  LoopTile t;
+  if (s->loop != LOOP_TILE) return TENON_OK;
+  if (v->tile) return v->tile == s ? TENON_OK : verify_fail(v, "a tile loop in a tile");
+  if (!v->parallel || v->nesting != 1 || v->threads)
+    return verify_fail(v, "tile loops lie under the parallel loop alone");
+  if (!loop_tile_match(v->k, s, &t, &why)) return verify_fail(v, "%s", why);
+  v->tile = t.cols;
+  return TENON_OK;
+}
+
 static tenon_status check_for(Verifier *v, const LoopStmt *s) {
-  if (s->loop > LOOP_THREAD) return verify_fail(v, "a loop of kind %d", s->loop);
+  if (s->loop > LOOP_WHERE) return verify_fail(v, "a loop of kind %d", s->loop);
   if (s->loop == LOOP_PARALLEL && v->parallel)
     return verify_fail(v, "a parallel loop is the outermost one and occurs once");
   if (v->vectors && s->loop != LOOP_UNROLL)
     return verify_fail(v, "a vector loop holds no loops but unrolled ones");
   TRY(check_thread_loop(v, s));
+  TRY(check_tile(v, s));
   Mark m = enter(v);
-  TRY(define_sym(v, s->sym, s->extent, NULL));
+  LoopBound *where = NULL;
+  if (s->loop == LOOP_WHERE) {
+    TRY(check_dim(v, s->index, "value of a guard"));
+    where = arena_new(v->arena, LoopBound);
+    *where = (LoopBound){.sym = s->sym, .value = s->index, .extent = s->extent};
+  }
+  TRY(define_sym(v, s->sym, s->extent, where));
   if (s->loop == LOOP_UNROLL && !ie_is_const(s->extent))
     return verify_fail(v, "an unrolled loop has a constant extent, not %s",
                        verify_text(v, s->extent));
@@ -513,7 +534,8 @@ static void open_threads(Verifier *v, const LoopStmt *s) {
 // A loop or a reduction; the value of a reduction is computed within.
 static tenon_status prove_rounds(Verifier *v, const LoopStmt *s) {
   Mark m = enter(v);
-  TRY(open_sym(v, s->sym, s->extent, NULL));
+  bool where = s->kind == LS_FOR && s->loop == LOOP_WHERE;
+  TRY(open_sym(v, s->sym, s->extent, where ? s->index : NULL));
   if (s->kind == LS_FOR && s->loop == LOOP_PARALLEL) {
     v->item = digits_of(&v->digits, s->sym);
     for (int i = 0; i < NFORMS; i++) prover_all_in(&v->p[i], s->extent);

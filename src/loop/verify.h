@@ -63,6 +63,7 @@ typedef struct Verifier {
   const LoopStmt *stmt;  // the one that is looked at
   const Digits *item;    // of the parallel loop
   Apart *apart;          // by buffer and form
+  const LoopStmt *tile;  // the inner one of the tile loops; NULL: none so far
   int64_t threads;       // of a group; 0: there are none
   Dim thread;            // the variable of the thread loop around; NULL: none
   bool *stored;          // by buffer: the thread loop stores to it

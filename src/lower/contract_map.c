@@ -504,3 +504,34 @@ bool contract_pack(const Contraction *c, int64_t nr, PackSpec *out) {
   }
   return true;
 }
+
+bool contract_pack_rows(const Contraction *c, PackSpec *out) {
+  Elem *e = c->e;
+  IntPool *p = e->pool;
+  const Type *t = type_of(c->rhs);
+  int n = c->nk + 1;
+  Dim sym[PACK_LOOPS], index[MAX_RANK];
+  *out = (PackSpec){.nloops = n, .ncoords = t->rank};
+  if (n > PACK_LOOPS || t->rank > PACK_COORDS || !ie_is_const(c->n) || c->col1 - c->col0 != 1)
+    return false;
+  for (int i = 0; i < n; i++)
+    sym[i] = ie_sym(p, str_of(str_printf(e->a, "pack%d", i)), 0, INT64_MAX);
+  ContractPoint at = {.group = p->zero};
+  for (int i = 0; i < c->nout; i++) at.out[i] = p->zero;
+  at.out[c->col0] = sym[0];
+  out->extent[0] = c->n->value;
+  for (int i = 0; i < c->nk; i++) {
+    if (!ie_is_const(c->k[i])) return false;
+    at.k[i] = sym[1 + i];
+    out->extent[1 + i] = c->k[i]->value;
+  }
+  contract_rhs(c, &at, index);
+  int64_t stride = 1;
+  for (int i = t->rank - 1; i >= 0; i--) {
+    out->stride[i] = stride;
+    out->limit[i] = t->dims[i]->value;
+    if (!multiples(index[i], sym, n, out->coef[i])) return false;
+    stride *= t->dims[i]->value;
+  }
+  return true;
+}

@@ -79,7 +79,8 @@ static void open_scope(const Elem *e, Prover *p) {
   for (int64_t i = 0; i < e->b.stmt.n; i++) {
     const LoopStmt *s = e->b.stmt.v[i];
     if (s->kind == LS_FOR || s->kind == LS_REDUCE || s->kind == LS_BIND)
-      prover_push(p, s->sym, s->extent, NULL);
+      prover_push(p, s->sym, s->extent,
+                  s->kind == LS_FOR && s->loop == LOOP_WHERE ? s->index : NULL);
   }
   for (int i = 0; i < e->nguards; i++)
     prover_push(p, e->guard[i].sym, e->guard[i].extent, e->guard[i].value);

@@ -20,10 +20,7 @@ static LowerFn *const templates[] = {
 // clang-format on
 
 static LowerFn *const with_groups[] = {
-    lower_group_contract,
-    lower_group_direct,
-    lower_group_rows,
-    lower_group_pointwise,
+    lower_tile, lower_group_contract, lower_group_direct, lower_group_rows, lower_group_pointwise,
 };
 
 static tenon_status lower_with_groups(Lowering *lo, const Node *fused, Lowered *out) {
@@ -42,6 +39,8 @@ tenon_status lower_group(Lowering *lo, const Node *fused, Lowered *out) {
   tenon_status with = lo->target.group > 1 ? lower_with_groups(lo, fused, out) : TENON_EUNSUPPORTED;
   if (with != TENON_EUNSUPPORTED) return with;
   for (size_t i = 0; i < sizeof templates / sizeof templates[0]; i++) {
+    // A chain is for the cache of a core: where items are threads of a GPU its convolutions are faster one by one.
+    if (lo->target.group > 1 && templates[i] == lower_chain) continue;
     *out = (Lowered){0};
     tenon_status s = templates[i](lo, fused, out);
     if (s != TENON_EUNSUPPORTED) return s;

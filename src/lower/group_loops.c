@@ -2,11 +2,9 @@
 #include "lower/group_loops.h"
 
 Dim group_inside(Elem *e, Dim value, Dim extent, int *depth) {
-  IntPool *p = e->pool;
-  if (value->lo >= 0 && ie_lt(p, value, extent) == YES) return value;
+  if (value->lo >= 0 && ie_lt(e->pool, value, extent) == YES) return value;
   ++*depth;
-  Dim once = loop_for(&e->b, LOOP_SERIAL, "in", ie_min(p, p->one, ie_sub(p, extent, value)));
-  return ie_add(p, value, once);
+  return loop_where(&e->b, "in", value, extent);
 }
 
 void group_close(Elem *e, int depth) {

@@ -1,13 +1,12 @@
 // group_loops.h -- loops that the templates with groups of threads share.
 //
-// A place that may lie outside is left out by a loop that runs once or not at all: inside it the place is proven to lie inside, and
-// nothing that is read needs a guard of its own.
+// A place that may lie outside is asked for once, around all that is done there: nothing that is read needs a guard of its own.
 #ifndef TENON_LOWER_GROUP_LOOPS_H
 #define TENON_LOWER_GROUP_LOOPS_H
 
 #include "lower/templates.h"
 
-// Opens such a loop where one is needed, and counts it in *depth: `value` as it is inside.
+// Opens such a question where one is needed, and counts it in *depth: `value` as it is inside.
 Dim group_inside(Elem *e, Dim value, Dim extent, int *depth);
 void group_close(Elem *e, int depth);  // so many loops
 // Opens a loop over the threads.

@@ -24,6 +24,10 @@ typedef struct LowerTarget {
   int group;
   int64_t shared_bytes;
   int in_step;  // threads that go in step; 1 where none do
+  // GPUs with units for matrices that loop/tile.h speaks of: how many multiprocessors, bytes of shared memory for a tile.
+  bool tiles;
+  int units;
+  int64_t tile_bytes;
 } LowerTarget;
 
 // A constant made from a weight: loops over its own elements, each read from the weight or 0.

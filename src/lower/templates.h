@@ -9,6 +9,7 @@ typedef tenon_status LowerFn(Lowering *lo, const Node *fused, Lowered *out);
 LowerFn lower_pointwise;  // every element by itself: also movement
 LowerFn lower_chain;      // convolutions one after the other, the image between them in cache
 LowerFn lower_winograd;   // 3x3 convolutions in fewer products
+LowerFn lower_tile;       // matrix products by units for matrices
 LowerFn lower_contract;   // matrix products and convolutions
 LowerFn lower_n_bits;     // matrix products with weights of a few bits
 LowerFn lower_attention;  // attention, streamed over keys

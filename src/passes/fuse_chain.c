@@ -60,6 +60,7 @@ static bool reads_plain(Fuser *f, const Node *first) {
 
 int32_t fuse_chained(Fuser *f, int32_t i) {
   const Node *n = f->n[i].node, *conv[2];
+  if (f->c->o->apart) return NO_GROUP;
   bool deep = band_depthwise(n);
   int32_t own = fuse_find(f, i);
   if ((!deep && !band_pointwise(n)) || f->group[own].size != 1) return NO_GROUP;

@@ -6,6 +6,7 @@
 #include "runtime/speed.h"
 #include "targets/c/c.h"
 #include "targets/cpu.h"
+#include "targets/cuda/cuda.h"
 #include "targets/device.h"
 #include "targets/opencl/opencl.h"
 #include "targets/ref.h"
@@ -63,7 +64,16 @@ static const Target cpu_opencl = {.name = "cpu,opencl",
                                   .with = &cpu,
                                   OPENCL_DEVICE};
 
-const Target *const target_table[] = {&cpu, &opencl, &c_text, &ref, &host, NULL};
+static const Target cuda = {.name = "cuda",
+                            .doc = "CUDA C++, for an NVIDIA GPU",
+                            .available = cuda_available,
+                            .driver = "cuda",
+                            .describe_device = cuda_describe,
+                            .begin = cuda_begin,
+                            .takes = cuda_takes,
+                            .finish = cuda_finish_text};
+
+const Target *const target_table[] = {&cpu, &cuda, &opencl, &c_text, &ref, &host, NULL};
 
 const Target *const target_shared[] = {&cpu_opencl, NULL};
 
@@ -86,6 +96,32 @@ bool target_there(const Target *t, const char **why) {
   *why = NULL;
   if (t->with && !target_there(t->with, why)) return false;
   return !t->available || t->available(why);
+}
+
+// TENON_GROUPS=N: kernels in groups of N threads where the target would not have them; what has none runs the threads one after
+// the other.  So the templates of devices are tested everywhere.
+static void group_for_tests(LowerTarget *t) {
+  const char *n = getenv("TENON_GROUPS");
+  long threads = n ? strtol(n, NULL, 10) : 0;
+  if (threads < 2 || threads > 1024 || (threads & (threads - 1)) || t->group) return;
+  t->group = (int)threads;
+  t->shared_bytes = 48 << 10;
+  t->in_step = 32;
+}
+
+bool target_has_groups(const Target *t) {
+  LowerTarget lt = {0};
+  Diag d;
+  int index;
+  Device *device = NULL;
+  const DeviceDriver *driver = t->driver ? device_driver(t->driver) : NULL;
+  diag_init(&d);
+  if (driver && !driver->find(NULL, &d, &index) && !driver->open(index, &d, &device)) {
+    t->describe_device(driver->info(device), &lt);
+    driver->close(device);
+  }
+  group_for_tests(&lt);
+  return lt.group > 1;
 }
 
 bool target_available(const Target *t) {
@@ -141,17 +177,6 @@ typedef struct Call {
   DeviceTarget device;  // of a target that has a driver
 } Call;
 
-// TENON_GROUPS=N: kernels in groups of N threads where the target would not have them; what has none runs the threads one after
-// the other.  So the templates of devices are tested everywhere.
-static void group_for_tests(LowerTarget *t) {
-  const char *n = getenv("TENON_GROUPS");
-  int threads = n ? atoi(n) : 0;
-  if (threads < 2 || threads > 1024 || (threads & (threads - 1)) || t->group) return;
-  t->group = threads;
-  t->shared_bytes = 48 << 10;
-  t->in_step = 32;
-}
-
 static bool verified(void *ctx, Str text) {
   const Call *c = ctx;
   return host_of(c->t)->verified(c->opened, &c->o, text);
@@ -166,8 +191,8 @@ static tenon_status compile(Call *call, Graph *g, const MemPlan *plan, Arena *a,
   int64_t begin = platform->now();
   if (host_of(t)->describe) host_of(t)->describe(o->machine, &lo.target);
   if (t->driver) TRY(device_begin(&call->device, t, o, a, d, &lo));
-  if (t->with) TRY(split_begin(&call->device, g, plan, a, d, &lo));
   group_for_tests(t->driver ? &lo.device[1] : &lo.target);
+  if (t->with) TRY(split_begin(&call->device, g, plan, a, d, &lo));
   if (call->opened) {
     lo.verified = verified;
     lo.verified_ctx = call;

@@ -9,6 +9,8 @@
 #include "frontends/onnx/import.h"
 #include "ir/custom.h"
 
+#include <stdio.h>
+
 enum { MIN_IR = 3, MAX_OPSET = 28, MIN_OPSET = 1 };
 // What inlining functions may blow a file up to: in proportion to the file, so that a small one stays quick.
 static const int64_t MIN_INLINED = 20000, BYTES_AN_INLINED_NODE = 4, MAX_INLINED = 2000000;
@@ -217,37 +219,73 @@ static tenon_status import_main(Import *im) {
   return TENON_OK;
 }
 
-static void add_model_source(Import *im, Str bytes) {
-  Source *s = arena_new(im->arena, Source);
-  s->label = im->path ? str_copy(im->arena, str_of(im->path)) : "<memory>";
-  s->file = (File){.bytes = (const uint8_t *)bytes.p, .size = bytes.n};
-  s->opened = true;  // by the caller, who also closes it
-  vec_push(im->arena, &im->g->source, s);
-  im->file = s;
+static const char *about(Import *im) {
+  const OnnxModel *m = im->model;
+  StrBuf b;
+  strbuf_init(&b, im->arena);
+  strbuf_printf(&b, "ONNX, IR version %lld", (long long)m->ir_version);
+  for (int64_t i = 0; i < m->opsets.n; i++)
+    strbuf_printf(&b, ", %s%.*s %lld", m->opsets.v[i].domain.n ? "" : "opset",
+                  STR_ARG(m->opsets.v[i].domain), (long long)m->opsets.v[i].version);
+  if (m->producer_name.n) strbuf_printf(&b, ", by %.*s", STR_ARG(m->producer_name));
+  if (m->producer_name.n && m->producer_version.n)
+    strbuf_printf(&b, " %.*s", STR_ARG(m->producer_version));
+  return strbuf_text(&b);
 }
 
-tenon_status onnx_import(Str bytes, const char *path, const struct CustomOp *custom, Diag *d,
-                         OnnxImport *out) {
-  TRY(graph_create(d, &out->graph));
-  Graph *g = out->graph;
-  g->custom = custom;
-  g->arena.limit = g->scratch.limit = out->memory_limit;
-  g->dims.fixed = out->fixed;
-  g->dims.nfixed = out->nfixed;
+static tenon_status onnx_import(Imported *in, Diag *d) {
+  TRY(frontend_begin(in, d));
+  Graph *g = in->graph;
+  OnnxModel *model = arena_new(&g->arena, OnnxModel);
   Import im = {.g = g,
                .arena = &g->arena,
-               .model = &out->model,
-               .result = out,
-               .path = path,
-               .bytes = (const uint8_t *)bytes.p,
-               .nbytes = bytes.n};
-  TRY(onnx_read_model(&g->arena, bytes, d, &out->model));
+               .model = model,
+               .result = in,
+               .file = g->source.v[0],
+               .path = in->path,
+               .bytes = (const uint8_t *)in->bytes.p,
+               .nbytes = in->bytes.n};
+  TRY(onnx_read_model(&g->arena, in->bytes, d, model));
+  in->file = model;
+  in->about = about(&im);
   strmap_init(&im.unsupported, &g->arena);
   strmap_init(&im.unimported, &g->arena);
-  add_model_source(&im, bytes);
   TRY(check_header(&im));
   TRY(index_functions(&im));
   TRY(check_size(&im));
   import_rows_init(&im);
   return import_main(&im);
 }
+
+// Protobuf has no magic number: whatever no other reader knows is tried as one.
+static bool onnx_is(Str bytes) {
+  (void)bytes;
+  return true;
+}
+
+// The operators whose own record names an ONNX spelling, then the rows of the tables.
+static void onnx_ops(FrontendOpFn *fn, void *ctx) {
+  char form[48];
+  for (int i = 0; i < OP_COUNT; i++) {
+    if (!op_table[i]->onnx) continue;
+    snprintf(form, sizeof form, "opset %d+", MAX(op_table[i]->onnx_since, 1));
+    fn(ctx, &(FrontendOp){.op = op_table[i]->onnx, .form = form, .notes = op_table[i]->operands});
+  }
+  for (int64_t t = 0; onnx_tables[t]; t++)
+    for (int64_t i = 0; i < onnx_tables[t]->n; i++) {
+      const ImportRow *r = &onnx_tables[t]->row[i];
+      char op[128];
+      snprintf(op, sizeof op, "%s%s%s", r->domain, *r->domain ? "." : "", r->op);
+      if (r->until)
+        snprintf(form, sizeof form, "opset %d-%d", r->since, r->until);
+      else
+        snprintf(form, sizeof form, "opset %d+", MAX(r->since, 1));
+      fn(ctx, &(FrontendOp){.op = op, .form = form, .notes = r->why, .refused = !r->fn});
+    }
+}
+
+const Frontend frontend_onnx = {.name = "onnx",
+                                .doc = "ONNX, opsets 1 to 28, with ai.onnx.ml and com.microsoft",
+                                .is = onnx_is,
+                                .import = onnx_import,
+                                .ops = onnx_ops};

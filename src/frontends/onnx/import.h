@@ -2,6 +2,7 @@
 #ifndef TENON_FRONTENDS_ONNX_IMPORT_H
 #define TENON_FRONTENDS_ONNX_IMPORT_H
 
+#include "frontends/common/frontend.h"
 #include "frontends/onnx/onnx.h"
 
 // Names visible in a graph, a sub-graph or a function body.  A name found only further out becomes a
@@ -26,7 +27,7 @@ struct Import {
   Graph *g;
   Arena *arena;  // the graph's
   const OnnxModel *model;
-  OnnxImport *result;
+  Imported *result;
   Source *file;          // the model's own bytes
   const char *path;      // NULL: in memory
   const uint8_t *bytes;  // of the file, to turn slices into offsets
@@ -66,10 +67,6 @@ Node *scope_find(Import *im, Scope *s, Str name);  // NULL when undefined
 MUST_USE tenon_status scope_define(Import *im, Str name, Node *n, Where at);
 void import_unsupported(Import *im, const OnnxNode *n, const char *why);
 MUST_USE tenon_status import_initializers(Import *im, const OnnxGraph *og);
-// Registers a file that holds tensors' data, after the checks that need no disk (external.c).
-MUST_USE tenon_status onnx_external_open(Graph *g, const char *model_path, Str location, Where at,
-                                         Source **out);
-
 extern const ImportTable *const onnx_tables[];  // NULL-terminated (tables.c)
 
 #endif

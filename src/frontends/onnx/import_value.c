@@ -51,7 +51,7 @@ static Node *import_external(Import *im, const OnnxTensor *t, const char *name, 
                       "tensor '%.*s': external data of this type or size is not possible",
                       STR_ARG(t->name));
   tenon_status st = external_range(im, t, at, need, &offset);
-  if (!st) st = onnx_external_open(im->g, im->path, t->ext_location, at, &s);
+  if (!st) st = external_open(im->g, im->path, t->ext_location, at, &s);
   if (st) {
     im->g->status = st;
     return im->g->poison;
@@ -66,6 +66,10 @@ Node *import_tensor(Import *im, const OnnxTensor *t, Str name, Where at) {
   const char *z = name.n ? intern(&g->names, name) : NULL;
   int64_t count = 0, nbytes = 0, n = 0;
   tenon_status st = check_dims(im, t, at, &count);
+  Node *given = st ? NULL
+                   : weights_attach(g, im->result->attach, t->name, (DType)t->dtype, (int)t->dims.n,
+                                    t->dims.v, at);
+  if (given) return given;
   if (!st && t->external) return import_external(im, t, z, at, count);
   const void *bytes = NULL;
   bool in_file = false;

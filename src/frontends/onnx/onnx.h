@@ -205,11 +205,6 @@ MUST_USE tenon_status onnx_tensor_bytes(Arena *a, const OnnxTensor *t, Where at,
                                         const void **out_bytes, int64_t *out_nbytes, int64_t *out_n,
                                         bool *out_in_file);
 
-// The source of external data at `location`, checked as text and registered with the graph; nothing is
-// opened before the data is needed.  model_path NULL or "-": refused.
-MUST_USE tenon_status onnx_external_open(Graph *g, const char *model_path, Str location, Where at,
-                                         Source **out);
-
 // ---- import ----
 typedef struct Import Import;  // state of one import
 // One foreign node on its way in.
@@ -262,31 +257,6 @@ tenon_status import_fail(ImportNode *n, tenon_status code, const char *fmt, ...)
 typedef VEC(Node *) NodeVec;
 MUST_USE tenon_status import_body(ImportNode *n, const char *attr, const Type *const *param_types,
                                   int64_t nparams, NodeVec *captures, Body **out);
-
-typedef struct Unsupported {
-  const char *op;  // "com.example.Frobnicate"
-  const char *why;
-  const char *first;  // name of the first node
-  int64_t count;
-} Unsupported;
-
-typedef struct OnnxImport {
-  int64_t memory_limit;  // set by the caller: bytes that the graph may take; 0 = none
-  Strs given;            // set by the caller: inputs with a default that stay inputs all the same
-  IntFixed *fixed;       // set by the caller: symbols that are numbers
-  int64_t nfixed;
-  VEC(const char *)
-  defaults;  // inputs that an initializer gives a value: constants here, unless given
-  Graph *graph;
-  OnnxModel model;
-  VEC(Unsupported) unsupported;
-  VEC(const char *) warnings;
-  VEC(const char *)
-  faults;  // the model can be run, but contradicts itself: `tenon verify` refuses it
-} OnnxImport;
-// `bytes` must outlive the graph (they become its first Source).  path may be NULL for a model in memory: then external data is refused.
-MUST_USE tenon_status onnx_import(Str bytes, const char *path, const struct CustomOp *custom,
-                                  Diag *d, OnnxImport *out);
 
 // What stands in the file's main graph and no output needs.
 typedef struct OnnxDead {

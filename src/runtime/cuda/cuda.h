@@ -19,6 +19,7 @@
 #include "runtime/device.h"
 
 extern const DeviceDriver device_cuda;
+void cuda_shut(void);  // gives back the contexts of devices that nobody has open
 
 // A number, or a dim of the kernel times one.
 typedef struct CudaNumber {

@@ -1,7 +1,7 @@
 // device.c -- NVIDIA's GPUs: which there are, their contexts, and memory.
 //
 // A device's context is the process's primary one, which other libraries in the process use, too; it is the thread's only while a call of ours
-// runs.  Memory that is freed is kept for the next who wants as much, up to a limit: taking it from the system waits for the
+// runs.  Once made it stays, whoever closes the device: making one takes longer than most models.  Memory that is freed is kept for the next who wants as much, up to a limit: taking it from the system waits for the
 // whole device.  What is freed may still be in use, so the queues are waited for first; one that is being recorded is left alone, since
 // what it uses is its own session's.
 #include "runtime/cuda/impl.h"
@@ -12,11 +12,13 @@
 #include <stdlib.h>
 
 enum { MAX_DEVICES = 16, GRANULE = 1 << 16 };
+// A chip that is not here, for making its code: device number OFFLINE + 90 is "sm_90".
+enum { OFFLINE = 1000, MAX_ARCH = 199 };
 #define KEPT_LIMIT ((int64_t)256 << 20)
 
 static struct {
   pthread_mutex_t lock;
-  Device device[MAX_DEVICES];
+  Device device[MAX_DEVICES], offline[MAX_ARCH + 1];
 } all = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 // ---- errors ----
@@ -40,6 +42,9 @@ tenon_status cuda_check(Device *dev, CudaResult r, const char *call, const char 
 }
 
 tenon_status cuda_enter(Device *dev, Diag *d) {
+  if (!dev->api)
+    return fail(d, TENON_EDEVICE, NOWHERE,
+                "%s is no device of this machine: code can be made for it, not run", dev->name);
   if (atomic_load(&dev->lost))
     return fail(d, TENON_EDEVICE, NOWHERE, "%s: the device was lost by an earlier error",
                 dev->name);
@@ -64,12 +69,25 @@ int cuda_count(const char **why) {
   return reason ? 0 : MIN(n, MAX_DEVICES);
 }
 
+// "sm_90", "sm_90a"
+static bool names_chip(const char *pick, int *out) {
+  Str s = str_of(pick);
+  int64_t arch;
+  if (!str_starts(s, "sm_")) return false;
+  s = (Str){s.p + 3, s.n - 3};
+  if (s.n && s.p[s.n - 1] == 'a') s.n--;
+  if (!str_to_i64(s, &arch) || arch < 50 || arch > MAX_ARCH) return false;
+  *out = OFFLINE + (int)arch;
+  return true;
+}
+
 tenon_status cuda_find(const char *pick, Diag *d, int *out) {
   const char *why = NULL;
-  int n = cuda_count(&why);
   int64_t index = 0;
-  if (!n) return fail(d, TENON_EDEVICE, NOWHERE, "no CUDA device: %s", why);
   if (!pick) pick = getenv("TENON_CUDA_DEVICE");
+  if (pick && names_chip(pick, out)) return TENON_OK;
+  int n = cuda_count(&why);
+  if (!n) return fail(d, TENON_EDEVICE, NOWHERE, "no CUDA device: %s", why);
   if (pick && *pick && (!str_to_i64(str_of(pick), &index) || index < 0 || index >= n))
     return fail(d, TENON_EINVAL, NOWHERE, "no CUDA device '%s': there are %d, counted from 0", pick,
                 n);
@@ -113,12 +131,20 @@ static tenon_status describe(Device *dev, int index, Diag *d) {
                     "cuDevicePrimaryCtxRetain", NULL, d);
 }
 
+static void leave_context(Device *dev) {
+  if (!dev->context) return;
+  dev->api->ctx_release(dev->handle);
+  pthread_mutex_destroy(&dev->lock);
+  dev->context = NULL;
+}
+
 static tenon_status open_locked(int index, Diag *d, Device **out) {
   const char *why = NULL;
   const CudaApi *api = cuda_api(&why);
   Device *dev = &all.device[index];
   if (!api) return fail(d, TENON_EDEVICE, NOWHERE, "no CUDA device: %s", why);
-  if (!dev->users) {
+  if (!dev->users && (!dev->context || atomic_load(&dev->lost))) {
+    leave_context(dev);
     *dev = (Device){.api = api};
     TRY(describe(dev, index, d));
     pthread_mutex_init(&dev->lock, NULL);
@@ -128,7 +154,40 @@ static tenon_status open_locked(int index, Diag *d, Device **out) {
   return TENON_OK;
 }
 
+// What such a chip has at least; of 9.0, an H100 or H200.
+static Device *open_offline(int arch) {
+  Device *dev = &all.offline[arch];
+  snprintf(dev->name, sizeof dev->name, "sm_%d%s", arch, arch >= 90 ? "a" : "");
+  snprintf(dev->pick, sizeof dev->pick, "sm_%d%s", arch, arch >= 90 ? "a" : "");
+  snprintf(dev->version, sizeof dev->version, "none");
+  dev->info = (DeviceInfo){.driver = "cuda",
+                           .name = dev->name,
+                           .version = dev->version,
+                           .pick = dev->pick,
+                           .f64 = true,
+                           .f16 = true,
+                           .compute_units = arch >= 90   ? 132
+                                            : arch >= 80 ? 108
+                                                         : 40,
+                           .max_group = 1024,
+                           .subgroup = 32,
+                           .memory_bytes = (int64_t)8 << 30,
+                           .max_buffer = (int64_t)8 << 30,
+                           .shared_bytes = arch >= 90   ? 232448
+                                           : arch == 80 ? 166912
+                                           : arch > 80  ? 101376
+                                                        : 65536,
+                           .arch = arch};
+  return dev;
+}
+
 tenon_status cuda_open(int index, Diag *d, Device **out) {
+  if (index > OFFLINE && index <= OFFLINE + MAX_ARCH) {
+    pthread_mutex_lock(&all.lock);
+    *out = open_offline(index - OFFLINE);
+    pthread_mutex_unlock(&all.lock);
+    return TENON_OK;
+  }
   if (index < 0 || index >= MAX_DEVICES)
     return fail(d, TENON_EINVAL, NOWHERE, "no CUDA device %d", index);
   pthread_mutex_lock(&all.lock);
@@ -149,15 +208,20 @@ static void free_kept(Device *dev) {
 
 void cuda_close(Device *dev) {
   CudaContext before;
-  if (!dev) return;
+  if (!dev || !dev->api) return;
   pthread_mutex_lock(&all.lock);
   if (!--dev->users) {
     bool entered = !dev->api->ctx_push(dev->context);
     free_kept(dev);
     if (entered) dev->api->ctx_pop(&before);
-    dev->api->ctx_release(dev->handle);
-    pthread_mutex_destroy(&dev->lock);
   }
+  pthread_mutex_unlock(&all.lock);
+}
+
+void cuda_shut(void) {
+  pthread_mutex_lock(&all.lock);
+  for (int i = 0; i < MAX_DEVICES; i++)
+    if (!all.device[i].users) leave_context(&all.device[i]);
   pthread_mutex_unlock(&all.lock);
 }
 
@@ -221,8 +285,13 @@ tenon_status cuda_buffer(Device *dev, int64_t bytes, Diag *d, DeviceBuffer **out
 // Whether nothing runs any more that could use what is freed.
 static bool wait_for_queues(Device *dev) {
   bool idle = true;
-  for (DeviceQueue *q = dev->queues; q; q = q->next)
-    if (!q->recording && dev->api->stream_wait(q->stream)) idle = false;
+  for (DeviceQueue *q = dev->queues; q; q = q->next) {
+    Diag d;
+    diag_init(&d);
+    pthread_mutex_lock(&q->lock);
+    if (!q->recording && (cuda_flush(q, &d) || dev->api->stream_wait(q->stream))) idle = false;
+    pthread_mutex_unlock(&q->lock);
+  }
   return idle;
 }
 

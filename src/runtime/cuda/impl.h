@@ -38,15 +38,28 @@ typedef struct Stage {
   bool busy;
 } Stage;
 
+// What was put into a queue, one call after the other (launch.c).
+typedef struct CudaSequence {
+  char *data;
+  int64_t bytes, room, count;
+  int64_t used;         // when it last was
+  CudaGraphExec graph;  // NULL: not recorded
+} CudaSequence;
+enum { CUDA_SEQUENCES = 32 };
+
 struct DeviceQueue {
   Device *device;
   DeviceQueue *next;
   CudaStream stream;
+  pthread_mutex_t lock;  // guards all that follows: who frees memory makes others' queues run first
   Stage stage[STAGES];
   int turn;
   CudaEvent mark[DEVICE_MARKS];
-  bool recording,
-      one_by_one;    // the second: each launch is waited for, so that an error names its kernel
+  CudaSequence pending, seen[CUDA_SEQUENCES];
+  int64_t clock;
+  bool recording, no_graphs;
+  bool one_by_one;   // each launch is waited for, so that an error names its kernel
+  bool failed;       // what was pending could not be issued: nothing that follows is right
   const char *last;  // kernel that was launched, for messages
 };
 
@@ -86,6 +99,10 @@ tenon_status cuda_code(Device *dev, Str bytes, const ProgKernel *const *kernel, 
 void cuda_code_free(Device *dev, DeviceCode *c);
 
 // ---- queues (queue.c, launch.c) ----
+// Issues what is pending.  The queue is locked, and the context the thread's.
+tenon_status cuda_flush(DeviceQueue *q, Diag *d);
+void cuda_forget(DeviceQueue *q);  // sequences and their graphs
+tenon_status cuda_check_place(const DeviceQueue *q, DevicePlace p, int64_t bytes, Diag *d);
 tenon_status cuda_queue(Device *dev, Diag *d, DeviceQueue **out);
 void cuda_queue_free(DeviceQueue *q);
 tenon_status cuda_write(DeviceQueue *q, DevicePlace to, const void *from, int64_t bytes, Diag *d);

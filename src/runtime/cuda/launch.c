@@ -1,83 +1,66 @@
-// launch.c -- one kernel: how many groups, its arguments, and the tensor maps that it asks for.
+// launch.c -- kernels, and sequences of them that come again as CUDA graphs.
+//
+// What is put into a queue besides copies from and to the host is not issued at once but kept, until the host waits for something or gives
+// something: a session puts the same sequence there in every call, with the same addresses.  A sequence that was seen before is
+// recorded as a graph, launched as one, and kept; another (another shape, another address) is another sequence.  So a model without host
+// steps is one graph, and one with some is a few, whatever the shapes.
 #include "runtime/cuda/impl.h"
 
-enum { ITEM_THREADS = 64, MAX_ARGS = 512 };
+#include "base/platform.h"
+
+enum { ITEM_THREADS = 64, MAX_ARGS = 512, MIN_GRAPH = 2 };
+
+// What is kept of a call; its values follow: addresses, dims, items, scratch, its bytes for each, fault, as targets/cstyle declares them.
+typedef struct Op {
+  int32_t kind;  // OP_*
+  int32_t nargs, ndims, nvalues;
+  const CudaKernel *code;
+  const ProgKernel *kernel;
+  int64_t groups;
+} Op;
+enum { OP_LAUNCH, OP_COPY, OP_FILL };
 
 typedef struct Call {
-  const DeviceLaunch *l;
-  const CudaKernel *k;
   CudaLaunchConfig config;
   CudaLaunchAttr attr[2];
-  uint64_t value[MAX_ARGS];
   CudaTensorMap map[CUDA_MAPS];
   void *arg[MAX_ARGS + CUDA_MAPS];
 } Call;
 
-static uint64_t address(DevicePlace p) {
-  return p.buffer ? p.buffer->at + (CudaAddress)p.offset : 0;
-}
+// ---- issuing ----
 
-// Buffers, dims, items, scratch, its bytes for each, fault: as targets/cstyle declares them.
-static tenon_status put_arguments(Call *c, Diag *d) {
-  const DeviceLaunch *l = c->l;
-  int n = 0;
-  if ((int64_t)l->nargs + l->ndims + 4 > MAX_ARGS)
-    return fail(d, TENON_EUNSUPPORTED, NOWHERE, "kernel '%s' has %d arguments", l->kernel->name,
-                l->nargs);
-  for (int32_t i = 0; i < l->nargs; i++) c->value[n++] = address(l->arg[i]);
-  for (int32_t i = 0; i < l->ndims; i++) c->value[n++] = (uint64_t)l->dims[i];
-  c->value[n++] = (uint64_t)l->items;
-  c->value[n++] = address(l->scratch);
-  c->value[n++] = (uint64_t)((l->kernel->scratch_bytes + 63) / 64 * 64);
-  c->value[n++] = address(l->fault);
-  for (int i = 0; i < n; i++) c->arg[i] = &c->value[i];
-  for (int i = 0; i < c->k->record.nmaps; i++) c->arg[n + i] = &c->map[i];
-  return TENON_OK;
-}
-
-static bool number(const DeviceLaunch *l, CudaNumber x, uint64_t *out) {
+static bool number(const Op *o, const uint64_t *value, CudaNumber x, uint64_t *out) {
   int64_t n = x.times;
-  if (x.dim >= l->ndims) return false;
-  if (x.dim >= 0 && !ck_mul(n, l->dims[x.dim], &n)) return false;
+  if (x.dim >= o->ndims) return false;
+  if (x.dim >= 0 && !ck_mul(n, (int64_t)value[o->nargs + x.dim], &n)) return false;
   *out = (uint64_t)n;
   return n > 0;
 }
 
-static tenon_status put_map(Device *dev, Call *c, int i, Diag *d) {
-  const CudaMap *m = &c->k->record.map[i];
+static tenon_status put_map(Device *dev, const Op *o, const uint64_t *value, int i, Call *c,
+                            Diag *d) {
+  const CudaMap *m = &o->code->record.map[i];
   uint64_t dims[CUDA_MAP_RANK], strides[CUDA_MAP_RANK] = {0};
   uint32_t ones[CUDA_MAP_RANK] = {1, 1, 1, 1, 1};
-  bool ok = m->arg < c->l->nargs && dev->api->tensor_map;
-  for (int k = 0; k < m->rank && ok; k++) ok = number(c->l, m->dim[k], &dims[k]);
-  for (int k = 0; k < m->rank - 1 && ok; k++) ok = number(c->l, m->stride[k], &strides[k]);
+  bool ok = m->arg < o->nargs && dev->api->tensor_map;
+  for (int k = 0; k < m->rank && ok; k++) ok = number(o, value, m->dim[k], &dims[k]);
+  for (int k = 0; k < m->rank - 1 && ok; k++) ok = number(o, value, m->stride[k], &strides[k]);
   if (!ok)
     return fail(d, TENON_EUNSUPPORTED, NOWHERE, "kernel '%s': tensor map %d cannot be made",
-                c->l->kernel->name, i);
-  CudaResult r = dev->api->tensor_map(&c->map[i], m->type, (uint32_t)m->rank,
-                                      (void *)(uintptr_t)address(c->l->arg[m->arg]), dims, strides,
-                                      m->box, ones, 0, CUDA_SWIZZLE_128, 3, 0);
-  return cuda_check(dev, r, "cuTensorMapEncodeTiled", c->l->kernel->name, d);
+                o->kernel->name, i);
+  CudaResult r =
+      dev->api->tensor_map(&c->map[i], m->type, (uint32_t)m->rank, (void *)(uintptr_t)value[m->arg],
+                           dims, strides, m->box, ones, 0, CUDA_SWIZZLE_128, 3, 0);
+  return cuda_check(dev, r, "cuTensorMapEncodeTiled", o->kernel->name, d);
 }
 
-static int64_t groups(const Device *dev, const Call *c) {
-  const CudaRecord *r = &c->k->record;
-  const ProgKernel *k = c->l->kernel;
-  int64_t most = INT32_MAX / 2, per = 1, n;
-  int threads = r->threads ? r->threads : k->group;
-  if (threads <= 1) per = ITEM_THREADS;
-  n = (c->l->items + per - 1) / per;
-  if (r->persistent) most = dev->info.compute_units;
-  if (k->scratch_bytes) most = MIN(most, MAX(c->l->slots / per, 1));
-  n = MIN(n, most);
-  return (n + r->cluster - 1) / r->cluster * r->cluster;
-}
-
-static void configure(const Device *dev, DeviceQueue *q, Call *c) {
-  const CudaRecord *r = &c->k->record;
-  int threads = r->threads ? r->threads : c->l->kernel->group;
+static void configure(const DeviceQueue *q, const Op *o, Call *c) {
+  const CudaRecord *r = &o->code->record;
+  int threads = r->threads ? r->threads : o->kernel->group;
   unsigned n = 0;
+  memset(c->attr, 0, sizeof c->attr);
   c->config = (CudaLaunchConfig){
-      .grid = {(unsigned)groups(dev, c), 1, 1},
+      .grid = {(unsigned)o->groups, 1, 1},
       .block = {(unsigned)(threads > 1 ? threads : ITEM_THREADS), 1, 1},
       .shared_bytes = (unsigned)r->shared_bytes,
       .stream = q->stream,
@@ -97,26 +80,213 @@ static void configure(const Device *dev, DeviceQueue *q, Call *c) {
   c->config.nattrs = n;
 }
 
-static tenon_status launch(DeviceQueue *q, Call *c, Diag *d) {
+static tenon_status issue_launch(DeviceQueue *q, const Op *o, uint64_t *value, Diag *d) {
   Device *dev = q->device;
-  const char *name = c->l->kernel->name;
-  for (int i = 0; i < c->k->record.nmaps; i++) TRY(put_map(dev, c, i, d));
-  TRY(cuda_check(dev, dev->api->launch(&c->config, c->k->function, c->arg, NULL),
-                 "cuLaunchKernelEx", name, d));
-  q->last = name;
+  Call c;
+  configure(q, o, &c);
+  for (int i = 0; i < o->nvalues; i++) c.arg[i] = &value[i];
+  for (int i = 0; i < o->code->record.nmaps; i++) {
+    TRY(put_map(dev, o, value, i, &c, d));
+    c.arg[o->nvalues + i] = &c.map[i];
+  }
+  TRY(cuda_check(dev, dev->api->launch(&c.config, o->code->function, c.arg, NULL),
+                 "cuLaunchKernelEx", o->kernel->name, d));
+  q->last = o->kernel->name;
   if (!q->one_by_one || q->recording) return TENON_OK;
-  return cuda_check(dev, dev->api->stream_wait(q->stream), "cuStreamSynchronize", name, d);
+  return cuda_check(dev, dev->api->stream_wait(q->stream), "cuStreamSynchronize", o->kernel->name,
+                    d);
+}
+
+static tenon_status issue(DeviceQueue *q, const Op *o, uint64_t *value, Diag *d) {
+  Device *dev = q->device;
+  if (o->kind == OP_LAUNCH) return issue_launch(q, o, value, d);
+  if (o->kind == OP_COPY)
+    return cuda_check(dev, dev->api->on_device(value[0], value[1], (size_t)value[2], q->stream),
+                      "cuMemcpyDtoDAsync", NULL, d);
+  return cuda_check(dev, dev->api->mem_set(value[0], 0, (size_t)value[2], q->stream),
+                    "cuMemsetD8Async", NULL, d);
+}
+
+static tenon_status issue_all(DeviceQueue *q, const CudaSequence *s, Diag *d) {
+  for (int64_t at = 0; at < s->bytes;) {
+    Op o;
+    memcpy(&o, s->data + at, sizeof o);
+    at += (int64_t)sizeof o;
+    TRY(issue(q, &o, (uint64_t *)(void *)(s->data + at), d));
+    at += o.nvalues * (int64_t)sizeof(uint64_t);
+  }
+  return TENON_OK;
+}
+
+// ---- sequences that come again ----
+
+static void forget(const Device *dev, CudaSequence *s) {
+  if (s->graph) dev->api->graph_exec_destroy(s->graph);
+  mem_free(s->data, s->room);
+  *s = (CudaSequence){0};
+}
+
+void cuda_forget(DeviceQueue *q) {
+  for (int i = 0; i < CUDA_SEQUENCES; i++) forget(q->device, &q->seen[i]);
+  forget(q->device, &q->pending);
+}
+
+// The one that is the same, or NULL and where it can be kept.
+static CudaSequence *find(DeviceQueue *q, CudaSequence **room) {
+  const CudaSequence *p = &q->pending;
+  *room = &q->seen[0];
+  for (int i = 0; i < CUDA_SEQUENCES; i++) {
+    CudaSequence *s = &q->seen[i];
+    if (s->bytes == p->bytes && !memcmp(s->data, p->data, (size_t)p->bytes)) return s;
+    if (s->used < (*room)->used) *room = s;
+  }
+  return NULL;
+}
+
+static tenon_status record(DeviceQueue *q, CudaSequence *s, Diag *d) {
+  Device *dev = q->device;
+  CudaGraph graph = NULL;
+  CUDA_TRY(dev, d, "cuStreamBeginCapture", capture_begin(q->stream, CUDA_CAPTURE_THREAD));
+  q->recording = true;
+  tenon_status issued = issue_all(q, s, d);
+  q->recording = false;
+  CudaResult r = dev->api->capture_end(q->stream, &graph);
+  tenon_status made = issued ? issued : cuda_check(dev, r, "cuStreamEndCapture", NULL, d);
+  if (!made)
+    made = cuda_check(dev, dev->api->graph_make(&s->graph, graph, 0), "cuGraphInstantiateWithFlags",
+                      NULL, d);
+  if (made) s->graph = NULL;
+  if (graph) dev->api->graph_destroy(graph);
+  return made;
+}
+
+static tenon_status run_pending(DeviceQueue *q, Diag *d) {
+  CudaSequence *room, *s = q->no_graphs || q->pending.count < MIN_GRAPH ? NULL : find(q, &room);
+  if (s) {
+    s->used = ++q->clock;
+    if (!s->graph) TRY(record(q, s, d));
+    return cuda_check(q->device, q->device->api->graph_launch(s->graph, q->stream), "cuGraphLaunch",
+                      NULL, d);
+  }
+  TRY(issue_all(q, &q->pending, d));
+  if (q->no_graphs || q->pending.count < MIN_GRAPH) return TENON_OK;
+  CudaSequence kept = q->pending;
+  kept.used = ++q->clock;
+  kept.graph = NULL;
+  forget(q->device, room);
+  *room = kept;
+  q->pending = (CudaSequence){0};
+  return TENON_OK;
+}
+
+tenon_status cuda_flush(DeviceQueue *q, Diag *d) {
+  if (q->failed)
+    return fail(d, TENON_EDEVICE, NOWHERE, "%s: an earlier call failed", q->device->name);
+  if (!q->pending.bytes) return TENON_OK;
+  tenon_status s = run_pending(q, d);
+  q->pending.bytes = q->pending.count = 0;
+  q->failed = s != TENON_OK;
+  return s;
+}
+
+// ---- putting ----
+
+static tenon_status grow(CudaSequence *s, int64_t bytes, Diag *d) {
+  int64_t room = MAX(s->room * 2, MAX(s->bytes + bytes, 1 << 14));
+  if (s->bytes + bytes <= s->room) return TENON_OK;
+  char *data = mem_alloc(room);
+  if (!data) return fail(d, TENON_ENOMEM, NOWHERE, "out of memory");
+  if (s->bytes) memcpy(data, s->data, (size_t)s->bytes);
+  mem_free(s->data, s->room);
+  s->data = data;
+  s->room = room;
+  return TENON_OK;
+}
+
+static tenon_status put(DeviceQueue *q, const Op *o, uint64_t *value, Diag *d) {
+  CudaSequence *s = &q->pending;
+  if (q->recording || q->one_by_one) {
+    TRY(cuda_enter(q->device, d));
+    return cuda_leave(q->device, issue(q, o, value, d), d);
+  }
+  if (q->failed)
+    return fail(d, TENON_EDEVICE, NOWHERE, "%s: an earlier call failed", q->device->name);
+  int64_t values = o->nvalues * (int64_t)sizeof *value;
+  TRY(grow(s, (int64_t)sizeof *o + values, d));
+  memcpy(s->data + s->bytes, o, sizeof *o);
+  memcpy(s->data + s->bytes + sizeof *o, value, (size_t)values);
+  s->bytes += (int64_t)sizeof *o + values;
+  s->count++;
+  return TENON_OK;
+}
+
+static tenon_status put_locked(DeviceQueue *q, const Op *o, uint64_t *value, Diag *d) {
+  pthread_mutex_lock(&q->lock);
+  tenon_status s = put(q, o, value, d);
+  pthread_mutex_unlock(&q->lock);
+  return s;
+}
+
+static uint64_t address(DevicePlace p) {
+  return p.buffer ? p.buffer->at + (CudaAddress)p.offset : 0;
+}
+
+static int64_t groups(const Device *dev, const CudaRecord *r, const DeviceLaunch *l) {
+  int64_t most = INT32_MAX / 2, per = 1, n;
+  int threads = r->threads ? r->threads : l->kernel->group;
+  if (threads <= 1) per = ITEM_THREADS;
+  n = (l->items + per - 1) / per;
+  if (r->persistent) most = dev->info.compute_units;
+  if (l->kernel->scratch_bytes) most = MIN(most, MAX(l->slots / per, 1));
+  n = MIN(n, most);
+  return (n + r->cluster - 1) / r->cluster * r->cluster;
 }
 
 tenon_status cuda_launch(DeviceQueue *q, DeviceCode *code, const DeviceLaunch *l, Diag *d) {
-  Call c;
+  uint64_t value[MAX_ARGS];
+  int n = 0;
   if (l->number < 0 || l->number >= code->n)
     return fail(d, TENON_EINTERNAL, NOWHERE, "kernel '%s' is not in its code", l->kernel->name);
-  memset(c.attr, 0, sizeof c.attr);
-  c.l = l;
-  c.k = &code->kernel[l->number];
-  TRY(put_arguments(&c, d));
-  configure(q->device, q, &c);
-  TRY(cuda_enter(q->device, d));
-  return cuda_leave(q->device, launch(q, &c, d), d);
+  if ((int64_t)l->nargs + l->ndims + 4 > MAX_ARGS)
+    return fail(d, TENON_EUNSUPPORTED, NOWHERE, "kernel '%s' has %d arguments", l->kernel->name,
+                l->nargs);
+  for (int32_t i = 0; i < l->nargs; i++) value[n++] = address(l->arg[i]);
+  for (int32_t i = 0; i < l->ndims; i++) value[n++] = (uint64_t)l->dims[i];
+  value[n++] = (uint64_t)l->items;
+  value[n++] = address(l->scratch);
+  value[n++] = (uint64_t)((l->kernel->scratch_bytes + 63) / 64 * 64);
+  value[n++] = address(l->fault);
+  Op o = {.kind = OP_LAUNCH,
+          .nargs = l->nargs,
+          .ndims = l->ndims,
+          .nvalues = n,
+          .code = &code->kernel[l->number],
+          .kernel = l->kernel};
+  o.groups = groups(q->device, &o.code->record, l);
+  return put_locked(q, &o, value, d);
+}
+
+static bool inside(DevicePlace p, int64_t bytes) {
+  return p.buffer && p.offset >= 0 && bytes >= 0 && bytes <= p.buffer->bytes - p.offset;
+}
+
+tenon_status cuda_check_place(const DeviceQueue *q, DevicePlace p, int64_t bytes, Diag *d) {
+  if (inside(p, bytes)) return TENON_OK;
+  return fail(d, TENON_EINTERNAL, NOWHERE, "%s: a copy reaches outside its buffer",
+              q->device->name);
+}
+
+tenon_status cuda_copy(DeviceQueue *q, DevicePlace to, DevicePlace from, int64_t bytes, Diag *d) {
+  uint64_t value[3] = {address(to), address(from), (uint64_t)bytes};
+  Op o = {.kind = OP_COPY, .nvalues = 3};
+  TRY(cuda_check_place(q, to, bytes, d));
+  TRY(cuda_check_place(q, from, bytes, d));
+  return bytes ? put_locked(q, &o, value, d) : TENON_OK;
+}
+
+tenon_status cuda_fill(DeviceQueue *q, DevicePlace to, int64_t bytes, Diag *d) {
+  uint64_t value[3] = {address(to), 0, (uint64_t)bytes};
+  Op o = {.kind = OP_FILL, .nvalues = 3};
+  TRY(cuda_check_place(q, to, bytes, d));
+  return bytes ? put_locked(q, &o, value, d) : TENON_OK;
 }

@@ -3,7 +3,8 @@
 // The host's memory is copied into pages that the copy engine reaches by itself, a piece at a time: a write returns when all of it is there, and
 // a later write waits only where the pages it needs are still being read.
 //
-// A recorded sequence is a CUDA graph, captured from the stream; what the host must see or give (reads, writes, waiting) has no place in it.
+// Everything that the host waits for, or gives, first issues what is pending (launch.c).  A sequence that is recorded by hand is a CUDA graph, captured
+// from the stream; what the host must see or give has no place in it.
 #include "runtime/cuda/impl.h"
 
 #include "base/platform.h"
@@ -28,6 +29,7 @@ static void free_parts(DeviceQueue *q) {
   bool entered = !api->ctx_push(q->device->context);
   if (q->recording && !api->capture_end(q->stream, &graph) && graph) api->graph_destroy(graph);
   if (q->stream) api->stream_wait(q->stream);
+  cuda_forget(q);
   for (int i = 0; i < STAGES; i++) {
     if (q->stage[i].event) api->event_destroy(q->stage[i].event);
     if (q->stage[i].at) api->host_free(q->stage[i].at);
@@ -39,14 +41,18 @@ static void free_parts(DeviceQueue *q) {
 }
 
 tenon_status cuda_queue(Device *dev, Diag *d, DeviceQueue **out) {
-  const char *sync = getenv("TENON_CUDA_SYNC");
+  const char *sync = getenv("TENON_CUDA_SYNC"), *graphs = getenv("TENON_CUDA_GRAPHS");
   DeviceQueue *q = mem_alloc(sizeof *q);
   if (!q) return fail(d, TENON_ENOMEM, NOWHERE, "out of memory");
-  *q = (DeviceQueue){.device = dev, .one_by_one = sync && *sync && *sync != '0'};
+  *q = (DeviceQueue){.device = dev,
+                     .one_by_one = sync && *sync && *sync != '0',
+                     .no_graphs = graphs && *graphs == '0'};
+  pthread_mutex_init(&q->lock, NULL);
   tenon_status s = cuda_enter(dev, d);
   if (!s) s = cuda_leave(dev, make_queue(q, d), d);
   if (s) {
     free_parts(q);
+    pthread_mutex_destroy(&q->lock);
     mem_free(q, sizeof *q);
     return s;
   }
@@ -67,13 +73,24 @@ void cuda_queue_free(DeviceQueue *q) {
   *at = q->next;
   pthread_mutex_unlock(&dev->lock);
   free_parts(q);
+  pthread_mutex_destroy(&q->lock);
   mem_free(q, sizeof *q);
 }
 
-static void set_recording(DeviceQueue *q, bool on) {
-  pthread_mutex_lock(&q->device->lock);
-  q->recording = on;
-  pthread_mutex_unlock(&q->device->lock);
+typedef tenon_status QueueFn(DeviceQueue *q, void *ctx, Diag *d);
+
+// The queue locked, the context the thread's, and nothing pending.
+static tenon_status in_order(DeviceQueue *q, QueueFn *fn, void *ctx, Diag *d) {
+  Device *dev = q->device;
+  pthread_mutex_lock(&q->lock);
+  tenon_status s = cuda_enter(dev, d);
+  if (!s) {
+    s = cuda_flush(q, d);
+    if (!s) s = fn(q, ctx, d);
+    s = cuda_leave(dev, s, d);
+  }
+  pthread_mutex_unlock(&q->lock);
+  return s;
 }
 
 static tenon_status not_recording(const DeviceQueue *q, const char *what, Diag *d) {
@@ -86,15 +103,12 @@ static tenon_status not_recording(const DeviceQueue *q, const char *what, Diag *
 
 static CudaAddress address(DevicePlace p) { return p.buffer->at + (CudaAddress)p.offset; }
 
-static bool inside(DevicePlace p, int64_t bytes) {
-  return p.buffer && p.offset >= 0 && bytes >= 0 && bytes <= p.buffer->bytes - p.offset;
-}
-
-static tenon_status check_place(const DeviceQueue *q, DevicePlace p, int64_t bytes, Diag *d) {
-  if (inside(p, bytes)) return TENON_OK;
-  return fail(d, TENON_EINTERNAL, NOWHERE, "%s: a copy reaches outside its buffer",
-              q->device->name);
-}
+typedef struct Transfer {
+  DevicePlace at;
+  const char *from;
+  char *to;
+  int64_t bytes;
+} Transfer;
 
 // Pages that nothing reads or writes any more.
 static tenon_status take_stage(DeviceQueue *q, Diag *d, Stage **out) {
@@ -119,93 +133,81 @@ static tenon_status mark_stage(DeviceQueue *q, Stage *s, Diag *d) {
   return TENON_OK;
 }
 
-static tenon_status write(DeviceQueue *q, CudaAddress to, const char *from, int64_t bytes,
-                          Diag *d) {
-  for (int64_t at = 0; at < bytes; at += STAGE_BYTES) {
-    int64_t n = MIN(bytes - at, STAGE_BYTES);
+static tenon_status write(DeviceQueue *q, void *ctx, Diag *d) {
+  const Transfer *t = ctx;
+  for (int64_t at = 0; at < t->bytes; at += STAGE_BYTES) {
+    int64_t n = MIN(t->bytes - at, STAGE_BYTES);
     Stage *s;
     TRY(take_stage(q, d, &s));
-    memcpy(s->at, from + at, (size_t)n);
+    memcpy(s->at, t->from + at, (size_t)n);
     CUDA_TRY(q->device, d, "cuMemcpyHtoDAsync",
-             to_device(to + (CudaAddress)at, s->at, (size_t)n, q->stream));
+             to_device(address(t->at) + (CudaAddress)at, s->at, (size_t)n, q->stream));
     TRY(mark_stage(q, s, d));
   }
   return TENON_OK;
 }
 
 tenon_status cuda_write(DeviceQueue *q, DevicePlace to, const void *from, int64_t bytes, Diag *d) {
+  Transfer t = {.at = to, .from = from, .bytes = bytes};
   TRY(not_recording(q, "a write", d));
-  TRY(check_place(q, to, bytes, d));
-  TRY(cuda_enter(q->device, d));
-  return cuda_leave(q->device, write(q, address(to), from, bytes, d), d);
+  TRY(cuda_check_place(q, to, bytes, d));
+  return in_order(q, write, &t, d);
 }
 
 // As many pieces as there are stages are under way at once.
-static tenon_status read(DeviceQueue *q, char *to, CudaAddress from, int64_t bytes, Diag *d) {
+static tenon_status read(DeviceQueue *q, void *ctx, Diag *d) {
+  const Transfer *t = ctx;
   Device *dev = q->device;
-  for (int64_t at = 0; at < bytes;) {
+  for (int64_t at = 0; at < t->bytes;) {
     Stage *stage[STAGES];
     int64_t begin[STAGES], size[STAGES];
     int n = 0;
-    for (; n < STAGES && at < bytes; n++, at += size[n - 1]) {
+    for (; n < STAGES && at < t->bytes; n++, at += size[n - 1]) {
       begin[n] = at;
-      size[n] = MIN(bytes - at, STAGE_BYTES);
+      size[n] = MIN(t->bytes - at, STAGE_BYTES);
       TRY(take_stage(q, d, &stage[n]));
       CUDA_TRY(dev, d, "cuMemcpyDtoHAsync",
-               to_host(stage[n]->at, from + (CudaAddress)at, (size_t)size[n], q->stream));
+               to_host(stage[n]->at, address(t->at) + (CudaAddress)at, (size_t)size[n], q->stream));
       TRY(mark_stage(q, stage[n], d));
     }
     for (int i = 0; i < n; i++) {
       TRY(cuda_check(dev, dev->api->event_wait(stage[i]->event), "cuEventSynchronize", q->last, d));
       stage[i]->busy = false;
-      memcpy(to + begin[i], stage[i]->at, (size_t)size[i]);
+      memcpy(t->to + begin[i], stage[i]->at, (size_t)size[i]);
     }
   }
   return cuda_check(dev, dev->api->stream_wait(q->stream), "cuStreamSynchronize", q->last, d);
 }
 
 tenon_status cuda_read(DeviceQueue *q, void *to, DevicePlace from, int64_t bytes, Diag *d) {
+  Transfer t = {.at = from, .to = to, .bytes = bytes};
   TRY(not_recording(q, "a read", d));
-  TRY(check_place(q, from, bytes, d));
-  TRY(cuda_enter(q->device, d));
-  return cuda_leave(q->device, read(q, to, address(from), bytes, d), d);
+  TRY(cuda_check_place(q, from, bytes, d));
+  return in_order(q, read, &t, d);
 }
 
-tenon_status cuda_copy(DeviceQueue *q, DevicePlace to, DevicePlace from, int64_t bytes, Diag *d) {
-  Device *dev = q->device;
-  TRY(check_place(q, to, bytes, d));
-  TRY(check_place(q, from, bytes, d));
-  if (!bytes) return TENON_OK;
-  TRY(cuda_enter(dev, d));
-  CudaResult r = dev->api->on_device(address(to), address(from), (size_t)bytes, q->stream);
-  return cuda_leave(dev, cuda_check(dev, r, "cuMemcpyDtoDAsync", NULL, d), d);
-}
-
-tenon_status cuda_fill(DeviceQueue *q, DevicePlace to, int64_t bytes, Diag *d) {
-  Device *dev = q->device;
-  TRY(check_place(q, to, bytes, d));
-  if (!bytes) return TENON_OK;
-  TRY(cuda_enter(dev, d));
-  CudaResult r = dev->api->mem_set(address(to), 0, (size_t)bytes, q->stream);
-  return cuda_leave(dev, cuda_check(dev, r, "cuMemsetD8Async", NULL, d), d);
+static tenon_status finish(DeviceQueue *q, void *ctx, Diag *d) {
+  (void)ctx;
+  return cuda_check(q->device, q->device->api->stream_wait(q->stream), "cuStreamSynchronize",
+                    q->last, d);
 }
 
 tenon_status cuda_finish(DeviceQueue *q, Diag *d) {
-  Device *dev = q->device;
   TRY(not_recording(q, "waiting", d));
-  TRY(cuda_enter(dev, d));
-  CudaResult r = dev->api->stream_wait(q->stream);
-  return cuda_leave(dev, cuda_check(dev, r, "cuStreamSynchronize", q->last, d), d);
+  return in_order(q, finish, NULL, d);
 }
 
 // ---- time ----
 
+static tenon_status mark(DeviceQueue *q, void *ctx, Diag *d) {
+  const int32_t *slot = ctx;
+  return cuda_check(q->device, q->device->api->event_record(q->mark[*slot], q->stream),
+                    "cuEventRecord", NULL, d);
+}
+
 tenon_status cuda_mark(DeviceQueue *q, int32_t slot, Diag *d) {
-  Device *dev = q->device;
   CHECK(slot >= 0 && slot < DEVICE_MARKS, "no such mark");
-  TRY(cuda_enter(dev, d));
-  CudaResult r = dev->api->event_record(q->mark[slot], q->stream);
-  return cuda_leave(dev, cuda_check(dev, r, "cuEventRecord", NULL, d), d);
+  return in_order(q, mark, &slot, d);
 }
 
 tenon_status cuda_between(DeviceQueue *q, int32_t from, int32_t to, double *ns, Diag *d) {
@@ -218,16 +220,18 @@ tenon_status cuda_between(DeviceQueue *q, int32_t from, int32_t to, double *ns, 
   return cuda_leave(dev, cuda_check(dev, r, "cuEventElapsedTime", q->last, d), d);
 }
 
-// ---- recorded sequences ----
+// ---- sequences recorded by hand ----
+
+static tenon_status begin(DeviceQueue *q, void *ctx, Diag *d) {
+  (void)ctx;
+  CUDA_TRY(q->device, d, "cuStreamBeginCapture", capture_begin(q->stream, CUDA_CAPTURE_THREAD));
+  q->recording = true;
+  return TENON_OK;
+}
 
 tenon_status cuda_record(DeviceQueue *q, Diag *d) {
-  Device *dev = q->device;
   TRY(not_recording(q, "recording", d));
-  TRY(cuda_enter(dev, d));
-  set_recording(q, true);
-  CudaResult r = dev->api->capture_begin(q->stream, CUDA_CAPTURE_THREAD);
-  if (r) set_recording(q, false);
-  return cuda_leave(dev, cuda_check(dev, r, "cuStreamBeginCapture", NULL, d), d);
+  return in_order(q, begin, NULL, d);
 }
 
 static tenon_status make_graph(Device *dev, CudaGraph graph, Diag *d, DeviceGraph **out) {
@@ -242,31 +246,38 @@ static tenon_status make_graph(Device *dev, CudaGraph graph, Diag *d, DeviceGrap
   return s;
 }
 
-tenon_status cuda_recorded(DeviceQueue *q, Diag *d, DeviceGraph **out) {
+static tenon_status end(DeviceQueue *q, void *ctx, Diag *d) {
   Device *dev = q->device;
   CudaGraph graph = NULL;
-  *out = NULL;
-  if (!q->recording) return fail(d, TENON_EINTERNAL, NOWHERE, "%s: nothing is recorded", dev->name);
-  TRY(cuda_enter(dev, d));
   tenon_status s =
       cuda_check(dev, dev->api->capture_end(q->stream, &graph), "cuStreamEndCapture", q->last, d);
-  set_recording(q, false);
-  if (!s) s = make_graph(dev, graph, d, out);
+  q->recording = false;
+  if (!s) s = make_graph(dev, graph, d, ctx);
   if (graph) dev->api->graph_destroy(graph);
-  tenon_status left = cuda_leave(dev, s, d);
-  if (left && *out) {
-    cuda_graph_free(dev, *out);
+  return s;
+}
+
+tenon_status cuda_recorded(DeviceQueue *q, Diag *d, DeviceGraph **out) {
+  *out = NULL;
+  if (!q->recording)
+    return fail(d, TENON_EINTERNAL, NOWHERE, "%s: nothing is recorded", q->device->name);
+  tenon_status s = in_order(q, end, out, d);
+  if (s && *out) {
+    cuda_graph_free(q->device, *out);
     *out = NULL;
   }
-  return left;
+  return s;
+}
+
+static tenon_status replay(DeviceQueue *q, void *ctx, Diag *d) {
+  const DeviceGraph *g = ctx;
+  return cuda_check(q->device, q->device->api->graph_launch(g->exec, q->stream), "cuGraphLaunch",
+                    NULL, d);
 }
 
 tenon_status cuda_replay(DeviceQueue *q, DeviceGraph *g, Diag *d) {
-  Device *dev = q->device;
   TRY(not_recording(q, "a replay", d));
-  TRY(cuda_enter(dev, d));
-  CudaResult r = dev->api->graph_launch(g->exec, q->stream);
-  return cuda_leave(dev, cuda_check(dev, r, "cuGraphLaunch", NULL, d), d);
+  return in_order(q, replay, g, d);
 }
 
 void cuda_graph_free(Device *dev, DeviceGraph *g) {

@@ -1,6 +1,7 @@
 // code.c -- source to kernels, by the driver's compiler; what it made is kept in the cache.
 //
 // The key is all that the binary depends on: source, options, device, versions.  A binary that the driver does not take is built anew.
+// PoCL is left alone: it keeps what it builds itself, and compiles every kernel a second time for a binary.
 #include "base/cache.h"
 #include "runtime/opencl/impl.h"
 
@@ -91,8 +92,8 @@ static void store(const Device *dev, const char *folder, Str key, cl_program p, 
 static tenon_status make_program(const Device *dev, Str source, bool no_cache, Arena *a, Diag *d,
                                  cl_program *out) {
   char folder[4096];
-  // A driver may compile once more to give a binary: not for nothing.
-  bool cached = !no_cache && cache_limit() > 0 && cache_folder(folder, sizeof folder);
+  bool cached =
+      !no_cache && !dev->keeps_code && cache_limit() > 0 && cache_folder(folder, sizeof folder);
   Str key = cached ? key_of(dev, source, a) : (Str){0}, binary;
   File file;
   int64_t entry;

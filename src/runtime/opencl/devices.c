@@ -70,6 +70,7 @@ static void describe(const OpenclApi *cl, Device *v, int platform_number, int nu
   snprintf(v->version, sizeof v->version, "%s, driver %s", version, driver);
   snprintf(v->pick, sizeof v->pick, "%d:%d", platform_number, number);
   int64_t memory = info_number(cl, id, CL_DEVICE_GLOBAL_MEM_SIZE);
+  v->keeps_code = strstr(version, "PoCL") || strstr(version, "pocl");
   v->exact_divide =
       (info_number(cl, id, CL_DEVICE_SINGLE_FP_CONFIG) & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0;
   v->info = (DeviceInfo){

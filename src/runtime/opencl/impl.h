@@ -16,6 +16,7 @@ struct Device {
   cl_context context;  // since it was first opened
   DeviceInfo info;
   bool exact_divide;  // can round divisions and roots correctly
+  bool keeps_code;    // has a cache of its own
   char name[OPENCL_TEXT], version[OPENCL_TEXT], pick[32];
 };
 struct DeviceBuffer {

@@ -15,6 +15,7 @@
 #define TENON_TARGETS_CSTYLE_CSTYLE_H
 
 #include "loop/loop.h"
+#include "loop/tile.h"
 
 // How one language of the family spells what all of them have.
 //
@@ -43,8 +44,8 @@ typedef struct Spelling {
   const char *scratch;  // makes `scratch` the memory of this thread
   const char *fault;    // writes the number @ into the slot
   const char *f64;      // what a file with numbers of f64 needs
-  const char *from_f16,
-      *to_f16;  // bodies of these conversions, where the machine has them; NULL: by integers
+  const char *from_f16, *to_f16,
+      *to_bf16;  // bodies of these conversions, where the machine has them; NULL: by integers
   // Groups of threads: the loop over work items, scratch of a group, the thread's number, memory that is shared, and waiting until all
   // stores are seen: to shared memory, to other memory, to both.
   const char *group_items, *group_scratch, *thread, *shared, *barrier[3];
@@ -64,6 +65,10 @@ typedef struct CStyle {
   int vector_bytes;  // 0: plain alone
   bool no_f64;       // the device has no such numbers: kernels with them are refused
   bool uses_f64;
+  // CUDA with warpgroup products: gets how a kernel with tiles is launched; threads 0 where it has none.  NULL: tiles are plain loops.
+  struct CudaRecord *record;
+  bool
+      early;  // CUDA: kernels begin before the one before them has ended, and wait for it themselves
   VEC(HelperUse) use;
 } CStyle;
 void cstyle_init(CStyle *c, const Spelling *s, int vector_bytes, Arena *a, Diag *d);
@@ -76,6 +81,8 @@ MUST_USE tenon_status cstyle_kernel(CStyle *c, const LoopKernel *k, const char *
 void cstyle_need_sizes(CStyle *c);
 // What a file begins with: the language's own top, types, and helpers that the kernels so far need.
 void cstyle_prelude(CStyle *c, StrBuf *out);
+// CUDA: what goes between the top and a kernel with a tile.
+void cs_tile_top(const LoopTile *t, StrBuf *out);
 // A word that is no keyword of the family, nor a name of ours: letters, digits and _.
 const char *cstyle_identifier(Arena *a, Str text);
 

@@ -64,6 +64,10 @@ static void emit_serial(CEmit *e, const LoopStmt *s) {
 }
 
 static void emit_parallel(CEmit *e, const LoopStmt *s) {
+  if (e->tile) {
+    cs_tile(e, s, e->tile);
+    return;
+  }
   const char *v = cs_name(e, s->sym->name);
   cs_open(e, "%s", cs_replace(e, e->threads ? e->sp->group_items : e->sp->items, v));
   set_text(e, s->sym, v);
@@ -395,10 +399,22 @@ static void emit_prefetch(CEmit *e, const LoopStmt *s) {
   cs_line(e, "%s(%s + (%s));", e->sp->prefetch, e->buffer[s->buffer], cs_lin_text(e, at));
 }
 
+static void emit_where(CEmit *e, const LoopStmt *s) {
+  const char *n = cs_dim(e, s->extent), *value = cs_dim(e, s->index);
+  const char *v = cs_name(e, s->sym->name);
+  cs_line(e, "const %s %s = %s;", e->index, v, value);
+  cs_open(e, s->index->lo >= 0 ? "if (%s < %s) {" : "if (%s < %s && %s >= 0) {", v, n, v);
+  set_text(e, s->sym, v);
+  cs_block(e, &s->body);
+  cs_close(e);
+}
+
 static void emit_for(CEmit *e, const LoopStmt *s) {
   switch ((LoopKind)s->loop) {
   case LOOP_SERIAL: emit_serial(e, s); break;
+  case LOOP_TILE: emit_serial(e, s); break;
   case LOOP_THREAD: emit_threads(e, s); break;
+  case LOOP_WHERE: emit_where(e, s); break;
   case LOOP_PARALLEL: emit_parallel(e, s); break;
   case LOOP_UNROLL: emit_unrolled(e, s); break;
   case LOOP_VECTOR: emit_vector(e, s); break;

@@ -54,12 +54,13 @@ typedef struct CEmit {
   int lanes;          // 0: scalar code
   const char *index;  // the type of indices
   int64_t threads;    // of a group, where the language has groups; 0: thread loops are serial ones
-  Dim thread;         // the variable of the thread loop around
-  IntMap barrier;     // thread loop -> fences
-  CSym *sym;          // by slot
-  CVal *var;          // by variable
-  const char **buffer;  // names
-  const char **base;    // of arguments: where they are counted from, then by how many bytes
+  const LoopTile *tile;  // for the units for matrices; NULL: tile loops are serial ones
+  Dim thread;            // the variable of the thread loop around
+  IntMap barrier;        // thread loop -> fences
+  CSym *sym;             // by slot
+  CVal *var;             // by variable
+  const char **buffer;   // names
+  const char **base;     // of arguments: where they are counted from, then by how many bytes
   bool *buffer_used, *var_used, faults;
   StrMap names;
   IntMap memo, uses;  // LoopExpr * -> index in vals, within a statement; how often it is used there
@@ -79,6 +80,9 @@ const char *cs_replace(CEmit *e, const char *form, const char *name);  // every 
 // ---- statements (emit.c), and the function around them (emit_kernel.c) ----
 void cs_block(CEmit *e, const LoopBlock *b);
 void cs_fault(CEmit *e, const char *when, int32_t check);  // where `when` is true the check failed
+
+// ---- tiles (emit_tile.c) ----
+void cs_tile(CEmit *e, const LoopStmt *items, const LoopTile *t);
 
 // ---- indices (emit_index.c) ----
 CLin cs_lin(CEmit *e, Dim d);

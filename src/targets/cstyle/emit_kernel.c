@@ -5,6 +5,9 @@
 #include "loop/group.h"
 #include "targets/cstyle/emit.h"
 
+#include "loop/tile.h"
+#include "runtime/cuda/cuda.h"
+
 // ---- the function ----
 
 static void name_buffers(CEmit *e) {
@@ -58,8 +61,9 @@ static void device_parameters(CEmit *e, StrBuf *b) {
     if (e->sp->offsets)
       strbuf_printf(b, "%suchar *%s, %s %s, ", in, e->base[i], index, e->base[k->nargs + i]);
     else
-      strbuf_printf(b, "%s%stn_%s *%s, ", in, k->buffer[i].written ? "" : "const ",
-                    element(k->buffer[i].dtype), e->buffer[i]);
+      strbuf_printf(b, "%s%stn_%s *%s%s, ", in, k->buffer[i].written ? "" : "const ",
+                    element(k->buffer[i].dtype),
+                    e->tile && !k->buffer[i].written ? "__restrict__ " : "", e->buffer[i]);
   }
   for (int32_t i = 0; i < k->ndims; i++)
     strbuf_printf(b, "%s %s, ", index, e->sym[k->dim[i]->slot].text);
@@ -75,7 +79,12 @@ static void parameters(CEmit *e, const char *name, bool scratch) {
     device_parameters(e, &b);
   else
     c_parameters(e, &b, scratch);
-  cs_open(e, "%s %s(%s) {", e->sp->function, name, strbuf_text(&b));
+  if (e->tile)
+    strbuf_puts(
+        &b, ", const __grid_constant__ tn_map tn_map_a, const __grid_constant__ tn_map tn_map_b");
+  const char *bounds =
+      e->tile ? str_printf(e->arena, "__launch_bounds__(%d, 1) ", e->c->record->threads) : "";
+  cs_open(e, "%s %s%s(%s) {", e->sp->function, bounds, name, strbuf_text(&b));
 }
 
 // Arguments that come as a base and a number of bytes.
@@ -176,6 +185,10 @@ static void beginning(CEmit *e, const char *body) {
   if (e->sp->offsets && (e->faults || k->nchecks)) cs_line(e, "fault += fault_at;");
   if (e->sp->is_device && has_scratch(k))
     cs_line(e, "%s", e->threads ? e->sp->group_scratch : e->sp->scratch);
+  if (e->c->early && !e->tile) {
+    cs_line(e, "asm volatile(\"griddepcontrol.launch_dependents;\" ::: \"memory\");");
+    cs_line(e, "asm volatile(\"griddepcontrol.wait;\" ::: \"memory\");");
+  }
   place_buffers(e);
   if (e->faults) cs_line(e, "int fault%s = 0;", e->sp->is_device ? "s" : "");
   if (e->sp->is_device) return;
@@ -212,6 +225,9 @@ tenon_status cstyle_kernel(CStyle *c, const LoopKernel *k, const char *name, boo
   intmap_init(&seen, c->arena);
   note_block(&e, &seen, &k->body);
   name_buffers(&e);
+  LoopTile tile;
+  if (c->record) *c->record = (CudaRecord){.cluster = 1};
+  if (c->record && loop_find_tile(k, &tile)) e.tile = &tile;
   e.index = c->spelling->index;
   if (c->spelling->small_index && cs_small(k)) e.index = c->spelling->small_index;
   if (c->spelling->is_device) e.threads = loop_threads(k);

@@ -364,13 +364,18 @@ static void put_lanes(const CStyle *c, const Helper *h, DType t, int lanes, StrB
   strbuf_puts(out, ");\n  return r;\n");
 }
 
+// A conversion that the machine has.
+static const char *own_body(const CStyle *c, const Helper *h, const HelperUse *u) {
+  bool from = !strcmp(h->name, "from"), to = !strcmp(h->name, "to");
+  if (u->lanes || (!from && !to)) return NULL;
+  if (u->dtype == DT_F16) return from ? c->spelling->from_f16 : c->spelling->to_f16;
+  return u->dtype == DT_BF16 && to ? c->spelling->to_bf16 : NULL;
+}
+
 static void put_helper(const CStyle *c, const HelperUse *u, StrBuf *out) {
   const Helper *h = &helper[u->id];
   put_head(c, h, u->dtype, u->lanes, out);
-  const char *own = u->dtype != DT_F16 || u->lanes ? NULL
-                    : !strcmp(h->name, "from")     ? c->spelling->from_f16
-                    : !strcmp(h->name, "to")       ? c->spelling->to_f16
-                                                   : NULL;
+  const char *own = own_body(c, h, u);
   if (own)
     strbuf_puts(out, own);
   else if (!u->lanes && !strcmp(h->scalar, BITS))

@@ -134,6 +134,10 @@ const Spelling spelling_cuda = {
     .scratch = "scratch += scratch_each * " CUDA_THREAD ";",
     .fault = "atomicCAS(fault, 0, @);",
     .from_f16 = "  float r;\n  asm(\"cvt.f32.f16 %0, %1;\" : \"=f\"(r) : \"h\"(x));\n  return r;\n",
+    .to_bf16 =
+        "#if __CUDA_ARCH__ >= 800\n  unsigned short r;\n  asm(\"cvt.rn.bf16.f32 %0, %1;\" : "
+        "\"=h\"(r) : \"f\"(x));\n  return r;\n#else\n  const unsigned b = __float_as_uint(x);\n"
+        "  return x != x ? 0x7fff : (b + 0x7fff + (b >> 16 & 1)) >> 16;\n#endif\n",
     .to_f16 = "  unsigned short r;\n  asm(\"cvt.rn.f16.f32 %0, %1;\" : \"=h\"(r) : \"f\"(x));\n"
               "  return r;\n",
     .group_items = "for (# @ = blockIdx.x; @ < items; @ += gridDim.x) {",

@@ -380,13 +380,28 @@ static void emit_prefetch(Emit *e, const LoopStmt *s) {
   call_intrinsic(e, "llvm.prefetch", &e->ptr, 1, args, 4);
 }
 
+static void emit_where(Emit *e, const LoopStmt *s) {
+  LLVMBasicBlockRef then = new_block(e, "then"), done = new_block(e, "done");
+  LV v = emit_dim(e, s->index), n = emit_dim(e, s->extent);
+  LV in = LLVMBuildICmp(e->b, LLVMIntSLT, v, n, "");
+  if (s->index->lo < 0)
+    in = LLVMBuildAnd(e->b, in, LLVMBuildICmp(e->b, LLVMIntSGE, v, const_i64(e, 0), ""), "");
+  LLVMBuildCondBr(e->b, in, then, done);
+  LLVMPositionBuilderAtEnd(e->b, then);
+  set_scalar(e, s->sym, v);
+  emit_block(e, &s->body);
+  go_to(e, done);
+}
+
 static void emit_for(Emit *e, const LoopStmt *s) {
   switch ((LoopKind)s->loop) {
+  case LOOP_TILE:
   case LOOP_THREAD:  // one after the other
   case LOOP_SERIAL: emit_serial(e, s); break;
   case LOOP_PARALLEL: emit_parallel(e, s); break;
   case LOOP_UNROLL: emit_unrolled(e, s); break;
   case LOOP_VECTOR: emit_vector(e, s); break;
+  case LOOP_WHERE: emit_where(e, s); break;
   }
 }
 

@@ -1,11 +1,11 @@
-// external.c -- register the files that hold a model's external data.
+// external.c -- register the further files that a model names.
 //
 // Every tensor of a model, wherever it stands (initializer, sparse, attribute, sub-graph, function), comes
 // through here when its data is in another file.  The location is checked as text; nothing is opened
 // until the data is needed, and then by source_open, which checks where the path really leads.
 //
 // Guarantees: one Source for a file, however many tensors are in it.
-#include "frontends/onnx/onnx.h"
+#include "frontends/common/frontend.h"
 
 // Sources are found by comparing pointers, one after the other; so their number has a limit.
 enum { SOURCES_MAX = 16384, LOCATION_MAX = 2048, PATH_CAP = 4096 };
@@ -48,8 +48,7 @@ static tenon_status real_path(Graph *g, const char *path, Where at, const char *
   return TENON_OK;
 }
 
-tenon_status onnx_external_open(Graph *g, const char *model_path, Str location, Where at,
-                                Source **out) {
+tenon_status external_open(Graph *g, const char *model_path, Str location, Where at, Source **out) {
   *out = NULL;
   const char *fault = location_fault(location);
   if (fault)

@@ -1,0 +1,98 @@
+// weights.c -- lists of tensors by name (weights.h).
+#include "frontends/common/weights.h"
+
+void weights_init(Weights *w, Arena *a) {
+  *w = (Weights){0};
+  strmap_init(&w->index, a);
+}
+
+bool weights_add(Weights *w, Arena *a, const Weight *one) {
+  Str name = str_of(one->name);
+  if (strmap_has(&w->index, name)) return false;
+  vec_push(a, &w->v, *one);
+  strmap_put(&w->index, name, (void *)(uintptr_t)w->v.n);
+  return true;
+}
+
+const Weight *weights_find(const Weights *w, Str name) {
+  uintptr_t at = w->v.n ? (uintptr_t)strmap_get(&w->index, name) : 0;
+  return at ? &w->v.v[at - 1] : NULL;
+}
+
+// A walk over the elements in row-major order; strides and sizes were checked against the bytes.
+static void gather(const Weight *w, void *out) {
+  int64_t index[MAX_RANK] = {0}, at = 0;
+  for (int64_t k = 0; k < w->n; k++) {
+    copy_elems(w->dtype, out, k, w->data, at, 1);
+    for (int i = w->rank - 1; i >= 0; i--) {
+      at += w->strides[i];
+      if (++index[i] < w->dims[i]) break;
+      at -= w->strides[i] * w->dims[i];
+      index[i] = 0;
+    }
+  }
+}
+
+static bool is_aligned(const Weight *w) {
+  int64_t each = MIN(MAX(dtype_bits(w->dtype) / 8, 1), 8);
+  return (uintptr_t)w->data % (uintptr_t)each == 0;
+}
+
+const void *weight_elements(const Weight *w, Arena *a) {
+  if (!w->unpack && !w->strides && is_aligned(w)) return w->data;
+  int64_t bytes = 0;
+  CHECK(dtype_bytes(w->dtype, w->n, &bytes), "the reader checks sizes");
+  void *out = arena_alloc(a, MAX(bytes, 1));
+  if (w->unpack)
+    w->unpack(w, out);
+  else if (w->strides)
+    gather(w, out);
+  else if (bytes)
+    memcpy(out, w->data, (size_t)bytes);
+  return out;
+}
+
+Node *weight_const(Graph *g, const Weight *w, Source *file, const char *name) {
+  if (g->status) return g->poison;
+  const uint8_t *from = file ? file->file.bytes : NULL;
+  bool inside = from && w->data >= from && w->data - from <= file->file.size - w->bytes;
+  if (inside && !w->unpack && !w->strides && w->n)
+    return node_const_source(g, w->dtype, w->rank, w->dims, file, w->data - from, w->bytes, name);
+  int64_t bytes = 0;
+  CHECK(dtype_bytes(w->dtype, w->n, &bytes), "the reader checks sizes");
+  if (g->memory_limit && bytes > g->memory_limit)
+    return graph_fail(g, TENON_EUNSUPPORTED, (Where){.node = name}, "%lld bytes when unpacked",
+                      (long long)bytes);
+  if (!w->unpack && !w->strides)
+    return node_const(g, w->dtype, w->rank, w->dims, w->data ? (const void *)w->data : "", name);
+  void *block = mem_alloc(MAX(bytes, 1));
+  if (!block) trap_raise(TENON_ENOMEM, "out of memory");
+  if (w->unpack)
+    w->unpack(w, block);
+  else
+    gather(w, block);
+  return node_const_take(g, w->dtype, w->rank, w->dims, block, MAX(bytes, 1), name);
+}
+
+static Source *borrowed(Graph *g, const Weight *w) {
+  Source *s = arena_new(&g->arena, Source);
+  s->label = "<weights>";
+  s->file = (File){.bytes = w->data, .size = w->bytes};
+  s->opened = true;  // by the owner of the weights, who outlives the graph
+  vec_push(&g->arena, &g->source, s);
+  return s;
+}
+
+Node *weights_attach(Graph *g, const Weights *from, Str name, DType t, int rank,
+                     const int64_t *dims, Where at) {
+  const Weight *w = from && name.n ? weights_find(from, name) : NULL;
+  if (!w || g->status) return NULL;
+  bool same = w->dtype == t && w->rank == rank;
+  for (int i = 0; same && i < rank; i++) same = w->dims[i] == dims[i];
+  if (!same)
+    return graph_fail(g, TENON_EINVAL, at, "the weights have %s%s for '%.*s', the graph needs %s%s",
+                      dtype_name(w->dtype), shape_text(w->rank, w->dims).s, STR_ARG(name),
+                      dtype_name(t), shape_text(rank, dims).s);
+  bool plain = !w->unpack && !w->strides && w->n;
+  return weight_const(g, w, plain ? borrowed(g, w) : NULL, intern(&g->names, name));
+}

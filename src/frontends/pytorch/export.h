@@ -1,0 +1,32 @@
+// export.h -- what the files of the reader of torch.export share.
+#ifndef TENON_FRONTENDS_PYTORCH_EXPORT_H
+#define TENON_FRONTENDS_PYTORCH_EXPORT_H
+
+#include "base/json.h"
+#include "frontends/pytorch/aten.h"
+#include "frontends/pytorch/pytorch.h"
+
+typedef struct ExportProgram {
+  TorchArchive *t;
+  Imported *in;
+  Graph *g;
+  Diag *diag;
+  Aten aten;
+  StrMap values;  // name -> AtenValue
+  const Json *outputs, *tensors, *ranges;
+  VEC(Node *) params;
+  VEC(Node *) results;
+  VEC(const char *) result_names;
+} ExportProgram;
+
+bool export_dtype(int64_t code, DType *out);          // the schema's own numbers
+const Type *export_type(ExportProgram *p, Str name);  // NULL: not known
+MUST_USE tenon_status export_find(ExportProgram *p, Str name, AtenValue *out);
+MUST_USE tenon_status export_define(ExportProgram *p, Str name, AtenValue v);
+// Whether every call can be built; what cannot is reported, all of it.
+bool export_supported(ExportProgram *p, const Json *nodes);
+MUST_USE tenon_status export_node(ExportProgram *p, const Json *node);
+MUST_USE tenon_status export_weights(ExportProgram *p, const char *model);
+MUST_USE tenon_status export_old_weights(ExportProgram *p);
+
+#endif

@@ -1,0 +1,195 @@
+// export_node.c -- one call of a torch.export program.
+#include "frontends/pytorch/export.h"
+
+static Str text_of(const Json *j, const char *key) {
+  const Json *v = json_get(j, key);
+  return v && v->kind == JSON_STRING ? v->s : (Str){"", 0};
+}
+
+bool export_dtype(int64_t code, DType *out) {
+  static const int8_t more[] = {24, 23, 26, 25};  // from 29 on: the 8-bit floats
+  if (code >= 1 && code <= 12) return torch_scalar_type(code - 1, out);
+  if (code == 13) return torch_scalar_type(15, out);
+  if (code == 28) return torch_scalar_type(27, out);
+  return code >= 29 && code <= 32 && torch_scalar_type(more[code - 29], out);
+}
+
+// ---- arguments: unions with one key ----
+
+static tenon_status read_arg(ExportProgram *p, const Json *arg, AtenValue *out);
+
+static tenon_status read_symbol(ExportProgram *p, const Json *v, AtenValue *out) {
+  const Json *i = json_get(v, "as_int"), *f = json_get(v, "as_float"), *b = json_get(v, "as_bool");
+  if (i) *out = av_int(i->i);
+  if (f) *out = av_float(f->f);
+  if (b) *out = av_bool(b->b);
+  return i || f || b ? TENON_OK : export_find(p, text_of(v, "as_name"), out);
+}
+
+static tenon_status read_plain(ExportProgram *p, const Json *v, AtenValue *out) {
+  switch (v->kind) {
+  case JSON_INT: *out = av_int(v->i); return TENON_OK;
+  case JSON_FLOAT: *out = av_float(v->f); return TENON_OK;
+  case JSON_BOOL: *out = av_bool(v->b); return TENON_OK;
+  case JSON_STRING: *out = av_str(v->s); return TENON_OK;
+  case JSON_OBJECT:
+    if (json_get(v, "name")) return export_find(p, text_of(v, "name"), out);
+    return json_get(v, "as_name") || (json_get(v, "as_int") && v->n == 1) ? read_symbol(p, v, out)
+                                                                          : read_arg(p, v, out);
+  default: *out = (AtenValue){0}; return TENON_OK;
+  }
+}
+
+static tenon_status read_list(ExportProgram *p, const Json *v, bool floats, AtenValue *out) {
+  *out = av_list(&p->g->arena, AV_LIST);
+  for (int64_t i = 0; i < v->n; i++) {
+    AtenValue one;
+    TRY(read_plain(p, &v->item[i], &one));
+    if (floats && one.kind == AV_INT) one = av_float((double)one.i);
+    av_push(&p->g->arena, out, one);
+  }
+  return TENON_OK;
+}
+
+static tenon_status read_arg(ExportProgram *p, const Json *arg, AtenValue *out) {
+  *out = (AtenValue){0};
+  if (!arg || arg->kind != JSON_OBJECT || arg->n != 1)
+    return fail(p->diag, TENON_EFORMAT, NOWHERE, "an argument that is no union");
+  Str kind = arg->key[0];
+  const Json *v = &arg->item[0];
+  if (v->kind == JSON_ARRAY) return read_list(p, v, str_is(kind, "as_floats"), out);
+  if (str_is(kind, "as_none") || str_is(kind, "as_device") || str_is(kind, "as_layout") ||
+      str_is(kind, "as_memory_format"))
+    return TENON_OK;
+  if (str_is(kind, "as_tensor")) return export_find(p, text_of(v, "name"), out);
+  if (str_is(kind, "as_optional_tensor")) return read_arg(p, v, out);
+  if (str_starts(kind, "as_sym_")) return read_symbol(p, v, out);
+  if (str_is(kind, "as_scalar_type")) {
+    DType t;
+    if (v->kind != JSON_INT || !export_dtype(v->i, &t))
+      return fail(p->diag, TENON_EUNSUPPORTED, NOWHERE, "dtype %lld is not known", (long long)v->i);
+    *out = av_int(torch_scalar_code(t));
+    return TENON_OK;
+  }
+  if (str_is(kind, "as_float") && v->kind == JSON_INT) {
+    *out = av_float((double)v->i);
+    return TENON_OK;
+  }
+  // JSON has no infinities: the writer spells them.
+  if (str_is(kind, "as_float") && v->kind == JSON_STRING) {
+    *out = av_float(str_is(v->s, "NaN") ? __builtin_nan("")
+                    : v->s.p[0] == '-'  ? -__builtin_inf()
+                                        : __builtin_inf());
+    return TENON_OK;
+  }
+  return read_plain(p, v, out);
+}
+
+// ---- calls ----
+
+static const AtenSchema *find_schema(ExportProgram *p, Str target) {
+  static const char prefix[] = "torch.ops.aten.";
+  if (!str_starts(target, prefix)) return NULL;
+  Str name = {target.p + sizeof prefix - 1, target.n - (int64_t)sizeof prefix + 1};
+  const char *dot = name.n ? memchr(name.p, '.', (size_t)name.n) : NULL;
+  if (!dot) return aten_find(&p->aten, name, (Str){"", 0});
+  return aten_find(&p->aten, (Str){name.p, dot - name.p},
+                   (Str){dot + 1, name.p + name.n - dot - 1});
+}
+
+static const struct {
+  const char *target;
+  char op;
+  const char *compare;
+} number_ops[] = {{"_operator.add", '+', NULL},      {"_operator.sub", '-', NULL},
+                  {"_operator.mul", '*', NULL},      {"_operator.truediv", '/', NULL},
+                  {"_operator.floordiv", 'f', NULL}, {"_operator.mod", '%', NULL},
+                  {"_operator.pow", 'p', NULL},      {"torch.sym_max", '>', NULL},
+                  {"torch.sym_min", '<', NULL},      {"_operator.eq", 0, "eq"},
+                  {"_operator.ne", 0, "ne"},         {"_operator.lt", 0, "lt"},
+                  {"_operator.le", 0, "le"},         {"_operator.gt", 0, "gt"},
+                  {"_operator.ge", 0, "ge"}};
+
+static int number_op(Str target) {
+  for (int i = 0; i < (int)ARRAY_LEN(number_ops); i++)
+    if (str_is(target, number_ops[i].target)) return i;
+  return -1;
+}
+
+bool export_supported(ExportProgram *p, const Json *nodes) {
+  for (int64_t i = 0; i < nodes->n; i++) {
+    Str target = text_of(&nodes->item[i], "target"), name = text_of(&nodes->item[i], "name");
+    const AtenSchema *s = find_schema(p, target);
+    if (number_op(target) >= 0 || (s && s->row->fn)) continue;
+    frontend_unsupported(p->in, str_copy(&p->g->arena, target),
+                         s ? s->row->why
+                           : "no such row in the table of ATen operators; "
+                             "run_decompositions() before saving may take it apart",
+                         str_copy(&p->g->arena, name));
+  }
+  return !p->in->unsupported.n;
+}
+
+enum { MOST_KEYWORDS = 32 };
+
+static tenon_status read_inputs(ExportProgram *p, const Json *node, AtenKeyword *kw, int *n) {
+  const Json *inputs = json_get(node, "inputs");
+  *n = 0;
+  if (!inputs || inputs->kind != JSON_ARRAY || inputs->n > MOST_KEYWORDS)
+    return fail(p->diag, TENON_EFORMAT, NOWHERE, "a node without inputs");
+  for (int64_t i = 0; i < inputs->n; i++) {
+    kw[*n].name = text_of(&inputs->item[i], "name");
+    TRY(read_arg(p, json_get(&inputs->item[i], "arg"), &kw[*n].value));
+    ++*n;
+  }
+  return TENON_OK;
+}
+
+static tenon_status define_outputs(ExportProgram *p, const Json *node, const AtenValue *v,
+                                   Where at) {
+  const Json *outputs = json_get(node, "outputs");
+  if (!outputs || outputs->kind != JSON_ARRAY) return TENON_OK;
+  bool many = v->kind == AV_TUPLE || v->kind == AV_LIST;
+  int64_t next = 0, have = many ? v->list->v.n : 1;
+  for (int64_t i = 0; i < outputs->n; i++) {
+    const Json *o = &outputs->item[i], *list = json_get(o, "as_tensors");
+    int64_t n = list ? list->n : 1;
+    for (int64_t k = 0; k < n; k++, next++) {
+      Str name = list ? text_of(&list->item[k], "name") : text_of(json_get(o, "as_tensor"), "name");
+      const Json *sym = o->n == 1 && str_starts(o->key[0], "as_sym_") ? &o->item[0] : NULL;
+      if (!name.n) name = text_of(sym, "as_name");
+      if (!name.n) continue;  // None
+      if (next >= have)
+        return fail(p->diag, TENON_EFORMAT, at, "the call gives %lld values, not more",
+                    (long long)have);
+      const AtenValue *one = many ? &v->list->v.v[next] : v;
+      if (one->kind != AV_NONE) TRY(export_define(p, name, *one));
+    }
+  }
+  return TENON_OK;
+}
+
+tenon_status export_node(ExportProgram *p, const Json *node) {
+  Str target = text_of(node, "target");
+  Where at = {.node = intern(&p->g->names, text_of(node, "name")),
+              .op = intern(&p->g->names, target)};
+  AtenKeyword *kw = arena_array(&p->g->arena, AtenKeyword, MOST_KEYWORDS);
+  AtenValue *args = arena_array(&p->g->arena, AtenValue, MOST_KEYWORDS), out;
+  int n;
+  TRY(read_inputs(p, node, kw, &n));
+  int op = number_op(target);
+  if (op >= 0) {
+    if (n != 2 || !av_is_number(&kw[0].value) || !av_is_number(&kw[1].value))
+      return fail(p->diag, TENON_EFORMAT, at, "two numbers are needed");
+    out = number_ops[op].op
+              ? aten_number_op(&p->aten, number_ops[op].op, &kw[0].value, &kw[1].value, at)
+              : aten_compare(&p->aten, number_ops[op].compare, &kw[0].value, &kw[1].value);
+  } else {
+    const AtenSchema *s = find_schema(p, target);
+    if (!aten_bind(s, &p->g->arena, NULL, 0, kw, n, false, args))
+      return fail(p->diag, TENON_EFORMAT, at, "the arguments do not fit %s", s->row->schema);
+    aten_build(&p->aten, s, args, at, &out);
+  }
+  TRY(graph_status(p->g));
+  return define_outputs(p, node, &out, at);
+}

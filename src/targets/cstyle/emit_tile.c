@@ -1,0 +1,283 @@
+// emit_tile.c -- kernels with `tile` loops as CUDA for chips with warpgroup products (9.0a): loop/tile.h has what they mean.
+//
+// A block is one warpgroup that fetches and as many that compute.  One thread of the first asks the copy engine for boxes of both
+// operands, 128 bytes of the contracted axis at a time, into a ring of stages in shared memory; the others multiply a stage as soon as it is full
+// and give it back when the products of the next one are under way.  Blocks go round over the tiles, in an order in which those that run at
+// one moment share rows and columns in the L2 cache.
+//
+// The sums lie in registers as the instruction leaves them, eight columns by eight rows over a warp.  Each warp turns its own 16 rows, 32 columns at a
+// time, through shared memory, so that in what follows a warp's lanes are neighbouring columns, whatever it reads and stores.
+#include "loop/tile.h"
+#include "runtime/cuda/api.h"
+#include "runtime/cuda/cuda.h"
+#include "targets/cstyle/emit.h"
+
+enum { TURN_PITCH = 40, TURN_ROWS = 16, WARP = 32, WARPGROUP = 128, BARRIER_BYTES = 128 };
+
+// ---- what all such kernels call ----
+
+// clang-format off
+static const char tile_top[] =
+    "struct __align__(64) tn_map { unsigned long long word[16]; };\n"
+    "TN_FN unsigned tn_shared_at(const void *p) {\n"
+    "  unsigned at;\n"
+    "  asm(\"{ .reg .u64 t; cvta.to.shared.u64 t, %1; cvt.u32.u64 %0, t; }\" : \"=r\"(at) : \"l\"(p));\n"
+    "  return at;\n}\n"
+    "TN_FN void tn_bar_init(unsigned bar, unsigned count) {\n"
+    "  asm volatile(\"mbarrier.init.shared::cta.b64 [%0], %1;\" :: \"r\"(bar), \"r\"(count) : \"memory\");\n}\n"
+    "TN_FN void tn_bar_arrive(unsigned bar) {\n"
+    "  asm volatile(\"mbarrier.arrive.shared::cta.b64 _, [%0];\" :: \"r\"(bar) : \"memory\");\n}\n"
+    "TN_FN void tn_bar_expect(unsigned bar, unsigned bytes) {\n"
+    "  asm volatile(\"mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;\" :: \"r\"(bar), \"r\"(bytes) : \"memory\");\n}\n"
+    "TN_FN void tn_bar_wait(unsigned bar, unsigned parity) {\n"
+    "  unsigned done;\n"
+    "  do {\n"
+    "    asm volatile(\"{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }\"\n"
+    "                 : \"=r\"(done) : \"r\"(bar), \"r\"(parity) : \"memory\");\n"
+    "  } while (!done);\n}\n"
+    "TN_FN void tn_fetch(unsigned to, const tn_map *m, int x, int y, unsigned bar) {\n"
+    "  asm volatile(\"cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];\"\n"
+    "               :: \"r\"(to), \"l\"(m), \"r\"(x), \"r\"(y), \"r\"(bar) : \"memory\");\n}\n"
+    "/* Rows of 128 bytes, swizzled; groups of 8 rows lie 1024 bytes apart. */\n"
+    "TN_FN unsigned long long tn_operand(unsigned at) {\n"
+    "  return (unsigned long long)((at & 0x3ffff) >> 4) | 1ull << 16 | 64ull << 32 | 1ull << 62;\n}\n"
+    "/* Tiles one below the other, eight at a time, before the next column of them. */\n"
+    "TN_FN long long tn_order(long long t, long long items, long long across) {\n"
+    "  const long long down = items / across, band = 8 * across, first = t / band * 8;\n"
+    "  const long long rows = down - first < 8 ? down - first : 8, r = t % band;\n"
+    "  return (first + r % rows) * across + r / rows;\n}\n";
+// clang-format on
+
+// The instruction names every register, so each number of columns has its own.
+static void put_product(const LoopTile *t, StrBuf *out) {
+  int regs = t->n / 2;
+  const char *type = t->a.dtype == DT_BF16 ? "bf16" : "f16";
+  strbuf_printf(out,
+                "TN_FN void tn_product(float (&d)[%d], unsigned long long a, unsigned long long b, "
+                "int more) {\n  asm volatile(\"{ .reg .pred p; setp.ne.b32 p, %%%d, 0; \"\n"
+                "    \"wgmma.mma_async.sync.aligned.m64n%dk16.f32.%s.%s {\"\n    \"",
+                regs, regs + 2, t->n, type, type);
+  for (int i = 0; i < regs; i++) strbuf_printf(out, "%s%%%d", i ? ", " : "", i);
+  strbuf_printf(out, "}, \"\n    \"%%%d, %%%d, p, 1, 1, 0, 0; }\"\n    : ", regs, regs + 1);
+  for (int i = 0; i < regs; i++) strbuf_printf(out, "%s\"+f\"(d[%d])", i ? ", " : "", i);
+  strbuf_puts(out, "\n    : \"l\"(a), \"l\"(b), \"r\"(more));\n}\n");
+}
+
+void cs_tile_top(const LoopTile *t, StrBuf *out) {
+  strbuf_puts(out, tile_top);
+  put_product(t, out);
+}
+
+// ---- how it is launched ----
+
+static bool number_of(const CEmit *e, Dim d, int64_t times, CudaNumber *out) {
+  *out = (CudaNumber){-1, 0};
+  Dim sym = d;
+  int64_t coef = 1;
+  if (ie_is_const(d)) return ck_mul(d->value, times, &out->times) && out->times > 0;
+  if (d->kind == IE_SUM && d->nterms == 1 && d->term[0].natoms == 1) {
+    coef = d->term[0].coef;
+    sym = d->term[0].atom[0];
+  }
+  for (int32_t i = 0; i < e->k->ndims; i++)
+    if (e->k->dim[i] == sym) out->dim = i;
+  return out->dim >= 0 && ck_mul(coef, times, &out->times) && out->times > 0;
+}
+
+// The copy engine wants strides of 16 bytes.
+static bool put_map(CEmit *e, const LoopTileOperand *o, Dim depth, int rows) {
+  CudaRecord *r = e->c->record;
+  CudaMap *m = &r->map[r->nmaps++];
+  *m = (CudaMap){.arg = o->buffer,
+                 .type = o->dtype == DT_BF16 ? CUDA_MAP_BF16 : CUDA_MAP_F16,
+                 .rank = 2,
+                 .box = {TILE_DEPTH_BYTES / 2, (uint32_t)rows}};
+  return number_of(e, depth, 1, &m->dim[0]) && number_of(e, o->rows, 1, &m->dim[1]) &&
+         number_of(e, o->stride, cs_bytes(o->dtype), &m->stride[0]) && m->stride[0].times % 16 == 0;
+}
+
+static int stage_bytes(const LoopTile *t) { return (t->m + t->n) * TILE_DEPTH_BYTES; }
+
+static int turn_bytes(const LoopTile *t) {
+  return t->groups * 4 * TURN_ROWS * TURN_PITCH * (int)sizeof(float);
+}
+
+static void put_record(CEmit *e, const LoopTile *t) {
+  CudaRecord *r = e->c->record;
+  *r = (CudaRecord){.threads = WARPGROUP * (t->groups + 1),
+                    .shared_bytes =
+                        1024 + t->stages * stage_bytes(t) + BARRIER_BYTES + turn_bytes(t),
+                    .cluster = 1,
+                    .persistent = true,
+                    .early = true};
+  if (!put_map(e, &t->a, t->depth, t->m) || !put_map(e, &t->b, t->depth, t->n))
+    cs_fail(e, "a tile's operand does not lie as the copy engine wants it");
+  if (r->shared_bytes > 227 << 10) cs_fail(e, "a tile needs %d bytes", r->shared_bytes);
+}
+
+// ---- the two roles ----
+
+static void set_text(CEmit *e, Dim sym, const char *text) {
+  e->sym[sym->slot] = (CSym){.kind = CSYM_TEXT, .text = text};
+}
+
+// By what the item's number is taken apart into rows and columns of tiles, or NULL.
+static Dim across_of(Dim d, Dim item) {
+  if (d->kind == IE_MOD && d->a == item) return d->b;
+  for (int i = 0; d->kind == IE_SUM && i < d->nterms; i++)
+    for (int j = 0; j < d->term[i].natoms; j++) {
+      Dim found = d->term[i].atom[j] != d ? across_of(d->term[i].atom[j], item) : NULL;
+      if (found) return found;
+    }
+  return NULL;
+}
+
+static void open_items(CEmit *e, const LoopStmt *items, const LoopTile *t) {
+  Dim across = across_of(t->b.row, items->sym);
+  const char *v = cs_name(e, items->sym->name);
+  set_text(e, items->sym, v);
+  cs_open(e, "for (long long tn_t = blockIdx.x; tn_t < items; tn_t += gridDim.x) {");
+  if (across)
+    cs_line(e, "const long long %s = tn_order(tn_t, items, %s);", v, cs_dim(e, across));
+  else
+    cs_line(e, "const long long %s = tn_t;", v);
+}
+
+static const char *first_row(CEmit *e, const LoopTileOperand *o, Dim var) {
+  e->sym[var->slot] = (CSym){.kind = CSYM_NUMBER};
+  return cs_dim(e, o->row);
+}
+
+static void advance(CEmit *e, const LoopTile *t) {
+  cs_line(e, "if (++tn_s == %d) tn_s = 0, tn_parity ^= 1u;", t->stages);
+}
+
+static void emit_fetching(CEmit *e, const LoopStmt *items, const LoopTile *t) {
+  static const int kept[] = {0, 0, 24, 32};
+  if (kept[t->groups])
+    cs_line(e, "asm volatile(\"setmaxnreg.dec.sync.aligned.u32 %d;\");", kept[t->groups]);
+  cs_open(e, "if (threadIdx.x == 0) {");
+  cs_line(e, "int tn_s = 0;");
+  cs_line(e, "unsigned tn_parity = 1; /* the ring begins empty */");
+  open_items(e, items, t);
+  cs_line(e, "const int tn_row = (int)(%s);", first_row(e, &t->a, t->rows->sym));
+  cs_line(e, "const int tn_col = (int)(%s);", first_row(e, &t->b, t->cols->sym));
+  cs_open(e, "for (int tn_k = 0; tn_k < tn_blocks; tn_k++) {");
+  cs_line(e, "const unsigned tn_at = tn_ring + tn_s * %du, tn_full = tn_bars + tn_s * 16u;",
+          stage_bytes(t));
+  cs_line(e, "tn_bar_wait(tn_full + 8, tn_parity);");
+  cs_line(e, "tn_bar_expect(tn_full, %d);", stage_bytes(t));
+  cs_line(e, "tn_fetch(tn_at, &tn_map_a, tn_k * %d, tn_row, tn_full);", TILE_DEPTH_BYTES / 2);
+  cs_line(e, "tn_fetch(tn_at + %d, &tn_map_b, tn_k * %d, tn_col, tn_full);",
+          t->m * TILE_DEPTH_BYTES, TILE_DEPTH_BYTES / 2);
+  advance(e, t);
+  cs_close(e);
+  cs_close(e);
+  cs_close(e);
+}
+
+// One batch of products stays under way: when it is, those before it have read their stage.
+static void emit_products(CEmit *e, const LoopTile *t) {
+  cs_line(e, "int tn_before = -1;");
+  cs_open(e, "for (int tn_k = 0; tn_k < tn_blocks; tn_k++) {");
+  cs_line(e, "const unsigned tn_at = tn_ring + tn_s * %du;", stage_bytes(t));
+  cs_line(e, "tn_bar_wait(tn_bars + tn_s * 16u, tn_parity);");
+  cs_line(e, "const unsigned long long tn_a = tn_operand(tn_at + tn_who * %du);",
+          TILE_ROWS * TILE_DEPTH_BYTES);
+  cs_line(e, "const unsigned long long tn_b = tn_operand(tn_at + %du);", t->m * TILE_DEPTH_BYTES);
+  cs_line(e, "asm volatile(\"wgmma.fence.sync.aligned;\" ::: \"memory\");");
+  cs_line(e, "#pragma unroll");
+  cs_line(e,
+          "for (int q = 0; q < 4; q++) tn_product(tn_sum, tn_a + q * 2, tn_b + q * 2, tn_k | q);");
+  cs_line(e, "asm volatile(\"wgmma.commit_group.sync.aligned;\" ::: \"memory\");");
+  cs_line(e, "asm volatile(\"wgmma.wait_group.sync.aligned 1;\" ::: \"memory\");");
+  cs_line(e, "if (tn_before >= 0 && tn_lane == 0) tn_bar_arrive(tn_bars + tn_before * 16u + 8);");
+  cs_line(e, "tn_before = tn_s;");
+  advance(e, t);
+  cs_close(e);
+  cs_line(e, "asm volatile(\"wgmma.wait_group.sync.aligned 0;\" ::: \"memory\");");
+  cs_line(e, "#pragma unroll");
+  cs_line(e, "for (int q = 0; q < %d; q++) asm volatile(\"\" : \"+f\"(tn_sum[q]) :: \"memory\");",
+          t->n / 2);
+  cs_line(e, "if (tn_lane == 0) tn_bar_arrive(tn_bars + tn_before * 16u + 8);");
+}
+
+// What is done with each sum: rows of this warp, columns by lanes.
+static void emit_rest(CEmit *e, const LoopTile *t) {
+  const char *i = cs_name(e, t->rows->sym->name), *j = cs_name(e, t->cols->sym->name);
+  LoopBlock rest = {t->cols->body.n - 1, t->cols->body.v + 1};
+  cs_line(e, "#pragma unroll");
+  cs_open(e, "for (int tn_c = 0; tn_c < %d; tn_c++) {", t->n / WARP);
+  cs_line(e, "__syncwarp();");
+  cs_line(e, "#pragma unroll");
+  cs_open(e, "for (int q = 0; q < 4; q++) {");
+  cs_line(e, "float *const tn_to = tn_turn + (tn_lane >> 2) * %d + q * 8 + (tn_lane & 3) * 2;",
+          TURN_PITCH);
+  cs_line(e, "const float *const tn_d = tn_sum + (tn_c * 4 + q) * 4;");
+  cs_line(e, "*(float2 *)tn_to = make_float2(tn_d[0], tn_d[1]);");
+  cs_line(e, "*(float2 *)(tn_to + %d) = make_float2(tn_d[2], tn_d[3]);", 8 * TURN_PITCH);
+  cs_close(e);
+  cs_line(e, "__syncwarp();");
+  cs_line(e, "const int %s = tn_c * %d + tn_lane;", j, WARP);
+  cs_line(e, "#pragma unroll");
+  cs_open(e, "for (int tn_r = 0; tn_r < %d; tn_r++) {", TURN_ROWS);
+  cs_line(e, "const int %s = tn_who * %d + tn_warp * %d + tn_r;", i, TILE_ROWS, TURN_ROWS);
+  cs_line(e, "const float tn_value = tn_turn[tn_r * %d + tn_lane];", TURN_PITCH);
+  set_text(e, t->rows->sym, i);
+  set_text(e, t->cols->sym, j);
+  e->var[t->sum->var] = (CVal){.text = "tn_value", .dtype = DT_F32};
+  cs_block(e, &rest);
+  cs_close(e);
+  cs_close(e);
+}
+
+static void emit_computing(CEmit *e, const LoopStmt *items, const LoopTile *t) {
+  static const int taken[] = {0, 0, 240, 160};
+  if (taken[t->groups])
+    cs_line(e, "asm volatile(\"setmaxnreg.inc.sync.aligned.u32 %d;\");", taken[t->groups]);
+  cs_line(e, "const int tn_who = threadIdx.x / %d - 1, tn_lane = threadIdx.x %% %d;", WARPGROUP,
+          WARP);
+  cs_line(e, "const int tn_warp = threadIdx.x %% %d / %d;", WARPGROUP, WARP);
+  cs_line(e, "float *const tn_turn = tn_turns + (tn_who * 4 + tn_warp) * %d;",
+          TURN_ROWS * TURN_PITCH);
+  cs_line(e, "float tn_sum[%d];", t->n / 2);
+  cs_line(e, "int tn_s = 0;");
+  cs_line(e, "unsigned tn_parity = 0;");
+  open_items(e, items, t);
+  emit_products(e, t);
+  emit_rest(e, t);
+  cs_close(e);
+}
+
+// ---- the kernel ----
+
+void cs_tile(CEmit *e, const LoopStmt *items, const LoopTile *t) {
+  put_record(e, t);
+  e->buffer_used[t->a.buffer] = e->buffer_used[t->b.buffer] = true;
+  cs_line(e, "extern __shared__ unsigned char tn_raw[];");
+  cs_line(e, "const unsigned tn_ring = (tn_shared_at(tn_raw) + 1023u) & ~1023u;");
+  cs_line(e, "const unsigned tn_bars = tn_ring + %du; /* a stage's full and empty */",
+          t->stages * stage_bytes(t));
+  cs_line(e, "float *const tn_turns = (float *)(tn_raw + (tn_bars + %du - tn_shared_at(tn_raw)));",
+          BARRIER_BYTES);
+  cs_line(e, "const int tn_blocks = (int)((%s + %d) / %d);", cs_dim(e, t->depth),
+          TILE_DEPTH_BYTES / 2 - 1, TILE_DEPTH_BYTES / 2);
+  cs_open(e, "if (threadIdx.x == 0) {");
+  cs_line(e, "asm volatile(\"prefetch.tensormap [%%0];\" :: \"l\"(&tn_map_a) : \"memory\");");
+  cs_line(e, "asm volatile(\"prefetch.tensormap [%%0];\" :: \"l\"(&tn_map_b) : \"memory\");");
+  cs_open(e, "for (int s = 0; s < %d; s++) {", t->stages);
+  cs_line(e, "tn_bar_init(tn_bars + s * 16, 1);");
+  cs_line(e, "tn_bar_init(tn_bars + s * 16 + 8, %d);", t->groups * 4);
+  cs_close(e);
+  cs_line(e, "asm volatile(\"fence.mbarrier_init.release.cluster;\" ::: \"memory\");");
+  cs_close(e);
+  cs_line(e, "__syncthreads();");
+  cs_line(e, "asm volatile(\"griddepcontrol.launch_dependents;\" ::: \"memory\");");
+  cs_line(e, "asm volatile(\"griddepcontrol.wait;\" ::: \"memory\");");
+  cs_open(e, "if (threadIdx.x < %d) {", WARPGROUP);
+  emit_fetching(e, items, t);
+  e->indent--;
+  cs_open(e, "} else {");
+  emit_computing(e, items, t);
+  cs_close(e);
+}

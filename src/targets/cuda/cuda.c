@@ -1,0 +1,89 @@
+// cuda.c -- kernels as CUDA C++.
+//
+// Each kernel is a text of its own with what it needs, so that it can be compiled, kept and found again apart from all others
+// (runtime/cuda/cuda.h).  The text does not depend on the GPU but by its schedules, and it needs no compiler: for a chip that is not
+// here it is made by naming the chip in the place of a device.
+#include "targets/cuda/cuda.h"
+
+#include "runtime/cuda/cuda.h"
+#include "targets/cstyle/cstyle.h"
+
+enum { TILES_FROM = 90, EARLY_FROM = 90, GROUP = 256, STATIC_SHARED = 48 << 10 };
+
+typedef struct CudaText {
+  Arena *arena;
+  StrBuf pieces;
+  bool tiles, early;
+  Diag diag;  // why a kernel cannot be written
+} CudaText;
+
+bool cuda_available(const char **why) { return device_cuda.count(why) > 0; }
+
+void cuda_describe(const DeviceInfo *i, LowerTarget *out) {
+  *out = (LowerTarget){.vector_bytes = 16,
+                       .vector_registers = 16,
+                       .l1 = 32 << 10,
+                       .l2 = 1 << 20,
+                       .fma = true,
+                       .tiles = i->arch >= TILES_FROM && i->arch < 100,
+                       .units = MAX(i->compute_units, 1),
+                       .tile_bytes = i->shared_bytes,
+                       .group = GROUP,
+                       .shared_bytes = MIN(i->shared_bytes, STATIC_SHARED),
+                       .in_step = i->subgroup};
+}
+
+void *cuda_begin(const DeviceInfo *i, const TargetOptions *o, Arena *a) {
+  CudaText *t = arena_new(a, CudaText);
+  LowerTarget lt;
+  (void)o;
+  cuda_describe(i, &lt);
+  t->arena = a;
+  t->tiles = lt.tiles;
+  t->early = i->arch >= EARLY_FROM;
+  strbuf_init(&t->pieces, a);
+  return t;
+}
+
+static tenon_status write_piece(CudaText *t, const LoopKernel *k, StrBuf *out) {
+  CStyle style;
+  StrBuf kernel;
+  CudaRecord record;
+  LoopTile tile;
+  bool differs;
+  strbuf_init(&kernel, t->arena);
+  cstyle_init(&style, &spelling_cuda, 0, t->arena, &t->diag);
+  if (t->tiles) style.record = &record;
+  style.early = t->early;
+  TRY(cstyle_kernel(&style, k, "tn_kernel", false, &kernel, &differs));
+  bool tiled = t->tiles && record.threads && loop_find_tile(k, &tile);
+  if (!tiled) record = (CudaRecord){.cluster = 1};
+  record.early = t->early;
+  cuda_record_write(&record, out);
+  cstyle_prelude(&style, out);
+  if (tiled) cs_tile_top(&tile, out);
+  strbuf_putc(out, '\n');
+  strbuf_put(out, strbuf_str(&kernel));
+  return TENON_OK;
+}
+
+bool cuda_takes(void *text, const LoopKernel *k, const char **why) {
+  CudaText *t = text;
+  StrBuf piece;
+  strbuf_init(&piece, t->arena);
+  diag_init(&t->diag);
+  if (write_piece(t, k, &piece)) {
+    const char *said = str_copy(t->arena, str_of(t->diag.text)), *reason = strstr(said, "': ");
+    *why = reason ? reason + 3 : said;
+    return false;
+  }
+  cuda_put_piece(&t->pieces, strbuf_str(&piece));
+  return true;
+}
+
+tenon_status cuda_finish_text(void *text, Diag *d, Str *code) {
+  const CudaText *t = text;
+  (void)d;
+  *code = t->pieces.n ? strbuf_str(&t->pieces) : STR("");
+  return TENON_OK;
+}

@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+"""cuda_text_test.py TENON [--arch sm_90a]... [--precision bf16] MODEL... -- compiles the CUDA text of models with NVRTC, without a GPU.
+
+Every kernel of every model must build for every architecture (sm_80 and sm_90a unless --arch says otherwise), and a kernel with tiles must not spill
+registers.  NVRTC is the library that TENON_NVRTC names, or a Python package's (nvidia-cuda-nvrtc), or what the loader finds; where there is none the test
+says so and passes.
+"""
+import argparse, concurrent.futures, ctypes, glob, hashlib, os, re, site, subprocess, sys, tempfile
+
+HEAD = b"//tn kernel "
+
+
+def find_nvrtc():
+    names = [os.environ.get("TENON_NVRTC", "")]
+    for folder in site.getsitepackages() + [site.getusersitepackages()]:
+        names += sorted(glob.glob(os.path.join(folder, "nvidia", "*", "lib", "libnvrtc.so.*")), reverse=True)
+    names += ["libnvrtc.so.13", "libnvrtc.so.12", "/usr/local/cuda/lib64/libnvrtc.so"]
+    for name in names:
+        if not name: continue
+        try:
+            return ctypes.CDLL(name)
+        except OSError:
+            pass
+    return None
+
+
+def compile_text(text, arch):
+    """(bytes of the cubin, what the compiler said)"""
+    rtc = find_nvrtc()
+    program, size = ctypes.c_void_p(), ctypes.c_size_t()
+    if rtc.nvrtcCreateProgram(ctypes.byref(program), text, b"kernel.cu", 0, None, None): return 0, "no program"
+    options = [b"--gpu-architecture=" + arch.encode(), b"--std=c++17", b"--fmad=false", b"-default-device", b"--ptxas-options=-v"]
+    failed = rtc.nvrtcCompileProgram(program, len(options), (ctypes.c_char_p * len(options))(*options))
+    rtc.nvrtcGetProgramLogSize(program, ctypes.byref(size))
+    log = ctypes.create_string_buffer(size.value + 1)
+    rtc.nvrtcGetProgramLog(program, log)
+    size.value = 0
+    if not failed: rtc.nvrtcGetCUBINSize(program, ctypes.byref(size))
+    rtc.nvrtcDestroyProgram(ctypes.byref(program))
+    return size.value, log.value.decode(errors="replace")
+
+
+def pieces(path):
+    data, at = open(path, "rb").read(), 0
+    while (at := data.find(HEAD, at)) >= 0:
+        end = data.find(b"\n", at)
+        length = int(data[at + len(HEAD):end])
+        yield data[end + 1:end + 1 + length]
+        at = end + 1 + length
+
+
+def kernel_name(text):
+    return re.findall(rb"^// (\S+)\(", text, re.M)[-1].decode()[:60]
+
+
+def check(job):
+    model, arch, text = job
+    size, log = compile_text(text, arch)
+    if not size: return f"{model} {arch} {kernel_name(text)}: {log[:600]}"
+    spills = sum(int(n) for n in re.findall(r"(\d+) bytes spill", log))
+    if spills and text.startswith(b"//tn threads"): return f"{model} {arch} {kernel_name(text)}: {spills} bytes spilled"
+    return None
+
+
+def main():
+    p = argparse.ArgumentParser()
+    p.add_argument("tenon")
+    p.add_argument("--arch", action="append")
+    p.add_argument("--precision", default="f32")
+    p.add_argument("--keep", help="a folder for the texts")
+    p.add_argument("models", nargs="+")
+    a = p.parse_args()
+    if not find_nvrtc():
+        print("there is no NVRTC: TENON_NVRTC may name one, or pip install nvidia-cuda-nvrtc\n0 passed, 0 failed")
+        return 0
+    jobs, seen, bad = [], set(), []
+    with tempfile.TemporaryDirectory() as folder:
+        for model in a.models:
+            for arch in a.arch or ["sm_80", "sm_90a"]:
+                out = os.path.join(folder, "model.tenon")
+                command = [a.tenon, "compile", model, "--target", "cuda", "--precision", a.precision, "-o", out]
+                r = subprocess.run(command, env=dict(os.environ, TENON_CUDA_DEVICE=arch), capture_output=True, text=True)
+                if r.returncode:
+                    bad.append(f"{model} {arch}: {r.stderr}")
+                    continue
+                for text in pieces(out):
+                    key = (arch, hashlib.sha256(text).digest())
+                    if key in seen: continue
+                    seen.add(key)
+                    jobs.append((os.path.basename(model), arch, text))
+                    if a.keep:
+                        open(os.path.join(a.keep, f"{os.path.basename(model)}.{arch}.{len(jobs)}.cu"), "wb").write(text)
+    with concurrent.futures.ProcessPoolExecutor(int(os.environ.get("JOBS", "2"))) as pool:
+        bad += [said for said in pool.map(check, jobs) if said]
+    for said in bad: print(said)
+    print(f"{len(jobs) - len(bad)} passed, {len(bad)} failed")
+    return bool(bad)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,23 @@
+// weights.c -- fuzz target: every reader of the table, chosen by content; what opens must unpack.
+#include "api/model.h"
+#include "fuzz.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  static Diag d;
+  fuzz_begin();
+  Model *m = NULL;
+  diag_init(&d);
+  ModelOptions o = {.memory_limit = (int64_t)64 << 20};
+  if (!model_open_memory(data, (int64_t)size, NULL, &o, &d, &m)) {
+    Trap t;
+    trap_enter(&t, &d);
+    if (setjmp(t.env) == 0)
+      for (int64_t i = 0; i < m->import.weights.v.n; i++)
+        if (m->import.weights.v.v[i].n < 1 << 20)
+          weight_elements(&m->import.weights.v.v[i], &m->arena);
+    trap_leave(&t);
+    model_free(m);
+  }
+  fuzz_end();
+  return 0;
+}
