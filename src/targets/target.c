@@ -64,18 +64,18 @@ static const Target cpu_opencl = {.name = "cpu,opencl",
                                   .with = &cpu,
                                   OPENCL_DEVICE};
 
-static const Target cuda = {.name = "cuda",
-                            .doc = "CUDA C++, for an NVIDIA GPU",
-                            .available = cuda_available,
-                            .driver = "cuda",
-                            .describe_device = cuda_describe,
-                            .begin = cuda_begin,
-                            .takes = cuda_takes,
-                            .finish = cuda_finish_text};
+#define CUDA_DEVICE                                                                                \
+  .available = cuda_available, .driver = "cuda", .describe_device = cuda_describe,                 \
+  .begin = cuda_begin, .takes = cuda_takes, .finish = cuda_finish_text
+static const Target cuda = {.name = "cuda", .doc = "CUDA C++, for an NVIDIA GPU", CUDA_DEVICE};
+static const Target cpu_cuda = {.name = "cpu,cuda",
+                                .doc = "kernels on the CPU or on the GPU, by cost",
+                                .with = &cpu,
+                                CUDA_DEVICE};
 
 const Target *const target_table[] = {&cpu, &cuda, &opencl, &c_text, &ref, &host, NULL};
 
-const Target *const target_shared[] = {&cpu_opencl, NULL};
+const Target *const target_shared[] = {&cpu_opencl, &cpu_cuda, NULL};
 
 // "a,b" and "b,a".
 static bool same_pair(const char *x, const char *y) {
