@@ -3,6 +3,7 @@
 
 #include "base/platform.h"
 #include "base/process.h"
+#include "runtime/artifact.h"
 #include "runtime/speed.h"
 #include "targets/c/c.h"
 #include "targets/cpu.h"
@@ -138,13 +139,14 @@ double target_speed(const Target *t) {
   return t == &cpu ? machine_speed(&m) : t == &host ? 1 : 0;
 }
 
-// A device that is the CPU itself never beats `cpu`: without another machine drivers are not asked, which takes long.
+// A device that is the CPU itself is taken by name alone: without another machine drivers are not asked, which takes long.
 const Target *target_auto(void) {
   const Target *best = &host;
   double speed = 0;
-  bool ask = system_has_accelerator() || !target_available(&cpu);
+  bool ask = system_has_accelerator();
   for (const Target *const *t = target_table; *t; t++) {
     double s = (*t)->driver && !ask ? 0 : target_speed(*t);
+    if ((*t)->driver && s <= SHARED_SPEED) continue;
     if (s > speed) speed = s, best = *t;
   }
   return best;
