@@ -27,7 +27,9 @@ MODELS = [
     # quantised by bench/quantise.py: of the digits above, and a small network of convolutions, one of them by channel
     ("digits_int8", "tests/models/digits_int8.onnx", [("image", "f", (3, 8, 8))], [("batch", 3)], [("probability", "f", 30)], True),
     ("keywords_int8", "tests/models/keywords_int8.onnx", [("x", "f", (1, 1, 24, 16))], [], [("y", "f", 10)], True),
+    ("whole_int8", "tests/models/whole_int8.tir", [("x", "B", (1, 4, 12, 10))], [], [("y", "B", 10)], True),
 ]
+WITHOUT_FLOATS = {"whole_int8"}  # for microcontrollers: bytes in, bytes out, and whole numbers between
 passed = skipped = 0
 
 
@@ -144,6 +146,8 @@ def on_a_microcontroller(program, m, given, wanted):
     source = open(f"{WORK}/{name}_mcu.c").read()
     for word in ("malloc", "printf", "fopen"):
         if re.search(rf"\b{word}\b", source): sys.exit(f"c_test: {name} for microcontrollers uses {word}")
+    if (name in WITHOUT_FLOATS) == bool(re.search(r"float|double|math\.h|tn_f32|tn_f64", source)):
+        sys.exit(f"c_test: {name} for microcontrollers has {'' if name in WITHOUT_FLOATS else 'no '}floats")
     ok(f"{name}: {said.strip().split(': ', 1)[1]}")
     mcu = (f"{name}_mcu",) + m[1:]
     with open(f"{WORK}/{name}_mcu_main.c", "w") as f: f.write(caller(mcu, given, wanted, f"{name}_mcu.h", True))

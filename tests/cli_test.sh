@@ -304,7 +304,12 @@ expect 0 "of which the roofline explains" bench "$tmp/m.tir" --target ref --seco
 expect 0 "compiled model" inspect "$tmp/c.tenon"
 expect 0 "compile 0.0 ms" bench "$tmp/c.tenon" --seconds 0.01 --warmup 0 --profile
 check "bench --json of a compiled model is JSON" json_ok bench "$tmp/c.tenon" --seconds 0.01 --warmup 0 --json
-expect 2 "is compiled already" bench "$tmp/c.tenon" --target host
+expect 0 "on host" bench "$tmp/c.tenon" --target host --seconds 0.01 --warmup 0
+expect 4 "it was not compiled for ref, but for: host" bench "$tmp/c.tenon" --target ref
+expect 4 "it was not compiled for cpu, but for: host" run "$tmp/c.tenon" --target cpu
+expect 2 "target host is given twice" compile "$tmp/m.tir" --target host --target host -o "$tmp/v.tenon"
+expect 2 "only a .tenon file holds variants" compile "$tmp/m.tir" --target host --target cpu -o "$tmp/v.o"
+check "inspect --json lists variants" json_ok inspect "$tmp/c.tenon" --json
 expect 2 "is compiled already" bench "$tmp/c.tenon" -O1
 expect 0 "run by the code in the file" run "$tmp/c.tenon" -v
 expect 0 "run by interp" run "$tmp/m.tir" -v --target interp
@@ -318,6 +323,10 @@ said=$(PATH=/nowhere "$tmp/alone/tenon" run "$tmp/m.tir" -v 2>&1 >/dev/null)
 check "and says so" test "$said" = "tenon: run by interp: tenon-codegen was not found"
 if [ -x "$(dirname "$program")/tenon-codegen" ]; then
   expect 0 "run by cpu" run "$tmp/m.tir" -v
+  expect 0 "2 variants" compile "$tmp/m.tir" --target host --target cpu -o "$tmp/v.tenon"
+  expect 0 "variant for host: it runs here, and another is faster" inspect "$tmp/v.tenon"
+  expect 0 "run by the code in the file, for cpu" run "$tmp/v.tenon" -v
+  expect 0 "run by the code in the file, for host" run "$tmp/v.tenon" -v --target host
   expect 0 "kernel 0" explain "$tmp/m.tir" --kernel 0
   expect 1 "no kernel is '99'" explain "$tmp/m.tir" --kernel 99
   check "explain --kernel --json is JSON" json_ok explain "$tmp/m.tir" --kernel 0 --json

@@ -749,3 +749,48 @@ TEST(programs_are_saved_and_loaded) {
   tenon_program_release(p);
   tenon_model_close(m);
 }
+
+TEST(variants_are_saved_and_one_is_loaded) {
+  const char *path = TENON_BINARY_DIR "/variants.tenon";
+  tenon_model *m = open_model(MODELS "custom.onnx");
+  REQUIRE(m);
+  tenon_program *host = compile(m, "host", 3), *cpu = compile(m, "auto", 3), *q = NULL;
+  tenon_program_info info;
+  tenon_program_describe(cpu, &info);
+  const char *best = info.target;
+  if (strcmp(best, "host")) {
+    const tenon_program *both[] = {host, cpu}, *twice[] = {cpu, cpu}, *gap[] = {cpu, NULL};
+    EXPECT_STATUS(tenon_programs_save(both, 2, path, &error), TENON_OK);
+    tenon_load_options o = {.struct_size = sizeof o, .ops = ops, .nops = ARRAY_LEN(ops)};
+    EXPECT_STATUS(tenon_program_load(path, &o, &q, &error), TENON_OK);
+    REQUIRE(q);
+    tenon_program_describe(q, &info);
+    EXPECT_STR_EQ(info.target, best);
+    check_loaded(m, cpu, q);
+    tenon_program_release(q);
+    o.target = "host";
+    EXPECT_STATUS(tenon_program_load(path, &o, &q, &error), TENON_OK);
+    REQUIRE(q);
+    tenon_program_describe(q, &info);
+    EXPECT_STR_EQ(info.target, "host");
+    tenon_program_release(q);
+    // The struct of the version before had no target.
+    o.struct_size = offsetof(tenon_load_options, target);
+    EXPECT_STATUS(tenon_program_load(path, &o, &q, &error), TENON_OK);
+    REQUIRE(q);
+    tenon_program_describe(q, &info);
+    EXPECT_STR_EQ(info.target, best);
+    tenon_program_release(q);
+    o.struct_size = sizeof o;
+    o.target = "abacus";
+    EXPECT_STATUS(tenon_program_load(path, &o, &q, &error), TENON_EUNSUPPORTED);
+    EXPECT_CONTAINS(error.message, "it was not compiled for abacus");
+    EXPECT_STATUS(tenon_programs_save(twice, 2, path, &error), TENON_EINVAL);
+    EXPECT_STATUS(tenon_programs_save(gap, 2, path, &error), TENON_EINVAL);
+    EXPECT_STATUS(tenon_programs_save(both, 0, path, &error), TENON_EINVAL);
+    EXPECT_STATUS(tenon_programs_save(both, 2, NULL, &error), TENON_EINVAL);
+  }
+  tenon_program_release(host);
+  tenon_program_release(cpu);
+  tenon_model_close(m);
+}

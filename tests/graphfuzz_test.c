@@ -142,6 +142,15 @@ TEST(compiled_graph_fuzz_opencl) {
   fuzz(target_find("opencl"), PROGRAMS, &st);
 }
 
+// Every other kernel on the device.
+TEST(compiled_graph_fuzz_split) {
+  enum { PROGRAMS = 15 };
+  static FuzzStats st;
+  const char *why;
+  if (!target_there(target_find("cpu,opencl"), &why)) SKIP(why);
+  fuzz(target_find("cpu,opencl"), PROGRAMS, &st);
+}
+
 // ---- what was found once ----
 
 // Optimised only, and compiled for each target of the host that is there.

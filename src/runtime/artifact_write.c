@@ -49,10 +49,10 @@ static void note_constant(Shared *s, Str bytes, int64_t offset) {
 // The program with its constants where they are in the file; `p` itself is not changed.
 static const Program *share(Shared *s, const Program *p) {
   Program *view = arena_dup(s->arena, p, (int64_t)sizeof *p);
-  ProgConst *list =
-      arena_dup(s->arena, p->constant, MAX(p->nconsts, 1) * (int64_t)sizeof *p->constant);
+  ProgConst *list = arena_array(s->arena, ProgConst, MAX(p->nconsts, 1));
   for (int32_t i = 0; i < p->nconsts; i++) {
-    Str bytes = bytes_of(p, &list[i]);
+    Str bytes = bytes_of(p, &p->constant[i]);
+    list[i] = p->constant[i];
     uintptr_t known = bytes.n ? (uintptr_t)strmap_get(&s->at, bytes) : 1;
     if (!known) {
       while (s->more.n % 64) strbuf_putc(&s->more, 0);

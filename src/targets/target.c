@@ -3,6 +3,7 @@
 
 #include "base/platform.h"
 #include "base/process.h"
+#include "runtime/artifact.h"
 #include "runtime/speed.h"
 #include "targets/c/c.h"
 #include "targets/cpu.h"
@@ -64,18 +65,18 @@ static const Target cpu_opencl = {.name = "cpu,opencl",
                                   .with = &cpu,
                                   OPENCL_DEVICE};
 
-static const Target cuda = {.name = "cuda",
-                            .doc = "CUDA C++, for an NVIDIA GPU",
-                            .available = cuda_available,
-                            .driver = "cuda",
-                            .describe_device = cuda_describe,
-                            .begin = cuda_begin,
-                            .takes = cuda_takes,
-                            .finish = cuda_finish_text};
+#define CUDA_DEVICE                                                                                \
+  .available = cuda_available, .driver = "cuda", .describe_device = cuda_describe,                 \
+  .begin = cuda_begin, .takes = cuda_takes, .finish = cuda_finish_text
+static const Target cuda = {.name = "cuda", .doc = "CUDA C++, for an NVIDIA GPU", CUDA_DEVICE};
+static const Target cpu_cuda = {.name = "cpu,cuda",
+                                .doc = "kernels on the CPU or on the GPU, by cost",
+                                .with = &cpu,
+                                CUDA_DEVICE};
 
 const Target *const target_table[] = {&cpu, &cuda, &opencl, &c_text, &ref, &host, NULL};
 
-const Target *const target_shared[] = {&cpu_opencl, NULL};
+const Target *const target_shared[] = {&cpu_opencl, &cpu_cuda, NULL};
 
 // "a,b" and "b,a".
 static bool same_pair(const char *x, const char *y) {
@@ -138,13 +139,14 @@ double target_speed(const Target *t) {
   return t == &cpu ? machine_speed(&m) : t == &host ? 1 : 0;
 }
 
-// A device that is the CPU itself never beats `cpu`: without another machine drivers are not asked, which takes long.
+// A device that is the CPU itself is taken by name alone: without another machine drivers are not asked, which takes long.
 const Target *target_auto(void) {
   const Target *best = &host;
   double speed = 0;
-  bool ask = system_has_accelerator() || !target_available(&cpu);
+  bool ask = system_has_accelerator();
   for (const Target *const *t = target_table; *t; t++) {
     double s = (*t)->driver && !ask ? 0 : target_speed(*t);
+    if ((*t)->driver && s <= SHARED_SPEED) continue;
     if (s > speed) speed = s, best = *t;
   }
   return best;

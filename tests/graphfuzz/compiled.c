@@ -185,7 +185,12 @@ static const char *run_all(Compared *c, Program *p, int from, int to) {
 
 const char *fuzz_compiled(const FuzzTarget *t, int from, int to) {
   TargetReport report = {0};
-  TargetOptions o = {.no_cache = true, .report = &report, .cflags = "-O1 -march=native"};
+  static const char *const place[] = {"alternate"};  // so that everything crosses
+  TargetOptions o = {.no_cache = true,
+                     .report = &report,
+                     .cflags = "-O1 -march=native",
+                     .place = place,
+                     .nplace = t->target->with != NULL};
   Program *p = NULL;
   Compared c = {.t = t};
   diag_init(t->quiet);

@@ -151,10 +151,35 @@ static void put_header(CModel *m, const StrBuf *declarations, StrBuf *out) {
   strbuf_puts(out, "#ifdef __cplusplus\n}\n#endif\n\n#endif\n");
 }
 
+static bool names_float(const char *text) {
+  return strstr(text, "tn_f32") || strstr(text, "tn_f64") || strstr(text, "float") ||
+         strstr(text, "double");
+}
+
+static bool names_floats(const StrBuf *const *b, int n) {
+  for (int i = 0; i < n; i++)
+    if (names_float(strbuf_text((StrBuf *)(uintptr_t)b[i]))) return true;
+  return false;
+}
+
+// A model of whole numbers: no type and no header for others.
+static void drop_floats(const CModel *m, StrBuf *prelude) {
+  StrBuf kept;
+  strbuf_init(&kept, m->arena);
+  for (const char *at = strbuf_text(prelude); *at;) {
+    int64_t n = (int64_t)strcspn(at, "\n");
+    const char *line = str_copy(m->arena, (Str){at, n});
+    if (!names_float(line) && !strstr(line, "<math.h>")) strbuf_printf(&kept, "%s\n", line);
+    at += n + (at[n] == '\n');
+  }
+  *prelude = kept;
+}
+
 static tenon_status write_all(CModel *m, CStyle *cs, CSource *out) {
   StrBuf kernels, head, declarations, wrapper, weights, beside, all, prelude;
   StrBuf *every[] = {&kernels, &head, &declarations, &wrapper, &weights, &beside, &all, &prelude};
   for (int i = 0; i < ARRAY_LEN(every); i++) strbuf_init(every[i], m->arena);
+  c_whole(m);
   name_symbols(m);
   name_kernels(m);
   c_functions(m);
@@ -167,6 +192,8 @@ static tenon_status write_all(CModel *m, CStyle *cs, CSource *out) {
   TRY(put_kernels(m, cs, &kernels));
   c_weights(m, &weights, &beside);
   cstyle_prelude(cs, &prelude);
+  const StrBuf *rest[] = {&kernels, &m->out, &wrapper, &declarations, &weights};
+  if (m->o->embedded && !names_floats(rest, ARRAY_LEN(rest))) drop_floats(m, &prelude);
   put_header(m, &declarations, &head);
   strbuf_printf(&all, "/* %s -- a model as C, made by Tenon %s.\n * %s\n */\n", m->o->symbol,
                 TENON_VERSION,

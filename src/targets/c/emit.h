@@ -14,7 +14,10 @@ typedef struct CModel {
   const char **kernel;   // names
   int32_t *kernel_base;  // the code of its first check
   bool *const_used;
-  const char **sym;  // names of the symbols
+  const int32_t *
+      *whole;  // by constant: what its scales are as whole numbers; NULL: they stay as they are
+  const bool **touched;  // by kernel: which arguments it looks at; NULL: all are passed
+  const char **sym;      // names of the symbols
   int64_t
       *function_base;  // where each function's part of the arena begins, where sizes are numbers
   int64_t arena_bytes, scratch_bytes, weights_bytes, stack_bytes;
@@ -42,6 +45,8 @@ void c_functions(CModel *m);
 void c_host_step(CModel *m, const ProgFunction *f, const ProgStep *st, const char **value);
 // header.c
 tenon_status c_header(CModel *m, StrBuf *declarations, StrBuf *wrapper);
+// whole.c: before the kernels are written
+void c_whole(CModel *m);
 // weights.c
 void c_weights(CModel *m, StrBuf *out, StrBuf *beside);
 

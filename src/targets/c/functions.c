@@ -209,7 +209,8 @@ static void kernel_step(CModel *m, const ProgFunction *f, const ProgStep *st, co
                   c_expr(m, st->as[i]), st->what[i]);
   strbuf_printf(b, "  rc = %s(", m->kernel[st->kernel]);
   for (int32_t i = 0; i < st->nargs; i++) {
-    const char *at = c_address(m, f, st->arg[i], value);
+    const bool *touched = m->touched[st->kernel];
+    const char *at = touched && !touched[i] ? "NULL" : c_address(m, f, st->arg[i], value);
     const ProgValue *v = &f->value[st->arg[i]];
     bool plain = v->place != PLACE_ARENA && v->place != PLACE_HEAP && v->place != PLACE_CONST &&
                  !strchr(at, '+');

@@ -37,7 +37,8 @@ static void put_array(CModel *m, int32_t i, StrBuf *out) {
   const ProgConst *k = &m->p->constant[i];
   int bits = dtype_bits(k->dtype), width = bits >= 64 ? 8 : bits >= 8 ? bits / 8 : 1;
   int64_t n = MAX(k->bytes / width, 1);
-  bool real = k->dtype == DT_F32 && all_finite(k->data, k->bytes / 4);
+  const void *data = m->whole[i] ? (const void *)m->whole[i] : k->data;
+  bool real = k->dtype == DT_F32 && !m->whole[i] && all_finite(k->data, k->bytes / 4);
   const char *type = real         ? "float"
                      : width == 8 ? "uint64_t"
                      : width == 4 ? "uint32_t"
@@ -45,7 +46,8 @@ static void put_array(CModel *m, int32_t i, StrBuf *out) {
                                   : "uint8_t";
   strbuf_printf(out, "static const %s _Alignas(64) %s%sweights_%d[%lld] = { /* %s[", type,
                 m->o->weights_attribute ? m->o->weights_attribute : "",
-                m->o->weights_attribute ? " " : "", i, (long long)n, dtype_name(k->dtype));
+                m->o->weights_attribute ? " " : "", i, (long long)n,
+                dtype_name(m->whole[i] ? DT_I32 : k->dtype));
   for (int32_t d = 0; d < k->rank; d++)
     strbuf_printf(out, "%s%lld", d ? ", " : "", (long long)k->dims[d]);
   strbuf_puts(out, "] */\n");
@@ -59,7 +61,7 @@ static void put_array(CModel *m, int32_t i, StrBuf *out) {
       put_f32(out, ((const float *)k->data)[j]);
     }
   else
-    put_words(out, k->data, n, width);
+    put_words(out, data, n, width);
   strbuf_puts(out, "};\n");
 }
 
@@ -68,7 +70,7 @@ static void put_beside(CModel *m, int32_t i, StrBuf *out, StrBuf *beside) {
   const ProgConst *k = &m->p->constant[i];
   strbuf_printf(out, "#define weights_%d ((const void *)(tn_weights + %lld))\n", i,
                 (long long)beside->n);
-  strbuf_put(beside, (Str){k->data, k->bytes});
+  strbuf_put(beside, (Str){m->whole[i] ? (const char *)m->whole[i] : k->data, k->bytes});
   strbuf_put(beside, (Str){zeros, (64 - k->bytes % 64) % 64});
 }
 
