@@ -261,6 +261,7 @@ void aten_build(Aten *a, const AtenSchema *s, AtenValue *args, Where at, AtenVal
   Where base = a->g->diag->base;
   if (at.node) a->g->diag->base.node = at.node;
   if (at.op) a->g->diag->base.op = at.op;
+  if (at.file) a->g->diag->base.file = at.file;
   if (at.line) a->g->diag->base.line = at.line;
   s->row->fn(&c);
   a->g->diag->base = base;
