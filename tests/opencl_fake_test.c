@@ -479,7 +479,7 @@ static void check_cached(void) {
     open_try(&t, false);
     EXPECT_STATUS(try_all(&t, model), TENON_OK);
     close_try(&t);
-    EXPECT_INT_EQ(fake.sources, round == 0);
+    EXPECT(round ? !fake.sources : fake.sources >= 4);  // one for each kernel
     expect_clean(0);
   }
 }

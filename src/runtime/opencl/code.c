@@ -1,5 +1,6 @@
 // code.c -- source to kernels, by the driver's compiler; what it made is kept in the cache.
 //
+// Each kernel is a program of its own, with what stands before all of them: drivers go over the whole of a program for every kernel in it.
 // The key is all that the binary depends on: source, options, device, versions.  A binary that the driver does not take is built anew.
 // PoCL is left alone: it keeps what it builds itself, and compiles every kernel a second time for a binary.
 #include "base/cache.h"
@@ -33,11 +34,13 @@ static tenon_status say_refused(const Device *dev, cl_program p, cl_int code, Ar
   return s;
 }
 
-static tenon_status from_source(const Device *dev, Str source, Arena *a, Diag *d, cl_program *out) {
+static tenon_status from_source(const Device *dev, const Str source[2], Arena *a, Diag *d,
+                                cl_program *out) {
   const OpenclApi *cl = opencl_api(NULL);
-  size_t n = (size_t)source.n;
+  const char *text[2] = {source[0].p, source[1].p};
+  size_t n[2] = {(size_t)source[0].n, (size_t)source[1].n};
   cl_int code = 0;
-  *out = cl->CreateProgramWithSource(dev->context, 1, &source.p, &n, &code);
+  *out = cl->CreateProgramWithSource(dev->context, 2, text, n, &code);
   if (!*out) return opencl_fail(d, "clCreateProgramWithSource", code);
   code = cl->BuildProgram(*out, 1, &dev->id, options_of(dev, a), NULL, NULL);
   if (!code) return TENON_OK;
@@ -62,11 +65,11 @@ static cl_program from_binary(const Device *dev, Str binary, Arena *a) {
 
 // ---- the cache ----
 
-static Str key_of(const Device *dev, Str source, Arena *a) {
+static Str key_of(const Device *dev, const Str source[2], Arena *a) {
   StrBuf b;
   strbuf_init(&b, a);
   strbuf_printf(&b, "opencl\n%s\n%s\n%s\n", dev->name, dev->version, options_of(dev, a));
-  strbuf_put(&b, source);
+  for (int i = 0; i < 2; i++) strbuf_put(&b, source[i]);
   return strbuf_str(&b);
 }
 
@@ -89,8 +92,8 @@ static void store(const Device *dev, const char *folder, Str key, cl_program p, 
     (void)!cache_prune(folder, cache_limit(), a, &quiet, &pruned);
 }
 
-static tenon_status make_program(const Device *dev, Str source, bool no_cache, Arena *a, Diag *d,
-                                 cl_program *out) {
+static tenon_status make_program(const Device *dev, const Str source[2], bool no_cache, Arena *a,
+                                 Diag *d, cl_program *out) {
   char folder[4096];
   bool cached =
       !no_cache && !dev->keeps_code && cache_limit() > 0 && cache_folder(folder, sizeof folder);
@@ -109,19 +112,47 @@ static tenon_status make_program(const Device *dev, Str source, bool no_cache, A
 
 // ---- kernels ----
 
+// What stands before the next mark, which is taken off `rest`.  False: there is none, and all of it is the last part.
+static bool next_part(Str *rest, Str *part) {
+  const int64_t mark = (int64_t)sizeof OPENCL_MARK - 1;
+  for (int64_t i = 0; i + mark <= rest->n; i++) {
+    if (rest->p[i] != '\n' || memcmp(rest->p + i, OPENCL_MARK, (size_t)mark)) continue;
+    *part = (Str){rest->p, i + 1};
+    *rest = (Str){rest->p + i + mark, rest->n - i - mark};
+    return true;
+  }
+  *part = *rest;
+  *rest = (Str){0};
+  return false;
+}
+
+// The kernel keeps its program.
+static tenon_status make_kernel(const Device *dev, const Str source[2], int32_t i, bool no_cache,
+                                DeviceCode *c, Arena *a, Diag *d) {
+  const OpenclApi *cl = opencl_api(NULL);
+  cl_program p;
+  char name[32];
+  cl_int code = 0;
+  TRY(make_program(dev, source, no_cache, a, d, &p));
+  snprintf(name, sizeof name, OPENCL_KERNEL, i);
+  c->kernel[i] = cl->CreateKernel(p, name, &code);
+  cl->ReleaseProgram(p);
+  return c->kernel[i] ? TENON_OK : opencl_fail(d, "clCreateKernel", code);
+}
+
 static tenon_status fill_code(const Device *dev, Str source, const ProgKernel *const *kernel,
                               bool no_cache, DeviceCode *c, Arena *a, Diag *d) {
-  TRY(make_program(dev, source, no_cache, a, d, &c->program));
+  Str part[2], rest = source;
+  if (!next_part(&rest, &part[0]))
+    return fail(d, TENON_EFORMAT, NOWHERE, "no kernel in the source");
   for (int32_t i = 0; i < c->nkernels; i++) {
-    char name[32];
-    cl_int code = 0;
-    snprintf(name, sizeof name, OPENCL_KERNEL, i);
-    c->kernel[i] = opencl_api(NULL)->CreateKernel(c->program, name, &code);
-    if (!c->kernel[i]) {
-      tenon_status s = opencl_fail(d, "clCreateKernel", code);
-      diag_note(d, "kernel %d: %s", i, kernel[i]->name);
-      return s;
-    }
+    ArenaMark m = arena_mark(a);
+    if (!rest.n) return fail(d, TENON_EFORMAT, NOWHERE, "kernel %d is not in the source", i);
+    next_part(&rest, &part[1]);
+    tenon_status s = make_kernel(dev, part, i, no_cache, c, a, d);
+    if (s) diag_note(d, "kernel %d: %s", i, kernel[i]->name);
+    TRY(s);
+    arena_reset(a, m);
   }
   return TENON_OK;
 }
@@ -156,7 +187,6 @@ void opencl_code_free(Device *dev, DeviceCode *c) {
   (void)dev;
   for (int32_t i = 0; c->kernel && i < c->nkernels; i++)
     if (c->kernel[i]) cl->ReleaseKernel(c->kernel[i]);
-  if (c->program) cl->ReleaseProgram(c->program);
   mem_free(c->kernel, (int64_t)sizeof(cl_kernel) * MAX(c->nkernels, 1));
   pthread_mutex_destroy(&c->lock);
   mem_free(c, (int64_t)sizeof *c);

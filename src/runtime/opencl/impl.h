@@ -24,7 +24,6 @@ struct DeviceBuffer {
   int64_t bytes;
 };
 struct DeviceCode {
-  cl_program program;
   cl_kernel *kernel;
   int32_t nkernels;
   pthread_mutex_t lock;  // arguments are set and launched by one thread at a time

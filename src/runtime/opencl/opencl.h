@@ -14,5 +14,7 @@ struct OpenclApi;
 void opencl_use(const struct OpenclApi *api);
 // The kernel's name in the source.
 #define OPENCL_KERNEL "kernel_%d"
+// What stands before each kernel; before the first one is what all need.
+#define OPENCL_MARK "\n// ----\n"
 
 #endif

@@ -54,7 +54,8 @@ bool opencl_takes(void *text, const LoopKernel *k, const char **why) {
     *why = reason ? reason + 3 : said;
     return false;
   }
-  if (t->n++) strbuf_putc(&t->kernels, '\n');
+  t->n++;
+  strbuf_puts(&t->kernels, OPENCL_MARK);
   strbuf_put(&t->kernels, strbuf_str(&one));
   return true;
 }
@@ -65,7 +66,6 @@ tenon_status opencl_finish_text(void *text, Diag *d, Str *code) {
   (void)d;
   strbuf_init(&all, t->arena);
   cstyle_prelude(&t->style, &all);
-  strbuf_putc(&all, '\n');
   strbuf_put(&all, strbuf_str(&t->kernels));
   *code = strbuf_str(&all);
   return TENON_OK;
