@@ -55,3 +55,36 @@ tenon_status eval_shrink(Eval *e) {
   for (int64_t i = 0; i < x->n; i++) val_put_f64(y, i, shrink_of(e->attrs, val_f64(x, i)));
   return TENON_OK;
 }
+
+static void prelu_block(const Broadcast *b, int64_t begin, int64_t n, Value *y) {
+  if (dtype_is_float(y->dtype)) {
+    double x[EW_BLOCK], slope[EW_BLOCK];
+    broadcast_f64(b, 0, begin, n, x);
+    broadcast_f64(b, 1, begin, n, slope);
+    for (int64_t i = 0; i < n; i++) val_put_f64(y, begin + i, x[i] < 0 ? slope[i] * x[i] : x[i]);
+    return;
+  }
+  int64_t x[EW_BLOCK], slope[EW_BLOCK];
+  broadcast_i64(b, 0, begin, n, x);
+  broadcast_i64(b, 1, begin, n, slope);
+  bool is_signed = dtype_class(y->dtype) == DC_INT;
+  for (int64_t i = 0; i < n; i++)
+    val_put_i64(y, begin + i,
+                is_signed && x[i] < 0 ? (int64_t)((uint64_t)slope[i] * (uint64_t)x[i]) : x[i]);
+}
+
+// The slope broadcasts to x, never the other way: where sizes depend on data, only here is it seen.
+tenon_status eval_prelu(Eval *e) {
+  TRY(eval_need(e, 0, "x", 0));
+  TRY(eval_need(e, 1, "slope", 0));
+  const Value *x = e->in[0];
+  Broadcast b;
+  Value *y;
+  TRY(broadcast_init(e, e->in, 2, &b));
+  bool fits = b.rank == x->rank;
+  for (int i = 0; fits && i < b.rank; i++) fits = b.dims[i] == x->dims[i];
+  if (!fits) return eval_fail(e, TENON_EINVAL, "the slope does not broadcast to x");
+  TRY(eval_out(e, 0, x->dtype, x->rank, x->dims, &y));
+  for (int64_t i = 0; i < x->n; i += EW_BLOCK) prelu_block(&b, i, MIN(EW_BLOCK, x->n - i), y);
+  return TENON_OK;
+}

@@ -31,6 +31,6 @@ ATTR_STRUCT(swish, SWISH_ATTRS);
 
 EvalFn eval_elu, eval_selu, eval_celu, eval_leaky_relu, eval_hard_sigmoid, eval_hard_swish,
     eval_mish, eval_softplus, eval_softsign, eval_thresholded_relu, eval_shrink, eval_gelu,
-    eval_swish;
+    eval_swish, eval_prelu;
 
 #endif

@@ -171,6 +171,7 @@ const OpInfo op_prelu = {
     .nres = 1,
     .flags = OPF_ELEMENTWISE | OPF_COMPOSITE,
     .infer = infer_prelu,
+    .eval = eval_prelu,
     .expand = expand_prelu,
     SAMPLES("(f32[2,5], f32[5])", "(f32[2,3,4], f32[3,1])", "(i32[4], i32[1])"),
 };
