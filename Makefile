@@ -50,7 +50,7 @@ fuzz: ## run every fuzz target for FUZZ_TIME seconds (600)
 	@cmake --build --preset fuzz -j$(JOBS)
 	@tests/fuzz/run.sh $(FUZZ_TIME) $(FUZZ)
 
-graph-fuzz: ## GRAPHS (20000) random graphs and RULES (1000) instances of each rule with a fresh SEED; failures go to build/graphfuzz (TARGET=cpu, c or ref: 10000 graphs, compiled for it)
+graph-fuzz: ## GRAPHS (20000) random graphs and RULES (1000) instances of each rule with a fresh SEED; failures go to build/graphfuzz (TARGET=cpu, c, opencl or ref: 10000 graphs, compiled for it)
 	@$(MAKE) --no-print-directory -s all
 	@seed=$${SEED:-$$(date +%s)000000}; echo "SEED=$$seed"; \
 	  GRAPH_FUZZ=$(GRAPHS) GRAPH_FUZZ_SEED=$$seed RULE_FUZZ=$(RULES) build/tenon-tests $(if $(TARGET),compiled_graph_fuzz_$(TARGET),graph_fuzz rules_keep_the_meaning)

@@ -201,10 +201,12 @@ typedef void AddKernels(Batch *b);
 static void expect_same(AddKernels *add) {
   Cl *cl = open_device();
   if (!cl) SKIP("there is no OpenCL device");
-  Batch b;
-  batch_open(&b, false);
-  add(&b);
-  batch_run(&b, cl);
+  for (int form = 0; form < 2; form++) {
+    Batch b;
+    batch_open(&b, form);
+    add(&b);
+    batch_run(&b, cl);
+  }
 }
 
 // ---- kernels ----

@@ -86,6 +86,6 @@ tenon_status opencl_fail(Diag *d, const char *call, cl_int code) {
     if (names[i].code == code) name = names[i].name;
   bool memory = code == CL_MEM_OBJECT_ALLOCATION_FAILURE || code == CL_OUT_OF_RESOURCES ||
                 code == CL_OUT_OF_HOST_MEMORY || code == CL_INVALID_BUFFER_SIZE;
-  return fail(d, memory ? TENON_ENOMEM : TENON_EIO, NOWHERE, "OpenCL: %s failed: %s (%d)", call,
+  return fail(d, memory ? TENON_ENOMEM : TENON_EDEVICE, NOWHERE, "OpenCL: %s failed: %s (%d)", call,
               name, (int)code);
 }

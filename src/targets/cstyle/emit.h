@@ -75,6 +75,11 @@ const char *cs_name(CEmit *e, const char *base);  // that no other has
 const char *cs_type(CEmit *e, DType t, int lanes);
 const char *cs_mask_type(CEmit *e, int bytes, int lanes);
 int64_t cs_bytes(DType t);
+// Vectors: the same bits as another type, each element converted, a list of elements, one lane of a value.
+const char *cs_as(CEmit *e, const char *type, const char *text);
+const char *cs_convert(CEmit *e, const char *type, const char *text);
+const char *cs_list(CEmit *e, const char *type, const char *elements);
+const char *cs_lane(CEmit *e, const char *text, int i);
 const char *cs_replace(CEmit *e, const char *form, const char *name);  // every @ of form by name
 
 // ---- statements (emit.c), and the function around them (emit_kernel.c) ----

@@ -144,20 +144,19 @@ static const char *list_lanes(CEmit *e, const LoopExpr *x, CLin at) {
   StrBuf b;
   strbuf_init(&b, e->arena);
   DType t = x->dtype == DT_BOOL ? DT_U8 : x->dtype;
-  strbuf_printf(&b, "(%s){", cs_type(e, t, e->lanes));
   for (int i = 0; i < e->lanes; i++) {
     CLin one = at;
     if (!ck_add(at.c, at.stride * i, &one.c)) e->not_vector = true;
     strbuf_printf(&b, "%s%s", i ? ", " : "", place(e, x->buffer, one));
   }
-  strbuf_puts(&b, "}");
-  return strbuf_text(&b);
+  return cs_list(e, cs_type(e, t, e->lanes), strbuf_text(&b));
 }
 
 static CVal load_lanes(CEmit *e, const LoopExpr *x, CLin at, int64_t wide) {
   CVal v = {.dtype = x->dtype, .lanes = e->lanes};
   DType t = x->dtype == DT_BOOL ? DT_U8 : x->dtype;
   const char *type = cs_type(e, t, e->lanes);
+  if (wide > 1 && e->sp->has_vload) e->not_vector = true;  // vload takes elements as they are
   if (at.stride == wide) {
     helper_need(e->c, "load", t, e->lanes);
     v.text = str_printf(e->arena, "tn_load_%s(%s)", type + 3, address(e, x->buffer, at));
@@ -167,7 +166,10 @@ static CVal load_lanes(CEmit *e, const LoopExpr *x, CLin at, int64_t wide) {
   }
   if (x->dtype == DT_BOOL) {
     v.mask = 1;
-    v.text = str_printf(e->arena, "(%s)(%s != 0)", cs_mask_type(e, 1, e->lanes), v.text);
+    helper_need(e->c, "set", DT_U8, e->lanes);
+    v.text = str_printf(e->arena, "%s != tn_set_u8x%d(0)", v.text, e->lanes);
+    if (!e->sp->has_vload) v.text = cs_as(e, cs_mask_type(e, 1, e->lanes), v.text);
+    v.sum = e->sp->has_vload;
   }
   return v;
 }
@@ -202,8 +204,10 @@ static void store_lanes(CEmit *e, const LoopStmt *s, CLin at, CVal v) {
   DType t = v.dtype;
   if (t == DT_BOOL) {
     v = cs_mask(e, v, 1);
-    v.text = str_printf(e->arena, "(%s)(%s & 1)", cs_type(e, DT_U8, e->lanes),
-                        v.sum ? str_printf(e->arena, "(%s)", v.text) : v.text);
+    helper_need(e->c, "set", DT_I8, e->lanes);
+    const char *bits = v.sum ? str_printf(e->arena, "(%s)", v.text) : v.text;
+    v.text = cs_as(e, cs_type(e, DT_U8, e->lanes),
+                   str_printf(e->arena, "%s & tn_set_i8x%d(1)", bits, e->lanes));
     v.dtype = t = DT_U8;
     v.sum = false;
   }
@@ -218,7 +222,7 @@ static void store_lanes(CEmit *e, const LoopStmt *s, CLin at, CVal v) {
   for (int i = 0; i < e->lanes && !e->not_vector; i++) {
     CLin one = at;
     if (!ck_add(at.c, at.stride * i, &one.c)) e->not_vector = true;
-    cs_line(e, "%s = %s[%d];", place(e, s->buffer, one), v.text, i);
+    cs_line(e, "%s = %s;", place(e, s->buffer, one), cs_lane(e, v.text, i));
   }
 }
 
@@ -258,12 +262,10 @@ static CVal emit_index(CEmit *e, const LoopExpr *x) {
   StrBuf b;
   strbuf_init(&b, e->arena);
   helper_need(e->c, "set", DT_I64, e->lanes);
-  strbuf_printf(&b, "tn_set_i64x%d(%s) + (%s){", e->lanes, cs_lin_text(e, at),
-                cs_type(e, DT_I64, e->lanes));
   for (int i = 0; i < e->lanes; i++)
     strbuf_printf(&b, "%s%lld", i ? ", " : "", (long long)(at.stride * i));
-  strbuf_puts(&b, "}");
-  v.text = strbuf_text(&b);
+  v.text = str_printf(e->arena, "tn_set_i64x%d(%s) + %s", e->lanes, cs_lin_text(e, at),
+                      cs_list(e, cs_type(e, DT_I64, e->lanes), strbuf_text(&b)));
   v.sum = true;
   return v;
 }
@@ -274,7 +276,7 @@ static CVal bit_cast(CEmit *e, const LoopExpr *x, CVal v) {
   CVal r = {.dtype = to, .lanes = v.lanes};
   if (v.lanes) {
     if (from == DT_BOOL || to == DT_BOOL) e->not_vector = true;
-    r.text = str_printf(e->arena, "(%s)(%s)", cs_type(e, to, v.lanes), v.text);
+    r.text = cs_as(e, cs_type(e, to, v.lanes), v.text);
   } else if (to == DT_BOOL) {
     r.text = str_printf(e->arena, "(%s) != 0", v.text);
     r.sum = true;

@@ -231,6 +231,7 @@ tenon_status cstyle_kernel(CStyle *c, const LoopKernel *k, const char *name, boo
   e.index = c->spelling->index;
   if (c->spelling->small_index && cs_small(k)) e.index = c->spelling->small_index;
   if (c->spelling->is_device) e.threads = loop_threads(k);
+  if (e.threads) e.vectors = false;  // the threads are the lanes
   if (e.threads) loop_barriers(k, c->arena, &e.barrier);
   e.out = &body;
   e.indent = 1;

@@ -40,8 +40,7 @@ CVal cs_call(CEmit *e, const char *helper, DType t, DType to, int n, CVal x, CVa
 
 CVal cs_mask(CEmit *e, CVal m, int bytes) {
   if (!m.lanes || m.mask == bytes) return m;
-  m.text = str_printf(e->arena, "__builtin_convertvector(%s, %s)", m.text,
-                      cs_mask_type(e, bytes, m.lanes));
+  m.text = cs_convert(e, cs_mask_type(e, bytes, m.lanes), m.text);
   m.mask = bytes;
   m.sum = false;
   return m;
@@ -195,10 +194,14 @@ static CVal wrapped(CEmit *e, DType t, const char *op, CVal x, CVal y) {
   if (t == u && (lanes || dtype_bits(t) >= 32)) return infix(e, t, t, op, x, y);
   if (!lanes && dtype_bits(t) < 32) u = DT_U32;
   const char *cast = cs_type(e, u, lanes);
-  return (CVal){.text = str_printf(e->arena, "(%s)((%s)%s %s (%s)%s)", cs_type(e, t, lanes), cast,
-                                   paren(e, x), op, cast, paren(e, y)),
-                .dtype = t,
-                .lanes = lanes};
+  const char *a = paren(e, x), *b = paren(e, y), *text;
+  if (lanes && e->sp->has_vload)
+    text = str_printf(e->arena, "as_%s(%s) %s as_%s(%s)", cast, x.text, op, cast, y.text);
+  else
+    text = str_printf(e->arena, "(%s)%s %s (%s)%s", cast, a, op, cast, b);
+  text = lanes ? cs_as(e, cs_type(e, t, lanes), text)
+               : str_printf(e->arena, "(%s)(%s)", cs_type(e, t, 0), text);
+  return (CVal){.text = text, .dtype = t, .lanes = lanes};
 }
 
 static CVal divide(CEmit *e, LoopOp op, DType t, CVal x, CVal y) {
@@ -261,8 +264,7 @@ CVal cs_op(CEmit *e, LoopOp op, DType t, CVal x, CVal y, CVal z) {
 static CVal plain_cast(CEmit *e, DType to, CVal x) {
   CVal r = {.dtype = to, .lanes = x.lanes};
   if (x.lanes)
-    r.text =
-        str_printf(e->arena, "__builtin_convertvector(%s, %s)", x.text, cs_type(e, to, x.lanes));
+    r.text = cs_convert(e, cs_type(e, to, x.lanes), x.text);
   else
     r.text = str_printf(e->arena, "(%s)%s", cs_type(e, to, 0), paren(e, x));
   return r;

@@ -357,6 +357,57 @@ static void put_bits(const CStyle *c, const Helper *h, DType t, StrBuf *out) {
     strbuf_printf(out, "  %s r;\n  memcpy(&r, &x, sizeof r);\n  return r;\n", to);
 }
 
+// Bodies of vectors in a language with functions for them; others go lane by lane.
+static const struct {
+  const char *name, *types, *body;
+} with_vload[] = {
+    {"set", "", "  return ($T)(x);\n"},
+    {"sel", "", "  return select(z, y, x);\n"},
+    {"bits_of_float", "", "  return as_$I(x);\n"},
+    {"float_of_bits", "", "  return as_$T(x);\n"},
+    {"fma", "", "  return fma(x, y, z);\n"},
+    {"abs", "", "  return fabs(x);\n"},
+    {"copysign", "", "  return copysign(x, y);\n"},
+    {"min", "",
+     "  return select(y, x, (x < y) | (x != x) | ((x == y) & (as_$I(x) < (as_$I(x) ^ "
+     "as_$I(x)))));\n"},
+    {"max", "",
+     "  return select(y, x, (x > y) | (x != x) | ((x == y) & (as_$I(x) >= (as_$I(x) ^ "
+     "as_$I(x)))));\n"},
+    {"floor", "f32 f64", "  return floor(x);\n"},
+    {"ceil", "f32 f64", "  return ceil(x);\n"},
+    {"round", "f32 f64", "  return rint(x);\n"},
+    {"sqrt", "f32 f64", "  return sqrt(x);\n"},
+    {"real", "", "  return convert_$T(x);\n"},
+    {"dot", "i32",
+     "  for (int i = 0; i < 32; i += 8)\n"
+     "    z += as_$T((x >> (uint)i) & 255u) * (as_$T(y << (uint)(24 - i)) >> 24);\n  return z;\n"},
+    {"from", "bf16", "  return as_tn_f32x$N(convert_tn_u32x$N(x) << 16u);\n"},
+    {"to", "bf16",
+     "  const tn_u32x$N b = as_tn_u32x$N(x), m = as_tn_u32x$N(x != x);\n"
+     "  const tn_u32x$N near = (b + 0x7fffu + ((b >> 16u) & 1u)) >> 16u;\n"
+     "  return convert_$T((((b >> 16u) | 0x40u) & m) | (near & ~m));\n"}};
+
+static const char *vload_body(const Helper *h, DType t) {
+  for (int64_t i = 0; i < ARRAY_LEN(with_vload); i++)
+    if (!strcmp(h->name, with_vload[i].name) &&
+        (!*with_vload[i].types || is_one_of(with_vload[i].types, dtype_name(t))))
+      return with_vload[i].body;
+  return NULL;
+}
+
+// The scalar function for each lane, in a language whose lanes have names.
+static void put_named_lanes(const CStyle *c, const Helper *h, DType t, int lanes, StrBuf *out) {
+  strbuf_printf(out, "  return (%s)(", letter_text(c, h->result, t, lanes));
+  for (int l = 0; l < lanes; l++) {
+    strbuf_printf(out, "%stn_%s_%s(", l ? ", " : "", h->name, dtype_name(t));
+    for (int i = 0; h->params[i]; i++)
+      strbuf_printf(out, "%s%c.s%x", i ? ", " : "", 'x' + i, (unsigned)l);
+    strbuf_puts(out, ")");
+  }
+  strbuf_puts(out, ");\n");
+}
+
 static void put_lanes(const CStyle *c, const Helper *h, DType t, int lanes, StrBuf *out) {
   strbuf_printf(out, "  %s r = {0};\n  for (int i = 0; i < %d; i++) r[i] = tn_%s_%s(",
                 letter_text(c, h->result, t, lanes), lanes, h->name, dtype_name(t));
@@ -376,8 +427,13 @@ static void put_helper(const CStyle *c, const HelperUse *u, StrBuf *out) {
   const Helper *h = &helper[u->id];
   put_head(c, h, u->dtype, u->lanes, out);
   const char *own = own_body(c, h, u);
+  const char *body = u->lanes && c->spelling->has_vload ? vload_body(h, u->dtype) : NULL;
   if (own)
     strbuf_puts(out, own);
+  else if (body)
+    put_body(c, body, u->dtype, u->lanes, out);
+  else if (u->lanes && c->spelling->has_vload && (!h->vector || strcmp(h->vector, SAME)))
+    put_named_lanes(c, h, u->dtype, u->lanes, out);
   else if (!u->lanes && !strcmp(h->scalar, BITS))
     put_bits(c, h, u->dtype, out);
   else if (!u->lanes || (h->vector && !strcmp(h->vector, SAME)))
@@ -391,9 +447,27 @@ static void put_helper(const CStyle *c, const HelperUse *u, StrBuf *out) {
   strbuf_puts(out, "}\n");
 }
 
+static void put_vload_macros(const CStyle *c, const HelperUse *u, StrBuf *out) {
+  const char *t = dtype_name(u->dtype), *of = scalar_type(c, u->dtype);
+  int n = u->lanes;
+  if (u->id == HELPER_TYPE)
+    strbuf_printf(out,
+                  "typedef %s%d tn_%sx%d;\n#define as_tn_%sx%d(x) as_%s%d(x)\n"
+                  "#define convert_tn_%sx%d(x) convert_%s%d(x)\n",
+                  of, n, t, n, t, n, of, n, t, n, of, n);
+  else if (u->id == HELPER_LOAD)
+    strbuf_printf(out, "#define tn_load_%sx%d(p) vload%d(0, p)\n", t, n, n);
+  else
+    strbuf_printf(out, "#define tn_store_%sx%d(p, ...) vstore%d(__VA_ARGS__, 0, p)\n", t, n, n);
+}
+
 static void put_vector_macros(const CStyle *c, const HelperUse *u, StrBuf *out) {
   const char *t = dtype_name(u->dtype), *of = scalar_type(c, u->dtype);
   int n = u->lanes, bytes = (int)cs_bytes(u->dtype);
+  if (c->spelling->has_vload) {
+    put_vload_macros(c, u, out);
+    return;
+  }
   if (u->id == HELPER_TYPE)
     strbuf_printf(out,
                   "typedef %s tn_%sx%d __attribute__((vector_size(%d)));\n"
@@ -435,15 +509,16 @@ static void put_vector_part(const CStyle *c, const HelperUse *use, int64_t n, St
            (!strcmp(helper[use[i].id].name, "fma") || !strcmp(helper[use[i].id].name, "dot"));
   }
   if (!any) return;
-  strbuf_puts(out, "\n#if TN_VECTORS\n");
-  if (x86)
+  bool asks = !c->spelling->is_device;
+  strbuf_puts(out, asks ? "\n#if TN_VECTORS\n" : "\n");
+  if (x86 && asks)
     strbuf_puts(out, "#if defined(__x86_64__)\n#include <immintrin.h>\n#elif defined(__aarch64__)\n"
                      "#include <arm_neon.h>\n#endif\n");
   for (int64_t i = 0; i < n; i++)
     if (use[i].lanes && use[i].id < HELPER_FIRST) put_vector_macros(c, &use[i], out);
   for (int64_t i = 0; i < n; i++)
     if (use[i].lanes && use[i].id >= HELPER_FIRST) put_helper(c, &use[i], out);
-  strbuf_puts(out, "#endif\n");
+  if (asks) strbuf_puts(out, "#endif\n");
 }
 
 // Whether the compiler has vectors as wide as the kernels were written for.

@@ -228,6 +228,26 @@ const char *cs_mask_type(CEmit *e, int bytes, int lanes) {
   return cs_type(e, t, lanes);
 }
 
+// ---- vectors: OpenCL has functions where compilers of C have operators ----
+
+const char *cs_as(CEmit *e, const char *type, const char *text) {
+  return str_printf(e->arena, e->sp->has_vload ? "as_%s(%s)" : "(%s)(%s)", type, text);
+}
+
+const char *cs_convert(CEmit *e, const char *type, const char *text) {
+  if (e->sp->has_vload) return str_printf(e->arena, "convert_%s(%s)", type, text);
+  return str_printf(e->arena, "__builtin_convertvector(%s, %s)", text, type);
+}
+
+const char *cs_list(CEmit *e, const char *type, const char *elements) {
+  return str_printf(e->arena, e->sp->has_vload ? "(%s)(%s)" : "(%s){%s}", type, elements);
+}
+
+const char *cs_lane(CEmit *e, const char *text, int i) {
+  if (e->sp->has_vload) return str_printf(e->arena, "%s.s%x", text, (unsigned)i);
+  return str_printf(e->arena, "%s[%d]", text, i);
+}
+
 // ---- lines ----
 
 void cs_fail(CEmit *e, const char *fmt, ...) {

@@ -37,7 +37,7 @@ void *opencl_begin(const DeviceInfo *i, const TargetOptions *o, Arena *a) {
   (void)o;
   t->arena = a;
   strbuf_init(&t->kernels, a);
-  cstyle_init(&t->style, &spelling_opencl, 0, a, &t->diag);
+  cstyle_init(&t->style, &spelling_opencl, i->is_cpu ? i->vector_bytes : 0, a, &t->diag);
   t->style.no_f64 = !i->f64;
   return t;
 }
