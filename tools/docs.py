@@ -15,6 +15,7 @@ PAGES = {
     # page: arguments of the program
     "docs/reference/cli.md": ["help", "--markdown"],
     "docs/reference/ops.md": ["ops", "--markdown"],
+    "docs/reference/ops-pytorch.md": ["ops", "--frontend", "pytorch", "--markdown"],
     "docs/reference/diagnostics.md": ["verify", "--codes", "--markdown"],
 }
 LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(?:#[^)]*)?\)")

@@ -218,10 +218,16 @@ typedef struct tenon_open_options {
    * they are named here. */
   const char *const *inputs;
   size_t ninputs;
+  /* What inputs are, where the file does not say it, as TorchScript does not: "x=f32[batch,3,224,224]"; a number, "rate=16000", makes
+   * an integer input that number. */
+  const char *const *types;
+  size_t ntypes;
+  const char *
+      weights; /* a file of weights that constants come from, by name, in place of the model's own; or NULL */
 } tenon_open_options;
 
-/* Opens a model file, told by its content: ONNX, or Tenon's text form.  Weights are not read before the first
- * run.  Operators that Tenon does not know do not fail the opening: see tenon_model_unsupported. */
+/* Opens a model file, told by its content: ONNX, PyTorch (torch.export, TorchScript), or Tenon's text form.  Weights are not read before the
+ * first run.  Operators that Tenon does not know do not fail the opening: see tenon_model_unsupported. */
 TENON_API tenon_status tenon_model_open(const char *path, tenon_model **out, tenon_error *error);
 
 /* The same with options, which may be NULL. */

@@ -14,6 +14,9 @@ struct tenon_model {
   Model *model;
   CustomOp *custom;  // the user's operators; user points to their ApiOp
   Strs given;        // inputs with a default that stay inputs
+  const InputType *types;
+  int64_t ntypes;
+  const char *weights;  // a file; NULL: the model's own
   tenon_value_info *input, *output;
   int32_t threads;
   int64_t memory_limit;

@@ -83,7 +83,10 @@ static tenon_status read_again(CompileCall *c) {
                      .memory_limit = c->m->memory_limit,
                      .given = c->m->given,
                      .fixed = c->fixed,
-                     .nfixed = (int64_t)o->ndims};
+                     .nfixed = (int64_t)o->ndims,
+                     .types = c->m->types,
+                     .ntypes = c->m->ntypes,
+                     .weights = c->m->weights};
   TRY(model_copy(c->m->model, &mo, c->d, &c->copy));
   for (size_t i = 0; i < o->ndims; i++)
     if (!c->fixed[i].used)

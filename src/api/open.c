@@ -87,9 +87,26 @@ typedef struct OpenCall {
   const tenon_open_options *options;
 } OpenCall;
 
+static tenon_status take_types(tenon_model *m, const tenon_open_options *o, Diag *d,
+                               ModelOptions *out) {
+  if (o->ntypes > 65536 || (o->ntypes && !o->types))
+    return fail(d, TENON_EINVAL, NOWHERE, "%zu types, but no texts", o->ntypes);
+  InputType *types = arena_array(&m->arena, InputType, (int64_t)o->ntypes + 1);
+  for (size_t i = 0; i < o->ntypes; i++) {
+    Str text = str_of(str_copy(&m->arena, str_of(o->types[i])));
+    if (!input_type_parse(text, &types[i]))
+      return fail(d, TENON_EINVAL, NOWHERE,
+                  "'%s' is no type of an input, such as x=f32[1,3,224,224]", text.p);
+  }
+  out->types = m->types = types;
+  out->ntypes = m->ntypes = (int64_t)o->ntypes;
+  return TENON_OK;
+}
+
 static tenon_status open_model(tenon_model *m, const OpenCall *c, Diag *d) {
   tenon_open_options o = {0};
-  if (c->options && !api_take_options(&o, sizeof(o), c->options, sizeof(o)))
+  if (c->options &&
+      !api_take_options(&o, sizeof(o), c->options, offsetof(tenon_open_options, types)))
     return api_wrong_options(d, c->options->struct_size, sizeof(o));
   if (o.threads < 0 || o.memory_limit < 0)
     return fail(d, TENON_EINVAL, NOWHERE, "threads and memory_limit must not be negative");
@@ -103,6 +120,8 @@ static tenon_status open_model(tenon_model *m, const OpenCall *c, Diag *d) {
   for (size_t i = 0; i < MIN(o.ninputs, 65536); i++)
     given[i] = str_of(str_copy(&m->arena, str_of(o.inputs[i])));
   mo.given = m->given = (Strs){(int64_t)MIN(o.ninputs, 65536), given};
+  TRY(take_types(m, &o, d, &mo));
+  if (o.weights) mo.weights = m->weights = str_copy(&m->arena, str_of(o.weights));
   if (c->path)
     TRY(model_open(c->path, &mo, d, &m->model));
   else

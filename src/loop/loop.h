@@ -106,7 +106,7 @@ struct LoopExpr {
 
 // ---- statements ----
 typedef enum {
-  LS_FOR,   // sym < extent: body; of kind `where`, once and with sym = index, where that lies in [0, extent)
+  LS_FOR,  // sym < extent: body; of kind `where`, once and with sym = index, where that lies in [0, extent)
   LS_LET,   // var = value
   LS_BIND,  // sym = checked(value, extent): an index that comes from data; a failure ends the kernel with `check`
   LS_STORE,   // buffer[index] = value, where all guards hold; a u32 is four elements of a byte each
@@ -198,7 +198,7 @@ Dim loop_for(LoopBuilder *b, LoopKind kind, const char *name, Dim extent);  // u
 Dim loop_tile(LoopBuilder *b, const char *name, int64_t extent, int ways);  // likewise
 // Until loop_end, where the value lies in [0, extent): a guard for all that it holds.  No vector holds one.
 Dim loop_where(LoopBuilder *b, const char *name, Dim value, Dim extent);
-void loop_if(LoopBuilder *b, const LoopExpr *cond);                         // until loop_end
+void loop_if(LoopBuilder *b, const LoopExpr *cond);  // until loop_end
 void loop_else(LoopBuilder *b);
 void loop_end(LoopBuilder *b);
 const LoopExpr *loop_let(LoopBuilder *b, const LoopExpr *value);  // gives the variable

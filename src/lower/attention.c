@@ -197,16 +197,20 @@ static bool good_results(Attention *a) {
   return true;
 }
 
-tenon_status lower_attention(Lowering *lo, const Node *fused, Lowered *out) {
+bool attention_begin(Attention *a, Lowering *lo, const Node *fused) {
   const fused_attrs *at = fused->attrs;
-  if (at->kind != FUSED_ATTENTION) return TENON_EUNSUPPORTED;
-  Attention *a = arena_new(lo->arena, Attention);
-  if (!elem_begin(&a->e, lo, fused, NULL, 0)) return TENON_EUNSUPPORTED;
-  if (!(a->anchor = find_anchor(&a->e)) || !read_operands(a)) return TENON_EUNSUPPORTED;
+  if (at->kind != FUSED_ATTENTION || !elem_begin(&a->e, lo, fused, NULL, 0)) return false;
+  if (!(a->anchor = find_anchor(&a->e)) || !read_operands(a)) return false;
   follow_begin(&a->follow, &a->e, a->anchor);
-  if (!good_results(a) || !choose(a)) return TENON_EUNSUPPORTED;
-  make_buffers(a);
+  if (!good_results(a)) return false;
   elem_give(&a->e, a->follow.own, give_value, a);
+  return true;
+}
+
+tenon_status lower_attention(Lowering *lo, const Node *fused, Lowered *out) {
+  Attention *a = arena_new(lo->arena, Attention);
+  if (!attention_begin(a, lo, fused) || !choose(a)) return TENON_EUNSUPPORTED;
+  make_buffers(a);
   if (!attention_emit(a)) return TENON_EUNSUPPORTED;
   const char *name =
       str_printf(lo->arena, "attention %lldx%lld, %s%lld keys", (long long)a->queries,

@@ -36,7 +36,7 @@ static void close_loops(Attention *a, int depth) {
 }
 
 // Element x of row s of a head.
-static const LoopExpr *head_at(Attention *a, const Node *n, Dim head, int64_t size, Dim s, Dim x) {
+const LoopExpr *attention_head(Attention *a, const Node *n, Dim head, int64_t size, Dim s, Dim x) {
   Dim at[4] = {a->b, head, s, x};
   if (type_of(n)->rank == 3) {
     at[1] = s;
@@ -59,7 +59,7 @@ static bool copy_queries(Attention *a) {
   Dim d = loop_for(&e->b, LOOP_VECTOR, "d", num(a, a->size));
   elem_forget(e);
   if (a->ragged) at = elem_guard(e, at, a->seq);
-  const LoopExpr *x = head_at(a, a->anchor->src[0], a->h, a->size, at, d);
+  const LoopExpr *x = attention_head(a, a->anchor->src[0], a->h, a->size, at, d);
   elem_unguard(e, 0);
   if (!x) return false;
   x = f_op(a, LOOP_mul, x, real(a, a->scale));
@@ -73,7 +73,7 @@ static bool copy_rows(Attention *a, const Node *n, int32_t to, int64_t size, Dim
   Dim j = loop_for(&e->b, LOOP_SERIAL, "j", count);
   Dim d = loop_for(&e->b, LOOP_VECTOR, "d", num(a, size));
   elem_forget(e);
-  const LoopExpr *x = head_at(a, n, a->kv_head, size, add(a, first, j), d);
+  const LoopExpr *x = attention_head(a, n, a->kv_head, size, add(a, first, j), d);
   if (!x) return false;
   loop_store(&e->b, to, row_of(a, j, size, d), x);
   close_loops(a, 2);
@@ -104,7 +104,7 @@ static const LoopExpr *key_at(Attention *a, const KeyTile *t, Dim r, Dim d) {
   Dim row = add(a, t->j, r), key = add(a, t->block->first, row);
   if (run->copy_k) return cell(a, a->k, row_of(a, row, a->size, d));
   if (t->guard) key = elem_guard(e, key, run->count);
-  const LoopExpr *x = head_at(a, run->k, a->kv_head, a->size, key, d);
+  const LoopExpr *x = attention_head(a, run->k, a->kv_head, a->size, key, d);
   elem_unguard(e, 0);
   return x;
 }
@@ -309,7 +309,7 @@ static void invert(Attention *a) {
 // ---- values ----
 
 // The element of the result that `x` is, stored with all that is done with it.
-static bool store_result(Attention *a, const LoopExpr *x, Dim i, Dim c) {
+bool attention_store(Attention *a, const LoopExpr *x, Dim i, Dim c) {
   Elem *e = &a->e;
   const Node *y = a->follow.own;
   Dim query = add(a, a->q0, i);
@@ -349,7 +349,7 @@ static bool value_tile(Attention *a, const Block *b, Dim i, Dim c, int64_t width
   if (b->run->copy_v)
     v = cell(a, a->v, row_of(a, j, a->vsize, col));
   else
-    v = head_at(a, b->run->v, a->kv_head, a->vsize, add(a, b->first, j), col);
+    v = attention_head(a, b->run->v, a->kv_head, a->vsize, add(a, b->first, j), col);
   if (!v) return false;
   w = cell(a, a->s, row_of(a, j, a->queries, add(a, i, r)));
   loop_store(&e->b, a->tile, at, loop_op(e->k, LOOP_fma, w, v, cell(a, a->tile, at)));
@@ -364,7 +364,7 @@ static bool value_tile(Attention *a, const Block *b, Dim i, Dim c, int64_t width
   if (a->online)
     loop_store(&e->b, a->out, row_of(a, query, a->vsize, col), v);
   else
-    ok = store_result(a, f_op(a, LOOP_mul, v, cell(a, a->sum, query)), query, col);
+    ok = attention_store(a, f_op(a, LOOP_mul, v, cell(a, a->sum, query)), query, col);
   close_loops(a, 2);
   return ok;
 }
@@ -473,7 +473,7 @@ static bool end_item(Attention *a) {
   Dim i = loop_for(&e->b, LOOP_SERIAL, "i", num(a, a->queries));
   Dim c = loop_for(&e->b, LOOP_VECTOR, "c", num(a, a->vsize));
   const LoopExpr *x = cell(a, a->out, row_of(a, i, a->vsize, c));
-  bool ok = store_result(a, f_op(a, LOOP_mul, x, cell(a, a->sum, i)), i, c);
+  bool ok = attention_store(a, f_op(a, LOOP_mul, x, cell(a, a->sum, i)), i, c);
   close_loops(a, 2);
   return ok;
 }

@@ -20,6 +20,7 @@ LowerFn lower_recurrent;  // lstm, gru, rnn: whole layers
 LowerFn lower_rows;       // reductions, norms, softmax: rows by themselves
 
 // Where the target has groups of threads (group_*.c): tried first.
+LowerFn lower_group_attention;  // blocks of queries, keys streamed through shared memory
 LowerFn lower_group_contract;   // tiles in shared memory
 LowerFn lower_group_direct;     // each sum by a few threads
 LowerFn lower_group_rows;       // rows by groups, or several to a group

@@ -142,6 +142,21 @@ const AtenSchema *aten_find(const Aten *a, Str name, Str overload) {
   return NULL;
 }
 
+const AtenSchema *aten_find_changing(const Aten *a, Str name, Str overload) {
+  bool changes = name.n > 1 && name.p[name.n - 1] == '_' && name.p[name.n - 2] != '_';
+  return changes ? aten_find(a, (Str){name.p, name.n - 1}, overload) : NULL;
+}
+
+void aten_change(Aten *a, const AtenValue *operand, const AtenValue *result, Where at) {
+  if (a->g->status || operand->kind != AV_TENSOR || result->kind != AV_TENSOR) return;
+  AtenBox *box = operand->box;
+  if (box->view) {
+    graph_fail(a->g, TENON_EUNSUPPORTED, at, "an operator that changes a view of another tensor");
+    return;
+  }
+  box->node = bt_cast(a->g, result->box->node, type_of(box->node)->dtype);
+}
+
 void aten_list(FrontendOpFn *fn, void *ctx) {
   for (int t = 0; aten_tables[t]; t++)
     for (int64_t i = 0; i < aten_tables[t]->n; i++) {

@@ -102,6 +102,11 @@ bool aten_bind(const AtenSchema *s, Arena *arena, const AtenValue *pos, int npos
 // Builds; the result is in *out.  Failures are the graph's.
 void aten_build(Aten *a, const AtenSchema *s, AtenValue *args, Where at, AtenValue *out);
 
+// An operator whose name ends in an underscore: the same without it, whose result then takes the first operand's place.
+// Not a fit for views: their tensor would have to change, too.
+const AtenSchema *aten_find_changing(const Aten *a, Str name, Str overload);
+void aten_change(Aten *a, const AtenValue *operand, const AtenValue *result, Where at);
+
 // ---- values ----
 AtenValue av_tensor(Arena *a, Node *n);
 AtenValue av_int(int64_t i);

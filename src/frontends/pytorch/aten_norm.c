@@ -36,6 +36,25 @@ batch_norm_fixed(AtenCall *c) {  // (..., momentum, eps) -> three, of which one 
   if (!c->g->status) at_give_all(c, 3, (Node *[]){c->out.box->node, NULL, NULL});
 }
 
+// (input, weight?, bias?, training, momentum, eps): by the batch's own mean and variance.
+static void batch_norm_own(AtenCall *c) {
+  Graph *g = c->g;
+  Node *x = at_tensor(c, 0);
+  int rank = at_rank(c, x), n = 0;
+  int64_t axes[MAX_RANK], shape[MAX_RANK];
+  for (int i = 0; i < rank; i++) {
+    if (i != 1) axes[n++] = i;
+    shape[i] = i == 1 ? -1 : 1;
+  }
+  Ints over = {n, axes};
+  Node *d = N(g, sub, x, bt_reduce(g, OP_reduce_mean, x, over, true));
+  Node *v = bt_reduce(g, OP_reduce_mean, N(g, mul, d, d), over, true);
+  Node *y = N(g, div, d, N(g, sqrt, N(g, add, v, bt_num(g, x, at_f64(c, 5)))));
+  if (!at_none(c, 1)) y = N(g, mul, y, bt_reshape(g, at_tensor(c, 1), rank, shape));
+  if (!at_none(c, 2)) y = N(g, add, y, bt_reshape(g, at_tensor(c, 2), rank, shape));
+  at_give_all(c, 3, (Node *[]){y, NULL, NULL});
+}
+
 static void instance_norm(
     AtenCall *c) {  // (input, weight, bias, mean, var, use_input_stats, momentum, eps, ..)
   if (!at_bool(c, 5)) {
@@ -114,6 +133,7 @@ static void softmax_of(AtenCall *c) {
 static const AtenRow rows[] = {
     // clang-format off
     {"batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps, bool cudnn_enabled) -> Tensor", batch_norm_row, 0, NULL},
+    {"_native_batch_norm_legit.no_stats(Tensor input, Tensor? weight, Tensor? bias, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)", batch_norm_own, 0, NULL},
     {"_native_batch_norm_legit_no_training(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor)", batch_norm_fixed, 0, NULL},
     {"native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)", native_batch_norm, 0, NULL},
     {"instance_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool use_input_stats, float momentum, float eps, bool cudnn_enabled) -> Tensor", instance_norm, 0, NULL},

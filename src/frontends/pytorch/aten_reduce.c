@@ -177,6 +177,22 @@ static void cosine_similarity(AtenCall *c) {
   at_give(c, N(g, div, d, N(g, mul, a, b)));
 }
 
+static void diff_row(AtenCall *c) {  // (self, n, dim, prepend?, append?)
+  Graph *g = c->g;
+  Node *x = at_tensor(c, 0), *before = at_tensor_opt(c, 3), *after = at_tensor_opt(c, 4), *part[3];
+  int rank = at_rank(c, x), k = 0;
+  int64_t n = at_int(c, 1), axis = at_axis(c, 2, rank);
+  if (before) part[k++] = before;
+  part[k++] = x;
+  if (after) part[k++] = after;
+  x = bt_concat(g, axis, k, part);
+  for (int64_t i = 0; i < n && i < 16 && !g->status; i++) {
+    Node *next = bt_slice(g, x, axis, 1, INT64_MAX), *last = bt_slice(g, x, axis, 0, -1);
+    x = !g->status && type_of(x)->dtype == DT_BOOL ? N(g, xor, next, last) : N(g, sub, next, last);
+  }
+  at_give(c, x);
+}
+
 static void topk_row(AtenCall *c) {  // (self, k, dim, largest, sorted)
   Graph *g = c->g;
   Node *x = at_tensor(c, 0);
@@ -240,6 +256,7 @@ static const AtenRow rows[] = {
     {"cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor", cumulative, OP_cum_sum, NULL},
     {"cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor", cumulative, OP_cum_prod, NULL},
     {"cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor", cosine_similarity, 0, NULL},
+    {"diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor", diff_row, 0, NULL},
     {"topk(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor indices)", topk_row, 0, NULL},
     {"sort(Tensor self, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)", sort_row, 0, NULL},
     {"sort.stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)", sort_stable, 0, NULL},

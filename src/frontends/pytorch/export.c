@@ -30,21 +30,8 @@ static Dim dim_of(ExportProgram *p, const Json *size) {
   const Json *i = json_get(size, "as_int"), *e = json_get(size, "as_expr");
   if (i && i->kind == JSON_INT && i->i >= 0) return ie_const(pool, i->i);
   Str s = text_of(e, "expr_str");
-  if (!s.n) return ie_fresh(pool, "size");
-  const Json *range = NULL;
-  for (int64_t k = 0; p->ranges && p->ranges->kind == JSON_OBJECT && k < p->ranges->n; k++)
-    if (str_eq(p->ranges->key[k], s)) range = &p->ranges->item[k];
-  const Json *lo = json_get(range, "min_val"), *hi = json_get(range, "max_val");
-  bool name = (s.p[0] >= 'a' && s.p[0] <= 'z') || s.p[0] == '_';
-  for (int64_t k = 0; k < s.n; k++)
-    name = name && ((s.p[k] >= 'a' && s.p[k] <= 'z') || (s.p[k] >= 'A' && s.p[k] <= 'Z') ||
-                    (s.p[k] >= '0' && s.p[k] <= '9') || s.p[k] == '_');
-  if (name)
-    return ie_sym(pool, s, lo && lo->kind == JSON_INT ? MAX(lo->i, 0) : 0,
-                  hi && hi->kind == JSON_INT && hi->i >= 0 ? hi->i : INT64_MAX);
-  const char *at = s.p;
-  Dim d = ie_parse(pool, &at, s.p + s.n);
-  return d && at == s.p + s.n ? d : ie_fresh(pool, "size");
+  Dim d = s.n ? export_dim(p, s) : NULL;
+  return d ? d : ie_fresh(pool, "size");
 }
 
 const Type *export_type(ExportProgram *p, Str name) {
@@ -127,7 +114,12 @@ static tenon_status user_input(ExportProgram *p, const Json *arg) {
 
 static tenon_status buffer_input(ExportProgram *p, const Json *b) {
   Str name = text_of(json_get(b, "arg"), "name"), full = text_of(b, "buffer_name");
-  if (!is_mutated(p, full)) return define_weight(p, name, full);
+  bool in_place = export_changed(p, name);
+  if (in_place) {
+    ExportBuffer one = {name, full};
+    vec_push(&p->g->arena, &p->buffers, one);
+  }
+  if (!in_place && !is_mutated(p, full)) return define_weight(p, name, full);
   if (is_given(p, full)) return add_param(p, name, full, export_type(p, name));
   vec_push(&p->g->arena, &p->in->defaults, intern(&p->g->names, full));
   return define_weight(p, name, full);
@@ -205,12 +197,18 @@ static tenon_status import_program(ExportProgram *p, const Json *root) {
   if (!nodes || nodes->kind != JSON_ARRAY || !inputs || inputs->kind != JSON_ARRAY || !p->outputs ||
       p->outputs->kind != JSON_ARRAY || (p->tensors && p->tensors->kind != JSON_OBJECT))
     return bad(p, "the program has no nodes or no signature");
+  p->nodes = nodes;
   strmap_init(&p->values, &p->g->arena);
   aten_init(&p->aten, p->in);
   for (int64_t i = 0; i < inputs->n; i++) TRY(one_input(p, &inputs->item[i]));
   if (!export_supported(p, nodes)) return finish(p);
   for (int64_t i = 0; i < nodes->n; i++) TRY(export_node(p, &nodes->item[i]));
   for (int64_t i = 0; i < p->outputs->n; i++) TRY(one_output(p, &p->outputs->item[i]));
+  for (int64_t i = 0; i < p->buffers.n; i++) {
+    AtenValue v;
+    TRY(export_find(p, p->buffers.v[i].name, &v));
+    TRY(add_result(p, &v, p->buffers.v[i].full));
+  }
   return finish(p);
 }
 

@@ -6,6 +6,9 @@
 #include "frontends/pytorch/aten.h"
 #include "frontends/pytorch/pytorch.h"
 
+typedef struct ExportBuffer {
+  Str name, full;
+} ExportBuffer;
 typedef struct ExportProgram {
   TorchArchive *t;
   Imported *in;
@@ -13,7 +16,8 @@ typedef struct ExportProgram {
   Diag *diag;
   Aten aten;
   StrMap values;  // name -> AtenValue
-  const Json *outputs, *tensors, *ranges;
+  const Json *outputs, *tensors, *ranges, *nodes;
+  VEC(ExportBuffer) buffers;  // that calls change in place
   VEC(Node *) params;
   VEC(Node *) results;
   VEC(const char *) result_names;
@@ -23,6 +27,8 @@ bool export_dtype(int64_t code, DType *out);          // the schema's own number
 const Type *export_type(ExportProgram *p, Str name);  // NULL: not known
 MUST_USE tenon_status export_find(ExportProgram *p, Str name, AtenValue *out);
 MUST_USE tenon_status export_define(ExportProgram *p, Str name, AtenValue v);
+bool export_changed(ExportProgram *p, Str value);  // by some call, in place
+Dim export_dim(ExportProgram *p, Str text);        // a size as SymPy writes it; NULL: it is none
 // Whether every call can be built; what cannot is reported, all of it.
 bool export_supported(ExportProgram *p, const Json *nodes);
 MUST_USE tenon_status export_node(ExportProgram *p, const Json *node);

@@ -87,14 +87,31 @@ static tenon_status read_arg(ExportProgram *p, const Json *arg, AtenValue *out) 
 
 // ---- calls ----
 
-static const AtenSchema *find_schema(ExportProgram *p, Str target) {
+// *changes: the call puts its result into its first operand.
+static const AtenSchema *find_schema(ExportProgram *p, Str target, bool *changes) {
   static const char prefix[] = "torch.ops.aten.";
+  *changes = false;
   if (!str_starts(target, prefix)) return NULL;
   Str name = {target.p + sizeof prefix - 1, target.n - (int64_t)sizeof prefix + 1};
   const char *dot = name.n ? memchr(name.p, '.', (size_t)name.n) : NULL;
-  if (!dot) return aten_find(&p->aten, name, (Str){"", 0});
-  return aten_find(&p->aten, (Str){name.p, dot - name.p},
-                   (Str){dot + 1, name.p + name.n - dot - 1});
+  Str overload = dot ? (Str){dot + 1, name.p + name.n - dot - 1} : (Str){"", 0};
+  if (dot) name.n = dot - name.p;
+  const AtenSchema *s = aten_find(&p->aten, name, overload);
+  if (s) return s;
+  *changes = true;
+  return aten_find_changing(&p->aten, name, overload);
+}
+
+bool export_changed(ExportProgram *p, Str value) {
+  for (int64_t i = 0; i < p->nodes->n; i++) {
+    const Json *inputs = json_get(&p->nodes->item[i], "inputs");
+    bool changes;
+    if (!inputs || inputs->kind != JSON_ARRAY || !inputs->n) continue;
+    find_schema(p, text_of(&p->nodes->item[i], "target"), &changes);
+    Str first = text_of(json_get(json_get(&inputs->item[0], "arg"), "as_tensor"), "name");
+    if (changes && str_eq(first, value)) return true;
+  }
+  return false;
 }
 
 static const struct {
@@ -119,7 +136,8 @@ static int number_op(Str target) {
 bool export_supported(ExportProgram *p, const Json *nodes) {
   for (int64_t i = 0; i < nodes->n; i++) {
     Str target = text_of(&nodes->item[i], "target"), name = text_of(&nodes->item[i], "name");
-    const AtenSchema *s = find_schema(p, target);
+    bool changes;
+    const AtenSchema *s = find_schema(p, target, &changes);
     if (number_op(target) >= 0 || (s && s->row->fn)) continue;
     frontend_unsupported(p->in, str_copy(&p->g->arena, target),
                          s ? s->row->why
@@ -173,8 +191,8 @@ tenon_status export_node(ExportProgram *p, const Json *node) {
   Str target = text_of(node, "target");
   Where at = {.node = intern(&p->g->names, text_of(node, "name")),
               .op = intern(&p->g->names, target)};
-  AtenKeyword *kw = arena_array(&p->g->arena, AtenKeyword, MOST_KEYWORDS);
-  AtenValue *args = arena_array(&p->g->arena, AtenValue, MOST_KEYWORDS), out;
+  AtenKeyword kw[MOST_KEYWORDS];
+  AtenValue args[MOST_KEYWORDS] = {{0}}, out;
   int n;
   TRY(read_inputs(p, node, kw, &n));
   int op = number_op(target);
@@ -185,10 +203,15 @@ tenon_status export_node(ExportProgram *p, const Json *node) {
               ? aten_number_op(&p->aten, number_ops[op].op, &kw[0].value, &kw[1].value, at)
               : aten_compare(&p->aten, number_ops[op].compare, &kw[0].value, &kw[1].value);
   } else {
-    const AtenSchema *s = find_schema(p, target);
+    bool changes;
+    const AtenSchema *s = find_schema(p, target, &changes);
     if (!aten_bind(s, &p->g->arena, NULL, 0, kw, n, false, args))
       return fail(p->diag, TENON_EFORMAT, at, "the arguments do not fit %s", s->row->schema);
     aten_build(&p->aten, s, args, at, &out);
+    if (changes) {
+      aten_change(&p->aten, &args[0], &out, at);
+      if (args[0].kind == AV_TENSOR) out = args[0];
+    }
   }
   TRY(graph_status(p->g));
   return define_outputs(p, node, &out, at);

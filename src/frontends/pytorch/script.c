@@ -5,7 +5,7 @@
 // can be carried from call to call.
 #include "frontends/pytorch/script.h"
 
-static const int64_t MOST_STATEMENTS = 2000000;
+static const int64_t MOST_STATEMENTS = 500000;
 
 // ---- code ----
 

@@ -347,14 +347,25 @@ static bool other_call(Script *s, Str name, const AtenValue *a, int n, const Ate
 
 // An operator that changes its first operand: the same without the underscore, whose result takes the operand's place.
 static tenon_status in_place(Script *s, const AtenValue *a, const AtenValue *result) {
-  AtenBox *box = a[0].box;
-  if (box->view) return script_fail(s, "an operator that changes a view of another tensor");
-  if (s->dynamic && box->node->id < s->mark)
+  if (s->dynamic && a[0].box->node->id < s->mark)
     return script_fail(s,
                        "a tensor is changed where it depends on the model's inputs whether it is");
-  Node *n = result->box->node;
-  box->node = bt_cast(s->g, n, type_of(box->node)->dtype);
+  aten_change(&s->aten, &a[0], result, s->at);
   return graph_status(s->g);
+}
+
+// Tensors of rank 0 as the numbers that they are: traced programs pass sizes so.
+static const AtenValue *numbers_of(Script *s, const AtenValue *a, int n) {
+  AtenValue *out = arena_array(s->arena, AtenValue, n + 1);
+  for (int i = 0; i < n; i++) {
+    out[i] = a[i];
+    if (a[i].kind != AV_TENSOR || type_of(a[i].box->node)->rank != 0) continue;
+    DType t = type_of(a[i].box->node)->dtype;
+    AvKind kind = t == DT_BOOL ? AV_BOOL : dtype_is_int(t) ? AV_INT : AV_FLOAT;
+    DType wide = t == DT_BOOL ? DT_BOOL : dtype_is_int(t) ? DT_I64 : DT_F64;
+    out[i] = av_number(s->g, bt_cast(s->g, a[i].box->node, wide), kind);
+  }
+  return out;
 }
 
 tenon_status script_builtin(Script *s, Str name, const AtenValue *a, int n, const AtenKeyword *kw,
@@ -373,10 +384,11 @@ tenon_status script_builtin(Script *s, Str name, const AtenValue *a, int n, cons
     all = aten_overloads(&s->aten, (Str){name.p, name.n - 1});
     changes = true;
   }
-  AtenValue *args = arena_array(s->arena, AtenValue, MOST_ARGS);
-  for (int strict = 1; strict >= 0; strict--)
+  AtenValue args[MOST_ARGS] = {{0}};
+  for (int strict = 1; strict >= -1; strict--) {
+    if (strict < 0) a = numbers_of(s, a, n);
     for (const AtenSchema *one = all; one; one = one->next) {
-      if (n > MOST_ARGS || !aten_bind(one, s->arena, a, n, kw, nkw, strict, args)) continue;
+      if (n > MOST_ARGS || !aten_bind(one, s->arena, a, n, kw, nkw, strict > 0, args)) continue;
       aten_build(&s->aten, one, args, s->at, out);
       TRY(graph_status(s->g));
       if (changes && out->kind == AV_TENSOR && a[0].kind == AV_TENSOR) {
@@ -385,6 +397,7 @@ tenon_status script_builtin(Script *s, Str name, const AtenValue *a, int n, cons
       }
       return TENON_OK;
     }
+  }
   if (all)
     return script_fail(s, "the arguments of torch.%.*s fit none of its forms", STR_ARG(name));
   frontend_unsupported(s->in, str_printf(s->arena, "torch.%.*s", STR_ARG(name)),

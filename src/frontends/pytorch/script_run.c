@@ -308,7 +308,7 @@ static tenon_status eval_call(Script *s, const PyExpr *e, AtenValue *out) {
     return TENON_OK;
   }
   AtenValue *args = arena_array(s->arena, AtenValue, e->item.n + 1);
-  AtenKeyword *kw = arena_array(s->arena, AtenKeyword, 33);
+  AtenKeyword *kw = arena_array(s->arena, AtenKeyword, e->kw.n + 1);
   int nargs, nkw;
   TRY(eval_args(s, e, args, &nargs, kw, &nkw));
   StrBuf b;

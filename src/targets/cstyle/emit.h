@@ -55,6 +55,7 @@ typedef struct CEmit {
   const char *index;  // the type of indices
   int64_t threads;    // of a group, where the language has groups; 0: thread loops are serial ones
   const LoopTile *tile;  // for the units for matrices; NULL: tile loops are serial ones
+  bool inside;           // the whole tile lies within the result
   Dim thread;            // the variable of the thread loop around
   IntMap barrier;        // thread loop -> fences
   CSym *sym;             // by slot

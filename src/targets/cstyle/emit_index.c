@@ -201,6 +201,11 @@ static const char *guard_text(CEmit *e, const LoopBound *g, CLin v, CLin ext) {
   return str_printf(e->arena, "tn_inside(%s, %s)", cs_lin_text(e, v), cs_lin_text(e, ext));
 }
 
+static bool is_tile_bound(const LoopTile *t, const LoopBound *g) {
+  return (g->value == t->a.row && g->extent == t->a.rows) ||
+         (g->value == t->b.row && g->extent == t->b.rows);
+}
+
 const char *cs_guards(CEmit *e, int n, const LoopBound *g) {
   StrBuf b;
   strbuf_init(&b, e->arena);
@@ -209,6 +214,7 @@ const char *cs_guards(CEmit *e, int n, const LoopBound *g) {
     if (v.stride || ext.stride) e->not_vector = true;
     e->sym[g[i].sym->slot] = (CSym){.kind = CSYM_DIM, .dim = g[i].value};
     if (!v.text && !ext.text && v.c >= 0 && v.c < ext.c) continue;
+    if (e->inside && is_tile_bound(e->tile, &g[i])) continue;
     strbuf_printf(&b, "%s%s", b.n ? " && " : "", guard_text(e, &g[i], v, ext));
   }
   return strbuf_text(&b);

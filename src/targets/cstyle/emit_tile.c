@@ -203,7 +203,8 @@ static void emit_products(CEmit *e, const LoopTile *t) {
 }
 
 // What is done with each sum: rows of this warp, columns by lanes.
-static void emit_rest(CEmit *e, const LoopTile *t) {
+static void emit_sums(CEmit *e, const LoopTile *t, bool inside) {
+  e->inside = inside;
   const char *i = cs_name(e, t->rows->sym->name), *j = cs_name(e, t->cols->sym->name);
   LoopBlock rest = {t->cols->body.n - 1, t->cols->body.v + 1};
   cs_line(e, "#pragma unroll");
@@ -228,6 +229,19 @@ static void emit_rest(CEmit *e, const LoopTile *t) {
   e->var[t->sum->var] = (CVal){.text = "tn_value", .dtype = DT_F32};
   cs_block(e, &rest);
   cs_close(e);
+  cs_close(e);
+  e->inside = false;
+}
+
+// Tiles that lie wholly within the result ask for nothing: so all that they read is under way at once.
+static void emit_rest(CEmit *e, const LoopTile *t) {
+  const char *row = first_row(e, &t->a, t->rows->sym), *col = first_row(e, &t->b, t->cols->sym);
+  cs_open(e, "if (%s + %d <= %s && %s + %d <= %s) {", row, t->m, cs_dim(e, t->a.rows), col, t->n,
+          cs_dim(e, t->b.rows));
+  emit_sums(e, t, true);
+  e->indent--;
+  cs_open(e, "} else {");
+  emit_sums(e, t, false);
   cs_close(e);
 }
 

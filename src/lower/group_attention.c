@@ -1,0 +1,317 @@
+// group_attention.c -- attention on groups of threads: a block of queries of one head, keys and values streamed through shared memory.
+//
+// A query has a row of threads.  For each block of keys all threads copy keys and values; each thread forms the scores of some keys with its
+// query, then its weights, and adds what they give to its columns of the result, which stay in its registers, scaled down where the
+// greatest score has grown.  Greatest score and sum of weights are formed by every thread of the row for itself, in the same order.
+#include "lower/attention.h"
+#include "lower/group_loops.h"
+
+#include "eval/attention.h"
+
+#include <math.h>
+
+typedef struct GroupAttention {
+  Attention a;
+  int64_t threads, lanes, keys;    // lanes: threads of a query; keys: of a block
+  int64_t columns;                 // of the result, for a thread
+  int64_t pitch, score_pitch;      // of queries and keys, and of scores, in shared memory
+  int32_t q, k, v, score, weight;  // shared
+  int32_t top, sum, fade, acc;     // registers
+  Dim t, row, lane;                // where the thread stands
+} GroupAttention;
+
+static Dim num(GroupAttention *g, int64_t v) { return ie_const(g->a.e.pool, v); }
+static Dim add(GroupAttention *g, Dim a, Dim b) { return ie_add(g->a.e.pool, a, b); }
+static Dim at_row(GroupAttention *g, Dim row, int64_t pitch, Dim col) {
+  return add(g, ie_mulc(g->a.e.pool, row, pitch), col);
+}
+static const LoopExpr *op(GroupAttention *g, LoopOp o, const LoopExpr *x, const LoopExpr *y) {
+  return loop_op(g->a.e.k, o, x, y, NULL);
+}
+static const LoopExpr *real(GroupAttention *g, double v) { return loop_float(g->a.e.k, g->a.t, v); }
+static const LoopExpr *get(GroupAttention *g, int32_t b, Dim i) {
+  return loop_load(g->a.e.k, b, i);
+}
+static const LoopExpr *exp_of(GroupAttention *g, const LoopExpr *x) {
+  return loop_op(g->a.e.k, LOOP_exp, x, NULL, NULL);
+}
+
+static void open_threads(GroupAttention *g) {
+  IntPool *p = g->a.e.pool;
+  g->t = group_threads(&g->a.e);
+  g->row = ie_div(p, g->t, num(g, g->lanes));
+  g->lane = ie_mod(p, g->t, num(g, g->lanes));
+}
+
+// ---- copies ----
+
+// `rows` rows of a head into shared memory, 0 where there is none; x times a scale.
+static bool copy_rows(GroupAttention *g, const Node *n, Dim head, int64_t size, Dim first,
+                      Dim count, int32_t to, int64_t rows, int64_t pitch, double scale) {
+  Elem *e = &g->a.e;
+  IntPool *p = e->pool;
+  int64_t all = rows * size, rounds = (all + g->threads - 1) / g->threads;
+  int depth = 1;
+  Dim j = loop_for(&e->b, LOOP_SERIAL, "j", num(g, rounds)), part[2];
+  Dim at = add(g, ie_mulc(p, j, g->threads), g->t);
+  at = group_inside(e, at, num(g, all), &depth);
+  elem_split(e, at, 2, (Dim[]){num(g, rows), num(g, size)}, part);
+  Dim place = at_row(g, part[0], pitch, part[1]);
+  if (pitch == size) place = at;
+  loop_store(&e->b, to, place, real(g, 0));
+  elem_forget(e);
+  Dim row = group_inside(e, add(g, first, part[0]), count, &depth);
+  const LoopExpr *x = attention_head(&g->a, n, head, size, row, part[1]);
+  if (!x) return false;
+  loop_store(&e->b, to, place, scale == 1 ? x : op(g, LOOP_mul, x, real(g, scale)));
+  group_close(e, depth);
+  elem_forget(e);
+  return true;
+}
+
+static bool begin(GroupAttention *g) {
+  Attention *a = &g->a;
+  Elem *e = &a->e;
+  open_threads(g);
+  loop_store(&e->b, g->top, g->t, real(g, -INFINITY));
+  loop_store(&e->b, g->sum, g->t, real(g, 0));
+  Dim c = loop_for(&e->b, LOOP_UNROLL, "c", num(g, g->columns));
+  loop_store(&e->b, g->acc, at_row(g, g->t, g->columns, c), real(g, 0));
+  loop_end(&e->b);
+  bool ok = copy_rows(g, a->anchor->src[0], a->h, a->size, a->q0, a->seq, g->q, a->queries,
+                      g->pitch, a->scale);
+  loop_end(&e->b);
+  return ok;
+}
+
+// ---- scores ----
+
+static const LoopExpr *mask_at(GroupAttention *g, Dim key) {
+  Attention *a = &g->a;
+  Elem *e = &a->e;
+  const Type *m = type_of(a->mask);
+  Dim query = elem_guard(e, add(g, a->q0, g->row), a->seq), at[4];
+  Dim all[4] = {a->b, a->h, query, elem_guard(e, key, a->total)};
+  for (int i = 0; i < m->rank; i++)
+    at[i] = ie_is(m->dims[i], 1) && i < m->rank - 1 ? e->pool->zero : all[i + 4 - m->rank];
+  const LoopExpr *x = elem_at(e, a->mask, at);
+  elem_unguard(e, 0);
+  return x;
+}
+
+static const LoopExpr *and_also(GroupAttention *g, const LoopExpr *x, const LoopExpr *y) {
+  return x ? op(g, LOOP_and, x, y) : y;
+}
+
+// Whether the thread's query sees the key; NULL: each does.
+static const LoopExpr *sees(GroupAttention *g, Dim key) {
+  Attention *a = &g->a;
+  LoopKernel *k = a->e.k;
+  IntPool *p = a->e.pool;
+  int64_t right = a->at->is_causal ? 0 : a->at->right_window_size, left = a->at->left_window_size;
+  Dim from = add(g, a->offset, add(g, a->q0, g->row));
+  const LoopExpr *is = NULL, *at = loop_index(k, key);
+  if (!ie_is_const(a->total) || a->total->value % g->keys)
+    is = op(g, LOOP_lt, at, loop_index(k, a->total));
+  if (right >= 0) is = and_also(g, is, op(g, LOOP_le, at, loop_index(k, ie_addc(p, from, right))));
+  if (left >= 0) is = and_also(g, is, op(g, LOOP_le, loop_index(k, ie_addc(p, from, -left)), at));
+  return is;
+}
+
+static const LoopExpr *masked(GroupAttention *g, const LoopExpr *x, Dim key) {
+  Attention *a = &g->a;
+  LoopKernel *k = a->e.k;
+  const LoopExpr *off = real(g, -INFINITY);
+  if (a->at->softcap > 0) {
+    const LoopExpr *cap = real(g, a->at->softcap);
+    x = op(g, LOOP_mul, loop_op(k, LOOP_tanh, op(g, LOOP_div, x, cap), NULL, NULL), cap);
+  }
+  if (a->mask) {
+    const LoopExpr *m = mask_at(g, key);
+    if (!m) return NULL;
+    if (m->dtype == DT_BOOL) {
+      x = loop_op(k, LOOP_select, m, x, off);
+    } else {
+      m = loop_let(&a->e.b, loop_cast(k, a->t, m));
+      x = loop_op(k, LOOP_select, op(g, LOOP_eq, m, off), off, op(g, LOOP_add, x, m));
+    }
+  }
+  const LoopExpr *is = sees(g, key);
+  return is ? loop_op(k, LOOP_select, is, x, off) : x;
+}
+
+static bool scores(GroupAttention *g, Dim first) {
+  Attention *a = &g->a;
+  Elem *e = &a->e;
+  open_threads(g);
+  Dim j = loop_for(&e->b, LOOP_SERIAL, "j", num(g, g->keys / g->lanes));
+  Dim key = add(g, ie_mulc(e->pool, j, g->lanes), g->lane);
+  Dim d = loop_reduce(&e->b, LOOP_add, "d", num(g, a->size), 1);
+  const LoopExpr *x = op(g, LOOP_mul, get(g, g->q, at_row(g, g->row, g->pitch, d)),
+                         get(g, g->k, at_row(g, key, g->pitch, d)));
+  x = masked(g, loop_yield(&e->b, x), add(g, first, key));
+  if (!x) return false;
+  loop_store(&e->b, g->score, at_row(g, g->row, g->score_pitch, key), x);
+  group_close(e, 2);
+  return true;
+}
+
+// ---- weights, and what they give ----
+
+static void weights(GroupAttention *g) {
+  Elem *e = &g->a.e;
+  LoopKernel *k = e->k;
+  open_threads(g);
+  Dim i = loop_reduce(&e->b, LOOP_max, "i", num(g, g->keys), 1);
+  const LoopExpr *most = loop_yield(&e->b, get(g, g->score, at_row(g, g->row, g->score_pitch, i)));
+  const LoopExpr *before = loop_let(&e->b, get(g, g->top, g->t));
+  const LoopExpr *top = loop_let(&e->b, op(g, LOOP_max, before, most));
+  const LoopExpr *none = op(g, LOOP_eq, top, real(g, -INFINITY));
+  const LoopExpr *from = loop_let(&e->b, loop_op(k, LOOP_select, none, real(g, 0), top));
+  loop_store(&e->b, g->top, g->t, top);
+  loop_store(&e->b, g->fade, g->t, exp_of(g, op(g, LOOP_sub, before, from)));
+  Dim j = loop_for(&e->b, LOOP_SERIAL, "j", num(g, g->keys / g->lanes));
+  Dim key = add(g, ie_mulc(e->pool, j, g->lanes), g->lane);
+  Dim at = at_row(g, g->row, g->score_pitch, key);
+  loop_store(&e->b, g->weight, at, exp_of(g, op(g, LOOP_sub, get(g, g->score, at), from)));
+  group_close(e, 2);
+}
+
+static void values(GroupAttention *g) {
+  Attention *a = &g->a;
+  Elem *e = &a->e;
+  IntPool *p = e->pool;
+  open_threads(g);
+  const LoopExpr *fade = loop_let(&e->b, get(g, g->fade, g->t));
+  Dim i = loop_reduce(&e->b, LOOP_add, "i", num(g, g->keys), 1);
+  const LoopExpr *sum = loop_yield(&e->b, get(g, g->weight, at_row(g, g->row, g->score_pitch, i)));
+  loop_store(&e->b, g->sum, g->t, loop_op(e->k, LOOP_fma, get(g, g->sum, g->t), fade, sum));
+  Dim c = loop_for(&e->b, LOOP_UNROLL, "c", num(g, g->columns));
+  Dim at = at_row(g, g->t, g->columns, c);
+  loop_store(&e->b, g->acc, at, op(g, LOOP_mul, get(g, g->acc, at), fade));
+  loop_end(&e->b);
+  i = loop_for(&e->b, LOOP_SERIAL, "i", num(g, g->keys));
+  const LoopExpr *w = loop_let(&e->b, get(g, g->weight, at_row(g, g->row, g->score_pitch, i)));
+  c = loop_for(&e->b, LOOP_UNROLL, "c", num(g, g->columns));
+  int depth = 3;
+  Dim col = add(g, ie_mulc(p, c, g->lanes), g->lane);
+  col = group_inside(e, col, num(g, a->vsize), &depth);
+  at = at_row(g, g->t, g->columns, c);
+  const LoopExpr *v = get(g, g->v, at_row(g, i, a->vsize, col));
+  loop_store(&e->b, g->acc, at, loop_op(e->k, LOOP_fma, w, v, get(g, g->acc, at)));
+  group_close(e, depth);
+}
+
+static bool finish(GroupAttention *g) {
+  Attention *a = &g->a;
+  Elem *e = &a->e;
+  IntPool *p = e->pool;
+  open_threads(g);
+  const LoopExpr *sum = loop_let(&e->b, get(g, g->sum, g->t)), *zero = real(g, 0);
+  const LoopExpr *by = op(g, LOOP_div, real(g, 1), sum);
+  by = loop_let(&e->b, loop_op(e->k, LOOP_select, op(g, LOOP_eq, sum, zero), zero, by));
+  Dim c = loop_for(&e->b, LOOP_UNROLL, "c", num(g, g->columns));
+  int depth = 2;
+  Dim col = add(g, ie_mulc(p, c, g->lanes), g->lane);
+  col = group_inside(e, col, num(g, a->vsize), &depth);
+  Dim query = group_inside(e, add(g, a->q0, g->row), a->seq, &depth);
+  const LoopExpr *x = op(g, LOOP_mul, get(g, g->acc, at_row(g, g->t, g->columns, c)), by);
+  bool ok = attention_store(a, x, ie_sub(p, query, a->q0), col);
+  group_close(e, depth);
+  return ok;
+}
+
+// ---- the kernel ----
+
+static int32_t buffer(GroupAttention *g, LoopSpace space, const char *name, int64_t n) {
+  return loop_buffer(g->a.e.k, space, name, g->a.t, num(g, n), false);
+}
+
+static int64_t shared_bytes(const GroupAttention *g) {
+  const Attention *a = &g->a;
+  int64_t scores = 2 * a->queries * g->score_pitch;
+  int64_t n = (a->queries + g->keys) * g->pitch + g->keys * a->vsize + scores;
+  return n * elem_bytes(a->t);
+}
+
+// Queries and keys of a block: as many as shared memory holds.
+static bool choose(GroupAttention *g, const LowerTarget *t) {
+  Attention *a = &g->a;
+  g->threads = t->group;
+  // A row of keys is one word longer than it need be, so that threads with different keys read from different banks.
+  g->pitch = a->size + (g->threads % a->size ? 0 : 1);
+  for (a->queries = 32; a->queries >= 4; a->queries /= 2) {
+    g->keys = 32;
+    g->lanes = g->threads / a->queries;
+    g->score_pitch = g->keys + g->lanes;
+    bool fits = g->threads >= a->queries && g->lanes <= g->keys;
+    if (fits && shared_bytes(g) <= t->shared_bytes) break;
+  }
+  if (a->queries < 4) return false;
+  g->columns = (a->vsize + g->lanes - 1) / g->lanes;
+  a->ragged = false;  // asked for around what is done with a query
+  g->q = buffer(g, LOOP_SHARED, "q", a->queries * g->pitch);
+  g->k = buffer(g, LOOP_SHARED, "k", g->keys * g->pitch);
+  g->v = buffer(g, LOOP_SHARED, "v", g->keys * a->vsize);
+  g->score = buffer(g, LOOP_SHARED, "score", a->queries * g->score_pitch);
+  g->weight = buffer(g, LOOP_SHARED, "weight", a->queries * g->score_pitch);
+  g->top = buffer(g, LOOP_REGISTER, "top", g->threads);
+  g->sum = buffer(g, LOOP_REGISTER, "sum", g->threads);
+  g->fade = buffer(g, LOOP_REGISTER, "fade", g->threads);
+  g->acc = buffer(g, LOOP_REGISTER, "acc", g->threads * g->columns);
+  return true;
+}
+
+static bool key_block(GroupAttention *g, Dim first) {
+  Attention *a = &g->a;
+  const KeyRun *r = &a->run[0];
+  open_threads(g);
+  if (!copy_rows(g, r->k, a->kv_head, a->size, first, a->total, g->k, g->keys, g->pitch, 1))
+    return false;
+  if (!copy_rows(g, r->v, a->kv_head, a->vsize, first, a->total, g->v, g->keys, a->vsize, 1))
+    return false;
+  loop_end(&a->e.b);
+  if (!scores(g, first)) return false;
+  weights(g);
+  values(g);
+  return true;
+}
+
+static bool build(GroupAttention *g) {
+  Attention *a = &g->a;
+  Elem *e = &a->e;
+  IntPool *p = e->pool;
+  Dim blocks = ie_max(p, p->one, ie_ceildiv(p, a->seq, num(g, a->queries))), at[3];
+  Dim shape[3] = {a->batch, num(g, a->heads), blocks};
+  Dim items = ie_mul(p, ie_mul(p, shape[0], shape[1]), shape[2]);
+  loop_begin(&e->b, e->k);
+  Dim item = loop_for(&e->b, LOOP_PARALLEL, "item", items);
+  elem_split(e, ie_is(items, 1) ? p->zero : item, 3, shape, at);
+  a->b = at[0];
+  a->h = at[1];
+  a->kv_head = ie_div(p, at[1], num(g, a->heads / a->kv_heads));
+  a->q0 = ie_mulc(p, at[2], a->queries);
+  a->offset = p->zero;
+  if (!begin(g)) return false;
+  Dim n = a->total;
+  if (a->at->is_causal)  // keys that the last query of the block sees
+    n = ie_min(p, n, ie_addc(p, a->q0, a->queries));
+  Dim block = loop_for(&e->b, LOOP_SERIAL, "block", ie_ceildiv(p, n, num(g, g->keys)));
+  if (!key_block(g, ie_mulc(p, block, g->keys))) return false;
+  loop_end(&e->b);
+  if (!finish(g)) return false;
+  loop_end(&e->b);
+  return true;
+}
+
+tenon_status lower_group_attention(Lowering *lo, const Node *fused, Lowered *out) {
+  GroupAttention *g = arena_new(lo->arena, GroupAttention);
+  Attention *a = &g->a;
+  if (!attention_begin(a, lo, fused) || a->nruns != 1 || a->nonpad) return TENON_EUNSUPPORTED;
+  if (!choose(g, &lo->target) || !build(g)) return TENON_EUNSUPPORTED;
+  elem_finish(&a->e,
+              str_printf(lo->arena, "group attention %dx%d keys %d", (int)a->queries, (int)g->lanes,
+                         (int)g->keys),
+              out);
+  return TENON_OK;
+}
