@@ -399,7 +399,6 @@ int cmd_conform(Cli *c) {
   if (plan && strcmp(target, "plan") && !target_find(target))
     return cli_usage(c, "conform: unknown target '%s'; `tenon targets` lists them", target);
   opt_options(c, &OPT_IDS(conform), &optimise);
-  optimise.apart = plan && target_find(target) && target_has_groups(target_find(target));
   Runner r = {.cli = c};
   Folders unpacked = {0};
   signal(SIGINT, on_interrupt);
