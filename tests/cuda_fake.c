@@ -52,9 +52,9 @@ static bool stays(CudaResult r) { return r == 700 || r == 715 || r == 719; }
 // The error of this call.
 static CudaResult step(void) {
   CudaFake *f = &cuda_fake;
-  f->calls++;
+  int64_t call = ++f->calls;
   if (f->sticky) return f->sticky;
-  if (f->calls != f->fail_at) return 0;
+  if (call != f->fail_at) return 0;
   f->failed = true;
   if (stays(f->code)) f->sticky = f->code;
   return f->code;

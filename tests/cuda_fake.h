@@ -7,13 +7,14 @@
 
 #include "runtime/cuda/api.h"
 
+// Texts are compiled by several threads at once: all that they change is atomic.
 typedef struct CudaFake {
-  int64_t calls;      // so far
-  int64_t fail_at;    // this call fails, counted from 1; 0: none
-  CudaResult code;    // with this error
-  bool failed;        // it did
-  CudaResult sticky;  // what every call returns from now on
-  int contexts, pushed, buffers, pages, streams, events, modules, graphs, execs, programs;
+  _Atomic int64_t calls;      // so far
+  int64_t fail_at;            // this call fails, counted from 1; 0: none
+  CudaResult code;            // with this error
+  _Atomic bool failed;        // it did
+  _Atomic CudaResult sticky;  // what every call returns from now on
+  _Atomic int contexts, pushed, buffers, pages, streams, events, modules, graphs, execs, programs;
   int64_t device_bytes, peak_bytes, limit_bytes;  // limit 0: none
   int64_t launches, replays;
 } CudaFake;
