@@ -327,6 +327,10 @@ if [ -x "$(dirname "$program")/tenon-codegen" ]; then
   expect 0 "variant for host: it runs here, and another is faster" inspect "$tmp/v.tenon"
   expect 0 "run by the code in the file, for cpu" run "$tmp/v.tenon" -v
   expect 0 "run by the code in the file, for host" run "$tmp/v.tenon" -v --target host
+  expect 2 "is of the CPU's code alone" compile "$tmp/m.tir" --emit exe --target opencl -o "$tmp/x"
+  expect 2 "C source is a file of its own" compile "$tmp/m.tir" --target cpu --target c -o "$tmp/x.tenon"
+  expect 2 "goes with a target on devices" compile "$tmp/m.tir" --target cpu --device 0 -o "$tmp/x.tenon"
+  expect 0 "1 kernel" compile "$tmp/m.tir" --target cuda --device sm_90a -o "$tmp/x.tenon"
   expect 0 "kernel 0" explain "$tmp/m.tir" --kernel 0
   expect 1 "no kernel is '99'" explain "$tmp/m.tir" --kernel 99
   check "explain --kernel --json is JSON" json_ok explain "$tmp/m.tir" --kernel 0 --json

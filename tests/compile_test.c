@@ -642,9 +642,9 @@ static void *work(void *arg) {
   return NULL;
 }
 
-TEST(sessions_of_one_program_on_several_threads) {
+static void check_threads(const char *target) {
   tenon_model *m = open_text(add_text);
-  tenon_program *p = compile(m, "auto", 3);
+  tenon_program *p = compile(m, target, 3);
   REQUIRE(p);
   Worker w[4];
   pthread_t thread[4];
@@ -654,10 +654,53 @@ TEST(sessions_of_one_program_on_several_threads) {
   }
   for (int i = 0; i < 4; i++) {
     pthread_join(thread[i], NULL);
-    EXPECT_INT_EQ(w[i].wrong, 0);
+    if (w[i].wrong) FAIL("%s: %d wrong", target, (int)w[i].wrong);
   }
   tenon_program_release(p);
   tenon_model_close(m);
+}
+
+TEST(sessions_of_one_program_on_several_threads) {
+  tenon_target_info t;
+  for (size_t k = 0; !tenon_target(k, &t); k++)
+    if (t.available) check_threads(t.name);
+}
+
+typedef struct OneModel {
+  const char *text;
+  float want;
+  int wrong;
+} OneModel;
+
+static void *compile_as_c(void *arg) {
+  OneModel *one = arg;
+  tenon_model *m = open_text(one->text);
+  tenon_options o = {.struct_size = sizeof o, .target = "c"};
+  tenon_program *p = NULL;
+  tenon_session *s = NULL;
+  tenon_error e;
+  float x = -2, y = 0;
+  tenon_tensor in_one = {.data = &x, .dtype = TENON_DTYPE_F32, .rank = 1, .shape = {1}};
+  tenon_tensor out = {.data = &y, .bytes = sizeof y};
+  one->wrong = tenon_compile(m, &o, &p, &e) || tenon_session_create(p, NULL, &s, &e) ||
+               tenon_session_run(s, &in_one, 1, &out, 1, NULL, &e) || y != one->want;
+  tenon_session_release(s);
+  tenon_program_release(p);
+  tenon_model_close(m);
+  return NULL;
+}
+
+// Each thread has the library that was made for it.
+TEST(several_threads_compile_as_c) {
+  OneModel one[] = {
+      {"graph @\"a\"(%x: f32[1]) -> (y: f32[1]) {\n  %a = neg(%x)\n  return %a\n}\n", 2, 0},
+      {"graph @\"b\"(%x: f32[1]) -> (y: f32[1]) {\n  %a = mul(%x, %x)\n  return %a\n}\n", 4, 0}};
+  pthread_t thread[2];
+  for (int i = 0; i < 2; i++) pthread_create(&thread[i], NULL, compile_as_c, &one[i]);
+  for (int i = 0; i < 2; i++) {
+    pthread_join(thread[i], NULL);
+    EXPECT_INT_EQ(one[i].wrong, 0);
+  }
 }
 
 static void *compile_again(void *arg) {

@@ -72,7 +72,7 @@ static void *compile(Batch *b) {
                         "-Wall",
                         "-Wextra",
                         "-Werror",
-                        "-O0",
+                        "-O3",
                         "-march=native",
                         "-ffp-contract=off",
                         b->vectors ? "-DTN_VECTORS=1" : "-DTN_VECTORS=0",

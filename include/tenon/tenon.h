@@ -360,9 +360,8 @@ typedef struct tenon_progress {
 
 typedef struct tenon_options {
   size_t struct_size; /* sizeof(tenon_options) */
-  const char
-      *target;       /* a target's name; NULL or "auto": `cpu` where it is available, else `host` */
-  int32_t opt_level; /* 1 to 3; 0 = the default, which is 3; -1 = no optimisation at all */
+  const char *target; /* a target's name; NULL or "auto": the fastest that is available */
+  int32_t opt_level;  /* 1 to 3; 0 = the default, which is 3; -1 = no optimisation at all */
   tenon_math math;
   int32_t threads; /* that compiling may use; 0 = as many as the machine lets us */
   const tenon_dim

@@ -49,9 +49,10 @@ static tenon_status find_target(CompileCall *c) {
   if (!c->target)
     return fail(c->d, TENON_EINVAL, NOWHERE, "there is no target '%s'; tenon_target lists them",
                 name);
-  if (!target_available(c->target))
+  const char *why = "";
+  if (!target_there(c->target, &why))
     return fail(c->d, TENON_EUNSUPPORTED, NOWHERE, "target %s is not available on this machine: %s",
-                c->target->name, "the program tenon-codegen is not there");
+                c->target->name, why);
   return TENON_OK;
 }
 

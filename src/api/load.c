@@ -1,6 +1,7 @@
 // load.c -- the public interface: programs in files.
 #include "api/api.h"
 
+#include "base/process.h"
 #include "eval/foreign.h"
 #include "eval/table.h"
 #include "runtime/artifact.h"
@@ -62,7 +63,10 @@ static tenon_status load(tenon_program *p, const LoadCall *c, Diag *d) {
       !api_take_options(&o, sizeof(o), c->options, offsetof(tenon_load_options, target)))
     return api_wrong_options(d, c->options->struct_size, sizeof(o));
   TRY(api_copy_ops(&p->arena, o.ops, o.nops, d, &p->custom));
-  ArtifactLoad how = {.find = eval_find, .speed = driver_speed, .target = o.target};
+  ArtifactLoad how = {.find = eval_find,
+                      .speed = driver_speed,
+                      .ask_late = !system_has_accelerator(),
+                      .target = o.target};
   if (c->path)
     TRY(artifact_open(c->path, &how, d, &p->program));
   else

@@ -3,6 +3,7 @@
 // Every entry sets a trap, so that a failed allocation anywhere below ends here with everything freed.
 #include "api/model.h"
 
+#include "base/process.h"
 #include "runtime/artifact.h"
 #include "runtime/speed.h"
 
@@ -35,7 +36,10 @@ static tenon_status read_compiled(Model *m, const ModelOptions *o, Diag *d) {
                 "was compiled from");
   File f = m->file;
   m->file = (File){0};
-  ArtifactLoad load = {.find = eval_find, .speed = driver_speed, .target = o->target};
+  ArtifactLoad load = {.find = eval_find,
+                       .speed = driver_speed,
+                       .ask_late = !system_has_accelerator(),
+                       .target = o->target};
   TRY(artifact_load(&f, &load, d, &m->program));
   if (m->program->ndevices) program_use_devices(m->program);
   return graph_of_program(m->program, d, &m->graph);

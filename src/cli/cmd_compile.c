@@ -170,6 +170,7 @@ static tenon_status compile(CompileCommand *m, bool apart) {
                      .c_source = m->emit == EMIT_C ? &m->c.source : NULL,
                      .c_options = &m->c.options,
                      .watch = &watch,
+                     .device = opt_text(c, OPT_compile_device, NULL),
                      .place = c->opt[OPT_compile_place].text,
                      .nplace = c->opt[OPT_compile_place].count,
                      .report = &m->report};
@@ -452,6 +453,24 @@ static int choose_targets(CompileCommand *m, bool source) {
         return cli_usage(c, "compile: target %s is given twice", m->wanted[i]->name);
   }
   m->target = m->wanted[0];
+  for (int i = 0; i < m->nwanted && m->nwanted > 1; i++)
+    if (!strcmp(m->wanted[i]->name, "c"))
+      return cli_usage(c, "compile: C source is a file of its own, no variant of another");
+  return CLI_OK;
+}
+
+// What the machine code of another target would be asked for.
+static int check_device(const CompileCommand *m) {
+  Cli *c = m->cli;
+  bool device = false;
+  for (int i = 0; i < m->nwanted; i++) device |= m->wanted[i]->driver != NULL;
+  if (device && m->emit != EMIT_TENON)
+    return cli_usage(c,
+                     "compile: --emit=%s is of the CPU's code alone; for target %s write a .tenon "
+                     "file, which the library loads",
+                     emits[m->emit].name, m->target->name);
+  if (!device && opt_given(c, OPT_compile_device))
+    return cli_usage(c, "compile: --device goes with a target on devices (`tenon targets`)");
   return CLI_OK;
 }
 
@@ -473,7 +492,8 @@ static int choose(CompileCommand *m) {
   }
   if (m->nwanted > 1 && m->emit != EMIT_TENON)
     return cli_usage(c, "compile: only a .tenon file holds variants for several targets");
-  rc = choose_machine(m);
+  rc = check_device(m);
+  if (!rc) rc = choose_machine(m);
   if (rc) return rc;
   bool linked = m->emit == EMIT_SO || m->emit == EMIT_EXE;
   if (linked && m->machine.arch != host.arch)

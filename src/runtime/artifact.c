@@ -249,20 +249,46 @@ static double speed_of(const ArtifactLoad *o, const char *target, Arena *a, cons
   return parts < 2 ? best : best * (least > SHARED_SPEED ? 1.01 : 0.99);
 }
 
+static bool has_driver(const char *target) {
+  return strcmp(target, "cpu") != 0 && strcmp(target, "host") != 0;
+}
+
+static void ask_drivers(const Reader *r, double *speed) {
+  for (int i = 0; i < (int)r->h.nvariants; i++)
+    if (has_driver(r->h.variant[i].target))
+      speed[i] = speed_of(r->o, r->h.variant[i].target, &r->p->arena, &r->p->why_not[i]);
+}
+
+// Drivers take long to start: with `ask_late` they are asked only if the CPU's variants fail.
+static void ask_speeds(const Reader *r, bool drivers, double *speed) {
+  for (int i = 0; i < (int)r->h.nvariants; i++) {
+    if (!has_driver(r->h.variant[i].target))
+      speed[i] = speed_of(r->o, r->h.variant[i].target, &r->p->arena, &r->p->why_not[i]);
+    else if (!drivers)
+      r->p->why_not[i] = "no machine but the CPU is seen here";
+  }
+  if (drivers) ask_drivers(r, speed);
+}
+
 // One variant is the whole model, several are alternatives: the next one where a machine cannot run it.
 static tenon_status load_fastest(Reader *r, Diag *d) {
   Program *p = r->p;
   int n = (int)r->h.nvariants;
-  double speed[ARTIFACT_VARIANTS];
+  double speed[ARTIFACT_VARIANTS] = {0};
   Diag *said = arena_new(&p->arena, Diag);
   p->why_not = arena_array(&p->arena, const char *, n);
-  for (int i = 0; i < n; i++)
-    speed[i] = speed_of(r->o, r->h.variant[i].target, &p->arena, &p->why_not[i]);
+  bool asked = n == 1 || !r->o->ask_late;
+  ask_speeds(r, asked, speed);
   for (;;) {
     int best = 0;
     for (int i = 1; i < n; i++)
       if (speed[i] > speed[best]) best = i;
-    if (speed[best] <= 0) break;
+    if (speed[best] <= 0 && asked) break;
+    if (speed[best] <= 0) {
+      ask_drivers(r, speed);
+      asked = true;
+      continue;
+    }
     diag_init(said);
     said->base = d->base;
     tenon_status s = load_variant(r, best, n == 1 ? d : said);

@@ -48,6 +48,7 @@ typedef double DriverSpeed(const char *driver, const char **why);
 typedef struct ArtifactLoad {
   EvalFind *find;
   DriverSpeed *speed;
+  bool ask_late;       // drivers only where no variant for the CPU runs: no other machine is seen
   const char *target;  // this variant and no other; NULL: the fastest that runs here
 } ArtifactLoad;
 // `file` is the program's from here on, also on failure.

@@ -6,6 +6,8 @@
 #include "base/process.h"
 #include "targets/c/c.h"
 
+#include <errno.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -16,13 +18,17 @@ typedef struct Loaded {
   int32_t nin;
   void *weights;
   int64_t weights_bytes;
+  atomic_flag busy;  // the model's memory is static: one call at a time
 } Loaded;
 
 static int32_t invoke(const Program *p, int32_t kernel, void *const *args, const int64_t *size,
                       const int64_t *dims, int64_t begin, int64_t end) {
-  const Loaded *l = p->invoke_ctx;
+  Loaded *l = p->invoke_ctx;
   (void)kernel, (void)size, (void)begin, (void)end;
-  return l->run((const void *const *)args, dims, args + l->nin);
+  while (atomic_flag_test_and_set_explicit(&l->busy, memory_order_acquire)) thread_yield();
+  int32_t code = l->run((const void *const *)args, dims, args + l->nin);
+  atomic_flag_clear_explicit(&l->busy, memory_order_release);
+  return code;
 }
 
 static void unload(Program *p) {
@@ -70,16 +76,19 @@ static tenon_status run_compiler(const TargetOptions *o, const char *source, con
 
 static tenon_status compile_source(const TargetOptions *o, Str source, Arena *a, Diag *d,
                                    void **out) {
-  static _Thread_local int number;
-  const char *folder = getenv("TMPDIR"), *keep = getenv("TENON_KEEP_C");
-  const char *base = str_printf(a, "%s/tenon-c-%ld-%d", folder && *folder ? folder : "/tmp",
-                                (long)getpid(), number++);
-  const char *text = str_printf(a, "%s.c", base), *library = str_printf(a, "%s.so", base);
+  const char *tmp = getenv("TMPDIR"), *keep = getenv("TENON_KEEP_C");
+  // A folder of its own, which nobody else can write to: a library that is loaded is known by its name, and is code.
+  char *folder = str_printf(a, "%s/tenon-c-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+  if (!mkdtemp(folder))
+    return fail(d, TENON_EIO, NOWHERE, "'%s' cannot be made: %s", folder, error_text(errno).s);
+  const char *text = str_printf(a, "%s/model.c", folder);
+  const char *library = str_printf(a, "%s/model.so", folder);
   tenon_status s = file_write(text, source.p, source.n, d);
   if (!s) s = run_compiler(o, text, library, a, d);
   *out = s ? NULL : library_open(library);
   if (!keep) platform->unlink(text);
   platform->unlink(library);
+  if (!keep) rmdir(folder);
   if (!s && !*out) s = fail(d, TENON_EIO, NOWHERE, "the compiled model cannot be loaded");
   return s;
 }

@@ -408,11 +408,20 @@ static void put_named_lanes(const CStyle *c, const Helper *h, DType t, int lanes
   strbuf_puts(out, ");\n");
 }
 
+// Through arrays: gcc 12 takes a loop that sets the elements of a vector one by one for something else where it has AVX-512.
+static const char *element_type(const CStyle *c, char l, DType t) {
+  return l == 'M' ? scalar_type(c, int_of(t)) : letter_text(c, l, t, 0);
+}
+
 static void put_lanes(const CStyle *c, const Helper *h, DType t, int lanes, StrBuf *out) {
-  strbuf_printf(out, "  %s r = {0};\n  for (int i = 0; i < %d; i++) r[i] = tn_%s_%s(",
-                letter_text(c, h->result, t, lanes), lanes, h->name, dtype_name(t));
-  for (int i = 0; h->params[i]; i++) strbuf_printf(out, "%s%c[i]", i ? ", " : "", 'x' + i);
-  strbuf_puts(out, ");\n  return r;\n");
+  for (int i = 0; h->params[i]; i++)
+    strbuf_printf(out, "  %s %cs[%d];\n  memcpy(%cs, &%c, sizeof %cs);\n",
+                  element_type(c, h->params[i], t), 'x' + i, lanes, 'x' + i, 'x' + i, 'x' + i);
+  strbuf_printf(out, "  %s rs[%d];\n  %s r;\n  for (int i = 0; i < %d; i++) rs[i] = tn_%s_%s(",
+                element_type(c, h->result, t), lanes, letter_text(c, h->result, t, lanes), lanes,
+                h->name, dtype_name(t));
+  for (int i = 0; h->params[i]; i++) strbuf_printf(out, "%s%cs[i]", i ? ", " : "", 'x' + i);
+  strbuf_puts(out, ");\n  memcpy(&r, rs, sizeof r);\n  return r;\n");
 }
 
 // A conversion that the machine has.
