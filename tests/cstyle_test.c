@@ -192,6 +192,12 @@ static void add_reductions(Batch *b) {
 }
 
 static void add_binds(Batch *b) {
+  // A loop over a size that broadcasts.
+  batch_add(b,
+            "kernel @wide dims(n in [1, 9], m in [1, 9]) (%x: f32[bcast(n, m)], out %z: "
+            "f32[3*bcast(n, m)]) {\n parallel i < 3 {\n  for j < bcast(n, m) {\n"
+            "   store %z[i*bcast(n, m) + j] = %x[j]\n  }\n }\n}\n",
+            (const int64_t[]){1, 5});
   batch_add(b,
             "kernel @gather (%x: f32[330], %ids: i64[33], out %z: f32[330]) {\n parallel i < 10 {\n"
             "  vector j < 33 {\n   bind k < 33 = mod(%ids[j], 33) check \"index\"\n"

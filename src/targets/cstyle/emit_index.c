@@ -116,9 +116,9 @@ static CLin lin_choose(CEmit *e, Dim d) {
   if (a.stride || b.stride) return lanes_apart(e);
   if (d->kind == IE_BCAST) {
     if (!a.text) return a.c == 1 ? b : a;
-    return lin_text(str_printf(e->arena, "%s == 1 ? %s : %s", cs_operand(e, a), cs_lin_text(e, b),
+    return lin_text(str_printf(e->arena, "(%s == 1 ? %s : %s)", cs_operand(e, a), cs_lin_text(e, b),
                                cs_operand(e, a)),
-                    true);
+                    false);
   }
   bool least = d->kind == IE_MIN;
   if (!a.text && !b.text) return lin_const(least ? MIN(a.c, b.c) : MAX(a.c, b.c));
