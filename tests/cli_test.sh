@@ -329,7 +329,11 @@ if [ -x "$(dirname "$program")/tenon-codegen" ]; then
   expect 0 "run by the code in the file, for host" run "$tmp/v.tenon" -v --target host
   expect 2 "is of the CPU's code alone" compile "$tmp/m.tir" --emit exe --target opencl -o "$tmp/x"
   expect 2 "C source is a file of its own" compile "$tmp/m.tir" --target cpu --target c -o "$tmp/x.tenon"
-  expect 2 "goes with a target on devices" compile "$tmp/m.tir" --target cpu --device 0 -o "$tmp/x.tenon"
+  expect 1 "has no devices to choose" compile "$tmp/m.tir" --target cpu --device 0 -o "$tmp/x.tenon"
+  expect 1 "places kernels on one of two machines" run "$tmp/m.tir" --target cpu --place alternate
+  expect 2 "go with a --target that compiles for devices" run "$tmp/m.tir" --device 0
+  expect 2 "is compiled already" run "$tmp/v.tenon" --target cpu --device 0
+  expect 2 "shows the CPU's code" explain "$tmp/m.tir" --target opencl --kernel 0
   expect 0 "1 kernel" compile "$tmp/m.tir" --target cuda --device sm_90a -o "$tmp/x.tenon"
   expect 0 "kernel 0" explain "$tmp/m.tir" --kernel 0
   expect 1 "no kernel is '99'" explain "$tmp/m.tir" --kernel 99

@@ -710,6 +710,13 @@ TEST(variants_are_saved_and_one_is_loaded) {
     EXPECT_STATUS(tenon_programs_save(gap, 2, path, &error), TENON_EINVAL);
     EXPECT_STATUS(tenon_programs_save(both, 0, path, &error), TENON_EINVAL);
     EXPECT_STATUS(tenon_programs_save(both, 2, NULL, &error), TENON_EINVAL);
+    tenon_model *another = open_text(add_text);
+    tenon_program *sum = compile(another, "host", 3);
+    const tenon_program *two_models[] = {cpu, sum};
+    EXPECT_STATUS(tenon_programs_save(two_models, 2, path, &error), TENON_EINVAL);
+    EXPECT_CONTAINS(error.message, "variants are of one model");
+    tenon_program_release(sum);
+    tenon_model_close(another);
   }
   tenon_program_release(host);
   tenon_program_release(cpu);

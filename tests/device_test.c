@@ -121,7 +121,7 @@ TEST(device_copies_no_more_than_needed) {
 
 // ---- faults ----
 
-static tenon_status run_gather(Session *s, int64_t index, Diag *d, float *out) {
+static tenon_status run_within(Session *s, int64_t index, int64_t limit, Diag *d, float *out) {
   Run run;
   Value *in[2] = {NULL}, *got[1] = {NULL};
   diag_init(d);
@@ -131,11 +131,35 @@ static tenon_status run_gather(Session *s, int64_t index, Diag *d, float *out) {
   if (!st) {
     fill(in[0]);
     *(int64_t *)in[1]->data = index;
+    run.max_bytes = limit;
     st = session_run(s, &run, in, NULL, got);
   }
   if (!st) *out = ((float *)got[0]->data)[0];
   run_deinit(&run);
   return st;
+}
+
+static tenon_status run_gather(Session *s, int64_t index, Diag *d, float *out) {
+  return run_within(s, index, 0, d, out);
+}
+
+// The host holds 48 bytes, the device a block for each value.
+TEST(device_memory_counts_against_the_limit) {
+  NEED_DEVICE();
+  Arena a;
+  Diag d;
+  Session *s;
+  float y = 0;
+  Program *p = compiled(
+      "graph(%x: f32[4, 2], %i: i64[1]) { %g = gather(%x, %i) axis=0 return y = %g }", &a, &d);
+  REQUIRE(p);
+  EXPECT_STATUS(session_create(p, &(SessionOptions){.threads = 1}, &d, &s), TENON_OK);
+  EXPECT_STATUS(run_within(s, 2, 100, &d, &y), TENON_ENOMEM);
+  EXPECT_CONTAINS(d.text, "memory of devices");
+  EXPECT_STATUS(run_within(s, 2, 1000, &d, &y), TENON_OK);
+  session_free(s);
+  program_release(p);
+  arena_deinit(&a);
 }
 
 TEST(device_check_that_fails_ends_the_run) {

@@ -106,7 +106,7 @@ static tenon_status build(CompileCall *c) {
   oo.level = c->o.opt_level < 0 ? 0 : c->o.opt_level ? c->o.opt_level : 3;
   oo.fast = opt_licences(oo.level, c->o.math == TENON_MATH_EXACT, c->o.math == TENON_MATH_FAST);
   if (c->o.precision == TENON_PRECISION_BF16) oo.precision = DT_BF16;
-  oo.apart = target_has_groups(c->target);
+  oo.apart = target_has_groups(c->target, NULL);
   oo.watch = &c->watch;
   g->diag = c->d;
   TRY(graph_optimise(g, &oo, &report));

@@ -7,6 +7,21 @@
 #include "runtime/artifact.h"
 #include "runtime/speed.h"
 
+// Which of them runs is the machine's affair, so all must take and give the same.
+static bool same_interface(const Program *a, const Program *b) {
+  const ProgFunction *f = a->function[0], *g = b->function[0];
+  if (f->nparams != g->nparams || f->nresults != g->nresults) return false;
+  for (int32_t i = 0; i < f->nparams + f->nresults; i++) {
+    bool in = i < f->nparams;
+    const ProgValue *x = &f->value[in ? f->param[i] : f->result[i - f->nparams]];
+    const ProgValue *y = &g->value[in ? g->param[i] : g->result[i - f->nparams]];
+    const char *p = in ? x->name : f->result_name[i - f->nparams];
+    const char *q = in ? y->name : g->result_name[i - f->nparams];
+    if (x->dtype != y->dtype || x->rank != y->rank || strcmp(p ? p : "", q ? q : "")) return false;
+  }
+  return true;
+}
+
 tenon_status tenon_programs_save(const tenon_program *const *programs, size_t n, const char *path,
                                  tenon_error *error) {
   Diag d;
@@ -21,7 +36,15 @@ tenon_status tenon_programs_save(const tenon_program *const *programs, size_t n,
     return api_error(
         error, &d,
         fail(&d, TENON_EINVAL, NOWHERE, "%zu programs, at most %d", n, ARTIFACT_VARIANTS));
-  for (size_t i = 0; i < n; i++) variant[i] = programs[i]->program;
+  for (size_t i = 0; i < n; i++) {
+    variant[i] = programs[i]->program;
+    if (!same_interface(variant[0], variant[i]))
+      return api_error(error, &d,
+                       fail(&d, TENON_EINVAL, NOWHERE,
+                            "program %zu has other inputs or outputs than the first: variants are "
+                            "of one model",
+                            i));
+  }
   Trap t;
   trap_enter(&t, &d);
   if (setjmp(t.env) == 0) t.status = artifact_write_all(variant, (int)n, path, &d);

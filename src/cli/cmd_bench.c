@@ -290,7 +290,7 @@ static tenon_status compile(Bench *b) {
   MemPlan *plan;
   int64_t start = platform->now();
   Optimised *opt = arena_new(&c->arena, Optimised);
-  opt->options.apart = target_has_groups(b->target);
+  opt->options.apart = target_has_groups(b->target, opt_text(c, OPT_bench_device, NULL));
   TRY(opt_run(c, &OPT_IDS(bench), g, opt));
   TRY(opt_plan(g, &c->arena, &c->diag, &plan));
   TargetOptions to = {.sizes = &b->in.dims,
@@ -352,10 +352,14 @@ int cmd_bench(Cli *c) {
                                          opt_text(c, OPT_bench_inputs, NULL), o, &b->model));
   if (rc) return rc;
   b->load_ms = since(start);
-  if (b->model->program && (opt_given(c, OPT_bench_level) || opt_given(c, OPT_bench_no_cache))) {
+  if (b->model->program && (opt_given(c, OPT_bench_level) || opt_given(c, OPT_bench_no_cache) ||
+                            opt_given(c, OPT_bench_device) || opt_given(c, OPT_bench_place))) {
     model_free(b->model);
-    return cli_usage(c, "bench: %s is compiled already: -O and --no-cache are for a model",
-                     c->pos[0]);
+    return cli_usage(
+        c,
+        "bench: %s is compiled already: -O, --no-cache, --device and --place are for a "
+        "model",
+        c->pos[0]);
   }
   b->in = (Inputs){.graph = b->model->graph,
                    .program = b->model->program,

@@ -156,7 +156,7 @@ static tenon_status compile(CompileCommand *m, bool apart) {
   const int64_t *range = input_ranges(g, &c->arena);
   end_stage(m, "read");
   Optimised *opt = arena_new(&c->arena, Optimised);
-  opt->options.apart = target_has_groups(m->target);
+  opt->options.apart = target_has_groups(m->target, opt_text(c, OPT_compile_device, NULL));
   TRY(opt_run(c, &OPT_IDS(compile), g, opt));
   end_stage(m, "optimise");
   TRY(opt_plan(g, &c->arena, d, &plan));
@@ -459,7 +459,7 @@ static int choose_targets(CompileCommand *m, bool source) {
   return CLI_OK;
 }
 
-// What the machine code of another target would be asked for.
+// Only a file for the library holds what devices run.
 static int check_device(const CompileCommand *m) {
   Cli *c = m->cli;
   bool device = false;
@@ -469,8 +469,6 @@ static int check_device(const CompileCommand *m) {
                      "compile: --emit=%s is of the CPU's code alone; for target %s write a .tenon "
                      "file, which the library loads",
                      emits[m->emit].name, m->target->name);
-  if (!device && opt_given(c, OPT_compile_device))
-    return cli_usage(c, "compile: --device goes with a target on devices (`tenon targets`)");
   return CLI_OK;
 }
 

@@ -397,6 +397,7 @@ static int explain(Telling *t) {
   if (rc) return rc;
   explain_before(&t->x, g, &c->arena);
   t->opt.options.record = true;
+  t->opt.options.apart = target_has_groups(t->target, NULL);
   rc = cli_exit_of(opt_run(c, &OPT_IDS(explain), g, &t->opt));
   if (rc) return rc;
   const char *kernel = opt_text(c, OPT_explain_kernel, NULL);
@@ -425,6 +426,8 @@ int cmd_explain(Cli *c) {
   t->target = strcmp(target, "auto") ? target_find(target) : target_auto();
   if (!t->target)
     return cli_usage(c, "explain: unknown target '%s'; `tenon targets` lists them", target);
+  if (t->target->driver && opt_given(c, OPT_explain_kernel))
+    return cli_usage(c, "explain: --kernel shows the CPU's code, and none of target %s", target);
   int rc = fixed_read(c, &c->opt[OPT_explain_fix], &o);
   if (!rc) rc = foreign_read(c, &c->opt[OPT_explain_type], &c->opt[OPT_explain_weights], &o);
   if (!rc) rc = cli_exit_of(open_fixed(c, c->pos[0], &o, &t->model));

@@ -478,7 +478,7 @@ static tenon_status execute(RunCommand *r) {
   }
   Optimised *opt = arena_new(&c->arena, Optimised);
   const Target *target = plan ? target_find(r->target) : NULL;
-  opt->options.apart = target && target_has_groups(target);
+  opt->options.apart = target && target_has_groups(target, opt_text(c, OPT_run_device, NULL));
   if (plan || opt_given(c, OPT_run_level) || opt_given(c, OPT_run_precision))
     TRY(opt_run(c, &OPT_IDS(run), g, opt));
   if (plan) TRY(opt_plan(g, &c->arena, &c->diag, &r->plan));
@@ -534,6 +534,9 @@ int cmd_run(Cli *c) {
   if (chosen) target = choose_target(c, &why);
   if (strcmp(target, "interp") && strcmp(target, "plan") && !target_find(target))
     return cli_usage(c, "run: unknown target '%s'; `tenon targets` lists them", target);
+  if ((opt_given(c, OPT_run_device) || opt_given(c, OPT_run_place)) &&
+      (chosen || !target_find(target)))
+    return cli_usage(c, "run: --device and --place go with a --target that compiles for devices");
   if (opt_given(c, OPT_run_compare) && strcmp(opt_text(c, OPT_run_compare, ""), "interp"))
     return cli_usage(c, "run: --compare takes 'interp', not '%s'",
                      opt_text(c, OPT_run_compare, ""));
@@ -550,11 +553,12 @@ int cmd_run(Cli *c) {
                                          opt_text(c, OPT_run_inputs, NULL), o, &r->model));
   if (rc) return rc;
   if (r->model->program && (opt_given(c, OPT_run_level) || opt_given(c, OPT_run_expand) ||
-                            opt_given(c, OPT_run_compare))) {
+                            opt_given(c, OPT_run_compare) || opt_given(c, OPT_run_device) ||
+                            opt_given(c, OPT_run_place))) {
     model_free(r->model);
     return cli_usage(c,
-                     "run: %s is compiled already: -O and --expand are for `compile`, --compare is "
-                     "for a model",
+                     "run: %s is compiled already: -O, --expand, --device and --place are for "
+                     "`compile`, --compare is for a model",
                      c->pos[0]);
   }
   if (!r->model->program) r->target = target;

@@ -379,7 +379,7 @@ static tenon_status optimise(Test *t) {
                   str_printf(t->arena, "tenon conform --target plan: %s", t->c->model)};
   // Asked here, in the test's own process: a device that was opened before a fork does not work after it.
   OptOptions o = *t->o->optimise;
-  o.apart = t->o->target && target_has_groups(t->o->target);
+  o.apart = t->o->target && target_has_groups(t->o->target, NULL);
   TRY(opt_quiet(&o, &call, g, t->arena, &report, t->diag));
   TRY(graph_verify(g, t->diag));
   if (t->o->plan) TRY(opt_plan(g, t->arena, t->diag, &t->plan));

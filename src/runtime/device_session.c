@@ -37,15 +37,25 @@ static DeviceBlock *smaller_block(Session *s, int32_t device, int64_t bytes) {
   return best;
 }
 
-static tenon_status take_block(Session *s, int32_t device, int64_t bytes, Diag *d,
+// The run's limit holds for what lies outside of arenas, too.
+static tenon_status check_limit(const Session *s, const Run *run, int64_t more) {
+  int64_t used = more;
+  for (const DeviceBlock *b = s->device->blocks; b; b = b->next)
+    if (b->refs && !ck_add(used, b->bytes, &used)) used = INT64_MAX;
+  if (!run->max_bytes || used <= run->max_bytes) return TENON_OK;
+  return fail(run->diag, TENON_ENOMEM, NOWHERE, "memory of devices: more than the limit");
+}
+
+static tenon_status take_block(Session *s, const Run *run, int32_t device, int64_t bytes,
                                DeviceBlock **out) {
   DeviceSession *ds = s->device;
   const DeviceLoaded *l = &ds->kept->device[device];
   bytes = MAX(bytes, DEVICE_ALIGN);
+  TRY(check_limit(s, run, bytes));
   DeviceBlock *b = find_block(ds, device, bytes);
   if (!b) {
     b = smaller_block(s, device, bytes);
-    TRY(l->driver->buffer(l->device, bytes, d, &b->buffer));
+    TRY(l->driver->buffer(l->device, bytes, run->diag, &b->buffer));
     b->bytes = bytes;
   }
   b->refs = 1;
@@ -66,7 +76,7 @@ static tenon_status make_result(Session *s, Run *run, Frame *fr, const ProgValue
   if (!*slot) {
     if (!value_bytes(s, &fr->f->value[fr->f->result[v->slot]], &bytes))
       return fail(run->diag, TENON_EINTERNAL, at, "the size of a result is not known");
-    TRY(take_block(s, v->device, bytes, run->diag, slot));
+    TRY(take_block(s, run, v->device, bytes, slot));
   }
   if (v->at >= 0 && !prog_eval(s->program, v->at, s->sym, &part))
     return fail(run->diag, TENON_EINTERNAL, at, "the place of a part is not known");
@@ -82,7 +92,7 @@ tenon_status device_make(Session *s, Run *run, Frame *fr, int32_t value, Where a
   if (v->place == PLACE_RESULT) return make_result(s, run, fr, v, c, at);
   if (!value_bytes(s, v, &bytes))
     return fail(run->diag, TENON_EINTERNAL, at, "the size of a result is not known");
-  TRY(take_block(s, v->device, bytes, run->diag, &c->block));
+  TRY(take_block(s, run, v->device, bytes, &c->block));
   c->at = (DevicePlace){c->block->buffer, 0};
   return TENON_OK;
 }

@@ -110,14 +110,14 @@ static void group_for_tests(LowerTarget *t) {
   t->in_step = 32;
 }
 
-bool target_has_groups(const Target *t) {
+bool target_has_groups(const Target *t, const char *device_name) {
   LowerTarget lt = {0};
   Diag d;
   int index;
   Device *device = NULL;
   const DeviceDriver *driver = t->driver ? device_driver(t->driver) : NULL;
   diag_init(&d);
-  if (driver && !driver->find(NULL, &d, &index) && !driver->open(index, &d, &device)) {
+  if (driver && !driver->find(device_name, &d, &index) && !driver->open(index, &d, &device)) {
     t->describe_device(driver->info(device), &lt);
     driver->close(device);
   }
@@ -217,12 +217,27 @@ static tenon_status compile(Call *call, Graph *g, const MemPlan *plan, Arena *a,
   return TENON_OK;
 }
 
+// What is asked for must have a meaning, so that nobody thinks it was done.
+static tenon_status check_options(const Target *t, const TargetOptions *o, Diag *d) {
+  if (o->device && !t->driver)
+    return fail(d, TENON_EINVAL, NOWHERE,
+                "target %s has no devices to choose '%s' from; `tenon targets` lists those that do",
+                t->name, o->device);
+  if (o->nplace && !t->with)
+    return fail(d, TENON_EINVAL, NOWHERE,
+                "'%s' places kernels on one of two machines, and target %s is one: give two, such "
+                "as cpu,opencl",
+                o->place[0], t->name);
+  return TENON_OK;
+}
+
 tenon_status target_compile_with(const Target *t, Graph *g, const MemPlan *plan,
                                  const TargetOptions *o, Arena *a, Diag *d, Program **out) {
   Call call = {.t = t};
   Machine here;
   if (o) call.o = *o;
   *out = NULL;
+  TRY(check_options(t, &call.o, d));
   if (!call.o.machine) {
     machine_host(&here);
     call.o.machine = &here;

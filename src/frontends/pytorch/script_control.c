@@ -58,7 +58,7 @@ static void reach(Closing *c, Node *n) {
       vec_push(a, &c->params, p);
       map_to(c, x, p);
     } else {
-      map_to(c, x, x);  // for now: made again below
+      map_to(c, x, x);  // known; close_body makes it again, over the mapped operands
       vec_push(a, &c->todo, x);
       for (uint32_t i = 0; i < x->nsrc; i++) vec_push(a, &stack, x->src[i]);
     }
