@@ -257,6 +257,29 @@ const char *const codegen_groups[] = {
     NULL,
 };
 
+const CodegenKernel codegen_checks[] = {
+    {"kernel @gather (%x: f32[330], %ids: i64[33], out %z: f32[330]) {\n parallel i < 10 {\n"
+     "  vector j < 33 {\n   bind k < 33 = mod(%ids[j], 33) check \"index\"\n"
+     "   store %z[33*i + j] = %x[33*i + k]\n  }\n }\n}\n",
+     {0}},
+    {"kernel @fails (%x: f32[80], %ids: i64[20], out %z: f32[20]) {\n parallel i < 2 {\n"
+     "  vector j < 10 {\n   bind k < 4 = %ids[10*i + j] check \"first\"\n   bind l < 80 = "
+     "%ids[10*i + j] check \"second\"\n   store %z[10*i + j] = %x[k + 0*l]\n  }\n }\n}\n",
+     {0}},
+    {"kernel @zero (%x: i32[40], %y: i32[40], out %z: i32[40]) {\n parallel i < 4 {\n"
+     "  vector j < 10 {\n   store %z[10*i + j] = div(%x[10*i + j], %y[10*i + j])\n  }\n }\n}\n",
+     {0}},
+    {"kernel @reduce dims(n in [0, 4096]) (%x: f32[2*n], out %y: f32[2]) {\n"
+     " parallel i < 2 {\n  reduce %v0: f32 = add lanes 16 over k < n {\n"
+     "   yield %x[n*i + k]\n  }\n  store %y[i] = %v0\n }\n}\n",
+     {77}},
+    {"kernel @wide dims(n in [1, 9], m in [1, 9]) (%x: f32[bcast(n, m)], out %z: "
+     "f32[3*bcast(n, m)]) {\n parallel i < 3 {\n  for j < bcast(n, m) {\n"
+     "   store %z[i*bcast(n, m) + j] = %x[j]\n  }\n }\n}\n",
+     {1, 5}},
+    {NULL, {0}},
+};
+
 const char *const codegen_types[] = {"f32",  "u8",     "i8",      "u16",    "i16",     "i32",
                                      "i64",  "bool",   "f16",     "f64",    "u32",     "u64",
                                      "bf16", "f8e4m3", "f8e4m3z", "f8e5m2", "f8e5m2z", "f8e8m0"};

@@ -27,6 +27,12 @@ void codegen_compare(CodegenFixture *f,
 
 extern const char *const codegen_shapes[];  // ends with NULL
 extern const char *const codegen_groups[];  // likewise, with groups of threads
+// Checks that hold and that fail, a division by zero, and loops over sizes that are open; ends with a text of NULL.
+typedef struct CodegenKernel {
+  const char *text;
+  int64_t dims[2];
+} CodegenKernel;
+extern const CodegenKernel codegen_checks[];
 extern const char *const codegen_types[];
 extern const int codegen_ntypes;
 const char *codegen_casts_text(Arena *a, int type);  // from the type to every other

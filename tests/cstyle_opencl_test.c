@@ -232,26 +232,8 @@ static void add_operations(Batch *b) {
 }
 
 static void add_checks(Batch *b) {
-  batch_add(b,
-            "kernel @gather (%x: f32[330], %ids: i64[33], out %z: f32[330]) {\n parallel i < 10 {\n"
-            "  vector j < 33 {\n   bind k < 33 = mod(%ids[j], 33) check \"index\"\n"
-            "   store %z[33*i + j] = %x[33*i + k]\n  }\n }\n}\n",
-            NULL);
-  batch_add(b,
-            "kernel @fails (%x: f32[80], %ids: i64[20], out %z: f32[20]) {\n parallel i < 2 {\n"
-            "  vector j < 10 {\n   bind k < 4 = %ids[10*i + j] check \"first\"\n   bind l < 80 = "
-            "%ids[10*i + j] check \"second\"\n   store %z[10*i + j] = %x[k + 0*l]\n  }\n }\n}\n",
-            NULL);
-  batch_add(
-      b,
-      "kernel @zero (%x: i32[40], %y: i32[40], out %z: i32[40]) {\n parallel i < 4 {\n"
-      "  vector j < 10 {\n   store %z[10*i + j] = div(%x[10*i + j], %y[10*i + j])\n  }\n }\n}\n",
-      NULL);
-  batch_add(b,
-            "kernel @reduce dims(n in [0, 4096]) (%x: f32[2*n], out %y: f32[2]) {\n"
-            " parallel i < 2 {\n  reduce %v0: f32 = add lanes 16 over k < n {\n"
-            "   yield %x[n*i + k]\n  }\n  store %y[i] = %v0\n }\n}\n",
-            (const int64_t[]){77});
+  for (int i = 0; codegen_checks[i].text; i++)
+    batch_add(b, codegen_checks[i].text, codegen_checks[i].dims);
 }
 
 TEST(opencl_text_shapes) { expect_same(add_shapes); }

@@ -191,28 +191,9 @@ static void add_reductions(Batch *b) {
       }
 }
 
-static void add_binds(Batch *b) {
-  // A loop over a size that broadcasts.
-  batch_add(b,
-            "kernel @wide dims(n in [1, 9], m in [1, 9]) (%x: f32[bcast(n, m)], out %z: "
-            "f32[3*bcast(n, m)]) {\n parallel i < 3 {\n  for j < bcast(n, m) {\n"
-            "   store %z[i*bcast(n, m) + j] = %x[j]\n  }\n }\n}\n",
-            (const int64_t[]){1, 5});
-  batch_add(b,
-            "kernel @gather (%x: f32[330], %ids: i64[33], out %z: f32[330]) {\n parallel i < 10 {\n"
-            "  vector j < 33 {\n   bind k < 33 = mod(%ids[j], 33) check \"index\"\n"
-            "   store %z[33*i + j] = %x[33*i + k]\n  }\n }\n}\n",
-            NULL);
-  batch_add(b,
-            "kernel @fails (%x: f32[80], %ids: i64[20], out %z: f32[20]) {\n parallel i < 2 {\n"
-            "  vector j < 10 {\n   bind k < 4 = %ids[10*i + j] check \"first\"\n   bind l < 80 = "
-            "%ids[10*i + j] check \"second\"\n   store %z[10*i + j] = %x[k + 0*l]\n  }\n }\n}\n",
-            NULL);
-  batch_add(
-      b,
-      "kernel @zero (%x: i32[40], %y: i32[40], out %z: i32[40]) {\n parallel i < 4 {\n"
-      "  vector j < 10 {\n   store %z[10*i + j] = div(%x[10*i + j], %y[10*i + j])\n  }\n }\n}\n",
-      NULL);
+static void add_checks(Batch *b) {
+  for (int i = 0; codegen_checks[i].text; i++)
+    batch_add(b, codegen_checks[i].text, codegen_checks[i].dims);
 }
 
 static void add_sizes(Batch *b) {
@@ -241,7 +222,7 @@ TEST(cstyle_groups) { expect_same(add_groups); }
 TEST(cstyle_casts) { expect_same(add_casts); }
 TEST(cstyle_operations) { expect_same(add_operations); }
 TEST(cstyle_reductions) { expect_same(add_reductions); }
-TEST(cstyle_binds) { expect_same(add_binds); }
+TEST(cstyle_checks) { expect_same(add_checks); }
 TEST(cstyle_sizes) { expect_same(add_sizes); }
 
 // ---- math functions of our own: at most 2 units in the last place off ----

@@ -1,32 +1,15 @@
 // loop_group_test.c -- kernels with groups of threads: text, what the verifier refuses, and where threads wait.
 #include "codegen_fixture.h"
 #include "loop/group.h"
+#include "loop_fixture.h"
 #include "test.h"
-
-typedef struct Fixture {
-  Arena arena;
-  IntPool pool;
-  Diag d;
-  LoopKernel *k;
-} Fixture;
-
-static bool read_kernel(Fixture *f, const char *text) {
-  *f = (Fixture){0};
-  arena_init(&f->arena);
-  intpool_init(&f->pool, &f->arena);
-  diag_init(&f->d);
-  if (!loop_parse(str_of(text), NULL, &f->arena, &f->pool, &f->d, &f->k)) return true;
-  FAIL("%s\n%s", f->d.text, text);
-  arena_deinit(&f->arena);
-  return false;
-}
 
 TEST(group_kernels_are_accepted) {
   for (int i = 0; codegen_groups[i]; i++) {
-    Fixture f;
-    if (!read_kernel(&f, codegen_groups[i])) continue;
+    LoopFixture f;
+    if (!loop_fixture_read(&f, codegen_groups[i])) continue;
     if (loop_verify(f.k, &f.d)) FAIL("%s", f.d.text);
-    arena_deinit(&f.arena);
+    loop_fixture_free(&f);
   }
 }
 
@@ -43,9 +26,9 @@ TEST(group_text_and_sizes) {
                              "    }\n"
                              "  }\n"
                              "}\n";
-  Fixture f;
+  LoopFixture f;
   StrBuf out;
-  if (!read_kernel(&f, text)) return;
+  if (!loop_fixture_read(&f, text)) return;
   strbuf_init(&out, &f.arena);
   loop_print(f.k, &out);
   EXPECT_STR_EQ(strbuf_text(&out), text);
@@ -53,7 +36,7 @@ TEST(group_text_and_sizes) {
   EXPECT_INT_EQ(loop_threads(f.k), 8);
   EXPECT_INT_EQ(loop_shared_bytes(f.k), 64);
   EXPECT_INT_EQ(loop_scratch_bytes(f.k), 0);
-  arena_deinit(&f.arena);
+  loop_fixture_free(&f);
 }
 
 // A kernel of 8 threads with these statements in the parallel loop.
@@ -89,13 +72,13 @@ TEST(group_mistakes_are_refused) {
        "outside of the thread loops"},
   };
   for (int i = 0; i < ARRAY_LEN(bad); i++) {
-    Fixture f;
-    if (!read_kernel(&f, bad[i][0])) continue;
+    LoopFixture f;
+    if (!loop_fixture_read(&f, bad[i][0])) continue;
     if (!loop_verify(f.k, &f.d))
       FAIL("accepted: %s", bad[i][0]);
     else
       EXPECT_CONTAINS(f.d.text, bad[i][1]);
-    arena_deinit(&f.arena);
+    loop_fixture_free(&f);
   }
 }
 
@@ -114,16 +97,16 @@ static void list_fences(const LoopBlock *b, const IntMap *m, StrBuf *out) {
 }
 
 static void expect_fences(const char *text, const char *want) {
-  Fixture f;
+  LoopFixture f;
   IntMap m;
   StrBuf got;
-  if (!read_kernel(&f, text)) return;
+  if (!loop_fixture_read(&f, text)) return;
   strbuf_init(&got, &f.arena);
   if (loop_verify(f.k, &f.d)) FAIL("%s", f.d.text);
   loop_barriers(f.k, &f.arena, &m);
   list_fences(&f.k->body, &m, &got);
   EXPECT_STR_EQ(strbuf_text(&got), want);
-  arena_deinit(&f.arena);
+  loop_fixture_free(&f);
 }
 
 TEST(group_threads_wait_where_they_must) {

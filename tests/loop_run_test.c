@@ -1,21 +1,10 @@
 // loop_run_test.c -- kernels run by the interpreter: what operations and statements mean, random kernels through text
 // and back, and the verifier's answers against what running shows.
 #include "loop/impl.h"
+#include "loop_fixture.h"
 #include "test.h"
 
 #include <math.h>
-
-typedef struct Fixture {
-  Arena arena;
-  IntPool pool;
-  Diag d;
-} Fixture;
-
-static void fixture_init(Fixture *f) {
-  arena_init(&f->arena);
-  intpool_init(&f->pool, &f->arena);
-  diag_init(&f->d);
-}
 
 static uint64_t rng_state;
 static int64_t rnd(int64_t n) {
@@ -23,7 +12,7 @@ static int64_t rnd(int64_t n) {
   return (int64_t)((rng_state >> 33) % (uint64_t)n);
 }
 
-static LoopKernel *parsed(Fixture *f, const char *text) {
+static LoopKernel *parsed(LoopFixture *f, const char *text) {
   LoopKernel *k = NULL;
   if (loop_parse(str_of(text), NULL, &f->arena, &f->pool, &f->d, &k))
     FAIL("%s\n%s", f->d.text, text);
@@ -32,8 +21,8 @@ static LoopKernel *parsed(Fixture *f, const char *text) {
 
 // ---- meanings ----
 TEST(loop_runs_lanes_in_their_order) {
-  Fixture f;
-  fixture_init(&f);
+  LoopFixture f;
+  loop_fixture_init(&f);
   LoopKernel *k = parsed(&f, "kernel @k dims(n in [0, 100]) (%x: f32[n], out %y: f32[1]) {\n"
                              "  parallel i < 1 {\n"
                              "    reduce %v0: f32 = add lanes 4 over j < n { yield %x[j] }\n"
@@ -60,12 +49,12 @@ TEST(loop_runs_lanes_in_their_order) {
                 TENON_EINVAL);
   EXPECT_STATUS(loop_interpret(k, args, (int64_t[]){77, 1}, (int64_t[]){77}, 0, 2, &f.d, &failed),
                 TENON_EINVAL);
-  arena_deinit(&f.arena);
+  loop_fixture_free(&f);
 }
 
 TEST(loop_runs_guards_checks_and_scratch) {
-  Fixture f;
-  fixture_init(&f);
+  LoopFixture f;
+  loop_fixture_init(&f);
   LoopKernel *k =
       parsed(&f, "kernel @k dims(n in [1, 9]) (%x: f32[n], %ids: i32[n], out %y: f32[3*n]) {\n"
                  "  scratch %t: f32[1]\n"
@@ -96,13 +85,13 @@ TEST(loop_runs_guards_checks_and_scratch) {
                 TENON_OK);
   EXPECT_INT_EQ(failed, 0);
   EXPECT_STR_EQ(k->check[0], "too far");
-  arena_deinit(&f.arena);
+  loop_fixture_free(&f);
 }
 
 // One operation of two elements each, by text; gives the result's bits.
 static uint64_t bits_of(DType t, const char *expr) {
-  Fixture f;
-  fixture_init(&f);
+  LoopFixture f;
+  loop_fixture_init(&f);
   uint64_t out = 0;
   int32_t failed;
   char text[512];
@@ -115,7 +104,7 @@ static uint64_t bits_of(DType t, const char *expr) {
     tenon_status s = loop_interpret(k, args, (int64_t[]){1}, NULL, 0, 1, &f.d, &failed);
     if (s) FAIL("%s: %s", expr, f.d.text);
   }
-  arena_deinit(&f.arena);
+  loop_fixture_free(&f);
   return out;
 }
 
@@ -170,8 +159,8 @@ TEST(loop_operations_mean_what_scalar_def_says) {
 }
 
 TEST(loop_building_folds_what_is_exact) {
-  Fixture f;
-  fixture_init(&f);
+  LoopFixture f;
+  loop_fixture_init(&f);
   LoopKernel *k = loop_kernel(&f.arena, &f.pool, "9 k/k");
   EXPECT_STR_EQ(k->name, "_9_k_k");
   int32_t b = loop_buffer(k, LOOP_ARG, "a/b", DT_F32, ie_const(&f.pool, 4), false);
@@ -197,18 +186,18 @@ TEST(loop_building_folds_what_is_exact) {
   const LoopExpr *tiny = loop_float(k, DT_F32, 0x1p-130);  // targets flush it
   EXPECT(loop_op(k, LOOP_mul, tiny, one, NULL) == tiny);
   EXPECT(loop_op(k, LOOP_mul, tiny, tiny, NULL)->kind == LX_OP);
-  arena_deinit(&f.arena);
+  loop_fixture_free(&f);
 }
 
 TEST(loop_sizes) {
-  Fixture f;
-  fixture_init(&f);
+  LoopFixture f;
+  loop_fixture_init(&f);
   LoopKernel *k = parsed(&f, "kernel @k dims(n) () { scratch %a: f32[17] scratch %b: u8[1] "
                              "register %r: f32[64] parallel i < 2*n { } }");
   REQUIRE(k);
   EXPECT_INT_EQ(loop_scratch_bytes(k), 192);
   EXPECT(loop_items(k) == ie_mulc(&f.pool, k->dim[0], 2));
-  arena_deinit(&f.arena);
+  loop_fixture_free(&f);
 }
 
 // ---- random kernels: built, printed, read, and both run ----
@@ -296,7 +285,7 @@ static void gen_block(Gen *g, int depth) {
   for (int64_t n = 1 + rnd(3); n > 0 && g->left-- > 0 && g->nvalues < 40; n--) gen_stmt(g, depth);
 }
 
-static LoopKernel *gen_kernel(Fixture *f) {
+static LoopKernel *gen_kernel(LoopFixture *f) {
   Gen g = {.k = loop_kernel(&f->arena, &f->pool, "random"), .left = 14};
   IntPool *p = &f->pool;
   g.n = loop_dim(g.k, "n", 1, 6);
@@ -316,14 +305,14 @@ static LoopKernel *gen_kernel(Fixture *f) {
   return g.k;
 }
 
-static const char *text_of(Fixture *f, const LoopKernel *k) {
+static const char *text_of(LoopFixture *f, const LoopKernel *k) {
   StrBuf b;
   strbuf_init(&b, &f->arena);
   loop_print(k, &b);
   return strbuf_text(&b);
 }
 
-static tenon_status run_random(Fixture *f, const LoopKernel *k, int64_t n, float *y) {
+static tenon_status run_random(LoopFixture *f, const LoopKernel *k, int64_t n, float *y) {
   float x[6];
   int32_t failed;
   for (int i = 0; i < 6; i++) x[i] = (float)(i * i) * 0.37f - 3;
@@ -334,9 +323,9 @@ static tenon_status run_random(Fixture *f, const LoopKernel *k, int64_t n, float
 TEST(loop_random_kernels_survive_text) {
   rng_state = 11;
   for (int round = 0; round < 400; round++) {
-    Fixture f, g;
-    fixture_init(&f);
-    fixture_init(&g);
+    LoopFixture f, g;
+    loop_fixture_init(&f);
+    loop_fixture_init(&g);
     LoopKernel *k = gen_kernel(&f), *again = NULL;
     const char *text = text_of(&f, k);
     if (loop_verify(k, &f.d)) FAIL("%s\n%s", f.d.text, text);
@@ -351,8 +340,8 @@ TEST(loop_random_kernels_survive_text) {
     if (s) FAIL("%s\n%s", f.d.text, text);
     EXPECT_STATUS(run_random(&g, again, n, y[1]), s);
     EXPECT(!memcmp(y[0], y[1], sizeof y[0]));
-    arena_deinit(&f.arena);
-    arena_deinit(&g.arena);
+    loop_fixture_free(&f);
+    loop_fixture_free(&g);
   }
 }
 
@@ -383,7 +372,7 @@ static void random_store(char *text, size_t cap) {
 }
 
 // Whether some access lies outside, or two items write one element.
-static bool brute_force(Fixture *f, const LoopKernel *k, int64_t n, int64_t m) {
+static bool brute_force(LoopFixture *f, const LoopKernel *k, int64_t n, int64_t m) {
   float y[256], count[256] = {0};
   int64_t dims[] = {n, m}, size, items;
   int64_t bind[64] = {0};
@@ -407,9 +396,9 @@ TEST(loop_verifier_is_never_wrong) {
   int64_t passed = 0, bad = 0, sound = 0;
   rng_state = 5;
   for (int round = 0; round < 1000; round++) {
-    Fixture f;
+    LoopFixture f;
     char text[1024];
-    fixture_init(&f);
+    loop_fixture_init(&f);
     random_store(text, sizeof text);
     LoopKernel *k = parsed(&f, text);
     REQUIRE(k);
@@ -421,7 +410,7 @@ TEST(loop_verifier_is_never_wrong) {
     bad += wrong;
     sound += !wrong;
     if (verified && wrong) FAIL("verified, but wrong: %s\n%s", f.d.text, text);
-    arena_deinit(&f.arena);
+    loop_fixture_free(&f);
   }
   // It must also find proofs, though many of these kernels keep the rules by chance, their dims being small.
   if (passed * 5 < sound)

@@ -1,22 +1,11 @@
 // loop_test.c -- kernels: the text form, building and folding.
 #include "loop/loop.h"
+#include "loop_fixture.h"
 #include "test.h"
 
 #include <math.h>
 
-typedef struct Fixture {
-  Arena arena;
-  IntPool pool;
-  Diag d;
-} Fixture;
-
-static void fixture_init(Fixture *f) {
-  arena_init(&f->arena);
-  intpool_init(&f->pool, &f->arena);
-  diag_init(&f->d);
-}
-
-static const char *text_of(Fixture *f, const LoopKernel *k) {
+static const char *text_of(LoopFixture *f, const LoopKernel *k) {
   StrBuf b;
   strbuf_init(&b, &f->arena);
   loop_print(k, &b);
@@ -25,14 +14,14 @@ static const char *text_of(Fixture *f, const LoopKernel *k) {
 
 // Reads the text in a pool of its own, prints it, and wants the same text.
 static void expect_round_trip(const char *text) {
-  Fixture f;
-  fixture_init(&f);
+  LoopFixture f;
+  loop_fixture_init(&f);
   LoopKernel *k;
   if (loop_parse(str_of(text), NULL, &f.arena, &f.pool, &f.d, &k))
     FAIL("%s\n%s", f.d.text, text);
   else
     EXPECT_STR_EQ(text_of(&f, k), text);
-  arena_deinit(&f.arena);
+  loop_fixture_free(&f);
 }
 
 static const char *const golden[] = {
@@ -128,21 +117,21 @@ static const BadText bad_text[] = {
 
 TEST(loop_text_errors_say_where) {
   for (int64_t i = 0; i < ARRAY_LEN(bad_text); i++) {
-    Fixture f;
+    LoopFixture f;
     LoopKernel *k;
-    fixture_init(&f);
+    loop_fixture_init(&f);
     EXPECT_STATUS(loop_parse(str_of(bad_text[i].text), NULL, &f.arena, &f.pool, &f.d, &k),
                   TENON_EINVAL);
     EXPECT_CONTAINS(f.d.text, bad_text[i].error);
-    arena_deinit(&f.arena);
+    loop_fixture_free(&f);
   }
 }
 
 TEST(loop_text_nests_so_deep) {
-  Fixture f;
+  LoopFixture f;
   LoopKernel *k;
   StrBuf b;
-  fixture_init(&f);
+  loop_fixture_init(&f);
   strbuf_init(&b, &f.arena);
   strbuf_puts(&b, "kernel @k () { let %v0: f32 = ");
   for (int i = 0; i < 100000; i++) strbuf_puts(&b, "exp(");
@@ -152,7 +141,7 @@ TEST(loop_text_nests_so_deep) {
   strbuf_puts(&b, "kernel @k () { ");
   for (int i = 0; i < 100000; i++) strbuf_puts(&b, "if true {");
   EXPECT_STATUS(loop_parse(strbuf_str(&b), NULL, &f.arena, &f.pool, &f.d, &k), TENON_EINVAL);
-  arena_deinit(&f.arena);
+  loop_fixture_free(&f);
 }
 
 // ---- the verifier: what it must prove, and what it must refuse ----
@@ -161,21 +150,21 @@ typedef struct Case {
   const char *error;  // NULL: the kernel passes
 } Case;
 
-static tenon_status verify_text_of(Fixture *f, const char *text, LoopKernel **k) {
+static tenon_status verify_text_of(LoopFixture *f, const char *text, LoopKernel **k) {
   TRY(loop_parse(str_of(text), NULL, &f->arena, &f->pool, &f->d, k));
   return loop_verify(*k, &f->d);
 }
 
 static void expect_verify(const char *text, const char *error) {
-  Fixture f;
+  LoopFixture f;
   LoopKernel *k;
-  fixture_init(&f);
+  loop_fixture_init(&f);
   tenon_status s = verify_text_of(&f, text, &k);
   if (!s != !error)
     FAIL("%s\n%s", s ? f.d.text : "passes", text);
   else if (error)
     EXPECT_CONTAINS(f.d.text, error);
-  arena_deinit(&f.arena);
+  loop_fixture_free(&f);
 }
 
 static const char *const provable[] = {
@@ -450,9 +439,9 @@ static const Broken broken[] = {
 
 TEST(loop_verifier_refuses_broken_trees) {
   for (int64_t i = 0; i < ARRAY_LEN(broken); i++) {
-    Fixture f;
+    LoopFixture f;
     LoopKernel *k;
-    fixture_init(&f);
+    loop_fixture_init(&f);
     const char *text = "kernel @k (%x: f32[8], out %y: f32[2]) {\n  parallel i < 2 {\n"
                        "    reduce %v0: f32 = add lanes 4 over j < 4 { yield %x[4*i + j] }\n"
                        "    store %y[i] = mul(%v0, 2.0)\n  }\n}\n";
@@ -460,6 +449,6 @@ TEST(loop_verifier_refuses_broken_trees) {
     broken[i].change(k, k->body.v[0]->body.v[1]);
     EXPECT_STATUS(loop_verify(k, &f.d), TENON_EINVAL);
     EXPECT_CONTAINS(f.d.text, broken[i].error);
-    arena_deinit(&f.arena);
+    loop_fixture_free(&f);
   }
 }

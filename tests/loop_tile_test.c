@@ -3,32 +3,12 @@
 #include "runtime/cuda/cuda.h"
 #include "targets/cstyle/cstyle.h"
 
+#include "loop_fixture.h"
 #include "test.h"
 
-typedef struct Fixture {
-  Arena arena;
-  IntPool pool;
-  Diag d;
-  LoopKernel *k;
-} Fixture;
-
-static bool read_kernel(Fixture *f, const char *text) {
-  *f = (Fixture){0};
-  arena_init(&f->arena);
-  intpool_init(&f->pool, &f->arena);
-  diag_init(&f->d);
-  if (!loop_parse(str_of(text), NULL, &f->arena, &f->pool, &f->d, &f->k)) return true;
-  FAIL("%s\n%s", f->d.text, text);
-  arena_deinit(&f->arena);
-  return false;
-}
-
 // y = a b^T of 100 rows and 40 columns, `depth` long.
-static LoopKernel *build(Fixture *f, int rows, int groups, int stages, int depth) {
-  *f = (Fixture){0};
-  arena_init(&f->arena);
-  intpool_init(&f->pool, &f->arena);
-  diag_init(&f->d);
+static LoopKernel *build(LoopFixture *f, int rows, int groups, int stages, int depth) {
+  loop_fixture_init(f);
   IntPool *p = &f->pool;
   LoopKernel *k = f->k = loop_kernel(&f->arena, p, "k");
   int32_t a = loop_buffer(k, LOOP_ARG, "a", DT_BF16, ie_const(p, 100 * depth), false);
@@ -58,7 +38,7 @@ static LoopKernel *build(Fixture *f, int rows, int groups, int stages, int depth
 }
 
 TEST(tile_kernels_are_accepted_and_read_back) {
-  Fixture f, again;
+  LoopFixture f, again;
   StrBuf text, second;
   LoopTile t;
   LoopKernel *k = build(&f, 128, 2, 4, 24);
@@ -72,13 +52,13 @@ TEST(tile_kernels_are_accepted_and_read_back) {
   strbuf_init(&text, &f.arena);
   loop_print(k, &text);
   EXPECT_CONTAINS(strbuf_text(&text), "tile i < 128 by 4 {");
-  if (!read_kernel(&again, strbuf_text(&text))) return;
+  if (!loop_fixture_read(&again, strbuf_text(&text))) return;
   strbuf_init(&second, &again.arena);
   loop_print(again.k, &second);
   EXPECT_STR_EQ(strbuf_text(&second), strbuf_text(&text));
   EXPECT_STATUS(loop_verify(again.k, &again.d), TENON_OK);
-  arena_deinit(&again.arena);
-  arena_deinit(&f.arena);
+  loop_fixture_free(&again);
+  loop_fixture_free(&f);
 }
 
 TEST(tiles_of_other_forms_are_refused) {
@@ -86,13 +66,13 @@ TEST(tiles_of_other_forms_are_refused) {
     int rows, groups, stages;
   } wrong[] = {{128, 1, 4}, {64, 2, 4}, {64, 1, 1}, {64, 1, 9}, {96, 1, 4}};
   for (int64_t i = 0; i < ARRAY_LEN(wrong); i++) {
-    Fixture f;
+    LoopFixture f;
     LoopKernel *k = build(&f, wrong[i].rows, wrong[i].groups, wrong[i].stages, 24);
     EXPECT_STATUS(loop_verify(k, &f.d), TENON_EINVAL);
     EXPECT_CONTAINS(f.d.text, "a tile has 64 rows for each of 1 to 3 warpgroups");
-    arena_deinit(&f.arena);
+    loop_fixture_free(&f);
   }
-  Fixture f;
+  LoopFixture f;
   static const char text[] = "kernel @k (out %y: f32[4096]) {\n"
                              "  parallel item < 1 {\n"
                              "    tile i < 64 by 2 {\n"
@@ -100,17 +80,17 @@ TEST(tiles_of_other_forms_are_refused) {
                              "    }\n"
                              "  }\n"
                              "}\n";
-  if (!read_kernel(&f, text)) return;
+  if (!loop_fixture_read(&f, text)) return;
   EXPECT_STATUS(loop_verify(f.k, &f.d), TENON_EINVAL);
   EXPECT_CONTAINS(f.d.text, "tile loops are two, one in the other");
-  arena_deinit(&f.arena);
+  loop_fixture_free(&f);
 }
 
 TEST(tiles_are_interpreted_as_loops) {
   enum { DEPTH = 24 };
   static uint16_t a[100 * DEPTH], b[40 * DEPTH];
   static float y[4000];
-  Fixture f;
+  LoopFixture f;
   int32_t failed;
   LoopKernel *k = build(&f, 64, 1, 2, DEPTH);
   for (int i = 0; i < 100 * DEPTH; i++) {
@@ -131,11 +111,11 @@ TEST(tiles_are_interpreted_as_loops) {
         sum += (((i * DEPTH + s) * 7 % 13) - 6) * (((j * DEPTH + s) * 5 % 11) - 5);
       EXPECT(y[i * 40 + j] == (float)sum);
     }
-  arena_deinit(&f.arena);
+  loop_fixture_free(&f);
 }
 
 TEST(tiles_become_warpgroup_products) {
-  Fixture f;
+  LoopFixture f;
   CStyle style;
   CudaRecord record;
   StrBuf text, head;
@@ -161,11 +141,11 @@ TEST(tiles_become_warpgroup_products) {
   EXPECT_STATUS(cstyle_kernel(&style, k, "tn_kernel", false, &text, &differs), TENON_OK);
   EXPECT(!strstr(strbuf_text(&text), "tn_product"));
   // The copy engine wants rows of whole 16 bytes.
-  arena_deinit(&f.arena);
+  loop_fixture_free(&f);
   k = build(&f, 128, 2, 4, 20);
   cstyle_init(&style, &spelling_cuda, 0, &f.arena, &f.d);
   style.record = &record;
   strbuf_init(&text, &f.arena);
   EXPECT_STATUS(cstyle_kernel(&style, k, "tn_kernel", false, &text, &differs), TENON_EUNSUPPORTED);
-  arena_deinit(&f.arena);
+  loop_fixture_free(&f);
 }
