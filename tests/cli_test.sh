@@ -331,6 +331,8 @@ if [ -x "$(dirname "$program")/tenon-codegen" ]; then
   expect 2 "C source is a file of its own" compile "$tmp/m.tir" --target cpu --target c -o "$tmp/x.tenon"
   expect 1 "has no devices to choose" compile "$tmp/m.tir" --target cpu --device 0 -o "$tmp/x.tenon"
   expect 1 "places kernels on one of two machines" run "$tmp/m.tir" --target cpu --place alternate
+  expect 2 "--place goes with two targets for one graph" compile "$tmp/m.tir" --target host --target cpu --place alternate -o "$tmp/x.tenon"
+  expect 2 "--device goes with a target that has devices" compile "$tmp/m.tir" --target host --target cpu --device 0 -o "$tmp/x.tenon"
   expect 2 "go with a --target that compiles for devices" run "$tmp/m.tir" --device 0
   expect 2 "is compiled already" run "$tmp/v.tenon" --target cpu --device 0
   expect 2 "shows the CPU's code" explain "$tmp/m.tir" --target opencl --kernel 0

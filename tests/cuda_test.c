@@ -30,6 +30,15 @@ static void end(void) {
   else
     unsetenv("TENON_CACHE");
 }
+// Everything given back, nothing left.
+static void end_with(Device *dev, DeviceQueue *q, DeviceBuffer *b) {
+  device_cuda.queue_free(q);
+  device_cuda.buffer_free(dev, b);
+  device_cuda.close(dev);
+  cuda_shut();
+  EXPECT_INT_EQ(cuda_fake_left(), 0);
+  end();
+}
 
 typedef struct Use {
   Device *dev;
@@ -185,12 +194,7 @@ TEST(cuda_a_lost_device_stays_lost) {
   cuda_fake.sticky = 0;  // even if the library forgot
   EXPECT(device_cuda.read(q, got, at(b), 64, &d) == TENON_EDEVICE);
   EXPECT_CONTAINS(d.text, "lost by an earlier error");
-  device_cuda.queue_free(q);
-  device_cuda.buffer_free(dev, b);
-  device_cuda.close(dev);
-  cuda_shut();
-  EXPECT_INT_EQ(cuda_fake_left(), 0);
-  end();
+  end_with(dev, q, b);
 }
 
 TEST(cuda_errors_name_the_kernel) {
@@ -263,12 +267,7 @@ TEST(cuda_copies_stay_inside_buffers) {
   REQUIRE(!device_cuda.record(q, &d));
   EXPECT(device_cuda.read(q, &byte, at(b), 1, &d) == TENON_EINTERNAL);
   EXPECT(device_cuda.finish(q, &d) == TENON_EINTERNAL);
-  device_cuda.queue_free(q);
-  device_cuda.buffer_free(dev, b);
-  device_cuda.close(dev);
-  cuda_shut();
-  EXPECT_INT_EQ(cuda_fake_left(), 0);
-  end();
+  end_with(dev, q, b);
 }
 
 TEST(cuda_records_read_back) {

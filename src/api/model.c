@@ -38,7 +38,7 @@ static tenon_status read_compiled(Model *m, const ModelOptions *o, Diag *d) {
   m->file = (File){0};
   ArtifactLoad load = {.find = eval_find,
                        .speed = driver_speed,
-                       .ask_late = !system_has_accelerator(),
+                       .ask_late = !o->ask_drivers && !system_has_accelerator(),
                        .target = o->target};
   TRY(artifact_load(&f, &load, d, &m->program));
   if (m->program->ndevices) program_use_devices(m->program);

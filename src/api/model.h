@@ -35,6 +35,7 @@ typedef struct ModelOptions {
   Strs given;            // inputs with a default that the caller will give: they stay inputs
   bool compiled;         // a compiled model will do; else it is refused
   const char *target;    // of a compiled model: the variant to take; NULL: the fastest here
+  bool ask_drivers;      // of a compiled model: all of them, to say why a variant does not run
   IntFixed *fixed;       // symbolic sizes that are numbers; must outlive the model
   int64_t nfixed;
   const InputType *types;  // of inputs, where the file does not say

@@ -170,10 +170,13 @@ static tenon_status compile(CompileCommand *m, bool apart) {
                      .c_source = m->emit == EMIT_C ? &m->c.source : NULL,
                      .c_options = &m->c.options,
                      .watch = &watch,
-                     .device = opt_text(c, OPT_compile_device, NULL),
-                     .place = c->opt[OPT_compile_place].text,
-                     .nplace = c->opt[OPT_compile_place].count,
                      .report = &m->report};
+  // Of several variants each takes what has a meaning for it; a single one refuses what has none.
+  if (m->nwanted == 1 || m->target->driver) o.device = opt_text(c, OPT_compile_device, NULL);
+  if (m->nwanted == 1 || m->target->with) {
+    o.place = c->opt[OPT_compile_place].text;
+    o.nplace = c->opt[OPT_compile_place].count;
+  }
   TRY(target_compile_with(m->target, g, plan, &o, &c->arena, d, &m->program));
   progress_end(&m->bar);
   add_stage(m, "lower", m->report.lower_ms);
@@ -459,11 +462,18 @@ static int choose_targets(CompileCommand *m, bool source) {
   return CLI_OK;
 }
 
-// Only a file for the library holds what devices run.
+// Only a file for the library holds what devices run; what is asked of devices must fit a variant.
 static int check_device(const CompileCommand *m) {
   Cli *c = m->cli;
-  bool device = false;
-  for (int i = 0; i < m->nwanted; i++) device |= m->wanted[i]->driver != NULL;
+  bool device = false, split = false;
+  for (int i = 0; i < m->nwanted; i++) {
+    device |= m->wanted[i]->driver != NULL;
+    split |= m->wanted[i]->with != NULL;
+  }
+  if (m->nwanted > 1 && !device && opt_given(c, OPT_compile_device))
+    return cli_usage(c, "compile: --device goes with a target that has devices");
+  if (m->nwanted > 1 && !split && opt_given(c, OPT_compile_place))
+    return cli_usage(c, "compile: --place goes with two targets for one graph, as in cpu,opencl");
   if (device && m->emit != EMIT_TENON)
     return cli_usage(c,
                      "compile: --emit=%s is of the CPU's code alone; for target %s write a .tenon "

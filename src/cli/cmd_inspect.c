@@ -576,7 +576,7 @@ int cmd_inspect(Cli *c) {
     return cli_usage(c, "inspect: --text and --json are two outputs; give one of them");
   Inspection *in = arena_new(&c->arena, Inspection);
   in->cli = c;
-  ModelOptions o = {.compiled = true};
+  ModelOptions o = {.compiled = true, .ask_drivers = true};
   int rc = foreign_read(c, &c->opt[OPT_inspect_type], &c->opt[OPT_inspect_weights], &o);
   if (!rc) rc = cli_exit_of(model_open(c->pos[0], &o, &c->diag, &in->model));
   if (rc) return rc;

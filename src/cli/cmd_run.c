@@ -528,10 +528,8 @@ static void say_what_runs(const RunCommand *r, const char *why) {
               info.variant[i].why_not);
 }
 
-int cmd_run(Cli *c) {
-  const char *target = opt_text(c, OPT_run_target, "auto"), *why = NULL;
-  bool chosen = !strcmp(target, "auto");
-  if (chosen) target = choose_target(c, &why);
+// What is asked for must go together; 0, or the exit code of what was said.
+static int check_usage(Cli *c, const char *target, bool chosen) {
   if (strcmp(target, "interp") && strcmp(target, "plan") && !target_find(target))
     return cli_usage(c, "run: unknown target '%s'; `tenon targets` lists them", target);
   if ((opt_given(c, OPT_run_device) || opt_given(c, OPT_run_place)) &&
@@ -542,11 +540,20 @@ int cmd_run(Cli *c) {
                      opt_text(c, OPT_run_compare, ""));
   if (opt_given(c, OPT_run_per_node) && (!opt_given(c, OPT_run_compare) || !target_find(target)))
     return cli_usage(c, "run: --per-node needs --compare interp and a target that compiles");
+  return 0;
+}
+
+int cmd_run(Cli *c) {
+  const char *target = opt_text(c, OPT_run_target, "auto"), *why = NULL;
+  bool chosen = !strcmp(target, "auto");
+  if (chosen) target = choose_target(c, &why);
+  int rc = check_usage(c, target, chosen);
+  if (rc) return rc;
   // In the arena, since a trap may pass over this frame.
   RunCommand *r = arena_new(&c->arena, RunCommand);
   r->cli = c;
   ModelOptions o = {.target = opt_text(c, OPT_run_target, NULL)};
-  int rc = fixed_read(c, &c->opt[OPT_run_fix], &o);
+  rc = fixed_read(c, &c->opt[OPT_run_fix], &o);
   if (!rc) rc = foreign_read(c, &c->opt[OPT_run_type], &c->opt[OPT_run_weights], &o);
   if (!rc)
     rc = cli_exit_of(open_with_overrides(c, c->pos[0], &c->opt[OPT_run_input],

@@ -47,6 +47,8 @@ typedef struct Attention {
 bool attention_begin(Attention *a, Lowering *lo, const Node *fused);
 // attention_tile.c: the loops.  False when an operand has no expression.
 bool attention_emit(Attention *a);
+// Opens the loop over items, each a block of a head's queries.
+void attention_items(Attention *a);
 // Element x of row s of a head, in the sums' dtype.
 const LoopExpr *attention_head(Attention *a, const Node *n, Dim head, int64_t size, Dim s, Dim x);
 // The element of the result that `x` is, for query q0 + i and column c, stored with all that is done with it.

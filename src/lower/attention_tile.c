@@ -492,7 +492,7 @@ static bool bind_length(Attention *a) {
   return true;
 }
 
-bool attention_emit(Attention *a) {
+void attention_items(Attention *a) {
   Elem *e = &a->e;
   IntPool *p = e->pool;
   // Never 0, because items are divided by it: without queries an item finds every guard closed.
@@ -501,18 +501,21 @@ bool attention_emit(Attention *a) {
   Dim items = ie_mul(p, ie_mul(p, shape[0], shape[1]), shape[2]);
   loop_begin(&e->b, e->k);
   Dim item = loop_for(&e->b, LOOP_PARALLEL, "item", items);
-  if (ie_is(items, 1)) item = p->zero;
-  elem_split(e, item, 3, shape, at);
+  elem_split(e, ie_is(items, 1) ? p->zero : item, 3, shape, at);
   a->b = at[0];
   a->h = at[1];
   a->kv_head = ie_div(p, at[1], num(a, a->heads / a->kv_heads));
   a->q0 = ie_mulc(p, at[2], a->queries);
+}
+
+bool attention_emit(Attention *a) {
+  attention_items(a);
   if (!bind_length(a)) return false;
   begin_item(a);
   if (!copy_queries(a)) return false;
   for (int i = 0; i < a->nruns; i++)
     if (!key_run(a, &a->run[i])) return false;
   if (!end_item(a)) return false;
-  loop_end(&e->b);
+  loop_end(&a->e.b);
   return true;
 }

@@ -281,16 +281,7 @@ static bool build(GroupAttention *g) {
   Attention *a = &g->a;
   Elem *e = &a->e;
   IntPool *p = e->pool;
-  Dim blocks = ie_max(p, p->one, ie_ceildiv(p, a->seq, num(g, a->queries))), at[3];
-  Dim shape[3] = {a->batch, num(g, a->heads), blocks};
-  Dim items = ie_mul(p, ie_mul(p, shape[0], shape[1]), shape[2]);
-  loop_begin(&e->b, e->k);
-  Dim item = loop_for(&e->b, LOOP_PARALLEL, "item", items);
-  elem_split(e, ie_is(items, 1) ? p->zero : item, 3, shape, at);
-  a->b = at[0];
-  a->h = at[1];
-  a->kv_head = ie_div(p, at[1], num(g, a->heads / a->kv_heads));
-  a->q0 = ie_mulc(p, at[2], a->queries);
+  attention_items(a);
   a->offset = p->zero;
   if (!begin(g)) return false;
   Dim n = a->total;
