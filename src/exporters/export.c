@@ -74,8 +74,8 @@ static Node **replacement(Prepare *p, Node *n) {
   for (int64_t i = 0; i < p->nrows && !one; i++)
     if (p->row[i].op == n->op) one = p->row[i].fn(p->g, n);
   if (one) {
-    out = arena_array(&p->g->arena, Node *, 1);
-    out[0] = one;
+    out = arena_array(&p->g->arena, Node *, n->nres);
+    for (int i = 0; i < n->nres; i++) out[i] = node_proj(p->g, one, i);
   } else if (op_info(n->op)->expand && !p->has(p->ctx, n)) {
     out = arena_array(&p->g->arena, Node *, n->nres);
     op_info(n->op)->expand(p->g, n, out);

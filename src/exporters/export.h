@@ -37,7 +37,7 @@ const char *names_unique(Names *n, const char *wanted);  // `wanted`, or with a 
 typedef Node *RewriteFn(Graph *g, Node *n);
 typedef struct RewriteRow {
   int op;
-  RewriteFn *fn;
+  RewriteFn *fn;  // gives as many results as the node
 } RewriteRow;
 // Applies rows, and the expansion of every op for which `has` is false, until nothing changes.
 typedef bool ExportHasFn(const void *ctx, const Node *n);

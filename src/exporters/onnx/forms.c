@@ -331,11 +331,34 @@ static Node *rewrite_reshape(Graph *g, Node *n) {
   return NA(g, reshape, &plain, n->src[0], to);
 }
 
+// A mask for all queries alike is written for each: ONNX says that masks broadcast, ONNX Runtime that this axis does not.
+static Node *rewrite_attention(Graph *g, Node *n) {
+  enum { MASK = 3 };
+  Node *mask = src_or_null(g, n, MASK);
+  const Type *q = type_of(n->src[0]), *m = mask ? type_of(mask) : NULL;
+  if (!m || m->rank < 2 || q->rank < 3 || !ie_is(m->dims[m->rank - 2], 1)) return NULL;
+  int64_t axis = q->rank - 2, one = 1;
+  if (ie_is(q->dims[axis], 1)) return NULL;
+  Node *rows = N(g, gather, N(g, shape, n->src[0]), node_i64s(g, 1, &axis));
+  concat_attrs join = {.axis = 0};
+  Node **src = arena_dup(&g->arena, n->src, n->nsrc * (int64_t)sizeof *src);
+  src[MASK] = N(g, expand, mask, NA(g, concat, &join, rows, node_i64s(g, 1, &one)));
+  return node_new(g, OP_attention, (int)n->nsrc, src, n->attrs, n->nres, n->name);
+}
+
 const RewriteRow onnx_rewrites[] = {
-    {OP_dims, rewrite_dims},      {OP_dot, rewrite_dot},
-    {OP_mod, rewrite_float_mod},  {OP_min, rewrite_min},
-    {OP_max, rewrite_max},        {OP_constant_of_shape, rewrite_fill},
-    {OP_neg, rewrite_neg},        {OP_ceil, rewrite_rounding},
-    {OP_floor, rewrite_rounding}, {OP_reshape, rewrite_reshape},
+    // clang-format off
+    {OP_dims,              rewrite_dims},
+    {OP_dot,               rewrite_dot},
+    {OP_mod,               rewrite_float_mod},
+    {OP_min,               rewrite_min},
+    {OP_max,               rewrite_max},
+    {OP_constant_of_shape, rewrite_fill},
+    {OP_neg,               rewrite_neg},
+    {OP_ceil,              rewrite_rounding},
+    {OP_floor,             rewrite_rounding},
+    {OP_reshape,           rewrite_reshape},
+    {OP_attention,         rewrite_attention},
+    // clang-format on
 };
 const int64_t onnx_nrewrites = ARRAY_LEN(onnx_rewrites);
