@@ -498,6 +498,38 @@ TEST(pytorch_nests_too_deep_and_into_itself) {
   arena_deinit(&p.arena);
 }
 
+// One network's weights in three files: every constant of the graph is in the others by its name, with the same bytes.
+TEST(weights_are_the_same_in_every_format) {
+  static const char *const other[] = {"mnist.pt", "mnist.safetensors"};
+  char path[600];
+  Diag d;
+  Model *graph = NULL;
+  if (!test_data_dir()) SKIP("no data folder");
+  diag_init(&d);
+  snprintf(path, sizeof path, "%s/models/burn_mnist/mnist.onnx", test_data_dir());
+  REQUIRE(model_open(path, NULL, &d, &graph) == TENON_OK);
+  NodeList order = body_order(graph->graph, graph->graph->main, &graph->graph->arena);
+  for (int k = 0; k < 2; k++) {
+    Model *m = NULL;
+    int found = 0;
+    snprintf(path, sizeof path, "%s/models/burn_mnist/%s", test_data_dir(), other[k]);
+    REQUIRE(model_open(path, NULL, &d, &m) == TENON_OK);
+    for (int64_t i = 0; i < order.n; i++) {
+      const Node *n = order.v[i];
+      const void *bytes;
+      if (n->op != OP_const || !n->name) continue;
+      const Weight *w = weights_find(&m->import.weights, str_of(n->name));
+      if (!w || const_bytes(graph->graph, n, &bytes, &d)) continue;
+      found++;
+      EXPECT(w->n == n->data->n && w->dtype == type_of(n)->dtype);
+      EXPECT(!memcmp(weight_elements(w, &graph->graph->arena), bytes, (size_t)w->n * 4));
+    }
+    EXPECT_INT_EQ(found, 18);
+    model_free(m);
+  }
+  model_free(graph);
+}
+
 TEST(formats_are_told_apart_by_content) {
   Bytes x;
   EXPECT_STR_EQ(frontend_of(gguf_bytes(&x, &gguf_good, NULL))->name, "gguf");
