@@ -498,36 +498,34 @@ TEST(pytorch_nests_too_deep_and_into_itself) {
   arena_deinit(&p.arena);
 }
 
-// One network's weights in three files: every constant of the graph is in the others by its name, with the same bytes.
-TEST(weights_are_the_same_in_every_format) {
+// One network in three files, each trained on its own: the others' weights go into the graph by name, every one of them.
+TEST(weights_of_every_format_fit_the_graph) {
   static const char *const other[] = {"mnist.pt", "mnist.safetensors"};
-  char path[600];
+  char model[600], path[600];
   Diag d;
-  Model *graph = NULL;
   if (!test_data_dir()) SKIP("no data folder");
-  diag_init(&d);
-  snprintf(path, sizeof path, "%s/models/burn_mnist/mnist.onnx", test_data_dir());
-  REQUIRE(model_open(path, NULL, &d, &graph) == TENON_OK);
-  NodeList order = body_order(graph->graph, graph->graph->main, &graph->graph->arena);
+  snprintf(model, sizeof model, "%s/models/burn_mnist/mnist.onnx", test_data_dir());
   for (int k = 0; k < 2; k++) {
-    Model *m = NULL;
+    Model *weights = NULL, *m = NULL;
     int found = 0;
+    diag_init(&d);
     snprintf(path, sizeof path, "%s/models/burn_mnist/%s", test_data_dir(), other[k]);
-    REQUIRE(model_open(path, NULL, &d, &m) == TENON_OK);
+    REQUIRE(model_open(path, NULL, &d, &weights) == TENON_OK);
+    REQUIRE(model_open(model, &(ModelOptions){.weights = path}, &d, &m) == TENON_OK);
+    Graph *g = m->graph;
+    NodeList order = body_order(g, g->main, &g->arena);
     for (int64_t i = 0; i < order.n; i++) {
       const Node *n = order.v[i];
       const void *bytes;
       if (n->op != OP_const || !n->name) continue;
-      const Weight *w = weights_find(&m->import.weights, str_of(n->name));
-      if (!w || const_bytes(graph->graph, n, &bytes, &d)) continue;
-      found++;
-      EXPECT(w->n == n->data->n && w->dtype == type_of(n)->dtype);
-      EXPECT(!memcmp(weight_elements(w, &graph->graph->arena), bytes, (size_t)w->n * 4));
+      const Weight *w = weights_find(&weights->import.weights, str_of(n->name));
+      if (!w || const_bytes(g, n, &bytes, &d)) continue;
+      found += !memcmp(weight_elements(w, &g->arena), bytes, (size_t)w->n * 4);
     }
     EXPECT_INT_EQ(found, 18);
     model_free(m);
+    model_free(weights);
   }
-  model_free(graph);
 }
 
 TEST(formats_are_told_apart_by_content) {
