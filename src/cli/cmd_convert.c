@@ -135,24 +135,35 @@ static tenon_status convert_weights(Cli *c, Model *m, const char *path) {
 // ---- graphs ----
 
 // Rules are applied, but nothing is laid out or fused for a machine: no other program knows our kernels.
-static tenon_status optimise(Cli *c, Graph *g) {
+static tenon_status optimise(Cli *c, Graph *g, bool exact) {
   OptOptions o;
   OptReport report = {0};
   OptCall call = {.beside = c->pos[0], .label = c->pos[0], .command = "tenon convert --optimised"};
   opt_defaults(&o);
-  o.fast = opt_licences(o.level, opt_given(c, OPT_convert_exact), false);
+  o.fast = opt_licences(o.level, exact, false);
   o.stop_after = "simplify";
   return opt_quiet(&o, &call, g, &c->arena, &report, &c->diag);
 }
 
-static tenon_status convert_graph(Cli *c, Model *m, const char *path) {
+static tenon_status convert_onnx(Cli *c, Model *m, const char *path) {
   Graph *g = m->graph;
   ExportOptions o = {.opset = opt_int(c, OPT_convert_opset, 0)};
   TRY(model_need_supported(m, &c->diag));
   if (opt_given(c, OPT_convert_external)) o.external_from = 1;
-  if (opt_given(c, OPT_convert_optimised) || opt_given(c, OPT_convert_exact)) TRY(optimise(c, g));
+  bool exact = opt_given(c, OPT_convert_exact);
+  if (opt_given(c, OPT_convert_optimised) || exact) TRY(optimise(c, g, exact));
   TRY(export_onnx(g, path, &o, &c->diag));
   say(c, "%s: %lld nodes\n", path, (long long)graph_count_nodes(g));
+  return TENON_OK;
+}
+
+// Shape arithmetic must be gone, since sizes are numbers there; so what changes no bit is done in any case.
+static tenon_status convert_stablehlo(Cli *c, Model *m, const char *path) {
+  TRY(model_need_supported(m, &c->diag));
+  TRY(optimise(c, m->graph,
+               opt_given(c, OPT_convert_exact) || !opt_given(c, OPT_convert_optimised)));
+  TRY(export_stablehlo(m->graph, path, &c->diag));
+  say(c, "%s: %lld nodes\n", path, (long long)graph_count_nodes(m->graph));
   return TENON_OK;
 }
 
@@ -160,20 +171,23 @@ static tenon_status convert_graph(Cli *c, Model *m, const char *path) {
 static const struct {
   const char *ending;
   tenon_status (*fn)(Cli *c, Model *m, const char *path);
-} formats[] = {
-    {".onnx", convert_graph}, {".npz", convert_weights}, {".safetensors", convert_weights}};
+} formats[] = {{".onnx", convert_onnx},
+               {".mlir", convert_stablehlo},
+               {".npz", convert_weights},
+               {".safetensors", convert_weights}};
 
 int cmd_convert(Cli *c) {
   const char *path = opt_text(c, OPT_convert_output, NULL);
-  if (!path) return cli_usage(c, "convert needs -o F.onnx, F.npz or F.safetensors");
+  if (!path) return cli_usage(c, "convert needs -o F.onnx, F.mlir, F.npz or F.safetensors");
   int64_t to = 0;
   while (to < ARRAY_LEN(formats) && !str_ends(str_of(path), formats[to].ending)) to++;
   if (to == ARRAY_LEN(formats))
-    return cli_usage(c, "convert writes .onnx, .npz and .safetensors, not '%s'", path);
+    return cli_usage(c, "convert writes .onnx, .mlir, .npz and .safetensors, not '%s'", path);
   Model *m;
   ModelOptions o = {0};
   int rc = foreign_read(c, &c->opt[OPT_convert_type], &c->opt[OPT_convert_weights], &o);
-  if (!rc) rc = cli_exit_of(model_open(c->pos[0], &o, &c->diag, &m));
+  if (!rc) rc = fixed_read(c, &c->opt[OPT_convert_fix], &o);
+  if (!rc) rc = cli_exit_of(open_fixed(c, c->pos[0], &o, &m));
   if (rc) return rc;
   rc = cli_exit_of(formats[to].fn(c, m, path));
   model_free(m);

@@ -48,6 +48,7 @@ Node *rewrite_dims(Graph *g, Node *n);       // sizes by shape arithmetic
 Node *rewrite_float_mod(Graph *g, Node *n);  // by the remainder with the dividend's sign
 
 // Both change the graph on the way: it is the caller's last use of it.
+MUST_USE tenon_status export_stablehlo(Graph *g, const char *path, Diag *d);
 MUST_USE tenon_status export_onnx(Graph *g, const char *path, const ExportOptions *o, Diag *d);
 
 #endif
