@@ -51,6 +51,6 @@ const char *hlo_ints(HloOut *o, const char *name, int64_t n,
 void hlo_type(StrBuf *b, const Type *t);
 
 // Families in other files.
-HloFn hlo_convolution, hlo_pool, hlo_gather;
+HloFn hlo_convolution, hlo_pool, hlo_gather, hlo_gather_elements, hlo_range, hlo_arg;
 
 #endif
