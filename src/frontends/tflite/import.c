@@ -75,10 +75,11 @@ static Node *initial(TflImport *im, const TflTensor *t) {
   return tb_full(g, node_i64s(g, t->rank, t->dims), t->dtype, zero);
 }
 
-static Node *state_value(TflImport *im, const char *name, const Type *type, Node *dflt) {
+Node *tfl_first_value(TflImport *im, const char *name, Node *dflt) {
   Graph *g = im->g;
+  if (g->status) return g->poison;
   if (is_given(im, name)) {
-    Node *n = node_param(g, type, name);
+    Node *n = node_param(g, type_of(dflt), name);
     vec_push(&g->arena, &im->params, n);
     return n;
   }
@@ -93,18 +94,18 @@ static void add_variables(TflImport *im, TflScope *s) {
     if (!t->variable || s->value[i] || !t->dtype || t->dtype == DT_STRING) continue;
     Node *zero = initial(im, t);
     if (g->status) return;
-    s->value[i] = state_value(im, t->name, type_of(zero), zero);
+    s->value[i] = tfl_first_value(im, t->name, zero);
     TflState one = {.name = t->name, .tensor = t, .value = s->value[i]};
     vec_push(&g->arena, &im->states, one);
   }
 }
 
-TflState *tfl_state(TflImport *im, const char *name) {
+int64_t tfl_state(TflImport *im, Str name) {
   for (int64_t i = 0; i < im->states.n; i++)
-    if (!im->states.v[i].tensor && !strcmp(im->states.v[i].name, name)) return &im->states.v[i];
-  TflState one = {.name = name};
+    if (!im->states.v[i].tensor && str_is(name, im->states.v[i].name)) return i;
+  TflState one = {.name = intern(&im->g->names, name)};
   vec_push(&im->g->arena, &im->states, one);
-  return &im->states.v[im->states.n - 1];
+  return im->states.n - 1;
 }
 
 // ---- operators ----
@@ -140,7 +141,8 @@ static void import_operator(TflImport *im, TflScope *s, const TflOperator *o) {
   im->g->diag->base.node = op.at.node;
   im->g->diag->base.op = op.at.op;
   bool quantized = is_quantized(&op);
-  TflFn *fn = quantized && op.row->quantized ? op.row->quantized : op.row->plain;
+  TflFn *special = quantized ? tfl_quantized(op.code->builtin) : NULL;
+  TflFn *fn = special ? special : op.row->fn;
   if (fn)
     fn(&op);
   else
@@ -180,7 +182,7 @@ const TflSubgraph *tfl_subgraph(TflOp *op, int64_t index) {
   return sub;
 }
 
-bool tfl_call(TflOp *op, int64_t index, int64_t nargs, Node *const *args, Node **out,
+bool tfl_call(TflOp *op, int64_t index, bool inside, int64_t nargs, Node *const *args, Node **out,
               int64_t nout) {
   const TflSubgraph *sub = tfl_subgraph(op, index);
   if (!sub) return false;
@@ -190,7 +192,7 @@ bool tfl_call(TflOp *op, int64_t index, int64_t nargs, Node *const *args, Node *
              (long long)nout);
     return false;
   }
-  TflScope s = {.sub = sub, .outer = op->scope};
+  TflScope s = {.sub = sub, .outer = op->scope, .inside = inside || op->scope->inside};
   s.value = arena_array(&op->g->arena, Node *, sub->ntensors + 1);
   for (int64_t i = 0; i < nargs; i++) s.value[fb_i32_at(&sub->in, i)] = args[i];
   import_operators(op->im, &s);
@@ -281,7 +283,7 @@ static tenon_status import_tflite(Imported *in, Diag *d) {
   in->about = str_printf(&im->g->arena, "TensorFlow Lite, schema 3, %lld sub-graph%s",
                          (long long)im->m.nsubs, im->m.nsubs == 1 ? "" : "s");
   tfl_facts(in, &im->m);
-  TflScope s = {.sub = &im->m.sub[0], .main = true};
+  TflScope s = {.sub = &im->m.sub[0]};
   s.value = arena_array(&im->g->arena, Node *, s.sub->ntensors + 1);
   TRY(add_inputs(im, &s));
   bool supported = is_supported(im);

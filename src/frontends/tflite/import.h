@@ -1,8 +1,9 @@
 // import.h -- operators of TensorFlow Lite as graphs: one table row a builtin operator.
 //
-// A row has a function for plain values (floats, bools, indices) and one for quantised ones; either may be missing.  Values keep
-// the file's dtype: a quantised tensor is a tensor of its integers.  Functions read operands and options through the helpers below
-// and give their results with tfl_give; errors are the graph's own, sticky.
+// A row has a function for plain values (floats, bools, indices), which also moves quantised ones; operators that compute with quantised
+// values have another one for these (tfl_quantized).  Values keep the file's dtype: a quantised tensor is a tensor of its
+// integers.  Functions read operands and options through the helpers below and give their results with tfl_give; errors are the
+// graph's own, sticky.
 #ifndef TENON_FRONTENDS_TFLITE_IMPORT_H
 #define TENON_FRONTENDS_TFLITE_IMPORT_H
 
@@ -13,10 +14,9 @@ typedef void TflFn(TflOp *op);
 typedef struct TflRow {
   int code;
   const char *name;  // as the schema spells it
-  TflFn *plain;      // NULL: only quantised values
-  TflFn *quantized;  // NULL: plain does both (it moves elements), or refuses
+  TflFn *fn;         // NULL: only quantised values
   int version;       // the newest that is read
-  int arg;           // for functions of several rows: an op of the graph
+  int arg;           // for functions of several rows: an op of the graph, or a choice
 } TflRow;
 typedef struct TflTable {
   const TflRow *row;
@@ -24,6 +24,7 @@ typedef struct TflTable {
 } TflTable;
 extern const TflTable *const tfl_tables[];  // NULL-terminated
 const TflRow *tfl_row(int64_t code);        // NULL: there is none
+TflFn *tfl_quantized(int64_t code);         // NULL: there is none
 void tfl_list(FrontendOpFn *fn, void *ctx);
 #define TFL_TABLE(name) const TflTable tfl_##name = {rows, ARRAY_LEN(rows)}
 
@@ -31,7 +32,7 @@ void tfl_list(FrontendOpFn *fn, void *ctx);
 typedef struct TflScope {
   const TflSubgraph *sub;
   Node **value;
-  bool main;
+  bool inside;                   // of a condition or a loop: states are out of reach
   const struct TflScope *outer;  // where it is called from
 } TflScope;
 // A value that calls keep: a variable tensor of the main sub-graph, or a resource variable.
@@ -47,6 +48,7 @@ typedef struct TflImport {
   TflModel m;
   VEC(TflState) states;
   VEC(Node *) params;
+  int starting;  // calls of initialisers that are being imported
   int64_t work;  // operators imported so far: sub-graphs are imported at each call
 } TflImport;
 
@@ -90,11 +92,14 @@ int tfl_auto_pad(TflOp *op, int64_t padding);  // of the graph's convolutions an
 
 // ---- sub-graphs ----
 // Imports sub-graph `index` over values; results into `out`, as many as it has.  False: failed.
-bool tfl_call(TflOp *op, int64_t index, int64_t nargs, Node *const *args, Node **out, int64_t nout);
+bool tfl_call(TflOp *op, int64_t index, bool inside, int64_t nargs, Node *const *args, Node **out,
+              int64_t nout);
 const TflSubgraph *tfl_subgraph(TflOp *op, int64_t index);  // NULL: failed
 
 // ---- resources ----
-TflState *tfl_state(TflImport *im, const char *name);  // of a resource; made where it is not there
+int64_t tfl_state(TflImport *im, Str name);  // a resource's number; made where it is not there
+// What a state begins with: an input where the caller says so, else `dflt`.
+Node *tfl_first_value(TflImport *im, const char *name, Node *dflt);
 
 // ---- constructions ----
 Node *tb_cast(Graph *g, Node *x, DType t);
@@ -117,6 +122,7 @@ Node *tb_vector(Graph *g, DType t, int64_t n, const double *v);
 Node *tfl_const(TflImport *im, const TflTensor *t);
 MUST_USE tenon_status tfl_densify(TflImport *im, const TflTensor *t, void *out, int64_t bytes);
 
-extern const TflTable tfl_elementwise, tfl_reduce, tfl_shape, tfl_index, tfl_nn, tfl_control;
+extern const TflTable tfl_elementwise, tfl_reduce, tfl_shape, tfl_move, tfl_index, tfl_nn,
+    tfl_control, tfl_quant, tfl_recurrent;
 
 #endif

@@ -3,7 +3,9 @@
 
 #include <stdio.h>
 
-const TflTable *const tfl_tables[] = {&tfl_elementwise, &tfl_nn, NULL};
+const TflTable *const tfl_tables[] = {&tfl_elementwise, &tfl_reduce, &tfl_shape,   &tfl_move,
+                                      &tfl_index,       &tfl_nn,     &tfl_control, &tfl_quant,
+                                      &tfl_recurrent,   NULL};
 
 const TflRow *tfl_row(int64_t code) {
   for (int t = 0; tfl_tables[t]; t++)
@@ -18,9 +20,9 @@ void tfl_list(FrontendOpFn *fn, void *ctx) {
       const TflRow *r = &tfl_tables[t]->row[i];
       char form[32];
       snprintf(form, sizeof form, "1-%d", r->version);
-      const char *notes = r->quantized && r->plain ? "plain and quantised"
-                          : r->quantized           ? "quantised"
-                                                   : "";
+      const char *notes = !tfl_quantized(r->code) ? ""
+                          : r->fn                 ? "plain and quantised"
+                                                  : "quantised";
       fn(ctx, &(FrontendOp){.op = r->name, .form = form, .notes = notes});
     }
 }
