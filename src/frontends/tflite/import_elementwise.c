@@ -85,35 +85,6 @@ static void fake_quant(TflOp *op) {
   tfl_give(op, 0, y);
 }
 
-// Halves widen; quantised values become scale (q - zero).
-static void dequantize(TflOp *op) {
-  Graph *g = op->g;
-  Node *x = tfl_in(op, 0);
-  const TflTensor *t = tfl_in_tensor(op, 0);
-  if (!tfl_need(op, 1, 1) || g->status) return;
-  DType to = tfl_out_tensor(op, 0)->dtype;
-  if (dtype_is_float(type_of(x)->dtype)) {
-    tfl_give(op, 0, tb_cast(g, x, to));
-    return;
-  }
-  int64_t n = t->scale.n, dims[MAX_RANK];
-  if (n < 1 || t->custom_quant) {
-    tfl_fail(op, "the operand has no scale");
-    return;
-  }
-  double *scale = arena_array(&g->arena, double, n), *zero = arena_array(&g->arena, double, n);
-  for (int64_t i = 0; i < n; i++) {
-    scale[i] = fb_f32_at(&t->scale, i);
-    zero[i] = t->zero.n ? (double)fb_i64_at(&t->zero, i) : 0;
-  }
-  for (int i = 0; i < t->rank; i++) dims[i] = i == t->qaxis ? n : 1;
-  int rank = n > 1 ? t->rank : 0;
-  Node *s = tb_reshape(g, tb_vector(g, to, n, scale), rank, dims);
-  Node *z = tb_reshape(g, tb_vector(g, DT_I32, n, zero), rank, dims);
-  Node *y = tb_cast(g, N(g, sub, tb_cast(g, x, DT_I32), z), to);
-  tfl_give(op, 0, N(g, mul, y, s));
-}
-
 // ---- two operands ----
 
 // With a fused activation in field 0.
@@ -219,7 +190,6 @@ static void compare(TflOp *op) {
 static const TflRow rows[] = {
     // clang-format off
     {0,   "ADD",                    binary, 5, OP_add},
-    {6,   "DEQUANTIZE",             dequantize, 6, 0},
     {8,   "FLOOR",                  unary, 2, OP_floor},
     {14,  "LOGISTIC",               unary, 3, OP_sigmoid},
     {18,  "MUL",                    binary, 7, OP_mul},
