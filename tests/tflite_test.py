@@ -94,7 +94,7 @@ def stored():
 # ---- against LiteRT ----
 
 def reference(model, inputs):
-    it = litert.Interpreter(model_path=model, experimental_op_resolver_type=litert.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES)
+    it = litert.Interpreter(model_path=model, experimental_op_resolver_type=litert.OpResolverType.BUILTIN_REF)
     for d, a in zip(it.get_input_details(), inputs):
         if list(d["shape"]) != list(a.shape): it.resize_tensor_input(d["index"], a.shape)
     it.allocate_tensors()

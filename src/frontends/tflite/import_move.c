@@ -42,7 +42,7 @@ static void reverse_v2(TflOp *op) {
 // The graph's operator has batch and time in front.
 static void reverse_sequence_row(TflOp *op) {
   Graph *g = op->g;
-  Node *x = tfl_in(op, 0), *lengths = tb_cast(g, tfl_in(op, 1), DT_I64);
+  Node *x = tfl_in(op, 0), *lengths = tfl_in_i64(op, 1);
   int rank = tfl_rank(op, x), n = 2;
   int64_t seq = tfl_axis(op, tfl_opt_i32(op, 0, 0), rank);
   int64_t batch = tfl_axis(op, tfl_opt_i32(op, 1, 0), rank), to[MAX_RANK], back[MAX_RANK];
@@ -63,7 +63,7 @@ static void reverse_sequence_row(TflOp *op) {
 // [axis, 2] to begins, then ends.
 static Node *pads_of(TflOp *op, int i) {
   Graph *g = op->g;
-  Node *p = tb_cast(g, tfl_in(op, i), DT_I64);
+  Node *p = tfl_in_i64(op, i);
   if (!g->status && tfl_rank(op, p) != 2) tfl_fail(op, "paddings must have rank 2");
   return tb_reshape(g, tb_transpose(g, p, 2, (const int64_t[]){1, 0}), 1, (const int64_t[]){-1});
 }
