@@ -50,6 +50,11 @@ typedef struct TflImport {
   VEC(Node *) params;
   int starting;  // calls of initialisers that are being imported
   int64_t work;  // operators imported so far: sub-graphs are imported at each call
+  enum {
+    ROUNDS_UNKNOWN,
+    ROUNDS_ONCE,
+    ROUNDS_TWICE
+  } rounding;  // of matrix products (import_q_product.c)
 } TflImport;
 
 struct TflOp {

@@ -206,6 +206,25 @@ Node *q_row_sums(TflOp *op, const QArg *x, const QArg *w) {
   return quant_cast(g, y, DT_I64);
 }
 
+// Kernels do not agree on this product alone.  The interpreter's come from a library of matrices that rounds once; those for
+// microcontrollers round twice, as the reference says.  Of the models with integer LSTMs the latter are the reference in all.
+static bool rounds_twice(TflOp *op) {
+  enum { SEQUENCE_LSTM = 44 };
+  TflImport *im = op->im;
+  if (im->rounding == ROUNDS_UNKNOWN)
+    im->rounding = ROUNDS_ONCE;
+  else
+    return im->rounding == ROUNDS_TWICE;
+  for (int64_t k = 0; k < im->m.nsubs; k++)
+    for (int64_t i = 0; i < im->m.sub[k].nops; i++) {
+      const TflOperator *o = &im->m.sub[k].op[i];
+      int64_t in = o->in.n ? fb_i32_at(&o->in, 0) : -1;
+      if (im->m.code[o->code].builtin != SEQUENCE_LSTM || in < 0) continue;
+      if (dtype_is_int(im->m.sub[k].tensor[in].dtype)) im->rounding = ROUNDS_TWICE;
+    }
+  return im->rounding == ROUNDS_TWICE;
+}
+
 static void fully_connected(TflOp *op) {
   Graph *g = op->g;
   QArg x, w, y;
@@ -234,7 +253,10 @@ static void fully_connected(TflOp *op) {
   if (!n) return;
   Node *sum = add_bias(op, q_row_sums(op, &x, &w), bias);
   bool wide = x.t == DT_I16 && bias && type_of(bias)->dtype == DT_I64;
-  q_give(op, &y, wide ? quant_scale64(g, sum, m, n) : quant_scale32(g, sum, m, n), activation);
+  Node *r = wide               ? quant_scale64(g, sum, m, n)
+            : rounds_twice(op) ? quant_scale32(g, sum, m, n)
+                               : quant_scale_once(g, sum, m, n);
+  q_give(op, &y, r, activation);
 }
 
 static Node *swap_last(TflOp *op, Node *x) {

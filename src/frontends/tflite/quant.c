@@ -71,20 +71,26 @@ Node *quant_scale32(Graph *g, Node *x, const QMul *m, int64_t n) {
   return y;
 }
 
-Node *quant_scale64(Graph *g, Node *x, const QMul *m, int64_t n) {
+// (x factor + half) >> by, with a factor and shift each.
+static Node *round_once(Graph *g, Node *x, const QMul *m, int64_t n, bool upper) {
   ArenaMark mark = arena_mark(&g->scratch);
-  int64_t *factor = arena_array(&g->scratch, int64_t, n),
-          *half = arena_array(&g->scratch, int64_t, n);
-  int64_t *by = arena_array(&g->scratch, int64_t, n);
+  int64_t *v = arena_array(&g->scratch, int64_t, 3 * n), *half = v + n, *by = half + n;
   for (int64_t i = 0; i < n; i++) {
-    factor[i] = m[i].m < 0x7FFF0000 ? (m[i].m + (1 << 15)) >> 16 : 0x7FFF;
-    by[i] = MAX(15 - m[i].shift, 0);
+    v[i] = !upper ? m[i].m : m[i].m < 0x7FFF0000 ? (m[i].m + (1 << 15)) >> 16 : 0x7FFF;
+    by[i] = MAX((upper ? 15 : 31) - m[i].shift, 0);
     half[i] = by[i] ? (int64_t)1 << (by[i] - 1) : 0;
   }
-  Node *p = N(g, add, N(g, mul, x, quant_const(g, n, factor)), quant_const(g, n, half));
+  Node *p = N(g, add, N(g, mul, x, quant_const(g, n, v)), quant_const(g, n, half));
   Node *y = shift_right(g, p, quant_const(g, n, by));
   arena_reset(&g->scratch, mark);
   return y;
+}
+
+Node *quant_scale_once(Graph *g, Node *x, const QMul *m, int64_t n) {
+  return round_once(g, x, m, n, false);
+}
+Node *quant_scale64(Graph *g, Node *x, const QMul *m, int64_t n) {
+  return round_once(g, x, m, n, true);
 }
 
 Node *quant_clamp(Graph *g, Node *x, int64_t lo, int64_t hi) {

@@ -44,6 +44,8 @@ Node *quant_cast(Graph *g, Node *x, DType t);              // x itself when it h
 Node *quant_wide(Graph *g, Node *x, int64_t zero);         // x - zero in i64
 Node *quant_const(Graph *g, int64_t n, const int64_t *v);  // i64: a scalar, or one axis
 Node *quant_scale32(Graph *g, Node *x, const QMul *m, int64_t n);
+// Of a 32-bit sum, rounded once, ties up.
+Node *quant_scale_once(Graph *g, Node *x, const QMul *m, int64_t n);
 Node *quant_scale64(Graph *g, Node *x, const QMul *m, int64_t n);
 Node *quant_high_mul_node(Graph *g, Node *a, Node *b);
 Node *quant_shift_node(Graph *g, Node *x, int e);
