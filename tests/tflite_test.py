@@ -79,12 +79,12 @@ def stored():
         check_exact(os.path.basename(base), model, arrays, [csv(g, np.int64) for g in golden])
     dtln = f"{MODELS}/tflm/dtln/"
     if os.path.exists(dtln) and wanted("tflm/dtln"):
-        x = np.fromfile(dtln + "feature_data.int8_t.raw", np.int8).reshape(first_input_shapes(dtln + "dtln_noise_suppression.tflite")[0][1])
+        x = np.fromfile(dtln + "feature_data.int8_t.raw", np.int8).reshape(1, 1, 257)
         check_exact("tflm/dtln", dtln + "dtln_noise_suppression.tflite", [x], [np.fromfile(dtln + "golden_ref.int8_t.raw", np.int8)])
     person = f"{MODELS}/tflm/person_detect/"
     for image, is_person in (("person", True), ("no_person", False)) if os.path.exists(person) and wanted("person_detect") else ():
         raw = open(f"{person}{image}.bmp", "rb").read()
-        x = np.frombuffer(raw[int.from_bytes(raw[10:14], "little"):], np.int8)[:96 * 96].reshape(1, 96, 96, 1)
+        x = np.frombuffer(raw[int.from_bytes(raw[10:14], "little"):], np.int8)[:96 * 96].reshape(1, 96, 96, 1)[:, ::-1]  # stored from below
         for target in TARGETS:
             got = run(person + "person_detect.tflite", [x], target)
             ok = not isinstance(got, str) and (got[0].ravel()[1] > got[0].ravel()[0]) == is_person
@@ -143,8 +143,8 @@ def compare(name, model, inputs, want=None):
 def models():
     for model in sorted(glob.glob(f"{MODELS}/**/*.tflite", recursive=True)):
         name = os.path.relpath(model, MODELS)
-        # The front ends of micro_speech are made of custom operators.
-        if "seanet" in name or "audio_preprocessor" in name or not wanted(name): continue
+        # Models with stored results; those of custom operators; those that LiteRT refuses (person_detect) or crashes on.
+        if any(k in name for k in ("seanet", "tflm/dtln", "audio_preprocessor", "person_detect", "keyword_scrambled")) or not wanted(name): continue
         compare(name, model, made_up(model))
 
 

@@ -144,8 +144,13 @@ static bool same_quantization(const TflTensor *a, const TflTensor *b) {
   return (a->zero.n ? fb_i64_at(&a->zero, 0) : 0) == (b->zero.n ? fb_i64_at(&b->zero, 0) : 0);
 }
 
+static bool is_of(const TflTable *t, const TflRow *row) {
+  return row >= t->row && row < t->row + t->n;
+}
+
 static bool may_move(TflOp *op) {
   int64_t k = 0;
+  if (is_of(&tfl_quant, op->row) || is_of(&tfl_recurrent, op->row)) return true;
   while (k < ARRAY_LEN(moves) && moves[k].code != op->row->code) k++;
   if (k == ARRAY_LEN(moves)) {
     tfl_fail(op, "with quantised values");
