@@ -4,6 +4,7 @@
 // In order of certainty: a magic number first, protobuf, which has none, last.
 const Frontend *const frontends[] = {&frontend_text,
                                      &frontend_gguf,
+                                     &frontend_tflite,
                                      &frontend_pytorch,
                                      &frontend_npz,
                                      &frontend_safetensors,
