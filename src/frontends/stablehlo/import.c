@@ -4,8 +4,9 @@
 // there is no graph.
 #include "frontends/stablehlo/import.h"
 
-const HloTable *const hlo_tables[] = {&hlo_scalar,  &hlo_move,  &hlo_index,  &hlo_reduce, &hlo_window, &hlo_contract,
-                                      &hlo_control, &hlo_quant, &hlo_random, &hlo_chlo,   &hlo_sort,   NULL};
+const HloTable *const hlo_tables[] = {&hlo_scalar, &hlo_move,     &hlo_index,   &hlo_reduce,
+                                      &hlo_window, &hlo_contract, &hlo_control, &hlo_quant,
+                                      &hlo_random, &hlo_chlo,     &hlo_sort,    NULL};
 enum { MAX_CALLS = 64 };
 
 static const HloRow *find_row(const char *name) {
@@ -15,7 +16,7 @@ static const HloRow *find_row(const char *name) {
   return NULL;
 }
 
-void hlo_list(FrontendOpFn *fn, void *ctx) {
+void hlo_ops(FrontendOpFn *fn, void *ctx) {
   for (int t = 0; hlo_tables[t]; t++)
     for (int64_t i = 0; i < hlo_tables[t]->n; i++) {
       const HloRow *r = &hlo_tables[t]->row[i];
@@ -66,7 +67,8 @@ Ints hlo_field_ints(HloCall *c, const MlirAttr *dict, const char *field) {
 Ints hlo_ints_or(HloCall *c, const char *attr, int64_t n, int64_t otherwise) {
   Ints got = hlo_ints(c, attr);
   if (got.n == n && (n || !mlir_attr(c->op, attr))) return got;
-  if (got.n) hlo_fail(c, "%s has %lld numbers, must have %lld", attr, (long long)got.n, (long long)n);
+  if (got.n)
+    hlo_fail(c, "%s has %lld numbers, must have %lld", attr, (long long)got.n, (long long)n);
   int64_t *v = arena_array(c->h->arena, int64_t, n + 1);
   for (int64_t i = 0; i < n; i++) v[i] = otherwise;
   return (Ints){n, v};
@@ -84,7 +86,8 @@ DType hlo_dtype(HloCall *c, const MlirType *t) {
   DType d = mlir_elem_dtype(e);
   if (d == DT_C64) return DT_F32;
   if (d == DT_C128) return DT_F64;
-  if (!d || t->kind != MT_TENSOR) hlo_refuse(c, "no such tensors: %s", mlir_type_text(c->h->arena, t));
+  if (!d || t->kind != MT_TENSOR)
+    hlo_refuse(c, "no such tensors: %s", mlir_type_text(c->h->arena, t));
   return d;
 }
 
@@ -122,7 +125,8 @@ HloValue hlo_moved(HloCall *c, const HloValue *v, HloMove *f, void *ctx) {
 }
 
 // ---- constants ----
-static Node *const_node(HloCall *c, DType t, int rank, const int64_t *dims, const void *data, bool splat) {
+static Node *const_node(HloCall *c, DType t, int rank, const int64_t *dims, const void *data,
+                        bool splat) {
   Graph *g = c->g;
   bool input = c->h->test && !c->h->lift && !c->h->inside && !c->h->sized && !splat;
   if (splat) {
@@ -170,7 +174,8 @@ HloValue hlo_const(HloCall *c, const MlirAttr *a) {
     return out;
   }
   DType t = hlo_dtype(c, a->type);
-  if (c->g->status || !hlo_static_type(c, a->type, dims) || !mlir_type_count(a->type, &n)) return out;
+  if (c->g->status || !hlo_static_type(c, a->type, dims) || !mlir_type_count(a->type, &n))
+    return out;
   if (a->type->elem == ME_C64 || a->type->elem == ME_C128) return const_complex(c, a, dims, n);
   out.re = const_node(c, t, (int)a->type->rank, dims, a->data, a->splat);
   return out;
@@ -219,7 +224,12 @@ static void call_expressed(HloCall *c) {
 
 static void run_op(Hlo *h, const MlirOp *op) {
   Graph *g = h->g;
-  HloCall c = {.h = h, .g = g, .op = op, .nin = op->noperands, .nout = op->nresults, .row = find_row(op->name)};
+  HloCall c = {.h = h,
+               .g = g,
+               .op = op,
+               .nin = op->noperands,
+               .nout = op->nresults,
+               .row = find_row(op->name)};
   c.in = arena_array(h->arena, HloValue, c.nin + 1);
   c.out = arena_array(h->arena, HloValue, c.nout + 1);
   const MlirType **type = arena_array(h->arena, const MlirType *, c.nout + 1);
@@ -242,7 +252,8 @@ static void run_op(Hlo *h, const MlirOp *op) {
   }
 }
 
-bool hlo_block(Hlo *h, const MlirBlock *b, const HloValue *args, int64_t nargs, HloValue *out, int64_t nout) {
+bool hlo_block(Hlo *h, const MlirBlock *b, const HloValue *args, int64_t nargs, HloValue *out,
+               int64_t nout) {
   if (!b || b->nargs != nargs || !b->nops) {
     graph_fail(h->g, TENON_EINVAL, NOWHERE, "a block takes %lld values, %lld are given",
                (long long)(b ? b->nargs : 0), (long long)nargs);
@@ -255,7 +266,8 @@ bool hlo_block(Hlo *h, const MlirBlock *b, const HloValue *args, int64_t nargs, 
   if (last->noperands != nout) {
     Where at = mlir_where(last);
     at.op = last->name;
-    graph_fail(h->g, TENON_EINVAL, at, "%lld values, must be %lld", (long long)last->noperands, (long long)nout);
+    graph_fail(h->g, TENON_EINVAL, at, "%lld values, must be %lld", (long long)last->noperands,
+               (long long)nout);
     return false;
   }
   for (int64_t i = 0; i < nout; i++) out[i] = h->value[last->operands[i]->id];
@@ -267,7 +279,8 @@ static const MlirBlock *region_block(const MlirOp *op, int64_t region) {
   return op->regions[region]->blocks[0];
 }
 
-bool hlo_lifted(HloCall *c, int64_t region, const HloValue *args, int64_t nargs, HloValue *out, int64_t nout) {
+bool hlo_lifted(HloCall *c, int64_t region, const HloValue *args, int64_t nargs, HloValue *out,
+                int64_t nout) {
   c->h->lift++;
   bool ok = hlo_block(c->h, region_block(c->op, region), args, nargs, out, nout);
   c->h->lift--;
@@ -278,20 +291,23 @@ const char *hlo_body_op(const MlirOp *op, int64_t region) {
   const MlirBlock *b = region_block(op, region);
   if (!b || b->nargs != 2 || b->nops != 2) return NULL;
   const MlirOp *x = b->ops[0], *ret = b->ops[1];
-  if (ret->noperands != 1 || x->nresults != 1 || ret->operands[0] != x->results[0] || x->noperands != 2) return NULL;
+  if (ret->noperands != 1 || x->nresults != 1 || ret->operands[0] != x->results[0] ||
+      x->noperands != 2)
+    return NULL;
   bool forth = x->operands[0] == b->args[0] && x->operands[1] == b->args[1];
   bool back = x->operands[0] == b->args[1] && x->operands[1] == b->args[0];
   return forth || back ? x->name : NULL;
 }
 
-bool hlo_call_func(Hlo *h, const MlirFunc *f, const HloValue *args, int64_t nargs, HloValue *out, int64_t nout,
-                   Where at) {
+bool hlo_call_func(Hlo *h, const MlirFunc *f, const HloValue *args, int64_t nargs, HloValue *out,
+                   int64_t nout, Where at) {
   if (!f || !f->body) {
     graph_fail(h->g, TENON_EUNSUPPORTED, at, "calls a function without a body");
     return false;
   }
   if (h->depth >= MAX_CALLS) {
-    graph_fail(h->g, TENON_EUNSUPPORTED, at, "calls nested more than %d deep, or recursive", MAX_CALLS);
+    graph_fail(h->g, TENON_EUNSUPPORTED, at, "calls nested more than %d deep, or recursive",
+               MAX_CALLS);
     return false;
   }
   h->depth++;
@@ -306,14 +322,17 @@ static void scan_block(Hlo *h, const MlirBlock *b, int depth, bool sizes) {
     const MlirOp *op = b->ops[i];
     const HloRow *row = find_row(op->name);
     bool ends = i + 1 == b->nops;
-    if (!strncmp(op->name, "stablehlo.dynamic_", 18) && strcmp(op->name, "stablehlo.dynamic_slice") &&
+    if (!strncmp(op->name, "stablehlo.dynamic_", 18) &&
+        strcmp(op->name, "stablehlo.dynamic_slice") &&
         strcmp(op->name, "stablehlo.dynamic_update_slice"))
       h->sized = true;
     if ((!row || !row->fn) && !ends && !sizes)
-      frontend_unsupported(h->in, op->name, row && row->notes ? row->notes : "Tenon does not know it",
+      frontend_unsupported(h->in, op->name,
+                           row && row->notes ? row->notes : "Tenon does not know it",
                            op->loc ? op->loc : "");
     for (int64_t r = 0; r < op->nregions && depth < MAX_CALLS; r++)
-      for (int64_t k = 0; k < op->regions[r]->nblocks; k++) scan_block(h, op->regions[r]->blocks[k], depth + 1, sizes);
+      for (int64_t k = 0; k < op->regions[r]->nblocks; k++)
+        scan_block(h, op->regions[r]->blocks[k], depth + 1, sizes);
   }
 }
 static void scan(Hlo *h, bool sizes) {
@@ -329,7 +348,9 @@ static Node *input_part(Hlo *h, const MlirType *t, DType d, const char *name, in
     int64_t bound = t->bounds && t->bounds[i] >= 0 ? t->bounds[i] : INT64_MAX;
     dims[i] = t->dims[i] >= 0
                   ? ie_const(&g->dims, t->dims[i])
-                  : ie_sym(&g->dims, str_of(str_printf(h->arena, "d%lld_%lld", (long long)at, (long long)i)), 0, bound);
+                  : ie_sym(&g->dims,
+                           str_of(str_printf(h->arena, "d%lld_%lld", (long long)at, (long long)i)),
+                           0, bound);
   }
   return node_param(g, type_tensor(g, d, (int)t->rank, dims), name);
 }
@@ -342,7 +363,8 @@ static const char *name_of(Hlo *h, const MlirFunc *f, int64_t i, bool result) {
   const char *word = n ? mlir_word(n, "") : "";
   if (*word) return str_copy(&h->g->arena, str_of(word));
   const char *own = result ? "" : f->body->args[i]->name;
-  if (own && own[0] == '%' && !(own[1] >= '0' && own[1] <= '9')) return str_copy(&h->g->arena, str_of(own + 1));
+  if (own && own[0] == '%' && !(own[1] >= '0' && own[1] <= '9'))
+    return str_copy(&h->g->arena, str_of(own + 1));
   return str_printf(&h->g->arena, "%s%lld", result ? "result" : "arg", (long long)i);
 }
 
@@ -356,7 +378,8 @@ static void add_input(Hlo *h, const MlirFunc *f, int64_t i, Nodes *params, HloVa
   if (t->kind == MT_TOKEN) return;
   DType d = t->elem == ME_QUANT ? mlir_elem_dtype(t->quant->storage) : mlir_elem_dtype(t->elem);
   if (t->kind != MT_TENSOR || t->unranked || t->rank > MAX_RANK || !d) {
-    graph_fail(h->g, TENON_EUNSUPPORTED, at, "argument %lld is %s", (long long)i, mlir_type_text(h->arena, t));
+    graph_fail(h->g, TENON_EUNSUPPORTED, at, "argument %lld is %s", (long long)i,
+               mlir_type_text(h->arena, t));
     return;
   }
   const char *name = name_of(h, f, i, false);
@@ -371,7 +394,8 @@ static void add_input(Hlo *h, const MlirFunc *f, int64_t i, Nodes *params, HloVa
 
 static void add_output(Hlo *h, const char *name, const HloValue *v, Nodes *results, Names *names) {
   for (int64_t i = 0; i < v->nparts; i++)
-    add_output(h, str_printf(&h->g->arena, "%s.%lld", name, (long long)i), &v->part[i], results, names);
+    add_output(h, str_printf(&h->g->arena, "%s.%lld", name, (long long)i), &v->part[i], results,
+               names);
   Node *part[] = {v->re, v->im};
   for (int k = 0; k < 2; k++) {
     if (!part[k]) continue;
@@ -404,10 +428,12 @@ static tenon_status import_func(Hlo *h, const MlirFunc *f) {
   Names names = {0};
   HloValue *args = arena_array(h->arena, HloValue, f->body->nargs + 1);
   HloValue *out = arena_array(h->arena, HloValue, f->nresults + 1);
-  for (int64_t i = 0; i < f->body->nargs && !h->g->status; i++) add_input(h, f, i, &params, &args[i]);
+  for (int64_t i = 0; i < f->body->nargs && !h->g->status; i++)
+    add_input(h, f, i, &params, &args[i]);
   if (!h->g->status) hlo_block(h, f->body, args, f->body->nargs, out, f->nresults);
   TRY(graph_status(h->g));
-  for (int64_t i = 0; i < f->nresults; i++) add_output(h, name_of(h, f, i, true), &out[i], &results, &names);
+  for (int64_t i = 0; i < f->nresults; i++)
+    add_output(h, name_of(h, f, i, true), &out[i], &results, &names);
   return finish(h, &params, &results, &names);
 }
 
@@ -430,6 +456,19 @@ tenon_status import_stablehlo(Imported *in, const MlirFile *f, Diag *d) {
   return import_func(&h, main);
 }
 
+tenon_status hlo_import_frontend(Imported *in, Diag *d) {
+  MlirFile *f;
+  TRY(frontend_begin(in, d));
+  f = arena_new(&in->graph->arena, MlirFile);
+  TRY(mlir_read(&in->graph->arena, in->bytes, f, d));
+  static const char *const form[] = {"text", "bytecode", "jax.export"};
+  in->about =
+      str_printf(&in->graph->arena, "StableHLO, %s%s%s", form[f->form],
+                 f->producer && *f->producer ? ", by " : "", f->producer ? f->producer : "");
+  in->file = f;
+  return import_stablehlo(in, f, d);
+}
+
 // ---- tests ----
 static bool is_check(const MlirOp *op) {
   if (!strncmp(op->name, "check.", 6)) return true;
@@ -442,15 +481,20 @@ bool hlo_has_checks(const MlirFunc *f) {
   return false;
 }
 
-void hlo_check(HloCall *c, HloCheckKind kind, const HloValue *got, const HloValue *want, double tolerance,
-               int64_t min_ulp, int64_t max_ulp) {
+void hlo_check(HloCall *c, HloCheckKind kind, const HloValue *got, const HloValue *want,
+               double tolerance, int64_t min_ulp, int64_t max_ulp) {
   HloTest *t = c->h->test;
   if (!t || c->h->inside || c->h->lift) {
     if (t) hlo_refuse(c, "within a body");
     return;  // outside of a test nobody asks
   }
-  HloCheck check = {.kind = kind, .line = c->op->line, .first = t->outputs.n, .complex = got->im != NULL,
-                    .tolerance = tolerance, .min_ulp = min_ulp, .max_ulp = max_ulp};
+  HloCheck check = {.kind = kind,
+                    .line = c->op->line,
+                    .first = t->outputs.n,
+                    .complex = got->im != NULL,
+                    .tolerance = tolerance,
+                    .min_ulp = min_ulp,
+                    .max_ulp = max_ulp};
   Node *part[] = {got->re, got->im, want->re, want->im};
   if (!got->re || !want->re || !got->im != !want->im) {
     hlo_refuse(c, "compares %s with %s", mlir_type_text(c->h->arena, got->type),
@@ -476,13 +520,14 @@ static tenon_status import_test(Hlo *h, const MlirFunc *f) {
   return finish(h, &params, &results, &names);
 }
 
-tenon_status import_stablehlo_test(Imported *in, const MlirModule *m, const MlirFunc *f, HloTest *test, Diag *d) {
+tenon_status import_stablehlo_test(Imported *in, const MlirModule *m, const MlirFunc *f,
+                                   HloTest *test, Diag *d) {
   Hlo h;
   TRY(begin(&h, in, m, d));
   h.test = test;
   if (f->body->nargs)
-    return fail(d, TENON_EUNSUPPORTED, mlir_where(f->op), "@%s takes %lld values: nobody gives them", f->name,
-                (long long)f->body->nargs);
+    return fail(d, TENON_EUNSUPPORTED, mlir_where(f->op),
+                "@%s takes %lld values: nobody gives them", f->name, (long long)f->body->nargs);
   scan(&h, true);
   return import_test(&h, f);
 }

@@ -21,7 +21,7 @@ struct HloValue {
 };
 
 // ---- checks: a program of a test suite compares its own results ----
-typedef enum { HLO_EQ, HLO_ALMOST, HLO_CLOSE, HLO_CLOSE_QUANT } HloCheckKind;
+typedef enum { HLO_EQ, HLO_ALMOST, HLO_CLOSE } HloCheckKind;
 typedef struct HloCheck {
   HloCheckKind kind;
   int line;
@@ -93,7 +93,9 @@ MUST_USE tenon_status import_stablehlo(Imported *in, const MlirFile *f, Diag *d)
 MUST_USE tenon_status import_stablehlo_test(Imported *in, const MlirModule *m, const MlirFunc *f,
                                             HloTest *test, Diag *d);
 bool hlo_has_checks(const MlirFunc *f);
-void hlo_list(FrontendOpFn *fn, void *ctx);
+// The reader's row in the table of frontends: reads the file, then imports it.
+MUST_USE tenon_status hlo_import_frontend(Imported *in, Diag *d);
+void hlo_ops(FrontendOpFn *fn, void *ctx);
 
 // ---- for rows ----
 // Unsupported, or wrong: the operation's name and place come in front.

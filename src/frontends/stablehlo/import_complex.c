@@ -19,7 +19,9 @@ Cx cx_mul(Graph *g, Cx a, Cx b) {
               N(g, add, N(g, mul, a.re, b.im), N(g, mul, a.im, b.re))};
 }
 static Cx cx_scale(Graph *g, Cx z, Node *s) { return (Cx){N(g, mul, z.re, s), N(g, mul, z.im, s)}; }
-static Cx cx_cast(Graph *g, Cx z, DType t) { return (Cx){hb_cast(g, z.re, t), hb_cast(g, z.im, t)}; }
+static Cx cx_cast(Graph *g, Cx z, DType t) {
+  return (Cx){hb_cast(g, z.re, t), hb_cast(g, z.im, t)};
+}
 static Cx cx_where(Graph *g, Node *c, Cx a, Cx b) {
   return (Cx){hb_where(g, c, a.re, b.re), hb_where(g, c, a.im, b.im)};
 }
@@ -56,7 +58,8 @@ static Node *log_abs(Graph *g, Cx z) {
   Node *h = hr_hypot(g, z.re, z.im);
   Node *ax = N(g, abs, z.re), *ay = N(g, abs, z.im);
   Node *big = N(g, max, ax, ay), *small = N(g, min, ax, ay);
-  Node *d = N(g, add, N(g, mul, N(g, sub, big, NUM(1)), N(g, add, big, NUM(1))), N(g, mul, small, small));
+  Node *d =
+      N(g, add, N(g, mul, N(g, sub, big, NUM(1)), N(g, add, big, NUM(1))), N(g, mul, small, small));
   Node *near = N(g, and, N(g, lt, NUM(0.5), h), N(g, lt, h, NUM(2)));
   Node *fine = N(g, mul, NUM(0.5), hr_function(g, "log_plus_one", d));
   return hb_where(g, near, fine, N(g, log, h));
@@ -76,7 +79,8 @@ static Cx one_over(Graph *g, Cx z) { return cx_div(g, (Cx){NUM(1), NUM(0)}, z); 
 static Cx crsqrt(Graph *g, Cx z) { return one_over(g, csqrt_(g, z)); }
 
 static Cx csin_(Graph *g, Cx z) {
-  return (Cx){N(g, mul, N(g, sin, z.re), N(g, cosh, z.im)), N(g, mul, N(g, cos, z.re), N(g, sinh, z.im))};
+  return (Cx){N(g, mul, N(g, sin, z.re), N(g, cosh, z.im)),
+              N(g, mul, N(g, cos, z.re), N(g, sinh, z.im))};
 }
 static Cx ccos_(Graph *g, Cx z) {
   return (Cx){N(g, mul, N(g, cos, z.re), N(g, cosh, z.im)),

@@ -25,16 +25,18 @@ static Node *dot_of(HloCall *c, Node *a, Node *b, void *ctx) {
   Graph *g = c->g;
   if (g->status) return g->poison;
   if (d->t == DT_BOOL) {
-    Node *y = hb_dot(g, hb_cast(g, a, DT_I32), hb_cast(g, b, DT_I32), d->ba, d->bb, d->ca, d->cb, 0);
+    Node *y =
+        hb_dot(g, hb_cast(g, a, DT_I32), hb_cast(g, b, DT_I32), d->ba, d->bb, d->ca, d->cb, 0);
     return N(g, not, N(g, eq, y, hb_num(g, y, 0)));
   }
   return hb_dot(g, hb_cast(g, a, d->t), hb_cast(g, b, d->t), d->ba, d->bb, d->ca, d->cb, 0);
 }
 static void dot_general(HloCall *c) {
   const MlirAttr *n = mlir_attr(c->op, "dot_dimension_numbers");
-  DotAxes d = {hlo_field_ints(c, n, "lhs_batching_dimensions"), hlo_field_ints(c, n, "rhs_batching_dimensions"),
-               hlo_field_ints(c, n, "lhs_contracting_dimensions"), hlo_field_ints(c, n, "rhs_contracting_dimensions"),
-               hlo_dtype(c, c->type[0])};
+  DotAxes d = {hlo_field_ints(c, n, "lhs_batching_dimensions"),
+               hlo_field_ints(c, n, "rhs_batching_dimensions"),
+               hlo_field_ints(c, n, "lhs_contracting_dimensions"),
+               hlo_field_ints(c, n, "rhs_contracting_dimensions"), hlo_dtype(c, c->type[0])};
   if (c->nin != 2 || !c->in[0].re || !c->in[1].re || c->g->status) return;
   hlo_give_value(c, 0, product(c, &c->in[0], &c->in[1], dot_of, &d));
 }
@@ -47,7 +49,7 @@ static void dot(HloCall *c) {
 
 // ---- convolution ----
 typedef struct Conv {
-  int n;  // spatial axes
+  int n;                                                // spatial axes
   int64_t lhs[MAX_RANK], rhs[MAX_RANK], out[MAX_RANK];  // permutations
   Ints stride, padding, base, dilation, reversed;
   int64_t groups, batch_groups;
@@ -55,8 +57,8 @@ typedef struct Conv {
   bool whole;  // integers, computed in f64
 } Conv;
 
-static bool order(HloCall *c, const MlirAttr *d, const char *first, const char *second, const char *rest, int n,
-                  int64_t *perm) {
+static bool order(HloCall *c, const MlirAttr *d, const char *first, const char *second,
+                  const char *rest, int n, int64_t *perm) {
   Ints spatial = hlo_field_ints(c, d, rest);
   perm[0] = mlir_int(mlir_field(d, first), -1);
   perm[1] = mlir_int(mlir_field(d, second), -1);
@@ -86,12 +88,17 @@ static bool read_conv(HloCall *c, Conv *v) {
   v->batch_groups = mlir_int(mlir_attr(c->op, "batch_group_count"), 1);
   v->t = hlo_dtype(c, c->type[0]);
   v->whole = !dtype_is_float(v->t);
-  if (c->row->op && !node_ints(c->g, hlo_in(c, 2), &v->padding)) hlo_refuse(c, "with padding that is data");
+  if (c->row->op && !node_ints(c->g, hlo_in(c, 2), &v->padding))
+    hlo_refuse(c, "with padding that is data");
   if (v->padding.n != 2 * v->n) hlo_fail(c, "%lld widths of padding", (long long)v->padding.n);
   int64_t out[MAX_RANK];
-  if (c->g->status || !order(c, d, "input_batch_dimension", "input_feature_dimension", "input_spatial_dimensions", v->n, v->lhs) ||
-      !order(c, d, "kernel_output_feature_dimension", "kernel_input_feature_dimension", "kernel_spatial_dimensions", v->n, v->rhs) ||
-      !order(c, d, "output_batch_dimension", "output_feature_dimension", "output_spatial_dimensions", v->n, out))
+  if (c->g->status ||
+      !order(c, d, "input_batch_dimension", "input_feature_dimension", "input_spatial_dimensions",
+             v->n, v->lhs) ||
+      !order(c, d, "kernel_output_feature_dimension", "kernel_input_feature_dimension",
+             "kernel_spatial_dimensions", v->n, v->rhs) ||
+      !order(c, d, "output_batch_dimension", "output_feature_dimension",
+             "output_spatial_dimensions", v->n, out))
     return false;
   for (int i = 0; i < v->n + 2; i++) v->out[out[i]] = i;
   return true;
@@ -103,9 +110,11 @@ static Node *batch_to_channels(Graph *g, Node *x, const Conv *v) {
   const Type *t = type_of(x);
   int rank = v->n + 3;
   for (int i = 0; i < t->rank; i++)
-    if (!ie_is_const(t->dims[i])) return graph_fail(g, TENON_EUNSUPPORTED, NOWHERE, "batch groups of an unknown size");
+    if (!ie_is_const(t->dims[i]))
+      return graph_fail(g, TENON_EUNSUPPORTED, NOWHERE, "batch groups of an unknown size");
   if (v->batch_groups < 1 || t->dims[0]->value % v->batch_groups)
-    return graph_fail(g, TENON_EINVAL, NOWHERE, "the batch does not divide into %lld groups", (long long)v->batch_groups);
+    return graph_fail(g, TENON_EINVAL, NOWHERE, "the batch does not divide into %lld groups",
+                      (long long)v->batch_groups);
   dims[0] = v->batch_groups;
   dims[1] = t->dims[0]->value / v->batch_groups;
   for (int i = 0; i < rank; i++) perm[i] = i;
@@ -144,14 +153,17 @@ static Node *conv_of(HloCall *c, Node *x, Node *w, void *ctx) {
   }
   if (g->status) return g->poison;
   if (v->batch_groups > 1) x = batch_to_channels(g, x, v);
-  conv_attrs at = {.group = v->groups * v->batch_groups, .dilations = v->dilation, .strides = v->stride,
+  conv_attrs at = {.group = v->groups * v->batch_groups,
+                   .dilations = v->dilation,
+                   .strides = v->stride,
                    .pads = {2 * v->n, pads}};
   int64_t last = 2, one = 1, zeros[2] = {0, 0};
   Node *y;
   if (!v->n) {  // the graph's has one spatial axis at least
     at.dilations = at.strides = (Ints){1, &one};
     at.pads = (Ints){2, zeros};
-    y = NA(g, conv, &at, N(g, unsqueeze, x, node_i64s(g, 1, &last)), N(g, unsqueeze, w, node_i64s(g, 1, &last)));
+    y = NA(g, conv, &at, N(g, unsqueeze, x, node_i64s(g, 1, &last)),
+           N(g, unsqueeze, w, node_i64s(g, 1, &last)));
     y = N(g, squeeze, y, node_i64s(g, 1, &last));
   } else {
     y = NA(g, conv, &at, x, w);
@@ -179,7 +191,8 @@ static void fft(HloCall *c) {
   const char *kind = mlir_word(mlir_attr(c->op, "fft_type"), "");
   Ints length = hlo_ints(c, "fft_length");
   int rank = hlo_rank(&c->in[0]);
-  bool inverse = !strcmp(kind, "IFFT") || !strcmp(kind, "IRFFT"), real = kind[0] == 'R', back = !strcmp(kind, "IRFFT");
+  bool inverse = !strcmp(kind, "IFFT") || !strcmp(kind, "IRFFT"), real = kind[0] == 'R',
+       back = !strcmp(kind, "IRFFT");
   if (!c->in[0].re || !length.n || length.n > rank || g->status) {
     hlo_fail(c, "%lld lengths for rank %d", (long long)length.n, rank);
     return;
@@ -191,7 +204,8 @@ static void fft(HloCall *c) {
     x = hb_concat(g, rank, 2, (Node *[]){x, N(g, unsqueeze, z.im, node_i64s(g, 1, &last))});
   }
   if (real) x = dft_of(g, x, length.v[length.n - 1], rank - 1, false, true);
-  for (int64_t i = 0; i < length.n - (real || back); i++) x = dft_of(g, x, length.v[i], first + i, inverse, false);
+  for (int64_t i = 0; i < length.n - (real || back); i++)
+    x = dft_of(g, x, length.v[i], first + i, inverse, false);
   if (back) x = dft_of(g, x, length.v[length.n - 1], rank - 1, true, true);
   HloValue out = {.re = last_part(g, x, rank, 0)};
   if (!back) out.im = last_part(g, x, rank, 1);
@@ -217,16 +231,20 @@ static Cx each(Graph *g, Cx z, int rank, bool swap, Ints reversed) {
   return z;
 }
 static Cx cut(Graph *g, Cx z, int64_t axis, int64_t from, int64_t to) {
-  return (Cx){hb_slice1(g, z.re, axis, from, to, 1), z.im ? hb_slice1(g, z.im, axis, from, to, 1) : NULL};
+  return (Cx){hb_slice1(g, z.re, axis, from, to, 1),
+              z.im ? hb_slice1(g, z.im, axis, from, to, 1) : NULL};
 }
 static Cx times(HloCall *c, Cx a, Cx b, int rank) {
   int64_t batch[MAX_RANK], ca = rank - 1, cb = rank - 2;
   for (int i = 0; i < rank - 2; i++) batch[i] = i;
   DotAxes d = {{rank - 2, batch}, {rank - 2, batch}, {1, &ca}, {1, &cb}, type_of(a.re)->dtype};
-  HloValue v = product(c, &(HloValue){.re = a.re, .im = a.im}, &(HloValue){.re = b.re, .im = b.im}, dot_of, &d);
+  HloValue v = product(c, &(HloValue){.re = a.re, .im = a.im}, &(HloValue){.re = b.re, .im = b.im},
+                       dot_of, &d);
   return (Cx){v.re, v.im};
 }
-static Cx minus(Graph *g, Cx a, Cx b) { return (Cx){N(g, sub, a.re, b.re), a.im ? N(g, sub, a.im, b.im) : NULL}; }
+static Cx minus(Graph *g, Cx a, Cx b) {
+  return (Cx){N(g, sub, a.re, b.re), a.im ? N(g, sub, a.im, b.im) : NULL};
+}
 static Cx over(Graph *g, Cx a, Cx b) {
   return a.im ? cx_div(g, a, b) : (Cx){N(g, div, a.re, b.re), NULL};
 }
@@ -253,7 +271,8 @@ static void triangular_solve(HloCall *c) {
   Graph *g = c->g;
   int rank = hlo_rank(&c->in[0]);
   int64_t dims[MAX_RANK];
-  bool left = mlir_bool(mlir_attr(c->op, "left_side"), true), lower = mlir_bool(mlir_attr(c->op, "lower"), true);
+  bool left = mlir_bool(mlir_attr(c->op, "left_side"), true),
+       lower = mlir_bool(mlir_attr(c->op, "lower"), true);
   bool unit = mlir_bool(mlir_attr(c->op, "unit_diagonal"), false);
   const char *turn = mlir_word(mlir_attr(c->op, "transpose_a"), "NO_TRANSPOSE");
   if (!hlo_static(c, &c->in[0], dims)) return;

@@ -21,7 +21,8 @@ static HloValue over_nodes(HloCall *c, const HloValue *v, Node *const *node, int
 }
 
 static const MlirBlock *block_of(HloCall *c, int64_t region) {
-  if (region < c->op->nregions && c->op->regions[region]->nblocks == 1) return c->op->regions[region]->blocks[0];
+  if (region < c->op->nregions && c->op->regions[region]->nblocks == 1)
+    return c->op->regions[region]->blocks[0];
   hlo_refuse(c, "with more than one block, or none");
   return NULL;
 }
@@ -29,7 +30,8 @@ static const MlirBlock *block_of(HloCall *c, int64_t region) {
 // ---- calls ----
 static void call(HloCall *c) {
   const char *name = mlir_word(mlir_attr(c->op, c->row->op ? "decomposition" : "callee"), "");
-  hlo_call_func(c->h, mlir_func(c->h->m, str_of(name)), c->in, c->nin, c->out, c->nout, mlir_where(c->op));
+  hlo_call_func(c->h, mlir_func(c->h->m, str_of(name)), c->in, c->nin, c->out, c->nout,
+                mlir_where(c->op));
 }
 
 // ---- branches ----
@@ -56,9 +58,12 @@ static bool make_branch(HloCall *c, int64_t region, Branch *b) {
 static Node *join(HloCall *c, Node *condition, const Branch *then, const Branch *other) {
   BodyNodes operands = {0};
   vec_push(c->h->arena, &operands, condition);
-  for (int64_t i = 0; i < then->captures.n; i++) vec_push(c->h->arena, &operands, then->captures.v[i]);
-  for (int64_t i = 0; i < other->captures.n; i++) vec_push(c->h->arena, &operands, other->captures.v[i]);
-  if_attrs at = {.then_captures = then->captures.n, .then_branch = then->body, .else_branch = other->body};
+  for (int64_t i = 0; i < then->captures.n; i++)
+    vec_push(c->h->arena, &operands, then->captures.v[i]);
+  for (int64_t i = 0; i < other->captures.n; i++)
+    vec_push(c->h->arena, &operands, other->captures.v[i]);
+  if_attrs at = {
+      .then_captures = then->captures.n, .then_branch = then->body, .else_branch = other->body};
   return node_new(c->g, OP_if, (int)operands.n, operands.v, &at, (int)then->body->nresults, NULL);
 }
 
@@ -113,7 +118,8 @@ static void while_(HloCall *c) {
   Arena *a = c->h->arena;
   const MlirBlock *test = block_of(c, 0), *step = block_of(c, 1);
   BodyNodes start = {0}, own = {0}, results = {0}, captures, operands = {0}, next = {0};
-  HloValue *args = arena_array(a, HloValue, c->nin + 1), *out = arena_array(a, HloValue, c->nin + 1), go, first;
+  HloValue *args = arena_array(a, HloValue, c->nin + 1),
+           *out = arena_array(a, HloValue, c->nin + 1), go, first;
   if (!test || !step || !hlo_block(c->h, test, c->in, c->nin, &first, 1)) return;
   uint32_t mark = (uint32_t)g->node.n;
   for (int64_t i = 0; i < c->nin; i++) add_nodes(c, &c->in[i], &start);
@@ -123,13 +129,15 @@ static void while_(HloCall *c) {
   int64_t at = 2;
   for (int64_t i = 0; i < c->nin; i++) args[i] = over_nodes(c, &c->in[i], own.v, &at);
   c->h->inside++;
-  bool ok = hlo_block(c->h, step, args, c->nin, out, c->nin) && hlo_block(c->h, test, out, c->nin, &go, 1);
+  bool ok = hlo_block(c->h, step, args, c->nin, out, c->nin) &&
+            hlo_block(c->h, test, out, c->nin, &go, 1);
   c->h->inside--;
   if (!ok) return;
   vec_push(a, &results, go.re);
   for (int64_t i = 0; i < c->nin; i++) add_nodes(c, &out[i], &next);
   for (int64_t i = 0; i < next.n; i++) vec_push(a, &results, next.v[i]);
-  if (next.n != start.n) hlo_fail(c, "the body gives %lld values, must be %lld", (long long)next.n, (long long)start.n);
+  if (next.n != start.n)
+    hlo_fail(c, "the body gives %lld values, must be %lld", (long long)next.n, (long long)start.n);
   Body *body = close_body(g, a, mark, &own, &results, &captures);
   if (g->status) return;
   vec_push(a, &operands, g->none);
@@ -174,7 +182,8 @@ static void check(HloCall *c) {
     return;
   }
   hlo_check(c, kind, &c->in[0], &want, mlir_float(mlir_attr(c->op, "tolerance"), 1e-4),
-            mlir_int(mlir_attr(c->op, "min_ulp_difference"), 0), mlir_int(mlir_attr(c->op, "max_ulp_difference"), 3));
+            mlir_int(mlir_attr(c->op, "min_ulp_difference"), 0),
+            mlir_int(mlir_attr(c->op, "max_ulp_difference"), 3));
 }
 
 static void custom_call(HloCall *c) {
@@ -187,7 +196,7 @@ static void custom_call(HloCall *c) {
   } else if (!strcmp(name, "check.expect_almost_eq") && c->nin == 2) {
     hlo_check(c, HLO_ALMOST, &x[0], &x[1], 1e-3, 0, 0);
   } else if (!strcmp(name, "check.eq") && c->nin == 2) {
-    hlo_check(c, HLO_CLOSE_QUANT, &x[1], &x[0], 0, 0, 0);
+    hlo_check(c, HLO_ALMOST, &x[1], &x[0], 1e-4, 0, 0);
     hlo_give(c, node_scalar(c->g, DT_BOOL, 1));
   } else if (!strcmp(name, "Sharding") || !strcmp(name, "xla.sdy.FuncResultSharding") ||
              !strcmp(name, "annotate_device_placement") || !strcmp(name, "LayoutConstraint")) {

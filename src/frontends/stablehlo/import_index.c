@@ -13,13 +13,14 @@
 typedef struct Addressing {
   Node *indices;
   int64_t vector_dim;
-  Ints map;               // operand axis of each number of an index
-  Ints batch, batch_at;   // operand axes that run along with axes of the indices
-  Ints dropped;           // operand axes that are in no window
-  Ints window;            // axes of the tensor that are offsets
+  Ints map;              // operand axis of each number of an index
+  Ints batch, batch_at;  // operand axes that run along with axes of the indices
+  Ints dropped;          // operand axes that are in no window
+  Ints window;           // axes of the tensor that are offsets
   int rank, operand_rank;
   int64_t dims[MAX_RANK], operand_dims[MAX_RANK];
-  const int64_t *slice;  // sizes of a window, which is moved to where it fits; NULL: places may lie outside
+  const int64_t
+      *slice;  // sizes of a window, which is moved to where it fits; NULL: places may lie outside
 } Addressing;
 
 static bool has(Ints l, int64_t v) {
@@ -55,10 +56,14 @@ static bool addressing_fits(HloCall *c, const Addressing *a) {
   bool fits = a->vector_dim >= 0 && a->vector_dim <= irank && a->batch.n == a->batch_at.n;
   int64_t n = outer_axes(a, outer), expected = a->vector_dim == irank ? irank : irank - 1;
   fits = fits && n == expected && a->window.n + a->dropped.n + a->batch.n == a->operand_rank;
-  for (int64_t i = 0; i < a->map.n; i++) fits = fits && a->map.v[i] >= 0 && a->map.v[i] < a->operand_rank;
-  for (int64_t i = 0; i < a->batch.n; i++) fits = fits && a->batch.v[i] >= 0 && a->batch.v[i] < a->operand_rank;
-  for (int64_t i = 0; i < a->batch_at.n; i++) fits = fits && a->batch_at.v[i] >= 0 && a->batch_at.v[i] < irank;
-  for (int64_t i = 0; i < a->window.n; i++) fits = fits && a->window.v[i] >= 0 && a->window.v[i] < a->rank;
+  for (int64_t i = 0; i < a->map.n; i++)
+    fits = fits && a->map.v[i] >= 0 && a->map.v[i] < a->operand_rank;
+  for (int64_t i = 0; i < a->batch.n; i++)
+    fits = fits && a->batch.v[i] >= 0 && a->batch.v[i] < a->operand_rank;
+  for (int64_t i = 0; i < a->batch_at.n; i++)
+    fits = fits && a->batch_at.v[i] >= 0 && a->batch_at.v[i] < irank;
+  for (int64_t i = 0; i < a->window.n; i++)
+    fits = fits && a->window.v[i] >= 0 && a->window.v[i] < a->rank;
   if (!fits) hlo_fail(c, "its dimension numbers do not fit its operands");
   return fits;
 }
@@ -104,7 +109,8 @@ static Node *positions(HloCall *c, const Addressing *a) {
     if (!term[d]) continue;
     sum = N(g, add, sum, N(g, mul, term[d], node_i64(g, stride)));
     if (a->slice) continue;
-    Node *in = N(g, and, N(g, le, node_i64(g, 0), term[d]), N(g, lt, term[d], node_i64(g, a->operand_dims[d])));
+    Node *in = N(g, and, N(g, le, node_i64(g, 0), term[d]),
+                 N(g, lt, term[d], node_i64(g, a->operand_dims[d])));
     inside = inside ? N(g, and, inside, in) : in;
   }
   if (inside) sum = hb_where(g, inside, sum, node_i64(g, stride));
@@ -120,8 +126,10 @@ static bool shape_of(HloCall *c, const HloValue *v, int *rank, int64_t *dims, in
 // Whole slices along one axis: the graph's gather, with the offsets moved to their places.
 static bool gather_axis(HloCall *c, const Addressing *a) {
   Graph *g = c->g;
-  if (a->map.n != 1 || a->batch.n || a->dropped.n != 1 || a->dropped.v[0] != a->map.v[0]) return false;
-  int64_t d = a->map.v[0], outer[MAX_RANK], nouter = outer_axes(a, outer), line[MAX_RANK], perm[MAX_RANK];
+  if (a->map.n != 1 || a->batch.n || a->dropped.n != 1 || a->dropped.v[0] != a->map.v[0])
+    return false;
+  int64_t d = a->map.v[0], outer[MAX_RANK], nouter = outer_axes(a, outer), line[MAX_RANK],
+          perm[MAX_RANK];
   for (int64_t i = 0; i < a->operand_rank; i++)
     if (a->slice[i] != (i == d ? 1 : a->operand_dims[i])) return false;
   if (!a->operand_dims[d] || !addressing_fits(c, a)) return false;
@@ -137,7 +145,8 @@ static bool gather_axis(HloCall *c, const Addressing *a) {
   HloValue out = {0};
   Node *part[] = {c->in[0].re, c->in[0].im}, *got[2] = {NULL, NULL};
   for (int k = 0; k < 2 && part[k]; k++)
-    got[k] = hb_transpose(g, NA(g, gather, (&(gather_attrs){.axis = d}), part[k], at), a->rank, perm);
+    got[k] =
+        hb_transpose(g, NA(g, gather, (&(gather_attrs){.axis = d}), part[k], at), a->rank, perm);
   out.re = got[0];
   out.im = got[1];
   hlo_give_value(c, 0, out);
@@ -147,7 +156,8 @@ static bool gather_axis(HloCall *c, const Addressing *a) {
 static void gather(HloCall *c) {
   Graph *g = c->g;
   const MlirAttr *d = mlir_attr(c->op, "dimension_numbers");
-  Addressing a = {.indices = hlo_in(c, 1), .map = hlo_field_ints(c, d, "start_index_map"),
+  Addressing a = {.indices = hlo_in(c, 1),
+                  .map = hlo_field_ints(c, d, "start_index_map"),
                   .batch = hlo_field_ints(c, d, "operand_batching_dims"),
                   .batch_at = hlo_field_ints(c, d, "start_indices_batching_dims"),
                   .dropped = hlo_field_ints(c, d, "collapsed_slice_dims"),
@@ -184,7 +194,8 @@ static void gather(HloCall *c) {
 static int scatter_mode(const HloCall *c, bool complex, DType t) {
   const char *op = hlo_body_op(c->op, 0);
   const MlirBlock *b = c->op->regions[0]->nblocks ? c->op->regions[0]->blocks[0] : NULL;
-  if (b && b->nops == 1 && b->nargs == 2 && b->ops[0]->noperands == 1 && b->ops[0]->operands[0] == b->args[1])
+  if (b && b->nops == 1 && b->nargs == 2 && b->ops[0]->noperands == 1 &&
+      b->ops[0]->operands[0] == b->args[1])
     return SCATTER_NONE;
   if (!op || t == DT_BOOL) return -1;
   if (!strcmp(op, "stablehlo.add")) return SCATTER_ADD;
@@ -195,7 +206,8 @@ static int scatter_mode(const HloCall *c, bool complex, DType t) {
 }
 
 static Node *scattered(Graph *g, Node *data, Node *at, Node *updates, int mode) {
-  return NA(g, scatter_elements, (&(scatter_elements_attrs){.axis = 0, .reduction = mode}), data, at, updates);
+  return NA(g, scatter_elements, (&(scatter_elements_attrs){.axis = 0, .reduction = mode}), data,
+            at, updates);
 }
 
 // Operands flat, with one more element that takes what lies outside.
@@ -208,9 +220,11 @@ typedef struct Scatter {
 } Scatter;
 
 // One row of updates: what is there, joined by the body.
-static bool join_row(HloCall *c, const Scatter *s, HloValue *data, const HloValue *update, Node *at) {
+static bool join_row(HloCall *c, const Scatter *s, HloValue *data, const HloValue *update,
+                     Node *at) {
   Graph *g = c->g;
-  HloValue *args = arena_array(c->h->arena, HloValue, 2 * s->n + 1), *out = arena_array(c->h->arena, HloValue, s->n + 1);
+  HloValue *args = arena_array(c->h->arena, HloValue, 2 * s->n + 1),
+           *out = arena_array(c->h->arena, HloValue, s->n + 1);
   for (int64_t i = 0; i < s->n; i++) {
     args[i] = (HloValue){.re = N(g, gather, data[i].re, at), .type = data[i].type};
     if (data[i].im) args[i].im = N(g, gather, data[i].im, at);
@@ -220,7 +234,8 @@ static bool join_row(HloCall *c, const Scatter *s, HloValue *data, const HloValu
   for (int64_t i = 0; i < s->n; i++) {
     HloValue v = {.type = data[i].type};
     v.re = scattered(g, data[i].re, at, hb_expand(g, out[i].re, 1, &s->window), SCATTER_NONE);
-    if (data[i].im) v.im = scattered(g, data[i].im, at, hb_expand(g, out[i].im, 1, &s->window), SCATTER_NONE);
+    if (data[i].im)
+      v.im = scattered(g, data[i].im, at, hb_expand(g, out[i].im, 1, &s->window), SCATTER_NONE);
     data[i] = v;
   }
   return true;
@@ -234,7 +249,8 @@ static bool join_rows(HloCall *c, Scatter *s) {
   Arena *a = c->h->arena;
   BodyNodes own = {0}, results = {0}, captures, operands = {0};
   uint32_t mark = (uint32_t)g->node.n;
-  Node *i = node_param(g, type_scalar(g, DT_I64), NULL), *go = node_param(g, type_scalar(g, DT_BOOL), NULL);
+  Node *i = node_param(g, type_scalar(g, DT_I64), NULL),
+       *go = node_param(g, type_scalar(g, DT_BOOL), NULL);
   vec_push(a, &own, i);
   vec_push(a, &own, go);
   HloValue *data = arena_array(a, HloValue, s->n + 1), *update = arena_array(a, HloValue, s->n + 1);
@@ -274,7 +290,8 @@ static bool join_rows(HloCall *c, Scatter *s) {
 
 static bool read_scatter(HloCall *c, Addressing *a, int64_t n) {
   const MlirAttr *d = mlir_attr(c->op, "scatter_dimension_numbers");
-  *a = (Addressing){.indices = hlo_in(c, n), .map = hlo_field_ints(c, d, "scatter_dims_to_operand_dims"),
+  *a = (Addressing){.indices = hlo_in(c, n),
+                    .map = hlo_field_ints(c, d, "scatter_dims_to_operand_dims"),
                     .batch = hlo_field_ints(c, d, "input_batching_dims"),
                     .batch_at = hlo_field_ints(c, d, "scatter_indices_batching_dims"),
                     .dropped = hlo_field_ints(c, d, "inserted_window_dims"),
@@ -348,9 +365,11 @@ static void scatter(HloCall *c) {
   }
   for (int64_t i = 0; i < n; i++) {
     HloValue v = {0};
-    v.re = hb_reshape(g, hb_slice1(g, s.data[i].re, 0, 0, count, 1), a.operand_rank, a.operand_dims);
+    v.re =
+        hb_reshape(g, hb_slice1(g, s.data[i].re, 0, 0, count, 1), a.operand_rank, a.operand_dims);
     if (s.data[i].im)
-      v.im = hb_reshape(g, hb_slice1(g, s.data[i].im, 0, 0, count, 1), a.operand_rank, a.operand_dims);
+      v.im =
+          hb_reshape(g, hb_slice1(g, s.data[i].im, 0, 0, count, 1), a.operand_rank, a.operand_dims);
     hlo_give_value(c, i, v);
   }
 }

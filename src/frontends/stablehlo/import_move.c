@@ -119,20 +119,23 @@ static Node *sliced(HloCall *c, Node *x, void *ctx) {
 }
 static void slice(HloCall *c) {
   int64_t rank = c->in[0].type->rank;
-  Slice s = {hlo_ints_or(c, "start_indices", rank, 0), hlo_ints_or(c, "limit_indices", rank, INT64_MAX),
-             hlo_ints_or(c, "strides", rank, 1)};
+  Slice s = {hlo_ints_or(c, "start_indices", rank, 0),
+             hlo_ints_or(c, "limit_indices", rank, INT64_MAX), hlo_ints_or(c, "strides", rank, 1)};
   move(c, sliced, &s);
 }
 
 static Node *sliced_by_nodes(HloCall *c, Node *x, void *ctx) {
   (void)ctx;
-  return N(c->g, slice, x, places(c, 1), places(c, 2),
-           N(c->g, range, node_i64(c->g, 0), node_i64(c->g, c->in[0].type->rank), node_i64(c->g, 1)), places(c, 3));
+  return N(
+      c->g, slice, x, places(c, 1), places(c, 2),
+      N(c->g, range, node_i64(c->g, 0), node_i64(c->g, c->in[0].type->rank), node_i64(c->g, 1)),
+      places(c, 3));
 }
 static void real_dynamic_slice(HloCall *c) { move(c, sliced_by_nodes, NULL); }
 
 // Start places as one vector, kept where the part fits.
-static Node *starts(HloCall *c, int64_t first, int rank, const int64_t *dims, const int64_t *sizes) {
+static Node *starts(HloCall *c, int64_t first, int rank, const int64_t *dims,
+                    const int64_t *sizes) {
   Graph *g = c->g;
   Node *at[MAX_RANK];
   int64_t last[MAX_RANK];
@@ -182,7 +185,8 @@ static void dynamic_update_slice(HloCall *c) {
     hlo_give_value(c, 0, c->in[rank ? 0 : 1]);
     return;
   }
-  Node *from = starts(c, 2, rank, dims, sizes), *inside = NULL, *got[2] = {c->in[1].re, c->in[1].im};
+  Node *from = starts(c, 2, rank, dims, sizes), *inside = NULL,
+       *got[2] = {c->in[1].re, c->in[1].im};
   for (int i = 0; i < rank && !g->status; i++) {
     Node *at = hb_slice1(g, from, 0, i, i + 1, 1);
     Node *d = N(g, sub, hb_iota(g, DT_I64, 1, &dims[i], 0), at);
@@ -193,7 +197,8 @@ static void dynamic_update_slice(HloCall *c) {
     in = hb_reshape(g, in, rank, line);
     inside = inside ? N(g, and, inside, in) : in;
     for (int k = 0; k < 2 && got[k]; k++)
-      got[k] = node_new(g, OP_gather, 2, (Node *[]){got[k], index}, &(gather_attrs){.axis = i}, 0, NULL);
+      got[k] =
+          node_new(g, OP_gather, 2, (Node *[]){got[k], index}, &(gather_attrs){.axis = i}, 0, NULL);
   }
   HloValue out = {.re = hb_where(g, inside, got[0], c->in[0].re)};
   if (got[1]) out.im = hb_where(g, inside, got[1], c->in[0].im);
@@ -204,7 +209,8 @@ static void dynamic_update_slice(HloCall *c) {
 static void concatenate(HloCall *c) {
   Graph *g = c->g;
   int64_t axis = mlir_int(mlir_attr(c->op, "dimension"), 0);
-  Node **re = arena_array(c->h->arena, Node *, c->nin + 1), **im = arena_array(c->h->arena, Node *, c->nin + 1);
+  Node **re = arena_array(c->h->arena, Node *, c->nin + 1),
+       **im = arena_array(c->h->arena, Node *, c->nin + 1);
   bool complex = c->nin && c->in[0].im;
   for (int64_t i = 0; i < c->nin; i++) {
     re[i] = complex ? c->in[i].re : hlo_in(c, i);
@@ -219,7 +225,8 @@ static void concatenate(HloCall *c) {
 static void pad(HloCall *c) {
   Graph *g = c->g;
   int rank = hlo_rank(&c->in[0]);
-  Ints w[3] = {hlo_ints_or(c, "edge_padding_low", rank, 0), hlo_ints_or(c, "edge_padding_high", rank, 0),
+  Ints w[3] = {hlo_ints_or(c, "edge_padding_low", rank, 0),
+               hlo_ints_or(c, "edge_padding_high", rank, 0),
                hlo_ints_or(c, "interior_padding", rank, 0)};
   if (c->row->op)
     for (int k = 0; k < 3; k++)
@@ -267,7 +274,8 @@ static void set_dimension_size(HloCall *c) {
   int64_t axis = mlir_int(mlir_attr(c->op, "dimension"), 0);
   if (!c->in[0].re || c->g->status) return;
   Node *n = hb_reshape(c->g, places(c, 1), 1, (int64_t[]){1});
-  hlo_give(c, N(c->g, slice, c->in[0].re, node_i64s(c->g, 1, (int64_t[]){0}), n, node_i64s(c->g, 1, &axis)));
+  hlo_give(c, N(c->g, slice, c->in[0].re, node_i64s(c->g, 1, (int64_t[]){0}), n,
+                node_i64s(c->g, 1, &axis)));
 }
 
 // ---- the same bits ----

@@ -10,7 +10,8 @@ static Node *factors(HloCall *c, const MlirQuant *q, int rank, DType t, bool zer
     return g->poison;
   }
   void *p = arena_alloc(c->h->arena, MAX(bytes, 8));
-  for (int64_t i = 0; i < n; i++) put_f64(t, p, i, zeros ? (double)q->zero_points[i] : q->scales[i]);
+  for (int64_t i = 0; i < n; i++)
+    put_f64(t, p, i, zeros ? (double)q->zero_points[i] : q->scales[i]);
   for (int i = 0; i < rank; i++) dims[i] = i == q->axis ? n : 1;
   return node_const(g, t, q->axis >= 0 ? rank : 0, dims, p, NULL);
 }
@@ -36,7 +37,8 @@ Node *hq_quantize(HloCall *c, Node *x, const MlirType *type) {
   Node *scale = factors(c, q, rank, t, false), *zero = factors(c, q, rank, t, true);
   if (g->status) return g->poison;
   Node *y = N(g, round, N(g, add, N(g, div, x, scale), zero));
-  y = N(g, min, N(g, max, hb_cast(g, y, DT_F64), node_scalar(g, DT_F64, (double)q->min)), node_scalar(g, DT_F64, (double)q->max));
+  y = N(g, min, N(g, max, hb_cast(g, y, DT_F64), node_scalar(g, DT_F64, (double)q->min)),
+        node_scalar(g, DT_F64, (double)q->max));
   return hb_cast(g, y, to);
 }
 

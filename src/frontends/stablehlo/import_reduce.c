@@ -37,8 +37,10 @@ static Node *reduce_known(HloCall *c, const Known *k, Node *x, Node *init, Ints 
 // Truth values: or, and, as the largest and the least of bytes.
 static Node *reduce_bool(HloCall *c, const char *op, Node *x, Node *init, Ints axes) {
   Graph *g = c->g;
-  bool any = !strcmp(op, "stablehlo.or") || !strcmp(op, "stablehlo.maximum") || !strcmp(op, "stablehlo.add");
-  bool all = !strcmp(op, "stablehlo.and") || !strcmp(op, "stablehlo.minimum") || !strcmp(op, "stablehlo.multiply");
+  bool any = !strcmp(op, "stablehlo.or") || !strcmp(op, "stablehlo.maximum") ||
+             !strcmp(op, "stablehlo.add");
+  bool all = !strcmp(op, "stablehlo.and") || !strcmp(op, "stablehlo.minimum") ||
+             !strcmp(op, "stablehlo.multiply");
   if (!any && !all) return NULL;
   Node *y = hb_reduce(g, any ? OP_reduce_max : OP_reduce_min, hb_cast(g, x, DT_U8), axes);
   y = N(g, not, N(g, eq, y, hb_num(g, y, 0)));
@@ -65,7 +67,9 @@ static bool reduce_one(HloCall *c, Ints axes) {
   return false;
 }
 
-static HloValue both(HloCall *c, const HloValue *v, HloMove *f, void *ctx) { return hlo_moved(c, v, f, ctx); }
+static HloValue both(HloCall *c, const HloValue *v, HloMove *f, void *ctx) {
+  return hlo_moved(c, v, f, ctx);
+}
 
 typedef struct Every {
   int64_t axis, from, to, step;
@@ -82,7 +86,8 @@ static HloValue joined(HloCall *c, const HloValue *a, const HloValue *b, int64_t
 
 // Halves until one element is left along the last axis.
 static bool fold(HloCall *c, HloValue *v, int64_t n, int64_t axis, int64_t count) {
-  HloValue *args = arena_array(c->h->arena, HloValue, 2 * n + 1), *out = arena_array(c->h->arena, HloValue, n + 1);
+  HloValue *args = arena_array(c->h->arena, HloValue, 2 * n + 1),
+           *out = arena_array(c->h->arena, HloValue, n + 1);
   while (count > 1) {
     int64_t even = count / 2 * 2;
     for (int64_t i = 0; i < n; i++) {
@@ -134,7 +139,8 @@ static void reduce_any(HloCall *c, Ints axes) {
       f.perm[k++] = i;
     }
   f.dims[f.kept] = count;
-  HloValue *v = arena_array(c->h->arena, HloValue, n + 1), *args = arena_array(c->h->arena, HloValue, 2 * n + 1);
+  HloValue *v = arena_array(c->h->arena, HloValue, n + 1),
+           *args = arena_array(c->h->arena, HloValue, 2 * n + 1);
   HloValue *out = arena_array(c->h->arena, HloValue, n + 1);
   for (int64_t i = 0; i < n; i++) v[i] = both(c, &c->in[i], lay_flat, &f);
   if (!fold(c, v, n, f.kept, count)) return;

@@ -10,7 +10,9 @@ static bool is_complex(const HloCall *c) {
     if (c->in[i].im) return true;
   return false;
 }
-static void give_complex(HloCall *c, Cx y) { hlo_give_value(c, 0, (HloValue){.re = y.re, .im = y.im}); }
+static void give_complex(HloCall *c, Cx y) {
+  hlo_give_value(c, 0, (HloValue){.re = y.re, .im = y.im});
+}
 static DTypeClass class_of(const HloCall *c, const Node *x) {
   return c->g->status ? DC_NONE : dtype_class(type_of(x)->dtype);
 }
@@ -40,9 +42,9 @@ static void composed(HloCall *c) {
 
 // On truth values + is or, * is and.
 static int bool_op(int op) {
-  static const int pair[][2] = {{OP_add, OP_or},      {OP_mul, OP_and},     {OP_max, OP_or},     {OP_min, OP_and},
-                                {OP_bit_and, OP_and}, {OP_bit_or, OP_or},   {OP_bit_xor, OP_xor}, {OP_sub, OP_xor},
-                                {OP_bit_not, OP_not}};
+  static const int pair[][2] = {{OP_add, OP_or},      {OP_mul, OP_and},     {OP_max, OP_or},
+                                {OP_min, OP_and},     {OP_bit_and, OP_and}, {OP_bit_or, OP_or},
+                                {OP_bit_xor, OP_xor}, {OP_sub, OP_xor},     {OP_bit_not, OP_not}};
   for (int64_t i = 0; i < ARRAY_LEN(pair); i++)
     if (pair[i][0] == op) return pair[i][1];
   return op;
@@ -56,7 +58,8 @@ static Cx complex_binary(HloCall *c, Cx a, Cx b) {
   if (c->row->op == OP_div) return cx_div(g, a, b);
   if (c->row->op == OP_pow) return cx_pow(g, a, b);
   // The larger, by the real part and then by the imaginary one.
-  Node *before = N(g, or, N(g, lt, a.re, b.re), N(g, and, N(g, eq, a.re, b.re), N(g, lt, a.im, b.im)));
+  Node *before =
+      N(g, or, N(g, lt, a.re, b.re), N(g, and, N(g, eq, a.re, b.re), N(g, lt, a.im, b.im)));
   bool larger = c->row->op == OP_max;
   if (!larger && c->row->op != OP_min) hlo_refuse(c, "of complex numbers");
   Cx x = larger ? b : a, y = larger ? a : b;
@@ -109,11 +112,21 @@ static void divide(HloCall *c) {
 
 static DType unsigned_of(DType t) {
   int bits = dtype_bits(t);
-  return bits == 64 ? DT_U64 : bits == 32 ? DT_U32 : bits == 16 ? DT_U16 : bits == 8 ? DT_U8 : bits == 4 ? DT_U4 : DT_U2;
+  return bits == 64   ? DT_U64
+         : bits == 32 ? DT_U32
+         : bits == 16 ? DT_U16
+         : bits == 8  ? DT_U8
+         : bits == 4  ? DT_U4
+                      : DT_U2;
 }
 static DType signed_of(DType t) {
   int bits = dtype_bits(t);
-  return bits == 64 ? DT_I64 : bits == 32 ? DT_I32 : bits == 16 ? DT_I16 : bits == 8 ? DT_I8 : bits == 4 ? DT_I4 : DT_I2;
+  return bits == 64   ? DT_I64
+         : bits == 32 ? DT_I32
+         : bits == 16 ? DT_I16
+         : bits == 8  ? DT_I8
+         : bits == 4  ? DT_I4
+                      : DT_I2;
 }
 
 // op 0: left, 1: right filled with zeros, 2: right filled with the sign.
@@ -129,7 +142,8 @@ static void shift(HloCall *c) {
 // ---- bits ----
 static Node *masked_sum(Graph *g, Node *x, uint64_t mask, int by) {
   Node *m = hb_u64(g, DT_U64, mask);
-  return N(g, add, N(g, bit_and, x, m), N(g, bit_and, N(g, shift_right, x, hb_u64(g, DT_U64, (uint64_t)by)), m));
+  return N(g, add, N(g, bit_and, x, m),
+           N(g, bit_and, N(g, shift_right, x, hb_u64(g, DT_U64, (uint64_t)by)), m));
 }
 static Node *ones(Graph *g, Node *x) {  // of u64
   static const uint64_t mask[] = {0x5555555555555555, 0x3333333333333333, 0x0F0F0F0F0F0F0F0F,
@@ -144,7 +158,8 @@ static void count_bits(HloCall *c) {
   DType t = type_of(x)->dtype;
   Node *u = hb_cast(g, hb_bits(g, x, unsigned_of(t)), DT_U64);
   if (c->row->op) {  // leading zeros: all bits below the first one, counted
-    for (int i = 0; i < 6; i++) u = N(g, bit_or, u, N(g, shift_right, u, hb_u64(g, DT_U64, 1u << i)));
+    for (int i = 0; i < 6; i++)
+      u = N(g, bit_or, u, N(g, shift_right, u, hb_u64(g, DT_U64, 1u << i)));
     u = N(g, sub, hb_u64(g, DT_U64, (uint64_t)dtype_bits(t)), ones(g, u));
   } else {
     u = ones(g, u);
@@ -283,13 +298,16 @@ typedef struct FloatForm {
   DType t, bits;
   int exponent, mantissa;
 } FloatForm;
-static const FloatForm forms[] = {
-    {DT_F64, DT_U64, 11, 52}, {DT_F32, DT_U32, 8, 23}, {DT_F16, DT_U16, 5, 10}, {DT_BF16, DT_U16, 8, 7}};
+static const FloatForm forms[] = {{DT_F64, DT_U64, 11, 52},
+                                  {DT_F32, DT_U32, 8, 23},
+                                  {DT_F16, DT_U16, 5, 10},
+                                  {DT_BF16, DT_U16, 8, 7}};
 
 static void reduce_precision(HloCall *c) {
   Graph *g = c->g;
   Node *x = hlo_in(c, 0);
-  int64_t e = mlir_int(mlir_attr(c->op, "exponent_bits"), 0), m = mlir_int(mlir_attr(c->op, "mantissa_bits"), -1);
+  int64_t e = mlir_int(mlir_attr(c->op, "exponent_bits"), 0),
+          m = mlir_int(mlir_attr(c->op, "mantissa_bits"), -1);
   const FloatForm *f = NULL;
   for (int64_t i = 0; i < ARRAY_LEN(forms) && !g->status; i++)
     if (forms[i].t == type_of(x)->dtype) f = &forms[i];
@@ -299,7 +317,8 @@ static void reduce_precision(HloCall *c) {
   }
 #define U(v) hb_u64(g, f->bits, (v))
   Node *b = hb_bits(g, x, f->bits), *r = b;
-  uint64_t sign = (uint64_t)1 << (f->exponent + f->mantissa), all = ((uint64_t)1 << f->exponent) - 1;
+  uint64_t sign = (uint64_t)1 << (f->exponent + f->mantissa),
+           all = ((uint64_t)1 << f->exponent) - 1;
   if (m < f->mantissa) {
     uint64_t last = (uint64_t)1 << (f->mantissa - m);
     Node *odd = N(g, bit_and, N(g, shift_right, b, U((uint64_t)(f->mantissa - m))), U(1));

@@ -48,8 +48,11 @@ static Node *by_places(HloCall *c, const Along *a, Node *x, Node *at) {
 
 // The one comparison of the first operand's elements: 1 ascending, -1 descending, 0 another comparator.
 static int direction(const HloCall *c) {
-  const MlirBlock *b = c->op->nregions && c->op->regions[0]->nblocks ? c->op->regions[0]->blocks[0] : NULL;
-  if (!b || b->nops != 2 || strcmp(b->ops[0]->name, "stablehlo.compare") || b->ops[0]->noperands != 2) return 0;
+  const MlirBlock *b =
+      c->op->nregions && c->op->regions[0]->nblocks ? c->op->regions[0]->blocks[0] : NULL;
+  if (!b || b->nops != 2 || strcmp(b->ops[0]->name, "stablehlo.compare") ||
+      b->ops[0]->noperands != 2)
+    return 0;
   if (b->ops[0]->operands[0] != b->args[0] || b->ops[0]->operands[1] != b->args[1]) return 0;
   const char *dir = mlir_word(mlir_attr(b->ops[0], "comparison_direction"), "");
   return dir[0] == 'L' ? 1 : dir[0] == 'G' ? -1 : 0;
@@ -66,8 +69,10 @@ static void sort_long(HloCall *c, int64_t axis, int64_t n) {
   Node *k = NA(g, top_k, &at, c->in[0].re, node_i64s(g, 1, &n));
   Node *index = g->status ? k : node_proj(g, k, 1);
   for (int64_t i = 0; i < c->nin && !g->status; i++) {
-    HloValue v = {.re = NA(g, gather_elements, (&(gather_elements_attrs){.axis = axis}), c->in[i].re, index)};
-    if (c->in[i].im) v.im = NA(g, gather_elements, (&(gather_elements_attrs){.axis = axis}), c->in[i].im, index);
+    HloValue v = {
+        .re = NA(g, gather_elements, (&(gather_elements_attrs){.axis = axis}), c->in[i].re, index)};
+    if (c->in[i].im)
+      v.im = NA(g, gather_elements, (&(gather_elements_attrs){.axis = axis}), c->in[i].im, index);
     hlo_give_value(c, i, v);
   }
 }
@@ -103,7 +108,8 @@ static void top_k(HloCall *c) {
   Graph *g = c->g;
   Node *x = hlo_in(c, 0);
   int64_t k = mlir_int(mlir_attr(c->op, "k"), 0);
-  Node *t = NA(g, top_k, (&(top_k_attrs){.axis = -1, .largest = true, .sorted = true}), x, node_i64s(g, 1, &k));
+  Node *t = NA(g, top_k, (&(top_k_attrs){.axis = -1, .largest = true, .sorted = true}), x,
+               node_i64s(g, 1, &k));
   if (g->status) return;
   hlo_give(c, node_proj(g, t, 0));
   hlo_give_value(c, 1, (HloValue){.re = hb_cast(g, node_proj(g, t, 1), DT_I32)});

@@ -56,8 +56,8 @@ static void cut_all(HloCall *c, const HloValue *v, int64_t n, Part p, HloValue *
 }
 
 // Windows along one axis, of which there were `length` elements.
-static bool along(HloCall *c, Join *join, HloValue *v, int64_t n, int64_t axis, int64_t length, int64_t size,
-                  int64_t dilation) {
+static bool along(HloCall *c, Join *join, HloValue *v, int64_t n, int64_t axis, int64_t length,
+                  int64_t size, int64_t dilation) {
   Arena *a = c->h->arena;
   HloValue *power = arena_array(a, HloValue, n + 1), *sum = arena_array(a, HloValue, n + 1);
   HloValue *x = arena_array(a, HloValue, n + 1), *y = arena_array(a, HloValue, n + 1);
@@ -99,7 +99,8 @@ static bool windows(HloCall *c, Join *join, HloValue *v, int64_t n, Windows *w, 
   if (*empty) return false;
   for (int i = 0; i < w->rank; i++) {
     int64_t length = w->dims[i] + (w->size.v[i] - 1) * w->dilation.v[i];
-    if (w->size.v[i] > 1 && !along(c, join, v, n, i, length, w->size.v[i], w->dilation.v[i])) return false;
+    if (w->size.v[i] > 1 && !along(c, join, v, n, i, length, w->size.v[i], w->dilation.v[i]))
+      return false;
   }
   for (int64_t i = 0; i < n; i++) v[i] = hlo_moved(c, &v[i], strided, w);
   return !c->g->status;
@@ -139,7 +140,8 @@ static void reduce_window(HloCall *c) {
       return;
     }
   if (n < 1 || !read_windows(c, &w, "window_dimensions", "window_strides")) return;
-  HloValue *v = arena_array(c->h->arena, HloValue, n + 1), *out = arena_array(c->h->arena, HloValue, n + 1);
+  HloValue *v = arena_array(c->h->arena, HloValue, n + 1),
+           *out = arena_array(c->h->arena, HloValue, n + 1);
   bool wide = sums_halves(c);
   for (int64_t i = 0; i < n; i++) {
     v[i] = (HloValue){.type = c->in[i].type, .re = padded(c, &w, c->in[i].re, c->in[n + i].re)};
@@ -149,7 +151,8 @@ static void reduce_window(HloCall *c) {
   if (g->status) return;
   HloValue *init = c->in + n;
   if (!windows(c, by_body, v, n, &w, &empty)) {
-    for (int64_t i = 0; empty && i < n; i++) hlo_give_value(c, i, hlo_moved(c, &init[i], expand_to, NULL));
+    for (int64_t i = 0; empty && i < n; i++)
+      hlo_give_value(c, i, hlo_moved(c, &init[i], expand_to, NULL));
     return;
   }
   for (int64_t i = 0; i < n; i++) out[i] = v[i];
@@ -171,7 +174,8 @@ static bool by_choice(HloCall *c, const HloValue *a, const HloValue *b, HloValue
   if (!hlo_lifted(c, 0, args, 2, &keep, 1)) return false;
   Node *first = N(g, or, N(g, not, b[2].re), N(g, and, a[2].re, keep.re));
   HloValue got[3];
-  for (int i = 0; i < 3; i++) got[i] = (HloValue){.type = a[i].type, .re = hb_where(g, first, a[i].re, b[i].re)};
+  for (int i = 0; i < 3; i++)
+    got[i] = (HloValue){.type = a[i].type, .re = hb_where(g, first, a[i].re, b[i].re)};
   got[2].re = N(g, or, a[2].re, b[2].re);
   for (int i = 0; i < 3; i++) out[i] = got[i];
   return true;
@@ -195,7 +199,8 @@ static void select_and_scatter(HloCall *c) {
   for (int64_t i = 0; op && i < ARRAY_LEN(modes); i++)
     if (!strcmp(op, modes[i].op)) mode = modes[i].mode;
   if (mode < 0) hlo_refuse(c, "with another scatter than add, multiply, maximum or minimum");
-  if (g->status || !hlo_static(c, &c->in[0], dims) || !read_windows(c, &w, "window_dimensions", "window_strides"))
+  if (g->status || !hlo_static(c, &c->in[0], dims) ||
+      !read_windows(c, &w, "window_dimensions", "window_strides"))
     return;
   if (!shape_count(w.rank, dims, &count)) return;
   Node *place = hb_reshape(g, hb_iota(g, DT_I64, 1, &count, 0), w.rank, dims);
