@@ -294,8 +294,10 @@ static void bitcast_convert(HloCall *c) {
   DType from = type_of(x)->dtype;
   int wide = dtype_bits(from), narrow = dtype_bits(to), rank = type_of(x)->rank;
   static const DType un[] = {DT_U8, DT_U16, DT_U32, DT_U64};
-  if (from == DT_BOOL || to == DT_BOOL || wide == narrow) {
-    hlo_give(c, from == DT_BOOL || to == DT_BOOL ? hb_cast(g, x, to) : hb_bits(g, x, to));
+  if (from == DT_BOOL) wide = 1;
+  if (to == DT_BOOL) narrow = 1;
+  if (wide == narrow) {
+    hlo_give(c, hb_bits(g, x, to));
     return;
   }
   DType uf = 0, ut = 0;
@@ -309,12 +311,13 @@ static void bitcast_convert(HloCall *c) {
   for (int64_t i = 0; i < k; i++) shifts[i] = i * MIN(wide, narrow);
   Node *by = hb_cast(g, node_i64s(g, k, shifts), DT_U64);
   if (wide > narrow) {  // a new last axis, the low bits first
-    Node *u = hb_cast(g, hb_bits(g, x, uf), DT_U64);
+    Node *u = hb_cast(g, wide == 1 ? x : hb_bits(g, x, uf), DT_U64);
     u = N(g, shift_right, N(g, unsqueeze, u, node_i64s(g, 1, (int64_t[]){rank})), by);
     uint64_t mask = ((uint64_t)1 << narrow) - 1;
-    hlo_give(c, hb_bits(g, hb_cast(g, N(g, bit_and, u, hb_u64(g, DT_U64, mask)), ut), to));
+    u = N(g, bit_and, u, hb_u64(g, DT_U64, mask));
+    hlo_give(c, narrow == 1 ? hb_cast(g, u, DT_BOOL) : hb_bits(g, hb_cast(g, u, ut), to));
   } else {
-    Node *u = N(g, shift_left, hb_cast(g, hb_bits(g, x, uf), DT_U64), by);
+    Node *u = N(g, shift_left, hb_cast(g, wide == 1 ? x : hb_bits(g, x, uf), DT_U64), by);
     int64_t axis = rank - 1;
     u = hb_reduce(g, OP_reduce_sum, u, (Ints){1, &axis});
     hlo_give(c, hb_bits(g, hb_cast(g, u, ut), to));
