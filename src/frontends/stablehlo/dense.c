@@ -146,7 +146,9 @@ MlirAttr *mlir_dense_raw(Arena *a, const MlirType *type, Str raw, const char **w
   v->splat = n > 0 && raw.n == each && (n != 1 || type->rank == 0);
   if (!v->splat && raw.n != whole) return NULL;
   if (stored_bits(e) >= 8) {
-    v->data = (const uint8_t *)raw.p;
+    // elements are read as numbers: a file gives no alignment, an arena does
+    bool aligned = (uintptr_t)raw.p % 16 == 0;
+    v->data = aligned ? (const uint8_t *)raw.p : arena_dup(a, raw.p, raw.n);
     v->ndata = raw.n;
     return v;
   }

@@ -120,7 +120,7 @@ static bool take_long(Parser *p) {
   return false;
 }
 
-void lex_next(Parser *p) {
+void mt_lex_next(Parser *p) {
   skip_space(p);
   p->tok = (Tok){
       .start = p->at, .line = p->line, .column = (int)MIN(p->at - p->line_start + 1, 1 << 30)};
@@ -151,43 +151,47 @@ void lex_next(Parser *p) {
   }
 }
 
-void lex_back_to(Parser *p, const char *at) {
+void mt_lex_back_to(Parser *p, const char *at) {
   p->at = at;
-  lex_next(p);
+  mt_lex_next(p);
 }
 
-Where tok_where(const Parser *p) { return (Where){.line = p->tok.line, .column = p->tok.column}; }
+Where mt_tok_where(const Parser *p) {
+  return (Where){.line = p->tok.line, .column = p->tok.column};
+}
 
-tenon_status expected(Parser *p, const char *what) {
+tenon_status mt_expected(Parser *p, const char *what) {
   if (p->tok.kind == T_BAD)
-    return fail(p->diag, TENON_EFORMAT, tok_where(p), "%.*s", STR_ARG(p->tok.text));
+    return fail(p->diag, TENON_EFORMAT, mt_tok_where(p), "%.*s", STR_ARG(p->tok.text));
   if (p->tok.kind == T_END)
-    return fail(p->diag, TENON_EFORMAT, tok_where(p), "expected %s, but the text ends", what);
+    return fail(p->diag, TENON_EFORMAT, mt_tok_where(p), "expected %s, but the text ends", what);
   int64_t n = MIN(p->at - p->tok.start, 40);
-  return fail(p->diag, TENON_EFORMAT, tok_where(p), "expected %s, found '%.*s'", what, (int)n,
+  return fail(p->diag, TENON_EFORMAT, mt_tok_where(p), "expected %s, found '%.*s'", what, (int)n,
               p->tok.start);
 }
 
-bool is_punct(const Parser *p, char c) { return p->tok.kind == T_PUNCT && p->tok.text.p[0] == c; }
-bool is_word(const Parser *p, const char *word) {
+bool mt_is_punct(const Parser *p, char c) {
+  return p->tok.kind == T_PUNCT && p->tok.text.p[0] == c;
+}
+bool mt_is_word(const Parser *p, const char *word) {
   return p->tok.kind == T_WORD && str_is(p->tok.text, word);
 }
-bool take_punct(Parser *p, char c) {
-  bool yes = is_punct(p, c);
-  if (yes) lex_next(p);
+bool mt_take_punct(Parser *p, char c) {
+  bool yes = mt_is_punct(p, c);
+  if (yes) mt_lex_next(p);
   return yes;
 }
-bool take_word(Parser *p, const char *word) {
-  bool yes = is_word(p, word);
-  if (yes) lex_next(p);
+bool mt_take_word(Parser *p, const char *word) {
+  bool yes = mt_is_word(p, word);
+  if (yes) mt_lex_next(p);
   return yes;
 }
-tenon_status need_punct(Parser *p, char c) {
+tenon_status mt_need_punct(Parser *p, char c) {
   char what[4] = {'\'', c, '\'', 0};
-  return take_punct(p, c) ? TENON_OK : expected(p, what);
+  return mt_take_punct(p, c) ? TENON_OK : mt_expected(p, what);
 }
-tenon_status need_word(Parser *p, const char *word) {
-  return take_word(p, word) ? TENON_OK : expected(p, str_printf(p->arena, "'%s'", word));
+tenon_status mt_need_word(Parser *p, const char *word) {
+  return mt_take_word(p, word) ? TENON_OK : mt_expected(p, str_printf(p->arena, "'%s'", word));
 }
 
 static int bracket(const Parser *p) {
@@ -198,14 +202,14 @@ static int bracket(const Parser *p) {
   return strchr("<([{", c) ? 1 : strchr(">)]}", c) ? -1 : 0;
 }
 
-tenon_status take_balanced(Parser *p, Str *out) {
+tenon_status mt_take_balanced(Parser *p, Str *out) {
   const char *from = p->tok.start, *last = p->at;
   int64_t depth = 0;
   do {
-    if (p->tok.kind == T_END || p->tok.kind == T_BAD) return expected(p, "a closing bracket");
+    if (p->tok.kind == T_END || p->tok.kind == T_BAD) return mt_expected(p, "a closing bracket");
     depth += bracket(p);
     last = p->at;
-    lex_next(p);
+    mt_lex_next(p);
   } while (depth > 0);
   *out = (Str){from, last - from};
   return TENON_OK;
@@ -215,12 +219,12 @@ static int hex_value(char c) {
   return is_digit(c) ? c - '0' : c >= 'a' ? c - 'a' + 10 : c - 'A' + 10;
 }
 
-tenon_status take_text(Parser *p, const char **out, int64_t *n) {
+tenon_status mt_take_text(Parser *p, const char **out, int64_t *n) {
   Str s = p->tok.text;
   if (!p->tok.escaped) {
     *out = str_copy(p->arena, s);
     *n = s.n;
-    lex_next(p);
+    mt_lex_next(p);
     return TENON_OK;
   }
   char *t = arena_alloc(p->arena, s.n + 1);
@@ -233,33 +237,35 @@ tenon_status take_text(Parser *p, const char **out, int64_t *n) {
     } else if (c == '\\' && i + 1 < s.n) {
       c = s.p[++i];
       if (!strchr("\"\\nt", c))
-        return fail(p->diag, TENON_EFORMAT, tok_where(p), "an escape that no string has: \\%c", c);
+        return fail(p->diag, TENON_EFORMAT, mt_tok_where(p), "an escape that no string has: \\%c",
+                    c);
       c = c == 'n' ? '\n' : c == 't' ? '\t' : c;
     }
     t[k++] = c;
   }
   *out = t;
   *n = k;
-  lex_next(p);
+  mt_lex_next(p);
   return TENON_OK;
 }
 
-tenon_status take_int(Parser *p, int64_t *out) {
-  bool minus = take_punct(p, '-');
-  if (p->tok.kind != T_NUMBER) return expected(p, "an integer");
+tenon_status mt_take_int(Parser *p, int64_t *out) {
+  bool minus = mt_take_punct(p, '-');
+  if (p->tok.kind != T_NUMBER) return mt_expected(p, "an integer");
   uint64_t v = 0;
   bool ok = p->tok.text.n < 24;
   for (int64_t i = 0; ok && i < p->tok.text.n; i++)
     ok = is_digit(p->tok.text.p[i]) && !__builtin_mul_overflow(v, 10u, &v) &&
          !__builtin_add_overflow(v, (uint64_t)(p->tok.text.p[i] - '0'), &v);
-  if (!ok || v > (uint64_t)INT64_MAX + minus) return expected(p, "an integer of 64 bits");
+  if (!ok || v > (uint64_t)INT64_MAX + minus) return mt_expected(p, "an integer of 64 bits");
   *out = minus ? (int64_t)(0 - v) : (int64_t)v;
-  lex_next(p);
+  mt_lex_next(p);
   return TENON_OK;
 }
 
-tenon_status enter(Parser *p) {
+tenon_status mt_enter(Parser *p) {
   if (++p->depth > MLIR_DEPTH_MAX)
-    return fail(p->diag, TENON_EFORMAT, tok_where(p), "nested more than %d deep", MLIR_DEPTH_MAX);
+    return fail(p->diag, TENON_EFORMAT, mt_tok_where(p), "nested more than %d deep",
+                MLIR_DEPTH_MAX);
   return TENON_OK;
 }

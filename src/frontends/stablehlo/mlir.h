@@ -209,15 +209,21 @@ typedef struct MlirModule {
   int line;
 } MlirModule;
 
+// What a jax.export file says about its program.
+typedef struct JaxExport {
+  const char *name, *platforms;
+  int64_t calling_convention;
+} JaxExport;
+
 typedef enum { MLIR_TEXT, MLIR_BYTECODE, MLIR_JAX_EXPORT } MlirForm;
 // A file: one module, or in text several parts between lines `// -----`, each a module of its own.
 typedef struct MlirFile {
   MlirForm form;
   MlirModule *const *modules;
   int64_t nmodules;
-  int64_t version;              // of the bytecode
-  const char *producer;         // "StableHLO_v1.8.5", "MLIR20.0.0git"; "" for text
-  const struct JaxExport *jax;  // of a jax.export file: its names and trees; else NULL
+  int64_t version;       // of the bytecode
+  const char *producer;  // "StableHLO_v1.8.5", "MLIR20.0.0git"; "" for text
+  const JaxExport *jax;  // of a jax.export file; else NULL
 } MlirFile;
 
 // Recognises a file by its content; looks at its beginning only.

@@ -3,7 +3,7 @@
 
 // ---- values ----
 
-MlirValue *new_value(Parser *p, Str name, const MlirType *t) {
+MlirValue *mt_new_value(Parser *p, Str name, const MlirType *t) {
   MlirValue *v = arena_new(p->arena, MlirValue);
   v->name = str_printf(p->arena, "%%%.*s", STR_ARG(name));
   v->type = t;
@@ -13,8 +13,8 @@ MlirValue *new_value(Parser *p, Str name, const MlirType *t) {
 
 static tenon_status bind(Parser *p, Str name, MlirValue *const *values, int64_t n) {
   if (strmap_get(p->names, name))
-    return fail(p->diag, TENON_EFORMAT, tok_where(p), "%%%.*s is defined a second time before this",
-                STR_ARG(name));
+    return fail(p->diag, TENON_EFORMAT, mt_tok_where(p),
+                "%%%.*s is defined a second time before this", STR_ARG(name));
   Binding *b = arena_new(p->arena, Binding);
   *b = (Binding){values, n};
   Shadow s = {name, NULL};
@@ -30,35 +30,35 @@ static void leave_scope(Parser *p, int64_t mark) {
   }
 }
 
-tenon_status parse_operand(Parser *p, MlirValue **out) {
-  if (p->tok.kind != T_VALUE) return expected(p, "a value");
+tenon_status mt_operand(Parser *p, MlirValue **out) {
+  if (p->tok.kind != T_VALUE) return mt_expected(p, "a value");
   const Binding *b = strmap_get(p->names, p->tok.text);
   int64_t i = MAX(p->tok.number, 0);
   if (!b)
-    return fail(p->diag, TENON_EFORMAT, tok_where(p), "%%%.*s is not defined",
+    return fail(p->diag, TENON_EFORMAT, mt_tok_where(p), "%%%.*s is not defined",
                 STR_ARG(p->tok.text));
   if (i >= b->n || (p->tok.number < 0 && b->n != 1))
-    return fail(p->diag, TENON_EFORMAT, tok_where(p),
+    return fail(p->diag, TENON_EFORMAT, mt_tok_where(p),
                 "%%%.*s has %lld results, none of this number", STR_ARG(p->tok.text),
                 (long long)b->n);
   *out = b->values[i];
-  lex_next(p);
+  mt_lex_next(p);
   return TENON_OK;
 }
 
-tenon_status parse_operands(Parser *p, Values *out) {
+tenon_status mt_operands(Parser *p, Values *out) {
   while (p->tok.kind == T_VALUE) {
     MlirValue *v;
-    TRY(parse_operand(p, &v));
+    TRY(mt_operand(p, &v));
     vec_push(p->arena, out, v);
-    if (!take_punct(p, ',')) break;
+    if (!mt_take_punct(p, ',')) break;
   }
   return TENON_OK;
 }
 
 // ---- ops ----
 
-MlirOp *make_op(Parser *p, OpBuild *b) {
+MlirOp *mt_make_op(Parser *p, OpBuild *b) {
   MlirOp *op = arena_new(p->arena, MlirOp);
   MlirValue **results = arena_array(p->arena, MlirValue *, MAX(b->results.n, 1));
   *op = (MlirOp){.name = b->name,
@@ -74,7 +74,7 @@ MlirOp *make_op(Parser *p, OpBuild *b) {
                  .column = b->column,
                  .offset = 0};
   for (int64_t i = 0; i < b->results.n; i++) {
-    results[i] = new_value(p, STR(""), b->results.v[i]);
+    results[i] = mt_new_value(p, STR(""), b->results.v[i]);
     results[i]->op = op;
     results[i]->index = i;
   }
@@ -82,14 +82,14 @@ MlirOp *make_op(Parser *p, OpBuild *b) {
 }
 
 // The signature behind an op: its operands have these types, its results get them.
-tenon_status parse_func_type_rest(Parser *p, OpBuild *b, const MlirType *t) {
+tenon_status mt_signature(Parser *p, OpBuild *b, const MlirType *t) {
   int64_t nin = t->nparts - t->nresults;
   if (nin != b->operands.n)
-    return fail(p->diag, TENON_EFORMAT, tok_where(p), "%s has %lld operands, its type has %lld",
+    return fail(p->diag, TENON_EFORMAT, mt_tok_where(p), "%s has %lld operands, its type has %lld",
                 b->name, (long long)b->operands.n, (long long)nin);
   for (int64_t i = 0; i < nin; i++)
     if (!mlir_type_eq(t->parts[i], b->operands.v[i]->type))
-      return fail(p->diag, TENON_EFORMAT, tok_where(p), "operand %s of %s is %s, not %s",
+      return fail(p->diag, TENON_EFORMAT, mt_tok_where(p), "operand %s of %s is %s, not %s",
                   b->operands.v[i]->name, b->name, mlir_type_text(p->arena, b->operands.v[i]->type),
                   mlir_type_text(p->arena, t->parts[i]));
   for (int64_t i = nin; i < t->nparts; i++) vec_push(p->arena, &b->results, t->parts[i]);
@@ -97,31 +97,31 @@ tenon_status parse_func_type_rest(Parser *p, OpBuild *b, const MlirType *t) {
 }
 
 // (%a, %b) <{properties}> ({regions}) {attributes} : type
-tenon_status parse_generic_rest(Parser *p, OpBuild *b) {
+tenon_status mt_generic_rest(Parser *p, OpBuild *b) {
   const MlirType *t;
-  TRY(need_punct(p, '('));
-  TRY(parse_operands(p, &b->operands));
-  TRY(need_punct(p, ')'));
-  if (is_punct(p, '['))
-    return fail(p->diag, TENON_EUNSUPPORTED, tok_where(p),
+  TRY(mt_need_punct(p, '('));
+  TRY(mt_operands(p, &b->operands));
+  TRY(mt_need_punct(p, ')'));
+  if (mt_is_punct(p, '['))
+    return fail(p->diag, TENON_EUNSUPPORTED, mt_tok_where(p),
                 "%s branches to other blocks: that is not supported", b->name);
-  if (take_punct(p, '<')) {
-    TRY(parse_dict(p, &b->attrs));
-    TRY(need_punct(p, '>'));
+  if (mt_take_punct(p, '<')) {
+    TRY(mt_dict(p, &b->attrs));
+    TRY(mt_need_punct(p, '>'));
   }
-  if (take_punct(p, '(')) {
+  if (mt_take_punct(p, '(')) {
     do {
       MlirRegion *r;
-      TRY(parse_region(p, NULL, 0, &r));
+      TRY(mt_region(p, NULL, 0, &r));
       vec_push(p->arena, &b->regions, r);
-    } while (take_punct(p, ','));
-    TRY(need_punct(p, ')'));
+    } while (mt_take_punct(p, ','));
+    TRY(mt_need_punct(p, ')'));
   }
-  if (is_punct(p, '{')) TRY(parse_dict(p, &b->attrs));
-  TRY(need_punct(p, ':'));
-  TRY(parse_type(p, &t));
-  if (t->kind != MT_FUNCTION) return expected(p, "a function type before this");
-  return parse_func_type_rest(p, b, t);
+  if (mt_is_punct(p, '{')) TRY(mt_dict(p, &b->attrs));
+  TRY(mt_need_punct(p, ':'));
+  TRY(mt_type(p, &t));
+  if (t->kind != MT_FUNCTION) return mt_expected(p, "a function type before this");
+  return mt_signature(p, b, t);
 }
 
 typedef struct Name {
@@ -137,15 +137,15 @@ static tenon_status result_names(Parser *p, Names *out, int64_t *total) {
   if (p->tok.kind != T_VALUE) return TENON_OK;
   do {
     Name n = {p->tok.text, 1};
-    if (p->tok.kind != T_VALUE || p->tok.number >= 0) return expected(p, "a name for a result");
-    lex_next(p);
-    if (take_punct(p, ':')) TRY(take_int(p, &n.n));
-    if (n.n < 1 || n.n > RESULTS_MAX) return expected(p, "a number of results before this");
+    if (p->tok.kind != T_VALUE || p->tok.number >= 0) return mt_expected(p, "a name for a result");
+    mt_lex_next(p);
+    if (mt_take_punct(p, ':')) TRY(mt_take_int(p, &n.n));
+    if (n.n < 1 || n.n > RESULTS_MAX) return mt_expected(p, "a number of results before this");
     *total += n.n;
-    if (*total > RESULTS_MAX) return expected(p, "fewer results before this");
+    if (*total > RESULTS_MAX) return mt_expected(p, "fewer results before this");
     vec_push(p->arena, out, n);
-  } while (take_punct(p, ','));
-  return need_punct(p, '=');
+  } while (mt_take_punct(p, ','));
+  return mt_need_punct(p, '=');
 }
 
 static tenon_status name_results(Parser *p, const MlirOp *op, const Names *names, int64_t total) {
@@ -167,9 +167,9 @@ static tenon_status name_results(Parser *p, const MlirOp *op, const Names *names
 }
 
 static tenon_status trailing_loc(Parser *p, MlirOp *op) {
-  if (!is_word(p, "loc")) return TENON_OK;
-  lex_next(p);
-  TRY(parse_loc(p, &op->loc));
+  if (!mt_is_word(p, "loc")) return TENON_OK;
+  mt_lex_next(p);
+  TRY(mt_loc(p, &op->loc));
   if (op->loc && op->loc[0] == '#') vec_push(p->arena, &p->located, op);
   return TENON_OK;
 }
@@ -196,13 +196,13 @@ static tenon_status parse_op(Parser *p, MlirOp **out) {
   Names names = {0};
   int64_t total;
   OpBuild b = {.line = p->tok.line, .column = p->tok.column, .start = p->tok.start};
-  TRY(enter(p));
+  TRY(mt_enter(p));
   TRY(result_names(p, &names, &total));
   bool generic = p->tok.kind == T_STRING;
-  if (!generic && p->tok.kind != T_WORD) return expected(p, "an operation");
+  if (!generic && p->tok.kind != T_WORD) return mt_expected(p, "an operation");
   const char *text;
   int64_t n;
-  TRY(take_text(p, &text, &n));
+  TRY(mt_take_text(p, &text, &n));
   b.name = plain_name(p, (Str){text, n});
   StrMap *outer = p->names, inner;
   int64_t mark = p->shadow.n;
@@ -212,18 +212,18 @@ static tenon_status parse_op(Parser *p, MlirOp **out) {
     p->names = &inner;
   }
   if (generic)
-    TRY(parse_generic_rest(p, &b));
+    TRY(mt_generic_rest(p, &b));
   else if (!strcmp(b.name, "func.func"))
     TRY(parse_function(p, &b));
   else if (!strcmp(b.name, "builtin.module"))
     TRY(parse_module(p, &b));
   else
-    TRY(parse_form(p, &b));
+    TRY(mt_form(p, &b));
   if (isolated) {
     p->shadow.n = mark;
     p->names = outer;
   }
-  *out = make_op(p, &b);
+  *out = mt_make_op(p, &b);
   p->depth--;
   TRY(trailing_loc(p, *out));
   return name_results(p, *out, &names, total);
@@ -235,7 +235,7 @@ typedef VEC(MlirOp *) Ops;
 typedef VEC(MlirBlock *) Blocks;
 
 static tenon_status parse_ops(Parser *p, Ops *out) {
-  while (!is_punct(p, '}') && p->tok.kind != T_CARET && p->tok.kind != T_END) {
+  while (!mt_is_punct(p, '}') && p->tok.kind != T_CARET && p->tok.kind != T_END) {
     MlirOp *op;
     TRY(parse_op(p, &op));
     vec_push(p->arena, out, op);
@@ -248,14 +248,14 @@ static tenon_status parse_argument(Parser *p, Values *args) {
   Str name = p->tok.text;
   const MlirType *t;
   const char *loc;
-  if (p->tok.kind != T_VALUE) return expected(p, "an argument");
-  lex_next(p);
-  TRY(need_punct(p, ':'));
-  TRY(parse_type(p, &t));
-  MlirValue *v = new_value(p, name, t);
+  if (p->tok.kind != T_VALUE) return mt_expected(p, "an argument");
+  mt_lex_next(p);
+  TRY(mt_need_punct(p, ':'));
+  TRY(mt_type(p, &t));
+  MlirValue *v = mt_new_value(p, name, t);
   v->index = args->n;
   vec_push(p->arena, args, v);
-  return take_word(p, "loc") ? parse_loc(p, &loc) : TENON_OK;
+  return mt_take_word(p, "loc") ? mt_loc(p, &loc) : TENON_OK;
 }
 
 static tenon_status bind_arguments(Parser *p, const Values *args) {
@@ -271,13 +271,13 @@ static tenon_status parse_block(Parser *p, Values args, Blocks *out) {
   MlirBlock *b = arena_new(p->arena, MlirBlock);
   if (p->tok.kind == T_CARET) {
     b->label = str_printf(p->arena, "^%.*s", STR_ARG(p->tok.text));
-    lex_next(p);
-    if (take_punct(p, '(') && !take_punct(p, ')')) {
+    mt_lex_next(p);
+    if (mt_take_punct(p, '(') && !mt_take_punct(p, ')')) {
       do TRY(parse_argument(p, &args));
-      while (take_punct(p, ','));
-      TRY(need_punct(p, ')'));
+      while (mt_take_punct(p, ','));
+      TRY(mt_need_punct(p, ')'));
     }
-    TRY(need_punct(p, ':'));
+    TRY(mt_need_punct(p, ':'));
   }
   TRY(bind_arguments(p, &args));
   Ops ops = {0};
@@ -290,17 +290,17 @@ static tenon_status parse_block(Parser *p, Values args, Blocks *out) {
   return TENON_OK;
 }
 
-tenon_status parse_region(Parser *p, MlirValue *const *args, int64_t nargs, MlirRegion **out) {
+tenon_status mt_region(Parser *p, MlirValue *const *args, int64_t nargs, MlirRegion **out) {
   MlirRegion *r = arena_new(p->arena, MlirRegion);
   Blocks blocks = {0};
   Values entry = {0};
   int64_t mark = p->shadow.n;
   for (int64_t i = 0; i < nargs; i++) vec_push(p->arena, &entry, args[i]);
-  TRY(enter(p));
-  TRY(need_punct(p, '{'));
-  if (!is_punct(p, '}') || nargs) TRY(parse_block(p, entry, &blocks));
+  TRY(mt_enter(p));
+  TRY(mt_need_punct(p, '{'));
+  if (!mt_is_punct(p, '}') || nargs) TRY(parse_block(p, entry, &blocks));
   while (p->tok.kind == T_CARET) TRY(parse_block(p, (Values){0}, &blocks));
-  TRY(need_punct(p, '}'));
+  TRY(mt_need_punct(p, '}'));
   p->depth--;
   leave_scope(p, mark);
   r->blocks = blocks.v;
@@ -314,18 +314,18 @@ tenon_status parse_region(Parser *p, MlirValue *const *args, int64_t nargs, Mlir
 static tenon_status visibility(Parser *p, Fields *attrs) {
   static const char *const words[] = {"public", "private", "nested"};
   for (int i = 0; i < ARRAY_LEN(words); i++)
-    if (take_word(p, words[i]))
-      add_field(p, attrs, "sym_visibility",
-                text_attr(p, MA_STRING, words[i], (int64_t)strlen(words[i])));
+    if (mt_take_word(p, words[i]))
+      mt_add_field(p, attrs, "sym_visibility",
+                   mt_text_attr(p, MA_STRING, words[i], (int64_t)strlen(words[i])));
   return TENON_OK;
 }
 
 static tenon_status symbol_name(Parser *p, Fields *attrs) {
   const char *name;
   int64_t n;
-  if (p->tok.kind != T_SYMBOL) return expected(p, "a name, @...");
-  TRY(take_text(p, &name, &n));
-  add_field(p, attrs, "sym_name", text_attr(p, MA_STRING, name, n));
+  if (p->tok.kind != T_SYMBOL) return mt_expected(p, "a name, @...");
+  TRY(mt_take_text(p, &name, &n));
+  mt_add_field(p, attrs, "sym_name", mt_text_attr(p, MA_STRING, name, n));
   return TENON_OK;
 }
 
@@ -333,18 +333,18 @@ typedef VEC(const MlirAttr *) Attrs;
 
 static tenon_status maybe_dict(Parser *p, Attrs *list, bool *any) {
   Fields f = {0};
-  if (is_punct(p, '{')) {
+  if (mt_is_punct(p, '{')) {
     *any = true;
-    TRY(parse_dict(p, &f));
+    TRY(mt_dict(p, &f));
   }
-  vec_push(p->arena, list, dict_attr(p, f.v, f.n));
+  vec_push(p->arena, list, mt_dict_attr(p, f.v, f.n));
   return TENON_OK;
 }
 
 static void list_field(Parser *p, Fields *attrs, const char *name, const Attrs *list) {
   MlirAttr *a = arena_new(p->arena, MlirAttr);
   *a = (MlirAttr){.kind = MA_ARRAY, .items = list->v, .n = list->n};
-  add_field(p, attrs, name, a);
+  mt_add_field(p, attrs, name, a);
 }
 
 // (%a: type {attributes} loc(...), ...), or types alone of a declaration
@@ -352,28 +352,29 @@ static tenon_status function_args(Parser *p, Values *args, Types *types, Fields 
   Attrs list = {0};
   bool any = false;
   const char *loc;
-  TRY(need_punct(p, '('));
-  if (!is_punct(p, ')')) do {
+  TRY(mt_need_punct(p, '('));
+  if (!mt_is_punct(p, ')')) do {
       const MlirType *t;
       Str name = p->tok.text;
       bool named = p->tok.kind == T_VALUE;
       if (named) {
-        lex_next(p);
-        TRY(need_punct(p, ':'));
+        mt_lex_next(p);
+        TRY(mt_need_punct(p, ':'));
       }
-      TRY(parse_type(p, &t));
+      TRY(mt_type(p, &t));
       vec_push(p->arena, types, t);
       if (named) {
-        MlirValue *v = new_value(p, name, t);
+        MlirValue *v = mt_new_value(p, name, t);
         v->index = args->n;
         vec_push(p->arena, args, v);
       }
       TRY(maybe_dict(p, &list, &any));
-      if (take_word(p, "loc")) TRY(parse_loc(p, &loc));
-    } while (take_punct(p, ','));
-  if (args->n && args->n != types->n) return expected(p, "a name for every argument before this");
+      if (mt_take_word(p, "loc")) TRY(mt_loc(p, &loc));
+    } while (mt_take_punct(p, ','));
+  if (args->n && args->n != types->n)
+    return mt_expected(p, "a name for every argument before this");
   if (any) list_field(p, attrs, "arg_attrs", &list);
-  return need_punct(p, ')');
+  return mt_need_punct(p, ')');
 }
 
 static tenon_status function_results(Parser *p, Types *types, Fields *attrs) {
@@ -381,20 +382,20 @@ static tenon_status function_results(Parser *p, Types *types, Fields *attrs) {
   bool any = false;
   const MlirType *t;
   if (p->tok.kind != T_ARROW) return TENON_OK;
-  lex_next(p);
-  if (!take_punct(p, '(')) {
-    TRY(parse_type(p, &t));
+  mt_lex_next(p);
+  if (!mt_take_punct(p, '(')) {
+    TRY(mt_type(p, &t));
     vec_push(p->arena, types, t);
     return TENON_OK;
   }
-  if (take_punct(p, ')')) return TENON_OK;
+  if (mt_take_punct(p, ')')) return TENON_OK;
   do {
-    TRY(parse_type(p, &t));
+    TRY(mt_type(p, &t));
     vec_push(p->arena, types, t);
     TRY(maybe_dict(p, &list, &any));
-  } while (take_punct(p, ','));
+  } while (mt_take_punct(p, ','));
   if (any) list_field(p, attrs, "res_attrs", &list);
-  return need_punct(p, ')');
+  return mt_need_punct(p, ')');
 }
 
 static tenon_status parse_function(Parser *p, OpBuild *b) {
@@ -404,14 +405,15 @@ static tenon_status parse_function(Parser *p, OpBuild *b) {
   TRY(symbol_name(p, &b->attrs));
   TRY(function_args(p, &args, &in, &b->attrs));
   TRY(function_results(p, &out, &b->attrs));
-  add_field(p, &b->attrs, "function_type",
-            type_attr(p, function_type(p, in.v, in.n, out.v, out.n)));
-  if (take_word(p, "attributes")) TRY(parse_dict(p, &b->attrs));
+  mt_add_field(p, &b->attrs, "function_type",
+               mt_type_attr(p, mt_function_type(p, in.v, in.n, out.v, out.n)));
+  if (mt_take_word(p, "attributes")) TRY(mt_dict(p, &b->attrs));
   MlirRegion *r = arena_new(p->arena, MlirRegion);
-  if (is_punct(p, '{')) {
-    if (args.n != in.n) return expected(p, "named arguments of a function with a body before this");
-    TRY(parse_region(p, args.v, args.n, &r));
-    if (!r->nblocks) return expected(p, "a body that returns before this");
+  if (mt_is_punct(p, '{')) {
+    if (args.n != in.n)
+      return mt_expected(p, "named arguments of a function with a body before this");
+    TRY(mt_region(p, args.v, args.n, &r));
+    if (!r->nblocks) return mt_expected(p, "a body that returns before this");
   }
   vec_push(p->arena, &b->regions, r);
   return TENON_OK;
@@ -420,8 +422,8 @@ static tenon_status parse_function(Parser *p, OpBuild *b) {
 static tenon_status parse_module(Parser *p, OpBuild *b) {
   MlirRegion *r;
   if (p->tok.kind == T_SYMBOL) TRY(symbol_name(p, &b->attrs));
-  if (take_word(p, "attributes")) TRY(parse_dict(p, &b->attrs));
-  TRY(parse_region(p, NULL, 0, &r));
+  if (mt_take_word(p, "attributes")) TRY(mt_dict(p, &b->attrs));
+  TRY(mt_region(p, NULL, 0, &r));
   vec_push(p->arena, &b->regions, r);
   return TENON_OK;
 }
@@ -432,22 +434,22 @@ static tenon_status parse_module(Parser *p, OpBuild *b) {
 static tenon_status parse_alias(Parser *p) {
   bool is_type = p->tok.kind == T_BANG;
   Str name = p->tok.text;
-  lex_next(p);
-  TRY(need_punct(p, '='));
+  mt_lex_next(p);
+  TRY(mt_need_punct(p, '='));
   if (is_type) {
     const MlirType *t;
-    TRY(parse_type(p, &t));
+    TRY(mt_type(p, &t));
     strmap_put(&p->type_alias, name, (void *)(uintptr_t)t);
     return TENON_OK;
   }
-  if (take_word(p, "loc")) {
+  if (mt_take_word(p, "loc")) {
     const char *loc;
-    TRY(parse_loc(p, &loc));
+    TRY(mt_loc(p, &loc));
     strmap_put(&p->loc_alias, name, (void *)(uintptr_t)(loc ? loc : ""));
     return TENON_OK;
   }
   const MlirAttr *a;
-  TRY(parse_attr(p, false, &a));
+  TRY(mt_attr(p, false, &a));
   strmap_put(&p->attr_alias, name, (void *)(uintptr_t)a);
   return TENON_OK;
 }
@@ -477,12 +479,12 @@ static tenon_status parse_part(Parser *p, MlirModule **out) {
   StrMap names;
   strmap_init(&names, p->arena);
   p->names = &names;
-  lex_next(p);
+  mt_lex_next(p);
   while (p->tok.kind != T_END) {
     if (p->tok.kind == T_HASH || p->tok.kind == T_BANG) {
       TRY(parse_alias(p));
     } else if (p->tok.kind == T_META) {
-      TRY(parse_resources(p));
+      TRY(mt_resources(p));
     } else {
       MlirOp *op;
       TRY(parse_op(p, &op));

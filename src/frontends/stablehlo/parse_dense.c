@@ -36,11 +36,11 @@ static tenon_status float_number(Parser *p, MlirElem e, bool minus, uint64_t *bi
   int width = mlir_elem_bits(e);
   if (s.n > 2 && s.p[1] == 'x') {  // the bits themselves
     if (minus || !unsigned_number(s, &raw) || (width < 64 && raw >> width))
-      return expected(p, "as many bits as the float type has");
+      return mt_expected(p, "as many bits as the float type has");
     *bits = raw;
     return TENON_OK;
   }
-  if (!text_decimal(s, &v)) return expected(p, "a number");
+  if (!text_decimal(s, &v)) return mt_expected(p, "a number");
   *bits = mlir_float_bits(e, minus ? -v : v);
   return TENON_OK;
 }
@@ -48,30 +48,31 @@ static tenon_status float_number(Parser *p, MlirElem e, bool minus, uint64_t *bi
 static tenon_status int_number(Parser *p, MlirElem e, bool minus, uint64_t *bits) {
   uint64_t v;
   int width = mlir_elem_bits(e);
-  if (!unsigned_number(p->tok.text, &v)) return expected(p, "an integer");
+  if (!unsigned_number(p->tok.text, &v)) return mt_expected(p, "an integer");
   uint64_t half = (uint64_t)1 << (width - 1);
   bool fits = minus ? v <= half && !mlir_elem_is_unsigned(e) : width == 64 || v >> width == 0;
-  if (!fits) return expected(p, str_printf(p->arena, "a number that fits %s", mlir_elem_name(e)));
+  if (!fits)
+    return mt_expected(p, str_printf(p->arena, "a number that fits %s", mlir_elem_name(e)));
   v = minus ? 0 - v : v;
   *bits = width == 64 ? v : v & (((uint64_t)1 << width) - 1);
   return TENON_OK;
 }
 
-tenon_status parse_number(Parser *p, MlirElem e, uint64_t *bits) {
-  bool minus = take_punct(p, '-');
+tenon_status mt_number(Parser *p, MlirElem e, uint64_t *bits) {
+  bool minus = mt_take_punct(p, '-');
   if (p->tok.kind == T_WORD && !minus && e == ME_BOOL) {
-    *bits = is_word(p, "true");
-    if (!*bits && !is_word(p, "false")) return expected(p, "true or false");
+    *bits = mt_is_word(p, "true");
+    if (!*bits && !mt_is_word(p, "false")) return mt_expected(p, "true or false");
   } else if (p->tok.kind != T_NUMBER) {
-    return expected(p, "a number");
+    return mt_expected(p, "a number");
   } else if (mlir_elem_is_float(e)) {
     TRY(float_number(p, e, minus, bits));
   } else if (mlir_elem_is_int(e)) {
     TRY(int_number(p, e, minus, bits));
   } else {
-    return expected(p, "an element type with numbers before this");
+    return mt_expected(p, "an element type with numbers before this");
   }
-  lex_next(p);
+  mt_lex_next(p);
   return TENON_OK;
 }
 
@@ -105,38 +106,38 @@ static void push_element(Parser *p, List *l, const uint64_t *bits, int parts) {
 static tenon_status list_element(Parser *p, List *l) {
   uint64_t bits[2] = {0, 0};
   if (!mlir_elem_is_complex(l->elem)) {
-    TRY(parse_number(p, l->elem, bits));
+    TRY(mt_number(p, l->elem, bits));
     push_element(p, l, bits, 1);
     return TENON_OK;
   }
   MlirElem part = l->elem == ME_C64 ? ME_F32 : ME_F64;
-  TRY(need_punct(p, '('));
-  TRY(parse_number(p, part, &bits[0]));
-  TRY(need_punct(p, ','));
-  TRY(parse_number(p, part, &bits[1]));
-  TRY(need_punct(p, ')'));
+  TRY(mt_need_punct(p, '('));
+  TRY(mt_number(p, part, &bits[0]));
+  TRY(mt_need_punct(p, ','));
+  TRY(mt_number(p, part, &bits[1]));
+  TRY(mt_need_punct(p, ')'));
   push_element(p, l, bits, 2);
   return TENON_OK;
 }
 
 static tenon_status list_level(Parser *p, List *l, int level) {
-  if (!is_punct(p, '[')) {
+  if (!mt_is_punct(p, '[')) {
     if (l->rank < 0) l->rank = level;
-    if (l->rank != level) return expected(p, "lists of one depth");
+    if (l->rank != level) return mt_expected(p, "lists of one depth");
     return list_element(p, l);
   }
   if (level == LIST_RANK_MAX || (l->rank >= 0 && level >= l->rank))
-    return expected(p, "lists of one depth");
-  lex_next(p);
+    return mt_expected(p, "lists of one depth");
+  mt_lex_next(p);
   int64_t n = 0;
-  if (!is_punct(p, ']')) do {
+  if (!mt_is_punct(p, ']')) do {
       TRY(list_level(p, l, level + 1));
       n++;
-    } while (take_punct(p, ','));
+    } while (mt_take_punct(p, ','));
   if (n == 0 && l->rank < 0) l->rank = level + 1;
-  if (l->shape[level] >= 0 && l->shape[level] != n) return expected(p, "lists of one length");
+  if (l->shape[level] >= 0 && l->shape[level] != n) return mt_expected(p, "lists of one length");
   l->shape[level] = n;
-  return need_punct(p, ']');
+  return mt_need_punct(p, ']');
 }
 
 static tenon_status elements(Parser *p, const MlirType *type, MlirAttr *out) {
@@ -144,7 +145,7 @@ static tenon_status elements(Parser *p, const MlirType *type, MlirAttr *out) {
   int64_t count;
   for (int i = 0; i < LIST_RANK_MAX; i++) l.shape[i] = -1;
   TRY(list_level(p, &l, 0));
-  if (!mlir_type_count(type, &count)) return expected(p, "a static shape behind this");
+  if (!mlir_type_count(type, &count)) return mt_expected(p, "a static shape behind this");
   out->splat = l.rank == 0;
   bool fits = out->splat || l.rank == type->rank;
   for (int i = 0; i < l.rank && fits; i++)
@@ -152,21 +153,22 @@ static tenon_status elements(Parser *p, const MlirType *type, MlirAttr *out) {
     fits = l.shape[i] == type->dims[i] || (l.n == 0 && l.shape[i] <= 0 && count == 0);
   if (l.n == 0 && count == 0 && l.rank >= 1) fits = true;
   if (!fits || (!out->splat && l.n != count))
-    return fail(p->diag, TENON_EFORMAT, tok_where(p), "%lld elements are no constant of type %s",
+    return fail(p->diag, TENON_EFORMAT, mt_tok_where(p), "%lld elements are no constant of type %s",
                 (long long)l.n, mlir_type_text(p->arena, type));
   out->data = l.data ? l.data : arena_alloc(p->arena, 1);
-  return mlir_dense_bytes(type->elem, l.n, &out->ndata) ? TENON_OK : expected(p, "fewer elements");
+  return mlir_dense_bytes(type->elem, l.n, &out->ndata) ? TENON_OK
+                                                        : mt_expected(p, "fewer elements");
 }
 
 // ---- bytes ----
 
 static tenon_status hex_bytes(Parser *p, Str *out) {
   Str s = p->tok.text;
-  if (!str_starts(s, "0x") || s.n % 2) return expected(p, "a string of hex digits, \"0x...\"");
+  if (!str_starts(s, "0x") || s.n % 2) return mt_expected(p, "a string of hex digits, \"0x...\"");
   uint8_t *v = arena_alloc(p->arena, MAX(s.n / 2 - 1, 1));
   for (int64_t i = 2; i < s.n; i += 2) {
     int a = hex_digit(s.p[i]), b = hex_digit(s.p[i + 1]);
-    if (a < 0 || b < 0) return expected(p, "a string of hex digits, \"0x...\"");
+    if (a < 0 || b < 0) return mt_expected(p, "a string of hex digits, \"0x...\"");
     v[i / 2 - 1] = (uint8_t)(a * 16 + b);
   }
   *out = (Str){(const char *)v, s.n / 2 - 1};
@@ -177,11 +179,11 @@ static tenon_status hex_bytes(Parser *p, Str *out) {
 static tenon_status skip_literal(Parser *p, Parser *before) {
   int64_t depth = 0;
   *before = *p;
-  while (depth > 0 || !is_punct(p, '>')) {
-    if (p->tok.kind == T_END || p->tok.kind == T_BAD) return expected(p, "'>'");
-    depth += is_punct(p, '[') - is_punct(p, ']');
-    if (depth < 0) return expected(p, "'>'");
-    lex_next(p);
+  while (depth > 0 || !mt_is_punct(p, '>')) {
+    if (p->tok.kind == T_END || p->tok.kind == T_BAD) return mt_expected(p, "'>'");
+    depth += mt_is_punct(p, '[') - mt_is_punct(p, ']');
+    if (depth < 0) return mt_expected(p, "'>'");
+    mt_lex_next(p);
   }
   return TENON_OK;
 }
@@ -193,15 +195,15 @@ static void go_to(Parser *p, const Parser *there) {
   p->tok = there->tok;
 }
 
-tenon_status parse_dense(Parser *p, const MlirAttr **out) {
+tenon_status mt_dense(Parser *p, const MlirAttr **out) {
   Parser before, behind;
   const MlirType *type;
-  TRY(need_punct(p, '<'));
+  TRY(mt_need_punct(p, '<'));
   TRY(skip_literal(p, &before));
-  lex_next(p);
-  TRY(need_punct(p, ':'));
-  TRY(parse_type(p, &type));
-  if (type->kind != MT_TENSOR) return expected(p, "a tensor type before this");
+  mt_lex_next(p);
+  TRY(mt_need_punct(p, ':'));
+  TRY(mt_type(p, &type));
+  if (type->kind != MT_TENSOR) return mt_expected(p, "a tensor type before this");
   behind = *p;
   go_to(p, &before);
   if (p->tok.kind == T_STRING) {
@@ -209,23 +211,23 @@ tenon_status parse_dense(Parser *p, const MlirAttr **out) {
     const char *why;
     TRY(hex_bytes(p, &raw));
     MlirAttr *a = mlir_dense_raw(p->arena, type, raw, &why);
-    if (!a) return fail(p->diag, TENON_EFORMAT, tok_where(p), "%s", why);
+    if (!a) return fail(p->diag, TENON_EFORMAT, mt_tok_where(p), "%s", why);
     *out = a;
-    lex_next(p);
+    mt_lex_next(p);
   } else {
     MlirAttr *a = arena_new(p->arena, MlirAttr);
     a->kind = MA_DENSE;
     a->type = type;
     *out = a;
-    if (is_punct(p, '>')) {  // dense<>: no elements
+    if (mt_is_punct(p, '>')) {  // dense<>: no elements
       int64_t count;
-      if (!mlir_type_count(type, &count) || count) return expected(p, "elements");
+      if (!mlir_type_count(type, &count) || count) return mt_expected(p, "elements");
       a->data = arena_alloc(p->arena, 1);
     } else {
       TRY(elements(p, type, a));
     }
   }
-  if (!is_punct(p, '>')) return expected(p, "'>'");
+  if (!mt_is_punct(p, '>')) return mt_expected(p, "'>'");
   go_to(p, &behind);
   return TENON_OK;
 }
@@ -243,51 +245,52 @@ static tenon_status fill_resources(Parser *p, Str key, Str bytes) {
                       : mlir_dense_raw(p->arena, r->attr->type,
                                        (Str){bytes.p + ALIGNMENT, bytes.n - ALIGNMENT}, &why);
     if (!a)
-      return fail(p->diag, TENON_EFORMAT, tok_where(p), "resource %.*s: %s", STR_ARG(key), why);
+      return fail(p->diag, TENON_EFORMAT, mt_tok_where(p), "resource %.*s: %s", STR_ARG(key), why);
     *r->attr = *a;
   }
   return TENON_OK;
 }
 
 static tenon_status resource_entries(Parser *p) {
-  TRY(need_punct(p, '{'));
-  while (!take_punct(p, '}')) {
+  TRY(mt_need_punct(p, '{'));
+  while (!mt_take_punct(p, '}')) {
     Str key = p->tok.text, bytes;
-    if (p->tok.kind != T_WORD && p->tok.kind != T_STRING) return expected(p, "a resource's name");
-    lex_next(p);
-    TRY(need_punct(p, ':'));
-    if (p->tok.kind != T_STRING) return expected(p, "a string of hex digits, \"0x...\"");
+    if (p->tok.kind != T_WORD && p->tok.kind != T_STRING)
+      return mt_expected(p, "a resource's name");
+    mt_lex_next(p);
+    TRY(mt_need_punct(p, ':'));
+    if (p->tok.kind != T_STRING) return mt_expected(p, "a string of hex digits, \"0x...\"");
     TRY(hex_bytes(p, &bytes));
     TRY(fill_resources(p, key, bytes));
-    lex_next(p);
-    if (!take_punct(p, ',') && !is_punct(p, '}')) return expected(p, "',' or '}'");
+    mt_lex_next(p);
+    if (!mt_take_punct(p, ',') && !mt_is_punct(p, '}')) return mt_expected(p, "',' or '}'");
   }
   return TENON_OK;
 }
 
-tenon_status parse_resources(Parser *p) {
-  lex_next(p);
+tenon_status mt_resources(Parser *p) {
+  mt_lex_next(p);
   while (p->tok.kind != T_META_END) {
-    bool ours = is_word(p, "dialect_resources");
-    if (p->tok.kind != T_WORD) return expected(p, "a section of resources");
-    lex_next(p);
-    TRY(need_punct(p, ':'));
+    bool ours = mt_is_word(p, "dialect_resources");
+    if (p->tok.kind != T_WORD) return mt_expected(p, "a section of resources");
+    mt_lex_next(p);
+    TRY(mt_need_punct(p, ':'));
     if (!ours) {
       Str skipped;
-      if (!is_punct(p, '{')) return expected(p, "'{'");
-      TRY(take_balanced(p, &skipped));
+      if (!mt_is_punct(p, '{')) return mt_expected(p, "'{'");
+      TRY(mt_take_balanced(p, &skipped));
     } else {
-      TRY(need_punct(p, '{'));
-      while (!take_punct(p, '}')) {
-        if (p->tok.kind != T_WORD) return expected(p, "a dialect's name");
-        lex_next(p);
-        TRY(need_punct(p, ':'));
+      TRY(mt_need_punct(p, '{'));
+      while (!mt_take_punct(p, '}')) {
+        if (p->tok.kind != T_WORD) return mt_expected(p, "a dialect's name");
+        mt_lex_next(p);
+        TRY(mt_need_punct(p, ':'));
         TRY(resource_entries(p));
-        if (!take_punct(p, ',') && !is_punct(p, '}')) return expected(p, "',' or '}'");
+        if (!mt_take_punct(p, ',') && !mt_is_punct(p, '}')) return mt_expected(p, "',' or '}'");
       }
     }
-    if (!take_punct(p, ',') && p->tok.kind != T_META_END) return expected(p, "'#-}'");
+    if (!mt_take_punct(p, ',') && p->tok.kind != T_META_END) return mt_expected(p, "'#-}'");
   }
-  lex_next(p);
+  mt_lex_next(p);
   return TENON_OK;
 }

@@ -101,11 +101,11 @@ static const Form elementwise = {NULL, "%* {}", R_ANY};
 
 static tenon_status form_constant(Parser *p, OpBuild *b) {
   const MlirAttr *v;
-  if (is_punct(p, '(')) return parse_generic_rest(p, b);
-  if (is_punct(p, '{')) TRY(parse_dict(p, &b->attrs));
-  TRY(parse_attr(p, false, &v));
-  if (v->kind != MA_DENSE) return expected(p, "a dense<> constant before this");
-  add_field(p, &b->attrs, "value", v);
+  if (mt_is_punct(p, '(')) return mt_generic_rest(p, b);
+  if (mt_is_punct(p, '{')) TRY(mt_dict(p, &b->attrs));
+  TRY(mt_attr(p, false, &v));
+  if (v->kind != MA_DENSE) return mt_expected(p, "a dense<> constant before this");
+  mt_add_field(p, &b->attrs, "value", v);
   vec_push(p->arena, &b->results, v->type);
   return TENON_OK;
 }
@@ -116,82 +116,83 @@ static tenon_status form_slice(Parser *p, OpBuild *b) {
   struct {
     VEC(int64_t) v;
   } part[3] = {{{0}}, {{0}}, {{0}}};
-  TRY(need_punct(p, '['));
-  if (!is_punct(p, ']')) do {
+  TRY(mt_need_punct(p, '['));
+  if (!mt_is_punct(p, ']')) do {
       int64_t v[3] = {0, 0, 1};
-      TRY(take_int(p, &v[0]));
-      TRY(need_punct(p, ':'));
-      TRY(take_int(p, &v[1]));
-      if (take_punct(p, ':')) TRY(take_int(p, &v[2]));
+      TRY(mt_take_int(p, &v[0]));
+      TRY(mt_need_punct(p, ':'));
+      TRY(mt_take_int(p, &v[1]));
+      if (mt_take_punct(p, ':')) TRY(mt_take_int(p, &v[2]));
       for (int i = 0; i < 3; i++) vec_push(p->arena, &part[i].v, v[i]);
-    } while (take_punct(p, ','));
+    } while (mt_take_punct(p, ','));
   for (int i = 0; i < 3; i++)
-    add_field(p, &b->attrs, names[i], ints_attr(p, part[i].v.v, part[i].v.n));
-  return need_punct(p, ']');
+    mt_add_field(p, &b->attrs, names[i], mt_ints_attr(p, part[i].v.v, part[i].v.n));
+  return mt_need_punct(p, ']');
 }
 
 static tenon_status two_lists(Parser *p, const char *word, const char *lhs, const char *rhs,
                               Fields *f) {
   const MlirAttr *l, *r;
-  TRY(need_word(p, word));
-  TRY(need_punct(p, '='));
-  TRY(parse_attr(p, true, &l));
-  TRY(need_word(p, "x"));
-  TRY(parse_attr(p, true, &r));
+  TRY(mt_need_word(p, word));
+  TRY(mt_need_punct(p, '='));
+  TRY(mt_attr(p, true, &l));
+  TRY(mt_need_word(p, "x"));
+  TRY(mt_attr(p, true, &r));
   if (l->kind != MA_INTS || r->kind != MA_INTS)
-    return expected(p, "lists of dimensions before this");
-  add_field(p, f, lhs, l);
-  add_field(p, f, rhs, r);
+    return mt_expected(p, "lists of dimensions before this");
+  mt_add_field(p, f, lhs, l);
+  mt_add_field(p, f, rhs, r);
   return TENON_OK;
 }
 
 // batching_dims = [0] x [0], contracting_dims = [2] x [1]
 static tenon_status form_dot(Parser *p, OpBuild *b) {
   Fields f = {0};
-  if (is_word(p, "batching_dims")) {
+  if (mt_is_word(p, "batching_dims")) {
     TRY(two_lists(p, "batching_dims", "lhs_batching_dimensions", "rhs_batching_dimensions", &f));
-    TRY(need_punct(p, ','));
+    TRY(mt_need_punct(p, ','));
   }
   TRY(two_lists(p, "contracting_dims", "lhs_contracting_dimensions", "rhs_contracting_dimensions",
                 &f));
-  add_field(p, &b->attrs, "dot_dimension_numbers",
-            mlir_struct_defaults(p->arena, STR("dot"), dict_attr(p, f.v, f.n)));
+  mt_add_field(p, &b->attrs, "dot_dimension_numbers",
+               mlir_struct_defaults(p->arena, STR("dot"), mt_dict_attr(p, f.v, f.n)));
   return TENON_OK;
 }
 
 // <lhs_precision_type = tf32, ...>
 static tenon_status form_algorithm(Parser *p, OpBuild *b) {
   Fields f = {0};
-  TRY(need_punct(p, '<'));
+  TRY(mt_need_punct(p, '<'));
   do {
     const MlirAttr *v;
     const char *name;
     int64_t n;
-    if (p->tok.kind != T_WORD) return expected(p, "a field's name");
-    TRY(take_text(p, &name, &n));
-    TRY(need_punct(p, '='));
-    TRY(parse_attr(p, true, &v));
-    add_field(p, &f, name, v);
-  } while (take_punct(p, ','));
-  add_field(p, &b->attrs, "algorithm", dict_attr(p, f.v, f.n));
-  return need_punct(p, '>');
+    if (p->tok.kind != T_WORD) return mt_expected(p, "a field's name");
+    TRY(mt_take_text(p, &name, &n));
+    TRY(mt_need_punct(p, '='));
+    TRY(mt_attr(p, true, &v));
+    mt_add_field(p, &f, name, v);
+  } while (mt_take_punct(p, ','));
+  mt_add_field(p, &b->attrs, "algorithm", mt_dict_attr(p, f.v, f.n));
+  return mt_need_punct(p, '>');
 }
 
 static tenon_status form_conv(Parser *p, OpBuild *b) {
   const MlirAttr *v;
-  TRY(parse_conv_dims(p, &v));
-  add_field(p, &b->attrs, "dimension_numbers", v);
+  TRY(mt_conv_dims(p, &v));
+  mt_add_field(p, &b->attrs, "dimension_numbers", v);
   return TENON_OK;
 }
 
 // pad = [[1, 1], [0, 2]] as the dense<> that the generic form has
 static tenon_status window_pad(Parser *p, const MlirAttr *rows, const MlirAttr **out) {
   int64_t n = rows->kind == MA_ARRAY || rows->kind == MA_INTS ? rows->n : -1;
-  if (n < 0 || (rows->kind == MA_INTS && n)) return expected(p, "pairs of numbers before this");
+  if (n < 0 || (rows->kind == MA_INTS && n)) return mt_expected(p, "pairs of numbers before this");
   int64_t *data = arena_array(p->arena, int64_t, MAX(n * 2, 1));
   for (int64_t i = 0; i < n; i++) {
     const MlirAttr *pair = rows->items[i];
-    if (pair->kind != MA_INTS || pair->n != 2) return expected(p, "pairs of numbers before this");
+    if (pair->kind != MA_INTS || pair->n != 2)
+      return mt_expected(p, "pairs of numbers before this");
     data[i * 2] = pair->ints[0];
     data[i * 2 + 1] = pair->ints[1];
   }
@@ -200,7 +201,7 @@ static tenon_status window_pad(Parser *p, const MlirAttr *rows, const MlirAttr *
   dims[1] = 2;
   MlirAttr *a = arena_new(p->arena, MlirAttr);
   *a = (MlirAttr){.kind = MA_DENSE,
-                  .type = tensor_of(p, ME_I64, 2, dims),
+                  .type = mt_tensor_of(p, ME_I64, 2, dims),
                   .data = (const uint8_t *)data,
                   .ndata = n * 16};
   *out = a;
@@ -216,21 +217,22 @@ static tenon_status form_window(Parser *p, OpBuild *b) {
               {"lhs_dilate", "lhs_dilation"},
               {"rhs_dilate", "rhs_dilation"},
               {"reverse", "window_reversal"}};
-  TRY(need_punct(p, '{'));
-  while (!take_punct(p, '}')) {
+  TRY(mt_need_punct(p, '{'));
+  while (!mt_take_punct(p, '}')) {
     int i = 0;
-    while (i < ARRAY_LEN(rows) && !is_word(p, rows[i].word)) i++;
-    if (i == ARRAY_LEN(rows)) return expected(p, "stride, pad, lhs_dilate, rhs_dilate or reverse");
-    lex_next(p);
+    while (i < ARRAY_LEN(rows) && !mt_is_word(p, rows[i].word)) i++;
+    if (i == ARRAY_LEN(rows))
+      return mt_expected(p, "stride, pad, lhs_dilate, rhs_dilate or reverse");
+    mt_lex_next(p);
     const MlirAttr *v;
-    TRY(need_punct(p, '='));
-    TRY(parse_attr(p, true, &v));
+    TRY(mt_need_punct(p, '='));
+    TRY(mt_attr(p, true, &v));
     if (!strcmp(rows[i].word, "pad"))
       TRY(window_pad(p, v, &v));
     else if (v->kind != MA_INTS)
-      return expected(p, "a list of numbers before this");
-    add_field(p, &b->attrs, rows[i].name, v);
-    if (!take_punct(p, ',') && !is_punct(p, '}')) return expected(p, "',' or '}'");
+      return mt_expected(p, "a list of numbers before this");
+    mt_add_field(p, &b->attrs, rows[i].name, v);
+    if (!mt_take_punct(p, ',') && !mt_is_punct(p, '}')) return mt_expected(p, "',' or '}'");
   }
   return TENON_OK;
 }
@@ -242,25 +244,25 @@ static tenon_status form_precision(Parser *p, OpBuild *b) {
   const char *split = p->tok.kind == T_WORD && s.n > 3 ? memchr(s.p, 'm', (size_t)s.n) : NULL;
   if (!split || s.p[0] != 'e' || !str_to_i64((Str){s.p + 1, split - s.p - 1}, &e) ||
       !str_to_i64((Str){split + 1, s.p + s.n - split - 1}, &m))
-    return expected(p, "a format such as e5m10");
-  add_field(p, &b->attrs, "exponent_bits", int_attr(p, e));
-  add_field(p, &b->attrs, "mantissa_bits", int_attr(p, m));
-  lex_next(p);
+    return mt_expected(p, "a format such as e5m10");
+  mt_add_field(p, &b->attrs, "exponent_bits", mt_int_attr(p, e));
+  mt_add_field(p, &b->attrs, "mantissa_bits", mt_int_attr(p, m));
+  mt_lex_next(p);
   return TENON_OK;
 }
 
 static tenon_status form_complex(Parser *p, OpBuild *b) {
   const MlirType *t;
-  TRY(need_punct(p, ':'));
-  TRY(parse_type(p, &t));
-  if (t->kind == MT_FUNCTION) return parse_func_type_rest(p, b, t);
+  TRY(mt_need_punct(p, ':'));
+  TRY(mt_type(p, &t));
+  if (t->kind == MT_FUNCTION) return mt_signature(p, b, t);
   vec_push(p->arena, &b->results, t);
   return TENON_OK;
 }
 
 static tenon_status form_visibility(Parser *p, OpBuild *b) {
   (void)b;
-  while (p->tok.kind == T_WORD) lex_next(p);  // private, mutable
+  while (p->tok.kind == T_WORD) mt_lex_next(p);  // private, mutable
   return TENON_OK;
 }
 
@@ -270,7 +272,7 @@ static MlirValue *const *new_args(Parser *p, const Str *names, const MlirType *c
                                   int64_t n) {
   MlirValue **v = arena_array(p->arena, MlirValue *, MAX(n, 1));
   for (int64_t i = 0; i < n; i++) {
-    v[i] = new_value(p, names[i], types[i]);
+    v[i] = mt_new_value(p, names[i], types[i]);
     v[i]->index = i;
   }
   return v;
@@ -279,31 +281,31 @@ static MlirValue *const *new_args(Parser *p, const Str *names, const MlirType *c
 // (%i = %a, %j = %b) : types attributes {...} cond {...} do {...}
 static tenon_status form_while(Parser *p, OpBuild *b) {
   VEC(Str) names = {0};
-  TRY(need_punct(p, '('));
-  if (!is_punct(p, ')')) do {
+  TRY(mt_need_punct(p, '('));
+  if (!mt_is_punct(p, ')')) do {
       MlirValue *v;
-      if (p->tok.kind != T_VALUE) return expected(p, "a value");
+      if (p->tok.kind != T_VALUE) return mt_expected(p, "a value");
       vec_push(p->arena, &names, p->tok.text);
-      lex_next(p);
-      TRY(need_punct(p, '='));
-      TRY(parse_operand(p, &v));
+      mt_lex_next(p);
+      TRY(mt_need_punct(p, '='));
+      TRY(mt_operand(p, &v));
       vec_push(p->arena, &b->operands, v);
-    } while (take_punct(p, ','));
-  TRY(need_punct(p, ')'));
+    } while (mt_take_punct(p, ','));
+  TRY(mt_need_punct(p, ')'));
   if (names.n) {
     const MlirType *const *types;
     int64_t n;
-    TRY(need_punct(p, ':'));
-    TRY(parse_type_list(p, &types, &n));
+    TRY(mt_need_punct(p, ':'));
+    TRY(mt_type_list(p, &types, &n));
     const MlirType **both = arena_array(p->arena, const MlirType *, 2 * n);
     for (int64_t i = 0; i < 2 * n; i++) both[i] = types[i % n];
-    TRY(parse_func_type_rest(p, b, function_type(p, both, n, both, n)));
+    TRY(mt_signature(p, b, mt_function_type(p, both, n, both, n)));
   }
-  if (take_word(p, "attributes")) TRY(parse_dict(p, &b->attrs));
+  if (mt_take_word(p, "attributes")) TRY(mt_dict(p, &b->attrs));
   for (int i = 0; i < 2; i++) {
     MlirRegion *r;
-    TRY(need_word(p, i ? "do" : "cond"));
-    TRY(parse_region(p, new_args(p, names.v, b->results.v, names.n), names.n, &r));
+    TRY(mt_need_word(p, i ? "do" : "cond"));
+    TRY(mt_region(p, new_args(p, names.v, b->results.v, names.n), names.n, &r));
     vec_push(p->arena, &b->regions, r);
   }
   return TENON_OK;
@@ -311,10 +313,10 @@ static tenon_status form_while(Parser *p, OpBuild *b) {
 
 static tenon_status bracketed_operands(Parser *p, OpBuild *b, int64_t *n) {
   int64_t before = b->operands.n;
-  TRY(need_punct(p, '('));
-  TRY(parse_operands(p, &b->operands));
+  TRY(mt_need_punct(p, '('));
+  TRY(mt_operands(p, &b->operands));
   *n = b->operands.n - before;
-  return need_punct(p, ')');
+  return mt_need_punct(p, ')');
 }
 
 // (%inputs) inits(%inits) dimension=0 attributes {...} {body} : function type
@@ -323,31 +325,31 @@ static tenon_status form_scan(Parser *p, OpBuild *b) {
   const MlirType *t;
   MlirRegion *r;
   TRY(bracketed_operands(p, b, &in[0]));
-  TRY(need_word(p, "inits"));
+  TRY(mt_need_word(p, "inits"));
   TRY(bracketed_operands(p, b, &in[1]));
-  TRY(need_word(p, "dimension"));
-  TRY(need_punct(p, '='));
-  TRY(take_int(p, &dim));
-  add_field(p, &b->attrs, "dimension", int_attr(p, dim));
-  if (take_word(p, "attributes")) TRY(parse_dict(p, &b->attrs));
-  TRY(parse_region(p, NULL, 0, &r));
+  TRY(mt_need_word(p, "dimension"));
+  TRY(mt_need_punct(p, '='));
+  TRY(mt_take_int(p, &dim));
+  mt_add_field(p, &b->attrs, "dimension", mt_int_attr(p, dim));
+  if (mt_take_word(p, "attributes")) TRY(mt_dict(p, &b->attrs));
+  TRY(mt_region(p, NULL, 0, &r));
   vec_push(p->arena, &b->regions, r);
-  TRY(need_punct(p, ':'));
-  TRY(parse_type(p, &t));
+  TRY(mt_need_punct(p, ':'));
+  TRY(mt_type(p, &t));
   if (t->kind != MT_FUNCTION || t->nresults < in[1])
-    return expected(p, "a function type with a result for every init before this");
+    return mt_expected(p, "a function type with a result for every init before this");
   out[0] = t->nresults - in[1];
   out[1] = in[1];
-  add_field(p, &b->attrs, "operandSegmentSizes", ints_attr(p, in, 2));
-  add_field(p, &b->attrs, "resultSegmentSizes", ints_attr(p, out, 2));
-  return parse_func_type_rest(p, b, t);
+  mt_add_field(p, &b->attrs, "operandSegmentSizes", mt_ints_attr(p, in, 2));
+  mt_add_field(p, &b->attrs, "resultSegmentSizes", mt_ints_attr(p, out, 2));
+  return mt_signature(p, b, t);
 }
 
 // `applies stablehlo.add`: the body is that op on its two arguments
 static tenon_status applied_body(Parser *p, OpBuild *b, const char *name) {
   const MlirType *in = b->operands.n ? b->operands.v[0]->type : NULL;
   if (b->operands.n != 2 || in->kind != MT_TENSOR)
-    return expected(p, "one operand and its init before this");
+    return mt_expected(p, "one operand and its init before this");
   MlirType *t = arena_new(p->arena, MlirType);
   *t = (MlirType){.kind = MT_TENSOR, .elem = in->elem, .quant = in->quant, .text = in->text};
   const MlirType *types[2] = {t, t};
@@ -359,9 +361,9 @@ static tenon_status applied_body(Parser *p, OpBuild *b, const char *name) {
   vec_push(p->arena, &inner.operands, args[1]);
   vec_push(p->arena, &inner.results, (const MlirType *)t);
   MlirOp **ops = arena_array(p->arena, MlirOp *, 2);
-  ops[0] = make_op(p, &inner);
+  ops[0] = mt_make_op(p, &inner);
   vec_push(p->arena, &done.operands, ops[0]->results[0]);
-  ops[1] = make_op(p, &done);
+  ops[1] = mt_make_op(p, &done);
   MlirBlock *block = arena_new(p->arena, MlirBlock),
             **blocks = arena_array(p->arena, MlirBlock *, 1);
   *block = (MlirBlock){.args = args, .nargs = 2, .ops = ops, .nops = 2};
@@ -376,21 +378,21 @@ static tenon_status applied_body(Parser *p, OpBuild *b, const char *name) {
 static tenon_status reducer_body(Parser *p, OpBuild *b) {
   VEC(Str) names = {0};
   VEC(const MlirType *) types = {0};
-  TRY(need_word(p, "reducer"));
-  while (take_punct(p, '(')) {
+  TRY(mt_need_word(p, "reducer"));
+  while (mt_take_punct(p, '(')) {
     for (int i = 0; i < 2; i++) {
       const MlirType *t;
       const char *loc;
-      if (i) TRY(need_punct(p, ','));
-      if (p->tok.kind != T_VALUE) return expected(p, "an argument");
+      if (i) TRY(mt_need_punct(p, ','));
+      if (p->tok.kind != T_VALUE) return mt_expected(p, "an argument");
       vec_push(p->arena, &names, p->tok.text);
-      lex_next(p);
-      TRY(need_punct(p, ':'));
-      TRY(parse_type(p, &t));
+      mt_lex_next(p);
+      TRY(mt_need_punct(p, ':'));
+      TRY(mt_type(p, &t));
       vec_push(p->arena, &types, t);
-      if (take_word(p, "loc")) TRY(parse_loc(p, &loc));
+      if (mt_take_word(p, "loc")) TRY(mt_loc(p, &loc));
     }
-    TRY(need_punct(p, ')'));
+    TRY(mt_need_punct(p, ')'));
   }
   int64_t n = names.n;
   Str *sorted = arena_array(p->arena, Str, MAX(n, 1));
@@ -400,7 +402,7 @@ static tenon_status reducer_body(Parser *p, OpBuild *b) {
     stypes[i % 2 * (n / 2) + i / 2] = types.v[i];
   }
   MlirRegion *r;
-  TRY(parse_region(p, new_args(p, sorted, stypes, n), n, &r));
+  TRY(mt_region(p, new_args(p, sorted, stypes, n), n, &r));
   vec_push(p->arena, &b->regions, r);
   return TENON_OK;
 }
@@ -414,35 +416,36 @@ static tenon_status form_reduce(Parser *p, OpBuild *b) {
   const MlirType *t;
   do {
     MlirValue *v;
-    TRY(need_punct(p, '('));
-    TRY(parse_operand(p, &v));
+    TRY(mt_need_punct(p, '('));
+    TRY(mt_operand(p, &v));
     vec_push(p->arena, &b->operands, v);
-    TRY(need_word(p, "init"));
-    TRY(need_punct(p, ':'));
-    TRY(parse_operand(p, &v));
+    TRY(mt_need_word(p, "init"));
+    TRY(mt_need_punct(p, ':'));
+    TRY(mt_operand(p, &v));
     vec_push(p->arena, &inits, v);
-    TRY(need_punct(p, ')'));
-  } while (take_punct(p, ','));
+    TRY(mt_need_punct(p, ')'));
+  } while (mt_take_punct(p, ','));
   for (int64_t i = 0; i < inits.n; i++) vec_push(p->arena, &b->operands, inits.v[i]);
-  if (take_word(p, "applies")) {
-    if (p->tok.kind != T_WORD && p->tok.kind != T_STRING) return expected(p, "an operation's name");
-    TRY(take_text(p, &applied, &n));
+  if (mt_take_word(p, "applies")) {
+    if (p->tok.kind != T_WORD && p->tok.kind != T_STRING)
+      return mt_expected(p, "an operation's name");
+    TRY(mt_take_text(p, &applied, &n));
     if (str_starts(str_of(applied), "mhlo."))
       applied = str_printf(p->arena, "stablehlo.%s", applied + 5);
   }
-  TRY(need_word(p, "across"));
-  TRY(need_word(p, "dimensions"));
-  TRY(need_punct(p, '='));
-  TRY(parse_attr(p, true, &dims));
-  if (dims->kind != MA_INTS) return expected(p, "a list of dimensions before this");
-  add_field(p, &b->attrs, "dimensions", dims);
-  if (is_punct(p, '{')) TRY(parse_dict(p, &b->attrs));
-  TRY(need_punct(p, ':'));
-  TRY(parse_type(p, &t));
-  if (t->kind != MT_FUNCTION) return expected(p, "a function type before this");
-  TRY(parse_func_type_rest(p, b, t));
+  TRY(mt_need_word(p, "across"));
+  TRY(mt_need_word(p, "dimensions"));
+  TRY(mt_need_punct(p, '='));
+  TRY(mt_attr(p, true, &dims));
+  if (dims->kind != MA_INTS) return mt_expected(p, "a list of dimensions before this");
+  mt_add_field(p, &b->attrs, "dimensions", dims);
+  if (mt_is_punct(p, '{')) TRY(mt_dict(p, &b->attrs));
+  TRY(mt_need_punct(p, ':'));
+  TRY(mt_type(p, &t));
+  if (t->kind != MT_FUNCTION) return mt_expected(p, "a function type before this");
+  TRY(mt_signature(p, b, t));
   if (applied) return applied_body(p, b, applied);
-  if (take_word(p, "loc")) TRY(parse_loc(p, &loc));
+  if (mt_take_word(p, "loc")) TRY(mt_loc(p, &loc));
   return reducer_body(p, b);
 }
 
@@ -482,9 +485,9 @@ static bool word_is_next(const Parser *p, Str w) {
 static tenon_status symbol_word(Parser *p, OpBuild *b, Str name, MlirAttrKind kind) {
   const char *s;
   int64_t n;
-  if (p->tok.kind != T_SYMBOL) return expected(p, "a symbol, @...");
-  TRY(take_text(p, &s, &n));
-  add_field(p, &b->attrs, str_copy(p->arena, name), text_attr(p, kind, s, n));
+  if (p->tok.kind != T_SYMBOL) return mt_expected(p, "a symbol, @...");
+  TRY(mt_take_text(p, &s, &n));
+  mt_add_field(p, &b->attrs, str_copy(p->arena, name), mt_text_attr(p, kind, s, n));
   return TENON_OK;
 }
 
@@ -492,16 +495,16 @@ static tenon_status one_word(Parser *p, OpBuild *b, Str w) {
   Str rest = {w.p + 1, w.n - 1};
   const MlirAttr *a;
   MlirValue *v;
-  if (str_is(w, "%*")) return parse_operands(p, &b->operands);
-  if (str_is(w, "{}")) return is_punct(p, '{') ? parse_dict(p, &b->attrs) : TENON_OK;
+  if (str_is(w, "%*")) return mt_operands(p, &b->operands);
+  if (str_is(w, "{}")) return mt_is_punct(p, '{') ? mt_dict(p, &b->attrs) : TENON_OK;
   switch (w.p[0]) {
   case '%':
-    TRY(parse_operand(p, &v));
+    TRY(mt_operand(p, &v));
     vec_push(p->arena, &b->operands, v);
     return TENON_OK;
   case '$':
-    TRY(parse_attr(p, true, &a));
-    add_field(p, &b->attrs, str_copy(p->arena, rest), a);
+    TRY(mt_attr(p, true, &a));
+    mt_add_field(p, &b->attrs, str_copy(p->arena, rest), a);
     return TENON_OK;
   case '@': return symbol_word(p, b, rest, MA_SYMBOL);
   case '"': return symbol_word(p, b, rest, MA_STRING);
@@ -511,8 +514,8 @@ static tenon_status one_word(Parser *p, OpBuild *b, Str w) {
     CHECK(false, "no special form of this name");
   default: break;
   }
-  if (!word_is_next(p, w)) return expected(p, str_printf(p->arena, "'%.*s'", STR_ARG(w)));
-  lex_next(p);
+  if (!word_is_next(p, w)) return mt_expected(p, str_printf(p->arena, "'%.*s'", STR_ARG(w)));
+  mt_lex_next(p);
   return TENON_OK;
 }
 
@@ -531,7 +534,7 @@ static tenon_status all_words(Parser *p, OpBuild *b, const char *at) {
     // `, word`: of two groups that begin with a comma it is the word that tells
     if (there && w.p[0] == ',' && next_word(&first, &second) && second.p[0] != '$') {
       Parser ahead = *p;
-      lex_next(&ahead);
+      mt_lex_next(&ahead);
       there = word_is_next(&ahead, second);
     }
     while (!there && next_word(&at, &w) && !str_is(w, ";")) {}
@@ -547,7 +550,7 @@ static tenon_status operand_types(Parser *p, OpBuild *b, const MlirType *const *
     const MlirType *want = first_for_all ? t[0] : i < n ? t[i] : NULL;
     if (!want || (!first_for_all && n != b->operands.n) ||
         !mlir_type_eq(want, b->operands.v[i]->type))
-      return fail(p->diag, TENON_EFORMAT, tok_where(p), "operand %s of %s is %s, not %s",
+      return fail(p->diag, TENON_EFORMAT, mt_tok_where(p), "operand %s of %s is %s, not %s",
                   b->operands.v[i]->name, b->name, mlir_type_text(p->arena, b->operands.v[i]->type),
                   want ? mlir_type_text(p->arena, want) : "without a type");
   }
@@ -562,12 +565,12 @@ static void push_results(Parser *p, OpBuild *b, const MlirType *const *t, int64_
 static tenon_status arrow_types(Parser *p, OpBuild *b, const MlirType *const *t, int64_t n) {
   bool several = false;
   TRY(operand_types(p, b, t, n, false));
-  lex_next(p);
-  several = take_punct(p, '(');
-  if (several && take_punct(p, ')')) return TENON_OK;
-  TRY(parse_type_list(p, &t, &n));
+  mt_lex_next(p);
+  several = mt_take_punct(p, '(');
+  if (several && mt_take_punct(p, ')')) return TENON_OK;
+  TRY(mt_type_list(p, &t, &n));
   push_results(p, b, t, n);
-  return several ? need_punct(p, ')') : TENON_OK;
+  return several ? mt_need_punct(p, ')') : TENON_OK;
 }
 
 static tenon_status apply_rule(Parser *p, OpBuild *b, Rule rule, const MlirType *const *t,
@@ -578,16 +581,16 @@ static tenon_status apply_rule(Parser *p, OpBuild *b, Rule rule, const MlirType 
   case R_OPERANDS: return operand_types(p, b, t, n, n == 1);
   case R_SELECT:
     if (n != 2 || b->operands.n != 3)
-      return expected(p, "two types, and three operands, before this");
+      return mt_expected(p, "two types, and three operands, before this");
     push_results(p, b, t + 1, 1);
     return operand_types(p, b, (const MlirType *const[]){t[0], t[1], t[1]}, 3, false);
   case R_TUPLE:
-    if (n != 1 || t[0]->kind != MT_TUPLE) return expected(p, "a tuple type before this");
+    if (n != 1 || t[0]->kind != MT_TUPLE) return mt_expected(p, "a tuple type before this");
     push_results(p, b, t, 1);
     return operand_types(p, b, t[0]->parts, t[0]->nparts, false);
   default: break;
   }
-  if (n != 1) return expected(p, "'->'");
+  if (n != 1) return mt_expected(p, "'->'");
   push_results(p, b, t, 1);
   return operand_types(p, b, t, 1, true);
 }
@@ -596,17 +599,16 @@ static tenon_status form_types(Parser *p, OpBuild *b, Rule rule) {
   const MlirType *const *t;
   int64_t n;
   if (rule == R_DONE || rule == R_NONE) return TENON_OK;
-  if ((rule == R_OPERANDS || rule == R_PAIR) && !b->operands.n && !is_punct(p, ':'))
+  if ((rule == R_OPERANDS || rule == R_PAIR) && !b->operands.n && !mt_is_punct(p, ':'))
     return TENON_OK;
-  TRY(need_punct(p, ':'));
-  TRY(parse_type_list(p, &t, &n));
+  TRY(mt_need_punct(p, ':'));
+  TRY(mt_type_list(p, &t, &n));
   if (p->tok.kind == T_ARROW) return arrow_types(p, b, t, n);
-  if (n == 1 && t[0]->kind == MT_FUNCTION && rule != R_OPERANDS)
-    return parse_func_type_rest(p, b, t[0]);
+  if (n == 1 && t[0]->kind == MT_FUNCTION && rule != R_OPERANDS) return mt_signature(p, b, t[0]);
   return apply_rule(p, b, rule, t, n);
 }
 
-tenon_status parse_form(Parser *p, OpBuild *b) {
+tenon_status mt_form(Parser *p, OpBuild *b) {
   const Form *f = &elementwise;
   for (int i = 0; i < ARRAY_LEN(forms); i++)
     if (!strcmp(forms[i].name, b->name)) f = &forms[i];

@@ -6,14 +6,14 @@
 
 #include "ir/textnum.h"
 
-const MlirType *scalar_type(Parser *p, MlirElem e) {
+const MlirType *mt_scalar_type(Parser *p, MlirElem e) {
   MlirType *t = arena_new(p->arena, MlirType);
   t->kind = MT_SCALAR;
   t->elem = e;
   return t;
 }
 
-const MlirType *tensor_of(Parser *p, MlirElem e, int64_t rank, const int64_t *dims) {
+const MlirType *mt_tensor_of(Parser *p, MlirElem e, int64_t rank, const int64_t *dims) {
   MlirType *t = arena_new(p->arena, MlirType);
   t->kind = MT_TENSOR;
   t->elem = e;
@@ -22,8 +22,8 @@ const MlirType *tensor_of(Parser *p, MlirElem e, int64_t rank, const int64_t *di
   return t;
 }
 
-const MlirType *function_type(Parser *p, const MlirType *const *in, int64_t nin,
-                              const MlirType *const *out, int64_t nout) {
+const MlirType *mt_function_type(Parser *p, const MlirType *const *in, int64_t nin,
+                                 const MlirType *const *out, int64_t nout) {
   MlirType *t = arena_new(p->arena, MlirType);
   const MlirType **parts = arena_array(p->arena, const MlirType *, MAX(nin + nout, 1));
   for (int64_t i = 0; i < nin; i++) parts[i] = in[i];
@@ -33,9 +33,9 @@ const MlirType *function_type(Parser *p, const MlirType *const *in, int64_t nin,
 }
 
 static tenon_status other_type(Parser *p, const char *from, const MlirType **out) {
-  if (is_punct(p, '<')) {
+  if (mt_is_punct(p, '<')) {
     Str inside;
-    TRY(take_balanced(p, &inside));
+    TRY(mt_take_balanced(p, &inside));
     MlirType *t = arena_new(p->arena, MlirType);
     t->kind = MT_OTHER;
     t->text = str_copy(p->arena, (Str){from, inside.p + inside.n - from});
@@ -56,10 +56,10 @@ static tenon_status other_type(Parser *p, const char *from, const MlirType **out
 // ---- quantised ----
 
 static tenon_status quant_elem(Parser *p, MlirElem *out) {
-  if (p->tok.kind != T_WORD) return expected(p, "an element type");
+  if (p->tok.kind != T_WORD) return mt_expected(p, "an element type");
   *out = mlir_elem_of(p->tok.text);
-  if (*out == ME_NONE) return expected(p, "an element type");
-  lex_next(p);
+  if (*out == ME_NONE) return mt_expected(p, "an element type");
+  mt_lex_next(p);
   return TENON_OK;
 }
 
@@ -72,9 +72,9 @@ static tenon_status one_scale(Parser *p, Scales *s) {
   uint64_t bits;
   double v;
   int64_t zero = 0;
-  TRY(parse_number(p, ME_F64, &bits));
+  TRY(mt_number(p, ME_F64, &bits));
   memcpy(&v, &bits, sizeof v);
-  if (take_punct(p, ':')) TRY(take_int(p, &zero));
+  if (mt_take_punct(p, ':')) TRY(mt_take_int(p, &zero));
   vec_push(p->arena, &s->scale, v);
   vec_push(p->arena, &s->zero, zero);
   return TENON_OK;
@@ -82,67 +82,68 @@ static tenon_status one_scale(Parser *p, Scales *s) {
 
 // Nested braces of sub-channel scales are read in order.
 static tenon_status all_scales(Parser *p, Scales *s) {
-  if (!is_punct(p, '{')) return one_scale(p, s);
-  TRY(enter(p));
-  lex_next(p);
+  if (!mt_is_punct(p, '{')) return one_scale(p, s);
+  TRY(mt_enter(p));
+  mt_lex_next(p);
   do TRY(all_scales(p, s));
-  while (take_punct(p, ','));
+  while (mt_take_punct(p, ','));
   p->depth--;
-  return need_punct(p, '}');
+  return mt_need_punct(p, '}');
 }
 
 static tenon_status quant_axes(Parser *p, MlirQuant *q) {
-  if (!take_punct(p, '{')) {
-    TRY(take_int(p, &q->axis));
-    return q->axis >= 0 ? TENON_OK : expected(p, "an axis that is not negative before this");
+  if (!mt_take_punct(p, '{')) {
+    TRY(mt_take_int(p, &q->axis));
+    return q->axis >= 0 ? TENON_OK : mt_expected(p, "an axis that is not negative before this");
   }
   VEC(int64_t) axes = {0};
   VEC(int64_t) blocks = {0};
   do {
     int64_t axis, block;
-    TRY(take_int(p, &axis));
-    TRY(need_punct(p, ':'));
-    TRY(take_int(p, &block));
+    TRY(mt_take_int(p, &axis));
+    TRY(mt_need_punct(p, ':'));
+    TRY(mt_take_int(p, &block));
     vec_push(p->arena, &axes, axis);
     vec_push(p->arena, &blocks, block);
-  } while (take_punct(p, ','));
+  } while (mt_take_punct(p, ','));
   q->axes = axes.v;
   q->blocks = blocks.v;
   q->naxes = axes.n;
-  return need_punct(p, '}');
+  return mt_need_punct(p, '}');
 }
 
 static tenon_status parse_quant(Parser *p, const MlirQuant **out) {
   MlirQuant *q = arena_new(p->arena, MlirQuant);
   Scales s = {0};
   q->axis = -1;
-  TRY(need_punct(p, '<'));
+  TRY(mt_need_punct(p, '<'));
   TRY(quant_elem(p, &q->storage));
   int bits = mlir_elem_bits(q->storage);
   if (!mlir_elem_is_int(q->storage) || bits > 32 || bits < 2)
-    return expected(p, "a storage type of 2 to 32 bits before this");
+    return mt_expected(p, "a storage type of 2 to 32 bits before this");
   bool is_unsigned = mlir_elem_is_unsigned(q->storage);
   q->min = is_unsigned ? 0 : -((int64_t)1 << (bits - 1));
   q->max = is_unsigned ? ((int64_t)1 << bits) - 1 : ((int64_t)1 << (bits - 1)) - 1;
-  if (take_punct(p, '<')) {
-    TRY(take_int(p, &q->min));
-    TRY(need_punct(p, ':'));
-    TRY(take_int(p, &q->max));
-    TRY(need_punct(p, '>'));
+  if (mt_take_punct(p, '<')) {
+    TRY(mt_take_int(p, &q->min));
+    TRY(mt_need_punct(p, ':'));
+    TRY(mt_take_int(p, &q->max));
+    TRY(mt_need_punct(p, '>'));
   }
-  TRY(need_punct(p, ':'));
+  TRY(mt_need_punct(p, ':'));
   TRY(quant_elem(p, &q->expressed));
-  if (!mlir_elem_is_float(q->expressed)) return expected(p, "an expressed float type before this");
-  if (take_punct(p, ':')) TRY(quant_axes(p, q));
-  TRY(need_punct(p, ','));
+  if (!mlir_elem_is_float(q->expressed))
+    return mt_expected(p, "an expressed float type before this");
+  if (mt_take_punct(p, ':')) TRY(quant_axes(p, q));
+  TRY(mt_need_punct(p, ','));
   TRY(all_scales(p, &s));
   q->scales = s.scale.v;
   q->zero_points = s.zero.v;
   q->nscales = s.scale.n;
   if (q->axis < 0 && !q->naxes && q->nscales != 1)
-    return expected(p, "one scale, without an axis, before this");
+    return mt_expected(p, "one scale, without an axis, before this");
   *out = q;
-  return need_punct(p, '>');
+  return mt_need_punct(p, '>');
 }
 
 // ---- tensors ----
@@ -153,7 +154,7 @@ static tenon_status parse_dims(Parser *p, MlirType *t) {
   const char *at = p->tok.start;
   if (p->end - at > 1 && at[0] == '*' && at[1] == 'x') {
     t->unranked = true;
-    lex_back_to(p, at + 2);
+    mt_lex_back_to(p, at + 2);
     return TENON_OK;
   }
   for (;;) {
@@ -165,34 +166,34 @@ static tenon_status parse_dims(Parser *p, MlirType *t) {
       while (at < p->end && *at >= '0' && *at <= '9') at++;
     if (at == from) break;
     if (*from != '?' && !str_to_i64((Str){from, at - from}, &size))
-      return expected(p, "dimensions of 64 bits");
-    if (at == p->end || *at != 'x') return expected(p, "dimensions, an 'x' behind each");
+      return mt_expected(p, "dimensions of 64 bits");
+    if (at == p->end || *at != 'x') return mt_expected(p, "dimensions, an 'x' behind each");
     at++;
     vec_push(p->arena, &dims, size);
   }
   t->dims = dims.v;
   t->rank = dims.n;
-  lex_back_to(p, at);
+  mt_lex_back_to(p, at);
   return TENON_OK;
 }
 
 // The encoding of a tensor: bounds of dynamic dimensions, or what is passed over.
 static tenon_status parse_encoding(Parser *p, MlirType *t) {
   const MlirAttr *a;
-  TRY(parse_attr(p, false, &a));
+  TRY(mt_attr(p, false, &a));
   const MlirAttr *b = mlir_field(a, "bounds");
   if (!b) return TENON_OK;
   const int64_t *v;
   int64_t n;
   if (!mlir_ints(p->arena, b, &v, &n) || n != t->rank)
-    return expected(p, "as many bounds as dimensions before this");
+    return mt_expected(p, "as many bounds as dimensions before this");
   t->bounds = v;
   return TENON_OK;
 }
 
 static tenon_status elem_of_tensor(Parser *p, MlirType *t) {
   const MlirType *e;
-  TRY(parse_type(p, &e));
+  TRY(mt_type(p, &e));
   t->elem = e->kind == MT_SCALAR ? e->elem : ME_OTHER;
   t->quant = e->quant;
   if (t->elem == ME_OTHER) t->text = e->text ? e->text : mlir_type_text(p->arena, e);
@@ -202,24 +203,24 @@ static tenon_status elem_of_tensor(Parser *p, MlirType *t) {
 static tenon_status parse_tensor(Parser *p, const MlirType **out) {
   MlirType *t = arena_new(p->arena, MlirType);
   t->kind = MT_TENSOR;
-  if (!is_punct(p, '<')) return expected(p, "'<'");
-  lex_next(p);
+  if (!mt_is_punct(p, '<')) return mt_expected(p, "'<'");
+  mt_lex_next(p);
   TRY(parse_dims(p, t));
   TRY(elem_of_tensor(p, t));
-  if (take_punct(p, ',')) TRY(parse_encoding(p, t));
+  if (mt_take_punct(p, ',')) TRY(parse_encoding(p, t));
   *out = t;
-  return need_punct(p, '>');
+  return mt_need_punct(p, '>');
 }
 
 // ---- others ----
 
-tenon_status parse_type_list(Parser *p, const MlirType *const **out, int64_t *n) {
+tenon_status mt_type_list(Parser *p, const MlirType *const **out, int64_t *n) {
   VEC(const MlirType *) v = {0};
   do {
     const MlirType *t;
-    TRY(parse_type(p, &t));
+    TRY(mt_type(p, &t));
     vec_push(p->arena, &v, t);
-  } while (take_punct(p, ','));
+  } while (mt_take_punct(p, ','));
   *out = v.v;
   *n = v.n;
   return TENON_OK;
@@ -229,44 +230,44 @@ static tenon_status types_in_brackets(Parser *p, char open, char close, const Ml
                                       int64_t *n) {
   *n = 0;
   *out = NULL;
-  TRY(need_punct(p, open));
-  if (take_punct(p, close)) return TENON_OK;
-  TRY(parse_type_list(p, out, n));
-  return need_punct(p, close);
+  TRY(mt_need_punct(p, open));
+  if (mt_take_punct(p, close)) return TENON_OK;
+  TRY(mt_type_list(p, out, n));
+  return mt_need_punct(p, close);
 }
 
 static tenon_status parse_function(Parser *p, const MlirType **out) {
   const MlirType *const *in, *const *res, *one;
   int64_t nin, nres;
   TRY(types_in_brackets(p, '(', ')', &in, &nin));
-  if (p->tok.kind != T_ARROW) return expected(p, "'->'");
-  lex_next(p);
-  if (is_punct(p, '(')) {
+  if (p->tok.kind != T_ARROW) return mt_expected(p, "'->'");
+  mt_lex_next(p);
+  if (mt_is_punct(p, '(')) {
     TRY(types_in_brackets(p, '(', ')', &res, &nres));
   } else {
-    TRY(parse_type(p, &one));
+    TRY(mt_type(p, &one));
     const MlirType **v = arena_array(p->arena, const MlirType *, 1);
     v[0] = one;
     res = v;
     nres = 1;
   }
-  *out = function_type(p, in, nin, res, nres);
+  *out = mt_function_type(p, in, nin, res, nres);
   return TENON_OK;
 }
 
 static tenon_status parse_complex(Parser *p, const MlirType **out) {
-  TRY(need_punct(p, '<'));
-  MlirElem e = is_word(p, "f32") ? ME_C64 : is_word(p, "f64") ? ME_C128 : ME_NONE;
-  if (e == ME_NONE) return expected(p, "f32 or f64");
-  lex_next(p);
-  *out = scalar_type(p, e);
-  return need_punct(p, '>');
+  TRY(mt_need_punct(p, '<'));
+  MlirElem e = mt_is_word(p, "f32") ? ME_C64 : mt_is_word(p, "f64") ? ME_C128 : ME_NONE;
+  if (e == ME_NONE) return mt_expected(p, "f32 or f64");
+  mt_lex_next(p);
+  *out = mt_scalar_type(p, e);
+  return mt_need_punct(p, '>');
 }
 
 static tenon_status parse_named(Parser *p, const MlirType **out) {
   Str name = p->tok.text;
   const char *from = p->tok.start;
-  lex_next(p);
+  mt_lex_next(p);
   if (str_is(name, "quant.uniform")) {
     MlirType *t = arena_new(p->arena, MlirType);
     t->kind = MT_SCALAR;
@@ -280,10 +281,10 @@ static tenon_status parse_named(Parser *p, const MlirType **out) {
     *out = t;
     return TENON_OK;
   }
-  if (!memchr(name.p, '.', (size_t)name.n) && !is_punct(p, '<')) {
+  if (!memchr(name.p, '.', (size_t)name.n) && !mt_is_punct(p, '<')) {
     *out = strmap_get(&p->type_alias, name);
     if (*out) return TENON_OK;
-    return fail(p->diag, TENON_EFORMAT, tok_where(p), "the type !%.*s is not defined",
+    return fail(p->diag, TENON_EFORMAT, mt_tok_where(p), "the type !%.*s is not defined",
                 STR_ARG(name));
   }
   return other_type(p, from, out);
@@ -298,9 +299,9 @@ static bool is_int_word(Str s) {
   return true;
 }
 
-bool starts_type(const Parser *p) {
+bool mt_starts_type(const Parser *p) {
   static const char *const words[] = {"tensor", "tuple", "complex", "none", "vector", "memref"};
-  if (p->tok.kind == T_BANG || is_punct(p, '(')) return true;
+  if (p->tok.kind == T_BANG || mt_is_punct(p, '(')) return true;
   if (p->tok.kind != T_WORD) return false;
   for (int i = 0; i < ARRAY_LEN(words); i++)
     if (str_is(p->tok.text, words[i])) return true;
@@ -311,10 +312,10 @@ static tenon_status parse_word(Parser *p, const MlirType **out) {
   Str name = p->tok.text;
   const char *from = p->tok.start;
   MlirElem e = mlir_elem_of(name);
-  if (!starts_type(p)) return expected(p, "a type");
-  lex_next(p);
+  if (!mt_starts_type(p)) return mt_expected(p, "a type");
+  mt_lex_next(p);
   if (e != ME_NONE) {
-    *out = scalar_type(p, e);
+    *out = mt_scalar_type(p, e);
     return TENON_OK;
   }
   if (str_is(name, "tensor")) return parse_tensor(p, out);
@@ -334,9 +335,9 @@ static tenon_status parse_word(Parser *p, const MlirType **out) {
   return str_is(name, "none") ? TENON_OK : other_type(p, from, out);
 }
 
-tenon_status parse_type(Parser *p, const MlirType **out) {
-  TRY(enter(p));
-  if (is_punct(p, '('))
+tenon_status mt_type(Parser *p, const MlirType **out) {
+  TRY(mt_enter(p));
+  if (mt_is_punct(p, '('))
     TRY(parse_function(p, out));
   else if (p->tok.kind == T_BANG)
     TRY(parse_named(p, out));

@@ -40,11 +40,14 @@ static bool is_mlir_text(Str s) {
   return rest.n > 2 && (rest.p[0] == '#' || rest.p[0] == '!') && is_alias(rest);
 }
 
-bool mlir_is(Str s) { return is_bytecode(s) || is_mlir_text(s); }
+bool mlir_is(Str s) { return is_bytecode(s) || is_mlir_text(s) || mlir_is_jax(s); }
 
 tenon_status mlir_read(Arena *a, Str bytes, MlirFile *out, Diag *d) {
   if (is_bytecode(bytes))
-    return fail(d, TENON_EUNSUPPORTED, NOWHERE, "MLIR bytecode: write the module as text");
-  TRY(mlir_read_text(a, bytes, out, d));
+    TRY(mlir_read_bytecode(a, bytes, out, d));
+  else if (mlir_is_jax(bytes))
+    TRY(mlir_read_jax(a, bytes, out, d));
+  else
+    TRY(mlir_read_text(a, bytes, out, d));
   return mlir_verify(a, out, d);
 }
