@@ -65,9 +65,10 @@ static bool same(const HloCheck *k, const Value *a, const Value *b, int64_t i) {
 
 // Sums of floats depend on their order, which is not specified: what cancels may differ by more than a few of its own
 // units.  So they are also held to the units of the largest element.
-static const char *const summing[] = {"stablehlo.dot_general",   "stablehlo.convolution",        "stablehlo.fft",
-                                      "stablehlo.reduce_window", "stablehlo.select_and_scatter", "stablehlo.scatter",
-                                      "stablehlo.reduce",        "stablehlo.triangular_solve"};
+static const char *const summing[] = {
+    "stablehlo.dot_general",   "stablehlo.convolution",        "stablehlo.fft",
+    "stablehlo.reduce_window", "stablehlo.select_and_scatter", "stablehlo.scatter",
+    "stablehlo.reduce",        "stablehlo.triangular_solve"};
 static bool adds_up(const MlirModule *m) {
   for (int64_t f = 0; f < m->nfuncs; f++)
     for (int64_t i = 0; m->funcs[f]->body && i < m->funcs[f]->body->nops; i++)
@@ -76,7 +77,11 @@ static bool adds_up(const MlirModule *m) {
   return false;
 }
 static double unit_of(DType t) {
-  return t == DT_F64 ? 0x1p-52 : t == DT_F32 ? 0x1p-23 : t == DT_F16 ? 0x1p-10 : t == DT_BF16 ? 0x1p-7 : 0;
+  return t == DT_F64    ? 0x1p-52
+         : t == DT_F32  ? 0x1p-23
+         : t == DT_F16  ? 0x1p-10
+         : t == DT_BF16 ? 0x1p-7
+                        : 0;
 }
 static bool sums_match(Test *t, const Value *got, const Value *want) {
   enum { UNITS = 4 };
@@ -134,7 +139,8 @@ static bool check_all(Test *t, const HloTest *h, Value *const *out) {
 // Compiled code takes subnormal numbers for zero (runtime/float_mode.h).
 static bool is_tiny(const HloGiven *v) {
   int64_t n;
-  if (!dtype_is_float(v->dtype) || !unit_of(v->dtype) || !shape_count(v->rank, v->dims, &n)) return false;
+  if (!dtype_is_float(v->dtype) || !unit_of(v->dtype) || !shape_count(v->rank, v->dims, &n))
+    return false;
   double least = v->dtype == DT_F64 ? 0x1p-1022 : 0x1p-126;
   for (int64_t i = 0; i < n; i++) {
     double x = fabs(get_f64(v->dtype, v->data, i));
@@ -264,5 +270,7 @@ Verdict conform_run_program(const Case *c, const CaseOptions *o, Arena *a,
                              t.reason);
   if (!s && !excused) return right ? CASE_PASSED : CASE_WRONG;
   if (excused) return CASE_UNSUPPORTED;
-  return s == TENON_EINTERNAL ? CASE_CRASHED : s == TENON_EUNSUPPORTED ? CASE_UNSUPPORTED : CASE_WRONG;
+  return s == TENON_EINTERNAL      ? CASE_CRASHED
+         : s == TENON_EUNSUPPORTED ? CASE_UNSUPPORTED
+                                   : CASE_WRONG;
 }
