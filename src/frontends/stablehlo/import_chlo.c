@@ -60,6 +60,39 @@ static void next_after(HloCall *c) {
   hlo_give(c, hb_where(g, nan, N(g, add, x, y), next));
 }
 
+// The upper half of the product: in 64 bits, or for those by halves of 32.
+static Node *high_u64(Graph *g, Node *x, Node *y) {
+  Node *half = hb_u64(g, DT_U64, 32), *mask = hb_u64(g, DT_U64, 0xFFFFFFFF);
+  Node *xl = N(g, bit_and, x, mask), *xh = N(g, shift_right, x, half);
+  Node *yl = N(g, bit_and, y, mask), *yh = N(g, shift_right, y, half);
+  Node *low = N(g, shift_right, N(g, mul, xl, yl), half);
+  Node *a = N(g, add, N(g, mul, xh, yl), low);
+  Node *b = N(g, add, N(g, mul, xl, yh), N(g, bit_and, a, mask));
+  Node *top = N(g, add, N(g, mul, xh, yh), N(g, shift_right, a, half));
+  return N(g, add, top, N(g, shift_right, b, half));
+}
+static void mulhi(HloCall *c) {
+  Graph *g = c->g;
+  Node *x = hlo_in(c, 0), *y = hlo_in(c, 1);
+  if (g->status) return;
+  DType t = type_of(x)->dtype;
+  bool minus = dtype_class(t) == DC_INT;
+  if (dtype_bits(t) < 64) {
+    DType wide = minus ? DT_I64 : DT_U64;
+    Node *p = N(g, mul, hb_cast(g, x, wide), hb_cast(g, y, wide));
+    hlo_give(c, hb_cast(g, N(g, shift_right, p, hb_u64(g, wide, (uint64_t)dtype_bits(t))), t));
+    return;
+  }
+  Node *u = high_u64(g, hb_bits(g, x, DT_U64), hb_bits(g, y, DT_U64));
+  if (minus) {
+    Node *zero = hb_num(g, x, 0);
+    u = hb_bits(g, u, t);
+    u = N(g, sub, u, hb_where(g, N(g, lt, x, zero), y, zero));
+    u = N(g, sub, u, hb_where(g, N(g, lt, y, zero), x, zero));
+  }
+  hlo_give(c, u);
+}
+
 // clang-format off
 static const HloRow rows[] = {
     {"chlo.acos",       function,   OP_acos,  HLO_PLAIN, NULL},
@@ -79,6 +112,7 @@ static const HloRow rows[] = {
     {"chlo.is_neg_inf", is_inf,     -1,       HLO_PLAIN, NULL},
     {"chlo.is_pos_inf", is_inf,     1,        HLO_PLAIN, NULL},
     {"chlo.lgamma",     function,   0,        HLO_PLAIN, NULL},
+    {"chlo.mulhi",      mulhi,      0,        HLO_PLAIN, NULL},
     {"chlo.next_after", next_after, 0,        HLO_PLAIN, NULL},
     {"chlo.sinh",       function,   0,        HLO_PLAIN, NULL},
     {"chlo.square",     square,     0,        HLO_PLAIN, NULL},

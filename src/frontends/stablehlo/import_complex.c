@@ -153,9 +153,15 @@ static Cx casin_(Graph *g, Cx z) {
   Node *re = N(g, sub, N(g, mul, m.re, p.re), N(g, mul, m.im, p.im));
   return (Cx){hr_atan2(g, z.re, re), N(g, asinh, cross(g, m, p))};
 }
+// The real part by Hull's quotient x / ((|z + 1| + |z - 1|) / 2), away from where its arc cosine is steep.
 static Cx cacos_(Graph *g, Cx z) {
   Cx m = csqrt_(g, near_one(g, z, true)), p = csqrt_(g, near_one(g, z, false));
-  return (Cx){N(g, mul, NUM(2), hr_atan2(g, m.re, p.re)), N(g, asinh, cross(g, p, m))};
+  Node *r = hr_hypot(g, N(g, add, z.re, NUM(1)), z.im);
+  Node *s = hr_hypot(g, N(g, sub, z.re, NUM(1)), z.im);
+  Node *b = N(g, div, z.re, N(g, mul, NUM(0.5), N(g, add, r, s)));
+  Node *flat = N(g, lt, N(g, abs, b), NUM(0.64));
+  Node *re = N(g, mul, NUM(2), hr_atan2(g, m.re, p.re));
+  return (Cx){hb_where(g, flat, N(g, acos, b), re), N(g, asinh, cross(g, p, m))};
 }
 static Cx cacosh_(Graph *g, Cx z) {  // i or -i times acos, in the half plane of z
   Cx w = cacos_(g, z);

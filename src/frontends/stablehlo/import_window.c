@@ -192,10 +192,9 @@ static void select_and_scatter(HloCall *c) {
   static const struct {
     const char *op;
     int mode;
-  } modes[] = {{"stablehlo.add", SCATTER_ADD},
-               {"stablehlo.multiply", SCATTER_MUL},
-               {"stablehlo.maximum", SCATTER_MAX},
-               {"stablehlo.minimum", SCATTER_MIN}};
+  } modes[] = {{"stablehlo.add", SCATTER_ADD},     {"stablehlo.or", SCATTER_MAX},
+               {"stablehlo.and", SCATTER_MIN},     {"stablehlo.multiply", SCATTER_MUL},
+               {"stablehlo.maximum", SCATTER_MAX}, {"stablehlo.minimum", SCATTER_MIN}};
   int mode = -1;
   for (int64_t i = 0; op && i < ARRAY_LEN(modes); i++)
     if (!strcmp(op, modes[i].op)) mode = modes[i].mode;
