@@ -205,6 +205,20 @@ static void check(HloCall *c) {
             mlir_int(mlir_attr(c->op, "max_ulp_difference"), 3));
 }
 
+// Targets that only say where or how: their operands are their results.
+static bool passes(const char *name) {
+  static const char *const list[] = {"Sharding",
+                                     "SPMDFullToShardShape",
+                                     "SPMDShardToFullShape",
+                                     "LayoutConstraint",
+                                     "annotate_device_placement",
+                                     "shape_assertion",
+                                     "xla.sdy.FuncResultSharding"};
+  for (int64_t i = 0; i < ARRAY_LEN(list); i++)
+    if (!strcmp(name, list[i])) return true;
+  return false;
+}
+
 static void custom_call(HloCall *c) {
   const char *name = mlir_word(mlir_attr(c->op, "call_target_name"), "");
   const HloValue *x = c->in;
@@ -217,8 +231,7 @@ static void custom_call(HloCall *c) {
   } else if (!strcmp(name, "check.eq") && c->nin == 2) {
     hlo_check(c, HLO_ALMOST, &x[1], &x[0], 1e-4, 0, 0);
     hlo_give(c, node_scalar(c->g, DT_BOOL, 1));
-  } else if (!strcmp(name, "Sharding") || !strcmp(name, "xla.sdy.FuncResultSharding") ||
-             !strcmp(name, "annotate_device_placement") || !strcmp(name, "LayoutConstraint")) {
+  } else if (passes(name)) {
     same(c);
   } else {
     hlo_refuse(c, "@%s", name);
