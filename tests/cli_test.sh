@@ -404,7 +404,11 @@ data = zipfile.ZipFile(sys.argv[1]).read("a.w.npy")
 import struct
 assert struct.unpack("<6f", data[-24:]) == (0, 3, 1, 4, 2, 5), data[-24:]
 END
-expect 2 "writes .npz and .safetensors" convert $torch/legacy.pth -o "$tmp/w.word"
+expect 0 "nodes" convert $torch/dynamic.pt2 -o "$tmp/dynamic.onnx"
+expect 0 "opset 21, by tenon" inspect "$tmp/dynamic.onnx"
+expect 0 "nodes" convert "$tmp/dynamic.onnx" --optimised --external -o "$tmp/again.onnx"
+expect 0 "" run "$tmp/again.onnx" --target interp
+expect 2 "writes .onnx, .mlir, .npz and .safetensors" convert $torch/legacy.pth -o "$tmp/w.word"
 expect 0 "aten::conv2d" ops --frontend pytorch
 expect 0 "gguf" ops --frontend list
 expect 2 "no reader 'word'" ops --frontend word

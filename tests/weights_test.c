@@ -531,6 +531,36 @@ TEST(pytorch_nests_too_deep_and_into_itself) {
   arena_deinit(&p.arena);
 }
 
+// One network in three files, each trained on its own: the others' weights go into the graph by name, every one of them.
+TEST(weights_of_every_format_fit_the_graph) {
+  static const char *const other[] = {"mnist.pt", "mnist.safetensors"};
+  char model[600], path[600];
+  Diag d;
+  if (!test_data_dir()) SKIP("no data folder");
+  snprintf(model, sizeof model, "%s/models/burn_mnist/mnist.onnx", test_data_dir());
+  for (int k = 0; k < 2; k++) {
+    Model *weights = NULL, *m = NULL;
+    int found = 0;
+    diag_init(&d);
+    snprintf(path, sizeof path, "%s/models/burn_mnist/%s", test_data_dir(), other[k]);
+    REQUIRE(model_open(path, NULL, &d, &weights) == TENON_OK);
+    REQUIRE(model_open(model, &(ModelOptions){.weights = path}, &d, &m) == TENON_OK);
+    Graph *g = m->graph;
+    NodeList order = body_order(g, g->main, &g->arena);
+    for (int64_t i = 0; i < order.n; i++) {
+      const Node *n = order.v[i];
+      const void *bytes;
+      if (n->op != OP_const || !n->name) continue;
+      const Weight *w = weights_find(&weights->import.weights, str_of(n->name));
+      if (!w || const_bytes(g, n, &bytes, &d)) continue;
+      found += !memcmp(weight_elements(w, &g->arena), bytes, (size_t)w->n * 4);
+    }
+    EXPECT_INT_EQ(found, 18);
+    model_free(m);
+    model_free(weights);
+  }
+}
+
 TEST(formats_are_told_apart_by_content) {
   Bytes x;
   EXPECT_STR_EQ(frontend_of(gguf_bytes(&x, &gguf_good, NULL))->name, "gguf");
