@@ -408,6 +408,9 @@ expect 0 "nodes" convert $torch/dynamic.pt2 -o "$tmp/dynamic.onnx"
 expect 0 "opset 21, by tenon" inspect "$tmp/dynamic.onnx"
 expect 0 "nodes" convert "$tmp/dynamic.onnx" --optimised --external -o "$tmp/again.onnx"
 expect 0 "" run "$tmp/again.onnx" --target interp
+expect 4 "fix them with --fix" convert $torch/dynamic.pt2 -o "$tmp/dynamic.mlir"
+expect 0 "nodes" convert $torch/dynamic.pt2 --fix s58=3 -o "$tmp/dynamic.mlir"
+expect 0 "StableHLO" inspect "$tmp/dynamic.mlir"
 expect 2 "writes .onnx, .mlir, .npz and .safetensors" convert $torch/legacy.pth -o "$tmp/w.word"
 expect 0 "aten::conv2d" ops --frontend pytorch
 expect 0 "gguf" ops --frontend list
