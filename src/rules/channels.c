@@ -165,9 +165,8 @@ static Node *depthwise_picked(Graph *g, const Match *m) {
   const Node *conv = m->root;
   Picks p;
   Node *src[3];
-  Dim channels = type_of(conv)->dims[1];
   int64_t group = ((const conv_attrs *)conv->attrs)->group;
-  if (!ready(conv) || group < 2 || !ie_is(channels, group) ||
+  if (!ready(conv) || group < 2 || !ie_is(type_of(conv)->dims[1], group) ||
       !ie_is(type_of(conv->src[0])->dims[1], group) || !in_order(g, conv, &p))
     return NULL;
   for (uint32_t i = 0; i < conv->nsrc; i++)
