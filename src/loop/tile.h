@@ -6,8 +6,12 @@
 //                                                    cast f32 (b[h*ldb + k] if h = col0 + j < N)) }
 //       ...                        what is done with each sum
 //
-// Both operands lie along the contracted axis, and what is beyond their last row counts as 0: so units that copy boxes of a matrix
-// into shared memory can fetch them.
+// An operand is
+//  - a matrix that lies along the contracted axis, as above: what is beyond its last row counts as 0, so units that copy boxes of a matrix
+//    into shared memory can fetch it;
+//  - as lhs, a window over an image with channels last, as loop_tile_window writes it: rows are pixels of the result, the contracted axis is
+//    taps and then channels.  Units that walk over images fetch it;
+//  - as lhs, any value of a row and a place along the contracted axis whose loads are guarded by the row: threads compute it.
 #ifndef TENON_LOOP_TILE_H
 #define TENON_LOOP_TILE_H
 
@@ -15,12 +19,22 @@
 
 enum { TILE_DEPTH_BYTES = 128, TILE_ROWS = 64, TILE_COLS = 32, TILE_MOST_COLS = 256 };
 
+typedef enum { TILE_MATRIX, TILE_WINDOW, TILE_VALUE } LoopTileForm;
+// A convolution of two spatial axes, the outer one first.
+typedef struct LoopWindow {
+  int64_t channels;
+  Dim images;
+  int64_t in[2], out[2], taps[2], stride[2], dilation[2], lo[2];
+} LoopWindow;
 typedef struct LoopTileOperand {
-  int32_t buffer;
+  uint8_t form;           // LoopTileForm
+  const LoopExpr *value;  // below its conversion to f32
+  LoopWindow window;
+  int32_t buffer;  // TILE_VALUE: -1
   DType dtype;
   Dim row;     // of the matrix, in terms of the item's symbols and the tile's variable
   Dim rows;    // of the matrix
-  Dim stride;  // elements from one row to the next
+  Dim stride;  // TILE_MATRIX: elements from one row to the next
 } LoopTileOperand;
 typedef struct LoopTile {
   const LoopStmt *rows, *cols, *sum;
@@ -31,6 +45,9 @@ typedef struct LoopTile {
 
 // Whether the loop is the outer one of a tile; else *why says what is wrong.
 bool loop_tile_match(const LoopKernel *k, const LoopStmt *s, LoopTile *out, const char **why);
+// The element of a window at a row (an index of the result's pixels) and a place along the contracted axis.
+const LoopExpr *loop_tile_window(LoopKernel *k, int32_t buffer, const LoopWindow *w,
+                                 const LoopBound *row, Dim at);
 // The tile of a kernel; false: it has none.
 bool loop_find_tile(const LoopKernel *k, LoopTile *out);
 
