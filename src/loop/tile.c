@@ -210,6 +210,9 @@ bool loop_tile_match(const LoopKernel *k, const LoopStmt *s, LoopTile *out, cons
     return false;
   out->m = (int)m;
   out->n = (int)n;
+  out->after = 1;
+  if (out->sum->kind == LS_REDUCE && out->sum->op == LOOP_max)
+    return loop_tile_attention(k, out, why);
   return match_sum(k, out, why);
 }
 

@@ -12,12 +12,28 @@
 //  - as lhs, a window over an image with channels last, as loop_tile_window writes it: rows are pixels of the result, the contracted axis is
 //    taps and then channels.  Units that walk over images fetch it;
 //  - as lhs, any value of a row and a place along the contracted axis whose loads are guarded by the row: threads compute it.
+// Attention is another form: rows are queries, columns those of the result, and three reductions over the keys follow one another, which machines
+// do in one pass, with a running maximum.  `score` is the same function of the products in all three (let statements may belong to it):
+//
+//   reduce %m: f32 = max over key < n { reduce %s: f32 = add over d < D { yield mul(q, k) }  yield score(%s) }
+//   let %top = select(eq(%m, -inf), 0, %m)
+//   reduce %l: f32 = add over key < n { ...                      yield exp(sub(score(%s), %top)) }
+//   reduce %o: f32 = add over key < n { ...                      yield mul(cast f32 (cast T (exp(sub(score(%s), %top)))), v) }
+//   ...                            what is done with %o and %l
+//
+// q, k and v are loads of T along d and the columns, elsewhere in steps of 8 elements; q is guarded by the query, v by the column.
 #ifndef TENON_LOOP_TILE_H
 #define TENON_LOOP_TILE_H
 
 #include "loop/loop.h"
 
-enum { TILE_DEPTH_BYTES = 128, TILE_ROWS = 64, TILE_COLS = 32, TILE_MOST_COLS = 256 };
+enum {
+  TILE_DEPTH_BYTES = 128,
+  TILE_ROWS = 64,
+  TILE_COLS = 32,
+  TILE_MOST_COLS = 256,
+  TILE_KEYS = 64
+};
 
 typedef enum { TILE_MATRIX, TILE_WINDOW, TILE_VALUE } LoopTileForm;
 // A convolution of two spatial axes, the outer one first.
@@ -36,8 +52,17 @@ typedef struct LoopTileOperand {
   Dim rows;    // of the matrix
   Dim stride;  // TILE_MATRIX: elements from one row to the next
 } LoopTileOperand;
+typedef struct LoopTileAttention {
+  const LoopStmt *max, *total;        // reductions; of the weighted values: LoopTile.sum
+  const LoopStmt *product;            // in that one: of a query and a key
+  const LoopExpr *score, *q, *k, *v;  // in terms of it
+  int64_t size, columns;              // of a head's elements, and of the result's
+} LoopTileAttention;
 typedef struct LoopTile {
   const LoopStmt *rows, *cols, *sum;
+  bool is_attention;
+  LoopTileAttention attention;
+  int64_t after;  // statements before what is done with the sums
   LoopTileOperand a, b;
   int m, n, stages, groups;
   Dim depth;
@@ -45,6 +70,8 @@ typedef struct LoopTile {
 
 // Whether the loop is the outer one of a tile; else *why says what is wrong.
 bool loop_tile_match(const LoopKernel *k, const LoopStmt *s, LoopTile *out, const char **why);
+// tile_attention.c: likewise of the statements in the two loops.
+bool loop_tile_attention(const LoopKernel *k, LoopTile *t, const char **why);
 // The element of a window at a row (an index of the result's pixels) and a place along the contracted axis.
 const LoopExpr *loop_tile_window(LoopKernel *k, int32_t buffer, const LoopWindow *w,
                                  const LoopBound *row, Dim at);

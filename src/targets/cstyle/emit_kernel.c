@@ -79,9 +79,10 @@ static void parameters(CEmit *e, const char *name, bool scratch) {
     device_parameters(e, &b);
   else
     c_parameters(e, &b, scratch);
-  if (e->tile && e->tile->a.form != TILE_VALUE)
+  bool maps = e->tile && !e->tile->is_attention;
+  if (maps && e->tile->a.form != TILE_VALUE)
     strbuf_puts(&b, ", const __grid_constant__ tn_map tn_map_a");
-  if (e->tile) strbuf_puts(&b, ", const __grid_constant__ tn_map tn_map_b");
+  if (maps) strbuf_puts(&b, ", const __grid_constant__ tn_map tn_map_b");
   const char *bounds =
       e->tile ? str_printf(e->arena, "__launch_bounds__(%d, 1) ", e->c->record->threads) : "";
   cs_open(e, "%s %s%s(%s) {", e->sp->function, bounds, name, strbuf_text(&b));

@@ -15,7 +15,7 @@
 #include "runtime/cuda/cuda.h"
 #include "targets/cstyle/emit.h"
 
-enum { TURN_PITCH = 40, TURN_ROWS = 16, WARP = 32, WARPGROUP = 128, BARRIER_BYTES = 128 };
+enum { WARP = 32, WARPGROUP = 128, BARRIER_BYTES = 128 };
 
 // ---- what all such kernels call ----
 
@@ -64,14 +64,14 @@ static const char tile_top[] =
 // clang-format on
 
 // The instruction names every register, so each number of columns has its own.
-static void put_product(const LoopTile *t, StrBuf *out) {
-  int regs = t->n / 2;
+void cs_tile_product(const LoopTile *t, int n, StrBuf *out) {
+  int regs = n / 2;
   const char *type = t->a.dtype == DT_BF16 ? "bf16" : "f16";
   strbuf_printf(out,
                 "TN_FN void tn_product(float (&d)[%d], unsigned long long a, unsigned long long b, "
                 "int more) {\n  asm volatile(\"{ .reg .pred p; setp.ne.b32 p, %%%d, 0; \"\n"
                 "    \"wgmma.mma_async.sync.aligned.m64n%dk16.f32.%s.%s {\"\n    \"",
-                regs, regs + 2, t->n, type, type);
+                regs, regs + 2, n, type, type);
   for (int i = 0; i < regs; i++) strbuf_printf(out, "%s%%%d", i ? ", " : "", i);
   strbuf_printf(out, "}, \"\n    \"%%%d, %%%d, p, 1, 1, 0, 0; }\"\n    : ", regs, regs + 1);
   for (int i = 0; i < regs; i++) strbuf_printf(out, "%s\"+f\"(d[%d])", i ? ", " : "", i);
@@ -80,7 +80,10 @@ static void put_product(const LoopTile *t, StrBuf *out) {
 
 void cs_tile_top(const LoopTile *t, StrBuf *out) {
   strbuf_puts(out, tile_top);
-  put_product(t, out);
+  if (t->is_attention)
+    cs_attention_top(t, out);
+  else
+    cs_tile_product(t, t->n, out);
 }
 
 // ---- how it is launched ----
@@ -165,7 +168,7 @@ static bool put_maps(CEmit *e, const LoopTile *t) {
 static int stage_bytes(const LoopTile *t) { return (t->m + t->n) * TILE_DEPTH_BYTES; }
 
 static int turn_bytes(const LoopTile *t) {
-  return t->groups * 4 * TURN_ROWS * TURN_PITCH * (int)sizeof(float);
+  return t->groups * 4 * CS_TURN_ROWS * CS_TURN_PITCH * (int)sizeof(float);
 }
 
 static void put_record(CEmit *e, const LoopTile *t) {
@@ -197,7 +200,7 @@ static Dim across_of(Dim d, Dim item) {
   return NULL;
 }
 
-static void open_items(CEmit *e, const LoopStmt *items, const LoopTile *t) {
+void cs_tile_items(CEmit *e, const LoopStmt *items, const LoopTile *t) {
   Dim across = across_of(t->b.row, items->sym);
   const char *v = cs_name(e, items->sym->name);
   set_text(e, items->sym, v);
@@ -303,7 +306,7 @@ static void emit_fetching(CEmit *e, const LoopStmt *items, const LoopTile *t) {
   if (!by_threads(t)) cs_open(e, "if (threadIdx.x == 0) {");
   cs_line(e, "int tn_s = 0;");
   cs_line(e, "unsigned tn_parity = 1; /* the ring begins empty */");
-  open_items(e, items, t);
+  cs_tile_items(e, items, t);
   cs_line(e, "const int tn_col = (int)(%s);", first_row(e, &t->b, t->cols->sym));
   if (by_threads(t))
     compute_values(e, t);
@@ -345,27 +348,31 @@ static void emit_products(CEmit *e, const LoopTile *t) {
 static void emit_sums(CEmit *e, const LoopTile *t, bool inside) {
   e->inside = inside;
   const char *i = cs_name(e, t->rows->sym->name), *j = cs_name(e, t->cols->sym->name);
-  LoopBlock rest = {t->cols->body.n - 1, t->cols->body.v + 1};
+  LoopBlock rest = {t->cols->body.n - t->after, t->cols->body.v + t->after};
   cs_line(e, "#pragma unroll");
   cs_open(e, "for (int tn_c = 0; tn_c < %d; tn_c++) {", t->n / WARP);
   cs_line(e, "__syncwarp();");
   cs_line(e, "#pragma unroll");
   cs_open(e, "for (int q = 0; q < 4; q++) {");
   cs_line(e, "float *const tn_to = tn_turn + (tn_lane >> 2) * %d + q * 8 + (tn_lane & 3) * 2;",
-          TURN_PITCH);
+          CS_TURN_PITCH);
   cs_line(e, "const float *const tn_d = tn_sum + (tn_c * 4 + q) * 4;");
   cs_line(e, "*(float2 *)tn_to = make_float2(tn_d[0], tn_d[1]);");
-  cs_line(e, "*(float2 *)(tn_to + %d) = make_float2(tn_d[2], tn_d[3]);", 8 * TURN_PITCH);
+  cs_line(e, "*(float2 *)(tn_to + %d) = make_float2(tn_d[2], tn_d[3]);", 8 * CS_TURN_PITCH);
   cs_close(e);
   cs_line(e, "__syncwarp();");
   cs_line(e, "const int %s = tn_c * %d + tn_lane;", j, WARP);
   cs_line(e, "#pragma unroll");
-  cs_open(e, "for (int tn_r = 0; tn_r < %d; tn_r++) {", TURN_ROWS);
-  cs_line(e, "const int %s = tn_who * %d + tn_warp * %d + tn_r;", i, TILE_ROWS, TURN_ROWS);
-  cs_line(e, "const float tn_value = tn_turn[tn_r * %d + tn_lane];", TURN_PITCH);
+  cs_open(e, "for (int tn_r = 0; tn_r < %d; tn_r++) {", CS_TURN_ROWS);
+  cs_line(e, "const int %s = tn_who * %d + tn_warp * %d + tn_r;", i, TILE_ROWS, CS_TURN_ROWS);
+  cs_line(e, "const float tn_value = tn_turn[tn_r * %d + tn_lane];", CS_TURN_PITCH);
   set_text(e, t->rows->sym, i);
   set_text(e, t->cols->sym, j);
   e->var[t->sum->var] = (CVal){.text = "tn_value", .dtype = DT_F32};
+  if (t->is_attention) {
+    cs_line(e, "const float tn_total = tn_totals[tn_r];");
+    e->var[t->attention.total->var] = (CVal){.text = "tn_total", .dtype = DT_F32};
+  }
   cs_block(e, &rest);
   cs_close(e);
   cs_close(e);
@@ -373,7 +380,7 @@ static void emit_sums(CEmit *e, const LoopTile *t, bool inside) {
 }
 
 // Tiles that lie wholly within the result ask for nothing: so all that they read is under way at once.
-static void emit_rest(CEmit *e, const LoopTile *t) {
+void cs_tile_rest(CEmit *e, const LoopTile *t) {
   const char *row = first_row(e, &t->a, t->rows->sym), *col = first_row(e, &t->b, t->cols->sym);
   cs_open(e, "if (%s + %d <= %s && %s + %d <= %s) {", row, t->m, cs_dim(e, t->a.rows), col, t->n,
           cs_dim(e, t->b.rows));
@@ -392,13 +399,13 @@ static void emit_computing(CEmit *e, const LoopStmt *items, const LoopTile *t) {
           WARP);
   cs_line(e, "const int tn_warp = threadIdx.x %% %d / %d;", WARPGROUP, WARP);
   cs_line(e, "float *const tn_turn = tn_turns + (tn_who * 4 + tn_warp) * %d;",
-          TURN_ROWS * TURN_PITCH);
+          CS_TURN_ROWS * CS_TURN_PITCH);
   cs_line(e, "float tn_sum[%d];", t->n / 2);
   cs_line(e, "int tn_s = 0;");
   cs_line(e, "unsigned tn_parity = 0;");
-  open_items(e, items, t);
+  cs_tile_items(e, items, t);
   emit_products(e, t);
-  emit_rest(e, t);
+  cs_tile_rest(e, t);
   cs_close(e);
 }
 
@@ -429,6 +436,10 @@ static void begin_ring(CEmit *e, const LoopTile *t) {
 }
 
 void cs_tile(CEmit *e, const LoopStmt *items, const LoopTile *t) {
+  if (t->is_attention) {
+    cs_attention(e, items, t);
+    return;
+  }
   put_record(e, t);
   if (!by_threads(t)) e->buffer_used[t->a.buffer] = true;
   e->buffer_used[t->b.buffer] = true;
