@@ -50,9 +50,9 @@ static const char tile_top[] =
     "               :: \"r\"(to), \"l\"(m), \"r\"(c), \"r\"(x), \"r\"(y), \"r\"(image), \"r\"(bar),\n"
     "                  \"h\"((unsigned short)dx), \"h\"((unsigned short)dy) : \"memory\");\n}\n"
     "/* Two elements of a row, where the copy engine puts them. */\n"
-    "TN_FN void tn_put_pair(unsigned to, int row, int pair, unsigned x, unsigned y) {\n"
+    "TN_FN void tn_put_pair(unsigned to, int row, int pair, unsigned x) {\n"
     "  const unsigned at = to + row * 128u + ((((unsigned)pair >> 2) ^ (row & 7u)) << 4) + (pair & 3u) * 4u;\n"
-    "  asm volatile(\"st.shared.b32 [%0], %1;\" :: \"r\"(at), \"r\"((x & 0xffffu) | y << 16) : \"memory\");\n}\n"
+    "  asm volatile(\"st.shared.b32 [%0], %1;\" :: \"r\"(at), \"r\"(x) : \"memory\");\n}\n"
     "/* Rows of 128 bytes, swizzled; groups of 8 rows lie 1024 bytes apart. */\n"
     "TN_FN unsigned long long tn_operand(unsigned at) {\n"
     "  return (unsigned long long)((at & 0x3ffff) >> 4) | 1ull << 16 | 64ull << 32 | 1ull << 62;\n}\n"
@@ -206,9 +206,10 @@ void cs_tile_items(CEmit *e, const LoopStmt *items, const LoopTile *t) {
   set_text(e, items->sym, v);
   cs_open(e, "for (long long tn_t = blockIdx.x; tn_t < items; tn_t += gridDim.x) {");
   if (across)
-    cs_line(e, "const long long %s = tn_order(tn_t, items, %s);", v, cs_dim(e, across));
+    cs_line(e, "const %s %s = (%s)tn_order(tn_t, items, %s);", e->index, v, e->index,
+            cs_dim(e, across));
   else
-    cs_line(e, "const long long %s = tn_t;", v);
+    cs_line(e, "const %s %s = (%s)tn_t;", e->index, v, e->index);
 }
 
 static const char *first_row(CEmit *e, const LoopTileOperand *o, Dim var) {
@@ -261,16 +262,25 @@ static void fetch_windows(CEmit *e, const LoopTile *t) {
   cs_close(e);
 }
 
-// One of a pair of neighbours; 0 beyond the contracted axis.
-static void put_element(CEmit *e, const LoopTile *t, const char *name, int which) {
-  cs_line(e, "unsigned %s = 0;", name);
-  cs_line(e, "const int %s_k = tn_k * %d + tn_pair * 2 + %d;", name, TILE_DEPTH_BYTES / 2, which);
-  cs_open(e, "if (%s_k < %s) {", name, cs_dim(e, t->depth));
-  set_text(e, t->sum->sym, str_printf(e->arena, "%s_k", name));
+enum { TOGETHER = 8 };  // rows of a thread whose loads are under way at once
+
+// One of a pair of neighbours; 0 beyond the contracted axis.  No branches, which would keep loads apart.
+static void put_element(CEmit *e, const LoopTile *t, const char *name, const char *at) {
+  set_text(e, t->sum->sym, at);
   cs_new_statement(e, t->a.value);
   CVal v = cs_expr(e, t->a.value);
-  cs_line(e, "%s = %s;", name, v.text);
-  cs_close(e);
+  cs_line(e, "const unsigned %s = %s_in ? %s : 0u;", name, at, v.text);
+}
+
+// Places of a thread's pair along the contracted axis, and whether they are there; the last one stands in for those that are not.
+static void put_places(CEmit *e, const LoopTile *t) {
+  static const char *const name[] = {"tn_low_k", "tn_high_k"};
+  const char *depth = cs_dim(e, t->depth);
+  for (int i = 0; i < 2; i++) {
+    cs_line(e, "int %s = tn_k * %d + tn_pair * 2 + %d;", name[i], TILE_DEPTH_BYTES / 2, i);
+    cs_line(e, "const bool %s_in = %s < %s;", name[i], name[i], depth);
+    cs_line(e, "if (!%s_in) %s = (int)(%s) - 1;", name[i], name[i], depth);
+  }
 }
 
 static void compute_values(CEmit *e, const LoopTile *t) {
@@ -282,13 +292,22 @@ static void compute_values(CEmit *e, const LoopTile *t) {
   cs_line(e, "tn_fetch(tn_at + %d, &tn_map_b, tn_k * %d, tn_col, tn_full);",
           t->m * TILE_DEPTH_BYTES, TILE_DEPTH_BYTES / 2);
   cs_close(e);
-  cs_line(e, "#pragma unroll 4");
-  cs_open(e, "for (int tn_r = 0; tn_r < %d; tn_r++) {", t->m / 4);
-  cs_line(e, "const int %s = threadIdx.x / %d + tn_r * 4;", i, WARP);
+  put_places(e, t);
+  cs_open(e, "for (int tn_g = 0; tn_g < %d; tn_g++) {", t->m / (TOGETHER * WARPGROUP / WARP));
+  cs_line(e, "unsigned tn_v[%d];", TOGETHER);
+  cs_line(e, "#pragma unroll");
+  cs_open(e, "for (int tn_r = 0; tn_r < %d; tn_r++) {", TOGETHER);
+  cs_line(e, "const int %s = threadIdx.x / %d + (tn_g * %d + tn_r) * 4;", i, WARP, TOGETHER);
   set_text(e, t->rows->sym, i);
-  put_element(e, t, "tn_low", 0);
-  put_element(e, t, "tn_high", 1);
-  cs_line(e, "tn_put_pair(tn_at, %s, tn_pair, tn_low, tn_high);", i);
+  put_element(e, t, "tn_low", "tn_low_k");
+  put_element(e, t, "tn_high", "tn_high_k");
+  cs_line(e, "tn_v[tn_r] = (tn_low & 0xffffu) | tn_high << 16;");
+  cs_close(e);
+  cs_line(e, "#pragma unroll");
+  cs_line(e, "for (int tn_r = 0; tn_r < %d; tn_r++)", TOGETHER);
+  cs_line(e,
+          "  tn_put_pair(tn_at, threadIdx.x / %d + (tn_g * %d + tn_r) * 4, tn_pair, tn_v[tn_r]);",
+          WARP, TOGETHER);
   cs_close(e);
   cs_line(e, "asm volatile(\"fence.proxy.async.shared::cta;\" ::: \"memory\");");
   cs_line(e, "__syncwarp();");
