@@ -187,6 +187,8 @@ static bool match_sum(const LoopKernel *k, LoopTile *t, const char **why) {
       !match_value(k, without_cast(v->src[0]), t->rows->sym, s->sym, &t->a))
     return false;
   if (!match_copied(k, v->src[1], t->cols->sym, s, &t->b) || t->b.form != TILE_MATRIX) return false;
+  *why = "warpgroups take turns in tiles of up to 64 columns whose operands are copied";
+  if (t->m < TILE_ROWS * t->groups && (t->n > TILE_ROWS || t->a.form == TILE_VALUE)) return false;
   *why = "the operands of a tile's products are both bf16, or both f16";
   return t->a.dtype == t->b.dtype && (t->a.dtype == DT_BF16 || t->a.dtype == DT_F16);
 }
@@ -203,10 +205,12 @@ bool loop_tile_match(const LoopKernel *k, const LoopStmt *s, LoopTile *out, cons
   int64_t m = s->extent->value, n = out->cols->extent->value;
   out->stages = s->ways;
   out->groups = out->cols->ways;
-  *why = "a tile has 64 rows for each of 1 to 3 warpgroups, up to 256 columns by 32, and 2 to 8 "
-         "stages";
-  if (out->groups < 1 || out->groups > 3 || m != (int64_t)TILE_ROWS * out->groups ||
-      n < TILE_COLS || n > TILE_MOST_COLS || n % TILE_COLS || out->stages < 2 || out->stages > 8)
+  *why =
+      "a tile has 64 rows for each of 1 to 3 warpgroups or for all, up to 256 columns by 32, and "
+      "2 to 8 stages";
+  if (out->groups < 1 || out->groups > 3 ||
+      (m != (int64_t)TILE_ROWS * out->groups && m != TILE_ROWS) || n < TILE_COLS ||
+      n > TILE_MOST_COLS || n % TILE_COLS || out->stages < 2 || out->stages > 8)
     return false;
   out->m = (int)m;
   out->n = (int)n;

@@ -1,7 +1,7 @@
 // tile.h -- what stands in `tile` loops: a matrix of sums of products, and where its operands lie.
 //
 //   tile i < 128 by 4 {            rows; 4 blocks of the contracted axis under way at once
-//     tile j < 256 by 2 {          columns; 2 warpgroups share the tile
+//     tile j < 256 by 2 {          columns; 2 warpgroups share the tile: its rows, or with 64 rows the contracted axis, by turns
 //       reduce %v0: f32 = add over k < K { yield mul(cast f32 (a[g*lda + k] if g = row0 + i < M),
 //                                                    cast f32 (b[h*ldb + k] if h = col0 + j < N)) }
 //       ...                        what is done with each sum

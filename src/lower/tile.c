@@ -26,7 +26,10 @@ static double wave_cycles(int m, int n, int64_t depth) {
   return MAX(MAX(work, shared), copies) + m * (double)n / 12 + 1500;
 }
 
-enum { MOST_STAGES = 8, MOST_VALUE_COLS = 128 };
+enum { MOST_STAGES = 8, MOST_VALUE_COLS = 128, TURN_DEPTH = 384 };
+
+// Small tiles wait for each step of their sums: warpgroups that take turns along a long axis wait at the same time.
+static int turns_for(int64_t depth) { return (int)MIN(MAX(depth / TURN_DEPTH, 1), 3); }
 
 static TileSchedule choose(const Contraction *c, const LowerTarget *t, int64_t depth, bool value) {
   static const struct {
@@ -46,6 +49,7 @@ static TileSchedule choose(const Contraction *c, const LowerTarget *t, int64_t d
     int room = (int)((t->tile_bytes - (24 << 10)) / ((m + n) * TILE_DEPTH_BYTES));
     best = (TileSchedule){
         .m = m, .n = n, .groups = m / TILE_ROWS, .stages = MIN(MAX(room, 2), MOST_STAGES)};
+    if (m == TILE_ROWS && n <= TILE_ROWS && !value) best.groups = turns_for(depth);
     least = cycles;
   }
   return best;

@@ -5,6 +5,8 @@
 // and give it back when the products of the next one are under way.  Blocks go round over the tiles, in an order in which those that run at
 // one moment share rows and columns in the L2 cache.
 //
+// Where there are more warpgroups than rows by 64, they take turns along the contracted axis, and the first adds what the others have.
+//
 // Windows are fetched by the copy engine too, one tap and 64 channels at a time.  Values are computed by the threads of the first warpgroup, two
 // neighbours along the contracted axis each, and stored where the copy engine would have put them.
 //
@@ -171,11 +173,18 @@ static int turn_bytes(const LoopTile *t) {
   return t->groups * 4 * CS_TURN_ROWS * CS_TURN_PITCH * (int)sizeof(float);
 }
 
+// Warpgroups that take turns along the contracted axis; 1: each has rows of its own.
+static int ways_of(const LoopTile *t) { return t->groups * TILE_ROWS / t->m; }
+
+static int part_bytes(const LoopTile *t) {
+  return (ways_of(t) - 1) * TILE_ROWS * t->n * (int)sizeof(float);
+}
+
 static void put_record(CEmit *e, const LoopTile *t) {
   CudaRecord *r = e->c->record;
   *r = (CudaRecord){.threads = WARPGROUP * (t->groups + 1),
-                    .shared_bytes =
-                        1024 + t->stages * stage_bytes(t) + BARRIER_BYTES + turn_bytes(t),
+                    .shared_bytes = 1024 + t->stages * stage_bytes(t) + BARRIER_BYTES +
+                                    turn_bytes(t) + part_bytes(t),
                     .cluster = 1,
                     .persistent = true,
                     .early = true};
@@ -337,30 +346,69 @@ static void emit_fetching(CEmit *e, const LoopStmt *items, const LoopTile *t) {
   if (!by_threads(t)) cs_close(e);
 }
 
+// Where the next block lies in the ring: one after the other, or where warpgroups take turns by its number among all.
+static void open_blocks(CEmit *e, const LoopTile *t) {
+  int ways = ways_of(t);
+  if (ways == 1) {
+    cs_open(e, "for (int tn_k = 0; tn_k < tn_blocks; tn_k++) {");
+    return;
+  }
+  cs_line(e, "#pragma unroll");
+  cs_line(e, "for (int q = 0; q < %d; q++) tn_sum[q] = 0.0f;", t->n / 2);
+  cs_open(e, "for (int tn_k = tn_who; tn_k < tn_blocks; tn_k += %d) {", ways);
+  cs_line(e, "const unsigned tn_number = tn_done + tn_k, tn_parity = tn_number / %du & 1u;",
+          t->stages);
+  cs_line(e, "const int tn_s = (int)(tn_number %% %du);", t->stages);
+}
+
 // One batch of products stays under way: when it is, those before it have read their stage.
 static void emit_products(CEmit *e, const LoopTile *t) {
+  bool turns = ways_of(t) > 1;
   cs_line(e, "int tn_before = -1;");
-  cs_open(e, "for (int tn_k = 0; tn_k < tn_blocks; tn_k++) {");
+  open_blocks(e, t);
   cs_line(e, "const unsigned tn_at = tn_ring + tn_s * %du;", stage_bytes(t));
   cs_line(e, "tn_bar_wait(tn_bars + tn_s * 16u, tn_parity);");
-  cs_line(e, "const unsigned long long tn_a = tn_operand(tn_at + tn_who * %du);",
-          TILE_ROWS * TILE_DEPTH_BYTES);
+  cs_line(e, "const unsigned long long tn_a = tn_operand(tn_at + %s * %du);",
+          turns ? "0" : "tn_who", TILE_ROWS * TILE_DEPTH_BYTES);
   cs_line(e, "const unsigned long long tn_b = tn_operand(tn_at + %du);", t->m * TILE_DEPTH_BYTES);
   cs_line(e, "asm volatile(\"wgmma.fence.sync.aligned;\" ::: \"memory\");");
   cs_line(e, "#pragma unroll");
-  cs_line(e,
-          "for (int q = 0; q < 4; q++) tn_product(tn_sum, tn_a + q * 2, tn_b + q * 2, tn_k | q);");
+  cs_line(e, "for (int q = 0; q < 4; q++) tn_product(tn_sum, tn_a + q * 2, tn_b + q * 2, %s | q);",
+          turns ? "(tn_k - tn_who)" : "tn_k");
   cs_line(e, "asm volatile(\"wgmma.commit_group.sync.aligned;\" ::: \"memory\");");
   cs_line(e, "asm volatile(\"wgmma.wait_group.sync.aligned 1;\" ::: \"memory\");");
   cs_line(e, "if (tn_before >= 0 && tn_lane == 0) tn_bar_arrive(tn_bars + tn_before * 16u + 8);");
   cs_line(e, "tn_before = tn_s;");
-  advance(e, t);
+  if (!turns) advance(e, t);
   cs_close(e);
   cs_line(e, "asm volatile(\"wgmma.wait_group.sync.aligned 0;\" ::: \"memory\");");
   cs_line(e, "#pragma unroll");
   cs_line(e, "for (int q = 0; q < %d; q++) asm volatile(\"\" : \"+f\"(tn_sum[q]) :: \"memory\");",
           t->n / 2);
-  cs_line(e, "if (tn_lane == 0) tn_bar_arrive(tn_bars + tn_before * 16u + 8);");
+  cs_line(e, "if (tn_before >= 0 && tn_lane == 0) tn_bar_arrive(tn_bars + tn_before * 16u + 8);");
+}
+
+// The first warpgroup adds what the others have, in their order.
+static void join_sums(CEmit *e, const LoopTile *t) {
+  int ways = ways_of(t), regs = t->n / 2;
+  const char *meet =
+      str_printf(e->arena, "asm volatile(\"bar.sync 1, %d;\" ::: \"memory\");", ways * WARPGROUP);
+  cs_line(e, "tn_done += tn_blocks;");
+  cs_line(e, "float *const tn_part = tn_parts + threadIdx.x %% %d;", WARPGROUP);
+  cs_open(e, "if (tn_who > 0) {");
+  cs_line(e, "#pragma unroll");
+  cs_line(e, "for (int q = 0; q < %d; q++) tn_part[((tn_who - 1) * %d + q) * %d] = tn_sum[q];",
+          regs, regs, WARPGROUP);
+  cs_close(e);
+  cs_line(e, "%s", meet);
+  cs_open(e, "if (tn_who == 0) {");
+  cs_line(e, "#pragma unroll");
+  cs_line(e, "for (int g = 0; g < %d; g++)", ways - 1);
+  cs_line(e, "  #pragma unroll");
+  cs_line(e, "  for (int q = 0; q < %d; q++) tn_sum[q] += tn_part[(g * %d + q) * %d];", regs, regs,
+          WARPGROUP);
+  cs_close(e);
+  cs_line(e, "%s", meet);
 }
 
 // What is done with each sum: rows of this warp, columns by lanes.
@@ -420,11 +468,20 @@ static void emit_computing(CEmit *e, const LoopStmt *items, const LoopTile *t) {
   cs_line(e, "float *const tn_turn = tn_turns + (tn_who * 4 + tn_warp) * %d;",
           CS_TURN_ROWS * CS_TURN_PITCH);
   cs_line(e, "float tn_sum[%d];", t->n / 2);
-  cs_line(e, "int tn_s = 0;");
-  cs_line(e, "unsigned tn_parity = 0;");
+  bool turns = ways_of(t) > 1;
+  if (turns)
+    cs_line(e, "unsigned tn_done = 0;");
+  else
+    cs_line(e, "int tn_s = 0;");
+  if (!turns) cs_line(e, "unsigned tn_parity = 0;");
   cs_tile_items(e, items, t);
   emit_products(e, t);
+  if (turns) {
+    join_sums(e, t);
+    cs_open(e, "if (tn_who == 0) {");
+  }
   cs_tile_rest(e, t);
+  if (turns) cs_close(e);
   cs_close(e);
 }
 
@@ -448,7 +505,7 @@ static void begin_ring(CEmit *e, const LoopTile *t) {
   cs_line(e, "asm volatile(\"prefetch.tensormap [%%0];\" :: \"l\"(&tn_map_b) : \"memory\");");
   cs_open(e, "for (int s = 0; s < %d; s++) {", t->stages);
   cs_line(e, "tn_bar_init(tn_bars + s * 16, %d);", by_threads(t) ? 1 + WARPGROUP / WARP : 1);
-  cs_line(e, "tn_bar_init(tn_bars + s * 16 + 8, %d);", t->groups * 4);
+  cs_line(e, "tn_bar_init(tn_bars + s * 16 + 8, %d);", t->groups / ways_of(t) * 4);
   cs_close(e);
   cs_line(e, "asm volatile(\"fence.mbarrier_init.release.cluster;\" ::: \"memory\");");
   cs_close(e);
@@ -468,6 +525,8 @@ void cs_tile(CEmit *e, const LoopStmt *items, const LoopTile *t) {
           t->stages * stage_bytes(t));
   cs_line(e, "float *const tn_turns = (float *)(tn_raw + (tn_bars + %du - tn_shared_at(tn_raw)));",
           BARRIER_BYTES);
+  if (ways_of(t) > 1)
+    cs_line(e, "float *const tn_parts = tn_turns + %d;", turn_bytes(t) / (int)sizeof(float));
   put_blocks(e, t);
   begin_ring(e, t);
   cs_line(e, "__syncthreads();");
