@@ -26,7 +26,7 @@ static double wave_cycles(int m, int n, int64_t depth) {
   return MAX(MAX(work, shared), copies) + m * (double)n / 12 + 1500;
 }
 
-enum { MOST_STAGES = 8, MOST_VALUE_COLS = 128, TURN_DEPTH = 384 };
+enum { MOST_STAGES = 8, VALUE_STAGES = 3, MOST_VALUE_COLS = 128, TURN_DEPTH = 384 };
 
 // Small tiles wait for each step of their sums: warpgroups that take turns along a long axis wait at the same time.
 static int turns_for(int64_t depth) { return (int)MIN(MAX(depth / TURN_DEPTH, 1), 3); }
@@ -39,16 +39,17 @@ static TileSchedule choose(const Contraction *c, const LowerTarget *t, int64_t d
   int64_t rows = ie_is_const(c->m) ? c->m->value : 4096, cols = c->n->value, units = t->units;
   TileSchedule best = {0};
   double least = 0;
+  int most = value ? VALUE_STAGES : MOST_STAGES;
   for (int64_t i = 0; i < ARRAY_LEN(tile); i++) {
     int m = tile[i].m, n = tile[i].n;
-    if (value && n > MOST_VALUE_COLS) continue;
+    if (value && (n > MOST_VALUE_COLS || m > TILE_ROWS)) continue;
     int64_t tiles = ((rows + m - 1) / m) * ((cols + n - 1) / n),
             waves = (tiles + units - 1) / units;
     double cycles = (double)waves * wave_cycles(m, n, depth);
     if (best.m && cycles >= least) continue;
     int room = (int)((t->tile_bytes - (24 << 10)) / ((m + n) * TILE_DEPTH_BYTES));
-    best = (TileSchedule){
-        .m = m, .n = n, .groups = m / TILE_ROWS, .stages = MIN(MAX(room, 2), MOST_STAGES)};
+    best =
+        (TileSchedule){.m = m, .n = n, .groups = m / TILE_ROWS, .stages = MIN(MAX(room, 2), most)};
     if (m == TILE_ROWS && n <= TILE_ROWS && !value) best.groups = turns_for(depth);
     least = cycles;
   }

@@ -186,7 +186,7 @@ static void put_record(CEmit *e, const LoopTile *t) {
                     .shared_bytes = 1024 + t->stages * stage_bytes(t) + BARRIER_BYTES +
                                     turn_bytes(t) + part_bytes(t),
                     .cluster = 1,
-                    .persistent = true,
+                    .persistent = t->a.form != TILE_VALUE,
                     .early = true};
   if (!put_maps(e, t)) cs_fail(e, "a tile's operand does not lie as the copy engine wants it");
   if (r->shared_bytes > 227 << 10) cs_fail(e, "a tile needs %d bytes", r->shared_bytes);
