@@ -328,7 +328,7 @@ TEST(windows_become_maps_of_images) {
            "        let %v2: f32 = select(eq(%v1, -inf), 0.0, %v1)\n"                              \
            "        reduce %v4: f32 = add over b < 50 {\n" PRODUCT(                                \
                "v3", "d2",                                                                         \
-               "b") "          yield exp(sub(mul(%v3, 0x1p-2), %v2))\n        }\n"                   \
+               "b") "          yield exp(sub(mul(%v3, 0x1p-2), %v2))\n        }\n"                 \
                     "        reduce %v6: f32 = add over e < 50 {\n" PRODUCT(                       \
                         "v5", "d3",                                                                \
                         "e") "          yield mul(cast[f32](cast[bf16](exp(sub(" again             \
