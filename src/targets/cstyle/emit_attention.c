@@ -87,7 +87,7 @@ static void set_text(CEmit *e, Dim sym, const char *text) {
 }
 
 // Rows of 16-byte pieces into shared memory at `to`; `within` says which of them there are besides the load's guards.
-static void copy_rows(CEmit *e, const LoopExpr *load, int rows, int width, const char *to,
+static void copy_rows(CEmit *e, const LoopExpr *load, int rows, const char *to,
                       const char *within) {
   const char *guards = cs_guards(e, load->nguards, load->guard);
   e->buffer_used[load->buffer] = true;
@@ -95,7 +95,6 @@ static void copy_rows(CEmit *e, const LoopExpr *load, int rows, int width, const
   cs_line(e, "tn_copy(tn_piece(%s, %d, tn_r, tn_d), %s + (tn_there ? %s : 0), tn_there);", to, rows,
           e->buffer[load->buffer], cs_dim(e, load->index));
   cs_drop_guards(e, load->nguards, load->guard);
-  (void)width;
 }
 
 static void open_rows(CEmit *e, int rows, int width) {
@@ -111,8 +110,7 @@ static void copy_queries(CEmit *e, const LoopTile *t) {
   open_rows(e, TILE_ROWS, width_of(t));
   set_text(e, t->rows->sym, "tn_r");
   set_text(e, a->product->sym, "tn_d");
-  copy_rows(e, a->q, TILE_ROWS, width_of(t), "tn_queries",
-            str_printf(e->arena, "tn_d < %d", (int)a->size));
+  copy_rows(e, a->q, TILE_ROWS, "tn_queries", str_printf(e->arena, "tn_d < %d", (int)a->size));
   cs_close(e);
 }
 
@@ -125,12 +123,12 @@ static void copy_keys(CEmit *e, const LoopTile *t, const char *stage) {
   cs_line(e, "const %s tn_key = tn_from + tn_r;", e->index);
   set_text(e, t->sum->sym, "tn_key");
   set_text(e, a->product->sym, "tn_d");
-  copy_rows(e, a->k, TILE_KEYS, width_of(t), "tn_to", within);
+  copy_rows(e, a->k, TILE_KEYS, "tn_to", within);
   cs_close(e);
   open_rows(e, TILE_KEYS, t->n);
   cs_line(e, "const %s tn_key = tn_from + tn_r;", e->index);
   set_text(e, t->cols->sym, "tn_d");
-  copy_rows(e, a->v, TILE_KEYS, t->n, str_printf(e->arena, "tn_to + %d", key_bytes(t)),
+  copy_rows(e, a->v, TILE_KEYS, str_printf(e->arena, "tn_to + %d", key_bytes(t)),
             "tn_key < tn_keys");
   cs_close(e);
   cs_line(e, "asm volatile(\"cp.async.commit_group;\" ::: \"memory\");");
