@@ -91,6 +91,23 @@ def stored():
             report(ok, f"person_detect of {image} ({target}): {got}")
 
 
+# ---- the same network in another format ----
+
+def twins():
+    rng = np.random.default_rng(9)
+    face = f"{MODELS}/ultra_light_face/version-RFB-320_without_postprocessing"
+    pairs = [(f"{MODELS}/dtln/model_1", [(1, 1, 257), (1, 2, 128, 2)]), (f"{MODELS}/dtln/model_2", [(1, 1, 512), (1, 2, 128, 2)]), (face, [(1, 240, 320, 3)])]
+    for base, shapes in pairs:
+        if not os.path.exists(base + ".onnx") or not wanted(base): continue
+        inputs = [rng.random(s).astype("f4") for s in shapes]
+        want = run(base + ".onnx", [a.transpose(0, 3, 1, 2) for a in inputs] if base == face else inputs, "interp")
+        for target in TARGETS:
+            got = run(base + ".tflite", inputs, target)
+            if base == face and not isinstance(got, str): got = got[::-1]  # boxes, then scores
+            ok = not isinstance(got, str) and not isinstance(want, str) and all(g.shape == w.shape and np.abs(g - w).max() <= 1e-4 * max(1, np.abs(w).max()) for g, w in zip(got, want))
+            report(ok, f"{os.path.basename(base)} and its ONNX ({target}): {got if isinstance(got, str) else [float(np.abs(g - w).max()) if g.shape == w.shape else (g.shape, w.shape) for g, w in zip(got, want)]}")
+
+
 # ---- against LiteRT ----
 
 def reference(model, inputs):
@@ -160,6 +177,7 @@ def operators():
 
 
 stored()
+twins()
 if litert:
     models()
     operators()

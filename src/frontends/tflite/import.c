@@ -289,9 +289,9 @@ static tenon_status add_inputs(TflImport *im, TflScope *s) {
   return graph_status(g);
 }
 
-static const char *unique_name(Graph *g, const char *const *taken, int64_t n, const char *name) {
-  for (int64_t i = 0; i < n; i++)
-    if (!strcmp(taken[i], name)) return str_printf(&g->arena, "%s_%lld", name, (long long)n);
+static const char *unique_name(Graph *g, StrMap *taken, int64_t n, const char *name) {
+  if (strmap_has(taken, str_of(name))) name = str_printf(&g->arena, "%s_%lld", name, (long long)n);
+  strmap_put(taken, str_of(name), g);
   return name;
 }
 
@@ -300,15 +300,17 @@ static tenon_status finish(TflImport *im, TflScope *s, bool supported) {
   int64_t n = 0, most = s->sub->out.n + im->states.n;
   Node **result = arena_array(&g->arena, Node *, most + 1);
   const char **name = arena_array(&g->arena, const char *, most + 1);
+  StrMap taken;
+  strmap_init(&taken, &g->arena);
   for (int64_t i = 0; supported && i < s->sub->out.n; i++) {
     result[n] = result_of(im, s, i);
-    name[n] = unique_name(g, name, n, s->sub->tensor[fb_i32_at(&s->sub->out, i)].name);
+    name[n] = unique_name(g, &taken, n, s->sub->tensor[fb_i32_at(&s->sub->out, i)].name);
     n++;
   }
   for (int64_t i = 0; supported && i < im->states.n; i++) {
     if (!im->states.v[i].changed) continue;
     result[n] = im->states.v[i].value;
-    name[n] = unique_name(g, name, n, im->states.v[i].name);
+    name[n] = unique_name(g, &taken, n, im->states.v[i].name);
     n++;
   }
   TRY(graph_status(g));
