@@ -124,6 +124,47 @@ static bool is_quantized(const TflOp *op) {
   return false;
 }
 
+// Operators whose plain form serves quantised values as well: it moves or compares integers.  Of some all values must have one
+// quantisation.
+static const struct {
+  uint8_t code;
+  bool same;
+} moves[] = {{2, true},    {5, false},  {6, false},   {17, true},   {22, false},  {26, false},
+             {31, false},  {36, true},  {37, true},   {38, true},   {39, true},   {43, false},
+             {45, true},   {48, false}, {49, true},   {53, false},  {55, true},   {56, false},
+             {57, true},   {60, true},  {64, true},   {65, true},   {69, true},   {70, false},
+             {77, false},  {79, false}, {82, true},   {83, true},   {88, true},   {89, true},
+             {97, true},   {100, true}, {102, true},  {105, true},  {107, true},  {109, false},
+             {110, false}, {112, true}, {118, false}, {119, false}, {123, true},  {124, false},
+             {129, false}, {130, true}, {142, false}, {143, false}, {144, false}, {151, true},
+             {206, false}};
+
+static bool same_quantization(const TflTensor *a, const TflTensor *b) {
+  bool per_axis = a->scale.n != 1 || b->scale.n != 1;
+  if (per_axis || fb_f32_at(&a->scale, 0) != fb_f32_at(&b->scale, 0)) return false;
+  return (a->zero.n ? fb_i64_at(&a->zero, 0) : 0) == (b->zero.n ? fb_i64_at(&b->zero, 0) : 0);
+}
+
+static bool may_move(TflOp *op) {
+  int64_t k = 0;
+  while (k < ARRAY_LEN(moves) && moves[k].code != op->row->code) k++;
+  if (k == ARRAY_LEN(moves)) {
+    tfl_fail(op, "with quantised values");
+    return false;
+  }
+  const TflTensor *first = NULL;
+  for (int i = 0; moves[k].same && i < op->nin + op->nout; i++) {
+    const TflTensor *t = i < op->nin ? tfl_in_tensor(op, i) : tfl_out_tensor(op, i - op->nin);
+    if (!t || !tfl_is_quantized(t) || dtype_bits(t->dtype) > 16) continue;
+    if (first && !same_quantization(first, t)) {
+      tfl_fail(op, "'%s' and '%s' are quantised differently", first->name, t->name);
+      return false;
+    }
+    first = t;
+  }
+  return true;
+}
+
 static void import_operator(TflImport *im, TflScope *s, const TflOperator *o) {
   TflOp op = {.im = im, .g = im->g, .scope = s, .o = o, .code = &im->m.code[o->code]};
   op.row = tfl_row(op.code->builtin);
@@ -143,10 +184,10 @@ static void import_operator(TflImport *im, TflScope *s, const TflOperator *o) {
   bool quantized = is_quantized(&op);
   TflFn *special = quantized ? tfl_quantized(op.code->builtin) : NULL;
   TflFn *fn = special ? special : op.row->fn;
-  if (fn)
-    fn(&op);
-  else
+  if (!fn)
     tfl_fail(&op, "with values that are not quantised");
+  else if (special || !quantized || may_move(&op))
+    fn(&op);
   if (!im->g->status && im->m.fb.status) im->g->status = im->m.fb.status;  // in its options
   im->g->diag->base = base;
 }

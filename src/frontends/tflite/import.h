@@ -75,6 +75,7 @@ const TflTensor *tfl_in_tensor(const TflOp *op, int i);        // NULL where abs
 const TflTensor *tfl_out_tensor(const TflOp *op, int i);
 Node *tfl_in(TflOp *op, int i);      // poison, after an error, where it is absent
 Node *tfl_in_opt(TflOp *op, int i);  // NULL where absent
+Node *tfl_in_i64(TflOp *op, int i);  // integers, widened
 void tfl_give(TflOp *op, int i, Node *n);
 // A variable operand's next value.
 void tfl_set_state(TflOp *op, int i, Node *n);

@@ -33,7 +33,7 @@ static Node *gather_batched(TflOp *op, Node *x, Node *index, int64_t axis, int64
 
 static void gather_row(TflOp *op) {
   Graph *g = op->g;
-  Node *x = tfl_in(op, 0), *index = tb_cast(g, tfl_in(op, 1), DT_I64);
+  Node *x = tfl_in(op, 0), *index = tfl_in_i64(op, 1);
   int rank = tfl_rank(op, x), irank = tfl_rank(op, index);
   int64_t batch = tfl_opt_i32(op, 1, 0);
   int64_t axis = tfl_axis(op, tfl_opt_i32(op, 0, 0), rank);
@@ -49,19 +49,19 @@ static void gather_row(TflOp *op) {
 }
 static void gather_nd_row(TflOp *op) {
   Graph *g = op->g;
-  tfl_give(op, 0, N(g, gather_nd, tfl_in(op, 0), tb_cast(g, tfl_in(op, 1), DT_I64)));
+  tfl_give(op, 0, N(g, gather_nd, tfl_in(op, 0), tfl_in_i64(op, 1)));
 }
 static void embedding_lookup(TflOp *op) {  // (ids, table)
   Graph *g = op->g;
-  tfl_give(op, 0, N(g, gather, tfl_in(op, 1), tb_cast(g, tfl_in(op, 0), DT_I64)));
+  tfl_give(op, 0, N(g, gather, tfl_in(op, 1), tfl_in_i64(op, 0)));
 }
 
 // ---- writing ----
 
 static void scatter_nd_row(TflOp *op) {  // (indices, updates, shape)
   Graph *g = op->g;
-  Node *index = tb_cast(g, tfl_in(op, 0), DT_I64), *update = tfl_in(op, 1);
-  Node *shape = tb_cast(g, tfl_in(op, 2), DT_I64);
+  Node *index = tfl_in_i64(op, 0), *update = tfl_in(op, 1);
+  Node *shape = tfl_in_i64(op, 2);
   if (g->status) return;
   scatter_nd_attrs at = {.reduction = SCATTER_ADD};
   Node *zero = tb_full(g, shape, type_of(update)->dtype, 0);
@@ -70,7 +70,7 @@ static void scatter_nd_row(TflOp *op) {  // (indices, updates, shape)
 
 static void sparse_to_dense(TflOp *op) {  // (indices, shape, values, default)
   Graph *g = op->g;
-  Node *index = tb_cast(g, tfl_in(op, 0), DT_I64), *shape = tb_cast(g, tfl_in(op, 1), DT_I64);
+  Node *index = tfl_in_i64(op, 0), *shape = tfl_in_i64(op, 1);
   Node *value = tfl_in(op, 2), *other = tfl_in(op, 3);
   int irank = tfl_rank(op, index), vrank = tfl_rank(op, value);
   if (g->status) return;
@@ -108,7 +108,7 @@ static Node *updated(TflOp *op, Node *x, Node *update, Node *const *start) {
 }
 static void dynamic_update_slice(TflOp *op) {  // (x, update, starts)
   Graph *g = op->g;
-  Node *x = tfl_in(op, 0), *starts = tb_cast(g, tfl_in(op, 2), DT_I64), *start[MAX_RANK];
+  Node *x = tfl_in(op, 0), *starts = tfl_in_i64(op, 2), *start[MAX_RANK];
   int rank = tfl_rank(op, x);
   if (!g->status && (tfl_rank(op, starts) != 1 || tfl_size(op, starts, 0) != rank))
     tfl_fail(op, "one start an axis is needed");
@@ -121,7 +121,7 @@ static void hlo_update_slice(TflOp *op) {  // (x, update, start of each axis...)
   Node *x = tfl_in(op, 0), *start[MAX_RANK];
   int rank = tfl_rank(op, x);
   for (int i = 0; i < rank && !g->status; i++)
-    start[i] = tb_reshape(g, tb_cast(g, tfl_in(op, 2 + i), DT_I64), 0, NULL);
+    start[i] = tb_reshape(g, tfl_in_i64(op, 2 + i), 0, NULL);
   if (!g->status) tfl_give(op, 0, updated(op, x, tfl_in(op, 1), start));
 }
 
@@ -157,13 +157,13 @@ static Node *segments(TflOp *op, Node *x, Node *ids, Node *count, int reduction)
 }
 static void unsorted_segment(TflOp *op) {  // (x, ids, count)
   Graph *g = op->g;
-  Node *count = tb_reshape(g, tb_cast(g, tfl_in(op, 2), DT_I64), 1, (const int64_t[]){1});
-  Node *ids = tb_cast(g, tfl_in(op, 1), DT_I64);
+  Node *count = tb_reshape(g, tfl_in_i64(op, 2), 1, (const int64_t[]){1});
+  Node *ids = tfl_in_i64(op, 1);
   tfl_give(op, 0, segments(op, tfl_in(op, 0), ids, count, op->row->arg));
 }
 static void segment_sum(TflOp *op) {  // (x, ids): ascending, so that the last is the largest
   Graph *g = op->g;
-  Node *ids = tb_cast(g, tfl_in(op, 1), DT_I64);
+  Node *ids = tfl_in_i64(op, 1);
   Ints known;
   int64_t axis = 0;
   if (tfl_rank(op, ids) != 1) tfl_fail(op, "ids must have rank 1");
@@ -182,7 +182,7 @@ static void segment_sum(TflOp *op) {  // (x, ids): ascending, so that the last i
 // The graph's operator counts negative indices from the end; here they are none.
 static void one_hot_row(TflOp *op) {  // (indices, depth, on, off)
   Graph *g = op->g;
-  Node *index = tb_cast(g, tfl_in(op, 0), DT_I64), *depth = tb_cast(g, tfl_in(op, 1), DT_I64);
+  Node *index = tfl_in_i64(op, 0), *depth = tfl_in_i64(op, 1);
   Node *on = tfl_in(op, 2), *off = tfl_in(op, 3);
   int rank = tfl_rank(op, index);
   if (g->status) return;
@@ -197,7 +197,7 @@ static void one_hot_row(TflOp *op) {  // (indices, depth, on, off)
 static void top_k_row(TflOp *op) {  // (x, k)
   Graph *g = op->g;
   if (!tfl_need(op, 2, 2)) return;
-  Node *k = tb_reshape(g, tb_cast(g, tfl_in(op, 1), DT_I64), 1, (const int64_t[]){1});
+  Node *k = tb_reshape(g, tfl_in_i64(op, 1), 1, (const int64_t[]){1});
   Node *src[] = {tfl_in(op, 0), k};
   top_k_attrs at = {.axis = -1, .largest = true, .sorted = true};
   Node *y = node_new(g, OP_top_k, 2, src, &at, 2, NULL);
@@ -249,7 +249,7 @@ static void non_max(TflOp *op) {
   if (!tfl_need(op, soft ? 6 : 5, soft ? 3 : 2)) return;
   Node *boxes = tb_unsqueeze(g, tfl_in(op, 0), 0), *scores = tfl_in(op, 1);
   const int64_t one[] = {1}, last = 2;
-  Node *most = tb_reshape(g, tb_cast(g, tfl_in(op, 2), DT_I64), 1, one);
+  Node *most = tb_reshape(g, tfl_in_i64(op, 2), 1, one);
   Node *src[] = {boxes, tb_unsqueeze(g, tb_unsqueeze(g, scores, 0), 0), most,
                  tb_reshape(g, tfl_in(op, 3), 1, one), tb_reshape(g, tfl_in(op, 4), 1, one)};
   if (soft) {

@@ -42,7 +42,7 @@ static void reverse_v2(TflOp *op) {
 // The graph's operator has batch and time in front.
 static void reverse_sequence_row(TflOp *op) {
   Graph *g = op->g;
-  Node *x = tfl_in(op, 0), *lengths = tb_cast(g, tfl_in(op, 1), DT_I64);
+  Node *x = tfl_in(op, 0), *lengths = tfl_in_i64(op, 1);
   int rank = tfl_rank(op, x), n = 2;
   int64_t seq = tfl_axis(op, tfl_opt_i32(op, 0, 0), rank);
   int64_t batch = tfl_axis(op, tfl_opt_i32(op, 1, 0), rank), to[MAX_RANK], back[MAX_RANK];
@@ -63,7 +63,7 @@ static void reverse_sequence_row(TflOp *op) {
 // [axis, 2] to begins, then ends.
 static Node *pads_of(TflOp *op, int i) {
   Graph *g = op->g;
-  Node *p = tb_cast(g, tfl_in(op, i), DT_I64);
+  Node *p = tfl_in_i64(op, i);
   if (!g->status && tfl_rank(op, p) != 2) tfl_fail(op, "paddings must have rank 2");
   return tb_reshape(g, tb_transpose(g, p, 2, (const int64_t[]){1, 0}), 1, (const int64_t[]){-1});
 }
@@ -177,7 +177,9 @@ static void space_to_batch(TflOp *op) {
     pads[1 + i] = b.lo[i];
     pads[b.rank + 1 + i] = b.hi[i];
   }
-  x = N(g, pad, x, node_i64s(g, 2 * b.rank, pads), tb_num(g, x, 0));
+  const TflTensor *t = tfl_in_tensor(op, 0);  // of quantised values the zero point is none
+  double none = dtype_is_int(t->dtype) && t->zero.n ? (double)fb_i64_at(&t->zero, 0) : 0;
+  x = N(g, pad, x, node_i64s(g, 2 * b.rank, pads), tb_num(g, x, none));
   cut[0] = to[0] = -1;
   for (int i = 1; i < b.rank; i++) {
     int64_t size = tfl_size(op, x, i);

@@ -13,8 +13,7 @@ static void reshape_row(TflOp *op) {
     if (tfl_ints(op, 1, &known) && known.n <= MAX_RANK)
       tfl_give(op, 0, tb_reshape(g, x, (int)known.n, known.v));
     else
-      tfl_give(op, 0,
-               NA(g, reshape, (&(reshape_attrs){.allowzero = true}), x, tb_cast(g, shape, DT_I64)));
+      tfl_give(op, 0, NA(g, reshape, (&(reshape_attrs){.allowzero = true}), x, tfl_in_i64(op, 1)));
     return;
   }
   FbVector v = fb_vector(&op->o->options, 0, 4);
@@ -64,17 +63,15 @@ static void rank_row(TflOp *op) {
   if (!op->g->status) tfl_give(op, 0, node_scalar(op->g, DT_I32, rank));
 }
 
-static void fill(TflOp *op) {
-  tfl_give(op, 0, N(op->g, expand, tfl_in(op, 1), tb_cast(op->g, tfl_in(op, 0), DT_I64)));
-}
+static void fill(TflOp *op) { tfl_give(op, 0, N(op->g, expand, tfl_in(op, 1), tfl_in_i64(op, 0))); }
 static void range_row(TflOp *op) {
   tfl_give(op, 0, N(op->g, range, tfl_in(op, 0), tfl_in(op, 1), tfl_in(op, 2)));
 }
 static void tile_row(TflOp *op) {
-  tfl_give(op, 0, N(op->g, tile, tfl_in(op, 0), tb_cast(op->g, tfl_in(op, 1), DT_I64)));
+  tfl_give(op, 0, N(op->g, tile, tfl_in(op, 0), tfl_in_i64(op, 1)));
 }
 static void broadcast_to(TflOp *op) {
-  tfl_give(op, 0, N(op->g, expand, tfl_in(op, 0), tb_cast(op->g, tfl_in(op, 1), DT_I64)));
+  tfl_give(op, 0, N(op->g, expand, tfl_in(op, 0), tfl_in_i64(op, 1)));
 }
 
 // The shape that two shapes broadcast to.
@@ -149,7 +146,7 @@ static int64_t axis_input(TflOp *op, int i, int rank) {
 static void split_row(TflOp *op) {  // (axis, x)
   Node *x = tfl_in(op, 1);
   int64_t axis = axis_input(op, 0, tfl_rank(op, x)), size = tfl_size(op, x, (int)axis);
-  if (!op->g->status && (op->nout < 1 || size % op->nout))
+  if (!op->g->status && (op->nout < 1 || size % op->nout || tfl_opt_i32(op, 0, 0) != op->nout))
     tfl_fail(op, "%d parts of %lld", op->nout, (long long)size);
   give_parts(op, x, NULL, axis, false);
 }
@@ -185,8 +182,8 @@ static void unpack(TflOp *op) {
 
 static void slice_row(TflOp *op) {  // (x, begin, size)
   Graph *g = op->g;
-  Node *x = tfl_in(op, 0), *begin = tb_cast(g, tfl_in(op, 1), DT_I64);
-  Node *size = tb_cast(g, tfl_in(op, 2), DT_I64);
+  Node *x = tfl_in(op, 0), *begin = tfl_in_i64(op, 1);
+  Node *size = tfl_in_i64(op, 2);
   Node *whole = N(g, eq, size, node_i64(g, -1));
   Node *end = N(g, where, whole, node_i64(g, INT64_MAX), N(g, add, begin, size));
   tfl_give(op, 0, N(g, slice, x, begin, end));
@@ -196,7 +193,7 @@ typedef struct Strided {
   int64_t begin_mask, end_mask, ellipsis, new_axis, shrink;
   bool offset;
   Node *begin, *end;
-  Ints stride, known_begin;
+  Ints stride;
   int n;
   Node *from[MAX_RANK], *to[MAX_RANK];  // of each axis that is cut, i64[1]
   int64_t step[MAX_RANK], axis[MAX_RANK];
@@ -262,8 +259,8 @@ static void strided_slice(TflOp *op) {  // (x, begin, end, strides)
                .new_axis = tfl_opt_i32(op, 3, 0),
                .shrink = tfl_opt_i32(op, 4, 0),
                .offset = tfl_opt_bool(op, 5, false),
-               .begin = tb_cast(g, tfl_in(op, 1), DT_I64),
-               .end = tb_cast(g, tfl_in(op, 2), DT_I64),
+               .begin = tfl_in_i64(op, 1),
+               .end = tfl_in_i64(op, 2),
                .stride = tfl_need_ints(op, 3, "the strides")};
   int rank = tfl_rank(op, x);
   if (g->status) return;

@@ -82,7 +82,7 @@ static tenon_status read_quantization(TflModel *m, const FbTable *t, TflTensor *
   int64_t axis = fb_i32(&q, 6, 0);
   TRY(m->fb.status);
   if (axis < 0) axis += out->rank;
-  if (out->rank == 1) axis = 0;  // exporters give a bias the axis of its weights
+  if (out->rank == 1) axis = 0;  // a bias often has the number of the axis that its weights have
   out->qaxis = (int)axis;
   if (out->zero.n && out->scale.n && out->zero.n != out->scale.n)
     return fb_fail(&m->fb, q.at, "tensor '%s' has %lld scales and %lld zero points", out->name,

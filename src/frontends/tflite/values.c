@@ -49,6 +49,13 @@ Node *tfl_in(TflOp *op, int i) {
   return n ? n : tfl_fail(op, "input %d is missing", i);
 }
 
+Node *tfl_in_i64(TflOp *op, int i) {
+  Node *n = tfl_in(op, i);
+  if (op->g->status) return op->g->poison;
+  if (!dtype_is_int(type_of(n)->dtype)) return tfl_fail(op, "input %d must be integers", i);
+  return tb_cast(op->g, n, DT_I64);
+}
+
 void tfl_give(TflOp *op, int i, Node *n) {
   const TflTensor *t = tfl_out_tensor(op, i);
   if (!t || op->g->status) return;
