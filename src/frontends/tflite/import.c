@@ -129,14 +129,15 @@ static bool is_quantized(const TflOp *op) {
 static const struct {
   uint8_t code;
   bool same;
-} moves[] = {{2, true},    {5, false},   {6, false},   {17, true},   {22, false}, {26, false},
-             {31, false},  {36, true},   {37, true},   {39, true},   {43, false}, {45, true},
-             {48, false},  {49, true},   {53, false},  {55, true},   {56, false}, {57, true},
-             {64, true},   {65, true},   {69, true},   {70, false},  {77, false}, {79, false},
-             {82, true},   {83, true},   {88, true},   {89, true},   {100, true}, {102, true},
-             {105, true},  {107, true},  {109, false}, {110, false}, {112, true}, {118, false},
-             {119, false}, {123, true},  {124, false}, {129, false}, {130, true}, {142, false},
-             {143, false}, {144, false}, {151, true},  {206, false}};
+} moves[] = {{2, true},    {5, false},  {6, false},   {17, true},   {22, false},  {26, false},
+             {31, false},  {36, true},  {37, true},   {38, true},   {39, true},   {43, false},
+             {45, true},   {48, false}, {49, true},   {53, false},  {55, true},   {56, false},
+             {57, true},   {60, true},  {64, true},   {65, true},   {69, true},   {70, false},
+             {77, false},  {79, false}, {82, true},   {83, true},   {88, true},   {89, true},
+             {97, true},   {100, true}, {102, true},  {105, true},  {107, true},  {109, false},
+             {110, false}, {112, true}, {118, false}, {119, false}, {123, true},  {124, false},
+             {129, false}, {130, true}, {142, false}, {143, false}, {144, false}, {151, true},
+             {206, false}};
 
 static bool same_quantization(const TflTensor *a, const TflTensor *b) {
   bool per_axis = a->scale.n != 1 || b->scale.n != 1;

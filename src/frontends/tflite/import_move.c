@@ -177,7 +177,9 @@ static void space_to_batch(TflOp *op) {
     pads[1 + i] = b.lo[i];
     pads[b.rank + 1 + i] = b.hi[i];
   }
-  x = N(g, pad, x, node_i64s(g, 2 * b.rank, pads), tb_num(g, x, 0));
+  const TflTensor *t = tfl_in_tensor(op, 0);  // of quantised values the zero point is none
+  double none = dtype_is_int(t->dtype) && t->zero.n ? (double)fb_i64_at(&t->zero, 0) : 0;
+  x = N(g, pad, x, node_i64s(g, 2 * b.rank, pads), tb_num(g, x, none));
   cut[0] = to[0] = -1;
   for (int i = 1; i < b.rank; i++) {
     int64_t size = tfl_size(op, x, i);

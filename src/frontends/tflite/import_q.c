@@ -11,6 +11,11 @@ TflFn *tfl_quantized(int64_t code) {
   for (int64_t t = 0; t < (int64_t)ARRAY_LEN(tables); t++)
     for (int64_t i = 0; i < tables[t]->n; i++)
       if (tables[t]->row[i].code == code) return tables[t]->row[i].fn;
+  // These work on values of either kind.
+  static const TflTable *const both[] = {&tfl_quant, &tfl_recurrent};
+  for (int64_t t = 0; t < (int64_t)ARRAY_LEN(both); t++)
+    for (int64_t i = 0; i < both[t]->n; i++)
+      if (both[t]->row[i].code == code) return both[t]->row[i].fn;
   return NULL;
 }
 
