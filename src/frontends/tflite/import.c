@@ -13,6 +13,13 @@ static bool is_given(const TflImport *im, const char *name) {
   return false;
 }
 
+// Names of inputs, and of outputs, are each there once.
+static const char *unique_name(Graph *g, StrMap *taken, int64_t n, const char *name) {
+  if (strmap_has(taken, str_of(name))) name = str_printf(&g->arena, "%s_%lld", name, (long long)n);
+  strmap_put(taken, str_of(name), g);
+  return name;
+}
+
 // ---- constants ----
 
 static const void *elements(TflImport *im, const TflTensor *t, int64_t bytes) {
@@ -79,7 +86,7 @@ Node *tfl_first_value(TflImport *im, const char *name, Node *dflt) {
   Graph *g = im->g;
   if (g->status) return g->poison;
   if (is_given(im, name)) {
-    Node *n = node_param(g, type_of(dflt), name);
+    Node *n = node_param(g, type_of(dflt), unique_name(g, &im->input_names, im->params.n, name));
     vec_push(&g->arena, &im->params, n);
     return n;
   }
@@ -284,16 +291,10 @@ static tenon_status add_inputs(TflImport *im, TflScope *s) {
     if (!type)
       return fail(g->diag, TENON_EUNSUPPORTED, (Where){.node = t->name}, "an input of type %d",
                   t->type);
-    s->value[k] = node_param(g, type, t->name);
+    s->value[k] = node_param(g, type, unique_name(g, &im->input_names, i, t->name));
     vec_push(&g->arena, &im->params, s->value[k]);
   }
   return graph_status(g);
-}
-
-static const char *unique_name(Graph *g, StrMap *taken, int64_t n, const char *name) {
-  if (strmap_has(taken, str_of(name))) name = str_printf(&g->arena, "%s_%lld", name, (long long)n);
-  strmap_put(taken, str_of(name), g);
-  return name;
 }
 
 static tenon_status finish(TflImport *im, TflScope *s, bool supported) {
@@ -327,6 +328,7 @@ static tenon_status import_tflite(Imported *in, Diag *d) {
   TflImport *im = arena_new(&in->graph->arena, TflImport);
   im->in = in;
   im->g = in->graph;
+  strmap_init(&im->input_names, &im->g->arena);
   TRY(tfl_read(in, d, &im->m));
   in->about = str_printf(&im->g->arena, "TensorFlow Lite, schema 3, %lld sub-graph%s",
                          (long long)im->m.nsubs, im->m.nsubs == 1 ? "" : "s");

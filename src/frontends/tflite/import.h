@@ -48,6 +48,7 @@ typedef struct TflImport {
   TflModel m;
   VEC(TflState) states;
   VEC(Node *) params;
+  StrMap input_names;
   int starting;  // calls of initialisers that are being imported
   int64_t work;  // operators imported so far: sub-graphs are imported at each call
   enum {
