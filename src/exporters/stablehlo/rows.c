@@ -13,34 +13,34 @@
 static HloValue elementwise(HloOut *o, const Node *n, const char *word) {
   HloValue in[3];
   for (uint32_t i = 0; i < n->nsrc && i < 3; i++)
-    in[i] = hlo_spread(o, hlo_source(o, n, i), type_of(n));
-  return hlo_op(o, word, (int)n->nsrc, in, NULL, type_of(n));
+    in[i] = hlo_out_spread(o, hlo_out_source(o, n, i), type_of(n));
+  return hlo_out_op(o, word, (int)n->nsrc, in, NULL, type_of(n));
 }
 
 static HloValue compare(HloOut *o, const Node *n, const char *word) {
   HloValue in[2];
   for (uint32_t i = 0; i < 2; i++)
-    in[i] = hlo_spread(o, hlo_source(o, n, n->nsrc == 2 ? i : 0), type_of(n));
+    in[i] = hlo_out_spread(o, hlo_out_source(o, n, n->nsrc == 2 ? i : 0), type_of(n));
   const char *attrs =
       str_printf(o->arena, "comparison_direction = #stablehlo<comparison_direction %s>", word);
-  return hlo_op(o, "stablehlo.compare", 2, in, attrs, type_of(n));
+  return hlo_out_op(o, "stablehlo.compare", 2, in, attrs, type_of(n));
 }
 
 static HloValue convert(HloOut *o, const Node *n, const char *word) {
-  HloValue x = hlo_source(o, n, 0);
-  return hlo_op(o, word, 1, &x, NULL, type_of(n));
+  HloValue x = hlo_out_source(o, n, 0);
+  return hlo_out_op(o, word, 1, &x, NULL, type_of(n));
 }
 
 // ---- movement ----
 
 static HloValue reshape(HloOut *o, const Node *n, const char *word) {
   (void)word;
-  return hlo_reshape(o, hlo_source(o, n, 0), type_of(n));
+  return hlo_out_reshape(o, hlo_out_source(o, n, 0), type_of(n));
 }
 
 static HloValue spread(HloOut *o, const Node *n, const char *word) {
   (void)word;
-  return hlo_spread(o, hlo_source(o, n, 0), type_of(n));
+  return hlo_out_spread(o, hlo_out_source(o, n, 0), type_of(n));
 }
 
 static HloValue transpose(HloOut *o, const Node *n, const char *word) {
@@ -49,25 +49,25 @@ static HloValue transpose(HloOut *o, const Node *n, const char *word) {
   int64_t perm[MAX_RANK];
   for (int i = 0; i < rank; i++) perm[i] = at->perm.n ? at->perm.v[i] : rank - 1 - i;
   for (int i = 0; i < rank; i++) perm[i] += perm[i] < 0 ? rank : 0;
-  HloValue x = hlo_source(o, n, 0);
-  return hlo_op(o, word, 1, &x, hlo_ints(o, "permutation", rank, perm), type_of(n));
+  HloValue x = hlo_out_source(o, n, 0);
+  return hlo_out_op(o, word, 1, &x, hlo_out_ints(o, "permutation", rank, perm), type_of(n));
 }
 
 static HloValue concat(HloOut *o, const Node *n, const char *word) {
   int64_t axis = ((const concat_attrs *)n->attrs)->axis;
   HloValue *in = arena_array(o->arena, HloValue, n->nsrc);
-  for (uint32_t i = 0; i < n->nsrc; i++) in[i] = hlo_source(o, n, i);
+  for (uint32_t i = 0; i < n->nsrc; i++) in[i] = hlo_out_source(o, n, i);
   axis += axis < 0 ? type_of(n)->rank : 0;
-  return hlo_op(o, word, (int)n->nsrc, in,
-                str_printf(o->arena, "dimension = %lld : i64", (long long)axis), type_of(n));
+  return hlo_out_op(o, word, (int)n->nsrc, in,
+                    str_printf(o->arena, "dimension = %lld : i64", (long long)axis), type_of(n));
 }
 
 static HloValue put_slice(HloOut *o, HloValue x, const int64_t *start, const int64_t *end,
                           const int64_t *step, const Type *t) {
-  const char *attrs =
-      str_printf(o->arena, "%s, %s, %s", hlo_ints(o, "start_indices", t->rank, start),
-                 hlo_ints(o, "limit_indices", t->rank, end), hlo_ints(o, "strides", t->rank, step));
-  return hlo_op(o, "stablehlo.slice", 1, &x, attrs, t);
+  const char *attrs = str_printf(
+      o->arena, "%s, %s, %s", hlo_out_ints(o, "start_indices", t->rank, start),
+      hlo_out_ints(o, "limit_indices", t->rank, end), hlo_out_ints(o, "strides", t->rank, step));
+  return hlo_out_op(o, "stablehlo.slice", 1, &x, attrs, t);
 }
 
 // The part of a split that a projection stands for: behind those before it.
@@ -87,7 +87,7 @@ static HloValue split(HloOut *o, const Node *p, const char *word) {
     end[i] = start[i] + type_of(p)->dims[i]->value;
     step[i] = 1;
   }
-  return put_slice(o, hlo_source(o, n, 0), start, end, step, type_of(p));
+  return put_slice(o, hlo_out_source(o, n, 0), start, end, step, type_of(p));
 }
 
 // A step backwards is one forwards over the axis the other way round.
@@ -98,7 +98,7 @@ static HloValue slice(HloOut *o, const Node *n, const char *word) {
   int64_t start[MAX_RANK], end[MAX_RANK], step[MAX_RANK], turned[MAX_RANK], nturned = 0;
   for (uint32_t i = 1; i < 5; i++)
     if (src_or_null(o->g, n, i) && !node_ints(o->g, n->src[i], &part[i - 1]))
-      return hlo_refuse(o, n, "its bounds are not constants");
+      return hlo_out_refuse(o, n, "its bounds are not constants");
   for (int i = 0; i < t->rank; i++) start[i] = 0, end[i] = t->dims[i]->value, step[i] = 1;
   for (int64_t k = 0; k < part[0].n; k++) {
     int64_t axis = part[2].n ? part[2].v[k] : k, size, s = part[3].n ? part[3].v[k] : 1,
@@ -118,9 +118,10 @@ static HloValue slice(HloOut *o, const Node *n, const char *word) {
     end[axis] = count ? a + (count - 1) * s + 1 : a;
     step[axis] = count ? s : 1;
   }
-  HloValue x = hlo_source(o, n, 0);
+  HloValue x = hlo_out_source(o, n, 0);
   if (nturned)
-    x = hlo_op(o, "stablehlo.reverse", 1, &x, hlo_ints(o, "dimensions", nturned, turned), t);
+    x = hlo_out_op(o, "stablehlo.reverse", 1, &x, hlo_out_ints(o, "dimensions", nturned, turned),
+                   t);
   return put_slice(o, x, start, end, step, type_of(n));
 }
 
@@ -129,10 +130,10 @@ static HloValue pad(HloOut *o, const Node *n, const char *word) {
   Ints pads, axes = {0};
   int64_t low[MAX_RANK] = {0}, high[MAX_RANK] = {0}, none[MAX_RANK] = {0};
   if (((const pad_attrs *)n->attrs)->mode != PAD_CONSTANT)
-    return hlo_refuse(o, n, "only constants are padded with");
+    return hlo_out_refuse(o, n, "only constants are padded with");
   if (!node_ints(o->g, n->src[1], &pads) ||
       (src_or_null(o->g, n, 3) && !node_ints(o->g, n->src[3], &axes)))
-    return hlo_refuse(o, n, "its pads are not constants");
+    return hlo_out_refuse(o, n, "its pads are not constants");
   int64_t count = pads.n / 2;
   for (int64_t k = 0; k < count; k++) {
     int64_t axis = axes.n ? axes.v[k] : k;
@@ -141,19 +142,20 @@ static HloValue pad(HloOut *o, const Node *n, const char *word) {
     high[axis] = pads.v[count + k];
   }
   const char *attrs =
-      str_printf(o->arena, "%s, %s, %s", hlo_ints(o, "edge_padding_low", t->rank, low),
-                 hlo_ints(o, "edge_padding_high", t->rank, high),
-                 hlo_ints(o, "interior_padding", t->rank, none));
+      str_printf(o->arena, "%s, %s, %s", hlo_out_ints(o, "edge_padding_low", t->rank, low),
+                 hlo_out_ints(o, "edge_padding_high", t->rank, high),
+                 hlo_out_ints(o, "interior_padding", t->rank, none));
   HloValue fill = src_or_null(o->g, n, 2)
-                      ? hlo_reshape(o, hlo_source(o, n, 2), type_scalar(o->g, t->dtype))
-                      : hlo_scalar(o, t->dtype, 0);
-  return hlo_op(o, word, 2, (HloValue[]){hlo_source(o, n, 0), fill}, attrs, type_of(n));
+                      ? hlo_out_reshape(o, hlo_out_source(o, n, 2), type_scalar(o->g, t->dtype))
+                      : hlo_out_scalar(o, t->dtype, 0);
+  return hlo_out_op(o, word, 2, (HloValue[]){hlo_out_source(o, n, 0), fill}, attrs, type_of(n));
 }
 
 static HloValue fill(HloOut *o, const Node *n, const char *word) {
   (void)word;
-  HloValue v = src_or_null(o->g, n, 1) ? hlo_source(o, n, 1) : hlo_scalar(o, type_of(n)->dtype, 0);
-  return hlo_spread(o, hlo_reshape(o, v, type_scalar(o->g, type_of(n)->dtype)), type_of(n));
+  HloValue v =
+      src_or_null(o->g, n, 1) ? hlo_out_source(o, n, 1) : hlo_out_scalar(o, type_of(n)->dtype, 0);
+  return hlo_out_spread(o, hlo_out_reshape(o, v, type_scalar(o->g, type_of(n)->dtype)), type_of(n));
 }
 
 // ---- sums and products ----
@@ -177,20 +179,21 @@ static HloValue reduce(HloOut *o, const Node *n, const char *word) {
   Dim kept[MAX_RANK];
   int nkept = 0;
   if (src_or_null(o->g, n, 1) && !node_ints(o->g, n->src[1], &axes))
-    return hlo_refuse(o, n, "its axes are not constants");
-  if (!axes.n && at->noop_with_empty_axes) return hlo_source(o, n, 0);
+    return hlo_out_refuse(o, n, "its axes are not constants");
+  if (!axes.n && at->noop_with_empty_axes) return hlo_out_source(o, n, 0);
   if (dtype_bits(t->dtype) > 32 && !dtype_is_float(t->dtype) && strstr(word, "imum"))
-    return hlo_refuse(o, n, "the least 64-bit integer is no double");
+    return hlo_out_refuse(o, n, "the least 64-bit integer is no double");
   for (int64_t i = 0; i < axes.n; i++) gone[(axes.v[i] + t->rank) % t->rank] = true;
   for (int i = 0; i < t->rank; i++)
     if (gone[i] || !axes.n)
       list[nlist++] = i;
     else
       kept[nkept++] = t->dims[i];
-  HloValue in[2] = {hlo_source(o, n, 0), hlo_scalar(o, t->dtype, neutral(word, t->dtype))};
-  HloValue r = hlo_joining(o, "stablehlo.reduce", 2, in, hlo_ints(o, "dimensions", nlist, list),
-                           word, type_tensor(o->g, t->dtype, nkept, kept));
-  return hlo_reshape(o, r, type_of(n));
+  HloValue in[2] = {hlo_out_source(o, n, 0), hlo_out_scalar(o, t->dtype, neutral(word, t->dtype))};
+  HloValue r =
+      hlo_out_joining(o, "stablehlo.reduce", 2, in, hlo_out_ints(o, "dimensions", nlist, list),
+                      word, type_tensor(o->g, t->dtype, nkept, kept));
+  return hlo_out_reshape(o, r, type_of(n));
 }
 
 static const char *axis_list(HloOut *o, Ints v, int rank) {
@@ -203,7 +206,7 @@ static const char *axis_list(HloOut *o, Ints v, int rank) {
 
 static HloValue dot(HloOut *o, const Node *n, const char *word) {
   const dot_attrs *at = n->attrs;
-  HloValue in[2] = {hlo_source(o, n, 0), hlo_source(o, n, 1)};
+  HloValue in[2] = {hlo_out_source(o, n, 0), hlo_out_source(o, n, 1)};
   int l = in[0].type->rank, r = in[1].type->rank;
   const char *attrs =
       str_printf(o->arena,
@@ -212,7 +215,7 @@ static HloValue dot(HloOut *o, const Node *n, const char *word) {
                  "rhs_contracting_dimensions = [%s]>",
                  axis_list(o, at->batch_lhs, l), axis_list(o, at->batch_rhs, r),
                  axis_list(o, at->contract_lhs, l), axis_list(o, at->contract_rhs, r));
-  return hlo_op(o, word, 2, in, attrs, type_of(n));
+  return hlo_out_op(o, word, 2, in, attrs, type_of(n));
 }
 
 // ---- what other ops of the graph say ----
@@ -273,7 +276,7 @@ static Node *global_max(Graph *g, Node *n) {
   return rank > 2 ? N(g, reduce_max, n->src[0], node_i64s(g, rank - 2, axes)) : NULL;
 }
 
-const RewriteRow hlo_rewrites[] = {
+const RewriteRow hlo_out_rewrites[] = {
     // clang-format off
     {OP_dims,                rewrite_dims},
     {OP_shape,               rewrite_known},
@@ -288,7 +291,7 @@ const RewriteRow hlo_rewrites[] = {
     {OP_global_max_pool,     global_max},
     // clang-format on
 };
-const int64_t hlo_nrewrites = ARRAY_LEN(hlo_rewrites);
+const int64_t hlo_out_nrewrites = ARRAY_LEN(hlo_out_rewrites);
 
 static const HloRow rows[] = {
     // clang-format off
@@ -355,14 +358,14 @@ static const HloRow rows[] = {
     {OP_reduce_max,  reduce,      "stablehlo.maximum"},
     {OP_reduce_min,  reduce,      "stablehlo.minimum"},
     {OP_dot,         dot,         "stablehlo.dot_general"},
-    {OP_conv,        hlo_convolution, NULL},
-    {OP_max_pool,    hlo_pool,    "stablehlo.maximum"},
-    {OP_average_pool, hlo_pool,   "stablehlo.add"},
-    {OP_gather,      hlo_gather,  NULL},
+    {OP_conv,        hlo_out_convolution, NULL},
+    {OP_max_pool,    hlo_out_pool,    "stablehlo.maximum"},
+    {OP_average_pool, hlo_out_pool,   "stablehlo.add"},
+    {OP_gather,      hlo_out_gather,  NULL},
     // clang-format on
 };
 
-const HloRow *hlo_row(int op) {
+const HloRow *hlo_out_row(int op) {
   for (int64_t i = 0; i < ARRAY_LEN(rows); i++)
     if (rows[i].op == op) return &rows[i];
   return NULL;

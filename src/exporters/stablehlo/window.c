@@ -47,13 +47,13 @@ static void spatial(StrBuf *b, int n) {
   for (int i = 0; i < n; i++) strbuf_printf(b, ", %d", i);
 }
 
-HloValue hlo_convolution(HloOut *o, const Node *n, const char *word) {
+HloValue hlo_out_convolution(HloOut *o, const Node *n, const char *word) {
   const conv_attrs *at = n->attrs;
-  HloValue in[2] = {hlo_source(o, n, 0), hlo_source(o, n, 1)};
+  HloValue in[2] = {hlo_out_source(o, n, 0), hlo_out_source(o, n, 1)};
   Taps w = {.n = in[0].type->rank - 2};
   StrBuf b;
   (void)word;
-  if (at->channels_last || w.n < 1) return hlo_refuse(o, n, "its channels must come first");
+  if (at->channels_last || w.n < 1) return hlo_out_refuse(o, n, "its channels must come first");
   for (int i = 0; i < w.n; i++) w.taps[i] = in[1].type->dims[i + 2]->value;
   fill_window(&w, in[0].type, type_of(n), at->strides, at->dilations, at->pads, at->auto_pad);
   strbuf_init(&b, o->arena);
@@ -64,9 +64,10 @@ HloValue hlo_convolution(HloOut *o, const Node *n, const char *word) {
   strbuf_puts(&b, "]->[b, f");
   spatial(&b, w.n);
   strbuf_printf(&b, "]>, batch_group_count = 1 : i64, feature_group_count = %lld : i64, %s, %s, %s",
-                (long long)at->group, padding(o, &w, 0), hlo_ints(o, "window_strides", w.n, w.step),
-                hlo_ints(o, "rhs_dilation", w.n, w.apart));
-  return hlo_op(o, "stablehlo.convolution", 2, in, strbuf_text(&b), type_of(n));
+                (long long)at->group, padding(o, &w, 0),
+                hlo_out_ints(o, "window_strides", w.n, w.step),
+                hlo_out_ints(o, "rhs_dilation", w.n, w.apart));
+  return hlo_out_op(o, "stablehlo.convolution", 2, in, strbuf_text(&b), type_of(n));
 }
 
 static HloValue reduce_window(HloOut *o, const Taps *w, HloValue x, double start, const char *join,
@@ -75,18 +76,18 @@ static HloValue reduce_window(HloOut *o, const Taps *w, HloValue x, double start
   for (int i = 0; i < w->n; i++)
     taps[i + 2] = w->taps[i], step[i + 2] = w->step[i], apart[i + 2] = w->apart[i];
   const char *attrs =
-      str_printf(o->arena, "%s, %s, %s, %s", hlo_ints(o, "window_dimensions", w->n + 2, taps),
-                 hlo_ints(o, "window_strides", w->n + 2, step),
-                 hlo_ints(o, "window_dilations", w->n + 2, apart), padding(o, w, 2));
-  HloValue in[2] = {x, hlo_scalar(o, t->dtype, start)};
-  return hlo_joining(o, "stablehlo.reduce_window", 2, in, attrs, join, t);
+      str_printf(o->arena, "%s, %s, %s, %s", hlo_out_ints(o, "window_dimensions", w->n + 2, taps),
+                 hlo_out_ints(o, "window_strides", w->n + 2, step),
+                 hlo_out_ints(o, "window_dilations", w->n + 2, apart), padding(o, w, 2));
+  HloValue in[2] = {x, hlo_out_scalar(o, t->dtype, start)};
+  return hlo_out_joining(o, "stablehlo.reduce_window", 2, in, attrs, join, t);
 }
 
 // A mean divides by the elements that a window has: all taps, or those within the image, which a sum of ones counts.
 static HloValue mean_pool(HloOut *o, const Node *n, const Taps *w) {
   const average_pool_attrs *at = n->attrs;
   const Type *t = type_of(n);
-  HloValue x = hlo_source(o, n, 0), sum = reduce_window(o, w, x, 0, "stablehlo.add", t), count;
+  HloValue x = hlo_out_source(o, n, 0), sum = reduce_window(o, w, x, 0, "stablehlo.add", t), count;
   int64_t all = 1;
   bool padded = false, beyond = false;
   for (int i = 0; i < w->n; i++) {
@@ -95,38 +96,39 @@ static HloValue mean_pool(HloOut *o, const Node *n, const Taps *w) {
     beyond |= w->high[i] > (i + w->n < at->pads.n ? at->pads.v[i + w->n] : 0);
   }
   if (at->count_include_pad && beyond && at->ceil_mode)
-    return hlo_refuse(o, n, "a mean over padding that ends within a window");
+    return hlo_out_refuse(o, n, "a mean over padding that ends within a window");
   if (padded && !at->count_include_pad)
-    count = reduce_window(o, w, hlo_spread(o, hlo_scalar(o, t->dtype, 1), x.type), 0,
+    count = reduce_window(o, w, hlo_out_spread(o, hlo_out_scalar(o, t->dtype, 1), x.type), 0,
                           "stablehlo.add", t);
   else
-    count = hlo_spread(o, hlo_scalar(o, t->dtype, (double)all), t);
-  return hlo_op(o, "stablehlo.divide", 2, (HloValue[]){sum, count}, NULL, t);
+    count = hlo_out_spread(o, hlo_out_scalar(o, t->dtype, (double)all), t);
+  return hlo_out_op(o, "stablehlo.divide", 2, (HloValue[]){sum, count}, NULL, t);
 }
 
-HloValue hlo_pool(HloOut *o, const Node *n, const char *word) {
+HloValue hlo_out_pool(HloOut *o, const Node *n, const char *word) {
   const Type *x = type_of(n->src[0]), *y = type_of(n);
   Taps w = {.n = x->rank - 2};
   if (w.n < 1 || !dtype_is_float(y->dtype))
-    return hlo_refuse(o, n, "only images of floats are pooled");
+    return hlo_out_refuse(o, n, "only images of floats are pooled");
   if (n->op == OP_average_pool) {
     const average_pool_attrs *at = n->attrs;
-    if (at->channels_last) return hlo_refuse(o, n, "its channels must come first");
+    if (at->channels_last) return hlo_out_refuse(o, n, "its channels must come first");
     for (int i = 0; i < w.n; i++) w.taps[i] = at->kernel_shape.v[i];
     fill_window(&w, x, y, at->strides, at->dilations, at->pads, at->auto_pad);
     return mean_pool(o, n, &w);
   }
   const max_pool_attrs *at = n->attrs;
-  if (at->channels_last || n->nres > 1) return hlo_refuse(o, n, "its indices cannot be written");
+  if (at->channels_last || n->nres > 1)
+    return hlo_out_refuse(o, n, "its indices cannot be written");
   for (int i = 0; i < w.n; i++) w.taps[i] = at->kernel_shape.v[i];
   fill_window(&w, x, y, at->strides, at->dilations, at->pads, at->auto_pad);
-  return reduce_window(o, &w, hlo_source(o, n, 0), -INFINITY, word, y);
+  return reduce_window(o, &w, hlo_out_source(o, n, 0), -INFINITY, word, y);
 }
 
 // Rows of x along an axis.  An index below 0 counts from the end, which StableHLO does not know.
-HloValue hlo_gather(HloOut *o, const Node *n, const char *word) {
+HloValue hlo_out_gather(HloOut *o, const Node *n, const char *word) {
   int64_t axis = ((const gather_attrs *)n->attrs)->axis, sizes[MAX_RANK];
-  HloValue x = hlo_source(o, n, 0), i = hlo_source(o, n, 1);
+  HloValue x = hlo_out_source(o, n, 0), i = hlo_out_source(o, n, 1);
   const Type *flags = type_with_dtype(o->g, i.type, DT_BOOL);
   StrBuf b;
   Ints known;
@@ -135,13 +137,14 @@ HloValue hlo_gather(HloOut *o, const Node *n, const char *word) {
   axis += axis < 0 ? x.type->rank : 0;
   for (int64_t k = 0; positive && k < known.n; k++) positive = known.v[k] >= 0;
   if (!positive) {
-    HloValue zero = hlo_spread(o, hlo_scalar(o, i.type->dtype, 0), i.type),
-             size = hlo_spread(o, hlo_scalar(o, i.type->dtype, (double)x.type->dims[axis]->value),
-                               i.type);
-    HloValue below = hlo_op(o, "stablehlo.compare", 2, (HloValue[]){i, zero},
-                            "comparison_direction = #stablehlo<comparison_direction LT>", flags);
-    HloValue from_end = hlo_op(o, "stablehlo.add", 2, (HloValue[]){i, size}, NULL, i.type);
-    i = hlo_op(o, "stablehlo.select", 3, (HloValue[]){below, from_end, i}, NULL, i.type);
+    HloValue zero = hlo_out_spread(o, hlo_out_scalar(o, i.type->dtype, 0), i.type),
+             size = hlo_out_spread(
+                 o, hlo_out_scalar(o, i.type->dtype, (double)x.type->dims[axis]->value), i.type);
+    HloValue below =
+        hlo_out_op(o, "stablehlo.compare", 2, (HloValue[]){i, zero},
+                   "comparison_direction = #stablehlo<comparison_direction LT>", flags);
+    HloValue from_end = hlo_out_op(o, "stablehlo.add", 2, (HloValue[]){i, size}, NULL, i.type);
+    i = hlo_out_op(o, "stablehlo.select", 3, (HloValue[]){below, from_end, i}, NULL, i.type);
   }
   for (int k = 0; k < x.type->rank; k++) sizes[k] = k == axis ? 1 : x.type->dims[k]->value;
   strbuf_init(&b, o->arena);
@@ -155,6 +158,6 @@ HloValue hlo_gather(HloOut *o, const Node *n, const char *word) {
                 "], collapsed_slice_dims = [%lld], start_index_map = [%lld], index_vector_dim = "
                 "%d>, indices_are_sorted = false, %s",
                 (long long)axis, (long long)axis, i.type->rank,
-                hlo_ints(o, "slice_sizes", x.type->rank, sizes));
-  return hlo_op(o, "stablehlo.gather", 2, (HloValue[]){x, i}, strbuf_text(&b), type_of(n));
+                hlo_out_ints(o, "slice_sizes", x.type->rank, sizes));
+  return hlo_out_op(o, "stablehlo.gather", 2, (HloValue[]){x, i}, strbuf_text(&b), type_of(n));
 }

@@ -41,9 +41,9 @@ static const char *dtype_word(DType t) {
   return NULL;
 }
 
-bool hlo_has_dtype(DType t) { return dtype_word(t) != NULL; }
+bool hlo_out_has_dtype(DType t) { return dtype_word(t) != NULL; }
 
-void hlo_type(StrBuf *b, const Type *t) {
+void hlo_out_type(StrBuf *b, const Type *t) {
   strbuf_puts(b, "tensor<");
   for (int i = 0; i < t->rank; i++) strbuf_printf(b, "%lldx", (long long)t->dims[i]->value);
   strbuf_printf(b, "%s>", dtype_word(t->dtype));
@@ -63,11 +63,11 @@ static void put_signature(HloOut *o, int n, const HloValue *in, const Type *t) {
   strbuf_puts(&o->text, " : (");
   for (int i = 0; i < n; i++) {
     if (i) strbuf_puts(&o->text, ", ");
-    hlo_type(&o->text, in[i].type);
+    hlo_out_type(&o->text, in[i].type);
   }
   strbuf_puts(&o->text, ") -> ");
   if (t)
-    hlo_type(&o->text, t);
+    hlo_out_type(&o->text, t);
   else
     strbuf_puts(&o->text, "()");
   strbuf_putc(&o->text, '\n');
@@ -80,8 +80,8 @@ static void put_head(HloOut *o, const char *op, int n, const HloValue *in, const
   if (attrs) strbuf_printf(&o->text, " <{%s}>", attrs);
 }
 
-HloValue hlo_op(HloOut *o, const char *op, int n, const HloValue *in, const char *attrs,
-                const Type *t) {
+HloValue hlo_out_op(HloOut *o, const char *op, int n, const HloValue *in, const char *attrs,
+                    const Type *t) {
   HloValue v = new_value(o, t);
   begin_line(o);
   strbuf_printf(&o->text, "%s = ", v.name);
@@ -96,8 +96,8 @@ static void put_return(HloOut *o, int n, const HloValue *v) {
   put_signature(o, n, v, NULL);
 }
 
-HloValue hlo_joining(HloOut *o, const char *op, int n, const HloValue *in, const char *attrs,
-                     const char *join, const Type *t) {
+HloValue hlo_out_joining(HloOut *o, const char *op, int n, const HloValue *in, const char *attrs,
+                         const char *join, const Type *t) {
   HloValue v = new_value(o, t);
   const Type *scalar = type_scalar(o->g, t->dtype);
   begin_line(o);
@@ -107,12 +107,12 @@ HloValue hlo_joining(HloOut *o, const char *op, int n, const HloValue *in, const
   strbuf_printf(&o->text, " ({\n");
   begin_line(o);
   strbuf_printf(&o->text, "^bb0(%s: ", a.name);
-  hlo_type(&o->text, scalar);
+  hlo_out_type(&o->text, scalar);
   strbuf_printf(&o->text, ", %s: ", b.name);
-  hlo_type(&o->text, scalar);
+  hlo_out_type(&o->text, scalar);
   strbuf_puts(&o->text, "):\n");
   o->indent++;
-  HloValue r = hlo_op(o, join, 2, (HloValue[]){a, b}, NULL, scalar);
+  HloValue r = hlo_out_op(o, join, 2, (HloValue[]){a, b}, NULL, scalar);
   put_return(o, 1, &r);
   o->indent--;
   begin_line(o);
@@ -137,8 +137,8 @@ static HloValue put_dense(HloOut *o, const Type *t, Str bytes) {
     strbuf_putc(&b, '"');
   }
   strbuf_puts(&b, "> : ");
-  hlo_type(&b, t);
-  return hlo_op(o, "stablehlo.constant", 0, NULL, strbuf_text(&b), t);
+  hlo_out_type(&b, t);
+  return hlo_out_op(o, "stablehlo.constant", 0, NULL, strbuf_text(&b), t);
 }
 
 // MLIR packs bools into bits; as bytes they have the form that ours have.
@@ -147,10 +147,10 @@ static HloValue put_elements(HloOut *o, const Type *t, int64_t n, const void *da
   const Type *as = t->dtype == DT_BOOL ? type_with_dtype(o->g, t, DT_U8) : t;
   CHECK(dtype_bytes(as->dtype, n, &bytes), "a constant has a size");
   HloValue v = put_dense(o, as, (Str){data, bytes});
-  return as == t ? v : hlo_op(o, "stablehlo.convert", 1, &v, NULL, t);
+  return as == t ? v : hlo_out_op(o, "stablehlo.convert", 1, &v, NULL, t);
 }
 
-HloValue hlo_scalar(HloOut *o, DType t, double v) {
+HloValue hlo_out_scalar(HloOut *o, DType t, double v) {
   _Alignas(16) uint8_t bytes[16] = {0};
   put_f64(t, bytes, 0, v);
   return put_elements(o, type_scalar(o->g, t), 1, bytes);
@@ -166,7 +166,7 @@ static tenon_status put_constant(HloOut *o, const Node *n) {
 
 // ---- shapes ----
 
-const char *hlo_ints(HloOut *o, const char *name, int64_t n, const int64_t *v) {
+const char *hlo_out_ints(HloOut *o, const char *name, int64_t n, const int64_t *v) {
   StrBuf b;
   strbuf_init(&b, o->arena);
   strbuf_printf(&b, "%s = array<i64%s", name, n ? ": " : "");
@@ -175,29 +175,29 @@ const char *hlo_ints(HloOut *o, const char *name, int64_t n, const int64_t *v) {
   return strbuf_text(&b);
 }
 
-HloValue hlo_reshape(HloOut *o, HloValue x, const Type *t) {
-  return x.type == t ? x : hlo_op(o, "stablehlo.reshape", 1, &x, NULL, t);
+HloValue hlo_out_reshape(HloOut *o, HloValue x, const Type *t) {
+  return x.type == t ? x : hlo_out_op(o, "stablehlo.reshape", 1, &x, NULL, t);
 }
 
-HloValue hlo_spread(HloOut *o, HloValue x, const Type *t) {
+HloValue hlo_out_spread(HloOut *o, HloValue x, const Type *t) {
   t = type_with_dtype(o->g, t, x.type->dtype);
   if (x.type == t) return x;
   int64_t at[MAX_RANK];
   for (int i = 0; i < x.type->rank; i++) at[i] = t->rank - x.type->rank + i;
-  return hlo_op(o, "stablehlo.broadcast_in_dim", 1, &x,
-                hlo_ints(o, "broadcast_dimensions", x.type->rank, at), t);
+  return hlo_out_op(o, "stablehlo.broadcast_in_dim", 1, &x,
+                    hlo_out_ints(o, "broadcast_dimensions", x.type->rank, at), t);
 }
 
 // ---- bodies ----
 
-HloValue hlo_source(HloOut *o, const Node *n, uint32_t i) {
+HloValue hlo_out_source(HloOut *o, const Node *n, uint32_t i) {
   uint64_t name;
   CHECK(intmap_get(&o->name, (uint64_t)(uintptr_t)n->src[i], &name), "an operand of %s has no name",
         op_name(n));
   return (HloValue){(const char *)(uintptr_t)name, type_of(n->src[i])};
 }
 
-HloValue hlo_refuse(HloOut *o, const Node *n, const char *why) {
+HloValue hlo_out_refuse(HloOut *o, const Node *n, const char *why) {
   refuse_op(&o->refused, o->arena, n, op_name(n), why);
   return (HloValue){"%refused", type_of(n)};
 }
@@ -223,7 +223,7 @@ static tenon_status put_nodes(HloOut *o, const Body *b);
 // A branch sees the values around it by their names.
 static tenon_status put_branch(HloOut *o, const Node *n, const Body *b, uint32_t first) {
   for (int64_t i = 0; i < b->nparams; i++)
-    set_name(o, b->param[i], hlo_source(o, n, first + (uint32_t)i).name);
+    set_name(o, b->param[i], hlo_out_source(o, n, first + (uint32_t)i).name);
   strbuf_puts(&o->text, "{\n");
   o->indent++;
   TRY(put_nodes(o, b));
@@ -242,7 +242,7 @@ static tenon_status put_branch(HloOut *o, const Node *n, const Body *b, uint32_t
 
 static tenon_status put_if(HloOut *o, const Node *n) {
   const if_attrs *at = n->attrs;
-  HloValue flag = hlo_reshape(o, hlo_source(o, n, 0), type_scalar(o->g, DT_BOOL));
+  HloValue flag = hlo_out_reshape(o, hlo_out_source(o, n, 0), type_scalar(o->g, DT_BOOL));
   const char *name = str_printf(o->arena, "%%%lld", (long long)o->next++);
   set_name(o, n, name);
   begin_line(o);
@@ -256,7 +256,7 @@ static tenon_status put_if(HloOut *o, const Node *n) {
   strbuf_puts(&o->text, ") : (tensor<i1>) -> (");
   for (int i = 0; i < n->nres; i++) {
     if (i) strbuf_puts(&o->text, ", ");
-    hlo_type(&o->text, n->type[i]);
+    hlo_out_type(&o->text, n->type[i]);
   }
   strbuf_puts(&o->text, ")\n");
   return TENON_OK;
@@ -267,26 +267,27 @@ static HloValue put_result(HloOut *o, const Node *p) {
   const Node *n = p->src[0];
   int64_t index = ((const proj_attrs *)p->attrs)->index;
   if (n->op == OP_if)
-    return (HloValue){str_printf(o->arena, "%s#%lld", hlo_source(o, p, 0).name, (long long)index),
-                      type_of(p)};
-  const HloRow *row = hlo_row(n->op);
+    return (HloValue){
+        str_printf(o->arena, "%s#%lld", hlo_out_source(o, p, 0).name, (long long)index),
+        type_of(p)};
+  const HloRow *row = hlo_out_row(n->op);
   if (row && n->op == OP_split) return row->fn(o, p, row->word);
-  if (row && index == 0) return hlo_source(o, p, 0);
-  return hlo_refuse(o, n, "only its first result can be written");
+  if (row && index == 0) return hlo_out_source(o, p, 0);
+  return hlo_out_refuse(o, n, "only its first result can be written");
 }
 
 static tenon_status put_node(HloOut *o, const Node *n) {
   HloValue v;
   if (n->op == OP_const) return put_constant(o, n);
   if (n->op == OP_if) return put_if(o, n);
-  const HloRow *row = hlo_row(n->op);
+  const HloRow *row = hlo_out_row(n->op);
   if (n->op == OP_proj)
     v = put_result(o, n);
   else if (n->op == OP_split)
     return TENON_OK;
   else
     v = row ? row->fn(o, n, row->word)
-            : hlo_refuse(o, n, "StableHLO has no such operation, and it is not made of others");
+            : hlo_out_refuse(o, n, "StableHLO has no such operation, and it is not made of others");
   set_name(o, n, v.name);
   return TENON_OK;
 }
@@ -305,7 +306,8 @@ static tenon_status put_nodes(HloOut *o, const Body *b) {
     if (sayable) {
       TRY(put_node(o, n));
     } else {
-      (void)hlo_refuse(o, n, is_sayable(type_of(n)) ? "an operand cannot be written" : why_not(n));
+      (void)hlo_out_refuse(o, n,
+                           is_sayable(type_of(n)) ? "an operand cannot be written" : why_not(n));
       set_name(o, n, "%refused");
     }
   }
@@ -320,9 +322,9 @@ static void put_parameters(HloOut *o, const Body *b) {
     set_name(o, p, str_printf(o->arena, "%%arg%lld", (long long)i));
     strbuf_printf(&o->text, "%s%%arg%lld: ", i ? ", " : "", (long long)i);
     if (is_sayable(type_of(p)))
-      hlo_type(&o->text, type_of(p));
+      hlo_out_type(&o->text, type_of(p));
     else
-      (void)hlo_refuse(o, p, why_not(p));
+      (void)hlo_out_refuse(o, p, why_not(p));
   }
 }
 
@@ -342,7 +344,7 @@ static tenon_status shared_constants(HloOut *o) {
 
 static bool has_row(const void *ctx, const Node *n) {
   (void)ctx;
-  return hlo_row(n->op) != NULL || n->op == OP_if;
+  return hlo_out_row(n->op) != NULL || n->op == OP_if;
 }
 
 static tenon_status put_main(HloOut *o) {
@@ -353,7 +355,7 @@ static tenon_status put_main(HloOut *o) {
   for (int64_t i = 0; i < b->nresults; i++) {
     if (i) strbuf_puts(&o->text, ", ");
     if (!is_sayable(type_of(b->result[i]))) continue;  // reported where it is computed
-    hlo_type(&o->text, type_of(b->result[i]));
+    hlo_out_type(&o->text, type_of(b->result[i]));
   }
   strbuf_puts(&o->text, ") {\n");
   o->indent = 2;
@@ -375,7 +377,7 @@ static tenon_status put_main(HloOut *o) {
 
 tenon_status export_stablehlo(Graph *g, const char *path, Diag *d) {
   g->diag = d;
-  TRY(export_prepare(g, hlo_rewrites, hlo_nrewrites, has_row, NULL));
+  TRY(export_prepare(g, hlo_out_rewrites, hlo_out_nrewrites, has_row, NULL));
   HloOut o = {.g = g, .arena = &g->arena, .diag = d};
   strbuf_init(&o.text, o.arena);
   intmap_init(&o.name, o.arena);
