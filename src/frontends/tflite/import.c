@@ -15,7 +15,8 @@ static bool is_given(const TflImport *im, const char *name) {
 
 // Names of inputs, and of outputs, are each there once.
 static const char *unique_name(Graph *g, StrMap *taken, int64_t n, const char *name) {
-  if (strmap_has(taken, str_of(name))) name = str_printf(&g->arena, "%s_%lld", name, (long long)n);
+  while (strmap_has(taken, str_of(name)))
+    name = str_printf(&g->arena, "%s_%lld", name, (long long)n);
   strmap_put(taken, str_of(name), g);
   return name;
 }
