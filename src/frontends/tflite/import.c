@@ -39,8 +39,9 @@ Node *tfl_const(TflImport *im, const TflTensor *t) {
   if (g->status) return g->poison;
   bool empty = !t->data.p && t->n == 0 && t->dtype && !t->variable;
   if (!t->data.p && !empty) return NULL;
-  if (!t->dtype || t->dtype == DT_STRING)
-    return graph_fail(g, TENON_EUNSUPPORTED, at, "a constant of strings or resources");
+  if (!t->dtype || t->dtype == DT_STRING || tfl_is_complex(t))
+    return graph_fail(g, TENON_EUNSUPPORTED, at,
+                      "a constant of strings, resources or complex numbers");
   Node *attached =
       weights_attach(g, im->in->attach, str_of(t->name), t->dtype, t->rank, t->dims, at);
   if (attached) return attached;
@@ -64,7 +65,7 @@ static const Type *input_type(TflImport *im, const TflTensor *t, int64_t positio
   Graph *g = im->g;
   const InputType *given = frontend_type(im->in, str_of(t->name), position);
   if (given) return frontend_type_of(g, given);
-  if (!t->dtype) return NULL;
+  if (!t->dtype || tfl_is_complex(t)) return NULL;
   Dim dims[MAX_RANK];
   for (int i = 0; i < t->rank; i++) {
     const char *name = str_printf(&g->arena, "d%d_%lld", i, (long long)position);
@@ -199,7 +200,7 @@ static void import_operator(TflImport *im, TflScope *s, const TflOperator *o) {
   TflFn *fn = special ? special : op.row->fn;
   if (!fn)
     tfl_fail(&op, "with values that are not quantised");
-  else if (special || !quantized || may_move(&op))
+  else if (tfl_complex_fits(&op) && (special || !quantized || may_move(&op)))
     fn(&op);
   if (!im->g->status && im->m.fb.status) im->g->status = im->m.fb.status;  // in its options
   im->g->diag->base = base;
@@ -213,6 +214,9 @@ static void import_operators(TflImport *im, TflScope *s) {
 static Node *result_of(TflImport *im, TflScope *s, int64_t i) {
   int64_t k = fb_i32_at(&s->sub->out, i);
   if (im->g->status) return im->g->poison;
+  if (tfl_is_complex(&s->sub->tensor[k]))
+    return graph_fail(im->g, TENON_EUNSUPPORTED, (Where){.node = s->sub->name},
+                      "its output '%s' is complex", s->sub->tensor[k].name);
   if (!s->value[k]) s->value[k] = tfl_const(im, &s->sub->tensor[k]);
   if (s->value[k]) return s->value[k];
   return graph_fail(im->g, TENON_EINVAL, (Where){.node = s->sub->name},
