@@ -179,6 +179,21 @@ static bool may_move(TflOp *op) {
   return true;
 }
 
+// Arithmetic whose bytes mean nothing without a scale: ADD to RELU6, sums, products.
+static bool lacks_scale(TflOp *op) {
+  static const uint8_t arithmetic[] = {0,  9,  18, 19, 20, 21,  40,  41,  42, 59,
+                                       74, 81, 92, 98, 99, 101, 106, 126, 152};
+  bool bytes = false, listed = false;
+  for (int i = 0; i < op->nin; i++) {
+    const TflTensor *t = tfl_in_tensor(op, i);
+    bytes = bytes || (t && (t->dtype == DT_I8 || t->dtype == DT_U8));
+  }
+  for (int64_t i = 0; i < ARRAY_LEN(arithmetic); i++)
+    listed = listed || arithmetic[i] == op->row->code;
+  if (bytes && listed) tfl_fail(op, "bytes without quantisation");
+  return bytes && listed;
+}
+
 static void import_operator(TflImport *im, TflScope *s, const TflOperator *o) {
   TflOp op = {.im = im, .g = im->g, .scope = s, .o = o, .code = &im->m.code[o->code]};
   op.row = tfl_row(op.code->builtin);
@@ -200,7 +215,7 @@ static void import_operator(TflImport *im, TflScope *s, const TflOperator *o) {
   TflFn *fn = special ? special : op.row->fn;
   if (!fn)
     tfl_fail(&op, "with values that are not quantised");
-  else if (tfl_complex_fits(&op) && (special || !quantized || may_move(&op)))
+  else if (tfl_complex_fits(&op) && (special || (quantized ? may_move(&op) : !lacks_scale(&op))))
     fn(&op);
   if (!im->g->status && im->m.fb.status) im->g->status = im->m.fb.status;  // in its options
   im->g->diag->base = base;
