@@ -76,14 +76,15 @@ static void average_pool(TflOp *op) {
   if (p.auto_pad != PAD_VALID) {
     Node *one = tb_slice(g, x.x, 3, 0, 1);
     count = window_sums(op, quant_cast(g, N(g, eq, one, one), DT_I8), &p);
-    count = N(g, max, count, node_i64(g, 1));  // a window of pads alone
   }
-  Node *half = N(g, div, count, node_i64(g, 2));
+  Node *half = N(g, shift_right, count, node_i64(g, 1));
   Node *up = N(g, lt, node_i64(g, 0), sum);
   Node *near = N(g, where, up, N(g, add, sum, half), N(g, sub, sum, half));
+  // Towards zero; in f64, where a quotient of such integers has the right whole part and a window of pads alone is no fault.
+  Node *mean = N(g, div, quant_cast(g, near, DT_F64), quant_cast(g, count, DT_F64));
   int64_t lo, hi;
   q_range(op, &y, p.activation, &lo, &hi);
-  tfl_give(op, 0, quant_narrow(g, N(g, div, near, count), lo, hi, y.t));
+  tfl_give(op, 0, quant_narrow(g, quant_cast(g, mean, DT_I64), lo, hi, y.t));
 }
 
 // ---- reductions ----
