@@ -212,8 +212,9 @@ static void softmax_words(TflOp *op, const QArg *x, const QArg *y, double beta) 
 
 static bool rows_in(TflOp *op, QArg *x, QArg *y) {
   if (!q_in(op, 0, x) || !q_out(op, 0, y) || !q_single(op, x)) return false;
-  if (tfl_rank(op, x->x) > 0) return true;
-  tfl_fail(op, "an operand without axes");
+  bool narrow = dtype_bits(x->t) <= 16 && dtype_bits(y->t) <= 16;
+  if (tfl_rank(op, x->x) > 0 && narrow) return true;
+  tfl_fail(op, "an operand without axes, or of more than 16 bits");
   return false;
 }
 
@@ -270,7 +271,7 @@ static Node *rescaled(TflOp *op, const QArg *from, const QArg *to) {
     int64_t value = (int64_t)MIN(MAX(r, -1e9f), 1e9f) + q_zero(to);
     v[q < 0 ? q + n : q] = MIN(MAX(value, quant_min(to->t)), quant_max(to->t));
   }
-  return quant_table(g, from->x, to->t, v);
+  return q_table(op, from->x, to->t, v);
 }
 
 static void concatenation(TflOp *op) {
@@ -293,7 +294,7 @@ static void concatenation(TflOp *op) {
 
 // ---- images ----
 
-enum { RESIZE_BITS = 10, MOST_PIXELS = 1 << 24 };
+enum { RESIZE_BITS = 10, MOST_PIXELS = 1 << 18 };
 
 // x between two neighbours along an axis, with weights of 10 bits: sums in i64.
 static Node *between(TflOp *op, Node *x, int axis, int64_t size, bool corners, bool half) {
