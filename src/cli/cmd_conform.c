@@ -379,8 +379,8 @@ static tenon_status collect(Runner *r, Folders *unpacked) {
     TRY(conform_find(&c->arena, folder, &c->diag, &all));
     if (all.n == before)
       return fail(&c->diag, TENON_EINVAL, (Where){.file = path},
-                  "no tests below: neither model.onnx with test_data_set_* nor NAME.onnx with "
-                  "NAME_output_0.pb");
+                  "no tests below: neither model.onnx with test_data_set_*, nor NAME.onnx with "
+                  "NAME_output_0.pb, nor StableHLO programs (.mlir)");
     for (int64_t k = before; k < all.n && folder != path; k++)
       all.v[k].archive = path, all.v[k].unpacked = folder;
   }

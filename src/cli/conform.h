@@ -14,6 +14,7 @@ typedef struct Case {
   const char *unpacked;  // into this temporary folder
   const char *folder;    // with the test_data_set_* folders; NULL for a light test
   const char *output;    // a light test's expected output
+  bool program;          // `model` is a StableHLO program that checks itself
   Verdict verdict;
   const char *
       reason;  // why not passed; or, for a passed test, a remark (a tolerance exception); may be NULL
@@ -42,5 +43,9 @@ typedef struct CaseOptions {
 } CaseOptions;
 // Runs one test in this process.
 Verdict conform_run(const Case *c, const CaseOptions *o, Arena *a, const char **out_reason);
+// Of a StableHLO program (conform_program.c).
+Verdict conform_run_program(const Case *c, const CaseOptions *o, Arena *a, const char **out_reason);
+// A message on one line, without the model's path in front.
+const char *conform_one_line(Arena *a, const char *text, const char *model);
 
 #endif

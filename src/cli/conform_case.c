@@ -504,7 +504,7 @@ static tenon_status run_case(Test *t, bool *out_right) {
 }
 
 // A message on one line, without the model's path in front: the test's name says which it is.
-static const char *one_line(Arena *a, const char *text, const char *model) {
+const char *conform_one_line(Arena *a, const char *text, const char *model) {
   size_t n = strlen(model);
   if (!strncmp(text, model, n) && text[n] == ':') text += n + 1;
   StrBuf b;
@@ -520,6 +520,7 @@ static const char *one_line(Arena *a, const char *text, const char *model) {
 Verdict conform_run(const Case *c, const CaseOptions *o, Arena *a, const char **out_reason) {
   Test t = {.c = c, .o = o, .arena = a, .diag = arena_new(a, Diag)};
   bool right = false;
+  if (c->program) return conform_run_program(c, o, a, out_reason);
   diag_init(t.diag);
   if (o->threads > 1) t.pool = pool_create(o->threads);
   if (o->text) t.again_pool = pool_create(3);
@@ -531,7 +532,7 @@ Verdict conform_run(const Case *c, const CaseOptions *o, Arena *a, const char **
   model_free(t.model);
   pool_release(t.pool);
   pool_release(t.again_pool);
-  *out_reason = s ? one_line(a, t.diag->text, c->model) : right ? t.remark : t.reason;
+  *out_reason = s ? conform_one_line(a, t.diag->text, c->model) : right ? t.remark : t.reason;
   if (!s) return right ? CASE_PASSED : CASE_WRONG;
   if (s == TENON_EINTERNAL) return CASE_CRASHED;
   return s == TENON_EUNSUPPORTED ? CASE_UNSUPPORTED : CASE_WRONG;

@@ -70,6 +70,9 @@ static tenon_status walk(Arena *a, const char *path, int depth, Diag *d, CaseLis
       Case c = {.name = str_copy(a, (Str){names.v[i], stem}), .model = full};
       c.output = str_printf(a, "%s/%s_output_0.pb", path, c.name);
       if (is_file(c.output)) vec_push(a, out, c);
+    } else if (str_ends(str_of(names.v[i]), ".mlir")) {
+      Case c = {.name = str_copy(a, (Str){names.v[i], stem}), .model = full, .program = true};
+      vec_push(a, out, c);
     } else if (depth < MAX_DEPTH && is_folder(full)) {
       TRY(walk(a, full, depth + 1, d, out));
     }

@@ -2,14 +2,10 @@
 #include "frontends/common/frontend.h"
 
 // In order of certainty: a magic number first, protobuf, which has none, last.
-const Frontend *const frontends[] = {&frontend_text,
-                                     &frontend_gguf,
-                                     &frontend_tflite,
-                                     &frontend_pytorch,
-                                     &frontend_npz,
-                                     &frontend_safetensors,
-                                     &frontend_onnx,
-                                     NULL};
+const Frontend *const frontends[] = {
+    &frontend_stablehlo,  // before text: both may begin with a comment
+    &frontend_text,      &frontend_gguf,        &frontend_tflite, &frontend_pytorch,
+    &frontend_npz,       &frontend_safetensors, &frontend_onnx,   NULL};
 
 const Frontend *frontend_of(Str bytes) {
   for (int i = 0; frontends[i]; i++)

@@ -13,6 +13,14 @@ static bool is_given(const TflImport *im, const char *name) {
   return false;
 }
 
+// Names of inputs, and of outputs, are each there once.
+static const char *unique_name(Graph *g, StrMap *taken, int64_t n, const char *name) {
+  while (strmap_has(taken, str_of(name)))
+    name = str_printf(&g->arena, "%s_%lld", name, (long long)n);
+  strmap_put(taken, str_of(name), g);
+  return name;
+}
+
 // ---- constants ----
 
 static const void *elements(TflImport *im, const TflTensor *t, int64_t bytes) {
@@ -31,8 +39,9 @@ Node *tfl_const(TflImport *im, const TflTensor *t) {
   if (g->status) return g->poison;
   bool empty = !t->data.p && t->n == 0 && t->dtype && !t->variable;
   if (!t->data.p && !empty) return NULL;
-  if (!t->dtype || t->dtype == DT_STRING)
-    return graph_fail(g, TENON_EUNSUPPORTED, at, "a constant of strings or resources");
+  if (!t->dtype || t->dtype == DT_STRING || tfl_is_complex(t))
+    return graph_fail(g, TENON_EUNSUPPORTED, at,
+                      "a constant of strings, resources or complex numbers");
   Node *attached =
       weights_attach(g, im->in->attach, str_of(t->name), t->dtype, t->rank, t->dims, at);
   if (attached) return attached;
@@ -56,7 +65,7 @@ static const Type *input_type(TflImport *im, const TflTensor *t, int64_t positio
   Graph *g = im->g;
   const InputType *given = frontend_type(im->in, str_of(t->name), position);
   if (given) return frontend_type_of(g, given);
-  if (!t->dtype) return NULL;
+  if (!t->dtype || tfl_is_complex(t)) return NULL;
   Dim dims[MAX_RANK];
   for (int i = 0; i < t->rank; i++) {
     const char *name = str_printf(&g->arena, "d%d_%lld", i, (long long)position);
@@ -79,7 +88,7 @@ Node *tfl_first_value(TflImport *im, const char *name, Node *dflt) {
   Graph *g = im->g;
   if (g->status) return g->poison;
   if (is_given(im, name)) {
-    Node *n = node_param(g, type_of(dflt), name);
+    Node *n = node_param(g, type_of(dflt), unique_name(g, &im->input_names, im->params.n, name));
     vec_push(&g->arena, &im->params, n);
     return n;
   }
@@ -145,8 +154,13 @@ static bool same_quantization(const TflTensor *a, const TflTensor *b) {
   return (a->zero.n ? fb_i64_at(&a->zero, 0) : 0) == (b->zero.n ? fb_i64_at(&b->zero, 0) : 0);
 }
 
+static bool is_of(const TflTable *t, const TflRow *row) {
+  return row >= t->row && row < t->row + t->n;
+}
+
 static bool may_move(TflOp *op) {
   int64_t k = 0;
+  if (is_of(&tfl_quant, op->row) || is_of(&tfl_recurrent, op->row)) return true;
   while (k < ARRAY_LEN(moves) && moves[k].code != op->row->code) k++;
   if (k == ARRAY_LEN(moves)) {
     tfl_fail(op, "with quantised values");
@@ -186,7 +200,7 @@ static void import_operator(TflImport *im, TflScope *s, const TflOperator *o) {
   TflFn *fn = special ? special : op.row->fn;
   if (!fn)
     tfl_fail(&op, "with values that are not quantised");
-  else if (special || !quantized || may_move(&op))
+  else if (tfl_complex_fits(&op) && (special || !quantized || may_move(&op)))
     fn(&op);
   if (!im->g->status && im->m.fb.status) im->g->status = im->m.fb.status;  // in its options
   im->g->diag->base = base;
@@ -200,6 +214,9 @@ static void import_operators(TflImport *im, TflScope *s) {
 static Node *result_of(TflImport *im, TflScope *s, int64_t i) {
   int64_t k = fb_i32_at(&s->sub->out, i);
   if (im->g->status) return im->g->poison;
+  if (tfl_is_complex(&s->sub->tensor[k]))
+    return graph_fail(im->g, TENON_EUNSUPPORTED, (Where){.node = s->sub->name},
+                      "its output '%s' is complex", s->sub->tensor[k].name);
   if (!s->value[k]) s->value[k] = tfl_const(im, &s->sub->tensor[k]);
   if (s->value[k]) return s->value[k];
   return graph_fail(im->g, TENON_EINVAL, (Where){.node = s->sub->name},
@@ -279,16 +296,10 @@ static tenon_status add_inputs(TflImport *im, TflScope *s) {
     if (!type)
       return fail(g->diag, TENON_EUNSUPPORTED, (Where){.node = t->name}, "an input of type %d",
                   t->type);
-    s->value[k] = node_param(g, type, t->name);
+    s->value[k] = node_param(g, type, unique_name(g, &im->input_names, i, t->name));
     vec_push(&g->arena, &im->params, s->value[k]);
   }
   return graph_status(g);
-}
-
-static const char *unique_name(Graph *g, const char *const *taken, int64_t n, const char *name) {
-  for (int64_t i = 0; i < n; i++)
-    if (!strcmp(taken[i], name)) return str_printf(&g->arena, "%s_%lld", name, (long long)n);
-  return name;
 }
 
 static tenon_status finish(TflImport *im, TflScope *s, bool supported) {
@@ -296,15 +307,17 @@ static tenon_status finish(TflImport *im, TflScope *s, bool supported) {
   int64_t n = 0, most = s->sub->out.n + im->states.n;
   Node **result = arena_array(&g->arena, Node *, most + 1);
   const char **name = arena_array(&g->arena, const char *, most + 1);
+  StrMap taken;
+  strmap_init(&taken, &g->arena);
   for (int64_t i = 0; supported && i < s->sub->out.n; i++) {
     result[n] = result_of(im, s, i);
-    name[n] = unique_name(g, name, n, s->sub->tensor[fb_i32_at(&s->sub->out, i)].name);
+    name[n] = unique_name(g, &taken, n, s->sub->tensor[fb_i32_at(&s->sub->out, i)].name);
     n++;
   }
   for (int64_t i = 0; supported && i < im->states.n; i++) {
     if (!im->states.v[i].changed) continue;
     result[n] = im->states.v[i].value;
-    name[n] = unique_name(g, name, n, im->states.v[i].name);
+    name[n] = unique_name(g, &taken, n, im->states.v[i].name);
     n++;
   }
   TRY(graph_status(g));
@@ -320,6 +333,7 @@ static tenon_status import_tflite(Imported *in, Diag *d) {
   TflImport *im = arena_new(&in->graph->arena, TflImport);
   im->in = in;
   im->g = in->graph;
+  strmap_init(&im->input_names, &im->g->arena);
   TRY(tfl_read(in, d, &im->m));
   in->about = str_printf(&im->g->arena, "TensorFlow Lite, schema 3, %lld sub-graph%s",
                          (long long)im->m.nsubs, im->m.nsubs == 1 ? "" : "s");

@@ -164,6 +164,10 @@ static void dequantize(TflOp *op) {
     tfl_need(op, 1, 1);
     return;
   }
+  if (!x.n && dtype_is_int(x.t)) {
+    tfl_fail(op, "the operand has no scale");
+    return;
+  }
   Node *y = quant_cast(g, x.x, DT_F32);
   if (x.n && dtype_is_int(x.t))
     y = N(g, mul, N(g, sub, y, along(op, &x, true)), along(op, &x, false));

@@ -3,9 +3,9 @@
 
 #include <stdio.h>
 
-const TflTable *const tfl_tables[] = {&tfl_elementwise, &tfl_reduce, &tfl_shape,   &tfl_move,
-                                      &tfl_index,       &tfl_nn,     &tfl_control, &tfl_quant,
-                                      &tfl_recurrent,   NULL};
+const TflTable *const tfl_tables[] = {&tfl_elementwise, &tfl_reduce,    &tfl_shape,   &tfl_move,
+                                      &tfl_index,       &tfl_nn,        &tfl_control, &tfl_complex,
+                                      &tfl_quant,       &tfl_recurrent, NULL};
 
 const TflRow *tfl_row(int64_t code) {
   for (int t = 0; tfl_tables[t]; t++)

@@ -1,0 +1,231 @@
+// import_window.c -- reduce_window, select_and_scatter.
+//
+// A window of w elements along an axis is joined from windows of 1, 2, 4, ... elements, so that it takes log w
+// steps over whole tensors, whatever the body is; axes one after another.  Windows start at every place; the ones
+// that the strides ask for are picked in the end.
+#include "frontends/stablehlo/import.h"
+
+#include "eval/index.h"
+
+// Joins n values with n others, element by element.
+typedef bool Join(HloCall *c, const HloValue *a, const HloValue *b, HloValue *out, int64_t n);
+
+typedef struct Windows {
+  int rank;
+  Ints size, stride, dilation, base, padding;
+  int64_t dims[MAX_RANK];  // padded sizes, then the results'
+} Windows;
+
+static bool read_windows(HloCall *c, Windows *w, const char *sizes, const char *strides) {
+  int64_t dims[MAX_RANK];
+  if (!hlo_static(c, &c->in[0], dims)) return false;
+  w->rank = hlo_rank(&c->in[0]);
+  w->size = hlo_ints_or(c, sizes, w->rank, 1);
+  w->stride = hlo_ints_or(c, strides, w->rank, 1);
+  w->dilation = hlo_ints_or(c, "window_dilations", w->rank, 1);
+  w->base = hlo_ints_or(c, "base_dilations", w->rank, 1);
+  w->padding = hlo_ints_or(c, "padding", 2 * w->rank, 0);
+  for (int i = 0; i < w->rank && !c->g->status; i++)
+    if (w->size.v[i] < 1 || w->stride.v[i] < 1 || w->dilation.v[i] < 1 || w->base.v[i] < 1)
+      hlo_fail(c, "sizes, strides and dilations must be 1 or more");
+  return !c->g->status;
+}
+
+static Node *padded(HloCall *c, const Windows *w, Node *x, Node *value) {
+  int64_t low[MAX_RANK], high[MAX_RANK], gap[MAX_RANK];
+  for (int i = 0; i < w->rank; i++) {
+    low[i] = w->padding.v[2 * i];
+    high[i] = w->padding.v[2 * i + 1];
+    gap[i] = w->base.v[i] - 1;
+  }
+  return hb_pad(c->g, x, value, w->rank, low, high, gap);
+}
+
+typedef struct Part {
+  int64_t axis, from, n;
+} Part;
+static Node *cut(HloCall *c, Node *x, void *ctx) {
+  const Part *p = ctx;
+  return hb_slice1(c->g, x, p->axis, p->from, p->from + p->n, 1);
+}
+static void cut_all(HloCall *c, const HloValue *v, int64_t n, Part p, HloValue *out) {
+  for (int64_t i = 0; i < n; i++) {
+    out[i] = hlo_moved(c, &v[i], cut, &p);
+    out[i].type = v[i].type;
+  }
+}
+
+// Windows along one axis, of which there were `length` elements.
+static bool along(HloCall *c, Join *join, HloValue *v, int64_t n, int64_t axis, int64_t length,
+                  int64_t size, int64_t dilation) {
+  Arena *a = c->h->arena;
+  HloValue *power = arena_array(a, HloValue, n + 1), *sum = arena_array(a, HloValue, n + 1);
+  HloValue *x = arena_array(a, HloValue, n + 1), *y = arena_array(a, HloValue, n + 1);
+  int64_t done = 0, result = length - (size - 1) * dilation;
+  for (int64_t i = 0; i < n; i++) power[i] = v[i];
+  for (int64_t p = 1; p <= size; p *= 2) {
+    int64_t have = length - (p - 1) * dilation;  // windows of p elements
+    if (size & p) {
+      cut_all(c, power, n, (Part){axis, done * dilation, result}, y);
+      if (!done)
+        for (int64_t i = 0; i < n; i++) sum[i] = y[i];
+      else if (!join(c, sum, y, sum, n))
+        return false;
+      done += p;
+    }
+    if (2 * p > size) break;
+    cut_all(c, power, n, (Part){axis, 0, have - p * dilation}, x);
+    cut_all(c, power, n, (Part){axis, p * dilation, have - p * dilation}, y);
+    if (!join(c, x, y, power, n)) return false;
+  }
+  for (int64_t i = 0; i < n; i++) v[i] = sum[i];
+  return !c->g->status;
+}
+
+static Node *strided(HloCall *c, Node *x, void *ctx) {
+  const Windows *w = ctx;
+  int64_t zero[MAX_RANK] = {0};
+  return hb_slice(c->g, x, w->rank, zero, w->dims, w->stride.v);
+}
+
+// All axes; false also where there is no window at all, with *empty set.
+static bool windows(HloCall *c, Join *join, HloValue *v, int64_t n, Windows *w, bool *empty) {
+  *empty = false;
+  for (int i = 0; i < w->rank; i++) {
+    int64_t length = type_of(v[0].re)->dims[i]->value;
+    w->dims[i] = length - (w->size.v[i] - 1) * w->dilation.v[i];
+    *empty = *empty || w->dims[i] < 1;
+  }
+  if (*empty) return false;
+  // The innermost first, so that elements are joined in the order in which they lie.
+  for (int i = w->rank - 1; i >= 0; i--) {
+    int64_t length = w->dims[i] + (w->size.v[i] - 1) * w->dilation.v[i];
+    if (w->size.v[i] > 1 && !along(c, join, v, n, i, length, w->size.v[i], w->dilation.v[i]))
+      return false;
+  }
+  for (int64_t i = 0; i < n; i++) v[i] = hlo_moved(c, &v[i], strided, w);
+  return !c->g->status;
+}
+
+// ---- reduce_window ----
+static bool by_body(HloCall *c, const HloValue *a, const HloValue *b, HloValue *out, int64_t n) {
+  HloValue *args = arena_array(c->h->arena, HloValue, 2 * n + 1);
+  for (int64_t i = 0; i < n; i++) {
+    args[i] = a[i];
+    args[n + i] = b[i];
+  }
+  return hlo_lifted(c, 0, args, 2 * n, out, n);
+}
+
+// Sums of halves are added up in f32.
+static bool sums_halves(const HloCall *c) {
+  const char *op = hlo_body_op(c->op, 0);
+  DType t = type_of(c->in[0].re)->dtype;
+  return op && c->nin == 2 && (t == DT_F16 || t == DT_BF16);
+}
+
+static Node *expand_to(HloCall *c, Node *x, void *ctx) {
+  int64_t dims[MAX_RANK];
+  (void)ctx;
+  return hlo_static_type(c, c->type[0], dims) ? hb_expand(c->g, x, (int)c->type[0]->rank, dims) : x;
+}
+
+static void reduce_window(HloCall *c) {
+  Graph *g = c->g;
+  Windows w;
+  int64_t n = c->nin / 2;
+  bool empty;
+  for (int64_t i = 0; i < c->nin; i++)
+    if (!c->in[i].re) {
+      hlo_refuse(c, "operand %lld is no tensor", (long long)i);
+      return;
+    }
+  if (n < 1 || !read_windows(c, &w, "window_dimensions", "window_strides")) return;
+  HloValue *v = arena_array(c->h->arena, HloValue, n + 1),
+           *out = arena_array(c->h->arena, HloValue, n + 1);
+  bool wide = sums_halves(c);
+  for (int64_t i = 0; i < n; i++) {
+    v[i] = (HloValue){.type = c->in[i].type, .re = padded(c, &w, c->in[i].re, c->in[n + i].re)};
+    if (c->in[i].im) v[i].im = padded(c, &w, c->in[i].im, c->in[n + i].im);
+    if (wide) v[i].re = hb_cast(g, v[i].re, DT_F32);
+  }
+  if (g->status) return;
+  HloValue *init = c->in + n;
+  if (!windows(c, by_body, v, n, &w, &empty)) {
+    for (int64_t i = 0; empty && i < n; i++)
+      hlo_give_value(c, i, hlo_moved(c, &init[i], expand_to, NULL));
+    return;
+  }
+  for (int64_t i = 0; i < n; i++) out[i] = v[i];
+  HloValue first = init[0];
+  if (wide) first.re = hb_cast(g, first.re, DT_F32);
+  if (!by_body(c, wide ? &first : init, v, out, n)) return;
+  for (int64_t i = 0; i < n; i++) {
+    if (wide) out[i].re = hb_cast(g, out[i].re, type_of(c->in[i].re)->dtype);
+    hlo_give_value(c, i, out[i]);
+  }
+}
+
+// ---- select_and_scatter ----
+// Values of windows are (element, its place, whether it is one and no padding); the body says whether to keep the first.
+static bool by_choice(HloCall *c, const HloValue *a, const HloValue *b, HloValue *out, int64_t n) {
+  Graph *g = c->g;
+  HloValue args[2] = {a[0], b[0]}, keep;
+  (void)n;
+  if (!hlo_lifted(c, 0, args, 2, &keep, 1)) return false;
+  Node *first = N(g, or, N(g, not, b[2].re), N(g, and, a[2].re, keep.re));
+  HloValue got[3];
+  for (int i = 0; i < 3; i++)
+    got[i] = (HloValue){.type = a[i].type, .re = hb_where(g, first, a[i].re, b[i].re)};
+  got[2].re = N(g, or, a[2].re, b[2].re);
+  for (int i = 0; i < 3; i++) out[i] = got[i];
+  return true;
+}
+
+static void select_and_scatter(HloCall *c) {
+  Graph *g = c->g;
+  Windows w;
+  const char *op = hlo_body_op(c->op, 1);
+  int64_t dims[MAX_RANK], count, m;
+  bool empty;
+  Node *x = hlo_in(c, 0), *source = hlo_in(c, 1), *init = hlo_in(c, 2);
+  static const struct {
+    const char *op;
+    int mode;
+  } modes[] = {{"stablehlo.add", SCATTER_ADD},     {"stablehlo.or", SCATTER_MAX},
+               {"stablehlo.and", SCATTER_MIN},     {"stablehlo.multiply", SCATTER_MUL},
+               {"stablehlo.maximum", SCATTER_MAX}, {"stablehlo.minimum", SCATTER_MIN}};
+  int mode = -1;
+  for (int64_t i = 0; op && i < ARRAY_LEN(modes); i++)
+    if (!strcmp(op, modes[i].op)) mode = modes[i].mode;
+  if (mode < 0) hlo_refuse(c, "with another scatter than add, multiply, maximum or minimum");
+  if (g->status || !hlo_static(c, &c->in[0], dims) ||
+      !read_windows(c, &w, "window_dimensions", "window_strides"))
+    return;
+  if (!shape_count(w.rank, dims, &count)) return;
+  Node *place = hb_reshape(g, hb_iota(g, DT_I64, 1, &count, 0), w.rank, dims);
+  Node *real = N(g, eq, place, place);
+  HloValue v[3] = {{.type = c->in[0].type, .re = padded(c, &w, x, hb_num(g, x, 0))},
+                   {.re = padded(c, &w, place, node_i64(g, count))},
+                   {.re = padded(c, &w, real, node_scalar(g, DT_BOOL, 0))}};
+  if (g->status) return;
+  Node *full = hb_expand(g, init, 1, (int64_t[]){count + 1});
+  if (windows(c, by_choice, v, 3, &w, &empty)) {
+    Node *at = hb_where(g, v[2].re, v[1].re, node_i64(g, count));
+    m = 1;
+    for (int i = 0; i < w.rank; i++) m *= type_of(at)->dims[i]->value;
+    full = NA(g, scatter_elements, (&(scatter_elements_attrs){.axis = 0, .reduction = mode}), full,
+              hb_reshape(g, at, 1, &m), hb_reshape(g, source, 1, &m));
+  } else if (!empty) {
+    return;
+  }
+  hlo_give(c, hb_reshape(g, hb_slice1(g, full, 0, 0, count, 1), w.rank, dims));
+}
+
+// clang-format off
+static const HloRow rows[] = {
+    {"stablehlo.reduce_window",      reduce_window,      0, HLO_PLAIN, NULL},
+    {"stablehlo.select_and_scatter", select_and_scatter, 0, HLO_PLAIN, "scatters by add, multiply, maximum or minimum"},
+};
+// clang-format on
+HLO_TABLE(hlo_window);
