@@ -55,7 +55,8 @@ typedef struct TflImport {
     ROUNDS_UNKNOWN,
     ROUNDS_ONCE,
     ROUNDS_TWICE
-  } rounding;  // of matrix products (import_q_product.c)
+  } rounding;           // of matrix products (import_q_product.c)
+  int64_t table_bytes;  // of functions of quantised values, so far
 } TflImport;
 
 struct TflOp {

@@ -116,6 +116,15 @@ void q_give(TflOp *op, const QArg *to, Node *y, int64_t activation) {
   tfl_give(op, 0, quant_narrow(g, y, lo, hi, to->t));
 }
 
+Node *q_table(TflOp *op, Node *x, DType t, const int64_t *value) {
+  enum { MOST_TABLE_BYTES = 1 << 27 };
+  if (op->g->status) return op->g->poison;
+  op->im->table_bytes += type_of(x)->dtype == DT_I16 ? 65536 * 2 : 256;
+  if (op->im->table_bytes > MOST_TABLE_BYTES)
+    return tfl_fail(op, "more than %d MiB of tables", MOST_TABLE_BYTES >> 20);
+  return quant_table(op->g, x, t, value);
+}
+
 Node *q_zero_node(TflOp *op, const QArg *a) {
   Graph *g = op->g;
   bool any = false;

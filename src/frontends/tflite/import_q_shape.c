@@ -76,14 +76,15 @@ static void average_pool(TflOp *op) {
   if (p.auto_pad != PAD_VALID) {
     Node *one = tb_slice(g, x.x, 3, 0, 1);
     count = window_sums(op, quant_cast(g, N(g, eq, one, one), DT_I8), &p);
-    count = N(g, max, count, node_i64(g, 1));  // a window of pads alone
   }
-  Node *half = N(g, div, count, node_i64(g, 2));
+  Node *half = N(g, shift_right, count, node_i64(g, 1));
   Node *up = N(g, lt, node_i64(g, 0), sum);
   Node *near = N(g, where, up, N(g, add, sum, half), N(g, sub, sum, half));
+  // Towards zero; in f64, where a quotient of such integers has the right whole part and a window of pads alone is no fault.
+  Node *mean = N(g, div, quant_cast(g, near, DT_F64), quant_cast(g, count, DT_F64));
   int64_t lo, hi;
   q_range(op, &y, p.activation, &lo, &hi);
-  tfl_give(op, 0, quant_narrow(g, N(g, div, near, count), lo, hi, y.t));
+  tfl_give(op, 0, quant_narrow(g, quant_cast(g, mean, DT_I64), lo, hi, y.t));
 }
 
 // ---- reductions ----
@@ -211,8 +212,9 @@ static void softmax_words(TflOp *op, const QArg *x, const QArg *y, double beta) 
 
 static bool rows_in(TflOp *op, QArg *x, QArg *y) {
   if (!q_in(op, 0, x) || !q_out(op, 0, y) || !q_single(op, x)) return false;
-  if (tfl_rank(op, x->x) > 0) return true;
-  tfl_fail(op, "an operand without axes");
+  bool narrow = dtype_bits(x->t) <= 16 && dtype_bits(y->t) <= 16;
+  if (tfl_rank(op, x->x) > 0 && narrow) return true;
+  tfl_fail(op, "an operand without axes, or of more than 16 bits");
   return false;
 }
 
@@ -269,7 +271,7 @@ static Node *rescaled(TflOp *op, const QArg *from, const QArg *to) {
     int64_t value = (int64_t)MIN(MAX(r, -1e9f), 1e9f) + q_zero(to);
     v[q < 0 ? q + n : q] = MIN(MAX(value, quant_min(to->t)), quant_max(to->t));
   }
-  return quant_table(g, from->x, to->t, v);
+  return q_table(op, from->x, to->t, v);
 }
 
 static void concatenation(TflOp *op) {
@@ -292,7 +294,7 @@ static void concatenation(TflOp *op) {
 
 // ---- images ----
 
-enum { RESIZE_BITS = 10, MOST_PIXELS = 1 << 24 };
+enum { RESIZE_BITS = 10, MOST_PIXELS = 1 << 18 };
 
 // x between two neighbours along an axis, with weights of 10 bits: sums in i64.
 static Node *between(TflOp *op, Node *x, int axis, int64_t size, bool corners, bool half) {
