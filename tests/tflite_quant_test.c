@@ -53,7 +53,8 @@ TEST(quant_functions) {
     EXPECT(fabs((double)quant_tanh_16(q12, 3, 0) / 32768 - tanh(x)) < 1.2e-4);
     if (x > 0) continue;
     int64_t q5 = (int64_t)(x * (1 << 26));
-    EXPECT(fabs((double)quant_exp_negative(q5, 5) / 2147483648.0 - exp(x)) < 1e-6);
+    // The fifth term of the series is left out: (1/8)^5 / 120.
+    EXPECT(fabs((double)quant_exp_negative(q5, 5) / 2147483648.0 - exp(x)) < 3e-7);
   }
   EXPECT_INT_EQ(quant_exp_negative(0, 5), INT32_MAX);
   EXPECT_INT_EQ(quant_logistic_q4(0), 1 << 30);
