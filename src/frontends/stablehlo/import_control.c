@@ -133,6 +133,10 @@ static void while_(HloCall *c) {
             hlo_block(c->h, test, out, c->nin, &go, 1);
   c->h->inside--;
   if (!ok) return;
+  if (!go.re || !first.re) {
+    hlo_fail(c, "the condition is no tensor");
+    return;
+  }
   vec_push(a, &results, go.re);
   for (int64_t i = 0; i < c->nin; i++) add_nodes(c, &out[i], &next);
   for (int64_t i = 0; i < next.n; i++) vec_push(a, &results, next.v[i]);

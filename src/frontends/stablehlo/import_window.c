@@ -17,7 +17,7 @@ typedef struct Windows {
 } Windows;
 
 static bool read_windows(HloCall *c, Windows *w, const char *sizes, const char *strides) {
-  int64_t dims[MAX_RANK];
+  int64_t dims[MAX_RANK], span;
   if (!hlo_static(c, &c->in[0], dims)) return false;
   w->rank = hlo_rank(&c->in[0]);
   w->size = hlo_ints_or(c, sizes, w->rank, 1);
@@ -26,8 +26,9 @@ static bool read_windows(HloCall *c, Windows *w, const char *sizes, const char *
   w->base = hlo_ints_or(c, "base_dilations", w->rank, 1);
   w->padding = hlo_ints_or(c, "padding", 2 * w->rank, 0);
   for (int i = 0; i < w->rank && !c->g->status; i++)
-    if (w->size.v[i] < 1 || w->stride.v[i] < 1 || w->dilation.v[i] < 1 || w->base.v[i] < 1)
-      hlo_fail(c, "sizes, strides and dilations must be 1 or more");
+    if (w->size.v[i] < 1 || w->stride.v[i] < 1 || w->dilation.v[i] < 1 || w->base.v[i] < 1 ||
+        !ck_mul(w->size.v[i], w->dilation.v[i], &span))
+      hlo_fail(c, "sizes, strides and dilations must be 1 or more, and have a product");
   return !c->g->status;
 }
 
