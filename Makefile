@@ -11,7 +11,7 @@ NETS      ?= build/nets
 ZOO       ?= build/zoo
 DEPS      := tools/install-deps.sh
 
-.PHONY: all demo test test-cross asan clang fuzz graph-fuzz format format-check docs nets bench-cpu install clean help
+.PHONY: all demo test test-cross test-torch asan clang fuzz graph-fuzz format format-check docs nets bench-cpu install clean help
 .DEFAULT_GOAL := all
 
 all: ## build the program and the libraries: build/tenon, build/libtenon.so, build/libtenon.a
@@ -32,6 +32,14 @@ test-cross: ## CROSS (300) node tests of ONNX compiled for AArch64 and RISC-V, w
 	@$(DEPS) build test cross
 	@$(MAKE) --no-print-directory -s all
 	@JOBS=$(JOBS) CROSS=$(CROSS) tests/run.py cross debian-cross
+
+test-torch: ## networks of PyTorch through ONNX, torch.export and TorchScript; installs PyTorch into build/venv-torch (2 GB)
+	@$(DEPS) build
+	@$(MAKE) --no-print-directory -s all
+	@[ -x build/venv-torch/bin/python ] || python3 -m venv build/venv-torch
+	@build/venv-torch/bin/pip -q install torch torchvision transformers onnx onnxscript numpy --extra-index-url https://download.pytorch.org/whl/cpu
+	@build/venv-torch/bin/python tests/torch_networks.py build/tenon
+	@for kind in export decomposed trace; do build/venv-torch/bin/python tests/torch_ops.py build/tenon $$kind; done
 
 asan: ## build with AddressSanitizer and UndefinedBehaviorSanitizer, and run the unit tests
 	@$(DEPS) build fuzz

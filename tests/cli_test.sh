@@ -335,7 +335,10 @@ if [ -x "$(dirname "$program")/tenon-codegen" ]; then
   expect 2 "--device goes with a target that has devices" compile "$tmp/m.tir" --target host --target cpu --device 0 -o "$tmp/x.tenon"
   expect 2 "go with a --target that compiles for devices" run "$tmp/m.tir" --device 0
   expect 2 "is compiled already" run "$tmp/v.tenon" --target cpu --device 0
-  expect 2 "shows the CPU's code" explain "$tmp/m.tir" --target opencl --kernel 0
+  expect 2 "shows code for the CPU or a device" explain "$tmp/m.tir" --target c --kernel 0
+  expect 2 "go with a target that has devices" explain "$tmp/m.tir" --device 0
+  expect 0 "__global__" explain "$tmp/m.tir" --target cuda --device sm_90a --kernel 0
+  check "explain --kernel of a device is JSON" json_ok explain "$tmp/m.tir" --target cuda --device sm_90a --kernel 0 --json
   expect 0 "1 kernel" compile "$tmp/m.tir" --target cuda --device sm_90a -o "$tmp/x.tenon"
   expect 0 "kernel 0" explain "$tmp/m.tir" --kernel 0
   expect 1 "no kernel is '99'" explain "$tmp/m.tir" --kernel 99
@@ -401,7 +404,11 @@ data = zipfile.ZipFile(sys.argv[1]).read("a.w.npy")
 import struct
 assert struct.unpack("<6f", data[-24:]) == (0, 3, 1, 4, 2, 5), data[-24:]
 END
-expect 2 "writes .npz and .safetensors" convert $torch/legacy.pth -o "$tmp/w.word"
+expect 0 "nodes" convert $torch/dynamic.pt2 -o "$tmp/dynamic.onnx"
+expect 0 "opset 21, by tenon" inspect "$tmp/dynamic.onnx"
+expect 0 "nodes" convert "$tmp/dynamic.onnx" --optimised --external -o "$tmp/again.onnx"
+expect 0 "" run "$tmp/again.onnx" --target interp
+expect 2 "writes .onnx, .mlir, .npz and .safetensors" convert $torch/legacy.pth -o "$tmp/w.word"
 expect 0 "aten::conv2d" ops --frontend pytorch
 expect 0 "gguf" ops --frontend list
 expect 2 "no reader 'word'" ops --frontend word

@@ -1,17 +1,20 @@
 // main.c -- runs the registered tests.
 //
-//   tenon-tests [--list] [--part K/N] [GLOB...]
+//   tenon-tests [--list] [--queue F] [GLOB...]
 //
 // A test's full name is FILE.NAME, as in base_test.arena_grows; a glob without a dot is matched against the name
-// alone.  With --part every N-th file's tests run, from the K-th on, so that N processes share the work; tests of one file
-// may use the same folder.
+// alone.  With --queue processes share the work through F, a file that is not there yet: each takes the tests of one file
+// after another, for tests of one file may use the same folder.
 // The last line is `N passed, N failed, N skipped`; the exit status is 1 when a test failed.
 #include "test.h"
 
+#include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 static Test *tests;              // sorted by file, then line
 static int failures_here;        // of the running test
@@ -122,11 +125,21 @@ static double seconds_now(void) {
   return (double)ts.tv_sec + (double)ts.tv_nsec * 1e-9;
 }
 
+// Processes that share the work take the files of tests one by one: a byte of `queue` is a file that was taken.
+static int next_of(const char *queue) {
+  int fd = open(queue, O_WRONLY | O_APPEND | O_CREAT, 0600);
+  struct stat st;
+  bool ok = fd >= 0 && !flock(fd, LOCK_EX) && write(fd, "x", 1) == 1 && !fstat(fd, &st);
+  if (fd >= 0) close(fd);
+  return ok ? (int)st.st_size : -1;
+}
+
 int main(int argc, char **argv) {
   bool list = argc > 1 && !strcmp(argv[1], "--list");
-  int part = 1, parts = 1, first = 1 + list;
-  if (argc > first + 1 && !strcmp(argv[first], "--part")) {
-    if (sscanf(argv[first + 1], "%d/%d", &part, &parts) != 2 || part < 1 || parts < part) return 2;
+  int first = 1 + list, mine = 0;
+  const char *queue = NULL;
+  if (argc > first + 1 && !strcmp(argv[first], "--queue")) {
+    queue = argv[first + 1];
     first += 2;
   }
   char **globs = argv + first;
@@ -139,7 +152,10 @@ int main(int argc, char **argv) {
     snprintf(full, sizeof full, "%s.%s", stem, t->name);
     if (!before || strcmp(before, t->file)) number++;
     before = t->file;
-    if (!is_wanted(t, full, nglobs, globs) || number % parts != part - 1) continue;
+    if (!is_wanted(t, full, nglobs, globs)) continue;
+    while (queue && mine < number)
+      if ((mine = next_of(queue)) < 0) return 2;
+    if (queue && mine != number) continue;
     if (list) {
       printf("%s\n", full);
       continue;

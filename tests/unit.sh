@@ -5,8 +5,8 @@ program=$1
 shift
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
-"$program" --part 1/2 "$@" > "$out/1" 2>&1 &
-"$program" --part 2/2 "$@" > "$out/2" 2>&1
+"$program" --queue "$out/queue" "$@" > "$out/1" 2>&1 &
+"$program" --queue "$out/queue" "$@" > "$out/2" 2>&1
 status=$?
 wait $! || status=1
 cat "$out/1" "$out/2"

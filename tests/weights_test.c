@@ -6,6 +6,7 @@
 #include "base/npy.h"
 #include "base/zip.h"
 #include "frontends/gguf/gguf.h"
+#include "ir/interpret.h"
 #include "test.h"
 
 #include <stdlib.h>
@@ -344,6 +345,39 @@ TEST(gguf_bad) {
 
 static int hex_digit(char c) { return c <= '9' ? c - '0' : c - 'a' + 10; }
 
+// What a graph has of four blocks, as a matrix of two rows: the same bits, unpacked where the graph is run.
+static void check_attached(const GgufType *t, const uint8_t *blocks, const float *want) {
+  Bytes x;
+  Diag d;
+  Model *m = NULL;
+  Graph *g = NULL;
+  Interp *in = NULL;
+  Run run;
+  Value *got = NULL;
+  GgufSpec spec = {3, 1, 2, "w", 2, {2 * (uint64_t)t->block, 2}, (uint32_t)(t - gguf_type), 0, 0};
+  gguf_bytes(&x, &spec, NULL);
+  strbuf_put(&x.b, (Str){(const char *)blocks, 4 * t->bytes});
+  REQUIRE(!try_open(strbuf_str(&x.b), &d, &m));
+  REQUIRE(!graph_create(&d, &g));
+  Node *w = weights_attach(g, &m->import.weights, STR("w"), DT_F32, 2, (int64_t[]){2, 2 * t->block},
+                           NOWHERE);
+  REQUIRE(w && !g->status);
+  EXPECT((w->op == OP_unpack_n_bits) == (t->split != NULL));
+  g->main = body_new(g, "w", 0, NULL, 1, &w);
+  g->body.n--;
+  g->main->result_name[0] = "w";
+  run_init(&run, NULL, &d);
+  EXPECT_STATUS(interp_create(g, NULL, &d, &in), TENON_OK);
+  EXPECT_STATUS(interp_run(in, &run, NULL, &got), TENON_OK);
+  if (got && memcmp(got->data, want, 4 * (size_t)t->block * sizeof *want))
+    FAIL("%s: other elements in a graph", t->name);
+  run_deinit(&run);
+  interp_free(in);
+  graph_free(g);
+  model_free(m);
+  arena_deinit(&x.arena);
+}
+
 // Four blocks of each type, with the checksum of what the format's reference implementation makes of them.
 TEST(gguf_blocks_are_exact) {
   FILE *f = fopen(TENON_SOURCE_DIR "/tests/golden/gguf_blocks.txt", "r");
@@ -360,14 +394,13 @@ TEST(gguf_blocks_are_exact) {
       code++;
     REQUIRE(code < GGUF_NTYPES);
     const GgufType *t = &gguf_type[code];
-    static float out[4 * 256];
-    for (int k = 0; k < 4; k++) {
-      uint8_t block[512];
-      for (int i = 0; i < t->bytes; i++, hex += 2)
-        block[i] = (uint8_t)(hex_digit(hex[0]) << 4 | hex_digit(hex[1]));
-      t->unpack(block, out + k * t->block);
-    }
+    static float out[4 * GGUF_BLOCK];
+    static uint8_t block[4 * 512];
+    for (int i = 0; i < 4 * t->bytes; i++, hex += 2)
+      block[i] = (uint8_t)(hex_digit(hex[0]) << 4 | hex_digit(hex[1]));
+    for (int k = 0; k < 4; k++) gguf_unpack(t, block + k * t->bytes, out + k * t->block);
     EXPECT(hex == sum);
+    check_attached(t, block, out);
     for (int i = 0; i < 4 * t->block; i++) out[i] += 0.0f;
     unsigned long crc = crc32(0, (const Bytef *)out, (uInt)(4 * (size_t)t->block * sizeof *out));
     if (crc != strtoul(sum, NULL, 16)) FAIL("%s: other elements than the reference", line);
@@ -496,6 +529,36 @@ TEST(pytorch_nests_too_deep_and_into_itself) {
   expect_bad("P9c", archive(&x, strbuf_str(&p.b), false, false), "stack");
   arena_deinit(&x.arena);
   arena_deinit(&p.arena);
+}
+
+// One network in three files, each trained on its own: the others' weights go into the graph by name, every one of them.
+TEST(weights_of_every_format_fit_the_graph) {
+  static const char *const other[] = {"mnist.pt", "mnist.safetensors"};
+  char model[600], path[600];
+  Diag d;
+  if (!test_data_dir()) SKIP("no data folder");
+  snprintf(model, sizeof model, "%s/models/burn_mnist/mnist.onnx", test_data_dir());
+  for (int k = 0; k < 2; k++) {
+    Model *weights = NULL, *m = NULL;
+    int found = 0;
+    diag_init(&d);
+    snprintf(path, sizeof path, "%s/models/burn_mnist/%s", test_data_dir(), other[k]);
+    REQUIRE(model_open(path, NULL, &d, &weights) == TENON_OK);
+    REQUIRE(model_open(model, &(ModelOptions){.weights = path}, &d, &m) == TENON_OK);
+    Graph *g = m->graph;
+    NodeList order = body_order(g, g->main, &g->arena);
+    for (int64_t i = 0; i < order.n; i++) {
+      const Node *n = order.v[i];
+      const void *bytes;
+      if (n->op != OP_const || !n->name) continue;
+      const Weight *w = weights_find(&weights->import.weights, str_of(n->name));
+      if (!w || const_bytes(g, n, &bytes, &d)) continue;
+      found += !memcmp(weight_elements(w, &g->arena), bytes, (size_t)w->n * 4);
+    }
+    EXPECT_INT_EQ(found, 18);
+    model_free(m);
+    model_free(weights);
+  }
 }
 
 TEST(formats_are_told_apart_by_content) {

@@ -20,11 +20,12 @@ BELOW["rules"] = BELOW["ops"] + ["ops"]
 BELOW["cost"] = BELOW["ops"] + ["ops"]
 BELOW["passes"] = BELOW["rules"] + ["rules", "cost"]
 BELOW["frontends"] = BELOW["ops"] + ["ops"]
+BELOW["exporters"] = BELOW["ops"] + ["ops"]
 BELOW["lower"] = BELOW["passes"] + ["passes", "loop", "runtime"]
 BELOW["targets"] = BELOW["lower"] + ["lower"]
 BELOW["api"] = BELOW["targets"] + ["targets", "frontends"]
 BELOW["view"] = BELOW["passes"] + ["passes"]
-BELOW["cli"] = BELOW["api"] + ["api", "view"]
+BELOW["cli"] = BELOW["api"] + ["api", "view", "exporters"]
 # single files that a lower folder may include from a higher one: lists, without declarations of their own
 EXCEPT = {("ir", "ops/ops.def"), ("eval", "ops/scalar.def")}
 # libraries other than the C library and POSIX, and who may include them

@@ -1,11 +1,14 @@
-// cmd_convert.c -- `tenon convert`: the weights of any model as an archive that other programs read.
+// cmd_convert.c -- `tenon convert`: a model, or its weights alone, as a file that other programs read.
 //
-// Packed weights are unpacked, views made dense.  A model with a graph gives its constants by name.
+// The ending of the output's name decides.  Graphs are written by exporters/; of weights, packed ones are unpacked and views made dense.  A
+// model with a graph gives its constants by name.
 #include "cli/cli.h"
+#include "cli/opt.h"
 #include "cli/overrides.h"
 
 #include "api/model.h"
 #include "base/npy.h"
+#include "exporters/export.h"
 
 static tenon_status constants_of(Cli *c, Model *m, Weights *out) {
   Graph *g = m->graph;
@@ -114,7 +117,7 @@ static tenon_status write_npz(Cli *c, const Weights *all, const char *path) {
   return npz_write(path, v, all->v.n, opt_given(c, OPT_convert_compress), &c->diag);
 }
 
-static tenon_status convert(Cli *c, Model *m, const char *path) {
+static tenon_status convert_weights(Cli *c, Model *m, const char *path) {
   Weights constants, *all = &m->import.weights;
   if (!all->v.n) {
     TRY(constants_of(c, m, &constants));
@@ -129,17 +132,64 @@ static tenon_status convert(Cli *c, Model *m, const char *path) {
   return TENON_OK;
 }
 
+// ---- graphs ----
+
+// Rules are applied, but nothing is laid out or fused for a machine: no other program knows our kernels.
+static tenon_status optimise(Cli *c, Graph *g, bool exact) {
+  OptOptions o;
+  OptReport report = {0};
+  OptCall call = {.beside = c->pos[0], .label = c->pos[0], .command = "tenon convert --optimised"};
+  opt_defaults(&o);
+  o.fast = opt_licences(o.level, exact, false);
+  o.stop_after = "simplify";
+  return opt_quiet(&o, &call, g, &c->arena, &report, &c->diag);
+}
+
+static tenon_status convert_onnx(Cli *c, Model *m, const char *path) {
+  Graph *g = m->graph;
+  ExportOptions o = {.opset = opt_int(c, OPT_convert_opset, 0)};
+  TRY(model_need_supported(m, &c->diag));
+  if (opt_given(c, OPT_convert_external)) o.external_from = 1;
+  bool exact = opt_given(c, OPT_convert_exact);
+  if (opt_given(c, OPT_convert_optimised) || exact) TRY(optimise(c, g, exact));
+  TRY(export_onnx(g, path, &o, &c->diag));
+  say(c, "%s: %lld nodes\n", path, (long long)graph_count_nodes(g));
+  return TENON_OK;
+}
+
+// Shape arithmetic must be gone, since sizes are numbers there; so what changes no bit is done in any case.
+static tenon_status convert_stablehlo(Cli *c, Model *m, const char *path) {
+  TRY(model_need_supported(m, &c->diag));
+  TRY(optimise(c, m->graph,
+               opt_given(c, OPT_convert_exact) || !opt_given(c, OPT_convert_optimised)));
+  TRY(export_stablehlo(m->graph, path, &c->diag));
+  say(c, "%s: %lld nodes\n", path, (long long)graph_count_nodes(m->graph));
+  return TENON_OK;
+}
+
+// What can be written, by the ending of the name.
+static const struct {
+  const char *ending;
+  tenon_status (*fn)(Cli *c, Model *m, const char *path);
+} formats[] = {{".onnx", convert_onnx},
+               {".mlir", convert_stablehlo},
+               {".npz", convert_weights},
+               {".safetensors", convert_weights}};
+
 int cmd_convert(Cli *c) {
   const char *path = opt_text(c, OPT_convert_output, NULL);
-  if (!path) return cli_usage(c, "convert needs -o F.npz or -o F.safetensors");
-  if (!str_ends(str_of(path), ".npz") && !str_ends(str_of(path), ".safetensors"))
-    return cli_usage(c, "convert writes .npz and .safetensors, not '%s'", path);
+  if (!path) return cli_usage(c, "convert needs -o F.onnx, F.mlir, F.npz or F.safetensors");
+  int64_t to = 0;
+  while (to < ARRAY_LEN(formats) && !str_ends(str_of(path), formats[to].ending)) to++;
+  if (to == ARRAY_LEN(formats))
+    return cli_usage(c, "convert writes .onnx, .mlir, .npz and .safetensors, not '%s'", path);
   Model *m;
   ModelOptions o = {0};
   int rc = foreign_read(c, &c->opt[OPT_convert_type], &c->opt[OPT_convert_weights], &o);
-  if (!rc) rc = cli_exit_of(model_open(c->pos[0], &o, &c->diag, &m));
+  if (!rc) rc = fixed_read(c, &c->opt[OPT_convert_fix], &o);
+  if (!rc) rc = cli_exit_of(open_fixed(c, c->pos[0], &o, &m));
   if (rc) return rc;
-  rc = cli_exit_of(convert(c, m, path));
+  rc = cli_exit_of(formats[to].fn(c, m, path));
   model_free(m);
   return rc;
 }

@@ -359,6 +359,7 @@ static tenon_status place(Telling *t) {
   Program *p = NULL;
   TargetOptions o = {.sizes = &t->dims,
                      .compiled = &t->compiled,
+                     .device = opt_text(c, OPT_explain_device, NULL),
                      .place = c->opt[OPT_explain_place].text,
                      .nplace = c->opt[OPT_explain_place].count};
   TRY(opt_plan(t->model->graph, &c->arena, &c->diag, &plan));
@@ -397,11 +398,11 @@ static int explain(Telling *t) {
   if (rc) return rc;
   explain_before(&t->x, g, &c->arena);
   t->opt.options.record = true;
-  t->opt.options.apart = target_has_groups(t->target, NULL);
+  t->opt.options.apart = target_has_groups(t->target, opt_text(c, OPT_explain_device, NULL));
   rc = cli_exit_of(opt_run(c, &OPT_IDS(explain), g, &t->opt));
   if (rc) return rc;
   const char *kernel = opt_text(c, OPT_explain_kernel, NULL);
-  if (kernel) return explain_kernel(c, g, kernel, opt_given(c, OPT_explain_json));
+  if (kernel) return explain_kernel(c, t->target, g, kernel, opt_given(c, OPT_explain_json));
   binding_default(&t->dims, g, 1);
   explain_after(&t->x, &t->opt.report, &t->dims);
   intmap_init(&t->numbers, &c->arena);
@@ -426,8 +427,11 @@ int cmd_explain(Cli *c) {
   t->target = strcmp(target, "auto") ? target_find(target) : target_auto();
   if (!t->target)
     return cli_usage(c, "explain: unknown target '%s'; `tenon targets` lists them", target);
-  if (t->target->driver && opt_given(c, OPT_explain_kernel))
-    return cli_usage(c, "explain: --kernel shows the CPU's code, and none of target %s", target);
+  if (!t->target->driver && strcmp(t->target->name, "cpu") && opt_given(c, OPT_explain_kernel))
+    return cli_usage(
+        c, "explain: --kernel shows code for the CPU or a device, and none of target %s", target);
+  if (!t->target->driver && (opt_given(c, OPT_explain_device) || opt_given(c, OPT_explain_place)))
+    return cli_usage(c, "explain: --device and --place go with a target that has devices");
   int rc = fixed_read(c, &c->opt[OPT_explain_fix], &o);
   if (!rc) rc = foreign_read(c, &c->opt[OPT_explain_type], &c->opt[OPT_explain_weights], &o);
   if (!rc) rc = cli_exit_of(open_fixed(c, c->pos[0], &o, &t->model));

@@ -1,12 +1,12 @@
-// explain_kernel.c -- `tenon explain --kernel`: one kernel as it is computed: schedule, loops, assembly side by side.
+// explain_kernel.c -- `tenon explain --kernel`: one kernel as it is computed: schedule, loops, assembly side by side; or, of a device, its text.
 #include "cli/explain_kernel.h"
 
 #include "base/platform.h"
 #include "targets/llvm/codegen.h"
-#include "targets/target.h"
 
 typedef struct Telling {
   Cli *cli;
+  const Target *target;
   Program *program;
   Compiled compiled;
 } Telling;
@@ -84,6 +84,18 @@ static tenon_status assembly(Telling *t, int64_t kernel, Str *out) {
   return s;
 }
 
+static bool is_of_device(const Telling *t, int64_t kernel) {
+  return t->program->kernel[kernel].device > 0;
+}
+
+// What is made of it: a device's text, or the CPU's assembly.
+static tenon_status code_of(Telling *t, int64_t kernel, Str *out) {
+  const ProgKernel *k = &t->program->kernel[kernel];
+  if (!is_of_device(t, kernel)) return assembly(t, kernel, out);
+  *out = t->target->kernel_text(t->program->device[k->device].code, k->entry);
+  return TENON_OK;
+}
+
 static void json_kernel(JsonWriter *w, const Telling *t, int64_t kernel, const char *node,
                         Str code) {
   const KernelText *k = &t->compiled.kernel[kernel];
@@ -96,7 +108,7 @@ static void json_kernel(JsonWriter *w, const Telling *t, int64_t kernel, const c
   json_cstr(w, k->lowered->schedule);
   json_key(w, "loops");
   json_str(w, k->text);
-  json_key(w, "assembly");
+  json_key(w, is_of_device(t, kernel) ? "text" : "assembly");
   json_str(w, code);
   json_end_object(w);
 }
@@ -115,7 +127,7 @@ static tenon_status print_kernels(Telling *t, const char *text, bool json, int64
     Str code = {0};
     if (!is_wanted(t, i, text)) continue;
     int64_t calls = calls_of(t, i, &node);
-    TRY(assembly(t, i, &code));
+    TRY(code_of(t, i, &code));
     ++*found;
     if (json) {
       json_kernel(&w, t, i, node, code);
@@ -124,7 +136,11 @@ static tenon_status print_kernels(Telling *t, const char *text, bool json, int64
     say(c, "kernel %lld: %s, called %lld time%s a run, first for %s\n", (long long)i,
         t->compiled.kernel[i].lowered->schedule, (long long)calls, calls == 1 ? "" : "s",
         node ? node : "-");
-    print_side_by_side(c, t->compiled.kernel[i].text, code);
+    if (is_of_device(t, i))
+      printf("%.*s\n%.*s", (int)t->compiled.kernel[i].text.n, t->compiled.kernel[i].text.p,
+             (int)code.n, code.p);
+    else
+      print_side_by_side(c, t->compiled.kernel[i].text, code);
     putchar('\n');
   }
   json_end_array(&w);
@@ -141,15 +157,18 @@ static void list_kernels(const Telling *t) {
   }
 }
 
-int explain_kernel(Cli *c, Graph *g, const char *text, bool json) {
+int explain_kernel(Cli *c, const Target *target, Graph *g, const char *text, bool json) {
   Telling *t = arena_new(&c->arena, Telling);
   MemPlan *plan;
   int64_t found = 0;
   t->cli = c;
+  t->target = target;
   tenon_status s = opt_plan(g, &c->arena, &c->diag, &plan);
-  TargetOptions to = {.compiled = &t->compiled};
-  if (!s)
-    s = target_compile_with(target_find("cpu"), g, plan, &to, &c->arena, &c->diag, &t->program);
+  TargetOptions to = {.compiled = &t->compiled,
+                      .device = opt_text(c, OPT_explain_device, NULL),
+                      .place = c->opt[OPT_explain_place].text,
+                      .nplace = c->opt[OPT_explain_place].count};
+  if (!s) s = target_compile_with(target, g, plan, &to, &c->arena, &c->diag, &t->program);
   if (!s) s = print_kernels(t, text, json, &found);
   if (!s && !found) {
     s = fail(&c->diag, TENON_EINVAL, NOWHERE, "no kernel is '%s'; there are %lld", text,

@@ -3,8 +3,9 @@
 #define TENON_CLI_EXPLAIN_KERNEL_H
 
 #include "cli/opt.h"
+#include "targets/target.h"
 
 // Prints the kernels of the optimised graph that `text` means: a number, or a pattern for the names of nodes.  The exit status.
-int explain_kernel(Cli *c, Graph *g, const char *text, bool json);
+int explain_kernel(Cli *c, const Target *target, Graph *g, const char *text, bool json);
 
 #endif

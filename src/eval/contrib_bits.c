@@ -1,6 +1,6 @@
-// contrib_bits.c -- matrix products with weights of a few bits each.
+// contrib_bits.c -- weights of a few bits each: matrix products with them, and their numbers.
 //
-// A weight is (stored - zero) scale, rounded to f32 as a whole; sums are formed in double.
+// In a product a weight is (stored - zero) scale, rounded to f32 as a whole; sums are formed in double.
 #include "eval/contrib.h"
 
 bool n_bits_fit(NBits *q) {
@@ -83,5 +83,60 @@ tenon_status eval_mat_mul_n_bits(Eval *e) {
   j.row = arena_array(&e->run->scratch, double, MAX(size, 1));
   for (j.first = 0; j.first < j.q.rows; j.first += SLOTS)
     parallel_for(e->run->pool, MIN(SLOTS, j.q.rows - j.first), 1, weight_rows, &j);
+  return TENON_OK;
+}
+
+// ---- the numbers themselves ----
+
+typedef struct Unpack {
+  NBits q;
+  const Value *w, *scale, *less;
+  float *y;
+  int64_t zero;
+} Unpack;
+
+// Rounded after the product and after the difference, as those do who made the weights.
+static void unpack_rows(void *ctx, int64_t begin, int64_t end) {
+  const Unpack *u = ctx;
+  const NBits *q = &u->q;
+  const float *scale = u->scale->data, *less = u->less ? u->less->data : NULL;
+  for (int64_t row = begin; row < end; row++)
+    for (int64_t k = 0; k < q->depth; k++) {
+      int64_t at = row * q->blocks + k / q->block;
+      float v = scale[at] * (float)(n_bits_at(q, u->w->data, row, k) - u->zero);
+      u->y[row * q->depth + k] = less ? v - less[at] : v;
+    }
+}
+
+tenon_status eval_unpack_n_bits(Eval *e) {
+  const unpack_n_bits_attrs *at = e->attrs;
+  TRY(eval_need(e, 0, "w", DT_U8));
+  TRY(eval_need(e, 1, "scale", DT_F32));
+  if (eval_in(e, 2)) TRY(eval_need(e, 2, "less", DT_F32));
+  Unpack u = {.w = e->in[0], .scale = e->in[1], .less = eval_in(e, 2), .zero = at->zero};
+  if (u.w->rank != 3)
+    return eval_fail(e, TENON_EINVAL, "w%s, must have rank 3", shape_text(u.w->rank, u.w->dims).s);
+  u.q = (NBits){.rows = u.w->dims[0],
+                .blocks = u.w->dims[1],
+                .bytes = u.w->dims[2],
+                .bits = at->bits,
+                .depth = 0};
+  // Whole blocks: their number times what each holds is the depth.
+  if (at->bits < 1 || !ck_mul(u.q.blocks, u.q.bytes * 8 / at->bits, &u.q.depth) ||
+      !n_bits_fit(&u.q))
+    return eval_fail(e, TENON_EINVAL, "w%s with %lld bits each", shape_text(3, u.w->dims).s,
+                     (long long)at->bits);
+  const Value *beside[] = {u.scale, u.less};
+  for (int i = 0; i < 2; i++)
+    if (beside[i] && (beside[i]->rank != 2 || beside[i]->dims[0] != u.q.rows ||
+                      beside[i]->dims[1] != u.q.blocks))
+      return eval_fail(e, TENON_EINVAL, "scale or less%s for w%s",
+                       shape_text(beside[i]->rank, beside[i]->dims).s,
+                       shape_text(u.w->rank, u.w->dims).s);
+  Value *y;
+  int64_t dims[] = {u.q.rows, u.q.depth};
+  TRY(eval_out(e, 0, DT_F32, 2, dims, &y));
+  u.y = y->data;
+  if (y->n) parallel_for(e->run->pool, u.q.rows, 1, unpack_rows, &u);
   return TENON_OK;
 }

@@ -98,3 +98,52 @@ const OpInfo op_mat_mul_n_bits = {
             "(f32[16], u8[3,1,16], f32[3,1]) bits=8", "(f32[0,16], u8[3,2,2], f32[3,2]) bits=2",
             "(f32[m,32], u8[40,1,16], f32[40,1])"),
 };
+
+ATTR_TABLE(unpack_n_bits, UNPACK_N_BITS_ATTRS);
+
+static tenon_status infer_unpack_n_bits(Infer *in) {
+  const unpack_n_bits_attrs *at = in->attrs;
+  TRY(infer_need(in, 0, DT_U8));
+  TRY(infer_need(in, 1, DT_F32));
+  if (infer_src(in, 2)) TRY(infer_need(in, 2, DT_F32));
+  const Type *w = infer_type(in, 0);
+  if (at->bits != 2 && at->bits != 4 && at->bits != 8)
+    return infer_fail(in, TENON_EINVAL, "%lld bits; there are 2, 4 and 8", (long long)at->bits);
+  if (w->rank >= 0 && w->rank != 3)
+    return infer_fail(in, TENON_EINVAL, "w has rank %d, must be 3", w->rank);
+  for (int i = 1; i < 3; i++) {
+    const Type *t = infer_type(in, i);
+    if (!t || t->rank < 0) continue;
+    if (t->rank != 2)
+      return infer_fail(in, TENON_EINVAL, "operand %d has rank %d, must be 2", i, t->rank);
+    for (int d = 0; d < 2 && w->rank == 3; d++)
+      TRY(infer_equal_dim(in, t->dims[d], w->dims[d], "rows and blocks"));
+  }
+  if (w->rank < 0) {
+    infer_set_unranked(in, 0, DT_F32);
+    return TENON_OK;
+  }
+  IntPool *p = &in->g->dims;
+  Dim dims[] = {w->dims[0], ie_mulc(p, ie_mul(p, w->dims[1], w->dims[2]), 8 / at->bits)};
+  return infer_set(in, 0, DT_F32, 2, dims);
+}
+
+static double cost_unpack_n_bits(const CostIn *c) { return 2 * (double)c->out[0].n; }
+
+const OpInfo op_unpack_n_bits = {
+    .name = "unpack_n_bits",
+    .doc = "the matrix (w - zero) scale - less of weights of a few bits each, packed into bytes "
+           "[rows, blocks, bytes], with a scale, and what is taken off, for each block",
+    .operands = "w scale less?",
+    .results = "y",
+    .dtypes = "integer",
+    OP_ATTRS(unpack_n_bits),
+    .arity = -1,
+    .nres = 1,
+    .infer = infer_unpack_n_bits,
+    .eval = eval_unpack_n_bits,
+    .cost = cost_unpack_n_bits,
+    SAMPLES("(u8[5,2,8], f32[5,2])", "(u8[5,2,8], f32[5,2], f32[5,2]) zero=8",
+            "(u8[3,1,16], f32[3,1]) bits=8 zero=128", "(u8[3,2,2], f32[3,2]) bits=2",
+            "(u8[0,2,2], f32[0,2])"),
+};

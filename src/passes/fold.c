@@ -11,6 +11,7 @@ typedef struct Folder {
   PassCtx *c;
   Run run;
   Diag quiet;
+  bool unpacks;  // weights of a few bits, and nothing else
 } Folder;
 
 static bool foldable(const Graph *g, const Node *n) {
@@ -28,6 +29,7 @@ static bool foldable(const Graph *g, const Node *n) {
 }
 
 static bool worth_it(const Folder *f, const Node *n) {
+  if (f->unpacks) return true;
   int64_t count = 1, bytes = 0, from = 0;
   const Type *t = type_of(n);
   for (int i = 0; i < t->rank; i++)
@@ -71,7 +73,7 @@ static Node *fold_node(void *ctx, Node *n, Node *old) {
   Folder *f = ctx;
   Graph *g = f->c->g;
   (void)old;
-  if (!foldable(g, n) || !worth_it(f, n)) return n;
+  if (!foldable(g, n) || f->unpacks != (n->op == OP_unpack_n_bits) || !worth_it(f, n)) return n;
   diag_init(&f->quiet);
   if (may_wait(f, n)) return node_const_moved(g, n);
   run_init(&f->run, NULL, &f->quiet);
@@ -88,6 +90,15 @@ static Node *fold_node(void *ctx, Node *n, Node *old) {
 tenon_status pass_fold(PassCtx *c, bool *out_changed) {
   Folder *f = arena_new(c->scratch, Folder);
   f->c = c;
+  GraphMap m = {.g = c->g, .fn = fold_node, .ctx = f};
+  return graph_map(&m, out_changed);
+}
+
+// What no product reads as it is: a kernel would unpack it in every run.
+tenon_status pass_unpack(PassCtx *c, bool *out_changed) {
+  Folder *f = arena_new(c->scratch, Folder);
+  f->c = c;
+  f->unpacks = true;
   GraphMap m = {.g = c->g, .fn = fold_node, .ctx = f};
   return graph_map(&m, out_changed);
 }

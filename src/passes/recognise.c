@@ -6,10 +6,14 @@
 #include "rules/rules.h"
 
 tenon_status pass_recognise(PassCtx *c, bool *out_changed) {
-  static const RuleSet *const sets[] = {&rules_moves,           &rules_recognise_act,
-                                        &rules_recognise_norm,  &rules_recognise_attention,
-                                        &rules_recognise_mask,  &rules_recognise_move,
-                                        &rules_recognise_rotary};
+  static const RuleSet *const sets[] = {&rules_moves,
+                                        &rules_recognise_act,
+                                        &rules_recognise_norm,
+                                        &rules_recognise_attention,
+                                        &rules_recognise_mask,
+                                        &rules_recognise_move,
+                                        &rules_recognise_rotary,
+                                        &rules_recognise_bits};
   return pass_rewrite(c, sets, ARRAY_LEN(sets), out_changed);
 }
 

@@ -6,6 +6,7 @@ const RuleSet *const rule_sets[] = {
     &rules_algebra,
     &rules_recognise_act,
     &rules_recognise_attention,
+    &rules_recognise_bits,
     &rules_recognise_integer,
     &rules_recognise_mask,
     &rules_recognise_move,

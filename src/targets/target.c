@@ -57,7 +57,8 @@ static const Target c_text = {.name = "c",
 
 #define OPENCL_DEVICE                                                                              \
   .available = opencl_available, .driver = "opencl", .describe_device = opencl_describe,           \
-  .begin = opencl_begin, .takes = opencl_takes, .finish = opencl_finish_text
+  .begin = opencl_begin, .takes = opencl_takes, .finish = opencl_finish_text,                      \
+  .kernel_text = opencl_kernel_text
 static const Target opencl = {
     .name = "opencl", .doc = "OpenCL C, for a device with an OpenCL driver", OPENCL_DEVICE};
 static const Target cpu_opencl = {.name = "cpu,opencl",
@@ -67,7 +68,8 @@ static const Target cpu_opencl = {.name = "cpu,opencl",
 
 #define CUDA_DEVICE                                                                                \
   .available = cuda_available, .driver = "cuda", .describe_device = cuda_describe,                 \
-  .begin = cuda_begin, .takes = cuda_takes, .finish = cuda_finish_text
+  .begin = cuda_begin, .takes = cuda_takes, .finish = cuda_finish_text,                            \
+  .kernel_text = cuda_kernel_text
 static const Target cuda = {.name = "cuda", .doc = "CUDA C++, for an NVIDIA GPU", CUDA_DEVICE};
 static const Target cpu_cuda = {.name = "cpu,cuda",
                                 .doc = "kernels on the CPU or on the GPU, by cost",

@@ -26,7 +26,7 @@ typedef struct Target {
   MUST_USE tenon_status (*build)(const Compiled *c, const TargetOptions *o, Arena *a, Diag *d);
   // A target that runs on a device has a driver (runtime/device.h) and these in place of `describe`, `open` and `build`: what
   // schedules are chosen by there; text under way, in the arena; whether a kernel can be written, which is then the next one of the
-  // text; and the code of all.
+  // text; the code of all; and one kernel's part of it, for people.
   const char *driver;
   const struct Target *
       with;  // that makes the host's kernels, where the work is shared; NULL: the device has them all
@@ -34,6 +34,7 @@ typedef struct Target {
   void *(*begin)(const DeviceInfo *i, const TargetOptions *o, Arena *a);
   bool (*takes)(void *text, const LoopKernel *k, const char **why);
   MUST_USE tenon_status (*finish)(void *text, Diag *d, Str *code);
+  Str (*kernel_text)(Str code, int64_t n);  // of kernel n, in the code of all; empty: there is none
 } Target;
 
 // NULL when there is none.  "cpu,opencl", in any order, is the graph split over both.

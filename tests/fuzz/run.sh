@@ -11,7 +11,7 @@ cd "$(dirname "$0")/../.." || exit
 seconds=$1
 shift
 data=$(realpath -m "${TENON_DATA:-../shared/data}")
-declare -A ENDINGS=([onnx]="onnx" [text]="tir" [npz]="npz npy" [pb]="pb" [json]="json" [weights]="safetensors gguf pt pt2 npz" [torch]="none")
+declare -A ENDINGS=([onnx]="onnx" [text]="tir" [npz]="npz npy" [pb]="pb" [json]="json" [weights]="safetensors gguf pt pt2 npz" [torch]="none" [tflite]="tflite")
 SEED_BYTES_MAX=16384
 
 # Where suites lie: unpacked once from the archives, or Debian's copy.

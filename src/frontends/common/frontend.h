@@ -83,8 +83,8 @@ typedef struct Frontend {
   void (*ops)(FrontendOpFn *fn, void *ctx);  // NULL: the format has no operators
 } Frontend;
 
-extern const Frontend frontend_stablehlo, frontend_text, frontend_gguf, frontend_pytorch,
-    frontend_npz, frontend_safetensors, frontend_onnx;
+extern const Frontend frontend_stablehlo, frontend_text, frontend_gguf, frontend_tflite,
+    frontend_pytorch, frontend_npz, frontend_safetensors, frontend_onnx;
 extern const Frontend *const frontends[];  // NULL-terminated; the last takes whatever is left
 const Frontend *frontend_of(Str bytes);    // never NULL
 const Frontend *frontend_find(const char *name);  // NULL when there is none

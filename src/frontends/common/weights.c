@@ -1,6 +1,8 @@
 // weights.c -- lists of tensors by name (weights.h).
 #include "frontends/common/weights.h"
 
+#include "eval/contrib.h"
+
 void weights_init(Weights *w, Arena *a) {
   *w = (Weights){0};
   strmap_init(&w->index, a);
@@ -83,6 +85,36 @@ static Source *borrowed(Graph *g, const Weight *w) {
   return s;
 }
 
+static void *new_block(int64_t n, int64_t each) {
+  void *p = mem_alloc(MAX(n * each, 1));
+  if (!p) trap_raise(TENON_ENOMEM, "out of memory");
+  return p;
+}
+// Takes the block over: n elements of what `dims` says.
+static Node *const_of(Graph *g, DType t, int rank, const int64_t *dims, void *block) {
+  int64_t bytes = t == DT_U8 ? 1 : (int64_t)sizeof(float);
+  for (int i = 0; i < rank; i++) bytes *= dims[i];
+  return node_const_take(g, t, rank, dims, block, MAX(bytes, 1), NULL);
+}
+
+// Rows of blocks; the name is the whole's.  All of it is smaller than the unpacked elements, whose bytes the reader has counted.
+static Node *weight_packed(Graph *g, const Weight *w, const char *name) {
+  const WeightBits *f = w->few;
+  int64_t inner = w->dims[w->rank - 1], each = (int64_t)sizeof(float);
+  int64_t dims[] = {w->n / inner, inner / f->block, f->block * f->bits / 8};
+  int64_t blocks = dims[0] * dims[1];
+  void *q = new_block(blocks, dims[2]), *scale = new_block(blocks, each);
+  void *less = f->has_less ? new_block(blocks, each) : NULL;
+  f->pack(w, q, scale, less);
+  Node *src[] = {const_of(g, DT_U8, 3, dims, q), const_of(g, DT_F32, 2, dims, scale),
+                 less ? const_of(g, DT_F32, 2, dims, less) : NULL};
+  unpack_n_bits_attrs at = {.bits = f->bits, .zero = f->zero};
+  Node *y = node_new(g, OP_unpack_n_bits, less ? 3 : 2, src, &at, 1, name);
+  if (w->rank == 2) return y;
+  Node *shape = node_const(g, DT_I64, 1, (int64_t[]){w->rank}, w->dims, NULL);
+  return node_new(g, OP_reshape, 2, (Node *[]){y, shape}, NULL, 1, NULL);
+}
+
 Node *weights_attach(Graph *g, const Weights *from, Str name, DType t, int rank,
                      const int64_t *dims, Where at) {
   const Weight *w = from && name.n ? weights_find(from, name) : NULL;
@@ -93,6 +125,7 @@ Node *weights_attach(Graph *g, const Weights *from, Str name, DType t, int rank,
     return graph_fail(g, TENON_EINVAL, at, "the weights have %s%s for '%.*s', the graph needs %s%s",
                       dtype_name(w->dtype), shape_text(w->rank, w->dims).s, STR_ARG(name),
                       dtype_name(t), shape_text(rank, dims).s);
+  if (w->few && w->n) return weight_packed(g, w, intern(&g->names, name));
   bool plain = !w->unpack && !w->strides && w->n;
   return weight_const(g, w, plain ? borrowed(g, w) : NULL, intern(&g->names, name));
 }

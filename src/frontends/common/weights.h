@@ -10,6 +10,14 @@
 typedef struct Weight Weight;
 // Writes the n elements of a packed weight, as its dtype.
 typedef void WeightUnpack(const Weight *w, void *out);
+// How a weight stays packed in a graph, as the op unpack_n_bits has it: numbers of a few bits in blocks along the last axis.
+typedef struct WeightBits {
+  int64_t block;  // elements
+  int bits;       // 2, 4 or 8
+  int64_t zero;   // the stored number that means 0
+  bool has_less;  // something is taken off each block's elements
+  void (*pack)(const Weight *w, uint8_t *q, float *scale, float *less);
+} WeightBits;
 struct Weight {
   const char *name;
   DType dtype;       // of the elements, unpacked
@@ -21,6 +29,7 @@ struct Weight {
   const int64_t *strides;  // in elements, not negative; NULL: row-major and dense
   WeightUnpack *unpack;    // NULL: the bytes are elements
   int packing;             // for unpack
+  const WeightBits *few;   // with unpack, for f32 that can stay packed; else NULL
 };
 typedef struct Weights {
   VEC(Weight) v;
@@ -35,8 +44,8 @@ const Weight *weights_find(const Weights *w, Str name);  // NULL when absent
 const void *weight_elements(const Weight *w, Arena *a);
 // A constant of the graph: a reference into `file` where that holds the elements as they are, else decoded.
 Node *weight_const(Graph *g, const Weight *w, Source *file, const char *name);
-// The constant `name` as the caller's own weights have it; NULL: they do not.  A weight of another type or shape is an
-// error of the graph.
+// The constant `name` as the caller's own weights have it, or a node that unpacks it; NULL: they do not have it.  A weight of another
+// type or shape is an error of the graph.
 Node *weights_attach(Graph *g, const Weights *from, Str name, DType t, int rank,
                      const int64_t *dims, Where at);
 

@@ -105,24 +105,24 @@ void gguf_iq1_m(const uint8_t *b, float *out) {
   }
 }
 
-void gguf_iq4_nl(const uint8_t *b, float *out) {
-  float d = gguf_f16(b);
+void gguf_iq4_nl(const uint8_t *b, GgufParts *out) {
+  out->scale[0] = gguf_f16(b);
   for (int i = 0; i < 16; i++) {
-    out[i] = d * (float)level4[b[2 + i] & 15];
-    out[i + 16] = d * (float)level4[b[2 + i] >> 4];
+    out->q[i] = level4[b[2 + i] & 15];
+    out->q[i + 16] = level4[b[2 + i] >> 4];
   }
 }
 
-void gguf_iq4_xs(const uint8_t *b, float *out) {
+void gguf_iq4_xs(const uint8_t *b, GgufParts *out) {
   float d = gguf_f16(b);
   uint32_t high = gguf_u16(b + 2);
   for (int k = 0; k < 8; k++) {
     int low = b[4 + k / 2] >> (k % 2 * 4) & 15, top = (int)(high >> (2 * k) & 3);
-    float dl = d * (float)((low | top << 4) - 32);
+    out->scale[k] = d * (float)((low | top << 4) - 32);
     const uint8_t *q = b + 8 + k * 16;
     for (int i = 0; i < 16; i++) {
-      out[k * 32 + i] = dl * (float)level4[q[i] & 15];
-      out[k * 32 + 16 + i] = dl * (float)level4[q[i] >> 4];
+      out->q[k * 32 + i] = level4[q[i] & 15];
+      out->q[k * 32 + 16 + i] = level4[q[i] >> 4];
     }
   }
 }

@@ -39,24 +39,39 @@ typedef struct GgufFile {
   int64_t alignment;
 } GgufFile;
 
+// A block taken apart: element i is scale q - less, with the scale and less of its part, rounded to f32 after the product and after
+// the difference, as the reference implementation does.
+enum { GGUF_BLOCK = 256, GGUF_PARTS = 16 };
+typedef struct GgufParts {
+  int16_t q[GGUF_BLOCK];
+  float scale[GGUF_PARTS], less[GGUF_PARTS];
+} GgufParts;
+typedef void GgufSplit(const uint8_t *block, GgufParts *out);
+typedef void GgufUnpack(const uint8_t *block, float *out);
+
 // A row of the table of ggml's types.  Blocks are along the innermost axis.
-typedef void GgufBlock(const uint8_t *block, float *out);
 typedef struct GgufType {
-  const char *name;  // NULL: no such type, or one that was removed
-  int block;         // elements
-  int bytes;         // of a block
-  DType plain;       // elements as they lie; 0: `unpack` gives f32
-  GgufBlock *unpack;
+  const char *name;    // NULL: no such type, or one that was removed
+  int block;           // elements
+  int bytes;           // of a block
+  DType plain;         // elements as they lie; 0: `split` or `unpack` gives f32
+  GgufSplit *split;    // or
+  int part;            // elements of a part
+  int bits;            // that hold a q: 2, 4 or 8
+  int low;             // the least q, or one below
+  bool has_less;       // else it is 0
+  GgufUnpack *unpack;  // of types whose elements are no integers with a scale
 } GgufType;
 enum { GGUF_NTYPES = 42 };
 extern const GgufType gguf_type[GGUF_NTYPES];
+void gguf_unpack(const GgufType *t, const uint8_t *block, float *out);  // t is not plain
 
 MUST_USE tenon_status gguf_read(Imported *in, Diag *d, GgufFile *out);
 // The k-th string of an array of strings, walking from `*at` (0 at first); false at the end.
 bool gguf_next_string(const GgufValue *array, int64_t *at, Str *out);
 
-GgufBlock gguf_iq1_s, gguf_iq1_m, gguf_iq2_xxs, gguf_iq2_xs, gguf_iq2_s, gguf_iq3_xxs, gguf_iq3_s,
-    gguf_iq4_nl, gguf_iq4_xs;
+GgufUnpack gguf_iq1_s, gguf_iq1_m, gguf_iq2_xxs, gguf_iq2_xs, gguf_iq2_s, gguf_iq3_xxs, gguf_iq3_s;
+GgufSplit gguf_iq4_nl, gguf_iq4_xs;
 
 extern const uint16_t gguf_grid_iq2_xxs[256], gguf_grid_iq2_xs[512], gguf_grid_iq2_s[1024],
     gguf_grid_iq3_xxs[256], gguf_grid_iq3_s[512], gguf_grid_iq1[2048];

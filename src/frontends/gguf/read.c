@@ -155,7 +155,31 @@ static void read_metadata(Reader *r, uint64_t count, GgufFile *f) {
 static void unpack(const Weight *w, void *out) {
   const GgufType *t = &gguf_type[w->packing];
   for (int64_t i = 0; i < w->n / t->block; i++)
-    t->unpack(w->data + i * t->bytes, (float *)out + i * t->block);
+    gguf_unpack(t, w->data + i * t->bytes, (float *)out + i * t->block);
+}
+
+// As unpack_n_bits has it: a part of ggml's block is a block there.
+static void pack(const Weight *w, uint8_t *q, float *scale, float *less) {
+  const GgufType *t = &gguf_type[w->packing];
+  int parts = t->block / t->part, per_byte = 8 / t->bits;
+  for (int64_t i = 0; i < w->n / t->block; i++) {
+    GgufParts p = {0};
+    t->split(w->data + i * t->bytes, &p);
+    uint8_t *to = q + i * t->block / per_byte;
+    memset(to, 0, (size_t)(t->block / per_byte));
+    for (int k = 0; k < t->block; k++)
+      to[k / per_byte] |= (uint8_t)((p.q[k] - t->low) << k % per_byte * t->bits);
+    memcpy(scale + i * parts, p.scale, (size_t)parts * sizeof *scale);
+    if (less) memcpy(less + i * parts, p.less, (size_t)parts * sizeof *less);
+  }
+}
+
+static const WeightBits *few_bits(const GgufType *t, Arena *a) {
+  if (!t->split) return NULL;
+  WeightBits *f = arena_new(a, WeightBits);
+  *f = (WeightBits){
+      .block = t->part, .bits = t->bits, .zero = -t->low, .has_less = t->has_less, .pack = pack};
+  return f;
 }
 
 static bool read_dims(Reader *r, Weight *w) {
@@ -212,6 +236,7 @@ static Placed read_tensor(Reader *r, Weight *w) {
   w->dtype = t->plain ? t->plain : DT_F32;
   w->unpack = t->plain ? NULL : unpack;
   w->packing = (int)code;
+  w->few = few_bits(t, &r->in->graph->arena);
   return p;
 }
 

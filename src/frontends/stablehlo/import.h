@@ -164,10 +164,12 @@ Cx cx_sub(Graph *g, Cx a, Cx b);
 Cx cx_mul(Graph *g, Cx a, Cx b);
 Cx cx_div(Graph *g, Cx a, Cx b);
 Cx cx_pow(Graph *g, Cx z, Cx w);
+Cx cx_atan2(Graph *g, Cx y, Cx x);
 bool hlo_complex_unary(HloCall *c, const char *name);  // false: there is none
 
 // ---- real functions that are composed (import_real.c) ----
 Node *hr_function(Graph *g, const char *name, Node *x);  // NULL: there is none
+Node *hr_special(Graph *g, const char *name, Node *x);   // likewise (import_special.c)
 Node *hr_atan2(Graph *g, Node *y, Node *x);
 Node *hr_hypot(Graph *g, Node *x, Node *y);
 Node *hr_is_negative(Graph *g, Node *x);  // the sign bit, of zero as well

@@ -130,6 +130,53 @@ static Cx ccbrt(Graph *g, Cx z) {
   return cexp_(g, cx_scale(g, l, NUM(1.0 / 3)));
 }
 
+static Cx ccosh_(Graph *g, Cx z) {
+  return (Cx){N(g, mul, N(g, cosh, z.re), N(g, cos, z.im)),
+              N(g, mul, N(g, sinh, z.re), N(g, sin, z.im))};
+}
+static Cx csinh_(Graph *g, Cx z) {
+  return (Cx){N(g, mul, N(g, sinh, z.re), N(g, cos, z.im)),
+              N(g, mul, N(g, cosh, z.re), N(g, sin, z.im))};
+}
+
+// Inverse functions, after Kahan ("Branch cuts for complex elementary functions"): by the roots of 1 - z and 1 + z, so that
+// nothing cancels near the branch points.
+static Cx near_one(Graph *g, Cx z, bool minus) {  // 1 - z or 1 + z
+  if (minus) return (Cx){N(g, sub, NUM(1), z.re), N(g, neg, z.im)};
+  return (Cx){N(g, add, NUM(1), z.re), z.im};
+}
+static Node *cross(Graph *g, Cx a, Cx b) {  // im(conj(a) b)
+  return N(g, sub, N(g, mul, a.re, b.im), N(g, mul, a.im, b.re));
+}
+static Cx casin_(Graph *g, Cx z) {
+  Cx m = csqrt_(g, near_one(g, z, true)), p = csqrt_(g, near_one(g, z, false));
+  Node *re = N(g, sub, N(g, mul, m.re, p.re), N(g, mul, m.im, p.im));
+  return (Cx){hr_atan2(g, z.re, re), N(g, asinh, cross(g, m, p))};
+}
+// The real part by Hull's quotient x / ((|z + 1| + |z - 1|) / 2), away from where its arc cosine is steep.
+static Cx cacos_(Graph *g, Cx z) {
+  Cx m = csqrt_(g, near_one(g, z, true)), p = csqrt_(g, near_one(g, z, false));
+  Node *r = hr_hypot(g, N(g, add, z.re, NUM(1)), z.im);
+  Node *s = hr_hypot(g, N(g, sub, z.re, NUM(1)), z.im);
+  Node *b = N(g, div, z.re, N(g, mul, NUM(0.5), N(g, add, r, s)));
+  Node *flat = N(g, lt, N(g, abs, b), NUM(0.64));
+  Node *re = N(g, mul, NUM(2), hr_atan2(g, m.re, p.re));
+  return (Cx){hb_where(g, flat, N(g, acos, b), re), N(g, asinh, cross(g, p, m))};
+}
+static Cx cacosh_(Graph *g, Cx z) {  // i or -i times acos, in the half plane of z
+  Cx w = cacos_(g, z);
+  return (Cx){N(g, abs, w.im), hb_where(g, hr_is_negative(g, z.im), N(g, neg, w.re), w.re)};
+}
+static Cx casinh_(Graph *g, Cx z) { return over_i(g, casin_(g, times_i(g, z))); }
+static Cx catanh_(Graph *g, Cx z) {
+  Node *d = N(g, sub, NUM(1), z.re), *y2 = N(g, mul, z.im, z.im);
+  Node *q = N(g, div, N(g, mul, NUM(4), z.re), N(g, add, N(g, mul, d, d), y2));
+  Node *den = N(g, sub, N(g, mul, d, N(g, add, NUM(1), z.re)), y2);
+  return (Cx){N(g, mul, NUM(0.25), hr_function(g, "log_plus_one", q)),
+              N(g, mul, NUM(0.5), hr_atan2(g, N(g, mul, NUM(2), z.im), den))};
+}
+static Cx catan_(Graph *g, Cx z) { return over_i(g, catanh_(g, times_i(g, z))); }
+
 static const struct {
   const char *name;
   Cx (*fn)(Graph *g, Cx z);
@@ -137,7 +184,7 @@ static const struct {
     // clang-format off
     {"exponential", cexp_},  {"log", clog_},         {"sqrt", csqrt_},  {"rsqrt", crsqrt},  {"sine", csin_},
     {"cosine", ccos_},       {"tan", ctan_},         {"tanh", ctanh_},  {"exponential_minus_one", cexpm1},
-    {"log_plus_one", clog1p},{"logistic", clogistic},{"sign", csign},   {"negate", cneg},   {"cbrt", ccbrt},
+    {"log_plus_one", clog1p},{"logistic", clogistic},{"sign", csign},   {"negate", cneg},   {"cbrt", ccbrt}, {"acos", cacos_}, {"acosh", cacosh_}, {"asin", casin_}, {"asinh", casinh_}, {"atan", catan_}, {"atanh", catanh_}, {"cosh", ccosh_}, {"sinh", csinh_},
     // clang-format on
 };
 
@@ -165,4 +212,14 @@ Cx cx_pow(Graph *g, Cx z, Cx w) {
   Node *one = N(g, and, N(g, eq, w.re, NUM(0)), N(g, eq, w.im, NUM(0)));
   y = cx_where(g, zero, (Cx){NUM(0), NUM(0)}, y);
   return cx_cast(g, cx_where(g, one, (Cx){NUM(1), NUM(0)}, y), t);
+}
+
+Cx cx_atan2(Graph *g, Cx y, Cx x) {
+  if (g->status) return y;
+  DType t = type_of(y.re)->dtype;
+  x = cx_cast(g, x, DT_F64);
+  y = cx_cast(g, y, DT_F64);
+  Cx root = csqrt_(g, cx_add(g, cx_mul(g, x, x), cx_mul(g, y, y)));
+  Cx q = cx_div(g, (Cx){N(g, sub, x.re, y.im), N(g, add, x.im, y.re)}, root);
+  return cx_cast(g, over_i(g, clog_(g, q)), t);
 }

@@ -168,6 +168,25 @@ static void get_tuple_element(HloCall *c) {
     hlo_give_value(c, 0, c->in[0].part[i]);
 }
 
+// ---- globals of IREE's files: constants under a name ----
+static void load_global(HloCall *c) {
+  const MlirAttr *name = mlir_attr(c->op, "global");
+  const MlirModule *m = c->h->m;
+  if (c->nin) {  // by the address that another operation took
+    const MlirOp *address = c->op->operands[0]->op;
+    name = address ? mlir_attr(address, "global") : NULL;
+  }
+  const char *word = name ? mlir_word(name, "") : "";
+  for (int64_t i = 0; i < m->nothers; i++) {
+    const MlirAttr *own = mlir_attr(m->others[i], "sym_name"),
+                   *value = mlir_attr(m->others[i], "initial_value");
+    if (!own || strcmp(mlir_word(own, ""), word) || !value) continue;
+    hlo_give_value(c, 0, hlo_const(c, value));
+    return;
+  }
+  hlo_refuse(c, "of @%s, which has no value", word);
+}
+
 // ---- checks ----
 static void check(HloCall *c) {
   HloCheckKind kind = (HloCheckKind)c->row->op;
@@ -186,6 +205,20 @@ static void check(HloCall *c) {
             mlir_int(mlir_attr(c->op, "max_ulp_difference"), 3));
 }
 
+// Targets that only say where or how: their operands are their results.
+static bool passes(const char *name) {
+  static const char *const list[] = {"Sharding",
+                                     "SPMDFullToShardShape",
+                                     "SPMDShardToFullShape",
+                                     "LayoutConstraint",
+                                     "annotate_device_placement",
+                                     "shape_assertion",
+                                     "xla.sdy.FuncResultSharding"};
+  for (int64_t i = 0; i < ARRAY_LEN(list); i++)
+    if (!strcmp(name, list[i])) return true;
+  return false;
+}
+
 static void custom_call(HloCall *c) {
   const char *name = mlir_word(mlir_attr(c->op, "call_target_name"), "");
   const HloValue *x = c->in;
@@ -198,8 +231,7 @@ static void custom_call(HloCall *c) {
   } else if (!strcmp(name, "check.eq") && c->nin == 2) {
     hlo_check(c, HLO_ALMOST, &x[1], &x[0], 1e-4, 0, 0);
     hlo_give(c, node_scalar(c->g, DT_BOOL, 1));
-  } else if (!strcmp(name, "Sharding") || !strcmp(name, "xla.sdy.FuncResultSharding") ||
-             !strcmp(name, "annotate_device_placement") || !strcmp(name, "LayoutConstraint")) {
+  } else if (passes(name)) {
     same(c);
   } else {
     hlo_refuse(c, "@%s", name);
@@ -222,6 +254,9 @@ static const HloRow rows[] = {
     {"stablehlo.tuple",                tuple,             0,          HLO_OWN, NULL},
     {"stablehlo.get_tuple_element",    get_tuple_element, 0,          HLO_OWN, NULL},
     {"stablehlo.custom_call",          custom_call,       0,          HLO_OWN, "by its target's name"},
+    {"util.global.address",            token,             0,          HLO_OWN, "constants of IREE's files"},
+    {"util.global.load",               load_global,       0,          HLO_OWN, "constants of IREE's files"},
+    {"util.global.load.indirect",      load_global,       0,          HLO_OWN, "constants of IREE's files"},
     {"check.expect_eq",                check,             HLO_EQ,     HLO_OWN, "in test programs"},
     {"check.expect_eq_const",          check,             HLO_EQ,     HLO_OWN, "in test programs"},
     {"check.expect_almost_eq",         check,             HLO_ALMOST, HLO_OWN, "in test programs"},

@@ -279,46 +279,59 @@ static void set_dimension_size(HloCall *c) {
 }
 
 // ---- the same bits ----
+static DType bits_of(DType t) {
+  static const DType list[] = {DT_U2, DT_U4, DT_U8, DT_U16, DT_U32, DT_U64};
+  for (int64_t i = 0; i < ARRAY_LEN(list); i++)
+    if (dtype_bits(list[i]) == dtype_bits(t)) return list[i];
+  return DT_U8;
+}
+static Node *to_word(Graph *g, Node *x, DType from) {
+  return hb_cast(g, from == DT_BOOL ? x : hb_bits(g, x, bits_of(from)), DT_U64);
+}
+static Node *from_word(Graph *g, Node *u, DType to) {
+  return to == DT_BOOL ? hb_cast(g, u, to) : hb_bits(g, hb_cast(g, u, bits_of(to)), to);
+}
+
+// Narrower elements: a new last axis, the low bits first; wider ones: the last axis goes into them.
+static Node *recast(Graph *g, Node *x, DType to) {
+  if (g->status) return g->poison;
+  DType from = type_of(x)->dtype;
+  int wide = from == DT_BOOL ? 1 : dtype_bits(from), narrow = to == DT_BOOL ? 1 : dtype_bits(to);
+  if (wide == narrow) return hb_bits(g, x, to);
+  int64_t k = wide > narrow ? wide / narrow : narrow / wide, shifts[64], rank = type_of(x)->rank;
+  for (int64_t i = 0; i < k; i++) shifts[i] = i * MIN(wide, narrow);
+  Node *by = hb_cast(g, node_i64s(g, k, shifts), DT_U64), *u = to_word(g, x, from);
+  if (wide > narrow) {
+    u = N(g, shift_right, N(g, unsqueeze, u, node_i64s(g, 1, &rank)), by);
+    uint64_t mask = ((uint64_t)1 << narrow) - 1;
+    return from_word(g, N(g, bit_and, u, hb_u64(g, DT_U64, mask)), to);
+  }
+  int64_t last = rank - 1;
+  return from_word(g, hb_reduce(g, OP_reduce_sum, N(g, shift_left, u, by), (Ints){1, &last}), to);
+}
+
+// A complex number is two reals along one more axis.
 static void bitcast_convert(HloCall *c) {
   Graph *g = c->g;
   DType to = hlo_dtype(c, c->type[0]);
   if (g->status || !c->in[0].re) return;
-  if (c->in[0].im || c->type[0]->elem == ME_C64 || c->type[0]->elem == ME_C128) {
-    if (c->in[0].im && (c->type[0]->elem == ME_C64 || c->type[0]->elem == ME_C128))
-      hlo_give_value(c, 0, c->in[0]);
-    else
-      hlo_refuse(c, "of complex numbers");
-    return;
-  }
   Node *x = c->in[0].re;
-  DType from = type_of(x)->dtype;
-  int wide = dtype_bits(from), narrow = dtype_bits(to), rank = type_of(x)->rank;
-  static const DType un[] = {DT_U8, DT_U16, DT_U32, DT_U64};
-  if (from == DT_BOOL || to == DT_BOOL || wide == narrow) {
-    hlo_give(c, from == DT_BOOL || to == DT_BOOL ? hb_cast(g, x, to) : hb_bits(g, x, to));
-    return;
+  int64_t last = type_of(x)->rank;
+  if (c->in[0].im) {
+    Node *axis = node_i64s(g, 1, &last);
+    x = hb_concat(g, last, 2,
+                  (Node *[]){N(g, unsqueeze, x, axis), N(g, unsqueeze, c->in[0].im, axis)});
   }
-  DType uf = 0, ut = 0;
-  for (int i = 0; i < 4; i++) {
-    if (dtype_bits(un[i]) == wide) uf = un[i];
-    if (dtype_bits(un[i]) == narrow) ut = un[i];
+  x = recast(g, x, to);
+  if (g->status) return;
+  HloValue out = {.re = x};
+  if (c->type[0]->elem == ME_C64 || c->type[0]->elem == ME_C128) {
+    last = type_of(x)->rank - 1;
+    Node *axis = node_i64s(g, 1, &last);
+    out.re = N(g, squeeze, hb_slice1(g, x, last, 0, 1, 1), axis);
+    out.im = N(g, squeeze, hb_slice1(g, x, last, 1, 2, 1), axis);
   }
-  uf = wide == 4 ? DT_U4 : wide == 2 ? DT_U2 : uf;
-  ut = narrow == 4 ? DT_U4 : narrow == 2 ? DT_U2 : ut;
-  int64_t k = wide > narrow ? wide / narrow : narrow / wide, shifts[64];
-  for (int64_t i = 0; i < k; i++) shifts[i] = i * MIN(wide, narrow);
-  Node *by = hb_cast(g, node_i64s(g, k, shifts), DT_U64);
-  if (wide > narrow) {  // a new last axis, the low bits first
-    Node *u = hb_cast(g, hb_bits(g, x, uf), DT_U64);
-    u = N(g, shift_right, N(g, unsqueeze, u, node_i64s(g, 1, (int64_t[]){rank})), by);
-    uint64_t mask = ((uint64_t)1 << narrow) - 1;
-    hlo_give(c, hb_bits(g, hb_cast(g, N(g, bit_and, u, hb_u64(g, DT_U64, mask)), ut), to));
-  } else {
-    Node *u = N(g, shift_left, hb_cast(g, hb_bits(g, x, uf), DT_U64), by);
-    int64_t axis = rank - 1;
-    u = hb_reduce(g, OP_reduce_sum, u, (Ints){1, &axis});
-    hlo_give(c, hb_bits(g, hb_cast(g, u, ut), to));
-  }
+  hlo_give_value(c, 0, out);
 }
 
 // clang-format off

@@ -1,7 +1,7 @@
 // import_real.c -- functions of real numbers that the graph has no op for, composed of those that it has.
 //
 // Half-precision operands are computed in f32 and rounded once.  Formulas keep their relative precision near zero:
-// expm1 and log1p are Kahan's, which divide out the rounding of 1 + x.
+// expm1 is Kahan's, which divides out the rounding of exp x.
 #include "frontends/stablehlo/import.h"
 
 #include "eval/scalar.h"
@@ -30,12 +30,11 @@ static Node *expm1_of(Graph *g, Node *x) {
   return hb_where(g, N(g, eq, u, NUM(1)), x, y);
 }
 
+// Near 0 by atanh, which needs no 1 + x.
 static Node *log1p_of(Graph *g, Node *x) {
-  Node *u = N(g, add, x, NUM(1));
-  Node *y = N(g, mul, N(g, log, u), N(g, div, x, N(g, sub, u, NUM(1))));
-  Node *far = N(g, or, N(g, lt, NUM(1e8), N(g, abs, x)), N(g, le, x, NUM(-1)));
-  y = hb_where(g, far, N(g, log, u), y);
-  return hb_where(g, N(g, eq, u, NUM(1)), x, y);
+  Node *near = N(g, atanh, N(g, div, x, N(g, add, x, NUM(2))));
+  Node *small = N(g, lt, N(g, abs, x), NUM(0.5));
+  return hb_where(g, small, N(g, mul, near, NUM(2)), N(g, log, N(g, add, x, NUM(1))));
 }
 
 // A power, made precise by one step of Newton's.

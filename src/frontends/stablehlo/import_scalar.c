@@ -270,12 +270,14 @@ static void is_finite(HloCall *c) {
   hlo_give(c, N(c->g, lt, N(c->g, abs, x), hb_num(c->g, x, INFINITY)));
 }
 
+// Of complex numbers: -i log((x + iy) / sqrt(x^2 + y^2)).
 static void atan2_(HloCall *c) {
-  if (is_complex(c)) {
-    hlo_refuse(c, "of complex numbers");
+  Graph *g = c->g;
+  if (!is_complex(c)) {
+    hlo_give(c, hr_atan2(g, hlo_in(c, 0), hlo_in(c, 1)));
     return;
   }
-  hlo_give(c, hr_atan2(c->g, hlo_in(c, 0), hlo_in(c, 1)));
+  give_complex(c, cx_atan2(g, cx_of(g, &c->in[0]), cx_of(g, &c->in[1])));
 }
 
 // Integers to a negative power: 1 and -1 have one, the others round to 0.
@@ -333,7 +335,8 @@ static void reduce_precision(HloCall *c) {
     r = hb_where(g, under, s, r);
   }
 #undef U
-  hlo_give(c, hb_where(g, N(g, is_nan, x), x, hb_bits(g, r, f->t)));
+  // Without a mantissa there is no NaN.
+  hlo_give(c, hb_where(g, N(g, is_nan, x), m ? x : hb_num(g, x, INFINITY), hb_bits(g, r, f->t)));
 }
 
 static void constant(HloCall *c) { hlo_give_value(c, 0, hlo_const(c, mlir_attr(c->op, "value"))); }

@@ -108,10 +108,12 @@ static void top_k(HloCall *c) {
   Graph *g = c->g;
   Node *x = hlo_in(c, 0);
   int64_t k = mlir_int(mlir_attr(c->op, "k"), 0);
+  bool truth = !g->status && type_of(x)->dtype == DT_BOOL;
+  if (truth) x = hb_cast(g, x, DT_U8);
   Node *t = NA(g, top_k, (&(top_k_attrs){.axis = -1, .largest = true, .sorted = true}), x,
                node_i64s(g, 1, &k));
   if (g->status) return;
-  hlo_give(c, node_proj(g, t, 0));
+  hlo_give(c, truth ? hb_cast(g, node_proj(g, t, 0), DT_BOOL) : node_proj(g, t, 0));
   hlo_give_value(c, 1, (HloValue){.re = hb_cast(g, node_proj(g, t, 1), DT_I32)});
 }
 

@@ -97,7 +97,8 @@ static bool windows(HloCall *c, Join *join, HloValue *v, int64_t n, Windows *w, 
     *empty = *empty || w->dims[i] < 1;
   }
   if (*empty) return false;
-  for (int i = 0; i < w->rank; i++) {
+  // The innermost first, so that elements are joined in the order in which they lie.
+  for (int i = w->rank - 1; i >= 0; i--) {
     int64_t length = w->dims[i] + (w->size.v[i] - 1) * w->dilation.v[i];
     if (w->size.v[i] > 1 && !along(c, join, v, n, i, length, w->size.v[i], w->dilation.v[i]))
       return false;
@@ -191,10 +192,9 @@ static void select_and_scatter(HloCall *c) {
   static const struct {
     const char *op;
     int mode;
-  } modes[] = {{"stablehlo.add", SCATTER_ADD},
-               {"stablehlo.multiply", SCATTER_MUL},
-               {"stablehlo.maximum", SCATTER_MAX},
-               {"stablehlo.minimum", SCATTER_MIN}};
+  } modes[] = {{"stablehlo.add", SCATTER_ADD},     {"stablehlo.or", SCATTER_MAX},
+               {"stablehlo.and", SCATTER_MIN},     {"stablehlo.multiply", SCATTER_MUL},
+               {"stablehlo.maximum", SCATTER_MAX}, {"stablehlo.minimum", SCATTER_MIN}};
   int mode = -1;
   for (int64_t i = 0; op && i < ARRAY_LEN(modes); i++)
     if (!strcmp(op, modes[i].op)) mode = modes[i].mode;

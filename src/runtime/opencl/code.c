@@ -112,8 +112,7 @@ static tenon_status make_program(const Device *dev, const Str source[2], bool no
 
 // ---- kernels ----
 
-// What stands before the next mark, which is taken off `rest`.  False: there is none, and all of it is the last part.
-static bool next_part(Str *rest, Str *part) {
+bool opencl_next_part(Str *rest, Str *part) {
   const int64_t mark = (int64_t)sizeof OPENCL_MARK - 1;
   for (int64_t i = 0; i + mark <= rest->n; i++) {
     if (rest->p[i] != '\n' || memcmp(rest->p + i, OPENCL_MARK, (size_t)mark)) continue;
@@ -143,12 +142,12 @@ static tenon_status make_kernel(const Device *dev, const Str source[2], int32_t 
 static tenon_status fill_code(const Device *dev, Str source, const ProgKernel *const *kernel,
                               bool no_cache, DeviceCode *c, Arena *a, Diag *d) {
   Str part[2], rest = source;
-  if (!next_part(&rest, &part[0]))
+  if (!opencl_next_part(&rest, &part[0]))
     return fail(d, TENON_EFORMAT, NOWHERE, "no kernel in the source");
   for (int32_t i = 0; i < c->nkernels; i++) {
     ArenaMark m = arena_mark(a);
     if (!rest.n) return fail(d, TENON_EFORMAT, NOWHERE, "kernel %d is not in the source", i);
-    next_part(&rest, &part[1]);
+    (void)!opencl_next_part(&rest, &part[1]);
     tenon_status s = make_kernel(dev, part, i, no_cache, c, a, d);
     if (s) diag_note(d, "kernel %d: %s", i, kernel[i]->name);
     TRY(s);

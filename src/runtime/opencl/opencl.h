@@ -16,5 +16,7 @@ void opencl_use(const struct OpenclApi *api);
 #define OPENCL_KERNEL "kernel_%d"
 // What stands before each kernel; before the first one is what all need.
 #define OPENCL_MARK "\n// ----\n"
+// What stands before the next mark, which is taken off `rest`.  False: there is none, and all of it is the last part.
+MUST_USE bool opencl_next_part(Str *rest, Str *part);
 
 #endif

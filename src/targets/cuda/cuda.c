@@ -87,3 +87,11 @@ tenon_status cuda_finish_text(void *text, Diag *d, Str *code) {
   *code = t->pieces.n ? strbuf_str(&t->pieces) : STR("");
   return TENON_OK;
 }
+
+Str cuda_kernel_text(Str code, int64_t n) {
+  Str piece = {0};
+  bool bad = false;
+  for (int64_t i = 0; i <= n; i++)
+    if (!cuda_next_piece(&code, &piece, &bad)) return (Str){0};
+  return piece;
+}

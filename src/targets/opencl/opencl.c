@@ -70,3 +70,11 @@ tenon_status opencl_finish_text(void *text, Diag *d, Str *code) {
   *code = strbuf_str(&all);
   return TENON_OK;
 }
+
+Str opencl_kernel_text(Str code, int64_t n) {
+  Str part = {0};
+  // What all need comes first.
+  for (int64_t i = -1; i <= n && code.n; i++)
+    if (!opencl_next_part(&code, &part) && i < n) return (Str){0};
+  return part;
+}

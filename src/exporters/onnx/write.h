@@ -1,0 +1,74 @@
+// write.h -- what the files of the ONNX writer share.
+#ifndef TENON_EXPORTERS_ONNX_WRITE_H
+#define TENON_EXPORTERS_ONNX_WRITE_H
+
+#include "exporters/export.h"
+#include "exporters/onnx/proto.h"
+
+// The operator set that is written at least: the first whose forms are ours (axes as operands, blocks of scales).
+enum { ONNX_OPSET = 21, ONNX_ML = 3 };
+
+typedef struct OnnxOut {
+  Graph *g;
+  Arena *arena;
+  Diag *diag;
+  const ExportOptions *o;
+  Names names, nodes;  // of values, of nodes
+  IntMap constant;     // const node -> its name
+  VEC(const Node *) constants;
+  RefusedList refused;
+  int64_t opset, ml;
+  bool microsoft;
+} OnnxOut;
+
+// The names of one body's values; what its captures stand for is named outside.
+typedef struct OnnxScope {
+  IntMap name;  // node -> const char *
+  Proto *graph;
+} OnnxScope;
+
+// One node on its way out.
+typedef struct OnnxNodeOut {
+  OnnxOut *out;
+  OnnxScope *scope;
+  const Node *n;
+  const char *op, *domain;
+  int64_t since;
+  uint32_t nsrc;        // operands that are written
+  const char *ignore;   // attributes that are not, separated by spaces
+  const char *always;   // attributes that are though they have their default
+  Proto attrs;          // attributes so far, as fields of a NodeProto
+  const char *refused;  // why it cannot be written; NULL: it can
+} OnnxNodeOut;
+
+// How a node is written whose form differs from its record's.
+typedef tenon_status OnnxFormFn(OnnxNodeOut *w);
+typedef struct OnnxForm {
+  int op;
+  const char *onnx;  // NULL: the record's
+  int since;         // 0: the record's
+  OnnxFormFn *fn;    // may be NULL
+  const char *ignore, *always;
+} OnnxForm;
+const OnnxForm *onnx_form(int op);                       // NULL: as the record says
+int64_t onnx_since(const Node *n, const char **out_op);  // *out_op NULL: ONNX has no such op
+bool onnx_writes(const void *ctx, const Node *n);        // ctx: ExportOptions
+extern const RewriteRow onnx_rewrites[];
+extern const int64_t onnx_nrewrites;
+
+void onnx_attr_int(OnnxNodeOut *w, const char *name, int64_t v);
+void onnx_attr_text(OnnxNodeOut *w, const char *name, Str s);
+void onnx_attr_ints(OnnxNodeOut *w, const char *name, Ints v);
+void onnx_attr_tensor(OnnxNodeOut *w, const char *name, Proto *tensor);
+void onnx_attr_type(OnnxNodeOut *w, const char *name, const Type *t);
+MUST_USE tenon_status onnx_attrs(OnnxNodeOut *w);  // all of the op's own
+// A TensorProto; the elements are borrowed.  NULL name: none.
+void onnx_tensor(Proto *p, const char *name, DType t, int rank, const int64_t *dims, int64_t n,
+                 const void *data);
+MUST_USE tenon_status onnx_const_tensor(OnnxOut *o, const Node *c, Proto *p, const char *name);
+// A body as a GraphProto, an attribute of the node; its parameters from `own` on are the operands from `first` on.
+MUST_USE tenon_status onnx_attr_body(OnnxNodeOut *w, const char *name, const Body *b, int64_t own,
+                                     uint32_t first);
+void onnx_type(Proto *p, const Type *t);  // fields of a TypeProto
+
+#endif

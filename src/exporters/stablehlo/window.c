@@ -1,0 +1,163 @@
+// window.c -- convolutions, pools and gathers as StableHLO.
+#include "eval/contract.h"
+#include "eval/index.h"
+#include "eval/window.h"
+#include "exporters/stablehlo/write.h"
+
+#include <math.h>
+
+// Along each spatial axis: taps, step between windows, distance of taps, and what is added in front and behind so that the result
+// has the size that the graph says.
+typedef struct Taps {
+  int n;
+  int64_t taps[MAX_RANK], step[MAX_RANK], apart[MAX_RANK], low[MAX_RANK], high[MAX_RANK];
+} Taps;
+
+static int64_t or_one(Ints v, int i) { return i < v.n ? v.v[i] : 1; }
+
+static void fill_window(Taps *w, const Type *x, const Type *y, Ints strides, Ints dilations,
+                        Ints pads, int auto_pad) {
+  for (int i = 0; i < w->n; i++) {
+    int64_t in = x->dims[i + 2]->value, out = y->dims[i + 2]->value;
+    w->step[i] = or_one(strides, i);
+    w->apart[i] = or_one(dilations, i);
+    int64_t total = (out - 1) * w->step[i] + (w->taps[i] - 1) * w->apart[i] + 1 - in;
+    int64_t same = MAX(total, 0);
+    w->low[i] = auto_pad == PAD_SAME_UPPER   ? same / 2
+                : auto_pad == PAD_SAME_LOWER ? same - same / 2
+                : i < pads.n                 ? pads.v[i]
+                                             : 0;
+    w->high[i] = total - w->low[i];  // negative: what no window reaches is left out
+  }
+}
+
+static const char *padding(HloOut *o, const Taps *w, int front) {
+  StrBuf b;
+  strbuf_init(&b, o->arena);
+  strbuf_puts(&b, "padding = dense<[");
+  for (int i = 0; i < front; i++) strbuf_puts(&b, i ? ", [0, 0]" : "[0, 0]");
+  for (int i = 0; i < w->n; i++)
+    strbuf_printf(&b, "%s[%lld, %lld]", front || i ? ", " : "", (long long)w->low[i],
+                  (long long)w->high[i]);
+  strbuf_printf(&b, "]> : tensor<%dx2xi64>", front + w->n);
+  return strbuf_text(&b);
+}
+
+static void spatial(StrBuf *b, int n) {
+  for (int i = 0; i < n; i++) strbuf_printf(b, ", %d", i);
+}
+
+HloValue hlo_out_convolution(HloOut *o, const Node *n, const char *word) {
+  const conv_attrs *at = n->attrs;
+  HloValue in[2] = {hlo_out_source(o, n, 0), hlo_out_source(o, n, 1)};
+  Taps w = {.n = in[0].type->rank - 2};
+  StrBuf b;
+  (void)word;
+  if (at->channels_last || w.n < 1) return hlo_out_refuse(o, n, "its channels must come first");
+  for (int i = 0; i < w.n; i++) w.taps[i] = in[1].type->dims[i + 2]->value;
+  fill_window(&w, in[0].type, type_of(n), at->strides, at->dilations, at->pads, at->auto_pad);
+  strbuf_init(&b, o->arena);
+  strbuf_puts(&b, "dimension_numbers = #stablehlo.conv<[b, f");
+  spatial(&b, w.n);
+  strbuf_puts(&b, "]x[o, i");
+  spatial(&b, w.n);
+  strbuf_puts(&b, "]->[b, f");
+  spatial(&b, w.n);
+  strbuf_printf(&b, "]>, batch_group_count = 1 : i64, feature_group_count = %lld : i64, %s, %s, %s",
+                (long long)at->group, padding(o, &w, 0),
+                hlo_out_ints(o, "window_strides", w.n, w.step),
+                hlo_out_ints(o, "rhs_dilation", w.n, w.apart));
+  return hlo_out_op(o, "stablehlo.convolution", 2, in, strbuf_text(&b), type_of(n));
+}
+
+static HloValue reduce_window(HloOut *o, const Taps *w, HloValue x, double start, const char *join,
+                              const Type *t) {
+  int64_t taps[MAX_RANK] = {1, 1}, step[MAX_RANK] = {1, 1}, apart[MAX_RANK] = {1, 1};
+  for (int i = 0; i < w->n; i++)
+    taps[i + 2] = w->taps[i], step[i + 2] = w->step[i], apart[i + 2] = w->apart[i];
+  const char *attrs =
+      str_printf(o->arena, "%s, %s, %s, %s", hlo_out_ints(o, "window_dimensions", w->n + 2, taps),
+                 hlo_out_ints(o, "window_strides", w->n + 2, step),
+                 hlo_out_ints(o, "window_dilations", w->n + 2, apart), padding(o, w, 2));
+  HloValue in[2] = {x, hlo_out_scalar(o, t->dtype, start)};
+  return hlo_out_joining(o, "stablehlo.reduce_window", 2, in, attrs, join, t);
+}
+
+// A mean divides by the elements that a window has: all taps, or those within the image, which a sum of ones counts.
+static HloValue mean_pool(HloOut *o, const Node *n, const Taps *w) {
+  const average_pool_attrs *at = n->attrs;
+  const Type *t = type_of(n);
+  HloValue x = hlo_out_source(o, n, 0), sum = reduce_window(o, w, x, 0, "stablehlo.add", t), count;
+  int64_t all = 1;
+  bool padded = false, beyond = false;
+  for (int i = 0; i < w->n; i++) {
+    all *= w->taps[i];
+    padded |= w->low[i] > 0 || w->high[i] > 0;
+    beyond |= w->high[i] > (i + w->n < at->pads.n ? at->pads.v[i + w->n] : 0);
+  }
+  if (at->count_include_pad && beyond && at->ceil_mode)
+    return hlo_out_refuse(o, n, "a mean over padding that ends within a window");
+  if (padded && !at->count_include_pad)
+    count = reduce_window(o, w, hlo_out_spread(o, hlo_out_scalar(o, t->dtype, 1), x.type), 0,
+                          "stablehlo.add", t);
+  else
+    count = hlo_out_spread(o, hlo_out_scalar(o, t->dtype, (double)all), t);
+  return hlo_out_op(o, "stablehlo.divide", 2, (HloValue[]){sum, count}, NULL, t);
+}
+
+HloValue hlo_out_pool(HloOut *o, const Node *n, const char *word) {
+  const Type *x = type_of(n->src[0]), *y = type_of(n);
+  Taps w = {.n = x->rank - 2};
+  if (w.n < 1 || !dtype_is_float(y->dtype))
+    return hlo_out_refuse(o, n, "only images of floats are pooled");
+  if (n->op == OP_average_pool) {
+    const average_pool_attrs *at = n->attrs;
+    if (at->channels_last) return hlo_out_refuse(o, n, "its channels must come first");
+    for (int i = 0; i < w.n; i++) w.taps[i] = at->kernel_shape.v[i];
+    fill_window(&w, x, y, at->strides, at->dilations, at->pads, at->auto_pad);
+    return mean_pool(o, n, &w);
+  }
+  const max_pool_attrs *at = n->attrs;
+  if (at->channels_last || n->nres > 1)
+    return hlo_out_refuse(o, n, "its indices cannot be written");
+  for (int i = 0; i < w.n; i++) w.taps[i] = at->kernel_shape.v[i];
+  fill_window(&w, x, y, at->strides, at->dilations, at->pads, at->auto_pad);
+  return reduce_window(o, &w, hlo_out_source(o, n, 0), -INFINITY, word, y);
+}
+
+// Rows of x along an axis.  An index below 0 counts from the end, which StableHLO does not know.
+HloValue hlo_out_gather(HloOut *o, const Node *n, const char *word) {
+  int64_t axis = ((const gather_attrs *)n->attrs)->axis, sizes[MAX_RANK];
+  HloValue x = hlo_out_source(o, n, 0), i = hlo_out_source(o, n, 1);
+  const Type *flags = type_with_dtype(o->g, i.type, DT_BOOL);
+  StrBuf b;
+  Ints known;
+  bool positive = node_ints(o->g, n->src[1], &known);
+  (void)word;
+  axis += axis < 0 ? x.type->rank : 0;
+  for (int64_t k = 0; positive && k < known.n; k++) positive = known.v[k] >= 0;
+  if (!positive) {
+    HloValue zero = hlo_out_spread(o, hlo_out_scalar(o, i.type->dtype, 0), i.type),
+             size = hlo_out_spread(
+                 o, hlo_out_scalar(o, i.type->dtype, (double)x.type->dims[axis]->value), i.type);
+    HloValue below =
+        hlo_out_op(o, "stablehlo.compare", 2, (HloValue[]){i, zero},
+                   "comparison_direction = #stablehlo<comparison_direction LT>", flags);
+    HloValue from_end = hlo_out_op(o, "stablehlo.add", 2, (HloValue[]){i, size}, NULL, i.type);
+    i = hlo_out_op(o, "stablehlo.select", 3, (HloValue[]){below, from_end, i}, NULL, i.type);
+  }
+  for (int k = 0; k < x.type->rank; k++) sizes[k] = k == axis ? 1 : x.type->dims[k]->value;
+  strbuf_init(&b, o->arena);
+  strbuf_puts(&b, "dimension_numbers = #stablehlo.gather<offset_dims = [");
+  for (int k = 0, first = 1; k < type_of(n)->rank; k++)
+    if (k < axis || k >= axis + i.type->rank) {
+      strbuf_printf(&b, "%s%d", first ? "" : ", ", k);
+      first = 0;
+    }
+  strbuf_printf(&b,
+                "], collapsed_slice_dims = [%lld], start_index_map = [%lld], index_vector_dim = "
+                "%d>, indices_are_sorted = false, %s",
+                (long long)axis, (long long)axis, i.type->rank,
+                hlo_out_ints(o, "slice_sizes", x.type->rank, sizes));
+  return hlo_out_op(o, "stablehlo.gather", 2, (HloValue[]){x, i}, strbuf_text(&b), type_of(n));
+}
