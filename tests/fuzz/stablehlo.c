@@ -12,7 +12,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   arena_init(&a);
   a.limit = (int64_t)64 << 20;
   trap_enter(&t, &d);
-  if (setjmp(t.env) == 0) t.status = mlir_read(&a, (Str){(const char *)data, (int64_t)size}, &f, &d);
+  if (setjmp(t.env) == 0)
+    t.status = mlir_read(&a, (Str){(const char *)data, (int64_t)size}, &f, &d);
   trap_leave(&t);
   arena_deinit(&a);
   fuzz_end();
