@@ -330,6 +330,81 @@ TEST(torch_script_nests_too_deep) {
   free(code);
 }
 
+// ---- torch.export ----
+
+// The archive with one text in the place of another, in every member; the find must be there.
+static Str edited(Arena *a, StrBuf *b, Str bytes, const char *find, const char *put) {
+  Diag d;
+  Zip z;
+  ZipWriter w;
+  bool found = false;
+  diag_init(&d);
+  strbuf_init(b, a);
+  EXPECT_STATUS(zip_open(a, bytes, ZIP_LIMITS, &d, &z), TENON_OK);
+  zip_begin(&w, a, zip_put_strbuf, b);
+  for (int64_t i = 0; i < z.n; i++) {
+    Str part;
+    EXPECT_STATUS(zip_extract(a, &z, &z.entry[i], &d, &part), TENON_OK);
+    const char *text = str_copy(a, part), *at = strstr(text, find);
+    if (at && (int64_t)strlen(text) == part.n) {
+      found = true;
+      part = str_of(str_printf(a, "%.*s%s%s", (int)(at - text), text, put, at + strlen(find)));
+    }
+    EXPECT_STATUS(zip_add(&w, z.entry[i].name, 1, &part, false, &d), TENON_OK);
+  }
+  EXPECT_STATUS(zip_end(&w, &d), TENON_OK);
+  EXPECT(found);
+  return strbuf_str(b);
+}
+
+TEST(torch_export_bad) {
+  static const struct {
+    const char *name, *find, *put;
+  } rows[] = {
+      {"no JSON", "{\"graph_module\"", "[\"graph_module\""},
+      {"no graph", "\"graph\":", "\"grape\":"},
+      {"no signature", "\"signature\":", "\"signatore\":"},
+      {"nodes are no list", "\"nodes\": [", "\"nodes\": {}, \"other\": ["},
+      {"node is no object", "{\"target\": \"torch.ops.aten.sym_size.int\"",
+       "3, {\"target\": \"x\""},
+      {"no such operator", "torch.ops.aten.mean.dim", "torch.ops.aten.frobnicate.dim"},
+      {"no such overload", "torch.ops.aten.mean.dim", "torch.ops.aten.mean.frob"},
+      {"no such value", "{\"as_tensor\": {\"name\": \"mean\"}}, \"kind\"",
+       "{\"as_tensor\": {\"name\": \"absent\"}}, \"kind\""},
+      {"argument of another kind", "{\"as_ints\": [1]}", "{\"as_string\": \"1\"}"},
+      {"axis out of range", "{\"as_ints\": [1]}", "{\"as_ints\": [77]}"},
+      {"number past int64", "{\"as_ints\": [1]}", "{\"as_ints\": [99999999999999999999]}"},
+      {"fraction for a number", "{\"as_ints\": [1]}", "{\"as_ints\": [1.5]}"},
+      {"no such weight", "weight_1", "weight_9"},
+      {"weight climbs", "weight_1", "../weight_1"},
+      {"deep", "{\"as_ints\": [1]}",
+       "[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[["
+       "[[[[[[["
+       "[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[["
+       "[[[["},
+      {"half a string", "\"outputs\"", "\"outputs"},
+      {"half an escape", "\"outputs\"", "\"out\\u12\""},
+  };
+  Diag d;
+  File f;
+  diag_init(&d);
+  REQUIRE(!file_open(FOLDER "dynamic.pt2", &f, &d));
+  for (int64_t i = 0; i < ARRAY_LEN(rows); i++) {
+    Arena a;
+    StrBuf b;
+    Model *m = NULL;
+    arena_init(&a);
+    diag_init(&d);
+    Str s = edited(&a, &b, (Str){(const char *)f.bytes, f.size}, rows[i].find, rows[i].put);
+    tenon_status st = model_open_memory(s.p, s.n, NULL, NULL, &d, &m);
+    if (!st) st = model_need_supported(m, &d);
+    if (!st || st == TENON_EINTERNAL || !d.len) FAIL("%s: %s", rows[i].name, status_name(st));
+    model_free(m);
+    arena_deinit(&a);
+  }
+  file_close(&f);
+}
+
 // ---- damage ----
 
 static void damage(const char *path, int64_t step) {

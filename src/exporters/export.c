@@ -173,9 +173,8 @@ Node *rewrite_dims(Graph *g, Node *n) {
   return node_new(g, OP_concat, (int)count, part, &join, 1, n->name);
 }
 
-Node *rewrite_float_mod(Graph *g, Node *n) {
+Node *rewrite_mod(Graph *g, Node *n) {
   DType t = type_of(n)->dtype;
-  if (!dtype_is_float(t)) return NULL;
   Node *y = n->src[1], *r = N(g, fmod, n->src[0], y), *zero = node_scalar(g, t, 0);
   Node *other = N(g, xor, N(g, lt, r, zero), N(g, lt, y, zero));
   Node *turns = N(g, and, other, N(g, not, N(g, eq, r, zero)));

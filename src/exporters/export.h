@@ -44,8 +44,8 @@ typedef bool ExportHasFn(const void *ctx, const Node *n);
 MUST_USE tenon_status export_prepare(Graph *g, const RewriteRow *row, int64_t nrows,
                                      ExportHasFn *has, const void *ctx);
 // Rewrites that several formats need.
-Node *rewrite_dims(Graph *g, Node *n);       // sizes by shape arithmetic
-Node *rewrite_float_mod(Graph *g, Node *n);  // by the remainder with the dividend's sign
+Node *rewrite_dims(Graph *g, Node *n);  // sizes by shape arithmetic
+Node *rewrite_mod(Graph *g, Node *n);   // by the remainder with the dividend's sign
 
 // Both change the graph on the way: it is the caller's last use of it.
 MUST_USE tenon_status export_stablehlo(Graph *g, const char *path, Diag *d);

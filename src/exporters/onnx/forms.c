@@ -292,6 +292,10 @@ static Node *rewrite_fill(Graph *g, Node *n) {
   return N(g, expand, N(g, reshape, v, node_i64s(g, 1, (int64_t[]){1})), n->src[0]);
 }
 
+static Node *rewrite_float_mod(Graph *g, Node *n) {
+  return dtype_is_float(type_of(n)->dtype) ? rewrite_mod(g, n) : NULL;
+}
+
 // ONNX's minimum and maximum know no bool, its roundings no integers, and its negation nothing unsigned.
 static Node *rewrite_min(Graph *g, Node *n) {
   return type_of(n)->dtype == DT_BOOL ? N(g, and, n->src[0], n->src[1]) : NULL;

@@ -31,6 +31,13 @@ static HloValue convert(HloOut *o, const Node *n, const char *word) {
   return hlo_out_op(o, word, 1, &x, NULL, type_of(n));
 }
 
+// A bool is a bit there.
+static HloValue bit_cast(HloOut *o, const Node *n, const char *word) {
+  if (type_of(n)->dtype == DT_BOOL || type_of(n->src[0])->dtype == DT_BOOL)
+    return hlo_out_refuse(o, n, "a bool has another width");
+  return convert(o, n, word);
+}
+
 // ---- movement ----
 
 static HloValue reshape(HloOut *o, const Node *n, const char *word) {
@@ -276,17 +283,45 @@ static Node *global_max(Graph *g, Node *n) {
   return rank > 2 ? N(g, reduce_max, n->src[0], node_i64s(g, rank - 2, axes)) : NULL;
 }
 
+// Eight bits of float become infinite or NaN there, where ours stop at the largest.
+static Node *rewrite_cast(Graph *g, Node *n) {
+  const cast_attrs *at = n->attrs;
+  Node *x = n->src[0];
+  double most = at->to == DT_F8E4M3 ? 448 : at->to == DT_F8E4M3Z ? 240 : 57344;
+  bool narrow =
+      at->to == DT_F8E4M3 || at->to == DT_F8E4M3Z || at->to == DT_F8E5M2 || at->to == DT_F8E5M2Z;
+  if (!narrow || !at->saturate || !dtype_is_float(type_of(x)->dtype)) return NULL;
+  cast_attrs plain = *at;
+  plain.saturate = false;
+  return NA(g, cast, &plain, N(g, min, N(g, max, x, number(g, x, -most)), number(g, x, most)));
+}
+
+// Both operands in one type: the floating one, if there is one.
+static Node *rewrite_pow(Graph *g, Node *n) {
+  Node *x = n->src[0], *y = n->src[1];
+  DType a = type_of(x)->dtype, b = type_of(y)->dtype;
+  if (a == b) return NULL;
+  DType t = dtype_is_float(a) || !dtype_is_float(b) ? a : b;
+  cast_attrs wide = {.to = t, .saturate = true}, back = {.to = a, .saturate = true};
+  if (a != t) x = NA(g, cast, &wide, x);
+  if (b != t) y = NA(g, cast, &wide, y);
+  Node *p = N(g, pow, x, y);
+  return a == t ? p : NA(g, cast, &back, p);
+}
+
 const RewriteRow hlo_out_rewrites[] = {
     // clang-format off
     {OP_dims,                rewrite_dims},
     {OP_shape,               rewrite_known},
     {OP_size,                rewrite_known},
-    {OP_mod,                 rewrite_float_mod},
+    {OP_mod,                 rewrite_mod},
     {OP_relu,                rewrite_relu},
     {OP_reciprocal,          rewrite_reciprocal},
     {OP_clip,                rewrite_clip},
     {OP_reduce_mean,         rewrite_mean},
     {OP_conv,                rewrite_conv},
+    {OP_cast,                rewrite_cast},
+    {OP_pow,                 rewrite_pow},
     {OP_global_average_pool, global_mean},
     {OP_global_max_pool,     global_max},
     // clang-format on
@@ -341,7 +376,7 @@ static const HloRow rows[] = {
     {OP_le,          compare,     "LE"},
     {OP_is_nan,      compare,     "NE"},
     {OP_cast,        convert,     "stablehlo.convert"},
-    {OP_bit_cast,    convert,     "stablehlo.bitcast_convert"},
+    {OP_bit_cast,    bit_cast,    "stablehlo.bitcast_convert"},
     {OP_reshape,     reshape,     NULL},
     {OP_flatten,     reshape,     NULL},
     {OP_squeeze,     reshape,     NULL},
@@ -362,6 +397,10 @@ static const HloRow rows[] = {
     {OP_max_pool,    hlo_out_pool,    "stablehlo.maximum"},
     {OP_average_pool, hlo_out_pool,   "stablehlo.add"},
     {OP_gather,      hlo_out_gather,  NULL},
+    {OP_gather_elements, hlo_out_gather_elements, NULL},
+    {OP_range,       hlo_out_range,   NULL},
+    {OP_arg_max,     hlo_out_arg,     "stablehlo.maximum"},
+    {OP_arg_min,     hlo_out_arg,     "stablehlo.minimum"},
     // clang-format on
 };
 

@@ -125,27 +125,29 @@ HloValue hlo_out_pool(HloOut *o, const Node *n, const char *word) {
   return reduce_window(o, &w, hlo_out_source(o, n, 0), -INFINITY, word, y);
 }
 
-// Rows of x along an axis.  An index below 0 counts from the end, which StableHLO does not know.
+// An index below 0 counts from the end, which StableHLO does not know.
+static HloValue count_from_end(HloOut *o, HloValue i, const Type *x, int64_t axis) {
+  const Type *flags = type_with_dtype(o->g, i.type, DT_BOOL);
+  double size = (double)x->dims[axis + (axis < 0 ? x->rank : 0)]->value;
+  HloValue zero = hlo_out_spread(o, hlo_out_scalar(o, i.type->dtype, 0), i.type);
+  HloValue sizes = hlo_out_spread(o, hlo_out_scalar(o, i.type->dtype, size), i.type);
+  HloValue below = hlo_out_op(o, "stablehlo.compare", 2, (HloValue[]){i, zero},
+                              "comparison_direction = #stablehlo<comparison_direction LT>", flags);
+  HloValue from_end = hlo_out_op(o, "stablehlo.add", 2, (HloValue[]){i, sizes}, NULL, i.type);
+  return hlo_out_op(o, "stablehlo.select", 3, (HloValue[]){below, from_end, i}, NULL, i.type);
+}
+
+// Rows of x along an axis.
 HloValue hlo_out_gather(HloOut *o, const Node *n, const char *word) {
   int64_t axis = ((const gather_attrs *)n->attrs)->axis, sizes[MAX_RANK];
   HloValue x = hlo_out_source(o, n, 0), i = hlo_out_source(o, n, 1);
-  const Type *flags = type_with_dtype(o->g, i.type, DT_BOOL);
   StrBuf b;
   Ints known;
   bool positive = node_ints(o->g, n->src[1], &known);
   (void)word;
   axis += axis < 0 ? x.type->rank : 0;
   for (int64_t k = 0; positive && k < known.n; k++) positive = known.v[k] >= 0;
-  if (!positive) {
-    HloValue zero = hlo_out_spread(o, hlo_out_scalar(o, i.type->dtype, 0), i.type),
-             size = hlo_out_spread(
-                 o, hlo_out_scalar(o, i.type->dtype, (double)x.type->dims[axis]->value), i.type);
-    HloValue below =
-        hlo_out_op(o, "stablehlo.compare", 2, (HloValue[]){i, zero},
-                   "comparison_direction = #stablehlo<comparison_direction LT>", flags);
-    HloValue from_end = hlo_out_op(o, "stablehlo.add", 2, (HloValue[]){i, size}, NULL, i.type);
-    i = hlo_out_op(o, "stablehlo.select", 3, (HloValue[]){below, from_end, i}, NULL, i.type);
-  }
+  if (!positive) i = count_from_end(o, i, x.type, axis);
   for (int k = 0; k < x.type->rank; k++) sizes[k] = k == axis ? 1 : x.type->dims[k]->value;
   strbuf_init(&b, o->arena);
   strbuf_puts(&b, "dimension_numbers = #stablehlo.gather<offset_dims = [");
@@ -160,4 +162,91 @@ HloValue hlo_out_gather(HloOut *o, const Node *n, const char *word) {
                 (long long)axis, (long long)axis, i.type->rank,
                 hlo_out_ints(o, "slice_sizes", x.type->rank, sizes));
   return hlo_out_op(o, "stablehlo.gather", 2, (HloValue[]){x, i}, strbuf_text(&b), type_of(n));
+}
+
+// ---- positions ----
+
+static HloValue iota(HloOut *o, const Type *t, int64_t axis) {
+  return hlo_out_op(o, "stablehlo.iota", 0, NULL,
+                    str_printf(o->arena, "iota_dimension = %lld : i64", (long long)axis), t);
+}
+
+HloValue hlo_out_range(HloOut *o, const Node *n, const char *word) {
+  const Type *t = type_of(n), *scalar = type_scalar(o->g, t->dtype);
+  HloValue at = iota(o, t, 0), start = hlo_out_reshape(o, hlo_out_source(o, n, 0), scalar),
+           step = hlo_out_reshape(o, hlo_out_source(o, n, 2), scalar);
+  (void)word;
+  HloValue far =
+      hlo_out_op(o, "stablehlo.multiply", 2, (HloValue[]){at, hlo_out_spread(o, step, t)}, NULL, t);
+  return hlo_out_op(o, "stablehlo.add", 2, (HloValue[]){far, hlo_out_spread(o, start, t)}, NULL, t);
+}
+
+// Every element's place in full: its own along all axes but one.
+HloValue hlo_out_gather_elements(HloOut *o, const Node *n, const char *word) {
+  int64_t axis = ((const gather_elements_attrs *)n->attrs)->axis, ones[MAX_RANK];
+  HloValue x = hlo_out_source(o, n, 0),
+           i = count_from_end(o, hlo_out_source(o, n, 1), x.type, axis), part[MAX_RANK];
+  int rank = x.type->rank;
+  Dim dims[MAX_RANK + 1];
+  StrBuf b;
+  (void)word;
+  if (!rank || rank >= MAX_RANK) return hlo_out_refuse(o, n, "its rank");
+  axis += axis < 0 ? rank : 0;
+  for (int k = 0; k < rank; k++) dims[k] = i.type->dims[k], ones[k] = 1;
+  dims[rank] = o->g->dims.one;
+  const Type *single = type_tensor(o->g, i.type->dtype, rank + 1, dims);
+  for (int k = 0; k < rank; k++)
+    part[k] = hlo_out_reshape(o, k == axis ? i : iota(o, i.type, k), single);
+  dims[rank] = ie_const(&o->g->dims, rank);
+  HloValue places = hlo_out_op(o, "stablehlo.concatenate", rank, part,
+                               str_printf(o->arena, "dimension = %d : i64", rank),
+                               type_tensor(o->g, i.type->dtype, rank + 1, dims));
+  strbuf_init(&b, o->arena);
+  for (int k = 0; k < rank; k++) strbuf_printf(&b, "%s%d", k ? ", " : "", k);
+  const char *all = strbuf_text(&b);
+  const char *attrs =
+      str_printf(o->arena,
+                 "dimension_numbers = #stablehlo.gather<collapsed_slice_dims = [%s], "
+                 "start_index_map = [%s], index_vector_dim = %d>, indices_are_sorted = false, %s",
+                 all, all, rank, hlo_out_ints(o, "slice_sizes", rank, ones));
+  return hlo_out_op(o, "stablehlo.gather", 2, (HloValue[]){x, places}, attrs, type_of(n));
+}
+
+static HloValue reduce_axis(HloOut *o, HloValue x, int64_t axis, double start, const char *join) {
+  Dim kept[MAX_RANK];
+  int n = 0;
+  for (int k = 0; k < x.type->rank; k++)
+    if (k != axis) kept[n++] = x.type->dims[k];
+  HloValue in[2] = {x, hlo_out_scalar(o, x.type->dtype, start)};
+  return hlo_out_joining(o, "stablehlo.reduce", 2, in, hlo_out_ints(o, "dimensions", 1, &axis),
+                         join, type_tensor(o->g, x.type->dtype, n, kept));
+}
+
+// The first, or last, place that holds the extreme value.
+HloValue hlo_out_arg(HloOut *o, const Node *n, const char *word) {
+  const arg_attrs *at = n->attrs;
+  HloValue x = hlo_out_source(o, n, 0);
+  const Type *t = x.type, *places = type_with_dtype(o->g, t, DT_I64),
+             *flags = type_with_dtype(o->g, t, DT_BOOL);
+  bool most = !strcmp(word, "stablehlo.maximum"), last = at->select_last_index;
+  if (!dtype_is_float(t->dtype) || !t->rank)
+    return hlo_out_refuse(o, n, "only floats are searched");
+  int64_t axis = at->axis + (at->axis < 0 ? t->rank : 0), across[MAX_RANK];
+  int count = 0;
+  for (int k = 0; k < t->rank; k++)
+    if (k != axis) across[count++] = k;
+  HloValue best = reduce_axis(o, x, axis, most ? -INFINITY : INFINITY, word);
+  HloValue wide = hlo_out_op(o, "stablehlo.broadcast_in_dim", 1, &best,
+                             hlo_out_ints(o, "broadcast_dimensions", count, across), t);
+  HloValue is = hlo_out_op(o, "stablehlo.compare", 2, (HloValue[]){x, wide},
+                           "comparison_direction = #stablehlo<comparison_direction EQ>", flags);
+  double outside = last ? -1 : (double)t->dims[axis]->value;
+  HloValue place =
+      hlo_out_op(o, "stablehlo.select", 3,
+                 (HloValue[]){is, iota(o, places, axis),
+                              hlo_out_spread(o, hlo_out_scalar(o, DT_I64, outside), places)},
+                 NULL, places);
+  return hlo_out_reshape(
+      o, reduce_axis(o, place, axis, outside, last ? "stablehlo.maximum" : "stablehlo.minimum"),
+      type_of(n));
 }
