@@ -176,11 +176,28 @@ def operators():
             compare(name, path, inputs, *want)
 
 
+def states():
+    """A variable is an input where it is given, and its next value an output."""
+    import tflite_ops
+    with tempfile.TemporaryDirectory() as tmp:
+        data, inputs = dict(tflite_ops.control())["variables"]
+        open(f"{tmp}/m.tflite", "wb").write(data)
+        now = np.array([10, 20, 30], "f4")
+        np.save(f"{tmp}/x.npy", inputs[0])
+        np.save(f"{tmp}/now.npy", now)
+        for target in TARGETS:
+            p = subprocess.run([TENON, "run", f"{tmp}/m.tflite", "--input", f"0={tmp}/x.npy", "--input", f"counter={tmp}/now.npy",
+                                "--target", target, "--output", f"{tmp}/out.npz"], capture_output=True, text=True)
+            got = dict(np.load(f"{tmp}/out.npz")) if not p.returncode else {}
+            report("counter" in got and np.array_equal(got["counter"], now + inputs[0]), f"a variable ({target}): {p.stderr.strip() or got}")
+
+
 stored()
 twins()
 if litert:
     models()
     operators()
+    if wanted("variables"): states()
 else:
     print("ai-edge-litert cannot be imported: stored results alone")
 print(f"{count['passed']} passed, {count['failed']} failed")

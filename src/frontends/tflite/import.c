@@ -179,6 +179,21 @@ static bool may_move(TflOp *op) {
   return true;
 }
 
+// Arithmetic whose bytes mean nothing without a scale: ADD to RELU6, sums, products.
+static bool lacks_scale(TflOp *op) {
+  static const uint8_t arithmetic[] = {0,  9,  18, 19, 20, 21,  40,  41,  42, 59,
+                                       74, 81, 92, 98, 99, 101, 106, 126, 152};
+  bool bytes = false, listed = false;
+  for (int i = 0; i < op->nin; i++) {
+    const TflTensor *t = tfl_in_tensor(op, i);
+    bytes = bytes || (t && (t->dtype == DT_I8 || t->dtype == DT_U8));
+  }
+  for (int64_t i = 0; i < ARRAY_LEN(arithmetic); i++)
+    listed = listed || arithmetic[i] == op->row->code;
+  if (bytes && listed) tfl_fail(op, "bytes without quantisation");
+  return bytes && listed;
+}
+
 static void import_operator(TflImport *im, TflScope *s, const TflOperator *o) {
   TflOp op = {.im = im, .g = im->g, .scope = s, .o = o, .code = &im->m.code[o->code]};
   op.row = tfl_row(op.code->builtin);
@@ -200,7 +215,7 @@ static void import_operator(TflImport *im, TflScope *s, const TflOperator *o) {
   TflFn *fn = special ? special : op.row->fn;
   if (!fn)
     tfl_fail(&op, "with values that are not quantised");
-  else if (tfl_complex_fits(&op) && (special || !quantized || may_move(&op)))
+  else if (tfl_complex_fits(&op) && (special || (quantized ? may_move(&op) : !lacks_scale(&op))))
     fn(&op);
   if (!im->g->status && im->m.fb.status) im->g->status = im->m.fb.status;  // in its options
   im->g->diag->base = base;
@@ -260,26 +275,54 @@ bool tfl_call(TflOp *op, int64_t index, bool inside, int64_t nargs, Node *const 
 
 // ---- what cannot be supported, all of it ----
 
+static void check_supported(TflImport *im, const TflSubgraph *sub, const TflOperator *o) {
+  Arena *a = &im->g->arena;
+  const TflCode *c = &im->m.code[o->code];
+  const TflRow *row = tfl_row(c->builtin);
+  const char *node = o->out.n ? sub->tensor[fb_i32_at(&o->out, 0)].name : sub->name;
+  if (row && c->version <= row->version) return;
+  const char *name, *why = "it has no mapping";
+  if (c->builtin == TFL_CUSTOM) {
+    name = str_printf(a, "custom operator %.*s", STR_ARG(c->custom));
+    why = "custom operators are programs of their own; convert the model without them";
+  } else if (row && row->version) {
+    name = str_printf(a, "%s version %lld", row->name, (long long)c->version);
+    why = str_printf(a, "versions up to %d are read", row->version);
+  } else {
+    name = row ? row->name : str_printf(a, "builtin operator %lld", (long long)c->builtin);
+  }
+  frontend_unsupported(im->in, name, why, node);
+}
+
+// The sub-graphs that an operator calls; -1: none.
+static void calls_of(const TflImport *im, const TflOperator *o, int64_t *called) {
+  int64_t code = im->m.code[o->code].builtin;
+  bool two = code == 118 || code == 119,
+       one = two || code == 31 || code == 129;  // IF, WHILE, CALL, CALL_ONCE
+  called[0] = one ? fb_i32(&o->options, 0, 0) : code == 206 ? fb_i32(&o->options2, 1, 0) : -1;
+  called[1] = two ? fb_i32(&o->options, 1, 0) : -1;
+}
+
+// Of the sub-graphs that the first one reaches: a file may hold others, for other signatures.
 static bool is_supported(TflImport *im) {
-  for (int64_t k = 0; k < im->m.nsubs; k++)
-    for (int64_t i = 0; i < im->m.sub[k].nops; i++) {
-      const TflOperator *o = &im->m.sub[k].op[i];
-      const TflCode *c = &im->m.code[o->code];
-      const TflRow *row = tfl_row(c->builtin);
-      const char *node = o->out.n ? im->m.sub[k].tensor[fb_i32_at(&o->out, 0)].name : "";
-      if (row && c->version <= row->version) continue;
-      const char *name, *why = "it has no mapping";
-      if (c->builtin == TFL_CUSTOM) {
-        name = str_printf(&im->g->arena, "custom operator %.*s", STR_ARG(c->custom));
-        why = "custom operators are programs of their own; convert the model without them";
-      } else if (row) {
-        name = str_printf(&im->g->arena, "%s version %lld", row->name, (long long)c->version);
-        why = str_printf(&im->g->arena, "versions up to %d are read", row->version);
-      } else {
-        name = str_printf(&im->g->arena, "builtin operator %lld", (long long)c->builtin);
-      }
-      frontend_unsupported(im->in, name, why, node);
+  Arena *a = &im->g->arena;
+  bool *seen = arena_array(a, bool, im->m.nsubs + 1);
+  int64_t *todo = arena_array(a, int64_t, im->m.nsubs + 1), n = 0;
+  todo[n++] = 0;
+  seen[0] = true;
+  while (n) {
+    const TflSubgraph *sub = &im->m.sub[todo[--n]];
+    for (int64_t i = 0; i < sub->nops; i++) {
+      int64_t called[2];
+      check_supported(im, sub, &sub->op[i]);
+      calls_of(im, &sub->op[i], called);
+      for (int k = 0; k < 2; k++)
+        if (called[k] >= 0 && called[k] < im->m.nsubs && !seen[called[k]]) {
+          seen[called[k]] = true;
+          todo[n++] = called[k];
+        }
     }
+  }
   return !im->in->unsupported.n;
 }
 
