@@ -17,6 +17,7 @@ PAGES = {
     "docs/reference/ops.md": ["ops", "--markdown"],
     "docs/reference/ops-pytorch.md": ["ops", "--frontend", "pytorch", "--markdown"],
     "docs/reference/ops-tflite.md": ["ops", "--frontend", "tflite", "--markdown"],
+    "docs/reference/ops-stablehlo.md": ["ops", "--frontend", "stablehlo", "--markdown"],
     "docs/reference/diagnostics.md": ["verify", "--codes", "--markdown"],
 }
 LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(?:#[^)]*)?\)")
