@@ -11,14 +11,14 @@ cd "$(dirname "$0")/../.." || exit
 seconds=$1
 shift
 data=$(realpath -m "${TENON_DATA:-../shared/data}")
-declare -A ENDINGS=([onnx]="onnx" [text]="tir" [npz]="npz npy" [pb]="pb" [json]="json" [weights]="safetensors gguf pt pt2 npz" [torch]="none" [tflite]="tflite")
+declare -A ENDINGS=([onnx]="onnx" [text]="tir" [npz]="npz npy" [pb]="pb" [json]="json" [weights]="safetensors gguf pt pt2 npz" [torch]="none" [tflite]="tflite" [stablehlo]="mlir mlirbc jax_export")
 SEED_BYTES_MAX=16384
 
 # Where suites lie: unpacked once from the archives, or Debian's copy.
 suites=build/fuzz/suites
 if ! [ -e $suites/done ]; then
   mkdir -p $suites
-  for f in "$data"/suites/onnx-*-tests.tar.xz; do [ -e "$f" ] && tar -xJf "$f" -C $suites; done
+  for f in "$data"/suites/onnx-*-tests.tar.xz "$data"/suites/stablehlo-testdata.tar.xz; do [ -e "$f" ] && tar -xJf "$f" -C $suites; done
   touch $suites/done
 fi
 places=("$suites" tests)

@@ -134,7 +134,7 @@ static void read_strings(Bytes *b) {
   for (int64_t i = f->nstrings - 1; i >= 0 && !bc_bad(b); i--) {
     uint64_t n = bc_varint(b);
     if (bc_bad(b)) return;
-    if (n == 0 || n > (uint64_t)(end - b->p)) {
+    if (n == 0 || end < b->p || n > (uint64_t)(end - b->p)) {
       bc_fail(b, "string %lld has %llu bytes", (long long)i, (unsigned long long)n);
       return;
     }

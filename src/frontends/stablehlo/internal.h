@@ -16,6 +16,8 @@ bool mlir_elem_is_complex(MlirElem e);
 MUST_USE tenon_status mlir_make_module(Arena *a, const MlirBlock *top, int64_t nvalues,
                                        MlirModule **out, Diag *d);
 
+// Loads of constants that are kept outside of functions become constants (globals.c).
+void mlir_inline_globals(Arena *a, MlirModule *m);
 bool mlir_is_jax(Str bytes);  // a jax.export file (jax.c)
 
 // ---- constants (dense.c) ----

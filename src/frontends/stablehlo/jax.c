@@ -61,6 +61,11 @@ tenon_status mlir_read_jax(Arena *a, Str bytes, MlirFile *out, Diag *d) {
   int64_t calling = 0;
   if (!bytes_at(bytes, field_at(bytes, FIELD_MODULE), &module))
     return fail(d, TENON_EFORMAT, NOWHERE, "a jax.export file without its module");
+  // the name is what the file ends with: where it is whole, so is the rest
+  if (!bytes_at(bytes, field_at(bytes, FIELD_NAME), &name) || bytes.n % 4 ||
+      name.p + name.n >= bytes.p + bytes.n)
+    return fail(d, TENON_EFORMAT, (Where){.offset = bytes.n, .has_offset = true},
+                "a jax.export file that is cut off");
   tenon_status s = mlir_read_bytecode(a, module, out, d);
   if (s) {
     diag_note(d, "in the module of a jax.export file, which begins at byte %lld",
@@ -68,7 +73,6 @@ tenon_status mlir_read_jax(Arena *a, Str bytes, MlirFile *out, Diag *d) {
     return s;
   }
   JaxExport *jax = arena_new(a, JaxExport);
-  bytes_at(bytes, field_at(bytes, FIELD_NAME), &name);
   if (field_at(bytes, FIELD_CALLING)) get(bytes, field_at(bytes, FIELD_CALLING), 2, &calling);
   *jax = (JaxExport){str_copy(a, name), platforms(a, bytes), calling};
   out->jax = jax;

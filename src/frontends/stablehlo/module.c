@@ -355,5 +355,6 @@ tenon_status mlir_make_module(Arena *a, const MlirBlock *top, int64_t nvalues, M
     TRY(fill_module(a, top, *out, 0, d));
   }
   (*out)->nvalues = nvalues;
+  mlir_inline_globals(a, *out);
   return TENON_OK;
 }
