@@ -393,6 +393,19 @@ static CudaResult tensor_map(CudaTensorMap *out, int type, uint32_t rank, void *
   return 0;
 }
 
+static CudaResult window_map(CudaTensorMap *out, int type, uint32_t rank, void *at,
+                             const uint64_t *dims, const uint64_t *strides, const int *before,
+                             const int *after, uint32_t channels, uint32_t pixels,
+                             const uint32_t *steps, int interleave, int swizzle, int promotion,
+                             int fill) {
+  (void)type, (void)rank, (void)at, (void)dims, (void)strides, (void)before, (void)after;
+  (void)channels, (void)pixels, (void)steps, (void)interleave, (void)swizzle, (void)promotion;
+  (void)fill;
+  STEP();
+  memset(out, 0, sizeof *out);
+  return 0;
+}
+
 static const char *rtc_error(NvrtcResult r) {
   (void)r;
   return "NVRTC_ERROR";
@@ -507,6 +520,7 @@ const CudaApi cuda_fake_api = {
     .function_set = function_set,
     .launch = launch,
     .tensor_map = tensor_map,
+    .window_map = window_map,
     .rtc_error = rtc_error,
     .rtc_version = rtc_version,
     .rtc_arch_count = rtc_arch_count,

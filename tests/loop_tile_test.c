@@ -6,6 +6,8 @@
 #include "loop_fixture.h"
 #include "test.h"
 
+#include <math.h>
+
 // y = a b^T of 100 rows and 40 columns, `depth` long.
 static LoopKernel *build(LoopFixture *f, int rows, int groups, int stages, int depth) {
   loop_fixture_init(f);
@@ -64,7 +66,7 @@ TEST(tile_kernels_are_accepted_and_read_back) {
 TEST(tiles_of_other_forms_are_refused) {
   static const struct {
     int rows, groups, stages;
-  } wrong[] = {{128, 1, 4}, {64, 2, 4}, {64, 1, 1}, {64, 1, 9}, {96, 1, 4}};
+  } wrong[] = {{128, 1, 4}, {64, 4, 4}, {64, 1, 1}, {64, 1, 9}, {96, 1, 4}};
   for (int64_t i = 0; i < ARRAY_LEN(wrong); i++) {
     LoopFixture f;
     LoopKernel *k = build(&f, wrong[i].rows, wrong[i].groups, wrong[i].stages, 24);
@@ -147,5 +149,269 @@ TEST(tiles_become_warpgroup_products) {
   style.record = &record;
   strbuf_init(&text, &f.arena);
   EXPECT_STATUS(cstyle_kernel(&style, k, "tn_kernel", false, &text, &differs), TENON_EUNSUPPORTED);
+  loop_fixture_free(&f);
+}
+
+// ---- windows ----
+
+// A convolution of 16 channels into 32: y = the sums of the window and weights of bf16, rows by 64.
+static LoopKernel *build_window(LoopFixture *f, const LoopWindow *w) {
+  loop_fixture_init(f);
+  IntPool *p = &f->pool;
+  LoopKernel *k = f->k = loop_kernel(&f->arena, p, "k");
+  int64_t rows = w->images->value * w->out[0] * w->out[1];
+  int64_t depth = w->taps[0] * w->taps[1] * w->channels;
+  int64_t pixels = w->images->value * w->in[0] * w->in[1];
+  int32_t a = loop_buffer(k, LOOP_ARG, "a", DT_BF16, ie_const(p, pixels * w->channels), false);
+  int32_t b = loop_buffer(k, LOOP_ARG, "b", DT_BF16, ie_const(p, 32 * depth), false);
+  int32_t y = loop_buffer(k, LOOP_ARG, "y", DT_F32, ie_const(p, rows * 32), true);
+  LoopBuilder lb;
+  loop_begin(&lb, k);
+  Dim item = loop_for(&lb, LOOP_PARALLEL, "item", ie_const(p, (rows + 63) / 64));
+  Dim m = ie_const(p, rows), n = ie_const(p, 32);
+  Dim i = loop_tile(&lb, "i", 64, 4), j = loop_tile(&lb, "j", 32, 1);
+  Dim row = ie_add(p, ie_mulc(p, item, 64), i);
+  LoopBound g[3] = {{loop_sym(k, "row", m), row, m},
+                    {loop_sym(k, "col", n), j, n},
+                    {loop_sym(k, "pixel", m), row, m}};
+  LoopBound *guard = arena_dup(&f->arena, g, sizeof g);
+  Dim s = loop_reduce(&lb, LOOP_add, "s", ie_const(p, depth), 1);
+  const LoopExpr *x = loop_tile_window(k, a, w, &guard[2], s);
+  const LoopExpr *v =
+      loop_load_guarded(k, b, ie_add(p, ie_mulc(p, g[1].sym, depth), s), 1, &guard[1], NULL);
+  const LoopExpr *sum =
+      loop_yield(&lb, loop_op(k, LOOP_mul, loop_cast(k, DT_F32, x), loop_cast(k, DT_F32, v), NULL));
+  loop_store_guarded(&lb, y, ie_add(p, ie_mulc(p, g[0].sym, 32), g[1].sym), 2, guard, sum);
+  for (int open = 0; open < 3; open++) loop_end(&lb);
+  loop_finish(&lb);
+  return k;
+}
+
+static double small_number(int64_t i) { return (double)(i * 7 % 13) - 6; }
+
+// The sum by the definition of a convolution.
+static double window_sum(const LoopWindow *w, int64_t row, int64_t col) {
+  int64_t at[2] = {row / w->out[1] % w->out[0], row % w->out[1]};
+  int64_t image = row / (w->out[0] * w->out[1]);
+  int64_t depth = w->taps[0] * w->taps[1] * w->channels;
+  double sum = 0;
+  for (int64_t s = 0; s < depth; s++) {
+    int64_t tap[2] = {s / w->channels / w->taps[1], s / w->channels % w->taps[1]}, in[2];
+    for (int d = 0; d < 2; d++) in[d] = at[d] * w->stride[d] + tap[d] * w->dilation[d] - w->lo[d];
+    if (in[0] < 0 || in[0] >= w->in[0] || in[1] < 0 || in[1] >= w->in[1]) continue;
+    int64_t pixel = (image * w->in[0] + in[0]) * w->in[1] + in[1];
+    sum += small_number(pixel * w->channels + s % w->channels) * small_number(col * depth + s);
+  }
+  return sum;
+}
+
+static void same_window(const LoopWindow *a, const LoopWindow *b) {
+  EXPECT(a->channels == b->channels && a->images == b->images);
+  for (int d = 0; d < 2; d++) {
+    EXPECT(a->in[d] == b->in[d] && a->out[d] == b->out[d] && a->taps[d] == b->taps[d]);
+    EXPECT(a->lo[d] == b->lo[d]);
+    if (b->out[d] > 1) EXPECT_INT_EQ(a->stride[d], b->stride[d]);
+    if (b->taps[d] > 1) EXPECT_INT_EQ(a->dilation[d], b->dilation[d]);
+  }
+}
+
+TEST(tiles_of_windows_are_convolutions) {
+  static const struct {
+    int64_t images, in[2], out[2], taps[2], stride[2], dilation[2], lo[2];
+  } shape[] = {
+      {1, {6, 7}, {6, 7}, {3, 3}, {1, 1}, {1, 1}, {1, 1}},
+      {3, {9, 8}, {5, 4}, {3, 3}, {2, 2}, {1, 1}, {1, 1}},
+      {2, {8, 8}, {4, 4}, {1, 1}, {2, 2}, {1, 1}, {0, 0}},
+      {2, {9, 10}, {7, 8}, {3, 3}, {1, 1}, {2, 2}, {1, 1}},
+      {1, {1, 30}, {1, 15}, {1, 5}, {1, 2}, {1, 1}, {0, 2}},
+      {2, {1, 20}, {1, 20}, {1, 3}, {1, 1}, {1, 1}, {0, 1}},
+      {2, {7, 5}, {1, 1}, {7, 5}, {1, 1}, {1, 1}, {0, 0}},
+  };
+  for (int64_t at = 0; at < ARRAY_LEN(shape); at++) {
+    LoopFixture f;
+    LoopTile t;
+    int32_t failed;
+    LoopWindow w = {.channels = 16};
+    memcpy(w.in, shape[at].in, sizeof w.in);
+    memcpy(w.out, shape[at].out, sizeof w.out);
+    memcpy(w.taps, shape[at].taps, sizeof w.taps);
+    memcpy(w.stride, shape[at].stride, sizeof w.stride);
+    memcpy(w.dilation, shape[at].dilation, sizeof w.dilation);
+    memcpy(w.lo, shape[at].lo, sizeof w.lo);
+    IntPool numbers;
+    Arena a;
+    arena_init(&a);
+    intpool_init(&numbers, &a);
+    w.images = ie_const(&numbers, shape[at].images);
+    LoopKernel *k = build_window(&f, &w);
+    w.images = ie_const(&f.pool, shape[at].images);
+    EXPECT_STATUS(loop_verify(k, &f.d), TENON_OK);
+    REQUIRE(loop_find_tile(k, &t));
+    EXPECT_INT_EQ(t.a.form, TILE_WINDOW);
+    same_window(&t.a.window, &w);
+    int64_t size[3];
+    void *args[3];
+    for (int i = 0; i < 3; i++) {
+      size[i] = k->buffer[i].size->value;
+      args[i] = arena_array(&a, float, size[i]);
+      for (int64_t q = 0; i < 2 && q < size[i]; q++) {
+        double v = small_number(q);
+        store_f64(DT_BF16, args[i], q, 1, &v);
+      }
+    }
+    int64_t rows = size[2] / 32;
+    EXPECT_STATUS(loop_interpret(k, args, size, NULL, 0, (rows + 63) / 64, &f.d, &failed),
+                  TENON_OK);
+    for (int64_t row = 0; row < rows; row++)
+      for (int64_t col = 0; col < 32; col++)
+        EXPECT(((const float *)args[2])[row * 32 + col] == (float)window_sum(&w, row, col));
+    arena_deinit(&a);
+    loop_fixture_free(&f);
+  }
+}
+
+TEST(windows_become_maps_of_images) {
+  LoopFixture f;
+  CStyle style;
+  CudaRecord record, back;
+  StrBuf text, head;
+  bool differs;
+  IntPool numbers;
+  Arena a;
+  arena_init(&a);
+  intpool_init(&numbers, &a);
+  LoopWindow w = {.channels = 16,
+                  .images = ie_const(&numbers, 2),
+                  .in = {9, 8},
+                  .out = {5, 4},
+                  .taps = {3, 3},
+                  .stride = {2, 2},
+                  .dilation = {1, 1},
+                  .lo = {1, 1}};
+  LoopKernel *k = build_window(&f, &w);
+  strbuf_init(&text, &f.arena);
+  strbuf_init(&head, &f.arena);
+  cstyle_init(&style, &spelling_cuda, 0, &f.arena, &f.d);
+  style.record = &record;
+  EXPECT_STATUS(cstyle_kernel(&style, k, "tn_kernel", false, &text, &differs), TENON_OK);
+  cuda_record_write(&record, &head);
+  EXPECT_CONTAINS(strbuf_text(&head), "//tn window 0 bf16 4 16 8 9 2 32 256 2304 64 64 1 1 "
+                                      "-1 -1 -2 -1 2 2\n"
+                                      "//tn map 1 bf16 3 16 9 32 32 288 64 1 32\n");
+  EXPECT_CONTAINS(strbuf_text(&text), "tn_fetch_window(");
+  REQUIRE(cuda_record_read(strbuf_str(&head), &back));
+  EXPECT(back.nmaps == 2 && back.map[0].window && !back.map[1].window);
+  EXPECT(back.map[0].before[0] == -1 && back.map[0].after[0] == -2 && back.map[0].step[1] == 2);
+  static const char *const wrong[] = {
+      "//tn threads 256\n//tn window 0 bf16 4 16 8 9 2 32 256 2304 64 64 1 1 -1 -1 -2 -1 2\n",
+      "//tn threads 256\n//tn window 0 bf16 4 16 8 9 2 32 256 2304 64 64 1 1 -129 -1 -2 -1 2 2\n",
+      "//tn threads 256\n//tn window 0 bf16 4 16 8 9 2 32 256 2304 64 64 1 1 -1 -1 -2 -1 2 9\n",
+      "//tn threads 256\n//tn window 0 bf16 2 16 8 32 64 64 -1 -1 -2 -1 2 2\n"};
+  for (int64_t i = 0; i < ARRAY_LEN(wrong); i++) EXPECT(!cuda_record_read(str_of(wrong[i]), &back));
+  arena_deinit(&a);
+  loop_fixture_free(&f);
+}
+
+// ---- attention ----
+
+// 70 queries and 50 keys of 16 elements, 8 columns; SCORE and AGAIN are the scores of the first and the last reduction.
+#define PRODUCT(s, d, key)                                                                         \
+  "          reduce %" s ": f32 = add over " d " < 16 {\n"                                         \
+  "            yield mul(cast[f32](where(query = i + 64*item < 70) %q[" d " + 16*query]), "        \
+  "cast[f32](%k[" d " + 16*" key "]))\n          }\n"
+#define ATTENTION(score, again)                                                                    \
+  "kernel @k (%q: bf16[1120], %k: bf16[800], %w: bf16[400], out %y: f32[560]) {\n"                 \
+  "  parallel item < 2 {\n    tile i < 64 by 2 {\n      tile c < 64 by 1 {\n"                      \
+  "        reduce %v1: f32 = max over a < 50 {\n" PRODUCT(                                         \
+      "v0", "d1",                                                                                  \
+      "a") "          yield " score "\n        }\n"                                                \
+           "        let %v2: f32 = select(eq(%v1, -inf), 0.0, %v1)\n"                              \
+           "        reduce %v4: f32 = add over b < 50 {\n" PRODUCT(                                \
+               "v3", "d2",                                                                         \
+               "b") "          yield exp(sub(mul(%v3, 0x1p-2), %v2))\n        }\n"                 \
+                    "        reduce %v6: f32 = add over e < 50 {\n" PRODUCT(                       \
+                        "v5", "d3",                                                                \
+                        "e") "          yield mul(cast[f32](cast[bf16](exp(sub(" again             \
+                             ", %v2)))), "                                                         \
+                             "cast[f32](where(column = c < 8) %w[column + 8*e]))\n        }\n"     \
+                             "        store where(row = i + 64*item < 70, g = c < 8) %y[g + "      \
+                             "8*row] = div(%v6, %v4)\n"                                            \
+                             "      }\n    }\n  }\n}\n"
+
+static void softmax_row(const uint16_t *q, const uint16_t *k, const uint16_t *v, double *out) {
+  double weight[50], all = 0, x, y;
+  for (int key = 0; key < 50; key++) {
+    weight[key] = 0;
+    for (int d = 0; d < 16; d++) {
+      load_f64(DT_BF16, q, d, 1, &x);
+      load_f64(DT_BF16, k, key * 16 + d, 1, &y);
+      weight[key] += x * y;
+    }
+    all += weight[key] = exp(weight[key] * 0.25);
+  }
+  for (int c = 0; c < 8; c++) {
+    out[c] = 0;
+    for (int key = 0; key < 50; key++) {
+      load_f64(DT_BF16, v, key * 8 + c, 1, &x);
+      out[c] += weight[key] / all * x;
+    }
+  }
+}
+
+TEST(attention_in_tiles_is_softmax) {
+  static uint16_t q[1120], k[800], v[400];
+  static float y[560];
+  LoopFixture f;
+  LoopTile t;
+  int32_t failed;
+  if (!loop_fixture_read(&f, ATTENTION("mul(%v0, 0x1p-2)", "mul(%v5, 0x1p-2)"))) return;
+  EXPECT_STATUS(loop_verify(f.k, &f.d), TENON_OK);
+  REQUIRE(loop_find_tile(f.k, &t));
+  EXPECT(t.is_attention && t.attention.size == 16 && t.attention.columns == 8);
+  uint16_t *to[] = {q, k, v};
+  for (int i = 0; i < 3; i++)
+    for (int64_t at = 0; at < f.k->buffer[i].size->value; at++) {
+      double x = small_number(at + i) / 8;
+      store_f64(DT_BF16, to[i], at, 1, &x);
+    }
+  void *args[] = {q, k, v, y};
+  int64_t size[] = {1120, 800, 400, 560};
+  EXPECT_STATUS(loop_interpret(f.k, args, size, NULL, 0, 2, &f.d, &failed), TENON_OK);
+  for (int row = 0; row < 70; row++) {
+    double want[8];
+    softmax_row(q + row * 16, k, v, want);
+    for (int c = 0; c < 8; c++) EXPECT(fabs(y[row * 8 + c] - want[c]) < 0.01);
+  }
+  loop_fixture_free(&f);
+}
+
+TEST(attention_of_several_scores_is_refused) {
+  static const char *const text[] = {ATTENTION("mul(%v0, 0x1p-2)", "mul(%v5, 0x1p-1)"),
+                                     ATTENTION("mul(%v0, 0x1p-1)", "mul(%v5, 0x1p-2)"),
+                                     ATTENTION("%v0", "mul(%v5, 0x1p-2)")};
+  for (int64_t i = 0; i < ARRAY_LEN(text); i++) {
+    LoopFixture f;
+    if (!loop_fixture_read(&f, text[i])) return;
+    EXPECT_STATUS(loop_verify(f.k, &f.d), TENON_EINVAL);
+    EXPECT_CONTAINS(f.d.text, "three reductions over the keys with one score");
+    loop_fixture_free(&f);
+  }
+}
+
+TEST(attention_in_tiles_becomes_one_pass) {
+  LoopFixture f;
+  CStyle style;
+  CudaRecord record;
+  StrBuf text;
+  bool differs;
+  if (!loop_fixture_read(&f, ATTENTION("mul(%v0, 0x1p-2)", "mul(%v5, 0x1p-2)"))) return;
+  strbuf_init(&text, &f.arena);
+  cstyle_init(&style, &spelling_cuda, 0, &f.arena, &f.d);
+  style.record = &record;
+  EXPECT_STATUS(cstyle_kernel(&style, f.k, "tn_kernel", false, &text, &differs), TENON_OK);
+  EXPECT_INT_EQ(record.threads, 128);
+  EXPECT_INT_EQ(record.nmaps, 0);
+  EXPECT_CONTAINS(strbuf_text(&text), "tn_weigh(tn_sum, tn_w + q * 4");
+  EXPECT_CONTAINS(strbuf_text(&text), "tn_s[q] = tn_x * 0.25f;");
   loop_fixture_free(&f);
 }

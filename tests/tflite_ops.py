@@ -239,6 +239,22 @@ def windows():
             yield f"RESIZE_NEAREST_NEIGHBOR {corners} {half} {size}", single("RESIZE_NEAREST_NEIGHBOR", [im, K(size)], F, ("ResizeNearestNeighborOptions", {"alignCorners": corners, "halfPixelCenters": half}))
 
 
+def spectra():
+    """RFFT2D and what takes its complex values apart."""
+    wave = rng.normal(size=(3, 4, 16)).astype("f4")
+    for lengths in ([1, 16], [4, 16], [2, 8], [8, 32]):
+        for last in ("COMPLEX_ABS", "REAL", "IMAG"):
+            b = Build()
+            s = b.graph()
+            a = b.array(s, wave[:, :1].copy() if lengths[0] == 1 else wave, False)
+            n = b.tensor(s, 2, [2], np.array(lengths, "i4").tobytes())
+            c, flat, s.outputs = b.tensor(s, 8, []), b.tensor(s, 8, []), [b.tensor(s, 0, [])]
+            b.op(s, "RFFT2D", [a, n], [c], ("Rfft2dOptions", {}))
+            b.op(s, "RESHAPE", [c, b.tensor(s, 2, [2], np.array([3, -1], "i4").tobytes())], [flat])
+            b.op(s, last, [flat], s.outputs)
+            yield f"RFFT2D {lengths} {last}", (b.bytes(), [wave[:, :1].copy() if lengths[0] == 1 else wave])
+
+
 def hlo():
     """Operators of StableHLO, most of which LiteRT reads but does not run: what NumPy computes is given."""
     z, whole = y[::-1].copy(), [2, 3, 4]
@@ -309,4 +325,4 @@ def control():
 
 
 def cases():
-    for family in (elementwise, reductions, shapes, indices, windows, hlo, control): yield from family()
+    for family in (elementwise, reductions, shapes, indices, windows, spectra, hlo, control): yield from family()

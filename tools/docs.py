@@ -16,6 +16,7 @@ PAGES = {
     "docs/reference/cli.md": ["help", "--markdown"],
     "docs/reference/ops.md": ["ops", "--markdown"],
     "docs/reference/ops-pytorch.md": ["ops", "--frontend", "pytorch", "--markdown"],
+    "docs/reference/ops-tflite.md": ["ops", "--frontend", "tflite", "--markdown"],
     "docs/reference/ops-stablehlo.md": ["ops", "--frontend", "stablehlo", "--markdown"],
     "docs/reference/diagnostics.md": ["verify", "--codes", "--markdown"],
 }

@@ -282,6 +282,7 @@ static void print_text(const Inspection *in) {
   say(in->cli, "\noutputs\n");
   for (int64_t i = 0; i < b->nresults; i++)
     say(in->cli, "  %-*s  %s\n", w, b->result_name[i], type_text(a, type_of(b->result[i])));
+  inspect_facts(in->cli, in->model);
   print_dims(in);
   print_figures(in);
   print_findings(in);
@@ -513,6 +514,7 @@ static void print_json(const Inspection *in) {
   json_begin_object(&w);
   json_key(&w, "model");
   json_cstr(&w, in->cli->pos[0]);
+  if (in->model->import.facts.n) inspect_facts_json(&w, in->model);
   json_values(&w, in, true);
   json_values(&w, in, false);
   json_lists(&w, in);

@@ -10,14 +10,28 @@ static int64_t bytes_of(const Weight *w) {
 
 static const char *kind_of(const Weight *w) { return w->kind ? w->kind : dtype_name(w->dtype); }
 
+void inspect_facts(Cli *c, const Model *m) {
+  if (m->import.facts.n) say(c, "\nmetadata\n");
+  for (int64_t i = 0; i < m->import.facts.n; i++)
+    say(c, "  %-40s %s\n", m->import.facts.v[i].key, m->import.facts.v[i].value);
+}
+
+void inspect_facts_json(JsonWriter *w, const Model *m) {
+  json_key(w, "metadata");
+  json_begin_object(w);
+  for (int64_t i = 0; i < m->import.facts.n; i++) {
+    json_key(w, m->import.facts.v[i].key);
+    json_cstr(w, m->import.facts.v[i].value);
+  }
+  json_end_object(w);
+}
+
 static void print_text(Cli *c, const Model *m) {
   const Weights *all = &m->import.weights;
   NumText a, b;
   int64_t n = 0, bytes = 0;
   say(c, "%s  %s\n", c->pos[0], m->import.about);
-  if (m->import.facts.n) say(c, "\nmetadata\n");
-  for (int64_t i = 0; i < m->import.facts.n; i++)
-    say(c, "  %-40s %s\n", m->import.facts.v[i].key, m->import.facts.v[i].value);
+  inspect_facts(c, m);
   say(c, "\ntensors     %lld\n", (long long)all->v.n);
   for (int64_t i = 0; i < all->v.n; i++) {
     const Weight *w = &all->v.v[i];
@@ -62,13 +76,7 @@ static void print_json(Cli *c, const Model *m) {
   json_null(&w);
   json_key(&w, "why");
   json_cstr(&w, m->import.empty);
-  json_key(&w, "metadata");
-  json_begin_object(&w);
-  for (int64_t i = 0; i < m->import.facts.n; i++) {
-    json_key(&w, m->import.facts.v[i].key);
-    json_cstr(&w, m->import.facts.v[i].value);
-  }
-  json_end_object(&w);
+  inspect_facts_json(&w, m);
   json_key(&w, "tensors");
   json_begin_array(&w);
   for (int64_t i = 0; i < all->v.n; i++) json_weight(&w, &all->v.v[i]);

@@ -7,24 +7,170 @@ static const LoopExpr *without_cast(const LoopExpr *x) {
   return x->kind == LX_OP && x->op == LOOP_cast ? x->src[0] : x;
 }
 
-// A load at g*stride + k, where the guard g is row + i below rows.
-static bool match_operand(const LoopKernel *k, const LoopExpr *x, Dim var, Dim depth,
-                          LoopTileOperand *out) {
+// ---- windows ----
+
+// Along one axis, 0 the outer one: a pixel of the result and a tap, of a row and a place along the contracted axis.
+static Dim pixel_of(IntPool *p, const LoopWindow *w, int axis, Dim row) {
+  Dim in_line = ie_const(p, w->out[1]);
+  if (axis) return ie_mod(p, row, in_line);
+  Dim line = ie_div(p, row, in_line);
+  return ie_is(w->images, 1) ? line : ie_mod(p, line, ie_const(p, w->out[0]));
+}
+
+static Dim tap_of(IntPool *p, const LoopWindow *w, int axis, Dim at) {
+  Dim tap = ie_div(p, at, ie_const(p, w->channels)), in_line = ie_const(p, w->taps[1]);
+  return axis ? ie_mod(p, tap, in_line) : ie_div(p, tap, in_line);
+}
+
+static Dim place_of(IntPool *p, const LoopWindow *w, int axis, Dim row, Dim at) {
+  Dim o = ie_mulc(p, pixel_of(p, w, axis, row), w->stride[axis]);
+  Dim t = ie_mulc(p, tap_of(p, w, axis, at), w->dilation[axis]);
+  return ie_addc(p, ie_add(p, o, t), -w->lo[axis]);
+}
+
+static Dim element_of(IntPool *p, const LoopWindow *w, Dim row, Dim y, Dim x, Dim at) {
+  Dim image = p->zero;
+  if (!ie_is(w->images, 1)) image = ie_div(p, row, ie_const(p, w->out[0] * w->out[1]));
+  Dim line = ie_add(p, ie_mulc(p, image, w->in[0]), y);
+  Dim pixel = ie_add(p, ie_mulc(p, line, w->in[1]), x);
+  return ie_add(p, ie_mulc(p, pixel, w->channels), ie_mod(p, at, ie_const(p, w->channels)));
+}
+
+const LoopExpr *loop_tile_window(LoopKernel *k, int32_t buffer, const LoopWindow *w,
+                                 const LoopBound *row, Dim at) {
+  LoopBound g[3] = {*row};
+  for (int axis = 0; axis < 2; axis++) {
+    Dim in = ie_const(k->pool, w->in[axis]);
+    g[1 + axis] = (LoopBound){loop_sym(k, axis ? "x" : "y", in),
+                              place_of(k->pool, w, axis, row->sym, at), in};
+  }
+  Dim index = element_of(k->pool, w, row->sym, g[1].sym, g[2].sym, at);
+  return loop_load_guarded(k, buffer, index, 3, arena_dup(k->arena, g, (int64_t)sizeof g), NULL);
+}
+
+// The term of e with an atom that holds sym; false: there is none, or it is no single atom.
+static bool term_with(Dim e, Dim sym, int64_t *coef, Dim *atom) {
+  *atom = NULL;
+  for (int i = 0; i < e->nterms; i++) {
+    const IntTerm *t = &e->term[i];
+    for (int j = 0; j < t->natoms; j++) {
+      if (!dim_has(t->atom[j], sym)) continue;
+      if (t->natoms != 1 || *atom) return false;
+      *coef = t->coef;
+      *atom = t->atom[j];
+    }
+  }
+  return *atom;
+}
+
+// By how many an axis' pixels or taps are counted through: all that is left, where they are not.
+static int64_t count_of(Dim atom, int64_t all) {
+  if (!atom) return 1;
+  return atom->kind == IE_MOD && ie_is_const(atom->b) ? atom->b->value : all;
+}
+
+// What loop_tile_window was given, guessed from the inner axis outwards: whoever asks writes it again and compares.
+static bool guess_axis(const LoopBound *g, Dim row, Dim at, LoopWindow *w, int axis,
+                       int64_t *pixels, int64_t *taps) {
+  Dim pixel, tap;
+  const IntTerm *first = g->value->nterms ? &g->value->term[0] : NULL;
+  w->stride[axis] = w->dilation[axis] = 1;
+  w->lo[axis] = first && !first->natoms ? -first->coef : 0;
+  if (!ie_is_const(g->extent)) return false;
+  w->in[axis] = g->extent->value;
+  term_with(g->value, row, &w->stride[axis], &pixel);
+  term_with(g->value, at, &w->dilation[axis], &tap);
+  w->out[axis] = count_of(pixel, *pixels);
+  w->taps[axis] = count_of(tap, *taps);
+  if (w->out[axis] < 1 || w->taps[axis] < 1) return false;
+  *pixels /= w->out[axis];
+  *taps /= w->taps[axis];
+  return true;
+}
+
+static bool match_window(const LoopKernel *k, const LoopExpr *load, Dim at, Dim depth,
+                         LoopTileOperand *out) {
+  IntPool *p = k->pool;
+  const LoopBound *g = load->guard;
+  LoopWindow *w = &out->window;
+  Dim channels, rest, image;
+  if (load->nguards != 3 || !ie_is_const(depth)) return false;
+  if (!dim_split(p, load->index, g[2].sym, &channels, &rest) || !ie_is_const(channels) ||
+      channels->value < 1)
+    return false;
+  w->channels = channels->value;
+  if (!ie_is_const(g[1].extent) || !ie_is_const(g[2].extent)) return false;
+  image = ie_mulc(p, ie_mul(p, g[1].extent, g[2].extent), w->channels);
+  w->images = dim_quotient(p, k->buffer[load->buffer].size, image);
+  if (!w->images) return false;
+  Dim pixels = dim_quotient(p, g[0].extent, w->images);
+  if (!pixels || !ie_is_const(pixels)) return false;
+  int64_t of_image = pixels->value, taps = depth->value / w->channels;
+  if (!guess_axis(&g[2], g[0].sym, at, w, 1, &of_image, &taps) ||
+      !guess_axis(&g[1], g[0].sym, at, w, 0, &of_image, &taps))
+    return false;
+  return of_image == 1 && taps == 1 && w->taps[0] * w->taps[1] * w->channels == depth->value &&
+         place_of(p, w, 0, g[0].sym, at) == g[1].value &&
+         place_of(p, w, 1, g[0].sym, at) == g[2].value &&
+         element_of(p, w, g[0].sym, g[1].sym, g[2].sym, at) == load->index;
+}
+
+// ---- operands ----
+
+static bool is_row(const LoopKernel *k, const LoopBound *g, Dim var, Dim at) {
+  Dim one, rest;
+  return dim_split(k->pool, g->value, var, &one, &rest) && ie_is(one, 1) && !dim_has(rest, var) &&
+         !dim_has(g->value, at);
+}
+
+// The guard by which a value's loads keep to the rows; false where a variable stands in the value.
+static bool find_row(const LoopKernel *k, const LoopExpr *x, Dim var, Dim at,
+                     const LoopBound **out) {
+  bool ok = x->kind != LX_VAR;
+  for (int i = 0; i < x->nguards && !*out; i++)
+    if (is_row(k, &x->guard[i], var, at)) *out = &x->guard[i];
+  if (x->kind == LX_LOAD) {
+    const LoopBuffer *b = &k->buffer[x->buffer];
+    ok = b->space == LOOP_ARG && !b->written;
+  }
+  for (int i = 0; i < 3 && ok; i++) ok = !x->src[i] || find_row(k, x->src[i], var, at, out);
+  return ok;
+}
+
+static bool match_value(const LoopKernel *k, const LoopExpr *x, Dim var, Dim at,
+                        LoopTileOperand *out) {
+  const LoopBound *g = NULL;
+  *out = (LoopTileOperand){.form = TILE_VALUE, .buffer = -1, .value = x, .dtype = x->dtype};
+  if (!find_row(k, x, var, at, &g) || !g) return false;
+  out->row = g->value;
+  out->rows = g->extent;
+  return true;
+}
+
+// A load at g*stride + k, where the guard g is row + i below rows; or of a window.
+static bool match_copied(const LoopKernel *k, const LoopExpr *x, Dim var, const LoopStmt *sum,
+                         LoopTileOperand *out) {
   const LoopExpr *load = without_cast(x);
   Dim one, rest, stride;
-  if (load->kind != LX_LOAD || load->nguards != 1 || load->src[0]) return false;
+  if (load->kind != LX_LOAD || load->nguards < 1 || load->src[0]) return false;
   const LoopBound *g = &load->guard[0];
   const LoopBuffer *b = &k->buffer[load->buffer];
   if (b->space != LOOP_ARG || b->written || load->dtype != b->dtype) return false;
-  if (!dim_split(k->pool, load->index, depth, &one, &rest) || !ie_is(one, 1)) return false;
-  if (!dim_split(k->pool, rest, g->sym, &stride, &rest) || !ie_is(rest, 0)) return false;
-  if (!dim_split(k->pool, g->value, var, &one, &rest) || !ie_is(one, 1) || dim_has(rest, var))
-    return false;
-  *out = (LoopTileOperand){.buffer = load->buffer,
+  if (!is_row(k, g, var, sum->sym)) return false;
+  *out = (LoopTileOperand){.form = TILE_MATRIX,
+                           .buffer = load->buffer,
+                           .value = load,
                            .dtype = load->dtype,
                            .row = g->value,
-                           .rows = g->extent,
-                           .stride = stride};
+                           .rows = g->extent};
+  if (match_window(k, load, sum->sym, sum->extent, out)) {
+    out->form = TILE_WINDOW;
+    return true;
+  }
+  if (load->nguards != 1) return false;
+  if (!dim_split(k->pool, load->index, sum->sym, &one, &rest) || !ie_is(one, 1)) return false;
+  if (!dim_split(k->pool, rest, g->sym, &stride, &rest) || !ie_is(rest, 0)) return false;
+  out->stride = stride;
   return true;
 }
 
@@ -35,10 +181,14 @@ static bool match_sum(const LoopKernel *k, LoopTile *t, const char **why) {
   const LoopExpr *v = s->value;
   if (v->kind != LX_OP || v->op != LOOP_mul || v->dtype != DT_F32) return false;
   t->depth = s->extent;
-  *why = "the operands of a tile's products are rows of matrices, along the contracted axis";
-  if (!match_operand(k, v->src[0], t->rows->sym, s->sym, &t->a) ||
-      !match_operand(k, v->src[1], t->cols->sym, s->sym, &t->b))
+  *why = "the operands of a tile's products are rows of matrices, along the contracted axis, of "
+         "which the first may be a window or a value";
+  if (!match_copied(k, v->src[0], t->rows->sym, s, &t->a) &&
+      !match_value(k, without_cast(v->src[0]), t->rows->sym, s->sym, &t->a))
     return false;
+  if (!match_copied(k, v->src[1], t->cols->sym, s, &t->b) || t->b.form != TILE_MATRIX) return false;
+  *why = "warpgroups take turns in tiles of up to 64 columns whose operands are copied";
+  if (t->m < TILE_ROWS * t->groups && (t->n > TILE_ROWS || t->a.form == TILE_VALUE)) return false;
   *why = "the operands of a tile's products are both bf16, or both f16";
   return t->a.dtype == t->b.dtype && (t->a.dtype == DT_BF16 || t->a.dtype == DT_F16);
 }
@@ -55,13 +205,18 @@ bool loop_tile_match(const LoopKernel *k, const LoopStmt *s, LoopTile *out, cons
   int64_t m = s->extent->value, n = out->cols->extent->value;
   out->stages = s->ways;
   out->groups = out->cols->ways;
-  *why = "a tile has 64 rows for each of 1 to 3 warpgroups, up to 256 columns by 32, and 2 to 8 "
-         "stages";
-  if (out->groups < 1 || out->groups > 3 || m != (int64_t)TILE_ROWS * out->groups ||
-      n < TILE_COLS || n > TILE_MOST_COLS || n % TILE_COLS || out->stages < 2 || out->stages > 8)
+  *why =
+      "a tile has 64 rows for each of 1 to 3 warpgroups or for all, up to 256 columns by 32, and "
+      "2 to 8 stages";
+  if (out->groups < 1 || out->groups > 3 ||
+      (m != (int64_t)TILE_ROWS * out->groups && m != TILE_ROWS) || n < TILE_COLS ||
+      n > TILE_MOST_COLS || n % TILE_COLS || out->stages < 2 || out->stages > 8)
     return false;
   out->m = (int)m;
   out->n = (int)n;
+  out->after = 1;
+  if (out->sum->kind == LS_REDUCE && out->sum->op == LOOP_max)
+    return loop_tile_attention(k, out, why);
   return match_sum(k, out, why);
 }
 

@@ -1,29 +1,68 @@
 // tile.h -- what stands in `tile` loops: a matrix of sums of products, and where its operands lie.
 //
 //   tile i < 128 by 4 {            rows; 4 blocks of the contracted axis under way at once
-//     tile j < 256 by 2 {          columns; 2 warpgroups share the tile
+//     tile j < 256 by 2 {          columns; 2 warpgroups share the tile: its rows, or with 64 rows the contracted axis, by turns
 //       reduce %v0: f32 = add over k < K { yield mul(cast f32 (a[g*lda + k] if g = row0 + i < M),
 //                                                    cast f32 (b[h*ldb + k] if h = col0 + j < N)) }
 //       ...                        what is done with each sum
 //
-// Both operands lie along the contracted axis, and what is beyond their last row counts as 0: so units that copy boxes of a matrix
-// into shared memory can fetch them.
+// An operand is
+//  - a matrix that lies along the contracted axis, as above: what is beyond its last row counts as 0, so units that copy boxes of a matrix
+//    into shared memory can fetch it;
+//  - as lhs, a window over an image with channels last, as loop_tile_window writes it: rows are pixels of the result, the contracted axis is
+//    taps and then channels.  Units that walk over images fetch it;
+//  - as lhs, any value of a row and a place along the contracted axis whose loads are guarded by the row: threads compute it.
+// Attention is another form: rows are queries, columns those of the result, and three reductions over the keys follow one another, which machines
+// do in one pass, with a running maximum.  `score` is the same function of the products in all three (let statements may belong to it):
+//
+//   reduce %m: f32 = max over key < n { reduce %s: f32 = add over d < D { yield mul(q, k) }  yield score(%s) }
+//   let %top = select(eq(%m, -inf), 0, %m)
+//   reduce %l: f32 = add over key < n { ...                      yield exp(sub(score(%s), %top)) }
+//   reduce %o: f32 = add over key < n { ...                      yield mul(cast f32 (cast T (exp(sub(score(%s), %top)))), v) }
+//   ...                            what is done with %o and %l
+//
+// q, k and v are loads of T along d and the columns, elsewhere in steps of 8 elements; q is guarded by the query, v by the column.
 #ifndef TENON_LOOP_TILE_H
 #define TENON_LOOP_TILE_H
 
 #include "loop/loop.h"
 
-enum { TILE_DEPTH_BYTES = 128, TILE_ROWS = 64, TILE_COLS = 32, TILE_MOST_COLS = 256 };
+enum {
+  TILE_DEPTH_BYTES = 128,
+  TILE_ROWS = 64,
+  TILE_COLS = 32,
+  TILE_MOST_COLS = 256,
+  TILE_KEYS = 64
+};
 
+typedef enum { TILE_MATRIX, TILE_WINDOW, TILE_VALUE } LoopTileForm;
+// A convolution of two spatial axes, the outer one first.
+typedef struct LoopWindow {
+  int64_t channels;
+  Dim images;
+  int64_t in[2], out[2], taps[2], stride[2], dilation[2], lo[2];
+} LoopWindow;
 typedef struct LoopTileOperand {
-  int32_t buffer;
+  uint8_t form;           // LoopTileForm
+  const LoopExpr *value;  // below its conversion to f32
+  LoopWindow window;
+  int32_t buffer;  // TILE_VALUE: -1
   DType dtype;
   Dim row;     // of the matrix, in terms of the item's symbols and the tile's variable
   Dim rows;    // of the matrix
-  Dim stride;  // elements from one row to the next
+  Dim stride;  // TILE_MATRIX: elements from one row to the next
 } LoopTileOperand;
+typedef struct LoopTileAttention {
+  const LoopStmt *max, *total;        // reductions; of the weighted values: LoopTile.sum
+  const LoopStmt *product;            // in that one: of a query and a key
+  const LoopExpr *score, *q, *k, *v;  // in terms of it
+  int64_t size, columns;              // of a head's elements, and of the result's
+} LoopTileAttention;
 typedef struct LoopTile {
   const LoopStmt *rows, *cols, *sum;
+  bool is_attention;
+  LoopTileAttention attention;
+  int64_t after;  // statements before what is done with the sums
   LoopTileOperand a, b;
   int m, n, stages, groups;
   Dim depth;
@@ -31,6 +70,11 @@ typedef struct LoopTile {
 
 // Whether the loop is the outer one of a tile; else *why says what is wrong.
 bool loop_tile_match(const LoopKernel *k, const LoopStmt *s, LoopTile *out, const char **why);
+// tile_attention.c: likewise of the statements in the two loops.
+bool loop_tile_attention(const LoopKernel *k, LoopTile *t, const char **why);
+// The element of a window at a row (an index of the result's pixels) and a place along the contracted axis.
+const LoopExpr *loop_tile_window(LoopKernel *k, int32_t buffer, const LoopWindow *w,
+                                 const LoopBound *row, Dim at);
 // The tile of a kernel; false: it has none.
 bool loop_find_tile(const LoopKernel *k, LoopTile *out);
 

@@ -1,7 +1,8 @@
 // tile.c -- matrix products for machines with units for matrices: one tile of sums an item (loop/tile.h).
 //
 // Takes products of 16-bit floats whose operands lie along the contracted axis: rows as they are in memory, columns too, or weights that
-// are packed so.  A convolution of single pixels is such a product.  All else is another template's.
+// are packed so.  A convolution of single pixels is such a product; of others the rows are windows over the image, or, where the
+// copy engine does not take these (few channels, another order of axes), values that threads compute.  All else is another template's.
 //
 // The size of a tile is chosen by what it takes the machine: waves of tiles over its multiprocessors, each as long as the slower of its products
 // and its copies.  The order of sums within a tile does not depend on that size, nor does any bit.
@@ -14,10 +15,6 @@ typedef struct TileSchedule {
   int m, n, stages, groups;
 } TileSchedule;
 
-static const char *print_schedule(Arena *a, const TileSchedule *s) {
-  return str_printf(a, "tile %dx%d k64 stages %d warpgroups %d", s->m, s->n, s->stages, s->groups);
-}
-
 // ---- the choice ----
 
 // Cycles of a wave: products at 4096 operations a cycle, operands from shared memory at 128 bytes and from L2 at 48, what is done with
@@ -29,21 +26,31 @@ static double wave_cycles(int m, int n, int64_t depth) {
   return MAX(MAX(work, shared), copies) + m * (double)n / 12 + 1500;
 }
 
-static TileSchedule choose(const Contraction *c, const LowerTarget *t) {
+enum { MOST_STAGES = 8, VALUE_STAGES = 3, MOST_VALUE_COLS = 128, TURN_DEPTH = 384 };
+
+// Small tiles wait for each step of their sums: warpgroups that take turns along a long axis wait at the same time.
+static int turns_for(int64_t depth) { return (int)MIN(MAX(depth / TURN_DEPTH, 1), 3); }
+
+static TileSchedule choose(const Contraction *c, const LowerTarget *t, int64_t depth, bool value) {
   static const struct {
     int m, n;
-  } tile[] = {{128, 256}, {128, 128}, {128, 64}, {64, 256}, {64, 128}, {64, 64}, {64, 32}};
+  } tile[] = {{128, 256}, {128, 192}, {128, 128}, {128, 64}, {64, 256},
+              {64, 192},  {64, 128},  {64, 64},   {64, 32}};
   int64_t rows = ie_is_const(c->m) ? c->m->value : 4096, cols = c->n->value, units = t->units;
   TileSchedule best = {0};
   double least = 0;
+  int most = value ? VALUE_STAGES : MOST_STAGES;
   for (int64_t i = 0; i < ARRAY_LEN(tile); i++) {
     int m = tile[i].m, n = tile[i].n;
+    if (value && (n > MOST_VALUE_COLS || m > TILE_ROWS)) continue;
     int64_t tiles = ((rows + m - 1) / m) * ((cols + n - 1) / n),
             waves = (tiles + units - 1) / units;
-    double cycles = (double)waves * wave_cycles(m, n, c->depth);
+    double cycles = (double)waves * wave_cycles(m, n, depth);
     if (best.m && cycles >= least) continue;
     int room = (int)((t->tile_bytes - (24 << 10)) / ((m + n) * TILE_DEPTH_BYTES));
-    best = (TileSchedule){.m = m, .n = n, .groups = m / TILE_ROWS, .stages = MIN(MAX(room, 2), 6)};
+    best =
+        (TileSchedule){.m = m, .n = n, .groups = m / TILE_ROWS, .stages = MIN(MAX(room, 2), most)};
+    if (m == TILE_ROWS && n <= TILE_ROWS && !value) best.groups = turns_for(depth);
     least = cycles;
   }
   return best;
@@ -57,12 +64,16 @@ static bool wants(const Contraction *c) {
          c->groups == 1 && !c->transposed && !c->depthwise && !c->pieces;
 }
 
+static bool is_plain(const Contraction *c) {
+  for (int d = 0; c->conv && d < c->nd; d++)
+    if (c->space[d].kernel != 1 || c->space[d].stride != 1 || c->space[d].lo || c->space[d].padded)
+      return false;
+  return true;
+}
+
 // Rows are all axes of the result but the last, whatever the template of contractions took for rows: a convolution's pixels.
 static bool take_pixels(Contraction *c) {
   if (!c->conv) return true;
-  for (int d = 0; d < c->nd; d++)
-    if (c->space[d].kernel != 1 || c->space[d].stride != 1 || c->space[d].lo || c->space[d].padded)
-      return false;
   c->row0 = 0;
   c->row1 = c->nout - 1;
   c->col0 = c->nout - 1;
@@ -72,12 +83,44 @@ static bool take_pixels(Contraction *c) {
   return c->channel == c->nout - 1;
 }
 
-static bool shape_fits(const Contraction *c) {
-  return c->row0 == 0 && c->row1 == c->col0 && c->col1 == c->nout && c->row1 > 0 &&
-         c->col1 - c->col0 == 1 && ie_is_const(c->n) && c->depth >= 16 && c->depth % 8 == 0;
+// How far the copy engine's windows reach.
+enum { WINDOW_REACH = 127, WINDOW_STEP = 8 };
+
+static bool window_axis(const ContractAxis *s, LoopWindow *w, int axis) {
+  if (!ie_is_const(s->in) || !ie_is_const(s->out)) return false;
+  w->in[axis] = s->in->value;
+  w->out[axis] = s->out->value;
+  w->taps[axis] = s->kernel;
+  w->stride[axis] = s->stride;
+  w->dilation[axis] = s->dilation;
+  w->lo[axis] = s->lo;
+  int64_t end = (w->out[axis] - 1) * s->stride + 1 - w->in[axis] - s->lo;
+  return w->in[axis] > 0 && s->kernel <= WINDOW_REACH && s->dilation <= WINDOW_REACH &&
+         (s->kernel - 1) * s->dilation <= WINDOW_REACH && s->stride <= WINDOW_STEP &&
+         s->lo >= -WINDOW_REACH && s->lo <= WINDOW_REACH && end >= -WINDOW_REACH &&
+         end <= WINDOW_REACH;
 }
 
-// The argument that holds the rows of lhs one after the other, or -1.
+static bool window_of(const Contraction *c, LoopWindow *w) {
+  *w = (LoopWindow){.channels = c->in_channels,
+                    .images = c->out[0],
+                    .in = {1, 1},
+                    .out = {1, 1},
+                    .taps = {1, 1},
+                    .stride = {1, 1},
+                    .dilation = {1, 1}};
+  if (!c->conv || c->nd < 1 || c->nd > 2 || c->in_channels % 8) return false;
+  for (int d = 0; d < c->nd; d++)
+    if (!window_axis(&c->space[d], w, 2 - c->nd + d)) return false;
+  return true;
+}
+
+static bool shape_fits(const Contraction *c) {
+  return c->row0 == 0 && c->row1 == c->col0 && c->col1 == c->nout && c->row1 > 0 &&
+         c->col1 - c->col0 == 1 && ie_is_const(c->n) && c->depth >= 16;
+}
+
+// The argument that holds the rows of lhs, or the image, as it lies in memory; -1: none does.
 static int32_t rows_of(const Contraction *c) {
   const Node *n = c->lhs;
   const Type *t = type_of(n);
@@ -97,8 +140,19 @@ typedef struct TileBuilder {
   Elem *e;
   Finish *finish;
   TileSchedule s;
-  int32_t a, b;  // arguments; b -1: rhs as it is
+  uint8_t form;  // of lhs
+  LoopWindow window;
+  Dim k
+      [CONTRACT_K];  // contracted sizes, the last taps filled up so that rows of weights are whole 16 bytes
+  int64_t depth;  // of all
+  int32_t a, b;   // arguments; a -1: a value; b -1: rhs as it is
 } TileBuilder;
+
+static const char *print_schedule(Arena *a, const TileBuilder *t) {
+  static const char *const lhs[] = {"", " window", " value"};
+  return str_printf(a, "tile %dx%d k64 stages %d warpgroups %d%s", t->s.m, t->s.n, t->s.stages,
+                    t->s.groups, lhs[t->form]);
+}
 
 static LoopBound bound_of(Elem *e, const char *name, Dim first, Dim var, Dim extent) {
   return (LoopBound){
@@ -109,7 +163,7 @@ static LoopBound bound_of(Elem *e, const char *name, Dim first, Dim var, Dim ext
 static const LoopExpr *from_matrix(TileBuilder *t, int32_t buffer, const LoopBound *row, Dim k) {
   IntPool *p = t->e->pool;
   LoopBound *g = arena_dup(t->e->a, row, sizeof *row);
-  Dim at = ie_add(p, ie_mulc(p, row->sym, t->c->depth), k);
+  Dim at = ie_add(p, ie_mulc(p, row->sym, t->depth), k);
   return loop_load_guarded(t->e->k, buffer, at, 1, g, NULL);
 }
 
@@ -126,6 +180,40 @@ static const LoopExpr *from_rhs(TileBuilder *t, const LoopBound *col, Dim k) {
   elem_unguard(e, e->nguards - 1);
   elem_forget(e);
   return x;
+}
+
+// What lhs is at a pixel, with taps outside the image and those that fill up left out.
+static const LoopExpr *from_image(TileBuilder *t, const LoopBound *row, Dim k) {
+  Contraction *c = t->c;
+  Elem *e = t->e;
+  Dim index[MAX_RANK];
+  ContractPoint at = {.group = e->pool->zero};
+  int before = e->nguards;
+  e->guard[e->nguards++] = *row;
+  int since = e->nguards;
+  elem_split(e, row->sym, c->row1, c->out, at.out);
+  at.out[c->col0] = e->pool->zero;
+  elem_split(e, k, c->nk, t->k, at.k);
+  for (int d = 0; d < c->nd; d++)
+    if (!(at.k[d] = elem_guard(e, at.k[d], c->k[d]))) return NULL;
+  contract_lhs(c, &at, index);
+  for (int d = 0; d < c->nd; d++) {
+    Dim *x = &index[c->first_space + d];
+    if (c->space[d].padded && !(*x = elem_guard(e, *x, c->space[d].in))) return NULL;
+  }
+  const LoopExpr *x = elem_at(e, c->lhs, index);
+  DType type = type_of(c->lhs)->dtype;
+  if (x && x->dtype != type) x = loop_cast(e->k, type, x);
+  if (x && e->nguards > since) x = elem_guarded(e, since, x, elem_number(e, type, 0));
+  elem_unguard(e, before);
+  elem_forget(e);
+  return x;
+}
+
+static const LoopExpr *from_lhs(TileBuilder *t, const LoopBound *row, Dim k) {
+  LoopBound *g = arena_dup(t->e->a, row, sizeof *row);
+  if (t->form == TILE_WINDOW) return loop_tile_window(t->e->k, t->a, &t->window, g, k);
+  return t->form == TILE_VALUE ? from_image(t, g, k) : from_matrix(t, t->a, g, k);
 }
 
 static bool store_sum(TileBuilder *t, const LoopBound *row, const LoopBound *col,
@@ -154,18 +242,62 @@ static bool emit_tile(TileBuilder *t) {
   Dim first_col = ie_mul(p, ie_mod(p, item, across), n);
   Dim i = loop_tile(b, "i", t->s.m, t->s.stages);
   Dim j = loop_tile(b, "j", t->s.n, t->s.groups);
-  LoopBound row = bound_of(e, "row", first_row, i, t->c->m);
+  LoopBound row = bound_of(e, "row", first_row, i, t->c->m), from = row;
+  // A window takes its row apart; another name for it keeps whole the one that says where sums are stored.
+  if (t->form != TILE_MATRIX) from = bound_of(e, "pixel", first_row, i, t->c->m);
   LoopBound col = bound_of(e, "col", first_col, j, t->c->n);
-  Dim k = loop_reduce(b, LOOP_add, "k", ie_const(p, t->c->depth), 1);
-  const LoopExpr *x = from_matrix(t, t->a, &row, k);
+  Dim k = loop_reduce(b, LOOP_add, "k", ie_const(p, t->depth), 1);
+  const LoopExpr *x = from_lhs(t, &from, k);
   const LoopExpr *y = t->b < 0 ? from_rhs(t, &col, k) : from_matrix(t, t->b, &col, k);
-  if (!y) return false;
+  if (!x || !y) return false;
   x = loop_cast(e->k, DT_F32, x);
   y = loop_cast(e->k, DT_F32, y);
   const LoopExpr *sum = loop_yield(b, loop_op(e->k, LOOP_mul, x, y, NULL));
   bool ok = store_sum(t, &row, &col, sum);
   for (int depth = 0; depth < 3; depth++) loop_end(b);
   return ok;
+}
+
+// ---- the template ----
+
+// How lhs is fetched.
+static bool take_lhs(TileBuilder *t) {
+  Contraction *c = t->c;
+  t->a = rows_of(c);
+  t->depth = c->depth;
+  memcpy(t->k, c->k, sizeof t->k);
+  if (t->a >= 0 && is_plain(c)) {
+    t->form = TILE_MATRIX;
+    return c->depth % 8 == 0;
+  }
+  if (!c->conv) return false;
+  t->form = t->a >= 0 && window_of(c, &t->window) ? TILE_WINDOW : TILE_VALUE;
+  if (t->form == TILE_WINDOW) return true;
+  t->a = -1;
+  Dim *taps = &t->k[c->nd - 1];
+  int64_t others = c->depth / (*taps)->value, n = (*taps)->value;
+  while (others * n % 8) n++;
+  *taps = ie_const(t->e->pool, n);
+  t->depth = others * n;
+  return true;
+}
+
+static bool take_rhs(TileBuilder *t) {
+  Contraction *c = t->c;
+  PackSpec pack;
+  t->b = -1;
+  if (!c->weight) return !c->conv && c->nk == 1;
+  if (!contract_pack_rows(c, &pack)) return false;
+  for (int i = 0; i < c->nk; i++) pack.extent[1 + i] = t->k[i]->value;
+  t->b = elem_packed(t->e, c->weight, &pack, "w");
+  return t->b >= 0;
+}
+
+// What is multiplied: a window's channels are filled up for each tap.
+static int64_t depth_of(const TileBuilder *t) {
+  int64_t block = TILE_DEPTH_BYTES / 2;
+  if (t->form != TILE_WINDOW) return t->depth;
+  return t->depth / t->window.channels * ((t->window.channels + block - 1) / block * block);
 }
 
 tenon_status lower_tile(Lowering *lo, const Node *fused, Lowered *out) {
@@ -182,16 +314,13 @@ tenon_status lower_tile(Lowering *lo, const Node *fused, Lowered *out) {
       !shape_fits(&c))
     return TENON_EUNSUPPORTED;
   Finish f = {.c = &c, .h = &h};
-  TileBuilder t = {.c = &c, .e = &e, .finish = &f, .a = rows_of(&c), .s = choose(&c, &lo->target)};
-  PackSpec pack;
-  t.b = -1;
-  if (c.weight &&
-      (!contract_pack_rows(&c, &pack) || (t.b = elem_packed(&e, c.weight, &pack, "w")) < 0))
-    return TENON_EUNSUPPORTED;
-  if ((!c.weight && (c.conv || c.nk != 1)) || t.a < 0) return TENON_EUNSUPPORTED;
+  TileBuilder t = {.c = &c, .e = &e, .finish = &f};
+  if (!take_lhs(&t) || !take_rhs(&t)) return TENON_EUNSUPPORTED;
+  t.s = choose(&c, &lo->target, depth_of(&t), t.form == TILE_VALUE);
   if (!contract_give(&f, &e) || !emit_tile(&t)) return TENON_EUNSUPPORTED;
-  elem_finish(&e, print_schedule(lo->arena, &t.s), out);
+  elem_finish(&e, print_schedule(lo->arena, &t), out);
   LoopTile found;
-  return loop_find_tile(out->kernel, &found) && !out->kernel->nchecks ? TENON_OK
-                                                                      : TENON_EUNSUPPORTED;
+  return loop_find_tile(out->kernel, &found) && found.a.form == t.form && !out->kernel->nchecks
+             ? TENON_OK
+             : TENON_EUNSUPPORTED;
 }

@@ -4,7 +4,8 @@
 // sums in f32.  A value that such a contraction reads is kept in bf16 once, and whoever else reads it reads that;
 // everything that is computed with it, sums, norms and functions above all, is computed in f32.  A matrix product's result
 // stays in f32 until it is kept; a convolution's is rounded to bf16 before what follows it.
-// Depthwise convolutions, products of two computed matrices, attention and recurrent layers stay in f32.
+// Depthwise convolutions, products of two computed matrices, attention and recurrent layers stay in f32; but on devices with groups of
+// threads (OptOptions.apart) what attention reads is kept in bf16 too, since units for matrices multiply it so.
 //
 // Guarantees: types of results do not change; the report has how many contractions were narrowed, and how many of them lie on
 // one path at most, which is what the expected error grows with.
@@ -23,6 +24,7 @@ typedef struct Narrower {
   IntMap kept;   // ids of the values that are kept in bf16
   IntMap depth;  // by id: narrowed contractions on the way to a value
   PrecisionReport *report;
+  bool attention;  // reads what is kept in bf16
 } Narrower;
 
 static bool is_f32(const Node *n) {
@@ -106,6 +108,17 @@ static Node *narrow_product(Narrower *m, Node *n) {
   return c ? N(g, add, r, c) : r;
 }
 
+// Queries, keys and values: what they are before they are moved about is kept.
+static void keep_heads(Narrower *m, const Node *n) {
+  if (n->op != OP_attention || n->nsrc < 3) return;
+  for (int i = 0; i < 3; i++) {
+    const Node *x = n->src[i];
+    while (op_info(x->op)->flags & OPF_MOVEMENT && x->nres == 1 && x->nsrc && is_f32(x->src[0]))
+      x = x->src[0];
+    if (is_f32(x) && x->op != OP_const && x->nres == 1) intmap_put(&m->kept, x->id, 1);
+  }
+}
+
 // ---- the pass ----
 
 static void begin_body(void *ctx, const Body *b, NodeList order) {
@@ -116,6 +129,7 @@ static void begin_body(void *ctx, const Body *b, NodeList order) {
     uint64_t most = 0, have;
     for (uint32_t k = 0; k < n->nsrc; k++)
       if (intmap_get(&m->depth, n->src[k]->id, &have)) most = MAX(most, have);
+    if (m->attention) keep_heads(m, n);
     if (wants(n)) {
       most++;
       m->report->contractions++;
@@ -143,6 +157,7 @@ tenon_status pass_precision(PassCtx *c, bool *out_changed) {
   Arena a;
   arena_init_scoped(&a);
   Narrower m = {.g = c->g, .arena = &a, .report = &c->report->precision};
+  m.attention = c->o->apart;
   m.report->dtype = DT_BF16;
   intmap_init(&m.kept, &a);
   intmap_init(&m.depth, &a);

@@ -102,7 +102,7 @@ bool target_there(const Target *t, const char **why) {
 }
 
 // TENON_GROUPS=N: kernels in groups of N threads where the target would not have them; what has none runs the threads one after
-// the other.  So the templates of devices are tested everywhere.
+// the other.  So the templates of devices are tested everywhere; with TENON_TILES set those with tiles, too.
 static void group_for_tests(LowerTarget *t) {
   const char *n = getenv("TENON_GROUPS");
   long threads = n ? strtol(n, NULL, 10) : 0;
@@ -110,6 +110,9 @@ static void group_for_tests(LowerTarget *t) {
   t->group = (int)threads;
   t->shared_bytes = 48 << 10;
   t->in_step = 32;
+  t->tiles = getenv("TENON_TILES") != NULL;
+  t->units = 132;
+  t->tile_bytes = 227 << 10;
 }
 
 bool target_has_groups(const Target *t, const char *device_name) {

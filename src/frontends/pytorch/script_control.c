@@ -5,85 +5,9 @@
 #include "frontends/pytorch/script.h"
 
 #include "eval/control.h"
-#include "ir/internal.h"
+#include "frontends/common/close.h"
 
-#include <stdlib.h>
-
-typedef VEC(Node *) Nodes;
-
-// ---- closing a body over its captures ----
-
-typedef struct Closing {
-  Script *s;
-  uint32_t mark;
-  IntMap map;  // node -> node within the body
-  Nodes captures, params;
-  VEC(Node *) todo;
-} Closing;
-
-static Node *mapped(Closing *c, const Node *n) {
-  uint64_t v;
-  return intmap_get(&c->map, n->id, &v) ? (Node *)(uintptr_t)v : NULL;
-}
-static void map_to(Closing *c, const Node *n, Node *to) {
-  intmap_put(&c->map, n->id, (uint64_t)(uintptr_t)to);
-}
-
-static int by_id(const void *a, const void *b) {
-  const Node *x = *(Node *const *)a, *y = *(Node *const *)b;
-  return x->id < y->id ? -1 : x->id > y->id;
-}
-
-static Node *rebuilt(Closing *c, const Node *n) {
-  Graph *g = c->s->g;
-  Node **src = arena_array(&g->arena, Node *, n->nsrc + 1);
-  for (uint32_t i = 0; i < n->nsrc; i++) src[i] = mapped(c, n->src[i]);
-  if (n->op == OP_proj) return node_proj(g, src[0], (int)((const proj_attrs *)n->attrs)->index);
-  return node_new(g, n->op, (int)n->nsrc, src, n->attrs, n->nres, n->name);
-}
-
-// Everything below the results that was made in the region, and what that uses of the outside.
-static void reach(Closing *c, Node *n) {
-  Arena *a = c->s->arena;
-  VEC(Node *) stack = {0};
-  vec_push(a, &stack, n);
-  while (stack.n) {
-    Node *x = stack.v[--stack.n];
-    if (mapped(c, x)) continue;
-    if (x->op == OP_const || x == c->s->g->none) {
-      map_to(c, x, x);
-    } else if (x->id < c->mark || x->op == OP_param) {
-      Node *p = node_param(c->s->g, type_of(x), NULL);
-      vec_push(a, &c->captures, x);
-      vec_push(a, &c->params, p);
-      map_to(c, x, p);
-    } else {
-      map_to(c, x, x);  // known; close_body makes it again, over the mapped operands
-      vec_push(a, &c->todo, x);
-      for (uint32_t i = 0; i < x->nsrc; i++) vec_push(a, &stack, x->src[i]);
-    }
-  }
-}
-
-// `own`: parameters of the body itself.
-static Body *close_body(Script *s, uint32_t mark, const Nodes *own, const Nodes *results,
-                        Nodes *captures) {
-  Closing c = {.s = s, .mark = mark};
-  Graph *g = s->g;
-  intmap_init(&c.map, s->arena);
-  for (int64_t i = 0; i < own->n; i++) map_to(&c, own->v[i], own->v[i]);
-  for (int64_t i = 0; i < results->n; i++) reach(&c, results->v[i]);
-  if (c.todo.n) qsort(c.todo.v, (size_t)c.todo.n, sizeof *c.todo.v, by_id);
-  for (int64_t i = 0; i < c.todo.n && !g->status; i++)
-    map_to(&c, c.todo.v[i], rebuilt(&c, c.todo.v[i]));
-  if (g->status) return NULL;
-  Nodes params = {0}, out = {0};
-  for (int64_t i = 0; i < own->n; i++) vec_push(s->arena, &params, own->v[i]);
-  for (int64_t i = 0; i < c.params.n; i++) vec_push(s->arena, &params, c.params.v[i]);
-  for (int64_t i = 0; i < results->n; i++) vec_push(s->arena, &out, mapped(&c, results->v[i]));
-  *captures = c.captures;
-  return body_new(g, NULL, params.n, params.v, out.n, out.v);
-}
+typedef BodyNodes Nodes;
 
 // ---- what the program knows at a point ----
 
@@ -219,8 +143,8 @@ static tenon_status build_if(Join *j, Node *condition, uint32_t mark) {
   Graph *g = s->g;
   Nodes none = {0}, first, second, operands = {0};
   if (!j->out.n) return TENON_OK;
-  Body *then = close_body(s, mark, &none, &j->then, &first);
-  Body *other = then ? close_body(s, mark, &none, &j->other, &second) : NULL;
+  Body *then = close_body(s->g, s->arena, mark, &none, &j->then, &first);
+  Body *other = then ? close_body(s->g, s->arena, mark, &none, &j->other, &second) : NULL;
   if (!other) return g->status;
   vec_push(s->arena, &operands, condition);
   for (int64_t i = 0; i < first.n; i++) vec_push(s->arena, &operands, first.v[i]);
@@ -387,7 +311,7 @@ static tenon_status build_loop(Loop *l, const AtenValue *trips, const AtenValue 
   Script *s = l->s;
   Graph *g = s->g;
   Nodes captures, operands = {0};
-  Body *body = close_body(s, l->mark, &l->own, &l->results, &captures);
+  Body *body = close_body(s->g, s->arena, l->mark, &l->own, &l->results, &captures);
   if (!body) return g->status;
   vec_push(s->arena, &operands, trips ? av_node(g, trips, DT_I64) : g->none);
   vec_push(s->arena, &operands, condition ? av_node(g, condition, DT_BOOL) : g->none);

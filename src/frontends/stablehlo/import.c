@@ -7,7 +7,8 @@
 const HloTable *const hlo_tables[] = {&hlo_scalar, &hlo_move,     &hlo_index,   &hlo_reduce,
                                       &hlo_window, &hlo_contract, &hlo_control, &hlo_quant,
                                       &hlo_random, &hlo_chlo,     &hlo_sort,    NULL};
-enum { MAX_CALLS = 64 };
+// Calls are inlined: a small file of calls must not become a graph without end.
+enum { MAX_CALLS = 64, MAX_OPS = 1 << 22 };
 
 static const HloRow *find_row(const char *name) {
   for (int t = 0; hlo_tables[t]; t++)
@@ -222,7 +223,21 @@ static void call_expressed(HloCall *c) {
     }
 }
 
+// Rows that compute or move elements get tensors and give them.
+static bool is_plain(HloCall *c) {
+  for (int64_t i = 0; i < c->nin; i++)
+    if (!c->in[i].re) {
+      hlo_refuse(c, "operand %lld is no tensor", (long long)i);
+      return false;
+    }
+  bool tensors = c->nout > 0;
+  for (int64_t i = 0; tensors && i < c->nout; i++) tensors = c->type[i]->kind == MT_TENSOR;
+  if (!tensors) hlo_refuse(c, "without a tensor as its result");
+  return tensors;
+}
+
 static void run_op(Hlo *h, const MlirOp *op) {
+  enum { SPARE = 4 };  // operands that a row may ask for without being there
   Graph *g = h->g;
   HloCall c = {.h = h,
                .g = g,
@@ -230,7 +245,7 @@ static void run_op(Hlo *h, const MlirOp *op) {
                .nin = op->noperands,
                .nout = op->nresults,
                .row = find_row(op->name)};
-  c.in = arena_array(h->arena, HloValue, c.nin + 1);
+  c.in = arena_array(h->arena, HloValue, c.nin + SPARE);
   c.out = arena_array(h->arena, HloValue, c.nout + 1);
   const MlirType **type = arena_array(h->arena, const MlirType *, c.nout + 1);
   for (int64_t i = 0; i < c.nin; i++) c.in[i] = h->value[op->operands[i]->id];
@@ -240,6 +255,8 @@ static void run_op(Hlo *h, const MlirOp *op) {
     hlo_refuse(&c, "%s", c.row && c.row->notes ? c.row->notes : "not known");
     return;
   }
+  if (++h->nops > MAX_OPS) hlo_refuse(&c, "more than %d operations, calls inlined", MAX_OPS);
+  if (g->status || (c.row->kind != HLO_OWN && !is_plain(&c))) return;
   if (c.row->kind == HLO_PLAIN && has_quant(&c))
     call_expressed(&c);
   else
@@ -284,6 +301,11 @@ bool hlo_lifted(HloCall *c, int64_t region, const HloValue *args, int64_t nargs,
   c->h->lift++;
   bool ok = hlo_block(c->h, region_block(c->op, region), args, nargs, out, nout);
   c->h->lift--;
+  for (int64_t i = 0; ok && i < nout; i++)
+    if (!out[i].re) {
+      hlo_refuse(c, "whose body gives no tensor");
+      ok = false;
+    }
   return ok;
 }
 

@@ -54,6 +54,7 @@ typedef struct Hlo {
   int lift;         // bodies on scalars that are being imported over tensors
   int inside;       // bodies of control flow
   int depth;        // of calls
+  int64_t nops;     // imported so far
   bool sized;       // the function has operations whose sizes are data: constants stay constants
 } Hlo;
 

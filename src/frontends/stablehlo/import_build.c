@@ -80,7 +80,9 @@ static Node *spread(Graph *g, Node *x, Node *value, int rank, int axis, int64_t 
   int64_t pads[2] = {0, gap}, at[1] = {axis + 1};
   cell = N(g, pad, cell, node_i64s(g, 2, pads), value, node_i64s(g, 1, at));
   for (int i = 0; i < rank; i++) dims[i] = type_of(x)->dims[i]->value;
-  dims[axis] = n * (gap + 1);
+  if (gap < 0 || gap == INT64_MAX || !ck_mul(n, gap + 1, &dims[axis]))
+    return graph_fail(g, TENON_EINVAL, (Where){.op = "stablehlo.pad"}, "interior padding of %lld",
+                      (long long)gap);
   return hb_slice1(g, hb_reshape(g, cell, rank, dims), axis, 0, dims[axis] - gap, 1);
 }
 

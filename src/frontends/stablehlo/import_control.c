@@ -133,6 +133,10 @@ static void while_(HloCall *c) {
             hlo_block(c->h, test, out, c->nin, &go, 1);
   c->h->inside--;
   if (!ok) return;
+  if (!go.re || !first.re) {
+    hlo_fail(c, "the condition is no tensor");
+    return;
+  }
   vec_push(a, &results, go.re);
   for (int64_t i = 0; i < c->nin; i++) add_nodes(c, &out[i], &next);
   for (int64_t i = 0; i < next.n; i++) vec_push(a, &results, next.v[i]);
@@ -166,25 +170,6 @@ static void get_tuple_element(HloCall *c) {
     hlo_fail(c, "element %lld of a tuple of %lld", (long long)i, (long long)c->in[0].nparts);
   else
     hlo_give_value(c, 0, c->in[0].part[i]);
-}
-
-// ---- globals of IREE's files: constants under a name ----
-static void load_global(HloCall *c) {
-  const MlirAttr *name = mlir_attr(c->op, "global");
-  const MlirModule *m = c->h->m;
-  if (c->nin) {  // by the address that another operation took
-    const MlirOp *address = c->op->operands[0]->op;
-    name = address ? mlir_attr(address, "global") : NULL;
-  }
-  const char *word = name ? mlir_word(name, "") : "";
-  for (int64_t i = 0; i < m->nothers; i++) {
-    const MlirAttr *own = mlir_attr(m->others[i], "sym_name"),
-                   *value = mlir_attr(m->others[i], "initial_value");
-    if (!own || strcmp(mlir_word(own, ""), word) || !value) continue;
-    hlo_give_value(c, 0, hlo_const(c, value));
-    return;
-  }
-  hlo_refuse(c, "of @%s, which has no value", word);
 }
 
 // ---- checks ----
@@ -254,9 +239,6 @@ static const HloRow rows[] = {
     {"stablehlo.tuple",                tuple,             0,          HLO_OWN, NULL},
     {"stablehlo.get_tuple_element",    get_tuple_element, 0,          HLO_OWN, NULL},
     {"stablehlo.custom_call",          custom_call,       0,          HLO_OWN, "by its target's name"},
-    {"util.global.address",            token,             0,          HLO_OWN, "constants of IREE's files"},
-    {"util.global.load",               load_global,       0,          HLO_OWN, "constants of IREE's files"},
-    {"util.global.load.indirect",      load_global,       0,          HLO_OWN, "constants of IREE's files"},
     {"check.expect_eq",                check,             HLO_EQ,     HLO_OWN, "in test programs"},
     {"check.expect_eq_const",          check,             HLO_EQ,     HLO_OWN, "in test programs"},
     {"check.expect_almost_eq",         check,             HLO_ALMOST, HLO_OWN, "in test programs"},

@@ -179,9 +179,9 @@ static void dynamic_update_slice(HloCall *c) {
   int64_t dims[MAX_RANK], sizes[MAX_RANK];
   if (!hlo_static(c, &c->in[0], dims) || !hlo_static(c, &c->in[1], sizes)) return;
   int rank = hlo_rank(&c->in[0]);
-  int64_t n = 1;
-  for (int i = 0; i < rank; i++) n *= sizes[i];
-  if (!rank || !n) {
+  bool empty = false;
+  for (int i = 0; i < rank; i++) empty = empty || !sizes[i];
+  if (!rank || empty) {
     hlo_give_value(c, 0, c->in[rank ? 0 : 1]);
     return;
   }

@@ -44,7 +44,7 @@ Node *hq_quantize(HloCall *c, Node *x, const MlirType *type) {
 
 static void uniform_quantize(HloCall *c) {
   const HloValue *v = &c->in[0];
-  if (!v->re || c->type[0]->elem != ME_QUANT) {
+  if (!v->re || !c->nout || c->type[0]->elem != ME_QUANT) {
     hlo_fail(c, "the result is not quantised");
     return;
   }
@@ -52,7 +52,7 @@ static void uniform_quantize(HloCall *c) {
 }
 static void uniform_dequantize(HloCall *c) {
   const HloValue *v = &c->in[0];
-  if (!v->re || v->type->elem != ME_QUANT)
+  if (!v->re || !c->nout || v->type->elem != ME_QUANT)
     hlo_fail(c, "the operand is not quantised");
   else
     hlo_give(c, hq_dequantize(c, v));

@@ -135,10 +135,11 @@ static void reduce_any(HloCall *c, Ints axes) {
     }
   for (int i = 0; i < f.rank; i++)
     if (gone[i]) {
-      count *= dims[i];
+      if (!ck_mul(count, dims[i], &count)) hlo_fail(c, "too many elements");
       f.perm[k++] = i;
     }
   f.dims[f.kept] = count;
+  if (c->g->status) return;
   HloValue *v = arena_array(c->h->arena, HloValue, n + 1),
            *args = arena_array(c->h->arena, HloValue, 2 * n + 1);
   HloValue *out = arena_array(c->h->arena, HloValue, n + 1);

@@ -6,6 +6,9 @@
 #include "frontends/stablehlo/import.h"
 
 #include "eval/index.h"
+#include "eval/window.h"
+
+#include <math.h>
 
 // Joins n values with n others, element by element.
 typedef bool Join(HloCall *c, const HloValue *a, const HloValue *b, HloValue *out, int64_t n);
@@ -17,7 +20,7 @@ typedef struct Windows {
 } Windows;
 
 static bool read_windows(HloCall *c, Windows *w, const char *sizes, const char *strides) {
-  int64_t dims[MAX_RANK];
+  int64_t dims[MAX_RANK], span;
   if (!hlo_static(c, &c->in[0], dims)) return false;
   w->rank = hlo_rank(&c->in[0]);
   w->size = hlo_ints_or(c, sizes, w->rank, 1);
@@ -26,8 +29,9 @@ static bool read_windows(HloCall *c, Windows *w, const char *sizes, const char *
   w->base = hlo_ints_or(c, "base_dilations", w->rank, 1);
   w->padding = hlo_ints_or(c, "padding", 2 * w->rank, 0);
   for (int i = 0; i < w->rank && !c->g->status; i++)
-    if (w->size.v[i] < 1 || w->stride.v[i] < 1 || w->dilation.v[i] < 1 || w->base.v[i] < 1)
-      hlo_fail(c, "sizes, strides and dilations must be 1 or more");
+    if (w->size.v[i] < 1 || w->stride.v[i] < 1 || w->dilation.v[i] < 1 || w->base.v[i] < 1 ||
+        !ck_mul(w->size.v[i], w->dilation.v[i], &span))
+      hlo_fail(c, "sizes, strides and dilations must be 1 or more, and have a product");
   return !c->g->status;
 }
 
@@ -130,6 +134,73 @@ static Node *expand_to(HloCall *c, Node *x, void *ctx) {
   return hlo_static_type(c, c->type[0], dims) ? hb_expand(c->g, x, (int)c->type[0]->rank, dims) : x;
 }
 
+// ---- pools ----
+// Windows along all axes but two are the graph's pools: the largest, or the mean of as many times the sum.
+static bool known_is(Graph *g, const Node *x, double v) {
+  const Value *k = node_known(g, x);
+  return k && k->n == 1 && val_f64(k, 0) == v;
+}
+
+static bool pool_axes(const Windows *w, const Dim *dims, int64_t *perm, int64_t *size) {
+  int64_t kept = 0, spatial = 2;
+  *size = 1;
+  if (w->rank < 3 || w->rank > 5) return false;
+  for (int i = 0; i < w->rank; i++) {
+    bool plain = w->size.v[i] == 1 && w->stride.v[i] == 1 && !w->padding.v[2 * i] &&
+                 !w->padding.v[2 * i + 1];
+    // The first two that nothing happens along are batch and channels; pads must lie within the window.
+    if (plain && kept < 2) {
+      perm[kept++] = i;
+    } else {
+      if (spatial >= w->rank) return false;
+      perm[spatial++] = i;
+    }
+    int64_t reach = w->size.v[i] * w->dilation.v[i];
+    for (int k = 0; k < 2; k++)
+      if (w->padding.v[2 * i + k] < 0 || w->padding.v[2 * i + k] >= reach) return false;
+    if (w->base.v[i] != 1 || w->size.v[i] > 1 << 10 || dims[i]->value < reach) return false;
+    *size *= w->size.v[i];
+  }
+  return kept == 2;
+}
+
+static bool pool(HloCall *c, const Windows *w) {
+  Graph *g = c->g;
+  const char *op = hlo_body_op(c->op, 0);
+  int64_t perm[MAX_RANK], back[MAX_RANK], v[5][MAX_RANK], size;
+  int n = w->rank - 2;
+  if (!op || c->nin != 2 || c->in[0].im || type_of(c->in[0].re)->dtype != DT_F32) return false;
+  bool largest = !strcmp(op, "stablehlo.maximum") && known_is(g, c->in[1].re, -INFINITY);
+  bool sum = !strcmp(op, "stablehlo.add") && known_is(g, c->in[1].re, 0);
+  if ((!largest && !sum) || !pool_axes(w, type_of(c->in[0].re)->dims, perm, &size)) return false;
+  for (int i = 0; i < n; i++) {
+    int64_t d = perm[2 + i];
+    v[0][i] = w->size.v[d];
+    v[1][i] = w->stride.v[d];
+    v[2][i] = w->dilation.v[d];
+    v[3][i] = w->padding.v[2 * d];
+    v[3][n + i] = w->padding.v[2 * d + 1];
+  }
+  for (int i = 0; i < w->rank; i++) back[perm[i]] = i;
+  Ints kernel = {n, v[0]}, strides = {n, v[1]}, dilations = {n, v[2]}, pads = {2 * n, v[3]};
+  Node *x = hb_transpose(g, c->in[0].re, w->rank, perm), *y;
+  if (largest) {
+    max_pool_attrs at = {
+        .kernel_shape = kernel, .strides = strides, .dilations = dilations, .pads = pads};
+    y = node_proj(g, node_new(g, OP_max_pool, 1, &x, &at, 1, NULL), 0);
+  } else {
+    average_pool_attrs at = {.kernel_shape = kernel,
+                             .strides = strides,
+                             .dilations = dilations,
+                             .pads = pads,
+                             .count_include_pad = 1};
+    y = NA(g, average_pool, &at, x);
+    y = N(g, mul, y, hb_num(g, y, (double)size));
+  }
+  hlo_give(c, hb_transpose(g, y, w->rank, back));
+  return true;
+}
+
 static void reduce_window(HloCall *c) {
   Graph *g = c->g;
   Windows w;
@@ -141,6 +212,7 @@ static void reduce_window(HloCall *c) {
       return;
     }
   if (n < 1 || !read_windows(c, &w, "window_dimensions", "window_strides")) return;
+  if (pool(c, &w)) return;
   HloValue *v = arena_array(c->h->arena, HloValue, n + 1),
            *out = arena_array(c->h->arena, HloValue, n + 1);
   bool wide = sums_halves(c);

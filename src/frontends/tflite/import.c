@@ -13,6 +13,14 @@ static bool is_given(const TflImport *im, const char *name) {
   return false;
 }
 
+// Names of inputs, and of outputs, are each there once.
+static const char *unique_name(Graph *g, StrMap *taken, int64_t n, const char *name) {
+  while (strmap_has(taken, str_of(name)))
+    name = str_printf(&g->arena, "%s_%lld", name, (long long)n);
+  strmap_put(taken, str_of(name), g);
+  return name;
+}
+
 // ---- constants ----
 
 static const void *elements(TflImport *im, const TflTensor *t, int64_t bytes) {
@@ -31,8 +39,9 @@ Node *tfl_const(TflImport *im, const TflTensor *t) {
   if (g->status) return g->poison;
   bool empty = !t->data.p && t->n == 0 && t->dtype && !t->variable;
   if (!t->data.p && !empty) return NULL;
-  if (!t->dtype || t->dtype == DT_STRING)
-    return graph_fail(g, TENON_EUNSUPPORTED, at, "a constant of strings or resources");
+  if (!t->dtype || t->dtype == DT_STRING || tfl_is_complex(t))
+    return graph_fail(g, TENON_EUNSUPPORTED, at,
+                      "a constant of strings, resources or complex numbers");
   Node *attached =
       weights_attach(g, im->in->attach, str_of(t->name), t->dtype, t->rank, t->dims, at);
   if (attached) return attached;
@@ -56,7 +65,7 @@ static const Type *input_type(TflImport *im, const TflTensor *t, int64_t positio
   Graph *g = im->g;
   const InputType *given = frontend_type(im->in, str_of(t->name), position);
   if (given) return frontend_type_of(g, given);
-  if (!t->dtype) return NULL;
+  if (!t->dtype || tfl_is_complex(t)) return NULL;
   Dim dims[MAX_RANK];
   for (int i = 0; i < t->rank; i++) {
     const char *name = str_printf(&g->arena, "d%d_%lld", i, (long long)position);
@@ -79,7 +88,7 @@ Node *tfl_first_value(TflImport *im, const char *name, Node *dflt) {
   Graph *g = im->g;
   if (g->status) return g->poison;
   if (is_given(im, name)) {
-    Node *n = node_param(g, type_of(dflt), name);
+    Node *n = node_param(g, type_of(dflt), unique_name(g, &im->input_names, im->params.n, name));
     vec_push(&g->arena, &im->params, n);
     return n;
   }
@@ -129,14 +138,15 @@ static bool is_quantized(const TflOp *op) {
 static const struct {
   uint8_t code;
   bool same;
-} moves[] = {{2, true},    {5, false},   {6, false},   {17, true},   {22, false}, {26, false},
-             {31, false},  {36, true},   {37, true},   {39, true},   {43, false}, {45, true},
-             {48, false},  {49, true},   {53, false},  {55, true},   {56, false}, {57, true},
-             {64, true},   {65, true},   {69, true},   {70, false},  {77, false}, {79, false},
-             {82, true},   {83, true},   {88, true},   {89, true},   {100, true}, {102, true},
-             {105, true},  {107, true},  {109, false}, {110, false}, {112, true}, {118, false},
-             {119, false}, {123, true},  {124, false}, {129, false}, {130, true}, {142, false},
-             {143, false}, {144, false}, {151, true},  {206, false}};
+} moves[] = {{2, true},    {5, false},  {6, false},   {17, true},   {22, false},  {26, false},
+             {31, false},  {36, true},  {37, true},   {38, true},   {39, true},   {43, false},
+             {45, true},   {48, false}, {49, true},   {53, false},  {55, true},   {56, false},
+             {57, true},   {60, true},  {64, true},   {65, true},   {69, true},   {70, false},
+             {77, false},  {79, false}, {82, true},   {83, true},   {88, true},   {89, true},
+             {97, true},   {100, true}, {102, true},  {105, true},  {107, true},  {109, false},
+             {110, false}, {112, true}, {118, false}, {119, false}, {123, true},  {124, false},
+             {129, false}, {130, true}, {142, false}, {143, false}, {144, false}, {151, true},
+             {206, false}};
 
 static bool same_quantization(const TflTensor *a, const TflTensor *b) {
   bool per_axis = a->scale.n != 1 || b->scale.n != 1;
@@ -169,6 +179,21 @@ static bool may_move(TflOp *op) {
   return true;
 }
 
+// Arithmetic whose bytes mean nothing without a scale: ADD to RELU6, sums, products.
+static bool lacks_scale(TflOp *op) {
+  static const uint8_t arithmetic[] = {0,  9,  18, 19, 20, 21,  40,  41,  42, 59,
+                                       74, 81, 92, 98, 99, 101, 106, 126, 152};
+  bool bytes = false, listed = false;
+  for (int i = 0; i < op->nin; i++) {
+    const TflTensor *t = tfl_in_tensor(op, i);
+    bytes = bytes || (t && (t->dtype == DT_I8 || t->dtype == DT_U8));
+  }
+  for (int64_t i = 0; i < ARRAY_LEN(arithmetic); i++)
+    listed = listed || arithmetic[i] == op->row->code;
+  if (bytes && listed) tfl_fail(op, "bytes without quantisation");
+  return bytes && listed;
+}
+
 static void import_operator(TflImport *im, TflScope *s, const TflOperator *o) {
   TflOp op = {.im = im, .g = im->g, .scope = s, .o = o, .code = &im->m.code[o->code]};
   op.row = tfl_row(op.code->builtin);
@@ -190,7 +215,7 @@ static void import_operator(TflImport *im, TflScope *s, const TflOperator *o) {
   TflFn *fn = special ? special : op.row->fn;
   if (!fn)
     tfl_fail(&op, "with values that are not quantised");
-  else if (special || !quantized || may_move(&op))
+  else if (tfl_complex_fits(&op) && (special || (quantized ? may_move(&op) : !lacks_scale(&op))))
     fn(&op);
   if (!im->g->status && im->m.fb.status) im->g->status = im->m.fb.status;  // in its options
   im->g->diag->base = base;
@@ -204,6 +229,9 @@ static void import_operators(TflImport *im, TflScope *s) {
 static Node *result_of(TflImport *im, TflScope *s, int64_t i) {
   int64_t k = fb_i32_at(&s->sub->out, i);
   if (im->g->status) return im->g->poison;
+  if (tfl_is_complex(&s->sub->tensor[k]))
+    return graph_fail(im->g, TENON_EUNSUPPORTED, (Where){.node = s->sub->name},
+                      "its output '%s' is complex", s->sub->tensor[k].name);
   if (!s->value[k]) s->value[k] = tfl_const(im, &s->sub->tensor[k]);
   if (s->value[k]) return s->value[k];
   return graph_fail(im->g, TENON_EINVAL, (Where){.node = s->sub->name},
@@ -247,26 +275,54 @@ bool tfl_call(TflOp *op, int64_t index, bool inside, int64_t nargs, Node *const 
 
 // ---- what cannot be supported, all of it ----
 
+static void check_supported(TflImport *im, const TflSubgraph *sub, const TflOperator *o) {
+  Arena *a = &im->g->arena;
+  const TflCode *c = &im->m.code[o->code];
+  const TflRow *row = tfl_row(c->builtin);
+  const char *node = o->out.n ? sub->tensor[fb_i32_at(&o->out, 0)].name : sub->name;
+  if (row && c->version <= row->version) return;
+  const char *name, *why = "it has no mapping";
+  if (c->builtin == TFL_CUSTOM) {
+    name = str_printf(a, "custom operator %.*s", STR_ARG(c->custom));
+    why = "custom operators are programs of their own; convert the model without them";
+  } else if (row && row->version) {
+    name = str_printf(a, "%s version %lld", row->name, (long long)c->version);
+    why = str_printf(a, "versions up to %d are read", row->version);
+  } else {
+    name = row ? row->name : str_printf(a, "builtin operator %lld", (long long)c->builtin);
+  }
+  frontend_unsupported(im->in, name, why, node);
+}
+
+// The sub-graphs that an operator calls; -1: none.
+static void calls_of(const TflImport *im, const TflOperator *o, int64_t *called) {
+  int64_t code = im->m.code[o->code].builtin;
+  bool two = code == 118 || code == 119,
+       one = two || code == 31 || code == 129;  // IF, WHILE, CALL, CALL_ONCE
+  called[0] = one ? fb_i32(&o->options, 0, 0) : code == 206 ? fb_i32(&o->options2, 1, 0) : -1;
+  called[1] = two ? fb_i32(&o->options, 1, 0) : -1;
+}
+
+// Of the sub-graphs that the first one reaches: a file may hold others, for other signatures.
 static bool is_supported(TflImport *im) {
-  for (int64_t k = 0; k < im->m.nsubs; k++)
-    for (int64_t i = 0; i < im->m.sub[k].nops; i++) {
-      const TflOperator *o = &im->m.sub[k].op[i];
-      const TflCode *c = &im->m.code[o->code];
-      const TflRow *row = tfl_row(c->builtin);
-      const char *node = o->out.n ? im->m.sub[k].tensor[fb_i32_at(&o->out, 0)].name : "";
-      if (row && c->version <= row->version) continue;
-      const char *name, *why = "it has no mapping";
-      if (c->builtin == TFL_CUSTOM) {
-        name = str_printf(&im->g->arena, "custom operator %.*s", STR_ARG(c->custom));
-        why = "custom operators are programs of their own; convert the model without them";
-      } else if (row) {
-        name = str_printf(&im->g->arena, "%s version %lld", row->name, (long long)c->version);
-        why = str_printf(&im->g->arena, "versions up to %d are read", row->version);
-      } else {
-        name = str_printf(&im->g->arena, "builtin operator %lld", (long long)c->builtin);
-      }
-      frontend_unsupported(im->in, name, why, node);
+  Arena *a = &im->g->arena;
+  bool *seen = arena_array(a, bool, im->m.nsubs + 1);
+  int64_t *todo = arena_array(a, int64_t, im->m.nsubs + 1), n = 0;
+  todo[n++] = 0;
+  seen[0] = true;
+  while (n) {
+    const TflSubgraph *sub = &im->m.sub[todo[--n]];
+    for (int64_t i = 0; i < sub->nops; i++) {
+      int64_t called[2];
+      check_supported(im, sub, &sub->op[i]);
+      calls_of(im, &sub->op[i], called);
+      for (int k = 0; k < 2; k++)
+        if (called[k] >= 0 && called[k] < im->m.nsubs && !seen[called[k]]) {
+          seen[called[k]] = true;
+          todo[n++] = called[k];
+        }
     }
+  }
   return !im->in->unsupported.n;
 }
 
@@ -283,16 +339,10 @@ static tenon_status add_inputs(TflImport *im, TflScope *s) {
     if (!type)
       return fail(g->diag, TENON_EUNSUPPORTED, (Where){.node = t->name}, "an input of type %d",
                   t->type);
-    s->value[k] = node_param(g, type, t->name);
+    s->value[k] = node_param(g, type, unique_name(g, &im->input_names, i, t->name));
     vec_push(&g->arena, &im->params, s->value[k]);
   }
   return graph_status(g);
-}
-
-static const char *unique_name(Graph *g, const char *const *taken, int64_t n, const char *name) {
-  for (int64_t i = 0; i < n; i++)
-    if (!strcmp(taken[i], name)) return str_printf(&g->arena, "%s_%lld", name, (long long)n);
-  return name;
 }
 
 static tenon_status finish(TflImport *im, TflScope *s, bool supported) {
@@ -300,15 +350,17 @@ static tenon_status finish(TflImport *im, TflScope *s, bool supported) {
   int64_t n = 0, most = s->sub->out.n + im->states.n;
   Node **result = arena_array(&g->arena, Node *, most + 1);
   const char **name = arena_array(&g->arena, const char *, most + 1);
+  StrMap taken;
+  strmap_init(&taken, &g->arena);
   for (int64_t i = 0; supported && i < s->sub->out.n; i++) {
     result[n] = result_of(im, s, i);
-    name[n] = unique_name(g, name, n, s->sub->tensor[fb_i32_at(&s->sub->out, i)].name);
+    name[n] = unique_name(g, &taken, n, s->sub->tensor[fb_i32_at(&s->sub->out, i)].name);
     n++;
   }
   for (int64_t i = 0; supported && i < im->states.n; i++) {
     if (!im->states.v[i].changed) continue;
     result[n] = im->states.v[i].value;
-    name[n] = unique_name(g, name, n, im->states.v[i].name);
+    name[n] = unique_name(g, &taken, n, im->states.v[i].name);
     n++;
   }
   TRY(graph_status(g));
@@ -324,6 +376,7 @@ static tenon_status import_tflite(Imported *in, Diag *d) {
   TflImport *im = arena_new(&in->graph->arena, TflImport);
   im->in = in;
   im->g = in->graph;
+  strmap_init(&im->input_names, &im->g->arena);
   TRY(tfl_read(in, d, &im->m));
   in->about = str_printf(&im->g->arena, "TensorFlow Lite, schema 3, %lld sub-graph%s",
                          (long long)im->m.nsubs, im->m.nsubs == 1 ? "" : "s");

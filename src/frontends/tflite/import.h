@@ -48,13 +48,15 @@ typedef struct TflImport {
   TflModel m;
   VEC(TflState) states;
   VEC(Node *) params;
+  StrMap input_names;
   int starting;  // calls of initialisers that are being imported
   int64_t work;  // operators imported so far: sub-graphs are imported at each call
   enum {
     ROUNDS_UNKNOWN,
     ROUNDS_ONCE,
     ROUNDS_TWICE
-  } rounding;  // of matrix products (import_q_product.c)
+  } rounding;           // of matrix products (import_q_product.c)
+  int64_t table_bytes;  // of functions of quantised values, so far
 } TflImport;
 
 struct TflOp {
@@ -102,6 +104,10 @@ bool tfl_call(TflOp *op, int64_t index, bool inside, int64_t nargs, Node *const 
               int64_t nout);
 const TflSubgraph *tfl_subgraph(TflOp *op, int64_t index);  // NULL: failed
 
+// ---- complex values: pairs of floats along a further axis ----
+bool tfl_is_complex(const TflTensor *t);  // NULL: no
+bool tfl_complex_fits(TflOp *op);         // false, after an error: the operator knows none
+
 // ---- resources ----
 int64_t tfl_state(TflImport *im, Str name);  // a resource's number; made where it is not there
 // What a state begins with: an input where the caller says so, else `dflt`.
@@ -129,6 +135,6 @@ Node *tfl_const(TflImport *im, const TflTensor *t);
 MUST_USE tenon_status tfl_densify(TflImport *im, const TflTensor *t, void *out, int64_t bytes);
 
 extern const TflTable tfl_elementwise, tfl_reduce, tfl_shape, tfl_move, tfl_index, tfl_nn,
-    tfl_control, tfl_quant, tfl_recurrent;
+    tfl_control, tfl_complex, tfl_quant, tfl_recurrent;
 
 #endif

@@ -144,88 +144,97 @@ static void blocks_of_pixels(TflOp *op) {
 
 typedef struct Blocks {
   int n, rank;
-  int64_t block[MAX_RANK], lo[MAX_RANK], hi[MAX_RANK];
+  int64_t block[MAX_RANK], all;  // and their product
+  Node *edge;                    // begins, then ends, of axes 1 to n
+  Node *axes;
 } Blocks;
 
 // (x, block, [n, 2]); false: failed.
 static bool read_blocks(TflOp *op, Node *x, Blocks *b) {
-  Ints block = tfl_need_ints(op, 1, "the block"), edge = tfl_need_ints(op, 2, "the borders");
+  Graph *g = op->g;
+  Ints block = tfl_need_ints(op, 1, "the block"), known;
+  int64_t axes[MAX_RANK];
   b->rank = tfl_rank(op, x);
-  if (op->g->status) return false;
-  b->n = (int)MIN(block.n, MAX_RANK);
-  if (block.n >= b->rank || edge.n != 2 * block.n || b->rank + block.n > MAX_RANK)
+  b->edge = pads_of(op, 2);
+  b->all = 1;
+  if (g->status) return false;
+  if (block.n >= b->rank || b->rank + block.n > MAX_RANK || tfl_size(op, b->edge, 0) != 2 * block.n)
     tfl_fail(op, "%lld blocks for rank %d", (long long)block.n, b->rank);
-  for (int i = 0; i < b->n && !op->g->status; i++) {
+  b->n = (int)MIN(block.n, MAX_RANK);
+  for (int i = 0; i < b->n && !g->status; i++) {
     b->block[i] = block.v[i];
-    b->lo[i] = edge.v[2 * i];
-    b->hi[i] = edge.v[2 * i + 1];
-    if (b->block[i] < 1 || b->lo[i] < 0 || b->hi[i] < 0 || b->block[i] > INT32_MAX ||
-        b->lo[i] > INT32_MAX || b->hi[i] > INT32_MAX)
-      tfl_fail(op, "blocks of %lld with borders %lld and %lld", (long long)b->block[i],
-               (long long)b->lo[i], (long long)b->hi[i]);
+    axes[i] = i + 1;
+    if (block.v[i] < 1 || !ck_mul(b->all, block.v[i], &b->all))
+      tfl_fail(op, "blocks of %lld", (long long)block.v[i]);
   }
-  return !op->g->status;
+  for (int64_t i = 0; !g->status && tfl_ints(op, 2, &known) && i < known.n; i++)
+    if (known.v[i] < 0) tfl_fail(op, "a border of %lld", (long long)known.v[i]);
+  b->axes = g->status ? NULL : node_i64s(g, b->n, axes);
+  return !g->status;
+}
+
+// Size `axis` of x as i64[1], over `by`, times `times`.
+static Node *size_of(TflOp *op, Node *x, int axis, int64_t by, int64_t times) {
+  Graph *g = op->g;
+  if (g->status) return g->poison;
+  Dim d = type_of(x)->dims[axis];
+  if (ie_is_const(d) && d->value % by)
+    return tfl_fail(op, "blocks of %lld do not divide %lld", (long long)by, (long long)d->value);
+  Node *n = tb_dims(g, x, axis, axis + 1);
+  if (by > 1) n = N(g, div, n, node_i64(g, by));
+  return times > 1 ? N(g, mul, n, node_i64(g, times)) : n;
+}
+static Node *shaped(Graph *g, Node *x, int n, Node *const *parts) {
+  return NA(g, reshape, (&(reshape_attrs){.allowzero = true}), x, tb_concat(g, 0, n, parts));
 }
 
 static void space_to_batch(TflOp *op) {
   Graph *g = op->g;
-  Node *x = tfl_in(op, 0);
+  Node *x = tfl_in(op, 0), *cut[MAX_RANK], *to[MAX_RANK];
   Blocks b = {0};
   if (!read_blocks(op, x, &b)) return;
-  int64_t pads[2 * MAX_RANK] = {0}, cut[MAX_RANK], perm[MAX_RANK], to[MAX_RANK];
-  for (int i = 0; i < b.n; i++) {
-    pads[1 + i] = b.lo[i];
-    pads[b.rank + 1 + i] = b.hi[i];
-  }
-  x = N(g, pad, x, node_i64s(g, 2 * b.rank, pads), tb_num(g, x, 0));
-  cut[0] = to[0] = -1;
+  const TflTensor *t = tfl_in_tensor(op, 0);  // of quantised values the zero point is none
+  double none = dtype_is_int(t->dtype) && t->zero.n ? (double)fb_i64_at(&t->zero, 0) : 0;
+  if (b.n) x = N(g, pad, x, b.edge, tb_num(g, x, none), b.axes);
+  cut[0] = size_of(op, x, 0, 1, 1);
+  to[0] = size_of(op, x, 0, 1, b.all);
   for (int i = 1; i < b.rank; i++) {
-    int64_t size = tfl_size(op, x, i);
-    if (g->status) return;
-    if (i > b.n) {
-      cut[b.n + i] = to[i] = size;
-      continue;
-    }
-    if (size % b.block[i - 1]) tfl_fail(op, "blocks do not divide %lld", (long long)size);
-    cut[2 * i - 1] = to[i] = size / b.block[i - 1];
-    cut[2 * i] = b.block[i - 1];
+    to[i] = size_of(op, x, i, i <= b.n ? b.block[i - 1] : 1, 1);
+    cut[i <= b.n ? 2 * i - 1 : b.n + i] = to[i];
+    if (i <= b.n) cut[2 * i] = node_i64s(g, 1, &b.block[i - 1]);
   }
+  int64_t perm[MAX_RANK];
   for (int i = 0; i < b.n; i++) perm[i] = 2 * i + 2;
   perm[b.n] = 0;
   for (int i = 0; i < b.n; i++) perm[b.n + 1 + i] = 2 * i + 1;
   for (int i = 2 * b.n + 1; i < b.rank + b.n; i++) perm[i] = i;
-  x = tb_transpose(g, tb_reshape(g, x, b.rank + b.n, cut), b.rank + b.n, perm);
-  tfl_give(op, 0, tb_reshape(g, x, b.rank, to));
+  x = tb_transpose(g, shaped(g, x, b.rank + b.n, cut), b.rank + b.n, perm);
+  tfl_give(op, 0, shaped(g, x, b.rank, to));
 }
 
 static void batch_to_space(TflOp *op) {
   Graph *g = op->g;
-  Node *x = tfl_in(op, 0);
+  Node *x = tfl_in(op, 0), *cut[MAX_RANK], *to[MAX_RANK];
   Blocks b = {0};
   if (!read_blocks(op, x, &b)) return;
-  int64_t cut[MAX_RANK], perm[MAX_RANK], to[MAX_RANK];
-  for (int i = 0; i < b.n; i++) cut[i] = b.block[i];
-  cut[b.n] = to[0] = -1;
+  int64_t perm[MAX_RANK];
+  for (int i = 0; i < b.n; i++) cut[i] = node_i64s(g, 1, &b.block[i]);
+  cut[b.n] = to[0] = size_of(op, x, 0, b.all, 1);
   perm[0] = b.n;
   for (int i = 1; i < b.rank; i++) {
-    int64_t size = tfl_size(op, x, i);
-    cut[b.n + i] = to[i] = size;
-    if (g->status) return;
-    if (i > b.n) {
-      perm[b.n + i] = b.n + i;
-      continue;
-    }
-    perm[2 * i - 1] = b.n + i;
-    perm[2 * i] = i - 1;
-    if (!ck_mul(size, b.block[i - 1], &to[i])) tfl_fail(op, "blocks too large");
+    cut[b.n + i] = size_of(op, x, i, 1, 1);
+    to[i] = size_of(op, x, i, 1, i <= b.n ? b.block[i - 1] : 1);
+    perm[i <= b.n ? 2 * i - 1 : b.n + i] = b.n + i;
+    if (i <= b.n) perm[2 * i] = i - 1;
   }
-  x = tb_transpose(g, tb_reshape(g, x, b.rank + b.n, cut), b.rank + b.n, perm);
-  x = tb_reshape(g, x, b.rank, to);
-  for (int i = 0; i < b.n && !g->status; i++)
-    if (b.lo[i] || b.hi[i]) {
-      if (b.lo[i] + b.hi[i] > to[i + 1]) tfl_fail(op, "more is cut off than there is");
-      x = tb_slice(g, x, i + 1, b.lo[i], to[i + 1] - b.hi[i]);
-    }
+  x = tb_transpose(g, shaped(g, x, b.rank + b.n, cut), b.rank + b.n, perm);
+  x = shaped(g, x, b.rank, to);
+  if (b.n) {
+    Node *begin = tb_slice(g, b.edge, 0, 0, b.n),
+         *end = tb_slice(g, b.edge, 0, b.n, 2 * (int64_t)b.n);
+    end = N(g, sub, tb_concat(g, 0, b.n, to + 1), end);
+    x = N(g, slice, x, begin, N(g, max, begin, end), b.axes);
+  }
   tfl_give(op, 0, x);
 }
 

@@ -59,11 +59,6 @@ static bool positive(TflOp *op, int n, const int *field, int64_t dflt, int64_t *
   return true;
 }
 
-static Node *biased(TflOp *op, Node *y, Node *bias, int64_t activation) {
-  if (bias) y = N(op->g, add, y, bias);  // one a channel, which are last
-  return tfl_activate(op, y, activation);
-}
-
 typedef struct ConvForm {
   int spatial, stride[MOST_SPATIAL], dilation[MOST_SPATIAL], activation;
   int64_t perm[MOST_SPATIAL + 2];  // of the weights, to [out, in, taps...]
@@ -92,8 +87,9 @@ static void convolution(TflOp *op, const ConvForm *f, bool by_channel) {
                    .strides = {f->spatial, strides},
                    .dilations = {f->spatial, dilations},
                    .group = channels / each};
-  Node *y = tb_nhwc(g, NA(g, conv, &at, tb_nchw(g, x, rank), w), rank);
-  tfl_give(op, 0, biased(op, y, b, tfl_opt_i8(op, f->activation, 0)));
+  Node *src[] = {tb_nchw(g, x, rank), w, b};
+  Node *y = tb_nhwc(g, node_new(g, OP_conv, b ? 3 : 2, src, &at, 0, NULL), rank);
+  tfl_give(op, 0, tfl_activate(op, y, tfl_opt_i8(op, f->activation, 0)));
 }
 static void conv_2d_row(TflOp *op) { convolution(op, &conv_2d, false); }
 static void depthwise_row(TflOp *op) { convolution(op, &depthwise, true); }
@@ -137,8 +133,9 @@ static void transposed(TflOp *op, const ConvForm *f) {  // (output_shape, weight
   if (g->status) return;
   conv_transpose_attrs at = {
       .strides = {n, strides}, .pads = {2 * n, pads}, .output_padding = {n, more}, .group = 1};
-  Node *y = tb_nhwc(g, NA(g, conv_transpose, &at, tb_nchw(g, x, rank), w), rank);
-  tfl_give(op, 0, biased(op, y, b, tfl_opt_i8(op, f->activation, 0)));
+  Node *src[] = {tb_nchw(g, x, rank), w, b};
+  Node *y = tb_nhwc(g, node_new(g, OP_conv_transpose, b ? 3 : 2, src, &at, 0, NULL), rank);
+  tfl_give(op, 0, tfl_activate(op, y, tfl_opt_i8(op, f->activation, 0)));
 }
 static void transpose_conv_row(TflOp *op) { transposed(op, &transpose_conv); }
 static void transpose_conv_3d_row(TflOp *op) { transposed(op, &transpose_conv_3d); }

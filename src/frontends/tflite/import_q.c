@@ -11,6 +11,11 @@ TflFn *tfl_quantized(int64_t code) {
   for (int64_t t = 0; t < (int64_t)ARRAY_LEN(tables); t++)
     for (int64_t i = 0; i < tables[t]->n; i++)
       if (tables[t]->row[i].code == code) return tables[t]->row[i].fn;
+  // These work on values of either kind.
+  static const TflTable *const both[] = {&tfl_quant, &tfl_recurrent};
+  for (int64_t t = 0; t < (int64_t)ARRAY_LEN(both); t++)
+    for (int64_t i = 0; i < both[t]->n; i++)
+      if (both[t]->row[i].code == code) return both[t]->row[i].fn;
   return NULL;
 }
 
@@ -109,6 +114,15 @@ void q_give(TflOp *op, const QArg *to, Node *y, int64_t activation) {
   q_range(op, to, activation, &lo, &hi);
   if (q_zero(to)) y = N(g, add, y, node_i64(g, q_zero(to)));
   tfl_give(op, 0, quant_narrow(g, y, lo, hi, to->t));
+}
+
+Node *q_table(TflOp *op, Node *x, DType t, const int64_t *value) {
+  enum { MOST_TABLE_BYTES = 1 << 27 };
+  if (op->g->status) return op->g->poison;
+  op->im->table_bytes += type_of(x)->dtype == DT_I16 ? 65536 * 2 : 256;
+  if (op->im->table_bytes > MOST_TABLE_BYTES)
+    return tfl_fail(op, "more than %d MiB of tables", MOST_TABLE_BYTES >> 20);
+  return quant_table(op->g, x, t, value);
 }
 
 Node *q_zero_node(TflOp *op, const QArg *a) {

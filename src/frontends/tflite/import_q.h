@@ -43,6 +43,8 @@ static inline bool q_same(const QArg *a, const QArg *b) {
 void q_range(TflOp *op, const QArg *y, int64_t activation, int64_t *lo, int64_t *hi);
 // Gives result 0: y, already in the result's scale, and its zero point, clamped by the activation.
 void q_give(TflOp *op, const QArg *to, Node *y, int64_t activation);
+// quant_table, of which a model may have a limited number: each is much larger than the operator in the file.
+Node *q_table(TflOp *op, Node *x, DType t, const int64_t *value);
 Node *q_zero_node(TflOp *op, const QArg *a);  // a's zero points in a's type; none where all are 0
 // The factor of a product's sum, as for convolutions with one scale: x and w multiplied in float.
 QMul q_product(const QArg *x, const QArg *w, const QArg *y);

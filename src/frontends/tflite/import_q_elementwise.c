@@ -35,9 +35,27 @@ static bool unary_begin(TflOp *op, Unary *u) {
 
 static void unary_end(TflOp *op, const Unary *u, UnaryFn *fn) {
   int64_t n = u->x.t == DT_I16 ? 65536 : 256, low = quant_min(u->x.t);
-  int64_t *v = arena_array(&op->g->arena, int64_t, n);
+  ArenaMark mark = arena_mark(&op->g->scratch);
+  int64_t *v = arena_array(&op->g->scratch, int64_t, n);
   for (int64_t q = low; q < low + n; q++) v[q < 0 ? q + n : q] = MIN(MAX(fn(u, q), u->lo), u->hi);
-  tfl_give(op, 0, quant_table(op->g, u->x.x, u->y.t, v));
+  tfl_give(op, 0, q_table(op, u->x.x, u->y.t, v));
+  arena_reset(&op->g->scratch, mark);
+}
+
+// Of 16 bits a multiplication is cheaper than a table; `other` is the factor of negative values.
+static void scaled_end(TflOp *op, const Unary *u, UnaryFn *fn) {
+  Graph *g = op->g;
+  if (u->x.t != DT_I16) {
+    unary_end(op, u, fn);
+    return;
+  }
+  Node *x = quant_wide(g, u->x.x, q_zero(&u->x)), *y = quant_scale32(g, x, &u->identity, 1);
+  if (u->other.m) {
+    Node *below = N(g, lt, x, node_i64(g, 0));
+    y = N(g, where, below, quant_scale32(g, x, &u->other, 1), y);
+  }
+  if (q_zero(&u->y)) y = N(g, add, y, node_i64(g, q_zero(&u->y)));
+  tfl_give(op, 0, quant_narrow(g, y, u->lo, u->hi, u->y.t));
 }
 
 static int64_t rescaled(const Unary *u, int64_t q) {
@@ -50,7 +68,7 @@ static void relu_of(TflOp *op, int64_t activation) {
   if (!unary_begin(op, &u)) return;
   u.identity = quant_multiplier(ratio(&u));
   q_range(op, &u.y, activation, &u.lo, &u.hi);
-  unary_end(op, &u, rescaled);
+  scaled_end(op, &u, rescaled);
 }
 static void relu(TflOp *op) { relu_of(op, ACT_RELU); }
 static void relu6(TflOp *op) { relu_of(op, ACT_RELU6); }
@@ -61,7 +79,7 @@ static void relu_0_to_1(TflOp *op) {
   u.identity = quant_multiplier(ratio(&u));
   u.lo = MAX(u.lo, q_zero(&u.y));
   u.hi = MIN(u.hi, q_zero(&u.y) + (int64_t)roundf(MIN(1 / q_scale(&u.y), 1e9f)));
-  unary_end(op, &u, rescaled);
+  scaled_end(op, &u, rescaled);
 }
 
 static int64_t leaky_value(const Unary *u, int64_t q) {
@@ -74,7 +92,7 @@ static void leaky_relu(TflOp *op) {
   float alpha = (float)tfl_opt_f32(op, 0, 0);
   u.identity = quant_multiplier(ratio(&u));
   u.other = quant_multiplier((double)(q_scale(&u.x) * alpha / q_scale(&u.y)));
-  unary_end(op, &u, leaky_value);
+  scaled_end(op, &u, leaky_value);
 }
 
 static int64_t abs_value(const Unary *u, int64_t q) {
@@ -209,7 +227,8 @@ static void real_function(TflOp *op, QuantFn *f) {
   Unary u;
   if (!unary_begin(op, &u)) return;
   int64_t n = u.x.t == DT_I16 ? 65536 : 256, low = quant_min(u.x.t);
-  int64_t *v = arena_array(&op->g->arena, int64_t, n);
+  ArenaMark mark = arena_mark(&op->g->scratch);
+  int64_t *v = arena_array(&op->g->scratch, int64_t, n);
   int16_t lut[513];
   if (u.x.t == DT_I16)
     quant_lut_16(q_scale(&u.x), q_zero(&u.x), q_scale(&u.y), q_zero(&u.y), f, NULL, lut);
@@ -222,7 +241,8 @@ static void real_function(TflOp *op, QuantFn *f) {
                             : (int64_t)MIN(MAX(r, -1e9f), 1e9f) + q_zero(&u.y);
     v[at] = MIN(MAX(v[at], u.lo), u.hi);
   }
-  tfl_give(op, 0, quant_table(op->g, u.x.x, u.y.t, v));
+  tfl_give(op, 0, q_table(op, u.x.x, u.y.t, v));
+  arena_reset(&op->g->scratch, mark);
 }
 static void gelu(TflOp *op) {
   real_function(op, tfl_opt_bool(op, 0, false) ? gelu_tanh : gelu_erf);

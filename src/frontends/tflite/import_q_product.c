@@ -253,9 +253,9 @@ static void fully_connected(TflOp *op) {
   if (!n) return;
   Node *sum = add_bias(op, q_row_sums(op, &x, &w), bias);
   bool wide = x.t == DT_I16 && bias && type_of(bias)->dtype == DT_I64;
-  Node *r = wide               ? quant_scale64(g, sum, m, n)
-            : rounds_twice(op) ? quant_scale32(g, sum, m, n)
-                               : quant_scale_once(g, sum, m, n);
+  Node *r = !rounds_twice(op) ? quant_scale_once(g, sum, m, n)
+            : wide            ? quant_scale64(g, sum, m, n)
+                              : quant_scale32(g, sum, m, n);
   q_give(op, &y, r, activation);
 }
 

@@ -172,20 +172,24 @@ static Node *rounded_product(TflOp *op, const QArg *x, const QArg *w, Node *bias
   return fit_16(g, wide ? quant_scale64(g, sum, &m, 1) : quant_scale32(g, sum, &m, 1));
 }
 
-static Node *look_up(Graph *g, Node *x, bool tanh, int64_t factor, int shift) {
-  int64_t *v = arena_array(&g->arena, int64_t, 65536);
+static Node *look_up(TflOp *op, Node *x, bool tanh, int64_t factor, int shift) {
+  Graph *g = op->g;
+  ArenaMark mark = arena_mark(&g->scratch);
+  int64_t *v = arena_array(&g->scratch, int64_t, 65536);
   for (int64_t q = INT16_MIN; q <= INT16_MAX; q++) {
     int64_t y = tanh ? quant_tanh_16(q, factor, shift) : quant_logistic_16(q, factor, shift);
     v[q & 0xffff] = MIN(MAX(y, (int64_t)INT16_MIN), (int64_t)INT16_MAX);
   }
-  return quant_cast(g, quant_table(g, quant_cast(g, x, DT_I16), DT_I16, v), DT_I64);
+  Node *y = quant_cast(g, q_table(op, quant_cast(g, x, DT_I16), DT_I16, v), DT_I64);
+  arena_reset(&g->scratch, mark);
+  return y;
 }
 
 static Node *integer_gate(TflOp *op, const Lstm *l, int k, const QArg *x, const QArg *h) {
   Graph *g = op->g;
   Node *a = rounded_product(op, x, &l->w[k], l->bias[k].x);
   Node *b = rounded_product(op, h, &l->r[k], NULL);
-  return look_up(g, fit_16(g, N(g, add, a, b)), k == CELL, 3, 0);
+  return look_up(op, fit_16(g, N(g, add, a, b)), k == CELL, 3, 0);
 }
 
 // a b in the result's scale, within its type.
@@ -213,7 +217,7 @@ static void integer_step(TflOp *op, void *ctx, Node *const *state, Node *row, No
   int power;
   quant_log2(cell, &power);
   int left = 12 + power;
-  Node *t = look_up(g, c, true, left < 0 ? 3 : (int64_t)3 << MIN(left, 40),
+  Node *t = look_up(op, c, true, left < 0 ? 3 : (int64_t)3 << MIN(left, 40),
                     left < 0 ? MIN(-left, 40) : 0);
   Node *y = scaled_mul(g, integer_gate(op, l, OUT, &x, &h), t, unit_scale, unit_scale, hidden);
   if (q_zero(&l->h)) y = N(g, add, y, node_i64(g, q_zero(&l->h)));

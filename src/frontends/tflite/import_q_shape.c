@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "eval/contract.h"
+#include "eval/index.h"
 #include "eval/movement.h"
 #include "eval/reduce.h"
 #include "eval/scalar.h"
@@ -76,12 +77,14 @@ static void average_pool(TflOp *op) {
     Node *one = tb_slice(g, x.x, 3, 0, 1);
     count = window_sums(op, quant_cast(g, N(g, eq, one, one), DT_I8), &p);
   }
-  Node *half = N(g, div, count, node_i64(g, 2));
+  Node *half = N(g, shift_right, count, node_i64(g, 1));
   Node *up = N(g, lt, node_i64(g, 0), sum);
   Node *near = N(g, where, up, N(g, add, sum, half), N(g, sub, sum, half));
+  // Towards zero; in f64, where a quotient of such integers has the right whole part and a window of pads alone is no fault.
+  Node *mean = N(g, div, quant_cast(g, near, DT_F64), quant_cast(g, count, DT_F64));
   int64_t lo, hi;
   q_range(op, &y, p.activation, &lo, &hi);
-  tfl_give(op, 0, quant_narrow(g, N(g, div, near, count), lo, hi, y.t));
+  tfl_give(op, 0, quant_narrow(g, quant_cast(g, mean, DT_I64), lo, hi, y.t));
 }
 
 // ---- reductions ----
@@ -209,8 +212,9 @@ static void softmax_words(TflOp *op, const QArg *x, const QArg *y, double beta) 
 
 static bool rows_in(TflOp *op, QArg *x, QArg *y) {
   if (!q_in(op, 0, x) || !q_out(op, 0, y) || !q_single(op, x)) return false;
-  if (tfl_rank(op, x->x) > 0) return true;
-  tfl_fail(op, "an operand without axes");
+  bool narrow = dtype_bits(x->t) <= 16 && dtype_bits(y->t) <= 16;
+  if (tfl_rank(op, x->x) > 0 && narrow) return true;
+  tfl_fail(op, "an operand without axes, or of more than 16 bits");
   return false;
 }
 
@@ -267,7 +271,7 @@ static Node *rescaled(TflOp *op, const QArg *from, const QArg *to) {
     int64_t value = (int64_t)MIN(MAX(r, -1e9f), 1e9f) + q_zero(to);
     v[q < 0 ? q + n : q] = MIN(MAX(value, quant_min(to->t)), quant_max(to->t));
   }
-  return quant_table(g, from->x, to->t, v);
+  return q_table(op, from->x, to->t, v);
 }
 
 static void concatenation(TflOp *op) {
@@ -288,6 +292,72 @@ static void concatenation(TflOp *op) {
            activation == ACT_NONE ? r : quant_narrow(g, quant_cast(g, r, DT_I64), lo, hi, y.t));
 }
 
+// ---- images ----
+
+enum { RESIZE_BITS = 10, MOST_PIXELS = 1 << 18 };
+
+// x between two neighbours along an axis, with weights of 10 bits: sums in i64.
+static Node *between(TflOp *op, Node *x, int axis, int64_t size, bool corners, bool half) {
+  Graph *g = op->g;
+  int64_t in = tfl_size(op, x, axis), one = 1 << RESIZE_BITS;
+  if (g->status) return g->poison;
+  if (in < 1 || size < 1 || in > MOST_PIXELS || size > MOST_PIXELS)
+    return tfl_fail(op, "%lld pixels to %lld", (long long)in, (long long)size);
+  int64_t scale = corners && size > 1 ? (one * (in - 1) + (size - 1) / 2) / (size - 1)
+                                      : (one * in + size / 2) / size;
+  int64_t *v = arena_array(&g->arena, int64_t, 4 * size), *lo = v, *hi = v + size, *wl = hi + size,
+          *wh = wl + size;
+  for (int64_t i = 0; i < size; i++) {
+    int64_t at = half ? i * scale + scale / 2 - one / 2 : i * scale;
+    lo[i] = MIN(MAX(at / one, 0), in - 1);
+    hi[i] = MIN((at + one - 1) / one, in - 1);
+    wh[i] = at - one * lo[i];
+    wl[i] = one - wh[i];
+  }
+  int64_t dims[] = {1, 1, 1, 1};
+  dims[axis] = size;
+  gather_attrs at = {.axis = axis};
+  Node *a = NA(g, gather, &at, x, node_i64s(g, size, lo));
+  Node *b = NA(g, gather, &at, x, node_i64s(g, size, hi));
+  Node *wa = node_const(g, DT_I64, 4, dims, wl, NULL),
+       *wb = node_const(g, DT_I64, 4, dims, wh, NULL);
+  return N(g, add, N(g, mul, a, wa), N(g, mul, b, wb));
+}
+
+static void resize_bilinear(TflOp *op) {
+  Graph *g = op->g;
+  QArg x, y;
+  Ints size = tfl_need_ints(op, 1, "the size");
+  if (!q_in(op, 0, &x) || !q_out(op, 0, &y)) return;
+  if (size.n != 2 || tfl_rank(op, x.x) != 4) {
+    tfl_fail(op, "must be an image and two sizes");
+    return;
+  }
+  bool corners = tfl_opt_bool(op, 2, false), half = tfl_opt_bool(op, 3, false);
+  Node *v = between(op, quant_cast(g, x.x, DT_I64), 1, size.v[0], corners, half);
+  v = between(op, v, 2, size.v[1], corners, half);
+  Node *up = node_i64(g, 1 << (2 * RESIZE_BITS - 1)),
+       *down = node_i64(g, -(1 << (2 * RESIZE_BITS - 1)));
+  Node *near = N(g, add, v, N(g, where, N(g, lt, node_i64(g, 0), v), up, down));
+  Node *r = N(g, div, near, node_i64(g, 1 << (2 * RESIZE_BITS)));
+  tfl_give(op, 0, quant_narrow(g, r, quant_min(y.t), quant_max(y.t), y.t));
+}
+
+// Rows of a table, which become floats where the result is.
+static void embedding_lookup(TflOp *op) {
+  Graph *g = op->g;
+  QArg table;
+  const TflTensor *to = tfl_out_tensor(op, 0);
+  if (!q_in(op, 1, &table) || !to) return;
+  Node *rows_of = N(g, gather, table.x, tfl_in(op, 0));
+  if (to->dtype == DT_F32) {
+    if (!q_single(op, &table)) return;
+    Node *wide = quant_cast(g, quant_wide(g, rows_of, q_zero(&table)), DT_F32);
+    rows_of = N(g, mul, wide, node_scalar(g, DT_F32, (double)q_scale(&table)));
+  }
+  tfl_give(op, 0, rows_of);
+}
+
 // paddings [rank, 2]: begins, then ends.
 static void pad(TflOp *op) {
   Graph *g = op->g;
@@ -299,7 +369,16 @@ static void pad(TflOp *op) {
 }
 
 static const QRow rows[] = {
-    {1, average_pool}, {2, concatenation}, {11, l2_normalization}, {17, max_pool}, {25, softmax},
-    {34, pad},         {40, mean},         {50, log_softmax},      {74, sum},
+    {1, average_pool},
+    {2, concatenation},
+    {7, embedding_lookup},
+    {23, resize_bilinear},
+    {11, l2_normalization},
+    {17, max_pool},
+    {25, softmax},
+    {34, pad},
+    {40, mean},
+    {50, log_softmax},
+    {74, sum},
 };
 Q_TABLE(shape);

@@ -4,27 +4,38 @@
 
 // ---- shapes ----
 
-static void reshape_row(TflOp *op) {
-  Graph *g = op->g;
-  Node *x = tfl_in(op, 0), *shape = tfl_in_opt(op, 1);
+// The shape that is known while reading: input 1, or the options of older files; false: it is not.
+static bool known_shape(TflOp *op, int64_t *dims, int *n) {
+  Node *shape = tfl_in_opt(op, 1);
   Ints known;
-  if (g->status) return;
   if (shape && tfl_rank(op, shape) == 1) {
-    if (tfl_ints(op, 1, &known) && known.n <= MAX_RANK)
-      tfl_give(op, 0, tb_reshape(g, x, (int)known.n, known.v));
-    else
-      tfl_give(op, 0, NA(g, reshape, (&(reshape_attrs){.allowzero = true}), x, tfl_in_i64(op, 1)));
-    return;
+    if (!tfl_ints(op, 1, &known)) return false;
+    *n = (int)MIN(known.n, MAX_RANK);
+    for (int i = 0; i < *n; i++) dims[i] = known.v[i];
+    return known.n < MAX_RANK;
   }
   FbVector v = fb_vector(&op->o->options, 0, 4);
+  *n = (int)MIN(v.n, MAX_RANK);
+  for (int i = 0; i < *n; i++) dims[i] = fb_i32_at(&v, i);
+  if (*n == 1 && dims[0] == 0) *n = 0;  // a scalar, as older converters wrote it
+  return v.n < MAX_RANK;
+}
+
+static void reshape_row(TflOp *op) {
+  Graph *g = op->g;
+  Node *x = tfl_in(op, 0);
   int64_t dims[MAX_RANK];
-  if (v.n > MAX_RANK) {
-    tfl_fail(op, "to rank %lld", (long long)v.n);
+  int n;
+  bool pairs = tfl_is_complex(tfl_in_tensor(op, 0)), known = known_shape(op, dims, &n);
+  if (g->status) return;
+  if (!known && (pairs || !tfl_in_opt(op, 1))) {
+    tfl_fail(op, "to a shape that is not known, or of too high a rank");
     return;
   }
-  for (int64_t i = 0; i < v.n; i++) dims[i] = fb_i32_at(&v, i);
-  bool scalar = v.n == 1 && dims[0] == 0;  // as older converters wrote it
-  tfl_give(op, 0, tb_reshape(g, x, scalar ? 0 : (int)v.n, dims));
+  if (known && pairs) dims[n++] = 2;
+  tfl_give(op, 0,
+           known ? tb_reshape(g, x, n, dims)
+                 : NA(g, reshape, (&(reshape_attrs){.allowzero = true}), x, tfl_in_i64(op, 1)));
 }
 
 static void squeeze_row(TflOp *op) {

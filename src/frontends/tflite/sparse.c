@@ -9,6 +9,7 @@ typedef struct Level {
   int64_t size;  // of a dense one
   int64_t nsegments, nindices;
   const int64_t *segment, *index;
+  int64_t next;  // where the next segment must begin: each index is used once
 } Level;
 typedef struct Sparse {
   const TflTensor *t;
@@ -105,7 +106,7 @@ static tenon_status put_leaf(TflImport *im, Sparse *s) {
 
 static tenon_status walk(TflImport *im, Sparse *s, int depth, int64_t position) {
   if (depth == s->nlevels) return put_leaf(im, s);
-  const Level *l = &s->level[depth];
+  Level *l = &s->level[depth];
   int d = s->order[depth];
   if (!l->csr) {
     for (int64_t i = 0; i < l->size; i++) {
@@ -116,7 +117,9 @@ static tenon_status walk(TflImport *im, Sparse *s, int depth, int64_t position) 
   }
   if (position + 1 >= l->nsegments) return bad(im, s->t, "too few segments");
   int64_t from = l->segment[position], to = l->segment[position + 1];
-  if (from < 0 || to < from || to > l->nindices) return bad(im, s->t, "a segment without indices");
+  if (from != l->next || to < from || to > l->nindices)
+    return bad(im, s->t, "a segment that does not follow the one before it");
+  l->next = to;
   for (int64_t i = from; i < to; i++) {
     s->at[d] = l->index[i];
     if (l->index[i] < 0 || l->index[i] >= s->extent[d])

@@ -60,7 +60,8 @@ void tfl_give(TflOp *op, int i, Node *n) {
   const TflTensor *t = tfl_out_tensor(op, i);
   if (!t || op->g->status) return;
   const Type *type = type_of(n);
-  if (t->dtype && type->kind == TK_TENSOR && type->dtype != t->dtype) {
+  bool pairs = tfl_is_complex(t) && type->dtype == DT_F32;
+  if (t->dtype && type->kind == TK_TENSOR && type->dtype != t->dtype && !pairs) {
     tfl_fail(op, "output '%s' is declared %s and computed as %s", t->name, dtype_name(t->dtype),
              dtype_name(type->dtype));
     return;

@@ -118,7 +118,12 @@ enum { CUDA_MAP_RANK = 5 };
   F(CudaResult, tensor_map, "cuTensorMapEncodeTiled", true,                                        \
     (CudaTensorMap * out, int type, uint32_t rank, void *at, const uint64_t *dims,                 \
      const uint64_t *strides, const uint32_t *box, const uint32_t *steps, int interleave,          \
-     int swizzle, int promotion, int fill))
+     int swizzle, int promotion, int fill))                                                        \
+  F(CudaResult, window_map, "cuTensorMapEncodeIm2col", true,                                       \
+    (CudaTensorMap * out, int type, uint32_t rank, void *at, const uint64_t *dims,                 \
+     const uint64_t *strides, const int *before, const int *after, uint32_t channels,              \
+     uint32_t pixels, const uint32_t *steps, int interleave, int swizzle, int promotion,           \
+     int fill))
 
 #define CUDA_NVRTC_API(F)                                                                          \
   F(const char *, rtc_error, "nvrtcGetErrorString", false, (NvrtcResult))                          \

@@ -13,6 +13,9 @@
 //   map ARG TYPE RANK dims.. strides.. box..
 //                  one more argument: a tensor map over argument ARG, innermost size first, strides in bytes from the second on; a size or
 //                  stride is a number, or `@N*M`: dim N of the kernel times M
+//   window ARG TYPE 4 dims.. strides.. box.. before.. after.. step..
+//                  likewise a map of windows over images (channels, x, y, images): the box is channels and pixels; of x and y follow the corners
+//                  of where a window's first tap may lie, counted from those of the image, and the step from one pixel to the next
 #ifndef TENON_RUNTIME_CUDA_CUDA_H
 #define TENON_RUNTIME_CUDA_CUDA_H
 
@@ -32,6 +35,9 @@ typedef struct CudaMap {
   int type, rank;  // as the library numbers types
   CudaNumber dim[5], stride[4];
   uint32_t box[5];
+  bool window;
+  int before[2], after[2];
+  uint32_t step[2];
 } CudaMap;
 typedef struct CudaRecord {
   int threads;  // 0: a kernel of items

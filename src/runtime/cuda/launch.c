@@ -42,15 +42,22 @@ static tenon_status put_map(Device *dev, const Op *o, const uint64_t *value, int
   const CudaMap *m = &o->code->record.map[i];
   uint64_t dims[CUDA_MAP_RANK], strides[CUDA_MAP_RANK] = {0};
   uint32_t ones[CUDA_MAP_RANK] = {1, 1, 1, 1, 1};
-  bool ok = m->arg < o->nargs && dev->api->tensor_map;
+  bool ok = m->arg < o->nargs && dev->api->tensor_map && (!m->window || dev->api->window_map);
   for (int k = 0; k < m->rank && ok; k++) ok = number(o, value, m->dim[k], &dims[k]);
   for (int k = 0; k < m->rank - 1 && ok; k++) ok = number(o, value, m->stride[k], &strides[k]);
   if (!ok)
     return fail(d, TENON_EUNSUPPORTED, NOWHERE, "kernel '%s': tensor map %d cannot be made",
                 o->kernel->name, i);
-  CudaResult r =
-      dev->api->tensor_map(&c->map[i], m->type, (uint32_t)m->rank, (void *)(uintptr_t)value[m->arg],
-                           dims, strides, m->box, ones, 0, CUDA_SWIZZLE_128, 3, 0);
+  void *at = (void *)(uintptr_t)value[m->arg];
+  if (m->window) {
+    uint32_t steps[] = {1, m->step[0], m->step[1], 1};
+    CudaResult w =
+        dev->api->window_map(&c->map[i], m->type, (uint32_t)m->rank, at, dims, strides, m->before,
+                             m->after, m->box[0], m->box[1], steps, 0, CUDA_SWIZZLE_128, 3, 0);
+    return cuda_check(dev, w, "cuTensorMapEncodeIm2col", o->kernel->name, d);
+  }
+  CudaResult r = dev->api->tensor_map(&c->map[i], m->type, (uint32_t)m->rank, at, dims, strides,
+                                      m->box, ones, 0, CUDA_SWIZZLE_128, 3, 0);
   return cuda_check(dev, r, "cuTensorMapEncodeTiled", o->kernel->name, d);
 }
 

@@ -70,7 +70,23 @@ static bool take_number(Str *line, CudaNumber *out) {
   return str_to_i64(word, &out->times) && out->times > 0;
 }
 
-static bool read_map(Str line, CudaRecord *r) {
+// Of a window: where it may lie, and its steps.
+static bool read_window(Str *line, CudaMap *m) {
+  int64_t v;
+  int *corner[2] = {m->before, m->after};
+  m->window = true;
+  for (int i = 0; i < 4; i++) {
+    if (!take_int(line, -128, 127, &v)) return false;
+    corner[i / 2][i % 2] = (int)v;
+  }
+  for (int i = 0; i < 2; i++) {
+    if (!take_int(line, 1, 8, &v)) return false;
+    m->step[i] = (uint32_t)v;
+  }
+  return m->rank == 4;
+}
+
+static bool read_map(Str line, CudaRecord *r, bool window) {
   int64_t arg, rank, box;
   Str type;
   if (r->nmaps == CUDA_MAPS) return false;
@@ -91,6 +107,7 @@ static bool read_map(Str line, CudaRecord *r) {
     if (!take_int(&line, 1, 256, &box)) return false;
     m->box[i] = (uint32_t)box;
   }
+  if (window && !read_window(&line, m)) return false;
   return m->type >= 0 && !take_word(&line, &type);
 }
 
@@ -98,7 +115,8 @@ static bool read_line(Str line, CudaRecord *r) {
   Str word, more;
   int64_t n = 0;
   if (!take_word(&line, &word)) return false;
-  if (str_is(word, "map")) return read_map(line, r);
+  if (str_is(word, "map") || str_is(word, "window"))
+    return read_map(line, r, str_is(word, "window"));
   if (str_is(word, "persistent"))
     r->persistent = true;
   else if (str_is(word, "early"))
@@ -144,10 +162,13 @@ void cuda_record_write(const CudaRecord *r, StrBuf *out) {
     const char *type = "f32";
     for (int64_t t = 0; t < ARRAY_LEN(map_type); t++)
       if (map_type[t].type == m->type) type = map_type[t].name;
-    strbuf_printf(out, LINE "map %d %s %d", m->arg, type, m->rank);
+    strbuf_printf(out, LINE "%s %d %s %d", m->window ? "window" : "map", m->arg, type, m->rank);
     for (int k = 0; k < m->rank; k++) put_number(out, m->dim[k]);
     for (int k = 0; k < m->rank - 1; k++) put_number(out, m->stride[k]);
     for (int k = 0; k < m->rank; k++) strbuf_printf(out, " %u", m->box[k]);
+    if (m->window)
+      strbuf_printf(out, " %d %d %d %d %u %u", m->before[0], m->before[1], m->after[0], m->after[1],
+                    m->step[0], m->step[1]);
     strbuf_putc(out, '\n');
   }
 }

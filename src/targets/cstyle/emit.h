@@ -87,8 +87,14 @@ const char *cs_replace(CEmit *e, const char *form, const char *name);  // every 
 void cs_block(CEmit *e, const LoopBlock *b);
 void cs_fault(CEmit *e, const char *when, int32_t check);  // where `when` is true the check failed
 
-// ---- tiles (emit_tile.c) ----
+// ---- tiles (emit_tile.c), and attention in them (emit_attention.c) ----
+enum { CS_TURN_PITCH = 40, CS_TURN_ROWS = 16 };  // where a warp turns its sums, in shared memory
 void cs_tile(CEmit *e, const LoopStmt *items, const LoopTile *t);
+void cs_tile_items(CEmit *e, const LoopStmt *items, const LoopTile *t);  // opens the loop over them
+void cs_tile_product(const LoopTile *t, int n, StrBuf *out);  // the instruction for n columns
+void cs_tile_rest(CEmit *e, const LoopTile *t);               // what is done with each sum
+void cs_attention_top(const LoopTile *t, StrBuf *out);
+void cs_attention(CEmit *e, const LoopStmt *items, const LoopTile *t);
 
 // ---- indices (emit_index.c) ----
 CLin cs_lin(CEmit *e, Dim d);

@@ -226,19 +226,20 @@ void cs_drop_guards(CEmit *e, int n, const LoopBound *g) {
 
 // ---- how large indices get ----
 
-// The largest magnitude on the way to the value; infinite where there is no bound.
-static double reach(Dim d) {
+// The largest magnitude of the value, as a sum of its terms'; *inner grows to that of what is divided on the way.  Infinite: no bound.
+static double reach(Dim d, double *inner) {
   double most = MAX(fabs((double)d->lo), fabs((double)d->hi)), sum = 0;
   if (d->kind == IE_CONST || d->kind == IE_SYM) return most;
   if (d->kind == IE_POISON) return (double)INFINITY;
   if (d->kind != IE_SUM) {
-    double a = reach(d->a), b = reach(d->b);
-    return MAX(a, b);
+    double a = reach(d->a, inner), b = reach(d->b, inner), both = MAX(a, b);
+    *inner = MAX(*inner, both);
+    return MIN(most, both);
   }
   for (int i = 0; i < d->nterms; i++) {
     double term = fabs((double)d->term[i].coef);
     for (int j = 0; j < d->term[i].natoms; j++) {
-      double atom = reach(d->term[i].atom[j]);
+      double atom = reach(d->term[i].atom[j], inner);
       term *= MAX(atom, 1);
     }
     sum += term;
@@ -246,7 +247,10 @@ static double reach(Dim d) {
   return sum;
 }
 
-static bool is_small_dim(Dim d) { return !d || reach(d) < 0x1p31; }
+static bool is_small_dim(Dim d) {
+  double inner = 0;
+  return !d || (reach(d, &inner) < 0x1p31 && inner < 0x1p31);
+}
 
 static bool small_guards(int n, const LoopBound *g) {
   for (int i = 0; i < n; i++)

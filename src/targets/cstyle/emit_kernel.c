@@ -79,11 +79,16 @@ static void parameters(CEmit *e, const char *name, bool scratch) {
     device_parameters(e, &b);
   else
     c_parameters(e, &b, scratch);
-  if (e->tile)
-    strbuf_puts(
-        &b, ", const __grid_constant__ tn_map tn_map_a, const __grid_constant__ tn_map tn_map_b");
+  bool maps = e->tile && !e->tile->is_attention;
+  if (maps && e->tile->a.form != TILE_VALUE)
+    strbuf_puts(&b, ", const __grid_constant__ tn_map tn_map_a");
+  if (maps) strbuf_puts(&b, ", const __grid_constant__ tn_map tn_map_b");
+  // Values are computed by several blocks of a multiprocessor, so that one waits while another computes.
+  bool values = maps && e->tile->a.form == TILE_VALUE && e->tile->groups == 1;
+  int blocks = !values ? 1 : e->tile->n <= 64 ? 3 : 2;
   const char *bounds =
-      e->tile ? str_printf(e->arena, "__launch_bounds__(%d, 1) ", e->c->record->threads) : "";
+      e->tile ? str_printf(e->arena, "__launch_bounds__(%d, %d) ", e->c->record->threads, blocks)
+              : "";
   cs_open(e, "%s %s%s(%s) {", e->sp->function, bounds, name, strbuf_text(&b));
 }
 

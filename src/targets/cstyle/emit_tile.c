@@ -5,6 +5,11 @@
 // and give it back when the products of the next one are under way.  Blocks go round over the tiles, in an order in which those that run at
 // one moment share rows and columns in the L2 cache.
 //
+// Where there are more warpgroups than rows by 64, they take turns along the contracted axis, and the first adds what the others have.
+//
+// Windows are fetched by the copy engine too, one tap and 64 channels at a time.  Values are computed by the threads of the first warpgroup, two
+// neighbours along the contracted axis each, and stored where the copy engine would have put them.
+//
 // The sums lie in registers as the instruction leaves them, eight columns by eight rows over a warp.  Each warp turns its own 16 rows, 32 columns at a
 // time, through shared memory, so that in what follows a warp's lanes are neighbouring columns, whatever it reads and stores.
 #include "loop/tile.h"
@@ -12,7 +17,7 @@
 #include "runtime/cuda/cuda.h"
 #include "targets/cstyle/emit.h"
 
-enum { TURN_PITCH = 40, TURN_ROWS = 16, WARP = 32, WARPGROUP = 128, BARRIER_BYTES = 128 };
+enum { WARP = 32, WARPGROUP = 128, BARRIER_BYTES = 128 };
 
 // ---- what all such kernels call ----
 
@@ -38,6 +43,18 @@ static const char tile_top[] =
     "TN_FN void tn_fetch(unsigned to, const tn_map *m, int x, int y, unsigned bar) {\n"
     "  asm volatile(\"cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];\"\n"
     "               :: \"r\"(to), \"l\"(m), \"r\"(x), \"r\"(y), \"r\"(bar) : \"memory\");\n}\n"
+    "TN_FN void tn_fetch_3(unsigned to, const tn_map *m, int x, int y, int z, unsigned bar) {\n"
+    "  asm volatile(\"cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], [%5];\"\n"
+    "               :: \"r\"(to), \"l\"(m), \"r\"(x), \"r\"(y), \"r\"(z), \"r\"(bar) : \"memory\");\n}\n"
+    "/* Pixels of the result from (x, y) of an image on, each at a tap's distance. */\n"
+    "TN_FN void tn_fetch_window(unsigned to, const tn_map *m, int c, int x, int y, int image, int dx, int dy, unsigned bar) {\n"
+    "  asm volatile(\"cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5}], [%6], {%7, %8};\"\n"
+    "               :: \"r\"(to), \"l\"(m), \"r\"(c), \"r\"(x), \"r\"(y), \"r\"(image), \"r\"(bar),\n"
+    "                  \"h\"((unsigned short)dx), \"h\"((unsigned short)dy) : \"memory\");\n}\n"
+    "/* Two elements of a row, where the copy engine puts them. */\n"
+    "TN_FN void tn_put_pair(unsigned to, int row, int pair, unsigned x) {\n"
+    "  const unsigned at = to + row * 128u + ((((unsigned)pair >> 2) ^ (row & 7u)) << 4) + (pair & 3u) * 4u;\n"
+    "  asm volatile(\"st.shared.b32 [%0], %1;\" :: \"r\"(at), \"r\"(x) : \"memory\");\n}\n"
     "/* Rows of 128 bytes, swizzled; groups of 8 rows lie 1024 bytes apart. */\n"
     "TN_FN unsigned long long tn_operand(unsigned at) {\n"
     "  return (unsigned long long)((at & 0x3ffff) >> 4) | 1ull << 16 | 64ull << 32 | 1ull << 62;\n}\n"
@@ -49,14 +66,14 @@ static const char tile_top[] =
 // clang-format on
 
 // The instruction names every register, so each number of columns has its own.
-static void put_product(const LoopTile *t, StrBuf *out) {
-  int regs = t->n / 2;
+void cs_tile_product(const LoopTile *t, int n, StrBuf *out) {
+  int regs = n / 2;
   const char *type = t->a.dtype == DT_BF16 ? "bf16" : "f16";
   strbuf_printf(out,
                 "TN_FN void tn_product(float (&d)[%d], unsigned long long a, unsigned long long b, "
                 "int more) {\n  asm volatile(\"{ .reg .pred p; setp.ne.b32 p, %%%d, 0; \"\n"
                 "    \"wgmma.mma_async.sync.aligned.m64n%dk16.f32.%s.%s {\"\n    \"",
-                regs, regs + 2, t->n, type, type);
+                regs, regs + 2, n, type, type);
   for (int i = 0; i < regs; i++) strbuf_printf(out, "%s%%%d", i ? ", " : "", i);
   strbuf_printf(out, "}, \"\n    \"%%%d, %%%d, p, 1, 1, 0, 0; }\"\n    : ", regs, regs + 1);
   for (int i = 0; i < regs; i++) strbuf_printf(out, "%s\"+f\"(d[%d])", i ? ", " : "", i);
@@ -65,7 +82,10 @@ static void put_product(const LoopTile *t, StrBuf *out) {
 
 void cs_tile_top(const LoopTile *t, StrBuf *out) {
   strbuf_puts(out, tile_top);
-  put_product(t, out);
+  if (t->is_attention)
+    cs_attention_top(t, out);
+  else
+    cs_tile_product(t, t->n, out);
 }
 
 // ---- how it is launched ----
@@ -84,34 +104,91 @@ static bool number_of(const CEmit *e, Dim d, int64_t times, CudaNumber *out) {
   return out->dim >= 0 && ck_mul(coef, times, &out->times) && out->times > 0;
 }
 
-// The copy engine wants strides of 16 bytes.
-static bool put_map(CEmit *e, const LoopTileOperand *o, Dim depth, int rows) {
+static int map_type(const LoopTileOperand *o) {
+  return o->dtype == DT_BF16 ? CUDA_MAP_BF16 : CUDA_MAP_F16;
+}
+
+static CudaMap *new_map(CEmit *e, const LoopTileOperand *o, int rank, int rows) {
   CudaRecord *r = e->c->record;
   CudaMap *m = &r->map[r->nmaps++];
   *m = (CudaMap){.arg = o->buffer,
-                 .type = o->dtype == DT_BF16 ? CUDA_MAP_BF16 : CUDA_MAP_F16,
-                 .rank = 2,
+                 .type = map_type(o),
+                 .rank = rank,
                  .box = {TILE_DEPTH_BYTES / 2, (uint32_t)rows}};
+  return m;
+}
+
+// The copy engine wants strides of 16 bytes.
+static bool put_matrix(CEmit *e, const LoopTileOperand *o, Dim depth, int rows) {
+  CudaMap *m = new_map(e, o, 2, rows);
   return number_of(e, depth, 1, &m->dim[0]) && number_of(e, o->rows, 1, &m->dim[1]) &&
          number_of(e, o->stride, cs_bytes(o->dtype), &m->stride[0]) && m->stride[0].times % 16 == 0;
+}
+
+// Rows of weights of a window: taps by channels, so that what fills up a tap's channels is 0.
+static bool put_taps(CEmit *e, const LoopTileOperand *o, const LoopWindow *w, int rows) {
+  CudaMap *m = new_map(e, o, 3, 1);
+  int64_t bytes = w->channels * cs_bytes(o->dtype);
+  m->box[2] = (uint32_t)rows;
+  m->dim[0] = (CudaNumber){-1, w->channels};
+  m->dim[1] = (CudaNumber){-1, w->taps[0] * w->taps[1]};
+  m->stride[0] = (CudaNumber){-1, bytes};
+  return bytes % 16 == 0 && number_of(e, o->rows, 1, &m->dim[2]) &&
+         number_of(e, o->stride, cs_bytes(o->dtype), &m->stride[1]);
+}
+
+// Innermost first.  The engine steps from the corner before the image over as many places as the result has.
+static bool put_window(CEmit *e, const LoopTileOperand *o, int rows) {
+  const LoopWindow *w = &o->window;
+  CudaMap *m = new_map(e, o, 4, rows);
+  int64_t bytes = w->channels * cs_bytes(o->dtype);
+  m->window = true;
+  m->dim[0] = (CudaNumber){-1, w->channels};
+  m->stride[0] = (CudaNumber){-1, bytes};
+  m->box[2] = m->box[3] = 1;
+  for (int i = 0; i < 2; i++) {
+    int axis = 1 - i;
+    m->dim[1 + i] = (CudaNumber){-1, w->in[axis]};
+    bytes *= w->in[axis];
+    m->stride[1 + i] = (CudaNumber){-1, bytes};
+    m->before[i] = (int)-w->lo[axis];
+    m->after[i] = (int)((w->out[axis] - 1) * w->stride[axis] + 1 - w->in[axis] - w->lo[axis]);
+    m->step[i] = (uint32_t)w->stride[axis];
+  }
+  return w->channels % 8 == 0 && number_of(e, w->images, 1, &m->dim[3]);
+}
+
+static bool put_maps(CEmit *e, const LoopTile *t) {
+  switch (t->a.form) {
+  case TILE_MATRIX:
+    return put_matrix(e, &t->a, t->depth, t->m) && put_matrix(e, &t->b, t->depth, t->n);
+  case TILE_WINDOW: return put_window(e, &t->a, t->m) && put_taps(e, &t->b, &t->a.window, t->n);
+  default: return put_matrix(e, &t->b, t->depth, t->n);
+  }
 }
 
 static int stage_bytes(const LoopTile *t) { return (t->m + t->n) * TILE_DEPTH_BYTES; }
 
 static int turn_bytes(const LoopTile *t) {
-  return t->groups * 4 * TURN_ROWS * TURN_PITCH * (int)sizeof(float);
+  return t->groups * 4 * CS_TURN_ROWS * CS_TURN_PITCH * (int)sizeof(float);
+}
+
+// Warpgroups that take turns along the contracted axis; 1: each has rows of its own.
+static int ways_of(const LoopTile *t) { return t->groups * TILE_ROWS / t->m; }
+
+static int part_bytes(const LoopTile *t) {
+  return (ways_of(t) - 1) * TILE_ROWS * t->n * (int)sizeof(float);
 }
 
 static void put_record(CEmit *e, const LoopTile *t) {
   CudaRecord *r = e->c->record;
   *r = (CudaRecord){.threads = WARPGROUP * (t->groups + 1),
-                    .shared_bytes =
-                        1024 + t->stages * stage_bytes(t) + BARRIER_BYTES + turn_bytes(t),
+                    .shared_bytes = 1024 + t->stages * stage_bytes(t) + BARRIER_BYTES +
+                                    turn_bytes(t) + part_bytes(t),
                     .cluster = 1,
-                    .persistent = true,
+                    .persistent = t->a.form != TILE_VALUE,
                     .early = true};
-  if (!put_map(e, &t->a, t->depth, t->m) || !put_map(e, &t->b, t->depth, t->n))
-    cs_fail(e, "a tile's operand does not lie as the copy engine wants it");
+  if (!put_maps(e, t)) cs_fail(e, "a tile's operand does not lie as the copy engine wants it");
   if (r->shared_bytes > 227 << 10) cs_fail(e, "a tile needs %d bytes", r->shared_bytes);
 }
 
@@ -132,15 +209,16 @@ static Dim across_of(Dim d, Dim item) {
   return NULL;
 }
 
-static void open_items(CEmit *e, const LoopStmt *items, const LoopTile *t) {
+void cs_tile_items(CEmit *e, const LoopStmt *items, const LoopTile *t) {
   Dim across = across_of(t->b.row, items->sym);
   const char *v = cs_name(e, items->sym->name);
   set_text(e, items->sym, v);
   cs_open(e, "for (long long tn_t = blockIdx.x; tn_t < items; tn_t += gridDim.x) {");
   if (across)
-    cs_line(e, "const long long %s = tn_order(tn_t, items, %s);", v, cs_dim(e, across));
+    cs_line(e, "const %s %s = (%s)tn_order(tn_t, items, %s);", e->index, v, e->index,
+            cs_dim(e, across));
   else
-    cs_line(e, "const long long %s = tn_t;", v);
+    cs_line(e, "const %s %s = (%s)tn_t;", e->index, v, e->index);
 }
 
 static const char *first_row(CEmit *e, const LoopTileOperand *o, Dim var) {
@@ -152,81 +230,216 @@ static void advance(CEmit *e, const LoopTile *t) {
   cs_line(e, "if (++tn_s == %d) tn_s = 0, tn_parity ^= 1u;", t->stages);
 }
 
-static void emit_fetching(CEmit *e, const LoopStmt *items, const LoopTile *t) {
-  static const int kept[] = {0, 0, 24, 32};
-  if (kept[t->groups])
-    cs_line(e, "asm volatile(\"setmaxnreg.dec.sync.aligned.u32 %d;\");", kept[t->groups]);
-  cs_open(e, "if (threadIdx.x == 0) {");
-  cs_line(e, "int tn_s = 0;");
-  cs_line(e, "unsigned tn_parity = 1; /* the ring begins empty */");
-  open_items(e, items, t);
-  cs_line(e, "const int tn_row = (int)(%s);", first_row(e, &t->a, t->rows->sym));
-  cs_line(e, "const int tn_col = (int)(%s);", first_row(e, &t->b, t->cols->sym));
+static void open_stage(CEmit *e, const LoopTile *t) {
   cs_open(e, "for (int tn_k = 0; tn_k < tn_blocks; tn_k++) {");
   cs_line(e, "const unsigned tn_at = tn_ring + tn_s * %du, tn_full = tn_bars + tn_s * 16u;",
           stage_bytes(t));
   cs_line(e, "tn_bar_wait(tn_full + 8, tn_parity);");
+}
+
+static void fetch_matrices(CEmit *e, const LoopTile *t) {
+  cs_line(e, "const int tn_row = (int)(%s);", first_row(e, &t->a, t->rows->sym));
+  open_stage(e, t);
   cs_line(e, "tn_bar_expect(tn_full, %d);", stage_bytes(t));
   cs_line(e, "tn_fetch(tn_at, &tn_map_a, tn_k * %d, tn_row, tn_full);", TILE_DEPTH_BYTES / 2);
   cs_line(e, "tn_fetch(tn_at + %d, &tn_map_b, tn_k * %d, tn_col, tn_full);",
           t->m * TILE_DEPTH_BYTES, TILE_DEPTH_BYTES / 2);
   advance(e, t);
   cs_close(e);
+}
+
+static void fetch_windows(CEmit *e, const LoopTile *t) {
+  const LoopWindow *w = &t->a.window;
+  long long line = (long long)w->out[1], image = (long long)(w->out[0] * w->out[1]);
+  cs_line(e, "const int tn_row = (int)(%s);", first_row(e, &t->a, t->rows->sym));
+  cs_line(e, "const int tn_image = tn_row / %lld, tn_in = tn_row %% %lld;", image, image);
+  cs_line(e, "const int tn_y = tn_in / %lld * %d - %d;", line, (int)w->stride[0], (int)w->lo[0]);
+  cs_line(e, "const int tn_x = tn_in %% %lld * %d - %d;", line, (int)w->stride[1], (int)w->lo[1]);
+  cs_line(e, "int tn_c = 0, tn_tap = 0, tn_dx = 0, tn_dy = 0;");
+  open_stage(e, t);
+  cs_line(e, "tn_bar_expect(tn_full, %d);", stage_bytes(t));
+  cs_line(e,
+          "tn_fetch_window(tn_at, &tn_map_a, tn_c, tn_x, tn_y, tn_image, tn_dx, tn_dy, tn_full);");
+  cs_line(e, "tn_fetch_3(tn_at + %d, &tn_map_b, tn_c, tn_tap, tn_col, tn_full);",
+          t->m * TILE_DEPTH_BYTES);
+  cs_open(e, "if ((tn_c += %d) >= %lld) {", TILE_DEPTH_BYTES / 2, (long long)w->channels);
+  cs_line(e, "tn_c = 0, tn_tap++;");
+  cs_line(e, "if ((tn_dx += %d) == %d) tn_dx = 0, tn_dy += %d;", (int)w->dilation[1],
+          (int)(w->taps[1] * w->dilation[1]), (int)w->dilation[0]);
   cs_close(e);
+  advance(e, t);
   cs_close(e);
+}
+
+enum { TOGETHER = 8 };  // rows of a thread whose loads are under way at once
+
+// One of a pair of neighbours; 0 beyond the contracted axis.  No branches, which would keep loads apart.
+static void put_element(CEmit *e, const LoopTile *t, const char *name, const char *at) {
+  set_text(e, t->sum->sym, at);
+  cs_new_statement(e, t->a.value);
+  CVal v = cs_expr(e, t->a.value);
+  cs_line(e, "const unsigned %s = %s_in ? %s : 0u;", name, at, v.text);
+}
+
+// Places of a thread's pair along the contracted axis, and whether they are there; the last one stands in for those that are not.
+static void put_places(CEmit *e, const LoopTile *t) {
+  static const char *const name[] = {"tn_low_k", "tn_high_k"};
+  const char *depth = cs_dim(e, t->depth);
+  for (int i = 0; i < 2; i++) {
+    cs_line(e, "int %s = tn_k * %d + tn_pair * 2 + %d;", name[i], TILE_DEPTH_BYTES / 2, i);
+    cs_line(e, "const bool %s_in = %s < %s;", name[i], name[i], depth);
+    cs_line(e, "if (!%s_in) %s = (int)(%s) - 1;", name[i], name[i], depth);
+  }
+}
+
+static void compute_values(CEmit *e, const LoopTile *t) {
+  const char *i = cs_name(e, t->rows->sym->name);
+  cs_line(e, "const int tn_pair = threadIdx.x %% %d;", WARP);
+  open_stage(e, t);
+  cs_open(e, "if (threadIdx.x == 0) {");
+  cs_line(e, "tn_bar_expect(tn_full, %d);", t->n * TILE_DEPTH_BYTES);
+  cs_line(e, "tn_fetch(tn_at + %d, &tn_map_b, tn_k * %d, tn_col, tn_full);",
+          t->m * TILE_DEPTH_BYTES, TILE_DEPTH_BYTES / 2);
+  cs_close(e);
+  put_places(e, t);
+  cs_open(e, "for (int tn_g = 0; tn_g < %d; tn_g++) {", t->m / (TOGETHER * WARPGROUP / WARP));
+  cs_line(e, "unsigned tn_v[%d];", TOGETHER);
+  cs_line(e, "#pragma unroll");
+  cs_open(e, "for (int tn_r = 0; tn_r < %d; tn_r++) {", TOGETHER);
+  cs_line(e, "const int %s = threadIdx.x / %d + (tn_g * %d + tn_r) * 4;", i, WARP, TOGETHER);
+  set_text(e, t->rows->sym, i);
+  put_element(e, t, "tn_low", "tn_low_k");
+  put_element(e, t, "tn_high", "tn_high_k");
+  cs_line(e, "tn_v[tn_r] = (tn_low & 0xffffu) | tn_high << 16;");
+  cs_close(e);
+  cs_line(e, "#pragma unroll");
+  cs_line(e, "for (int tn_r = 0; tn_r < %d; tn_r++)", TOGETHER);
+  cs_line(e,
+          "  tn_put_pair(tn_at, threadIdx.x / %d + (tn_g * %d + tn_r) * 4, tn_pair, tn_v[tn_r]);",
+          WARP, TOGETHER);
+  cs_close(e);
+  cs_line(e, "asm volatile(\"fence.proxy.async.shared::cta;\" ::: \"memory\");");
+  cs_line(e, "__syncwarp();");
+  cs_line(e, "if (tn_pair == 0) tn_bar_arrive(tn_full);");
+  advance(e, t);
+  cs_close(e);
+}
+
+static bool by_threads(const LoopTile *t) { return t->a.form == TILE_VALUE; }
+
+static void emit_fetching(CEmit *e, const LoopStmt *items, const LoopTile *t) {
+  static const int kept[] = {0, 0, 24, 32}, kept_by_threads[] = {0, 0, 88, 0};
+  int registers = (by_threads(t) ? kept_by_threads : kept)[t->groups];
+  if (registers) cs_line(e, "asm volatile(\"setmaxnreg.dec.sync.aligned.u32 %d;\");", registers);
+  if (!by_threads(t)) cs_open(e, "if (threadIdx.x == 0) {");
+  cs_line(e, "int tn_s = 0;");
+  cs_line(e, "unsigned tn_parity = 1; /* the ring begins empty */");
+  cs_tile_items(e, items, t);
+  cs_line(e, "const int tn_col = (int)(%s);", first_row(e, &t->b, t->cols->sym));
+  if (by_threads(t))
+    compute_values(e, t);
+  else if (t->a.form == TILE_WINDOW)
+    fetch_windows(e, t);
+  else
+    fetch_matrices(e, t);
+  cs_close(e);
+  if (!by_threads(t)) cs_close(e);
+}
+
+// Where the next block lies in the ring: one after the other, or where warpgroups take turns by its number among all.
+static void open_blocks(CEmit *e, const LoopTile *t) {
+  int ways = ways_of(t);
+  if (ways == 1) {
+    cs_open(e, "for (int tn_k = 0; tn_k < tn_blocks; tn_k++) {");
+    return;
+  }
+  cs_line(e, "#pragma unroll");
+  cs_line(e, "for (int q = 0; q < %d; q++) tn_sum[q] = 0.0f;", t->n / 2);
+  cs_open(e, "for (int tn_k = tn_who; tn_k < tn_blocks; tn_k += %d) {", ways);
+  cs_line(e, "const unsigned tn_number = tn_done + tn_k, tn_parity = tn_number / %du & 1u;",
+          t->stages);
+  cs_line(e, "const int tn_s = (int)(tn_number %% %du);", t->stages);
 }
 
 // One batch of products stays under way: when it is, those before it have read their stage.
 static void emit_products(CEmit *e, const LoopTile *t) {
+  bool turns = ways_of(t) > 1;
   cs_line(e, "int tn_before = -1;");
-  cs_open(e, "for (int tn_k = 0; tn_k < tn_blocks; tn_k++) {");
+  open_blocks(e, t);
   cs_line(e, "const unsigned tn_at = tn_ring + tn_s * %du;", stage_bytes(t));
   cs_line(e, "tn_bar_wait(tn_bars + tn_s * 16u, tn_parity);");
-  cs_line(e, "const unsigned long long tn_a = tn_operand(tn_at + tn_who * %du);",
-          TILE_ROWS * TILE_DEPTH_BYTES);
+  cs_line(e, "const unsigned long long tn_a = tn_operand(tn_at + %s * %du);",
+          turns ? "0" : "tn_who", TILE_ROWS * TILE_DEPTH_BYTES);
   cs_line(e, "const unsigned long long tn_b = tn_operand(tn_at + %du);", t->m * TILE_DEPTH_BYTES);
   cs_line(e, "asm volatile(\"wgmma.fence.sync.aligned;\" ::: \"memory\");");
   cs_line(e, "#pragma unroll");
-  cs_line(e,
-          "for (int q = 0; q < 4; q++) tn_product(tn_sum, tn_a + q * 2, tn_b + q * 2, tn_k | q);");
+  cs_line(e, "for (int q = 0; q < 4; q++) tn_product(tn_sum, tn_a + q * 2, tn_b + q * 2, %s | q);",
+          turns ? "(tn_k - tn_who)" : "tn_k");
   cs_line(e, "asm volatile(\"wgmma.commit_group.sync.aligned;\" ::: \"memory\");");
   cs_line(e, "asm volatile(\"wgmma.wait_group.sync.aligned 1;\" ::: \"memory\");");
   cs_line(e, "if (tn_before >= 0 && tn_lane == 0) tn_bar_arrive(tn_bars + tn_before * 16u + 8);");
   cs_line(e, "tn_before = tn_s;");
-  advance(e, t);
+  if (!turns) advance(e, t);
   cs_close(e);
   cs_line(e, "asm volatile(\"wgmma.wait_group.sync.aligned 0;\" ::: \"memory\");");
   cs_line(e, "#pragma unroll");
   cs_line(e, "for (int q = 0; q < %d; q++) asm volatile(\"\" : \"+f\"(tn_sum[q]) :: \"memory\");",
           t->n / 2);
-  cs_line(e, "if (tn_lane == 0) tn_bar_arrive(tn_bars + tn_before * 16u + 8);");
+  cs_line(e, "if (tn_before >= 0 && tn_lane == 0) tn_bar_arrive(tn_bars + tn_before * 16u + 8);");
+}
+
+// The first warpgroup adds what the others have, in their order.
+static void join_sums(CEmit *e, const LoopTile *t) {
+  int ways = ways_of(t), regs = t->n / 2;
+  const char *meet =
+      str_printf(e->arena, "asm volatile(\"bar.sync 1, %d;\" ::: \"memory\");", ways * WARPGROUP);
+  cs_line(e, "tn_done += tn_blocks;");
+  cs_line(e, "float *const tn_part = tn_parts + threadIdx.x %% %d;", WARPGROUP);
+  cs_open(e, "if (tn_who > 0) {");
+  cs_line(e, "#pragma unroll");
+  cs_line(e, "for (int q = 0; q < %d; q++) tn_part[((tn_who - 1) * %d + q) * %d] = tn_sum[q];",
+          regs, regs, WARPGROUP);
+  cs_close(e);
+  cs_line(e, "%s", meet);
+  cs_open(e, "if (tn_who == 0) {");
+  cs_line(e, "#pragma unroll");
+  cs_line(e, "for (int g = 0; g < %d; g++)", ways - 1);
+  cs_line(e, "  #pragma unroll");
+  cs_line(e, "  for (int q = 0; q < %d; q++) tn_sum[q] += tn_part[(g * %d + q) * %d];", regs, regs,
+          WARPGROUP);
+  cs_close(e);
+  cs_line(e, "%s", meet);
 }
 
 // What is done with each sum: rows of this warp, columns by lanes.
 static void emit_sums(CEmit *e, const LoopTile *t, bool inside) {
   e->inside = inside;
   const char *i = cs_name(e, t->rows->sym->name), *j = cs_name(e, t->cols->sym->name);
-  LoopBlock rest = {t->cols->body.n - 1, t->cols->body.v + 1};
+  LoopBlock rest = {t->cols->body.n - t->after, t->cols->body.v + t->after};
   cs_line(e, "#pragma unroll");
   cs_open(e, "for (int tn_c = 0; tn_c < %d; tn_c++) {", t->n / WARP);
   cs_line(e, "__syncwarp();");
   cs_line(e, "#pragma unroll");
   cs_open(e, "for (int q = 0; q < 4; q++) {");
   cs_line(e, "float *const tn_to = tn_turn + (tn_lane >> 2) * %d + q * 8 + (tn_lane & 3) * 2;",
-          TURN_PITCH);
+          CS_TURN_PITCH);
   cs_line(e, "const float *const tn_d = tn_sum + (tn_c * 4 + q) * 4;");
   cs_line(e, "*(float2 *)tn_to = make_float2(tn_d[0], tn_d[1]);");
-  cs_line(e, "*(float2 *)(tn_to + %d) = make_float2(tn_d[2], tn_d[3]);", 8 * TURN_PITCH);
+  cs_line(e, "*(float2 *)(tn_to + %d) = make_float2(tn_d[2], tn_d[3]);", 8 * CS_TURN_PITCH);
   cs_close(e);
   cs_line(e, "__syncwarp();");
   cs_line(e, "const int %s = tn_c * %d + tn_lane;", j, WARP);
   cs_line(e, "#pragma unroll");
-  cs_open(e, "for (int tn_r = 0; tn_r < %d; tn_r++) {", TURN_ROWS);
-  cs_line(e, "const int %s = tn_who * %d + tn_warp * %d + tn_r;", i, TILE_ROWS, TURN_ROWS);
-  cs_line(e, "const float tn_value = tn_turn[tn_r * %d + tn_lane];", TURN_PITCH);
+  cs_open(e, "for (int tn_r = 0; tn_r < %d; tn_r++) {", CS_TURN_ROWS);
+  cs_line(e, "const int %s = tn_who * %d + tn_warp * %d + tn_r;", i, TILE_ROWS, CS_TURN_ROWS);
+  cs_line(e, "const float tn_value = tn_turn[tn_r * %d + tn_lane];", CS_TURN_PITCH);
   set_text(e, t->rows->sym, i);
   set_text(e, t->cols->sym, j);
   e->var[t->sum->var] = (CVal){.text = "tn_value", .dtype = DT_F32};
+  if (t->is_attention) {
+    cs_line(e, "const float tn_total = tn_totals[tn_r];");
+    e->var[t->attention.total->var] = (CVal){.text = "tn_total", .dtype = DT_F32};
+  }
   cs_block(e, &rest);
   cs_close(e);
   cs_close(e);
@@ -234,7 +447,7 @@ static void emit_sums(CEmit *e, const LoopTile *t, bool inside) {
 }
 
 // Tiles that lie wholly within the result ask for nothing: so all that they read is under way at once.
-static void emit_rest(CEmit *e, const LoopTile *t) {
+void cs_tile_rest(CEmit *e, const LoopTile *t) {
   const char *row = first_row(e, &t->a, t->rows->sym), *col = first_row(e, &t->b, t->cols->sym);
   cs_open(e, "if (%s + %d <= %s && %s + %d <= %s) {", row, t->m, cs_dim(e, t->a.rows), col, t->n,
           cs_dim(e, t->b.rows));
@@ -246,45 +459,76 @@ static void emit_rest(CEmit *e, const LoopTile *t) {
 }
 
 static void emit_computing(CEmit *e, const LoopStmt *items, const LoopTile *t) {
-  static const int taken[] = {0, 0, 240, 160};
-  if (taken[t->groups])
-    cs_line(e, "asm volatile(\"setmaxnreg.inc.sync.aligned.u32 %d;\");", taken[t->groups]);
+  static const int taken[] = {0, 0, 240, 160}, beside_threads[] = {0, 0, 208, 0};
+  int registers = (by_threads(t) ? beside_threads : taken)[t->groups];
+  if (registers) cs_line(e, "asm volatile(\"setmaxnreg.inc.sync.aligned.u32 %d;\");", registers);
   cs_line(e, "const int tn_who = threadIdx.x / %d - 1, tn_lane = threadIdx.x %% %d;", WARPGROUP,
           WARP);
   cs_line(e, "const int tn_warp = threadIdx.x %% %d / %d;", WARPGROUP, WARP);
   cs_line(e, "float *const tn_turn = tn_turns + (tn_who * 4 + tn_warp) * %d;",
-          TURN_ROWS * TURN_PITCH);
+          CS_TURN_ROWS * CS_TURN_PITCH);
   cs_line(e, "float tn_sum[%d];", t->n / 2);
-  cs_line(e, "int tn_s = 0;");
-  cs_line(e, "unsigned tn_parity = 0;");
-  open_items(e, items, t);
+  bool turns = ways_of(t) > 1;
+  if (turns)
+    cs_line(e, "unsigned tn_done = 0;");
+  else
+    cs_line(e, "int tn_s = 0;");
+  if (!turns) cs_line(e, "unsigned tn_parity = 0;");
+  cs_tile_items(e, items, t);
   emit_products(e, t);
-  emit_rest(e, t);
+  if (turns) {
+    join_sums(e, t);
+    cs_open(e, "if (tn_who == 0) {");
+  }
+  cs_tile_rest(e, t);
+  if (turns) cs_close(e);
   cs_close(e);
 }
 
 // ---- the kernel ----
 
+static void put_blocks(CEmit *e, const LoopTile *t) {
+  const LoopWindow *w = &t->a.window;
+  int block = TILE_DEPTH_BYTES / 2;
+  if (t->a.form == TILE_WINDOW)
+    cs_line(e, "const int tn_blocks = %lld;",
+            (long long)(w->taps[0] * w->taps[1] * ((w->channels + block - 1) / block)));
+  else
+    cs_line(e, "const int tn_blocks = (int)((%s + %d) / %d);", cs_dim(e, t->depth), block - 1,
+            block);
+}
+
+static void begin_ring(CEmit *e, const LoopTile *t) {
+  cs_open(e, "if (threadIdx.x == 0) {");
+  if (!by_threads(t))
+    cs_line(e, "asm volatile(\"prefetch.tensormap [%%0];\" :: \"l\"(&tn_map_a) : \"memory\");");
+  cs_line(e, "asm volatile(\"prefetch.tensormap [%%0];\" :: \"l\"(&tn_map_b) : \"memory\");");
+  cs_open(e, "for (int s = 0; s < %d; s++) {", t->stages);
+  cs_line(e, "tn_bar_init(tn_bars + s * 16, %d);", by_threads(t) ? 1 + WARPGROUP / WARP : 1);
+  cs_line(e, "tn_bar_init(tn_bars + s * 16 + 8, %d);", t->groups / ways_of(t) * 4);
+  cs_close(e);
+  cs_line(e, "asm volatile(\"fence.mbarrier_init.release.cluster;\" ::: \"memory\");");
+  cs_close(e);
+}
+
 void cs_tile(CEmit *e, const LoopStmt *items, const LoopTile *t) {
+  if (t->is_attention) {
+    cs_attention(e, items, t);
+    return;
+  }
   put_record(e, t);
-  e->buffer_used[t->a.buffer] = e->buffer_used[t->b.buffer] = true;
+  if (!by_threads(t)) e->buffer_used[t->a.buffer] = true;
+  e->buffer_used[t->b.buffer] = true;
   cs_line(e, "extern __shared__ unsigned char tn_raw[];");
   cs_line(e, "const unsigned tn_ring = (tn_shared_at(tn_raw) + 1023u) & ~1023u;");
   cs_line(e, "const unsigned tn_bars = tn_ring + %du; /* a stage's full and empty */",
           t->stages * stage_bytes(t));
   cs_line(e, "float *const tn_turns = (float *)(tn_raw + (tn_bars + %du - tn_shared_at(tn_raw)));",
           BARRIER_BYTES);
-  cs_line(e, "const int tn_blocks = (int)((%s + %d) / %d);", cs_dim(e, t->depth),
-          TILE_DEPTH_BYTES / 2 - 1, TILE_DEPTH_BYTES / 2);
-  cs_open(e, "if (threadIdx.x == 0) {");
-  cs_line(e, "asm volatile(\"prefetch.tensormap [%%0];\" :: \"l\"(&tn_map_a) : \"memory\");");
-  cs_line(e, "asm volatile(\"prefetch.tensormap [%%0];\" :: \"l\"(&tn_map_b) : \"memory\");");
-  cs_open(e, "for (int s = 0; s < %d; s++) {", t->stages);
-  cs_line(e, "tn_bar_init(tn_bars + s * 16, 1);");
-  cs_line(e, "tn_bar_init(tn_bars + s * 16 + 8, %d);", t->groups * 4);
-  cs_close(e);
-  cs_line(e, "asm volatile(\"fence.mbarrier_init.release.cluster;\" ::: \"memory\");");
-  cs_close(e);
+  if (ways_of(t) > 1)
+    cs_line(e, "float *const tn_parts = tn_turns + %d;", turn_bytes(t) / (int)sizeof(float));
+  put_blocks(e, t);
+  begin_ring(e, t);
   cs_line(e, "__syncthreads();");
   cs_line(e, "asm volatile(\"griddepcontrol.launch_dependents;\" ::: \"memory\");");
   cs_line(e, "asm volatile(\"griddepcontrol.wait;\" ::: \"memory\");");

@@ -1,0 +1,176 @@
+// tile_attention.c -- attention for machines with units for matrices: a block of 64 queries of one head an item (loop/tile.h).
+//
+// The loops say three reductions over the keys, one after the other, each with its own products; what is made of them goes over the keys once.
+// Operands are 16-bit floats that lie along the elements of a head; all else is another template's.
+#include "lower/attention.h"
+
+#include "eval/attention.h"
+#include "loop/tile.h"
+#include "lower/templates.h"
+
+#include <math.h>
+
+typedef struct TileAttention {
+  Attention a;
+  Dim keys;         // how many a query may see
+  LoopBound query;  // of the block
+  LoopBound column;
+} TileAttention;
+
+static const LoopExpr *op(TileAttention *t, LoopOp o, const LoopExpr *x, const LoopExpr *y) {
+  return loop_op(t->a.e.k, o, x, y, NULL);
+}
+static const LoopExpr *real(TileAttention *t, double v) { return loop_float(t->a.e.k, DT_F32, v); }
+
+// ---- scores ----
+
+static const LoopExpr *mask_at(TileAttention *t, Dim key) {
+  Attention *a = &t->a;
+  Elem *e = &a->e;
+  const Type *m = type_of(a->mask);
+  Dim all[4] = {a->b, a->h, t->query.sym, key}, at[4];
+  for (int i = 0; i < m->rank; i++)
+    at[i] = ie_is(m->dims[i], 1) && i < m->rank - 1 ? e->pool->zero : all[i + 4 - m->rank];
+  e->guard[e->nguards++] = t->query;
+  elem_forget(e);
+  const LoopExpr *x = elem_at(e, a->mask, at);
+  elem_unguard(e, 0);
+  elem_forget(e);
+  return x;
+}
+
+// Where the key lies outside what the query sees the score is -infinity.
+static const LoopExpr *seen(TileAttention *t, const LoopExpr *x, Dim key) {
+  const Attention *a = &t->a;
+  LoopKernel *k = a->e.k;
+  IntPool *p = a->e.pool;
+  int64_t right = a->at->is_causal ? 0 : a->at->right_window_size, left = a->at->left_window_size;
+  const LoopExpr *at = loop_index(k, key), *off = real(t, -INFINITY);
+  if (right >= 0) {
+    Dim last = ie_addc(p, t->query.value, right);
+    x = loop_op(k, LOOP_select, op(t, LOOP_le, at, loop_index(k, last)), x, off);
+  }
+  if (left >= 0) {
+    Dim first = ie_addc(p, t->query.value, -left);
+    x = loop_op(k, LOOP_select, op(t, LOOP_le, loop_index(k, first), at), x, off);
+  }
+  return x;
+}
+
+static const LoopExpr *masked(TileAttention *t, const LoopExpr *x, Dim key) {
+  Attention *a = &t->a;
+  LoopKernel *k = a->e.k;
+  const LoopExpr *off = real(t, -INFINITY);
+  x = op(t, LOOP_mul, x, real(t, a->scale));
+  if (a->at->softcap > 0) {
+    const LoopExpr *cap = real(t, a->at->softcap);
+    x = op(t, LOOP_mul, loop_op(k, LOOP_tanh, op(t, LOOP_div, x, cap), NULL, NULL), cap);
+  }
+  if (a->mask) {
+    const LoopExpr *m = mask_at(t, key);
+    if (!m) return NULL;
+    if (m->dtype == DT_BOOL) {
+      x = loop_op(k, LOOP_select, m, x, off);
+    } else {
+      m = loop_let(&a->e.b, loop_cast(k, DT_F32, m));
+      x = loop_op(k, LOOP_select, op(t, LOOP_eq, m, off), off, op(t, LOOP_add, x, m));
+    }
+  }
+  return seen(t, x, key);
+}
+
+static const LoopExpr *score(TileAttention *t, Dim key) {
+  Attention *a = &t->a;
+  Elem *e = &a->e;
+  Dim d = loop_reduce(&e->b, LOOP_add, "d", ie_const(e->pool, a->size), 1);
+  e->guard[e->nguards++] = t->query;
+  elem_forget(e);
+  const LoopExpr *q = attention_head(a, a->anchor->src[0], a->h, a->size, t->query.sym, d);
+  elem_unguard(e, 0);
+  elem_forget(e);
+  const LoopExpr *k = attention_head(a, a->run[0].k, a->kv_head, a->size, key, d);
+  if (!q || !k) return NULL;
+  return masked(t, loop_yield(&e->b, op(t, LOOP_mul, q, k)), key);
+}
+
+// ---- the loops ----
+
+static const LoopExpr *weight(TileAttention *t, Dim key, const LoopExpr *top) {
+  const LoopExpr *x = score(t, key);
+  return x ? loop_op(t->a.e.k, LOOP_exp, op(t, LOOP_sub, x, top), NULL, NULL) : NULL;
+}
+
+static const LoopExpr *value_at(TileAttention *t, Dim key) {
+  Attention *a = &t->a;
+  Elem *e = &a->e;
+  e->guard[e->nguards++] = t->column;
+  elem_forget(e);
+  const LoopExpr *v = attention_head(a, a->run[0].v, a->kv_head, a->vsize, key, t->column.sym);
+  elem_unguard(e, 0);
+  elem_forget(e);
+  return v;
+}
+
+static bool reductions(TileAttention *t, const LoopExpr **total, const LoopExpr **sum) {
+  Elem *e = &t->a.e;
+  LoopKernel *k = e->k;
+  Dim key = loop_reduce(&e->b, LOOP_max, "key", t->keys, 1);
+  const LoopExpr *x = score(t, key);
+  if (!x) return false;
+  const LoopExpr *most = loop_yield(&e->b, x);
+  const LoopExpr *none = op(t, LOOP_eq, most, real(t, -INFINITY));
+  const LoopExpr *top = loop_let(&e->b, loop_op(k, LOOP_select, none, real(t, 0), most));
+  key = loop_reduce(&e->b, LOOP_add, "key", t->keys, 1);
+  *total = loop_yield(&e->b, weight(t, key, top));
+  key = loop_reduce(&e->b, LOOP_add, "key", t->keys, 1);
+  const LoopExpr *v = value_at(t, key);
+  if (!v || v->kind != LX_OP || v->op != LOOP_cast) return false;
+  const LoopExpr *w = loop_cast(k, v->src[0]->dtype, weight(t, key, top));
+  w = loop_cast(k, DT_F32, w);
+  *sum = loop_yield(&e->b, op(t, LOOP_mul, w, v));
+  return true;
+}
+
+static bool build(TileAttention *t, int columns) {
+  Attention *a = &t->a;
+  Elem *e = &a->e;
+  IntPool *p = e->pool;
+  const LoopExpr *total, *sum;
+  attention_items(a);
+  Dim i = loop_tile(&e->b, "i", a->queries, 2), c = loop_tile(&e->b, "c", columns, 1);
+  t->query = (LoopBound){loop_sym(e->k, "query", a->seq), ie_add(p, a->q0, i), a->seq};
+  Dim n = ie_const(p, a->vsize);
+  t->column = (LoopBound){loop_sym(e->k, "column", n), c, n};
+  t->keys = a->total;
+  if (a->at->is_causal)  // those that the last query of the block sees
+    t->keys = ie_min(p, t->keys, ie_addc(p, a->q0, a->queries));
+  if (!reductions(t, &total, &sum)) return false;
+  const LoopExpr *zero = real(t, 0), *by = op(t, LOOP_div, real(t, 1), total);
+  by = loop_op(e->k, LOOP_select, op(t, LOOP_eq, total, zero), zero, by);
+  e->guard[e->nguards++] = t->column;
+  a->ragged = true;
+  bool ok = attention_store(a, op(t, LOOP_mul, sum, by), i, t->column.sym);
+  elem_unguard(e, 0);
+  for (int depth = 0; depth < 3; depth++) loop_end(&e->b);
+  return ok;
+}
+
+tenon_status lower_tile_attention(Lowering *lo, const Node *fused, Lowered *out) {
+  TileAttention *t = arena_new(lo->arena, TileAttention);
+  Attention *a = &t->a;
+  LoopTile found;
+  if (!lo->target.tiles || !attention_begin(a, lo, fused) || a->nruns != 1 || a->nonpad)
+    return TENON_EUNSUPPORTED;
+  bool fits =
+      a->t == DT_F32 && a->size % 8 == 0 && a->vsize % 8 == 0 && a->size <= 128 && a->vsize <= 128;
+  if (!fits) return TENON_EUNSUPPORTED;
+  int columns = a->vsize <= 64 ? 64 : 128;
+  a->queries = TILE_ROWS;
+  a->offset = a->e.pool->zero;
+  if (!build(t, columns)) return TENON_EUNSUPPORTED;
+  elem_finish(&a->e,
+              str_printf(lo->arena, "tile attention %dx%d keys %d", TILE_ROWS, columns, TILE_KEYS),
+              out);
+  return loop_find_tile(out->kernel, &found) && !out->kernel->nchecks ? TENON_OK
+                                                                      : TENON_EUNSUPPORTED;
+}

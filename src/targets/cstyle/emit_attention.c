@@ -1,0 +1,284 @@
+// emit_attention.c -- attention in `tile` loops as CUDA for chips with warpgroup products (9.0a): loop/tile.h has what it means.
+//
+// A block is one warpgroup; several are on a multiprocessor at once, so that one computes while others wait.  Queries stay in shared memory; keys and
+// values come in blocks of 64, the next one under way while this one is multiplied, copied by the threads themselves in pieces of 16 bytes:
+// so they may lie in memory with any steps.  The three reductions of the loops are one pass: sums are scaled down where the greatest score grows.
+//
+// The scores lie in registers as the instruction leaves them, which is how it takes its first operand: weights go there rounded, with no
+// exchange between threads.  A query's greatest score and sum are formed by the four threads that have its scores.
+#include "loop/tile.h"
+#include "runtime/cuda/cuda.h"
+#include "targets/cstyle/emit.h"
+
+enum { THREADS = 128, STAGES = 2, ROW_BYTES = 128, PIECE = 8, WARPS = 4 };
+
+// ---- what such kernels call ----
+
+// clang-format off
+static const char attention_top[] =
+    "TN_FN void tn_copy(unsigned to, const void *from, int there) {\n"
+    "  asm volatile(\"cp.async.cg.shared.global [%0], [%1], 16, %2;\" :: \"r\"(to), \"l\"(from), \"r\"(there ? 16 : 0) : \"memory\");\n}\n"
+    "/* Where 8 elements of a row lie: columns by 64, rows of 128 bytes, swizzled. */\n"
+    "TN_FN unsigned tn_piece(unsigned at, int rows, int row, int column) {\n"
+    "  return at + column / 64 * (rows * 128) + row * 128 + (((column / 8 & 7) ^ (row & 7)) << 4);\n}\n"
+    "/* Values lie along the columns: groups of 8 keys are 1024 bytes apart, of 64 columns `across`. */\n"
+    "TN_FN unsigned long long tn_values(unsigned at, unsigned across) {\n"
+    "  return (unsigned long long)((at & 0x3ffff) >> 4) | (unsigned long long)(across >> 4) << 16 | 64ull << 32 | 1ull << 62;\n}\n"
+    "TN_FN float tn_exp2(float x) {\n"
+    "  float y;\n"
+    "  asm(\"ex2.approx.ftz.f32 %0, %1;\" : \"=f\"(y) : \"f\"(x));\n"
+    "  return y;\n}\n"
+    "TN_FN float tn_most(float x) {\n"
+    "  x = fmaxf(x, __shfl_xor_sync(~0u, x, 1));\n"
+    "  return fmaxf(x, __shfl_xor_sync(~0u, x, 2));\n}\n"
+    "TN_FN float tn_all(float x) {\n"
+    "  x += __shfl_xor_sync(~0u, x, 1);\n"
+    "  return x + __shfl_xor_sync(~0u, x, 2);\n}\n";
+// clang-format on
+
+// Weights from registers, values from shared memory.
+static void put_weighing(const LoopTile *t, StrBuf *out) {
+  int regs = t->n / 2;
+  const char *type = t->a.dtype == DT_BF16 ? "bf16" : "f16";
+  strbuf_printf(out,
+                "TN_FN void tn_weigh(float (&d)[%d], const unsigned *a, unsigned long long b) {\n"
+                "  asm volatile(\"wgmma.mma_async.sync.aligned.m64n%dk16.f32.%s.%s {\"\n    \"",
+                regs, t->n, type, type);
+  for (int i = 0; i < regs; i++) strbuf_printf(out, "%s%%%d", i ? ", " : "", i);
+  strbuf_printf(out, "}, \"\n    \"{%%%d, %%%d, %%%d, %%%d}, %%%d, 1, 1, 1, 1;\"\n    : ", regs,
+                regs + 1, regs + 2, regs + 3, regs + 4);
+  for (int i = 0; i < regs; i++) strbuf_printf(out, "%s\"+f\"(d[%d])", i ? ", " : "", i);
+  strbuf_puts(out, "\n    : \"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3]), \"l\"(b));\n}\n");
+  strbuf_printf(out,
+                "TN_FN unsigned tn_pack(float low, float high) {\n  unsigned r;\n"
+                "  asm(\"cvt.rn.%sx2.f32 %%0, %%1, %%2;\" : \"=r\"(r) : \"f\"(high), \"f\"(low));\n"
+                "  return r;\n}\n",
+                type);
+}
+
+void cs_attention_top(const LoopTile *t, StrBuf *out) {
+  strbuf_puts(out, attention_top);
+  cs_tile_product(t, TILE_KEYS, out);
+  put_weighing(t, out);
+}
+
+// ---- sizes ----
+
+// Elements of a head in shared memory: by 64.
+static int width_of(const LoopTile *t) { return t->attention.size <= 64 ? 64 : 128; }
+static int query_bytes(const LoopTile *t) { return TILE_ROWS * width_of(t) * 2; }
+static int key_bytes(const LoopTile *t) { return TILE_KEYS * width_of(t) * 2; }
+static int stage_bytes(const LoopTile *t) { return key_bytes(t) + TILE_KEYS * t->n * 2; }
+static int turn_floats(void) { return CS_TURN_ROWS * CS_TURN_PITCH; }
+
+static void put_record(CEmit *e, const LoopTile *t) {
+  int turns = WARPS * (turn_floats() + CS_TURN_ROWS) * (int)sizeof(float);
+  *e->c->record =
+      (CudaRecord){.threads = THREADS,
+                   .shared_bytes = 1024 + query_bytes(t) + STAGES * stage_bytes(t) + turns,
+                   .cluster = 1,
+                   .early = true};
+}
+
+// ---- copies ----
+
+static void set_text(CEmit *e, Dim sym, const char *text) {
+  e->sym[sym->slot] = (CSym){.kind = CSYM_TEXT, .text = text};
+}
+
+// Rows of 16-byte pieces into shared memory at `to`; `within` says which of them there are besides the load's guards.
+static void copy_rows(CEmit *e, const LoopExpr *load, int rows, const char *to,
+                      const char *within) {
+  const char *guards = cs_guards(e, load->nguards, load->guard);
+  e->buffer_used[load->buffer] = true;
+  cs_line(e, "const bool tn_there = %s%s%s;", within, *guards ? " && " : "", guards);
+  cs_line(e, "tn_copy(tn_piece(%s, %d, tn_r, tn_d), %s + (tn_there ? %s : 0), tn_there);", to, rows,
+          e->buffer[load->buffer], cs_dim(e, load->index));
+  cs_drop_guards(e, load->nguards, load->guard);
+}
+
+static void open_rows(CEmit *e, int rows, int width) {
+  cs_line(e, "#pragma unroll");
+  cs_open(e, "for (int tn_u = threadIdx.x; tn_u < %d; tn_u += %d) {", rows * width / PIECE,
+          THREADS);
+  cs_line(e, "const int tn_r = tn_u / %d, tn_d = tn_u %% %d * %d;", width / PIECE, width / PIECE,
+          PIECE);
+}
+
+static void copy_queries(CEmit *e, const LoopTile *t) {
+  const LoopTileAttention *a = &t->attention;
+  open_rows(e, TILE_ROWS, width_of(t));
+  set_text(e, t->rows->sym, "tn_r");
+  set_text(e, a->product->sym, "tn_d");
+  copy_rows(e, a->q, TILE_ROWS, "tn_queries", str_printf(e->arena, "tn_d < %d", (int)a->size));
+  cs_close(e);
+}
+
+// Keys and values from tn_from on into a stage.
+static void copy_keys(CEmit *e, const LoopTile *t, const char *stage) {
+  const LoopTileAttention *a = &t->attention;
+  const char *within = str_printf(e->arena, "tn_key < tn_keys && tn_d < %d", (int)a->size);
+  cs_line(e, "const unsigned tn_to = tn_ring + (%s) * %du;", stage, stage_bytes(t));
+  open_rows(e, TILE_KEYS, width_of(t));
+  cs_line(e, "const %s tn_key = tn_from + tn_r;", e->index);
+  set_text(e, t->sum->sym, "tn_key");
+  set_text(e, a->product->sym, "tn_d");
+  copy_rows(e, a->k, TILE_KEYS, "tn_to", within);
+  cs_close(e);
+  open_rows(e, TILE_KEYS, t->n);
+  cs_line(e, "const %s tn_key = tn_from + tn_r;", e->index);
+  set_text(e, t->cols->sym, "tn_d");
+  copy_rows(e, a->v, TILE_KEYS, str_printf(e->arena, "tn_to + %d", key_bytes(t)),
+            "tn_key < tn_keys");
+  cs_close(e);
+  cs_line(e, "asm volatile(\"cp.async.commit_group;\" ::: \"memory\");");
+}
+
+// The next block's copies go out; this one's are waited for.
+static void emit_stage(CEmit *e, const LoopTile *t) {
+  cs_open(e, "if (tn_block + 1 < tn_blocks) {");
+  cs_line(e, "const %s tn_from = (%s)(tn_block + 1) * %d;", e->index, e->index, TILE_KEYS);
+  copy_keys(e, t, "(tn_block + 1) & 1");
+  cs_line(e, "asm volatile(\"cp.async.wait_group 1;\" ::: \"memory\");");
+  e->indent--;
+  cs_open(e, "} else {");
+  cs_line(e, "asm volatile(\"cp.async.wait_group 0;\" ::: \"memory\");");
+  cs_close(e);
+  cs_line(e, "asm volatile(\"fence.proxy.async.shared::cta;\" ::: \"memory\");");
+  cs_line(e, "__syncthreads();");
+}
+
+// ---- products ----
+
+static void finish_products(CEmit *e, const char *sums, int n) {
+  cs_line(e, "asm volatile(\"wgmma.commit_group.sync.aligned;\" ::: \"memory\");");
+  cs_line(e, "asm volatile(\"wgmma.wait_group.sync.aligned 0;\" ::: \"memory\");");
+  cs_line(e, "#pragma unroll");
+  cs_line(e, "for (int q = 0; q < %d; q++) asm volatile(\"\" : \"+f\"(%s[q]) :: \"memory\");", n,
+          sums);
+}
+
+static void emit_scores(CEmit *e, const LoopTile *t) {
+  cs_line(e, "float tn_s[%d];", TILE_KEYS / 2);
+  cs_line(e, "asm volatile(\"wgmma.fence.sync.aligned;\" ::: \"memory\");");
+  cs_line(e, "#pragma unroll");
+  cs_open(e, "for (int q = 0; q < %d; q++) {", width_of(t) / 16);
+  cs_line(e, "tn_product(tn_s, tn_operand(tn_queries + q / 4 * %d) + q %% 4 * 2,",
+          TILE_ROWS * ROW_BYTES);
+  cs_line(e, "           tn_operand(tn_at + q / 4 * %d) + q %% 4 * 2, q);", TILE_KEYS * ROW_BYTES);
+  cs_close(e);
+  finish_products(e, "tn_s", TILE_KEYS / 2);
+}
+
+// Each product becomes its score; keys that are not there count as masked.
+static void emit_masks(CEmit *e, const LoopTile *t) {
+  const LoopTileAttention *a = &t->attention;
+  const char *i = cs_name(e, t->rows->sym->name), *key = cs_name(e, t->sum->sym->name);
+  LoopBlock lets = {t->sum->body.n - 1, t->sum->body.v + 1};
+  cs_line(e, "#pragma unroll");
+  cs_open(e, "for (int q = 0; q < %d; q++) {", TILE_KEYS / 2);
+  cs_line(e, "const int %s = tn_warp * 16 + (tn_lane >> 2) + (q >> 1 & 1) * 8;", i);
+  cs_line(e, "const %s %s = (%s)tn_block * %d + (q >> 2) * 8 + (tn_lane & 3) * 2 + (q & 1);",
+          e->index, key, e->index, TILE_KEYS);
+  cs_line(e, "const float tn_x = tn_s[q];");
+  cs_line(e, "tn_s[q] = -INFINITY;");
+  cs_open(e, "if (%s < tn_keys) {", key);
+  set_text(e, t->rows->sym, i);
+  set_text(e, t->sum->sym, key);
+  e->var[a->product->var] = (CVal){.text = "tn_x", .dtype = DT_F32};
+  cs_block(e, &lets);
+  cs_new_statement(e, a->score);
+  CVal v = cs_expr(e, a->score);
+  cs_line(e, "tn_s[q] = %s;", v.text);
+  cs_close(e);
+  cs_close(e);
+}
+
+// Weights, rounded, in pairs; what was summed is scaled to the greatest score so far.
+static void emit_weights(CEmit *e, const LoopTile *t) {
+  cs_line(e, "unsigned tn_w[%d];", TILE_KEYS / 4);
+  cs_line(e, "#pragma unroll");
+  cs_open(e, "for (int h = 0; h < 2; h++) {");
+  cs_line(e, "float tn_m = tn_top[h], tn_sum_h = 0;");
+  cs_line(e, "#pragma unroll");
+  cs_line(e,
+          "for (int j = 0; j < %d; j++) tn_m = fmaxf(tn_m, fmaxf(tn_s[j * 4 + h * 2], "
+          "tn_s[j * 4 + h * 2 + 1]));",
+          TILE_KEYS / 8);
+  cs_line(e, "tn_m = tn_most(tn_m);");
+  cs_line(e, "const float tn_from = tn_m == -INFINITY ? 0.0f : tn_m;");
+  cs_line(e, "const float tn_fade = tn_exp2((tn_top[h] - tn_from) * 1.44269504f);");
+  cs_line(e, "tn_top[h] = tn_m;");
+  cs_line(e, "#pragma unroll");
+  cs_open(e, "for (int j = 0; j < %d; j++) {", TILE_KEYS / 8);
+  cs_line(e, "const float x = tn_exp2((tn_s[j * 4 + h * 2] - tn_from) * 1.44269504f);");
+  cs_line(e, "const float y = tn_exp2((tn_s[j * 4 + h * 2 + 1] - tn_from) * 1.44269504f);");
+  cs_line(e, "tn_sum_h += x + y;");
+  cs_line(e, "tn_w[j * 2 + h] = tn_pack(x, y);");
+  cs_close(e);
+  cs_line(e, "tn_l[h] = tn_l[h] * tn_fade + tn_sum_h;");
+  cs_line(e, "#pragma unroll");
+  cs_open(e, "for (int j = 0; j < %d; j++) {", t->n / 8);
+  cs_line(e, "tn_sum[j * 4 + h * 2] *= tn_fade;");
+  cs_line(e, "tn_sum[j * 4 + h * 2 + 1] *= tn_fade;");
+  cs_close(e);
+  cs_close(e);
+}
+
+static void emit_values(CEmit *e, const LoopTile *t) {
+  cs_line(e, "asm volatile(\"wgmma.fence.sync.aligned;\" ::: \"memory\");");
+  cs_line(e, "#pragma unroll");
+  cs_line(e, "for (int q = 0; q < %d; q++)", TILE_KEYS / 16);
+  cs_line(e, "  tn_weigh(tn_sum, tn_w + q * 4, tn_values(tn_at + %d + q * 2048, %d));",
+          key_bytes(t), TILE_KEYS * ROW_BYTES);
+  finish_products(e, "tn_sum", t->n / 2);
+}
+
+// ---- the kernel ----
+
+static void emit_item(CEmit *e, const LoopTile *t) {
+  cs_line(e, "const %s tn_keys = %s;", e->index, cs_dim(e, t->depth));
+  cs_line(e, "const int tn_blocks = (int)((tn_keys + %d) / %d);", TILE_KEYS - 1, TILE_KEYS);
+  cs_line(e, "float tn_sum[%d], tn_top[2] = {-INFINITY, -INFINITY}, tn_l[2] = {0.0f, 0.0f};",
+          t->n / 2);
+  cs_line(e, "#pragma unroll");
+  cs_line(e, "for (int q = 0; q < %d; q++) tn_sum[q] = 0.0f;", t->n / 2);
+  copy_queries(e, t);
+  cs_open(e, "{");
+  cs_line(e, "const %s tn_from = 0;", e->index);
+  copy_keys(e, t, "0");
+  cs_close(e);
+  cs_open(e, "for (int tn_block = 0; tn_block < tn_blocks; tn_block++) {");
+  cs_line(e, "const unsigned tn_at = tn_ring + (tn_block & 1) * %du;", stage_bytes(t));
+  emit_stage(e, t);
+  emit_scores(e, t);
+  emit_masks(e, t);
+  emit_weights(e, t);
+  emit_values(e, t);
+  cs_line(e, "__syncthreads();");
+  cs_close(e);
+  cs_line(e, "#pragma unroll");
+  cs_open(e, "for (int h = 0; h < 2; h++) {");
+  cs_line(e, "const float tn_all_l = tn_all(tn_l[h]);");
+  cs_line(e, "if ((tn_lane & 3) == 0) tn_totals[(tn_lane >> 2) + h * 8] = tn_all_l;");
+  cs_close(e);
+  cs_tile_rest(e, t);
+  cs_line(e, "__syncthreads();");
+}
+
+void cs_attention(CEmit *e, const LoopStmt *items, const LoopTile *t) {
+  put_record(e, t);
+  cs_line(e, "extern __shared__ unsigned char tn_raw[];");
+  cs_line(e, "const unsigned tn_queries = (tn_shared_at(tn_raw) + 1023u) & ~1023u;");
+  cs_line(e, "const unsigned tn_ring = tn_queries + %du;", query_bytes(t));
+  cs_line(e, "const int tn_who = 0, tn_lane = threadIdx.x %% 32, tn_warp = threadIdx.x / 32;");
+  cs_line(e, "float *const tn_turns = (float *)(tn_raw + (tn_ring + %du - tn_shared_at(tn_raw)));",
+          STAGES * stage_bytes(t));
+  cs_line(e, "float *const tn_turn = tn_turns + tn_warp * %d;", turn_floats() + CS_TURN_ROWS);
+  cs_line(e, "float *const tn_totals = tn_turn + %d;", turn_floats());
+  cs_line(e, "asm volatile(\"griddepcontrol.launch_dependents;\" ::: \"memory\");");
+  cs_line(e, "asm volatile(\"griddepcontrol.wait;\" ::: \"memory\");");
+  cs_tile_items(e, items, t);
+  emit_item(e, t);
+  cs_close(e);
+}
