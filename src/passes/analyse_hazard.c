@@ -110,7 +110,8 @@ static void check_index(Ranger *r, const Indexed *x) {
   const Dim *sym;
   Range range = r->an->range[x->index->id];
   DType t = type_of(x->index)->dtype;
-  if (!x->ndims || is_empty(r, x->index)) return;
+  // Of no elements nothing is selected, whatever the indices say.
+  if (!x->ndims || is_empty(r, x->index) || is_empty(r, x->node)) return;
   if (node_sym(r->g, x->index, &n, &sym)) {
     check_known_index(r, x, n, sym);
     return;
