@@ -78,6 +78,21 @@ static void compare_all(const char *text) {
   if (target_available(target_find("cpu"))) compare(text, "cpu");
 }
 
+// Lanes that lie outside hold no divisor: nothing is divided there.
+TEST(lower_division_after_a_product) {
+  static const char *const op[] = {"div", "mod", "fmod"};
+  for (int i = 0; i < ARRAY_LEN(op); i++) {
+    char text[600];
+    snprintf(text, sizeof text,
+             "graph @\"g\"(%%x: i8[m, 3]) {\n"
+             "  %%w = const i8[3, 5] {1, 2, 3, 4, 5, 6, 7, 1, 2, 3, 4, 5, 6, 7, 1}\n"
+             "  %%y = const i32[5] {1, -2, 3, 4, -5}\n"
+             "  %%p = mat_mul_integer(%%x, %%w)\n  %%r = %s(%%p, %%y)\n  return %%r\n}",
+             op[i]);
+    compare_all(text);
+  }
+}
+
 // ---- matrices ----
 
 typedef struct Signs {

@@ -353,6 +353,10 @@ static const LoopExpr *scalar(Elem *e, const Node *n, const Dim *index) {
     if (dtype_class(s[0]->dtype) != DC_FLOAT) return NULL;
     s[1] = loop_cast(e->k, s[0]->dtype, s[1]);
   }
+  // Where guards do not hold nothing was read, and nothing may be divided by it.
+  bool divides = n->op == OP_div || n->op == OP_mod || n->op == OP_fmod;
+  if (divides && dtype_class(s[1]->dtype) != DC_FLOAT && s[1]->kind != LX_CONST)
+    s[1] = elem_guarded(e, 0, s[1], loop_int(e->k, s[1]->dtype, 1));
   return loop_op(e->k, (LoopOp)scalar_op(n->op), s[0], s[1], s[2]);
 }
 
