@@ -235,7 +235,24 @@ static Str program(Arena *a, StrBuf *b, const char *code) {
 
 #define HEAD "class M(Module):\n  def forward(self: __torch__.M, x: Tensor) -> Tensor:\n"
 
-static tenon_status try_program(const char *code, Diag *d, Model **out) {
+// Runs a program of one input and compares what it gives of 1, 2, 3, 4.
+static void expect_result(const char *code, Model *m, const float *want) {
+  static const float x[4] = {1, 2, 3, 4};
+  Run run;
+  Diag d;
+  Value *in = NULL, *out = NULL;
+  diag_init(&d);
+  run_init(&run, NULL, &d);
+  EXPECT_STATUS(value_borrow(&run, DT_F32, 1, (int64_t[]){4}, x, &in), TENON_OK);
+  if (model_run(m, &run, &in, &out)) FAIL("%s\n%s", code, d.text);
+  for (int64_t i = 0; out && i < 4; i++)
+    if (out->n != 4 || val_f64(out, i) != (double)want[i])
+      FAIL("%s\nelement %d is %g", code, (int)i, out->n > i ? val_f64(out, i) : NAN);
+  run_deinit(&run);
+}
+
+// `want` NULL: it is only read.
+static tenon_status try_program(const char *code, const float *want, Diag *d, Model **out) {
   static const InputType type[1] = {
       {.name = {"x", 1}, .dtype = DT_F32, .rank = 1, .dim = {{.size = 4}}}};
   Arena *a = mem_alloc(sizeof *a);
@@ -252,6 +269,7 @@ static tenon_status try_program(const char *code, Diag *d, Model **out) {
     diag_init(&again);
     st = model_need_supported(*out, &again);
     if (st) *d = again;
+    if (!st && want) expect_result(code, *out, want);
   }
   model_free(*out);
   *out = NULL;
@@ -293,8 +311,10 @@ TEST(torch_script_bad) {
             "    else:\n      pass\n    return x\n",
        "a list is changed"},
       {"random", HEAD "    return torch.randn_like(x)\n", "generator"},
-      {"change of a view",
-       HEAD "    y = torch.slice(x, 0, 0, 2)\n    _0 = torch.add_(y, 1)\n    return x\n", "view"},
+      {"change of what may be a view",
+       HEAD "    y = torch.reshape(torch.slice(x, 0, 0, 2), [2])\n    _0 = torch.add_(x, 1)\n    "
+            "return x\n",
+       "may share its elements or not"},
       {"type changes",
        HEAD "    y = x\n    for i in range(int(torch.sum(x))):\n      y = "
             "torch.unsqueeze(torch.to(y, 4), 0)\n    return y\n",
@@ -303,7 +323,7 @@ TEST(torch_script_bad) {
   for (int64_t i = 0; i < ARRAY_LEN(rows); i++) {
     Diag d;
     Model *m = NULL;
-    tenon_status st = try_program(rows[i].code, &d, &m);
+    tenon_status st = try_program(rows[i].code, NULL, &d, &m);
     if (!st || st == TENON_EINTERNAL)
       FAIL("%s: %s", rows[i].name, status_name(st));
     else if (!strstr(d.text, rows[i].part))
@@ -311,7 +331,44 @@ TEST(torch_script_bad) {
   }
   Diag d;
   Model *m = NULL;
-  EXPECT_STATUS(try_program(HEAD "    k = self.k\n    return torch.mul(x, k)\n", &d, &m), TENON_OK);
+  EXPECT_STATUS(try_program(HEAD "    k = self.k\n    return torch.mul(x, k)\n", NULL, &d, &m),
+                TENON_OK);
+}
+
+// What is written into a view is in its tensor, and what is written into a tensor in its views; copies stay as they were.
+TEST(torch_script_views) {
+  static const struct {
+    const char *code;
+    float want[4];
+  } rows[] = {
+      {HEAD
+       "    y = torch.clone(x)\n    _0 = torch.add_(torch.slice(y, 0, 0, 2), 10)\n    return y\n",
+       {11, 12, 3, 4}},
+      {HEAD "    y = torch.clone(x)\n    _0 = torch.mul_(torch.select(torch.view(y, [2, 2]), 1, "
+            "0), 2)\n    return y\n",
+       {2, 2, 6, 4}},
+      {HEAD "    y = torch.clone(x)\n    z = torch.slice(y, 0, 2, 4)\n    _0 = torch.add_(y, 1)\n  "
+            "  return torch.cat([z, z])\n",
+       {4, 5, 4, 5}},
+      {HEAD "    y = torch.clone(x)\n    z = torch.chunk(y, 2)\n    _0 = torch.add_(z[1], 100)\n   "
+            " return y\n",
+       {1, 2, 103, 104}},
+      {HEAD "    y = torch.clone(x)\n    v = torch.view(y, [2, 2])\n    _0 = "
+            "torch.copy_(torch.select(v, 0, 1), torch.select(v, 0, 0))\n    return "
+            "torch.reshape(v, [4])\n",
+       {1, 2, 1, 2}},
+      {HEAD "    y = torch.clone(x)\n    z = torch.to(y, 7)\n    _0 = torch.add_(y, 1)\n    return "
+            "torch.to(z, 6)\n",
+       {1, 2, 3, 4}},
+      {HEAD "    y = torch.clone(x)\n    t = torch.contiguous(torch.transpose(torch.view(y, [2, "
+            "2]), 0, 1))\n    _0 = torch.add_(y, 1)\n    return torch.reshape(t, [4])\n",
+       {1, 3, 2, 4}},
+  };
+  for (int64_t i = 0; i < ARRAY_LEN(rows); i++) {
+    Diag d;
+    Model *m = NULL;
+    if (try_program(rows[i].code, rows[i].want, &d, &m)) FAIL("%s\n%s", rows[i].code, d.text);
+  }
 }
 
 TEST(torch_script_nests_too_deep) {
@@ -325,7 +382,7 @@ TEST(torch_script_nests_too_deep) {
   at[n] = 'x';
   memset(at + n + 1, ')', n);
   strcpy(at + 2 * n + 1, "\n");
-  EXPECT(try_program(code, &d, &m) == TENON_EFORMAT);
+  EXPECT(try_program(code, NULL, &d, &m) == TENON_EFORMAT);
   EXPECT_CONTAINS(d.text, "too deep");
   free(code);
 }

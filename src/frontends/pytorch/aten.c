@@ -147,16 +147,6 @@ const AtenSchema *aten_find_changing(const Aten *a, Str name, Str overload) {
   return changes ? aten_find(a, (Str){name.p, name.n - 1}, overload) : NULL;
 }
 
-void aten_change(Aten *a, const AtenValue *operand, const AtenValue *result, Where at) {
-  if (a->g->status || operand->kind != AV_TENSOR || result->kind != AV_TENSOR) return;
-  AtenBox *box = operand->box;
-  if (box->view) {
-    graph_fail(a->g, TENON_EUNSUPPORTED, at, "an operator that changes a view of another tensor");
-    return;
-  }
-  box->node = bt_cast(a->g, result->box->node, type_of(box->node)->dtype);
-}
-
 void aten_list(FrontendOpFn *fn, void *ctx) {
   for (int t = 0; aten_tables[t]; t++)
     for (int64_t i = 0; i < aten_tables[t]->n; i++) {
@@ -266,7 +256,7 @@ void aten_build(Aten *a, const AtenSchema *s, AtenValue *args, Where at, AtenVal
   s->row->fn(&c);
   a->g->diag->base = base;
   *out = c.out;
-  if (s->view && out->kind == AV_TENSOR) out->box->view = true;
+  if (s->view) aten_link(a, s, args, out);
 }
 
 // ---- arguments of rows ----

@@ -27,11 +27,19 @@ typedef struct AtenValue AtenValue;
 typedef struct AtenList {
   VEC(AtenValue) v;
 } AtenList;
-// What a name stands for when it stands for a tensor: in-place operators put another node in.
-typedef struct AtenBox {
+// What a name stands for when it stands for a tensor: in-place operators put another node in.  A view is built anew when the tensor
+// whose elements it shares changes, and changes that in turn (aten_view.c).
+typedef struct AtenBox AtenBox;
+struct AtenBox {
   Node *node;
-  bool view;  // shares its elements with another
-} AtenBox;
+  AtenBox *base;                // that it is a view of; NULL: its elements are its own
+  const struct AtenSchema *by;  // how it is made of the base: the call,
+  AtenValue *args;
+  bool unsure;   // it may be a copy
+  int64_t item;  // and which of its results, where they are several
+  VEC(AtenBox *)
+  views;  // of a tensor with elements of its own: in the order in which they were made
+};
 struct AtenValue {
   AvKind kind;
   AtenBox *box;  // AV_TENSOR
@@ -103,8 +111,10 @@ bool aten_bind(const AtenSchema *s, Arena *arena, const AtenValue *pos, int npos
 void aten_build(Aten *a, const AtenSchema *s, AtenValue *args, Where at, AtenValue *out);
 
 // An operator whose name ends in an underscore: the same without it, whose result then takes the first operand's place.
-// Not a fit for views: their tensor would have to change, too.
 const AtenSchema *aten_find_changing(const Aten *a, Str name, Str overload);
+// Remembers that what a call gave shares its first operand's elements.
+void aten_link(Aten *a, const AtenSchema *s, const AtenValue *args, const AtenValue *out);
+AtenBox *aten_root(AtenBox *box);  // the tensor whose elements it has
 void aten_change(Aten *a, const AtenValue *operand, const AtenValue *result, Where at);
 
 // ---- values ----

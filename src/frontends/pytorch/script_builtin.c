@@ -347,7 +347,7 @@ static bool other_call(Script *s, Str name, const AtenValue *a, int n, const Ate
 
 // An operator that changes its first operand: the same without the underscore, whose result takes the operand's place.
 static tenon_status in_place(Script *s, const AtenValue *a, const AtenValue *result) {
-  if (s->dynamic && a[0].box->node->id < s->mark)
+  if (s->dynamic && aten_root(a[0].box)->node->id < s->mark)
     return script_fail(s,
                        "a tensor is changed where it depends on the model's inputs whether it is");
   aten_change(&s->aten, &a[0], result, s->at);
