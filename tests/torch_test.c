@@ -335,12 +335,21 @@ TEST(torch_script_bad) {
                 TENON_OK);
 }
 
+typedef struct Scripted {
+  const char *code;
+  float want[4];
+} Scripted;
+static void expect_programs(const Scripted *row, int64_t n) {
+  for (int64_t i = 0; i < n; i++) {
+    Diag d;
+    Model *m = NULL;
+    if (try_program(row[i].code, row[i].want, &d, &m)) FAIL("%s\n%s", row[i].code, d.text);
+  }
+}
+
 // What is written into a view is in its tensor, and what is written into a tensor in its views; copies stay as they were.
 TEST(torch_script_views) {
-  static const struct {
-    const char *code;
-    float want[4];
-  } rows[] = {
+  static const Scripted rows[] = {
       {HEAD
        "    y = torch.clone(x)\n    _0 = torch.add_(torch.slice(y, 0, 0, 2), 10)\n    return y\n",
        {11, 12, 3, 4}},
@@ -364,11 +373,28 @@ TEST(torch_script_views) {
             "2]), 0, 1))\n    _0 = torch.add_(y, 1)\n    return torch.reshape(t, [4])\n",
        {1, 3, 2, 4}},
   };
-  for (int64_t i = 0; i < ARRAY_LEN(rows); i++) {
-    Diag d;
-    Model *m = NULL;
-    if (try_program(rows[i].code, rows[i].want, &d, &m)) FAIL("%s\n%s", rows[i].code, d.text);
-  }
+  expect_programs(rows, ARRAY_LEN(rows));
+}
+
+// Lists and dictionaries that are changed; a loop that is left where the data says so.
+TEST(torch_script_lists_and_breaks) {
+  static const Scripted rows[] = {
+      {HEAD "    a = [x, torch.add(x, 1), torch.add(x, 2)]\n    b = torch.pop(a, 0)\n    "
+            "torch.reverse(a)\n    return torch.sub(a[0], b)\n",
+       {2, 2, 2, 2}},
+      {HEAD "    a = [x]\n    torch.insert(a, 0, torch.neg(x))\n    c = torch.pop(a)\n    return "
+            "torch.add(a[0], torch.mul(c, torch.len(a)))\n",
+       {0, 0, 0, 0}},
+      {HEAD "    d = {\"p\": x, \"q\": torch.mul(x, 2)}\n    y = torch.pop(d, \"q\")\n    return "
+            "torch.mul(y, torch.len(d))\n",
+       {2, 4, 6, 8}},
+      {HEAD "    t0 = torch.zeros_like(x)\n    i = 0\n    go = True\n    while go:\n      t1 = "
+            "torch.add(t0, x)\n      i1 = torch.add(i, 1)\n"
+            "      big = bool(torch.gt(torch.sum(t1), 25))\n      go, t0, i = "
+            "torch.__and__(torch.lt(i1, 100), torch.__not__(big)), t1, i1\n    return t0\n",
+       {3, 6, 9, 12}},
+  };
+  expect_programs(rows, ARRAY_LEN(rows));
 }
 
 TEST(torch_script_nests_too_deep) {

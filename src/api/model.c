@@ -72,6 +72,10 @@ static tenon_status read_foreign(Model *m, const ModelOptions *o, Str bytes, Dia
   tenon_status s = m->frontend->import(&m->import, d);
   m->graph = m->import.graph;
   if (s) return s;
+  if (m->attached && m->import.attach && !m->import.attach->used)
+    return fail(d, TENON_EINVAL, (Where){.file = o->weights},
+                "no constant of the model has the name of a weight in it; its first is '%s'",
+                m->import.attach->v.v[0].name);
   if (m->frontend == &frontend_onnx) m->onnx = m->import.file;
   if (m->graph->source.n && !m->graph->source.v[0]->path)
     m->graph->source.v[0]->file.mapped = m->file.mapped;

@@ -49,8 +49,8 @@ typedef struct Imported {
   int64_t nfixed;
   const InputType *types;
   int64_t ntypes;
-  bool specialise;        // read the program for the numbers that are known
-  const Weights *attach;  // constants by name, in place of the file's own; or NULL
+  bool specialise;  // read the program for the numbers that are known
+  Weights *attach;  // constants by name, in place of the file's own; or NULL
   // The reader's.
   Graph *graph;
   VEC(const char *)

@@ -2,6 +2,7 @@
 #include "frontends/common/weights.h"
 
 #include "eval/contrib.h"
+#include "eval/scalar.h"
 
 void weights_init(Weights *w, Arena *a) {
   *w = (Weights){0};
@@ -115,17 +116,21 @@ static Node *weight_packed(Graph *g, const Weight *w, const char *name) {
   return node_new(g, OP_reshape, 2, (Node *[]){y, shape}, NULL, 1, NULL);
 }
 
-Node *weights_attach(Graph *g, const Weights *from, Str name, DType t, int rank,
-                     const int64_t *dims, Where at) {
+Node *weights_attach(Graph *g, Weights *from, Str name, DType t, int rank, const int64_t *dims,
+                     Where at) {
   const Weight *w = from && name.n ? weights_find(from, name) : NULL;
   if (!w || g->status) return NULL;
-  bool same = w->dtype == t && w->rank == rank;
+  bool same = (w->dtype == t || (dtype_is_float(w->dtype) && dtype_is_float(t))) && w->rank == rank;
   for (int i = 0; same && i < rank; i++) same = w->dims[i] == dims[i];
   if (!same)
     return graph_fail(g, TENON_EINVAL, at, "the weights have %s%s for '%.*s', the graph needs %s%s",
                       dtype_name(w->dtype), shape_text(w->rank, w->dims).s, STR_ARG(name),
                       dtype_name(t), shape_text(rank, dims).s);
-  if (w->few && w->n) return weight_packed(g, w, intern(&g->names, name));
+  from->used++;
+  const char *shown = intern(&g->names, name);
   bool plain = !w->unpack && !w->strides && w->n;
-  return weight_const(g, w, plain ? borrowed(g, w) : NULL, intern(&g->names, name));
+  Node *n = w->few && w->n ? weight_packed(g, w, shown)
+                           : weight_const(g, w, plain ? borrowed(g, w) : NULL, shown);
+  // Files often have floats of 16 bits for graphs of 32.
+  return w->dtype == t ? n : NA(g, cast, (&(cast_attrs){.to = t}), n);
 }

@@ -34,6 +34,7 @@ struct Weight {
 typedef struct Weights {
   VEC(Weight) v;
   StrMap index;  // name -> position + 1
+  int64_t used;  // times that weights_attach gave one
 } Weights;
 
 void weights_init(Weights *w, Arena *a);
@@ -45,8 +46,8 @@ const void *weight_elements(const Weight *w, Arena *a);
 // A constant of the graph: a reference into `file` where that holds the elements as they are, else decoded.
 Node *weight_const(Graph *g, const Weight *w, Source *file, const char *name);
 // The constant `name` as the caller's own weights have it, or a node that unpacks it; NULL: they do not have it.  A weight of another
-// type or shape is an error of the graph.
-Node *weights_attach(Graph *g, const Weights *from, Str name, DType t, int rank,
-                     const int64_t *dims, Where at);
+// shape, or of another type where not both are floats, is an error of the graph.
+Node *weights_attach(Graph *g, Weights *from, Str name, DType t, int rank, const int64_t *dims,
+                     Where at);
 
 #endif

@@ -160,6 +160,14 @@ void aten_list(FrontendOpFn *fn, void *ctx) {
     }
 }
 
+// ---- what was not computed ----
+
+static int unknown_marker;
+AtenValue av_unknown(void) { return (AtenValue){.kind = AV_NONE, .object = &unknown_marker}; }
+bool av_is_unknown(const AtenValue *v) {
+  return v->kind == AV_NONE && v->object == &unknown_marker;
+}
+
 // ---- binding ----
 
 static AtenValue default_of(Arena *a, const AtenArg *arg) {
@@ -418,7 +426,7 @@ void at_give(AtenCall *c, Node *n) { c->out = av_tensor(c->a->arena, n); }
 static void give_many(AtenCall *c, AvKind kind, int n, Node *const *v) {
   c->out = av_list(c->a->arena, kind);
   for (int i = 0; i < n; i++)
-    av_push(c->a->arena, &c->out, v[i] ? av_tensor(c->a->arena, v[i]) : (AtenValue){0});
+    av_push(c->a->arena, &c->out, v[i] ? av_tensor(c->a->arena, v[i]) : av_unknown());
 }
 void at_give_all(AtenCall *c, int n, Node *const *v) { give_many(c, AV_TUPLE, n, v); }
 void at_give_list(AtenCall *c, int n, Node *const *v) { give_many(c, AV_LIST, n, v); }

@@ -119,6 +119,9 @@ void aten_change(Aten *a, const AtenValue *operand, const AtenValue *result, Whe
 
 // ---- values ----
 AtenValue av_tensor(Arena *a, Node *n);
+AtenValue
+av_unknown(void);  // an AV_NONE that stands for what was not computed: who uses it gets an error
+bool av_is_unknown(const AtenValue *v);
 AtenValue av_int(int64_t i);
 AtenValue av_float(double f);
 AtenValue av_bool(bool b);

@@ -37,12 +37,17 @@ static void max_pool(AtenCall *c,
                        .pads = both_ends(c, at_spread(c, 3, n, 0)),
                        .dilations = at_spread(c, 4, n, 1),
                        .ceil_mode = at_bool(c, 5)};
-  Node *y = node_new(g, OP_max_pool, 1, &x, &at, 1, NULL);
-  y = unbatched(c, y, added);
-  if (indices)
-    at_give_all(c, 2, (Node *[]){y, NULL});
-  else
-    at_give(c, y);
+  if (!indices) {
+    at_give(c, unbatched(c, node_new(g, OP_max_pool, 1, &x, &at, 1, NULL), added));
+    return;
+  }
+  Node *y = node_new(g, OP_max_pool, 1, &x, &at, 2, NULL), *place = node_proj(g, y, 1);
+  // Counted from the beginning of each channel, not of the whole tensor.
+  int64_t first = 0;
+  Node *size = bt_reduce(g, OP_reduce_prod, bt_dims(g, x, 2, 2 + n), (Ints){1, &first}, false);
+  at_give_all(c, 2,
+              (Node *[]){unbatched(c, node_proj(g, y, 0), added),
+                         unbatched(c, N(g, mod, place, size), added)});
 }
 static void max_pool_row(AtenCall *c) { max_pool(c, false); }
 static void max_pool_indices(AtenCall *c) { max_pool(c, true); }

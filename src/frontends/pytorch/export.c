@@ -148,6 +148,9 @@ static tenon_status one_input(ExportProgram *p, const Json *spec) {
 // ---- results ----
 
 static tenon_status add_result(ExportProgram *p, const AtenValue *v, Str name) {
+  if (av_is_unknown(v))
+    return fail(p->diag, TENON_EUNSUPPORTED, (Where){.node = str_copy(&p->g->arena, name)},
+                "a result that is not computed");
   if (v->kind == AV_NONE) return TENON_OK;
   Node *n = av_node(p->g, v, 0);
   TRY(graph_status(p->g));

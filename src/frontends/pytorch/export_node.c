@@ -181,7 +181,7 @@ static tenon_status define_outputs(ExportProgram *p, const Json *node, const Ate
         return fail(p->diag, TENON_EFORMAT, at, "the call gives %lld values, not more",
                     (long long)have);
       const AtenValue *one = many ? &v->list->v.v[next] : v;
-      if (one->kind != AV_NONE) TRY(export_define(p, name, *one));
+      if (one->kind != AV_NONE || av_is_unknown(one)) TRY(export_define(p, name, *one));
     }
   }
   return TENON_OK;

@@ -164,6 +164,14 @@ static bool take_sizes(const Pickled *v, int64_t *out, int *rank) {
   return true;
 }
 
+// A tensor that is conjugated or negated whenever it is read: what is stored are other numbers.
+static bool is_lazy(const Pickled *metadata) {
+  if (metadata->kind != PK_DICT) return false;
+  for (int64_t i = 0; i + 1 < metadata->items.n; i += 2)
+    if (metadata->items.v[i + 1]->kind == PK_BOOL && metadata->items.v[i + 1]->i) return true;
+  return false;
+}
+
 static Pickled *make_tensor(PickleMachine *m, const Pickled *args, bool v3) {
   Pickled *t = pickle_new(m, PK_TENSOR);
   const PickledVec *a = &args->items;
@@ -180,6 +188,9 @@ static Pickled *make_tensor(PickleMachine *m, const Pickled *args, bool v3) {
   t->dtype = t->state->dtype;
   if (v3 && (a->v[6]->kind != PK_GLOBAL || !torch_dtype(a->v[6]->s, &t->dtype)))
     pickle_bad(m, "a tensor whose dtype is none");
+  if (a->n > (v3 ? 7 : 6) && is_lazy(a->v[v3 ? 7 : 6]))
+    pickle_bad(m, "a tensor that is conjugated or negated only when it is read: save what "
+                  "resolve_conj() or resolve_neg() gives");
   return t;
 }
 

@@ -168,6 +168,7 @@ typedef struct Results {
 } Results;
 
 static tenon_status add_result(Script *s, Results *r, const AtenValue *v, const char *name) {
+  if (av_is_unknown(v)) return script_fail(s, "a result that is not computed");
   if (v->kind == AV_NONE) return TENON_OK;
   if (v->kind == AV_DICT) {
     for (int64_t i = 0; i + 1 < v->list->v.n; i += 2)

@@ -121,10 +121,6 @@ typedef struct Script {
   Where at;
 } Script;
 
-// Kinds of values beyond those of aten.h: what must not be used (AV_NONE with `object` set says so).
-AtenValue script_unknown(void);
-bool script_is_unknown(const AtenValue *v);
-
 tenon_status script_fail(Script *s, const char *fmt, ...) PRINTF(2, 3);
 MUST_USE tenon_status script_block(Script *s, const PyBlock *b);
 MUST_USE tenon_status script_eval(Script *s, const PyExpr *e, AtenValue *out);

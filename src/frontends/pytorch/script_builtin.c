@@ -20,7 +20,7 @@ tenon_status script_truth(Script *s, const AtenValue *v, AtenValue *out) {
   case AV_TUPLE:
   case AV_DICT: *out = av_bool(v->list->v.n > 0); return TENON_OK;
   case AV_NONE:
-    if (script_is_unknown(v)) return script_fail(s, "a condition without a value");
+    if (av_is_unknown(v)) return script_fail(s, "a condition without a value");
     *out = av_bool(false);
     return TENON_OK;
   case AV_TENSOR: {
@@ -60,6 +60,18 @@ static const NumberOp number_ops[] = {{"add", '+'},       {"sub", '-'},      {"m
 
 static bool is_number(const AtenValue *v) { return av_is_number(v); }
 
+// a & b, a | b, a ^ b ('a', 'o', 'x') of numbers that are not known.
+static AtenValue bits_of(Graph *g, char op, const AtenValue *a, const AtenValue *b) {
+  bool truth = a->kind == AV_BOOL && b->kind == AV_BOOL;
+  DType t = truth ? DT_BOOL : DT_I64;
+  Node *x = av_node(g, a, t), *y = av_node(g, b, t), *n;
+  if (truth)
+    n = op == 'a' ? N(g, and, x, y) : op == 'o' ? N(g, or, x, y) : N(g, xor, x, y);
+  else
+    n = op == 'a' ? N(g, bit_and, x, y) : op == 'o' ? N(g, bit_or, x, y) : N(g, bit_xor, x, y);
+  return av_number(g, n, truth ? AV_BOOL : AV_INT);
+}
+
 static tenon_status round_number(Script *s, const AtenValue *v, Str name, AtenValue *out) {
   Graph *g = s->g;
   if (v->kind == AV_INT) {
@@ -93,8 +105,10 @@ static bool number_call(Script *s, Str name, const AtenValue *a, int n, AtenValu
         return true;
       }
     if (str_is(name, "__and__") || str_is(name, "__or__") || str_is(name, "__xor__")) {
-      if (!av_is_known(&a[0]) || !av_is_known(&a[1]))
-        *status = script_fail(s, "bits of numbers that are not known");
+      if (!av_is_known(&a[0]) || !av_is_known(&a[1])) {
+        *out = bits_of(s->g, name.p[2], &a[0], &a[1]);
+        return true;
+      }
       int64_t x = a[0].i, y = a[1].i;
       out->kind = a[0].kind;
       out->i = name.p[2] == 'a' ? x & y : name.p[2] == 'o' ? x | y : x ^ y;
@@ -125,7 +139,7 @@ static bool number_call(Script *s, Str name, const AtenValue *a, int n, AtenValu
 
 // Equal for certain; -1: not known.
 static int same_value(const AtenValue *a, const AtenValue *b) {
-  if (script_is_unknown(a) || script_is_unknown(b)) return -1;
+  if (av_is_unknown(a) || av_is_unknown(b)) return -1;
   if (av_is_number(a) && av_is_number(b)) {
     if (!av_is_known(a) || !av_is_known(b)) return a->node && a->node == b->node ? 1 : -1;
     return av_f64(a) == av_f64(b);
@@ -219,10 +233,63 @@ static tenon_status dict_part(Script *s, const AtenValue *d, int part, AtenValue
   return TENON_OK;
 }
 
+// Where the item is: of a dictionary that of the key, -1: it is not there.
+static int64_t place_of(const AtenValue *list, const AtenValue *key) {
+  int64_t n = list->list->v.n;
+  if (list->kind == AV_DICT) {
+    for (int64_t i = 0; i + 1 < n; i += 2)
+      if (same_value(&list->list->v.v[i], key) == 1) return i;
+    return -1;
+  }
+  int64_t at = !av_is_known(key) ? -1 : key->i < 0 ? key->i + n : key->i;
+  return at < n ? at : -1;
+}
+
+static void take_out(AtenValue *list, int64_t at, int64_t n) {
+  for (int64_t i = at; i + n < list->list->v.n; i++) list->list->v.v[i] = list->list->v.v[i + n];
+  list->list->v.n -= n;
+}
+
+// pop, get, insert, clear, reverse; false: none of them.
+static bool item_call(Script *s, Str name, AtenValue *a, int n, AtenValue *out,
+                      tenon_status *status) {
+  const AtenValue last = av_int(-1);
+  bool dict = a[0].kind == AV_DICT, pop = str_is(name, "pop");
+  if (pop || (dict && str_is(name, "get") && n > 1)) {
+    int64_t at = place_of(&a[0], n > 1 ? &a[1] : &last);
+    if (pop && (*status = change(s, &a[0]))) return true;
+    if (at < 0 && (n < 3 && (pop || !dict))) *status = script_fail(s, "an item that is not there");
+    *out = at < 0 ? n > 2 ? a[2] : (AtenValue){0} : a[0].list->v.v[at + dict];
+    if (pop && at >= 0) take_out(&a[0], at, 1 + dict);
+  } else if (str_is(name, "insert") && n == 3 && a[0].kind == AV_LIST && av_is_known(&a[1])) {
+    if ((*status = change(s, &a[0]))) return true;
+    int64_t len = a[0].list->v.n, at = a[1].i < 0 ? a[1].i + len : a[1].i;
+    at = MIN(MAX(at, 0), len);
+    vec_push(s->arena, &a[0].list->v, a[2]);
+    for (int64_t i = len; i > at; i--) a[0].list->v.v[i] = a[0].list->v.v[i - 1];
+    a[0].list->v.v[at] = a[2];
+  } else if (str_is(name, "clear")) {
+    if (!(*status = change(s, &a[0]))) a[0].list->v.n = 0;
+  } else if (str_is(name, "reverse") && a[0].kind == AV_LIST) {
+    if ((*status = change(s, &a[0]))) return true;
+    for (int64_t i = 0, k = a[0].list->v.n - 1; i < k; i++, k--) {
+      AtenValue kept = a[0].list->v.v[i];
+      a[0].list->v.v[i] = a[0].list->v.v[k];
+      a[0].list->v.v[k] = kept;
+    }
+  } else {
+    return false;
+  }
+  return true;
+}
+
 static bool list_call(Script *s, Str name, const AtenValue *a, int n, AtenValue *out,
                       tenon_status *status) {
   *status = TENON_OK;
   if (!n || !a[0].list) return false;
+  AtenValue first[3];
+  memcpy(first, a, sizeof *a * (size_t)MIN(n, 3));
+  if (n <= 3 && item_call(s, name, first, n, out, status)) return true;
   if (str_is(name, "append") && n == 2) {
     if (!(*status = change(s, &a[0]))) vec_push(s->arena, &a[0].list->v, a[1]);
     *out = a[0];
@@ -373,8 +440,7 @@ tenon_status script_builtin(Script *s, Str name, const AtenValue *a, int n, cons
   tenon_status status;
   *out = (AtenValue){0};
   for (int i = 0; i < n; i++)
-    if (script_is_unknown(&a[i]))
-      return script_fail(s, "a value that only one branch gives is used");
+    if (av_is_unknown(&a[i])) return script_fail(s, "a value that only one branch gives is used");
   if (!nkw && number_call(s, name, a, n, out, &status)) return status ? status : graph_status(s->g);
   if (list_call(s, name, a, n, out, &status)) return status;
   if (other_call(s, name, a, n, kw, nkw, out, &status)) return status;
@@ -417,6 +483,11 @@ bool script_knows(const Script *s, Str name) {
                                      "values",
                                      "items",
                                      "_set_item",
+                                     "pop",
+                                     "get",
+                                     "insert",
+                                     "clear",
+                                     "reverse",
                                      "__is__",
                                      "__isnot__",
                                      "__not__",

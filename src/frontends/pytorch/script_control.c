@@ -68,8 +68,8 @@ static AtenValue join(Join *j, const AtenValue *a, const AtenValue *b) {
   Script *s = j->s;
   Graph *g = s->g;
   if (identical(a, b)) return *a;
-  if (script_is_unknown(a)) return *b;
-  if (script_is_unknown(b)) return *a;
+  if (av_is_unknown(a)) return *b;
+  if (av_is_unknown(b)) return *a;
   if (can_join(a, b)) {
     AtenValue *v = arena_new(s->arena, AtenValue);
     bool tensor = a->kind == AV_TENSOR || b->kind == AV_TENSOR;
@@ -94,7 +94,7 @@ static AtenValue join(Join *j, const AtenValue *a, const AtenValue *b) {
       av_push(s->arena, &list, join(j, &a->list->v.v[i], &b->list->v.v[i]));
     return list;
   }
-  return script_unknown();
+  return av_unknown();
 }
 
 // Numbers get their nodes; tensors had them put into their boxes.
@@ -129,7 +129,7 @@ static void join_states(Join *j, const Snapshot *then) {
     const AtenValue *other = NULL;
     for (int64_t k = 0; k < then->names.n && !other; k++)
       if (str_eq(then->names.v[k].name, b->name)) other = &then->names.v[k].value;
-    b->value = other ? join(j, other, &b->value) : script_unknown();
+    b->value = other ? join(j, other, &b->value) : av_unknown();
   }
   for (int64_t i = 0; i < then->attrs.n; i++) {
     Attribute *a = &s->attrs.v[i];
@@ -296,6 +296,11 @@ static tenon_status unchanged(Loop *l, const Snapshot *before) {
     for (int64_t k = 0; k < l->carried.n; k++) carried = carried || l->carried.v[k].at == i;
     bool target = l->st->target && l->st->target->kind == PE_NAME &&
                   str_eq(l->st->target->s, before->names.v[i].name);
+    // What had no value before has none after: the loop may not have run.
+    if (av_is_unknown(&before->names.v[i].value)) {
+      s->frame->v.v[i].value = av_unknown();
+      continue;
+    }
     if (!carried && !target && !identical(&before->names.v[i].value, &s->frame->v.v[i].value))
       return script_fail(s, "'%.*s' changes in a loop, and is neither tensor nor number",
                          STR_ARG(before->names.v[i].name));

@@ -6,12 +6,6 @@
 
 enum { DEEPEST_CALL = 100, MOST_ARGS = 256 };
 
-static int unknown_marker;
-AtenValue script_unknown(void) { return (AtenValue){.kind = AV_NONE, .object = &unknown_marker}; }
-bool script_is_unknown(const AtenValue *v) {
-  return v->kind == AV_NONE && v->object == &unknown_marker;
-}
-
 tenon_status script_fail(Script *s, const char *fmt, ...) {
   char text[512];
   va_list ap;
@@ -304,7 +298,7 @@ static tenon_status eval_call(Script *s, const PyExpr *e, AtenValue *out) {
   const PyExpr *fn = e->item.v[0];
   if (is_call_of(e, "annotate") || is_call_of(e, "unchecked_cast")) return eval_cast(s, e, out);
   if (is_call_of(e, "uninitialized")) {
-    *out = script_unknown();
+    *out = av_unknown();
     return TENON_OK;
   }
   AtenValue *args = arena_array(s->arena, AtenValue, e->item.n + 1);
