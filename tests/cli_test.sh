@@ -237,7 +237,8 @@ expect 2 "from 1 up, as 500, 20M or 4G" run "$tmp/forever.tir" --max-memory 0
 expect 2 "from 1 up" run "$tmp/forever.tir" --max-memory 9999999T
 check "Ctrl-C ends a run with 130" python3 - "$program" "$tmp/forever.tir" <<'PY'
 import signal, subprocess, sys, time
-p = subprocess.Popen([sys.argv[1], "run", sys.argv[2]])
+# A job in the background was started with the signal ignored.
+p = subprocess.Popen([sys.argv[1], "run", sys.argv[2]], preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
 time.sleep(0.3)
 p.send_signal(signal.SIGINT)
 sys.exit(p.wait(20) != 130)

@@ -219,15 +219,27 @@ TEST(torch_older_file_of_tensors) {
 
 // ---- bad programs ----
 
+// Where the third line of code was written: line 8 of model.py.
+static const char origins[] =
+    "\200\002X\030\000\000\000FORMAT_WITH_STRING_TABLEq\000(X\000\000\000\000q\001X\026"
+    "\000\000\000def forward(self, x):\012q\002X\013\000\000\000  return y\012q\003X\010"
+    "\000\000\000model.pyq\004tq\005K\000]q\006K\000K\000\207q\007K\000K\000\207q\010K"
+    "\000\207q\011KL]q\012(K\001K\002eK\003K\007\207q\013K\030K\036\207q\014K\001\207q"
+    "\015\206q\016\207q\017.";
+
 static Str program(Arena *a, StrBuf *b, const char *code) {
   Diag d;
   ZipWriter w;
   diag_init(&d);
   strbuf_init(b, a);
   zip_begin(&w, a, zip_put_strbuf, b);
-  Str part[] = {STR("\200\2c__torch__\nM\n)\201}X\1\0\0\0kK\2sb."), STR("\200\2)."), str_of(code)};
-  static const char *const name[] = {"m/data.pkl", "m/constants.pkl", "m/code/__torch__.py"};
-  for (int i = 0; i < 3; i++)
+  Str part[] = {STR("\200\2c__torch__\nM\n)\201}X\1\0\0\0kK\2sb."),
+                STR("\200\2)."),
+                str_of(code),
+                {origins, (int64_t)sizeof origins - 1}};
+  static const char *const name[] = {"m/data.pkl", "m/constants.pkl", "m/code/__torch__.py",
+                                     "m/code/__torch__.py.debug_pkl"};
+  for (int i = 0; i < ARRAY_LEN(part); i++)
     EXPECT_STATUS(zip_add(&w, str_of(name[i]), 1, &part[i], false, &d), TENON_OK);
   EXPECT_STATUS(zip_end(&w, &d), TENON_OK);
   return strbuf_str(b);
@@ -286,6 +298,7 @@ TEST(torch_script_bad) {
       {"P11", HEAD "    return torch.frobnicate(x, torch.frob2())\n", "torch.frobnicate"},
       {"all of them", HEAD "    y = torch.frob1(x)\n    return torch.frob2(y)\n", "frob2"},
       {"no name", HEAD "    return y\n", "code/__torch__.py:3:1: the name 'y' has no value"},
+      {"where it was written", HEAD "    return y\n", "written in model.py:8"},
       {"no attribute", HEAD "    return self.w\n", "no attribute 'w'"},
       {"no method", HEAD "    return (self).fn(x, )\n", "no method 'fn'"},
       {"no class", "def f(x: Tensor) -> Tensor:\n  return x\n", "no forward"},

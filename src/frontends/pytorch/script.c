@@ -220,7 +220,7 @@ static void scan_expr(Script *s, const PyFunction *f, const PyExpr *e) {
     if (torch && !script_knows(s, fn->s))
       frontend_unsupported(s->in, str_printf(s->arena, "torch.%.*s", STR_ARG(fn->s)),
                            "no such row in the table of ATen operators",
-                           str_printf(s->arena, "%s:%d", f->file, e->line));
+                           script_where(s, (Where){.file = f->file, .line = e->line}));
   }
   for (int64_t i = 0; i < e->item.n; i++) scan_expr(s, f, e->item.v[i]);
   for (int64_t i = 0; i < e->kw.n; i++) scan_expr(s, f, e->kw.v[i]);
@@ -275,6 +275,8 @@ static tenon_status run_program(Script *s) {
   TRY(state_inputs(s, f, &params));
   tenon_status status = script_call(s, f, args, (int)f->params.n, &out);
   if (status && s->in->unsupported.n) return report_unsupported(s);
+  const char *origin = status ? script_origin(s, s->failed) : NULL;
+  if (origin) diag_note(s->t->diag, "written in %s", origin);
   TRY(status);
   TRY(add_result(s, &r, &out, NULL));
   TRY(state_results(s, &r));

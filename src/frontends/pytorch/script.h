@@ -116,10 +116,16 @@ typedef struct Script {
   IntMap nodes;       // Pickled tensor -> Node
   Frame *frame;
   int depth, dynamic;
-  uint32_t mark;   // nodes from here on belong to the innermost dynamic region
-  int64_t budget;  // statements that may still be run
-  Where at;
+  uint32_t mark;          // nodes from here on belong to the innermost dynamic region
+  int64_t budget;         // statements that may still be run
+  Where at, failed;       // the statement at hand; the innermost one that failed
+  const char *origin_of;  // the file of code whose table of origins is at hand
+  const Pickled *origin;  // or NULL
 } Script;
+
+// "model.py:12": where a line of code was written (script_origin.c).  NULL: the archive does not say.
+const char *script_origin(Script *s, Where at);
+const char *script_where(Script *s, Where at);  // the same, or else the line of code itself
 
 tenon_status script_fail(Script *s, const char *fmt, ...) PRINTF(2, 3);
 MUST_USE tenon_status script_block(Script *s, const PyBlock *b);

@@ -467,8 +467,7 @@ tenon_status script_builtin(Script *s, Str name, const AtenValue *a, int n, cons
   if (all)
     return script_fail(s, "the arguments of torch.%.*s fit none of its forms", STR_ARG(name));
   frontend_unsupported(s->in, str_printf(s->arena, "torch.%.*s", STR_ARG(name)),
-                       "no such row in the table of ATen operators",
-                       str_printf(s->arena, "%s:%d", s->at.file ? s->at.file : "", s->at.line));
+                       "no such row in the table of ATen operators", script_where(s, s->at));
   return script_fail(s, "torch.%.*s is not supported", STR_ARG(name));
 }
 

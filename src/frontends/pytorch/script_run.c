@@ -216,10 +216,13 @@ static tenon_status run_statement(Script *s, const PyStmt *st) {
 
 tenon_status script_block(Script *s, const PyBlock *b) {
   for (int64_t i = 0; i < b->n && !s->frame->returned; i++) {
-    s->at = (Where){.file = s->frame->fn->file, .line = b->v[i]->line, .column = 1};
+    Where at = {.file = s->frame->fn->file, .line = b->v[i]->line, .column = 1};
+    s->at = at;
     if (s->budget-- <= 0) return script_fail(s, "the program does too much while it is read");
-    TRY(run_statement(s, b->v[i]));
-    TRY(graph_status(s->g));
+    tenon_status status = run_statement(s, b->v[i]);
+    if (!status) status = graph_status(s->g);
+    if (status && !s->failed.file) s->failed = at;
+    TRY(status);
   }
   return TENON_OK;
 }
