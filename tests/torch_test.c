@@ -398,6 +398,9 @@ TEST(torch_script_lists_and_breaks) {
       {HEAD "    a = [x]\n    torch.insert(a, 0, torch.neg(x))\n    c = torch.pop(a)\n    return "
             "torch.add(a[0], torch.mul(c, torch.len(a)))\n",
        {0, 0, 0, 0}},
+      {HEAD "    n = torch.sum([1, 2, 3])\n    p = __torch__.Pair(x, n)\n    a, b = p\n"
+            "    return torch.mul(a, b)\nclass Pair(NamedTuple):\n  a : Tensor\n  b : int\n",
+       {6, 12, 18, 24}},
       {HEAD "    d = {\"p\": x, \"q\": torch.mul(x, 2)}\n    y = torch.pop(d, \"q\")\n    return "
             "torch.mul(y, torch.len(d))\n",
        {2, 4, 6, 8}},

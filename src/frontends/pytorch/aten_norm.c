@@ -130,6 +130,18 @@ static void softmax_of(AtenCall *c) {
   at_give(c, rank ? y : bt_squeeze(g, y, 0));
 }
 
+// v g / |v|, the norm over all axes but one.
+static void weight_norm(AtenCall *c) {
+  Graph *g = c->g;
+  Node *v = at_tensor(c, 0);
+  int rank = at_rank(c, v), n = 0;
+  int64_t kept = at_axis(c, 2, rank), axes[MAX_RANK];
+  for (int i = 0; i < rank; i++)
+    if (i != kept) axes[n++] = i;
+  Node *norm = N(g, sqrt, bt_reduce(g, OP_reduce_sum, N(g, mul, v, v), (Ints){n, axes}, true));
+  at_give(c, N(g, mul, v, N(g, div, at_tensor(c, 1), norm)));
+}
+
 static const AtenRow rows[] = {
     // clang-format off
     {"batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps, bool cudnn_enabled) -> Tensor", batch_norm_row, 0, NULL},
@@ -137,6 +149,7 @@ static const AtenRow rows[] = {
     {"_native_batch_norm_legit_no_training(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor)", batch_norm_fixed, 0, NULL},
     {"native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)", native_batch_norm, 0, NULL},
     {"instance_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool use_input_stats, float momentum, float eps, bool cudnn_enabled) -> Tensor", instance_norm, 0, NULL},
+    {"_weight_norm(Tensor v, Tensor g, int dim=0) -> Tensor", weight_norm, 0, NULL},
     {"layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1.0000000000000001e-05, bool cudnn_enable=True) -> Tensor", layer_norm_row, 0, NULL},
     {"native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)", native_layer_norm, 0, NULL},
     {"rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor", rms_norm, 0, NULL},

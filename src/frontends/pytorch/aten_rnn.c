@@ -128,6 +128,9 @@ static void layer_row(AtenCall *c) {
                 .tanh = op != -OP_rnn};
   if (at_bool(c, 6) && at_f64(c, 5) > 0) at_fail(c, "in training; call eval() before exporting");
   if (lstm && (!hx->list || hx->list->v.n < 2)) at_fail(c, "without both states");
+  int64_t tensors = l->layers * (l->both ? 2 : 1) * (l->biases ? 4 : 2);
+  if (l->weights->list && l->weights->list->v.n > tensors)
+    at_fail(c, "with a projection (proj_size)");
   if (c->g->status) return;
   l->h = lstm ? av_node(c->g, &hx->list->v.v[0], 0) : av_node(c->g, hx, 0);
   if (lstm) l->c = av_node(c->g, &hx->list->v.v[1], 0);

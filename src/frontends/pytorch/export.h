@@ -17,6 +17,7 @@ typedef struct ExportProgram {
   Aten aten;
   StrMap values;  // name -> AtenValue
   const Json *outputs, *tensors, *ranges, *nodes;
+  int depth;                  // of graphs inside of graphs
   VEC(ExportBuffer) buffers;  // that calls change in place
   VEC(Node *) params;
   VEC(Node *) results;

@@ -14,6 +14,8 @@ bool export_dtype(int64_t code, DType *out) {
   return code >= 29 && code <= 32 && torch_scalar_type(more[code - 29], out);
 }
 
+enum { DEEPEST_GRAPH = 16 };
+
 // ---- arguments: unions with one key ----
 
 static tenon_status read_arg(ExportProgram *p, const Json *arg, AtenValue *out);
@@ -133,22 +135,120 @@ static int number_op(Str target) {
   return -1;
 }
 
-bool export_supported(ExportProgram *p, const Json *nodes) {
+// ---- graphs inside: parts that were traced under a setting that means nothing here ----
+
+static const Json *inner_graph(const Json *node, int64_t *at) {
+  const Json *inputs = json_get(node, "inputs");
+  for (int64_t i = 0; inputs && inputs->kind == JSON_ARRAY && i < inputs->n; i++) {
+    const Json *g = json_get(json_get(json_get(&inputs->item[i], "arg"), "as_graph"), "graph");
+    if (g && at) *at = i;
+    if (g) return g;
+  }
+  return NULL;
+}
+
+// Gradients or not; other types by themselves (autocast) only where that is off.
+static bool is_inlined(const Json *node) {
+  Str target = text_of(node, "target");
+  const Json *inputs = json_get(node, "inputs");
+  if (!inner_graph(node, NULL)) return false;
+  if (str_is(target, "torch.ops.higher_order.wrap_with_set_grad_enabled")) return true;
+  if (!str_is(target, "torch.ops.higher_order.wrap_with_autocast") || inputs->n < 3) return false;
+  const Json *on = json_get(json_get(&inputs->item[2], "arg"), "as_bool");
+  return on && on->kind == JSON_BOOL && !on->b;
+}
+
+static bool mentions(const Json *j, Str name) {
+  if (!j) return false;
+  if (j->kind == JSON_STRING) return str_eq(j->s, name);
+  if (j->kind != JSON_ARRAY && j->kind != JSON_OBJECT) return false;
+  for (int64_t i = 0; i < j->n; i++)
+    if (mentions(&j->item[i], name)) return true;
+  return false;
+}
+
+// Nobody reads what it gives: layers that training alone drops leave such calls behind.
+static bool is_unused(const ExportProgram *p, const Json *nodes, const Json *node) {
+  const Json *outputs = json_get(node, "outputs");
+  if (!outputs || outputs->kind != JSON_ARRAY || nodes != p->nodes) return false;
+  for (int64_t i = 0; i < outputs->n; i++) {
+    Str name = text_of(json_get(&outputs->item[i], "as_tensor"), "name");
+    if (!name.n || mentions(p->outputs, name)) return false;
+    for (int64_t k = 0; k < nodes->n; k++)
+      if (mentions(json_get(&nodes->item[k], "inputs"), name)) return false;
+  }
+  return true;
+}
+
+static void report(ExportProgram *p, const Json *nodes, int depth) {
   for (int64_t i = 0; i < nodes->n; i++) {
-    Str target = text_of(&nodes->item[i], "target"), name = text_of(&nodes->item[i], "name");
+    const Json *node = &nodes->item[i];
+    Str target = text_of(node, "target"), name = text_of(node, "name");
     bool changes;
     const AtenSchema *s = find_schema(p, target, &changes);
     if (number_op(target) >= 0 || (s && s->row->fn)) continue;
+    if (is_inlined(node) && depth < DEEPEST_GRAPH) {
+      const Json *inside = json_get(inner_graph(node, NULL), "nodes");
+      if (inside && inside->kind == JSON_ARRAY) report(p, inside, depth + 1);
+      continue;
+    }
+    if (is_unused(p, nodes, node)) continue;
+    bool other = str_starts(target, "torch.ops.higher_order.");
     frontend_unsupported(p->in, str_copy(&p->g->arena, target),
-                         s ? s->row->why
-                           : "no such row in the table of ATen operators; "
-                             "run_decompositions() before saving may take it apart",
+                         s       ? s->row->why
+                         : other ? "a call of a graph inside of the program"
+                                 : "no such row in the table of ATen operators; "
+                                   "run_decompositions() before saving may take it apart",
                          str_copy(&p->g->arena, name));
   }
+}
+
+bool export_supported(ExportProgram *p, const Json *nodes) {
+  report(p, nodes, 0);
   return !p->in->unsupported.n;
 }
 
 enum { MOST_KEYWORDS = 32 };
+
+// Names inside are names of their own: those of the operands, and what is computed from them.
+static tenon_status run_inside(ExportProgram *p, const Json *g, const AtenValue *args, int64_t n,
+                               AtenValue *out) {
+  const Json *in = json_get(g, "inputs"), *nodes = json_get(g, "nodes");
+  const Json *results = json_get(g, "outputs");
+  StrMap outside = p->values;
+  if (!in || in->kind != JSON_ARRAY || in->n != n || !nodes || nodes->kind != JSON_ARRAY ||
+      !results || results->kind != JSON_ARRAY || p->depth >= DEEPEST_GRAPH)
+    return fail(p->diag, TENON_EFORMAT, NOWHERE, "a graph inside that does not fit its call");
+  strmap_init(&p->values, &p->g->arena);
+  p->depth++;
+  tenon_status s = TENON_OK;
+  for (int64_t i = 0; i < n && !s; i++) {
+    const Json *one = in->item[i].n == 1 ? &in->item[i].item[0] : NULL;
+    Str name = text_of(one, "name");
+    if (!name.n) name = text_of(one, "as_name");
+    if (name.n) s = export_define(p, name, args[i]);
+  }
+  for (int64_t i = 0; i < nodes->n && !s; i++) s = export_node(p, &nodes->item[i]);
+  *out = av_list(&p->g->arena, AV_TUPLE);
+  for (int64_t i = 0; i < results->n && !s; i++) {
+    AtenValue one;
+    s = read_arg(p, &results->item[i], &one);
+    if (!s) av_push(&p->g->arena, out, one);
+  }
+  p->depth--;
+  p->values = outside;
+  return s;
+}
+
+static tenon_status inline_call(ExportProgram *p, const Json *node, AtenValue *out) {
+  int64_t at = 0;
+  const Json *g = inner_graph(node, &at), *inputs = json_get(node, "inputs");
+  int64_t n = inputs->n - at - 1;
+  AtenValue *args = arena_array(&p->g->arena, AtenValue, n + 1);
+  for (int64_t i = 0; i < n; i++)
+    TRY(read_arg(p, json_get(&inputs->item[at + 1 + i], "arg"), &args[i]));
+  return run_inside(p, g, args, n, out);
+}
 
 static tenon_status read_inputs(ExportProgram *p, const Json *node, AtenKeyword *kw, int *n) {
   const Json *inputs = json_get(node, "inputs");
@@ -194,6 +294,10 @@ tenon_status export_node(ExportProgram *p, const Json *node) {
   AtenKeyword kw[MOST_KEYWORDS];
   AtenValue args[MOST_KEYWORDS] = {{0}}, out;
   int n;
+  if (is_inlined(node)) {
+    TRY(inline_call(p, node, &out));
+    return define_outputs(p, node, &out, at);
+  }
   TRY(read_inputs(p, node, kw, &n));
   int op = number_op(target);
   if (op >= 0) {
@@ -205,6 +309,9 @@ tenon_status export_node(ExportProgram *p, const Json *node) {
   } else {
     bool changes;
     const AtenSchema *s = find_schema(p, target, &changes);
+    if (!s || !s->row->fn) return TENON_OK;  // nobody reads what it gives
+    // What an operator in place calls `self`, the other may call `input`.
+    if (changes && n && str_is(kw[0].name, "self")) kw[0].name = s->arg[0].name;
     if (!aten_bind(s, &p->g->arena, NULL, 0, kw, n, false, args))
       return fail(p->diag, TENON_EFORMAT, at, "the arguments do not fit %s", s->row->schema);
     aten_build(&p->aten, s, args, at, &out);

@@ -299,6 +299,13 @@ static bool list_call(Script *s, Str name, const AtenValue *a, int n, AtenValue 
         vec_push(s->arena, &a[0].list->v, a[1].list->v.v[i]);
   } else if (str_is(name, "len")) {
     *out = av_int(a[0].list->v.n / (a[0].kind == AV_DICT ? 2 : 1));
+  } else if (str_is(name, "sum") && n == 1 && a[0].kind == AV_LIST) {
+    *out = av_int(0);
+    for (int64_t i = 0; i < a[0].list->v.n && !*status; i++)
+      if (!av_is_number(&a[0].list->v.v[i]))
+        *status = script_fail(s, "a sum of what are no numbers");
+      else
+        *out = aten_number_op(&s->aten, '+', out, &a[0].list->v.v[i], s->at);
   } else if (str_is(name, "slice")) {
     *status = slice_list(s, a, n, out);
   } else if (str_is(name, "list") || str_is(name, "copy")) {

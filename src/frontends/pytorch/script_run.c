@@ -330,6 +330,12 @@ static tenon_status eval_call(Script *s, const PyExpr *e, AtenValue *out) {
       *out = (AtenValue){.kind = AV_OBJECT, .object = p};
       return TENON_OK;
     }
+    const PyClass *c = strmap_get(&s->modules.classes, name);
+    if (c && !c->methods.n) {  // a tuple whose items have names
+      *out = av_list(s->arena, AV_TUPLE);
+      for (int i = 0; i < nargs; i++) av_push(s->arena, out, args[i]);
+      return TENON_OK;
+    }
     return script_fail(s, "there is no function '%.*s' in the archive", STR_ARG(name));
   }
   if (fn->kind == PE_NAME) return script_prim(s, fn->s, args, nargs, out);
