@@ -134,34 +134,34 @@ static Node *sliced_by_nodes(HloCall *c, Node *x, void *ctx) {
 static void real_dynamic_slice(HloCall *c) { move(c, sliced_by_nodes, NULL); }
 
 // Start places as one vector, kept where the part fits.
-static Node *starts(HloCall *c, int64_t first, int rank, const int64_t *dims,
-                    const int64_t *sizes) {
+static Node *starts(HloCall *c, int64_t first, int rank, const HloSize *dims,
+                    const HloSize *sizes) {
   Graph *g = c->g;
   Node *at[MAX_RANK];
-  int64_t last[MAX_RANK];
+  HloSize last[MAX_RANK];
   if (c->nin - first != rank) {
     hlo_fail(c, "%lld start indices for rank %d", (long long)(c->nin - first), rank);
     return g->poison;
   }
   for (int i = 0; i < rank; i++) {
     at[i] = hb_reshape(g, places(c, first + i), 1, (int64_t[]){1});
-    last[i] = MAX(dims[i] - sizes[i], 0);
+    last[i] = hs_max(g, hs_sub(g, dims[i], sizes[i]), 0);
   }
   Node *v = hb_concat(g, 0, rank, at);
-  return N(g, min, N(g, max, v, node_i64(g, 0)), node_i64s(g, rank, last));
+  return N(g, min, N(g, max, v, node_i64(g, 0)), hs_vector(g, rank, last));
 }
 
 static void dynamic_slice(HloCall *c) {
   Graph *g = c->g;
-  int64_t dims[MAX_RANK];
-  if (!hlo_static(c, &c->in[0], dims)) return;
-  int rank = hlo_rank(&c->in[0]);
+  HloSize dims[MAX_RANK], part_dims[MAX_RANK];
+  int rank = hs_all(c, &c->in[0], dims);
   Ints sizes = hlo_ints_or(c, "slice_sizes", rank, 1);
+  for (int i = 0; i < rank; i++) part_dims[i] = hs_num(sizes.v[i]);
   if (!rank || g->status) {
     hlo_give_value(c, 0, c->in[0]);
     return;
   }
-  Node *from = starts(c, 1, rank, dims, sizes.v);
+  Node *from = starts(c, 1, rank, dims, part_dims);
   Node *to = N(g, add, from, node_i64s(g, rank, sizes.v));
   Node *axes = N(g, range, node_i64(g, 0), node_i64(g, rank), node_i64(g, 1));
   HloValue out = {0};
@@ -173,14 +173,18 @@ static void dynamic_slice(HloCall *c) {
   hlo_give_value(c, 0, out);
 }
 
-// A place lies in the update where its distance from the start is below the update's size; there it is read.
+// A place lies in the update where its distance from the start is below the update's size; there it is read.  An axis
+// along which the update is whole begins at 0.
 static void dynamic_update_slice(HloCall *c) {
   Graph *g = c->g;
-  int64_t dims[MAX_RANK], sizes[MAX_RANK];
-  if (!hlo_static(c, &c->in[0], dims) || !hlo_static(c, &c->in[1], sizes)) return;
-  int rank = hlo_rank(&c->in[0]);
+  HloSize dims[MAX_RANK], sizes[MAX_RANK], one = hs_num(1);
+  int rank = hs_all(c, &c->in[0], dims);
   bool empty = false;
-  for (int i = 0; i < rank; i++) empty = empty || !sizes[i];
+  if (hs_all(c, &c->in[1], sizes) != rank) {
+    hlo_fail(c, "an update of rank %d, must be %d", hlo_rank(&c->in[1]), rank);
+    return;
+  }
+  for (int i = 0; i < rank; i++) empty = empty || hs_is(sizes[i], 0);
   if (!rank || empty) {
     hlo_give_value(c, 0, c->in[rank ? 0 : 1]);
     return;
@@ -188,20 +192,22 @@ static void dynamic_update_slice(HloCall *c) {
   Node *from = starts(c, 2, rank, dims, sizes), *inside = NULL,
        *got[2] = {c->in[1].re, c->in[1].im};
   for (int i = 0; i < rank && !g->status; i++) {
+    if (hs_same(dims[i], sizes[i])) continue;
     Node *at = hb_slice1(g, from, 0, i, i + 1, 1);
-    Node *d = N(g, sub, hb_iota(g, DT_I64, 1, &dims[i], 0), at);
-    Node *in = N(g, and, N(g, le, node_i64(g, 0), d), N(g, lt, d, node_i64(g, sizes[i])));
-    Node *index = N(g, min, N(g, max, d, node_i64(g, 0)), node_i64(g, sizes[i] - 1));
-    int64_t line[MAX_RANK];
-    for (int k = 0; k < rank; k++) line[k] = k == i ? dims[i] : 1;
-    in = hb_reshape(g, in, rank, line);
+    Node *d = N(g, sub, hs_iota(g, DT_I64, 1, &dims[i], 0), at);
+    Node *in = N(g, and, N(g, le, node_i64(g, 0), d), N(g, lt, d, hs_node(g, sizes[i])));
+    Node *last = hs_node(g, hs_sub(g, sizes[i], one));
+    Node *index = N(g, min, N(g, max, d, node_i64(g, 0)), last);
+    HloSize line[MAX_RANK];
+    for (int k = 0; k < rank; k++) line[k] = k == i ? dims[i] : one;
+    in = hs_reshape(g, in, rank, line);
     inside = inside ? N(g, and, inside, in) : in;
     for (int k = 0; k < 2 && got[k]; k++)
       got[k] =
           node_new(g, OP_gather, 2, (Node *[]){got[k], index}, &(gather_attrs){.axis = i}, 0, NULL);
   }
-  HloValue out = {.re = hb_where(g, inside, got[0], c->in[0].re)};
-  if (got[1]) out.im = hb_where(g, inside, got[1], c->in[0].im);
+  HloValue out = {.re = inside ? hb_where(g, inside, got[0], c->in[0].re) : got[0], .im = got[1]};
+  if (got[1] && inside) out.im = hb_where(g, inside, got[1], c->in[0].im);
   hlo_give_value(c, 0, out);
 }
 

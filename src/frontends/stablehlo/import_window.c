@@ -16,12 +16,11 @@ typedef bool Join(HloCall *c, const HloValue *a, const HloValue *b, HloValue *ou
 typedef struct Windows {
   int rank;
   Ints size, stride, dilation, base, padding;
-  int64_t dims[MAX_RANK];  // padded sizes, then the results'
+  int64_t dims[MAX_RANK];  // windows along each axis, at every place; INT64_MAX: not known
 } Windows;
 
 static bool read_windows(HloCall *c, Windows *w, const char *sizes, const char *strides) {
-  int64_t dims[MAX_RANK], span;
-  if (!hlo_static(c, &c->in[0], dims)) return false;
+  int64_t span;
   w->rank = hlo_rank(&c->in[0]);
   w->size = hlo_ints_or(c, sizes, w->rank, 1);
   w->stride = hlo_ints_or(c, strides, w->rank, 1);
@@ -45,12 +44,16 @@ static Node *padded(HloCall *c, const Windows *w, Node *x, Node *value) {
   return hb_pad(c->g, x, value, w->rank, low, high, gap);
 }
 
+// Counted from the end, so that the size need not be known.
 typedef struct Part {
-  int64_t axis, from, n;
+  int64_t axis, before, after;  // elements that are left out
 } Part;
 static Node *cut(HloCall *c, Node *x, void *ctx) {
   const Part *p = ctx;
-  return hb_slice1(c->g, x, p->axis, p->from, p->from + p->n, 1);
+  if (c->g->status) return c->g->poison;
+  Dim n = type_of(x)->dims[p->axis];
+  int64_t to = ie_is_const(n) ? n->value - p->after : p->after ? -p->after : INT64_MAX;
+  return hb_slice1(c->g, x, p->axis, p->before, to, 1);
 }
 static void cut_all(HloCall *c, const HloValue *v, int64_t n, Part p, HloValue *out) {
   for (int64_t i = 0; i < n; i++) {
@@ -59,18 +62,17 @@ static void cut_all(HloCall *c, const HloValue *v, int64_t n, Part p, HloValue *
   }
 }
 
-// Windows along one axis, of which there were `length` elements.
-static bool along(HloCall *c, Join *join, HloValue *v, int64_t n, int64_t axis, int64_t length,
-                  int64_t size, int64_t dilation) {
+// Windows along one axis.
+static bool along(HloCall *c, Join *join, HloValue *v, int64_t n, int64_t axis, int64_t size,
+                  int64_t dilation) {
   Arena *a = c->h->arena;
   HloValue *power = arena_array(a, HloValue, n + 1), *sum = arena_array(a, HloValue, n + 1);
   HloValue *x = arena_array(a, HloValue, n + 1), *y = arena_array(a, HloValue, n + 1);
-  int64_t done = 0, result = length - (size - 1) * dilation;
+  int64_t done = 0;
   for (int64_t i = 0; i < n; i++) power[i] = v[i];
   for (int64_t p = 1; p <= size; p *= 2) {
-    int64_t have = length - (p - 1) * dilation;  // windows of p elements
-    if (size & p) {
-      cut_all(c, power, n, (Part){axis, done * dilation, result}, y);
+    if (size & p) {  // windows of p elements, as many as there are of the whole size
+      cut_all(c, power, n, (Part){axis, done * dilation, (size - done - p) * dilation}, y);
       if (!done)
         for (int64_t i = 0; i < n; i++) sum[i] = y[i];
       else if (!join(c, sum, y, sum, n))
@@ -78,8 +80,8 @@ static bool along(HloCall *c, Join *join, HloValue *v, int64_t n, int64_t axis, 
       done += p;
     }
     if (2 * p > size) break;
-    cut_all(c, power, n, (Part){axis, 0, have - p * dilation}, x);
-    cut_all(c, power, n, (Part){axis, p * dilation, have - p * dilation}, y);
+    cut_all(c, power, n, (Part){axis, 0, p * dilation}, x);
+    cut_all(c, power, n, (Part){axis, p * dilation, 0}, y);
     if (!join(c, x, y, power, n)) return false;
   }
   for (int64_t i = 0; i < n; i++) v[i] = sum[i];
@@ -96,17 +98,15 @@ static Node *strided(HloCall *c, Node *x, void *ctx) {
 static bool windows(HloCall *c, Join *join, HloValue *v, int64_t n, Windows *w, bool *empty) {
   *empty = false;
   for (int i = 0; i < w->rank; i++) {
-    int64_t length = type_of(v[0].re)->dims[i]->value;
-    w->dims[i] = length - (w->size.v[i] - 1) * w->dilation.v[i];
+    Dim length = type_of(v[0].re)->dims[i];
+    w->dims[i] =
+        ie_is_const(length) ? length->value - (w->size.v[i] - 1) * w->dilation.v[i] : INT64_MAX;
     *empty = *empty || w->dims[i] < 1;
   }
   if (*empty) return false;
   // The innermost first, so that elements are joined in the order in which they lie.
-  for (int i = w->rank - 1; i >= 0; i--) {
-    int64_t length = w->dims[i] + (w->size.v[i] - 1) * w->dilation.v[i];
-    if (w->size.v[i] > 1 && !along(c, join, v, n, i, length, w->size.v[i], w->dilation.v[i]))
-      return false;
-  }
+  for (int i = w->rank - 1; i >= 0; i--)
+    if (w->size.v[i] > 1 && !along(c, join, v, n, i, w->size.v[i], w->dilation.v[i])) return false;
   for (int64_t i = 0; i < n; i++) v[i] = hlo_moved(c, &v[i], strided, w);
   return !c->g->status;
 }
@@ -158,7 +158,9 @@ static bool pool_axes(const Windows *w, const Dim *dims, int64_t *perm, int64_t 
     int64_t reach = w->size.v[i] * w->dilation.v[i];
     for (int k = 0; k < 2; k++)
       if (w->padding.v[2 * i + k] < 0 || w->padding.v[2 * i + k] >= reach) return false;
-    if (w->base.v[i] != 1 || w->size.v[i] > 1 << 10 || dims[i]->value < reach) return false;
+    if (w->base.v[i] != 1 || w->size.v[i] > 1 << 10) return false;
+    // a size that is not known may be too small for one window; where there is none, nothing depends on it
+    if (ie_is_const(dims[i]) ? dims[i]->value < reach : reach > 1) return false;
     *size *= w->size.v[i];
   }
   return kept == 2;
