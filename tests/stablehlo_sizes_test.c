@@ -317,6 +317,137 @@ TEST(stablehlo_sizes_while) {
       (const Sized[]){SIZED(1, (1, 2), (1, 2)), SIZED(3, (1, 2, 3, 4, 5, 6), (1, 2, 4, 6, 9, 12))});
 }
 
+TEST(stablehlo_sizes_top_k) {
+  holds("func.func @main(%x: tensor<?x3xf32>) -> (tensor<?x2xf32>, tensor<?x2xi32>) {\n"
+        "  %v, %i = \"chlo.top_k\"(%x) <{k = 2 : i64}> : (tensor<?x3xf32>) -> (tensor<?x2xf32>, "
+        "tensor<?x2xi32>)\n"
+        "  return %v, %i : tensor<?x2xf32>, tensor<?x2xi32>\n}\n",
+        (const Sized[]){SIZED(1, (1, 3, 2), (3, 2, 1, 2)),
+                        SIZED(2, (1, 3, 2, 9, 7, 8), (3, 2, 9, 8, 1, 2, 0, 2))});
+}
+
+// As many zeros before x as it has rows.
+TEST(stablehlo_sizes_pad) {
+  holds("func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> {\n"
+        "  %n = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?xf32>) -> tensor<i32>\n"
+        "  %low = stablehlo.reshape %n : (tensor<i32>) -> tensor<1xi32>\n"
+        "  %high = stablehlo.constant dense<-1> : tensor<1xi32>\n"
+        "  %none = stablehlo.constant dense<0> : tensor<1xi32>\n"
+        "  %z = stablehlo.constant dense<0.0> : tensor<f32>\n"
+        "  %r = stablehlo.dynamic_pad %x, %z, %low, %high, %none : (tensor<?xf32>, tensor<f32>, "
+        "tensor<1xi32>, tensor<1xi32>, tensor<1xi32>) -> tensor<?xf32>\n"
+        "  return %r : tensor<?xf32>\n}\n",
+        (const Sized[]){SIZED(2, (1, 2), (0, 0, 1)), SIZED(3, (1, 2, 3), (0, 0, 0, 1, 2))});
+}
+
+// Padding that is computed, around an axis that is open: n - 2 before and 1 after.
+TEST(stablehlo_sizes_convolution) {
+  holds("func.func @main(%x: tensor<1x?x1xf32>) -> tensor<1x?x1xf32> {\n"
+        "  %n = stablehlo.get_dimension_size %x, dim = 1 : (tensor<1x?x1xf32>) -> tensor<i32>\n"
+        "  %m = stablehlo.constant dense<-2> : tensor<i32>\n"
+        "  %k = stablehlo.add %n, %m : tensor<i32>\n"
+        "  %low = stablehlo.reshape %k : (tensor<i32>) -> tensor<1xi32>\n"
+        "  %high = stablehlo.constant dense<1> : tensor<1xi32>\n"
+        "  %c = stablehlo.concatenate %low, %high, dim = 0 : (tensor<1xi32>, tensor<1xi32>) -> "
+        "tensor<2xi32>\n"
+        "  %p = stablehlo.reshape %c : (tensor<2xi32>) -> tensor<1x2xi32>\n"
+        "  %w = stablehlo.constant dense<[[[1.0]], [[10.0]]]> : tensor<2x1x1xf32>\n"
+        "  %r = \"stablehlo.dynamic_conv\"(%x, %w, %p) <{batch_group_count = 1 : i64, "
+        "dimension_numbers = "
+        "#stablehlo.conv<[b, 0, f]x[0, i, o]->[b, 0, f]>, feature_group_count = 1 : i64}> : "
+        "(tensor<1x?x1xf32>, tensor<2x1x1xf32>, tensor<1x2xi32>) -> tensor<1x?x1xf32>\n"
+        "  return %r : tensor<1x?x1xf32>\n}\n",
+        (const Sized[]){SIZED(2, (1, 2), (21, 2)), SIZED(3, (1, 2, 3), (10, 21, 32, 3))});
+}
+
+// Sums from the beginning and products from the end, as jax writes cumsum and cumprod of an open axis.
+static const char running[] =
+    "func.func @main(%x: tensor<?xf32>) -> (tensor<?xf32>, tensor<?xf32>) {\n"
+    "  %n = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?xf32>) -> tensor<i32>\n"
+    "  %w = stablehlo.reshape %n : (tensor<i32>) -> tensor<1xi32>\n"
+    "  %m = stablehlo.constant dense<-1> : tensor<1xi32>\n"
+    "  %k = stablehlo.add %w, %m : tensor<1xi32>\n"
+    "  %none = stablehlo.constant dense<0> : tensor<1xi32>\n"
+    "  %one = stablehlo.constant dense<1> : tensor<1xi32>\n"
+    "  %c = stablehlo.concatenate %k, %none, dim = 0 : (tensor<1xi32>, tensor<1xi32>) -> "
+    "tensor<2xi32>\n"
+    "  %p = stablehlo.reshape %c : (tensor<2xi32>) -> tensor<1x2xi32>\n"
+    "  %d = stablehlo.concatenate %none, %k, dim = 0 : (tensor<1xi32>, tensor<1xi32>) -> "
+    "tensor<2xi32>\n"
+    "  %q = stablehlo.reshape %d : (tensor<2xi32>) -> tensor<1x2xi32>\n"
+    "  %z = stablehlo.constant dense<0.0> : tensor<f32>\n"
+    "  %e = stablehlo.constant dense<1.0> : tensor<f32>\n"
+    "  %r = stablehlo.custom_call @stablehlo.dynamic_reduce_window(%x, %z, %w, %one, %one, %one, "
+    "%p) "
+    "{api_version = 2 : i32, called_computations = [@sum]} : (tensor<?xf32>, tensor<f32>, "
+    "tensor<1xi32>, "
+    "tensor<1xi32>, tensor<1xi32>, tensor<1xi32>, tensor<1x2xi32>) -> tensor<?xf32>\n"
+    "  %s = stablehlo.custom_call @stablehlo.dynamic_reduce_window(%x, %e, %w, %one, %one, %one, "
+    "%q) "
+    "{api_version = 2 : i32, called_computations = [@product]} : (tensor<?xf32>, tensor<f32>, "
+    "tensor<1xi32>, tensor<1xi32>, tensor<1xi32>, tensor<1xi32>, tensor<1x2xi32>) -> "
+    "tensor<?xf32>\n"
+    "  return %r, %s : tensor<?xf32>, tensor<?xf32>\n}\n"
+    "func.func private @sum(%a: tensor<f32>, %b: tensor<f32>) -> tensor<f32> {\n"
+    "  %c = stablehlo.add %a, %b : tensor<f32>\n"
+    "  return %c : tensor<f32>\n}\n"
+    "func.func private @product(%a: tensor<f32>, %b: tensor<f32>) -> tensor<f32> {\n"
+    "  %c = stablehlo.multiply %a, %b : tensor<f32>\n"
+    "  return %c : tensor<f32>\n}\n";
+
+TEST(stablehlo_sizes_running) {
+  holds(running, (const Sized[]){SIZED(1, (5), (5, 5)),
+                                 SIZED(4, (1, 2, 3, 4), (1, 3, 6, 10, 24, 24, 12, 4))});
+}
+
+// With its size fixed, the windows are numbers, and any body can be taken.
+TEST(stablehlo_sizes_fixed) {
+  static Diag d;
+  Imported in;
+  Interp *interp = NULL;
+  Sized s = SIZED(4, (1, 2, 3, 4), (1, 3, 6, 10, 24, 24, 12, 4));
+  IntFixed fixed = {.name = str_of("d0_0"), .value = 4};
+  diag_init(&d);
+  if (import_text(running, &fixed, 1, &in, &d)) FAIL("%s", d.text);
+  EXPECT(fixed.used);
+  EXPECT(ie_is(type_of(in.graph->main->result[1])->dims[0], 4));
+  if (interp_create(in.graph, NULL, &d, &interp) || run_one(in.graph, interp, NULL, &s, &d))
+    FAIL("%s", d.text);
+  interp_free(interp);
+  graph_free(in.graph);
+}
+
+// A function that is its own body has no end.
+TEST(stablehlo_sizes_refuse_a_body_in_itself) {
+  static Diag d;
+  Imported in;
+  diag_init(&d);
+  tenon_status s = import_text(
+      "func.func @main(%x: tensor<4xf32>) -> tensor<3xf32> {\n"
+      "  %w = stablehlo.constant dense<2> : tensor<1xi32>\n"
+      "  %one = stablehlo.constant dense<1> : tensor<1xi32>\n"
+      "  %p = stablehlo.constant dense<0> : tensor<1x2xi32>\n"
+      "  %z = stablehlo.constant dense<0.0> : tensor<f32>\n"
+      "  %r = stablehlo.custom_call @stablehlo.dynamic_reduce_window(%x, %z, %w, %one, %one, %one, "
+      "%p) "
+      "{api_version = 2 : i32, called_computations = [@f]} : (tensor<4xf32>, tensor<f32>, "
+      "tensor<1xi32>, "
+      "tensor<1xi32>, tensor<1xi32>, tensor<1xi32>, tensor<1x2xi32>) -> tensor<3xf32>\n"
+      "  return %r : tensor<3xf32>\n}\n"
+      "func.func private @f(%a: tensor<f32>, %b: tensor<f32>) -> tensor<f32> {\n"
+      "  %w = stablehlo.constant dense<1> : tensor<0xi32>\n"
+      "  %p = stablehlo.constant dense<0> : tensor<0x2xi32>\n"
+      "  %c = stablehlo.custom_call @stablehlo.dynamic_reduce_window(%a, %b, %w, %w, %w, %w, %p) "
+      "{api_version = 2 : i32, called_computations = [@f]} : (tensor<f32>, tensor<f32>, "
+      "tensor<0xi32>, "
+      "tensor<0xi32>, tensor<0xi32>, tensor<0xi32>, tensor<0x2xi32>) -> tensor<f32>\n"
+      "  return %c : tensor<f32>\n}\n",
+      NULL, 0, &in, &d);
+  EXPECT_STATUS(s, TENON_EUNSUPPORTED);
+  EXPECT_CONTAINS(d.text, "within a body");
+  graph_free(in.graph);
+}
+
 // ---- names ----
 static const char named[] =
     "func.func public @main(%x: tensor<?x2xf32>, %y: tensor<?x2xf32>) -> tensor<?x2xf32> {\n"

@@ -128,6 +128,8 @@ bool hlo_call_func(Hlo *h, const MlirFunc *f, const HloValue *args, int64_t narg
 void hlo_check(HloCall *c, HloCheckKind kind, const HloValue *got, const HloValue *want,
                double tolerance, int64_t min_ulp, int64_t max_ulp);
 HloValue hlo_const(HloCall *c, const MlirAttr *dense);
+// A custom call by which jax writes windows whose sizes are operands (import_window.c).
+void hlo_dynamic_reduce_window(HloCall *c);
 // Looks up what the sizes of a function's arguments are called (import_names.c).
 void hlo_name_sizes(Hlo *h, const MlirFunc *f);
 

@@ -228,19 +228,39 @@ static void concatenate(HloCall *c) {
   hlo_give_value(c, 0, out);
 }
 
+// Edges of widths that are computed when the program runs, around what is spread out before.
+static void pad_open(HloCall *c, int rank, Ints interior) {
+  Graph *g = c->g;
+  int64_t zero[MAX_RANK] = {0};
+  Node *widths = hb_concat(g, 0, 2, (Node *[]){places(c, 2), places(c, 3)});
+  Node *part[] = {c->in[0].re, c->in[0].im}, *with[] = {c->in[1].re, c->in[1].im},
+       *got[2] = {NULL, NULL};
+  for (int k = 0; k < 2 && part[k]; k++) {
+    Node *x = hb_pad(g, part[k], with[k], rank, zero, zero, interior.v);
+    got[k] = N(g, pad, x, widths, with[k]);
+  }
+  hlo_give_value(c, 0, (HloValue){.re = got[0], .im = got[1]});
+}
+
 static void pad(HloCall *c) {
   Graph *g = c->g;
   int rank = hlo_rank(&c->in[0]);
   Ints w[3] = {hlo_ints_or(c, "edge_padding_low", rank, 0),
                hlo_ints_or(c, "edge_padding_high", rank, 0),
                hlo_ints_or(c, "interior_padding", rank, 0)};
-  if (c->row->op)
-    for (int k = 0; k < 3; k++)
-      if (!node_ints(g, places(c, 2 + k), &w[k]) || w[k].n != rank) {
-        hlo_refuse(c, "with widths that are data");
-        return;
-      }
+  bool open = false;
+  for (int k = 0; k < 3 && c->row->op && !g->status; k++)
+    if (!node_ints(g, places(c, 2 + k), &w[k])) {
+      if (k == 2) hlo_refuse(c, "with interior widths that are data");
+      open = true;
+    } else if (w[k].n != rank) {
+      hlo_fail(c, "%lld widths for rank %d", (long long)w[k].n, rank);
+    }
   if (g->status) return;
+  if (open) {
+    pad_open(c, rank, w[2]);
+    return;
+  }
   HloValue out = {.re = hb_pad(g, c->in[0].re, c->in[1].re, rank, w[0].v, w[1].v, w[2].v)};
   if (c->in[0].im) out.im = hb_pad(g, c->in[0].im, c->in[1].im, rank, w[0].v, w[1].v, w[2].v);
   hlo_give_value(c, 0, out);
@@ -348,7 +368,7 @@ static const HloRow rows[] = {
     {"stablehlo.concatenate",              concatenate,          0, HLO_MOVES, NULL},
     {"stablehlo.dynamic_broadcast_in_dim", broadcast_in_dim,     1, HLO_MOVES, NULL},
     {"stablehlo.dynamic_iota",             iota,                 1, HLO_MOVES, NULL},
-    {"stablehlo.dynamic_pad",              pad,                  1, HLO_MOVES, "widths must be constants"},
+    {"stablehlo.dynamic_pad",              pad,                  1, HLO_MOVES, "interior widths must be constants"},
     {"stablehlo.dynamic_reshape",          dynamic_reshape,      0, HLO_MOVES, NULL},
     {"stablehlo.dynamic_slice",            dynamic_slice,        0, HLO_MOVES, NULL},
     {"stablehlo.dynamic_update_slice",     dynamic_update_slice, 0, HLO_MOVES, NULL},

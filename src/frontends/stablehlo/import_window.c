@@ -240,6 +240,121 @@ static void reduce_window(HloCall *c) {
   }
 }
 
+// ---- windows whose sizes are operands ----
+// As jax writes them: @stablehlo.dynamic_reduce_window(operands, initial values, window, strides, base dilations, window
+// dilations, padding), the body a function.
+enum { WINDOW, STRIDE, BASE, DILATION, PADDING, GIVEN };
+typedef struct GivenWindows {
+  int64_t n;  // operands
+  int rank;
+  HloSize v[GIVEN][2 * MAX_RANK];
+} GivenWindows;
+
+static bool read_given(HloCall *c, GivenWindows *w) {
+  Graph *g = c->g;
+  w->n = (c->nin - GIVEN) / 2;
+  if (w->n < 1 || c->nin != 2 * w->n + GIVEN) {
+    hlo_fail(c, "%lld operands", (long long)c->nin);
+    return false;
+  }
+  for (int64_t i = 0; i < c->nin; i++) hlo_in(c, i);  // each is a real tensor
+  w->rank = hlo_rank(&c->in[0]);
+  for (int k = 0; k < GIVEN && !g->status; k++) {
+    int64_t n = k == PADDING ? 2 * w->rank : w->rank;
+    if (!hs_read(c, hb_reshape(g, hlo_in(c, 2 * w->n + k), 1, &n), w->v[k], n)) return false;
+  }
+  return !g->status;
+}
+
+// The call as an operation with the function as its region, and its sizes, where all are numbers, as attributes.
+static MlirOp *as_operation(HloCall *c, const GivenWindows *w, const MlirFunc *body) {
+  static const char *const name[GIVEN] = {"window_dimensions", "window_strides", "base_dilations",
+                                          "window_dilations", "padding"};
+  Arena *a = c->h->arena;
+  MlirOp *op = arena_new(a, MlirOp);
+  MlirField *field = arena_array(a, MlirField, GIVEN);
+  MlirBlock *block = arena_new(a, MlirBlock), **blocks = arena_array(a, MlirBlock *, 1);
+  MlirRegion *region = arena_new(a, MlirRegion), **regions = arena_array(a, MlirRegion *, 1);
+  *block = *body->body;
+  blocks[0] = block;
+  *region = (MlirRegion){blocks, 1};
+  regions[0] = region;
+  *op = *c->op;
+  op->regions = regions;
+  op->nregions = 1;
+  for (int k = 0; k < GIVEN; k++) {
+    int64_t n = k == PADDING ? 2 * w->rank : w->rank;
+    int64_t *v = arena_array(a, int64_t, n + 1);
+    for (int64_t i = 0; i < n; i++) {
+      if (w->v[k][i].node) return op;
+      v[i] = w->v[k][i].n;
+    }
+    MlirAttr *value = arena_new(a, MlirAttr);
+    *value = (MlirAttr){.kind = MA_INTS, .ints = v, .n = n};
+    field[k] = (MlirField){name[k], value};
+  }
+  op->attrs = field;
+  op->nattrs = GIVEN;
+  return op;
+}
+
+// Windows that reach from each element to the axis' beginning, or its end: that axis; -1: others.
+static int running_axis(Graph *g, const GivenWindows *w, const HloSize *dims, bool *from_end) {
+  int axis = -1;
+  for (int i = 0; i < w->rank; i++) {
+    const HloSize *pad = &w->v[PADDING][2 * i];
+    for (int k = STRIDE; k <= DILATION; k++)
+      if (!hs_is(w->v[k][i], 1)) return -1;
+    if (hs_is(w->v[WINDOW][i], 1) && hs_is(pad[0], 0) && hs_is(pad[1], 0)) continue;
+    HloSize others = hs_sub(g, dims[i], hs_num(1));
+    *from_end = hs_is(pad[0], 0);
+    if (axis >= 0 || !hs_same(w->v[WINDOW][i], dims[i]) || !hs_same(pad[*from_end], others) ||
+        !hs_is(pad[!*from_end], 0))
+      return -1;
+    axis = i;
+  }
+  return axis;
+}
+
+static bool running(HloCall *c, const GivenWindows *w, const char *op) {
+  Graph *g = c->g;
+  HloSize dims[MAX_RANK];
+  bool from_end = false, sum = op && !strcmp(op, "stablehlo.add");
+  if (!op || w->n != 1 || (!sum && strcmp(op, "stablehlo.multiply"))) return false;
+  hs_all(c, &c->in[0], dims);
+  int axis = running_axis(g, w, dims, &from_end);
+  if (axis < 0 || type_of(c->in[0].re)->dtype == DT_BOOL) return false;
+  if (!known_is(g, c->in[1].re, sum ? 0 : 1)) return false;
+  Node *src[] = {c->in[0].re, node_i64(g, axis)};
+  cum_attrs at = {.reverse = from_end};
+  hlo_give(c, node_new(g, sum ? OP_cum_sum : OP_cum_prod, 2, src, &at, 0, NULL));
+  return true;
+}
+
+void hlo_dynamic_reduce_window(HloCall *c) {
+  GivenWindows w;
+  const MlirAttr *called = mlir_attr(c->op, "called_computations");
+  const char *name =
+      called && called->kind == MA_ARRAY && called->n == 1 ? mlir_word(called->items[0], "") : "";
+  const MlirFunc *body = mlir_func(c->h->m, str_of(name));
+  if (!body || !body->body) {
+    hlo_fail(c, "calls no function of the module");
+    return;
+  }
+  if (c->h->lift) {  // a function could be its own body
+    hlo_refuse(c, "@stablehlo.dynamic_reduce_window within a body on scalars");
+    return;
+  }
+  if (!read_given(c, &w)) return;
+  HloCall as = *c;
+  as.op = as_operation(c, &w, body);
+  as.nin = 2 * w.n;
+  if (mlir_attr(as.op, "window_dimensions"))
+    reduce_window(&as);
+  else if (!running(&as, &w, hlo_body_op(as.op, 0)) && !c->g->status)
+    hlo_refuse(c, "@stablehlo.dynamic_reduce_window with windows that are data");
+}
+
 // ---- select_and_scatter ----
 // Values of windows are (element, its place, whether it is one and no padding); the body says whether to keep the first.
 static bool by_choice(HloCall *c, const HloValue *a, const HloValue *b, HloValue *out, int64_t n) {
