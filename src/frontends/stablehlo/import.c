@@ -368,11 +368,10 @@ static Node *input_part(Hlo *h, const MlirType *t, DType d, const char *name, in
   Graph *g = h->g;
   for (int64_t i = 0; i < t->rank; i++) {
     int64_t bound = t->bounds && t->bounds[i] >= 0 ? t->bounds[i] : INT64_MAX;
-    dims[i] = t->dims[i] >= 0
-                  ? ie_const(&g->dims, t->dims[i])
-                  : ie_sym(&g->dims,
-                           str_of(str_printf(h->arena, "d%lld_%lld", (long long)at, (long long)i)),
-                           0, bound);
+    const char *own = h->names[at * MAX_RANK + i];
+    if (!own) own = str_printf(h->arena, "d%lld_%lld", (long long)at, (long long)i);
+    dims[i] =
+        t->dims[i] >= 0 ? ie_const(&g->dims, t->dims[i]) : ie_sym(&g->dims, str_of(own), 0, bound);
   }
   return node_param(g, type_tensor(g, d, (int)t->rank, dims), name);
 }
@@ -450,6 +449,7 @@ static tenon_status import_func(Hlo *h, const MlirFunc *f) {
   Names names = {0};
   HloValue *args = arena_array(h->arena, HloValue, f->body->nargs + 1);
   HloValue *out = arena_array(h->arena, HloValue, f->nresults + 1);
+  hlo_name_sizes(h, f);
   for (int64_t i = 0; i < f->body->nargs && !h->g->status; i++)
     add_input(h, f, i, &params, &args[i]);
   if (!h->g->status) hlo_block(h, f->body, args, f->body->nargs, out, f->nresults);

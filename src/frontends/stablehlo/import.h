@@ -49,13 +49,14 @@ typedef struct Hlo {
   Graph *g;
   Arena *arena;
   const MlirModule *m;
-  HloValue *value;  // by id
-  HloTest *test;    // NULL: not a test
-  int lift;         // bodies on scalars that are being imported over tensors
-  int inside;       // bodies of control flow
-  int depth;        // of calls
-  int64_t nops;     // imported so far
-  bool sized;       // the function has operations whose sizes are data: constants stay constants
+  HloValue *value;     // by id
+  HloTest *test;       // NULL: not a test
+  int lift;            // bodies on scalars that are being imported over tensors
+  int inside;          // bodies of control flow
+  int depth;           // of calls
+  int64_t nops;        // imported so far
+  const char **names;  // of the arguments' sizes, MAX_RANK each; NULL: not said
+  bool sized;          // the function has operations whose sizes are data: constants stay constants
 } Hlo;
 
 typedef struct HloCall HloCall;
@@ -127,6 +128,33 @@ bool hlo_call_func(Hlo *h, const MlirFunc *f, const HloValue *args, int64_t narg
 void hlo_check(HloCall *c, HloCheckKind kind, const HloValue *got, const HloValue *want,
                double tolerance, int64_t min_ulp, int64_t max_ulp);
 HloValue hlo_const(HloCall *c, const MlirAttr *dense);
+// A custom call by which jax writes windows whose sizes are operands (import_window.c).
+void hlo_dynamic_reduce_window(HloCall *c);
+// Looks up what the sizes of a function's arguments are called (import_names.c).
+void hlo_name_sizes(Hlo *h, const MlirFunc *f);
+
+// ---- sizes (import_size.c) ----
+// A size is a number where it is known, else a node that gives it when the program runs: rows that take both make the
+// same graph of numbers as if there were nothing else.
+typedef struct HloSize {
+  int64_t n;   // where node is NULL
+  Node *node;  // a scalar, i64
+  Dim dim;     // of a node, where inference can say it
+} HloSize;
+HloSize hs_num(int64_t n);
+HloSize hs_of(Graph *g, Node *x, int axis);                  // one of x's
+int hs_all(HloCall *c, const HloValue *v, HloSize *out);     // all of them; gives the rank
+bool hs_read(HloCall *c, Node *x, HloSize *out, int64_t n);  // the n elements of a vector
+static inline bool hs_is(HloSize s, int64_t n) { return !s.node && s.n == n; }
+bool hs_same(HloSize a, HloSize b);  // for certain
+HloSize hs_mul(Graph *g, HloSize a, HloSize b);
+HloSize hs_sub(Graph *g, HloSize a, HloSize b);
+HloSize hs_max(Graph *g, HloSize a, int64_t least);
+Node *hs_node(Graph *g, HloSize s);                  // a scalar, i64
+Node *hs_vector(Graph *g, int n, const HloSize *s);  // i64[n]
+Node *hs_reshape(Graph *g, Node *x, int n, const HloSize *dims);
+Node *hs_expand(Graph *g, Node *x, int n, const HloSize *dims);
+Node *hs_iota(Graph *g, DType t, int n, const HloSize *dims, int64_t axis);
 
 // ---- constructions ----
 Node *hb_num(Graph *g, const Node *like, double v);  // a scalar of that node's type

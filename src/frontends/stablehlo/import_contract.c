@@ -55,6 +55,8 @@ typedef struct Conv {
   int64_t groups, batch_groups;
   DType t;
   bool whole;  // integers, computed in f64
+  Node *
+      widths;  // of padding, i64[lows, highs], where they are computed when the program runs; else NULL
 } Conv;
 
 static bool order(HloCall *c, const MlirAttr *d, const char *first, const char *second,
@@ -88,8 +90,11 @@ static bool read_conv(HloCall *c, Conv *v) {
   v->batch_groups = mlir_int(mlir_attr(c->op, "batch_group_count"), 1);
   v->t = hlo_dtype(c, c->type[0]);
   v->whole = !dtype_is_float(v->t);
-  if (c->row->op && !node_ints(c->g, hlo_in(c, 2), &v->padding))
-    hlo_refuse(c, "with padding that is data");
+  if (c->row->op && !node_ints(c->g, hlo_in(c, 2), &v->padding) && !c->g->status) {
+    int64_t n = 2 * v->n, turned[2] = {1, 0};
+    v->widths = hb_transpose(c->g, hb_cast(c->g, hlo_in(c, 2), DT_I64), 2, turned);
+    v->widths = hb_reshape(c->g, v->widths, 1, &n);
+  }
   if (v->padding.n != 2 * v->n) hlo_fail(c, "%lld widths of padding", (long long)v->padding.n);
   int64_t out[MAX_RANK];
   if (c->g->status ||
@@ -129,6 +134,17 @@ static Node *batch_to_channels(Graph *g, Node *x, const Conv *v) {
   return hb_reshape(g, x, v->n + 2, to);
 }
 
+// Dilated first: padding lies around what is spread out.
+static Node *pad_by_widths(Graph *g, Node *x, const Conv *v) {
+  int64_t axes[MAX_RANK], zero[MAX_RANK] = {0}, gap[MAX_RANK] = {0};
+  for (int i = 0; i < v->n; i++) {
+    axes[i] = 2 + i;
+    gap[2 + i] = v->base.v[i] - 1;
+  }
+  x = hb_pad(g, x, hb_num(g, x, 0), v->n + 2, zero, zero, gap);
+  return N(g, pad, x, v->widths, hb_num(g, x, 0), node_i64s(g, v->n, axes));
+}
+
 static Node *conv_of(HloCall *c, Node *x, Node *w, void *ctx) {
   Conv *v = ctx;
   Graph *g = c->g;
@@ -141,12 +157,13 @@ static Node *conv_of(HloCall *c, Node *x, Node *w, void *ctx) {
   for (int i = 0; i < v->n; i++) {
     low[2 + i] = v->padding.v[2 * i];
     high[2 + i] = v->padding.v[2 * i + 1];
-    gap[2 + i] = v->base.v[i] - 1;
+    gap[2 + i] = v->widths ? 0 : v->base.v[i] - 1;
     by_hand = by_hand || low[2 + i] < 0 || high[2 + i] < 0 || gap[2 + i];
     pads[i] = low[2 + i];
     pads[v->n + i] = high[2 + i];
     if (v->reversed.v[i]) w = hb_reverse(g, w, (Ints){1, (int64_t[]){2 + i}});
   }
+  if (v->widths) x = pad_by_widths(g, x, v);
   if (by_hand) {
     x = hb_pad(g, x, hb_num(g, x, 0), v->n + 2, low, high, gap);
     memset(pads, 0, sizeof pads);
@@ -331,7 +348,7 @@ static const HloRow rows[] = {
     {"stablehlo.convolution",      convolution,      0, HLO_PLAIN, NULL},
     {"stablehlo.dot",              dot,              0, HLO_PLAIN, NULL},
     {"stablehlo.dot_general",      dot_general,      0, HLO_PLAIN, NULL},
-    {"stablehlo.dynamic_conv",     convolution,      1, HLO_PLAIN, "padding must be a constant"},
+    {"stablehlo.dynamic_conv",     convolution,      1, HLO_PLAIN, NULL},
     {"stablehlo.fft",              fft,              0, HLO_PLAIN, NULL},
     {"stablehlo.triangular_solve", triangular_solve, 0, HLO_PLAIN, "of up to 256 rows"},
 };

@@ -216,6 +216,8 @@ static void custom_call(HloCall *c) {
   } else if (!strcmp(name, "check.eq") && c->nin == 2) {
     hlo_check(c, HLO_ALMOST, &x[1], &x[0], 1e-4, 0, 0);
     hlo_give(c, node_scalar(c->g, DT_BOOL, 1));
+  } else if (!strcmp(name, "stablehlo.dynamic_reduce_window")) {
+    hlo_dynamic_reduce_window(c);
   } else if (passes(name)) {
     same(c);
   } else {

@@ -18,9 +18,9 @@ typedef struct Addressing {
   Ints dropped;          // operand axes that are in no window
   Ints window;           // axes of the tensor that are offsets
   int rank, operand_rank;
-  int64_t dims[MAX_RANK], operand_dims[MAX_RANK];
-  const int64_t
-      *slice;  // sizes of a window, which is moved to where it fits; NULL: places may lie outside
+  HloSize dims[MAX_RANK], operand_dims[MAX_RANK];
+  // sizes of a window, which is moved to where it fits; NULL: places may lie outside
+  const HloSize *slice;
 } Addressing;
 
 static bool has(Ints l, int64_t v) {
@@ -72,28 +72,29 @@ static bool addressing_fits(HloCall *c, const Addressing *a) {
 static void axis_terms(HloCall *c, const Addressing *a, Node **term) {
   Graph *g = c->g;
   Node *rows = vector_last(c, a->indices, a->vector_dim);
-  int64_t outer[MAX_RANK], nouter = outer_axes(a, outer), line[MAX_RANK];
-  for (int i = 0; i < a->rank; i++) line[i] = has(a->window, i) ? 1 : a->dims[i];
+  int64_t outer[MAX_RANK], nouter = outer_axes(a, outer);
+  HloSize line[MAX_RANK], one = hs_num(1);
+  for (int i = 0; i < a->rank; i++) line[i] = has(a->window, i) ? one : a->dims[i];
   for (int64_t k = 0; k < a->map.n && !g->status; k++) {
-    Node *x = hb_reshape(g, hb_slice1(g, rows, nouter, k, k + 1, 1), a->rank, line);
+    Node *x = hs_reshape(g, hb_slice1(g, rows, nouter, k, k + 1, 1), a->rank, line);
     int64_t d = a->map.v[k];
     if (a->slice) {
-      x = N(g, max, x, node_i64(g, 0));
-      x = N(g, min, x, node_i64(g, MAX(a->operand_dims[d] - a->slice[d], 0)));
+      HloSize last = hs_max(g, hs_sub(g, a->operand_dims[d], a->slice[d]), 0);
+      x = N(g, min, N(g, max, x, node_i64(g, 0)), hs_node(g, last));
     }
     term[d] = x;
   }
   for (int64_t k = 0; k < a->batch.n && !g->status; k++) {
     int64_t at = a->batch_at.v[k] - (a->batch_at.v[k] > a->vector_dim), axis = outer[at];
-    for (int i = 0; i < a->rank; i++) line[i] = i == axis ? a->dims[i] : 1;
-    term[a->batch.v[k]] = hb_iota(g, DT_I64, a->rank, line, axis);
+    for (int i = 0; i < a->rank; i++) line[i] = i == axis ? a->dims[i] : one;
+    term[a->batch.v[k]] = hs_iota(g, DT_I64, a->rank, line, axis);
   }
   for (int64_t d = 0, w = 0; d < a->operand_rank && !g->status; d++) {
     if (has(a->dropped, d) || has(a->batch, d)) continue;
     int64_t axis = a->window.v[w++];
-    if (a->dims[axis] == 1) continue;
-    for (int i = 0; i < a->rank; i++) line[i] = i == axis ? a->dims[i] : 1;
-    Node *x = hb_iota(g, DT_I64, a->rank, line, axis);
+    if (hs_is(a->dims[axis], 1)) continue;
+    for (int i = 0; i < a->rank; i++) line[i] = i == axis ? a->dims[i] : one;
+    Node *x = hs_iota(g, DT_I64, a->rank, line, axis);
     term[d] = term[d] ? N(g, add, term[d], x) : x;
   }
 }
@@ -102,24 +103,26 @@ static void axis_terms(HloCall *c, const Addressing *a, Node **term) {
 static Node *positions(HloCall *c, const Addressing *a) {
   Graph *g = c->g;
   Node *term[MAX_RANK] = {NULL}, *sum = node_i64(g, 0), *inside = NULL;
-  int64_t stride = 1;
+  HloSize stride = hs_num(1);
   if (!addressing_fits(c, a)) return g->poison;
   axis_terms(c, a, term);
-  for (int64_t d = a->operand_rank - 1; d >= 0 && !g->status; stride *= a->operand_dims[d--]) {
-    if (!term[d]) continue;
-    sum = N(g, add, sum, N(g, mul, term[d], node_i64(g, stride)));
-    if (a->slice) continue;
-    Node *in = N(g, and, N(g, le, node_i64(g, 0), term[d]),
-                 N(g, lt, term[d], node_i64(g, a->operand_dims[d])));
-    inside = inside ? N(g, and, inside, in) : in;
+  for (int64_t d = a->operand_rank - 1; d >= 0 && !g->status; d--) {
+    HloSize size = a->operand_dims[d];
+    if (term[d]) sum = N(g, add, sum, N(g, mul, term[d], hs_node(g, stride)));
+    if (term[d] && !a->slice) {
+      Node *in = N(g, and, N(g, le, node_i64(g, 0), term[d]), N(g, lt, term[d], hs_node(g, size)));
+      inside = inside ? N(g, and, inside, in) : in;
+    }
+    stride = hs_mul(g, stride, size);
   }
-  if (inside) sum = hb_where(g, inside, sum, node_i64(g, stride));
-  return hb_expand(g, sum, a->rank, a->dims);
+  if (inside) sum = hb_where(g, inside, sum, hs_node(g, stride));
+  return hs_expand(g, sum, a->rank, a->dims);
 }
 
-static bool shape_of(HloCall *c, const HloValue *v, int *rank, int64_t *dims, int64_t *n) {
-  *rank = hlo_rank(v);
-  return hlo_static(c, v, dims) && shape_count(*rank, dims, n);
+static HloSize count_of(Graph *g, int rank, const HloSize *dims) {
+  HloSize n = hs_num(1);
+  for (int i = 0; i < rank; i++) n = hs_mul(g, n, dims[i]);
+  return n;
 }
 
 // ---- gather ----
@@ -128,14 +131,14 @@ static bool gather_axis(HloCall *c, const Addressing *a) {
   Graph *g = c->g;
   if (a->map.n != 1 || a->batch.n || a->dropped.n != 1 || a->dropped.v[0] != a->map.v[0])
     return false;
-  int64_t d = a->map.v[0], outer[MAX_RANK], nouter = outer_axes(a, outer), line[MAX_RANK],
-          perm[MAX_RANK];
+  int64_t d = a->map.v[0], outer[MAX_RANK], nouter = outer_axes(a, outer), perm[MAX_RANK];
+  HloSize line[MAX_RANK], one = hs_num(1);
   for (int64_t i = 0; i < a->operand_rank; i++)
-    if (a->slice[i] != (i == d ? 1 : a->operand_dims[i])) return false;
-  if (!a->operand_dims[d] || !addressing_fits(c, a)) return false;
+    if (!hs_same(a->slice[i], i == d ? one : a->operand_dims[i])) return false;
+  if (hs_is(a->operand_dims[d], 0) || !addressing_fits(c, a)) return false;
   for (int64_t i = 0; i < nouter; i++) line[i] = a->dims[outer[i]];
-  Node *at = hb_reshape(g, vector_last(c, a->indices, a->vector_dim), (int)nouter, line);
-  at = N(g, min, N(g, max, at, node_i64(g, 0)), node_i64(g, a->operand_dims[d] - 1));
+  Node *at = hs_reshape(g, vector_last(c, a->indices, a->vector_dim), (int)nouter, line);
+  at = N(g, min, N(g, max, at, node_i64(g, 0)), hs_node(g, hs_sub(g, a->operand_dims[d], one)));
   // The gather gives the axes before d, those of the indices, those after d.
   for (int64_t i = 0, w = 0; i < a->operand_rank; i++)
     if (i != d) {
@@ -153,6 +156,17 @@ static bool gather_axis(HloCall *c, const Addressing *a) {
   return true;
 }
 
+static bool slice_sizes(HloCall *c, int rank, HloSize *out) {
+  if (c->row->op) return hs_read(c, hlo_in(c, 2), out, rank);
+  Ints sizes = hlo_ints(c, "slice_sizes");
+  if (sizes.n != rank) {
+    hlo_fail(c, "%lld slice sizes for rank %d", (long long)sizes.n, rank);
+    return false;
+  }
+  for (int i = 0; i < rank; i++) out[i] = hs_num(sizes.v[i]);
+  return true;
+}
+
 static void gather(HloCall *c) {
   Graph *g = c->g;
   const MlirAttr *d = mlir_attr(c->op, "dimension_numbers");
@@ -163,30 +177,22 @@ static void gather(HloCall *c) {
                   .dropped = hlo_field_ints(c, d, "collapsed_slice_dims"),
                   .window = hlo_field_ints(c, d, "offset_dims"),
                   .vector_dim = mlir_int(mlir_field(d, "index_vector_dim"), 0)};
-  Ints sizes = hlo_ints(c, "slice_sizes");
-  int64_t n, idims[MAX_RANK];
-  if (c->row->op && !node_ints(g, hlo_in(c, 2), &sizes)) {
-    hlo_refuse(c, "with slice sizes that are data");
-    return;
-  }
-  if (g->status || !shape_of(c, &c->in[0], &a.operand_rank, a.operand_dims, &n) ||
-      !hlo_static(c, &c->in[1], idims))
-    return;
-  if (sizes.n != a.operand_rank) {
-    hlo_fail(c, "%lld slice sizes for rank %d", (long long)sizes.n, a.operand_rank);
-    return;
-  }
-  a.slice = sizes.v;
+  HloSize sizes[MAX_RANK], idims[MAX_RANK];
+  if (g->status) return;
+  a.operand_rank = hs_all(c, &c->in[0], a.operand_dims);
+  if (!slice_sizes(c, a.operand_rank, sizes)) return;
+  a.slice = sizes;
   a.rank = (int)c->type[0]->rank;
   // The result's sizes follow from the operands', whatever its type leaves open.
-  int64_t outer[MAX_RANK], nouter = outer_axes(&a, outer), irank = hlo_rank(&c->in[1]);
+  int64_t outer[MAX_RANK], nouter = outer_axes(&a, outer), irank = hs_all(c, &c->in[1], idims);
   for (int64_t i = 0, k = 0; i < irank && k < nouter; i++)
     if (i != a.vector_dim) a.dims[outer[k++]] = idims[i];
   for (int64_t i = 0, w = 0; i < a.operand_rank && w < a.window.n; i++)
-    if (!has(a.dropped, i) && !has(a.batch, i)) a.dims[a.window.v[w++]] = sizes.v[i];
+    if (!has(a.dropped, i) && !has(a.batch, i)) a.dims[a.window.v[w++]] = sizes[i];
   if (gather_axis(c, &a) || g->status) return;
   Node *at = positions(c, &a), *part[] = {c->in[0].re, c->in[0].im}, *got[2] = {NULL, NULL};
-  for (int k = 0; k < 2 && part[k]; k++) got[k] = N(g, gather, hb_reshape(g, part[k], 1, &n), at);
+  HloSize n = count_of(g, a.operand_rank, a.operand_dims);
+  for (int k = 0; k < 2 && part[k]; k++) got[k] = N(g, gather, hs_reshape(g, part[k], 1, &n), at);
   hlo_give_value(c, 0, (HloValue){.re = got[0], .im = got[1]});
 }
 
@@ -216,7 +222,7 @@ typedef struct Scatter {
   HloValue *data;  // flat
   HloValue *update;
   Node *at;  // [rows, window]
-  int64_t rows, window;
+  HloSize rows, window;
 } Scatter;
 
 // One row of updates: what is there, joined by the body.
@@ -233,9 +239,9 @@ static bool join_row(HloCall *c, const Scatter *s, HloValue *data, const HloValu
   if (!hlo_lifted(c, 0, args, 2 * s->n, out, s->n)) return false;
   for (int64_t i = 0; i < s->n; i++) {
     HloValue v = {.type = data[i].type};
-    v.re = scattered(g, data[i].re, at, hb_expand(g, out[i].re, 1, &s->window), SCATTER_NONE);
+    v.re = scattered(g, data[i].re, at, hs_expand(g, out[i].re, 1, &s->window), SCATTER_NONE);
     if (data[i].im)
-      v.im = scattered(g, data[i].im, at, hb_expand(g, out[i].im, 1, &s->window), SCATTER_NONE);
+      v.im = scattered(g, data[i].im, at, hs_expand(g, out[i].im, 1, &s->window), SCATTER_NONE);
     data[i] = v;
   }
   return true;
@@ -254,7 +260,7 @@ static bool join_rows(HloCall *c, Scatter *s) {
   vec_push(a, &own, i);
   vec_push(a, &own, go);
   HloValue *data = arena_array(a, HloValue, s->n + 1), *update = arena_array(a, HloValue, s->n + 1);
-  vec_push(a, &operands, node_i64(g, s->rows));
+  vec_push(a, &operands, hs_node(g, s->rows));
   vec_push(a, &operands, g->none);
   for (int64_t k = 0; k < s->n; k++) {
     data[k] = s->data[k];
@@ -297,29 +303,33 @@ static bool read_scatter(HloCall *c, Addressing *a, int64_t n) {
                     .dropped = hlo_field_ints(c, d, "inserted_window_dims"),
                     .window = hlo_field_ints(c, d, "update_window_dims"),
                     .vector_dim = mlir_int(mlir_field(d, "index_vector_dim"), 0)};
-  int64_t count;
-  return !c->g->status && shape_of(c, &c->in[0], &a->operand_rank, a->operand_dims, &count) &&
-         shape_of(c, &c->in[n + 1], &a->rank, a->dims, &count);
+  if (c->g->status) return false;
+  a->operand_rank = hs_all(c, &c->in[0], a->operand_dims);
+  a->rank = hs_all(c, &c->in[n + 1], a->dims);
+  return !c->g->status;
 }
 
 // Flat operands with a place for what is outside, updates and places as [rows, window].
 static bool lay_out(HloCall *c, const Addressing *a, Scatter *s) {
   Graph *g = c->g;
-  int64_t outer[MAX_RANK], perm[MAX_RANK], nouter = outer_axes(a, outer), n = 1;
-  s->rows = s->window = 1;
+  int64_t outer[MAX_RANK], perm[MAX_RANK], nouter = outer_axes(a, outer);
+  HloSize n = count_of(g, a->operand_rank, a->operand_dims);
+  s->rows = s->window = hs_num(1);
   for (int64_t i = 0; i < nouter; i++) perm[i] = outer[i];
   for (int64_t i = 0; i < a->window.n; i++) perm[nouter + i] = a->window.v[i];
-  for (int i = 0; i < a->rank; i++) *(has(a->window, i) ? &s->window : &s->rows) *= a->dims[i];
-  for (int i = 0; i < a->operand_rank; i++) n *= a->operand_dims[i];
-  int64_t flat[2] = {s->rows, s->window};
+  for (int i = 0; i < a->rank; i++) {
+    HloSize *part = has(a->window, i) ? &s->window : &s->rows;
+    *part = hs_mul(g, *part, a->dims[i]);
+  }
+  HloSize flat[2] = {s->rows, s->window};
   Node *at = positions(c, a);
   if (g->status) return false;
-  s->at = hb_reshape(g, hb_transpose(g, at, a->rank, perm), 2, flat);
+  s->at = hs_reshape(g, hb_transpose(g, at, a->rank, perm), 2, flat);
   for (int64_t i = 0; i < s->n && !g->status; i++) {
     Node *part[] = {s->data[i].re, s->data[i].im}, *up[] = {s->update[i].re, s->update[i].im};
     for (int k = 0; k < 2 && part[k]; k++) {
-      part[k] = N(g, pad, hb_reshape(g, part[k], 1, &n), node_i64s(g, 2, (int64_t[]){0, 1}));
-      up[k] = hb_reshape(g, hb_transpose(g, up[k], a->rank, perm), 2, flat);
+      part[k] = N(g, pad, hs_reshape(g, part[k], 1, &n), node_i64s(g, 2, (int64_t[]){0, 1}));
+      up[k] = hs_reshape(g, hb_transpose(g, up[k], a->rank, perm), 2, flat);
     }
     s->data[i].re = part[0];
     s->data[i].im = part[1];
@@ -330,19 +340,28 @@ static bool lay_out(HloCall *c, const Addressing *a, Scatter *s) {
 }
 
 static void flatten(Graph *g, Scatter *s) {
-  int64_t n = s->rows * s->window;
-  s->at = hb_reshape(g, s->at, 1, &n);
+  HloSize n = hs_mul(g, s->rows, s->window);
+  s->at = hs_reshape(g, s->at, 1, &n);
   for (int64_t i = 0; i < s->n; i++) {
-    s->update[i].re = hb_reshape(g, s->update[i].re, 1, &n);
-    if (s->update[i].im) s->update[i].im = hb_reshape(g, s->update[i].im, 1, &n);
+    s->update[i].re = hs_reshape(g, s->update[i].re, 1, &n);
+    if (s->update[i].im) s->update[i].im = hs_reshape(g, s->update[i].im, 1, &n);
   }
-  s->rows = 1;
+  s->rows = hs_num(1);
   s->window = n;
+}
+
+static Node *without_spare(HloCall *c, Node *x, void *ctx) {
+  const Addressing *a = ctx;
+  HloSize n = count_of(c->g, a->operand_rank, a->operand_dims);
+  int64_t zero = 0;
+  Node *y = N(c->g, slice, x, node_i64s(c->g, 1, &zero), hs_vector(c->g, 1, &n),
+              node_i64s(c->g, 1, &zero));
+  return hs_reshape(c->g, y, a->operand_rank, a->operand_dims);
 }
 
 static void scatter(HloCall *c) {
   Graph *g = c->g;
-  int64_t n = (c->nin - 1) / 2, count;
+  int64_t n = (c->nin - 1) / 2;
   Addressing a;
   if (n < 1 || c->nin != 2 * n + 1 || c->op->nregions != 1) {
     hlo_fail(c, "%lld operands", (long long)c->nin);
@@ -353,30 +372,23 @@ static void scatter(HloCall *c) {
   for (int64_t i = 0; i < n; i++) s.data[i] = c->in[i];
   bool complex = c->in[0].im != NULL;
   int mode = n == 1 ? scatter_mode(c, complex, type_of(c->in[0].re)->dtype) : -1;
-  if (!shape_count(a.operand_rank, a.operand_dims, &count) || !lay_out(c, &a, &s)) return;
-  bool apart = mlir_bool(mlir_attr(c->op, "unique_indices"), false) || s.rows <= 1;
+  if (!lay_out(c, &a, &s)) return;
+  bool apart =
+      mlir_bool(mlir_attr(c->op, "unique_indices"), false) || hs_is(s.rows, 1) || hs_is(s.rows, 0);
   if (mode >= 0 || apart) flatten(g, &s);
-  if (s.rows * s.window == 0) {
+  if (hs_is(s.rows, 0) || hs_is(s.window, 0)) {
   } else if (mode >= 0) {
     s.data[0].re = scattered(g, s.data[0].re, s.at, s.update[0].re, mode);
     if (complex) s.data[0].im = scattered(g, s.data[0].im, s.at, s.update[0].im, mode);
   } else if (!(apart ? join_row(c, &s, s.data, s.update, s.at) : join_rows(c, &s))) {
     return;
   }
-  for (int64_t i = 0; i < n; i++) {
-    HloValue v = {0};
-    v.re =
-        hb_reshape(g, hb_slice1(g, s.data[i].re, 0, 0, count, 1), a.operand_rank, a.operand_dims);
-    if (s.data[i].im)
-      v.im =
-          hb_reshape(g, hb_slice1(g, s.data[i].im, 0, 0, count, 1), a.operand_rank, a.operand_dims);
-    hlo_give_value(c, i, v);
-  }
+  for (int64_t i = 0; i < n; i++) hlo_give_value(c, i, hlo_moved(c, &s.data[i], without_spare, &a));
 }
 
 // clang-format off
 static const HloRow rows[] = {
-    {"stablehlo.dynamic_gather", gather,  1, HLO_MOVES, "slice sizes must be constants"},
+    {"stablehlo.dynamic_gather", gather,  1, HLO_MOVES, NULL},
     {"stablehlo.gather",         gather,  0, HLO_MOVES, NULL},
     {"stablehlo.scatter",        scatter, 0, HLO_PLAIN, NULL},
 };

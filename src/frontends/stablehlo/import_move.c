@@ -134,34 +134,34 @@ static Node *sliced_by_nodes(HloCall *c, Node *x, void *ctx) {
 static void real_dynamic_slice(HloCall *c) { move(c, sliced_by_nodes, NULL); }
 
 // Start places as one vector, kept where the part fits.
-static Node *starts(HloCall *c, int64_t first, int rank, const int64_t *dims,
-                    const int64_t *sizes) {
+static Node *starts(HloCall *c, int64_t first, int rank, const HloSize *dims,
+                    const HloSize *sizes) {
   Graph *g = c->g;
   Node *at[MAX_RANK];
-  int64_t last[MAX_RANK];
+  HloSize last[MAX_RANK];
   if (c->nin - first != rank) {
     hlo_fail(c, "%lld start indices for rank %d", (long long)(c->nin - first), rank);
     return g->poison;
   }
   for (int i = 0; i < rank; i++) {
     at[i] = hb_reshape(g, places(c, first + i), 1, (int64_t[]){1});
-    last[i] = MAX(dims[i] - sizes[i], 0);
+    last[i] = hs_max(g, hs_sub(g, dims[i], sizes[i]), 0);
   }
   Node *v = hb_concat(g, 0, rank, at);
-  return N(g, min, N(g, max, v, node_i64(g, 0)), node_i64s(g, rank, last));
+  return N(g, min, N(g, max, v, node_i64(g, 0)), hs_vector(g, rank, last));
 }
 
 static void dynamic_slice(HloCall *c) {
   Graph *g = c->g;
-  int64_t dims[MAX_RANK];
-  if (!hlo_static(c, &c->in[0], dims)) return;
-  int rank = hlo_rank(&c->in[0]);
+  HloSize dims[MAX_RANK], part_dims[MAX_RANK];
+  int rank = hs_all(c, &c->in[0], dims);
   Ints sizes = hlo_ints_or(c, "slice_sizes", rank, 1);
+  for (int i = 0; i < rank; i++) part_dims[i] = hs_num(sizes.v[i]);
   if (!rank || g->status) {
     hlo_give_value(c, 0, c->in[0]);
     return;
   }
-  Node *from = starts(c, 1, rank, dims, sizes.v);
+  Node *from = starts(c, 1, rank, dims, part_dims);
   Node *to = N(g, add, from, node_i64s(g, rank, sizes.v));
   Node *axes = N(g, range, node_i64(g, 0), node_i64(g, rank), node_i64(g, 1));
   HloValue out = {0};
@@ -173,14 +173,18 @@ static void dynamic_slice(HloCall *c) {
   hlo_give_value(c, 0, out);
 }
 
-// A place lies in the update where its distance from the start is below the update's size; there it is read.
+// A place lies in the update where its distance from the start is below the update's size; there it is read.  An axis
+// along which the update is whole begins at 0.
 static void dynamic_update_slice(HloCall *c) {
   Graph *g = c->g;
-  int64_t dims[MAX_RANK], sizes[MAX_RANK];
-  if (!hlo_static(c, &c->in[0], dims) || !hlo_static(c, &c->in[1], sizes)) return;
-  int rank = hlo_rank(&c->in[0]);
+  HloSize dims[MAX_RANK], sizes[MAX_RANK], one = hs_num(1);
+  int rank = hs_all(c, &c->in[0], dims);
   bool empty = false;
-  for (int i = 0; i < rank; i++) empty = empty || !sizes[i];
+  if (hs_all(c, &c->in[1], sizes) != rank) {
+    hlo_fail(c, "an update of rank %d, must be %d", hlo_rank(&c->in[1]), rank);
+    return;
+  }
+  for (int i = 0; i < rank; i++) empty = empty || hs_is(sizes[i], 0);
   if (!rank || empty) {
     hlo_give_value(c, 0, c->in[rank ? 0 : 1]);
     return;
@@ -188,20 +192,22 @@ static void dynamic_update_slice(HloCall *c) {
   Node *from = starts(c, 2, rank, dims, sizes), *inside = NULL,
        *got[2] = {c->in[1].re, c->in[1].im};
   for (int i = 0; i < rank && !g->status; i++) {
+    if (hs_same(dims[i], sizes[i])) continue;
     Node *at = hb_slice1(g, from, 0, i, i + 1, 1);
-    Node *d = N(g, sub, hb_iota(g, DT_I64, 1, &dims[i], 0), at);
-    Node *in = N(g, and, N(g, le, node_i64(g, 0), d), N(g, lt, d, node_i64(g, sizes[i])));
-    Node *index = N(g, min, N(g, max, d, node_i64(g, 0)), node_i64(g, sizes[i] - 1));
-    int64_t line[MAX_RANK];
-    for (int k = 0; k < rank; k++) line[k] = k == i ? dims[i] : 1;
-    in = hb_reshape(g, in, rank, line);
+    Node *d = N(g, sub, hs_iota(g, DT_I64, 1, &dims[i], 0), at);
+    Node *in = N(g, and, N(g, le, node_i64(g, 0), d), N(g, lt, d, hs_node(g, sizes[i])));
+    Node *last = hs_node(g, hs_sub(g, sizes[i], one));
+    Node *index = N(g, min, N(g, max, d, node_i64(g, 0)), last);
+    HloSize line[MAX_RANK];
+    for (int k = 0; k < rank; k++) line[k] = k == i ? dims[i] : one;
+    in = hs_reshape(g, in, rank, line);
     inside = inside ? N(g, and, inside, in) : in;
     for (int k = 0; k < 2 && got[k]; k++)
       got[k] =
           node_new(g, OP_gather, 2, (Node *[]){got[k], index}, &(gather_attrs){.axis = i}, 0, NULL);
   }
-  HloValue out = {.re = hb_where(g, inside, got[0], c->in[0].re)};
-  if (got[1]) out.im = hb_where(g, inside, got[1], c->in[0].im);
+  HloValue out = {.re = inside ? hb_where(g, inside, got[0], c->in[0].re) : got[0], .im = got[1]};
+  if (got[1] && inside) out.im = hb_where(g, inside, got[1], c->in[0].im);
   hlo_give_value(c, 0, out);
 }
 
@@ -222,19 +228,39 @@ static void concatenate(HloCall *c) {
   hlo_give_value(c, 0, out);
 }
 
+// Edges of widths that are computed when the program runs, around what is spread out before.
+static void pad_open(HloCall *c, int rank, Ints interior) {
+  Graph *g = c->g;
+  int64_t zero[MAX_RANK] = {0};
+  Node *widths = hb_concat(g, 0, 2, (Node *[]){places(c, 2), places(c, 3)});
+  Node *part[] = {c->in[0].re, c->in[0].im}, *with[] = {c->in[1].re, c->in[1].im},
+       *got[2] = {NULL, NULL};
+  for (int k = 0; k < 2 && part[k]; k++) {
+    Node *x = hb_pad(g, part[k], with[k], rank, zero, zero, interior.v);
+    got[k] = N(g, pad, x, widths, with[k]);
+  }
+  hlo_give_value(c, 0, (HloValue){.re = got[0], .im = got[1]});
+}
+
 static void pad(HloCall *c) {
   Graph *g = c->g;
   int rank = hlo_rank(&c->in[0]);
   Ints w[3] = {hlo_ints_or(c, "edge_padding_low", rank, 0),
                hlo_ints_or(c, "edge_padding_high", rank, 0),
                hlo_ints_or(c, "interior_padding", rank, 0)};
-  if (c->row->op)
-    for (int k = 0; k < 3; k++)
-      if (!node_ints(g, places(c, 2 + k), &w[k]) || w[k].n != rank) {
-        hlo_refuse(c, "with widths that are data");
-        return;
-      }
+  bool open = false;
+  for (int k = 0; k < 3 && c->row->op && !g->status; k++)
+    if (!node_ints(g, places(c, 2 + k), &w[k])) {
+      if (k == 2) hlo_refuse(c, "with interior widths that are data");
+      open = true;
+    } else if (w[k].n != rank) {
+      hlo_fail(c, "%lld widths for rank %d", (long long)w[k].n, rank);
+    }
   if (g->status) return;
+  if (open) {
+    pad_open(c, rank, w[2]);
+    return;
+  }
   HloValue out = {.re = hb_pad(g, c->in[0].re, c->in[1].re, rank, w[0].v, w[1].v, w[2].v)};
   if (c->in[0].im) out.im = hb_pad(g, c->in[0].im, c->in[1].im, rank, w[0].v, w[1].v, w[2].v);
   hlo_give_value(c, 0, out);
@@ -342,7 +368,7 @@ static const HloRow rows[] = {
     {"stablehlo.concatenate",              concatenate,          0, HLO_MOVES, NULL},
     {"stablehlo.dynamic_broadcast_in_dim", broadcast_in_dim,     1, HLO_MOVES, NULL},
     {"stablehlo.dynamic_iota",             iota,                 1, HLO_MOVES, NULL},
-    {"stablehlo.dynamic_pad",              pad,                  1, HLO_MOVES, "widths must be constants"},
+    {"stablehlo.dynamic_pad",              pad,                  1, HLO_MOVES, "interior widths must be constants"},
     {"stablehlo.dynamic_reshape",          dynamic_reshape,      0, HLO_MOVES, NULL},
     {"stablehlo.dynamic_slice",            dynamic_slice,        0, HLO_MOVES, NULL},
     {"stablehlo.dynamic_update_slice",     dynamic_update_slice, 0, HLO_MOVES, NULL},

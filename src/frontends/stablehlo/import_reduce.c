@@ -4,7 +4,10 @@
 // neighbours to neighbours, until one element is left: the specification leaves the order of a reduction open.
 #include "frontends/stablehlo/import.h"
 
+#include "eval/control.h"
+#include "eval/index.h"
 #include "eval/movement.h"
+#include "frontends/common/close.h"
 
 #include <math.h>
 
@@ -106,26 +109,83 @@ static bool fold(HloCall *c, HloValue *v, int64_t n, int64_t axis, int64_t count
 
 typedef struct Flat {
   int rank, kept;
-  int64_t perm[MAX_RANK], dims[MAX_RANK + 1];
+  int64_t perm[MAX_RANK];
+  HloSize dims[MAX_RANK + 1];
 } Flat;
 static Node *lay_flat(HloCall *c, Node *x, void *ctx) {
   const Flat *f = ctx;
-  return hb_reshape(c->g, hb_transpose(c->g, x, f->rank, f->perm), f->kept + 1, f->dims);
+  return hs_reshape(c->g, hb_transpose(c->g, x, f->rank, f->perm), f->kept + 1, f->dims);
 }
 static Node *unflat(HloCall *c, Node *x, void *ctx) {
   const Flat *f = ctx;
-  return hb_expand(c->g, hb_reshape(c->g, x, f->kept, f->dims), f->kept, f->dims);
+  return hs_expand(c->g, hs_reshape(c->g, x, f->kept, f->dims), f->kept, f->dims);
 }
 static Node *spread_out(HloCall *c, Node *x, void *ctx) {
   const Flat *f = ctx;
-  return hb_expand(c->g, x, f->kept, f->dims);
+  return hs_expand(c->g, x, f->kept, f->dims);
 }
 
-static void reduce_any(HloCall *c, Ints axes) {
-  int64_t n = c->nin / 2, dims[MAX_RANK], count = 1, k = 0;
-  if (!hlo_static(c, &c->in[0], dims)) return;
-  Flat f = {.rank = hlo_rank(&c->in[0])};
+typedef struct At {
+  Node *index;
+  int64_t axis;
+} At;
+static Node *element_at(HloCall *c, Node *x, void *ctx) {
+  const At *at = ctx;
+  return NA(c->g, gather, (&(gather_attrs){.axis = at->axis}), x, at->index);
+}
+
+// One element after another, where it is known only in a run how many there are.
+static bool fold_in_loop(HloCall *c, const HloValue *v, const HloValue *init, int64_t n,
+                         const Flat *f, HloValue *out) {
+  Graph *g = c->g;
+  Arena *a = c->h->arena;
+  BodyNodes own = {0}, results = {0}, captures, operands = {0};
+  HloValue *args = arena_array(a, HloValue, 2 * n + 1);
+  for (int64_t k = 0; k < n; k++) out[k] = both(c, &init[k], spread_out, (void *)(uintptr_t)f);
+  vec_push(a, &operands, hs_node(g, f->dims[f->kept]));
+  vec_push(a, &operands, g->none);
+  uint32_t mark = (uint32_t)g->node.n;
+  vec_push(a, &own, node_param(g, type_scalar(g, DT_I64), NULL));
+  vec_push(a, &own, node_param(g, type_scalar(g, DT_BOOL), NULL));
+  vec_push(a, &results, own.v[1]);
+  At at = {own.v[0], f->kept};
+  for (int64_t k = 0; k < n && !g->status; k++) {
+    Node *part[] = {out[k].re, out[k].im}, *sum[2] = {NULL, NULL};
+    for (int p = 0; p < 2 && part[p]; p++) {
+      vec_push(a, &operands, part[p]);
+      sum[p] = node_param(g, type_of(part[p]), NULL);
+      vec_push(a, &own, sum[p]);
+    }
+    args[k] = (HloValue){.re = sum[0], .im = sum[1], .type = init[k].type};
+    args[n + k] = both(c, &v[k], element_at, &at);
+  }
+  c->h->inside++;
+  bool ok = hlo_lifted(c, 0, args, 2 * n, out, n);
+  c->h->inside--;
+  for (int64_t k = 0; ok && k < n; k++) {
+    out[k] = both(c, &out[k], spread_out, (void *)(uintptr_t)f);
+    vec_push(a, &results, out[k].re);
+    if (out[k].im) vec_push(a, &results, out[k].im);
+  }
+  if (!ok || g->status) return false;
+  Body *body = close_body(g, a, mark, &own, &results, &captures);
+  if (g->status) return false;
+  for (int64_t k = 0; k < captures.n; k++) vec_push(a, &operands, captures.v[k]);
+  loop_attrs attrs = {.captures = captures.n, .body = body};
+  Node *loop = node_new(g, OP_loop, (int)operands.n, operands.v, &attrs, (int)results.n - 1, NULL);
+  for (int64_t k = 0, r = 0; k < n; k++) {
+    out[k].re = node_proj(g, loop, (int)r++);
+    if (out[k].im) out[k].im = node_proj(g, loop, (int)r++);
+  }
+  return !g->status;
+}
+
+// The axes that stay, then those that go as one.
+static Flat flat_of(HloCall *c, Ints axes) {
+  HloSize dims[MAX_RANK], count = hs_num(1);
+  Flat f = {.rank = hs_all(c, &c->in[0], dims)};
   bool gone[MAX_RANK] = {false};
+  int64_t k = 0;
   for (int64_t i = 0; i < axes.n; i++)
     if (axes.v[i] >= 0 && axes.v[i] < f.rank) gone[axes.v[i]] = true;
   for (int i = 0; i < f.rank; i++)
@@ -135,22 +195,34 @@ static void reduce_any(HloCall *c, Ints axes) {
     }
   for (int i = 0; i < f.rank; i++)
     if (gone[i]) {
-      if (!ck_mul(count, dims[i], &count)) hlo_fail(c, "too many elements");
+      count = hs_mul(c->g, count, dims[i]);
       f.perm[k++] = i;
     }
   f.dims[f.kept] = count;
+  return f;
+}
+
+static void reduce_any(HloCall *c, Ints axes) {
+  int64_t n = c->nin / 2;
+  Flat f = flat_of(c, axes);
+  HloSize count = f.dims[f.kept];
   if (c->g->status) return;
   HloValue *v = arena_array(c->h->arena, HloValue, n + 1),
            *args = arena_array(c->h->arena, HloValue, 2 * n + 1);
   HloValue *out = arena_array(c->h->arena, HloValue, n + 1);
   for (int64_t i = 0; i < n; i++) v[i] = both(c, &c->in[i], lay_flat, &f);
-  if (!fold(c, v, n, f.kept, count)) return;
+  if (count.node) {
+    if (!fold_in_loop(c, v, c->in + n, n, &f, out)) return;
+    for (int64_t i = 0; i < n; i++) hlo_give_value(c, i, out[i]);
+    return;
+  }
+  if (!fold(c, v, n, f.kept, count.n)) return;
   for (int64_t i = 0; i < n; i++) {
     args[i] = c->in[n + i];
-    if (count) args[n + i] = both(c, &v[i], unflat, &f);
+    if (count.n) args[n + i] = both(c, &v[i], unflat, &f);
     out[i] = args[i];
   }
-  if (count && !hlo_lifted(c, 0, args, 2 * n, out, n)) return;
+  if (count.n && !hlo_lifted(c, 0, args, 2 * n, out, n)) return;
   for (int64_t i = 0; i < n; i++) hlo_give_value(c, i, both(c, &out[i], spread_out, &f));
 }
 

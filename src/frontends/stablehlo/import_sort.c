@@ -19,7 +19,7 @@ static Node *lay(HloCall *c, Node *x, void *ctx) {
 }
 
 // Places of the elements, with the sorted axis last.
-static Node *places(HloCall *c, Along *a, int64_t n) {
+static Node *places(HloCall *c, Along *a, HloSize n) {
   Graph *g = c->g;
   HloValue *args = arena_array(c->h->arena, HloValue, 2 * c->nin + 1), less;
   for (int64_t i = 0; i < c->nin; i++) {
@@ -29,12 +29,13 @@ static Node *places(HloCall *c, Along *a, int64_t n) {
     args[2 * i + 1] = hlo_moved(c, &c->in[i], lay, a);
   }
   if (!hlo_lifted(c, 0, args, 2 * c->nin, &less, 1)) return g->poison;
-  int64_t perm[MAX_RANK], dims[2] = {n, n};
+  int64_t perm[MAX_RANK];
+  HloSize dims[2] = {n, n};
   for (int i = 0; i <= a->rank; i++) perm[i] = i;
   perm[a->rank] = a->rank - 1;
   perm[a->rank - 1] = a->rank;
   Node *other = hb_transpose(g, less.re, a->rank + 1, perm);
-  Node *earlier = N(g, lt, hb_iota(g, DT_I64, 2, dims, 1), hb_iota(g, DT_I64, 2, dims, 0));
+  Node *earlier = N(g, lt, hs_iota(g, DT_I64, 2, dims, 1), hs_iota(g, DT_I64, 2, dims, 0));
   Node *before = N(g, or, other, N(g, and, N(g, not, less.re), earlier));
   int64_t last = a->rank;
   return hb_reduce(g, OP_reduce_sum, hb_cast(g, before, DT_I64), (Ints){1, &last});
@@ -58,15 +59,15 @@ static int direction(const HloCall *c) {
   return dir[0] == 'L' ? 1 : dir[0] == 'G' ? -1 : 0;
 }
 
-static void sort_long(HloCall *c, int64_t axis, int64_t n) {
+static void sort_long(HloCall *c, int64_t axis, HloSize n) {
   Graph *g = c->g;
   int dir = direction(c);
   if (!dir || c->in[0].im) {
-    hlo_refuse(c, "of %lld elements by this comparator", (long long)n);
+    hlo_refuse(c, "of %lld elements by this comparator", (long long)n.n);
     return;
   }
   top_k_attrs at = {.axis = axis, .largest = dir < 0, .sorted = true};
-  Node *k = NA(g, top_k, &at, c->in[0].re, node_i64s(g, 1, &n));
+  Node *k = NA(g, top_k, &at, c->in[0].re, hs_vector(g, 1, &n));
   Node *index = g->status ? k : node_proj(g, k, 1);
   for (int64_t i = 0; i < c->nin && !g->status; i++) {
     HloValue v = {
@@ -78,21 +79,25 @@ static void sort_long(HloCall *c, int64_t axis, int64_t n) {
 }
 
 static void sort(HloCall *c) {
-  int64_t dims[MAX_RANK], count;
+  HloSize dims[MAX_RANK];
+  int64_t count = 1;
   Along a = {.axis = mlir_int(mlir_attr(c->op, "dimension"), -1)};
   for (int64_t i = 0; i < c->nin; i++)
     if (!c->in[i].re) return;
-  if (!hlo_static(c, &c->in[0], dims)) return;
-  a.rank = hlo_rank(&c->in[0]);
+  a.rank = hs_all(c, &c->in[0], dims);
   if (a.axis < 0) a.axis += a.rank;
-  if (a.axis < 0 || a.axis >= a.rank || a.rank >= MAX_RANK || !shape_count(a.rank, dims, &count)) {
+  if (a.axis < 0 || a.axis >= a.rank || a.rank >= MAX_RANK) {
     hlo_fail(c, "dimension %lld of rank %d", (long long)a.axis, a.rank);
     return;
   }
   for (int i = 0, n = 0; i <= a.rank; i++)
     if (i != a.axis && n < a.rank) a.perm[n++] = i == a.rank ? a.axis : i;
   for (int i = 0; i < a.rank; i++) a.back[a.perm[i]] = i;
-  if (count > MAX_PAIRS / MAX(dims[a.axis], 1)) {
+  // A size that is not known counts as 1: a batch; along the axis itself the cheaper way is taken where there is one.
+  for (int i = 0; i < a.rank; i++)
+    if (!dims[i].node && !ck_mul(count, dims[i].n, &count)) count = INT64_MAX;
+  bool open = dims[a.axis].node != NULL;
+  if (open ? direction(c) && !c->in[0].im : count > MAX_PAIRS / MAX(dims[a.axis].n, 1)) {
     sort_long(c, a.axis, dims[a.axis]);
     return;
   }

@@ -16,12 +16,11 @@ typedef bool Join(HloCall *c, const HloValue *a, const HloValue *b, HloValue *ou
 typedef struct Windows {
   int rank;
   Ints size, stride, dilation, base, padding;
-  int64_t dims[MAX_RANK];  // padded sizes, then the results'
+  int64_t dims[MAX_RANK];  // windows along each axis, at every place; INT64_MAX: not known
 } Windows;
 
 static bool read_windows(HloCall *c, Windows *w, const char *sizes, const char *strides) {
-  int64_t dims[MAX_RANK], span;
-  if (!hlo_static(c, &c->in[0], dims)) return false;
+  int64_t span;
   w->rank = hlo_rank(&c->in[0]);
   w->size = hlo_ints_or(c, sizes, w->rank, 1);
   w->stride = hlo_ints_or(c, strides, w->rank, 1);
@@ -45,12 +44,16 @@ static Node *padded(HloCall *c, const Windows *w, Node *x, Node *value) {
   return hb_pad(c->g, x, value, w->rank, low, high, gap);
 }
 
+// Counted from the end, so that the size need not be known.
 typedef struct Part {
-  int64_t axis, from, n;
+  int64_t axis, before, after;  // elements that are left out
 } Part;
 static Node *cut(HloCall *c, Node *x, void *ctx) {
   const Part *p = ctx;
-  return hb_slice1(c->g, x, p->axis, p->from, p->from + p->n, 1);
+  if (c->g->status) return c->g->poison;
+  Dim n = type_of(x)->dims[p->axis];
+  int64_t to = ie_is_const(n) ? n->value - p->after : p->after ? -p->after : INT64_MAX;
+  return hb_slice1(c->g, x, p->axis, p->before, to, 1);
 }
 static void cut_all(HloCall *c, const HloValue *v, int64_t n, Part p, HloValue *out) {
   for (int64_t i = 0; i < n; i++) {
@@ -59,18 +62,17 @@ static void cut_all(HloCall *c, const HloValue *v, int64_t n, Part p, HloValue *
   }
 }
 
-// Windows along one axis, of which there were `length` elements.
-static bool along(HloCall *c, Join *join, HloValue *v, int64_t n, int64_t axis, int64_t length,
-                  int64_t size, int64_t dilation) {
+// Windows along one axis.
+static bool along(HloCall *c, Join *join, HloValue *v, int64_t n, int64_t axis, int64_t size,
+                  int64_t dilation) {
   Arena *a = c->h->arena;
   HloValue *power = arena_array(a, HloValue, n + 1), *sum = arena_array(a, HloValue, n + 1);
   HloValue *x = arena_array(a, HloValue, n + 1), *y = arena_array(a, HloValue, n + 1);
-  int64_t done = 0, result = length - (size - 1) * dilation;
+  int64_t done = 0;
   for (int64_t i = 0; i < n; i++) power[i] = v[i];
   for (int64_t p = 1; p <= size; p *= 2) {
-    int64_t have = length - (p - 1) * dilation;  // windows of p elements
-    if (size & p) {
-      cut_all(c, power, n, (Part){axis, done * dilation, result}, y);
+    if (size & p) {  // windows of p elements, as many as there are of the whole size
+      cut_all(c, power, n, (Part){axis, done * dilation, (size - done - p) * dilation}, y);
       if (!done)
         for (int64_t i = 0; i < n; i++) sum[i] = y[i];
       else if (!join(c, sum, y, sum, n))
@@ -78,8 +80,8 @@ static bool along(HloCall *c, Join *join, HloValue *v, int64_t n, int64_t axis, 
       done += p;
     }
     if (2 * p > size) break;
-    cut_all(c, power, n, (Part){axis, 0, have - p * dilation}, x);
-    cut_all(c, power, n, (Part){axis, p * dilation, have - p * dilation}, y);
+    cut_all(c, power, n, (Part){axis, 0, p * dilation}, x);
+    cut_all(c, power, n, (Part){axis, p * dilation, 0}, y);
     if (!join(c, x, y, power, n)) return false;
   }
   for (int64_t i = 0; i < n; i++) v[i] = sum[i];
@@ -96,17 +98,15 @@ static Node *strided(HloCall *c, Node *x, void *ctx) {
 static bool windows(HloCall *c, Join *join, HloValue *v, int64_t n, Windows *w, bool *empty) {
   *empty = false;
   for (int i = 0; i < w->rank; i++) {
-    int64_t length = type_of(v[0].re)->dims[i]->value;
-    w->dims[i] = length - (w->size.v[i] - 1) * w->dilation.v[i];
+    Dim length = type_of(v[0].re)->dims[i];
+    w->dims[i] =
+        ie_is_const(length) ? length->value - (w->size.v[i] - 1) * w->dilation.v[i] : INT64_MAX;
     *empty = *empty || w->dims[i] < 1;
   }
   if (*empty) return false;
   // The innermost first, so that elements are joined in the order in which they lie.
-  for (int i = w->rank - 1; i >= 0; i--) {
-    int64_t length = w->dims[i] + (w->size.v[i] - 1) * w->dilation.v[i];
-    if (w->size.v[i] > 1 && !along(c, join, v, n, i, length, w->size.v[i], w->dilation.v[i]))
-      return false;
-  }
+  for (int i = w->rank - 1; i >= 0; i--)
+    if (w->size.v[i] > 1 && !along(c, join, v, n, i, w->size.v[i], w->dilation.v[i])) return false;
   for (int64_t i = 0; i < n; i++) v[i] = hlo_moved(c, &v[i], strided, w);
   return !c->g->status;
 }
@@ -158,7 +158,9 @@ static bool pool_axes(const Windows *w, const Dim *dims, int64_t *perm, int64_t 
     int64_t reach = w->size.v[i] * w->dilation.v[i];
     for (int k = 0; k < 2; k++)
       if (w->padding.v[2 * i + k] < 0 || w->padding.v[2 * i + k] >= reach) return false;
-    if (w->base.v[i] != 1 || w->size.v[i] > 1 << 10 || dims[i]->value < reach) return false;
+    if (w->base.v[i] != 1 || w->size.v[i] > 1 << 10) return false;
+    // a size that is not known may be too small for one window; where there is none, nothing depends on it
+    if (ie_is_const(dims[i]) ? dims[i]->value < reach : reach > 1) return false;
     *size *= w->size.v[i];
   }
   return kept == 2;
@@ -236,6 +238,121 @@ static void reduce_window(HloCall *c) {
     if (wide) out[i].re = hb_cast(g, out[i].re, type_of(c->in[i].re)->dtype);
     hlo_give_value(c, i, out[i]);
   }
+}
+
+// ---- windows whose sizes are operands ----
+// As jax writes them: @stablehlo.dynamic_reduce_window(operands, initial values, window, strides, base dilations, window
+// dilations, padding), the body a function.
+enum { WINDOW, STRIDE, BASE, DILATION, PADDING, GIVEN };
+typedef struct GivenWindows {
+  int64_t n;  // operands
+  int rank;
+  HloSize v[GIVEN][2 * MAX_RANK];
+} GivenWindows;
+
+static bool read_given(HloCall *c, GivenWindows *w) {
+  Graph *g = c->g;
+  w->n = (c->nin - GIVEN) / 2;
+  if (w->n < 1 || c->nin != 2 * w->n + GIVEN) {
+    hlo_fail(c, "%lld operands", (long long)c->nin);
+    return false;
+  }
+  for (int64_t i = 0; i < c->nin; i++) hlo_in(c, i);  // each is a real tensor
+  w->rank = hlo_rank(&c->in[0]);
+  for (int k = 0; k < GIVEN && !g->status; k++) {
+    int64_t n = k == PADDING ? 2 * w->rank : w->rank;
+    if (!hs_read(c, hb_reshape(g, hlo_in(c, 2 * w->n + k), 1, &n), w->v[k], n)) return false;
+  }
+  return !g->status;
+}
+
+// The call as an operation with the function as its region, and its sizes, where all are numbers, as attributes.
+static MlirOp *as_operation(HloCall *c, const GivenWindows *w, const MlirFunc *body) {
+  static const char *const name[GIVEN] = {"window_dimensions", "window_strides", "base_dilations",
+                                          "window_dilations", "padding"};
+  Arena *a = c->h->arena;
+  MlirOp *op = arena_new(a, MlirOp);
+  MlirField *field = arena_array(a, MlirField, GIVEN);
+  MlirBlock *block = arena_new(a, MlirBlock), **blocks = arena_array(a, MlirBlock *, 1);
+  MlirRegion *region = arena_new(a, MlirRegion), **regions = arena_array(a, MlirRegion *, 1);
+  *block = *body->body;
+  blocks[0] = block;
+  *region = (MlirRegion){blocks, 1};
+  regions[0] = region;
+  *op = *c->op;
+  op->regions = regions;
+  op->nregions = 1;
+  for (int k = 0; k < GIVEN; k++) {
+    int64_t n = k == PADDING ? 2 * w->rank : w->rank;
+    int64_t *v = arena_array(a, int64_t, n + 1);
+    for (int64_t i = 0; i < n; i++) {
+      if (w->v[k][i].node) return op;
+      v[i] = w->v[k][i].n;
+    }
+    MlirAttr *value = arena_new(a, MlirAttr);
+    *value = (MlirAttr){.kind = MA_INTS, .ints = v, .n = n};
+    field[k] = (MlirField){name[k], value};
+  }
+  op->attrs = field;
+  op->nattrs = GIVEN;
+  return op;
+}
+
+// Windows that reach from each element to the axis' beginning, or its end: that axis; -1: others.
+static int running_axis(Graph *g, const GivenWindows *w, const HloSize *dims, bool *from_end) {
+  int axis = -1;
+  for (int i = 0; i < w->rank; i++) {
+    const HloSize *pad = &w->v[PADDING][2 * i];
+    for (int k = STRIDE; k <= DILATION; k++)
+      if (!hs_is(w->v[k][i], 1)) return -1;
+    if (hs_is(w->v[WINDOW][i], 1) && hs_is(pad[0], 0) && hs_is(pad[1], 0)) continue;
+    HloSize others = hs_sub(g, dims[i], hs_num(1));
+    *from_end = hs_is(pad[0], 0);
+    if (axis >= 0 || !hs_same(w->v[WINDOW][i], dims[i]) || !hs_same(pad[*from_end], others) ||
+        !hs_is(pad[!*from_end], 0))
+      return -1;
+    axis = i;
+  }
+  return axis;
+}
+
+static bool running(HloCall *c, const GivenWindows *w, const char *op) {
+  Graph *g = c->g;
+  HloSize dims[MAX_RANK];
+  bool from_end = false, sum = op && !strcmp(op, "stablehlo.add");
+  if (!op || w->n != 1 || (!sum && strcmp(op, "stablehlo.multiply"))) return false;
+  hs_all(c, &c->in[0], dims);
+  int axis = running_axis(g, w, dims, &from_end);
+  if (axis < 0 || type_of(c->in[0].re)->dtype == DT_BOOL) return false;
+  if (!known_is(g, c->in[1].re, sum ? 0 : 1)) return false;
+  Node *src[] = {c->in[0].re, node_i64(g, axis)};
+  cum_attrs at = {.reverse = from_end};
+  hlo_give(c, node_new(g, sum ? OP_cum_sum : OP_cum_prod, 2, src, &at, 0, NULL));
+  return true;
+}
+
+void hlo_dynamic_reduce_window(HloCall *c) {
+  GivenWindows w;
+  const MlirAttr *called = mlir_attr(c->op, "called_computations");
+  const char *name =
+      called && called->kind == MA_ARRAY && called->n == 1 ? mlir_word(called->items[0], "") : "";
+  const MlirFunc *body = mlir_func(c->h->m, str_of(name));
+  if (!body || !body->body) {
+    hlo_fail(c, "calls no function of the module");
+    return;
+  }
+  if (c->h->lift) {  // a function could be its own body
+    hlo_refuse(c, "@stablehlo.dynamic_reduce_window within a body on scalars");
+    return;
+  }
+  if (!read_given(c, &w)) return;
+  HloCall as = *c;
+  as.op = as_operation(c, &w, body);
+  as.nin = 2 * w.n;
+  if (mlir_attr(as.op, "window_dimensions"))
+    reduce_window(&as);
+  else if (!running(&as, &w, hlo_body_op(as.op, 0)) && !c->g->status)
+    hlo_refuse(c, "@stablehlo.dynamic_reduce_window with windows that are data");
 }
 
 // ---- select_and_scatter ----
