@@ -287,6 +287,9 @@ static const LoopExpr *new_op(LoopKernel *k, LoopOp op, DType t, const LoopExpr 
   e->src[0] = a;
   e->src[1] = b;
   e->src[2] = c;
+  e->size = 1;
+  for (int i = 0; i < 3; i++)
+    if (e->src[i]) e->size = MIN(e->size + e->src[i]->size, LOOP_SIZE_MOST);
   return e;
 }
 

@@ -102,7 +102,10 @@ struct LoopExpr {
   // LX_LOAD: where a guard's value lies outside its extent nothing is read and the value is src[0], or 0
   const LoopBound *guard;
   const LoopExpr *src[3];
+  int32_t
+      size;  // operations, those of a shared node for each of its uses, as a text has them; at most LOOP_SIZE_MOST
 };
+enum { LOOP_SIZE_MOST = 1 << 24 };
 
 // ---- statements ----
 typedef enum {

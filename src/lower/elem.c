@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-enum { ELEM_DEPTH = 400 };
+enum { ELEM_DEPTH = 400, ELEM_SIZE = 256 };
 
 bool elem_dtype(DType t) {
   switch (t) {
@@ -409,9 +409,13 @@ static const LoopExpr *compute(Elem *e, const Node *n, int result, const Dim *in
   return expansion(e, n, result, index);
 }
 
+static Dim last_guard(const Elem *e) { return e->nguards ? e->guard[e->nguards - 1].sym : NULL; }
+
 static const LoopExpr *remembered(const Elem *e, const Node *n, int rank, const Dim *index) {
   for (int64_t i = e->memo.n - 1; i >= 0; i--) {
     const ElemMemo *m = &e->memo.v[i];
+    // Under guards an element is not the same as without.
+    if (m->nguards != e->nguards || m->guard != last_guard(e)) continue;
     if (m->node == n && !memcmp(m->index, index, (size_t)rank * sizeof *index)) return m->expr;
   }
   return NULL;
@@ -429,8 +433,7 @@ const LoopExpr *elem_at(Elem *e, const Node *n, const Dim *index) {
     if (e->give[i].node == n) return e->give[i].fn(e->give[i].ctx, index);
   const Type *t = type_of(n);
   if (t->kind != TK_TENSOR || t->rank < 0 || !elem_dtype(t->dtype)) return NULL;
-  // Under guards an element is not the same as without: only what holds everywhere is remembered.
-  const LoopExpr *x = e->nguards ? NULL : remembered(e, n, t->rank, index);
+  const LoopExpr *x = remembered(e, n, t->rank, index);
   if (x) return x;
   int result = 0;
   const Node *from = n;
@@ -441,8 +444,11 @@ const LoopExpr *elem_at(Elem *e, const Node *n, const Dim *index) {
   if (++e->depth > ELEM_DEPTH) return NULL;
   x = compute(e, from, result, index);
   e->depth--;
-  if (x && !e->nguards) {
-    ElemMemo m = {.node = n, .rank = t->rank, .expr = x};
+  // What many use several times over must not be written out for each use.
+  if (x && x->size > ELEM_SIZE) x = loop_let(&e->b, x);
+  if (x) {
+    ElemMemo m = {
+        .node = n, .rank = t->rank, .nguards = e->nguards, .guard = last_guard(e), .expr = x};
     m.index = arena_dup(e->a, index, MAX(t->rank, 1) * (int64_t)sizeof *index);
     vec_push(e->a, &e->memo, m);
   }

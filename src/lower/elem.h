@@ -25,7 +25,8 @@ typedef struct ElemGive {
 typedef struct ElemMemo {
   const Node *node;
   const Dim *index;
-  int rank;
+  int rank, nguards;  // with so many guards,
+  Dim guard;          // the last of them this one: then all are the same
   const LoopExpr *expr;
 } ElemMemo;
 

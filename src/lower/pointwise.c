@@ -19,10 +19,13 @@ typedef struct Nest {
   Dim chunks;      // work items of a row, where the last axis is long
 } Nest;
 
+enum { MOST_VISITS = 4096 };
+
 // Whether `n` and all below it read every operand at the result's own place, or a single element.
-static bool reads_straight(const Node *n, const Type *t, int depth) {
+static bool straight(const Node *n, const Type *t, int depth, int *visits) {
   if (n->op == OP_const && n->data->n == 1) return true;
-  if (depth > 64) return false;
+  // What is used several times is looked at for each use: a bound keeps that from growing without one.
+  if (depth > 64 || ++*visits > MOST_VISITS) return false;
   if (n->op == OP_param || n->op == OP_const) {
     if (type_of(n) == t) return true;
     return type_of(n)->rank == 0;
@@ -33,8 +36,12 @@ static bool reads_straight(const Node *n, const Type *t, int depth) {
         !type_same_dims(type_of(n->src[i]), t))
       return false;
   for (uint32_t i = 0; i < n->nsrc; i++)
-    if (!reads_straight(n->src[i], type_of(n->src[i]), depth + 1)) return false;
+    if (!straight(n->src[i], type_of(n->src[i]), depth + 1, visits)) return false;
   return true;
+}
+static bool reads_straight(const Node *n) {
+  int visits = 0;
+  return straight(n, type_of(n), 0, &visits);
 }
 
 // Results that are views and transpositions of values of one shape are stored together.
@@ -53,8 +60,7 @@ static const Node *value_of(const Elem *e, int i) {
 bool pointwise_is_flat(const Elem *e) {
   bool flat = true;
   for (int i = 0; i < e->fused->nres && flat; i++)
-    flat = value_of(e, i) == e->body->result[i] &&
-           reads_straight(e->body->result[i], type_of(e->body->result[i]), 0);
+    flat = value_of(e, i) == e->body->result[i] && reads_straight(e->body->result[i]);
   return flat;
 }
 
@@ -488,8 +494,7 @@ tenon_status lower_pointwise(Lowering *lo, const Node *fused, Lowered *out) {
   int turned = -1;
   if (!elem_begin(&e, lo, fused, NULL, 0)) return TENON_EUNSUPPORTED;
   for (int i = 0; i < fused->nres; i++) empty &= elem_never(fused->type[i]);
-  if (!empty && !reads_straight(e.body->result[0], type_of(e.body->result[0]), 0))
-    turned = turned_axis(lo, fused);
+  if (!empty && !reads_straight(e.body->result[0])) turned = turned_axis(lo, fused);
   loop_begin(&e.b, e.k);
   if (empty) {  // nothing to do, but done by a kernel
     loop_for(&e.b, LOOP_PARALLEL, "item", e.pool->zero);
