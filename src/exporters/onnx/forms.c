@@ -377,6 +377,7 @@ const RewriteRow onnx_rewrites[] = {
     {OP_cum_prod,          onnx_widen},
     {OP_mat_mul,           onnx_widen},
     {OP_pow,               onnx_widen},
+    {OP_pad,               onnx_wide_pad},
     // clang-format on
 };
 const int64_t onnx_nrewrites = ARRAY_LEN(onnx_rewrites);

@@ -62,16 +62,28 @@ static Node *as(Graph *g, Node *x, DType t) {
   return type_of(x)->dtype == t ? x : NA(g, cast, &at, x);
 }
 
+// The node in another type, and its result in its own.
+static Node *within(Graph *g, Node *n, DType wide) {
+  DType t = type_of(n)->dtype;
+  Node **src = arena_dup(&g->arena, n->src, n->nsrc * (int64_t)sizeof *src);
+  for (uint32_t i = 0; i < n->nsrc; i++)
+    if (src[i]->op != OP_none && type_of(src[i])->dtype == t) src[i] = as(g, src[i], wide);
+  return as(g, node_new(g, n->op, (int)n->nsrc, src, n->attrs, n->nres, n->name), t);
+}
+
 // Sums and products are the same up to the narrow type's bits, and what is chosen among elements fits them.
 Node *onnx_widen(Graph *g, Node *n) {
   const char *op;
   DType t = type_of(n)->dtype, wide = dtype_bits(t) < 32 ? DT_I32 : DT_I64;
   (void)onnx_since(n, &op);
   if (!dtype_is_int(t) || t == wide || !op || onnx_types_since(op, n, n->nsrc) >= 0) return NULL;
-  Node **src = arena_dup(&g->arena, n->src, n->nsrc * (int64_t)sizeof *src);
-  for (uint32_t i = 0; i < n->nsrc; i++)
-    if (src[i]->op != OP_none && type_of(src[i])->dtype == t) src[i] = as(g, src[i], wide);
-  return as(g, node_new(g, n->op, (int)n->nsrc, src, n->attrs, n->nres, n->name), t);
+  return within(g, n, wide);
+}
+
+// ONNX has pads of 16-bit integers, ONNX Runtime has not.
+Node *onnx_wide_pad(Graph *g, Node *n) {
+  DType t = type_of(n)->dtype;
+  return t == DT_I16 || t == DT_U16 ? within(g, n, DT_I32) : NULL;
 }
 
 Node *onnx_unsigned_relu(Graph *g, Node *n) {
@@ -110,14 +122,14 @@ static Node *known_amount(Graph *g, const Node *by, int64_t far, Node **out_sign
 Node *onnx_signed_shift_left(Graph *g, Node *n) {
   DType t = type_of(n)->dtype;
   if (dtype_class(t) != DC_INT) return NULL;
-  Node *sign, *by = known_amount(g, n->src[1], -1, &sign), *within = NULL;
+  Node *sign, *by = known_amount(g, n->src[1], -1, &sign), *fits_word = NULL;
   if (!by) {
     Node *full = as(g, n->src[1], DT_I64);
     by = N(g, bit_and, full, node_i64(g, WORD - 1));
-    within = N(g, eq, by, full);
+    fits_word = N(g, eq, by, full);
   }
   Node *y = N(g, shift_left, as(g, n->src[0], DT_U64), as(g, by, DT_U64));
-  if (within) y = N(g, where, within, as(g, y, DT_I64), node_i64(g, 0));
+  if (fits_word) y = N(g, where, fits_word, as(g, y, DT_I64), node_i64(g, 0));
   return as(g, y, t);
 }
 
