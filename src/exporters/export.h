@@ -46,6 +46,8 @@ MUST_USE tenon_status export_prepare(Graph *g, const RewriteRow *row, int64_t nr
 // Rewrites that several formats need.
 Node *rewrite_dims(Graph *g, Node *n);  // sizes by shape arithmetic
 Node *rewrite_mod(Graph *g, Node *n);   // by the remainder with the dividend's sign
+// Weights of a few bits as what they stand for, a constant where they are (bits.c).
+RewriteFn rewrite_unpack, rewrite_product_of_bits;
 
 // Both change the graph on the way: it is the caller's last use of it.
 MUST_USE tenon_status export_stablehlo(Graph *g, const char *path, Diag *d);

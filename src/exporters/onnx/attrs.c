@@ -112,7 +112,7 @@ static bool word_in(const char *words, const char *w) {
   return false;
 }
 
-// Attributes, and types of operands, that came after the operator set that is written at least.
+// Attributes that came after the operator set that is written at least.
 static const struct {
   const char *op, *attr;
   int since;
@@ -125,14 +125,6 @@ static const struct {
              {"Attention", "right_window_size", 27},
              {"AveragePool", "ceil_mode", 22},
              {"MaxPool", "ceil_mode", 22}};
-static const struct {
-  const char *op;
-  DType dtype;
-  int since;
-} newer_types[] = {{"Celu", DT_F16, 28},    {"Celu", DT_F64, 28},
-                   {"Celu", DT_BF16, 28},   {"Range", DT_F16, 27},
-                   {"Range", DT_BF16, 27},  {"TopK", DT_BF16, 24},
-                   {"Einsum", DT_BF16, 28}, {"SplitToSequence", DT_BF16, 24}};
 
 static void put_attr(OnnxNodeOut *w, const AttrDesc *d, const void *field) {
   switch (d->kind) {
@@ -153,9 +145,6 @@ static void put_attr(OnnxNodeOut *w, const AttrDesc *d, const void *field) {
 
 tenon_status onnx_attrs(OnnxNodeOut *w) {
   const OpInfo *info = op_info(w->n->op);
-  for (int64_t k = 0; k < ARRAY_LEN(newer_types); k++)
-    if (!strcmp(newer_types[k].op, w->op) && type_of(w->n->src[0])->dtype == newer_types[k].dtype)
-      w->since = MAX(w->since, newer_types[k].since);
   for (int i = 0; i < info->nattrs; i++) {
     const AttrDesc *d = &info->attrs[i];
     if (d->kind == ATTR_body || word_in(w->ignore, d->name)) continue;

@@ -202,6 +202,7 @@ bool onnx_writes(const void *ctx, const Node *n) {
   const char *op;
   int64_t since = onnx_since(n, &op);
   bool standard = op && !strchr(op, '.');
+  if (standard && onnx_types_since(op, n, n->nsrc) < 0) return false;
   return op && (!o->opset || !standard || since <= MAX(o->opset, ONNX_OPSET));
 }
 
@@ -363,6 +364,20 @@ const RewriteRow onnx_rewrites[] = {
     {OP_floor,             rewrite_rounding},
     {OP_reshape,           rewrite_reshape},
     {OP_attention,         rewrite_attention},
+    {OP_unpack_n_bits,     rewrite_unpack},
+    {OP_mat_mul_n_bits,    rewrite_product_of_bits},
+    {OP_shift_left,        onnx_signed_shift_left},
+    {OP_shift_right,       onnx_signed_shift_right},
+    {OP_relu,              onnx_unsigned_relu},
+    {OP_reduce_sum,        onnx_widen},
+    {OP_reduce_prod,       onnx_widen},
+    {OP_reduce_max,        onnx_widen},
+    {OP_reduce_min,        onnx_widen},
+    {OP_cum_sum,           onnx_widen},
+    {OP_cum_prod,          onnx_widen},
+    {OP_mat_mul,           onnx_widen},
+    {OP_pow,               onnx_widen},
+    {OP_pad,               onnx_wide_pad},
     // clang-format on
 };
 const int64_t onnx_nrewrites = ARRAY_LEN(onnx_rewrites);

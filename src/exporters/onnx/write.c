@@ -155,6 +155,9 @@ static tenon_status put_node(OnnxOut *o, OnnxScope *s, const Node *n, const Uses
   if (f) w.ignore = f->ignore, w.always = f->always;
   if (f && f->fn) TRY(f->fn(&w));
   TRY(onnx_attrs(&w));
+  int64_t types = *w.domain ? 0 : onnx_types_since(w.op, n, w.nsrc);
+  if (types < 0) w.refused = onnx_types_refused(o->arena, n, w.nsrc);
+  w.since = MAX(w.since, types);
   Proto node;
   proto_init(&node, o->arena);
   for (uint32_t i = 0; i < w.nsrc; i++) proto_text(&node, NODE_INPUT, name_of(o, s, n->src[i]));

@@ -56,6 +56,13 @@ bool onnx_writes(const void *ctx, const Node *n);        // ctx: ExportOptions
 extern const RewriteRow onnx_rewrites[];
 extern const int64_t onnx_nrewrites;
 
+// The operator set since which an operator takes a node's element types; 0: it is not known, -1: none does.
+int64_t onnx_types_since(const char *op, const Node *n, uint32_t nsrc);
+const char *onnx_types_refused(Arena *a, const Node *n, uint32_t nsrc);  // why -1
+// Integers that an operator does not take.
+RewriteFn onnx_widen, onnx_wide_pad, onnx_unsigned_relu, onnx_signed_shift_left,
+    onnx_signed_shift_right;
+
 void onnx_attr_int(OnnxNodeOut *w, const char *name, int64_t v);
 void onnx_attr_text(OnnxNodeOut *w, const char *name, Str s);
 void onnx_attr_ints(OnnxNodeOut *w, const char *name, Ints v);

@@ -17,6 +17,13 @@ static HloValue elementwise(HloOut *o, const Node *n, const char *word) {
   return hlo_out_op(o, word, (int)n->nsrc, in, NULL, type_of(n));
 }
 
+static HloValue shift_right(HloOut *o, const Node *n, const char *word) {
+  bool sign = dtype_class(type_of(n)->dtype) == DC_INT;
+  (void)word;
+  return elementwise(o, n,
+                     sign ? "stablehlo.shift_right_arithmetic" : "stablehlo.shift_right_logical");
+}
+
 static HloValue compare(HloOut *o, const Node *n, const char *word) {
   HloValue in[2];
   for (uint32_t i = 0; i < 2; i++)
@@ -309,6 +316,25 @@ static Node *rewrite_pow(Graph *g, Node *n) {
   return a == t ? p : NA(g, cast, &back, p);
 }
 
+// Bytes less their zero points, in 32 bits.  One zero point, one a row of the left side or column of the right, or a tensor that
+// broadcasts.
+static Node *less_zero(Graph *g, Node *x, Node *zero, bool rows) {
+  cast_attrs wide = {.to = DT_I32, .saturate = true};
+  Node *y = NA(g, cast, &wide, x);
+  if (!zero) return y;
+  Node *z = NA(g, cast, &wide, zero);
+  const Type *t = type_of(zero);
+  if (rows && t->rank == 1 && type_of(x)->rank > 1 && !ie_is(t->dims[0], 1))
+    z = N(g, unsqueeze, z, node_i64s(g, 1, (int64_t[]){1}));
+  return N(g, sub, y, z);
+}
+
+static Node *rewrite_integer_product(Graph *g, Node *n) {
+  Node *a = less_zero(g, n->src[0], src_or_null(g, n, 2), true);
+  Node *b = less_zero(g, n->src[1], src_or_null(g, n, 3), false);
+  return N(g, mat_mul, a, b);
+}
+
 const RewriteRow hlo_out_rewrites[] = {
     // clang-format off
     {OP_dims,                rewrite_dims},
@@ -322,6 +348,9 @@ const RewriteRow hlo_out_rewrites[] = {
     {OP_conv,                rewrite_conv},
     {OP_cast,                rewrite_cast},
     {OP_pow,                 rewrite_pow},
+    {OP_mat_mul_integer,     rewrite_integer_product},
+    {OP_unpack_n_bits,       rewrite_unpack},
+    {OP_mat_mul_n_bits,      rewrite_product_of_bits},
     {OP_global_average_pool, global_mean},
     {OP_global_max_pool,     global_max},
     // clang-format on
@@ -347,6 +376,7 @@ static const HloRow rows[] = {
     {OP_bit_xor,     elementwise, "stablehlo.xor"},
     {OP_bit_not,     elementwise, "stablehlo.not"},
     {OP_shift_left,  elementwise, "stablehlo.shift_left"},
+    {OP_shift_right, shift_right, NULL},
     {OP_neg,         elementwise, "stablehlo.negate"},
     {OP_abs,         elementwise, "stablehlo.abs"},
     {OP_sign,        elementwise, "stablehlo.sign"},
@@ -394,6 +424,7 @@ static const HloRow rows[] = {
     {OP_reduce_min,  reduce,      "stablehlo.minimum"},
     {OP_dot,         dot,         "stablehlo.dot_general"},
     {OP_conv,        hlo_out_convolution, NULL},
+    {OP_conv_integer, hlo_out_conv_integer, NULL},
     {OP_max_pool,    hlo_out_pool,    "stablehlo.maximum"},
     {OP_average_pool, hlo_out_pool,   "stablehlo.add"},
     {OP_gather,      hlo_out_gather,  NULL},

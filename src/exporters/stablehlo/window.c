@@ -47,12 +47,10 @@ static void spatial(StrBuf *b, int n) {
   for (int i = 0; i < n; i++) strbuf_printf(b, ", %d", i);
 }
 
-HloValue hlo_out_convolution(HloOut *o, const Node *n, const char *word) {
+static HloValue convolution(HloOut *o, const Node *n, const HloValue in[2]) {
   const conv_attrs *at = n->attrs;
-  HloValue in[2] = {hlo_out_source(o, n, 0), hlo_out_source(o, n, 1)};
   Taps w = {.n = in[0].type->rank - 2};
   StrBuf b;
-  (void)word;
   if (at->channels_last || w.n < 1) return hlo_out_refuse(o, n, "its channels must come first");
   for (int i = 0; i < w.n; i++) w.taps[i] = in[1].type->dims[i + 2]->value;
   fill_window(&w, in[0].type, type_of(n), at->strides, at->dilations, at->pads, at->auto_pad);
@@ -68,6 +66,31 @@ HloValue hlo_out_convolution(HloOut *o, const Node *n, const char *word) {
                 hlo_out_ints(o, "window_strides", w.n, w.step),
                 hlo_out_ints(o, "rhs_dilation", w.n, w.apart));
   return hlo_out_op(o, "stablehlo.convolution", 2, in, strbuf_text(&b), type_of(n));
+}
+
+HloValue hlo_out_convolution(HloOut *o, const Node *n, const char *word) {
+  (void)word;
+  return convolution(o, n, (HloValue[]){hlo_out_source(o, n, 0), hlo_out_source(o, n, 1)});
+}
+
+// Bytes less their zero points, in 32 bits: what is padded is 0 then.  A zero point is one number, or one an output channel.
+static HloValue less_zero(HloOut *o, const Node *n, uint32_t i) {
+  HloValue x = hlo_out_source(o, n, i);
+  const Type *t = type_with_dtype(o->g, x.type, DT_I32);
+  x = hlo_out_op(o, "stablehlo.convert", 1, &x, NULL, t);
+  if (!src_or_null(o->g, n, i + 2)) return x;
+  HloValue z = hlo_out_source(o, n, i + 2);
+  z = hlo_out_op(o, "stablehlo.convert", 1, &z, NULL, type_with_dtype(o->g, z.type, DT_I32));
+  bool single = !z.type->rank || ie_is(z.type->dims[0], 1);
+  if (single) z = hlo_out_reshape(o, z, type_scalar(o->g, DT_I32));
+  z = hlo_out_op(o, "stablehlo.broadcast_in_dim", 1, &z,
+                 hlo_out_ints(o, "broadcast_dimensions", !single, (int64_t[]){0}), t);
+  return hlo_out_op(o, "stablehlo.subtract", 2, (HloValue[]){x, z}, NULL, t);
+}
+
+HloValue hlo_out_conv_integer(HloOut *o, const Node *n, const char *word) {
+  (void)word;
+  return convolution(o, n, (HloValue[]){less_zero(o, n, 0), less_zero(o, n, 1)});
 }
 
 static HloValue reduce_window(HloOut *o, const Taps *w, HloValue x, double start, const char *join,

@@ -51,7 +51,7 @@ const char *hlo_out_ints(HloOut *o, const char *name, int64_t n,
 void hlo_out_type(StrBuf *b, const Type *t);
 
 // Families in other files.
-HloFn hlo_out_convolution, hlo_out_pool, hlo_out_gather, hlo_out_gather_elements, hlo_out_range,
-    hlo_out_arg;
+HloFn hlo_out_convolution, hlo_out_conv_integer, hlo_out_pool, hlo_out_gather,
+    hlo_out_gather_elements, hlo_out_range, hlo_out_arg;
 
 #endif
