@@ -45,6 +45,7 @@ def models():
         yield f"mat_mul_{t}", f"(%x: {t}[3, 4], %y: {t}[4, 2]) -> ({t}[3, 2]) {{ %r = mat_mul(%x, %y) return %r }}", {"x": some(t, 3, 4), "y": some(t, 4, 2)}, t in INTS, False
         yield f"pad_{t}", f"(%x: {t}[5]) -> ({t}[8]) {{ %p = const i64[2] {{1, 2}} %v = cast(%p) to={t} %i = const i64[] {{1}} %f = gather(%v, %i) %r = pad(%x, %p, %f) return %r }}", {"x": some(t, 5)}, True, t != "f16"
         yield f"cum_sum_{t}", f"(%x: {t}[6]) -> ({t}[6]) {{ %a = const i64[] {{0}} %r = cum_sum(%x, %a) return %r }}", {"x": some(t, 6)}, t in INTS, False
+    yield "cast_not_saturated", "(%x: f32[5]) -> (i32[5]) { %r = cast(%x) to=i32 saturate=false return %r }", {"x": some("f32", 5)}, True, True
     for t in SIGNED:  # amounts of every kind: known or not, one or each, beyond the width
         bits = int(t[1:])
         for op in ("shift_left", "shift_right"):

@@ -143,13 +143,20 @@ static void put_attr(OnnxNodeOut *w, const AttrDesc *d, const void *field) {
   }
 }
 
+// Says something of floats of 8 bits alone, and ONNX Runtime takes it for no others.
+static bool means_nothing(const OnnxNodeOut *w, const AttrDesc *d) {
+  if (w->n->op != OP_cast || strcmp(d->name, "saturate") != 0) return false;
+  DType to = type_of(w->n)->dtype;
+  return !dtype_is_float(to) || dtype_bits(to) != 8;
+}
+
 tenon_status onnx_attrs(OnnxNodeOut *w) {
   const OpInfo *info = op_info(w->n->op);
   for (int i = 0; i < info->nattrs; i++) {
     const AttrDesc *d = &info->attrs[i];
     if (d->kind == ATTR_body || word_in(w->ignore, d->name)) continue;
     bool always = word_in(w->always, d->name);
-    if (attr_is_default(d, w->n->attrs) && !always) continue;
+    if ((attr_is_default(d, w->n->attrs) && !always) || means_nothing(w, d)) continue;
     if (word_in("channels_last into quantize_state", d->name)) {
       w->refused = str_printf(w->out->arena, "ONNX has no attribute '%s'", d->name);
       return TENON_OK;

@@ -6,6 +6,8 @@
 
 #include "eval/index.h"
 
+#include <math.h>
+
 enum { MAX_PAIRS = 1 << 25 };
 
 typedef struct Along {
@@ -59,6 +61,22 @@ static int direction(const HloCall *c) {
   return dir[0] == 'L' ? 1 : dir[0] == 'G' ? -1 : 0;
 }
 
+// Numbers in the order of the comparison: of floats, their bits as integers that are ordered alike, NaNs at the ends.  Without
+// TOTALORDER the two zeros are equal.
+static Node *keys_of(HloCall *c, Node *x) {
+  Graph *g = c->g;
+  if (g->status || !dtype_is_float(type_of(x)->dtype)) return x;
+  int bits = dtype_bits(type_of(x)->dtype);
+  DType t = bits == 16 ? DT_I16 : bits == 32 ? DT_I32 : bits == 64 ? DT_I64 : 0;
+  const MlirOp *compare = c->op->regions[0]->blocks[0]->ops[0];
+  if (!t) return x;
+  if (strcmp(mlir_word(mlir_attr(compare, "compare_type"), ""), "TOTALORDER") != 0)
+    x = N(g, where, N(g, eq, x, hb_num(g, x, 0)), hb_num(g, x, 0), x);
+  Node *k = hb_bits(g, x, t);
+  Node *turned = N(g, add, N(g, sub, hb_num(g, k, -1), k), hb_num(g, k, -ldexp(1, bits - 1)));
+  return N(g, where, N(g, lt, k, hb_num(g, k, 0)), turned, k);
+}
+
 static void sort_long(HloCall *c, int64_t axis, HloSize n) {
   Graph *g = c->g;
   int dir = direction(c);
@@ -67,7 +85,7 @@ static void sort_long(HloCall *c, int64_t axis, HloSize n) {
     return;
   }
   top_k_attrs at = {.axis = axis, .largest = dir < 0, .sorted = true};
-  Node *k = NA(g, top_k, &at, c->in[0].re, hs_vector(g, 1, &n));
+  Node *k = NA(g, top_k, &at, keys_of(c, c->in[0].re), hs_vector(g, 1, &n));
   Node *index = g->status ? k : node_proj(g, k, 1);
   for (int64_t i = 0; i < c->nin && !g->status; i++) {
     HloValue v = {
@@ -96,8 +114,10 @@ static void sort(HloCall *c) {
   // A size that is not known counts as 1: a batch; along the axis itself the cheaper way is taken where there is one.
   for (int i = 0; i < a.rank; i++)
     if (!dims[i].node && !ck_mul(count, dims[i].n, &count)) count = INT64_MAX;
-  bool open = dims[a.axis].node != NULL;
-  if (open ? direction(c) && !c->in[0].im : count > MAX_PAIRS / MAX(dims[a.axis].n, 1)) {
+  // NaNs, which no comparison holds for, have no places of their own.
+  bool by_key = direction(c) && !c->in[0].im;
+  bool open = dims[a.axis].node != NULL || (by_key && dtype_is_float(type_of(c->in[0].re)->dtype));
+  if (open ? by_key : count > MAX_PAIRS / MAX(dims[a.axis].n, 1)) {
     sort_long(c, a.axis, dims[a.axis]);
     return;
   }

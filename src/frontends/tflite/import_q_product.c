@@ -344,8 +344,20 @@ static Node *weight_scales(TflOp *op, const QArg *w) {
   return w->n == 1 ? node_scalar(g, DT_F32, v[0]) : tb_vector(g, DT_F32, w->n, v);
 }
 
-Node *q_hybrid_rows(TflOp *op, Node *x, const QArg *w, bool asymmetric) {
+// Weights of a model of floats that are called unsigned hold signed bytes: so they were written before there was int8.
+static QArg signed_weights(Graph *g, const QArg *w) {
+  static const int64_t zero[1] = {0};
+  QArg out = *w;
+  if (w->t != DT_U8 || w->n != 1 || g->status) return out;
+  out.x = NA(g, bit_cast, (&(bit_cast_attrs){.to = DT_I8}), w->x);
+  out.t = DT_I8;
+  out.zero = zero;
+  return out;
+}
+
+Node *q_hybrid_rows(TflOp *op, Node *x, const QArg *given, bool asymmetric) {
   Graph *g = op->g;
+  const QArg as_signed = signed_weights(g, given), *w = &as_signed;
   int64_t last = -1, perm[] = {1, 0};
   if (tfl_rank(op, x) < 1) return tfl_fail(op, "an input without axes");
   Dynamic d = quantize_slices(op, x, (Ints){1, &last}, asymmetric);
@@ -370,6 +382,7 @@ static Node *hybrid_conv(TflOp *op, const QArg *w, Node *taps, int64_t group, in
   Dynamic d = quantize_slices(op, tfl_in(op, 0), (Ints){3, axes}, w->n > 1);
   Node *x = quant_cast(g, d.q, DT_F32);
   if (d.zero) x = N(g, sub, x, quant_cast(g, d.zero, DT_F32));
+  if (w->t == DT_U8 && w->n == 1) taps = NA(g, bit_cast, (&(bit_cast_attrs){.to = DT_I8}), taps);
   conv_attrs at = {.auto_pad = tfl_auto_pad(op, c->padding),
                    .dilations = {2, c->dilation},
                    .strides = {2, c->stride},
