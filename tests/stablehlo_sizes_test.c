@@ -260,27 +260,23 @@ TEST(stablehlo_sizes_sort) {
             SIZED(3, (1, 6, 5, 4, 3, 2), (6, 1, 5, 4, 3, 2, 5, 6, 3, 4, 1, 2, 1, 2, 3, 4, 5, 6))});
 }
 
-// NaNs, here the sevens, are elements like others: none is lost, whatever holds for them.
+// NaNs, here roots of negative numbers, are elements like others: none is lost, whatever holds for them.
 TEST(stablehlo_sort_keeps_nans) {
-  holds("func.func @main(%x: tensor<?x2xf32>) -> tensor<?x2xf32> {\n"
-        "  %seven = chlo.constant_like %x {value = 7.0 : f32} : tensor<?x2xf32>\n"
-        "  %mark = chlo.constant_like %x {value = 99.0 : f32} : tensor<?x2xf32>\n"
-        "  %zero = chlo.constant_like %x {value = 0.0 : f32} : tensor<?x2xf32>\n"
-        "  %nan = stablehlo.divide %zero, %zero : tensor<?x2xf32>\n"
-        "  %is = stablehlo.compare EQ, %x, %seven : (tensor<?x2xf32>, tensor<?x2xf32>) -> "
-        "tensor<?x2xi1>\n"
-        "  %y = stablehlo.select %is, %nan, %x : tensor<?x2xi1>, tensor<?x2xf32>\n"
+  holds("func.func @main(%x: tensor<?x2xf32>) -> (tensor<?x2xf32>, tensor<?x2xf32>) {\n"
+        "  %zero = stablehlo.subtract %x, %x : tensor<?x2xf32>\n"
+        "  %root = stablehlo.sqrt %x : tensor<?x2xf32>\n"
+        "  %y = stablehlo.abs %root : tensor<?x2xf32>\n"
         "  %s = \"stablehlo.sort\"(%y) <{dimension = 1 : i64, is_stable = true}> ({\n"
         "  ^bb0(%a: tensor<f32>, %b: tensor<f32>):\n"
         "    %l = stablehlo.compare LT, %a, %b : (tensor<f32>, tensor<f32>) -> tensor<i1>\n"
         "    stablehlo.return %l : tensor<i1>\n"
         "  }) : (tensor<?x2xf32>) -> tensor<?x2xf32>\n"
-        "  %odd = stablehlo.compare NE, %s, %s : (tensor<?x2xf32>, tensor<?x2xf32>) -> "
-        "tensor<?x2xi1>\n"
-        "  %r = stablehlo.select %odd, %mark, %s : tensor<?x2xi1>, tensor<?x2xf32>\n"
-        "  return %r : tensor<?x2xf32>\n}\n",
-        (const Sized[]){SIZED(1, (7, 2), (2, 99)),
-                        SIZED(3, (1, 7, 5, 4, 7, 7), (1, 99, 4, 5, 99, 99))});
+        "  %is = stablehlo.is_finite %s : (tensor<?x2xf32>) -> tensor<?x2xi1>\n"
+        "  %n = stablehlo.convert %is : (tensor<?x2xi1>) -> tensor<?x2xf32>\n"
+        "  %r = stablehlo.select %is, %s, %zero : tensor<?x2xi1>, tensor<?x2xf32>\n"
+        "  return %r, %n : tensor<?x2xf32>, tensor<?x2xf32>\n}\n",
+        (const Sized[]){SIZED(1, (-1, 4), (2, 0, 1, 0)),
+                        SIZED(3, (9, -1, 16, 4, -1, -4), (3, 0, 2, 4, 0, 0, 1, 0, 1, 1, 0, 0))});
 }
 
 // x[:, 0] = 8, and x[1] += x's first row.
