@@ -122,8 +122,8 @@ tenon_status eval_unpack_n_bits(Eval *e) {
                 .bits = at->bits,
                 .depth = 0};
   // Whole blocks: their number times what each holds is the depth.
-  if (at->bits < 1 || !ck_mul(u.q.blocks, u.q.bytes * 8 / at->bits, &u.q.depth) ||
-      !n_bits_fit(&u.q))
+  if (at->bits < 1 || at->zero < 0 || at->zero > UINT8_MAX ||
+      !ck_mul(u.q.blocks, u.q.bytes * 8 / at->bits, &u.q.depth) || !n_bits_fit(&u.q))
     return eval_fail(e, TENON_EINVAL, "w%s with %lld bits each", shape_text(3, u.w->dims).s,
                      (long long)at->bits);
   const Value *beside[] = {u.scale, u.less};

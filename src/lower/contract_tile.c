@@ -205,17 +205,19 @@ static bool stage_part(Tiler *t, Dim r, int64_t from, int64_t to) {
   return true;
 }
 
-// What a last word has beyond the axis counts in the sums of rows, and must be 0; products with it are 0 anyway.
+// What a last word has beyond the axis counts in the sums of rows, and must be 0; of integers products with it are 0 anyway, but of floats
+// what lay there may be no number.
 static void stage_tail(Tiler *t, Dim r) {
   const Contraction *c = t->c;
   Elem *e = t->e;
   int64_t end = c->k[c->nk - 1]->value, all = c->word ? contract_steps(c, end) * c->word : end;
   Dim k[CONTRACT_K];
   int depth = 0;
-  if (!c->row_sums || end == all) return;
+  bool floats = c->acc == DT_F32;
+  if (!(floats || c->row_sums) || end == all) return;
   Dim at = open_contracted(t, end, all, k, &depth);
   loop_store(&e->b, t->lhs_buf, add(t, ie_mulc(e->pool, r, contract_pitch(t)), at),
-             loop_int(e->k, DT_U8, 0));
+             floats ? loop_float(e->k, DT_BF16, 0) : loop_int(e->k, DT_U8, 0));
   close_loops(t, depth);
 }
 

@@ -109,6 +109,9 @@ static tenon_status infer_unpack_n_bits(Infer *in) {
   const Type *w = infer_type(in, 0);
   if (at->bits != 2 && at->bits != 4 && at->bits != 8)
     return infer_fail(in, TENON_EINVAL, "%lld bits; there are 2, 4 and 8", (long long)at->bits);
+  if (at->zero < 0 || at->zero > UINT8_MAX)
+    return infer_fail(in, TENON_EINVAL, "the zero %lld is no number of a byte",
+                      (long long)at->zero);
   if (w->rank >= 0 && w->rank != 3)
     return infer_fail(in, TENON_EINVAL, "w has rank %d, must be 3", w->rank);
   for (int i = 1; i < 3; i++) {

@@ -137,7 +137,9 @@ tenon_status fuzz_own(Run *run, Value **v) {
   if (!old) return TENON_OK;
   for (int64_t i = 0; old->kind != VK_TENSOR && i < old->nitems; i++)
     TRY(fuzz_own(run, &old->items[i]));
-  if (old->run || old->kind != VK_TENSOR) return TENON_OK;
+  // A view of a constant goes with the interpreter, as the constant does.
+  bool lasting = old->run && (!old->owner || old->owner->run);
+  if (lasting || old->kind != VK_TENSOR) return TENON_OK;
   TRY(value_tensor(run, NOWHERE, old->dtype, old->rank, old->dims, v));
   copy_elems(old->dtype, (*v)->data, 0, old->data, 0, old->n);
   return TENON_OK;
