@@ -7,7 +7,7 @@
 #define TENON_FRONTENDS_TFLITE_TFLITE_H
 
 #include "frontends/common/frontend.h"
-#include "frontends/tflite/flatbuffer.h"
+#include "frontends/common/flatbuffer.h"
 
 enum { TFL_RESOURCE = 13, TFL_VARIANT = 14, TFL_CUSTOM = 32 };
 

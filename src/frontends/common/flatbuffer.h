@@ -3,8 +3,8 @@
 // Tables are found through offsets and described by vtables; every offset, length and alignment is checked when it is
 // followed, so that nothing is read outside the bytes.  A field that a table does not have gives the schema's default.  The first
 // fault is kept in the view, with its place: accessors give defaults from then on, and whoever reads asks once.
-#ifndef TENON_FRONTENDS_TFLITE_FLATBUFFER_H
-#define TENON_FRONTENDS_TFLITE_FLATBUFFER_H
+#ifndef TENON_FRONTENDS_COMMON_FLATBUFFER_H
+#define TENON_FRONTENDS_COMMON_FLATBUFFER_H
 
 #include "base/base.h"
 
@@ -32,6 +32,7 @@ static inline bool fb_has(const FbTable *t) { return t->size > 0; }
 bool fb_is_set(const FbTable *t, int field);
 int64_t fb_i8(const FbTable *t, int field, int64_t dflt);
 int64_t fb_u8(const FbTable *t, int field, int64_t dflt);
+int64_t fb_u16(const FbTable *t, int field, int64_t dflt);
 int64_t fb_i32(const FbTable *t, int field, int64_t dflt);
 int64_t fb_u32(const FbTable *t, int field, int64_t dflt);
 int64_t fb_i64(const FbTable *t, int field, int64_t dflt);
@@ -48,5 +49,6 @@ int64_t fb_i32_at(const FbVector *v, int64_t i);
 int64_t fb_i64_at(const FbVector *v, int64_t i);
 double fb_f32_at(const FbVector *v, int64_t i);
 FbTable fb_table_at(const FbVector *v, int64_t i);
+Str fb_str_at(const FbVector *v, int64_t i);
 
 #endif

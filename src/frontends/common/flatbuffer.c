@@ -2,7 +2,7 @@
 //
 // A table begins with the signed distance back to its vtable; the vtable has its own length, the table's, and one 16-bit
 // offset a field, 0 for a field that is not there.  Vectors and strings begin with their length.
-#include "frontends/tflite/flatbuffer.h"
+#include "frontends/common/flatbuffer.h"
 
 tenon_status fb_fail(Fb *fb, int64_t at, const char *fmt, ...) {
   if (fb->status) return fb->status;
@@ -79,6 +79,10 @@ int64_t fb_u8(const FbTable *t, int field, int64_t dflt) {
   int64_t at = find(t, field, 1);
   return at < 0 ? dflt : (int64_t)raw(t->fb, at, 1);
 }
+int64_t fb_u16(const FbTable *t, int field, int64_t dflt) {
+  int64_t at = find(t, field, 2);
+  return at < 0 ? dflt : (int64_t)raw(t->fb, at, 2);
+}
 int64_t fb_i32(const FbTable *t, int field, int64_t dflt) {
   int64_t at = find(t, field, 4);
   return at < 0 ? dflt : (int32_t)(uint32_t)raw(t->fb, at, 4);
@@ -109,11 +113,9 @@ FbTable fb_table(const FbTable *t, int field) {
   return table_from(t->fb, at + (int64_t)raw(t->fb, at, 4));
 }
 
-FbVector fb_vector(const FbTable *t, int field, int bytes) {
-  Fb *fb = t->fb;
+// What the offset at `at` leads to.
+static FbVector vector_from(Fb *fb, int64_t at, int bytes) {
   FbVector none = {.fb = fb};
-  int64_t at = find(t, field, 4);
-  if (at < 0) return none;
   at += (int64_t)raw(fb, at, 4);
   if (!inside(fb, at, 4, "a vector") || !aligned(fb, at, 4, "a vector")) return none;
   FbVector v = {fb, at + 4, (int64_t)raw(fb, at, 4)};
@@ -121,15 +123,23 @@ FbVector fb_vector(const FbTable *t, int field, int bytes) {
   return v.n == 0 || aligned(fb, v.at, bytes, "a vector's elements") ? v : none;
 }
 
-Str fb_str(const FbTable *t, int field) {
-  FbVector v = fb_vector(t, field, 1);
-  if (!v.at) return (Str){"", 0};
-  if (!inside(t->fb, v.at, v.n + 1, "a string")) return (Str){"", 0};
-  if (t->fb->p[v.at + v.n]) {
-    fb_fail(t->fb, v.at, "a string of %lld bytes that no zero ends", (long long)v.n);
+FbVector fb_vector(const FbTable *t, int field, int bytes) {
+  int64_t at = find(t, field, 4);
+  return at < 0 ? (FbVector){.fb = t->fb} : vector_from(t->fb, at, bytes);
+}
+
+static Str text_of(const FbVector *v) {
+  if (!v->at || !inside(v->fb, v->at, v->n + 1, "a string")) return (Str){"", 0};
+  if (v->fb->p[v->at + v->n]) {
+    fb_fail(v->fb, v->at, "a string of %lld bytes that no zero ends", (long long)v->n);
     return (Str){"", 0};
   }
-  return (Str){(const char *)t->fb->p + v.at, v.n};
+  return (Str){(const char *)v->fb->p + v->at, v->n};
+}
+
+Str fb_str(const FbTable *t, int field) {
+  FbVector v = fb_vector(t, field, 1);
+  return text_of(&v);
 }
 
 int64_t fb_u8_at(const FbVector *v, int64_t i) { return (int64_t)raw(v->fb, v->at + i, 1); }
@@ -143,4 +153,9 @@ FbTable fb_table_at(const FbVector *v, int64_t i) {
   if (v->fb->status) return (FbTable){.fb = v->fb};
   int64_t at = v->at + 4 * i;
   return table_from(v->fb, at + (int64_t)raw(v->fb, at, 4));
+}
+Str fb_str_at(const FbVector *v, int64_t i) {
+  if (v->fb->status) return (Str){"", 0};
+  FbVector text = vector_from(v->fb, v->at + 4 * i, 1);
+  return text_of(&text);
 }
