@@ -3,6 +3,7 @@
 #define TENON_CLI_CONFORM_H
 
 #include "base/base.h"
+#include "ir/ir.h"
 
 typedef enum { CASE_PASSED, CASE_WRONG, CASE_UNSUPPORTED, CASE_CRASHED, CASE_VERDICTS } Verdict;
 extern const char *const verdict_name[CASE_VERDICTS];
@@ -41,6 +42,14 @@ typedef struct CaseOptions {
   int64_t nplace;
   const struct OptOptions *optimise;  // NULL: the graph as it is
 } CaseOptions;
+typedef struct ConformBuilt {
+  struct MemPlan *plan;     // with CaseOptions.plan
+  struct Program *program;  // with CaseOptions.target; the caller releases it
+  struct Session *session;  // likewise
+} ConformBuilt;
+// With CaseOptions.optimise: the graph as it is then run.
+MUST_USE tenon_status conform_compile(const Case *c, const CaseOptions *o, Graph *g, Arena *a,
+                                      Diag *d, ConformBuilt *out);
 // Runs one test in this process.
 Verdict conform_run(const Case *c, const CaseOptions *o, Arena *a, const char **out_reason);
 // Of a StableHLO program (conform_program.c).

@@ -12,15 +12,11 @@
 #include "cli/tensors.h"
 #include "ir/expand.h"
 #include "ir/fix.h"
-#include "runtime/artifact.h"
 #include "runtime/session.h"
-#include "runtime/speed.h"
 #include "targets/c/c.h"
 #include "targets/target.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 const char *const verdict_name[CASE_VERDICTS] = {"passed", "wrong", "unsupported", "crashed"};
 
@@ -53,9 +49,7 @@ typedef struct Test {
   Graph *again;  // --text: the graph as read back from its text
   Interp *again_interp;
   Pool *pool, *again_pool;
-  MemPlan *plan;     // with CaseOptions.plan
-  Program *program;  // with CaseOptions.target
-  Session *session;
+  ConformBuilt built;
   const char *reason;
   const char *remark;
 } Test;
@@ -236,9 +230,9 @@ static bool same_bits(const Value *a, const Value *b) {
 // Runs the model; with --text also the graph that was read back, on three threads.
 static tenon_status run_graph(Test *t, Run *run, Value **in, Value **out) {
   if (!run->max_bytes) run->max_bytes = machine_memory();
-  TRY(t->session ? session_run(t->session, run, in, NULL, out)
-      : t->plan  ? plan_run(t->plan, run, in, out)
-                 : model_run(t->model, run, in, out));
+  TRY(t->built.session ? session_run(t->built.session, run, in, NULL, out)
+      : t->built.plan  ? plan_run(t->built.plan, run, in, out)
+                       : model_run(t->model, run, in, out));
   if (!t->again) return TENON_OK;
   Value **same = arena_array(t->arena, Value *, model_noutputs(t->model) + 1);
   run->pool = t->again_pool;
@@ -349,53 +343,6 @@ static tenon_status need_supported(Test *t) {
   return n ? TENON_EUNSUPPORTED : TENON_OK;
 }
 
-// Through a file and back; what is written again must have the same bytes.
-static tenon_status through_artifact(Test *t) {
-  const char *folder = getenv("TMPDIR");
-  const char *path =
-      str_printf(t->arena, "%s/tenon-conform-%ld.tenon", folder ? folder : "/tmp", (long)getpid());
-  Program *again = NULL;
-  Str part[ARTIFACT_PARTS];
-  tenon_status s = artifact_write(t->program, path, t->diag);
-  if (!s) s = artifact_open(path, &(ArtifactLoad){.speed = driver_speed}, t->diag, &again);
-  platform->unlink(path);
-  TRY(s);
-  program_release(t->program);
-  t->program = again;
-  if (again->ndevices) program_use_devices(again);
-  TRY(artifact_parts((const Program *const[]){again}, 1, false, t->arena, t->diag, part));
-  int64_t at = 0;
-  for (int i = 0; i < ARTIFACT_PARTS; at += part[i++].n)
-    if (at + part[i].n > again->backing.size ||
-        (part[i].n && memcmp(again->backing.bytes + at, part[i].p, (size_t)part[i].n)))
-      return fail(t->diag, TENON_EINTERNAL, NOWHERE, "the artifact changes when written again");
-  return TENON_OK;
-}
-
-static tenon_status optimise(Test *t) {
-  OptReport report;
-  Graph *g = t->model->graph;
-  OptCall call = {NULL, t->c->name,
-                  str_printf(t->arena, "tenon conform --target plan: %s", t->c->model)};
-  // Asked here, in the test's own process: a device that was opened before a fork does not work after it.
-  OptOptions o = *t->o->optimise;
-  o.apart = t->o->target && target_has_groups(t->o->target, NULL);
-  TRY(opt_quiet(&o, &call, g, t->arena, &report, t->diag));
-  TRY(graph_verify(g, t->diag));
-  if (t->o->plan) TRY(opt_plan(g, t->arena, t->diag, &t->plan));
-  if (!t->o->target) return TENON_OK;
-  // One process makes the code: the one that waits for us.
-  TRY(target_compile_with(t->o->target, g, t->plan,
-                          &(TargetOptions){.threads = 1,
-                                           .cflags = "-O1 -march=native",
-                                           .place = t->o->place,
-                                           .nplace = t->o->nplace},
-                          t->arena, t->diag, &t->program));
-  if (t->o->artifact) TRY(through_artifact(t));
-  return session_create(t->program, &(SessionOptions){.threads = t->o->threads}, t->diag,
-                        &t->session);
-}
-
 // ---- sizes that must be known when a model is compiled ----
 
 static bool is_first_operand(const Test *t, const Node *param) {
@@ -463,14 +410,14 @@ static tenon_status open_with_sizes(Test *t, bool first, int64_t *out_n) {
 
 // A target that needs every size gets those of the test's data, as a user would give them.
 static tenon_status optimise_with_sizes(Test *t) {
-  tenon_status s = optimise(t);
+  tenon_status s = conform_compile(t->c, t->o, t->model->graph, t->arena, t->diag, &t->built);
   bool sizes = t->o->target && !strcmp(t->o->target->name, "c") && t->c->folder;
   for (int first = 0; first < 2 && sizes && s == TENON_EUNSUPPORTED; first++) {
     Diag *was = arena_dup(t->arena, t->diag, (int64_t)sizeof(Diag));
     int64_t n = 0;
     diag_init(t->diag);
     s = open_with_sizes(t, first, &n);
-    if (!s && n) s = optimise(t);
+    if (!s && n) s = conform_compile(t->c, t->o, t->model->graph, t->arena, t->diag, &t->built);
     // What is refused with every size known is the better reason.
     if (!n || (s && s != TENON_EUNSUPPORTED)) *t->diag = *was;
     if (!n || s) {
@@ -527,8 +474,8 @@ Verdict conform_run(const Case *c, const CaseOptions *o, Arena *a, const char **
   tenon_status s = run_case(&t, &right);
   interp_free(t.again_interp);
   graph_free(t.again);
-  session_free(t.session);
-  program_release(t.program);
+  session_free(t.built.session);
+  program_release(t.built.program);
   model_free(t.model);
   pool_release(t.pool);
   pool_release(t.again_pool);

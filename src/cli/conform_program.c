@@ -26,9 +26,7 @@ typedef struct Test {
   bool tiny;  // ... and has subnormal constants
   Imported import;
   Interp *interp;
-  MemPlan *plan;
-  Program *program;
-  Session *session;
+  ConformBuilt built;
 } Test;
 
 // ---- comparisons ----
@@ -157,26 +155,6 @@ static bool is_disabled(Str bytes) {
 }
 
 // ---- one function ----
-static tenon_status compile(Test *t) {
-  Graph *g = t->import.graph;
-  OptReport report;
-  OptCall call = {NULL, t->c->name, str_printf(t->arena, "tenon conform: %s", t->c->model)};
-  OptOptions o = *t->o->optimise;
-  o.apart = t->o->target && target_has_groups(t->o->target, NULL);
-  TRY(opt_quiet(&o, &call, g, t->arena, &report, t->diag));
-  TRY(graph_verify(g, t->diag));
-  if (t->o->plan) TRY(opt_plan(g, t->arena, t->diag, &t->plan));
-  if (!t->o->target) return TENON_OK;
-  TRY(target_compile_with(t->o->target, g, t->plan,
-                          &(TargetOptions){.threads = 1,
-                                           .cflags = "-O1 -march=native",
-                                           .place = t->o->place,
-                                           .nplace = t->o->nplace},
-                          t->arena, t->diag, &t->program));
-  return session_create(t->program, &(SessionOptions){.threads = t->o->threads}, t->diag,
-                        &t->session);
-}
-
 static tenon_status run_inputs(Test *t, const HloTest *h, Run *run, bool *out_right) {
   Graph *g = t->import.graph;
   Value **in = arena_array(t->arena, Value *, g->main->nparams + 1),
@@ -184,13 +162,13 @@ static tenon_status run_inputs(Test *t, const HloTest *h, Run *run, bool *out_ri
   run->max_bytes = machine_memory();
   for (int64_t i = 0; i < h->given.n; i++) {
     const HloGiven *v = &h->given.v[i];
-    t->tiny = t->tiny || (t->session && is_tiny(v));
+    t->tiny = t->tiny || (t->built.session && is_tiny(v));
     TRY(value_borrow(run, v->dtype, v->rank, v->dims, v->data, &in[i]));
   }
-  if (t->session)
-    TRY(session_run(t->session, run, in, NULL, out));
-  else if (t->plan)
-    TRY(plan_run(t->plan, run, in, out));
+  if (t->built.session)
+    TRY(session_run(t->built.session, run, in, NULL, out));
+  else if (t->built.plan)
+    TRY(plan_run(t->built.plan, run, in, out));
   else
     TRY(interp_run(t->interp, run, in, out));
   *out_right = check_all(t, h, out);
@@ -202,7 +180,7 @@ static tenon_status run_import(Test *t, const MlirModule *m, const MlirFunc *f, 
   TRY(import_stablehlo_test(&t->import, m, f, &h, t->diag));
   TRY(graph_verify(t->import.graph, t->diag));
   if (t->o->optimise)
-    TRY(compile(t));
+    TRY(conform_compile(t->c, t->o, t->import.graph, t->arena, t->diag, &t->built));
   else
     TRY(interp_create(t->import.graph, &(InterpOptions){.expand = t->o->expand}, t->diag,
                       &t->interp));
@@ -217,13 +195,11 @@ static tenon_status run_func(Test *t, Str bytes, const MlirModule *m, const Mlir
                              bool *out_right) {
   t->import = (Imported){.bytes = bytes, .path = t->c->model};
   t->interp = NULL;
-  t->plan = NULL;
-  t->program = NULL;
-  t->session = NULL;
+  t->built = (ConformBuilt){0};
   tenon_status s = run_import(t, m, f, out_right);
   interp_free(t->interp);
-  session_free(t->session);
-  program_release(t->program);
+  session_free(t->built.session);
+  program_release(t->built.program);
   graph_free(t->import.graph);
   return s;
 }
