@@ -208,6 +208,12 @@ TENON_API tenon_status tenon_op_fail(tenon_op_call *call, tenon_status status, c
 
 typedef struct tenon_model tenon_model;
 
+/* A tensor by its name. */
+typedef struct tenon_named_tensor {
+  const char *name;
+  tenon_tensor tensor;
+} tenon_named_tensor;
+
 typedef struct tenon_open_options {
   size_t struct_size;  /* sizeof(tenon_open_options) */
   const tenon_op *ops; /* the user's own operators; copied, names included */
@@ -224,6 +230,10 @@ typedef struct tenon_open_options {
   size_t ntypes;
   const char *
       weights; /* a file of weights that constants come from, by name, in place of the model's own; or NULL */
+  /* Weights in the caller's memory, likewise by name; strings excepted.  Names and shapes are copied, elements are not: they are read
+   * where they lie while the model is compiled or run, and must stay there unchanged until it is closed.  Not together with `weights`. */
+  const tenon_named_tensor *tensors;
+  size_t ntensors;
 } tenon_open_options;
 
 /* Opens a model file, told by its content: ONNX, PyTorch (torch.export, TorchScript), or Tenon's text form.  Weights are not read before the
@@ -235,7 +245,8 @@ TENON_API tenon_status tenon_model_open_with(const char *path, const tenon_open_
                                              tenon_model **out, tenon_error *error);
 
 /* Opens a model that lies in memory, which must stay unchanged until the model is closed.  Weights kept in
- * other files are refused. */
+ * other files are refused.  The JSON of a program of torch.export is a model, too, without its archive: its weights are those
+ * given by `tensors`. */
 TENON_API tenon_status tenon_model_open_memory(const void *bytes, size_t size,
                                                const tenon_open_options *options, tenon_model **out,
                                                tenon_error *error);
@@ -285,6 +296,10 @@ TENON_API size_t tenon_model_unsupported_count(const tenon_model *model);
 /* The `i`-th of them; EINVAL when there is none. */
 TENON_API tenon_status tenon_model_unsupported(const tenon_model *model, size_t i,
                                                tenon_unsupported *out);
+
+/* 1: the reader of this name ("pytorch", "onnx", ...) has this operator in its table, spelled as `tenon ops --frontend` lists it
+ * ("aten::add.Tensor"); 0: it has not, refuses it, or there is no such reader. */
+TENON_API int32_t tenon_op_known(const char *frontend, const char *op);
 
 /* ---- running ---- */
 

@@ -17,6 +17,7 @@ struct tenon_model {
   const InputType *types;
   int64_t ntypes;
   const char *weights;  // a file; NULL: the model's own
+  Weights *tensors;     // the caller's; or NULL
   tenon_value_info *input, *output;
   int32_t threads;
   int64_t memory_limit;

@@ -87,7 +87,8 @@ static tenon_status read_again(CompileCall *c) {
                      .nfixed = (int64_t)o->ndims,
                      .types = c->m->types,
                      .ntypes = c->m->ntypes,
-                     .weights = c->m->weights};
+                     .weights = c->m->weights,
+                     .tensors = c->m->tensors};
   TRY(model_copy(c->m->model, &mo, c->d, &c->copy));
   for (size_t i = 0; i < o->ndims; i++)
     if (!c->fixed[i].used)

@@ -69,6 +69,7 @@ static tenon_status read_foreign(Model *m, const ModelOptions *o, Str bytes, Dia
     m->import.ntypes = o->ntypes;
   }
   TRY(read_attached(m, o, d));
+  if (o && o->tensors) m->import.attach = o->tensors;
   tenon_status s = m->frontend->import(&m->import, d);
   m->graph = m->import.graph;
   if (s) return s;

@@ -103,6 +103,36 @@ static tenon_status take_types(tenon_model *m, const tenon_open_options *o, Diag
   return TENON_OK;
 }
 
+static tenon_status take_tensor(tenon_model *m, const tenon_named_tensor *from, Diag *d) {
+  const tenon_tensor *t = &from->tensor;
+  int64_t n = 0, bytes = tenon_tensor_size(t->dtype, t->rank, t->shape);
+  const char *name = from->name ? from->name : "";
+  if (!*name || bytes < 0 || t->dtype == TENON_DTYPE_STRING || (bytes && !t->data) ||
+      (t->bytes && t->bytes < bytes))
+    return fail(d, TENON_EINVAL, NOWHERE, "the weight '%s' has no name, or no elements that fit",
+                name);
+  Weight w = {.name = str_copy(&m->arena, str_of(name)), .dtype = t->dtype, .rank = t->rank};
+  shape_count(t->rank, t->shape, &n);
+  w.n = n;
+  w.data = t->data;
+  w.bytes = bytes;
+  memcpy(w.dims, t->shape, (size_t)t->rank * sizeof *t->shape);
+  if (weights_add(m->tensors, &m->arena, &w)) return TENON_OK;
+  return fail(d, TENON_EINVAL, NOWHERE, "the weight '%s' is given twice", name);
+}
+
+static tenon_status take_tensors(tenon_model *m, const tenon_open_options *o, Diag *d,
+                                 ModelOptions *out) {
+  if (!o->ntensors) return TENON_OK;
+  if (!o->tensors || o->weights)
+    return fail(d, TENON_EINVAL, NOWHERE, "%zu weights, %s", o->ntensors,
+                o->tensors ? "and a file of weights besides" : "but no list of them");
+  out->tensors = m->tensors = arena_new(&m->arena, Weights);
+  weights_init(m->tensors, &m->arena);
+  for (size_t i = 0; i < o->ntensors; i++) TRY(take_tensor(m, &o->tensors[i], d));
+  return TENON_OK;
+}
+
 static tenon_status open_model(tenon_model *m, const OpenCall *c, Diag *d) {
   tenon_open_options o = {0};
   if (c->options &&
@@ -122,6 +152,7 @@ static tenon_status open_model(tenon_model *m, const OpenCall *c, Diag *d) {
   mo.given = m->given = (Strs){(int64_t)MIN(o.ninputs, 65536), given};
   TRY(take_types(m, &o, d, &mo));
   if (o.weights) mo.weights = m->weights = str_copy(&m->arena, str_of(o.weights));
+  TRY(take_tensors(m, &o, d, &mo));
   if (c->path)
     TRY(model_open(c->path, &mo, d, &m->model));
   else
@@ -195,6 +226,23 @@ tenon_status tenon_model_output(const tenon_model *m, size_t i, tenon_value_info
   if (i >= tenon_model_output_count(m)) return TENON_EINVAL;
   *out = m->output[i];
   return TENON_OK;
+}
+
+typedef struct Asked {
+  const char *op;
+  bool found;
+} Asked;
+
+static void compare_op(void *ctx, const FrontendOp *op) {
+  Asked *a = ctx;
+  if (!op->refused && !strcmp(op->op, a->op)) a->found = true;
+}
+
+int32_t tenon_op_known(const char *frontend, const char *op) {
+  const Frontend *f = frontend && op ? frontend_find(frontend) : NULL;
+  Asked a = {.op = op};
+  if (f && f->ops) f->ops(compare_op, &a);
+  return a.found;
 }
 
 size_t tenon_model_unsupported_count(const tenon_model *m) {

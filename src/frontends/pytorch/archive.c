@@ -20,10 +20,19 @@ static bool is_legacy(Str s) {
          !memcmp(s.p, legacy_magic, sizeof legacy_magic - 1);
 }
 
+// A program of torch.export without its archive: JSON, whose first key is the schema's first field.
+static bool is_program(Str s) {
+  static const char key[] = "\"graph_module\"";
+  int64_t at = 1, n = (int64_t)sizeof key - 1;
+  if (!s.n || s.p[0] != '{') return false;
+  while (at < s.n && (s.p[at] == ' ' || s.p[at] == '\n')) at++;
+  return s.n - at > n && !memcmp(s.p + at, key, (size_t)n);
+}
+
 // A zip archive with one of the entries that PyTorch writes, by a look at the names in its directory; others are left
 // to other readers.
 static bool is_pytorch(Str s) {
-  if (is_legacy(s)) return true;
+  if (is_legacy(s) || is_program(s)) return true;
   if (!is_zip(s)) return false;
   static const char *const marks[] = {"/data.pkl", "/constants.pkl", "/archive_format",
                                       "serialized_exported_program.json"};
@@ -381,6 +390,7 @@ static tenon_status import_script(TorchArchive *t) {
 static tenon_status import_pytorch(Imported *in, Diag *d) {
   TRY(frontend_begin(in, d));
   if (is_legacy(in->bytes)) return torch_import_legacy(in, d);
+  if (is_program(in->bytes)) return torch_import_json(in, d);
   TorchArchive *t = arena_new(&in->graph->arena, TorchArchive);
   TRY(torch_open(in, in->bytes, d, t));
   if (is_export(t)) return torch_import_export(t);

@@ -70,7 +70,8 @@ tenon_status export_find(ExportProgram *p, Str name, AtenValue *out) {
 
 static tenon_status define_weight(ExportProgram *p, Str name, Str full) {
   const Weight *w = weights_find(&p->in->weights, full);
-  if (!w) return bad(p, "the archive has no tensor '%.*s'", STR_ARG(full));
+  if (!w) w = p->in->attach ? weights_find(p->in->attach, full) : NULL;
+  if (!w) return bad(p, "there is no tensor '%.*s'", STR_ARG(full));
   Where at = {.node = w->name};
   Node *n = weights_attach(p->g, p->in->attach, full, w->dtype, w->rank, w->dims, at);
   if (!n) n = weight_const(p->g, w, p->g->source.v[0], w->name);
@@ -243,6 +244,19 @@ static tenon_status check_version(ExportProgram *p, const Json *root) {
   return TENON_OK;
 }
 
+static tenon_status read_program(ExportProgram *p, Str text, Json *root) {
+  TRY(json_parse(&p->g->arena, text, p->diag, root));
+  return check_version(p, root);
+}
+
+tenon_status torch_import_json(Imported *in, Diag *d) {
+  ExportProgram *p = arena_new(&in->graph->arena, ExportProgram);
+  *p = (ExportProgram){.in = in, .g = in->graph, .diag = d};
+  Json root;
+  TRY(read_program(p, in->bytes, &root));
+  return import_program(p, &root);
+}
+
 tenon_status torch_import_export(TorchArchive *t) {
   ExportProgram *p = arena_new(&t->in->graph->arena, ExportProgram);
   *p = (ExportProgram){.t = t, .in = t->in, .g = t->in->graph, .diag = t->diag};
@@ -258,8 +272,7 @@ tenon_status torch_import_export(TorchArchive *t) {
                 "exported program itself, with torch.export.save");
   }
   Json root;
-  TRY(json_parse(&p->g->arena, text, t->diag, &root));
-  TRY(check_version(p, &root));
+  TRY(read_program(p, text, &root));
   TRY(name ? export_weights(p, name) : export_old_weights(p));
   return import_program(p, &root);
 }

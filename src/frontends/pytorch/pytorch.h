@@ -85,7 +85,8 @@ MUST_USE tenon_status torch_collect(Imported *in, Pickled *v, Diag *d);
 // ---- the kinds of archives ----
 MUST_USE tenon_status torch_import_legacy(Imported *in, Diag *d);
 MUST_USE tenon_status torch_import_state(TorchArchive *t);
-MUST_USE tenon_status torch_import_export(TorchArchive *t);  // torch.export
-MUST_USE tenon_status torch_import_script(TorchArchive *t);  // TorchScript
+MUST_USE tenon_status torch_import_export(TorchArchive *t);      // torch.export
+MUST_USE tenon_status torch_import_json(Imported *in, Diag *d);  // its program alone
+MUST_USE tenon_status torch_import_script(TorchArchive *t);      // TorchScript
 
 #endif
