@@ -144,6 +144,13 @@ def view_of(x: Any, want: Optional[DType] = None) -> View:
     return view_numpy(np.asarray(x, dtype=array_dtype(want) if want is not None else None), want)
 
 
+def describe(tensor: "_ffi.Tensor", view: View) -> None:
+    tensor.data, tensor.dtype, tensor.rank = view.address, view.dtype.code, len(view.shape)
+    tensor.bytes, tensor.owner = view.nbytes, None
+    for k, n in enumerate(view.shape):
+        tensor.shape[k] = n
+
+
 # ---- results ----
 
 

@@ -11,6 +11,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 import numpy as np
 
 from . import _ffi
+from .arrays import address_of, describe, view_of
 from .errors import InvalidError, TenonWarning, check
 from .progress import ProgressFunction, Watch, bar_for, watched
 from .session import Session, Value, after_fork, value_of
@@ -175,23 +176,32 @@ def _values(program: int, which: str) -> Tuple[Value, ...]:
 
 
 class OpenedModel:
-    """A tenon_model for as long as a `with` lasts."""
+    """A tenon_model for as long as a `with` lasts.  `keep` is what must live as long as a program made of it."""
 
-    def __init__(self, source: Any, weights: Optional[Any] = None, types: Sequence[str] = (), inputs: Sequence[str] = (),
-                 threads: int = 0, memory_limit: int = 0) -> None:
+    def __init__(self, source: Any, weights: Union[None, str, "os.PathLike[str]", Mapping[str, Any]] = None,
+                 types: Sequence[str] = (), inputs: Sequence[str] = (), threads: int = 0, memory_limit: int = 0) -> None:
         error, handle = _ffi.Error(), C.c_void_p()
-        texts, names = _texts(types), _texts(inputs)
         options = _ffi.OpenOptions(struct_size=C.sizeof(_ffi.OpenOptions), threads=threads, memory_limit=memory_limit,
-                                   inputs=names, ninputs=len(inputs), types=texts, ntypes=len(types),
-                                   weights=_ffi.encode(weights) if weights is not None else None)
-        self.handle, self.keep, self.name = 0, None, ""
+                                   inputs=_texts(inputs), ninputs=len(inputs), types=_texts(types), ntypes=len(types))
+        self.handle, self.keep, self.name = 0, [], ""
+        if isinstance(weights, Mapping):
+            views = [view_of(x) for x in weights.values()]
+            tensors = (_ffi.NamedTensor * max(len(views), 1))()
+            for tensor, name, view in zip(tensors, weights, views):
+                tensor.name = name.encode()
+                describe(tensor.tensor, view)
+            options.tensors, options.ntensors = tensors, len(views)
+            self.keep.append(views)
+        elif weights is not None:
+            options.weights = _ffi.encode(weights)
         if isinstance(source, (str, os.PathLike)):
             self.name = os.fspath(source)
             status = _ffi.lib.tenon_model_open_with(_ffi.encode(source), C.byref(options), C.byref(handle), C.byref(error))
         else:
-            self.keep = _bytes_of(source)
-            status = _ffi.lib.tenon_model_open_memory(self.keep.__array_interface__["data"][0], self.keep.nbytes, C.byref(options),
-                                                      C.byref(handle), C.byref(error))
+            data = _bytes_of(source)
+            self.keep.append(data)
+            status = _ffi.lib.tenon_model_open_memory(address_of(data), data.nbytes, C.byref(options), C.byref(handle),
+                                                      C.byref(error))
         check(status, error)
         self.handle = handle.value or 0
 
@@ -247,8 +257,8 @@ def _split_dims(dims: Optional[Mapping[str, Union[int, Range]]]) -> Tuple[Dict[s
 
 def compile(model: Any, *args: Any, target: str = "auto", threads: Optional[int] = None, precision: str = "f32",
             dims: Optional[Mapping[str, Union[int, Range]]] = None, optimize: int = 3, math: str = "default", cache: bool = True,
-            progress: Union[None, bool, ProgressFunction] = None, weights: Optional[Any] = None, types: Sequence[str] = (),
-            inputs: Sequence[str] = (), memory_limit: int = 0, **torch_options: Any) -> Model:
+            progress: Union[None, bool, ProgressFunction] = None, weights: Union[None, str, "os.PathLike[str]", Mapping[str, Any]] = None,
+            types: Sequence[str] = (), inputs: Sequence[str] = (), memory_limit: int = 0, **torch_options: Any) -> Model:
     """Compiles a model: a path, bytes, an ``onnx.ModelProto``, or a torch module with example inputs.
 
     ``target``
@@ -270,7 +280,7 @@ def compile(model: Any, *args: Any, target: str = "auto", threads: Optional[int]
         a function of a `Progress`, which ends the work by returning True; True or False for a bar or none; None for a bar where one
         can be seen.  Ctrl-C ends the work.
     ``weights``, ``types``, ``inputs``
-        a file of weights by name; what inputs are where the file does not say it ("x=f32[batch,3,224,224]"); inputs to keep that
+        weights by name, of a file or as a dict of arrays, in place of the model's own; what inputs are where the file does not say it ("x=f32[batch,3,224,224]"); inputs to keep that
         have a default value.
 
     >>> import tenon
@@ -354,7 +364,7 @@ def load(path: Union[str, "os.PathLike[str]", bytes], target: Optional[str] = No
         status = _ffi.lib.tenon_program_load(_ffi.encode(path), C.byref(options), C.byref(handle), C.byref(error))
     else:
         keep = _aligned(np.frombuffer(path, np.uint8))
-        status = _ffi.lib.tenon_program_load_memory(keep.__array_interface__["data"][0], keep.nbytes, C.byref(options),
+        status = _ffi.lib.tenon_program_load_memory(address_of(keep), keep.nbytes, C.byref(options),
                                                     C.byref(handle), C.byref(error))
     check(status, error)
     return Model(handle.value or 0, name, threads, keep=keep)
@@ -362,7 +372,7 @@ def load(path: Union[str, "os.PathLike[str]", bytes], target: Optional[str] = No
 
 def _aligned(array: np.ndarray) -> np.ndarray:
     room = np.empty(array.nbytes + _ffi.ALIGNMENT, np.uint8)
-    skip = -room.__array_interface__["data"][0] % _ffi.ALIGNMENT
+    skip = -address_of(room) % _ffi.ALIGNMENT
     room[skip:skip + array.nbytes] = array
     return room[skip:skip + array.nbytes]
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Mapping, NamedTuple, Optional
 import numpy as np
 
 from . import _ffi
-from .arrays import NUMPY, Kind, Shape, TorchKind, View, address_of, kind_of, take, view_of
+from .arrays import NUMPY, Kind, Shape, TorchKind, View, address_of, describe, kind_of, take, view_of
 from .dtypes import BY_CODE, DType, array_dtype
 from .errors import InvalidError, UnsupportedError, check, from_c
 
@@ -233,7 +233,7 @@ class Session:
         shapes = tuple(v.shape for v in views)
         model._check_ranges(shapes)
         for tensor, view in zip(self._in_list, views):
-            _describe(tensor, view)
+            describe(tensor, view)
         given = self._given(out)
         made = self._rooms(kind, given, self._shapes.get(shapes))
         try:
@@ -372,13 +372,6 @@ def _writable(array: Any, value: Value, want: Optional[DType]) -> View:
         raise InvalidError(f"out: output '{value.name}' is {value.type}, the array given for it is "
                            f"{view.dtype.name}{list(view.shape)}", value.name)
     return view
-
-
-def _describe(tensor: "_ffi.Tensor", view: View) -> None:
-    tensor.data, tensor.dtype, tensor.rank = view.address, view.dtype.code, len(view.shape)
-    tensor.bytes, tensor.owner = view.nbytes, None
-    for k, n in enumerate(view.shape):
-        tensor.shape[k] = n
 
 
 def after_fork() -> None:
