@@ -1,0 +1,21 @@
+"""Tenon, an AI compiler, from Python.
+
+    import tenon
+    m = tenon.compile("model.onnx")
+    y = m(x)
+
+`compile` makes a `Model` of a file, of bytes, of an onnx.ModelProto or of a torch module; `load` of what `Model.save` wrote.  Arrays are
+NumPy's or anything's with `__dlpack__`, and are not copied.
+"""
+from . import _ffi
+from .errors import (CancelledError, DeviceError, FileError, FormatError, InternalError, InvalidError, OutOfMemoryError, TenonError,
+                     TenonWarning, UnsupportedError)
+from .model import Model, compile, load
+from .progress import Progress
+from .session import Session, Value
+
+__version__ = _ffi.lib.tenon_version().decode()
+__all__ = [
+    "CancelledError", "DeviceError", "FileError", "FormatError", "InternalError", "InvalidError", "Model", "OutOfMemoryError",
+    "Progress", "Session", "TenonError", "TenonWarning", "UnsupportedError", "Value", "compile", "load",
+]

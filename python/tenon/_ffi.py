@@ -1,0 +1,233 @@
+"""The C interface of Tenon over ctypes: structures and prototypes of include/tenon/tenon.h, and where the library is found.
+
+Everything here mirrors the header by name; tests/python/ffi_test.py compares sizes, offsets and numbers with what a C compiler
+says.  Nothing else in the package knows ctypes' side of a structure.
+"""
+from __future__ import annotations
+
+import atexit
+import ctypes as C
+import ctypes.util
+import os
+import shutil
+from typing import List, Optional
+
+MAX_RANK = 16
+ALIGNMENT = 64
+ERROR_CAPACITY = 16384
+
+OK, EINVAL, EFORMAT, EUNSUPPORTED, EIO, ENOMEM, EDEVICE, EINTERNAL, ECANCELLED = range(9)
+KIND_TENSOR, KIND_SEQUENCE, KIND_OPTIONAL, KIND_MAP = range(1, 5)
+MATH_DEFAULT, MATH_EXACT, MATH_FAST = range(3)
+PRECISION_DEFAULT, PRECISION_BF16 = range(2)
+STEP_KERNEL, STEP_HOST, STEP_VIEW, STEP_COPY = range(4)
+DTYPES = ("NONE", "F32", "U8", "I8", "U16", "I16", "I32", "I64", "STRING", "BOOL", "F16", "F64", "U32", "U64", "C64", "C128",
+          "BF16", "F8E4M3", "F8E4M3Z", "F8E5M2", "F8E5M2Z", "U4", "I4", "F4E2M1", "F8E8M0", "U2", "I2")
+
+
+class Error(C.Structure):
+    _fields_ = [("status", C.c_int), ("message", C.c_char * ERROR_CAPACITY)]
+
+
+class String(C.Structure):
+    _fields_ = [("data", C.c_void_p), ("size", C.c_int64)]
+
+
+class Tensor(C.Structure):
+    _fields_ = [("data", C.c_void_p), ("dtype", C.c_int), ("rank", C.c_int32), ("shape", C.c_int64 * MAX_RANK),
+                ("bytes", C.c_int64), ("owner", C.c_void_p)]
+
+
+class OpenOptions(C.Structure):
+    _fields_ = [("struct_size", C.c_size_t), ("ops", C.c_void_p), ("nops", C.c_size_t), ("threads", C.c_int32),
+                ("memory_limit", C.c_int64), ("inputs", C.POINTER(C.c_char_p)), ("ninputs", C.c_size_t),
+                ("types", C.POINTER(C.c_char_p)), ("ntypes", C.c_size_t), ("weights", C.c_char_p)]
+
+
+class ValueInfo(C.Structure):
+    _fields_ = [("name", C.c_char_p), ("type", C.c_char_p), ("kind", C.c_int), ("dtype", C.c_int), ("rank", C.c_int32),
+                ("shape", C.c_int64 * MAX_RANK), ("symbol", C.c_char_p * MAX_RANK)]
+
+
+class Unsupported(C.Structure):
+    _fields_ = [("op", C.c_char_p), ("why", C.c_char_p), ("node", C.c_char_p), ("count", C.c_size_t)]
+
+
+class RunOptions(C.Structure):
+    _fields_ = [("struct_size", C.c_size_t), ("seed", C.c_uint64), ("memory_limit", C.c_int64), ("max_iterations", C.c_int64),
+                ("max_operations", C.c_int64)]
+
+
+class TargetInfo(C.Structure):
+    _fields_ = [("name", C.c_char_p), ("doc", C.c_char_p), ("available", C.c_int32)]
+
+
+class Dim(C.Structure):
+    _fields_ = [("name", C.c_char_p), ("size", C.c_int64)]
+
+
+class Progress(C.Structure):
+    _fields_ = [("stage", C.c_char_p), ("what", C.c_char_p), ("done", C.c_int64), ("total", C.c_int64)]
+
+
+PROGRESS = C.CFUNCTYPE(C.c_int, C.POINTER(Progress), C.c_void_p)
+
+
+class Options(C.Structure):
+    _fields_ = [("struct_size", C.c_size_t), ("target", C.c_char_p), ("opt_level", C.c_int32), ("math", C.c_int),
+                ("threads", C.c_int32), ("dims", C.POINTER(Dim)), ("ndims", C.c_size_t), ("progress", PROGRESS),
+                ("user", C.c_void_p), ("no_cache", C.c_int32), ("precision", C.c_int)]
+
+
+class ProgramInfo(C.Structure):
+    _fields_ = [("target", C.c_char_p), ("kernels", C.c_int64), ("steps", C.c_int64), ("host_steps", C.c_int64),
+                ("code_bytes", C.c_int64), ("constant_bytes", C.c_int64)]
+
+
+class LoadOptions(C.Structure):
+    _fields_ = [("struct_size", C.c_size_t), ("ops", C.c_void_p), ("nops", C.c_size_t), ("target", C.c_char_p)]
+
+
+class StatePair(C.Structure):
+    _fields_ = [("input", C.c_char_p), ("output", C.c_char_p)]
+
+
+class SessionOptions(C.Structure):
+    _fields_ = [("struct_size", C.c_size_t), ("threads", C.c_int32), ("profile", C.c_int32), ("memory_limit", C.c_int64),
+                ("states", C.POINTER(StatePair)), ("nstates", C.c_size_t)]
+
+
+class Step(C.Structure):
+    _fields_ = [("name", C.c_char_p), ("node", C.c_char_p), ("kind", C.c_int), ("calls", C.c_int64), ("ns", C.c_int64),
+                ("more", C.c_int32), ("flops", C.c_double), ("bytes", C.c_double)]
+
+
+# C's name of each structure, for the test that compares them.
+STRUCTS = {
+    "tenon_error": Error, "tenon_string": String, "tenon_tensor": Tensor, "tenon_open_options": OpenOptions,
+    "tenon_value_info": ValueInfo, "tenon_unsupported": Unsupported, "tenon_run_options": RunOptions,
+    "tenon_target_info": TargetInfo, "tenon_dim": Dim, "tenon_progress": Progress, "tenon_options": Options,
+    "tenon_program_info": ProgramInfo, "tenon_load_options": LoadOptions, "tenon_state_pair": StatePair,
+    "tenon_session_options": SessionOptions, "tenon_step": Step,
+}
+
+_P, _N, _I, _S = C.c_void_p, C.c_size_t, C.c_int, C.c_char_p
+# name: (result, parameters).  Handles, structures and errors go by address: an int, or what byref gives.
+PROTOTYPES = {
+    "tenon_version": (_S, []),
+    "tenon_status_name": (_S, [_I]),
+    "tenon_dtype_name": (_S, [_I]),
+    "tenon_tensor_size": (C.c_int64, [_I, C.c_int32, _P]),
+    "tenon_tensor_release": (None, [_P]),
+    "tenon_model_open_with": (_I, [_S, _P, _P, _P]),
+    "tenon_model_open_memory": (_I, [_P, _N, _P, _P, _P]),
+    "tenon_model_close": (None, [_P]),
+    "tenon_model_input_count": (_N, [_P]),
+    "tenon_model_output_count": (_N, [_P]),
+    "tenon_model_input": (_I, [_P, _N, _P]),
+    "tenon_model_output": (_I, [_P, _N, _P]),
+    "tenon_model_unsupported_count": (_N, [_P]),
+    "tenon_model_unsupported": (_I, [_P, _N, _P]),
+    "tenon_run": (_I, [_P, _P, _N, _P, _N, _P, _P]),
+    "tenon_target_count": (_N, []),
+    "tenon_target": (_I, [_N, _P]),
+    "tenon_compile": (_I, [_P, _P, _P, _P]),
+    "tenon_program_retain": (_P, [_P]),
+    "tenon_program_release": (None, [_P]),
+    "tenon_program_input_count": (_N, [_P]),
+    "tenon_program_output_count": (_N, [_P]),
+    "tenon_program_input": (_I, [_P, _N, _P]),
+    "tenon_program_output": (_I, [_P, _N, _P]),
+    "tenon_program_describe": (None, [_P, _P]),
+    "tenon_program_save": (_I, [_P, _S, _P]),
+    "tenon_programs_save": (_I, [_P, _N, _S, _P]),
+    "tenon_program_load": (_I, [_S, _P, _P, _P]),
+    "tenon_program_load_memory": (_I, [_P, _N, _P, _P, _P]),
+    "tenon_session_create": (_I, [_P, _P, _P, _P]),
+    "tenon_session_release": (None, [_P]),
+    "tenon_session_threads": (C.c_int32, [_P]),
+    "tenon_session_run": (_I, [_P, _P, _N, _P, _N, _P, _P]),
+    "tenon_session_state_count": (_N, [_P]),
+    "tenon_session_state": (_I, [_P, _N, _P]),
+    "tenon_session_state_get": (_I, [_P, _N, _P, _P]),
+    "tenon_session_state_set": (_I, [_P, _N, _P, _P]),
+    "tenon_session_state_reset": (_I, [_P, _P]),
+    "tenon_session_step_count": (_N, [_P]),
+    "tenon_session_step": (_I, [_P, _N, _P]),
+    "tenon_session_profile_reset": (None, [_P]),
+}
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def candidates() -> List[str]:
+    """Where the library is looked for, in order."""
+    named = os.environ.get("TENON_LIBRARY")
+    if named:
+        return [named]
+    checkout = os.path.dirname(os.path.dirname(HERE))
+    found = [os.path.join(HERE, "lib", "libtenon.so"), os.path.join(checkout, "build", "libtenon.so")]
+    system = ctypes.util.find_library("tenon")
+    return [p for p in found if os.path.exists(p)] + ([system] if system else [])
+
+
+def _load() -> C.CDLL:
+    failures = []
+    for path in candidates():
+        try:
+            found = C.CDLL(path)
+        except OSError as error:
+            failures.append(f"{path}: {error}")
+            continue
+        for name, (result, parameters) in PROTOTYPES.items():
+            try:
+                function = getattr(found, name)
+            except AttributeError:
+                raise ImportError(f"{path} has no {name}: it is of another version than this package") from None
+            function.restype, function.argtypes = result, parameters
+        return found
+    said = "".join(f"\n  {f}" for f in failures)
+    raise ImportError("libtenon.so was not found: install the wheel, build it in a checkout (make), or say where it is with "
+                      f"TENON_LIBRARY{said}")
+
+
+lib = _load()
+
+
+def library_path() -> str:
+    """The file of the library that is in use, or its name where the system's loader found it."""
+    return lib._name
+
+
+def program(name: str = "tenon") -> Optional[str]:
+    """The path of a program that belongs to the library, looked for where the library itself looks for tenon-codegen."""
+    base = os.path.dirname(library_path())
+    if base:
+        for folder in ("", "../libexec/tenon", "../bin"):
+            path = os.path.normpath(os.path.join(base, folder, name))
+            if os.access(path, os.X_OK) and os.path.isfile(path):
+                return path
+    return shutil.which(name)
+
+
+class _Life:
+    """Whether handles may still be freed: not while the interpreter ends, when threads may be inside a run."""
+    ending = False
+
+
+def _end() -> None:
+    _Life.ending = True
+
+
+atexit.register(_end)
+
+
+def free(release_name: str, handle: int) -> None:
+    """Gives a handle back, unless the process is about to end and does it anyway."""
+    if handle and not _Life.ending:
+        getattr(lib, release_name)(handle)
+
+
+def encode(text: "os.PathLike[str] | str | bytes") -> bytes:
+    """A path or name as the library takes it."""
+    return os.fsencode(text)

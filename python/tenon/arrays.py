@@ -1,0 +1,261 @@
+"""Arrays of other libraries as tensors of the C interface and back, without copies where strides allow it.
+
+A view (`View`) is an address, an element type and a shape, with whatever keeps the memory alive.  Views are taken of NumPy arrays,
+of anything with `__dlpack__` (PyTorch, JAX, CuPy's host memory), and of what NumPy makes arrays of (lists, numbers).  A copy is
+made only of an array that does not lie row by row, of strings, and of elements of fewer than 8 bits, which Tenon packs.
+
+Results are of the kind that came in (`Kind`).
+"""
+from __future__ import annotations
+
+import ctypes as C
+import sys
+from typing import Any, NamedTuple, Optional, Sequence, Tuple
+
+import numpy as np
+
+from . import _ffi
+from .dtypes import BY_CODE, BY_DLPACK, BY_NUMPY, DType, array_dtype, pack, unpack
+from .errors import InvalidError, UnsupportedError
+
+Shape = Tuple[int, ...]
+
+
+class View(NamedTuple):
+    """Memory that the C interface reads or writes."""
+    address: int
+    dtype: DType
+    shape: Shape
+    nbytes: int
+    keep: Any  # what must stay alive as long as the address is used
+
+
+# ---- NumPy ----
+
+
+def address_of(array: np.ndarray) -> int:
+    return array.__array_interface__["data"][0]
+
+
+def _strings(array: np.ndarray) -> View:
+    texts = [x if isinstance(x, bytes) else str(x).encode("utf-8") for x in array.reshape(-1).tolist()]
+    blob = C.create_string_buffer(b"".join(texts) + b"\0")
+    elements = (_ffi.String * max(len(texts), 1))()
+    at = C.addressof(blob)
+    for element, text in zip(elements, texts):
+        element.data, element.size = at, len(text)
+        at += len(text)
+    return View(C.addressof(elements), BY_NUMPY[np.dtype(object)], array.shape, C.sizeof(elements), (elements, blob))
+
+
+def _numpy_type(array: np.ndarray, want: Optional[DType]) -> DType:
+    """Which type the elements are: bare bits count as the type that is wanted, where NumPy has none for it."""
+    if want is not None and want.numpy is None and array.dtype == want.raw:
+        return want
+    found = BY_NUMPY.get(array.dtype)
+    if found is None:
+        raise InvalidError(f"Tenon has no element type for NumPy's {array.dtype}")
+    return found
+
+
+def view_numpy(array: np.ndarray, want: Optional[DType]) -> View:
+    if array.dtype.kind in "OUS":
+        return _strings(array)
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
+    t = _numpy_type(array, want)
+    shape = array.shape
+    if t.bits < 8:
+        array = pack(np.ascontiguousarray(array), t.bits)
+    elif not array.flags.c_contiguous:
+        array = np.ascontiguousarray(array)
+    return View(address_of(array), t, shape, array.nbytes, array)
+
+
+# ---- DLPack ----
+
+
+class _DLTensor(C.Structure):
+    _fields_ = [("data", C.c_void_p), ("device_type", C.c_int32), ("device_id", C.c_int32), ("ndim", C.c_int32),
+                ("code", C.c_uint8), ("bits", C.c_uint8), ("lanes", C.c_uint16), ("shape", C.POINTER(C.c_int64)),
+                ("strides", C.POINTER(C.c_int64)), ("byte_offset", C.c_uint64)]
+
+
+_pointer_of = C.pythonapi.PyCapsule_GetPointer
+_pointer_of.restype, _pointer_of.argtypes = C.c_void_p, [C.py_object, C.c_char_p]
+_HOST = {1: "cpu", 3: "cuda_host", 11: "rocm_host"}
+_DEVICES = {2: "CUDA", 4: "OpenCL", 7: "Vulkan", 8: "Metal", 10: "ROCm", 13: "CUDA managed", 14: "oneAPI"}
+
+
+def _row_major(d: _DLTensor, shape: Shape) -> bool:
+    if not d.strides:
+        return True
+    want = 1
+    for k in range(len(shape) - 1, -1, -1):
+        if shape[k] != 1 and d.strides[k] != want:
+            return 0 in shape
+        want *= shape[k]
+    return True
+
+
+def _strided(address: int, t: DType, shape: Shape, strides: Sequence[int]) -> np.ndarray:
+    """A row-major copy of elements that lie otherwise."""
+    size = t.raw.itemsize if t.raw is not None else t.bits // 8
+    low = sum(min(0, (n - 1) * s) for n, s in zip(shape, strides))
+    high = sum(max(0, (n - 1) * s) for n, s in zip(shape, strides))
+    memory = (C.c_char * ((high - low + 1) * size)).from_address(address + low * size)
+    base = np.frombuffer(memory, dtype=t.raw if t.raw is not None else t.numpy)
+    seen = np.lib.stride_tricks.as_strided(base[-low:], shape, [s * size for s in strides])
+    return np.ascontiguousarray(seen)
+
+
+def view_dlpack(x: Any) -> View:
+    device = x.__dlpack_device__()
+    if int(device[0]) not in _HOST:
+        where = _DEVICES.get(int(device[0]), f"DLPack device {int(device[0])}")
+        raise UnsupportedError(f"the array is in the memory of {where} device {int(device[1])}; Tenon takes arrays in the memory "
+                               "of the CPU: copy it there first (x.cpu(), jax.device_get(x))")
+    if getattr(x, "requires_grad", False):
+        x = x.detach()
+    capsule = x.__dlpack__()
+    d = _DLTensor.from_address(_pointer_of(capsule, b"dltensor"))
+    t = BY_DLPACK.get((d.code, d.bits)) if d.lanes == 1 else None
+    if t is None:
+        raise InvalidError(f"Tenon has no element type for DLPack's type {d.code} of {d.bits} bits, {d.lanes} lanes")
+    shape = tuple(d.shape[:d.ndim])
+    address = (d.data or 0) + d.byte_offset
+    if not _row_major(d, shape):
+        copy = _strided(address, t, shape, d.strides[:d.ndim])
+        return View(address_of(copy), t, shape, copy.nbytes, copy)
+    count = 1
+    for n in shape:
+        count *= n
+    return View(address, t, shape, count * t.bits // 8, (capsule, x))
+
+
+def view_of(x: Any, want: Optional[DType] = None) -> View:
+    """The memory of anything that is an array or can be made one; `want` is the type that the model takes."""
+    if isinstance(x, np.ndarray):
+        return view_numpy(x, want)
+    if hasattr(x, "__dlpack__") and not isinstance(x, np.generic):
+        return view_dlpack(x)
+    if isinstance(x, np.generic):
+        return view_numpy(np.asarray(x), want)
+    return view_numpy(np.asarray(x, dtype=array_dtype(want) if want is not None else None), want)
+
+
+# ---- results ----
+
+
+class _Owned:
+    """Memory that Tenon allocated, given back with the last array that shows it."""
+
+    def __init__(self, tensor: "_ffi.Tensor", nbytes: int) -> None:
+        self.tensor = tensor
+        self.__array_interface__ = {"version": 3, "typestr": "|u1", "shape": (nbytes,), "data": (tensor.data, False)}
+
+    def __del__(self) -> None:
+        if not _ffi._Life.ending:
+            _ffi.lib.tenon_tensor_release(C.addressof(self.tensor))
+
+
+def take(tensor: "_ffi.Tensor") -> np.ndarray:
+    """An array of what a run allocated; the tensor's memory goes over to it."""
+    own = _ffi.Tensor.from_buffer_copy(tensor)
+    tensor.data = tensor.owner = None
+    tensor.bytes = 0
+    t, shape = BY_CODE[own.dtype], tuple(own.shape[:own.rank])
+    if t.name == "string":
+        return _take_strings(own, shape)
+    held = np.asarray(_Owned(own, own.bytes))
+    if t.bits < 8:
+        return unpack(held, t, int(np.prod(shape, dtype=np.int64))).reshape(shape)
+    return held.view(array_dtype(t)).reshape(shape)
+
+
+def _take_strings(own: "_ffi.Tensor", shape: Shape) -> np.ndarray:
+    out = np.empty(int(np.prod(shape, dtype=np.int64)), object)
+    elements = (_ffi.String * out.size).from_address(own.data) if out.size else ()
+    for i, element in enumerate(elements):
+        out[i] = C.string_at(element.data, element.size).decode("utf-8", "replace") if element.size else ""
+    _ffi.lib.tenon_tensor_release(C.addressof(own))
+    return out.reshape(shape)
+
+
+class Kind:
+    """A library's arrays, as results are made of them.  This one: NumPy."""
+
+    name = "numpy"
+
+    def empty(self, t: DType, shape: Shape) -> Tuple[Any, int]:
+        """A new array and its address."""
+        array = np.empty(shape, array_dtype(t))
+        return array, address_of(array)
+
+    def wrap(self, array: np.ndarray, t: DType) -> Any:
+        """The array of this library that shows a NumPy array's memory; the NumPy array where the library has no such type."""
+        return array
+
+
+class TorchKind(Kind):
+    """PyTorch's tensors, made through data pointers: no copy and no capsule."""
+
+    name = "torch"
+
+    def __init__(self, torch: Any) -> None:
+        names = {"f32": "float32", "f64": "float64", "f16": "float16", "bf16": "bfloat16", "u8": "uint8", "i8": "int8",
+                 "i16": "int16", "i32": "int32", "i64": "int64", "bool": "bool", "u16": "uint16", "u32": "uint32", "u64": "uint64",
+                 "c64": "complex64", "c128": "complex128", "f8e4m3": "float8_e4m3fn", "f8e4m3z": "float8_e4m3fnuz",
+                 "f8e5m2": "float8_e5m2", "f8e5m2z": "float8_e5m2fnuz", "f8e8m0": "float8_e8m0fnu"}
+        self.torch = torch
+        self.dtypes = {k: getattr(torch, v) for k, v in names.items() if hasattr(torch, v)}
+
+    def dtype(self, t: DType) -> Any:
+        if t.name not in self.dtypes:
+            raise UnsupportedError(f"PyTorch has no element type for {t.name}")
+        return self.dtypes[t.name]
+
+    def empty(self, t: DType, shape: Shape) -> Tuple[Any, int]:
+        tensor = self.torch.empty(shape, dtype=self.dtype(t))
+        return tensor, tensor.data_ptr()
+
+    def wrap(self, array: np.ndarray, t: DType) -> Any:
+        if t.name not in self.dtypes:
+            return array
+        if t.numpy is not None and t.numpy.isbuiltin == 1:
+            return self.torch.from_numpy(array)
+        return self.torch.from_numpy(array.view(t.raw)).view(self.dtypes[t.name])
+
+
+class DLPackKind(Kind):
+    """Any other library with from_dlpack: results are NumPy's memory, shown by it."""
+
+    def __init__(self, name: str, from_dlpack: Any) -> None:
+        self.name = name
+        self.from_dlpack = from_dlpack
+
+    def wrap(self, array: np.ndarray, t: DType) -> Any:
+        return self.from_dlpack(array) if array.dtype.isbuiltin == 1 and array.dtype != object else array
+
+
+NUMPY = Kind()
+_kinds = {"numpy": NUMPY}
+
+
+def kind_of(x: Any) -> Kind:
+    """The kind of results that an input asks for."""
+    if isinstance(x, (np.ndarray, np.generic)) or not hasattr(x, "__dlpack__"):
+        return NUMPY
+    name = type(x).__module__.split(".")[0]
+    name = {"jaxlib": "jax"}.get(name, name)
+    if name not in _kinds:
+        module = sys.modules.get(name)
+        if name == "torch" or hasattr(x, "data_ptr") and "torch" in sys.modules:
+            _kinds[name] = TorchKind(sys.modules["torch"])
+        elif name == "jax":
+            _kinds[name] = DLPackKind(name, sys.modules["jax"].numpy.from_dlpack)
+        elif hasattr(module, "from_dlpack"):
+            _kinds[name] = DLPackKind(name, module.from_dlpack)
+        else:
+            _kinds[name] = NUMPY
+    return _kinds[name]

@@ -1,0 +1,106 @@
+"""Exceptions: one class a status of the C interface, all of them TenonError.
+
+>>> import tenon
+>>> try:
+...     tenon.compile(b"no model")
+... except tenon.TenonError as error:
+...     print(type(error).__name__, error.code)
+FormatError malformed
+"""
+from __future__ import annotations
+
+import re
+from typing import Dict, Optional, Type
+
+from . import _ffi
+
+
+class TenonError(Exception):
+    """Anything that Tenon refuses or fails at, with the message that the C interface gives.
+
+    ``status`` is the number of the ``tenon_status``, ``code`` its word ("invalid", "malformed", ...), and ``node`` the name of
+    the node, input or output that the message is about, or None.
+    """
+
+    status: int = _ffi.EINTERNAL
+
+    def __init__(self, message: str, node: Optional[str] = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self._node = node
+
+    @property
+    def code(self) -> str:
+        return _ffi.lib.tenon_status_name(self.status).decode()
+
+    @property
+    def node(self) -> Optional[str]:
+        if self._node is not None:
+            return self._node
+        found = re.search(r"node '(.*?)'(?: \(|:)", self.message)
+        return found.group(1) if found else None
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class InvalidError(TenonError, ValueError):
+    """A wrong argument, an unsound model, shapes that do not fit."""
+    status = _ffi.EINVAL
+
+
+class FormatError(TenonError, ValueError):
+    """Bytes that are not what they should be."""
+    status = _ffi.EFORMAT
+
+
+class UnsupportedError(TenonError, NotImplementedError):
+    """Sound, but beyond what Tenon does."""
+    status = _ffi.EUNSUPPORTED
+
+
+class FileError(TenonError, OSError):
+    """A file could not be opened, read or written."""
+    status = _ffi.EIO
+
+
+class OutOfMemoryError(TenonError, MemoryError):
+    """Out of memory, or beyond a limit that was set."""
+    status = _ffi.ENOMEM
+
+
+class DeviceError(TenonError, RuntimeError):
+    """A device failed."""
+    status = _ffi.EDEVICE
+
+
+class InternalError(TenonError, RuntimeError):
+    """A defect of Tenon's own; please report it."""
+    status = _ffi.EINTERNAL
+
+
+class CancelledError(TenonError):
+    """Ended by the caller's own progress function."""
+    status = _ffi.ECANCELLED
+
+
+class TenonWarning(UserWarning):
+    """What works, but perhaps not as it was meant."""
+
+
+BY_STATUS: Dict[int, Type[TenonError]] = {
+    c.status: c for c in (InvalidError, FormatError, UnsupportedError, FileError, OutOfMemoryError, DeviceError, InternalError,
+                          CancelledError)
+}
+
+
+def from_c(status: int, error: "_ffi.Error") -> TenonError:
+    """The exception of a failed call."""
+    message = error.message.decode("utf-8", "replace") or _ffi.lib.tenon_status_name(status).decode()
+    return BY_STATUS.get(status, InternalError)(message)
+
+
+def check(status: int, error: "_ffi.Error") -> None:
+    """Raises what a call of the C interface says, when it says something."""
+    if status:
+        raise from_c(status, error)

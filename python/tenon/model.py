@@ -1,0 +1,377 @@
+"""Compiled models: compile, load, save, call."""
+from __future__ import annotations
+
+import ctypes as C
+import os
+import threading
+import warnings
+import weakref
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+
+import numpy as np
+
+from . import _ffi
+from .errors import InvalidError, TenonWarning, check
+from .progress import ProgressFunction, Watch, bar_for, watched
+from .session import Session, Value, after_fork, value_of
+
+Range = Tuple[int, int]
+MATHS = {"default": _ffi.MATH_DEFAULT, "exact": _ffi.MATH_EXACT, "fast": _ffi.MATH_FAST}
+PRECISIONS = {"f32": _ffi.PRECISION_DEFAULT, "default": _ffi.PRECISION_DEFAULT, "bf16": _ffi.PRECISION_BF16}
+_models: "weakref.WeakSet[Model]" = weakref.WeakSet()
+
+
+# ---- models ----
+
+
+class Model:
+    """A compiled model.  Call it with arrays; `compile` and `load` make it.
+
+    Any number of threads may call it at once: each has a session of its own over the same code.
+
+    >>> import tenon, numpy as np
+    >>> m = tenon.compile("examples/digits/digits.onnx")
+    >>> m.inputs[0].name, m.inputs[0].dtype, m.inputs[0].shape
+    ('image', 'f32', ('batch', 8, 8))
+    >>> m.outputs[0].type
+    'f32[batch, 10]'
+    >>> m(np.zeros((3, 8, 8), np.float32)).shape
+    (3, 10)
+    """
+
+    def __init__(self, program: int, source: str = "", threads: Optional[int] = None,
+                 ranges: Optional[Mapping[str, Range]] = None, keep: Any = None) -> None:
+        self._program = program
+        self._finalizer = weakref.finalize(self, _ffi.free, "tenon_program_release", program)
+        self._finalizer.atexit = False
+        self._source, self._threads, self._keep = source, threads, keep
+        self._ranges = dict(ranges or {})
+        self.inputs: Tuple[Value, ...] = _values(program, "input")
+        self.outputs: Tuple[Value, ...] = _values(program, "output")
+        self._position = {v.name: i for i, v in enumerate(self.inputs)}
+        self._local = threading.local()
+        _models.add(self)
+
+    # ---- calling ----
+
+    def __call__(self, *args: Any, out: Any = None, **named: Any) -> Any:
+        """Runs the model.
+
+        Inputs come in the model's order, by name, or as one dict; outputs go back in the same kind of array: one output as
+        itself, several as a tuple, and a dict where a dict came in.  ``out`` is an array, a list or a dict of arrays that
+        outputs are written into.  Arrays that lie row by row are read where they are; nothing is converted.
+
+        >>> import tenon, numpy as np
+        >>> m = tenon.compile("examples/digits/digits.onnx")
+        >>> x = np.zeros((1, 8, 8), np.float32)
+        >>> y = m(x)
+        >>> bool((m(image=x) == y).all() and (m({"image": x})["probability"] == y).all())
+        True
+        >>> room = np.empty((1, 10), np.float32)
+        >>> m(x, out=room) is room
+        True
+        """
+        try:
+            session = self._local.session
+        except AttributeError:
+            session = self._local.session = Session(self, self._threads)
+        return session(*args, out=out, **named)
+
+    def session(self, threads: Optional[int] = None, profile: bool = False) -> Session:
+        """A session of one's own, with its own threads and memory, for one thread at a time.
+
+        >>> import tenon
+        >>> tenon.compile("examples/digits/digits.onnx").session(threads=1).threads
+        1
+        """
+        return Session(self, self._threads if threads is None else threads, profile)
+
+    def _order(self, args: Sequence[Any], named: Mapping[str, Any]) -> Tuple[List[Any], bool]:
+        """The inputs in order, and whether they came as a dict."""
+        as_dict = len(args) == 1 and not named and isinstance(args[0], Mapping)
+        if as_dict:
+            args, named = (), args[0]
+        if len(args) > len(self.inputs):
+            raise InvalidError(f"the model takes {len(self.inputs)} inputs ({self._names()}), {len(args)} are given")
+        feeds: List[Any] = list(args) + [None] * (len(self.inputs) - len(args))
+        for name, x in named.items():
+            i = self._position.get(name)
+            if i is None:
+                raise InvalidError(f"the model has no input '{name}'; it has {self._names()}")
+            if i < len(args):
+                raise InvalidError(f"input '{name}' is given twice, by position and by name")
+            feeds[i] = x
+        missing = [v.name for v, x in zip(self.inputs, feeds) if x is None]
+        if missing:
+            raise InvalidError(f"nothing is given for input {', '.join(repr(n) for n in missing)}; the model takes {self._names()}")
+        return feeds, as_dict
+
+    def _names(self) -> str:
+        return ", ".join(f"{v.name}: {v.type}" for v in self.inputs) or "none"
+
+    def _check_ranges(self, shapes: Sequence[Sequence[int]]) -> None:
+        for value, shape in zip(self.inputs, shapes) if self._ranges else ():
+            for symbol, size in zip(value.shape or (), shape):
+                low, high = self._ranges.get(symbol, (size, size))
+                if not low <= size <= high:
+                    raise InvalidError(f"input '{value.name}' is {value.type}: {symbol} is {size}, the model was compiled for "
+                                       f"{low} to {high}")
+
+    # ---- what it is ----
+
+    @property
+    def info(self) -> Dict[str, Any]:
+        """What the program is made of: target, kernels, steps, host_steps (done by the reference evaluation), bytes.
+
+        >>> import tenon
+        >>> sorted(tenon.compile("examples/digits/digits.onnx").info)
+        ['code_bytes', 'constant_bytes', 'host_steps', 'kernels', 'steps', 'target']
+        """
+        info = _ffi.ProgramInfo()
+        _ffi.lib.tenon_program_describe(self._program, C.byref(info))
+        return {"target": info.target.decode(), "kernels": info.kernels, "steps": info.steps, "host_steps": info.host_steps,
+                "code_bytes": info.code_bytes, "constant_bytes": info.constant_bytes}
+
+    @property
+    def target(self) -> str:
+        """What it was compiled for: "cpu"."""
+        return self.info["target"]
+
+    @property
+    def source(self) -> str:
+        """The file that it came from, or "" where it came from memory."""
+        return self._source
+
+    def save(self, path: Union[str, "os.PathLike[str]"]) -> None:
+        """Writes the program to a file, which `load` and `tenon run` take; it is replaced at once or left as it was.
+
+        >>> import os, tempfile, tenon
+        >>> path = os.path.join(tempfile.mkdtemp(), "digits.tenon")
+        >>> tenon.compile("examples/digits/digits.onnx").save(path)
+        >>> tenon.load(path).inputs[0].name
+        'image'
+        """
+        error = _ffi.Error()
+        check(_ffi.lib.tenon_program_save(self._program, _ffi.encode(path), C.byref(error)), error)
+
+    def __repr__(self) -> str:
+        said = f"{', '.join(f'{v.name}: {v.type}' for v in self.inputs)} -> " \
+               f"{', '.join(f'{v.name}: {v.type}' for v in self.outputs)}"
+        name = os.path.basename(self._source) or "model"
+        return f"<tenon.Model {name} for {self.target}: {said}>"
+
+
+def _values(program: int, which: str) -> Tuple[Value, ...]:
+    info = _ffi.ValueInfo()
+    get = getattr(_ffi.lib, f"tenon_program_{which}")
+    out = []
+    for i in range(getattr(_ffi.lib, f"tenon_program_{which}_count")(program)):
+        get(program, i, C.byref(info))
+        out.append(value_of(info))
+    return tuple(out)
+
+
+# ---- opening ----
+
+
+class OpenedModel:
+    """A tenon_model for as long as a `with` lasts."""
+
+    def __init__(self, source: Any, weights: Optional[Any] = None, types: Sequence[str] = (), inputs: Sequence[str] = (),
+                 threads: int = 0, memory_limit: int = 0) -> None:
+        error, handle = _ffi.Error(), C.c_void_p()
+        texts, names = _texts(types), _texts(inputs)
+        options = _ffi.OpenOptions(struct_size=C.sizeof(_ffi.OpenOptions), threads=threads, memory_limit=memory_limit,
+                                   inputs=names, ninputs=len(inputs), types=texts, ntypes=len(types),
+                                   weights=_ffi.encode(weights) if weights is not None else None)
+        self.handle, self.keep, self.name = 0, None, ""
+        if isinstance(source, (str, os.PathLike)):
+            self.name = os.fspath(source)
+            status = _ffi.lib.tenon_model_open_with(_ffi.encode(source), C.byref(options), C.byref(handle), C.byref(error))
+        else:
+            self.keep = _bytes_of(source)
+            status = _ffi.lib.tenon_model_open_memory(self.keep.__array_interface__["data"][0], self.keep.nbytes, C.byref(options),
+                                                      C.byref(handle), C.byref(error))
+        check(status, error)
+        self.handle = handle.value or 0
+
+    def __enter__(self) -> "OpenedModel":
+        return self
+
+    def __exit__(self, *_unused: Any) -> None:
+        _ffi.lib.tenon_model_close(self.handle)
+        self.handle = 0
+
+
+def _texts(texts: Sequence[str]) -> Any:
+    return (C.c_char_p * len(texts))(*[t.encode() for t in texts]) if texts else None
+
+
+def _bytes_of(source: Any) -> np.ndarray:
+    """A model in memory: bytes, or whatever serialises itself as onnx.ModelProto does."""
+    if hasattr(source, "SerializeToString"):
+        source = source.SerializeToString()
+    try:
+        return np.frombuffer(source, np.uint8)
+    except (TypeError, ValueError):
+        raise InvalidError(f"a model is a path, bytes, an onnx.ModelProto or a torch module, not {type(source).__name__}") from None
+
+
+def _is_torch_module(source: Any) -> bool:
+    return any(c.__module__.startswith("torch.") and c.__name__ in ("Module", "ExportedProgram") for c in type(source).__mro__)
+
+
+# ---- compiling ----
+
+
+def _choice(what: str, value: str, table: Mapping[str, int]) -> int:
+    if value not in table:
+        raise InvalidError(f"{what}={value!r}: must be one of {', '.join(sorted(table))}")
+    return table[value]
+
+
+def _split_dims(dims: Optional[Mapping[str, Union[int, Range]]]) -> Tuple[Dict[str, int], Dict[str, Range]]:
+    fixed: Dict[str, int] = {}
+    ranges: Dict[str, Range] = {}
+    for name, size in (dims or {}).items():
+        if isinstance(size, (int, np.integer)) and not isinstance(size, bool):
+            fixed[name] = int(size)
+        elif isinstance(size, (tuple, list)) and len(size) == 2 and 0 <= size[0] <= size[1]:
+            ranges[name] = (int(size[0]), int(size[1]))
+        else:
+            raise InvalidError(f"dims: {name} is {size!r}, must be a number or a range (least, greatest)")
+    for name in [n for n, (low, high) in ranges.items() if low == high]:
+        fixed[name] = ranges.pop(name)[0]
+    return fixed, ranges
+
+
+def compile(model: Any, *args: Any, target: str = "auto", threads: Optional[int] = None, precision: str = "f32",
+            dims: Optional[Mapping[str, Union[int, Range]]] = None, optimize: int = 3, math: str = "default", cache: bool = True,
+            progress: Union[None, bool, ProgressFunction] = None, weights: Optional[Any] = None, types: Sequence[str] = (),
+            inputs: Sequence[str] = (), memory_limit: int = 0, **torch_options: Any) -> Model:
+    """Compiles a model: a path, bytes, an ``onnx.ModelProto``, or a torch module with example inputs.
+
+    ``target``
+        what for, one of `targets`; "auto" is the fastest that is available.
+    ``threads``
+        that compiling and each session may use; None is as many as the machine lets us.
+    ``precision``
+        "f32" is what the model says, "bf16" has contractions with constant weights in bf16: faster, less exact.
+    ``dims``
+        sizes of symbolic dimensions: a number fixes one (the code is a little faster and refuses others), a range
+        ``(least, greatest)`` leaves it open and refuses calls outside.
+    ``optimize``
+        0 (nothing) to 3.
+    ``math``
+        "default", "exact" (no rule that changes a bit) or "fast" (no NaN nor infinity).
+    ``cache``
+        whether the cache of compiled kernels is used.
+    ``progress``
+        a function of a `Progress`, which ends the work by returning True; True or False for a bar or none; None for a bar where one
+        can be seen.  Ctrl-C ends the work.
+    ``weights``, ``types``, ``inputs``
+        a file of weights by name; what inputs are where the file does not say it ("x=f32[batch,3,224,224]"); inputs to keep that
+        have a default value.
+
+    >>> import tenon
+    >>> m = tenon.compile("examples/digits/digits.onnx", dims={"batch": (1, 32)}, threads=1)
+    >>> m.inputs[0].shape
+    ('batch', 8, 8)
+    >>> tenon.compile("examples/digits/digits.onnx", dims={"batch": 4}).inputs[0].shape
+    (4, 8, 8)
+    """
+    if _is_torch_module(model):
+        return _compile_torch(model, args, target=target, threads=threads, precision=precision, dims=dims, optimize=optimize,
+                              math=math, cache=cache, progress=progress, **torch_options)
+    if args or torch_options:
+        unknown = ", ".join(torch_options) or "example inputs"
+        raise TypeError(f"tenon.compile: {unknown} belong to torch modules alone")
+    if not 0 <= optimize <= 3:
+        raise InvalidError(f"optimize={optimize}: must be 0 to 3")
+    fixed, ranges = _split_dims(dims)
+    array = (_ffi.Dim * max(len(fixed), 1))(*[_ffi.Dim(n.encode(), s) for n, s in fixed.items()])
+    watch = Watch(bar_for(progress))
+    options = _ffi.Options(struct_size=C.sizeof(_ffi.Options), target=target.encode(), opt_level=optimize or -1,
+                           math=_choice("math", math, MATHS), threads=threads or 0, dims=array, ndims=len(fixed),
+                           progress=watch.callback, no_cache=int(not cache), precision=_choice("precision", precision, PRECISIONS))
+    with OpenedModel(model, weights, types, inputs, threads or 0, memory_limit) as opened:
+        program = _compile_opened(opened, options, watch)
+    made = Model(program, opened.name, threads, ranges, opened.keep)
+    _check_known(made, ranges)
+    _warn(made, target)
+    return made
+
+
+def _compile_opened(opened: OpenedModel, options: "_ffi.Options", watch: Watch) -> int:
+    error, handle = _ffi.Error(), C.c_void_p()
+    try:
+        status = watched(lambda: _ffi.lib.tenon_compile(opened.handle, C.byref(options), C.byref(handle), C.byref(error)), watch)
+        if watch.failure is not None:
+            raise watch.failure
+        check(status, error)
+    except BaseException:
+        _ffi.free("tenon_program_release", handle.value or 0)
+        raise
+    return handle.value or 0
+
+
+def _check_known(made: Model, ranges: Mapping[str, Range]) -> None:
+    symbols = {s for v in made.inputs for s in v.shape or () if isinstance(s, str)}
+    for name in ranges:
+        if name not in symbols:
+            raise InvalidError(f"the model has no symbolic size '{name}'; it has {', '.join(sorted(symbols)) or 'none'}")
+
+
+def _warn(made: Model, target: str) -> None:
+    if target == "auto" and made.target == "ref":
+        warnings.warn("the program tenon-codegen was not found beside the library or on the path: the model runs by the reference "
+                      "evaluation, which is slow", TenonWarning, stacklevel=3)
+
+
+def _compile_torch(module: Any, args: Sequence[Any], **options: Any) -> Model:
+    try:
+        from . import torch_backend
+    except ImportError as error:
+        raise InvalidError(f"this package cannot compile torch modules: {error}") from error
+    return torch_backend.compile_module(module, *args, **options)
+
+
+def load(path: Union[str, "os.PathLike[str]", bytes], target: Optional[str] = None, threads: Optional[int] = None) -> Model:
+    """Loads what `Model.save` or `tenon compile` wrote, from a file or from bytes; of several variants the fastest that runs here,
+    or that for ``target``.
+
+    >>> import os, tempfile, tenon
+    >>> path = os.path.join(tempfile.mkdtemp(), "digits.tenon")
+    >>> tenon.compile("examples/digits/digits.onnx").save(path)
+    >>> tenon.load(path, threads=1).outputs[0].name
+    'probability'
+    """
+    error, handle = _ffi.Error(), C.c_void_p()
+    options = _ffi.LoadOptions(struct_size=C.sizeof(_ffi.LoadOptions), target=target.encode() if target else None)
+    keep, name = None, ""
+    if isinstance(path, (str, os.PathLike)):
+        name = os.fspath(path)
+        status = _ffi.lib.tenon_program_load(_ffi.encode(path), C.byref(options), C.byref(handle), C.byref(error))
+    else:
+        keep = _aligned(np.frombuffer(path, np.uint8))
+        status = _ffi.lib.tenon_program_load_memory(keep.__array_interface__["data"][0], keep.nbytes, C.byref(options),
+                                                    C.byref(handle), C.byref(error))
+    check(status, error)
+    return Model(handle.value or 0, name, threads, keep=keep)
+
+
+def _aligned(array: np.ndarray) -> np.ndarray:
+    room = np.empty(array.nbytes + _ffi.ALIGNMENT, np.uint8)
+    skip = -room.__array_interface__["data"][0] % _ffi.ALIGNMENT
+    room[skip:skip + array.nbytes] = array
+    return room[skip:skip + array.nbytes]
+
+
+def _after_fork() -> None:
+    after_fork()
+    for made in list(_models):
+        made._local = threading.local()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

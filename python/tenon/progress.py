@@ -1,0 +1,147 @@
+"""Following a long compilation: a bar on a terminal or in a notebook, and a way to end it.
+
+The compilation runs on a thread of its own while the main thread waits for it, so that Ctrl-C reaches Python at once: it makes the next
+progress call end the work.
+"""
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from typing import Any, Callable, NamedTuple, Optional, Union
+
+from . import _ffi
+
+STAGES = ("read", "optimise", "plan", "lower", "make code")
+
+
+class Progress(NamedTuple):
+    """Where a compilation is: the stage, which pass, node or kernel, and how many pieces of the stage are done."""
+    stage: str
+    what: str
+    done: int
+    total: int
+
+
+ProgressFunction = Callable[[Progress], Any]
+
+
+class Bar:
+    """A line that is written over: on a terminal, or in a notebook through IPython's display."""
+
+    DELAY, EVERY = 0.5, 0.1  # seconds before it shows at all, and between two pictures
+
+    def __init__(self, display: Optional[Any] = None) -> None:
+        self.display = display
+        self.shown = False
+        self.next = time.monotonic() + self.DELAY
+
+    def text(self, p: Progress) -> str:
+        part = p.done / p.total if p.total else 0.0
+        at = (STAGES.index(p.stage) + part) / len(STAGES) if p.stage in STAGES else part
+        full = int(at * 24)
+        return f"tenon [{'#' * full}{'.' * (24 - full)}] {p.stage} {p.done}/{p.total} {p.what[:40]}"
+
+    def __call__(self, p: Progress) -> None:
+        now = time.monotonic()
+        if now < self.next:
+            return
+        self.next = now + self.EVERY
+        text = self.text(p)
+        if self.display is not None:
+            self.display.update({"text/plain": text}, raw=True)
+        else:
+            sys.stderr.write(f"\r{text:<79}"[:80])
+            sys.stderr.flush()
+        self.shown = True
+
+    def end(self) -> None:
+        if self.shown and self.display is not None:
+            self.display.update({"text/plain": ""}, raw=True)
+        elif self.shown:
+            sys.stderr.write("\r" + " " * 79 + "\r")
+            sys.stderr.flush()
+
+
+def _notebook_display() -> Optional[Any]:
+    if "ipykernel" not in sys.modules:
+        return None
+    from IPython.display import DisplayHandle
+    handle = DisplayHandle()
+    handle.display({"text/plain": ""}, raw=True)
+    return handle
+
+
+def bar_for(progress: Union[None, bool, ProgressFunction]) -> Optional[ProgressFunction]:
+    """What to call: the caller's function, a bar (True, or None where one can be seen), or nothing."""
+    if callable(progress):
+        return progress
+    if progress is False:
+        return None
+    display = _notebook_display()
+    try:
+        seen = progress or display is not None or sys.stderr.isatty()
+    except (AttributeError, ValueError):
+        seen = False
+    return Bar(display) if seen else None
+
+
+class Watch:
+    """The C callback of one compilation.  `failure` is what a progress function raised."""
+
+    def __init__(self, function: Optional[ProgressFunction]) -> None:
+        self.function = function
+        self.cancelled = False
+        self.failure: Optional[BaseException] = None
+        self.callback = _ffi.PROGRESS(self._tell)
+
+    def _tell(self, at: Any, _user: Any) -> int:
+        if self.cancelled:
+            return 1
+        if self.function is None:
+            return 0
+        try:
+            p = at.contents
+            stop = self.function(Progress(p.stage.decode(), p.what.decode("utf-8", "replace") if p.what else "", p.done, p.total))
+        except BaseException as error:  # KeyboardInterrupt too: it goes on in the caller
+            self.failure = error
+            stop = True
+        self.cancelled = self.cancelled or stop is True
+        return int(self.cancelled)
+
+
+def watched(work: Callable[[], int], watch: Watch) -> int:
+    """Calls `work`, on a thread of its own when this is the main thread; KeyboardInterrupt ends it and goes on."""
+    try:
+        if threading.current_thread() is not threading.main_thread():
+            return work()
+        return _on_thread(work, watch)
+    finally:
+        if isinstance(watch.function, Bar):
+            watch.function.end()
+
+
+def _on_thread(work: Callable[[], int], watch: Watch) -> int:
+    status, failed, done = [_ffi.EINTERNAL], [], threading.Event()
+
+    def body() -> None:
+        try:
+            status[0] = work()
+        except BaseException as error:
+            failed.append(error)
+        finally:
+            done.set()
+
+    threading.Thread(target=body, name="tenon-compile", daemon=True).start()
+    interrupted: Optional[BaseException] = None
+    while not done.is_set():
+        try:
+            done.wait()
+        except BaseException as error:  # a signal's handler raised: the work ends at its next piece
+            watch.cancelled = True
+            interrupted = error
+    if interrupted is not None:
+        raise interrupted
+    if failed:
+        raise failed[0]
+    return status[0]

@@ -1,0 +1,387 @@
+"""Sessions: running a compiled program, with everything that a call needs made beforehand.
+
+A session has its threads, its memory between operators and its tensor structures, and serves one thread at a time.  A call whose
+arrays are like those of the call before (`_Plan`) only writes addresses; every other one is checked in words (`_general`).
+"""
+from __future__ import annotations
+
+import ctypes as C
+import re
+import threading
+import weakref
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+
+import numpy as np
+
+from . import _ffi
+from .arrays import NUMPY, Kind, Shape, TorchKind, View, address_of, kind_of, take, view_of
+from .dtypes import BY_CODE, DType, array_dtype
+from .errors import InvalidError, UnsupportedError, check, from_c
+
+if TYPE_CHECKING:
+    from .model import Model
+
+Dims = Optional[Tuple[Union[int, str], ...]]
+
+
+class Value(NamedTuple):
+    """An input or output of a model: its name, element type ("f32") and shape, with symbols ("batch") where a size is open.
+
+    The shape is None where even the rank is open; the dtype is "" where it is not known before a run.
+    """
+    name: str
+    dtype: str
+    shape: Dims
+    type: str  # in words, as the C interface has it: "f32[batch, 10]"
+
+
+def value_of(info: "_ffi.ValueInfo") -> Value:
+    shape: Dims = None
+    if info.kind == _ffi.KIND_TENSOR and info.rank >= 0:
+        shape = tuple(info.shape[k] if info.shape[k] >= 0 else info.symbol[k].decode() if info.symbol[k] else "?"
+                      for k in range(info.rank))
+    dtype = BY_CODE[info.dtype].name if info.kind == _ffi.KIND_TENSOR and info.dtype in BY_CODE else ""
+    return Value(info.name.decode("utf-8", "replace"), dtype, shape, info.type.decode("utf-8", "replace"))
+
+
+class _Plan:
+    """A call that was checked: what the next one with arrays alike can leave out."""
+    __slots__ = ("kind", "inputs", "outputs")
+
+    def __init__(self, kind: Kind, inputs: list, outputs: list) -> None:
+        self.kind = kind
+        self.inputs = inputs  # (tensor structure, dtype, shape)
+        self.outputs = outputs  # (tensor structure, shape, dtype)
+
+
+# The quickest way to a writable array's address, which fails for others.
+_addressof, _from_buffer = C.addressof, C.c_char.from_buffer
+_session_run = _ffi.lib.tenon_session_run
+_WORD = re.compile(r"[^\W\d][\w.]*")
+# Words of a size's text that are no symbols.
+_FUNCTIONS = {"min", "max", "ceildiv", "floordiv", "mod", "div"}
+_live: "weakref.WeakSet[Session]" = weakref.WeakSet()
+
+
+class Session:
+    """Runs a model's program with threads and memory of its own: one for each thread that runs it.
+
+    ``model(x)`` has one for every thread by itself; ``model.session()`` makes one to keep, for instance with another number of
+    threads.  It is called as the model is.
+
+    >>> import tenon, numpy as np
+    >>> m = tenon.compile("examples/digits/digits.onnx")
+    >>> s = m.session(threads=1)
+    >>> s(np.zeros((2, 8, 8), np.float32)).shape
+    (2, 10)
+    """
+
+    def __init__(self, model: "Model", threads: Optional[int] = None, profile: bool = False) -> None:
+        self._model = model
+        self._threads, self._profile = threads or 0, int(profile)
+        self._error = _ffi.Error()
+        self._error_at = C.addressof(self._error)
+        self._nin, self._nout = len(model.inputs), len(model.outputs)
+        self._in = (_ffi.Tensor * max(self._nin, 1))()
+        self._out = (_ffi.Tensor * max(self._nout, 1))()
+        self._in_at, self._out_at = C.addressof(self._in), C.addressof(self._out)
+        self._in_list, self._out_list = list(self._in), list(self._out)
+        self._in_types = [_type_named(v.dtype) for v in model.inputs]
+        self._out_types = [_type_named(v.dtype) for v in model.outputs]
+        self._shapes: Dict[Tuple[Shape, ...], List[Shape]] = {}
+        self._predictable = [_follows(v, model.inputs) for v in model.outputs]
+        self._plan: Optional[_Plan] = None
+        self._lock = threading.Lock()
+        self._handle = 0
+        self._open()
+        _live.add(self)
+
+    # ---- making and freeing ----
+
+    def _open(self) -> None:
+        options = _ffi.SessionOptions(struct_size=C.sizeof(_ffi.SessionOptions), threads=self._threads, profile=self._profile)
+        handle = C.c_void_p()
+        check(_ffi.lib.tenon_session_create(self._model._program, C.byref(options), C.byref(handle), self._error_at), self._error)
+        self._handle = handle.value or 0
+        self._finalizer = weakref.finalize(self, _ffi.free, "tenon_session_release", self._handle)
+        self._finalizer.atexit = False
+
+    def _forget(self) -> None:
+        """In a forked child: the threads of the session are the parent's.  It is left as it is, and made anew when used."""
+        self._finalizer.detach()
+        self._handle = 0
+        self._plan = None
+        self._lock = threading.Lock()
+
+    def close(self) -> None:
+        """Frees the session now; it is freed with its last reference otherwise.
+
+        >>> import tenon
+        >>> s = tenon.compile("examples/digits/digits.onnx").session()
+        >>> s.close()
+        """
+        if not self._lock.acquire(False):
+            raise InvalidError("the session is running")
+        try:
+            self._plan = None
+            self._handle = 0
+            self._finalizer()
+        finally:
+            self._lock.release()
+
+    @property
+    def model(self) -> "Model":
+        """The model that it runs."""
+        return self._model
+
+    @property
+    def threads(self) -> int:
+        """Threads that it has, the caller's included."""
+        if not self._handle:
+            self._open()
+        return _ffi.lib.tenon_session_threads(self._handle)
+
+    # ---- running ----
+
+    def __call__(self, *args: Any, out: Any = None, **named: Any) -> Any:
+        """Runs the model: see Model.__call__."""
+        if not self._lock.acquire(False):
+            raise InvalidError("the session is running in another thread: give each thread its own (model.session())")
+        try:
+            plan = self._plan
+            if plan is not None and out is None and not named and len(args) == self._nin:
+                made = self._torch(plan, args) if plan.kind is not NUMPY else self._numpy(plan, args)
+                if made is not None:
+                    return made[0] if len(made) == 1 else tuple(made)
+            return self._general(args, named, out)
+        finally:
+            self._lock.release()
+
+    def run_list(self, feeds: Sequence[Any], out: Any = None) -> List[Any]:
+        """Runs with the inputs in order and gives all outputs in order, as a list."""
+        if not self._lock.acquire(False):
+            raise InvalidError("the session is running in another thread: give each thread its own (model.session())")
+        try:
+            plan = self._plan
+            if plan is not None and out is None and len(feeds) == self._nin:
+                made = self._torch(plan, feeds) if plan.kind is not NUMPY else self._numpy(plan, feeds)
+                if made is not None:
+                    return made
+            return self._run(list(feeds), out)
+        finally:
+            self._lock.release()
+
+    def _numpy(self, plan: _Plan, args: Sequence[Any]) -> Optional[list]:
+        """A call like the one before, of NumPy arrays; None when it is another."""
+        for x, (tensor, dtype, shape) in zip(args, plan.inputs):
+            if type(x) is not np.ndarray or x.dtype != dtype or x.shape != shape:
+                return None
+            try:
+                tensor.data = _addressof(_from_buffer(x))
+            except (TypeError, ValueError, BufferError):  # read-only, of another library's dtype, or not row by row
+                if not x.flags.c_contiguous:
+                    return None
+                tensor.data = address_of(x)
+        made = []
+        for tensor, shape, dtype in plan.outputs:
+            y = np.empty(shape, dtype)
+            try:
+                tensor.data = _addressof(_from_buffer(y))
+            except ValueError:
+                tensor.data = address_of(y)
+            made.append(y)
+        self._launch()
+        return made
+
+    def _torch(self, plan: _Plan, args: Sequence[Any]) -> Optional[list]:
+        """The same of PyTorch's tensors."""
+        torch = plan.kind.torch
+        for x, (tensor, dtype, shape) in zip(args, plan.inputs):
+            if type(x) is not torch.Tensor or x.dtype != dtype or x.shape != shape or not x.is_cpu or not x.is_contiguous() \
+                    or x.is_neg():
+                return None
+            tensor.data = x.data_ptr()
+        made = []
+        for tensor, shape, dtype in plan.outputs:
+            y = torch.empty(shape, dtype=dtype)
+            tensor.data = y.data_ptr()
+            made.append(y)
+        self._launch()
+        return made
+
+    def _launch(self) -> None:
+        status = _session_run(self._handle, self._in_at, self._nin, self._out_at, self._nout, None, self._error_at)
+        if status:
+            raise from_c(status, self._error)
+
+    def _general(self, args: Sequence[Any], named: Mapping[str, Any], out: Any) -> Any:
+        feeds, as_dict = self._model._order(args, named)
+        made = self._run(feeds, out)
+        if as_dict:
+            return dict(zip([v.name for v in self._model.outputs], made))
+        return made[0] if len(made) == 1 else tuple(made)
+
+    def _run(self, feeds: List[Any], out: Any) -> List[Any]:
+        if not self._handle:
+            self._open()
+        self._plan = None
+        model = self._model
+        if len(feeds) != self._nin:
+            raise InvalidError(f"the model takes {self._nin} inputs ({model._names()}), {len(feeds)} are given")
+        kind = next((k for k in map(kind_of, feeds) if k is not NUMPY), NUMPY)
+        views = [_checked_view(x, v, t) for x, v, t in zip(feeds, model.inputs, self._in_types)]
+        shapes = tuple(v.shape for v in views)
+        model._check_ranges(shapes)
+        for tensor, view in zip(self._in_list, views):
+            _describe(tensor, view)
+        given = self._given(out)
+        made = self._rooms(kind, given, self._shapes.get(shapes))
+        try:
+            self._launch()
+            results = self._results(kind, given, made, shapes)
+        finally:
+            for tensor in self._out_list:  # what a failure between left behind
+                _ffi.lib.tenon_tensor_release(C.addressof(tensor))
+        if out is None:
+            self._keep_plan(kind, feeds, views, shapes)
+        return results
+
+    def _given(self, out: Any) -> List[Optional[Any]]:
+        """The caller's array for each output, or None."""
+        model = self._model
+        if out is None:
+            return [None] * self._nout
+        if isinstance(out, Mapping):
+            names = [v.name for v in model.outputs]
+            for name in out:
+                if name not in names:
+                    raise InvalidError(f"out: the model has no output '{name}'; it has {', '.join(names)}")
+            return [out.get(name) for name in names]
+        if not isinstance(out, (list, tuple)):
+            out = [out]
+        if len(out) != self._nout:
+            raise InvalidError(f"out: the model has {self._nout} outputs, {len(out)} arrays are given")
+        return list(out)
+
+    def _rooms(self, kind: Kind, given: List[Any], known: Optional[List[Shape]]) -> List[Any]:
+        """Says where each output goes: into the caller's array, a new one, or (unknown size) memory that the run allocates."""
+        made: List[Any] = []
+        for i, tensor in enumerate(self._out_list):
+            array, t = given[i], self._out_types[i]
+            tensor.data, tensor.bytes, tensor.owner = None, 0, None
+            if array is not None:
+                view = _writable(array, self._model.outputs[i], t)
+                tensor.data, tensor.bytes = view.address, view.nbytes
+            elif known is not None and self._predictable[i] and t is not None and t.bits >= 8:
+                array, tensor.data = kind.empty(t, known[i])
+                tensor.bytes = _ffi.lib.tenon_tensor_size(t.code, len(known[i]), (C.c_int64 * len(known[i]))(*known[i]))
+                if not tensor.bytes:
+                    tensor.data = None  # nothing to write: the run gives it an address
+            made.append(array)
+        return made
+
+    def _results(self, kind: Kind, given: List[Any], made: List[Any], shapes: Tuple[Shape, ...]) -> List[Any]:
+        results, seen = [], []
+        for i, tensor in enumerate(self._out_list):
+            shape = tuple(tensor.shape[:tensor.rank])
+            seen.append(shape)
+            if made[i] is None:
+                t = BY_CODE[tensor.dtype]
+                made[i] = kind.wrap(take(tensor), t)
+            elif given[i] is not None and tuple(given[i].shape) != shape:
+                raise InvalidError(f"output '{self._model.outputs[i].name}' is {list(shape)}, the array given for it is "
+                                   f"{list(given[i].shape)}")
+            results.append(made[i])
+        if len(self._shapes) < 4096:
+            self._shapes[shapes] = seen
+        return results
+
+    def _keep_plan(self, kind: Kind, feeds: List[Any], views: List[View], shapes: Tuple[Shape, ...]) -> None:
+        seen, types = self._shapes.get(shapes), self._out_types
+        if seen is None or not all(self._predictable) or any(t is None or t.bits < 8 for t in types):
+            return
+        if any(0 in s for s in seen):
+            return
+        if kind is NUMPY:
+            if not all(type(x) is np.ndarray and view.keep is x for x, view in zip(feeds, views)):
+                return
+            inputs = [(t, x.dtype, x.shape) for t, x in zip(self._in_list, feeds)]
+            outputs = [(t, s, array_dtype(d)) for t, s, d in zip(self._out_list, seen, types)]
+        elif isinstance(kind, TorchKind):
+            if not all(type(x) is kind.torch.Tensor and x.is_contiguous() for x in feeds):
+                return
+            inputs = [(t, x.dtype, x.shape) for t, x in zip(self._in_list, feeds)]
+            outputs = [(t, s, kind.dtype(d)) for t, s, d in zip(self._out_list, seen, types)]
+        else:
+            return
+        for tensor, shape, t in zip(self._out_list, seen, types):
+            tensor.bytes = _ffi.lib.tenon_tensor_size(t.code, len(shape), (C.c_int64 * len(shape))(*shape))
+            tensor.owner = None
+        self._plan = _Plan(kind, inputs, outputs)
+
+
+# ---- checks ----
+
+
+def _type_named(name: str) -> Optional[DType]:
+    return next((t for t in BY_CODE.values() if t.name == name), None)
+
+
+def _follows(output: Value, inputs: Sequence[Value]) -> bool:
+    """Whether an output's shape is a function of the inputs' shapes, so that equal ones give an equal one."""
+    if output.shape is None:
+        return False
+    known = {w for v in inputs for s in v.shape or () if isinstance(s, str) for w in _WORD.findall(s)} | _FUNCTIONS
+    return all(s != "?" and set(_WORD.findall(s)) <= known for s in output.shape if isinstance(s, str))
+
+
+def _fits(shape: Shape, want: Dims) -> bool:
+    return want is None or (len(shape) == len(want) and all(isinstance(w, str) or n == w for n, w in zip(shape, want)))
+
+
+def _checked_view(x: Any, value: Value, want: Optional[DType]) -> View:
+    try:
+        view = view_of(x, want)
+    except (InvalidError, UnsupportedError) as error:
+        raise type(error)(f"input '{value.name}' ({value.type}): {error}", value.name) from None
+    except (TypeError, ValueError) as error:
+        raise InvalidError(f"input '{value.name}' ({value.type}): {error}", value.name) from None
+    if want is not None and view.dtype.code != want.code:
+        raise InvalidError(f"input '{value.name}' is {value.type}, given is {view.dtype.name}{list(view.shape)}: "
+                           f"convert it, for instance with x.astype({_astype(want)})", value.name)
+    if len(view.shape) > _ffi.MAX_RANK or not _fits(view.shape, value.shape):
+        raise InvalidError(f"input '{value.name}' is {value.type}, given is {view.dtype.name}{list(view.shape)}", value.name)
+    return view
+
+
+def _astype(t: DType) -> str:
+    return f'"{array_dtype(t).name}"' if t.numpy is not None and t.numpy.isbuiltin == 1 else f"ml_dtypes.{t.name}"
+
+
+def _writable(array: Any, value: Value, want: Optional[DType]) -> View:
+    if isinstance(array, np.ndarray) and not (array.flags.c_contiguous and array.flags.writeable):
+        raise InvalidError(f"out: the array for output '{value.name}' must be writable and lie row by row")
+    if want is not None and (want.bits < 8 or want.name == "string"):
+        raise UnsupportedError(f"out: output '{value.name}' is {value.type}, which has no form in a caller's array")
+    if not isinstance(array, np.ndarray) and not hasattr(array, "__dlpack__"):
+        raise InvalidError(f"out: {type(array).__name__} for output '{value.name}' is no array")
+    view = view_of(array, want)
+    if not isinstance(array, np.ndarray) and isinstance(view.keep, np.ndarray):
+        raise InvalidError(f"out: the array for output '{value.name}' must lie row by row")
+    if want is not None and view.dtype.code != want.code or not _fits(view.shape, value.shape):
+        raise InvalidError(f"out: output '{value.name}' is {value.type}, the array given for it is "
+                           f"{view.dtype.name}{list(view.shape)}", value.name)
+    return view
+
+
+def _describe(tensor: "_ffi.Tensor", view: View) -> None:
+    tensor.data, tensor.dtype, tensor.rank = view.address, view.dtype.code, len(view.shape)
+    tensor.bytes, tensor.owner = view.nbytes, None
+    for k, n in enumerate(view.shape):
+        tensor.shape[k] = n
+
+
+def after_fork() -> None:
+    """In a forked child, before it goes on."""
+    for session in list(_live):
+        session._forget()

@@ -1,0 +1,185 @@
+"""model_test.py -- compiling, calling and saving models from Python; what is refused, and how it is said."""
+import os, pickle, signal, tempfile, threading, time, unittest, warnings
+
+import numpy as np
+import tenon
+
+DIGITS = "examples/digits/digits.onnx"
+IMAGES = "examples/digits/digits.npy"
+
+
+def digits(**options):
+    return tenon.compile(DIGITS, **options), np.load(IMAGES)
+
+
+class Calls(unittest.TestCase):
+    def test_what_it_takes_and_gives(self):
+        m, _ = digits()
+        self.assertEqual(m.inputs, (("image", "f32", ("batch", 8, 8), "f32[batch, 8, 8]"),))
+        self.assertEqual(m.outputs, (("probability", "f32", ("batch", 10), "f32[batch, 10]"),))
+        self.assertEqual(m.info["host_steps"], 0)
+        self.assertIn("digits.onnx", repr(m))
+
+    def test_every_way_to_call_gives_the_same(self):
+        m, x = digits()
+        y = m(x)
+        self.assertEqual(list(y.argmax(1)), list(range(10)))
+        for other in (m(x), m(image=x), m({"image": x})["probability"], m.session()(x), m.session().run_list([x])[0]):
+            self.assertEqual(y.tobytes(), other.tobytes())
+
+    def test_shapes_may_change(self):
+        m, x = digits()
+        whole = m(x)
+        for n in (1, 10, 3, 3, 3, 1, 0, 10):
+            y = m(x[:n])
+            self.assertEqual(y.shape, (n, 10))
+            self.assertEqual(y.tobytes(), whole[:n].tobytes())
+
+    def test_results_are_new_arrays(self):
+        m, x = digits()
+        first = m(x)
+        kept = first.copy()
+        for _ in range(3): m(np.zeros_like(x))
+        self.assertEqual(first.tobytes(), kept.tobytes())
+
+    def test_strided_and_read_only_inputs(self):
+        m, x = digits()
+        want = m(x).tobytes()
+        for other in (np.asfortranarray(x), np.repeat(x, 2, 0)[::2], x[::-1][::-1], x.astype(">f4")):
+            self.assertEqual(m(other).tobytes(), want)
+            self.assertEqual(m(x).tobytes(), want)  # the quick way before and after
+            self.assertEqual(m(other).tobytes(), want)
+        frozen = x.copy()
+        frozen.flags.writeable = False
+        for _ in range(3): self.assertEqual(m(frozen).tobytes(), want)
+
+    def test_lists_and_unaligned_arrays(self):
+        m, x = digits()
+        want = m(x).tobytes()
+        self.assertEqual(m(x.tolist()).tobytes(), want)
+        room = np.empty(x.nbytes + 1, np.uint8)
+        odd = room[1:].view(np.float32).reshape(x.shape)
+        odd[...] = x
+        for _ in range(2): self.assertEqual(m(odd).tobytes(), want)
+
+    def test_out(self):
+        m, x = digits()
+        want, room = m(x), np.empty((10, 10), np.float32)
+        for out in (room, [room], {"probability": room}):
+            room.fill(0)
+            self.assertIs(m(x, out=out), room)
+            self.assertEqual(room.tobytes(), want.tobytes())
+
+    def test_wrong_out(self):
+        m, x = digits()
+        wrong = [(np.empty((10, 10), np.float64), "f32"), (np.empty((9, 10), np.float32), "360"), (np.empty((10, 20), np.float32)[:, ::2], "row"),
+                 ([], "1 outputs"), ({"nope": None}, "nope"), (3, "no array"), (np.empty((11, 10), np.float32), "11")]
+        for out, word in wrong:
+            with self.assertRaisesRegex(tenon.InvalidError, word): m(x, out=out)
+        self.assertEqual(m(x).shape, (10, 10))
+
+    def test_wrong_inputs_say_what_was_expected(self):
+        m, x = digits()
+        wrong = [((x.astype("f8"),), {}, "image.*f32.*f64.*float32"), ((x[:, :4],), {}, r"image.*8, 8.*10, 4, 8"), ((x[0],), {}, "image"),
+                 ((x, x), {}, "takes 1"), ((), {}, "'image'"), ((), {"img": x}, "no input 'img'.*image"), ((x,), {"image": x}, "twice"),
+                 (("text",), {}, "image"), ((np.zeros(3, "M8[s]"),), {}, "element type"), (({"nope": x},), {}, "nope")]
+        for args, named, pattern in wrong:
+            with self.assertRaisesRegex(tenon.InvalidError, pattern): m(*args, **named)
+        with self.assertRaises(tenon.InvalidError) as e: m(x[:, :4])
+        self.assertEqual((e.exception.code, e.exception.node, isinstance(e.exception, ValueError)), ("invalid", "image", True))
+
+    def test_sizes(self):
+        m, x = digits(dims={"batch": 4})
+        self.assertEqual(m.inputs[0].shape, (4, 8, 8))
+        self.assertEqual(m(x[:4]).shape, (4, 10))
+        with self.assertRaises(tenon.InvalidError): m(x)
+        m, x = digits(dims={"batch": (2, 5)})
+        self.assertEqual(m(x[:5]).shape, (5, 10))
+        for n in (1, 6):
+            with self.assertRaisesRegex(tenon.InvalidError, "2 to 5"): m(x[:n])
+        for dims in ({"nope": 3}, {"nope": (1, 2)}, {"batch": "4"}, {"batch": (5, 2)}, {"batch": -1}):
+            with self.assertRaises(tenon.InvalidError): digits(dims=dims)
+
+    def test_a_session_serves_one_thread(self):
+        m, x = digits()
+        s = m.session()
+        s._lock.acquire()
+        with self.assertRaisesRegex(tenon.InvalidError, "another thread"): s(x)
+        s._lock.release()
+        self.assertEqual(s(x).shape, (10, 10))
+        s.close()
+        self.assertEqual(s(x).shape, (10, 10))
+
+
+class Making(unittest.TestCase):
+    def test_from_memory(self):
+        m, x = digits()
+        data = open(DIGITS, "rb").read()
+        for source in (data, bytearray(data), memoryview(data)):
+            self.assertEqual(tenon.compile(source)(x).tobytes(), m(x).tobytes())
+
+    def test_from_onnx(self):
+        try: import onnx
+        except ImportError: self.skipTest("no onnx")
+        m, x = digits()
+        self.assertEqual(tenon.compile(onnx.load(DIGITS))(x).tobytes(), m(x).tobytes())
+
+    def test_save_and_load(self):
+        m, x = digits()
+        with tempfile.TemporaryDirectory() as tmp:
+            path = os.path.join(tmp, "d \u00fc.tenon")
+            m.save(path)
+            loaded = tenon.load(path)
+            self.assertEqual(loaded(x).tobytes(), m(x).tobytes())
+            self.assertEqual(loaded.inputs, m.inputs)
+            self.assertEqual(tenon.load(open(path, "rb").read())(x).tobytes(), m(x).tobytes())
+            with self.assertRaises(tenon.FileError) as e: m.save(os.path.join(tmp, "no", "such"))
+            self.assertIsInstance(e.exception, OSError)
+        with self.assertRaises(tenon.FormatError): tenon.load(b"no program")
+        with self.assertRaises(tenon.TenonError): tenon.load(DIGITS)
+
+    def test_options(self):
+        for options in ({"optimize": 0}, {"math": "exact"}, {"math": "fast"}, {"cache": False}, {"threads": 1}, {"target": "ref"}):
+            m, x = digits(**options)
+            self.assertEqual(list(m(x).argmax(1)), list(range(10)), options)
+        for options in ({"optimize": 4}, {"math": "none"}, {"precision": "f8"}, {"target": "abacus"}, {"threads": -1}):
+            with self.assertRaises(tenon.InvalidError): digits(**options)
+        with self.assertRaises(TypeError): digits(flavour=1)
+
+    def test_errors(self):
+        with self.assertRaises(tenon.FileError) as e: tenon.compile("/no/such.onnx")
+        self.assertEqual((e.exception.code, isinstance(e.exception, OSError)), ("io", True))
+        self.assertIn("/no/such.onnx", str(e.exception))
+        with self.assertRaises(tenon.FormatError): tenon.compile(b"rubbish")
+        with self.assertRaises(tenon.InvalidError): tenon.compile(3.5)
+        again = pickle.loads(pickle.dumps(tenon.InvalidError("node 'x' (Add): no")))
+        self.assertEqual((str(again), again.node, again.status), ("node 'x' (Add): no", "x", 1))
+
+    def test_progress(self):
+        seen = []
+        digits(progress=lambda p: seen.append(p))
+        self.assertEqual([s for s in dict.fromkeys(p.stage for p in seen)][0], "read")
+        self.assertIn("optimise", {p.stage for p in seen})
+        with self.assertRaises(tenon.CancelledError): digits(progress=lambda p: True)
+
+        def fail(p): raise RuntimeError("own")
+        with self.assertRaisesRegex(RuntimeError, "own"): digits(progress=fail)
+
+    def test_ctrl_c_ends_a_compilation(self):
+        def slow(p): time.sleep(0.02)
+        timer = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT))
+        timer.start()
+        with self.assertRaises(KeyboardInterrupt): digits(progress=slow, cache=False)
+        timer.join()
+        self.assertEqual(digits()[0].target, digits()[0].target)
+
+    def test_without_codegen_there_is_a_warning(self):
+        m, _ = digits(target="ref")
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            from tenon.model import _warn
+            _warn(m, "auto")
+        self.assertIs(said[0].category, tenon.TenonWarning)
+
+
+if __name__ == "__main__": unittest.main()
