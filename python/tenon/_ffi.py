@@ -38,10 +38,15 @@ class Tensor(C.Structure):
                 ("bytes", C.c_int64), ("owner", C.c_void_p)]
 
 
+class NamedTensor(C.Structure):
+    _fields_ = [("name", C.c_char_p), ("tensor", Tensor)]
+
+
 class OpenOptions(C.Structure):
     _fields_ = [("struct_size", C.c_size_t), ("ops", C.c_void_p), ("nops", C.c_size_t), ("threads", C.c_int32),
                 ("memory_limit", C.c_int64), ("inputs", C.POINTER(C.c_char_p)), ("ninputs", C.c_size_t),
-                ("types", C.POINTER(C.c_char_p)), ("ntypes", C.c_size_t), ("weights", C.c_char_p)]
+                ("types", C.POINTER(C.c_char_p)), ("ntypes", C.c_size_t), ("weights", C.c_char_p),
+                ("tensors", C.POINTER(NamedTensor)), ("ntensors", C.c_size_t)]
 
 
 class ValueInfo(C.Structure):
@@ -105,6 +110,7 @@ class Step(C.Structure):
 # C's name of each structure, for the test that compares them.
 STRUCTS = {
     "tenon_error": Error, "tenon_string": String, "tenon_tensor": Tensor, "tenon_open_options": OpenOptions,
+    "tenon_named_tensor": NamedTensor,
     "tenon_value_info": ValueInfo, "tenon_unsupported": Unsupported, "tenon_run_options": RunOptions,
     "tenon_target_info": TargetInfo, "tenon_dim": Dim, "tenon_progress": Progress, "tenon_options": Options,
     "tenon_program_info": ProgramInfo, "tenon_load_options": LoadOptions, "tenon_state_pair": StatePair,
@@ -128,6 +134,7 @@ PROTOTYPES = {
     "tenon_model_output": (_I, [_P, _N, _P]),
     "tenon_model_unsupported_count": (_N, [_P]),
     "tenon_model_unsupported": (_I, [_P, _N, _P]),
+    "tenon_op_known": (C.c_int32, [_S, _S]),
     "tenon_run": (_I, [_P, _P, _N, _P, _N, _P, _P]),
     "tenon_target_count": (_N, []),
     "tenon_target": (_I, [_N, _P]),
