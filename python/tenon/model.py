@@ -10,12 +10,12 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
-from . import _ffi
+from . import _ffi, progress as progresses, session as sessions
 from .arrays import address_of, describe, view_of
 from .errors import InvalidError, TenonWarning, check
 from .profile import Profile, made_up, measure
 from .progress import ProgressFunction, Watch, bar_for, watched
-from .session import Session, Value, after_fork, value_of
+from .session import Session, Value, value_of
 
 Range = Tuple[int, int]
 MATHS = {"default": _ffi.MATH_DEFAULT, "exact": _ffi.MATH_EXACT, "fast": _ffi.MATH_FAST}
@@ -427,7 +427,8 @@ def _aligned(array: np.ndarray) -> np.ndarray:
 
 
 def _after_fork() -> None:
-    after_fork()
+    sessions.after_fork()
+    progresses.after_fork()
     for made in list(_models):
         made._after_fork()
 
