@@ -38,7 +38,7 @@ class Value(NamedTuple):
 def value_of(info: "_ffi.ValueInfo") -> Value:
     shape: Dims = None
     if info.kind == _ffi.KIND_TENSOR and info.rank >= 0:
-        shape = tuple(info.shape[k] if info.shape[k] >= 0 else info.symbol[k].decode() if info.symbol[k] else "?"
+        shape = tuple(info.shape[k] if info.shape[k] >= 0 else info.symbol[k].decode("utf-8", "replace") if info.symbol[k] else "?"
                       for k in range(info.rank))
     dtype = BY_CODE[info.dtype].name if info.kind == _ffi.KIND_TENSOR and info.dtype in BY_CODE else ""
     return Value(info.name.decode("utf-8", "replace"), dtype, shape, info.type.decode("utf-8", "replace"))
@@ -57,9 +57,9 @@ class _Plan:
 # The quickest way to a writable array's address, which fails for others.
 _addressof, _from_buffer = C.addressof, C.c_char.from_buffer
 _session_run = _ffi.lib.tenon_session_run
-_WORD = re.compile(r"[^\W\d][\w.]*")
-# Words of a size's text that are no symbols.
-_FUNCTIONS = {"min", "max", "ceildiv", "floordiv", "mod", "div"}
+# The words of a size's text: symbols, quoted where they are no identifiers, with ? where only a run shows them; and functions.
+_WORD = re.compile(r"'[^']*'|\??[^\W\d][\w.]*")
+_FUNCTIONS = {"floor", "ceil", "mod", "min", "max", "bcast"}
 _live: "weakref.WeakSet[Session]" = weakref.WeakSet()
 
 
