@@ -4,12 +4,23 @@
     m = tenon.compile("model.onnx")
     y = m(x)
 
-`compile` makes a `Model` of a file, of bytes, of an onnx.ModelProto or of a torch module; `load` of what `Model.save` wrote.  Arrays are
-NumPy's or anything's with `__dlpack__`, and are not copied.
+`compile` makes a `Model` of a file, of bytes, of an onnx.ModelProto or of a torch module; `load` of what
+`Model.save` wrote.  Arrays are NumPy's or anything's with `__dlpack__`, and are not copied.
 """
+
 from . import _ffi
-from .errors import (CancelledError, DeviceError, FileError, FormatError, InternalError, InvalidError, OutOfMemoryError, TenonError,
-                     TenonWarning, UnsupportedError)
+from .errors import (
+    CancelledError,
+    DeviceError,
+    FileError,
+    FormatError,
+    InternalError,
+    InvalidError,
+    OutOfMemoryError,
+    TenonError,
+    TenonWarning,
+    UnsupportedError,
+)
 from .model import Model, compile, load
 from .profile import Profile
 from .progress import Progress
@@ -19,7 +30,26 @@ from .tools import Target, graph, inspect, targets
 
 __version__ = _ffi.lib.tenon_version().decode()
 __all__ = [
-    "CancelledError", "DeviceError", "FileError", "FormatError", "InternalError", "InvalidError", "Model",
-    "OutOfMemoryError", "Profile", "Progress", "Session", "Target", "TenonError", "TenonWarning", "UnsupportedError", "Value",
-    "compile", "graph", "inspect", "load", "run", "targets",
+    "CancelledError",
+    "DeviceError",
+    "FileError",
+    "FormatError",
+    "InternalError",
+    "InvalidError",
+    "Model",
+    "OutOfMemoryError",
+    "Profile",
+    "Progress",
+    "Session",
+    "Target",
+    "TenonError",
+    "TenonWarning",
+    "UnsupportedError",
+    "Value",
+    "compile",
+    "graph",
+    "inspect",
+    "load",
+    "run",
+    "targets",
 ]

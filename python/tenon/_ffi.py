@@ -1,8 +1,10 @@
-"""The C interface of Tenon over ctypes: structures and prototypes of include/tenon/tenon.h, and where the library is found.
+"""The C interface of Tenon over ctypes: structures and prototypes of include/tenon/tenon.h, and where the library
+is found.
 
-Everything here mirrors the header by name; tests/python/ffi_test.py compares sizes, offsets and numbers with what a C compiler
-says.  Nothing else in the package knows ctypes' side of a structure.
+Everything here mirrors the header by name; tests/python/ffi_test.py compares sizes, offsets and numbers with what a
+C compiler says.  Nothing else in the package knows ctypes' side of a structure.
 """
+
 from __future__ import annotations
 
 import atexit
@@ -21,8 +23,35 @@ KIND_TENSOR, KIND_SEQUENCE, KIND_OPTIONAL, KIND_MAP = range(1, 5)
 MATH_DEFAULT, MATH_EXACT, MATH_FAST = range(3)
 PRECISION_DEFAULT, PRECISION_BF16 = range(2)
 STEP_KERNEL, STEP_HOST, STEP_VIEW, STEP_COPY = range(4)
-DTYPES = ("NONE", "F32", "U8", "I8", "U16", "I16", "I32", "I64", "STRING", "BOOL", "F16", "F64", "U32", "U64", "C64", "C128",
-          "BF16", "F8E4M3", "F8E4M3Z", "F8E5M2", "F8E5M2Z", "U4", "I4", "F4E2M1", "F8E8M0", "U2", "I2")
+DTYPES = (
+    "NONE",
+    "F32",
+    "U8",
+    "I8",
+    "U16",
+    "I16",
+    "I32",
+    "I64",
+    "STRING",
+    "BOOL",
+    "F16",
+    "F64",
+    "U32",
+    "U64",
+    "C64",
+    "C128",
+    "BF16",
+    "F8E4M3",
+    "F8E4M3Z",
+    "F8E5M2",
+    "F8E5M2Z",
+    "U4",
+    "I4",
+    "F4E2M1",
+    "F8E8M0",
+    "U2",
+    "I2",
+)
 
 
 class Error(C.Structure):
@@ -34,8 +63,14 @@ class String(C.Structure):
 
 
 class Tensor(C.Structure):
-    _fields_ = [("data", C.c_void_p), ("dtype", C.c_int), ("rank", C.c_int32), ("shape", C.c_int64 * MAX_RANK),
-                ("bytes", C.c_int64), ("owner", C.c_void_p)]
+    _fields_ = [
+        ("data", C.c_void_p),
+        ("dtype", C.c_int),
+        ("rank", C.c_int32),
+        ("shape", C.c_int64 * MAX_RANK),
+        ("bytes", C.c_int64),
+        ("owner", C.c_void_p),
+    ]
 
 
 class NamedTensor(C.Structure):
@@ -43,15 +78,32 @@ class NamedTensor(C.Structure):
 
 
 class OpenOptions(C.Structure):
-    _fields_ = [("struct_size", C.c_size_t), ("ops", C.c_void_p), ("nops", C.c_size_t), ("threads", C.c_int32),
-                ("memory_limit", C.c_int64), ("inputs", C.POINTER(C.c_char_p)), ("ninputs", C.c_size_t),
-                ("types", C.POINTER(C.c_char_p)), ("ntypes", C.c_size_t), ("weights", C.c_char_p),
-                ("tensors", C.POINTER(NamedTensor)), ("ntensors", C.c_size_t)]
+    _fields_ = [
+        ("struct_size", C.c_size_t),
+        ("ops", C.c_void_p),
+        ("nops", C.c_size_t),
+        ("threads", C.c_int32),
+        ("memory_limit", C.c_int64),
+        ("inputs", C.POINTER(C.c_char_p)),
+        ("ninputs", C.c_size_t),
+        ("types", C.POINTER(C.c_char_p)),
+        ("ntypes", C.c_size_t),
+        ("weights", C.c_char_p),
+        ("tensors", C.POINTER(NamedTensor)),
+        ("ntensors", C.c_size_t),
+    ]
 
 
 class ValueInfo(C.Structure):
-    _fields_ = [("name", C.c_char_p), ("type", C.c_char_p), ("kind", C.c_int), ("dtype", C.c_int), ("rank", C.c_int32),
-                ("shape", C.c_int64 * MAX_RANK), ("symbol", C.c_char_p * MAX_RANK)]
+    _fields_ = [
+        ("name", C.c_char_p),
+        ("type", C.c_char_p),
+        ("kind", C.c_int),
+        ("dtype", C.c_int),
+        ("rank", C.c_int32),
+        ("shape", C.c_int64 * MAX_RANK),
+        ("symbol", C.c_char_p * MAX_RANK),
+    ]
 
 
 class Unsupported(C.Structure):
@@ -59,8 +111,13 @@ class Unsupported(C.Structure):
 
 
 class RunOptions(C.Structure):
-    _fields_ = [("struct_size", C.c_size_t), ("seed", C.c_uint64), ("memory_limit", C.c_int64), ("max_iterations", C.c_int64),
-                ("max_operations", C.c_int64)]
+    _fields_ = [
+        ("struct_size", C.c_size_t),
+        ("seed", C.c_uint64),
+        ("memory_limit", C.c_int64),
+        ("max_iterations", C.c_int64),
+        ("max_operations", C.c_int64),
+    ]
 
 
 class TargetInfo(C.Structure):
@@ -79,14 +136,30 @@ PROGRESS = C.CFUNCTYPE(C.c_int, C.POINTER(Progress), C.c_void_p)
 
 
 class Options(C.Structure):
-    _fields_ = [("struct_size", C.c_size_t), ("target", C.c_char_p), ("opt_level", C.c_int32), ("math", C.c_int),
-                ("threads", C.c_int32), ("dims", C.POINTER(Dim)), ("ndims", C.c_size_t), ("progress", PROGRESS),
-                ("user", C.c_void_p), ("no_cache", C.c_int32), ("precision", C.c_int)]
+    _fields_ = [
+        ("struct_size", C.c_size_t),
+        ("target", C.c_char_p),
+        ("opt_level", C.c_int32),
+        ("math", C.c_int),
+        ("threads", C.c_int32),
+        ("dims", C.POINTER(Dim)),
+        ("ndims", C.c_size_t),
+        ("progress", PROGRESS),
+        ("user", C.c_void_p),
+        ("no_cache", C.c_int32),
+        ("precision", C.c_int),
+    ]
 
 
 class ProgramInfo(C.Structure):
-    _fields_ = [("target", C.c_char_p), ("kernels", C.c_int64), ("steps", C.c_int64), ("host_steps", C.c_int64),
-                ("code_bytes", C.c_int64), ("constant_bytes", C.c_int64)]
+    _fields_ = [
+        ("target", C.c_char_p),
+        ("kernels", C.c_int64),
+        ("steps", C.c_int64),
+        ("host_steps", C.c_int64),
+        ("code_bytes", C.c_int64),
+        ("constant_bytes", C.c_int64),
+    ]
 
 
 class LoadOptions(C.Structure):
@@ -98,23 +171,48 @@ class StatePair(C.Structure):
 
 
 class SessionOptions(C.Structure):
-    _fields_ = [("struct_size", C.c_size_t), ("threads", C.c_int32), ("profile", C.c_int32), ("memory_limit", C.c_int64),
-                ("states", C.POINTER(StatePair)), ("nstates", C.c_size_t)]
+    _fields_ = [
+        ("struct_size", C.c_size_t),
+        ("threads", C.c_int32),
+        ("profile", C.c_int32),
+        ("memory_limit", C.c_int64),
+        ("states", C.POINTER(StatePair)),
+        ("nstates", C.c_size_t),
+    ]
 
 
 class Step(C.Structure):
-    _fields_ = [("name", C.c_char_p), ("node", C.c_char_p), ("kind", C.c_int), ("calls", C.c_int64), ("ns", C.c_int64),
-                ("more", C.c_int32), ("flops", C.c_double), ("bytes", C.c_double)]
+    _fields_ = [
+        ("name", C.c_char_p),
+        ("node", C.c_char_p),
+        ("kind", C.c_int),
+        ("calls", C.c_int64),
+        ("ns", C.c_int64),
+        ("more", C.c_int32),
+        ("flops", C.c_double),
+        ("bytes", C.c_double),
+    ]
 
 
 # C's name of each structure, for the test that compares them.
 STRUCTS = {
-    "tenon_error": Error, "tenon_string": String, "tenon_tensor": Tensor,
-    "tenon_named_tensor": NamedTensor, "tenon_open_options": OpenOptions,
-    "tenon_value_info": ValueInfo, "tenon_unsupported": Unsupported, "tenon_run_options": RunOptions,
-    "tenon_target_info": TargetInfo, "tenon_dim": Dim, "tenon_progress": Progress, "tenon_options": Options,
-    "tenon_program_info": ProgramInfo, "tenon_load_options": LoadOptions, "tenon_state_pair": StatePair,
-    "tenon_session_options": SessionOptions, "tenon_step": Step,
+    "tenon_error": Error,
+    "tenon_string": String,
+    "tenon_tensor": Tensor,
+    "tenon_named_tensor": NamedTensor,
+    "tenon_open_options": OpenOptions,
+    "tenon_value_info": ValueInfo,
+    "tenon_unsupported": Unsupported,
+    "tenon_run_options": RunOptions,
+    "tenon_target_info": TargetInfo,
+    "tenon_dim": Dim,
+    "tenon_progress": Progress,
+    "tenon_options": Options,
+    "tenon_program_info": ProgramInfo,
+    "tenon_load_options": LoadOptions,
+    "tenon_state_pair": StatePair,
+    "tenon_session_options": SessionOptions,
+    "tenon_step": Step,
 }
 
 _P, _N, _I, _S = C.c_void_p, C.c_size_t, C.c_int, C.c_char_p
@@ -194,8 +292,10 @@ def _load() -> C.CDLL:
             function.restype, function.argtypes = result, parameters
         return found
     said = "".join(f"\n  {f}" for f in failures)
-    raise ImportError("libtenon.so was not found: install the wheel, build it in a checkout (make), or say where it is with "
-                      f"TENON_LIBRARY{said}")
+    raise ImportError(
+        "libtenon.so was not found: install the wheel, build it in a checkout (make), or say where it is with "
+        f"TENON_LIBRARY{said}"
+    )
 
 
 lib = _load()
@@ -207,7 +307,8 @@ def library_path() -> str:
 
 
 def program(name: str = "tenon") -> Optional[str]:
-    """The path of a program that belongs to the library, looked for where the library itself looks for tenon-codegen."""
+    """The path of a program that belongs to the library, looked for where the library itself looks for
+    tenon-codegen."""
     base = os.path.dirname(library_path())
     if base:
         for folder in ("", "../libexec/tenon", "../bin"):
@@ -219,6 +320,7 @@ def program(name: str = "tenon") -> Optional[str]:
 
 class _Life:
     """Whether handles may still be freed: not while the interpreter ends, when threads may be inside a run."""
+
     ending = False
 
 
@@ -229,9 +331,10 @@ def _end() -> None:
 atexit.register(_end)
 
 
-def free(release_name: str, handle: int) -> None:
-    """Gives a handle back, unless the process is about to end and does it anyway."""
-    if handle and not _Life.ending:
+def free(release_name: str, handle: int, process: int) -> None:
+    """Gives a handle back, unless the process is about to end and does it anyway, or has it from its parent: a
+    forked child has none of the threads that a session would wait for."""
+    if handle and not _Life.ending and os.getpid() == process:
         getattr(lib, release_name)(handle)
 
 

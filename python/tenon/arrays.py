@@ -1,11 +1,13 @@
 """Arrays of other libraries as tensors of the C interface and back, without copies where strides allow it.
 
-A view (`View`) is an address, an element type and a shape, with whatever keeps the memory alive.  Views are taken of NumPy arrays,
-of anything with `__dlpack__` (PyTorch, JAX, CuPy's host memory), and of what NumPy makes arrays of (lists, numbers).  A copy is
-made only of an array that does not lie row by row, of strings, and of elements of fewer than 8 bits, which Tenon packs.
+A view (`View`) is an address, an element type and a shape, with whatever keeps the memory alive.  Views are taken
+of NumPy arrays, of anything with `__dlpack__` (PyTorch, JAX, CuPy's host memory), and of what NumPy makes arrays of
+(lists, numbers).  A copy is made only of an array that does not lie row by row, of strings, and of elements of
+fewer than 8 bits, which Tenon packs.
 
 Results are of the kind that came in (`Kind`).
 """
+
 from __future__ import annotations
 
 import ctypes as C
@@ -23,6 +25,7 @@ Shape = Tuple[int, ...]
 
 class View(NamedTuple):
     """Memory that the C interface reads or writes."""
+
     address: int
     dtype: DType
     shape: Shape
@@ -76,9 +79,18 @@ def view_numpy(array: np.ndarray, want: Optional[DType]) -> View:
 
 
 class _DLTensor(C.Structure):
-    _fields_ = [("data", C.c_void_p), ("device_type", C.c_int32), ("device_id", C.c_int32), ("ndim", C.c_int32),
-                ("code", C.c_uint8), ("bits", C.c_uint8), ("lanes", C.c_uint16), ("shape", C.POINTER(C.c_int64)),
-                ("strides", C.POINTER(C.c_int64)), ("byte_offset", C.c_uint64)]
+    _fields_ = [
+        ("data", C.c_void_p),
+        ("device_type", C.c_int32),
+        ("device_id", C.c_int32),
+        ("ndim", C.c_int32),
+        ("code", C.c_uint8),
+        ("bits", C.c_uint8),
+        ("lanes", C.c_uint16),
+        ("shape", C.POINTER(C.c_int64)),
+        ("strides", C.POINTER(C.c_int64)),
+        ("byte_offset", C.c_uint64),
+    ]
 
 
 _pointer_of = C.pythonapi.PyCapsule_GetPointer
@@ -113,19 +125,23 @@ def view_dlpack(x: Any) -> View:
     device = x.__dlpack_device__()
     if int(device[0]) not in _HOST:
         where = _DEVICES.get(int(device[0]), f"DLPack device {int(device[0])}")
-        raise UnsupportedError(f"the array is in the memory of {where} device {int(device[1])}; Tenon takes arrays in the memory "
-                               "of the CPU: copy it there first (x.cpu(), jax.device_get(x))")
-    if hasattr(x, "resolve_neg"):  # PyTorch's: DLPack takes none with a gradient, and says nothing of signs that are pending
+        raise UnsupportedError(
+            f"the array is in the memory of {where} device {int(device[1])}; Tenon takes arrays in the memory "
+            "of the CPU: copy it there first (x.cpu(), jax.device_get(x))"
+        )
+    if hasattr(
+        x, "resolve_neg"
+    ):  # PyTorch's: DLPack takes none with a gradient, and says nothing of signs that are pending
         x = x.detach().resolve_neg().resolve_conj()
     capsule = x.__dlpack__()
     d = _DLTensor.from_address(_pointer_of(capsule, b"dltensor"))
     t = BY_DLPACK.get((d.code, d.bits)) if d.lanes == 1 else None
     if t is None:
         raise InvalidError(f"Tenon has no element type for DLPack's type {d.code} of {d.bits} bits, {d.lanes} lanes")
-    shape = tuple(d.shape[:d.ndim])
+    shape = tuple(d.shape[: d.ndim])
     address = (d.data or 0) + d.byte_offset
     if not _row_major(d, shape):
-        copy = _strided(address, t, shape, d.strides[:d.ndim])
+        copy = _strided(address, t, shape, d.strides[: d.ndim])
         return View(address_of(copy), t, shape, copy.nbytes, copy)
     count = 1
     for n in shape:
@@ -171,7 +187,7 @@ def take(tensor: "_ffi.Tensor") -> np.ndarray:
     own = _ffi.Tensor.from_buffer_copy(tensor)
     tensor.data = tensor.owner = None
     tensor.bytes = 0
-    t, shape = BY_CODE[own.dtype], tuple(own.shape[:own.rank])
+    t, shape = BY_CODE[own.dtype], tuple(own.shape[: own.rank])
     if t.name == "string":
         return _take_strings(own, shape)
     held = np.asarray(_Owned(own, own.bytes))
@@ -200,7 +216,8 @@ class Kind:
         return array, address_of(array)
 
     def wrap(self, array: np.ndarray, t: DType) -> Any:
-        """The array of this library that shows a NumPy array's memory; the NumPy array where the library has no such type."""
+        """The array of this library that shows a NumPy array's memory; the NumPy array where the library has no
+        such type."""
         return array
 
 
@@ -210,10 +227,28 @@ class TorchKind(Kind):
     name = "torch"
 
     def __init__(self, torch: Any) -> None:
-        names = {"f32": "float32", "f64": "float64", "f16": "float16", "bf16": "bfloat16", "u8": "uint8", "i8": "int8",
-                 "i16": "int16", "i32": "int32", "i64": "int64", "bool": "bool", "u16": "uint16", "u32": "uint32", "u64": "uint64",
-                 "c64": "complex64", "c128": "complex128", "f8e4m3": "float8_e4m3fn", "f8e4m3z": "float8_e4m3fnuz",
-                 "f8e5m2": "float8_e5m2", "f8e5m2z": "float8_e5m2fnuz", "f8e8m0": "float8_e8m0fnu"}
+        names = {
+            "f32": "float32",
+            "f64": "float64",
+            "f16": "float16",
+            "bf16": "bfloat16",
+            "u8": "uint8",
+            "i8": "int8",
+            "i16": "int16",
+            "i32": "int32",
+            "i64": "int64",
+            "bool": "bool",
+            "u16": "uint16",
+            "u32": "uint32",
+            "u64": "uint64",
+            "c64": "complex64",
+            "c128": "complex128",
+            "f8e4m3": "float8_e4m3fn",
+            "f8e4m3z": "float8_e4m3fnuz",
+            "f8e5m2": "float8_e5m2",
+            "f8e5m2z": "float8_e5m2fnuz",
+            "f8e8m0": "float8_e8m0fnu",
+        }
         self.torch = torch
         self.dtypes = {k: getattr(torch, v) for k, v in names.items() if hasattr(torch, v)}
 

@@ -7,6 +7,7 @@
 ...     print(type(error).__name__, error.code)
 FormatError malformed
 """
+
 from __future__ import annotations
 
 import re
@@ -18,8 +19,8 @@ from . import _ffi
 class TenonError(Exception):
     """Anything that Tenon refuses or fails at, with the message that the C interface gives.
 
-    ``status`` is the number of the ``tenon_status``, ``code`` its word ("invalid", "malformed", ...), and ``node`` the name of
-    the node, input or output that the message is about, or None.
+    ``status`` is the number of the ``tenon_status``, ``code`` its word ("invalid", "malformed", ...), and ``node``
+    the name of the node, input or output that the message is about, or None.
     """
 
     status: int = _ffi.EINTERNAL
@@ -46,41 +47,49 @@ class TenonError(Exception):
 
 class InvalidError(TenonError, ValueError):
     """A wrong argument, an unsound model, shapes that do not fit."""
+
     status = _ffi.EINVAL
 
 
 class FormatError(TenonError, ValueError):
     """Bytes that are not what they should be."""
+
     status = _ffi.EFORMAT
 
 
 class UnsupportedError(TenonError, NotImplementedError):
     """Sound, but beyond what Tenon does."""
+
     status = _ffi.EUNSUPPORTED
 
 
 class FileError(TenonError, OSError):
     """A file could not be opened, read or written."""
+
     status = _ffi.EIO
 
 
 class OutOfMemoryError(TenonError, MemoryError):
     """Out of memory, or beyond a limit that was set."""
+
     status = _ffi.ENOMEM
 
 
 class DeviceError(TenonError, RuntimeError):
     """A device failed."""
+
     status = _ffi.EDEVICE
 
 
 class InternalError(TenonError, RuntimeError):
     """A defect of Tenon's own; please report it."""
+
     status = _ffi.EINTERNAL
 
 
 class CancelledError(TenonError):
     """Ended by the caller's own progress function."""
+
     status = _ffi.ECANCELLED
 
 
@@ -89,8 +98,17 @@ class TenonWarning(UserWarning):
 
 
 BY_STATUS: Dict[int, Type[TenonError]] = {
-    c.status: c for c in (InvalidError, FormatError, UnsupportedError, FileError, OutOfMemoryError, DeviceError, InternalError,
-                          CancelledError)
+    c.status: c
+    for c in (
+        InvalidError,
+        FormatError,
+        UnsupportedError,
+        FileError,
+        OutOfMemoryError,
+        DeviceError,
+        InternalError,
+        CancelledError,
+    )
 }
 
 

@@ -1,4 +1,5 @@
 """Compiled models: compile, load, save, call."""
+
 from __future__ import annotations
 
 import ctypes as C
@@ -11,8 +12,9 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 import numpy as np
 
 from . import _ffi, progress as progresses, session as sessions
-from .arrays import address_of, describe, view_of
+from .arrays import address_of
 from .errors import InvalidError, TenonWarning, check
+from .opening import OpenedModel, bytes_of  # noqa: F401
 from .profile import Profile, made_up, measure
 from .progress import ProgressFunction, Watch, bar_for, watched
 from .session import Session, Value, value_of
@@ -46,10 +48,16 @@ class Model:
     inputs: Tuple[Value, ...]
     outputs: Tuple[Value, ...]
 
-    def __init__(self, program: int, source: str = "", threads: Optional[int] = None,
-                 ranges: Optional[Mapping[str, Range]] = None, keep: Sequence[Any] = ()) -> None:
+    def __init__(
+        self,
+        program: int,
+        source: str = "",
+        threads: Optional[int] = None,
+        ranges: Optional[Mapping[str, Range]] = None,
+        keep: Sequence[Any] = (),
+    ) -> None:
         self._program = program
-        self._finalizer = weakref.finalize(self, _ffi.free, self.RELEASE, program)
+        self._finalizer = weakref.finalize(self, _ffi.free, self.RELEASE, program, os.getpid())
         self._finalizer.atexit = False
         self._source, self._threads, self._keep = source, threads, keep
         self._bytes = next((x for x in keep if isinstance(x, np.ndarray)), None)
@@ -60,7 +68,9 @@ class Model:
         _models.add(self)
 
     def _describe(self) -> None:
-        self.inputs, self.outputs = values_of("program", "input", self._program), values_of("program", "output", self._program)
+        self.inputs, self.outputs = values_of("program", "input", self._program), values_of(
+            "program", "output", self._program
+        )
 
     def _after_fork(self) -> None:
         self._local = threading.local()
@@ -70,9 +80,10 @@ class Model:
     def __call__(self, *args: Any, out: Any = None, **named: Any) -> Any:
         """Runs the model.
 
-        Inputs come in the model's order, by name, or as one dict; outputs go back in the same kind of array: one output as
-        itself, several as a tuple, and a dict where a dict came in.  ``out`` is an array, a list or a dict of arrays that
-        outputs are written into.  Arrays that lie row by row are read where they are; nothing is converted.
+        Inputs come in the model's order, by name, or as one dict; outputs go back in the same kind of array: one
+        output as itself, several as a tuple, and a dict where a dict came in.  ``out`` is an array, a list or a
+        dict of arrays that outputs are written into.  Arrays that lie row by row are read where they are; nothing
+        is converted.
 
         >>> import tenon, numpy as np
         >>> m = tenon.compile("examples/digits/digits.onnx")
@@ -116,7 +127,9 @@ class Model:
             feeds[i] = x
         missing = [v.name for v, x in zip(self.inputs, feeds) if x is None]
         if missing:
-            raise InvalidError(f"nothing is given for input {', '.join(repr(n) for n in missing)}; the model takes {self._names()}")
+            raise InvalidError(
+                f"nothing is given for input {', '.join(repr(n) for n in missing)}; the model takes {self._names()}"
+            )
         return feeds, as_dict
 
     def _names(self) -> str:
@@ -127,8 +140,10 @@ class Model:
             for symbol, size in zip(value.shape or (), shape):
                 low, high = self._ranges.get(symbol, (size, size))
                 if not low <= size <= high:
-                    raise InvalidError(f"input '{value.name}' is {value.type}: {symbol} is {size}, the model was compiled for "
-                                       f"{low} to {high}")
+                    raise InvalidError(
+                        f"input '{value.name}' is {value.type}: {symbol} is {size}, the model was compiled for "
+                        f"{low} to {high}"
+                    )
 
     # ---- what it is ----
 
@@ -142,8 +157,14 @@ class Model:
         """
         info = _ffi.ProgramInfo()
         _ffi.lib.tenon_program_describe(self._program, C.byref(info))
-        return {"target": info.target.decode(), "kernels": info.kernels, "steps": info.steps, "host_steps": info.host_steps,
-                "code_bytes": info.code_bytes, "constant_bytes": info.constant_bytes}
+        return {
+            "target": info.target.decode(),
+            "kernels": info.kernels,
+            "steps": info.steps,
+            "host_steps": info.host_steps,
+            "code_bytes": info.code_bytes,
+            "constant_bytes": info.constant_bytes,
+        }
 
     @property
     def target(self) -> str:
@@ -155,8 +176,14 @@ class Model:
         """The file that it came from, or "" where it came from memory."""
         return self._source
 
-    def profile(self, *args: Any, runs: int = 20, dims: Optional[Mapping[str, int]] = None, threads: Optional[int] = None,
-                **named: Any) -> Profile:
+    def profile(
+        self,
+        *args: Any,
+        runs: int = 20,
+        dims: Optional[Mapping[str, int]] = None,
+        threads: Optional[int] = None,
+        **named: Any,
+    ) -> Profile:
         """Measures every step on these inputs, or on made-up ones with the sizes of ``dims`` (else 1).
 
         It prints as a table and shows itself in a notebook as a chart; ``to_dict`` has all of it.
@@ -183,11 +210,14 @@ class Model:
 
     def _repr_html_(self) -> str:
         from .notebook import model_html
+
         return model_html(self)
 
     def __repr__(self) -> str:
-        said = f"{', '.join(f'{v.name}: {v.type}' for v in self.inputs)} -> " \
-               f"{', '.join(f'{v.name}: {v.type}' for v in self.outputs)}"
+        said = (
+            f"{', '.join(f'{v.name}: {v.type}' for v in self.inputs)} -> "
+            f"{', '.join(f'{v.name}: {v.type}' for v in self.outputs)}"
+        )
         name = os.path.basename(self._source) or "model"
         return f"<tenon.Model {name} for {self.target}: {said}>"
 
@@ -203,71 +233,13 @@ def values_of(owner: str, which: str, handle: int) -> Tuple[Value, ...]:
     return tuple(out)
 
 
-# ---- opening ----
-
-
-class OpenedModel:
-    """A tenon_model for as long as a `with` lasts.  `keep` is what must live as long as a program made of it."""
-
-    def __init__(self, source: Any, weights: Union[None, str, "os.PathLike[str]", Mapping[str, Any]] = None,
-                 types: Sequence[str] = (), inputs: Sequence[str] = (), threads: int = 0, memory_limit: int = 0) -> None:
-        error, handle = _ffi.Error(), C.c_void_p()
-        options = _ffi.OpenOptions(struct_size=C.sizeof(_ffi.OpenOptions), threads=threads, memory_limit=memory_limit,
-                                   inputs=_texts(inputs), ninputs=len(inputs), types=_texts(types), ntypes=len(types))
-        self.handle, self.keep, self.name = 0, [], ""
-        if isinstance(weights, Mapping):
-            views = [view_of(x) for x in weights.values()]
-            tensors = (_ffi.NamedTensor * max(len(views), 1))()
-            for tensor, name, view in zip(tensors, weights, views):
-                tensor.name = name.encode()
-                describe(tensor.tensor, view)
-            options.tensors, options.ntensors = tensors, len(views)
-            self.keep.append(views)
-        elif weights is not None:
-            options.weights = _ffi.encode(weights)
-        if isinstance(source, (str, os.PathLike)):
-            self.name = os.fspath(source)
-            status = _ffi.lib.tenon_model_open_with(_ffi.encode(source), C.byref(options), C.byref(handle), C.byref(error))
-        else:
-            data = bytes_of(source)
-            self.keep.append(data)
-            status = _ffi.lib.tenon_model_open_memory(address_of(data), data.nbytes, C.byref(options), C.byref(handle),
-                                                      C.byref(error))
-        check(status, error)
-        self.handle = handle.value or 0
-
-    def __enter__(self) -> "OpenedModel":
-        return self
-
-    def __exit__(self, *_unused: Any) -> None:
-        _ffi.lib.tenon_model_close(self.handle)
-        self.handle = 0
-
-    def take(self) -> int:
-        """The handle, which is the caller's to close from now on."""
-        handle, self.handle = self.handle, 0
-        return handle
-
-
-def _texts(texts: Sequence[str]) -> Any:
-    return (C.c_char_p * len(texts))(*[t.encode() for t in texts]) if texts else None
-
-
-def bytes_of(source: Any) -> np.ndarray:
-    """A model in memory: bytes, or whatever serialises itself as onnx.ModelProto does."""
-    if hasattr(source, "SerializeToString"):
-        source = source.SerializeToString()
-    try:
-        return np.frombuffer(source, np.uint8)
-    except (TypeError, ValueError):
-        raise InvalidError(f"a model is a path, bytes, an onnx.ModelProto or a torch module, not {type(source).__name__}") from None
+# ---- compiling ----
 
 
 def _is_torch_module(source: Any) -> bool:
-    return any(c.__module__.startswith("torch.") and c.__name__ in ("Module", "ExportedProgram") for c in type(source).__mro__)
-
-
-# ---- compiling ----
+    return any(
+        c.__module__.startswith("torch.") and c.__name__ in ("Module", "ExportedProgram") for c in type(source).__mro__
+    )
 
 
 def _choice(what: str, value: str, table: Mapping[str, int]) -> int:
@@ -291,10 +263,23 @@ def _split_dims(dims: Optional[Mapping[str, Union[int, Range]]]) -> Tuple[Dict[s
     return fixed, ranges
 
 
-def compile(model: Any, *args: Any, target: str = "auto", threads: Optional[int] = None, precision: str = "f32",
-            dims: Optional[Mapping[str, Union[int, Range]]] = None, optimize: int = 3, math: str = "default", cache: bool = True,
-            progress: Union[None, bool, ProgressFunction] = None, weights: Union[None, str, "os.PathLike[str]", Mapping[str, Any]] = None,
-            types: Sequence[str] = (), inputs: Sequence[str] = (), memory_limit: int = 0, **torch_options: Any) -> Model:
+def compile(
+    model: Any,
+    *args: Any,
+    target: str = "auto",
+    threads: Optional[int] = None,
+    precision: str = "f32",
+    dims: Optional[Mapping[str, Union[int, Range]]] = None,
+    optimize: int = 3,
+    math: str = "default",
+    cache: bool = True,
+    progress: Union[None, bool, ProgressFunction] = None,
+    weights: Union[None, str, "os.PathLike[str]", Mapping[str, Any]] = None,
+    types: Sequence[str] = (),
+    inputs: Sequence[str] = (),
+    memory_limit: int = 0,
+    **torch_options: Any,
+) -> Model:
     """Compiles a model: a path, bytes, an ``onnx.ModelProto``, or a torch module with example inputs.
 
     ``target``
@@ -313,11 +298,11 @@ def compile(model: Any, *args: Any, target: str = "auto", threads: Optional[int]
     ``cache``
         whether the cache of compiled kernels is used.
     ``progress``
-        a function of a `Progress`, which ends the work by returning True; True or False for a bar or none; None for a bar where one
-        can be seen.  Ctrl-C ends the work.
+        a function of a `Progress`, which ends the work by returning True; True or False for a bar or none; None for
+        a bar where one can be seen.  Ctrl-C ends the work.
     ``weights``, ``types``, ``inputs``
-        weights by name, of a file or as a dict of arrays, in place of the model's own; what inputs are where the file does not say it ("x=f32[batch,3,224,224]"); inputs to keep that
-        have a default value.
+        weights by name, of a file or as a dict of arrays, in place of the model's own; what inputs are where the
+        file does not say it ("x=f32[batch,3,224,224]"); inputs to keep that have a default value.
 
     >>> import tenon
     >>> m = tenon.compile("examples/digits/digits.onnx", dims={"batch": (1, 32)}, threads=1)
@@ -327,8 +312,19 @@ def compile(model: Any, *args: Any, target: str = "auto", threads: Optional[int]
     (4, 8, 8)
     """
     if _is_torch_module(model):
-        return _compile_torch(model, args, target=target, threads=threads, precision=precision, dims=dims, optimize=optimize,
-                              math=math, cache=cache, progress=progress, **torch_options)
+        return _compile_torch(
+            model,
+            args,
+            target=target,
+            threads=threads,
+            precision=precision,
+            dims=dims,
+            optimize=optimize,
+            math=math,
+            cache=cache,
+            progress=progress,
+            **torch_options,
+        )
     if args or torch_options:
         unknown = ", ".join(torch_options) or "example inputs"
         raise TypeError(f"tenon.compile: {unknown} belong to torch modules alone")
@@ -339,9 +335,18 @@ def compile(model: Any, *args: Any, target: str = "auto", threads: Optional[int]
         return _interpreted(model, fixed, ranges, threads, weights, types, inputs, memory_limit)
     array = (_ffi.Dim * max(len(fixed), 1))(*[_ffi.Dim(n.encode(), s) for n, s in fixed.items()])
     watch = Watch(bar_for(progress))
-    options = _ffi.Options(struct_size=C.sizeof(_ffi.Options), target=target.encode(), opt_level=optimize or -1,
-                           math=_choice("math", math, MATHS), threads=threads or 0, dims=array, ndims=len(fixed),
-                           progress=watch.callback, no_cache=int(not cache), precision=_choice("precision", precision, PRECISIONS))
+    options = _ffi.Options(
+        struct_size=C.sizeof(_ffi.Options),
+        target=target.encode(),
+        opt_level=optimize or -1,
+        math=_choice("math", math, MATHS),
+        threads=threads or 0,
+        dims=array,
+        ndims=len(fixed),
+        progress=watch.callback,
+        no_cache=int(not cache),
+        precision=_choice("precision", precision, PRECISIONS),
+    )
     with OpenedModel(model, weights, types, inputs, threads or 0, memory_limit) as opened:
         program = _compile_opened(opened, options, watch)
     made = Model(program, opened.name, threads, ranges, opened.keep)
@@ -350,8 +355,11 @@ def compile(model: Any, *args: Any, target: str = "auto", threads: Optional[int]
     return made
 
 
-def _interpreted(model: Any, fixed: Mapping[str, int], ranges: Mapping[str, Range], threads: Optional[int], *options: Any) -> Model:
+def _interpreted(
+    model: Any, fixed: Mapping[str, int], ranges: Mapping[str, Range], threads: Optional[int], *options: Any
+) -> Model:
     from .reference import ReferenceModel
+
     weights, types, inputs, memory_limit = options
     opened = OpenedModel(model, weights, types, inputs, threads or 0, memory_limit)
     limits = {**ranges, **{name: (size, size) for name, size in fixed.items()}}
@@ -363,12 +371,14 @@ def _interpreted(model: Any, fixed: Mapping[str, int], ranges: Mapping[str, Rang
 def _compile_opened(opened: OpenedModel, options: "_ffi.Options", watch: Watch) -> int:
     error, handle = _ffi.Error(), C.c_void_p()
     try:
-        status = watched(lambda: _ffi.lib.tenon_compile(opened.handle, C.byref(options), C.byref(handle), C.byref(error)), watch)
+        status = watched(
+            lambda: _ffi.lib.tenon_compile(opened.handle, C.byref(options), C.byref(handle), C.byref(error)), watch
+        )
         if watch.failure is not None:
             raise watch.failure
         check(status, error)
     except BaseException:
-        _ffi.free("tenon_program_release", handle.value or 0)
+        _ffi.free("tenon_program_release", handle.value or 0, os.getpid())
         raise
     return handle.value or 0
 
@@ -377,13 +387,19 @@ def _check_known(made: Model, ranges: Mapping[str, Range]) -> None:
     symbols = {s for v in made.inputs for s in v.shape or () if isinstance(s, str)}
     for name in ranges:
         if name not in symbols:
-            raise InvalidError(f"the model has no symbolic size '{name}'; it has {', '.join(sorted(symbols)) or 'none'}")
+            raise InvalidError(
+                f"the model has no symbolic size '{name}'; it has {', '.join(sorted(symbols)) or 'none'}"
+            )
 
 
 def _warn(made: Model, target: str) -> None:
     if target == "auto" and made.target == "ref":
-        warnings.warn("the program tenon-codegen was not found beside the library or on the path: the model runs by the reference "
-                      "evaluation, which is slow", TenonWarning, stacklevel=3)
+        warnings.warn(
+            "the program tenon-codegen was not found beside the library or on the path: the model runs by the "
+            "reference evaluation, which is slow",
+            TenonWarning,
+            stacklevel=3,
+        )
 
 
 def _compile_torch(module: Any, args: Sequence[Any], **options: Any) -> Model:
@@ -394,9 +410,11 @@ def _compile_torch(module: Any, args: Sequence[Any], **options: Any) -> Model:
     return torch_backend.compile_module(module, *args, **options)
 
 
-def load(path: Union[str, "os.PathLike[str]", bytes], target: Optional[str] = None, threads: Optional[int] = None) -> Model:
-    """Loads what `Model.save` or `tenon compile` wrote, from a file or from bytes; of several variants the fastest that runs here,
-    or that for ``target``.
+def load(
+    path: Union[str, "os.PathLike[str]", bytes], target: Optional[str] = None, threads: Optional[int] = None
+) -> Model:
+    """Loads what `Model.save` or `tenon compile` wrote, from a file or from bytes; of several variants the fastest
+    that runs here, or that for ``target``.
 
     >>> import os, tempfile, tenon
     >>> path = os.path.join(tempfile.mkdtemp(), "digits.tenon")
@@ -413,8 +431,9 @@ def load(path: Union[str, "os.PathLike[str]", bytes], target: Optional[str] = No
     else:
         data = _aligned(np.frombuffer(path, np.uint8))
         keep = (data,)
-        status = _ffi.lib.tenon_program_load_memory(address_of(data), data.nbytes, C.byref(options),
-                                                    C.byref(handle), C.byref(error))
+        status = _ffi.lib.tenon_program_load_memory(
+            address_of(data), data.nbytes, C.byref(options), C.byref(handle), C.byref(error)
+        )
     check(status, error)
     return Model(handle.value or 0, name, threads, keep=keep)
 
@@ -422,8 +441,8 @@ def load(path: Union[str, "os.PathLike[str]", bytes], target: Optional[str] = No
 def _aligned(array: np.ndarray) -> np.ndarray:
     room = np.empty(array.nbytes + _ffi.ALIGNMENT, np.uint8)
     skip = -address_of(room) % _ffi.ALIGNMENT
-    room[skip:skip + array.nbytes] = array
-    return room[skip:skip + array.nbytes]
+    room[skip : skip + array.nbytes] = array
+    return room[skip : skip + array.nbytes]
 
 
 def _after_fork() -> None:

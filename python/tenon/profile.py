@@ -1,4 +1,5 @@
 """Where the time of a model goes: `Model.profile`."""
+
 from __future__ import annotations
 
 import ctypes as C
@@ -22,6 +23,7 @@ _COLOURS = {"kernel": "#4878a8", "host": "#c44e52", "view": "#999999", "copy": "
 
 class Step(NamedTuple):
     """A step of a run, as it was measured: nanoseconds and operations are of one run."""
+
     index: int
     name: str  # the kernel's schedule, or the operator
     node: str  # of the model
@@ -32,7 +34,8 @@ class Step(NamedTuple):
 
 
 class Profile(Sequence[Step]):
-    """Steps of a model with the time of each, the slowest first when printed.  A sequence of `Step`, in the order of the run.
+    """Steps of a model with the time of each, the slowest first when printed.  A sequence of `Step`, in the order
+    of the run.
 
     >>> import tenon
     >>> p = tenon.compile("examples/digits/digits.onnx").profile(runs=3)
@@ -57,19 +60,30 @@ class Profile(Sequence[Step]):
 
     def to_dict(self) -> Dict[str, Any]:
         """Everything as plain numbers and strings, for json."""
-        return {"model": self.model.source, "target": self.model.target, "runs": self.runs, "ms": self.ms,
-                "steps": [s._asdict() for s in self.steps]}
+        return {
+            "model": self.model.source,
+            "target": self.model.target,
+            "runs": self.runs,
+            "ms": self.ms,
+            "steps": [s._asdict() for s in self.steps],
+        }
 
     def _slowest(self, most: int) -> List[Step]:
         return sorted((s for s in self.steps if s.ns), key=lambda s: -s.ns)[:most]
 
     def __str__(self) -> str:
         total = sum(s.ns for s in self.steps) or 1.0
-        lines = [f"{self.ms:.3f} ms a run, {len(self.steps)} steps, {self.runs} runs", "",
-                 f"{'ms':>9}  {'%':>5}  {'GFLOP/s':>8}  {'GB/s':>7}  {'kind':6}  {'node':32}  name"]
+        lines = [
+            f"{self.ms:.3f} ms a run, {len(self.steps)} steps, {self.runs} runs",
+            "",
+            f"{'ms':>9}  {'%':>5}  {'GFLOP/s':>8}  {'GB/s':>7}  {'kind':6}  {'node':32}  name",
+        ]
         for s in self._slowest(30):
-            lines.append(f"{s.ns / 1e6:9.4f}  {100 * s.ns / total:5.1f}  {s.flops / s.ns:8.1f}  {s.bytes / s.ns:7.1f}  {s.kind:6}  "
-                         f"{s.node[-32:]:32}  {s.name[:60]}")
+            lines.append(
+                f"{s.ns / 1e6:9.4f}  {100 * s.ns / total:5.1f}  {s.flops / s.ns:8.1f}  {s.bytes / s.ns:7.1f}  "
+                f"{s.kind:6}  "
+                f"{s.node[-32:]:32}  {s.name[:60]}"
+            )
         rest = len(self.steps) - min(len(self.steps), 30)
         return "\n".join(lines + ([f"{rest} more steps"] if rest else []))
 
@@ -84,12 +98,16 @@ class Profile(Sequence[Step]):
             y, width = 20 * k, 320 * s.ns / longest
             label = f"{s.node or s.name} \u2014 {s.ns / 1e6:.4f} ms, {100 * s.ns / total:.1f} %"
             title = f"{s.name}: {s.flops / s.ns:.1f} GFLOP/s, {s.bytes / s.ns:.1f} GB/s"
-            rows.append(f'<g><title>{html.escape(title)}</title><rect x="0" y="{y + 2}" width="{width:.1f}" height="16" '
-                        f'fill="{_COLOURS[s.kind]}"/><text x="{width + 6:.1f}" y="{y + 14}" font-size="12" fill="currentColor">'
-                        f'{html.escape(label)}</text></g>')
-        return (f"<div><b>{self.ms:.3f} ms</b> a run, {len(self.steps)} steps, {self.runs} runs"
-                f'<svg width="900" height="{20 * len(slowest)}" style="display:block;font-family:sans-serif" role="img">'
-                f'{"".join(rows)}</svg></div>')
+            rows.append(
+                f'<g><title>{html.escape(title)}</title><rect x="0" y="{y + 2}" width="{width:.1f}" height="16" '
+                f'fill="{_COLOURS[s.kind]}"/><text x="{width + 6:.1f}" y="{y + 14}" font-size="12" fill="currentColor">'
+                f'{html.escape(label)}</text></g>'
+            )
+        return (
+            f"<div><b>{self.ms:.3f} ms</b> a run, {len(self.steps)} steps, {self.runs} runs"
+            f'<svg width="900" height="{20 * len(slowest)}" style="display:block;font-family:sans-serif" role="img">'
+            f'{"".join(rows)}</svg></div>'
+        )
 
 
 def made_up(model: "Model", dims: Optional[Mapping[str, int]] = None, seed: int = 0) -> List[np.ndarray]:
@@ -120,6 +138,15 @@ def measure(session: "Session", feeds: Sequence[Any], runs: int) -> Profile:
     step, steps = _ffi.Step(), []
     for i in range(_ffi.lib.tenon_session_step_count(session._handle)):
         _ffi.lib.tenon_session_step(session._handle, i, C.byref(step))
-        steps.append(Step(i, step.name.decode("utf-8", "replace"), step.node.decode("utf-8", "replace"), KINDS[step.kind],
-                          step.ns / runs, step.flops, step.bytes))
+        steps.append(
+            Step(
+                i,
+                step.name.decode("utf-8", "replace"),
+                step.node.decode("utf-8", "replace"),
+                KINDS[step.kind],
+                step.ns / runs,
+                step.flops,
+                step.bytes,
+            )
+        )
     return Profile(model, steps, runs, ms)

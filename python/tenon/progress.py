@@ -1,8 +1,10 @@
 """Following a long compilation: a bar on a terminal or in a notebook, and a way to end it.
 
-The compilation runs on a thread of its own while the main thread waits for it, so that Ctrl-C reaches Python at once: it makes
-the next progress call end the work.  So does the end of the interpreter, which no call into Python may outlive.
+The compilation runs on a thread of its own while the main thread waits for it, so that Ctrl-C reaches Python at
+once: it makes the next progress call end the work.  So does the end of the interpreter, which no call into Python
+may outlive.
 """
+
 from __future__ import annotations
 
 import atexit
@@ -20,6 +22,7 @@ STAGES = ("read", "optimise", "plan", "lower", "make code")
 
 class Progress(NamedTuple):
     """Where a compilation is: the stage, which pass, node or kernel, and how many pieces of the stage are done."""
+
     stage: str
     what: str
     done: int
@@ -70,6 +73,7 @@ def _notebook_display() -> Optional[Any]:
     if "ipykernel" not in sys.modules:
         return None
     from IPython.display import DisplayHandle
+
     handle = DisplayHandle()
     handle.display({"text/plain": ""}, raw=True)
     return handle
@@ -105,7 +109,9 @@ class Watch:
             return 0
         try:
             p = at.contents
-            stop = self.function(Progress(p.stage.decode(), p.what.decode("utf-8", "replace") if p.what else "", p.done, p.total))
+            stop = self.function(
+                Progress(p.stage.decode(), p.what.decode("utf-8", "replace") if p.what else "", p.done, p.total)
+            )
         except BaseException as error:  # KeyboardInterrupt too: it goes on in the caller
             self.failure = error
             stop = True
@@ -115,6 +121,7 @@ class Watch:
 
 class _Running:
     """The compilations of this process."""
+
     changed = threading.Condition()
     watches: Set[Watch] = set()
     ending = False
@@ -139,7 +146,8 @@ def _done(watch: Watch) -> None:
 
 
 def _park() -> None:
-    """Keeps a daemon thread from going on while the interpreter ends: its error would be about nothing that anybody did."""
+    """Keeps a daemon thread from going on while the interpreter ends: its error would be about nothing that anybody
+    did."""
     if threading.current_thread() is not threading.main_thread():
         threading.Event().wait()
 

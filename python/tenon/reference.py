@@ -1,4 +1,5 @@
 """The reference interpreter, which judges compiled code: `run`, and `compile` for the target "interp"."""
+
 from __future__ import annotations
 
 import weakref
@@ -22,8 +23,13 @@ class ReferenceSession(Session):
     def threads(self) -> int:
         return 1
 
+    def _keep_plan(self, *_unused: Any) -> None:
+        """None: a run takes longer than finding out what it is."""
+
     def _launch(self) -> None:
-        status = _ffi.lib.tenon_run(self._handle, self._in_at, self._nin, self._out_at, self._nout, None, self._error_at)
+        status = _ffi.lib.tenon_run(
+            self._handle, self._in_at, self._nin, self._out_at, self._nout, None, self._error_at
+        )
         if status:
             raise from_c(status, self._error)
 
@@ -38,18 +44,18 @@ class ReferenceModel(Model):
         super().__init__(opened.take(), opened.name, threads, ranges, opened.keep)
 
     def _describe(self) -> None:
-        self.inputs, self.outputs = values_of("model", "input", self._program), values_of("model", "output", self._program)
-
-    def _after_fork(self) -> None:
-        super()._after_fork()
-        self._finalizer.detach()  # its threads are the parent's
+        self.inputs, self.outputs = values_of("model", "input", self._program), values_of(
+            "model", "output", self._program
+        )
 
     @property
     def info(self) -> Dict[str, Any]:
         return {"target": "interp", "kernels": 0, "steps": 0, "host_steps": 0, "code_bytes": 0, "constant_bytes": 0}
 
     def save(self, path: Any) -> None:
-        raise UnsupportedError("the reference interpreter makes no program that could be saved: compile for another target")
+        raise UnsupportedError(
+            "the reference interpreter makes no program that could be saved: compile for another target"
+        )
 
     def profile(self, *args: Any, **options: Any) -> Any:
         raise UnsupportedError("the reference interpreter measures no steps: compile for another target")
@@ -64,4 +70,5 @@ def run(model: Any, *args: Any, out: Any = None, **named: Any) -> Any:
     [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
     """
     from .model import compile as compile_model
+
     return compile_model(model, target="interp")(*args, out=out, **named)

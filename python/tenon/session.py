@@ -1,11 +1,14 @@
 """Sessions: running a compiled program, with everything that a call needs made beforehand.
 
-A session has its threads, its memory between operators and its tensor structures, and serves one thread at a time.  A call whose
-arrays are like those of the call before (`_Plan`) only writes addresses; every other one is checked in words (`_general`).
+A session has its threads, its memory between operators and its tensor structures, and serves one thread at a time.
+A call whose arrays are like those of the call before (`_Plan`) only writes addresses; every other one is checked in
+words (`_general`).
 """
+
 from __future__ import annotations
 
 import ctypes as C
+import os
 import re
 import threading
 import weakref
@@ -25,10 +28,12 @@ Dims = Optional[Tuple[Union[int, str], ...]]
 
 
 class Value(NamedTuple):
-    """An input or output of a model: its name, element type ("f32") and shape, with symbols ("batch") where a size is open.
+    """An input or output of a model: its name, element type ("f32") and shape, with symbols ("batch") where a size
+    is open.
 
     The shape is None where even the rank is open; the dtype is "" where it is not known before a run.
     """
+
     name: str
     dtype: str
     shape: Dims
@@ -38,26 +43,38 @@ class Value(NamedTuple):
 def value_of(info: "_ffi.ValueInfo") -> Value:
     shape: Dims = None
     if info.kind == _ffi.KIND_TENSOR and info.rank >= 0:
-        shape = tuple(info.shape[k] if info.shape[k] >= 0 else info.symbol[k].decode("utf-8", "replace") if info.symbol[k] else "?"
-                      for k in range(info.rank))
+        shape = tuple(
+            (
+                info.shape[k]
+                if info.shape[k] >= 0
+                else info.symbol[k].decode("utf-8", "replace") if info.symbol[k] else "?"
+            )
+            for k in range(info.rank)
+        )
     dtype = BY_CODE[info.dtype].name if info.kind == _ffi.KIND_TENSOR and info.dtype in BY_CODE else ""
     return Value(info.name.decode("utf-8", "replace"), dtype, shape, info.type.decode("utf-8", "replace"))
 
 
 class _Plan:
-    """A call that was checked: what the next one with arrays alike can leave out."""
-    __slots__ = ("kind", "inputs", "outputs")
+    """A call that was checked, for inputs of certain shapes: tensor structures in which only addresses are missing."""
 
-    def __init__(self, kind: Kind, inputs: list, outputs: list) -> None:
+    __slots__ = ("kind", "ins", "outs", "in_at", "out_at", "inputs", "outputs")
+
+    def __init__(self, kind: Kind, ins: Any, outs: Any, in_types: Sequence[Any], out_types: Sequence[Any]) -> None:
         self.kind = kind
-        self.inputs = inputs  # (tensor structure, dtype, shape)
-        self.outputs = outputs  # (tensor structure, shape, dtype)
+        self.ins, self.outs = type(ins).from_buffer_copy(ins), type(outs).from_buffer_copy(outs)
+        self.in_at, self.out_at = C.addressof(self.ins), C.addressof(self.outs)
+        self.inputs = list(zip(self.ins, in_types))  # (tensor, the library's dtype)
+        self.outputs = [(t, tuple(t.shape[: t.rank]), d) for t, d in zip(self.outs, out_types)]
 
 
+PLANS_MAX = 256
+_BUSY = "the session is running in another thread: give each thread its own (model.session())"
 # The quickest way to a writable array's address, which fails for others.
 _addressof, _from_buffer = C.addressof, C.c_char.from_buffer
 _session_run = _ffi.lib.tenon_session_run
-# The words of a size's text: symbols, quoted where they are no identifiers, with ? where only a run shows them; and functions.
+# The words of a size's text: symbols, quoted where they are no identifiers, with ? where only a run shows them; and
+# functions.
 _WORD = re.compile(r"'[^']*'|\??[^\W\d][\w.]*")
 _FUNCTIONS = {"floor", "ceil", "mod", "min", "max", "bcast"}
 _live: "weakref.WeakSet[Session]" = weakref.WeakSet()
@@ -66,8 +83,8 @@ _live: "weakref.WeakSet[Session]" = weakref.WeakSet()
 class Session:
     """Runs a model's program with threads and memory of its own: one for each thread that runs it.
 
-    ``model(x)`` has one for every thread by itself; ``model.session()`` makes one to keep, for instance with another number of
-    threads.  It is called as the model is.
+    ``model(x)`` has one for every thread by itself; ``model.session()`` makes one to keep, for instance with
+    another number of threads.  It is called as the model is.
 
     >>> import tenon, numpy as np
     >>> m = tenon.compile("examples/digits/digits.onnx")
@@ -88,9 +105,10 @@ class Session:
         self._in_list, self._out_list = list(self._in), list(self._out)
         self._in_types = [_type_named(v.dtype) for v in model.inputs]
         self._out_types = [_type_named(v.dtype) for v in model.outputs]
+        self._names = [v.name for v in model.inputs]
         self._shapes: Dict[Tuple[Shape, ...], List[Shape]] = {}
+        self._plans: Dict[Tuple[Shape, ...], _Plan] = {}
         self._predictable = [_follows(v, model.inputs) for v in model.outputs]
-        self._plan: Optional[_Plan] = None
         self._lock = threading.Lock()
         self._handle = 0
         self._open()
@@ -99,18 +117,23 @@ class Session:
     # ---- making and freeing ----
 
     def _open(self) -> None:
-        options = _ffi.SessionOptions(struct_size=C.sizeof(_ffi.SessionOptions), threads=self._threads, profile=self._profile)
+        options = _ffi.SessionOptions(
+            struct_size=C.sizeof(_ffi.SessionOptions), threads=self._threads, profile=self._profile
+        )
         handle = C.c_void_p()
-        check(_ffi.lib.tenon_session_create(self._model._program, C.byref(options), C.byref(handle), self._error_at), self._error)
+        check(
+            _ffi.lib.tenon_session_create(self._model._program, C.byref(options), C.byref(handle), self._error_at),
+            self._error,
+        )
         self._handle = handle.value or 0
-        self._finalizer = weakref.finalize(self, _ffi.free, "tenon_session_release", self._handle)
+        self._finalizer = weakref.finalize(self, _ffi.free, "tenon_session_release", self._handle, os.getpid())
         self._finalizer.atexit = False
 
     def _forget(self) -> None:
-        """In a forked child: the threads of the session are the parent's.  It is left as it is, and made anew when used."""
-        self._finalizer.detach()
+        """In a forked child: the threads of the session are the parent's.  It is left as it is, and made anew when
+        used."""
         self._handle = 0
-        self._plan = None
+        self._plans.clear()
         self._lock = threading.Lock()
 
     def close(self) -> None:
@@ -123,7 +146,7 @@ class Session:
         if not self._lock.acquire(False):
             raise InvalidError("the session is running")
         try:
-            self._plan = None
+            self._plans.clear()
             self._handle = 0
             self._finalizer()
         finally:
@@ -146,35 +169,51 @@ class Session:
     def __call__(self, *args: Any, out: Any = None, **named: Any) -> Any:
         """Runs the model: see Model.__call__."""
         if not self._lock.acquire(False):
-            raise InvalidError("the session is running in another thread: give each thread its own (model.session())")
+            raise InvalidError(_BUSY)
         try:
-            plan = self._plan
-            if plan is not None and out is None and not named and len(args) == self._nin:
-                made = self._torch(plan, args) if plan.kind is not NUMPY else self._numpy(plan, args)
-                if made is not None:
-                    return made[0] if len(made) == 1 else tuple(made)
-            return self._general(args, named, out)
+            made = self._quickly([named.get(n) for n in self._names] if named and not args else args, out)
+            if made is None or (named and len(named) != self._nin):
+                return self._general(args, named, out)
+            return made[0] if len(made) == 1 else tuple(made)
         finally:
             self._lock.release()
 
     def run_list(self, feeds: Sequence[Any], out: Any = None) -> List[Any]:
-        """Runs with the inputs in order and gives all outputs in order, as a list."""
+        """Runs with the inputs in order and gives all outputs in order, as a list.
+
+        >>> import tenon, numpy as np
+        >>> s = tenon.compile("examples/digits/digits.onnx").session()
+        >>> [y.shape for y in s.run_list([np.zeros((2, 8, 8), np.float32)])]
+        [(2, 10)]
+        """
         if not self._lock.acquire(False):
-            raise InvalidError("the session is running in another thread: give each thread its own (model.session())")
+            raise InvalidError(_BUSY)
         try:
-            plan = self._plan
-            if plan is not None and out is None and len(feeds) == self._nin:
-                made = self._torch(plan, feeds) if plan.kind is not NUMPY else self._numpy(plan, feeds)
-                if made is not None:
-                    return made
-            return self._run(list(feeds), out)
+            made = self._quickly(feeds, out)
+            return self._run(list(feeds), out) if made is None else made
         finally:
             self._lock.release()
 
-    def _numpy(self, plan: _Plan, args: Sequence[Any]) -> Optional[list]:
-        """A call like the one before, of NumPy arrays; None when it is another."""
-        for x, (tensor, dtype, shape) in zip(args, plan.inputs):
-            if type(x) is not np.ndarray or x.dtype != dtype or x.shape != shape:
+    def _quickly(self, feeds: Sequence[Any], out: Any) -> Optional[List[Any]]:
+        """A call like an earlier one; None when it is another."""
+        try:
+            plan = self._plans[tuple([x.shape for x in feeds])]
+        except (KeyError, AttributeError, TypeError):
+            return None
+        if out is not None and not isinstance(out, (list, tuple)):
+            out = [out]
+        made = self._numpy(plan, feeds, out) if plan.kind is NUMPY else self._torch(plan, feeds, out)
+        if made is not None:
+            status = _session_run(self._handle, plan.in_at, self._nin, plan.out_at, self._nout, None, self._error_at)
+            if status:
+                raise from_c(status, self._error)
+        return made
+
+    def _numpy(self, plan: _Plan, feeds: Sequence[Any], out: Optional[Sequence[Any]]) -> Optional[List[Any]]:
+        """Writes the addresses of NumPy arrays into a plan, and gives the outputs; None when one is not as it
+        should be."""
+        for x, (tensor, dtype) in zip(feeds, plan.inputs):
+            if type(x) is not np.ndarray or x.dtype != dtype:
                 return None
             try:
                 tensor.data = _addressof(_from_buffer(x))
@@ -182,31 +221,40 @@ class Session:
                 if not x.flags.c_contiguous:
                     return None
                 tensor.data = address_of(x)
-        made = []
-        for tensor, shape, dtype in plan.outputs:
-            y = np.empty(shape, dtype)
+        made: List[Any] = []
+        if out is None:
+            for tensor, shape, dtype in plan.outputs:
+                y = np.empty(shape, dtype)
+                try:
+                    tensor.data = _addressof(_from_buffer(y))
+                except ValueError:
+                    tensor.data = address_of(y)
+                made.append(y)
+            return made
+        for y, (tensor, shape, dtype) in zip(out, plan.outputs):
+            if type(y) is not np.ndarray or y.dtype != dtype or y.shape != shape:
+                return None
             try:
                 tensor.data = _addressof(_from_buffer(y))
-            except ValueError:
-                tensor.data = address_of(y)
+            except (TypeError, ValueError, BufferError):
+                return None
             made.append(y)
-        self._launch()
-        return made
+        return made if len(made) == self._nout == len(out) else None
 
-    def _torch(self, plan: _Plan, args: Sequence[Any]) -> Optional[list]:
+    def _torch(self, plan: _Plan, feeds: Sequence[Any], out: Optional[Sequence[Any]]) -> Optional[List[Any]]:
         """The same of PyTorch's tensors."""
         torch = plan.kind.torch
-        for x, (tensor, dtype, shape) in zip(args, plan.inputs):
-            if type(x) is not torch.Tensor or x.dtype != dtype or x.shape != shape or not x.is_cpu or not x.is_contiguous() \
-                    or x.is_neg():
+        for x, (tensor, dtype) in zip(feeds, plan.inputs):
+            if type(x) is not torch.Tensor or x.dtype != dtype or not x.is_cpu or not x.is_contiguous() or x.is_neg():
                 return None
             tensor.data = x.data_ptr()
+        if out is not None:
+            return None
         made = []
         for tensor, shape, dtype in plan.outputs:
             y = torch.empty(shape, dtype=dtype)
             tensor.data = y.data_ptr()
             made.append(y)
-        self._launch()
         return made
 
     def _launch(self) -> None:
@@ -224,7 +272,6 @@ class Session:
     def _run(self, feeds: List[Any], out: Any) -> List[Any]:
         if not self._handle:
             self._open()
-        self._plan = None
         model = self._model
         if len(feeds) != self._nin:
             raise InvalidError(f"the model takes {self._nin} inputs ({model._names()}), {len(feeds)} are given")
@@ -239,11 +286,10 @@ class Session:
         try:
             self._launch()
             results = self._results(kind, given, made, shapes)
+            self._keep_plan(kind, feeds, views, shapes)
         finally:
             for tensor in self._out_list:  # what a failure between left behind
                 _ffi.lib.tenon_tensor_release(C.addressof(tensor))
-        if out is None:
-            self._keep_plan(kind, feeds, views, shapes)
         return results
 
     def _given(self, out: Any) -> List[Optional[Any]]:
@@ -264,7 +310,8 @@ class Session:
         return list(out)
 
     def _rooms(self, kind: Kind, given: List[Any], known: Optional[List[Shape]]) -> List[Any]:
-        """Says where each output goes: into the caller's array, a new one, or (unknown size) memory that the run allocates."""
+        """Says where each output goes: into the caller's array, a new one, or (unknown size) memory that the run
+        allocates."""
         made: List[Any] = []
         for i, tensor in enumerate(self._out_list):
             array, t = given[i], self._out_types[i]
@@ -283,41 +330,42 @@ class Session:
     def _results(self, kind: Kind, given: List[Any], made: List[Any], shapes: Tuple[Shape, ...]) -> List[Any]:
         results, seen = [], []
         for i, tensor in enumerate(self._out_list):
-            shape = tuple(tensor.shape[:tensor.rank])
+            shape = tuple(tensor.shape[: tensor.rank])
             seen.append(shape)
             if made[i] is None:
                 t = BY_CODE[tensor.dtype]
                 made[i] = kind.wrap(take(tensor), t)
             elif given[i] is not None and tuple(given[i].shape) != shape:
-                raise InvalidError(f"output '{self._model.outputs[i].name}' is {list(shape)}, the array given for it is "
-                                   f"{list(given[i].shape)}")
+                raise InvalidError(
+                    f"output '{self._model.outputs[i].name}' is {list(shape)}, the array given for it is "
+                    f"{list(given[i].shape)}"
+                )
             results.append(made[i])
         if len(self._shapes) < 4096:
             self._shapes[shapes] = seen
         return results
 
     def _keep_plan(self, kind: Kind, feeds: List[Any], views: List[View], shapes: Tuple[Shape, ...]) -> None:
-        seen, types = self._shapes.get(shapes), self._out_types
-        if seen is None or not all(self._predictable) or any(t is None or t.bits < 8 for t in types):
+        """Remembers a call that went well, where the next one like it gives outputs of the same shapes."""
+        types = self._out_types
+        if (
+            not all(self._predictable)
+            or any(t is None or t.bits < 8 for t in types)
+            or any(0 in s for s in self._shapes.get(shapes, [(0,)]))
+        ):
             return
-        if any(0 in s for s in seen):
-            return
-        if kind is NUMPY:
-            if not all(type(x) is np.ndarray and view.keep is x for x, view in zip(feeds, views)):
-                return
-            inputs = [(t, x.dtype, x.shape) for t, x in zip(self._in_list, feeds)]
-            outputs = [(t, s, array_dtype(d)) for t, s, d in zip(self._out_list, seen, types)]
-        elif isinstance(kind, TorchKind):
-            if not all(type(x) is kind.torch.Tensor and x.is_contiguous() for x in feeds):
-                return
-            inputs = [(t, x.dtype, x.shape) for t, x in zip(self._in_list, feeds)]
-            outputs = [(t, s, kind.dtype(d)) for t, s, d in zip(self._out_list, seen, types)]
+        if kind is NUMPY and all(view.keep is x for x, view in zip(feeds, views)):
+            out_types = [array_dtype(t) for t in types]
+        elif isinstance(kind, TorchKind) and all(type(x) is kind.torch.Tensor and x.is_contiguous() for x in feeds):
+            out_types = [kind.dtype(t) for t in types]
         else:
             return
-        for tensor, shape, t in zip(self._out_list, seen, types):
-            tensor.bytes = _ffi.lib.tenon_tensor_size(t.code, len(shape), (C.c_int64 * len(shape))(*shape))
+        if len(self._plans) >= PLANS_MAX:
+            self._plans.clear()
+        plan = self._plans[shapes] = _Plan(kind, self._in, self._out, [x.dtype for x in feeds], out_types)
+        for tensor, t in zip(plan.outs, types):
             tensor.owner = None
-        self._plan = _Plan(kind, inputs, outputs)
+            tensor.bytes = _ffi.lib.tenon_tensor_size(t.code, tensor.rank, tensor.shape)
 
 
 # ---- checks ----
@@ -347,10 +395,15 @@ def _checked_view(x: Any, value: Value, want: Optional[DType]) -> View:
     except (TypeError, ValueError) as error:
         raise InvalidError(f"input '{value.name}' ({value.type}): {error}", value.name) from None
     if want is not None and view.dtype.code != want.code:
-        raise InvalidError(f"input '{value.name}' is {value.type}, given is {view.dtype.name}{list(view.shape)}: "
-                           f"convert it, for instance with x.astype({_astype(want)})", value.name)
+        raise InvalidError(
+            f"input '{value.name}' is {value.type}, given is {view.dtype.name}{list(view.shape)}: "
+            f"convert it, for instance with x.astype({_astype(want)})",
+            value.name,
+        )
     if len(view.shape) > _ffi.MAX_RANK or not _fits(view.shape, value.shape):
-        raise InvalidError(f"input '{value.name}' is {value.type}, given is {view.dtype.name}{list(view.shape)}", value.name)
+        raise InvalidError(
+            f"input '{value.name}' is {value.type}, given is {view.dtype.name}{list(view.shape)}", value.name
+        )
     return view
 
 
@@ -369,8 +422,11 @@ def _writable(array: Any, value: Value, want: Optional[DType]) -> View:
     if not isinstance(array, np.ndarray) and isinstance(view.keep, np.ndarray):
         raise InvalidError(f"out: the array for output '{value.name}' must lie row by row")
     if want is not None and view.dtype.code != want.code or not _fits(view.shape, value.shape):
-        raise InvalidError(f"out: output '{value.name}' is {value.type}, the array given for it is "
-                           f"{view.dtype.name}{list(view.shape)}", value.name)
+        raise InvalidError(
+            f"out: output '{value.name}' is {value.type}, the array given for it is "
+            f"{view.dtype.name}{list(view.shape)}",
+            value.name,
+        )
     return view
 
 

@@ -2,6 +2,7 @@
 
 `inspect` and `graph` ask the program `tenon`, which lies beside the library.
 """
+
 from __future__ import annotations
 
 import ctypes as C
@@ -14,12 +15,13 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tup
 from . import _ffi
 from .errors import BY_STATUS, InternalError, InvalidError, UnsupportedError
 
-# Exit statuses of the program, as `tenon help` lists them, and the status of the C interface that is meant.
-_EXIT = {2: _ffi.EINVAL}
+# Exit statuses of the program, and the status of the C interface that is meant.
+_EXIT = {2: _ffi.EINVAL, 4: _ffi.EUNSUPPORTED}
 
 
 class Target(NamedTuple):
     """What a model can be compiled for, and whether this machine can run it."""
+
     name: str
     doc: str
     available: bool
@@ -41,10 +43,13 @@ def targets() -> List[Target]:
 
 def _call(command: str, model: Any, options: Sequence[str]) -> Tuple[bytes, bytes]:
     """Runs the program on a model, which is given through a file where it lies in memory."""
-    from .model import bytes_of
+    from .opening import bytes_of
+
     program = _ffi.program()
     if program is None:
-        raise UnsupportedError(f"the program `tenon`, which does this, is not beside {_ffi.library_path()} nor on the path")
+        raise UnsupportedError(
+            f"the program `tenon`, which does this, is not beside {_ffi.library_path()} nor on the path"
+        )
     if isinstance(model, (str, os.PathLike)):
         return _call_file(program, command, os.fspath(model), options)
     with tempfile.NamedTemporaryFile(suffix=".model") as f:
@@ -54,11 +59,15 @@ def _call(command: str, model: Any, options: Sequence[str]) -> Tuple[bytes, byte
 
 
 def _call_file(program: str, command: str, path: str, options: Sequence[str]) -> Tuple[bytes, bytes]:
-    p = subprocess.run([program, command, *options, "--", path], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                       stdin=subprocess.DEVNULL)
+    p = subprocess.run(
+        [program, command, *options, "--", path],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
+    )
     if p.returncode:
         said = p.stderr.decode("utf-8", "replace").strip()
-        said = said[len("tenon: "):] if said.startswith("tenon: ") else said
+        said = said[len("tenon: ") :] if said.startswith("tenon: ") else said
         kind = BY_STATUS.get(_EXIT.get(p.returncode, _ffi.EINVAL), InternalError) if p.returncode > 0 else InternalError
         raise kind(said or f"tenon {command} ended with status {p.returncode}")
     return p.stdout, p.stderr
@@ -72,7 +81,8 @@ def _dims(dims: Optional[Mapping[str, int]]) -> List[str]:
 
 
 def inspect(model: Any, dims: Optional[Mapping[str, int]] = None) -> Dict[str, Any]:
-    """What a model takes, gives, consists of and costs, as ``tenon inspect --json`` says it.  ``dims`` are sizes for the costs.
+    """What a model takes, gives, consists of and costs, as ``tenon inspect --json`` says it.  ``dims`` are sizes
+    for the costs.
 
     >>> import tenon
     >>> about = tenon.inspect("examples/digits/digits.onnx")
@@ -85,8 +95,12 @@ def inspect(model: Any, dims: Optional[Mapping[str, int]] = None) -> Dict[str, A
     return json.loads(said)
 
 
-def graph(model: Any, path: Union[None, str, "os.PathLike[str]"] = None, optimised: bool = False,
-          dims: Optional[Mapping[str, int]] = None) -> Optional[str]:
+def graph(
+    model: Any,
+    path: Union[None, str, "os.PathLike[str]"] = None,
+    optimised: bool = False,
+    dims: Optional[Mapping[str, int]] = None,
+) -> Optional[str]:
     """The graph of a model as a page, or, with ``path``, in a file: .html, .svg, .dot or .json, as its name ends.
 
     >>> import tenon

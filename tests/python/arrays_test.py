@@ -3,7 +3,7 @@ import os, subprocess, sys, unittest
 
 import numpy as np
 import tenon
-from tenon import _ffi, arrays
+from tenon import arrays
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 TWICE = b"graph(%x: f32[n, 4]) { %two = const f32[] {2}  %y = mul(%x, %two)  return %y }"
@@ -29,6 +29,7 @@ class Seen:
 
     def __init__(self, model):
         self.session, self.inputs, self.outputs = model.session(), [], []
+        self.session._keep_plan = lambda *_unused: None  # every call is launched where it can be seen
         launch = self.session._launch
 
         def wrapped():

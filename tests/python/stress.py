@@ -8,7 +8,6 @@ end are printed, and differ by less than a tenth.  The last line is `N passed, N
 """
 import argparse, gc, os, random, signal, sys, threading, time
 
-import numpy as np
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "python"))
