@@ -85,6 +85,15 @@ def _unbacked(size: "torch.SymInt") -> bool:
     return any(str(s).startswith("u") for s in size.node.expr.free_symbols)
 
 
+def _changes_nothing(node: Node) -> bool:
+    """Whether an as_strided gives the tensor that it is given: strides of axes of one element mean nothing."""
+    if node.target is not torch.ops.aten.as_strided.default or len(node.args) > 3 or node.kwargs:
+        return False
+    x, y = node.args[0].meta["val"], node.meta["val"]
+    axes = [(tuple(s for n, s in zip(t.shape, t.stride()) if n != 1)) for t in (x, y)]
+    return x.shape == y.shape and axes[0] == axes[1] and not any(isinstance(s, torch.SymInt) for s in x.shape)
+
+
 def supported(node: Node) -> bool:
     """Whether the reader has the node's operator, for values that a program can have."""
     if node.op == "get_attr":
@@ -93,7 +102,7 @@ def supported(node: Node) -> bool:
         return False
     if not all(map(_fits, (v for a in node.all_input_nodes for v in _leaves(a.meta.get("val"))))):
         return False
-    if node.target is operator.getitem or node.target in NUMBER_OPS:
+    if node.target is operator.getitem or node.target in NUMBER_OPS or _changes_nothing(node):
         return True
     return isinstance(node.target, torch._ops.OpOverload) and known(table_name(node.target))
 
@@ -323,6 +332,8 @@ class Writer:
             self.names[node] = self.weight(node.name, tensor)
         elif node.target is operator.getitem:
             self.names[node] = self.value_of(node.args[0])[node.args[1]]
+        elif _changes_nothing(node):
+            self.names[node] = self.value_of(node.args[0])
         elif node.target in NUMBER_OPS:
             kind = "as_sym_bool" if isinstance(node.meta.get("val"), (bool, torch.SymBool)) else "as_sym_int"
             self.call(node.name, NUMBER_OPS[node.target], {"ab"[i]: self.argument(a) for i, a in enumerate(node.args)}, kind)
