@@ -11,11 +11,15 @@ from . import _ffi
 from .errors import (CancelledError, DeviceError, FileError, FormatError, InternalError, InvalidError, OutOfMemoryError, TenonError,
                      TenonWarning, UnsupportedError)
 from .model import Model, compile, load
+from .profile import Profile
 from .progress import Progress
+from .reference import run
 from .session import Session, Value
+from .tools import Target, graph, inspect, targets
 
 __version__ = _ffi.lib.tenon_version().decode()
 __all__ = [
-    "CancelledError", "DeviceError", "FileError", "FormatError", "InternalError", "InvalidError", "Model", "OutOfMemoryError",
-    "Progress", "Session", "TenonError", "TenonWarning", "UnsupportedError", "Value", "compile", "load",
+    "CancelledError", "DeviceError", "FileError", "FormatError", "InternalError", "InvalidError", "Model",
+    "OutOfMemoryError", "Profile", "Progress", "Session", "Target", "TenonError", "TenonWarning", "UnsupportedError", "Value",
+    "compile", "graph", "inspect", "load", "run", "targets",
 ]

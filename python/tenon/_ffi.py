@@ -109,8 +109,8 @@ class Step(C.Structure):
 
 # C's name of each structure, for the test that compares them.
 STRUCTS = {
-    "tenon_error": Error, "tenon_string": String, "tenon_tensor": Tensor, "tenon_open_options": OpenOptions,
-    "tenon_named_tensor": NamedTensor,
+    "tenon_error": Error, "tenon_string": String, "tenon_tensor": Tensor,
+    "tenon_named_tensor": NamedTensor, "tenon_open_options": OpenOptions,
     "tenon_value_info": ValueInfo, "tenon_unsupported": Unsupported, "tenon_run_options": RunOptions,
     "tenon_target_info": TargetInfo, "tenon_dim": Dim, "tenon_progress": Progress, "tenon_options": Options,
     "tenon_program_info": ProgramInfo, "tenon_load_options": LoadOptions, "tenon_state_pair": StatePair,

@@ -115,8 +115,8 @@ def view_dlpack(x: Any) -> View:
         where = _DEVICES.get(int(device[0]), f"DLPack device {int(device[0])}")
         raise UnsupportedError(f"the array is in the memory of {where} device {int(device[1])}; Tenon takes arrays in the memory "
                                "of the CPU: copy it there first (x.cpu(), jax.device_get(x))")
-    if getattr(x, "requires_grad", False):
-        x = x.detach()
+    if hasattr(x, "resolve_neg"):  # PyTorch's: DLPack takes none with a gradient, and says nothing of signs that are pending
+        x = x.detach().resolve_neg().resolve_conj()
     capsule = x.__dlpack__()
     d = _DLTensor.from_address(_pointer_of(capsule, b"dltensor"))
     t = BY_DLPACK.get((d.code, d.bits)) if d.lanes == 1 else None
@@ -142,6 +142,13 @@ def view_of(x: Any, want: Optional[DType] = None) -> View:
     if isinstance(x, np.generic):
         return view_numpy(np.asarray(x), want)
     return view_numpy(np.asarray(x, dtype=array_dtype(want) if want is not None else None), want)
+
+
+def describe(tensor: "_ffi.Tensor", view: View) -> None:
+    tensor.data, tensor.dtype, tensor.rank = view.address, view.dtype.code, len(view.shape)
+    tensor.bytes, tensor.owner = view.nbytes, None
+    for k, n in enumerate(view.shape):
+        tensor.shape[k] = n
 
 
 # ---- results ----

@@ -10,10 +10,12 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
-from . import _ffi
+from . import _ffi, progress as progresses, session as sessions
+from .arrays import address_of, describe, view_of
 from .errors import InvalidError, TenonWarning, check
+from .profile import Profile, made_up, measure
 from .progress import ProgressFunction, Watch, bar_for, watched
-from .session import Session, Value, after_fork, value_of
+from .session import Session, Value, value_of
 
 Range = Tuple[int, int]
 MATHS = {"default": _ffi.MATH_DEFAULT, "exact": _ffi.MATH_EXACT, "fast": _ffi.MATH_FAST}
@@ -39,18 +41,29 @@ class Model:
     (3, 10)
     """
 
+    SESSION = Session
+    RELEASE = "tenon_program_release"
+    inputs: Tuple[Value, ...]
+    outputs: Tuple[Value, ...]
+
     def __init__(self, program: int, source: str = "", threads: Optional[int] = None,
-                 ranges: Optional[Mapping[str, Range]] = None, keep: Any = None) -> None:
+                 ranges: Optional[Mapping[str, Range]] = None, keep: Sequence[Any] = ()) -> None:
         self._program = program
-        self._finalizer = weakref.finalize(self, _ffi.free, "tenon_program_release", program)
+        self._finalizer = weakref.finalize(self, _ffi.free, self.RELEASE, program)
         self._finalizer.atexit = False
         self._source, self._threads, self._keep = source, threads, keep
+        self._bytes = next((x for x in keep if isinstance(x, np.ndarray)), None)
         self._ranges = dict(ranges or {})
-        self.inputs: Tuple[Value, ...] = _values(program, "input")
-        self.outputs: Tuple[Value, ...] = _values(program, "output")
+        self._describe()
         self._position = {v.name: i for i, v in enumerate(self.inputs)}
         self._local = threading.local()
         _models.add(self)
+
+    def _describe(self) -> None:
+        self.inputs, self.outputs = values_of("program", "input", self._program), values_of("program", "output", self._program)
+
+    def _after_fork(self) -> None:
+        self._local = threading.local()
 
     # ---- calling ----
 
@@ -74,7 +87,7 @@ class Model:
         try:
             session = self._local.session
         except AttributeError:
-            session = self._local.session = Session(self, self._threads)
+            session = self._local.session = self.SESSION(self, self._threads)
         return session(*args, out=out, **named)
 
     def session(self, threads: Optional[int] = None, profile: bool = False) -> Session:
@@ -84,7 +97,7 @@ class Model:
         >>> tenon.compile("examples/digits/digits.onnx").session(threads=1).threads
         1
         """
-        return Session(self, self._threads if threads is None else threads, profile)
+        return self.SESSION(self, self._threads if threads is None else threads, profile)
 
     def _order(self, args: Sequence[Any], named: Mapping[str, Any]) -> Tuple[List[Any], bool]:
         """The inputs in order, and whether they came as a dict."""
@@ -142,6 +155,20 @@ class Model:
         """The file that it came from, or "" where it came from memory."""
         return self._source
 
+    def profile(self, *args: Any, runs: int = 20, dims: Optional[Mapping[str, int]] = None, threads: Optional[int] = None,
+                **named: Any) -> Profile:
+        """Measures every step on these inputs, or on made-up ones with the sizes of ``dims`` (else 1).
+
+        It prints as a table and shows itself in a notebook as a chart; ``to_dict`` has all of it.
+
+        >>> import tenon
+        >>> p = tenon.compile("examples/digits/digits.onnx").profile(dims={"batch": 8}, runs=5)
+        >>> [s.kind for s in p] == ["kernel"] * len(p)
+        True
+        """
+        feeds = self._order(args, named)[0] if args or named else made_up(self, dims)
+        return measure(self.session(threads, profile=True), feeds, max(runs, 1))
+
     def save(self, path: Union[str, "os.PathLike[str]"]) -> None:
         """Writes the program to a file, which `load` and `tenon run` take; it is replaced at once or left as it was.
 
@@ -154,6 +181,10 @@ class Model:
         error = _ffi.Error()
         check(_ffi.lib.tenon_program_save(self._program, _ffi.encode(path), C.byref(error)), error)
 
+    def _repr_html_(self) -> str:
+        from .notebook import model_html
+        return model_html(self)
+
     def __repr__(self) -> str:
         said = f"{', '.join(f'{v.name}: {v.type}' for v in self.inputs)} -> " \
                f"{', '.join(f'{v.name}: {v.type}' for v in self.outputs)}"
@@ -161,12 +192,13 @@ class Model:
         return f"<tenon.Model {name} for {self.target}: {said}>"
 
 
-def _values(program: int, which: str) -> Tuple[Value, ...]:
+def values_of(owner: str, which: str, handle: int) -> Tuple[Value, ...]:
+    """The inputs or outputs ("input", "output") of a "program" or "model"."""
     info = _ffi.ValueInfo()
-    get = getattr(_ffi.lib, f"tenon_program_{which}")
+    get = getattr(_ffi.lib, f"tenon_{owner}_{which}")
     out = []
-    for i in range(getattr(_ffi.lib, f"tenon_program_{which}_count")(program)):
-        get(program, i, C.byref(info))
+    for i in range(getattr(_ffi.lib, f"tenon_{owner}_{which}_count")(handle)):
+        get(handle, i, C.byref(info))
         out.append(value_of(info))
     return tuple(out)
 
@@ -175,23 +207,32 @@ def _values(program: int, which: str) -> Tuple[Value, ...]:
 
 
 class OpenedModel:
-    """A tenon_model for as long as a `with` lasts."""
+    """A tenon_model for as long as a `with` lasts.  `keep` is what must live as long as a program made of it."""
 
-    def __init__(self, source: Any, weights: Optional[Any] = None, types: Sequence[str] = (), inputs: Sequence[str] = (),
-                 threads: int = 0, memory_limit: int = 0) -> None:
+    def __init__(self, source: Any, weights: Union[None, str, "os.PathLike[str]", Mapping[str, Any]] = None,
+                 types: Sequence[str] = (), inputs: Sequence[str] = (), threads: int = 0, memory_limit: int = 0) -> None:
         error, handle = _ffi.Error(), C.c_void_p()
-        texts, names = _texts(types), _texts(inputs)
         options = _ffi.OpenOptions(struct_size=C.sizeof(_ffi.OpenOptions), threads=threads, memory_limit=memory_limit,
-                                   inputs=names, ninputs=len(inputs), types=texts, ntypes=len(types),
-                                   weights=_ffi.encode(weights) if weights is not None else None)
-        self.handle, self.keep, self.name = 0, None, ""
+                                   inputs=_texts(inputs), ninputs=len(inputs), types=_texts(types), ntypes=len(types))
+        self.handle, self.keep, self.name = 0, [], ""
+        if isinstance(weights, Mapping):
+            views = [view_of(x) for x in weights.values()]
+            tensors = (_ffi.NamedTensor * max(len(views), 1))()
+            for tensor, name, view in zip(tensors, weights, views):
+                tensor.name = name.encode()
+                describe(tensor.tensor, view)
+            options.tensors, options.ntensors = tensors, len(views)
+            self.keep.append(views)
+        elif weights is not None:
+            options.weights = _ffi.encode(weights)
         if isinstance(source, (str, os.PathLike)):
             self.name = os.fspath(source)
             status = _ffi.lib.tenon_model_open_with(_ffi.encode(source), C.byref(options), C.byref(handle), C.byref(error))
         else:
-            self.keep = _bytes_of(source)
-            status = _ffi.lib.tenon_model_open_memory(self.keep.__array_interface__["data"][0], self.keep.nbytes, C.byref(options),
-                                                      C.byref(handle), C.byref(error))
+            data = bytes_of(source)
+            self.keep.append(data)
+            status = _ffi.lib.tenon_model_open_memory(address_of(data), data.nbytes, C.byref(options), C.byref(handle),
+                                                      C.byref(error))
         check(status, error)
         self.handle = handle.value or 0
 
@@ -202,12 +243,17 @@ class OpenedModel:
         _ffi.lib.tenon_model_close(self.handle)
         self.handle = 0
 
+    def take(self) -> int:
+        """The handle, which is the caller's to close from now on."""
+        handle, self.handle = self.handle, 0
+        return handle
+
 
 def _texts(texts: Sequence[str]) -> Any:
     return (C.c_char_p * len(texts))(*[t.encode() for t in texts]) if texts else None
 
 
-def _bytes_of(source: Any) -> np.ndarray:
+def bytes_of(source: Any) -> np.ndarray:
     """A model in memory: bytes, or whatever serialises itself as onnx.ModelProto does."""
     if hasattr(source, "SerializeToString"):
         source = source.SerializeToString()
@@ -247,12 +293,12 @@ def _split_dims(dims: Optional[Mapping[str, Union[int, Range]]]) -> Tuple[Dict[s
 
 def compile(model: Any, *args: Any, target: str = "auto", threads: Optional[int] = None, precision: str = "f32",
             dims: Optional[Mapping[str, Union[int, Range]]] = None, optimize: int = 3, math: str = "default", cache: bool = True,
-            progress: Union[None, bool, ProgressFunction] = None, weights: Optional[Any] = None, types: Sequence[str] = (),
-            inputs: Sequence[str] = (), memory_limit: int = 0, **torch_options: Any) -> Model:
+            progress: Union[None, bool, ProgressFunction] = None, weights: Union[None, str, "os.PathLike[str]", Mapping[str, Any]] = None,
+            types: Sequence[str] = (), inputs: Sequence[str] = (), memory_limit: int = 0, **torch_options: Any) -> Model:
     """Compiles a model: a path, bytes, an ``onnx.ModelProto``, or a torch module with example inputs.
 
     ``target``
-        what for, one of `targets`; "auto" is the fastest that is available.
+        what for, one of `targets`; "auto" is the fastest that is available, "interp" the reference interpreter.
     ``threads``
         that compiling and each session may use; None is as many as the machine lets us.
     ``precision``
@@ -270,7 +316,7 @@ def compile(model: Any, *args: Any, target: str = "auto", threads: Optional[int]
         a function of a `Progress`, which ends the work by returning True; True or False for a bar or none; None for a bar where one
         can be seen.  Ctrl-C ends the work.
     ``weights``, ``types``, ``inputs``
-        a file of weights by name; what inputs are where the file does not say it ("x=f32[batch,3,224,224]"); inputs to keep that
+        weights by name, of a file or as a dict of arrays, in place of the model's own; what inputs are where the file does not say it ("x=f32[batch,3,224,224]"); inputs to keep that
         have a default value.
 
     >>> import tenon
@@ -289,6 +335,8 @@ def compile(model: Any, *args: Any, target: str = "auto", threads: Optional[int]
     if not 0 <= optimize <= 3:
         raise InvalidError(f"optimize={optimize}: must be 0 to 3")
     fixed, ranges = _split_dims(dims)
+    if target == "interp":
+        return _interpreted(model, fixed, ranges, threads, weights, types, inputs, memory_limit)
     array = (_ffi.Dim * max(len(fixed), 1))(*[_ffi.Dim(n.encode(), s) for n, s in fixed.items()])
     watch = Watch(bar_for(progress))
     options = _ffi.Options(struct_size=C.sizeof(_ffi.Options), target=target.encode(), opt_level=optimize or -1,
@@ -299,6 +347,16 @@ def compile(model: Any, *args: Any, target: str = "auto", threads: Optional[int]
     made = Model(program, opened.name, threads, ranges, opened.keep)
     _check_known(made, ranges)
     _warn(made, target)
+    return made
+
+
+def _interpreted(model: Any, fixed: Mapping[str, int], ranges: Mapping[str, Range], threads: Optional[int], *options: Any) -> Model:
+    from .reference import ReferenceModel
+    weights, types, inputs, memory_limit = options
+    opened = OpenedModel(model, weights, types, inputs, threads or 0, memory_limit)
+    limits = {**ranges, **{name: (size, size) for name, size in fixed.items()}}
+    made = ReferenceModel(opened, threads, limits)
+    _check_known(made, limits)
     return made
 
 
@@ -348,13 +406,14 @@ def load(path: Union[str, "os.PathLike[str]", bytes], target: Optional[str] = No
     """
     error, handle = _ffi.Error(), C.c_void_p()
     options = _ffi.LoadOptions(struct_size=C.sizeof(_ffi.LoadOptions), target=target.encode() if target else None)
-    keep, name = None, ""
+    keep, name = (), ""
     if isinstance(path, (str, os.PathLike)):
         name = os.fspath(path)
         status = _ffi.lib.tenon_program_load(_ffi.encode(path), C.byref(options), C.byref(handle), C.byref(error))
     else:
-        keep = _aligned(np.frombuffer(path, np.uint8))
-        status = _ffi.lib.tenon_program_load_memory(keep.__array_interface__["data"][0], keep.nbytes, C.byref(options),
+        data = _aligned(np.frombuffer(path, np.uint8))
+        keep = (data,)
+        status = _ffi.lib.tenon_program_load_memory(address_of(data), data.nbytes, C.byref(options),
                                                     C.byref(handle), C.byref(error))
     check(status, error)
     return Model(handle.value or 0, name, threads, keep=keep)
@@ -362,15 +421,16 @@ def load(path: Union[str, "os.PathLike[str]", bytes], target: Optional[str] = No
 
 def _aligned(array: np.ndarray) -> np.ndarray:
     room = np.empty(array.nbytes + _ffi.ALIGNMENT, np.uint8)
-    skip = -room.__array_interface__["data"][0] % _ffi.ALIGNMENT
+    skip = -address_of(room) % _ffi.ALIGNMENT
     room[skip:skip + array.nbytes] = array
     return room[skip:skip + array.nbytes]
 
 
 def _after_fork() -> None:
-    after_fork()
+    sessions.after_fork()
+    progresses.after_fork()
     for made in list(_models):
-        made._local = threading.local()
+        made._after_fork()
 
 
 if hasattr(os, "register_at_fork"):

@@ -1,17 +1,20 @@
 """Following a long compilation: a bar on a terminal or in a notebook, and a way to end it.
 
-The compilation runs on a thread of its own while the main thread waits for it, so that Ctrl-C reaches Python at once: it makes the next
-progress call end the work.
+The compilation runs on a thread of its own while the main thread waits for it, so that Ctrl-C reaches Python at once: it makes
+the next progress call end the work.  So does the end of the interpreter, which no call into Python may outlive.
 """
 from __future__ import annotations
 
+import atexit
 import sys
 import threading
 import time
-from typing import Any, Callable, NamedTuple, Optional, Union
+from typing import Any, Callable, NamedTuple, Optional, Set, Union
 
 from . import _ffi
+from .errors import CancelledError
 
+LONGEST_PIECE = 60.0  # seconds that one piece of a compilation may take
 STAGES = ("read", "optimise", "plan", "lower", "make code")
 
 
@@ -110,13 +113,63 @@ class Watch:
         return int(self.cancelled)
 
 
+class _Running:
+    """The compilations of this process."""
+    changed = threading.Condition()
+    watches: Set[Watch] = set()
+    ending = False
+
+
+def _begin(watch: Watch) -> None:
+    with _Running.changed:
+        if not _Running.ending:
+            _Running.watches.add(watch)
+            return
+    _park()
+    raise CancelledError("the interpreter is ending")
+
+
+def _done(watch: Watch) -> None:
+    with _Running.changed:
+        _Running.watches.discard(watch)
+        _Running.changed.notify_all()
+        if not _Running.ending:
+            return
+    _park()
+
+
+def _park() -> None:
+    """Keeps a daemon thread from going on while the interpreter ends: its error would be about nothing that anybody did."""
+    if threading.current_thread() is not threading.main_thread():
+        threading.Event().wait()
+
+
+def _end_all() -> None:
+    """At the end of the interpreter: ends what daemon threads are compiling, and waits until it is over."""
+    with _Running.changed:
+        _Running.ending = True
+        for watch in _Running.watches:
+            watch.cancelled = True
+        _Running.changed.wait_for(lambda: not _Running.watches, LONGEST_PIECE)
+
+
+def after_fork() -> None:
+    """In a forked child, where none of them goes on."""
+    _Running.changed, _Running.watches = threading.Condition(), set()
+
+
+atexit.register(_end_all)
+
+
 def watched(work: Callable[[], int], watch: Watch) -> int:
     """Calls `work`, on a thread of its own when this is the main thread; KeyboardInterrupt ends it and goes on."""
+    _begin(watch)
     try:
         if threading.current_thread() is not threading.main_thread():
             return work()
         return _on_thread(work, watch)
     finally:
+        _done(watch)
         if isinstance(watch.function, Bar):
             watch.function.end()
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Mapping, NamedTuple, Optional
 import numpy as np
 
 from . import _ffi
-from .arrays import NUMPY, Kind, Shape, TorchKind, View, address_of, kind_of, take, view_of
+from .arrays import NUMPY, Kind, Shape, TorchKind, View, address_of, describe, kind_of, take, view_of
 from .dtypes import BY_CODE, DType, array_dtype
 from .errors import InvalidError, UnsupportedError, check, from_c
 
@@ -38,7 +38,7 @@ class Value(NamedTuple):
 def value_of(info: "_ffi.ValueInfo") -> Value:
     shape: Dims = None
     if info.kind == _ffi.KIND_TENSOR and info.rank >= 0:
-        shape = tuple(info.shape[k] if info.shape[k] >= 0 else info.symbol[k].decode() if info.symbol[k] else "?"
+        shape = tuple(info.shape[k] if info.shape[k] >= 0 else info.symbol[k].decode("utf-8", "replace") if info.symbol[k] else "?"
                       for k in range(info.rank))
     dtype = BY_CODE[info.dtype].name if info.kind == _ffi.KIND_TENSOR and info.dtype in BY_CODE else ""
     return Value(info.name.decode("utf-8", "replace"), dtype, shape, info.type.decode("utf-8", "replace"))
@@ -57,9 +57,9 @@ class _Plan:
 # The quickest way to a writable array's address, which fails for others.
 _addressof, _from_buffer = C.addressof, C.c_char.from_buffer
 _session_run = _ffi.lib.tenon_session_run
-_WORD = re.compile(r"[^\W\d][\w.]*")
-# Words of a size's text that are no symbols.
-_FUNCTIONS = {"min", "max", "ceildiv", "floordiv", "mod", "div"}
+# The words of a size's text: symbols, quoted where they are no identifiers, with ? where only a run shows them; and functions.
+_WORD = re.compile(r"'[^']*'|\??[^\W\d][\w.]*")
+_FUNCTIONS = {"floor", "ceil", "mod", "min", "max", "bcast"}
 _live: "weakref.WeakSet[Session]" = weakref.WeakSet()
 
 
@@ -233,7 +233,7 @@ class Session:
         shapes = tuple(v.shape for v in views)
         model._check_ranges(shapes)
         for tensor, view in zip(self._in_list, views):
-            _describe(tensor, view)
+            describe(tensor, view)
         given = self._given(out)
         made = self._rooms(kind, given, self._shapes.get(shapes))
         try:
@@ -372,13 +372,6 @@ def _writable(array: Any, value: Value, want: Optional[DType]) -> View:
         raise InvalidError(f"out: output '{value.name}' is {value.type}, the array given for it is "
                            f"{view.dtype.name}{list(view.shape)}", value.name)
     return view
-
-
-def _describe(tensor: "_ffi.Tensor", view: View) -> None:
-    tensor.data, tensor.dtype, tensor.rank = view.address, view.dtype.code, len(view.shape)
-    tensor.bytes, tensor.owner = view.nbytes, None
-    for k, n in enumerate(view.shape):
-        tensor.shape[k] = n
 
 
 def after_fork() -> None:

@@ -6,18 +6,17 @@ usage: run.py [PATTERN...]      only tests whose name contains one of them
 Needs numpy, and a library (TENON_LIBRARY, or build/libtenon.so).  What else it lacks (torch, ml_dtypes, onnx, a C compiler, models)
 is skipped and said.  The last line is `N passed, N failed`.
 """
-import doctest, glob, importlib, os, pkgutil, sys, unittest
+import doctest, glob, importlib.util, os, pkgutil, sys, unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path[:0] = [os.path.join(ROOT, "python"), HERE]
-# Modules whose examples need a package that may not be there.
-NEEDS = {"tenon.torch_backend": "torch", "tenon.torch_export": "torch"}
+# Modules that need a package which may not be there, by how their names begin.
+NEEDS = {"tenon.torch_": "torch"}
 
 
 def lacks(name):
-    need = NEEDS.get(name)
-    return need is not None and importlib.util.find_spec(need) is None
+    return any(name.startswith(p) and importlib.util.find_spec(need) is None for p, need in NEEDS.items())
 
 
 def doctests():
