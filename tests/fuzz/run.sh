@@ -39,6 +39,8 @@ seed() {  # name, folder
       t=$(timeout 5 $tenon inspect --text "$f" 2>/dev/null) && printf '%s\n' "$t" >"$2/text-$(md5sum <"$f" | cut -c1-16)"
     done
   fi
+  # What stands inside PyTorch's archives, behind the byte that says what it is (torch.c).
+  [ "$1" = torch ] && python3 tests/fuzz/torch_seeds.py "$2" $SEED_BYTES_MAX "${places[@]}"
   # The plans of small compiled models, without the header in front.
   if [ "$1" = artifact ]; then
     tenon=build/tenon
