@@ -33,13 +33,14 @@ test-cross: ## CROSS (300) node tests of ONNX compiled for AArch64 and RISC-V, w
 	@$(MAKE) --no-print-directory -s all
 	@JOBS=$(JOBS) CROSS=$(CROSS) tests/run.py cross debian-cross
 
-test-torch: ## networks of PyTorch through ONNX, torch.export and TorchScript; installs PyTorch into build/venv-torch (2 GB)
+test-torch: ## torch.compile, ATen operators, and networks of PyTorch through ONNX, torch.export and TorchScript; installs PyTorch into build/venv-torch (2 GB)
 	@$(DEPS) build
 	@$(MAKE) --no-print-directory -s all
 	@[ -x build/venv-torch/bin/python ] || python3 -m venv build/venv-torch
 	@build/venv-torch/bin/pip -q install torch torchvision transformers onnx onnxscript numpy --extra-index-url https://download.pytorch.org/whl/cpu
+	@for kind in export decomposed trace; do build/venv-torch/bin/python tests/torch_ops.py build/tenon $$kind || exit 1; done
+	@build/venv-torch/bin/python tests/torch_compile_test.py
 	@build/venv-torch/bin/python tests/torch_networks.py build/tenon
-	@for kind in export decomposed trace; do build/venv-torch/bin/python tests/torch_ops.py build/tenon $$kind; done
 
 asan: ## build with AddressSanitizer and UndefinedBehaviorSanitizer, and run the unit tests
 	@$(DEPS) build fuzz

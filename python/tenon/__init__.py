@@ -8,6 +8,9 @@
 `Model.save` wrote.  Arrays are NumPy's or anything's with `__dlpack__`, and are not copied.
 """
 
+import os as _os
+import sys as _sys
+
 from . import _ffi
 from .errors import (
     CancelledError,
@@ -27,6 +30,10 @@ from .progress import Progress
 from .reference import run
 from .session import Session, Value
 from .tools import Target, graph, inspect, targets
+
+# In a checkout there is no entry point from which torch.compile knows the backend.
+if "torch" in _sys.modules and not _os.path.isdir(_os.path.join(_ffi.HERE, "lib")):
+    from . import torch_backend as _torch_backend
 
 __version__ = _ffi.lib.tenon_version().decode()
 __all__ = [

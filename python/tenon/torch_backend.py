@@ -16,10 +16,10 @@ import torch
 from torch.fx import GraphModule, Node
 
 from . import torch_export
-from .errors import TenonError, TenonWarning
+from .errors import TenonError, TenonWarning, UnsupportedError
 from .model import MATHS, PRECISIONS, Model
 from .torch_export import Unsupported, known, op_name, table_name
-from .torch_program import Frozen, Options, Runner, compile_text
+from .torch_program import Frozen, Options, Runner
 
 OPTIONS = {"target": "auto", "threads": 0, "precision": "f32", "math": "default", "optimize": 3, "cache": True}
 _said: Set[str] = set()
@@ -229,6 +229,66 @@ def _training(gm: GraphModule, _inputs: Sequence[Any]) -> Callable[..., Any]:
     return make_boxed_func(gm.forward)
 
 
+# ---- modules, without torch.compile ----
+
+
+def _axes(shape: Any) -> List[Tuple[int, Any]]:
+    """(axis, Dim) of one input's entry in dynamic_shapes."""
+    if isinstance(shape, Mapping):
+        return list(shape.items())
+    return list(enumerate(shape)) if isinstance(shape, (list, tuple)) else []
+
+
+def _symbol_names(values: Mapping[str, torch.Tensor], shapes: Any) -> Dict[Any, str]:
+    """What the caller calls the open sizes: the names of the Dims that torch.export was given."""
+    entries = shapes if isinstance(shapes, Mapping) else dict(zip(values, shapes or ()))
+    names: Dict[Any, str] = {}
+    for name, shape in entries.items():
+        for axis, dim in _axes(shape):
+            size = values[name].shape[axis] if name in values else None
+            if isinstance(size, torch.SymInt) and size.node.expr.is_Symbol and hasattr(dim, "__name__"):
+                names[size.node.expr] = dim.__name__
+    return names
+
+
+def compile_module(module: Any, *example: Any, dynamic_shapes: Any = None, strict: bool = False, **options: Any) -> Model:
+    """What `tenon.compile` does with a torch module and example inputs, or with an ExportedProgram.
+
+    The module is exported by torch.export; ``dynamic_shapes`` is passed on to it, and a ``Dim``'s name is that of the open size.
+
+    >>> import tenon
+    >>> m = tenon.compile(torch.nn.Linear(4, 2), torch.zeros(3, 4))
+    >>> m(torch.ones(3, 4)).shape
+    torch.Size([3, 2])
+    """
+    from .model import compile as compile_model
+    if isinstance(module, torch.export.ExportedProgram):
+        program = module
+    else:
+        args = example[0] if len(example) == 1 and isinstance(example[0], (tuple, list, Mapping)) else example
+        named = isinstance(args, Mapping)
+        with torch.no_grad():
+            program = torch.export.export(module.eval(), () if named else tuple(args), dict(args) if named else None,
+                                          dynamic_shapes=dynamic_shapes, strict=strict)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        program = program.run_decompositions(decompositions())
+    changed = [s.target for s in program.graph_signature.output_specs if s.target is not None]
+    if changed:
+        raise UnsupportedError(f"the module changes its state: {', '.join(map(str, changed))}; torch.compile(backend=\"tenon\") takes it")
+    weights = {**program.state_dict, **program.constants}
+    specs = program.graph_signature.input_specs
+    constants = {i: weights[s.target] for i, s in enumerate(specs) if s.target is not None and s.target in weights}
+    values = {n.name: n.meta.get("val") for i, n in enumerate(program.graph.find_nodes(op="placeholder")) if i not in constants}
+    rename = _symbol_names({k: v for k, v in values.items() if isinstance(v, torch.Tensor)}, dynamic_shapes)
+    try:
+        written = torch_export.Writer(program.graph_module, constants, True, rename).write()
+    except Unsupported as error:
+        raise UnsupportedError(f"the module cannot be written as a program: {error}") from error
+    kept = {name: w.contiguous() for name, w in written.weights.items()}
+    return compile_model(written.text, weights=kept, **options)
+
+
 def compile_fx(gm: GraphModule, example_inputs: Sequence[Any], options: Optional[Mapping[str, Any]] = None, **more: Any) -> Any:
     """The backend: ``torch.compile(model, backend="tenon", options={"threads": 2, "precision": "bf16"})``.
 
@@ -242,3 +302,13 @@ def compile_fx(gm: GraphModule, example_inputs: Sequence[Any], options: Optional
     chosen = _options({**(options or {}), **more})
     return aot_autograd(fw_compiler=_training, bw_compiler=_training, inference_compiler=lambda g, _: _inference(g, chosen),
                         decompositions=decompositions())(gm, example_inputs)
+
+
+def register() -> None:
+    """Makes "tenon" a backend of torch.compile where the package was not installed, whose entry point does the same."""
+    from torch._dynamo.backends.registry import list_backends, register_backend
+    if "tenon" not in list_backends(exclude_tags=None):
+        register_backend(compile_fx, "tenon")
+
+
+register()

@@ -9,7 +9,7 @@ import functools
 import json
 import math
 import operator
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import sympy
 import torch
@@ -85,6 +85,15 @@ def _unbacked(size: "torch.SymInt") -> bool:
     return any(str(s).startswith("u") for s in size.node.expr.free_symbols)
 
 
+def _changes_nothing(node: Node) -> bool:
+    """Whether an as_strided gives the tensor that it is given: strides of axes of one element mean nothing."""
+    if node.target is not torch.ops.aten.as_strided.default or len(node.args) > 3 or node.kwargs:
+        return False
+    x, y = node.args[0].meta["val"], node.meta["val"]
+    axes = [(tuple(s for n, s in zip(t.shape, t.stride()) if n != 1)) for t in (x, y)]
+    return x.shape == y.shape and axes[0] == axes[1] and not any(isinstance(s, torch.SymInt) for s in x.shape)
+
+
 def supported(node: Node) -> bool:
     """Whether the reader has the node's operator, for values that a program can have."""
     if node.op == "get_attr":
@@ -93,7 +102,7 @@ def supported(node: Node) -> bool:
         return False
     if not all(map(_fits, (v for a in node.all_input_nodes for v in _leaves(a.meta.get("val"))))):
         return False
-    if node.target is operator.getitem or node.target in NUMBER_OPS:
+    if node.target is operator.getitem or node.target in NUMBER_OPS or _changes_nothing(node):
         return True
     return isinstance(node.target, torch._ops.OpOverload) and known(table_name(node.target))
 
@@ -144,17 +153,22 @@ class Program(NamedTuple):
 
 
 class Writer:
-    """Writes one graph.  ``constants`` are tensors by the position of their argument: all others are inputs."""
+    """Writes one graph.  ``constants`` are tensors by the position of their argument: all others are inputs.
 
-    def __init__(self, gm: GraphModule, constants: Mapping[int, torch.Tensor]) -> None:
-        self.gm, self.constants = gm, constants
+    ``plain``: inputs and outputs are the graph's own, row by row, for callers that know nothing of the graph; ``rename`` gives symbols
+    other names.
+    """
+
+    def __init__(self, gm: GraphModule, constants: Mapping[int, torch.Tensor], plain: bool = False,
+                 rename: Optional[Mapping[sympy.Symbol, str]] = None) -> None:
+        self.gm, self.constants, self.plain = gm, constants, plain
+        self.rename = {s: sympy.Symbol(n, positive=True, integer=True) for s, n in (rename or {}).items()}
         self.names: Dict[Any, Any] = {}  # of a node's value, of one of its results, or the number that it is
         self.types: Dict[str, Any] = {}
         self.nodes: List[Dict[str, Any]] = []
         self.specs: List[Dict[str, Any]] = []
         self.inputs: List[Input] = []
         self.weights: Dict[str, torch.Tensor] = {}
-        self.symbols: Set[sympy.Symbol] = set()
         self.ranges: Dict[str, Any] = {}
         self.tables: Dict[Node, str] = {}  # weights that are inputs where rows are looked up
 
@@ -168,14 +182,14 @@ class Writer:
             return {"as_int": int(expr)}
         for symbol in expr.free_symbols:
             self.range_of(symbol, s.node.shape_env)
-        return {"as_expr": {"expr_str": sympy.srepr(expr)}}
+        return {"as_expr": {"expr_str": sympy.srepr(expr.xreplace(self.rename))}}
 
     def range_of(self, symbol: sympy.Symbol, env: Any) -> None:
-        bounds = env.var_to_range.get(symbol)
-        if bounds is None or symbol.name in self.ranges:
+        bounds, name = env.var_to_range.get(symbol), self.rename.get(symbol, symbol).name
+        if bounds is None or name in self.ranges:
             return
         low, high = (int(b) if b.is_finite and abs(b) < 2**62 else None for b in (bounds.lower, bounds.upper))
-        self.ranges[symbol.name] = {"min_val": low, "max_val": high}
+        self.ranges[name] = {"min_val": low, "max_val": high}
 
     def declare(self, name: str, value: torch.Tensor, shape: Sequence[Any]) -> None:
         if value.dtype not in SCALAR_TYPES:
@@ -190,7 +204,7 @@ class Writer:
         return name
 
     def tensor_input(self, name: str, at: int, value: torch.Tensor) -> str:
-        order = axes_in_memory(value)
+        order = None if self.plain else axes_in_memory(value)
         shape = list(value.shape) if order is None else [value.shape[k] for k in order]
         plain = name if order is None else f"{name}.lying"
         self.inputs.append(Input(at, value, order))
@@ -224,7 +238,7 @@ class Writer:
         tensor = self.constants[next(i for i, n in enumerate(self.gm.graph.find_nodes(op="placeholder")) if n is node)]
         looked_up = any(u.target is torch.ops.aten.embedding.default and u.args[0] is node and u.args[1].op != "get_attr"
                         for u in node.users)
-        return looked_up and tensor.numel() * tensor.element_size() >= TABLE_BYTES and tensor.is_contiguous()
+        return looked_up and not self.plain and tensor.numel() * tensor.element_size() >= TABLE_BYTES and tensor.is_contiguous()
 
     def number_input(self, at: int, node: Node, value: "torch.SymInt") -> None:
         """A size that is given besides its tensor: asked of the tensor, so that it is the same symbol."""
@@ -323,6 +337,8 @@ class Writer:
             self.names[node] = self.weight(node.name, tensor)
         elif node.target is operator.getitem:
             self.names[node] = self.value_of(node.args[0])[node.args[1]]
+        elif _changes_nothing(node):
+            self.names[node] = self.value_of(node.args[0])
         elif node.target in NUMBER_OPS:
             kind = "as_sym_bool" if isinstance(node.meta.get("val"), (bool, torch.SymBool)) else "as_sym_int"
             self.call(node.name, NUMBER_OPS[node.target], {"ab"[i]: self.argument(a) for i, a in enumerate(node.args)}, kind)
@@ -337,12 +353,12 @@ class Writer:
     def result(self, a: Any, positions: Mapping[Node, int]) -> Tuple[Output, Optional[Dict[str, Any]]]:
         if not isinstance(a, Node):
             return Output("value", a), None
-        if a in positions:
+        if a in positions and not self.plain:
             return Output("argument", positions[a]), None
         value = a.meta.get("val")
         if not isinstance(value, torch.Tensor):
             return Output("size", value), None
-        name, order = self.value_of(a), axes_in_memory(value)
+        name, order = self.value_of(a), None if self.plain else axes_in_memory(value)
         if order is not None:
             self.call(f"{name}.out", "torch.ops.aten.permute.default",
                       {"self": {"as_tensor": {"name": name}}, "dims": {"as_ints": list(order)}})

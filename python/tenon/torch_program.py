@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes as C
 import math
 import operator
+import os
 import weakref
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
@@ -23,6 +24,7 @@ from .torch_export import DTYPES, Input, Output, Program, Unsupported
 _run = _ffi.lib.tenon_session_run
 _is, _version_of = operator.is_, operator.attrgetter("_version")
 _empty = torch.empty
+_live: "weakref.WeakSet[Runner]" = weakref.WeakSet()
 
 
 class Options(NamedTuple):
@@ -121,7 +123,8 @@ class _Frame:
         options = _ffi.SessionOptions(struct_size=C.sizeof(_ffi.SessionOptions), threads=threads or torch.get_num_threads())
         check(_ffi.lib.tenon_session_create(program, C.byref(options), C.byref(handle), C.byref(self.error)), self.error)
         self.session = handle.value or 0
-        weakref.finalize(self, _ffi.free, "tenon_session_release", self.session).atexit = False
+        self.finalizer = weakref.finalize(self, _ffi.free, "tenon_session_release", self.session)
+        self.finalizer.atexit = False
         self.inputs, self.outputs = (_ffi.Tensor * max(nin, 1))(), (_ffi.Tensor * max(nout, 1))()
         self.refs, self.rooms = list(self.inputs)[:nin], list(self.outputs)[:nout]
         self.at = (self.session, C.addressof(self.inputs), nin, C.addressof(self.outputs), nout, None, C.addressof(self.error))
@@ -153,6 +156,7 @@ class Runner:
         self.numbers = size_function(numbers, written.inputs) if numbers else None
         self.plain = len(tensors) == len(written.outputs)
         self.frames: List[_Frame] = [self._frame()]
+        _live.add(self)
 
     def _frame(self) -> _Frame:
         frame = _Frame(self.program, len(self.taken), len(self.made), self.options.threads)
@@ -208,6 +212,18 @@ class Runner:
         give = {"tensor": lambda v: next(tensors), "size": lambda v: next(numbers), "argument": lambda v: args[v],
                 "value": lambda v: v}
         return [give[o.kind](o.value) for o in self.results]
+
+
+def _after_fork() -> None:
+    """In a child: the threads of its sessions are the parent's, so they are left as they are."""
+    for runner in list(_live):
+        for frame in runner.frames:
+            frame.finalizer.detach()
+        runner.frames = []
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def _is_open(value: torch.Tensor) -> bool:

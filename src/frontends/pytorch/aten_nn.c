@@ -155,20 +155,20 @@ static Node *attention_parts(AtenCall *c, Node *const *qkv, Node *mask, double s
     s = N(g, add, s, mask);
   return N(g, mat_mul, NA(g, softmax, (&(softmax_attrs){.axis = -1}), s), qkv[2]);
 }
-static void attention_row(AtenCall *c) {  // (q, k, v, mask?, dropout, causal, *, scale?, gqa)
+static Node *attention_of(AtenCall *c, int at_mask, int at_causal, int at_scale) {
   Graph *g = c->g;
-  Node *qkv[3] = {at_tensor(c, 0), at_tensor(c, 1), at_tensor(c, 2)}, *mask = at_tensor_opt(c, 3);
-  bool causal = at_bool(c, 5);
+  Node *qkv[3] = {at_tensor(c, 0), at_tensor(c, 1), at_tensor(c, 2)};
+  Node *mask = at_tensor_opt(c, at_mask);
+  bool causal = at_bool(c, at_causal);
   int rank = at_rank(c, qkv[0]);
-  if (g->status) return;
-  int64_t head = at_none(c, 6) ? at_known_dim(c, qkv[0], rank - 1) : 1;
-  double scale = at_none(c, 6) ? 1 / sqrt((double)MAX(head, 1)) : at_f64(c, 6);
+  if (g->status) return g->poison;
+  int64_t head = at_none(c, at_scale) ? at_known_dim(c, qkv[0], rank - 1) : 1;
+  double scale = at_none(c, at_scale) ? 1 / sqrt((double)MAX(head, 1)) : at_f64(c, at_scale);
   if (rank == 4) {
     attention_attrs at = {
         .is_causal = causal, .scale = scale, .left_window_size = -1, .right_window_size = -1};
     Node *src[] = {qkv[0], qkv[1], qkv[2], mask};
-    at_give(c, node_proj(g, node_new(g, OP_attention, mask ? 4 : 3, src, &at, 1, NULL), 0));
-    return;
+    return node_proj(g, node_new(g, OP_attention, mask ? 4 : 3, src, &at, 1, NULL), 0);
   }
   if (causal) {
     Node *sizes[] = {bt_dims(g, qkv[0], rank - 2, rank - 1),
@@ -177,7 +177,14 @@ static void attention_row(AtenCall *c) {  // (q, k, v, mask?, dropout, causal, *
     Node *low = node_new(g, OP_trilu, 1, &full, &(trilu_attrs){.upper = false}, 0, NULL);
     mask = bt_cast(g, low, DT_BOOL);
   }
-  at_give(c, attention_parts(c, qkv, mask, scale));
+  return attention_parts(c, qkv, mask, scale);
+}
+static void attention_row(AtenCall *c) {  // (q, k, v, mask?, dropout, causal, *, scale?, gqa)
+  at_give(c, attention_of(c, 3, 5, 6));
+}
+// (q, k, v, dropout, causal, *, mask?, scale?): what PyTorch has for processors; the second result is for gradients.
+static void attention_fused(AtenCall *c) {
+  at_give_all(c, 2, (Node *[]){attention_of(c, 5, 4, 6), NULL});
 }
 
 // One of the three projections, [batch, heads, time, size].
@@ -233,6 +240,7 @@ static const AtenRow rows[] = {
     {"_convolution.deprecated(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, int[] output_padding, SymInt groups, bool benchmark, bool deterministic, bool cudnn_enabled) -> Tensor", convolution, 0, NULL},
     {"_native_multi_head_attention(Tensor query, Tensor key, Tensor value, int embed_dim, int num_head, Tensor qkv_weight, Tensor qkv_bias, Tensor proj_weight, Tensor proj_bias, Tensor? mask=None, bool need_weights=True, bool average_attn_weights=True, int? mask_type=None) -> (Tensor, Tensor)", attention_layer, 0, NULL},
     {"scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0., bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor", attention_row, 0, NULL},
+    {"_scaled_dot_product_flash_attention_for_cpu(Tensor query, Tensor key, Tensor value, float dropout_p=0.0, bool is_causal=False, *, Tensor? attn_mask=None, float? scale=None) -> (Tensor, Tensor)", attention_fused, 0, NULL},
     // clang-format on
 };
 ATEN_TABLE(nn);
