@@ -3,6 +3,9 @@
 // A few processes are kept; a thread takes a free one for each kernel, or starts one.  A process that dies, hangs or answers
 // nonsense is killed and forgotten: the kernel fails with a message, and the next one gets a new process.
 //
+// A process that is forked while others compile begins without a pool: the processes are its parent's.  It has the ends of their pipes,
+// too, so that they may never see the end of their input: those no longer needed are killed, not left to finish.
+//
 // What is in the cache needs no process.  Its key is everything that the code follows from: the program tenon-codegen
 // itself, by its build id or its bytes, the machine and the kernel's text.
 #include "targets/llvm/codegen.h"
@@ -34,6 +37,7 @@ struct Codegen {
 
 // The process's own pool.
 static pthread_mutex_t shared_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_once_t shared_once = PTHREAD_ONCE_INIT;
 static Codegen *shared;
 static int64_t shared_users;
 
@@ -133,16 +137,26 @@ static bool still_used(Codegen *c) {
 void codegen_release(Codegen *c) {
   if (!c || still_used(c)) return;
   for (int i = 0; i < c->nidle; i++)
-    if (c->idle[i].pid) process_end(&c->idle[i], false);
+    if (c->idle[i].pid) process_end(&c->idle[i], true);
   pthread_mutex_destroy(&c->lock);
   mem_free(c, (int64_t)sizeof *c);
 }
+
+// In a forked child: another thread of the parent may have held the lock.
+static void forget_parents(void) {
+  pthread_mutex_init(&shared_lock, NULL);
+  shared = NULL;
+  shared_users = 0;
+}
+
+static void watch_forks(void) { (void)pthread_atfork(NULL, NULL, forget_parents); }
 
 tenon_status codegen_shared(int nprocesses, Diag *d, Codegen **out) {
   tenon_status s = TENON_OK;
   char folder[PATH_CAP];
   bool cache = cache_folder(folder, sizeof folder);
   CodegenOptions o = {.nprocesses = nprocesses, .cache = cache ? folder : NULL};
+  pthread_once(&shared_once, watch_forks);
   pthread_mutex_lock(&shared_lock);
   if (!shared) s = codegen_create(&o, d, &shared);
   if (!s) {
@@ -179,6 +193,9 @@ void codegen_adopt(Codegen *c, int i) {
   if (there) c->idle[0] = c->idle[i];
   c->nidle = there;
   c->nprocesses = 1;
+  if (!c->shared) return;
+  shared = c;
+  shared_users = 1;
 }
 
 void codegen_restart(Codegen *c, int i) {
@@ -216,7 +233,7 @@ static void give_process(Codegen *c, Process *p) {
   bool keep = c->nidle < c->nprocesses;
   if (keep) c->idle[c->nidle++] = *p;
   pthread_mutex_unlock(&c->lock);
-  if (!keep) process_end(p, false);
+  if (!keep) process_end(p, true);
 }
 
 static int send_request(Process *p, const CodeRequest *r, int64_t deadline) {

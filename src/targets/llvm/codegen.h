@@ -33,7 +33,7 @@ void codegen_release(Codegen *c);
 // The pool that this process has, with the user's cache: made for its first user, its processes ended with the last.  Who compiles many models keeps
 // a reference all the while, as starting a process takes longer than making code for a small kernel.
 MUST_USE tenon_status codegen_shared(int nprocesses, Diag *d, Codegen **out);
-// For a parent that forks: starts processes 0 to n - 1 ahead; in a child, codegen_adopt leaves the child process i and no other;
+// For a parent that forks: starts processes 0 to n - 1 ahead; in a child, codegen_adopt leaves the child process i and no other, and the pool;
 // codegen_restart replaces it when the child may have left it dead or in the middle of a kernel.
 MUST_USE tenon_status codegen_start(Codegen *c, int n, Diag *d);
 void codegen_adopt(Codegen *c, int i);

@@ -183,10 +183,14 @@ static bool send(const CodeReply *r) {
          !platform->write(1, r->bytes.p, r->bytes.n);
 }
 
+// False: no more of them.  That whoever asked is gone is no news for anybody.
 static bool serve_one(const uint8_t *head, Target *t) {
   CodeRequest r;
   int64_t size;
-  if (!request_parse(head, &r, &size)) return false;
+  if (!request_parse(head, &r, &size)) {
+    fputs("tenon-codegen: the stream holds no request\n", stderr);
+    return false;
+  }
   char *body = mem_alloc(size + 1);
   bool torn;
   if (!body) return false;
@@ -241,10 +245,7 @@ int main(int argc, char **argv) {
   uint8_t head[PROTOCOL_HEADER];
   bool torn = false;
   while (read_all(head, sizeof head, &torn))
-    if (!serve_one(head, &t)) {
-      fputs("tenon-codegen: the stream holds no request\n", stderr);
-      return 1;
-    }
+    if (!serve_one(head, &t)) return 1;
   if (t.tm) LLVMDisposeTargetMachine(t.tm);
   LLVMShutdown();
   return torn;
