@@ -11,6 +11,7 @@ from . import _ffi
 from .errors import (CancelledError, DeviceError, FileError, FormatError, InternalError, InvalidError, OutOfMemoryError, TenonError,
                      TenonWarning, UnsupportedError)
 from .model import Model, compile, load
+from .ort import InferenceSession
 from .profile import Profile
 from .progress import Progress
 from .reference import run
@@ -19,7 +20,7 @@ from .tools import Target, graph, inspect, targets
 
 __version__ = _ffi.lib.tenon_version().decode()
 __all__ = [
-    "CancelledError", "DeviceError", "FileError", "FormatError", "InternalError", "InvalidError", "Model",
+    "CancelledError", "DeviceError", "FileError", "FormatError", "InferenceSession", "InternalError", "InvalidError", "Model",
     "OutOfMemoryError", "Profile", "Progress", "Session", "Target", "TenonError", "TenonWarning", "UnsupportedError", "Value",
     "compile", "graph", "inspect", "load", "run", "targets",
 ]
