@@ -11,13 +11,20 @@ NETS      ?= build/nets
 ZOO       ?= build/zoo
 DEPS      := tools/install-deps.sh
 
-.PHONY: all demo test test-cross test-torch asan clang fuzz graph-fuzz format format-check docs nets bench-cpu install clean help
+.PHONY: all wheel demo test test-cross test-torch asan clang fuzz graph-fuzz format format-check docs nets bench-cpu install clean help
 .DEFAULT_GOAL := all
 
 all: ## build the program and the libraries: build/tenon, build/libtenon.so, build/libtenon.a
 	@$(DEPS) build
 	@cmake --preset release >/dev/null
 	@cmake --build --preset release -j$(JOBS)
+
+wheel: ## the Python package: build/wheel/tenon-*.whl, with LLVM linked into the tenon-codegen that is in it
+	@$(DEPS) build wheel
+	@$(MAKE) --no-print-directory -s all
+	@cmake -S . -B build/wheel-build -G Ninja -DCMAKE_BUILD_TYPE=Release -DTENON_LLVM_STATIC=ON >/dev/null
+	@cmake --build build/wheel-build -j$(JOBS) --target tenon-codegen
+	@tools/wheel.py
 
 demo: ## compile a real trained model, run it on real input, measure it, make a program of it (FILES="..." asks it about those files)
 	@$(DEPS) build demo

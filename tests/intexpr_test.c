@@ -150,6 +150,8 @@ TEST(intexpr_min_max_bcast) {
   expect_same(p, "bcast(min(512, a), a)", "a");
   expect_same(p, "bcast(min(a, b), bcast(a, c))", "bcast(min(a, b), bcast(a, c))");
   expect_same(p, "bcast(a + 2, b)", "a + 2");
+  expect_same(p, "bcast(b, 2*floor((a + 31)/32))", "2*floor((a + 31)/32)");  // even, so not 1
+  expect_same(p, "bcast(3*a + 1, b)", "bcast(b, 3*a + 1)");
   arena_deinit(&f.arena);
 }
 

@@ -25,6 +25,7 @@ from .errors import (
     UnsupportedError,
 )
 from .model import Model, compile, load
+from .ort import InferenceSession
 from .profile import Profile
 from .progress import Progress
 from .reference import run
@@ -41,6 +42,7 @@ __all__ = [
     "DeviceError",
     "FileError",
     "FormatError",
+    "InferenceSession",
     "InternalError",
     "InvalidError",
     "Model",

@@ -349,7 +349,7 @@ Dim ie_bcast(IntPool *p, Dim a, Dim b) {
   if (!collect(&l, IE_BCAST, a) || !collect(&l, IE_BCAST, b)) return p->poison;
   sort_unique(&l);
   for (int i = 0; i < l.n; i++)
-    if (l.v[i]->lo > 1) return l.v[i];
+    if (ie_eq(p, l.v[i], p->one) == NO) return l.v[i];
   for (int i = 0; i < l.n;) {
     if (bounded_twin(&l, i)) {
       l.n--;

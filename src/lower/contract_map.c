@@ -163,8 +163,11 @@ static int64_t item(Ints l, int i, int64_t otherwise) { return l.n ? l.v[i] : ot
 static bool pad_before(const conv_attrs *at, const ContractAxis *s, int d, int64_t *lo) {
   *lo = at->auto_pad == PAD_NOTSET ? item(at->pads, d, 0) : 0;
   if (at->auto_pad == PAD_NOTSET || at->auto_pad == PAD_VALID) return true;
-  if (!ie_is_const(s->in) || !ie_is_const(s->out)) return false;
-  int64_t need = (s->out->value - 1) * s->stride + (s->kernel - 1) * s->dilation + 1 - s->in->value;
+  int64_t need = (s->kernel - 1) * s->dilation;  // where windows lie side by side, whatever the size
+  if (s->stride != 1) {
+    if (!ie_is_const(s->in) || !ie_is_const(s->out)) return false;
+    need += (s->out->value - 1) * s->stride + 1 - s->in->value;
+  }
   if (need < 0) need = 0;
   *lo = at->auto_pad == PAD_SAME_UPPER ? need / 2 : need - need / 2;
   return true;

@@ -7,13 +7,14 @@
 // too, so that they may never see the end of their input: those no longer needed are killed, not left to finish.
 //
 // What is in the cache needs no process.  Its key is everything that the code follows from: the program tenon-codegen
-// itself, by its bytes, the machine and the kernel's text.
+// itself, by its build id or its bytes, the machine and the kernel's text.
 #include "targets/llvm/codegen.h"
 
 #include "base/platform.h"
 #include "base/process.h"
 #include "base/cache.h"
 
+#include <elf.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -40,13 +41,52 @@ static pthread_once_t shared_once = PTHREAD_ONCE_INIT;
 static Codegen *shared;
 static int64_t shared_users;
 
-// The program's own bytes tell one build from another; they name the LLVM that it was built for.
+static bool within(const File *f, uint64_t at, uint64_t n) {
+  return at <= (uint64_t)f->size && n <= (uint64_t)f->size - at;
+}
+
+// The build id among the notes of a segment: the linker's hash of all that it has written.
+static Str build_id_in(const File *f, const Elf64_Phdr *h) {
+  uint64_t at = h->p_offset, end = h->p_offset + h->p_filesz;
+  Elf64_Nhdr n;
+  while (within(f, h->p_offset, h->p_filesz) && end - at >= sizeof n) {
+    memcpy(&n, f->bytes + at, sizeof n);
+    uint64_t name = at + sizeof n, desc = name + (((uint64_t)n.n_namesz + 3) & ~(uint64_t)3);
+    uint64_t next = desc + (((uint64_t)n.n_descsz + 3) & ~(uint64_t)3);
+    if (next > end) break;
+    if (n.n_type == NT_GNU_BUILD_ID && n.n_namesz == 4 && !memcmp(f->bytes + name, "GNU", 4))
+      return (Str){(const char *)f->bytes + desc, (int64_t)n.n_descsz};
+    at = next;
+  }
+  return (Str){0};
+}
+
+static Str build_id(const File *f) {
+  Elf64_Ehdr e;
+  Elf64_Phdr h;
+  Str id = {0};
+  if (!within(f, 0, sizeof e)) return id;
+  memcpy(&e, f->bytes, sizeof e);
+  if (memcmp(e.e_ident, ELFMAG, SELFMAG) || e.e_ident[EI_CLASS] != ELFCLASS64 ||
+      e.e_phentsize != sizeof h)
+    return id;
+  for (uint64_t i = 0; i < e.e_phnum && within(f, e.e_phoff, (i + 1) * sizeof h) && !id.n; i++) {
+    memcpy(&h, f->bytes + e.e_phoff + i * sizeof h, sizeof h);
+    if (h.p_type == PT_NOTE) id = build_id_in(f, &h);
+  }
+  return id;
+}
+
+// The program's own bytes tell one build from another; they name the LLVM that it was built for.  A build id of 16 bytes
+// or more stands for them: a program that has LLVM inside takes longer to read than a small model to compile.
 static tenon_status identify(Codegen *c, Diag *d) {
   File f;
   TRY(file_open(c->program, &f, d));
+  Str id = build_id(&f);
+  if (id.n < 16) id = (Str){(const char *)f.bytes, f.size};
   snprintf(c->identity, sizeof c->identity, "%016llx%016llx",
-           (unsigned long long)hash_bytes(f.bytes, f.size, 1),
-           (unsigned long long)hash_bytes(f.bytes, f.size, 2));
+           (unsigned long long)hash_bytes(id.p, id.n, 1),
+           (unsigned long long)hash_bytes(id.p, id.n, 2));
   file_close(&f);
   return TENON_OK;
 }
