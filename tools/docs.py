@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """docs.py -- writes the generated pages of docs/, or with --check says which are out of date.
 
-The pages come from the program's own tables, and the manual page of the C interface from its header, so that they cannot say
-anything else than those do.  --check also
+The pages come from the program's own tables, the manual page of the C interface from its header, and the reference of
+the Python package from its docstrings, so that they cannot say anything else than those do.  --check also
 looks at the links of every Markdown file: a link to a file must lead to one.
 """
 import os, re, subprocess, sys
 
-import manpage
+import manpage, pypage
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 PROGRAM = os.path.join(ROOT, "build", "tenon")
@@ -49,6 +49,7 @@ def pages():
     for page, args in PAGES.items():
         yield page, generated(args) if os.path.exists(PROGRAM) else None, f"tenon {' '.join(args)}"
     yield "docs/man/tenon.3", manpage.page(os.path.join(ROOT, "include", "tenon", "tenon.h")), "tools/manpage.py"
+    yield "docs/reference/python.md", pypage.page(os.path.join(ROOT, "python", "tenon")), "tools/pypage.py"
 
 
 def main():

@@ -6,7 +6,7 @@ usage: run.py [PATTERN...]      only tests whose name contains one of them
 Needs numpy, and a library (TENON_LIBRARY, or build/libtenon.so).  What else it lacks (torch, ml_dtypes, onnx, a C compiler, models)
 is skipped and said.  The last line is `N passed, N failed`.
 """
-import doctest, glob, importlib.util, os, pkgutil, sys, unittest
+import doctest, glob, importlib.util, os, pkgutil, re, sys, unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
@@ -25,7 +25,8 @@ def doctests():
         if info.name.endswith("__main__") or lacks(info.name): continue
         yield doctest.DocTestSuite(importlib.import_module(info.name))
     guide = os.path.join(ROOT, "docs", "python.md")
-    if os.path.exists(guide): yield doctest.DocFileSuite(guide, module_relative=False)
+    text = re.sub(r"^```.*$", "", open(guide, encoding="utf-8").read(), flags=re.M)  # fences are no output
+    yield doctest.DocTestCase(doctest.DocTestParser().get_doctest(text, {}, "python.md", guide, 0))
 
 
 def flat(suite):
