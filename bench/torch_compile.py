@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """torch_compile.py [NAME...] -- torch.compile with Tenon, with Inductor, and without: times of a call and of compiling.
 
-Needs PyTorch, torchvision and transformers.  Each network has a process of its own with empty caches; a trivial function is compiled
-by each beforehand, so that imports and what a compiler starts once are not counted.  Calls take turns in one loop, and medians are compared.
+Needs PyTorch, torchvision and transformers.  Each network has a process of its own with empty caches; a trivial
+function is compiled by each beforehand, so that imports and what a compiler starts once are not counted.  Calls take
+turns in one loop, and medians are compared.
 """
 from __future__ import annotations
 
@@ -76,16 +77,22 @@ def measure(name: str, turns: int, limit: float, threads: int, freezing: bool) -
 
 
 def table(results: List[Dict[str, Any]]) -> str:
-    rows = ["| network | tenon ms | inductor ms | eager ms | over inductor | compile s | inductor s | part | error | programs |",
-            "|---|---|---|---|---|---|---|---|---|---|"]
+    rows = [
+        "| network | tenon ms | inductor ms | eager ms | over inductor | compile s | inductor s | part | error | "
+        "programs |",
+        "|---|---|---|---|---|---|---|---|---|---|"
+    ]
     speed, part = [], []
     for r in results:
         ms, c = r["ms"], r["compile"]
         speed.append(ms["inductor"]["median"] / ms["tenon"]["median"])
         part.append(c["tenon"] / c["inductor"])
-        cells = [f"{ms[k]['median']:.1f} ({ms[k]['low']:.1f}-{ms[k]['high']:.1f})" for k in ("tenon", "inductor", "eager")]
-        rows.append(f"| {r['network']} | {' | '.join(cells)} | {speed[-1]:.2f} | {c['tenon']:.1f} | {c['inductor']:.1f} | "
-                    f"{part[-1]:.2f} | {r['error']['tenon']:.1e} | {r['graphs']} |")
+        cells = [
+            f"{ms[k]['median']:.1f} ({ms[k]['low']:.1f}-{ms[k]['high']:.1f})" for k in ("tenon", "inductor", "eager")
+        ]
+        rows.append(
+            f"| {r['network']} | {' | '.join(cells)} | {speed[-1]:.2f} | {c['tenon']:.1f} | {c['inductor']:.1f} | "
+            f"{part[-1]:.2f} | {r['error']['tenon']:.1e} | {r['graphs']} |")
     mean = [math.exp(statistics.fmean(map(math.log, v))) for v in (speed, part)]
     rows.append(f"| geomean | | | | {mean[0]:.2f} | | | {mean[1]:.2f} | | |")
     return "\n".join(rows)
@@ -108,10 +115,21 @@ def main() -> int:
     results = []
     for name in a.names or torch_zoo.NETWORKS:
         with tempfile.TemporaryDirectory() as caches:
-            env = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": caches + "/inductor", "XDG_CACHE_HOME": caches, "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1"}
+            env = {
+                **os.environ, "TORCHINDUCTOR_CACHE_DIR": caches + "/inductor",
+                "XDG_CACHE_HOME": caches,
+                "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1"
+            }
             more = ["--freezing"] if a.freezing else []
-            p = subprocess.run([sys.executable, __file__, "--one", name, "--turns", str(a.turns), "--limit", str(a.limit), "--threads",
-                                str(a.threads), *more], env=env, capture_output=True, text=True)
+            p = subprocess.run([
+                sys.executable, __file__, "--one", name, "--turns",
+                str(a.turns), "--limit",
+                str(a.limit), "--threads",
+                str(a.threads), *more
+            ],
+                               env=env,
+                               capture_output=True,
+                               text=True)
         if p.returncode:
             print(f"{name}: {p.stderr.strip()[-2000:]}", file=sys.stderr)
             return 1

@@ -1,4 +1,4 @@
-"""torch_zoo.py -- the networks that torch.compile is measured and tested on: torchvision's and transformers' own code, random weights.
+"""torch_zoo.py -- networks of torchvision and transformers, with random weights, for torch.compile.
 
 Each entry gives the module, in eval mode, and its keyword inputs.
 """

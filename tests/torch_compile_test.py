@@ -24,7 +24,8 @@ WITHIN = 1e-4
 def error(got, want):
     """The largest difference as a share of the largest element; infinite where type or shape differ."""
     if got.shape != want.shape or got.dtype != want.dtype: return float("inf")
-    return float((got.double() - want.double()).abs().max() / want.double().abs().max().clamp(min=1e-30)) if want.numel() else 0.0
+    if not want.numel(): return 0.0
+    return float((got.double() - want.double()).abs().max() / want.double().abs().max().clamp(min=1e-30))
 
 
 class Small(torch.nn.Module):
@@ -109,6 +110,16 @@ class Backend(Case):
         texts = [str(w.message) for w in said if issubclass(w.category, tenon.TenonWarning)]
         self.assertEqual(sum("_linalg_eigh" in t for t in texts), 1, texts)
         self.assertEqual([g.programs for g in backend.graphs], [2])
+
+    def test_refused_arguments(self):
+        """An operator of the table with arguments that it does not take: the rest is compiled all the same."""
+        def f(x):
+            return (torch.sort(x.exp() + 1, 0)[0] * 2).half().cumsum(0, dtype=torch.float64) + torch.rand_like(x) * 0
+
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            self.same(f, torch.randn(5, 5))
+        self.assertTrue(any("rand" in str(w.message) for w in said))
 
     def test_gradients(self):
         m, other = Small(), Small()

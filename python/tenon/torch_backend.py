@@ -1,16 +1,17 @@
 """``torch.compile(model, backend="tenon")``, and ``tenon.compile`` of a torch module.
 
-Dynamo's graph goes through AOTAutograd, which makes it functional and of ATen operators; composite operators that Tenon's table has stay
-whole.  The graph is written as a program (torch_export.py) and compiled at the first call, when the weights are there.  What the table
-lacks is left to PyTorch: the graph is cut around it, and each operator is named once in a warning.  Inference alone: a graph that needs
-gradients runs as PyTorch runs it.
+Dynamo's graph goes through AOTAutograd, which makes it functional and of ATen operators; composite operators that
+Tenon's table has stay whole.  The graph is written as a program (torch_export.py) and compiled at the first call,
+when the weights are there.  What the table lacks is left to PyTorch: the graph is cut around it, and each operator is
+named once in a warning.  Inference alone: a graph that needs gradients runs as PyTorch runs it.
 """
 from __future__ import annotations
 
+import collections
 import re
 import threading
 import warnings
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, Deque, Dict, List, Mapping, Optional, Sequence, Set, Tuple
 
 import torch
 from torch.fx import GraphModule, Node
@@ -37,7 +38,8 @@ def _options(given: Mapping[str, Any]) -> Options:
     if wrong:
         raise ValueError(f"tenon has no option {', '.join(sorted(wrong))}; it has {', '.join(OPTIONS)}")
     o = {**OPTIONS, **given}
-    return Options(o["target"], o["threads"] or 0, PRECISIONS[o["precision"]], MATHS[o["math"]], o["optimize"] or -1, bool(o["cache"]))
+    return Options(o["target"], o["threads"] or 0, PRECISIONS[o["precision"]], MATHS[o["math"]], o["optimize"] or -1,
+                   bool(o["cache"]))
 
 
 def decompositions() -> Dict[Any, Callable[..., Any]]:
@@ -51,8 +53,7 @@ def decompositions() -> Dict[Any, Callable[..., Any]]:
 
 def _runs_alone(gm: GraphModule) -> bool:
     """Whether there is nothing to compute: sizes, views and results that are arguments."""
-    return not any(n.op == "call_function" and isinstance(n.target, torch._ops.OpOverload) and
-                   isinstance(n.meta.get("val"), (torch.Tensor, list, tuple)) for n in gm.graph.nodes)
+    return not any(n.op == "call_function" and _computes(n) for n in gm.graph.nodes)
 
 
 class Cut:
@@ -93,7 +94,7 @@ class Cut:
             return _interpret(self.gm)
         self.programs = 1
         written = torch_export.write(self.gm, {i: args[i] for i in self.static})
-        return Runner(written, args, self.options)
+        return Runner(written, self.options)
 
     def _parts(self, args: Sequence[Any]) -> Callable[[Sequence[Any]], Any]:
         from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
@@ -105,7 +106,9 @@ class Cut:
         support = create_op_support(lambda _, node: self.supports(node))
         cut = CapabilityBasedPartitioner(copy, support, allows_single_node_partition=True)
         fused = cut.fuse_partitions([p for p in cut.propose_partitions() if _worth(p)])
-        weights = [args[i] if i in self.static else None for i, _ in enumerate(self.gm.graph.find_nodes(op="placeholder"))]
+        weights = [
+            args[i] if i in self.static else None for i, _ in enumerate(self.gm.graph.find_nodes(op="placeholder"))
+        ]
         self.programs = 0
         for node in list(fused.graph.nodes):
             if node.op == "call_module":
@@ -114,14 +117,14 @@ class Cut:
         return lambda a: fused(*a)
 
     def _replace(self, fused: GraphModule, node: Node, weights: Sequence[Any]) -> None:
-        """A part of the graph by a function that is compiled at its first call."""
+        """A part of the graph by a program."""
         inner = getattr(fused, node.target)
-        outer = fused.graph.find_nodes(op="placeholder")
-        place = {n: i for i, n in enumerate(outer)}
-        constants = {k: weights[place[a]] for k, a in enumerate(node.args) if a in place and weights[place[a]] is not None}
+        place = {n: i for i, n in enumerate(fused.graph.find_nodes(op="placeholder"))}
+        given = [weights[place[a]] if a in place else None for a in node.args]
+        written = torch_export.write(inner, {k: w for k, w in enumerate(given) if w is not None})
         self.programs += 1
-        part = _Part(inner, constants, self.options)
-        setattr(fused, node.target, part)
+        single = not isinstance(inner.graph.output_node().args[0], (tuple, list))
+        setattr(fused, node.target, _Part(Runner(written, self.options), single))
 
 
 def _copied(gm: GraphModule) -> torch.fx.Graph:
@@ -130,35 +133,31 @@ def _copied(gm: GraphModule) -> torch.fx.Graph:
     return graph
 
 
+def _computes(node: Node) -> bool:
+    """Not a size, a view or a part of a tuple."""
+    is_op = isinstance(node.target, torch._ops.OpOverload) and not node.target.is_view
+    return is_op and isinstance(node.meta.get("val"), (torch.Tensor, tuple, list))
+
+
 def _worth(partition: Any) -> bool:
-    """More than sizes and views: something is computed."""
-    return sum(isinstance(n.target, torch._ops.OpOverload) and isinstance(n.meta.get("val"), (torch.Tensor, tuple, list)) and
-               not n.target.is_view for n in partition.nodes) > 1
+    """One operator alone is PyTorch's as well."""
+    return sum(map(_computes, partition.nodes)) > 1
 
 
 class _Part(torch.nn.Module):
-    """A partition as a module of the graph around it."""
+    """A program as a module of the graph around it."""
 
-    def __init__(self, inner: GraphModule, constants: Mapping[int, torch.Tensor], options: Options) -> None:
+    def __init__(self, runner: Runner, single: bool) -> None:
         super().__init__()
-        self.single = not isinstance(inner.graph.output_node().args[0], (tuple, list))
-        self.__dict__.update(inner=inner, constants=constants, options=options, run=None)
+        self.runner, self.single = runner, single
 
     def forward(self, *args: Any) -> Any:
-        if self.run is None:
-            self.__dict__["run"] = self._compiled(args)
-        made = self.run(args)
-        return made[0] if self.single and isinstance(made, (list, tuple)) else made
-
-    def _compiled(self, args: Sequence[Any]) -> Callable[[Sequence[Any]], Any]:
-        try:
-            return Runner(torch_export.write(self.inner, self.constants), args, self.options)
-        except (TenonError, Unsupported) as error:
-            _say(f"tenon: a part of a graph is left to PyTorch: {error}")
-            return _interpret(self.inner)
+        made = self.runner(args)
+        return made[0] if self.single else made
 
 
 def _interpret(gm: GraphModule) -> Callable[[Sequence[Any]], Any]:
+
     def run(args: Sequence[Any]) -> Any:
         return gm(*args)
 
@@ -167,12 +166,8 @@ def _interpret(gm: GraphModule) -> Callable[[Sequence[Any]], Any]:
 
 # ---- the backend ----
 
-
-class Graphs(List[Cut]):
-    """Every graph that was compiled since the last `clear`, for tests and for looking."""
-
-
-graphs = Graphs()
+# The graphs that were compiled lately, for tests and for looking.
+graphs: "Deque[Cut]" = collections.deque(maxlen=64)
 _lock = threading.Lock()
 
 
@@ -225,7 +220,8 @@ def _static_inputs() -> Tuple[Sequence[int], Set[int]]:
 
 def _training(gm: GraphModule, _inputs: Sequence[Any]) -> Callable[..., Any]:
     from functorch.compile import make_boxed_func
-    _say("tenon: a graph that needs gradients is left to PyTorch; inference goes under torch.no_grad() or torch.inference_mode()")
+    _say("tenon: a graph that needs gradients is left to PyTorch; "
+         "inference goes under torch.no_grad() or torch.inference_mode()")
     return make_boxed_func(gm.forward)
 
 
@@ -251,10 +247,15 @@ def _symbol_names(values: Mapping[str, torch.Tensor], shapes: Any) -> Dict[Any, 
     return names
 
 
-def compile_module(module: Any, *example: Any, dynamic_shapes: Any = None, strict: bool = False, **options: Any) -> Model:
+def compile_module(module: Any,
+                   *example: Any,
+                   dynamic_shapes: Any = None,
+                   strict: bool = False,
+                   **options: Any) -> Model:
     """What `tenon.compile` does with a torch module and example inputs, or with an ExportedProgram.
 
-    The module is exported by torch.export; ``dynamic_shapes`` is passed on to it, and a ``Dim``'s name is that of the open size.
+    The module is exported by torch.export; ``dynamic_shapes`` is passed on to it, and a ``Dim``'s name is that of the
+    open size.
 
     >>> import tenon
     >>> m = tenon.compile(torch.nn.Linear(4, 2), torch.zeros(3, 4))
@@ -268,18 +269,24 @@ def compile_module(module: Any, *example: Any, dynamic_shapes: Any = None, stric
         args = example[0] if len(example) == 1 and isinstance(example[0], (tuple, list, Mapping)) else example
         named = isinstance(args, Mapping)
         with torch.no_grad():
-            program = torch.export.export(module.eval(), () if named else tuple(args), dict(args) if named else None,
-                                          dynamic_shapes=dynamic_shapes, strict=strict)
+            program = torch.export.export(module.eval(), () if named else tuple(args),
+                                          dict(args) if named else None,
+                                          dynamic_shapes=dynamic_shapes,
+                                          strict=strict)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         program = program.run_decompositions(decompositions())
     changed = [s.target for s in program.graph_signature.output_specs if s.target is not None]
     if changed:
-        raise UnsupportedError(f"the module changes its state: {', '.join(map(str, changed))}; torch.compile(backend=\"tenon\") takes it")
+        raise UnsupportedError(
+            f"the module changes its state: {', '.join(map(str, changed))}; torch.compile(backend=\"tenon\") takes it")
     weights = {**program.state_dict, **program.constants}
     specs = program.graph_signature.input_specs
     constants = {i: weights[s.target] for i, s in enumerate(specs) if s.target is not None and s.target in weights}
-    values = {n.name: n.meta.get("val") for i, n in enumerate(program.graph.find_nodes(op="placeholder")) if i not in constants}
+    values = {
+        n.name: n.meta.get("val")
+        for i, n in enumerate(program.graph.find_nodes(op="placeholder")) if i not in constants
+    }
     rename = _symbol_names({k: v for k, v in values.items() if isinstance(v, torch.Tensor)}, dynamic_shapes)
     try:
         written = torch_export.Writer(program.graph_module, constants, True, rename).write()
@@ -289,7 +296,10 @@ def compile_module(module: Any, *example: Any, dynamic_shapes: Any = None, stric
     return compile_model(written.text, weights=kept, **options)
 
 
-def compile_fx(gm: GraphModule, example_inputs: Sequence[Any], options: Optional[Mapping[str, Any]] = None, **more: Any) -> Any:
+def compile_fx(gm: GraphModule,
+               example_inputs: Sequence[Any],
+               options: Optional[Mapping[str, Any]] = None,
+               **more: Any) -> Any:
     """The backend: ``torch.compile(model, backend="tenon", options={"threads": 2, "precision": "bf16"})``.
 
     >>> import tenon.torch_backend as backend
@@ -300,7 +310,9 @@ def compile_fx(gm: GraphModule, example_inputs: Sequence[Any], options: Optional
     """
     from torch._dynamo.backends.common import aot_autograd
     chosen = _options({**(options or {}), **more})
-    return aot_autograd(fw_compiler=_training, bw_compiler=_training, inference_compiler=lambda g, _: _inference(g, chosen),
+    return aot_autograd(fw_compiler=_training,
+                        bw_compiler=_training,
+                        inference_compiler=lambda g, _: _inference(g, chosen),
                         decompositions=decompositions())(gm, example_inputs)
 
 

@@ -1,7 +1,8 @@
 """An FX graph of ATen operators as torch.export's JSON, which Tenon's reader takes with its weights by address.
 
-The graph is functional, as AOTAutograd and torch.export make it; every value has its fake tensor in ``meta["val"]``.  Tensors that lie
-in another dense order than row by row (channels last) come and go as they lie, under a permutation of their axes, so that nothing is copied.
+The graph is functional, as AOTAutograd and torch.export make it; every value has its fake tensor in ``meta["val"]``. 
+Tensors that lie in another dense order than row by row (channels last) come and go as they lie, under a permutation
+of their axes, so that nothing is copied.
 """
 from __future__ import annotations
 
@@ -20,15 +21,41 @@ from . import _ffi
 SCHEMA = {"major": 8, "minor": 8}
 # Numbers of dtypes in the schema, which are not PyTorch's own.
 SCALAR_TYPES = {
-    torch.uint8: 1, torch.int8: 2, torch.int16: 3, torch.int32: 4, torch.int64: 5, torch.float16: 6, torch.float32: 7,
-    torch.float64: 8, torch.complex64: 10, torch.complex128: 11, torch.bool: 12, torch.bfloat16: 13, torch.uint16: 28,
-    torch.float8_e4m3fn: 29, torch.float8_e5m2: 30, torch.float8_e4m3fnuz: 31, torch.float8_e5m2fnuz: 32,
+    torch.uint8: 1,
+    torch.int8: 2,
+    torch.int16: 3,
+    torch.int32: 4,
+    torch.int64: 5,
+    torch.float16: 6,
+    torch.float32: 7,
+    torch.float64: 8,
+    torch.complex64: 10,
+    torch.complex128: 11,
+    torch.bool: 12,
+    torch.bfloat16: 13,
+    torch.uint16: 28,
+    torch.float8_e4m3fn: 29,
+    torch.float8_e5m2: 30,
+    torch.float8_e4m3fnuz: 31,
+    torch.float8_e5m2fnuz: 32,
 }
 # tenon_dtype of what a tensor can have.
 DTYPES = {
-    torch.float32: 1, torch.uint8: 2, torch.int8: 3, torch.uint16: 4, torch.int16: 5, torch.int32: 6, torch.int64: 7, torch.bool: 9,
-    torch.float16: 10, torch.float64: 11, torch.bfloat16: 16, torch.float8_e4m3fn: 17, torch.float8_e4m3fnuz: 18,
-    torch.float8_e5m2: 19, torch.float8_e5m2fnuz: 20,
+    torch.float32: 1,
+    torch.uint8: 2,
+    torch.int8: 3,
+    torch.uint16: 4,
+    torch.int16: 5,
+    torch.int32: 6,
+    torch.int64: 7,
+    torch.bool: 9,
+    torch.float16: 10,
+    torch.float64: 11,
+    torch.bfloat16: 16,
+    torch.float8_e4m3fn: 17,
+    torch.float8_e4m3fnuz: 18,
+    torch.float8_e5m2: 19,
+    torch.float8_e5m2fnuz: 20,
 }
 # Arithmetic on sizes that the reader has.
 NUMBER_OPS = {
@@ -66,7 +93,8 @@ def table_name(target: Any) -> str:
 
 def op_name(node: Node) -> str:
     """What a warning calls the operator of a node."""
-    return str(node.target) if isinstance(node.target, torch._ops.OpOverload) else getattr(node.target, "__name__", str(node.target))
+    return str(node.target) if isinstance(node.target, torch._ops.OpOverload) else getattr(
+        node.target, "__name__", str(node.target))
 
 
 def _leaves(value: Any) -> List[Any]:
@@ -107,7 +135,8 @@ def supported(node: Node) -> bool:
     return isinstance(node.target, torch._ops.OpOverload) and known(table_name(node.target))
 
 
-def _hint(size: Any) -> int:
+def hint(size: Any) -> int:
+    """A size as a number: an open one as it was when it was traced."""
     return int(size.node.hint) if isinstance(size, torch.SymInt) else int(size)
 
 
@@ -119,7 +148,7 @@ def axes_in_memory(value: torch.Tensor) -> Optional[Tuple[int, ...]]:
     >>> axes_in_memory(torch.empty(2, 3, 4, 5).to(memory_format=torch.channels_last))
     (0, 2, 3, 1)
     """
-    sizes, strides = [_hint(s) for s in value.shape], [_hint(s) for s in value.stride()]
+    sizes, strides = [hint(s) for s in value.shape], [hint(s) for s in value.stride()]
     order = sorted(range(len(sizes)), key=lambda k: (-strides[k], k))
     expected = 1
     for k in reversed(order):
@@ -138,7 +167,7 @@ class Input(NamedTuple):
 
 
 class Output(NamedTuple):
-    """A result for the caller: of the program ("tensor"), one of the arguments, a number, or one that sizes give ("size")."""
+    """A result: of the program ("tensor"), one of the arguments, a number, or one that sizes give ("size")."""
     kind: str
     value: Any
     order: Optional[Tuple[int, ...]] = None
@@ -155,11 +184,14 @@ class Program(NamedTuple):
 class Writer:
     """Writes one graph.  ``constants`` are tensors by the position of their argument: all others are inputs.
 
-    ``plain``: inputs and outputs are the graph's own, row by row, for callers that know nothing of the graph; ``rename`` gives symbols
-    other names.
+    ``plain``: inputs and outputs are the graph's own, row by row, for callers that know nothing of the graph;
+    ``rename`` gives symbols other names.
     """
 
-    def __init__(self, gm: GraphModule, constants: Mapping[int, torch.Tensor], plain: bool = False,
+    def __init__(self,
+                 gm: GraphModule,
+                 constants: Mapping[int, torch.Tensor],
+                 plain: bool = False,
                  rename: Optional[Mapping[sympy.Symbol, str]] = None) -> None:
         self.gm, self.constants, self.plain = gm, constants, plain
         self.rename = {s: sympy.Symbol(n, positive=True, integer=True) for s, n in (rename or {}).items()}
@@ -212,7 +244,16 @@ class Writer:
         self.specs.append({"user_input": {"arg": {"as_tensor": {"name": plain}}}})
         if order is not None:
             back = [order.index(k) for k in range(len(order))]
-            self.call(name, "torch.ops.aten.permute.default", {"self": {"as_tensor": {"name": plain}}, "dims": {"as_ints": back}})
+            self.call(name, "torch.ops.aten.permute.default", {
+                "self": {
+                    "as_tensor": {
+                        "name": plain
+                    }
+                },
+                "dims": {
+                    "as_ints": back
+                }
+            })
         return name
 
     def placeholders(self) -> None:
@@ -236,9 +277,11 @@ class Writer:
 
     def _is_table(self, node: Node) -> bool:
         tensor = self.constants[next(i for i, n in enumerate(self.gm.graph.find_nodes(op="placeholder")) if n is node)]
-        looked_up = any(u.target is torch.ops.aten.embedding.default and u.args[0] is node and u.args[1].op != "get_attr"
-                        for u in node.users)
-        return looked_up and not self.plain and tensor.numel() * tensor.element_size() >= TABLE_BYTES and tensor.is_contiguous()
+        looked_up = any(
+            u.target is torch.ops.aten.embedding.default and u.args[0] is node and u.args[1].op != "get_attr"
+            for u in node.users)
+        return looked_up and not self.plain and tensor.numel() * tensor.element_size(
+        ) >= TABLE_BYTES and tensor.is_contiguous()
 
     def number_input(self, at: int, node: Node, value: "torch.SymInt") -> None:
         """A size that is given besides its tensor: asked of the tensor, so that it is the same symbol."""
@@ -246,8 +289,16 @@ class Writer:
             for axis, s in enumerate(one.value.shape if isinstance(one.value, torch.Tensor) else ()):
                 if isinstance(s, torch.SymInt) and s.node.expr == value.node.expr:
                     source = self.gm.graph.find_nodes(op="placeholder")[one.at]
-                    self.call(node.name, "torch.ops.aten.sym_size.int",
-                              {"self": {"as_tensor": {"name": self.names[source]}}, "dim": {"as_int": axis}}, "as_sym_int")
+                    self.call(node.name, "torch.ops.aten.sym_size.int", {
+                        "self": {
+                            "as_tensor": {
+                                "name": self.names[source]
+                            }
+                        },
+                        "dim": {
+                            "as_int": axis
+                        }
+                    }, "as_sym_int")
                     self.names[node] = node.name
                     return
         self.inputs.append(Input(at, value, None))
@@ -262,8 +313,15 @@ class Writer:
 
     def put(self, name: str, target: str, inputs: Mapping[str, Any], outputs: List[Any]) -> None:
         self.nodes.append({
-            "name": name, "target": target, "inputs": [{"name": k, "arg": v, "kind": 1} for k, v in inputs.items()],
-            "outputs": outputs, "metadata": {}
+            "name": name,
+            "target": target,
+            "inputs": [{
+                "name": k,
+                "arg": v,
+                "kind": 1
+            } for k, v in inputs.items()],
+            "outputs": outputs,
+            "metadata": {}
         })
 
     def value_of(self, node: Node) -> Any:
@@ -277,8 +335,8 @@ class Writer:
             if not isinstance(name, str):
                 return self.argument(name)
             value = a.meta.get("val") if a.op != "get_attr" else self.weights[name]
-            for kind, union in ((torch.Tensor, "as_tensor"), (torch.SymInt, "as_sym_int"), (torch.SymFloat, "as_sym_float"),
-                                (torch.SymBool, "as_sym_bool")):
+            for kind, union in ((torch.Tensor, "as_tensor"), (torch.SymInt, "as_sym_int"),
+                                (torch.SymFloat, "as_sym_float"), (torch.SymBool, "as_sym_bool")):
                 if isinstance(value, kind):
                     return {union: {"name" if union == "as_tensor" else "as_name": name}}
             return {"as_sym_int": {"as_name": name}}
@@ -341,7 +399,10 @@ class Writer:
             self.names[node] = self.value_of(node.args[0])
         elif node.target in NUMBER_OPS:
             kind = "as_sym_bool" if isinstance(node.meta.get("val"), (bool, torch.SymBool)) else "as_sym_int"
-            self.call(node.name, NUMBER_OPS[node.target], {"ab"[i]: self.argument(a) for i, a in enumerate(node.args)}, kind)
+            self.call(node.name, NUMBER_OPS[node.target], {
+                "ab"[i]: self.argument(a)
+                for i, a in enumerate(node.args)
+            }, kind)
             self.names[node] = node.name
         elif isinstance(node.target, torch._ops.OpOverload):
             self.operator(node)
@@ -360,8 +421,16 @@ class Writer:
             return Output("size", value), None
         name, order = self.value_of(a), None if self.plain else axes_in_memory(value)
         if order is not None:
-            self.call(f"{name}.out", "torch.ops.aten.permute.default",
-                      {"self": {"as_tensor": {"name": name}}, "dims": {"as_ints": list(order)}})
+            self.call(f"{name}.out", "torch.ops.aten.permute.default", {
+                "self": {
+                    "as_tensor": {
+                        "name": name
+                    }
+                },
+                "dims": {
+                    "as_ints": list(order)
+                }
+            })
             name = f"{name}.out"
         return Output("tensor", value, order), {"user_output": {"arg": {"as_tensor": {"name": name}}}}
 
@@ -379,10 +448,20 @@ class Writer:
             specs.extend([spec] if spec else [])
         root = {
             "graph_module": {
-                "graph": {"inputs": [], "outputs": [], "nodes": self.nodes, "tensor_values": self.types},
-                "signature": {"input_specs": self.specs, "output_specs": specs},
+                "graph": {
+                    "inputs": [],
+                    "outputs": [],
+                    "nodes": self.nodes,
+                    "tensor_values": self.types
+                },
+                "signature": {
+                    "input_specs": self.specs,
+                    "output_specs": specs
+                },
             },
-            "range_constraints": self.ranges, "schema_version": SCHEMA, "torch_version": torch.__version__,
+            "range_constraints": self.ranges,
+            "schema_version": SCHEMA,
+            "torch_version": torch.__version__,
         }
         return Program(json.dumps(root).encode(), self.inputs, self.weights, outputs)
 

@@ -1,8 +1,8 @@
 """A program of Tenon as a function of torch tensors: inputs by their address, results written into new tensors.
 
-Weights are given by address while the program is made.  What the program packs for its kernels is a copy; embedding tables are read
-where they lie at every call.  A program is for its weights: `Frozen` has one for each set of them, and makes it anew when an optimizer or
-``load_state_dict`` has changed them.
+Weights are given by address while the program is made.  What the program packs for its kernels is a copy; embedding
+tables are read where they lie at every call.  A program is for its weights: `Frozen` has one for each set of them,
+and makes it anew when an optimizer or ``load_state_dict`` has changed them.
 """
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from torch.utils._sympy.printers import PythonPrinter
 
 from . import _ffi
 from .errors import check, from_c
-from .torch_export import DTYPES, Input, Output, Program, Unsupported
+from .torch_export import DTYPES, Input, Program, Unsupported, hint
 
 _run = _ffi.lib.tenon_session_run
 _is, _version_of = operator.is_, operator.attrgetter("_version")
-_empty = torch.empty
+_empty, _CPU = torch.empty, torch.device("cpu")
 _live: "weakref.WeakSet[Runner]" = weakref.WeakSet()
 
 
@@ -61,8 +61,12 @@ def compile_text(text: bytes, weights: Mapping[str, torch.Tensor], options: Opti
     opening = _ffi.OpenOptions(struct_size=C.sizeof(_ffi.OpenOptions), tensors=tensors, ntensors=len(weights))
     check(_ffi.lib.tenon_model_open_memory(text, len(text), C.byref(opening), C.byref(model), C.byref(error)), error)
     try:
-        o = _ffi.Options(struct_size=C.sizeof(_ffi.Options), target=options.target.encode(), opt_level=options.opt_level,
-                         math=options.math, precision=options.precision, no_cache=int(not options.cache))
+        o = _ffi.Options(struct_size=C.sizeof(_ffi.Options),
+                         target=options.target.encode(),
+                         opt_level=options.opt_level,
+                         math=options.math,
+                         precision=options.precision,
+                         no_cache=int(not options.cache))
         check(_ffi.lib.tenon_compile(model, C.byref(o), C.byref(made), C.byref(error)), error)
     finally:
         _ffi.lib.tenon_model_close(model)
@@ -120,14 +124,16 @@ class _Frame:
     def __init__(self, program: int, nin: int, nout: int, threads: int) -> None:
         self.error = _ffi.Error()
         handle = C.c_void_p()
-        options = _ffi.SessionOptions(struct_size=C.sizeof(_ffi.SessionOptions), threads=threads or torch.get_num_threads())
-        check(_ffi.lib.tenon_session_create(program, C.byref(options), C.byref(handle), C.byref(self.error)), self.error)
+        options = _ffi.SessionOptions(struct_size=C.sizeof(_ffi.SessionOptions),
+                                      threads=threads or torch.get_num_threads())
+        check(_ffi.lib.tenon_session_create(program, C.byref(options), C.byref(handle), C.byref(self.error)),
+              self.error)
         self.session = handle.value or 0
-        self.finalizer = weakref.finalize(self, _ffi.free, "tenon_session_release", self.session)
-        self.finalizer.atexit = False
+        weakref.finalize(self, _ffi.free, "tenon_session_release", self.session, os.getpid()).atexit = False
         self.inputs, self.outputs = (_ffi.Tensor * max(nin, 1))(), (_ffi.Tensor * max(nout, 1))()
         self.refs, self.rooms = list(self.inputs)[:nin], list(self.outputs)[:nout]
-        self.at = (self.session, C.addressof(self.inputs), nin, C.addressof(self.outputs), nout, None, C.addressof(self.error))
+        self.at = (self.session, C.addressof(self.inputs), nin, C.addressof(self.outputs), nout, None,
+                   C.addressof(self.error))
 
 
 class _Taken(NamedTuple):
@@ -140,13 +146,15 @@ class _Taken(NamedTuple):
 class Runner:
     """A compiled program, called with the list of all arguments of the graph."""
 
-    def __init__(self, written: Program, example: Sequence[Any], options: Options) -> None:
+    def __init__(self, written: Program, options: Options) -> None:
         self.program = compile_text(written.text, written.weights, options)
-        weakref.finalize(self, _ffi.free, "tenon_program_release", self.program).atexit = False
+        weakref.finalize(self, _ffi.free, "tenon_program_release", self.program, os.getpid()).atexit = False
         self.options = options
-        self.taken = [_Taken(i.at, i.order, not isinstance(i.value, torch.Tensor) or _is_open(i.value),
-                             not isinstance(i.value, torch.Tensor)) for i in written.inputs]
-        self.example = [example[i.at] for i in written.inputs]
+        self.taken = [
+            _Taken(i.at, i.order, not isinstance(i.value, torch.Tensor) or _is_open(i.value),
+                   not isinstance(i.value, torch.Tensor)) for i in written.inputs
+        ]
+        self.types = [_type_of(i.value, i.order) for i in written.inputs]
         self.results = written.outputs
         tensors = [o for o in written.outputs if o.kind == "tensor"]
         self.made = [(o.value.dtype, o.order, tuple(o.value.shape)) for o in tensors]
@@ -160,11 +168,9 @@ class Runner:
 
     def _frame(self) -> _Frame:
         frame = _Frame(self.program, len(self.taken), len(self.made), self.options.threads)
-        for ref, taken, x in zip(frame.refs, self.taken, self.example):
-            if taken.number:
-                ref.dtype, ref.rank = DTYPES[torch.int64], 0
-            else:
-                describe(x if taken.order is None else x.permute(taken.order), ref)
+        for ref, (dtype, shape, size) in zip(frame.refs, self.types):
+            ref.dtype, ref.rank, ref.bytes = dtype, len(shape), size
+            ref.shape[:len(shape)] = shape
         for room, (dtype, _, _) in zip(frame.rooms, self.made):
             room.dtype = DTYPES[dtype]
         return frame
@@ -178,7 +184,7 @@ class Runner:
         for ref, (at, order, moving, number) in zip(frame.refs, self.taken):
             x = args[at]
             if number:
-                x = torch.tensor(int(x))
+                x = torch.tensor(int(x), device=_CPU)
                 keep.append(x)
             elif order is not None:
                 x = x.permute(order)
@@ -195,9 +201,9 @@ class Runner:
             if shapes is not None:
                 shape = shapes[i]
             if order is None:
-                y = _empty(shape, dtype=dtype)
+                y = _empty(shape, dtype=dtype, device=_CPU)
             else:
-                y = _empty([shape[k] for k in order], dtype=dtype)
+                y = _empty([shape[k] for k in order], dtype=dtype, device=_CPU)
             room = frame.rooms[i]
             room.data, room.bytes = y.data_ptr() or None, y.numel() * y.element_size()
             made.append(y if order is None else y.permute([order.index(k) for k in range(len(order))]))
@@ -209,16 +215,27 @@ class Runner:
 
     def _results(self, args: Sequence[Any], made: Sequence[Any]) -> List[Any]:
         tensors, numbers = iter(made), iter(self.numbers(args) if self.numbers is not None else ())
-        give = {"tensor": lambda v: next(tensors), "size": lambda v: next(numbers), "argument": lambda v: args[v],
-                "value": lambda v: v}
+        give = {
+            "tensor": lambda v: next(tensors),
+            "size": lambda v: next(numbers),
+            "argument": lambda v: args[v],
+            "value": lambda v: v
+        }
         return [give[o.kind](o.value) for o in self.results]
 
 
+def _type_of(value: Any, order: Optional[Tuple[int, ...]]) -> Tuple[int, Tuple[int, ...], int]:
+    """tenon_dtype, shape and bytes of an argument as the program takes it; open sizes as Dynamo saw them first."""
+    if not isinstance(value, torch.Tensor):
+        return DTYPES[torch.int64], (), 8
+    shape = [hint(s) for s in value.shape]
+    size = math.prod(shape) * value.element_size()
+    return DTYPES[value.dtype], tuple(shape if order is None else (shape[k] for k in order)), size
+
+
 def _after_fork() -> None:
-    """In a child: the threads of its sessions are the parent's, so they are left as they are."""
+    """In a child: the threads of its sessions are the parent's, so that each begins with new ones."""
     for runner in list(_live):
-        for frame in runner.frames:
-            frame.finalizer.detach()
         runner.frames = []
 
 
@@ -233,8 +250,8 @@ def _is_open(value: torch.Tensor) -> bool:
 class Frozen:
     """A function whose arguments at ``static`` are weights: programs are made for them and kept.
 
-    Identity and version of every weight are compared at each call, so that a program is never run with other weights than its own;
-    ``p.data = ...``, which changes neither, is not noticed.
+    Identity and version of every weight are compared at each call, so that a program is never run with other weights
+    than its own; ``p.data = ...``, which changes neither, is not noticed.
     """
 
     MOST = 64  # sets of weights, as of layers that share one graph
