@@ -1,0 +1,62 @@
+"""tenon.ort: names, types, errors and bindings as ONNX Runtime's users know them."""
+import os
+import tempfile
+import unittest
+
+import numpy as np
+import tenon.ort as ort
+
+DIGITS = "examples/digits/digits.onnx"
+X = np.load("examples/digits/digits.npy")
+
+
+class OrtTest(unittest.TestCase):
+    def setUp(self):
+        self.session = ort.InferenceSession(DIGITS)
+
+    def test_bytes_and_path_agree(self):
+        with open(DIGITS, "rb") as f:
+            other = ort.InferenceSession(f.read(), providers=["CPUExecutionProvider"])
+        a, b = self.session.run(None, {"image": X})[0], other.run(["probability"], {"image": X.tolist()})[0]
+        self.assertTrue((a == b).all())
+        self.assertEqual(self.session.get_outputs()[0], ort.NodeArg("probability", "tensor(float)", ["batch", 10]))
+
+    def test_errors(self):
+        wrong = [({"image": X[:, :4]}, ort.InvalidArgument), ({"image": X.astype(np.float64)}, ort.InvalidArgument),
+                 ({}, ValueError), ({"image": X, "more": X}, ort.InvalidArgument)]
+        for feed, kind in wrong:
+            with self.assertRaises(kind):
+                self.session.run(None, feed)
+        with self.assertRaises(ort.InvalidArgument):
+            self.session.run(["nothing"], {"image": X})
+        with self.assertRaises(ort.NoSuchFile):
+            ort.InferenceSession("no/such.onnx")
+        with tempfile.NamedTemporaryFile(suffix=".onnx") as f:
+            f.write(os.urandom(64))
+            f.flush()
+            with self.assertRaises(ort.InvalidProtobuf):
+                ort.InferenceSession(f.name)
+        with self.assertWarns(UserWarning):
+            ort.InferenceSession(DIGITS, providers=["NoExecutionProvider"])
+
+    def test_binding_writes_into_memory(self):
+        want, room = self.session.run(None, {"image": X})[0], np.zeros((len(X), 10), np.float32)
+        binding = self.session.io_binding()
+        binding.bind_input("image", "cpu", 0, np.float32, X.shape, X.ctypes.data)
+        binding.bind_output("probability", "cpu", 0, 1, room.shape, room.ctypes.data)
+        self.session.run_with_iobinding(binding)
+        self.assertTrue((room == want).all() and (binding.get_outputs()[0].numpy() == want).all())
+        value = ort.OrtValue.ortvalue_from_numpy(X)
+        self.assertTrue((self.session.run_with_ort_values(None, {"image": value})[0].numpy() == want).all())
+
+    def test_fixed_sizes(self):
+        options = ort.SessionOptions()
+        options.add_free_dimension_override_by_name("batch", 2)
+        session = ort.InferenceSession(DIGITS, options)
+        self.assertEqual(session.run(None, {"image": X[:2]})[0].shape, (2, 10))
+        with self.assertRaises(ort.InvalidArgument):
+            session.run(None, {"image": X[:3]})
+
+
+if __name__ == "__main__":
+    unittest.main()
