@@ -108,7 +108,7 @@ typedef struct Compared {
 static void start(const FuzzTarget *t, Run *run) {
   diag_init(t->quiet);
   run_init(run, NULL, t->quiet);
-  run->max_bytes = 128 << 20;  // twice the interpreter's: results that are inputs are copies here
+  run->max_bytes = 64 << 20;
   run->budget = 4096;
 }
 
