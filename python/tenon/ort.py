@@ -315,7 +315,7 @@ class InferenceSession:
             if path is not None and path.endswith(".tenon"):
                 made = load(path, threads=threads)
             else:
-                made = compile(self._source, target=target, threads=threads, dims=self._options.dims, inputs=sorted(inputs),
+                made = compile(self._source, target=target, threads=threads, dims=getattr(self._options, "dims", None), inputs=sorted(inputs),
                                progress=False)
         except errors.TenonError as error:
             raise _as_ort(error, _LOADING) from error

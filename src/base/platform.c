@@ -13,6 +13,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -168,6 +169,17 @@ static int posix_touch(const char *path) {
 // ---- threads and time ----
 
 // Signals stay with the threads of the program we are in.
+static atomic_int forks;
+
+static void count_fork(void) { atomic_fetch_add(&forks, 1); }
+static void watch_forks(void) { (void)pthread_atfork(NULL, NULL, count_fork); }
+
+int process_forks(void) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, watch_forks);
+  return atomic_load_explicit(&forks, memory_order_relaxed);
+}
+
 static int posix_thread_start(void *(*fn)(void *), void *arg, void **out_thread) {
   sigset_t all, before;
   pthread_t t;

@@ -98,6 +98,9 @@ void parallel_for(Pool *p, int64_t n, int64_t grain, PoolFn *fn, void *ctx);
 void thread_pin(
     int index);  // to the index-th CPU that affinity allows; nothing where there are fewer
 void thread_yield(void);
+// How often this process was forked from one that had asked, counted from that one on.  Threads are not forked: whoever has some
+// remembers the number and, at another, has them no more.
+int process_forks(void);
 int machine_cpus(void);     // that the process may run on, by its affinity
 int machine_threads(void);  // CPUs that affinity and cgroup quota allow, at least 1
 bool platform_allow_tiles(

@@ -5,6 +5,8 @@
 // reported: so the error is the same for any number of threads.  A worker that wakes late finds the job
 // gone and sleeps on; the caller waits only for those that joined.
 //
+// In a forked process the threads are not there: the caller does it all, and nothing is waited for when the pool goes.
+//
 // Guarantees: pieces have the same bounds for any number of threads; the caller's thread takes part.
 #include "base/platform.h"
 
@@ -40,6 +42,7 @@ struct Pool {
   tenon_status failed_status;
   const Diag *failed_diag;
   int nthreads, capacity;  // workers[0 .. nthreads) are running
+  int forks;               // of the process that has them
   Worker workers[];
 };
 
@@ -117,6 +120,7 @@ Pool *pool_create(int nthreads) {
   pthread_cond_init(&p->work, NULL);
   pthread_cond_init(&p->done, NULL);
   p->capacity = capacity;
+  p->forks = process_forks();
   p->workers[0].pool = p;
   int n = 1;
   for (; n < capacity; n++) {
@@ -128,8 +132,7 @@ Pool *pool_create(int nthreads) {
   return p;
 }
 
-void pool_release(Pool *p) {
-  if (!p) return;
+static void end_threads(Pool *p) {
   pthread_mutex_lock(&p->lock);
   p->quit = true;
   pthread_cond_broadcast(&p->work);
@@ -139,6 +142,11 @@ void pool_release(Pool *p) {
   pthread_cond_destroy(&p->work);
   pthread_mutex_destroy(&p->lock);
   pthread_mutex_destroy(&p->caller);
+}
+
+void pool_release(Pool *p) {
+  if (!p) return;
+  if (p->forks == process_forks()) end_threads(p);
   mem_free(p, pool_bytes(p->capacity));
 }
 
@@ -155,7 +163,8 @@ static void run_serially(int64_t n, int64_t grain, PoolFn *fn, void *ctx) {
 void parallel_for(Pool *p, int64_t n, int64_t grain, PoolFn *fn, void *ctx) {
   if (n <= 0) return;
   if (grain < 1) grain = 1;
-  if (!p || p->nthreads == 1 || inside || n <= grain || pthread_mutex_trylock(&p->caller)) {
+  if (!p || p->nthreads == 1 || inside || n <= grain || p->forks != process_forks() ||
+      pthread_mutex_trylock(&p->caller)) {
     run_serially(n, grain, fn, ctx);
     return;
   }

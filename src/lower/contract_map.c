@@ -163,7 +163,8 @@ static int64_t item(Ints l, int i, int64_t otherwise) { return l.n ? l.v[i] : ot
 static bool pad_before(const conv_attrs *at, const ContractAxis *s, int d, int64_t *lo) {
   *lo = at->auto_pad == PAD_NOTSET ? item(at->pads, d, 0) : 0;
   if (at->auto_pad == PAD_NOTSET || at->auto_pad == PAD_VALID) return true;
-  int64_t need = (s->kernel - 1) * s->dilation;  // where windows lie side by side, whatever the size
+  int64_t need =
+      (s->kernel - 1) * s->dilation;  // where windows lie side by side, whatever the size
   if (s->stride != 1) {
     if (!ie_is_const(s->in) || !ie_is_const(s->out)) return false;
     need += (s->out->value - 1) * s->stride + 1 - s->in->value;

@@ -174,6 +174,39 @@ static Node *conv_pad(Graph *g, const Match *m) {
   return node_new(g, OP_conv, src[2] ? 3 : 2, src, &at, 1, conv->name);
 }
 
+static Ints without_last(Ints all, int64_t *room) {
+  for (int64_t i = 0; i + 1 < all.n; i++) room[i] = all.v[i];
+  return (Ints){MAX(all.n - 1, 0), room};
+}
+
+static Node *dropped_last(Graph *g, Node *x) {
+  const Type *t = type_of(x);
+  return reshape_to(g, x, type_tensor(g, t->dtype, t->rank - 1, t->dims));
+}
+
+// A last axis of one element under a window of one says nothing, and hides that the axis before it is a line of pixels.
+static Node *conv_line(Graph *g, const Match *m) {
+  const Node *conv = m->root;
+  conv_attrs at = *(const conv_attrs *)conv->attrs;
+  const Type *x = type_of(conv->src[0]), *w = type_of(conv->src[1]), *y = type_of(conv);
+  int last = x->rank - 1, nd = x->rank - 2;
+  int64_t pads[2 * MAX_RANK], kernel[MAX_RANK], strides[MAX_RANK], dilations[MAX_RANK];
+  if (at.channels_last || nd < 2 || w->rank != x->rank || y->rank != x->rank ||
+      !ie_is(x->dims[last], 1) || !ie_is(w->dims[last], 1) || !ie_is(y->dims[last], 1) ||
+      (at.pads.n && (at.pads.v[nd - 1] || at.pads.v[2 * nd - 1])))
+    return NULL;
+  for (int i = 0; at.pads.n && i < 2 * (nd - 1); i++) pads[i] = at.pads.v[i < nd - 1 ? i : i + 1];
+  at.pads = (Ints){at.pads.n ? 2 * (nd - 1) : 0, pads};
+  at.kernel_shape = without_last(at.kernel_shape, kernel);
+  at.strides = without_last(at.strides, strides);
+  at.dilations = without_last(at.dilations, dilations);
+  Node *src[3] = {dropped_last(g, conv->src[0]), dropped_last(g, conv->src[1]),
+                  src_or_null(g, conv, 2)};
+  if (!src[0] || !src[1]) return NULL;
+  Node *r = node_new(g, OP_conv, src[2] ? 3 : 2, src, &at, 1, conv->name);
+  return r ? reshape_to(g, r, y) : NULL;
+}
+
 // Every window still holds an element of the tensor itself.
 static bool within_windows(const Around *pad, Ints kernel, const int64_t *sum) {
   if (kernel.n != pad->spatial) return false;
@@ -287,6 +320,7 @@ static const Rule contract[] = {
     RULE("conv.add",       P(add, a, b),                                                     .make = conv_add, .fast = LOOSE, .example = CONV "%c = conv(%x, %w) %v = const f32[3, 1, 1] {1, 2, 3} %r = add(%c, %v) return %r }"),
     RULE("conv.mul",       P(mul, a, b),                                                     .make = conv_mul, .fast = LOOSE, .example = CONV "%b = const f32[3] {0.5, -1, 0} %c = conv(%x, %w, %b) %v = const f32[] {3} %r = mul(%c, %v) return %r }"),
     RULE("conv.pad",       ANY(conv),                                                        .make = conv_pad, .example = CONV "%p = const i64[8] {0, 0, 1, 0, 0, 0, 2, 1} %y = pad(%x, %p) %r = conv(%y, %w) pads=[1, 1, 0, 0] return %r }"),
+    RULE("conv.line",      ANY(conv),                                                        .make = conv_line, .example = "(%x: f32[n, 2, 5, 1]) { %w = const f32[3, 2, 3, 1] {1, 2, 3, -1, -2, 1, 0.5, 0.25, 2, 1, 1, 1, -1, 2, 0, 3, 1, 2} %r = conv(%x, %w) pads=[1, 0, 2, 0] strides=[2, 3] return %r }"),
     RULE("max_pool.pad",   ANY(max_pool),                                                    .make = max_pool_pad, .fast = FAST_NO_SZ, .example = "(%x: f32[n, 2, 5, 4]) { %z = relu(%x) %p = const i64[8] {0, 0, 1, 0, 0, 0, 2, 1} %y = pad(%z, %p) %r = max_pool(%y) kernel_shape=[3, 3] return %r }"),
     RULE("average_pool.pad", ANY(average_pool),                                              .make = average_pool_pad, .example = "(%x: f32[n, 2, 5, 4]) { %p = const i64[8] {0, 0, 1, 0, 0, 0, 2, 1} %y = pad(%x, %p) %r = average_pool(%y) kernel_shape=[3, 3] return %r }"),
     RULE("gemm.mat_mul",   ANY(gemm),                                                        .make = gemm_mat_mul, .fast = LOOSE, .example = "(%x: f32[3, n], %y: f32[5, 3], %c: f32[5]) { %r = gemm(%x, %y, %c) transA=true transB=true alpha=0.5 beta=2 return %r }"),
@@ -294,5 +328,6 @@ static const Rule contract[] = {
     RULE("mat_mul.batch",  P(mat_mul, a, b),                                                 .make = batch_reshape, .example = "(%x: f32[n, 2, m, 3], %y: f32[n, 2, 3, k]) { %s = const i64[3] {2, 1, 3} %p = reshape(%x, %s) into=[0, -1, 1, -1] %t = const i64[3] {2, 3, 1} %q = reshape(%y, %t) into=[0, -1, -1, 2] %r = mat_mul(%p, %q) return %r }"),
     // clang-format on
 };
-const RuleSet rules_contract = RULES(
-    "contract", contract, "the number of nodes outside the weights, then how early reshapes come");
+const RuleSet rules_contract = RULES("contract", contract,
+                                     "the spatial axes of convolutions, then the number of nodes "
+                                     "outside the weights, then how early reshapes come");

@@ -10,6 +10,8 @@
 //
 // Workers that take all the CPUs that the process may use are pinned, each to its own, so that caches stay warm; the caller is
 // not.  Fewer are left to the system: several sessions, or processes, would else share the first CPUs while others idle.
+//
+// A forked process has none of its parent's threads: it starts its own for its first job, and waits for nobody when they go.
 #include "runtime/workers.h"
 
 #include <pthread.h>
@@ -34,6 +36,7 @@ struct Workers {
   pthread_mutex_t lock;
   pthread_cond_t wake;
   int count, capacity;
+  int forks;  // of the process that has the threads
   bool pinned;
   Member member[];
 };
@@ -87,6 +90,23 @@ static int64_t workers_bytes(int capacity) {
   return (int64_t)sizeof(Workers) + capacity * (int64_t)sizeof(Member);
 }
 
+// As many threads as can be had up to `most`, with everything as before a first job.
+static void start_threads(Workers *w, int most) {
+  w->forks = process_forks();
+  atomic_store(&w->generation, 0);
+  atomic_store(&w->open, 0);
+  atomic_store(&w->asleep, 0);
+  pthread_mutex_init(&w->lock, NULL);
+  pthread_cond_init(&w->wake, NULL);
+  // `count` is read by workers only once a job is announced.
+  int n = 1;
+  for (; n < most; n++) {
+    w->member[n] = (Member){.all = w, .index = n};
+    if (platform->thread_start(serve, &w->member[n], &w->member[n].thread)) break;
+  }
+  w->count = n;
+}
+
 Workers *workers_create(int nthreads) {
   if (nthreads <= 0) nthreads = machine_threads();
   int capacity = MIN(nthreads, MAX_WORKERS);
@@ -94,25 +114,21 @@ Workers *workers_create(int nthreads) {
   if (!w) return NULL;
   w->capacity = capacity;
   w->pinned = capacity == machine_cpus();
-  pthread_mutex_init(&w->lock, NULL);
-  pthread_cond_init(&w->wake, NULL);
-  // `count` is read by workers only once a job is announced.
-  int n = 1;
-  for (; n < capacity; n++) {
-    w->member[n] = (Member){.all = w, .index = n};
-    if (platform->thread_start(serve, &w->member[n], &w->member[n].thread)) break;
-  }
-  w->count = n;
+  start_threads(w, capacity);
   return w;
 }
 
-void workers_free(Workers *w) {
-  if (!w) return;
+static void end_threads(Workers *w) {
   atomic_store(&w->quit, true);
   announce(w);
   for (int i = 1; i < w->count; i++) platform->thread_join(w->member[i].thread);
   pthread_cond_destroy(&w->wake);
   pthread_mutex_destroy(&w->lock);
+}
+
+void workers_free(Workers *w) {
+  if (!w) return;
+  if (w->forks == process_forks()) end_threads(w);
   mem_free(w, workers_bytes(w->capacity));
 }
 
@@ -150,6 +166,7 @@ static void run_job(Workers *w, WorkersFn *fn, void *ctx, bool all) {
     fn(ctx, 0, 1);
     return;
   }
+  if (w->forks != process_forks()) start_threads(w, w->count);
   unsigned long long number = atomic_load_explicit(&w->generation, memory_order_relaxed) + 1;
   w->fn = fn;
   w->ctx = ctx;
