@@ -47,6 +47,7 @@ def measure(name: str, turns: int, limit: float, threads: int, freezing: bool) -
     with torch.no_grad():
         for kind in how:
             torch.compile(lambda x: torch.relu(x) + 1, **how[kind])(torch.ones(64, 64))
+        torch.compile(m, backend="eager")(**inputs)  # what Dynamo does once for a network's code is nobody's
         torch._dynamo.reset()
         backend.graphs.clear()
         want = torch_zoo.first(m(**inputs))

@@ -15,6 +15,7 @@ from typing import Any, Callable, Deque, Dict, List, Mapping, Optional, Sequence
 
 import torch
 from torch.fx import GraphModule, Node
+from torch.utils._python_dispatch import _disable_current_modes
 
 from . import torch_export
 from .errors import TenonError, TenonWarning, UnsupportedError
@@ -179,7 +180,7 @@ def _inference(gm: GraphModule, options: Options) -> Callable[..., Any]:
     ready: Callable[[Sequence[Any]], Any]
 
     def make(args: Sequence[Any]) -> Callable[[Sequence[Any]], Any]:
-        with _lock, torch.no_grad():
+        with _lock, torch.no_grad(), _disable_current_modes():  # AOTAutograd watches every operator of a first call
             return cut.function(args)
 
     if cut.static:

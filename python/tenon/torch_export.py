@@ -231,7 +231,7 @@ class Writer:
     # ---- inputs ----
 
     def weight(self, name: str, tensor: torch.Tensor) -> str:
-        self.weights[name] = tensor.detach()
+        self.weights[name] = tensor
         self.specs.append({"parameter": {"arg": {"name": name}, "parameter_name": name}})
         return name
 
@@ -262,7 +262,7 @@ class Writer:
             value = node.meta.get("val")
             if at in self.constants:
                 self.names[node] = self.weight(node.name, self.constants[at])
-                if self._is_table(node):
+                if self._is_table(node, self.constants[at]):
                     self.tables[node] = self.tensor_input(f"{node.name}.table", at, self.constants[at])
             elif isinstance(value, torch.Tensor):
                 self.names[node] = self.tensor_input(node.name, at, value)
@@ -275,13 +275,11 @@ class Writer:
         for at, node, value in numbers:
             self.number_input(at, node, value)
 
-    def _is_table(self, node: Node) -> bool:
-        tensor = self.constants[next(i for i, n in enumerate(self.gm.graph.find_nodes(op="placeholder")) if n is node)]
-        looked_up = any(
-            u.target is torch.ops.aten.embedding.default and u.args[0] is node and u.args[1].op != "get_attr"
-            for u in node.users)
-        return looked_up and not self.plain and tensor.numel() * tensor.element_size(
-        ) >= TABLE_BYTES and tensor.is_contiguous()
+    def _is_table(self, node: Node, tensor: torch.Tensor) -> bool:
+        if self.plain or tensor.numel() * tensor.element_size() < TABLE_BYTES or not tensor.is_contiguous():
+            return False
+        return any(u.target is torch.ops.aten.embedding.default and u.args[0] is node and u.args[1].op != "get_attr"
+                   for u in node.users)
 
     def number_input(self, at: int, node: Node, value: "torch.SymInt") -> None:
         """A size that is given besides its tensor: asked of the tensor, so that it is the same symbol."""
