@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-const AtenTable *const aten_tables[] = {&aten_elementwise, &aten_reduce, &aten_shape, &aten_index,
-                                        &aten_make,        &aten_nn,     &aten_pool,  &aten_rnn,
-                                        &aten_pad,         &aten_norm,   NULL};
+const AtenTable *const aten_tables[] = {
+    &aten_elementwise, &aten_reduce, &aten_shape, &aten_index,  &aten_make,   &aten_nn, &aten_pool,
+    &aten_rnn,         &aten_pad,    &aten_norm,  &aten_window, &aten_search, NULL};
 
 // ---- schemas ----
 
