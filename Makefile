@@ -48,8 +48,8 @@ test-convert: ## what `tenon convert` writes for ONNX's node tests (of TENON_DAT
 	@[ -x build/venv-convert/bin/python ] || python3 -m venv build/venv-convert
 	@build/venv-convert/bin/pip -q install onnx onnxruntime jax numpy ml_dtypes
 	@mkdir -p build/node-tests && tar xJf $${TENON_DATA:-../shared/data}/suites/onnx-node-tests.tar.xz -C build/node-tests
-	@build/venv-convert/bin/python tests/convert_test.py build/tenon $$(dirname $$(dirname $$(find $$PWD/build/node-tests -name model.onnx | head -n 1)))
-	@build/venv-convert/bin/python tests/stablehlo_test.py build/tenon $$(dirname $$(dirname $$(find $$PWD/build/node-tests -name model.onnx | head -n 1)))
+	@build/venv-convert/bin/python tests/convert_test.py build/tenon build/node-tests/node
+	@build/venv-convert/bin/python tests/stablehlo_test.py build/tenon build/node-tests/node
 
 asan: ## build with AddressSanitizer and UndefinedBehaviorSanitizer, and run the unit tests
 	@$(DEPS) build fuzz
