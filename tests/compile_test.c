@@ -569,6 +569,30 @@ TEST(session_profiles_steps) {
   tenon_model_close(m);
 }
 
+// ---- subnormals ----
+
+// Compiled code takes them for zeros; but no step up or down is lost with that.
+TEST(floor_and_ceil_see_subnormals) {
+  static const char text[] =
+      "graph @\"g\"(%x: f32[4]) -> (f32[4], f32[4]) {\n  %c = ceil(%x) : f32[4]\n"
+      "  %f = floor(%x) : f32[4]\n  return %c, %f\n}\n";
+  float x[4] = {0x1p-149F, -0x1p-127F, 0, 0x1p-126F}, up[4], down[4];
+  tenon_target_info cpu = {0};
+  for (size_t k = 0; !tenon_target(k, &cpu) && strcmp(cpu.name, "cpu"); k++) {}
+  if (!cpu.available) SKIP("the target cpu is not there");
+  tenon_model *m = open_text(text);
+  tenon_program *p = compile(m, "cpu", 3);
+  tenon_session *s = session(p, 1, false);
+  tenon_tensor given = {.dtype = TENON_DTYPE_F32, .rank = 1, .shape = {4}, .data = x};
+  tenon_tensor out[2] = {{.data = up, .bytes = sizeof up}, {.data = down, .bytes = sizeof down}};
+  EXPECT_STATUS(tenon_session_run(s, &given, 1, out, 2, NULL, &error), TENON_OK);
+  EXPECT(up[0] == 1 && up[1] == 0 && up[2] == 0 && up[3] == 1);
+  EXPECT(down[0] == 0 && down[1] == -1 && down[2] == 0 && down[3] == 0);
+  tenon_session_release(s);
+  tenon_program_release(p);
+  tenon_model_close(m);
+}
+
 // ---- progress and cancelling ----
 
 typedef struct Follow {

@@ -384,8 +384,11 @@ static tenon_status collect(Runner *r, Folders *unpacked) {
     for (int64_t k = before; k < all.n && folder != path; k++)
       all.v[k].archive = path, all.v[k].unpacked = folder;
   }
+  const int64_t every = opt_int(c, OPT_conform_every, 1);
+  int64_t fitting = 0;
   for (int64_t i = 0; i < all.n; i++)
-    if (is_wanted(c, all.v[i].name)) vec_push(&c->arena, &r->tests, all.v[i]);
+    if (is_wanted(c, all.v[i].name) && fitting++ % every == 0)
+      vec_push(&c->arena, &r->tests, all.v[i]);
   if (!r->tests.n)
     return fail(&c->diag, TENON_EINVAL, NOWHERE, "none of %lld tests fits --filter '%s'",
                 (long long)all.n, opt_text(c, OPT_conform_filter, ""));

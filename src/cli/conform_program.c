@@ -23,7 +23,6 @@ typedef struct Test {
   Diag *diag;
   const char *reason, *remark;
   bool sums;  // the module adds floats up in an order that the specification leaves open
-  bool tiny;  // ... and has subnormal constants
   Imported import;
   Interp *interp;
   ConformBuilt built;
@@ -133,19 +132,7 @@ static bool check_all(Test *t, const HloTest *h, Value *const *out) {
   return true;
 }
 
-// ---- what the runtime or the suite itself excuses ----
-// Compiled code takes subnormal numbers for zero (runtime/float_mode.h).
-static bool is_tiny(const HloGiven *v) {
-  int64_t n;
-  if (!dtype_is_float(v->dtype) || !unit_of(v->dtype) || !shape_count(v->rank, v->dims, &n))
-    return false;
-  double least = v->dtype == DT_F64 ? 0x1p-1022 : 0x1p-126;
-  for (int64_t i = 0; i < n; i++) {
-    double x = fabs(get_f64(v->dtype, v->data, i));
-    if (x > 0 && x < least) return true;
-  }
-  return false;
-}
+// ---- what the suite itself excuses ----
 static bool is_disabled(Str bytes) {
   static const char mark[] = "RUN-DISABLED";
   int64_t n = (int64_t)sizeof mark - 1;
@@ -162,7 +149,6 @@ static tenon_status run_inputs(Test *t, const HloTest *h, Run *run, bool *out_ri
   run->max_bytes = machine_memory();
   for (int64_t i = 0; i < h->given.n; i++) {
     const HloGiven *v = &h->given.v[i];
-    t->tiny = t->tiny || (t->built.session && is_tiny(v));
     TRY(value_borrow(run, v->dtype, v->rank, v->dims, v->data, &in[i]));
   }
   if (t->built.session)
@@ -213,7 +199,6 @@ static tenon_status run_file(Test *t, Str bytes, int64_t *out_checked, bool *out
       if (!hlo_has_checks(fn)) continue;
       ++*out_checked;
       t->sums = adds_up(f->modules[i]);
-      t->tiny = false;
       TRY(run_func(t, bytes, f->modules[i], fn, out_right));
       if (!*out_right) return TENON_OK;
     }
@@ -234,16 +219,12 @@ Verdict conform_run_program(const Case *c, const CaseOptions *o, Arena *a,
     s = run_file(&t, (Str){(const char *)file.bytes, file.size}, &checked, &right);
     file_close(&file);
   }
-  bool excused = !s && !right && (disabled || t.tiny);
+  bool excused = !s && !right && disabled;
   *out_reason = s         ? conform_one_line(a, t.diag->text, c->model)
                 : !right  ? t.reason
                 : checked ? t.remark
                           : "read and verified: it has no checks";
-  if (excused)
-    *out_reason = str_printf(a, "%s; %s",
-                             disabled ? "disabled in the suite itself"
-                                      : "has subnormal numbers, which compiled code takes for zero",
-                             t.reason);
+  if (excused) *out_reason = str_printf(a, "disabled in the suite itself; %s", t.reason);
   if (!s && !excused) return right ? CASE_PASSED : CASE_WRONG;
   if (excused) return CASE_UNSUPPORTED;
   return s == TENON_EINTERNAL      ? CASE_CRASHED

@@ -12,7 +12,9 @@
 #include "loop/prove.h"
 
 // Steps of one search.  Where a proof is only wished for, it is found in a few or not at all.
-enum { PROVE_STEPS = 600, PROVE_STEPS_ONCE = 40 };
+// Of one attempt, of one that is asked for often, and of all attempts at a goal together: what is provable in the networks and suites takes
+// up to 2000, and what is not must come to an end.
+enum { PROVE_STEPS = 600, PROVE_STEPS_ONCE = 40, PROVE_STEPS_GOAL = 2400 };
 
 // ---- expressions ----
 bool dim_has(Dim e, Dim sym) {
@@ -456,9 +458,12 @@ static bool prove(Prover *p, Dim e) {
 }
 
 static bool prove_afresh(Prover *p, Dim e) {
-  p->fuel = p->once ? PROVE_STEPS_ONCE : PROVE_STEPS;
+  int fuel = MIN(p->once ? PROVE_STEPS_ONCE : PROVE_STEPS, p->goal_fuel);
+  p->fuel = fuel;
   p->search++;
-  return prove(p, e);
+  bool yes = prove(p, e);
+  p->goal_fuel -= fuel - p->fuel;
+  return yes;
 }
 
 // e - m*fact, m such that a symbol that counts -1 in the fact goes.
@@ -495,6 +500,7 @@ static bool has_remainder(Dim e) {
 // First with remainders joined to their quotients, then each by its own bounds.
 bool prove_ge0(Prover *p, Dim e) {
   p->apart = false;
+  p->goal_fuel = PROVE_STEPS_GOAL;
   if (prove_by_scope(p, e)) return true;
   if (p->once || !has_remainder(e)) return false;
   p->apart = true;

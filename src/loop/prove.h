@@ -21,9 +21,9 @@ typedef struct Prover {
   IntPool *pool;
   Arena *arena;
   VEC(ProverSym) sym;
-  VEC(Dim) fact;  // known to be at least 0 wherever their symbols are in scope
-  IntMap order;   // slot -> position + 1
-  int fuel;
+  VEC(Dim) fact;          // known to be at least 0 wherever their symbols are in scope
+  IntMap order;           // slot -> position + 1
+  int fuel, goal_fuel;    // steps left of this attempt, and of all at this goal
   int64_t search, scope;  // their numbers, from 1
   ProverMemo goal[PROVER_MEMO], positive[PROVER_MEMO];
   bool apart;  // remainders are bounded by themselves

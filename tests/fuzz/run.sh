@@ -3,7 +3,7 @@
 #
 # The corpus of a target grows in build/fuzz/corpus/NAME.  It is seeded with the small files of the endings below
 # that are found in the suites present and in tests/.  A finding is written to build/fuzz/findings and ends the run
-# with status 1.  The bounds on time (1 s of processor time) and memory (256 MB, nothing left behind) are held by the
+# with status 1.  The bounds on time (FUZZ_SECONDS of processor time, 1) and memory (256 MB, nothing left behind) are held by the
 # targets themselves (fuzz.h); the fuzzer's own limits below only end what hangs or what the sanitizers themselves
 # cannot bear.  FUZZ_SEED fixes the order of what is tried, so that `make test` tries the same inputs every time.
 set -u
@@ -39,6 +39,8 @@ seed() {  # name, folder
       t=$(timeout 5 $tenon inspect --text "$f" 2>/dev/null) && printf '%s\n' "$t" >"$2/text-$(md5sum <"$f" | cut -c1-16)"
     done
   fi
+  # What stands inside PyTorch's archives, behind the byte that says what it is (torch.c).
+  [ "$1" = torch ] && python3 tests/fuzz/torch_seeds.py "$2" $SEED_BYTES_MAX "${places[@]}"
   # The plans of small compiled models, without the header in front.
   if [ "$1" = artifact ]; then
     tenon=build/tenon

@@ -157,6 +157,16 @@ static LV sign_of(Emit *e, LV x) {
   return SEL(FCMP(UNO, x, x), x, r);
 }
 
+// Floor and ceil of a subnormal are not 0: its bits say what it is even while the machine takes it for zero.
+static LV step_of(Emit *e, LoopOp how, LV x) {
+  bool wide = is_f64(e, x), down = how == LOOP_floor;
+  LT t = wide ? e->i64 : e->i32;
+  int64_t sign = wide ? INT64_MIN : INT32_MIN, normal = wide ? (int64_t)1 << 52 : 1 << 23;
+  LV behind = ISUB(BITS(x, t), const_int(e, x, t, (down ? sign : 0) + 1));
+  LV tiny = ICMP(ULT, behind, const_int(e, x, t, normal - 1));
+  return SEL(tiny, const_real(e, x, wide ? e->f64 : e->f32, down ? -1 : 1), fp_round(e, how, x));
+}
+
 static LV float_op(Emit *e, LoopOp op, LV x, LV y, LV z) {
   LV zero = LLVMConstNull(LLVMTypeOf(x));
   LT t = is_f64(e, x) ? e->f64 : e->f32;
@@ -178,7 +188,7 @@ static LV float_op(Emit *e, LoopOp op, LV x, LV y, LV z) {
   case LOOP_abs: return fp_abs(e, x);
   case LOOP_sign: return sign_of(e, x);
   case LOOP_ceil:
-  case LOOP_floor:
+  case LOOP_floor: return step_of(e, op, x);
   case LOOP_round: return fp_round(e, op, x);
   case LOOP_sqrt: return fp_sqrt(e, x);
   case LOOP_reciprocal: return DIV(const_real(e, x, t, 1), x);
