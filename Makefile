@@ -11,7 +11,7 @@ NETS      ?= build/nets
 ZOO       ?= build/zoo
 DEPS      := tools/install-deps.sh
 
-.PHONY: all wheel demo test test-cross test-torch asan clang fuzz graph-fuzz format format-check docs nets bench-cpu install clean help
+.PHONY: all wheel demo test test-cross test-torch test-convert asan clang fuzz graph-fuzz format format-check docs nets bench-cpu install clean help
 .DEFAULT_GOAL := all
 
 all: ## build the program and the libraries: build/tenon, build/libtenon.so, build/libtenon.a
@@ -48,6 +48,16 @@ test-torch: ## torch.compile, ATen operators, and networks of PyTorch through ON
 	@for kind in export decomposed trace; do build/venv-torch/bin/python tests/torch_ops.py build/tenon $$kind || exit 1; done
 	@build/venv-torch/bin/python tests/torch_compile_test.py
 	@build/venv-torch/bin/python tests/torch_networks.py build/tenon
+	@build/venv-torch/bin/python tests/torch_control.py build/tenon
+
+test-convert: ## what `tenon convert` writes for ONNX's node tests (of TENON_DATA), in ONNX Runtime and in XLA; installs both into build/venv-convert (1 GB)
+	@$(DEPS) build
+	@$(MAKE) --no-print-directory -s all
+	@[ -x build/venv-convert/bin/python ] || python3 -m venv build/venv-convert
+	@build/venv-convert/bin/pip -q install onnx onnxruntime jax numpy ml_dtypes
+	@mkdir -p build/node-tests && tar xJf $${TENON_DATA:-../shared/data}/suites/onnx-node-tests.tar.xz -C build/node-tests
+	@build/venv-convert/bin/python tests/convert_test.py build/tenon build/node-tests/node
+	@build/venv-convert/bin/python tests/stablehlo_test.py build/tenon build/node-tests/node
 
 asan: ## build with AddressSanitizer and UndefinedBehaviorSanitizer, and run the unit tests
 	@$(DEPS) build fuzz

@@ -78,6 +78,13 @@ def main():
                                    ("f32", np.array([None], object), "pickle"), ("f32", np.zeros(1, [("a", "f4")]), "structured")):
             got = run(tmp, wrong, dtype, "npy")
             report(isinstance(got, str) and says in got, f"{dtype} from {wrong.dtype}: {got}")
+        # Weights: bf16 and back.
+        a, b, c = (os.path.join(tmp, f) for f in ("w.npz", "w.safetensors", "back.npz"))
+        np.savez(a, w=np.array([0x3F80, 0xC000], "u2").view("V2"))
+        for x, y in ((a, b), (b, c)):
+            p = subprocess.run([TENON, "convert", x, "-o", y], capture_output=True, text=True)
+            report(p.returncode == 0, f"weights: {p.stderr}")
+        report(b"BF16" in open(b, "rb").read() and np.load(c)["w"].tobytes() == b"\x80\x3f\x00\xc0", "weights of bf16")
         # Names as exporters write them.
         model, out = os.path.join(tmp, "n.tir"), os.path.join(tmp, "n.npz")
         open(model, "w").write('graph @"m"(%x: f32[2]) -> ("/größe/out:0": f32[2]) {\n  return %x\n}\n')

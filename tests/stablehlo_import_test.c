@@ -159,3 +159,109 @@ TEST(stablehlo_refuses_by_name) {
                "  check.expect_eq %y, %x : tensor<f32>\n"),
           TENON_EUNSUPPORTED, "@somebody");
 }
+
+#define RAGGED(lb, rb, lc, rc, axis, group, types)                                                 \
+  "  %r = \"chlo.ragged_dot\"(%a, %b, %n) {ragged_dot_dimension_numbers = #chlo.ragged_dot<"       \
+  "lhs_batching_dimensions = [" lb "], rhs_batching_dimensions = [" rb "], "                       \
+  "lhs_contracting_dimensions = [" lc "], rhs_contracting_dimensions = [" rc "], "                 \
+  "lhs_ragged_dimensions = [" axis "], rhs_group_dimensions = [" group "]>} : " types "\n"
+
+TEST(stablehlo_ragged_products) {
+  // Groups of a contracted axis: one product each.
+  holds(MAIN(
+      "  %a = stablehlo.constant dense<[[1, 2, 3], [4, 5, 6]]> : tensor<2x3xi32>\n"
+      "  %b = stablehlo.constant dense<[[1, 0], [0, 1], [1, 1]]> : tensor<3x2xi32>\n"
+      "  %n = stablehlo.constant dense<[1, 2]> : tensor<2xi64>\n" RAGGED(
+          "", "", "1", "0", "1", "",
+          "(tensor<2x3xi32>, tensor<3x2xi32>, tensor<2xi64>) -> tensor<2x2x2xi32>") "  "
+                                                                                    "check.expect_"
+                                                                                    "eq_const %r, "
+                                                                                    "dense<[[[1, "
+                                                                                    "0], [4, 0]], "
+                                                                                    "[[3, 5], [6, "
+                                                                                    "11]]]> : "
+                                                                                    "tensor<"
+                                                                                    "2x2x2xi32>"
+                                                                                    "\n"));
+  // Sizes of their own for each batch, an empty group, and a row in none; what is in other groups does not count.
+  holds(MAIN(
+      "  %a = stablehlo.constant dense<[[[1.0], [2.0]], [[3.0], [4.0]]]> : tensor<2x2x1xf32>\n"
+      "  %b = stablehlo.constant dense<[[[[10.0]], [[0x7F800000]]], [[[100.0]], [[1000.0]]]]> : "
+      "tensor<2x2x1x1xf32>\n"
+      "  %n = stablehlo.constant dense<[[1, 1], [0, 1]]> : tensor<2x2xi32>\n" RAGGED(
+          "0", "1", "2", "2", "1", "0",
+          "(tensor<2x2x1xf32>, tensor<2x2x1x1xf32>, tensor<2x2xi32>) -> tensor<2x2x1xf32>") "  "
+                                                                                            "check."
+                                                                                            "expect"
+                                                                                            "_eq_"
+                                                                                            "const "
+                                                                                            "%r, "
+                                                                                            "dense<"
+                                                                                            "[[[10."
+                                                                                            "0], "
+                                                                                            "[200."
+                                                                                            "0]], "
+                                                                                            "[["
+                                                                                            "3000."
+                                                                                            "0], "
+                                                                                            "[0.0]]"
+                                                                                            "]> : "
+                                                                                            "tensor"
+                                                                                            "<2x2x1"
+                                                                                            "xf32>"
+                                                                                            "\n"));
+  // Groups of whole products are products.
+  holds(MAIN(
+      "  %a = stablehlo.constant dense<[[[1, 2]], [[3, 4]]]> : tensor<2x1x2xi32>\n"
+      "  %b = stablehlo.constant dense<[[[1], [2]], [[3], [4]]]> : tensor<2x2x1xi32>\n"
+      "  %n = stablehlo.constant dense<[1, 1]> : tensor<2xi64>\n" RAGGED(
+          "0", "0", "2", "1", "0", "",
+          "(tensor<2x1x2xi32>, tensor<2x2x1xi32>, tensor<2xi64>) -> tensor<2x1x1xi32>") "  "
+                                                                                        "check."
+                                                                                        "expect_eq_"
+                                                                                        "const %r, "
+                                                                                        "dense<[[["
+                                                                                        "5]], "
+                                                                                        "[[25]]]> "
+                                                                                        ": "
+                                                                                        "tensor<"
+                                                                                        "2x1x1xi32>"
+                                                                                        "\n"));
+  refused(
+      MAIN(
+          "  %a = stablehlo.constant dense<[[1, 2]]> : tensor<1x2xi32>\n"
+          "  %b = stablehlo.constant dense<[[1], [2]]> : tensor<2x1xi32>\n"
+          "  %n = stablehlo.constant dense<[1]> : tensor<1xi64>\n" RAGGED(
+              "", "", "1", "7", "1", "",
+              "(tensor<1x2xi32>, tensor<2x1xi32>, tensor<1xi64>) -> tensor<1x1x1xi32>") "  "
+                                                                                        "check."
+                                                                                        "expect_eq_"
+                                                                                        "const %r, "
+                                                                                        "dense<[[["
+                                                                                        "5]]]> : "
+                                                                                        "tensor<"
+                                                                                        "1x1x1xi32>"
+                                                                                        "\n"),
+      TENON_EINVAL, "dimension numbers");
+}
+
+// One output, two carries (one of them complex), a value from outside, from the end.
+TEST(stablehlo_scans) {
+  holds(
+      MAIN("  %x = stablehlo.constant dense<[[1, 2, 3], [4, 5, 6]]> : tensor<2x3xi32>\n"
+           "  %k = stablehlo.constant dense<10> : tensor<2xi32>\n"
+           "  %s = stablehlo.constant dense<0> : tensor<2xi32>\n"
+           "  %c = stablehlo.constant dense<(1.0, 0.0)> : tensor<complex<f32>>\n"
+           "  %i = stablehlo.constant dense<(0.0, 1.0)> : tensor<complex<f32>>\n"
+           "  %r:3 = chlo.scan(%x) inits(%s, %c) dimension=1 attributes {is_reverse = true} {\n"
+           "  ^bb0(%row: tensor<2xi32>, %sum: tensor<2xi32>, %turn: tensor<complex<f32>>):\n"
+           "    %1 = stablehlo.add %row, %sum : tensor<2xi32>\n"
+           "    %2 = stablehlo.multiply %1, %k : tensor<2xi32>\n"
+           "    %3 = stablehlo.multiply %turn, %i : tensor<complex<f32>>\n"
+           "    stablehlo.return %2, %1, %3 : tensor<2xi32>, tensor<2xi32>, tensor<complex<f32>>\n"
+           "  } : (tensor<2x3xi32>, tensor<2xi32>, tensor<complex<f32>>) -> (tensor<2x3xi32>, "
+           "tensor<2xi32>, tensor<complex<f32>>)\n"
+           "  check.expect_eq_const %r#0, dense<[[60, 50, 30], [150, 110, 60]]> : tensor<2x3xi32>\n"
+           "  check.expect_eq_const %r#1, dense<[6, 15]> : tensor<2xi32>\n"
+           "  check.expect_eq_const %r#2, dense<(0.0, -1.0)> : tensor<complex<f32>>\n"));
+}

@@ -253,6 +253,16 @@ def matrices():
         o = options("FullyConnectedOptions", fusedActivationFunction=act.NONE, asymmetricQuantizeInputs=asym)
         case(f"FULLY_CONNECTED hybrid {asym}", build(B.FULLY_CONNECTED, o, [T([5, 20], "float32"), w, T([12], "float32", data=rng.normal(size=12))],
                                                      [T([5, 12], "float32")], 9 if asym else 3), 1e-4)
+    for asym, adj, shape in ((False, False, [3, 8, 6]), (True, False, [3, 8, 6]), (True, True, [3, 6, 8]), (True, False, [8, 6])):
+        wide = T(shape, "int8", [0.01], 0, np.maximum(ints(shape, np.int8), -127))
+        o = options("BatchMatMulOptions", adjY=adj, asymmetricQuantizeInputs=asym)
+        case(f"BATCH_MATMUL hybrid {asym} {adj} {shape}",
+             build(B.BATCH_MATMUL, o, [T([3, 5, 8], "float32"), wide], [T([3, 5, 6], "float32")], 4 if asym else 2), 1e-5)
+    o = options("TransposeConvOptions", padding=s.Padding.SAME, strideW=2, strideH=2)
+    for scales in ([0.01], rng.uniform(0.002, 0.02, 3)):
+        w = T([3, 3, 2, 4], "int8", scales, 0, np.maximum(ints([3, 3, 2, 4], np.int8), -127))
+        case(f"TRANSPOSE_CONV hybrid {len(scales)}",
+             build(B.TRANSPOSE_CONV, o, [T([4], "int32", data=[2, 10, 8, 3]), w, T([2, 5, 4, 4], "float32")], [T([2, 10, 8, 3], "float32")], 3), 1e-3)
     ws = rng.uniform(0.002, 0.02, 6)
     w = T([6, 3, 2, 4], "int8", ws, 0, np.maximum(ints([6, 3, 2, 4], np.int8), -127))
     o = options("Conv2DOptions", padding=s.Padding.SAME, strideW=1, strideH=1, dilationWFactor=1, dilationHFactor=1)
@@ -344,6 +354,18 @@ def movement():
         case(f"CONCATENATION {t}", build(B.CONCATENATION, options("ConcatenationOptions", axis=1), [a, b], [y], 2))
         pads = T([3, 2], "int32", data=[[0, 1], [2, 0], [1, 1]])
         case(f"PAD {t}", build(B.PAD, options("PadOptions"), [a, pads], [T([3, 5, 6], t, 0.03, z)], 2))
+    a, b, y = T([2, 3, 4], "int16", 0.0003), T([2, 5, 4], "int16", 0.0005), T([2, 8, 4], "int16", 0.0004)
+    case("CONCATENATION int16 scales", build(B.CONCATENATION, options("ConcatenationOptions", axis=1), [a, b], [y], 3))
+    for t in ("int8", "int16"):
+        k = 1 / 256 if t == "int16" else 1
+        case(f"REDUCE_PROD {t}", build(B.REDUCE_PROD, options("ReducerOptions", keepDims=False), [T([3, 4, 5], t, 0.02 * k, zero_of(t)), T([1], "int32", data=[1])],
+                                       [T([3, 5], t, 0.03 * k, zero_of(t))], 2))
+    for b in ("int8", "int16"):
+        scales = rng.uniform(0.01, 0.05, 5)
+        case(f"QUANTIZE float by channel {b}",
+             build(B.QUANTIZE, options("QuantizeOptions"), [T([3, 7, 5], "float32")], [T([3, 7, 5], b, scales, [0] * 5, axis=2)], 3))
+        if b == "int8": case(f"DEQUANTIZE by channel {b}",
+             build(B.DEQUANTIZE, options("DequantizeOptions"), [T([3, 7, 5], b, scales, [0] * 5, axis=2)], [T([3, 7, 5], "float32")], 5), 1e-6)
     for a, b in (("int8", "int8"), ("int8", "uint8"), ("uint8", "int8"), ("int16", "int8"), ("int8", "int16"), ("int16", "int16"),
                  ("int16", "int32"), ("int32", "int16"), ("int32", "int8")):
         sc = {"int8": 0.03, "uint8": 0.05, "int16": 0.0004, "int32": 0.00001}

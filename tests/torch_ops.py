@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""torch_ops.py TENON [export|decomposed|trace] -- ATen operators against PyTorch itself.
+"""torch_ops.py TENON [export|decomposed|trace [TEXT]] -- ATen operators against PyTorch itself; with TEXT, the lines that have it.
 
 Needs PyTorch and numpy, so it is not part of `make test`.  Each expression below becomes part of a module, which is written as a program
-of torch.export (as it is, or decomposed) or traced to TorchScript, run by TENON's interpreter, and compared in type, shape and value.
+of torch.export (as it is, or decomposed) or traced to TorchScript, run by TENON, interpreted and compiled, and compared in type, shape and value.
 """
 import os, subprocess, sys, tempfile, warnings
 
@@ -35,7 +35,17 @@ F.batch_norm(im,torch.zeros(4),torch.ones(4),None,None)|F.instance_norm(im)|F.la
 x@y.t()|torch.mm(x,y.t())|torch.bmm(seq,seq.mT)|torch.matmul(seq,torch.ones(6))|x[0].dot(y[0])|F.linear(x,y)|F.linear(seq,torch.ones(3,6),torch.ones(3))|torch.addmm(torch.ones(3),x,y.t(),beta=2,alpha=.5)|torch.baddbmm(torch.ones(2,5,5),seq,seq.mT)|torch.outer(x[0],y[0])|torch.einsum('bij,bkj->bik',seq,seq)
 F.conv1d(seq,torch.ones(3,5,2))|F.conv2d(im,torch.ones(6,2,3,3),torch.ones(6),2,1,1,2)|F.conv2d(im,torch.ones(4,4,3,2),padding='same')|F.conv2d(im[0],torch.ones(4,4,3,3),padding=1)|F.conv3d(vol,torch.ones(2,2,2,2,2))|F.conv_transpose2d(im,torch.ones(4,3,3,3),stride=2,padding=1,output_padding=1)|F.conv_transpose1d(seq,torch.ones(5,2,3),stride=2)|F.scaled_dot_product_attention(im,im,im)|F.scaled_dot_product_attention(im,im,im,is_causal=True)|F.scaled_dot_product_attention(seq,seq,seq)|F.scaled_dot_product_attention(im,im,im,attn_mask=torch.ones(9,9).tril().bool())|F.scaled_dot_product_attention(seq,seq,seq,is_causal=True)|torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(im,im,im)[0]|torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(im,im,im,0.0,True,scale=0.3)[0]|torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(im,im,im,attn_mask=im[:1,:1,:,:1].expand(2,4,9,9).contiguous())[0]
 F.max_pool1d(seq,2)|F.max_pool2d(im,3,2,1)|F.max_pool2d(im,2,ceil_mode=True)|F.max_pool2d(im[0],2)|F.max_pool3d(vol,2)|F.avg_pool1d(seq,2)|F.avg_pool2d(im,3,2,1)|F.avg_pool2d(im,3,2,1,count_include_pad=False)|F.avg_pool2d(im,2,ceil_mode=True)|F.avg_pool3d(vol,2)|F.adaptive_avg_pool1d(seq,3)|F.adaptive_avg_pool2d(im,1)|F.adaptive_avg_pool2d(im,(3,4))|F.adaptive_avg_pool2d(im,(5,3))|F.adaptive_max_pool2d(im,(3,4))|F.adaptive_avg_pool3d(vol,(2,3,1))
-torch.rnn_tanh_cell(seq[:,0],torch.zeros(2,3),torch.ones(3,6)*.1,torch.ones(3,3)*.1)|torch.lstm_cell(seq[:,0],(torch.ones(2,3),torch.ones(2,3)),torch.ones(12,6)*.1,torch.ones(12,3)*.2)[0]'''
+torch.rnn_tanh_cell(seq[:,0],torch.zeros(2,3),torch.ones(3,6)*.1,torch.ones(3,3)*.1)|torch.lstm_cell(seq[:,0],(torch.ones(2,3),torch.ones(2,3)),torch.ones(12,6)*.1,torch.ones(12,3)*.2)[0]
+x.unfold(1,2,1)|im.unfold(2,3,2)|im.unfold(-1,4,3)|F.unfold(im,3)|F.unfold(im,(3,2),dilation=2,padding=1,stride=2)|F.unfold(im[0],2)|F.fold(F.unfold(im,3,padding=1),(9,8),3,padding=1)|F.fold(F.unfold(im,2,stride=2),(8,8),2,stride=2)|F.fold(F.unfold(im[0],3),(9,8),3)|torch.as_strided(x,(3,2),(4,2))|torch.as_strided(x,(2,2,2),(1,0,3),1)
+torch.searchsorted(y.sort(1)[0],x)|torch.searchsorted(torch.tensor([-1.,0.,0.,1.]),x,right=True)|torch.searchsorted(i3[0].sort()[0],i3,side='right',out_int32=True)|torch.searchsorted(y,x,sorter=y.argsort(1))|torch.bucketize(i3,torch.arange(-3,4))|torch.bucketize(i3,torch.arange(-3,4),right=True)|torch.bucketize(x*float('nan'),torch.arange(3.))|torch.searchsorted(torch.arange(5.),2.5)
+torch.unique(i3)|torch.unique(i3,return_inverse=True)[1]|torch.unique(idx,return_counts=True)[1]|torch.unique(idx%2,dim=1)|torch.unique(idx[:,:2]%2,dim=0,return_inverse=True)[1]
+torch.ops.aten.index_put(im,[None,idx[0]%4],y[0,0])|torch.ops.aten.index_put(im,[None,idx[0],None,idx[1]],y[0].reshape(4,1,1))|torch.ops.aten.index_put(im,[None,None,idx[0],idx[1]],y[0])|torch.ops.aten.index_put(im,[None,None,idx[0][:,None],idx[1]],y[0],accumulate=True)|torch.index_put(x,(x>0,),y[x>0])|torch.ops.aten.index_put(x,[None,torch.tensor([True,False,True,False])],y[:,:2])|im[:,torch.tensor([True,False,True,True])]|im[torch.tensor([True,False])][:,0]|torch.slice_scatter(x,y[:2],0,0,3,2)|torch.slice_scatter(x,y[:,:2],1,1,None,2)
+x.masked_scatter(x>0,y)|torch.cdist(x,y)|torch.cdist(seq,seq[:1,:2],p=1.)|torch.cdist(x,y,p=3.)|torch.cdist(x,y,p=float('inf'))|torch.pdist(x)|F.pdist(y,1.)|torch.empty_strided((2,3),(3,1)).shape[0]*x
+F.embedding_bag(idx,seq[0])|F.embedding_bag(idx,seq[0],mode='sum')|F.embedding_bag(idx,seq[0],mode='max')|F.embedding_bag(idx.reshape(-1),seq[0],torch.tensor([0,5,5,7]),mode='mean')|F.embedding_bag(idx.reshape(-1),seq[0],torch.tensor([0,3,12]),mode='sum',include_last_offset=True)|F.embedding_bag(idx,seq[0],mode='sum',per_sample_weights=y)|F.embedding_bag(idx,seq[0],mode='max',padding_idx=1)|F.embedding_bag(idx,seq[0],mode='mean',padding_idx=0)
+torch.view_as_real(torch.fft.rfft(seq))|torch.fft.rfft(seq,n=8).abs()|torch.fft.rfft(seq,dim=1,norm='ortho').real|torch.fft.irfft(torch.fft.rfft(seq))|torch.fft.irfft(torch.fft.rfft(seq,dim=1),n=5,dim=1,norm='ortho')|torch.view_as_real(torch.fft.fft(seq,norm='forward'))|torch.fft.ifft(torch.fft.fft(seq)).imag|torch.fft.ifft(torch.fft.fft(seq,dim=1),dim=1,norm='forward').real|torch.view_as_real(torch.fft.fft2(im))|torch.fft.irfft2(torch.fft.rfft2(im))|torch.fft.ifft2(torch.fft.fft2(im)).real|torch.view_as_real(torch.fft.rfftn(vol,dim=(2,3,4)))|torch.fft.irfftn(torch.fft.rfftn(vol))|torch.view_as_real(torch.fft.fftshift(torch.fft.fft(seq)))|torch.fft.ifftshift(seq,dim=1)|torch.hamming_window(7)|torch.blackman_window(6,periodic=False)
+torch.view_as_real(torch.view_as_complex(seq.reshape(2,5,3,2))*torch.polar(y[0,:3],x[0,:3]))|torch.view_as_real(torch.complex(x,y)+x)|torch.view_as_real(torch.complex(x,y)/torch.complex(y,x))|torch.view_as_real(torch.complex(x,y)/2)|torch.complex(x,y).angle()|torch.view_as_real(torch.complex(x,y).conj()*torch.complex(y,y))|torch.complex(x,y).t().reshape(2,6).imag|torch.view_as_real(torch.stack([torch.complex(x,y),torch.complex(y,x)],1))|torch.complex(x,y)[1:,::2].abs()|torch.complex(x,y).sum(1).real|torch.complex(x,y).abs()**2
+torch.stft(im[0,:,:,0].repeat(1,3),8,3,window=torch.hann_window(8),return_complex=True).abs()|torch.view_as_real(torch.stft(im[0,:,:,0].repeat(1,3),8,return_complex=True,normalized=True))|torch.view_as_real(torch.stft(im[0,0,:,0].repeat(3),8,4,6,torch.hann_window(6),center=False,onesided=False,return_complex=True))|torch.stft(im[0,:,:,0].repeat(1,3),8,pad_mode='constant',return_complex=True).abs()'''
+TARGETS = ("interp", "cpu")
 
 
 def module(expressions):
@@ -65,13 +75,17 @@ def differences(tenon, expressions, kind, folder):
     for i, v in enumerate(INPUTS.values()):
         np.save(os.path.join(folder, f"{i}.npy"), v.numpy())
         args += ["--input", f"{i}={folder}/{i}.npy"]
-    p = subprocess.run([tenon, "run", path, *args, "--target", "interp", "-o", out], capture_output=True, text=True)
-    if p.returncode: return [p.stderr.strip()]
-    got, lines = np.load(out), []
-    for e, name, w in zip(expressions, got.files, want):
-        a, b = got[name], w.numpy()
-        if a.shape != b.shape or a.dtype != b.dtype: lines.append(f"{e}: {a.dtype}{a.shape}, not {b.dtype}{b.shape}")
-        elif not np.allclose(a, b, 1e-5, 2e-6, equal_nan=True): lines.append(f"{e}: other values")
+    lines = []
+    for target in TARGETS:
+        p = subprocess.run([tenon, "run", path, *args, "--target", target, "-o", out], capture_output=True, text=True)
+        if p.returncode: return [f"{target}: {p.stderr.strip()}"]
+        got = np.load(out)
+        for e, name, w in zip(expressions, got.files, want):
+            a, b = got[name], w.numpy()
+            if a.shape != b.shape or a.dtype != b.dtype:
+                lines.append(f"{target}: {e}: {a.dtype}{a.shape}, not {b.dtype}{b.shape}")
+            elif not np.allclose(a, b, 1e-5, 2e-6 if target == "interp" else 1e-5, equal_nan=True):
+                lines.append(f"{target}: {e}: other values")
     return lines
 
 
@@ -80,6 +94,7 @@ def main():
     good = bad = 0
     with tempfile.TemporaryDirectory() as folder:
         for line in EXPRESSIONS.split("\n"):
+            if len(sys.argv) > 3 and sys.argv[3] not in line: continue
             expressions = line.split("|")
             if not differences(tenon, expressions, kind, folder):
                 good += len(expressions)

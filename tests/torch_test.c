@@ -217,6 +217,21 @@ TEST(torch_older_file_of_tensors) {
   model_free(m);
 }
 
+// An index of two files, one of each format.
+TEST(torch_weights_in_several_files) {
+  Diag d;
+  Model *m = NULL;
+  diag_init(&d);
+  EXPECT_STATUS(model_open(FOLDER "parts.bin.index.json", NULL, &d, &m), TENON_OK);
+  REQUIRE(m != NULL);
+  EXPECT_STR_EQ(m->import.about, "pytorch in 2 files");
+  const Weight *w = weights_find(&m->import.weights, STR("b.w"));
+  REQUIRE(w != NULL && weights_find(&m->import.weights, STR("a.w")) != NULL);
+  const float *v = weight_elements(w, &m->arena);
+  EXPECT(w->rank == 1 && w->dims[0] == 2 && v[0] == 1.5f && v[1] == -2);
+  model_free(m);
+}
+
 // ---- bad programs ----
 
 // Where the third line of code was written: line 8 of model.py.

@@ -4,8 +4,9 @@
 // In order of certainty: a magic number first, protobuf, which has none, last.
 const Frontend *const frontends[] = {
     &frontend_stablehlo,  // before text: both may begin with a comment
-    &frontend_text,      &frontend_gguf,        &frontend_tflite, &frontend_pytorch,
-    &frontend_npz,       &frontend_safetensors, &frontend_onnx,   NULL};
+    &frontend_text,      &frontend_gguf, &frontend_tflite,
+    &frontend_pytorch,   &frontend_npz,  &frontend_safetensors,
+    &frontend_index,     &frontend_onnx, NULL};
 
 const Frontend *frontend_of(Str bytes) {
   for (int i = 0; frontends[i]; i++)

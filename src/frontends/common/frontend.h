@@ -81,10 +81,12 @@ typedef struct Frontend {
   bool (*is)(Str bytes);  // looks at as little as it can; never fails
   tenon_status (*import)(Imported *in, Diag *d);
   void (*ops)(FrontendOpFn *fn, void *ctx);  // NULL: the format has no operators
+  // Adds the tensors of one of several files of weights to in->weights (shards.c); NULL: the format holds none.
+  tenon_status (*part)(Imported *in, Str bytes, const char *file, Diag *d);
 } Frontend;
 
 extern const Frontend frontend_stablehlo, frontend_text, frontend_gguf, frontend_tflite,
-    frontend_pytorch, frontend_npz, frontend_safetensors, frontend_onnx;
+    frontend_pytorch, frontend_npz, frontend_safetensors, frontend_index, frontend_onnx;
 extern const Frontend *const frontends[];  // NULL-terminated; the last takes whatever is left
 const Frontend *frontend_of(Str bytes);    // never NULL
 const Frontend *frontend_find(const char *name);  // NULL when there is none

@@ -12,10 +12,15 @@ static tenon_status import_npz(Imported *in, Diag *d) {
   TRY(npz_read(&g->arena, in->bytes, d, &list));
   for (int64_t i = 0; i < list.n; i++) {
     const NdArray *v = &list.v[i];
-    if (!v->dtype || v->dtype == DT_STRING || v->rank > MAX_RANK)
-      continue;  // nothing that a graph computes with
+    // NumPy has no name for bf16: two bytes without a type are that.  One byte may be any of the 8-bit floats.
+    DType t = v->void_bytes == 2 ? DT_BF16 : v->dtype;
+    if (v->void_bytes == 1)
+      vec_push(&g->arena, &in->warnings,
+               str_printf(&g->arena, "the array '%.*s' has bytes without a type: it is left out",
+                          STR_ARG(v->name)));
+    if (!t || t == DT_STRING || v->rank > MAX_RANK) continue;  // nothing that a graph computes with
     Weight w = {.name = str_copy(&g->arena, v->name),
-                .dtype = v->dtype,
+                .dtype = t,
                 .rank = v->rank,
                 .n = v->n,
                 .data = v->data,

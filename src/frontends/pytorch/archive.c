@@ -293,9 +293,9 @@ static tenon_status list_storages(Walk *w, Pickled *v, Stored *out) {
 }
 
 // Each storage is its number of elements and its bytes, in the order of the list of keys.
-static tenon_status read_storages(Imported *in, const Stored *stored, const Pickled *keys,
-                                  int64_t at, Diag *d) {
-  const uint8_t *p = (const uint8_t *)in->bytes.p;
+static tenon_status read_storages(Str file, const Stored *stored, const Pickled *keys, int64_t at,
+                                  Diag *d) {
+  const uint8_t *p = (const uint8_t *)file.p;
   if (keys->kind != PK_LIST) return fail(d, TENON_EFORMAT, NOWHERE, "the list of storages is none");
   for (int64_t i = 0; i < keys->items.n; i++) {
     const Pickled *key = keys->items.v[i];
@@ -303,9 +303,8 @@ static tenon_status read_storages(Imported *in, const Stored *stored, const Pick
     Where here = {.has_offset = true, .offset = at};
     if (!s) return fail(d, TENON_EFORMAT, here, "a storage that no tensor has");
     int64_t n = 0, bytes = 0;
-    if (in->bytes.n - at >= 8) memcpy(&n, p + at, 8);
-    if (in->bytes.n - at < 8 || n < 0 || !dtype_bytes(s->dtype, n, &bytes) ||
-        bytes > in->bytes.n - at - 8)
+    if (file.n - at >= 8) memcpy(&n, p + at, 8);
+    if (file.n - at < 8 || n < 0 || !dtype_bytes(s->dtype, n, &bytes) || bytes > file.n - at - 8)
       return fail(d, TENON_EFORMAT, here, "a storage of %lld elements does not fit the file",
                   (long long)n);
     s->data = p + at + 8;
@@ -324,13 +323,13 @@ static tenon_status read_storages(Imported *in, const Stored *stored, const Pick
   return TENON_OK;
 }
 
-tenon_status torch_import_legacy(Imported *in, Diag *d) {
+static tenon_status read_legacy(Imported *in, Str bytes, Diag *d) {
   Arena *a = &in->graph->arena;
   Pickle p = {.arena = a, .diag = d};
   int64_t at = (int64_t)sizeof legacy_magic - 1, used;
   Pickled *part[4];  // protocol, the writer's system, the object, the keys
   for (int i = 0; i < 4; i++) {
-    TRY(pickle_read(&p, (Str){in->bytes.p + at, in->bytes.n - at}, &used, &part[i]));
+    TRY(pickle_read(&p, (Str){bytes.p + at, bytes.n - at}, &used, &part[i]));
     at += used;
   }
   const Pickled *little = pickle_get(part[1], "little_endian");
@@ -342,8 +341,12 @@ tenon_status torch_import_legacy(Imported *in, Diag *d) {
   w->in = in;
   w->diag = d;
   TRY(list_storages(w, part[2], &stored));
-  TRY(read_storages(in, &stored, part[3], at, d));
-  TRY(torch_collect(in, part[2], d));
+  TRY(read_storages(bytes, &stored, part[3], at, d));
+  return torch_collect(in, part[2], d);
+}
+
+static tenon_status import_legacy(Imported *in, Diag *d) {
+  TRY(read_legacy(in, in->bytes, d));
   in->about = "PyTorch file of tensors (older format)";
   frontend_no_graph(in, no_graph);
   return TENON_OK;
@@ -389,7 +392,7 @@ static tenon_status import_script(TorchArchive *t) {
 
 static tenon_status import_pytorch(Imported *in, Diag *d) {
   TRY(frontend_begin(in, d));
-  if (is_legacy(in->bytes)) return torch_import_legacy(in, d);
+  if (is_legacy(in->bytes)) return import_legacy(in, d);
   if (is_program(in->bytes)) return torch_import_json(in, d);
   TorchArchive *t = arena_new(&in->graph->arena, TorchArchive);
   TRY(torch_open(in, in->bytes, d, t));
@@ -398,8 +401,25 @@ static tenon_status import_pytorch(Imported *in, Diag *d) {
   return torch_import_state(t);
 }
 
+static tenon_status import_part(Imported *in, Str bytes, const char *file, Diag *d) {
+  Where base = d->base;
+  d->base.file = file;
+  if (is_legacy(bytes)) {
+    TRY(read_legacy(in, bytes, d));
+  } else {
+    TorchArchive *t = arena_new(&in->graph->arena, TorchArchive);
+    Pickled *root;
+    TRY(torch_open(in, bytes, d, t));
+    TRY(torch_read_object(t, false, &root));
+    TRY(torch_collect(in, root, d));
+  }
+  d->base = base;
+  return TENON_OK;
+}
+
 const Frontend frontend_pytorch = {.name = "pytorch",
                                    .doc = "PyTorch: torch.export (.pt2), TorchScript, state_dicts",
                                    .is = is_pytorch,
                                    .import = import_pytorch,
-                                   .ops = aten_list};
+                                   .ops = aten_list,
+                                   .part = import_part};

@@ -7,9 +7,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-const AtenTable *const aten_tables[] = {&aten_elementwise, &aten_reduce, &aten_shape, &aten_index,
-                                        &aten_make,        &aten_nn,     &aten_pool,  &aten_rnn,
-                                        &aten_pad,         &aten_norm,   NULL};
+const AtenTable *const aten_tables[] = {&aten_elementwise, &aten_reduce, &aten_shape,  &aten_index,
+                                        &aten_make,        &aten_nn,     &aten_pool,   &aten_rnn,
+                                        &aten_pad,         &aten_norm,   &aten_window, &aten_search,
+                                        &aten_complex,     &aten_fft,    NULL};
 
 // ---- schemas ----
 
@@ -256,12 +257,19 @@ void aten_build(Aten *a, const AtenSchema *s, AtenValue *args, Where at, AtenVal
     at_fail(&c, "%s", s->row->why);
     return;
   }
+  AtenFn *fn = s->row->fn;
+  for (int i = 0; i < s->nargs; i++)
+    if (av_is_complex(&args[i])) fn = aten_complex_fn(s);
+  if (!fn) {
+    at_fail(&c, "of complex numbers");
+    return;
+  }
   Where base = a->g->diag->base;
   if (at.node) a->g->diag->base.node = at.node;
   if (at.op) a->g->diag->base.op = at.op;
   if (at.file) a->g->diag->base.file = at.file;
   if (at.line) a->g->diag->base.line = at.line;
-  s->row->fn(&c);
+  fn(&c);
   a->g->diag->base = base;
   *out = c.out;
   if (s->view) aten_link(a, s, args, out);

@@ -36,6 +36,7 @@ struct AtenBox {
   const struct AtenSchema *by;  // how it is made of the base: the call,
   AtenValue *args;
   bool unsure;   // it may be a copy
+  bool complex;  // the node's last axis holds both parts (aten_complex.c)
   int64_t item;  // and which of its results, where they are several
   VEC(AtenBox *)
   views;  // of a tensor with elements of its own: in the order in which they were made
@@ -114,6 +115,10 @@ void aten_build(Aten *a, const AtenSchema *s, AtenValue *args, Where at, AtenVal
 const AtenSchema *aten_find_changing(const Aten *a, Str name, Str overload);
 // Remembers that what a call gave shares its first operand's elements.
 void aten_link(Aten *a, const AtenSchema *s, const AtenValue *args, const AtenValue *out);
+// A tensor of a file, or what the caller attaches by its name.
+AtenValue aten_weight(Aten *a, const Weight *w, Str name, Where at);
+// What builds it of complex operands; NULL: nothing does.
+AtenFn *aten_complex_fn(const AtenSchema *s);
 AtenBox *aten_root(AtenBox *box);  // the tensor whose elements it has
 void aten_change(Aten *a, const AtenValue *operand, const AtenValue *result, Where at);
 
@@ -122,6 +127,8 @@ AtenValue av_tensor(Arena *a, Node *n);
 AtenValue
 av_unknown(void);  // an AV_NONE that stands for what was not computed: who uses it gets an error
 bool av_is_unknown(const AtenValue *v);
+AtenValue av_complex(Arena *a, Node *n);  // n: [..., 2]
+bool av_is_complex(const AtenValue *v);   // or a list with such
 AtenValue av_int(int64_t i);
 AtenValue av_float(double f);
 AtenValue av_bool(bool b);
@@ -187,7 +194,7 @@ Node *bt_vector(Graph *g, DType t, int64_t n, double v);  // n times v
 
 #define ATEN_TABLE(name) const AtenTable aten_##name = {rows, ARRAY_LEN(rows)}
 extern const AtenTable aten_elementwise, aten_reduce, aten_shape, aten_index, aten_make, aten_nn,
-    aten_pool, aten_rnn, aten_pad, aten_norm;
+    aten_pool, aten_rnn, aten_pad, aten_norm, aten_window, aten_search, aten_complex, aten_fft;
 
 void aten_list(FrontendOpFn *fn, void *ctx);
 

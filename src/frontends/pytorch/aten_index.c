@@ -75,26 +75,52 @@ typedef struct Indexed {
   Node *index[MAX_RANK];
   int64_t perm[MAX_RANK];  // indexed axes to the front
   bool together;           // they follow one another
-  bool mask;               // one bool tensor for the first axes
+  Node *mask;              // one bool tensor for the first axes is all there is; or NULL
 } Indexed;
 
-static bool take_indices(AtenCall *c, Node *x, Indexed *d) {
-  const AtenValue *v = at_arg(c, 1);
-  *d = (Indexed){.rank = at_rank(c, x), .together = true};
-  if (c->g->status) return false;
-  for (int64_t i = 0; i < v->list->v.n; i++) {
-    const AtenValue *one = &v->list->v.v[i];
-    if (one->kind == AV_NONE) continue;
-    Node *n = av_node(c->g, one, 0);
-    if (c->g->status) return false;
-    if (type_of(n)->dtype == DT_BOOL) d->mask = true;
-    d->axis[d->naxes] = (int)i;
-    d->index[d->naxes++] = d->mask ? n : bt_cast(c->g, n, DT_I64);
-  }
-  if (!d->naxes || d->axis[d->naxes - 1] >= d->rank || (d->mask && (d->naxes > 1 || d->axis[0]))) {
-    at_fail(c, "indices that are none, too many, or mixed with masks");
+static Node *mask_positions(Graph *g, Node *mask) {
+  Node *where_set = N(g, non_zero, mask);  // [rank, n]
+  return bt_swap(g, where_set, 2, 0, 1);
+}
+
+static bool add_index(AtenCall *c, Indexed *d, int axis, Node *index) {
+  if (axis >= d->rank || d->naxes == MAX_RANK) {
+    at_fail(c, "more indices than axes");
     return false;
   }
+  d->axis[d->naxes] = axis;
+  d->index[d->naxes++] = index;
+  return true;
+}
+
+// A mask is the positions where it is set, one index for each of its axes.
+static bool take_indices(AtenCall *c, Node *x, Indexed *d) {
+  Graph *g = c->g;
+  const AtenValue *v = at_arg(c, 1);
+  *d = (Indexed){.rank = at_rank(c, x), .together = true};
+  if (g->status) return false;
+  int axis = 0;
+  for (int64_t i = 0; i < v->list->v.n; i++) {
+    const AtenValue *one = &v->list->v.v[i];
+    Node *n = one->kind == AV_NONE ? NULL : av_node(g, one, 0);
+    if (g->status) return false;
+    if (!n) {
+      axis++;
+      continue;
+    }
+    if (type_of(n)->dtype != DT_BOOL) {
+      if (!add_index(c, d, axis++, bt_cast(g, n, DT_I64))) return false;
+      continue;
+    }
+    int wide = at_rank(c, n);
+    if (wide < 1) at_fail(c, "a mask of rank 0");
+    if (!axis && !d->naxes && i == v->list->v.n - 1) d->mask = n;
+    Node *set = N(g, non_zero, n);
+    for (int k = 0; k < wide && !g->status; k++)
+      if (!add_index(c, d, axis++, bt_squeeze(g, bt_slice(g, set, 0, k, k + 1), 0))) return false;
+  }
+  if (!d->naxes) at_fail(c, "no indices");
+  if (g->status) return false;
   int n = 0;
   for (int i = 0; i < d->naxes; i++) {
     d->perm[n++] = d->axis[i];
@@ -105,6 +131,16 @@ static bool take_indices(AtenCall *c, Node *x, Indexed *d) {
     for (int k = 0; k < d->naxes; k++) used = used || d->axis[k] == i;
     if (!used) d->perm[n++] = i;
   }
+  return true;
+}
+
+// Where the axes of x[indices] lie, given the indices' own in front: [wide, rest] as it is read.
+static bool read_order(const Indexed *d, int wide, int64_t *perm) {
+  int rest = d->rank - d->naxes, at = d->axis[0], n = 0;
+  if (!d->together || !at || wide + rest > MAX_RANK) return false;
+  for (int i = 0; i < at; i++) perm[n++] = wide + i;
+  for (int i = 0; i < wide; i++) perm[n++] = i;
+  for (int i = at; i < rest; i++) perm[n++] = wide + i;
   return true;
 }
 
@@ -121,36 +157,31 @@ static Node *joined(AtenCall *c, const Indexed *d, int *rank) {
   return bt_concat(g, *rank, d->naxes, part);
 }
 
-static Node *mask_positions(Graph *g, Node *mask) {
-  Node *where_set = N(g, non_zero, mask);  // [rank, n]
-  return bt_swap(g, where_set, 2, 0, 1);
-}
-
 static void index_row(AtenCall *c) {  // (self, indices)
   Graph *g = c->g;
   Node *x = at_tensor(c, 0);
   Indexed d;
   if (!take_indices(c, x, &d)) return;
   if (d.mask) {
-    at_give(c, N(g, gather_nd, x, mask_positions(g, d.index[0])));
+    at_give(c, N(g, gather_nd, x, mask_positions(g, d.mask)));
     return;
   }
   if (d.naxes == 1) {
     at_give(c, NA(g, gather, (&(gather_attrs){.axis = d.axis[0]}), x, d.index[0]));
     return;
   }
-  int wide, rest = d.rank - d.naxes, at = d.axis[0];
+  int wide;
+  int64_t perm[MAX_RANK];
   Node *y = N(g, gather_nd, bt_transpose(g, x, d.rank, d.perm), joined(c, &d, &wide));
-  if (d.together && at > 0 && !g->status &&
-      wide + rest <= MAX_RANK) {  // back to where the axes were
-    int64_t perm[MAX_RANK];
-    int n = 0;
-    for (int i = 0; i < at; i++) perm[n++] = wide + i;
-    for (int i = 0; i < wide; i++) perm[n++] = i;
-    for (int i = at; i < rest; i++) perm[n++] = wide + i;
-    y = bt_transpose(g, y, n, perm);
-  }
+  if (!g->status && read_order(&d, wide, perm))
+    y = bt_transpose(g, y, wide + d.rank - d.naxes, perm);
   at_give(c, y);
+}
+
+static Node *turned_back(Graph *g, Node *x, int n, const int64_t *perm) {
+  int64_t back[MAX_RANK];
+  for (int i = 0; i < n; i++) back[perm[i]] = i;
+  return bt_transpose(g, x, n, back);
 }
 
 static void index_put(AtenCall *c) {  // (self, indices, values, accumulate)
@@ -160,28 +191,28 @@ static void index_put(AtenCall *c) {  // (self, indices, values, accumulate)
   Indexed d;
   if (!take_indices(c, x, &d)) return;
   v = bt_cast(g, v, type_of(x)->dtype);
-  if (d.mask) {
-    int wide = at_rank(c, d.index[0]);
-    if (add || at_rank(c, v) != 0) {
-      at_fail(c, "a mask with values that are no number");
-      return;
-    }
-    Node *m = d.index[0];
-    for (; wide < d.rank; wide++) m = bt_unsqueeze(g, m, wide);
+  if (d.mask && !add && at_rank(c, v) == 0) {
+    Node *m = d.mask;
+    for (int wide = at_rank(c, m); wide < d.rank; wide++) m = bt_unsqueeze(g, m, wide);
     at_give(c, N(g, where, m, v, x));
     return;
   }
-  for (int i = 0; i < d.naxes; i++)
-    if (d.axis[i] != i) {
-      at_fail(c, "indices of other axes than the first");
-      return;
-    }
   int wide;
-  Node *at = joined(c, &d, &wide),
-       *part[2] = {bt_dims(g, at, 0, wide), bt_dims(g, x, d.naxes, d.rank)};
+  int64_t perm[MAX_RANK];
+  Node *at = joined(c, &d, &wide), *turned = bt_transpose(g, x, d.rank, d.perm);
+  Node *part[2] = {bt_dims(g, at, 0, wide), bt_dims(g, turned, d.naxes, d.rank)};
   Node *shape = bt_concat(g, 0, 2, part);
+  if (g->status) return;
+  if (read_order(&d, wide, perm)) {  // the values' axes as they are read, then as they are put
+    int n = wide + d.rank - d.naxes;
+    Node *order = node_i64s(g, n, perm);
+    v = N(g, expand, v, NA(g, gather, (&(gather_attrs){.axis = 0}), shape, order));
+    v = turned_back(g, v, n, perm);
+  } else {
+    v = N(g, expand, v, shape);
+  }
   scatter_nd_attrs how = {.reduction = add ? 1 : 0};
-  at_give(c, NA(g, scatter_nd, &how, x, at, N(g, expand, v, shape)));
+  at_give(c, turned_back(g, NA(g, scatter_nd, &how, turned, at, v), d.rank, d.perm));
 }
 
 // ---- parts put back ----
@@ -199,11 +230,30 @@ static void put_part(AtenCall *c, int64_t axis, int64_t from, int64_t to, Node *
   if (to < n) part[k++] = bt_slice(g, x, axis, MAX(to, from), n);
   at_give(c, bt_concat(g, axis, k, part));
 }
+// Every step-th of an axis.
+static void put_steps(AtenCall *c, int64_t axis, int64_t from, int64_t to, int64_t step,
+                      Node *src) {
+  Graph *g = c->g;
+  Node *x = at_tensor(c, 0);
+  int64_t n = at_known_dim(c, x, (int)axis), one = 1;
+  int rank = at_rank(c, x);
+  if (step < 1) at_fail(c, "a step of %lld", (long long)step);
+  if (g->status) return;
+  from = from < 0 ? MAX(from + n, 0) : MIN(from, n);
+  to = to < 0 ? MAX(to + n, 0) : MIN(to, n);
+  Node *at = N(g, range, node_i64(g, from), node_i64(g, MAX(from, to)), node_i64(g, step));
+  at = N(g, unsqueeze, at, node_i64s(g, 1, &one));
+  src = bt_swap(g, bt_cast(g, src, type_of(x)->dtype), rank, 0, (int)axis);
+  x = N(g, scatter_nd, bt_swap(g, x, rank, 0, (int)axis), at, src);
+  at_give(c, bt_swap(g, x, rank, 0, (int)axis));
+}
 static void slice_scatter(AtenCall *c) {  // (self, src, dim, start, end, step)
-  int64_t axis = at_axis(c, 2, at_rank(c, at_tensor(c, 0)));
-  if (at_int(c, 5) != 1) at_fail(c, "a step of %lld", (long long)at_int(c, 5));
-  put_part(c, axis, at_none(c, 3) ? 0 : at_int(c, 3), at_none(c, 4) ? INT64_MAX : at_int(c, 4),
-           at_tensor(c, 1));
+  int64_t axis = at_axis(c, 2, at_rank(c, at_tensor(c, 0))), step = at_int(c, 5);
+  int64_t from = at_none(c, 3) ? 0 : at_int(c, 3), to = at_none(c, 4) ? INT64_MAX : at_int(c, 4);
+  if (step == 1)
+    put_part(c, axis, from, to, at_tensor(c, 1));
+  else
+    put_steps(c, axis, from, to, step, at_tensor(c, 1));
 }
 static void select_scatter(AtenCall *c) {  // (self, src, dim, index)
   Node *x = at_tensor(c, 0);

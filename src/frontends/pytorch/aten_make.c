@@ -20,6 +20,10 @@ static void constant_row(AtenCall *c) {  // zeros, ones, empty (size, *, dtype)
   AtenValue v = av_int(c->schema->row->op);
   at_give(c, filled(c, at_shape(c, 0), at_dtype(c, 1, DT_F32), &v));
 }
+static void
+empty_strided(AtenCall *c) {  // (size, stride, *, dtype): how elements lie does not matter here
+  at_give(c, bt_full(c->g, at_shape(c, 0), at_dtype(c, 2, DT_F32), 0));
+}
 static void like_row(AtenCall *c) {  // zeros_like, ones_like (self, *, dtype)
   Node *x = at_tensor(c, 0);
   AtenValue v = av_int(c->schema->row->op);
@@ -160,6 +164,7 @@ static const AtenRow rows[] = {
     {"zeros(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor", constant_row, 0, NULL},
     {"ones(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor", constant_row, 1, NULL},
     {"empty.memory_format(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor", constant_row, 0, NULL},
+    {"empty_strided(SymInt[] size, SymInt[] stride, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor", empty_strided, 0, NULL},
     {"zeros_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor", like_row, 0, NULL},
     {"ones_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor", like_row, 1, NULL},
     {"empty_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor", like_row, 0, NULL},
@@ -201,6 +206,7 @@ static const AtenRow rows[] = {
     {"randn(SymInt[] size, *, ScalarType? dtype=None) -> Tensor", NULL, 0, "random numbers depend on PyTorch's generator"},
     {"rand_like(Tensor self, *, ScalarType? dtype=None) -> Tensor", NULL, 0, "random numbers depend on PyTorch's generator"},
     {"randn_like(Tensor self, *, ScalarType? dtype=None) -> Tensor", NULL, 0, "random numbers depend on PyTorch's generator"},
+    {"randperm(SymInt n, *, ScalarType? dtype=None) -> Tensor", NULL, 0, "random numbers depend on PyTorch's generator"},
     {"bernoulli(Tensor self) -> Tensor", NULL, 0, "random numbers depend on PyTorch's generator"},
     // clang-format on
 };

@@ -1,10 +1,12 @@
 // aten_rnn.c -- ATen's recurrent layers and cells.
 //
-// PyTorch's gates are i f g o (LSTM) and r z n (GRU); ours, as ONNX's, i o f c and z r h.
+// PyTorch's gates are i f g o (LSTM) and r z n (GRU); ours, as ONNX's, i o f c and z r h.  LSTMs with a projection are scans.
 #include "frontends/pytorch/aten.h"
 
+#include "eval/control.h"
 #include "eval/movement.h"
 #include "eval/rnn.h"
+#include "frontends/common/close.h"
 
 typedef struct Layers {
   int op, gates;
@@ -12,7 +14,7 @@ typedef struct Layers {
   Node *x;           // time, batch, features
   Node *h, *c;       // initial states of all layers
   const AtenValue *weights;
-  bool biases, both, batch_first, tanh;
+  bool biases, both, batch_first, tanh, project;
   int64_t layers, hidden;
   Node *h_out[64], *c_out[64];
 } Layers;
@@ -71,6 +73,69 @@ static Node *one_layer(AtenCall *c, Layers *l, Node *x, int64_t layer) {
   return node_new(g, OP_rnn, 6, src, &at, 2, NULL);
 }
 
+// ---- an LSTM whose state is projected before it is used again: a scan over time ----
+
+// Weights of one direction: input, state, both biases where there are, projection.
+static Node *cell_gates(Graph *g, const Layers *l, Node *x, Node *h, int64_t at) {
+  Node *y = N(g, add, N(g, mat_mul, x, bt_swap(g, weight_at(g, l, at), 2, 0, 1)),
+              N(g, mat_mul, h, bt_swap(g, weight_at(g, l, at + 1), 2, 0, 1)));
+  return l->biases ? N(g, add, y, N(g, add, weight_at(g, l, at + 2), weight_at(g, l, at + 3))) : y;
+}
+
+static const Type *without_front(Graph *g, const Node *x) {
+  const Type *t = type_of(x);
+  return type_tensor(g, t->dtype, t->rank - 1, t->dims + 1);
+}
+
+// x [time, batch, features], states [1, batch, n] -> y [time, 1, batch, n] and both states.
+static void projected_direction(AtenCall *c, const Layers *l, Node *x, int64_t k, bool back,
+                                Node **out) {
+  Graph *g = c->g;
+  int64_t at = k * (l->biases ? 5 : 3), turn = back, n = l->hidden;
+  Node *start[3] = {bt_squeeze(g, bt_slice(g, l->h, 0, k, k + 1), 0),
+                    bt_squeeze(g, bt_slice(g, l->c, 0, k, k + 1), 0), x};
+  BodyNodes own = {0}, results = {0}, captures, all = {0};
+  if (g->status) return;
+  uint32_t mark = (uint32_t)g->node.n;
+  for (int i = 0; i < 3; i++) {
+    const Type *t = i == 2 ? without_front(g, x) : type_of(start[i]);
+    vec_push(&g->arena, &all, start[i]);
+    vec_push(&g->arena, &own, node_param(g, t, NULL));
+  }
+  Node *y = cell_gates(g, l, own.v[2], own.v[0], at), *gate[4];
+  for (int i = 0; i < 4; i++) {
+    gate[i] = bt_slice(g, y, 1, i * n, (i + 1) * n);
+    gate[i] = i == 2 ? N(g, tanh, gate[i]) : N(g, sigmoid, gate[i]);
+  }
+  Node *s = N(g, add, N(g, mul, gate[1], own.v[1]), N(g, mul, gate[0], gate[2]));
+  Node *h = N(g, mat_mul, N(g, mul, gate[3], N(g, tanh, s)),
+              bt_swap(g, weight_at(g, l, at + (l->biases ? 4 : 2)), 2, 0, 1));
+  vec_push(&g->arena, &results, h);
+  vec_push(&g->arena, &results, s);
+  vec_push(&g->arena, &results, h);
+  Body *body = close_body(g, &g->arena, mark, &own, &results, &captures);
+  if (g->status) return;
+  for (int64_t i = 0; i < captures.n; i++) vec_push(&g->arena, &all, captures.v[i]);
+  scan_attrs a = {.captures = captures.n,
+                  .num_scan_inputs = 1,
+                  .scan_input_directions = {1, &turn},
+                  .scan_output_directions = {1, &turn},
+                  .body = body};
+  Node *r = node_new(g, OP_scan, (int)all.n, all.v, &a, 3, NULL);
+  out[0] = bt_unsqueeze(g, node_proj(g, r, 2), 1);
+  for (int i = 0; i < 2; i++) out[1 + i] = bt_unsqueeze(g, node_proj(g, r, i), 0);
+}
+
+// The same three results as our operator has.
+static void projected_layer(AtenCall *c, const Layers *l, Node *x, int64_t layer, Node **out) {
+  Node *part[2][3];
+  int dirs = l->both ? 2 : 1;
+  for (int d = 0; d < dirs && !c->g->status; d++)
+    projected_direction(c, l, x, layer * dirs + d, d == 1, part[d]);
+  for (int i = 0; i < 3 && !c->g->status; i++)
+    out[i] = bt_concat(c->g, i == 0, dirs, (Node *[]){part[0][i], part[dirs - 1][i]});
+}
+
 // y of our operator is [time, dirs, batch, hidden].
 static Node *joined_directions(AtenCall *c, Node *y) {
   Graph *g = c->g;
@@ -85,15 +150,21 @@ static void run_layers(AtenCall *c, Layers *l) {
   if (flat && l->h) l->h = bt_unsqueeze(g, l->h, 1);
   if (flat && l->c) l->c = bt_unsqueeze(g, l->c, 1);
   if (l->batch_first && !flat) x = bt_swap(g, x, 3, 0, 1);
-  if (l->layers < 1 || l->layers > 64) at_fail(c, "%lld layers", (long long)l->layers);
   if (!l->weights->list || !l->weights->list->v.n) at_fail(c, "no weights");
   if (g->status) return;
   l->hidden = at_known_dim(c, weight_at(g, l, 1), 1);
+  if (l->project) l->hidden = at_known_dim(c, weight_at(g, l, l->biases ? 4 : 2), 1);
   for (int64_t i = 0; i < l->layers && !g->status; i++) {
-    Node *n = one_layer(c, l, x, i);
-    x = joined_directions(c, node_proj(g, n, 0));
-    l->h_out[i] = node_proj(g, n, 1);
-    if (l->op == OP_lstm) l->c_out[i] = node_proj(g, n, 2);
+    Node *part[3] = {g->poison, g->poison, g->poison};
+    if (l->project) {
+      projected_layer(c, l, x, i, part);
+    } else {
+      Node *n = one_layer(c, l, x, i);
+      for (int k = 0; k < (l->op == OP_lstm ? 3 : 2); k++) part[k] = node_proj(g, n, k);
+    }
+    x = joined_directions(c, part[0]);
+    l->h_out[i] = part[1];
+    l->c_out[i] = part[2];
   }
   Node *h = bt_concat(g, 0, (int)l->layers, l->h_out);
   Node *s = l->op == OP_lstm ? bt_concat(g, 0, (int)l->layers, l->c_out) : NULL;
@@ -128,9 +199,9 @@ static void layer_row(AtenCall *c) {
                 .tanh = op != -OP_rnn};
   if (at_bool(c, 6) && at_f64(c, 5) > 0) at_fail(c, "in training; call eval() before exporting");
   if (lstm && (!hx->list || hx->list->v.n < 2)) at_fail(c, "without both states");
-  int64_t tensors = l->layers * (l->both ? 2 : 1) * (l->biases ? 4 : 2);
-  if (l->weights->list && l->weights->list->v.n > tensors)
-    at_fail(c, "with a projection (proj_size)");
+  if (l->layers < 1 || l->layers > 64) at_fail(c, "%lld layers", (long long)l->layers);
+  int64_t tensors = c->g->status ? 0 : l->layers * (l->both ? 2 : 1) * (l->biases ? 4 : 2);
+  l->project = lstm && l->weights->list && l->weights->list->v.n > tensors;
   if (c->g->status) return;
   l->h = lstm ? av_node(c->g, &hx->list->v.v[0], 0) : av_node(c->g, hx, 0);
   if (lstm) l->c = av_node(c->g, &hx->list->v.v[1], 0);

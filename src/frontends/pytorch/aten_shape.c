@@ -229,8 +229,23 @@ static void split_row(AtenCall *c) {  // (self, size, dim)
   Node *x = at_tensor(c, 0);
   split_each(c, x, at_axis(c, 2, at_rank(c, x)), at_int(c, 1));
 }
+// Sizes of which the run knows some.
+static void split_by_node(AtenCall *c, Node *x, int64_t axis, Node *sizes, int n) {
+  Node **out = arena_array(&c->g->arena, Node *, n + 1), *src[] = {x, sizes};
+  Node *whole = node_new(c->g, OP_split, 2, src, &(split_attrs){.axis = axis}, n, NULL);
+  for (int i = 0; i < n && !c->g->status; i++) out[i] = node_proj(c->g, whole, i);
+  if (!c->g->status) at_give_list(c, n, out);
+}
 static void split_sizes(AtenCall *c) {
   Node *x = at_tensor(c, 0);
+  const AtenValue *v = at_arg(c, 1);
+  bool known = true;
+  for (int64_t i = 0; v->list && i < v->list->v.n; i++)
+    known = known && av_is_known(&v->list->v.v[i]);
+  if (!known && v->list->v.n > 1 && v->list->v.n <= MAX_RANK) {
+    split_by_node(c, x, at_axis(c, 2, at_rank(c, x)), at_shape(c, 1), (int)v->list->v.n);
+    return;
+  }
   Ints sizes = at_ints(c, 1);
   parts(c, x, at_axis(c, 2, at_rank(c, x)), sizes.n, sizes.v, false);
 }

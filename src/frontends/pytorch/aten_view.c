@@ -114,6 +114,12 @@ void aten_change(Aten *a, const AtenValue *operand, const AtenValue *result, Whe
   if (a->g->status || operand->kind != AV_TENSOR || result->kind != AV_TENSOR) return;
   AtenBox *box = operand->box, *root = aten_root(box);
   Node *value = bt_cast(a->g, result->box->node, type_of(box->node)->dtype);
+  bool complex = root->complex;
+  for (int64_t i = 0; i < root->views.n; i++) complex = complex || root->views.v[i]->complex;
+  if (complex) {
+    graph_fail(a->g, TENON_EUNSUPPORTED, at, "an operator that changes complex numbers in place");
+    return;
+  }
   for (int64_t i = 0; i < root->views.n; i++)
     if (root->views.v[i]->unsure) {
       graph_fail(

@@ -73,10 +73,9 @@ static tenon_status define_weight(ExportProgram *p, Str name, Str full) {
   if (!w) w = p->in->attach ? weights_find(p->in->attach, full) : NULL;
   if (!w) return bad(p, "there is no tensor '%.*s'", STR_ARG(full));
   Where at = {.node = w->name};
-  Node *n = weights_attach(p->g, p->in->attach, full, w->dtype, w->rank, w->dims, at);
-  if (!n) n = weight_const(p->g, w, p->g->source.v[0], w->name);
+  AtenValue v = aten_weight(&p->aten, w, full, at);
   TRY(graph_status(p->g));
-  return define(p, name, av_tensor(&p->g->arena, n));
+  return define(p, name, v);
 }
 
 static bool is_given(const ExportProgram *p, Str name) {

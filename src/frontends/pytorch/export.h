@@ -32,6 +32,13 @@ bool export_changed(ExportProgram *p, Str value);  // by some call, in place
 Dim export_dim(ExportProgram *p, Str text);        // a size as SymPy writes it; NULL: it is none
 // Whether every call can be built; what cannot is reported, all of it.
 bool export_supported(ExportProgram *p, const Json *nodes);
+MUST_USE tenon_status export_arg(ExportProgram *p, const Json *arg, AtenValue *out);
+// A graph inside, over these operands; the results are a tuple.
+MUST_USE tenon_status export_run_inside(ExportProgram *p, const Json *g, const AtenValue *args,
+                                        int64_t n, AtenValue *out);
+bool export_is_control(Str target);  // cond, while_loop, scan
+MUST_USE tenon_status export_control(ExportProgram *p, const Json *node, Str target, Where at,
+                                     AtenValue *out);
 MUST_USE tenon_status export_node(ExportProgram *p, const Json *node);
 MUST_USE tenon_status export_weights(ExportProgram *p, const char *model);
 MUST_USE tenon_status export_old_weights(ExportProgram *p);

@@ -18,8 +18,6 @@ enum { DEEPEST_GRAPH = 16 };
 
 // ---- arguments: unions with one key ----
 
-static tenon_status read_arg(ExportProgram *p, const Json *arg, AtenValue *out);
-
 static tenon_status read_symbol(ExportProgram *p, const Json *v, AtenValue *out) {
   const Json *i = json_get(v, "as_int"), *f = json_get(v, "as_float"), *b = json_get(v, "as_bool");
   if (i) *out = av_int(i->i);
@@ -37,7 +35,7 @@ static tenon_status read_plain(ExportProgram *p, const Json *v, AtenValue *out) 
   case JSON_OBJECT:
     if (json_get(v, "name")) return export_find(p, text_of(v, "name"), out);
     return json_get(v, "as_name") || (json_get(v, "as_int") && v->n == 1) ? read_symbol(p, v, out)
-                                                                          : read_arg(p, v, out);
+                                                                          : export_arg(p, v, out);
   default: *out = (AtenValue){0}; return TENON_OK;
   }
 }
@@ -53,7 +51,7 @@ static tenon_status read_list(ExportProgram *p, const Json *v, bool floats, Aten
   return TENON_OK;
 }
 
-static tenon_status read_arg(ExportProgram *p, const Json *arg, AtenValue *out) {
+tenon_status export_arg(ExportProgram *p, const Json *arg, AtenValue *out) {
   *out = (AtenValue){0};
   if (!arg || arg->kind != JSON_OBJECT || arg->n != 1)
     return fail(p->diag, TENON_EFORMAT, NOWHERE, "an argument that is no union");
@@ -64,7 +62,7 @@ static tenon_status read_arg(ExportProgram *p, const Json *arg, AtenValue *out) 
       str_is(kind, "as_memory_format"))
     return TENON_OK;
   if (str_is(kind, "as_tensor")) return export_find(p, text_of(v, "name"), out);
-  if (str_is(kind, "as_optional_tensor")) return read_arg(p, v, out);
+  if (str_is(kind, "as_optional_tensor")) return export_arg(p, v, out);
   if (str_starts(kind, "as_sym_")) return read_symbol(p, v, out);
   if (str_is(kind, "as_scalar_type")) {
     DType t;
@@ -180,6 +178,17 @@ static bool is_unused(const ExportProgram *p, const Json *nodes, const Json *nod
   return true;
 }
 
+static void report(ExportProgram *p, const Json *nodes, int depth);
+
+static void report_graphs(ExportProgram *p, const Json *node, int depth) {
+  const Json *inputs = json_get(node, "inputs");
+  for (int64_t i = 0; inputs && inputs->kind == JSON_ARRAY && i < inputs->n; i++) {
+    const Json *g = json_get(json_get(json_get(&inputs->item[i], "arg"), "as_graph"), "graph");
+    const Json *inside = json_get(g, "nodes");
+    if (inside && inside->kind == JSON_ARRAY) report(p, inside, depth);
+  }
+}
+
 static void report(ExportProgram *p, const Json *nodes, int depth) {
   for (int64_t i = 0; i < nodes->n; i++) {
     const Json *node = &nodes->item[i];
@@ -190,6 +199,10 @@ static void report(ExportProgram *p, const Json *nodes, int depth) {
     if (is_inlined(node) && depth < DEEPEST_GRAPH) {
       const Json *inside = json_get(inner_graph(node, NULL), "nodes");
       if (inside && inside->kind == JSON_ARRAY) report(p, inside, depth + 1);
+      continue;
+    }
+    if (export_is_control(target) && depth < DEEPEST_GRAPH) {
+      report_graphs(p, node, depth + 1);
       continue;
     }
     if (is_unused(p, nodes, node)) continue;
@@ -211,7 +224,7 @@ bool export_supported(ExportProgram *p, const Json *nodes) {
 enum { MOST_KEYWORDS = 32 };
 
 // Names inside are names of their own: those of the operands, and what is computed from them.
-static tenon_status run_inside(ExportProgram *p, const Json *g, const AtenValue *args, int64_t n,
+tenon_status export_run_inside(ExportProgram *p, const Json *g, const AtenValue *args, int64_t n,
                                AtenValue *out) {
   const Json *in = json_get(g, "inputs"), *nodes = json_get(g, "nodes");
   const Json *results = json_get(g, "outputs");
@@ -232,7 +245,7 @@ static tenon_status run_inside(ExportProgram *p, const Json *g, const AtenValue 
   *out = av_list(&p->g->arena, AV_TUPLE);
   for (int64_t i = 0; i < results->n && !s; i++) {
     AtenValue one;
-    s = read_arg(p, &results->item[i], &one);
+    s = export_arg(p, &results->item[i], &one);
     if (!s) av_push(&p->g->arena, out, one);
   }
   p->depth--;
@@ -246,8 +259,8 @@ static tenon_status inline_call(ExportProgram *p, const Json *node, AtenValue *o
   int64_t n = inputs->n - at - 1;
   AtenValue *args = arena_array(&p->g->arena, AtenValue, n + 1);
   for (int64_t i = 0; i < n; i++)
-    TRY(read_arg(p, json_get(&inputs->item[at + 1 + i], "arg"), &args[i]));
-  return run_inside(p, g, args, n, out);
+    TRY(export_arg(p, json_get(&inputs->item[at + 1 + i], "arg"), &args[i]));
+  return export_run_inside(p, g, args, n, out);
 }
 
 static tenon_status read_inputs(ExportProgram *p, const Json *node, AtenKeyword *kw, int *n) {
@@ -257,7 +270,7 @@ static tenon_status read_inputs(ExportProgram *p, const Json *node, AtenKeyword 
     return fail(p->diag, TENON_EFORMAT, NOWHERE, "a node without inputs");
   for (int64_t i = 0; i < inputs->n; i++) {
     kw[*n].name = text_of(&inputs->item[i], "name");
-    TRY(read_arg(p, json_get(&inputs->item[i], "arg"), &kw[*n].value));
+    TRY(export_arg(p, json_get(&inputs->item[i], "arg"), &kw[*n].value));
     ++*n;
   }
   return TENON_OK;
@@ -296,6 +309,10 @@ tenon_status export_node(ExportProgram *p, const Json *node) {
   int n;
   if (is_inlined(node)) {
     TRY(inline_call(p, node, &out));
+    return define_outputs(p, node, &out, at);
+  }
+  if (export_is_control(target)) {
+    TRY(export_control(p, node, target, at, &out));
     return define_outputs(p, node, &out, at);
   }
   TRY(read_inputs(p, node, kw, &n));

@@ -83,7 +83,6 @@ MUST_USE tenon_status torch_read_object(TorchArchive *t, bool code, Pickled **ou
 MUST_USE tenon_status torch_collect(Imported *in, Pickled *v, Diag *d);
 
 // ---- the kinds of archives ----
-MUST_USE tenon_status torch_import_legacy(Imported *in, Diag *d);
 MUST_USE tenon_status torch_import_state(TorchArchive *t);
 MUST_USE tenon_status torch_import_export(TorchArchive *t);      // torch.export
 MUST_USE tenon_status torch_import_json(Imported *in, Diag *d);  // its program alone

@@ -60,12 +60,12 @@ static tenon_status tensor_value(Script *s, Pickled *p, AtenValue *out) {
     Weight w;
     const char *name = p->path.n ? p->path.p : "constant";
     TRY(torch_weight(s->in, p, name, s->at, s->g->diag, &w));
-    n = weights_attach(s->g, s->in->attach, str_of(name), w.dtype, w.rank, w.dims, s->at);
-    if (!n) n = weight_const(s->g, &w, s->g->source.v[0], name);
+    n = aten_weight(&s->aten, &w, str_of(name), s->at).box->node;
     TRY(graph_status(s->g));
     intmap_put(&s->nodes, (uint64_t)(uintptr_t)p, (uint64_t)(uintptr_t)n);
   }
-  *out = av_tensor(s->arena, n);
+  bool complex = p->dtype == DT_C64 || p->dtype == DT_C128;
+  *out = complex ? av_complex(s->arena, n) : av_tensor(s->arena, n);
   return TENON_OK;
 }
 

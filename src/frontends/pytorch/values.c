@@ -46,6 +46,9 @@ DType av_dtype(const AtenValue *v) {
 
 Node *av_node(Graph *g, const AtenValue *v, DType t) {
   if (g->status) return g->poison;
+  if (av_is_complex(v))
+    return graph_fail(g, TENON_EUNSUPPORTED, NOWHERE,
+                      "complex numbers that leave the program; view_as_real gives both parts");
   if (v->kind == AV_TENSOR) return t ? bt_cast(g, v->box->node, t) : v->box->node;
   if (!t) t = av_dtype(v);
   if (!t) return graph_fail(g, TENON_EUNSUPPORTED, NOWHERE, "a value that is no tensor");

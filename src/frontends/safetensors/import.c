@@ -1,8 +1,7 @@
-// import.c -- safetensors: one file, or the index of a model that is split over several.
+// import.c -- safetensors.
 //
 // A file is the length of a JSON header, the header, and the tensors' bytes.  The header's ranges must cover these bytes
-// exactly, without overlap or hole; every shape must fit its range.  An index names the file of each tensor; those
-// files must lie below the index's folder.
+// exactly, without overlap or hole; every shape must fit its range.
 #include "frontends/common/frontend.h"
 
 #include "base/json.h"
@@ -44,21 +43,9 @@ static int64_t header_length(Str s) {
   return n > INT64_MAX ? INT64_MAX : (int64_t)n;
 }
 
-static bool is_index(Str s) {
-  int64_t i = 0;
-  while (i < s.n && (s.p[i] == ' ' || s.p[i] == '\n' || s.p[i] == '\r' || s.p[i] == '\t')) i++;
-  if (i == s.n || s.p[i] != '{') return false;
-  static const char word[] = "\"weight_map\"";
-  int64_t n = (int64_t)sizeof word - 1;
-  for (; i + n <= s.n; i++)
-    if (s.p[i] == '"' && !memcmp(s.p + i, word, (size_t)n)) return true;
-  return false;
-}
-
 // The length of the header is a plausible one, and the header begins as one; what is wrong otherwise is then said.
 static bool is_safetensors(Str s) {
-  if (s.n > LENGTH_BYTES && s.p[LENGTH_BYTES] == '{' && s.p[LENGTH_BYTES - 1] == 0) return true;
-  return is_index(s);
+  return s.n > LENGTH_BYTES && s.p[LENGTH_BYTES] == '{' && s.p[LENGTH_BYTES - 1] == 0;
 }
 
 typedef struct Reader {
@@ -189,53 +176,22 @@ static tenon_status read_file(Reader *r) {
   return check_cover(r, first);
 }
 
-// ---- an index ----
-
-static tenon_status read_part(Imported *in, Str name, Diag *d) {
-  Source *s;
-  TRY(external_open(in->graph, in->path, name, (Where){.op = "weight_map"}, &s));
-  if (s->opened) return TENON_OK;  // read already
-  TRY(source_open(s, d));
-  Reader r = {
-      .in = in, .d = d, .bytes = {(const char *)s->file.bytes, s->file.size}, .file = s->label};
+static tenon_status read_part(Imported *in, Str bytes, const char *file, Diag *d) {
+  Reader r = {.in = in, .d = d, .bytes = bytes, .file = file};
   return read_file(&r);
-}
-
-static tenon_status read_index(Imported *in, Diag *d) {
-  Json root;
-  TRY(json_parse(&in->graph->arena, in->bytes, d, &root));
-  const Json *map = json_get(&root, "weight_map");
-  if (!map || map->kind != JSON_OBJECT)
-    return fail(d, TENON_EFORMAT, NOWHERE, "weight_map is no object");
-  for (int64_t i = 0; i < map->n; i++) {
-    if (map->item[i].kind != JSON_STRING)
-      return fail(d, TENON_EFORMAT, NOWHERE, "weight_map '%.*s' is no file", STR_ARG(map->key[i]));
-    TRY(read_part(in, map->item[i].s, d));
-  }
-  for (int64_t i = 0; i < map->n; i++)
-    if (!weights_find(&in->weights, map->key[i]))
-      return fail(d, TENON_EFORMAT, NOWHERE, "the tensor '%.*s' is not in '%.*s'",
-                  STR_ARG(map->key[i]), STR_ARG(map->item[i].s));
-  in->about = str_printf(&in->graph->arena, "safetensors in %lld files",
-                         (long long)in->graph->source.n - 1);
-  return TENON_OK;
 }
 
 static tenon_status import_safetensors(Imported *in, Diag *d) {
   TRY(frontend_begin(in, d));
-  if (is_index(in->bytes)) {
-    TRY(read_index(in, d));
-  } else {
-    Reader r = {.in = in, .d = d, .bytes = in->bytes};
-    TRY(read_file(&r));
-    in->about = "safetensors";
-  }
+  TRY(read_part(in, in->bytes, NULL, d));
+  in->about = "safetensors";
   frontend_no_graph(
       in, "a safetensors file holds weights and no graph; give it as --weights to a model");
   return TENON_OK;
 }
 
 const Frontend frontend_safetensors = {.name = "safetensors",
-                                       .doc = "safetensors, one file or an index of several",
+                                       .doc = "safetensors",
                                        .is = is_safetensors,
-                                       .import = import_safetensors};
+                                       .import = import_safetensors,
+                                       .part = read_part};

@@ -4,9 +4,9 @@
 // there is no graph.
 #include "frontends/stablehlo/import.h"
 
-const HloTable *const hlo_tables[] = {&hlo_scalar, &hlo_move,     &hlo_index,   &hlo_reduce,
-                                      &hlo_window, &hlo_contract, &hlo_control, &hlo_quant,
-                                      &hlo_random, &hlo_chlo,     &hlo_sort,    NULL};
+const HloTable *const hlo_tables[] = {
+    &hlo_scalar, &hlo_move,   &hlo_index, &hlo_reduce, &hlo_window, &hlo_contract, &hlo_control,
+    &hlo_quant,  &hlo_random, &hlo_chlo,  &hlo_sort,   &hlo_ragged, NULL};
 // Calls are inlined: a small file of calls must not become a graph without end.
 enum { MAX_CALLS = 64, MAX_OPS = 1 << 22 };
 

@@ -196,6 +196,16 @@ Cx cx_pow(Graph *g, Cx z, Cx w);
 Cx cx_atan2(Graph *g, Cx y, Cx x);
 bool hlo_complex_unary(HloCall *c, const char *name);  // false: there is none
 
+// ---- products (import_contract.c) ----
+// Of complex tensors from those of their parts.
+typedef Node *HloProduct(HloCall *c, Node *a, Node *b, void *ctx);
+HloValue hlo_product(HloCall *c, const HloValue *a, const HloValue *b, HloProduct *f, void *ctx);
+typedef struct HloDotAxes {
+  Ints ba, bb, ca, cb;  // batch and contracted axes of both sides
+  DType t;              // of the result
+} HloDotAxes;
+Node *hlo_dot_of(HloCall *c, Node *a, Node *b, void *axes);
+
 // ---- real functions that are composed (import_real.c) ----
 Node *hr_function(Graph *g, const char *name, Node *x);  // NULL: there is none
 Node *hr_special(Graph *g, const char *name, Node *x);   // likewise (import_special.c)
@@ -208,7 +218,7 @@ Node *hq_dequantize(HloCall *c, const HloValue *v);
 Node *hq_quantize(HloCall *c, Node *x, const MlirType *t);
 
 extern const HloTable hlo_scalar, hlo_move, hlo_index, hlo_reduce, hlo_window, hlo_contract,
-    hlo_control, hlo_quant, hlo_chlo, hlo_random, hlo_sort;
+    hlo_control, hlo_quant, hlo_ragged, hlo_chlo, hlo_random, hlo_sort;
 #define HLO_TABLE(name) const HloTable name = {rows, ARRAY_LEN(rows)}
 
 #endif

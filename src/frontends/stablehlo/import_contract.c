@@ -6,8 +6,7 @@
 #include "eval/signal.h"
 
 // ---- products of complex tensors, from those of their parts ----
-typedef Node *Product(HloCall *c, Node *a, Node *b, void *ctx);
-static HloValue product(HloCall *c, const HloValue *a, const HloValue *b, Product *f, void *ctx) {
+HloValue hlo_product(HloCall *c, const HloValue *a, const HloValue *b, HloProduct *f, void *ctx) {
   Graph *g = c->g;
   if (!a->im && !b->im) return (HloValue){.re = f(c, a->re, b->re, ctx)};
   Cx x = cx_of(g, a), y = cx_of(g, b);
@@ -16,12 +15,8 @@ static HloValue product(HloCall *c, const HloValue *a, const HloValue *b, Produc
 }
 
 // ---- dot_general ----
-typedef struct DotAxes {
-  Ints ba, bb, ca, cb;
-  DType t;
-} DotAxes;
-static Node *dot_of(HloCall *c, Node *a, Node *b, void *ctx) {
-  const DotAxes *d = ctx;
+Node *hlo_dot_of(HloCall *c, Node *a, Node *b, void *ctx) {
+  const HloDotAxes *d = ctx;
   Graph *g = c->g;
   if (g->status) return g->poison;
   if (d->t == DT_BOOL) {
@@ -33,18 +28,18 @@ static Node *dot_of(HloCall *c, Node *a, Node *b, void *ctx) {
 }
 static void dot_general(HloCall *c) {
   const MlirAttr *n = mlir_attr(c->op, "dot_dimension_numbers");
-  DotAxes d = {hlo_field_ints(c, n, "lhs_batching_dimensions"),
-               hlo_field_ints(c, n, "rhs_batching_dimensions"),
-               hlo_field_ints(c, n, "lhs_contracting_dimensions"),
-               hlo_field_ints(c, n, "rhs_contracting_dimensions"), hlo_dtype(c, c->type[0])};
+  HloDotAxes d = {hlo_field_ints(c, n, "lhs_batching_dimensions"),
+                  hlo_field_ints(c, n, "rhs_batching_dimensions"),
+                  hlo_field_ints(c, n, "lhs_contracting_dimensions"),
+                  hlo_field_ints(c, n, "rhs_contracting_dimensions"), hlo_dtype(c, c->type[0])};
   if (c->nin != 2 || !c->in[0].re || !c->in[1].re || c->g->status) return;
-  hlo_give_value(c, 0, product(c, &c->in[0], &c->in[1], dot_of, &d));
+  hlo_give_value(c, 0, hlo_product(c, &c->in[0], &c->in[1], hlo_dot_of, &d));
 }
 static void dot(HloCall *c) {
   int a = hlo_rank(&c->in[0]);
   int64_t left = a - 1, right = 0;
-  DotAxes d = {.ca = {1, &left}, .cb = {1, &right}, .t = hlo_dtype(c, c->type[0])};
-  hlo_give_value(c, 0, product(c, &c->in[0], &c->in[1], dot_of, &d));
+  HloDotAxes d = {.ca = {1, &left}, .cb = {1, &right}, .t = hlo_dtype(c, c->type[0])};
+  hlo_give_value(c, 0, hlo_product(c, &c->in[0], &c->in[1], hlo_dot_of, &d));
 }
 
 // ---- convolution ----
@@ -191,7 +186,7 @@ static Node *conv_of(HloCall *c, Node *x, Node *w, void *ctx) {
 static void convolution(HloCall *c) {
   Conv v = {0};
   if (c->nin < 2 || !c->in[0].re || !c->in[1].re || !read_conv(c, &v)) return;
-  hlo_give_value(c, 0, product(c, &c->in[0], &c->in[1], conv_of, &v));
+  hlo_give_value(c, 0, hlo_product(c, &c->in[0], &c->in[1], conv_of, &v));
 }
 
 // ---- Fourier transforms ----
@@ -254,9 +249,9 @@ static Cx cut(Graph *g, Cx z, int64_t axis, int64_t from, int64_t to) {
 static Cx times(HloCall *c, Cx a, Cx b, int rank) {
   int64_t batch[MAX_RANK], ca = rank - 1, cb = rank - 2;
   for (int i = 0; i < rank - 2; i++) batch[i] = i;
-  DotAxes d = {{rank - 2, batch}, {rank - 2, batch}, {1, &ca}, {1, &cb}, type_of(a.re)->dtype};
-  HloValue v = product(c, &(HloValue){.re = a.re, .im = a.im}, &(HloValue){.re = b.re, .im = b.im},
-                       dot_of, &d);
+  HloDotAxes d = {{rank - 2, batch}, {rank - 2, batch}, {1, &ca}, {1, &cb}, type_of(a.re)->dtype};
+  HloValue v = hlo_product(c, &(HloValue){.re = a.re, .im = a.im},
+                           &(HloValue){.re = b.re, .im = b.im}, hlo_dot_of, &d);
   return (Cx){v.re, v.im};
 }
 static Cx minus(Graph *g, Cx a, Cx b) {

@@ -153,6 +153,106 @@ static void while_(HloCall *c) {
   give_all(c, c->in, loop, start.n);
 }
 
+// ---- scan ----
+// A parameter for one row of each of a value's tensors: without the axis that is walked.
+static void add_rows(HloCall *c, const HloValue *v, int64_t axis, BodyNodes *out) {
+  Node *part[] = {v->re, v->im};
+  for (int k = 0; k < 2 && part[k] && !c->g->status; k++) {
+    const Type *t = type_of(part[k]);
+    Dim dims[MAX_RANK];
+    int n = 0;
+    if (axis < 0 || axis >= t->rank) {
+      hlo_fail(c, "dimension %lld of a tensor of rank %d", (long long)axis, t->rank);
+      return;
+    }
+    for (int i = 0; i < t->rank; i++)
+      if (i != axis) dims[n++] = t->dims[i];
+    vec_push(c->h->arena, out, node_param(c->g, type_tensor(c->g, t->dtype, n, dims), NULL));
+  }
+}
+
+static Ints same_times(HloCall *c, int64_t n, int64_t x) {
+  int64_t *v = arena_array(c->h->arena, int64_t, n + 1);
+  for (int64_t i = 0; i < n; i++) v[i] = x;
+  return (Ints){n, v};
+}
+
+// (inputs, inits) -> (outputs, carries); the graph's scan has the carries in front on all sides.
+typedef struct Scan {
+  const MlirBlock *block;
+  int64_t nin, ncarry, nout, axis, back;
+} Scan;
+
+static bool read_scan(HloCall *c, Scan *s) {
+  Ints sizes = hlo_ints(c, "operandSegmentSizes");
+  s->block = block_of(c, 0);
+  s->axis = mlir_int(mlir_attr(c->op, "dimension"), 0);
+  s->back = mlir_bool(mlir_attr(c->op, "is_reverse"), false);
+  if (!s->block || c->g->status) return false;
+  bool ok = sizes.n == 2 && sizes.v[0] >= 0 && sizes.v[0] <= c->nin &&
+            sizes.v[1] == c->nin - sizes.v[0] && sizes.v[1] <= c->nout && s->block->nargs == c->nin;
+  if (!ok) {
+    hlo_fail(c, "%lld operands and %lld results do not fit its segments", (long long)c->nin,
+             (long long)c->nout);
+    return false;
+  }
+  s->nin = sizes.v[0];
+  s->ncarry = sizes.v[1];
+  s->nout = c->nout - s->ncarry;
+  if (!s->nin) hlo_refuse(c, "without inputs");
+  return s->nin > 0;
+}
+
+static void scan(HloCall *c) {
+  Graph *g = c->g;
+  Arena *a = c->h->arena;
+  Scan s;
+  if (!read_scan(c, &s)) return;
+  BodyNodes own = {0}, operands = {0}, results = {0}, captures;
+  HloValue *args = arena_array(a, HloValue, c->nin + 1),
+           *out = arena_array(a, HloValue, c->nout + 1);
+  uint32_t mark = (uint32_t)g->node.n;
+  for (int64_t i = s.nin; i < c->nin; i++) add_nodes(c, &c->in[i], &operands);
+  int64_t states = operands.n, at = 0;
+  for (int64_t i = 0; i < states; i++)
+    vec_push(a, &own, node_param(g, type_of(operands.v[i]), NULL));
+  for (int64_t i = 0; i < s.nin; i++) {
+    add_nodes(c, &c->in[i], &operands);
+    add_rows(c, &c->in[i], s.axis, &own);
+  }
+  if (g->status) return;
+  for (int64_t k = 0; k < c->nin; k++) {
+    int64_t i = (s.nin + k) % c->nin;
+    args[i] = over_nodes(c, &c->in[i], own.v, &at);
+    args[i].type = s.block->args[i]->type;
+  }
+  c->h->inside++;
+  bool ok = hlo_block(c->h, s.block, args, c->nin, out, c->nout);
+  c->h->inside--;
+  if (!ok) return;
+  for (int64_t k = 0; k < c->nout; k++) add_nodes(c, &out[(s.nout + k) % c->nout], &results);
+  int64_t rows_in = operands.n - states, rows_out = results.n - states;
+  if (rows_out < 0) hlo_fail(c, "the body gives too few values");
+  Body *body = close_body(g, a, mark, &own, &results, &captures);
+  if (g->status) return;
+  for (int64_t i = 0; i < captures.n; i++) vec_push(a, &operands, captures.v[i]);
+  scan_attrs attrs = {.captures = captures.n,
+                      .num_scan_inputs = rows_in,
+                      .scan_input_axes = same_times(c, rows_in, s.axis),
+                      .scan_input_directions = same_times(c, rows_in, s.back),
+                      .scan_output_axes = same_times(c, rows_out, s.axis),
+                      .scan_output_directions = same_times(c, rows_out, s.back),
+                      .body = body};
+  Node *y = node_new(g, OP_scan, (int)operands.n, operands.v, &attrs, (int)results.n, NULL);
+  Node **v = arena_array(a, Node *, results.n + 1);
+  for (int64_t i = 0; i < results.n && !g->status; i++) v[i] = node_proj(g, y, (int)i);
+  at = 0;
+  for (int64_t k = 0; k < c->nout && !g->status; k++) {
+    int64_t i = (s.nout + k) % c->nout;
+    hlo_give_value(c, i, over_nodes(c, &out[i], v, &at));
+  }
+}
+
 // ---- values that only pass ----
 static void same(HloCall *c) {
   for (int64_t i = 0; i < c->nout && i < c->nin; i++) hlo_give_value(c, i, c->in[i]);
@@ -233,6 +333,7 @@ static const HloRow rows[] = {
     {"stablehlo.if",                   if_,               0,          HLO_OWN, NULL},
     {"stablehlo.case",                 case_,             0,          HLO_OWN, NULL},
     {"stablehlo.while",                while_,            0,          HLO_OWN, NULL},
+    {"chlo.scan",                      scan,              0,          HLO_OWN, NULL},
     {"stablehlo.optimization_barrier", same,              0,          HLO_OWN, NULL},
     {"stablehlo.after_all",            token,             0,          HLO_OWN, NULL},
     {"stablehlo.create_token",         token,             0,          HLO_OWN, NULL},

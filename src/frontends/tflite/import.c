@@ -397,5 +397,8 @@ static bool is_tflite(Str b) {
   return b.n >= 8 && !memcmp(b.p + 4, "TFL3", 4) && !(b.p[0] == 8 && !memcmp(b.p + 2, "\x12\4", 2));
 }
 
-const Frontend frontend_tflite = {"tflite", "TensorFlow Lite models (schema 3)", is_tflite,
-                                  import_tflite, tfl_list};
+const Frontend frontend_tflite = {.name = "tflite",
+                                  .doc = "TensorFlow Lite models (schema 3)",
+                                  .is = is_tflite,
+                                  .import = import_tflite,
+                                  .ops = tfl_list};

@@ -70,7 +70,8 @@ bool q_in(TflOp *op, int i, QArg *out) {
   return true;
 }
 
-bool q_out(TflOp *op, int i, QArg *out) {
+// One scale for all, or one a channel.
+static bool q_result(TflOp *op, int i, QArg *out) {
   *out = (QArg){0};
   const TflTensor *t = tfl_out_tensor(op, i);
   if (!t || op->g->status || !params(op, t, out)) return false;
@@ -78,8 +79,10 @@ bool q_out(TflOp *op, int i, QArg *out) {
     tfl_fail(op, "output %d, '%s', is not quantised", i, t->name);
     return false;
   }
-  return q_single(op, out);
+  return true;
 }
+
+bool q_out(TflOp *op, int i, QArg *out) { return q_result(op, i, out) && q_single(op, out); }
 
 bool q_single(TflOp *op, const QArg *a) {
   if (a->n == 1) return true;
@@ -178,16 +181,17 @@ static void dequantize(TflOp *op) {
 static void quantize(TflOp *op) {
   Graph *g = op->g;
   QArg x, y;
-  if (!q_any(op, 0, &x) || !q_out(op, 0, &y)) return;
+  if (!q_any(op, 0, &x) || !q_result(op, 0, &y)) return;
   if (x.t == DT_F32) {
-    Node *q = N(g, div, x.x, node_scalar(g, DT_F32, (double)q_scale(&y)));
-    q = N(g, add, quant_round_node(g, q), node_scalar(g, DT_F64, (double)q_zero(&y)));
+    y.x = x.x;  // its axes
+    Node *q = N(g, div, x.x, along(op, &y, false));
+    q = N(g, add, quant_round_node(g, q), quant_cast(g, along(op, &y, true), DT_F64));
     q = N(g, clip, q, node_scalar(g, DT_F64, (double)quant_min(y.t)),
           node_scalar(g, DT_F64, (double)quant_max(y.t)));
     tfl_give(op, 0, quant_cast(g, q, y.t));
     return;
   }
-  if (!x.n || !q_single(op, &x)) {
+  if (!x.n || !q_single(op, &x) || !q_single(op, &y)) {
     if (!x.n) tfl_fail(op, "input 0 is neither f32 nor quantised");
     return;
   }

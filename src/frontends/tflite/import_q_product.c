@@ -167,22 +167,29 @@ static bool transposed_pads(TflOp *op, const ConvOptions *c, const Node *x, cons
   return true;
 }
 
+static void hybrid_transpose_conv(TflOp *op, const QArg *w, int64_t channels,
+                                  const conv_transpose_attrs *at, int64_t activation);
 static void transpose_conv(TflOp *op) {
   Graph *g = op->g;
   QArg w, x, y;
   int64_t size[2], pads[4], extra[2];
-  if (!q_in(op, 1, &w) || !q_in(op, 2, &x) || !q_out(op, 0, &y) || !check_images(op, x.x, w.x))
-    return;
+  if (!q_in(op, 1, &w) || !q_any(op, 2, &x) || !x.x || !check_images(op, x.x, w.x)) return;
   ConvOptions c = conv_options(op, 3, 0);
   int64_t out = tfl_size(op, w.x, 0);
   QMul *m;
-  if (g->status || !check_types(op, &x, &w) || !q_single(op, &x) || !transposed_sizes(op, size) ||
+  if (g->status || !transposed_sizes(op, size) ||
       !transposed_pads(op, &c, x.x, w.x, size, pads, extra))
+    return;
+  conv_transpose_attrs at = {
+      .group = 1, .strides = {2, c.stride}, .pads = {4, pads}, .output_padding = {2, extra}};
+  if (x.t == DT_F32) {
+    hybrid_transpose_conv(op, &w, out, &at, c.activation);
+    return;
+  }
+  if (!q_in(op, 2, &x) || !q_out(op, 0, &y) || !check_types(op, &x, &w) || !q_single(op, &x))
     return;
   int64_t n = multipliers(op, &x, &w, &y, out, &m);
   if (!n) return;
-  conv_transpose_attrs at = {
-      .group = 1, .strides = {2, c.stride}, .pads = {4, pads}, .output_padding = {2, extra}};
   Node *taps = tb_transpose(g, in_f64(g, &w), 4, (int64_t[]){3, 0, 1, 2});
   Node *sum = NA(g, conv_transpose, &at, tb_nchw(g, in_f64(g, &x), 4), taps);
   sum = quant_cast(g, tb_nhwc(g, sum, 4), DT_I64);
@@ -269,6 +276,7 @@ static Node *swap_last(TflOp *op, Node *x) {
   return tb_transpose(op->g, x, rank, perm);
 }
 
+static Node *hybrid_product(TflOp *op, Node *x, const QArg *w, bool asymmetric);
 static void batch_matmul(TflOp *op) {
   Graph *g = op->g;
   QArg x, w, y;
@@ -277,9 +285,9 @@ static void batch_matmul(TflOp *op) {
   if (tfl_opt_bool(op, 1, false)) w.x = swap_last(op, w.x);
   if (g->status || !q_single(op, &w)) return;
   if (x.t == DT_F32) {
-    Node *real = N(g, mul, quant_cast(g, quant_wide(g, w.x, q_zero(&w)), DT_F32),
-                   node_scalar(g, DT_F32, (double)q_scale(&w)));
-    tfl_give(op, 0, N(g, mat_mul, x.x, real));
+    if (tfl_rank(op, w.x) < 2) tfl_fail(op, "an operand of rank %d", tfl_rank(op, w.x));
+    if (g->status) return;
+    tfl_give(op, 0, hybrid_product(op, x.x, &w, tfl_opt_bool(op, 2, false)));
     return;
   }
   if (!q_out(op, 0, &y) || !check_types(op, &x, &w) || !q_single(op, &x)) return;
@@ -355,21 +363,32 @@ static QArg signed_weights(Graph *g, const QArg *w) {
   return out;
 }
 
-Node *q_hybrid_rows(TflOp *op, Node *x, const QArg *given, bool asymmetric) {
+// Rows of x times w [.., depth, units].
+static Node *hybrid_product(TflOp *op, Node *x, const QArg *w, bool asymmetric) {
   Graph *g = op->g;
-  const QArg as_signed = signed_weights(g, given), *w = &as_signed;
-  int64_t last = -1, perm[] = {1, 0};
+  int64_t last = -1, depth = -2;
   if (tfl_rank(op, x) < 1) return tfl_fail(op, "an input without axes");
   Dynamic d = quantize_slices(op, x, (Ints){1, &last}, asymmetric);
   // Zero points differ by row, so that they are taken off afterwards, times the sums of the weights.
-  Node *sum =
-      N(g, mat_mul_integer, d.q, tb_transpose(g, w->x, 2, perm), g->none, q_zero_node(op, w));
+  Node *sum = N(g, mat_mul_integer, d.q, w->x, g->none, q_zero_node(op, w));
   if (d.zero) {
     Node *wide = quant_cast(g, w->x, DT_I32);
-    Node *rows = tb_reduce(g, OP_reduce_sum, wide, (Ints){1, &last}, false);
-    sum = N(g, sub, sum, N(g, mul, quant_cast(g, d.zero, DT_I32), rows));
+    Node *columns = tb_reduce(g, OP_reduce_sum, wide, (Ints){1, &depth}, true);
+    sum = N(g, sub, sum, N(g, mul, quant_cast(g, d.zero, DT_I32), columns));
   }
   return N(g, mul, quant_cast(g, sum, DT_F32), N(g, mul, d.scale, weight_scales(op, w)));
+}
+
+Node *q_hybrid_rows(TflOp *op, Node *x, const QArg *given, bool asymmetric) {
+  QArg w = signed_weights(op->g, given);
+  if (tfl_rank(op, x) < 1) return tfl_fail(op, "an input without axes");
+  if (tfl_rank(op, x) == 1) {
+    int64_t row[] = {1, -1}, flat = -1;
+    Node *y = q_hybrid_rows(op, tb_reshape(op->g, x, 2, row), given, asymmetric);
+    return tb_reshape(op->g, y, 1, &flat);
+  }
+  w.x = tb_transpose(op->g, w.x, 2, (int64_t[]){1, 0});
+  return hybrid_product(op, x, &w, asymmetric);
 }
 
 // Each image has a range of its own; with a scale by channel the kernels take zero points off as well.
@@ -389,6 +408,24 @@ static Node *hybrid_conv(TflOp *op, const QArg *w, Node *taps, int64_t group, in
                    .group = group};
   Node *y = NA(g, conv, &at, tb_nchw(g, x, 4), quant_cast(g, taps, DT_F32));
   return N(g, mul, tb_nhwc(g, y, 4), N(g, mul, d.scale, weight_scales(op, w)));
+}
+
+// As convolutions with a scale by channel are; x is operand 2.
+static void hybrid_transpose_conv(TflOp *op, const QArg *w, int64_t channels,
+                                  const conv_transpose_attrs *at, int64_t activation) {
+  Graph *g = op->g;
+  int64_t axes[] = {1, 2, 3};
+  if (w->n != 1 && w->n != channels) {
+    tfl_fail(op, "%lld scales for %lld channels", (long long)w->n, (long long)channels);
+    return;
+  }
+  Dynamic d = quantize_slices(op, tfl_in(op, 2), (Ints){3, axes}, true);
+  Node *x = quant_cast(g, d.q, DT_F32), *bias = tfl_in_opt(op, 3);
+  if (d.zero) x = N(g, sub, x, quant_cast(g, d.zero, DT_F32));
+  Node *taps = tb_transpose(g, quant_cast(g, w->x, DT_F32), 4, (int64_t[]){3, 0, 1, 2});
+  Node *y = tb_nhwc(g, NA(g, conv_transpose, at, tb_nchw(g, x, 4), taps), 4);
+  y = N(g, mul, y, N(g, mul, d.scale, weight_scales(op, w)));
+  tfl_give(op, 0, tfl_activate(op, bias ? N(g, add, y, bias) : y, activation));
 }
 
 static const QRow rows[] = {

@@ -107,6 +107,47 @@ static bool reduced_axes(TflOp *op, const Node *x, Ints *axes, int64_t *count) {
   return !op->g->status;
 }
 
+// The product of one element after the other, each step scaled by the same factor, since sums of 32 bits hold no more.
+enum { MOST_FACTORS = 256 };
+static void reduce_prod(TflOp *op) {
+  Graph *g = op->g;
+  QArg x, y;
+  Ints axes;
+  int64_t count, perm[MAX_RANK], dims[MAX_RANK + 1];
+  if (!q_in(op, 0, &x) || !q_out(op, 0, &y) || !q_single(op, &x) ||
+      !reduced_axes(op, x.x, &axes, &count))
+    return;
+  int rank = tfl_rank(op, x.x), n = 0, kept = 0;
+  if (count < 1 || count > MOST_FACTORS) tfl_fail(op, "a product of %lld", (long long)count);
+  for (int i = 0; i < rank && !g->status; i++) {
+    bool gone = false;
+    for (int64_t k = 0; k < axes.n; k++) gone = gone || axes.v[k] == i;
+    if (!gone) perm[n++] = i, dims[kept++] = tfl_size(op, x.x, i);
+  }
+  for (int i = 0; i < rank && !g->status; i++) {
+    bool gone = false;
+    for (int64_t k = 0; k < axes.n; k++) gone = gone || axes.v[k] == i;
+    if (gone) perm[n++] = i;
+  }
+  if (g->status) return;
+  dims[kept] = count;
+  Node *v =
+      tb_reshape(g, tb_transpose(g, quant_wide(g, x.x, q_zero(&x)), rank, perm), kept + 1, dims);
+  double each = (double)q_scale(&x) / pow((double)q_scale(&y), 1.0 / (double)count);
+  QMul m = quant_multiplier(each);
+  Node *p = NULL;
+  for (int64_t i = 0; i < count; i++) {
+    Node *one = tb_slice(g, v, kept, i, i + 1);
+    p = p ? quant_scale64(g, N(g, mul, p, one), &m, 1) : one;
+  }
+  if (tfl_opt_bool(op, 0, false)) {
+    for (int i = 0; i < rank; i++) dims[i] = tfl_size(op, x.x, i);
+    for (int64_t k = 0; k < axes.n; k++) dims[axes.v[k]] = 1;
+    kept = rank;
+  }
+  q_give(op, &y, tb_reshape(g, quant_scale64(g, p, &m, 1), kept, dims), ACT_NONE);
+}
+
 static void mean_or_sum(TflOp *op, bool mean) {
   Graph *g = op->g;
   QArg x, y;
@@ -282,7 +323,8 @@ static void concatenation(TflOp *op) {
   for (int i = 0; i < op->nin; i++) {
     QArg a;
     if (!q_in(op, i, &a) || !q_single(op, &a)) return;
-    x[i] = rescaled(op, &a, &y);
+    // Bytes alone are brought to the result's scale; the kernels copy 16 bits as they are.
+    x[i] = a.t == DT_I16 && y.t == DT_I16 ? a.x : rescaled(op, &a, &y);
   }
   if (g->status) return;
   int64_t lo, hi, activation = tfl_opt_i8(op, 1, 0);
@@ -371,6 +413,7 @@ static void pad(TflOp *op) {
 static const QRow rows[] = {
     {1, average_pool},
     {2, concatenation},
+    {81, reduce_prod},
     {7, embedding_lookup},
     {23, resize_bilinear},
     {11, l2_normalization},
