@@ -114,6 +114,33 @@ TEST(api_longer_options) {
   tenon_model_close(m);
 }
 
+// A number for an integer input decides what depends on it while the model is read, and the input is gone.
+TEST(api_numbers_of_inputs) {
+  static const struct {
+    const char *type;
+    int rank;
+    const char *wrong;
+  } cases[] = {{"rate=8", 1, NULL},
+               {"rate=16", 2, NULL},
+               {"speed=8", 0, "there is no input 'speed' that could be 8"},
+               {"x=8", 0, "the input is no single integer, but f32[m, n]"}};
+  for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+    tenon_open_options o = {.struct_size = sizeof o, .types = &cases[i].type, .ntypes = 1};
+    tenon_model *m = NULL;
+    tenon_value_info out;
+    tenon_status s = tenon_model_open_with(MODELS "rate.onnx", &o, &m, &error);
+    EXPECT_STATUS(s, cases[i].wrong ? TENON_EINVAL : TENON_OK);
+    if (s) {
+      EXPECT(cases[i].wrong && strstr(error.message, cases[i].wrong));
+      continue;
+    }
+    EXPECT_INT_EQ(tenon_model_input_count(m), 1);
+    EXPECT_STATUS(tenon_model_output(m, 0, &out), TENON_OK);
+    EXPECT_INT_EQ(out.rank, cases[i].rank);
+    tenon_model_close(m);
+  }
+}
+
 static uint8_t *read_bytes(const char *path, size_t *size) {
   static uint8_t bytes[4096];
   FILE *f = fopen(path, "rb");

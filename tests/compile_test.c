@@ -569,6 +569,40 @@ TEST(session_profiles_steps) {
   tenon_model_close(m);
 }
 
+// ---- views ----
+
+// What only gives elements another shape has no kernel, but sizes that do not fit are an error all the same.
+TEST(views_check_their_sizes) {
+  static const char *const texts[] = {
+      "graph @\"g\"(%x: f32[n]) -> (f32[2, 3]) {\n  %s = const i64[2] {2, 3}\n"
+      "  %y = reshape(%x, %s) : f32[2, 3]\n  return %y\n}\n",
+      "graph @\"g\"(%x: f32[n]) -> (f32[6, floor(n/6)]) {\n  %s = const i64[2] {6, -1}\n"
+      "  %y = reshape(%x, %s) : f32[6, floor(n/6)]\n  return %y\n}\n",
+      "graph @\"g\"(%x: f32[n]) -> (f32[6]) {\n  %s = const i64[2] {-1, 6}\n  %a = const i64[1] "
+      "{0}\n"
+      "  %r = reshape(%x, %s) : f32[floor(n/6), 6]\n  %y = squeeze(%r, %a) : f32[6]\n  return "
+      "%y\n}\n"};
+  tenon_target_info t;
+  float x[12] = {0}, y[12];
+  for (size_t k = 0; !tenon_target(k, &t); k++)
+    for (size_t i = 0; t.available && i < ARRAY_LEN(texts); i++) {
+      tenon_model *m = open_text(texts[i]);
+      tenon_program *p = compile(m, t.name, 3);
+      tenon_session *s = p ? session(p, 1, false) : NULL;
+      for (int64_t n = 5; s && n < 8; n++) {
+        tenon_tensor given = {.dtype = TENON_DTYPE_F32, .rank = 1, .shape = {n}, .data = x};
+        tenon_tensor out = {.data = y, .bytes = sizeof y};
+        tenon_status status = tenon_session_run(s, &given, 1, &out, 1, NULL, &error);
+        if ((status == TENON_OK) != (n == 6))
+          FAIL("%s: graph %zu of %lld elements gives %s", t.name, i, (long long)n,
+               tenon_status_name(status));
+      }
+      tenon_session_release(s);
+      tenon_program_release(p);
+      tenon_model_close(m);
+    }
+}
+
 // ---- subnormals ----
 
 // Compiled code takes them for zeros; but no step up or down is lost with that.

@@ -225,7 +225,7 @@ typedef struct tenon_open_options {
   const char *const *inputs;
   size_t ninputs;
   /* What inputs are, where the file does not say it, as TorchScript does not: "x=f32[batch,3,224,224]"; a number, "rate=16000", makes
-   * an integer input that number. */
+   * an integer input of an ONNX or TorchScript model that number: it is no input then, and what it decides is decided. */
   const char *const *types;
   size_t ntypes;
   const char *

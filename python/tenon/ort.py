@@ -23,7 +23,7 @@ from typing import Any, Callable, Dict, FrozenSet, List, Mapping, Optional, Sequ
 
 import numpy as np
 
-from . import errors, onnx_meta
+from . import errors, onnx_meta, ort_special
 from .dtypes import BY_CODE, BY_NAME, BY_NUMPY, array_dtype
 from .model import Model, compile, load
 from .ort_options import (ExecutionMode, ExecutionOrder, GraphOptimizationLevel, ModelMetadata, NodeArg, OrtAllocatorType,  # noqa: F401
@@ -294,6 +294,7 @@ class InferenceSession:
         self._providers = _chosen(providers, provider_options)
         self._variants.clear()
         self._model = self._compiled(frozenset())
+        self._special = ort_special.Special(self._model, self._compile) if ort_special.wanted(self._model) else None
         self._names = [v.name for v in self._model.inputs]
         self._local = threading.local()
         self._meta = onnx_meta.read(self._source)
@@ -305,22 +306,25 @@ class InferenceSession:
         made = self._variants.get(inputs)
         if made is not None:
             return made
-        path, threads = self._model_path, self._options.intra_op_num_threads or None
+        path = self._model_path
         if path is not None and not os.path.isfile(path):
             raise NoSuchFile(f"Load model from {path} failed: the file does not exist")
-        target = _PROVIDERS[next(iter(self._providers))]
-        if not any(t.name == target and t.available for t in targets()):
-            target = "auto"
         try:
             if path is not None and path.endswith(".tenon"):
-                made = load(path, threads=threads)
+                made = load(path, threads=self._options.intra_op_num_threads or None)
             else:
-                made = compile(self._source, target=target, threads=threads, dims=getattr(self._options, "dims", None), inputs=sorted(inputs),
-                               progress=False)
+                made = self._compile(inputs=sorted(inputs))
         except errors.TenonError as error:
             raise _as_ort(error, _LOADING) from error
         self._variants[inputs] = made
         return made
+
+    def _compile(self, dims: Optional[Mapping[str, int]] = None, **options: Any) -> Model:
+        target = _PROVIDERS[next(iter(self._providers))]
+        if not any(t.name == target and t.available for t in targets()):
+            target = "auto"
+        return compile(self._source, target=target, threads=self._options.intra_op_num_threads or None,
+                       dims={**(getattr(self._options, "dims", None) or {}), **(dims or {})}, progress=False, **options)
 
     # ---- running ----
 
@@ -333,17 +337,27 @@ class InferenceSession:
         for i, x in enumerate(feeds):
             if type(x) is not np.ndarray:
                 feeds[i] = _as_numpy(x)
+        model = None
+        if self._special is not None:
+            model, fewer = self._special.find(feeds)
+            feeds = feeds if model is None else fewer
         try:
-            session = self._local.session
-        except AttributeError:
-            session = self._local.session = self._model.session()
-        try:
-            made = session.run_list(feeds)
+            made = self._session_of(model or self._model).run_list(feeds)
         except errors.TenonError as error:
             raise _as_ort(error, _RUNNING) from error
         if not output_names:
             return made
         return [made[i] for i in self._pick(output_names)]
+
+    def _session_of(self, model: Model) -> Any:
+        """This thread's session of the model, or of a program of it for some sizes."""
+        try:
+            return self._local.sessions[model]
+        except AttributeError:
+            self._local.sessions = {model: model.session()}
+        except KeyError:
+            self._local.sessions[model] = model.session()
+        return self._local.sessions[model]
 
     def _pick(self, output_names: Sequence[str]) -> List[int]:
         key = tuple(output_names)

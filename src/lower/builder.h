@@ -73,6 +73,9 @@ int32_t new_value(FuncBuilder *f, const Node *n, int result, const Type *t);
 // The kernel with one name for sizes that must be equal (n itself where no other is needed); the step must check
 // `checks` before anything else.
 const Node *same_sizes(FuncBuilder *f, const Node *n, SameDims *checks);
+void build_checks(FuncBuilder *f, const SameDims *all, ProgStep *st);
+void same_checked(FuncBuilder *f, const Node *n,
+                  ProgStep *st);  // a step that has no kernel checks its sizes, too
 // Whether every symbol of it has its value by now.
 bool size_bound(const FuncBuilder *f, Dim e);
 // Symbols that a shape mentions alone get their value when it is seen.

@@ -325,6 +325,7 @@ static tenon_status build_view(FuncBuilder *f, const Node *n, int operand) {
   ProgStep *st = &f->step.v[f->step.n - 1];
   const ProgValue *from = &f->value.v[st->in[0]], *to = &f->value.v[st->out[0]];
   if (same_place(from, to) || to->place == PLACE_HEAP) st->kind = STEP_VIEW;
+  same_checked(f, n, st);
   return TENON_OK;
 }
 
@@ -354,6 +355,7 @@ static bool build_joined(FuncBuilder *f, const Node *n) {
   out[0] = new_value(f, n, 0, n->type[0]);
   st.in = in;
   st.out = out;
+  same_checked(f, n, &st);
   vec_push(f->b->a, &f->step, st);
   return true;
 }

@@ -206,7 +206,7 @@ static tenon_status lower_proven(FuncBuilder *f, const Node *n, const Node *same
   return proven(b, lw, *text = text_of(b, lw->kernel), device) ? TENON_OK : TENON_EUNSUPPORTED;
 }
 
-static void add_checks(FuncBuilder *f, const SameDims *all, ProgStep *st) {
+void build_checks(FuncBuilder *f, const SameDims *all, ProgStep *st) {
   Arena *pa = &f->b->p->arena;
   int32_t n = (int32_t)all->v.n;
   int32_t *same = arena_array(pa, int32_t, MAX(n, 1)), *as = arena_array(pa, int32_t, MAX(n, 1));
@@ -246,7 +246,7 @@ static tenon_status build_step_on(FuncBuilder *f, const Node *n, int device) {
   b->why = "its number of work items is not known before it runs";
   if (st.items < 0 || !sizes_known(f, &lw, dim)) return TENON_EUNSUPPORTED;
   if (!taken(b, &lw, text, device)) return TENON_EUNSUPPORTED;
-  add_checks(f, &checks, &st);
+  build_checks(f, &checks, &st);
   st.kernel = add_kernel(b, &lw, text, device);
   st.op = b->prog_kernel.v[st.kernel].name;
   st.node = keep_name(b, n->name);

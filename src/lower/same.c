@@ -55,22 +55,28 @@ static bool has_symbols(const Node *n) {
   return false;
 }
 
-static void ask(FuncBuilder *f, const Body *body, SameDims *out) {
+static tenon_status ask_node(FuncBuilder *f, const Node *n, SameDims *out) {
   Graph *g = f->b->g;
   Diag quiet;
-  NodeList all = body_order(g, body, f->b->a);
+  const OpInfo *op = op_info(n->op);
+  if (!op->infer || n->op == OP_foreign || n->op == OP_fused || !has_symbols(n)) return TENON_OK;
   diag_init(&quiet);
-  for (int64_t i = 0; i < all.n; i++) {
-    Node *n = all.v[i];
-    const OpInfo *op = op_info(n->op);
-    if (!op->infer || n->op == OP_foreign || n->op == OP_fused || !has_symbols(n)) continue;
-    Infer in = infer_of(g, n, arena_array(f->b->a, const Type *, n->nres),
-                        (Where){.node = n->name, .op = op->name}, &quiet);
-    g->same = out;
-    tenon_status s = op->infer(&in);
-    g->same = NULL;
-    if (s) return;
+  Infer in = infer_of(g, n, arena_array(f->b->a, const Type *, n->nres),
+                      (Where){.node = n->name, .op = op->name}, &quiet);
+  g->same = out;
+  tenon_status s = op->infer(&in);
+  g->same = NULL;
+  return s;
+}
+
+static void ask(FuncBuilder *f, const Node *n, SameDims *out) {
+  if (n->op != OP_fused) {
+    if (ask_node(f, n, out)) out->v.n = 0;  // the evaluation says what is wrong
+    return;
   }
+  NodeList all = body_order(f->b->g, ((const fused_attrs *)n->attrs)->body, f->b->a);
+  for (int64_t i = 0; i < all.n; i++)
+    if (ask_node(f, all.v[i], out)) return;
 }
 
 // ---- the kernel with one name for each size ----
@@ -134,11 +140,12 @@ static Node *rebuild(FuncBuilder *f, const Node *n) {
   return graph_status(g) ? NULL : r;
 }
 
-const Node *same_sizes(FuncBuilder *f, const Node *n, SameDims *checks) {
+// What the step must check; f->same has what then stands for what.
+static void find_checks(FuncBuilder *f, const Node *n, SameDims *checks) {
   Graph *g = f->b->g;
   SameDims all = {.arena = f->b->a};
   f->same = (SameSizes){0};
-  ask(f, ((const fused_attrs *)n->attrs)->body, &all);
+  ask(f, n, &all);
   for (int64_t i = 0; i < all.v.n; i++) {
     SameDim *s = &all.v.v[i];
     Dim sym, to, zero = ie_sub(&g->dims, settled(f, s->a), settled(f, s->b));
@@ -147,6 +154,17 @@ const Node *same_sizes(FuncBuilder *f, const Node *n, SameDims *checks) {
     vec_push(f->b->a, &checks->v, *s);
     if (solve(&g->dims, zero, &sym, &to)) replace(f, sym, to);
   }
+}
+
+void same_checked(FuncBuilder *f, const Node *n, ProgStep *st) {
+  SameDims checks = {.arena = f->b->a};
+  find_checks(f, n, &checks);
+  build_checks(f, &checks, st);
+}
+
+const Node *same_sizes(FuncBuilder *f, const Node *n, SameDims *checks) {
+  Graph *g = f->b->g;
+  find_checks(f, n, checks);
   if (!f->same.sub.n) return n;
   Diag quiet, *was = g->diag;
   diag_init(&quiet);

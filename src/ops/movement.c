@@ -45,15 +45,14 @@ static bool cancel(IntPool *p, const Type *x, int free_dim, int rank, const Dim 
 static tenon_status reshape_rest(Infer *in, const Type *x, int free_dim, int rank, Dim *dims) {
   IntPool *p = &in->g->dims;
   Dim have, want;
+  const char *what = "elements of the input and of the new shape";
   bool zero = cancel(p, x, free_dim, rank, dims, &have, &want);
-  if (free_dim < 0 && zero) return TENON_OK;
-  if (free_dim < 0 && ie_eq(p, have, want) != NO) return TENON_OK;
   if (free_dim < 0) {
     Dim all = p->one;  // told in full, not what is left after cancelling
     for (int i = 0; i < rank; i++) all = ie_mul(p, all, dims[i]);
-    const char *what = "elements of the input and of the new shape";
-    TRY(infer_equal_dim(in, type_numel(in->g, x), all, what));
-    return infer_equal_dim(in, have, want, what);
+    if (zero || ie_eq(p, have, want) == NO)
+      TRY(infer_equal_dim(in, type_numel(in->g, x), all, what));
+    return zero ? TENON_OK : infer_equal_dim(in, have, want, what);
   }
   if (ie_is(want, 0))
     return infer_fail(in, TENON_EINVAL, "-1 beside a size of 0 leaves the shape undetermined");
@@ -61,7 +60,7 @@ static tenon_status reshape_rest(Infer *in, const Type *x, int free_dim, int ran
   if (ie_is_const(have) && ie_is_const(want) && have->value % want->value)
     return infer_fail(in, TENON_EINVAL, "%lld elements do not divide by %lld",
                       (long long)have->value, (long long)want->value);
-  return TENON_OK;
+  return infer_equal_dim(in, have, ie_mul(p, want, dims[free_dim]), what);
 }
 
 static tenon_status reshape_dims(Infer *in, const Type *x, int64_t n, const Dim *sym, Dim *dims,
@@ -122,8 +121,9 @@ static tenon_status reshape_into(Infer *in, const Type *x, int64_t n, const Dim 
   if (ie_is_const(left) && ie_is_const(known) && left->value % known->value)
     return infer_fail(in, TENON_EINVAL, "%lld elements do not divide by %lld",
                       (long long)left->value, (long long)known->value);
-  dims[free_dim] = ie_mul(p, dims[free_dim], ie_div(p, left, known));
-  return TENON_OK;
+  Dim rest = ie_div(p, left, known);
+  dims[free_dim] = ie_mul(p, dims[free_dim], rest);
+  return infer_equal_dim(in, left, ie_mul(p, known, rest), "elements that go nowhere");
 }
 
 static tenon_status infer_reshape(Infer *in) {

@@ -112,7 +112,7 @@ typedef struct ProgStep {
   const int32_t *arg;        // STEP_KERNEL: values, in the kernel's order
   const int32_t *dim;        // STEP_KERNEL: expressions
   int32_t items;             // STEP_KERNEL: expression
-  int32_t nsame;             // STEP_KERNEL: sizes that must be equal, or nothing is read
+  int32_t nsame;             // sizes that must be equal, or nothing is read
   const int32_t *same, *as;  // expressions
   const char **what;         // what they are the sizes of
   int32_t when;              // expression: the step is left out where it is 0; -1: always done

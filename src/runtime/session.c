@@ -257,8 +257,7 @@ static tenon_status enter_step(Session *s, Run *run, const Frame *fr, const Prog
   *out_do = st->when < 0 || !prog_eval(s->program, st->when, s->sym, &when) || when;
   if (!*out_do) return TENON_OK;
   for (int32_t k = 0; run->ops_budget >= 0 && k <= st->more; k++) TRY(spend(s, run, fr, &st[k]));
-  for (int32_t k = 0; st->kind == STEP_KERNEL && k <= st->more; k++)
-    TRY(check_sizes(s, run, &st[k]));
+  for (int32_t k = 0; k <= st->more; k++) TRY(check_sizes(s, run, &st[k]));
   return TENON_OK;
 }
 

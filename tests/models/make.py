@@ -69,6 +69,15 @@ def branch():
     save("branch", nodes, [value("x", F, "n")], [value("y", F, "n")], [const("k", np.float32(3)), const("zero", np.float32(0))])
 
 
+def rate():
+    """Branches that give other ranks, one of which makes no sense at some sizes: a number decides between them."""
+    then = h.make_graph([h.make_node("Squeeze", ["x", "axis"], ["t"], "then_squeeze")], "then", [], [h.make_tensor_value_info("t", F, None)])
+    other = h.make_graph([h.make_node("Mul", ["x", "k"], ["e"], "else_mul")], "else", [], [h.make_tensor_value_info("e", F, None)])
+    nodes = [h.make_node("Equal", ["rate", "eight"], ["c"], "equal"), h.make_node("If", ["c"], ["y"], "if", then_branch=then, else_branch=other)]
+    save("rate", nodes, [value("x", F, "m", "n"), value("rate", I)], [h.make_tensor_value_info("y", F, None)],
+         [const("k", np.float32(3)), const("eight", np.int64(8)), const("axis", np.int64([0]))])
+
+
 def loop():
     """Carries a vector that doubles, stacks its sums, and ends early."""
     body = h.make_graph(
@@ -155,5 +164,5 @@ def kinds():
     save("kinds", [h.make_node("SequenceInsert", ["xs", "x"], ["ys"], "insert")], [seq, value("x", F, "n")], [out])
 
 
-for make in (mlp, conv, shapes, branch, loop, scan, strings, sequence, external, functions, quant, custom, kinds):
+for make in (mlp, conv, shapes, branch, rate, loop, scan, strings, sequence, external, functions, quant, custom, kinds):
     make()

@@ -49,6 +49,20 @@ class OrtTest(unittest.TestCase):
         value = ort.OrtValue.ortvalue_from_numpy(X)
         self.assertTrue((self.session.run_with_ort_values(None, {"image": value})[0].numpy() == want).all())
 
+    def test_numbers_that_decide_ranks(self):
+        session = ort.InferenceSession("tests/models/rate.onnx")
+        x = np.arange(3, dtype=np.float32).reshape(1, 3)
+        for _ in range(2):
+            for rate, want in ((8, x[0]), (16, 3 * x)):
+                got = session.run(None, {"x": x, "rate": np.array(rate)})[0]
+                self.assertEqual(got.shape, want.shape)
+                self.assertTrue((got == want).all())
+        self.assertEqual(session.run(None, {"x": x.repeat(2, 0), "rate": np.array(1)})[0].shape, (2, 3))
+        with self.assertRaises(ort.InvalidArgument):
+            session.run(None, {"x": x.repeat(2, 0), "rate": np.array(8)})
+        for rate in range(20, 40):  # more numbers than programs are made for
+            self.assertTrue((session.run(None, {"x": x, "rate": np.array(rate)})[0] == 3 * x).all())
+
     def test_fixed_sizes(self):
         options = ort.SessionOptions()
         options.add_free_dimension_override_by_name("batch", 2)

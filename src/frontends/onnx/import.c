@@ -138,6 +138,50 @@ tenon_status import_initializers(Import *im, const OnnxGraph *og) {
   return TENON_OK;
 }
 
+static const char *type_text(Import *im, const Type *t) {
+  StrBuf b;
+  strbuf_init(&b, im->arena);
+  type_print(&b, t);
+  return strbuf_text(&b);
+}
+
+// A number that the caller knows for an integer input, which then is that constant: conditions that it decides are read as decided.
+static tenon_status known_number(Import *im, Str name, const Type *t, Where at, Node **out) {
+  const Imported *in = im->result;
+  const InputType *known = NULL;
+  *out = NULL;
+  for (int64_t i = 0; i < in->ntypes; i++)
+    if (in->types[i].fixed && str_eq(in->types[i].name, name)) known = &in->types[i];
+  if (!known) return TENON_OK;
+  int64_t dims[MAX_RANK];
+  bool single = t->kind == TK_TENSOR && dtype_is_int(t->dtype) && t->rank >= 0;
+  for (int i = 0; single && i < t->rank; i++) {
+    dims[i] = 1;
+    single = ie_is(t->dims[i], 1);
+  }
+  if (!single)
+    return fail(im->g->diag, TENON_EINVAL, at, "the input is no single integer, but %s",
+                type_text(im, t));
+  uint64_t data = 0;
+  put_i64(t->dtype, &data, 0, (int64_t)known->value);
+  *out = node_const(im->g, t->dtype, t->rank, dims, &data, at.node);
+  return graph_status(im->g);
+}
+
+// Every number must have an input.
+static tenon_status check_numbers(Import *im) {
+  const Imported *in = im->result;
+  const OnnxGraph *og = &im->model->graph;
+  for (int64_t i = 0; i < in->ntypes; i++) {
+    int64_t k = 0;
+    while (k < og->inputs.n && !str_eq(og->inputs.v[k].name, in->types[i].name)) k++;
+    if (in->types[i].fixed && k == og->inputs.n)
+      return fail(im->g->diag, TENON_EINVAL, NOWHERE, "there is no input '%.*s' that could be %lld",
+                  STR_ARG(in->types[i].name), (long long)in->types[i].value);
+  }
+  return TENON_OK;
+}
+
 static tenon_status import_inputs(Import *im, NodeVec *params) {
   const OnnxGraph *og = &im->model->graph;
   for (int64_t i = 0; i < og->inputs.n; i++) {
@@ -157,18 +201,14 @@ static tenon_status import_inputs(Import *im, NodeVec *params) {
     const Type *t = import_type(im, &vi->type, vi->name, at);
     TRY(graph_status(im->g));
     if (!t) return fail(im->g->diag, TENON_EINVAL, at, "the input has no type");
-    Node *p = node_param(im->g, t, at.node);
+    Node *p;
+    TRY(known_number(im, vi->name, t, at, &p));
+    bool bound = p != NULL;
+    if (!bound) p = node_param(im->g, t, at.node);
     TRY(scope_define(im, vi->name, p, at));
-    vec_push(im->arena, params, p);
+    if (!bound) vec_push(im->arena, params, p);
   }
-  return TENON_OK;
-}
-
-static const char *type_text(Import *im, const Type *t) {
-  StrBuf b;
-  strbuf_init(&b, im->arena);
-  type_print(&b, t);
-  return strbuf_text(&b);
+  return check_numbers(im);
 }
 
 // What the model says of an output must not contradict what its nodes compute.

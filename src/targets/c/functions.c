@@ -201,12 +201,15 @@ static bool held(CModel *m, const ProgFunction *f, const ProgStep *st) {
   return !why;
 }
 
+static void check_sizes(CModel *m, const ProgStep *st) {
+  for (int32_t i = 0; i < st->nsame; i++)
+    strbuf_printf(&m->out, "  if (%s != %s) return 1; /* %s */\n", c_expr(m, st->same[i]),
+                  c_expr(m, st->as[i]), st->what[i]);
+}
+
 static void kernel_step(CModel *m, const ProgFunction *f, const ProgStep *st, const char **value) {
   StrBuf *b = &m->out;
   const LoopKernel *k = m->c->kernel[st->kernel].lowered->kernel;
-  for (int32_t i = 0; i < st->nsame; i++)
-    strbuf_printf(b, "  if (%s != %s) return 1; /* %s */\n", c_expr(m, st->same[i]),
-                  c_expr(m, st->as[i]), st->what[i]);
   strbuf_printf(b, "  rc = %s(", m->kernel[st->kernel]);
   for (int32_t i = 0; i < st->nargs; i++) {
     const bool *touched = m->touched[st->kernel];
@@ -239,6 +242,7 @@ static void emit_step(CModel *m, const ProgFunction *f, const ProgStep *st, cons
   if (st->when >= 0 && c_number(m, st->when, &when) && !when) return;
   if (!held(m, f, st)) return;
   if (st->kind == STEP_VIEW) {
+    check_sizes(m, st);
     c_address(m, f, st->in[0], value);
     value[st->out[0]] = value[st->in[0]];
     return;
@@ -250,6 +254,7 @@ static void emit_step(CModel *m, const ProgFunction *f, const ProgStep *st, cons
   }
   bool asked = st->when >= 0 && !c_number(m, st->when, &when);
   if (asked) strbuf_printf(b, "  if (%s) {\n", c_expr(m, st->when));
+  check_sizes(m, st);
   if (st->kind == STEP_KERNEL)
     kernel_step(m, f, st, value);
   else if (st->kind == STEP_COPY)
