@@ -23,6 +23,7 @@
 #include "passes/fuse.h"
 
 #include "ir/internal.h"
+#include "ops/order.h"
 #include "passes/plan.h"
 
 enum { FUSE_LEVEL = 2 };  // of optimisation, from which nodes share kernels
@@ -388,11 +389,29 @@ static int64_t edges_between(Fuser *f, int32_t own, int32_t group) {
   return n;
 }
 
+// A convolution with a window reads each element for every place of the window and every few channels, and computes it anew each time: what
+// takes several operations is cheaper made once.
+static bool read_too_often(Fuser *f, const Node *anchor, int32_t group) {
+  enum { SEVERAL = 3, TAPS = 3, CHANNELS = 64 };
+  if (anchor->op != OP_conv || type_of(anchor->src[1])->rank < 3) return false;
+  const Type *w = type_of(anchor->src[1]);
+  bool last = node_channels_last(
+      anchor);  // then weights are places, inputs, outputs; else outputs, inputs, places
+  Dim taps = f->g->dims.one, channels = w->dims[last ? w->rank - 1 : 0];
+  for (int k = 2; k < w->rank; k++) taps = ie_mul(&f->g->dims, taps, w->dims[last ? k - 2 : k]);
+  if (taps->lo < TAPS || channels->lo < CHANNELS) return false;
+  int operations = 0;
+  for (int32_t m = f->group[group].head; m >= 0; m = f->n[m].next)
+    operations += f->n[m].op.cls == FC_POINT;
+  return operations >= SEVERAL;
+}
+
 static bool is_prologue(Fuser *f, int32_t i, int32_t own, int32_t group) {
   const FuseGroup *g = &f->group[group];
   if (group == own || g->host || g->anchor >= 0 || !has_room(f, own, g->size)) return false;
   // Written once, read many times.
   if (multiplies_words(f->n[i].node) || f->n[i].head) return false;
+  if (read_too_often(f, f->n[i].node, group)) return false;
   if (g->uses != edges_to(f, group) && g->uses != edges_between(f, own, group)) return false;
   return f->n[i].op.cls == FC_ANCHOR || worth_repeating(f, f->n[i].node, group);
 }

@@ -184,7 +184,8 @@ static Node *dropped_last(Graph *g, Node *x) {
   return reshape_to(g, x, type_tensor(g, t->dtype, t->rank - 1, t->dims));
 }
 
-// A last axis of one element under a window of one says nothing, and hides that the axis before it is a line of pixels.
+// A last axis of one element under a window of one says nothing, and hides that the axis before it is a line of pixels.  (A single
+// pixel is none: its convolution is a product as it stands, in either layout.)
 static Node *conv_line(Graph *g, const Match *m) {
   const Node *conv = m->root;
   conv_attrs at = *(const conv_attrs *)conv->attrs;
@@ -193,7 +194,7 @@ static Node *conv_line(Graph *g, const Match *m) {
   int64_t pads[2 * MAX_RANK], kernel[MAX_RANK], strides[MAX_RANK], dilations[MAX_RANK];
   if (at.channels_last || nd < 2 || w->rank != x->rank || y->rank != x->rank ||
       !ie_is(x->dims[last], 1) || !ie_is(w->dims[last], 1) || !ie_is(y->dims[last], 1) ||
-      (at.pads.n && (at.pads.v[nd - 1] || at.pads.v[2 * nd - 1])))
+      ie_is(x->dims[last - 1], 1) || (at.pads.n && (at.pads.v[nd - 1] || at.pads.v[2 * nd - 1])))
     return NULL;
   for (int i = 0; at.pads.n && i < 2 * (nd - 1); i++) pads[i] = at.pads.v[i < nd - 1 ? i : i + 1];
   at.pads = (Ints){at.pads.n ? 2 * (nd - 1) : 0, pads};

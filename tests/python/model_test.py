@@ -167,6 +167,8 @@ class Making(unittest.TestCase):
 
     def test_ctrl_c_ends_a_compilation(self):
         def slow(p): time.sleep(0.02)
+        # A shell's background jobs begin with the signal ignored.
+        self.addCleanup(signal.signal, signal.SIGINT, signal.signal(signal.SIGINT, signal.default_int_handler))
         timer = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT))
         timer.start()
         with self.assertRaises(KeyboardInterrupt): digits(progress=slow, cache=False)
