@@ -11,7 +11,7 @@ NETS      ?= build/nets
 ZOO       ?= build/zoo
 DEPS      := tools/install-deps.sh
 
-.PHONY: all wheel demo test test-cross test-torch test-convert asan clang fuzz graph-fuzz format format-check docs nets bench-cpu install clean help
+.PHONY: all wheel test-python demo test test-cross test-torch test-convert asan clang fuzz graph-fuzz format format-check docs nets bench-cpu install clean help
 .DEFAULT_GOAL := all
 
 all: ## build the program and the libraries: build/tenon, build/libtenon.so, build/libtenon.a
@@ -25,6 +25,13 @@ wheel: ## the Python package: build/wheel/tenon-*.whl, with LLVM linked into the
 	@cmake -S . -B build/wheel-build -G Ninja -DCMAKE_BUILD_TYPE=Release -DTENON_LLVM_STATIC=ON >/dev/null
 	@cmake --build build/wheel-build -j$(JOBS) --target tenon-codegen
 	@tools/wheel.py
+
+test-python: wheel ## the wheel where LLVM cannot be seen, packages written for ONNX Runtime, a minute of threads and forks; installs magika, silero-vad and rapidocr into build/venv-python (3 GB)
+	@[ -x build/venv-python/bin/python ] || python3 -m venv build/venv-python
+	@build/venv-python/bin/pip -q install numpy onnx onnxruntime auditwheel magika silero-vad rapidocr rapidocr-onnxruntime
+	@build/venv-python/bin/python tests/wheel_test.py --again
+	@build/venv-python/bin/python tests/dropin_test.py
+	@build/venv-python/bin/python tests/python/stress.py --seconds 60
 
 demo: ## compile a real trained model, run it on real input, measure it, make a program of it (FILES="..." asks it about those files)
 	@$(DEPS) build demo
