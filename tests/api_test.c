@@ -139,6 +139,10 @@ TEST(api_numbers_of_inputs) {
     EXPECT_INT_EQ(out.rank, cases[i].rank);
     tenon_model_close(m);
   }
+  tenon_open_options o = {.struct_size = sizeof o, .types = &cases[0].type, .ntypes = 1};
+  tenon_model *m = NULL;
+  EXPECT_STATUS(tenon_model_open_memory(add_text, strlen(add_text), &o, &m, &error),
+                TENON_EUNSUPPORTED);
 }
 
 static uint8_t *read_bytes(const char *path, size_t *size) {

@@ -236,8 +236,8 @@ typedef struct tenon_open_options {
   size_t ntensors;
 } tenon_open_options;
 
-/* Opens a model file, told by its content: ONNX, PyTorch (torch.export, TorchScript), or Tenon's text form.  Weights are not read before the
- * first run.  Operators that Tenon does not know do not fail the opening: see tenon_model_unsupported. */
+/* Opens a model file, told by its content: ONNX, PyTorch (torch.export, TorchScript), TensorFlow Lite, StableHLO, or Tenon's text form.
+ * Weights are not read before the first run.  Operators that Tenon does not know do not fail the opening: see tenon_model_unsupported. */
 TENON_API tenon_status tenon_model_open(const char *path, tenon_model **out, tenon_error *error);
 
 /* The same with options, which may be NULL. */

@@ -56,6 +56,19 @@ static tenon_status read_attached(Model *m, const ModelOptions *o, Diag *d) {
   return fail(d, TENON_EINVAL, (Where){.file = o->weights}, "the file holds no weights by name");
 }
 
+// A number for an input that nobody looks at would be a promise that is not kept.
+static tenon_status check_numbers(const Model *m, Diag *d) {
+  const Imported *in = &m->import;
+  if (m->frontend == &frontend_onnx || m->frontend == &frontend_pytorch) return TENON_OK;
+  for (int64_t i = 0; i < in->ntypes; i++)
+    if (in->types[i].fixed)
+      return fail(
+          d, TENON_EUNSUPPORTED, NOWHERE,
+          "'%.*s' cannot be a number: inputs become constants in ONNX and TorchScript models alone",
+          STR_ARG(in->types[i].name));
+  return TENON_OK;
+}
+
 static tenon_status read_foreign(Model *m, const ModelOptions *o, Str bytes, Diag *d) {
   m->frontend = frontend_of(bytes);
   m->import = (Imported){.bytes = bytes, .path = m->path};
@@ -68,6 +81,7 @@ static tenon_status read_foreign(Model *m, const ModelOptions *o, Str bytes, Dia
     m->import.types = o->types;
     m->import.ntypes = o->ntypes;
   }
+  TRY(check_numbers(m, d));
   TRY(read_attached(m, o, d));
   if (o && o->tensors) m->import.attach = o->tensors;
   tenon_status s = m->frontend->import(&m->import, d);
