@@ -53,7 +53,7 @@ class CLoop:
     """The C program, which measures a round for every line."""
 
     def __init__(self, folder, path, calls):
-        source, binary, library = os.path.join(folder, "loop.c"), os.path.join(folder, "loop"), os.path.abspath(_ffi.library_path())
+        source, binary, library = os.path.join(folder, "loop.c"), os.path.join(folder, "loop"), os.path.abspath(_ffi.lib_path())
         open(source, "w").write(LOOP)
         subprocess.run([os.environ.get("CC", "cc"), "-O2", "-I", os.path.join(ROOT, "include"), source, library, "-o", binary,
                         f"-Wl,-rpath,{os.path.dirname(library)}"], check=True)

@@ -28,6 +28,18 @@ def error(got, want):
     return float((got.double() - want.double()).abs().max() / want.double().abs().max().clamp(min=1e-30))
 
 
+class Counter(torch.nn.Module):
+    """Has a state that every call changes."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("n", torch.zeros(3))
+
+    def forward(self, x):
+        self.n.add_(x)
+        return self.n * 2
+
+
 class Small(torch.nn.Module):
     def __init__(self):
         super().__init__()
@@ -151,15 +163,6 @@ class Backend(Case):
         self.same(lambda x: x.sum(0), torch.randn(0, 5))
 
     def test_state(self):
-        class Counter(torch.nn.Module):
-            def __init__(self):
-                super().__init__()
-                self.register_buffer("n", torch.zeros(3))
-
-            def forward(self, x):
-                self.n.add_(x)
-                return self.n * 2
-
         m, other = Counter(), Counter()
         f = torch.compile(m, backend="tenon")
         with torch.no_grad():
@@ -250,15 +253,6 @@ class Modules(Case):
                 self.assertLessEqual(error(c(x), m(x)), 1e-5)
 
     def test_changes_state(self):
-        class Counter(torch.nn.Module):
-            def __init__(self):
-                super().__init__()
-                self.register_buffer("n", torch.zeros(3))
-
-            def forward(self, x):
-                self.n.add_(x)
-                return self.n * 2
-
         with self.assertRaisesRegex(tenon.UnsupportedError, "state"): tenon.compile(Counter(), torch.zeros(3))
 
 

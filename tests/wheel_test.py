@@ -96,7 +96,7 @@ def check_use(folder, python, bin_folder):
     code = example()
     check("README.md has a Python example", "tenon" in code)
     use("the example of README.md", [python, "-W", "error", "-c", code + "\nprint('done')"], "done")
-    where = "import tenon._ffi as f, tenon; print(f.library_path(), f.program('tenon-codegen'), tenon.compile('examples/digits/digits.onnx', cache=False).target)"
+    where = "import tenon._ffi as f, tenon; print(f.lib_path(), f.program('tenon-codegen'), tenon.compile('examples/digits/digits.onnx', cache=False).target)"
     use("the library and tenon-codegen are the wheel's", [python, "-c", where], " cpu")
     inputs = ["examples/digits/digits.onnx", "--input", "image=examples/digits/digits.npy"]
     use("python -m tenon run", [python, "-m", "tenon", "run", *inputs, "--target", "cpu"], "probability")

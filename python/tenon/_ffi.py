@@ -301,7 +301,7 @@ def _load() -> C.CDLL:
 lib = _load()
 
 
-def library_path() -> str:
+def lib_path() -> str:
     """The file of the library that is in use, or its name where the system's loader found it."""
     return lib._name
 
@@ -309,7 +309,7 @@ def library_path() -> str:
 def program(name: str = "tenon") -> Optional[str]:
     """The path of a program that belongs to the library, looked for where the library itself looks for
     tenon-codegen."""
-    base = os.path.dirname(library_path())
+    base = os.path.dirname(lib_path())
     if base:
         for folder in ("", "../libexec/tenon", "../bin"):
             path = os.path.normpath(os.path.join(base, folder, name))

@@ -48,7 +48,7 @@ def _call(command: str, model: Any, options: Sequence[str]) -> Tuple[bytes, byte
     program = _ffi.program()
     if program is None:
         raise UnsupportedError(
-            f"the program `tenon`, which does this, is not beside {_ffi.library_path()} nor on the path"
+            f"the program `tenon`, which does this, is not beside {_ffi.lib_path()} nor on the path"
         )
     if isinstance(model, (str, os.PathLike)):
         return _call_file(program, command, os.fspath(model), options)

@@ -82,5 +82,5 @@ class Finding(unittest.TestCase):
 
     def test_the_program_is_found_beside_the_library(self):
         found = _ffi.program()
-        if os.path.isabs(_ffi.library_path()) and os.path.exists(os.path.join(os.path.dirname(_ffi.library_path()), "tenon")):
-            self.assertEqual(os.path.dirname(found), os.path.dirname(_ffi.library_path()))
+        if os.path.isabs(_ffi.lib_path()) and os.path.exists(os.path.join(os.path.dirname(_ffi.lib_path()), "tenon")):
+            self.assertEqual(os.path.dirname(found), os.path.dirname(_ffi.lib_path()))
