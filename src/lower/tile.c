@@ -12,45 +12,56 @@
 #include "loop/tile.h"
 
 typedef struct TileSchedule {
-  int m, n, stages, groups;
+  int m, n, stages, groups, at_once;
 } TileSchedule;
 
 // ---- the choice ----
 
-// Cycles of a wave: products at 4096 operations a cycle, operands from shared memory at 128 bytes and from L2 at 48, what is done with
-// the sums, and what it takes to begin.
-static double wave_cycles(int m, int n, int64_t depth) {
+// Cycles of one tile's products: at 4096 operations a cycle, with operands from shared memory at 128 bytes and from L2 at 48.
+static double product_cycles(int m, int n, int64_t depth) {
   double steps = (double)depth / 16, work = 2.0 * m * n * (double)depth / 4096;
   double shared = m / 64.0 * steps * (2048 + 32.0 * n) / 128;
   double copies = (double)(m + n) * 2 * (double)depth / 48;
-  return MAX(MAX(work, shared), copies) + m * (double)n / 12 + 1500;
+  return MAX(MAX(work, shared), copies);
 }
 
-enum { MOST_STAGES = 8, VALUE_STAGES = 3, MOST_VALUE_COLS = 128, TURN_DEPTH = 384 };
+// Of what is done with a tile's sums, by two warpgroups.
+static double finish_cycles(int m, int n) { return m * (double)n / 12; }
+
+enum { MOST_STAGES = 8, VALUE_STAGES = 3, MOST_VALUE_COLS = 128, TURN_DEPTH = 384, BEGIN = 1500 };
+
+// A multiprocessor has so many tiles, one after the other.  Two at once: one finishes while the next multiplies, each with half of the threads.
+static double tile_cycles(const TileSchedule *s, int64_t tiles, int64_t depth) {
+  double products = product_cycles(s->m, s->n, depth), finish = finish_cycles(s->m, s->n);
+  if (s->at_once == 1) return (double)tiles * (products + finish) + BEGIN;
+  return (double)tiles * MAX(products, finish) + 2 * finish + BEGIN;
+}
 
 // Small tiles wait for each step of their sums: warpgroups that take turns along a long axis wait at the same time.
 static int turns_for(int64_t depth) { return (int)MIN(MAX(depth / TURN_DEPTH, 1), 3); }
 
 static TileSchedule choose(const Contraction *c, const LowerTarget *t, int64_t depth, bool value) {
   static const struct {
-    int m, n;
-  } tile[] = {{128, 256}, {128, 192}, {128, 128}, {128, 64}, {64, 256},
-              {64, 192},  {64, 128},  {64, 64},   {64, 32}};
+    uint16_t m, n, at_once;
+  } tile[] = {{128, 256, 1}, {128, 192, 1}, {128, 128, 1}, {128, 64, 1}, {64, 256, 1},
+              {64, 192, 1},  {64, 128, 1},  {64, 64, 1},   {64, 32, 1},  {128, 192, 2},
+              {128, 128, 2}, {128, 64, 2},  {64, 256, 2},  {64, 128, 2}, {64, 64, 2}};
   int64_t rows = ie_is_const(c->m) ? c->m->value : 4096, cols = c->n->value, units = t->units;
   TileSchedule best = {0};
   double least = 0;
   int most = value ? VALUE_STAGES : MOST_STAGES;
   for (int64_t i = 0; i < ARRAY_LEN(tile); i++) {
     int m = tile[i].m, n = tile[i].n;
-    if (value && (n > MOST_VALUE_COLS || m > TILE_ROWS)) continue;
-    int64_t tiles = ((rows + m - 1) / m) * ((cols + n - 1) / n),
-            waves = (tiles + units - 1) / units;
-    double cycles = (double)waves * wave_cycles(m, n, depth);
+    if (value && (n > MOST_VALUE_COLS || m > TILE_ROWS || tile[i].at_once > 1)) continue;
+    int64_t tiles = ((rows + m - 1) / m) * ((cols + n - 1) / n);
+    TileSchedule s = {.m = m, .n = n, .groups = m / TILE_ROWS, .at_once = tile[i].at_once};
+    if (s.at_once > 1) s.groups = 1;
+    double cycles = tile_cycles(&s, (tiles + units - 1) / units, depth);
     if (best.m && cycles >= least) continue;
     int room = (int)((t->tile_bytes - (24 << 10)) / ((m + n) * TILE_DEPTH_BYTES));
-    best =
-        (TileSchedule){.m = m, .n = n, .groups = m / TILE_ROWS, .stages = MIN(MAX(room, 2), most)};
-    if (m == TILE_ROWS && n <= TILE_ROWS && !value) best.groups = turns_for(depth);
+    s.stages = MIN(MAX(room, 2), most);
+    if (m == TILE_ROWS && n <= TILE_ROWS && !value && s.at_once == 1) s.groups = turns_for(depth);
+    best = s;
     least = cycles;
   }
   return best;
@@ -150,8 +161,8 @@ typedef struct TileBuilder {
 
 static const char *print_schedule(Arena *a, const TileBuilder *t) {
   static const char *const lhs[] = {"", " window", " value"};
-  return str_printf(a, "tile %dx%d k64 stages %d warpgroups %d%s", t->s.m, t->s.n, t->s.stages,
-                    t->s.groups, lhs[t->form]);
+  return str_printf(a, "tile %dx%d k64 stages %d warpgroups %d%s%s", t->s.m, t->s.n, t->s.stages,
+                    t->s.groups * t->s.at_once, t->s.at_once > 1 ? " by turns" : "", lhs[t->form]);
 }
 
 static LoopBound bound_of(Elem *e, const char *name, Dim first, Dim var, Dim extent) {
@@ -238,6 +249,7 @@ static bool emit_tile(TileBuilder *t) {
   Dim m = ie_const(p, t->s.m), n = ie_const(p, t->s.n);
   Dim down = ie_ceildiv(p, t->c->m, m), across = ie_ceildiv(p, t->c->n, n);
   Dim item = loop_for(b, LOOP_PARALLEL, "item", ie_mul(p, down, across));
+  if (t->s.at_once > 1) loop_at_once(b, t->s.at_once);
   Dim first_row = ie_mul(p, ie_div(p, item, across), m);
   Dim first_col = ie_mul(p, ie_mod(p, item, across), n);
   Dim i = loop_tile(b, "i", t->s.m, t->s.stages);

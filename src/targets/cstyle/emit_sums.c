@@ -84,6 +84,7 @@ bool cs_wide_store(CEmit *e, const LoopStmt *s, CVal v) {
 typedef struct Sums {
   const LoopTile *t;
   LoopBlock rest;
+  int blocks;                     // of 64 rows
   bool rows_inside, cols_inside;  // whatever the item
 } Sums;
 
@@ -97,7 +98,7 @@ static bool is_straight(const LoopBlock *b) {
 
 // A thread's four neighbours of 16 columns.
 static void exchange(CEmit *e) {
-  cs_line(e, "const float *const tn_d = tn_sum + tn_p * 8 + tn_h * 2;");
+  cs_line(e, "const float *const tn_d = tn_sum[tn_b] + tn_p * 8 + tn_h * 2;");
   cs_line(e, "const float tn_x = __shfl_xor_sync(~0u, tn_odd ? tn_d[0] : tn_d[4], 1);");
   cs_line(e, "const float tn_y = __shfl_xor_sync(~0u, tn_odd ? tn_d[1] : tn_d[5], 1);");
   cs_line(e, "const float tn_four[4] = {tn_odd ? tn_x : tn_d[0], tn_odd ? tn_y : tn_d[1],");
@@ -156,9 +157,10 @@ static bool emit_elements(CEmit *e, const Sums *s, SumsForm form, StrBuf *odd) {
   const char *i = cs_name(e, t->rows->sym->name), *j = cs_name(e, t->cols->sym->name);
   bool done = true, pieces = form == IN_PIECES;
   cs_line(e, "#pragma unroll");
-  cs_open(e, "for (int tn_h = 0; tn_h < 2; tn_h++) {");
-  cs_line(e, "const int %s = tn_who * %d + tn_warp * %d + tn_h * 8 + (tn_lane >> 2);", i, TILE_ROWS,
-          WARP_ROWS);
+  cs_open(e, "for (int tn_u = 0; tn_u < %d; tn_u++) {", 2 * s->blocks);
+  cs_line(e, "const int tn_b = tn_u / 2, tn_h = tn_u %% 2;");
+  cs_line(e, "const int %s = %s * %d + tn_warp * %d + tn_h * 8 + (tn_lane >> 2);", i,
+          t->at_once > 1 ? "tn_b" : "tn_who", TILE_ROWS, WARP_ROWS);
   set_text(e, t->rows->sym, i);
   if (!s->rows_inside)
     cs_line(e, "const bool tn_there = %s < %s;", cs_dim(e, t->a.row), cs_dim(e, t->a.rows));
@@ -184,6 +186,7 @@ static bool emit_elements(CEmit *e, const Sums *s, SumsForm form, StrBuf *odd) {
 void cs_tile_sums(CEmit *e, const LoopTile *t) {
   Sums s = {.t = t,
             .rest = {t->cols->body.n - t->after, t->cols->body.v + t->after},
+            .blocks = MAX(t->m / (t->groups * TILE_ROWS), 1),
             .rows_inside = divides(t->a.rows, t->m),
             .cols_inside = divides(t->b.rows, t->n)};
   StrBuf pieces, odd = {0}, *out = e->out;
