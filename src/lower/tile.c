@@ -25,22 +25,26 @@ static double product_cycles(int m, int n, int64_t depth) {
   return MAX(MAX(work, shared), copies);
 }
 
-// Of what is done with a tile's sums, by two warpgroups.
-static double finish_cycles(int m, int n) { return m * (double)n / 12; }
+// Of what is done with a tile's sums by so many warpgroups: each element, and waiting for what is read.
+static double finish_cycles(int m, int n, int groups, double work) {
+  return 1000 + m * (double)n * work / (6 * groups);
+}
 
 enum { MOST_STAGES = 8, VALUE_STAGES = 3, MOST_VALUE_COLS = 128, TURN_DEPTH = 384, BEGIN = 1500 };
 
-// A multiprocessor has so many tiles, one after the other.  Two at once: one finishes while the next multiplies, each with half of the threads.
-static double tile_cycles(const TileSchedule *s, int64_t tiles, int64_t depth) {
-  double products = product_cycles(s->m, s->n, depth), finish = finish_cycles(s->m, s->n);
+// A multiprocessor has so many tiles, one after the other.  Two at once: one finishes while the next multiplies.
+static double tile_cycles(const TileSchedule *s, int64_t tiles, int64_t depth, double work) {
+  double products = product_cycles(s->m, s->n, depth);
+  double finish = finish_cycles(s->m, s->n, s->at_once > 1 ? 1 : s->m / TILE_ROWS, work);
   if (s->at_once == 1) return (double)tiles * (products + finish) + BEGIN;
-  return (double)tiles * MAX(products, finish) + 2 * finish + BEGIN;
+  return products + finish + (double)(tiles - 1) * MAX(products, (products + finish) / 2) + BEGIN;
 }
 
 // Small tiles wait for each step of their sums: warpgroups that take turns along a long axis wait at the same time.
 static int turns_for(int64_t depth) { return (int)MIN(MAX(depth / TURN_DEPTH, 1), 3); }
 
-static TileSchedule choose(const Contraction *c, const LowerTarget *t, int64_t depth, bool value) {
+static TileSchedule choose(const Contraction *c, const LowerTarget *t, int64_t depth, bool value,
+                           double work) {
   static const struct {
     uint16_t m, n, at_once;
   } tile[] = {{128, 256, 1}, {128, 192, 1}, {128, 128, 1}, {128, 64, 1}, {64, 256, 1},
@@ -56,7 +60,7 @@ static TileSchedule choose(const Contraction *c, const LowerTarget *t, int64_t d
     int64_t tiles = ((rows + m - 1) / m) * ((cols + n - 1) / n);
     TileSchedule s = {.m = m, .n = n, .groups = m / TILE_ROWS, .at_once = tile[i].at_once};
     if (s.at_once > 1) s.groups = 1;
-    double cycles = tile_cycles(&s, (tiles + units - 1) / units, depth);
+    double cycles = tile_cycles(&s, (tiles + units - 1) / units, depth, work);
     if (best.m && cycles >= least) continue;
     int room = (int)((t->tile_bytes - (24 << 10)) / ((m + n) * TILE_DEPTH_BYTES));
     s.stages = MIN(MAX(room, 2), most);
@@ -65,6 +69,21 @@ static TileSchedule choose(const Contraction *c, const LowerTarget *t, int64_t d
     least = cycles;
   }
   return best;
+}
+
+// How much is done with each sum beside storing it, which is 1: functions by approximation are many operations.
+static double finish_work(const Elem *e) {
+  NodeList all = body_order(e->lo->g, e->body, e->a);
+  double work = 1;
+  for (int64_t i = 0; i < all.n; i++) switch (all.v[i]->op) {
+    case OP_gelu:
+    case OP_erf:
+    case OP_tanh:
+    case OP_sigmoid:
+    case OP_exp: work += 1; break;
+    default: break;
+    }
+  return work;
 }
 
 // ---- what it takes ----
@@ -328,7 +347,7 @@ tenon_status lower_tile(Lowering *lo, const Node *fused, Lowered *out) {
   Finish f = {.c = &c, .h = &h};
   TileBuilder t = {.c = &c, .e = &e, .finish = &f};
   if (!take_lhs(&t) || !take_rhs(&t)) return TENON_EUNSUPPORTED;
-  t.s = choose(&c, &lo->target, depth_of(&t), t.form == TILE_VALUE);
+  t.s = choose(&c, &lo->target, depth_of(&t), t.form == TILE_VALUE, finish_work(&e));
   if (!contract_give(&f, &e) || !emit_tile(&t)) return TENON_EUNSUPPORTED;
   elem_finish(&e, print_schedule(lo->arena, &t), out);
   LoopTile found;

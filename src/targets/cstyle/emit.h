@@ -108,6 +108,9 @@ void cs_tile_items(CEmit *e, const LoopStmt *items, const LoopTile *t);  // open
 void cs_tile_product(const LoopTile *t, int n, StrBuf *out);  // the instruction for n columns
 void cs_tile_rest(CEmit *e, const LoopTile *t);  // what is done with each sum, by turned rows
 void cs_tile_sums(CEmit *e, const LoopTile *t);  // the same, by threads as they have them
+// What those read beside them, for the tile at tn_col, is asked to come nearer by a warp; whether there is such.
+bool cs_tile_reads(CEmit *e, const LoopTile *t);
+void cs_tile_ahead(CEmit *e, const LoopTile *t);
 // In e->wide: false where the element goes by itself.
 bool cs_wide_load(CEmit *e, const LoopExpr *x, CVal *out);
 bool cs_wide_store(CEmit *e, const LoopStmt *s, CVal v);

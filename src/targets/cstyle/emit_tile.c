@@ -53,6 +53,10 @@ static const char tile_top[] =
     "  asm volatile(\"cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5}], [%6], {%7, %8};\"\n"
     "               :: \"r\"(to), \"l\"(m), \"r\"(c), \"r\"(x), \"r\"(y), \"r\"(image), \"r\"(bar),\n"
     "                  \"h\"((unsigned short)dx), \"h\"((unsigned short)dy) : \"memory\");\n}\n"
+    "/* So many bytes are going to be read. */\n"
+    "TN_FN void tn_ahead(const void *p, unsigned bytes) {\n"
+    "  if ((unsigned long long)p % 16 == 0)\n"
+    "    asm volatile(\"cp.async.bulk.prefetch.L2.global [%0], %1;\" :: \"l\"(p), \"r\"(bytes) : \"memory\");\n}\n"
     "/* Two elements of a row, where the copy engine puts them. */\n"
     "TN_FN void tn_put_pair(unsigned to, int row, int pair, unsigned x) {\n"
     "  const unsigned at = to + row * 128u + ((((unsigned)pair >> 2) ^ (row & 7u)) << 4) + (pair & 3u) * 4u;\n"
@@ -247,25 +251,28 @@ static void advance(CEmit *e, const LoopTile *t) {
   cs_line(e, "if (++tn_s == %d) tn_s = 0, tn_parity ^= 1u;", t->stages);
 }
 
-static void open_stage(CEmit *e, const LoopTile *t) {
+// Waits until there is room; what follows is done by one thread.
+static void open_stage(CEmit *e, const LoopTile *t, bool warp) {
   cs_open(e, "for (int tn_k = 0; tn_k < tn_blocks; tn_k++) {");
   cs_line(e, "const unsigned tn_at = tn_ring + tn_s * %du, tn_full = tn_bars + tn_s * 16u;",
           stage_bytes(t));
   cs_line(e, "tn_bar_wait(tn_full + 8, tn_parity);");
+  if (warp) cs_open(e, "if (threadIdx.x == 0) {");
 }
 
-static void fetch_matrices(CEmit *e, const LoopTile *t) {
+static void fetch_matrices(CEmit *e, const LoopTile *t, bool warp) {
   cs_line(e, "const int tn_row = (int)(%s);", first_row(e, &t->a, t->rows->sym));
-  open_stage(e, t);
+  open_stage(e, t, warp);
   cs_line(e, "tn_bar_expect(tn_full, %d);", stage_bytes(t));
   cs_line(e, "tn_fetch(tn_at, &tn_map_a, tn_k * %d, tn_row, tn_full);", TILE_DEPTH_BYTES / 2);
   cs_line(e, "tn_fetch(tn_at + %d, &tn_map_b, tn_k * %d, tn_col, tn_full);",
           t->m * TILE_DEPTH_BYTES, TILE_DEPTH_BYTES / 2);
+  if (warp) cs_close(e);
   advance(e, t);
   cs_close(e);
 }
 
-static void fetch_windows(CEmit *e, const LoopTile *t) {
+static void fetch_windows(CEmit *e, const LoopTile *t, bool warp) {
   const LoopWindow *w = &t->a.window;
   long long line = (long long)w->out[1], image = (long long)(w->out[0] * w->out[1]);
   cs_line(e, "const int tn_row = (int)(%s);", first_row(e, &t->a, t->rows->sym));
@@ -273,12 +280,13 @@ static void fetch_windows(CEmit *e, const LoopTile *t) {
   cs_line(e, "const int tn_y = tn_in / %lld * %d - %d;", line, (int)w->stride[0], (int)w->lo[0]);
   cs_line(e, "const int tn_x = tn_in %% %lld * %d - %d;", line, (int)w->stride[1], (int)w->lo[1]);
   cs_line(e, "int tn_c = 0, tn_tap = 0, tn_dx = 0, tn_dy = 0;");
-  open_stage(e, t);
+  open_stage(e, t, warp);
   cs_line(e, "tn_bar_expect(tn_full, %d);", stage_bytes(t));
   cs_line(e,
           "tn_fetch_window(tn_at, &tn_map_a, tn_c, tn_x, tn_y, tn_image, tn_dx, tn_dy, tn_full);");
   cs_line(e, "tn_fetch_3(tn_at + %d, &tn_map_b, tn_c, tn_tap, tn_col, tn_full);",
           t->m * TILE_DEPTH_BYTES);
+  if (warp) cs_close(e);
   cs_open(e, "if ((tn_c += %d) >= %lld) {", TILE_DEPTH_BYTES / 2, (long long)w->channels);
   cs_line(e, "tn_c = 0, tn_tap++;");
   cs_line(e, "if ((tn_dx += %d) == %d) tn_dx = 0, tn_dy += %d;", (int)w->dilation[1],
@@ -312,7 +320,7 @@ static void put_places(CEmit *e, const LoopTile *t) {
 static void compute_values(CEmit *e, const LoopTile *t) {
   const char *i = cs_name(e, t->rows->sym->name);
   cs_line(e, "const int tn_pair = threadIdx.x %% %d;", WARP);
-  open_stage(e, t);
+  open_stage(e, t, false);
   cs_open(e, "if (threadIdx.x == 0) {");
   cs_line(e, "tn_bar_expect(tn_full, %d);", t->n * TILE_DEPTH_BYTES);
   cs_line(e, "tn_fetch(tn_at + %d, &tn_map_b, tn_k * %d, tn_col, tn_full);",
@@ -348,17 +356,19 @@ static void emit_fetching(CEmit *e, const LoopStmt *items, const LoopTile *t) {
   static const int kept[] = {0, 0, 24, 32}, kept_by_threads[] = {0, 0, 88, 0};
   int registers = (by_threads(t) ? kept_by_threads : kept)[crew_of(t)];
   if (registers) cs_line(e, "asm volatile(\"setmaxnreg.dec.sync.aligned.u32 %d;\");", registers);
-  if (!by_threads(t)) cs_open(e, "if (threadIdx.x == 0) {");
+  bool warp = !by_threads(t) && cs_tile_reads(e, t);
+  if (!by_threads(t)) cs_open(e, "if (threadIdx.x < %d) {", warp ? WARP : 1);
   cs_line(e, "int tn_s = 0;");
   cs_line(e, "unsigned tn_parity = 1; /* the ring begins empty */");
   cs_tile_items(e, items, t);
   cs_line(e, "const int tn_col = (int)(%s);", first_row(e, &t->b, t->cols->sym));
+  if (warp) cs_tile_ahead(e, t);
   if (by_threads(t))
     compute_values(e, t);
   else if (t->a.form == TILE_WINDOW)
-    fetch_windows(e, t);
+    fetch_windows(e, t, warp);
   else
-    fetch_matrices(e, t);
+    fetch_matrices(e, t, warp);
   cs_close(e);
   if (!by_threads(t)) cs_close(e);
 }
