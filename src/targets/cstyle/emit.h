@@ -93,6 +93,13 @@ void cs_tile(CEmit *e, const LoopStmt *items, const LoopTile *t);
 void cs_tile_items(CEmit *e, const LoopStmt *items, const LoopTile *t);  // opens the loop over them
 void cs_tile_product(const LoopTile *t, int n, StrBuf *out);  // the instruction for n columns
 void cs_tile_rest(CEmit *e, const LoopTile *t);               // what is done with each sum
+// Of f32 (emit_tile_f32.c): the instruction; low parts of the columns of a stage by threads of the warpgroup that fetches; where a thread's rows begin;
+// products of a stage; sums that are not finite once more.
+void cs_tile_f32_top(const LoopTile *t, StrBuf *out);
+void cs_tile_f32_low(CEmit *e, const LoopTile *t, int first, int threads);
+void cs_tile_f32_place(CEmit *e);
+void cs_tile_f32_products(CEmit *e, const LoopTile *t, bool turns);
+void cs_tile_f32_check(CEmit *e, const LoopTile *t);
 void cs_attention_top(const LoopTile *t, StrBuf *out);
 void cs_attention(CEmit *e, const LoopStmt *items, const LoopTile *t);
 
