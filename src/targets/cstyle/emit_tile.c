@@ -66,7 +66,17 @@ static const char tile_top[] =
     "TN_FN long long tn_order(long long t, long long items, long long across) {\n"
     "  const long long down = items / across, band = 8 * across, first = t / band * 8;\n"
     "  const long long rows = down - first < 8 ? down - first : 8, r = t % band;\n"
-    "  return (first + r % rows) * across + r / rows;\n}\n";
+    "  return (first + r % rows) * across + r / rows;\n}\n"
+    "/* 1 + erf(x) within 5e-7: what follows products of 16 bits needs no more. */\n"
+    "TN_FN float tn_erf_one(float x) {\n"
+    "  float t, w;\n"
+    "  asm(\"rcp.approx.ftz.f32 %0, %1;\" : \"=f\"(t) : \"f\"(fmaf(fabsf(x), 0.39f, 1.0f)));\n"
+    "  asm(\"ex2.approx.ftz.f32 %0, %1;\" : \"=f\"(w) : \"f\"(x * x * -1.44269504f));\n"
+    "  float p = fmaf(-0x1.d1fee2p-3f, t, 0x1.c5f8c4p-1f);\n"
+    "  p = fmaf(fmaf(p, t, -0x1.455304p-1f), t, 0x1.4c92eap-1f);\n"
+    "  p = fmaf(fmaf(p, t, 0x1.765422p-4f), t, 0x1.e1f228p-3f);\n"
+    "  const float r = p * t * w;\n"
+    "  return x < 0.0f ? r : 2.0f - r;\n}\n";
 // clang-format on
 
 // The instruction names every register, so each number of columns has its own.
@@ -477,7 +487,7 @@ static void join_sums(CEmit *e, const LoopTile *t) {
 
 // What is done with each sum: rows of this warp, columns by lanes.
 static void emit_sums(CEmit *e, const LoopTile *t, bool inside) {
-  e->inside = inside;
+  e->inside = inside ? CS_ROWS_INSIDE | CS_COLS_INSIDE : 0;
   const char *i = cs_name(e, t->rows->sym->name), *j = cs_name(e, t->cols->sym->name);
   LoopBlock rest = {t->cols->body.n - t->after, t->cols->body.v + t->after};
   cs_line(e, "#pragma unroll");
@@ -507,7 +517,7 @@ static void emit_sums(CEmit *e, const LoopTile *t, bool inside) {
   cs_block(e, &rest);
   cs_close(e);
   cs_close(e);
-  e->inside = false;
+  e->inside = 0;
 }
 
 // Tiles that lie wholly within the result ask for nothing: so all that they read is under way at once.
@@ -548,7 +558,7 @@ static void emit_computing(CEmit *e, const LoopStmt *items, const LoopTile *t) {
     cs_open(e, "if (tn_who == 0) {");
   }
   if (t->product == TILE_F32) cs_tile_f32_check(e, t);
-  cs_tile_rest(e, t);
+  cs_tile_sums(e, t);
   if (turns) cs_close(e);
   cs_close(e);
 }
