@@ -94,8 +94,10 @@ static bool is_plain(const Contraction *c) {
   return true;
 }
 
-// Rows are all axes of the result but the last, whatever the template of contractions took for rows: a convolution's pixels.
+// Rows are all axes of the result but the last, whatever the template of contractions took for rows: a convolution's pixels, and before a
+// product's rows a batch of one.
 static bool take_pixels(Contraction *c) {
+  while (!c->conv && c->row0 > 0 && ie_is(c->out[c->row0 - 1], 1)) c->row0--;
   if (!c->conv) return true;
   c->row0 = 0;
   c->row1 = c->nout - 1;
@@ -154,6 +156,7 @@ static int32_t rows_of(const Contraction *c) {
   for (int i = 0; !c->conv && in_order && i < t->rank; i++) {
     uint8_t role = i < c->row1 ? AXIS_OUT : AXIS_K;
     in_order = c->lhs_axis[i].role == role && (role == AXIS_K || c->lhs_axis[i].index == i);
+    if (role == AXIS_OUT && ie_is(t->dims[i], 1)) in_order = ie_is(c->out[i], 1);
   }
   while (n->op != OP_param && elem_is_view(n)) n = n->src[0];
   return in_order ? elem_buffer(c->e, n) : -1;
