@@ -175,7 +175,7 @@ TEST(tiles_of_f32_say_how_they_multiply) {
   } row[] = {
       {DT_F32, {false, false}, 5, TILE_F32, ""},
       {DT_F32, {true, true}, 8, TILE_TF32, ""},
-      {DT_F32, {false, false}, 6, -1, "a tile of f32 has up to 128 columns and 5 stages"},
+      {DT_F32, {false, false}, 6, -1, "a tile of f32 has up to 160 columns and 5 stages"},
       {DT_F32, {true, false}, 4, -1, "rounded to tf32, or neither is"},
       {DT_F32, {false, true}, 4, -1, "rounded to tf32, or neither is"},
       {DT_BF16, {true, true}, 4, -1, "operands that are rounded to tf32 are f32"},

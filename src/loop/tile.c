@@ -193,7 +193,7 @@ static bool match_product(LoopTile *t, bool rounded, const char **why) {
   t->block = TILE_DEPTH_BYTES / (dtype_bits(type) / 8);
   *why = "operands that are rounded to tf32 are f32";
   if (rounded && t->product != TILE_TF32) return false;
-  *why = "a tile of f32 has up to 128 columns and 5 stages";
+  *why = "a tile of f32 has up to 160 columns and 5 stages";
   return t->product != TILE_F32 || (t->n <= TILE_F32_COLS && t->stages <= TILE_F32_STAGES);
 }
 
@@ -216,7 +216,7 @@ static bool match_sum(const LoopKernel *k, LoopTile *t, const char **why) {
   if (rounded != other || !match_product(t, rounded, why)) return false;
   *why = "warpgroups take turns in tiles of up to 64 columns, two of them of f32 up to 128, whose "
          "operands are copied";
-  int most = t->product == TILE_F32 && t->groups == 2 ? TILE_F32_COLS : TILE_ROWS;
+  int most = t->product == TILE_F32 && t->groups == 2 ? 2 * TILE_ROWS : TILE_ROWS;
   return t->m == TILE_ROWS * t->groups || (t->n <= most && t->a.form != TILE_VALUE);
 }
 

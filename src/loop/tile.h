@@ -35,7 +35,7 @@ enum {
   TILE_ROWS = 64,
   TILE_COLS = 32,
   TILE_MOST_COLS = 256,
-  TILE_F32_COLS = 128,  // most of a tile of f32, whose sums take twice the registers
+  TILE_F32_COLS = 160,  // most of a tile of f32, whose sums take twice the registers
   TILE_F32_STAGES = 5,
   TILE_KEYS = 64
 };

@@ -19,19 +19,20 @@ typedef struct TileSchedule {
 // ---- the choice ----
 
 // What kinds of products take: operations a cycle, bytes of an element, bytes of shared memory that a step of 32 bytes along the contracted axis
-// reads for a column and 64 rows, and touches once for a column.
+// reads for a column and 64 rows, and touches once for a column and for a row.
 typedef struct TileRate {
   double rate;
-  int bytes, column, once, blocks_of_turn, most_stages;
+  int bytes, column, once, row, blocks_of_turn, most_stages;
 } TileRate;
-static const TileRate rate[] = {[TILE_HALF] = {4096, 2, 32, 0, 6, 8},
-                                [TILE_TF32] = {2048, 4, 32, 0, 6, 8},
-                                [TILE_F32] = {2048 / 3.0, 4, 96, 64, 2, TILE_F32_STAGES}};
+static const TileRate rate[] = {[TILE_HALF] = {4096, 2, 32, 0, 0, 6, 8},
+                                [TILE_TF32] = {2048, 4, 32, 0, 0, 6, 8},
+                                [TILE_F32] = {2048 / 3.0, 4, 96, 96, 32, 2, TILE_F32_STAGES}};
 
 // Cycles of a wave: products, operands from shared memory at 128 bytes and from L2 at 48, what is done with the sums, and what it takes to begin.
 static double wave_cycles(const TileRate *r, int m, int n, int64_t depth) {
   double steps = (double)depth * r->bytes / 32, work = 2.0 * m * n * (double)depth / r->rate;
-  double shared = steps * (m / 64.0 * (2048 + r->column * (double)n) + r->once * (double)n) / 128;
+  double once = r->once * (double)n + r->row * (double)m;
+  double shared = steps * (m / 64.0 * (2048 + r->column * (double)n) + once) / 128;
   double copies = (double)(m + n) * r->bytes * (double)depth / 48;
   return MAX(MAX(work, shared), copies) + m * (double)n / 12 + 1500;
 }
@@ -48,14 +49,14 @@ static TileSchedule choose(const Contraction *c, const LowerTarget *t, LoopTileP
                            int64_t depth, bool value) {
   static const struct {
     int m, n;
-  } tile[] = {{128, 256}, {128, 192}, {128, 128}, {128, 64}, {64, 256},
-              {64, 192},  {64, 128},  {64, 64},   {64, 32}};
+  } tile[] = {{128, 256}, {128, 192}, {128, 160}, {128, 128}, {128, 64},
+              {64, 256},  {64, 192},  {64, 128},  {64, 64},   {64, 32}};
   int64_t rows = ie_is_const(c->m) ? c->m->value : 4096, cols = c->n->value, units = t->units;
   TileSchedule best = {0};
   double least = 0;
   const TileRate *r = &rate[product];
   bool f32 = product == TILE_F32;
-  int most = value ? VALUE_STAGES : r->most_stages, turns_below = f32 ? TILE_F32_COLS : TILE_ROWS;
+  int most = value ? VALUE_STAGES : r->most_stages, turns_below = f32 ? 128 : TILE_ROWS;
   for (int64_t i = 0; i < ARRAY_LEN(tile); i++) {
     int m = tile[i].m, n = tile[i].n;
     if (value && (n > MOST_VALUE_COLS || m > TILE_ROWS)) continue;
@@ -64,10 +65,11 @@ static TileSchedule choose(const Contraction *c, const LowerTarget *t, LoopTileP
             waves = (tiles + units - 1) / units;
     double cycles = (double)waves * wave_cycles(r, m, n, depth);
     if (best.m && cycles >= least) continue;
-    int room = (int)((t->tile_bytes - (24 << 10)) / ((m + (f32 ? 2 : 1) * n) * TILE_DEPTH_BYTES));
-    best =
-        (TileSchedule){.m = m, .n = n, .groups = m / TILE_ROWS, .stages = MIN(MAX(room, 2), most)};
+    best = (TileSchedule){.m = m, .n = n, .groups = m / TILE_ROWS};
     if (m == TILE_ROWS && n <= turns_below && !value) best.groups = turns_for(r, n, depth);
+    int64_t stage = (m + (f32 ? 2 : 1) * n) * TILE_DEPTH_BYTES, sums = TILE_ROWS * n * 4;
+    int64_t room = t->tile_bytes - (24 << 10) - (f32 ? best.groups * TILE_ROWS / m - 1 : 0) * sums;
+    best.stages = (int)MIN(MAX(room / stage, 2), most);
     least = cycles;
   }
   return best;
