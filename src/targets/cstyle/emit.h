@@ -106,6 +106,13 @@ enum { CS_TURN_PITCH = 40, CS_TURN_ROWS = 16 };  // where a warp turns its sums,
 void cs_tile(CEmit *e, const LoopStmt *items, const LoopTile *t);
 void cs_tile_items(CEmit *e, const LoopStmt *items, const LoopTile *t);  // opens the loop over them
 void cs_tile_product(const LoopTile *t, int n, StrBuf *out);  // the instruction for n columns
+// Of f32 (emit_tile_f32.c): the instruction; low parts of the columns of a stage by threads of the warpgroup that fetches; where a thread's rows begin;
+// products of a stage; sums that are not finite once more.
+void cs_tile_f32_top(const LoopTile *t, StrBuf *out);
+void cs_tile_f32_low(CEmit *e, const LoopTile *t, int first, int threads);
+void cs_tile_f32_place(CEmit *e);
+void cs_tile_f32_products(CEmit *e, const LoopTile *t, bool turns);
+void cs_tile_f32_check(CEmit *e, const LoopTile *t);
 void cs_tile_rest(CEmit *e, const LoopTile *t);  // what is done with each sum, by turned rows
 void cs_tile_sums(CEmit *e, const LoopTile *t);  // the same, by threads as they have them
 // What those read beside them, for the tile at tn_col, is asked to come nearer by a warp; whether there is such.

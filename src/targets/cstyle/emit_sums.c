@@ -174,10 +174,10 @@ static bool is_straight(const LoopBlock *b) {
 // A thread's four neighbours of 16 columns.
 static void exchange(CEmit *e) {
   cs_line(e, "const float *const tn_d = tn_sum[tn_b] + tn_p * 8 + tn_h * 2;");
-  cs_line(e, "const float tn_x = __shfl_xor_sync(~0u, tn_odd ? tn_d[0] : tn_d[4], 1);");
-  cs_line(e, "const float tn_y = __shfl_xor_sync(~0u, tn_odd ? tn_d[1] : tn_d[5], 1);");
-  cs_line(e, "const float tn_four[4] = {tn_odd ? tn_x : tn_d[0], tn_odd ? tn_y : tn_d[1],");
-  cs_line(e, "                          tn_odd ? tn_d[4] : tn_x, tn_odd ? tn_d[5] : tn_y};");
+  cs_line(e, "const float tn_x = __shfl_xor_sync(~0u, tn_right ? tn_d[0] : tn_d[4], 1);");
+  cs_line(e, "const float tn_y = __shfl_xor_sync(~0u, tn_right ? tn_d[1] : tn_d[5], 1);");
+  cs_line(e, "const float tn_four[4] = {tn_right ? tn_x : tn_d[0], tn_right ? tn_y : tn_d[1],");
+  cs_line(e, "                          tn_right ? tn_d[4] : tn_x, tn_right ? tn_d[5] : tn_y};");
 }
 
 // Written out, or as a loop, which is shorter.
@@ -265,7 +265,7 @@ void cs_tile_sums(CEmit *e, const LoopTile *t) {
             .rows_inside = divides(t->a.rows, t->m),
             .cols_inside = divides(t->b.rows, t->n)};
   StrBuf pieces, odd = {0}, *out = e->out;
-  cs_line(e, "const bool tn_odd = tn_lane & 1;");
+  cs_line(e, "const bool tn_right = tn_lane & 1;");
   strbuf_init(&pieces, e->arena);
   e->out = &pieces;
   e->indent++;

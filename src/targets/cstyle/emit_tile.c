@@ -57,6 +57,10 @@ static const char tile_top[] =
     "TN_FN void tn_ahead(const void *p, unsigned bytes) {\n"
     "  if ((unsigned long long)p % 16 == 0)\n"
     "    asm volatile(\"cp.async.bulk.prefetch.L2.global [%0], %1;\" :: \"l\"(p), \"r\"(bytes) : \"memory\");\n}\n"
+    "TN_FN unsigned tn_tf32_bits(float x) {\n"
+    "  unsigned r;\n"
+    "  asm(\"cvt.rna.tf32.f32 %0, %1;\" : \"=r\"(r) : \"f\"(x));\n"
+    "  return r;\n}\n"
     "/* Two elements of a row, where the copy engine puts them. */\n"
     "TN_FN void tn_put_pair(unsigned to, int row, int pair, unsigned x) {\n"
     "  const unsigned at = to + row * 128u + ((((unsigned)pair >> 2) ^ (row & 7u)) << 4) + (pair & 3u) * 4u;\n"
@@ -84,14 +88,16 @@ static const char tile_top[] =
 // The instruction names every register, so each number of columns has its own.
 void cs_tile_product(const LoopTile *t, int n, StrBuf *out) {
   int regs = n / 2;
-  const char *type = t->a.dtype == DT_BF16 ? "bf16" : "f16";
+  bool half = t->product == TILE_HALF;
+  const char *type = !half ? "tf32" : t->a.dtype == DT_BF16 ? "bf16" : "f16";
   strbuf_printf(out,
                 "TN_FN void tn_product(float (&d)[%d], unsigned long long a, unsigned long long b, "
                 "int more) {\n  asm volatile(\"{ .reg .pred p; setp.ne.b32 p, %%%d, 0; \"\n"
-                "    \"wgmma.mma_async.sync.aligned.m64n%dk16.f32.%s.%s {\"\n    \"",
-                regs, regs + 2, n, type, type);
+                "    \"wgmma.mma_async.sync.aligned.m64n%dk%d.f32.%s.%s {\"\n    \"",
+                regs, regs + 2, n, half ? 16 : 8, type, type);
   for (int i = 0; i < regs; i++) strbuf_printf(out, "%s%%%d", i ? ", " : "", i);
-  strbuf_printf(out, "}, \"\n    \"%%%d, %%%d, p, 1, 1, 0, 0; }\"\n    : ", regs, regs + 1);
+  strbuf_printf(out, "}, \"\n    \"%%%d, %%%d, p, 1, 1%s; }\"\n    : ", regs, regs + 1,
+                half ? ", 0, 0" : "");
   for (int i = 0; i < regs; i++) strbuf_printf(out, "%s\"+f\"(d[%d])", i ? ", " : "", i);
   strbuf_puts(out, "\n    : \"l\"(a), \"l\"(b), \"r\"(more));\n}\n");
 }
@@ -100,6 +106,8 @@ void cs_tile_top(const LoopTile *t, StrBuf *out) {
   strbuf_puts(out, tile_top);
   if (t->is_attention)
     cs_attention_top(t, out);
+  else if (t->product == TILE_F32)
+    cs_tile_f32_top(t, out);
   else
     cs_tile_product(t, t->n, out);
 }
@@ -120,17 +128,19 @@ static bool number_of(const CEmit *e, Dim d, int64_t times, CudaNumber *out) {
   return out->dim >= 0 && ck_mul(coef, times, &out->times) && out->times > 0;
 }
 
-static int map_type(const LoopTileOperand *o) {
-  return o->dtype == DT_BF16 ? CUDA_MAP_BF16 : CUDA_MAP_F16;
+// The copy engine rounds to tf32 where it is told so; f32 comes as it is.
+static int map_type(const LoopTile *t) {
+  if (t->product != TILE_HALF) return t->product == TILE_TF32 ? CUDA_MAP_TF32 : CUDA_MAP_F32;
+  return t->a.dtype == DT_BF16 ? CUDA_MAP_BF16 : CUDA_MAP_F16;
 }
 
 static CudaMap *new_map(CEmit *e, const LoopTileOperand *o, int rank, int rows) {
   CudaRecord *r = e->c->record;
   CudaMap *m = &r->map[r->nmaps++];
   *m = (CudaMap){.arg = o->buffer,
-                 .type = map_type(o),
+                 .type = map_type(e->tile),
                  .rank = rank,
-                 .box = {TILE_DEPTH_BYTES / 2, (uint32_t)rows}};
+                 .box = {(uint32_t)e->tile->block, (uint32_t)rows}};
   return m;
 }
 
@@ -171,7 +181,7 @@ static bool put_window(CEmit *e, const LoopTileOperand *o, int rows) {
     m->after[i] = (int)((w->out[axis] - 1) * w->stride[axis] + 1 - w->in[axis] - w->lo[axis]);
     m->step[i] = (uint32_t)w->stride[axis];
   }
-  return w->channels % 8 == 0 && number_of(e, w->images, 1, &m->dim[3]);
+  return m->stride[0].times % 16 == 0 && number_of(e, w->images, 1, &m->dim[3]);
 }
 
 static bool put_maps(CEmit *e, const LoopTile *t) {
@@ -183,7 +193,12 @@ static bool put_maps(CEmit *e, const LoopTile *t) {
   }
 }
 
-static int stage_bytes(const LoopTile *t) { return (t->m + t->n) * TILE_DEPTH_BYTES; }
+// Of f32 the columns' second parts lie behind both operands.
+static int stage_bytes(const LoopTile *t) {
+  return (t->m + (t->product == TILE_F32 ? 2 : 1) * t->n) * TILE_DEPTH_BYTES;
+}
+
+static int fetched_bytes(const LoopTile *t) { return (t->m + t->n) * TILE_DEPTH_BYTES; }
 
 // Warpgroups that take turns along the contracted axis; 1: each has rows of its own.
 static int ways_of(const LoopTile *t) { return MAX(t->groups * TILE_ROWS / t->m, 1); }
@@ -263,10 +278,10 @@ static void open_stage(CEmit *e, const LoopTile *t, bool warp) {
 static void fetch_matrices(CEmit *e, const LoopTile *t, bool warp) {
   cs_line(e, "const int tn_row = (int)(%s);", first_row(e, &t->a, t->rows->sym));
   open_stage(e, t, warp);
-  cs_line(e, "tn_bar_expect(tn_full, %d);", stage_bytes(t));
-  cs_line(e, "tn_fetch(tn_at, &tn_map_a, tn_k * %d, tn_row, tn_full);", TILE_DEPTH_BYTES / 2);
+  cs_line(e, "tn_bar_expect(tn_full, %d);", fetched_bytes(t));
+  cs_line(e, "tn_fetch(tn_at, &tn_map_a, tn_k * %d, tn_row, tn_full);", t->block);
   cs_line(e, "tn_fetch(tn_at + %d, &tn_map_b, tn_k * %d, tn_col, tn_full);",
-          t->m * TILE_DEPTH_BYTES, TILE_DEPTH_BYTES / 2);
+          t->m * TILE_DEPTH_BYTES, t->block);
   if (warp) cs_close(e);
   advance(e, t);
   cs_close(e);
@@ -281,13 +296,13 @@ static void fetch_windows(CEmit *e, const LoopTile *t, bool warp) {
   cs_line(e, "const int tn_x = tn_in %% %lld * %d - %d;", line, (int)w->stride[1], (int)w->lo[1]);
   cs_line(e, "int tn_c = 0, tn_tap = 0, tn_dx = 0, tn_dy = 0;");
   open_stage(e, t, warp);
-  cs_line(e, "tn_bar_expect(tn_full, %d);", stage_bytes(t));
+  cs_line(e, "tn_bar_expect(tn_full, %d);", fetched_bytes(t));
   cs_line(e,
           "tn_fetch_window(tn_at, &tn_map_a, tn_c, tn_x, tn_y, tn_image, tn_dx, tn_dy, tn_full);");
   cs_line(e, "tn_fetch_3(tn_at + %d, &tn_map_b, tn_c, tn_tap, tn_col, tn_full);",
           t->m * TILE_DEPTH_BYTES);
   if (warp) cs_close(e);
-  cs_open(e, "if ((tn_c += %d) >= %lld) {", TILE_DEPTH_BYTES / 2, (long long)w->channels);
+  cs_open(e, "if ((tn_c += %d) >= %lld) {", t->block, (long long)w->channels);
   cs_line(e, "tn_c = 0, tn_tap++;");
   cs_line(e, "if ((tn_dx += %d) == %d) tn_dx = 0, tn_dy += %d;", (int)w->dilation[1],
           (int)(w->taps[1] * w->dilation[1]), (int)w->dilation[0]);
@@ -296,22 +311,29 @@ static void fetch_windows(CEmit *e, const LoopTile *t, bool warp) {
   cs_close(e);
 }
 
+static bool by_threads(const LoopTile *t) { return t->a.form == TILE_VALUE; }
+
 enum { TOGETHER = 8 };  // rows of a thread whose loads are under way at once
 
-// One of a pair of neighbours; 0 beyond the contracted axis.  No branches, which would keep loads apart.
+// How many neighbours along the contracted axis make the word that a thread stores.
+static int elements_of_word(const LoopTile *t) { return t->product == TILE_HALF ? 2 : 1; }
+
+// One of them; 0 beyond the contracted axis.  No branches, which would keep loads apart.
 static void put_element(CEmit *e, const LoopTile *t, const char *name, const char *at) {
+  static const char *const bits[] = {"", "tn_tf32_bits", "__float_as_uint"};
   set_text(e, t->sum->sym, at);
   cs_new_statement(e, t->a.value);
   CVal v = cs_expr(e, t->a.value);
-  cs_line(e, "const unsigned %s = %s_in ? %s : 0u;", name, at, v.text);
+  cs_line(e, "const unsigned %s = %s_in ? %s(%s) : 0u;", name, at, bits[t->product], v.text);
 }
 
-// Places of a thread's pair along the contracted axis, and whether they are there; the last one stands in for those that are not.
+// Places of a thread's word along the contracted axis, and whether they are there; the last one stands in for those that are not.
 static void put_places(CEmit *e, const LoopTile *t) {
-  static const char *const name[] = {"tn_low_k", "tn_high_k"};
+  static const char *const name[] = {"tn_first_k", "tn_second_k"};
   const char *depth = cs_dim(e, t->depth);
-  for (int i = 0; i < 2; i++) {
-    cs_line(e, "int %s = tn_k * %d + tn_pair * 2 + %d;", name[i], TILE_DEPTH_BYTES / 2, i);
+  for (int i = 0; i < elements_of_word(t); i++) {
+    cs_line(e, "int %s = tn_k * %d + tn_pair * %d + %d;", name[i], t->block, elements_of_word(t),
+            i);
     cs_line(e, "const bool %s_in = %s < %s;", name[i], name[i], depth);
     cs_line(e, "if (!%s_in) %s = (int)(%s) - 1;", name[i], name[i], depth);
   }
@@ -324,7 +346,7 @@ static void compute_values(CEmit *e, const LoopTile *t) {
   cs_open(e, "if (threadIdx.x == 0) {");
   cs_line(e, "tn_bar_expect(tn_full, %d);", t->n * TILE_DEPTH_BYTES);
   cs_line(e, "tn_fetch(tn_at + %d, &tn_map_b, tn_k * %d, tn_col, tn_full);",
-          t->m * TILE_DEPTH_BYTES, TILE_DEPTH_BYTES / 2);
+          t->m * TILE_DEPTH_BYTES, t->block);
   cs_close(e);
   put_places(e, t);
   cs_open(e, "for (int tn_g = 0; tn_g < %d; tn_g++) {", t->m / (TOGETHER * WARPGROUP / WARP));
@@ -333,9 +355,13 @@ static void compute_values(CEmit *e, const LoopTile *t) {
   cs_open(e, "for (int tn_r = 0; tn_r < %d; tn_r++) {", TOGETHER);
   cs_line(e, "const int %s = threadIdx.x / %d + (tn_g * %d + tn_r) * 4;", i, WARP, TOGETHER);
   set_text(e, t->rows->sym, i);
-  put_element(e, t, "tn_low", "tn_low_k");
-  put_element(e, t, "tn_high", "tn_high_k");
-  cs_line(e, "tn_v[tn_r] = (tn_low & 0xffffu) | tn_high << 16;");
+  put_element(e, t, "tn_first", "tn_first_k");
+  if (elements_of_word(t) == 2) {
+    put_element(e, t, "tn_second", "tn_second_k");
+    cs_line(e, "tn_v[tn_r] = (tn_first & 0xffffu) | tn_second << 16;");
+  } else {
+    cs_line(e, "tn_v[tn_r] = tn_first;");
+  }
   cs_close(e);
   cs_line(e, "#pragma unroll");
   cs_line(e, "for (int tn_r = 0; tn_r < %d; tn_r++)", TOGETHER);
@@ -346,15 +372,40 @@ static void compute_values(CEmit *e, const LoopTile *t) {
   cs_line(e, "asm volatile(\"fence.proxy.async.shared::cta;\" ::: \"memory\");");
   cs_line(e, "__syncwarp();");
   cs_line(e, "if (tn_pair == 0) tn_bar_arrive(tn_full);");
+  if (t->product == TILE_F32) {
+    cs_line(e, "const unsigned tn_round = tn_parity ^ 1u;");
+    cs_tile_f32_low(e, t, 0, WARPGROUP);
+  }
   advance(e, t);
   cs_close(e);
 }
 
-static bool by_threads(const LoopTile *t) { return t->a.form == TILE_VALUE; }
+// Registers of a thread that fetches, and of one that computes, by warpgroups that do; 0: as they come.
+static int registers_of(const LoopTile *t, bool computes) {
+  static const int copied[][2] = {[2] = {24, 240}, [3] = {32, 160}};
+  static const int f32[][2] = {[2] = {40, 232}, [3] = {56, 152}};
+  static const int values[][2] = {[2] = {88, 208}, [3] = {0, 0}};
+  return (by_threads(t) ? values : t->product == TILE_F32 ? f32 : copied)[crew_of(t)][computes];
+}
+
+// All warps but the one that fetches.
+static void emit_low(CEmit *e, const LoopTile *t) {
+  cs_open(e, "if (threadIdx.x >= %d) {", WARP);
+  cs_line(e, "int tn_s = 0;");
+  cs_line(e, "unsigned tn_parity = 0;");
+  cs_line(e, "for (long long tn_t = blockIdx.x; tn_t < items; tn_t += gridDim.x)");
+  cs_open(e, "for (int tn_k = 0; tn_k < tn_blocks; tn_k++) {");
+  cs_line(e, "const unsigned tn_at = tn_ring + tn_s * %du, tn_full = tn_bars + tn_s * 16u;",
+          stage_bytes(t));
+  cs_line(e, "const unsigned tn_round = tn_parity;");
+  cs_tile_f32_low(e, t, WARP, WARPGROUP - WARP);
+  advance(e, t);
+  cs_close(e);
+  cs_close(e);
+}
 
 static void emit_fetching(CEmit *e, const LoopStmt *items, const LoopTile *t) {
-  static const int kept[] = {0, 0, 24, 32}, kept_by_threads[] = {0, 0, 88, 0};
-  int registers = (by_threads(t) ? kept_by_threads : kept)[crew_of(t)];
+  int registers = registers_of(t, false);
   if (registers) cs_line(e, "asm volatile(\"setmaxnreg.dec.sync.aligned.u32 %d;\");", registers);
   bool warp = !by_threads(t) && cs_tile_reads(e, t);
   if (!by_threads(t)) cs_open(e, "if (threadIdx.x < %d) {", warp ? WARP : 1);
@@ -371,6 +422,7 @@ static void emit_fetching(CEmit *e, const LoopStmt *items, const LoopTile *t) {
     fetch_matrices(e, t, warp);
   cs_close(e);
   if (!by_threads(t)) cs_close(e);
+  if (!by_threads(t) && t->product == TILE_F32) emit_low(e, t);
 }
 
 // Warpgroups that do not see every block of the ring.
@@ -379,20 +431,28 @@ static bool counts_blocks(const LoopTile *t) { return ways_of(t) > 1 || t->at_on
 // Where the next block lies in the ring: one after the other, or by its number among all.
 static void open_blocks(CEmit *e, const LoopTile *t) {
   int ways = ways_of(t);
-  if (!counts_blocks(t)) {
-    cs_open(e, "for (int tn_k = 0; tn_k < tn_blocks; tn_k++) {");
-    return;
-  }
-  if (ways > 1) {
+  if (ways > 1 || t->product == TILE_F32) {
     cs_line(e, "#pragma unroll");
     cs_line(e, "for (int q = 0; q < %d; q++) tn_sum[0][q] = 0.0f;", t->n / 2);
-    cs_open(e, "for (int tn_k = tn_who; tn_k < tn_blocks; tn_k += %d) {", ways);
-  } else {
-    cs_open(e, "for (int tn_k = 0; tn_k < tn_blocks; tn_k++) {");
   }
+  if (ways > 1)
+    cs_open(e, "for (int tn_k = tn_who; tn_k < tn_blocks; tn_k += %d) {", ways);
+  else
+    cs_open(e, "for (int tn_k = 0; tn_k < tn_blocks; tn_k++) {");
+  if (!counts_blocks(t)) return;
   cs_line(e, "const unsigned tn_number = tn_done + tn_k, tn_parity = tn_number / %du & 1u;",
           t->stages);
   cs_line(e, "const int tn_s = (int)(tn_number %% %du);", t->stages);
+}
+
+static void emit_products_f32(CEmit *e, const LoopTile *t) {
+  bool turns = ways_of(t) > 1;
+  open_blocks(e, t);
+  cs_line(e, "const unsigned tn_at = tn_ring + tn_s * %du;", stage_bytes(t));
+  cs_line(e, "tn_bar_wait(tn_bars + tn_s * 16u, tn_parity);");
+  cs_tile_f32_products(e, t, turns);
+  if (!turns) advance(e, t);
+  cs_close(e);
 }
 
 // One batch of products stays under way: when it is, those before it have read their stage.
@@ -504,13 +564,13 @@ void cs_tile_rest(CEmit *e, const LoopTile *t) {
 }
 
 static void emit_computing(CEmit *e, const LoopStmt *items, const LoopTile *t) {
-  static const int taken[] = {0, 0, 240, 160}, beside_threads[] = {0, 0, 208, 0};
-  int registers = (by_threads(t) ? beside_threads : taken)[crew_of(t)];
+  int registers = registers_of(t, true);
   if (registers) cs_line(e, "asm volatile(\"setmaxnreg.inc.sync.aligned.u32 %d;\");", registers);
   cs_line(e, "const int tn_who = threadIdx.x / %d - 1, tn_lane = threadIdx.x %% %d;", WARPGROUP,
           WARP);
   cs_line(e, "const int tn_warp = threadIdx.x %% %d / %d;", WARPGROUP, WARP);
   cs_line(e, "float tn_sum[%d][%d];", blocks_of(t), t->n / 2);
+  if (t->product == TILE_F32) cs_tile_f32_place(e);
   bool turns = ways_of(t) > 1;
   if (counts_blocks(t))
     cs_line(e, "unsigned tn_done = %s;", turns ? "0" : "tn_who * tn_blocks");
@@ -523,11 +583,15 @@ static void emit_computing(CEmit *e, const LoopStmt *items, const LoopTile *t) {
             "begins */",
             2 * WARPGROUP);
   open_items(e, items, t, t->at_once > 1);
-  emit_products(e, t);
+  if (t->product == TILE_F32)
+    emit_products_f32(e, t);
+  else
+    emit_products(e, t);
   if (turns) {
     join_sums(e, t);
     cs_open(e, "if (tn_who == 0) {");
   }
+  if (t->product == TILE_F32) cs_tile_f32_check(e, t);
   cs_tile_sums(e, t);
   if (t->at_once > 1) cs_line(e, "tn_done += %d * tn_blocks;", t->at_once);
   if (turns) cs_close(e);
@@ -538,7 +602,7 @@ static void emit_computing(CEmit *e, const LoopStmt *items, const LoopTile *t) {
 
 static void put_blocks(CEmit *e, const LoopTile *t) {
   const LoopWindow *w = &t->a.window;
-  int block = TILE_DEPTH_BYTES / 2;
+  int block = t->block;
   if (t->a.form == TILE_WINDOW)
     cs_line(e, "const int tn_blocks = %lld;",
             (long long)(w->taps[0] * w->taps[1] * ((w->channels + block - 1) / block)));
@@ -555,6 +619,8 @@ static void begin_ring(CEmit *e, const LoopTile *t) {
   cs_open(e, "for (int s = 0; s < %d; s++) {", t->stages);
   cs_line(e, "tn_bar_init(tn_bars + s * 16, %d);", by_threads(t) ? 1 + WARPGROUP / WARP : 1);
   cs_line(e, "tn_bar_init(tn_bars + s * 16 + 8, %d);", t->groups / ways_of(t) * 4);
+  if (t->product == TILE_F32)  // low parts are there
+    cs_line(e, "tn_bar_init(tn_bars + %d + s * 8, %d);", t->stages * 16, by_threads(t) ? 4 : 3);
   cs_close(e);
   cs_line(e, "asm volatile(\"fence.mbarrier_init.release.cluster;\" ::: \"memory\");");
   cs_close(e);
