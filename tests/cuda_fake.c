@@ -8,7 +8,7 @@ CudaFake cuda_fake;
 
 typedef struct Op {
   int kind;  // 0 copy, 1 fill, 2 add
-  uint64_t v[4];
+  uint64_t v[5];
   size_t bytes;
   struct Op *next;
 } Op;
@@ -206,6 +206,12 @@ static void run(const Op *o) {
   const float *a = (void *)(uintptr_t)o->v[0], *b = (void *)(uintptr_t)o->v[1];
   float *out = (void *)(uintptr_t)o->v[2];
   for (uint64_t i = 0; i < o->v[3]; i++) out[i] = a[i] + b[i];
+  if (cuda_fake.fault) *(int32_t *)(uintptr_t)o->v[4] = cuda_fake.fault;
+}
+// Arguments of `add`: two addresses, that of the sum, the number of items, scratch, its bytes, and where a fault is told.
+static void take_args(Op *o, void **args) {
+  for (int i = 0; i < 4; i++) memcpy(&o->v[i], args[i], 8);
+  memcpy(&o->v[4], args[6], 8);
 }
 // Streams 1 and 2 are the library's own.
 static CudaGraph capture_of(CudaStream s) { return (uintptr_t)s <= 2 ? NULL : s->capture; }
@@ -341,7 +347,7 @@ static CudaResult kernel_set(CudaGraphExec g, CudaNode node, const CudaKernelNod
   STEP();
   Op *o = same_place(g, node);
   if (!o || o->kind != 2 || !k->grid[0] || !k->block[0] || !k->function->adds) return 1;
-  for (int i = 0; i < 4; i++) memcpy(&o->v[i], k->args[i], 8);
+  take_args(o, k->args);
   cuda_fake.updates++;
   return 0;
 }
@@ -445,7 +451,7 @@ static CudaResult launch(const CudaLaunchConfig *c, CudaFunction f, void **args,
   (void)extra;
   STEP();
   if (!c->grid[0] || !c->block[0] || c->block[0] > 1024) return 1;
-  for (int i = 0; i < 4 && f->adds; i++) memcpy(&o.v[i], args[i], 8);
+  if (f->adds) take_args(&o, args);
   if (f->adds) put(c->stream, o);
   cuda_fake.launches++;
   return 0;

@@ -19,6 +19,7 @@ typedef struct CudaFake {
   int64_t launches, replays;
   int64_t updates, waits,
       orders;         // nodes changed; streams waited for; events that streams wait for
+  int32_t fault;      // that kernels tell
   CudaStream stream;  // that did something last
   CudaAddress other_device, host_address;  // what is said to be another's
 } CudaFake;
