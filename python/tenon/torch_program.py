@@ -35,6 +35,7 @@ class Options(NamedTuple):
     math: int = _ffi.MATH_DEFAULT
     opt_level: int = 0
     cache: bool = True
+    batch_invariant: bool = False
 
 
 # ---- compiling ----
@@ -66,7 +67,8 @@ def compile_text(text: bytes, weights: Mapping[str, torch.Tensor], options: Opti
                          opt_level=options.opt_level,
                          math=options.math,
                          precision=options.precision,
-                         no_cache=int(not options.cache))
+                         no_cache=int(not options.cache),
+                         batch_invariant=int(options.batch_invariant))
         check(_ffi.lib.tenon_compile(model, C.byref(o), C.byref(made), C.byref(error)), error)
     finally:
         _ffi.lib.tenon_model_close(model)
