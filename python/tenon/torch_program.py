@@ -39,6 +39,7 @@ class Options(NamedTuple):
     math: int = _ffi.MATH_DEFAULT
     opt_level: int = 0
     cache: bool = True
+    batch_invariant: bool = False
 
 
 def place(tensor: torch.Tensor) -> Tuple[int, int]:
@@ -78,7 +79,8 @@ def compile_text(text: bytes, weights: Mapping[str, torch.Tensor], options: Opti
                          opt_level=options.opt_level,
                          math=options.math,
                          precision=options.precision,
-                         no_cache=int(not options.cache))
+                         no_cache=int(not options.cache),
+                         batch_invariant=int(options.batch_invariant))
         check(_ffi.lib.tenon_compile(model, C.byref(o), C.byref(made), C.byref(error)), error)
     finally:
         _ffi.lib.tenon_model_close(model)

@@ -29,7 +29,10 @@ static double wave_cycles(int m, int n, int64_t depth) {
 enum { MOST_STAGES = 8, VALUE_STAGES = 3, MOST_VALUE_COLS = 128, TURN_DEPTH = 384 };
 
 // Small tiles wait for each step of their sums: warpgroups that take turns along a long axis wait at the same time.
-static int turns_for(int64_t depth) { return (int)MIN(MAX(depth / TURN_DEPTH, 1), 3); }
+// Which tile is small depends on the rows, so where sums must not there are no turns.
+static int turns_for(const LowerTarget *t, int64_t depth) {
+  return t->batch_invariant ? 1 : (int)MIN(MAX(depth / TURN_DEPTH, 1), 3);
+}
 
 static TileSchedule choose(const Contraction *c, const LowerTarget *t, int64_t depth, bool value) {
   static const struct {
@@ -50,7 +53,7 @@ static TileSchedule choose(const Contraction *c, const LowerTarget *t, int64_t d
     int room = (int)((t->tile_bytes - (24 << 10)) / ((m + n) * TILE_DEPTH_BYTES));
     best =
         (TileSchedule){.m = m, .n = n, .groups = m / TILE_ROWS, .stages = MIN(MAX(room, 2), most)};
-    if (m == TILE_ROWS && n <= TILE_ROWS && !value) best.groups = turns_for(depth);
+    if (m == TILE_ROWS && n <= TILE_ROWS && !value) best.groups = turns_for(t, depth);
     least = cycles;
   }
   return best;
