@@ -54,9 +54,10 @@ static double tile_cycles(const TileSchedule *s, const TileRate *r, int64_t tile
 }
 
 // Small tiles wait for each step of their sums: warpgroups that take turns along a long axis wait at the same time.
-static int turns_for(const TileRate *r, int n, int64_t depth) {
+// Which tile is small depends on the rows, so where sums must not there are no turns.
+static int turns_for(const LowerTarget *t, const TileRate *r, int n, int64_t depth) {
   int64_t blocks = depth * r->bytes / TILE_DEPTH_BYTES, most = n <= TILE_ROWS ? 3 : 2;
-  return (int)MIN(MAX(blocks / r->blocks_of_turn, 1), most);
+  return t->batch_invariant ? 1 : (int)MIN(MAX(blocks / r->blocks_of_turn, 1), most);
 }
 
 static TileSchedule choose(const Contraction *c, const LowerTarget *t, LoopTileProduct product,
@@ -83,7 +84,7 @@ static TileSchedule choose(const Contraction *c, const LowerTarget *t, LoopTileP
     double cycles = tile_cycles(&s, r, (tiles + units - 1) / units, depth, work);
     if (best.m && cycles >= least) continue;
     if (m == TILE_ROWS && n <= turns_below && !value && s.at_once == 1)
-      s.groups = turns_for(r, n, depth);
+      s.groups = turns_for(t, r, n, depth);
     int64_t stage = (m + (f32 ? 2 : 1) * n) * TILE_DEPTH_BYTES, sums = TILE_ROWS * n * 4;
     int64_t room = t->tile_bytes - (24 << 10) - (f32 ? s.groups * TILE_ROWS / m - 1 : 0) * sums;
     s.stages = (int)MIN(MAX(room / stage, 2), most);
