@@ -109,13 +109,17 @@ static tenon_status build(CompileCall *c) {
   if (c->o.precision == TENON_PRECISION_BF16) oo.precision = DT_BF16;
   if (c->o.precision == TENON_PRECISION_TF32) oo.fast |= FAST_TF32;
   oo.apart = target_has_groups(c->target, NULL);
+  oo.batch_invariant = c->o.batch_invariant != 0;
   oo.watch = &c->watch;
   g->diag = c->d;
   TRY(graph_optimise(g, &oo, &report));
   TRY(watch_step(&c->watch, c->d, "plan", NULL, 0, 1));
   TRY(plan_create(g, &c->scratch, &plan));
   TRY(plan_verify(plan, c->d));
-  TargetOptions to = {.threads = c->o.threads, .no_cache = c->o.no_cache != 0, .watch = &c->watch};
+  TargetOptions to = {.threads = c->o.threads,
+                      .no_cache = c->o.no_cache != 0,
+                      .batch_invariant = c->o.batch_invariant != 0,
+                      .watch = &c->watch};
   Arena *texts = c->target->keeps_loops ? &p->arena : &c->scratch;
   TRY(target_compile_with(c->target, g, plan, &to, texts, c->d, &p->program));
   p->target = c->target->name;

@@ -102,11 +102,50 @@ tenon_status api_check_input(const RunCall *c, size_t i) {
   return TENON_OK;
 }
 
+// ---- whose memory ----
+
+tenon_status api_need_host(const tenon_tensor *t, Where at, Diag *d) {
+  if (t->memory == TENON_MEMORY_HOST) return TENON_OK;
+  return fail(d, TENON_EUNSUPPORTED, at,
+              "it lies in a device's memory; only inputs and outputs of a session's runs may");
+}
+
+static tenon_status find_home(const tenon_tensor *t, const tenon_value_info *v, const char *what,
+                              Diag *d, TensorHome *out) {
+  static const char *const driver[] = {[TENON_MEMORY_CUDA] = "cuda"};
+  Where at = {.node = v->name, .op = what};
+  if (t->memory == TENON_MEMORY_HOST) return TENON_OK;
+  if ((size_t)t->memory >= ARRAY_LEN(driver) || !driver[t->memory] || t->device < 0)
+    return fail(d, TENON_EINVAL, at, "there is no memory %d of device %d", (int)t->memory,
+                (int)t->device);
+  if (v->dtype == TENON_DTYPE_STRING)
+    return fail(d, TENON_EINVAL, at, "strings lie in the host's memory");
+  *out = (TensorHome){driver[t->memory], t->device};
+  return TENON_OK;
+}
+
+tenon_status api_find_homes(RunCall *c) {
+  bool any = false;
+  for (size_t i = 0; i < c->nin; i++) any |= c->in[i].memory != TENON_MEMORY_HOST;
+  for (size_t i = 0; i < c->nout; i++) any |= c->out[i].memory != TENON_MEMORY_HOST;
+  if (!any) return TENON_OK;
+  c->in_home = arena_array(&c->run->scratch, TensorHome, (int64_t)MAX(c->nin, 1));
+  c->out_home = arena_array(&c->run->scratch, TensorHome, (int64_t)MAX(c->nout, 1));
+  for (size_t i = 0; i < c->nin; i++)
+    TRY(find_home(&c->in[i], &c->input[i], "input", c->d, &c->in_home[i]));
+  for (size_t i = 0; i < c->nout; i++)
+    TRY(find_home(&c->out[i], &c->output[i], "output", c->d, &c->out_home[i]));
+  return TENON_OK;
+}
+
 static tenon_status take_input(const RunCall *c, size_t i, Value **out) {
   static const int64_t nothing[2];  // an address for a tensor without elements
   TRY(api_check_input(c, i));
   const tenon_tensor *t = &c->in[i];
   Where at = {.node = c->input[i].name, .op = "input"};
+  if (c->in_home && c->in_home[i].driver)
+    return value_borrow(c->run, t->dtype, t->rank, t->shape, t->data, out);
+  TRY(api_need_host(t, at, c->d));
   int64_t bytes = tenon_tensor_size(t->dtype, t->rank, t->shape);
   const void *data = bytes ? t->data : nothing;
   if ((uintptr_t)data % (uintptr_t)alignment(t->dtype) == 0) {
@@ -157,7 +196,7 @@ static void write_strings(const Value *v, char *to) {
 static void write_output(const Value *v, int64_t bytes, tenon_tensor *t) {
   if (v->dtype == DT_STRING)
     write_strings(v, t->data);
-  else if (bytes && v->data != t->data)
+  else if (bytes && v->data != t->data && t->memory == TENON_MEMORY_HOST)
     memcpy(t->data, v->data, (size_t)bytes);
   t->dtype = v->dtype;
   t->rank = v->rank;
@@ -170,10 +209,13 @@ static int64_t capacity(const tenon_tensor *spare) {
   return b ? b->bytes - (int64_t)sizeof(*b) : -1;
 }
 
+// What has no elements has no memory, of a device's.
+static bool is_given(const tenon_tensor *t) { return t->data || t->memory != TENON_MEMORY_HOST; }
+
 // Allocates what the caller left to us and no spare memory is enough for; all or nothing.
 static tenon_status make_outputs(const RunCall *c, const int64_t *bytes, Block **made) {
   for (size_t i = 0; i < c->nout; i++) {
-    if (c->out[i].data || (c->spare && capacity(&c->spare[i]) >= bytes[i])) continue;
+    if (is_given(&c->out[i]) || (c->spare && capacity(&c->spare[i]) >= bytes[i])) continue;
     int64_t n = bytes[i] + (int64_t)sizeof(Block);
     made[i] = mem_alloc(n);
     if (made[i]) {
@@ -189,7 +231,7 @@ static tenon_status make_outputs(const RunCall *c, const int64_t *bytes, Block *
 }
 
 bool api_room(const RunCall *c, size_t i, ResultRoom *out) {
-  if (c->out[i].data) {
+  if (is_given(&c->out[i])) {
     *out = (ResultRoom){c->out[i].data, c->out[i].bytes};
     return true;
   }
@@ -206,7 +248,7 @@ tenon_status api_give_outputs(const RunCall *c, Value *const *v) {
   for (size_t i = 0; i < c->nout; i++) {
     tenon_tensor *t = &c->out[i];
     Block *block = made[i];
-    if (!t->data && !block) {
+    if (!is_given(t) && !block) {
       block = c->spare[i].owner;
       c->spare[i] = (tenon_tensor){0};
     }

@@ -57,6 +57,8 @@ static TileSchedule choose(const Contraction *c, const LowerTarget *t, LoopTileP
   const TileRate *r = &rate[product];
   bool f32 = product == TILE_F32;
   int most = value ? VALUE_STAGES : r->most_stages, turns_below = f32 ? 128 : TILE_ROWS;
+  // Which tile is small depends on the rows: where the order of a sum must not, there are no turns.
+  bool may_turn = !value && !t->batch_invariant;
   for (int64_t i = 0; i < ARRAY_LEN(tile); i++) {
     int m = tile[i].m, n = tile[i].n;
     if (value && (n > MOST_VALUE_COLS || m > TILE_ROWS)) continue;
@@ -66,7 +68,7 @@ static TileSchedule choose(const Contraction *c, const LowerTarget *t, LoopTileP
     double cycles = (double)waves * wave_cycles(r, m, n, depth);
     if (best.m && cycles >= least) continue;
     best = (TileSchedule){.m = m, .n = n, .groups = m / TILE_ROWS};
-    if (m == TILE_ROWS && n <= turns_below && !value) best.groups = turns_for(r, n, depth);
+    if (m == TILE_ROWS && n <= turns_below && may_turn) best.groups = turns_for(r, n, depth);
     int64_t stage = (m + (f32 ? 2 : 1) * n) * TILE_DEPTH_BYTES, sums = TILE_ROWS * n * 4;
     int64_t room = t->tile_bytes - (24 << 10) - (f32 ? best.groups * TILE_ROWS / m - 1 : 0) * sums;
     best.stages = (int)MIN(MAX(room / stage, 2), most);
@@ -97,9 +99,10 @@ static bool is_plain(const Contraction *c) {
 }
 
 // Rows are all axes of the result but the last, whatever the template of contractions took for rows: a convolution's pixels, and before a
-// product's rows a batch of one.
-static bool take_pixels(Contraction *c) {
-  while (!c->conv && c->row0 > 0 && ie_is(c->out[c->row0 - 1], 1)) c->row0--;
+// product's rows a batch of one, unless a larger one would have another template.
+static bool take_pixels(Contraction *c, const LowerTarget *t) {
+  bool one = !c->conv && (c->weight || !t->batch_invariant);
+  while (one && c->row0 > 0 && ie_is(c->out[c->row0 - 1], 1)) c->row0--;
   if (!c->conv) return true;
   c->row0 = 0;
   c->row1 = c->nout - 1;
@@ -356,8 +359,8 @@ tenon_status lower_tile(Lowering *lo, const Node *fused, Lowered *out) {
     return TENON_EUNSUPPORTED;
   const Node *skip[1] = {c.weight ? c.rhs : NULL};
   if (!elem_begin(&e, lo, fused, skip, c.weight ? 1 : 0) ||
-      !contract_map(&c, &e, h.follow.anchor, h.blocks) || !contract_sizes(&c) || !take_pixels(&c) ||
-      !shape_fits(&c))
+      !contract_map(&c, &e, h.follow.anchor, h.blocks) || !contract_sizes(&c) ||
+      !take_pixels(&c, &lo->target) || !shape_fits(&c))
     return TENON_EUNSUPPORTED;
   Finish f = {.c = &c, .h = &h};
   TileBuilder t = {.c = &c, .e = &e, .finish = &f, .product = product_of(&c)};
