@@ -362,7 +362,7 @@ static bool take_lhs(TileBuilder *t) {
   while (others * n % line_of(c)) n++;
   *filled = ie_const(t->e->pool, n);
   t->depth = others * n;
-  bool few = ie_is_const(c->m) && c->m->value < FEW_ROWS;
+  bool few = ie_is_const(c->m) && c->m->value < FEW_ROWS && !t->e->lo->target.batch_invariant;
   return c->conv || (c->weight && !few);
 }
 
