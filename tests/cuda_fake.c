@@ -8,7 +8,7 @@ CudaFake cuda_fake;
 
 typedef struct Op {
   int kind;  // 0 copy, 1 fill, 2 add
-  uint64_t v[4];
+  uint64_t v[5];
   size_t bytes;
   struct Op *next;
 } Op;
@@ -20,6 +20,7 @@ struct CUgraph_st {
 };
 struct CUgraphExec_st {
   Op *first;
+  CudaGraph source;
 };
 struct CUstream_st {
   CudaGraph capture;
@@ -205,9 +206,18 @@ static void run(const Op *o) {
   const float *a = (void *)(uintptr_t)o->v[0], *b = (void *)(uintptr_t)o->v[1];
   float *out = (void *)(uintptr_t)o->v[2];
   for (uint64_t i = 0; i < o->v[3]; i++) out[i] = a[i] + b[i];
+  if (cuda_fake.fault) *(int32_t *)(uintptr_t)o->v[4] = cuda_fake.fault;
 }
+// Arguments of `add`: two addresses, that of the sum, the number of items, scratch, its bytes, and where a fault is told.
+static void take_args(Op *o, void **args) {
+  for (int i = 0; i < 4; i++) memcpy(&o->v[i], args[i], 8);
+  memcpy(&o->v[4], args[6], 8);
+}
+// Streams 1 and 2 are the library's own.
+static CudaGraph capture_of(CudaStream s) { return (uintptr_t)s <= 2 ? NULL : s->capture; }
 static void put(CudaStream s, Op o) {
-  if (!s->capture) {
+  if (!capture_of(s)) {
+    cuda_fake.stream = s;
     run(&o);
     return;
   }
@@ -264,7 +274,26 @@ static CudaResult stream_destroy(CudaStream s) {
 }
 static CudaResult stream_wait(CudaStream s) {
   STEP();
-  return s->capture ? 900 : 0;
+  cuda_fake.waits++;
+  return capture_of(s) ? 900 : 0;
+}
+static CudaResult stream_after(CudaStream s, CudaEvent e, unsigned flags) {
+  (void)flags;
+  STEP();
+  cuda_fake.orders++;
+  return e->recorded && s ? 0 : 400;
+}
+
+// Every block that was allocated is known, so that a wrong address is found.
+static CudaResult pointer_about(unsigned n, int *attribute, void **out, CudaAddress at) {
+  STEP();
+  for (unsigned i = 0; i < n; i++) {
+    int device = at == cuda_fake.other_device;
+    unsigned type = at == cuda_fake.host_address ? 1 : CUDA_MEMORY_DEVICE;
+    if (attribute[i] == CUDA_POINTER_TYPE) memcpy(out[i], &type, sizeof type);
+    if (attribute[i] == CUDA_POINTER_DEVICE) memcpy(out[i], &device, sizeof device);
+  }
+  return 0;
 }
 
 // ---- graphs ----
@@ -288,10 +317,55 @@ static CudaResult capture_end(CudaStream s, CudaGraph *out) {
   s->capture = NULL;
   return r;
 }
+// The node of the call before.
+static CudaResult capture_info(CudaStream s, int *status, uint64_t *id, CudaGraph *graph,
+                               const CudaNode **last, const void **edges, size_t *n) {
+  static _Thread_local CudaNode node;
+  (void)edges;
+  STEP();
+  *status = 1;
+  *id = 1;
+  *graph = s->capture;
+  Op *o = s->capture->first;
+  while (o && o->next) o = o->next;
+  node = (CudaNode)(void *)o;
+  *last = &node;
+  *n = o ? 1 : 0;
+  return 0;
+}
+// Of a graph that was made of another: the operation in the same place.
+static Op *same_place(CudaGraphExec g, CudaNode node) {
+  const Op *from = g->source->first;
+  Op *to = g->first;
+  while (from && (const void *)from != (const void *)node) {
+    from = from->next;
+    to = to->next;
+  }
+  return from ? to : NULL;
+}
+static CudaResult kernel_set(CudaGraphExec g, CudaNode node, const CudaKernelNode *k) {
+  STEP();
+  Op *o = same_place(g, node);
+  if (!o || o->kind != 2 || !k->grid[0] || !k->block[0] || !k->function->adds) return 1;
+  take_args(o, k->args);
+  cuda_fake.updates++;
+  return 0;
+}
+static CudaResult copy_set(CudaGraphExec g, CudaNode node, const CudaCopyNode *c, CudaContext ctx) {
+  STEP();
+  Op *o = same_place(g, node);
+  if (!o || o->kind != 0 || !ctx || c->height != 1 || c->depth != 1) return 1;
+  o->v[0] = c->to.device;
+  o->v[1] = c->from.device;
+  o->bytes = c->width;
+  cuda_fake.updates++;
+  return 0;
+}
 static CudaResult graph_make(CudaGraphExec *out, CudaGraph g, unsigned long long flags) {
   (void)flags;
   STEP();
   *out = zeroed(sizeof **out);
+  (*out)->source = g;
   Op **last = &(*out)->first;
   for (const Op *o = g->first; o; o = o->next) {
     *last = zeroed(sizeof **last);
@@ -303,8 +377,8 @@ static CudaResult graph_make(CudaGraphExec *out, CudaGraph g, unsigned long long
   return 0;
 }
 static CudaResult graph_launch(CudaGraphExec g, CudaStream s) {
-  (void)s;
   STEP();
+  cuda_fake.stream = s;
   for (const Op *o = g->first; o; o = o->next) run(o);
   cuda_fake.replays++;
   return 0;
@@ -377,7 +451,7 @@ static CudaResult launch(const CudaLaunchConfig *c, CudaFunction f, void **args,
   (void)extra;
   STEP();
   if (!c->grid[0] || !c->block[0] || c->block[0] > 1024) return 1;
-  for (int i = 0; i < 4 && f->adds; i++) memcpy(&o.v[i], args[i], 8);
+  if (f->adds) take_args(&o, args);
   if (f->adds) put(c->stream, o);
   cuda_fake.launches++;
   return 0;
@@ -503,6 +577,11 @@ const CudaApi cuda_fake_api = {
     .stream_create = stream_create,
     .stream_destroy = stream_destroy,
     .stream_wait = stream_wait,
+    .stream_after = stream_after,
+    .pointer_about = pointer_about,
+    .capture_info = capture_info,
+    .kernel_set = kernel_set,
+    .copy_set = copy_set,
     .capture_begin = capture_begin,
     .capture_end = capture_end,
     .graph_make = graph_make,

@@ -17,6 +17,11 @@ typedef struct CudaFake {
   _Atomic int contexts, pushed, buffers, pages, streams, events, modules, graphs, execs, programs;
   int64_t device_bytes, peak_bytes, limit_bytes;  // limit 0: none
   int64_t launches, replays;
+  int64_t updates, waits,
+      orders;         // nodes changed; streams waited for; events that streams wait for
+  int32_t fault;      // that kernels tell
+  CudaStream stream;  // that did something last
+  CudaAddress other_device, host_address;  // what is said to be another's
 } CudaFake;
 
 extern CudaFake cuda_fake;

@@ -113,6 +113,12 @@ typedef struct tenon_string {
   int64_t size; /* bytes */
 } tenon_string;
 
+/* Whose memory a tensor lies in.  The numbers are DLPack's, but for the host's: a tensor that says nothing is the host's. */
+typedef enum tenon_memory {
+  TENON_MEMORY_HOST = 0,
+  TENON_MEMORY_CUDA = 2 /* of NVIDIA's GPU number `device`: `data` is a CUdeviceptr */
+} tenon_memory;
+
 /* A dense row-major tensor: a view of the caller's memory, or of memory that Tenon allocated.  Begin with
  * all fields zero ({0}).  Elements of fewer than 8 bits are packed; a string tensor is an array of
  * tenon_string. */
@@ -121,8 +127,10 @@ typedef struct tenon_tensor {
   tenon_dtype dtype;
   int32_t rank; /* 0 to TENON_MAX_RANK; 0 is a single element */
   int64_t shape[TENON_MAX_RANK];
-  int64_t bytes; /* room at `data`; of an input, 0 leaves it unsaid */
-  void *owner;   /* Tenon's own: NULL when the memory is the caller's */
+  int64_t bytes;       /* room at `data`; of an input, 0 leaves it unsaid */
+  void *owner;         /* Tenon's own: NULL when the memory is the caller's */
+  tenon_memory memory; /* the host's, unless tenon_session_run says that it takes others */
+  int32_t device;      /* which of those devices, as their driver counts */
 } tenon_tensor;
 
 /* Bytes that the elements of this dtype and shape take (strings: the array alone), or -1 when there is
@@ -309,6 +317,9 @@ typedef struct tenon_run_options {
   int64_t memory_limit;   /* bytes that this run may take; 0 = the model's */
   int64_t max_iterations; /* of all loops together; 0 = no limit */
   int64_t max_operations; /* of all operators, about one an element at least; 0 = no limit */
+  /* Of tenon_session_run: the CUstream that the run's work goes into; CUDA's default streams are CU_STREAM_LEGACY (1) and
+   * CU_STREAM_PER_THREAD (2).  NULL: a stream of the session's own. */
+  void *stream;
 } tenon_run_options;
 
 /* Runs the model in the reference interpreter.  Inputs and outputs are in the model's order, all of them.
@@ -493,10 +504,25 @@ TENON_API int32_t tenon_session_threads(const tenon_session *session);
  * computed where it shall be, when its size is known before the run and an operator of the program (not the
  * reference evaluation) makes it.  Others are copied once.
  *
- * A session's runs must not overlap.  After a failure it can be used again. */
+ * A session's runs must not overlap.  After a failure it can be used again.
+ *
+ * Tensors on a GPU.  Where the program runs on one (target `cuda`), inputs and outputs may lie in its memory (tenon_tensor.memory), each for
+ * itself.  An input that the program needs there is read where it lies, and an output is made where it shall lie; where it begins at no
+ * multiple of 16, or the program makes it elsewhere, it is copied there once.  An output must have `data`.  EINVAL: another GPU's memory, or a program that does
+ * not run on one.
+ *
+ * Without a stream, inputs must be there when the run begins, and outputs are there when it returns.  With one, all work goes into
+ * that stream: it begins after what the caller has put there before, and what is put there afterwards sees its outputs.  A run with a
+ * stream whose outputs are all on the GPU returns as soon as its work is issued; inputs must stay unchanged until it is done.
+ * What is found wrong after that (an index out of range, a GPU that fails) is the error of a later run of the session, or of
+ * tenon_session_wait; so wait before results are relied on.  Runs of one session are done one after another, whatever their streams. */
 TENON_API tenon_status tenon_session_run(tenon_session *session, const tenon_tensor *inputs,
                                          size_t ninputs, tenon_tensor *outputs, size_t noutputs,
                                          const tenon_run_options *options, tenon_error *error);
+
+/* Waits for runs that returned before they were done.  An error that one of them had, and that no later run has told, is told here; the
+ * session can be used again. */
+TENON_API tenon_status tenon_session_wait(tenon_session *session, tenon_error *error);
 
 /* ---- bound buffers: said once, used by every tenon_session_run_bound ---- */
 

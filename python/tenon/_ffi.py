@@ -23,6 +23,7 @@ KIND_TENSOR, KIND_SEQUENCE, KIND_OPTIONAL, KIND_MAP = range(1, 5)
 MATH_DEFAULT, MATH_EXACT, MATH_FAST = range(3)
 PRECISION_DEFAULT, PRECISION_BF16 = range(2)
 STEP_KERNEL, STEP_HOST, STEP_VIEW, STEP_COPY = range(4)
+MEMORY_HOST, MEMORY_CUDA = 0, 2
 DTYPES = (
     "NONE",
     "F32",
@@ -70,6 +71,8 @@ class Tensor(C.Structure):
         ("shape", C.c_int64 * MAX_RANK),
         ("bytes", C.c_int64),
         ("owner", C.c_void_p),
+        ("memory", C.c_int),
+        ("device", C.c_int32),
     ]
 
 
@@ -117,6 +120,7 @@ class RunOptions(C.Structure):
         ("memory_limit", C.c_int64),
         ("max_iterations", C.c_int64),
         ("max_operations", C.c_int64),
+        ("stream", C.c_void_p),
     ]
 
 
@@ -252,6 +256,7 @@ PROTOTYPES = {
     "tenon_session_release": (None, [_P]),
     "tenon_session_threads": (C.c_int32, [_P]),
     "tenon_session_run": (_I, [_P, _P, _N, _P, _N, _P, _P]),
+    "tenon_session_wait": (_I, [_P, _P]),
     "tenon_session_state_count": (_N, [_P]),
     "tenon_session_state": (_I, [_P, _N, _P]),
     "tenon_session_state_get": (_I, [_P, _N, _P, _P]),

@@ -78,12 +78,18 @@ typedef struct RunCall {
   size_t nout;
   Run *run;
   Diag *d;
+  void *stream;                    // of a session: the caller's
+  TensorHome *in_home, *out_home;  // of a session: where tensors lie; NULL: all are the host's
   tenon_tensor *
       spare;  // by output: memory for one that the caller leaves to us, taken if it is enough; or NULL
 } RunCall;
 // The numbers of tensors, and that all are tensors.
 MUST_USE tenon_status api_check_counts(const RunCall *c);
 MUST_USE tenon_status api_take_inputs(const RunCall *c, Value **out);
+// Whose memory tensors lie in, where some are not the host's: in_home and out_home.
+MUST_USE tenon_status api_find_homes(RunCall *c);
+// A tensor must be the host's.
+MUST_USE tenon_status api_need_host(const tenon_tensor *t, Where at, Diag *d);
 // Checks every buffer, allocates what the caller left to us, and copies what does not lie there yet.
 MUST_USE tenon_status api_give_outputs(const RunCall *c, Value *const *v);
 // Where output `i` can be computed: the caller's buffer, or spare memory; false: nowhere yet.

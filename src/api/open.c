@@ -107,6 +107,7 @@ static tenon_status take_tensor(tenon_model *m, const tenon_named_tensor *from, 
   const tenon_tensor *t = &from->tensor;
   int64_t n = 0, bytes = tenon_tensor_size(t->dtype, t->rank, t->shape);
   const char *name = from->name ? from->name : "";
+  TRY(api_need_host(t, (Where){.node = name, .op = "weight"}, d));
   if (!*name || bytes < 0 || t->dtype == TENON_DTYPE_STRING || (bytes && !t->data) ||
       (t->bytes && t->bytes < bytes))
     return fail(d, TENON_EINVAL, NOWHERE, "the weight '%s' has no name, or no elements that fit",

@@ -13,6 +13,8 @@ static Pool *pool_of(tenon_model *m) {
 static tenon_status run_model(tenon_model *m, RunCall *c) {
   TRY(api_check_counts(c));
   TRY(model_need_supported(m->model, c->d));
+  for (size_t i = 0; i < c->nout; i++)
+    TRY(api_need_host(&c->out[i], (Where){.node = c->output[i].name, .op = "output"}, c->d));
   Run *r = c->run;
   r->pool = pool_of(m);
   Value **in = arena_array(&r->scratch, Value *, (int64_t)c->nin);
@@ -30,7 +32,7 @@ tenon_status tenon_run(tenon_model *m, const tenon_tensor *inputs, size_t ninput
   tenon_run_options o = {0};
   diag_init(&d);
   if (!m) return api_error(error, &d, fail(&d, TENON_EINVAL, NOWHERE, "no model is given"));
-  if (options && !api_take_options(&o, sizeof(o), options, sizeof(o)))
+  if (options && !api_take_options(&o, sizeof(o), options, offsetof(tenon_run_options, stream)))
     return api_error(error, &d, api_wrong_options(&d, options->struct_size, sizeof(o)));
   RunCall c = {.input = m->input,
                .output = m->output,

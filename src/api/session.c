@@ -79,9 +79,12 @@ static tenon_status run_session(tenon_session *s, RunCall *c) {
   Value **in = arena_array(&r->scratch, Value *, (int64_t)MAX(c->nin, 1));
   Value **out = arena_array(&r->scratch, Value *, (int64_t)MAX(c->nout, 1));
   ResultRoom *room = arena_array(&r->scratch, ResultRoom, (int64_t)MAX(c->nout, 1));
+  TRY(api_find_homes(c));
   for (size_t i = 0; i < c->nout; i++) (void)api_room(c, i, &room[i]);
   TRY(api_take_inputs(c, in));
-  TRY(session_run(s->session, r, in, room, out));
+  SessionPlaces places = {.in = c->in_home, .out = c->out_home, .stream = c->stream};
+  bool placed = c->in_home || c->stream;
+  TRY(session_run_on(s->session, r, in, room, placed ? &places : NULL, out));
   return api_give_outputs(c, out);
 }
 
@@ -106,7 +109,7 @@ static tenon_status run(tenon_session *s, const tenon_tensor *inputs, size_t nin
                         const tenon_run_options *options, Diag *d) {
   Run run;
   tenon_run_options o = {0};
-  if (options && !api_take_options(&o, sizeof(o), options, sizeof(o)))
+  if (options && !api_take_options(&o, sizeof(o), options, offsetof(tenon_run_options, stream)))
     return api_wrong_options(d, options->struct_size, sizeof(o));
   const tenon_program *p = s->program;
   RunCall c = {.input = p->input,
@@ -118,6 +121,7 @@ static tenon_status run(tenon_session *s, const tenon_tensor *inputs, size_t nin
                .out = outputs,
                .nout = nout,
                .spare = spare,
+               .stream = o.stream,
                .run = &run,
                .d = d};
   run_init_keeping(&run, &s->keep, d);
@@ -137,6 +141,24 @@ tenon_status tenon_session_run(tenon_session *s, const tenon_tensor *inputs, siz
   diag_init(&d);
   tenon_status st = s ? run(s, inputs, ninputs, outputs, noutputs, NULL, options, &d)
                       : fail(&d, TENON_EINVAL, NOWHERE, "no session is given");
+  return api_error(error, &d, st);
+}
+
+static tenon_status wait(tenon_session *s, Diag *d) {
+  Run run;
+  run_init(&run, NULL, d);
+  Trap t;
+  trap_enter(&t, d);
+  if (setjmp(t.env) == 0) t.status = session_wait(s->session, &run);
+  trap_leave(&t);
+  run_deinit(&run);
+  return t.status;
+}
+
+tenon_status tenon_session_wait(tenon_session *s, tenon_error *error) {
+  Diag d;
+  diag_init(&d);
+  tenon_status st = s ? wait(s, &d) : fail(&d, TENON_EINVAL, NOWHERE, "no session is given");
   return api_error(error, &d, st);
 }
 
@@ -178,7 +200,10 @@ tenon_status tenon_session_bind_output(tenon_session *s, size_t i, const tenon_t
   s->has_last = false;
   s->bound_out[i] = (tenon_tensor){0};
   if (tensor && tensor->data)
-    s->bound_out[i] = (tenon_tensor){.data = tensor->data, .bytes = tensor->bytes};
+    s->bound_out[i] = (tenon_tensor){.data = tensor->data,
+                                     .bytes = tensor->bytes,
+                                     .memory = tensor->memory,
+                                     .device = tensor->device};
   return api_error(error, &d, TENON_OK);
 }
 

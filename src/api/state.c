@@ -84,6 +84,8 @@ tenon_status state_enter(const tenon_session *s, tenon_tensor *in, tenon_tensor 
   for (size_t i = 0; i < s->nstates; i++) {
     const State *st = &s->state[i];
     tenon_tensor *t = &in[st->input];
+    const tenon_value_info *v = &s->program->output[st->output];
+    TRY(api_need_host(&out[st->output], (Where){.node = v->name, .op = "state"}, d));
     out[st->output] = (tenon_tensor){.data = st->next.data, .bytes = st->next.bytes};
     if (t->data || t->dtype != TENON_DTYPE_NONE) continue;  // given for once
     if (!st->has_value)
@@ -172,6 +174,7 @@ static tenon_status get(const tenon_session *s, size_t i, tenon_tensor *out, Dia
   const tenon_value_info *v = &s->program->input[st->input];
   if (!st->has_value)
     return fail(d, TENON_EINVAL, (Where){.node = v->name, .op = "state"}, "it has no value yet");
+  TRY(api_need_host(out, (Where){.node = v->name, .op = "state"}, d));
   if (out->data && out->bytes < size_of(&st->now)) return too_small(v, &st->now, out->bytes, d);
   if (!out->data) TRY(api_copy_tensor(&st->now, d, out));
   tenon_tensor owned = *out;
@@ -193,6 +196,7 @@ static tenon_status set(tenon_session *s, size_t i, const tenon_tensor *value, D
   const tenon_value_info *v = &s->program->input[st->input];
   Where at = {.node = v->name, .op = "state"};
   if (!value) return fail(d, TENON_EINVAL, at, "no value is given");
+  TRY(api_need_host(value, at, d));
   TRY(api_check_input(&(RunCall){.input = v, .in = value, .nin = 1, .d = d}, 0));
   bool fits = value->dtype == v->dtype && (v->rank < 0 || value->rank == v->rank);
   for (int32_t k = 0; fits && v->rank >= 0 && k < v->rank; k++)

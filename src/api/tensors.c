@@ -102,11 +102,54 @@ tenon_status api_check_input(const RunCall *c, size_t i) {
   return TENON_OK;
 }
 
+// ---- whose memory ----
+
+tenon_status api_need_host(const tenon_tensor *t, Where at, Diag *d) {
+  if (t->memory == TENON_MEMORY_HOST) return TENON_OK;
+  return fail(d, TENON_EUNSUPPORTED, at,
+              "it lies in a device's memory; only inputs and outputs of a session's runs may");
+}
+
+static tenon_status find_home(const tenon_tensor *t, const tenon_value_info *v, const char *what,
+                              Diag *d, TensorHome *out) {
+  static const char *const driver[] = {[TENON_MEMORY_CUDA] = "cuda"};
+  Where at = {.node = v->name, .op = what};
+  if (t->memory == TENON_MEMORY_HOST) return TENON_OK;
+  if ((size_t)t->memory >= ARRAY_LEN(driver) || !driver[t->memory] || t->device < 0)
+    return fail(d, TENON_EINVAL, at, "there is no memory %d of device %d", (int)t->memory,
+                (int)t->device);
+  if (v->dtype == TENON_DTYPE_STRING)
+    return fail(d, TENON_EINVAL, at, "strings lie in the host's memory");
+  *out = (TensorHome){driver[t->memory], t->device};
+  return TENON_OK;
+}
+
+tenon_status api_find_homes(RunCall *c) {
+  bool any = false;
+  for (size_t i = 0; i < c->nin; i++) any |= c->in[i].memory != TENON_MEMORY_HOST;
+  for (size_t i = 0; i < c->nout; i++) any |= c->out[i].memory != TENON_MEMORY_HOST;
+  if (!any) return TENON_OK;
+  c->in_home = arena_array(&c->run->scratch, TensorHome, (int64_t)MAX(c->nin, 1));
+  c->out_home = arena_array(&c->run->scratch, TensorHome, (int64_t)MAX(c->nout, 1));
+  for (size_t i = 0; i < c->nin; i++)
+    TRY(find_home(&c->in[i], &c->input[i], "input", c->d, &c->in_home[i]));
+  for (size_t i = 0; i < c->nout; i++) {
+    TRY(find_home(&c->out[i], &c->output[i], "output", c->d, &c->out_home[i]));
+    if (c->out_home[i].driver && !c->out[i].data)
+      return fail(c->d, TENON_EINVAL, (Where){.node = c->output[i].name, .op = "output"},
+                  "no memory of the device is given for it");
+  }
+  return TENON_OK;
+}
+
 static tenon_status take_input(const RunCall *c, size_t i, Value **out) {
   static const int64_t nothing[2];  // an address for a tensor without elements
   TRY(api_check_input(c, i));
   const tenon_tensor *t = &c->in[i];
   Where at = {.node = c->input[i].name, .op = "input"};
+  if (c->in_home && c->in_home[i].driver)
+    return value_borrow(c->run, t->dtype, t->rank, t->shape, t->data, out);
+  TRY(api_need_host(t, at, c->d));
   int64_t bytes = tenon_tensor_size(t->dtype, t->rank, t->shape);
   const void *data = bytes ? t->data : nothing;
   if ((uintptr_t)data % (uintptr_t)alignment(t->dtype) == 0) {
@@ -157,7 +200,7 @@ static void write_strings(const Value *v, char *to) {
 static void write_output(const Value *v, int64_t bytes, tenon_tensor *t) {
   if (v->dtype == DT_STRING)
     write_strings(v, t->data);
-  else if (bytes && v->data != t->data)
+  else if (bytes && v->data != t->data && t->memory == TENON_MEMORY_HOST)
     memcpy(t->data, v->data, (size_t)bytes);
   t->dtype = v->dtype;
   t->rank = v->rank;

@@ -1,11 +1,13 @@
 // cmd_bench.c -- `tenon bench`: how fast a model runs, where its time goes, and how near the machine's limits.
 //
 // Inputs are made up once.  Runs are timed one by one, with results written into the same buffers, after a time of warming
-// up; a profile is taken in runs of its own, so that measuring steps does not slow down what is reported.
+// up; a profile is taken in runs of its own, so that measuring steps does not slow down what is reported.  With --resident tensors stay on
+// the device: then a run's time is that until the host sees it end, and the device's own is taken over rows of runs.
 #include "cli/inputs.h"
 #include "cli/overrides.h"
 #include "cli/opt.h"
 #include "cli/profile.h"
+#include "cli/resident.h"
 
 #include "api/model.h"
 #include "runtime/session.h"
@@ -15,7 +17,7 @@
 #include <sys/resource.h>
 #include <time.h>
 
-enum { MAX_RUNS = 1 << 20 };
+enum { MAX_RUNS = 1 << 20, MAX_ROWS = 1 << 12, MAX_ROW = 1000 };
 
 typedef struct Bench {
   Cli *cli;
@@ -35,6 +37,9 @@ typedef struct Bench {
   Peak peak;
   Profile profile;
   int64_t begin_trace;
+  Resident resident;
+  double device_median_ms, device_min_ms;  // of a run among others back to back
+  int64_t device_runs;
 } Bench;
 
 static double since(int64_t start) { return (double)(platform->now() - start) / 1e6; }
@@ -54,6 +59,20 @@ static tenon_status run_once(Bench *b, Session *s, int64_t *out_ns) {
   *out_ns = platform->now() - start;
   run_deinit(&run);
   return status;
+}
+
+// Until the host sees that it is over.
+static tenon_status run_resident(Bench *b, int64_t *out_ns) {
+  const Resident *r = &b->resident;
+  int64_t start = platform->now();
+  TRY(resident_call(r, b->session, b->in.seed, &b->cli->diag));
+  TRY(r->driver->finish(r->queue, &b->cli->diag));
+  *out_ns = platform->now() - start;
+  return TENON_OK;
+}
+
+static tenon_status run_as_told(Bench *b, int64_t *out_ns) {
+  return b->resident.driver ? run_resident(b, out_ns) : run_once(b, b->session, out_ns);
 }
 
 // The first run: its results' memory is where the others write theirs.
@@ -82,11 +101,15 @@ static tenon_status measure(Bench *b) {
   double warmup = opt_real(b->cli, OPT_bench_warmup, 0.5);
   int64_t ns, start = platform->now();
   TRY(run_first(b));
-  while (since(start) < warmup * 1e3) TRY(run_once(b, b->session, &ns));
+  if (opt_given(b->cli, OPT_bench_resident))
+    TRY(resident_make(&b->resident, &b->held, b->program, b->in.value, b->first, &b->cli->arena,
+                      &b->cli->diag));
+  do TRY(run_as_told(b, &ns));
+  while (since(start) < warmup * 1e3);
   VEC(int64_t) all = {0};
   start = platform->now();
   do {
-    TRY(run_once(b, b->session, &ns));
+    TRY(run_as_told(b, &ns));
     vec_push(&b->cli->arena, &all, ns);
   } while (since(start) < seconds * 1e3 && all.n < MAX_RUNS);
   qsort(all.v, (size_t)all.n, sizeof *all.v, by_size);
@@ -98,6 +121,25 @@ static tenon_status measure(Bench *b) {
   b->p99_ms = (double)all.v[MIN(all.n - 1, all.n * 99 / 100)] / 1e6;
   b->mean_ms = sum / (double)all.n / 1e6;
   return TENON_OK;
+}
+
+// By the device's clock: rows of runs of some milliseconds each, and the median of them.
+static tenon_status measure_device(Bench *b) {
+  double seconds = opt_real(b->cli, OPT_bench_seconds, 3), ns;
+  int64_t n = MAX(1, MIN(MAX_ROW, (int64_t)(10 / MAX(b->median_ms, 1e-6))));
+  Diag *d = &b->cli->diag;
+  VEC(int64_t) all = {0};
+  TRY(resident_time(&b->resident, b->session, b->in.seed, n, d, &ns));
+  int64_t start = platform->now();
+  do {
+    TRY(resident_time(&b->resident, b->session, b->in.seed, n, d, &ns));
+    vec_push(&b->cli->arena, &all, (int64_t)(ns * 1e3));
+  } while (since(start) < seconds * 1e3 && all.n < MAX_ROWS);
+  qsort(all.v, (size_t)all.n, sizeof *all.v, by_size);
+  b->device_runs = n * all.n;
+  b->device_min_ms = (double)all.v[0] / 1e9;
+  b->device_median_ms = (double)(all.v[(all.n - 1) / 2] + all.v[all.n / 2]) / 2e9;
+  return resident_compare(&b->resident, b->program, b->first, &b->cli->arena, d);
 }
 
 static tenon_status profile(Bench *b) {
@@ -212,6 +254,9 @@ static void print_text(Bench *b) {
       b->load_ms, b->compile_ms);
   printf("median %.4f ms  min %.4f  p99 %.4f  mean %.4f  (%lld runs)\n", b->median_ms, b->min_ms,
          b->p99_ms, b->mean_ms, (long long)b->nruns);
+  if (b->resident.driver)
+    printf("on the device, back to back: median %.4f ms  min %.4f  (%lld runs)\n",
+           b->device_median_ms, b->device_min_ms, (long long)b->device_runs);
   printf("%s FLOPs a run, %.1f GFLOP/s, %.1f%% of what this machine was measured to do (f32 %.0f",
          text_si(&x, b->flops), gflops(b), 100 * peak_share(b), b->peak.ops[OPS_F32] / 1e9);
   if (b->peak.ops[OPS_BF16] > b->peak.ops[OPS_F32])
@@ -246,6 +291,12 @@ static void print_json(Bench *b) {
   json_field(&w, "min_ms", b->min_ms);
   json_field(&w, "p99_ms", b->p99_ms);
   json_field(&w, "mean_ms", b->mean_ms);
+  if (b->resident.driver) {
+    json_field(&w, "device_median_ms", b->device_median_ms);
+    json_field(&w, "device_min_ms", b->device_min_ms);
+    json_key(&w, "device_runs");
+    json_i64(&w, b->device_runs);
+  }
   json_field(&w, "load_ms", b->load_ms);
   json_field(&w, "compile_ms", b->compile_ms);
   json_field(&w, "flops", b->flops);
@@ -319,6 +370,7 @@ static tenon_status execute(Bench *b) {
   TRY(session_create(b->program, &(SessionOptions){.threads = threads}, &c->diag, &b->session));
   TRY(peak_get(session_threads(b->session), &c->diag, &b->peak));
   TRY(measure(b));
+  if (b->resident.driver) TRY(measure_device(b));
   const char *trace = opt_text(c, OPT_bench_trace, NULL);
   if (trace || opt_given(c, OPT_bench_profile)) {
     TRY(profile(b));
@@ -328,8 +380,9 @@ static tenon_status execute(Bench *b) {
 }
 
 static void close_bench(Bench *b) {
-  if (b->held_open) run_deinit(&b->held);
   session_free(b->session);
+  resident_free(&b->resident);
+  if (b->held_open) run_deinit(&b->held);
   session_free(b->profiled);
   program_release(b->program);
   for (int64_t i = 0; i < b->files.n; i++) file_close(&b->files.v[i]);

@@ -76,6 +76,16 @@ typedef struct DeviceDriver {
   tenon_status (*fill)(DeviceQueue *, DevicePlace to, int64_t bytes, Diag *d);  // with zeros
   tenon_status (*launch)(DeviceQueue *, DeviceCode *, const DeviceLaunch *, Diag *d);
   tenon_status (*finish)(DeviceQueue *, Diag *d);
+  // ---- the caller's memory and streams; all NULL where a driver has none ----
+  // Makes *io, NULL at first, stand for `bytes` bytes of the caller's at `at`, which must be this device's; freed as a buffer, the memory is not.
+  tenon_status (*lend)(Device *, void *at, int64_t bytes, Diag *d, DeviceBuffer **io);
+  void *(*address)(const DeviceBuffer *);
+  // What is put from now on goes into that stream of the caller's, NULL: into the queue's own, after all that was put before; and is
+  // issued.  A stream is not used any more once another is named: the caller may then destroy it.
+  tenon_status (*use)(DeviceQueue *, void *stream, Diag *d);
+  void *(*stream)(const DeviceQueue *);  // its own, as another's caller
+  // A buffer that the host sees as well: what a kernel writes is there when the queue is finished.
+  tenon_status (*seen)(Device *, int64_t bytes, Diag *d, DeviceBuffer **out, void **host);
   // Time between two marks of a queue that is finished, for profiles; may be NULL.
   tenon_status (*mark)(DeviceQueue *, int32_t slot, Diag *d);
   tenon_status (*between)(DeviceQueue *, int32_t from, int32_t to, double *ns, Diag *d);

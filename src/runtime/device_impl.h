@@ -11,6 +11,7 @@ enum { DEVICE_ALIGN = 64 };
 typedef struct DeviceLoaded {
   const DeviceDriver *driver;  // NULL: the host
   Device *device;
+  int number;  // as the driver counts
   const DeviceInfo *info;
   DeviceCode *code;
   DeviceBuffer **buffer;  // that hold constants
@@ -46,11 +47,19 @@ typedef struct DeviceFrame {
   bool *uses;            // [device][root]: some value of the device lies there
 } DeviceFrame;
 typedef struct DeviceOn {  // a device as one session uses it
-  DeviceQueue *queue;
+  DeviceQueue *queue;      // NULL after a call that failed, since it would be in an unknown state
   DeviceBuffer *faults, *scratch;
+  int32_t *seen;  // the faults as the host sees them while kernels run; NULL: it does not
   int64_t scratch_bytes;
   bool pending;  // kernels were launched of which it is not known whether they succeeded
 } DeviceOn;
+// A parameter or result of the model that lies in the caller's memory of a device.
+typedef struct DeviceLent {
+  int32_t device;  // in this call; 0: it is the host's
+  int32_t made_on;
+  DeviceBuffer *buffer;  // that stands for it
+  bool there;            // a result: it has been put there
+} DeviceLent;
 typedef struct DeviceSession {
   DeviceKept *kept;
   DeviceOn *on;  // by device
@@ -60,7 +69,11 @@ typedef struct DeviceSession {
   int32_t *fault_room;  // [nfaults]
   DevicePlace *arg;     // room for a launch
   int64_t *dims;
-  bool broken;  // a call failed: the queues are in an unknown state
+  DeviceLent *in;  // by parameter of the model
+  DeviceLent *out;
+  int32_t *root;   // by result: the value that it is a view of, or itself
+  bool *host_use;  // by value of the model: some step reads it on the host
+  bool apart;      // this call ends before its work does
 } DeviceSession;
 
 // ---- memory (device_session.c) ----
@@ -76,5 +89,25 @@ tenon_status device_step(Session *s, Run *run, Frame *fr, const ProgStep *st, bo
                          int64_t *ns);
 tenon_status device_show(Session *s, Run *run, const Frame *fr, int32_t value, Value **out);
 tenon_status device_end(Session *s, Run *run, Frame *fr);
+// What became of kernels, once they are waited for; what is known of them without waiting.
+tenon_status device_faults(const Session *s, Run *run, int32_t device);
+tenon_status device_look(const Session *s, Run *run, int32_t device);
+
+// ---- the caller's memory on devices (device_lent.c) ----
+void device_find_uses(Session *s);
+tenon_status device_enter_call(Session *s, Run *run);
+tenon_status device_leave_call(Session *s, Run *run);
+tenon_status device_wait(Session *s, Run *run);
+void device_drop_lent(Session *s, int32_t device);
+tenon_status device_take(Session *s, Run *run, Frame *fr, int32_t i, Value *v, bool *taken);
+tenon_status device_give(Session *s, Run *run, const Frame *fr, int32_t i, Value **out);
+// A copy of a parameter to a device, or of a value to the host: *done where nothing is left to do.
+tenon_status device_copy_param(Session *s, Run *run, Frame *fr, const ProgStep *st, int64_t bytes,
+                               bool *done);
+tenon_status device_copy_result(Session *s, Run *run, const Frame *fr, const ProgStep *st,
+                                int64_t bytes, bool *done);
+// Where a result is made that lies in the caller's memory; NULL: not there.
+tenon_status device_lent_result(Session *s, Run *run, const Frame *fr, const ProgValue *v,
+                                DeviceBuffer **out);
 
 #endif

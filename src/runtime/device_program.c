@@ -102,6 +102,7 @@ static tenon_status load_device(const Program *p, DeviceKept *k, int32_t device,
     return fail(d, TENON_EUNSUPPORTED, NOWHERE, "this runtime has no driver '%s'", pd->driver);
   TRY(l->driver->find(pd->pick, d, &index));
   TRY(l->driver->open(index, d, &l->device));
+  l->number = index;
   l->info = l->driver->info(l->device);
   TRY(load_code(p, k, device, d));
   return load_constants(p, k, device, d);

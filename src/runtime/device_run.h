@@ -23,6 +23,14 @@ typedef struct DeviceRun {
                        int64_t *ns);
   tenon_status (*end)(Session *s, Run *run,
                       struct Frame *fr);  // all steps are done: did they succeed?
+  tenon_status (*finish)(
+      Session *s,
+      Run *run);  // of a call of the model: its results are right where the caller has them
+  tenon_status (*wait)(Session *s,
+                       Run *run);  // for calls that ended before their work did: did they succeed?
+  // A parameter that lies in a device's memory (*taken), and a result that shall; NULL: it is the host's.
+  tenon_status (*take)(Session *s, Run *run, struct Frame *fr, int32_t i, Value *v, bool *taken);
+  tenon_status (*give)(Session *s, Run *run, const struct Frame *fr, int32_t i, Value **out);
   // The value as the host sees it, where it is on a device; NULL: it is not.
   tenon_status (*show)(Session *s, Run *run, const struct Frame *fr, int32_t value, Value **out);
   void (*release)(Session *s, struct Frame *fr, int32_t value);  // nobody needs it after this step

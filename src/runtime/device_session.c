@@ -73,14 +73,16 @@ static tenon_status make_result(Session *s, Run *run, Frame *fr, const ProgValue
                                 Where at) {
   DeviceBlock **slot = result_slot(fr, v);
   int64_t bytes, part = 0;
-  if (!*slot) {
+  DeviceBuffer *lent;
+  TRY(device_lent_result(s, run, fr, v, &lent));
+  if (!lent && !*slot) {
     if (!value_bytes(s, &fr->f->value[fr->f->result[v->slot]], &bytes))
       return fail(run->diag, TENON_EINTERNAL, at, "the size of a result is not known");
     TRY(take_block(s, run, v->device, bytes, slot));
   }
   if (v->at >= 0 && !prog_eval(s->program, v->at, s->sym, &part))
     return fail(run->diag, TENON_EINTERNAL, at, "the place of a part is not known");
-  c->at = (DevicePlace){(*slot)->buffer, part};
+  c->at = (DevicePlace){lent ? lent : (*slot)->buffer, part};
   return TENON_OK;
 }
 
@@ -193,12 +195,18 @@ static tenon_status new_queue(Session *s, int32_t device, Diag *d) {
   DeviceSession *ds = s->device;
   DeviceOn *on = &ds->on[device];
   const DeviceLoaded *l = &ds->kept->device[device];
-  if (on->queue) l->driver->queue_free(on->queue);
-  on->queue = NULL;
-  on->pending = false;
   TRY(l->driver->queue(l->device, d, &on->queue));
   int64_t bytes = 4 * (int64_t)MAX(ds->nfaults, 1);
+  if (!on->faults && l->driver->seen) {
+    void *seen;
+    TRY(l->driver->seen(l->device, bytes, d, &on->faults, &seen));
+    on->seen = seen;
+  }
   if (!on->faults) TRY(l->driver->buffer(l->device, bytes, d, &on->faults));
+  if (on->seen) {
+    memset(on->seen, 0, (size_t)bytes);
+    return TENON_OK;
+  }
   return l->driver->fill(on->queue, (DevicePlace){on->faults, 0}, bytes, d);
 }
 
@@ -220,6 +228,7 @@ static tenon_status start(Session *s, Diag *d) {
   ds->fault_room = arena_array(&s->arena, int32_t, MAX(ds->nfaults, 1));
   ds->arg = arena_array(&s->arena, DevicePlace, nargs);
   ds->dims = arena_array(&s->arena, int64_t, ndims);
+  device_find_uses(s);
   TRY(device_load(s->program, d, &ds->kept));
   for (int32_t i = 1; i < p->ndevices; i++) TRY(new_queue(s, i, d));
   return TENON_OK;
@@ -230,6 +239,7 @@ static void stop_device(Session *s, int32_t device) {
   const DeviceLoaded *l = &ds->kept->device[device];
   DeviceOn *on = &ds->on[device];
   if (on->queue) l->driver->queue_free(on->queue);
+  device_drop_lent(s, device);
   if (on->faults) l->driver->buffer_free(l->device, on->faults);
   if (on->scratch) l->driver->buffer_free(l->device, on->scratch);
   for (DeviceBlock *b = ds->blocks; b; b = b->next)
@@ -249,10 +259,9 @@ static void stop(Session *s) {
 
 static tenon_status begin(Session *s, Run *run) {
   DeviceSession *ds = s->device;
-  if (!ds->broken) return TENON_OK;
-  for (int32_t i = 1; i < s->program->ndevices; i++) TRY(new_queue(s, i, run->diag));
-  ds->broken = false;
-  return TENON_OK;
+  for (int32_t i = 1; i < s->program->ndevices; i++)
+    if (!ds->on[i].queue) TRY(new_queue(s, i, run->diag));
+  return device_enter_call(s, run);
 }
 
 static void failed(Session *s) {
@@ -263,7 +272,13 @@ static void failed(Session *s) {
            (size_t)s->program->ndevices * (size_t)fr->f->nresults * sizeof(DeviceBlock *));
   }
   for (DeviceBlock *b = s->device->blocks; b; b = b->next) b->refs = 0;
-  s->device->broken = true;
+  // Now, since it may be in a stream of the caller's, which is the caller's again.
+  for (int32_t i = 1; i < s->program->ndevices; i++) {
+    DeviceOn *on = &s->device->on[i];
+    if (on->queue) s->device->kept->device[i].driver->queue_free(on->queue);
+    on->queue = NULL;
+    on->pending = false;
+  }
 }
 
 static const DeviceRun on_devices = {.start = start,
@@ -274,6 +289,10 @@ static const DeviceRun on_devices = {.start = start,
                                      .place = place,
                                      .step = device_step,
                                      .end = device_end,
+                                     .finish = device_leave_call,
+                                     .wait = device_wait,
+                                     .take = device_take,
+                                     .give = device_give,
                                      .show = device_show,
                                      .release = release,
                                      .leave = leave,

@@ -14,22 +14,37 @@ static const ProgStep *step_of(const Session *s, int32_t slot) {
   return &s->program->function[f]->step[slot - s->device->fault_base[f]];
 }
 
-static tenon_status check_faults(const Session *s, Run *run, int32_t device) {
+static tenon_status look(const Session *s, Run *run, const int32_t *fault) {
+  for (int32_t i = 0; i < s->device->nfaults; i++)
+    if (fault[i]) return session_say_failed(s, run, step_of(s, i), fault[i]);
+  return TENON_OK;
+}
+
+tenon_status device_look(const Session *s, Run *run, int32_t device) {
+  const DeviceOn *on = &s->device->on[device];
+  return on->pending && on->seen ? look(s, run, on->seen) : TENON_OK;
+}
+
+tenon_status device_faults(const Session *s, Run *run, int32_t device) {
   DeviceSession *ds = s->device;
   DeviceOn *on = &ds->on[device];
   const DeviceLoaded *l = &ds->kept->device[device];
   if (!on->pending) return TENON_OK;
-  TRY(l->driver->read(on->queue, ds->fault_room, (DevicePlace){on->faults, 0},
-                      4 * (int64_t)ds->nfaults, run->diag));
+  if (!on->seen)
+    TRY(l->driver->read(on->queue, ds->fault_room, (DevicePlace){on->faults, 0},
+                        4 * (int64_t)ds->nfaults, run->diag));
   on->pending = false;
-  for (int32_t i = 0; i < ds->nfaults; i++)
-    if (ds->fault_room[i]) return session_say_failed(s, run, step_of(s, i), ds->fault_room[i]);
-  return TENON_OK;
+  return look(s, run, on->seen ? on->seen : ds->fault_room);
 }
 
 tenon_status device_end(Session *s, Run *run, Frame *fr) {
-  if (fr != s->frame) return TENON_OK;
-  for (int32_t i = 1; i < s->program->ndevices; i++) TRY(check_faults(s, run, i));
+  if (fr != s->frame || s->device->apart) return TENON_OK;
+  for (int32_t i = 1; i < s->program->ndevices; i++) {
+    const DeviceOn *on = &s->device->on[i];
+    if (on->pending && on->seen)
+      TRY(s->device->kept->device[i].driver->finish(on->queue, run->diag));
+    TRY(device_faults(s, run, i));
+  }
   return TENON_OK;
 }
 
@@ -102,6 +117,9 @@ static tenon_status to_device(Session *s, Run *run, Frame *fr, const ProgStep *s
   const char *from = fr->cell[st->in[0]].data;
   int32_t device = fr->f->value[st->out[0]].device;
   const DeviceLoaded *l = &s->device->kept->device[device];
+  bool done;
+  TRY(device_copy_param(s, run, fr, st, bytes, &done));
+  if (done) return TENON_OK;
   TRY(device_make(s, run, fr, st->out[0], where_of(st)));
   if (!bytes) return TENON_OK;
   if (!from) return fail(run->diag, TENON_EINTERNAL, where_of(st), "a value is not there yet");
@@ -117,10 +135,13 @@ static tenon_status read_back(const Session *s, Run *run, const Frame *fr, int32
   DevicePlace from = fr->device->cell[value].at;
   if (!from.buffer) return fail(run->diag, TENON_EINTERNAL, NOWHERE, "a value is not there yet");
   if (bytes) TRY(l->driver->read(s->device->on[device].queue, to, from, bytes, run->diag));
-  return check_faults(s, run, device);
+  return device_faults(s, run, device);
 }
 
 static tenon_status to_host(Session *s, Run *run, Frame *fr, const ProgStep *st, int64_t bytes) {
+  bool done;
+  TRY(device_copy_result(s, run, fr, st, bytes, &done));
+  if (done) return TENON_OK;
   TRY(cell_make(s, run, fr, st->out[0], where_of(st)));
   return read_back(s, run, fr, st->in[0], fr->cell[st->out[0]].data, bytes);
 }

@@ -149,6 +149,11 @@ static tenon_status take_parameter(Session *s, Run *run, Frame *fr, int32_t i, V
   Where at = {.node = pv->name};
   if (!v) return TENON_OK;
   if (!bind_shape(s, pv, v)) return wrong_shape(s, run, at, "the input", pv, v);
+  if (s->places) {
+    bool taken;
+    TRY(s->device_run->take(s, run, fr, i, v, &taken));
+    if (taken) return TENON_OK;
+  }
   if (v->kind == VK_TENSOR && v->dtype != DT_STRING && !aligned(v->data, v->dtype)) {
     TRY(value_tensor(run, at, v->dtype, v->rank, v->dims, &c->value));
     copy_elems(v->dtype, c->value->data, 0, v->data, 0, v->n);
@@ -170,6 +175,7 @@ static tenon_status place_all(const Session *s, Run *run, Frame *fr, const Resul
     if (v->place == PLACE_ARENA) c->data = fr->memory + fr->offset[v->slot] + at;
     if (v->place == PLACE_CONST) c->data = (char *)(uintptr_t)s->program->constant[v->slot].data;
     if (v->place != PLACE_RESULT || !room) continue;
+    if (s->places && s->places->out && s->places->out[v->slot].driver) continue;
     const ResultRoom *r = &room[v->slot];
     int64_t bytes, whole;  // a part is there only where all of it is
     if (r->data && aligned(r->data, v->dtype) && value_bytes(s, v, &bytes) &&
@@ -182,6 +188,10 @@ static tenon_status place_all(const Session *s, Run *run, Frame *fr, const Resul
 
 static tenon_status give_result(Session *s, Run *run, Frame *fr, int32_t i, Value **out) {
   int32_t value = fr->f->result[i];
+  if (s->places) {
+    TRY(s->device_run->give(s, run, fr, i, out));
+    if (*out) return TENON_OK;
+  }
   TRY(cell_value(s, run, fr, value, out));
   if (s->frame == fr && fr->f->value[value].place == PLACE_CONST) return TENON_OK;
   return value_detach(s, run, out);
@@ -406,23 +416,49 @@ static tenon_status empty_stack(const struct Eval *e, const struct Body *body, i
   return value_tensor(e->run, e->at, v->dtype ? v->dtype : DT_F32, rank + 1, dims, out);
 }
 
+static tenon_status run_model(Session *s, Run *run, Value *const *inputs, const ResultRoom *room,
+                              Value **out) {
+  if (s->device_run) TRY(s->device_run->begin(s, run));
+  TRY(session_call(s, run, s->program->function[0], inputs, room, out));
+  return s->places ? s->device_run->finish(s, run) : TENON_OK;
+}
+
+static tenon_status not_here(const Session *s, Run *run, const SessionPlaces *p) {
+  const ProgFunction *f = s->program->function[0];
+  for (int32_t i = 0; p->in && i < f->nparams; i++)
+    if (p->in[i].driver)
+      return fail(run->diag, TENON_EINVAL,
+                  (Where){.node = f->value[f->param[i]].name, .op = "input"},
+                  "it lies in a device's memory, and the program runs on the host");
+  for (int32_t i = 0; p->out && i < f->nresults; i++)
+    if (p->out[i].driver)
+      return fail(run->diag, TENON_EINVAL, (Where){.node = f->result_name[i], .op = "output"},
+                  "it lies in a device's memory, and the program runs on the host");
+  return TENON_OK;
+}
+
 tenon_status session_run(Session *s, Run *run, Value *const *inputs, const ResultRoom *room,
                          Value **out) {
-  const ProgFunction *f = s->program->function[0];
+  return session_run_on(s, run, inputs, room, NULL, out);
+}
+
+tenon_status session_run_on(Session *s, Run *run, Value *const *inputs, const ResultRoom *room,
+                            const SessionPlaces *places, Value **out) {
   run->user = s;
   run->call_body = call_body;
   run->empty_stack = empty_stack;
+  if (places && !s->device_run) TRY(not_here(s, run, places));
+  s->places = s->device_run ? places : NULL;
+  s->room = room;
   s->ntrail = 0;
   for (int32_t i = 0; i < s->program->nsyms; i++) s->sym[i] = SYM_UNBOUND;
   uint64_t mode = float_mode_enter(false);
   Trap t;
   trap_enter(&t, run->diag);
-  if (setjmp(t.env) == 0) {
-    if (s->device_run) t.status = s->device_run->begin(s, run);
-    if (!t.status) t.status = session_call(s, run, f, inputs, room, out);
-  }
+  if (setjmp(t.env) == 0) t.status = run_model(s, run, inputs, room, out);
   trap_leave(&t);
   float_mode_leave(mode);
+  s->places = NULL;
   if (t.status)
     for (int32_t i = 0; i < s->program->nfunctions; i++) {
       // The values belong to the run, which frees them; a raised error skipped this.
@@ -430,4 +466,11 @@ tenon_status session_run(Session *s, Run *run, Value *const *inputs, const Resul
     }
   if (t.status && s->device_run) s->device_run->failed(s);
   return t.status;
+}
+
+tenon_status session_wait(Session *s, Run *run) {
+  if (!s->device_run) return TENON_OK;
+  tenon_status status = s->device_run->wait(s, run);
+  if (status) s->device_run->failed(s);
+  return status;
 }

@@ -38,10 +38,29 @@ typedef struct ResultRoom {
   int64_t bytes;
 } ResultRoom;
 
+// Whose memory a tensor lies in.
+typedef struct TensorHome {
+  const char *driver;  // NULL: the host's
+  int32_t number;      // of the device, as its driver counts
+} TensorHome;
+// Where a call's tensors lie that are not the host's, and how it is ordered.
+typedef struct SessionPlaces {
+  const TensorHome *in, *out;  // by parameter and result; NULL: all are the host's
+  // The driver's stream that all work goes into; then a call whose results are all on devices need not have ended on return.  NULL: it
+  // has, and what it reads must be there when it begins.
+  void *stream;
+} SessionPlaces;
+
 // Runs the model.  `run` must be fresh from run_init and live as long as its results are used; its limits hold.  Inputs are
 // checked against the parameters; an absent optional one is NULL.  `room` may be NULL.  On success out[i]
 // holds one reference each.
 MUST_USE tenon_status session_run(Session *s, Run *run, Value *const *inputs,
                                   const ResultRoom *room, Value **out);
+// The same where `places` says; NULL: as above.  A parameter's Value then has an address of its device as data, and so has a result's.
+MUST_USE tenon_status session_run_on(Session *s, Run *run, Value *const *inputs,
+                                     const ResultRoom *room, const SessionPlaces *places,
+                                     Value **out);
+// Waits for all calls that have not ended, and says whether they succeeded; the session can be used again in any case.
+MUST_USE tenon_status session_wait(Session *s, Run *run);
 
 #endif

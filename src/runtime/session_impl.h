@@ -37,6 +37,8 @@ struct Session {
   Frame *frame;                  // by function
   const DeviceRun *device_run;   // NULL: everything is on the host
   struct DeviceSession *device;  // its own
+  const SessionPlaces *places;   // of this call; or NULL
+  const ResultRoom *room;        // of this call's results; or NULL
   char *scratch;
   int64_t scratch_each, scratch_bytes;
   struct KernelJob *job;  // of the kernels that run

@@ -18,6 +18,7 @@ typedef struct CUmod_st *CudaModule;
 typedef struct CUfunc_st *CudaFunction;
 typedef struct CUgraph_st *CudaGraph;
 typedef struct CUgraphExec_st *CudaGraphExec;
+typedef struct CUgraphNode_st *CudaNode;
 typedef int NvrtcResult;
 typedef struct _nvrtcProgram *NvrtcProgram;
 
@@ -25,6 +26,9 @@ enum {
   CUDA_ERROR_OUT_OF_MEMORY = 2,
   CUDA_ERROR_NOT_READY = 600,
 };
+// Of an address: what kind of memory it is, and whose.
+enum { CUDA_POINTER_TYPE = 2, CUDA_POINTER_DEVICE = 9 };
+enum { CUDA_MEMORY_DEVICE = 2 };
 enum {
   CUDA_ATTR_MAX_THREADS = 1,
   CUDA_ATTR_SHARED_BYTES = 8,
@@ -36,6 +40,28 @@ enum {
 };
 enum { CUDA_FUNC_MAX_SHARED = 8, CUDA_STREAM_NON_BLOCKING = 1, CUDA_EVENT_NO_TIMING = 2 };
 enum { CUDA_CAPTURE_THREAD = 1 };
+enum { CUDA_HOST_PORTABLE = 1, CUDA_HOST_MAPPED = 2 };
+
+// A node of a graph that is launched already, with other arguments.
+typedef struct CudaKernelNode {
+  CudaFunction function;
+  unsigned grid[3], block[3], shared_bytes;
+  void **args, **extra;
+  void *kernel;
+  CudaContext context;
+} CudaKernelNode;
+typedef struct CudaCopySide {
+  size_t x, y, z, level;
+  int type;
+  const void *host;
+  CudaAddress device;
+  void *array, *reserved;
+  size_t pitch, height;
+} CudaCopySide;
+typedef struct CudaCopyNode {
+  CudaCopySide from, to;
+  size_t width, height, depth;
+} CudaCopyNode;
 
 // What goes with a launch: a cluster of blocks, and leave to begin before the launch before it has ended.
 enum { CUDA_LAUNCH_CLUSTER = 4, CUDA_LAUNCH_SERIAL = 6 };
@@ -95,6 +121,16 @@ enum { CUDA_MAP_RANK = 5 };
   F(CudaResult, stream_create, "cuStreamCreate", false, (CudaStream * out, unsigned flags))        \
   F(CudaResult, stream_destroy, "cuStreamDestroy_v2", false, (CudaStream))                         \
   F(CudaResult, stream_wait, "cuStreamSynchronize", false, (CudaStream))                           \
+  F(CudaResult, stream_after, "cuStreamWaitEvent", false, (CudaStream, CudaEvent, unsigned flags)) \
+  F(CudaResult, pointer_about, "cuPointerGetAttributes", false,                                    \
+    (unsigned n, int *attributes, void **out, CudaAddress))                                        \
+  F(CudaResult, capture_info, "cuStreamGetCaptureInfo_v3", true,                                   \
+    (CudaStream, int *status, uint64_t *id, CudaGraph *graph, const CudaNode **last,               \
+     const void **edges, size_t *n))                                                               \
+  F(CudaResult, kernel_set, "cuGraphExecKernelNodeSetParams_v2", true,                             \
+    (CudaGraphExec, CudaNode, const CudaKernelNode *))                                             \
+  F(CudaResult, copy_set, "cuGraphExecMemcpyNodeSetParams", true,                                  \
+    (CudaGraphExec, CudaNode, const CudaCopyNode *, CudaContext))                                  \
   F(CudaResult, capture_begin, "cuStreamBeginCapture_v2", false, (CudaStream, int mode))           \
   F(CudaResult, capture_end, "cuStreamEndCapture", false, (CudaStream, CudaGraph * out))           \
   F(CudaResult, graph_make, "cuGraphInstantiateWithFlags", false,                                  \

@@ -289,7 +289,7 @@ static bool wait_for_queues(Device *dev) {
     Diag d;
     diag_init(&d);
     pthread_mutex_lock(&q->lock);
-    if (!q->recording && (cuda_flush(q, &d) || dev->api->stream_wait(q->stream))) idle = false;
+    if (!q->recording && (cuda_flush(q, &d) || cuda_settle(q))) idle = false;
     pthread_mutex_unlock(&q->lock);
   }
   return idle;
@@ -300,15 +300,73 @@ void cuda_buffer_free(Device *dev, DeviceBuffer *b) {
   if (!b) return;
   bool entered = !dev->api->ctx_push(dev->context);
   pthread_mutex_lock(&dev->lock);
-  if (wait_for_queues(dev) && !atomic_load(&dev->lost) &&
+  bool idle = b->memory == MEMORY_LENT || wait_for_queues(dev);
+  if (b->memory == MEMORY_OWN && idle && !atomic_load(&dev->lost) &&
       dev->kept_bytes + b->bytes <= KEPT_LIMIT) {
     b->next = dev->kept;
     dev->kept = b;
     dev->kept_bytes += b->bytes;
   } else {
-    dev->api->mem_free(b->at);
+    if (b->memory == MEMORY_OWN) dev->api->mem_free(b->at);
+    if (b->memory == MEMORY_PAGES) dev->api->host_free(cuda_address(b));
     mem_free(b, sizeof *b);
   }
   pthread_mutex_unlock(&dev->lock);
   if (entered) dev->api->ctx_pop(&before);
+}
+
+// ---- memory that others see ----
+
+void *cuda_address(const DeviceBuffer *b) { return (void *)(uintptr_t)b->at; }
+
+// An address that is not this device's would be found out by a kernel, which ends the context for everybody.
+static tenon_status check_lent(Device *dev, CudaAddress at, Diag *d) {
+  int what[] = {CUDA_POINTER_TYPE, CUDA_POINTER_DEVICE};
+  unsigned type = 0;
+  int number = -1;
+  void *out[] = {&type, &number};
+  CUDA_TRY(dev, d, "cuPointerGetAttributes", pointer_about(2, what, out, at));
+  if (type != CUDA_MEMORY_DEVICE)
+    return fail(d, TENON_EINVAL, NOWHERE, "0x%llx is no address of a CUDA device's memory",
+                (unsigned long long)at);
+  if (number == dev->handle) return TENON_OK;
+  return fail(d, TENON_EINVAL, NOWHERE,
+              "0x%llx is memory of CUDA device %d, the program runs on device %d",
+              (unsigned long long)at, number, dev->handle);
+}
+
+tenon_status cuda_lend(Device *dev, void *at, int64_t bytes, Diag *d, DeviceBuffer **io) {
+  CudaAddress address = (CudaAddress)(uintptr_t)at;
+  if (*io && (*io)->at == address && (*io)->bytes == bytes) return TENON_OK;
+  if (bytes) {
+    TRY(cuda_enter(dev, d));
+    TRY(cuda_leave(dev, check_lent(dev, address, d), d));
+  }
+  if (!*io && !(*io = mem_alloc(sizeof **io)))
+    return fail(d, TENON_ENOMEM, NOWHERE, "out of memory");
+  **io = (DeviceBuffer){.at = address, .bytes = bytes, .memory = MEMORY_LENT};
+  return TENON_OK;
+}
+
+tenon_status cuda_seen(Device *dev, int64_t bytes, Diag *d, DeviceBuffer **out, void **host) {
+  DeviceBuffer *b = mem_alloc(sizeof *b);
+  if (!b) return fail(d, TENON_ENOMEM, NOWHERE, "out of memory");
+  tenon_status s = cuda_enter(dev, d);
+  if (!s) {
+    s = cuda_check(
+        dev,
+        dev->api->host_alloc(host, (size_t)MAX(bytes, 1), CUDA_HOST_PORTABLE | CUDA_HOST_MAPPED),
+        "cuMemHostAlloc", NULL, d);
+    bool made = !s;
+    s = cuda_leave(dev, s, d);
+    if (s && made) dev->api->host_free(*host);
+  }
+  if (s) {
+    mem_free(b, sizeof *b);
+    return s;
+  }
+  memset(*host, 0, (size_t)bytes);
+  *b = (DeviceBuffer){.at = (CudaAddress)(uintptr_t)*host, .bytes = bytes, .memory = MEMORY_PAGES};
+  *out = b;
+  return TENON_OK;
 }

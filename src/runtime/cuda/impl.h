@@ -9,9 +9,11 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+typedef enum { MEMORY_OWN, MEMORY_LENT, MEMORY_PAGES } CudaMemory;
 struct DeviceBuffer {
   CudaAddress at;
-  int64_t bytes;       // allocated
+  int64_t bytes;       // allocated, or lent
+  CudaMemory memory;   // allocated on the device; the caller's; the host's, which the device sees
   DeviceBuffer *next;  // while it is kept for the next who wants one
 };
 
@@ -44,14 +46,21 @@ typedef struct CudaSequence {
   int64_t bytes, room, count;
   int64_t used;         // when it last was
   CudaGraphExec graph;  // NULL: not recorded
+  CudaGraph
+      source;  // what it was made of, and the node of each call there, so that it can be given other addresses
+  CudaNode *node;  // NULL: the library does not say
 } CudaSequence;
 enum { CUDA_SEQUENCES = 32 };
 
 struct DeviceQueue {
   Device *device;
   DeviceQueue *next;
-  CudaStream stream;
+  CudaStream stream;     // its own
   pthread_mutex_t lock;  // guards all that follows: who frees memory makes others' queues run first
+  CudaStream at;         // where things go: its own, or during a call the caller's
+  bool busy;             // something was put there since it was waited for
+  CudaEvent left;        // after what was put into the last caller's stream
+  bool behind;           // which its own stream does not wait for yet
   Stage stage[STAGES];
   int turn;
   CudaEvent mark[DEVICE_MARKS];
@@ -92,6 +101,9 @@ void cuda_close(Device *dev);
 const DeviceInfo *cuda_info(const Device *dev);
 tenon_status cuda_buffer(Device *dev, int64_t bytes, Diag *d, DeviceBuffer **out);
 void cuda_buffer_free(Device *dev, DeviceBuffer *b);
+tenon_status cuda_lend(Device *dev, void *at, int64_t bytes, Diag *d, DeviceBuffer **io);
+tenon_status cuda_seen(Device *dev, int64_t bytes, Diag *d, DeviceBuffer **out, void **host);
+void *cuda_address(const DeviceBuffer *b);
 
 // ---- code (code.c) ----
 tenon_status cuda_code(Device *dev, Str bytes, const ProgKernel *const *kernel, int32_t nkernels,
@@ -102,6 +114,12 @@ void cuda_code_free(Device *dev, DeviceCode *c);
 // Issues what is pending.  The queue is locked, and the context the thread's.
 tenon_status cuda_flush(DeviceQueue *q, Diag *d);
 void cuda_forget(DeviceQueue *q);  // sequences and their graphs
+// All that was put into it, into whichever stream, is over.  Locked, and the context the thread's.
+CudaResult cuda_settle(DeviceQueue *q);
+// Before something is put into the queue's own stream: it comes after what went into a caller's.
+tenon_status cuda_come_back(DeviceQueue *q, Diag *d);
+tenon_status cuda_use(DeviceQueue *q, void *stream, Diag *d);
+void *cuda_stream(const DeviceQueue *q);
 tenon_status cuda_check_place(const DeviceQueue *q, DevicePlace p, int64_t bytes, Diag *d);
 tenon_status cuda_queue(Device *dev, Diag *d, DeviceQueue **out);
 void cuda_queue_free(DeviceQueue *q);

@@ -1,9 +1,9 @@
 // launch.c -- kernels, and sequences of them that come again as CUDA graphs.
 //
 // What is put into a queue besides copies from and to the host is not issued at once but kept, until the host waits for something or gives
-// something: a session puts the same sequence there in every call, with the same addresses.  A sequence that was seen before is
-// recorded as a graph, launched as one, and kept; another (another shape, another address) is another sequence.  So a model without host
-// steps is one graph, and one with some is a few, whatever the shapes.
+// something: a session puts the same sequence there in every call, with the same addresses but for the caller's.  A sequence that was
+// seen before is recorded as a graph, launched as one, and kept; one with a few other addresses is the same graph, whose nodes get them; another
+// (another shape) is another sequence.  So a model without host steps is one graph, and one with some is a few, whatever the shapes.
 #include "runtime/cuda/impl.h"
 
 #include "base/platform.h"
@@ -70,7 +70,7 @@ static void configure(const DeviceQueue *q, const Op *o, Call *c) {
       .grid = {(unsigned)o->groups, 1, 1},
       .block = {(unsigned)(threads > 1 ? threads : ITEM_THREADS), 1, 1},
       .shared_bytes = (unsigned)r->shared_bytes,
-      .stream = q->stream,
+      .stream = q->at,
       .attr = c->attr,
   };
   if (r->cluster > 1) {
@@ -87,48 +87,83 @@ static void configure(const DeviceQueue *q, const Op *o, Call *c) {
   c->config.nattrs = n;
 }
 
+static tenon_status make_call(const DeviceQueue *q, const Op *o, uint64_t *value, Call *c,
+                              Diag *d) {
+  configure(q, o, c);
+  for (int i = 0; i < o->nvalues; i++) c->arg[i] = &value[i];
+  for (int i = 0; i < o->code->record.nmaps; i++) {
+    TRY(put_map(q->device, o, value, i, c, d));
+    c->arg[o->nvalues + i] = &c->map[i];
+  }
+  return TENON_OK;
+}
+
 static tenon_status issue_launch(DeviceQueue *q, const Op *o, uint64_t *value, Diag *d) {
   Device *dev = q->device;
   Call c;
-  configure(q, o, &c);
-  for (int i = 0; i < o->nvalues; i++) c.arg[i] = &value[i];
-  for (int i = 0; i < o->code->record.nmaps; i++) {
-    TRY(put_map(dev, o, value, i, &c, d));
-    c.arg[o->nvalues + i] = &c.map[i];
-  }
+  TRY(make_call(q, o, value, &c, d));
   TRY(cuda_check(dev, dev->api->launch(&c.config, o->code->function, c.arg, NULL),
                  "cuLaunchKernelEx", o->kernel->name, d));
   q->last = o->kernel->name;
   if (!q->one_by_one || q->recording) return TENON_OK;
-  return cuda_check(dev, dev->api->stream_wait(q->stream), "cuStreamSynchronize", o->kernel->name,
-                    d);
+  return cuda_check(dev, dev->api->stream_wait(q->at), "cuStreamSynchronize", o->kernel->name, d);
 }
 
 static tenon_status issue(DeviceQueue *q, const Op *o, uint64_t *value, Diag *d) {
   Device *dev = q->device;
   if (o->kind == OP_LAUNCH) return issue_launch(q, o, value, d);
   if (o->kind == OP_COPY)
-    return cuda_check(dev, dev->api->on_device(value[0], value[1], (size_t)value[2], q->stream),
+    return cuda_check(dev, dev->api->on_device(value[0], value[1], (size_t)value[2], q->at),
                       "cuMemcpyDtoDAsync", NULL, d);
-  return cuda_check(dev, dev->api->mem_set(value[0], 0, (size_t)value[2], q->stream),
-                    "cuMemsetD8Async", NULL, d);
+  return cuda_check(dev, dev->api->mem_set(value[0], 0, (size_t)value[2], q->at), "cuMemsetD8Async",
+                    NULL, d);
 }
 
-static tenon_status issue_all(DeviceQueue *q, const CudaSequence *s, Diag *d) {
-  for (int64_t at = 0; at < s->bytes;) {
-    Op o;
-    memcpy(&o, s->data + at, sizeof o);
-    at += (int64_t)sizeof o;
-    TRY(issue(q, &o, (uint64_t *)(void *)(s->data + at), d));
-    at += o.nvalues * (int64_t)sizeof(uint64_t);
+// The node that the last call became, NULL where the library does not say.
+static CudaNode node_of(const DeviceQueue *q) {
+  const CudaNode *last = NULL;
+  const void *edges = NULL;
+  CudaGraph graph = NULL;
+  uint64_t id;
+  size_t n = 0;
+  int status;
+  const CudaApi *api = q->device->api;
+  if (!api->capture_info || api->capture_info(q->at, &status, &id, &graph, &last, &edges, &n))
+    return NULL;
+  return n == 1 ? last[0] : NULL;
+}
+
+// The call at `at` of a sequence, its values, and where the next one is.
+static int64_t next_op(const CudaSequence *s, int64_t at, Op *o, uint64_t **value) {
+  memcpy(o, s->data + at, sizeof *o);
+  *value = (uint64_t *)(void *)(s->data + at + sizeof *o);
+  return at + (int64_t)sizeof *o + o->nvalues * (int64_t)sizeof(uint64_t);
+}
+
+static tenon_status issue_all(DeviceQueue *q, const CudaSequence *s, CudaNode *node, Diag *d) {
+  uint64_t *value;
+  Op o;
+  for (int64_t at = 0, i = 0; at < s->bytes; i++) {
+    at = next_op(s, at, &o, &value);
+    TRY(issue(q, &o, value, d));
+    if (node) node[i] = node_of(q);
   }
   return TENON_OK;
 }
 
 // ---- sequences that come again ----
 
-static void forget(const Device *dev, CudaSequence *s) {
+static void forget_graph(const Device *dev, CudaSequence *s) {
   if (s->graph) dev->api->graph_exec_destroy(s->graph);
+  if (s->source) dev->api->graph_destroy(s->source);
+  mem_free(s->node, s->count * (int64_t)sizeof *s->node);
+  s->graph = NULL;
+  s->source = NULL;
+  s->node = NULL;
+}
+
+static void forget(const Device *dev, CudaSequence *s) {
+  forget_graph(dev, s);
   mem_free(s->data, s->room);
   *s = (CudaSequence){0};
 }
@@ -152,34 +187,114 @@ static CudaSequence *find(DeviceQueue *q, CudaSequence **room) {
 
 static tenon_status record(DeviceQueue *q, CudaSequence *s, Diag *d) {
   Device *dev = q->device;
-  CudaGraph graph = NULL;
+  CudaStream at = q->at;
+  if (!(s->node = mem_alloc(s->count * (int64_t)sizeof *s->node)))
+    return fail(d, TENON_ENOMEM, NOWHERE, "out of memory");
   CUDA_TRY(dev, d, "cuStreamBeginCapture", capture_begin(q->stream, CUDA_CAPTURE_THREAD));
   q->recording = true;
-  tenon_status issued = issue_all(q, s, d);
+  q->at = q->stream;
+  tenon_status issued = issue_all(q, s, s->node, d);
+  q->at = at;
   q->recording = false;
-  CudaResult r = dev->api->capture_end(q->stream, &graph);
+  CudaResult r = dev->api->capture_end(q->stream, &s->source);
   tenon_status made = issued ? issued : cuda_check(dev, r, "cuStreamEndCapture", NULL, d);
   if (!made)
-    made = cuda_check(dev, dev->api->graph_make(&s->graph, graph, 0), "cuGraphInstantiateWithFlags",
-                      NULL, d);
+    made = cuda_check(dev, dev->api->graph_make(&s->graph, s->source, 0),
+                      "cuGraphInstantiateWithFlags", NULL, d);
   if (made) s->graph = NULL;
-  if (graph) dev->api->graph_destroy(graph);
   return made;
+}
+
+// ---- the same with other addresses ----
+//
+// A caller's memory may be another in every call: the graph's nodes get the new addresses, which takes a microsecond for each that changes,
+// where recording takes as much for every kernel and instantiating more.
+
+// Values before this one are addresses, which may be others.
+static int32_t addresses(const Op *o) { return o->kind == OP_LAUNCH ? o->nargs : 2; }
+
+// How many calls differ in their addresses alone; -1: some differ in more.
+static int64_t differing(const CudaSequence *x, const CudaSequence *y) {
+  int64_t n = 0;
+  if (x->bytes != y->bytes || x->count != y->count) return -1;
+  for (int64_t at = 0; at < x->bytes;) {
+    Op a, b;
+    uint64_t *u, *v;
+    (void)next_op(y, at, &b, &v);
+    at = next_op(x, at, &a, &u);
+    int32_t from = addresses(&a);
+    if (memcmp(&a, &b, sizeof a) != 0 ||
+        memcmp(u + from, v + from, (size_t)(a.nvalues - from) * sizeof *u) != 0)
+      return -1;
+    n += memcmp(u, v, (size_t)from * sizeof *u) != 0;
+  }
+  return n;
+}
+
+static CudaSequence *find_twin(DeviceQueue *q) {
+  for (int i = 0; i < CUDA_SEQUENCES; i++) {
+    int64_t n = differing(&q->pending, &q->seen[i]);
+    if (n >= 0 && n <= MAX(q->pending.count / 2, 8)) return &q->seen[i];
+  }
+  return NULL;
+}
+
+static bool set_node(const DeviceQueue *q, const CudaSequence *s, CudaNode node, const Op *o,
+                     uint64_t *value, Diag *d) {
+  const Device *dev = q->device;
+  Call c;
+  if (!node || o->kind == OP_FILL) return false;
+  if (o->kind == OP_COPY) {
+    CudaCopyNode n = {.from = {.type = CUDA_MEMORY_DEVICE, .device = value[1]},
+                      .to = {.type = CUDA_MEMORY_DEVICE, .device = value[0]},
+                      .width = (size_t)value[2],
+                      .height = 1,
+                      .depth = 1};
+    return dev->api->copy_set && !dev->api->copy_set(s->graph, node, &n, dev->context);
+  }
+  if (!dev->api->kernel_set || make_call(q, o, value, &c, d)) return false;
+  CudaKernelNode n = {
+      .function = o->code->function, .shared_bytes = c.config.shared_bytes, .args = c.arg};
+  memcpy(n.grid, c.config.grid, sizeof n.grid);
+  memcpy(n.block, c.config.block, sizeof n.block);
+  return !dev->api->kernel_set(s->graph, node, &n);
+}
+
+// Makes a sequence the pending one.  Where a node cannot be changed the graph is recorded again.
+static void retarget(DeviceQueue *q, CudaSequence *s) {
+  const CudaSequence *p = &q->pending;
+  bool ok = s->graph != NULL;
+  Diag unsaid;
+  diag_init(&unsaid);
+  for (int64_t at = 0, i = 0; ok && at < p->bytes; i++) {
+    Op a, b;
+    uint64_t *u, *v;
+    (void)next_op(s, at, &b, &v);
+    at = next_op(p, at, &a, &u);
+    if (memcmp(u, v, (size_t)addresses(&a) * sizeof *u) != 0)
+      ok = set_node(q, s, s->node[i], &a, u, &unsaid);
+  }
+  if (!ok) forget_graph(q->device, s);
+  memcpy(s->data, p->data, (size_t)p->bytes);
 }
 
 static tenon_status run_pending(DeviceQueue *q, Diag *d) {
   CudaSequence *room, *s = q->no_graphs || q->pending.count < MIN_GRAPH ? NULL : find(q, &room);
+  if (!s && !q->no_graphs && q->pending.count >= MIN_GRAPH && (s = find_twin(q))) retarget(q, s);
   if (s) {
     s->used = ++q->clock;
-    if (!s->graph) TRY(record(q, s, d));
-    return cuda_check(q->device, q->device->api->graph_launch(s->graph, q->stream), "cuGraphLaunch",
+    if (!s->graph) {
+      tenon_status made = record(q, s, d);
+      if (made) forget_graph(q->device, s);
+      TRY(made);
+    }
+    return cuda_check(q->device, q->device->api->graph_launch(s->graph, q->at), "cuGraphLaunch",
                       NULL, d);
   }
-  TRY(issue_all(q, &q->pending, d));
+  TRY(issue_all(q, &q->pending, NULL, d));
   if (q->no_graphs || q->pending.count < MIN_GRAPH) return TENON_OK;
   CudaSequence kept = q->pending;
   kept.used = ++q->clock;
-  kept.graph = NULL;
   forget(q->device, room);
   *room = kept;
   q->pending = (CudaSequence){0};
@@ -190,7 +305,9 @@ tenon_status cuda_flush(DeviceQueue *q, Diag *d) {
   if (q->failed)
     return fail(d, TENON_EDEVICE, NOWHERE, "%s: an earlier call failed", q->device->name);
   if (!q->pending.bytes) return TENON_OK;
-  tenon_status s = run_pending(q, d);
+  tenon_status s = cuda_come_back(q, d);
+  q->busy = true;
+  if (!s) s = run_pending(q, d);
   q->pending.bytes = q->pending.count = 0;
   q->failed = s != TENON_OK;
   return s;
@@ -214,7 +331,9 @@ static tenon_status put(DeviceQueue *q, const Op *o, uint64_t *value, Diag *d) {
   CudaSequence *s = &q->pending;
   if (q->recording || q->one_by_one) {
     TRY(cuda_enter(q->device, d));
-    return cuda_leave(q->device, issue(q, o, value, d), d);
+    tenon_status issued = q->recording ? TENON_OK : cuda_come_back(q, d);
+    q->busy = true;
+    return cuda_leave(q->device, issued ? issued : issue(q, o, value, d), d);
   }
   if (q->failed)
     return fail(d, TENON_EDEVICE, NOWHERE, "%s: an earlier call failed", q->device->name);

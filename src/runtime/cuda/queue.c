@@ -1,5 +1,8 @@
 // queue.c -- a queue is a stream: copies through staging memory, marks, and recorded sequences.
 //
+// During a call it may be a stream of the caller's instead, into which everything goes directly: what the caller put there comes before,
+// what it puts there afterwards comes after, and nothing waits.  An event says when that is over, for what is put anywhere else.
+//
 // The host's memory is copied into pages that the copy engine reaches by itself, a piece at a time: a write returns when all of it is there, and
 // a later write waits only where the pages it needs are still being read.
 //
@@ -16,6 +19,8 @@
 static tenon_status make_queue(DeviceQueue *q, Diag *d) {
   Device *dev = q->device;
   CUDA_TRY(dev, d, "cuStreamCreate", stream_create(&q->stream, CUDA_STREAM_NON_BLOCKING));
+  q->at = q->stream;
+  CUDA_TRY(dev, d, "cuEventCreate", event_create(&q->left, CUDA_EVENT_NO_TIMING));
   for (int i = 0; i < DEVICE_MARKS; i++)
     CUDA_TRY(dev, d, "cuEventCreate", event_create(&q->mark[i], 0));
   return TENON_OK;
@@ -28,8 +33,9 @@ static void free_parts(DeviceQueue *q) {
   CudaContext before;
   bool entered = !api->ctx_push(q->device->context);
   if (q->recording && !api->capture_end(q->stream, &graph) && graph) api->graph_destroy(graph);
-  if (q->stream) api->stream_wait(q->stream);
+  if (q->stream) cuda_settle(q);
   cuda_forget(q);
+  if (q->left) api->event_destroy(q->left);
   for (int i = 0; i < STAGES; i++) {
     if (q->stage[i].event) api->event_destroy(q->stage[i].event);
     if (q->stage[i].at) api->host_free(q->stage[i].at);
@@ -77,6 +83,37 @@ void cuda_queue_free(DeviceQueue *q) {
   mem_free(q, sizeof *q);
 }
 
+// ---- streams ----
+
+CudaResult cuda_settle(DeviceQueue *q) {
+  const CudaApi *api = q->device->api;
+  CudaResult r = q->behind ? api->event_wait(q->left) : 0;
+  if (r) return r;
+  q->behind = false;
+  r = api->stream_wait(q->at);
+  if (!r) q->busy = false;
+  return r;
+}
+
+static tenon_status settle(DeviceQueue *q, Diag *d) {
+  return cuda_check(q->device, cuda_settle(q), "cuStreamSynchronize", q->last, d);
+}
+
+// What goes into its own stream comes after what went into a caller's.
+tenon_status cuda_come_back(DeviceQueue *q, Diag *d) {
+  if (!q->behind || q->at != q->stream) return TENON_OK;
+  CUDA_TRY(q->device, d, "cuStreamWaitEvent", stream_after(q->stream, q->left, 0));
+  q->behind = false;
+  q->busy = true;
+  return TENON_OK;
+}
+
+static tenon_status not_recording(const DeviceQueue *q, const char *what, Diag *d) {
+  if (!q->recording) return TENON_OK;
+  return fail(d, TENON_EINTERNAL, NOWHERE, "%s: %s while a sequence is recorded", q->device->name,
+              what);
+}
+
 typedef tenon_status QueueFn(DeviceQueue *q, void *ctx, Diag *d);
 
 // The queue locked, the context the thread's, and nothing pending.
@@ -93,11 +130,27 @@ static tenon_status in_order(DeviceQueue *q, QueueFn *fn, void *ctx, Diag *d) {
   return s;
 }
 
-static tenon_status not_recording(const DeviceQueue *q, const char *what, Diag *d) {
-  if (!q->recording) return TENON_OK;
-  return fail(d, TENON_EINTERNAL, NOWHERE, "%s: %s while a sequence is recorded", q->device->name,
-              what);
+// Nothing of ours is left in a stream but for the event: it is the caller's to destroy.
+static tenon_status change(DeviceQueue *q, void *stream, Diag *d) {
+  Device *dev = q->device;
+  CudaStream to = stream ? (CudaStream)stream : q->stream;
+  if (q->at == to) return TENON_OK;
+  if (q->busy) {
+    CUDA_TRY(dev, d, "cuEventRecord", event_record(q->left, q->at));
+    q->behind = true;
+    q->busy = false;
+  }
+  q->at = to;
+  if (to == q->stream || !q->behind) return TENON_OK;
+  return cuda_check(dev, dev->api->stream_after(to, q->left, 0), "cuStreamWaitEvent", NULL, d);
 }
+
+tenon_status cuda_use(DeviceQueue *q, void *stream, Diag *d) {
+  TRY(not_recording(q, "another stream", d));
+  return in_order(q, change, stream, d);
+}
+
+void *cuda_stream(const DeviceQueue *q) { return q->stream; }
 
 // ---- copies ----
 
@@ -128,20 +181,22 @@ static tenon_status take_stage(DeviceQueue *q, Diag *d, Stage **out) {
 }
 
 static tenon_status mark_stage(DeviceQueue *q, Stage *s, Diag *d) {
-  CUDA_TRY(q->device, d, "cuEventRecord", event_record(s->event, q->stream));
+  CUDA_TRY(q->device, d, "cuEventRecord", event_record(s->event, q->at));
   s->busy = true;
   return TENON_OK;
 }
 
 static tenon_status write(DeviceQueue *q, void *ctx, Diag *d) {
   const Transfer *t = ctx;
+  TRY(cuda_come_back(q, d));
+  q->busy = true;
   for (int64_t at = 0; at < t->bytes; at += STAGE_BYTES) {
     int64_t n = MIN(t->bytes - at, STAGE_BYTES);
     Stage *s;
     TRY(take_stage(q, d, &s));
     memcpy(s->at, t->from + at, (size_t)n);
     CUDA_TRY(q->device, d, "cuMemcpyHtoDAsync",
-             to_device(address(t->at) + (CudaAddress)at, s->at, (size_t)n, q->stream));
+             to_device(address(t->at) + (CudaAddress)at, s->at, (size_t)n, q->at));
     TRY(mark_stage(q, s, d));
   }
   return TENON_OK;
@@ -158,6 +213,7 @@ tenon_status cuda_write(DeviceQueue *q, DevicePlace to, const void *from, int64_
 static tenon_status read(DeviceQueue *q, void *ctx, Diag *d) {
   const Transfer *t = ctx;
   Device *dev = q->device;
+  TRY(cuda_come_back(q, d));
   for (int64_t at = 0; at < t->bytes;) {
     Stage *stage[STAGES];
     int64_t begin[STAGES], size[STAGES];
@@ -167,7 +223,7 @@ static tenon_status read(DeviceQueue *q, void *ctx, Diag *d) {
       size[n] = MIN(t->bytes - at, STAGE_BYTES);
       TRY(take_stage(q, d, &stage[n]));
       CUDA_TRY(dev, d, "cuMemcpyDtoHAsync",
-               to_host(stage[n]->at, address(t->at) + (CudaAddress)at, (size_t)size[n], q->stream));
+               to_host(stage[n]->at, address(t->at) + (CudaAddress)at, (size_t)size[n], q->at));
       TRY(mark_stage(q, stage[n], d));
     }
     for (int i = 0; i < n; i++) {
@@ -176,7 +232,7 @@ static tenon_status read(DeviceQueue *q, void *ctx, Diag *d) {
       memcpy(t->to + begin[i], stage[i]->at, (size_t)size[i]);
     }
   }
-  return cuda_check(dev, dev->api->stream_wait(q->stream), "cuStreamSynchronize", q->last, d);
+  return settle(q, d);
 }
 
 tenon_status cuda_read(DeviceQueue *q, void *to, DevicePlace from, int64_t bytes, Diag *d) {
@@ -188,8 +244,7 @@ tenon_status cuda_read(DeviceQueue *q, void *to, DevicePlace from, int64_t bytes
 
 static tenon_status finish(DeviceQueue *q, void *ctx, Diag *d) {
   (void)ctx;
-  return cuda_check(q->device, q->device->api->stream_wait(q->stream), "cuStreamSynchronize",
-                    q->last, d);
+  return settle(q, d);
 }
 
 tenon_status cuda_finish(DeviceQueue *q, Diag *d) {
@@ -201,8 +256,9 @@ tenon_status cuda_finish(DeviceQueue *q, Diag *d) {
 
 static tenon_status mark(DeviceQueue *q, void *ctx, Diag *d) {
   const int32_t *slot = ctx;
-  return cuda_check(q->device, q->device->api->event_record(q->mark[*slot], q->stream),
-                    "cuEventRecord", NULL, d);
+  TRY(cuda_come_back(q, d));
+  return cuda_check(q->device, q->device->api->event_record(q->mark[*slot], q->at), "cuEventRecord",
+                    NULL, d);
 }
 
 tenon_status cuda_mark(DeviceQueue *q, int32_t slot, Diag *d) {
@@ -224,6 +280,7 @@ tenon_status cuda_between(DeviceQueue *q, int32_t from, int32_t to, double *ns, 
 
 static tenon_status begin(DeviceQueue *q, void *ctx, Diag *d) {
   (void)ctx;
+  TRY(cuda_come_back(q, d));
   CUDA_TRY(q->device, d, "cuStreamBeginCapture", capture_begin(q->stream, CUDA_CAPTURE_THREAD));
   q->recording = true;
   return TENON_OK;
@@ -271,8 +328,10 @@ tenon_status cuda_recorded(DeviceQueue *q, Diag *d, DeviceGraph **out) {
 
 static tenon_status replay(DeviceQueue *q, void *ctx, Diag *d) {
   const DeviceGraph *g = ctx;
-  return cuda_check(q->device, q->device->api->graph_launch(g->exec, q->stream), "cuGraphLaunch",
-                    NULL, d);
+  TRY(cuda_come_back(q, d));
+  q->busy = true;
+  return cuda_check(q->device, q->device->api->graph_launch(g->exec, q->at), "cuGraphLaunch", NULL,
+                    d);
 }
 
 tenon_status cuda_replay(DeviceQueue *q, DeviceGraph *g, Diag *d) {
