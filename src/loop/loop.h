@@ -53,6 +53,7 @@ typedef enum LoopOp {
   // c + the products of the parts of a and b, which are u32 that hold several numbers, the first in the low bits: for a
   // c of i32 four of them, unsigned in a and signed in b, exact and wrapped; for a c of f32 two of bf16.
   LOOP_dot,
+  LOOP_tf32,  // of f32: to the nearest number with 10 bits behind the point, away from zero where two are as near
   LOOP_OP_COUNT
 } LoopOp;
 extern const char *const loop_op_name[LOOP_OP_COUNT];

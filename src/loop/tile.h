@@ -6,6 +6,9 @@
 //                                                    cast f32 (b[h*ldb + k] if h = col0 + j < N)) }
 //       ...                        what is done with each sum
 //
+// Operands are both bf16, both f16, or both f32.  Numbers of f32 may each be rounded by tf32(), which the units do when they fetch them; where
+// they are not, a product is formed of three that the units have (targets/cstyle/emit_tile_f32.c), within some 2^-21 of itself.
+//
 // An operand is
 //  - a matrix that lies along the contracted axis, as above: what is beyond its last row counts as 0, so units that copy boxes of a matrix
 //    into shared memory can fetch it;
@@ -33,11 +36,14 @@ enum {
   TILE_ROWS = 64,
   TILE_COLS = 32,
   TILE_MOST_COLS = 256,
+  TILE_F32_COLS = 160,  // most of a tile of f32, whose sums take twice the registers
+  TILE_F32_STAGES = 5,
   TILE_KEYS = 64,        // of a block, where one warpgroup computes
   TILE_RING_KEYS = 128,  // where several do
   TILE_BOX = 64          // elements of a row of boxes
 };
 
+typedef enum { TILE_HALF, TILE_TF32, TILE_F32 } LoopTileProduct;
 typedef enum { TILE_MATRIX, TILE_WINDOW, TILE_VALUE } LoopTileForm;
 // A convolution of two spatial axes, the outer one first.
 typedef struct LoopWindow {
@@ -73,7 +79,9 @@ typedef struct LoopTile {
   const LoopStmt *rows, *cols, *sum;
   bool is_attention;
   LoopTileAttention attention;
-  int64_t after;  // statements before what is done with the sums
+  uint8_t product;  // LoopTileProduct
+  int block;        // elements of the contracted axis in TILE_DEPTH_BYTES
+  int64_t after;    // statements before what is done with the sums
   LoopTileOperand a, b;
   int m, n, stages, groups;
   Dim depth;

@@ -6,7 +6,7 @@
 // parts of the wide channels, of which each goes from the first convolution to the last in one core, and what goes through
 // memory are the sums, of which there are fewer than wide channels.
 //
-// Guarantees: the number of parts depends on the shapes alone; only under FAST_REASSOC.
+// Guarantees: the number of parts depends on the shapes alone; only under FAST_REASSOC, and not where convolutions are kernels of their own.
 #include "eval/contract.h"
 #include "passes/band.h"
 #include "rules/shape.h"
@@ -115,7 +115,7 @@ static Node *split(void *ctx, Node *n, Node *old) {
 
 tenon_status pass_partial(PassCtx *c, bool *out_changed) {
   Partial p = {.c = c};
-  if (!(c->o->fast & FAST_REASSOC)) return TENON_OK;
+  if (!(c->o->fast & FAST_REASSOC) || c->o->apart) return TENON_OK;
   intmap_init(&p.uses, c->scratch);
   GraphMap m = {.g = c->g, .fn = split, .ctx = &p, .begin_body = begin_body};
   return graph_map(&m, out_changed);
