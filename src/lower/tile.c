@@ -219,8 +219,11 @@ static const LoopExpr *from_rhs(TileBuilder *t, const LoopBound *col, Dim k) {
   return x;
 }
 
+// The contracted axis that is filled up where rows are values: the last taps, or a product's last one.
+static int filled_axis(const Contraction *c) { return (c->conv ? c->nd : c->nk) - 1; }
+
 // What lhs is at a pixel, with taps outside the image and those that fill up left out.
-static const LoopExpr *from_image(TileBuilder *t, const LoopBound *row, Dim k) {
+static const LoopExpr *from_value(TileBuilder *t, const LoopBound *row, Dim k) {
   Contraction *c = t->c;
   Elem *e = t->e;
   Dim index[MAX_RANK];
@@ -231,7 +234,7 @@ static const LoopExpr *from_image(TileBuilder *t, const LoopBound *row, Dim k) {
   elem_split(e, row->sym, c->row1, c->out, at.out);
   at.out[c->col0] = e->pool->zero;
   elem_split(e, k, c->nk, t->k, at.k);
-  for (int d = 0; d < c->nd; d++)
+  for (int d = c->conv ? 0 : c->nk - 1; d < filled_axis(c) + 1; d++)
     if (!(at.k[d] = elem_guard(e, at.k[d], c->k[d]))) return NULL;
   contract_lhs(c, &at, index);
   for (int d = 0; d < c->nd; d++) {
@@ -250,7 +253,7 @@ static const LoopExpr *from_image(TileBuilder *t, const LoopBound *row, Dim k) {
 static const LoopExpr *from_lhs(TileBuilder *t, const LoopBound *row, Dim k) {
   LoopBound *g = arena_dup(t->e->a, row, sizeof *row);
   if (t->form == TILE_WINDOW) return loop_tile_window(t->e->k, t->a, &t->window, g, k);
-  return t->form == TILE_VALUE ? from_image(t, g, k) : from_matrix(t, t->a, g, k);
+  return t->form == TILE_VALUE ? from_value(t, g, k) : from_matrix(t, t->a, g, k);
 }
 
 static bool store_sum(TileBuilder *t, const LoopBound *row, const LoopBound *col,
@@ -302,26 +305,30 @@ static bool emit_tile(TileBuilder *t) {
 
 // ---- the template ----
 
+enum {
+  FEW_ROWS = 16
+};  // of a product whose rows are values, for which threads by themselves are as fast
+
 // How lhs is fetched.
 static bool take_lhs(TileBuilder *t) {
   Contraction *c = t->c;
   t->a = rows_of(c);
   t->depth = c->depth;
   memcpy(t->k, c->k, sizeof t->k);
-  if (t->a >= 0 && is_plain(c)) {
+  t->form = TILE_VALUE;
+  if (t->a >= 0 && is_plain(c) && c->depth % line_of(c) == 0)
     t->form = TILE_MATRIX;
-    return c->depth % line_of(c) == 0;
-  }
-  if (!c->conv) return false;
-  t->form = t->a >= 0 && window_of(c, &t->window) ? TILE_WINDOW : TILE_VALUE;
-  if (t->form == TILE_WINDOW) return true;
+  else if (t->a >= 0 && window_of(c, &t->window))
+    t->form = TILE_WINDOW;
+  if (t->form != TILE_VALUE) return true;
   t->a = -1;
-  Dim *taps = &t->k[c->nd - 1];
-  int64_t others = c->depth / (*taps)->value, n = (*taps)->value;
+  Dim *filled = &t->k[filled_axis(c)];
+  int64_t others = c->depth / (*filled)->value, n = (*filled)->value;
   while (others * n % line_of(c)) n++;
-  *taps = ie_const(t->e->pool, n);
+  *filled = ie_const(t->e->pool, n);
   t->depth = others * n;
-  return true;
+  bool few = ie_is_const(c->m) && c->m->value < FEW_ROWS;
+  return c->conv || (c->weight && !few);
 }
 
 static bool take_rhs(TileBuilder *t) {
