@@ -74,7 +74,6 @@ static TileSchedule choose(const Contraction *c, const LowerTarget *t, LoopTileP
   const TileRate *r = &rate[product];
   bool f32 = product == TILE_F32;
   int most = value ? VALUE_STAGES : r->most_stages, turns_below = f32 ? 128 : TILE_ROWS;
-  // Which tile is small depends on the rows: where the order of a sum must not, there are no turns.
   for (int64_t i = 0; i < ARRAY_LEN(tile); i++) {
     int m = tile[i].m, n = tile[i].n;
     if (value && (n > MOST_VALUE_COLS || m > TILE_ROWS || tile[i].at_once > 1)) continue;
@@ -362,7 +361,7 @@ static bool take_lhs(TileBuilder *t) {
   while (others * n % line_of(c)) n++;
   *filled = ie_const(t->e->pool, n);
   t->depth = others * n;
-  bool few = ie_is_const(c->m) && c->m->value < FEW_ROWS && !t->e->lo->target.batch_invariant;
+  bool few = ie_is_const(c->m) && c->m->value < FEW_ROWS;
   return c->conv || (c->weight && !few);
 }
 

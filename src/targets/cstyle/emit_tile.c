@@ -114,7 +114,7 @@ void cs_tile_top(const LoopTile *t, StrBuf *out) {
 
 // ---- how it is launched ----
 
-static bool number_of(const CEmit *e, Dim d, int64_t times, CudaNumber *out) {
+bool cs_number(const CEmit *e, Dim d, int64_t times, struct CudaNumber *out) {
   *out = (CudaNumber){-1, 0};
   Dim sym = d;
   int64_t coef = 1;
@@ -147,8 +147,8 @@ static CudaMap *new_map(CEmit *e, const LoopTileOperand *o, int rank, int rows) 
 // The copy engine wants strides of 16 bytes.
 static bool put_matrix(CEmit *e, const LoopTileOperand *o, Dim depth, int rows) {
   CudaMap *m = new_map(e, o, 2, rows);
-  return number_of(e, depth, 1, &m->dim[0]) && number_of(e, o->rows, 1, &m->dim[1]) &&
-         number_of(e, o->stride, cs_bytes(o->dtype), &m->stride[0]) && m->stride[0].times % 16 == 0;
+  return cs_number(e, depth, 1, &m->dim[0]) && cs_number(e, o->rows, 1, &m->dim[1]) &&
+         cs_number(e, o->stride, cs_bytes(o->dtype), &m->stride[0]) && m->stride[0].times % 16 == 0;
 }
 
 // Rows of weights of a window: taps by channels, so that what fills up a tap's channels is 0.
@@ -159,8 +159,8 @@ static bool put_taps(CEmit *e, const LoopTileOperand *o, const LoopWindow *w, in
   m->dim[0] = (CudaNumber){-1, w->channels};
   m->dim[1] = (CudaNumber){-1, w->taps[0] * w->taps[1]};
   m->stride[0] = (CudaNumber){-1, bytes};
-  return bytes % 16 == 0 && number_of(e, o->rows, 1, &m->dim[2]) &&
-         number_of(e, o->stride, cs_bytes(o->dtype), &m->stride[1]);
+  return bytes % 16 == 0 && cs_number(e, o->rows, 1, &m->dim[2]) &&
+         cs_number(e, o->stride, cs_bytes(o->dtype), &m->stride[1]);
 }
 
 // Innermost first.  The engine steps from the corner before the image over as many places as the result has.
@@ -181,7 +181,7 @@ static bool put_window(CEmit *e, const LoopTileOperand *o, int rows) {
     m->after[i] = (int)((w->out[axis] - 1) * w->stride[axis] + 1 - w->in[axis] - w->lo[axis]);
     m->step[i] = (uint32_t)w->stride[axis];
   }
-  return m->stride[0].times % 16 == 0 && number_of(e, w->images, 1, &m->dim[3]);
+  return m->stride[0].times % 16 == 0 && cs_number(e, w->images, 1, &m->dim[3]);
 }
 
 static bool put_maps(CEmit *e, const LoopTile *t) {
