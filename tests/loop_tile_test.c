@@ -527,6 +527,92 @@ TEST(attention_in_tiles_becomes_one_pass) {
   EXPECT_INT_EQ(record.threads, 128);
   EXPECT_INT_EQ(record.nmaps, 0);
   EXPECT_CONTAINS(strbuf_text(&text), "tn_weigh(tn_sum, tn_w + q * 4");
-  EXPECT_CONTAINS(strbuf_text(&text), "tn_s[q] = tn_x * 0.25f;");
+  // The factor of the scores is in that of their exponents.
+  EXPECT_CONTAINS(strbuf_text(&text),
+                  "tn_exp2(__fmaf_rn(tn_s[j * 4 + h * 2], 0.36067376f, tn_from))");
   loop_fixture_free(&f);
+}
+
+// Heads of 64 elements; factors and weights in operations that end in as many brackets.
+static const char *end_of(Arena *a, const char *text) {
+  StrBuf b;
+  strbuf_init(&b, a);
+  for (; *text; text++)
+    if (*text == '(') strbuf_putc(&b, ')');
+  return strbuf_text(&b);
+}
+
+static const char *attention_of(Arena *a, const char *type, const char *factor, const char *weight,
+                                int groups) {
+  int rows = 64 * groups, keys = 100;
+  StrBuf b;
+  strbuf_init(&b, a);
+  strbuf_printf(&b,
+                "kernel @k (%%q: %s[%d], %%k: %s[%d], %%w: %s[%d], out %%y: f32[%d]) {\n"
+                "  parallel item < 3 {\n    tile i < %d by 2 {\n      tile c < 64 by %d {\n",
+                type, 3 * 70 * 64, type, 3 * keys * 64, type, 3 * keys * 64, 3 * 70 * 64, rows,
+                groups);
+  const char *q = str_printf(
+      a, "%s%s%s", factor, "where(query = i < 70) %q[d + 64*query + 4480*item]", end_of(a, factor));
+  const char *k = str_printf(a, "%s%s%s", factor, "%k[d + 64*key + 6400*item]", end_of(a, factor));
+  const char *v =
+      str_printf(a, "%s%s%s", factor, "where(column = c < 64) %w[column + 64*key + 6400*item]",
+                 end_of(a, factor));
+  for (int r = 0; r < 3; r++) {
+    const char *score = str_printf(a, "mul(%%v%d, 0x1p-2)", r * 2 + (r > 0));
+    const char *w = str_printf(a, "exp(sub(%s, %%v2))", score);
+    if (r == 1) strbuf_puts(&b, "        let %v2: f32 = select(eq(%v1, -inf), 0.0, %v1)\n");
+    strbuf_printf(&b, "        reduce %%v%d: f32 = %s over key < %d {\n", r * 2 + 1 + (r > 0),
+                  r ? "add" : "max", keys);
+    strbuf_printf(&b,
+                  "          reduce %%v%d: f32 = add over d < 64 {\n            yield mul(%s, %s)\n"
+                  "          }\n",
+                  r * 2 + (r > 0), q, k);
+    const char *last =
+        str_printf(a, "mul(%s, %s)", str_printf(a, "%s%s%s", weight, w, end_of(a, weight)), v);
+    strbuf_printf(&b, "          yield %s\n        }\n", r == 0 ? score : r == 1 ? w : last);
+  }
+  strbuf_printf(&b, "        store where(row = i < 70, g = c < 64) %%y[g + 64*row + 4480*item] = "
+                    "div(%%v6, %%v4)\n      }\n    }\n  }\n}\n");
+  return strbuf_text(&b);
+}
+
+TEST(attention_of_warpgroups_and_of_f32) {
+  static const struct {
+    const char *type, *factor, *weight;
+    int groups, threads, maps;
+    const char *has;
+  } row[] = {{"bf16", "cast[f32](", "cast[f32](cast[bf16](", 2, 384, 3, "bar.sync %0, 256"},
+             {"f16", "cast[f32](", "cast[f32](cast[f16](", 3, 512, 3, "tn_fetch_3("},
+             {"f32", "", "", 1, 128, 0, "tn_mma(tn_s + j * 4, tn_q_low[c][0], tn_b0, tn_b1)"},
+             {"f32", "tf32(", "tf32(", 1, 128, 0, "tn_mma(tn_s + j * 4, tn_q[c][0], tn_b0, tn_b1)"},
+             {"f32", "tf32(", "", 1, 0, 0, "operands of attention"},
+             {"f32", "", "", 2, 0, 0, "one warpgroup unless its operands are boxes"}};
+  for (int64_t i = 0; i < ARRAY_LEN(row); i++) {
+    LoopFixture f;
+    CStyle style;
+    CudaRecord record;
+    StrBuf text;
+    Arena a;
+    bool differs;
+    arena_init(&a);
+    if (!loop_fixture_read(
+            &f, attention_of(&a, row[i].type, row[i].factor, row[i].weight, row[i].groups)))
+      return;
+    if (!row[i].threads) {
+      EXPECT_STATUS(loop_verify(f.k, &f.d), TENON_EINVAL);
+      EXPECT_CONTAINS(f.d.text, row[i].has);
+    } else {
+      EXPECT_STATUS(loop_verify(f.k, &f.d), TENON_OK);
+      strbuf_init(&text, &f.arena);
+      cstyle_init(&style, &spelling_cuda, 0, &f.arena, &f.d);
+      style.record = &record;
+      EXPECT_STATUS(cstyle_kernel(&style, f.k, "tn_kernel", false, &text, &differs), TENON_OK);
+      EXPECT_INT_EQ(record.threads, row[i].threads);
+      EXPECT_INT_EQ(record.nmaps, row[i].maps);
+      EXPECT_CONTAINS(strbuf_text(&text), row[i].has);
+    }
+    loop_fixture_free(&f);
+    arena_deinit(&a);
+  }
 }

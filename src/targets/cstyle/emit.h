@@ -125,6 +125,8 @@ struct CudaNumber;
 bool cs_number(const CEmit *e, Dim d, int64_t times, struct CudaNumber *out);
 void cs_attention_top(const LoopTile *t, StrBuf *out);
 void cs_attention(CEmit *e, const LoopStmt *items, const LoopTile *t);
+void cs_attention_f32_top(StrBuf *out);
+void cs_attention_f32(CEmit *e, const LoopStmt *items, const LoopTile *t);
 void cs_attention_ring(CEmit *e, const LoopStmt *items, const LoopTile *t);
 // Parts of both kernels: products of a block of keys, which are then waited for; scores to weights; weights as operands.
 void cs_attention_scores(CEmit *e, const LoopTile *t, int keys, const char *queries,

@@ -160,6 +160,10 @@ static bool emit_elements(CEmit *e, const Sums *s, SumsForm form, StrBuf *odd) {
   cs_line(e, "const int %s = tn_who * %d + tn_warp * %d + tn_h * 8 + (tn_lane >> 2);", i, TILE_ROWS,
           WARP_ROWS);
   set_text(e, t->rows->sym, i);
+  if (t->is_attention) {
+    cs_line(e, "const float tn_total = tn_whole[tn_h];");
+    e->var[t->attention.total->var] = (CVal){.text = "tn_total", .dtype = DT_F32};
+  }
   if (!s->rows_inside)
     cs_line(e, "const bool tn_there = %s < %s;", cs_dim(e, t->a.row), cs_dim(e, t->a.rows));
   cs_line(e, "#pragma unroll");
