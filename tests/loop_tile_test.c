@@ -542,38 +542,40 @@ static const char *end_of(Arena *a, const char *text) {
   return strbuf_text(&b);
 }
 
+// An element in the operations of `with`.
+static const char *in_these(Arena *a, const char *with, const char *text) {
+  return str_printf(a, "%s%s%s", with, text, end_of(a, with));
+}
+
+static void put_reduction(StrBuf *b, Arena *a, int r, const char *factor, const char *weight) {
+  int sum = r ? 2 * r + 1 : 0;
+  const char *q = str_printf(a, "where(query = i < 70) %%q[d%d + 64*query + 4480*item]", r);
+  const char *k = str_printf(a, "%%k[d%d + 64*key%d + 6400*item]", r, r);
+  const char *v = str_printf(a, "where(column = c < 64) %%w[column + 64*key%d + 6400*item]", r);
+  const char *score = str_printf(a, "mul(%%v%d, 0x1p-2)", sum);
+  const char *w = str_printf(a, "exp(sub(%s, %%v2))", score);
+  strbuf_printf(b, "        reduce %%v%d: f32 = %s over key%d < 100 {\n", sum + 1,
+                r ? "add" : "max", r);
+  strbuf_printf(b, "          reduce %%v%d: f32 = add over d%d < 64 {\n", sum, r);
+  strbuf_printf(b, "            yield mul(%s, %s)\n          }\n", in_these(a, factor, q),
+                in_these(a, factor, k));
+  if (r == 2) w = str_printf(a, "mul(%s, %s)", in_these(a, weight, w), in_these(a, factor, v));
+  strbuf_printf(b, "          yield %s\n        }\n", r ? w : score);
+  if (!r) strbuf_puts(b, "        let %v2: f32 = select(eq(%v1, -inf), 0.0, %v1)\n");
+}
+
 static const char *attention_of(Arena *a, const char *type, const char *factor, const char *weight,
                                 int groups) {
-  int rows = 64 * groups, keys = 100;
   StrBuf b;
   strbuf_init(&b, a);
-  strbuf_printf(&b,
-                "kernel @k (%%q: %s[%d], %%k: %s[%d], %%w: %s[%d], out %%y: f32[%d]) {\n"
-                "  parallel item < 3 {\n    tile i < %d by 2 {\n      tile c < 64 by %d {\n",
-                type, 3 * 70 * 64, type, 3 * keys * 64, type, 3 * keys * 64, 3 * 70 * 64, rows,
-                groups);
-  const char *q = str_printf(
-      a, "%s%s%s", factor, "where(query = i < 70) %q[d + 64*query + 4480*item]", end_of(a, factor));
-  const char *k = str_printf(a, "%s%s%s", factor, "%k[d + 64*key + 6400*item]", end_of(a, factor));
-  const char *v =
-      str_printf(a, "%s%s%s", factor, "where(column = c < 64) %w[column + 64*key + 6400*item]",
-                 end_of(a, factor));
-  for (int r = 0; r < 3; r++) {
-    const char *score = str_printf(a, "mul(%%v%d, 0x1p-2)", r * 2 + (r > 0));
-    const char *w = str_printf(a, "exp(sub(%s, %%v2))", score);
-    if (r == 1) strbuf_puts(&b, "        let %v2: f32 = select(eq(%v1, -inf), 0.0, %v1)\n");
-    strbuf_printf(&b, "        reduce %%v%d: f32 = %s over key < %d {\n", r * 2 + 1 + (r > 0),
-                  r ? "add" : "max", keys);
-    strbuf_printf(&b,
-                  "          reduce %%v%d: f32 = add over d < 64 {\n            yield mul(%s, %s)\n"
-                  "          }\n",
-                  r * 2 + (r > 0), q, k);
-    const char *last =
-        str_printf(a, "mul(%s, %s)", str_printf(a, "%s%s%s", weight, w, end_of(a, weight)), v);
-    strbuf_printf(&b, "          yield %s\n        }\n", r == 0 ? score : r == 1 ? w : last);
-  }
-  strbuf_printf(&b, "        store where(row = i < 70, g = c < 64) %%y[g + 64*row + 4480*item] = "
-                    "div(%%v6, %%v4)\n      }\n    }\n  }\n}\n");
+  strbuf_printf(
+      &b,
+      "kernel @k (%%q: %s[13440], %%k: %s[19200], %%w: %s[19200], out %%y: f32[13440]) {\n"
+      "  parallel item < 3 {\n    tile i < %d by 2 {\n      tile c < 64 by %d {\n",
+      type, type, type, 64 * groups, groups);
+  for (int r = 0; r < 3; r++) put_reduction(&b, a, r, factor, weight);
+  strbuf_puts(&b, "        store where(row = i < 70, g = c < 64) %y[g + 64*row + 4480*item] = "
+                  "div(%v6, %v4)\n      }\n    }\n  }\n}\n");
   return strbuf_text(&b);
 }
 
