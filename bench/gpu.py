@@ -1,177 +1,191 @@
 #!/usr/bin/env python3
-"""gpu.py -- Tenon beside PyTorch on an NVIDIA GPU, in one run: times, and whether Tenon's outputs are right.
+"""gpu.py -- Tenon beside PyTorch on an NVIDIA GPU, in one run: times, memory, and whether Tenon's outputs are right.
 
-usage: bench/gpu.py [--nets build/nets] [--json F.json] [--precision f32,bf16] [--products] [NAME...]
+usage: bench/gpu.py [NAME...] [--precision f32,tf32,bf16] [--batch 1,32] [--via pt2|onnx] [--rounds N] [--jobs N] [--no-eager] [--tune] [--alone] [--top N]
+                    [--kernels] [--profile] [--dynamic] [--same] [--out DIR] [--report]
 
-Networks are those that `make nets` filled (NAME.onnx, NAME.in.npz, NAME.out.npz); PyTorch runs its own of the same name from torchvision or transformers, with random
-weights, since time does not depend on them: eager and torch.compile, each as it is and as a CUDA graph.  Tenon's time is that of a whole call, inputs and outputs copied from and to the
-host, and the sum of its kernels alone; PyTorch's is of tensors that are on the GPU.  With --products also bf16 matrix products of 1024 to 8192 beside cuBLAS, back to back: the difference
-of two chains of products, so that copies do not count.  Needs torch; onnx for --products.
+Networks (resnet50, bert_base, mobilenet_v2, vit_b_16) are PyTorch's own with random weights, in which the statistics of normalisations are those of random images. Tenon reads what
+torch.export wrote of the same model, at the same batch, and both get the same inputs in the GPU's memory. PyTorch runs eager and compiled (torch.compile), each as it is and as a
+CUDA graph, channels last where there are images; with --tune also mode max-autotune-no-cudagraphs. Sides take turns for --rounds rounds: the time is the median of the rounds, with the least and
+the most of them. Errors are of Tenon's outputs against PyTorch's in f32: the norm of the difference by the norm. torch.compile takes most of the time of it all: it is done for --jobs cases
+at once, each in a process of its own (1: one after the other, which it should be where its own time is to be compared), and Tenon's side and the rounds while nothing else runs. --alone leaves PyTorch out, --top N
+prints the N kernels that take longest.
+
+  --kernels   single kernels beside PyTorch's: products, attention, a copy, a matrix by a vector; with shares of the machine's peak; --only WORD,... some of them
+  --profile   where Tenon's time goes in the networks chosen, kernel by kernel
+  --dynamic   BERT with open sizes at 20 shapes: right, nothing compiled again, and its time at 1x128 beside that of fixed sizes
+  --same      the same bits in 20 runs, and, with batch_invariant, of an item at batch 1, 2, 8 and 17; what that costs
+  --report    only write the pages anew
+
+Results are added to OUT/gpu.json (docs/benchmarks), from which gpu.md and gpu.svg are written: a table can be measured in parts. Needs torch, torchvision, transformers. TENON_LIBRARY names the
+library (build/libtenon.so), TENON_PYTHON the folder of the Python package.
 """
-import argparse, json, os, statistics, subprocess, sys, tempfile
+import argparse, json, os, subprocess, sys, tempfile, time
 
-ROOT = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-TENON = os.environ.get("TENON") or os.path.join(ROOT, "build", "tenon")
-
-
-def tenon_json(*args):
-    r = subprocess.run([TENON, *args, "--json"], capture_output=True, text=True)
-    if r.returncode: return {"error": r.stderr.strip().split("\n")[-1]}
-    return json.loads(r.stdout)
+import gpu_report
 
 
-def tenon_times(model, precision, inputs=None):
-    common = ["bench", model, "--target", "cuda", "--precision", precision, "--seconds", "1", "--warmup", "0.5"]
-    if inputs: common += ["--inputs", inputs]
-    call = tenon_json(*common)
-    if "error" in call: return call
-    steps = tenon_json(*common, "--profile").get("steps", [])
-    kernels = sum(s.get("ms", 0) for s in steps if s.get("kind") == "kernel")
-    return {"call_ms": call["median_ms"], "kernels_ms": kernels, "compile_ms": call["compile_ms"]}
+def said(*command):
+    try: return subprocess.run(command, capture_output=True, text=True).stdout.strip()
+    except OSError: return ""
 
 
-ERROR_MAX = {"f32": 1e-4, "bf16": 0.1}  # of the whole output: the norm of the difference by the norm of what is expected
+class Results:
+    """gpu.json: what was measured, by machine."""
+
+    def __init__(self, folder):
+        self.folder, self.path = folder, os.path.join(folder, "gpu.json")
+        self.all = json.load(open(self.path)) if os.path.exists(self.path) else {"machines": {}}
+
+    def machine(self):
+        import torch
+        here = self.all["machines"].setdefault(self.machine_name(), {})
+        driver = said("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
+        here["versions"] = {"torch": torch.__version__, "cuda": torch.version.cuda, "driver": driver}
+        return here
+
+    def machine_name(self):
+        import torch
+        return torch.cuda.get_device_name()
+
+    def add(self, section, key, row):
+        row["when"] = time.strftime("%Y-%m-%d %H:%M", time.gmtime())
+        row["revision"] = os.environ.get("REVISION") or said("git", "-C", gpu_report.ROOT, "rev-parse", "--short", "HEAD")
+        self.machine().setdefault(section, {})[key] = row
+        self.write()
+
+    def write(self):
+        os.makedirs(self.folder, exist_ok=True)
+        gpu_report.write(self.all, self.folder)
 
 
-def error_of(stem, precision):
-    """The largest relative error of an output, or why there is none."""
-    import numpy as np
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "out.npz")
-        r = subprocess.run([TENON, "run", stem + ".onnx", "--target", "cuda", "--precision", precision, "--inputs", stem + ".in.npz", "--output", path], capture_output=True, text=True)
-        if r.returncode: return r.stderr.strip().split("\n")[-1]
-        got, want = np.load(path), np.load(stem + ".out.npz")
-        return max(float(np.linalg.norm(got[k].astype(np.float64) - want[k]) / max(np.linalg.norm(want[k]), 1e-30)) for k in want.files)
+# ---- networks ----
+
+class Case:
+    """A network at a batch, in all precisions, in a process of its own: first PyTorch's side, which takes long and is made for several cases at once; then, while
+    no other works, Tenon's and the rounds."""
+
+    def __init__(self, args, name, batch):
+        import copy, torch
+        from gpu_sides import Torch, expected, exported, inputs_of, network
+        self.args, self.name, self.batch, self.sides = args, name, batch, {}
+        self.folder = tempfile.TemporaryDirectory()
+        model, self.inputs = network(name, "cuda"), inputs_of(name, batch, "cuda")
+        self.want = expected(model, self.inputs)
+        self.path = exported(model, self.inputs, f"{self.folder.name}/{name}", args.via)
+        if args.alone: return
+        Torch(torch.nn.Linear(8, 8).cuda(), (torch.ones(8, 8, device="cuda"),), "f32")  # what is loaded once
+        for precision in args.precisions:
+            try: self.sides[precision] = Torch(copy.deepcopy(model).cuda(), self.inputs, precision, not args.no_eager, args.tune)
+            except Exception as e: complain(name, precision, batch, e)
+
+    def row(self, precision):
+        from gpu_sides import Tenon, far, in_turns, set_precision
+        row = {"name": self.name, "batch": self.batch, "precision": precision}
+        ours, theirs = Tenon(self.path, precision, self.inputs), self.sides.get(precision)
+        row["tenon"] = {"seconds": ours.seconds, "bytes": ours.bytes, "on_device": ours.on_device, "error": far(ours.result(), self.want)}
+        row["right"] = row["tenon"]["error"] <= gpu_report.BOUNDS[precision]
+        sides = {"tenon": ours}
+        if theirs:
+            row["torch"] = {"seconds": theirs.seconds, "bytes": theirs.bytes, "error": far(theirs.compiled_result, self.want)}
+            sides.update(theirs.sides)
+        set_precision(precision)
+        row["ms"] = in_turns(sides, self.args.rounds)
+        if theirs: row["ratio"] = row["ms"]["compiled_graph"]["median"] / row["ms"]["tenon"]["median"]
+        steps = [s._asdict() for s in ours.model.profile(*ours.inputs, runs=20)]
+        if self.args.top: print(gpu_report.profile_text({**row, "steps": steps}, self.args.machine, self.args.top), file=sys.stderr, flush=True)
+        row["kernels"] = sum(s["kind"] == "kernel" for s in steps)
+        if not ours.on_device: row["kernels_ms"] = sum(s["ns"] for s in steps if s["kind"] == "kernel") / 1e6
+        ours.close()
+        return row
 
 
-def checked(stem, precision):
-    error = error_of(stem, precision)
-    return {"error": error, "right": isinstance(error, float) and error <= ERROR_MAX[precision]}
+def complain(name, precision, batch, e):
+    print(f"{name} {precision} batch {batch}: {type(e).__name__}: {str(e)[:400]}", file=sys.stderr, flush=True)
 
 
-# ---- PyTorch ----
-
-def torch_net(name):
-    """(model, inputs), on the CPU in f32; None where there is none of that name"""
+def worker(args):
+    """Makes a case, says so, and measures when it is told to; a row is a line of JSON."""
     import torch
-    if name == "bert_base":
-        import transformers
-        config = transformers.BertConfig()
-        return transformers.BertModel(config).eval(), (torch.randint(0, config.vocab_size, (1, 128)),)
-    import torchvision
-    make = getattr(torchvision.models, name, None)
-    return (make(weights=None).eval(), (torch.randn(1, 3, 224, 224),)) if make else None
-
-
-def time_calls(fn, calls=30):
-    import torch
-    for _ in range(5): fn()
-    times = []
-    for _ in range(calls):
-        a, b = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        torch.cuda.synchronize()
-        a.record()
-        fn()
-        b.record()
-        torch.cuda.synchronize()
-        times.append(a.elapsed_time(b))
-    return statistics.median(times)
-
-
-def as_graph(fn):
-    import torch
-    side = torch.cuda.Stream()
-    with torch.cuda.stream(side):
-        for _ in range(3): fn()
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph): fn()
-    return graph.replay
-
-
-def torch_times(name, precision):
-    import torch
-    found = torch_net(name)
-    if not found: return {}
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision == "tf32"
-    model, inputs = found[0].cuda(), tuple(x.cuda() for x in found[1])
-    if precision == "bf16":
-        model = model.to(torch.bfloat16)
-        inputs = tuple(x.to(torch.bfloat16) if x.is_floating_point() else x for x in inputs)
-    if inputs[0].dim() == 4:
-        model = model.to(memory_format=torch.channels_last)
-        inputs = tuple(x.to(memory_format=torch.channels_last) for x in inputs)
-    out = {}
     with torch.no_grad():
-        compiled = torch.compile(model)
-        for kind, fn in (("eager", lambda: model(*inputs)), ("compiled", lambda: compiled(*inputs))):
-            out[kind + "_ms"] = time_calls(fn)
-            out[kind + "_graph_ms"] = time_calls(as_graph(fn))
-    return out
+        answers = os.fdopen(os.dup(1), "w")
+        os.dup2(2, 1)
+        case = Case(args, args.names[0], args.batches[0])
+        print("ready", file=answers, flush=True)
+        sys.stdin.readline()
+        for precision in args.precisions:
+            try: print(json.dumps(case.row(precision)), file=answers, flush=True)
+            except Exception as e: complain(case.name, precision, case.batch, e)
 
 
-# ---- products ----
-
-def chain_model(path, n, count):
-    """x w w ... in bf16 from inputs of f32; with normal numbers, those of w by the root of n, every product has such numbers, as real data: zeros or infinities run faster"""
-    import onnx
-    from onnx import TensorProto, helper
-    nodes = [helper.make_node("Cast", [k + "32"], [k], to=TensorProto.BFLOAT16) for k in ("y0", "w")]
-    nodes += [helper.make_node("Gemm", [f"y{i}", "w"], [f"y{i + 1}"], transB=1) for i in range(count)]
-    tensor = lambda name, t: helper.make_tensor_value_info(name, t, [n, n])
-    graph = helper.make_graph(nodes, "chain", [tensor("y032", TensorProto.FLOAT), tensor("w32", TensorProto.FLOAT)], [tensor(f"y{count}", TensorProto.BFLOAT16)])
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), path)
-
-
-def product_times(n):
-    import numpy as np, torch
-    with tempfile.TemporaryDirectory() as folder:
-        call, data = [], os.path.join(folder, "in.npz")
-        normal = np.random.default_rng(1).standard_normal((2, n, n), np.float32)
-        np.savez(data, y032=normal[0], w32=normal[1] / np.sqrt(n, dtype=np.float32))
-        for count in (10, 60):
-            path = os.path.join(folder, f"{count}.onnx")
-            chain_model(path, n, count)
-            call.append(tenon_json("bench", path, "--target", "cuda", "--inputs", data, "--seconds", "1", "--warmup", "0.5").get("median_ms", float("nan")))
-    a, b = (torch.randn(n, n, device="cuda", dtype=torch.bfloat16) for _ in range(2))
-
-    def fifty():
-        for _ in range(50): torch.mm(a, b.T)
-    ours, theirs = (call[1] - call[0]) / 50 * 1e3, time_calls(as_graph(fifty), 10) / 50 * 1e3
-    return {"name": f"product {n}", "precision": "bf16", "tenon_us": ours, "cublas_us": theirs, "tflops": 2 * n ** 3 / ours / 1e6, "share": theirs / ours}
+def networks(args, results):
+    """Cases in as many processes as --jobs says, of which one measures at a time and no other works meanwhile."""
+    from collections import deque
+    todo = deque((name, batch) for batch in args.batches for name in args.names)
+    while todo:
+        started = []
+        for _ in range(min(args.jobs, len(todo))):
+            name, batch = todo.popleft()
+            command = [sys.executable, "-W", "ignore", *sys.argv, "--worker", name, "--batch", str(batch)]
+            started.append(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
+        for process in started: process.stdout.readline()
+        for process in started:
+            try:
+                process.stdin.write("go\n")
+                process.stdin.close()
+            except OSError: continue
+            for text in process.stdout:
+                row = json.loads(text)
+                results.add("networks", f"{row['name']} {row['precision']} {row['batch']}", row)
+                print(gpu_report.line(row), flush=True)
+            process.wait()
 
 
-def show(row):
-    if "tenon_us" in row:
-        print(f"{row['name']:16} bf16  {row['tenon_us']:9.1f} us {row['tflops']:7.1f} TFLOP/s   cuBLAS {row['cublas_us']:9.1f} us   {row['share']:.2f}", flush=True)
-        return
-    words = [f"{k[:-3]} {v:.3f}" for k, v in row.items() if k.endswith("_ms")]
-    print(f"{row['name']:16} {row['precision']:5} {'right' if row.get('right') else 'WRONG'} {row.get('error')!s:9.9}  " + "  ".join(words), flush=True)
+def profiles(args, results):
+    import torch
+    from gpu_sides import Tenon, exported, inputs_of, network
+    with torch.no_grad(), tempfile.TemporaryDirectory() as folder:
+        for name in args.names:
+            for batch in args.batches:
+                inputs = inputs_of(name, batch, "cuda")
+                path = exported(network(name, "cuda"), inputs, f"{folder}/{name}", args.via)
+                for precision in args.precisions:
+                    ours = Tenon(path, precision, inputs, again=False)
+                    profile = ours.model.profile(*ours.inputs, runs=30)
+                    row = {"name": name, "batch": batch, "precision": precision, "steps": [s._asdict() for s in profile]}
+                    results.add("profiles", f"{name} {precision} {batch}", row)
+                    print(gpu_report.profile_text(row, args.machine, args.top), flush=True)
+                    ours.close()
 
 
 def main():
-    p = argparse.ArgumentParser()
-    p.add_argument("--nets", default=os.path.join(ROOT, "build", "nets"))
-    p.add_argument("--json")
-    p.add_argument("--precision", default="f32,bf16")
-    p.add_argument("--products", action="store_true")
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("names", nargs="*")
-    a = p.parse_args()
-    rows = [product_times(n) for n in (1024, 2048, 4096, 8192)] if a.products else []
-    for row in rows: show(row)
-    for name in a.names or ["resnet50", "bert_base", "mobilenet_v2", "vit_b_16"]:
-        stem = os.path.join(a.nets, name)
-        if not os.path.exists(stem + ".onnx"):
-            print(f"{name}: not in {a.nets}", file=sys.stderr)
-            continue
-        for precision in a.precision.split(","):
-            row = {"name": name, "precision": precision, **checked(stem, precision), **tenon_times(stem + ".onnx", precision, stem + ".in.npz")}
-            row.update({"torch_" + k: v for k, v in torch_times(name, precision).items()})
-            rows.append(row)
-            show(row)
-    if a.json: json.dump(rows, open(a.json, "w"), indent=1)
-    return any(not r.get("right", True) for r in rows)
+    p.add_argument("--precision", default="f32,tf32,bf16")
+    p.add_argument("--batch", default="1,32")
+    p.add_argument("--via", choices=["pt2", "onnx"], default="pt2")
+    p.add_argument("--rounds", type=int, default=5)
+    p.add_argument("--top", type=int, default=0)
+    p.add_argument("--jobs", type=int, default=8)
+    p.add_argument("--only")
+    p.add_argument("--shapes", type=int, default=20)
+    p.add_argument("--worker")
+    for flag in ("no-eager", "tune", "alone", "kernels", "profile", "dynamic", "same", "report"): p.add_argument("--" + flag, action="store_true")
+    p.add_argument("--out", default=os.path.join(gpu_report.ROOT, "docs", "benchmarks"))
+    args = p.parse_intermixed_args()
+    results = Results(args.out)
+    if args.report: return results.write()
+    from gpu_sides import NETS
+    args.precisions, args.batches = args.precision.split(","), [int(b) for b in args.batch.split(",")]
+    args.names = [args.worker] if args.worker else args.names or NETS
+    args.machine = results.machine_name()
+    if args.worker: worker(args)
+    elif args.profile: profiles(args, results)
+    elif args.kernels or args.dynamic or args.same:
+        import gpu_checks
+        gpu_checks.run(args, results)
+    else: networks(args, results)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -152,6 +152,8 @@ class Options(C.Structure):
         ("user", C.c_void_p),
         ("no_cache", C.c_int32),
         ("precision", C.c_int),
+        ("batch_invariant", C.c_int32),
+        ("device", C.c_char_p),
     ]
 
 

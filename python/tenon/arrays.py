@@ -1,8 +1,8 @@
 """Arrays of other libraries as tensors of the C interface and back, without copies where strides allow it.
 
 A view (`View`) is an address, an element type and a shape, with whatever keeps the memory alive.  Views are taken
-of NumPy arrays, of anything with `__dlpack__` (PyTorch, JAX, CuPy's host memory), and of what NumPy makes arrays of
-(lists, numbers).  A copy is made only of an array that does not lie row by row, of strings, and of elements of
+of NumPy arrays, of anything with `__dlpack__` (PyTorch, JAX, CuPy), and of what NumPy makes arrays of
+(lists, numbers); of arrays on a GPU (gpu.py) too, where the model runs there.  A copy is made only of an array that does not lie row by row, of strings, and of elements of
 fewer than 8 bits, which Tenon packs.
 
 Results are of the kind that came in (`Kind`).
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
-from . import _ffi
+from . import _ffi, gpu
 from .dtypes import BY_CODE, BY_DLPACK, BY_NUMPY, DType, array_dtype, pack, unpack
 from .errors import InvalidError, UnsupportedError
 
@@ -31,6 +31,9 @@ class View(NamedTuple):
     shape: Shape
     nbytes: int
     keep: Any  # what must stay alive as long as the address is used
+    memory: int = _ffi.MEMORY_HOST
+    device: int = 0
+    copied: bool = False  # of an array on a GPU: the memory is not the array's own
 
 
 # ---- NumPy ----
@@ -121,19 +124,25 @@ def _strided(address: int, t: DType, shape: Shape, strides: Sequence[int]) -> np
     return np.ascontiguousarray(seen)
 
 
-def view_dlpack(x: Any) -> View:
-    device = x.__dlpack_device__()
-    if int(device[0]) not in _HOST:
-        where = _DEVICES.get(int(device[0]), f"DLPack device {int(device[0])}")
-        raise UnsupportedError(
-            f"the array is in the memory of {where} device {int(device[1])}; Tenon takes arrays in the memory "
-            "of the CPU: copy it there first (x.cpu(), jax.device_get(x))"
-        )
+def _not_here(kind: int, number: int) -> UnsupportedError:
+    where = _DEVICES.get(kind, f"DLPack device {kind}")
+    advice = ', or compile the model for the GPU (target="cuda")' if kind in gpu.CUDA_DEVICES else ""
+    return UnsupportedError(
+        f"the array is in the memory of {where} device {number}; Tenon takes arrays in the memory of the CPU here: "
+        f"copy it there first (x.cpu(), jax.device_get(x)){advice}"
+    )
+
+
+def view_dlpack(x: Any, home: Optional[gpu.Home] = None) -> View:
+    kind, number = map(int, x.__dlpack_device__())
+    on_gpu = kind in gpu.CUDA_DEVICES and home is not None
+    if kind not in _HOST and not on_gpu:
+        raise _not_here(kind, number)
     if hasattr(
         x, "resolve_neg"
     ):  # PyTorch's: DLPack takes none with a gradient, and says nothing of signs that are pending
         x = x.detach().resolve_neg().resolve_conj()
-    capsule = x.__dlpack__()
+    capsule = x.__dlpack__(stream=home.stream) if on_gpu and home is not None else x.__dlpack__()
     d = _DLTensor.from_address(_pointer_of(capsule, b"dltensor"))
     t = BY_DLPACK.get((d.code, d.bits)) if d.lanes == 1 else None
     if t is None:
@@ -141,20 +150,37 @@ def view_dlpack(x: Any) -> View:
     shape = tuple(d.shape[: d.ndim])
     address = (d.data or 0) + d.byte_offset
     if not _row_major(d, shape):
+        if on_gpu:
+            return view_dlpack(gpu.row_by_row(x), home)._replace(copied=True)
         copy = _strided(address, t, shape, d.strides[: d.ndim])
         return View(address_of(copy), t, shape, copy.nbytes, copy)
     count = 1
     for n in shape:
         count *= n
-    return View(address, t, shape, count * t.bits // 8, (capsule, x))
+    view = View(address, t, shape, count * t.bits // 8, (capsule, x))
+    return view._replace(memory=_ffi.MEMORY_CUDA, device=number) if on_gpu else view
 
 
-def view_of(x: Any, want: Optional[DType] = None) -> View:
-    """The memory of anything that is an array or can be made one; `want` is the type that the model takes."""
+def _view_interface(x: Any, home: Optional[gpu.Home]) -> View:
+    if home is None:
+        raise _not_here(2, 0)
+    address, name, shape, dense = gpu.from_interface(x)
+    t = BY_NUMPY.get(np.dtype(name))
+    if t is None or not dense:
+        raise InvalidError(f"the array on the GPU has elements {name} of shape {list(shape)}: " +
+                           ("it must lie row by row" if t else "Tenon has no such type"))
+    return View(address, t, shape, int(np.prod(shape, dtype=np.int64)) * t.bits // 8, x, _ffi.MEMORY_CUDA, home.device)
+
+
+def view_of(x: Any, want: Optional[DType] = None, home: Optional[gpu.Home] = None) -> View:
+    """The memory of anything that is an array or can be made one; `want` is the type that the model takes, `home`
+    where the call works if that is a GPU."""
     if isinstance(x, np.ndarray):
         return view_numpy(x, want)
     if hasattr(x, "__dlpack__") and not isinstance(x, np.generic):
-        return view_dlpack(x)
+        return view_dlpack(x, home)
+    if getattr(x, "__cuda_array_interface__", None) is not None:
+        return _view_interface(x, home)
     if isinstance(x, np.generic):
         return view_numpy(np.asarray(x), want)
     return view_numpy(np.asarray(x, dtype=array_dtype(want) if want is not None else None), want)
@@ -162,7 +188,7 @@ def view_of(x: Any, want: Optional[DType] = None) -> View:
 
 def describe(tensor: "_ffi.Tensor", view: View) -> None:
     tensor.data, tensor.dtype, tensor.rank = view.address, view.dtype.code, len(view.shape)
-    tensor.bytes, tensor.owner = view.nbytes, None
+    tensor.bytes, tensor.owner, tensor.memory, tensor.device = view.nbytes, None, view.memory, view.device
     for k, n in enumerate(view.shape):
         tensor.shape[k] = n
 
@@ -209,11 +235,16 @@ class Kind:
     """A library's arrays, as results are made of them.  This one: NumPy."""
 
     name = "numpy"
+    on_gpu = False  # whether it has arrays there
 
-    def empty(self, t: DType, shape: Shape) -> Tuple[Any, int]:
-        """A new array and its address."""
+    def empty(self, t: DType, shape: Shape, device: Optional[int] = None) -> Tuple[Any, int]:
+        """A new array and its address; on a GPU, where a device is given."""
         array = np.empty(shape, array_dtype(t))
         return array, address_of(array)
+
+    def move(self, array: Any, device: int) -> Any:
+        """A result of the host's on a GPU."""
+        return array
 
     def wrap(self, array: np.ndarray, t: DType) -> Any:
         """The array of this library that shows a NumPy array's memory; the NumPy array where the library has no
@@ -225,6 +256,7 @@ class TorchKind(Kind):
     """PyTorch's tensors, made through data pointers: no copy and no capsule."""
 
     name = "torch"
+    on_gpu = True
 
     def __init__(self, torch: Any) -> None:
         names = {
@@ -257,9 +289,13 @@ class TorchKind(Kind):
             raise UnsupportedError(f"PyTorch has no element type for {t.name}")
         return self.dtypes[t.name]
 
-    def empty(self, t: DType, shape: Shape) -> Tuple[Any, int]:
-        tensor = self.torch.empty(shape, dtype=self.dtype(t))
+    def empty(self, t: DType, shape: Shape, device: Optional[int] = None) -> Tuple[Any, int]:
+        where = None if device is None else self.torch.device("cuda", device)
+        tensor = self.torch.empty(shape, dtype=self.dtype(t), device=where)
         return tensor, tensor.data_ptr()
+
+    def move(self, array: Any, device: int) -> Any:
+        return array.to(self.torch.device("cuda", device)) if isinstance(array, self.torch.Tensor) else array
 
     def wrap(self, array: np.ndarray, t: DType) -> Any:
         if t.name not in self.dtypes:
@@ -280,6 +316,54 @@ class DLPackKind(Kind):
         return self.from_dlpack(array) if array.dtype.isbuiltin == 1 and array.dtype != object else array
 
 
+class CupyKind(DLPackKind):
+    """CuPy's arrays, which are always on a GPU."""
+
+    on_gpu = True
+
+    def __init__(self, cupy: Any) -> None:
+        super().__init__("cupy", cupy.asarray)
+        self.cupy = cupy
+
+    def empty(self, t: DType, shape: Shape, device: Optional[int] = None) -> Tuple[Any, int]:
+        if device is None:
+            return super().empty(t, shape)
+        with self.cupy.cuda.Device(device):
+            array = self.cupy.empty(shape, array_dtype(t))
+        return array, array.data.ptr
+
+    def wrap(self, array: np.ndarray, t: DType) -> Any:
+        return array
+
+    def move(self, array: Any, device: int) -> Any:
+        with self.cupy.cuda.Device(device):
+            return self.cupy.asarray(array)
+
+
+class JaxKind(DLPackKind):
+    """JAX's arrays.  One on a GPU is written into before anybody else has seen it."""
+
+    on_gpu = True
+
+    def __init__(self, jax: Any) -> None:
+        super().__init__("jax", jax.numpy.from_dlpack)
+        self.jax = jax
+
+    def _device(self, number: int) -> Any:
+        return next(d for d in self.jax.devices("gpu") if (d.local_hardware_id or 0) == number)
+
+    def empty(self, t: DType, shape: Shape, device: Optional[int] = None) -> Tuple[Any, int]:
+        if device is None:
+            return super().empty(t, shape)
+        array = self.jax.numpy.empty(shape, array_dtype(t), device=self._device(device)).block_until_ready()
+        if array.dtype != array_dtype(t):  # 64 bits, unless JAX is told to have them
+            raise UnsupportedError(f"JAX has no {t.name} unless jax_enable_x64 is set")
+        return array, array.unsafe_buffer_pointer()
+
+    def move(self, array: Any, device: int) -> Any:
+        return self.jax.device_put(array, self._device(device))
+
+
 NUMPY = Kind()
 _kinds = {"numpy": NUMPY}
 
@@ -295,7 +379,9 @@ def kind_of(x: Any) -> Kind:
         if name == "torch" or hasattr(x, "data_ptr") and "torch" in sys.modules:
             _kinds[name] = TorchKind(sys.modules["torch"])
         elif name == "jax":
-            _kinds[name] = DLPackKind(name, sys.modules["jax"].numpy.from_dlpack)
+            _kinds[name] = JaxKind(sys.modules["jax"])
+        elif name == "cupy":
+            _kinds[name] = CupyKind(module)
         elif hasattr(module, "from_dlpack"):
             _kinds[name] = DLPackKind(name, module.from_dlpack)
         else:

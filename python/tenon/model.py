@@ -273,6 +273,8 @@ def compile(
     optimize: int = 3,
     math: str = "default",
     cache: bool = True,
+    batch_invariant: bool = False,
+    device: Union[None, int, str] = None,
     progress: Union[None, bool, ProgressFunction] = None,
     weights: Union[None, str, "os.PathLike[str]", Mapping[str, Any]] = None,
     types: Sequence[str] = (),
@@ -298,6 +300,10 @@ def compile(
         "default", "exact" (no rule that changes a bit) or "fast" (no NaN nor infinity).
     ``cache``
         whether the cache of compiled kernels is used.
+    ``batch_invariant``
+        an item of a batch gets the same bits whatever the size of the batch, at some cost in speed.
+    ``device``
+        of a target on devices: which one, as `tenon targets` lists them (1 is the second GPU).
     ``progress``
         a function of a `Progress`, which ends the work by returning True; True or False for a bar or none; None for
         a bar where one can be seen.  Ctrl-C ends the work.
@@ -323,6 +329,8 @@ def compile(
             optimize=optimize,
             math=math,
             cache=cache,
+            batch_invariant=batch_invariant,
+            device=device,
             progress=progress,
             **torch_options,
         )
@@ -347,6 +355,8 @@ def compile(
         progress=watch.callback,
         no_cache=int(not cache),
         precision=_choice("precision", precision, PRECISIONS),
+        batch_invariant=int(batch_invariant),
+        device=None if device is None else str(device).encode(),
     )
     with OpenedModel(model, weights, types, inputs, threads or 0, memory_limit) as opened:
         program = _compile_opened(opened, options, watch)

@@ -11,6 +11,7 @@ import numpy as np
 from . import _ffi
 from .arrays import address_of, describe, view_of
 from .errors import InvalidError, check
+from .gpu import device_of, to_host
 
 
 class OpenedModel:
@@ -37,7 +38,7 @@ class OpenedModel:
         )
         self.handle, self.keep, self.name = 0, [], ""
         if isinstance(weights, Mapping):
-            views = [view_of(x) for x in weights.values()]
+            views = [view_of(to_host(x) if device_of(x) is not None else x) for x in weights.values()]
             tensors = (_ffi.NamedTensor * max(len(views), 1))()
             for tensor, name, view in zip(tensors, weights, views):
                 tensor.name = name.encode()

@@ -2,12 +2,13 @@
 
 A session has its threads, its memory between operators and its tensor structures, and serves one thread at a time.
 A call whose arrays are like those of the call before (`_Plan`) only writes addresses; every other one is checked in
-words (`_general`).
+words (`_general`).  A call with arrays on a GPU (gpu.py) works there, in the stream of the library that has them.
 """
 
 from __future__ import annotations
 
 import ctypes as C
+import itertools
 import os
 import re
 import threading
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Mapping, NamedTuple, Optional
 
 import numpy as np
 
-from . import _ffi
+from . import _ffi, gpu
 from .arrays import NUMPY, Kind, Shape, TorchKind, View, address_of, describe, kind_of, take, view_of
 from .dtypes import BY_CODE, DType, array_dtype
 from .errors import InvalidError, UnsupportedError, check, from_c
@@ -58,10 +59,11 @@ def value_of(info: "_ffi.ValueInfo") -> Value:
 class _Plan:
     """A call that was checked, for inputs of certain shapes: tensor structures in which only addresses are missing."""
 
-    __slots__ = ("kind", "ins", "outs", "in_at", "out_at", "inputs", "outputs")
+    __slots__ = ("kind", "ins", "outs", "in_at", "out_at", "inputs", "outputs", "device", "options_at")
 
     def __init__(self, kind: Kind, ins: Any, outs: Any, in_types: Sequence[Any], out_types: Sequence[Any]) -> None:
         self.kind = kind
+        self.device, self.options_at = -1, None  # of PyTorch's tensors: the GPU that has them all
         self.ins, self.outs = type(ins).from_buffer_copy(ins), type(outs).from_buffer_copy(outs)
         self.in_at, self.out_at = C.addressof(self.ins), C.addressof(self.outs)
         self.inputs = list(zip(self.ins, in_types))  # (tensor, the library's dtype)
@@ -73,6 +75,7 @@ _BUSY = "the session is running in another thread: give each thread its own (mod
 # The quickest way to a writable array's address, which fails for others.
 _addressof, _from_buffer = C.addressof, C.c_char.from_buffer
 _session_run = _ffi.lib.tenon_session_run
+_CPU = "cpu"
 # The words of a size's text: symbols, quoted where they are no identifiers, with ? where only a run shows them; and
 # functions.
 _WORD = re.compile(r"'[^']*'|\??[^\W\d][\w.]*")
@@ -110,6 +113,8 @@ class Session:
         self._plans: Dict[Tuple[Shape, ...], _Plan] = {}
         self._predictable = [_follows(v, model.inputs) for v in model.outputs]
         self._lock = threading.Lock()
+        self._options = _ffi.RunOptions(struct_size=C.sizeof(_ffi.RunOptions))
+        self._options_at: Optional[int] = None  # of the call that is being made: its address, where it has a stream
         self._handle = 0
         self._open()
         _live.add(self)
@@ -204,7 +209,9 @@ class Session:
             out = [out]
         made = self._numpy(plan, feeds, out) if plan.kind is NUMPY else self._torch(plan, feeds, out)
         if made is not None:
-            status = _session_run(self._handle, plan.in_at, self._nin, plan.out_at, self._nout, None, self._error_at)
+            status = _session_run(
+                self._handle, plan.in_at, self._nin, plan.out_at, self._nout, plan.options_at, self._error_at
+            )
             if status:
                 raise from_c(status, self._error)
         return made
@@ -243,24 +250,58 @@ class Session:
 
     def _torch(self, plan: _Plan, feeds: Sequence[Any], out: Optional[Sequence[Any]]) -> Optional[List[Any]]:
         """The same of PyTorch's tensors."""
-        torch = plan.kind.torch
+        torch, device = plan.kind.torch, plan.device
         for x, (tensor, dtype) in zip(feeds, plan.inputs):
-            if type(x) is not torch.Tensor or x.dtype != dtype or not x.is_cpu or not x.is_contiguous() or x.is_neg():
+            if (
+                type(x) is not torch.Tensor
+                or x.dtype != dtype
+                or x.get_device() != device
+                or not x.is_contiguous()
+                or x.is_neg()
+            ):
                 return None
             tensor.data = x.data_ptr()
+        made: List[Any] = []
         if out is not None:
-            return None
-        made = []
-        for tensor, shape, dtype in plan.outputs:
-            y = torch.empty(shape, dtype=dtype)
-            tensor.data = y.data_ptr()
-            made.append(y)
+            for y, (tensor, shape, dtype) in zip(out, plan.outputs):
+                if type(y) is not torch.Tensor or y.dtype != dtype or y.shape != shape or y.get_device() != device:
+                    return None
+                if not y.is_contiguous() or y.is_neg():
+                    return None
+                tensor.data = y.data_ptr()
+                made.append(y)
+            if len(made) != self._nout or len(out) != self._nout:
+                return None
+        else:
+            where = torch.device("cuda", device) if device >= 0 else _CPU
+            for tensor, shape, dtype in plan.outputs:
+                y = torch.empty(shape, dtype=dtype, device=where)
+                tensor.data = y.data_ptr()
+                made.append(y)
+        if device >= 0:
+            self._options.stream = gpu.torch_stream(device)
         return made
 
     def _launch(self) -> None:
-        status = _session_run(self._handle, self._in_at, self._nin, self._out_at, self._nout, None, self._error_at)
+        status = _session_run(
+            self._handle, self._in_at, self._nin, self._out_at, self._nout, self._options_at, self._error_at
+        )
         if status:
             raise from_c(status, self._error)
+
+    def wait(self) -> None:
+        """Waits for calls with arrays on a GPU, which return as soon as their work is in the stream, and raises what
+        one of them found wrong (an index out of range) that no later call has raised.
+
+        >>> import tenon
+        >>> tenon.compile("examples/digits/digits.onnx").session().wait()
+        """
+        if not self._lock.acquire(False):
+            raise InvalidError(_BUSY)
+        try:
+            check(_ffi.lib.tenon_session_wait(self._handle, self._error_at), self._error) if self._handle else None
+        finally:
+            self._lock.release()
 
     def _general(self, args: Sequence[Any], named: Mapping[str, Any], out: Any) -> Any:
         feeds, as_dict = self._model._order(args, named)
@@ -275,22 +316,43 @@ class Session:
         model = self._model
         if len(feeds) != self._nin:
             raise InvalidError(f"the model takes {self._nin} inputs ({model._names()}), {len(feeds)} are given")
-        kind = next((k for k in map(kind_of, feeds) if k is not NUMPY), NUMPY)
-        views = [_checked_view(x, v, t) for x, v, t in zip(feeds, model.inputs, self._in_types)]
+        given = self._given(out)
+        home, kind = self._home(feeds, given)
+        views = [_checked_view(x, v, t, home) for x, v, t in zip(feeds, model.inputs, self._in_types)]
         shapes = tuple(v.shape for v in views)
         model._check_ranges(shapes)
         for tensor, view in zip(self._in_list, views):
             describe(tensor, view)
-        given = self._given(out)
-        made = self._rooms(kind, given, self._shapes.get(shapes))
+        known = self._shapes.get(shapes)
+        if known is None and home is not None:
+            known = _shapes_of(model.outputs, model.inputs, shapes)
+        made = self._rooms(kind, given, known, home)
+        self._options_at = None
+        if home is not None:
+            self._options.stream, self._options_at = home.stream, C.addressof(self._options)
         try:
             self._launch()
-            results = self._results(kind, given, made, shapes)
+            if home is not None and not home.told:
+                check(_ffi.lib.tenon_session_wait(self._handle, self._error_at), self._error)
+            results = self._results(kind, given, made, shapes, home)
             self._keep_plan(kind, feeds, views, shapes)
         finally:
             for tensor in self._out_list:  # what a failure between left behind
                 _ffi.lib.tenon_tensor_release(C.addressof(tensor))
         return results
+
+    def _home(self, feeds: Sequence[Any], given: Sequence[Any]) -> Tuple[Optional[gpu.Home], Kind]:
+        """Where the call works, if that is a GPU, and what its results are."""
+        for x in itertools.chain(feeds, given):
+            if isinstance(x, np.ndarray) or x is None:
+                continue
+            device = gpu.device_of(x)
+            if device is not None and self._runs_on_gpu():
+                return gpu.home_of(x, device), kind_of(x)
+        return None, next((k for k in map(kind_of, feeds) if k is not NUMPY), NUMPY)
+
+    def _runs_on_gpu(self) -> bool:
+        return "cuda" in self._model.target.split(",")
 
     def _given(self, out: Any) -> List[Optional[Any]]:
         """The caller's array for each output, or None."""
@@ -309,25 +371,35 @@ class Session:
             raise InvalidError(f"out: the model has {self._nout} outputs, {len(out)} arrays are given")
         return list(out)
 
-    def _rooms(self, kind: Kind, given: List[Any], known: Optional[List[Shape]]) -> List[Any]:
+    def _rooms(
+        self, kind: Kind, given: List[Any], known: Optional[Sequence[Optional[Shape]]], home: Optional[gpu.Home]
+    ) -> List[Any]:
         """Says where each output goes: into the caller's array, a new one, or (unknown size) memory that the run
         allocates."""
         made: List[Any] = []
         for i, tensor in enumerate(self._out_list):
             array, t = given[i], self._out_types[i]
             tensor.data, tensor.bytes, tensor.owner = None, 0, None
+            tensor.memory = tensor.device = 0
+            shape = known[i] if known is not None and self._predictable[i] else None
             if array is not None:
-                view = _writable(array, self._model.outputs[i], t)
+                view = _writable(array, self._model.outputs[i], t, home)
                 tensor.data, tensor.bytes = view.address, view.nbytes
-            elif known is not None and self._predictable[i] and t is not None and t.bits >= 8:
-                array, tensor.data = kind.empty(t, known[i])
-                tensor.bytes = _ffi.lib.tenon_tensor_size(t.code, len(known[i]), (C.c_int64 * len(known[i]))(*known[i]))
+                tensor.memory, tensor.device = view.memory, view.device
+            elif shape is not None and t is not None and t.bits >= 8:
+                device = home.device if home is not None and kind.on_gpu else None
+                array, tensor.data = kind.empty(t, shape, device)
+                tensor.bytes = _ffi.lib.tenon_tensor_size(t.code, len(shape), (C.c_int64 * len(shape))(*shape))
                 if not tensor.bytes:
                     tensor.data = None  # nothing to write: the run gives it an address
+                if device is not None:
+                    tensor.memory, tensor.device = _ffi.MEMORY_CUDA, device
             made.append(array)
         return made
 
-    def _results(self, kind: Kind, given: List[Any], made: List[Any], shapes: Tuple[Shape, ...]) -> List[Any]:
+    def _results(
+        self, kind: Kind, given: List[Any], made: List[Any], shapes: Tuple[Shape, ...], home: Optional[gpu.Home]
+    ) -> List[Any]:
         results, seen = [], []
         for i, tensor in enumerate(self._out_list):
             shape = tuple(tensor.shape[: tensor.rank])
@@ -335,6 +407,8 @@ class Session:
             if made[i] is None:
                 t = BY_CODE[tensor.dtype]
                 made[i] = kind.wrap(take(tensor), t)
+                if home is not None:
+                    made[i] = kind.move(made[i], home.device)
             elif given[i] is not None and tuple(given[i].shape) != shape:
                 raise InvalidError(
                     f"output '{self._model.outputs[i].name}' is {list(shape)}, the array given for it is "
@@ -354,15 +428,21 @@ class Session:
             or any(0 in s for s in self._shapes.get(shapes, [(0,)]))
         ):
             return
-        if kind is NUMPY and all(view.keep is x for x, view in zip(feeds, views)):
+        if kind is NUMPY and all(view.keep is x and not view.memory for x, view in zip(feeds, views)):
             out_types = [array_dtype(t) for t in types]
         elif isinstance(kind, TorchKind) and all(type(x) is kind.torch.Tensor and x.is_contiguous() for x in feeds):
             out_types = [kind.dtype(t) for t in types]
         else:
             return
+        devices = {(t.memory, t.device) for t in itertools.chain(self._in_list[: self._nin], self._out_list[: self._nout])}
+        if len(devices) != 1:
+            return
         if len(self._plans) >= PLANS_MAX:
             self._plans.clear()
         plan = self._plans[shapes] = _Plan(kind, self._in, self._out, [x.dtype for x in feeds], out_types)
+        memory, device = devices.pop()
+        if memory == _ffi.MEMORY_CUDA:
+            plan.device, plan.options_at = device, C.addressof(self._options)
         for tensor, t in zip(plan.outs, types):
             tensor.owner = None
             tensor.bytes = _ffi.lib.tenon_tensor_size(t.code, tensor.rank, tensor.shape)
@@ -383,13 +463,27 @@ def _follows(output: Value, inputs: Sequence[Value]) -> bool:
     return all(s != "?" and set(_WORD.findall(s)) <= known for s in output.shape if isinstance(s, str))
 
 
+def _shapes_of(
+    outputs: Sequence[Value], inputs: Sequence[Value], shapes: Sequence[Shape]
+) -> List[Optional[Shape]]:
+    """The shapes of outputs whose sizes are numbers and symbols that inputs have; None for others."""
+    bound: Dict[Any, int] = {}
+    for value, shape in zip(inputs, shapes):
+        bound.update({s: n for s, n in zip(value.shape or (), shape) if isinstance(s, str)})
+    found: List[Optional[Shape]] = []
+    for value in outputs:
+        sizes = [bound.get(s) if isinstance(s, str) else s for s in value.shape or ()]
+        found.append(None if value.shape is None or None in sizes else tuple(s for s in sizes if s is not None))
+    return found
+
+
 def _fits(shape: Shape, want: Dims) -> bool:
     return want is None or (len(shape) == len(want) and all(isinstance(w, str) or n == w for n, w in zip(shape, want)))
 
 
-def _checked_view(x: Any, value: Value, want: Optional[DType]) -> View:
+def _checked_view(x: Any, value: Value, want: Optional[DType], home: Optional[gpu.Home] = None) -> View:
     try:
-        view = view_of(x, want)
+        view = view_of(x, want, home)
     except (InvalidError, UnsupportedError) as error:
         raise type(error)(f"input '{value.name}' ({value.type}): {error}", value.name) from None
     except (TypeError, ValueError) as error:
@@ -411,15 +505,15 @@ def _astype(t: DType) -> str:
     return f'"{array_dtype(t).name}"' if t.numpy is not None and t.numpy.isbuiltin == 1 else f"ml_dtypes.{t.name}"
 
 
-def _writable(array: Any, value: Value, want: Optional[DType]) -> View:
+def _writable(array: Any, value: Value, want: Optional[DType], home: Optional[gpu.Home] = None) -> View:
     if isinstance(array, np.ndarray) and not (array.flags.c_contiguous and array.flags.writeable):
         raise InvalidError(f"out: the array for output '{value.name}' must be writable and lie row by row")
     if want is not None and (want.bits < 8 or want.name == "string"):
         raise UnsupportedError(f"out: output '{value.name}' is {value.type}, which has no form in a caller's array")
-    if not isinstance(array, np.ndarray) and not hasattr(array, "__dlpack__"):
+    if not isinstance(array, np.ndarray) and not hasattr(array, "__dlpack__") and gpu.device_of(array) is None:
         raise InvalidError(f"out: {type(array).__name__} for output '{value.name}' is no array")
-    view = view_of(array, want)
-    if not isinstance(array, np.ndarray) and isinstance(view.keep, np.ndarray):
+    view = view_of(array, want, home)
+    if not isinstance(array, np.ndarray) and (isinstance(view.keep, np.ndarray) or view.copied):
         raise InvalidError(f"out: the array for output '{value.name}' must lie row by row")
     if want is not None and view.dtype.code != want.code or not _fits(view.shape, value.shape):
         raise InvalidError(

@@ -23,7 +23,8 @@ from .model import MATHS, PRECISIONS, Model
 from .torch_export import Unsupported, known, op_name, table_name
 from .torch_program import Frozen, Options, Runner
 
-OPTIONS = {"target": "auto", "threads": 0, "precision": "f32", "math": "default", "optimize": 3, "cache": True}
+OPTIONS = {"target": "auto", "threads": 0, "precision": "f32", "math": "default", "optimize": 3, "cache": True,
+           "batch_invariant": False}
 _said: Set[str] = set()
 
 
@@ -40,7 +41,7 @@ def _options(given: Mapping[str, Any]) -> Options:
         raise ValueError(f"tenon has no option {', '.join(sorted(wrong))}; it has {', '.join(OPTIONS)}")
     o = {**OPTIONS, **given}
     return Options(o["target"], o["threads"] or 0, PRECISIONS[o["precision"]], MATHS[o["math"]], o["optimize"] or -1,
-                   bool(o["cache"]))
+                   bool(o["cache"]), bool(o["batch_invariant"]))
 
 
 def decompositions() -> Dict[Any, Callable[..., Any]]:

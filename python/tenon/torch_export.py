@@ -104,7 +104,7 @@ def _leaves(value: Any) -> List[Any]:
 def _fits(value: Any) -> bool:
     """Whether a value of this fake tensor or number can be one of the program's."""
     if isinstance(value, torch.Tensor):
-        return value.dtype in DTYPES and value.layout is torch.strided and value.device.type == "cpu" and \
+        return value.dtype in DTYPES and value.layout is torch.strided and value.device.type in ("cpu", "cuda") and \
             not any(isinstance(s, torch.SymInt) and _unbacked(s) for s in value.shape)
     return value is None or isinstance(value, (int, bool, float, torch.SymInt, torch.SymBool, torch.SymFloat))
 

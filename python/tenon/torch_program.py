@@ -3,6 +3,10 @@
 Weights are given by address while the program is made.  What the program packs for its kernels is a copy; embedding
 tables are read where they lie at every call.  A program is for its weights: `Frozen` has one for each set of them,
 and makes it anew when an optimizer or ``load_state_dict`` has changed them.
+
+A graph of tensors on a GPU is a program for it (target "cuda"): its arguments are read where they lie, its results are
+new tensors there, and all goes into PyTorch's current stream.  Weights come to the host to be packed, and go back with
+the program, but for embedding tables.
 """
 from __future__ import annotations
 
@@ -17,7 +21,7 @@ import sympy
 import torch
 from torch.utils._sympy.printers import PythonPrinter
 
-from . import _ffi
+from . import _ffi, gpu
 from .errors import check, from_c
 from .torch_export import DTYPES, Input, Program, Unsupported, hint
 
@@ -35,6 +39,15 @@ class Options(NamedTuple):
     math: int = _ffi.MATH_DEFAULT
     opt_level: int = 0
     cache: bool = True
+    batch_invariant: bool = False
+    device: Optional[str] = None
+
+
+def place(tensor: torch.Tensor) -> Tuple[int, int]:
+    """Whose memory a tensor lies in, and which device's."""
+    if tensor.device.type != "cuda":
+        return _ffi.MEMORY_HOST, 0
+    return _ffi.MEMORY_CUDA, torch.cuda.current_device() if tensor.device.index is None else tensor.device.index
 
 
 # ---- compiling ----
@@ -46,6 +59,7 @@ def describe(tensor: torch.Tensor, into: "_ffi.Tensor") -> None:
         raise Unsupported(f"a tensor of {tensor.dtype}")
     into.data, into.dtype, into.rank = tensor.data_ptr() or None, DTYPES[tensor.dtype], tensor.dim()
     into.bytes = tensor.numel() * tensor.element_size()
+    into.memory, into.device = place(tensor)
     for k, s in enumerate(tensor.shape):
         into.shape[k] = s
 
@@ -54,7 +68,7 @@ def compile_text(text: bytes, weights: Mapping[str, torch.Tensor], options: Opti
     """Opens a program with its weights and compiles it; the handle is the caller's."""
     error, model, made = _ffi.Error(), C.c_void_p(), C.c_void_p()
     tensors = (_ffi.NamedTensor * max(len(weights), 1))()
-    keep = {name: w.contiguous() for name, w in weights.items()}
+    keep = {name: w.detach().cpu().contiguous() for name, w in weights.items()}
     for slot, (name, w) in zip(tensors, keep.items()):
         slot.name = name.encode()
         describe(w, slot.tensor)
@@ -66,7 +80,9 @@ def compile_text(text: bytes, weights: Mapping[str, torch.Tensor], options: Opti
                          opt_level=options.opt_level,
                          math=options.math,
                          precision=options.precision,
-                         no_cache=int(not options.cache))
+                         no_cache=int(not options.cache),
+                         batch_invariant=int(options.batch_invariant),
+                         device=None if options.device is None else options.device.encode())
         check(_ffi.lib.tenon_compile(model, C.byref(o), C.byref(made), C.byref(error)), error)
     finally:
         _ffi.lib.tenon_model_close(model)
@@ -132,8 +148,9 @@ class _Frame:
         weakref.finalize(self, _ffi.free, "tenon_session_release", self.session, os.getpid()).atexit = False
         self.inputs, self.outputs = (_ffi.Tensor * max(nin, 1))(), (_ffi.Tensor * max(nout, 1))()
         self.refs, self.rooms = list(self.inputs)[:nin], list(self.outputs)[:nout]
-        self.at = (self.session, C.addressof(self.inputs), nin, C.addressof(self.outputs), nout, None,
-                   C.addressof(self.error))
+        self.options = _ffi.RunOptions(struct_size=C.sizeof(_ffi.RunOptions))
+        self.at = (self.session, C.addressof(self.inputs), nin, C.addressof(self.outputs), nout,
+                   C.addressof(self.options), C.addressof(self.error))
 
 
 class _Taken(NamedTuple):
@@ -147,6 +164,15 @@ class Runner:
     """A compiled program, called with the list of all arguments of the graph."""
 
     def __init__(self, written: Program, options: Options) -> None:
+        tensors = [v.value for v in (*written.inputs, *written.outputs) if isinstance(v.value, torch.Tensor)]
+        places = {place(t) for t in (*tensors, *written.weights.values())} - {(_ffi.MEMORY_HOST, 0)}
+        if len(places) > 1:
+            raise Unsupported("tensors on several GPUs")
+        self.device = places.pop()[1] if places else -1
+        if self.device >= 0:
+            if options.target not in ("auto", "cuda"):
+                raise Unsupported(f"tensors on a GPU, for the target {options.target}")
+            options = options._replace(target="cuda", device=str(self.device))
         self.program = compile_text(written.text, written.weights, options)
         weakref.finalize(self, _ffi.free, "tenon_program_release", self.program, os.getpid()).atexit = False
         self.options = options
@@ -157,7 +183,9 @@ class Runner:
         self.types = [_type_of(i.value, i.order) for i in written.inputs]
         self.results = written.outputs
         tensors = [o for o in written.outputs if o.kind == "tensor"]
-        self.made = [(o.value.dtype, o.order, tuple(o.value.shape)) for o in tensors]
+        self.made = [(o.value.dtype, o.order, tuple(o.value.shape), o.value.device) for o in tensors]
+        self.homes = [place(i.value) if isinstance(i.value, torch.Tensor) else (0, 0) for i in written.inputs]
+        self.rooms = [place(o.value) for o in tensors]
         self.open = any(_is_open(o.value) for o in tensors)
         self.sizes = size_function([o.value for o in tensors], written.inputs) if self.open else None
         numbers = [o.value for o in written.outputs if o.kind == "size"]
@@ -171,8 +199,10 @@ class Runner:
         for ref, (dtype, shape, size) in zip(frame.refs, self.types):
             ref.dtype, ref.rank, ref.bytes = dtype, len(shape), size
             ref.shape[:len(shape)] = shape
-        for room, (dtype, _, _) in zip(frame.rooms, self.made):
-            room.dtype = DTYPES[dtype]
+        for ref, (memory, device) in zip(frame.refs, self.homes):
+            ref.memory, ref.device = memory, device
+        for room, (dtype, *_), (memory, device) in zip(frame.rooms, self.made, self.rooms):
+            room.dtype, room.memory, room.device = DTYPES[dtype], memory, device
         return frame
 
     def __call__(self, args: Sequence[Any]) -> List[Any]:
@@ -197,16 +227,18 @@ class Runner:
                 ref.bytes = x.numel() * x.element_size()
         shapes = self.sizes(args) if self.sizes is not None else None
         made = []
-        for i, (dtype, order, shape) in enumerate(self.made):
+        for i, (dtype, order, shape, device) in enumerate(self.made):
             if shapes is not None:
                 shape = shapes[i]
             if order is None:
-                y = _empty(shape, dtype=dtype, device=_CPU)
+                y = _empty(shape, dtype=dtype, device=device)
             else:
-                y = _empty([shape[k] for k in order], dtype=dtype, device=_CPU)
+                y = _empty([shape[k] for k in order], dtype=dtype, device=device)
             room = frame.rooms[i]
             room.data, room.bytes = y.data_ptr() or None, y.numel() * y.element_size()
             made.append(y if order is None else y.permute([order.index(k) for k in range(len(order))]))
+        if self.device >= 0:
+            frame.options.stream = gpu.torch_stream(self.device)
         status = _run(*frame.at)
         if status:
             raise from_c(status, frame.error)

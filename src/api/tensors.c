@@ -133,12 +133,8 @@ tenon_status api_find_homes(RunCall *c) {
   c->out_home = arena_array(&c->run->scratch, TensorHome, (int64_t)MAX(c->nout, 1));
   for (size_t i = 0; i < c->nin; i++)
     TRY(find_home(&c->in[i], &c->input[i], "input", c->d, &c->in_home[i]));
-  for (size_t i = 0; i < c->nout; i++) {
+  for (size_t i = 0; i < c->nout; i++)
     TRY(find_home(&c->out[i], &c->output[i], "output", c->d, &c->out_home[i]));
-    if (c->out_home[i].driver && !c->out[i].data)
-      return fail(c->d, TENON_EINVAL, (Where){.node = c->output[i].name, .op = "output"},
-                  "no memory of the device is given for it");
-  }
   return TENON_OK;
 }
 
@@ -213,10 +209,13 @@ static int64_t capacity(const tenon_tensor *spare) {
   return b ? b->bytes - (int64_t)sizeof(*b) : -1;
 }
 
+// What has no elements has no memory, of a device's.
+static bool is_given(const tenon_tensor *t) { return t->data || t->memory != TENON_MEMORY_HOST; }
+
 // Allocates what the caller left to us and no spare memory is enough for; all or nothing.
 static tenon_status make_outputs(const RunCall *c, const int64_t *bytes, Block **made) {
   for (size_t i = 0; i < c->nout; i++) {
-    if (c->out[i].data || (c->spare && capacity(&c->spare[i]) >= bytes[i])) continue;
+    if (is_given(&c->out[i]) || (c->spare && capacity(&c->spare[i]) >= bytes[i])) continue;
     int64_t n = bytes[i] + (int64_t)sizeof(Block);
     made[i] = mem_alloc(n);
     if (made[i]) {
@@ -232,7 +231,7 @@ static tenon_status make_outputs(const RunCall *c, const int64_t *bytes, Block *
 }
 
 bool api_room(const RunCall *c, size_t i, ResultRoom *out) {
-  if (c->out[i].data) {
+  if (is_given(&c->out[i])) {
     *out = (ResultRoom){c->out[i].data, c->out[i].bytes};
     return true;
   }
@@ -249,7 +248,7 @@ tenon_status api_give_outputs(const RunCall *c, Value *const *v) {
   for (size_t i = 0; i < c->nout; i++) {
     tenon_tensor *t = &c->out[i];
     Block *block = made[i];
-    if (!t->data && !block) {
+    if (!is_given(t) && !block) {
       block = c->spare[i].owner;
       c->spare[i] = (tenon_tensor){0};
     }

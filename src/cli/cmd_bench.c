@@ -342,10 +342,12 @@ static tenon_status compile(Bench *b) {
   int64_t start = platform->now();
   Optimised *opt = arena_new(&c->arena, Optimised);
   opt->options.apart = target_has_groups(b->target, opt_text(c, OPT_bench_device, NULL));
+  opt->options.batch_invariant = opt_given(c, OPT_bench_batch_invariant);
   TRY(opt_run(c, &OPT_IDS(bench), g, opt));
   TRY(opt_plan(g, &c->arena, &c->diag, &plan));
   TargetOptions to = {.sizes = &b->in.dims,
                       .no_cache = opt_given(c, OPT_bench_no_cache),
+                      .batch_invariant = opt_given(c, OPT_bench_batch_invariant),
                       .device = opt_text(c, OPT_bench_device, NULL),
                       .place = c->opt[OPT_bench_place].text,
                       .nplace = c->opt[OPT_bench_place].count};

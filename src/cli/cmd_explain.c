@@ -358,6 +358,7 @@ static tenon_status place(Telling *t) {
   MemPlan *plan;
   Program *p = NULL;
   TargetOptions o = {.sizes = &t->dims,
+                     .batch_invariant = opt_given(c, OPT_explain_batch_invariant),
                      .compiled = &t->compiled,
                      .device = opt_text(c, OPT_explain_device, NULL),
                      .place = c->opt[OPT_explain_place].text,
@@ -399,6 +400,7 @@ static int explain(Telling *t) {
   explain_before(&t->x, g, &c->arena);
   t->opt.options.record = true;
   t->opt.options.apart = target_has_groups(t->target, opt_text(c, OPT_explain_device, NULL));
+  t->opt.options.batch_invariant = opt_given(c, OPT_explain_batch_invariant);
   rc = cli_exit_of(opt_run(c, &OPT_IDS(explain), g, &t->opt));
   if (rc) return rc;
   const char *kernel = opt_text(c, OPT_explain_kernel, NULL);

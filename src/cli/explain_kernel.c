@@ -165,6 +165,7 @@ int explain_kernel(Cli *c, const Target *target, Graph *g, const char *text, boo
   t->target = target;
   tenon_status s = opt_plan(g, &c->arena, &c->diag, &plan);
   TargetOptions to = {.compiled = &t->compiled,
+                      .batch_invariant = opt_given(c, OPT_explain_batch_invariant),
                       .device = opt_text(c, OPT_explain_device, NULL),
                       .place = c->opt[OPT_explain_place].text,
                       .nplace = c->opt[OPT_explain_place].count};

@@ -149,10 +149,11 @@ tenon_status opt_run(Cli *c, const OptIds *id, Graph *g, Optimised *out) {
   if (opt_given(c, id->exact) && strcmp(precision, "f32"))
     return fail(&c->diag, TENON_EINVAL, NOWHERE, "--exact and --precision %s exclude one another",
                 precision);
-  bool record = out->options.record, apart = out->options.apart;
+  OptOptions given = out->options;
   opt_options(c, id, &out->options);
-  out->options.record = record;
-  out->options.apart = apart;
+  out->options.record = given.record;
+  out->options.apart = given.apart;
+  out->options.batch_invariant = given.batch_invariant;
   const char *model = c->pos[0];
   bool file = strcmp(model, "-") != 0;
   OptCall call = {file ? model : NULL, file ? model : "stdin", command_line(c)};

@@ -23,11 +23,13 @@ typedef struct OptOptions {
   const char *stop_after, *start_from;
   const char *disable;  // names separated by commas
   bool verify_each, trace_rules;
-  bool record;         // note every firing in the report, for explain
-  DType precision;     // that contractions multiply in; none: as the model says
-  bool apart;          // convolutions that follow one another are kernels of their own
-  bool channels_last;  // for tests: wherever it can be, whatever it costs
-  int64_t bisect;      // fire no rule after so many; -1 = no limit
+  bool record;      // note every firing in the report, for explain
+  DType precision;  // that contractions multiply in; none: as the model says
+  bool apart;       // convolutions that follow one another are kernels of their own
+  bool
+      batch_invariant;  // no sum is formed in another order because of sizes that are not its own length
+  bool channels_last;                  // for tests: wherever it can be, whatever it costs
+  int64_t bisect;                      // fire no rule after so many; -1 = no limit
   void (*print)(void *ctx, Str text);  // where dumps and traces go
   void *print_ctx;
   const Watch *watch;  // told of each pass; may be NULL

@@ -1,5 +1,6 @@
 // tile.h -- what stands in `tile` loops: a matrix of sums of products, and where its operands lie.
 //
+//   parallel item < N by 2 {       two tiles under way in a block, each with one warpgroup of its own; without `by` one
 //   tile i < 128 by 4 {            rows; 4 blocks of the contracted axis under way at once
 //     tile j < 256 by 2 {          columns; 2 warpgroups share the tile: its rows, or with 64 rows the contracted axis, by turns
 //       reduce %v0: f32 = add over k < K { yield mul(cast f32 (a[g*lda + k] if g = row0 + i < M),
@@ -83,7 +84,8 @@ typedef struct LoopTile {
   int block;        // elements of the contracted axis in TILE_DEPTH_BYTES
   int64_t after;    // statements before what is done with the sums
   LoopTileOperand a, b;
-  int m, n, stages, groups;
+  int m, n, stages, groups;  // groups: of each tile
+  int at_once;               // tiles of a block
   Dim depth;
 } LoopTile;
 

@@ -214,7 +214,8 @@ tenon_status lower_group_contract(Lowering *lo, const Node *fused, Lowered *out)
   t->threads = lo->target.group;
   if (!group_sums_begin(&t->s, lo, fused)) return TENON_EUNSUPPORTED;
   const Contraction *c = &t->s.c;
-  bool thin = size_of(c->m, MOST) < MOST || size_of(c->n, MOST) < MOST;
+  bool thin =
+      !lo->target.batch_invariant && (size_of(c->m, MOST) < MOST || size_of(c->n, MOST) < MOST);
   if (c->depthwise || thin || !plan(t, &lo->target) || !build_tiles(t)) return TENON_EUNSUPPORTED;
   const TilePlan *p = &t->p;
   elem_finish(&t->s.e,

@@ -18,10 +18,11 @@ enum { PLENTY = 1 << 15, FEW_TERMS = 64, MOST_LANES = 16 };
 
 static Dim num(Direct *d, int64_t v) { return ie_const(d->s.e.pool, v); }
 
-static void choose(Direct *d) {
+static void choose(Direct *d, bool batch_invariant) {
   const Contraction *c = &d->s.c;
   double sums = (double)c->groups;
   for (int i = 0; i < c->nout; i++) sums *= ie_is_const(c->out[i]) ? (double)c->out[i]->value : 64;
+  if (batch_invariant) sums = 1;
   d->by_rows = c->conv && c->channel == 1;
   d->lanes = 1;
   while (d->lanes < MOST_LANES && sums * (double)d->lanes < PLENTY &&
@@ -92,7 +93,7 @@ tenon_status lower_group_direct(Lowering *lo, const Node *fused, Lowered *out) {
   GroupSums *s = &d->s;
   d->threads = lo->target.group;
   if (!group_sums_begin(s, lo, fused)) return TENON_EUNSUPPORTED;
-  choose(d);
+  choose(d, lo->target.batch_invariant);
   s->t.s.rows = d->by_rows ? d->places : 1;
   s->t.s.nr = d->by_rows ? 1 : d->places;
   if (!group_sums_open(s, &d->block)) return TENON_EUNSUPPORTED;

@@ -325,14 +325,14 @@ static bool store_results(GroupRows *g) {
 
 // ---- the kernel ----
 
-static void choose(GroupRows *g) {
+static void choose(GroupRows *g, bool batch_invariant) {
   int64_t length = ie_is_const(g->r.length) ? g->r.length->value : 0;
   int64_t count = ie_is_const(g->count) ? g->count->value : 0;
   int64_t useful = length ? group_power((length + 3) / 4, g->threads) : g->threads;
   g->along = g->r.kind != ACROSS;
   g->lanes = useful;
   if (!g->along) {
-    bool many = count && count / g->threads >= 4 * AT_ONCE;
+    bool many = !batch_invariant && count && count / g->threads >= 4 * AT_ONCE;
     g->lanes = many || (length && length <= ALONE) ? 1 : MIN(useful, MAX(g->threads / AT_ONCE, 1));
   }
   g->rows = g->threads / g->lanes;
@@ -351,7 +351,7 @@ tenon_status lower_group_rows(Lowering *lo, const Node *fused, Lowered *out) {
   g->count = e->pool->one;
   for (int i = 0; i < r->type->rank; i++)
     if (!r->over[i]) g->count = ie_mul(e->pool, g->count, r->shape[i]);
-  choose(g);
+  choose(g, lo->target.batch_invariant);
   loop_begin(&e->b, e->k);
   Dim items = ie_ceildiv(e->pool, g->count, num(g, g->rows));
   g->item = loop_for(&e->b, LOOP_PARALLEL, "item", items);

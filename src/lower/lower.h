@@ -28,6 +28,9 @@ typedef struct LowerTarget {
   bool tiles;
   int units;
   int64_t tile_bytes;
+  // The order of every sum is a matter of its own length alone, not of how many sums there are: an item of a batch has the same bits
+  // whatever the batch.  A schedule that would give more threads to a sum where there are few of them does not look at their number.
+  bool batch_invariant;
 } LowerTarget;
 
 // A constant made from a weight: loops over its own elements, each read from the weight or 0.

@@ -66,6 +66,7 @@ tenon_status lower_winograd(Lowering *lo, const Node *fused, Lowered *out) {
   if (!contract_map(&c, &e, anchor, 0) || !contract_sizes(&c)) return TENON_EUNSUPPORTED;
   Finish f = {.c = &c, .h = &h};
   Winograd w = {.c = &c, .e = &e, .finish = &f, .images = c.out[0], .inputs = c.in_channels};
+  w.counted = ie_is_const(w.images) && !lo->target.batch_invariant ? w.images->value : 1;
   if (!ie_is_const(c.n)) return TENON_EUNSUPPORTED;
   w.outputs = c.n->value;
   PackSpec pack;

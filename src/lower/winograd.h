@@ -40,6 +40,7 @@ typedef struct Winograd {
   int64_t inputs, outputs;     // channels
   int64_t panels;              // runs of nr outputs
   Dim images, lines, columns;  // rows of tiles, and tiles of a row
+  int64_t counted;             // images, as the choice counts them
   int32_t packed;              // argument: transformed weights, [panel][point][input][nr]
   int32_t v;         // transformed pixels of a block: [point][inputs / lanes][tile][lanes]
   int32_t products;  // of a block and a panel: [point][tile][nr]

@@ -95,7 +95,7 @@ typedef struct Cost {
 } Cost;
 
 static Cost cost_of(const Winograd *w, int64_t m) {
-  int64_t n = m + WINOGRAD_TAPS - 1, images = known(w->images, 1);
+  int64_t n = m + WINOGRAD_TAPS - 1, images = w->counted;
   double tile_lines = (double)ceil_div(known(w->c->out[1], USUAL), m);
   double tiles = (double)images * tile_lines * (double)ceil_div(known(w->c->out[2], USUAL), m);
   double ck = (double)w->inputs * (double)(w->panels * w->s.nr), all = (double)(n * n);
@@ -119,15 +119,15 @@ static double taps_down(const Contraction *c) {
 
 static double direct_cost(const Winograd *w) {
   double ck = (double)w->inputs * (double)ceil_div(w->outputs, w->lanes) * (double)w->lanes;
-  double taps = (double)known(w->images, 1) * taps_down(w->c) * WINOGRAD_TAPS *
-                (double)known(w->c->out[2], USUAL);
+  double taps =
+      (double)w->counted * taps_down(w->c) * WINOGRAD_TAPS * (double)known(w->c->out[2], USUAL);
   return fmax(taps * ck / (0.95 * PER_CYCLE), 36 * ck / MEMORY_CYCLE);
 }
 
 // The largest share of `threads` threads that take the work items in order, times their number.
 static double share_cost(const Winograd *w, const WinogradSchedule *s, const Cost *c, int threads) {
   int64_t lines = known(w->lines, USUAL / s->m), blocks = ceil_div(lines, s->rows);
-  int64_t each = ceil_div(w->panels, s->groups), images = MIN(known(w->images, 1), IMAGES);
+  int64_t each = ceil_div(w->panels, s->groups), images = MIN(w->counted, IMAGES);
   int64_t items = images * s->groups * blocks;
   double most = 0;
   if (items > ITEMS_MANY) return c->forward * (double)s->groups + c->products + c->back;
@@ -152,10 +152,9 @@ static double schedule_cost(const Winograd *w, const WinogradSchedule *s, Cost c
   int64_t tiles = s->high * s->wide, n = s->m + WINOGRAD_TAPS - 1;
   int64_t columns = known(w->columns, USUAL / s->m), lines = known(w->lines, USUAL / s->m);
   double held = (double)tiles / (double)ceil_div(tiles, s->mr);
-  double blocks = (double)known(w->images, 1) * (double)ceil_div(lines, s->high) *
-                  (double)ceil_div(columns, s->wide);
-  double all = (double)(lines * columns) * (double)known(w->images, 1),
-         points = 4 * (double)(n * n);
+  double blocks =
+      (double)w->counted * (double)ceil_div(lines, s->high) * (double)ceil_div(columns, s->wide);
+  double all = (double)(lines * columns) * (double)w->counted, points = 4 * (double)(n * n);
   double v = points * (double)tiles * (double)w->inputs;
   double sums = points * (double)(tiles * s->nr);
   c.products *= blocks * (double)tiles / all * (1 + 0.6 / held);

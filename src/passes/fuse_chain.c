@@ -48,6 +48,8 @@ static bool worth_it(Fuser *f, const Node *n, const Node *expand, const Node *de
   const double MOST = 0.1;  // what a kernel less, and an image less in memory, are worth
   Band b;
   band_measure(&b, expand, deep, project);
+  // A projection in the chain sums up its channels chunk by chunk.
+  if (f->c->o->batch_invariant) b.images = 1;
   double more = band_excess(&b);
   note(f, n, more <= MOST, more);
   return more <= MOST;

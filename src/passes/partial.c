@@ -115,7 +115,8 @@ static Node *split(void *ctx, Node *n, Node *old) {
 
 tenon_status pass_partial(PassCtx *c, bool *out_changed) {
   Partial p = {.c = c};
-  if (!(c->o->fast & FAST_REASSOC) || c->o->apart) return TENON_OK;
+  // Groups of threads have work enough, and an image that is small alone is one of a large batch.
+  if (!(c->o->fast & FAST_REASSOC) || c->o->apart || c->o->batch_invariant) return TENON_OK;
   intmap_init(&p.uses, c->scratch);
   GraphMap m = {.g = c->g, .fn = split, .ctx = &p, .begin_body = begin_body};
   return graph_map(&m, out_changed);

@@ -202,7 +202,9 @@ static tenon_status lend_result(Session *s, Run *run, int32_t i, int64_t bytes) 
   DeviceLent *out = &s->device->out[i];
   const ResultRoom *room = &s->room[i];
   Where at = {.node = s->frame[0].f->result_name[i], .op = "output"};
-  if (bytes > room->bytes || (bytes && !room->data))
+  if (bytes && !room->data)
+    return fail(run->diag, TENON_EINVAL, at, "no memory of the device is given for it");
+  if (bytes > room->bytes)
     return fail(run->diag, TENON_EINVAL, at, "it needs %lld bytes, the buffer has %lld",
                 (long long)bytes, (long long)room->bytes);
   return lend(s, out, room->data, bytes, run->diag);

@@ -199,6 +199,7 @@ static tenon_status compile(Call *call, Graph *g, const MemPlan *plan, Arena *a,
   if (host_of(t)->describe) host_of(t)->describe(o->machine, &lo.target);
   if (t->driver) TRY(device_begin(&call->device, t, o, a, d, &lo));
   group_for_tests(t->driver ? &lo.device[1] : &lo.target);
+  lo.target.batch_invariant = lo.device[1].batch_invariant = o->batch_invariant;
   if (t->with) TRY(split_begin(&call->device, g, plan, a, d, &lo));
   if (call->opened) {
     lo.verified = verified;

@@ -70,6 +70,7 @@ typedef enum { TEXT_NONE, TEXT_ASM, TEXT_LLVM } TargetText;  // of every kernel
 struct TargetOptions {
   const Machine *machine;  // that code is made for; NULL: this one
   bool no_cache;
+  bool batch_invariant;     // as in LowerTarget
   bool checked;             // code that checks every access, for tests
   TargetText text;          // also, for the report
   TargetReport *report;     // may be NULL

@@ -160,6 +160,112 @@ class DLPack(unittest.TestCase):
         with self.assertRaisesRegex(tenon.InvalidError, "row by row"): m(x, out=Foreign(np.zeros((3, 8), np.float32)[:, ::2]))
 
 
+class OnGpu(Foreign):
+    """An array that says it is on a GPU; it remembers which stream it was asked for."""
+
+    made = []
+
+    def __init__(self, array, device=(2, 0)):
+        super().__init__(array, device)
+        self.streams = []
+
+    def __dlpack__(self, stream=None, **_unused):
+        self.streams.append(stream)
+        return self.array.__dlpack__()
+
+    def contiguous(self): return OnGpu(np.ascontiguousarray(self.array), self.device)
+
+
+class GpuKind(arrays.Kind):
+    on_gpu = True
+
+    def empty(self, t, shape, device=None):
+        array = np.zeros(shape, t.numpy)
+        OnGpu.made.append(array)
+        return OnGpu(array, (2, device)), array.ctypes.data
+
+    def move(self, array, device): return OnGpu(array, (2, device))
+
+
+class Interface:
+    """An array with `__cuda_array_interface__` alone, as Numba's are."""
+
+    def __init__(self, array, stream=None):
+        self.array, self.shape = array, array.shape
+        self.__cuda_array_interface__ = {"shape": array.shape, "typestr": array.dtype.str, "data": (array.ctypes.data, False),
+                                         "strides": array.strides, "version": 3, "stream": stream}
+
+
+class Gpu(unittest.TestCase):
+    """What is handed to the C interface for arrays on a GPU; the run itself is the host's, which has all of this memory."""
+
+    def setUp(self):
+        self.kinds = dict(arrays._kinds)
+        arrays._kinds[OnGpu.__module__.split(".")[0]] = GpuKind()
+
+    def tearDown(self): arrays._kinds.clear(), arrays._kinds.update(self.kinds)
+
+    def session(self, text):
+        session = tenon.compile(text).session()
+        session._runs_on_gpu = lambda: True
+        session.seen, launch = [], session._launch
+
+        def wrapped():
+            tensors = session._in_list[:session._nin] + session._out_list[:session._nout]
+            session.seen.append([(t.data, t.memory, t.device) for t in tensors] + [session._options_at and session._options.stream])
+            for t in tensors: t.memory = t.device = 0
+            launch()
+
+        session._launch = wrapped
+        return session
+
+    def test_memory_and_stream(self):
+        s, x = self.session(TWICE), np.arange(12, dtype=np.float32).reshape(3, 4)
+        given = OnGpu(x)
+        y = s(given)
+        self.assertIsInstance(y, OnGpu)
+        self.assertEqual(y.array.tolist(), (2 * x).tolist())
+        self.assertEqual(given.streams, [1])  # no stream of its own: ready for the default one
+        self.assertEqual(s.seen, [[(x.ctypes.data, 2, 0), (y.array.ctypes.data, 2, 0), 1]])
+
+    def test_a_second_call_and_out(self):
+        s, x, room = self.session(TWICE), np.ones((3, 4), np.float32), np.zeros((3, 4), np.float32)
+        s(OnGpu(x, (2, 1)))
+        y = s(OnGpu(x, (2, 1)), out=OnGpu(room, (2, 1)))
+        self.assertEqual((y.array is room, room.tolist()), (True, (2 * x).tolist()))
+        self.assertEqual(s.seen[1], [(x.ctypes.data, 2, 1), (room.ctypes.data, 2, 1), 1])
+        s(x, out=OnGpu(room))  # an input of the host's
+        self.assertEqual(s.seen[2], [(x.ctypes.data, 0, 0), (room.ctypes.data, 2, 0), 1])
+        host = np.zeros((3, 4), np.float32)
+        self.assertIs(s(OnGpu(x), out=host), host)
+        self.assertEqual(s.seen[3], [(x.ctypes.data, 2, 0), (host.ctypes.data, 0, 0), 1])
+
+    def test_strides_are_the_librarys_to_copy(self):
+        s, x = self.session(TWICE), np.arange(24, dtype=np.float32).reshape(3, 8)[:, ::2]
+        self.assertEqual(s(OnGpu(x)).array.tolist(), (2 * x).tolist())
+        with self.assertRaisesRegex(tenon.InvalidError, "row by row"): s(OnGpu(x), out=OnGpu(x))
+
+    def test_interface(self):
+        s, x = self.session(TWICE), np.arange(12, dtype=np.float32).reshape(3, 4)
+        y = s(Interface(x, 7))
+        self.assertEqual((type(y), y.tolist()), (np.ndarray, (2 * x).tolist()))
+        self.assertEqual(s.seen[0][0::2], [(x.ctypes.data, 2, 0), 7])
+        self.assertEqual(s(Interface(x)).tolist(), (2 * x).tolist())
+        self.assertEqual(s.seen[1][-1], 1)
+        with self.assertRaisesRegex(tenon.InvalidError, "row by row"): s(Interface(x.T[:4, :3].T[:, ::2]))
+        with self.assertRaisesRegex(tenon.UnsupportedError, "GPU"): tenon.compile(TWICE)(Interface(x))
+
+    def test_sizes_that_only_a_run_shows(self):
+        s, x = self.session(NONZERO), np.array([0, 1, 0, 2], np.float32)
+        y = s(OnGpu(x))
+        self.assertEqual((type(y), y.array.tolist()), (OnGpu, [[1, 3]]))
+
+    def test_host_arrays_have_no_stream(self):
+        s, x = self.session(TWICE), np.ones((3, 4), np.float32)
+        s(x)
+        self.assertIsNone(s.seen[0][-1])
+
+
 @unittest.skipUnless(torch, "no torch")
 class Torch(unittest.TestCase):
     def test_memory_is_the_callers(self):

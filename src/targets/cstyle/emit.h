@@ -117,6 +117,9 @@ void cs_tile_f32_products(CEmit *e, const LoopTile *t, bool turns);
 void cs_tile_f32_check(CEmit *e, const LoopTile *t);
 void cs_tile_rest(CEmit *e, const LoopTile *t);  // what is done with each sum, by turned rows
 void cs_tile_sums(CEmit *e, const LoopTile *t);  // the same, by threads as they have them
+// What those read beside them, for the tile at tn_col, is asked to come nearer by a warp; whether there is such.
+bool cs_tile_reads(CEmit *e, const LoopTile *t);
+void cs_tile_ahead(CEmit *e, const LoopTile *t);
 // In e->wide: false where the element goes by itself.
 bool cs_wide_load(CEmit *e, const LoopExpr *x, CVal *out);
 bool cs_wide_store(CEmit *e, const LoopStmt *s, CVal v);
