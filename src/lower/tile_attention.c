@@ -188,10 +188,12 @@ enum { RATE = 4096, SOME_LENGTH = 1024 };  // operations a cycle; where a length
 static int64_t number_or(Dim d, int64_t other) { return ie_is_const(d) ? d->value : other; }
 
 // Cycles by waves of blocks over the multiprocessors; of causal attention half is left out, but not for one block of keys.
-static double cycles_of(const Attention *a, const struct Kind *k, int64_t units) {
+static double cycles_of(const Attention *a, const struct Kind *k) {
+  const LowerTarget *target = &a->e.lo->target;
+  int64_t batch = target->batch_invariant ? 1 : number_or(a->batch, 1), units = target->units;
   int64_t seq = number_or(a->seq, SOME_LENGTH), total = number_or(a->total, SOME_LENGTH);
   int64_t rows = TILE_ROWS * k->s.groups, blocks = (seq + rows - 1) / rows;
-  int64_t items = number_or(a->batch, 1) * a->heads * blocks, at_once = units * k->resident;
+  int64_t items = batch * a->heads * blocks, at_once = units * k->resident;
   double keys = (double)((total + k->s.keys - 1) / k->s.keys * k->s.keys);
   if (a->at->is_causal) keys = (keys + (double)k->s.keys) / 2;
   int64_t beside = MIN(k->resident, (items + units - 1) / units);
@@ -237,7 +239,7 @@ tenon_status lower_tile_attention(Lowering *lo, const Node *fused, Lowered *out)
   for (int64_t i = 1; i < ARRAY_LEN(kinds); i++) {
     const struct Kind *k = &kinds[i];
     bool whole = a->size == k->size && a->vsize == k->size && !f32;
-    if (whole && cycles_of(a, k, lo->target.units) < cycles_of(a, best, lo->target.units)) best = k;
+    if (whole && cycles_of(a, k) < cycles_of(a, best)) best = k;
   }
   if (best != &kinds[0] && !lower_as(lo, fused, &best->s, out)) return TENON_OK;
   return lower_as(lo, fused, &kinds[0].s, out);
