@@ -82,7 +82,7 @@ class Case:
     def row(self, precision):
         from gpu_sides import Tenon, far, in_turns, set_precision
         row = {"name": self.name, "batch": self.batch, "precision": precision}
-        ours, theirs = Tenon(self.path, precision, self.inputs), self.sides.get(precision)
+        ours, theirs = Tenon(self.path, precision, self.inputs, again=not self.args.alone), self.sides.get(precision)
         row["tenon"] = {"seconds": ours.seconds, "bytes": ours.bytes, "on_device": ours.on_device, "error": far(ours.result(), self.want)}
         row["right"] = row["tenon"]["error"] <= gpu_report.BOUNDS[precision]
         sides = {"tenon": ours}
@@ -126,8 +126,11 @@ def networks(args, results):
         started = []
         for _ in range(min(args.jobs, len(todo))):
             name, batch = todo.popleft()
+            # Inductor's own processes, of which each case would have as many as there are cores.
+            threads = str(max(2, (os.cpu_count() or 2) // args.jobs))
             command = [sys.executable, "-W", "ignore", *sys.argv, "--worker", name, "--batch", str(batch)]
-            started.append(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
+            started.append(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                            env={"TORCHINDUCTOR_COMPILE_THREADS": threads, "OMP_NUM_THREADS": threads, **os.environ}))
         for process in started: process.stdout.readline()
         for process in started:
             try:
