@@ -33,7 +33,7 @@ def device_of(x: Any) -> Optional[int]:
     if found is not None:
         kind, number = found()
         return int(number) if int(kind) in CUDA_DEVICES else None
-    return 0 if getattr(x, "__cuda_array_interface__", None) is not None else None
+    return getattr(x, "device_id", 0) if getattr(x, "__cuda_array_interface__", None) is not None else None
 
 
 def library_of(x: Any) -> str:
@@ -72,6 +72,14 @@ def home_of(x: Any, device: int) -> Home:
         return Home(device, stream(device), True)
     said = getattr(x, "__cuda_array_interface__", None) if not hasattr(x, "__dlpack__") else None
     return Home(device, int((said or {}).get("stream") or LEGACY), False)
+
+
+class Memory:
+    """Memory of a GPU that somebody else owns, as an array row by row."""
+
+    def __init__(self, address: int, dtype: Any, shape: Tuple[int, ...], device: int) -> None:
+        self.dtype, self.shape, self.device_id = dtype, shape, device
+        self.__cuda_array_interface__ = {"version": 3, "typestr": dtype.str, "shape": shape, "data": (address, False)}
 
 
 def row_by_row(x: Any) -> Any:
