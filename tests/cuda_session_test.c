@@ -276,6 +276,29 @@ TEST(cuda_session_takes_memory_where_it_lies) {
   end();
 }
 
+TEST(cuda_session_without_graphs) {
+  static const char *const variable[] = {"TENON_CUDA_GRAPHS", "TENON_CUDA_SYNC"}, *const said[] = {
+                                                                                      "0", "1"};
+  tenon_error error;
+  begin();
+  for (int v = 0; v < 2; v++) {
+    setenv(variable[v], said[v], 1);
+    for (int64_t i = 0; i < ARRAY_LEN(ways); i++) {
+      Case c;
+      cuda_fake_reset();
+      EXPECT_STATUS(open_case(&c, &ways[i], &error), TENON_OK);
+      EXPECT_STATUS(run_all(&c, &ways[i], &error), TENON_OK);
+      EXPECT(all_right(&c));
+      EXPECT_INT_EQ(cuda_fake.replays, 0);
+      EXPECT_INT_EQ(cuda_fake.launches, 2 * SETS);
+      close_case(&c);
+      EXPECT_INT_EQ(cuda_fake_left(), 0);
+    }
+    unsetenv(variable[v]);
+  }
+  end();
+}
+
 // Nothing is copied but what the plan copies on the device, and the host waits for nothing.
 TEST(cuda_session_with_a_stream_does_not_wait) {
   tenon_error error;
