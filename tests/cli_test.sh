@@ -186,6 +186,7 @@ check "what a broken pass says" grep -q "pass cells broke; the graph that it was
 expect 0 "kernels     42" inspect --optimised --start-from cells "$tmp/deep.tir.cells.tir"
 expect 1 "exclude one another" inspect "$tmp/m.tir" --optimised --exact --fast
 expect 1 "exclude one another" run "$tmp/m.tir" --exact --precision bf16
+expect 1 "it is f32, tf32 or bf16" run "$tmp/m.tir" --precision f16
 expect 0 "?[2J?y" explain "$tmp/names.tir"
 expect 0 "'?[2J?y' => mul" inspect "$tmp/names.tir" --optimised --trace-rules
 expect 2 "lists them" run "$tmp/m.tir" --target none

@@ -139,6 +139,9 @@ const char *const codegen_shapes[] = {
     "   store wide where(g = j < 33) %z[280*i + 8*g] = %w[35*i + j]\n  }\n"
     "  store wide %v[5*i] = %w[i]\n"
     "  store %v[5*i + 4] = i8(-3)\n }\n}\n",
+    "kernel @tf32 (%x: f32[140], out %y: f32[140], out %z: f32[4]) {\n parallel i < 4 {\n"
+    "  vector j < 35 {\n   store %y[35*i + j] = tf32(%x[35*i + j])\n  }\n"
+    "  store %z[i] = tf32(mul(%x[i], 0x1p-120))\n }\n}\n",
     "kernel @nearest (%x: f32[140], out %y: i32[140], out %z: u8[140], out %o: i32[4]) {\n"
     " parallel i < 4 {\n  vector j < 35 {\n"
     "   store %y[35*i + j] = cast[i32](round(select(lt(#0 = select(lt(-130.0, #1 = %x[35*i + j]), "

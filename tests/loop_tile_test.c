@@ -8,13 +8,19 @@
 
 #include <math.h>
 
-// y = a b^T of 100 rows and 40 columns, `depth` long.
-static LoopKernel *build(LoopFixture *f, int rows, int groups, int stages, int depth) {
+static const LoopExpr *factor(LoopKernel *k, const LoopExpr *x, bool rounded) {
+  x = loop_cast(k, DT_F32, x);
+  return rounded ? loop_op(k, LOOP_tf32, x, NULL, NULL) : x;
+}
+
+// y = a b^T of 100 rows and 40 columns, `depth` long, of numbers of a type; rounded to tf32: lhs, rhs.
+static LoopKernel *build_of(LoopFixture *f, DType type, const bool *rounded, int rows, int groups,
+                            int stages, int depth) {
   loop_fixture_init(f);
   IntPool *p = &f->pool;
   LoopKernel *k = f->k = loop_kernel(&f->arena, p, "k");
-  int32_t a = loop_buffer(k, LOOP_ARG, "a", DT_BF16, ie_const(p, 100 * depth), false);
-  int32_t b = loop_buffer(k, LOOP_ARG, "b", DT_BF16, ie_const(p, 40 * depth), false);
+  int32_t a = loop_buffer(k, LOOP_ARG, "a", type, ie_const(p, 100 * depth), false);
+  int32_t b = loop_buffer(k, LOOP_ARG, "b", type, ie_const(p, 40 * depth), false);
   int32_t y = loop_buffer(k, LOOP_ARG, "y", DT_F32, ie_const(p, 4000), true);
   LoopBuilder lb;
   loop_begin(&lb, k);
@@ -31,12 +37,18 @@ static LoopKernel *build(LoopFixture *f, int rows, int groups, int stages, int d
       loop_load_guarded(k, a, ie_add(p, ie_mulc(p, g[0].sym, depth), s), 1, &guard[0], NULL);
   const LoopExpr *w =
       loop_load_guarded(k, b, ie_add(p, ie_mulc(p, g[1].sym, depth), s), 1, &guard[1], NULL);
-  const LoopExpr *sum =
-      loop_yield(&lb, loop_op(k, LOOP_mul, loop_cast(k, DT_F32, x), loop_cast(k, DT_F32, w), NULL));
+  const LoopExpr *sum = loop_yield(
+      &lb, loop_op(k, LOOP_mul, factor(k, x, rounded[0]), factor(k, w, rounded[1]), NULL));
   loop_store_guarded(&lb, y, ie_add(p, ie_mulc(p, g[0].sym, 40), g[1].sym), 2, guard, sum);
   for (int depth_of = 0; depth_of < 3; depth_of++) loop_end(&lb);
   loop_finish(&lb);
   return k;
+}
+
+static const bool never[2] = {false, false}, both[2] = {true, true};
+
+static LoopKernel *build(LoopFixture *f, int rows, int groups, int stages, int depth) {
+  return build_of(f, DT_BF16, never, rows, groups, stages, depth);
 }
 
 TEST(tile_kernels_are_accepted_and_read_back) {
@@ -130,13 +142,13 @@ TEST(tiles_become_warpgroup_products) {
   EXPECT_STATUS(cstyle_kernel(&style, k, "tn_kernel", false, &text, &differs), TENON_OK);
   cuda_record_write(&record, &head);
   EXPECT_STR_EQ(strbuf_text(&head), "//tn threads 384\n"
-                                    "//tn shared 103552\n"
+                                    "//tn shared 93312\n"
                                     "//tn persistent\n"
                                     "//tn early\n"
                                     "//tn map 0 bf16 2 24 100 48 64 128\n"
                                     "//tn map 1 bf16 2 24 40 48 64 32\n");
   EXPECT_CONTAINS(strbuf_text(&text), "__launch_bounds__(384, 1) tn_kernel(");
-  EXPECT_CONTAINS(strbuf_text(&text), "tn_product(tn_sum, tn_a + q * 2, tn_b + q * 2, tn_k | q)");
+  EXPECT_CONTAINS(strbuf_text(&text), "tn_product(tn_sum[0], tn_a + q * 2 + 0, tn_b + q * 2, tn_k | q)");
   // Without a record, as for a chip that has none of it, the same loops are plain.
   style.record = NULL;
   text.n = 0;
@@ -150,6 +162,109 @@ TEST(tiles_become_warpgroup_products) {
   strbuf_init(&text, &f.arena);
   EXPECT_STATUS(cstyle_kernel(&style, k, "tn_kernel", false, &text, &differs), TENON_EUNSUPPORTED);
   loop_fixture_free(&f);
+}
+
+// ---- f32 ----
+
+TEST(tiles_of_f32_say_how_they_multiply) {
+  static const struct {
+    DType type;
+    bool rounded[2];
+    int stages, product;  // -1: refused
+    const char *why;
+  } row[] = {
+      {DT_F32, {false, false}, 5, TILE_F32, ""},
+      {DT_F32, {true, true}, 8, TILE_TF32, ""},
+      {DT_F32, {false, false}, 6, -1, "a tile of f32 has up to 160 columns and 5 stages"},
+      {DT_F32, {true, false}, 4, -1, "rounded to tf32, or neither is"},
+      {DT_F32, {false, true}, 4, -1, "rounded to tf32, or neither is"},
+      {DT_BF16, {true, true}, 4, -1, "operands that are rounded to tf32 are f32"},
+      {DT_F64, {false, false}, 4, -1, "both bf16, both f16, or both f32"},
+  };
+  for (int64_t i = 0; i < ARRAY_LEN(row); i++) {
+    LoopFixture f, again;
+    LoopTile t;
+    StrBuf text;
+    LoopKernel *k = build_of(&f, row[i].type, row[i].rounded, 128, 2, row[i].stages, 24);
+    if (row[i].product < 0) {
+      EXPECT_STATUS(loop_verify(k, &f.d), TENON_EINVAL);
+      EXPECT_CONTAINS(f.d.text, row[i].why);
+      loop_fixture_free(&f);
+      continue;
+    }
+    EXPECT_STATUS(loop_verify(k, &f.d), TENON_OK);
+    strbuf_init(&text, &f.arena);
+    loop_print(k, &text);
+    if (!loop_fixture_read(&again, strbuf_text(&text))) return;
+    REQUIRE(loop_find_tile(again.k, &t));
+    EXPECT_INT_EQ(t.product, row[i].product);
+    EXPECT_INT_EQ(t.block, 32);
+    loop_fixture_free(&again);
+    loop_fixture_free(&f);
+  }
+}
+
+TEST(tiles_of_tf32_are_rounded_first) {
+  enum { DEPTH = 8 };
+  static float a[100 * DEPTH], b[40 * DEPTH], y[4000];
+  // The nearest with 10 bits behind the point; away from zero between two; infinities and what is no number stay.
+  static const struct {
+    float x, want;
+  } row[] = {{0x1.002p0f, 0x1.004p0f},
+             {-0x1.002p0f, -0x1.004p0f},
+             {0x1.001ffep0f, 0x1p0f},
+             {0x1.ffep0f, 0x1p1f},
+             {0x1.fffffep127f, INFINITY},
+             {-INFINITY, -INFINITY},
+             {NAN, NAN},
+             {0x1p-149f, 0},
+             {0x1p-137f, 0x1p-136f}};
+  LoopFixture f;
+  int32_t failed;
+  LoopKernel *k = build_of(&f, DT_F32, both, 64, 1, 2, DEPTH);
+  for (int i = 0; i < 100; i++) a[i * DEPTH] = row[i % ARRAY_LEN(row)].x;
+  for (int i = 0; i < 40; i++) b[i * DEPTH] = 1;
+  void *args[] = {a, b, y};
+  int64_t size[] = {100 * DEPTH, 40 * DEPTH, 4000};
+  EXPECT_STATUS(loop_interpret(k, args, size, NULL, 0, 4, &f.d, &failed), TENON_OK);
+  for (int i = 0; i < 100; i++) {
+    float want = row[i % ARRAY_LEN(row)].want;
+    EXPECT(isnan(want) ? isnan(y[i * 40]) : y[i * 40] == want);
+  }
+  loop_fixture_free(&f);
+}
+
+TEST(tiles_of_f32_become_products_of_tf32) {
+  static const struct {
+    const bool *rounded;
+    const char *record, *has;
+  } row[] = {
+      {never, "//tn map 0 f32 2 24 100 96 32 128\n", "tn_product(tn_part, tn_y + q * 4, tn_b"},
+      {both, "//tn map 0 tf32 2 24 100 96 32 128\n", "tn_a + q * 2 + 0, tn_b + q * 2, tn_k | q)"}};
+  for (int64_t i = 0; i < ARRAY_LEN(row); i++) {
+    LoopFixture f;
+    CStyle style;
+    CudaRecord record;
+    LoopTile t;
+    StrBuf text, head;
+    bool differs;
+    LoopKernel *k = build_of(&f, DT_F32, row[i].rounded, 128, 2, 4, 24);
+    strbuf_init(&text, &f.arena);
+    strbuf_init(&head, &f.arena);
+    cstyle_init(&style, &spelling_cuda, 0, &f.arena, &f.d);
+    style.record = &record;
+    EXPECT_STATUS(cstyle_kernel(&style, k, "tn_kernel", false, &text, &differs), TENON_OK);
+    cuda_record_write(&record, &head);
+    EXPECT_CONTAINS(strbuf_text(&head), row[i].record);
+    EXPECT_CONTAINS(strbuf_text(&text), row[i].has);
+    // Sums that are not finite are formed again from the operands themselves, of f32 alone.
+    EXPECT((strstr(strbuf_text(&text), "tn_again[tn_q] = ") != NULL) == (row[i].rounded == never));
+    REQUIRE(loop_find_tile(k, &t));
+    text.n = 0;
+    cs_tile_top(&t, &text);
+    EXPECT_CONTAINS(strbuf_text(&text), "m64n32k8.f32.tf32.tf32");
+    loop_fixture_free(&f);
+  }
 }
 
 // ---- windows ----

@@ -367,8 +367,10 @@ typedef enum tenon_math {
 /* What contractions with constant weights store and multiply in. */
 typedef enum tenon_precision {
   TENON_PRECISION_DEFAULT = 0, /* what the model says */
-  TENON_PRECISION_BF16 /* f32 ones in bf16, with sums, norms and functions in f32: faster, and the results have some
+  TENON_PRECISION_BF16, /* f32 ones in bf16, with sums, norms and functions in f32: faster, and the results have some
                         * hundredths of the largest value as error; `tenon verify --precision` measures it */
+  TENON_PRECISION_TF32 /* products of f32 in tf32 (10 bits behind the point) on targets with units for it, sums in f32; elsewhere the
+                        * default */
 } tenon_precision;
 
 /* A symbolic size that is a number from now on: other sizes are then refused when the program runs. */

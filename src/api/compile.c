@@ -62,7 +62,7 @@ static tenon_status check_options(CompileCall *c) {
     return fail(c->d, TENON_EINVAL, NOWHERE, "opt_level %d, must be -1 to 3", o->opt_level);
   if ((int)o->math < TENON_MATH_DEFAULT || o->math > TENON_MATH_FAST)
     return fail(c->d, TENON_EINVAL, NOWHERE, "%d is no tenon_math", (int)o->math);
-  if ((int)o->precision < TENON_PRECISION_DEFAULT || o->precision > TENON_PRECISION_BF16)
+  if ((int)o->precision < TENON_PRECISION_DEFAULT || o->precision > TENON_PRECISION_TF32)
     return fail(c->d, TENON_EINVAL, NOWHERE, "%d is no tenon_precision", (int)o->precision);
   if (o->threads < 0) return fail(c->d, TENON_EINVAL, NOWHERE, "threads must not be negative");
   if (o->ndims && !o->dims)
@@ -107,6 +107,7 @@ static tenon_status build(CompileCall *c) {
   oo.level = c->o.opt_level < 0 ? 0 : c->o.opt_level ? c->o.opt_level : 3;
   oo.fast = opt_licences(oo.level, c->o.math == TENON_MATH_EXACT, c->o.math == TENON_MATH_FAST);
   if (c->o.precision == TENON_PRECISION_BF16) oo.precision = DT_BF16;
+  if (c->o.precision == TENON_PRECISION_TF32) oo.fast |= FAST_TF32;
   oo.apart = target_has_groups(c->target, c->o.device);
   oo.batch_invariant = c->o.batch_invariant != 0;
   oo.watch = &c->watch;

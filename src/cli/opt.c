@@ -21,6 +21,7 @@ void opt_options(const Cli *c, const OptIds *id, OptOptions *out) {
   out->level = (int)opt_int(c, id->level, out->level);
   if (!strcmp(opt_text(c, id->precision, "f32"), "bf16")) out->precision = DT_BF16;
   out->fast = opt_licences(out->level, opt_given(c, id->exact), opt_given(c, id->fast));
+  if (!strcmp(opt_text(c, id->precision, "f32"), "tf32")) out->fast |= FAST_TF32;
   out->fold_limit = opt_int(c, id->fold_limit, out->fold_limit);
   out->unroll_limit = opt_int(c, id->unroll_limit, out->unroll_limit);
   out->disable = opt_text(c, id->disable, NULL);
@@ -142,8 +143,9 @@ tenon_status opt_run(Cli *c, const OptIds *id, Graph *g, Optimised *out) {
   if (opt_given(c, id->exact) && opt_given(c, id->fast))
     return fail(&c->diag, TENON_EINVAL, NOWHERE, "--exact and --fast exclude one another");
   const char *precision = opt_text(c, id->precision, "f32");
-  if (strcmp(precision, "f32") && strcmp(precision, "bf16"))
-    return fail(&c->diag, TENON_EINVAL, NOWHERE, "--precision %s: it is f32 or bf16", precision);
+  if (strcmp(precision, "f32") && strcmp(precision, "tf32") && strcmp(precision, "bf16"))
+    return fail(&c->diag, TENON_EINVAL, NOWHERE, "--precision %s: it is f32, tf32 or bf16",
+                precision);
   if (opt_given(c, id->exact) && strcmp(precision, "f32"))
     return fail(&c->diag, TENON_EINVAL, NOWHERE, "--exact and --precision %s exclude one another",
                 precision);

@@ -21,7 +21,9 @@ enum {
   FAST_NO_SZ = 8,     // the sign of a zero does not matter
   FAST_APPROX = 16,   // recognised composites: another formula of the same function
   FAST_QUANT = 32,    // integer arithmetic with one requantisation
-  FAST_ALL = 63
+  FAST_ALL = 63,
+  FAST_TF32 =
+      64,  // products of f32 with 10 bits behind the point, where a machine has units for these; never by itself
 };
 
 typedef struct Pat Pat;

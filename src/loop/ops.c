@@ -11,13 +11,13 @@ const char *const loop_op_name[LOOP_OP_COUNT] = {
 #define SCALAR(name, ...) #name,
 #include "eval/scalar.def"
 #undef SCALAR
-    "fma", "select", "cast", "bit_cast", "trunc_div", "dot"};
+    "fma", "select", "cast", "bit_cast", "trunc_div", "dot", "tf32"};
 
 const uint8_t loop_op_arity[LOOP_OP_COUNT] = {
 #define SCALAR(name, arity, ...) arity,
 #include "eval/scalar.def"
 #undef SCALAR
-    3, 3, 1, 1, 2, 3};
+    3, 3, 1, 1, 2, 3, 1};
 
 enum { F = LC_F, I = LC_I, S = LC_S, B = LC_B, X = LC_X, T = LC_T, MIXED = LC_MIXED };
 #define SAME false
@@ -37,7 +37,7 @@ int loop_op_classes(LoopOp op) {
 #define SCALAR(name, arity, cls, ...) cls,
 #include "eval/scalar.def"
 #undef SCALAR
-      F, F | I | B, F | I | B, F | I | B, I, F | I};
+      F, F | I | B, F | I | B, F | I | B, I, F | I, F};
   return classes[op];
 }
 
@@ -192,10 +192,25 @@ static LoopCell apply_dot(DType t, const LoopCell *v) {
   return loop_round(t, r);
 }
 
+// The bits are those of a number, so a carry from them goes into the exponent as it should.
+static LoopCell apply_tf32(LoopCell v) {
+  float x = (float)v.f;
+  uint32_t bits;
+  if (isnan(x)) return v;
+  memcpy(&bits, &x, sizeof bits);
+  if (isfinite(x)) bits = (bits + 0x1000u) & 0xffffe000u;
+  memcpy(&x, &bits, sizeof x);
+  return (LoopCell){.f = (double)x};
+}
+
 bool loop_apply(LoopOp op, DType t, const LoopCell *v, LoopCell *out) {
   bool fault = false;
   if (op == LOOP_dot) {
     *out = apply_dot(t, v);
+    return true;
+  }
+  if (op == LOOP_tf32) {
+    *out = apply_tf32(v[0]);
     return true;
   }
   if (op == LOOP_select) {

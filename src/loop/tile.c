@@ -174,6 +174,29 @@ static bool match_copied(const LoopKernel *k, const LoopExpr *x, Dim var, const 
   return true;
 }
 
+// What is under the conversion of an operand to f32; in *rounded whether it is rounded to tf32.
+static const LoopExpr *below(const LoopExpr *x, bool *rounded) {
+  *rounded = x->kind == LX_OP && x->op == LOOP_tf32;
+  return *rounded ? x->src[0] : x;
+}
+
+// A value may begin with a conversion of its own.
+static const LoopExpr *value_of(const LoopExpr *x, DType t) {
+  return x->dtype == t ? x : without_cast(x);
+}
+
+static bool match_product(LoopTile *t, bool rounded, const char **why) {
+  DType type = t->a.dtype;
+  *why = "the operands of a tile's products are both bf16, both f16, or both f32";
+  if (type != t->b.dtype || (type != DT_BF16 && type != DT_F16 && type != DT_F32)) return false;
+  t->product = type != DT_F32 ? TILE_HALF : rounded ? TILE_TF32 : TILE_F32;
+  t->block = TILE_DEPTH_BYTES / (dtype_bits(type) / 8);
+  *why = "operands that are rounded to tf32 are f32";
+  if (rounded && t->product != TILE_TF32) return false;
+  *why = "a tile of f32 has up to 160 columns and 5 stages";
+  return t->product != TILE_F32 || (t->n <= TILE_F32_COLS && t->stages <= TILE_F32_STAGES);
+}
+
 static bool match_sum(const LoopKernel *k, LoopTile *t, const char **why) {
   const LoopStmt *s = t->sum;
   *why = "a tile begins with one sum of products";
@@ -183,15 +206,23 @@ static bool match_sum(const LoopKernel *k, LoopTile *t, const char **why) {
   t->depth = s->extent;
   *why = "the operands of a tile's products are rows of matrices, along the contracted axis, of "
          "which the first may be a window or a value";
-  if (!match_copied(k, v->src[0], t->rows->sym, s, &t->a) &&
-      !match_value(k, without_cast(v->src[0]), t->rows->sym, s->sym, &t->a))
+  bool rounded, other;
+  const LoopExpr *x = below(v->src[0], &rounded), *y = below(v->src[1], &other);
+  if (!match_copied(k, y, t->cols->sym, s, &t->b) || t->b.form != TILE_MATRIX) return false;
+  if (!match_copied(k, x, t->rows->sym, s, &t->a) &&
+      !match_value(k, value_of(x, t->b.dtype), t->rows->sym, s->sym, &t->a))
     return false;
-  if (!match_copied(k, v->src[1], t->cols->sym, s, &t->b) || t->b.form != TILE_MATRIX) return false;
-  *why = "warpgroups take turns in tiles of up to 64 columns whose operands are copied";
-  if (t->m < TILE_ROWS * t->groups && (t->n > TILE_ROWS || t->a.form == TILE_VALUE)) return false;
-  *why = "the operands of a tile's products are both bf16, or both f16";
-  return t->a.dtype == t->b.dtype && (t->a.dtype == DT_BF16 || t->a.dtype == DT_F16);
+  *why = "both operands of a tile's products are rounded to tf32, or neither is";
+  if (rounded != other || !match_product(t, rounded, why)) return false;
+  *why = "two tiles at once have operands that are copied, and not of f32";
+  if (t->at_once > 1) return t->a.form != TILE_VALUE && t->product != TILE_F32;
+  *why = "warpgroups take turns in tiles of up to 64 columns, two of them of f32 up to 128, whose "
+         "operands are copied";
+  int most = t->product == TILE_F32 && t->groups == 2 ? 2 * TILE_ROWS : TILE_ROWS;
+  return t->m == TILE_ROWS * t->groups || (t->n <= most && t->a.form != TILE_VALUE);
 }
+
+enum { MOST_SUMS = 192 };  // of a thread, beside all else it needs
 
 static bool is_tile(const LoopStmt *s) { return s->kind == LS_FOR && s->loop == LOOP_TILE; }
 
@@ -205,17 +236,23 @@ bool loop_tile_match(const LoopKernel *k, const LoopStmt *s, LoopTile *out, cons
   int64_t m = s->extent->value, n = out->cols->extent->value;
   out->stages = s->ways;
   out->groups = out->cols->ways;
+  out->at_once = MAX(k->body.v[0]->ways, 1);
   *why =
       "a tile has 64 rows for each of 1 to 3 warpgroups or for all, up to 256 columns by 32, and "
       "2 to 8 stages";
   if (out->groups < 1 || out->groups > 3 ||
-      (m != (int64_t)TILE_ROWS * out->groups && m != TILE_ROWS) || n < TILE_COLS ||
-      n > TILE_MOST_COLS || n % TILE_COLS || out->stages < 2 || out->stages > 8)
+      (m != (int64_t)TILE_ROWS * out->groups && m != TILE_ROWS && out->at_once == 1) ||
+      n < TILE_COLS || n > TILE_MOST_COLS || n % TILE_COLS || out->stages < 2 || out->stages > 8)
+    return false;
+  *why = "two tiles at once have one warpgroup each, with 64 or 128 rows and 192 registers of sums";
+  if (out->at_once > 2 ||
+      (out->at_once == 2 && (out->groups != 1 || (m != TILE_ROWS && m != 2 * TILE_ROWS) ||
+                             m / TILE_ROWS * n > 2 * MOST_SUMS)))
     return false;
   out->m = (int)m;
   out->n = (int)n;
   out->after = 1;
-  if (out->sum->kind == LS_REDUCE && out->sum->op == LOOP_max)
+  if (out->sum->kind == LS_REDUCE && out->sum->op == LOOP_max && out->at_once == 1)
     return loop_tile_attention(k, out, why);
   return match_sum(k, out, why);
 }

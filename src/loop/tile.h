@@ -1,10 +1,14 @@
 // tile.h -- what stands in `tile` loops: a matrix of sums of products, and where its operands lie.
 //
+//   parallel item < N by 2 {       two tiles under way in a block, each with one warpgroup of its own; without `by` one
 //   tile i < 128 by 4 {            rows; 4 blocks of the contracted axis under way at once
 //     tile j < 256 by 2 {          columns; 2 warpgroups share the tile: its rows, or with 64 rows the contracted axis, by turns
 //       reduce %v0: f32 = add over k < K { yield mul(cast f32 (a[g*lda + k] if g = row0 + i < M),
 //                                                    cast f32 (b[h*ldb + k] if h = col0 + j < N)) }
 //       ...                        what is done with each sum
+//
+// Operands are both bf16, both f16, or both f32.  Numbers of f32 may each be rounded by tf32(), which the units do when they fetch them; where
+// they are not, a product is formed of three that the units have (targets/cstyle/emit_tile_f32.c), within some 2^-21 of itself.
 //
 // An operand is
 //  - a matrix that lies along the contracted axis, as above: what is beyond its last row counts as 0, so units that copy boxes of a matrix
@@ -22,6 +26,7 @@
 //   ...                            what is done with %o and %l
 //
 // q, k and v are loads of T along d and the columns, elsewhere in steps of 8 elements; q is guarded by the query, v by the column.
+// Two or three warpgroups have 64 queries each and share keys and values, which must be boxes that the copy engine takes: whole heads of 64 or 128.
 #ifndef TENON_LOOP_TILE_H
 #define TENON_LOOP_TILE_H
 
@@ -32,9 +37,14 @@ enum {
   TILE_ROWS = 64,
   TILE_COLS = 32,
   TILE_MOST_COLS = 256,
-  TILE_KEYS = 64
+  TILE_F32_COLS = 160,  // most of a tile of f32, whose sums take twice the registers
+  TILE_F32_STAGES = 5,
+  TILE_KEYS = 64,        // of a block, where one warpgroup computes
+  TILE_RING_KEYS = 128,  // where several do
+  TILE_BOX = 64          // elements of a row of boxes
 };
 
+typedef enum { TILE_HALF, TILE_TF32, TILE_F32 } LoopTileProduct;
 typedef enum { TILE_MATRIX, TILE_WINDOW, TILE_VALUE } LoopTileForm;
 // A convolution of two spatial axes, the outer one first.
 typedef struct LoopWindow {
@@ -52,19 +62,30 @@ typedef struct LoopTileOperand {
   Dim rows;    // of the matrix
   Dim stride;  // TILE_MATRIX: elements from one row to the next
 } LoopTileOperand;
+// An operand of attention as the copy engine takes it: [outer][rows][stride], of which a head is 64 or 128 columns from x on, in the matrix z.
+typedef struct LoopTileBox {
+  bool is;  // it lies so
+  Dim x, z;
+  Dim outer, rows;
+  int64_t stride;  // elements of a row
+} LoopTileBox;
 typedef struct LoopTileAttention {
   const LoopStmt *max, *total;        // reductions; of the weighted values: LoopTile.sum
   const LoopStmt *product;            // in that one: of a query and a key
   const LoopExpr *score, *q, *k, *v;  // in terms of it
   int64_t size, columns;              // of a head's elements, and of the result's
+  LoopTileBox box[3];                 // of q, k and v
 } LoopTileAttention;
 typedef struct LoopTile {
   const LoopStmt *rows, *cols, *sum;
   bool is_attention;
   LoopTileAttention attention;
-  int64_t after;  // statements before what is done with the sums
+  uint8_t product;  // LoopTileProduct
+  int block;        // elements of the contracted axis in TILE_DEPTH_BYTES
+  int64_t after;    // statements before what is done with the sums
   LoopTileOperand a, b;
-  int m, n, stages, groups;
+  int m, n, stages, groups;  // groups: of each tile
+  int at_once;               // tiles of a block
   Dim depth;
 } LoopTile;
 

@@ -184,6 +184,8 @@ static tenon_status check_op_types(Verifier *v, const LoopExpr *e) {
     return verify_fail(v, "select takes a bool first, not %s", dtype_name(e->src[0]->dtype));
   if (!(loop_class_of(t) & loop_op_classes(op)))
     return verify_fail(v, "%s does not take %s", name, dtype_name(t));
+  if (op == LOOP_tf32 && t != DT_F32)
+    return verify_fail(v, "tf32 takes f32, not %s", dtype_name(t));
   if (op == LOOP_bit_cast && dtype_bits(t) != dtype_bits(e->dtype))
     return verify_fail(v, "bit_cast of %s to %s", dtype_name(t), dtype_name(e->dtype));
   bool free_type = op == LOOP_cast || op == LOOP_bit_cast;
@@ -292,6 +294,8 @@ static tenon_status check_for(Verifier *v, const LoopStmt *s) {
     return verify_fail(v, "a parallel loop is the outermost one and occurs once");
   if (v->vectors && s->loop != LOOP_UNROLL)
     return verify_fail(v, "a vector loop holds no loops but unrolled ones");
+  if (s->loop == LOOP_PARALLEL && s->ways && (s->body.n != 1 || s->body.v[0]->loop != LOOP_TILE))
+    return verify_fail(v, "items at once are tiles");
   TRY(check_thread_loop(v, s));
   TRY(check_tile(v, s));
   Mark m = enter(v);

@@ -1,6 +1,6 @@
 // tile.c -- matrix products for machines with units for matrices: one tile of sums an item (loop/tile.h).
 //
-// Takes products of 16-bit floats whose operands lie along the contracted axis: rows as they are in memory, columns too, or weights that
+// Takes products of floats of 16 bits, and of f32 where sums may be reordered, whose operands lie along the contracted axis: rows as they are in memory, columns too, or weights that
 // are packed so.  A convolution of single pixels is such a product; of others the rows are windows over the image, or, where the
 // copy engine does not take these (few channels, another order of axes), values that threads compute.  All else is another template's.
 //
@@ -9,62 +9,118 @@
 #include "lower/contract.h"
 
 #include "eval/contract.h"
+#include "ir/rule.h"
 #include "loop/tile.h"
 
 typedef struct TileSchedule {
-  int m, n, stages, groups;
+  int m, n, stages, groups, at_once;
 } TileSchedule;
 
 // ---- the choice ----
 
-// Cycles of a wave: products at 4096 operations a cycle, operands from shared memory at 128 bytes and from L2 at 48, what is done with
-// the sums, and what it takes to begin.
-static double wave_cycles(int m, int n, int64_t depth) {
-  double steps = (double)depth / 16, work = 2.0 * m * n * (double)depth / 4096;
-  double shared = m / 64.0 * steps * (2048 + 32.0 * n) / 128;
-  double copies = (double)(m + n) * 2 * (double)depth / 48;
-  return MAX(MAX(work, shared), copies) + m * (double)n / 12 + 1500;
+// What kinds of products take: operations a cycle, bytes of an element, bytes of shared memory that a step of 32 bytes along the contracted axis
+// reads for a column and 64 rows, and touches once for a column and for a row.
+typedef struct TileRate {
+  double rate;
+  int bytes, column, once, row, blocks_of_turn, most_stages;
+} TileRate;
+static const TileRate rate[] = {[TILE_HALF] = {4096, 2, 32, 0, 0, 6, 8},
+                                [TILE_TF32] = {2048, 4, 32, 0, 0, 6, 8},
+                                [TILE_F32] = {2048 / 3.0, 4, 96, 96, 32, 2, TILE_F32_STAGES}};
+
+// Cycles of one tile's products, with operands from shared memory at 128 bytes and from L2 at 48.
+static double product_cycles(const TileRate *r, int m, int n, int64_t depth) {
+  double steps = (double)depth * r->bytes / 32, work = 2.0 * m * n * (double)depth / r->rate;
+  double once = r->once * (double)n + r->row * (double)m;
+  double shared = steps * (m / 64.0 * (2048 + r->column * (double)n) + once) / 128;
+  double copies = (double)(m + n) * r->bytes * (double)depth / 48;
+  return MAX(MAX(work, shared), copies);
 }
 
-enum { MOST_STAGES = 8, VALUE_STAGES = 3, MOST_VALUE_COLS = 128, TURN_DEPTH = 384 };
+// Of what is done with a tile's sums by so many warpgroups: each element, and waiting for what is read.
+static double finish_cycles(int m, int n, int groups, double work) {
+  return 1000 + m * (double)n * work / (6 * groups);
+}
+
+enum { VALUE_STAGES = 3, MOST_VALUE_COLS = 128, BEGIN = 1500 };
+
+// A multiprocessor has so many tiles, one after the other.  Two at once: one finishes while the next multiplies.
+static double tile_cycles(const TileSchedule *s, const TileRate *r, int64_t tiles, int64_t depth,
+                          double work) {
+  double products = product_cycles(r, s->m, s->n, depth);
+  double finish = finish_cycles(s->m, s->n, s->at_once > 1 ? 1 : s->m / TILE_ROWS, work);
+  if (s->at_once == 1) return (double)tiles * (products + finish) + BEGIN;
+  return products + finish + (double)(tiles - 1) * MAX(products, (products + finish) / 2) + BEGIN;
+}
 
 // Small tiles wait for each step of their sums: warpgroups that take turns along a long axis wait at the same time.
 // Which tile is small depends on the rows, so where sums must not there are no turns.
-static int turns_for(const LowerTarget *t, int64_t depth) {
-  return t->batch_invariant ? 1 : (int)MIN(MAX(depth / TURN_DEPTH, 1), 3);
+static int turns_for(const LowerTarget *t, const TileRate *r, int n, int64_t depth) {
+  int64_t blocks = depth * r->bytes / TILE_DEPTH_BYTES, most = n <= TILE_ROWS ? 3 : 2;
+  return t->batch_invariant ? 1 : (int)MIN(MAX(blocks / r->blocks_of_turn, 1), most);
 }
 
-static TileSchedule choose(const Contraction *c, const LowerTarget *t, int64_t depth, bool value) {
+static TileSchedule choose(const Contraction *c, const LowerTarget *t, LoopTileProduct product,
+                           int64_t depth, bool value, double work) {
   static const struct {
-    int m, n;
-  } tile[] = {{128, 256}, {128, 192}, {128, 128}, {128, 64}, {64, 256},
-              {64, 192},  {64, 128},  {64, 64},   {64, 32}};
+    uint16_t m, n, at_once;
+  } tile[] = {{128, 256, 1}, {128, 192, 1}, {128, 160, 1}, {128, 128, 1},
+              {128, 64, 1},  {64, 256, 1},  {64, 192, 1},  {64, 128, 1},
+              {64, 64, 1},   {64, 32, 1},   {128, 192, 2}, {128, 128, 2},
+              {128, 64, 2},  {64, 256, 2},  {64, 128, 2},  {64, 64, 2}};
   int64_t rows = ie_is_const(c->m) ? c->m->value : 4096, cols = c->n->value, units = t->units;
   TileSchedule best = {0};
   double least = 0;
-  int most = value ? VALUE_STAGES : MOST_STAGES;
+  const TileRate *r = &rate[product];
+  bool f32 = product == TILE_F32;
+  int most = value ? VALUE_STAGES : r->most_stages, turns_below = f32 ? 128 : TILE_ROWS;
   for (int64_t i = 0; i < ARRAY_LEN(tile); i++) {
     int m = tile[i].m, n = tile[i].n;
-    if (value && (n > MOST_VALUE_COLS || m > TILE_ROWS)) continue;
-    int64_t tiles = ((rows + m - 1) / m) * ((cols + n - 1) / n),
-            waves = (tiles + units - 1) / units;
-    double cycles = (double)waves * wave_cycles(m, n, depth);
+    if (value && (n > MOST_VALUE_COLS || m > TILE_ROWS || tile[i].at_once > 1)) continue;
+    if (f32 && (n > TILE_F32_COLS || tile[i].at_once > 1)) continue;
+    int64_t tiles = ((rows + m - 1) / m) * ((cols + n - 1) / n);
+    TileSchedule s = {.m = m, .n = n, .groups = m / TILE_ROWS, .at_once = tile[i].at_once};
+    if (s.at_once > 1) s.groups = 1;
+    double cycles = tile_cycles(&s, r, (tiles + units - 1) / units, depth, work);
     if (best.m && cycles >= least) continue;
-    int room = (int)((t->tile_bytes - (24 << 10)) / ((m + n) * TILE_DEPTH_BYTES));
-    best =
-        (TileSchedule){.m = m, .n = n, .groups = m / TILE_ROWS, .stages = MIN(MAX(room, 2), most)};
-    if (m == TILE_ROWS && n <= TILE_ROWS && !value) best.groups = turns_for(t, depth);
+    if (m == TILE_ROWS && n <= turns_below && !value && s.at_once == 1)
+      s.groups = turns_for(t, r, n, depth);
+    int64_t stage = (m + (f32 ? 2 : 1) * n) * TILE_DEPTH_BYTES, sums = TILE_ROWS * n * 4;
+    int64_t room = t->tile_bytes - (24 << 10) - (f32 ? s.groups * TILE_ROWS / m - 1 : 0) * sums;
+    s.stages = (int)MIN(MAX(room / stage, 2), most);
+    best = s;
     least = cycles;
   }
   return best;
+}
+
+// How much is done with each sum beside storing it, which is 1: functions by approximation are many operations.
+static double finish_work(const Elem *e) {
+  NodeList all = body_order(e->lo->g, e->body, e->a);
+  double work = 1;
+  for (int64_t i = 0; i < all.n; i++) switch (all.v[i]->op) {
+    case OP_gelu:
+    case OP_erf:
+    case OP_tanh:
+    case OP_sigmoid:
+    case OP_exp: work += 1; break;
+    default: break;
+    }
+  return work;
 }
 
 // ---- what it takes ----
 
 static bool wants(const Contraction *c) {
   DType t = type_of(c->lhs)->dtype;
-  return (t == DT_BF16 || t == DT_F16) && type_of(c->rhs)->dtype == t && c->acc == DT_F32 &&
+  bool f32 = t == DT_F32 && c->e->lo->g->fast & (FAST_REASSOC | FAST_TF32);
+  return (t == DT_BF16 || t == DT_F16 || f32) && type_of(c->rhs)->dtype == t && c->acc == DT_F32 &&
          c->groups == 1 && !c->transposed && !c->depthwise && !c->pieces;
+}
+
+static LoopTileProduct product_of(const Contraction *c) {
+  if (type_of(c->lhs)->dtype != DT_F32) return TILE_HALF;
+  return c->e->lo->g->fast & FAST_TF32 ? TILE_TF32 : TILE_F32;
 }
 
 static bool is_plain(const Contraction *c) {
@@ -74,8 +130,11 @@ static bool is_plain(const Contraction *c) {
   return true;
 }
 
-// Rows are all axes of the result but the last, whatever the template of contractions took for rows: a convolution's pixels.
-static bool take_pixels(Contraction *c) {
+// Rows are all axes of the result but the last, whatever the template of contractions took for rows: a convolution's pixels, and before a
+// product's rows a batch of one, unless a larger one would have another template.
+static bool take_pixels(Contraction *c, const LowerTarget *t) {
+  bool one = !c->conv && (c->weight || !t->batch_invariant);
+  while (one && c->row0 > 0 && ie_is(c->out[c->row0 - 1], 1)) c->row0--;
   if (!c->conv) return true;
   c->row0 = 0;
   c->row1 = c->nout - 1;
@@ -85,6 +144,9 @@ static bool take_pixels(Contraction *c) {
   for (int i = 0; i < c->row1; i++) c->m = ie_mul(c->e->pool, c->m, c->out[i]);
   return c->channel == c->nout - 1;
 }
+
+// Elements of 16 bytes, by which the copy engine counts.
+static int64_t line_of(const Contraction *c) { return type_of(c->lhs)->dtype == DT_F32 ? 4 : 8; }
 
 // How far the copy engine's windows reach.
 enum { WINDOW_REACH = 127, WINDOW_STEP = 8 };
@@ -112,7 +174,7 @@ static bool window_of(const Contraction *c, LoopWindow *w) {
                     .taps = {1, 1},
                     .stride = {1, 1},
                     .dilation = {1, 1}};
-  if (!c->conv || c->nd < 1 || c->nd > 2 || c->in_channels % 8) return false;
+  if (!c->conv || c->nd < 1 || c->nd > 2 || c->in_channels % line_of(c)) return false;
   for (int d = 0; d < c->nd; d++)
     if (!window_axis(&c->space[d], w, 2 - c->nd + d)) return false;
   return true;
@@ -131,6 +193,7 @@ static int32_t rows_of(const Contraction *c) {
   for (int i = 0; !c->conv && in_order && i < t->rank; i++) {
     uint8_t role = i < c->row1 ? AXIS_OUT : AXIS_K;
     in_order = c->lhs_axis[i].role == role && (role == AXIS_K || c->lhs_axis[i].index == i);
+    if (role == AXIS_OUT && ie_is(t->dims[i], 1)) in_order = ie_is(c->out[i], 1);
   }
   while (n->op != OP_param && elem_is_view(n)) n = n->src[0];
   return in_order ? elem_buffer(c->e, n) : -1;
@@ -143,6 +206,7 @@ typedef struct TileBuilder {
   Elem *e;
   Finish *finish;
   TileSchedule s;
+  LoopTileProduct product;
   uint8_t form;  // of lhs
   LoopWindow window;
   Dim k
@@ -153,8 +217,11 @@ typedef struct TileBuilder {
 
 static const char *print_schedule(Arena *a, const TileBuilder *t) {
   static const char *const lhs[] = {"", " window", " value"};
-  return str_printf(a, "tile %dx%d k64 stages %d warpgroups %d%s", t->s.m, t->s.n, t->s.stages,
-                    t->s.groups, lhs[t->form]);
+  static const char *const product[] = {"", " tf32", " f32"};
+  return str_printf(a, "tile %dx%d k%d stages %d warpgroups %d%s%s%s", t->s.m, t->s.n,
+                    TILE_DEPTH_BYTES / rate[t->product].bytes, t->s.stages,
+                    t->s.groups * t->s.at_once, t->s.at_once > 1 ? " by turns" : "", lhs[t->form],
+                    product[t->product]);
 }
 
 static LoopBound bound_of(Elem *e, const char *name, Dim first, Dim var, Dim extent) {
@@ -185,8 +252,11 @@ static const LoopExpr *from_rhs(TileBuilder *t, const LoopBound *col, Dim k) {
   return x;
 }
 
+// The contracted axis that is filled up where rows are values: the last taps, or a product's last one.
+static int filled_axis(const Contraction *c) { return (c->conv ? c->nd : c->nk) - 1; }
+
 // What lhs is at a pixel, with taps outside the image and those that fill up left out.
-static const LoopExpr *from_image(TileBuilder *t, const LoopBound *row, Dim k) {
+static const LoopExpr *from_value(TileBuilder *t, const LoopBound *row, Dim k) {
   Contraction *c = t->c;
   Elem *e = t->e;
   Dim index[MAX_RANK];
@@ -197,7 +267,7 @@ static const LoopExpr *from_image(TileBuilder *t, const LoopBound *row, Dim k) {
   elem_split(e, row->sym, c->row1, c->out, at.out);
   at.out[c->col0] = e->pool->zero;
   elem_split(e, k, c->nk, t->k, at.k);
-  for (int d = 0; d < c->nd; d++)
+  for (int d = c->conv ? 0 : c->nk - 1; d < filled_axis(c) + 1; d++)
     if (!(at.k[d] = elem_guard(e, at.k[d], c->k[d]))) return NULL;
   contract_lhs(c, &at, index);
   for (int d = 0; d < c->nd; d++) {
@@ -216,7 +286,7 @@ static const LoopExpr *from_image(TileBuilder *t, const LoopBound *row, Dim k) {
 static const LoopExpr *from_lhs(TileBuilder *t, const LoopBound *row, Dim k) {
   LoopBound *g = arena_dup(t->e->a, row, sizeof *row);
   if (t->form == TILE_WINDOW) return loop_tile_window(t->e->k, t->a, &t->window, g, k);
-  return t->form == TILE_VALUE ? from_image(t, g, k) : from_matrix(t, t->a, g, k);
+  return t->form == TILE_VALUE ? from_value(t, g, k) : from_matrix(t, t->a, g, k);
 }
 
 static bool store_sum(TileBuilder *t, const LoopBound *row, const LoopBound *col,
@@ -233,6 +303,11 @@ static bool store_sum(TileBuilder *t, const LoopBound *row, const LoopBound *col
   return ok;
 }
 
+static const LoopExpr *factor_of(TileBuilder *t, const LoopExpr *x) {
+  x = loop_cast(t->e->k, DT_F32, x);
+  return t->product == TILE_TF32 ? loop_op(t->e->k, LOOP_tf32, x, NULL, NULL) : x;
+}
+
 static bool emit_tile(TileBuilder *t) {
   Elem *e = t->e;
   IntPool *p = e->pool;
@@ -241,6 +316,7 @@ static bool emit_tile(TileBuilder *t) {
   Dim m = ie_const(p, t->s.m), n = ie_const(p, t->s.n);
   Dim down = ie_ceildiv(p, t->c->m, m), across = ie_ceildiv(p, t->c->n, n);
   Dim item = loop_for(b, LOOP_PARALLEL, "item", ie_mul(p, down, across));
+  if (t->s.at_once > 1) loop_at_once(b, t->s.at_once);
   Dim first_row = ie_mul(p, ie_div(p, item, across), m);
   Dim first_col = ie_mul(p, ie_mod(p, item, across), n);
   Dim i = loop_tile(b, "i", t->s.m, t->s.stages);
@@ -253,8 +329,8 @@ static bool emit_tile(TileBuilder *t) {
   const LoopExpr *x = from_lhs(t, &from, k);
   const LoopExpr *y = t->b < 0 ? from_rhs(t, &col, k) : from_matrix(t, t->b, &col, k);
   if (!x || !y) return false;
-  x = loop_cast(e->k, DT_F32, x);
-  y = loop_cast(e->k, DT_F32, y);
+  x = factor_of(t, x);
+  y = factor_of(t, y);
   const LoopExpr *sum = loop_yield(b, loop_op(e->k, LOOP_mul, x, y, NULL));
   bool ok = store_sum(t, &row, &col, sum);
   for (int depth = 0; depth < 3; depth++) loop_end(b);
@@ -263,26 +339,30 @@ static bool emit_tile(TileBuilder *t) {
 
 // ---- the template ----
 
+enum {
+  FEW_ROWS = 16
+};  // of a product whose rows are values, for which threads by themselves are as fast
+
 // How lhs is fetched.
 static bool take_lhs(TileBuilder *t) {
   Contraction *c = t->c;
   t->a = rows_of(c);
   t->depth = c->depth;
   memcpy(t->k, c->k, sizeof t->k);
-  if (t->a >= 0 && is_plain(c)) {
+  t->form = TILE_VALUE;
+  if (t->a >= 0 && is_plain(c) && c->depth % line_of(c) == 0)
     t->form = TILE_MATRIX;
-    return c->depth % 8 == 0;
-  }
-  if (!c->conv) return false;
-  t->form = t->a >= 0 && window_of(c, &t->window) ? TILE_WINDOW : TILE_VALUE;
-  if (t->form == TILE_WINDOW) return true;
+  else if (t->a >= 0 && window_of(c, &t->window))
+    t->form = TILE_WINDOW;
+  if (t->form != TILE_VALUE) return true;
   t->a = -1;
-  Dim *taps = &t->k[c->nd - 1];
-  int64_t others = c->depth / (*taps)->value, n = (*taps)->value;
-  while (others * n % 8) n++;
-  *taps = ie_const(t->e->pool, n);
+  Dim *filled = &t->k[filled_axis(c)];
+  int64_t others = c->depth / (*filled)->value, n = (*filled)->value;
+  while (others * n % line_of(c)) n++;
+  *filled = ie_const(t->e->pool, n);
   t->depth = others * n;
-  return true;
+  bool few = ie_is_const(c->m) && c->m->value < FEW_ROWS;
+  return c->conv || (c->weight && !few);
 }
 
 static bool take_rhs(TileBuilder *t) {
@@ -298,7 +378,7 @@ static bool take_rhs(TileBuilder *t) {
 
 // What is multiplied: a window's channels are filled up for each tap.
 static int64_t depth_of(const TileBuilder *t) {
-  int64_t block = TILE_DEPTH_BYTES / 2;
+  int64_t block = TILE_DEPTH_BYTES / rate[t->product].bytes;
   if (t->form != TILE_WINDOW) return t->depth;
   return t->depth / t->window.channels * ((t->window.channels + block - 1) / block * block);
 }
@@ -313,13 +393,13 @@ tenon_status lower_tile(Lowering *lo, const Node *fused, Lowered *out) {
     return TENON_EUNSUPPORTED;
   const Node *skip[1] = {c.weight ? c.rhs : NULL};
   if (!elem_begin(&e, lo, fused, skip, c.weight ? 1 : 0) ||
-      !contract_map(&c, &e, h.follow.anchor, h.blocks) || !contract_sizes(&c) || !take_pixels(&c) ||
-      !shape_fits(&c))
+      !contract_map(&c, &e, h.follow.anchor, h.blocks) || !contract_sizes(&c) ||
+      !take_pixels(&c, &lo->target) || !shape_fits(&c))
     return TENON_EUNSUPPORTED;
   Finish f = {.c = &c, .h = &h};
-  TileBuilder t = {.c = &c, .e = &e, .finish = &f};
+  TileBuilder t = {.c = &c, .e = &e, .finish = &f, .product = product_of(&c)};
   if (!take_lhs(&t) || !take_rhs(&t)) return TENON_EUNSUPPORTED;
-  t.s = choose(&c, &lo->target, depth_of(&t), t.form == TILE_VALUE);
+  t.s = choose(&c, &lo->target, t.product, depth_of(&t), t.form == TILE_VALUE, finish_work(&e));
   if (!contract_give(&f, &e) || !emit_tile(&t)) return TENON_EUNSUPPORTED;
   elem_finish(&e, print_schedule(lo->arena, &t), out);
   LoopTile found;

@@ -119,6 +119,18 @@ static void lay_out_image(Fuser *f, const Node *n) {
     x->op = (FuseOp){FC_MAP, FUSED_MOVEMENT, 0};
 }
 
+// Units for matrices fetch rows as they lie: attention's heads are brought side by side by its own kernel, not by the product behind it.
+static void lay_out_heads(Fuser *f, const Node *n) {
+  if (!f->c->o->apart || (n->op != OP_mat_mul && n->op != OP_gemm && n->op != OP_dot)) return;
+  const Node *from = n->src[0];
+  FuseNode *moves = NULL, *x;
+  for (x = fuse_at(f, from); x->op.cls == FC_LAZY && from->nsrc; x = fuse_at(f, from)) {
+    if (!(x->op.flags & FF_VIEW)) moves = x;
+    from = from->src[0];
+  }
+  if (moves && from->op == OP_attention) moves->op = (FuseOp){FC_MAP, FUSED_MOVEMENT, 0};
+}
+
 static void classify(Fuser *f) {
   bool *seen = arena_array(f->arena, bool, f->nsyms);
   for (int64_t i = 0; i < f->order.n; i++) {
@@ -143,6 +155,7 @@ static void classify(Fuser *f) {
       x->op = (FuseOp){FC_MAP, FUSED_MOVEMENT, 0};
     if (x->op.cls == FC_LAZY) weigh(f, x);
     lay_out_image(f, n);
+    if (!f->alone) lay_out_heads(f, n);
   }
 }
 
@@ -453,7 +466,9 @@ static void take_prologues(Fuser *f, int32_t i) {
 static void place(Fuser *f, int32_t i) {
   f->leaf.n = 0;
   for (uint32_t k = 0; k < f->n[i].node->nsrc; k++) fuse_leaves(f, f->n[i].node->src[k]);
-  bool joined = !f->alone && f->n[i].op.cls == FC_POINT &&
+  bool heads = f->c->o->apart && f->n[i].op.cls == FC_MAP && f->leaf.n == 1 &&
+               f->n[f->leaf.v[0]].node->op == OP_attention;
+  bool joined = !f->alone && (f->n[i].op.cls == FC_POINT || heads) &&
                 (join_operand(f, i, true) || join_operand(f, i, false));
   if (!joined) new_group(f, i);
   if (f->alone || f->n[i].op.cls == FC_HOST) return;

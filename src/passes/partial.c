@@ -6,7 +6,7 @@
 // parts of the wide channels, of which each goes from the first convolution to the last in one core, and what goes through
 // memory are the sums, of which there are fewer than wide channels.
 //
-// Guarantees: the number of parts depends on the shapes alone; only under FAST_REASSOC.
+// Guarantees: the number of parts depends on the shapes alone; only under FAST_REASSOC, and not where convolutions are kernels of their own.
 #include "eval/contract.h"
 #include "passes/band.h"
 #include "rules/shape.h"

@@ -3,6 +3,7 @@
 // f(transpose(x)) => transpose(f(x)), and so for reshapes and broadcasts, when the other operands are numbers, constants
 // that can be turned back, or moved in the same way.  Exporters that convert layouts wrap each convolution in two transposes:
 // sinking brings the second of one to the first of the next.
+#include "eval/contract.h"
 #include "eval/reduce.h"
 
 #include "rules/letters.h"
@@ -200,6 +201,87 @@ static Node *sink_reduce(Graph *g, const Match *m) {
   return transpose_to(g, y, kept, left);
 }
 
+// Whether axes before the last are turned, for this reader alone.
+static bool turns_rows(const Match *m, const Node *t, int64_t *perm) {
+  if (t->op != OP_transpose || !match_once(m, t)) return false;
+  int rank = transpose_perm(t, perm);
+  return rank > 1 && perm[rank - 1] == rank - 1;
+}
+
+static bool is_weight(const Node *n) { return n->op == OP_const && type_of(n)->rank == 2; }
+
+// Rows of a product in another order are its result's.
+static Node *sink_product(Graph *g, const Match *m) {
+  const Node *n = m->root, *t = n->src[0];
+  int64_t perm[MAX_RANK];
+  if (!turns_rows(m, t, perm) || !is_weight(n->src[1])) return NULL;
+  Node *y = node_with(g, n, (Node *[]){t->src[0], n->src[1]});
+  return transpose_to(g, y, type_of(t)->rank, perm);
+}
+
+// How many of a value's first axes are the rows of it as a matrix; 0: there is no such number.
+static int axes_of_rows(Graph *g, const Type *t, const Type *matrix) {
+  Dim depth = g->dims.one;
+  for (int p = t->rank - 1; p > 0; p--) {
+    depth = ie_mul(&g->dims, depth, t->dims[p]);
+    if (depth == matrix->dims[1]) return p;
+  }
+  return 0;
+}
+
+// The first n of the axes in the order in which they lie; where each of them went.  False: they lie so.
+static bool in_order(int n, int64_t *perm, int64_t *back) {
+  int64_t was[MAX_RANK];
+  bool moved = false;
+  memcpy(was, perm, sizeof *was * (size_t)n);
+  for (int i = 0; i < n; i++) {
+    back[i] = 0;
+    for (int k = 0; k < n; k++) back[i] += was[k] < was[i];
+    perm[back[i]] = was[i];
+    moved |= back[i] != i;
+  }
+  back[n] = n;
+  return moved;
+}
+
+// The transpose whose result's axes are counted through as rows of a matrix, by its only readers.
+static const Node *turned_rows(const Match *m, const Node *matrix) {
+  if (matrix->op != OP_reshape || type_of(matrix)->rank != 2 || !match_once(m, matrix)) return NULL;
+  const Node *t = matrix->src[0];
+  return t->op == OP_transpose && match_once(m, t) ? t : NULL;
+}
+
+// A product of such a matrix: of the axes as they lie, and its result is turned.
+static Node *sink_matrix(Graph *g, const Match *m, Node *w, Node *bias) {
+  const Node *n = m->root, *rows = n->src[0], *t = turned_rows(m, rows);
+  int64_t perm[MAX_RANK], back[MAX_RANK];
+  Dim dims[MAX_RANK];
+  int rank = t ? transpose_perm(t, perm) : 0;
+  int p = rank > 0 ? axes_of_rows(g, type_of(t), type_of(rows)) : 0;
+  if (p < 2 || !in_order(p, perm, back)) return NULL;
+  Node *x = transpose_to(g, t->src[0], rank, perm);
+  for (int i = 0; i < p; i++) dims[i] = type_of(x)->dims[i];
+  dims[p] = type_of(rows)->dims[1];
+  x = reshape_to(g, x, type_tensor(g, type_of(x)->dtype, p + 1, dims));
+  if (!x) return NULL;
+  Node *src[] = {x, w}, *y = node_new(g, OP_mat_mul, 2, src, NULL, 1, n->name);
+  return reshape_to(g, transpose_to(g, bias ? N(g, add, y, bias) : y, p + 1, back), type_of(n));
+}
+
+static Node *sink_rows(Graph *g, const Match *m) {
+  return is_weight(m->root->src[1]) ? sink_matrix(g, m, m->root->src[1], NULL) : NULL;
+}
+
+static Node *sink_gemm(Graph *g, const Match *m) {
+  const Node *n = m->root;
+  const gemm_attrs *at = n->attrs;
+  Node *w = n->src[1], *bias = n->nsrc > 2 && n->src[2] != g->none ? n->src[2] : NULL;
+  if (!is_weight(w) || at->transA || at->alpha != 1 || at->beta != 1 ||
+      (bias && type_of(bias)->rank != 1) || !turned_rows(m, n->src[0]))
+    return NULL;
+  return sink_matrix(g, m, at->transB ? transpose_to(g, w, 2, (int64_t[]){1, 0}) : w, bias);
+}
+
 #define TURN "(%x: f32[n, 3, 4], %y: f32[n, 3, 4]) { %s = transpose(%x) perm=[2, 0, 1] "
 #define U(op)                                                                                      \
   RULE(#op ".sink", ANY(op), .make = sink, .example = TURN "%r = " #op "(%s) return %r }")
@@ -232,6 +314,9 @@ static const Rule sinks[] = {
     V(add, 0), V(sub, 0), V(mul, 0), V(div, 0), V(min, FAST_NO_SZ), V(max, FAST_NO_SZ),
     C(pow), E(prelu),
     R(reduce_mean), R(reduce_sum), R(reduce_max), R(reduce_min),
+    RULE("mat_mul.sink", ANY(mat_mul), .make = sink_product, .example = "(%x: f32[n, 3, 4]) { %s = transpose(%x) perm=[1, 0, 2] %w = const f32[4, 2] {1, 2, 3, 4, 5, 6, 7, 8} %r = mat_mul(%s, %w) return %r }"),
+    RULE("mat_mul.sink_rows", ANY(mat_mul), .make = sink_rows, .example = "(%x: f32[5, 3, 4, 2]) { %s = transpose(%x) perm=[2, 0, 1, 3] %t = const i64[2] {20, 6} %f = reshape(%s, %t) %w = const f32[6, 2] {1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3} %r = mat_mul(%f, %w) return %r }"),
+    RULE("gemm.sink",    ANY(gemm),    .make = sink_gemm, .fast = FAST_CONTRACT, .example = "(%x: f32[5, 3, 4]) { %s = transpose(%x) perm=[1, 0, 2] %t = const i64[2] {15, 4} %f = reshape(%s, %t) %w = const f32[2, 4] {1, 2, 3, 4, 5, 6, 7, 8} %c = const f32[2] {1, 2} %r = gemm(%f, %w, %c) transB=true return %r }"),
     RULE("concat.sink", ANY(concat), .make = sink_concat, .example = TURN "%t = transpose(%y) perm=[2, 0, 1] %r = concat(%s, %t) axis=1 return %r }"),
     // clang-format on
 };

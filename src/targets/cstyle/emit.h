@@ -41,6 +41,19 @@ typedef struct CSym {
   Dim dim;        // CSYM_DIM: a guarded index, by its value
 } CSym;
 
+// Elements of neighbouring rounds of a loop that go to memory and back in one piece: loads before the loop, stores behind it.
+typedef struct CWide {
+  Dim sym;            // the loop's variable
+  const char *first;  // what it is in the first round, a multiple of their number
+  const char *round;
+  StrBuf before, after;
+  StrBuf odd;  // not 0 where a buffer does not begin where pieces may
+  int32_t stored[8];
+  int nstored;
+  bool failed;  // it may not be done so
+} CWide;
+enum { CS_ROWS_INSIDE = 1, CS_COLS_INSIDE = 2 };
+
 typedef struct CEmit {
   CStyle *c;
   const Spelling *sp;
@@ -55,9 +68,12 @@ typedef struct CEmit {
   const char *index;  // the type of indices
   int64_t threads;    // of a group, where the language has groups; 0: thread loops are serial ones
   const LoopTile *tile;  // for the units for matrices; NULL: tile loops are serial ones
-  bool inside;           // the whole tile lies within the result
+  uint8_t inside;        // what is known to lie within the tile's result: its rows, its columns
+  CWide *wide;           // memory goes in pieces; NULL: by elements
   Dim thread;            // the variable of the thread loop around
   IntMap barrier;        // thread loop -> fences
+  const char *in_pack;   // the variable of the loop whose elements are read and stored at once
+  IntMap pack;           // there: load or store -> where its elements are
   CSym *sym;             // by slot
   CVal *var;             // by variable
   const char **buffer;   // names
@@ -92,9 +108,40 @@ enum { CS_TURN_PITCH = 40, CS_TURN_ROWS = 16 };  // where a warp turns its sums,
 void cs_tile(CEmit *e, const LoopStmt *items, const LoopTile *t);
 void cs_tile_items(CEmit *e, const LoopStmt *items, const LoopTile *t);  // opens the loop over them
 void cs_tile_product(const LoopTile *t, int n, StrBuf *out);  // the instruction for n columns
-void cs_tile_rest(CEmit *e, const LoopTile *t);               // what is done with each sum
+// Of f32 (emit_tile_f32.c): the instruction; low parts of the columns of a stage by threads of the warpgroup that fetches; where a thread's rows begin;
+// products of a stage; sums that are not finite once more.
+void cs_tile_f32_top(const LoopTile *t, StrBuf *out);
+void cs_tile_f32_low(CEmit *e, const LoopTile *t, int first, int threads);
+void cs_tile_f32_place(CEmit *e);
+void cs_tile_f32_products(CEmit *e, const LoopTile *t, bool turns);
+void cs_tile_f32_check(CEmit *e, const LoopTile *t);
+void cs_tile_rest(CEmit *e, const LoopTile *t);  // what is done with each sum, by turned rows
+void cs_tile_sums(CEmit *e, const LoopTile *t);  // the same, by threads as they have them
+// What those read beside them, for the tile at tn_col, is asked to come nearer by a warp; whether there is such.
+bool cs_tile_reads(CEmit *e, const LoopTile *t);
+void cs_tile_ahead(CEmit *e, const LoopTile *t);
+// In e->wide: false where the element goes by itself.
+bool cs_wide_load(CEmit *e, const LoopExpr *x, CVal *out);
+bool cs_wide_store(CEmit *e, const LoopStmt *s, CVal v);
+struct CudaNumber;
+// d * times, where d is a number or a number times a dim of the kernel.
+bool cs_number(const CEmit *e, Dim d, int64_t times, struct CudaNumber *out);
 void cs_attention_top(const LoopTile *t, StrBuf *out);
 void cs_attention(CEmit *e, const LoopStmt *items, const LoopTile *t);
+void cs_attention_ring(CEmit *e, const LoopStmt *items, const LoopTile *t);
+// Parts of both kernels: products of a block of keys, which are then waited for; scores to weights; weights as operands.
+void cs_attention_scores(CEmit *e, const LoopTile *t, int keys, const char *queries,
+                         const char *at);
+void cs_attention_values(CEmit *e, int keys, const char *at);
+void cs_attention_wait(CEmit *e, const char *sums, int n, int under_way);
+void cs_attention_softmax(CEmit *e, const LoopTile *t, int keys);
+void cs_attention_pack(CEmit *e, int keys);
+void cs_attention_fade(CEmit *e, const LoopTile *t);
+void cs_attention_totals(CEmit *e);
+
+// ---- several elements at once (emit_pack.c) ----
+bool cs_pack_loop(CEmit *e, const LoopStmt *s);     // false: the loop is none of such elements
+const char *cs_packed(CEmit *e, const void *what);  // a load's or store's element; NULL: by itself
 
 // ---- indices (emit_index.c) ----
 CLin cs_lin(CEmit *e, Dim d);

@@ -201,9 +201,10 @@ static const char *guard_text(CEmit *e, const LoopBound *g, CLin v, CLin ext) {
   return str_printf(e->arena, "tn_inside(%s, %s)", cs_lin_text(e, v), cs_lin_text(e, ext));
 }
 
-static bool is_tile_bound(const LoopTile *t, const LoopBound *g) {
-  return (g->value == t->a.row && g->extent == t->a.rows) ||
-         (g->value == t->b.row && g->extent == t->b.rows);
+static bool holds_inside(const CEmit *e, const LoopBound *g) {
+  const LoopTile *t = e->tile;
+  return (e->inside & CS_ROWS_INSIDE && g->value == t->a.row && g->extent == t->a.rows) ||
+         (e->inside & CS_COLS_INSIDE && g->value == t->b.row && g->extent == t->b.rows);
 }
 
 const char *cs_guards(CEmit *e, int n, const LoopBound *g) {
@@ -214,7 +215,7 @@ const char *cs_guards(CEmit *e, int n, const LoopBound *g) {
     if (v.stride || ext.stride) e->not_vector = true;
     e->sym[g[i].sym->slot] = (CSym){.kind = CSYM_DIM, .dim = g[i].value};
     if (!v.text && !ext.text && v.c >= 0 && v.c < ext.c) continue;
-    if (e->inside && is_tile_bound(e->tile, &g[i])) continue;
+    if (e->inside && holds_inside(e, &g[i])) continue;
     strbuf_printf(&b, "%s%s", b.n ? " && " : "", guard_text(e, &g[i], v, ext));
   }
   return strbuf_text(&b);

@@ -5,6 +5,8 @@
 #include "loop/group.h"
 #include "targets/cstyle/emit.h"
 
+enum { LONG_VALUE = 2 };  // operations of one that takes more registers than three blocks leave
+
 #include "loop/tile.h"
 #include "runtime/cuda/cuda.h"
 
@@ -83,9 +85,13 @@ static void parameters(CEmit *e, const char *name, bool scratch) {
   if (maps && e->tile->a.form != TILE_VALUE)
     strbuf_puts(&b, ", const __grid_constant__ tn_map tn_map_a");
   if (maps) strbuf_puts(&b, ", const __grid_constant__ tn_map tn_map_b");
+  static const char *const operand[] = {"q", "k", "v"};
+  for (int i = 0; i < 3 && e->tile && e->tile->is_attention && e->tile->groups > 1; i++)
+    strbuf_printf(&b, ", const __grid_constant__ tn_map tn_map_%s", operand[i]);
   // Values are computed by several blocks of a multiprocessor, so that one waits while another computes.
   bool values = maps && e->tile->a.form == TILE_VALUE && e->tile->groups == 1;
-  int blocks = !values ? 1 : e->tile->n <= 64 ? 3 : 2;
+  bool many = values && (e->tile->product == TILE_F32 || e->tile->a.value->size > LONG_VALUE);
+  int blocks = !values ? 1 : (e->tile->n <= 64 ? 3 : 2) - many;
   const char *bounds =
       e->tile ? str_printf(e->arena, "__launch_bounds__(%d, %d) ", e->c->record->threads, blocks)
               : "";

@@ -19,6 +19,9 @@
   "  $T r = tn_copysign_$S((a + big) - big, x);\n" step "  r = tn_copysign_$S(r, x);\n"            \
   "  return tn_sel_$S(a < big, r, x);\n"
 
+#define TF32_BODY                                                                                  \
+  "  return tn_sel_$S(x == x, tn_float_of_bits_$S((tn_bits_of_float_$S(x) + 0x1000) & -0x2000), "  \
+  "x);\n"
 #define TERM(p, x, c) "  " p " = tn_fma_$S(" p ", " x ", tn_set_$S(" c "));\n"
 
 #define EXP_BODY                                                                                   \

@@ -167,6 +167,12 @@ static LV step_of(Emit *e, LoopOp how, LV x) {
   return SEL(tiny, const_real(e, x, wide ? e->f64 : e->f32, down ? -1 : 1), fp_round(e, how, x));
 }
 
+static LV tf32_of(Emit *e, LV x) {
+  LV near = IADD(BITS(x, e->i32), const_int(e, x, e->i32, 0x1000));
+  LV r = BITS(IAND(near, const_int(e, x, e->i32, (int32_t)0xffffe000)), e->f32);
+  return SEL(FCMP(UNO, x, x), x, r);
+}
+
 static LV float_op(Emit *e, LoopOp op, LV x, LV y, LV z) {
   LV zero = LLVMConstNull(LLVMTypeOf(x));
   LT t = is_f64(e, x) ? e->f64 : e->f32;
@@ -194,6 +200,7 @@ static LV float_op(Emit *e, LoopOp op, LV x, LV y, LV z) {
   case LOOP_reciprocal: return DIV(const_real(e, x, t, 1), x);
   case LOOP_relu: return SEL(FCMP(OLT, x, zero), zero, x);
   case LOOP_is_nan: return FCMP(UNO, x, x);
+  case LOOP_tf32: return tf32_of(e, x);
   }
   return t == e->f64 ? math_f64(e, op, x) : math_f32(e, op, x);
 }

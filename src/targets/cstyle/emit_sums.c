@@ -1,0 +1,286 @@
+// emit_sums.c -- what is done with the sums of a `tile` (emit_tile.c), and memory of neighbouring elements in one piece.
+//
+// The sums lie in registers as the instruction leaves them: of every eight columns a thread has two neighbours, in two rows.  Threads give
+// each other a pair of two times eight columns, after which each has four neighbours, and the four threads of a row 16 columns of it.  What those
+// read and store in a row goes in one piece, where its place is a multiple of four elements: rows are, when their length is, and where a
+// buffer begins is asked as the kernel runs.  Else each element goes by itself.
+#include "loop/prove.h"
+#include "loop/tile.h"
+#include "targets/cstyle/emit.h"
+
+enum { WARP_ROWS = 16, NEIGHBOURS = 4, PAIR_COLS = 16 };
+
+static void set_text(CEmit *e, Dim sym, const char *text) {
+  e->sym[sym->slot] = (CSym){.kind = CSYM_TEXT, .text = text};
+}
+
+static bool divides(Dim size, int by) { return ie_is_const(size) && size->value % by == 0; }
+
+// ---- neighbours ----
+
+static const char *piece_type(DType t) {
+  int64_t bytes = NEIGHBOURS * cs_bytes(t);
+  if (t == DT_BOOL) return NULL;
+  return bytes == 4 ? "unsigned" : bytes == 8 ? "uint2" : bytes == 16 ? "uint4" : NULL;
+}
+
+// Where the neighbours begin, if they lie one after the other from a multiple of their number on.
+static bool neighbours(CEmit *e, int32_t buffer, DType t, Dim index, const char **at) {
+  CWide *w = e->wide;
+  CSym *s = &e->sym[w->sym->slot], was = *s;
+  const LoopBuffer *b = &e->k->buffer[buffer];
+  bool before = e->not_vector;
+  if (!piece_type(t) || b->space != LOOP_ARG || b->dtype != t) return false;
+  *s = (CSym){.kind = CSYM_TEXT, .text = w->first, .varies = true};
+  e->lanes = NEIGHBOURS;
+  e->not_vector = false;
+  CLin place = cs_place(e, buffer, index);
+  bool found = !e->not_vector && place.stride == 1 && place.align % NEIGHBOURS == 0;
+  e->not_vector = before;
+  e->lanes = 0;
+  *s = was;
+  if (!found) return false;
+  e->buffer_used[buffer] = true;
+  *at = str_printf(e->arena, "%s + %s", e->buffer[buffer], cs_operand(e, place));
+  strbuf_printf(&w->odd, "%s(unsigned long long)%s %% %d", w->odd.n ? " | " : "", e->buffer[buffer],
+                NEIGHBOURS * (int)cs_bytes(t));
+  return true;
+}
+
+static const char *room(CEmit *e, StrBuf *out, const char *base, DType t) {
+  const char *name = cs_name(e, base);
+  strbuf_printf(out, "%*s__align__(16) %s %s[%d];\n", 2 * e->indent - 2, "", cs_type(e, t, 0), name,
+                NEIGHBOURS);
+  return name;
+}
+
+bool cs_wide_load(CEmit *e, const LoopExpr *x, CVal *out) {
+  CWide *w = e->wide;
+  const char *at, *piece = piece_type(x->dtype);
+  for (int i = 0; i < w->nstored; i++)  // what is stored comes later than it should
+    if (w->stored[i] == x->buffer) w->failed = true;
+  if (!neighbours(e, x->buffer, x->dtype, x->index, &at)) return false;
+  const char *name = room(e, &w->before, "in", x->dtype);
+  strbuf_printf(&w->before, "%*s*(%s *)%s = *(const %s *)(%s);\n", 2 * e->indent - 2, "", piece,
+                name, piece, at);
+  *out = (CVal){.text = str_printf(e->arena, "%s[%s]", name, w->round), .dtype = x->dtype};
+  return true;
+}
+
+bool cs_wide_store(CEmit *e, const LoopStmt *s, CVal v) {
+  CWide *w = e->wide;
+  const char *at, *piece = piece_type(v.dtype);
+  if (w->nstored == ARRAY_LEN(w->stored))
+    w->failed = true;
+  else
+    w->stored[w->nstored++] = s->buffer;
+  if (!neighbours(e, s->buffer, v.dtype, s->index, &at)) return false;
+  const char *name = room(e, &w->before, "out", v.dtype);
+  cs_line(e, "%s[%s] = %s;", name, w->round, v.text);
+  strbuf_printf(&w->after, "%*s*(%s *)(%s) = *(const %s *)%s;\n", 2 * e->indent - 2, "", piece, at,
+                piece, name);
+  return true;
+}
+
+// ---- what is read beside the sums, ahead of time ----
+
+enum { ALIGN_AHEAD = 16 };
+
+// Whether rows of it go along with those of the result, in whole pieces.
+static bool is_beside(CEmit *e, const LoopTile *t, const LoopExpr *x) {
+  int64_t bytes = cs_bytes(x->dtype);
+  bool rows = false;
+  if (x->kind != LX_LOAD || x->nguards > 2 || !piece_type(x->dtype) ||
+      e->k->buffer[x->buffer].space != LOOP_ARG)
+    return false;
+  for (int i = 0; i < x->nguards; i++) {
+    const LoopBound *g = &x->guard[i];
+    bool row = g->value == t->a.row && g->extent == t->a.rows;
+    if (!row && (g->value != t->b.row || g->extent != t->b.rows)) return false;
+    rows |= row && dim_has(x->index, g->sym);
+  }
+  return rows && ie_is_const(t->b.rows) && t->b.rows->value * bytes % ALIGN_AHEAD == 0;
+}
+
+static void ask_ahead(CEmit *e, const LoopTile *t, const LoopExpr *x) {
+  CWide w = {.sym = t->cols->sym, .first = "tn_0"};
+  const char *at;
+  strbuf_init(&w.odd, e->arena);
+  set_text(e, t->rows->sym, "tn_r");
+  e->inside = CS_ROWS_INSIDE | CS_COLS_INSIDE;
+  cs_guards(e, x->nguards, x->guard);
+  e->wide = &w;
+  if (neighbours(e, x->buffer, x->dtype, x->index, &at)) {
+    const char *width = str_printf(e->arena, "%d", t->n);
+    if (!divides(t->b.rows, t->n))
+      width = str_printf(e->arena, "(%s - tn_col < %d ? %s - tn_col : %d)", cs_dim(e, t->b.rows),
+                         t->n, cs_dim(e, t->b.rows), t->n);
+    cs_line(e, "tn_ahead(%s, (unsigned)(%s) * %du);", at, width, (unsigned)cs_bytes(x->dtype));
+  }
+  e->wide = NULL;
+  e->inside = 0;
+  cs_drop_guards(e, x->nguards, x->guard);
+}
+
+typedef struct Beside {
+  IntMap seen;
+  VEC(const LoopExpr *) loads;
+} Beside;
+
+static void find_beside(CEmit *e, const LoopTile *t, const LoopExpr *x, Beside *b) {
+  uint64_t known;
+  if (!x || intmap_get(&b->seen, (uint64_t)(uintptr_t)x, &known)) return;
+  intmap_put(&b->seen, (uint64_t)(uintptr_t)x, 1);
+  if (is_beside(e, t, x)) vec_push(e->arena, &b->loads, x);
+  for (int i = 0; i < 3; i++) find_beside(e, t, x->src[i], b);
+}
+
+static Beside all_beside(CEmit *e, const LoopTile *t) {
+  Beside b = {0};
+  intmap_init(&b.seen, e->arena);
+  for (int64_t i = t->after; i < t->cols->body.n; i++)
+    find_beside(e, t, t->cols->body.v[i]->value, &b);
+  return b;
+}
+
+bool cs_tile_reads(CEmit *e, const LoopTile *t) { return all_beside(e, t).loads.n > 0; }
+
+void cs_tile_ahead(CEmit *e, const LoopTile *t) {
+  Beside b = all_beside(e, t);
+  cs_line(e, "const int tn_0 = 0;");
+  cs_open(e, "for (int tn_r = threadIdx.x; tn_r < %d; tn_r += 32) {", t->m);
+  set_text(e, t->rows->sym, "tn_r");
+  if (!divides(t->a.rows, t->m))
+    cs_line(e, "if (%s >= %s) break;", cs_dim(e, t->a.row), cs_dim(e, t->a.rows));
+  for (int64_t i = 0; i < b.loads.n; i++) ask_ahead(e, t, b.loads.v[i]);
+  cs_close(e);
+}
+
+// ---- sums ----
+
+typedef struct Sums {
+  const LoopTile *t;
+  LoopBlock rest;
+  int blocks;                     // of 64 rows
+  bool rows_inside, cols_inside;  // whatever the item
+} Sums;
+
+static bool is_straight(const LoopBlock *b) {
+  for (int64_t i = 0; i < b->n; i++)
+    if (b->v[i]->kind != LS_LET && b->v[i]->kind != LS_STORE) return false;
+  return true;
+}
+
+// A thread's four neighbours of 16 columns.
+static void exchange(CEmit *e) {
+  cs_line(e, "const float *const tn_d = tn_sum[tn_b] + tn_p * 8 + tn_h * 2;");
+  cs_line(e, "const float tn_x = __shfl_xor_sync(~0u, tn_right ? tn_d[0] : tn_d[4], 1);");
+  cs_line(e, "const float tn_y = __shfl_xor_sync(~0u, tn_right ? tn_d[1] : tn_d[5], 1);");
+  cs_line(e, "const float tn_four[4] = {tn_right ? tn_x : tn_d[0], tn_right ? tn_y : tn_d[1],");
+  cs_line(e, "                          tn_right ? tn_d[4] : tn_x, tn_right ? tn_d[5] : tn_y};");
+}
+
+// Written out, or as a loop, which is shorter.
+static void each_neighbour(CEmit *e, const Sums *s, const char *j, bool loop) {
+  cs_line(e, loop ? "#pragma unroll 1" : "#pragma unroll");
+  cs_open(e, "for (int tn_v = 0; tn_v < %d; tn_v++) {", NEIGHBOURS);
+  cs_line(e, "const int %s = tn_first + tn_v;", j);
+  cs_line(e, "const float tn_low = tn_v & 1 ? tn_four[1] : tn_four[0];");
+  cs_line(e, "const float tn_value = tn_v < 2 ? tn_low : tn_v & 1 ? tn_four[3] : tn_four[2];");
+  set_text(e, s->t->cols->sym, j);
+  e->var[s->t->sum->var] = (CVal){.text = "tn_value", .dtype = DT_F32};
+  cs_block(e, &s->rest);
+  cs_close(e);
+}
+
+// False: memory does not go in pieces, and nothing is written.
+static bool all_neighbours(CEmit *e, const Sums *s, const char *j, StrBuf *odd) {
+  StrBuf body, *out = e->out;
+  CWide w = {.sym = s->t->cols->sym, .first = "tn_first", .round = "tn_v"};
+  strbuf_init(&body, e->arena);
+  strbuf_init(&w.before, e->arena);
+  strbuf_init(&w.after, e->arena);
+  strbuf_init(&w.odd, e->arena);
+  e->wide = &w;
+  e->out = &body;
+  each_neighbour(e, s, j, false);
+  e->out = out;
+  e->wide = NULL;
+  if (w.failed || !w.odd.n) return false;
+  strbuf_put(out, strbuf_str(&w.before));
+  strbuf_put(out, strbuf_str(&body));
+  strbuf_put(out, strbuf_str(&w.after));
+  *odd = w.odd;
+  return true;
+}
+
+// Whether some of a thread's neighbours are there, and with `pieces` all of them; "": always.
+static const char *asked(CEmit *e, const Sums *s, bool pieces) {
+  const LoopTile *t = s->t;
+  bool cols = pieces && !s->cols_inside;
+  const char *col =
+      cols ? str_printf(e->arena, "%s < %s", cs_dim(e, t->b.row), cs_dim(e, t->b.rows)) : "";
+  return str_printf(e->arena, "%s%s%s", s->rows_inside ? "" : "tn_there",
+                    !s->rows_inside && cols ? " && " : "", col);
+}
+
+typedef enum { IN_PIECES, ONE_BY_ONE, BRIEFLY } SumsForm;
+
+// False: memory does not go in pieces.
+static bool emit_elements(CEmit *e, const Sums *s, SumsForm form, StrBuf *odd) {
+  const LoopTile *t = s->t;
+  const char *i = cs_name(e, t->rows->sym->name), *j = cs_name(e, t->cols->sym->name);
+  bool done = true, pieces = form == IN_PIECES;
+  cs_line(e, "#pragma unroll");
+  cs_open(e, "for (int tn_u = 0; tn_u < %d; tn_u++) {", 2 * s->blocks);
+  cs_line(e, "const int tn_b = tn_u / 2, tn_h = tn_u %% 2;");
+  cs_line(e, "const int %s = %s * %d + tn_warp * %d + tn_h * 8 + (tn_lane >> 2);", i,
+          t->at_once > 1 ? "tn_b" : "tn_who", TILE_ROWS, WARP_ROWS);
+  set_text(e, t->rows->sym, i);
+  if (!s->rows_inside)
+    cs_line(e, "const bool tn_there = %s < %s;", cs_dim(e, t->a.row), cs_dim(e, t->a.rows));
+  cs_line(e, "#pragma unroll");
+  cs_open(e, "for (int tn_p = 0; tn_p < %d; tn_p++) {", t->n / PAIR_COLS);
+  exchange(e);
+  cs_line(e, "const int tn_first = tn_p * %d + (tn_lane & 1) * 8 + (tn_lane & 2) * 2;", PAIR_COLS);
+  set_text(e, t->cols->sym, "tn_first");
+  const char *there = asked(e, s, pieces);
+  if (*there) cs_open(e, "if (%s) {", there);
+  e->inside = CS_ROWS_INSIDE | (pieces || s->cols_inside ? CS_COLS_INSIDE : 0);
+  if (pieces)
+    done = all_neighbours(e, s, j, odd);
+  else
+    each_neighbour(e, s, j, form == BRIEFLY);
+  e->inside = 0;
+  if (*there) cs_close(e);
+  cs_close(e);
+  cs_close(e);
+  return done;
+}
+
+void cs_tile_sums(CEmit *e, const LoopTile *t) {
+  Sums s = {.t = t,
+            .rest = {t->cols->body.n - t->after, t->cols->body.v + t->after},
+            .blocks = MAX(t->m / (t->groups * TILE_ROWS), 1),
+            .rows_inside = divides(t->a.rows, t->m),
+            .cols_inside = divides(t->b.rows, t->n)};
+  StrBuf pieces, odd = {0}, *out = e->out;
+  cs_line(e, "const bool tn_right = tn_lane & 1;");
+  strbuf_init(&pieces, e->arena);
+  e->out = &pieces;
+  e->indent++;
+  bool found = divides(t->b.rows, NEIGHBOURS) && is_straight(&s.rest) &&
+               emit_elements(e, &s, IN_PIECES, &odd);
+  e->indent--;
+  e->out = out;
+  if (!found) {
+    emit_elements(e, &s, ONE_BY_ONE, NULL);
+    return;
+  }
+  cs_open(e, "if ((%s) == 0) {", strbuf_text(&odd));
+  strbuf_put(out, strbuf_str(&pieces));
+  e->indent--;
+  cs_open(e, "} else {");
+  emit_elements(e, &s, BRIEFLY, NULL);
+  cs_close(e);
+}
