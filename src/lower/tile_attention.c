@@ -203,15 +203,16 @@ static double cycles_of(const Attention *a, const struct Kind *k) {
   return waves * (wave + k->beginning);
 }
 
-static tenon_status lower_as(Lowering *lo, const Node *fused, const TileSchedule *s, Lowered *out) {
+static tenon_status lower_as(Lowering *lo, const Node *fused, const TileSchedule *s, bool f32,
+                             Lowered *out) {
   TileAttention *t = arena_new(lo->arena, TileAttention);
   Attention *a = &t->a;
   LoopTile found;
   t->s = *s;
+  t->f32 = f32;
   *out = (Lowered){0};
   if (!attention_begin(a, lo, fused)) return TENON_EUNSUPPORTED;
   int columns = a->vsize <= 64 ? 64 : 128;
-  t->f32 = type_of(a->anchor->src[0])->dtype == DT_F32;
   a->queries = TILE_ROWS * s->groups;
   a->offset = a->e.pool->zero;
   if (!build(t, columns)) return TENON_EUNSUPPORTED;
@@ -227,12 +228,9 @@ static tenon_status lower_as(Lowering *lo, const Node *fused, const TileSchedule
 }
 
 // The kind that takes least; operands may not lie as it wants them: then the one that takes any.
-tenon_status lower_tile_attention(Lowering *lo, const Node *fused, Lowered *out) {
-  Attention *a = arena_new(lo->arena, Attention);
+static tenon_status lower_best(Lowering *lo, const Node *fused, const Attention *a, bool f32,
+                               Lowered *out) {
   const struct Kind *best = &kinds[0];
-  if (!lo->target.tiles || !attention_begin(a, lo, fused) || a->nruns != 1 || a->nonpad)
-    return TENON_EUNSUPPORTED;
-  bool f32 = type_of(a->anchor->src[0])->dtype == DT_F32;
   int64_t most = f32 ? 64 : 128, piece = f32 ? 4 : 8;
   if (a->t != DT_F32 || a->size % piece || a->vsize % piece || a->size > most || a->vsize > most)
     return TENON_EUNSUPPORTED;
@@ -241,6 +239,16 @@ tenon_status lower_tile_attention(Lowering *lo, const Node *fused, Lowered *out)
     bool whole = a->size == k->size && a->vsize == k->size && !f32;
     if (whole && cycles_of(a, k) < cycles_of(a, best)) best = k;
   }
-  if (best != &kinds[0] && !lower_as(lo, fused, &best->s, out)) return TENON_OK;
-  return lower_as(lo, fused, &kinds[0].s, out);
+  if (best != &kinds[0] && !lower_as(lo, fused, &best->s, f32, out)) return TENON_OK;
+  return lower_as(lo, fused, &kinds[0].s, f32, out);
+}
+
+// Operands in f32 may be conversions of 16-bit ones, which are what is loaded and multiplied.
+tenon_status lower_tile_attention(Lowering *lo, const Node *fused, Lowered *out) {
+  Attention *a = arena_new(lo->arena, Attention);
+  if (!lo->target.tiles || !attention_begin(a, lo, fused) || a->nruns != 1 || a->nonpad)
+    return TENON_EUNSUPPORTED;
+  bool f32 = type_of(a->anchor->src[0])->dtype == DT_F32;
+  tenon_status s = lower_best(lo, fused, a, false, out);
+  return s == TENON_EUNSUPPORTED && f32 ? lower_best(lo, fused, a, true, out) : s;
 }
