@@ -157,6 +157,43 @@ TEST(precision_rounds_as_one_by_one) {
   run_deinit(&run);
 }
 
+// Attention behind narrowed products is done by units for 16-bit numbers, though its operands are f32 in the graph.
+TEST(precision_keeps_attention_on_units) {
+  Arena a;
+  Diag d;
+  Graph *g;
+  Program *p = NULL;
+  MemPlan *plan;
+  StrBuf b;
+  OptOptions o;
+  Compiled c = {0};
+  arena_init(&a);
+  diag_init(&d);
+  strbuf_init(&b, &a);
+  strbuf_printf(&b, "graph @\"g\"(%%x: f32[2, 2, 100, 64]) {\n");
+  print_floats(&b, "w", 2, (int64_t[]){64, 64}, 0.3);
+  strbuf_printf(&b,
+                "  %%q = mat_mul(%%x, %%w)\n  %%y = attention(%%q, %%q, %%q)\n  return %%y\n}\n");
+  REQUIRE(!graph_parse(str_of(strbuf_text(&b)), NULL, &d, &g));
+  OptReport r = {.arena = &a};
+  opt_defaults(&o);
+  o.precision = DT_BF16;
+  o.apart = true;
+  g->diag = &d;
+  tenon_status s = graph_optimise(g, &o, &r);
+  if (!s) s = plan_create(g, &a, &plan);
+  TargetOptions to = {.device = "sm_90a", .compiled = &c};
+  if (!s) s = target_compile_with(target_find("cuda"), g, plan, &to, &a, &d, &p);
+  if (s) FAIL("%s", d.text);
+  int64_t tiles = 0;
+  for (int64_t i = 0; i < c.nkernels; i++)
+    tiles += strstr(c.kernel[i].name, "tile attention") && !strstr(c.kernel[i].name, "f32");
+  EXPECT_INT_EQ(tiles, 1);
+  program_release(p);
+  graph_free(g);
+  arena_deinit(&a);
+}
+
 // Without being asked nothing changes.
 TEST(precision_is_asked_for) {
   Diag d;
