@@ -11,6 +11,7 @@
 #include "test.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 static uint64_t rng;
 static double uniform(void) {
@@ -42,6 +43,7 @@ static tenon_status compile_narrow(void *report, const char *text, const char *t
   Graph *g;
   opt_defaults(&o);
   o.precision = DT_BF16;
+  o.apart = target_has_groups(target_find(target), NULL);
   TRY(graph_parse(str_of(text), NULL, d, &g));
   g->diag = d;
   tenon_status s = graph_optimise(g, &o, &r);
@@ -155,6 +157,24 @@ TEST(precision_rounds_as_one_by_one) {
     wrong += ((const uint16_t *)y->data)[i] != bf16_from_f64(val_f64(x, i));
   EXPECT_INT_EQ(wrong, 0);
   run_deinit(&run);
+}
+
+// A large table is kept in bf16 where there are groups of threads.
+TEST(precision_of_tables) {
+  Arena a;
+  arena_init(&a);
+  StrBuf b;
+  strbuf_init(&b, &a);
+  strbuf_printf(&b, "graph @\"g\"(%%x: f32[b, 256]) {\n");
+  print_floats(&b, "t", 2, (int64_t[]){300, 256}, 1);
+  print_floats(&b, "w", 2, (int64_t[]){256, 16}, 0.2);
+  strbuf_printf(&b,
+                "  %%i = cast(%%x) to=i64\n  %%k = const i64[1] {299}\n  %%z = mod(%%i, %%k)\n"
+                "  %%g = gather(%%t, %%z) axis=0\n  %%y = mat_mul(%%g, %%w)\n  return %%y\n}\n");
+  setenv("TENON_GROUPS", "32", 1);
+  check(strbuf_text(&b), "ref", 1, 1, 0.05);
+  unsetenv("TENON_GROUPS");
+  arena_deinit(&a);
 }
 
 // Attention behind narrowed products is done by units for 16-bit numbers, though its operands are f32 in the graph.
