@@ -83,7 +83,9 @@ def exported(model, inputs, path, via="pt2", dims=None):
         torch.onnx.export(model, tuple(cpu), path, dynamo=True, dynamic_shapes=dims)
     else:
         path += ".pt2"
-        with torch.no_grad(): torch.export.save(torch.export.export(model, tuple(cpu), dynamic_shapes=dims), path)
+        with torch.no_grad(): program = torch.export.export(model, tuple(cpu), dynamic_shapes=dims)
+        program._example_inputs = None  # nobody needs them, and they may be large
+        torch.export.save(program, path)
     return path
 
 
@@ -143,14 +145,14 @@ def forget():
 # ---- Tenon ----
 
 class Tenon:
-    """A compiled model, bound to tensors.  `compile_s` is until the first result: cold with an empty cache, then what the cache gives."""
+    """A compiled model, bound to tensors.  `seconds`: to compile, and until the first result, with an empty cache and with what that left."""
 
-    def __init__(self, path, precision, inputs, cold=True, **options):
-        self.seconds = {}
+    def __init__(self, path, precision, inputs, again=True, **options):
+        self.seconds, self.model, self.session = {}, None, None
         self.folder = tempfile.TemporaryDirectory()
         os.environ["TENON_CACHE"] = self.folder.name
-        for kind in ["cold", "cached"] if cold else ["cold"]:
-            self.model = self.session = self.out = None
+        for kind in ["cold", "cached"] if again else ["cold"]:
+            self.model = self.session = self.out = self.into = None
             forget()
             before, start = free_bytes(), time.perf_counter()
             self.model = tenon.compile(path, target="cuda", precision=precision, progress=False, **options)
@@ -172,10 +174,12 @@ class Tenon:
 
     def __call__(self): self.session(*self.inputs, out=self.into)
 
-    def result(self):
-        self()
+    def result(self, inputs=None):
+        """Outputs of a call, as they are until the next."""
+        if inputs is None: self()
+        y = self.out if inputs is None else flat(self.session(*inputs))
         torch.cuda.synchronize()
-        return [y.clone() for y in self.out]
+        return [t.clone() for t in y]
 
     def close(self):
         self.model = self.session = self.out = self.into = None
@@ -213,9 +217,7 @@ class Torch:
     """Ways to run a model: `sides`, with the time to the first result of torch.compile and the memory of a call."""
 
     def __init__(self, model, inputs, precision, eager=True, tune=False):
-        import torch._dynamo
         from torch._inductor.utils import fresh_inductor_cache
-        torch._dynamo.reset()
         model, inputs = ready(model, inputs, precision)
         self.sides, self.keep = {}, (model, inputs)
         plain = lambda: model(*inputs)  # noqa: E731

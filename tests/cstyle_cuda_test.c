@@ -47,7 +47,7 @@ TEST(cuda_text_of_a_group) {
       "// sum(x: f32[1000], out y: f32[10])\n"
       "extern \"C\" __global__ void kernel_0(const tn_f32 *x, tn_f32 *y, long long items, "
       "unsigned char *scratch, long long scratch_each, int *fault) {\n"
-      "  __shared__ tn_f32 part[4];\n"
+      "  __shared__ __align__(16) tn_f32 part[4];\n"
       "  tn_f32 r[2];\n"
       "  for (int i = blockIdx.x; i < items; i += gridDim.x) {\n"
       "    __syncthreads();\n"

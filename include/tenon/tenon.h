@@ -403,6 +403,8 @@ typedef struct tenon_options {
   tenon_precision precision;
   int32_t
       batch_invariant; /* 1: an item of a batch gets the same bits whatever the size of the batch; costs some speed */
+  const char *
+      device; /* of a target on devices: which one, as `tenon targets` lists them ("1" is the second GPU); NULL: the target's choice */
 } tenon_options;
 
 /* Compiles a model, which stays as it is and may be closed afterwards.  `options` may be NULL.  A model that tenon_run

@@ -153,6 +153,7 @@ class Options(C.Structure):
         ("no_cache", C.c_int32),
         ("precision", C.c_int),
         ("batch_invariant", C.c_int32),
+        ("device", C.c_char_p),
     ]
 
 

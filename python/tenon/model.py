@@ -274,6 +274,7 @@ def compile(
     math: str = "default",
     cache: bool = True,
     batch_invariant: bool = False,
+    device: Union[None, int, str] = None,
     progress: Union[None, bool, ProgressFunction] = None,
     weights: Union[None, str, "os.PathLike[str]", Mapping[str, Any]] = None,
     types: Sequence[str] = (),
@@ -301,6 +302,8 @@ def compile(
         whether the cache of compiled kernels is used.
     ``batch_invariant``
         an item of a batch gets the same bits whatever the size of the batch, at some cost in speed.
+    ``device``
+        of a target on devices: which one, as `tenon targets` lists them (1 is the second GPU).
     ``progress``
         a function of a `Progress`, which ends the work by returning True; True or False for a bar or none; None for
         a bar where one can be seen.  Ctrl-C ends the work.
@@ -327,6 +330,7 @@ def compile(
             math=math,
             cache=cache,
             batch_invariant=batch_invariant,
+            device=device,
             progress=progress,
             **torch_options,
         )
@@ -352,6 +356,7 @@ def compile(
         no_cache=int(not cache),
         precision=_choice("precision", precision, PRECISIONS),
         batch_invariant=int(batch_invariant),
+        device=None if device is None else str(device).encode(),
     )
     with OpenedModel(model, weights, types, inputs, threads or 0, memory_limit) as opened:
         program = _compile_opened(opened, options, watch)

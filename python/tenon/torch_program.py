@@ -40,6 +40,7 @@ class Options(NamedTuple):
     opt_level: int = 0
     cache: bool = True
     batch_invariant: bool = False
+    device: Optional[str] = None
 
 
 def place(tensor: torch.Tensor) -> Tuple[int, int]:
@@ -80,7 +81,8 @@ def compile_text(text: bytes, weights: Mapping[str, torch.Tensor], options: Opti
                          math=options.math,
                          precision=options.precision,
                          no_cache=int(not options.cache),
-                         batch_invariant=int(options.batch_invariant))
+                         batch_invariant=int(options.batch_invariant),
+                         device=None if options.device is None else options.device.encode())
         check(_ffi.lib.tenon_compile(model, C.byref(o), C.byref(made), C.byref(error)), error)
     finally:
         _ffi.lib.tenon_model_close(model)
@@ -170,7 +172,7 @@ class Runner:
         if self.device >= 0:
             if options.target not in ("auto", "cuda"):
                 raise Unsupported(f"tensors on a GPU, for the target {options.target}")
-            options = options._replace(target="cuda")
+            options = options._replace(target="cuda", device=str(self.device))
         self.program = compile_text(written.text, written.weights, options)
         weakref.finalize(self, _ffi.free, "tenon_program_release", self.program, os.getpid()).atexit = False
         self.options = options

@@ -108,7 +108,7 @@ static tenon_status build(CompileCall *c) {
   oo.fast = opt_licences(oo.level, c->o.math == TENON_MATH_EXACT, c->o.math == TENON_MATH_FAST);
   if (c->o.precision == TENON_PRECISION_BF16) oo.precision = DT_BF16;
   if (c->o.precision == TENON_PRECISION_TF32) oo.fast |= FAST_TF32;
-  oo.apart = target_has_groups(c->target, NULL);
+  oo.apart = target_has_groups(c->target, c->o.device);
   oo.batch_invariant = c->o.batch_invariant != 0;
   oo.watch = &c->watch;
   g->diag = c->d;
@@ -119,6 +119,7 @@ static tenon_status build(CompileCall *c) {
   TargetOptions to = {.threads = c->o.threads,
                       .no_cache = c->o.no_cache != 0,
                       .batch_invariant = c->o.batch_invariant != 0,
+                      .device = c->o.device,
                       .watch = &c->watch};
   Arena *texts = c->target->keeps_loops ? &p->arena : &c->scratch;
   TRY(target_compile_with(c->target, g, plan, &to, texts, c->d, &p->program));
@@ -145,7 +146,8 @@ tenon_status tenon_compile(const tenon_model *m, const tenon_options *options, t
         error, &d,
         fail(&d, TENON_EINVAL, NOWHERE, "no %s is given", m ? "place for the program" : "model"));
   *out = NULL;
-  if (options && !api_take_options(&c.o, sizeof(c.o), options, sizeof(c.o)))
+  if (options &&
+      !api_take_options(&c.o, sizeof(c.o), options, offsetof(tenon_options, batch_invariant)))
     return api_error(error, &d, api_wrong_options(&d, options->struct_size, sizeof(c.o)));
   c.out = mem_alloc((int64_t)sizeof(*c.out));
   if (!c.out) return api_error(error, &d, fail(&d, TENON_ENOMEM, NOWHERE, "out of memory"));

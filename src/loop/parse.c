@@ -550,6 +550,7 @@ static tenon_status parse_for(Parser *p, LoopKind kind) {
   s->loop = (uint8_t)kind;
   TRY(parse_loop_sym(p, &s->sym, &s->extent));
   if (kind == LOOP_TILE) TRY(parse_ways(p, s));
+  if (kind == LOOP_PARALLEL && str_is(peek_word(p), "by")) TRY(parse_ways(p, s));
   return parse_braces(p);
 }
 

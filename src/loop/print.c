@@ -224,7 +224,7 @@ static void print_for(Printer *p, const LoopStmt *s) {
   } else {
     strbuf_puts(p->out, s->loop < ARRAY_LEN(word) ? word[s->loop] : "? ");
     print_range(p, s->sym, s->extent);
-    if (s->loop == LOOP_TILE) strbuf_printf(p->out, " by %d", (int)s->ways);
+    if (s->ways) strbuf_printf(p->out, " by %d", (int)s->ways);
   }
   strbuf_puts(p->out, " {\n");
   print_block(p, &s->body);

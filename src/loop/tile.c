@@ -214,11 +214,15 @@ static bool match_sum(const LoopKernel *k, LoopTile *t, const char **why) {
     return false;
   *why = "both operands of a tile's products are rounded to tf32, or neither is";
   if (rounded != other || !match_product(t, rounded, why)) return false;
+  *why = "two tiles at once have operands that are copied, and not of f32";
+  if (t->at_once > 1) return t->a.form != TILE_VALUE && t->product != TILE_F32;
   *why = "warpgroups take turns in tiles of up to 64 columns, two of them of f32 up to 128, whose "
          "operands are copied";
   int most = t->product == TILE_F32 && t->groups == 2 ? 2 * TILE_ROWS : TILE_ROWS;
   return t->m == TILE_ROWS * t->groups || (t->n <= most && t->a.form != TILE_VALUE);
 }
+
+enum { MOST_SUMS = 192 };  // of a thread, beside all else it needs
 
 static bool is_tile(const LoopStmt *s) { return s->kind == LS_FOR && s->loop == LOOP_TILE; }
 
@@ -232,17 +236,23 @@ bool loop_tile_match(const LoopKernel *k, const LoopStmt *s, LoopTile *out, cons
   int64_t m = s->extent->value, n = out->cols->extent->value;
   out->stages = s->ways;
   out->groups = out->cols->ways;
+  out->at_once = MAX(k->body.v[0]->ways, 1);
   *why =
       "a tile has 64 rows for each of 1 to 3 warpgroups or for all, up to 256 columns by 32, and "
       "2 to 8 stages";
   if (out->groups < 1 || out->groups > 3 ||
-      (m != (int64_t)TILE_ROWS * out->groups && m != TILE_ROWS) || n < TILE_COLS ||
-      n > TILE_MOST_COLS || n % TILE_COLS || out->stages < 2 || out->stages > 8)
+      (m != (int64_t)TILE_ROWS * out->groups && m != TILE_ROWS && out->at_once == 1) ||
+      n < TILE_COLS || n > TILE_MOST_COLS || n % TILE_COLS || out->stages < 2 || out->stages > 8)
+    return false;
+  *why = "two tiles at once have one warpgroup each, with 64 or 128 rows and 192 registers of sums";
+  if (out->at_once > 2 ||
+      (out->at_once == 2 && (out->groups != 1 || (m != TILE_ROWS && m != 2 * TILE_ROWS) ||
+                             m / TILE_ROWS * n > 2 * MOST_SUMS)))
     return false;
   out->m = (int)m;
   out->n = (int)n;
   out->after = 1;
-  if (out->sum->kind == LS_REDUCE && out->sum->op == LOOP_max)
+  if (out->sum->kind == LS_REDUCE && out->sum->op == LOOP_max && out->at_once == 1)
     return loop_tile_attention(k, out, why);
   return match_sum(k, out, why);
 }

@@ -1,5 +1,6 @@
 // tile.h -- what stands in `tile` loops: a matrix of sums of products, and where its operands lie.
 //
+//   parallel item < N by 2 {       two tiles under way in a block, each with one warpgroup of its own; without `by` one
 //   tile i < 128 by 4 {            rows; 4 blocks of the contracted axis under way at once
 //     tile j < 256 by 2 {          columns; 2 warpgroups share the tile: its rows, or with 64 rows the contracted axis, by turns
 //       reduce %v0: f32 = add over k < K { yield mul(cast f32 (a[g*lda + k] if g = row0 + i < M),
@@ -25,6 +26,7 @@
 //   ...                            what is done with %o and %l
 //
 // q, k and v are loads of T along d and the columns, elsewhere in steps of 8 elements; q is guarded by the query, v by the column.
+// Two or three warpgroups have 64 queries each and share keys and values, which must be boxes that the copy engine takes: whole heads of 64 or 128.
 #ifndef TENON_LOOP_TILE_H
 #define TENON_LOOP_TILE_H
 
@@ -37,7 +39,9 @@ enum {
   TILE_MOST_COLS = 256,
   TILE_F32_COLS = 160,  // most of a tile of f32, whose sums take twice the registers
   TILE_F32_STAGES = 5,
-  TILE_KEYS = 64
+  TILE_KEYS = 64,        // of a block, where one warpgroup computes
+  TILE_RING_KEYS = 128,  // where several do
+  TILE_BOX = 64          // elements of a row of boxes
 };
 
 typedef enum { TILE_HALF, TILE_TF32, TILE_F32 } LoopTileProduct;
@@ -58,11 +62,19 @@ typedef struct LoopTileOperand {
   Dim rows;    // of the matrix
   Dim stride;  // TILE_MATRIX: elements from one row to the next
 } LoopTileOperand;
+// An operand of attention as the copy engine takes it: [outer][rows][stride], of which a head is 64 or 128 columns from x on, in the matrix z.
+typedef struct LoopTileBox {
+  bool is;  // it lies so
+  Dim x, z;
+  Dim outer, rows;
+  int64_t stride;  // elements of a row
+} LoopTileBox;
 typedef struct LoopTileAttention {
   const LoopStmt *max, *total;        // reductions; of the weighted values: LoopTile.sum
   const LoopStmt *product;            // in that one: of a query and a key
   const LoopExpr *score, *q, *k, *v;  // in terms of it
   int64_t size, columns;              // of a head's elements, and of the result's
+  LoopTileBox box[3];                 // of q, k and v
 } LoopTileAttention;
 typedef struct LoopTile {
   const LoopStmt *rows, *cols, *sum;
@@ -72,7 +84,8 @@ typedef struct LoopTile {
   int block;        // elements of the contracted axis in TILE_DEPTH_BYTES
   int64_t after;    // statements before what is done with the sums
   LoopTileOperand a, b;
-  int m, n, stages, groups;
+  int m, n, stages, groups;  // groups: of each tile
+  int at_once;               // tiles of a block
   Dim depth;
 } LoopTile;
 

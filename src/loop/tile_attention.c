@@ -174,6 +174,50 @@ static bool match_values(const LoopKernel *k, LoopTile *t, const LoopExpr *v, DT
   return a->v && a->columns % 8 == 0 && a->columns <= t->n;
 }
 
+// ---- boxes ----
+
+// Terms that are multiples of a matrix say which; the others say where in its rows.
+static void match_box(const LoopKernel *k, const LoopExpr *load, Dim row, Dim rows, Dim along,
+                      int64_t width, LoopTileBox *out) {
+  IntPool *p = k->pool;
+  Dim stride, one, rest;
+  *out = (LoopTileBox){.x = p->zero, .z = p->zero, .rows = rows};
+  if (!dim_split(p, load->index, along, &one, &rest) || !dim_split(p, rest, row, &stride, &rest) ||
+      !ie_is_const(stride) || stride->value < width || dim_has(rest, row) || dim_has(rest, along) ||
+      (width != TILE_BOX && width != 2 * TILE_BOX))
+    return;
+  out->stride = stride->value;
+  Dim matrix = ie_mul(p, rows, stride);
+  out->outer = dim_quotient(p, k->buffer[load->buffer].size, matrix);
+  for (int i = 0; i < rest->nterms; i++) {
+    Dim term = dim_term(p, &rest->term[i], -1), which = dim_quotient(p, term, matrix);
+    if (which)
+      out->z = ie_add(p, out->z, which);
+    else
+      out->x = ie_add(p, out->x, term);
+  }
+  out->is = out->outer && out->x->lo >= 0 && out->x->hi <= out->stride - width;
+}
+
+// How many keys there are is the extent of their sum, or, where queries see fewer, one of the two that it is the least of, or as many as queries.
+static void match_boxes(const LoopKernel *k, LoopTile *t) {
+  LoopTileAttention *a = &t->attention;
+  const LoopBound *q = guard_with(a->q, t->rows->sym), *v = guard_with(a->v, t->cols->sym);
+  bool least = t->depth->kind == IE_MIN;
+  Dim keys[3] = {least ? t->depth->a : t->depth, least ? t->depth->b : t->depth, q->extent};
+  match_box(k, a->q, q->sym, q->extent, a->product->sym, a->size, &a->box[0]);
+  for (int i = 0; i < 3 && !(a->box[1].is && a->box[2].is); i++) {
+    match_box(k, a->k, t->sum->sym, keys[i], a->product->sym, a->size, &a->box[1]);
+    match_box(k, a->v, t->sum->sym, keys[i], v->sym, a->columns, &a->box[2]);
+  }
+}
+
+static bool is_ring(const LoopTile *t) {
+  const LoopTileBox *b = t->attention.box;
+  return b[0].is && b[1].is && b[2].is && t->attention.columns == t->n &&
+         t->m == t->groups * TILE_ROWS;
+}
+
 bool loop_tile_attention(const LoopKernel *k, LoopTile *t, const char **why) {
   LoopTileAttention *a = &t->attention;
   const LoopBlock *b = &t->cols->body;
@@ -200,6 +244,8 @@ bool loop_tile_attention(const LoopKernel *k, LoopTile *t, const char **why) {
       !match_values(k, t, operand(t->sum->value, LOOP_mul, 1), &type) || weight->dtype != type)
     return false;
   t->a.dtype = t->b.dtype = type;
-  *why = "a tile of attention has one warpgroup, and 64 or 128 columns";
-  return t->groups == 1 && (t->n == 64 || t->n == 128);
+  match_boxes(k, t);
+  *why =
+      "a tile of attention has 64 or 128 columns, and one warpgroup unless its operands are boxes";
+  return (t->groups == 1 || is_ring(t)) && (t->n == 64 || t->n == 128);
 }

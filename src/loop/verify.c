@@ -294,6 +294,8 @@ static tenon_status check_for(Verifier *v, const LoopStmt *s) {
     return verify_fail(v, "a parallel loop is the outermost one and occurs once");
   if (v->vectors && s->loop != LOOP_UNROLL)
     return verify_fail(v, "a vector loop holds no loops but unrolled ones");
+  if (s->loop == LOOP_PARALLEL && s->ways && (s->body.n != 1 || s->body.v[0]->loop != LOOP_TILE))
+    return verify_fail(v, "items at once are tiles");
   TRY(check_thread_loop(v, s));
   TRY(check_tile(v, s));
   Mark m = enter(v);

@@ -37,7 +37,7 @@ const Digits *digits_of(const DigitMap *m, Dim sym);
 typedef enum { AS_WRITTEN, AS_DIGITS, NFORMS } Form;
 typedef struct Claim {  // how a digit of the work item is read off the elements of a buffer
   int n;
-  Dim part[12];
+  Dim part[24];
 } Claim;
 enum { CLAIMS_MAX = 8 };
 typedef struct Claims {

@@ -3,7 +3,7 @@
 // Items do not meet in a buffer when the item can be read off the element's number: each digit w of the item
 // stands in every index as  T*a + S*w + l + c  with 0 <= l < S and S*w + l < T (or no a and no T), so that
 // w = floor(mod(x - c, T)/S) for the element x.  S, T and the constant c must be the same for all accesses to the
-// buffer.  Where the digit stands within a guard's symbol, that symbol is read off the element first, and then the
+// buffer.  Where the digit stands within a guard's symbol, that symbol is read off the element first, whole or digit by digit, and then the
 // digit off the symbol's value.  T is not known beforehand: every one that fits is kept, until the next
 // access rules it out; only those are tried then.
 #include "loop/verify.h"
@@ -50,6 +50,7 @@ static bool claim_eq(const Claim *a, const Claim *b) {
 // What is sought: the ways that fit all accesses before; NULL: any.
 typedef struct Search {
   Prover *p;
+  Verifier *split;  // knows guards whose symbols are taken apart; NULL: none are
   const Claims *wanted;
   Claims *out;
 } Search;
@@ -124,6 +125,39 @@ static void claims_direct(const Search *f, Dim e, Dim w, Dim size, const Claim *
   }
 }
 
+// All digits of a symbol, from the lowest on, behind a part without an offset that says which they are.
+static void claims_digits(const Search *f, Dim e, const Digits *d, const Claim *before,
+                          Claims *out) {
+  out->n = 0;
+  add_claim(out, before, d->unit[1], NULL, NULL);
+  for (int i = 0; i < d->n && out->n; i++) {
+    Claims more = {.n = 0};
+    if (d->digit[i]->kind != IE_SYM) continue;
+    for (int j = 0; j < out->n; j++)
+      claims_direct(&(Search){f->p, NULL, f->wanted, &more}, e, d->digit[i], d->size[i],
+                    &out->v[j]);
+    *out = more;
+  }
+}
+
+static void claims_of(const Search *f, Dim e, Dim w, Dim size, const Claim *before, int depth);
+
+// Guards whose symbols are taken apart.
+static void claims_split(const Search *f, Dim e, Dim w, Dim size, const Claim *before, int depth) {
+  Verifier *v = f->split;
+  const Prover *written = &v->p[AS_WRITTEN];
+  for (int64_t i = 0; i < written->sym.n; i++) {
+    ProverSym g = written->sym.v[i];
+    const Digits *d = g.value ? digits_of(&v->digits, g.sym) : NULL;
+    if (!d || d->n == 1) continue;
+    Dim value = digits_apply(&v->digits, g.value);
+    Claims first;
+    if (!dim_has(value, w)) continue;
+    claims_digits(f, e, d, before, &first);
+    for (int j = 0; j < first.n; j++) claims_of(f, value, w, size, &first.v[j], depth + 1);
+  }
+}
+
 static void claims_of(const Search *f, Dim e, Dim w, Dim size, const Claim *before, int depth) {
   Prover *p = f->p;
   if (dim_has(e, w)) claims_direct(f, e, w, size, before);
@@ -131,9 +165,10 @@ static void claims_of(const Search *f, Dim e, Dim w, Dim size, const Claim *befo
     ProverSym g = p->sym.v[i];
     if (!g.value || !dim_has(g.value, w) || !dim_has(e, g.sym)) continue;
     Claims first = {.n = 0};
-    claims_direct(&(Search){p, f->wanted, &first}, e, g.sym, g.extent, before);
+    claims_direct(&(Search){p, NULL, f->wanted, &first}, e, g.sym, g.extent, before);
     for (int j = 0; j < first.n; j++) claims_of(f, g.value, w, size, &first.v[j], depth + 1);
   }
+  if (f->split && depth < 3) claims_split(f, e, w, size, before, depth);
 }
 
 static void keep_common(Claims *a, const Claims *b) {
@@ -158,7 +193,7 @@ static bool apart(Verifier *v, const Digits *item, Form form, Apart *a, Dim inde
     if (w->kind != IE_SYM || size->hi <= 1) continue;
     Claims now = {.n = 0};
     Claim none = {.n = 0};
-    Search f = {&v->p[form], first ? NULL : &a->claims[i], &now};
+    Search f = {&v->p[form], form == AS_DIGITS ? v : NULL, first ? NULL : &a->claims[i], &now};
     claims_of(&f, index, w, size, &none, 0);
     if (first)
       a->claims[i] = now;

@@ -23,6 +23,7 @@ LowerFn lower_rows;                        // reductions, norms, softmax: rows b
 LowerFn lower_group_attention;  // blocks of queries, keys streamed through shared memory
 LowerFn lower_group_contract;   // tiles in shared memory
 LowerFn lower_group_direct;     // each sum by a few threads
+LowerFn lower_group_stream;     // few rows: weights are read once, as fast as memory gives them
 LowerFn lower_group_rows;       // rows by groups, or several to a group
 LowerFn lower_group_pointwise;  // a thread for each element
 // Whether all results and operands lie alike, so that an element's number is its place in each of them.

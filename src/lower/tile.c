@@ -13,7 +13,7 @@
 #include "loop/tile.h"
 
 typedef struct TileSchedule {
-  int m, n, stages, groups;
+  int m, n, stages, groups, at_once;
 } TileSchedule;
 
 // ---- the choice ----
@@ -28,53 +28,85 @@ static const TileRate rate[] = {[TILE_HALF] = {4096, 2, 32, 0, 0, 6, 8},
                                 [TILE_TF32] = {2048, 4, 32, 0, 0, 6, 8},
                                 [TILE_F32] = {2048 / 3.0, 4, 96, 96, 32, 2, TILE_F32_STAGES}};
 
-// Cycles of a wave: products, operands from shared memory at 128 bytes and from L2 at 48, what is done with the sums, and what it takes to begin.
-static double wave_cycles(const TileRate *r, int m, int n, int64_t depth) {
+// Cycles of one tile's products, with operands from shared memory at 128 bytes and from L2 at 48.
+static double product_cycles(const TileRate *r, int m, int n, int64_t depth) {
   double steps = (double)depth * r->bytes / 32, work = 2.0 * m * n * (double)depth / r->rate;
   double once = r->once * (double)n + r->row * (double)m;
   double shared = steps * (m / 64.0 * (2048 + r->column * (double)n) + once) / 128;
   double copies = (double)(m + n) * r->bytes * (double)depth / 48;
-  return MAX(MAX(work, shared), copies) + m * (double)n / 12 + 1500;
+  return MAX(MAX(work, shared), copies);
 }
 
-enum { VALUE_STAGES = 3, MOST_VALUE_COLS = 128 };
+// Of what is done with a tile's sums by so many warpgroups: each element, and waiting for what is read.
+static double finish_cycles(int m, int n, int groups, double work) {
+  return 1000 + m * (double)n * work / (6 * groups);
+}
+
+enum { VALUE_STAGES = 3, MOST_VALUE_COLS = 128, BEGIN = 1500 };
+
+// A multiprocessor has so many tiles, one after the other.  Two at once: one finishes while the next multiplies.
+static double tile_cycles(const TileSchedule *s, const TileRate *r, int64_t tiles, int64_t depth,
+                          double work) {
+  double products = product_cycles(r, s->m, s->n, depth);
+  double finish = finish_cycles(s->m, s->n, s->at_once > 1 ? 1 : s->m / TILE_ROWS, work);
+  if (s->at_once == 1) return (double)tiles * (products + finish) + BEGIN;
+  return products + finish + (double)(tiles - 1) * MAX(products, (products + finish) / 2) + BEGIN;
+}
 
 // Small tiles wait for each step of their sums: warpgroups that take turns along a long axis wait at the same time.
-static int turns_for(const TileRate *r, int n, int64_t depth) {
+// Which tile is small depends on the rows, so where sums must not there are no turns.
+static int turns_for(const LowerTarget *t, const TileRate *r, int n, int64_t depth) {
   int64_t blocks = depth * r->bytes / TILE_DEPTH_BYTES, most = n <= TILE_ROWS ? 3 : 2;
-  return (int)MIN(MAX(blocks / r->blocks_of_turn, 1), most);
+  return t->batch_invariant ? 1 : (int)MIN(MAX(blocks / r->blocks_of_turn, 1), most);
 }
 
 static TileSchedule choose(const Contraction *c, const LowerTarget *t, LoopTileProduct product,
-                           int64_t depth, bool value) {
+                           int64_t depth, bool value, double work) {
   static const struct {
-    int m, n;
-  } tile[] = {{128, 256}, {128, 192}, {128, 160}, {128, 128}, {128, 64},
-              {64, 256},  {64, 192},  {64, 128},  {64, 64},   {64, 32}};
+    uint16_t m, n, at_once;
+  } tile[] = {{128, 256, 1}, {128, 192, 1}, {128, 160, 1}, {128, 128, 1},
+              {128, 64, 1},  {64, 256, 1},  {64, 192, 1},  {64, 128, 1},
+              {64, 64, 1},   {64, 32, 1},   {128, 192, 2}, {128, 128, 2},
+              {128, 64, 2},  {64, 256, 2},  {64, 128, 2},  {64, 64, 2}};
   int64_t rows = ie_is_const(c->m) ? c->m->value : 4096, cols = c->n->value, units = t->units;
   TileSchedule best = {0};
   double least = 0;
   const TileRate *r = &rate[product];
   bool f32 = product == TILE_F32;
   int most = value ? VALUE_STAGES : r->most_stages, turns_below = f32 ? 128 : TILE_ROWS;
-  // Which tile is small depends on the rows: where the order of a sum must not, there are no turns.
-  bool may_turn = !value && !t->batch_invariant;
   for (int64_t i = 0; i < ARRAY_LEN(tile); i++) {
     int m = tile[i].m, n = tile[i].n;
-    if (value && (n > MOST_VALUE_COLS || m > TILE_ROWS)) continue;
-    if (f32 && n > TILE_F32_COLS) continue;
-    int64_t tiles = ((rows + m - 1) / m) * ((cols + n - 1) / n),
-            waves = (tiles + units - 1) / units;
-    double cycles = (double)waves * wave_cycles(r, m, n, depth);
+    if (value && (n > MOST_VALUE_COLS || m > TILE_ROWS || tile[i].at_once > 1)) continue;
+    if (f32 && (n > TILE_F32_COLS || tile[i].at_once > 1)) continue;
+    int64_t tiles = ((rows + m - 1) / m) * ((cols + n - 1) / n);
+    TileSchedule s = {.m = m, .n = n, .groups = m / TILE_ROWS, .at_once = tile[i].at_once};
+    if (s.at_once > 1) s.groups = 1;
+    double cycles = tile_cycles(&s, r, (tiles + units - 1) / units, depth, work);
     if (best.m && cycles >= least) continue;
-    best = (TileSchedule){.m = m, .n = n, .groups = m / TILE_ROWS};
-    if (m == TILE_ROWS && n <= turns_below && may_turn) best.groups = turns_for(r, n, depth);
+    if (m == TILE_ROWS && n <= turns_below && !value && s.at_once == 1)
+      s.groups = turns_for(t, r, n, depth);
     int64_t stage = (m + (f32 ? 2 : 1) * n) * TILE_DEPTH_BYTES, sums = TILE_ROWS * n * 4;
-    int64_t room = t->tile_bytes - (24 << 10) - (f32 ? best.groups * TILE_ROWS / m - 1 : 0) * sums;
-    best.stages = (int)MIN(MAX(room / stage, 2), most);
+    int64_t room = t->tile_bytes - (24 << 10) - (f32 ? s.groups * TILE_ROWS / m - 1 : 0) * sums;
+    s.stages = (int)MIN(MAX(room / stage, 2), most);
+    best = s;
     least = cycles;
   }
   return best;
+}
+
+// How much is done with each sum beside storing it, which is 1: functions by approximation are many operations.
+static double finish_work(const Elem *e) {
+  NodeList all = body_order(e->lo->g, e->body, e->a);
+  double work = 1;
+  for (int64_t i = 0; i < all.n; i++) switch (all.v[i]->op) {
+    case OP_gelu:
+    case OP_erf:
+    case OP_tanh:
+    case OP_sigmoid:
+    case OP_exp: work += 1; break;
+    default: break;
+    }
+  return work;
 }
 
 // ---- what it takes ----
@@ -186,9 +218,10 @@ typedef struct TileBuilder {
 static const char *print_schedule(Arena *a, const TileBuilder *t) {
   static const char *const lhs[] = {"", " window", " value"};
   static const char *const product[] = {"", " tf32", " f32"};
-  return str_printf(a, "tile %dx%d k%d stages %d warpgroups %d%s%s", t->s.m, t->s.n,
-                    TILE_DEPTH_BYTES / rate[t->product].bytes, t->s.stages, t->s.groups,
-                    lhs[t->form], product[t->product]);
+  return str_printf(a, "tile %dx%d k%d stages %d warpgroups %d%s%s%s", t->s.m, t->s.n,
+                    TILE_DEPTH_BYTES / rate[t->product].bytes, t->s.stages,
+                    t->s.groups * t->s.at_once, t->s.at_once > 1 ? " by turns" : "", lhs[t->form],
+                    product[t->product]);
 }
 
 static LoopBound bound_of(Elem *e, const char *name, Dim first, Dim var, Dim extent) {
@@ -283,6 +316,7 @@ static bool emit_tile(TileBuilder *t) {
   Dim m = ie_const(p, t->s.m), n = ie_const(p, t->s.n);
   Dim down = ie_ceildiv(p, t->c->m, m), across = ie_ceildiv(p, t->c->n, n);
   Dim item = loop_for(b, LOOP_PARALLEL, "item", ie_mul(p, down, across));
+  if (t->s.at_once > 1) loop_at_once(b, t->s.at_once);
   Dim first_row = ie_mul(p, ie_div(p, item, across), m);
   Dim first_col = ie_mul(p, ie_mod(p, item, across), n);
   Dim i = loop_tile(b, "i", t->s.m, t->s.stages);
@@ -327,7 +361,7 @@ static bool take_lhs(TileBuilder *t) {
   while (others * n % line_of(c)) n++;
   *filled = ie_const(t->e->pool, n);
   t->depth = others * n;
-  bool few = ie_is_const(c->m) && c->m->value < FEW_ROWS && !t->e->lo->target.batch_invariant;
+  bool few = ie_is_const(c->m) && c->m->value < FEW_ROWS;
   return c->conv || (c->weight && !few);
 }
 
@@ -365,7 +399,7 @@ tenon_status lower_tile(Lowering *lo, const Node *fused, Lowered *out) {
   Finish f = {.c = &c, .h = &h};
   TileBuilder t = {.c = &c, .e = &e, .finish = &f, .product = product_of(&c)};
   if (!take_lhs(&t) || !take_rhs(&t)) return TENON_EUNSUPPORTED;
-  t.s = choose(&c, &lo->target, t.product, depth_of(&t), t.form == TILE_VALUE);
+  t.s = choose(&c, &lo->target, t.product, depth_of(&t), t.form == TILE_VALUE, finish_work(&e));
   if (!contract_give(&f, &e) || !emit_tile(&t)) return TENON_EUNSUPPORTED;
   elem_finish(&e, print_schedule(lo->arena, &t), out);
   LoopTile found;

@@ -1,4 +1,4 @@
-// tile_attention.c -- attention for machines with units for matrices: a block of 64 queries of one head an item (loop/tile.h).
+// tile_attention.c -- attention for machines with units for matrices: 64 queries of one head for each warpgroup of an item (loop/tile.h).
 //
 // The loops say three reductions over the keys, one after the other, each with its own products; what is made of them goes over the keys once.
 // Operands are 16-bit floats that lie along the elements of a head; all else is another template's.
@@ -10,8 +10,13 @@
 
 #include <math.h>
 
+typedef struct TileSchedule {
+  int groups, keys, stages;
+} TileSchedule;
+
 typedef struct TileAttention {
   Attention a;
+  TileSchedule s;
   Dim keys;         // how many a query may see
   LoopBound query;  // of the block
   LoopBound column;
@@ -137,7 +142,8 @@ static bool build(TileAttention *t, int columns) {
   IntPool *p = e->pool;
   const LoopExpr *total, *sum;
   attention_items(a);
-  Dim i = loop_tile(&e->b, "i", a->queries, 2), c = loop_tile(&e->b, "c", columns, 1);
+  Dim i = loop_tile(&e->b, "i", a->queries, t->s.stages);
+  Dim c = loop_tile(&e->b, "c", columns, t->s.groups);
   t->query = (LoopBound){loop_sym(e->k, "query", a->seq), ie_add(p, a->q0, i), a->seq};
   Dim n = ie_const(p, a->vsize);
   t->column = (LoopBound){loop_sym(e->k, "column", n), c, n};
@@ -155,22 +161,76 @@ static bool build(TileAttention *t, int columns) {
   return ok;
 }
 
-tenon_status lower_tile_attention(Lowering *lo, const Node *fused, Lowered *out) {
+// ---- the choice ----
+
+// What one block of a kind gets out of the units, and how many are on a multiprocessor at once.
+static const struct Kind {
+  TileSchedule s;
+  int64_t size;  // of heads; 0: any
+  int resident;
+  double share, alone;  // with others on the multiprocessor, and without
+  int beginning;        // cycles
+} kinds[] = {
+    {{1, TILE_KEYS, 2}, 0, 3, 0.40, 0.15, 2500},
+    {{2, TILE_RING_KEYS, 2}, 128, 1, 0.68, 0.68, 4000},
+    {{3, TILE_RING_KEYS, 2}, 64, 1, 0.55, 0.55, 4000},
+};
+
+enum {
+  RATE = 4096,
+  BEGINNING = 2500,
+  SOME_LENGTH = 1024
+};  // operations a cycle; cycles; of a length
+
+static int64_t number_or(Dim d, int64_t other) { return ie_is_const(d) ? d->value : other; }
+
+// Cycles by waves of blocks over the multiprocessors; of causal attention half is left out, but not for one block of keys.
+static double cycles_of(const Attention *a, const struct Kind *k, int64_t units) {
+  int64_t seq = number_or(a->seq, SOME_LENGTH), total = number_or(a->total, SOME_LENGTH);
+  int64_t rows = TILE_ROWS * k->s.groups, blocks = (seq + rows - 1) / rows;
+  int64_t items = number_or(a->batch, 1) * a->heads * blocks, at_once = units * k->resident;
+  double keys = (double)((total + k->s.keys - 1) / k->s.keys * k->s.keys);
+  if (a->at->is_causal) keys = (keys + (double)k->s.keys) / 2;
+  int64_t beside = MIN(k->resident, (items + units - 1) / units);
+  double item = (double)rows * keys * (double)(a->size + a->vsize) * 2 / RATE;
+  double wave = beside > 1 ? item * (double)beside / k->share : item / k->alone;
+  double waves = (double)((items + at_once - 1) / at_once);
+  return waves * (wave + k->beginning);
+}
+
+static tenon_status lower_as(Lowering *lo, const Node *fused, const TileSchedule *s, Lowered *out) {
   TileAttention *t = arena_new(lo->arena, TileAttention);
   Attention *a = &t->a;
   LoopTile found;
+  t->s = *s;
+  *out = (Lowered){0};
+  if (!attention_begin(a, lo, fused)) return TENON_EUNSUPPORTED;
+  int columns = a->vsize <= 64 ? 64 : 128;
+  a->queries = TILE_ROWS * s->groups;
+  a->offset = a->e.pool->zero;
+  if (!build(t, columns)) return TENON_EUNSUPPORTED;
+  elem_finish(&a->e,
+              str_printf(lo->arena, "tile attention %dx%d keys %d stages %d warpgroups %d",
+                         (int)a->queries, columns, s->keys, s->stages, s->groups),
+              out);
+  return loop_find_tile(out->kernel, &found) && !out->kernel->nchecks ? TENON_OK
+                                                                      : TENON_EUNSUPPORTED;
+}
+
+// The kind that takes least; operands may not lie as it wants them: then the one that takes any.
+tenon_status lower_tile_attention(Lowering *lo, const Node *fused, Lowered *out) {
+  Attention *a = arena_new(lo->arena, Attention);
+  const struct Kind *best = &kinds[0];
   if (!lo->target.tiles || !attention_begin(a, lo, fused) || a->nruns != 1 || a->nonpad)
     return TENON_EUNSUPPORTED;
   bool fits =
       a->t == DT_F32 && a->size % 8 == 0 && a->vsize % 8 == 0 && a->size <= 128 && a->vsize <= 128;
   if (!fits) return TENON_EUNSUPPORTED;
-  int columns = a->vsize <= 64 ? 64 : 128;
-  a->queries = TILE_ROWS;
-  a->offset = a->e.pool->zero;
-  if (!build(t, columns)) return TENON_EUNSUPPORTED;
-  elem_finish(&a->e,
-              str_printf(lo->arena, "tile attention %dx%d keys %d", TILE_ROWS, columns, TILE_KEYS),
-              out);
-  return loop_find_tile(out->kernel, &found) && !out->kernel->nchecks ? TENON_OK
-                                                                      : TENON_EUNSUPPORTED;
+  for (int64_t i = 1; i < ARRAY_LEN(kinds); i++) {
+    const struct Kind *k = &kinds[i];
+    bool whole = a->size == k->size && a->vsize == k->size;
+    if (whole && cycles_of(a, k, lo->target.units) < cycles_of(a, best, lo->target.units)) best = k;
+  }
+  if (best != &kinds[0] && !lower_as(lo, fused, &best->s, out)) return TENON_OK;
+  return lower_as(lo, fused, &kinds[0].s, out);
 }

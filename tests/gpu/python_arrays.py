@@ -203,6 +203,20 @@ def torch_compile():
             assert torch.allclose(fast(i), table(i), rtol=1e-3, atol=1e-3)
 
 
+def torch_tiles():
+    """Kernels whose arguments are descriptions of tensors, made anew for every address."""
+    torch.manual_seed(1)
+    net = torch.nn.Sequential(torch.nn.Linear(512, 768), torch.nn.ReLU(), torch.nn.Linear(768, 512)).cuda().bfloat16().eval()
+    m = tenon.compile(net, torch.zeros(256, 512, device="cuda", dtype=torch.bfloat16), target="cuda")
+    held = []
+    with torch.no_grad():
+        for i in range(12):
+            x = torch.randn(256, 512, device="cuda").bfloat16()
+            held.append((x, m(x), net(x)))
+    for x, got, right in held:
+        assert got.dtype == torch.bfloat16 and torch.allclose(got.float(), right.float(), rtol=3e-2, atol=3e-2)
+
+
 def torch_module():
     net = torch.nn.Linear(16, 4).cuda()
     m = tenon.compile(net, torch.zeros(3, 16, device="cuda"), target="cuda")
@@ -263,7 +277,7 @@ def wrong_memory_is_refused():
 
 TESTS = {
     "torch": [torch_memory_is_the_callers, torch_any_pointer, torch_mixed, torch_stream_is_respected, torch_streams_in_turn,
-              torch_fault_is_told, wrong_memory_is_refused, torch_compile, torch_module, torch_cost_of_a_call],
+              torch_fault_is_told, wrong_memory_is_refused, torch_compile, torch_module, torch_tiles, torch_cost_of_a_call],
     "cupy": [cupy_arrays],
     "jax": [jax_arrays],
 }

@@ -49,7 +49,8 @@ class Declarations(unittest.TestCase):
     def test_numbers(self):
         names = ["OK", "EINVAL", "EFORMAT", "EUNSUPPORTED", "EIO", "ENOMEM", "EDEVICE", "EINTERNAL", "ECANCELLED", "KIND_TENSOR",
                  "KIND_SEQUENCE", "KIND_OPTIONAL", "KIND_MAP", "MATH_DEFAULT", "MATH_EXACT", "MATH_FAST", "PRECISION_DEFAULT",
-                 "PRECISION_BF16", "PRECISION_TF32", "STEP_KERNEL", "STEP_HOST", "STEP_VIEW", "STEP_COPY", "MEMORY_HOST", "MEMORY_CUDA", "MAX_RANK", "ALIGNMENT", "ERROR_CAPACITY"]
+                 "PRECISION_BF16", "PRECISION_TF32", "STEP_KERNEL", "STEP_HOST", "STEP_VIEW", "STEP_COPY", "MEMORY_HOST", "MEMORY_CUDA", "MAX_RANK", "ALIGNMENT",
+                 "ERROR_CAPACITY"]
         for name, value in zip(names, ask([f"TENON_{n}" for n in names])): self.assertEqual(getattr(_ffi, name), value, name)
         for i, value in enumerate(ask([f"TENON_DTYPE_{n}" for n in _ffi.DTYPES])): self.assertEqual(i, value)
 

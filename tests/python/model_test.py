@@ -12,6 +12,12 @@ def digits(**options):
     return tenon.compile(DIGITS, **options), np.load(IMAGES)
 
 
+class Devices(unittest.TestCase):
+    def test_one_that_is_not_there(self):
+        if not any(t.name == "opencl" and t.available for t in tenon.targets()): self.skipTest("no OpenCL device")
+        with self.assertRaisesRegex(tenon.TenonError, "no OpenCL device 'none such'"): digits(target="opencl", device="none such")
+
+
 class Calls(unittest.TestCase):
     def test_what_it_takes_and_gives(self):
         m, _ = digits()

@@ -37,6 +37,7 @@ typedef struct Spelling {
   const char *const
       *type;       // by DType: of values; of narrow floats, the integer that holds their bits
   int lanes;       // of a vector, at most
+  bool packs;      // has tn_run: neighbouring elements that a thread reads or stores at once
   bool has_vload;  // vload, vstore and as_ take the place of memcpy
   // Devices:
   bool is_device, offsets;

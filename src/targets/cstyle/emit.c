@@ -96,6 +96,7 @@ static void emit_threads(CEmit *e, const LoopStmt *s) {
 
 static void emit_unrolled(CEmit *e, const LoopStmt *s) {
   if (!e->vectors) {
+    if (cs_pack_loop(e, s)) return;
     emit_serial(e, s);
     return;
   }

@@ -72,6 +72,8 @@ typedef struct CEmit {
   CWide *wide;           // memory goes in pieces; NULL: by elements
   Dim thread;            // the variable of the thread loop around
   IntMap barrier;        // thread loop -> fences
+  const char *in_pack;   // the variable of the loop whose elements are read and stored at once
+  IntMap pack;           // there: load or store -> where its elements are
   CSym *sym;             // by slot
   CVal *var;             // by variable
   const char **buffer;   // names
@@ -115,11 +117,31 @@ void cs_tile_f32_products(CEmit *e, const LoopTile *t, bool turns);
 void cs_tile_f32_check(CEmit *e, const LoopTile *t);
 void cs_tile_rest(CEmit *e, const LoopTile *t);  // what is done with each sum, by turned rows
 void cs_tile_sums(CEmit *e, const LoopTile *t);  // the same, by threads as they have them
+// What those read beside them, for the tile at tn_col, is asked to come nearer by a warp; whether there is such.
+bool cs_tile_reads(CEmit *e, const LoopTile *t);
+void cs_tile_ahead(CEmit *e, const LoopTile *t);
 // In e->wide: false where the element goes by itself.
 bool cs_wide_load(CEmit *e, const LoopExpr *x, CVal *out);
 bool cs_wide_store(CEmit *e, const LoopStmt *s, CVal v);
+struct CudaNumber;
+// d * times, where d is a number or a number times a dim of the kernel.
+bool cs_number(const CEmit *e, Dim d, int64_t times, struct CudaNumber *out);
 void cs_attention_top(const LoopTile *t, StrBuf *out);
 void cs_attention(CEmit *e, const LoopStmt *items, const LoopTile *t);
+void cs_attention_ring(CEmit *e, const LoopStmt *items, const LoopTile *t);
+// Parts of both kernels: products of a block of keys, which are then waited for; scores to weights; weights as operands.
+void cs_attention_scores(CEmit *e, const LoopTile *t, int keys, const char *queries,
+                         const char *at);
+void cs_attention_values(CEmit *e, int keys, const char *at);
+void cs_attention_wait(CEmit *e, const char *sums, int n, int under_way);
+void cs_attention_softmax(CEmit *e, const LoopTile *t, int keys);
+void cs_attention_pack(CEmit *e, int keys);
+void cs_attention_fade(CEmit *e, const LoopTile *t);
+void cs_attention_totals(CEmit *e);
+
+// ---- several elements at once (emit_pack.c) ----
+bool cs_pack_loop(CEmit *e, const LoopStmt *s);     // false: the loop is none of such elements
+const char *cs_packed(CEmit *e, const void *what);  // a load's or store's element; NULL: by itself
 
 // ---- indices (emit_index.c) ----
 CLin cs_lin(CEmit *e, Dim d);

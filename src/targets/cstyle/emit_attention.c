@@ -4,11 +4,15 @@
 // values come in blocks of 64, the next one under way while this one is multiplied, copied by the threads themselves in pieces of 16 bytes:
 // so they may lie in memory with any steps.  The three reductions of the loops are one pass: sums are scaled down where the greatest score grows.
 //
+// Where several warpgroups share keys and values the kernel is emit_attention_ring.c's; how scores become weights is here.
+//
 // The scores lie in registers as the instruction leaves them, which is how it takes its first operand: weights go there rounded, with no
 // exchange between threads.  A query's greatest score and sum are formed by the four threads that have its scores.
 #include "loop/tile.h"
 #include "runtime/cuda/cuda.h"
 #include "targets/cstyle/emit.h"
+
+#include <math.h>
 
 enum { THREADS = 128, STAGES = 2, ROW_BYTES = 128, PIECE = 8, WARPS = 4 };
 
@@ -58,7 +62,7 @@ static void put_weighing(const LoopTile *t, StrBuf *out) {
 
 void cs_attention_top(const LoopTile *t, StrBuf *out) {
   strbuf_puts(out, attention_top);
-  cs_tile_product(t, TILE_KEYS, out);
+  cs_tile_product(t, t->groups > 1 ? TILE_RING_KEYS : TILE_KEYS, out);
   put_weighing(t, out);
 }
 
@@ -150,53 +154,139 @@ static void emit_stage(CEmit *e, const LoopTile *t) {
 
 // ---- products ----
 
-static void finish_products(CEmit *e, const char *sums, int n) {
-  cs_line(e, "asm volatile(\"wgmma.commit_group.sync.aligned;\" ::: \"memory\");");
-  cs_line(e, "asm volatile(\"wgmma.wait_group.sync.aligned 0;\" ::: \"memory\");");
+void cs_attention_wait(CEmit *e, const char *sums, int n, int under_way) {
+  cs_line(e, "asm volatile(\"wgmma.wait_group.sync.aligned %d;\" ::: \"memory\");", under_way);
   cs_line(e, "#pragma unroll");
   cs_line(e, "for (int q = 0; q < %d; q++) asm volatile(\"\" : \"+f\"(%s[q]) :: \"memory\");", n,
           sums);
 }
 
-static void emit_scores(CEmit *e, const LoopTile *t) {
-  cs_line(e, "float tn_s[%d];", TILE_KEYS / 2);
+void cs_attention_scores(CEmit *e, const LoopTile *t, int keys, const char *queries,
+                         const char *at) {
   cs_line(e, "asm volatile(\"wgmma.fence.sync.aligned;\" ::: \"memory\");");
   cs_line(e, "#pragma unroll");
   cs_open(e, "for (int q = 0; q < %d; q++) {", width_of(t) / 16);
-  cs_line(e, "tn_product(tn_s, tn_operand(tn_queries + q / 4 * %d) + q %% 4 * 2,",
+  cs_line(e, "tn_product(tn_s, tn_operand(%s + q / 4 * %d) + q %% 4 * 2,", queries,
           TILE_ROWS * ROW_BYTES);
-  cs_line(e, "           tn_operand(tn_at + q / 4 * %d) + q %% 4 * 2, q);", TILE_KEYS * ROW_BYTES);
+  cs_line(e, "           tn_operand(%s + q / 4 * %d) + q %% 4 * 2, q);", at, keys * ROW_BYTES);
   cs_close(e);
-  finish_products(e, "tn_s", TILE_KEYS / 2);
+  cs_line(e, "asm volatile(\"wgmma.commit_group.sync.aligned;\" ::: \"memory\");");
 }
 
-// Each product becomes its score; keys that are not there count as masked.
-static void emit_masks(CEmit *e, const LoopTile *t) {
-  const LoopTileAttention *a = &t->attention;
-  const char *i = cs_name(e, t->rows->sym->name), *key = cs_name(e, t->sum->sym->name);
-  LoopBlock lets = {t->sum->body.n - 1, t->sum->body.v + 1};
+void cs_attention_values(CEmit *e, int keys, const char *at) {
+  cs_line(e, "asm volatile(\"wgmma.fence.sync.aligned;\" ::: \"memory\");");
   cs_line(e, "#pragma unroll");
-  cs_open(e, "for (int q = 0; q < %d; q++) {", TILE_KEYS / 2);
-  cs_line(e, "const int %s = tn_warp * 16 + (tn_lane >> 2) + (q >> 1 & 1) * 8;", i);
+  cs_line(e, "for (int q = 0; q < %d; q++)", keys / 16);
+  cs_line(e, "  tn_weigh(tn_sum, tn_w + q * 4, tn_values(%s + q * 2048, %d));", at,
+          keys * ROW_BYTES);
+  cs_line(e, "asm volatile(\"wgmma.commit_group.sync.aligned;\" ::: \"memory\");");
+}
+
+// ---- scores ----
+
+// A score that is the product times a number, -infinity where comparisons of places say so: nothing of it depends on what is in memory.
+typedef struct PlainScore {
+  double scale;
+  int n;
+  const LoopExpr *seen[2];
+} PlainScore;
+
+static bool is_off(const LoopExpr *x) {
+  return x->kind == LX_CONST && x->dtype == DT_F32 && isinf(x->f) && x->f < 0;
+}
+
+static bool read_plain(const LoopTile *t, PlainScore *out) {
+  const LoopTileAttention *a = &t->attention;
+  const LoopExpr *x = a->score;
+  *out = (PlainScore){0};
+  if (t->sum->body.n != 1) return false;
+  while (x->kind == LX_OP && x->op == LOOP_select && is_off(x->src[2])) {
+    const LoopExpr *c = x->src[0];
+    bool places = c->kind == LX_OP && c->op == LOOP_le && c->src[0]->kind == LX_INDEX &&
+                  c->src[1]->kind == LX_INDEX;
+    if (!places || out->n == 2) return false;
+    out->seen[out->n++] = c;
+    x = x->src[1];
+  }
+  if (x->kind != LX_OP || x->op != LOOP_mul || x->src[0]->kind != LX_VAR ||
+      x->src[0]->var != a->product->var || x->src[1]->kind != LX_CONST)
+    return false;
+  out->scale = x->src[1]->f;
+  return out->scale > 0;
+}
+
+// Whether all keys of the block are seen by all queries of the warpgroup: each comparison where it is hardest to meet.
+static const char *all_seen(CEmit *e, const LoopTile *t, const PlainScore *p, int keys) {
+  StrBuf b;
+  strbuf_init(&b, e->arena);
+  strbuf_printf(&b, "(%s)tn_block * %d + %d <= tn_keys", e->index, keys, keys);
+  for (int i = 0; i < p->n; i++) {
+    bool last = p->seen[i]->src[0]->index == t->sum->sym;
+    set_text(e, t->sum->sym,
+             str_printf(e->arena, "((%s)tn_block * %d + %d)", e->index, keys, last ? keys - 1 : 0));
+    set_text(e, t->rows->sym,
+             str_printf(e->arena, "(tn_who * %d + %d)", TILE_ROWS, last ? 0 : TILE_ROWS - 1));
+    cs_new_statement(e, p->seen[i]);
+    strbuf_printf(&b, " && (%s)", cs_expr(e, p->seen[i]).text);
+  }
+  return strbuf_text(&b);
+}
+
+// Opens a loop over a thread's scores, with its query and key.
+static void open_scores(CEmit *e, const LoopTile *t, int keys) {
+  const char *i = cs_name(e, t->rows->sym->name), *key = cs_name(e, t->sum->sym->name);
+  cs_line(e, "#pragma unroll");
+  cs_open(e, "for (int q = 0; q < %d; q++) {", keys / 2);
+  cs_line(e, "const int %s = tn_who * %d + tn_warp * 16 + (tn_lane >> 2) + (q >> 1 & 1) * 8;", i,
+          TILE_ROWS);
   cs_line(e, "const %s %s = (%s)tn_block * %d + (q >> 2) * 8 + (tn_lane & 3) * 2 + (q & 1);",
-          e->index, key, e->index, TILE_KEYS);
-  cs_line(e, "const float tn_x = tn_s[q];");
-  cs_line(e, "tn_s[q] = -INFINITY;");
-  cs_open(e, "if (%s < tn_keys) {", key);
+          e->index, key, e->index, keys);
   set_text(e, t->rows->sym, i);
   set_text(e, t->sum->sym, key);
+}
+
+static void mask_plain(CEmit *e, const LoopTile *t, const PlainScore *p, int keys) {
+  cs_open(e, "if (!(%s)) {", all_seen(e, t, p, keys));
+  open_scores(e, t, keys);
+  const char *seen = str_printf(e->arena, "%s < tn_keys", e->sym[t->sum->sym->slot].text);
+  for (int i = 0; i < p->n; i++) {
+    cs_new_statement(e, p->seen[i]);
+    seen = str_printf(e->arena, "%s && (%s)", seen, cs_expr(e, p->seen[i]).text);
+  }
+  cs_line(e, "if (!(%s)) tn_s[q] = -INFINITY;", seen);
+  cs_close(e);
+  cs_close(e);
+}
+
+// Each product becomes its score; keys that are not there count as masked, and are read as the last one is: without branches all that is read is under way at once.
+static void compute_scores(CEmit *e, const LoopTile *t, int keys) {
+  const LoopTileAttention *a = &t->attention;
+  LoopBlock lets = {t->sum->body.n - 1, t->sum->body.v + 1};
+  open_scores(e, t, keys);
+  const char *key = e->sym[t->sum->sym->slot].text;
+  cs_line(e, "const %s tn_key = %s < tn_keys ? %s : tn_keys - 1;", e->index, key, key);
+  cs_line(e, "const float tn_x = tn_s[q];");
+  set_text(e, t->sum->sym, "tn_key");
   e->var[a->product->var] = (CVal){.text = "tn_x", .dtype = DT_F32};
   cs_block(e, &lets);
   cs_new_statement(e, a->score);
   CVal v = cs_expr(e, a->score);
-  cs_line(e, "tn_s[q] = %s;", v.text);
-  cs_close(e);
+  cs_line(e, "tn_s[q] = %s < tn_keys ? %s : -INFINITY;", key, cs_atom(e, v).text);
   cs_close(e);
 }
 
-// Weights, rounded, in pairs; what was summed is scaled to the greatest score so far.
-static void emit_weights(CEmit *e, const LoopTile *t) {
-  cs_line(e, "unsigned tn_w[%d];", TILE_KEYS / 4);
+// Scores become weights, before they are rounded; tn_fade is what the sums so far are scaled by.  A score's factor goes into the exponent's.
+void cs_attention_softmax(CEmit *e, const LoopTile *t, int keys) {
+  PlainScore p;
+  double unit = 1.4426950408889634;
+  if (read_plain(t, &p)) {
+    mask_plain(e, t, &p, keys);
+    unit *= p.scale;
+  } else {
+    compute_scores(e, t, keys);
+  }
+  const char *by = cstyle_constant(e->arena, DT_F32, unit, 0);
+  cs_line(e, "float tn_fade[2];");
   cs_line(e, "#pragma unroll");
   cs_open(e, "for (int h = 0; h < 2; h++) {");
   cs_line(e, "float tn_m = tn_top[h], tn_sum_h = 0;");
@@ -204,34 +294,44 @@ static void emit_weights(CEmit *e, const LoopTile *t) {
   cs_line(e,
           "for (int j = 0; j < %d; j++) tn_m = fmaxf(tn_m, fmaxf(tn_s[j * 4 + h * 2], "
           "tn_s[j * 4 + h * 2 + 1]));",
-          TILE_KEYS / 8);
+          keys / 8);
   cs_line(e, "tn_m = tn_most(tn_m);");
-  cs_line(e, "const float tn_from = tn_m == -INFINITY ? 0.0f : tn_m;");
-  cs_line(e, "const float tn_fade = tn_exp2((tn_top[h] - tn_from) * 1.44269504f);");
+  cs_line(e, "const float tn_from = tn_m == -INFINITY ? 0.0f : -tn_m * %s;", by);
+  cs_line(e, "tn_fade[h] = tn_exp2(__fmaf_rn(tn_top[h], %s, tn_from));", by);
   cs_line(e, "tn_top[h] = tn_m;");
   cs_line(e, "#pragma unroll");
-  cs_open(e, "for (int j = 0; j < %d; j++) {", TILE_KEYS / 8);
-  cs_line(e, "const float x = tn_exp2((tn_s[j * 4 + h * 2] - tn_from) * 1.44269504f);");
-  cs_line(e, "const float y = tn_exp2((tn_s[j * 4 + h * 2 + 1] - tn_from) * 1.44269504f);");
+  cs_open(e, "for (int j = 0; j < %d; j++) {", keys / 8);
+  cs_line(e, "const float x = tn_exp2(__fmaf_rn(tn_s[j * 4 + h * 2], %s, tn_from));", by);
+  cs_line(e, "const float y = tn_exp2(__fmaf_rn(tn_s[j * 4 + h * 2 + 1], %s, tn_from));", by);
   cs_line(e, "tn_sum_h += x + y;");
-  cs_line(e, "tn_w[j * 2 + h] = tn_pack(x, y);");
+  cs_line(e, "tn_s[j * 4 + h * 2] = x, tn_s[j * 4 + h * 2 + 1] = y;");
   cs_close(e);
-  cs_line(e, "tn_l[h] = tn_l[h] * tn_fade + tn_sum_h;");
-  cs_line(e, "#pragma unroll");
-  cs_open(e, "for (int j = 0; j < %d; j++) {", t->n / 8);
-  cs_line(e, "tn_sum[j * 4 + h * 2] *= tn_fade;");
-  cs_line(e, "tn_sum[j * 4 + h * 2 + 1] *= tn_fade;");
-  cs_close(e);
+  cs_line(e, "tn_l[h] = tn_l[h] * tn_fade[h] + tn_sum_h;");
   cs_close(e);
 }
 
-static void emit_values(CEmit *e, const LoopTile *t) {
-  cs_line(e, "asm volatile(\"wgmma.fence.sync.aligned;\" ::: \"memory\");");
+// Weights, rounded, in pairs, as the products take them.
+void cs_attention_pack(CEmit *e, int keys) {
   cs_line(e, "#pragma unroll");
-  cs_line(e, "for (int q = 0; q < %d; q++)", TILE_KEYS / 16);
-  cs_line(e, "  tn_weigh(tn_sum, tn_w + q * 4, tn_values(tn_at + %d + q * 2048, %d));",
-          key_bytes(t), TILE_KEYS * ROW_BYTES);
-  finish_products(e, "tn_sum", t->n / 2);
+  cs_line(e, "for (int q = 0; q < %d; q++) tn_w[q] = tn_pack(tn_s[q * 2], tn_s[q * 2 + 1]);",
+          keys / 4);
+}
+
+// After the first blocks the greatest score seldom grows.
+void cs_attention_fade(CEmit *e, const LoopTile *t) {
+  cs_open(e, "if (__any_sync(~0u, tn_fade[0] != 1.0f || tn_fade[1] != 1.0f)) {");
+  cs_line(e, "#pragma unroll");
+  cs_line(e, "for (int q = 0; q < %d; q++) tn_sum[q] *= tn_fade[q >> 1 & 1];", t->n / 2);
+  cs_close(e);
+}
+
+// The four threads of a query's scores have parts of its sum of weights.
+void cs_attention_totals(CEmit *e) {
+  cs_line(e, "#pragma unroll");
+  cs_open(e, "for (int h = 0; h < 2; h++) {");
+  cs_line(e, "const float tn_all_l = tn_all(tn_l[h]);");
+  cs_line(e, "if ((tn_lane & 3) == 0) tn_totals[(tn_lane >> 2) + h * 8] = tn_all_l;");
+  cs_close(e);
 }
 
 // ---- the kernel ----
@@ -251,22 +351,27 @@ static void emit_item(CEmit *e, const LoopTile *t) {
   cs_open(e, "for (int tn_block = 0; tn_block < tn_blocks; tn_block++) {");
   cs_line(e, "const unsigned tn_at = tn_ring + (tn_block & 1) * %du;", stage_bytes(t));
   emit_stage(e, t);
-  emit_scores(e, t);
-  emit_masks(e, t);
-  emit_weights(e, t);
-  emit_values(e, t);
+  cs_line(e, "float tn_s[%d];", TILE_KEYS / 2);
+  cs_line(e, "unsigned tn_w[%d];", TILE_KEYS / 4);
+  cs_attention_scores(e, t, TILE_KEYS, "tn_queries", "tn_at");
+  cs_attention_wait(e, "tn_s", TILE_KEYS / 2, 0);
+  cs_attention_softmax(e, t, TILE_KEYS);
+  cs_attention_pack(e, TILE_KEYS);
+  cs_attention_fade(e, t);
+  cs_attention_values(e, TILE_KEYS, str_printf(e->arena, "tn_at + %d", key_bytes(t)));
+  cs_attention_wait(e, "tn_sum", t->n / 2, 0);
   cs_line(e, "__syncthreads();");
   cs_close(e);
-  cs_line(e, "#pragma unroll");
-  cs_open(e, "for (int h = 0; h < 2; h++) {");
-  cs_line(e, "const float tn_all_l = tn_all(tn_l[h]);");
-  cs_line(e, "if ((tn_lane & 3) == 0) tn_totals[(tn_lane >> 2) + h * 8] = tn_all_l;");
-  cs_close(e);
+  cs_attention_totals(e);
   cs_tile_rest(e, t);
   cs_line(e, "__syncthreads();");
 }
 
 void cs_attention(CEmit *e, const LoopStmt *items, const LoopTile *t) {
+  if (t->groups > 1) {
+    cs_attention_ring(e, items, t);
+    return;
+  }
   put_record(e, t);
   cs_line(e, "extern __shared__ unsigned char tn_raw[];");
   cs_line(e, "const unsigned tn_queries = (tn_shared_at(tn_raw) + 1023u) & ~1023u;");

@@ -175,6 +175,8 @@ static CVal load_lanes(CEmit *e, const LoopExpr *x, CLin at, int64_t wide) {
 }
 
 static CVal emit_load(CEmit *e, const LoopExpr *x) {
+  const char *packed = cs_packed(e, x);
+  if (packed) return (CVal){.dtype = x->dtype, .text = packed};
   bool has_other = x->nguards && x->src[0];
   CVal other = has_other ? cs_expr(e, x->src[0]) : cs_constant(e, x->dtype, 0, 0);
   const char *guard = cs_guards(e, x->nguards, x->guard);
@@ -230,6 +232,11 @@ static void store_lanes(CEmit *e, const LoopStmt *s, CLin at, CVal v) {
 
 void cs_store(CEmit *e, const LoopStmt *s) {
   CVal v = cs_expr(e, s->value);
+  const char *packed = cs_packed(e, s);
+  if (packed) {
+    cs_line(e, "%s = %s;", packed, v.text);
+    return;
+  }
   const char *guard = cs_guards(e, s->nguards, s->guard);
   CLin at = cs_place(e, s->buffer, s->index);
   bool word = cs_bytes(s->value->dtype) > cs_bytes(e->k->buffer[s->buffer].dtype);

@@ -85,6 +85,9 @@ static void parameters(CEmit *e, const char *name, bool scratch) {
   if (maps && e->tile->a.form != TILE_VALUE)
     strbuf_puts(&b, ", const __grid_constant__ tn_map tn_map_a");
   if (maps) strbuf_puts(&b, ", const __grid_constant__ tn_map tn_map_b");
+  static const char *const operand[] = {"q", "k", "v"};
+  for (int i = 0; i < 3 && e->tile && e->tile->is_attention && e->tile->groups > 1; i++)
+    strbuf_printf(&b, ", const __grid_constant__ tn_map tn_map_%s", operand[i]);
   // Values are computed by several blocks of a multiprocessor, so that one waits while another computes.
   bool values = maps && e->tile->a.form == TILE_VALUE && e->tile->groups == 1;
   bool many = values && (e->tile->product == TILE_F32 || e->tile->a.value->size > LONG_VALUE);

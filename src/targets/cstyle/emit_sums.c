@@ -4,6 +4,7 @@
 // each other a pair of two times eight columns, after which each has four neighbours, and the four threads of a row 16 columns of it.  What those
 // read and store in a row goes in one piece, where its place is a multiple of four elements: rows are, when their length is, and where a
 // buffer begins is asked as the kernel runs.  Else each element goes by itself.
+#include "loop/prove.h"
 #include "loop/tile.h"
 #include "targets/cstyle/emit.h"
 
@@ -12,6 +13,8 @@ enum { WARP_ROWS = 16, NEIGHBOURS = 4, PAIR_COLS = 16 };
 static void set_text(CEmit *e, Dim sym, const char *text) {
   e->sym[sym->slot] = (CSym){.kind = CSYM_TEXT, .text = text};
 }
+
+static bool divides(Dim size, int by) { return ie_is_const(size) && size->value % by == 0; }
 
 // ---- neighbours ----
 
@@ -79,15 +82,88 @@ bool cs_wide_store(CEmit *e, const LoopStmt *s, CVal v) {
   return true;
 }
 
+// ---- what is read beside the sums, ahead of time ----
+
+enum { ALIGN_AHEAD = 16 };
+
+// Whether rows of it go along with those of the result, in whole pieces.
+static bool is_beside(CEmit *e, const LoopTile *t, const LoopExpr *x) {
+  int64_t bytes = cs_bytes(x->dtype);
+  bool rows = false;
+  if (x->kind != LX_LOAD || x->nguards > 2 || !piece_type(x->dtype) ||
+      e->k->buffer[x->buffer].space != LOOP_ARG)
+    return false;
+  for (int i = 0; i < x->nguards; i++) {
+    const LoopBound *g = &x->guard[i];
+    bool row = g->value == t->a.row && g->extent == t->a.rows;
+    if (!row && (g->value != t->b.row || g->extent != t->b.rows)) return false;
+    rows |= row && dim_has(x->index, g->sym);
+  }
+  return rows && ie_is_const(t->b.rows) && t->b.rows->value * bytes % ALIGN_AHEAD == 0;
+}
+
+static void ask_ahead(CEmit *e, const LoopTile *t, const LoopExpr *x) {
+  CWide w = {.sym = t->cols->sym, .first = "tn_0"};
+  const char *at;
+  strbuf_init(&w.odd, e->arena);
+  set_text(e, t->rows->sym, "tn_r");
+  e->inside = CS_ROWS_INSIDE | CS_COLS_INSIDE;
+  cs_guards(e, x->nguards, x->guard);
+  e->wide = &w;
+  if (neighbours(e, x->buffer, x->dtype, x->index, &at)) {
+    const char *width = str_printf(e->arena, "%d", t->n);
+    if (!divides(t->b.rows, t->n))
+      width = str_printf(e->arena, "(%s - tn_col < %d ? %s - tn_col : %d)", cs_dim(e, t->b.rows),
+                         t->n, cs_dim(e, t->b.rows), t->n);
+    cs_line(e, "tn_ahead(%s, (unsigned)(%s) * %du);", at, width, (unsigned)cs_bytes(x->dtype));
+  }
+  e->wide = NULL;
+  e->inside = 0;
+  cs_drop_guards(e, x->nguards, x->guard);
+}
+
+typedef struct Beside {
+  IntMap seen;
+  VEC(const LoopExpr *) loads;
+} Beside;
+
+static void find_beside(CEmit *e, const LoopTile *t, const LoopExpr *x, Beside *b) {
+  uint64_t known;
+  if (!x || intmap_get(&b->seen, (uint64_t)(uintptr_t)x, &known)) return;
+  intmap_put(&b->seen, (uint64_t)(uintptr_t)x, 1);
+  if (is_beside(e, t, x)) vec_push(e->arena, &b->loads, x);
+  for (int i = 0; i < 3; i++) find_beside(e, t, x->src[i], b);
+}
+
+static Beside all_beside(CEmit *e, const LoopTile *t) {
+  Beside b = {0};
+  intmap_init(&b.seen, e->arena);
+  for (int64_t i = t->after; i < t->cols->body.n; i++)
+    find_beside(e, t, t->cols->body.v[i]->value, &b);
+  return b;
+}
+
+bool cs_tile_reads(CEmit *e, const LoopTile *t) { return all_beside(e, t).loads.n > 0; }
+
+void cs_tile_ahead(CEmit *e, const LoopTile *t) {
+  Beside b = all_beside(e, t);
+  cs_line(e, "const int tn_0 = 0;");
+  cs_open(e, "for (int tn_r = threadIdx.x; tn_r < %d; tn_r += 32) {", t->m);
+  set_text(e, t->rows->sym, "tn_r");
+  if (!divides(t->a.rows, t->m))
+    cs_line(e, "if (%s >= %s) break;", cs_dim(e, t->a.row), cs_dim(e, t->a.rows));
+  for (int64_t i = 0; i < b.loads.n; i++) ask_ahead(e, t, b.loads.v[i]);
+  cs_close(e);
+}
+
 // ---- sums ----
 
 typedef struct Sums {
   const LoopTile *t;
   LoopBlock rest;
+  int blocks;                     // of 64 rows
   bool rows_inside, cols_inside;  // whatever the item
 } Sums;
-
-static bool divides(Dim size, int by) { return ie_is_const(size) && size->value % by == 0; }
 
 static bool is_straight(const LoopBlock *b) {
   for (int64_t i = 0; i < b->n; i++)
@@ -97,11 +173,11 @@ static bool is_straight(const LoopBlock *b) {
 
 // A thread's four neighbours of 16 columns.
 static void exchange(CEmit *e) {
-  cs_line(e, "const float *const tn_d = tn_sum + tn_p * 8 + tn_h * 2;");
-  cs_line(e, "const float tn_x = __shfl_xor_sync(~0u, tn_odd ? tn_d[0] : tn_d[4], 1);");
-  cs_line(e, "const float tn_y = __shfl_xor_sync(~0u, tn_odd ? tn_d[1] : tn_d[5], 1);");
-  cs_line(e, "const float tn_four[4] = {tn_odd ? tn_x : tn_d[0], tn_odd ? tn_y : tn_d[1],");
-  cs_line(e, "                          tn_odd ? tn_d[4] : tn_x, tn_odd ? tn_d[5] : tn_y};");
+  cs_line(e, "const float *const tn_d = tn_sum[tn_b] + tn_p * 8 + tn_h * 2;");
+  cs_line(e, "const float tn_x = __shfl_xor_sync(~0u, tn_right ? tn_d[0] : tn_d[4], 1);");
+  cs_line(e, "const float tn_y = __shfl_xor_sync(~0u, tn_right ? tn_d[1] : tn_d[5], 1);");
+  cs_line(e, "const float tn_four[4] = {tn_right ? tn_x : tn_d[0], tn_right ? tn_y : tn_d[1],");
+  cs_line(e, "                          tn_right ? tn_d[4] : tn_x, tn_right ? tn_d[5] : tn_y};");
 }
 
 // Written out, or as a loop, which is shorter.
@@ -156,9 +232,10 @@ static bool emit_elements(CEmit *e, const Sums *s, SumsForm form, StrBuf *odd) {
   const char *i = cs_name(e, t->rows->sym->name), *j = cs_name(e, t->cols->sym->name);
   bool done = true, pieces = form == IN_PIECES;
   cs_line(e, "#pragma unroll");
-  cs_open(e, "for (int tn_h = 0; tn_h < 2; tn_h++) {");
-  cs_line(e, "const int %s = tn_who * %d + tn_warp * %d + tn_h * 8 + (tn_lane >> 2);", i, TILE_ROWS,
-          WARP_ROWS);
+  cs_open(e, "for (int tn_u = 0; tn_u < %d; tn_u++) {", 2 * s->blocks);
+  cs_line(e, "const int tn_b = tn_u / 2, tn_h = tn_u %% 2;");
+  cs_line(e, "const int %s = %s * %d + tn_warp * %d + tn_h * 8 + (tn_lane >> 2);", i,
+          t->at_once > 1 ? "tn_b" : "tn_who", TILE_ROWS, WARP_ROWS);
   set_text(e, t->rows->sym, i);
   if (!s->rows_inside)
     cs_line(e, "const bool tn_there = %s < %s;", cs_dim(e, t->a.row), cs_dim(e, t->a.rows));
@@ -184,10 +261,11 @@ static bool emit_elements(CEmit *e, const Sums *s, SumsForm form, StrBuf *odd) {
 void cs_tile_sums(CEmit *e, const LoopTile *t) {
   Sums s = {.t = t,
             .rest = {t->cols->body.n - t->after, t->cols->body.v + t->after},
+            .blocks = MAX(t->m / (t->groups * TILE_ROWS), 1),
             .rows_inside = divides(t->a.rows, t->m),
             .cols_inside = divides(t->b.rows, t->n)};
   StrBuf pieces, odd = {0}, *out = e->out;
-  cs_line(e, "const bool tn_odd = tn_lane & 1;");
+  cs_line(e, "const bool tn_right = tn_lane & 1;");
   strbuf_init(&pieces, e->arena);
   e->out = &pieces;
   e->indent++;

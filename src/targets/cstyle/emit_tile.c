@@ -6,6 +6,8 @@
 // one moment share rows and columns in the L2 cache.
 //
 // Where there are more warpgroups than rows by 64, they take turns along the contracted axis, and the first adds what the others have.
+// Where two tiles are under way at once, a warpgroup computes its own while the other one is at what follows its sums: a stage is one's alone,
+// and one begins when the other has seen all its stages, since a stage tells only its last two rounds apart.
 //
 // Windows are fetched by the copy engine too, one tap and 64 channels at a time.  Values are computed by the threads of the first warpgroup, two
 // neighbours along the contracted axis each, and stored where the copy engine would have put them.
@@ -51,6 +53,10 @@ static const char tile_top[] =
     "  asm volatile(\"cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5}], [%6], {%7, %8};\"\n"
     "               :: \"r\"(to), \"l\"(m), \"r\"(c), \"r\"(x), \"r\"(y), \"r\"(image), \"r\"(bar),\n"
     "                  \"h\"((unsigned short)dx), \"h\"((unsigned short)dy) : \"memory\");\n}\n"
+    "/* So many bytes are going to be read. */\n"
+    "TN_FN void tn_ahead(const void *p, unsigned bytes) {\n"
+    "  if ((unsigned long long)p % 16 == 0)\n"
+    "    asm volatile(\"cp.async.bulk.prefetch.L2.global [%0], %1;\" :: \"l\"(p), \"r\"(bytes) : \"memory\");\n}\n"
     "TN_FN unsigned tn_tf32_bits(float x) {\n"
     "  unsigned r;\n"
     "  asm(\"cvt.rna.tf32.f32 %0, %1;\" : \"=r\"(r) : \"f\"(x));\n"
@@ -108,7 +114,7 @@ void cs_tile_top(const LoopTile *t, StrBuf *out) {
 
 // ---- how it is launched ----
 
-static bool number_of(const CEmit *e, Dim d, int64_t times, CudaNumber *out) {
+bool cs_number(const CEmit *e, Dim d, int64_t times, struct CudaNumber *out) {
   *out = (CudaNumber){-1, 0};
   Dim sym = d;
   int64_t coef = 1;
@@ -141,8 +147,8 @@ static CudaMap *new_map(CEmit *e, const LoopTileOperand *o, int rank, int rows) 
 // The copy engine wants strides of 16 bytes.
 static bool put_matrix(CEmit *e, const LoopTileOperand *o, Dim depth, int rows) {
   CudaMap *m = new_map(e, o, 2, rows);
-  return number_of(e, depth, 1, &m->dim[0]) && number_of(e, o->rows, 1, &m->dim[1]) &&
-         number_of(e, o->stride, cs_bytes(o->dtype), &m->stride[0]) && m->stride[0].times % 16 == 0;
+  return cs_number(e, depth, 1, &m->dim[0]) && cs_number(e, o->rows, 1, &m->dim[1]) &&
+         cs_number(e, o->stride, cs_bytes(o->dtype), &m->stride[0]) && m->stride[0].times % 16 == 0;
 }
 
 // Rows of weights of a window: taps by channels, so that what fills up a tap's channels is 0.
@@ -153,8 +159,8 @@ static bool put_taps(CEmit *e, const LoopTileOperand *o, const LoopWindow *w, in
   m->dim[0] = (CudaNumber){-1, w->channels};
   m->dim[1] = (CudaNumber){-1, w->taps[0] * w->taps[1]};
   m->stride[0] = (CudaNumber){-1, bytes};
-  return bytes % 16 == 0 && number_of(e, o->rows, 1, &m->dim[2]) &&
-         number_of(e, o->stride, cs_bytes(o->dtype), &m->stride[1]);
+  return bytes % 16 == 0 && cs_number(e, o->rows, 1, &m->dim[2]) &&
+         cs_number(e, o->stride, cs_bytes(o->dtype), &m->stride[1]);
 }
 
 // Innermost first.  The engine steps from the corner before the image over as many places as the result has.
@@ -175,7 +181,7 @@ static bool put_window(CEmit *e, const LoopTileOperand *o, int rows) {
     m->after[i] = (int)((w->out[axis] - 1) * w->stride[axis] + 1 - w->in[axis] - w->lo[axis]);
     m->step[i] = (uint32_t)w->stride[axis];
   }
-  return m->stride[0].times % 16 == 0 && number_of(e, w->images, 1, &m->dim[3]);
+  return m->stride[0].times % 16 == 0 && cs_number(e, w->images, 1, &m->dim[3]);
 }
 
 static bool put_maps(CEmit *e, const LoopTile *t) {
@@ -194,12 +200,11 @@ static int stage_bytes(const LoopTile *t) {
 
 static int fetched_bytes(const LoopTile *t) { return (t->m + t->n) * TILE_DEPTH_BYTES; }
 
-static int turn_bytes(const LoopTile *t) {
-  return t->groups * 4 * CS_TURN_ROWS * CS_TURN_PITCH * (int)sizeof(float);
-}
-
 // Warpgroups that take turns along the contracted axis; 1: each has rows of its own.
-static int ways_of(const LoopTile *t) { return t->groups * TILE_ROWS / t->m; }
+static int ways_of(const LoopTile *t) { return MAX(t->groups * TILE_ROWS / t->m, 1); }
+// Warpgroups that compute, and of each how many times 64 rows.
+static int crew_of(const LoopTile *t) { return t->groups * t->at_once; }
+static int blocks_of(const LoopTile *t) { return MAX(t->m / (t->groups * TILE_ROWS), 1); }
 
 static int part_bytes(const LoopTile *t) {
   return (ways_of(t) - 1) * TILE_ROWS * t->n * (int)sizeof(float);
@@ -207,9 +212,9 @@ static int part_bytes(const LoopTile *t) {
 
 static void put_record(CEmit *e, const LoopTile *t) {
   CudaRecord *r = e->c->record;
-  *r = (CudaRecord){.threads = WARPGROUP * (t->groups + 1),
-                    .shared_bytes = 1024 + t->stages * stage_bytes(t) + BARRIER_BYTES +
-                                    turn_bytes(t) + part_bytes(t),
+  *r = (CudaRecord){.threads = WARPGROUP * (crew_of(t) + 1),
+                    .shared_bytes =
+                        1024 + t->stages * stage_bytes(t) + BARRIER_BYTES + part_bytes(t),
                     .cluster = 1,
                     .persistent = t->a.form != TILE_VALUE,
                     .early = true};
@@ -234,16 +239,22 @@ static Dim across_of(Dim d, Dim item) {
   return NULL;
 }
 
-void cs_tile_items(CEmit *e, const LoopStmt *items, const LoopTile *t) {
+// `own`: those of this warpgroup alone.
+static void open_items(CEmit *e, const LoopStmt *items, const LoopTile *t, bool own) {
   Dim across = across_of(t->b.row, items->sym);
   const char *v = cs_name(e, items->sym->name);
   set_text(e, items->sym, v);
-  cs_open(e, "for (long long tn_t = blockIdx.x; tn_t < items; tn_t += gridDim.x) {");
+  cs_open(e, "for (long long tn_t = blockIdx.x%s; tn_t < items; tn_t += gridDim.x%s) {",
+          own ? " + tn_who * gridDim.x" : "", own ? " * 2" : "");
   if (across)
     cs_line(e, "const %s %s = (%s)tn_order(tn_t, items, %s);", e->index, v, e->index,
             cs_dim(e, across));
   else
     cs_line(e, "const %s %s = (%s)tn_t;", e->index, v, e->index);
+}
+
+void cs_tile_items(CEmit *e, const LoopStmt *items, const LoopTile *t) {
+  open_items(e, items, t, false);
 }
 
 static const char *first_row(CEmit *e, const LoopTileOperand *o, Dim var) {
@@ -255,25 +266,28 @@ static void advance(CEmit *e, const LoopTile *t) {
   cs_line(e, "if (++tn_s == %d) tn_s = 0, tn_parity ^= 1u;", t->stages);
 }
 
-static void open_stage(CEmit *e, const LoopTile *t) {
+// Waits until there is room; what follows is done by one thread.
+static void open_stage(CEmit *e, const LoopTile *t, bool warp) {
   cs_open(e, "for (int tn_k = 0; tn_k < tn_blocks; tn_k++) {");
   cs_line(e, "const unsigned tn_at = tn_ring + tn_s * %du, tn_full = tn_bars + tn_s * 16u;",
           stage_bytes(t));
   cs_line(e, "tn_bar_wait(tn_full + 8, tn_parity);");
+  if (warp) cs_open(e, "if (threadIdx.x == 0) {");
 }
 
-static void fetch_matrices(CEmit *e, const LoopTile *t) {
+static void fetch_matrices(CEmit *e, const LoopTile *t, bool warp) {
   cs_line(e, "const int tn_row = (int)(%s);", first_row(e, &t->a, t->rows->sym));
-  open_stage(e, t);
+  open_stage(e, t, warp);
   cs_line(e, "tn_bar_expect(tn_full, %d);", fetched_bytes(t));
   cs_line(e, "tn_fetch(tn_at, &tn_map_a, tn_k * %d, tn_row, tn_full);", t->block);
   cs_line(e, "tn_fetch(tn_at + %d, &tn_map_b, tn_k * %d, tn_col, tn_full);",
           t->m * TILE_DEPTH_BYTES, t->block);
+  if (warp) cs_close(e);
   advance(e, t);
   cs_close(e);
 }
 
-static void fetch_windows(CEmit *e, const LoopTile *t) {
+static void fetch_windows(CEmit *e, const LoopTile *t, bool warp) {
   const LoopWindow *w = &t->a.window;
   long long line = (long long)w->out[1], image = (long long)(w->out[0] * w->out[1]);
   cs_line(e, "const int tn_row = (int)(%s);", first_row(e, &t->a, t->rows->sym));
@@ -281,12 +295,13 @@ static void fetch_windows(CEmit *e, const LoopTile *t) {
   cs_line(e, "const int tn_y = tn_in / %lld * %d - %d;", line, (int)w->stride[0], (int)w->lo[0]);
   cs_line(e, "const int tn_x = tn_in %% %lld * %d - %d;", line, (int)w->stride[1], (int)w->lo[1]);
   cs_line(e, "int tn_c = 0, tn_tap = 0, tn_dx = 0, tn_dy = 0;");
-  open_stage(e, t);
+  open_stage(e, t, warp);
   cs_line(e, "tn_bar_expect(tn_full, %d);", fetched_bytes(t));
   cs_line(e,
           "tn_fetch_window(tn_at, &tn_map_a, tn_c, tn_x, tn_y, tn_image, tn_dx, tn_dy, tn_full);");
   cs_line(e, "tn_fetch_3(tn_at + %d, &tn_map_b, tn_c, tn_tap, tn_col, tn_full);",
           t->m * TILE_DEPTH_BYTES);
+  if (warp) cs_close(e);
   cs_open(e, "if ((tn_c += %d) >= %lld) {", t->block, (long long)w->channels);
   cs_line(e, "tn_c = 0, tn_tap++;");
   cs_line(e, "if ((tn_dx += %d) == %d) tn_dx = 0, tn_dy += %d;", (int)w->dilation[1],
@@ -327,7 +342,7 @@ static void put_places(CEmit *e, const LoopTile *t) {
 static void compute_values(CEmit *e, const LoopTile *t) {
   const char *i = cs_name(e, t->rows->sym->name);
   cs_line(e, "const int tn_pair = threadIdx.x %% %d;", WARP);
-  open_stage(e, t);
+  open_stage(e, t, false);
   cs_open(e, "if (threadIdx.x == 0) {");
   cs_line(e, "tn_bar_expect(tn_full, %d);", t->n * TILE_DEPTH_BYTES);
   cs_line(e, "tn_fetch(tn_at + %d, &tn_map_b, tn_k * %d, tn_col, tn_full);",
@@ -370,7 +385,7 @@ static int registers_of(const LoopTile *t, bool computes) {
   static const int copied[][2] = {[2] = {24, 240}, [3] = {32, 160}};
   static const int f32[][2] = {[2] = {40, 232}, [3] = {56, 152}};
   static const int values[][2] = {[2] = {88, 208}, [3] = {0, 0}};
-  return (by_threads(t) ? values : t->product == TILE_F32 ? f32 : copied)[t->groups][computes];
+  return (by_threads(t) ? values : t->product == TILE_F32 ? f32 : copied)[crew_of(t)][computes];
 }
 
 // All warps but the one that fetches.
@@ -392,34 +407,39 @@ static void emit_low(CEmit *e, const LoopTile *t) {
 static void emit_fetching(CEmit *e, const LoopStmt *items, const LoopTile *t) {
   int registers = registers_of(t, false);
   if (registers) cs_line(e, "asm volatile(\"setmaxnreg.dec.sync.aligned.u32 %d;\");", registers);
-  if (!by_threads(t)) cs_open(e, "if (threadIdx.x == 0) {");
+  bool warp = !by_threads(t) && cs_tile_reads(e, t);
+  if (!by_threads(t)) cs_open(e, "if (threadIdx.x < %d) {", warp ? WARP : 1);
   cs_line(e, "int tn_s = 0;");
   cs_line(e, "unsigned tn_parity = 1; /* the ring begins empty */");
   cs_tile_items(e, items, t);
   cs_line(e, "const int tn_col = (int)(%s);", first_row(e, &t->b, t->cols->sym));
+  if (warp) cs_tile_ahead(e, t);
   if (by_threads(t))
     compute_values(e, t);
   else if (t->a.form == TILE_WINDOW)
-    fetch_windows(e, t);
+    fetch_windows(e, t, warp);
   else
-    fetch_matrices(e, t);
+    fetch_matrices(e, t, warp);
   cs_close(e);
   if (!by_threads(t)) cs_close(e);
   if (!by_threads(t) && t->product == TILE_F32) emit_low(e, t);
 }
 
-// Where the next block lies in the ring: one after the other, or where warpgroups take turns by its number among all.
+// Warpgroups that do not see every block of the ring.
+static bool counts_blocks(const LoopTile *t) { return ways_of(t) > 1 || t->at_once > 1; }
+
+// Where the next block lies in the ring: one after the other, or by its number among all.
 static void open_blocks(CEmit *e, const LoopTile *t) {
   int ways = ways_of(t);
   if (ways > 1 || t->product == TILE_F32) {
     cs_line(e, "#pragma unroll");
-    cs_line(e, "for (int q = 0; q < %d; q++) tn_sum[q] = 0.0f;", t->n / 2);
+    cs_line(e, "for (int q = 0; q < %d; q++) tn_sum[0][q] = 0.0f;", t->n / 2);
   }
-  if (ways == 1) {
+  if (ways > 1)
+    cs_open(e, "for (int tn_k = tn_who; tn_k < tn_blocks; tn_k += %d) {", ways);
+  else
     cs_open(e, "for (int tn_k = 0; tn_k < tn_blocks; tn_k++) {");
-    return;
-  }
-  cs_open(e, "for (int tn_k = tn_who; tn_k < tn_blocks; tn_k += %d) {", ways);
+  if (!counts_blocks(t)) return;
   cs_line(e, "const unsigned tn_number = tn_done + tn_k, tn_parity = tn_number / %du & 1u;",
           t->stages);
   cs_line(e, "const int tn_s = (int)(tn_number %% %du);", t->stages);
@@ -437,28 +457,39 @@ static void emit_products_f32(CEmit *e, const LoopTile *t) {
 
 // One batch of products stays under way: when it is, those before it have read their stage.
 static void emit_products(CEmit *e, const LoopTile *t) {
-  bool turns = ways_of(t) > 1;
+  bool turns = ways_of(t) > 1, alone = turns || t->at_once > 1;
   cs_line(e, "int tn_before = -1;");
+  if (t->at_once > 1)
+    cs_line(e, "asm volatile(\"bar.sync %%0, %d;\" :: \"r\"(2 + tn_who) : \"memory\");",
+            2 * WARPGROUP);
   open_blocks(e, t);
   cs_line(e, "const unsigned tn_at = tn_ring + tn_s * %du;", stage_bytes(t));
   cs_line(e, "tn_bar_wait(tn_bars + tn_s * 16u, tn_parity);");
   cs_line(e, "const unsigned long long tn_a = tn_operand(tn_at + %s * %du);",
-          turns ? "0" : "tn_who", TILE_ROWS * TILE_DEPTH_BYTES);
+          alone ? "0" : "tn_who", TILE_ROWS * TILE_DEPTH_BYTES);
   cs_line(e, "const unsigned long long tn_b = tn_operand(tn_at + %du);", t->m * TILE_DEPTH_BYTES);
   cs_line(e, "asm volatile(\"wgmma.fence.sync.aligned;\" ::: \"memory\");");
   cs_line(e, "#pragma unroll");
-  cs_line(e, "for (int q = 0; q < 4; q++) tn_product(tn_sum, tn_a + q * 2, tn_b + q * 2, %s | q);",
-          turns ? "(tn_k - tn_who)" : "tn_k");
+  cs_line(e, "for (int q = 0; q < 4; q++)");
+  for (int b = 0; b < blocks_of(t); b++)
+    cs_line(e, "%stn_product(tn_sum[%d], tn_a + q * 2 + %d, tn_b + q * 2, %s | q)%s",
+            b ? "  " : "  ", b, b * TILE_ROWS * TILE_DEPTH_BYTES / 16,
+            turns ? "(tn_k - tn_who)" : "tn_k", b + 1 < blocks_of(t) ? "," : ";");
   cs_line(e, "asm volatile(\"wgmma.commit_group.sync.aligned;\" ::: \"memory\");");
   cs_line(e, "asm volatile(\"wgmma.wait_group.sync.aligned 1;\" ::: \"memory\");");
   cs_line(e, "if (tn_before >= 0 && tn_lane == 0) tn_bar_arrive(tn_bars + tn_before * 16u + 8);");
   cs_line(e, "tn_before = tn_s;");
-  if (!turns) advance(e, t);
+  if (!alone) advance(e, t);
   cs_close(e);
+  if (t->at_once > 1)
+    cs_line(e, "asm volatile(\"bar.arrive %%0, %d;\" :: \"r\"(3 - tn_who) : \"memory\");",
+            2 * WARPGROUP);
   cs_line(e, "asm volatile(\"wgmma.wait_group.sync.aligned 0;\" ::: \"memory\");");
   cs_line(e, "#pragma unroll");
-  cs_line(e, "for (int q = 0; q < %d; q++) asm volatile(\"\" : \"+f\"(tn_sum[q]) :: \"memory\");",
-          t->n / 2);
+  cs_line(e,
+          "for (int q = 0; q < %d; q++) asm volatile(\"\" : \"+f\"(tn_sum[q / %d][q %% %d]) :: "
+          "\"memory\");",
+          blocks_of(t) * t->n / 2, t->n / 2, t->n / 2);
   cs_line(e, "if (tn_before >= 0 && tn_lane == 0) tn_bar_arrive(tn_bars + tn_before * 16u + 8);");
 }
 
@@ -471,7 +502,7 @@ static void join_sums(CEmit *e, const LoopTile *t) {
   cs_line(e, "float *const tn_part = tn_parts + threadIdx.x %% %d;", WARPGROUP);
   cs_open(e, "if (tn_who > 0) {");
   cs_line(e, "#pragma unroll");
-  cs_line(e, "for (int q = 0; q < %d; q++) tn_part[((tn_who - 1) * %d + q) * %d] = tn_sum[q];",
+  cs_line(e, "for (int q = 0; q < %d; q++) tn_part[((tn_who - 1) * %d + q) * %d] = tn_sum[0][q];",
           regs, regs, WARPGROUP);
   cs_close(e);
   cs_line(e, "%s", meet);
@@ -479,8 +510,8 @@ static void join_sums(CEmit *e, const LoopTile *t) {
   cs_line(e, "#pragma unroll");
   cs_line(e, "for (int g = 0; g < %d; g++)", ways - 1);
   cs_line(e, "  #pragma unroll");
-  cs_line(e, "  for (int q = 0; q < %d; q++) tn_sum[q] += tn_part[(g * %d + q) * %d];", regs, regs,
-          WARPGROUP);
+  cs_line(e, "  for (int q = 0; q < %d; q++) tn_sum[0][q] += tn_part[(g * %d + q) * %d];", regs,
+          regs, WARPGROUP);
   cs_close(e);
   cs_line(e, "%s", meet);
 }
@@ -538,17 +569,20 @@ static void emit_computing(CEmit *e, const LoopStmt *items, const LoopTile *t) {
   cs_line(e, "const int tn_who = threadIdx.x / %d - 1, tn_lane = threadIdx.x %% %d;", WARPGROUP,
           WARP);
   cs_line(e, "const int tn_warp = threadIdx.x %% %d / %d;", WARPGROUP, WARP);
-  cs_line(e, "float *const tn_turn = tn_turns + (tn_who * 4 + tn_warp) * %d;",
-          CS_TURN_ROWS * CS_TURN_PITCH);
-  cs_line(e, "float tn_sum[%d];", t->n / 2);
+  cs_line(e, "float tn_sum[%d][%d];", blocks_of(t), t->n / 2);
   if (t->product == TILE_F32) cs_tile_f32_place(e);
   bool turns = ways_of(t) > 1;
-  if (turns)
-    cs_line(e, "unsigned tn_done = 0;");
+  if (counts_blocks(t))
+    cs_line(e, "unsigned tn_done = %s;", turns ? "0" : "tn_who * tn_blocks");
   else
     cs_line(e, "int tn_s = 0;");
-  if (!turns) cs_line(e, "unsigned tn_parity = 0;");
-  cs_tile_items(e, items, t);
+  if (!counts_blocks(t)) cs_line(e, "unsigned tn_parity = 0;");
+  if (t->at_once > 1)
+    cs_line(e,
+            "if (tn_who == 1) asm volatile(\"bar.arrive 2, %d;\" ::: \"memory\"); /* the other one "
+            "begins */",
+            2 * WARPGROUP);
+  open_items(e, items, t, t->at_once > 1);
   if (t->product == TILE_F32)
     emit_products_f32(e, t);
   else
@@ -559,6 +593,7 @@ static void emit_computing(CEmit *e, const LoopStmt *items, const LoopTile *t) {
   }
   if (t->product == TILE_F32) cs_tile_f32_check(e, t);
   cs_tile_sums(e, t);
+  if (t->at_once > 1) cs_line(e, "tn_done += %d * tn_blocks;", t->at_once);
   if (turns) cs_close(e);
   cs_close(e);
 }
@@ -603,10 +638,10 @@ void cs_tile(CEmit *e, const LoopStmt *items, const LoopTile *t) {
   cs_line(e, "const unsigned tn_ring = (tn_shared_at(tn_raw) + 1023u) & ~1023u;");
   cs_line(e, "const unsigned tn_bars = tn_ring + %du; /* a stage's full and empty */",
           t->stages * stage_bytes(t));
-  cs_line(e, "float *const tn_turns = (float *)(tn_raw + (tn_bars + %du - tn_shared_at(tn_raw)));",
-          BARRIER_BYTES);
   if (ways_of(t) > 1)
-    cs_line(e, "float *const tn_parts = tn_turns + %d;", turn_bytes(t) / (int)sizeof(float));
+    cs_line(e,
+            "float *const tn_parts = (float *)(tn_raw + (tn_bars + %du - tn_shared_at(tn_raw)));",
+            BARRIER_BYTES);
   put_blocks(e, t);
   begin_ring(e, t);
   cs_line(e, "__syncthreads();");

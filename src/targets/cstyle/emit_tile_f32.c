@@ -104,7 +104,7 @@ void cs_tile_f32_products(CEmit *e, const LoopTile *t, bool turns) {
   cs_line(e, "#pragma unroll");
   cs_open(e, "for (int q = 0; q < %d; q++) {", t->n / 2);
   cs_line(e, "asm volatile(\"\" : \"+f\"(tn_part[q]) :: \"memory\");");
-  cs_line(e, "tn_sum[q] += tn_part[q];");
+  cs_line(e, "tn_sum[0][q] += tn_part[q];");
   cs_close(e);
 }
 
@@ -124,11 +124,11 @@ void cs_tile_f32_check(CEmit *e, const LoopTile *t) {
   int regs = t->n / 2;
   cs_line(e, "bool tn_any = false;");
   cs_line(e, "#pragma unroll");
-  cs_line(e, "for (int q = 0; q < %d; q++) tn_any |= tn_odd(tn_sum[q]);", regs);
+  cs_line(e, "for (int q = 0; q < %d; q++) tn_any |= tn_odd(tn_sum[0][q]);", regs);
   cs_open(e, "if (tn_any) {");
   cs_line(e, "float tn_again[%d];", regs);
   cs_line(e, "#pragma unroll");
-  cs_line(e, "for (int q = 0; q < %d; q++) tn_again[q] = tn_sum[q];", regs);
+  cs_line(e, "for (int q = 0; q < %d; q++) tn_again[q] = tn_sum[0][q];", regs);
   cs_line(e, "#pragma unroll 1");
   cs_open(e, "for (int tn_q = 0; tn_q < %d; tn_q++) {", regs);
   cs_line(e, "if (!tn_odd(tn_again[tn_q])) continue;");
@@ -141,6 +141,6 @@ void cs_tile_f32_check(CEmit *e, const LoopTile *t) {
   cs_line(e, "tn_again[tn_q] = %s;", e->var[t->sum->var].text);
   cs_close(e);
   cs_line(e, "#pragma unroll");
-  cs_line(e, "for (int q = 0; q < %d; q++) tn_sum[q] = tn_again[q];", regs);
+  cs_line(e, "for (int q = 0; q < %d; q++) tn_sum[0][q] = tn_again[q];", regs);
   cs_close(e);
 }

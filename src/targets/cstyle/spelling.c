@@ -114,7 +114,9 @@ static const char top_cuda[] =
     "#define INT64_MIN (-INT64_MAX - 1)\n#define UINT64_MAX 18446744073709551615ULL\n"
     "#undef NAN\n#undef INFINITY\n"
     "#define NAN __int_as_float(0x7fc00000)\n#define INFINITY __int_as_float(0x7f800000)\n"
-    "#define TN_FN static __device__ __forceinline__\n#define TN_ALIAS\n#define TN_FMA 1\n";
+    "#define TN_FN static __device__ __forceinline__\n#define TN_ALIAS\n#define TN_FMA 1\n"
+    "template <class T, int n> struct alignas(sizeof(T) * n > 16 ? 16 : sizeof(T) * n) tn_run "
+    "{ T v[n]; };\n";
 
 #define CUDA_THREAD "((long long)blockIdx.x * blockDim.x + threadIdx.x)"
 const Spelling spelling_cuda = {
@@ -143,7 +145,8 @@ const Spelling spelling_cuda = {
     .group_items = "for (# @ = blockIdx.x; @ < items; @ += gridDim.x) {",
     .group_scratch = "scratch += scratch_each * blockIdx.x;",
     .thread = "threadIdx.x",
-    .shared = "__shared__ ",
+    .packs = true,
+    .shared = "__shared__ __align__(16) ",
     .barrier = {"__syncthreads();", "__syncthreads();", "__syncthreads();"}};
 
 void cstyle_init(CStyle *c, const Spelling *s, int vector_bytes, Arena *a, Diag *d) {

@@ -1,0 +1,145 @@
+// emit_pack.c -- neighbouring elements read and stored at once by a thread of a group.
+//
+// An unrolled loop of a thread over 2 to 16 elements that lie side by side, the first at a multiple of their number, is one access of up to 16 bytes, or
+// several.  What is read is read before the loop, into an array that the compiler keeps in registers; what is stored is stored after it.  That changes
+// nothing: what is read the kernel does not write, or not in this loop, and an argument that lies in the place of another is written only where it
+// was read by the same thread before.
+#include "loop/prove.h"
+#include "targets/cstyle/emit.h"
+
+enum { MOST_PACKS = 16, MOST_ELEMENTS = 16, LARGE = 1000 };
+
+typedef struct Packing {
+  CEmit *e;
+  const LoopStmt *loop;
+  int64_t n;  // elements
+  IntMap seen;
+  VEC(const LoopExpr *) load;
+  VEC(const LoopStmt *) store;
+} Packing;
+
+// Where the first element lies; NULL: they do not lie side by side, or the first not where it must.
+static Dim first_of(const Packing *p, Dim index) {
+  IntPool *pool = p->e->k->pool;
+  Dim one, rest;
+  if (!dim_split(pool, index, p->loop->sym, &one, &rest) || !ie_is(one, 1) ||
+      dim_has(rest, p->loop->sym) || !dim_divides(pool, ie_const(pool, p->n), rest))
+    return NULL;
+  return rest;
+}
+
+static bool is_stored(const Packing *p, int32_t buffer, const LoopStmt *but) {
+  for (int64_t i = 0; i < p->loop->body.n; i++) {
+    const LoopStmt *s = p->loop->body.v[i];
+    if (s->kind == LS_STORE && s->buffer == buffer && s != but) return true;
+  }
+  return false;
+}
+
+static bool in_memory(const LoopBuffer *b) {
+  return (b->space == LOOP_ARG || b->space == LOOP_SHARED) && b->dtype != DT_BOOL;
+}
+
+static void find_loads(Packing *p, const LoopExpr *x) {
+  uint64_t known;
+  if (!x || intmap_get(&p->seen, (uint64_t)(uintptr_t)x, &known)) return;
+  intmap_put(&p->seen, (uint64_t)(uintptr_t)x, 1);
+  for (int i = 0; i < 3; i++) find_loads(p, x->src[i]);
+  if (x->kind != LX_LOAD || x->nguards) return;
+  const LoopBuffer *b = &p->e->k->buffer[x->buffer];
+  bool fixed = b->space == LOOP_ARG ? !b->written : !is_stored(p, x->buffer, NULL);
+  if (in_memory(b) && fixed && b->dtype == x->dtype && p->load.n < MOST_PACKS &&
+      first_of(p, x->index))
+    vec_push(p->e->arena, &p->load, x);
+}
+
+static bool is_read(const LoopExpr *x, int32_t buffer) {
+  if (!x) return false;
+  if (x->size > LARGE || (x->kind == LX_LOAD && x->buffer == buffer)) return true;
+  return is_read(x->src[0], buffer) || is_read(x->src[1], buffer) || is_read(x->src[2], buffer);
+}
+
+static void find_store(Packing *p, const LoopStmt *s) {
+  const LoopBuffer *b = &p->e->k->buffer[s->buffer];
+  if (s->nguards || !in_memory(b) || s->value->dtype != b->dtype || is_stored(p, s->buffer, s) ||
+      !first_of(p, s->index) || p->store.n == MOST_PACKS)
+    return;
+  for (int64_t i = 0; i < p->loop->body.n; i++)
+    if (is_read(p->loop->body.v[i]->value, s->buffer)) return;
+  vec_push(p->e->arena, &p->store, s);
+}
+
+static const char *pack_type(CEmit *e, DType t, int64_t n) {
+  return str_printf(e->arena, "tn_run<%s, %d>", cs_type(e, t, 0), (int)n);
+}
+
+static const char *place(Packing *p, int32_t buffer, Dim index) {
+  p->e->buffer_used[buffer] = true;
+  return str_printf(p->e->arena, "%s + (%s)", p->e->buffer[buffer],
+                    cs_lin_text(p->e, cs_place(p->e, buffer, first_of(p, index))));
+}
+
+static void note(CEmit *e, const void *what, const char *name) {
+  intmap_put(&e->pack, (uint64_t)(uintptr_t)what, (uint64_t)(uintptr_t)name);
+}
+
+static void open_packs(Packing *p) {
+  CEmit *e = p->e;
+  for (int64_t i = 0; i < p->load.n; i++) {
+    const LoopExpr *x = p->load.v[i];
+    const char *type = pack_type(e, x->dtype, p->n), *name = cs_name(e, "pack");
+    cs_line(e, "const %s %s = *(const %s *)(%s);", type, name, type, place(p, x->buffer, x->index));
+    note(e, x, name);
+  }
+  for (int64_t i = 0; i < p->store.n; i++) {
+    const char *name = cs_name(e, "pack");
+    cs_line(e, "%s %s;", pack_type(e, p->store.v[i]->value->dtype, p->n), name);
+    note(e, p->store.v[i], name);
+  }
+}
+
+static void close_packs(Packing *p) {
+  CEmit *e = p->e;
+  for (int64_t i = 0; i < p->store.n; i++) {
+    const LoopStmt *s = p->store.v[i];
+    uint64_t name = 0;
+    if (intmap_get(&e->pack, (uint64_t)(uintptr_t)s, &name))
+      cs_line(e, "*(%s *)(%s) = %s;", pack_type(e, s->value->dtype, p->n),
+              place(p, s->buffer, s->index), (const char *)(uintptr_t)name);
+  }
+}
+
+const char *cs_packed(CEmit *e, const void *what) {
+  uint64_t name = 0;
+  if (!e->in_pack || !intmap_get(&e->pack, (uint64_t)(uintptr_t)what, &name)) return NULL;
+  return str_printf(e->arena, "%s.v[%s]", (const char *)(uintptr_t)name, e->in_pack);
+}
+
+bool cs_pack_loop(CEmit *e, const LoopStmt *s) {
+  Packing p = {.e = e, .loop = s};
+  if (!e->sp->packs || !e->thread || e->in_pack || !ie_is_const(s->extent)) return false;
+  p.n = s->extent->value;
+  if (p.n < 2 || p.n > MOST_ELEMENTS || (p.n & (p.n - 1))) return false;
+  for (int64_t i = 0; i < s->body.n; i++)
+    if (s->body.v[i]->kind != LS_LET && s->body.v[i]->kind != LS_STORE) return false;
+  intmap_init(&p.seen, e->arena);
+  for (int64_t i = 0; i < s->body.n; i++) {
+    find_loads(&p, s->body.v[i]->value);
+    if (s->body.v[i]->kind == LS_STORE) find_store(&p, s->body.v[i]);
+  }
+  if (!p.load.n && !p.store.n) return false;
+  intmap_init(&e->pack, e->arena);
+  cs_open(e, "{");
+  open_packs(&p);
+  const char *v = cs_name(e, s->sym->name);
+  cs_line(e, "%s", e->sp->unroll);
+  cs_open(e, "for (int %s = 0; %s < %d; %s++) {", v, v, (int)p.n, v);
+  e->sym[s->sym->slot] = (CSym){.kind = CSYM_TEXT, .text = v};
+  e->in_pack = v;
+  cs_block(e, &s->body);
+  e->in_pack = NULL;
+  cs_close(e);
+  close_packs(&p);
+  cs_close(e);
+  return true;
+}
