@@ -78,7 +78,7 @@ TEST(tile_kernels_are_accepted_and_read_back) {
 TEST(tiles_of_other_forms_are_refused) {
   static const struct {
     int rows, groups, stages;
-  } wrong[] = {{128, 1, 4}, {64, 4, 4}, {64, 1, 1}, {64, 1, 9}, {96, 1, 4}};
+  } wrong[] = {{128, 1, 4}, {192, 2, 4}, {64, 1, 1}, {64, 1, 9}, {96, 1, 4}};
   for (int64_t i = 0; i < ARRAY_LEN(wrong); i++) {
     LoopFixture f;
     LoopKernel *k = build(&f, wrong[i].rows, wrong[i].groups, wrong[i].stages, 24);
@@ -142,13 +142,14 @@ TEST(tiles_become_warpgroup_products) {
   EXPECT_STATUS(cstyle_kernel(&style, k, "tn_kernel", false, &text, &differs), TENON_OK);
   cuda_record_write(&record, &head);
   EXPECT_STR_EQ(strbuf_text(&head), "//tn threads 384\n"
-                                    "//tn shared 93312\n"
+                                    "//tn shared 83072\n"
                                     "//tn persistent\n"
                                     "//tn early\n"
                                     "//tn map 0 bf16 2 24 100 48 64 128\n"
                                     "//tn map 1 bf16 2 24 40 48 64 32\n");
   EXPECT_CONTAINS(strbuf_text(&text), "__launch_bounds__(384, 1) tn_kernel(");
-  EXPECT_CONTAINS(strbuf_text(&text), "tn_product(tn_sum[0], tn_a + q * 2 + 0, tn_b + q * 2, tn_k | q)");
+  EXPECT_CONTAINS(strbuf_text(&text),
+                  "tn_product(tn_sum[0], tn_a + q * 2 + 0, tn_b + q * 2, tn_k | q)");
   // Without a record, as for a chip that has none of it, the same loops are plain.
   style.record = NULL;
   text.n = 0;
@@ -527,6 +528,94 @@ TEST(attention_in_tiles_becomes_one_pass) {
   EXPECT_INT_EQ(record.threads, 128);
   EXPECT_INT_EQ(record.nmaps, 0);
   EXPECT_CONTAINS(strbuf_text(&text), "tn_weigh(tn_sum, tn_w + q * 4");
-  EXPECT_CONTAINS(strbuf_text(&text), "tn_s[q] = tn_x * 0.25f;");
+  // The factor of the scores is in that of their exponents.
+  EXPECT_CONTAINS(strbuf_text(&text),
+                  "tn_exp2(__fmaf_rn(tn_s[j * 4 + h * 2], 0.36067376f, tn_from))");
   loop_fixture_free(&f);
+}
+
+// Heads of 64 elements; factors and weights in operations that end in as many brackets.
+static const char *end_of(Arena *a, const char *text) {
+  StrBuf b;
+  strbuf_init(&b, a);
+  for (; *text; text++)
+    if (*text == '(') strbuf_putc(&b, ')');
+  return strbuf_text(&b);
+}
+
+// An element in the operations of `with`.
+static const char *in_these(Arena *a, const char *with, const char *text) {
+  return str_printf(a, "%s%s%s", with, text, end_of(a, with));
+}
+
+static void put_reduction(StrBuf *b, Arena *a, int r, const char *factor, const char *weight) {
+  int sum = r ? 2 * r + 1 : 0;
+  const char *q = str_printf(a, "where(query = i < 70) %%q[d%d + 64*query + 4480*item]", r);
+  const char *k = str_printf(a, "%%k[d%d + 64*key%d + 6400*item]", r, r);
+  const char *v = str_printf(a, "where(column = c < 64) %%w[column + 64*key%d + 6400*item]", r);
+  const char *score = str_printf(a, "mul(%%v%d, 0x1p-2)", sum);
+  const char *w = str_printf(a, "exp(sub(%s, %%v2))", score);
+  strbuf_printf(b, "        reduce %%v%d: f32 = %s over key%d < 100 {\n", sum + 1,
+                r ? "add" : "max", r);
+  strbuf_printf(b, "          reduce %%v%d: f32 = add over d%d < 64 {\n", sum, r);
+  strbuf_printf(b, "            yield mul(%s, %s)\n          }\n", in_these(a, factor, q),
+                in_these(a, factor, k));
+  if (r == 2) w = str_printf(a, "mul(%s, %s)", in_these(a, weight, w), in_these(a, factor, v));
+  strbuf_printf(b, "          yield %s\n        }\n", r ? w : score);
+  if (!r) strbuf_puts(b, "        let %v2: f32 = select(eq(%v1, -inf), 0.0, %v1)\n");
+}
+
+static const char *attention_of(Arena *a, const char *type, const char *factor, const char *weight,
+                                int groups) {
+  StrBuf b;
+  strbuf_init(&b, a);
+  strbuf_printf(
+      &b,
+      "kernel @k (%%q: %s[13440], %%k: %s[19200], %%w: %s[19200], out %%y: f32[13440]) {\n"
+      "  parallel item < 3 {\n    tile i < %d by 2 {\n      tile c < 64 by %d {\n",
+      type, type, type, 64 * groups, groups);
+  for (int r = 0; r < 3; r++) put_reduction(&b, a, r, factor, weight);
+  strbuf_puts(&b, "        store where(row = i < 70, g = c < 64) %y[g + 64*row + 4480*item] = "
+                  "div(%v6, %v4)\n      }\n    }\n  }\n}\n");
+  return strbuf_text(&b);
+}
+
+TEST(attention_of_warpgroups_and_of_f32) {
+  static const struct {
+    const char *type, *factor, *weight;
+    int groups, threads, maps;
+    const char *has;
+  } row[] = {{"bf16", "cast[f32](", "cast[f32](cast[bf16](", 2, 384, 3, "bar.sync %0, 256"},
+             {"f16", "cast[f32](", "cast[f32](cast[f16](", 3, 512, 3, "tn_fetch_3("},
+             {"f32", "", "", 1, 128, 0, "tn_mma(tn_s + j * 4, tn_q_low[c][0], tn_b0, tn_b1)"},
+             {"f32", "tf32(", "tf32(", 1, 128, 0, "tn_mma(tn_s + j * 4, tn_q[c][0], tn_b0, tn_b1)"},
+             {"f32", "tf32(", "", 1, 0, 0, "operands of attention"},
+             {"f32", "", "", 2, 0, 0, "one warpgroup unless its operands are boxes"}};
+  for (int64_t i = 0; i < ARRAY_LEN(row); i++) {
+    LoopFixture f;
+    CStyle style;
+    CudaRecord record;
+    StrBuf text;
+    Arena a;
+    bool differs;
+    arena_init(&a);
+    if (!loop_fixture_read(
+            &f, attention_of(&a, row[i].type, row[i].factor, row[i].weight, row[i].groups)))
+      return;
+    if (!row[i].threads) {
+      EXPECT_STATUS(loop_verify(f.k, &f.d), TENON_EINVAL);
+      EXPECT_CONTAINS(f.d.text, row[i].has);
+    } else {
+      EXPECT_STATUS(loop_verify(f.k, &f.d), TENON_OK);
+      strbuf_init(&text, &f.arena);
+      cstyle_init(&style, &spelling_cuda, 0, &f.arena, &f.d);
+      style.record = &record;
+      EXPECT_STATUS(cstyle_kernel(&style, f.k, "tn_kernel", false, &text, &differs), TENON_OK);
+      EXPECT_INT_EQ(record.threads, row[i].threads);
+      EXPECT_INT_EQ(record.nmaps, row[i].maps);
+      EXPECT_CONTAINS(strbuf_text(&text), row[i].has);
+    }
+    loop_fixture_free(&f);
+    arena_deinit(&a);
+  }
 }

@@ -122,21 +122,42 @@ static const LoopExpr *score_of(const LoopExpr *weight, int32_t top) {
   return is_var(operand(from, LOOP_sub, 1), top) ? from->src[0] : NULL;
 }
 
+// Below a rounding to tf32, which all factors have or none.
+static const LoopExpr *below(const LoopExpr *x, LoopTileProduct *product) {
+  const LoopExpr *in = operand(x, LOOP_tf32, 0);
+  if (in) *product = TILE_TF32;
+  return in || *product == TILE_TF32 ? in : x;
+}
+
+// What is under a conversion of 16-bit numbers to f32, or of f32 itself; *t is their type, DT_BOOL where none was seen yet.
+static const LoopExpr *in_f32(const LoopExpr *x, DType *t, LoopTileProduct *product) {
+  x = below(x, product);
+  if (!x || x->dtype != DT_F32) return NULL;
+  const LoopExpr *from = operand(x, LOOP_cast, 0);
+  DType type = from ? from->dtype : DT_F32;
+  if (*t != DT_BOOL && *t != type) return NULL;
+  *t = type;
+  if (!from && *product == TILE_HALF) *product = TILE_F32;
+  bool fits = from ? (type == DT_BF16 || type == DT_F16) && *product == TILE_HALF : true;
+  return !fits ? NULL : from ? from : x;
+}
+
 // A load of which 16 bytes along sym may be copied at once; in f32.
-static const LoopExpr *copied(const LoopKernel *k, const LoopExpr *x, Dim along, DType *t) {
-  const LoopExpr *load = operand(x, LOOP_cast, 0);
+static const LoopExpr *copied(const LoopKernel *k, const LoopExpr *x, Dim along, LoopTile *t) {
+  LoopTileProduct product = (LoopTileProduct)t->product;
+  const LoopExpr *load = in_f32(x, &t->a.dtype, &product);
   Dim one, rest;
-  if (!load || x->dtype != DT_F32 || load->kind != LX_LOAD || load->src[0]) return NULL;
+  t->product = (uint8_t)product;
+  if (!load || load->kind != LX_LOAD || load->src[0]) return NULL;
   const LoopBuffer *b = &k->buffer[load->buffer];
   if (b->space != LOOP_ARG || b->written || b->dtype != load->dtype) return NULL;
-  if (*t != DT_F32 && *t != load->dtype) return NULL;
-  *t = load->dtype;
+  Dim piece = ie_const(k->pool, load->dtype == DT_F32 ? 4 : 8);
   if (!dim_split(k->pool, load->index, along, &one, &rest) || !ie_is(one, 1) ||
-      dim_has(rest, along) || !dim_divides(k->pool, ie_const(k->pool, 8), rest))
+      dim_has(rest, along) || !dim_divides(k->pool, piece, rest))
     return NULL;
   for (int i = 0; i < load->nguards; i++)
     if (load->guard[i].sym != along && dim_has(load->guard[i].value, along)) return NULL;
-  return *t == DT_BF16 || *t == DT_F16 ? load : NULL;
+  return load;
 }
 
 static const LoopBound *guard_with(const LoopExpr *load, Dim var) {
@@ -146,32 +167,37 @@ static const LoopBound *guard_with(const LoopExpr *load, Dim var) {
   return found;
 }
 
-static bool match_product(const LoopKernel *k, LoopTile *t, DType *type) {
+static bool match_product(const LoopKernel *k, LoopTile *t) {
   LoopTileAttention *a = &t->attention;
   const LoopStmt *s = t->sum->body.n ? t->sum->body.v[0] : NULL;
   Dim one, rest;
   if (!s || !is_sum(s, LOOP_add) || s->body.n || !ie_is_const(s->extent)) return false;
   a->product = s;
   a->size = s->extent->value;
-  a->q = copied(k, operand(s->value, LOOP_mul, 0), s->sym, type);
-  a->k = copied(k, operand(s->value, LOOP_mul, 1), s->sym, type);
-  if (!a->q || !a->k || a->size % 8 || a->size > TILE_KEYS * 2) return false;
+  a->q = copied(k, operand(s->value, LOOP_mul, 0), s->sym, t);
+  a->k = copied(k, operand(s->value, LOOP_mul, 1), s->sym, t);
+  bool half = t->product == TILE_HALF;
+  if (!a->q || !a->k || a->size % (half ? 8 : 4) || a->size > TILE_KEYS * (half ? 2 : 1))
+    return false;
   const LoopBound *g = guard_with(a->q, t->rows->sym);
   if (!g || !dim_split(k->pool, g->value, t->rows->sym, &one, &rest) || !ie_is(one, 1))
     return false;
-  t->a = (LoopTileOperand){.buffer = a->q->buffer, .row = g->value, .rows = g->extent};
+  t->a.buffer = a->q->buffer;
+  t->a.row = g->value;
+  t->a.rows = g->extent;
   return !guard_with(a->k, t->rows->sym) && !dim_has(a->k->index, t->rows->sym);
 }
 
-static bool match_values(const LoopKernel *k, LoopTile *t, const LoopExpr *v, DType *type) {
+static bool match_values(const LoopKernel *k, LoopTile *t, const LoopExpr *v) {
   LoopTileAttention *a = &t->attention;
-  const LoopExpr *load = operand(v, LOOP_cast, 0);
+  LoopTileProduct product = (LoopTileProduct)t->product;
+  const LoopExpr *load = in_f32(v, &t->a.dtype, &product);
   const LoopBound *g = load && load->kind == LX_LOAD ? guard_with(load, t->cols->sym) : NULL;
   if (!g || g->value != t->cols->sym || !ie_is_const(g->extent)) return false;
-  a->v = copied(k, v, g->sym, type);
+  a->v = copied(k, v, g->sym, t);
   a->columns = g->extent->value;
   t->b = (LoopTileOperand){.buffer = load->buffer, .row = g->value, .rows = g->extent};
-  return a->v && a->columns % 8 == 0 && a->columns <= t->n;
+  return a->v && a->columns % (t->product == TILE_HALF ? 8 : 4) == 0 && a->columns <= t->n;
 }
 
 // ---- boxes ----
@@ -214,14 +240,14 @@ static void match_boxes(const LoopKernel *k, LoopTile *t) {
 
 static bool is_ring(const LoopTile *t) {
   const LoopTileBox *b = t->attention.box;
-  return b[0].is && b[1].is && b[2].is && t->attention.columns == t->n &&
+  return b[0].is && b[1].is && b[2].is && t->product == TILE_HALF && t->attention.columns == t->n &&
          t->m == t->groups * TILE_ROWS;
 }
 
 bool loop_tile_attention(const LoopKernel *k, LoopTile *t, const char **why) {
   LoopTileAttention *a = &t->attention;
   const LoopBlock *b = &t->cols->body;
-  DType type = DT_F32;
+  t->a.dtype = DT_BOOL;
   *why = "attention in a tile is three reductions over the keys with one score";
   if (b->n < 4 || !is_sum(b->v[0], LOOP_max) || !is_sum(b->v[2], LOOP_add) ||
       !is_sum(b->v[3], LOOP_add) || !is_top(b->v[1], b->v[0]->var))
@@ -233,17 +259,21 @@ bool loop_tile_attention(const LoopKernel *k, LoopTile *t, const char **why) {
   t->after = 4;
   t->is_attention = true;
   int32_t top = b->v[1]->var;
-  const LoopExpr *weight = operand(operand(t->sum->value, LOOP_mul, 0), LOOP_cast, 0);
-  a->score = score_of(operand(weight, LOOP_cast, 0), top);
+  LoopTileProduct product = TILE_HALF;
+  DType rounded = DT_BOOL;
+  const LoopExpr *weight = in_f32(operand(t->sum->value, LOOP_mul, 0), &rounded, &product);
+  if (rounded != DT_F32) weight = operand(weight, LOOP_cast, 0);
+  a->score = score_of(weight, top);
   const LoopExpr *again = score_of(a->total->value, top);
   if (!a->score || !again || !same_score(k, t->sum, a->score, a->max, a->max->value) ||
       !same_score(k, t->sum, a->score, a->total, again))
     return false;
-  *why = "operands of attention in a tile are loads of bf16 or f16 in whole 16 bytes";
-  if (!match_product(k, t, &type) ||
-      !match_values(k, t, operand(t->sum->value, LOOP_mul, 1), &type) || weight->dtype != type)
+  *why = "operands of attention in a tile are loads of bf16, f16 or f32 in whole 16 bytes";
+  if (!match_product(k, t) || !match_values(k, t, operand(t->sum->value, LOOP_mul, 1)) ||
+      rounded != t->a.dtype || product != (LoopTileProduct)t->product)
     return false;
-  t->a.dtype = t->b.dtype = type;
+  t->b.dtype = t->a.dtype;
+  t->block = TILE_DEPTH_BYTES / (dtype_bits(t->a.dtype) / 8);
   match_boxes(k, t);
   *why =
       "a tile of attention has 64 or 128 columns, and one warpgroup unless its operands are boxes";

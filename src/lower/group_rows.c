@@ -13,7 +13,7 @@
 #include "eval/reduce.h"
 #include "ir/internal.h"
 
-enum { ROUNDS = 16, ALONE = 8, AT_ONCE = 32, PARTS = 8 };
+enum { ROUNDS = 32, SIDE = 4, ALONE = 8, AT_ONCE = 32, PARTS = 8 };
 
 typedef struct Part {  // a shared buffer of sums, by what it holds
   DType dtype;
@@ -26,6 +26,7 @@ typedef struct GroupRows {
   int64_t threads, lanes, rows;  // of a group; lanes: of a row
   bool along;                    // threads of a row are neighbours
   int64_t rounds;                // elements of a thread, where these are few; 0: not known, or many
+  int64_t side;                  // of them that are neighbours
   Dim count;                     // of all rows
   Dim item, t, in_group, lane;   // where the thread stands
   Dim round;                     // of the element at hand
@@ -95,9 +96,26 @@ static Dim place_of(GroupRows *g, Dim round) {
   return ie_add(g->r.e.pool, ie_mulc(g->r.e.pool, round, g->lanes), g->lane);
 }
 
+// Runs of neighbours, each asked for once.
+static void open_runs(GroupRows *g) {
+  Elem *e = &g->r.e;
+  IntPool *p = e->pool;
+  Dim run = loop_for(&e->b, LOOP_UNROLL, "j", num(g, g->rounds / g->side));
+  Dim runs = ie_div(p, g->r.length, num(g, g->side));
+  g->depth += 2;
+  Dim at = group_inside(e, place_of(g, run), runs, &g->depth);
+  Dim c = loop_for(&e->b, LOOP_UNROLL, "c", num(g, g->side));
+  g->round = ie_add(p, ie_mulc(p, run, g->side), c);
+  set_place(g, ie_add(p, ie_mulc(p, at, g->side), c));
+}
+
 // Loops over the thread's elements of the row.
 static void open_elements(GroupRows *g) {
   Elem *e = &g->r.e;
+  if (g->side > 1) {
+    open_runs(g);
+    return;
+  }
   Dim n = g->rounds ? num(g, g->rounds) : group_rounds(e, g->r.length, g->lane, g->lanes);
   g->round = loop_for(&e->b, g->rounds ? LOOP_UNROLL : LOOP_SERIAL, "j", n);
   g->depth++;
@@ -325,19 +343,32 @@ static bool store_results(GroupRows *g) {
 
 // ---- the kernel ----
 
-static void choose(GroupRows *g, bool batch_invariant) {
+// Threads of a row that lies together: enough that each has a few elements; where there are rows for all multiprocessors, no more than add their sums
+// up in one step, unless that leaves each with too many.
+static int64_t lanes_along(const GroupRows *g, const LowerTarget *t, int64_t length,
+                           int64_t count) {
+  int64_t most = length ? group_power((length + 3) / 4, g->threads) : g->threads;
+  int64_t least = length ? group_power((length + ROUNDS - 1) / ROUNDS, g->threads) : g->threads;
+  bool many = !t->batch_invariant && count >= (int64_t)t->units * (g->threads / AT_ONCE);
+  return many ? MAX(least, MIN(most, AT_ONCE)) : most;
+}
+
+static void choose(GroupRows *g, const LowerTarget *t) {
   int64_t length = ie_is_const(g->r.length) ? g->r.length->value : 0;
   int64_t count = ie_is_const(g->count) ? g->count->value : 0;
-  int64_t useful = length ? group_power((length + 3) / 4, g->threads) : g->threads;
   g->along = g->r.kind != ACROSS;
-  g->lanes = useful;
+  g->lanes = lanes_along(g, t, length, count);
   if (!g->along) {
-    bool many = !batch_invariant && count && count / g->threads >= 4 * AT_ONCE;
+    int64_t useful = length ? group_power((length + 3) / 4, g->threads) : g->threads;
+    bool many = !t->batch_invariant && count && count / g->threads >= 4 * AT_ONCE;
     g->lanes = many || (length && length <= ALONE) ? 1 : MIN(useful, MAX(g->threads / AT_ONCE, 1));
   }
   g->rows = g->threads / g->lanes;
-  int64_t rounds = (length + g->lanes - 1) / g->lanes;
+  bool by_runs = g->along && length && length % SIDE == 0 && length >= SIDE * g->lanes;
+  g->side = by_runs ? SIDE : 1;
+  int64_t round = g->lanes * g->side, rounds = (length + round - 1) / round * g->side;
   g->rounds = rounds <= ROUNDS ? rounds : 0;
+  if (!g->rounds) g->side = 1;
 }
 
 tenon_status lower_group_rows(Lowering *lo, const Node *fused, Lowered *out) {
@@ -351,7 +382,7 @@ tenon_status lower_group_rows(Lowering *lo, const Node *fused, Lowered *out) {
   g->count = e->pool->one;
   for (int i = 0; i < r->type->rank; i++)
     if (!r->over[i]) g->count = ie_mul(e->pool, g->count, r->shape[i]);
-  choose(g, lo->target.batch_invariant);
+  choose(g, &lo->target);
   loop_begin(&e->b, e->k);
   Dim items = ie_ceildiv(e->pool, g->count, num(g, g->rows));
   g->item = loop_for(&e->b, LOOP_PARALLEL, "item", items);

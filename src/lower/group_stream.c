@@ -136,7 +136,8 @@ tenon_status lower_group_stream(Lowering *lo, const Node *fused, Lowered *out) {
   GroupSums *s = &g->s;
   Dim block;
   g->threads = lo->target.group;
-  if (lo->target.units < 2 || !group_sums_begin(s, lo, fused) || !wants(g))
+  if (lo->target.units < 2 || lo->target.batch_invariant || !group_sums_begin(s, lo, fused) ||
+      !wants(g))
     return TENON_EUNSUPPORTED;
   choose(g, &lo->target);
   s->t.s.rows = g->rows;

@@ -5,6 +5,7 @@
 #include "lower/attention.h"
 
 #include "eval/attention.h"
+#include "ir/rule.h"
 #include "loop/tile.h"
 #include "lower/templates.h"
 
@@ -17,6 +18,7 @@ typedef struct TileSchedule {
 typedef struct TileAttention {
   Attention a;
   TileSchedule s;
+  bool f32;         // operands are
   Dim keys;         // how many a query may see
   LoopBound query;  // of the block
   LoopBound column;
@@ -24,6 +26,11 @@ typedef struct TileAttention {
 
 static const LoopExpr *op(TileAttention *t, LoopOp o, const LoopExpr *x, const LoopExpr *y) {
   return loop_op(t->a.e.k, o, x, y, NULL);
+}
+// A factor of a product, rounded where that is asked for.
+static const LoopExpr *factor(TileAttention *t, const LoopExpr *x) {
+  bool tf32 = x && t->f32 && t->a.e.lo->g->fast & FAST_TF32;
+  return tf32 ? loop_op(t->a.e.k, LOOP_tf32, x, NULL, NULL) : x;
 }
 static const LoopExpr *real(TileAttention *t, double v) { return loop_float(t->a.e.k, DT_F32, v); }
 
@@ -95,7 +102,7 @@ static const LoopExpr *score(TileAttention *t, Dim key) {
   elem_forget(e);
   const LoopExpr *k = attention_head(a, a->run[0].k, a->kv_head, a->size, key, d);
   if (!q || !k) return NULL;
-  return masked(t, loop_yield(&e->b, op(t, LOOP_mul, q, k)), key);
+  return masked(t, loop_yield(&e->b, op(t, LOOP_mul, factor(t, q), factor(t, k))), key);
 }
 
 // ---- the loops ----
@@ -129,10 +136,10 @@ static bool reductions(TileAttention *t, const LoopExpr **total, const LoopExpr 
   *total = loop_yield(&e->b, weight(t, key, top));
   key = loop_reduce(&e->b, LOOP_add, "key", t->keys, 1);
   const LoopExpr *v = value_at(t, key);
-  if (!v || v->kind != LX_OP || v->op != LOOP_cast) return false;
-  const LoopExpr *w = loop_cast(k, v->src[0]->dtype, weight(t, key, top));
-  w = loop_cast(k, DT_F32, w);
-  *sum = loop_yield(&e->b, op(t, LOOP_mul, w, v));
+  if (!v || (!t->f32 && (v->kind != LX_OP || v->op != LOOP_cast))) return false;
+  const LoopExpr *w = weight(t, key, top);
+  if (!t->f32) w = loop_cast(k, DT_F32, loop_cast(k, v->src[0]->dtype, w));
+  *sum = loop_yield(&e->b, op(t, LOOP_mul, factor(t, w), factor(t, v)));
   return true;
 }
 
@@ -176,19 +183,17 @@ static const struct Kind {
     {{3, TILE_RING_KEYS, 2}, 64, 1, 0.55, 0.55, 4000},
 };
 
-enum {
-  RATE = 4096,
-  BEGINNING = 2500,
-  SOME_LENGTH = 1024
-};  // operations a cycle; cycles; of a length
+enum { RATE = 4096, SOME_LENGTH = 1024 };  // operations a cycle; where a length is not known
 
 static int64_t number_or(Dim d, int64_t other) { return ie_is_const(d) ? d->value : other; }
 
 // Cycles by waves of blocks over the multiprocessors; of causal attention half is left out, but not for one block of keys.
-static double cycles_of(const Attention *a, const struct Kind *k, int64_t units) {
+static double cycles_of(const Attention *a, const struct Kind *k) {
+  const LowerTarget *target = &a->e.lo->target;
+  int64_t batch = target->batch_invariant ? 1 : number_or(a->batch, 1), units = target->units;
   int64_t seq = number_or(a->seq, SOME_LENGTH), total = number_or(a->total, SOME_LENGTH);
   int64_t rows = TILE_ROWS * k->s.groups, blocks = (seq + rows - 1) / rows;
-  int64_t items = number_or(a->batch, 1) * a->heads * blocks, at_once = units * k->resident;
+  int64_t items = batch * a->heads * blocks, at_once = units * k->resident;
   double keys = (double)((total + k->s.keys - 1) / k->s.keys * k->s.keys);
   if (a->at->is_causal) keys = (keys + (double)k->s.keys) / 2;
   int64_t beside = MIN(k->resident, (items + units - 1) / units);
@@ -206,12 +211,16 @@ static tenon_status lower_as(Lowering *lo, const Node *fused, const TileSchedule
   *out = (Lowered){0};
   if (!attention_begin(a, lo, fused)) return TENON_EUNSUPPORTED;
   int columns = a->vsize <= 64 ? 64 : 128;
+  t->f32 = type_of(a->anchor->src[0])->dtype == DT_F32;
   a->queries = TILE_ROWS * s->groups;
   a->offset = a->e.pool->zero;
   if (!build(t, columns)) return TENON_EUNSUPPORTED;
   elem_finish(&a->e,
-              str_printf(lo->arena, "tile attention %dx%d keys %d stages %d warpgroups %d",
-                         (int)a->queries, columns, s->keys, s->stages, s->groups),
+              str_printf(lo->arena, "tile attention %dx%d keys %d stages %d warpgroups %d%s",
+                         (int)a->queries, columns, s->keys, s->stages, s->groups,
+                         !t->f32                   ? ""
+                         : lo->g->fast & FAST_TF32 ? " tf32"
+                                                   : " f32"),
               out);
   return loop_find_tile(out->kernel, &found) && !out->kernel->nchecks ? TENON_OK
                                                                       : TENON_EUNSUPPORTED;
@@ -223,13 +232,14 @@ tenon_status lower_tile_attention(Lowering *lo, const Node *fused, Lowered *out)
   const struct Kind *best = &kinds[0];
   if (!lo->target.tiles || !attention_begin(a, lo, fused) || a->nruns != 1 || a->nonpad)
     return TENON_EUNSUPPORTED;
-  bool fits =
-      a->t == DT_F32 && a->size % 8 == 0 && a->vsize % 8 == 0 && a->size <= 128 && a->vsize <= 128;
-  if (!fits) return TENON_EUNSUPPORTED;
+  bool f32 = type_of(a->anchor->src[0])->dtype == DT_F32;
+  int64_t most = f32 ? 64 : 128, piece = f32 ? 4 : 8;
+  if (a->t != DT_F32 || a->size % piece || a->vsize % piece || a->size > most || a->vsize > most)
+    return TENON_EUNSUPPORTED;
   for (int64_t i = 1; i < ARRAY_LEN(kinds); i++) {
     const struct Kind *k = &kinds[i];
-    bool whole = a->size == k->size && a->vsize == k->size;
-    if (whole && cycles_of(a, k, lo->target.units) < cycles_of(a, best, lo->target.units)) best = k;
+    bool whole = a->size == k->size && a->vsize == k->size && !f32;
+    if (whole && cycles_of(a, k) < cycles_of(a, best)) best = k;
   }
   if (best != &kinds[0] && !lower_as(lo, fused, &best->s, out)) return TENON_OK;
   return lower_as(lo, fused, &kinds[0].s, out);

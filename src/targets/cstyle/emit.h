@@ -104,7 +104,6 @@ void cs_block(CEmit *e, const LoopBlock *b);
 void cs_fault(CEmit *e, const char *when, int32_t check);  // where `when` is true the check failed
 
 // ---- tiles (emit_tile.c), and attention in them (emit_attention.c) ----
-enum { CS_TURN_PITCH = 40, CS_TURN_ROWS = 16 };  // where a warp turns its sums, in shared memory
 void cs_tile(CEmit *e, const LoopStmt *items, const LoopTile *t);
 void cs_tile_items(CEmit *e, const LoopStmt *items, const LoopTile *t);  // opens the loop over them
 void cs_tile_product(const LoopTile *t, int n, StrBuf *out);  // the instruction for n columns
@@ -115,8 +114,7 @@ void cs_tile_f32_low(CEmit *e, const LoopTile *t, int first, int threads);
 void cs_tile_f32_place(CEmit *e);
 void cs_tile_f32_products(CEmit *e, const LoopTile *t, bool turns);
 void cs_tile_f32_check(CEmit *e, const LoopTile *t);
-void cs_tile_rest(CEmit *e, const LoopTile *t);  // what is done with each sum, by turned rows
-void cs_tile_sums(CEmit *e, const LoopTile *t);  // the same, by threads as they have them
+void cs_tile_sums(CEmit *e, const LoopTile *t);  // what is done with each sum
 // What those read beside them, for the tile at tn_col, is asked to come nearer by a warp; whether there is such.
 bool cs_tile_reads(CEmit *e, const LoopTile *t);
 void cs_tile_ahead(CEmit *e, const LoopTile *t);
@@ -128,6 +126,8 @@ struct CudaNumber;
 bool cs_number(const CEmit *e, Dim d, int64_t times, struct CudaNumber *out);
 void cs_attention_top(const LoopTile *t, StrBuf *out);
 void cs_attention(CEmit *e, const LoopStmt *items, const LoopTile *t);
+void cs_attention_f32_top(StrBuf *out);
+void cs_attention_f32(CEmit *e, const LoopStmt *items, const LoopTile *t);
 void cs_attention_ring(CEmit *e, const LoopStmt *items, const LoopTile *t);
 // Parts of both kernels: products of a block of keys, which are then waited for; scores to weights; weights as operands.
 void cs_attention_scores(CEmit *e, const LoopTile *t, int keys, const char *queries,

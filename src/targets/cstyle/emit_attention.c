@@ -14,7 +14,7 @@
 
 #include <math.h>
 
-enum { THREADS = 128, STAGES = 2, ROW_BYTES = 128, PIECE = 8, WARPS = 4 };
+enum { THREADS = 128, STAGES = 2, ROW_BYTES = 128, PIECE = 8 };
 
 // ---- what such kernels call ----
 
@@ -62,6 +62,10 @@ static void put_weighing(const LoopTile *t, StrBuf *out) {
 
 void cs_attention_top(const LoopTile *t, StrBuf *out) {
   strbuf_puts(out, attention_top);
+  if (t->product != TILE_HALF) {
+    cs_attention_f32_top(out);
+    return;
+  }
   cs_tile_product(t, t->groups > 1 ? TILE_RING_KEYS : TILE_KEYS, out);
   put_weighing(t, out);
 }
@@ -73,15 +77,12 @@ static int width_of(const LoopTile *t) { return t->attention.size <= 64 ? 64 : 1
 static int query_bytes(const LoopTile *t) { return TILE_ROWS * width_of(t) * 2; }
 static int key_bytes(const LoopTile *t) { return TILE_KEYS * width_of(t) * 2; }
 static int stage_bytes(const LoopTile *t) { return key_bytes(t) + TILE_KEYS * t->n * 2; }
-static int turn_floats(void) { return CS_TURN_ROWS * CS_TURN_PITCH; }
 
 static void put_record(CEmit *e, const LoopTile *t) {
-  int turns = WARPS * (turn_floats() + CS_TURN_ROWS) * (int)sizeof(float);
-  *e->c->record =
-      (CudaRecord){.threads = THREADS,
-                   .shared_bytes = 1024 + query_bytes(t) + STAGES * stage_bytes(t) + turns,
-                   .cluster = 1,
-                   .early = true};
+  *e->c->record = (CudaRecord){.threads = THREADS,
+                               .shared_bytes = 1024 + query_bytes(t) + STAGES * stage_bytes(t),
+                               .cluster = 1,
+                               .early = true};
 }
 
 // ---- copies ----
@@ -327,11 +328,7 @@ void cs_attention_fade(CEmit *e, const LoopTile *t) {
 
 // The four threads of a query's scores have parts of its sum of weights.
 void cs_attention_totals(CEmit *e) {
-  cs_line(e, "#pragma unroll");
-  cs_open(e, "for (int h = 0; h < 2; h++) {");
-  cs_line(e, "const float tn_all_l = tn_all(tn_l[h]);");
-  cs_line(e, "if ((tn_lane & 3) == 0) tn_totals[(tn_lane >> 2) + h * 8] = tn_all_l;");
-  cs_close(e);
+  cs_line(e, "const float tn_whole[2] = {tn_all(tn_l[0]), tn_all(tn_l[1])};");
 }
 
 // ---- the kernel ----
@@ -363,13 +360,13 @@ static void emit_item(CEmit *e, const LoopTile *t) {
   cs_line(e, "__syncthreads();");
   cs_close(e);
   cs_attention_totals(e);
-  cs_tile_rest(e, t);
+  cs_tile_sums(e, t);
   cs_line(e, "__syncthreads();");
 }
 
 void cs_attention(CEmit *e, const LoopStmt *items, const LoopTile *t) {
-  if (t->groups > 1) {
-    cs_attention_ring(e, items, t);
+  if (t->groups > 1 || t->product != TILE_HALF) {
+    (t->groups > 1 ? cs_attention_ring : cs_attention_f32)(e, items, t);
     return;
   }
   put_record(e, t);
@@ -377,10 +374,6 @@ void cs_attention(CEmit *e, const LoopStmt *items, const LoopTile *t) {
   cs_line(e, "const unsigned tn_queries = (tn_shared_at(tn_raw) + 1023u) & ~1023u;");
   cs_line(e, "const unsigned tn_ring = tn_queries + %du;", query_bytes(t));
   cs_line(e, "const int tn_who = 0, tn_lane = threadIdx.x %% 32, tn_warp = threadIdx.x / 32;");
-  cs_line(e, "float *const tn_turns = (float *)(tn_raw + (tn_ring + %du - tn_shared_at(tn_raw)));",
-          STAGES * stage_bytes(t));
-  cs_line(e, "float *const tn_turn = tn_turns + tn_warp * %d;", turn_floats() + CS_TURN_ROWS);
-  cs_line(e, "float *const tn_totals = tn_turn + %d;", turn_floats());
   cs_line(e, "asm volatile(\"griddepcontrol.launch_dependents;\" ::: \"memory\");");
   cs_line(e, "asm volatile(\"griddepcontrol.wait;\" ::: \"memory\");");
   cs_tile_items(e, items, t);

@@ -22,7 +22,6 @@ static int query_bytes(const LoopTile *t) { return TILE_ROWS * (int)t->attention
 static int key_bytes(const LoopTile *t) { return KEYS * (int)t->attention.size * 2; }
 static int value_bytes(const LoopTile *t) { return KEYS * t->n * 2; }
 static int stage_bytes(const LoopTile *t) { return key_bytes(t) + value_bytes(t); }
-static int turn_floats(void) { return CS_TURN_ROWS * (CS_TURN_PITCH + 1); }
 static bool takes_turns(const LoopTile *t) { return t->groups == 2; }
 
 static bool put_map(CEmit *e, const LoopTile *t, int which, const LoopExpr *load, int rows) {
@@ -42,10 +41,9 @@ static bool put_map(CEmit *e, const LoopTile *t, int which, const LoopExpr *load
 
 static void put_record(CEmit *e, const LoopTile *t) {
   const LoopTileAttention *a = &t->attention;
-  int turns = t->groups * 4 * turn_floats() * (int)sizeof(float);
   *e->c->record = (CudaRecord){.threads = WARPGROUP * (t->groups + 1),
                                .shared_bytes = 1024 + t->groups * query_bytes(t) +
-                                               t->stages * stage_bytes(t) + BARRIER_BYTES + turns,
+                                               t->stages * stage_bytes(t) + BARRIER_BYTES,
                                .cluster = 1,
                                .early = true};
   if (!put_map(e, t, 0, a->q, TILE_ROWS) || !put_map(e, t, 1, a->k, KEYS) ||
@@ -219,7 +217,7 @@ static void emit_item(CEmit *e, const LoopTile *t) {
   cs_close(e);
   cs_line(e, "if (tn_lane == 0) tn_bar_arrive(tn_bars + 8);");
   cs_attention_totals(e);
-  cs_tile_rest(e, t);
+  cs_tile_sums(e, t);
 }
 
 static void emit_computing(CEmit *e, const LoopStmt *items, const LoopTile *t) {
@@ -227,8 +225,6 @@ static void emit_computing(CEmit *e, const LoopStmt *items, const LoopTile *t) {
   cs_line(e, "const int tn_who = threadIdx.x / %d - 1, tn_lane = threadIdx.x %% %d;", WARPGROUP,
           WARP);
   cs_line(e, "const int tn_warp = threadIdx.x %% %d / %d;", WARPGROUP, WARP);
-  cs_line(e, "float *const tn_turn = tn_turns + (tn_who * 4 + tn_warp) * %d;", turn_floats());
-  cs_line(e, "float *const tn_totals = tn_turn + %d;", CS_TURN_ROWS * CS_TURN_PITCH);
   cs_line(e, "const unsigned tn_mine = tn_queries + tn_who * %du;", query_bytes(t));
   cs_line(e, "int tn_ks = 0, tn_vs = 0;");
   cs_line(e, "unsigned tn_kp = 0, tn_vp = 0, tn_qp = 0;");
@@ -245,8 +241,6 @@ void cs_attention_ring(CEmit *e, const LoopStmt *items, const LoopTile *t) {
   cs_line(e, "const unsigned tn_queries = (tn_shared_at(tn_raw) + 1023u) & ~1023u;");
   cs_line(e, "const unsigned tn_ring = tn_queries + %du;", t->groups * query_bytes(t));
   cs_line(e, "const unsigned tn_bars = tn_ring + %du;", t->stages * stage_bytes(t));
-  cs_line(e, "float *const tn_turns = (float *)(tn_raw + (tn_bars + %du - tn_shared_at(tn_raw)));",
-          BARRIER_BYTES);
   begin_ring(e, t);
   cs_line(e, "asm volatile(\"griddepcontrol.launch_dependents;\" ::: \"memory\");");
   cs_line(e, "asm volatile(\"griddepcontrol.wait;\" ::: \"memory\");");

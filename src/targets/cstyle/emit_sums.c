@@ -174,8 +174,9 @@ static bool is_straight(const LoopBlock *b) {
 }
 
 // A thread's four neighbours of 16 columns.
-static void exchange(CEmit *e) {
-  cs_line(e, "const float *const tn_d = tn_sum[tn_b] + tn_p * 8 + tn_h * 2;");
+static void exchange(CEmit *e, const LoopTile *t) {
+  cs_line(e, "const float *const tn_d = tn_sum%s + tn_p * 8 + tn_h * 2;",
+          t->is_attention ? "" : "[tn_b]");
   cs_line(e, "const float tn_x = __shfl_xor_sync(~0u, tn_right ? tn_d[0] : tn_d[4], 1);");
   cs_line(e, "const float tn_y = __shfl_xor_sync(~0u, tn_right ? tn_d[1] : tn_d[5], 1);");
   cs_line(e, "const float tn_four[4] = {tn_right ? tn_x : tn_d[0], tn_right ? tn_y : tn_d[1],");
@@ -239,11 +240,15 @@ static bool emit_elements(CEmit *e, const Sums *s, SumsForm form, StrBuf *odd) {
   cs_line(e, "const int %s = %s * %d + tn_warp * %d + tn_h * 8 + (tn_lane >> 2);", i,
           t->at_once > 1 ? "tn_b" : "tn_who", TILE_ROWS, WARP_ROWS);
   set_text(e, t->rows->sym, i);
+  if (t->is_attention) {
+    cs_line(e, "const float tn_total = tn_whole[tn_h];");
+    e->var[t->attention.total->var] = (CVal){.text = "tn_total", .dtype = DT_F32};
+  }
   if (!s->rows_inside)
     cs_line(e, "const bool tn_there = %s < %s;", cs_dim(e, t->a.row), cs_dim(e, t->a.rows));
   cs_line(e, "#pragma unroll");
   cs_open(e, "for (int tn_p = 0; tn_p < %d; tn_p++) {", t->n / PAIR_COLS);
-  exchange(e);
+  exchange(e, t);
   cs_line(e, "const int tn_first = tn_p * %d + (tn_lane & 1) * 8 + (tn_lane & 2) * 2;", PAIR_COLS);
   set_text(e, t->cols->sym, "tn_first");
   const char *there = asked(e, s, pieces);

@@ -12,9 +12,6 @@
 //
 // Windows are fetched by the copy engine too, one tap and 64 channels at a time.  Values are computed by the threads of the first warpgroup, two
 // neighbours along the contracted axis each, and stored where the copy engine would have put them.
-//
-// The sums lie in registers as the instruction leaves them, eight columns by eight rows over a warp.  Each warp turns its own 16 rows, 32 columns at a
-// time, through shared memory, so that in what follows a warp's lanes are neighbouring columns, whatever it reads and stores.
 #include "loop/tile.h"
 #include "runtime/cuda/api.h"
 #include "runtime/cuda/cuda.h"
@@ -555,53 +552,6 @@ static void join_cluster(CEmit *e, const LoopTile *t) {
   cs_line(e, "  #pragma unroll");
   cs_line(e, "  for (int q = 0; q < %d; q++) tn_sum[0][q] += tn_given[(g * %d + q) * %d];", regs,
           regs, WARPGROUP);
-}
-
-// What is done with each sum: rows of this warp, columns by lanes.
-static void emit_sums(CEmit *e, const LoopTile *t, bool inside) {
-  e->inside = inside ? CS_ROWS_INSIDE | CS_COLS_INSIDE : 0;
-  const char *i = cs_name(e, t->rows->sym->name), *j = cs_name(e, t->cols->sym->name);
-  LoopBlock rest = {t->cols->body.n - t->after, t->cols->body.v + t->after};
-  cs_line(e, "#pragma unroll");
-  cs_open(e, "for (int tn_c = 0; tn_c < %d; tn_c++) {", t->n / WARP);
-  cs_line(e, "__syncwarp();");
-  cs_line(e, "#pragma unroll");
-  cs_open(e, "for (int q = 0; q < 4; q++) {");
-  cs_line(e, "float *const tn_to = tn_turn + (tn_lane >> 2) * %d + q * 8 + (tn_lane & 3) * 2;",
-          CS_TURN_PITCH);
-  cs_line(e, "const float *const tn_d = tn_sum + (tn_c * 4 + q) * 4;");
-  cs_line(e, "*(float2 *)tn_to = make_float2(tn_d[0], tn_d[1]);");
-  cs_line(e, "*(float2 *)(tn_to + %d) = make_float2(tn_d[2], tn_d[3]);", 8 * CS_TURN_PITCH);
-  cs_close(e);
-  cs_line(e, "__syncwarp();");
-  cs_line(e, "const int %s = tn_c * %d + tn_lane;", j, WARP);
-  cs_line(e, "#pragma unroll");
-  cs_open(e, "for (int tn_r = 0; tn_r < %d; tn_r++) {", CS_TURN_ROWS);
-  cs_line(e, "const int %s = tn_who * %d + tn_warp * %d + tn_r;", i, TILE_ROWS, CS_TURN_ROWS);
-  cs_line(e, "const float tn_value = tn_turn[tn_r * %d + tn_lane];", CS_TURN_PITCH);
-  set_text(e, t->rows->sym, i);
-  set_text(e, t->cols->sym, j);
-  e->var[t->sum->var] = (CVal){.text = "tn_value", .dtype = DT_F32};
-  if (t->is_attention) {
-    cs_line(e, "const float tn_total = tn_totals[tn_r];");
-    e->var[t->attention.total->var] = (CVal){.text = "tn_total", .dtype = DT_F32};
-  }
-  cs_block(e, &rest);
-  cs_close(e);
-  cs_close(e);
-  e->inside = 0;
-}
-
-// Tiles that lie wholly within the result ask for nothing: so all that they read is under way at once.
-void cs_tile_rest(CEmit *e, const LoopTile *t) {
-  const char *row = first_row(e, &t->a, t->rows->sym), *col = first_row(e, &t->b, t->cols->sym);
-  cs_open(e, "if (%s + %d <= %s && %s + %d <= %s) {", row, t->m, cs_dim(e, t->a.rows), col, t->n,
-          cs_dim(e, t->b.rows));
-  emit_sums(e, t, true);
-  e->indent--;
-  cs_open(e, "} else {");
-  emit_sums(e, t, false);
-  cs_close(e);
 }
 
 static void emit_computing(CEmit *e, const LoopStmt *items, const LoopTile *t) {
