@@ -148,7 +148,9 @@ bool cs_tile_reads(CEmit *e, const LoopTile *t) { return all_beside(e, t).loads.
 void cs_tile_ahead(CEmit *e, const LoopTile *t) {
   Beside b = all_beside(e, t);
   cs_line(e, "const int tn_0 = 0;");
-  cs_open(e, "for (int tn_r = threadIdx.x; tn_r < %d; tn_r += 32) {", t->m);
+  cs_open(e, "for (int tn_r = threadIdx.x; tn_r < %s; tn_r += 32) {",
+          t->cluster > 1 ? str_printf(e->arena, "(tn_rank ? 0 : %d)", t->m)
+                         : str_printf(e->arena, "%d", t->m));
   set_text(e, t->rows->sym, "tn_r");
   if (!divides(t->a.rows, t->m))
     cs_line(e, "if (%s >= %s) break;", cs_dim(e, t->a.row), cs_dim(e, t->a.rows));
