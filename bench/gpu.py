@@ -15,7 +15,7 @@ prints the N kernels that take longest.
   --profile   where Tenon's time goes in the networks chosen, kernel by kernel
   --dynamic   BERT with open sizes at 20 shapes: right, nothing compiled again, and its time at 1x128 beside that of fixed sizes
   --same      the same bits in 20 runs, and, with batch_invariant, of an item at batch 1, 2, 8 and 17; what that costs
-  --report    only write the pages anew
+  --report    only write the pages anew, with the results of other such files added, which are named: bench/gpu.py --report run1/gpu.json
 
 Results are added to OUT/gpu.json (docs/benchmarks), from which gpu.md and gpu.svg are written: a table can be measured in parts. Needs torch, torchvision, transformers. TENON_LIBRARY names the
 library (build/libtenon.so), TENON_PYTHON the folder of the Python package.
@@ -53,6 +53,17 @@ class Results:
         row["revision"] = os.environ.get("REVISION") or said("git", "-C", gpu_report.ROOT, "rev-parse", "--short", "HEAD")
         self.machine().setdefault(section, {})[key] = row
         self.write()
+
+    def take(self, paths):
+        """Results of other files of this kind: newer rows in place of older ones."""
+        for path in paths:
+            with open(path) as f: other = json.load(f)
+            for name, sections in other["machines"].items():
+                here = self.all["machines"].setdefault(name, {})
+                for section, rows in sections.items():
+                    for key, row in rows.items():
+                        old = here.setdefault(section, {}).get(key)
+                        if not isinstance(row, dict) or not old or row["when"] >= old["when"]: here[section][key] = row
 
     def write(self):
         os.makedirs(self.folder, exist_ok=True)
@@ -92,7 +103,7 @@ class Case:
         set_precision(precision)
         row["ms"] = in_turns(sides, self.args.rounds)
         if theirs: row["ratio"] = row["ms"]["compiled_graph"]["median"] / row["ms"]["tenon"]["median"]
-        steps = [s._asdict() for s in ours.model.profile(*ours.inputs, runs=20)]
+        steps = [s._asdict() for s in ours.model.profile(*ours.inputs, runs=20 if self.args.top or not ours.on_device else 1)]
         if self.args.top: print(gpu_report.profile_text({**row, "steps": steps}, self.args.machine, self.args.top), file=sys.stderr, flush=True)
         row["kernels"] = sum(s["kind"] == "kernel" for s in steps)
         if not ours.on_device: row["kernels_ms"] = sum(s["ns"] for s in steps if s["kind"] == "kernel") / 1e6
@@ -177,7 +188,9 @@ def main():
     p.add_argument("--out", default=os.path.join(gpu_report.ROOT, "docs", "benchmarks"))
     args = p.parse_intermixed_args()
     results = Results(args.out)
-    if args.report: return results.write()
+    if args.report:
+        results.take(args.names)
+        return results.write()
     from gpu_sides import NETS
     args.precisions, args.batches = args.precision.split(","), [int(b) for b in args.batch.split(",")]
     args.names = [args.worker] if args.worker else args.names or NETS
