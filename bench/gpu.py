@@ -123,7 +123,7 @@ def worker(args):
         os.dup2(2, 1)
         case = Case(args, args.names[0], args.batches[0])
         print("ready", file=answers, flush=True)
-        sys.stdin.readline()
+        if not sys.stdin.readline(): return  # nobody asks any more
         for precision in args.precisions:
             try: print(json.dumps(case.row(precision)), file=answers, flush=True)
             except Exception as e: complain(case.name, precision, case.batch, e)
