@@ -18,7 +18,6 @@ typedef struct TileSchedule {
 typedef struct TileAttention {
   Attention a;
   TileSchedule s;
-  bool f32;         // operands are
   Dim keys;         // how many a query may see
   LoopBound query;  // of the block
   LoopBound column;
@@ -27,9 +26,10 @@ typedef struct TileAttention {
 static const LoopExpr *op(TileAttention *t, LoopOp o, const LoopExpr *x, const LoopExpr *y) {
   return loop_op(t->a.e.k, o, x, y, NULL);
 }
-// A factor of a product, rounded where that is asked for.
+static bool is_cast(const LoopExpr *x) { return x->kind == LX_OP && x->op == LOOP_cast; }
+// A factor of a product: one of f32 is rounded where that is asked for.
 static const LoopExpr *factor(TileAttention *t, const LoopExpr *x) {
-  bool tf32 = x && t->f32 && t->a.e.lo->g->fast & FAST_TF32;
+  bool tf32 = !is_cast(x) && t->a.e.lo->g->fast & FAST_TF32;
   return tf32 ? loop_op(t->a.e.k, LOOP_tf32, x, NULL, NULL) : x;
 }
 static const LoopExpr *real(TileAttention *t, double v) { return loop_float(t->a.e.k, DT_F32, v); }
@@ -136,9 +136,9 @@ static bool reductions(TileAttention *t, const LoopExpr **total, const LoopExpr 
   *total = loop_yield(&e->b, weight(t, key, top));
   key = loop_reduce(&e->b, LOOP_add, "key", t->keys, 1);
   const LoopExpr *v = value_at(t, key);
-  if (!v || (!t->f32 && (v->kind != LX_OP || v->op != LOOP_cast))) return false;
+  if (!v) return false;
   const LoopExpr *w = weight(t, key, top);
-  if (!t->f32) w = loop_cast(k, DT_F32, loop_cast(k, v->src[0]->dtype, w));
+  if (is_cast(v)) w = loop_cast(k, DT_F32, loop_cast(k, v->src[0]->dtype, w));
   *sum = loop_yield(&e->b, op(t, LOOP_mul, factor(t, w), factor(t, v)));
   return true;
 }
@@ -170,17 +170,19 @@ static bool build(TileAttention *t, int columns) {
 
 // ---- the choice ----
 
-// What one block of a kind gets out of the units, and how many are on a multiprocessor at once.
+// What one block of a kind gets out of the units, and how many are on a multiprocessor at once.  Figures are from an H200.
 static const struct Kind {
   TileSchedule s;
-  int64_t size;  // of heads; 0: any
+  int64_t size;  // of heads: up to so many elements, or where they must be whole, so many
+  bool whole;
   int resident;
   double share, alone;  // with others on the multiprocessor, and without
   int beginning;        // cycles
 } kinds[] = {
-    {{1, TILE_KEYS, 2}, 0, 3, 0.40, 0.15, 2500},
-    {{2, TILE_RING_KEYS, 2}, 128, 1, 0.68, 0.68, 4000},
-    {{3, TILE_RING_KEYS, 2}, 64, 1, 0.55, 0.55, 4000},
+    {{1, TILE_KEYS, 2}, 64, false, 4, 0.37, 0.20, 2900},
+    {{1, TILE_KEYS, 2}, 128, false, 2, 0.35, 0.20, 2900},
+    {{2, TILE_RING_KEYS, 2}, 128, true, 1, 0.75, 0.75, 6300},
+    {{3, TILE_RING_KEYS, 2}, 64, true, 1, 0.58, 0.58, 6300},
 };
 
 enum { RATE = 4096, SOME_LENGTH = 1024 };  // operations a cycle; where a length is not known
@@ -211,36 +213,37 @@ static tenon_status lower_as(Lowering *lo, const Node *fused, const TileSchedule
   *out = (Lowered){0};
   if (!attention_begin(a, lo, fused)) return TENON_EUNSUPPORTED;
   int columns = a->vsize <= 64 ? 64 : 128;
-  t->f32 = type_of(a->anchor->src[0])->dtype == DT_F32;
   a->queries = TILE_ROWS * s->groups;
   a->offset = a->e.pool->zero;
   if (!build(t, columns)) return TENON_EUNSUPPORTED;
-  elem_finish(&a->e,
-              str_printf(lo->arena, "tile attention %dx%d keys %d stages %d warpgroups %d%s",
-                         (int)a->queries, columns, s->keys, s->stages, s->groups,
-                         !t->f32                   ? ""
-                         : lo->g->fast & FAST_TF32 ? " tf32"
-                                                   : " f32"),
-              out);
-  return loop_find_tile(out->kernel, &found) && !out->kernel->nchecks ? TENON_OK
-                                                                      : TENON_EUNSUPPORTED;
+  elem_finish(&a->e, "", out);
+  if (!loop_find_tile(out->kernel, &found) || out->kernel->nchecks) return TENON_EUNSUPPORTED;
+  static const char *const product[] = {"", " tf32", " f32"};
+  out->schedule =
+      str_printf(lo->arena, "tile attention %dx%d keys %d stages %d warpgroups %d%s",
+                 (int)a->queries, columns, s->keys, s->stages, s->groups, product[found.product]);
+  return TENON_OK;
 }
 
-// The kind that takes least; operands may not lie as it wants them: then the one that takes any.
+static bool takes(const struct Kind *k, const Attention *a) {
+  if (k->whole) return a->size == k->size && a->vsize == k->size;
+  return a->size <= k->size && a->vsize <= k->size;
+}
+
+// The kind that takes least; operands may not lie as it wants them: then the first one that takes any.
 tenon_status lower_tile_attention(Lowering *lo, const Node *fused, Lowered *out) {
   Attention *a = arena_new(lo->arena, Attention);
-  const struct Kind *best = &kinds[0];
+  const struct Kind *any = NULL, *best = NULL;
   if (!lo->target.tiles || !attention_begin(a, lo, fused) || a->nruns != 1 || a->nonpad)
     return TENON_EUNSUPPORTED;
-  bool f32 = type_of(a->anchor->src[0])->dtype == DT_F32;
-  int64_t most = f32 ? 64 : 128, piece = f32 ? 4 : 8;
-  if (a->t != DT_F32 || a->size % piece || a->vsize % piece || a->size > most || a->vsize > most)
-    return TENON_EUNSUPPORTED;
-  for (int64_t i = 1; i < ARRAY_LEN(kinds); i++) {
+  if (a->t != DT_F32 || a->size % 4 || a->vsize % 4) return TENON_EUNSUPPORTED;
+  for (int64_t i = 0; i < ARRAY_LEN(kinds); i++) {
     const struct Kind *k = &kinds[i];
-    bool whole = a->size == k->size && a->vsize == k->size && !f32;
-    if (whole && cycles_of(a, k) < cycles_of(a, best)) best = k;
+    if (!takes(k, a)) continue;
+    if (!any) any = k;
+    if (!best || cycles_of(a, k) < cycles_of(a, best)) best = k;
   }
-  if (best != &kinds[0] && !lower_as(lo, fused, &best->s, out)) return TENON_OK;
-  return lower_as(lo, fused, &kinds[0].s, out);
+  if (!any) return TENON_EUNSUPPORTED;
+  if (best != any && !lower_as(lo, fused, &best->s, out)) return TENON_OK;
+  return lower_as(lo, fused, &any->s, out);
 }

@@ -318,12 +318,9 @@ void cs_attention_pack(CEmit *e, int keys) {
           keys / 4);
 }
 
-// After the first blocks the greatest score seldom grows.
 void cs_attention_fade(CEmit *e, const LoopTile *t) {
-  cs_open(e, "if (__any_sync(~0u, tn_fade[0] != 1.0f || tn_fade[1] != 1.0f)) {");
   cs_line(e, "#pragma unroll");
   cs_line(e, "for (int q = 0; q < %d; q++) tn_sum[q] *= tn_fade[q >> 1 & 1];", t->n / 2);
-  cs_close(e);
 }
 
 // The four threads of a query's scores have parts of its sum of weights.
