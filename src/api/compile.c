@@ -109,6 +109,7 @@ static tenon_status build(CompileCall *c) {
   if (c->o.precision == TENON_PRECISION_BF16) oo.precision = DT_BF16;
   if (c->o.precision == TENON_PRECISION_TF32) oo.fast |= FAST_TF32;
   oo.apart = target_has_groups(c->target, c->o.device);
+  oo.tiles = target_has_tiles(c->target, c->o.device);
   oo.batch_invariant = c->o.batch_invariant != 0;
   oo.watch = &c->watch;
   g->diag = c->d;

@@ -157,6 +157,7 @@ static tenon_status compile(CompileCommand *m, bool apart) {
   end_stage(m, "read");
   Optimised *opt = arena_new(&c->arena, Optimised);
   opt->options.apart = target_has_groups(m->target, opt_text(c, OPT_compile_device, NULL));
+  opt->options.tiles = target_has_tiles(m->target, opt_text(c, OPT_compile_device, NULL));
   opt->options.batch_invariant = opt_given(c, OPT_compile_batch_invariant);
   TRY(opt_run(c, &OPT_IDS(compile), g, opt));
   end_stage(m, "optimise");

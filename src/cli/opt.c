@@ -153,6 +153,7 @@ tenon_status opt_run(Cli *c, const OptIds *id, Graph *g, Optimised *out) {
   opt_options(c, id, &out->options);
   out->options.record = given.record;
   out->options.apart = given.apart;
+  out->options.tiles = given.tiles;
   out->options.batch_invariant = given.batch_invariant;
   const char *model = c->pos[0];
   bool file = strcmp(model, "-") != 0;

@@ -26,9 +26,9 @@ tenon_status pass_simplify(PassCtx *c, bool *out_changed) {
 }
 
 tenon_status pass_blocks(PassCtx *c, bool *out_changed) {
-  static const RuleSet *const sets[] = {&rules_blocks};
+  static const RuleSet *const sets[] = {&rules_blocks, &rules_depth};
   bool folded;
-  TRY(pass_rewrite(c, sets, ARRAY_LEN(sets), out_changed));
+  TRY(pass_rewrite(c, sets, c->o->tiles ? 2 : 1, out_changed));
   if (*out_changed) TRY(pass_fold(c, &folded));
   return TENON_OK;
 }

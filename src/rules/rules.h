@@ -17,6 +17,7 @@ extern const RuleSet rules_recognise_quant;      // dequantise, compute, quantis
 extern const RuleSet rules_quant_border;         // borders of integer convolutions
 extern const RuleSet rules_contract;             // what stands around contractions goes into them
 extern const RuleSet rules_channels;             // the order of channels goes into weights
+extern const RuleSet rules_depth;                // convolutions over blocks of pixels
 extern const RuleSet rules_blocks;               // results that are blocks of pixels
 extern const RuleSet rules_moves;                // movement in one form
 extern const RuleSet rules_picks;                // slices, gathers and concatenations

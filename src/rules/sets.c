@@ -17,6 +17,7 @@ const RuleSet *const rule_sets[] = {
     &rules_contract,
     &rules_channels,
     &rules_blocks,
+    &rules_depth,
     &rules_moves,
     &rules_picks,
     &rules_sink,

@@ -115,7 +115,7 @@ static void group_for_tests(LowerTarget *t) {
   t->tile_bytes = 227 << 10;
 }
 
-bool target_has_groups(const Target *t, const char *device_name) {
+static LowerTarget described(const Target *t, const char *device_name) {
   LowerTarget lt = {0};
   Diag d;
   int index;
@@ -127,8 +127,14 @@ bool target_has_groups(const Target *t, const char *device_name) {
     driver->close(device);
   }
   group_for_tests(&lt);
-  return lt.group > 1;
+  return lt;
 }
+
+bool target_has_groups(const Target *t, const char *device) {
+  return described(t, device).group > 1;
+}
+
+bool target_has_tiles(const Target *t, const char *device) { return described(t, device).tiles; }
 
 bool target_available(const Target *t) {
   const char *why;
