@@ -148,7 +148,8 @@ TEST(tiles_become_warpgroup_products) {
                                     "//tn map 0 bf16 2 24 100 48 64 128\n"
                                     "//tn map 1 bf16 2 24 40 48 64 32\n");
   EXPECT_CONTAINS(strbuf_text(&text), "__launch_bounds__(384, 1) tn_kernel(");
-  EXPECT_CONTAINS(strbuf_text(&text), "tn_product(tn_sum[0], tn_a + q * 2 + 0, tn_b + q * 2, tn_k | q)");
+  EXPECT_CONTAINS(strbuf_text(&text),
+                  "tn_product(tn_sum[0], tn_a + q * 2 + 0, tn_b + q * 2, tn_k | q)");
   // Without a record, as for a chip that has none of it, the same loops are plain.
   style.record = NULL;
   text.n = 0;
