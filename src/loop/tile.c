@@ -236,6 +236,11 @@ bool loop_tile_match(const LoopKernel *k, const LoopStmt *s, LoopTile *out, cons
   int64_t m = s->extent->value, n = out->cols->extent->value;
   out->stages = s->ways;
   out->groups = out->cols->ways;
+  out->cluster = 1;
+  if (out->groups > 3) {
+    out->groups = out->cols->ways % 3 ? 2 : 3;
+    out->cluster = out->cols->ways / out->groups;
+  }
   out->at_once = MAX(k->body.v[0]->ways, 1);
   *why =
       "a tile has 64 rows for each of 1 to 3 warpgroups or for all, up to 256 columns by 32, and "
@@ -243,6 +248,11 @@ bool loop_tile_match(const LoopKernel *k, const LoopStmt *s, LoopTile *out, cons
   if (out->groups < 1 || out->groups > 3 ||
       (m != (int64_t)TILE_ROWS * out->groups && m != TILE_ROWS && out->at_once == 1) ||
       n < TILE_COLS || n > TILE_MOST_COLS || n % TILE_COLS || out->stages < 2 || out->stages > 8)
+    return false;
+  *why = "2, 4 or 8 blocks share a tile of 64 rows";
+  if (out->cluster * out->groups != out->cols->ways ||
+      (out->cluster > 1 && (m != TILE_ROWS || out->at_once > 1 || out->cluster > 8 ||
+                            (out->cluster & (out->cluster - 1)))))
     return false;
   *why = "two tiles at once have one warpgroup each, with 64 or 128 rows and 192 registers of sums";
   if (out->at_once > 2 ||
@@ -252,7 +262,8 @@ bool loop_tile_match(const LoopKernel *k, const LoopStmt *s, LoopTile *out, cons
   out->m = (int)m;
   out->n = (int)n;
   out->after = 1;
-  if (out->sum->kind == LS_REDUCE && out->sum->op == LOOP_max && out->at_once == 1)
+  if (out->sum->kind == LS_REDUCE && out->sum->op == LOOP_max && out->at_once == 1 &&
+      out->cluster == 1)
     return loop_tile_attention(k, out, why);
   return match_sum(k, out, why);
 }

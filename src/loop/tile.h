@@ -2,7 +2,8 @@
 //
 //   parallel item < N by 2 {       two tiles under way in a block, each with one warpgroup of its own; without `by` one
 //   tile i < 128 by 4 {            rows; 4 blocks of the contracted axis under way at once
-//     tile j < 256 by 2 {          columns; 2 warpgroups share the tile: its rows, or with 64 rows the contracted axis, by turns
+//     tile j < 256 by 2 {          columns; 2 warpgroups share the tile: its rows, or with 64 rows the contracted axis, by turns; more than 3
+//                                  are those of 2, 4 or 8 blocks, of which each has its part of that axis
 //       reduce %v0: f32 = add over k < K { yield mul(cast f32 (a[g*lda + k] if g = row0 + i < M),
 //                                                    cast f32 (b[h*ldb + k] if h = col0 + j < N)) }
 //       ...                        what is done with each sum
@@ -84,7 +85,8 @@ typedef struct LoopTile {
   int block;        // elements of the contracted axis in TILE_DEPTH_BYTES
   int64_t after;    // statements before what is done with the sums
   LoopTileOperand a, b;
-  int m, n, stages, groups;  // groups: of each tile
+  int m, n, stages, groups;  // groups: of each tile, in one block
+  int cluster;               // blocks that share a tile, along the contracted axis
   int at_once;               // tiles of a block
   Dim depth;
 } LoopTile;

@@ -14,6 +14,7 @@
 
 typedef struct TileSchedule {
   int m, n, stages, groups, at_once;
+  int cluster;  // blocks of a tile, each with its part of the contracted axis
 } TileSchedule;
 
 // ---- the choice ----
@@ -42,13 +43,16 @@ static double finish_cycles(int m, int n, int groups, double work) {
   return 1000 + m * (double)n * work / (6 * groups);
 }
 
-enum { VALUE_STAGES = 3, MOST_VALUE_COLS = 128, BEGIN = 1500 };
+// Twice the registers of sums that leave room for what is done with them, and for much that is.
+enum { MOST_SUMS = 384, MOST_BUSY_SUMS = 320 };
+enum { VALUE_STAGES = 3, MOST_VALUE_COLS = 128, BEGIN = 1500, MEET = 1500, MOST_CLUSTER = 8 };
 
 // A multiprocessor has so many tiles, one after the other.  Two at once: one finishes while the next multiplies.
 static double tile_cycles(const TileSchedule *s, const TileRate *r, int64_t tiles, int64_t depth,
                           double work) {
-  double products = product_cycles(r, s->m, s->n, depth);
+  double products = product_cycles(r, s->m, s->n, depth / s->cluster);
   double finish = finish_cycles(s->m, s->n, s->at_once > 1 ? 1 : s->m / TILE_ROWS, work);
+  if (s->cluster > 1) return products + finish + MEET + BEGIN;
   if (s->at_once == 1) return (double)tiles * (products + finish) + BEGIN;
   return products + finish + (double)(tiles - 1) * MAX(products, (products + finish) / 2) + BEGIN;
 }
@@ -60,14 +64,19 @@ static int turns_for(const LowerTarget *t, const TileRate *r, int n, int64_t dep
   return t->batch_invariant ? 1 : (int)MIN(MAX(blocks / r->blocks_of_turn, 1), most);
 }
 
+// Blocks that share a tile have two blocks of the contracted axis for each of two warpgroups.
+static bool may_share(const LowerTarget *t, const TileRate *r, int64_t depth, int cluster) {
+  return !t->batch_invariant && depth * r->bytes / TILE_DEPTH_BYTES >= 4 * (int64_t)cluster;
+}
+
 static TileSchedule choose(const Contraction *c, const LowerTarget *t, LoopTileProduct product,
                            int64_t depth, bool value, double work) {
   static const struct {
     uint16_t m, n, at_once;
-  } tile[] = {{128, 256, 1}, {128, 192, 1}, {128, 160, 1}, {128, 128, 1},
-              {128, 64, 1},  {64, 256, 1},  {64, 192, 1},  {64, 128, 1},
-              {64, 64, 1},   {64, 32, 1},   {128, 192, 2}, {128, 128, 2},
-              {128, 64, 2},  {64, 256, 2},  {64, 128, 2},  {64, 64, 2}};
+  } tile[] = {{128, 256, 1}, {128, 192, 1}, {128, 160, 1}, {128, 128, 1}, {128, 64, 1},
+              {64, 256, 1},  {64, 192, 1},  {64, 128, 1},  {64, 96, 1},   {64, 64, 1},
+              {64, 32, 1},   {128, 192, 2}, {128, 160, 2}, {128, 128, 2}, {128, 64, 2},
+              {64, 256, 2},  {64, 128, 2},  {64, 64, 2}};
   int64_t rows = ie_is_const(c->m) ? c->m->value : 4096, cols = c->n->value, units = t->units;
   TileSchedule best = {0};
   double least = 0;
@@ -78,18 +87,25 @@ static TileSchedule choose(const Contraction *c, const LowerTarget *t, LoopTileP
     int m = tile[i].m, n = tile[i].n;
     if (value && (n > MOST_VALUE_COLS || m > TILE_ROWS || tile[i].at_once > 1)) continue;
     if (f32 && (n > TILE_F32_COLS || tile[i].at_once > 1)) continue;
+    if (tile[i].at_once > 1 && m / TILE_ROWS * n > (work > 1 ? MOST_BUSY_SUMS : MOST_SUMS))
+      continue;
     int64_t tiles = ((rows + m - 1) / m) * ((cols + n - 1) / n);
+    bool small = m == TILE_ROWS && n <= turns_below && !value && tile[i].at_once == 1;
     TileSchedule s = {.m = m, .n = n, .groups = m / TILE_ROWS, .at_once = tile[i].at_once};
     if (s.at_once > 1) s.groups = 1;
-    double cycles = tile_cycles(&s, r, (tiles + units - 1) / units, depth, work);
-    if (best.m && cycles >= least) continue;
-    if (m == TILE_ROWS && n <= turns_below && !value && s.at_once == 1)
-      s.groups = turns_for(t, r, n, depth);
-    int64_t stage = (m + (f32 ? 2 : 1) * n) * TILE_DEPTH_BYTES, sums = TILE_ROWS * n * 4;
-    int64_t room = t->tile_bytes - (24 << 10) - (f32 ? s.groups * TILE_ROWS / m - 1 : 0) * sums;
-    s.stages = (int)MIN(MAX(room / stage, 2), most);
-    best = s;
-    least = cycles;
+    for (s.cluster = 1; s.cluster <= (small ? MOST_CLUSTER : 1); s.cluster *= 2) {
+      if (s.cluster > 1 && (tiles * s.cluster > units || !may_share(t, r, depth, s.cluster))) break;
+      double cycles = tile_cycles(&s, r, (tiles + units - 1) / units, depth, work);
+      if (best.m && cycles >= least) continue;
+      best = s;
+      if (small) best.groups = turns_for(t, r, n, depth / s.cluster);
+      if (s.cluster > 1) best.groups = MAX(best.groups, 2);
+      int64_t stage = (m + (f32 ? 2 : 1) * n) * TILE_DEPTH_BYTES, sums = TILE_ROWS * n * 4;
+      int64_t parts = f32 ? best.groups * TILE_ROWS / m - 1 : 0;
+      if (s.cluster > 1) parts = best.groups - 1 + s.cluster - 1;
+      best.stages = (int)MIN(MAX((t->tile_bytes - (24 << 10) - parts * sums) / stage, 2), most);
+      least = cycles;
+    }
   }
   return best;
 }
@@ -218,10 +234,11 @@ typedef struct TileBuilder {
 static const char *print_schedule(Arena *a, const TileBuilder *t) {
   static const char *const lhs[] = {"", " window", " value"};
   static const char *const product[] = {"", " tf32", " f32"};
-  return str_printf(a, "tile %dx%d k%d stages %d warpgroups %d%s%s%s", t->s.m, t->s.n,
+  const char *shared = t->s.cluster > 1 ? str_printf(a, " of %d blocks", t->s.cluster) : "";
+  return str_printf(a, "tile %dx%d k%d stages %d warpgroups %d%s%s%s%s", t->s.m, t->s.n,
                     TILE_DEPTH_BYTES / rate[t->product].bytes, t->s.stages,
-                    t->s.groups * t->s.at_once, t->s.at_once > 1 ? " by turns" : "", lhs[t->form],
-                    product[t->product]);
+                    t->s.groups * t->s.at_once, shared, t->s.at_once > 1 ? " by turns" : "",
+                    lhs[t->form], product[t->product]);
 }
 
 static LoopBound bound_of(Elem *e, const char *name, Dim first, Dim var, Dim extent) {
@@ -320,7 +337,7 @@ static bool emit_tile(TileBuilder *t) {
   Dim first_row = ie_mul(p, ie_div(p, item, across), m);
   Dim first_col = ie_mul(p, ie_mod(p, item, across), n);
   Dim i = loop_tile(b, "i", t->s.m, t->s.stages);
-  Dim j = loop_tile(b, "j", t->s.n, t->s.groups);
+  Dim j = loop_tile(b, "j", t->s.n, t->s.groups * t->s.cluster);
   LoopBound row = bound_of(e, "row", first_row, i, t->c->m), from = row;
   // A window takes its row apart; another name for it keeps whole the one that says where sums are stored.
   if (t->form != TILE_MATRIX) from = bound_of(e, "pixel", first_row, i, t->c->m);

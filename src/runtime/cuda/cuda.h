@@ -8,7 +8,7 @@
 //   threads N      threads of a group; an item is a group's, else a thread's
 //   shared N       bytes of dynamic shared memory
 //   persistent     as many groups as the device runs at once, which go round; else one for each item
-//   cluster N      groups that are neighbours on the chip
+//   cluster N      an item is that of N groups, neighbours on the chip
 //   early          may begin before the kernel before it has ended: it waits itself
 //   map ARG TYPE RANK dims.. strides.. box..
 //                  one more argument: a tensor map over argument ARG, innermost size first, strides in bytes from the second on; a size or

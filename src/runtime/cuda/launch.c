@@ -365,7 +365,7 @@ static int64_t groups(const Device *dev, const CudaRecord *r, const DeviceLaunch
   if (r->persistent) most = dev->info.compute_units;
   if (l->kernel->scratch_bytes) most = MIN(most, MAX(l->slots / per, 1));
   n = MIN(n, most);
-  return (n + r->cluster - 1) / r->cluster * r->cluster;
+  return n * r->cluster;
 }
 
 tenon_status cuda_launch(DeviceQueue *q, DeviceCode *code, const DeviceLaunch *l, Diag *d) {

@@ -6,6 +6,7 @@
 // one moment share rows and columns in the L2 cache.
 //
 // Where there are more warpgroups than rows by 64, they take turns along the contracted axis, and the first adds what the others have.
+// Blocks of a cluster that share a tile have each a part of that axis; the first block adds what the others write into its memory.
 // Where two tiles are under way at once, a warpgroup computes its own while the other one is at what follows its sums: a stage is one's alone,
 // and one begins when the other has seen all its stages, since a stage tells only its last two rounds apart.
 //
@@ -50,6 +51,9 @@ static const char tile_top[] =
     "  asm volatile(\"cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5}], [%6], {%7, %8};\"\n"
     "               :: \"r\"(to), \"l\"(m), \"r\"(c), \"r\"(x), \"r\"(y), \"r\"(image), \"r\"(bar),\n"
     "                  \"h\"((unsigned short)dx), \"h\"((unsigned short)dy) : \"memory\");\n}\n"
+    "/* Into the memory of the cluster's first block, at the place of ours. */\n"
+    "TN_FN void tn_give(const float *to, float x) {\n"
+    "  asm volatile(\"{ .reg .u32 t; mapa.shared::cluster.u32 t, %0, 0; st.shared::cluster.f32 [t], %1; }\" :: \"r\"(tn_shared_at(to)), \"f\"(x) : \"memory\");\n}\n"
     "/* So many bytes are going to be read. */\n"
     "TN_FN void tn_ahead(const void *p, unsigned bytes) {\n"
     "  if ((unsigned long long)p % 16 == 0)\n"
@@ -58,6 +62,10 @@ static const char tile_top[] =
     "  unsigned r;\n"
     "  asm(\"cvt.rna.tf32.f32 %0, %1;\" : \"=r\"(r) : \"f\"(x));\n"
     "  return r;\n}\n"
+    "TN_FN void tn_box_ahead(const tn_map *m, int x, int y) {\n"
+    "  asm volatile(\"cp.async.bulk.prefetch.tensor.2d.L2.global.tile [%0, {%1, %2}];\" :: \"l\"(m), \"r\"(x), \"r\"(y) : \"memory\");\n}\n"
+    "TN_FN void tn_taps_ahead(const tn_map *m, int x, int y, int z) {\n"
+    "  asm volatile(\"cp.async.bulk.prefetch.tensor.3d.L2.global.tile [%0, {%1, %2, %3}];\" :: \"l\"(m), \"r\"(x), \"r\"(y), \"r\"(z) : \"memory\");\n}\n"
     "/* Two elements of a row, where the copy engine puts them. */\n"
     "TN_FN void tn_put_pair(unsigned to, int row, int pair, unsigned x) {\n"
     "  const unsigned at = to + row * 128u + ((((unsigned)pair >> 2) ^ (row & 7u)) << 4) + (pair & 3u) * 4u;\n"
@@ -204,7 +212,7 @@ static int crew_of(const LoopTile *t) { return t->groups * t->at_once; }
 static int blocks_of(const LoopTile *t) { return MAX(t->m / (t->groups * TILE_ROWS), 1); }
 
 static int part_bytes(const LoopTile *t) {
-  return (ways_of(t) - 1) * TILE_ROWS * t->n * (int)sizeof(float);
+  return (ways_of(t) - 1 + t->cluster - 1) * TILE_ROWS * t->n * (int)sizeof(float);
 }
 
 static void put_record(CEmit *e, const LoopTile *t) {
@@ -212,8 +220,8 @@ static void put_record(CEmit *e, const LoopTile *t) {
   *r = (CudaRecord){.threads = WARPGROUP * (crew_of(t) + 1),
                     .shared_bytes =
                         1024 + t->stages * stage_bytes(t) + BARRIER_BYTES + part_bytes(t),
-                    .cluster = 1,
-                    .persistent = t->a.form != TILE_VALUE,
+                    .cluster = t->cluster,
+                    .persistent = t->a.form != TILE_VALUE && t->cluster == 1,
                     .early = true};
   if (!put_maps(e, t)) cs_fail(e, "a tile's operand does not lie as the copy engine wants it");
   if (r->shared_bytes > 227 << 10) cs_fail(e, "a tile needs %d bytes", r->shared_bytes);
@@ -236,18 +244,28 @@ static Dim across_of(Dim d, Dim item) {
   return NULL;
 }
 
-// `own`: those of this warpgroup alone.
-static void open_items(CEmit *e, const LoopStmt *items, const LoopTile *t, bool own) {
+// The item whose number is tn_t.
+static void put_item(CEmit *e, const LoopStmt *items, const LoopTile *t) {
   Dim across = across_of(t->b.row, items->sym);
   const char *v = cs_name(e, items->sym->name);
   set_text(e, items->sym, v);
-  cs_open(e, "for (long long tn_t = blockIdx.x%s; tn_t < items; tn_t += gridDim.x%s) {",
-          own ? " + tn_who * gridDim.x" : "", own ? " * 2" : "");
   if (across)
     cs_line(e, "const %s %s = (%s)tn_order(tn_t, items, %s);", e->index, v, e->index,
             cs_dim(e, across));
   else
     cs_line(e, "const %s %s = (%s)tn_t;", e->index, v, e->index);
+}
+
+// `own`: those of this warpgroup alone.  A cluster has one tile: when all its threads have met, none begins another.
+static void open_items(CEmit *e, const LoopStmt *items, const LoopTile *t, bool own) {
+  if (t->cluster > 1) {
+    cs_open(e, "{");
+    cs_line(e, "const long long tn_t = blockIdx.x / %d;", t->cluster);
+  } else {
+    cs_open(e, "for (long long tn_t = blockIdx.x%s; tn_t < items; tn_t += gridDim.x%s) {",
+            own ? " + tn_who * gridDim.x" : "", own ? " * 2" : "");
+  }
+  put_item(e, items, t);
 }
 
 void cs_tile_items(CEmit *e, const LoopStmt *items, const LoopTile *t) {
@@ -276,9 +294,10 @@ static void fetch_matrices(CEmit *e, const LoopTile *t, bool warp) {
   cs_line(e, "const int tn_row = (int)(%s);", first_row(e, &t->a, t->rows->sym));
   open_stage(e, t, warp);
   cs_line(e, "tn_bar_expect(tn_full, %d);", fetched_bytes(t));
-  cs_line(e, "tn_fetch(tn_at, &tn_map_a, tn_k * %d, tn_row, tn_full);", t->block);
-  cs_line(e, "tn_fetch(tn_at + %d, &tn_map_b, tn_k * %d, tn_col, tn_full);",
-          t->m * TILE_DEPTH_BYTES, t->block);
+  const char *from = t->cluster > 1 ? "(tn_start + tn_k)" : "tn_k";
+  cs_line(e, "tn_fetch(tn_at, &tn_map_a, %s * %d, tn_row, tn_full);", from, t->block);
+  cs_line(e, "tn_fetch(tn_at + %d, &tn_map_b, %s * %d, tn_col, tn_full);", t->m * TILE_DEPTH_BYTES,
+          from, t->block);
   if (warp) cs_close(e);
   advance(e, t);
   cs_close(e);
@@ -291,7 +310,15 @@ static void fetch_windows(CEmit *e, const LoopTile *t, bool warp) {
   cs_line(e, "const int tn_image = tn_row / %lld, tn_in = tn_row %% %lld;", image, image);
   cs_line(e, "const int tn_y = tn_in / %lld * %d - %d;", line, (int)w->stride[0], (int)w->lo[0]);
   cs_line(e, "const int tn_x = tn_in %% %lld * %d - %d;", line, (int)w->stride[1], (int)w->lo[1]);
-  cs_line(e, "int tn_c = 0, tn_tap = 0, tn_dx = 0, tn_dy = 0;");
+  if (t->cluster > 1) {
+    int64_t of_tap = (w->channels + t->block - 1) / t->block;
+    cs_line(e, "int tn_tap = tn_start / %d, tn_c = tn_start %% %d * %d;", (int)of_tap, (int)of_tap,
+            t->block);
+    cs_line(e, "int tn_dx = tn_tap %% %d * %d, tn_dy = tn_tap / %d * %d;", (int)w->taps[1],
+            (int)w->dilation[1], (int)w->taps[1], (int)w->dilation[0]);
+  } else {
+    cs_line(e, "int tn_c = 0, tn_tap = 0, tn_dx = 0, tn_dy = 0;");
+  }
   open_stage(e, t, warp);
   cs_line(e, "tn_bar_expect(tn_full, %d);", fetched_bytes(t));
   cs_line(e,
@@ -390,7 +417,8 @@ static void emit_low(CEmit *e, const LoopTile *t) {
   cs_open(e, "if (threadIdx.x >= %d) {", WARP);
   cs_line(e, "int tn_s = 0;");
   cs_line(e, "unsigned tn_parity = 0;");
-  cs_line(e, "for (long long tn_t = blockIdx.x; tn_t < items; tn_t += gridDim.x)");
+  if (t->cluster == 1)
+    cs_line(e, "for (long long tn_t = blockIdx.x; tn_t < items; tn_t += gridDim.x)");
   cs_open(e, "for (int tn_k = 0; tn_k < tn_blocks; tn_k++) {");
   cs_line(e, "const unsigned tn_at = tn_ring + tn_s * %du, tn_full = tn_bars + tn_s * 16u;",
           stage_bytes(t));
@@ -420,6 +448,29 @@ static void emit_fetching(CEmit *e, const LoopStmt *items, const LoopTile *t) {
   cs_close(e);
   if (!by_threads(t)) cs_close(e);
   if (!by_threads(t) && t->product == TILE_F32) emit_low(e, t);
+}
+
+enum { BLOCKS_AHEAD = 32 };
+
+// Before the kernel before has ended: the columns of the first tile, and what is read along them, are asked to come nearer.
+static void emit_early(CEmit *e, const LoopStmt *items, const LoopTile *t) {
+  const char *from = t->cluster > 1 ? "tn_start + tn_k" : "tn_k";
+  cs_open(e, "if (threadIdx.x == %d) {", WARP);
+  cs_open(e, "if (const long long tn_t = blockIdx.x / %d; tn_t < items) {", t->cluster);
+  put_item(e, items, t);
+  cs_line(e, "const int tn_col = (int)(%s);", first_row(e, &t->b, t->cols->sym));
+  cs_open(e, "for (int tn_k = 0; tn_k < tn_blocks && tn_k < %d; tn_k++) {", BLOCKS_AHEAD);
+  if (t->a.form == TILE_WINDOW) {
+    int of_tap = (int)((t->a.window.channels + t->block - 1) / t->block);
+    cs_line(e, "tn_taps_ahead(&tn_map_b, (%s) %% %d * %d, (%s) / %d, tn_col);", from, of_tap,
+            t->block, from, of_tap);
+  } else {
+    cs_line(e, "tn_box_ahead(&tn_map_b, (%s) * %d, tn_col);", from, t->block);
+  }
+  cs_close(e);
+  cs_tile_along(e, t);
+  cs_close(e);
+  cs_close(e);
 }
 
 // Warpgroups that do not see every block of the ring.
@@ -513,6 +564,27 @@ static void join_sums(CEmit *e, const LoopTile *t) {
   cs_line(e, "%s", meet);
 }
 
+// The first block adds what the others of the cluster have, in their order; only its first warpgroup goes on.
+static void join_cluster(CEmit *e, const LoopTile *t) {
+  int regs = t->n / 2, before = (ways_of(t) - 1) * TILE_ROWS * t->n;
+  cs_line(e, "float *const tn_given = tn_parts + %d + threadIdx.x %% %d;", before, WARPGROUP);
+  cs_open(e, "if (tn_who == 0 && tn_rank > 0) {");
+  cs_line(e, "#pragma unroll");
+  cs_line(e,
+          "for (int q = 0; q < %d; q++) tn_give(tn_given + ((tn_rank - 1) * %d + q) * %d, "
+          "tn_sum[0][q]);",
+          regs, regs, WARPGROUP);
+  cs_close(e);
+  cs_line(e, "asm volatile(\"barrier.cluster.arrive.release.aligned;\" ::: \"memory\");");
+  cs_line(e, "if (tn_who > 0 || tn_rank > 0) return;");
+  cs_line(e, "asm volatile(\"barrier.cluster.wait.acquire.aligned;\" ::: \"memory\");");
+  cs_line(e, "#pragma unroll");
+  cs_line(e, "for (int g = 0; g < %d; g++)", t->cluster - 1);
+  cs_line(e, "  #pragma unroll");
+  cs_line(e, "  for (int q = 0; q < %d; q++) tn_sum[0][q] += tn_given[(g * %d + q) * %d];", regs,
+          regs, WARPGROUP);
+}
+
 static void emit_computing(CEmit *e, const LoopStmt *items, const LoopTile *t) {
   int registers = registers_of(t, true);
   if (registers) cs_line(e, "asm volatile(\"setmaxnreg.inc.sync.aligned.u32 %d;\");", registers);
@@ -539,6 +611,7 @@ static void emit_computing(CEmit *e, const LoopStmt *items, const LoopTile *t) {
     emit_products(e, t);
   if (turns) {
     join_sums(e, t);
+    if (t->cluster > 1) join_cluster(e, t);
     cs_open(e, "if (tn_who == 0) {");
   }
   if (t->product == TILE_F32) cs_tile_f32_check(e, t);
@@ -550,15 +623,25 @@ static void emit_computing(CEmit *e, const LoopStmt *items, const LoopTile *t) {
 
 // ---- the kernel ----
 
+// The part of the contracted axis that this block has.
+static void put_share(CEmit *e, const LoopTile *t) {
+  cs_line(e, "const int tn_rank = blockIdx.x %% %d;", t->cluster);
+  cs_line(e, "const int tn_share = (tn_all + %d) / %d, tn_start = tn_rank * tn_share;",
+          t->cluster - 1, t->cluster);
+  cs_line(e, "const int tn_rest = tn_all - tn_start;");
+  cs_line(e, "const int tn_blocks = tn_rest < 0 ? 0 : tn_rest < tn_share ? tn_rest : tn_share;");
+}
+
 static void put_blocks(CEmit *e, const LoopTile *t) {
   const LoopWindow *w = &t->a.window;
   int block = t->block;
+  const char *all = t->cluster > 1 ? "tn_all" : "tn_blocks";
   if (t->a.form == TILE_WINDOW)
-    cs_line(e, "const int tn_blocks = %lld;",
+    cs_line(e, "const int %s = %lld;", all,
             (long long)(w->taps[0] * w->taps[1] * ((w->channels + block - 1) / block)));
   else
-    cs_line(e, "const int tn_blocks = (int)((%s + %d) / %d);", cs_dim(e, t->depth), block - 1,
-            block);
+    cs_line(e, "const int %s = (int)((%s + %d) / %d);", all, cs_dim(e, t->depth), block - 1, block);
+  if (t->cluster > 1) put_share(e, t);
 }
 
 static void begin_ring(CEmit *e, const LoopTile *t) {
@@ -596,7 +679,11 @@ void cs_tile(CEmit *e, const LoopStmt *items, const LoopTile *t) {
   begin_ring(e, t);
   cs_line(e, "__syncthreads();");
   cs_line(e, "asm volatile(\"griddepcontrol.launch_dependents;\" ::: \"memory\");");
+  emit_early(e, items, t);
+  if (t->cluster > 1)
+    cs_line(e, "asm volatile(\"barrier.cluster.arrive.relaxed.aligned;\" ::: \"memory\");");
   cs_line(e, "asm volatile(\"griddepcontrol.wait;\" ::: \"memory\");");
+  if (t->cluster > 1) cs_line(e, "asm volatile(\"barrier.cluster.wait.aligned;\" ::: \"memory\");");
   cs_open(e, "if (threadIdx.x < %d) {", WARPGROUP);
   emit_fetching(e, items, t);
   e->indent--;
