@@ -15,7 +15,7 @@ prints the N kernels that take longest.
   --profile   where Tenon's time goes in the networks chosen, kernel by kernel
   --dynamic   BERT with open sizes at 20 shapes: right, nothing compiled again, and its time at 1x128 beside that of fixed sizes
   --same      the same bits in 20 runs, and, with batch_invariant, of an item at batch 1, 2, 8 and 17; what that costs
-  --report    only write the pages anew
+  --report    only write the pages anew, with the results of other such files added, which are named: bench/gpu.py --report run1/gpu.json
 
 Results are added to OUT/gpu.json (docs/benchmarks), from which gpu.md and gpu.svg are written: a table can be measured in parts. Needs torch, torchvision, transformers. TENON_LIBRARY names the
 library (build/libtenon.so), TENON_PYTHON the folder of the Python package.
@@ -54,6 +54,17 @@ class Results:
         self.machine().setdefault(section, {})[key] = row
         self.write()
 
+    def take(self, paths):
+        """Results of other files of this kind: newer rows in place of older ones."""
+        for path in paths:
+            with open(path) as f: other = json.load(f)
+            for name, sections in other["machines"].items():
+                here = self.all["machines"].setdefault(name, {})
+                for section, rows in sections.items():
+                    for key, row in rows.items():
+                        old = here.setdefault(section, {}).get(key)
+                        if not isinstance(row, dict) or not old or row["when"] >= old["when"]: here[section][key] = row
+
     def write(self):
         os.makedirs(self.folder, exist_ok=True)
         gpu_report.write(self.all, self.folder)
@@ -82,7 +93,7 @@ class Case:
     def row(self, precision):
         from gpu_sides import Tenon, far, in_turns, set_precision
         row = {"name": self.name, "batch": self.batch, "precision": precision}
-        ours, theirs = Tenon(self.path, precision, self.inputs), self.sides.get(precision)
+        ours, theirs = Tenon(self.path, precision, self.inputs, again=not self.args.alone), self.sides.get(precision)
         row["tenon"] = {"seconds": ours.seconds, "bytes": ours.bytes, "on_device": ours.on_device, "error": far(ours.result(), self.want)}
         row["right"] = row["tenon"]["error"] <= gpu_report.BOUNDS[precision]
         sides = {"tenon": ours}
@@ -92,7 +103,7 @@ class Case:
         set_precision(precision)
         row["ms"] = in_turns(sides, self.args.rounds)
         if theirs: row["ratio"] = row["ms"]["compiled_graph"]["median"] / row["ms"]["tenon"]["median"]
-        steps = [s._asdict() for s in ours.model.profile(*ours.inputs, runs=20)]
+        steps = [s._asdict() for s in ours.model.profile(*ours.inputs, runs=20 if self.args.top or not ours.on_device else 1)]
         if self.args.top: print(gpu_report.profile_text({**row, "steps": steps}, self.args.machine, self.args.top), file=sys.stderr, flush=True)
         row["kernels"] = sum(s["kind"] == "kernel" for s in steps)
         if not ours.on_device: row["kernels_ms"] = sum(s["ns"] for s in steps if s["kind"] == "kernel") / 1e6
@@ -112,7 +123,7 @@ def worker(args):
         os.dup2(2, 1)
         case = Case(args, args.names[0], args.batches[0])
         print("ready", file=answers, flush=True)
-        sys.stdin.readline()
+        if not sys.stdin.readline(): return  # nobody asks any more
         for precision in args.precisions:
             try: print(json.dumps(case.row(precision)), file=answers, flush=True)
             except Exception as e: complain(case.name, precision, case.batch, e)
@@ -126,8 +137,11 @@ def networks(args, results):
         started = []
         for _ in range(min(args.jobs, len(todo))):
             name, batch = todo.popleft()
+            # Inductor's own processes, of which each case would have as many as there are cores.
+            threads = str(max(2, (os.cpu_count() or 2) // args.jobs))
             command = [sys.executable, "-W", "ignore", *sys.argv, "--worker", name, "--batch", str(batch)]
-            started.append(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
+            started.append(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                            env={"TORCHINDUCTOR_COMPILE_THREADS": threads, "OMP_NUM_THREADS": threads, **os.environ}))
         for process in started: process.stdout.readline()
         for process in started:
             try:
@@ -174,7 +188,9 @@ def main():
     p.add_argument("--out", default=os.path.join(gpu_report.ROOT, "docs", "benchmarks"))
     args = p.parse_intermixed_args()
     results = Results(args.out)
-    if args.report: return results.write()
+    if args.report:
+        results.take(args.names)
+        return results.write()
     from gpu_sides import NETS
     args.precisions, args.batches = args.precision.split(","), [int(b) for b in args.batch.split(",")]
     args.names = [args.worker] if args.worker else args.names or NETS

@@ -22,7 +22,7 @@ def line(row):
     """A case in one line, for a terminal."""
     ms = "  ".join(f"{k} {v['median']:.4f}" for k, v in row["ms"].items())
     ours = row["tenon"]
-    made = " ".join(f"{k} {v['first']:.2f}s" for k, v in ours["seconds"].items())
+    made = " ".join(f"{k} {v['compile']:.2f}+{v['first'] - v['compile']:.2f}s" for k, v in ours["seconds"].items())
     theirs = f"  torch compile {row['torch']['seconds']['compiled']:.1f}s error {row['torch']['error']:.1e} {row['torch']['bytes'] / 1e6:.0f} MB" if "torch" in row else ""
     kernels = f"  kernels {row['kernels_ms']:.4f}" if "kernels_ms" in row else ""
     return (f"{row['name']} {row['precision']} {row['batch']}: {'right' if row['right'] else 'WRONG'} {ours['error']:.1e}  {row.get('ratio', 0):.2f}x  {ms}{kernels}  {made} {ours['bytes'] / 1e6:.0f} MB{theirs}"

@@ -49,9 +49,10 @@ def settle(model):
 def network(name, device):
     """In f32, the same weights each time."""
     torch.manual_seed(0)
-    if name == "bert_base": return Bert().to(device).eval()
-    import torchvision
-    return settle(getattr(torchvision.models, name)(weights=None).to(device))
+    with torch.device(device):
+        if name == "bert_base": return Bert().eval()
+        import torchvision
+        return settle(getattr(torchvision.models, name)(weights=None))
 
 
 def inputs_of(name, batch, device, length=LENGTH):

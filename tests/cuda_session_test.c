@@ -276,6 +276,29 @@ TEST(cuda_session_takes_memory_where_it_lies) {
   end();
 }
 
+TEST(cuda_session_without_graphs) {
+  static const char *const variable[] = {"TENON_CUDA_GRAPHS", "TENON_CUDA_SYNC"}, *const said[] = {
+                                                                                      "0", "1"};
+  tenon_error error;
+  begin();
+  for (int v = 0; v < 2; v++) {
+    setenv(variable[v], said[v], 1);
+    for (int64_t i = 0; i < ARRAY_LEN(ways); i++) {
+      Case c;
+      cuda_fake_reset();
+      EXPECT_STATUS(open_case(&c, &ways[i], &error), TENON_OK);
+      EXPECT_STATUS(run_all(&c, &ways[i], &error), TENON_OK);
+      EXPECT(all_right(&c));
+      EXPECT_INT_EQ(cuda_fake.replays, 0);
+      EXPECT_INT_EQ(cuda_fake.launches, 2 * SETS);
+      close_case(&c);
+      EXPECT_INT_EQ(cuda_fake_left(), 0);
+    }
+    unsetenv(variable[v]);
+  }
+  end();
+}
+
 // Nothing is copied but what the plan copies on the device, and the host waits for nothing.
 TEST(cuda_session_with_a_stream_does_not_wait) {
   tenon_error error;
@@ -434,4 +457,46 @@ TEST(cuda_session_binds_memory_of_the_device) {
   close_case(&c);
   EXPECT_INT_EQ(cuda_fake_left(), 0);
   end();
+}
+
+// ---- where no GPU is ----
+
+TEST(cuda_memory_is_refused_by_the_host) {
+  static const char text[] = "graph(%a: f32[512], %b: f32[512]) { %c = add(%a, %b) return c = %c }";
+  tenon_error error;
+  tenon_model *m;
+  tenon_program *p;
+  tenon_session *s;
+  static Set set;
+  REQUIRE(!tenon_model_open_memory(text, sizeof text - 1, NULL, &m, &error));
+  tenon_options o = {.struct_size = sizeof o, .target = "ref"};
+  REQUIRE(!tenon_compile(m, &o, &p, &error));
+  tenon_state_pair pair = {"a", "c"};
+  tenon_session_options so = {.struct_size = sizeof so, .states = &pair, .nstates = 1};
+  REQUIRE(!tenon_session_create(p, NULL, &s, &error));
+  make_set(&set, 1, 0, TENON_MEMORY_CUDA, TENON_MEMORY_HOST);
+  EXPECT_STATUS(call(s, &set, 1, NULL, &error), TENON_EINVAL);
+  EXPECT_CONTAINS(error.message, "the program runs on the host");
+  EXPECT_STATUS(tenon_run(m, set.in, 2, set.outs, 1, NULL, &error), TENON_EUNSUPPORTED);
+  make_set(&set, 1, 0, TENON_MEMORY_HOST, TENON_MEMORY_CUDA);
+  EXPECT_STATUS(call(s, &set, 1, NULL, &error), TENON_EINVAL);
+  EXPECT_STATUS(tenon_run(m, set.in, 2, set.outs, 1, NULL, &error), TENON_EUNSUPPORTED);
+  make_set(&set, 1, 0, TENON_MEMORY_HOST, TENON_MEMORY_HOST);
+  EXPECT_STATUS(call(s, &set, 1, (void *)1, &error), TENON_OK);  // nothing to order
+  EXPECT_STATUS(tenon_session_wait(s, &error), TENON_OK);
+  EXPECT(set.out[0][3] == set.a[3] + set.b[3]);
+  tenon_session_release(s);
+  REQUIRE(!tenon_session_create(p, &so, &s, &error));  // states are the host's
+  set.outs[0].memory = TENON_MEMORY_CUDA;
+  EXPECT_STATUS(call(s, &set, 1, NULL, &error), TENON_EUNSUPPORTED);
+  set.in[0].memory = TENON_MEMORY_CUDA;
+  EXPECT_STATUS(tenon_session_state_set(s, 0, &set.in[0], &error), TENON_EUNSUPPORTED);
+  EXPECT_STATUS(tenon_session_state_get(s, 0, &set.in[0], &error), TENON_EUNSUPPORTED);
+  tenon_session_release(s);
+  tenon_program_release(p);
+  tenon_model_close(m);
+  tenon_named_tensor w = {"w", set.in[0]};
+  tenon_open_options wo = {.struct_size = sizeof wo, .tensors = &w, .ntensors = 1};
+  EXPECT_STATUS(tenon_model_open_memory(text, sizeof text - 1, &wo, &m, &error),
+                TENON_EUNSUPPORTED);
 }

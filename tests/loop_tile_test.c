@@ -78,7 +78,7 @@ TEST(tile_kernels_are_accepted_and_read_back) {
 TEST(tiles_of_other_forms_are_refused) {
   static const struct {
     int rows, groups, stages;
-  } wrong[] = {{128, 1, 4}, {64, 4, 4}, {64, 1, 1}, {64, 1, 9}, {96, 1, 4}};
+  } wrong[] = {{128, 1, 4}, {192, 2, 4}, {64, 1, 1}, {64, 1, 9}, {96, 1, 4}};
   for (int64_t i = 0; i < ARRAY_LEN(wrong); i++) {
     LoopFixture f;
     LoopKernel *k = build(&f, wrong[i].rows, wrong[i].groups, wrong[i].stages, 24);

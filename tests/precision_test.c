@@ -1,5 +1,6 @@
 // precision_test.c -- contractions in bf16: what is narrowed, and how far results then lie from the model's.
 #include "compiled.h"
+#include "eval/scalar.h"
 #include "ir/interpret.h"
 #include "ir/internal.h"
 #include "passes/passes.h"
@@ -10,6 +11,7 @@
 #include "test.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 static uint64_t rng;
 static double uniform(void) {
@@ -41,6 +43,7 @@ static tenon_status compile_narrow(void *report, const char *text, const char *t
   Graph *g;
   opt_defaults(&o);
   o.precision = DT_BF16;
+  o.apart = target_has_groups(target_find(target), NULL);
   TRY(graph_parse(str_of(text), NULL, d, &g));
   g->diag = d;
   tenon_status s = graph_optimise(g, &o, &r);
@@ -114,6 +117,100 @@ TEST(precision_of_products) {
                     "  %%m2 = gemm(%%f, %%w2, %%c) transB=true\n"
                     "  %%m3 = mat_mul(%%m2, %%w3)\n  return %%m3\n}\n");
   check_all(strbuf_text(&b), 2, 2, 0.05);  // the last one has odd rows, and stays in f32
+  arena_deinit(&a);
+}
+
+// Weights that are large and only turned and joined: what is cast is what they are made from, and they are read through the moves.
+TEST(precision_of_moved_weights) {
+  Arena a;
+  arena_init(&a);
+  StrBuf b;
+  strbuf_init(&b, &a);
+  strbuf_printf(&b, "graph @\"g\"(%%x: f32[b, 120]) {\n");
+  print_floats(&b, "w1", 2, (int64_t[]){160, 120}, 0.2);
+  print_floats(&b, "w2", 2, (int64_t[]){200, 120}, 0.2);
+  strbuf_printf(&b, "  %%j = concat(%%w1, %%w2) axis=0\n  %%t = transpose(%%j) perm=[1, 0]\n"
+                    "  %%y = mat_mul(%%x, %%t)\n  return %%y\n}\n");
+  check_all(strbuf_text(&b), 1, 1, 0.05);
+  arena_deinit(&a);
+}
+
+// f32 to bf16 in bulk: every upper half with lower halves that are rounded down, up, and to even; NaN stays NaN.
+TEST(precision_rounds_as_one_by_one) {
+  static const uint32_t low[] = {0, 1, 0x7FFF, 0x8000, 0x8001, 0xFFFF};
+  enum { N = 6 << 16 };
+  Run run;
+  Diag d;
+  Value *x, *y;
+  diag_init(&d);
+  run_init(&run, NULL, &d);
+  REQUIRE(!value_tensor(&run, NOWHERE, DT_F32, 1, (int64_t[]){N}, &x));
+  for (uint32_t i = 0; i < N; i++) {
+    uint32_t bits = (i / 6) << 16 | low[i % 6];
+    memcpy((char *)x->data + 4 * (size_t)i, &bits, 4);
+  }
+  cast_attrs at = {.to = DT_BF16, .saturate = true};
+  Eval e = {.run = &run, .in = (const Value *[]){x}, .nin = 1, .out = &y, .nout = 1, .attrs = &at};
+  EXPECT_STATUS(eval_cast(&e), TENON_OK);
+  int64_t wrong = 0;
+  for (int64_t i = 0; i < N; i++)
+    wrong += ((const uint16_t *)y->data)[i] != bf16_from_f64(val_f64(x, i));
+  EXPECT_INT_EQ(wrong, 0);
+  run_deinit(&run);
+}
+
+// A large table is kept in bf16 where there are groups of threads.
+TEST(precision_of_tables) {
+  Arena a;
+  arena_init(&a);
+  StrBuf b;
+  strbuf_init(&b, &a);
+  strbuf_printf(&b, "graph @\"g\"(%%x: f32[b, 256]) {\n");
+  print_floats(&b, "t", 2, (int64_t[]){300, 256}, 1);
+  print_floats(&b, "w", 2, (int64_t[]){256, 16}, 0.2);
+  strbuf_printf(&b,
+                "  %%i = cast(%%x) to=i64\n  %%k = const i64[1] {299}\n  %%z = mod(%%i, %%k)\n"
+                "  %%g = gather(%%t, %%z) axis=0\n  %%y = mat_mul(%%g, %%w)\n  return %%y\n}\n");
+  setenv("TENON_GROUPS", "32", 1);
+  check(strbuf_text(&b), "ref", 1, 1, 0.05);
+  unsetenv("TENON_GROUPS");
+  arena_deinit(&a);
+}
+
+// Attention behind narrowed products is done by units for 16-bit numbers, though its operands are f32 in the graph.
+TEST(precision_keeps_attention_on_units) {
+  Arena a;
+  Diag d;
+  Graph *g;
+  Program *p = NULL;
+  MemPlan *plan;
+  StrBuf b;
+  OptOptions o;
+  Compiled c = {0};
+  arena_init(&a);
+  diag_init(&d);
+  strbuf_init(&b, &a);
+  strbuf_printf(&b, "graph @\"g\"(%%x: f32[2, 2, 100, 64]) {\n");
+  print_floats(&b, "w", 2, (int64_t[]){64, 64}, 0.3);
+  strbuf_printf(&b,
+                "  %%q = mat_mul(%%x, %%w)\n  %%y = attention(%%q, %%q, %%q)\n  return %%y\n}\n");
+  REQUIRE(!graph_parse(str_of(strbuf_text(&b)), NULL, &d, &g));
+  OptReport r = {.arena = &a};
+  opt_defaults(&o);
+  o.precision = DT_BF16;
+  o.apart = true;
+  g->diag = &d;
+  tenon_status s = graph_optimise(g, &o, &r);
+  if (!s) s = plan_create(g, &a, &plan);
+  TargetOptions to = {.device = "sm_90a", .compiled = &c};
+  if (!s) s = target_compile_with(target_find("cuda"), g, plan, &to, &a, &d, &p);
+  if (s) FAIL("%s", d.text);
+  int64_t tiles = 0;
+  for (int64_t i = 0; i < c.nkernels; i++)
+    tiles += strstr(c.kernel[i].name, "tile attention") && !strstr(c.kernel[i].name, "f32");
+  EXPECT_INT_EQ(tiles, 1);
+  program_release(p);
+  graph_free(g);
   arena_deinit(&a);
 }
 

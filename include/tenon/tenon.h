@@ -518,7 +518,7 @@ TENON_API int32_t tenon_session_threads(const tenon_session *session);
  * not run on one.
  *
  * Without a stream, inputs must be there when the run begins, and outputs are there when it returns.  With one, all work goes into
- * that stream: it begins after what the caller has put there before, and what is put there afterwards sees its outputs.  A run with a
+ * that stream, which must not be one that is being captured: it begins after what the caller has put there before, and what is put there afterwards sees its outputs.  A run with a
  * stream whose outputs are all on the GPU returns as soon as its work is issued; inputs must stay unchanged until it is done.
  * What is found wrong after that (an index out of range, a GPU that fails) is the error of a later run of the session, or of
  * tenon_session_wait; so wait before results are relied on.  Runs of one session are done one after another, whatever their streams. */

@@ -165,7 +165,7 @@ def _view_interface(x: Any, home: Optional[gpu.Home]) -> View:
     if home is None:
         raise _not_here(2, 0)
     address, name, shape, dense = gpu.from_interface(x)
-    t = BY_NUMPY.get(np.dtype(name))
+    t = BY_NUMPY.get(np.dtype(getattr(x, "dtype", name)))  # types of ml_dtypes have no name in the interface
     if t is None or not dense:
         raise InvalidError(f"the array on the GPU has elements {name} of shape {list(shape)}: " +
                            ("it must lie row by row" if t else "Tenon has no such type"))

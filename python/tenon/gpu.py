@@ -8,8 +8,9 @@ after such a run the results are waited for.
 
 from __future__ import annotations
 
+import functools
 import sys
-from typing import Any, NamedTuple, Optional, Tuple
+from typing import Any, Callable, NamedTuple, Optional, Tuple
 
 from .errors import InvalidError
 
@@ -32,7 +33,7 @@ def device_of(x: Any) -> Optional[int]:
     if found is not None:
         kind, number = found()
         return int(number) if int(kind) in CUDA_DEVICES else None
-    return 0 if getattr(x, "__cuda_array_interface__", None) is not None else None
+    return getattr(x, "device_id", 0) if getattr(x, "__cuda_array_interface__", None) is not None else None
 
 
 def library_of(x: Any) -> str:
@@ -42,9 +43,17 @@ def library_of(x: Any) -> str:
     return {"jaxlib": "jax"}.get(name, name)
 
 
+@functools.lru_cache(maxsize=None)
+def _torch_raw() -> Callable[[int], int]:
+    """PyTorch's own quick way to its current stream, which has no public name; else the public one."""
+    torch = sys.modules["torch"]
+    quick = getattr(torch._C, "_cuda_getCurrentRawStream", None)
+    return quick if quick is not None else lambda device: torch.cuda.current_stream(device).cuda_stream
+
+
 def torch_stream(device: int) -> int:
     """PyTorch's current stream."""
-    return int(sys.modules["torch"].cuda.current_stream(device).cuda_stream) or LEGACY
+    return _torch_raw()(device) or LEGACY
 
 
 def _cupy_stream(device: int) -> int:
@@ -63,6 +72,14 @@ def home_of(x: Any, device: int) -> Home:
         return Home(device, stream(device), True)
     said = getattr(x, "__cuda_array_interface__", None) if not hasattr(x, "__dlpack__") else None
     return Home(device, int((said or {}).get("stream") or LEGACY), False)
+
+
+class Memory:
+    """Memory of a GPU that somebody else owns, as an array row by row."""
+
+    def __init__(self, address: int, dtype: Any, shape: Tuple[int, ...], device: int) -> None:
+        self.dtype, self.shape, self.device_id = dtype, shape, device
+        self.__cuda_array_interface__ = {"version": 3, "typestr": dtype.str, "shape": shape, "data": (address, False)}
 
 
 def row_by_row(x: Any) -> Any:

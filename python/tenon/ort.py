@@ -23,7 +23,7 @@ from typing import Any, Callable, Dict, FrozenSet, List, Mapping, Optional, Sequ
 
 import numpy as np
 
-from . import errors, onnx_meta, ort_special
+from . import errors, gpu, onnx_meta, ort_special
 from .dtypes import BY_CODE, BY_NAME, BY_NUMPY, array_dtype
 from .model import Model, compile, load
 from .ort_options import (ExecutionMode, ExecutionOrder, GraphOptimizationLevel, ModelMetadata, NodeArg, OrtAllocatorType,  # noqa: F401
@@ -118,7 +118,7 @@ def _as_numpy(x: Any) -> Any:
 
 
 class OrtValue:
-    """A tensor in the memory of the CPU, which NumPy shares.
+    """A tensor in the memory of the CPU, which NumPy shares; as a result of `IOBinding` also one on a GPU.
 
     >>> import numpy as np, tenon.ort as ort
     >>> v = ort.OrtValue.ortvalue_from_numpy(np.zeros((2, 3), np.float32))
@@ -126,7 +126,7 @@ class OrtValue:
     ([2, 3], 'tensor(float)', 'cpu')
     """
 
-    def __init__(self, array: np.ndarray) -> None:
+    def __init__(self, array: Union[np.ndarray, gpu.Memory]) -> None:
         self._array = array
 
     @staticmethod
@@ -148,6 +148,8 @@ class OrtValue:
         return OrtValue(array.view(np.bool_) if is_bool_tensor else array)
 
     def numpy(self) -> np.ndarray:
+        if isinstance(self._array, gpu.Memory):
+            raise NotImplemented("the tensor is on a GPU, in memory of the caller's: copy it with the library that has it")
         return self._array
 
     def update_inplace(self, np_arr: np.ndarray) -> None:
@@ -164,10 +166,11 @@ class OrtValue:
         return kind.code
 
     def data_ptr(self) -> int:
-        return self._array.__array_interface__["data"][0]
+        on_gpu = isinstance(self._array, gpu.Memory)
+        return (self._array.__cuda_array_interface__ if on_gpu else self._array.__array_interface__)["data"][0]
 
     def device_name(self) -> str:
-        return "cpu"
+        return "cuda" if isinstance(self._array, gpu.Memory) else "cpu"
 
     def has_value(self) -> bool:
         return True
@@ -206,8 +209,8 @@ class IOBinding:
 
     def __init__(self, session: "InferenceSession") -> None:
         self._session = session
-        self._inputs: Dict[str, np.ndarray] = {}
-        self._outputs: Dict[str, Optional[np.ndarray]] = {}
+        self._inputs: Dict[str, Any] = {}
+        self._outputs: Dict[str, Any] = {}
         self._results: List[OrtValue] = []
 
     def _name(self, name: str, among: Sequence[NodeArg], what: str) -> str:
@@ -219,21 +222,24 @@ class IOBinding:
         self._inputs[self._name(name, self._session.get_inputs(), "input")] = np.asarray(_as_numpy(arr_on_cpu))
 
     def bind_input(self, name: str, device_type: str, device_id: int, element_type: Any, shape: Sequence[int], buffer_ptr: int) -> None:
-        self.bind_cpu_input(name, _memory(device_type, element_type, shape, buffer_ptr))
+        memory = _memory(device_type, device_id, element_type, shape, buffer_ptr)
+        self._inputs[self._name(name, self._session.get_inputs(), "input")] = memory
 
     def bind_ortvalue_input(self, name: str, ortvalue: OrtValue) -> None:
-        self.bind_cpu_input(name, ortvalue)
+        self._inputs[self._name(name, self._session.get_inputs(), "input")] = ortvalue._array
 
     def bind_output(self, name: str, device_type: str = "cpu", device_id: int = 0, element_type: Any = None,
                     shape: Optional[Sequence[int]] = None, buffer_ptr: Optional[int] = None) -> None:
-        room = None if not buffer_ptr else _memory(device_type, element_type, shape or (), buffer_ptr)
+        if device_type == "cuda" and not buffer_ptr:
+            raise NotImplemented("an output on a GPU needs a buffer of the caller's")
+        room = None if not buffer_ptr else _memory(device_type, device_id, element_type, shape or (), buffer_ptr)
         self._outputs[self._name(name, self._session.get_outputs(), "output")] = room
 
     def bind_ortvalue_output(self, name: str, ortvalue: OrtValue) -> None:
-        self._outputs[self._name(name, self._session.get_outputs(), "output")] = ortvalue.numpy()
+        self._outputs[self._name(name, self._session.get_outputs(), "output")] = ortvalue._array
 
     def synchronize_inputs(self) -> None:
-        """Nothing to wait for: the memory is the CPU's."""
+        """Nothing to wait for: what is on a GPU is read after what is in CUDA's default stream."""
 
     def synchronize_outputs(self) -> None:
         """Nothing to wait for: a run has ended when it returns."""
@@ -252,11 +258,14 @@ class IOBinding:
         self._results = []
 
 
-def _memory(device_type: str, element_type: Any, shape: Sequence[int], address: int) -> np.ndarray:
+def _memory(device_type: str, device_id: int, element_type: Any, shape: Sequence[int],
+            address: int) -> Union[np.ndarray, gpu.Memory]:
     """An array over the caller's memory, which must outlive it."""
-    if device_type not in ("cpu", "cuda_pinned"):
-        raise NotImplemented(f"memory of '{device_type}' cannot be bound: Tenon takes arrays in the memory of the CPU")
     dtype = _dtype_of(element_type)
+    if device_type == "cuda":
+        return gpu.Memory(address, dtype, tuple(shape), device_id)
+    if device_type not in ("cpu", "cuda_pinned"):
+        raise NotImplemented(f"memory of '{device_type}' cannot be bound: Tenon takes the CPU's and CUDA's")
     holder = types.SimpleNamespace(__array_interface__={"version": 3, "typestr": "|u1", "data": (address, False),
                                                         "shape": (int(np.prod(shape, dtype=np.int64)) * dtype.itemsize,)})
     return np.asarray(holder).view(dtype).reshape(tuple(shape))
@@ -406,11 +415,11 @@ class InferenceSession:
     def run_with_iobinding(self, iobinding: IOBinding, run_options: Optional[RunOptions] = None) -> None:
         rooms = {n: a for n, a in iobinding._outputs.items() if a is not None}
         names = list(iobinding._outputs) or [v.name for v in self._outputs]
-        if not rooms:
+        if not rooms and not any(isinstance(x, gpu.Memory) for x in iobinding._inputs.values()):
             iobinding._results = self.run_with_ort_values(names, iobinding._inputs, run_options)
             return
         try:
-            made = self._model(dict(iobinding._inputs), out=rooms)
+            made = self._model(dict(iobinding._inputs), out=rooms or None)
         except errors.TenonError as error:
             raise _as_ort(error, _RUNNING) from error
         iobinding._results = [OrtValue(made[n]) for n in names]

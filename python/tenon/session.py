@@ -59,11 +59,12 @@ def value_of(info: "_ffi.ValueInfo") -> Value:
 class _Plan:
     """A call that was checked, for inputs of certain shapes: tensor structures in which only addresses are missing."""
 
-    __slots__ = ("kind", "ins", "outs", "in_at", "out_at", "inputs", "outputs", "device", "options_at")
+    __slots__ = ("kind", "ins", "outs", "in_at", "out_at", "inputs", "outputs", "device", "where", "options_at")
 
     def __init__(self, kind: Kind, ins: Any, outs: Any, in_types: Sequence[Any], out_types: Sequence[Any]) -> None:
         self.kind = kind
         self.device, self.options_at = -1, None  # of PyTorch's tensors: the GPU that has them all
+        self.where: Any = "cpu"  # the same as PyTorch says it
         self.ins, self.outs = type(ins).from_buffer_copy(ins), type(outs).from_buffer_copy(outs)
         self.in_at, self.out_at = C.addressof(self.ins), C.addressof(self.outs)
         self.inputs = list(zip(self.ins, in_types))  # (tensor, the library's dtype)
@@ -75,7 +76,6 @@ _BUSY = "the session is running in another thread: give each thread its own (mod
 # The quickest way to a writable array's address, which fails for others.
 _addressof, _from_buffer = C.addressof, C.c_char.from_buffer
 _session_run = _ffi.lib.tenon_session_run
-_CPU = "cpu"
 # The words of a size's text: symbols, quoted where they are no identifiers, with ? where only a run shows them; and
 # functions.
 _WORD = re.compile(r"'[^']*'|\??[^\W\d][\w.]*")
@@ -273,7 +273,7 @@ class Session:
             if len(made) != self._nout or len(out) != self._nout:
                 return None
         else:
-            where = torch.device("cuda", device) if device >= 0 else _CPU
+            where = plan.where
             for tensor, shape, dtype in plan.outputs:
                 y = torch.empty(shape, dtype=dtype, device=where)
                 tensor.data = y.data_ptr()
@@ -443,6 +443,7 @@ class Session:
         memory, device = devices.pop()
         if memory == _ffi.MEMORY_CUDA:
             plan.device, plan.options_at = device, C.addressof(self._options)
+            plan.where = kind.torch.device("cuda", device) if isinstance(kind, TorchKind) else None
         for tensor, t in zip(plan.outs, types):
             tensor.owner = None
             tensor.bytes = _ffi.lib.tenon_tensor_size(t.code, tensor.rank, tensor.shape)

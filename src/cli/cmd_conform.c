@@ -418,6 +418,7 @@ int cmd_conform(Cli *c) {
   r.options.nplace = c->opt[OPT_conform_place].count;
   r.options.text = opt_given(c, OPT_conform_text);
   r.options.artifact = opt_given(c, OPT_conform_artifact);
+  r.options.resident = opt_given(c, OPT_conform_resident);
   r.options.threads = (int)opt_int(c, OPT_conform_threads, MAX(1, machine_threads() / r.jobs));
   r.child = arena_array(&c->arena, Child, r.jobs);
   int rc = cli_exit_of(collect(&r, &unpacked));

@@ -35,6 +35,7 @@ typedef struct CaseOptions {
   bool expand;    // composites by their expansion
   bool text;      // through the text form and back
   bool artifact;  // compiled programs through a file and back
+  bool resident;  // of a GPU: also with tensors in its memory
   int threads;
   bool plan;                    // in the planned order and memory
   const struct Target *target;  // compiled for it; NULL: interpreted

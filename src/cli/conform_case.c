@@ -9,6 +9,7 @@
 
 #include "api/model.h"
 #include "cli/opt.h"
+#include "cli/resident.h"
 #include "cli/tensors.h"
 #include "ir/expand.h"
 #include "ir/fix.h"
@@ -233,6 +234,8 @@ static tenon_status run_graph(Test *t, Run *run, Value **in, Value **out) {
   TRY(t->built.session ? session_run(t->built.session, run, in, NULL, out)
       : t->built.plan  ? plan_run(t->built.plan, run, in, out)
                        : model_run(t->model, run, in, out));
+  if (t->o->resident && t->built.session)
+    TRY(resident_check(t->built.session, run->seed, in, out, t->arena, t->diag));
   if (!t->again) return TENON_OK;
   Value **same = arena_array(t->arena, Value *, model_noutputs(t->model) + 1);
   run->pool = t->again_pool;

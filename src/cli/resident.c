@@ -15,7 +15,7 @@ static tenon_status open_device(Resident *r, const Program *p, Diag *d) {
   }
   if (!r->driver)
     return fail(d, TENON_EUNSUPPORTED, NOWHERE,
-                "bench --resident: the program runs on no device that takes memory of the caller's "
+                "--resident: the program runs on no device that takes memory of the caller's "
                 "(use --target cuda)");
   r->places.stream = NULL;
   TRY(r->driver->queue(r->device, d, &r->queue));
@@ -63,6 +63,7 @@ tenon_status resident_make(Resident *r, Run *held, const Program *p, Value *cons
   TRY(put_inputs(r, held, f, in, home, a, d));
   TensorHome *homes = arena_array(a, TensorHome, MAX(f->nresults, 1));
   r->room = arena_array(a, ResultRoom, MAX(f->nresults, 1));
+  r->result = arena_array(a, DeviceBuffer *, MAX(f->nresults, 1));
   r->places.out = homes;
   for (int32_t i = 0; i < f->nresults; i++) {
     DeviceBuffer *b;
@@ -70,6 +71,7 @@ tenon_status resident_make(Resident *r, Run *held, const Program *p, Value *cons
     if (!on_device(results[i])) continue;
     TRY(make_buffer(r, a, results[i], d, &b, &bytes));
     r->room[i] = (ResultRoom){r->driver->address(b), bytes};
+    r->result[i] = b;
     homes[i] = home;
   }
   return r->driver->finish(r->queue, d);
@@ -96,19 +98,47 @@ tenon_status resident_call(const Resident *r, Session *s, uint64_t seed, Diag *d
 tenon_status resident_compare(const Resident *r, const Program *p, Value *const *results, Arena *a,
                               Diag *d) {
   const ProgFunction *f = p->function[0];
-  for (int32_t i = 0, k = 0; i < f->nresults; i++) {
+  for (int32_t i = 0; i < f->nresults; i++) {
     int64_t bytes = r->room[i].bytes;
-    if (!on_device(results[i])) continue;
-    int64_t nin = r->buffer.n;
-    for (int32_t j = 0; j < f->nresults; j++) nin -= on_device(results[j]);
-    DevicePlace from = {r->buffer.v[nin + k++], 0};
+    if (!r->result[i]) continue;
     char *got = arena_alloc(a, MAX(bytes, 1));
-    if (bytes) TRY(r->driver->read(r->queue, got, from, bytes, d));
+    if (bytes) TRY(r->driver->read(r->queue, got, (DevicePlace){r->result[i], 0}, bytes, d));
     if (bytes && memcmp(got, results[i]->data, (size_t)bytes) != 0)
       return fail(d, TENON_EINTERNAL, (Where){.node = f->result_name[i], .op = "output"},
                   "it has other bits on the device than copied to the host");
   }
   return TENON_OK;
+}
+
+// More than once: as kernels, as a graph that is recorded, and as one that is there.
+static tenon_status check(Resident *r, Run *held, Session *s, Value *const *in,
+                          Value *const *results, Arena *a) {
+  const Program *p = session_program(s);
+  Diag *d = held->diag;
+  TRY(resident_make(r, held, p, in, results, a, d));
+  for (int i = 0; i < 3; i++) {
+    for (int32_t k = 0; k < p->function[0]->nresults; k++)
+      if (r->result[k])
+        TRY(r->driver->fill(r->queue, (DevicePlace){r->result[k], 0}, r->room[k].bytes, d));
+    TRY(r->driver->finish(r->queue, d));
+    TRY(resident_call(r, s, held->seed, d));
+    TRY(session_wait(s, held));
+    TRY(resident_compare(r, p, results, a, d));
+  }
+  return TENON_OK;
+}
+
+tenon_status resident_check(Session *s, uint64_t seed, Value *const *in, Value *const *results,
+                            Arena *a, Diag *d) {
+  Run held;
+  Resident *r = arena_new(a, Resident);
+  if (!session_program(s)->ndevices) return TENON_OK;
+  run_init(&held, NULL, d);
+  held.seed = seed;
+  tenon_status status = check(r, &held, s, in, results, a);
+  resident_free(r);
+  run_deinit(&held);
+  return status;
 }
 
 tenon_status resident_time(const Resident *r, Session *s, uint64_t seed, int64_t n, Diag *d,

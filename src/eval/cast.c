@@ -48,9 +48,26 @@ static void store_floats(const CastJob *j, int64_t at, int64_t n, const double *
   }
 }
 
+// f32 as bf16, which whole models of weights are narrowed by: the upper half, rounded to the nearest, ties to even.
+static void narrow(const void *in, void *out, int64_t at, int64_t n) {
+  const char *from = (const char *)in + at * 4;
+  uint16_t *to = (uint16_t *)out + at;
+  for (int64_t i = 0; i < n; i++) {
+    uint32_t b;
+    memcpy(&b, from + 4 * i, sizeof b);
+    bool nan = (b & 0x7FFFFFFF) > 0x7F800000;
+    to[i] = (uint16_t)(nan ? b >> 16 | 0x40 : (b + 0x7FFF + (b >> 16 & 1)) >> 16);
+  }
+}
+
 static void cast_blocks(void *ctx, int64_t begin, int64_t end) {
   const CastJob *j = ctx;
   DType from = j->in->dtype, to = j->out->dtype;
+  if (from == DT_F32 && to == DT_BF16) {
+    int64_t at = begin * EW_BLOCK;
+    narrow(j->in->data, j->out->data, at, MIN(end * EW_BLOCK, j->in->n) - at);
+    return;
+  }
   bool wide = from == DT_I64 || from == DT_U64;
   for (int64_t b = begin; b < end; b++) {
     int64_t at = b * EW_BLOCK, n = MIN(EW_BLOCK, j->in->n - at), k[EW_BLOCK];

@@ -4,17 +4,33 @@
 // by one or stands still, so a block is filled in runs, not element by element.
 #include "eval/elementwise.h"
 
+// `stride`: of each operand by the result's axes.
+static void join_axes(Broadcast *b, int64_t (*stride)[MAX_RANK]) {
+  b->axes = 0;
+  for (int d = 0; d < b->rank; d++) {
+    if (b->dims[d] == 1) continue;
+    int at = b->axes - 1;
+    bool joins = at >= 0;
+    for (int k = 0; k < b->n; k++) joins = joins && b->stride[k][at] == stride[k][d] * b->dims[d];
+    if (!joins) b->size[at = b->axes++] = 1;
+    b->size[at] *= b->dims[d];
+    for (int k = 0; k < b->n; k++) b->stride[k][at] = stride[k][d];
+  }
+}
+
 tenon_status broadcast_init(Eval *e, const Value *const *in, int n, Broadcast *b) {
+  int64_t stride[EW_MAX_IN][MAX_RANK];
   b->n = n;
   TRY(eval_broadcast(e, in, n, &b->rank, b->dims));
   if (!shape_count(b->rank, b->dims, &b->count))
     return eval_fail(e, TENON_EINVAL, "the result's number of elements does not fit in 64 bits");
   for (int k = 0; k < n; k++) {
     b->in[k] = in[k];
-    broadcast_strides(in[k], b->rank, b->stride[k]);
+    broadcast_strides(in[k], b->rank, stride[k]);
     b->dense[k] = in[k]->n == b->count && in[k]->rank == b->rank;
     for (int d = 0; b->dense[k] && d < b->rank; d++) b->dense[k] = in[k]->dims[d] == b->dims[d];
   }
+  join_axes(b, stride);
   return TENON_OK;
 }
 
@@ -22,11 +38,11 @@ tenon_status broadcast_init(Eval *e, const Value *const *in, int n, Broadcast *b
 static int64_t locate(const Broadcast *b, int k, int64_t at, int64_t *left) {
   int64_t index = 0;
   *left = 1;
-  for (int d = b->rank - 1; d >= 0; d--) {
-    int64_t i = at % b->dims[d];
-    at /= b->dims[d];
+  for (int d = b->axes - 1; d >= 0; d--) {
+    int64_t i = at % b->size[d];
+    at /= b->size[d];
     index += i * b->stride[k][d];
-    if (d == b->rank - 1) *left = b->dims[d] - i;
+    if (d == b->axes - 1) *left = b->size[d] - i;
   }
   return index;
 }
@@ -43,7 +59,7 @@ static int64_t locate(const Broadcast *b, int k, int64_t at, int64_t *left) {
       for (int64_t i = 1; i < n; i++) out[i] = out[0];                                             \
       return;                                                                                      \
     }                                                                                              \
-    int64_t last = b->rank ? b->stride[k][b->rank - 1] : 0;                                        \
+    int64_t last = b->axes ? b->stride[k][b->axes - 1] : 0;                                        \
     for (int64_t i = 0; i < n;) {                                                                  \
       int64_t left, at = locate(b, k, begin + i, &left), run = MIN(left, n - i);                   \
       if (last == 1) {                                                                             \
@@ -59,7 +75,7 @@ BROADCAST_LOAD(broadcast_f64, double, load_f64)
 BROADCAST_LOAD(broadcast_i64, int64_t, load_i64)
 
 void broadcast_index(const Broadcast *b, int k, int64_t begin, int64_t n, int64_t *out) {
-  int64_t last = b->rank ? b->stride[k][b->rank - 1] : 0;
+  int64_t last = b->axes ? b->stride[k][b->axes - 1] : 0;
   for (int64_t i = 0; i < n;) {
     int64_t left, at = locate(b, k, begin + i, &left), run = MIN(left, n - i);
     for (int64_t j = 0; j < run; j++) out[i + j] = at + j * last;

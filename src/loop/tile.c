@@ -193,8 +193,9 @@ static bool match_product(LoopTile *t, bool rounded, const char **why) {
   t->block = TILE_DEPTH_BYTES / (dtype_bits(type) / 8);
   *why = "operands that are rounded to tf32 are f32";
   if (rounded && t->product != TILE_TF32) return false;
-  *why = "a tile of f32 has up to 160 columns and 5 stages";
-  return t->product != TILE_F32 || (t->n <= TILE_F32_COLS && t->stages <= TILE_F32_STAGES);
+  *why = "a tile of f32 has up to 160 columns and 5 stages, and is the only one at once";
+  return t->product != TILE_F32 ||
+         (t->n <= TILE_F32_COLS && t->stages <= TILE_F32_STAGES && t->at_once == 1);
 }
 
 static bool match_sum(const LoopKernel *k, LoopTile *t, const char **why) {

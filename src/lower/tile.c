@@ -45,7 +45,14 @@ static double finish_cycles(int m, int n, int groups, double work) {
 
 // Twice the registers of sums that leave room for what is done with them, and for much that is.
 enum { MOST_SUMS = 384, MOST_BUSY_SUMS = 320 };
-enum { VALUE_STAGES = 3, MOST_VALUE_COLS = 128, BEGIN = 1500, MEET = 1500, MOST_CLUSTER = 8 };
+enum {
+  SHARED_STAGES = 4,
+  VALUE_STAGES = 3,
+  MOST_VALUE_COLS = 128,
+  BEGIN = 1500,
+  MEET = 1500,
+  MOST_CLUSTER = 8
+};
 
 // A multiprocessor has so many tiles, one after the other.  Two at once: one finishes while the next multiplies.
 static double tile_cycles(const TileSchedule *s, const TileRate *r, int64_t tiles, int64_t depth,
@@ -97,13 +104,15 @@ static TileSchedule choose(const Contraction *c, const LowerTarget *t, LoopTileP
       if (s.cluster > 1 && (tiles * s.cluster > units || !may_share(t, r, depth, s.cluster))) break;
       double cycles = tile_cycles(&s, r, (tiles + units - 1) / units, depth, work);
       if (best.m && cycles >= least) continue;
-      best = s;
-      if (small) best.groups = turns_for(t, r, n, depth / s.cluster);
-      if (s.cluster > 1) best.groups = MAX(best.groups, 2);
+      TileSchedule full = s;
+      if (small) full.groups = turns_for(t, r, n, depth / s.cluster);
+      if (s.cluster > 1) full.groups = MAX(full.groups, 2);
       int64_t stage = (m + (f32 ? 2 : 1) * n) * TILE_DEPTH_BYTES, sums = TILE_ROWS * n * 4;
-      int64_t parts = f32 ? best.groups * TILE_ROWS / m - 1 : 0;
-      if (s.cluster > 1) parts = best.groups - 1 + s.cluster - 1;
-      best.stages = (int)MIN(MAX((t->tile_bytes - (24 << 10) - parts * sums) / stage, 2), most);
+      int64_t parts = f32 ? full.groups * TILE_ROWS / m - 1 : 0;
+      if (s.cluster > 1) parts = full.groups - 1 + s.cluster - 1;
+      full.stages = (int)MIN(MAX((t->tile_bytes - (24 << 10) - parts * sums) / stage, 2), most);
+      if (s.cluster > 1 && full.stages < SHARED_STAGES) break;
+      best = full;
       least = cycles;
     }
   }

@@ -9,6 +9,7 @@
 
 typedef struct Folder {
   PassCtx *c;
+  Pool *pool;  // NULL until there is something large
   Run run;
   Diag quiet;
   bool unpacks;  // weights of a few bits, and nothing else
@@ -42,7 +43,7 @@ static bool worth_it(const Folder *f, const Node *n) {
   return (bytes <= from && !moved) || bytes <= f->c->o->fold_limit;
 }
 
-enum { LARGE = 1 << 16 };  // bytes
+enum { LARGE = 1 << 16, ALONE = 4 << 20 };  // bytes; ALONE: done before other threads have begun
 
 // What is only moved is read through the move by whoever packs it, if it can be read at all.
 static bool may_wait(Folder *f, const Node *n) {
@@ -58,6 +59,24 @@ static bool may_wait(Folder *f, const Node *n) {
       return false;
   }
   return true;
+}
+
+static Node *fold_node(void *ctx, Node *n, Node *old);
+
+// A cast of what is only moved: what is moved is cast instead, and goes on waiting.  NULL: it is no such cast.
+static Node *cast_moved(Folder *f, const Node *n) {
+  Graph *g = f->c->g;
+  const ConstData *c = n->op == OP_cast ? n->src[0]->data : NULL;
+  if (!c || !c->moved || c->mem) return NULL;
+  const Node *m = c->moved;
+  Node **src = arena_array(f->c->scratch, Node *, m->nsrc);
+  for (uint32_t i = 0; i < m->nsrc; i++) {
+    Node *cast = node_new(g, OP_cast, 1, (Node *[]){m->src[i]}, n->attrs, 1, m->src[i]->name);
+    src[i] = cast == g->poison ? cast : fold_node(f, cast, cast);
+    if (src[i]->op != OP_const) return NULL;
+  }
+  Node *moved = node_new(g, m->op, (int)m->nsrc, src, m->attrs, 1, m->name);
+  return moved != g->poison && may_wait(f, moved) ? node_const_moved(g, moved) : NULL;
 }
 
 // What is large goes over to the graph as it is: copying weights would take longer than all the passes.
@@ -76,7 +95,11 @@ static Node *fold_node(void *ctx, Node *n, Node *old) {
   if (!foldable(g, n) || f->unpacks != (n->op == OP_unpack_n_bits) || !worth_it(f, n)) return n;
   diag_init(&f->quiet);
   if (may_wait(f, n)) return node_const_moved(g, n);
-  run_init(&f->run, NULL, &f->quiet);
+  Node *waits = cast_moved(f, n);
+  if (waits) return waits;
+  for (uint32_t i = 0; i < n->nsrc && !f->pool; i++)
+    if (n->src[i]->data && n->src[i]->data->bytes > ALONE) f->pool = pool_create(0);
+  run_init(&f->run, f->pool, &f->quiet);
   f->run.max_bytes = machine_memory() / 2;
   Value *out;
   Node *r = n;
@@ -87,18 +110,25 @@ static Node *fold_node(void *ctx, Node *n, Node *old) {
   return r;
 }
 
-tenon_status pass_fold(PassCtx *c, bool *out_changed) {
+static tenon_status fold_all(PassCtx *c, bool unpacks, bool *out_changed) {
   Folder *f = arena_new(c->scratch, Folder);
   f->c = c;
+  f->unpacks = unpacks;
   GraphMap m = {.g = c->g, .fn = fold_node, .ctx = f};
-  return graph_map(&m, out_changed);
+  Trap t;
+  volatile bool raised = true;
+  trap_enter(&t, c->g->diag);
+  if (setjmp(t.env) == 0) {
+    t.status = graph_map(&m, out_changed);
+    raised = false;
+  }
+  trap_leave(&t);
+  pool_release(f->pool);
+  if (raised) trap_raise(t.status, "%s", c->g->diag->text);
+  return t.status;
 }
 
+tenon_status pass_fold(PassCtx *c, bool *out_changed) { return fold_all(c, false, out_changed); }
+
 // What no product reads as it is: a kernel would unpack it in every run.
-tenon_status pass_unpack(PassCtx *c, bool *out_changed) {
-  Folder *f = arena_new(c->scratch, Folder);
-  f->c = c;
-  f->unpacks = true;
-  GraphMap m = {.g = c->g, .fn = fold_node, .ctx = f};
-  return graph_map(&m, out_changed);
-}
+tenon_status pass_unpack(PassCtx *c, bool *out_changed) { return fold_all(c, true, out_changed); }

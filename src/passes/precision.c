@@ -5,7 +5,8 @@
 // everything that is computed with it, sums, norms and functions above all, is computed in f32.  A matrix product's result
 // stays in f32 until it is kept; a convolution's is rounded to bf16 before what follows it.
 // Depthwise convolutions, products of two computed matrices, attention and recurrent layers stay in f32; but on devices with groups of
-// threads (OptOptions.apart) what attention reads is kept in bf16 too, since units for matrices multiply it so.
+// threads (OptOptions.apart) what attention reads is kept in bf16 too, since units for matrices multiply it so, and so are large tables that
+// rows are gathered from, since a device's memory is small and its bandwidth dear.
 //
 // Guarantees: types of results do not change; the report has how many contractions were narrowed, and how many of them lie on
 // one path at most, which is what the expected error grows with.
@@ -16,7 +17,7 @@
 #include "ops/order.h"
 #include "passes/passes.h"
 
-enum { PAIR = 2, FAR = 16 };
+enum { PAIR = 2, FAR = 16, TABLE = 1 << 16 };  // TABLE: elements of a large one
 
 typedef struct Narrower {
   Graph *g;
@@ -24,7 +25,7 @@ typedef struct Narrower {
   IntMap kept;   // ids of the values that are kept in bf16
   IntMap depth;  // by id: narrowed contractions on the way to a value
   PrecisionReport *report;
-  bool attention;  // reads what is kept in bf16
+  bool apart;  // attention reads what is kept in bf16, and so do gathers
 } Narrower;
 
 static bool is_f32(const Node *n) {
@@ -119,6 +120,16 @@ static void keep_heads(Narrower *m, const Node *n) {
   }
 }
 
+static bool wants_table(const Narrower *m, const Node *n) {
+  return m->apart && n->op == OP_gather && is_f32(n) && n->src[0]->op == OP_const &&
+         n->src[0]->data && n->src[0]->data->n >= TABLE;
+}
+
+static Node *narrow_table(Narrower *m, Node *n) {
+  Node *src[] = {cast_to(m->g, n->src[0], DT_BF16), n->src[1]};
+  return cast_to(m->g, node_new(m->g, OP_gather, 2, src, n->attrs, 1, n->name), DT_F32);
+}
+
 // ---- the pass ----
 
 static void begin_body(void *ctx, const Body *b, NodeList order) {
@@ -129,7 +140,7 @@ static void begin_body(void *ctx, const Body *b, NodeList order) {
     uint64_t most = 0, have;
     for (uint32_t k = 0; k < n->nsrc; k++)
       if (intmap_get(&m->depth, n->src[k]->id, &have)) most = MAX(most, have);
-    if (m->attention) keep_heads(m, n);
+    if (m->apart) keep_heads(m, n);
     if (wants(n)) {
       most++;
       m->report->contractions++;
@@ -144,7 +155,9 @@ static Node *narrow_node(void *ctx, Node *n, Node *old) {
   Narrower *m = ctx;
   Graph *g = m->g;
   uint64_t kept;
-  Node *r = !wants(old) ? n : n->op == OP_conv ? narrow_conv(m, n) : narrow_product(m, n);
+  Node *r = n;
+  if (wants(old)) r = n->op == OP_conv ? narrow_conv(m, n) : narrow_product(m, n);
+  if (wants_table(m, n)) r = narrow_table(m, n);
   if (r == g->poison || type_of(r) != type_of(n)) r = n;
   if (!intmap_get(&m->kept, old->id, &kept) || n->op == OP_param) return r;
   Node *wide = cast_to(g, narrowed(g, r, FAR), DT_F32);
@@ -157,7 +170,7 @@ tenon_status pass_precision(PassCtx *c, bool *out_changed) {
   Arena a;
   arena_init_scoped(&a);
   Narrower m = {.g = c->g, .arena = &a, .report = &c->report->precision};
-  m.attention = c->o->apart;
+  m.apart = c->o->apart;
   m.report->dtype = DT_BF16;
   intmap_init(&m.kept, &a);
   intmap_init(&m.depth, &a);

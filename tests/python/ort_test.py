@@ -49,6 +49,35 @@ class OrtTest(unittest.TestCase):
         value = ort.OrtValue.ortvalue_from_numpy(X)
         self.assertTrue((self.session.run_with_ort_values(None, {"image": value})[0].numpy() == want).all())
 
+    def test_binding_memory_of_a_gpu(self):
+        """What is handed on: the run itself is the host's."""
+        from unittest import mock
+        from tenon import session as sessions
+        x, room = np.load("examples/digits/digits.npy").astype(np.float32), np.zeros((10, 10), np.float32)
+        launch, seen = sessions.Session._launch, []
+
+        def wrapped(self):
+            tensors = self._in_list + self._out_list
+            seen.append([(t.data, t.memory, t.device) for t in tensors])
+            for t in tensors: t.memory = t.device = 0
+            launch(self)
+
+        with mock.patch.object(sessions.Session, "_launch", wrapped), \
+             mock.patch.object(sessions.Session, "_runs_on_gpu", lambda self: True):
+            binding = self.session.io_binding()
+            binding.bind_input("image", "cuda", 1, np.float32, x.shape, x.ctypes.data)
+            binding.bind_output("probability", "cuda", 1, np.float32, room.shape, room.ctypes.data)
+            self.session.run_with_iobinding(binding)
+            value = binding.get_outputs()[0]
+            self.assertEqual((value.device_name(), value.shape(), value.data_ptr()), ("cuda", [10, 10], room.ctypes.data))
+            binding.clear_binding_outputs()
+            self.session.run_with_iobinding(binding)  # outputs of the CPU
+            np.testing.assert_array_equal(binding.copy_outputs_to_cpu()[0], room)
+        self.assertEqual(seen[0], [(x.ctypes.data, 2, 1), (room.ctypes.data, 2, 1)])
+        np.testing.assert_array_equal(room, self.session.run(None, {"image": x})[0])
+        with self.assertRaises(ort.NotImplemented): binding.bind_output("probability", "cuda")
+        with self.assertRaises(ort.NotImplemented): value.numpy()
+
     def test_numbers_that_decide_ranks(self):
         session = ort.InferenceSession("tests/models/rate.onnx")
         x = np.arange(3, dtype=np.float32).reshape(1, 3)

@@ -1,0 +1,134 @@
+// tile_f32_test.c -- f32 products and convolutions in tiles: which are, how they multiply, and what they compute.
+//
+// Tiles run everywhere as plain loops (TENON_TILES), so that schedules, packed weights and epilogues are compared with the interpreter.
+#include "compiled.h"
+#include "loop/tile.h"
+#include "passes/passes.h"
+#include "targets/target.h"
+#include "test.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static const struct {
+  int form;  // -1: no tile
+  const char *text;
+} graphs[] = {
+    {TILE_MATRIX, "graph @\"rows\"(%x: f32[70, 36], %w: f32[40, 36], %b: f32[40]) {\n"
+                  "  %y = gemm(%x, %w, %b) transB=true\n  return %y\n}\n"},
+    {TILE_MATRIX, "graph @\"batch of one\"(%x: f32[1, 70, 36]) {\n  %c = const f32[] {0.125}\n"
+                  "  %s = const i64[2] {36, 20}\n  %w = expand(%c, %s)\n"
+                  "  %y = mat_mul(%x, %w)\n  %r = relu(%y)\n  return %r\n}\n"},
+    {TILE_VALUE, "graph @\"odd rows\"(%x: f32[70, 37]) {\n  %c = const f32[] {0.125}\n"
+                 "  %s = const i64[2] {37, 20}\n  %w = expand(%c, %s)\n"
+                 "  %y = mat_mul(%x, %w)\n  return %y\n}\n"},
+    {-1, "graph @\"odd rows of both\"(%x: f32[70, 37], %w: f32[40, 37]) {\n"
+         "  %y = gemm(%x, %w) transB=true\n  return %y\n}\n"},
+    {TILE_WINDOW, "graph @\"image\"(%x: f32[2, 9, 8, 12]) {\n  %c = const f32[] {0.125}\n"
+                  "  %s = const i64[4] {24, 12, 3, 3}\n  %w = expand(%c, %s)\n"
+                  "  %t = transpose(%x) perm=[0, 3, 1, 2]\n"
+                  "  %y = conv(%t, %w) pads=[1, 1, 1, 1] strides=[2, 2]\n"
+                  "  %r = transpose(%y) perm=[0, 2, 3, 1]\n  return %r\n}\n"},
+    {TILE_VALUE, "graph @\"three channels\"(%x: f32[2, 9, 8, 3]) {\n  %c = const f32[] {0.125}\n"
+                 "  %s = const i64[4] {24, 3, 3, 3}\n  %w = expand(%c, %s)\n"
+                 "  %t = transpose(%x) perm=[0, 3, 1, 2]\n"
+                 "  %y = conv(%t, %w) pads=[1, 1, 1, 1]\n"
+                 "  %r = transpose(%y) perm=[0, 2, 3, 1]\n  return %r\n}\n"},
+};
+
+typedef struct Asked {
+  unsigned fast;
+  const char *device;  // or NULL
+  Compiled *compiled;  // or NULL
+} Asked;
+
+static tenon_status compile_asked(void *ctx, const char *text, const char *target, Arena *a,
+                                  Diag *d, Program **out) {
+  const Asked *k = ctx;
+  Graph *g;
+  OptOptions o;
+  OptReport report = {.arena = a};
+  MemPlan *plan;
+  *out = NULL;
+  TRY(graph_parse(str_of(text), NULL, d, &g));
+  opt_defaults(&o);
+  o.fast = k->fast;
+  o.apart = true;
+  g->diag = d;
+  tenon_status s = graph_optimise(g, &o, &report);
+  if (!s) s = plan_create(g, a, &plan);
+  TargetOptions to = {.device = k->device, .compiled = k->compiled};
+  if (!s) s = target_compile_with(target_find(target), g, plan, &to, a, d, out);
+  graph_free(g);
+  return s;
+}
+
+// The first tile of a graph; false: it has none.
+static bool tile_of(const char *text, unsigned fast, LoopTile *out) {
+  Arena a;
+  Diag d;
+  Program *p;
+  Compiled c = {0};
+  bool found = false;
+  arena_init(&a);
+  diag_init(&d);
+  Asked asked = {fast, "sm_90a", &c};
+  tenon_status s = compile_asked(&asked, text, "cuda", &a, &d, &p);
+  if (s) FAIL("%s", d.text);
+  for (int64_t i = 0; !s && i < c.nkernels && !found; i++)
+    found = loop_find_tile(c.kernel[i].lowered->kernel, out);
+  program_release(p);
+  arena_deinit(&a);
+  return found;
+}
+
+TEST(f32_in_tiles_multiplies_as_it_is_told) {
+  unsigned usual = opt_licences(3, false, false);
+  for (int64_t i = 0; i < ARRAY_LEN(graphs); i++) {
+    LoopTile t;
+    const char *text = graphs[i].text;
+    bool has = tile_of(text, usual, &t);
+    if (has != (graphs[i].form >= 0)) FAIL("%s", text);
+    if (!has) continue;
+    EXPECT_INT_EQ(t.a.form, graphs[i].form);
+    EXPECT_INT_EQ(t.product, TILE_F32);
+    REQUIRE(tile_of(text, usual | FAST_TF32, &t));
+    EXPECT_INT_EQ(t.product, TILE_TF32);
+    EXPECT(!tile_of(text, 0, &t));  // the order of sums is kept
+  }
+}
+
+static void fill(Value *v) {
+  for (int64_t i = 0; i < v->n; i++)
+    ((float *)v->data)[i] = (float)((i * 7919) % 1013) / 997.0f - 0.5f;
+}
+
+// The largest error by the largest value.
+static double error_of(const char *text, unsigned fast) {
+  BothWays b;
+  Asked asked = {.fast = fast};
+  double error = 0, largest = 0;
+  if (!both_ways_run(&b, text, "ref", fill, compile_asked, &asked)) FAIL("%s", b.diag.text);
+  for (int64_t i = 0; b.got[0] && i < b.got[0]->n; i++) {
+    double x = val_f64(b.want[0], i), y = val_f64(b.got[0], i);
+    largest = fmax(largest, fabs(x));
+    error = fmax(error, fabs(x - y));
+  }
+  both_ways_free(&b);
+  return error / largest;
+}
+
+TEST(f32_in_tiles_is_right) {
+  unsigned usual = opt_licences(3, false, false);
+  setenv("TENON_GROUPS", "256", 1);
+  setenv("TENON_TILES", "1", 1);
+  for (int64_t i = 0; i < ARRAY_LEN(graphs); i++) {
+    double plain = error_of(graphs[i].text, usual);
+    double rounded = error_of(graphs[i].text, usual | FAST_TF32);
+    if (!(plain < 1e-5)) FAIL("error %g:\n%s", plain, graphs[i].text);
+    if (!(rounded < 1e-2)) FAIL("error %g in tf32:\n%s", rounded, graphs[i].text);
+    EXPECT(graphs[i].form < 0 || rounded > plain);
+  }
+  unsetenv("TENON_TILES");
+  unsetenv("TENON_GROUPS");
+}
