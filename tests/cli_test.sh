@@ -342,6 +342,18 @@ if [ -x "$(dirname "$program")/tenon-codegen" ]; then
   expect 0 "__global__" explain "$tmp/m.tir" --target cuda --device sm_90a --kernel 0
   check "explain --kernel of a device is JSON" json_ok explain "$tmp/m.tir" --target cuda --device sm_90a --kernel 0 --json
   expect 0 "1 kernel" compile "$tmp/m.tir" --target cuda --device sm_90a -o "$tmp/x.tenon"
+  # Attention is known by what is loaded: here bf16, below nodes of f32.
+  cat >"$tmp/attention.tir" <<'TIR'
+graph @"a"(%x: bf16[3, 100, 384]) -> (y: f32[3, 100, 128]) {
+  %c = cast(%x) to=f32 : f32[3, 100, 384]
+  %q:3 = split(%c) axis=2 num_outputs=3 : f32[3, 100, 128], f32[3, 100, 128], f32[3, 100, 128]
+  %y = attention(%q.0, %q.1, %q.2) q_num_heads=2 kv_num_heads=2 : f32[3, 100, 128]
+  return %y
+}
+TIR
+  expect 0 "tile attention 64x64 keys 64 stages 2 warpgroups 1," explain "$tmp/attention.tir" --target cuda --device sm_90a --kernel 0
+  sed s/bf16/f32/ "$tmp/attention.tir" >"$tmp/attention32.tir"
+  expect 0 "warpgroups 1 f32," explain "$tmp/attention32.tir" --target cuda --device sm_90a --kernel 0
   expect 0 "kernel 0" explain "$tmp/m.tir" --kernel 0
   expect 1 "no kernel is '99'" explain "$tmp/m.tir" --kernel 99
   check "explain --kernel --json is JSON" json_ok explain "$tmp/m.tir" --kernel 0 --json

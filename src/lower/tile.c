@@ -43,6 +43,8 @@ static double finish_cycles(int m, int n, int groups, double work) {
   return 1000 + m * (double)n * work / (6 * groups);
 }
 
+// Twice the registers of sums that leave room for what is done with them, and for much that is.
+enum { MOST_SUMS = 384, MOST_BUSY_SUMS = 320 };
 enum {
   SHARED_STAGES = 4,
   VALUE_STAGES = 3,
@@ -80,8 +82,8 @@ static TileSchedule choose(const Contraction *c, const LowerTarget *t, LoopTileP
     uint16_t m, n, at_once;
   } tile[] = {{128, 256, 1}, {128, 192, 1}, {128, 160, 1}, {128, 128, 1}, {128, 64, 1},
               {64, 256, 1},  {64, 192, 1},  {64, 128, 1},  {64, 96, 1},   {64, 64, 1},
-              {64, 32, 1},   {128, 192, 2}, {128, 128, 2}, {128, 64, 2},  {64, 256, 2},
-              {64, 128, 2},  {64, 64, 2}};
+              {64, 32, 1},   {128, 192, 2}, {128, 160, 2}, {128, 128, 2}, {128, 64, 2},
+              {64, 256, 2},  {64, 128, 2},  {64, 64, 2}};
   int64_t rows = ie_is_const(c->m) ? c->m->value : 4096, cols = c->n->value, units = t->units;
   TileSchedule best = {0};
   double least = 0;
@@ -92,6 +94,8 @@ static TileSchedule choose(const Contraction *c, const LowerTarget *t, LoopTileP
     int m = tile[i].m, n = tile[i].n;
     if (value && (n > MOST_VALUE_COLS || m > TILE_ROWS || tile[i].at_once > 1)) continue;
     if (f32 && (n > TILE_F32_COLS || tile[i].at_once > 1)) continue;
+    if (tile[i].at_once > 1 && m / TILE_ROWS * n > (work > 1 ? MOST_BUSY_SUMS : MOST_SUMS))
+      continue;
     int64_t tiles = ((rows + m - 1) / m) * ((cols + n - 1) / n);
     bool small = m == TILE_ROWS && n <= turns_below && !value && tile[i].at_once == 1;
     TileSchedule s = {.m = m, .n = n, .groups = m / TILE_ROWS, .at_once = tile[i].at_once};

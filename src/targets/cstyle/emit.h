@@ -118,6 +118,7 @@ void cs_tile_sums(CEmit *e, const LoopTile *t);  // what is done with each sum
 // What those read beside them, for the tile at tn_col, is asked to come nearer by a warp; whether there is such.
 bool cs_tile_reads(CEmit *e, const LoopTile *t);
 void cs_tile_ahead(CEmit *e, const LoopTile *t);
+void cs_tile_along(CEmit *e, const LoopTile *t);  // likewise what is one row for all, by one thread
 // In e->wide: false where the element goes by itself.
 bool cs_wide_load(CEmit *e, const LoopExpr *x, CVal *out);
 bool cs_wide_store(CEmit *e, const LoopStmt *s, CVal v);

@@ -54,6 +54,15 @@ static const char *room(CEmit *e, StrBuf *out, const char *base, DType t) {
   return name;
 }
 
+enum { SUMS_WITH_ROOM = 160 };
+
+// Whether the compiler may move a load over stores, and all of them to the beginning: what is not written here, where there are registers for it.
+static bool may_hoist(const CEmit *e, const LoopExpr *x) {
+  const LoopTile *t = e->tile;
+  return !e->k->buffer[x->buffer].written &&
+         MAX(t->m / t->groups, TILE_ROWS) * t->n / (2 * TILE_ROWS) <= SUMS_WITH_ROOM;
+}
+
 bool cs_wide_load(CEmit *e, const LoopExpr *x, CVal *out) {
   CWide *w = e->wide;
   const char *at, *piece = piece_type(x->dtype);
@@ -61,8 +70,9 @@ bool cs_wide_load(CEmit *e, const LoopExpr *x, CVal *out) {
     if (w->stored[i] == x->buffer) w->failed = true;
   if (!neighbours(e, x->buffer, x->dtype, x->index, &at)) return false;
   const char *name = room(e, &w->before, "in", x->dtype);
-  strbuf_printf(&w->before, "%*s*(%s *)%s = *(const %s *)(%s);\n", 2 * e->indent - 2, "", piece,
-                name, piece, at);
+  const char *load = may_hoist(e, x) ? "__ldg" : "*";
+  strbuf_printf(&w->before, "%*s*(%s *)%s = %s((const %s *)(%s));\n", 2 * e->indent - 2, "", piece,
+                name, load, piece, at);
   *out = (CVal){.text = str_printf(e->arena, "%s[%s]", name, w->round), .dtype = x->dtype};
   return true;
 }
@@ -86,10 +96,10 @@ bool cs_wide_store(CEmit *e, const LoopStmt *s, CVal v) {
 
 enum { ALIGN_AHEAD = 16 };
 
-// Whether rows of it go along with those of the result, in whole pieces.
-static bool is_beside(CEmit *e, const LoopTile *t, const LoopExpr *x) {
+// Whether rows of it go along with those of the result, in whole pieces; or with `along` it is one row for all.
+static bool is_beside(CEmit *e, const LoopTile *t, const LoopExpr *x, bool along) {
   int64_t bytes = cs_bytes(x->dtype);
-  bool rows = false;
+  bool rows = false, cols = false;
   if (x->kind != LX_LOAD || x->nguards > 2 || !piece_type(x->dtype) ||
       e->k->buffer[x->buffer].space != LOOP_ARG)
     return false;
@@ -98,8 +108,10 @@ static bool is_beside(CEmit *e, const LoopTile *t, const LoopExpr *x) {
     bool row = g->value == t->a.row && g->extent == t->a.rows;
     if (!row && (g->value != t->b.row || g->extent != t->b.rows)) return false;
     rows |= row && dim_has(x->index, g->sym);
+    cols |= !row && dim_has(x->index, g->sym);
   }
-  return rows && ie_is_const(t->b.rows) && t->b.rows->value * bytes % ALIGN_AHEAD == 0;
+  return cols && rows != along && ie_is_const(t->b.rows) &&
+         t->b.rows->value * bytes % ALIGN_AHEAD == 0;
 }
 
 static void ask_ahead(CEmit *e, const LoopTile *t, const LoopExpr *x) {
@@ -123,6 +135,7 @@ static void ask_ahead(CEmit *e, const LoopTile *t, const LoopExpr *x) {
 }
 
 typedef struct Beside {
+  bool along;
   IntMap seen;
   VEC(const LoopExpr *) loads;
 } Beside;
@@ -131,22 +144,28 @@ static void find_beside(CEmit *e, const LoopTile *t, const LoopExpr *x, Beside *
   uint64_t known;
   if (!x || intmap_get(&b->seen, (uint64_t)(uintptr_t)x, &known)) return;
   intmap_put(&b->seen, (uint64_t)(uintptr_t)x, 1);
-  if (is_beside(e, t, x)) vec_push(e->arena, &b->loads, x);
+  if (is_beside(e, t, x, b->along)) vec_push(e->arena, &b->loads, x);
   for (int i = 0; i < 3; i++) find_beside(e, t, x->src[i], b);
 }
 
-static Beside all_beside(CEmit *e, const LoopTile *t) {
-  Beside b = {0};
+static Beside all_beside(CEmit *e, const LoopTile *t, bool along) {
+  Beside b = {.along = along};
   intmap_init(&b.seen, e->arena);
   for (int64_t i = t->after; i < t->cols->body.n; i++)
     find_beside(e, t, t->cols->body.v[i]->value, &b);
   return b;
 }
 
-bool cs_tile_reads(CEmit *e, const LoopTile *t) { return all_beside(e, t).loads.n > 0; }
+bool cs_tile_reads(CEmit *e, const LoopTile *t) { return all_beside(e, t, false).loads.n > 0; }
+
+void cs_tile_along(CEmit *e, const LoopTile *t) {
+  Beside b = all_beside(e, t, true);
+  cs_line(e, "const int tn_0 = 0, tn_r = 0;");
+  for (int64_t i = 0; i < b.loads.n; i++) ask_ahead(e, t, b.loads.v[i]);
+}
 
 void cs_tile_ahead(CEmit *e, const LoopTile *t) {
-  Beside b = all_beside(e, t);
+  Beside b = all_beside(e, t, false);
   cs_line(e, "const int tn_0 = 0;");
   cs_open(e, "for (int tn_r = threadIdx.x; tn_r < %s; tn_r += 32) {",
           t->cluster > 1 ? str_printf(e->arena, "(tn_rank ? 0 : %d)", t->m)

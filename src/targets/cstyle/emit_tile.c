@@ -62,6 +62,10 @@ static const char tile_top[] =
     "  unsigned r;\n"
     "  asm(\"cvt.rna.tf32.f32 %0, %1;\" : \"=r\"(r) : \"f\"(x));\n"
     "  return r;\n}\n"
+    "TN_FN void tn_box_ahead(const tn_map *m, int x, int y) {\n"
+    "  asm volatile(\"cp.async.bulk.prefetch.tensor.2d.L2.global.tile [%0, {%1, %2}];\" :: \"l\"(m), \"r\"(x), \"r\"(y) : \"memory\");\n}\n"
+    "TN_FN void tn_taps_ahead(const tn_map *m, int x, int y, int z) {\n"
+    "  asm volatile(\"cp.async.bulk.prefetch.tensor.3d.L2.global.tile [%0, {%1, %2, %3}];\" :: \"l\"(m), \"r\"(x), \"r\"(y), \"r\"(z) : \"memory\");\n}\n"
     "/* Two elements of a row, where the copy engine puts them. */\n"
     "TN_FN void tn_put_pair(unsigned to, int row, int pair, unsigned x) {\n"
     "  const unsigned at = to + row * 128u + ((((unsigned)pair >> 2) ^ (row & 7u)) << 4) + (pair & 3u) * 4u;\n"
@@ -240,24 +244,28 @@ static Dim across_of(Dim d, Dim item) {
   return NULL;
 }
 
-// `own`: those of this warpgroup alone.
-static void open_items(CEmit *e, const LoopStmt *items, const LoopTile *t, bool own) {
+// The item whose number is tn_t.
+static void put_item(CEmit *e, const LoopStmt *items, const LoopTile *t) {
   Dim across = across_of(t->b.row, items->sym);
   const char *v = cs_name(e, items->sym->name);
   set_text(e, items->sym, v);
-  if (t->cluster >
-      1) {  // one tile for each cluster: when all threads of it have met, none begins another
+  if (across)
+    cs_line(e, "const %s %s = (%s)tn_order(tn_t, items, %s);", e->index, v, e->index,
+            cs_dim(e, across));
+  else
+    cs_line(e, "const %s %s = (%s)tn_t;", e->index, v, e->index);
+}
+
+// `own`: those of this warpgroup alone.  A cluster has one tile: when all its threads have met, none begins another.
+static void open_items(CEmit *e, const LoopStmt *items, const LoopTile *t, bool own) {
+  if (t->cluster > 1) {
     cs_open(e, "{");
     cs_line(e, "const long long tn_t = blockIdx.x / %d;", t->cluster);
   } else {
     cs_open(e, "for (long long tn_t = blockIdx.x%s; tn_t < items; tn_t += gridDim.x%s) {",
             own ? " + tn_who * gridDim.x" : "", own ? " * 2" : "");
   }
-  if (across)
-    cs_line(e, "const %s %s = (%s)tn_order(tn_t, items, %s);", e->index, v, e->index,
-            cs_dim(e, across));
-  else
-    cs_line(e, "const %s %s = (%s)tn_t;", e->index, v, e->index);
+  put_item(e, items, t);
 }
 
 void cs_tile_items(CEmit *e, const LoopStmt *items, const LoopTile *t) {
@@ -440,6 +448,29 @@ static void emit_fetching(CEmit *e, const LoopStmt *items, const LoopTile *t) {
   cs_close(e);
   if (!by_threads(t)) cs_close(e);
   if (!by_threads(t) && t->product == TILE_F32) emit_low(e, t);
+}
+
+enum { BLOCKS_AHEAD = 32 };
+
+// Before the kernel before has ended: the columns of the first tile, and what is read along them, are asked to come nearer.
+static void emit_early(CEmit *e, const LoopStmt *items, const LoopTile *t) {
+  const char *from = t->cluster > 1 ? "tn_start + tn_k" : "tn_k";
+  cs_open(e, "if (threadIdx.x == %d) {", WARP);
+  cs_open(e, "if (const long long tn_t = blockIdx.x / %d; tn_t < items) {", t->cluster);
+  put_item(e, items, t);
+  cs_line(e, "const int tn_col = (int)(%s);", first_row(e, &t->b, t->cols->sym));
+  cs_open(e, "for (int tn_k = 0; tn_k < tn_blocks && tn_k < %d; tn_k++) {", BLOCKS_AHEAD);
+  if (t->a.form == TILE_WINDOW) {
+    int of_tap = (int)((t->a.window.channels + t->block - 1) / t->block);
+    cs_line(e, "tn_taps_ahead(&tn_map_b, (%s) %% %d * %d, (%s) / %d, tn_col);", from, of_tap,
+            t->block, from, of_tap);
+  } else {
+    cs_line(e, "tn_box_ahead(&tn_map_b, (%s) * %d, tn_col);", from, t->block);
+  }
+  cs_close(e);
+  cs_tile_along(e, t);
+  cs_close(e);
+  cs_close(e);
 }
 
 // Warpgroups that do not see every block of the ring.
@@ -648,6 +679,7 @@ void cs_tile(CEmit *e, const LoopStmt *items, const LoopTile *t) {
   begin_ring(e, t);
   cs_line(e, "__syncthreads();");
   cs_line(e, "asm volatile(\"griddepcontrol.launch_dependents;\" ::: \"memory\");");
+  emit_early(e, items, t);
   if (t->cluster > 1)
     cs_line(e, "asm volatile(\"barrier.cluster.arrive.relaxed.aligned;\" ::: \"memory\");");
   cs_line(e, "asm volatile(\"griddepcontrol.wait;\" ::: \"memory\");");
