@@ -111,8 +111,9 @@ static bool multiplies_words(const Node *n) {
 
 // What is multiplied several at once lies side by side: what a convolution would read through an index map is written out.
 static void lay_out_image(Fuser *f, const Node *n) {
-  if (!multiplies_words(n) ||
-      (n->op != OP_q_linear_conv && n->op != OP_conv_integer && n->op != OP_conv))
+  bool fetched = f->c->o->tiles && n->op == OP_conv;  // by units that take pixels as they lie
+  if (!fetched && (!multiplies_words(n) ||
+                   (n->op != OP_q_linear_conv && n->op != OP_conv_integer && n->op != OP_conv)))
     return;
   FuseNode *x = fuse_at(f, n->src[0]);
   if (x->op.cls == FC_LAZY && !fuse_is_view(f, n->src[0]))
