@@ -109,12 +109,15 @@ static bool multiplies_words(const Node *n) {
          n->op == OP_mat_mul_integer;
 }
 
+// Units for matrices take pixels as they lie.
+static bool fetches_pixels(const Fuser *f, const Node *n) {
+  return f->c->o->tiles && n->op == OP_conv;
+}
+
 // What is multiplied several at once lies side by side: what a convolution would read through an index map is written out.
 static void lay_out_image(Fuser *f, const Node *n) {
-  bool fetched = f->c->o->tiles && n->op == OP_conv;  // by units that take pixels as they lie
-  if (!fetched && (!multiplies_words(n) ||
-                   (n->op != OP_q_linear_conv && n->op != OP_conv_integer && n->op != OP_conv)))
-    return;
+  bool conv = n->op == OP_q_linear_conv || n->op == OP_conv_integer || n->op == OP_conv;
+  if (!conv || (!multiplies_words(n) && !fetches_pixels(f, n))) return;
   FuseNode *x = fuse_at(f, n->src[0]);
   if (x->op.cls == FC_LAZY && !fuse_is_view(f, n->src[0]))
     x->op = (FuseOp){FC_MAP, FUSED_MOVEMENT, 0};
@@ -425,6 +428,7 @@ static bool is_prologue(Fuser *f, int32_t i, int32_t own, int32_t group) {
   if (group == own || g->host || g->anchor >= 0 || !has_room(f, own, g->size)) return false;
   // Written once, read many times.
   if (multiplies_words(f->n[i].node) || f->n[i].head) return false;
+  if (fetches_pixels(f, f->n[i].node)) return false;
   if (read_too_often(f, f->n[i].node, group)) return false;
   if (g->uses != edges_to(f, group) && g->uses != edges_between(f, own, group)) return false;
   return f->n[i].op.cls == FC_ANCHOR || worth_repeating(f, f->n[i].node, group);
