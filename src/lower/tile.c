@@ -44,7 +44,7 @@ static double finish_cycles(int m, int n, int groups, double work) {
 }
 
 // Twice the registers of sums that leave room for what is done with them, and for much that is.
-enum { MOST_SUMS = 384, MOST_BUSY_SUMS = 320 };
+enum { MOST_SUMS = 384, MOST_BUSY_SUMS = 320, MOST_ODD_COLS = 128 };
 enum {
   SHARED_STAGES = 4,
   VALUE_STAGES = 3,
@@ -94,8 +94,10 @@ static TileSchedule choose(const Contraction *c, const LowerTarget *t, LoopTileP
     int m = tile[i].m, n = tile[i].n;
     if (value && (n > MOST_VALUE_COLS || m > TILE_ROWS || tile[i].at_once > 1)) continue;
     if (f32 && (n > TILE_F32_COLS || tile[i].at_once > 1)) continue;
-    if (tile[i].at_once > 1 && m / TILE_ROWS * n > (work > 1 ? MOST_BUSY_SUMS : MOST_SUMS))
-      continue;
+    bool whole = rows % m == 0 && cols % n == 0;  // asks for no edges, which takes registers
+    int most_sums = work > 1 || !whole ? MOST_BUSY_SUMS : MOST_SUMS;
+    if (tile[i].at_once > 1 && m / TILE_ROWS * n > most_sums) continue;
+    if (cols % 4 && (n > MOST_ODD_COLS || tile[i].at_once > 1)) continue;  // each element by itself
     int64_t tiles = ((rows + m - 1) / m) * ((cols + n - 1) / n);
     bool small = m == TILE_ROWS && n <= turns_below && !value && tile[i].at_once == 1;
     TileSchedule s = {.m = m, .n = n, .groups = m / TILE_ROWS, .at_once = tile[i].at_once};

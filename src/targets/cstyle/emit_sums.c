@@ -54,13 +54,17 @@ static const char *room(CEmit *e, StrBuf *out, const char *base, DType t) {
   return name;
 }
 
-enum { SUMS_WITH_ROOM = 160 };
+enum { SUMS_WITH_ROOM = 128, SUMS_WITH_SOME = 160 };
 
-// Whether the compiler may move a load over stores, and all of them to the beginning: what is not written here, where there are registers for it.
+// Whether the compiler may move a load over stores, and all of them to the beginning: what is not written here, where there are registers for it; where
+// there are few, what comes from afar, which is not the same for all rows.
 static bool may_hoist(const CEmit *e, const LoopExpr *x) {
   const LoopTile *t = e->tile;
-  return !e->k->buffer[x->buffer].written &&
-         MAX(t->m / t->groups, TILE_ROWS) * t->n / (2 * TILE_ROWS) <= SUMS_WITH_ROOM;
+  int sums = MAX(t->m / t->groups, TILE_ROWS) * t->n / (2 * TILE_ROWS);
+  bool rows = false;
+  for (int i = 0; i < x->nguards; i++)
+    rows |= x->guard[i].value == t->a.row && dim_has(x->index, x->guard[i].sym);
+  return !e->k->buffer[x->buffer].written && sums <= (rows ? SUMS_WITH_SOME : SUMS_WITH_ROOM);
 }
 
 bool cs_wide_load(CEmit *e, const LoopExpr *x, CVal *out) {
@@ -284,6 +288,27 @@ static bool emit_elements(CEmit *e, const Sums *s, SumsForm form, StrBuf *odd) {
   return done;
 }
 
+// Whether all of the tile lies within the result.
+static const char *lies_inside(CEmit *e, const LoopTile *t) {
+  e->sym[t->rows->sym->slot] = e->sym[t->cols->sym->slot] = (CSym){.kind = CSYM_NUMBER};
+  return str_printf(e->arena, "%s + %d <= %s && %s + %d <= %s", cs_dim(e, t->a.row), t->m,
+                    cs_dim(e, t->a.rows), cs_dim(e, t->b.row), t->n, cs_dim(e, t->b.rows));
+}
+
+// Tiles within the result ask for nothing, so that all that they read can be under way at once; those at its edges ask for every row and piece.
+static bool emit_pieces(CEmit *e, const Sums *s, StrBuf *odd) {
+  Sums within = *s;
+  if (s->rows_inside && s->cols_inside) return emit_elements(e, s, IN_PIECES, odd);
+  within.rows_inside = within.cols_inside = true;
+  cs_open(e, "if (%s) {", lies_inside(e, s->t));
+  bool done = emit_elements(e, &within, IN_PIECES, odd);
+  e->indent--;
+  cs_open(e, "} else {");
+  done = done && emit_elements(e, s, IN_PIECES, odd);
+  cs_close(e);
+  return done;
+}
+
 void cs_tile_sums(CEmit *e, const LoopTile *t) {
   Sums s = {.t = t,
             .rest = {t->cols->body.n - t->after, t->cols->body.v + t->after},
@@ -295,8 +320,7 @@ void cs_tile_sums(CEmit *e, const LoopTile *t) {
   strbuf_init(&pieces, e->arena);
   e->out = &pieces;
   e->indent++;
-  bool found = divides(t->b.rows, NEIGHBOURS) && is_straight(&s.rest) &&
-               emit_elements(e, &s, IN_PIECES, &odd);
+  bool found = divides(t->b.rows, NEIGHBOURS) && is_straight(&s.rest) && emit_pieces(e, &s, &odd);
   e->indent--;
   e->out = out;
   if (!found) {
