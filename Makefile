@@ -51,7 +51,7 @@ test-torch: ## torch.compile, ATen operators, and networks of PyTorch through ON
 	@$(DEPS) build
 	@$(MAKE) --no-print-directory -s all
 	@[ -x build/venv-torch/bin/python ] || python3 -m venv build/venv-torch
-	@build/venv-torch/bin/pip -q install torch torchvision transformers onnx onnxscript numpy --extra-index-url https://download.pytorch.org/whl/cpu
+	@build/venv-torch/bin/pip -q install torch torchvision transformers onnx onnxscript numpy
 	@for kind in export decomposed trace; do build/venv-torch/bin/python tests/torch_ops.py build/tenon $$kind || exit 1; done
 	@build/venv-torch/bin/python tests/torch_compile_test.py
 	@build/venv-torch/bin/python tests/torch_networks.py build/tenon
