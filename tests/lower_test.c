@@ -354,12 +354,15 @@ TEST(lower_convolutions) {
   arena_deinit(&a);
 }
 
-// Images of any size: every tap may lie outside.
+// Images of any size: every tap may lie outside.  By single threads, and by groups.
 TEST(lower_open_images) {
+  LowerTarget kept = made_for;
   Arena a;
   arena_init(&a);
-  for (int i = 0; i < 36; i++) {
-    rng = (uint64_t)i * 6211 + 29;
+  for (int i = 0; i < 72; i++) {
+    rng = (uint64_t)(i % 36) * 6211 + 29;
+    made_for.group = i < 36 ? 0 : 64;
+    made_for.shared_bytes = i < 36 ? 0 : 48 << 10;
     ConvCase c = {.nd = 1 + (int)draw(2),
                   .last = draw(2),
                   .constant = draw(4) != 0,
@@ -383,6 +386,7 @@ TEST(lower_open_images) {
     }
     check_both(conv_text(&a, &c, false), conv_text(&a, &c, true), size, depth, 0x1p-24);
   }
+  made_for = kept;
   arena_deinit(&a);
 }
 
@@ -435,7 +439,7 @@ TEST(lower_depthwise_by_groups) {
                   .symbolic = draw(3) == 0,
                   .relu = draw(2),
                   .dtype = half ? "bf16" : "f32",
-                  .batch = 1 + draw(2),
+                  .batch = 1 + draw(3),
                   .group = (1 << (1 + draw(3))) * (1 + draw(9)),
                   .in = 1,
                   .out = 1};
@@ -448,7 +452,7 @@ TEST(lower_depthwise_by_groups) {
       c.lo[d] = draw(span);
       c.hi[d] = draw(span);
       // Lines of the result are often whole multiples of a thread's pixels.
-      int64_t along = (draw(3) ? 4 : 1) * (1 + draw(d ? 8 : 4));
+      int64_t along = (draw(3) ? 4 : 1) * (1 + draw(8));
       c.size[d] = MAX((along - 1) * c.stride[d] + span - c.lo[d] - c.hi[d], 1);
       depth *= c.kernel[d];
     }

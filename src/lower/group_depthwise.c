@@ -5,27 +5,34 @@
 // follow one another as the weights do, however many pixels a thread has: its bits do not depend on the schedule.
 #include "lower/group_contract.h"
 
+#include <math.h>
+
 typedef struct Depthwise {
   GroupSums s;
-  int64_t side, pixels;     // channels and pixels of a thread
-  int64_t threads, across;  // of a group, and along the channels
+  int64_t side, pixels;         // channels and pixels of a thread
+  int64_t across, along, down;  // threads of a group along the channels, a line, and the lines
   int32_t acc;
   Dim t;                // the thread
   ContractPoint first;  // where its first sum is
 } Depthwise;
 
-enum { BYTES = 16, MOST_SIDE = 8, MOST_PIXELS = 4, MOST_ALONG = 16 };
+enum { BYTES = 16, MOST_SIDE = 8, MOST_PIXELS = 4, MOST_ALONG = 16, MOST_APART = 64 };
 enum { WRITTEN_OUT = 32 };  // taps; of more only those along a line are written out
-enum { BUSY = 512, SOME_IMAGES = 8, LEAST_THREADS = 64, LEAST_ACROSS = 8 };
+enum { BUSY = 512, USUAL = 8, LEAST_THREADS = 64, LEAST_ACROSS = 8 };
 
 static Dim num(Depthwise *w, int64_t v) { return ie_const(w->s.e.pool, v); }
 
 // ---- the choice ----
 
+static int64_t size_of(const Contraction *c, int axis) {
+  return ie_is_const(c->out[axis]) ? c->out[axis]->value : USUAL;
+}
+
 static bool wants(const Depthwise *w) {
   const Contraction *c = &w->s.c;
-  return c->conv && c->depthwise && c->channel == c->nout - 1 && ie_is_const(c->n) &&
-         c->space[c->nd - 1].kernel <= MOST_ALONG;
+  if (!c->conv || !c->depthwise || c->channel != c->nout - 1 || !ie_is_const(c->n)) return false;
+  const ContractAxis *line = &c->space[c->nd - 1];
+  return line->kernel <= MOST_ALONG && line->stride <= MOST_APART && line->dilation <= MOST_APART;
 }
 
 // Bytes of the widest element that is read along the channels or stored.
@@ -38,18 +45,36 @@ static int64_t widest_of(const Depthwise *w) {
   return widest;
 }
 
-// Threads along the channels are a part of all that there are; the one that leaves the fewest places of threads that go in step empty, and of
-// several such the largest.
-static void arrange(Depthwise *w, int64_t runs, int64_t most, int64_t step) {
-  double best = 0;
-  for (int64_t a = MIN(runs, most); a >= MIN(runs, LEAST_ACROSS); a--) {
-    int64_t all = most / a * a, places = (all + step - 1) / step * step;
-    double used = (double)all / (double)places;
-    if (runs % a || used <= best) continue;
-    best = used;
-    w->across = a;
-    w->threads = all;
+// What a group reads and stores for each of its results, where threads without any count as others do.
+static double cost_of(const Depthwise *w, int64_t across, int64_t along, int64_t down,
+                      int64_t step) {
+  const Contraction *c = &w->s.c;
+  int64_t threads = across * along * down, places = (threads + step - 1) / step * step;
+  double side[2] = {(double)(along * w->pixels), (double)down};
+  double read = 1, idle = (double)places / (double)threads;
+  for (int i = 0; i < MIN(c->nd, 2); i++) {
+    const ContractAxis *s = &c->space[c->nd - 1 - i];
+    double size = (double)size_of(c, c->channel - 1 - i);
+    idle *= ceil(size / side[i]) * side[i] / size;
+    read *= (side[i] - 1) * (double)s->stride + (double)(s->kernel - 1) * (double)s->dilation + 1;
   }
+  return idle * (1 + read / (side[0] * side[1]));
+}
+
+// Threads along the channels, pixels and lines.
+static void arrange(Depthwise *w, int64_t runs, int64_t most, int64_t step) {
+  const Contraction *c = &w->s.c;
+  double best = (double)INFINITY;
+  int64_t lines = c->nd > 1 ? size_of(c, c->channel - 2) : 1;
+  int64_t line = size_of(c, c->channel - 1) / w->pixels;
+  for (int64_t a = MIN(runs, most); a >= MIN(runs, LEAST_ACROSS); a--)
+    for (int64_t x = 1; runs % a == 0 && x <= MIN(line, most / a); x++)
+      for (int64_t y = 1; y <= MIN(lines, most / (a * x)); y++) {
+        double cost = cost_of(w, a, x, y, step);
+        if (cost >= best) continue;
+        best = cost;
+        w->across = a, w->along = x, w->down = y;
+      }
 }
 
 // As many pixels as leave every multiprocessor enough threads to wait for memory with; then groups as large as leave none without.
@@ -61,8 +86,7 @@ static bool choose(Depthwise *w, const LowerTarget *t) {
   if (w->side < 2) return false;
   int64_t runs = c->n->value / w->side;
   double all = (double)runs;
-  for (int i = 0; i < c->channel; i++)
-    all *= ie_is_const(c->out[i]) ? (double)c->out[i]->value : SOME_IMAGES;
+  for (int i = 0; i < c->channel; i++) all *= (double)size_of(c, i);
   Dim line = c->out[c->channel - 1];
   w->pixels = MOST_PIXELS;
   while (w->pixels > 1 && (!ie_is_const(line) || line->value % w->pixels ||
@@ -90,30 +114,34 @@ static ContractPoint place(const Depthwise *w, int64_t pixel, Dim v) {
   return at;
 }
 
+// An index along an axis of so many, `each` threads of a group side by side.
+static Dim inside(Depthwise *w, Dim block, Dim thread, int64_t each, Dim size, int *depth) {
+  IntPool *p = w->s.e.pool;
+  return group_inside(&w->s.e, ie_add(p, ie_mulc(p, block, each), thread), size, depth);
+}
+
 // Opens the threads, each where its first sum is.
 static void open_threads(Depthwise *w, int *depth) {
   Elem *e = &w->s.e;
   IntPool *p = e->pool;
   const Contraction *c = &w->s.c;
-  Dim size[MAX_RANK], count = p->one, across = num(w, w->across);
-  for (int i = 0; i < c->channel; i++) {
-    bool line = w->pixels > 1 && i == c->channel - 1;
-    size[i] = line ? num(w, c->out[i]->value / w->pixels) : c->out[i];
-    count = ie_mul(p, count, size[i]);
-  }
-  int64_t down = w->threads / w->across, parts = c->n->value / w->side / w->across;
-  Dim items = ie_mulc(p, ie_ceildiv(p, count, num(w, down)), parts);
-  Dim item = loop_for(&e->b, LOOP_PARALLEL, "item", items);
-  w->t = loop_for(&e->b, LOOP_THREAD, "t", num(w, w->threads));
+  int line = c->channel - 1, lines = c->nd > 1 ? line - 1 : -1;
+  Dim blocks[MAX_RANK], items = p->one, *at = w->first.out;
+  Dim runs = w->pixels > 1 ? num(w, c->out[line]->value / w->pixels) : c->out[line];
+  for (int i = 0; i < c->channel; i++) blocks[i] = c->out[i];
+  blocks[line] = ie_ceildiv(p, runs, num(w, w->along));
+  if (lines > 0) blocks[lines] = ie_ceildiv(p, c->out[lines], num(w, w->down));
+  blocks[c->channel] = num(w, c->n->value / w->side / w->across);
+  for (int i = 0; i < c->nout; i++) items = ie_mul(p, items, blocks[i]);
+  w->s.t.panel = w->s.t.group = w->first.group = p->zero;
+  elem_split(e, loop_for(&e->b, LOOP_PARALLEL, "item", items), c->nout, blocks, at);
+  w->t = loop_for(&e->b, LOOP_THREAD, "t", num(w, w->across * w->along * w->down));
   *depth = 2;
-  Dim run = ie_mulc(p, ie_div(p, item, num(w, parts)), down);
-  run = group_inside(e, ie_add(p, run, ie_div(p, w->t, across)), count, depth);
-  Dim part = ie_mulc(p, ie_mod(p, item, num(w, parts)), w->across);
-  w->s.t.panel = w->s.t.group = p->zero;
-  w->first = (ContractPoint){.group = p->zero};
-  elem_split(e, run, c->channel, size, w->first.out);
-  w->first.out[c->channel] = ie_mulc(p, ie_add(p, part, ie_mod(p, w->t, across)), w->side);
-  w->first.out[c->channel - 1] = ie_mulc(p, w->first.out[c->channel - 1], w->pixels);
+  Dim channel = ie_mod(p, w->t, num(w, w->across)), pixel = ie_div(p, w->t, num(w, w->across));
+  Dim x = ie_mod(p, pixel, num(w, w->along)), y = ie_div(p, pixel, num(w, w->along));
+  at[line] = ie_mulc(p, inside(w, at[line], x, w->along, runs, depth), w->pixels);
+  if (lines > 0) at[lines] = inside(w, at[lines], y, w->down, c->out[lines], depth);
+  at[c->channel] = ie_mulc(p, ie_add(p, ie_mulc(p, at[c->channel], w->across), channel), w->side);
 }
 
 // The tap that a pixel of the image, so far along the line from the first, is of one of the thread's pixels; -1: none.
@@ -192,13 +220,13 @@ tenon_status lower_group_depthwise(Lowering *lo, const Node *fused, Lowered *out
   s->t.s.nr = s->c.n->value;
   if (!group_sums_pack(s)) return TENON_EUNSUPPORTED;
   w->acc = loop_buffer(s->e.k, LOOP_REGISTER, "acc", s->c.acc,
-                       num(w, w->threads * w->pixels * w->side), false);
+                       num(w, w->across * w->along * w->down * w->pixels * w->side), false);
   open_threads(w, &depth);
   if (!form_sums(w) || !finish_sums(w)) return TENON_EUNSUPPORTED;
   group_close(&s->e, depth);
   elem_finish(&s->e,
-              str_printf(lo->arena, "group depthwise %dx%dx%d", (int)w->threads, (int)w->pixels,
-                         (int)w->side),
+              str_printf(lo->arena, "group depthwise %dx%dx%d each %dx%d", (int)w->down,
+                         (int)w->along, (int)w->across, (int)w->pixels, (int)w->side),
               out);
   return TENON_OK;
 }
