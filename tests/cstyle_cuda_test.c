@@ -72,6 +72,23 @@ TEST(cuda_text_of_a_group) {
   arena_deinit(&t.arena);
 }
 
+// Runs of elements: under a guard that is the same for all of them, and several stored to one buffer.
+TEST(cuda_text_of_runs) {
+  Text t;
+  text_open(&t);
+  text_add(
+      &t, "kernel @runs (%x: f32[400], out %y: f32[800]) {\n parallel i < 10 {\n  thread t < 10 {\n"
+          "   unroll v < 4 {\n    let %v0: f32 = where(g = 10*i + t - 1 < 100) %x[4*g + v]\n"
+          "    store %y[80*i + 8*t + v] = %v0\n    store %y[80*i + 8*t + v + 4] = neg(%v0)\n"
+          "   }\n  }\n }\n}\n");
+  const char *text = strbuf_text(&t.text);
+  EXPECT(strstr(text, "pack = tn_inside(t + 10 * i - 1, 100) ? *(const tn_run<float, 4> *)(x"));
+  EXPECT(strstr(text, " : tn_run<float, 4>{};\n"));
+  EXPECT(strstr(text, "*(tn_run<float, 4> *)(y + (8 * t + 80 * i)) = pack_1;\n"));
+  EXPECT(strstr(text, "*(tn_run<float, 4> *)(y + (8 * t + 80 * i + 4)) = pack_2;\n"));
+  arena_deinit(&t.arena);
+}
+
 // All operations, conversions and shapes have a text.
 TEST(cuda_text_of_everything) {
   Text t;

@@ -254,6 +254,8 @@ typedef struct ConvCase {
   int nd;
   bool last, transposed, constant, symbolic;
   bool open;                      // lines and pixels are not known
+  bool relu;                      // behind it
+  const char *dtype;              // NULL: f32
   int64_t batch, group, in, out;  // channels of one group
   int64_t size[3], kernel[3], stride[3], dilation[3], lo[3], hi[3];
 } ConvCase;
@@ -266,8 +268,8 @@ static void print_list(StrBuf *b, const char *name, const int64_t *v, int n, con
 }
 
 // The axes [from, to) are symbols.
-static void print_dims(StrBuf *b, const int64_t *v, int n, int from, int to) {
-  strbuf_printf(b, "f32[");
+static void print_dims(StrBuf *b, const char *dtype, const int64_t *v, int n, int from, int to) {
+  strbuf_printf(b, "%s[", dtype);
   for (int i = 0; i < n; i++) {
     strbuf_printf(b, "%s", i ? ", " : "");
     if (i >= from && i < to)
@@ -280,6 +282,7 @@ static void print_dims(StrBuf *b, const int64_t *v, int n, int from, int to) {
 
 static const char *conv_text(Arena *a, const ConvCase *c, bool absolute) {
   StrBuf b;
+  const char *dtype = c->dtype ? c->dtype : "f32";
   int rank = c->nd + 2, space = c->last ? 1 : 2, taps = c->last ? 0 : 2;
   int64_t x[5] = {c->batch}, w[5];
   x[c->last ? rank - 1 : 1] = c->in * c->group;
@@ -293,19 +296,21 @@ static const char *conv_text(Arena *a, const ConvCase *c, bool absolute) {
   }
   strbuf_init(&b, a);
   strbuf_printf(&b, "graph @\"conv\"(%%x: ");
-  print_dims(&b, x, rank, c->open ? space : 0, c->open ? space + c->nd : c->symbolic);
+  print_dims(&b, dtype, x, rank, c->open ? space : 0, c->open ? space + c->nd : c->symbolic);
   if (!c->constant) {
     strbuf_printf(&b, ", %%w: ");
-    print_dims(&b, w, rank, 0, 0);
+    print_dims(&b, dtype, w, rank, 0, 0);
   }
   strbuf_printf(&b, ") {\n");
-  if (c->constant) print_const(&b, "w", "f32", rank, w, absolute);
+  if (c->constant) print_const(&b, "w", dtype, rank, w, absolute);
   strbuf_printf(&b, "  %%y = %s(%%x, %%w) group=%lld", c->transposed ? "conv_transpose" : "conv",
                 (long long)c->group);
   print_list(&b, "strides", c->stride, c->nd, NULL);
   print_list(&b, "dilations", c->dilation, c->nd, NULL);
   print_list(&b, "pads", c->lo, c->nd, c->hi);
-  strbuf_printf(&b, "%s\n  return %%y\n}\n", c->last ? " channels_last=true" : "");
+  strbuf_printf(&b, "%s\n", c->last ? " channels_last=true" : "");
+  if (c->relu) strbuf_printf(&b, "  %%z = relu(%%y)\n");
+  strbuf_printf(&b, "  return %%%s\n}\n", c->relu ? "z" : "y");
   return strbuf_text(&b);
 }
 
@@ -349,12 +354,15 @@ TEST(lower_convolutions) {
   arena_deinit(&a);
 }
 
-// Images of any size: every tap may lie outside.
+// Images of any size: every tap may lie outside.  By single threads, and by groups.
 TEST(lower_open_images) {
+  LowerTarget kept = made_for;
   Arena a;
   arena_init(&a);
-  for (int i = 0; i < 36; i++) {
-    rng = (uint64_t)i * 6211 + 29;
+  for (int i = 0; i < 72; i++) {
+    rng = (uint64_t)(i % 36) * 6211 + 29;
+    made_for.group = i < 36 ? 0 : 64;
+    made_for.shared_bytes = i < 36 ? 0 : 48 << 10;
     ConvCase c = {.nd = 1 + (int)draw(2),
                   .last = draw(2),
                   .constant = draw(4) != 0,
@@ -378,6 +386,7 @@ TEST(lower_open_images) {
     }
     check_both(conv_text(&a, &c, false), conv_text(&a, &c, true), size, depth, 0x1p-24);
   }
+  made_for = kept;
   arena_deinit(&a);
 }
 
@@ -410,6 +419,48 @@ TEST(lower_first_layers) {
     check_both(conv_text(&a, &c, false), conv_text(&a, &c, true), c.batch, depth, 0x1p-24);
   }
   expected = NULL;
+  arena_deinit(&a);
+}
+
+// Channels by themselves, for groups of threads: runs of channels and pixels of all lengths, taps outside on every side.
+TEST(lower_depthwise_by_groups) {
+  LowerTarget kept = made_for;
+  Arena a;
+  arena_init(&a);
+  made_for.group = 64;
+  made_for.shared_bytes = 48 << 10;
+  expected = "group depthwise";
+  for (int i = 0; i < 60; i++) {
+    rng = (uint64_t)i * 15013 + 3;
+    bool half = draw(2);
+    ConvCase c = {.nd = draw(4) ? 2 : 1,
+                  .last = true,
+                  .constant = draw(4) != 0,
+                  .symbolic = draw(3) == 0,
+                  .relu = draw(2),
+                  .dtype = half ? "bf16" : "f32",
+                  .batch = 1 + draw(3),
+                  .group = (1 << (1 + draw(3))) * (1 + draw(9)),
+                  .in = 1,
+                  .out = 1};
+    int64_t depth = 1;
+    for (int d = 0; d < c.nd; d++) {
+      c.kernel[d] = 1 + draw(draw(4) ? 5 : 7);
+      c.stride[d] = 1 + draw(3);
+      c.dilation[d] = draw(3) ? 1 : 2;
+      int64_t span = (c.kernel[d] - 1) * c.dilation[d] + 1;
+      c.lo[d] = draw(span);
+      c.hi[d] = draw(span);
+      // Lines of the result are often whole multiples of a thread's pixels.
+      int64_t along = (draw(3) ? 4 : 1) * (1 + draw(8));
+      c.size[d] = MAX((along - 1) * c.stride[d] + span - c.lo[d] - c.hi[d], 1);
+      depth *= c.kernel[d];
+    }
+    check_both(conv_text(&a, &c, false), conv_text(&a, &c, true), c.batch, depth,
+               half ? 0x1p-9 : 0x1p-24);
+  }
+  expected = NULL;
+  made_for = kept;
   arena_deinit(&a);
 }
 

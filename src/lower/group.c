@@ -20,8 +20,9 @@ static LowerFn *const templates[] = {
 // clang-format on
 
 static LowerFn *const with_groups[] = {
-    lower_group_stream,   lower_tile,         lower_tile_attention, lower_group_attention,
-    lower_group_contract, lower_group_direct, lower_group_rows,     lower_group_pointwise,
+    lower_group_stream,    lower_tile,           lower_tile_attention, lower_group_attention,
+    lower_group_depthwise, lower_group_contract, lower_group_direct,   lower_group_rows,
+    lower_group_pointwise,
 };
 
 static tenon_status lower_with_groups(Lowering *lo, const Node *fused, Lowered *out) {

@@ -17,7 +17,9 @@ typedef struct GroupSums {
 
 // Finds the contraction; false when it is none.  Pixels of an image are rows, all of them.
 bool group_sums_begin(GroupSums *s, Lowering *lo, const Node *fused);
-// The schedule's rows and columns of a work item are set: packs a constant rhs, and opens the items' loop.  Gives the block of rows.
+// The schedule's columns of a panel are set: packs a constant rhs, and begins the loops.
+bool group_sums_pack(GroupSums *s);
+// The schedule's rows and columns of a work item are set: likewise, and opens the items' loop.  Gives the block of rows.
 bool group_sums_open(GroupSums *s, Dim *block);
 // lhs and rhs at a row, a column of the panel and a contracted place, in the sums' dtype; 0 where guards since `since` do not hold.
 const LoopExpr *group_sums_lhs(GroupSums *s, Dim row, Dim col, Dim k, int since);

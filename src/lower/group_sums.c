@@ -39,9 +39,8 @@ bool group_sums_begin(GroupSums *s, Lowering *lo, const Node *fused) {
   return true;
 }
 
-bool group_sums_open(GroupSums *s, Dim *block) {
+bool group_sums_pack(GroupSums *s) {
   Contraction *c = &s->c;
-  s->t.s.panels = 1;
   if (c->weight) {
     PackSpec pack;
     if (!contract_pack(c, s->t.s.nr, &pack)) return false;
@@ -50,6 +49,12 @@ bool group_sums_open(GroupSums *s, Dim *block) {
   }
   if (!contract_give(&s->f, &s->e)) return false;
   loop_begin(&s->e.b, s->e.k);
+  return true;
+}
+
+bool group_sums_open(GroupSums *s, Dim *block) {
+  s->t.s.panels = 1;
+  if (!group_sums_pack(s)) return false;
   *block = contract_items(&s->t);
   return true;
 }

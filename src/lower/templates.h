@@ -22,6 +22,7 @@ LowerFn lower_rows;                        // reductions, norms, softmax: rows b
 // Where the target has groups of threads (group_*.c): tried first.
 LowerFn lower_group_attention;  // blocks of queries, keys streamed through shared memory
 LowerFn lower_group_contract;   // tiles in shared memory
+LowerFn lower_group_depthwise;  // each channel by itself, 16 bytes of them a thread
 LowerFn lower_group_direct;     // each sum by a few threads
 LowerFn lower_group_stream;     // few rows: weights are read once, as fast as memory gives them
 LowerFn lower_group_rows;       // rows by groups, or several to a group

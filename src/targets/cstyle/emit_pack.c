@@ -28,12 +28,18 @@ static Dim first_of(const Packing *p, Dim index) {
   return rest;
 }
 
-static bool is_stored(const Packing *p, int32_t buffer, const LoopStmt *but) {
-  for (int64_t i = 0; i < p->loop->body.n; i++) {
-    const LoopStmt *s = p->loop->body.v[i];
-    if (s->kind == LS_STORE && s->buffer == buffer && s != but) return true;
-  }
+static bool is_stored(const Packing *p, int32_t buffer) {
+  for (int64_t i = 0; i < p->loop->body.n; i++)
+    if (p->loop->body.v[i]->kind == LS_STORE && p->loop->body.v[i]->buffer == buffer) return true;
   return false;
+}
+
+// Whether the guards of a load are the same for all elements, and 0 stands where they do not hold.
+static bool same_guards(const Packing *p, const LoopExpr *x) {
+  for (int i = 0; i < x->nguards; i++)
+    if (dim_has(x->guard[i].value, p->loop->sym) || dim_has(x->guard[i].extent, p->loop->sym))
+      return false;
+  return !x->nguards || !x->src[0];
 }
 
 static bool in_memory(const LoopBuffer *b) {
@@ -45,9 +51,9 @@ static void find_loads(Packing *p, const LoopExpr *x) {
   if (!x || intmap_get(&p->seen, (uint64_t)(uintptr_t)x, &known)) return;
   intmap_put(&p->seen, (uint64_t)(uintptr_t)x, 1);
   for (int i = 0; i < 3; i++) find_loads(p, x->src[i]);
-  if (x->kind != LX_LOAD || x->nguards) return;
+  if (x->kind != LX_LOAD || !same_guards(p, x)) return;
   const LoopBuffer *b = &p->e->k->buffer[x->buffer];
-  bool fixed = b->space == LOOP_ARG ? !b->written : !is_stored(p, x->buffer, NULL);
+  bool fixed = b->space == LOOP_ARG ? !b->written : !is_stored(p, x->buffer);
   if (in_memory(b) && fixed && b->dtype == x->dtype && p->load.n < MOST_PACKS &&
       first_of(p, x->index))
     vec_push(p->e->arena, &p->load, x);
@@ -59,13 +65,22 @@ static bool is_read(const LoopExpr *x, int32_t buffer) {
   return is_read(x->src[0], buffer) || is_read(x->src[1], buffer) || is_read(x->src[2], buffer);
 }
 
-static void find_store(Packing *p, const LoopStmt *s) {
+// Stores to one buffer are packed all or none: runs that begin at multiples of their number are the same or lie apart, so that the last
+// one that stores to an element stays the last.
+static bool can_store(const Packing *p, const LoopStmt *s) {
   const LoopBuffer *b = &p->e->k->buffer[s->buffer];
-  if (s->nguards || !in_memory(b) || s->value->dtype != b->dtype || is_stored(p, s->buffer, s) ||
-      !first_of(p, s->index) || p->store.n == MOST_PACKS)
-    return;
-  for (int64_t i = 0; i < p->loop->body.n; i++)
-    if (is_read(p->loop->body.v[i]->value, s->buffer)) return;
+  return !s->nguards && in_memory(b) && s->value->dtype == b->dtype && first_of(p, s->index);
+}
+
+static void find_store(Packing *p, const LoopStmt *s) {
+  int64_t stores = 0;
+  for (int64_t i = 0; i < p->loop->body.n; i++) {
+    const LoopStmt *o = p->loop->body.v[i];
+    stores += o->kind == LS_STORE && in_memory(&p->e->k->buffer[o->buffer]);
+    if (is_read(o->value, s->buffer)) return;
+    if (o->kind == LS_STORE && o->buffer == s->buffer && !can_store(p, o)) return;
+  }
+  if (stores > MOST_PACKS) return;
   vec_push(p->e->arena, &p->store, s);
 }
 
@@ -88,7 +103,14 @@ static void open_packs(Packing *p) {
   for (int64_t i = 0; i < p->load.n; i++) {
     const LoopExpr *x = p->load.v[i];
     const char *type = pack_type(e, x->dtype, p->n), *name = cs_name(e, "pack");
-    cs_line(e, "const %s %s = *(const %s *)(%s);", type, name, type, place(p, x->buffer, x->index));
+    const char *guard = cs_guards(e, x->nguards, x->guard);
+    const char *from = place(p, x->buffer, x->index);
+    if (*guard)
+      cs_line(e, "const %s %s = %s ? *(const %s *)(%s) : %s{};", type, name, guard, type, from,
+              type);
+    else
+      cs_line(e, "const %s %s = *(const %s *)(%s);", type, name, type, from);
+    cs_drop_guards(e, x->nguards, x->guard);
     note(e, x, name);
   }
   for (int64_t i = 0; i < p->store.n; i++) {
