@@ -5,8 +5,8 @@
 // everything that is computed with it, sums, norms and functions above all, is computed in f32.  A matrix product's result
 // stays in f32 until it is kept; a convolution's is rounded to bf16 before what follows it.
 // Depthwise convolutions, products of two computed matrices, attention and recurrent layers stay in f32; but on devices with groups of
-// threads (OptOptions.apart) what attention reads is kept in bf16 too, since units for matrices multiply it so, and so are large tables that
-// rows are gathered from, since a device's memory is small and its bandwidth dear.
+// threads (OptOptions.apart) what attention reads is kept in bf16 too, since units for matrices multiply it so, and so are images of depthwise
+// convolutions and large tables that rows are gathered from, since a device's memory is small and its bandwidth dear.
 //
 // Guarantees: types of results do not change; the report has how many contractions were narrowed, and how many of them lie on
 // one path at most, which is what the expected error grows with.
@@ -38,19 +38,19 @@ static bool even_axis(const Type *t, int axis) {
          t->dims[axis]->value % PAIR == 0;
 }
 
-static bool wants_conv(const Node *n) {
+static bool wants_conv(const Node *n, bool apart) {
   const conv_attrs *at = n->attrs;
   const Type *w = type_of(n->src[1]);
   if (at->channels_last || w->rank < 3 || !ie_is_const(w->dims[1])) return false;
-  return even_axis(w, 1) || at->group == 1;
+  return even_axis(w, 1) || at->group == 1 || (apart && ie_is(w->dims[1], 1));
 }
 
 // Whether the node's products are done in bf16.
-static bool wants(const Node *n) {
+static bool wants(const Node *n, bool apart) {
   if (n->op != OP_conv && n->op != OP_mat_mul && n->op != OP_gemm) return false;
   if (!is_f32(n) || !is_f32(n->src[0]) || n->src[1]->op != OP_const) return false;
   const Type *w = type_of(n->src[1]);
-  if (n->op == OP_conv) return wants_conv(n);
+  if (n->op == OP_conv) return wants_conv(n, apart);
   if (w->rank != 2 || type_of(n->src[0])->rank < 2) return false;
   const gemm_attrs *at = n->attrs;
   if (n->op == OP_gemm) return !at->transA && even_axis(w, at->transB ? 1 : 0);
@@ -92,7 +92,7 @@ static Node *narrow_conv(Narrower *m, Node *n) {
   Node *bias = src_or_null(g, n, 2);
   Node *src[3] = {narrowed(g, n->src[0], FAR), cast_to(g, n->src[1], DT_BF16),
                   bias ? cast_to(g, bias, DT_BF16) : NULL};
-  if (!even_axis(type_of(n->src[1]), 1))
+  if (!even_axis(type_of(n->src[1]), 1) && ((const conv_attrs *)n->attrs)->group == 1)
     for (int i = 0; i < 2; i++) src[i] = with_channel(g, src[i]);
   return cast_to(g, node_new(g, OP_conv, bias ? 3 : 2, src, n->attrs, 1, n->name), DT_F32);
 }
@@ -141,7 +141,7 @@ static void begin_body(void *ctx, const Body *b, NodeList order) {
     for (uint32_t k = 0; k < n->nsrc; k++)
       if (intmap_get(&m->depth, n->src[k]->id, &have)) most = MAX(most, have);
     if (m->apart) keep_heads(m, n);
-    if (wants(n)) {
+    if (wants(n, m->apart)) {
       most++;
       m->report->contractions++;
       if (n->src[0]->op != OP_const) intmap_put(&m->kept, n->src[0]->id, 1);
@@ -156,7 +156,7 @@ static Node *narrow_node(void *ctx, Node *n, Node *old) {
   Graph *g = m->g;
   uint64_t kept;
   Node *r = n;
-  if (wants(old)) r = n->op == OP_conv ? narrow_conv(m, n) : narrow_product(m, n);
+  if (wants(old, m->apart)) r = n->op == OP_conv ? narrow_conv(m, n) : narrow_product(m, n);
   if (wants_table(m, n)) r = narrow_table(m, n);
   if (r == g->poison || type_of(r) != type_of(n)) r = n;
   if (!intmap_get(&m->kept, old->id, &kept) || n->op == OP_param) return r;

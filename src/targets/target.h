@@ -47,8 +47,8 @@ bool target_available(const Target *t);
 // their own (OptOptions.apart).
 bool target_has_groups(const Target *t, const char *device);
 bool target_has_tiles(const Target *t, const char *device);  // OptOptions.tiles
-bool target_there(const Target *t, const char **why);  // the same, with the reason
-const Target *target_auto(void);                       // the fastest that is available
+bool target_there(const Target *t, const char **why);        // the same, with the reason
+const Target *target_auto(void);                             // the fastest that is available
 // How fast it is here, in operations a second, roughly; 0: it is not available.  Only for what auto chooses from.
 double target_speed(const Target *t);
 
