@@ -346,5 +346,8 @@ def free(release_name: str, handle: int, process: int) -> None:
 
 
 def encode(text: "os.PathLike[str] | str | bytes") -> bytes:
-    """A path or name as the library takes it."""
-    return os.fsencode(text)
+    """A path or name as the library takes it, which ends at its first null byte."""
+    found = os.fsencode(text)
+    if b"\0" in found:
+        raise ValueError(f"embedded null byte in {text!r}")
+    return found

@@ -33,7 +33,7 @@ class View(NamedTuple):
     keep: Any  # what must stay alive as long as the address is used
     memory: int = _ffi.MEMORY_HOST
     device: int = 0
-    copied: bool = False  # of an array on a GPU: the memory is not the array's own
+    copied: bool = False  # of another library's array: the memory is not the array's own
 
 
 # ---- NumPy ----
@@ -138,10 +138,10 @@ def view_dlpack(x: Any, home: Optional[gpu.Home] = None) -> View:
     on_gpu = kind in gpu.CUDA_DEVICES and home is not None
     if kind not in _HOST and not on_gpu:
         raise _not_here(kind, number)
-    if hasattr(
-        x, "resolve_neg"
-    ):  # PyTorch's: DLPack takes none with a gradient, and says nothing of signs that are pending
-        x = x.detach().resolve_neg().resolve_conj()
+    resolved = False
+    if hasattr(x, "resolve_neg"):  # PyTorch's: DLPack takes none with a gradient, and says nothing of pending signs
+        before, x = x, x.detach().resolve_neg().resolve_conj()
+        resolved = x.data_ptr() != before.data_ptr()
     capsule = x.__dlpack__(stream=home.stream) if on_gpu and home is not None else x.__dlpack__()
     d = _DLTensor.from_address(_pointer_of(capsule, b"dltensor"))
     t = BY_DLPACK.get((d.code, d.bits)) if d.lanes == 1 else None
@@ -157,7 +157,7 @@ def view_dlpack(x: Any, home: Optional[gpu.Home] = None) -> View:
     count = 1
     for n in shape:
         count *= n
-    view = View(address, t, shape, count * t.bits // 8, (capsule, x))
+    view = View(address, t, shape, count * t.bits // 8, (capsule, x), copied=resolved)
     return view._replace(memory=_ffi.MEMORY_CUDA, device=number) if on_gpu else view
 
 

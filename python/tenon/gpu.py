@@ -74,6 +74,12 @@ def home_of(x: Any, device: int) -> Home:
     return Home(device, int((said or {}).get("stream") or LEGACY), False)
 
 
+def told_stream(x: Any) -> Optional[int]:
+    """The stream that an array with `__cuda_array_interface__` alone says it is in; None where it says none."""
+    said = getattr(x, "__cuda_array_interface__", None) if not hasattr(x, "__dlpack__") else None
+    return int(said["stream"]) if said and said.get("stream") else None
+
+
 class Memory:
     """Memory of a GPU that somebody else owns, as an array row by row."""
 

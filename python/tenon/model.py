@@ -75,6 +75,15 @@ class Model:
     def _after_fork(self) -> None:
         self._local = threading.local()
 
+    def __copy__(self) -> "Model":
+        return self  # nothing of it changes
+
+    def __deepcopy__(self, memo: Any) -> "Model":
+        return self
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise TypeError("a model is not pickled: save it (model.save(path)), and tenon.load(path) where it is wanted")
+
     # ---- calling ----
 
     def __call__(self, *args: Any, out: Any = None, **named: Any) -> Any:

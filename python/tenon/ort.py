@@ -117,6 +117,14 @@ def _as_numpy(x: Any) -> Any:
     return np.from_dlpack(x.detach() if hasattr(x, "detach") else x)
 
 
+def _host_only(device_type: str) -> None:
+    if str(device_type).lower() not in ("cpu", "cuda_pinned"):
+        raise NotImplemented(
+            f"an OrtValue is made in the memory of the CPU here, not of '{device_type}': for a GPU give "
+            "io_binding the arrays of a library that has memory there (bind_input with a tensor's data_ptr())"
+        )
+
+
 class OrtValue:
     """A tensor in the memory of the CPU, which NumPy shares; as a result of `IOBinding` also one on a GPU.
 
@@ -131,6 +139,7 @@ class OrtValue:
 
     @staticmethod
     def ortvalue_from_numpy(numpy_obj: Any, device_type: str = "cpu", device_id: int = 0) -> "OrtValue":
+        _host_only(device_type)
         return OrtValue(np.ascontiguousarray(numpy_obj) if np.ndim(numpy_obj) else np.asarray(numpy_obj))
 
     @staticmethod
@@ -140,6 +149,7 @@ class OrtValue:
     @staticmethod
     def ortvalue_from_shape_and_type(shape: Sequence[int], element_type: Any = np.float32, device_type: str = "cpu",
                                      device_id: int = 0) -> "OrtValue":
+        _host_only(device_type)
         return OrtValue(np.zeros(tuple(shape), _dtype_of(element_type)))
 
     @staticmethod

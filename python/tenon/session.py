@@ -72,6 +72,12 @@ class _Plan:
 
 
 PLANS_MAX = 256
+class _Call:
+    """A call under way: the session knows it by a weak reference, so that one which was interrupted anywhere is over."""
+
+    __slots__ = ("__weakref__",)
+
+
 _BUSY = "the session is running in another thread: give each thread its own (model.session())"
 # The quickest way to a writable array's address, which fails for others.
 _addressof, _from_buffer = C.addressof, C.c_char.from_buffer
@@ -112,7 +118,8 @@ class Session:
         self._shapes: Dict[Tuple[Shape, ...], List[Shape]] = {}
         self._plans: Dict[Tuple[Shape, ...], _Plan] = {}
         self._predictable = [_follows(v, model.inputs) for v in model.outputs]
-        self._lock = threading.Lock()
+        self._lock = threading.Lock()  # around `_running`
+        self._running: Optional["weakref.ref[_Call]"] = None
         self._options = _ffi.RunOptions(struct_size=C.sizeof(_ffi.RunOptions))
         self._options_at: Optional[int] = None  # of the call that is being made: its address, where it has a stream
         self._handle = 0
@@ -140,6 +147,20 @@ class Session:
         self._handle = 0
         self._plans.clear()
         self._lock = threading.Lock()
+        self._running = None
+
+    def _begin(self, call: _Call) -> None:
+        with self._lock:
+            if self._running is not None and self._running() is not None:
+                raise InvalidError(_BUSY)
+            self._running = weakref.ref(call)
+
+    def _end(self, call: _Call) -> None:
+        if self._running is not None and self._running() is call:
+            self._running = None
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise TypeError("a session cannot be copied or pickled: save its model (model.save(path)) and tenon.load it there")
 
     def close(self) -> None:
         """Frees the session now; it is freed with its last reference otherwise.
@@ -148,14 +169,14 @@ class Session:
         >>> s = tenon.compile("examples/digits/digits.onnx").session()
         >>> s.close()
         """
-        if not self._lock.acquire(False):
-            raise InvalidError("the session is running")
+        call = _Call()
         try:
+            self._begin(call)
             self._plans.clear()
             self._handle = 0
             self._finalizer()
         finally:
-            self._lock.release()
+            self._end(call)
 
     @property
     def model(self) -> "Model":
@@ -173,15 +194,19 @@ class Session:
 
     def __call__(self, *args: Any, out: Any = None, **named: Any) -> Any:
         """Runs the model: see Model.__call__."""
-        if not self._lock.acquire(False):
-            raise InvalidError(_BUSY)
+        call = _Call()
         try:
-            made = self._quickly([named.get(n) for n in self._names] if named and not args else args, out)
-            if made is None or (named and len(named) != self._nin):
+            self._begin(call)
+            made = None
+            if not named:
+                made = self._quickly(args, out)
+            elif not args and len(named) == self._nin:
+                made = self._quickly([named.get(n) for n in self._names], out)
+            if made is None:
                 return self._general(args, named, out)
             return made[0] if len(made) == 1 else tuple(made)
         finally:
-            self._lock.release()
+            self._end(call)
 
     def run_list(self, feeds: Sequence[Any], out: Any = None) -> List[Any]:
         """Runs with the inputs in order and gives all outputs in order, as a list.
@@ -191,13 +216,13 @@ class Session:
         >>> [y.shape for y in s.run_list([np.zeros((2, 8, 8), np.float32)])]
         [(2, 10)]
         """
-        if not self._lock.acquire(False):
-            raise InvalidError(_BUSY)
+        call = _Call()
         try:
+            self._begin(call)
             made = self._quickly(feeds, out)
             return self._run(list(feeds), out) if made is None else made
         finally:
-            self._lock.release()
+            self._end(call)
 
     def _quickly(self, feeds: Sequence[Any], out: Any) -> Optional[List[Any]]:
         """A call like an earlier one; None when it is another."""
@@ -209,6 +234,8 @@ class Session:
             out = [out]
         made = self._numpy(plan, feeds, out) if plan.kind is NUMPY else self._torch(plan, feeds, out)
         if made is not None:
+            if out is not None:
+                _keep_apart(plan.ins, plan.outs, self._nin, self._nout, self._model)
             status = _session_run(
                 self._handle, plan.in_at, self._nin, plan.out_at, self._nout, plan.options_at, self._error_at
             )
@@ -296,12 +323,12 @@ class Session:
         >>> import tenon
         >>> tenon.compile("examples/digits/digits.onnx").session().wait()
         """
-        if not self._lock.acquire(False):
-            raise InvalidError(_BUSY)
+        call = _Call()
         try:
+            self._begin(call)
             check(_ffi.lib.tenon_session_wait(self._handle, self._error_at), self._error) if self._handle else None
         finally:
-            self._lock.release()
+            self._end(call)
 
     def _general(self, args: Sequence[Any], named: Mapping[str, Any], out: Any) -> Any:
         feeds, as_dict = self._model._order(args, named)
@@ -326,7 +353,10 @@ class Session:
         known = self._shapes.get(shapes)
         if known is None and home is not None:
             known = _shapes_of(model.outputs, model.inputs, shapes)
-        made = self._rooms(kind, given, known, home)
+        _check_devices(feeds, views, home)
+        made, held = self._rooms(kind, given, known, home)
+        if out is not None:
+            _keep_apart(self._in, self._out, self._nin, self._nout, model)
         self._options_at = None
         if home is not None:
             self._options.stream, self._options_at = home.stream, C.addressof(self._options)
@@ -339,6 +369,7 @@ class Session:
         finally:
             for tensor in self._out_list:  # what a failure between left behind
                 _ffi.lib.tenon_tensor_release(C.addressof(tensor))
+            held.clear()  # views of the caller's arrays, alive until here
         return results
 
     def _home(self, feeds: Sequence[Any], given: Sequence[Any]) -> Tuple[Optional[gpu.Home], Kind]:
@@ -373,10 +404,11 @@ class Session:
 
     def _rooms(
         self, kind: Kind, given: List[Any], known: Optional[Sequence[Optional[Shape]]], home: Optional[gpu.Home]
-    ) -> List[Any]:
+    ) -> Tuple[List[Any], List[View]]:
         """Says where each output goes: into the caller's array, a new one, or (unknown size) memory that the run
-        allocates."""
+        allocates.  Gives these arrays, and the views of the caller's."""
         made: List[Any] = []
+        held: List[View] = []
         for i, tensor in enumerate(self._out_list):
             array, t = given[i], self._out_types[i]
             tensor.data, tensor.bytes, tensor.owner = None, 0, None
@@ -384,6 +416,7 @@ class Session:
             shape = known[i] if known is not None and self._predictable[i] else None
             if array is not None:
                 view = _writable(array, self._model.outputs[i], t, home)
+                held.append(view)
                 tensor.data, tensor.bytes = view.address, view.nbytes
                 tensor.memory, tensor.device = view.memory, view.device
             elif shape is not None and t is not None and t.bits >= 8:
@@ -395,7 +428,7 @@ class Session:
                 if device is not None:
                     tensor.memory, tensor.device = _ffi.MEMORY_CUDA, device
             made.append(array)
-        return made
+        return made, held
 
     def _results(
         self, kind: Kind, given: List[Any], made: List[Any], shapes: Tuple[Shape, ...], home: Optional[gpu.Home]
@@ -514,8 +547,12 @@ def _writable(array: Any, value: Value, want: Optional[DType], home: Optional[gp
     if not isinstance(array, np.ndarray) and not hasattr(array, "__dlpack__") and gpu.device_of(array) is None:
         raise InvalidError(f"out: {type(array).__name__} for output '{value.name}' is no array")
     view = view_of(array, want, home)
-    if not isinstance(array, np.ndarray) and (isinstance(view.keep, np.ndarray) or view.copied):
-        raise InvalidError(f"out: the array for output '{value.name}' must lie row by row")
+    own = isinstance(view.keep, np.ndarray) == isinstance(array, np.ndarray) and not view.copied
+    if not own or (isinstance(array, np.ndarray) and view.address != address_of(array)):
+        raise InvalidError(
+            f"out: the array for output '{value.name}' must lie row by row, in this machine's order of bytes, "
+            "with no sign or conjugation pending"
+        )
     if want is not None and view.dtype.code != want.code or not _fits(view.shape, value.shape):
         raise InvalidError(
             f"out: output '{value.name}' is {value.type}, the array given for it is "
@@ -523,6 +560,36 @@ def _writable(array: Any, value: Value, want: Optional[DType], home: Optional[gp
             value.name,
         )
     return view
+
+
+def _keep_apart(ins: Any, outs: Any, nin: int, nout: int, model: "Model") -> None:
+    """Refuses outputs whose memory is that of an input or of another output: what is read would be overwritten."""
+    for i in range(nout):
+        y = outs[i]
+        if not y.data:
+            continue
+        others = [(x, f"input '{v.name}'") for x, v in zip(ins[:nin], model.inputs)]
+        others += [(x, f"output '{v.name}'") for x, v in zip(outs[:i], model.outputs)]
+        for x, name in others:
+            if x.memory == y.memory and x.data and x.data < y.data + y.bytes and y.data < x.data + x.bytes:
+                raise InvalidError(
+                    f"out: the array for output '{model.outputs[i].name}' shares memory with that of {name}: "
+                    "give one of its own"
+                )
+
+
+def _check_devices(feeds: Sequence[Any], views: Sequence[View], home: Optional[gpu.Home]) -> None:
+    """Arrays on GPUs are on one, and those whose library tells no stream but by its interface have one stream."""
+    if home is None:
+        return
+    for x, view in zip(feeds, views):
+        if view.memory == _ffi.MEMORY_CUDA and view.device != home.device:
+            raise InvalidError(f"arrays on two GPUs, {home.device} and {view.device}: bring them to one")
+        stream = gpu.told_stream(x)
+        if stream is not None and stream != home.stream:
+            raise InvalidError(
+                f"an array is in stream {stream}, the call works in stream {home.stream}: wait for it, and give it without one"
+            )
 
 
 def after_fork() -> None:

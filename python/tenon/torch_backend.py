@@ -270,11 +270,16 @@ def compile_module(module: Any,
     else:
         args = example[0] if len(example) == 1 and isinstance(example[0], (tuple, list, Mapping)) else example
         named = isinstance(args, Mapping)
-        with torch.no_grad():
-            program = torch.export.export(module.eval(), () if named else tuple(args),
-                                          dict(args) if named else None,
-                                          dynamic_shapes=dynamic_shapes,
-                                          strict=strict)
+        training = [m for m in module.modules() if m.training]
+        try:
+            with torch.no_grad():
+                program = torch.export.export(module.eval(), () if named else tuple(args),
+                                              dict(args) if named else None,
+                                              dynamic_shapes=dynamic_shapes,
+                                              strict=strict)
+        finally:  # as the caller had it
+            for m in training:
+                m.training = True
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         program = program.run_decompositions(decompositions())

@@ -310,5 +310,5 @@ class Frozen:
 def _versions(weights: Sequence[torch.Tensor]) -> int:
     try:
         return sum(map(_version_of, weights))
-    except RuntimeError:  # tensors of torch.inference_mode have none, and are not changed in place outside of it
-        return 0
+    except RuntimeError:  # tensors of torch.inference_mode have none
+        return sum(_version_of(w) for w in weights if not w.is_inference())

@@ -1,8 +1,9 @@
 """model_test.py -- compiling, calling and saving models from Python; what is refused, and how it is said."""
-import os, pickle, signal, tempfile, threading, time, unittest, warnings
+import copy, os, pickle, signal, tempfile, threading, time, unittest, warnings
 
 import numpy as np
 import tenon
+from tenon import session
 
 DIGITS = "examples/digits/digits.onnx"
 IMAGES = "examples/digits/digits.npy"
@@ -109,12 +110,50 @@ class Calls(unittest.TestCase):
     def test_a_session_serves_one_thread(self):
         m, x = digits()
         s = m.session()
-        s._lock.acquire()
+        call = session._Call()
+        s._begin(call)
         with self.assertRaisesRegex(tenon.InvalidError, "another thread"): s(x)
-        s._lock.release()
+        del call  # as when an interrupt ended it anywhere
         self.assertEqual(s(x).shape, (10, 10))
         s.close()
         self.assertEqual(s(x).shape, (10, 10))
+
+
+    def test_names_are_checked_in_every_call(self):
+        m, x = digits()
+        m(x)
+        for wrong in (dict(imagee=x), dict(image=x)):
+            with self.assertRaises(tenon.InvalidError): m(x, **wrong)
+        with self.assertRaises(tenon.InvalidError): m(image=x, other=x)
+
+    def test_copies_are_the_model_itself(self):
+        m, x = digits()
+        self.assertIs(copy.copy(m), m)
+        self.assertIs(copy.deepcopy(m), m)
+        with self.assertRaisesRegex(TypeError, "tenon.load"): pickle.dumps(m)
+        with self.assertRaisesRegex(TypeError, "save its model"): copy.copy(m.session())
+
+    def test_paths_have_no_null_bytes(self):
+        m, _ = digits()
+        with self.assertRaisesRegex(ValueError, "null byte"): m.save("a\0b.tenon")
+
+
+class Outputs(unittest.TestCase):
+    PRODUCT = b"graph(%x: f32[n, n], %y: f32[n, n]) { %a = mat_mul(%x, %y) return p = %a }"
+
+    def test_memory_of_an_input_is_refused(self):
+        m = tenon.compile(self.PRODUCT)
+        x, y = (np.random.default_rng(k).random((9, 9), np.float32) for k in (1, 2))
+        for _ in range(2):  # the first call, and one like it
+            with self.assertRaisesRegex(tenon.InvalidError, "shares memory with that of input 'x'"): m(x, y, out=x)
+            whole = np.zeros((9, 9), np.float32)
+            self.assertIs(m(x, y, out=whole), whole)
+            np.testing.assert_allclose(whole, x @ y, rtol=1e-5)
+
+    def test_arrays_that_are_converted_are_refused(self):
+        m = tenon.compile(self.PRODUCT)
+        x = np.ones((4, 4), np.float32)
+        with self.assertRaisesRegex(tenon.InvalidError, "order of bytes"): m(x, x, out=np.zeros((4, 4), ">f4"))
 
 
 class Making(unittest.TestCase):
