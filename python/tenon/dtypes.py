@@ -29,6 +29,11 @@ class DType(NamedTuple):
     dlpack: Optional[Tuple[int, int]]  # DLPack's code and bits
 
 
+def library_name(t: DType) -> str:
+    """What NumPy or ml_dtypes calls it."""
+    return _TABLE[t.name.upper()][0]
+
+
 # name: (NumPy's or ml_dtypes' name, bits, DLPack's code)
 _TABLE = {
     "F32": ("float32", 32, 2),

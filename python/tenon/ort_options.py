@@ -50,7 +50,18 @@ class NodeArg(NamedTuple):
     shape: List[Union[int, str, None]]
 
 
-class SessionOptions:
+class _Options:
+    """What has the attributes that it was made with, and no others: a name that is misspelt is told."""
+
+    _made = False
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if self._made and not hasattr(self, name):
+            raise AttributeError(f"{type(self).__name__} has no option '{name}'")
+        super().__setattr__(name, value)
+
+
+class SessionOptions(_Options):
     """Options of a session.  intra_op_num_threads counts (0: as many as the machine has), and so do sizes that are fixed; the others
     are kept as they are set.
 
@@ -82,6 +93,7 @@ class SessionOptions:
         self.logid = ""
         self.dims: Dict[str, int] = {}  # sizes by their names
         self._entries: Dict[str, str] = {}
+        self._made = True
 
     def add_session_config_entry(self, key: str, value: str) -> None:
         self._entries[key] = value
@@ -97,7 +109,7 @@ class SessionOptions:
         return False
 
 
-class RunOptions:
+class RunOptions(_Options):
     """Options of a run: kept, without effect."""
 
     def __init__(self) -> None:
@@ -108,6 +120,7 @@ class RunOptions:
         self.only_execute_path_to_fetches = False
         self.training_mode = False
         self._entries: Dict[str, str] = {}
+        self._made = True
 
     def add_run_config_entry(self, key: str, value: str) -> None:
         self._entries[key] = value

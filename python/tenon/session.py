@@ -19,7 +19,7 @@ import numpy as np
 
 from . import _ffi, gpu
 from .arrays import NUMPY, Kind, Shape, TorchKind, View, address_of, describe, kind_of, take, view_of
-from .dtypes import BY_CODE, DType, array_dtype
+from .dtypes import BY_CODE, DType, array_dtype, library_name
 from .errors import InvalidError, UnsupportedError, check, from_c
 
 if TYPE_CHECKING:
@@ -177,6 +177,12 @@ class Session:
             self._finalizer()
         finally:
             self._end(call)
+
+    def __enter__(self) -> "Session":
+        return self
+
+    def __exit__(self, *why: Any) -> None:
+        self.close()
 
     @property
     def model(self) -> "Model":
@@ -536,7 +542,7 @@ def _checked_view(x: Any, value: Value, want: Optional[DType], home: Optional[gp
 
 
 def _astype(t: DType) -> str:
-    return f'"{array_dtype(t).name}"' if t.numpy is not None and t.numpy.isbuiltin == 1 else f"ml_dtypes.{t.name}"
+    return f'"{array_dtype(t).name}"' if t.numpy is not None and t.numpy.isbuiltin == 1 else f"ml_dtypes.{library_name(t)}"
 
 
 def _writable(array: Any, value: Value, want: Optional[DType], home: Optional[gpu.Home] = None) -> View:
