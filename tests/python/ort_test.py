@@ -15,12 +15,12 @@ class OrtTest(unittest.TestCase):
         self.session = ort.InferenceSession(DIGITS)
 
     def test_options_that_are_misspelt_are_told(self):
-        options = tenon.ort.SessionOptions()
+        options = ort.SessionOptions()
         with self.assertRaisesRegex(AttributeError, "no option 'intra_op_num_thread'"): options.intra_op_num_thread = 1
 
     def test_values_on_a_gpu_are_refused(self):
         with self.assertRaisesRegex(Exception, "memory of the CPU"):
-            tenon.ort.OrtValue.ortvalue_from_numpy(np.zeros(3, np.float32), "cuda", 0)
+            ort.OrtValue.ortvalue_from_numpy(np.zeros(3, np.float32), "cuda", 0)
 
     def test_bytes_and_path_agree(self):
         with open(DIGITS, "rb") as f:
