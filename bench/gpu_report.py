@@ -1,6 +1,6 @@
 """gpu_report.py -- what gpu.py measured, as gpu.json, a page (gpu.md) and a drawing (gpu.svg)."""
 import json, math, os
-from report import LEFT, ROW, STYLE, WIDTH, at, escape, geomean, number, text
+from report import ROW, STYLE, WIDTH, at, bar, escape, geomean, number, text
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # What the makers say that a machine does at most: operations a second (dense), bytes a second of its memory.
@@ -160,11 +160,7 @@ def markdown(all_):
 def bars(rows, y):
     out = []
     for r in rows:
-        ratio = r["ratio"]
-        a, b = sorted((at(1), at(ratio)))
-        out.append(f'<text x="{LEFT - 12}" y="{y + 15}" text-anchor="end">{escape(r["name"])}</text>')
-        out.append(f'<rect class="{"ours" if ratio >= 1 else "slower"}" x="{a:.1f}" y="{y + 4}" width="{max(b - a, 1.5):.1f}" height="14" rx="2"/>')
-        out.append(f'<text class="value" x="{max(b, at(1)) + 8:.1f}" y="{y + 15}">{ratio:.2f}</text>')
+        out += bar(r["name"], r["ratio"], y)
         y += ROW
     return out, y
 

@@ -162,18 +162,23 @@ def shape(kind, x, y):
     return f'<path class="{kind}" d="M{x:.1f} {y - 5:.1f}l5 9h-10z"/>'
 
 
+def bar(name, ratio, y):
+    """A row of the drawing: how many times as fast."""
+    a, b = sorted((at(1), at(ratio)))
+    return [f'<text x="{LEFT - 12}" y="{y + 15}" text-anchor="end">{escape(name)}</text>',
+            f'<rect class="{"ours" if ratio >= 1 else "slower"}" x="{a:.1f}" y="{y + 4}" width="{max(b - a, 1.5):.1f}" height="14" rx="2"/>',
+            f'<text class="value" x="{max(b, at(1)) + 8:.1f}" y="{y + 15}">{ratio:.2f}</text>']
+
+
 def bars(rows, y):
     out = []
     for name, r in rows.items():
         if "ratio" not in r: continue
         ratio, best = r["ratio"]["median"], r["runtimes"][r["best"]]["ms"]["median"]
-        a, b = sorted((at(1), at(ratio)))
-        out.append(f'<text x="{LEFT - 12}" y="{y + 15}" text-anchor="end">{escape(name)}</text>')
-        out.append(f'<rect class="{"ours" if ratio >= 1 else "slower"}" x="{a:.1f}" y="{y + 4}" width="{max(b - a, 1.5):.1f}" height="14" rx="2"/>')
+        out += bar(name, ratio, y)
         for kind, got in r["runtimes"].items():
             peer = kind.split(":")[0]
             if peer != "tenon" and not got.get("wrong"): out.append(shape(peer, at(best / got["ms"]["median"]), y + 11))
-        out.append(f'<text class="value" x="{max(b, at(1)) + 8:.1f}" y="{y + 15}">{ratio:.2f}</text>')
         y += ROW
     return out, y
 

@@ -41,7 +41,7 @@ static tenon_status compile_asked(void *ctx, const char *text, const char *targe
   TRY(graph_parse(str_of(text), NULL, d, &g));
   opt_defaults(&o);
   o.fast = opt_licences(o.level, false, false);
-  o.apart = target_has_groups(target_find(target), k->device);
+  target_advise(target_find(target), k->device, &o);
   o.batch_invariant = k->invariant;
   g->diag = d;
   tenon_status s = graph_optimise(g, &o, &report);

@@ -1,10 +1,14 @@
 // cuda_fake.c -- see cuda_fake.h.
 #include "cuda_fake.h"
 
+#include "runtime/cuda/cuda.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 
 CudaFake cuda_fake;
+const CudaResult cuda_fake_codes[CUDA_FAKE_CODES] = {1,   2,   3,   100, 101, 201,
+                                                     209, 218, 400, 700, 715, 719};
 
 typedef struct Op {
   int kind;  // 0 copy, 1 fill, 2 add
@@ -96,7 +100,7 @@ static CudaResult error_name(CudaResult r, const char **out) {
   *out = r == 700 ? "CUDA_ERROR_ILLEGAL_ADDRESS" : "CUDA_ERROR";
   return 0;
 }
-static CudaResult error_text(CudaResult r, const char **out) {
+static CudaResult error_words(CudaResult r, const char **out) {
   (void)r;
   *out = "as the test wants it";
   return 0;
@@ -556,7 +560,7 @@ const CudaApi cuda_fake_api = {
     .init = init,
     .driver_version = driver_version,
     .error_name = error_name,
-    .error_text = error_text,
+    .error_text = error_words,
     .device_count = device_count,
     .device_get = device_get,
     .device_name = device_name,
@@ -614,3 +618,23 @@ const CudaApi cuda_fake_api = {
     .rtc_ptx_size = rtc_cubin_size,
     .rtc_ptx = rtc_cubin,
 };
+
+// ---- the driver on it ----
+
+static const char *kept_cache;
+
+void cuda_fake_begin(void) {
+  kept_cache = getenv("TENON_CACHE");
+  setenv("TENON_CACHE", "/dev/null/tenon", 1);
+  cuda_fake_reset();
+  cuda_api_replace(&cuda_fake_api);
+}
+
+void cuda_fake_end(void) {
+  cuda_shut();
+  cuda_api_replace(NULL);
+  if (kept_cache)
+    setenv("TENON_CACHE", kept_cache, 1);
+  else
+    unsetenv("TENON_CACHE");
+}

@@ -27,7 +27,12 @@ typedef struct CudaFake {
 extern CudaFake cuda_fake;
 extern const CudaApi cuda_fake_api;
 void cuda_fake_reset(void);
-int cuda_fake_left(void);  // objects that were not given back
+// From here to the end the driver uses the fake library, without a cache.
+void cuda_fake_begin(void);
+void cuda_fake_end(void);
+enum { CUDA_FAKE_CODES = 12 };
+extern const CudaResult cuda_fake_codes[CUDA_FAKE_CODES];  // errors, of which three end the context
+int cuda_fake_left(void);                                  // objects that were not given back
 
 // What a fake kernel does is the first line of its text that begins with `//fake `:
 //   add      out[i] = a[i] + b[i], f32, for items 0..

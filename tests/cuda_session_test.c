@@ -12,23 +12,6 @@
 #include <stdlib.h>
 
 enum { N = 512, PAD = 16, OUTS = 4 };
-static const CudaResult codes[] = {1, 2, 3, 100, 101, 201, 209, 218, 400, 700, 715, 719};
-
-static const char *kept_cache;
-static void begin(void) {
-  kept_cache = getenv("TENON_CACHE");
-  setenv("TENON_CACHE", "/dev/null/tenon", 1);
-  cuda_fake_reset();
-  cuda_api_replace(&cuda_fake_api);
-}
-static void end(void) {
-  cuda_shut();
-  cuda_api_replace(NULL);
-  if (kept_cache)
-    setenv("TENON_CACHE", kept_cache, 1);
-  else
-    unsetenv("TENON_CACHE");
-}
 
 // ---- the program ----
 
@@ -253,7 +236,7 @@ static void close_case(Case *c) {
 
 TEST(cuda_session_takes_memory_where_it_lies) {
   tenon_error error;
-  begin();
+  cuda_fake_begin();
   for (int64_t i = 0; i < ARRAY_LEN(ways); i++) {
     const Way *w = &ways[i];
     Case c;
@@ -273,14 +256,14 @@ TEST(cuda_session_takes_memory_where_it_lies) {
     EXPECT_INT_EQ(cuda_fake_left(), 0);
     EXPECT_INT_EQ(cuda_fake.device_bytes, 0);
   }
-  end();
+  cuda_fake_end();
 }
 
 TEST(cuda_session_without_graphs) {
   static const char *const variable[] = {"TENON_CUDA_GRAPHS", "TENON_CUDA_SYNC"}, *const said[] = {
                                                                                       "0", "1"};
   tenon_error error;
-  begin();
+  cuda_fake_begin();
   for (int v = 0; v < 2; v++) {
     setenv(variable[v], said[v], 1);
     for (int64_t i = 0; i < ARRAY_LEN(ways); i++) {
@@ -296,14 +279,14 @@ TEST(cuda_session_without_graphs) {
     }
     unsetenv(variable[v]);
   }
-  end();
+  cuda_fake_end();
 }
 
 // Nothing is copied but what the plan copies on the device, and the host waits for nothing.
 TEST(cuda_session_with_a_stream_does_not_wait) {
   tenon_error error;
   Case c;
-  begin();
+  cuda_fake_begin();
   const Way *w = &ways[2];
   REQUIRE(!open_case(&c, w, &error));
   EXPECT_STATUS(run_all(&c, w, &error), TENON_OK);
@@ -326,7 +309,7 @@ TEST(cuda_session_with_a_stream_does_not_wait) {
   EXPECT_STATUS(tenon_session_wait(c.session, &error), TENON_OK);
   close_case(&c);
   EXPECT_INT_EQ(cuda_fake_left(), 0);
-  end();
+  cuda_fake_end();
 }
 
 // Each call of the library fails, for every k until all went well: an error, or right results; nothing left; and a session that works again.
@@ -360,19 +343,19 @@ static int64_t fail_every_call(const Way *w, CudaResult code) {
 
 // Every code for the host's memory and for the device's; elsewhere one that passes, and one that ends the context.
 TEST(cuda_session_every_call_may_fail) {
-  begin();
+  cuda_fake_begin();
   for (int64_t i = 0; i < ARRAY_LEN(ways); i++)
-    for (int64_t c = 0; c < ARRAY_LEN(codes); c++)
-      if (i == 0 || i == 2 || codes[c] == 1 || codes[c] == 719)
-        EXPECT(fail_every_call(&ways[i], codes[c]) > 20);
-  end();
+    for (int64_t c = 0; c < CUDA_FAKE_CODES; c++)
+      if (i == 0 || i == 2 || cuda_fake_codes[c] == 1 || cuda_fake_codes[c] == 719)
+        EXPECT(fail_every_call(&ways[i], cuda_fake_codes[c]) > 20);
+  cuda_fake_end();
 }
 
 // What a kernel finds wrong in a run that is not waited for is told by the next one, or by waiting.
 TEST(cuda_session_tells_faults_late) {
   tenon_error error;
   Case c;
-  begin();
+  cuda_fake_begin();
   const Way *w = &ways[2];
   REQUIRE(!open_case(&c, w, &error));
   EXPECT_STATUS(run_all(&c, w, &error), TENON_OK);
@@ -391,13 +374,13 @@ TEST(cuda_session_tells_faults_late) {
   }
   close_case(&c);
   EXPECT_INT_EQ(cuda_fake_left(), 0);
-  end();
+  cuda_fake_end();
 }
 
 TEST(cuda_session_refuses_memory_of_others) {
   tenon_error error;
   Case c;
-  begin();
+  cuda_fake_begin();
   const Way *w = &ways[1];
   REQUIRE(!open_case(&c, w, &error));
   EXPECT_STATUS(run_all(&c, w, &error), TENON_OK);
@@ -430,13 +413,13 @@ TEST(cuda_session_refuses_memory_of_others) {
   EXPECT(all_right(&c));
   close_case(&c);
   EXPECT_INT_EQ(cuda_fake_left(), 0);
-  end();
+  cuda_fake_end();
 }
 
 TEST(cuda_session_binds_memory_of_the_device) {
   tenon_error error;
   Case c;
-  begin();
+  cuda_fake_begin();
   REQUIRE(!open_case(&c, &ways[1], &error));
   Set *s = &c.set[0];
   make_set(s, 5, 0, TENON_MEMORY_CUDA, TENON_MEMORY_CUDA);
@@ -456,7 +439,7 @@ TEST(cuda_session_binds_memory_of_the_device) {
   EXPECT_INT_EQ(cuda_fake.updates, 0);
   close_case(&c);
   EXPECT_INT_EQ(cuda_fake_left(), 0);
-  end();
+  cuda_fake_end();
 }
 
 // ---- where no GPU is ----

@@ -11,25 +11,6 @@ enum { N = 3000 };
 static const ProgKernel adds = {.name = "adds", .device = 1, .nargs = 3};
 static const ProgKernel nothing = {.name = "nothing", .device = 1, .entry = 1};
 
-// 12 errors, of which three end the context.
-static const CudaResult codes[] = {1, 2, 3, 100, 101, 201, 209, 218, 400, 700, 715, 719};
-
-// Runs on the fake, without a cache.
-static const char *kept_cache;
-static void begin(void) {
-  kept_cache = getenv("TENON_CACHE");
-  setenv("TENON_CACHE", "/dev/null/tenon", 1);
-  cuda_fake_reset();
-  cuda_api_replace(&cuda_fake_api);
-}
-static void end(void) {
-  cuda_shut();
-  cuda_api_replace(NULL);
-  if (kept_cache)
-    setenv("TENON_CACHE", kept_cache, 1);
-  else
-    unsetenv("TENON_CACHE");
-}
 // Everything given back, nothing left.
 static void end_with(Device *dev, DeviceQueue *q, DeviceBuffer *b) {
   device_cuda.queue_free(q);
@@ -37,7 +18,7 @@ static void end_with(Device *dev, DeviceQueue *q, DeviceBuffer *b) {
   device_cuda.close(dev);
   cuda_shut();
   EXPECT_INT_EQ(cuda_fake_left(), 0);
-  end();
+  cuda_fake_end();
 }
 
 typedef struct Use {
@@ -137,7 +118,7 @@ static bool right(const float *got) {
 TEST(cuda_runs_kernels_and_graphs) {
   static float got[N];
   Diag d;
-  begin();
+  cuda_fake_begin();
   diag_init(&d);
   EXPECT(!use_all(got, &d));
   EXPECT(right(got));
@@ -145,35 +126,37 @@ TEST(cuda_runs_kernels_and_graphs) {
   EXPECT_INT_EQ(cuda_fake.replays, 4);   // by hand, and thrice by itself
   EXPECT_INT_EQ(cuda_fake_left(), 0);
   EXPECT_INT_EQ(cuda_fake.device_bytes, 0);
-  end();
+  cuda_fake_end();
 }
 
 TEST(cuda_every_call_may_fail) {
   static float got[N];
   int64_t errors = 0;
-  begin();
-  for (int64_t c = 0; c < ARRAY_LEN(codes); c++)
+  cuda_fake_begin();
+  for (int64_t c = 0; c < CUDA_FAKE_CODES; c++)
     for (int64_t k = 1;; k++) {
       Diag d;
       diag_init(&d);
       cuda_fake_reset();
       cuda_fake.fail_at = k;
-      cuda_fake.code = codes[c];
+      cuda_fake.code = cuda_fake_codes[c];
       memset(got, 0xff, sizeof got);
       tenon_status s = use_all(got, &d);
       if (cuda_fake_left() || cuda_fake.device_bytes)
-        test_failed(__FILE__, __LINE__, "code %d at call %d: %d objects left", codes[c], (int)k,
-                    cuda_fake_left());
+        test_failed(__FILE__, __LINE__, "code %d at call %d: %d objects left", cuda_fake_codes[c],
+                    (int)k, cuda_fake_left());
       // Giving something back may fail: what was read before is right all the same.
       if (!s && !right(got))
-        test_failed(__FILE__, __LINE__, "code %d at call %d: a wrong result", codes[c], (int)k);
+        test_failed(__FILE__, __LINE__, "code %d at call %d: a wrong result", cuda_fake_codes[c],
+                    (int)k);
       if (s && !d.len)
-        test_failed(__FILE__, __LINE__, "code %d at call %d: no message", codes[c], (int)k);
+        test_failed(__FILE__, __LINE__, "code %d at call %d: no message", cuda_fake_codes[c],
+                    (int)k);
       errors += s != 0;
       if (!cuda_fake.failed) break;
     }
   EXPECT(errors > 12 * 40);
-  end();
+  cuda_fake_end();
 }
 
 TEST(cuda_a_lost_device_stays_lost) {
@@ -181,7 +164,7 @@ TEST(cuda_a_lost_device_stays_lost) {
   Diag d;
   Device *dev;
   DeviceBuffer *b = NULL;
-  begin();
+  cuda_fake_begin();
   diag_init(&d);
   REQUIRE(!device_cuda.open(0, &d, &dev));
   REQUIRE(!device_cuda.buffer(dev, 64, &d, &b));
@@ -200,7 +183,7 @@ TEST(cuda_a_lost_device_stays_lost) {
 TEST(cuda_errors_name_the_kernel) {
   Use u = {0};
   Diag d;
-  begin();
+  cuda_fake_begin();
   diag_init(&d);
   arena_init(&u.arena);
   REQUIRE(!device_cuda.open(0, &d, &u.dev));
@@ -220,14 +203,14 @@ TEST(cuda_errors_name_the_kernel) {
   cuda_shut();
   arena_deinit(&u.arena);
   EXPECT_INT_EQ(cuda_fake_left(), 0);
-  end();
+  cuda_fake_end();
 }
 
 TEST(cuda_memory_is_kept_and_given_back) {
   Device *dev;
   DeviceBuffer *b, *again;
   Diag d;
-  begin();
+  cuda_fake_begin();
   diag_init(&d);
   REQUIRE(!device_cuda.open(0, &d, &dev));
   cuda_fake.limit_bytes = 3 << 20;
@@ -247,7 +230,7 @@ TEST(cuda_memory_is_kept_and_given_back) {
   device_cuda.close(dev);
   cuda_shut();
   EXPECT_INT_EQ(cuda_fake_left(), 0);
-  end();
+  cuda_fake_end();
 }
 
 TEST(cuda_copies_stay_inside_buffers) {
@@ -256,7 +239,7 @@ TEST(cuda_copies_stay_inside_buffers) {
   DeviceBuffer *b;
   Diag d;
   char byte = 0;
-  begin();
+  cuda_fake_begin();
   diag_init(&d);
   REQUIRE(!device_cuda.open(0, &d, &dev));
   REQUIRE(!device_cuda.queue(dev, &d, &q));

@@ -43,7 +43,7 @@ static tenon_status compile_narrow(void *report, const char *text, const char *t
   Graph *g;
   opt_defaults(&o);
   o.precision = DT_BF16;
-  o.apart = target_has_groups(target_find(target), NULL);
+  target_advise(target_find(target), NULL, &o);
   TRY(graph_parse(str_of(text), NULL, d, &g));
   g->diag = d;
   tenon_status s = graph_optimise(g, &o, &r);

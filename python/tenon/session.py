@@ -572,12 +572,11 @@ def _keep_apart(ins: Any, outs: Any, nin: int, nout: int, model: "Model") -> Non
     """Refuses outputs whose memory is that of an input or of another output: what is read would be overwritten."""
     for i in range(nout):
         y = outs[i]
-        if not y.data:
-            continue
-        others = [(x, f"input '{v.name}'") for x, v in zip(ins[:nin], model.inputs)]
-        others += [(x, f"output '{v.name}'") for x, v in zip(outs[:i], model.outputs)]
-        for x, name in others:
-            if x.memory == y.memory and x.data and x.data < y.data + y.bytes and y.data < x.data + x.bytes:
+        at, size, memory = y.data, y.bytes, y.memory
+        for k in range(nin + i if at else 0):
+            x = ins[k] if k < nin else outs[k - nin]
+            if x.memory == memory and x.data and x.data < at + size and at < x.data + x.bytes:
+                name = f"input '{model.inputs[k].name}'" if k < nin else f"output '{model.outputs[k - nin].name}'"
                 raise InvalidError(
                     f"out: the array for output '{model.outputs[i].name}' shares memory with that of {name}: "
                     "give one of its own"

@@ -108,8 +108,7 @@ static tenon_status build(CompileCall *c) {
   oo.fast = opt_licences(oo.level, c->o.math == TENON_MATH_EXACT, c->o.math == TENON_MATH_FAST);
   if (c->o.precision == TENON_PRECISION_BF16) oo.precision = DT_BF16;
   if (c->o.precision == TENON_PRECISION_TF32) oo.fast |= FAST_TF32;
-  oo.apart = target_has_groups(c->target, c->o.device);
-  oo.tiles = target_has_tiles(c->target, c->o.device);
+  target_advise(c->target, c->o.device, &oo);
   oo.batch_invariant = c->o.batch_invariant != 0;
   oo.watch = &c->watch;
   g->diag = c->d;

@@ -341,8 +341,7 @@ static tenon_status compile(Bench *b) {
   MemPlan *plan;
   int64_t start = platform->now();
   Optimised *opt = arena_new(&c->arena, Optimised);
-  opt->options.apart = target_has_groups(b->target, opt_text(c, OPT_bench_device, NULL));
-  opt->options.tiles = target_has_tiles(b->target, opt_text(c, OPT_bench_device, NULL));
+  target_advise(b->target, opt_text(c, OPT_bench_device, NULL), &opt->options);
   opt->options.batch_invariant = opt_given(c, OPT_bench_batch_invariant);
   TRY(opt_run(c, &OPT_IDS(bench), g, opt));
   TRY(opt_plan(g, &c->arena, &c->diag, &plan));

@@ -156,8 +156,7 @@ static tenon_status compile(CompileCommand *m, bool apart) {
   const int64_t *range = input_ranges(g, &c->arena);
   end_stage(m, "read");
   Optimised *opt = arena_new(&c->arena, Optimised);
-  opt->options.apart = target_has_groups(m->target, opt_text(c, OPT_compile_device, NULL));
-  opt->options.tiles = target_has_tiles(m->target, opt_text(c, OPT_compile_device, NULL));
+  target_advise(m->target, opt_text(c, OPT_compile_device, NULL), &opt->options);
   opt->options.batch_invariant = opt_given(c, OPT_compile_batch_invariant);
   TRY(opt_run(c, &OPT_IDS(compile), g, opt));
   end_stage(m, "optimise");

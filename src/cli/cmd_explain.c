@@ -399,8 +399,7 @@ static int explain(Telling *t) {
   if (rc) return rc;
   explain_before(&t->x, g, &c->arena);
   t->opt.options.record = true;
-  t->opt.options.apart = target_has_groups(t->target, opt_text(c, OPT_explain_device, NULL));
-  t->opt.options.tiles = target_has_tiles(t->target, opt_text(c, OPT_explain_device, NULL));
+  target_advise(t->target, opt_text(c, OPT_explain_device, NULL), &t->opt.options);
   t->opt.options.batch_invariant = opt_given(c, OPT_explain_batch_invariant);
   rc = cli_exit_of(opt_run(c, &OPT_IDS(explain), g, &t->opt));
   if (rc) return rc;

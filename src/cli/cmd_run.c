@@ -479,8 +479,7 @@ static tenon_status execute(RunCommand *r) {
   }
   Optimised *opt = arena_new(&c->arena, Optimised);
   const Target *target = plan ? target_find(r->target) : NULL;
-  opt->options.apart = target && target_has_groups(target, opt_text(c, OPT_run_device, NULL));
-  opt->options.tiles = target && target_has_tiles(target, opt_text(c, OPT_run_device, NULL));
+  if (target) target_advise(target, opt_text(c, OPT_run_device, NULL), &opt->options);
   opt->options.batch_invariant = opt_given(c, OPT_run_batch_invariant);
   if (plan || opt_given(c, OPT_run_level) || opt_given(c, OPT_run_precision))
     TRY(opt_run(c, &OPT_IDS(run), g, opt));

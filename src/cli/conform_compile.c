@@ -40,8 +40,7 @@ tenon_status conform_compile(const Case *c, const CaseOptions *o, Graph *g, Aren
   OptCall call = {NULL, c->name, str_printf(a, "tenon conform --target plan: %s", c->model)};
   // Asked here, in the test's own process: a device that was opened before a fork does not work after it.
   OptOptions optimise = *o->optimise;
-  optimise.apart = o->target && target_has_groups(o->target, NULL);
-  optimise.tiles = o->target && target_has_tiles(o->target, NULL);
+  if (o->target) target_advise(o->target, NULL, &optimise);
   TRY(opt_quiet(&optimise, &call, g, a, &report, d));
   TRY(graph_verify(g, d));
   if (o->plan) TRY(opt_plan(g, a, d, &out->plan));

@@ -223,8 +223,6 @@ static bool match_sum(const LoopKernel *k, LoopTile *t, const char **why) {
   return t->m == TILE_ROWS * t->groups || (t->n <= most && t->a.form != TILE_VALUE);
 }
 
-enum { MOST_SUMS = 192 };  // of a thread, beside all else it needs
-
 static bool is_tile(const LoopStmt *s) { return s->kind == LS_FOR && s->loop == LOOP_TILE; }
 
 bool loop_tile_match(const LoopKernel *k, const LoopStmt *s, LoopTile *out, const char **why) {
@@ -258,7 +256,7 @@ bool loop_tile_match(const LoopKernel *k, const LoopStmt *s, LoopTile *out, cons
   *why = "two tiles at once have one warpgroup each, with 64 or 128 rows and 192 registers of sums";
   if (out->at_once > 2 ||
       (out->at_once == 2 && (out->groups != 1 || (m != TILE_ROWS && m != 2 * TILE_ROWS) ||
-                             m / TILE_ROWS * n > 2 * MOST_SUMS)))
+                             m / TILE_ROWS * n > 2 * TILE_MOST_SUMS)))
     return false;
   out->m = (int)m;
   out->n = (int)n;

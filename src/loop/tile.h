@@ -40,6 +40,7 @@ enum {
   TILE_MOST_COLS = 256,
   TILE_F32_COLS = 160,  // most of a tile of f32, whose sums take twice the registers
   TILE_F32_STAGES = 5,
+  TILE_MOST_SUMS = 192,  // registers of a thread that sums may fill
   TILE_KEYS = 64,        // of a block, where one warpgroup computes
   TILE_RING_KEYS = 128,  // where several do
   TILE_BOX = 64          // elements of a row of boxes

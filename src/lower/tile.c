@@ -43,8 +43,8 @@ static double finish_cycles(int m, int n, int groups, double work) {
   return 1000 + m * (double)n * work / (6 * groups);
 }
 
-// Twice the registers of sums that leave room for what is done with them, and for much that is.
-enum { MOST_SUMS = 384, MOST_BUSY_SUMS = 320, MOST_ODD_COLS = 128 };
+// Registers of sums that leave room for much that is done with them; columns that are stored one by one.
+enum { MOST_BUSY_SUMS = 160, MOST_ODD_COLS = 128 };
 enum {
   SHARED_STAGES = 4,
   VALUE_STAGES = 3,
@@ -95,8 +95,8 @@ static TileSchedule choose(const Contraction *c, const LowerTarget *t, LoopTileP
     if (value && (n > MOST_VALUE_COLS || m > TILE_ROWS || tile[i].at_once > 1)) continue;
     if (f32 && (n > TILE_F32_COLS || tile[i].at_once > 1)) continue;
     bool whole = rows % m == 0 && cols % n == 0;  // asks for no edges, which takes registers
-    int most_sums = work > 1 || !whole ? MOST_BUSY_SUMS : MOST_SUMS;
-    if (tile[i].at_once > 1 && m / TILE_ROWS * n > most_sums) continue;
+    int most_sums = work > 1 || !whole ? MOST_BUSY_SUMS : TILE_MOST_SUMS;
+    if (tile[i].at_once > 1 && m / TILE_ROWS * n / 2 > most_sums) continue;
     if (cols % 4 && (n > MOST_ODD_COLS || tile[i].at_once > 1)) continue;  // each element by itself
     int64_t tiles = ((rows + m - 1) / m) * ((cols + n - 1) / n);
     bool small = m == TILE_ROWS && n <= turns_below && !value && tile[i].at_once == 1;

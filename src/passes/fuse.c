@@ -22,6 +22,7 @@
 // in the edges.
 #include "passes/fuse.h"
 
+#include "eval/contract.h"
 #include "ir/internal.h"
 #include "ops/order.h"
 #include "passes/plan.h"
@@ -111,7 +112,7 @@ static bool multiplies_words(const Node *n) {
 
 // Units for matrices take pixels as they lie.
 static bool fetches_pixels(const Fuser *f, const Node *n) {
-  return f->c->o->tiles && n->op == OP_conv;
+  return f->c->o->tiles && n->op == OP_conv && ((const conv_attrs *)n->attrs)->group == 1;
 }
 
 // What is multiplied several at once lies side by side: what a convolution would read through an index map is written out.

@@ -115,7 +115,7 @@ static void group_for_tests(LowerTarget *t) {
   t->tile_bytes = 227 << 10;
 }
 
-static LowerTarget described(const Target *t, const char *device_name) {
+void target_advise(const Target *t, const char *device_name, OptOptions *o) {
   LowerTarget lt = {0};
   Diag d;
   int index;
@@ -127,14 +127,9 @@ static LowerTarget described(const Target *t, const char *device_name) {
     driver->close(device);
   }
   group_for_tests(&lt);
-  return lt;
+  o->apart = lt.group > 1;
+  o->tiles = lt.tiles;
 }
-
-bool target_has_groups(const Target *t, const char *device) {
-  return described(t, device).group > 1;
-}
-
-bool target_has_tiles(const Target *t, const char *device) { return described(t, device).tiles; }
 
 bool target_available(const Target *t) {
   const char *why;

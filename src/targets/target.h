@@ -6,6 +6,7 @@
 #define TENON_TARGETS_TARGET_H
 
 #include "base/machine.h"
+#include "ir/pass.h"
 #include "lower/lower.h"
 #include "runtime/device.h"
 
@@ -43,12 +44,11 @@ extern const Target *const target_table[];   // NULL-terminated
 extern const Target *const target_shared[];  // the same, of targets that share the work
 
 bool target_available(const Target *t);
-// Whether its kernels are done by groups of threads, on its first device: then convolutions that follow one another are best kernels of
-// their own (OptOptions.apart).
-bool target_has_groups(const Target *t, const char *device);
-bool target_has_tiles(const Target *t, const char *device);  // OptOptions.tiles
-bool target_there(const Target *t, const char **why);        // the same, with the reason
-const Target *target_auto(void);                             // the fastest that is available
+// What the optimiser should know of it, on that device (NULL: its first): whether kernels are done by groups of threads, where convolutions that
+// follow one another are best kernels of their own, and whether units for matrices fetch what they read (`apart`, `tiles`).
+void target_advise(const Target *t, const char *device, OptOptions *o);
+bool target_there(const Target *t, const char **why);  // the same, with the reason
+const Target *target_auto(void);                       // the fastest that is available
 // How fast it is here, in operations a second, roughly; 0: it is not available.  Only for what auto chooses from.
 double target_speed(const Target *t);
 

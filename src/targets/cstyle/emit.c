@@ -41,9 +41,6 @@ static int lanes_for(const CEmit *e, const LoopSurvey *s) {
 
 // ---- loops ----
 
-static void set_text(CEmit *e, Dim sym, const char *text) {
-  e->sym[sym->slot] = (CSym){.kind = CSYM_TEXT, .text = text};
-}
 static void set_number(CEmit *e, Dim sym, int64_t v) {
   e->sym[sym->slot] = (CSym){.kind = CSYM_NUMBER, .value = v};
 }
@@ -58,7 +55,7 @@ static void emit_serial(CEmit *e, const LoopStmt *s) {
   const char *n = cs_dim(e, s->extent), *v = cs_name(e, s->sym->name);
   if (s->loop == LOOP_UNROLL && e->sp->unroll) cs_line(e, "%s", e->sp->unroll);
   cs_open(e, "for (%s %s = 0; %s < %s; %s++) {", e->index, v, v, n, v);
-  set_text(e, s->sym, v);
+  cs_set_text(e, s->sym, v);
   cs_block(e, &s->body);
   cs_close(e);
 }
@@ -70,7 +67,7 @@ static void emit_parallel(CEmit *e, const LoopStmt *s) {
   }
   const char *v = cs_name(e, s->sym->name);
   cs_open(e, "%s", cs_replace(e, e->threads ? e->sp->group_items : e->sp->items, v));
-  set_text(e, s->sym, v);
+  cs_set_text(e, s->sym, v);
   cs_block(e, &s->body);
   cs_close(e);
 }
@@ -87,7 +84,7 @@ static void emit_threads(CEmit *e, const LoopStmt *s) {
   const char *v = cs_name(e, s->sym->name);
   cs_open(e, "{");
   cs_line(e, "const %s %s = %s;", e->index, v, e->sp->thread);
-  set_text(e, s->sym, v);
+  cs_set_text(e, s->sym, v);
   e->thread = s->sym;
   cs_block(e, &s->body);
   e->thread = NULL;
@@ -142,7 +139,7 @@ static void reduce_serial(CEmit *e, const LoopStmt *s) {
   if (!ie_is(s->extent, 0)) {
     const char *n = cs_dim(e, s->extent), *v = cs_name(e, s->sym->name);
     cs_open(e, "for (%s %s = 0; %s < %s; %s++) {", e->index, v, v, n, v);
-    set_text(e, s->sym, v);
+    cs_set_text(e, s->sym, v);
     int opened = open_block(e, &s->body);
     reduce_into(e, s, acc);
     close_block(e, opened);
@@ -157,7 +154,7 @@ static void reduce_rest(CEmit *e, const LoopStmt *s, const char *part, const cha
   CVal acc = {.text = str_printf(e->arena, "%s[%s %% %d]", part, v, s->lanes),
               .dtype = s->value->dtype};
   cs_open(e, "for (%s %s = %s; %s < %s; %s++) {", e->index, v, from, v, n, v);
-  set_text(e, s->sym, v);
+  cs_set_text(e, s->sym, v);
   int opened = open_block(e, &s->body);
   reduce_into(e, s, acc);
   close_block(e, opened);
@@ -252,7 +249,7 @@ static void vector_loop(CEmit *e, const LoopStmt *s, int lanes, const LoopSurvey
   emit_rounds(e, &c, whole);
   v = cs_name(e, s->sym->name);
   cs_open(e, "for (%s %s = %s; %s < %s; %s++) {", e->index, v, whole, v, n, v);
-  set_text(e, s->sym, v);
+  cs_set_text(e, s->sym, v);
   cs_block(e, &s->body);
   cs_close(e);
 }
@@ -374,7 +371,7 @@ static void emit_bind(CEmit *e, const LoopStmt *s) {
   cs_fault(e, str_printf(e->arena, "%s < 0 || %s >= (int64_t)(%s)", raw, raw, ext), s->check);
   cs_line(e, "const %s %s = (%s)%s;", e->index, name, e->index, raw);
   cs_line(e, "(void)%s;", name);
-  set_text(e, s->sym, name);
+  cs_set_text(e, s->sym, name);
 }
 
 static void emit_if(CEmit *e, const LoopStmt *s) {
@@ -405,7 +402,7 @@ static void emit_where(CEmit *e, const LoopStmt *s) {
   const char *v = cs_name(e, s->sym->name);
   cs_line(e, "const %s %s = %s;", e->index, v, value);
   cs_open(e, s->index->lo >= 0 ? "if (%s < %s) {" : "if (%s < %s && %s >= 0) {", v, n, v);
-  set_text(e, s->sym, v);
+  cs_set_text(e, s->sym, v);
   cs_block(e, &s->body);
   cs_close(e);
 }

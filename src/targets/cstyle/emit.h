@@ -84,6 +84,11 @@ typedef struct CEmit {
   VEC(CVal) vals;
 } CEmit;
 
+// From here on the symbol is this text.
+static inline void cs_set_text(CEmit *e, Dim sym, const char *text) {
+  e->sym[sym->slot] = (CSym){.kind = CSYM_TEXT, .text = text};
+}
+
 void cs_fail(CEmit *e, const char *fmt, ...) PRINTF(2, 3);
 void cs_line(CEmit *e, const char *fmt, ...) PRINTF(2, 3);
 void cs_open(CEmit *e, const char *fmt, ...) PRINTF(2, 3);  // a line that ends in {
@@ -134,6 +139,9 @@ void cs_attention_ring(CEmit *e, const LoopStmt *items, const LoopTile *t);
 void cs_attention_scores(CEmit *e, const LoopTile *t, int keys, const char *queries,
                          const char *at);
 void cs_attention_values(CEmit *e, int keys, const char *at);
+// The next block's keys and values are asked for, this one's waited for.
+void cs_attention_stage(CEmit *e, const LoopTile *t, int keys,
+                        void (*copy)(CEmit *e, const LoopTile *t, const char *stage));
 void cs_attention_wait(CEmit *e, const char *sums, int n, int under_way);
 void cs_attention_softmax(CEmit *e, const LoopTile *t, int keys);
 void cs_attention_pack(CEmit *e, int keys);

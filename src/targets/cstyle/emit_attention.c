@@ -87,10 +87,6 @@ static void put_record(CEmit *e, const LoopTile *t) {
 
 // ---- copies ----
 
-static void set_text(CEmit *e, Dim sym, const char *text) {
-  e->sym[sym->slot] = (CSym){.kind = CSYM_TEXT, .text = text};
-}
-
 // Rows of 16-byte pieces into shared memory at `to`; `within` says which of them there are besides the load's guards.
 static void copy_rows(CEmit *e, const LoopExpr *load, int rows, const char *to,
                       const char *within) {
@@ -113,8 +109,8 @@ static void open_rows(CEmit *e, int rows, int width) {
 static void copy_queries(CEmit *e, const LoopTile *t) {
   const LoopTileAttention *a = &t->attention;
   open_rows(e, TILE_ROWS, width_of(t));
-  set_text(e, t->rows->sym, "tn_r");
-  set_text(e, a->product->sym, "tn_d");
+  cs_set_text(e, t->rows->sym, "tn_r");
+  cs_set_text(e, a->product->sym, "tn_d");
   copy_rows(e, a->q, TILE_ROWS, "tn_queries", str_printf(e->arena, "tn_d < %d", (int)a->size));
   cs_close(e);
 }
@@ -126,29 +122,33 @@ static void copy_keys(CEmit *e, const LoopTile *t, const char *stage) {
   cs_line(e, "const unsigned tn_to = tn_ring + (%s) * %du;", stage, stage_bytes(t));
   open_rows(e, TILE_KEYS, width_of(t));
   cs_line(e, "const %s tn_key = tn_from + tn_r;", e->index);
-  set_text(e, t->sum->sym, "tn_key");
-  set_text(e, a->product->sym, "tn_d");
+  cs_set_text(e, t->sum->sym, "tn_key");
+  cs_set_text(e, a->product->sym, "tn_d");
   copy_rows(e, a->k, TILE_KEYS, "tn_to", within);
   cs_close(e);
   open_rows(e, TILE_KEYS, t->n);
   cs_line(e, "const %s tn_key = tn_from + tn_r;", e->index);
-  set_text(e, t->cols->sym, "tn_d");
+  cs_set_text(e, t->cols->sym, "tn_d");
   copy_rows(e, a->v, TILE_KEYS, str_printf(e->arena, "tn_to + %d", key_bytes(t)),
             "tn_key < tn_keys");
   cs_close(e);
   cs_line(e, "asm volatile(\"cp.async.commit_group;\" ::: \"memory\");");
 }
 
-// The next block's copies go out; this one's are waited for.
-static void emit_stage(CEmit *e, const LoopTile *t) {
+void cs_attention_stage(CEmit *e, const LoopTile *t, int keys,
+                        void (*copy)(CEmit *e, const LoopTile *t, const char *stage)) {
   cs_open(e, "if (tn_block + 1 < tn_blocks) {");
-  cs_line(e, "const %s tn_from = (%s)(tn_block + 1) * %d;", e->index, e->index, TILE_KEYS);
-  copy_keys(e, t, "(tn_block + 1) & 1");
+  cs_line(e, "const %s tn_from = (%s)(tn_block + 1) * %d;", e->index, e->index, keys);
+  copy(e, t, "(tn_block + 1) & 1");
   cs_line(e, "asm volatile(\"cp.async.wait_group 1;\" ::: \"memory\");");
   e->indent--;
   cs_open(e, "} else {");
   cs_line(e, "asm volatile(\"cp.async.wait_group 0;\" ::: \"memory\");");
   cs_close(e);
+}
+
+static void emit_stage(CEmit *e, const LoopTile *t) {
+  cs_attention_stage(e, t, TILE_KEYS, copy_keys);
   cs_line(e, "asm volatile(\"fence.proxy.async.shared::cta;\" ::: \"memory\");");
   cs_line(e, "__syncthreads();");
 }
@@ -223,10 +223,11 @@ static const char *all_seen(CEmit *e, const LoopTile *t, const PlainScore *p, in
   strbuf_printf(&b, "(%s)tn_block * %d + %d <= tn_keys", e->index, keys, keys);
   for (int i = 0; i < p->n; i++) {
     bool last = p->seen[i]->src[0]->index == t->sum->sym;
-    set_text(e, t->sum->sym,
-             str_printf(e->arena, "((%s)tn_block * %d + %d)", e->index, keys, last ? keys - 1 : 0));
-    set_text(e, t->rows->sym,
-             str_printf(e->arena, "(tn_who * %d + %d)", TILE_ROWS, last ? 0 : TILE_ROWS - 1));
+    cs_set_text(
+        e, t->sum->sym,
+        str_printf(e->arena, "((%s)tn_block * %d + %d)", e->index, keys, last ? keys - 1 : 0));
+    cs_set_text(e, t->rows->sym,
+                str_printf(e->arena, "(tn_who * %d + %d)", TILE_ROWS, last ? 0 : TILE_ROWS - 1));
     cs_new_statement(e, p->seen[i]);
     strbuf_printf(&b, " && (%s)", cs_expr(e, p->seen[i]).text);
   }
@@ -242,8 +243,8 @@ static void open_scores(CEmit *e, const LoopTile *t, int keys) {
           TILE_ROWS);
   cs_line(e, "const %s %s = (%s)tn_block * %d + (q >> 2) * 8 + (tn_lane & 3) * 2 + (q & 1);",
           e->index, key, e->index, keys);
-  set_text(e, t->rows->sym, i);
-  set_text(e, t->sum->sym, key);
+  cs_set_text(e, t->rows->sym, i);
+  cs_set_text(e, t->sum->sym, key);
 }
 
 static void mask_plain(CEmit *e, const LoopTile *t, const PlainScore *p, int keys) {
@@ -267,7 +268,7 @@ static void compute_scores(CEmit *e, const LoopTile *t, int keys) {
   const char *key = e->sym[t->sum->sym->slot].text;
   cs_line(e, "const %s tn_key = %s < tn_keys ? %s : tn_keys - 1;", e->index, key, key);
   cs_line(e, "const float tn_x = tn_s[q];");
-  set_text(e, t->sum->sym, "tn_key");
+  cs_set_text(e, t->sum->sym, "tn_key");
   e->var[a->product->var] = (CVal){.text = "tn_x", .dtype = DT_F32};
   cs_block(e, &lets);
   cs_new_statement(e, a->score);

@@ -40,10 +40,6 @@ static int value_pitch(const LoopTile *t) { return t->n + PIECE; }
 static int key_floats(const LoopTile *t) { return KEYS * key_pitch(t); }
 static int stage_floats(const LoopTile *t) { return key_floats(t) + KEYS * value_pitch(t); }
 
-static void set_text(CEmit *e, Dim sym, const char *text) {
-  e->sym[sym->slot] = (CSym){.kind = CSYM_TEXT, .text = text};
-}
-
 // ---- copies ----
 
 static void copy_rows(CEmit *e, const LoopExpr *load, const char *to, int width, int size,
@@ -54,8 +50,8 @@ static void copy_rows(CEmit *e, const LoopExpr *load, const char *to, int width,
   cs_line(e, "const int tn_r = tn_u / %d, tn_d = tn_u %% %d * %d;", width / PIECE, width / PIECE,
           PIECE);
   cs_line(e, "const %s tn_key = tn_from + tn_r;", e->index);
-  set_text(e, key, "tn_key");
-  set_text(e, along, "tn_d");
+  cs_set_text(e, key, "tn_key");
+  cs_set_text(e, along, "tn_d");
   const char *guards = cs_guards(e, load->nguards, load->guard);
   e->buffer_used[load->buffer] = true;
   cs_line(e, "const bool tn_there = tn_key < tn_keys && tn_d < %d%s%s;", size,
@@ -78,14 +74,7 @@ static void copy_keys(CEmit *e, const LoopTile *t, const char *stage) {
 }
 
 static void emit_stage(CEmit *e, const LoopTile *t) {
-  cs_open(e, "if (tn_block + 1 < tn_blocks) {");
-  cs_line(e, "const %s tn_from = (%s)(tn_block + 1) * %d;", e->index, e->index, KEYS);
-  copy_keys(e, t, "(tn_block + 1) & 1");
-  cs_line(e, "asm volatile(\"cp.async.wait_group 1;\" ::: \"memory\");");
-  e->indent--;
-  cs_open(e, "} else {");
-  cs_line(e, "asm volatile(\"cp.async.wait_group 0;\" ::: \"memory\");");
-  cs_close(e);
+  cs_attention_stage(e, t, KEYS, copy_keys);
   cs_line(e, "__syncthreads();");
 }
 
@@ -101,8 +90,8 @@ static void load_queries(CEmit *e, const LoopTile *t) {
   cs_line(e, "#pragma unroll");
   cs_open(e, "for (int c = 0; c < %d; c++) {", chunks);
   cs_line(e, "const int tn_d = c * %d + (tn_lane & 3) * %d;", CHUNK, PIECE);
-  set_text(e, t->rows->sym, "tn_r");
-  set_text(e, a->product->sym, "tn_d");
+  cs_set_text(e, t->rows->sym, "tn_r");
+  cs_set_text(e, a->product->sym, "tn_d");
   const char *guards = cs_guards(e, a->q->nguards, a->q->guard);
   e->buffer_used[a->q->buffer] = true;
   cs_line(e, "float4 tn_x = make_float4(0.0f, 0.0f, 0.0f, 0.0f);");

@@ -10,10 +10,6 @@
 
 enum { WARP_ROWS = 16, NEIGHBOURS = 4, PAIR_COLS = 16 };
 
-static void set_text(CEmit *e, Dim sym, const char *text) {
-  e->sym[sym->slot] = (CSym){.kind = CSYM_TEXT, .text = text};
-}
-
 static bool divides(Dim size, int by) { return ie_is_const(size) && size->value % by == 0; }
 
 // ---- neighbours ----
@@ -122,7 +118,7 @@ static void ask_ahead(CEmit *e, const LoopTile *t, const LoopExpr *x) {
   CWide w = {.sym = t->cols->sym, .first = "tn_0"};
   const char *at;
   strbuf_init(&w.odd, e->arena);
-  set_text(e, t->rows->sym, "tn_r");
+  cs_set_text(e, t->rows->sym, "tn_r");
   e->inside = CS_ROWS_INSIDE | CS_COLS_INSIDE;
   cs_guards(e, x->nguards, x->guard);
   e->wide = &w;
@@ -174,7 +170,7 @@ void cs_tile_ahead(CEmit *e, const LoopTile *t) {
   cs_open(e, "for (int tn_r = threadIdx.x; tn_r < %s; tn_r += 32) {",
           t->cluster > 1 ? str_printf(e->arena, "(tn_rank ? 0 : %d)", t->m)
                          : str_printf(e->arena, "%d", t->m));
-  set_text(e, t->rows->sym, "tn_r");
+  cs_set_text(e, t->rows->sym, "tn_r");
   if (!divides(t->a.rows, t->m))
     cs_line(e, "if (%s >= %s) break;", cs_dim(e, t->a.row), cs_dim(e, t->a.rows));
   for (int64_t i = 0; i < b.loads.n; i++) ask_ahead(e, t, b.loads.v[i]);
@@ -213,7 +209,7 @@ static void each_neighbour(CEmit *e, const Sums *s, const char *j, bool loop) {
   cs_line(e, "const int %s = tn_first + tn_v;", j);
   cs_line(e, "const float tn_low = tn_v & 1 ? tn_four[1] : tn_four[0];");
   cs_line(e, "const float tn_value = tn_v < 2 ? tn_low : tn_v & 1 ? tn_four[3] : tn_four[2];");
-  set_text(e, s->t->cols->sym, j);
+  cs_set_text(e, s->t->cols->sym, j);
   e->var[s->t->sum->var] = (CVal){.text = "tn_value", .dtype = DT_F32};
   cs_block(e, &s->rest);
   cs_close(e);
@@ -262,7 +258,7 @@ static bool emit_elements(CEmit *e, const Sums *s, SumsForm form, StrBuf *odd) {
   cs_line(e, "const int tn_b = tn_u / 2, tn_h = tn_u %% 2;");
   cs_line(e, "const int %s = %s * %d + tn_warp * %d + tn_h * 8 + (tn_lane >> 2);", i,
           t->at_once > 1 ? "tn_b" : "tn_who", TILE_ROWS, WARP_ROWS);
-  set_text(e, t->rows->sym, i);
+  cs_set_text(e, t->rows->sym, i);
   if (t->is_attention) {
     cs_line(e, "const float tn_total = tn_whole[tn_h];");
     e->var[t->attention.total->var] = (CVal){.text = "tn_total", .dtype = DT_F32};
@@ -273,7 +269,7 @@ static bool emit_elements(CEmit *e, const Sums *s, SumsForm form, StrBuf *odd) {
   cs_open(e, "for (int tn_p = 0; tn_p < %d; tn_p++) {", t->n / PAIR_COLS);
   exchange(e, t);
   cs_line(e, "const int tn_first = tn_p * %d + (tn_lane & 1) * 8 + (tn_lane & 2) * 2;", PAIR_COLS);
-  set_text(e, t->cols->sym, "tn_first");
+  cs_set_text(e, t->cols->sym, "tn_first");
   const char *there = asked(e, s, pieces);
   if (*there) cs_open(e, "if (%s) {", there);
   e->inside = CS_ROWS_INSIDE | (pieces || s->cols_inside ? CS_COLS_INSIDE : 0);

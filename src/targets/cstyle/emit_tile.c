@@ -229,10 +229,6 @@ static void put_record(CEmit *e, const LoopTile *t) {
 
 // ---- the two roles ----
 
-static void set_text(CEmit *e, Dim sym, const char *text) {
-  e->sym[sym->slot] = (CSym){.kind = CSYM_TEXT, .text = text};
-}
-
 // By what the item's number is taken apart into rows and columns of tiles, or NULL.
 static Dim across_of(Dim d, Dim item) {
   if (d->kind == IE_MOD && d->a == item) return d->b;
@@ -248,7 +244,7 @@ static Dim across_of(Dim d, Dim item) {
 static void put_item(CEmit *e, const LoopStmt *items, const LoopTile *t) {
   Dim across = across_of(t->b.row, items->sym);
   const char *v = cs_name(e, items->sym->name);
-  set_text(e, items->sym, v);
+  cs_set_text(e, items->sym, v);
   if (across)
     cs_line(e, "const %s %s = (%s)tn_order(tn_t, items, %s);", e->index, v, e->index,
             cs_dim(e, across));
@@ -345,7 +341,7 @@ static int elements_of_word(const LoopTile *t) { return t->product == TILE_HALF 
 // One of them; 0 beyond the contracted axis.  No branches, which would keep loads apart.
 static void put_element(CEmit *e, const LoopTile *t, const char *name, const char *at) {
   static const char *const bits[] = {"", "tn_tf32_bits", "__float_as_uint"};
-  set_text(e, t->sum->sym, at);
+  cs_set_text(e, t->sum->sym, at);
   cs_new_statement(e, t->a.value);
   CVal v = cs_expr(e, t->a.value);
   cs_line(e, "const unsigned %s = %s_in ? %s(%s) : 0u;", name, at, bits[t->product], v.text);
@@ -378,7 +374,7 @@ static void compute_values(CEmit *e, const LoopTile *t) {
   cs_line(e, "#pragma unroll");
   cs_open(e, "for (int tn_r = 0; tn_r < %d; tn_r++) {", TOGETHER);
   cs_line(e, "const int %s = threadIdx.x / %d + (tn_g * %d + tn_r) * 4;", i, WARP, TOGETHER);
-  set_text(e, t->rows->sym, i);
+  cs_set_text(e, t->rows->sym, i);
   put_element(e, t, "tn_first", "tn_first_k");
   if (elements_of_word(t) == 2) {
     put_element(e, t, "tn_second", "tn_second_k");
@@ -520,9 +516,9 @@ static void emit_products(CEmit *e, const LoopTile *t) {
   cs_line(e, "#pragma unroll");
   cs_line(e, "for (int q = 0; q < 4; q++)");
   for (int b = 0; b < blocks_of(t); b++)
-    cs_line(e, "%stn_product(tn_sum[%d], tn_a + q * 2 + %d, tn_b + q * 2, %s | q)%s",
-            b ? "  " : "  ", b, b * TILE_ROWS * TILE_DEPTH_BYTES / 16,
-            turns ? "(tn_k - tn_who)" : "tn_k", b + 1 < blocks_of(t) ? "," : ";");
+    cs_line(e, "  tn_product(tn_sum[%d], tn_a + q * 2 + %d, tn_b + q * 2, %s | q)%s", b,
+            b * TILE_ROWS * TILE_DEPTH_BYTES / 16, turns ? "(tn_k - tn_who)" : "tn_k",
+            b + 1 < blocks_of(t) ? "," : ";");
   cs_line(e, "asm volatile(\"wgmma.commit_group.sync.aligned;\" ::: \"memory\");");
   cs_line(e, "asm volatile(\"wgmma.wait_group.sync.aligned 1;\" ::: \"memory\");");
   cs_line(e, "if (tn_before >= 0 && tn_lane == 0) tn_bar_arrive(tn_bars + tn_before * 16u + 8);");
