@@ -46,6 +46,7 @@ static double finish_cycles(int m, int n, int groups, double work) {
 // Registers of sums that leave room for much that is done with them; columns that are stored one by one.
 enum { MOST_BUSY_SUMS = 160, MOST_ODD_COLS = 128 };
 enum {
+  OTHER_BYTES = 34 << 10,  // of shared memory: what results are put into, and barriers
   SHARED_STAGES = 4,
   VALUE_STAGES = 3,
   MOST_VALUE_COLS = 128,
@@ -112,7 +113,7 @@ static TileSchedule choose(const Contraction *c, const LowerTarget *t, LoopTileP
       int64_t stage = (m + (f32 ? 2 : 1) * n) * TILE_DEPTH_BYTES, sums = TILE_ROWS * n * 4;
       int64_t parts = f32 ? full.groups * TILE_ROWS / m - 1 : 0;
       if (s.cluster > 1) parts = full.groups - 1 + s.cluster - 1;
-      full.stages = (int)MIN(MAX((t->tile_bytes - (24 << 10) - parts * sums) / stage, 2), most);
+      full.stages = (int)MIN(MAX((t->tile_bytes - OTHER_BYTES - parts * sums) / stage, 2), most);
       if (s.cluster > 1 && full.stages < SHARED_STAGES) break;
       best = full;
       least = cycles;

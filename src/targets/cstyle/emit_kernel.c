@@ -85,6 +85,8 @@ static void parameters(CEmit *e, const char *name, bool scratch) {
   if (maps && e->tile->a.form != TILE_VALUE)
     strbuf_puts(&b, ", const __grid_constant__ tn_map tn_map_a");
   if (maps) strbuf_puts(&b, ", const __grid_constant__ tn_map tn_map_b");
+  if (maps && e->aside->load) strbuf_puts(&b, ", const __grid_constant__ tn_map tn_map_c");
+  if (maps && e->aside->store) strbuf_puts(&b, ", const __grid_constant__ tn_map tn_map_d");
   static const char *const operand[] = {"q", "k", "v"};
   for (int i = 0; i < 3 && e->tile && e->tile->is_attention && e->tile->groups > 1; i++)
     strbuf_printf(&b, ", const __grid_constant__ tn_map tn_map_%s", operand[i]);
