@@ -10,11 +10,12 @@ typedef struct Stream {
   GroupSums s;
   int64_t cols, lanes;  // of a panel; threads that share a sum
   int64_t rows, at_once;
+  int64_t few;  // parts of a sum after the first step, one thread each
   int32_t acc, part, less;
   Dim t, lane;  // where the thread stands
 } Stream;
 
-enum { MOST_ROWS = 8, BYTES = 16, FEWEST_TERMS = 256, LEAST_COLS = 64, FEW = 16 };
+enum { MOST_ROWS = 8, BYTES = 16, FEWEST_TERMS = 256, LEAST_COLS = 64, MOST_FEW = 16 };
 enum { MOST_AT_ONCE = 5, UNDER_WAY = 2 };  // places of a round; rounds
 
 static Dim num(Stream *g, int64_t v) { return ie_const(g->s.e.pool, v); }
@@ -38,6 +39,7 @@ static void choose(Stream *g, const LowerTarget *t) {
   g->rows = c->m->value;
   g->lanes = t->group;
   while (g->lanes > 32 && c->depth % g->lanes) g->lanes /= 2;
+  g->few = MIN(MOST_FEW, t->group / g->cols);
   g->at_once = MOST_AT_ONCE;
   while (c->depth / g->lanes % g->at_once) g->at_once--;
 }
@@ -96,7 +98,7 @@ static bool form_sums(Stream *g) {
   return true;
 }
 
-// The parts of a row's sums, one lane after the other; FEW of each sum, one after the other; the sums.
+// The parts of a row's sums, one lane after the other; a few of each sum, one after the other; the sums.
 static bool join_sums(Stream *g, int64_t row) {
   GroupSums *s = &g->s;
   Elem *e = &s->e;
@@ -108,14 +110,14 @@ static bool join_sums(Stream *g, int64_t row) {
   loop_store(&e->b, g->part, to, loop_load(e->k, g->acc, cell(g, row, v)));
   group_close(e, depth + 1);
   depth = 1;
-  Dim at = group_inside(e, group_threads(e), num(g, FEW * g->cols), &depth);
-  Dim q = loop_reduce(&e->b, LOOP_add, "q", num(g, g->lanes / FEW), 1);
-  Dim from = add(g, mul(g, q, FEW * g->cols), at);
+  Dim at = group_inside(e, group_threads(e), num(g, g->few * g->cols), &depth);
+  Dim q = loop_reduce(&e->b, LOOP_add, "q", num(g, g->lanes / g->few), 1);
+  Dim from = add(g, mul(g, q, g->few * g->cols), at);
   loop_store(&e->b, g->less, at, loop_yield(&e->b, loop_load(e->k, g->part, from)));
   group_close(e, depth);
   depth = 1;
   Dim in_panel = group_inside(e, group_threads(e), num(g, g->cols), &depth);
-  q = loop_reduce(&e->b, LOOP_add, "q", num(g, FEW), 1);
+  q = loop_reduce(&e->b, LOOP_add, "q", num(g, g->few), 1);
   from = add(g, mul(g, q, g->cols), in_panel);
   const LoopExpr *sum = loop_yield(&e->b, loop_load(e->k, g->less, from));
   Dim col = add(g, mul(g, s->t.panel, g->cols), in_panel);
@@ -134,15 +136,15 @@ tenon_status lower_group_stream(Lowering *lo, const Node *fused, Lowered *out) {
   choose(g, &lo->target);
   s->t.s.rows = g->rows;
   s->t.s.nr = g->cols;
-  int64_t bytes = (g->lanes + FEW) * g->cols * (int64_t)sizeof(float);
-  if (g->lanes < 32 || s->c.n->value % g->cols || bytes > lo->target.shared_bytes ||
-      !group_sums_open(s, &block))
+  int64_t bytes = (g->lanes + g->few) * g->cols * (int64_t)sizeof(float);
+  if (g->lanes < 32 || s->c.depth % g->lanes || g->lanes % g->few || s->c.n->value % g->cols ||
+      bytes > lo->target.shared_bytes || !group_sums_open(s, &block))
     return TENON_EUNSUPPORTED;
   LoopKernel *k = s->e.k;
   int64_t all = lo->target.group;
   g->acc = loop_buffer(k, LOOP_REGISTER, "acc", DT_F32, num(g, all * g->rows * g->cols), false);
   g->part = loop_buffer(k, LOOP_SHARED, "part", DT_F32, num(g, g->lanes * g->cols), false);
-  g->less = loop_buffer(k, LOOP_SHARED, "less", DT_F32, num(g, FEW * g->cols), false);
+  g->less = loop_buffer(k, LOOP_SHARED, "less", DT_F32, num(g, g->few * g->cols), false);
   if (!form_sums(g)) return TENON_EUNSUPPORTED;
   for (int64_t r = 0; r < g->rows; r++)
     if (!join_sums(g, r)) return TENON_EUNSUPPORTED;
