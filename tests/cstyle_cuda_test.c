@@ -89,6 +89,31 @@ TEST(cuda_text_of_runs) {
   arena_deinit(&t.arena);
 }
 
+// Runs that a loop reads a round ahead: the first before it, the next before this one's are used.
+TEST(cuda_text_of_a_round_ahead) {
+  Text t;
+  text_open(&t);
+  t.style.early = true;
+  text_add(&t, "kernel @ahead (%x: bf16[512], out %y: f32[64], %w: bf16[4096]) {\n"
+               " register %r: f32[64]\n parallel i < 8 {\n  thread t < 8 {\n"
+               "   unroll z < 8 {\n    store %r[8*t + z] = 0.0\n   }\n"
+               "   for j < 4 by 2 {\n    unroll u < 2 {\n     unroll v < 8 {\n"
+               "      let %v0: f32 = cast[f32](%w[512*i + 128*j + 64*u + 8*t + v])\n"
+               "      store %r[8*t + v] = add(%r[8*t + v], %v0)\n     }\n    }\n   }\n"
+               "   store %y[8*i + t] = %r[8*t]\n  }\n }\n}\n");
+  const char *text = strbuf_text(&t.text), *wait = strstr(text, "griddepcontrol.wait;");
+  const char *nearer = strstr(text, "prefetch.global.L2 [%0];\" :: \"l\"(w + (");
+  EXPECT(strstr(text, "__launch_bounds__(8, "));
+  EXPECT(nearer && wait && nearer < wait);
+  EXPECT(strstr(text, "now[u_1] = tn_once(w + (64 * u_1 + 8 * t + 512 * i));\n"));
+  EXPECT(strstr(text, "if (j + 1 < 4) {\n"));
+  EXPECT(strstr(text, "next[u_2] = tn_once(w + (64 * u_2 + 8 * t + 128 * (j + 1) + 512 * i));\n"));
+  EXPECT(strstr(text, "memcpy(&pack, &now[u_3], sizeof pack);\n"));
+  EXPECT(strstr(text, "tn_bf16_in(pack, v)"));
+  EXPECT(strstr(text, "now[q] = next[q];\n"));
+  arena_deinit(&t.arena);
+}
+
 // All operations, conversions and shapes have a text.
 TEST(cuda_text_of_everything) {
   Text t;

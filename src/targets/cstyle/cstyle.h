@@ -35,10 +35,12 @@ typedef struct Spelling {
   const char *top;          // what a file begins with: headers, and macros that kernels use
   const char *math_f32;     // what ends the names of functions of f32
   const char *const
-      *type;       // by DType: of values; of narrow floats, the integer that holds their bits
-  int lanes;       // of a vector, at most
-  bool packs;      // has tn_run: neighbouring elements that a thread reads or stores at once
-  bool has_vload;  // vload, vstore and as_ take the place of memcpy
+      *type;           // by DType: of values; of narrow floats, the integer that holds their bits
+  int lanes;           // of a vector, at most
+  const char *once;    // tn_once: 16 bytes that are read once; NULL: there is none
+  const char *nearer;  // has what lies at the address @ brought nearer
+  bool packs;          // has tn_run: neighbouring elements that a thread reads or stores at once
+  bool has_vload;      // vload, vstore and as_ take the place of memcpy
   // Devices:
   bool is_device, offsets;
   const char *global;   // what stands before the types of arguments
@@ -65,7 +67,7 @@ typedef struct CStyle {
   Diag *diag;
   int vector_bytes;  // 0: plain alone
   bool no_f64;       // the device has no such numbers: kernels with them are refused
-  bool uses_f64;
+  bool uses_f64, uses_once;
   // CUDA with warpgroup products: gets how a kernel with tiles is launched; threads 0 where it has none.  NULL: tiles are plain loops.
   struct CudaRecord *record;
   bool

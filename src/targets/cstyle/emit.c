@@ -47,6 +47,7 @@ static void set_number(CEmit *e, Dim sym, int64_t v) {
 
 static void emit_serial(CEmit *e, const LoopStmt *s) {
   if (ie_is(s->extent, 0)) return;
+  if (s->loop == LOOP_SERIAL && s->ways > 1 && cs_ahead_loop(e, s)) return;
   if (ie_is(s->extent, 1)) {
     set_number(e, s->sym, 0);
     cs_block(e, &s->body);
@@ -403,7 +404,9 @@ static void emit_where(CEmit *e, const LoopStmt *s) {
   cs_line(e, "const %s %s = %s;", e->index, v, value);
   cs_open(e, s->index->lo >= 0 ? "if (%s < %s) {" : "if (%s < %s && %s >= 0) {", v, n, v);
   cs_set_text(e, s->sym, v);
+  e->where++;
   cs_block(e, &s->body);
+  e->where--;
   cs_close(e);
 }
 

@@ -104,10 +104,14 @@ typedef struct CEmit {
   IntMap barrier;        // thread loop -> fences
   const char *in_pack;   // the variable of the loop whose elements are read and stored at once
   IntMap pack;           // there: load or store -> where its elements are
-  CSym *sym;             // by slot
-  CVal *var;             // by variable
-  const char **buffer;   // names
-  const char **base;     // of arguments: where they are counted from, then by how many bytes
+  const struct Ahead *ahead;  // in a loop that reads a round ahead: what it reads
+  int runs_ahead;             // the most of such a loop: they take registers
+  StrBuf early;               // what may be done before the kernel before has ended
+  int where;                  // blocks around that not all threads enter
+  CSym *sym;                  // by slot
+  CVal *var;                  // by variable
+  const char **buffer;        // names
+  const char **base;          // of arguments: where they are counted from, then by how many bytes
   bool *buffer_used, *var_used, faults;
   StrMap names;
   IntMap memo, uses;  // LoopExpr * -> index in vals, within a statement; how often it is used there
@@ -195,8 +199,24 @@ void cs_attention_fade(CEmit *e, const LoopTile *t);
 void cs_attention_totals(CEmit *e);
 
 // ---- several elements at once (emit_pack.c) ----
+typedef struct CPacks {  // what an unrolled loop reads and stores side by side
+  CEmit *e;
+  const LoopStmt *loop;
+  int64_t n;  // elements
+  IntMap seen;
+  VEC(const LoopExpr *) load;
+  VEC(const LoopStmt *) store;
+} CPacks;
+bool cs_packs(CEmit *e, const LoopStmt *s, CPacks *out);  // false: there is none
+const char *cs_pack_type(CEmit *e, DType t, int64_t n);
+const char *cs_pack_place(const CPacks *p, int32_t buffer, Dim index);  // the first one's address
 bool cs_pack_loop(CEmit *e, const LoopStmt *s);     // false: the loop is none of such elements
 const char *cs_packed(CEmit *e, const void *what);  // a load's or store's element; NULL: by itself
+const char *cs_packed_bf16(CEmit *e, const LoopExpr *load);  // likewise, as f32
+
+// ---- a round ahead (emit_ahead.c) ----
+bool cs_ahead_loop(CEmit *e, const LoopStmt *s);       // false: nothing in it is read ahead
+const char *cs_ahead(CEmit *e, const LoopExpr *load);  // what was read ahead for it; NULL: nothing
 
 // ---- indices (emit_index.c) ----
 CLin cs_lin(CEmit *e, Dim d);

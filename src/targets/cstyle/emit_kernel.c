@@ -6,6 +6,7 @@
 #include "targets/cstyle/emit.h"
 
 enum { LONG_VALUE = 2 };  // operations of one that takes more registers than three blocks leave
+enum { REGISTERS = 1 << 16, OTHER_REGISTERS = 16 };  // of a multiprocessor; of a thread's indices
 
 #include "loop/tile.h"
 #include "runtime/cuda/cuda.h"
@@ -74,6 +75,16 @@ static void device_parameters(CEmit *e, StrBuf *b) {
   if (e->sp->offsets) strbuf_printf(b, ", %s fault_at", index);
 }
 
+// Of a kernel that reads ahead: as many blocks on a multiprocessor as there are registers for what a thread sums and what is under way.
+static const char *bounds_ahead(CEmit *e) {
+  int64_t registers = OTHER_REGISTERS + 2 * 4 * (int64_t)e->runs_ahead;
+  for (int32_t i = e->k->nargs; i < e->k->nbuffers; i++)
+    if (e->k->buffer[i].space == LOOP_REGISTER)
+      registers += e->k->buffer[i].size->value / e->threads;
+  return str_printf(e->arena, "__launch_bounds__(%d, %d) ", (int)e->threads,
+                    (int)MAX(REGISTERS / (e->threads * registers), 1));
+}
+
 static void parameters(CEmit *e, const char *name, bool scratch) {
   StrBuf b;
   strbuf_init(&b, e->arena);
@@ -96,7 +107,8 @@ static void parameters(CEmit *e, const char *name, bool scratch) {
   int blocks = !values ? 1 : (e->tile->n <= 64 ? 3 : 2) - many;
   const char *bounds =
       e->tile ? str_printf(e->arena, "__launch_bounds__(%d, %d) ", e->c->record->threads, blocks)
-              : "";
+      : e->runs_ahead ? bounds_ahead(e)
+                      : "";
   cs_open(e, "%s %s%s(%s) {", e->sp->function, bounds, name, strbuf_text(&b));
 }
 
@@ -200,6 +212,7 @@ static void beginning(CEmit *e, const char *body) {
     cs_line(e, "%s", e->threads ? e->sp->group_scratch : e->sp->scratch);
   if (e->c->early && !e->tile) {
     cs_line(e, "asm volatile(\"griddepcontrol.launch_dependents;\" ::: \"memory\");");
+    strbuf_put(e->out, strbuf_str(&e->early));
     cs_line(e, "asm volatile(\"griddepcontrol.wait;\" ::: \"memory\");");
   }
   place_buffers(e);
@@ -227,6 +240,7 @@ tenon_status cstyle_kernel(CStyle *c, const LoopKernel *k, const char *name, boo
              .vectors = vectors && c->vector_bytes > 0};
   StrBuf body;
   strbuf_init(&body, c->arena);
+  strbuf_init(&e.early, c->arena);
   strmap_init(&e.names, c->arena);
   static const char *const ours[] = {"begin", "end",    "scratch",      "fault",
                                      "items", "faults", "scratch_each", "fault_at"};

@@ -553,6 +553,7 @@ void cstyle_prelude(CStyle *c, StrBuf *out) {
   if (n) qsort(use, (size_t)n, sizeof *use, by_order);
   strbuf_puts(out, c->spelling->top);
   if (c->spelling->f64 && c->uses_f64) strbuf_puts(out, c->spelling->f64);
+  if (c->uses_once) strbuf_puts(out, c->spelling->once);
   if (c->vector_bytes && !c->spelling->is_device) put_vector_switch(c->vector_bytes, out);
   put_elements(c, out);
   for (int64_t i = 0; i < n; i++)

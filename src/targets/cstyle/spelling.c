@@ -116,7 +116,20 @@ static const char top_cuda[] =
     "#define NAN __int_as_float(0x7fc00000)\n#define INFINITY __int_as_float(0x7f800000)\n"
     "#define TN_FN static __device__ __forceinline__\n#define TN_ALIAS\n#define TN_FMA 1\n"
     "template <class T, int n> struct alignas(sizeof(T) * n > 16 ? 16 : sizeof(T) * n) tn_run "
-    "{ T v[n]; };\n";
+    "{ T v[n]; };\n"
+    "template <int n> TN_FN float tn_bf16_in(const tn_run<unsigned short, n> &r, int i) {\n"
+    "  unsigned w;\n"
+    "  memcpy(&w, &r.v[i & ~1], sizeof w);\n"
+    "  return __uint_as_float(i & 1 ? w & 0xffff0000u : w << 16);\n}\n";
+
+// Written so that the compiler keeps the order of such reads, and that they push nothing else out of the nearest cache.
+static const char once_cuda[] =
+    "TN_FN uint4 tn_once(const void *p) {\n"
+    "  uint4 r;\n"
+    "  asm volatile(\"ld.global.L1::no_allocate.L2::128B.v4.u32 {%0, %1, %2, %3}, [%4];\"\n"
+    "               : \"=r\"(r.x), \"=r\"(r.y), \"=r\"(r.z), \"=r\"(r.w) : \"l\"(p) : "
+    "\"memory\");\n"
+    "  return r;\n}\n";
 
 #define CUDA_THREAD "((long long)blockIdx.x * blockDim.x + threadIdx.x)"
 const Spelling spelling_cuda = {
@@ -146,6 +159,8 @@ const Spelling spelling_cuda = {
     .group_scratch = "scratch += scratch_each * blockIdx.x;",
     .thread = "threadIdx.x",
     .packs = true,
+    .once = once_cuda,
+    .nearer = "asm volatile(\"prefetch.global.L2 [%0];\" :: \"l\"(@));",
     .shared = "__shared__ __align__(16) ",
     .barrier = {"__syncthreads();", "__syncthreads();", "__syncthreads();"}};
 
