@@ -82,6 +82,47 @@ TEST(group_mistakes_are_refused) {
   }
 }
 
+// Which of a kernel's shared buffers are registers of threads that go in step.
+static void expect_swapped(const char *text, int64_t most, const char *want) {
+  LoopFixture f;
+  StrBuf got;
+  if (!loop_fixture_read(&f, text)) return;
+  strbuf_init(&got, &f.arena);
+  if (loop_verify(f.k, &f.d)) FAIL("%s", f.d.text);
+  bool *swapped = arena_array(&f.arena, bool, f.k->nbuffers);
+  loop_swapped(f.k, &f.arena, most, swapped);
+  for (int32_t i = f.k->nargs; i < f.k->nbuffers; i++)
+    if (swapped[i]) strbuf_printf(&got, "%s ", f.k->buffer[i].name);
+  EXPECT_STR_EQ(strbuf_text(&got), want);
+  loop_fixture_free(&f);
+}
+
+TEST(group_sums_of_neighbours_need_no_memory) {
+#define STORE "thread t < 8 {\n store %s[t] = %x[t]\n }\n "
+#define SUM(lanes, n, at)                                                                          \
+  "thread u < 8 {\n reduce %v0: f32 = add lanes " lanes " over q < " n " {\n yield %s[" at         \
+  "]\n }\n store %y[8*i + u] = %v0\n }\n"
+  expect_swapped(KERNEL(STORE SUM("4", "4", "4*floor(u/4) + q")), 32, "s ");
+  expect_swapped(KERNEL(STORE SUM("8", "8", "q")), 32, "s ");
+  expect_swapped(KERNEL(STORE SUM("8", "8", "q")), 4, "");                  // too many
+  expect_swapped(KERNEL(STORE SUM("1", "4", "4*floor(u/4) + q")), 32, "");  // in another order
+  expect_swapped(KERNEL(STORE SUM("4", "4", "q")), 32, "");                 // of others
+  expect_swapped(KERNEL(STORE SUM("8", "8", "7 - q")), 32, "");
+  // Something else reads or stores an element.
+  expect_swapped(KERNEL(STORE SUM("8", "8", "q") "thread w < 8 {\n store %c[w] = %s[7 - w]\n }\n"),
+                 32, "");
+  expect_swapped(KERNEL("thread t < 8 {\n where g = t < 4 {\n store %s[g] = %x[t]\n }\n }\n " SUM(
+                     "8", "8", "q")),
+                 32, "");
+  // Not all threads come to it.
+  expect_swapped(
+      KERNEL(STORE "thread u < 8 {\n where g = u < 3 {\n reduce %v0: f32 = add lanes 8 over q < 8 "
+                   "{\n yield %s[q]\n }\n store %y[8*i + g] = %v0\n }\n }\n"),
+      32, "");
+#undef STORE
+#undef SUM
+}
+
 // The fences before each thread loop in the order of the text.
 static void list_fences(const LoopBlock *b, const IntMap *m, StrBuf *out) {
   for (int64_t i = 0; i < b->n; i++) {
@@ -103,7 +144,7 @@ static void expect_fences(const char *text, const char *want) {
   if (!loop_fixture_read(&f, text)) return;
   strbuf_init(&got, &f.arena);
   if (loop_verify(f.k, &f.d)) FAIL("%s", f.d.text);
-  loop_barriers(f.k, &f.arena, &m);
+  loop_barriers(f.k, &f.arena, NULL, &m);
   list_fences(&f.k->body, &m, &got);
   EXPECT_STR_EQ(strbuf_text(&got), want);
   loop_fixture_free(&f);

@@ -116,7 +116,9 @@ static const char top_cuda[] =
     "#define NAN __int_as_float(0x7fc00000)\n#define INFINITY __int_as_float(0x7f800000)\n"
     "#define TN_FN static __device__ __forceinline__\n#define TN_ALIAS\n#define TN_FMA 1\n"
     "template <class T, int n> struct alignas(sizeof(T) * n > 16 ? 16 : sizeof(T) * n) tn_run "
-    "{ T v[n]; };\n";
+    "{ T v[n]; };\n"
+    "TN_FN void tn_prefetch(const void *p) { asm volatile(\"prefetch.global.L2 [%0];\" :: "
+    "\"l\"(p)); }\n";
 
 #define CUDA_THREAD "((long long)blockIdx.x * blockDim.x + threadIdx.x)"
 const Spelling spelling_cuda = {
@@ -127,6 +129,7 @@ const Spelling spelling_cuda = {
     .local = "",
     .items = "for (# @ = " CUDA_THREAD "; @ < items; @ += (long long)gridDim.x * blockDim.x) {",
     .unroll = "#pragma unroll",
+    .prefetch = "tn_prefetch",
     .top = top_cuda,
     .math_f32 = "f",
     .type = types_cuda,
@@ -147,7 +150,9 @@ const Spelling spelling_cuda = {
     .thread = "threadIdx.x",
     .packs = true,
     .shared = "__shared__ __align__(16) ",
-    .barrier = {"__syncthreads();", "__syncthreads();", "__syncthreads();"}};
+    .barrier = {"__syncthreads();", "__syncthreads();", "__syncthreads();"},
+    .swap = "__shfl_xor_sync(~0u, @)",
+    .in_step = 32};
 
 void cstyle_init(CStyle *c, const Spelling *s, int vector_bytes, Arena *a, Diag *d) {
   *c = (CStyle){.spelling = s, .arena = a, .diag = d, .vector_bytes = vector_bytes};
