@@ -165,3 +165,35 @@ TEST(group_threads_wait_where_they_must) {
                        "%y[8*i + v] = %s[7 - v]\n }\n"),
                 "101");
 }
+
+// What unrolled loops begin with in every round alike stands before them; what depends on the round, or on what the kernel writes, stays.
+TEST(loop_hoist_moves_what_is_the_same) {
+  static const char before[] = "kernel @k (%x: f32[64], %n: i64[2], out %y: f32[64]) {\n"
+                               "  parallel i < 2 {\n"
+                               "    thread t < 4 {\n"
+                               "      unroll j < 4 {\n"
+                               "        unroll c < 2 {\n"
+                               "          bind r < 2 = %n[i] check \"out of range\"\n"
+                               "          let %v0: f32 = %x[32*r + 8*j]\n"
+                               "          let %v1: f32 = %x[c]\n"
+                               "          store %y[c + 2*j + 8*t + 32*i] = add(%v0, %v1)\n"
+                               "        }\n"
+                               "      }\n"
+                               "    }\n"
+                               "  }\n"
+                               "}\n";
+  static const char after[] = "      bind r < 2 = %n[i] check \"out of range\"\n"
+                              "      unroll j < 4 {\n"
+                              "        let %v0: f32 = %x[8*j + 32*r]\n"
+                              "        unroll c < 2 {\n"
+                              "          let %v1: f32 = %x[c]\n";
+  LoopFixture f;
+  StrBuf out;
+  if (!loop_fixture_read(&f, before)) return;
+  loop_hoist(f.k);
+  EXPECT_STATUS(loop_verify(f.k, &f.d), TENON_OK);
+  strbuf_init(&out, &f.arena);
+  loop_print(f.k, &out);
+  EXPECT_CONTAINS(strbuf_text(&out), after);
+  loop_fixture_free(&f);
+}

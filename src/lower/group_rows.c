@@ -463,14 +463,14 @@ static int64_t lanes_along(const GroupRows *g, const LowerTarget *t, int64_t len
   return many ? MAX(least, MIN(most, AT_ONCE)) : most;
 }
 
-// Bytes of the narrowest of the elements that a thread has.
-static int64_t narrowest(const GroupRows *g) {
+// Bytes of the widest of the elements that a row has.
+static int64_t widest(const GroupRows *g) {
   const LoopKernel *k = g->r.e.k;
-  int64_t least = 4;
+  Dim all = ie_mul(k->pool, g->count, g->r.length);
+  int64_t most = 1;
   for (int32_t i = 0; i < k->nargs; i++)
-    if (k->buffer[i].size != g->r.e.pool->one)
-      least = MIN(least, dtype_bits(k->buffer[i].dtype) / 8);
-  return MAX(least, 1);
+    if (k->buffer[i].size == all) most = MAX(most, dtype_bits(k->buffer[i].dtype) / 8);
+  return most;
 }
 
 // Threads of a row that go in step, or several parts of such: few elements of each where rows are few, else one part unless a thread has too many.
@@ -494,8 +494,7 @@ static void choose_swapped(GroupRows *g, const LowerTarget *t, int64_t length, i
   g->rows = rows;
   g->threads = g->rows * g->lanes;
   if (length && length % g->lanes == 0)
-    while (g->side * 2 <= WIDE / narrowest(g) && length / g->lanes % (g->side * 2) == 0)
-      g->side *= 2;
+    while (g->side * 2 <= WIDE / widest(g) && length / g->lanes % (g->side * 2) == 0) g->side *= 2;
   else if (length % SIDE == 0 && length >= SIDE * g->lanes)
     g->side = SIDE;
 }
@@ -553,5 +552,6 @@ tenon_status lower_group_rows(Lowering *lo, const Node *fused, Lowered *out) {
               str_printf(lo->arena, "group rows %s %dx%d", g->along ? "along" : "across",
                          (int)g->rows, (int)g->lanes),
               out);
+  loop_hoist(out->kernel);
   return TENON_OK;
 }
