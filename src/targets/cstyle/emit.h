@@ -102,6 +102,7 @@ typedef struct CEmit {
   CWide *wide;           // memory goes in pieces; NULL: by elements
   Dim thread;            // the variable of the thread loop around
   IntMap barrier;        // thread loop -> fences
+  bool *swapped;         // by buffer: shared memory that lies in its threads' registers
   const char *in_pack;   // the variable of the loop whose elements are read and stored at once
   IntMap pack;           // there: load or store -> where its elements are
   const struct Ahead *ahead;  // in a loop that reads a round ahead: what it reads
@@ -140,6 +141,9 @@ const char *cs_replace(CEmit *e, const char *form, const char *name);  // every 
 
 // ---- statements (emit.c), and the function around them (emit_kernel.c) ----
 void cs_block(CEmit *e, const LoopBlock *b);
+// Whether a block begins with a thread loop that does nothing but ask for memory: what waits for the kernel before comes after it.
+bool cs_asks_only(const LoopBlock *b);
+#define CS_WAIT "asm volatile(\"griddepcontrol.wait;\" ::: \"memory\");"
 void cs_fault(CEmit *e, const char *when, int32_t check);  // where `when` is true the check failed
 
 // ---- tiles (emit_tile.c), and attention in them (emit_attention.c) ----

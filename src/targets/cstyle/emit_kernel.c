@@ -135,11 +135,11 @@ static void place_buffers(CEmit *e) {
     const char *t = element(b->dtype);
     if (b->space != LOOP_SCRATCH) {
       int64_t n = b->size->value;
-      if (e->threads && b->space == LOOP_REGISTER) n /= e->threads;
+      bool swapped = e->swapped && e->swapped[i], shared = b->space == LOOP_SHARED && !swapped;
+      if (e->threads && !shared) n /= e->threads;
       if (e->buffer_used[i])
-        cs_line(e, "%stn_%s %s[%lld];",
-                e->threads && b->space == LOOP_SHARED ? e->sp->shared : e->sp->local, t,
-                e->buffer[i], (long long)MAX(n, 1));
+        cs_line(e, "%stn_%s %s[%lld]%s;", e->threads && shared ? e->sp->shared : e->sp->local, t,
+                e->buffer[i], (long long)MAX(n, 1), swapped ? " = {0}" : "");
       continue;
     }
     if (e->buffer_used[i])
@@ -213,7 +213,7 @@ static void beginning(CEmit *e, const char *body) {
   if (e->c->early && !e->tile) {
     cs_line(e, "asm volatile(\"griddepcontrol.launch_dependents;\" ::: \"memory\");");
     strbuf_put(e->out, strbuf_str(&e->early));
-    cs_line(e, "asm volatile(\"griddepcontrol.wait;\" ::: \"memory\");");
+    if (!e->threads || !cs_asks_only(&k->body.v[0]->body)) cs_line(e, "%s", CS_WAIT);
   }
   place_buffers(e);
   if (e->faults) cs_line(e, "int fault%s = 0;", e->sp->is_device ? "s" : "");
@@ -259,7 +259,11 @@ tenon_status cstyle_kernel(CStyle *c, const LoopKernel *k, const char *name, boo
   if (c->spelling->small_index && cs_small(k)) e.index = c->spelling->small_index;
   if (c->spelling->is_device) e.threads = loop_threads(k);
   if (e.threads) e.vectors = false;  // the threads are the lanes
-  if (e.threads) loop_barriers(k, c->arena, &e.barrier);
+  if (e.threads && e.sp->swap) {
+    e.swapped = arena_array(c->arena, bool, MAX(k->nbuffers, 1));
+    loop_swapped(k, c->arena, e.sp->in_step, e.swapped);
+  }
+  if (e.threads) loop_barriers(k, c->arena, e.swapped, &e.barrier);
   e.out = &body;
   e.indent = 1;
   cs_block(&e, &k->body);

@@ -120,7 +120,9 @@ static const char top_cuda[] =
     "template <int n> TN_FN float tn_bf16_in(const tn_run<unsigned short, n> &r, int i) {\n"
     "  unsigned w;\n"
     "  memcpy(&w, &r.v[i & ~1], sizeof w);\n"
-    "  return __uint_as_float(i & 1 ? w & 0xffff0000u : w << 16);\n}\n";
+    "  return __uint_as_float(i & 1 ? w & 0xffff0000u : w << 16);\n}\n"
+    "TN_FN void tn_prefetch(const void *p) { asm volatile(\"prefetch.global.L2 [%0];\" :: "
+    "\"l\"(p)); }\n";
 
 // Written so that the compiler keeps the order of such reads, and that they push nothing else out of the nearest cache.
 static const char once_cuda[] =
@@ -140,6 +142,7 @@ const Spelling spelling_cuda = {
     .local = "",
     .items = "for (# @ = " CUDA_THREAD "; @ < items; @ += (long long)gridDim.x * blockDim.x) {",
     .unroll = "#pragma unroll",
+    .prefetch = "tn_prefetch",
     .top = top_cuda,
     .math_f32 = "f",
     .type = types_cuda,
@@ -162,7 +165,9 @@ const Spelling spelling_cuda = {
     .once = once_cuda,
     .nearer = "asm volatile(\"prefetch.global.L2 [%0];\" :: \"l\"(@));",
     .shared = "__shared__ __align__(16) ",
-    .barrier = {"__syncthreads();", "__syncthreads();", "__syncthreads();"}};
+    .barrier = {"__syncthreads();", "__syncthreads();", "__syncthreads();"},
+    .swap = "__shfl_xor_sync(~0u, @)",
+    .in_step = 32};
 
 void cstyle_init(CStyle *c, const Spelling *s, int vector_bytes, Arena *a, Diag *d) {
   *c = (CStyle){.spelling = s, .arena = a, .diag = d, .vector_bytes = vector_bytes};
