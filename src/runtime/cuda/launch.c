@@ -31,8 +31,8 @@ typedef struct Call {
 
 static bool number(const Op *o, const uint64_t *value, CudaNumber x, uint64_t *out) {
   int64_t n = x.times;
-  if (x.dim >= o->ndims) return false;
-  if (x.dim >= 0 && !ck_mul(n, (int64_t)value[o->nargs + x.dim], &n)) return false;
+  for (int32_t i = 0; i < x.ndims; i++)
+    if (x.dim[i] >= o->ndims || !ck_mul(n, (int64_t)value[o->nargs + x.dim[i]], &n)) return false;
   *out = (uint64_t)n;
   return n > 0;
 }

@@ -56,15 +56,15 @@ static bool take_int(Str *line, int64_t lo, int64_t hi, int64_t *out) {
 
 static bool take_number(Str *line, CudaNumber *out) {
   Str word;
-  int64_t dim = -1;
-  out->dim = -1;
+  *out = (CudaNumber){0};
   if (!take_word(line, &word)) return false;
-  if (word.p[0] == '@') {
+  while (word.n && word.p[0] == '@') {
+    int64_t dim;
     const char *star = memchr(word.p, '*', (size_t)word.n);
     if (!star || !str_to_i64((Str){word.p + 1, star - word.p - 1}, &dim) || dim < 0 ||
-        dim > INT32_MAX)
+        dim > INT32_MAX || out->ndims == CUDA_FACTORS)
       return false;
-    out->dim = (int32_t)dim;
+    out->dim[out->ndims++] = (int32_t)dim;
     word = (Str){star + 1, word.p + word.n - star - 1};
   }
   return str_to_i64(word, &out->times) && out->times > 0;
@@ -145,10 +145,9 @@ bool cuda_record_read(Str piece, CudaRecord *out) {
 }
 
 static void put_number(StrBuf *b, CudaNumber n) {
-  if (n.dim >= 0)
-    strbuf_printf(b, " @%d*%lld", n.dim, (long long)n.times);
-  else
-    strbuf_printf(b, " %lld", (long long)n.times);
+  strbuf_putc(b, ' ');
+  for (int32_t i = 0; i < n.ndims; i++) strbuf_printf(b, "@%d*", n.dim[i]);
+  strbuf_printf(b, "%lld", (long long)n.times);
 }
 
 void cuda_record_write(const CudaRecord *r, StrBuf *out) {

@@ -33,8 +33,8 @@ static bool put_map(CEmit *e, const LoopTile *t, int which, const LoopExpr *load
                  .rank = 3,
                  .box = {TILE_BOX, (uint32_t)rows, 1}};
   e->buffer_used[load->buffer] = true;
-  m->dim[0] = (CudaNumber){-1, b->stride};
-  m->stride[0] = (CudaNumber){-1, b->stride * 2};
+  m->dim[0] = (CudaNumber){.times = b->stride};
+  m->stride[0] = (CudaNumber){.times = b->stride * 2};
   return cs_number(e, b->rows, 1, &m->dim[1]) && cs_number(e, b->outer, 1, &m->dim[2]) &&
          cs_number(e, b->rows, b->stride * 2, &m->stride[1]);
 }

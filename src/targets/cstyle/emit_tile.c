@@ -120,17 +120,13 @@ void cs_tile_top(const LoopTile *t, StrBuf *out) {
 // ---- how it is launched ----
 
 bool cs_number(const CEmit *e, Dim d, int64_t times, struct CudaNumber *out) {
-  *out = (CudaNumber){-1, 0};
-  Dim sym = d;
-  int64_t coef = 1;
-  if (ie_is_const(d)) return ck_mul(d->value, times, &out->times) && out->times > 0;
-  if (d->kind == IE_SUM && d->nterms == 1 && d->term[0].natoms == 1) {
-    coef = d->term[0].coef;
-    sym = d->term[0].atom[0];
-  }
-  for (int32_t i = 0; i < e->k->ndims; i++)
-    if (e->k->dim[i] == sym) out->dim = i;
-  return out->dim >= 0 && ck_mul(coef, times, &out->times) && out->times > 0;
+  *out = (CudaNumber){0};
+  if (d->nterms != 1 || d->term->natoms > CUDA_FACTORS) return false;
+  for (int i = 0; i < d->term->natoms; i++)
+    for (int32_t k = 0; k < e->k->ndims; k++)
+      if (e->k->dim[k] == d->term->atom[i]) out->dim[out->ndims++] = k;
+  return out->ndims == d->term->natoms && ck_mul(d->term->coef, times, &out->times) &&
+         out->times > 0;
 }
 
 // The copy engine rounds to tf32 where it is told so; f32 comes as it is.
@@ -161,9 +157,9 @@ static bool put_taps(CEmit *e, const LoopTileOperand *o, const LoopWindow *w, in
   CudaMap *m = new_map(e, o, 3, 1);
   int64_t bytes = w->channels * cs_bytes(o->dtype);
   m->box[2] = (uint32_t)rows;
-  m->dim[0] = (CudaNumber){-1, w->channels};
-  m->dim[1] = (CudaNumber){-1, w->taps[0] * w->taps[1]};
-  m->stride[0] = (CudaNumber){-1, bytes};
+  m->dim[0] = (CudaNumber){.times = w->channels};
+  m->dim[1] = (CudaNumber){.times = w->taps[0] * w->taps[1]};
+  m->stride[0] = (CudaNumber){.times = bytes};
   return bytes % 16 == 0 && cs_number(e, o->rows, 1, &m->dim[2]) &&
          cs_number(e, o->stride, cs_bytes(o->dtype), &m->stride[1]);
 }
@@ -174,14 +170,14 @@ static bool put_window(CEmit *e, const LoopTileOperand *o, int rows) {
   CudaMap *m = new_map(e, o, 4, rows);
   int64_t bytes = w->channels * cs_bytes(o->dtype);
   m->window = true;
-  m->dim[0] = (CudaNumber){-1, w->channels};
-  m->stride[0] = (CudaNumber){-1, bytes};
+  m->dim[0] = (CudaNumber){.times = w->channels};
+  m->stride[0] = (CudaNumber){.times = bytes};
   m->box[2] = m->box[3] = 1;
   for (int i = 0; i < 2; i++) {
     int axis = 1 - i;
-    m->dim[1 + i] = (CudaNumber){-1, w->in[axis]};
+    m->dim[1 + i] = (CudaNumber){.times = w->in[axis]};
     bytes *= w->in[axis];
-    m->stride[1 + i] = (CudaNumber){-1, bytes};
+    m->stride[1 + i] = (CudaNumber){.times = bytes};
     m->before[i] = (int)-w->lo[axis];
     m->after[i] = (int)((w->out[axis] - 1) * w->stride[axis] + 1 - w->in[axis] - w->lo[axis]);
     m->step[i] = (uint32_t)w->stride[axis];
