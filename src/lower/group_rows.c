@@ -355,7 +355,7 @@ static int64_t lanes_along(const GroupRows *g, const LowerTarget *t, int64_t len
 
 static void choose(GroupRows *g, const LowerTarget *t) {
   int64_t length = ie_is_const(g->r.length) ? g->r.length->value : 0;
-  int64_t count = ie_is_const(g->count) ? g->count->value : 0;
+  int64_t count = elem_rows(&g->r.e, g->count, 0);
   g->along = g->r.kind != ACROSS;
   g->lanes = lanes_along(g, t, length, count);
   if (!g->along) {

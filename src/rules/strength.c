@@ -164,6 +164,19 @@ static Node *mask_expand(Graph *g, const Match *m) {
   return node_with(g, n, src);
 }
 
+// A mask that hides no key is none, if it reaches all of them.
+static Node *mask_of_all(Graph *g, const Match *m) {
+  const Node *n = m->root, *mask = src_or_null(g, n, 3), *from = mask;
+  double v;
+  if (!mask || n->nsrc != 4 || n->nres != 1 || type_of(mask)->dtype != DT_BOOL) return NULL;
+  if (mask->op == OP_expand) from = mask->src[0];
+  const Type *t = type_of(mask), *k = type_of(n->src[1]);
+  if (from->op != OP_const || !node_splat(g, from, &v) || v != 1 || t->rank < 1 || k->rank < 3 ||
+      t->dims[t->rank - 1] != k->dims[k->rank - 2])
+    return NULL;
+  return NA(g, attention, n->attrs, n->src[0], n->src[1], n->src[2]);
+}
+
 // ---- reductions of nothing ----
 
 static Node *reduce_units(Graph *g, const Match *m) {
@@ -235,6 +248,7 @@ static const Rule strength[] = {
     RULE("and.shape",     P(and, a, b),                             .make = neutral_shape, .example = "(%x: bool[n, 1], %y: f32[m]) { %s = shape(%y) %c = const bool[] {true} %e = expand(%c, %s) %r = and(%x, %e) return %r }"),
     RULE("or.shape",      P(or, a, b),                              .make = neutral_shape, .example = "(%x: bool[n, 1]) { %c = const bool[2] {false, false} %r = or(%x, %c) return %r }"),
     RULE("attention.mask", ANY(attention),                          .make = mask_expand, .example = "(%q: f32[n, 2, m, 4], %k: f32[n, 2, 3, 4], %x: bool[n, 1, 1, 3]) { %s = shape(%q) start=2 end=3 %o = const i64[1] {1} %t = concat(%s, %o) %e = expand(%x, %t) %r = attention(%q, %k, %k, %e) return %r }"),
+    RULE("attention.unmasked", ANY(attention),                      .make = mask_of_all, .example = "(%q: f32[n, 2, m, 4], %k: f32[n, 2, 3, 4]) { %s = shape(%q) start=2 end=3 %o = const i64[1] {3} %t = concat(%s, %o) %c = const bool[] {true} %e = expand(%c, %t) %r = attention(%q, %k, %k, %e) return %r }"),
     RULE("or.false",      P(or, a, NUM(0)),                         a, .example = B("%c = const bool[] {false} %r = or(%x, %c)")),
     RULE("xor.false",     P(xor, a, NUM(0)),                        a, .example = B("%c = const bool[] {false} %r = xor(%x, %c)")),
     RULE("xor.true",      P(xor, a, NUM(1)),                        P(not, a), .example = B("%c = const bool[] {true} %r = xor(%x, %c)")),
