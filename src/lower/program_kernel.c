@@ -270,6 +270,7 @@ typedef struct Variant {
   Lowered lw;
   Str text;
   int32_t *dim, items;  // expressions
+  int32_t kernel;
   Dim item_count;
   int64_t first, last;  // rows that it is for
 } Variant;
@@ -280,7 +281,7 @@ static const struct {
 } row_sizes[] = {{256, 128}, {2048, 1024}, {16384, 4096}, {INT64_MAX, 32768}};
 enum { ROW_SIZES = ARRAY_LEN(row_sizes), LEAST_ROWS = 16 };
 
-// Loops with the sizes that they need, if the device takes them.
+// Loops with the sizes that they need.
 static tenon_status lower_variant(FuncBuilder *f, const Node *n, const Node *same, int device,
                                   Variant *v) {
   ProgBuilder *b = f->b;
@@ -292,8 +293,7 @@ static tenon_status lower_variant(FuncBuilder *f, const Node *n, const Node *sam
   v->item_count = ie_map(dims, loop_items(k), to_graph, &(ToGraph){&v->lw, dims});
   v->items = build_expr(b, v->item_count);
   b->why = "its number of work items is not known before it runs";
-  if (v->items < 0 || !sizes_known(f, &v->lw, v->dim)) return TENON_EUNSUPPORTED;
-  return taken(b, &v->lw, v->text, device) ? TENON_OK : TENON_EUNSUPPORTED;
+  return v->items < 0 || !sizes_known(f, &v->lw, v->dim) ? TENON_EUNSUPPORTED : TENON_OK;
 }
 
 // The size that stands for those from `first` to `last`: the least there is, where a few more make no difference to what follows from it.
@@ -347,14 +347,15 @@ static const char *name_for_rows(ProgBuilder *b, const char *name, const Variant
   return keep_name(b, said);
 }
 
-static void put_step(FuncBuilder *f, const Node *n, const Variant *v, int device,
-                     const SameDims *checks, const int32_t *out, Dim rows) {
+static void put_step(FuncBuilder *f, const Node *n, const Variant *v, const SameDims *checks,
+                     const int32_t *out, Dim rows) {
   ProgBuilder *b = f->b;
   Arena *pa = &b->p->arena;
   const LoopKernel *k = v->lw.kernel;
   ProgStep st = {.kind = STEP_KERNEL, .when = -1, .nargs = k->nargs, .ndims = k->ndims};
   build_checks(f, checks, &st);
-  st.kernel = add_kernel(b, &v->lw, v->text, device);
+  st.kernel = v->kernel;
+  int device = b->prog_kernel.v[st.kernel].device;
   st.op = b->prog_kernel.v[st.kernel].name;
   if (rows) {
     st.when = when_rows(b, rows, v);
@@ -383,10 +384,14 @@ static tenon_status build_step_on(FuncBuilder *f, const Node *n, int device) {
   SameDims checks = {.arena = f->b->a};
   const Node *same = same_sizes(f, n, &checks);
   TRY(lower_sizes(f, n, same, device, v, &count));
+  for (int i = 0; i < count; i++) {  // what a device takes is one of its kernels
+    if (!taken(f->b, &v[i].lw, v[i].text, device)) return TENON_EUNSUPPORTED;
+    v[i].kernel = add_kernel(f->b, &v[i].lw, v[i].text, device);
+  }
   Dim rows = count > 1 ? f->b->lowering.open : NULL;
   int32_t *out = arena_array(&f->b->p->arena, int32_t, n->nres);
   for (int32_t i = 0; i < n->nres; i++) out[i] = new_value(f, n, i, n->type[i]);
-  for (int i = 0; i < count; i++) put_step(f, n, &v[i], device, &checks, out, rows);
+  for (int i = 0; i < count; i++) put_step(f, n, &v[i], &checks, out, rows);
   return TENON_OK;
 }
 

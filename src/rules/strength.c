@@ -164,16 +164,25 @@ static Node *mask_expand(Graph *g, const Match *m) {
   return node_with(g, n, src);
 }
 
+static bool all_true(Graph *g, const Node *n) {
+  enum { MASK_MAX = 1 << 22 };
+  const void *bytes;
+  if (n->op == OP_expand) n = n->src[0];
+  if (n->op != OP_const || type_of(n)->dtype != DT_BOOL || n->data->n > MASK_MAX) return false;
+  Diag *quiet = arena_new(&g->scratch, Diag);
+  diag_init(quiet);
+  if (const_bytes(g, n, &bytes, quiet)) return false;
+  for (int64_t i = 0; i < n->data->n; i++)
+    if (!((const uint8_t *)bytes)[i]) return false;
+  return true;
+}
+
 // A mask that hides no key is none, if it reaches all of them.
 static Node *mask_of_all(Graph *g, const Match *m) {
-  const Node *n = m->root, *mask = src_or_null(g, n, 3), *from = mask;
-  double v;
-  if (!mask || n->nsrc != 4 || n->nres != 1 || type_of(mask)->dtype != DT_BOOL) return NULL;
-  if (mask->op == OP_expand) from = mask->src[0];
+  const Node *n = m->root, *mask = src_or_null(g, n, 3);
+  if (!mask || n->nsrc != 4 || n->nres != 1 || !all_true(g, mask)) return NULL;
   const Type *t = type_of(mask), *k = type_of(n->src[1]);
-  if (from->op != OP_const || !node_splat(g, from, &v) || v != 1 || t->rank < 1 || k->rank < 3 ||
-      t->dims[t->rank - 1] != k->dims[k->rank - 2])
-    return NULL;
+  if (t->rank < 1 || k->rank < 3 || t->dims[t->rank - 1] != k->dims[k->rank - 2]) return NULL;
   return NA(g, attention, n->attrs, n->src[0], n->src[1], n->src[2]);
 }
 
