@@ -263,8 +263,8 @@ static bool taken(ProgBuilder *b, const Lowered *lw, Str text, int device) {
 
 // ---- kernels by size ----
 //
-// A schedule that is good for a few rows is not for many.  A device's kernel whose number of rows is open is made for a few sizes, and each whose
-// loops are others is a step of its own, left out where the number is not one of its own: a number always takes the same kernel.
+// A schedule that is good for a few rows is not for many.  On machines with tiles a kernel whose number of rows is open is made for a few sizes, and
+// each whose loops are others is a step of its own, left out where the number is not one of its own: a number always takes the same kernel.
 
 typedef struct Variant {
   Lowered lw;
@@ -313,7 +313,7 @@ static tenon_status lower_sizes(FuncBuilder *f, const Node *n, const Node *same,
   v[0] = (Variant){.last = INT64_MAX};
   TRY(lower_variant(f, n, same, device, &v[0]));
   Dim rows = lo->open;
-  if (!device || !rows || ie_is_poison(rows)) return TENON_OK;
+  if (!lo->target.tiles || !rows || ie_is_poison(rows)) return TENON_OK;
   for (int i = 0; i < ROW_SIZES; i++) {
     int64_t first = i ? row_sizes[i - 1].most + 1 : 0, last = row_sizes[i].most;
     if (rows->hi < first || rows->lo > last) continue;
