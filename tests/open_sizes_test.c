@@ -86,16 +86,18 @@ TEST(open_sizes_take_one_kernel_each) {
   diag_init(&d);
   tenon_status s = compile_asked(&asked, layer, "cuda", &a, &d, &p);
   if (s) FAIL("%s", d.text);
-  int tiles = 0, others = 0, moved = 0;
+  int tiles = 0, others = 0, moved = 0, hosts = 0;
   const ProgFunction *f = p->function[0];
   for (int32_t i = 0; i < f->nsteps; i++) {
     const ProgStep *st = &f->step[i];
     others += st->when >= 0;
+    hosts += st->kind == STEP_HOST;
     moved += st->kind == STEP_COPY && f->value[st->in[0]].place != PLACE_PARAM &&
              !f->value[st->in[0]].device;
   }
   EXPECT(others >= 4);      // of two products
   EXPECT_INT_EQ(moved, 0);  // nothing that the host computed
+  EXPECT_INT_EQ(hosts, 0);
   for (int64_t i = 0; i < ARRAY_LEN(sizes); i++)
     if (!given_once(p, sizes[i]))
       FAIL("%lld x %lld", (long long)sizes[i][0], (long long)sizes[i][1]);
