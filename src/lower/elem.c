@@ -100,6 +100,14 @@ static void open_scope(const Elem *e, Prover *p) {
     prover_push(p, e->guard[i].sym, e->guard[i].extent, e->guard[i].value);
 }
 
+bool elem_inside(const Elem *e, Dim x, Dim extent) {
+  Prover scope;
+  if (x->lo >= 0 && ie_lt(e->pool, x, extent) == YES) return true;
+  if (ie_is_const(extent)) return false;
+  open_scope(e, &scope);
+  return prove_ge0(&scope, x) && prove_lt(&scope, x, extent);
+}
+
 // x = q*by + r with 0 <= r < by, where the terms of x say so.
 static bool divide(Elem *e, Dim x, Dim by, Dim *q, Dim *r) {
   IntPool *p = e->pool;

@@ -74,6 +74,7 @@ typedef struct CEmit {
   IntMap barrier;        // thread loop -> fences
   const char *in_pack;   // the variable of the loop whose elements are read and stored at once
   IntMap pack;           // there: load or store -> where its elements are
+  IntMap quotient;       // Dim -> name of a quotient or remainder that was computed before
   CSym *sym;             // by slot
   CVal *var;             // by variable
   const char **buffer;   // names
@@ -154,6 +155,8 @@ const char *cs_packed(CEmit *e, const void *what);  // a load's or store's eleme
 
 // ---- indices (emit_index.c) ----
 CLin cs_lin(CEmit *e, Dim d);
+// Names the quotients and remainders of an item's number by open sizes: they take long, and would stand wherever the item is asked for its place.
+void cs_name_quotients(CEmit *e, Dim item, const LoopBlock *b);
 const char *cs_lin_text(CEmit *e, CLin x);       // without the lanes' part
 const char *cs_operand(CEmit *e, CLin x);        // the same, fit for * and /
 CLin cs_place(CEmit *e, int32_t buffer, Dim d);  // an element of a buffer as the code has it
