@@ -117,6 +117,21 @@ static bool match_window(const LoopKernel *k, const LoopExpr *load, Dim at, Dim 
 
 // ---- operands ----
 
+static bool is_size(const LoopKernel *k, Dim d) {
+  for (int32_t i = 0; i < k->ndims; i++)
+    if (k->dim[i] == d) return true;
+  return false;
+}
+
+bool loop_tile_counts(const LoopKernel *k, Dim d) {
+  bool ok = d->nterms <= TILE_TERMS;
+  for (int i = 0; i < d->nterms && ok; i++) {
+    ok = d->term[i].natoms <= TILE_FACTORS;
+    for (int j = 0; j < d->term[i].natoms && ok; j++) ok = is_size(k, d->term[i].atom[j]);
+  }
+  return ok;
+}
+
 static bool is_row(const LoopKernel *k, const LoopBound *g, Dim var, Dim at) {
   Dim one, rest;
   return dim_split(k->pool, g->value, var, &one, &rest) && ie_is(one, 1) && !dim_has(rest, var) &&
@@ -165,9 +180,9 @@ static bool match_copied(const LoopKernel *k, const LoopExpr *x, Dim var, const 
                            .rows = g->extent};
   if (match_window(k, load, sum->sym, sum->extent, out)) {
     out->form = TILE_WINDOW;
-    return true;
+    return loop_tile_counts(k, out->window.images);
   }
-  if (load->nguards != 1) return false;
+  if (load->nguards != 1 || !loop_tile_counts(k, out->rows)) return false;
   if (!dim_split(k->pool, load->index, sum->sym, &one, &rest) || !ie_is(one, 1)) return false;
   if (!dim_split(k->pool, rest, g->sym, &stride, &rest) || !ie_is(rest, 0)) return false;
   out->stride = stride;

@@ -43,7 +43,9 @@ enum {
   TILE_MOST_SUMS = 192,  // registers of a thread that sums may fill
   TILE_KEYS = 64,        // of a block, where one warpgroup computes
   TILE_RING_KEYS = 128,  // where several do
-  TILE_BOX = 64          // elements of a row of boxes
+  TILE_BOX = 64,         // elements of a row of boxes
+  TILE_TERMS = 4,   // of a number of rows that the copy engine is told: a sum of products of sizes,
+  TILE_FACTORS = 4  // each of so many
 };
 
 typedef enum { TILE_HALF, TILE_TF32, TILE_F32 } LoopTileProduct;
@@ -92,6 +94,8 @@ typedef struct LoopTile {
   Dim depth;
 } LoopTile;
 
+// Whether the copy engine can be told the number.
+bool loop_tile_counts(const LoopKernel *k, Dim d);
 // Whether the loop is the outer one of a tile; else *why says what is wrong.
 bool loop_tile_match(const LoopKernel *k, const LoopStmt *s, LoopTile *out, const char **why);
 // tile_attention.c: likewise of the statements in the two loops.

@@ -507,7 +507,7 @@ static void count_rounds(GroupRows *g, int64_t length) {
 
 static void choose(GroupRows *g, const LowerTarget *t) {
   int64_t length = ie_is_const(g->r.length) ? g->r.length->value : 0;
-  int64_t count = ie_is_const(g->count) ? g->count->value : 0;
+  int64_t count = elem_rows(&g->r.e, g->count, 0);
   g->along = g->r.kind != ACROSS;
   g->side = 1;
   if (g->along && t->swaps) {

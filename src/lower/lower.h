@@ -73,6 +73,10 @@ typedef struct Lowering {
   Arena *arena;
   LowerTarget target;
   Diag *diag;
+  // Where the number of a kernel's rows is open: how many a schedule is for, 0: some; and which number that is, in the graph's expressions,
+  // as the template says that chose by it (NULL: none did).
+  int64_t rows;
+  Dim open;
 } Lowering;
 
 // EUNSUPPORTED, with nothing said, when no template takes the group.

@@ -52,7 +52,8 @@ enum {
   MOST_VALUE_COLS = 128,
   BEGIN = 1500,
   MEET = 6000,  // what a cluster takes longer, as measured with four blocks
-  MOST_CLUSTER = 4
+  MOST_CLUSTER = 4,
+  SOME_ROWS = 4096  // where their number is open
 };
 
 // A multiprocessor has so many tiles, one after the other.  Two at once: one finishes while the next multiplies.
@@ -85,7 +86,7 @@ static TileSchedule choose(const Contraction *c, const LowerTarget *t, LoopTileP
               {64, 256, 1},  {64, 192, 1},  {64, 128, 1},  {64, 96, 1},   {64, 64, 1},
               {64, 32, 1},   {128, 192, 2}, {128, 160, 2}, {128, 128, 2}, {128, 64, 2},
               {64, 256, 2},  {64, 128, 2},  {64, 64, 2}};
-  int64_t rows = ie_is_const(c->m) ? c->m->value : 4096, cols = c->n->value, units = t->units;
+  int64_t rows = elem_rows(c->e, c->m, SOME_ROWS), cols = c->n->value, units = t->units;
   TileSchedule best = {0};
   double least = 0;
   const TileRate *r = &rate[product];
@@ -95,7 +96,8 @@ static TileSchedule choose(const Contraction *c, const LowerTarget *t, LoopTileP
     int m = tile[i].m, n = tile[i].n;
     if (value && (n > MOST_VALUE_COLS || m > TILE_ROWS || tile[i].at_once > 1)) continue;
     if (f32 && (n > TILE_F32_COLS || tile[i].at_once > 1)) continue;
-    bool whole = rows % m == 0 && cols % n == 0;  // asks for no edges, which takes registers
+    bool whole = ie_is_const(c->m) && rows % m == 0 &&
+                 cols % n == 0;  // asks for no edges, which takes registers
     int most_sums = work > 1 || !whole ? MOST_BUSY_SUMS : TILE_MOST_SUMS;
     if (tile[i].at_once > 1 && m / TILE_ROWS * n / 2 > most_sums) continue;
     if (cols % 4 && (n > MOST_ODD_COLS || tile[i].at_once > 1)) continue;  // each element by itself

@@ -105,6 +105,7 @@ typedef struct CEmit {
   bool *swapped;         // by buffer: shared memory that lies in its threads' registers
   const char *in_pack;   // the variable of the loop whose elements are read and stored at once
   IntMap pack;           // there: load or store -> where its elements are
+  IntMap quotient;       // Dim -> name of a quotient or remainder that was computed before
   const struct Ahead *ahead;  // in a loop that reads a round ahead: what it reads
   int runs_ahead;             // the most of such a loop: they take registers
   StrBuf early;               // what may be done before the kernel before has ended
@@ -224,6 +225,8 @@ const char *cs_ahead(CEmit *e, const LoopExpr *load);  // what was read ahead fo
 
 // ---- indices (emit_index.c) ----
 CLin cs_lin(CEmit *e, Dim d);
+// Names the quotients and remainders of an item's number by open sizes: they take long, and would stand wherever the item is asked for its place.
+void cs_name_quotients(CEmit *e, Dim item, const LoopBlock *b);
 const char *cs_lin_text(CEmit *e, CLin x);       // without the lanes' part
 const char *cs_operand(CEmit *e, CLin x);        // the same, fit for * and /
 CLin cs_place(CEmit *e, int32_t buffer, Dim d);  // an element of a buffer as the code has it

@@ -375,6 +375,7 @@ void cs_attention(CEmit *e, const LoopStmt *items, const LoopTile *t) {
   cs_line(e, "asm volatile(\"griddepcontrol.launch_dependents;\" ::: \"memory\");");
   cs_line(e, "asm volatile(\"griddepcontrol.wait;\" ::: \"memory\");");
   cs_tile_items(e, items, t);
+  cs_name_quotients(e, items->sym, &items->body);
   emit_item(e, t);
   cs_close(e);
 }

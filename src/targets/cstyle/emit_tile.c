@@ -135,18 +135,26 @@ void cs_tile_top(const LoopTile *t, StrBuf *out) {
 
 // ---- how it is launched ----
 
+static bool put_term(const CEmit *e, const IntTerm *t, int64_t times, CudaTerm *out) {
+  if (t->natoms > CUDA_FACTORS) return false;
+  for (int i = 0; i < t->natoms; i++)
+    for (int32_t k = 0; k < e->k->ndims; k++)
+      if (e->k->dim[k] == t->atom[i]) out->dim[out->ndims++] = k;
+  return out->ndims == t->natoms && ck_mul(t->coef, times, &out->times);
+}
+
 bool cs_number(const CEmit *e, Dim d, int64_t times, struct CudaNumber *out) {
-  *out = (CudaNumber){-1, 0};
-  Dim sym = d;
-  int64_t coef = 1;
-  if (ie_is_const(d)) return ck_mul(d->value, times, &out->times) && out->times > 0;
-  if (d->kind == IE_SUM && d->nterms == 1 && d->term[0].natoms == 1) {
-    coef = d->term[0].coef;
-    sym = d->term[0].atom[0];
-  }
-  for (int32_t i = 0; i < e->k->ndims; i++)
-    if (e->k->dim[i] == sym) out->dim = i;
-  return out->dim >= 0 && ck_mul(coef, times, &out->times) && out->times > 0;
+  *out = (CudaNumber){0};
+  if (d->nterms < 1 || d->nterms > CUDA_TERMS || d->hi < 1) return false;
+  for (int i = 0; i < d->nterms; i++)
+    if (!put_term(e, &d->term[i], times, &out->term[i])) return false;
+  return true;
+}
+
+static bool is_whole(const CudaNumber *n) {
+  for (const CudaTerm *t = n->term; t->times; t++)
+    if (t->times % 16) return false;
+  return true;
 }
 
 // The copy engine rounds to tf32 where it is told so; f32 comes as it is.
@@ -169,7 +177,7 @@ static CudaMap *new_map(CEmit *e, const LoopTileOperand *o, int rank, int rows) 
 static bool put_matrix(CEmit *e, const LoopTileOperand *o, Dim depth, int rows) {
   CudaMap *m = new_map(e, o, 2, rows);
   return cs_number(e, depth, 1, &m->dim[0]) && cs_number(e, o->rows, 1, &m->dim[1]) &&
-         cs_number(e, o->stride, cs_bytes(o->dtype), &m->stride[0]) && m->stride[0].times % 16 == 0;
+         cs_number(e, o->stride, cs_bytes(o->dtype), &m->stride[0]) && is_whole(&m->stride[0]);
 }
 
 // Rows of weights of a window: taps by channels, so that what fills up a tap's channels is 0.
@@ -177,9 +185,9 @@ static bool put_taps(CEmit *e, const LoopTileOperand *o, const LoopWindow *w, in
   CudaMap *m = new_map(e, o, 3, 1);
   int64_t bytes = w->channels * cs_bytes(o->dtype);
   m->box[2] = (uint32_t)rows;
-  m->dim[0] = (CudaNumber){-1, w->channels};
-  m->dim[1] = (CudaNumber){-1, w->taps[0] * w->taps[1]};
-  m->stride[0] = (CudaNumber){-1, bytes};
+  m->dim[0] = cuda_number(w->channels);
+  m->dim[1] = cuda_number(w->taps[0] * w->taps[1]);
+  m->stride[0] = cuda_number(bytes);
   return bytes % 16 == 0 && cs_number(e, o->rows, 1, &m->dim[2]) &&
          cs_number(e, o->stride, cs_bytes(o->dtype), &m->stride[1]);
 }
@@ -190,19 +198,19 @@ static bool put_window(CEmit *e, const LoopTileOperand *o, int rows) {
   CudaMap *m = new_map(e, o, 4, rows);
   int64_t bytes = w->channels * cs_bytes(o->dtype);
   m->window = true;
-  m->dim[0] = (CudaNumber){-1, w->channels};
-  m->stride[0] = (CudaNumber){-1, bytes};
+  m->dim[0] = cuda_number(w->channels);
+  m->stride[0] = cuda_number(bytes);
   m->box[2] = m->box[3] = 1;
   for (int i = 0; i < 2; i++) {
     int axis = 1 - i;
-    m->dim[1 + i] = (CudaNumber){-1, w->in[axis]};
+    m->dim[1 + i] = cuda_number(w->in[axis]);
     bytes *= w->in[axis];
-    m->stride[1 + i] = (CudaNumber){-1, bytes};
+    m->stride[1 + i] = cuda_number(bytes);
     m->before[i] = (int)-w->lo[axis];
     m->after[i] = (int)((w->out[axis] - 1) * w->stride[axis] + 1 - w->in[axis] - w->lo[axis]);
     m->step[i] = (uint32_t)w->stride[axis];
   }
-  return m->stride[0].times % 16 == 0 && cs_number(e, w->images, 1, &m->dim[3]);
+  return is_whole(&m->stride[0]) && cs_number(e, w->images, 1, &m->dim[3]);
 }
 
 static bool put_maps(CEmit *e, const LoopTile *t) {
