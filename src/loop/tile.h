@@ -48,9 +48,10 @@ enum {
 
 typedef enum { TILE_HALF, TILE_TF32, TILE_F32 } LoopTileProduct;
 typedef enum { TILE_MATRIX, TILE_WINDOW, TILE_VALUE } LoopTileForm;
-// A convolution of two spatial axes, the outer one first.
+// A convolution of two spatial axes, the outer one first.  Pixels lie `pixel` elements apart, lines `line`: `channels` and all of a line's, unless
+// what counts as channels is several pixels side by side, which overlap those of the next.
 typedef struct LoopWindow {
-  int64_t channels;
+  int64_t channels, pixel, line;
   Dim images;
   int64_t in[2], out[2], taps[2], stride[2], dilation[2], lo[2];
 } LoopWindow;

@@ -193,8 +193,20 @@ static bool window_axis(const ContractAxis *s, LoopWindow *w, int axis) {
          end <= WINDOW_REACH;
 }
 
+// Where no tap lies beside the image, those of a line of the window are neighbours in memory: one run of channels, of which those of the next pixel
+// are a part.  It is worth it where a tap's own channels leave most of a block of the contracted axis empty.
+static void join_taps(const Contraction *c, LoopWindow *w) {
+  int64_t block = line_of(c) * (TILE_DEPTH_BYTES / 16), joined = w->channels * w->taps[1];
+  bool fewer = (joined + block - 1) / block < w->taps[1] * ((w->channels + block - 1) / block);
+  if (c->space[c->nd - 1].padded || w->lo[1] || w->dilation[1] != 1 || !fewer) return;
+  w->in[1] -= w->taps[1] - 1;
+  w->channels = joined;
+  w->taps[1] = 1;
+}
+
 static bool window_of(const Contraction *c, LoopWindow *w) {
   *w = (LoopWindow){.channels = c->in_channels,
+                    .pixel = c->in_channels,
                     .images = c->out[0],
                     .in = {1, 1},
                     .out = {1, 1},
@@ -204,6 +216,8 @@ static bool window_of(const Contraction *c, LoopWindow *w) {
   if (!c->conv || c->nd < 1 || c->nd > 2 || c->in_channels % line_of(c)) return false;
   for (int d = 0; d < c->nd; d++)
     if (!window_axis(&c->space[d], w, 2 - c->nd + d)) return false;
+  w->line = w->in[1] * w->pixel;
+  join_taps(c, w);
   return true;
 }
 

@@ -120,6 +120,13 @@ static void keep_heads(Narrower *m, const Node *n) {
   }
 }
 
+// What a contraction reads, and below pools what they take the largest of: the largest of rounded numbers is the largest one rounded.
+static void keep_read(Narrower *m, const Node *x) {
+  if (x->op == OP_const) return;
+  intmap_put(&m->kept, x->id, 1);
+  if (m->apart && x->op == OP_max_pool && x->nres == 1 && is_f32(x)) keep_read(m, x->src[0]);
+}
+
 static bool wants_table(const Narrower *m, const Node *n) {
   return m->apart && n->op == OP_gather && is_f32(n) && n->src[0]->op == OP_const &&
          n->src[0]->data && n->src[0]->data->n >= TABLE;
@@ -144,7 +151,7 @@ static void begin_body(void *ctx, const Body *b, NodeList order) {
     if (wants(n, m->apart)) {
       most++;
       m->report->contractions++;
-      if (n->src[0]->op != OP_const) intmap_put(&m->kept, n->src[0]->id, 1);
+      keep_read(m, n->src[0]);
     }
     m->report->depth = MAX(m->report->depth, (int64_t)most);
     if (most) intmap_put(&m->depth, n->id, most);

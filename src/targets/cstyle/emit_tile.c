@@ -172,21 +172,20 @@ static bool put_taps(CEmit *e, const LoopTileOperand *o, const LoopWindow *w, in
 static bool put_window(CEmit *e, const LoopTileOperand *o, int rows) {
   const LoopWindow *w = &o->window;
   CudaMap *m = new_map(e, o, 4, rows);
-  int64_t bytes = w->channels * cs_bytes(o->dtype);
+  int64_t apart[3] = {w->pixel, w->line, w->line * w->in[0]};
   m->window = true;
   m->dim[0] = (CudaNumber){-1, w->channels};
-  m->stride[0] = (CudaNumber){-1, bytes};
+  for (int i = 0; i < 3; i++) m->stride[i] = (CudaNumber){-1, apart[i] * cs_bytes(o->dtype)};
   m->box[2] = m->box[3] = 1;
   for (int i = 0; i < 2; i++) {
     int axis = 1 - i;
     m->dim[1 + i] = (CudaNumber){-1, w->in[axis]};
-    bytes *= w->in[axis];
-    m->stride[1 + i] = (CudaNumber){-1, bytes};
     m->before[i] = (int)-w->lo[axis];
     m->after[i] = (int)((w->out[axis] - 1) * w->stride[axis] + 1 - w->in[axis] - w->lo[axis]);
     m->step[i] = (uint32_t)w->stride[axis];
   }
-  return m->stride[0].times % 16 == 0 && cs_number(e, w->images, 1, &m->dim[3]);
+  return m->stride[0].times % 16 == 0 && m->stride[1].times % 16 == 0 &&
+         cs_number(e, w->images, 1, &m->dim[3]);
 }
 
 static bool put_maps(CEmit *e, const LoopTile *t) {
