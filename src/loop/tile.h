@@ -15,7 +15,7 @@
 //  - a matrix that lies along the contracted axis, as above: what is beyond its last row counts as 0, so units that copy boxes of a matrix
 //    into shared memory can fetch it;
 //  - as lhs, a window over an image with channels last, as loop_tile_window writes it: rows are pixels of the result, the contracted axis is
-//    taps and then channels.  Units that walk over images fetch it;
+//    taps and then channels, or lines of taps and then the channels of a whole line.  Units that walk over images fetch it;
 //  - as lhs, any value of a row and a place along the contracted axis whose loads are guarded by the row: threads compute it.
 // Attention is another form: rows are queries, columns those of the result, and three reductions over the keys follow one another, which machines
 // do in one pass, with a running maximum.  `score` is the same function of the products in all three (let statements may belong to it):

@@ -6,7 +6,8 @@
 // stays in f32 until it is kept; a convolution's is rounded to bf16 before what follows it.
 // Depthwise convolutions, products of two computed matrices, attention and recurrent layers stay in f32; but on devices with groups of
 // threads (OptOptions.apart) what attention reads is kept in bf16 too, since units for matrices multiply it so, and so are images of depthwise
-// convolutions and large tables that rows are gathered from, since a device's memory is small and its bandwidth dear.
+// convolutions, what pools read that give such values, and large tables that rows are gathered from, since a device's memory is small and its
+// bandwidth dear.
 //
 // Guarantees: types of results do not change; the report has how many contractions were narrowed, and how many of them lie on
 // one path at most, which is what the expected error grows with.
