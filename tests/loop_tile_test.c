@@ -438,6 +438,48 @@ TEST(windows_become_maps_of_images) {
   loop_fixture_free(&f);
 }
 
+// Weights of one column of many tiles are fetched with a block's first tile and stay; those of few tiles, or too many blocks, are fetched with each.
+TEST(columns_of_many_tiles_stay) {
+  static const struct {
+    int64_t side, taps;
+    const char *expect;
+    int shared;
+  } image[] = {{96, 3, "tn_t == blockIdx.x ? 12288 : 8192", 4 * 8192 + 9 * 4096},
+               {40, 3, "tn_full, 12288)", 4 * 12288},
+               {96, 7, "tn_full, 12288)", 4 * 12288}};
+  for (int64_t i = 0; i < ARRAY_LEN(image); i++) {
+    LoopFixture f;
+    CStyle style;
+    CudaRecord record;
+    StrBuf text;
+    bool differs;
+    IntPool numbers;
+    Arena a;
+    arena_init(&a);
+    intpool_init(&numbers, &a);
+    int64_t side = image[i].side, taps = image[i].taps;
+    LoopWindow w = {.channels = 16,
+                    .pixel = 16,
+                    .line = side * 16,
+                    .images = ie_const(&numbers, 2),
+                    .in = {side, side},
+                    .out = {side, side},
+                    .taps = {taps, taps},
+                    .stride = {1, 1},
+                    .dilation = {1, 1},
+                    .lo = {taps / 2, taps / 2}};
+    LoopKernel *k = build_window(&f, &w);
+    strbuf_init(&text, &f.arena);
+    cstyle_init(&style, &spelling_cuda, 0, &f.arena, &f.d);
+    style.record = &record;
+    EXPECT_STATUS(cstyle_kernel(&style, k, "tn_kernel", false, &text, &differs), TENON_OK);
+    EXPECT_CONTAINS(strbuf_text(&text), image[i].expect);
+    EXPECT(record.shared_bytes >= image[i].shared && record.shared_bytes < image[i].shared + 4096);
+    arena_deinit(&a);
+    loop_fixture_free(&f);
+  }
+}
+
 // ---- attention ----
 
 // 70 queries and 50 keys of 16 elements, 8 columns; SCORE and AGAIN are the scores of the first and the last reduction.

@@ -278,6 +278,15 @@ bool loop_tile_match(const LoopKernel *k, const LoopStmt *s, LoopTile *out, cons
   return match_sum(k, out, why);
 }
 
+enum { MANY_TILES = 256 };
+
+int64_t loop_tile_stay(Dim rows, Dim cols, int m, int n, int64_t blocks) {
+  if (!ie_is_const(rows) || !ie_is_const(cols) || cols->value > n || rows->value / m < MANY_TILES ||
+      blocks > TILE_STAY_BYTES / (n * TILE_DEPTH_BYTES))
+    return 0;
+  return blocks * n * TILE_DEPTH_BYTES;
+}
+
 bool loop_find_tile(const LoopKernel *k, LoopTile *out) {
   const char *why;
   if (k->body.n != 1) return false;

@@ -41,6 +41,7 @@ enum {
   TILE_F32_COLS = 160,  // most of a tile of f32, whose sums take twice the registers
   TILE_F32_STAGES = 5,
   TILE_MOST_SUMS = 192,  // registers of a thread that sums may fill
+  TILE_STAY_BYTES = 128 << 10,
   TILE_KEYS = 64,        // of a block, where one warpgroup computes
   TILE_RING_KEYS = 128,  // where several do
   TILE_BOX = 64          // elements of a row of boxes
@@ -100,6 +101,9 @@ bool loop_tile_attention(const LoopKernel *k, LoopTile *t, const char **why);
 // The element of a window at a row (an index of the result's pixels) and a place along the contracted axis.
 const LoopExpr *loop_tile_window(LoopKernel *k, int32_t buffer, const LoopWindow *w,
                                  const LoopBound *row, Dim at);
+// Bytes of columns that stay in shared memory while one tile below the other is computed: all there are, where one tile holds them along so many
+// blocks of the contracted axis, and there are many rows.  0: too many.
+int64_t loop_tile_stay(Dim rows, Dim cols, int m, int n, int64_t blocks);
 // The tile of a kernel; false: it has none.
 bool loop_find_tile(const LoopKernel *k, LoopTile *out);
 

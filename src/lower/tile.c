@@ -110,9 +110,14 @@ static TileSchedule choose(const Contraction *c, const LowerTarget *t, LoopTileP
       if (small) full.groups = turns_for(t, r, n, depth / s.cluster);
       if (s.cluster > 1) full.groups = MAX(full.groups, 2);
       int64_t stage = (m + (f32 ? 2 : 1) * n) * TILE_DEPTH_BYTES, sums = TILE_ROWS * n * 4;
-      int64_t parts = f32 ? full.groups * TILE_ROWS / m - 1 : 0;
+      int64_t parts = f32 ? full.groups * TILE_ROWS / m - 1 : 0, stay = 0;
+      if (!f32 && !value && s.cluster == 1 && full.groups * TILE_ROWS <= m)
+        stay = loop_tile_stay(c->m, c->n, m, n,
+                              (depth * r->bytes + TILE_DEPTH_BYTES - 1) / TILE_DEPTH_BYTES);
+      if (stay) stage = m * TILE_DEPTH_BYTES;
       if (s.cluster > 1) parts = full.groups - 1 + s.cluster - 1;
-      full.stages = (int)MIN(MAX((t->tile_bytes - (24 << 10) - parts * sums) / stage, 2), most);
+      int64_t room = t->tile_bytes - (24 << 10) - parts * sums - stay;
+      full.stages = (int)MIN(MAX(room / stage, 2), most);
       if (s.cluster > 1 && full.stages < SHARED_STAGES) break;
       best = full;
       least = cycles;

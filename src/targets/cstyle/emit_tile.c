@@ -197,15 +197,31 @@ static bool put_maps(CEmit *e, const LoopTile *t) {
   }
 }
 
-// Of f32 the columns' second parts lie behind both operands.
-static int stage_bytes(const LoopTile *t) {
-  return (t->m + (t->product == TILE_F32 ? 2 : 1) * t->n) * TILE_DEPTH_BYTES;
-}
-
-static int fetched_bytes(const LoopTile *t) { return (t->m + t->n) * TILE_DEPTH_BYTES; }
-
 // Warpgroups that take turns along the contracted axis; 1: each has rows of its own.
 static int ways_of(const LoopTile *t) { return MAX(t->groups * TILE_ROWS / t->m, 1); }
+
+// Blocks of the contracted axis, where its length is known.
+static int64_t known_blocks(const LoopTile *t) {
+  const LoopWindow *w = &t->a.window;
+  if (t->a.form == TILE_WINDOW)
+    return w->taps[0] * w->taps[1] * ((w->channels + t->block - 1) / t->block);
+  return ie_is_const(t->depth) ? (t->depth->value + t->block - 1) / t->block : INT32_MAX;
+}
+
+// Columns that are fetched with a block's first tile only, and lie behind the ring.
+static int stay_bytes(const LoopTile *t) {
+  if (t->product == TILE_F32 || t->a.form == TILE_VALUE || t->cluster > 1 || ways_of(t) > 1)
+    return 0;
+  return (int)loop_tile_stay(t->a.rows, t->b.rows, t->m, t->n, known_blocks(t));
+}
+
+// Of f32 the columns' second parts lie behind both operands.
+static int stage_bytes(const LoopTile *t) {
+  int columns = stay_bytes(t) ? 0 : t->product == TILE_F32 ? 2 : 1;
+  return (t->m + columns * t->n) * TILE_DEPTH_BYTES;
+}
+
+static int ring_bytes(const LoopTile *t) { return t->stages * stage_bytes(t) + stay_bytes(t); }
 // Warpgroups that compute, and of each how many times 64 rows.
 static int crew_of(const LoopTile *t) { return t->groups * t->at_once; }
 static int blocks_of(const LoopTile *t) { return MAX(t->m / (t->groups * TILE_ROWS), 1); }
@@ -217,8 +233,7 @@ static int part_bytes(const LoopTile *t) {
 static void put_record(CEmit *e, const LoopTile *t) {
   CudaRecord *r = e->c->record;
   *r = (CudaRecord){.threads = WARPGROUP * (crew_of(t) + 1),
-                    .shared_bytes =
-                        1024 + t->stages * stage_bytes(t) + BARRIER_BYTES + part_bytes(t),
+                    .shared_bytes = 1024 + ring_bytes(t) + BARRIER_BYTES + part_bytes(t),
                     .cluster = t->cluster,
                     .persistent = t->a.form != TILE_VALUE && t->cluster == 1,
                     .early = true};
@@ -285,14 +300,32 @@ static void open_stage(CEmit *e, const LoopTile *t, bool warp) {
   if (warp) cs_open(e, "if (threadIdx.x == 0) {");
 }
 
+// Where the columns of a block of the contracted axis lie.
+static const char *columns_at(CEmit *e, const LoopTile *t) {
+  if (stay_bytes(t))
+    return str_printf(e->arena, "tn_ring + %du + tn_k * %du", t->stages * stage_bytes(t),
+                      t->n * TILE_DEPTH_BYTES);
+  return str_printf(e->arena, "tn_at + %du", t->m * TILE_DEPTH_BYTES);
+}
+
+// What is going to arrive; what it gives stands before the columns' fetch.
+static const char *expect_stage(CEmit *e, const LoopTile *t) {
+  int rows = t->m * TILE_DEPTH_BYTES, both = rows + t->n * TILE_DEPTH_BYTES;
+  if (!stay_bytes(t)) {
+    cs_line(e, "tn_bar_expect(tn_full, %d);", both);
+    return "";
+  }
+  cs_line(e, "tn_bar_expect(tn_full, tn_t == blockIdx.x ? %d : %d);", both, rows);
+  return "if (tn_t == blockIdx.x) ";
+}
+
 static void fetch_matrices(CEmit *e, const LoopTile *t, bool warp) {
   cs_line(e, "const int tn_row = (int)(%s);", first_row(e, &t->a, t->rows->sym));
   open_stage(e, t, warp);
-  cs_line(e, "tn_bar_expect(tn_full, %d);", fetched_bytes(t));
-  const char *from = t->cluster > 1 ? "(tn_start + tn_k)" : "tn_k";
+  const char *from = t->cluster > 1 ? "(tn_start + tn_k)" : "tn_k", *once = expect_stage(e, t);
   cs_line(e, "tn_fetch(tn_at, &tn_map_a, %s * %d, tn_row, tn_full);", from, t->block);
-  cs_line(e, "tn_fetch(tn_at + %d, &tn_map_b, %s * %d, tn_col, tn_full);", t->m * TILE_DEPTH_BYTES,
-          from, t->block);
+  cs_line(e, "%stn_fetch(%s, &tn_map_b, %s * %d, tn_col, tn_full);", once, columns_at(e, t), from,
+          t->block);
   if (warp) cs_close(e);
   advance(e, t);
   cs_close(e);
@@ -315,11 +348,10 @@ static void fetch_windows(CEmit *e, const LoopTile *t, bool warp) {
     cs_line(e, "int tn_c = 0, tn_tap = 0, tn_dx = 0, tn_dy = 0;");
   }
   open_stage(e, t, warp);
-  cs_line(e, "tn_bar_expect(tn_full, %d);", fetched_bytes(t));
+  const char *once = expect_stage(e, t);
   cs_line(e,
           "tn_fetch_window(tn_at, &tn_map_a, tn_c, tn_x, tn_y, tn_image, tn_dx, tn_dy, tn_full);");
-  cs_line(e, "tn_fetch_3(tn_at + %d, &tn_map_b, tn_c, tn_tap, tn_col, tn_full);",
-          t->m * TILE_DEPTH_BYTES);
+  cs_line(e, "%stn_fetch_3(%s, &tn_map_b, tn_c, tn_tap, tn_col, tn_full);", once, columns_at(e, t));
   if (warp) cs_close(e);
   cs_open(e, "if ((tn_c += %d) >= %lld) {", t->block, (long long)w->channels);
   cs_line(e, "tn_c = 0, tn_tap++;");
@@ -510,7 +542,7 @@ static void emit_products(CEmit *e, const LoopTile *t) {
   cs_line(e, "tn_bar_wait(tn_bars + tn_s * 16u, tn_parity);");
   cs_line(e, "const unsigned long long tn_a = tn_operand(tn_at + %s * %du);",
           alone ? "0" : "tn_who", TILE_ROWS * TILE_DEPTH_BYTES);
-  cs_line(e, "const unsigned long long tn_b = tn_operand(tn_at + %du);", t->m * TILE_DEPTH_BYTES);
+  cs_line(e, "const unsigned long long tn_b = tn_operand(%s);", columns_at(e, t));
   cs_line(e, "asm volatile(\"wgmma.fence.sync.aligned;\" ::: \"memory\");");
   cs_line(e, "#pragma unroll");
   cs_line(e, "for (int q = 0; q < 4; q++)");
@@ -665,7 +697,7 @@ void cs_tile(CEmit *e, const LoopStmt *items, const LoopTile *t) {
   cs_line(e, "extern __shared__ unsigned char tn_raw[];");
   cs_line(e, "const unsigned tn_ring = (tn_shared_at(tn_raw) + 1023u) & ~1023u;");
   cs_line(e, "const unsigned tn_bars = tn_ring + %du; /* a stage's full and empty */",
-          t->stages * stage_bytes(t));
+          ring_bytes(t));
   if (ways_of(t) > 1)
     cs_line(e,
             "float *const tn_parts = (float *)(tn_raw + (tn_bars + %du - tn_shared_at(tn_raw)));",
