@@ -131,6 +131,26 @@ TEST(f32_in_tiles_joins_the_taps_of_lines) {
   arena_deinit(&a);
 }
 
+// Of few columns and many rows a tile has no more columns than there are, by 32.
+TEST(narrow_products_have_narrow_tiles) {
+  static const struct { int cols, n; } narrow[] = {{16, 32}, {32, 32}, {48, 64}};
+  Arena a;
+  arena_init(&a);
+  for (int64_t i = 0; i < ARRAY_LEN(narrow); i++) {
+    LoopTile t;
+    REQUIRE(tile_of(str_printf(&a,
+                               "graph @\"g\"(%%x: f32[100352, 96]) {\n"
+                               "  %%c = const f32[] {0.125}\n  %%s = const i64[2] {96, %d}\n"
+                               "  %%w = expand(%%c, %%s)\n  %%y = mat_mul(%%x, %%w)\n"
+                               "  return %%y\n}\n",
+                               narrow[i].cols),
+                    opt_licences(3, false, false) | FAST_TF32, &t));
+    EXPECT_INT_EQ(t.m, 128);
+    EXPECT_INT_EQ(t.n, narrow[i].n);
+  }
+  arena_deinit(&a);
+}
+
 static void fill(Value *v) {
   for (int64_t i = 0; i < v->n; i++)
     ((float *)v->data)[i] = (float)((i * 7919) % 1013) / 997.0f - 0.5f;

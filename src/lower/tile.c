@@ -83,7 +83,7 @@ static TileSchedule choose(const Contraction *c, const LowerTarget *t, LoopTileP
   } tile[] = {{128, 256, 1}, {128, 192, 1}, {128, 160, 1}, {128, 128, 1}, {128, 64, 1},
               {64, 256, 1},  {64, 192, 1},  {64, 128, 1},  {64, 96, 1},   {64, 64, 1},
               {64, 32, 1},   {128, 192, 2}, {128, 160, 2}, {128, 128, 2}, {128, 64, 2},
-              {64, 256, 2},  {64, 128, 2},  {64, 64, 2}};
+              {128, 32, 1},  {128, 32, 2},  {64, 256, 2},  {64, 128, 2},  {64, 64, 2}};
   int64_t rows = ie_is_const(c->m) ? c->m->value : 4096, cols = c->n->value, units = t->units;
   TileSchedule best = {0};
   double least = 0;
@@ -93,6 +93,7 @@ static TileSchedule choose(const Contraction *c, const LowerTarget *t, LoopTileP
   for (int64_t i = 0; i < ARRAY_LEN(tile); i++) {
     int m = tile[i].m, n = tile[i].n;
     if (value && (n > MOST_VALUE_COLS || m > TILE_ROWS || tile[i].at_once > 1)) continue;
+    if (m > TILE_ROWS && n == TILE_COLS && cols > n) continue;  // for narrow layers alone
     if (f32 && (n > TILE_F32_COLS || tile[i].at_once > 1)) continue;
     bool whole = rows % m == 0 && cols % n == 0;  // asks for no edges, which takes registers
     int most_sums = work > 1 || !whole ? MOST_BUSY_SUMS : TILE_MOST_SUMS;

@@ -3,7 +3,8 @@
 // A block is one warpgroup that fetches and as many that compute.  One thread of the first asks the copy engine for boxes of both
 // operands, 128 bytes of the contracted axis at a time, into a ring of stages in shared memory; the others multiply a stage as soon as it is full
 // and give it back when the products of the next one are under way.  Blocks go round over the tiles, in an order in which those that run at
-// one moment share rows and columns in the L2 cache.
+// one moment share rows and columns in the L2 cache.  Where one tile holds all columns, and there are many tiles, a block fetches them with its first tile
+// alone: they lie behind the ring.  Who multiplies has seen the first tile's stages full, or waited for a warpgroup that has.
 //
 // Where there are more warpgroups than rows by 64, they take turns along the contracted axis, and the first adds what the others have.
 // Blocks of a cluster that share a tile have each a part of that axis; the first block adds what the others write into its memory.
