@@ -149,6 +149,19 @@ TEST(cuda_text_of_a_round_ahead) {
   arena_deinit(&t.arena);
 }
 
+// What stands where the guard does not hold is a number: all elements of the run are that.
+TEST(cuda_text_of_runs_beyond_an_edge) {
+  Text t;
+  text_open(&t);
+  text_add(&t, "kernel @runs (%x: f32[200], out %y: f32[200]) {\n parallel i < 10 {\n"
+               "  thread t < 10 {\n   unroll v < 2 {\n"
+               "    store %y[20*i + 2*t + v] = where(g = 10*i + t - 1 < 100) %x[2*g + v] else "
+               "-inf\n   }\n  }\n }\n}\n");
+  EXPECT_CONTAINS(strbuf_text(&t.text), "pack = tn_inside(t + 10 * i - 1, 100) ? ");
+  EXPECT_CONTAINS(strbuf_text(&t.text), " : tn_run<float, 2>{-INFINITY, -INFINITY};\n");
+  arena_deinit(&t.arena);
+}
+
 // All operations, conversions and shapes have a text.
 TEST(cuda_text_of_everything) {
   Text t;

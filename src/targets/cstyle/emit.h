@@ -163,8 +163,9 @@ void cs_tile_sums(CEmit *e, const LoopTile *t, StrBuf *early);
 // What those read of a row that is one for all rows, for the tile at tn_col, is asked to come nearer by one thread.
 void cs_tile_along(CEmit *e, const LoopTile *t);
 int cs_tile_stage_bytes(const LoopTile *t);
-int cs_tile_crew(const LoopTile *t);  // warpgroups that compute
-int cs_tile_ways(const LoopTile *t);  // warpgroups that take turns along the contracted axis
+int cs_tile_ring_bytes(const LoopTile *t);  // all stages, and columns that stay
+int cs_tile_crew(const LoopTile *t);        // warpgroups that compute
+int cs_tile_ways(const LoopTile *t);        // warpgroups that take turns along the contracted axis
 void cs_tile_advance(CEmit *e, const LoopTile *t);  // to the next stage
 // Through the ring (emit_aside.c): what does, its maps, and what each role does about it.
 void cs_aside_find(CEmit *e, const LoopTile *t, int room, CAside *a);

@@ -102,8 +102,8 @@ static void put_map(CEmit *e, const LoopTile *t, const CBoxes *b) {
   *m = (CudaMap){.arg = b->buffer,
                  .type = map_type(type),
                  .rank = 2,
-                 .dim = {{-1, t->b.rows->value}},
-                 .stride = {{-1, t->b.rows->value * cs_bytes(type)}},
+                 .dim = {cuda_number(t->b.rows->value)},
+                 .stride = {cuda_number(t->b.rows->value * cs_bytes(type))},
                  .box = {(uint32_t)b->cols, TILE_ROWS}};
   if (!cs_number(e, t->a.rows, 1, &m->dim[1])) cs_fail(e, "a tile's result has no number of rows");
   e->buffer_used[b->buffer] = true;
@@ -203,8 +203,8 @@ static void all_meet(CEmit *e) {
 void cs_aside_place_out(CEmit *e, const LoopTile *t) {
   const CAside *a = e->aside;
   if (a->store)
-    cs_line(e, "const unsigned tn_out = tn_ring + %du + tn_who * %du;",
-            t->stages * cs_tile_stage_bytes(t), a->buffers * a->out.bytes);
+    cs_line(e, "const unsigned tn_out = tn_ring + %du + tn_who * %du;", cs_tile_ring_bytes(t),
+            a->buffers * a->out.bytes);
 }
 
 // A buffer is free when the copy engine has read all but the last ones; boxes are counted from a tile's first.

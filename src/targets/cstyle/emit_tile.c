@@ -3,7 +3,8 @@
 // A block is one warpgroup that fetches and as many that compute.  One thread of the first asks the copy engine for boxes of both
 // operands, 128 bytes of the contracted axis at a time, into a ring of stages in shared memory; the others multiply a stage as soon as it is full
 // and give it back when the products of the next one are under way.  Blocks go round over the tiles, in an order in which those that run at
-// one moment share rows and columns in the L2 cache.
+// one moment share rows and columns in the L2 cache.  Where one tile holds all columns, and there are many tiles, a block fetches them with its first tile
+// alone: they lie behind the ring.  Who multiplies has seen the first tile's stages full, or waited for a warpgroup that has.
 //
 // Where there are more warpgroups than rows by 64, they take turns along the contracted axis, and the first adds what the others have.
 // Blocks of a cluster that share a tile have each a part of that axis; the first block adds what the others write into its memory.
@@ -196,21 +197,20 @@ static bool put_taps(CEmit *e, const LoopTileOperand *o, const LoopWindow *w, in
 static bool put_window(CEmit *e, const LoopTileOperand *o, int rows) {
   const LoopWindow *w = &o->window;
   CudaMap *m = new_map(e, o, 4, rows);
-  int64_t bytes = w->channels * cs_bytes(o->dtype);
+  int64_t apart[3] = {w->pixel, w->line, w->line * w->in[0]};
   m->window = true;
   m->dim[0] = cuda_number(w->channels);
-  m->stride[0] = cuda_number(bytes);
+  for (int i = 0; i < 3; i++) m->stride[i] = cuda_number(apart[i] * cs_bytes(o->dtype));
   m->box[2] = m->box[3] = 1;
   for (int i = 0; i < 2; i++) {
     int axis = 1 - i;
     m->dim[1 + i] = cuda_number(w->in[axis]);
-    bytes *= w->in[axis];
-    m->stride[1 + i] = cuda_number(bytes);
     m->before[i] = (int)-w->lo[axis];
     m->after[i] = (int)((w->out[axis] - 1) * w->stride[axis] + 1 - w->in[axis] - w->lo[axis]);
     m->step[i] = (uint32_t)w->stride[axis];
   }
-  return is_whole(&m->stride[0]) && cs_number(e, w->images, 1, &m->dim[3]);
+  return is_whole(&m->stride[0]) && is_whole(&m->stride[1]) &&
+         cs_number(e, w->images, 1, &m->dim[3]);
 }
 
 static bool put_maps(CEmit *e, const LoopTile *t) {
@@ -222,15 +222,33 @@ static bool put_maps(CEmit *e, const LoopTile *t) {
   }
 }
 
-// Of f32 the columns' second parts lie behind both operands.
-int cs_tile_stage_bytes(const LoopTile *t) {
-  return (t->m + (t->product == TILE_F32 ? 2 : 1) * t->n) * TILE_DEPTH_BYTES;
-}
-
-static int fetched_bytes(const LoopTile *t) { return (t->m + t->n) * TILE_DEPTH_BYTES; }
-
 // Warpgroups that take turns along the contracted axis; 1: each has rows of its own.
 int cs_tile_ways(const LoopTile *t) { return MAX(t->groups * TILE_ROWS / t->m, 1); }
+
+// Blocks of the contracted axis, where its length is known.
+static int64_t known_blocks(const LoopTile *t) {
+  const LoopWindow *w = &t->a.window;
+  if (t->a.form == TILE_WINDOW)
+    return w->taps[0] * w->taps[1] * ((w->channels + t->block - 1) / t->block);
+  return ie_is_const(t->depth) ? (t->depth->value + t->block - 1) / t->block : INT32_MAX;
+}
+
+// Columns that are fetched with a block's first tile only, and lie behind the ring.
+static int stay_bytes(const LoopTile *t) {
+  if (t->product == TILE_F32 || t->a.form == TILE_VALUE || t->cluster > 1 || cs_tile_ways(t) > 1)
+    return 0;
+  return (int)loop_tile_stay(t->a.rows, t->b.rows, t->m, t->n, known_blocks(t));
+}
+
+// Of f32 the columns' second parts lie behind both operands.
+int cs_tile_stage_bytes(const LoopTile *t) {
+  int columns = stay_bytes(t) ? 0 : t->product == TILE_F32 ? 2 : 1;
+  return (t->m + columns * t->n) * TILE_DEPTH_BYTES;
+}
+
+int cs_tile_ring_bytes(const LoopTile *t) {
+  return t->stages * cs_tile_stage_bytes(t) + stay_bytes(t);
+}
 // Warpgroups that compute, and of each how many times 64 rows.
 int cs_tile_crew(const LoopTile *t) { return t->groups * t->at_once; }
 static int blocks_of(const LoopTile *t) { return MAX(t->m / (t->groups * TILE_ROWS), 1); }
@@ -240,14 +258,14 @@ static int part_bytes(const LoopTile *t) {
 }
 
 // Shared memory but for what results are put into.
-static int ring_bytes(const LoopTile *t) {
-  return 1024 + t->stages * cs_tile_stage_bytes(t) + BARRIER_BYTES + part_bytes(t);
+static int own_bytes(const LoopTile *t) {
+  return 1024 + cs_tile_ring_bytes(t) + BARRIER_BYTES + part_bytes(t);
 }
 
 static void put_record(CEmit *e, const LoopTile *t) {
   CudaRecord *r = e->c->record;
   *r = (CudaRecord){.threads = WARPGROUP * (cs_tile_crew(t) + 1),
-                    .shared_bytes = ring_bytes(t) + cs_aside_bytes(e->aside, t),
+                    .shared_bytes = own_bytes(t) + cs_aside_bytes(e->aside, t),
                     .cluster = t->cluster,
                     .persistent = t->a.form != TILE_VALUE && t->cluster == 1,
                     .early = true};
@@ -314,14 +332,32 @@ static void open_stage(CEmit *e, const LoopTile *t) {
   cs_line(e, "tn_bar_wait(tn_full + 8, tn_parity);");
 }
 
+// Where the columns of a block of the contracted axis lie.
+static const char *columns_at(CEmit *e, const LoopTile *t) {
+  if (stay_bytes(t))
+    return str_printf(e->arena, "tn_ring + %du + tn_k * %du", t->stages * cs_tile_stage_bytes(t),
+                      t->n * TILE_DEPTH_BYTES);
+  return str_printf(e->arena, "tn_at + %du", t->m * TILE_DEPTH_BYTES);
+}
+
+// What is going to arrive; what it gives stands before the columns' fetch.
+static const char *expect_stage(CEmit *e, const LoopTile *t) {
+  int rows = t->m * TILE_DEPTH_BYTES, both = rows + t->n * TILE_DEPTH_BYTES;
+  if (!stay_bytes(t)) {
+    cs_line(e, "tn_bar_expect(tn_full, %d);", both);
+    return "";
+  }
+  cs_line(e, "tn_bar_expect(tn_full, tn_t == blockIdx.x ? %d : %d);", both, rows);
+  return "if (tn_t == blockIdx.x) ";
+}
+
 static void fetch_matrices(CEmit *e, const LoopTile *t) {
   cs_line(e, "const int tn_row = (int)(%s);", first_row(e, &t->a, t->rows->sym));
   open_stage(e, t);
-  cs_line(e, "tn_bar_expect(tn_full, %d);", fetched_bytes(t));
-  const char *from = t->cluster > 1 ? "(tn_start + tn_k)" : "tn_k";
+  const char *from = t->cluster > 1 ? "(tn_start + tn_k)" : "tn_k", *once = expect_stage(e, t);
   cs_line(e, "tn_fetch(tn_at, &tn_map_a, %s * %d, tn_row, tn_full);", from, t->block);
-  cs_line(e, "tn_fetch(tn_at + %d, &tn_map_b, %s * %d, tn_col, tn_full);", t->m * TILE_DEPTH_BYTES,
-          from, t->block);
+  cs_line(e, "%stn_fetch(%s, &tn_map_b, %s * %d, tn_col, tn_full);", once, columns_at(e, t), from,
+          t->block);
   cs_tile_advance(e, t);
   cs_close(e);
 }
@@ -343,11 +379,10 @@ static void fetch_windows(CEmit *e, const LoopTile *t) {
     cs_line(e, "int tn_c = 0, tn_tap = 0, tn_dx = 0, tn_dy = 0;");
   }
   open_stage(e, t);
-  cs_line(e, "tn_bar_expect(tn_full, %d);", fetched_bytes(t));
+  const char *once = expect_stage(e, t);
   cs_line(e,
           "tn_fetch_window(tn_at, &tn_map_a, tn_c, tn_x, tn_y, tn_image, tn_dx, tn_dy, tn_full);");
-  cs_line(e, "tn_fetch_3(tn_at + %d, &tn_map_b, tn_c, tn_tap, tn_col, tn_full);",
-          t->m * TILE_DEPTH_BYTES);
+  cs_line(e, "%stn_fetch_3(%s, &tn_map_b, tn_c, tn_tap, tn_col, tn_full);", once, columns_at(e, t));
   cs_open(e, "if ((tn_c += %d) >= %lld) {", t->block, (long long)w->channels);
   cs_line(e, "tn_c = 0, tn_tap++;");
   cs_line(e, "if ((tn_dx += %d) == %d) tn_dx = 0, tn_dy += %d;", (int)w->dilation[1],
@@ -538,7 +573,7 @@ static void emit_products(CEmit *e, const LoopTile *t) {
   cs_line(e, "tn_bar_wait(tn_bars + tn_s * 16u, tn_parity);");
   cs_line(e, "const unsigned long long tn_a = tn_operand(tn_at + %s * %du);",
           alone ? "0" : "tn_who", TILE_ROWS * TILE_DEPTH_BYTES);
-  cs_line(e, "const unsigned long long tn_b = tn_operand(tn_at + %du);", t->m * TILE_DEPTH_BYTES);
+  cs_line(e, "const unsigned long long tn_b = tn_operand(%s);", columns_at(e, t));
   cs_line(e, "asm volatile(\"wgmma.fence.sync.aligned;\" ::: \"memory\");");
   cs_line(e, "#pragma unroll");
   cs_line(e, "for (int q = 0; q < 4; q++)");
@@ -702,16 +737,15 @@ void cs_tile(CEmit *e, const LoopStmt *items, const LoopTile *t) {
     return;
   }
   CAside aside;
-  cs_aside_find(e, t, MOST_SHARED - ring_bytes(t), &aside);
+  cs_aside_find(e, t, MOST_SHARED - own_bytes(t), &aside);
   e->aside = arena_dup(e->arena, &aside, sizeof aside);
   put_record(e, t);
   if (!by_threads(t)) e->buffer_used[t->a.buffer] = true;
   e->buffer_used[t->b.buffer] = true;
   cs_line(e, "extern __shared__ unsigned char tn_raw[];");
   cs_line(e, "const unsigned tn_ring = (tn_shared_at(tn_raw) + 1023u) & ~1023u;");
-  int ring = t->stages * cs_tile_stage_bytes(t);
   cs_line(e, "const unsigned tn_bars = tn_ring + %du; /* a stage's full and empty */",
-          ring + cs_aside_bytes(e->aside, t));
+          cs_tile_ring_bytes(t) + cs_aside_bytes(e->aside, t));
   if (cs_tile_ways(t) > 1)
     cs_line(e,
             "float *const tn_parts = (float *)(tn_raw + (tn_bars + %du - tn_shared_at(tn_raw)));",

@@ -133,6 +133,11 @@ static const char once_cuda[] =
     "\"memory\");\n"
     "  return r;\n}\n";
 
+// The instruction takes 0 for larger than -0, as we do; before 8.0 it gave the operand that is not NaN.
+#define CUDA_PICK(name, otherwise)                                                                 \
+  "#if __CUDA_ARCH__ >= 800\n  float r;\n  asm(\"" name                                            \
+  ".NaN.f32 %0, %1, %2;\" : \"=f\"(r) : \"f\"(x), \"f\"(y));\n  return r;\n#else\n" otherwise      \
+  "#endif\n"
 #define CUDA_THREAD "((long long)blockIdx.x * blockDim.x + threadIdx.x)"
 const Spelling spelling_cuda = {
     .name = "cuda",
@@ -158,6 +163,8 @@ const Spelling spelling_cuda = {
         "  return x != x ? 0x7fff : (b + 0x7fff + (b >> 16 & 1)) >> 16;\n#endif\n",
     .to_f16 = "  unsigned short r;\n  asm(\"cvt.rn.f16.f32 %0, %1;\" : \"=h\"(r) : \"f\"(x));\n"
               "  return r;\n",
+    .min_f32 = CUDA_PICK("min", "  return x < y || x != x || (x == y && signbit(x)) ? x : y;\n"),
+    .max_f32 = CUDA_PICK("max", "  return x > y || x != x || (x == y && !signbit(x)) ? x : y;\n"),
     .group_items = "for (# @ = blockIdx.x; @ < items; @ += gridDim.x) {",
     .group_scratch = "scratch += scratch_each * blockIdx.x;",
     .thread = "threadIdx.x",
