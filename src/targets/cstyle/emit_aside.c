@@ -84,7 +84,8 @@ void cs_aside_find(CEmit *e, const LoopTile *t, int room, CAside *a) {
     a->load = find_load(e, t, t->cols->body.v[i]->value);
   if (a->load && e->k->buffer[a->load->buffer].written) a->load = NULL;
   if (a->load) a->in = boxes_of(e, t, a->load->buffer);
-  a->stages = a->in.stages;
+  if (a->in.stages > t->stages) a->load = NULL;  // they are waited for all at once
+  a->stages = a->load ? a->in.stages : 0;
   if (!is_large(t) || !is_like_result(e, t, s->buffer, s->index, s->nguards, s->guard)) return;
   a->out = boxes_of(e, t, s->buffer);
   a->buffers = MIN(room / (cs_tile_crew(t) * a->out.bytes), MOST_BUFFERS);
