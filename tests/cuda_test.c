@@ -254,18 +254,19 @@ TEST(cuda_copies_stay_inside_buffers) {
 }
 
 TEST(cuda_records_read_back) {
-  CudaRecord r = {.threads = 384,
-                  .shared_bytes = 200000,
-                  .cluster = 2,
-                  .persistent = true,
-                  .early = true,
-                  .nmaps = 1,
-                  .map = {{.arg = 1,
-                           .type = CUDA_MAP_BF16,
-                           .rank = 2,
-                           .dim = {{-1, 4096}, {2, 3}},
-                           .stride = {{-1, 8192}},
-                           .box = {64, 128}}}};
+  CudaRecord r = {
+      .threads = 384,
+      .shared_bytes = 200000,
+      .cluster = 2,
+      .persistent = true,
+      .early = true,
+      .nmaps = 1,
+      .map = {{.arg = 1,
+               .type = CUDA_MAP_BF16,
+               .rank = 2,
+               .dim = {cuda_number(4096), {{{3, 2, {2, 0}}, {-7, 1, {1}}, {5, 0, {0}}}}},
+               .stride = {cuda_number(8192)},
+               .box = {64, 128}}}};
   CudaRecord back;
   Arena a;
   arena_init(&a);
@@ -278,9 +279,20 @@ TEST(cuda_records_read_back) {
   cuda_record_write(&back, &again);
   strbuf_puts(&again, "int x;\n");
   EXPECT_STR_EQ(strbuf_text(&b), strbuf_text(&again));
-  static const char *const wrong[] = {
-      "//tn threads\n",    "//tn threads 2000\n", "//tn what 1\n",  "//tn shared 1 2\n",
-      "//tn persistent\n", "//tn map 0 bf16 9\n", "//tn threads 5", "//tn map 0 i8 1 5 5\n"};
+  EXPECT(strstr(strbuf_text(&b), " 4096 @2*@0*3+@1*-7+5 8192 "));
+  static const char *const wrong[] = {"//tn threads\n",
+                                      "//tn threads 2000\n",
+                                      "//tn what 1\n",
+                                      "//tn shared 1 2\n",
+                                      "//tn persistent\n",
+                                      "//tn map 0 bf16 9\n",
+                                      "//tn threads 5",
+                                      "//tn map 0 i8 1 5 5\n",
+                                      "//tn threads 1\n//tn map 0 bf16 1 @0*@1 5\n",
+                                      "//tn threads 1\n//tn map 0 bf16 1 1+1+1+1+1 5\n",
+                                      "//tn threads 1\n//tn map 0 bf16 1 @0*2+ 5\n",
+                                      "//tn threads 1\n//tn map 0 bf16 1 0 5\n",
+                                      "//tn threads 1\n//tn map 0 bf16 1 @0*@1*@2*@3*@4*1 5\n"};
   for (int64_t i = 0; i < ARRAY_LEN(wrong); i++) EXPECT(!cuda_record_read(str_of(wrong[i]), &back));
   Str code = STR("//tn kernel 99999\nabc"), piece;
   bool bad;

@@ -35,7 +35,7 @@ void explain_steps(Cli *c, const Program *p, const Graph *g, const DimBinding *s
     if (s->kind == STEP_VIEW || (s->kind == STEP_COPY && from == to)) continue;
     if (s->kind == STEP_KERNEL) {
       m.device = device_name(p, p->kernel[s->kernel].device);
-      m.kernel = p->kernel[s->kernel].name;
+      m.kernel = s->op;
     } else if (s->kind == STEP_COPY) {
       m.copy = true;
       m.device = device_name(p, to);

@@ -218,6 +218,9 @@ Dim loop_reduce(LoopBuilder *b, LoopOp op, const char *name, Dim extent, int lan
 const LoopExpr *loop_yield(LoopBuilder *b, const LoopExpr *value);  // closes it; gives the result
 void loop_prefetch(LoopBuilder *b, int32_t buffer, Dim index);
 void loop_finish(LoopBuilder *b);  // all blocks closed: the kernel has its body
+// Moves what unrolled loops begin with in each round alike to before them (hoist.c), where its expressions are no larger than this.
+enum { LOOP_HOIST_MOST = 64 };
+void loop_hoist(LoopKernel *k);
 
 // ---- whole kernels ----
 void loop_print(const LoopKernel *k, StrBuf *out);

@@ -222,7 +222,8 @@ static void match_box(const LoopKernel *k, const LoopExpr *load, Dim row, Dim ro
     else
       out->x = ie_add(p, out->x, term);
   }
-  out->is = out->outer && out->x->lo >= 0 && out->x->hi <= out->stride - width;
+  out->is = out->outer && loop_tile_counts(k, out->outer) && loop_tile_counts(k, rows) &&
+            out->x->lo >= 0 && out->x->hi <= out->stride - width;
 }
 
 // How many keys there are is the extent of their sum, or, where queries see fewer, one of the two that it is the least of, or as many as queries.

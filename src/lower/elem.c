@@ -50,6 +50,20 @@ void elem_shape(Elem *e, const Type *t, Dim *out) {
   for (int i = 0; i < t->rank; i++) out[i] = elem_dim(e, t->dims[i]);
 }
 
+static Dim graph_symbol(void *ctx, Dim s) {
+  const Elem *e = ctx;
+  for (int64_t i = 0; i < e->graph_dim.n; i++)
+    if (e->k->dim[i] == s) return e->graph_dim.v[i];
+  return e->lo->g->dims.poison;
+}
+
+int64_t elem_rows(const Elem *e, Dim rows, int64_t some) {
+  Elem own = *e;
+  if (ie_is_const(rows)) return rows->value;
+  e->lo->open = ie_map(&e->lo->g->dims, rows, graph_symbol, &own);
+  return e->lo->rows ? e->lo->rows : some;
+}
+
 // c*mod(a, b) + c*b*floor(a/b) is c*a: an index that was split and is put together again.
 static Dim rejoin(IntPool *p, Dim e) {
   for (int i = 0; i < e->nterms; i++)
@@ -84,6 +98,14 @@ static void open_scope(const Elem *e, Prover *p) {
   }
   for (int i = 0; i < e->nguards; i++)
     prover_push(p, e->guard[i].sym, e->guard[i].extent, e->guard[i].value);
+}
+
+bool elem_inside(const Elem *e, Dim x, Dim extent) {
+  Prover scope;
+  if (x->lo >= 0 && ie_lt(e->pool, x, extent) == YES) return true;
+  if (ie_is_const(extent)) return false;
+  open_scope(e, &scope);
+  return prove_ge0(&scope, x) && prove_lt(&scope, x, extent);
 }
 
 // x = q*by + r with 0 <= r < by, where the terms of x say so.

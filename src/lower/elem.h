@@ -62,6 +62,9 @@ int32_t elem_buffer(const Elem *e,
                     const Node *n);    // the argument that a parameter or constant is, or -1
 Dim elem_dim(Elem *e, Dim graph_dim);  // in the kernel's terms; poison where it has none
 void elem_shape(Elem *e, const Type *t, Dim *out);
+bool elem_inside(const Elem *e, Dim x, Dim extent);  // whether 0 <= x < extent is known here
+// How many rows to choose a schedule for: where their number is open, what the lowering is asked for, or `some`.
+int64_t elem_rows(const Elem *e, Dim rows, int64_t some);
 Dim elem_linear(Elem *e, int rank, const Dim *shape, const Dim *index);        // row-major
 void elem_split(Elem *e, Dim linear, int rank, const Dim *shape, Dim *index);  // its inverse
 void elem_give(Elem *e, const Node *n, ElemGiven *fn, void *ctx);

@@ -29,6 +29,7 @@ static tenon_status lower_with_groups(Lowering *lo, const Node *fused, Lowered *
   for (size_t i = 0; i < sizeof with_groups / sizeof with_groups[0]; i++) {
     Diag d;
     *out = (Lowered){0};
+    lo->open = NULL;
     diag_init(&d);
     tenon_status s = with_groups[i](lo, fused, out);
     if (!s && !loop_verify(out->kernel, &d)) return s;
@@ -40,6 +41,7 @@ static tenon_status lower_with_groups(Lowering *lo, const Node *fused, Lowered *
 tenon_status lower_group(Lowering *lo, const Node *fused, Lowered *out) {
   tenon_status with = lo->target.group > 1 ? lower_with_groups(lo, fused, out) : TENON_EUNSUPPORTED;
   if (with != TENON_EUNSUPPORTED) return with;
+  lo->open = NULL;
   for (size_t i = 0; i < sizeof templates / sizeof templates[0]; i++) {
     // A chain is for the cache of a core: where items are threads of a GPU its convolutions are faster one by one.
     if (lo->target.group > 1 && templates[i] == lower_chain) continue;

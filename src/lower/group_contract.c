@@ -32,7 +32,9 @@ static Dim mul(Tiles *t, Dim a, int64_t by) { return ie_mulc(t->s.e.pool, a, by)
 
 // ---- the plan ----
 
-static int64_t size_of(Dim d, int64_t otherwise) { return ie_is_const(d) ? d->value : otherwise; }
+static int64_t size_of(Dim d, int64_t otherwise) {
+  return ie_is_const(d) ? d->value : MIN(otherwise, MAX(d->hi, 1));
+}
 
 // How long it would take, in no unit: products of whole tiles, by how many of them an element read from shared memory gives, and
 // by how many groups there are to do them.

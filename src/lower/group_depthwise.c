@@ -85,9 +85,13 @@ static bool choose(Depthwise *w, const LowerTarget *t) {
   while (w->side > 1 && c->n->value % w->side) w->side /= 2;
   if (w->side < 2) return false;
   int64_t runs = c->n->value / w->side;
-  double all = (double)runs;
-  for (int i = 0; i < c->channel; i++) all *= (double)size_of(c, i);
-  Dim line = c->out[c->channel - 1];
+  Dim places = w->s.e.pool->one, line = c->out[c->channel - 1];
+  int64_t some = 1;
+  for (int i = 0; i < c->channel; i++) {
+    places = ie_mul(w->s.e.pool, places, c->out[i]);
+    some *= size_of(c, i);
+  }
+  double all = (double)runs * (double)elem_rows(&w->s.e, places, some);
   w->pixels = MOST_PIXELS;
   while (w->pixels > 1 && (!ie_is_const(line) || line->value % w->pixels ||
                            all < (double)(BUSY * units * w->pixels)))

@@ -2,7 +2,7 @@
 #include "lower/group_loops.h"
 
 Dim group_inside(Elem *e, Dim value, Dim extent, int *depth) {
-  if (value->lo >= 0 && ie_lt(e->pool, value, extent) == YES) return value;
+  if (elem_inside(e, value, extent)) return value;
   ++*depth;
   return loop_where(&e->b, "in", value, extent);
 }

@@ -24,6 +24,7 @@ typedef struct LowerTarget {
   int group;
   int64_t shared_bytes;
   int in_step;  // threads that go in step; 1 where none do
+  bool swaps;   // they see each other's registers: sums over them need no memory
   // GPUs with units for matrices that loop/tile.h speaks of: how many multiprocessors, bytes of shared memory for a tile.
   bool tiles;
   int units;
@@ -72,6 +73,10 @@ typedef struct Lowering {
   Arena *arena;
   LowerTarget target;
   Diag *diag;
+  // Where the number of a kernel's rows is open: how many a schedule is for, 0: some; and which number that is, in the graph's expressions,
+  // as the template says that chose by it (NULL: none did).
+  int64_t rows;
+  Dim open;
 } Lowering;
 
 // EUNSUPPORTED, with nothing said, when no template takes the group.

@@ -429,6 +429,38 @@ static void place_results(FuncBuilder *f) {
   }
 }
 
+static void mark_used(bool *used, const int32_t *list, int32_t n) {
+  for (int32_t i = 0; i < n; i++)
+    if (list[i] >= 0) used[list[i]] = true;
+}
+
+// An evaluation of sizes alone, none of which anybody reads: kernels have them as numbers.
+static bool is_idle(const FuncBuilder *f, const ProgStep *st, const bool *used) {
+  bool idle = st->kind == STEP_HOST && !st->nsame;
+  for (int32_t i = 0; i < st->nout && idle; i++) {
+    const ValueOrigin *from = &f->origin.v[st->out[i]];
+    int64_t n;
+    const Dim *sym;
+    idle = !used[st->out[i]] && from->node && node_sym(f->b->g, from->node, &n, &sym);
+  }
+  return idle;
+}
+
+static void drop_idle(FuncBuilder *f) {
+  bool *used = arena_array(f->b->a, bool, MAX(f->value.n, 1));
+  int64_t kept = f->step.n;
+  mark_used(used, f->f->result, f->f->nresults);
+  for (int64_t s = f->step.n - 1; s >= 0; s--) {
+    ProgStep st = f->step.v[s];
+    if (is_idle(f, &st, used)) continue;
+    mark_used(used, st.in, st.nin);
+    if (st.kind == STEP_KERNEL) mark_used(used, st.arg, st.nargs);
+    f->step.v[--kept] = st;
+  }
+  for (int64_t s = kept; s < f->step.n; s++) f->step.v[s - kept] = f->step.v[s];
+  f->step.n -= kept;
+}
+
 // Heap values are freed after the last step that names them.
 static void free_after_last_use(FuncBuilder *f) {
   ProgFunction *fn = f->f;
@@ -455,7 +487,10 @@ static void finish_function(FuncBuilder *f) {
   ProgFunction *fn = f->f;
   Arena *pa = &f->b->p->arena;
   if (f->plan) place_results(f);
-  if (f->b->o->ndevices) place_steps(f);
+  if (f->b->o->ndevices) {
+    drop_idle(f);
+    place_steps(f);
+  }
   if (f->plan) f->b->origin = f->origin.v;
   free_after_last_use(f);
   fn->nvalues = (int32_t)f->value.n;

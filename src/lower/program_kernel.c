@@ -41,6 +41,25 @@ bool lower_may_overwrite(const LoopKernel *k, int32_t operand, int32_t result) {
   return !o.bad;
 }
 
+// ---- reading an operand ----
+
+static bool expr_reads(const LoopExpr *e, int32_t operand) {
+  if (!e) return false;
+  bool reads = e->kind == LX_LOAD && e->buffer == operand;
+  for (int i = 0; i < 3 && !reads; i++) reads = expr_reads(e->src[i], operand);
+  return reads;
+}
+
+static bool block_reads(const LoopBlock *b, int32_t operand) {
+  bool reads = false;
+  for (int64_t i = 0; i < b->n && !reads; i++) {
+    const LoopStmt *s = b->v[i];
+    reads = expr_reads(s->value, operand) || block_reads(&s->body, operand) ||
+            block_reads(&s->orelse, operand);
+  }
+  return reads;
+}
+
 // ---- kernels ----
 
 static Str text_of(ProgBuilder *b, LoopKernel *k) {
@@ -110,6 +129,19 @@ static int32_t argument(FuncBuilder *f, const Node *n, const LowerArg *arg, cons
   return const_value(f, build_packed(f->b, arg->node, &arg->pack), arg->node->name);
 }
 
+// Arguments that are read or written, by their values.  Nothing is copied to a device that no statement there reads, such as sizes that are
+// numbers of the loops by now: the first result stands in for it.
+static int32_t *arguments(FuncBuilder *f, const Node *n, const Lowered *lw, int device,
+                          const int32_t *out) {
+  const LoopKernel *k = lw->kernel;
+  int32_t *arg = arena_array(&f->b->p->arena, int32_t, MAX(k->nargs, 1));
+  for (int32_t i = 0; i < k->nargs; i++) {
+    bool unread = device && lw->arg[i].kind == LOWER_OPERAND && !block_reads(&k->body, i);
+    arg[i] = unread ? out[0] : argument(f, n, &lw->arg[i], out);
+  }
+  return arg;
+}
+
 // Results that may not lie where the plan puts them leave the arena.
 static void separate(FuncBuilder *f, const Lowered *lw, const int32_t *arg) {
   const LoopKernel *k = lw->kernel;
@@ -118,7 +150,8 @@ static void separate(FuncBuilder *f, const Lowered *lw, const int32_t *arg) {
     if (lw->arg[r].kind != LOWER_RESULT || to->place != PLACE_ARENA) continue;
     for (int32_t o = 0; o < k->nargs; o++) {
       const ProgValue *from = &f->value.v[arg[o]];
-      if (lw->arg[o].kind == LOWER_RESULT || from->place != PLACE_ARENA || from->slot != to->slot)
+      if (lw->arg[o].kind == LOWER_RESULT || from->place != PLACE_ARENA || from->slot != to->slot ||
+          arg[o] == arg[r])
         continue;
       if (from->at >= 0 && to->at >= 0 && from->at != to->at) continue;  // two parts side by side
       if (!lower_may_overwrite(k, o, r)) to->place = PLACE_HEAP;
@@ -228,46 +261,137 @@ static bool taken(ProgBuilder *b, const Lowered *lw, Str text, int device) {
   return b->o->takes(b->o->device_ctx, device, lw->kernel, &b->why);
 }
 
-static tenon_status build_step_on(FuncBuilder *f, const Node *n, int device) {
+// ---- kernels by size ----
+//
+// A schedule that is good for a few rows is not for many.  On machines with tiles a kernel whose number of rows is open is made for a few sizes, and
+// each whose loops are others is a step of its own, left out where the number is not one of its own: a number always takes the same kernel.
+
+typedef struct Variant {
+  Lowered lw;
+  Str text;
+  int32_t *dim, items;  // expressions
+  int32_t kernel;
+  Dim item_count;
+  int64_t first, last;  // rows that it is for
+} Variant;
+
+// Up to `most` rows take what is good for `about` so many.
+static const struct {
+  int64_t most, about;
+} row_sizes[] = {{256, 128}, {2048, 1024}, {16384, 4096}, {INT64_MAX, 32768}};
+enum { ROW_SIZES = ARRAY_LEN(row_sizes), LEAST_ROWS = 16 };
+
+// Loops with the sizes that they need.
+static tenon_status lower_variant(FuncBuilder *f, const Node *n, const Node *same, int device,
+                                  Variant *v) {
+  ProgBuilder *b = f->b;
+  IntPool *dims = &b->g->dims;
+  TRY(lower_proven(f, n, same, device, &v->lw, &v->text));
+  const LoopKernel *k = v->lw.kernel;
+  v->dim = arena_array(&b->p->arena, int32_t, MAX(k->ndims, 1));
+  for (int32_t i = 0; i < k->ndims; i++) v->dim[i] = build_expr(b, v->lw.dim[i]);
+  v->item_count = ie_map(dims, loop_items(k), to_graph, &(ToGraph){&v->lw, dims});
+  v->items = build_expr(b, v->item_count);
+  b->why = "its number of work items is not known before it runs";
+  return v->items < 0 || !sizes_known(f, &v->lw, v->dim) ? TENON_EUNSUPPORTED : TENON_OK;
+}
+
+// The size that stands for those from `first` to `last`: the least there is, where a few more make no difference to what follows from it.
+static int64_t size_for(Dim rows, int64_t first, int64_t about) {
+  if (rows->lo >= MAX(first, LEAST_ROWS)) return rows->lo;
+  return MIN(about, rows->hi);
+}
+
+// The kernel for some size alone where nothing was chosen by one, or the loops for another cannot be made.
+static tenon_status lower_sizes(FuncBuilder *f, const Node *n, const Node *same, int device,
+                                Variant *v, int *count) {
+  Lowering *lo = &f->b->lowering;
+  Variant all[ROW_SIZES] = {{.first = 0}};
+  int made = 0;
+  *count = 1;
+  lo->rows = 0;
+  v[0] = (Variant){.last = INT64_MAX};
+  TRY(lower_variant(f, n, same, device, &v[0]));
+  Dim rows = lo->open;
+  if (!lo->target.tiles || !rows || ie_is_poison(rows)) return TENON_OK;
+  for (int i = 0; i < ROW_SIZES; i++) {
+    int64_t first = i ? row_sizes[i - 1].most + 1 : 0, last = row_sizes[i].most;
+    if (rows->hi < first || rows->lo > last) continue;
+    all[made] = (Variant){.first = first, .last = last};
+    lo->rows = size_for(rows, first, row_sizes[i].about);
+    tenon_status s = lower_variant(f, n, same, device, &all[made]);
+    if (s) return s == TENON_EUNSUPPORTED ? TENON_OK : s;
+    bool again = made && str_eq(all[made].text, all[made - 1].text);
+    if (again) all[made - 1].last = last;
+    made += !again;
+  }
+  *count = made;
+  memcpy(v, all, sizeof all);
+  lo->open = rows;
+  return TENON_OK;
+}
+
+// 0 where the rows are not the variant's.
+static int32_t when_rows(ProgBuilder *b, Dim rows, const Variant *v) {
+  IntPool *p = &b->g->dims;
+  Dim at_most = NULL, at_least = NULL;
+  if (v->last < INT64_MAX) at_most = ie_div(p, ie_const(p, v->last), ie_max(p, rows, p->one));
+  if (v->first > 0) at_least = ie_div(p, rows, ie_const(p, v->first));
+  return build_expr(b, !at_most ? at_least : !at_least ? at_most : ie_min(p, at_most, at_least));
+}
+
+static const char *name_for_rows(ProgBuilder *b, const char *name, const Variant *v) {
+  const char *said = v->last == INT64_MAX
+                         ? str_printf(b->a, "%s, from %lld rows", name, (long long)v->first)
+                         : str_printf(b->a, "%s, up to %lld rows", name, (long long)v->last);
+  return keep_name(b, said);
+}
+
+static void put_step(FuncBuilder *f, const Node *n, const Variant *v, const SameDims *checks,
+                     const int32_t *out, Dim rows) {
   ProgBuilder *b = f->b;
   Arena *pa = &b->p->arena;
-  IntPool *dims = &b->g->dims;
-  Lowered lw = {0};
-  SameDims checks = {.arena = b->a};
-  const Node *same = same_sizes(f, n, &checks);
-  Str text;
-  TRY(lower_proven(f, n, same, device, &lw, &text));
-  LoopKernel *k = lw.kernel;
+  const LoopKernel *k = v->lw.kernel;
   ProgStep st = {.kind = STEP_KERNEL, .when = -1, .nargs = k->nargs, .ndims = k->ndims};
-  int32_t *dim = arena_array(pa, int32_t, MAX(k->ndims, 1));
-  for (int32_t i = 0; i < k->ndims; i++) dim[i] = build_expr(b, lw.dim[i]);
-  Dim items = ie_map(dims, loop_items(k), to_graph, &(ToGraph){&lw, dims});
-  st.items = build_expr(b, items);
-  b->why = "its number of work items is not known before it runs";
-  if (st.items < 0 || !sizes_known(f, &lw, dim)) return TENON_EUNSUPPORTED;
-  if (!taken(b, &lw, text, device)) return TENON_EUNSUPPORTED;
-  build_checks(f, &checks, &st);
-  st.kernel = add_kernel(b, &lw, text, device);
+  build_checks(f, checks, &st);
+  st.kernel = v->kernel;
+  int device = b->prog_kernel.v[st.kernel].device;
   st.op = b->prog_kernel.v[st.kernel].name;
+  if (rows) {
+    st.when = when_rows(b, rows, v);
+    st.op = name_for_rows(b, st.op, v);
+  }
   st.node = keep_name(b, n->name);
-  st.nin = (int32_t)n->nsrc;
   st.nout = n->nres;
-  int32_t *in = arena_array(pa, int32_t, MAX(st.nargs, 1)),
-          *out = arena_array(pa, int32_t, st.nout);
-  int32_t *arg = arena_array(pa, int32_t, MAX(st.nargs, 1));
-  for (int32_t i = 0; i < st.nout; i++) out[i] = new_value(f, n, i, n->type[i]);
-  for (int32_t i = 0; i < st.nargs; i++) arg[i] = argument(f, n, &lw.arg[i], out);
-  st.nin = 0;
+  int32_t *in = arena_array(pa, int32_t, MAX(st.nargs, 1));
+  int32_t *arg = arguments(f, n, &v->lw, device, out);
   for (int32_t i = 0; i < st.nargs; i++)
-    if (lw.arg[i].kind != LOWER_RESULT) in[st.nin++] = arg[i];
-  separate(f, &lw, arg);
+    if (v->lw.arg[i].kind != LOWER_RESULT && arg[i] != out[0]) in[st.nin++] = arg[i];
+  separate(f, &v->lw, arg);
   count_work(f, n, &st);
-  st.grain = grain_of(b, &st, items);
+  st.grain = grain_of(b, &st, v->item_count);
+  st.items = v->items;
   st.in = in;
   st.out = out;
   st.arg = arg;
-  st.dim = dim;
+  st.dim = v->dim;
   vec_push(b->a, &f->step, st);
+}
+
+static tenon_status build_step_on(FuncBuilder *f, const Node *n, int device) {
+  Variant v[ROW_SIZES];
+  int count;
+  SameDims checks = {.arena = f->b->a};
+  const Node *same = same_sizes(f, n, &checks);
+  TRY(lower_sizes(f, n, same, device, v, &count));
+  for (int i = 0; i < count; i++) {  // what a device takes is one of its kernels
+    if (!taken(f->b, &v[i].lw, v[i].text, device)) return TENON_EUNSUPPORTED;
+    v[i].kernel = add_kernel(f->b, &v[i].lw, v[i].text, device);
+  }
+  Dim rows = count > 1 ? f->b->lowering.open : NULL;
+  int32_t *out = arena_array(&f->b->p->arena, int32_t, n->nres);
+  for (int32_t i = 0; i < n->nres; i++) out[i] = new_value(f, n, i, n->type[i]);
+  for (int i = 0; i < count; i++) put_step(f, n, &v[i], &checks, out, rows);
   return TENON_OK;
 }
 

@@ -46,12 +46,14 @@ static double finish_cycles(int m, int n, int groups, double work) {
 // Registers of sums that leave room for much that is done with them; columns that are stored one by one.
 enum { MOST_BUSY_SUMS = 160, MOST_ODD_COLS = 128 };
 enum {
+  OTHER_BYTES = 34 << 10,  // of shared memory: what results are put into, and barriers
   SHARED_STAGES = 4,
   VALUE_STAGES = 3,
   MOST_VALUE_COLS = 128,
   BEGIN = 1500,
   MEET = 6000,  // what a cluster takes longer, as measured with four blocks
-  MOST_CLUSTER = 4
+  MOST_CLUSTER = 4,
+  SOME_ROWS = 4096  // where their number is open
 };
 
 // A multiprocessor has so many tiles, one after the other.  Two at once: one finishes while the next multiplies.
@@ -83,8 +85,8 @@ static TileSchedule choose(const Contraction *c, const LowerTarget *t, LoopTileP
   } tile[] = {{128, 256, 1}, {128, 192, 1}, {128, 160, 1}, {128, 128, 1}, {128, 64, 1},
               {64, 256, 1},  {64, 192, 1},  {64, 128, 1},  {64, 96, 1},   {64, 64, 1},
               {64, 32, 1},   {128, 192, 2}, {128, 160, 2}, {128, 128, 2}, {128, 64, 2},
-              {64, 256, 2},  {64, 128, 2},  {64, 64, 2}};
-  int64_t rows = ie_is_const(c->m) ? c->m->value : 4096, cols = c->n->value, units = t->units;
+              {128, 32, 1},  {128, 32, 2},  {64, 256, 2},  {64, 128, 2},  {64, 64, 2}};
+  int64_t rows = elem_rows(c->e, c->m, SOME_ROWS), cols = c->n->value, units = t->units;
   TileSchedule best = {0};
   double least = 0;
   const TileRate *r = &rate[product];
@@ -93,8 +95,10 @@ static TileSchedule choose(const Contraction *c, const LowerTarget *t, LoopTileP
   for (int64_t i = 0; i < ARRAY_LEN(tile); i++) {
     int m = tile[i].m, n = tile[i].n;
     if (value && (n > MOST_VALUE_COLS || m > TILE_ROWS || tile[i].at_once > 1)) continue;
+    if (m > TILE_ROWS && n == TILE_COLS && cols > n) continue;  // for narrow layers alone
     if (f32 && (n > TILE_F32_COLS || tile[i].at_once > 1)) continue;
-    bool whole = rows % m == 0 && cols % n == 0;  // asks for no edges, which takes registers
+    bool whole = ie_is_const(c->m) && rows % m == 0 &&
+                 cols % n == 0;  // asks for no edges, which takes registers
     int most_sums = work > 1 || !whole ? MOST_BUSY_SUMS : TILE_MOST_SUMS;
     if (tile[i].at_once > 1 && m / TILE_ROWS * n / 2 > most_sums) continue;
     if (cols % 4 && (n > MOST_ODD_COLS || tile[i].at_once > 1)) continue;  // each element by itself
@@ -110,9 +114,14 @@ static TileSchedule choose(const Contraction *c, const LowerTarget *t, LoopTileP
       if (small) full.groups = turns_for(t, r, n, depth / s.cluster);
       if (s.cluster > 1) full.groups = MAX(full.groups, 2);
       int64_t stage = (m + (f32 ? 2 : 1) * n) * TILE_DEPTH_BYTES, sums = TILE_ROWS * n * 4;
-      int64_t parts = f32 ? full.groups * TILE_ROWS / m - 1 : 0;
+      int64_t parts = f32 ? full.groups * TILE_ROWS / m - 1 : 0, stay = 0;
+      if (!f32 && !value && s.cluster == 1 && full.groups * TILE_ROWS <= m)
+        stay = loop_tile_stay(c->m, c->n, m, n,
+                              (depth * r->bytes + TILE_DEPTH_BYTES - 1) / TILE_DEPTH_BYTES);
+      if (stay) stage = m * TILE_DEPTH_BYTES;
       if (s.cluster > 1) parts = full.groups - 1 + s.cluster - 1;
-      full.stages = (int)MIN(MAX((t->tile_bytes - (24 << 10) - parts * sums) / stage, 2), most);
+      int64_t room = t->tile_bytes - OTHER_BYTES - parts * sums - stay;
+      full.stages = (int)MIN(MAX(room / stage, 2), most);
       if (s.cluster > 1 && full.stages < SHARED_STAGES) break;
       best = full;
       least = cycles;
@@ -193,8 +202,20 @@ static bool window_axis(const ContractAxis *s, LoopWindow *w, int axis) {
          end <= WINDOW_REACH;
 }
 
+// Where no tap lies beside the image, those of a line of the window are neighbours in memory: one run of channels, of which those of the next pixel
+// are a part.  It is worth it where a tap's own channels leave most of a block of the contracted axis empty.
+static void join_taps(const Contraction *c, LoopWindow *w) {
+  int64_t block = line_of(c) * (TILE_DEPTH_BYTES / 16), joined = w->channels * w->taps[1];
+  bool fewer = (joined + block - 1) / block < w->taps[1] * ((w->channels + block - 1) / block);
+  if (c->space[c->nd - 1].padded || w->lo[1] || w->dilation[1] != 1 || !fewer) return;
+  w->in[1] -= w->taps[1] - 1;
+  w->channels = joined;
+  w->taps[1] = 1;
+}
+
 static bool window_of(const Contraction *c, LoopWindow *w) {
   *w = (LoopWindow){.channels = c->in_channels,
+                    .pixel = c->in_channels,
                     .images = c->out[0],
                     .in = {1, 1},
                     .out = {1, 1},
@@ -204,6 +225,8 @@ static bool window_of(const Contraction *c, LoopWindow *w) {
   if (!c->conv || c->nd < 1 || c->nd > 2 || c->in_channels % line_of(c)) return false;
   for (int d = 0; d < c->nd; d++)
     if (!window_axis(&c->space[d], w, 2 - c->nd + d)) return false;
+  w->line = w->in[1] * w->pixel;
+  join_taps(c, w);
   return true;
 }
 

@@ -189,14 +189,31 @@ enum { RATE = 4096, SOME_LENGTH = 1024 };  // operations a cycle; where a length
 
 static int64_t number_or(Dim d, int64_t other) { return ie_is_const(d) ? d->value : other; }
 
+// Sizes that the choice is made for.  An open length is the number of rows that is asked for, of one item; else an open batch is as many items as
+// have so many.
+typedef struct Sizes {
+  int64_t batch, seq, total;
+} Sizes;
+
+static Sizes sizes_of(const Attention *a) {
+  bool fixed = a->e.lo->target.batch_invariant;
+  int64_t length = elem_rows(&a->e, a->seq, SOME_LENGTH);
+  Sizes n = {1, length, number_or(a->total, MAX(length, SOME_LENGTH))};
+  if (a->total == a->seq) n.total = length;
+  if (fixed) return n;
+  n.batch = number_or(a->batch, 1);
+  if (ie_is_const(a->seq) && !ie_is_const(a->batch))
+    n.batch =
+        MAX(elem_rows(&a->e, ie_mul(a->e.pool, a->batch, a->seq), length) / MAX(length, 1), 1);
+  return n;
+}
+
 // Cycles by waves of blocks over the multiprocessors; of causal attention half is left out, but not for one block of keys.
-static double cycles_of(const Attention *a, const struct Kind *k) {
-  const LowerTarget *target = &a->e.lo->target;
-  int64_t batch = target->batch_invariant ? 1 : number_or(a->batch, 1), units = target->units;
-  int64_t seq = number_or(a->seq, SOME_LENGTH), total = number_or(a->total, SOME_LENGTH);
-  int64_t rows = TILE_ROWS * k->s.groups, blocks = (seq + rows - 1) / rows;
-  int64_t items = batch * a->heads * blocks, at_once = units * k->resident;
-  double keys = (double)((total + k->s.keys - 1) / k->s.keys * k->s.keys);
+static double cycles_of(const Attention *a, const Sizes *n, const struct Kind *k) {
+  int64_t units = a->e.lo->target.units;
+  int64_t rows = TILE_ROWS * k->s.groups, blocks = (n->seq + rows - 1) / rows;
+  int64_t items = n->batch * a->heads * blocks, at_once = units * k->resident;
+  double keys = (double)((n->total + k->s.keys - 1) / k->s.keys * k->s.keys);
   if (a->at->is_causal) keys = (keys + (double)k->s.keys) / 2;
   int64_t beside = MIN(k->resident, (items + units - 1) / units);
   double item = (double)rows * keys * (double)(a->size + a->vsize) * 2 / RATE;
@@ -234,14 +251,16 @@ static bool takes(const struct Kind *k, const Attention *a) {
 tenon_status lower_tile_attention(Lowering *lo, const Node *fused, Lowered *out) {
   Attention *a = arena_new(lo->arena, Attention);
   const struct Kind *any = NULL, *best = NULL;
+  Sizes n;
   if (!lo->target.tiles || !attention_begin(a, lo, fused) || a->nruns != 1 || a->nonpad)
     return TENON_EUNSUPPORTED;
   if (a->t != DT_F32 || a->size % 4 || a->vsize % 4) return TENON_EUNSUPPORTED;
+  n = sizes_of(a);
   for (int64_t i = 0; i < ARRAY_LEN(kinds); i++) {
     const struct Kind *k = &kinds[i];
     if (!takes(k, a)) continue;
     if (!any) any = k;
-    if (!best || cycles_of(a, k) < cycles_of(a, best)) best = k;
+    if (!best || cycles_of(a, &n, k) < cycles_of(a, &n, best)) best = k;
   }
   if (!any) return TENON_EUNSUPPORTED;
   if (best != any && !lower_as(lo, fused, &best->s, out)) return TENON_OK;

@@ -164,6 +164,28 @@ static Node *mask_expand(Graph *g, const Match *m) {
   return node_with(g, n, src);
 }
 
+static bool all_true(Graph *g, const Node *n) {
+  enum { MASK_MAX = 1 << 22 };
+  const void *bytes;
+  if (n->op == OP_expand) n = n->src[0];
+  if (n->op != OP_const || type_of(n)->dtype != DT_BOOL || n->data->n > MASK_MAX) return false;
+  Diag *quiet = arena_new(&g->scratch, Diag);
+  diag_init(quiet);
+  if (const_bytes(g, n, &bytes, quiet)) return false;
+  for (int64_t i = 0; i < n->data->n; i++)
+    if (!((const uint8_t *)bytes)[i]) return false;
+  return true;
+}
+
+// A mask that hides no key is none, if it reaches all of them.
+static Node *mask_of_all(Graph *g, const Match *m) {
+  const Node *n = m->root, *mask = src_or_null(g, n, 3);
+  if (!mask || n->nsrc != 4 || n->nres != 1 || !all_true(g, mask)) return NULL;
+  const Type *t = type_of(mask), *k = type_of(n->src[1]);
+  if (t->rank < 1 || k->rank < 3 || t->dims[t->rank - 1] != k->dims[k->rank - 2]) return NULL;
+  return NA(g, attention, n->attrs, n->src[0], n->src[1], n->src[2]);
+}
+
 // ---- reductions of nothing ----
 
 static Node *reduce_units(Graph *g, const Match *m) {
@@ -235,6 +257,7 @@ static const Rule strength[] = {
     RULE("and.shape",     P(and, a, b),                             .make = neutral_shape, .example = "(%x: bool[n, 1], %y: f32[m]) { %s = shape(%y) %c = const bool[] {true} %e = expand(%c, %s) %r = and(%x, %e) return %r }"),
     RULE("or.shape",      P(or, a, b),                              .make = neutral_shape, .example = "(%x: bool[n, 1]) { %c = const bool[2] {false, false} %r = or(%x, %c) return %r }"),
     RULE("attention.mask", ANY(attention),                          .make = mask_expand, .example = "(%q: f32[n, 2, m, 4], %k: f32[n, 2, 3, 4], %x: bool[n, 1, 1, 3]) { %s = shape(%q) start=2 end=3 %o = const i64[1] {1} %t = concat(%s, %o) %e = expand(%x, %t) %r = attention(%q, %k, %k, %e) return %r }"),
+    RULE("attention.unmasked", ANY(attention),                      .make = mask_of_all, .example = "(%q: f32[n, 2, m, 4], %k: f32[n, 2, 3, 4]) { %s = shape(%q) start=2 end=3 %o = const i64[1] {3} %t = concat(%s, %o) %c = const bool[] {true} %e = expand(%c, %t) %r = attention(%q, %k, %k, %e) return %r }"),
     RULE("or.false",      P(or, a, NUM(0)),                         a, .example = B("%c = const bool[] {false} %r = or(%x, %c)")),
     RULE("xor.false",     P(xor, a, NUM(0)),                        a, .example = B("%c = const bool[] {false} %r = xor(%x, %c)")),
     RULE("xor.true",      P(xor, a, NUM(1)),                        P(not, a), .example = B("%c = const bool[] {true} %r = xor(%x, %c)")),

@@ -297,9 +297,9 @@ static tenon_status show_results(Session *s, Run *run, const Frame *fr, const Pr
   return TENON_OK;
 }
 
-// After a step: its results are shown, and what nobody needs any more is freed.
-static tenon_status end_step(Session *s, Run *run, Frame *fr, const ProgStep *st) {
-  if (s->observe && fr == s->frame) TRY(show_results(s, run, fr, st));
+// After a step: its results are shown where it was done, and what nobody needs any more is freed.
+static tenon_status end_step(Session *s, Run *run, Frame *fr, const ProgStep *st, bool done) {
+  if (done && s->observe && fr == s->frame) TRY(show_results(s, run, fr, st));
   for (int32_t k = 0; k < st->nfree; k++) {
     value_release(fr->cell[st->free[k]].value);
     fr->cell[st->free[k]] = (Cell){0};
@@ -325,7 +325,7 @@ static tenon_status do_steps(Session *s, Run *run, Frame *fr) {
     bool needed;
     TRY(enter_step(s, run, fr, st, &needed));
     if (needed) TRY(do_step(s, run, fr, st));
-    for (int32_t k = 0; k <= st->more; k++) TRY(end_step(s, run, fr, &st[k]));
+    for (int32_t k = 0; k <= st->more; k++) TRY(end_step(s, run, fr, &st[k], needed));
     if (times) note_times(s, st, &times[i], begin);
   }
   return TENON_OK;
@@ -342,7 +342,7 @@ static tenon_status do_placed_steps(Session *s, Run *run, Frame *fr) {
     if (needed) TRY(s->device_run->step(s, run, fr, st, &done, &ns));
     if (needed && !done) TRY(do_step(s, run, fr, st));
     for (int32_t k = 0; k <= st->more; k++) {
-      TRY(end_step(s, run, fr, &st[k]));
+      TRY(end_step(s, run, fr, &st[k], needed));
       for (int32_t v = 0; v < st[k].nfree; v++) s->device_run->release(s, fr, st[k].free[v]);
     }
     if (times) note_times(s, st, &times[i], begin);

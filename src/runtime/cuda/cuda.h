@@ -12,7 +12,7 @@
 //   early          may begin before the kernel before it has ended: it waits itself
 //   map ARG TYPE RANK dims.. strides.. box..
 //                  one more argument: a tensor map over argument ARG, innermost size first, strides in bytes from the second on; a size or
-//                  stride is a number, or `@N*M`: dim N of the kernel times M
+//                  stride is a number, or `@N*M`: dim N of the kernel times M; `@N*@K*M` of several, `@N*M+K` a sum
 //   window ARG TYPE 4 dims.. strides.. box.. before.. after.. step..
 //                  likewise a map of windows over images (channels, x, y, images): the box is channels and pixels; of x and y follow the corners
 //                  of where a window's first tap may lie, counted from those of the image, and the step from one pixel to the next
@@ -24,12 +24,16 @@
 extern const DeviceDriver device_cuda;
 void cuda_shut(void);  // gives back the contexts of devices that nobody has open
 
-// A number, or a dim of the kernel times one.
-typedef struct CudaNumber {
-  int32_t dim;  // -1: none
+// A sum of numbers, each times dims of the kernel; it ends with a 0.
+enum { CUDA_MAPS = 4, CUDA_TERMS = 4, CUDA_FACTORS = 4 };
+typedef struct CudaTerm {
   int64_t times;
+  int32_t ndims, dim[CUDA_FACTORS];
+} CudaTerm;
+typedef struct CudaNumber {
+  CudaTerm term[CUDA_TERMS + 1];
 } CudaNumber;
-enum { CUDA_MAPS = 4 };
+static inline CudaNumber cuda_number(int64_t n) { return (CudaNumber){{{.times = n}}}; }
 typedef struct CudaMap {
   int32_t arg;
   int type, rank;  // as the library numbers types

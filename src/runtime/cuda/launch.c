@@ -29,12 +29,17 @@ typedef struct Call {
 
 // ---- issuing ----
 
-static bool number(const Op *o, const uint64_t *value, CudaNumber x, uint64_t *out) {
-  int64_t n = x.times;
-  if (x.dim >= o->ndims) return false;
-  if (x.dim >= 0 && !ck_mul(n, (int64_t)value[o->nargs + x.dim], &n)) return false;
-  *out = (uint64_t)n;
-  return n > 0;
+static bool number(const Op *o, const uint64_t *value, const CudaNumber *x, uint64_t *out) {
+  int64_t sum = 0;
+  for (const CudaTerm *t = x->term; t->times; t++) {
+    int64_t n = t->times;
+    for (int32_t i = 0; i < t->ndims; i++)
+      if (t->dim[i] >= o->ndims || !ck_mul(n, (int64_t)value[o->nargs + t->dim[i]], &n))
+        return false;
+    if (!ck_add(sum, n, &sum)) return false;
+  }
+  *out = (uint64_t)sum;
+  return sum > 0;
 }
 
 static tenon_status put_map(Device *dev, const Op *o, const uint64_t *value, int i, Call *c,
@@ -43,8 +48,8 @@ static tenon_status put_map(Device *dev, const Op *o, const uint64_t *value, int
   uint64_t dims[CUDA_MAP_RANK], strides[CUDA_MAP_RANK] = {0};
   uint32_t ones[CUDA_MAP_RANK] = {1, 1, 1, 1, 1};
   bool ok = m->arg < o->nargs && dev->api->tensor_map && (!m->window || dev->api->window_map);
-  for (int k = 0; k < m->rank && ok; k++) ok = number(o, value, m->dim[k], &dims[k]);
-  for (int k = 0; k < m->rank - 1 && ok; k++) ok = number(o, value, m->stride[k], &strides[k]);
+  for (int k = 0; k < m->rank && ok; k++) ok = number(o, value, &m->dim[k], &dims[k]);
+  for (int k = 0; k < m->rank - 1 && ok; k++) ok = number(o, value, &m->stride[k], &strides[k]);
   if (!ok)
     return fail(d, TENON_EUNSUPPORTED, NOWHERE, "kernel '%s': tensor map %d cannot be made",
                 o->kernel->name, i);
@@ -56,8 +61,11 @@ static tenon_status put_map(Device *dev, const Op *o, const uint64_t *value, int
                              m->after, m->box[0], m->box[1], steps, 0, CUDA_SWIZZLE_128, 3, 0);
     return cuda_check(dev, w, "cuTensorMapEncodeIm2col", o->kernel->name, d);
   }
-  CudaResult r = dev->api->tensor_map(&c->map[i], m->type, (uint32_t)m->rank, at, dims, strides,
-                                      m->box, ones, 0, CUDA_SWIZZLE_128, 3, 0);
+  bool two_bytes = m->type == CUDA_MAP_BF16 || m->type == CUDA_MAP_F16;
+  bool narrow = m->box[0] * (two_bytes ? 2 : 4) == 64;
+  CudaResult r =
+      dev->api->tensor_map(&c->map[i], m->type, (uint32_t)m->rank, at, dims, strides, m->box, ones,
+                           0, narrow ? CUDA_SWIZZLE_64 : CUDA_SWIZZLE_128, 3, 0);
   return cuda_check(dev, r, "cuTensorMapEncodeTiled", o->kernel->name, d);
 }
 

@@ -54,20 +54,31 @@ static bool take_int(Str *line, int64_t lo, int64_t hi, int64_t *out) {
   return take_word(line, &word) && str_to_i64(word, out) && *out >= lo && *out <= hi;
 }
 
-static bool take_number(Str *line, CudaNumber *out) {
-  Str word;
-  int64_t dim = -1;
-  out->dim = -1;
-  if (!take_word(line, &word)) return false;
-  if (word.p[0] == '@') {
+static bool take_term(Str word, CudaTerm *out) {
+  while (word.n && word.p[0] == '@') {
+    int64_t dim;
     const char *star = memchr(word.p, '*', (size_t)word.n);
     if (!star || !str_to_i64((Str){word.p + 1, star - word.p - 1}, &dim) || dim < 0 ||
-        dim > INT32_MAX)
+        dim > INT32_MAX || out->ndims == CUDA_FACTORS)
       return false;
-    out->dim = (int32_t)dim;
+    out->dim[out->ndims++] = (int32_t)dim;
     word = (Str){star + 1, word.p + word.n - star - 1};
   }
-  return str_to_i64(word, &out->times) && out->times > 0;
+  return str_to_i64(word, &out->times) && out->times;
+}
+
+static bool take_number(Str *line, CudaNumber *out) {
+  Str word;
+  int n = 0;
+  *out = (CudaNumber){0};
+  if (!take_word(line, &word)) return false;
+  for (const char *plus = word.p; plus; n++) {
+    plus = memchr(word.p, '+', (size_t)word.n);
+    Str first = {word.p, plus ? plus - word.p : word.n};
+    if (n == CUDA_TERMS || !take_term(first, &out->term[n])) return false;
+    if (plus) word = (Str){plus + 1, word.p + word.n - plus - 1};
+  }
+  return out->term[0].ndims || n > 1 || out->term[0].times > 0;
 }
 
 // Of a window: where it may lie, and its steps.
@@ -145,10 +156,11 @@ bool cuda_record_read(Str piece, CudaRecord *out) {
 }
 
 static void put_number(StrBuf *b, CudaNumber n) {
-  if (n.dim >= 0)
-    strbuf_printf(b, " @%d*%lld", n.dim, (long long)n.times);
-  else
-    strbuf_printf(b, " %lld", (long long)n.times);
+  for (const CudaTerm *t = n.term; t->times; t++) {
+    strbuf_putc(b, t == n.term ? ' ' : '+');
+    for (int32_t i = 0; i < t->ndims; i++) strbuf_printf(b, "@%d*", t->dim[i]);
+    strbuf_printf(b, "%lld", (long long)t->times);
+  }
 }
 
 void cuda_record_write(const CudaRecord *r, StrBuf *out) {

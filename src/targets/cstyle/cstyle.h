@@ -49,9 +49,13 @@ typedef struct Spelling {
   const char *f64;      // what a file with numbers of f64 needs
   const char *from_f16, *to_f16,
       *to_bf16;  // bodies of these conversions, where the machine has them; NULL: by integers
+  const char *min_f32, *max_f32;  // likewise, where an operand that is NaN must be the result
   // Groups of threads: the loop over work items, scratch of a group, the thread's number, memory that is shared, and waiting until all
   // stores are seen: to shared memory, to other memory, to both.
   const char *group_items, *group_scratch, *thread, *shared, *barrier[3];
+  // Of threads that go in step, so many: what another of them has, @ is the value and the bit in which their numbers differ.  NULL: none do.
+  const char *swap;
+  int in_step;
 } Spelling;
 extern const Spelling spelling_c, spelling_opencl, spelling_cuda;
 

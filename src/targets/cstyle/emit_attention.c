@@ -358,7 +358,7 @@ static void emit_item(CEmit *e, const LoopTile *t) {
   cs_line(e, "__syncthreads();");
   cs_close(e);
   cs_attention_totals(e);
-  cs_tile_sums(e, t);
+  cs_tile_sums(e, t, NULL);
   cs_line(e, "__syncthreads();");
 }
 
@@ -375,6 +375,7 @@ void cs_attention(CEmit *e, const LoopStmt *items, const LoopTile *t) {
   cs_line(e, "asm volatile(\"griddepcontrol.launch_dependents;\" ::: \"memory\");");
   cs_line(e, "asm volatile(\"griddepcontrol.wait;\" ::: \"memory\");");
   cs_tile_items(e, items, t);
+  cs_name_quotients(e, items->sym, &items->body);
   emit_item(e, t);
   cs_close(e);
 }

@@ -33,8 +33,8 @@ static bool put_map(CEmit *e, const LoopTile *t, int which, const LoopExpr *load
                  .rank = 3,
                  .box = {TILE_BOX, (uint32_t)rows, 1}};
   e->buffer_used[load->buffer] = true;
-  m->dim[0] = (CudaNumber){-1, b->stride};
-  m->stride[0] = (CudaNumber){-1, b->stride * 2};
+  m->dim[0] = cuda_number(b->stride);
+  m->stride[0] = cuda_number(b->stride * 2);
   return cs_number(e, b->rows, 1, &m->dim[1]) && cs_number(e, b->outer, 1, &m->dim[2]) &&
          cs_number(e, b->rows, b->stride * 2, &m->stride[1]);
 }
@@ -81,6 +81,7 @@ static void open_items(CEmit *e, const LoopStmt *items, const LoopTile *t) {
   e->sym[items->sym->slot] = (CSym){.kind = CSYM_TEXT, .text = v};
   cs_open(e, "for (long long tn_t = blockIdx.x; tn_t < items; tn_t += gridDim.x) {");
   cs_line(e, "const %s %s = (%s)(items - 1 - tn_t);", e->index, v, e->index);
+  cs_name_quotients(e, items->sym, &items->body);
   cs_line(e, "const %s tn_keys = %s;", e->index, cs_dim(e, t->depth));
   cs_line(e, "const int tn_blocks = (int)((tn_keys + %d) / %d);", KEYS - 1, KEYS);
 }
@@ -217,7 +218,7 @@ static void emit_item(CEmit *e, const LoopTile *t) {
   cs_close(e);
   cs_line(e, "if (tn_lane == 0) tn_bar_arrive(tn_bars + 8);");
   cs_attention_totals(e);
-  cs_tile_sums(e, t);
+  cs_tile_sums(e, t, NULL);
 }
 
 static void emit_computing(CEmit *e, const LoopStmt *items, const LoopTile *t) {

@@ -159,6 +159,8 @@ static CLin lin_sum(CEmit *e, Dim d) {
 }
 
 CLin cs_lin(CEmit *e, Dim d) {
+  uint64_t name;
+  if (intmap_get(&e->quotient, d->id, &name)) return lin_text((const char *)(uintptr_t)name, false);
   switch ((IntExprKind)d->kind) {
   case IE_CONST: return lin_const(d->value);
   case IE_SYM: return lin_sym(e, d);
@@ -174,9 +176,69 @@ CLin cs_lin(CEmit *e, Dim d) {
   return lin_const(0);
 }
 
+// ---- quotients of an item ----
+
+// Whether nothing but the item's number and sizes stands in it.
+static bool is_of_item(const CEmit *e, Dim d, Dim item) {
+  if (d->kind == IE_CONST || d == item) return true;
+  if (d->kind == IE_POISON) return false;
+  for (int32_t i = 0; i < e->k->ndims && d->kind == IE_SYM; i++)
+    if (e->k->dim[i] == d) return true;
+  if (d->kind == IE_SYM) return false;
+  if (d->kind != IE_SUM) return is_of_item(e, d->a, item) && is_of_item(e, d->b, item);
+  for (int i = 0; i < d->nterms; i++)
+    for (int j = 0; j < d->term[i].natoms; j++)
+      if (!is_of_item(e, d->term[i].atom[j], item)) return false;
+  return true;
+}
+
+// Those inside another one first.
+static void name_quotients_in(CEmit *e, Dim item, Dim d) {
+  uint64_t name;
+  if (!d || d->kind == IE_CONST || d->kind == IE_SYM || d->kind == IE_POISON) return;
+  for (int i = 0; i < d->nterms && d->kind == IE_SUM; i++)
+    for (int j = 0; j < d->term[i].natoms; j++) name_quotients_in(e, item, d->term[i].atom[j]);
+  if (d->kind == IE_SUM) return;
+  name_quotients_in(e, item, d->a);
+  name_quotients_in(e, item, d->b);
+  if ((d->kind != IE_DIV && d->kind != IE_MOD) || intmap_get(&e->quotient, d->id, &name) ||
+      !is_of_item(e, d, item))
+    return;
+  const char *v = cs_name(e, d->kind == IE_DIV ? "quotient" : "remainder");
+  cs_line(e, "const %s %s = %s;", e->index, v, cs_dim(e, d));
+  intmap_put(&e->quotient, d->id, (uint64_t)(uintptr_t)v);
+}
+
+static void name_quotients_of(CEmit *e, Dim item, IntMap *seen, const LoopExpr *x) {
+  uint64_t known;
+  if (!x || intmap_get(seen, (uint64_t)(uintptr_t)x, &known)) return;
+  intmap_put(seen, (uint64_t)(uintptr_t)x, 1);
+  name_quotients_in(e, item, x->index);
+  for (int i = 0; i < x->nguards; i++) name_quotients_in(e, item, x->guard[i].value);
+  for (int i = 0; i < 3; i++) name_quotients_of(e, item, seen, x->src[i]);
+}
+
+static void name_quotients_at(CEmit *e, Dim item, IntMap *seen, const LoopBlock *b) {
+  for (int64_t i = 0; i < b->n; i++) {
+    const LoopStmt *s = b->v[i];
+    name_quotients_in(e, item, s->index);
+    for (int k = 0; k < s->nguards; k++) name_quotients_in(e, item, s->guard[k].value);
+    name_quotients_of(e, item, seen, s->value);
+    name_quotients_at(e, item, seen, &s->body);
+  }
+}
+
+void cs_name_quotients(CEmit *e, Dim item, const LoopBlock *b) {
+  IntMap seen;
+  intmap_init(&seen, e->arena);
+  intmap_init(&e->quotient, e->arena);  // of the item at hand
+  if (e->k->ndims) name_quotients_at(e, item, &seen, b);
+}
+
 // A thread's registers are an array of its own, without the parts of other threads.
 CLin cs_place(CEmit *e, int32_t buffer, Dim d) {
-  if (!e->threads || !e->thread || e->k->buffer[buffer].space != LOOP_REGISTER) return cs_lin(e, d);
+  bool own = e->k->buffer[buffer].space == LOOP_REGISTER || (e->swapped && e->swapped[buffer]);
+  if (!e->threads || !e->thread || !own) return cs_lin(e, d);
   CSym *s = &e->sym[e->thread->slot], was = *s;
   *s = (CSym){.kind = CSYM_NUMBER};
   CLin at = cs_lin(e, d);

@@ -18,8 +18,11 @@ static void name_buffers(CEmit *e) {
   e->buffer = arena_array(e->arena, const char *, MAX(k->nbuffers, 1));
   e->buffer_used = arena_array(e->arena, bool, MAX(k->nbuffers, 1));
   for (int32_t i = 0; i < k->nbuffers; i++) e->buffer[i] = cs_name(e, k->buffer[i].name);
-  for (int32_t i = 0; i < k->ndims; i++)
-    e->sym[k->dim[i]->slot] = (CSym){.kind = CSYM_TEXT, .text = cs_name(e, k->dim[i]->name)};
+  for (int32_t i = 0; i < k->ndims; i++) {
+    const char *dim = cs_name(e, k->dim[i]->name);
+    e->sym[k->dim[i]->slot] = (CSym){.kind = CSYM_TEXT, .text = dim};
+    strmap_put(&e->names, str_of(str_printf(e->arena, "%s_", dim)), e);
+  }
   e->base = arena_array(e->arena, const char *, MAX(2 * k->nargs, 1));
   for (int32_t i = 0; i < k->nargs && e->sp->offsets; i++) {
     e->base[i] = cs_name(e, str_printf(e->arena, "%s_base", e->buffer[i]));
@@ -56,6 +59,9 @@ static void c_parameters(CEmit *e, StrBuf *b, bool scratch) {
   if (scratch) strbuf_puts(b, ", unsigned char *scratch");
 }
 
+// Whether sizes, which are given as long integers, are short ones in the kernel: dividing by long ones takes long.
+static bool is_narrowed(const CEmit *e) { return e->sp->is_device && e->index != e->sp->index; }
+
 // As the drivers launch it: cstyle.h has the order.
 static void device_parameters(CEmit *e, StrBuf *b) {
   const LoopKernel *k = e->k;
@@ -69,7 +75,7 @@ static void device_parameters(CEmit *e, StrBuf *b) {
                     e->tile && !k->buffer[i].written ? "__restrict__ " : "", e->buffer[i]);
   }
   for (int32_t i = 0; i < k->ndims; i++)
-    strbuf_printf(b, "%s %s, ", index, e->sym[k->dim[i]->slot].text);
+    strbuf_printf(b, "%s %s%s, ", index, e->sym[k->dim[i]->slot].text, is_narrowed(e) ? "_" : "");
   strbuf_printf(b, "%s items, %s%s *scratch, %s scratch_each, %sint *fault", index, in,
                 e->sp->type[DT_U8], index, in);
   if (e->sp->offsets) strbuf_printf(b, ", %s fault_at", index);
@@ -96,6 +102,8 @@ static void parameters(CEmit *e, const char *name, bool scratch) {
   if (maps && e->tile->a.form != TILE_VALUE)
     strbuf_puts(&b, ", const __grid_constant__ tn_map tn_map_a");
   if (maps) strbuf_puts(&b, ", const __grid_constant__ tn_map tn_map_b");
+  if (maps && e->aside->load) strbuf_puts(&b, ", const __grid_constant__ tn_map tn_map_c");
+  if (maps && e->aside->store) strbuf_puts(&b, ", const __grid_constant__ tn_map tn_map_d");
   static const char *const operand[] = {"q", "k", "v"};
   for (int i = 0; i < 3 && e->tile && e->tile->is_attention && e->tile->groups > 1; i++)
     strbuf_printf(&b, ", const __grid_constant__ tn_map tn_map_%s", operand[i]);
@@ -133,11 +141,11 @@ static void place_buffers(CEmit *e) {
     const char *t = element(b->dtype);
     if (b->space != LOOP_SCRATCH) {
       int64_t n = b->size->value;
-      if (e->threads && b->space == LOOP_REGISTER) n /= e->threads;
+      bool swapped = e->swapped && e->swapped[i], shared = b->space == LOOP_SHARED && !swapped;
+      if (e->threads && !shared) n /= e->threads;
       if (e->buffer_used[i])
-        cs_line(e, "%stn_%s %s[%lld];",
-                e->threads && b->space == LOOP_SHARED ? e->sp->shared : e->sp->local, t,
-                e->buffer[i], (long long)MAX(n, 1));
+        cs_line(e, "%stn_%s %s[%lld]%s;", e->threads && shared ? e->sp->shared : e->sp->local, t,
+                e->buffer[i], (long long)MAX(n, 1), swapped ? " = {0}" : "");
       continue;
     }
     if (e->buffer_used[i])
@@ -211,7 +219,11 @@ static void beginning(CEmit *e, const char *body) {
   if (e->c->early && !e->tile) {
     cs_line(e, "asm volatile(\"griddepcontrol.launch_dependents;\" ::: \"memory\");");
     strbuf_put(e->out, strbuf_str(&e->early));
-    cs_line(e, "asm volatile(\"griddepcontrol.wait;\" ::: \"memory\");");
+    if (!e->threads || !cs_asks_only(&k->body.v[0]->body)) cs_line(e, "%s", CS_WAIT);
+  }
+  for (int32_t i = 0; i < k->ndims && is_narrowed(e); i++) {
+    const char *dim = e->sym[k->dim[i]->slot].text;
+    cs_line(e, "const %s %s = (%s)%s_;", e->index, dim, e->index, dim);
   }
   place_buffers(e);
   if (e->faults) cs_line(e, "int fault%s = 0;", e->sp->is_device ? "s" : "");
@@ -249,6 +261,7 @@ tenon_status cstyle_kernel(CStyle *c, const LoopKernel *k, const char *name, boo
   IntMap seen;
   intmap_init(&seen, c->arena);
   note_block(&e, &seen, &k->body);
+  intmap_init(&e.quotient, c->arena);
   name_buffers(&e);
   LoopTile tile;
   if (c->record) *c->record = (CudaRecord){.cluster = 1};
@@ -257,7 +270,11 @@ tenon_status cstyle_kernel(CStyle *c, const LoopKernel *k, const char *name, boo
   if (c->spelling->small_index && cs_small(k)) e.index = c->spelling->small_index;
   if (c->spelling->is_device) e.threads = loop_threads(k);
   if (e.threads) e.vectors = false;  // the threads are the lanes
-  if (e.threads) loop_barriers(k, c->arena, &e.barrier);
+  if (e.threads && e.sp->swap) {
+    e.swapped = arena_array(c->arena, bool, MAX(k->nbuffers, 1));
+    loop_swapped(k, c->arena, e.sp->in_step, e.swapped);
+  }
+  if (e.threads) loop_barriers(k, c->arena, e.swapped, &e.barrier);
   e.out = &body;
   e.indent = 1;
   cs_block(&e, &k->body);

@@ -25,12 +25,12 @@ static bool is_stored(const CPacks *p, int32_t buffer) {
   return false;
 }
 
-// Whether the guards of a load are the same for all elements, and 0 stands where they do not hold.
+// Whether the guards of a load are the same for all elements, and 0 or another number stands where they do not hold.
 static bool same_guards(const CPacks *p, const LoopExpr *x) {
   for (int i = 0; i < x->nguards; i++)
     if (dim_has(x->guard[i].value, p->loop->sym) || dim_has(x->guard[i].extent, p->loop->sym))
       return false;
-  return !x->nguards || !x->src[0];
+  return !x->nguards || !x->src[0] || x->src[0]->kind == LX_CONST;
 }
 
 static bool in_memory(const LoopBuffer *b) {
@@ -89,6 +89,16 @@ static void note(CEmit *e, const void *what, const char *name) {
   intmap_put(&e->pack, (uint64_t)(uintptr_t)what, (uint64_t)(uintptr_t)name);
 }
 
+// What stands for the elements of a load where its guards do not hold.
+static const char *filling(CPacks *p, const LoopExpr *x) {
+  Arena *a = p->e->arena;
+  const char *one = x->src[0] ? cs_expr(p->e, x->src[0]).text : "";
+  StrBuf all;
+  strbuf_init(&all, a);
+  for (int64_t i = 0; *one && i < p->n; i++) strbuf_printf(&all, "%s%s", i ? ", " : "", one);
+  return str_printf(a, "%s{%s}", cs_pack_type(p->e, x->dtype, p->n), strbuf_text(&all));
+}
+
 static void open_packs(CPacks *p) {
   CEmit *e = p->e;
   for (int64_t i = 0; i < p->load.n; i++) {
@@ -104,8 +114,8 @@ static void open_packs(CPacks *p) {
     const char *guard = cs_guards(e, x->nguards, x->guard);
     const char *from = cs_pack_place(p, x->buffer, x->index);
     if (*guard)
-      cs_line(e, "const %s %s = %s ? *(const %s *)(%s) : %s{};", type, name, guard, type, from,
-              type);
+      cs_line(e, "const %s %s = %s ? *(const %s *)(%s) : %s;", type, name, guard, type, from,
+              filling(p, x));
     else
       cs_line(e, "const %s %s = *(const %s *)(%s);", type, name, type, from);
     cs_drop_guards(e, x->nguards, x->guard);
