@@ -84,8 +84,8 @@ static tenon_status take_model(CompileCall *c) {
 
 static tenon_status read_again(CompileCall *c) {
   const tenon_options *o = &c->o;
-  if (o->last_use && !o->ndims) return take_model(c);
   TRY(watch_step(&c->watch, c->d, "read", c->m->model->path, 0, 1));
+  if (o->last_use && !o->ndims) return take_model(c);
   c->fixed = arena_array(&c->scratch, IntFixed, (int64_t)o->ndims);
   for (size_t i = 0; i < o->ndims; i++)
     c->fixed[i] = (IntFixed){.name = str_of(o->dims[i].name), .value = o->dims[i].size};

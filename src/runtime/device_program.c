@@ -1,12 +1,12 @@
 // device_program.c -- what devices keep of a program: its code, and the constants that its kernels read there.
 //
-// Loaded by the first session and kept until the program is freed.  Constants share buffers up to CHUNK bytes, so that a large model needs
-// no buffer above what a device gives at once, and a small one few.
+// Loaded by the first session and kept until the program is freed.  Constants share one buffer, or as few as a device gives at once: each is
+// rounded up to what the driver gives out, 2 MB on a GPU.
 #include "runtime/device_impl.h"
 
 #include <pthread.h>
 
-enum { CHUNK = 64 << 20 };
+enum { CHUNK = 64 << 20 };  // of a device that does not say how much it gives at once
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;  // held while a program is loaded
 
@@ -33,12 +33,13 @@ static void find_used(Upload *u, int32_t device) {
 
 // Which constant goes where; returns the number of buffers.
 static int32_t divide(Upload *u) {
+  int64_t most = u->l->info->max_buffer > 0 ? u->l->info->max_buffer : CHUNK;
   int32_t n = 0;
   for (int32_t i = 0; i < u->p->nconsts; i++) {
     if (!u->used[i]) continue;
     int64_t bytes = (u->p->constant[i].bytes + DEVICE_ALIGN - 1) / DEVICE_ALIGN * DEVICE_ALIGN;
     bytes = MAX(bytes, DEVICE_ALIGN);
-    if (!n || u->bytes[n - 1] + bytes > CHUNK) u->bytes[n++] = 0;
+    if (!n || u->bytes[n - 1] + bytes > most) u->bytes[n++] = 0;
     u->buffer[i] = n - 1;
     u->l->constant[i].offset = u->bytes[n - 1];
     u->bytes[n - 1] += bytes;
