@@ -279,7 +279,7 @@ typedef struct Variant {
 static const struct {
   int64_t most, about;
 } row_sizes[] = {{256, 128}, {2048, 1024}, {16384, 4096}, {INT64_MAX, 32768}};
-enum { ROW_SIZES = ARRAY_LEN(row_sizes), LEAST_ROWS = 16 };
+enum { ROW_SIZES = ARRAY_LEN(row_sizes), ITEM_ROWS = 16 };
 
 // Loops with the sizes that they need.
 static tenon_status lower_variant(FuncBuilder *f, const Node *n, const Node *same, int device,
@@ -296,10 +296,10 @@ static tenon_status lower_variant(FuncBuilder *f, const Node *n, const Node *sam
   return v->items < 0 || !sizes_known(f, &v->lw, v->dim) ? TENON_EUNSUPPORTED : TENON_OK;
 }
 
-// The size that stands for those from `first` to `last`: the least there is, where a few more make no difference to what follows from it.
+// The size that stands for those from `first` on: where an item has many rows itself, as an image has pixels, the fewest items.
 static int64_t size_for(Dim rows, int64_t first, int64_t about) {
-  if (rows->lo >= MAX(first, LEAST_ROWS)) return rows->lo;
-  return MIN(about, rows->hi);
+  bool of_items = rows->nterms == 1 && rows->term->coef >= ITEM_ROWS;
+  return of_items && rows->lo >= first ? rows->lo : MIN(about, rows->hi);
 }
 
 // The kernel for some size alone where nothing was chosen by one, or the loops for another cannot be made.
@@ -325,6 +325,8 @@ static tenon_status lower_sizes(FuncBuilder *f, const Node *n, const Node *same,
     if (again) all[made - 1].last = last;
     made += !again;
   }
+  all[0].first = 0;  // whatever the ranges of symbols say, one of them is done
+  all[made - 1].last = INT64_MAX;
   *count = made;
   memcpy(v, all, sizeof all);
   lo->open = rows;
