@@ -3,7 +3,7 @@
 # its names but tenon_* get a prefix, so that they cannot clash with the program's.
 file(GLOB runtime_src CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/base/*.c ${PROJECT_SOURCE_DIR}/src/eval/*.c
   ${PROJECT_SOURCE_DIR}/src/runtime/*.c ${PROJECT_SOURCE_DIR}/src/runtime/aot/*.c)
-list(FILTER runtime_src EXCLUDE REGEX "/(zip|zipwrite|npz|json|cache|artifact_open|device[a-z_]*)\\.c$")
+list(FILTER runtime_src EXCLUDE REGEX "/(zip|zipwrite|zipcrc|npz|json|cache|artifact_open|device[a-z_]*)\\.c$")
 add_library(tenon_runtime_objects OBJECT ${runtime_src})
 target_link_libraries(tenon_runtime_objects PRIVATE tenon_flags)
 target_compile_options(tenon_runtime_objects PRIVATE -ffunction-sections -fdata-sections)

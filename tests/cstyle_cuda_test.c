@@ -72,6 +72,41 @@ TEST(cuda_text_of_a_group) {
   arena_deinit(&t.arena);
 }
 
+// Threads that go in step hand each other what they have, and nobody waits; of two numbers whose order matters the lower thread's is the first.
+TEST(cuda_text_of_swaps) {
+  Text t;
+  text_open(&t);
+  text_add(&t,
+           "kernel @swap (%x: f32[64], out %y: f32[64]) {\n shared %part: f32[32]\n parallel i < "
+           "2 {\n"
+           "  thread t < 32 {\n   store %part[t] = %x[32*i + t]\n  }\n"
+           "  thread u < 32 {\n   reduce %v0: f32 = max lanes 2 over q < 2 {\n    yield "
+           "%part[2*floor(u/2) + q]\n   }\n   store %y[32*i + u] = %v0\n  }\n }\n}\n");
+  const char *text = strbuf_text(&t.text);
+  EXPECT(!strstr(text, "__syncthreads") && !strstr(text, "__shared__"));
+  EXPECT_CONTAINS(text, "  tn_f32 part[1] = {0};\n");
+  EXPECT_CONTAINS(text, "      part[0] = x[t + 32 * i];\n");
+  EXPECT_CONTAINS(text, "      float v0 = part[0];\n"
+                        "      const float other = __shfl_xor_sync(~0u, v0, 1);\n"
+                        "      v0 = threadIdx.x & 1 ? tn_max_f32(other, v0) : tn_max_f32(v0, "
+                        "other);\n");
+  arena_deinit(&t.arena);
+}
+
+// What only asks for memory does so before the kernel before has ended.
+TEST(cuda_text_asks_before_it_waits) {
+  Text t;
+  text_open(&t);
+  t.style.early = true;
+  text_add(&t, "kernel @ask (%x: f32[32], out %y: f32[32]) {\n parallel i < 4 {\n"
+               "  thread t < 8 {\n   prefetch %x[t]\n  }\n"
+               "  thread u < 8 {\n   store %y[8*i + u] = %x[u]\n  }\n }\n}\n");
+  const char *text = strbuf_text(&t.text), *asks = strstr(text, "tn_prefetch(x + (t));");
+  const char *waits = strstr(text, "griddepcontrol.wait"), *reads = strstr(text, "= x[u]");
+  EXPECT(asks && waits && reads && asks < waits && waits < reads);
+  arena_deinit(&t.arena);
+}
+
 // Runs of elements: under a guard that is the same for all of them, and several stored to one buffer.
 TEST(cuda_text_of_runs) {
   Text t;
@@ -86,6 +121,44 @@ TEST(cuda_text_of_runs) {
   EXPECT(strstr(text, " : tn_run<float, 4>{};\n"));
   EXPECT(strstr(text, "*(tn_run<float, 4> *)(y + (8 * t + 80 * i)) = pack_1;\n"));
   EXPECT(strstr(text, "*(tn_run<float, 4> *)(y + (8 * t + 80 * i + 4)) = pack_2;\n"));
+  arena_deinit(&t.arena);
+}
+
+// Runs that a loop reads a round ahead: the first before it, the next before this one's are used.
+TEST(cuda_text_of_a_round_ahead) {
+  Text t;
+  text_open(&t);
+  t.style.early = true;
+  text_add(&t, "kernel @ahead (%x: bf16[512], out %y: f32[64], %w: bf16[4096]) {\n"
+               " register %r: f32[64]\n parallel i < 8 {\n  thread t < 8 {\n"
+               "   unroll z < 8 {\n    store %r[8*t + z] = 0.0\n   }\n"
+               "   for j < 4 by 2 {\n    unroll u < 2 {\n     unroll v < 8 {\n"
+               "      let %v0: f32 = cast[f32](%w[512*i + 128*j + 64*u + 8*t + v])\n"
+               "      store %r[8*t + v] = add(%r[8*t + v], %v0)\n     }\n    }\n   }\n"
+               "   store %y[8*i + t] = %r[8*t]\n  }\n }\n}\n");
+  const char *text = strbuf_text(&t.text), *wait = strstr(text, "griddepcontrol.wait;");
+  const char *nearer = strstr(text, "prefetch.global.L2 [%0];\" :: \"l\"(w + (");
+  EXPECT(strstr(text, "__launch_bounds__(8, "));
+  EXPECT(nearer && wait && nearer < wait);
+  EXPECT(strstr(text, "now[u_1] = tn_once(w + (64 * u_1 + 8 * t + 512 * i));\n"));
+  EXPECT(strstr(text, "if (j + 1 < 4) {\n"));
+  EXPECT(strstr(text, "next[u_2] = tn_once(w + (64 * u_2 + 8 * t + 128 * (j + 1) + 512 * i));\n"));
+  EXPECT(strstr(text, "memcpy(&pack, &now[u_3], sizeof pack);\n"));
+  EXPECT(strstr(text, "tn_bf16_in(pack, v)"));
+  EXPECT(strstr(text, "now[q] = next[q];\n"));
+  arena_deinit(&t.arena);
+}
+
+// What stands where the guard does not hold is a number: all elements of the run are that.
+TEST(cuda_text_of_runs_beyond_an_edge) {
+  Text t;
+  text_open(&t);
+  text_add(&t, "kernel @runs (%x: f32[200], out %y: f32[200]) {\n parallel i < 10 {\n"
+               "  thread t < 10 {\n   unroll v < 2 {\n"
+               "    store %y[20*i + 2*t + v] = where(g = 10*i + t - 1 < 100) %x[2*g + v] else "
+               "-inf\n   }\n  }\n }\n}\n");
+  EXPECT_CONTAINS(strbuf_text(&t.text), "pack = tn_inside(t + 10 * i - 1, 100) ? ");
+  EXPECT_CONTAINS(strbuf_text(&t.text), " : tn_run<float, 2>{-INFINITY, -INFINITY};\n");
   arena_deinit(&t.arena);
 }
 

@@ -82,6 +82,47 @@ TEST(group_mistakes_are_refused) {
   }
 }
 
+// Which of a kernel's shared buffers are registers of threads that go in step.
+static void expect_swapped(const char *text, int64_t most, const char *want) {
+  LoopFixture f;
+  StrBuf got;
+  if (!loop_fixture_read(&f, text)) return;
+  strbuf_init(&got, &f.arena);
+  if (loop_verify(f.k, &f.d)) FAIL("%s", f.d.text);
+  bool *swapped = arena_array(&f.arena, bool, f.k->nbuffers);
+  loop_swapped(f.k, &f.arena, most, swapped);
+  for (int32_t i = f.k->nargs; i < f.k->nbuffers; i++)
+    if (swapped[i]) strbuf_printf(&got, "%s ", f.k->buffer[i].name);
+  EXPECT_STR_EQ(strbuf_text(&got), want);
+  loop_fixture_free(&f);
+}
+
+TEST(group_sums_of_neighbours_need_no_memory) {
+#define STORE "thread t < 8 {\n store %s[t] = %x[t]\n }\n "
+#define SUM(lanes, n, at)                                                                          \
+  "thread u < 8 {\n reduce %v0: f32 = add lanes " lanes " over q < " n " {\n yield %s[" at         \
+  "]\n }\n store %y[8*i + u] = %v0\n }\n"
+  expect_swapped(KERNEL(STORE SUM("4", "4", "4*floor(u/4) + q")), 32, "s ");
+  expect_swapped(KERNEL(STORE SUM("8", "8", "q")), 32, "s ");
+  expect_swapped(KERNEL(STORE SUM("8", "8", "q")), 4, "");                  // too many
+  expect_swapped(KERNEL(STORE SUM("1", "4", "4*floor(u/4) + q")), 32, "");  // in another order
+  expect_swapped(KERNEL(STORE SUM("4", "4", "q")), 32, "");                 // of others
+  expect_swapped(KERNEL(STORE SUM("8", "8", "7 - q")), 32, "");
+  // Something else reads or stores an element.
+  expect_swapped(KERNEL(STORE SUM("8", "8", "q") "thread w < 8 {\n store %c[w] = %s[7 - w]\n }\n"),
+                 32, "");
+  expect_swapped(KERNEL("thread t < 8 {\n where g = t < 4 {\n store %s[g] = %x[t]\n }\n }\n " SUM(
+                     "8", "8", "q")),
+                 32, "");
+  // Not all threads come to it.
+  expect_swapped(
+      KERNEL(STORE "thread u < 8 {\n where g = u < 3 {\n reduce %v0: f32 = add lanes 8 over q < 8 "
+                   "{\n yield %s[q]\n }\n store %y[8*i + g] = %v0\n }\n }\n"),
+      32, "");
+#undef STORE
+#undef SUM
+}
+
 // The fences before each thread loop in the order of the text.
 static void list_fences(const LoopBlock *b, const IntMap *m, StrBuf *out) {
   for (int64_t i = 0; i < b->n; i++) {
@@ -103,7 +144,7 @@ static void expect_fences(const char *text, const char *want) {
   if (!loop_fixture_read(&f, text)) return;
   strbuf_init(&got, &f.arena);
   if (loop_verify(f.k, &f.d)) FAIL("%s", f.d.text);
-  loop_barriers(f.k, &f.arena, &m);
+  loop_barriers(f.k, &f.arena, NULL, &m);
   list_fences(&f.k->body, &m, &got);
   EXPECT_STR_EQ(strbuf_text(&got), want);
   loop_fixture_free(&f);
@@ -123,4 +164,36 @@ TEST(group_threads_wait_where_they_must) {
                        "thread u < 8 {\n store %r[2*u] = %x[u]\n }\n }\n thread v < 8 {\n store "
                        "%y[8*i + v] = %s[7 - v]\n }\n"),
                 "101");
+}
+
+// What unrolled loops begin with in every round alike stands before them; what depends on the round, or on what the kernel writes, stays.
+TEST(loop_hoist_moves_what_is_the_same) {
+  static const char before[] = "kernel @k (%x: f32[64], %n: i64[2], out %y: f32[64]) {\n"
+                               "  parallel i < 2 {\n"
+                               "    thread t < 4 {\n"
+                               "      unroll j < 4 {\n"
+                               "        unroll c < 2 {\n"
+                               "          bind r < 2 = %n[i] check \"out of range\"\n"
+                               "          let %v0: f32 = %x[32*r + 8*j]\n"
+                               "          let %v1: f32 = %x[c]\n"
+                               "          store %y[c + 2*j + 8*t + 32*i] = add(%v0, %v1)\n"
+                               "        }\n"
+                               "      }\n"
+                               "    }\n"
+                               "  }\n"
+                               "}\n";
+  static const char after[] = "      bind r < 2 = %n[i] check \"out of range\"\n"
+                              "      unroll j < 4 {\n"
+                              "        let %v0: f32 = %x[8*j + 32*r]\n"
+                              "        unroll c < 2 {\n"
+                              "          let %v1: f32 = %x[c]\n";
+  LoopFixture f;
+  StrBuf out;
+  if (!loop_fixture_read(&f, before)) return;
+  loop_hoist(f.k);
+  EXPECT_STATUS(loop_verify(f.k, &f.d), TENON_OK);
+  strbuf_init(&out, &f.arena);
+  loop_print(f.k, &out);
+  EXPECT_CONTAINS(strbuf_text(&out), after);
+  loop_fixture_free(&f);
 }

@@ -270,15 +270,15 @@ TEST(tiles_of_f32_become_products_of_tf32) {
 
 // ---- windows ----
 
-// A convolution of 16 channels into 32: y = the sums of the window and weights of bf16, rows by 64.
+// A convolution of pixels of 16 channels into 32: y = the sums of the window and weights of bf16, rows by 64.
 static LoopKernel *build_window(LoopFixture *f, const LoopWindow *w) {
   loop_fixture_init(f);
   IntPool *p = &f->pool;
   LoopKernel *k = f->k = loop_kernel(&f->arena, p, "k");
   int64_t rows = w->images->value * w->out[0] * w->out[1];
   int64_t depth = w->taps[0] * w->taps[1] * w->channels;
-  int64_t pixels = w->images->value * w->in[0] * w->in[1];
-  int32_t a = loop_buffer(k, LOOP_ARG, "a", DT_BF16, ie_const(p, pixels * w->channels), false);
+  int64_t all = w->images->value * w->in[0] * w->line;
+  int32_t a = loop_buffer(k, LOOP_ARG, "a", DT_BF16, ie_const(p, all), false);
   int32_t b = loop_buffer(k, LOOP_ARG, "b", DT_BF16, ie_const(p, 32 * depth), false);
   int32_t y = loop_buffer(k, LOOP_ARG, "y", DT_F32, ie_const(p, rows * 32), true);
   LoopBuilder lb;
@@ -315,14 +315,15 @@ static double window_sum(const LoopWindow *w, int64_t row, int64_t col) {
     int64_t tap[2] = {s / w->channels / w->taps[1], s / w->channels % w->taps[1]}, in[2];
     for (int d = 0; d < 2; d++) in[d] = at[d] * w->stride[d] + tap[d] * w->dilation[d] - w->lo[d];
     if (in[0] < 0 || in[0] >= w->in[0] || in[1] < 0 || in[1] >= w->in[1]) continue;
-    int64_t pixel = (image * w->in[0] + in[0]) * w->in[1] + in[1];
-    sum += small_number(pixel * w->channels + s % w->channels) * small_number(col * depth + s);
+    int64_t pixel = (image * w->in[0] + in[0]) * w->line + in[1] * w->pixel;
+    sum += small_number(pixel + s % w->channels) * small_number(col * depth + s);
   }
   return sum;
 }
 
 static void same_window(const LoopWindow *a, const LoopWindow *b) {
   EXPECT(a->channels == b->channels && a->images == b->images);
+  EXPECT(a->pixel == b->pixel && a->line == b->line);
   for (int d = 0; d < 2; d++) {
     EXPECT(a->in[d] == b->in[d] && a->out[d] == b->out[d] && a->taps[d] == b->taps[d]);
     EXPECT(a->lo[d] == b->lo[d]);
@@ -334,20 +335,27 @@ static void same_window(const LoopWindow *a, const LoopWindow *b) {
 TEST(tiles_of_windows_are_convolutions) {
   static const struct {
     int64_t images, in[2], out[2], taps[2], stride[2], dilation[2], lo[2];
+    int64_t joined;  // pixels besides that count as channels of the one before
   } shape[] = {
-      {1, {6, 7}, {6, 7}, {3, 3}, {1, 1}, {1, 1}, {1, 1}},
-      {3, {9, 8}, {5, 4}, {3, 3}, {2, 2}, {1, 1}, {1, 1}},
-      {2, {8, 8}, {4, 4}, {1, 1}, {2, 2}, {1, 1}, {0, 0}},
-      {2, {9, 10}, {7, 8}, {3, 3}, {1, 1}, {2, 2}, {1, 1}},
-      {1, {1, 30}, {1, 15}, {1, 5}, {1, 2}, {1, 1}, {0, 2}},
-      {2, {1, 20}, {1, 20}, {1, 3}, {1, 1}, {1, 1}, {0, 1}},
-      {2, {7, 5}, {1, 1}, {7, 5}, {1, 1}, {1, 1}, {0, 0}},
+      {1, {6, 7}, {6, 7}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 0},
+      {3, {9, 8}, {5, 4}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, 0},
+      {2, {8, 8}, {4, 4}, {1, 1}, {2, 2}, {1, 1}, {0, 0}, 0},
+      {2, {9, 10}, {7, 8}, {3, 3}, {1, 1}, {2, 2}, {1, 1}, 0},
+      {1, {1, 30}, {1, 15}, {1, 5}, {1, 2}, {1, 1}, {0, 2}, 0},
+      {2, {1, 20}, {1, 20}, {1, 3}, {1, 1}, {1, 1}, {0, 1}, 0},
+      {2, {7, 5}, {1, 1}, {7, 5}, {1, 1}, {1, 1}, {0, 0}, 0},
+      {2, {9, 6}, {9, 6}, {4, 1}, {1, 1}, {1, 1}, {2, 0}, 3},
+      {1, {9, 7}, {5, 4}, {3, 1}, {2, 2}, {1, 1}, {1, 0}, 2},
+      {3, {1, 12}, {1, 12}, {1, 1}, {1, 1}, {1, 1}, {0, 0}, 1},
+      {2, {1, 1}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, {0, 0}, 3},
   };
   for (int64_t at = 0; at < ARRAY_LEN(shape); at++) {
     LoopFixture f;
     LoopTile t;
     int32_t failed;
-    LoopWindow w = {.channels = 16};
+    int64_t joined = shape[at].joined;
+    LoopWindow w = {.channels = 16 * (1 + joined), .pixel = 16};
+    w.line = (shape[at].in[1] + joined) * w.pixel;
     memcpy(w.in, shape[at].in, sizeof w.in);
     memcpy(w.out, shape[at].out, sizeof w.out);
     memcpy(w.taps, shape[at].taps, sizeof w.taps);
@@ -397,6 +405,8 @@ TEST(windows_become_maps_of_images) {
   arena_init(&a);
   intpool_init(&numbers, &a);
   LoopWindow w = {.channels = 16,
+                  .pixel = 16,
+                  .line = 8 * 16,
                   .images = ie_const(&numbers, 2),
                   .in = {9, 8},
                   .out = {5, 4},
@@ -426,6 +436,48 @@ TEST(windows_become_maps_of_images) {
   for (int64_t i = 0; i < ARRAY_LEN(wrong); i++) EXPECT(!cuda_record_read(str_of(wrong[i]), &back));
   arena_deinit(&a);
   loop_fixture_free(&f);
+}
+
+// Weights of one column of many tiles are fetched with a block's first tile and stay; those of few tiles, or too many blocks, are fetched with each.
+TEST(columns_of_many_tiles_stay) {
+  static const struct {
+    int64_t side, taps;
+    const char *expect;
+    int shared;
+  } image[] = {{96, 3, "tn_t == blockIdx.x ? 12288 : 8192", 4 * 8192 + 9 * 4096},
+               {40, 3, "tn_full, 12288)", 4 * 12288},
+               {96, 7, "tn_full, 12288)", 4 * 12288}};
+  for (int64_t i = 0; i < ARRAY_LEN(image); i++) {
+    LoopFixture f;
+    CStyle style;
+    CudaRecord record;
+    StrBuf text;
+    bool differs;
+    IntPool numbers;
+    Arena a;
+    arena_init(&a);
+    intpool_init(&numbers, &a);
+    int64_t side = image[i].side, taps = image[i].taps;
+    LoopWindow w = {.channels = 16,
+                    .pixel = 16,
+                    .line = side * 16,
+                    .images = ie_const(&numbers, 2),
+                    .in = {side, side},
+                    .out = {side, side},
+                    .taps = {taps, taps},
+                    .stride = {1, 1},
+                    .dilation = {1, 1},
+                    .lo = {taps / 2, taps / 2}};
+    LoopKernel *k = build_window(&f, &w);
+    strbuf_init(&text, &f.arena);
+    cstyle_init(&style, &spelling_cuda, 0, &f.arena, &f.d);
+    style.record = &record;
+    EXPECT_STATUS(cstyle_kernel(&style, k, "tn_kernel", false, &text, &differs), TENON_OK);
+    EXPECT_CONTAINS(strbuf_text(&text), image[i].expect);
+    EXPECT(record.shared_bytes >= image[i].shared && record.shared_bytes < image[i].shared + 4096);
+    arena_deinit(&a);
+    loop_fixture_free(&f);
+  }
 }
 
 // ---- attention ----

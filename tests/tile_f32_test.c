@@ -29,6 +29,11 @@ static const struct {
                   "  %t = transpose(%x) perm=[0, 3, 1, 2]\n"
                   "  %y = conv(%t, %w) pads=[1, 1, 1, 1] strides=[2, 2]\n"
                   "  %r = transpose(%y) perm=[0, 2, 3, 1]\n  return %r\n}\n"},
+    {TILE_WINDOW, "graph @\"lines\"(%x: f32[2, 9, 10, 12]) {\n  %c = const f32[] {0.125}\n"
+                  "  %s = const i64[4] {24, 12, 3, 3}\n  %w = expand(%c, %s)\n"
+                  "  %t = transpose(%x) perm=[0, 3, 1, 2]\n"
+                  "  %y = conv(%t, %w) pads=[1, 0, 1, 0]\n"
+                  "  %r = transpose(%y) perm=[0, 2, 3, 1]\n  return %r\n}\n"},
     {TILE_VALUE, "graph @\"three channels\"(%x: f32[2, 9, 8, 3]) {\n  %c = const f32[] {0.125}\n"
                  "  %s = const i64[4] {24, 3, 3, 3}\n  %w = expand(%c, %s)\n"
                  "  %t = transpose(%x) perm=[0, 3, 1, 2]\n"
@@ -96,6 +101,54 @@ TEST(f32_in_tiles_multiplies_as_it_is_told) {
     EXPECT_INT_EQ(t.product, TILE_TF32);
     EXPECT(!tile_of(text, 0, &t));  // the order of sums is kept
   }
+}
+
+// The taps of a line are one where none lies beside the image and it takes fewer blocks of the contracted axis.
+TEST(f32_in_tiles_joins_the_taps_of_lines) {
+  static const struct {
+    const char *pads;
+    int channels, joined;
+  } conv[] = {{"1, 0, 1, 0", 12, 36}, {"1, 1, 1, 1", 12, 12}, {"1, 0, 1, 0", 32, 32}};
+  Arena a;
+  arena_init(&a);
+  for (int64_t i = 0; i < ARRAY_LEN(conv); i++) {
+    LoopTile t;
+    REQUIRE(tile_of(str_printf(&a,
+                               "graph @\"g\"(%%x: f32[2, 9, 10, %d]) {\n"
+                               "  %%c = const f32[] {0.125}\n  %%s = const i64[4] {24, %d, 3, 3}\n"
+                               "  %%w = expand(%%c, %%s)\n"
+                               "  %%t = transpose(%%x) perm=[0, 3, 1, 2]\n"
+                               "  %%y = conv(%%t, %%w) pads=[%s] strides=[1, 2]\n"
+                               "  %%r = transpose(%%y) perm=[0, 2, 3, 1]\n  return %%r\n}\n",
+                               conv[i].channels, conv[i].channels, conv[i].pads),
+                    opt_licences(3, false, false), &t));
+    EXPECT_INT_EQ(t.a.form, TILE_WINDOW);
+    EXPECT_INT_EQ(t.a.window.channels, conv[i].joined);
+    EXPECT_INT_EQ(t.a.window.pixel, conv[i].channels);
+    EXPECT_INT_EQ(t.a.window.line, 10 * conv[i].channels);
+    EXPECT_INT_EQ(t.a.window.taps[1], conv[i].joined == conv[i].channels ? 3 : 1);
+  }
+  arena_deinit(&a);
+}
+
+// Of few columns and many rows a tile has no more columns than there are, by 32.
+TEST(narrow_products_have_narrow_tiles) {
+  static const struct { int cols, n; } narrow[] = {{16, 32}, {32, 32}, {48, 64}};
+  Arena a;
+  arena_init(&a);
+  for (int64_t i = 0; i < ARRAY_LEN(narrow); i++) {
+    LoopTile t;
+    REQUIRE(tile_of(str_printf(&a,
+                               "graph @\"g\"(%%x: f32[100352, 96]) {\n"
+                               "  %%c = const f32[] {0.125}\n  %%s = const i64[2] {96, %d}\n"
+                               "  %%w = expand(%%c, %%s)\n  %%y = mat_mul(%%x, %%w)\n"
+                               "  return %%y\n}\n",
+                               narrow[i].cols),
+                    opt_licences(3, false, false) | FAST_TF32, &t));
+    EXPECT_INT_EQ(t.m, 128);
+    EXPECT_INT_EQ(t.n, narrow[i].n);
+  }
+  arena_deinit(&a);
 }
 
 static void fill(Value *v) {

@@ -180,3 +180,25 @@ TEST(zip_bomb) {
   expect_refused(&a, &b, TENON_EFORMAT, "claims");
   arena_deinit(&a);
 }
+
+// Bit by bit, as the format says.
+static uint32_t slow_crc(uint32_t crc, const char *p, int64_t n) {
+  crc = ~crc;
+  for (int64_t i = 0; i < n; i++) {
+    crc ^= (uint8_t)p[i];
+    for (int k = 0; k < 8; k++) crc = (crc >> 1) ^ (crc & 1 ? 0xEDB88320u : 0);
+  }
+  return ~crc;
+}
+
+TEST(zip_checksums_of_every_length) {
+  char bytes[700];
+  EXPECT(zip_crc(0, STR("123456789")) == 0xCBF43926u);
+  for (int64_t i = 0; i < ARRAY_LEN(bytes); i++) bytes[i] = (char)(i * i * 31 + i / 7);
+  for (int64_t n = 0; n < 600; n++) {
+    uint32_t first = zip_crc(0, (Str){bytes + n % 17, n});
+    if (first != slow_crc(0, bytes + n % 17, n)) FAIL("of %d bytes", (int)n);
+    if (zip_crc(first, (Str){bytes, n}) != slow_crc(first, bytes, n))
+      FAIL("after others: %d", (int)n);
+  }
+}

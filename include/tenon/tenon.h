@@ -405,9 +405,11 @@ typedef struct tenon_options {
       batch_invariant; /* 1: an item of a batch gets the same bits whatever the size of the batch; costs some speed */
   const char *
       device; /* of a target on devices: which one, as `tenon targets` lists them ("1" is the second GPU); NULL: the target's choice */
+  int32_t
+      last_use; /* 1: nobody uses the model now or later but to close it; it need not be read once more to be compiled */
 } tenon_options;
 
-/* Compiles a model, which stays as it is and may be closed afterwards.  `options` may be NULL.  A model that tenon_run
+/* Compiles a model, which stays as it is (but for `last_use`) and may be closed afterwards.  `options` may be NULL.  A model that tenon_run
  * runs can be compiled: what the target has no code for runs by the reference evaluation within the program, and so do
  * operators of the user's own, whose callbacks (and `user`) must then stay valid as long as the program.  Large tables that
  * are read as they lie in the model's file or its external data (embeddings) stay there and are not copied: such a file must

@@ -154,6 +154,7 @@ class Options(C.Structure):
         ("precision", C.c_int),
         ("batch_invariant", C.c_int32),
         ("device", C.c_char_p),
+        ("last_use", C.c_int32),
     ]
 
 

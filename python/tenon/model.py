@@ -366,6 +366,7 @@ def compile(
         precision=_choice("precision", precision, PRECISIONS),
         batch_invariant=int(batch_invariant),
         device=None if device is None else str(device).encode(),
+        last_use=1,
     )
     with OpenedModel(model, weights, types, inputs, threads or 0, memory_limit) as opened:
         program = _compile_opened(opened, options, watch)

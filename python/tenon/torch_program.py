@@ -82,7 +82,8 @@ def compile_text(text: bytes, weights: Mapping[str, torch.Tensor], options: Opti
                          precision=options.precision,
                          no_cache=int(not options.cache),
                          batch_invariant=int(options.batch_invariant),
-                         device=None if options.device is None else options.device.encode())
+                         device=None if options.device is None else options.device.encode(),
+                         last_use=1)
         check(_ffi.lib.tenon_compile(model, C.byref(o), C.byref(made), C.byref(error)), error)
     finally:
         _ffi.lib.tenon_model_close(model)

@@ -1,7 +1,7 @@
 // compile.c -- the public interface: from a model to a program.
 //
-// The model is read once more, since optimising changes a graph and others may be using this one.  The copy goes when
-// the program is made, which keeps nothing of it.
+// The model is read once more, since optimising changes a graph and others may be using this one, unless the caller says that nobody
+// will.  The copy goes when the program is made, which keeps nothing of it.
 #include "api/api.h"
 
 #include "passes/passes.h"
@@ -33,7 +33,7 @@ typedef struct CompileCall {
   Watch watch;
   IntFixed *fixed;
   Arena scratch;  // what goes with the call
-  Model *copy;
+  Model *copy;    // to be changed: the caller's own where this is its last use
   tenon_program *out;
 } CompileCall;
 
@@ -74,8 +74,17 @@ static tenon_status check_options(CompileCall *c) {
   return find_target(c);
 }
 
+// Sizes that are made numbers are so from the start: with some the model is read again.
+static tenon_status take_model(CompileCall *c) {
+  c->copy = c->m->model;
+  TRY(model_need_supported(c->copy, c->d));
+  c->copy->spent = true;
+  return TENON_OK;
+}
+
 static tenon_status read_again(CompileCall *c) {
   const tenon_options *o = &c->o;
+  if (o->last_use && !o->ndims) return take_model(c);
   TRY(watch_step(&c->watch, c->d, "read", c->m->model->path, 0, 1));
   c->fixed = arena_array(&c->scratch, IntFixed, (int64_t)o->ndims);
   for (size_t i = 0; i < o->ndims; i++)
@@ -160,7 +169,7 @@ tenon_status tenon_compile(const tenon_model *m, const tenon_options *options, t
   if (setjmp(t.env) == 0) t.status = compile(&c);
   trap_leave(&t);
   if (c.copy) c.copy->graph->diag = c.copy->diag;
-  model_free(c.copy);
+  if (c.copy != m->model) model_free(c.copy);
   arena_deinit(&c.scratch);
   if (t.status)
     tenon_program_release(c.out);

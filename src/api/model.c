@@ -182,6 +182,9 @@ int64_t model_unsupported(const Model *m, const Unsupported **out) {
 tenon_status model_need_supported(const Model *m, Diag *d) {
   const Unsupported *u;
   int64_t n = model_unsupported(m, &u);
+  if (m->spent)
+    return fail(d, TENON_EINVAL, (Where){.file = m->path},
+                "the model was compiled by its last use, and can only be closed");
   if (m->import.empty)
     return fail(d, TENON_EUNSUPPORTED, (Where){.file = m->path}, "%s", m->import.empty);
   if (!n) return TENON_OK;

@@ -26,6 +26,7 @@ struct Model {
   Model *attached;        // whose weights the graph has; owned
   Diag *diag;             // the graph's, between calls: a place that always exists
   Interp *interp;         // NULL until first run
+  bool spent;             // its graph was changed: it can only be closed
   void *lock;
 };
 

@@ -1,7 +1,7 @@
 // json.c -- writes and reads JSON.
 //
-// Reading is recursive descent with a depth limit.  Items of an array or object are gathered in a vector
-// of the arena, so memory is a fixed multiple of the text.  Numbers go through the C library with the
+// Reading is recursive descent with a depth limit.  Items of arrays and objects that are still open are on
+// one stack, from which each is copied when it ends, so memory is a fixed multiple of the text.  Numbers go through the C library with the
 // locale's decimal point put in, so that a process with another locale reads and writes the same.
 #include "base/json.h"
 
@@ -147,11 +147,15 @@ void json_null(JsonWriter *w) {
 }
 
 // ---- reading ----
+enum { FEW_KEYS = 16 };
+
 typedef struct Reader {
   Arena *arena;
   const char *start, *p, *end;
   Diag *diag;
   int depth;
+  VEC(Json) items;  // of what is open, the innermost at the end
+  VEC(Str) keys;
 } Reader;
 
 static tenon_status bad(Reader *r, const char *at, const char *what) {
@@ -299,49 +303,76 @@ static tenon_status parse_number(Reader *r, Json *out) {
   return TENON_OK;
 }
 
+// What an array or object gets of the stack, above `from`.
+static const Json *take_items(Reader *r, int64_t from) {
+  int64_t n = r->items.n - from;
+  r->items.n = from;
+  return n ? arena_dup(r->arena, r->items.v + from, n * (int64_t)sizeof *r->items.v) : NULL;
+}
+
 static tenon_status parse_array(Reader *r, Json *out) {
-  VEC(Json) items = {0};
+  int64_t from = r->items.n, n;
   skip_space(r);
   if (!take(r, ']')) {
     do {
       Json item;
       TRY(parse_value(r, &item));
-      vec_push(r->arena, &items, item);
+      vec_push(r->arena, &r->items, item);
       skip_space(r);
     } while (take(r, ','));
     if (!take(r, ']')) return bad(r, r->p, "expected ',' or ']'");
   }
-  *out = (Json){.kind = JSON_ARRAY, .n = items.n, .item = items.v};
+  n = r->items.n - from;
+  *out = (Json){.kind = JSON_ARRAY, .n = n, .item = take_items(r, from)};
+  return TENON_OK;
+}
+
+// A few keys are compared one by one; more of them are looked up.
+static bool is_new(Reader *r, StrMap *seen, int64_t from, Str key) {
+  int64_t n = r->keys.n - from;
+  if (n < FEW_KEYS) {
+    for (int64_t i = from; i < r->keys.n; i++)
+      if (str_eq(r->keys.v[i], key)) return false;
+    return true;
+  }
+  for (int64_t i = 0; n == FEW_KEYS && i < n; i++) strmap_put(seen, r->keys.v[from + i], NULL);
+  if (strmap_has(seen, key)) return false;
+  strmap_put(seen, key, NULL);
+  return true;
+}
+
+static tenon_status parse_member(Reader *r, StrMap *seen, int64_t from) {
+  Json item;
+  Str key;
+  skip_space(r);
+  const char *at = r->p;
+  TRY(parse_string(r, &key));
+  if (!is_new(r, seen, from, key))
+    return fail(r->diag, TENON_EFORMAT, (Where){.offset = at - r->start, .has_offset = true},
+                "JSON: the key '%.*s' is there twice", STR_ARG(key));
+  vec_push(r->arena, &r->keys, key);
+  skip_space(r);
+  if (!take(r, ':')) return bad(r, r->p, "expected ':'");
+  TRY(parse_value(r, &item));
+  vec_push(r->arena, &r->items, item);
+  skip_space(r);
   return TENON_OK;
 }
 
 static tenon_status parse_object(Reader *r, Json *out) {
-  VEC(Json) items = {0};
-  VEC(Str) keys = {0};
+  int64_t from = r->items.n, keys = r->keys.n, n;
   StrMap seen;
   strmap_init(&seen, r->arena);
   skip_space(r);
   if (!take(r, '}')) {
-    do {
-      Json item;
-      Str key;
-      skip_space(r);
-      const char *at = r->p;
-      TRY(parse_string(r, &key));
-      if (strmap_has(&seen, key))
-        return fail(r->diag, TENON_EFORMAT, (Where){.offset = at - r->start, .has_offset = true},
-                    "JSON: the key '%.*s' is there twice", STR_ARG(key));
-      strmap_put(&seen, key, NULL);
-      skip_space(r);
-      if (!take(r, ':')) return bad(r, r->p, "expected ':'");
-      TRY(parse_value(r, &item));
-      vec_push(r->arena, &keys, key);
-      vec_push(r->arena, &items, item);
-      skip_space(r);
-    } while (take(r, ','));
+    do TRY(parse_member(r, &seen, keys));
+    while (take(r, ','));
     if (!take(r, '}')) return bad(r, r->p, "expected ',' or '}'");
   }
-  *out = (Json){.kind = JSON_OBJECT, .n = items.n, .item = items.v, .key = keys.v};
+  n = r->items.n - from;
+  *out = (Json){.kind = JSON_OBJECT, .n = n, .item = take_items(r, from)};
+  if (n) out->key = arena_dup(r->arena, r->keys.v + keys, n * (int64_t)sizeof *r->keys.v);
+  r->keys.n = keys;
   return TENON_OK;
 }
 

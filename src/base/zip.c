@@ -302,12 +302,6 @@ void zip_zfree(void *opaque, void *p) {
   mem_free((char *)p - 16, bytes);
 }
 
-static uint32_t crc_of(Str s, uint32_t crc) {
-  for (int64_t i = 0; i < s.n; i += 1 << 30)
-    crc = (uint32_t)crc32(crc, (const Bytef *)s.p + i, (uInt)MIN(s.n - i, 1 << 30));
-  return crc;
-}
-
 // Inflates all of `in` into exactly out_bytes at `out`; zlib counts in 32 bits, hence the pieces.
 static int inflate_all(Str in, char *out, int64_t out_bytes) {
   z_stream s = {.zalloc = zip_zalloc, .zfree = zip_zfree};
@@ -344,7 +338,7 @@ tenon_status zip_extract(Arena *a, const Zip *z, const ZipEntry *e, Diag *d, Str
                   (long long)e->size);
     *out = (Str){p, e->size};
   }
-  uint32_t crc = crc_of(*out, 0);
+  uint32_t crc = zip_crc(0, *out);
   if (crc != e->crc)
     return fail(d, TENON_EFORMAT, at_byte(e->data),
                 "zip: '%.*s' is damaged: checksum %08x, expected %08x", STR_ARG(e->name), crc,

@@ -39,6 +39,9 @@ MUST_USE tenon_status zip_open(Arena *a, Str bytes, ZipLimits limits, Diag *d, Z
 MUST_USE tenon_status zip_extract(Arena *a, const Zip *z, const ZipEntry *e, Diag *d, Str *out);
 const ZipEntry *zip_find(const Zip *z, Str name);  // NULL when absent
 
+// The CRC-32 of bytes that follow those whose CRC is `crc`; 0 to begin (zipcrc.c).
+uint32_t zip_crc(uint32_t crc, Str s);
+
 // What zlib allocates with here: the platform's memory, so that a test can make it fail.
 void *zip_zalloc(void *opaque, unsigned n, unsigned size);
 void zip_zfree(void *opaque, void *p);

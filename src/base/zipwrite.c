@@ -127,14 +127,11 @@ tenon_status zip_add(ZipWriter *w, Str name, int64_t nparts, const Str *parts, b
     return fail(d, TENON_EINVAL, NOWHERE, "zip: an entry name of %lld bytes cannot be written",
                 (long long)name.n);
   ZipEntry e = {.name = {str_copy(w->arena, name), name.n}, .header = w->at};
-  uLong crc = crc32(0, Z_NULL, 0);
   for (int64_t k = 0; k < nparts; k++) {
     if (!ck_add(e.size, parts[k].n, &e.size))
       return fail(d, TENON_EINVAL, NOWHERE, "zip: '%.*s' is too large", STR_ARG(name));
-    for (int64_t i = 0; i < parts[k].n; i += 1 << 30)
-      crc = crc32(crc, (const Bytef *)parts[k].p + i, (uInt)MIN(parts[k].n - i, 1 << 30));
+    e.crc = zip_crc(e.crc, parts[k]);
   }
-  e.crc = (uint32_t)crc;
   e.packed = e.size;
   if (!deflated) {
     TRY(put_local(w, &e, d));

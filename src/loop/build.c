@@ -367,7 +367,7 @@ Dim loop_for(LoopBuilder *b, LoopKind kind, const char *name, Dim extent) {
   return s->sym;
 }
 
-void loop_at_once(LoopBuilder *b, int tiles) { b->stmt.v[b->stmt.n - 1]->ways = tiles; }
+void loop_at_once(LoopBuilder *b, int ways) { b->stmt.v[b->stmt.n - 1]->ways = ways; }
 
 Dim loop_tile(LoopBuilder *b, const char *name, int64_t extent, int ways) {
   Dim sym = loop_for(b, LOOP_TILE, name, ie_const(b->k->pool, extent));

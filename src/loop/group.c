@@ -44,10 +44,13 @@ typedef struct Walk {
   IntMap *out;
   IntMap seen;    // expressions are a DAG
   int64_t waits;  // fences so far
+  const bool *own;
 } Walk;
 
 // Memory that more than one thread can see, and that the kernel writes.
-static bool is_common(const LoopBuffer *b) {
+static bool is_common(const Walk *w, int32_t buffer) {
+  const LoopBuffer *b = &w->k->buffer[buffer];
+  if (w->own && w->own[buffer]) return false;
   return b->space == LOOP_SHARED || b->space == LOOP_SCRATCH ||
          (b->space == LOOP_ARG && b->written);
 }
@@ -61,7 +64,7 @@ static void touch_expr(Walk *w, Touch *t, const LoopExpr *x) {
   uint64_t known;
   if (!x || intmap_get(&w->seen, (uint64_t)(uintptr_t)x, &known)) return;
   intmap_put(&w->seen, (uint64_t)(uintptr_t)x, 1);
-  if (x->kind == LX_LOAD && is_common(&w->k->buffer[x->buffer])) t->load[x->buffer] = true;
+  if (x->kind == LX_LOAD && is_common(w, x->buffer)) t->load[x->buffer] = true;
   for (int i = 0; i < ARRAY_LEN(x->src); i++) touch_expr(w, t, x->src[i]);
 }
 
@@ -69,7 +72,7 @@ static void touch_block(Walk *w, Touch *t, const LoopBlock *b) {
   for (int64_t i = 0; i < b->n; i++) {
     const LoopStmt *s = b->v[i];
     touch_expr(w, t, s->value);
-    if (s->kind == LS_STORE && is_common(&w->k->buffer[s->buffer])) t->store[s->buffer] = true;
+    if (s->kind == LS_STORE && is_common(w, s->buffer)) t->store[s->buffer] = true;
     touch_block(w, t, &s->body);
     touch_block(w, t, &s->orelse);
   }
@@ -160,9 +163,62 @@ static void walk_block(Walk *w, const LoopBlock *b, Touch *since) {
   for (int64_t i = 0; i < b->n; i++) walk_stmt(w, b->v[i], since);
 }
 
-void loop_barriers(const LoopKernel *k, Arena *a, IntMap *out) {
-  Walk w = {.k = k, .arena = a, .out = out};
+void loop_barriers(const LoopKernel *k, Arena *a, const bool *own, IntMap *out) {
+  Walk w = {.k = k, .arena = a, .out = out, .own = own};
   intmap_init(out, a);
   Touch none = new_touch(&w);
   walk_block(&w, &k->body, &none);
+}
+
+// ---- sums over threads that go in step ----
+
+typedef struct Swaps {
+  const LoopKernel *k;
+  int64_t threads, most;
+  IntMap seen;
+  bool *may;
+} Swaps;
+
+static bool swap_dtype(DType t) {
+  return t == DT_F32 || t == DT_F64 || t == DT_I32 || t == DT_U32 || t == DT_I64 || t == DT_U64;
+}
+
+// The sum of what n neighbours stored.
+static bool is_swap(const Swaps *w, const LoopStmt *s, Dim thread) {
+  IntPool *p = w->k->pool;
+  int64_t n = s->lanes;
+  if (s->kind != LS_REDUCE || s->body.n || n < 2 || n > w->most || w->threads % n ||
+      !ie_is(s->extent, n) || s->value->kind != LX_LOAD || s->value->nguards ||
+      !swap_dtype(s->value->dtype) || s->value->dtype != w->k->buffer[s->value->buffer].dtype)
+    return false;
+  Dim first = ie_mulc(p, ie_div(p, thread, ie_const(p, n)), n);
+  return s->value->index == ie_add(p, first, s->sym);
+}
+
+static void other_reads(Swaps *w, const LoopExpr *x) {
+  uint64_t known;
+  if (!x || intmap_get(&w->seen, (uint64_t)(uintptr_t)x, &known)) return;
+  intmap_put(&w->seen, (uint64_t)(uintptr_t)x, 1);
+  if (x->kind == LX_LOAD) w->may[x->buffer] = false;
+  for (int i = 0; i < ARRAY_LEN(x->src); i++) other_reads(w, x->src[i]);
+}
+
+// `whole`: the statements are a thread loop's own, so that all threads come to them.
+static void find_swaps(Swaps *w, const LoopBlock *b, Dim thread, bool whole) {
+  for (int64_t i = 0; i < b->n; i++) {
+    const LoopStmt *s = b->v[i];
+    bool threads = s->kind == LS_FOR && s->loop == LOOP_THREAD;
+    bool kept = s->kind == LS_STORE && s->index == thread;
+    if ((s->kind == LS_STORE || s->kind == LS_PREFETCH) && !kept) w->may[s->buffer] = false;
+    if (!whole || !is_swap(w, s, thread)) other_reads(w, s->value);
+    find_swaps(w, &s->body, threads ? s->sym : thread, threads);
+    find_swaps(w, &s->orelse, thread, false);
+  }
+}
+
+void loop_swapped(const LoopKernel *k, Arena *a, int64_t most, bool *out) {
+  Swaps w = {.k = k, .threads = loop_threads(k), .most = most, .may = out};
+  for (int32_t i = 0; i < k->nbuffers; i++) out[i] = k->buffer[i].space == LOOP_SHARED;
+  intmap_init(&w.seen, a);
+  find_swaps(&w, &k->body, NULL, false);
 }

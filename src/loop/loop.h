@@ -143,7 +143,7 @@ struct LoopStmt {
   // max: the lowest and highest value); then halves are joined: p[j] = op(p[j], p[j + lanes/2]), and so on.
   int32_t lanes;  // a power of two, at most LOOP_LANES
   // LS_FOR: of a `tile` loop of rows the blocks under way at once, of one of columns the warpgroups; of the `parallel` loop around
-  // them the tiles at once, where it is more than one; else 0
+  // them the tiles at once, where it is more than one; of a serial loop of a thread the rounds whose reads may be under way; else 0
   int32_t ways;
   int32_t check;  // LS_BIND: number of the kernel's message
   Dim sym, extent;
@@ -200,7 +200,7 @@ typedef struct LoopBuilder {  // statements under construction, one block at a t
 } LoopBuilder;
 void loop_begin(LoopBuilder *b, LoopKernel *k);
 Dim loop_for(LoopBuilder *b, LoopKind kind, const char *name, Dim extent);  // until loop_end
-void loop_at_once(LoopBuilder *b, int tiles);  // of the loop just opened, which is parallel
+void loop_at_once(LoopBuilder *b, int ways);  // of the loop just opened: tiles, or rounds
 Dim loop_tile(LoopBuilder *b, const char *name, int64_t extent, int ways);  // likewise
 // Until loop_end, where the value lies in [0, extent): a guard for all that it holds.  No vector holds one.
 Dim loop_where(LoopBuilder *b, const char *name, Dim value, Dim extent);
@@ -218,6 +218,9 @@ Dim loop_reduce(LoopBuilder *b, LoopOp op, const char *name, Dim extent, int lan
 const LoopExpr *loop_yield(LoopBuilder *b, const LoopExpr *value);  // closes it; gives the result
 void loop_prefetch(LoopBuilder *b, int32_t buffer, Dim index);
 void loop_finish(LoopBuilder *b);  // all blocks closed: the kernel has its body
+// Moves what unrolled loops begin with in each round alike to before them (hoist.c), where its expressions are no larger than this.
+enum { LOOP_HOIST_MOST = 64 };
+void loop_hoist(LoopKernel *k);
 
 // ---- whole kernels ----
 void loop_print(const LoopKernel *k, StrBuf *out);

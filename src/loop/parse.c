@@ -535,12 +535,12 @@ static tenon_status parse_braces(Parser *p) {
   return need(p, '}');
 }
 
-// How a tile is formed: ` by N`.
+// How a tile is formed, or how many rounds of a loop are under way: ` by N`.
 static tenon_status parse_ways(Parser *p, LoopStmt *s) {
   int64_t n = 0;
   TRY(need_word(p, "by"));
   TRY(parse_i64(p, &n));
-  if (n < 1 || n > LOOP_MAX_THREADS) return fail_at(p, p->at, "a tile by %lld", (long long)n);
+  if (n < 1 || n > LOOP_MAX_THREADS) return fail_at(p, p->at, "a loop by %lld", (long long)n);
   s->ways = (int32_t)n;
   return TENON_OK;
 }
@@ -550,7 +550,8 @@ static tenon_status parse_for(Parser *p, LoopKind kind) {
   s->loop = (uint8_t)kind;
   TRY(parse_loop_sym(p, &s->sym, &s->extent));
   if (kind == LOOP_TILE) TRY(parse_ways(p, s));
-  if (kind == LOOP_PARALLEL && str_is(peek_word(p), "by")) TRY(parse_ways(p, s));
+  bool may = kind == LOOP_PARALLEL || kind == LOOP_SERIAL;
+  if (may && str_is(peek_word(p), "by")) TRY(parse_ways(p, s));
   return parse_braces(p);
 }
 

@@ -32,8 +32,8 @@ static Dim element_of(IntPool *p, const LoopWindow *w, Dim row, Dim y, Dim x, Di
   Dim image = p->zero;
   if (!ie_is(w->images, 1)) image = ie_div(p, row, ie_const(p, w->out[0] * w->out[1]));
   Dim line = ie_add(p, ie_mulc(p, image, w->in[0]), y);
-  Dim pixel = ie_add(p, ie_mulc(p, line, w->in[1]), x);
-  return ie_add(p, ie_mulc(p, pixel, w->channels), ie_mod(p, at, ie_const(p, w->channels)));
+  Dim first = ie_add(p, ie_mulc(p, line, w->line), ie_mulc(p, x, w->pixel));
+  return ie_add(p, first, ie_mod(p, at, ie_const(p, w->channels)));
 }
 
 const LoopExpr *loop_tile_window(LoopKernel *k, int32_t buffer, const LoopWindow *w,
@@ -88,21 +88,32 @@ static bool guess_axis(const LoopBound *g, Dim row, Dim at, LoopWindow *w, int a
   return true;
 }
 
+// Likewise how the image lies in memory.
+static bool guess_image(const LoopKernel *k, const LoopExpr *load, Dim at, Dim depth,
+                        LoopWindow *w) {
+  IntPool *p = k->pool;
+  const LoopBound *g = load->guard;
+  Dim pixel, line, rest, in_pixel;
+  int64_t one;
+  if (!dim_split(p, load->index, g[2].sym, &pixel, &rest) || !ie_is_const(pixel) ||
+      !dim_split(p, rest, g[1].sym, &line, &rest) || !ie_is_const(line))
+    return false;
+  w->pixel = pixel->value;
+  w->line = line->value;
+  w->channels = term_with(rest, at, &one, &in_pixel) ? count_of(in_pixel, depth->value) : 0;
+  if (w->channels < 1 || w->pixel < 1 || w->line < 1) return false;
+  w->images = dim_quotient(p, k->buffer[load->buffer].size, ie_mulc(p, g[1].extent, w->line));
+  return w->images;
+}
+
 static bool match_window(const LoopKernel *k, const LoopExpr *load, Dim at, Dim depth,
                          LoopTileOperand *out) {
   IntPool *p = k->pool;
   const LoopBound *g = load->guard;
   LoopWindow *w = &out->window;
-  Dim channels, rest, image;
-  if (load->nguards != 3 || !ie_is_const(depth)) return false;
-  if (!dim_split(p, load->index, g[2].sym, &channels, &rest) || !ie_is_const(channels) ||
-      channels->value < 1)
+  if (load->nguards != 3 || !ie_is_const(depth) || !ie_is_const(g[1].extent) ||
+      !guess_image(k, load, at, depth, w))
     return false;
-  w->channels = channels->value;
-  if (!ie_is_const(g[1].extent) || !ie_is_const(g[2].extent)) return false;
-  image = ie_mulc(p, ie_mul(p, g[1].extent, g[2].extent), w->channels);
-  w->images = dim_quotient(p, k->buffer[load->buffer].size, image);
-  if (!w->images) return false;
   Dim pixels = dim_quotient(p, g[0].extent, w->images);
   if (!pixels || !ie_is_const(pixels)) return false;
   int64_t of_image = pixels->value, taps = depth->value / w->channels;
@@ -280,6 +291,15 @@ bool loop_tile_match(const LoopKernel *k, const LoopStmt *s, LoopTile *out, cons
       out->cluster == 1)
     return loop_tile_attention(k, out, why);
   return match_sum(k, out, why);
+}
+
+enum { MANY_TILES = 256 };
+
+int64_t loop_tile_stay(Dim rows, Dim cols, int m, int n, int64_t blocks) {
+  if (!ie_is_const(rows) || !ie_is_const(cols) || cols->value > n || rows->value / m < MANY_TILES ||
+      blocks > TILE_STAY_BYTES / (n * TILE_DEPTH_BYTES))
+    return 0;
+  return blocks * n * TILE_DEPTH_BYTES;
 }
 
 bool loop_find_tile(const LoopKernel *k, LoopTile *out) {

@@ -15,7 +15,7 @@
 //  - a matrix that lies along the contracted axis, as above: what is beyond its last row counts as 0, so units that copy boxes of a matrix
 //    into shared memory can fetch it;
 //  - as lhs, a window over an image with channels last, as loop_tile_window writes it: rows are pixels of the result, the contracted axis is
-//    taps and then channels.  Units that walk over images fetch it;
+//    taps and then channels, or lines of taps and then the channels of a whole line.  Units that walk over images fetch it;
 //  - as lhs, any value of a row and a place along the contracted axis whose loads are guarded by the row: threads compute it.
 // Attention is another form: rows are queries, columns those of the result, and three reductions over the keys follow one another, which machines
 // do in one pass, with a running maximum.  `score` is the same function of the products in all three (let statements may belong to it):
@@ -41,6 +41,7 @@ enum {
   TILE_F32_COLS = 160,  // most of a tile of f32, whose sums take twice the registers
   TILE_F32_STAGES = 5,
   TILE_MOST_SUMS = 192,  // registers of a thread that sums may fill
+  TILE_STAY_BYTES = 128 << 10,
   TILE_KEYS = 64,        // of a block, where one warpgroup computes
   TILE_RING_KEYS = 128,  // where several do
   TILE_BOX = 64,         // elements of a row of boxes
@@ -50,9 +51,10 @@ enum {
 
 typedef enum { TILE_HALF, TILE_TF32, TILE_F32 } LoopTileProduct;
 typedef enum { TILE_MATRIX, TILE_WINDOW, TILE_VALUE } LoopTileForm;
-// A convolution of two spatial axes, the outer one first.
+// A convolution of two spatial axes, the outer one first.  Pixels lie `pixel` elements apart, lines `line`: `channels` and all of a line's, unless
+// what counts as channels is several pixels side by side, which overlap those of the next.
 typedef struct LoopWindow {
-  int64_t channels;
+  int64_t channels, pixel, line;
   Dim images;
   int64_t in[2], out[2], taps[2], stride[2], dilation[2], lo[2];
 } LoopWindow;
@@ -103,6 +105,9 @@ bool loop_tile_attention(const LoopKernel *k, LoopTile *t, const char **why);
 // The element of a window at a row (an index of the result's pixels) and a place along the contracted axis.
 const LoopExpr *loop_tile_window(LoopKernel *k, int32_t buffer, const LoopWindow *w,
                                  const LoopBound *row, Dim at);
+// Bytes of columns that stay in shared memory while one tile below the other is computed: all there are, where one tile holds them along so many
+// blocks of the contracted axis, and there are many rows.  0: too many.
+int64_t loop_tile_stay(Dim rows, Dim cols, int m, int n, int64_t blocks);
 // The tile of a kernel; false: it has none.
 bool loop_find_tile(const LoopKernel *k, LoopTile *out);
 

@@ -183,8 +183,8 @@ static bool good_type(const Type *t) {
 }
 
 static int32_t add_argument(Elem *e, LowerArg arg, const char *name, DType t, Dim size) {
-  if (e->nargs == ELEM_ARGS || ie_is_poison(size)) return -1;
-  e->arg[e->nargs++] = arg;
+  if (e->arg.n == ELEM_ARGS || ie_is_poison(size)) return -1;
+  vec_push(e->a, &e->arg, arg);
   return loop_buffer(e->k, LOOP_ARG, name, t, size, arg.kind == LOWER_RESULT);
 }
 
@@ -234,7 +234,7 @@ static bool declare_constants(Elem *e, const Node *const *skip, int nskip) {
     const Node *n = all.v[i];
     if (n->op != OP_const || skipped(n, skip, nskip) || !good_type(type_of(n))) continue;
     if (n->data->n <= 1) continue;  // written into the expression
-    snprintf(name, sizeof name, "c%d", e->nargs);
+    snprintf(name, sizeof name, "c%d", (int)e->arg.n);
     LowerArg arg = {.kind = LOWER_CONST, .node = n};
     int32_t b = add_argument(e, arg, name, type_of(n)->dtype, numel(e, type_of(n)));
     if (b < 0) return false;
@@ -263,8 +263,8 @@ bool elem_begin(Elem *e, Lowering *lo, const Node *fused, const Node *const *ski
 }
 
 int32_t elem_result(const Elem *e, int i) {
-  for (int k = 0; k < e->nargs; k++)
-    if (e->arg[k].kind == LOWER_RESULT && e->arg[k].index == i) return k;
+  for (int32_t k = 0; k < (int32_t)e->arg.n; k++)
+    if (e->arg.v[k].kind == LOWER_RESULT && e->arg.v[k].index == i) return k;
   return -1;
 }
 
@@ -490,7 +490,7 @@ bool elem_store(Elem *e, int i, const Dim *index) {
 void elem_finish(Elem *e, const char *schedule, Lowered *out) {
   loop_finish(&e->b);
   out->kernel = e->k;
-  out->arg = arena_dup(e->a, e->arg, MAX(e->nargs, 1) * (int64_t)sizeof(LowerArg));
+  out->arg = e->arg.v;
   out->dim = e->graph_dim.v;
   out->schedule = schedule;
 }

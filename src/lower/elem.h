@@ -39,8 +39,7 @@ typedef struct Elem {
   LoopBuilder b;
   IntPool *pool;       // the kernel's
   VEC(Dim) graph_dim;  // symbols of the graph, by the kernel's dim
-  LowerArg arg[ELEM_ARGS];
-  int nargs;
+  VEC(LowerArg) arg;
   IntMap buffer;  // node id -> argument
   ElemGive give[ELEM_GIVEN];
   int ngive;

@@ -5,7 +5,11 @@
 // it.  Of many sums first S/Q of them are added by each of Q threads.  Where rows lie together the threads of a row are neighbours, else
 // those of neighbouring rows are: what is read at once lies together.
 //
-// What costs more than a load and is read again stays in the registers of the thread that made it, where a row is short enough.
+// Where threads that go in step see each other's registers (LowerTarget.swaps) a row is theirs, and there is no memory between its sums; of a longer row
+// each such part leaves one sum in shared memory.
+//
+// What is read again stays in the registers of the thread that made it, where a row is short enough; so does what is the same for all rows, which is asked
+// for before anything else is.
 #include "lower/group_loops.h"
 #include "lower/rows.h"
 
@@ -14,6 +18,9 @@
 #include "ir/internal.h"
 
 enum { ROUNDS = 32, SIDE = 4, ALONE = 8, AT_ONCE = 32, PARTS = 8 };
+// Operands that are the same for all rows; bytes of a line of memory, and of one access; rows are few up to so many for a multiprocessor, and a
+// thread has so many elements then; rows of a group whose number is not known.
+enum { SAME = 2, LINE = 128, WIDE = 16, FEW = 2, EACH = 6, SOME = 4 };
 
 typedef struct Part {  // a shared buffer of sums, by what it holds
   DType dtype;
@@ -25,6 +32,7 @@ typedef struct GroupRows {
   Rows r;
   int64_t threads, lanes, rows;  // of a group; lanes: of a row
   bool along;                    // threads of a row are neighbours
+  int64_t in_step;               // threads that see each other's registers; 0: none do
   int64_t rounds;                // elements of a thread, where these are few; 0: not known, or many
   int64_t side;                  // of them that are neighbours
   Dim count;                     // of all rows
@@ -34,6 +42,9 @@ typedef struct GroupRows {
   int32_t totals[SUMS];          // registers
   Part part[PARTS];
   int nparts;
+  int32_t same[SAME];  // registers: elements of what is the same for all rows
+  const Node *same_node[SAME];
+  int nsame;
 } GroupRows;
 
 typedef struct Of {
@@ -51,6 +62,11 @@ static Dim num(GroupRows *g, int64_t v) { return ie_const(g->r.e.pool, v); }
 
 // ---- loops ----
 
+static void open_group(GroupRows *g) {
+  elem_forget(&g->r.e);
+  g->t = loop_for(&g->r.e.b, LOOP_THREAD, "t", num(g, g->threads));
+}
+
 // A thread loop: where the thread stands, and its row.
 static void open_threads(GroupRows *g) {
   Elem *e = &g->r.e;
@@ -58,7 +74,7 @@ static void open_threads(GroupRows *g) {
   IntPool *p = e->pool;
   Dim outer[MAX_RANK], at[MAX_RANK];
   int n = 0;
-  g->t = group_threads(e);
+  open_group(g);
   g->depth = 1;
   Dim lanes = num(g, g->lanes), rows = num(g, g->rows);
   g->in_group = g->along ? ie_div(p, g->t, lanes) : ie_mod(p, g->t, rows);
@@ -153,6 +169,32 @@ static const LoopExpr *sum_part(GroupRows *g, LoopOp op, int32_t part, Dim first
                     loop_load(e->k, part, ie_add(e->pool, first, ie_mulc(e->pool, q, step))));
 }
 
+// The same by threads that go in step: all of a row, or parts of it that are added in order.  All threads take part, those without a row too.
+static void join_swapped(GroupRows *g, LoopOp op, const LoopExpr *x, int32_t total) {
+  Elem *e = &g->r.e;
+  IntPool *p = e->pool;
+  int64_t n = MIN(g->lanes, g->in_step), parts = g->lanes / n;
+  int32_t part = part_of(g, x->dtype, g->threads);
+  loop_store(&e->b, part, g->t, x);
+  close_threads(g);
+  open_group(g);
+  Dim q = loop_reduce(&e->b, op, "q", num(g, n), (int)n);
+  Dim first = ie_mulc(p, ie_div(p, g->t, num(g, n)), n);
+  const LoopExpr *sum = loop_yield(&e->b, loop_load(e->k, part, ie_add(p, first, q)));
+  if (parts == 1) {
+    loop_store(&e->b, total, g->t, sum);
+    loop_end(&e->b);
+    return;
+  }
+  int32_t sums = loop_buffer(e->k, LOOP_SHARED, "sums", x->dtype, num(g, g->threads), false);
+  loop_store(&e->b, sums, g->t, sum);
+  loop_end(&e->b);
+  open_group(g);
+  first = ie_mulc(p, ie_div(p, g->t, num(g, g->lanes)), g->lanes);
+  loop_store(&e->b, total, g->t, sum_part(g, op, sums, first, n, parts));
+  loop_end(&e->b);
+}
+
 // From each thread's sum, in the open thread loop, to the row's, which every thread gets into its register.
 static void join_sums(GroupRows *g, LoopOp op, const LoopExpr *x, int32_t total) {
   Elem *e = &g->r.e;
@@ -161,6 +203,10 @@ static void join_sums(GroupRows *g, LoopOp op, const LoopExpr *x, int32_t total)
   if (g->lanes == 1) {
     loop_store(&e->b, total, g->t, x);
     close_threads(g);
+    return;
+  }
+  if (g->in_step && t != DT_BOOL && dtype_bits(t) >= 32) {
+    join_swapped(g, op, x, total);
     return;
   }
   int32_t part = part_of(g, t, g->threads);
@@ -265,8 +311,8 @@ static const LoopExpr *give_kept(void *ctx, const Dim *index) {
 
 static bool worth_keeping(GroupRows *g, int i) {
   const Node *n = g->r.sum[i]->src[0];
-  return g->rounds && !rows_is_arg(g->r.sum[i]) && g->r.nkept < KEEP && rows_costly(n) &&
-         !rows_kept(&g->r, n) && rows_read_again(&g->r, i);
+  return g->rounds && !rows_is_arg(g->r.sum[i]) && g->r.nkept < KEEP && !rows_kept(&g->r, n) &&
+         rows_read_again(&g->r, i);
 }
 
 static bool add_sum(GroupRows *g, int i) {
@@ -302,6 +348,70 @@ static bool add_sum(GroupRows *g, int i) {
   close_threads(g);
   elem_give(e, n, give_total, of(g, i));
   return true;
+}
+
+// ---- what is the same for all rows ----
+
+static const LoopExpr *give_same(void *ctx, const Dim *index) {
+  const Of *o = ctx;
+  GroupRows *g = o->g;
+  Elem *e = &g->r.e;
+  const Node *n = g->same_node[o->i];
+  Dim shape[MAX_RANK];
+  elem_shape(e, type_of(n), shape);
+  Dim at = elem_linear(e, type_of(n)->rank, shape, index);
+  if (e->nguards) {
+    LoopBound *guard = arena_dup(e->a, e->guard, e->nguards * (int64_t)sizeof *guard);
+    return loop_load_guarded(e->k, elem_buffer(e, n), at, e->nguards, guard, NULL);
+  }
+  if (at != g->r.place) return loop_load(e->k, elem_buffer(e, n), at);
+  at = ie_add(e->pool, ie_mulc(e->pool, g->t, g->rounds), g->round);
+  return loop_load(e->k, g->same[o->i], at);
+}
+
+// Operands of one row: the first thread loop asks for their lines, the second one reads them.
+static void find_same(GroupRows *g) {
+  Rows *r = &g->r;
+  Elem *e = &r->e;
+  if (!g->rounds || !r->whole || !g->in_step) return;
+  for (int64_t i = 0; i < e->body->nparams && g->nsame < SAME; i++) {
+    const Node *n = e->body->param[i];
+    int32_t b = elem_buffer(e, n);
+    bool one = b >= 0 && e->k->buffer[b].size == r->length && g->count != e->pool->one;
+    if (one && dtype_is_float(type_of(n)->dtype)) g->same_node[g->nsame++] = n;
+  }
+}
+
+static void ask_same(GroupRows *g) {
+  Elem *e = &g->r.e;
+  open_group(g);
+  for (int i = 0; i < g->nsame; i++) {
+    int32_t b = elem_buffer(e, g->same_node[i]);
+    int64_t each = LINE * 8 / dtype_bits(e->k->buffer[b].dtype);
+    int64_t lines = (g->r.length->value + each - 1) / each;
+    int depth = 0;
+    Dim line = group_inside(e, g->t, num(g, MIN(lines, g->threads)), &depth);
+    loop_prefetch(&e->b, b, ie_mulc(e->pool, line, each));
+    group_close(e, depth);
+  }
+  loop_end(&e->b);
+}
+
+static void keep_same(GroupRows *g) {
+  Elem *e = &g->r.e;
+  find_same(g);
+  if (!g->nsame) return;
+  ask_same(g);
+  for (int i = 0; i < g->nsame; i++) {
+    const Node *n = g->same_node[i];
+    g->same[i] = registers(g, "same", type_of(n)->dtype, g->rounds);
+    open_threads(g);
+    open_elements(g);
+    Dim at = ie_add(e->pool, ie_mulc(e->pool, g->t, g->rounds), g->round);
+    loop_store(&e->b, g->same[i], at, loop_load(e->k, elem_buffer(e, n), g->r.place));
+    close_threads(g);
+    elem_give(e, n, give_same, of(g, i));
+  }
 }
 
 // ---- results ----
@@ -353,10 +463,58 @@ static int64_t lanes_along(const GroupRows *g, const LowerTarget *t, int64_t len
   return many ? MAX(least, MIN(most, AT_ONCE)) : most;
 }
 
+// Bytes of the widest of the elements that a row has.
+static int64_t widest(const GroupRows *g) {
+  const LoopKernel *k = g->r.e.k;
+  Dim all = ie_mul(k->pool, g->count, g->r.length);
+  int64_t most = 1;
+  for (int32_t i = 0; i < k->nargs; i++)
+    if (k->buffer[i].size == all) most = MAX(most, dtype_bits(k->buffer[i].dtype) / 8);
+  return most;
+}
+
+// Threads of a row that go in step, or several parts of such: few elements of each where rows are few, else one part unless a thread has too many.
+static int64_t lanes_swapped(const GroupRows *g, const LowerTarget *t, int64_t length,
+                             int64_t count) {
+  if (!length) return g->threads;
+  int64_t most = group_power((length + 3) / 4, g->threads);
+  int64_t least = group_power((length + ROUNDS - 1) / ROUNDS, g->threads);
+  int64_t lanes = MAX(least, MIN(most, t->in_step));
+  bool few = !t->batch_invariant && count && count <= FEW * t->units;
+  while (few && lanes >= t->in_step && lanes < g->threads && length >= EACH * 2 * lanes) lanes *= 2;
+  return lanes;
+}
+
+// Groups are small where rows are few, so that every multiprocessor has some; elements go by 16 bytes where each thread has as many of them.
+static void choose_swapped(GroupRows *g, const LowerTarget *t, int64_t length, int64_t count) {
+  g->in_step = t->in_step;
+  g->lanes = lanes_swapped(g, t, length, count);
+  int64_t most = g->threads / g->lanes, rows = MAX(MIN(t->in_step / g->lanes, most), 1);
+  while (rows < most && (count ? count / (2 * rows) >= t->units : 2 * rows <= SOME)) rows *= 2;
+  g->rows = rows;
+  g->threads = g->rows * g->lanes;
+  if (length && length % g->lanes == 0)
+    while (g->side * 2 <= WIDE / widest(g) && length / g->lanes % (g->side * 2) == 0) g->side *= 2;
+  else if (length % SIDE == 0 && length >= SIDE * g->lanes)
+    g->side = SIDE;
+}
+
+static void count_rounds(GroupRows *g, int64_t length) {
+  int64_t round = g->lanes * g->side, rounds = (length + round - 1) / round * g->side;
+  g->rounds = rounds <= ROUNDS ? rounds : 0;
+  if (!g->rounds) g->side = 1;
+}
+
 static void choose(GroupRows *g, const LowerTarget *t) {
   int64_t length = ie_is_const(g->r.length) ? g->r.length->value : 0;
   int64_t count = elem_rows(&g->r.e, g->count, 0);
   g->along = g->r.kind != ACROSS;
+  g->side = 1;
+  if (g->along && t->swaps) {
+    choose_swapped(g, t, length, count);
+    count_rounds(g, length);
+    return;
+  }
   g->lanes = lanes_along(g, t, length, count);
   if (!g->along) {
     int64_t useful = length ? group_power((length + 3) / 4, g->threads) : g->threads;
@@ -366,9 +524,7 @@ static void choose(GroupRows *g, const LowerTarget *t) {
   g->rows = g->threads / g->lanes;
   bool by_runs = g->along && length && length % SIDE == 0 && length >= SIDE * g->lanes;
   g->side = by_runs ? SIDE : 1;
-  int64_t round = g->lanes * g->side, rounds = (length + round - 1) / round * g->side;
-  g->rounds = rounds <= ROUNDS ? rounds : 0;
-  if (!g->rounds) g->side = 1;
+  count_rounds(g, length);
 }
 
 tenon_status lower_group_rows(Lowering *lo, const Node *fused, Lowered *out) {
@@ -387,6 +543,7 @@ tenon_status lower_group_rows(Lowering *lo, const Node *fused, Lowered *out) {
   Dim items = ie_ceildiv(e->pool, g->count, num(g, g->rows));
   g->item = loop_for(&e->b, LOOP_PARALLEL, "item", items);
   if (ie_is(items, 1)) g->item = e->pool->zero;
+  keep_same(g);
   for (int i = 0; i < r->nsums; i++)
     if (!add_sum(g, i)) return TENON_EUNSUPPORTED;
   if (!store_results(g)) return TENON_EUNSUPPORTED;
@@ -395,5 +552,6 @@ tenon_status lower_group_rows(Lowering *lo, const Node *fused, Lowered *out) {
               str_printf(lo->arena, "group rows %s %dx%d", g->along ? "along" : "across",
                          (int)g->rows, (int)g->lanes),
               out);
+  loop_hoist(out->kernel);
   return TENON_OK;
 }

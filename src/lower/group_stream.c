@@ -1,20 +1,22 @@
 // group_stream.c -- products of a few rows with constant weights on groups of threads: the time is that of reading the weights once.
 //
-// Weights are packed in panels of columns, [panel][k][column].  A work item is a panel; a thread has 16 bytes of its columns and every L-th place of the contracted
-// axis, several of them under way at once, and the sums of all rows in its registers.  Then the L parts of each sum are added, in two
-// steps.  Lanes, places and steps depend on the weights' shape alone, so the bits of a row do not depend on how many there are.
+// Weights are packed in panels of as many columns as 16 bytes hold, [panel][k][column], so that a group reads its panel from end to end.  A work item is a panel; each
+// of L threads has every L-th place of the contracted axis, several of them at once and the next ones under way, and the sums of all rows in its
+// registers.  Then the L parts of each sum are added, in two steps.  Lanes, places and steps depend on the weights' shape alone, so the bits of a row do not
+// depend on how many there are.
 #include "lower/group_contract.h"
 
 typedef struct Stream {
   GroupSums s;
-  int64_t threads, side, lanes,
-      cols;  // side: columns of a thread; lanes: threads of a column; cols: of a panel
+  int64_t cols, lanes;  // of a panel; threads that share a sum
   int64_t rows, at_once;
+  int64_t few;  // parts of a sum after the first step, one thread each
   int32_t acc, part, less;
-  Dim t, lane, run;  // where the thread stands: run: which columns of the panel
+  Dim t, lane;  // where the thread stands
 } Stream;
 
-enum { MOST_ROWS = 8, BYTES = 16, MOST_AT_ONCE = 4, FEWEST_TERMS = 256, LEAST_COLS = 64, FEW = 16 };
+enum { MOST_ROWS = 8, BYTES = 16, FEWEST_TERMS = 256, LEAST_COLS = 64, MOST_FEW = 16 };
+enum { MOST_AT_ONCE = 5, UNDER_WAY = 2 };  // places of a round; rounds
 
 static Dim num(Stream *g, int64_t v) { return ie_const(g->s.e.pool, v); }
 static Dim add(Stream *g, Dim a, Dim b) { return ie_add(g->s.e.pool, a, b); }
@@ -31,17 +33,13 @@ static bool wants(const Stream *g) {
          c->n->value >= LEAST_COLS;
 }
 
-// Panels of 2 runs of columns where there are plenty for all multiprocessors, else of one.
 static void choose(Stream *g, const LowerTarget *t) {
   const Contraction *c = &g->s.c;
-  int64_t units = MAX(t->units, 1);
-  g->side = BYTES / elem_bytes(type_of(c->rhs)->dtype);
+  g->cols = BYTES / elem_bytes(type_of(c->rhs)->dtype);
   g->rows = c->m->value;
-  bool plenty = c->groups * c->n->value / (2 * g->side) >= 4 * units;
-  g->cols = plenty && c->n->value % (2 * g->side) == 0 ? 2 * g->side : g->side;
-  g->lanes = g->threads * g->side / g->cols;
+  g->lanes = t->group;
   while (g->lanes > 32 && c->depth % g->lanes) g->lanes /= 2;
-  g->threads = g->lanes * g->cols / g->side;
+  g->few = MIN(MOST_FEW, t->group / g->cols);
   g->at_once = MOST_AT_ONCE;
   while (c->depth / g->lanes % g->at_once) g->at_once--;
 }
@@ -51,16 +49,13 @@ static void choose(Stream *g, const LowerTarget *t) {
 // A thread loop; threads beyond those that are needed do nothing in it.
 static void open_threads(Stream *g, int *depth) {
   Elem *e = &g->s.e;
-  IntPool *p = e->pool;
   g->t = group_threads(e);
   *depth = 1;
-  Dim t = group_inside(e, g->t, num(g, g->threads), depth), runs = num(g, g->cols / g->side);
-  g->run = ie_mod(p, t, runs);
-  g->lane = ie_div(p, t, runs);
+  g->lane = group_inside(e, g->t, num(g, g->lanes), depth);
 }
 
 static Dim cell(Stream *g, int64_t row, Dim v) {
-  return add(g, mul(g, g->t, g->rows * g->side), ie_addc(g->s.e.pool, v, row * g->side));
+  return add(g, mul(g, g->t, g->rows * g->cols), ie_addc(g->s.e.pool, v, row * g->cols));
 }
 
 // One place of the contracted axis: an element of each row meets the thread's columns.
@@ -73,9 +68,8 @@ static bool add_place(Stream *g, Dim k) {
     if (!(x[r] = group_sums_lhs(s, num(g, r), e->pool->zero, k, e->nguards))) return false;
     x[r] = loop_let(&e->b, x[r]);
   }
-  Dim v = loop_for(&e->b, LOOP_UNROLL, "v", num(g, g->side));
-  const LoopExpr *w =
-      group_sums_rhs(s, e->pool->zero, add(g, mul(g, g->run, g->side), v), k, e->nguards);
+  Dim v = loop_for(&e->b, LOOP_UNROLL, "v", num(g, g->cols));
+  const LoopExpr *w = group_sums_rhs(s, e->pool->zero, v, k, e->nguards);
   if (!w) return false;
   w = loop_let(&e->b, w);
   for (int64_t r = 0; r < g->rows; r++) {
@@ -91,11 +85,12 @@ static bool form_sums(Stream *g) {
   Elem *e = &s->e;
   int depth;
   open_threads(g, &depth);
-  Dim i = loop_for(&e->b, LOOP_UNROLL, "i", num(g, g->rows * g->side));
-  loop_store(&e->b, g->acc, add(g, mul(g, g->t, g->rows * g->side), i), group_sums_zero(s));
+  Dim i = loop_for(&e->b, LOOP_UNROLL, "i", num(g, g->rows * g->cols));
+  loop_store(&e->b, g->acc, add(g, mul(g, g->t, g->rows * g->cols), i), group_sums_zero(s));
   loop_end(&e->b);
   int64_t rounds = s->c.depth / g->lanes / g->at_once;
   Dim j = loop_for(&e->b, LOOP_SERIAL, "j", num(g, rounds));
+  loop_at_once(&e->b, UNDER_WAY);
   Dim u = loop_for(&e->b, LOOP_UNROLL, "u", num(g, g->at_once));
   Dim k = add(g, mul(g, add(g, mul(g, j, g->at_once), u), g->lanes), g->lane);
   if (!add_place(g, k)) return false;
@@ -103,26 +98,26 @@ static bool form_sums(Stream *g) {
   return true;
 }
 
-// The parts of a row's sums, one lane after the other; FEW of each sum, one after the other; the sums.
+// The parts of a row's sums, one lane after the other; a few of each sum, one after the other; the sums.
 static bool join_sums(Stream *g, int64_t row) {
   GroupSums *s = &g->s;
   Elem *e = &s->e;
   IntPool *p = e->pool;
   int depth;
   open_threads(g, &depth);
-  Dim v = loop_for(&e->b, LOOP_UNROLL, "v", num(g, g->side));
-  Dim to = add(g, mul(g, g->lane, g->cols), add(g, mul(g, g->run, g->side), v));
+  Dim v = loop_for(&e->b, LOOP_UNROLL, "v", num(g, g->cols));
+  Dim to = add(g, mul(g, g->lane, g->cols), v);
   loop_store(&e->b, g->part, to, loop_load(e->k, g->acc, cell(g, row, v)));
   group_close(e, depth + 1);
   depth = 1;
-  Dim at = group_inside(e, group_threads(e), num(g, FEW * g->cols), &depth);
-  Dim q = loop_reduce(&e->b, LOOP_add, "q", num(g, g->lanes / FEW), 1);
-  Dim from = add(g, mul(g, q, FEW * g->cols), at);
+  Dim at = group_inside(e, group_threads(e), num(g, g->few * g->cols), &depth);
+  Dim q = loop_reduce(&e->b, LOOP_add, "q", num(g, g->lanes / g->few), 1);
+  Dim from = add(g, mul(g, q, g->few * g->cols), at);
   loop_store(&e->b, g->less, at, loop_yield(&e->b, loop_load(e->k, g->part, from)));
   group_close(e, depth);
   depth = 1;
   Dim in_panel = group_inside(e, group_threads(e), num(g, g->cols), &depth);
-  q = loop_reduce(&e->b, LOOP_add, "q", num(g, FEW), 1);
+  q = loop_reduce(&e->b, LOOP_add, "q", num(g, g->few), 1);
   from = add(g, mul(g, q, g->cols), in_panel);
   const LoopExpr *sum = loop_yield(&e->b, loop_load(e->k, g->less, from));
   Dim col = add(g, mul(g, s->t.panel, g->cols), in_panel);
@@ -135,22 +130,21 @@ tenon_status lower_group_stream(Lowering *lo, const Node *fused, Lowered *out) {
   Stream *g = arena_new(lo->arena, Stream);
   GroupSums *s = &g->s;
   Dim block;
-  g->threads = lo->target.group;
   if (lo->target.units < 2 || lo->target.batch_invariant || !group_sums_begin(s, lo, fused) ||
       !wants(g))
     return TENON_EUNSUPPORTED;
   choose(g, &lo->target);
   s->t.s.rows = g->rows;
   s->t.s.nr = g->cols;
-  int64_t bytes = (g->lanes + FEW) * g->cols * (int64_t)sizeof(float);
-  if (g->lanes < 32 || s->c.n->value % g->cols || bytes > lo->target.shared_bytes ||
-      !group_sums_open(s, &block))
+  int64_t bytes = (g->lanes + g->few) * g->cols * (int64_t)sizeof(float);
+  if (g->lanes < 32 || s->c.depth % g->lanes || g->lanes % g->few || s->c.n->value % g->cols ||
+      bytes > lo->target.shared_bytes || !group_sums_open(s, &block))
     return TENON_EUNSUPPORTED;
   LoopKernel *k = s->e.k;
   int64_t all = lo->target.group;
-  g->acc = loop_buffer(k, LOOP_REGISTER, "acc", DT_F32, num(g, all * g->rows * g->side), false);
+  g->acc = loop_buffer(k, LOOP_REGISTER, "acc", DT_F32, num(g, all * g->rows * g->cols), false);
   g->part = loop_buffer(k, LOOP_SHARED, "part", DT_F32, num(g, g->lanes * g->cols), false);
-  g->less = loop_buffer(k, LOOP_SHARED, "less", DT_F32, num(g, FEW * g->cols), false);
+  g->less = loop_buffer(k, LOOP_SHARED, "less", DT_F32, num(g, g->few * g->cols), false);
   if (!form_sums(g)) return TENON_EUNSUPPORTED;
   for (int64_t r = 0; r < g->rows; r++)
     if (!join_sums(g, r)) return TENON_EUNSUPPORTED;

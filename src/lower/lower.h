@@ -24,6 +24,7 @@ typedef struct LowerTarget {
   int group;
   int64_t shared_bytes;
   int in_step;  // threads that go in step; 1 where none do
+  bool swaps;   // they see each other's registers: sums over them need no memory
   // GPUs with units for matrices that loop/tile.h speaks of: how many multiprocessors, bytes of shared memory for a tile.
   bool tiles;
   int units;

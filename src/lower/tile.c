@@ -43,9 +43,15 @@ static double finish_cycles(int m, int n, int groups, double work) {
   return 1000 + m * (double)n * work / (6 * groups);
 }
 
-// Registers of sums that leave room for much that is done with them; columns that are stored one by one.
-enum { MOST_BUSY_SUMS = 160, MOST_ODD_COLS = 128 };
+// What is done with the sums: how much beside storing each, which is 1, and whether a matrix is read along with them.
+typedef struct TileFinish {
+  double work;
+  bool beside;
+} TileFinish;
+
+enum { MOST_ODD_COLS = 128 };  // that are stored one by one
 enum {
+  OTHER_BYTES = 34 << 10,  // of shared memory: what results are put into, and barriers
   SHARED_STAGES = 4,
   VALUE_STAGES = 3,
   MOST_VALUE_COLS = 128,
@@ -55,13 +61,14 @@ enum {
   SOME_ROWS = 4096  // where their number is open
 };
 
-// A multiprocessor has so many tiles, one after the other.  Two at once: one finishes while the next multiplies.
+// A multiprocessor has so many tiles, one after the other.  Two at once: one finishes while the next multiplies, unless what it reads is in the
+// way of the next one's operands.
 static double tile_cycles(const TileSchedule *s, const TileRate *r, int64_t tiles, int64_t depth,
-                          double work) {
+                          TileFinish f) {
   double products = product_cycles(r, s->m, s->n, depth / s->cluster);
-  double finish = finish_cycles(s->m, s->n, s->at_once > 1 ? 1 : s->m / TILE_ROWS, work);
+  double finish = finish_cycles(s->m, s->n, s->at_once > 1 ? 1 : s->m / TILE_ROWS, f.work);
   if (s->cluster > 1) return products + finish + MEET + BEGIN;
-  if (s->at_once == 1) return (double)tiles * (products + finish) + BEGIN;
+  if (s->at_once == 1 || f.beside) return (double)tiles * (products + finish) + BEGIN;
   return products + finish + (double)(tiles - 1) * MAX(products, (products + finish) / 2) + BEGIN;
 }
 
@@ -78,12 +85,12 @@ static bool may_share(const LowerTarget *t, const TileRate *r, int64_t depth, in
 }
 
 static TileSchedule choose(const Contraction *c, const LowerTarget *t, LoopTileProduct product,
-                           int64_t depth, bool value, double work) {
+                           int64_t depth, bool value, TileFinish f) {
   static const struct {
     uint16_t m, n, at_once;
   } tile[] = {{128, 256, 1}, {128, 192, 1}, {128, 160, 1}, {128, 128, 1}, {128, 64, 1},
               {64, 256, 1},  {64, 192, 1},  {64, 128, 1},  {64, 96, 1},   {64, 64, 1},
-              {64, 32, 1},   {128, 192, 2}, {128, 160, 2}, {128, 128, 2}, {128, 64, 2},
+              {64, 32, 1},   {128, 128, 2}, {128, 64, 2},  {128, 32, 1},  {128, 32, 2},
               {64, 256, 2},  {64, 128, 2},  {64, 64, 2}};
   int64_t rows = elem_rows(c->e, c->m, SOME_ROWS), cols = c->n->value, units = t->units;
   TileSchedule best = {0};
@@ -94,11 +101,8 @@ static TileSchedule choose(const Contraction *c, const LowerTarget *t, LoopTileP
   for (int64_t i = 0; i < ARRAY_LEN(tile); i++) {
     int m = tile[i].m, n = tile[i].n;
     if (value && (n > MOST_VALUE_COLS || m > TILE_ROWS || tile[i].at_once > 1)) continue;
+    if (m > TILE_ROWS && n == TILE_COLS && cols > n) continue;  // for narrow layers alone
     if (f32 && (n > TILE_F32_COLS || tile[i].at_once > 1)) continue;
-    bool whole = ie_is_const(c->m) && rows % m == 0 &&
-                 cols % n == 0;  // asks for no edges, which takes registers
-    int most_sums = work > 1 || !whole ? MOST_BUSY_SUMS : TILE_MOST_SUMS;
-    if (tile[i].at_once > 1 && m / TILE_ROWS * n / 2 > most_sums) continue;
     if (cols % 4 && (n > MOST_ODD_COLS || tile[i].at_once > 1)) continue;  // each element by itself
     int64_t tiles = ((rows + m - 1) / m) * ((cols + n - 1) / n);
     bool small = m == TILE_ROWS && n <= turns_below && !value && tile[i].at_once == 1;
@@ -106,15 +110,20 @@ static TileSchedule choose(const Contraction *c, const LowerTarget *t, LoopTileP
     if (s.at_once > 1) s.groups = 1;
     for (s.cluster = 1; s.cluster <= (small ? MOST_CLUSTER : 1); s.cluster *= 2) {
       if (s.cluster > 1 && (tiles * s.cluster > units || !may_share(t, r, depth, s.cluster))) break;
-      double cycles = tile_cycles(&s, r, (tiles + units - 1) / units, depth, work);
+      double cycles = tile_cycles(&s, r, (tiles + units - 1) / units, depth, f);
       if (best.m && cycles >= least) continue;
       TileSchedule full = s;
       if (small) full.groups = turns_for(t, r, n, depth / s.cluster);
       if (s.cluster > 1) full.groups = MAX(full.groups, 2);
       int64_t stage = (m + (f32 ? 2 : 1) * n) * TILE_DEPTH_BYTES, sums = TILE_ROWS * n * 4;
-      int64_t parts = f32 ? full.groups * TILE_ROWS / m - 1 : 0;
+      int64_t parts = f32 ? full.groups * TILE_ROWS / m - 1 : 0, stay = 0;
+      if (!f32 && !value && s.cluster == 1 && full.groups * TILE_ROWS <= m)
+        stay = loop_tile_stay(c->m, c->n, m, n,
+                              (depth * r->bytes + TILE_DEPTH_BYTES - 1) / TILE_DEPTH_BYTES);
+      if (stay) stage = m * TILE_DEPTH_BYTES;
       if (s.cluster > 1) parts = full.groups - 1 + s.cluster - 1;
-      full.stages = (int)MIN(MAX((t->tile_bytes - (24 << 10) - parts * sums) / stage, 2), most);
+      int64_t room = t->tile_bytes - OTHER_BYTES - parts * sums - stay;
+      full.stages = (int)MIN(MAX(room / stage, 2), most);
       if (s.cluster > 1 && full.stages < SHARED_STAGES) break;
       best = full;
       least = cycles;
@@ -123,19 +132,29 @@ static TileSchedule choose(const Contraction *c, const LowerTarget *t, LoopTileP
   return best;
 }
 
-// How much is done with each sum beside storing it, which is 1: functions by approximation are many operations.
-static double finish_work(const Elem *e) {
+static bool same_sizes(const Type *a, const Type *b) {
+  bool same = a->rank == b->rank;
+  for (int i = 0; same && i < a->rank; i++) same = a->dims[i] == b->dims[i];
+  return same;
+}
+
+// Functions by approximation are many operations.
+static TileFinish finish_of(const Elem *e, const Contraction *c) {
   NodeList all = body_order(e->lo->g, e->body, e->a);
   double work = 1;
+  int beside = 0;
   for (int64_t i = 0; i < all.n; i++) switch (all.v[i]->op) {
     case OP_gelu:
     case OP_erf:
     case OP_tanh:
     case OP_sigmoid:
     case OP_exp: work += 1; break;
+    case OP_param:
+      beside += all.v[i] != c->lhs && same_sizes(type_of(all.v[i]), type_of(e->fused));
+      break;
     default: break;
     }
-  return work;
+  return (TileFinish){work, beside > 0};
 }
 
 // ---- what it takes ----
@@ -195,8 +214,20 @@ static bool window_axis(const ContractAxis *s, LoopWindow *w, int axis) {
          end <= WINDOW_REACH;
 }
 
+// Where no tap lies beside the image, those of a line of the window are neighbours in memory: one run of channels, of which those of the next pixel
+// are a part.  It is worth it where a tap's own channels leave most of a block of the contracted axis empty.
+static void join_taps(const Contraction *c, LoopWindow *w) {
+  int64_t block = line_of(c) * (TILE_DEPTH_BYTES / 16), joined = w->channels * w->taps[1];
+  bool fewer = (joined + block - 1) / block < w->taps[1] * ((w->channels + block - 1) / block);
+  if (c->space[c->nd - 1].padded || w->lo[1] || w->dilation[1] != 1 || !fewer) return;
+  w->in[1] -= w->taps[1] - 1;
+  w->channels = joined;
+  w->taps[1] = 1;
+}
+
 static bool window_of(const Contraction *c, LoopWindow *w) {
   *w = (LoopWindow){.channels = c->in_channels,
+                    .pixel = c->in_channels,
                     .images = c->out[0],
                     .in = {1, 1},
                     .out = {1, 1},
@@ -206,6 +237,8 @@ static bool window_of(const Contraction *c, LoopWindow *w) {
   if (!c->conv || c->nd < 1 || c->nd > 2 || c->in_channels % line_of(c)) return false;
   for (int d = 0; d < c->nd; d++)
     if (!window_axis(&c->space[d], w, 2 - c->nd + d)) return false;
+  w->line = w->in[1] * w->pixel;
+  join_taps(c, w);
   return true;
 }
 
@@ -429,7 +462,7 @@ tenon_status lower_tile(Lowering *lo, const Node *fused, Lowered *out) {
   Finish f = {.c = &c, .h = &h};
   TileBuilder t = {.c = &c, .e = &e, .finish = &f, .product = product_of(&c)};
   if (!take_lhs(&t) || !take_rhs(&t)) return TENON_EUNSUPPORTED;
-  t.s = choose(&c, &lo->target, t.product, depth_of(&t), t.form == TILE_VALUE, finish_work(&e));
+  t.s = choose(&c, &lo->target, t.product, depth_of(&t), t.form == TILE_VALUE, finish_of(&e, &c));
   if (!contract_give(&f, &e) || !emit_tile(&t)) return TENON_EUNSUPPORTED;
   elem_finish(&e, print_schedule(lo->arena, &t), out);
   LoopTile found;

@@ -9,7 +9,8 @@
 
 typedef struct Folder {
   PassCtx *c;
-  Pool *pool;  // NULL until there is something large
+  Pool *pool;     // NULL until there is much to do
+  int64_t bytes;  // of all that was read so far
   Run run;
   Diag quiet;
   bool unpacks;  // weights of a few bits, and nothing else
@@ -43,7 +44,7 @@ static bool worth_it(const Folder *f, const Node *n) {
   return (bytes <= from && !moved) || bytes <= f->c->o->fold_limit;
 }
 
-enum { LARGE = 1 << 16, ALONE = 4 << 20 };  // bytes; ALONE: done before other threads have begun
+enum { LARGE = 1 << 16, ALONE = 1 << 20 };  // bytes; ALONE: done before other threads have begun
 
 // What is only moved is read through the move by whoever packs it, if it can be read at all.
 static bool may_wait(Folder *f, const Node *n) {
@@ -97,8 +98,9 @@ static Node *fold_node(void *ctx, Node *n, Node *old) {
   if (may_wait(f, n)) return node_const_moved(g, n);
   Node *waits = cast_moved(f, n);
   if (waits) return waits;
-  for (uint32_t i = 0; i < n->nsrc && !f->pool; i++)
-    if (n->src[i]->data && n->src[i]->data->bytes > ALONE) f->pool = pool_create(0);
+  for (uint32_t i = 0; i < n->nsrc; i++)
+    if (n->src[i]->data) f->bytes += n->src[i]->data->bytes;
+  if (!f->pool && f->bytes > ALONE) f->pool = pool_create(0);
   run_init(&f->run, f->pool, &f->quiet);
   f->run.max_bytes = machine_memory() / 2;
   Value *out;

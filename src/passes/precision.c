@@ -6,7 +6,8 @@
 // stays in f32 until it is kept; a convolution's is rounded to bf16 before what follows it.
 // Depthwise convolutions, products of two computed matrices, attention and recurrent layers stay in f32; but on devices with groups of
 // threads (OptOptions.apart) what attention reads is kept in bf16 too, since units for matrices multiply it so, and so are images of depthwise
-// convolutions and large tables that rows are gathered from, since a device's memory is small and its bandwidth dear.
+// convolutions, what pools read that give such values, sums that are normalised, and large tables that rows are gathered from, since a device's
+// memory is small and its bandwidth dear.
 //
 // Guarantees: types of results do not change; the report has how many contractions were narrowed, and how many of them lie on
 // one path at most, which is what the expected error grows with.
@@ -120,6 +121,20 @@ static void keep_heads(Narrower *m, const Node *n) {
   }
 }
 
+// A sum of branches goes to memory and back, once for the norm and once for the next sum.
+static void keep_normalised(Narrower *m, const Node *n) {
+  if (n->op != OP_layer_normalization && n->op != OP_rms_normalization) return;
+  const Node *x = n->src[0];
+  if (x->op == OP_add && is_f32(x)) intmap_put(&m->kept, x->id, 1);
+}
+
+// What a contraction reads, and below pools what they take the largest of: the largest of rounded numbers is the largest one rounded.
+static void keep_read(Narrower *m, const Node *x) {
+  if (x->op == OP_const) return;
+  intmap_put(&m->kept, x->id, 1);
+  if (m->apart && x->op == OP_max_pool && x->nres == 1 && is_f32(x)) keep_read(m, x->src[0]);
+}
+
 static bool wants_table(const Narrower *m, const Node *n) {
   return m->apart && n->op == OP_gather && is_f32(n) && n->src[0]->op == OP_const &&
          n->src[0]->data && n->src[0]->data->n >= TABLE;
@@ -140,11 +155,14 @@ static void begin_body(void *ctx, const Body *b, NodeList order) {
     uint64_t most = 0, have;
     for (uint32_t k = 0; k < n->nsrc; k++)
       if (intmap_get(&m->depth, n->src[k]->id, &have)) most = MAX(most, have);
-    if (m->apart) keep_heads(m, n);
+    if (m->apart) {
+      keep_heads(m, n);
+      keep_normalised(m, n);
+    }
     if (wants(n, m->apart)) {
       most++;
       m->report->contractions++;
-      if (n->src[0]->op != OP_const) intmap_put(&m->kept, n->src[0]->id, 1);
+      keep_read(m, n->src[0]);
     }
     m->report->depth = MAX(m->report->depth, (int64_t)most);
     if (most) intmap_put(&m->depth, n->id, most);

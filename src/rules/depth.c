@@ -2,7 +2,8 @@
 //
 // The first layer of most networks on images reads three channels, which units that multiply matrices cannot fetch.  A block of s x s pixels, s the
 // stride, is a pixel of s*s times as many channels, and the convolution one of stride 1 over those: its weights are taken apart the same way,
-// after zeros before them so that blocks begin where windows do.  Channels are filled up with zeros to a multiple of eight.
+// after zeros before them so that blocks begin where windows do.  Channels are filled up with zeros to a multiple of eight, and so are lines on both
+// sides: where all of a window's line lies in memory, its taps can be fetched as one (lower/tile.c).
 #include "eval/contract.h"
 #include "eval/movement.h"
 
@@ -12,6 +13,7 @@
 #include "rules/shape.h"
 
 enum { FEW_CHANNELS = 4, WHOLE_CHANNELS = 8, MOST_STRIDE = 32 };
+enum { PIXELS_WITHIN = 1 };  // of space_to_depth: a channel's pixels lie side by side
 
 typedef struct Axis {
   int64_t lead;        // zeros before the weights
@@ -36,9 +38,10 @@ static bool measure(const Node *conv, const conv_attrs *at, int which, int64_t s
   return out->end >= 0;
 }
 
-static Node *filled_up(Graph *g, Node *x, int64_t channels, int64_t whole) {
-  int64_t pads[8] = {[5] = whole - channels};
-  return whole == channels ? x : N(g, pad, x, node_i64s(g, 8, pads));
+// More channels at the end, and pixels on both sides.
+static Node *filled_up(Graph *g, Node *x, int64_t channels, int64_t left, int64_t right) {
+  int64_t pads[8] = {[3] = left, [5] = channels, [7] = right};
+  return channels || left || right ? N(g, pad, x, node_i64s(g, 8, pads)) : x;
 }
 
 static Node *in_blocks(Graph *g, const Match *m) {
@@ -58,12 +61,13 @@ static Node *in_blocks(Graph *g, const Match *m) {
     pads[6 + k] = axis[k].taps * stride - axis[k].lead - w->dims[2 + k]->value;
   int64_t deep = channels * stride * stride;
   int64_t whole = (deep + WHOLE_CHANNELS - 1) / WHOLE_CHANNELS * WHOLE_CHANNELS;
-  space_to_depth_attrs blocks = {.blocksize = stride};
-  Node *image = filled_up(g, NA(g, space_to_depth, &blocks, conv->src[0]), deep, whole);
+  space_to_depth_attrs blocks = {.blocksize = stride, .mode = PIXELS_WITHIN};
+  Node *image = filled_up(g, NA(g, space_to_depth, &blocks, conv->src[0]), whole - deep,
+                          axis[1].begin, axis[1].end);
   Node *spaced = N(g, pad, conv->src[1], node_i64s(g, 8, pads));
-  Node *weight = filled_up(g, NA(g, space_to_depth, &blocks, spaced), deep, whole);
+  Node *weight = filled_up(g, NA(g, space_to_depth, &blocks, spaced), whole - deep, 0, 0);
   int64_t kernel[2] = {axis[0].taps, axis[1].taps}, one[2] = {1, 1};
-  int64_t around[4] = {axis[0].begin, axis[1].begin, axis[0].end, axis[1].end};
+  int64_t around[4] = {axis[0].begin, 0, axis[0].end, 0};
   at.kernel_shape = (Ints){2, kernel};
   at.strides = at.dilations = (Ints){2, one};
   at.pads = (Ints){4, around};

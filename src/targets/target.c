@@ -110,6 +110,7 @@ static void group_for_tests(LowerTarget *t) {
   t->group = (int)threads;
   t->shared_bytes = 48 << 10;
   t->in_step = 32;
+  t->swaps = true;
   t->tiles = getenv("TENON_TILES") != NULL;
   t->units = 132;
   t->tile_bytes = 227 << 10;

@@ -29,6 +29,14 @@ static bool is_program(Str s) {
   return s.n - at > n && !memcmp(s.p + at, key, (size_t)n);
 }
 
+static bool holds(Str s, const char *mark) {
+  int64_t n = (int64_t)strlen(mark);
+  const char *at = s.p, *end = s.p + s.n;
+  while (end - at >= n && (at = memchr(at, mark[0], (size_t)(end - at - n + 1))) != NULL)
+    if (!memcmp(at++, mark, (size_t)n)) return true;
+  return false;
+}
+
 // A zip archive with one of the entries that PyTorch writes, by a look at the names in its directory; others are left
 // to other readers.
 static bool is_pytorch(Str s) {
@@ -39,11 +47,8 @@ static bool is_pytorch(Str s) {
   int64_t from = MAX(0, s.n - ((int64_t)4 << 20));  // the directory is at the end
   for (int k = 0; k < 2; k++) {
     Str part = k ? (Str){s.p + from, s.n - from} : (Str){s.p, MIN(s.n, 4096)};
-    for (int64_t i = 0; i < ARRAY_LEN(marks); i++) {
-      int64_t n = (int64_t)strlen(marks[i]);
-      for (int64_t at = 0; at + n <= part.n; at++)
-        if (part.p[at] == marks[i][0] && !memcmp(part.p + at, marks[i], (size_t)n)) return true;
-    }
+    for (int64_t i = 0; i < ARRAY_LEN(marks); i++)
+      if (holds(part, marks[i])) return true;
   }
   return false;
 }

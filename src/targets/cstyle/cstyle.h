@@ -35,10 +35,12 @@ typedef struct Spelling {
   const char *top;          // what a file begins with: headers, and macros that kernels use
   const char *math_f32;     // what ends the names of functions of f32
   const char *const
-      *type;       // by DType: of values; of narrow floats, the integer that holds their bits
-  int lanes;       // of a vector, at most
-  bool packs;      // has tn_run: neighbouring elements that a thread reads or stores at once
-  bool has_vload;  // vload, vstore and as_ take the place of memcpy
+      *type;           // by DType: of values; of narrow floats, the integer that holds their bits
+  int lanes;           // of a vector, at most
+  const char *once;    // tn_once: 16 bytes that are read once; NULL: there is none
+  const char *nearer;  // has what lies at the address @ brought nearer
+  bool packs;          // has tn_run: neighbouring elements that a thread reads or stores at once
+  bool has_vload;      // vload, vstore and as_ take the place of memcpy
   // Devices:
   bool is_device, offsets;
   const char *global;   // what stands before the types of arguments
@@ -47,9 +49,13 @@ typedef struct Spelling {
   const char *f64;      // what a file with numbers of f64 needs
   const char *from_f16, *to_f16,
       *to_bf16;  // bodies of these conversions, where the machine has them; NULL: by integers
+  const char *min_f32, *max_f32;  // likewise, where an operand that is NaN must be the result
   // Groups of threads: the loop over work items, scratch of a group, the thread's number, memory that is shared, and waiting until all
   // stores are seen: to shared memory, to other memory, to both.
   const char *group_items, *group_scratch, *thread, *shared, *barrier[3];
+  // Of threads that go in step, so many: what another of them has, @ is the value and the bit in which their numbers differ.  NULL: none do.
+  const char *swap;
+  int in_step;
 } Spelling;
 extern const Spelling spelling_c, spelling_opencl, spelling_cuda;
 
@@ -65,7 +71,7 @@ typedef struct CStyle {
   Diag *diag;
   int vector_bytes;  // 0: plain alone
   bool no_f64;       // the device has no such numbers: kernels with them are refused
-  bool uses_f64;
+  bool uses_f64, uses_once;
   // CUDA with warpgroup products: gets how a kernel with tiles is launched; threads 0 where it has none.  NULL: tiles are plain loops.
   struct CudaRecord *record;
   bool

@@ -8,6 +8,7 @@
 #include "targets/cstyle/emit.h"
 
 static int open_block(CEmit *e, const LoopBlock *b);
+static void emit_threads(CEmit *e, const LoopStmt *s);
 static void close_block(CEmit *e, int opened);
 
 // ---- what a body needs ----
@@ -47,6 +48,7 @@ static void set_number(CEmit *e, Dim sym, int64_t v) {
 
 static void emit_serial(CEmit *e, const LoopStmt *s) {
   if (ie_is(s->extent, 0)) return;
+  if (s->loop == LOOP_SERIAL && s->ways > 1 && cs_ahead_loop(e, s)) return;
   if (ie_is(s->extent, 1)) {
     set_number(e, s->sym, 0);
     cs_block(e, &s->body);
@@ -60,6 +62,18 @@ static void emit_serial(CEmit *e, const LoopStmt *s) {
   cs_close(e);
 }
 
+static bool all_ask(const LoopBlock *b) {
+  for (int64_t i = 0; i < b->n; i++)
+    if (b->v[i]->kind != LS_PREFETCH && (b->v[i]->kind != LS_FOR || !all_ask(&b->v[i]->body)))
+      return false;
+  return true;
+}
+
+bool cs_asks_only(const LoopBlock *b) {
+  return b->n > 0 && b->v[0]->kind == LS_FOR && b->v[0]->loop == LOOP_THREAD &&
+         all_ask(&b->v[0]->body);
+}
+
 static void emit_parallel(CEmit *e, const LoopStmt *s) {
   if (e->tile) {
     cs_tile(e, s, e->tile);
@@ -68,7 +82,10 @@ static void emit_parallel(CEmit *e, const LoopStmt *s) {
   const char *v = cs_name(e, s->sym->name);
   cs_open(e, "%s", cs_replace(e, e->threads ? e->sp->group_items : e->sp->items, v));
   cs_set_text(e, s->sym, v);
-  cs_block(e, &s->body);
+  LoopBlock rest = s->body;
+  for (; cs_asks_only(&rest); rest.n--) emit_threads(e, *rest.v++);
+  if (rest.n < s->body.n && e->c->early) cs_line(e, "%s", CS_WAIT);
+  cs_block(e, &rest);
   cs_close(e);
 }
 
@@ -183,6 +200,30 @@ static void reduce_plain(CEmit *e, const LoopStmt *s) {
           identity(e, (LoopOp)s->op, t).text);
   reduce_rest(e, s, part, "0");
   join_halves(e, s, part);
+}
+
+// Halves of threads that go in step exchange what they have: all of them get the sum of all.  Where the order of two operands matters the lower thread's comes
+// first, as it does in memory.
+static void reduce_swapped(CEmit *e, const LoopStmt *s) {
+  DType t = s->value->dtype;
+  LoopOp op = (LoopOp)s->op;
+  const char *name = cs_name(e, str_printf(e->arena, "v%d", s->var)), *type = cs_type(e, t, 0);
+  bool either = !dtype_is_float(t) || op == LOOP_add || op == LOOP_mul;
+  CVal x = {.text = name, .dtype = t};
+  e->buffer_used[s->value->buffer] = true;
+  cs_line(e, "%s %s = %s[0];", type, name, e->buffer[s->value->buffer]);
+  for (int half = s->lanes / 2; half > 0; half /= 2) {
+    const char *other = cs_name(e, "other");
+    cs_line(e, "const %s %s = %s;", type, other,
+            cs_replace(e, e->sp->swap, str_printf(e->arena, "%s, %d", name, half)));
+    CVal y = {.text = other, .dtype = t};
+    const char *sum = cs_op(e, op, t, x, y, y).text;
+    if (!either)
+      sum = str_printf(e->arena, "%s & %d ? %s : %s", e->sp->thread, half,
+                       cs_op(e, op, t, y, x, x).text, sum);
+    cs_line(e, "%s = %s;", name, sum);
+  }
+  e->var[s->var] = x;
 }
 
 // ---- chunks of lanes ----
@@ -325,6 +366,10 @@ static void emit_vector(CEmit *e, const LoopStmt *s) {
 }
 
 static void emit_reduce(CEmit *e, const LoopStmt *s) {
+  if (e->swapped && s->value->kind == LX_LOAD && e->swapped[s->value->buffer]) {
+    reduce_swapped(e, s);
+    return;
+  }
   if (s->lanes <= 1) {
     reduce_serial(e, s);
     return;
@@ -391,7 +436,7 @@ static void emit_if(CEmit *e, const LoopStmt *s) {
 }
 
 static void emit_prefetch(CEmit *e, const LoopStmt *s) {
-  if (!e->vectors || !e->sp->prefetch) return;
+  if ((!e->vectors && !e->threads) || !e->sp->prefetch) return;
   CLin at = cs_lin(e, s->index);
   e->buffer_used[s->buffer] = true;
   cs_line(e, "%s(%s + (%s));", e->sp->prefetch, e->buffer[s->buffer], cs_lin_text(e, at));
@@ -403,7 +448,9 @@ static void emit_where(CEmit *e, const LoopStmt *s) {
   cs_line(e, "const %s %s = %s;", e->index, v, value);
   cs_open(e, s->index->lo >= 0 ? "if (%s < %s) {" : "if (%s < %s && %s >= 0) {", v, n, v);
   cs_set_text(e, s->sym, v);
+  e->where++;
   cs_block(e, &s->body);
+  e->where--;
   cs_close(e);
 }
 

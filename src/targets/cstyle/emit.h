@@ -41,17 +41,46 @@ typedef struct CSym {
   Dim dim;        // CSYM_DIM: a guarded index, by its value
 } CSym;
 
+// What is one row for all rows of a tile, and read before it is needed: a thread's neighbours of each of its groups of columns.
+typedef struct CEarly {
+  const char *slot;  // the group at hand, of so many
+  int slots, n;
+  StrBuf rooms, loads;
+  struct {
+    int32_t buffer;
+    Dim index;
+    const char *name;
+  } known[4];
+} CEarly;
+
 // Elements of neighbouring rounds of a loop that go to memory and back in one piece: loads before the loop, stores behind it.
 typedef struct CWide {
   Dim sym;            // the loop's variable
   const char *first;  // what it is in the first round, a multiple of their number
   const char *round;
+  int count;
+  const char *column;  // of a tile: the first of those that a warp has
+  CEarly *early;       // NULL: nothing is read early
   StrBuf before, after;
   StrBuf odd;  // not 0 where a buffer does not begin where pieces may
   int32_t stored[8];
   int nstored;
+  int pieces;   // how many there are
   bool failed;  // it may not be done so
 } CWide;
+// A matrix that goes through a tile's ring (emit_aside.c), in boxes of 64 rows.
+typedef struct CBoxes {
+  int32_t buffer;
+  int cols, bytes;       // of a box
+  int of_stage, stages;  // how many times all rows' boxes a stage has, and how many stages it takes
+} CBoxes;
+typedef struct CAside {
+  const LoopExpr *load;   // what comes through the ring; NULL: nothing does
+  const LoopStmt *store;  // what the copy engine takes to memory; NULL: threads store
+  CBoxes in, out;
+  int stages;   // of the ring, behind those of the products
+  int buffers;  // of a warpgroup, a box each
+} CAside;
 enum { CS_ROWS_INSIDE = 1, CS_COLS_INSIDE = 2 };
 
 typedef struct CEmit {
@@ -69,16 +98,22 @@ typedef struct CEmit {
   int64_t threads;    // of a group, where the language has groups; 0: thread loops are serial ones
   const LoopTile *tile;  // for the units for matrices; NULL: tile loops are serial ones
   uint8_t inside;        // what is known to lie within the tile's result: its rows, its columns
+  const CAside *aside;   // of a tile
   CWide *wide;           // memory goes in pieces; NULL: by elements
   Dim thread;            // the variable of the thread loop around
   IntMap barrier;        // thread loop -> fences
+  bool *swapped;         // by buffer: shared memory that lies in its threads' registers
   const char *in_pack;   // the variable of the loop whose elements are read and stored at once
   IntMap pack;           // there: load or store -> where its elements are
   IntMap quotient;       // Dim -> name of a quotient or remainder that was computed before
-  CSym *sym;             // by slot
-  CVal *var;             // by variable
-  const char **buffer;   // names
-  const char **base;     // of arguments: where they are counted from, then by how many bytes
+  const struct Ahead *ahead;  // in a loop that reads a round ahead: what it reads
+  int runs_ahead;             // the most of such a loop: they take registers
+  StrBuf early;               // what may be done before the kernel before has ended
+  int where;                  // blocks around that not all threads enter
+  CSym *sym;                  // by slot
+  CVal *var;                  // by variable
+  const char **buffer;        // names
+  const char **base;          // of arguments: where they are counted from, then by how many bytes
   bool *buffer_used, *var_used, faults;
   StrMap names;
   IntMap memo, uses;  // LoopExpr * -> index in vals, within a statement; how often it is used there
@@ -107,6 +142,9 @@ const char *cs_replace(CEmit *e, const char *form, const char *name);  // every 
 
 // ---- statements (emit.c), and the function around them (emit_kernel.c) ----
 void cs_block(CEmit *e, const LoopBlock *b);
+// Whether a block begins with a thread loop that does nothing but ask for memory: what waits for the kernel before comes after it.
+bool cs_asks_only(const LoopBlock *b);
+#define CS_WAIT "asm volatile(\"griddepcontrol.wait;\" ::: \"memory\");"
 void cs_fault(CEmit *e, const char *when, int32_t check);  // where `when` is true the check failed
 
 // ---- tiles (emit_tile.c), and attention in them (emit_attention.c) ----
@@ -120,11 +158,28 @@ void cs_tile_f32_low(CEmit *e, const LoopTile *t, int first, int threads);
 void cs_tile_f32_place(CEmit *e);
 void cs_tile_f32_products(CEmit *e, const LoopTile *t, bool turns);
 void cs_tile_f32_check(CEmit *e, const LoopTile *t);
-void cs_tile_sums(CEmit *e, const LoopTile *t);  // what is done with each sum
-// What those read beside them, for the tile at tn_col, is asked to come nearer by a warp; whether there is such.
-bool cs_tile_reads(CEmit *e, const LoopTile *t);
-void cs_tile_ahead(CEmit *e, const LoopTile *t);
-void cs_tile_along(CEmit *e, const LoopTile *t);  // likewise what is one row for all, by one thread
+// What is done with each sum; what it reads before that comes into `early`, which may be NULL.
+void cs_tile_sums(CEmit *e, const LoopTile *t, StrBuf *early);
+// What those read of a row that is one for all rows, for the tile at tn_col, is asked to come nearer by one thread.
+void cs_tile_along(CEmit *e, const LoopTile *t);
+int cs_tile_stage_bytes(const LoopTile *t);
+int cs_tile_ring_bytes(const LoopTile *t);  // all stages, and columns that stay
+int cs_tile_crew(const LoopTile *t);        // warpgroups that compute
+int cs_tile_ways(const LoopTile *t);        // warpgroups that take turns along the contracted axis
+void cs_tile_advance(CEmit *e, const LoopTile *t);  // to the next stage
+// Through the ring (emit_aside.c): what does, its maps, and what each role does about it.
+void cs_aside_find(CEmit *e, const LoopTile *t, int room, CAside *a);
+void cs_aside_maps(CEmit *e, const LoopTile *t);
+void cs_aside_fetch(CEmit *e, const LoopTile *t);
+void cs_aside_wait(CEmit *e, const LoopTile *t, bool by_number);
+const char *cs_aside_place(CEmit *e);                  // where a thread's neighbours came to
+const char *cs_aside_out(CEmit *e);                    // where they go to
+void cs_aside_place_out(CEmit *e, const LoopTile *t);  // where a warpgroup's buffers begin
+void cs_aside_begin_box(CEmit *e, const LoopTile *t);
+void cs_aside_end_box(CEmit *e, const LoopTile *t);
+void cs_aside_end(CEmit *e);
+void cs_aside_release(CEmit *e, const LoopTile *t);
+int cs_aside_bytes(const CAside *a, const LoopTile *t);
 // In e->wide: false where the element goes by itself.
 bool cs_wide_load(CEmit *e, const LoopExpr *x, CVal *out);
 bool cs_wide_store(CEmit *e, const LoopStmt *s, CVal v);
@@ -150,8 +205,24 @@ void cs_attention_fade(CEmit *e, const LoopTile *t);
 void cs_attention_totals(CEmit *e);
 
 // ---- several elements at once (emit_pack.c) ----
+typedef struct CPacks {  // what an unrolled loop reads and stores side by side
+  CEmit *e;
+  const LoopStmt *loop;
+  int64_t n;  // elements
+  IntMap seen;
+  VEC(const LoopExpr *) load;
+  VEC(const LoopStmt *) store;
+} CPacks;
+bool cs_packs(CEmit *e, const LoopStmt *s, CPacks *out);  // false: there is none
+const char *cs_pack_type(CEmit *e, DType t, int64_t n);
+const char *cs_pack_place(const CPacks *p, int32_t buffer, Dim index);  // the first one's address
 bool cs_pack_loop(CEmit *e, const LoopStmt *s);     // false: the loop is none of such elements
 const char *cs_packed(CEmit *e, const void *what);  // a load's or store's element; NULL: by itself
+const char *cs_packed_bf16(CEmit *e, const LoopExpr *load);  // likewise, as f32
+
+// ---- a round ahead (emit_ahead.c) ----
+bool cs_ahead_loop(CEmit *e, const LoopStmt *s);       // false: nothing in it is read ahead
+const char *cs_ahead(CEmit *e, const LoopExpr *load);  // what was read ahead for it; NULL: nothing
 
 // ---- indices (emit_index.c) ----
 CLin cs_lin(CEmit *e, Dim d);

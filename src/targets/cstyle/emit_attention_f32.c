@@ -188,7 +188,7 @@ static void emit_item(CEmit *e, const LoopTile *t) {
   cs_line(e, "__syncthreads();");
   cs_close(e);
   cs_attention_totals(e);
-  cs_tile_sums(e, t);
+  cs_tile_sums(e, t, NULL);
   cs_line(e, "__syncthreads();");
 }
 

@@ -218,7 +218,7 @@ static void emit_item(CEmit *e, const LoopTile *t) {
   cs_close(e);
   cs_line(e, "if (tn_lane == 0) tn_bar_arrive(tn_bars + 8);");
   cs_attention_totals(e);
-  cs_tile_sums(e, t);
+  cs_tile_sums(e, t, NULL);
 }
 
 static void emit_computing(CEmit *e, const LoopStmt *items, const LoopTile *t) {

@@ -237,7 +237,8 @@ void cs_name_quotients(CEmit *e, Dim item, const LoopBlock *b) {
 
 // A thread's registers are an array of its own, without the parts of other threads.
 CLin cs_place(CEmit *e, int32_t buffer, Dim d) {
-  if (!e->threads || !e->thread || e->k->buffer[buffer].space != LOOP_REGISTER) return cs_lin(e, d);
+  bool own = e->k->buffer[buffer].space == LOOP_REGISTER || (e->swapped && e->swapped[buffer]);
+  if (!e->threads || !e->thread || !own) return cs_lin(e, d);
   CSym *s = &e->sym[e->thread->slot], was = *s;
   *s = (CSym){.kind = CSYM_NUMBER};
   CLin at = cs_lin(e, d);

@@ -6,6 +6,7 @@
 #include "targets/cstyle/emit.h"
 
 enum { LONG_VALUE = 2 };  // operations of one that takes more registers than three blocks leave
+enum { REGISTERS = 1 << 16, OTHER_REGISTERS = 16 };  // of a multiprocessor; of a thread's indices
 
 #include "loop/tile.h"
 #include "runtime/cuda/cuda.h"
@@ -80,6 +81,16 @@ static void device_parameters(CEmit *e, StrBuf *b) {
   if (e->sp->offsets) strbuf_printf(b, ", %s fault_at", index);
 }
 
+// Of a kernel that reads ahead: as many blocks on a multiprocessor as there are registers for what a thread sums and what is under way.
+static const char *bounds_ahead(CEmit *e) {
+  int64_t registers = OTHER_REGISTERS + 2 * 4 * (int64_t)e->runs_ahead;
+  for (int32_t i = e->k->nargs; i < e->k->nbuffers; i++)
+    if (e->k->buffer[i].space == LOOP_REGISTER)
+      registers += e->k->buffer[i].size->value / e->threads;
+  return str_printf(e->arena, "__launch_bounds__(%d, %d) ", (int)e->threads,
+                    (int)MAX(REGISTERS / (e->threads * registers), 1));
+}
+
 static void parameters(CEmit *e, const char *name, bool scratch) {
   StrBuf b;
   strbuf_init(&b, e->arena);
@@ -91,6 +102,8 @@ static void parameters(CEmit *e, const char *name, bool scratch) {
   if (maps && e->tile->a.form != TILE_VALUE)
     strbuf_puts(&b, ", const __grid_constant__ tn_map tn_map_a");
   if (maps) strbuf_puts(&b, ", const __grid_constant__ tn_map tn_map_b");
+  if (maps && e->aside->load) strbuf_puts(&b, ", const __grid_constant__ tn_map tn_map_c");
+  if (maps && e->aside->store) strbuf_puts(&b, ", const __grid_constant__ tn_map tn_map_d");
   static const char *const operand[] = {"q", "k", "v"};
   for (int i = 0; i < 3 && e->tile && e->tile->is_attention && e->tile->groups > 1; i++)
     strbuf_printf(&b, ", const __grid_constant__ tn_map tn_map_%s", operand[i]);
@@ -100,7 +113,8 @@ static void parameters(CEmit *e, const char *name, bool scratch) {
   int blocks = !values ? 1 : (e->tile->n <= 64 ? 3 : 2) - many;
   const char *bounds =
       e->tile ? str_printf(e->arena, "__launch_bounds__(%d, %d) ", e->c->record->threads, blocks)
-              : "";
+      : e->runs_ahead ? bounds_ahead(e)
+                      : "";
   cs_open(e, "%s %s%s(%s) {", e->sp->function, bounds, name, strbuf_text(&b));
 }
 
@@ -127,11 +141,11 @@ static void place_buffers(CEmit *e) {
     const char *t = element(b->dtype);
     if (b->space != LOOP_SCRATCH) {
       int64_t n = b->size->value;
-      if (e->threads && b->space == LOOP_REGISTER) n /= e->threads;
+      bool swapped = e->swapped && e->swapped[i], shared = b->space == LOOP_SHARED && !swapped;
+      if (e->threads && !shared) n /= e->threads;
       if (e->buffer_used[i])
-        cs_line(e, "%stn_%s %s[%lld];",
-                e->threads && b->space == LOOP_SHARED ? e->sp->shared : e->sp->local, t,
-                e->buffer[i], (long long)MAX(n, 1));
+        cs_line(e, "%stn_%s %s[%lld]%s;", e->threads && shared ? e->sp->shared : e->sp->local, t,
+                e->buffer[i], (long long)MAX(n, 1), swapped ? " = {0}" : "");
       continue;
     }
     if (e->buffer_used[i])
@@ -204,7 +218,8 @@ static void beginning(CEmit *e, const char *body) {
     cs_line(e, "%s", e->threads ? e->sp->group_scratch : e->sp->scratch);
   if (e->c->early && !e->tile) {
     cs_line(e, "asm volatile(\"griddepcontrol.launch_dependents;\" ::: \"memory\");");
-    cs_line(e, "asm volatile(\"griddepcontrol.wait;\" ::: \"memory\");");
+    strbuf_put(e->out, strbuf_str(&e->early));
+    if (!e->threads || !cs_asks_only(&k->body.v[0]->body)) cs_line(e, "%s", CS_WAIT);
   }
   for (int32_t i = 0; i < k->ndims && is_narrowed(e); i++) {
     const char *dim = e->sym[k->dim[i]->slot].text;
@@ -235,6 +250,7 @@ tenon_status cstyle_kernel(CStyle *c, const LoopKernel *k, const char *name, boo
              .vectors = vectors && c->vector_bytes > 0};
   StrBuf body;
   strbuf_init(&body, c->arena);
+  strbuf_init(&e.early, c->arena);
   strmap_init(&e.names, c->arena);
   static const char *const ours[] = {"begin", "end",    "scratch",      "fault",
                                      "items", "faults", "scratch_each", "fault_at"};
@@ -254,7 +270,11 @@ tenon_status cstyle_kernel(CStyle *c, const LoopKernel *k, const char *name, boo
   if (c->spelling->small_index && cs_small(k)) e.index = c->spelling->small_index;
   if (c->spelling->is_device) e.threads = loop_threads(k);
   if (e.threads) e.vectors = false;  // the threads are the lanes
-  if (e.threads) loop_barriers(k, c->arena, &e.barrier);
+  if (e.threads && e.sp->swap) {
+    e.swapped = arena_array(c->arena, bool, MAX(k->nbuffers, 1));
+    loop_swapped(k, c->arena, e.sp->in_step, e.swapped);
+  }
+  if (e.threads) loop_barriers(k, c->arena, e.swapped, &e.barrier);
   e.out = &body;
   e.indent = 1;
   cs_block(&e, &k->body);

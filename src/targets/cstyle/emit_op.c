@@ -310,7 +310,8 @@ CVal cs_cast(CEmit *e, const LoopExpr *node, CVal x) {
     return dtype_is_float(to) ? int_to_float(e, from, to, x) : plain_cast(e, to, x);
   }
   if (!is_f32_or_f64(from)) {
-    x = widen_float(e, from, x);
+    const char *packed = from == DT_BF16 ? cs_packed_bf16(e, node->src[0]) : NULL;
+    x = packed ? (CVal){.text = packed, .dtype = DT_F32} : widen_float(e, from, x);
     from = DT_F32;
   }
   if (to == DT_BOOL) return infix(e, from, DT_BOOL, "!=", x, cs_constant(e, from, 0, 0));

@@ -9,17 +9,8 @@
 
 enum { MOST_PACKS = 16, MOST_ELEMENTS = 16, LARGE = 1000 };
 
-typedef struct Packing {
-  CEmit *e;
-  const LoopStmt *loop;
-  int64_t n;  // elements
-  IntMap seen;
-  VEC(const LoopExpr *) load;
-  VEC(const LoopStmt *) store;
-} Packing;
-
 // Where the first element lies; NULL: they do not lie side by side, or the first not where it must.
-static Dim first_of(const Packing *p, Dim index) {
+static Dim first_of(const CPacks *p, Dim index) {
   IntPool *pool = p->e->k->pool;
   Dim one, rest;
   if (!dim_split(pool, index, p->loop->sym, &one, &rest) || !ie_is(one, 1) ||
@@ -28,25 +19,25 @@ static Dim first_of(const Packing *p, Dim index) {
   return rest;
 }
 
-static bool is_stored(const Packing *p, int32_t buffer) {
+static bool is_stored(const CPacks *p, int32_t buffer) {
   for (int64_t i = 0; i < p->loop->body.n; i++)
     if (p->loop->body.v[i]->kind == LS_STORE && p->loop->body.v[i]->buffer == buffer) return true;
   return false;
 }
 
-// Whether the guards of a load are the same for all elements, and 0 stands where they do not hold.
-static bool same_guards(const Packing *p, const LoopExpr *x) {
+// Whether the guards of a load are the same for all elements, and 0 or another number stands where they do not hold.
+static bool same_guards(const CPacks *p, const LoopExpr *x) {
   for (int i = 0; i < x->nguards; i++)
     if (dim_has(x->guard[i].value, p->loop->sym) || dim_has(x->guard[i].extent, p->loop->sym))
       return false;
-  return !x->nguards || !x->src[0];
+  return !x->nguards || !x->src[0] || x->src[0]->kind == LX_CONST;
 }
 
 static bool in_memory(const LoopBuffer *b) {
   return (b->space == LOOP_ARG || b->space == LOOP_SHARED) && b->dtype != DT_BOOL;
 }
 
-static void find_loads(Packing *p, const LoopExpr *x) {
+static void find_loads(CPacks *p, const LoopExpr *x) {
   uint64_t known;
   if (!x || intmap_get(&p->seen, (uint64_t)(uintptr_t)x, &known)) return;
   intmap_put(&p->seen, (uint64_t)(uintptr_t)x, 1);
@@ -67,12 +58,12 @@ static bool is_read(const LoopExpr *x, int32_t buffer) {
 
 // Stores to one buffer are packed all or none: runs that begin at multiples of their number are the same or lie apart, so that the last
 // one that stores to an element stays the last.
-static bool can_store(const Packing *p, const LoopStmt *s) {
+static bool can_store(const CPacks *p, const LoopStmt *s) {
   const LoopBuffer *b = &p->e->k->buffer[s->buffer];
   return !s->nguards && in_memory(b) && s->value->dtype == b->dtype && first_of(p, s->index);
 }
 
-static void find_store(Packing *p, const LoopStmt *s) {
+static void find_store(CPacks *p, const LoopStmt *s) {
   int64_t stores = 0;
   for (int64_t i = 0; i < p->loop->body.n; i++) {
     const LoopStmt *o = p->loop->body.v[i];
@@ -84,11 +75,11 @@ static void find_store(Packing *p, const LoopStmt *s) {
   vec_push(p->e->arena, &p->store, s);
 }
 
-static const char *pack_type(CEmit *e, DType t, int64_t n) {
+const char *cs_pack_type(CEmit *e, DType t, int64_t n) {
   return str_printf(e->arena, "tn_run<%s, %d>", cs_type(e, t, 0), (int)n);
 }
 
-static const char *place(Packing *p, int32_t buffer, Dim index) {
+const char *cs_pack_place(const CPacks *p, int32_t buffer, Dim index) {
   p->e->buffer_used[buffer] = true;
   return str_printf(p->e->arena, "%s + (%s)", p->e->buffer[buffer],
                     cs_lin_text(p->e, cs_place(p->e, buffer, first_of(p, index))));
@@ -98,36 +89,52 @@ static void note(CEmit *e, const void *what, const char *name) {
   intmap_put(&e->pack, (uint64_t)(uintptr_t)what, (uint64_t)(uintptr_t)name);
 }
 
-static void open_packs(Packing *p) {
+// What stands for the elements of a load where its guards do not hold.
+static const char *filling(CPacks *p, const LoopExpr *x) {
+  Arena *a = p->e->arena;
+  const char *one = x->src[0] ? cs_expr(p->e, x->src[0]).text : "";
+  StrBuf all;
+  strbuf_init(&all, a);
+  for (int64_t i = 0; *one && i < p->n; i++) strbuf_printf(&all, "%s%s", i ? ", " : "", one);
+  return str_printf(a, "%s{%s}", cs_pack_type(p->e, x->dtype, p->n), strbuf_text(&all));
+}
+
+static void open_packs(CPacks *p) {
   CEmit *e = p->e;
   for (int64_t i = 0; i < p->load.n; i++) {
     const LoopExpr *x = p->load.v[i];
-    const char *type = pack_type(e, x->dtype, p->n), *name = cs_name(e, "pack");
+    const char *type = cs_pack_type(e, x->dtype, p->n), *there = cs_ahead(e, x);
+    const char *name = cs_name(e, "pack");
+    note(e, x, name);
+    if (there) {
+      cs_line(e, "%s %s;", type, name);
+      cs_line(e, "memcpy(&%s, &%s, sizeof %s);", name, there, name);
+      continue;
+    }
     const char *guard = cs_guards(e, x->nguards, x->guard);
-    const char *from = place(p, x->buffer, x->index);
+    const char *from = cs_pack_place(p, x->buffer, x->index);
     if (*guard)
-      cs_line(e, "const %s %s = %s ? *(const %s *)(%s) : %s{};", type, name, guard, type, from,
-              type);
+      cs_line(e, "const %s %s = %s ? *(const %s *)(%s) : %s;", type, name, guard, type, from,
+              filling(p, x));
     else
       cs_line(e, "const %s %s = *(const %s *)(%s);", type, name, type, from);
     cs_drop_guards(e, x->nguards, x->guard);
-    note(e, x, name);
   }
   for (int64_t i = 0; i < p->store.n; i++) {
     const char *name = cs_name(e, "pack");
-    cs_line(e, "%s %s;", pack_type(e, p->store.v[i]->value->dtype, p->n), name);
+    cs_line(e, "%s %s;", cs_pack_type(e, p->store.v[i]->value->dtype, p->n), name);
     note(e, p->store.v[i], name);
   }
 }
 
-static void close_packs(Packing *p) {
+static void close_packs(CPacks *p) {
   CEmit *e = p->e;
   for (int64_t i = 0; i < p->store.n; i++) {
     const LoopStmt *s = p->store.v[i];
     uint64_t name = 0;
     if (intmap_get(&e->pack, (uint64_t)(uintptr_t)s, &name))
-      cs_line(e, "*(%s *)(%s) = %s;", pack_type(e, s->value->dtype, p->n),
-              place(p, s->buffer, s->index), (const char *)(uintptr_t)name);
+      cs_line(e, "*(%s *)(%s) = %s;", cs_pack_type(e, s->value->dtype, p->n),
+              cs_pack_place(p, s->buffer, s->index), (const char *)(uintptr_t)name);
   }
 }
 
@@ -137,19 +144,31 @@ const char *cs_packed(CEmit *e, const void *what) {
   return str_printf(e->arena, "%s.v[%s]", (const char *)(uintptr_t)name, e->in_pack);
 }
 
-bool cs_pack_loop(CEmit *e, const LoopStmt *s) {
-  Packing p = {.e = e, .loop = s};
+// Of two in a word the upper one needs no shift, and the compiler sees that only where they are read as a word.
+const char *cs_packed_bf16(CEmit *e, const LoopExpr *load) {
+  uint64_t name = 0;
+  if (!e->in_pack || !intmap_get(&e->pack, (uint64_t)(uintptr_t)load, &name)) return NULL;
+  return str_printf(e->arena, "tn_bf16_in(%s, %s)", (const char *)(uintptr_t)name, e->in_pack);
+}
+
+bool cs_packs(CEmit *e, const LoopStmt *s, CPacks *p) {
+  *p = (CPacks){.e = e, .loop = s};
   if (!e->sp->packs || !e->thread || e->in_pack || !ie_is_const(s->extent)) return false;
-  p.n = s->extent->value;
-  if (p.n < 2 || p.n > MOST_ELEMENTS || (p.n & (p.n - 1))) return false;
+  p->n = s->extent->value;
+  if (p->n < 2 || p->n > MOST_ELEMENTS || (p->n & (p->n - 1))) return false;
   for (int64_t i = 0; i < s->body.n; i++)
     if (s->body.v[i]->kind != LS_LET && s->body.v[i]->kind != LS_STORE) return false;
-  intmap_init(&p.seen, e->arena);
+  intmap_init(&p->seen, e->arena);
   for (int64_t i = 0; i < s->body.n; i++) {
-    find_loads(&p, s->body.v[i]->value);
-    if (s->body.v[i]->kind == LS_STORE) find_store(&p, s->body.v[i]);
+    find_loads(p, s->body.v[i]->value);
+    if (s->body.v[i]->kind == LS_STORE) find_store(p, s->body.v[i]);
   }
-  if (!p.load.n && !p.store.n) return false;
+  return p->load.n || p->store.n;
+}
+
+bool cs_pack_loop(CEmit *e, const LoopStmt *s) {
+  CPacks p;
+  if (!cs_packs(e, s, &p)) return false;
   intmap_init(&e->pack, e->arena);
   cs_open(e, "{");
   open_packs(&p);

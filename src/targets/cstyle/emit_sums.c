@@ -8,14 +8,14 @@
 #include "loop/tile.h"
 #include "targets/cstyle/emit.h"
 
-enum { WARP_ROWS = 16, NEIGHBOURS = 4, PAIR_COLS = 16 };
+enum { WARP_ROWS = 16, NEIGHBOURS = 4, PAIR = 2, PAIR_COLS = 16, STEP_COLS = 8 };
 
 static bool divides(Dim size, int by) { return ie_is_const(size) && size->value % by == 0; }
 
 // ---- neighbours ----
 
-static const char *piece_type(DType t) {
-  int64_t bytes = NEIGHBOURS * cs_bytes(t);
+static const char *piece_type(DType t, int count) {
+  int64_t bytes = count * cs_bytes(t);
   if (t == DT_BOOL) return NULL;
   return bytes == 4 ? "unsigned" : bytes == 8 ? "uint2" : bytes == 16 ? "uint4" : NULL;
 }
@@ -26,50 +26,95 @@ static bool neighbours(CEmit *e, int32_t buffer, DType t, Dim index, const char 
   CSym *s = &e->sym[w->sym->slot], was = *s;
   const LoopBuffer *b = &e->k->buffer[buffer];
   bool before = e->not_vector;
-  if (!piece_type(t) || b->space != LOOP_ARG || b->dtype != t) return false;
+  if (!piece_type(t, w->count) || b->space != LOOP_ARG || b->dtype != t) return false;
   *s = (CSym){.kind = CSYM_TEXT, .text = w->first, .varies = true};
-  e->lanes = NEIGHBOURS;
+  e->lanes = w->count;
   e->not_vector = false;
   CLin place = cs_place(e, buffer, index);
-  bool found = !e->not_vector && place.stride == 1 && place.align % NEIGHBOURS == 0;
+  bool found = !e->not_vector && place.stride == 1 && place.align % w->count == 0;
   e->not_vector = before;
   e->lanes = 0;
   *s = was;
   if (!found) return false;
   e->buffer_used[buffer] = true;
+  w->pieces++;
   *at = str_printf(e->arena, "%s + %s", e->buffer[buffer], cs_operand(e, place));
   strbuf_printf(&w->odd, "%s(unsigned long long)%s %% %d", w->odd.n ? " | " : "", e->buffer[buffer],
-                NEIGHBOURS * (int)cs_bytes(t));
+                w->count * (int)cs_bytes(t));
   return true;
 }
 
 static const char *room(CEmit *e, StrBuf *out, const char *base, DType t) {
   const char *name = cs_name(e, base);
   strbuf_printf(out, "%*s__align__(16) %s %s[%d];\n", 2 * e->indent - 2, "", cs_type(e, t, 0), name,
-                NEIGHBOURS);
+                e->wide->count);
   return name;
 }
 
 enum { SUMS_WITH_ROOM = 128, SUMS_WITH_SOME = 160 };
 
+static int sums_of_thread(const LoopTile *t) {
+  return MAX(t->m / t->groups, TILE_ROWS) * t->n / (2 * TILE_ROWS);
+}
+
+static bool differs_by_row(const LoopTile *t, const LoopExpr *x) {
+  for (int i = 0; i < x->nguards; i++)
+    if (x->guard[i].value == t->a.row && dim_has(x->index, x->guard[i].sym)) return true;
+  return false;
+}
+
 // Whether the compiler may move a load over stores, and all of them to the beginning: what is not written here, where there are registers for it; where
 // there are few, what comes from afar, which is not the same for all rows.
 static bool may_hoist(const CEmit *e, const LoopExpr *x) {
-  const LoopTile *t = e->tile;
-  int sums = MAX(t->m / t->groups, TILE_ROWS) * t->n / (2 * TILE_ROWS);
-  bool rows = false;
-  for (int i = 0; i < x->nguards; i++)
-    rows |= x->guard[i].value == t->a.row && dim_has(x->index, x->guard[i].sym);
-  return !e->k->buffer[x->buffer].written && sums <= (rows ? SUMS_WITH_SOME : SUMS_WITH_ROOM);
+  bool rows = differs_by_row(e->tile, x);
+  return !e->k->buffer[x->buffer].written &&
+         sums_of_thread(e->tile) <= (rows ? SUMS_WITH_SOME : SUMS_WITH_ROOM);
+}
+
+// The array in which a piece comes early, or NULL.
+static const char *early_piece(CEmit *e, const LoopExpr *x, const char *at, const char *piece) {
+  CEarly *early = e->wide->early;
+  if (!early || e->k->buffer[x->buffer].written || differs_by_row(e->tile, x)) return NULL;
+  for (int i = 0; i < early->n; i++)
+    if (early->known[i].buffer == x->buffer && early->known[i].index == x->index)
+      return early->known[i].name;
+  if (early->n == ARRAY_LEN(early->known)) return NULL;
+  const char *name = cs_name(e, "early");
+  int indent = 2 * e->indent - 2;
+  strbuf_printf(&early->rooms, "%*s__align__(16) %s %s[%d][%d];\n", indent, "",
+                cs_type(e, x->dtype, 0), name, early->slots, e->wide->count);
+  strbuf_printf(
+      &early->loads,
+      "%*sif ((unsigned long long)%s %% %d == 0) *(%s *)%s[%s] = __ldg((const %s *)(%s));\n",
+      indent, "", e->buffer[x->buffer], e->wide->count * (int)cs_bytes(x->dtype), piece, name,
+      early->slot, piece, at);
+  early->known[early->n].buffer = x->buffer;
+  early->known[early->n].index = x->index;
+  return early->known[early->n++].name = name;
 }
 
 bool cs_wide_load(CEmit *e, const LoopExpr *x, CVal *out) {
   CWide *w = e->wide;
-  const char *at, *piece = piece_type(x->dtype);
+  const char *at, *piece = piece_type(x->dtype, w->count);
   for (int i = 0; i < w->nstored; i++)  // what is stored comes later than it should
     if (w->stored[i] == x->buffer) w->failed = true;
+  const LoopExpr *ring = e->aside ? e->aside->load : NULL;
+  if (ring && ring->buffer == x->buffer && ring->index == x->index) {
+    const char *name = room(e, &w->before, "in", x->dtype);
+    strbuf_printf(&w->before, "%*stn_get(%s, (%s *)%s);\n", 2 * e->indent - 2, "",
+                  cs_aside_place(e), piece, name);
+    w->pieces++;
+    *out = (CVal){.text = str_printf(e->arena, "%s[%s]", name, w->round), .dtype = x->dtype};
+    return true;
+  }
   if (!neighbours(e, x->buffer, x->dtype, x->index, &at)) return false;
-  const char *name = room(e, &w->before, "in", x->dtype);
+  const char *name = early_piece(e, x, at, piece);
+  if (name) {
+    *out = (CVal){.text = str_printf(e->arena, "%s[%s][%s]", name, w->early->slot, w->round),
+                  .dtype = x->dtype};
+    return true;
+  }
+  name = room(e, &w->before, "in", x->dtype);
   const char *load = may_hoist(e, x) ? "__ldg" : "*";
   strbuf_printf(&w->before, "%*s*(%s *)%s = %s((const %s *)(%s));\n", 2 * e->indent - 2, "", piece,
                 name, load, piece, at);
@@ -79,14 +124,21 @@ bool cs_wide_load(CEmit *e, const LoopExpr *x, CVal *out) {
 
 bool cs_wide_store(CEmit *e, const LoopStmt *s, CVal v) {
   CWide *w = e->wide;
-  const char *at, *piece = piece_type(v.dtype);
+  const char *at, *piece = piece_type(v.dtype, w->count);
   if (w->nstored == ARRAY_LEN(w->stored))
     w->failed = true;
   else
     w->stored[w->nstored++] = s->buffer;
-  if (!neighbours(e, s->buffer, v.dtype, s->index, &at)) return false;
+  bool ring = e->aside && e->aside->store == s;
+  if (!ring && !neighbours(e, s->buffer, v.dtype, s->index, &at)) return false;
   const char *name = room(e, &w->before, "out", v.dtype);
   cs_line(e, "%s[%s] = %s;", name, w->round, v.text);
+  if (ring) {
+    w->pieces++;
+    strbuf_printf(&w->after, "%*stn_put(%s, *(const %s *)%s);\n", 2 * e->indent - 2, "",
+                  cs_aside_out(e), piece, name);
+    return true;
+  }
   strbuf_printf(&w->after, "%*s*(%s *)(%s) = *(const %s *)%s;\n", 2 * e->indent - 2, "", piece, at,
                 piece, name);
   return true;
@@ -96,26 +148,25 @@ bool cs_wide_store(CEmit *e, const LoopStmt *s, CVal v) {
 
 enum { ALIGN_AHEAD = 16 };
 
-// Whether rows of it go along with those of the result, in whole pieces; or with `along` it is one row for all.
-static bool is_beside(CEmit *e, const LoopTile *t, const LoopExpr *x, bool along) {
+// Whether it is of one row for all, in whole pieces.
+static bool is_along(CEmit *e, const LoopTile *t, const LoopExpr *x) {
   int64_t bytes = cs_bytes(x->dtype);
-  bool rows = false, cols = false;
-  if (x->kind != LX_LOAD || x->nguards > 2 || !piece_type(x->dtype) ||
+  bool cols = false;
+  if (x->kind != LX_LOAD || x->nguards > 2 || !piece_type(x->dtype, NEIGHBOURS) ||
       e->k->buffer[x->buffer].space != LOOP_ARG)
     return false;
   for (int i = 0; i < x->nguards; i++) {
     const LoopBound *g = &x->guard[i];
     bool row = g->value == t->a.row && g->extent == t->a.rows;
     if (!row && (g->value != t->b.row || g->extent != t->b.rows)) return false;
-    rows |= row && dim_has(x->index, g->sym);
+    if (row && dim_has(x->index, g->sym)) return false;
     cols |= !row && dim_has(x->index, g->sym);
   }
-  return cols && rows != along && ie_is_const(t->b.rows) &&
-         t->b.rows->value * bytes % ALIGN_AHEAD == 0;
+  return cols && ie_is_const(t->b.rows) && t->b.rows->value * bytes % ALIGN_AHEAD == 0;
 }
 
 static void ask_ahead(CEmit *e, const LoopTile *t, const LoopExpr *x) {
-  CWide w = {.sym = t->cols->sym, .first = "tn_0"};
+  CWide w = {.sym = t->cols->sym, .first = "tn_0", .count = NEIGHBOURS};
   const char *at;
   strbuf_init(&w.odd, e->arena);
   cs_set_text(e, t->rows->sym, "tn_r");
@@ -134,47 +185,26 @@ static void ask_ahead(CEmit *e, const LoopTile *t, const LoopExpr *x) {
   cs_drop_guards(e, x->nguards, x->guard);
 }
 
-typedef struct Beside {
-  bool along;
+typedef struct Along {
   IntMap seen;
   VEC(const LoopExpr *) loads;
-} Beside;
+} Along;
 
-static void find_beside(CEmit *e, const LoopTile *t, const LoopExpr *x, Beside *b) {
+static void find_along(CEmit *e, const LoopTile *t, const LoopExpr *x, Along *all) {
   uint64_t known;
-  if (!x || intmap_get(&b->seen, (uint64_t)(uintptr_t)x, &known)) return;
-  intmap_put(&b->seen, (uint64_t)(uintptr_t)x, 1);
-  if (is_beside(e, t, x, b->along)) vec_push(e->arena, &b->loads, x);
-  for (int i = 0; i < 3; i++) find_beside(e, t, x->src[i], b);
+  if (!x || intmap_get(&all->seen, (uint64_t)(uintptr_t)x, &known)) return;
+  intmap_put(&all->seen, (uint64_t)(uintptr_t)x, 1);
+  if (is_along(e, t, x)) vec_push(e->arena, &all->loads, x);
+  for (int i = 0; i < 3; i++) find_along(e, t, x->src[i], all);
 }
-
-static Beside all_beside(CEmit *e, const LoopTile *t, bool along) {
-  Beside b = {.along = along};
-  intmap_init(&b.seen, e->arena);
-  for (int64_t i = t->after; i < t->cols->body.n; i++)
-    find_beside(e, t, t->cols->body.v[i]->value, &b);
-  return b;
-}
-
-bool cs_tile_reads(CEmit *e, const LoopTile *t) { return all_beside(e, t, false).loads.n > 0; }
 
 void cs_tile_along(CEmit *e, const LoopTile *t) {
-  Beside b = all_beside(e, t, true);
+  Along all = {0};
+  intmap_init(&all.seen, e->arena);
+  for (int64_t i = t->after; i < t->cols->body.n; i++)
+    find_along(e, t, t->cols->body.v[i]->value, &all);
   cs_line(e, "const int tn_0 = 0, tn_r = 0;");
-  for (int64_t i = 0; i < b.loads.n; i++) ask_ahead(e, t, b.loads.v[i]);
-}
-
-void cs_tile_ahead(CEmit *e, const LoopTile *t) {
-  Beside b = all_beside(e, t, false);
-  cs_line(e, "const int tn_0 = 0;");
-  cs_open(e, "for (int tn_r = threadIdx.x; tn_r < %s; tn_r += 32) {",
-          t->cluster > 1 ? str_printf(e->arena, "(tn_rank ? 0 : %d)", t->m)
-                         : str_printf(e->arena, "%d", t->m));
-  cs_set_text(e, t->rows->sym, "tn_r");
-  if (!divides(t->a.rows, t->m))
-    cs_line(e, "if (%s >= %s) break;", cs_dim(e, t->a.row), cs_dim(e, t->a.rows));
-  for (int64_t i = 0; i < b.loads.n; i++) ask_ahead(e, t, b.loads.v[i]);
-  cs_close(e);
+  for (int64_t i = 0; i < all.loads.n; i++) ask_ahead(e, t, all.loads.v[i]);
 }
 
 // ---- sums ----
@@ -182,7 +212,11 @@ void cs_tile_ahead(CEmit *e, const LoopTile *t) {
 typedef struct Sums {
   const LoopTile *t;
   LoopBlock rest;
-  int blocks;                     // of 64 rows
+  int blocks;          // of 64 rows
+  int count;           // neighbours that a thread has
+  const char *column;  // the first of those that a warp has
+  const char *lane;    // and from there on the thread
+  CEarly *early;
   bool rows_inside, cols_inside;  // whatever the item
 } Sums;
 
@@ -205,10 +239,14 @@ static void exchange(CEmit *e, const LoopTile *t) {
 // Written out, or as a loop, which is shorter.
 static void each_neighbour(CEmit *e, const Sums *s, const char *j, bool loop) {
   cs_line(e, loop ? "#pragma unroll 1" : "#pragma unroll");
-  cs_open(e, "for (int tn_v = 0; tn_v < %d; tn_v++) {", NEIGHBOURS);
+  cs_open(e, "for (int tn_v = 0; tn_v < %d; tn_v++) {", s->count);
   cs_line(e, "const int %s = tn_first + tn_v;", j);
-  cs_line(e, "const float tn_low = tn_v & 1 ? tn_four[1] : tn_four[0];");
-  cs_line(e, "const float tn_value = tn_v < 2 ? tn_low : tn_v & 1 ? tn_four[3] : tn_four[2];");
+  if (s->count == PAIR) {
+    cs_line(e, "const float tn_value = tn_d[tn_v];");
+  } else {
+    cs_line(e, "const float tn_low = tn_v & 1 ? tn_four[1] : tn_four[0];");
+    cs_line(e, "const float tn_value = tn_v < 2 ? tn_low : tn_v & 1 ? tn_four[3] : tn_four[2];");
+  }
   cs_set_text(e, s->t->cols->sym, j);
   e->var[s->t->sum->var] = (CVal){.text = "tn_value", .dtype = DT_F32};
   cs_block(e, &s->rest);
@@ -218,7 +256,12 @@ static void each_neighbour(CEmit *e, const Sums *s, const char *j, bool loop) {
 // False: memory does not go in pieces, and nothing is written.
 static bool all_neighbours(CEmit *e, const Sums *s, const char *j, StrBuf *odd) {
   StrBuf body, *out = e->out;
-  CWide w = {.sym = s->t->cols->sym, .first = "tn_first", .round = "tn_v"};
+  CWide w = {.sym = s->t->cols->sym,
+             .first = "tn_first",
+             .round = "tn_v",
+             .count = s->count,
+             .column = s->column,
+             .early = s->early};
   strbuf_init(&body, e->arena);
   strbuf_init(&w.before, e->arena);
   strbuf_init(&w.after, e->arena);
@@ -228,7 +271,7 @@ static bool all_neighbours(CEmit *e, const Sums *s, const char *j, StrBuf *odd) 
   each_neighbour(e, s, j, false);
   e->out = out;
   e->wide = NULL;
-  if (w.failed || !w.odd.n) return false;
+  if (w.failed || !w.pieces) return false;
   strbuf_put(out, strbuf_str(&w.before));
   strbuf_put(out, strbuf_str(&body));
   strbuf_put(out, strbuf_str(&w.after));
@@ -248,14 +291,9 @@ static const char *asked(CEmit *e, const Sums *s, bool pieces) {
 
 typedef enum { IN_PIECES, ONE_BY_ONE, BRIEFLY } SumsForm;
 
-// False: memory does not go in pieces.
-static bool emit_elements(CEmit *e, const Sums *s, SumsForm form, StrBuf *odd) {
+// The row of a thread's elements.
+static void put_row(CEmit *e, const Sums *s, const char *i) {
   const LoopTile *t = s->t;
-  const char *i = cs_name(e, t->rows->sym->name), *j = cs_name(e, t->cols->sym->name);
-  bool done = true, pieces = form == IN_PIECES;
-  cs_line(e, "#pragma unroll");
-  cs_open(e, "for (int tn_u = 0; tn_u < %d; tn_u++) {", 2 * s->blocks);
-  cs_line(e, "const int tn_b = tn_u / 2, tn_h = tn_u %% 2;");
   cs_line(e, "const int %s = %s * %d + tn_warp * %d + tn_h * 8 + (tn_lane >> 2);", i,
           t->at_once > 1 ? "tn_b" : "tn_who", TILE_ROWS, WARP_ROWS);
   cs_set_text(e, t->rows->sym, i);
@@ -265,11 +303,12 @@ static bool emit_elements(CEmit *e, const Sums *s, SumsForm form, StrBuf *odd) {
   }
   if (!s->rows_inside)
     cs_line(e, "const bool tn_there = %s < %s;", cs_dim(e, t->a.row), cs_dim(e, t->a.rows));
-  cs_line(e, "#pragma unroll");
-  cs_open(e, "for (int tn_p = 0; tn_p < %d; tn_p++) {", t->n / PAIR_COLS);
-  exchange(e, t);
-  cs_line(e, "const int tn_first = tn_p * %d + (tn_lane & 1) * 8 + (tn_lane & 2) * 2;", PAIR_COLS);
-  cs_set_text(e, t->cols->sym, "tn_first");
+}
+
+// A thread's neighbours.  False: memory does not go in pieces.
+static bool put_neighbours(CEmit *e, const Sums *s, SumsForm form, const char *j, StrBuf *odd) {
+  bool done = true, pieces = form == IN_PIECES;
+  cs_set_text(e, s->t->cols->sym, "tn_first");
   const char *there = asked(e, s, pieces);
   if (*there) cs_open(e, "if (%s) {", there);
   e->inside = CS_ROWS_INSIDE | (pieces || s->cols_inside ? CS_COLS_INSIDE : 0);
@@ -279,6 +318,85 @@ static bool emit_elements(CEmit *e, const Sums *s, SumsForm form, StrBuf *odd) {
     each_neighbour(e, s, j, form == BRIEFLY);
   e->inside = 0;
   if (*there) cs_close(e);
+  return done;
+}
+
+static bool emit_elements(CEmit *e, const Sums *s, SumsForm form, StrBuf *odd) {
+  const LoopTile *t = s->t;
+  const char *i = cs_name(e, t->rows->sym->name), *j = cs_name(e, t->cols->sym->name);
+  cs_line(e, "#pragma unroll");
+  cs_open(e, "for (int tn_p = 0; tn_p < %d; tn_p++) {", t->n / PAIR_COLS);
+  cs_line(e, "const int tn_first = %s + %s;", s->column, s->lane);
+  cs_line(e, "#pragma unroll");
+  cs_open(e, "for (int tn_u = 0; tn_u < %d; tn_u++) {", 2 * s->blocks);
+  cs_line(e, "const int tn_b = tn_u / 2, tn_h = tn_u %% 2;");
+  put_row(e, s, i);
+  exchange(e, t);
+  bool done = put_neighbours(e, s, form, j, odd);
+  cs_close(e);
+  cs_close(e);
+  return done;
+}
+
+// Reads what is the same for all rows; `loops` go over the groups of columns.
+static void put_early(CEmit *e, const Sums *s, int n, const char *const *loops) {
+  const LoopTile *t = s->t;
+  if (!s->early || !s->early->n) return;
+  strbuf_put(e->out, strbuf_str(&s->early->rooms));
+  for (int i = 0; i < n; i++) {
+    cs_line(e, "#pragma unroll");
+    cs_open(e, "%s {", loops[i]);
+  }
+  cs_line(e, "const int tn_first = %s + %s;", s->column, s->lane);
+  cs_set_text(e, t->cols->sym, "tn_first");
+  if (!s->cols_inside) cs_open(e, "if (%s < %s) {", cs_dim(e, t->b.row), cs_dim(e, t->b.rows));
+  strbuf_put(e->out, strbuf_str(&s->early->loads));
+  if (!s->cols_inside) cs_close(e);
+  for (int i = 0; i < n; i++) cs_close(e);
+}
+
+static void begin_early(CEmit *e, CEarly *early, const char *slot, int slots) {
+  *early = (CEarly){.slot = slot, .slots = slots};
+  strbuf_init(&early->rooms, e->arena);
+  strbuf_init(&early->loads, e->arena);
+}
+
+// Elements as they lie in registers, box by box, which the copy engine then takes to memory.  Where registers are few, what is read early is that
+// of a box.
+static bool emit_boxes(CEmit *e, Sums *s, StrBuf *odd, StrBuf *before) {
+  const LoopTile *t = s->t;
+  const char *i = cs_name(e, t->rows->sym->name), *j = cs_name(e, t->cols->sym->name);
+  int cols = e->aside->out.cols, steps = cols / STEP_COLS, boxes = t->n / cols;
+  bool all = before && sums_of_thread(t) <= SUMS_WITH_ROOM;
+  const char *loops[] = {str_printf(e->arena, "for (int tn_c = 0; tn_c < %d; tn_c++)", boxes),
+                         str_printf(e->arena, "for (int tn_p = 0; tn_p < %d; tn_p++)", steps)};
+  StrBuf body, *out = e->out;
+  CEarly early;
+  begin_early(e, &early, all ? str_printf(e->arena, "tn_c * %d + tn_p", steps) : "tn_p",
+              all ? boxes * steps : steps);
+  s->early = &early;
+  strbuf_init(&body, e->arena);
+  cs_line(e, "#pragma unroll");
+  cs_open(e, "%s {", loops[0]);
+  cs_line(e, "#pragma unroll");
+  cs_open(e, "for (int tn_b = 0; tn_b < %d; tn_b++) {", s->blocks);
+  e->out = &body;
+  cs_aside_begin_box(e, t);
+  cs_line(e, "#pragma unroll");
+  cs_open(e, "%s {", loops[1]);
+  cs_line(e, "const int tn_first = %s + %s;", s->column, s->lane);
+  cs_line(e, "#pragma unroll");
+  cs_open(e, "for (int tn_h = 0; tn_h < 2; tn_h++) {");
+  put_row(e, s, i);
+  cs_line(e, "const float *const tn_d = tn_sum[tn_b] + %s / 2 + tn_h * 2;", s->column);
+  bool done = put_neighbours(e, s, IN_PIECES, j, odd);
+  cs_close(e);
+  cs_close(e);
+  cs_aside_end_box(e, t);
+  e->out = all ? before : out;
+  put_early(e, s, all ? 2 : 1, all ? loops : loops + 1);
+  e->out = out;
+  strbuf_put(out, strbuf_str(&body));
   cs_close(e);
   cs_close(e);
   return done;
@@ -305,10 +423,57 @@ static bool emit_pieces(CEmit *e, const Sums *s, StrBuf *odd) {
   return done;
 }
 
-void cs_tile_sums(CEmit *e, const LoopTile *t) {
+// Whether threads themselves read what differs along an axis of the result.
+static bool reads_along(const CEmit *e, const LoopExpr *x, Dim place) {
+  if (!x) return false;
+  const LoopExpr *ring = e->aside->load;
+  bool found = false, own = x->kind == LX_LOAD && !(ring && x->buffer == ring->buffer);
+  for (int i = 0; own && i < x->nguards; i++)
+    found |= x->guard[i].value == place && dim_has(x->index, x->guard[i].sym);
+  for (int i = 0; i < 3 && !found; i++) found = reads_along(e, x->src[i], place);
+  return found;
+}
+
+// The copy engine takes nothing to memory that is not the result's: only what threads read has an end.
+static bool threads_ask(const CEmit *e, const LoopTile *t, Dim place) {
+  bool ask = false;
+  for (int64_t i = t->after; !ask && i < t->cols->body.n; i++)
+    ask = reads_along(e, t->cols->body.v[i]->value, place);
+  return ask;
+}
+
+static bool emit_taken(CEmit *e, const Sums *s, StrBuf *odd, StrBuf *early) {
+  Sums boxes = *s;
+  boxes.count = PAIR;
+  boxes.column = str_printf(e->arena, "(tn_c * %d + tn_p * %d)", e->aside->out.cols, STEP_COLS);
+  boxes.lane = "(tn_lane & 3) * 2";
+  boxes.rows_inside |= !threads_ask(e, s->t, s->t->a.row);
+  boxes.cols_inside |= !threads_ask(e, s->t, s->t->b.row);
+  return emit_boxes(e, &boxes, odd, early);
+}
+
+static bool emit_by_threads(CEmit *e, const Sums *s, StrBuf *odd, StrBuf *before) {
+  Sums pieces = *s;
+  CEarly early;
+  const char *loop =
+      str_printf(e->arena, "for (int tn_p = 0; tn_p < %d; tn_p++)", s->t->n / PAIR_COLS);
+  begin_early(e, &early, "tn_p", s->t->n / PAIR_COLS);
+  if (before && sums_of_thread(s->t) <= SUMS_WITH_ROOM) pieces.early = &early;
+  bool done = emit_pieces(e, &pieces, odd);
+  StrBuf *out = e->out;
+  e->out = before;
+  put_early(e, &pieces, 1, &loop);
+  e->out = out;
+  return done;
+}
+
+void cs_tile_sums(CEmit *e, const LoopTile *t, StrBuf *early) {
   Sums s = {.t = t,
             .rest = {t->cols->body.n - t->after, t->cols->body.v + t->after},
             .blocks = MAX(t->m / (t->groups * TILE_ROWS), 1),
+            .count = NEIGHBOURS,
+            .column = str_printf(e->arena, "(tn_p * %d)", PAIR_COLS),
+            .lane = "(tn_lane & 1) * 8 + (tn_lane & 2) * 2",
             .rows_inside = divides(t->a.rows, t->m),
             .cols_inside = divides(t->b.rows, t->n)};
   StrBuf pieces, odd = {0}, *out = e->out;
@@ -316,11 +481,18 @@ void cs_tile_sums(CEmit *e, const LoopTile *t) {
   strbuf_init(&pieces, e->arena);
   e->out = &pieces;
   e->indent++;
-  bool found = divides(t->b.rows, NEIGHBOURS) && is_straight(&s.rest) && emit_pieces(e, &s, &odd);
+  bool taken = e->aside && e->aside->store;
+  bool found = divides(t->b.rows, NEIGHBOURS) && is_straight(&s.rest) &&
+               (taken ? emit_taken : emit_by_threads)(e, &s, &odd, early);
   e->indent--;
   e->out = out;
   if (!found) {
+    if (early) early->n = 0;
     emit_elements(e, &s, ONE_BY_ONE, NULL);
+    return;
+  }
+  if (!odd.n) {
+    strbuf_put(out, strbuf_str(&pieces));
     return;
   }
   cs_open(e, "if ((%s) == 0) {", strbuf_text(&odd));

@@ -3,7 +3,8 @@
 // A block is one warpgroup that fetches and as many that compute.  One thread of the first asks the copy engine for boxes of both
 // operands, 128 bytes of the contracted axis at a time, into a ring of stages in shared memory; the others multiply a stage as soon as it is full
 // and give it back when the products of the next one are under way.  Blocks go round over the tiles, in an order in which those that run at
-// one moment share rows and columns in the L2 cache.
+// one moment share rows and columns in the L2 cache.  Where one tile holds all columns, and there are many tiles, a block fetches them with its first tile
+// alone: they lie behind the ring.  Who multiplies has seen the first tile's stages full, or waited for a warpgroup that has.
 //
 // Where there are more warpgroups than rows by 64, they take turns along the contracted axis, and the first adds what the others have.
 // Blocks of a cluster that share a tile have each a part of that axis; the first block adds what the others write into its memory.
@@ -17,7 +18,7 @@
 #include "runtime/cuda/cuda.h"
 #include "targets/cstyle/emit.h"
 
-enum { WARP = 32, WARPGROUP = 128, BARRIER_BYTES = 128 };
+enum { WARP = 32, WARPGROUP = 128, BARRIER_BYTES = 128, MOST_SHARED = 227 << 10 };
 
 // ---- what all such kernels call ----
 
@@ -54,6 +55,23 @@ static const char tile_top[] =
     "/* Into the memory of the cluster's first block, at the place of ours. */\n"
     "TN_FN void tn_give(const float *to, float x) {\n"
     "  asm volatile(\"{ .reg .u32 t; mapa.shared::cluster.u32 t, %0, 0; st.shared::cluster.f32 [t], %1; }\" :: \"r\"(tn_shared_at(to)), \"f\"(x) : \"memory\");\n}\n"
+    "/* Where a row of a box of 64 rows has a byte. */\n"
+    "TN_FN unsigned tn_in_box(unsigned box, int pitch, int row, int byte) {\n"
+    "  const int turn = pitch == 128 ? row & 7 : row >> 1 & 3;\n"
+    "  return box + row * pitch + (((byte >> 4) ^ turn) << 4) + (byte & 15);\n}\n"
+    "TN_FN void tn_get(unsigned at, unsigned *x) {\n"
+    "  asm volatile(\"ld.shared.u32 %0, [%1];\" : \"=r\"(*x) : \"r\"(at));\n}\n"
+    "TN_FN void tn_get(unsigned at, uint2 *x) {\n"
+    "  asm volatile(\"ld.shared.v2.u32 {%0, %1}, [%2];\" : \"=r\"(x->x), \"=r\"(x->y) : \"r\"(at));\n}\n"
+    "TN_FN void tn_get(unsigned at, uint4 *x) {\n"
+    "  asm volatile(\"ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];\" : \"=r\"(x->x), \"=r\"(x->y), \"=r\"(x->z), \"=r\"(x->w) : \"r\"(at));\n}\n"
+    "TN_FN void tn_put(unsigned at, unsigned x) {\n"
+    "  asm volatile(\"st.shared.u32 [%0], %1;\" :: \"r\"(at), \"r\"(x));\n}\n"
+    "TN_FN void tn_put(unsigned at, uint2 x) {\n"
+    "  asm volatile(\"st.shared.v2.u32 [%0], {%1, %2};\" :: \"r\"(at), \"r\"(x.x), \"r\"(x.y));\n}\n"
+    "TN_FN void tn_take_box(const tn_map *m, unsigned from, int x, int y) {\n"
+    "  asm volatile(\"cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%1, %2}], [%3];\"\n"
+    "               :: \"l\"(m), \"r\"(x), \"r\"(y), \"r\"(from) : \"memory\");\n}\n"
     "/* So many bytes are going to be read. */\n"
     "TN_FN void tn_ahead(const void *p, unsigned bytes) {\n"
     "  if ((unsigned long long)p % 16 == 0)\n"
@@ -74,20 +92,19 @@ static const char tile_top[] =
     "TN_FN unsigned long long tn_operand(unsigned at) {\n"
     "  return (unsigned long long)((at & 0x3ffff) >> 4) | 1ull << 16 | 64ull << 32 | 1ull << 62;\n}\n"
     "/* Tiles one below the other, eight at a time, before the next column of them. */\n"
-    "TN_FN long long tn_order(long long t, long long items, long long across) {\n"
-    "  const long long down = items / across, band = 8 * across, first = t / band * 8;\n"
-    "  const long long rows = down - first < 8 ? down - first : 8, r = t % band;\n"
-    "  return (first + r % rows) * across + r / rows;\n}\n"
-    "/* 1 + erf(x) within 5e-7: what follows products of 16 bits needs no more. */\n"
+    "TN_FN long long tn_order(unsigned t, unsigned items, unsigned across) {\n"
+    "  const unsigned down = items / across, band = 8 * across, first = t / band * 8;\n"
+    "  const unsigned rows = down - first, r = t % band;\n"
+    "  if (rows >= 8) return (first + r % 8) * (long long)across + r / 8;\n"
+    "  return (first + r % rows) * (long long)across + r / rows;\n}\n"
+    "/* 1 + erf(x) within 4e-6, as 2 / (1 + 2^-g(x)): what follows products of 16 bits needs no more. */\n"
     "TN_FN float tn_erf_one(float x) {\n"
-    "  float t, w;\n"
-    "  asm(\"rcp.approx.ftz.f32 %0, %1;\" : \"=f\"(t) : \"f\"(fmaf(fabsf(x), 0.39f, 1.0f)));\n"
-    "  asm(\"ex2.approx.ftz.f32 %0, %1;\" : \"=f\"(w) : \"f\"(x * x * -1.44269504f));\n"
-    "  float p = fmaf(-0x1.d1fee2p-3f, t, 0x1.c5f8c4p-1f);\n"
-    "  p = fmaf(fmaf(p, t, -0x1.455304p-1f), t, 0x1.4c92eap-1f);\n"
-    "  p = fmaf(fmaf(p, t, 0x1.765422p-4f), t, 0x1.e1f228p-3f);\n"
-    "  const float r = p * t * w;\n"
-    "  return x < 0.0f ? r : 2.0f - r;\n}\n";
+    "  const float s = x * x;\n"
+    "  float p = fmaf(-9.25696254e-05f, s, 1.19446308e-03f), w, r;\n"
+    "  p = fmaf(fmaf(fmaf(p, s, 1.44062656e-03f), s, -2.97006382e-01f), s, -3.25575276f);\n"
+    "  asm(\"ex2.approx.ftz.f32 %0, %1;\" : \"=f\"(w) : \"f\"(x * p));\n"
+    "  asm(\"rcp.approx.ftz.f32 %0, %1;\" : \"=f\"(r) : \"f\"(1.0f + w));\n"
+    "  return 2.0f * r;\n}\n";
 // clang-format on
 
 // The instruction names every register, so each number of columns has its own.
@@ -180,21 +197,20 @@ static bool put_taps(CEmit *e, const LoopTileOperand *o, const LoopWindow *w, in
 static bool put_window(CEmit *e, const LoopTileOperand *o, int rows) {
   const LoopWindow *w = &o->window;
   CudaMap *m = new_map(e, o, 4, rows);
-  int64_t bytes = w->channels * cs_bytes(o->dtype);
+  int64_t apart[3] = {w->pixel, w->line, w->line * w->in[0]};
   m->window = true;
   m->dim[0] = cuda_number(w->channels);
-  m->stride[0] = cuda_number(bytes);
+  for (int i = 0; i < 3; i++) m->stride[i] = cuda_number(apart[i] * cs_bytes(o->dtype));
   m->box[2] = m->box[3] = 1;
   for (int i = 0; i < 2; i++) {
     int axis = 1 - i;
     m->dim[1 + i] = cuda_number(w->in[axis]);
-    bytes *= w->in[axis];
-    m->stride[1 + i] = cuda_number(bytes);
     m->before[i] = (int)-w->lo[axis];
     m->after[i] = (int)((w->out[axis] - 1) * w->stride[axis] + 1 - w->in[axis] - w->lo[axis]);
     m->step[i] = (uint32_t)w->stride[axis];
   }
-  return is_whole(&m->stride[0]) && cs_number(e, w->images, 1, &m->dim[3]);
+  return is_whole(&m->stride[0]) && is_whole(&m->stride[1]) &&
+         cs_number(e, w->images, 1, &m->dim[3]);
 }
 
 static bool put_maps(CEmit *e, const LoopTile *t) {
@@ -206,33 +222,56 @@ static bool put_maps(CEmit *e, const LoopTile *t) {
   }
 }
 
-// Of f32 the columns' second parts lie behind both operands.
-static int stage_bytes(const LoopTile *t) {
-  return (t->m + (t->product == TILE_F32 ? 2 : 1) * t->n) * TILE_DEPTH_BYTES;
+// Warpgroups that take turns along the contracted axis; 1: each has rows of its own.
+int cs_tile_ways(const LoopTile *t) { return MAX(t->groups * TILE_ROWS / t->m, 1); }
+
+// Blocks of the contracted axis, where its length is known.
+static int64_t known_blocks(const LoopTile *t) {
+  const LoopWindow *w = &t->a.window;
+  if (t->a.form == TILE_WINDOW)
+    return w->taps[0] * w->taps[1] * ((w->channels + t->block - 1) / t->block);
+  return ie_is_const(t->depth) ? (t->depth->value + t->block - 1) / t->block : INT32_MAX;
 }
 
-static int fetched_bytes(const LoopTile *t) { return (t->m + t->n) * TILE_DEPTH_BYTES; }
+// Columns that are fetched with a block's first tile only, and lie behind the ring.
+static int stay_bytes(const LoopTile *t) {
+  if (t->product == TILE_F32 || t->a.form == TILE_VALUE || t->cluster > 1 || cs_tile_ways(t) > 1)
+    return 0;
+  return (int)loop_tile_stay(t->a.rows, t->b.rows, t->m, t->n, known_blocks(t));
+}
 
-// Warpgroups that take turns along the contracted axis; 1: each has rows of its own.
-static int ways_of(const LoopTile *t) { return MAX(t->groups * TILE_ROWS / t->m, 1); }
+// Of f32 the columns' second parts lie behind both operands.
+int cs_tile_stage_bytes(const LoopTile *t) {
+  int columns = stay_bytes(t) ? 0 : t->product == TILE_F32 ? 2 : 1;
+  return (t->m + columns * t->n) * TILE_DEPTH_BYTES;
+}
+
+int cs_tile_ring_bytes(const LoopTile *t) {
+  return t->stages * cs_tile_stage_bytes(t) + stay_bytes(t);
+}
 // Warpgroups that compute, and of each how many times 64 rows.
-static int crew_of(const LoopTile *t) { return t->groups * t->at_once; }
+int cs_tile_crew(const LoopTile *t) { return t->groups * t->at_once; }
 static int blocks_of(const LoopTile *t) { return MAX(t->m / (t->groups * TILE_ROWS), 1); }
 
 static int part_bytes(const LoopTile *t) {
-  return (ways_of(t) - 1 + t->cluster - 1) * TILE_ROWS * t->n * (int)sizeof(float);
+  return (cs_tile_ways(t) - 1 + t->cluster - 1) * TILE_ROWS * t->n * (int)sizeof(float);
+}
+
+// Shared memory but for what results are put into.
+static int own_bytes(const LoopTile *t) {
+  return 1024 + cs_tile_ring_bytes(t) + BARRIER_BYTES + part_bytes(t);
 }
 
 static void put_record(CEmit *e, const LoopTile *t) {
   CudaRecord *r = e->c->record;
-  *r = (CudaRecord){.threads = WARPGROUP * (crew_of(t) + 1),
-                    .shared_bytes =
-                        1024 + t->stages * stage_bytes(t) + BARRIER_BYTES + part_bytes(t),
+  *r = (CudaRecord){.threads = WARPGROUP * (cs_tile_crew(t) + 1),
+                    .shared_bytes = own_bytes(t) + cs_aside_bytes(e->aside, t),
                     .cluster = t->cluster,
                     .persistent = t->a.form != TILE_VALUE && t->cluster == 1,
                     .early = true};
   if (!put_maps(e, t)) cs_fail(e, "a tile's operand does not lie as the copy engine wants it");
-  if (r->shared_bytes > 227 << 10) cs_fail(e, "a tile needs %d bytes", r->shared_bytes);
+  cs_aside_maps(e, t);
+  if (r->shared_bytes > MOST_SHARED) cs_fail(e, "a tile needs %d bytes", r->shared_bytes);
 }
 
 // ---- the two roles ----
@@ -254,8 +293,8 @@ static void put_item(CEmit *e, const LoopStmt *items, const LoopTile *t) {
   const char *v = cs_name(e, items->sym->name);
   cs_set_text(e, items->sym, v);
   if (across)
-    cs_line(e, "const %s %s = (%s)tn_order(tn_t, items, %s);", e->index, v, e->index,
-            cs_dim(e, across));
+    cs_line(e, "const %s %s = (%s)tn_order((unsigned)tn_t, (unsigned)items, %s);", e->index, v,
+            e->index, cs_dim(e, across));
   else
     cs_line(e, "const %s %s = (%s)tn_t;", e->index, v, e->index);
 }
@@ -281,33 +320,49 @@ static const char *first_row(CEmit *e, const LoopTileOperand *o, Dim var) {
   return cs_dim(e, o->row);
 }
 
-static void advance(CEmit *e, const LoopTile *t) {
+void cs_tile_advance(CEmit *e, const LoopTile *t) {
   cs_line(e, "if (++tn_s == %d) tn_s = 0, tn_parity ^= 1u;", t->stages);
 }
 
-// Waits until there is room; what follows is done by one thread.
-static void open_stage(CEmit *e, const LoopTile *t, bool warp) {
+// Waits until there is room.
+static void open_stage(CEmit *e, const LoopTile *t) {
   cs_open(e, "for (int tn_k = 0; tn_k < tn_blocks; tn_k++) {");
   cs_line(e, "const unsigned tn_at = tn_ring + tn_s * %du, tn_full = tn_bars + tn_s * 16u;",
-          stage_bytes(t));
+          cs_tile_stage_bytes(t));
   cs_line(e, "tn_bar_wait(tn_full + 8, tn_parity);");
-  if (warp) cs_open(e, "if (threadIdx.x == 0) {");
 }
 
-static void fetch_matrices(CEmit *e, const LoopTile *t, bool warp) {
+// Where the columns of a block of the contracted axis lie.
+static const char *columns_at(CEmit *e, const LoopTile *t) {
+  if (stay_bytes(t))
+    return str_printf(e->arena, "tn_ring + %du + tn_k * %du", t->stages * cs_tile_stage_bytes(t),
+                      t->n * TILE_DEPTH_BYTES);
+  return str_printf(e->arena, "tn_at + %du", t->m * TILE_DEPTH_BYTES);
+}
+
+// What is going to arrive; what it gives stands before the columns' fetch.
+static const char *expect_stage(CEmit *e, const LoopTile *t) {
+  int rows = t->m * TILE_DEPTH_BYTES, both = rows + t->n * TILE_DEPTH_BYTES;
+  if (!stay_bytes(t)) {
+    cs_line(e, "tn_bar_expect(tn_full, %d);", both);
+    return "";
+  }
+  cs_line(e, "tn_bar_expect(tn_full, tn_t == blockIdx.x ? %d : %d);", both, rows);
+  return "if (tn_t == blockIdx.x) ";
+}
+
+static void fetch_matrices(CEmit *e, const LoopTile *t) {
   cs_line(e, "const int tn_row = (int)(%s);", first_row(e, &t->a, t->rows->sym));
-  open_stage(e, t, warp);
-  cs_line(e, "tn_bar_expect(tn_full, %d);", fetched_bytes(t));
-  const char *from = t->cluster > 1 ? "(tn_start + tn_k)" : "tn_k";
+  open_stage(e, t);
+  const char *from = t->cluster > 1 ? "(tn_start + tn_k)" : "tn_k", *once = expect_stage(e, t);
   cs_line(e, "tn_fetch(tn_at, &tn_map_a, %s * %d, tn_row, tn_full);", from, t->block);
-  cs_line(e, "tn_fetch(tn_at + %d, &tn_map_b, %s * %d, tn_col, tn_full);", t->m * TILE_DEPTH_BYTES,
-          from, t->block);
-  if (warp) cs_close(e);
-  advance(e, t);
+  cs_line(e, "%stn_fetch(%s, &tn_map_b, %s * %d, tn_col, tn_full);", once, columns_at(e, t), from,
+          t->block);
+  cs_tile_advance(e, t);
   cs_close(e);
 }
 
-static void fetch_windows(CEmit *e, const LoopTile *t, bool warp) {
+static void fetch_windows(CEmit *e, const LoopTile *t) {
   const LoopWindow *w = &t->a.window;
   long long line = (long long)w->out[1], image = (long long)(w->out[0] * w->out[1]);
   cs_line(e, "const int tn_row = (int)(%s);", first_row(e, &t->a, t->rows->sym));
@@ -323,19 +378,17 @@ static void fetch_windows(CEmit *e, const LoopTile *t, bool warp) {
   } else {
     cs_line(e, "int tn_c = 0, tn_tap = 0, tn_dx = 0, tn_dy = 0;");
   }
-  open_stage(e, t, warp);
-  cs_line(e, "tn_bar_expect(tn_full, %d);", fetched_bytes(t));
+  open_stage(e, t);
+  const char *once = expect_stage(e, t);
   cs_line(e,
           "tn_fetch_window(tn_at, &tn_map_a, tn_c, tn_x, tn_y, tn_image, tn_dx, tn_dy, tn_full);");
-  cs_line(e, "tn_fetch_3(tn_at + %d, &tn_map_b, tn_c, tn_tap, tn_col, tn_full);",
-          t->m * TILE_DEPTH_BYTES);
-  if (warp) cs_close(e);
+  cs_line(e, "%stn_fetch_3(%s, &tn_map_b, tn_c, tn_tap, tn_col, tn_full);", once, columns_at(e, t));
   cs_open(e, "if ((tn_c += %d) >= %lld) {", t->block, (long long)w->channels);
   cs_line(e, "tn_c = 0, tn_tap++;");
   cs_line(e, "if ((tn_dx += %d) == %d) tn_dx = 0, tn_dy += %d;", (int)w->dilation[1],
           (int)(w->taps[1] * w->dilation[1]), (int)w->dilation[0]);
   cs_close(e);
-  advance(e, t);
+  cs_tile_advance(e, t);
   cs_close(e);
 }
 
@@ -370,7 +423,7 @@ static void put_places(CEmit *e, const LoopTile *t) {
 static void compute_values(CEmit *e, const LoopTile *t) {
   const char *i = cs_name(e, t->rows->sym->name);
   cs_line(e, "const int tn_pair = threadIdx.x %% %d;", WARP);
-  open_stage(e, t, false);
+  open_stage(e, t);
   cs_open(e, "if (threadIdx.x == 0) {");
   cs_line(e, "tn_bar_expect(tn_full, %d);", t->n * TILE_DEPTH_BYTES);
   cs_line(e, "tn_fetch(tn_at + %d, &tn_map_b, tn_k * %d, tn_col, tn_full);",
@@ -404,7 +457,7 @@ static void compute_values(CEmit *e, const LoopTile *t) {
     cs_line(e, "const unsigned tn_round = tn_parity ^ 1u;");
     cs_tile_f32_low(e, t, 0, WARPGROUP);
   }
-  advance(e, t);
+  cs_tile_advance(e, t);
   cs_close(e);
 }
 
@@ -413,7 +466,9 @@ static int registers_of(const LoopTile *t, bool computes) {
   static const int copied[][2] = {[2] = {24, 240}, [3] = {32, 160}};
   static const int f32[][2] = {[2] = {40, 232}, [3] = {56, 152}};
   static const int values[][2] = {[2] = {88, 208}, [3] = {0, 0}};
-  return (by_threads(t) ? values : t->product == TILE_F32 ? f32 : copied)[crew_of(t)][computes];
+  return (by_threads(t)            ? values
+          : t->product == TILE_F32 ? f32
+                                   : copied)[cs_tile_crew(t)][computes];
 }
 
 // All warps but the one that fetches.
@@ -425,10 +480,10 @@ static void emit_low(CEmit *e, const LoopTile *t) {
     cs_line(e, "for (long long tn_t = blockIdx.x; tn_t < items; tn_t += gridDim.x)");
   cs_open(e, "for (int tn_k = 0; tn_k < tn_blocks; tn_k++) {");
   cs_line(e, "const unsigned tn_at = tn_ring + tn_s * %du, tn_full = tn_bars + tn_s * 16u;",
-          stage_bytes(t));
+          cs_tile_stage_bytes(t));
   cs_line(e, "const unsigned tn_round = tn_parity;");
   cs_tile_f32_low(e, t, WARP, WARPGROUP - WARP);
-  advance(e, t);
+  cs_tile_advance(e, t);
   cs_close(e);
   cs_close(e);
 }
@@ -436,19 +491,18 @@ static void emit_low(CEmit *e, const LoopTile *t) {
 static void emit_fetching(CEmit *e, const LoopStmt *items, const LoopTile *t) {
   int registers = registers_of(t, false);
   if (registers) cs_line(e, "asm volatile(\"setmaxnreg.dec.sync.aligned.u32 %d;\");", registers);
-  bool warp = !by_threads(t) && cs_tile_reads(e, t);
-  if (!by_threads(t)) cs_open(e, "if (threadIdx.x < %d) {", warp ? WARP : 1);
+  if (!by_threads(t)) cs_open(e, "if (threadIdx.x == 0) {");
   cs_line(e, "int tn_s = 0;");
   cs_line(e, "unsigned tn_parity = 1; /* the ring begins empty */");
   cs_tile_items(e, items, t);
   cs_line(e, "const int tn_col = (int)(%s);", first_row(e, &t->b, t->cols->sym));
-  if (warp) cs_tile_ahead(e, t);
   if (by_threads(t))
     compute_values(e, t);
   else if (t->a.form == TILE_WINDOW)
-    fetch_windows(e, t, warp);
+    fetch_windows(e, t);
   else
-    fetch_matrices(e, t, warp);
+    fetch_matrices(e, t);
+  cs_aside_fetch(e, t);
   cs_close(e);
   if (!by_threads(t)) cs_close(e);
   if (!by_threads(t) && t->product == TILE_F32) emit_low(e, t);
@@ -478,11 +532,11 @@ static void emit_early(CEmit *e, const LoopStmt *items, const LoopTile *t) {
 }
 
 // Warpgroups that do not see every block of the ring.
-static bool counts_blocks(const LoopTile *t) { return ways_of(t) > 1 || t->at_once > 1; }
+static bool counts_blocks(const LoopTile *t) { return cs_tile_ways(t) > 1 || t->at_once > 1; }
 
 // Where the next block lies in the ring: one after the other, or by its number among all.
 static void open_blocks(CEmit *e, const LoopTile *t) {
-  int ways = ways_of(t);
+  int ways = cs_tile_ways(t);
   if (ways > 1 || t->product == TILE_F32) {
     cs_line(e, "#pragma unroll");
     cs_line(e, "for (int q = 0; q < %d; q++) tn_sum[0][q] = 0.0f;", t->n / 2);
@@ -498,28 +552,28 @@ static void open_blocks(CEmit *e, const LoopTile *t) {
 }
 
 static void emit_products_f32(CEmit *e, const LoopTile *t) {
-  bool turns = ways_of(t) > 1;
+  bool turns = cs_tile_ways(t) > 1;
   open_blocks(e, t);
-  cs_line(e, "const unsigned tn_at = tn_ring + tn_s * %du;", stage_bytes(t));
+  cs_line(e, "const unsigned tn_at = tn_ring + tn_s * %du;", cs_tile_stage_bytes(t));
   cs_line(e, "tn_bar_wait(tn_bars + tn_s * 16u, tn_parity);");
   cs_tile_f32_products(e, t, turns);
-  if (!turns) advance(e, t);
+  if (!turns) cs_tile_advance(e, t);
   cs_close(e);
 }
 
 // One batch of products stays under way: when it is, those before it have read their stage.
 static void emit_products(CEmit *e, const LoopTile *t) {
-  bool turns = ways_of(t) > 1, alone = turns || t->at_once > 1;
+  bool turns = cs_tile_ways(t) > 1, alone = turns || t->at_once > 1;
   cs_line(e, "int tn_before = -1;");
   if (t->at_once > 1)
     cs_line(e, "asm volatile(\"bar.sync %%0, %d;\" :: \"r\"(2 + tn_who) : \"memory\");",
             2 * WARPGROUP);
   open_blocks(e, t);
-  cs_line(e, "const unsigned tn_at = tn_ring + tn_s * %du;", stage_bytes(t));
+  cs_line(e, "const unsigned tn_at = tn_ring + tn_s * %du;", cs_tile_stage_bytes(t));
   cs_line(e, "tn_bar_wait(tn_bars + tn_s * 16u, tn_parity);");
   cs_line(e, "const unsigned long long tn_a = tn_operand(tn_at + %s * %du);",
           alone ? "0" : "tn_who", TILE_ROWS * TILE_DEPTH_BYTES);
-  cs_line(e, "const unsigned long long tn_b = tn_operand(tn_at + %du);", t->m * TILE_DEPTH_BYTES);
+  cs_line(e, "const unsigned long long tn_b = tn_operand(%s);", columns_at(e, t));
   cs_line(e, "asm volatile(\"wgmma.fence.sync.aligned;\" ::: \"memory\");");
   cs_line(e, "#pragma unroll");
   cs_line(e, "for (int q = 0; q < 4; q++)");
@@ -531,8 +585,9 @@ static void emit_products(CEmit *e, const LoopTile *t) {
   cs_line(e, "asm volatile(\"wgmma.wait_group.sync.aligned 1;\" ::: \"memory\");");
   cs_line(e, "if (tn_before >= 0 && tn_lane == 0) tn_bar_arrive(tn_bars + tn_before * 16u + 8);");
   cs_line(e, "tn_before = tn_s;");
-  if (!alone) advance(e, t);
+  if (!alone) cs_tile_advance(e, t);
   cs_close(e);
+  cs_aside_wait(e, t, alone);
   if (t->at_once > 1)
     cs_line(e, "asm volatile(\"bar.arrive %%0, %d;\" :: \"r\"(3 - tn_who) : \"memory\");",
             2 * WARPGROUP);
@@ -547,10 +602,10 @@ static void emit_products(CEmit *e, const LoopTile *t) {
 
 // The first warpgroup adds what the others have, in their order.
 static void join_sums(CEmit *e, const LoopTile *t) {
-  int ways = ways_of(t), regs = t->n / 2;
+  int ways = cs_tile_ways(t), regs = t->n / 2;
   const char *meet =
       str_printf(e->arena, "asm volatile(\"bar.sync 1, %d;\" ::: \"memory\");", ways * WARPGROUP);
-  cs_line(e, "tn_done += tn_blocks;");
+  cs_line(e, "tn_done += tn_blocks + %d;", e->aside->stages);
   cs_line(e, "float *const tn_part = tn_parts + threadIdx.x %% %d;", WARPGROUP);
   cs_open(e, "if (tn_who > 0) {");
   cs_line(e, "#pragma unroll");
@@ -570,7 +625,7 @@ static void join_sums(CEmit *e, const LoopTile *t) {
 
 // The first block adds what the others of the cluster have, in their order; only its first warpgroup goes on.
 static void join_cluster(CEmit *e, const LoopTile *t) {
-  int regs = t->n / 2, before = (ways_of(t) - 1) * TILE_ROWS * t->n;
+  int regs = t->n / 2, before = (cs_tile_ways(t) - 1) * TILE_ROWS * t->n;
   cs_line(e, "float *const tn_given = tn_parts + %d + threadIdx.x %% %d;", before, WARPGROUP);
   cs_open(e, "if (tn_who == 0 && tn_rank > 0) {");
   cs_line(e, "#pragma unroll");
@@ -596,10 +651,12 @@ static void emit_computing(CEmit *e, const LoopStmt *items, const LoopTile *t) {
           WARP);
   cs_line(e, "const int tn_warp = threadIdx.x %% %d / %d;", WARPGROUP, WARP);
   cs_line(e, "float tn_sum[%d][%d];", blocks_of(t), t->n / 2);
+  cs_aside_place_out(e, t);
   if (t->product == TILE_F32) cs_tile_f32_place(e);
-  bool turns = ways_of(t) > 1;
+  bool turns = cs_tile_ways(t) > 1;
   if (counts_blocks(t))
-    cs_line(e, "unsigned tn_done = %s;", turns ? "0" : "tn_who * tn_blocks");
+    cs_line(e, "unsigned tn_done = %s;",
+            turns ? "0" : str_printf(e->arena, "tn_who * (tn_blocks + %d)", e->aside->stages));
   else
     cs_line(e, "int tn_s = 0;");
   if (!counts_blocks(t)) cs_line(e, "unsigned tn_parity = 0;");
@@ -609,6 +666,16 @@ static void emit_computing(CEmit *e, const LoopStmt *items, const LoopTile *t) {
             "begins */",
             2 * WARPGROUP);
   open_items(e, items, t, t->at_once > 1);
+  StrBuf sums, early, *out = e->out;
+  strbuf_init(&sums, e->arena);
+  strbuf_init(&early, e->arena);
+  e->out = &sums;
+  e->indent += turns;
+  cs_tile_sums(e, t, t->product == TILE_F32 ? NULL : &early);
+  cs_aside_release(e, t);
+  e->indent -= turns;
+  e->out = out;
+  strbuf_put(out, strbuf_str(&early));
   if (t->product == TILE_F32)
     emit_products_f32(e, t);
   else
@@ -619,10 +686,11 @@ static void emit_computing(CEmit *e, const LoopStmt *items, const LoopTile *t) {
     cs_open(e, "if (tn_who == 0) {");
   }
   if (t->product == TILE_F32) cs_tile_f32_check(e, t);
-  cs_tile_sums(e, t);
-  if (t->at_once > 1) cs_line(e, "tn_done += %d * tn_blocks;", t->at_once);
+  strbuf_put(out, strbuf_str(&sums));
+  if (t->at_once > 1) cs_line(e, "tn_done += %d * (tn_blocks + %d);", t->at_once, e->aside->stages);
   if (turns) cs_close(e);
   cs_close(e);
+  cs_aside_end(e);
 }
 
 // ---- the kernel ----
@@ -655,7 +723,7 @@ static void begin_ring(CEmit *e, const LoopTile *t) {
   cs_line(e, "asm volatile(\"prefetch.tensormap [%%0];\" :: \"l\"(&tn_map_b) : \"memory\");");
   cs_open(e, "for (int s = 0; s < %d; s++) {", t->stages);
   cs_line(e, "tn_bar_init(tn_bars + s * 16, %d);", by_threads(t) ? 1 + WARPGROUP / WARP : 1);
-  cs_line(e, "tn_bar_init(tn_bars + s * 16 + 8, %d);", t->groups / ways_of(t) * 4);
+  cs_line(e, "tn_bar_init(tn_bars + s * 16 + 8, %d);", t->groups / cs_tile_ways(t) * 4);
   if (t->product == TILE_F32)  // low parts are there
     cs_line(e, "tn_bar_init(tn_bars + %d + s * 8, %d);", t->stages * 16, by_threads(t) ? 4 : 3);
   cs_close(e);
@@ -668,14 +736,17 @@ void cs_tile(CEmit *e, const LoopStmt *items, const LoopTile *t) {
     cs_attention(e, items, t);
     return;
   }
+  CAside aside;
+  cs_aside_find(e, t, MOST_SHARED - own_bytes(t), &aside);
+  e->aside = arena_dup(e->arena, &aside, sizeof aside);
   put_record(e, t);
   if (!by_threads(t)) e->buffer_used[t->a.buffer] = true;
   e->buffer_used[t->b.buffer] = true;
   cs_line(e, "extern __shared__ unsigned char tn_raw[];");
   cs_line(e, "const unsigned tn_ring = (tn_shared_at(tn_raw) + 1023u) & ~1023u;");
   cs_line(e, "const unsigned tn_bars = tn_ring + %du; /* a stage's full and empty */",
-          t->stages * stage_bytes(t));
-  if (ways_of(t) > 1)
+          cs_tile_ring_bytes(t) + cs_aside_bytes(e->aside, t));
+  if (cs_tile_ways(t) > 1)
     cs_line(e,
             "float *const tn_parts = (float *)(tn_raw + (tn_bars + %du - tn_shared_at(tn_raw)));",
             BARRIER_BYTES);

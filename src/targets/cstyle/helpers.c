@@ -427,10 +427,13 @@ static void put_lanes(const CStyle *c, const Helper *h, DType t, int lanes, StrB
   strbuf_puts(out, ");\n  memcpy(&r, rs, sizeof r);\n  return r;\n");
 }
 
-// A conversion that the machine has.
+// What the machine has an instruction for.
 static const char *own_body(const CStyle *c, const Helper *h, const HelperUse *u) {
   bool from = !strcmp(h->name, "from"), to = !strcmp(h->name, "to");
-  if (u->lanes || (!from && !to)) return NULL;
+  if (u->lanes) return NULL;
+  if (u->dtype == DT_F32 && !strcmp(h->name, "min")) return c->spelling->min_f32;
+  if (u->dtype == DT_F32 && !strcmp(h->name, "max")) return c->spelling->max_f32;
+  if (!from && !to) return NULL;
   if (u->dtype == DT_F16) return from ? c->spelling->from_f16 : c->spelling->to_f16;
   return u->dtype == DT_BF16 && to ? c->spelling->to_bf16 : NULL;
 }
@@ -553,6 +556,7 @@ void cstyle_prelude(CStyle *c, StrBuf *out) {
   if (n) qsort(use, (size_t)n, sizeof *use, by_order);
   strbuf_puts(out, c->spelling->top);
   if (c->spelling->f64 && c->uses_f64) strbuf_puts(out, c->spelling->f64);
+  if (c->uses_once) strbuf_puts(out, c->spelling->once);
   if (c->vector_bytes && !c->spelling->is_device) put_vector_switch(c->vector_bytes, out);
   put_elements(c, out);
   for (int64_t i = 0; i < n; i++)

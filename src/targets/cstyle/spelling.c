@@ -116,8 +116,28 @@ static const char top_cuda[] =
     "#define NAN __int_as_float(0x7fc00000)\n#define INFINITY __int_as_float(0x7f800000)\n"
     "#define TN_FN static __device__ __forceinline__\n#define TN_ALIAS\n#define TN_FMA 1\n"
     "template <class T, int n> struct alignas(sizeof(T) * n > 16 ? 16 : sizeof(T) * n) tn_run "
-    "{ T v[n]; };\n";
+    "{ T v[n]; };\n"
+    "template <int n> TN_FN float tn_bf16_in(const tn_run<unsigned short, n> &r, int i) {\n"
+    "  unsigned w;\n"
+    "  memcpy(&w, &r.v[i & ~1], sizeof w);\n"
+    "  return __uint_as_float(i & 1 ? w & 0xffff0000u : w << 16);\n}\n"
+    "TN_FN void tn_prefetch(const void *p) { asm volatile(\"prefetch.global.L2 [%0];\" :: "
+    "\"l\"(p)); }\n";
 
+// Written so that the compiler keeps the order of such reads, and that they push nothing else out of the nearest cache.
+static const char once_cuda[] =
+    "TN_FN uint4 tn_once(const void *p) {\n"
+    "  uint4 r;\n"
+    "  asm volatile(\"ld.global.L1::no_allocate.L2::128B.v4.u32 {%0, %1, %2, %3}, [%4];\"\n"
+    "               : \"=r\"(r.x), \"=r\"(r.y), \"=r\"(r.z), \"=r\"(r.w) : \"l\"(p) : "
+    "\"memory\");\n"
+    "  return r;\n}\n";
+
+// The instruction takes 0 for larger than -0, as we do; before 8.0 it gave the operand that is not NaN.
+#define CUDA_PICK(name, otherwise)                                                                 \
+  "#if __CUDA_ARCH__ >= 800\n  float r;\n  asm(\"" name                                            \
+  ".NaN.f32 %0, %1, %2;\" : \"=f\"(r) : \"f\"(x), \"f\"(y));\n  return r;\n#else\n" otherwise      \
+  "#endif\n"
 #define CUDA_THREAD "((long long)blockIdx.x * blockDim.x + threadIdx.x)"
 const Spelling spelling_cuda = {
     .name = "cuda",
@@ -127,6 +147,7 @@ const Spelling spelling_cuda = {
     .local = "",
     .items = "for (# @ = " CUDA_THREAD "; @ < items; @ += (long long)gridDim.x * blockDim.x) {",
     .unroll = "#pragma unroll",
+    .prefetch = "tn_prefetch",
     .top = top_cuda,
     .math_f32 = "f",
     .type = types_cuda,
@@ -142,12 +163,18 @@ const Spelling spelling_cuda = {
         "  return x != x ? 0x7fff : (b + 0x7fff + (b >> 16 & 1)) >> 16;\n#endif\n",
     .to_f16 = "  unsigned short r;\n  asm(\"cvt.rn.f16.f32 %0, %1;\" : \"=h\"(r) : \"f\"(x));\n"
               "  return r;\n",
+    .min_f32 = CUDA_PICK("min", "  return x < y || x != x || (x == y && signbit(x)) ? x : y;\n"),
+    .max_f32 = CUDA_PICK("max", "  return x > y || x != x || (x == y && !signbit(x)) ? x : y;\n"),
     .group_items = "for (# @ = blockIdx.x; @ < items; @ += gridDim.x) {",
     .group_scratch = "scratch += scratch_each * blockIdx.x;",
     .thread = "threadIdx.x",
     .packs = true,
+    .once = once_cuda,
+    .nearer = "asm volatile(\"prefetch.global.L2 [%0];\" :: \"l\"(@));",
     .shared = "__shared__ __align__(16) ",
-    .barrier = {"__syncthreads();", "__syncthreads();", "__syncthreads();"}};
+    .barrier = {"__syncthreads();", "__syncthreads();", "__syncthreads();"},
+    .swap = "__shfl_xor_sync(~0u, @)",
+    .in_step = 32};
 
 void cstyle_init(CStyle *c, const Spelling *s, int vector_bytes, Arena *a, Diag *d) {
   *c = (CStyle){.spelling = s, .arena = a, .diag = d, .vector_bytes = vector_bytes};

@@ -30,7 +30,8 @@ void cuda_describe(const DeviceInfo *i, LowerTarget *out) {
                        .tile_bytes = i->shared_bytes,
                        .group = GROUP,
                        .shared_bytes = MIN(i->shared_bytes, STATIC_SHARED),
-                       .in_step = i->subgroup};
+                       .in_step = i->subgroup,
+                       .swaps = true};
 }
 
 void *cuda_begin(const DeviceInfo *i, const TargetOptions *o, Arena *a) {
