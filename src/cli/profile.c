@@ -133,7 +133,7 @@ static void add_function(const Rows *q, const ProgFunction *f, const StepTime *t
   for (int32_t i = 0; i < f->nsteps; i++) {
     if (more < 0) first = i, more = f->step[i].more;
     more--;
-    if (f->index && !times[i].calls) continue;
+    if ((f->index || f->step[i].when >= 0) && !times[i].calls) continue;
     ProfileRow *r = &q->out->row[q->out->n++];
     *r = (ProfileRow){.step = &f->step[i], .function = f->index, .number = first};
     r->beside = f->step[first].more;

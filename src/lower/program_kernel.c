@@ -270,7 +270,7 @@ typedef struct Variant {
   Lowered lw;
   Str text;
   int32_t *dim, items;  // expressions
-  int32_t kernel;
+  int32_t kernel, when;
   Dim item_count;
   int64_t first, last;  // rows that it is for
 } Variant;
@@ -279,7 +279,7 @@ typedef struct Variant {
 static const struct {
   int64_t most, about;
 } row_sizes[] = {{256, 128}, {2048, 1024}, {16384, 4096}, {INT64_MAX, 32768}};
-enum { ROW_SIZES = ARRAY_LEN(row_sizes), LEAST_ROWS = 16 };
+enum { ROW_SIZES = ARRAY_LEN(row_sizes), ITEM_ROWS = 16 };
 
 // Loops with the sizes that they need.
 static tenon_status lower_variant(FuncBuilder *f, const Node *n, const Node *same, int device,
@@ -296,10 +296,19 @@ static tenon_status lower_variant(FuncBuilder *f, const Node *n, const Node *sam
   return v->items < 0 || !sizes_known(f, &v->lw, v->dim) ? TENON_EUNSUPPORTED : TENON_OK;
 }
 
-// The size that stands for those from `first` to `last`: the least there is, where a few more make no difference to what follows from it.
+// The size that stands for those from `first` on: where an item has many rows itself, as an image has pixels, the fewest items.
 static int64_t size_for(Dim rows, int64_t first, int64_t about) {
-  if (rows->lo >= MAX(first, LEAST_ROWS)) return rows->lo;
-  return MIN(about, rows->hi);
+  bool of_items = rows->nterms == 1 && rows->term->coef >= ITEM_ROWS;
+  return of_items && rows->lo >= first ? rows->lo : MIN(about, rows->hi);
+}
+
+// 0 where the rows are not the variant's.
+static int32_t when_rows(ProgBuilder *b, Dim rows, const Variant *v) {
+  IntPool *p = &b->g->dims;
+  Dim at_most = NULL, at_least = NULL;
+  if (v->last < INT64_MAX) at_most = ie_div(p, ie_const(p, v->last), ie_max(p, rows, p->one));
+  if (v->first > 0) at_least = ie_div(p, rows, ie_const(p, v->first));
+  return build_expr(b, !at_most ? at_least : !at_least ? at_most : ie_min(p, at_most, at_least));
 }
 
 // The kernel for some size alone where nothing was chosen by one, or the loops for another cannot be made.
@@ -310,7 +319,7 @@ static tenon_status lower_sizes(FuncBuilder *f, const Node *n, const Node *same,
   int made = 0;
   *count = 1;
   lo->rows = 0;
-  v[0] = (Variant){.last = INT64_MAX};
+  v[0] = (Variant){.when = -1, .last = INT64_MAX};
   TRY(lower_variant(f, n, same, device, &v[0]));
   Dim rows = lo->open;
   if (!lo->target.tiles || !rows || ie_is_poison(rows)) return TENON_OK;
@@ -325,19 +334,15 @@ static tenon_status lower_sizes(FuncBuilder *f, const Node *n, const Node *same,
     if (again) all[made - 1].last = last;
     made += !again;
   }
+  all[0].first = 0;  // whatever the ranges of symbols say, one of them is done
+  all[made - 1].last = INT64_MAX;
+  for (int i = 0; i < made; i++) {
+    all[i].when = made > 1 ? when_rows(f->b, rows, &all[i]) : -1;
+    if (made > 1 && all[i].when < 0) return TENON_OK;
+  }
   *count = made;
   memcpy(v, all, sizeof all);
-  lo->open = rows;
   return TENON_OK;
-}
-
-// 0 where the rows are not the variant's.
-static int32_t when_rows(ProgBuilder *b, Dim rows, const Variant *v) {
-  IntPool *p = &b->g->dims;
-  Dim at_most = NULL, at_least = NULL;
-  if (v->last < INT64_MAX) at_most = ie_div(p, ie_const(p, v->last), ie_max(p, rows, p->one));
-  if (v->first > 0) at_least = ie_div(p, rows, ie_const(p, v->first));
-  return build_expr(b, !at_most ? at_least : !at_least ? at_most : ie_min(p, at_most, at_least));
 }
 
 static const char *name_for_rows(ProgBuilder *b, const char *name, const Variant *v) {
@@ -348,19 +353,16 @@ static const char *name_for_rows(ProgBuilder *b, const char *name, const Variant
 }
 
 static void put_step(FuncBuilder *f, const Node *n, const Variant *v, const SameDims *checks,
-                     const int32_t *out, Dim rows) {
+                     const int32_t *out) {
   ProgBuilder *b = f->b;
   Arena *pa = &b->p->arena;
   const LoopKernel *k = v->lw.kernel;
-  ProgStep st = {.kind = STEP_KERNEL, .when = -1, .nargs = k->nargs, .ndims = k->ndims};
+  ProgStep st = {.kind = STEP_KERNEL, .when = v->when, .nargs = k->nargs, .ndims = k->ndims};
   build_checks(f, checks, &st);
   st.kernel = v->kernel;
   int device = b->prog_kernel.v[st.kernel].device;
   st.op = b->prog_kernel.v[st.kernel].name;
-  if (rows) {
-    st.when = when_rows(b, rows, v);
-    st.op = name_for_rows(b, st.op, v);
-  }
+  if (v->when >= 0) st.op = name_for_rows(b, st.op, v);
   st.node = keep_name(b, n->name);
   st.nout = n->nres;
   int32_t *in = arena_array(pa, int32_t, MAX(st.nargs, 1));
@@ -388,10 +390,9 @@ static tenon_status build_step_on(FuncBuilder *f, const Node *n, int device) {
     if (!taken(f->b, &v[i].lw, v[i].text, device)) return TENON_EUNSUPPORTED;
     v[i].kernel = add_kernel(f->b, &v[i].lw, v[i].text, device);
   }
-  Dim rows = count > 1 ? f->b->lowering.open : NULL;
   int32_t *out = arena_array(&f->b->p->arena, int32_t, n->nres);
   for (int32_t i = 0; i < n->nres; i++) out[i] = new_value(f, n, i, n->type[i]);
-  for (int i = 0; i < count; i++) put_step(f, n, &v[i], &checks, out, rows);
+  for (int i = 0; i < count; i++) put_step(f, n, &v[i], &checks, out);
   return TENON_OK;
 }
 

@@ -326,7 +326,7 @@ static tenon_status do_steps(Session *s, Run *run, Frame *fr) {
     TRY(enter_step(s, run, fr, st, &needed));
     if (needed) TRY(do_step(s, run, fr, st));
     for (int32_t k = 0; k <= st->more; k++) TRY(end_step(s, run, fr, &st[k], needed));
-    if (times) note_times(s, st, &times[i], begin);
+    if (times && needed) note_times(s, st, &times[i], begin);
   }
   return TENON_OK;
 }
@@ -345,7 +345,7 @@ static tenon_status do_placed_steps(Session *s, Run *run, Frame *fr) {
       TRY(end_step(s, run, fr, &st[k], needed));
       for (int32_t v = 0; v < st[k].nfree; v++) s->device_run->release(s, fr, st[k].free[v]);
     }
-    if (times) note_times(s, st, &times[i], begin);
+    if (times && needed) note_times(s, st, &times[i], begin);
     if (times && ns >= 0) {
       times[i].ns += ns - times[i].last_ns;
       times[i].last_ns = ns;
