@@ -243,9 +243,9 @@ static bool match_sum(const LoopKernel *k, LoopTile *t, const char **why) {
   if (rounded != other || !match_product(t, rounded, why)) return false;
   *why = "two tiles at once have operands that are copied, and not of f32";
   if (t->at_once > 1) return t->a.form != TILE_VALUE && t->product != TILE_F32;
-  *why = "warpgroups take turns in tiles of up to 64 columns, two of them of up to 128, whose "
+  *why = "warpgroups take turns in tiles of up to 64 columns, two of them of f32 up to 128, whose "
          "operands are copied";
-  int most = t->groups == 2 ? 2 * TILE_ROWS : TILE_ROWS;
+  int most = t->product == TILE_F32 && t->groups == 2 ? 2 * TILE_ROWS : TILE_ROWS;
   return t->m == TILE_ROWS * t->groups || (t->n <= most && t->a.form != TILE_VALUE);
 }
 

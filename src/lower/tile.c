@@ -52,15 +52,13 @@ typedef struct TileFinish {
 enum { MOST_ODD_COLS = 128 };  // that are stored one by one
 enum {
   OTHER_BYTES = 34 << 10,  // of shared memory: what results are put into, and barriers
-  PAIR_BYTES = 2 << 10,    // likewise of a block beside another one
   SHARED_STAGES = 4,
   VALUE_STAGES = 3,
   MOST_VALUE_COLS = 128,
   BEGIN = 1500,
   MEET = 6000,  // what a cluster takes longer, as measured with four blocks
   MOST_CLUSTER = 4,
-  MOST_SHARED_COLS = 128,  // of a tile that blocks share
-  SOME_ROWS = 4096         // where their number is open
+  SOME_ROWS = 4096  // where their number is open
 };
 
 // A multiprocessor has so many tiles, one after the other.  Two at once: one finishes while the next multiplies, unless what it reads is in the
@@ -107,12 +105,10 @@ static TileSchedule choose(const Contraction *c, const LowerTarget *t, LoopTileP
     if (f32 && (n > TILE_F32_COLS || tile[i].at_once > 1)) continue;
     if (cols % 4 && (n > MOST_ODD_COLS || tile[i].at_once > 1)) continue;  // each element by itself
     int64_t tiles = ((rows + m - 1) / m) * ((cols + n - 1) / n);
-    bool narrow = m == TILE_ROWS && !value && tile[i].at_once == 1,
-         small = narrow && n <= turns_below;
-    int most_blocks = narrow && n <= MOST_SHARED_COLS ? MOST_CLUSTER : 1;
+    bool small = m == TILE_ROWS && n <= turns_below && !value && tile[i].at_once == 1;
     TileSchedule s = {.m = m, .n = n, .groups = m / TILE_ROWS, .at_once = tile[i].at_once};
     if (s.at_once > 1) s.groups = 1;
-    for (s.cluster = 1; s.cluster <= most_blocks; s.cluster *= 2) {
+    for (s.cluster = 1; s.cluster <= (small ? MOST_CLUSTER : 1); s.cluster *= 2) {
       if (s.cluster > 1 && (tiles * s.cluster > units || !may_share(t, r, depth, s.cluster))) break;
       double cycles = tile_cycles(&s, r, (tiles + units - 1) / units, depth, f);
       if (best.m && cycles >= least) continue;
@@ -120,16 +116,13 @@ static TileSchedule choose(const Contraction *c, const LowerTarget *t, LoopTileP
       if (small) full.groups = turns_for(t, r, n, depth / s.cluster);
       if (s.cluster > 1) full.groups = MAX(full.groups, 2);
       int64_t stage = (m + (f32 ? 2 : 1) * n) * TILE_DEPTH_BYTES, sums = TILE_ROWS * n * 4;
-      int64_t parts = MAX(full.groups * TILE_ROWS / m - 1, 0), stay = 0;
+      int64_t parts = f32 ? full.groups * TILE_ROWS / m - 1 : 0, stay = 0;
       if (!f32 && !value && s.cluster == 1 && full.groups * TILE_ROWS <= m)
         stay = loop_tile_stay(c->m, c->n, m, n,
                               (depth * r->bytes + TILE_DEPTH_BYTES - 1) / TILE_DEPTH_BYTES);
       if (stay) stage = m * TILE_DEPTH_BYTES;
       if (s.cluster > 1) parts = full.groups - 1 + s.cluster - 1;
       int64_t room = t->tile_bytes - OTHER_BYTES - parts * sums - stay;
-      // A block of the next kernel finds room beside a small one.
-      int64_t half = t->tile_bytes / 2 - PAIR_BYTES - parts * sums;
-      if (small && !f32 && full.groups <= 2 && half >= SHARED_STAGES * stage) room = half;
       full.stages = (int)MIN(MAX(room / stage, 2), most);
       if (s.cluster > 1 && full.stages < SHARED_STAGES) break;
       best = full;

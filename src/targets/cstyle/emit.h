@@ -44,7 +44,7 @@ typedef struct CSym {
 // What is one row for all rows of a tile, and read before it is needed: a thread's neighbours of each of its groups of columns.
 typedef struct CEarly {
   const char *slot;  // the group at hand, of so many
-  int slots, n, registers;
+  int slots, n;
   StrBuf rooms, loads;
   struct {
     int32_t buffer;
@@ -164,9 +164,8 @@ void cs_tile_sums(CEmit *e, const LoopTile *t, StrBuf *early);
 void cs_tile_along(CEmit *e, const LoopTile *t);
 int cs_tile_stage_bytes(const LoopTile *t);
 int cs_tile_ring_bytes(const LoopTile *t);  // all stages, and columns that stay
-bool cs_tile_leaves_room(const CEmit *e, const LoopTile *t);
-int cs_tile_crew(const LoopTile *t);  // warpgroups that compute
-int cs_tile_ways(const LoopTile *t);  // warpgroups that take turns along the contracted axis
+int cs_tile_crew(const LoopTile *t);        // warpgroups that compute
+int cs_tile_ways(const LoopTile *t);        // warpgroups that take turns along the contracted axis
 void cs_tile_advance(CEmit *e, const LoopTile *t);  // to the next stage
 // Through the ring (emit_aside.c): what does, its maps, and what each role does about it.
 void cs_aside_find(CEmit *e, const LoopTile *t, int room, CAside *a);

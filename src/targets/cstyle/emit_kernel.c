@@ -111,7 +111,6 @@ static void parameters(CEmit *e, const char *name, bool scratch) {
   bool values = maps && e->tile->a.form == TILE_VALUE && e->tile->groups == 1;
   bool many = values && (e->tile->product == TILE_F32 || e->tile->a.value->size > LONG_VALUE);
   int blocks = !values ? 1 : (e->tile->n <= 64 ? 3 : 2) - many;
-  if (maps && cs_tile_leaves_room(e, e->tile)) blocks = 2;
   const char *bounds =
       e->tile ? str_printf(e->arena, "__launch_bounds__(%d, %d) ", e->c->record->threads, blocks)
       : e->runs_ahead ? bounds_ahead(e)

@@ -461,17 +461,8 @@ static void compute_values(CEmit *e, const LoopTile *t) {
   cs_close(e);
 }
 
-enum { PAIR_SUMS = 32, PAIR_CREW = 2 };
-
-// Whether a block leaves room for another one, most often the next kernel's, which then begins before this one ends.
-bool cs_tile_leaves_room(const CEmit *e, const LoopTile *t) {
-  return !by_threads(t) && t->product != TILE_F32 && t->m == TILE_ROWS && t->n / 2 <= PAIR_SUMS &&
-         cs_tile_crew(t) <= PAIR_CREW && e->c->record->shared_bytes <= (MOST_SHARED - 1024) / 2;
-}
-
 // Registers of a thread that fetches, and of one that computes, by warpgroups that do; 0: as they come.
-static int registers_of(const CEmit *e, const LoopTile *t, bool computes) {
-  if (cs_tile_leaves_room(e, t)) return 0;
+static int registers_of(const LoopTile *t, bool computes) {
   static const int copied[][2] = {[2] = {24, 240}, [3] = {32, 160}};
   static const int f32[][2] = {[2] = {40, 232}, [3] = {56, 152}};
   static const int values[][2] = {[2] = {88, 208}, [3] = {0, 0}};
@@ -498,7 +489,7 @@ static void emit_low(CEmit *e, const LoopTile *t) {
 }
 
 static void emit_fetching(CEmit *e, const LoopStmt *items, const LoopTile *t) {
-  int registers = registers_of(e, t, false);
+  int registers = registers_of(t, false);
   if (registers) cs_line(e, "asm volatile(\"setmaxnreg.dec.sync.aligned.u32 %d;\");", registers);
   if (!by_threads(t)) cs_open(e, "if (threadIdx.x == 0) {");
   cs_line(e, "int tn_s = 0;");
@@ -654,7 +645,7 @@ static void join_cluster(CEmit *e, const LoopTile *t) {
 }
 
 static void emit_computing(CEmit *e, const LoopStmt *items, const LoopTile *t) {
-  int registers = registers_of(e, t, true);
+  int registers = registers_of(t, true);
   if (registers) cs_line(e, "asm volatile(\"setmaxnreg.inc.sync.aligned.u32 %d;\");", registers);
   cs_line(e, "const int tn_who = threadIdx.x / %d - 1, tn_lane = threadIdx.x %% %d;", WARPGROUP,
           WARP);
