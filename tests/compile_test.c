@@ -276,33 +276,6 @@ TEST(compile_fixes_sizes) {
   tenon_model_close(m);
 }
 
-// The model's own graph becomes the program; with sizes to fix it is read again, and stays as it is.
-TEST(compile_as_the_last_use_of_a_model) {
-  tenon_model *m = open_text(add_text);
-  tenon_dim dims[] = {{"n", 5}};
-  tenon_options o = {.struct_size = sizeof o, .target = "ref", .dims = dims, .ndims = 1};
-  tenon_program *p = NULL;
-  tenon_tensor out = {0};
-  o.last_use = 1;
-  EXPECT_STATUS(tenon_compile(m, &o, &p, &error), TENON_OK);
-  tenon_program_release(p);
-  o.ndims = 0;
-  EXPECT_STATUS(tenon_compile(m, &o, &p, &error), TENON_OK);
-  REQUIRE(p);
-  fill_inputs(m, 3);
-  EXPECT_STATUS(tenon_compile(m, &o, &(tenon_program *){0}, &error), TENON_EINVAL);
-  EXPECT_CONTAINS(error.message, "can only be closed");
-  EXPECT_STATUS(tenon_run(m, in.t, 2, &out, 1, NULL, &error), TENON_EINVAL);
-  tenon_model_close(m);
-  tenon_session *s = session(p, 1, false);
-  EXPECT_STATUS(tenon_session_run(s, in.t, 2, &out, 1, NULL, &error), TENON_OK);
-  float x = ((float *)in.t[0].data)[5] + ((float *)in.t[1].data)[5];
-  EXPECT(((float *)out.data)[5] == x * x);
-  tenon_tensor_release(&out);
-  tenon_session_release(s);
-  tenon_program_release(p);
-}
-
 // ---- errors ----
 
 TEST(compile_refuses) {
