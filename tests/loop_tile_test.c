@@ -75,6 +75,21 @@ TEST(tile_kernels_are_accepted_and_read_back) {
   loop_fixture_free(&f);
 }
 
+// A stage that goes from one warpgroup to another could be taken for its own next round.
+TEST(warpgroups_that_take_turns_have_their_own_stages) {
+  static const struct {
+    int groups, stages;
+    bool good;
+  } row[] = {{2, 8, true}, {2, 7, false}, {3, 6, true}, {3, 8, false}, {3, 4, false}};
+  for (int64_t i = 0; i < ARRAY_LEN(row); i++) {
+    LoopFixture f;
+    LoopKernel *k = build(&f, 64, row[i].groups, row[i].stages, 24);
+    EXPECT_STATUS(loop_verify(k, &f.d), row[i].good ? TENON_OK : TENON_EINVAL);
+    if (!row[i].good) EXPECT_CONTAINS(f.d.text, "a stage is always the same one's");
+    loop_fixture_free(&f);
+  }
+}
+
 TEST(tiles_of_other_forms_are_refused) {
   static const struct {
     int rows, groups, stages;
@@ -174,9 +189,9 @@ TEST(tiles_of_f32_say_how_they_multiply) {
     int stages, product;  // -1: refused
     const char *why;
   } row[] = {
-      {DT_F32, {false, false}, 5, TILE_F32, ""},
+      {DT_F32, {false, false}, 6, TILE_F32, ""},
       {DT_F32, {true, true}, 8, TILE_TF32, ""},
-      {DT_F32, {false, false}, 6, -1, "a tile of f32 has up to 160 columns and 5 stages"},
+      {DT_F32, {false, false}, 7, -1, "a tile of f32 has up to 160 columns and 6 stages"},
       {DT_F32, {true, false}, 4, -1, "rounded to tf32, or neither is"},
       {DT_F32, {false, true}, 4, -1, "rounded to tf32, or neither is"},
       {DT_BF16, {true, true}, 4, -1, "operands that are rounded to tf32 are f32"},

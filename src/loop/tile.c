@@ -219,7 +219,7 @@ static bool match_product(LoopTile *t, bool rounded, const char **why) {
   t->block = TILE_DEPTH_BYTES / (dtype_bits(type) / 8);
   *why = "operands that are rounded to tf32 are f32";
   if (rounded && t->product != TILE_TF32) return false;
-  *why = "a tile of f32 has up to 160 columns and 5 stages, and is the only one at once";
+  *why = "a tile of f32 has up to 160 columns and 6 stages, and is the only one at once";
   return t->product != TILE_F32 ||
          (t->n <= TILE_F32_COLS && t->stages <= TILE_F32_STAGES && t->at_once == 1);
 }
@@ -273,6 +273,10 @@ bool loop_tile_match(const LoopKernel *k, const LoopStmt *s, LoopTile *out, cons
   if (out->groups < 1 || out->groups > 3 ||
       (m != (int64_t)TILE_ROWS * out->groups && m != TILE_ROWS && out->at_once == 1) ||
       n < TILE_COLS || n > TILE_MOST_COLS || n % TILE_COLS || out->stages < 2 || out->stages > 8)
+    return false;
+  // A warpgroup tells a stage's last two rounds apart, no more: it must have seen the one before itself, whatever came first.
+  *why = "where warpgroups take turns along the contracted axis a stage is always the same one's";
+  if (out->at_once == 1 && m < (int64_t)TILE_ROWS * out->groups && out->stages % out->groups)
     return false;
   *why = "2, 4 or 8 blocks share a tile of 64 rows";
   if (out->cluster * out->groups != out->cols->ways ||

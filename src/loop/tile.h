@@ -39,7 +39,7 @@ enum {
   TILE_COLS = 32,
   TILE_MOST_COLS = 256,
   TILE_F32_COLS = 160,  // most of a tile of f32, whose sums take twice the registers
-  TILE_F32_STAGES = 5,
+  TILE_F32_STAGES = 6,
   TILE_MOST_SUMS = 192,  // registers of a thread that sums may fill
   TILE_STAY_BYTES = 128 << 10,
   TILE_KEYS = 64,        // of a block, where one warpgroup computes

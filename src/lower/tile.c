@@ -124,6 +124,7 @@ static TileSchedule choose(const Contraction *c, const LowerTarget *t, LoopTileP
       if (s.cluster > 1) parts = full.groups - 1 + s.cluster - 1;
       int64_t room = t->tile_bytes - OTHER_BYTES - parts * sums - stay;
       full.stages = (int)MIN(MAX(room / stage, 2), most);
+      if (full.groups * TILE_ROWS > m) full.stages -= full.stages % (full.groups * TILE_ROWS / m);
       if (s.cluster > 1 && full.stages < SHARED_STAGES) break;
       best = full;
       least = cycles;

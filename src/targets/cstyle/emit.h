@@ -44,7 +44,7 @@ typedef struct CSym {
 // What is one row for all rows of a tile, and read before it is needed: a thread's neighbours of each of its groups of columns.
 typedef struct CEarly {
   const char *slot;  // the group at hand, of so many
-  int slots, n;
+  int slots, n, registers;
   StrBuf rooms, loads;
   struct {
     int32_t buffer;

@@ -51,7 +51,7 @@ static const char *room(CEmit *e, StrBuf *out, const char *base, DType t) {
   return name;
 }
 
-enum { SUMS_WITH_ROOM = 128, SUMS_WITH_SOME = 160 };
+enum { SUMS_WITH_ROOM = 128, SUMS_WITH_SOME = 160, SUMS_AND_EARLY = 184 };
 
 static int sums_of_thread(const LoopTile *t) {
   return MAX(t->m / t->groups, TILE_ROWS) * t->n / (2 * TILE_ROWS);
@@ -78,7 +78,11 @@ static const char *early_piece(CEmit *e, const LoopExpr *x, const char *at, cons
   for (int i = 0; i < early->n; i++)
     if (early->known[i].buffer == x->buffer && early->known[i].index == x->index)
       return early->known[i].name;
-  if (early->n == ARRAY_LEN(early->known)) return NULL;
+  int registers = early->slots * e->wide->count * (int)cs_bytes(x->dtype) / 4;
+  if (early->n == ARRAY_LEN(early->known) ||
+      sums_of_thread(e->tile) + early->registers + registers > SUMS_AND_EARLY)
+    return NULL;
+  early->registers += registers;
   const char *name = cs_name(e, "early");
   int indent = 2 * e->indent - 2;
   strbuf_printf(&early->rooms, "%*s__align__(16) %s %s[%d][%d];\n", indent, "",

@@ -18,7 +18,7 @@
 #include "runtime/cuda/cuda.h"
 #include "targets/cstyle/emit.h"
 
-enum { WARP = 32, WARPGROUP = 128, BARRIER_BYTES = 128, MOST_SHARED = 227 << 10 };
+enum { WARP = 32, WARPGROUP = 128, BARRIER_BYTES = 192, MOST_SHARED = 227 << 10 };
 
 // ---- what all such kernels call ----
 
