@@ -2,7 +2,7 @@
 """cuda_text_test.py TENON [--arch sm_90a]... [--precision bf16] MODEL... -- compiles the CUDA text of models with NVRTC, without a GPU.
 
 Every kernel of every model must build for every architecture (sm_80 and sm_90a unless --arch says otherwise), and a kernel with tiles must not spill
-registers.  NVRTC is the library that TENON_NVRTC names, or a Python package's (nvidia-cuda-nvrtc), or what the loader finds; where there is none the test
+registers, nor wait for each of its products before the next.  NVRTC is the library that TENON_NVRTC names, or a Python package's (nvidia-cuda-nvrtc), or what the loader finds; where there is none the test
 says so and passes.
 """
 import argparse, concurrent.futures, ctypes, glob, hashlib, os, re, site, subprocess, sys, tempfile
@@ -58,6 +58,7 @@ def check(job):
     size, log = compile_text(text, arch)
     if not size: return f"{model} {arch} {kernel_name(text)}: {log[:600]}"
     spills = sum(int(n) for n in re.findall(r"(\d+) bytes spill", log))
+    if "serialized" in log: return f"{model} {arch} {kernel_name(text)}: products wait for each other, for lack of registers"
     if spills and text.startswith(b"//tn threads"): return f"{model} {arch} {kernel_name(text)}: {spills} bytes spilled"
     return None
 

@@ -267,6 +267,13 @@ bool loop_tile_match(const LoopKernel *k, const LoopStmt *s, LoopTile *out, cons
     out->cluster = out->cols->ways / out->groups;
   }
   out->at_once = MAX(k->body.v[0]->ways, 1);
+  bool attends = out->sum->kind == LS_REDUCE && out->sum->op == LOOP_max && out->at_once == 1 &&
+                 out->cluster == 1;
+  if (attends && out->stages == 1) {
+    out->m = (int)m;
+    out->n = (int)n;
+    return loop_tile_attention(k, out, why);
+  }
   *why =
       "a tile has 64 rows for each of 1 to 3 warpgroups or for all, up to 256 columns by 32, and "
       "2 to 8 stages";
@@ -291,9 +298,7 @@ bool loop_tile_match(const LoopKernel *k, const LoopStmt *s, LoopTile *out, cons
   out->m = (int)m;
   out->n = (int)n;
   out->after = 1;
-  if (out->sum->kind == LS_REDUCE && out->sum->op == LOOP_max && out->at_once == 1 &&
-      out->cluster == 1)
-    return loop_tile_attention(k, out, why);
+  if (attends) return loop_tile_attention(k, out, why);
   return match_sum(k, out, why);
 }
 

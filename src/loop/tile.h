@@ -27,7 +27,8 @@
 //   ...                            what is done with %o and %l
 //
 // q, k and v are loads of T along d and the columns, elsewhere in steps of 8 elements; q is guarded by the query, v by the column.
-// Two or three warpgroups have 64 queries each and share keys and values, which must be boxes that the copy engine takes: whole heads of 64 or 128.
+// Two or three warpgroups have 64 queries each and share keys and values, which must be boxes that the copy engine takes: whole heads of 64 or 128.  With one stage,
+// of such boxes too, all keys are there at once, up to 256, and one warpgroup has up to four tiles of 64 queries, one after the other.
 #ifndef TENON_LOOP_TILE_H
 #define TENON_LOOP_TILE_H
 
@@ -42,9 +43,12 @@ enum {
   TILE_F32_STAGES = 6,
   TILE_MOST_SUMS = 192,  // registers of a thread that sums may fill
   TILE_STAY_BYTES = 128 << 10,
-  TILE_KEYS = 64,        // of a block, where one warpgroup computes
-  TILE_RING_KEYS = 128,  // where several do
-  TILE_BOX = 64,         // elements of a row of boxes
+  TILE_KEYS = 64,         // of a block, where one warpgroup computes
+  TILE_RING_KEYS = 128,   // where several do
+  TILE_SHORT_KEYS = 256,  // most of attention in one stage
+  TILE_SHORT_SUMS = 160,  // registers of a thread for its scores and results, there
+  TILE_SHORT_TILES = 4,   // of queries, there
+  TILE_BOX = 64,          // elements of a row of boxes
   TILE_TERMS = 4,   // of a number of rows that the copy engine is told: a sum of products of sizes,
   TILE_FACTORS = 4  // each of so many
 };
@@ -102,6 +106,7 @@ bool loop_tile_counts(const LoopKernel *k, Dim d);
 bool loop_tile_match(const LoopKernel *k, const LoopStmt *s, LoopTile *out, const char **why);
 // tile_attention.c: likewise of the statements in the two loops.
 bool loop_tile_attention(const LoopKernel *k, LoopTile *t, const char **why);
+int loop_tile_short_keys(const LoopTile *t);  // of attention in one stage, by 16
 // The element of a window at a row (an index of the result's pixels) and a place along the contracted axis.
 const LoopExpr *loop_tile_window(LoopKernel *k, int32_t buffer, const LoopWindow *w,
                                  const LoopBound *row, Dim at);

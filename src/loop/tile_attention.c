@@ -245,6 +245,17 @@ static bool is_ring(const LoopTile *t) {
          t->m == t->groups * TILE_ROWS;
 }
 
+int loop_tile_short_keys(const LoopTile *t) { return (int)(t->depth->hi + 15) / 16 * 16; }
+
+// All keys at once.
+static bool is_short(const LoopTile *t) {
+  const LoopTileBox *b = t->attention.box;
+  return b[0].is && b[1].is && b[2].is && t->product == TILE_HALF && t->attention.columns == t->n &&
+         t->groups == 1 && t->depth->hi >= 1 && t->depth->hi <= TILE_SHORT_KEYS &&
+         (loop_tile_short_keys(t) + t->n) / 2 <= TILE_SHORT_SUMS && t->m >= TILE_ROWS &&
+         t->m % TILE_ROWS == 0 && t->m <= TILE_SHORT_TILES * TILE_ROWS;
+}
+
 bool loop_tile_attention(const LoopKernel *k, LoopTile *t, const char **why) {
   LoopTileAttention *a = &t->attention;
   const LoopBlock *b = &t->cols->body;
@@ -277,6 +288,8 @@ bool loop_tile_attention(const LoopKernel *k, LoopTile *t, const char **why) {
   t->block = TILE_DEPTH_BYTES / (dtype_bits(t->a.dtype) / 8);
   match_boxes(k, t);
   *why =
-      "a tile of attention has 64 or 128 columns, and one warpgroup unless its operands are boxes";
-  return (t->groups == 1 || is_ring(t)) && (t->n == 64 || t->n == 128);
+      "a tile of attention has 64 or 128 columns, and one warpgroup and several stages unless its "
+      "operands are boxes";
+  bool fits = t->stages == 1 ? is_short(t) : t->groups == 1 || is_ring(t);
+  return fits && (t->n == 64 || t->n == 128);
 }

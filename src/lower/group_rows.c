@@ -8,8 +8,8 @@
 // Where threads that go in step see each other's registers (LowerTarget.swaps) a row is theirs, and there is no memory between its sums; of a longer row
 // each such part leaves one sum in shared memory.
 //
-// What is read again stays in the registers of the thread that made it, where a row is short enough; so does what is the same for all rows, which is asked
-// for before anything else is.
+// What is read again stays in the registers of the thread that made it, where a row is short enough.  What is the same for all rows is asked for before anything
+// else is, and of few rows read then.
 #include "lower/group_loops.h"
 #include "lower/rows.h"
 
@@ -32,6 +32,7 @@ typedef struct GroupRows {
   Rows r;
   int64_t threads, lanes, rows;  // of a group; lanes: of a row
   bool along;                    // threads of a row are neighbours
+  bool few;                      // rows: what matters is how long one takes
   int64_t in_step;               // threads that see each other's registers; 0: none do
   int64_t rounds;                // elements of a thread, where these are few; 0: not known, or many
   int64_t side;                  // of them that are neighbours
@@ -402,6 +403,7 @@ static void keep_same(GroupRows *g) {
   find_same(g);
   if (!g->nsame) return;
   ask_same(g);
+  if (!g->few) return;
   for (int i = 0; i < g->nsame; i++) {
     const Node *n = g->same_node[i];
     g->same[i] = registers(g, "same", type_of(n)->dtype, g->rounds);
@@ -474,13 +476,12 @@ static int64_t widest(const GroupRows *g) {
 }
 
 // Threads of a row that go in step, or several parts of such: few elements of each where rows are few, else one part unless a thread has too many.
-static int64_t lanes_swapped(const GroupRows *g, const LowerTarget *t, int64_t length,
-                             int64_t count) {
+static int64_t lanes_swapped(const GroupRows *g, const LowerTarget *t, int64_t length) {
   if (!length) return g->threads;
   int64_t most = group_power((length + 3) / 4, g->threads);
   int64_t least = group_power((length + ROUNDS - 1) / ROUNDS, g->threads);
   int64_t lanes = MAX(least, MIN(most, t->in_step));
-  bool few = !t->batch_invariant && count && count <= FEW * t->units;
+  bool few = g->few && !t->batch_invariant;
   while (few && lanes >= t->in_step && lanes < g->threads && length >= EACH * 2 * lanes) lanes *= 2;
   return lanes;
 }
@@ -488,7 +489,8 @@ static int64_t lanes_swapped(const GroupRows *g, const LowerTarget *t, int64_t l
 // Groups are small where rows are few, so that every multiprocessor has some; elements go by 16 bytes where each thread has as many of them.
 static void choose_swapped(GroupRows *g, const LowerTarget *t, int64_t length, int64_t count) {
   g->in_step = t->in_step;
-  g->lanes = lanes_swapped(g, t, length, count);
+  g->few = count && count <= FEW * t->units;
+  g->lanes = lanes_swapped(g, t, length);
   int64_t most = g->threads / g->lanes, rows = MAX(MIN(t->in_step / g->lanes, most), 1);
   while (rows < most && (count ? count / (2 * rows) >= t->units : 2 * rows <= SOME)) rows *= 2;
   g->rows = rows;

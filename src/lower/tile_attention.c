@@ -13,6 +13,7 @@
 
 typedef struct TileSchedule {
   int groups, keys, stages;
+  int tiles;  // of queries: of each warpgroup, where it is more than one
 } TileSchedule;
 
 typedef struct TileAttention {
@@ -179,10 +180,10 @@ static const struct Kind {
   double share, alone;  // with others on the multiprocessor, and without
   int beginning;        // cycles
 } kinds[] = {
-    {{1, TILE_KEYS, 2}, 64, false, 4, 0.37, 0.20, 2900},
-    {{1, TILE_KEYS, 2}, 128, false, 2, 0.35, 0.20, 2900},
-    {{2, TILE_RING_KEYS, 2}, 128, true, 1, 0.75, 0.75, 6300},
-    {{3, TILE_RING_KEYS, 2}, 64, true, 1, 0.58, 0.58, 6300},
+    {{1, TILE_KEYS, 2, 1}, 64, false, 4, 0.37, 0.20, 2900},
+    {{1, TILE_KEYS, 2, 1}, 128, false, 2, 0.35, 0.20, 2900},
+    {{2, TILE_RING_KEYS, 2, 1}, 128, true, 1, 0.75, 0.75, 6300},
+    {{3, TILE_RING_KEYS, 2, 1}, 64, true, 1, 0.58, 0.58, 6300},
 };
 
 enum { RATE = 4096, SOME_LENGTH = 1024 };  // operations a cycle; where a length is not known
@@ -230,7 +231,7 @@ static tenon_status lower_as(Lowering *lo, const Node *fused, const TileSchedule
   *out = (Lowered){0};
   if (!attention_begin(a, lo, fused)) return TENON_EUNSUPPORTED;
   int columns = a->vsize <= 64 ? 64 : 128;
-  a->queries = TILE_ROWS * s->groups;
+  a->queries = TILE_ROWS * s->groups * MAX(s->tiles, 1);
   a->offset = a->e.pool->zero;
   if (!build(t, columns)) return TENON_EUNSUPPORTED;
   elem_finish(&a->e, "", out);
@@ -245,6 +246,21 @@ static tenon_status lower_as(Lowering *lo, const Node *fused, const TileSchedule
 static bool takes(const struct Kind *k, const Attention *a) {
   if (k->whole) return a->size == k->size && a->vsize == k->size;
   return a->size <= k->size && a->vsize <= k->size;
+}
+
+// Few keys are there all at once, for as many tiles of queries as leave some blocks for every multiprocessor.
+static bool is_short(const Attention *a, const Sizes *sizes, TileSchedule *out) {
+  // Causal attention over more than that leaves out blocks of keys.
+  int64_t most = a->at->is_causal ? TILE_RING_KEYS : TILE_SHORT_KEYS;
+  if (!ie_is_const(a->total) || a->total->value > most) return false;
+  int64_t tiles = (sizes->seq + TILE_ROWS - 1) / TILE_ROWS, heads = sizes->batch * a->heads;
+  *out = (TileSchedule){
+      .groups = 1, .keys = (int)(a->total->value + 15) / 16 * 16, .stages = 1, .tiles = 1};
+  for (int n = 2; n <= TILE_SHORT_TILES; n++)
+    if ((tiles + n - 1) / n < (tiles + n - 2) / (n - 1) &&
+        heads * ((tiles + n - 1) / n) >= 2 * a->e.lo->target.units)
+      out->tiles = n;
+  return true;
 }
 
 // The kind that takes least; operands may not lie as it wants them: then the first one that takes any.
@@ -263,6 +279,8 @@ tenon_status lower_tile_attention(Lowering *lo, const Node *fused, Lowered *out)
     if (!best || cycles_of(a, &n, k) < cycles_of(a, &n, best)) best = k;
   }
   if (!any) return TENON_EUNSUPPORTED;
+  TileSchedule few;
+  if (is_short(a, &n, &few) && !lower_as(lo, fused, &few, out)) return TENON_OK;
   if (best != any && !lower_as(lo, fused, &best->s, out)) return TENON_OK;
   return lower_as(lo, fused, &any->s, out);
 }

@@ -191,7 +191,14 @@ void cs_attention(CEmit *e, const LoopStmt *items, const LoopTile *t);
 void cs_attention_f32_top(StrBuf *out);
 void cs_attention_f32(CEmit *e, const LoopStmt *items, const LoopTile *t);
 void cs_attention_ring(CEmit *e, const LoopStmt *items, const LoopTile *t);
-// Parts of both kernels: products of a block of keys, which are then waited for; scores to weights; weights as operands.
+void cs_attention_short(CEmit *e, const LoopStmt *items, const LoopTile *t);
+int cs_attention_beside(const LoopTile *t);  // blocks of it on a multiprocessor
+// Of kernels whose operands are boxes: their maps, asked for, and a box of `width` columns from a row on.
+bool cs_attention_maps(CEmit *e, const LoopTile *t, int queries, int keys);
+void cs_attention_ask_maps(CEmit *e);
+void cs_attention_fetch(CEmit *e, const LoopTile *t, int which, const char *to, int rows, int width,
+                        const char *row, const char *bar);
+// Parts of all these kernels: products of a block of keys, which are then waited for; scores to weights; weights as operands.
 void cs_attention_scores(CEmit *e, const LoopTile *t, int keys, const char *queries,
                          const char *at);
 void cs_attention_values(CEmit *e, int keys, const char *at);
@@ -199,6 +206,8 @@ void cs_attention_values(CEmit *e, int keys, const char *at);
 void cs_attention_stage(CEmit *e, const LoopTile *t, int keys,
                         void (*copy)(CEmit *e, const LoopTile *t, const char *stage));
 void cs_attention_wait(CEmit *e, const char *sums, int n, int under_way);
+// Products become scores but for the factor that is given back, which is that of an exponent of 2.
+const char *cs_attention_masked(CEmit *e, const LoopTile *t, int keys);
 void cs_attention_softmax(CEmit *e, const LoopTile *t, int keys);
 void cs_attention_pack(CEmit *e, int keys);
 void cs_attention_fade(CEmit *e, const LoopTile *t);

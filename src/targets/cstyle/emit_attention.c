@@ -4,7 +4,7 @@
 // values come in blocks of 64, the next one under way while this one is multiplied, copied by the threads themselves in pieces of 16 bytes:
 // so they may lie in memory with any steps.  The three reductions of the loops are one pass: sums are scaled down where the greatest score grows.
 //
-// Where several warpgroups share keys and values the kernel is emit_attention_ring.c's; how scores become weights is here.
+// Where several warpgroups share keys and values the kernel is emit_attention_ring.c's, where keys are few emit_attention_short.c's; how scores become weights is here.
 //
 // The scores lie in registers as the instruction leaves them, which is how it takes its first operand: weights go there rounded, with no
 // exchange between threads.  A query's greatest score and sum are formed by the four threads that have its scores.
@@ -45,14 +45,17 @@ static void put_weighing(const LoopTile *t, StrBuf *out) {
   int regs = t->n / 2;
   const char *type = t->a.dtype == DT_BF16 ? "bf16" : "f16";
   strbuf_printf(out,
-                "TN_FN void tn_weigh(float (&d)[%d], const unsigned *a, unsigned long long b) {\n"
-                "  asm volatile(\"wgmma.mma_async.sync.aligned.m64n%dk16.f32.%s.%s {\"\n    \"",
-                regs, t->n, type, type);
+                "TN_FN void tn_weigh(float (&d)[%d], const unsigned *a, unsigned long long b, "
+                "int more) {\n"
+                "  asm volatile(\"{ .reg .pred p; setp.ne.b32 p, %%%d, 0; \"\n"
+                "    \"wgmma.mma_async.sync.aligned.m64n%dk16.f32.%s.%s {\"\n    \"",
+                regs, regs + 5, t->n, type, type);
   for (int i = 0; i < regs; i++) strbuf_printf(out, "%s%%%d", i ? ", " : "", i);
-  strbuf_printf(out, "}, \"\n    \"{%%%d, %%%d, %%%d, %%%d}, %%%d, 1, 1, 1, 1;\"\n    : ", regs,
+  strbuf_printf(out, "}, \"\n    \"{%%%d, %%%d, %%%d, %%%d}, %%%d, p, 1, 1, 1; }\"\n    : ", regs,
                 regs + 1, regs + 2, regs + 3, regs + 4);
   for (int i = 0; i < regs; i++) strbuf_printf(out, "%s\"+f\"(d[%d])", i ? ", " : "", i);
-  strbuf_puts(out, "\n    : \"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3]), \"l\"(b));\n}\n");
+  strbuf_puts(out, "\n    : \"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3]), \"l\"(b), "
+                   "\"r\"(more));\n}\n");
   strbuf_printf(out,
                 "TN_FN unsigned tn_pack(float low, float high) {\n  unsigned r;\n"
                 "  asm(\"cvt.rn.%sx2.f32 %%0, %%1, %%2;\" : \"=r\"(r) : \"f\"(high), \"f\"(low));\n"
@@ -66,7 +69,8 @@ void cs_attention_top(const LoopTile *t, StrBuf *out) {
     cs_attention_f32_top(out);
     return;
   }
-  cs_tile_product(t, t->groups > 1 ? TILE_RING_KEYS : TILE_KEYS, out);
+  int keys = t->stages == 1 ? loop_tile_short_keys(t) : t->groups > 1 ? TILE_RING_KEYS : TILE_KEYS;
+  cs_tile_product(t, keys, out);
   put_weighing(t, out);
 }
 
@@ -178,7 +182,7 @@ void cs_attention_values(CEmit *e, int keys, const char *at) {
   cs_line(e, "asm volatile(\"wgmma.fence.sync.aligned;\" ::: \"memory\");");
   cs_line(e, "#pragma unroll");
   cs_line(e, "for (int q = 0; q < %d; q++)", keys / 16);
-  cs_line(e, "  tn_weigh(tn_sum, tn_w + q * 4, tn_values(%s + q * 2048, %d));", at,
+  cs_line(e, "  tn_weigh(tn_sum, tn_w + q * 4, tn_values(%s + q * 2048, %d), 1);", at,
           keys * ROW_BYTES);
   cs_line(e, "asm volatile(\"wgmma.commit_group.sync.aligned;\" ::: \"memory\");");
 }
@@ -277,8 +281,7 @@ static void compute_scores(CEmit *e, const LoopTile *t, int keys) {
   cs_close(e);
 }
 
-// Scores become weights, before they are rounded; tn_fade is what the sums so far are scaled by.  A score's factor goes into the exponent's.
-void cs_attention_softmax(CEmit *e, const LoopTile *t, int keys) {
+const char *cs_attention_masked(CEmit *e, const LoopTile *t, int keys) {
   PlainScore p;
   double unit = 1.4426950408889634;
   if (read_plain(t, &p)) {
@@ -287,7 +290,12 @@ void cs_attention_softmax(CEmit *e, const LoopTile *t, int keys) {
   } else {
     compute_scores(e, t, keys);
   }
-  const char *by = cstyle_constant(e->arena, DT_F32, unit, 0);
+  return cstyle_constant(e->arena, DT_F32, unit, 0);
+}
+
+// Scores become weights, before they are rounded; tn_fade is what the sums so far are scaled by.
+void cs_attention_softmax(CEmit *e, const LoopTile *t, int keys) {
+  const char *by = cs_attention_masked(e, t, keys);
   cs_line(e, "float tn_fade[2];");
   cs_line(e, "#pragma unroll");
   cs_open(e, "for (int h = 0; h < 2; h++) {");
@@ -363,6 +371,10 @@ static void emit_item(CEmit *e, const LoopTile *t) {
 }
 
 void cs_attention(CEmit *e, const LoopStmt *items, const LoopTile *t) {
+  if (t->stages == 1) {
+    cs_attention_short(e, items, t);
+    return;
+  }
   if (t->groups > 1 || t->product != TILE_HALF) {
     (t->groups > 1 ? cs_attention_ring : cs_attention_f32)(e, items, t);
     return;

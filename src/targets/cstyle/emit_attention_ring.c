@@ -24,6 +24,8 @@ static int value_bytes(const LoopTile *t) { return KEYS * t->n * 2; }
 static int stage_bytes(const LoopTile *t) { return key_bytes(t) + value_bytes(t); }
 static bool takes_turns(const LoopTile *t) { return t->groups == 2; }
 
+static const char *const operand[] = {"q", "k", "v"};
+
 static bool put_map(CEmit *e, const LoopTile *t, int which, const LoopExpr *load, int rows) {
   const LoopTileBox *b = &t->attention.box[which];
   CudaRecord *r = e->c->record;
@@ -39,15 +41,25 @@ static bool put_map(CEmit *e, const LoopTile *t, int which, const LoopExpr *load
          cs_number(e, b->rows, b->stride * 2, &m->stride[1]);
 }
 
-static void put_record(CEmit *e, const LoopTile *t) {
+bool cs_attention_maps(CEmit *e, const LoopTile *t, int queries, int keys) {
   const LoopTileAttention *a = &t->attention;
+  return put_map(e, t, 0, a->q, queries) && put_map(e, t, 1, a->k, keys) &&
+         put_map(e, t, 2, a->v, keys);
+}
+
+void cs_attention_ask_maps(CEmit *e) {
+  for (int i = 0; i < ARRAY_LEN(operand); i++)
+    cs_line(e, "asm volatile(\"prefetch.tensormap [%%0];\" :: \"l\"(&tn_map_%s) : \"memory\");",
+            operand[i]);
+}
+
+static void put_record(CEmit *e, const LoopTile *t) {
   *e->c->record = (CudaRecord){.threads = WARPGROUP * (t->groups + 1),
                                .shared_bytes = 1024 + t->groups * query_bytes(t) +
                                                t->stages * stage_bytes(t) + BARRIER_BYTES,
                                .cluster = 1,
                                .early = true};
-  if (!put_map(e, t, 0, a->q, TILE_ROWS) || !put_map(e, t, 1, a->k, KEYS) ||
-      !put_map(e, t, 2, a->v, KEYS))
+  if (!cs_attention_maps(e, t, TILE_ROWS, KEYS))
     cs_fail(e, "an operand of attention does not lie as the copy engine wants it");
   if (e->c->record->shared_bytes > 227 << 10)
     cs_fail(e, "attention needs %d bytes", e->c->record->shared_bytes);
@@ -58,10 +70,7 @@ static void put_record(CEmit *e, const LoopTile *t) {
 static void begin_ring(CEmit *e, const LoopTile *t) {
   int warps = t->groups * 4;
   cs_open(e, "if (threadIdx.x == 0) {");
-  static const char *const map[] = {"q", "k", "v"};
-  for (int i = 0; i < 3; i++)
-    cs_line(e, "asm volatile(\"prefetch.tensormap [%%0];\" :: \"l\"(&tn_map_%s) : \"memory\");",
-            map[i]);
+  cs_attention_ask_maps(e);
   cs_open(e, "for (int s = 0; s < %d; s++) {", 1 + 2 * t->stages);
   cs_line(e, "tn_bar_init(tn_bars + s * 16, 1);");
   cs_line(e, "tn_bar_init(tn_bars + s * 16 + 8, %d);", warps);
@@ -88,12 +97,13 @@ static void open_items(CEmit *e, const LoopStmt *items, const LoopTile *t) {
 
 // ---- fetching ----
 
-static void fetch_boxes(CEmit *e, const LoopTile *t, int which, const char *map, const char *to,
-                        int rows, int width, const char *row, const char *bar) {
+void cs_attention_fetch(CEmit *e, const LoopTile *t, int which, const char *to, int rows, int width,
+                        const char *row, const char *bar) {
   const LoopTileBox *b = &t->attention.box[which];
   for (int i = 0; i < width / TILE_BOX; i++)
     cs_line(e, "tn_fetch_3(%s + %d, &tn_map_%s, (int)(%s) + %d, %s, (int)(%s), %s);", to,
-            i * rows * ROW_BYTES, map, cs_dim(e, b->x), i * TILE_BOX, row, cs_dim(e, b->z), bar);
+            i * rows * ROW_BYTES, operand[which], cs_dim(e, b->x), i * TILE_BOX, row,
+            cs_dim(e, b->z), bar);
 }
 
 static const char *first_query(CEmit *e, const LoopTile *t) {
@@ -113,20 +123,20 @@ static void emit_fetching(CEmit *e, const LoopStmt *items, const LoopTile *t) {
   cs_line(e, "tn_bar_expect(tn_bars, %d);", t->groups * query_bytes(t));
   const char *row = first_query(e, t);
   for (int g = 0; g < t->groups; g++)
-    fetch_boxes(e, t, 0, "q", str_printf(e->arena, "tn_queries + %d", g * query_bytes(t)),
-                TILE_ROWS, size, str_printf(e->arena, "(int)(%s) + %d", row, g * TILE_ROWS),
-                "tn_bars");
+    cs_attention_fetch(e, t, 0, str_printf(e->arena, "tn_queries + %d", g * query_bytes(t)),
+                       TILE_ROWS, size, str_printf(e->arena, "(int)(%s) + %d", row, g * TILE_ROWS),
+                       "tn_bars");
   cs_open(e, "for (int tn_block = tn_blocks - 1; tn_block >= 0; tn_block--) {");
   cs_line(e, "const unsigned tn_at = tn_ring + tn_ks * %du, tn_full = tn_bars + 16 + tn_ks * 32u;",
           stage_bytes(t));
   cs_line(e, "tn_bar_wait(tn_full + 8, tn_kp);");
   cs_line(e, "tn_bar_expect(tn_full, %d);", key_bytes(t));
-  fetch_boxes(e, t, 1, "k", "tn_at", KEYS, size, str_printf(e->arena, "tn_block * %d", KEYS),
-              "tn_full");
+  cs_attention_fetch(e, t, 1, "tn_at", KEYS, size, str_printf(e->arena, "tn_block * %d", KEYS),
+                     "tn_full");
   cs_line(e, "tn_bar_wait(tn_full + 24, tn_kp);");
   cs_line(e, "tn_bar_expect(tn_full + 16, %d);", value_bytes(t));
-  fetch_boxes(e, t, 2, "v", str_printf(e->arena, "tn_at + %d", key_bytes(t)), KEYS, t->n,
-              str_printf(e->arena, "tn_block * %d", KEYS), "tn_full + 16");
+  cs_attention_fetch(e, t, 2, str_printf(e->arena, "tn_at + %d", key_bytes(t)), KEYS, t->n,
+                     str_printf(e->arena, "tn_block * %d", KEYS), "tn_full + 16");
   advance(e, t, "k");
   cs_close(e);
   cs_close(e);

@@ -105,12 +105,14 @@ static void parameters(CEmit *e, const char *name, bool scratch) {
   if (maps && e->aside->load) strbuf_puts(&b, ", const __grid_constant__ tn_map tn_map_c");
   if (maps && e->aside->store) strbuf_puts(&b, ", const __grid_constant__ tn_map tn_map_d");
   static const char *const operand[] = {"q", "k", "v"};
-  for (int i = 0; i < 3 && e->tile && e->tile->is_attention && e->tile->groups > 1; i++)
+  bool attends = e->tile && e->tile->is_attention, all = attends && e->tile->stages == 1;
+  for (int i = 0; i < 3 && attends && (all || e->tile->groups > 1); i++)
     strbuf_printf(&b, ", const __grid_constant__ tn_map tn_map_%s", operand[i]);
   // Values are computed by several blocks of a multiprocessor, so that one waits while another computes.
   bool values = maps && e->tile->a.form == TILE_VALUE && e->tile->groups == 1;
   bool many = values && (e->tile->product == TILE_F32 || e->tile->a.value->size > LONG_VALUE);
   int blocks = !values ? 1 : (e->tile->n <= 64 ? 3 : 2) - many;
+  if (all) blocks = cs_attention_beside(e->tile);
   const char *bounds =
       e->tile ? str_printf(e->arena, "__launch_bounds__(%d, %d) ", e->c->record->threads, blocks)
       : e->runs_ahead ? bounds_ahead(e)
