@@ -160,8 +160,6 @@ void cs_tile_f32_products(CEmit *e, const LoopTile *t, bool turns);
 void cs_tile_f32_check(CEmit *e, const LoopTile *t);
 // What is done with each sum; what it reads before that comes into `early`, which may be NULL.
 void cs_tile_sums(CEmit *e, const LoopTile *t, StrBuf *early);
-// What those read of a row that is one for all rows, for the tile at tn_col, is asked to come nearer by one thread.
-void cs_tile_along(CEmit *e, const LoopTile *t);
 int cs_tile_stage_bytes(const LoopTile *t);
 int cs_tile_ring_bytes(const LoopTile *t);  // all stages, and columns that stay
 int cs_tile_crew(const LoopTile *t);        // warpgroups that compute

@@ -148,69 +148,6 @@ bool cs_wide_store(CEmit *e, const LoopStmt *s, CVal v) {
   return true;
 }
 
-// ---- what is read beside the sums, ahead of time ----
-
-enum { ALIGN_AHEAD = 16 };
-
-// Whether it is of one row for all, in whole pieces.
-static bool is_along(CEmit *e, const LoopTile *t, const LoopExpr *x) {
-  int64_t bytes = cs_bytes(x->dtype);
-  bool cols = false;
-  if (x->kind != LX_LOAD || x->nguards > 2 || !piece_type(x->dtype, NEIGHBOURS) ||
-      e->k->buffer[x->buffer].space != LOOP_ARG)
-    return false;
-  for (int i = 0; i < x->nguards; i++) {
-    const LoopBound *g = &x->guard[i];
-    bool row = g->value == t->a.row && g->extent == t->a.rows;
-    if (!row && (g->value != t->b.row || g->extent != t->b.rows)) return false;
-    if (row && dim_has(x->index, g->sym)) return false;
-    cols |= !row && dim_has(x->index, g->sym);
-  }
-  return cols && ie_is_const(t->b.rows) && t->b.rows->value * bytes % ALIGN_AHEAD == 0;
-}
-
-static void ask_ahead(CEmit *e, const LoopTile *t, const LoopExpr *x) {
-  CWide w = {.sym = t->cols->sym, .first = "tn_0", .count = NEIGHBOURS};
-  const char *at;
-  strbuf_init(&w.odd, e->arena);
-  cs_set_text(e, t->rows->sym, "tn_r");
-  e->inside = CS_ROWS_INSIDE | CS_COLS_INSIDE;
-  cs_guards(e, x->nguards, x->guard);
-  e->wide = &w;
-  if (neighbours(e, x->buffer, x->dtype, x->index, &at)) {
-    const char *width = str_printf(e->arena, "%d", t->n);
-    if (!divides(t->b.rows, t->n))
-      width = str_printf(e->arena, "(%s - tn_col < %d ? %s - tn_col : %d)", cs_dim(e, t->b.rows),
-                         t->n, cs_dim(e, t->b.rows), t->n);
-    cs_line(e, "tn_ahead(%s, (unsigned)(%s) * %du);", at, width, (unsigned)cs_bytes(x->dtype));
-  }
-  e->wide = NULL;
-  e->inside = 0;
-  cs_drop_guards(e, x->nguards, x->guard);
-}
-
-typedef struct Along {
-  IntMap seen;
-  VEC(const LoopExpr *) loads;
-} Along;
-
-static void find_along(CEmit *e, const LoopTile *t, const LoopExpr *x, Along *all) {
-  uint64_t known;
-  if (!x || intmap_get(&all->seen, (uint64_t)(uintptr_t)x, &known)) return;
-  intmap_put(&all->seen, (uint64_t)(uintptr_t)x, 1);
-  if (is_along(e, t, x)) vec_push(e->arena, &all->loads, x);
-  for (int i = 0; i < 3; i++) find_along(e, t, x->src[i], all);
-}
-
-void cs_tile_along(CEmit *e, const LoopTile *t) {
-  Along all = {0};
-  intmap_init(&all.seen, e->arena);
-  for (int64_t i = t->after; i < t->cols->body.n; i++)
-    find_along(e, t, t->cols->body.v[i]->value, &all);
-  cs_line(e, "const int tn_0 = 0, tn_r = 0;");
-  for (int64_t i = 0; i < all.loads.n; i++) ask_ahead(e, t, all.loads.v[i]);
-}
-
 // ---- sums ----
 
 typedef struct Sums {

@@ -72,18 +72,10 @@ static const char tile_top[] =
     "TN_FN void tn_take_box(const tn_map *m, unsigned from, int x, int y) {\n"
     "  asm volatile(\"cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%1, %2}], [%3];\"\n"
     "               :: \"l\"(m), \"r\"(x), \"r\"(y), \"r\"(from) : \"memory\");\n}\n"
-    "/* So many bytes are going to be read. */\n"
-    "TN_FN void tn_ahead(const void *p, unsigned bytes) {\n"
-    "  if ((unsigned long long)p % 16 == 0)\n"
-    "    asm volatile(\"cp.async.bulk.prefetch.L2.global [%0], %1;\" :: \"l\"(p), \"r\"(bytes) : \"memory\");\n}\n"
     "TN_FN unsigned tn_tf32_bits(float x) {\n"
     "  unsigned r;\n"
     "  asm(\"cvt.rna.tf32.f32 %0, %1;\" : \"=r\"(r) : \"f\"(x));\n"
     "  return r;\n}\n"
-    "TN_FN void tn_box_ahead(const tn_map *m, int x, int y) {\n"
-    "  asm volatile(\"cp.async.bulk.prefetch.tensor.2d.L2.global.tile [%0, {%1, %2}];\" :: \"l\"(m), \"r\"(x), \"r\"(y) : \"memory\");\n}\n"
-    "TN_FN void tn_taps_ahead(const tn_map *m, int x, int y, int z) {\n"
-    "  asm volatile(\"cp.async.bulk.prefetch.tensor.3d.L2.global.tile [%0, {%1, %2, %3}];\" :: \"l\"(m), \"r\"(x), \"r\"(y), \"r\"(z) : \"memory\");\n}\n"
     "/* Two elements of a row, where the copy engine puts them. */\n"
     "TN_FN void tn_put_pair(unsigned to, int row, int pair, unsigned x) {\n"
     "  const unsigned at = to + row * 128u + ((((unsigned)pair >> 2) ^ (row & 7u)) << 4) + (pair & 3u) * 4u;\n"
@@ -508,29 +500,6 @@ static void emit_fetching(CEmit *e, const LoopStmt *items, const LoopTile *t) {
   if (!by_threads(t) && t->product == TILE_F32) emit_low(e, t);
 }
 
-enum { BLOCKS_AHEAD = 32 };
-
-// Before the kernel before has ended: the columns of the first tile, and what is read along them, are asked to come nearer.
-static void emit_early(CEmit *e, const LoopStmt *items, const LoopTile *t) {
-  const char *from = t->cluster > 1 ? "tn_start + tn_k" : "tn_k";
-  cs_open(e, "if (threadIdx.x == %d) {", WARP);
-  cs_open(e, "if (const long long tn_t = blockIdx.x / %d; tn_t < items) {", t->cluster);
-  put_item(e, items, t);
-  cs_line(e, "const int tn_col = (int)(%s);", first_row(e, &t->b, t->cols->sym));
-  cs_open(e, "for (int tn_k = 0; tn_k < tn_blocks && tn_k < %d; tn_k++) {", BLOCKS_AHEAD);
-  if (t->a.form == TILE_WINDOW) {
-    int of_tap = (int)((t->a.window.channels + t->block - 1) / t->block);
-    cs_line(e, "tn_taps_ahead(&tn_map_b, (%s) %% %d * %d, (%s) / %d, tn_col);", from, of_tap,
-            t->block, from, of_tap);
-  } else {
-    cs_line(e, "tn_box_ahead(&tn_map_b, (%s) * %d, tn_col);", from, t->block);
-  }
-  cs_close(e);
-  cs_tile_along(e, t);
-  cs_close(e);
-  cs_close(e);
-}
-
 // Warpgroups that do not see every block of the ring.
 static bool counts_blocks(const LoopTile *t) { return cs_tile_ways(t) > 1 || t->at_once > 1; }
 
@@ -754,7 +723,6 @@ void cs_tile(CEmit *e, const LoopStmt *items, const LoopTile *t) {
   begin_ring(e, t);
   cs_line(e, "__syncthreads();");
   cs_line(e, "asm volatile(\"griddepcontrol.launch_dependents;\" ::: \"memory\");");
-  emit_early(e, items, t);
   if (t->cluster > 1)
     cs_line(e, "asm volatile(\"barrier.cluster.arrive.relaxed.aligned;\" ::: \"memory\");");
   cs_line(e, "asm volatile(\"griddepcontrol.wait;\" ::: \"memory\");");
