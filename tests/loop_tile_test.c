@@ -157,7 +157,7 @@ TEST(tiles_become_warpgroup_products) {
   EXPECT_STATUS(cstyle_kernel(&style, k, "tn_kernel", false, &text, &differs), TENON_OK);
   cuda_record_write(&record, &head);
   EXPECT_STR_EQ(strbuf_text(&head), "//tn threads 384\n"
-                                    "//tn shared 83072\n"
+                                    "//tn shared 83136\n"
                                     "//tn persistent\n"
                                     "//tn early\n"
                                     "//tn map 0 bf16 2 24 100 48 64 128\n"
