@@ -24,35 +24,6 @@ static const char *const graphs[] = {
 };
 static const int batches[] = {1, 2, 8, 17};
 
-typedef struct Asked {
-  bool invariant;
-  const char *device;  // or NULL
-  Compiled *compiled;  // or NULL
-} Asked;
-
-static tenon_status compile_asked(void *ctx, const char *text, const char *target, Arena *a,
-                                  Diag *d, Program **out) {
-  const Asked *k = ctx;
-  Graph *g;
-  OptOptions o;
-  OptReport report = {.arena = a};
-  MemPlan *plan;
-  *out = NULL;
-  TRY(graph_parse(str_of(text), NULL, d, &g));
-  opt_defaults(&o);
-  o.fast = opt_licences(o.level, false, false);
-  target_advise(target_find(target), k->device, &o);
-  o.batch_invariant = k->invariant;
-  g->diag = d;
-  tenon_status s = graph_optimise(g, &o, &report);
-  if (!s) s = plan_create(g, a, &plan);
-  TargetOptions to = {
-      .batch_invariant = k->invariant, .device = k->device, .compiled = k->compiled};
-  if (!s) s = target_compile_with(target_find(target), g, plan, &to, a, d, out);
-  graph_free(g);
-  return s;
-}
-
 static void fill(Value *v) {
   for (int64_t i = 0; i < v->n; i++)
     ((float *)v->data)[i] = (float)((i * 7919) % 1013) / 997.0f - 0.5f;
@@ -60,7 +31,7 @@ static void fill(Value *v) {
 
 // Whether the first item has the same bits at every batch.
 static bool same_bits(const char *graph, const char *target, bool invariant) {
-  Asked asked = {.invariant = invariant};
+  Asked asked = {.fast = licences(), .advised = true, .invariant = invariant};
   float first[4096] = {0};
   bool same = true;
   for (int64_t i = 0; i < ARRAY_LEN(batches); i++) {
@@ -110,7 +81,7 @@ TEST(batch_invariant_tiles_take_no_turns) {
       arena_init(&a);
       diag_init(&d);
       (void)snprintf(text, sizeof text, graph, rows);
-      Asked asked = {invariant, "sm_90a", &c};
+      Asked asked = {"sm_90a", &c, licences(), true, invariant};
       tenon_status s = compile_asked(&asked, text, "cuda", &a, &d, &p);
       if (s) FAIL("%s", d.text);
       for (int64_t i = 0; i < c.nkernels; i++)

@@ -6,13 +6,19 @@
 #include "runtime/artifact.h"
 #include "targets/target.h"
 
+unsigned licences(void) {
+  OptOptions o;
+  opt_defaults(&o);
+  return opt_licences(o.level, false, false);
+}
+
 tenon_status compile_graph(Graph *g, const char *target, Arena *a, Diag *d, Program **out) {
   OptOptions o;
   OptReport report = {.arena = a};
   MemPlan *plan;
   *out = NULL;
   opt_defaults(&o);
-  o.fast = opt_licences(o.level, false, false);
+  o.fast = licences();
   g->diag = d;
   TRY(graph_optimise(g, &o, &report));
   TRY(plan_create(g, a, &plan));
@@ -24,6 +30,30 @@ tenon_status compile_text(const char *text, const char *target, Arena *a, Diag *
   *out = NULL;
   TRY(graph_parse(str_of(text), NULL, d, &g));
   tenon_status s = compile_graph(g, target, a, d, out);
+  graph_free(g);
+  return s;
+}
+
+tenon_status compile_asked(void *asked, const char *text, const char *target, Arena *a, Diag *d,
+                           Program **out) {
+  const Asked *k = asked;
+  Graph *g;
+  OptOptions o;
+  OptReport report = {.arena = a};
+  MemPlan *plan;
+  *out = NULL;
+  TRY(graph_parse(str_of(text), NULL, d, &g));
+  opt_defaults(&o);
+  o.fast = k->fast;
+  o.apart = true;
+  if (k->advised) target_advise(target_find(target), k->device, &o);
+  o.batch_invariant = k->invariant;
+  g->diag = d;
+  tenon_status s = graph_optimise(g, &o, &report);
+  if (!s) s = plan_create(g, a, &plan);
+  TargetOptions to = {
+      .device = k->device, .compiled = k->compiled, .batch_invariant = k->invariant};
+  if (!s) s = target_compile_with(target_find(target), g, plan, &to, a, d, out);
   graph_free(g);
   return s;
 }

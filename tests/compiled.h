@@ -11,6 +11,18 @@ MUST_USE tenon_status compile_graph(Graph *g, const char *target, Arena *a, Diag
 // The same of a graph's text.
 MUST_USE tenon_status compile_text(const char *text, const char *target, Arena *a, Diag *d,
                                    Program **out);
+// Of a graph's text, with what else is asked for.
+struct Compiled;
+typedef struct Asked {
+  const char *device;         // or NULL
+  struct Compiled *compiled;  // or NULL: where kernels' texts go
+  unsigned fast;              // licences to reorder
+  bool advised;               // optimised as the target wants it; else for devices apart
+  bool invariant;             // by batch
+} Asked;
+unsigned licences(void);  // that compile_text has
+MUST_USE tenon_status compile_asked(void *asked, const char *text, const char *target, Arena *a,
+                                    Diag *d, Program **out);
 // A graph's text by the interpreter, and compiled on three threads, on equal inputs.
 typedef struct BothWays {
   Arena arena;

@@ -27,25 +27,6 @@ static const char *graph_of(Arena *a, int64_t i) {
                     t, products[i].rows, products[i].depth, t, products[i].depth, products[i].cols);
 }
 
-static tenon_status compile(void *ctx, const char *text, const char *target, Arena *a, Diag *d,
-                            Program **out) {
-  Graph *g;
-  OptOptions o;
-  OptReport report = {.arena = a};
-  MemPlan *plan;
-  *out = NULL;
-  TRY(graph_parse(str_of(text), NULL, d, &g));
-  opt_defaults(&o);
-  o.apart = true;
-  g->diag = d;
-  tenon_status s = graph_optimise(g, &o, &report);
-  if (!s) s = plan_create(g, a, &plan);
-  TargetOptions to = {.device = strcmp(target, "cuda") ? NULL : "sm_90a", .compiled = ctx};
-  if (!s) s = target_compile_with(target_find(target), g, plan, &to, a, d, out);
-  graph_free(g);
-  return s;
-}
-
 static bool is_streamed(const char *text) {
   Arena a;
   Diag d;
@@ -54,7 +35,8 @@ static bool is_streamed(const char *text) {
   bool found = false;
   arena_init(&a);
   diag_init(&d);
-  if (compile(&c, text, "cuda", &a, &d, &p)) FAIL("%s", d.text);
+  Asked asked = {.device = "sm_90a", .compiled = &c};
+  if (compile_asked(&asked, text, "cuda", &a, &d, &p)) FAIL("%s", d.text);
   for (int64_t i = 0; i < c.nkernels; i++)
     found |= strstr(c.kernel[i].lowered->schedule, "group stream") != NULL;
   program_release(p);
@@ -70,7 +52,8 @@ static void fill(Value *v) {
 static double error_of(const char *text) {
   BothWays b;
   double error = 0, largest = 0;
-  if (!both_ways_run(&b, text, "ref", fill, compile, NULL)) FAIL("%s", b.diag.text);
+  Asked asked = {0};
+  if (!both_ways_run(&b, text, "ref", fill, compile_asked, &asked)) FAIL("%s", b.diag.text);
   for (int64_t i = 0; b.got[0] && i < b.got[0]->n; i++) {
     double x = val_f64(b.want[0], i), y = val_f64(b.got[0], i);
     largest = fmax(largest, fabs(x));

@@ -9,32 +9,6 @@
 
 #include <stdlib.h>
 
-typedef struct Asked {
-  const char *device;  // or NULL
-  Compiled *compiled;  // or NULL
-} Asked;
-
-static tenon_status compile_asked(void *ctx, const char *text, const char *target, Arena *a,
-                                  Diag *d, Program **out) {
-  const Asked *k = ctx;
-  Graph *g;
-  OptOptions o;
-  OptReport report = {.arena = a};
-  MemPlan *plan;
-  *out = NULL;
-  TRY(graph_parse(str_of(text), NULL, d, &g));
-  opt_defaults(&o);
-  o.fast = opt_licences(o.level, false, false);
-  target_advise(target_find(target), k->device, &o);
-  g->diag = d;
-  tenon_status s = graph_optimise(g, &o, &report);
-  if (!s) s = plan_create(g, a, &plan);
-  TargetOptions to = {.device = k->device, .compiled = k->compiled};
-  if (!s) s = target_compile_with(target_find(target), g, plan, &to, a, d, out);
-  graph_free(g);
-  return s;
-}
-
 // A layer of a transformer in little: sizes that are data, a mask that hides nothing, a norm, products over two open axes.
 static const char layer[] =
     "dim n [1, 64]\ndim m [1, 512]\n"
@@ -81,7 +55,7 @@ TEST(open_sizes_take_one_kernel_each) {
   Diag d;
   Program *p;
   Compiled c = {0};
-  Asked asked = {"sm_90a", &c};
+  Asked asked = {"sm_90a", &c, .fast = licences(), .advised = true};
   arena_init(&a);
   diag_init(&d);
   tenon_status s = compile_asked(&asked, layer, "cuda", &a, &d, &p);
@@ -127,7 +101,7 @@ static void fill(Value *v) {
 // What is open is 5: the rows are 5 times %d.
 TEST(open_sizes_are_right_at_every_size) {
   static const int rows[] = {1, 50, 400, 3400};
-  Asked asked = {0};
+  Asked asked = {.fast = licences(), .advised = true};
   setenv("TENON_GROUPS", "64", 1);
   setenv("TENON_TILES", "1", 1);
   for (int64_t i = 0; i < ARRAY_LEN(rows); i++) {

@@ -7,31 +7,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-typedef struct Asked {
-  const char *device;  // or NULL
-  Compiled *compiled;  // or NULL
-} Asked;
-
-static tenon_status compile_asked(void *ctx, const char *text, const char *target, Arena *a,
-                                  Diag *d, Program **out) {
-  const Asked *k = ctx;
-  Graph *g;
-  OptOptions o;
-  OptReport report = {.arena = a};
-  MemPlan *plan;
-  *out = NULL;
-  TRY(graph_parse(str_of(text), NULL, d, &g));
-  opt_defaults(&o);
-  o.apart = true;
-  g->diag = d;
-  tenon_status s = graph_optimise(g, &o, &report);
-  if (!s) s = plan_create(g, a, &plan);
-  TargetOptions to = {.device = k->device, .compiled = k->compiled};
-  if (!s) s = target_compile_with(target_find(target), g, plan, &to, a, d, out);
-  graph_free(g);
-  return s;
-}
-
 static const char *graph_of(Arena *a, const char *q, const char *k, const char *attrs) {
   return str_printf(a,
                     "graph @\"g\"(%%q: bf16[%s], %%k: bf16[%s], %%v: bf16[%s]) {\n"
@@ -65,7 +40,7 @@ TEST(attention_over_few_keys_is_done_at_once) {
     Compiled c = {0};
     arena_init(&a);
     diag_init(&d);
-    Asked asked = {"sm_90a", &c};
+    Asked asked = {.device = "sm_90a", .compiled = &c};
     const char *text = graph_of(&a, row[i].q, row[i].k, row[i].attrs);
     if (compile_asked(&asked, text, "cuda", &a, &d, &p)) FAIL("%s\n%s", d.text, text);
     bool found = false;

@@ -41,33 +41,6 @@ static const struct {
                  "  %r = transpose(%y) perm=[0, 2, 3, 1]\n  return %r\n}\n"},
 };
 
-typedef struct Asked {
-  unsigned fast;
-  const char *device;  // or NULL
-  Compiled *compiled;  // or NULL
-} Asked;
-
-static tenon_status compile_asked(void *ctx, const char *text, const char *target, Arena *a,
-                                  Diag *d, Program **out) {
-  const Asked *k = ctx;
-  Graph *g;
-  OptOptions o;
-  OptReport report = {.arena = a};
-  MemPlan *plan;
-  *out = NULL;
-  TRY(graph_parse(str_of(text), NULL, d, &g));
-  opt_defaults(&o);
-  o.fast = k->fast;
-  o.apart = true;
-  g->diag = d;
-  tenon_status s = graph_optimise(g, &o, &report);
-  if (!s) s = plan_create(g, a, &plan);
-  TargetOptions to = {.device = k->device, .compiled = k->compiled};
-  if (!s) s = target_compile_with(target_find(target), g, plan, &to, a, d, out);
-  graph_free(g);
-  return s;
-}
-
 // The first tile of a graph; false: it has none.
 static bool tile_of(const char *text, unsigned fast, LoopTile *out) {
   Arena a;
@@ -77,7 +50,7 @@ static bool tile_of(const char *text, unsigned fast, LoopTile *out) {
   bool found = false;
   arena_init(&a);
   diag_init(&d);
-  Asked asked = {fast, "sm_90a", &c};
+  Asked asked = {.device = "sm_90a", .compiled = &c, .fast = fast};
   tenon_status s = compile_asked(&asked, text, "cuda", &a, &d, &p);
   if (s) FAIL("%s", d.text);
   for (int64_t i = 0; !s && i < c.nkernels && !found; i++)

@@ -84,7 +84,7 @@ void cs_aside_find(CEmit *e, const LoopTile *t, int room, CAside *a) {
     a->load = find_load(e, t, t->cols->body.v[i]->value);
   if (a->load && e->k->buffer[a->load->buffer].written) a->load = NULL;
   if (a->load) a->in = boxes_of(e, t, a->load->buffer);
-  if (a->in.stages > t->stages) a->load = NULL;  // they are waited for all at once
+  if (a->in.stages >= t->stages) a->load = NULL;  // the last products hold one, too
   a->stages = a->load ? a->in.stages : 0;
   if (!is_large(t) || !is_like_result(e, t, s->buffer, s->index, s->nguards, s->guard)) return;
   a->out = boxes_of(e, t, s->buffer);
