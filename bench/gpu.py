@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 """gpu.py -- Tenon beside PyTorch on an NVIDIA GPU, in one run: times, memory, and whether Tenon's outputs are right.
 
-usage: bench/gpu.py [NAME...] [--precision f32,tf32,bf16] [--batch 1,32] [--via pt2|onnx] [--rounds N] [--jobs N] [--no-eager] [--tune] [--alone] [--top N]
+usage: bench/gpu.py [NAME...] [--precision f32,tf32,bf16] [--batch 1,32] [--via pt2|onnx] [--rounds N] [--jobs N] [--limit S] [--no-eager] [--tune] [--alone] [--top N]
                     [--kernels] [--profile] [--dynamic] [--same] [--out DIR] [--report]
 
 Networks (resnet50, bert_base, mobilenet_v2, vit_b_16) are PyTorch's own with random weights, in which the statistics of normalisations are those of random images. Tenon reads what
 torch.export wrote of the same model, at the same batch, and both get the same inputs in the GPU's memory. PyTorch runs eager and compiled (torch.compile), each as it is and as a
 CUDA graph, channels last where there are images; with --tune also mode max-autotune-no-cudagraphs. Sides take turns for --rounds rounds: the time is the median of the rounds, with the least and
 the most of them. Errors are of Tenon's outputs against PyTorch's in f32: the norm of the difference by the norm. torch.compile takes most of the time of it all: it is done for --jobs cases
-at once, each in a process of its own (1: one after the other, which it should be where its own time is to be compared), and Tenon's side and the rounds while nothing else runs. --alone leaves PyTorch out, --top N
-prints the N kernels that take longest.
+at once, each in a process of its own (1: one after the other, which it should be where its own time is to be compared), and Tenon's side and the rounds while nothing else runs. A case that gives no result for
+--limit seconds (120) is given up. --alone leaves PyTorch out, --top N prints the N kernels that take longest.
 
   --kernels   single kernels beside PyTorch's: products, attention, a copy, a matrix by a vector; with shares of the machine's peak; --only WORD,... some of them
   --profile   where Tenon's time goes in the networks chosen, kernel by kernel
@@ -20,7 +20,7 @@ prints the N kernels that take longest.
 Results are added to OUT/gpu.json (docs/benchmarks), from which gpu.md and gpu.svg are written: a table can be measured in parts. Needs torch, torchvision, transformers. TENON_LIBRARY names the
 library (build/libtenon.so), TENON_PYTHON the folder of the Python package.
 """
-import argparse, json, os, subprocess, sys, tempfile, time
+import argparse, json, os, subprocess, sys, tempfile, threading, time
 
 import gpu_report
 
@@ -129,6 +129,13 @@ def worker(args):
             except Exception as e: complain(case.name, precision, case.batch, e)
 
 
+def watched(process, seconds):
+    """A timer that ends the process: a kernel that never ends must not keep the other cases."""
+    timer = threading.Timer(seconds, process.kill)
+    timer.start()
+    return timer
+
+
 def networks(args, results):
     """Cases in as many processes as --jobs says, of which one measures at a time and no other works meanwhile."""
     from collections import deque
@@ -148,11 +155,15 @@ def networks(args, results):
                 process.stdin.write("go\n")
                 process.stdin.close()
             except OSError: continue
+            watch = watched(process, args.limit)
             for text in process.stdout:
+                watch.cancel()
                 row = json.loads(text)
                 results.add("networks", f"{row['name']} {row['precision']} {row['batch']}", row)
                 print(gpu_report.line(row), flush=True)
-            process.wait()
+                watch = watched(process, args.limit)
+            watch.cancel()
+            if process.wait() < 0: print(f"{' '.join(process.args[-3:])}: no result within {args.limit} s, given up", file=sys.stderr, flush=True)
 
 
 def profiles(args, results):
@@ -181,6 +192,7 @@ def main():
     p.add_argument("--rounds", type=int, default=5)
     p.add_argument("--top", type=int, default=0)
     p.add_argument("--jobs", type=int, default=8)
+    p.add_argument("--limit", type=float, default=120)
     p.add_argument("--only")
     p.add_argument("--shapes", type=int, default=20)
     p.add_argument("--worker")
