@@ -81,7 +81,11 @@ TEST(batch_invariant_tiles_take_no_turns) {
       arena_init(&a);
       diag_init(&d);
       (void)snprintf(text, sizeof text, graph, rows);
-      Asked asked = {"sm_90a", &c, licences(), true, invariant};
+      Asked asked = {.device = "sm_90a",
+                     .compiled = &c,
+                     .fast = licences(),
+                     .advised = true,
+                     .invariant = invariant};
       tenon_status s = compile_asked(&asked, text, "cuda", &a, &d, &p);
       if (s) FAIL("%s", d.text);
       for (int64_t i = 0; i < c.nkernels; i++)

@@ -351,7 +351,7 @@ graph @"a"(%x: bf16[3, 100, 384]) -> (y: f32[3, 100, 128]) {
   return %y
 }
 TIR
-  expect 0 "tile attention 64x64 keys 64 stages 2 warpgroups 1," explain "$tmp/attention.tir" --target cuda --device sm_90a --kernel 0
+  expect 0 "tile attention 64x64 keys 112 stages 1 warpgroups 1," explain "$tmp/attention.tir" --target cuda --device sm_90a --kernel 0
   sed s/bf16/f32/ "$tmp/attention.tir" >"$tmp/attention32.tir"
   expect 0 "warpgroups 1 f32," explain "$tmp/attention32.tir" --target cuda --device sm_90a --kernel 0
   expect 0 "kernel 0" explain "$tmp/m.tir" --kernel 0

@@ -48,6 +48,7 @@ tenon_status compile_asked(void *asked, const char *text, const char *target, Ar
   o.apart = true;
   if (k->advised) target_advise(target_find(target), k->device, &o);
   o.batch_invariant = k->invariant;
+  if (k->precision) o.precision = k->precision;
   g->diag = d;
   tenon_status s = graph_optimise(g, &o, &report);
   if (!s) s = plan_create(g, a, &plan);

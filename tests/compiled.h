@@ -19,6 +19,7 @@ typedef struct Asked {
   unsigned fast;              // licences to reorder
   bool advised;               // optimised as the target wants it; else for devices apart
   bool invariant;             // by batch
+  uint8_t precision;          // DType of contractions; 0: their own
 } Asked;
 unsigned licences(void);  // that compile_text has
 MUST_USE tenon_status compile_asked(void *asked, const char *text, const char *target, Arena *a,

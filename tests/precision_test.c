@@ -178,26 +178,13 @@ TEST(precision_of_tables) {
 }
 
 // What a graph becomes for a device with units for matrices.
-static void compile_for_units(const char *text, Arena *a, Compiled *out) {
+static Program *compile_for_units(const char *text, Arena *a, Compiled *out) {
   Diag d;
-  Graph *g;
   Program *p = NULL;
-  MemPlan *plan;
-  OptOptions o;
   diag_init(&d);
-  REQUIRE(!graph_parse(str_of(text), NULL, &d, &g));
-  OptReport r = {.arena = a};
-  opt_defaults(&o);
-  o.precision = DT_BF16;
-  o.apart = true;
-  g->diag = &d;
-  tenon_status s = graph_optimise(g, &o, &r);
-  if (!s) s = plan_create(g, a, &plan);
-  TargetOptions to = {.device = "sm_90a", .compiled = out};
-  if (!s) s = target_compile_with(target_find("cuda"), g, plan, &to, a, &d, &p);
-  if (s) FAIL("%s", d.text);
-  program_release(p);
-  graph_free(g);
+  Asked asked = {.device = "sm_90a", .compiled = out, .precision = DT_BF16};
+  if (compile_asked(&asked, text, "cuda", a, &d, &p)) FAIL("%s", d.text);
+  return p;
 }
 
 // Attention behind narrowed products is done by units for 16-bit numbers, though its operands are f32 in the graph.
@@ -211,11 +198,12 @@ TEST(precision_keeps_attention_on_units) {
   print_floats(&b, "w", 2, (int64_t[]){64, 64}, 0.3);
   strbuf_printf(&b,
                 "  %%q = mat_mul(%%x, %%w)\n  %%y = attention(%%q, %%q, %%q)\n  return %%y\n}\n");
-  compile_for_units(strbuf_text(&b), &a, &c);
+  Program *p = compile_for_units(strbuf_text(&b), &a, &c);
   int64_t tiles = 0;
   for (int64_t i = 0; i < c.nkernels; i++)
     tiles += strstr(c.kernel[i].name, "tile attention") && !strstr(c.kernel[i].name, "f32");
   EXPECT_INT_EQ(tiles, 1);
+  program_release(p);
   arena_deinit(&a);
 }
 
@@ -232,7 +220,7 @@ TEST(precision_of_pools) {
   strbuf_printf(&b, "  %%p = conv(%%x, %%v) pads=[1, 1, 1, 1]\n  %%q = relu(%%p)\n"
                     "  %%m = max_pool(%%q) kernel_shape=[3, 3] strides=[2, 2] pads=[1, 1, 1, 1]\n"
                     "  %%y = conv(%%m, %%w)\n  return %%y\n}\n");
-  compile_for_units(strbuf_text(&b), &a, &c);
+  Program *p = compile_for_units(strbuf_text(&b), &a, &c);
   int64_t pools = 0;
   for (int64_t i = 0; i < c.nkernels; i++) {
     const LoopKernel *k = c.kernel[i].lowered->kernel;
@@ -240,6 +228,7 @@ TEST(precision_of_pools) {
     pools += k->buffer[0].dtype == DT_BF16 && k->buffer[1].dtype == DT_BF16;
   }
   EXPECT_INT_EQ(pools, 1);
+  program_release(p);
   check(strbuf_text(&b), "ref", 2, 2, 0.05);
   setenv("TENON_GROUPS", "32", 1);
   check(strbuf_text(&b), "ref", 2, 2, 0.05);

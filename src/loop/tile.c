@@ -282,8 +282,11 @@ bool loop_tile_match(const LoopKernel *k, const LoopStmt *s, LoopTile *out, cons
       n < TILE_COLS || n > TILE_MOST_COLS || n % TILE_COLS || out->stages < 2 || out->stages > 8)
     return false;
   // A warpgroup tells a stage's last two rounds apart, no more: it must have seen the one before itself, whatever came first.
-  *why = "where warpgroups take turns along the contracted axis a stage is always the same one's";
-  if (out->at_once == 1 && m < (int64_t)TILE_ROWS * out->groups && out->stages % out->groups)
+  *why =
+      "where warpgroups take turns along the contracted axis a stage is always the same one's, and "
+      "each has two or more";
+  if (out->at_once == 1 && m < (int64_t)TILE_ROWS * out->groups &&
+      (out->stages % out->groups || out->stages < 2 * out->groups))
     return false;
   *why = "2, 4 or 8 blocks share a tile of 64 rows";
   if (out->cluster * out->groups != out->cols->ways ||

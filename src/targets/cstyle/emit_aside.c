@@ -142,14 +142,10 @@ void cs_aside_fetch(CEmit *e, const LoopTile *t) {
 
 // ---- those that compute ----
 
+// Where warpgroups take turns, one that waits must come after all have seen their blocks: a stage of another's may not have had its first round yet.
 void cs_aside_wait(CEmit *e, const LoopTile *t, bool by_number) {
-  int stages = e->aside->stages;
-  if (!stages) return;
-  cs_line(e, "unsigned tn_side[%d];", stages);
-  if (cs_tile_ways(t) > 1)
-    cs_line(e, "if (tn_who == 0%s)", t->cluster > 1 ? " && tn_rank == 0" : "");
   cs_line(e, "#pragma unroll");
-  cs_open(e, "for (int q = 0; q < %d; q++) {", stages);
+  cs_open(e, "for (int q = 0; q < %d; q++) {", e->aside->stages);
   if (by_number) {
     cs_line(e, "const unsigned tn_number = tn_done + tn_blocks + q;");
     cs_line(e, "const unsigned tn_s = tn_number %% %du, tn_parity = tn_number / %du & 1u;",
@@ -163,6 +159,7 @@ void cs_aside_wait(CEmit *e, const LoopTile *t, bool by_number) {
 
 void cs_aside_release(CEmit *e, const LoopTile *t) {
   if (!e->aside->stages) return;
+  cs_line(e, "__syncwarp();");
   cs_line(e, "if (tn_lane == 0)");
   cs_line(e, "  for (int q = 0; q < %d; q++)", e->aside->stages);
   cs_line(e, "    tn_bar_arrive(tn_bars + (tn_side[q] - tn_ring) / %du * 16u + 8);",

@@ -32,6 +32,9 @@ static const char attention_top[] =
     "  float y;\n"
     "  asm(\"ex2.approx.ftz.f32 %0, %1;\" : \"=f\"(y) : \"f\"(x));\n"
     "  return y;\n}\n"
+    "/* What scores are multiplied by: less where the largest would leave f32, as those hidden by its lowest number do. */\n"
+    "TN_FN float tn_factor(float most, float by) {\n"
+    "  return fabsf(most * by) < INFINITY ? by : by * 0x1p-7f;\n}\n"
     "TN_FN float tn_most(float x) {\n"
     "  x = fmaxf(x, __shfl_xor_sync(~0u, x, 1));\n"
     "  return fmaxf(x, __shfl_xor_sync(~0u, x, 2));\n}\n"
@@ -306,13 +309,14 @@ void cs_attention_softmax(CEmit *e, const LoopTile *t, int keys) {
           "tn_s[j * 4 + h * 2 + 1]));",
           keys / 8);
   cs_line(e, "tn_m = tn_most(tn_m);");
-  cs_line(e, "const float tn_from = tn_m == -INFINITY ? 0.0f : -tn_m * %s;", by);
-  cs_line(e, "tn_fade[h] = tn_exp2(__fmaf_rn(tn_top[h], %s, tn_from));", by);
+  cs_line(e, "const float tn_by = tn_factor(tn_m, %s);", by);
+  cs_line(e, "const float tn_from = tn_m == -INFINITY ? 0.0f : -tn_m * tn_by;");
+  cs_line(e, "tn_fade[h] = tn_exp2(__fmaf_rn(tn_top[h], tn_by, tn_from));");
   cs_line(e, "tn_top[h] = tn_m;");
   cs_line(e, "#pragma unroll");
   cs_open(e, "for (int j = 0; j < %d; j++) {", keys / 8);
-  cs_line(e, "const float x = tn_exp2(__fmaf_rn(tn_s[j * 4 + h * 2], %s, tn_from));", by);
-  cs_line(e, "const float y = tn_exp2(__fmaf_rn(tn_s[j * 4 + h * 2 + 1], %s, tn_from));", by);
+  cs_line(e, "const float x = tn_exp2(__fmaf_rn(tn_s[j * 4 + h * 2], tn_by, tn_from));");
+  cs_line(e, "const float y = tn_exp2(__fmaf_rn(tn_s[j * 4 + h * 2 + 1], tn_by, tn_from));");
   cs_line(e, "tn_sum_h += x + y;");
   cs_line(e, "tn_s[j * 4 + h * 2] = x, tn_s[j * 4 + h * 2 + 1] = y;");
   cs_close(e);

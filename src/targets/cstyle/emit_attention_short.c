@@ -104,7 +104,7 @@ static void open_tiles(CEmit *e, const LoopTile *t) {
 }
 
 static void find_greatest(CEmit *e, int keys, const char *by) {
-  cs_line(e, "float tn_from[2];");
+  cs_line(e, "float tn_from[2], tn_by[2];");
   cs_line(e, "#pragma unroll");
   cs_open(e, "for (int h = 0; h < 2; h++) {");
   cs_line(e, "float tn_m = -INFINITY;");
@@ -114,19 +114,22 @@ static void find_greatest(CEmit *e, int keys, const char *by) {
           "tn_s[j * 4 + h * 2 + 1]));",
           keys / 8);
   cs_line(e, "tn_m = tn_most(tn_m);");
-  cs_line(e, "tn_from[h] = tn_m == -INFINITY ? 0.0f : -tn_m * %s;", by);
+  cs_line(e, "tn_by[h] = tn_factor(tn_m, %s);", by);
+  cs_line(e, "tn_from[h] = tn_m == -INFINITY ? 0.0f : -tn_m * tn_by[h];");
   cs_close(e);
 }
 
 // A weight takes the place of its score at once, rounded: so four blocks' registers hold them.  The first product does not add, and nothing need be zero before.
-static void weigh(CEmit *e, int keys, const char *by) {
+static void weigh(CEmit *e, int keys) {
   cs_line(e, "#pragma unroll");
   cs_open(e, "for (int j = 0; j < %d; j++) {", keys / 8);
   cs_line(e, "#pragma unroll");
   cs_open(e, "for (int h = 0; h < 2; h++) {");
   for (int i = 0; i < 2; i++)
-    cs_line(e, "const float tn_%c = tn_exp2(__fmaf_rn(tn_s[j * 4 + h * 2 + %d], %s, tn_from[h]));",
-            "xy"[i], i, by);
+    cs_line(
+        e,
+        "const float tn_%c = tn_exp2(__fmaf_rn(tn_s[j * 4 + h * 2 + %d], tn_by[h], tn_from[h]));",
+        "xy"[i], i);
   cs_line(e, "tn_l[h] += tn_x + tn_y;");
   cs_line(e, "tn_w[j * 2 + h] = tn_pack(tn_x, tn_y);");
   cs_close(e);
@@ -152,7 +155,7 @@ static void emit_tile(CEmit *e, const LoopTile *t) {
   if (tiles_of(t) > 1) ask_next(e, t);
   const char *by = cs_attention_masked(e, t, keys);
   find_greatest(e, keys, by);
-  weigh(e, keys, by);
+  weigh(e, keys);
   cs_attention_wait(e, "tn_sum", t->n / 2, 0);
   cs_attention_totals(e);
   LoopTile all = *t;  // rows as of so many warpgroups, of which this is one

@@ -368,7 +368,8 @@ static bool emit_pieces(CEmit *e, const Sums *s, StrBuf *odd) {
 static bool reads_along(const CEmit *e, const LoopExpr *x, Dim place) {
   if (!x) return false;
   const LoopExpr *ring = e->aside->load;
-  bool found = false, own = x->kind == LX_LOAD && !(ring && x->buffer == ring->buffer);
+  bool found = false, rings = ring && x->buffer == ring->buffer && x->index == ring->index;
+  bool own = x->kind == LX_LOAD && !rings;
   for (int i = 0; own && i < x->nguards; i++)
     found |= x->guard[i].value == place && dim_has(x->index, x->guard[i].sym);
   for (int i = 0; i < 3 && !found; i++) found = reads_along(e, x->src[i], place);

@@ -556,7 +556,8 @@ static void emit_products(CEmit *e, const LoopTile *t) {
   cs_line(e, "tn_before = tn_s;");
   if (!alone) cs_tile_advance(e, t);
   cs_close(e);
-  cs_aside_wait(e, t, alone);
+  if (e->aside->stages) cs_line(e, "unsigned tn_side[%d];", e->aside->stages);
+  if (e->aside->stages && !turns) cs_aside_wait(e, t, alone);
   if (t->at_once > 1)
     cs_line(e, "asm volatile(\"bar.arrive %%0, %d;\" :: \"r\"(3 - tn_who) : \"memory\");",
             2 * WARPGROUP);
@@ -574,7 +575,6 @@ static void join_sums(CEmit *e, const LoopTile *t) {
   int ways = cs_tile_ways(t), regs = t->n / 2;
   const char *meet =
       str_printf(e->arena, "asm volatile(\"bar.sync 1, %d;\" ::: \"memory\");", ways * WARPGROUP);
-  cs_line(e, "tn_done += tn_blocks + %d;", e->aside->stages);
   cs_line(e, "float *const tn_part = tn_parts + threadIdx.x %% %d;", WARPGROUP);
   cs_open(e, "if (tn_who > 0) {");
   cs_line(e, "#pragma unroll");
@@ -583,6 +583,11 @@ static void join_sums(CEmit *e, const LoopTile *t) {
   cs_close(e);
   cs_line(e, "%s", meet);
   cs_open(e, "if (tn_who == 0) {");
+  if (e->aside->stages) {
+    cs_open(e, "%s{", t->cluster > 1 ? "if (tn_rank == 0) " : "");
+    cs_aside_wait(e, t, true);
+    cs_close(e);
+  }
   cs_line(e, "#pragma unroll");
   cs_line(e, "for (int g = 0; g < %d; g++)", ways - 1);
   cs_line(e, "  #pragma unroll");
@@ -590,6 +595,7 @@ static void join_sums(CEmit *e, const LoopTile *t) {
           regs, WARPGROUP);
   cs_close(e);
   cs_line(e, "%s", meet);
+  cs_line(e, "tn_done += tn_blocks + %d;", e->aside->stages);
 }
 
 // The first block adds what the others of the cluster have, in their order; only its first warpgroup goes on.
