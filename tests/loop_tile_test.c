@@ -633,8 +633,7 @@ TEST(attention_in_tiles_becomes_one_pass) {
   EXPECT_INT_EQ(record.nmaps, 0);
   EXPECT_CONTAINS(strbuf_text(&text), "tn_weigh(tn_sum, tn_w + q * 4");
   // The factor of the scores is in that of their exponents.
-  EXPECT_CONTAINS(strbuf_text(&text),
-                  "tn_by = tn_factor(tn_m, 0.36067376f);");
+  EXPECT_CONTAINS(strbuf_text(&text), "tn_by = tn_factor(tn_m, 0.36067376f);");
   loop_fixture_free(&f);
 }
 
