@@ -129,3 +129,27 @@ TEST(open_sizes_are_right_at_every_size) {
   unsetenv("TENON_GROUPS");
   unsetenv("TENON_TILES");
 }
+
+// A batch of images has at least one: the kernel for the fewest rows is chosen for those of one image, though the batch may be 0.
+TEST(open_batches_of_images_begin_with_one) {
+  static const char text[] = "graph @\"g\"(%x: f32[n, 256, 14, 14]) {\n  %c = const f32[] {0.01}\n"
+                             "  %h = const i64[4] {256, 256, 3, 3}\n  %w = expand(%c, %h)\n"
+                             "  %y = conv(%x, %w) pads=[1, 1, 1, 1]\n  return %y\n}\n";
+  Arena a;
+  Diag d;
+  Program *p;
+  Compiled c = {0};
+  Asked asked = {"sm_90a", &c, .fast = licences(), .advised = true};
+  arena_init(&a);
+  diag_init(&d);
+  if (compile_asked(&asked, text, "cuda", &a, &d, &p)) FAIL("%s", d.text);
+  const LoopTile *first = NULL;
+  LoopTile t;
+  for (int64_t i = 0; i < c.nkernels && !first; i++)
+    if (loop_find_tile(c.kernel[i].lowered->kernel, &t)) first = &t;
+  REQUIRE(first);
+  EXPECT_INT_EQ(first->m, TILE_ROWS);
+  EXPECT_INT_EQ(first->n, TILE_COLS);
+  program_release(p);
+  arena_deinit(&a);
+}

@@ -299,7 +299,8 @@ static tenon_status lower_variant(FuncBuilder *f, const Node *n, const Node *sam
 // The size that stands for those from `first` on: where an item has many rows itself, as an image has pixels, the fewest items.
 static int64_t size_for(Dim rows, int64_t first, int64_t about) {
   bool of_items = rows->nterms == 1 && rows->term->coef >= ITEM_ROWS;
-  return of_items && rows->lo >= first ? rows->lo : MIN(about, rows->hi);
+  int64_t fewest = of_items ? MAX(rows->lo, rows->term->coef) : 0;
+  return fewest > 0 && fewest >= first ? fewest : MIN(about, rows->hi);
 }
 
 // 0 where the rows are not the variant's.
