@@ -137,7 +137,7 @@ TEST(cuda_text_of_a_round_ahead) {
                "      store %r[8*t + v] = add(%r[8*t + v], %v0)\n     }\n    }\n   }\n"
                "   store %y[8*i + t] = %r[8*t]\n  }\n }\n}\n");
   const char *text = strbuf_text(&t.text), *wait = strstr(text, "griddepcontrol.wait;");
-  const char *nearer = strstr(text, "prefetch.global.L2 [%0];\" :: \"l\"(w + (");
+  const char *nearer = strstr(text, "tn_prefetch(w + (");
   EXPECT(strstr(text, "__launch_bounds__(8, "));
   EXPECT(nearer && wait && nearer < wait);
   EXPECT(strstr(text, "now[u_1] = tn_once(w + (64 * u_1 + 8 * t + 512 * i));\n"));

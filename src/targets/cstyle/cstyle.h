@@ -35,12 +35,11 @@ typedef struct Spelling {
   const char *top;          // what a file begins with: headers, and macros that kernels use
   const char *math_f32;     // what ends the names of functions of f32
   const char *const
-      *type;           // by DType: of values; of narrow floats, the integer that holds their bits
-  int lanes;           // of a vector, at most
-  const char *once;    // tn_once: 16 bytes that are read once; NULL: there is none
-  const char *nearer;  // has what lies at the address @ brought nearer
-  bool packs;          // has tn_run: neighbouring elements that a thread reads or stores at once
-  bool has_vload;      // vload, vstore and as_ take the place of memcpy
+      *type;         // by DType: of values; of narrow floats, the integer that holds their bits
+  int lanes;         // of a vector, at most
+  const char *once;  // tn_once: 16 bytes that are read once; NULL: there is none
+  bool packs;        // has tn_run: neighbouring elements that a thread reads or stores at once
+  bool has_vload;    // vload, vstore and as_ take the place of memcpy
   // Devices:
   bool is_device, offsets;
   const char *global;   // what stands before the types of arguments

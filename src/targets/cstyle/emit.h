@@ -206,6 +206,7 @@ void cs_attention_stage(CEmit *e, const LoopTile *t, int keys,
 void cs_attention_wait(CEmit *e, const char *sums, int n, int under_way);
 // Products become scores but for the factor that is given back, which is that of an exponent of 2.
 const char *cs_attention_masked(CEmit *e, const LoopTile *t, int keys);
+void cs_attention_most(CEmit *e, int keys, const char *before);  // tn_m: the largest score
 void cs_attention_softmax(CEmit *e, const LoopTile *t, int keys);
 void cs_attention_pack(CEmit *e, int keys);
 void cs_attention_fade(CEmit *e, const LoopTile *t);

@@ -102,9 +102,8 @@ static void bring_nearer(Ahead *a) {
   for (int64_t i = 0; i < a->run.n; i++) {
     const AheadRun *r = &a->run.v[i];
     open_around(e, r);
-    cs_line(
-        e, "%s",
-        cs_replace(e, e->sp->nearer, cs_pack_place(&r->packs, r->load->buffer, r->load->index)));
+    cs_line(e, "%s(%s);", e->sp->prefetch,
+            cs_pack_place(&r->packs, r->load->buffer, r->load->index));
     for (int d = 0; d < r->depth; d++) cs_close(e);
   }
   *at = at_before;

@@ -296,23 +296,28 @@ const char *cs_attention_masked(CEmit *e, const LoopTile *t, int keys) {
   return cstyle_constant(e->arena, DT_F32, unit, 0);
 }
 
-// Scores become weights, before they are rounded; tn_fade is what the sums so far are scaled by.
-void cs_attention_softmax(CEmit *e, const LoopTile *t, int keys) {
-  const char *by = cs_attention_masked(e, t, keys);
-  cs_line(e, "float tn_fade[2];");
-  cs_line(e, "#pragma unroll");
-  cs_open(e, "for (int h = 0; h < 2; h++) {");
-  cs_line(e, "float tn_m = tn_top[h], tn_sum_h = 0;");
+void cs_attention_most(CEmit *e, int keys, const char *before) {
+  cs_line(e, "float tn_m = %s;", before);
   cs_line(e, "#pragma unroll");
   cs_line(e,
           "for (int j = 0; j < %d; j++) tn_m = fmaxf(tn_m, fmaxf(tn_s[j * 4 + h * 2], "
           "tn_s[j * 4 + h * 2 + 1]));",
           keys / 8);
   cs_line(e, "tn_m = tn_most(tn_m);");
+}
+
+// Scores become weights, before they are rounded; tn_fade is what the sums so far are scaled by.
+void cs_attention_softmax(CEmit *e, const LoopTile *t, int keys) {
+  const char *by = cs_attention_masked(e, t, keys);
+  cs_line(e, "float tn_fade[2];");
+  cs_line(e, "#pragma unroll");
+  cs_open(e, "for (int h = 0; h < 2; h++) {");
+  cs_attention_most(e, keys, "tn_top[h]");
   cs_line(e, "const float tn_by = tn_factor(tn_m, %s);", by);
   cs_line(e, "const float tn_from = tn_m == -INFINITY ? 0.0f : -tn_m * tn_by;");
   cs_line(e, "tn_fade[h] = tn_exp2(__fmaf_rn(tn_top[h], tn_by, tn_from));");
   cs_line(e, "tn_top[h] = tn_m;");
+  cs_line(e, "float tn_sum_h = 0;");
   cs_line(e, "#pragma unroll");
   cs_open(e, "for (int j = 0; j < %d; j++) {", keys / 8);
   cs_line(e, "const float x = tn_exp2(__fmaf_rn(tn_s[j * 4 + h * 2], tn_by, tn_from));");

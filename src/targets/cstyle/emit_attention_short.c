@@ -107,13 +107,7 @@ static void find_greatest(CEmit *e, int keys, const char *by) {
   cs_line(e, "float tn_from[2], tn_by[2];");
   cs_line(e, "#pragma unroll");
   cs_open(e, "for (int h = 0; h < 2; h++) {");
-  cs_line(e, "float tn_m = -INFINITY;");
-  cs_line(e, "#pragma unroll");
-  cs_line(e,
-          "for (int j = 0; j < %d; j++) tn_m = fmaxf(tn_m, fmaxf(tn_s[j * 4 + h * 2], "
-          "tn_s[j * 4 + h * 2 + 1]));",
-          keys / 8);
-  cs_line(e, "tn_m = tn_most(tn_m);");
+  cs_attention_most(e, keys, "-INFINITY");
   cs_line(e, "tn_by[h] = tn_factor(tn_m, %s);", by);
   cs_line(e, "tn_from[h] = tn_m == -INFINITY ? 0.0f : -tn_m * tn_by[h];");
   cs_close(e);

@@ -3,13 +3,12 @@
 // A function of C gets a range of work items and returns what failed; a kernel of a device goes over the items by its place in the
 // launch, and writes into a slot what failed (cstyle.h has the order of its arguments).
 #include "loop/group.h"
+#include "loop/tile.h"
+#include "runtime/cuda/cuda.h"
 #include "targets/cstyle/emit.h"
 
 enum { LONG_VALUE = 2 };  // operations of one that takes more registers than three blocks leave
 enum { REGISTERS = 1 << 16, OTHER_REGISTERS = 16 };  // of a multiprocessor; of a thread's indices
-
-#include "loop/tile.h"
-#include "runtime/cuda/cuda.h"
 
 // ---- the function ----
 

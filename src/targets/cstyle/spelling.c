@@ -170,7 +170,6 @@ const Spelling spelling_cuda = {
     .thread = "threadIdx.x",
     .packs = true,
     .once = once_cuda,
-    .nearer = "asm volatile(\"prefetch.global.L2 [%0];\" :: \"l\"(@));",
     .shared = "__shared__ __align__(16) ",
     .barrier = {"__syncthreads();", "__syncthreads();", "__syncthreads();"},
     .swap = "__shfl_xor_sync(~0u, @)",
