@@ -236,6 +236,33 @@ TEST(precision_of_pools) {
   arena_deinit(&a);
 }
 
+// On devices a sum of branches that is normalised goes to memory in bf16: only the graph's result is f32.
+TEST(precision_of_normalised_sums) {
+  Arena a;
+  StrBuf b;
+  Compiled c = {0};
+  arena_init(&a);
+  strbuf_init(&b, &a);
+  strbuf_printf(&b, "graph @\"g\"(%%x: f32[128, 64]) {\n");
+  print_floats(&b, "w", 2, (int64_t[]){64, 64}, 0.3);
+  print_floats(&b, "s", 1, (int64_t[]){64}, 0.3);
+  strbuf_printf(&b, "  %%p = mat_mul(%%x, %%w)\n  %%q = add(%%p, %%x)\n"
+                    "  %%y = layer_normalization(%%q, %%s) axis=-1\n  return %%y\n}\n");
+  Program *p = compile_for_units(strbuf_text(&b), &a, &c);
+  int64_t wide = 0, written = 0;
+  for (int64_t i = 0; i < c.nkernels; i++) {
+    const LoopKernel *k = c.kernel[i].lowered->kernel;
+    for (int32_t j = 0; j < k->nargs; j++) {
+      written += k->buffer[j].written;
+      wide += k->buffer[j].written && k->buffer[j].dtype == DT_F32;
+    }
+  }
+  EXPECT(written >= 2);
+  EXPECT_INT_EQ(wide, 1);
+  program_release(p);
+  arena_deinit(&a);
+}
+
 TEST(precision_is_asked_for) {
   Diag d;
   Graph *g;

@@ -133,17 +133,11 @@ static TileSchedule choose(const Contraction *c, const LowerTarget *t, LoopTileP
   return best;
 }
 
-static bool same_sizes(const Type *a, const Type *b) {
-  bool same = a->rank == b->rank;
-  for (int i = 0; same && i < a->rank; i++) same = a->dims[i] == b->dims[i];
-  return same;
-}
-
 // Functions by approximation are many operations.
 static TileFinish finish_of(const Elem *e, const Contraction *c) {
   NodeList all = body_order(e->lo->g, e->body, e->a);
   double work = 1;
-  int beside = 0;
+  bool beside = false;
   for (int64_t i = 0; i < all.n; i++) switch (all.v[i]->op) {
     case OP_gelu:
     case OP_erf:
@@ -151,11 +145,11 @@ static TileFinish finish_of(const Elem *e, const Contraction *c) {
     case OP_sigmoid:
     case OP_exp: work += 1; break;
     case OP_param:
-      beside += all.v[i] != c->lhs && same_sizes(type_of(all.v[i]), type_of(e->fused));
+      beside |= all.v[i] != c->lhs && type_same_dims(type_of(all.v[i]), type_of(e->fused));
       break;
     default: break;
     }
-  return (TileFinish){work, beside > 0};
+  return (TileFinish){work, beside};
 }
 
 // ---- what it takes ----

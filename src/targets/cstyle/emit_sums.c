@@ -97,13 +97,18 @@ static const char *early_piece(CEmit *e, const LoopExpr *x, const char *at, cons
   return early->known[early->n++].name = name;
 }
 
+// Whether the copy engine fetches it.
+static bool comes_by_ring(const CEmit *e, const LoopExpr *x) {
+  const LoopExpr *ring = e->aside ? e->aside->load : NULL;
+  return ring && ring->buffer == x->buffer && ring->index == x->index;
+}
+
 bool cs_wide_load(CEmit *e, const LoopExpr *x, CVal *out) {
   CWide *w = e->wide;
   const char *at, *piece = piece_type(x->dtype, w->count);
   for (int i = 0; i < w->nstored; i++)  // what is stored comes later than it should
     if (w->stored[i] == x->buffer) w->failed = true;
-  const LoopExpr *ring = e->aside ? e->aside->load : NULL;
-  if (ring && ring->buffer == x->buffer && ring->index == x->index) {
+  if (comes_by_ring(e, x)) {
     const char *name = room(e, &w->before, "in", x->dtype);
     strbuf_printf(&w->before, "%*stn_get(%s, (%s *)%s);\n", 2 * e->indent - 2, "",
                   cs_aside_place(e), piece, name);
@@ -367,9 +372,7 @@ static bool emit_pieces(CEmit *e, const Sums *s, StrBuf *odd) {
 // Whether threads themselves read what differs along an axis of the result.
 static bool reads_along(const CEmit *e, const LoopExpr *x, Dim place) {
   if (!x) return false;
-  const LoopExpr *ring = e->aside->load;
-  bool found = false, rings = ring && x->buffer == ring->buffer && x->index == ring->index;
-  bool own = x->kind == LX_LOAD && !rings;
+  bool found = false, own = x->kind == LX_LOAD && !comes_by_ring(e, x);
   for (int i = 0; own && i < x->nguards; i++)
     found |= x->guard[i].value == place && dim_has(x->index, x->guard[i].sym);
   for (int i = 0; i < 3 && !found; i++) found = reads_along(e, x->src[i], place);
