@@ -94,7 +94,7 @@ class Case:
         from gpu_sides import Tenon, far, in_turns, set_precision
         row = {"name": self.name, "batch": self.batch, "precision": precision}
         ours, theirs = Tenon(self.path, precision, self.inputs, again=not self.args.alone), self.sides.get(precision)
-        row["tenon"] = {"seconds": ours.seconds, "bytes": ours.bytes, "on_device": ours.on_device, "error": far(ours.result(), self.want)}
+        row["tenon"] = {"seconds": ours.seconds, "bytes": ours.bytes, "held": ours.held, "on_device": ours.on_device, "error": far(ours.result(), self.want)}
         row["right"] = row["tenon"]["error"] <= gpu_report.BOUNDS[precision]
         sides = {"tenon": ours}
         if theirs:

@@ -146,7 +146,8 @@ def forget():
 # ---- Tenon ----
 
 class Tenon:
-    """A compiled model, bound to tensors.  `seconds`: to compile, and until the first result, with an empty cache and with what that left."""
+    """A compiled model, bound to tensors.  `seconds`: to compile, and until the first result, with an empty cache and with what that left.  `bytes` of constants, of what
+    lies between kernels and of results, and `held` of the GPU: those, rounded up, and code and graphs."""
 
     def __init__(self, path, precision, inputs, again=True, **options):
         self.seconds, self.model, self.session = {}, None, None
@@ -162,7 +163,8 @@ class Tenon:
             self.bind(inputs)
             torch.cuda.synchronize()
             self.seconds[kind] = {"compile": compiled, "first": time.perf_counter() - start}
-        self.bytes = before - free_bytes()
+        self.held = before - free_bytes()
+        self.bytes = self.session.device_bytes + sum(t.numel() * t.element_size() for t in self.out)
 
     def bind(self, inputs):
         self.inputs, self.on_device = inputs, True

@@ -147,6 +147,7 @@ static void check_program(const tenon_model *m, tenon_program *p, const char *wh
     tenon_session *s = session(p, threads, false);
     REQUIRE(s);
     EXPECT_INT_EQ(tenon_session_threads(s), threads);
+    EXPECT_INT_EQ(tenon_session_device_bytes(s), 0);
     // Two sizes in one session: nothing is compiled again.
     for (int64_t size = 3; size <= 4; size++) {
       tenon_tensor want[MAX_VALUES] = {{0}}, got[MAX_VALUES] = {{0}};

@@ -252,6 +252,9 @@ TEST(cuda_session_takes_memory_where_it_lies) {
     if (w->in == w->out && !w->hands_on) EXPECT_INT_EQ(cuda_fake.replays, SETS - 1);
     if (w->in == TENON_MEMORY_CUDA && !w->off) EXPECT(cuda_fake.updates > 0);
     if (w->stream) EXPECT(cuda_fake.stream == c.stream);
+    // Its arena at least, and no more than the library gave.
+    int64_t held = tenon_session_device_bytes(c.session);
+    EXPECT(held >= N * (int64_t)sizeof(float) && held <= cuda_fake.device_bytes);
     close_case(&c);
     EXPECT_INT_EQ(cuda_fake_left(), 0);
     EXPECT_INT_EQ(cuda_fake.device_bytes, 0);

@@ -506,6 +506,10 @@ TENON_API void tenon_session_release(tenon_session *session);
 TENON_API tenon_program *tenon_session_program(const tenon_session *session);
 TENON_API int32_t tenon_session_threads(const tenon_session *session);
 
+/* Bytes of devices' memory that it has now: the constants of its program, which all sessions of the program share, and what its runs
+ * have needed between operators.  Neither the code nor tensors of the caller's are counted.  0 where the program is the host's alone. */
+TENON_API int64_t tenon_session_device_bytes(const tenon_session *session);
+
 /* Runs the program.  Everything that tenon_run says of inputs, outputs and failures holds.  Besides:
  *
  * Buffers whose elements lie at multiples of their own size are not copied: an input is read where it lies, and an output is

@@ -258,6 +258,7 @@ PROTOTYPES = {
     "tenon_session_create": (_I, [_P, _P, _P, _P]),
     "tenon_session_release": (None, [_P]),
     "tenon_session_threads": (C.c_int32, [_P]),
+    "tenon_session_device_bytes": (C.c_int64, [_P]),
     "tenon_session_run": (_I, [_P, _P, _N, _P, _N, _P, _P]),
     "tenon_session_wait": (_I, [_P, _P]),
     "tenon_session_state_count": (_N, [_P]),

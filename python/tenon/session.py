@@ -196,6 +196,18 @@ class Session:
             self._open()
         return _ffi.lib.tenon_session_threads(self._handle)
 
+    @property
+    def device_bytes(self) -> int:
+        """Bytes of devices' memory that it has now, with the model's constants there, which all sessions of the model share;
+        neither code nor arrays of the caller's are counted.  0 where everything is the host's.
+
+        >>> tenon.compile("examples/digits/digits.onnx", target="cpu").session(threads=1).device_bytes
+        0
+        """
+        if not self._handle:
+            self._open()
+        return _ffi.lib.tenon_session_device_bytes(self._handle)
+
     # ---- running ----
 
     def __call__(self, *args: Any, out: Any = None, **named: Any) -> Any:

@@ -67,6 +67,9 @@ void tenon_session_release(tenon_session *s) {
 
 tenon_program *tenon_session_program(const tenon_session *s) { return s->program; }
 int32_t tenon_session_threads(const tenon_session *s) { return session_threads(s->session); }
+int64_t tenon_session_device_bytes(const tenon_session *s) {
+  return session_device_bytes(s->session);
+}
 
 // ---- running ----
 

@@ -16,6 +16,7 @@ typedef struct DeviceLoaded {
   DeviceCode *code;
   DeviceBuffer **buffer;  // that hold constants
   int32_t nbuffers;
+  int64_t constant_bytes;
   DevicePlace *constant;  // [nconsts]; without a buffer: the device does not need it
 } DeviceLoaded;
 typedef struct DeviceKept {

@@ -71,6 +71,7 @@ static tenon_status load_constants(const Program *p, DeviceKept *k, int32_t devi
   l->buffer = arena_array(&k->arena, DeviceBuffer *, n);
   find_used(&u, device);
   l->nbuffers = divide(&u);
+  for (int32_t i = 0; i < l->nbuffers; i++) l->constant_bytes += u.bytes[i];
   if (!l->nbuffers) return TENON_OK;
   TRY(l->driver->queue(l->device, d, &u.queue));
   tenon_status s = upload(&u);

@@ -35,6 +35,7 @@ typedef struct DeviceRun {
   tenon_status (*show)(Session *s, Run *run, const struct Frame *fr, int32_t value, Value **out);
   void (*release)(Session *s, struct Frame *fr, int32_t value);  // nobody needs it after this step
   void (*leave)(Session *s, struct Frame *fr);                   // the function returns
+  int64_t (*bytes)(const Session *s);  // of all devices, with the program's constants
   void (*unload)(Program *p);
 } DeviceRun;
 

@@ -255,6 +255,17 @@ static void stop(Session *s) {
     stop_device(s, i);
 }
 
+static int64_t held(const Session *s) {
+  const DeviceSession *ds = s->device;
+  int64_t sum = 0;
+  for (int32_t d = 1; d < s->program->ndevices; d++) {
+    sum += ds->kept->device[d].constant_bytes + ds->on[d].scratch_bytes;
+    for (int32_t i = 0; i < s->program->nfunctions; i++) sum += s->frame[i].device->arena_bytes[d];
+  }
+  for (const DeviceBlock *b = ds->blocks; b; b = b->next) sum += b->bytes;
+  return sum;
+}
+
 // ---- calls ----
 
 static tenon_status begin(Session *s, Run *run) {
@@ -296,6 +307,7 @@ static const DeviceRun on_devices = {.start = start,
                                      .show = device_show,
                                      .release = release,
                                      .leave = leave,
+                                     .bytes = held,
                                      .unload = device_unload};
 
 void program_use_devices(Program *p) { p->device_run = &on_devices; }

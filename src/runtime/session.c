@@ -91,6 +91,9 @@ void session_reset_times(Session *s) {
     memset(s->frame[i].times, 0, (size_t)s->frame[i].f->nsteps * sizeof(StepTime));
 }
 int64_t session_arena_bytes(const Session *s) { return s->frame[0].arena_bytes; }
+int64_t session_device_bytes(const Session *s) {
+  return s->device_run ? s->device_run->bytes(s) : 0;
+}
 
 // ---- the arena ----
 

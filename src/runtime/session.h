@@ -31,6 +31,8 @@ int session_threads(const Session *s);
 const StepTime *session_times(const Session *s, int32_t function);
 void session_reset_times(Session *s);
 int64_t session_arena_bytes(const Session *s);  // of the last call
+int64_t session_device_bytes(
+    const Session *s);  // that it has of all devices, with the program's constants there
 
 // Where a result is to be written; data NULL or too little room: into memory of the run.
 typedef struct ResultRoom {
