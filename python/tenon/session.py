@@ -201,6 +201,7 @@ class Session:
         """Bytes of devices' memory that it has now, with the model's constants there, which all sessions of the model share;
         neither code nor arrays of the caller's are counted.  0 where everything is the host's.
 
+        >>> import tenon
         >>> tenon.compile("examples/digits/digits.onnx", target="cpu").session(threads=1).device_bytes
         0
         """
