@@ -267,8 +267,12 @@ bool loop_tile_match(const LoopKernel *k, const LoopStmt *s, LoopTile *out, cons
     out->cluster = out->cols->ways / out->groups;
   }
   out->at_once = MAX(k->body.v[0]->ways, 1);
-  bool attends = out->sum->kind == LS_REDUCE && out->sum->op == LOOP_max && out->at_once == 1 &&
-                 out->cluster == 1;
+  bool attends = out->sum->kind == LS_REDUCE && out->sum->op == LOOP_max && out->at_once == 1;
+  if (attends && m == TILE_ROWS) {
+    out->groups = 1;
+    out->cluster = out->cols->ways;
+  }
+  attends &= out->cluster == 1 || out->stages > 1;
   if (attends && out->stages == 1) {
     out->m = (int)m;
     out->n = (int)n;

@@ -202,7 +202,21 @@ static bool match_values(const LoopKernel *k, LoopTile *t, const LoopExpr *v) {
 
 // ---- boxes ----
 
-// Terms that are multiples of a matrix say which; the others say where in its rows.
+// Terms that are multiples of a matrix say which; the others say where in its rows.  A matrix of a sum of rows, those of the past and those at
+// hand, has as many terms as that sum in each multiple: its first one says which.
+static void match_place(IntPool *p, Dim rest, Dim matrix, LoopTileBox *out) {
+  out->x = rest;
+  if (!matrix->nterms) return;
+  Dim lead = dim_term(p, &matrix->term[0], -1);
+  for (int i = 0; i < rest->nterms; i++) {
+    Dim which = dim_quotient(p, dim_term(p, &rest->term[i], -1), lead);
+    Dim left = which ? ie_sub(p, out->x, ie_mul(p, which, matrix)) : out->x;
+    if (left->nterms + matrix->nterms > out->x->nterms) continue;
+    out->z = ie_add(p, out->z, which);
+    out->x = left;
+  }
+}
+
 static void match_box(const LoopKernel *k, const LoopExpr *load, Dim row, Dim rows, Dim along,
                       int64_t width, LoopTileBox *out) {
   IntPool *p = k->pool;
@@ -215,13 +229,7 @@ static void match_box(const LoopKernel *k, const LoopExpr *load, Dim row, Dim ro
   out->stride = stride->value;
   Dim matrix = ie_mul(p, rows, stride);
   out->outer = dim_quotient(p, k->buffer[load->buffer].size, matrix);
-  for (int i = 0; i < rest->nterms; i++) {
-    Dim term = dim_term(p, &rest->term[i], -1), which = dim_quotient(p, term, matrix);
-    if (which)
-      out->z = ie_add(p, out->z, which);
-    else
-      out->x = ie_add(p, out->x, term);
-  }
+  match_place(p, rest, matrix, out);
   out->is = out->outer && loop_tile_counts(k, out->outer) && loop_tile_counts(k, rows) &&
             out->x->lo >= 0 && out->x->hi <= out->stride - width;
 }
@@ -291,5 +299,7 @@ bool loop_tile_attention(const LoopKernel *k, LoopTile *t, const char **why) {
       "a tile of attention has 64 or 128 columns, and one warpgroup and several stages unless its "
       "operands are boxes";
   bool fits = t->stages == 1 ? is_short(t) : t->groups == 1 || is_ring(t);
-  return fits && (t->n == 64 || t->n == 128);
+  if (!fits || (t->n != 64 && t->n != 128)) return false;
+  *why = "blocks that share the keys of attention multiply 16 bits";
+  return t->cluster == 1 || t->product == TILE_HALF;
 }

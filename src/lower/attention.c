@@ -75,6 +75,7 @@ static bool read_runs(Attention *a) {
   }
   a->run[a->nruns++] = (KeyRun){.k = n->src[K], .v = n->src[V], .first = a->past, .count = k.seq};
   a->total = ie_add(a->e.pool, a->past, k.seq);
+  a->offset = a->at->at_end ? ie_sub(a->e.pool, a->total, a->seq) : a->past;
   return true;
 }
 
@@ -111,6 +112,7 @@ static bool read_operands(Attention *a) {
   a->t = t == DT_F64 ? DT_F64 : DT_F32;
   a->batch = elem_dim(&a->e, type_of(n->src[Q])->dims[0]);
   a->heads = q.heads;
+  a->share = 1;
   a->size = q.size;
   a->seq = q.seq;
   a->scale = at->scale >= 0 ? at->scale : 1 / sqrt((double)a->size);

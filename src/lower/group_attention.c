@@ -282,11 +282,9 @@ static bool build(GroupAttention *g) {
   Elem *e = &a->e;
   IntPool *p = e->pool;
   attention_items(a);
-  a->offset = p->zero;
   if (!begin(g)) return false;
   Dim n = a->total;
-  if (a->at->is_causal)  // keys that the last query of the block sees
-    n = ie_min(p, n, ie_addc(p, a->q0, a->queries));
+  if (a->at->is_causal) n = attention_causal(a, ie_addc(p, a->q0, a->queries));
   Dim block = loop_for(&e->b, LOOP_SERIAL, "block", ie_ceildiv(p, n, num(g, g->keys)));
   if (!key_block(g, ie_mulc(p, block, g->keys))) return false;
   loop_end(&e->b);

@@ -77,6 +77,7 @@ typedef struct Lowering {
   // as the template says that chose by it (NULL: none did).
   int64_t rows;
   Dim open;
+  bool few;  // a template has a schedule of its own for a handful of these rows
 } Lowering;
 
 // EUNSUPPORTED, with nothing said, when no template takes the group.

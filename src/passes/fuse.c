@@ -136,6 +136,18 @@ static void lay_out_heads(Fuser *f, const Node *n) {
   if (moves && from->op == OP_attention) moves->op = (FuseOp){FC_MAP, FUSED_MOVEMENT, 0};
 }
 
+// Likewise keys and values that come in parts, those of the past and those at hand.
+static void lay_out_keys(Fuser *f, const Node *n) {
+  enum { K = 1, V = 2 };
+  if (!f->c->o->apart || n->op != OP_attention) return;
+  for (int i = K; i <= V; i++) {
+    const Node *x = n->src[i];
+    while (fuse_at(f, x)->op.cls == FC_LAZY && x->op != OP_concat && x->nsrc) x = x->src[0];
+    if (x->op == OP_concat && fuse_at(f, x)->op.cls == FC_LAZY)
+      fuse_at(f, x)->op = (FuseOp){FC_MAP, FUSED_MOVEMENT, 0};
+  }
+}
+
 static void classify(Fuser *f) {
   bool *seen = arena_array(f->arena, bool, f->nsyms);
   for (int64_t i = 0; i < f->order.n; i++) {
@@ -161,6 +173,7 @@ static void classify(Fuser *f) {
     if (x->op.cls == FC_LAZY) weigh(f, x);
     lay_out_image(f, n);
     if (!f->alone) lay_out_heads(f, n);
+    if (!f->alone) lay_out_keys(f, n);
   }
 }
 
