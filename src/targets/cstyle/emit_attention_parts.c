@@ -98,6 +98,9 @@ static const char *over_keys(CEmit *e, const LoopTile *t) {
 
 // ---- parts ----
 
+static int pieces_of(const LoopTile *t) { return t->n / 2 / PIECE; }
+static int sums_bytes(const LoopTile *t) { return pieces_of(t) * THREADS * 16; }
+
 // Sums, then greatest scores and sums of weights, 16 bytes of each thread side by side, where the keys were.
 static void leave_part(CEmit *e, const LoopTile *t) {
   cs_open(e, "if (tn_rank > 0 && tn_mine) {");
@@ -105,47 +108,46 @@ static void leave_part(CEmit *e, const LoopTile *t) {
   cs_line(e,
           "for (int q = 0; q < %d; q++) tn_leave(tn_part + q * %d, tn_sum[q * 4], tn_sum[q * 4 + "
           "1], tn_sum[q * 4 + 2], tn_sum[q * 4 + 3]);",
-          t->n / 2 / PIECE, THREADS * 16);
-  cs_line(e, "tn_leave(tn_part + %d, tn_top[0], tn_top[1], tn_l[0], tn_l[1]);",
-          t->n / 2 / PIECE * THREADS * 16);
+          pieces_of(t), THREADS * 16);
+  cs_line(e, "tn_leave(tn_part + %d, tn_top[0], tn_top[1], tn_l[0], tn_l[1]);", sums_bytes(t));
   cs_close(e);
 }
 
+// Own sums, to the greatest score of all parts: tn_most_of, with what belongs to it.
 static void scale_own(CEmit *e, const LoopTile *t, const char *by) {
-  cs_line(e, "float4 tn_of[%d];", t->cluster - 1);
-  cs_line(e, "float tn_by[2], tn_from[2];");
+  cs_line(e, "float tn_most_of[2] = {tn_top[0], tn_top[1]}, tn_by[2], tn_from[2];");
   cs_line(e, "#pragma unroll");
-  cs_line(e, "for (int g = 0; g < %d; g++) tn_of[g] = tn_take(tn_part + %d, g + 1);",
-          t->cluster - 1, t->n / 2 / PIECE * THREADS * 16);
+  cs_open(e, "for (int g = 1; g < %d; g++) {", t->cluster);
+  cs_line(e, "const float4 tn_of = tn_take(tn_part + %d, g);", sums_bytes(t));
+  cs_line(e, "tn_most_of[0] = fmaxf(tn_most_of[0], tn_of.x);");
+  cs_line(e, "tn_most_of[1] = fmaxf(tn_most_of[1], tn_of.y);");
+  cs_close(e);
   cs_line(e, "#pragma unroll");
   cs_open(e, "for (int h = 0; h < 2; h++) {");
-  cs_line(e, "float tn_m = tn_top[h];");
-  cs_line(e, "#pragma unroll");
-  cs_line(e, "for (int g = 0; g < %d; g++) tn_m = fmaxf(tn_m, h ? tn_of[g].y : tn_of[g].x);",
-          t->cluster - 1);
-  cs_line(e, "tn_by[h] = tn_factor(tn_m, %s);", by);
-  cs_line(e, "tn_from[h] = tn_m == -INFINITY ? 0.0f : -tn_m * tn_by[h];");
+  cs_line(e, "tn_by[h] = tn_factor(tn_most_of[h], %s);", by);
+  cs_line(e, "tn_from[h] = tn_most_of[h] == -INFINITY ? 0.0f : -tn_most_of[h] * tn_by[h];");
   cs_line(e, "const float tn_fade = tn_exp2(__fmaf_rn(tn_top[h], tn_by[h], tn_from[h]));");
   cs_line(e, "tn_l[h] *= tn_fade;");
   cs_line(e, "#pragma unroll");
   cs_line(e,
           "for (int q = 0; q < %d; q++) tn_sum[q * 4 + h * 2] *= tn_fade, tn_sum[q * 4 + h * 2 + "
           "1] *= tn_fade;",
-          t->n / 2 / PIECE);
+          pieces_of(t));
   cs_close(e);
 }
 
 static void add_parts(CEmit *e, const LoopTile *t, const char *by) {
   cs_open(e, "if (tn_rank == 0 && tn_mine) {");
   scale_own(e, t, by);
+  cs_line(e, "#pragma unroll 1");
+  cs_open(e, "for (int g = 1; g < %d; g++) {", t->cluster);
+  cs_line(e, "const float4 tn_of = tn_take(tn_part + %d, g);", sums_bytes(t));
+  cs_line(e, "const float tn_a = tn_exp2(__fmaf_rn(tn_of.x, tn_by[0], tn_from[0]));");
+  cs_line(e, "const float tn_b = tn_exp2(__fmaf_rn(tn_of.y, tn_by[1], tn_from[1]));");
+  cs_line(e, "tn_l[0] += tn_of.z * tn_a, tn_l[1] += tn_of.w * tn_b;");
   cs_line(e, "#pragma unroll");
-  cs_open(e, "for (int g = 0; g < %d; g++) {", t->cluster - 1);
-  cs_line(e, "const float tn_a = tn_exp2(__fmaf_rn(tn_of[g].x, tn_by[0], tn_from[0]));");
-  cs_line(e, "const float tn_b = tn_exp2(__fmaf_rn(tn_of[g].y, tn_by[1], tn_from[1]));");
-  cs_line(e, "tn_l[0] += tn_of[g].z * tn_a, tn_l[1] += tn_of[g].w * tn_b;");
-  cs_line(e, "#pragma unroll");
-  cs_open(e, "for (int q = 0; q < %d; q++) {", t->n / 2 / PIECE);
-  cs_line(e, "const float4 x = tn_take(tn_part + q * %d, g + 1);", THREADS * 16);
+  cs_open(e, "for (int q = 0; q < %d; q++) {", pieces_of(t));
+  cs_line(e, "const float4 x = tn_take(tn_part + q * %d, g);", THREADS * 16);
   static const char part[] = "xyzw";
   for (int i = 0; i < PIECE; i++)
     cs_line(e, "tn_sum[q * 4 + %d] = __fmaf_rn(x.%c, tn_%c, tn_sum[q * 4 + %d]);", i, part[i],
