@@ -79,7 +79,7 @@ static bool read_runs(Attention *a) {
   return true;
 }
 
-// A mask that is as long as the keys; its other axes are those of the scores or 1.
+// A mask that is as long as the keys, or may be for all that is known; its other axes are those of the scores or 1.
 static bool read_mask(Attention *a) {
   IntPool *p = a->e.pool;
   a->mask = src_or_null(a->e.lo->g, a->anchor, MASK);
@@ -91,7 +91,9 @@ static bool read_mask(Attention *a) {
   for (int i = 0; i < t->rank; i++) {
     Dim d = elem_dim(&a->e, t->dims[i]);
     bool last = i == t->rank - 1;
-    if ((last || !ie_is(d, 1)) && ie_eq(p, d, want[i + 4 - t->rank]) != YES) return false;
+    Answer same = ie_eq(p, d, want[i + 4 - t->rank]);
+    if (last && same == UNKNOWN) a->mask_keys = d;
+    if (last ? same == NO : same != YES && !ie_is(d, 1)) return false;
   }
   return true;
 }

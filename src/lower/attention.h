@@ -24,6 +24,7 @@ typedef struct Attention {
   KeyRun run[2];
   int nruns;
   const Node *mask, *nonpad;  // NULL: absent
+  Dim mask_keys;              // that the mask reaches, where it may be fewer than all; else NULL
   // schedule
   int64_t share;    // heads whose queries lie together, query by query: 1, or all that share keys
   int64_t queries;  // of a work item, of all these heads
@@ -53,6 +54,8 @@ bool attention_emit(Attention *a);
 void attention_items(Attention *a);
 // Keys that causal queries up to `end` see.
 Dim attention_causal(Attention *a, Dim end);
+// The score x with the mask's element m, which hides the keys that it does not reach.
+const LoopExpr *attention_hidden(Attention *a, const LoopExpr *x, const LoopExpr *m, Dim key);
 // Element x of row s of a head, in the sums' dtype.
 const LoopExpr *attention_head(Attention *a, const Node *n, Dim head, int64_t size, Dim s, Dim x);
 // The element of the result that `x` is, for query q0 + i and column c, stored with all that is done with it.

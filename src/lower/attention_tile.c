@@ -179,7 +179,7 @@ static const LoopExpr *mask_at(Attention *a, const KeyTile *t, Dim key, Dim i) {
   Dim query = add(a, a->q0, i), all[4] = {a->b, a->h, query, key}, at[4];
   bool by_query = m->rank >= 2 && !ie_is(m->dims[m->rank - 2], 1);
   if (a->ragged && by_query) all[2] = elem_guard(e, query, a->seq);
-  if (t->guard) all[3] = elem_guard(e, key, a->total);
+  if (t->guard || a->mask_keys) all[3] = elem_guard(e, key, a->mask_keys ? a->mask_keys : a->total);
   for (int k = 0; k < m->rank; k++)
     at[k] = ie_is(m->dims[k], 1) && k < m->rank - 1 ? e->pool->zero : all[k + 4 - m->rank];
   const LoopExpr *x = elem_at(e, a->mask, at);
@@ -187,18 +187,25 @@ static const LoopExpr *mask_at(Attention *a, const KeyTile *t, Dim key, Dim i) {
   return x;
 }
 
-static const LoopExpr *masked(Attention *a, const KeyTile *t, const LoopExpr *x, Dim key, Dim i) {
+const LoopExpr *attention_hidden(Attention *a, const LoopExpr *x, const LoopExpr *m, Dim key) {
   LoopKernel *k = a->e.k;
   const LoopExpr *off = real(a, -INFINITY);
+  if (m->dtype == DT_BOOL) {
+    x = loop_op(k, LOOP_select, m, x, off);
+  } else {
+    m = loop_let(&a->e.b, loop_cast(k, a->t, m));
+    x = loop_op(k, LOOP_select, f_op(a, LOOP_eq, m, off), off, f_op(a, LOOP_add, x, m));
+  }
+  if (!a->mask_keys) return x;
+  const LoopExpr *reached = f_op(a, LOOP_lt, loop_index(k, key), loop_index(k, a->mask_keys));
+  return loop_op(k, LOOP_select, reached, x, off);
+}
+
+static const LoopExpr *masked(Attention *a, const KeyTile *t, const LoopExpr *x, Dim key, Dim i) {
   if (a->mask) {
     const LoopExpr *m = mask_at(a, t, key, i);
     if (!m) return NULL;
-    if (m->dtype == DT_BOOL) {
-      x = loop_op(k, LOOP_select, m, x, off);
-    } else {
-      m = loop_let(&a->e.b, loop_cast(k, a->t, m));
-      x = loop_op(k, LOOP_select, f_op(a, LOOP_eq, m, off), off, f_op(a, LOOP_add, x, m));
-    }
+    x = attention_hidden(a, x, m, key);
   }
   return t->block->open ? x : by_position(a, x, key, i);
 }

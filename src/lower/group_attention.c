@@ -91,7 +91,7 @@ static const LoopExpr *mask_at(GroupAttention *g, Dim key) {
   Elem *e = &a->e;
   const Type *m = type_of(a->mask);
   Dim query = elem_guard(e, add(g, a->q0, g->row), a->seq), at[4];
-  Dim all[4] = {a->b, a->h, query, elem_guard(e, key, a->total)};
+  Dim all[4] = {a->b, a->h, query, elem_guard(e, key, a->mask_keys ? a->mask_keys : a->total)};
   for (int i = 0; i < m->rank; i++)
     at[i] = ie_is(m->dims[i], 1) && i < m->rank - 1 ? e->pool->zero : all[i + 4 - m->rank];
   const LoopExpr *x = elem_at(e, a->mask, at);
@@ -129,12 +129,7 @@ static const LoopExpr *masked(GroupAttention *g, const LoopExpr *x, Dim key) {
   if (a->mask) {
     const LoopExpr *m = mask_at(g, key);
     if (!m) return NULL;
-    if (m->dtype == DT_BOOL) {
-      x = loop_op(k, LOOP_select, m, x, off);
-    } else {
-      m = loop_let(&a->e.b, loop_cast(k, a->t, m));
-      x = loop_op(k, LOOP_select, op(g, LOOP_eq, m, off), off, op(g, LOOP_add, x, m));
-    }
+    x = attention_hidden(a, x, m, key);
   }
   const LoopExpr *is = sees(g, key);
   return is ? loop_op(k, LOOP_select, is, x, off) : x;

@@ -43,6 +43,7 @@ static const LoopExpr *mask_at(TileAttention *t, Dim key) {
   Elem *e = &a->e;
   const Type *m = type_of(a->mask);
   Dim row = t->query.sym, at[4];
+  if (a->mask_keys) key = elem_guard(e, key, a->mask_keys);
   Dim all[4] = {a->b, attention_row_head(a, row), attention_query(a, row), key};
   for (int i = 0; i < m->rank; i++)
     at[i] = ie_is(m->dims[i], 1) && i < m->rank - 1 ? e->pool->zero : all[i + 4 - m->rank];
@@ -76,7 +77,6 @@ static const LoopExpr *seen(TileAttention *t, const LoopExpr *x, Dim key) {
 static const LoopExpr *masked(TileAttention *t, const LoopExpr *x, Dim key) {
   Attention *a = &t->a;
   LoopKernel *k = a->e.k;
-  const LoopExpr *off = real(t, -INFINITY);
   x = op(t, LOOP_mul, x, real(t, a->scale));
   if (a->at->softcap > 0) {
     const LoopExpr *cap = real(t, a->at->softcap);
@@ -85,12 +85,7 @@ static const LoopExpr *masked(TileAttention *t, const LoopExpr *x, Dim key) {
   if (a->mask) {
     const LoopExpr *m = mask_at(t, key);
     if (!m) return NULL;
-    if (m->dtype == DT_BOOL) {
-      x = loop_op(k, LOOP_select, m, x, off);
-    } else {
-      m = loop_let(&a->e.b, loop_cast(k, DT_F32, m));
-      x = loop_op(k, LOOP_select, op(t, LOOP_eq, m, off), off, op(t, LOOP_add, x, m));
-    }
+    x = attention_hidden(a, x, m, key);
   }
   return seen(t, x, key);
 }

@@ -437,12 +437,30 @@ static bool read_too_often(Fuser *f, const Node *anchor, int32_t group) {
   return operations >= SEVERAL;
 }
 
+static bool reads_group(Fuser *f, const Node *o, int32_t group) {
+  int32_t i = f->pos[o->id];
+  const FuseNode *x = &f->n[fuse_work(f, i)];
+  bool found = false;
+  if (x->op.cls == FC_FREE || x->op.cls == FC_INPUT) return false;
+  if (x->op.cls != FC_LAZY) return group_of(f, i) == group;
+  for (uint32_t k = 0; k < x->node->nsrc && !found; k++)
+    found = reads_group(f, x->node->src[k], group);
+  return found;
+}
+
+// Whether queries, keys or values of an attention that units for matrices fetch are made in the group; a mask may be computed on the way.
+static bool fetches_heads(Fuser *f, const Node *n, int32_t group) {
+  return f->c->o->tiles && n->op == OP_attention &&
+         (reads_group(f, n->src[0], group) || reads_group(f, n->src[1], group) ||
+          reads_group(f, n->src[2], group));
+}
+
 static bool is_prologue(Fuser *f, int32_t i, int32_t own, int32_t group) {
   const FuseGroup *g = &f->group[group];
   if (group == own || g->host || g->anchor >= 0 || !has_room(f, own, g->size)) return false;
   // Written once, read many times.
   if (multiplies_words(f->n[i].node) || f->n[i].head) return false;
-  if (fetches_pixels(f, f->n[i].node)) return false;
+  if (fetches_pixels(f, f->n[i].node) || fetches_heads(f, f->n[i].node, group)) return false;
   if (read_too_often(f, f->n[i].node, group)) return false;
   if (g->uses != edges_to(f, group) && g->uses != edges_between(f, own, group)) return false;
   return f->n[i].op.cls == FC_ANCHOR || worth_repeating(f, f->n[i].node, group);
