@@ -57,11 +57,11 @@ TEST(attention_over_few_keys_is_done_at_once) {
 
 TEST(attention_of_few_queries_has_its_keys_in_parts) {
   static const Chosen row[] = {
-      {"8, 32, 1, 128", "8, 8, 8192, 128", "", "64x128 keys 64 stages 3 warpgroups 1 of 4 blocks"},
-      {"1, 32, 1, 128", "1, 8, 8192, 128", "", "stages 6 warpgroups 1 of 8 blocks"},
-      {"2, 12, 4, 96", "2, 4, 600, 96", " is_causal=true at_end=true", " of 4 blocks"},
-      {"b, 32, 1, 64", "b, 8, t, 64", "", "64x64 keys 64 stages 4 warpgroups 1 of 8 blocks"},
-      {"b, 32, s, 128", "b, 8, t, 128", " is_causal=true", "of 8 blocks"},
+      {"8, 32, 1, 128", "8, 8, 8192, 128", "", "64x128 keys 64 stages 3 warpgroups 1 in 4 parts"},
+      {"1, 32, 1, 128", "1, 8, 8192, 128", "", "stages 3 warpgroups 1 in 16 parts"},
+      {"2, 12, 4, 96", "2, 4, 600, 96", " is_causal=true at_end=true", " in 8 parts"},
+      {"b, 32, 1, 64", "b, 8, t, 64", "", "64x64 keys 64 stages 6 warpgroups 1 in 16 parts"},
+      {"b, 32, s, 128", "b, 8, t, 128", " is_causal=true", "in 16 parts"},
       // Blocks enough without parts; more queries than a few, over all keys that there are.
       {"64, 32, 1, 128", "64, 8, 8192, 128", "", "64x128 keys 64 stages 2 warpgroups 1"},
       {"1, 32, 512, 128", "1, 8, 2048, 128", " is_causal=true at_end=true", "128x128 keys 128 "},
@@ -75,8 +75,8 @@ TEST(attention_with_a_past_reads_what_it_hands_on) {
   static const struct {
     const char *mask_type, *mask, *schedule;
   } row[] = {
-      {", %m: bool[b, 1, s, t]", "%m", "64x128 keys 64 stages 3 warpgroups 1 of 8 blocks"},
-      {"", "_", "64x128 keys 64 stages 3 warpgroups 1 of 8 blocks"},
+      {", %m: bool[b, 1, s, t]", "%m", "64x128 keys 64 stages 3 warpgroups 1 in 16 parts"},
+      {"", "_", "64x128 keys 64 stages 3 warpgroups 1 in 16 parts"},
       {"", "_", "128x128 keys 128 stages 2 warpgroups 2"},
   };
   arena_init(&a);

@@ -96,6 +96,7 @@ typedef struct LoopTile {
   LoopTileOperand a, b;
   int m, n, stages, groups;  // groups: of each tile, in one block
   int cluster;               // blocks that share a tile, along the contracted axis
+  int parts;                 // of attention's keys, two in each block; else 0
   int at_once;               // tiles of a block
   Dim depth;
 } LoopTile;

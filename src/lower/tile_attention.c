@@ -13,8 +13,8 @@
 
 typedef struct TileSchedule {
   int groups, keys, stages;
-  int tiles;   // of queries: of each warpgroup, where it is more than one
-  int blocks;  // that share the keys of a tile, where it is more than one
+  int tiles;  // of queries: of each warpgroup, where it is more than one
+  int parts;  // of the keys, for a warpgroup each, where queries are few
 } TileSchedule;
 
 typedef struct TileAttention {
@@ -151,7 +151,7 @@ static bool build(TileAttention *t, int columns) {
   const LoopExpr *total, *sum;
   attention_items(a);
   Dim i = loop_tile(&e->b, "i", a->queries, t->s.stages);
-  Dim c = loop_tile(&e->b, "c", columns, t->s.groups * MAX(t->s.blocks, 1));
+  Dim c = loop_tile(&e->b, "c", columns, t->s.groups * MAX(t->s.parts, 1));
   Dim rows = attention_rows(a);
   t->query = (LoopBound){loop_sym(e->k, "query", rows), ie_add(p, a->q0, i), rows};
   Dim n = ie_const(p, a->vsize);
@@ -235,12 +235,12 @@ static tenon_status lower_as(Lowering *lo, const Node *fused, const TileSchedule
   if (!attention_begin(a, lo, fused)) return TENON_EUNSUPPORTED;
   int columns = a->vsize <= 64 ? 64 : 128;
   a->queries = TILE_ROWS * s->groups * MAX(s->tiles, 1);
-  if (s->blocks) a->share = a->heads / a->kv_heads;
+  if (s->parts) a->share = a->heads / a->kv_heads;
   if (!build(t, columns)) return TENON_EUNSUPPORTED;
   elem_finish(&a->e, "", out);
   if (!loop_find_tile(out->kernel, &found) || out->kernel->nchecks) return TENON_EUNSUPPORTED;
   static const char *const product[] = {"", " tf32", " f32"};
-  const char *shared = s->blocks > 1 ? str_printf(lo->arena, " of %d blocks", s->blocks) : "";
+  const char *shared = s->parts > 1 ? str_printf(lo->arena, " in %d parts", s->parts) : "";
   out->schedule = str_printf(lo->arena, "tile attention %dx%d keys %d stages %d warpgroups %d%s%s",
                              (int)a->queries, columns, s->keys, s->stages, s->groups,
                              product[found.product], shared);
@@ -267,22 +267,20 @@ static bool is_short(const Attention *a, const Sizes *sizes, TileSchedule *out) 
   return true;
 }
 
-// Few queries: those of all heads that share keys are one tile, and the keys parts for several blocks, as far as there are multiprocessors for them.
+// Few queries: those of all heads that share keys are one tile, and the keys parts for as many warpgroups as multiprocessors take, two each.
 static bool is_few(const Attention *a, const Sizes *sizes, TileSchedule *out) {
-  enum { QUERIES = 8, PART_KEYS = 2 * TILE_KEYS, MOST_BLOCKS = 8 };
+  enum { QUERIES = 8, MOST_PARTS = 16 };
   int64_t units = a->e.lo->target.units, items = a->kv_heads;
   bool wide = a->size > 64 || a->vsize > 64;
-  int beside = wide ? 2 : 3;  // blocks of a multiprocessor
   if (sizes->seq > QUERIES || sizes->seq * a->heads / a->kv_heads > TILE_ROWS || a->size % 8 ||
       a->vsize % 8 || MAX(a->size, a->vsize) > 128)
     return false;
   if (ie_is_const(a->batch)) items *= sizes->batch;
-  *out = (TileSchedule){.groups = 1, .keys = TILE_KEYS, .tiles = 1, .blocks = 1};
-  while (out->blocks < MOST_BLOCKS && items * out->blocks * 2 <= units * beside &&
-         sizes->total / (out->blocks * 2) >= PART_KEYS)
-    out->blocks *= 2;
-  bool alone = ie_is_const(a->batch) && items * out->blocks <= units;
-  out->stages = out->blocks == 1 ? 2 : alone ? 6 : wide ? 3 : 4;
+  *out = (TileSchedule){.groups = 1, .keys = TILE_KEYS, .stages = 2, .tiles = 1, .parts = 1};
+  while (out->parts < MOST_PARTS && items * out->parts <= units &&
+         sizes->total / (out->parts * 2) >= TILE_KEYS)
+    out->parts *= 2;
+  if (out->parts > 1) out->stages = wide ? 3 : 6;
   return true;
 }
 

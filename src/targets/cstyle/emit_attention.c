@@ -76,7 +76,7 @@ void cs_attention_top(const LoopTile *t, StrBuf *out) {
   int keys = t->stages == 1 ? loop_tile_short_keys(t) : t->groups > 1 ? TILE_RING_KEYS : TILE_KEYS;
   cs_tile_product(t, keys, out);
   put_weighing(t, out);
-  if (t->cluster > 1) cs_attention_parts_top(out);
+  if (t->parts) cs_attention_parts_top(out);
 }
 
 // ---- sizes ----
@@ -110,17 +110,17 @@ static void copy_rows(CEmit *e, const LoopExpr *load, int rows, const char *to,
   cs_drop_guards(e, load->nguards, load->guard);
 }
 
-static void open_rows(CEmit *e, int rows, int width) {
+static void open_rows(CEmit *e, const LoopTile *t, int rows, int width) {
   cs_line(e, "#pragma unroll");
-  cs_open(e, "for (int tn_u = threadIdx.x; tn_u < %d; tn_u += %d) {", rows * width / PIECE,
-          THREADS);
+  cs_open(e, "for (int tn_u = %s; tn_u < %d; tn_u += %d) {", t->parts ? "tn_thread" : "threadIdx.x",
+          rows * width / PIECE, THREADS);
   cs_line(e, "const int tn_r = tn_u / %d, tn_d = tn_u %% %d * %d;", width / PIECE, width / PIECE,
           PIECE);
 }
 
 void cs_attention_copy_queries(CEmit *e, const LoopTile *t) {
   const LoopTileAttention *a = &t->attention;
-  open_rows(e, TILE_ROWS, width_of(t));
+  open_rows(e, t, TILE_ROWS, width_of(t));
   cs_set_text(e, t->rows->sym, "tn_r");
   cs_set_text(e, a->product->sym, "tn_d");
   copy_rows(e, a->q, TILE_ROWS, "tn_queries", str_printf(e->arena, "tn_d < %d", (int)a->size));
@@ -131,13 +131,13 @@ void cs_attention_copy_keys(CEmit *e, const LoopTile *t, const char *stage) {
   const LoopTileAttention *a = &t->attention;
   const char *within = str_printf(e->arena, "tn_key < tn_keys && tn_d < %d", (int)a->size);
   cs_line(e, "const unsigned tn_to = tn_ring + (%s) * %du;", stage, cs_attention_stage_bytes(t));
-  open_rows(e, TILE_KEYS, width_of(t));
+  open_rows(e, t, TILE_KEYS, width_of(t));
   cs_line(e, "const %s tn_key = tn_from + tn_r;", e->index);
   cs_set_text(e, t->sum->sym, "tn_key");
   cs_set_text(e, a->product->sym, "tn_d");
   copy_rows(e, a->k, TILE_KEYS, "tn_to", within);
   cs_close(e);
-  open_rows(e, TILE_KEYS, t->n);
+  open_rows(e, t, TILE_KEYS, t->n);
   cs_line(e, "const %s tn_key = tn_from + tn_r;", e->index);
   cs_set_text(e, t->cols->sym, "tn_d");
   copy_rows(e, a->v, TILE_KEYS, str_printf(e->arena, "tn_to + %d", cs_attention_key_bytes(t)),
@@ -389,7 +389,7 @@ void cs_attention(CEmit *e, const LoopStmt *items, const LoopTile *t) {
     cs_attention_short(e, items, t);
     return;
   }
-  if (t->cluster > 1) {
+  if (t->parts) {
     cs_attention_parts(e, items, t);
     return;
   }

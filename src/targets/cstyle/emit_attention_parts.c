@@ -1,15 +1,15 @@
 // emit_attention_parts.c -- attention of few queries over many keys, as CUDA for chips with warpgroup products (9.0a).
 //
 // Such attention takes as long as its keys and values take to come from memory.  A tile holds the queries of all heads that share keys, so these are read once; the blocks of a
-// cluster have each a part of the keys, so that a few heads are work for the whole chip.  A block is one warpgroup, with as many stages of keys and values under way as the
-// schedule says.  Warps whose queries are not there make no weights.
+// cluster, and two warpgroups in each of them, have each a part of the keys, so that a few heads are work for the whole chip and one warpgroup makes weights while others wait.  A
+// warpgroup copies its keys and values itself, with as many stages under way as the schedule says.  Warps whose queries are not there make no weights.
 //
-// In the end the first block adds up what the others have in their shared memory, in their order, each scaled to the greatest score of all.
+// In the end the first warpgroup adds up what the others have left in shared memory, in their order, each scaled to the greatest score of all.
 #include "loop/tile.h"
 #include "runtime/cuda/cuda.h"
 #include "targets/cstyle/emit.h"
 
-enum { THREADS = 128, WARP_ROWS = 16, PIECE = 4 };
+enum { THREADS = 128, WAYS = 2, WARP_ROWS = 16, PIECE = 4 };
 
 // clang-format off
 static const char parts_top[] =
@@ -25,21 +25,30 @@ static const char parts_top[] =
 
 void cs_attention_parts_top(StrBuf *out) { strbuf_puts(out, parts_top); }
 
+// Of a warpgroup.
+static int own_bytes(const LoopTile *t) {
+  return cs_attention_query_bytes(t) + t->stages * cs_attention_stage_bytes(t);
+}
+
 static void put_record(CEmit *e, const LoopTile *t) {
-  int shared = 1024 + cs_attention_query_bytes(t) + t->stages * cs_attention_stage_bytes(t);
+  int shared = 1024 + WAYS * own_bytes(t);
   *e->c->record = (CudaRecord){
-      .threads = THREADS, .shared_bytes = shared, .cluster = t->cluster, .early = true};
+      .threads = WAYS * THREADS, .shared_bytes = shared, .cluster = t->cluster, .early = true};
   if (shared > 227 << 10) cs_fail(e, "attention needs %d bytes", shared);
+}
+
+static void meet(CEmit *e) {
+  cs_line(e, "asm volatile(\"bar.sync %%0, %d;\" :: \"r\"(1 + tn_way) : \"memory\");", THREADS);
 }
 
 // ---- keys ----
 
-// Of the cluster's blocks of keys, this block's are those from tn_first up to tn_blocks.
+// Of all blocks of keys, this warpgroup's are those from tn_first up to tn_blocks.
 static void put_share(CEmit *e, const LoopTile *t) {
   cs_line(e, "const %s tn_keys = %s;", e->index, cs_dim(e, t->depth));
   cs_line(e, "const int tn_all_blocks = (int)((tn_keys + %d) / %d);", TILE_KEYS - 1, TILE_KEYS);
   cs_line(e, "const int tn_share = (tn_all_blocks + %d) / %d, tn_first = tn_rank * tn_share;",
-          t->cluster - 1, t->cluster);
+          t->parts - 1, t->parts);
   cs_line(e, "const int tn_blocks = min(tn_first + tn_share, tn_all_blocks);");
 }
 
@@ -64,7 +73,7 @@ static void begin_keys(CEmit *e, const LoopTile *t) {
 static void next_stage(CEmit *e, const LoopTile *t) {
   cs_line(e, "asm volatile(\"cp.async.wait_group %d;\" ::: \"memory\");", t->stages - 2);
   cs_line(e, "asm volatile(\"fence.proxy.async.shared::cta;\" ::: \"memory\");");
-  cs_line(e, "__syncthreads();");
+  meet(e);
   ask_keys(e, t, str_printf(e->arena, "tn_block + %d", t->stages - 1),
            str_printf(e->arena, "tn_stage ? tn_stage - 1 : %d", t->stages - 1));
 }
@@ -117,8 +126,9 @@ static void leave_part(CEmit *e, const LoopTile *t) {
 static void scale_own(CEmit *e, const LoopTile *t, const char *by) {
   cs_line(e, "float tn_most_of[2] = {tn_top[0], tn_top[1]}, tn_by[2], tn_from[2];");
   cs_line(e, "#pragma unroll");
-  cs_open(e, "for (int g = 1; g < %d; g++) {", t->cluster);
-  cs_line(e, "const float4 tn_of = tn_take(tn_part + %d, g);", sums_bytes(t));
+  cs_open(e, "for (int g = 1; g < %d; g++) {", t->parts);
+  cs_line(e, "const float4 tn_of = tn_take(tn_part + g %% %d * %du + %d, g / %d);", WAYS,
+          own_bytes(t), sums_bytes(t), WAYS);
   cs_line(e, "tn_most_of[0] = fmaxf(tn_most_of[0], tn_of.x);");
   cs_line(e, "tn_most_of[1] = fmaxf(tn_most_of[1], tn_of.y);");
   cs_close(e);
@@ -140,14 +150,16 @@ static void add_parts(CEmit *e, const LoopTile *t, const char *by) {
   cs_open(e, "if (tn_rank == 0 && tn_mine) {");
   scale_own(e, t, by);
   cs_line(e, "#pragma unroll 1");
-  cs_open(e, "for (int g = 1; g < %d; g++) {", t->cluster);
-  cs_line(e, "const float4 tn_of = tn_take(tn_part + %d, g);", sums_bytes(t));
+  cs_open(e, "for (int g = 1; g < %d; g++) {", t->parts);
+  cs_line(e, "const float4 tn_of = tn_take(tn_part + g %% %d * %du + %d, g / %d);", WAYS,
+          own_bytes(t), sums_bytes(t), WAYS);
   cs_line(e, "const float tn_a = tn_exp2(__fmaf_rn(tn_of.x, tn_by[0], tn_from[0]));");
   cs_line(e, "const float tn_b = tn_exp2(__fmaf_rn(tn_of.y, tn_by[1], tn_from[1]));");
   cs_line(e, "tn_l[0] += tn_of.z * tn_a, tn_l[1] += tn_of.w * tn_b;");
   cs_line(e, "#pragma unroll");
   cs_open(e, "for (int q = 0; q < %d; q++) {", pieces_of(t));
-  cs_line(e, "const float4 x = tn_take(tn_part + q * %d, g);", THREADS * 16);
+  cs_line(e, "const float4 x = tn_take(tn_part + g %% %d * %du + q * %d, g / %d);", WAYS,
+          own_bytes(t), THREADS * 16, WAYS);
   static const char part[] = "xyzw";
   for (int i = 0; i < PIECE; i++)
     cs_line(e, "tn_sum[q * 4 + %d] = __fmaf_rn(x.%c, tn_%c, tn_sum[q * 4 + %d]);", i, part[i],
@@ -157,10 +169,10 @@ static void add_parts(CEmit *e, const LoopTile *t, const char *by) {
   cs_close(e);
 }
 
-// Blocks whose parts are read stay until they have been.
+// A block stays until its parts have been read.
 static void join_parts(CEmit *e, const LoopTile *t, const char *by) {
-  cs_line(e, "const unsigned tn_part = tn_ring + threadIdx.x * 16u;");
-  cs_line(e, "__syncthreads();");
+  cs_line(e, "const unsigned tn_part = tn_ring + tn_thread * 16u;");
+  meet(e);
   leave_part(e, t);
   cs_line(e, "asm volatile(\"barrier.cluster.arrive.release.aligned;\" ::: \"memory\");");
   cs_line(e, "asm volatile(\"barrier.cluster.wait.acquire.aligned;\" ::: \"memory\");");
@@ -193,10 +205,14 @@ static void emit_item(CEmit *e, const LoopTile *t) {
 void cs_attention_parts(CEmit *e, const LoopStmt *items, const LoopTile *t) {
   put_record(e, t);
   cs_line(e, "extern __shared__ unsigned char tn_raw[];");
-  cs_line(e, "const unsigned tn_queries = (tn_shared_at(tn_raw) + 1023u) & ~1023u;");
+  cs_line(e, "const int tn_way = threadIdx.x / %d, tn_thread = threadIdx.x %% %d;", THREADS,
+          THREADS);
+  cs_line(e,
+          "const unsigned tn_queries = ((tn_shared_at(tn_raw) + 1023u) & ~1023u) + tn_way * %du;",
+          own_bytes(t));
   cs_line(e, "const unsigned tn_ring = tn_queries + %du;", cs_attention_query_bytes(t));
-  cs_line(e, "const int tn_who = 0, tn_lane = threadIdx.x %% 32, tn_warp = threadIdx.x / 32;");
-  cs_line(e, "const int tn_rank = blockIdx.x %% %d;", t->cluster);
+  cs_line(e, "const int tn_who = 0, tn_lane = tn_thread %% 32, tn_warp = tn_thread / 32;");
+  cs_line(e, "const int tn_rank = blockIdx.x %% %d * %d + tn_way;", t->cluster, WAYS);
   cs_line(e, "asm volatile(\"griddepcontrol.launch_dependents;\" ::: \"memory\");");
   cs_line(e, "asm volatile(\"griddepcontrol.wait;\" ::: \"memory\");");
   cs_tile_items(e, items, t);
