@@ -45,12 +45,17 @@ TEST(attention_over_few_keys_is_done_at_once) {
       {"b, 12, 128, 64", "b, 12, 128, 64", "", "keys 128 stages 1 "},
       {"2, 4, 90, 128", "2, 2, 192, 128", "", "64x128 keys 192 stages 1 "},
       {"2, 4, 128, 64", "2, 4, 128, 64", " is_causal=true", "64x64 keys 128 stages 1 "},
-      // Too many keys, for these heads or where most would be left out; heads that are not whole; a length that is not known.
+      // A length that is not known: a kernel for few keys, one for more, and one for any number.
+      {"b, 12, n, 64", "b, 12, n, 64", "", "64x64 keys 128 stages 1 "},
+      {"b, 12, n, 64", "b, 12, n, 64", "", "64x64 keys 256 stages 1 "},
+      {"b, 12, n, 64", "b, 12, n, 64", "", " stages 2 "},
+      {"b, 12, n, 64", "b, 12, n, 64", " is_causal=true", "keys 128 stages 1 "},
+      // Too many keys, for these heads or where most would be left out; heads that are not whole; as many as nobody knows.
       {"1, 12, 300, 64", "1, 12, 300, 64", "", "keys 64 stages 2 "},
       {"2, 4, 193, 128", "2, 4, 193, 128", "", " stages 2 "},
       {"2, 4, 200, 64", "2, 4, 200, 64", " is_causal=true", "keys 64 stages 2 "},
       {"2, 4, 90, 48", "2, 4, 90, 48", "", "keys 64 stages 2 "},
-      {"2, 4, n, 64", "2, 4, n, 64", "", " stages 2 "},
+      {"2, 4, 90, 64", "2, 4, n, 64", "", " stages 2 "},
   };
   for (int64_t i = 0; i < ARRAY_LEN(row); i++) is_chosen(&row[i], NULL);
 }
@@ -117,8 +122,11 @@ static void is_right(const char *q, const char *k, const char *attrs) {
   arena_deinit(&a);
 }
 
-// Tiles run everywhere as plain loops: queries that end within a tile, keys that two heads share.
-TEST(attention_over_few_keys_is_right) { is_right("1, 2, 70, 64", "1, 1, 20, 64", ""); }
+// Tiles run everywhere as plain loops: queries that end within a tile, keys that two heads share, a length that is open.
+TEST(attention_over_few_keys_is_right) {
+  is_right("1, 2, 70, 64", "1, 1, 20, 64", "");
+  is_right("1, 2, n, 64", "1, 1, n, 64", "");
+}
 
 TEST(attention_of_few_queries_is_right) {
   is_right("1, 3, 2, 8", "1, 1, 257, 8", " is_causal=true at_end=true");
