@@ -196,8 +196,7 @@ static void random_attention(Arena *a, bool fixed, Case *c) {
   if (mask == 1) strbuf_printf(&x, ", %%m: %s[%s, %s]", t, s, total);
   if (mask == 2) strbuf_printf(&x, ", %%m: bool[%s, 1, %s, %s]", b, s, total);
   if (mask == 3) strbuf_printf(&x, ", %%m: %s[%s, %lld, 1, %s]", t, b, h, total);
-  if (mask == 4)
-    strbuf_printf(&x, ", %%m: bool[%s, %s]", s, fixed ? total : "u");  // may be shorter
+  if (mask == 4) strbuf_printf(&x, ", %%m: bool[%s, %s]", s, fixed ? total : "u");
   if (past)
     strbuf_printf(&x, ", %%pk: %s[%s, %lld, %s, %lld], %%pv: %s[%s, %lld, %s, %lld]", t, b, kv, p,
                   d, t, b, kv, p, v);
