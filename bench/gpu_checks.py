@@ -21,6 +21,12 @@ class Attention(torch.nn.Module):
     def forward(self, q, k, v): return F.scaled_dot_product_attention(q, k, v, is_causal=self.causal)
 
 
+class Decode(torch.nn.Module):
+    """One query of each head over a long past; heads share keys."""
+
+    def forward(self, q, k, v): return F.scaled_dot_product_attention(q, k, v, enable_gqa=True)
+
+
 class More(torch.nn.Module):
     def forward(self, x): return x + 1
 
@@ -38,6 +44,11 @@ def attention(causal):
     return Attention(causal), lambda: tuple(normal(b, h, n, d) for _ in range(3)), "bf16", {"flops": 4 * b * h * n * n * d / (2 if causal else 1)}
 
 
+def decode(b, keys):
+    h, shared, d = 32, 8, 128
+    return Decode(), lambda: (normal(b, h, 1, d), normal(b, shared, keys, d), normal(b, shared, keys, d)), "bf16", {"bytes": 4 * b * shared * keys * d}
+
+
 def vector(rows, columns):
     torch.manual_seed(0)
     layer = torch.nn.Linear(columns, rows, bias=False, device="cuda", dtype=torch.bfloat16)
@@ -52,6 +63,7 @@ KERNELS = {
     "product 4096, bf16": (lambda: product(4096, "bf16"), 1e-2), "product 8192, bf16": (lambda: product(8192, "bf16"), 1e-2),
     "product 4096, tf32": (lambda: product(4096, "tf32"), 2e-3), "product 4096, f32": (lambda: product(4096, "f32"), 1e-5),
     "attention 4x32x4096x128, bf16": (lambda: attention(False), 2e-2), "attention 4x32x4096x128, bf16, causal": (lambda: attention(True), 2e-2),
+    "decode 8x32 over 8192 keys of 8 heads, bf16": (lambda: decode(8, 8192), 2e-2), "decode 1x32 over 32768 keys of 8 heads, bf16": (lambda: decode(1, 32768), 2e-2),
     "matrix 14336x4096 by a vector, bf16": (lambda: vector(14336, 4096), 1e-2), "copy of 1 GiB (x + 1)": (lambda: copy_of(1 << 28), 1e-6),
 }
 

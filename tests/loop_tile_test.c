@@ -669,14 +669,14 @@ static void put_reduction(StrBuf *b, Arena *a, int r, const char *factor, const 
 }
 
 static const char *attention_of(Arena *a, const char *type, const char *factor, const char *weight,
-                                int groups, int tiles, int stages) {
+                                int groups, int tiles, int stages, int parts) {
   StrBuf b;
   strbuf_init(&b, a);
   strbuf_printf(
       &b,
       "kernel @k (%%q: %s[13440], %%k: %s[19200], %%w: %s[19200], out %%y: f32[13440]) {\n"
       "  parallel item < 3 {\n    tile i < %d by %d {\n      tile c < 64 by %d {\n",
-      type, type, type, 64 * groups * tiles, stages, groups);
+      type, type, type, 64 * groups * tiles, stages, groups * parts);
   for (int r = 0; r < 3; r++) put_reduction(&b, a, r, factor, weight);
   strbuf_puts(&b, "        store where(row = i < 70, g = c < 64) %y[g + 64*row + 4480*item] = "
                   "div(%v6, %v4)\n      }\n    }\n  }\n}\n");
@@ -689,17 +689,21 @@ TEST(attention_of_warpgroups_and_of_f32) {
     int groups, threads, maps;
     const char *has;
     int tiles;  // of queries, with all keys at once
+    int parts;  // of the keys, where it is more than one
   } row[] = {
-      {"bf16", "cast[f32](", "cast[f32](cast[bf16](", 2, 384, 3, "bar.sync %0, 256", 0},
-      {"f16", "cast[f32](", "cast[f32](cast[f16](", 3, 512, 3, "tn_fetch_3(", 0},
-      {"f32", "", "", 1, 128, 0, "tn_mma(tn_s + j * 4, tn_q_low[c][0], tn_b0, tn_b1)", 0},
-      {"f32", "tf32(", "tf32(", 1, 128, 0, "tn_mma(tn_s + j * 4, tn_q[c][0], tn_b0, tn_b1)", 0},
-      {"f32", "tf32(", "", 1, 0, 0, "operands of attention", 0},
-      {"f32", "", "", 2, 0, 0, "one warpgroup and several stages unless", 0},
-      {"bf16", "cast[f32](", "cast[f32](cast[bf16](", 1, 128, 3, "tn_s[56], tn_sum[32]", 1},
-      {"f16", "cast[f32](", "cast[f32](cast[f16](", 1, 128, 3, "tn_who < 2 &&", 2},
-      {"f16", "cast[f32](", "cast[f32](cast[f16](", 1, 0, 0, "one warpgroup and several", 5},
-      {"f32", "", "", 1, 0, 0, "one warpgroup and several stages unless", 1}};
+      {"bf16", "cast[f32](", "cast[f32](cast[bf16](", 2, 384, 3, "bar.sync %0, 256", 0, 1},
+      {"f16", "cast[f32](", "cast[f32](cast[f16](", 3, 512, 3, "tn_fetch_3(", 0, 1},
+      {"f32", "", "", 1, 128, 0, "tn_mma(tn_s + j * 4, tn_q_low[c][0], tn_b0, tn_b1)", 0, 1},
+      {"f32", "tf32(", "tf32(", 1, 128, 0, "tn_mma(tn_s + j * 4, tn_q[c][0], tn_b0, tn_b1)", 0, 1},
+      {"f32", "tf32(", "", 1, 0, 0, "operands of attention", 0, 1},
+      {"f32", "", "", 2, 0, 0, "one warpgroup and several stages unless", 0, 1},
+      {"bf16", "cast[f32](", "cast[f32](cast[bf16](", 1, 128, 3, "tn_s[56], tn_sum[32]", 1, 1},
+      {"f16", "cast[f32](", "cast[f32](cast[f16](", 1, 128, 3, "tn_who < 2 &&", 2, 1},
+      {"f16", "cast[f32](", "cast[f32](cast[f16](", 1, 0, 0, "one warpgroup and several", 5, 1},
+      {"f32", "", "", 1, 0, 0, "one warpgroup and several stages unless", 1, 1},
+      {"bf16", "cast[f32](", "cast[f32](cast[bf16](", 1, 256, 0, "= tn_take(tn_part", 0, 8},
+      {"f16", "cast[f32](", "cast[f32](cast[f16](", 1, 0, 0, "1, 2, 4 or 8 blocks", 0, 5},
+      {"f32", "", "", 1, 0, 0, "parts of attention's keys multiply 16", 0, 2}};
   for (int64_t i = 0; i < ARRAY_LEN(row); i++) {
     LoopFixture f;
     CStyle style;
@@ -708,9 +712,9 @@ TEST(attention_of_warpgroups_and_of_f32) {
     Arena a;
     bool differs;
     arena_init(&a);
-    if (!loop_fixture_read(&f,
-                           attention_of(&a, row[i].type, row[i].factor, row[i].weight,
-                                        row[i].groups, MAX(row[i].tiles, 1), row[i].tiles ? 1 : 2)))
+    if (!loop_fixture_read(&f, attention_of(&a, row[i].type, row[i].factor, row[i].weight,
+                                            row[i].groups, MAX(row[i].tiles, 1),
+                                            row[i].tiles ? 1 : 2, row[i].parts)))
       return;
     if (!row[i].threads) {
       EXPECT_STATUS(loop_verify(f.k, &f.d), TENON_EINVAL);
@@ -723,6 +727,7 @@ TEST(attention_of_warpgroups_and_of_f32) {
       EXPECT_STATUS(cstyle_kernel(&style, f.k, "tn_kernel", false, &text, &differs), TENON_OK);
       EXPECT_INT_EQ(record.threads, row[i].threads);
       EXPECT_INT_EQ(record.nmaps, row[i].maps);
+      EXPECT_INT_EQ(record.cluster, MAX(row[i].parts / 2, 1));
       EXPECT_CONTAINS(strbuf_text(&text), row[i].has);
     }
     loop_fixture_free(&f);

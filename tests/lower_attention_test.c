@@ -191,10 +191,12 @@ static void random_attention(Arena *a, bool fixed, Case *c) {
                   "%s[%s, %lld, %s, %lld]",
                   t, b, h, s, d, t, b, kv, k, d, t, b, kv, k, v);
   const char *total = !past ? k : fixed ? dim_text(a, 0, z->of['t'] + z->of['p']) : "p + t";
-  int mask = (int)draw(5);
+  int mask = (int)draw(6);
+  z->of['u'] = 1 + draw(z->of['t'] + z->of['p']);
   if (mask == 1) strbuf_printf(&x, ", %%m: %s[%s, %s]", t, s, total);
   if (mask == 2) strbuf_printf(&x, ", %%m: bool[%s, 1, %s, %s]", b, s, total);
   if (mask == 3) strbuf_printf(&x, ", %%m: %s[%s, %lld, 1, %s]", t, b, h, total);
+  if (mask == 4) strbuf_printf(&x, ", %%m: bool[%s, %s]", s, fixed ? total : "u");
   if (past)
     strbuf_printf(&x, ", %%pk: %s[%s, %lld, %s, %lld], %%pv: %s[%s, %lld, %s, %lld]", t, b, kv, p,
                   d, t, b, kv, p, v);
@@ -203,7 +205,7 @@ static void random_attention(Arena *a, bool fixed, Case *c) {
     strbuf_printf(&x, ") -> (y: %s[%s, %s, %lld]) {\n", t, b, s, h * v);
   else
     strbuf_printf(&x, ") -> (y: %s[%s, %lld, %s, %lld]) {\n", t, b, h, s, v);
-  bool masked = mask >= 1 && mask <= 3;
+  bool masked = mask >= 1 && mask <= 4;
   strbuf_printf(&x, "  %%y = attention(%%q, %%k, %%v%s%s)",
                 masked           ? ", %m"
                 : past || nonpad ? ", _"
@@ -213,6 +215,7 @@ static void random_attention(Arena *a, bool fixed, Case *c) {
                          : "");
   if (packed) strbuf_printf(&x, " q_num_heads=%lld kv_num_heads=%lld", h, kv);
   if (draw(2)) strbuf_printf(&x, " is_causal=true");
+  if (draw(3) == 0) strbuf_printf(&x, " at_end=true");
   if (draw(3) == 0) strbuf_printf(&x, " scale=%g", 0.25 + (double)draw(4));
   if (draw(4) == 0) strbuf_printf(&x, " softcap=1.5");
   if (draw(4) == 0) strbuf_printf(&x, " left_window_size=%d", (int)draw(12));

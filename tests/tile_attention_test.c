@@ -14,10 +14,29 @@ static const char *graph_of(Arena *a, const char *q, const char *k, const char *
                     q, k, k, attrs);
 }
 
+typedef struct Chosen {
+  const char *q, *k, *attrs, *schedule;
+} Chosen;
+
+static void is_chosen(const Chosen *row, const char *text) {
+  Arena a;
+  Diag d;
+  Program *p;
+  Compiled c = {0};
+  arena_init(&a);
+  diag_init(&d);
+  Asked asked = {.device = "sm_90a", .compiled = &c};
+  if (!text) text = graph_of(&a, row->q, row->k, row->attrs);
+  if (compile_asked(&asked, text, "cuda", &a, &d, &p)) FAIL("%s\n%s", d.text, text);
+  bool found = false;
+  for (int64_t k = 0; k < c.nkernels; k++) found |= !!strstr(c.kernel[k].name, row->schedule);
+  if (!found) FAIL("%s is %s", text, c.nkernels ? c.kernel[c.nkernels - 1].name : "no kernel");
+  program_release(p);
+  arena_deinit(&a);
+}
+
 TEST(attention_over_few_keys_is_done_at_once) {
-  static const struct {
-    const char *q, *k, *attrs, *schedule;
-  } row[] = {
+  static const Chosen row[] = {
       {"1, 12, 128, 64", "1, 12, 128, 64", "", "64x64 keys 128 stages 1 "},
       {"32, 12, 128, 64", "32, 12, 128, 64", "", "128x64 keys 128 stages 1 "},
       {"1, 12, 197, 64", "1, 12, 197, 64", "", "64x64 keys 208 stages 1 "},
@@ -38,22 +57,45 @@ TEST(attention_over_few_keys_is_done_at_once) {
       {"2, 4, 90, 48", "2, 4, 90, 48", "", "keys 64 stages 2 "},
       {"2, 4, 90, 64", "2, 4, n, 64", "", " stages 2 "},
   };
+  for (int64_t i = 0; i < ARRAY_LEN(row); i++) is_chosen(&row[i], NULL);
+}
+
+TEST(attention_of_few_queries_has_its_keys_in_parts) {
+  static const Chosen row[] = {
+      {"8, 32, 1, 128", "8, 8, 8192, 128", "", "64x128 keys 64 stages 3 warpgroups 1 in 4 parts"},
+      {"1, 32, 1, 128", "1, 8, 8192, 128", "", "stages 3 warpgroups 1 in 16 parts"},
+      {"2, 12, 4, 96", "2, 4, 600, 96", " is_causal=true at_end=true", " in 8 parts"},
+      {"b, 32, 1, 64", "b, 8, t, 64", "", "64x64 keys 64 stages 6 warpgroups 1 in 16 parts"},
+      {"b, 32, s, 128", "b, 8, t, 128", " is_causal=true", "in 16 parts"},
+      // Blocks enough without parts; more queries than a few, over all keys that there are.
+      {"64, 32, 1, 128", "64, 8, 8192, 128", "", "64x128 keys 64 stages 2 warpgroups 1"},
+      {"1, 32, 512, 128", "1, 8, 2048, 128", " is_causal=true at_end=true", "128x128 keys 128 "},
+  };
+  for (int64_t i = 0; i < ARRAY_LEN(row); i++) is_chosen(&row[i], NULL);
+}
+
+// Keys that are handed on, and of an open past: one matrix; a mask may have a length of its own.
+TEST(attention_with_a_past_reads_what_it_hands_on) {
+  Arena a;
+  static const struct {
+    const char *mask_type, *mask, *schedule;
+  } row[] = {
+      {", %m: bool[b, 1, s, t]", "%m", "64x128 keys 64 stages 3 warpgroups 1 in 16 parts"},
+      {"", "_", "64x128 keys 64 stages 3 warpgroups 1 in 16 parts"},
+      {"", "_", "128x128 keys 128 stages 2 warpgroups 2"},
+  };
+  arena_init(&a);
   for (int64_t i = 0; i < ARRAY_LEN(row); i++) {
-    Arena a;
-    Diag d;
-    Program *p;
-    Compiled c = {0};
-    arena_init(&a);
-    diag_init(&d);
-    Asked asked = {.device = "sm_90a", .compiled = &c};
-    const char *text = graph_of(&a, row[i].q, row[i].k, row[i].attrs);
-    if (compile_asked(&asked, text, "cuda", &a, &d, &p)) FAIL("%s\n%s", d.text, text);
-    bool found = false;
-    for (int64_t k = 0; k < c.nkernels; k++) found |= !!strstr(c.kernel[k].name, row[i].schedule);
-    if (!found) FAIL("%s is %s", text, c.nkernels ? c.kernel[0].name : "no kernel");
-    program_release(p);
-    arena_deinit(&a);
+    const char *text = str_printf(
+        &a,
+        "graph @\"g\"(%%q: f16[b, 16, s, 128], %%k: f16[b, 2, s, 128], %%v: f16[b, 2, s, 128]%s, "
+        "%%o: f16[b, 2, p, 128], %%w: f16[b, 2, p, 128]) {\n"
+        "  %%a:3 = attention(%%q, %%k, %%v, %s, %%o, %%w) is_causal=true\n"
+        "  return %%a.0, %%a.1, %%a.2\n}\n",
+        row[i].mask_type, row[i].mask);
+    is_chosen(&(Chosen){.schedule = row[i].schedule}, text);
   }
+  arena_deinit(&a);
 }
 
 static void fill(Value *v) {
@@ -61,27 +103,31 @@ static void fill(Value *v) {
   for (int64_t i = 0; i < v->n; i++) ((uint16_t *)v->data)[i] = some[i * 31 % 7];
 }
 
-// Tiles run everywhere as plain loops: queries that end within a tile, keys that two heads share, a length that is open.
-TEST(attention_over_few_keys_is_right) {
+static void is_right(const char *q, const char *k, const char *attrs) {
   Arena a;
-  static const char *const row[][2] = {{"1, 2, 70, 64", "1, 1, 20, 64"},
-                                       {"1, 2, n, 64", "1, 1, n, 64"}};
+  BothWays b;
+  Asked asked = {0};
+  double error = 0;
   arena_init(&a);
   setenv("TENON_GROUPS", "256", 1);
   setenv("TENON_TILES", "1", 1);
-  for (int64_t k = 0; k < ARRAY_LEN(row); k++) {
-    BothWays b;
-    Asked asked = {0};
-    double error = 0;
-    if (!both_ways_run(&b, graph_of(&a, row[k][0], row[k][1], ""), "ref", fill, compile_asked,
-                       &asked))
-      FAIL("%s", b.diag.text);
-    for (int64_t i = 0; b.got[0] && i < b.got[0]->n; i++)
-      error = fmax(error, fabs(val_f64(b.want[0], i) - val_f64(b.got[0], i)));
-    EXPECT(error < 0x1p-7);
-    both_ways_free(&b);
-  }
+  if (!both_ways_run(&b, graph_of(&a, q, k, attrs), "ref", fill, compile_asked, &asked))
+    FAIL("%s", b.diag.text);
+  for (int64_t i = 0; b.got[0] && i < b.got[0]->n; i++)
+    error = fmax(error, fabs(val_f64(b.want[0], i) - val_f64(b.got[0], i)));
+  EXPECT(error < 0x1p-7);
+  both_ways_free(&b);
   unsetenv("TENON_TILES");
   unsetenv("TENON_GROUPS");
   arena_deinit(&a);
+}
+
+// Tiles run everywhere as plain loops: queries that end within a tile, keys that two heads share, a length that is open.
+TEST(attention_over_few_keys_is_right) {
+  is_right("1, 2, 70, 64", "1, 1, 20, 64", "");
+  is_right("1, 2, n, 64", "1, 1, n, 64", "");
+}
+
+TEST(attention_of_few_queries_is_right) {
+  is_right("1, 3, 2, 8", "1, 1, 257, 8", " is_causal=true at_end=true");
 }

@@ -54,7 +54,8 @@ static void load_joined(const Attention *a, const Heads *past, const Heads *now,
 
 // The keys that query i may see, masks given as tensors apart.
 static void visible(const Attention *a, int64_t b, int64_t i, int64_t *lo, int64_t *hi) {
-  int64_t offset = a->nonpad ? a->nonpad[b] - a->q.seq : a->past, p = offset + i;
+  int64_t offset = a->at->at_end ? a->total - a->q.seq : a->past;
+  int64_t p = (a->nonpad ? a->nonpad[b] - a->q.seq : offset) + i;
   *lo = 0;
   *hi = a->nonpad ? a->nonpad[b] : a->total;
   if (a->at->is_causal) *hi = MIN(*hi, p + 1);

@@ -16,7 +16,8 @@ typedef enum { QK_RAW, QK_CAPPED, QK_BIASED, QK_SOFTMAX } QkOutput;
   A(T, i64,   qk_matmul_output_mode, 0,                                                            \
     "scores to give: 0 raw, 1 after softcap, 2 with the masks, 3 after softmax")                   \
   A(T, i64,   left_window_size,      -1,    "keys seen before a query's position; -1: all")        \
-  A(T, i64,   right_window_size,     -1,    "keys seen after a query's position; -1: all")
+  A(T, i64,   right_window_size,     -1,    "keys seen after a query's position; -1: all")         \
+  A(T, bool,  at_end,                false, "the last query stands at the last key")
 #define ROTARY_EMBEDDING_ATTRS(A, C, T)                                                            \
   A(T, bool, interleaved,          false, "pairs are neighbours, not the two halves")              \
   A(T, i64,  num_heads,            0,     "heads of a 3-D input")                                  \

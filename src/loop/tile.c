@@ -267,8 +267,12 @@ bool loop_tile_match(const LoopKernel *k, const LoopStmt *s, LoopTile *out, cons
     out->cluster = out->cols->ways / out->groups;
   }
   out->at_once = MAX(k->body.v[0]->ways, 1);
-  bool attends = out->sum->kind == LS_REDUCE && out->sum->op == LOOP_max && out->at_once == 1 &&
-                 out->cluster == 1;
+  bool attends = out->sum->kind == LS_REDUCE && out->sum->op == LOOP_max && out->at_once == 1;
+  if (attends && m == TILE_ROWS && out->cols->ways > 1) {
+    out->groups = 1;
+    out->parts = out->cols->ways;
+    out->cluster = out->parts / 2;
+  }
   if (attends && out->stages == 1) {
     out->m = (int)m;
     out->n = (int)n;
@@ -288,8 +292,8 @@ bool loop_tile_match(const LoopKernel *k, const LoopStmt *s, LoopTile *out, cons
   if (out->at_once == 1 && m < (int64_t)TILE_ROWS * out->groups &&
       (out->stages % out->groups || out->stages < 2 * out->groups))
     return false;
-  *why = "2, 4 or 8 blocks share a tile of 64 rows";
-  if (out->cluster * out->groups != out->cols->ways ||
+  *why = "1, 2, 4 or 8 blocks share a tile of 64 rows";
+  if (out->cluster * (out->parts ? 2 : out->groups) != out->cols->ways ||
       (out->cluster > 1 && (m != TILE_ROWS || out->at_once > 1 || out->cluster > 8 ||
                             (out->cluster & (out->cluster - 1)))))
     return false;

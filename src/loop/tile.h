@@ -29,6 +29,7 @@
 // q, k and v are loads of T along d and the columns, elsewhere in steps of 8 elements; q is guarded by the query, v by the column.
 // Two or three warpgroups have 64 queries each and share keys and values, which must be boxes that the copy engine takes: whole heads of 64 or 128.  With one stage,
 // of such boxes too, all keys are there at once, up to 256, and one warpgroup has up to four tiles of 64 queries, one after the other.
+// With 64 queries and several ways the keys are in so many parts, each for a warpgroup, of which a block has two: blocks are a cluster, and the parts are added up in the end.
 #ifndef TENON_LOOP_TILE_H
 #define TENON_LOOP_TILE_H
 
@@ -96,6 +97,7 @@ typedef struct LoopTile {
   LoopTileOperand a, b;
   int m, n, stages, groups;  // groups: of each tile, in one block
   int cluster;               // blocks that share a tile, along the contracted axis
+  int parts;                 // of attention's keys, two in each block; else 0
   int at_once;               // tiles of a block
   Dim depth;
 } LoopTile;

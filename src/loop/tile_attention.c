@@ -202,7 +202,21 @@ static bool match_values(const LoopKernel *k, LoopTile *t, const LoopExpr *v) {
 
 // ---- boxes ----
 
-// Terms that are multiples of a matrix say which; the others say where in its rows.
+// Terms that are multiples of a matrix say which; the others say where in its rows.  A matrix of a sum of rows, those of the past and those at
+// hand, has as many terms as that sum in each multiple: its first one says which.
+static void match_place(IntPool *p, Dim rest, Dim matrix, LoopTileBox *out) {
+  out->x = rest;
+  if (!matrix->nterms) return;
+  Dim lead = dim_term(p, &matrix->term[0], -1);
+  for (int i = 0; i < rest->nterms; i++) {
+    Dim which = dim_quotient(p, dim_term(p, &rest->term[i], -1), lead);
+    Dim left = which ? ie_sub(p, out->x, ie_mul(p, which, matrix)) : out->x;
+    if (left->nterms + matrix->nterms > out->x->nterms) continue;
+    out->z = ie_add(p, out->z, which);
+    out->x = left;
+  }
+}
+
 static void match_box(const LoopKernel *k, const LoopExpr *load, Dim row, Dim rows, Dim along,
                       int64_t width, LoopTileBox *out) {
   IntPool *p = k->pool;
@@ -215,25 +229,23 @@ static void match_box(const LoopKernel *k, const LoopExpr *load, Dim row, Dim ro
   out->stride = stride->value;
   Dim matrix = ie_mul(p, rows, stride);
   out->outer = dim_quotient(p, k->buffer[load->buffer].size, matrix);
-  for (int i = 0; i < rest->nterms; i++) {
-    Dim term = dim_term(p, &rest->term[i], -1), which = dim_quotient(p, term, matrix);
-    if (which)
-      out->z = ie_add(p, out->z, which);
-    else
-      out->x = ie_add(p, out->x, term);
-  }
+  match_place(p, rest, matrix, out);
   out->is = out->outer && loop_tile_counts(k, out->outer) && loop_tile_counts(k, rows) &&
             out->x->lo >= 0 && out->x->hi <= out->stride - width;
 }
 
-// How many keys there are is the extent of their sum, or, where queries see fewer, one of the two that it is the least of, or as many as queries.
+// How many keys there are is the extent of their sum, or, where queries see fewer, one of the two that it is the least of, or as many as the last one sees: the rows of
+// a box must hold all that are asked for.
 static void match_boxes(const LoopKernel *k, LoopTile *t) {
   LoopTileAttention *a = &t->attention;
   const LoopBound *q = guard_with(a->q, t->rows->sym), *v = guard_with(a->v, t->cols->sym);
-  bool least = t->depth->kind == IE_MIN;
-  Dim keys[3] = {least ? t->depth->a : t->depth, least ? t->depth->b : t->depth, q->extent};
+  Dim depth = t->depth;
+  bool least = depth->kind == IE_MIN;
+  Dim keys[] = {least ? depth->a : depth, least ? depth->b : depth, q->extent,
+                ie_const(k->pool, depth->hi)};
   match_box(k, a->q, q->sym, q->extent, a->product->sym, a->size, &a->box[0]);
-  for (int i = 0; i < 3 && !(a->box[1].is && a->box[2].is); i++) {
+  for (int i = 0; i < ARRAY_LEN(keys) && !(a->box[1].is && a->box[2].is); i++) {
+    if (i >= 2 && keys[i]->lo < depth->hi) continue;
     match_box(k, a->k, t->sum->sym, keys[i], a->product->sym, a->size, &a->box[1]);
     match_box(k, a->v, t->sum->sym, keys[i], v->sym, a->columns, &a->box[2]);
   }
@@ -290,6 +302,8 @@ bool loop_tile_attention(const LoopKernel *k, LoopTile *t, const char **why) {
   *why =
       "a tile of attention has 64 or 128 columns, and one warpgroup and several stages unless its "
       "operands are boxes";
-  bool fits = t->stages == 1 ? is_short(t) : t->groups == 1 || is_ring(t);
-  return fits && (t->n == 64 || t->n == 128);
+  bool fits = t->stages == 1 ? is_short(t) && !t->parts : t->groups == 1 || is_ring(t);
+  if (!fits || (t->n != 64 && t->n != 128)) return false;
+  *why = "warpgroups that have parts of attention's keys multiply 16 bits";
+  return !t->parts || t->product == TILE_HALF;
 }

@@ -75,10 +75,11 @@ static bool read_runs(Attention *a) {
   }
   a->run[a->nruns++] = (KeyRun){.k = n->src[K], .v = n->src[V], .first = a->past, .count = k.seq};
   a->total = ie_add(a->e.pool, a->past, k.seq);
+  a->offset = a->at->at_end ? ie_sub(a->e.pool, a->total, a->seq) : a->past;
   return true;
 }
 
-// A mask that is as long as the keys; its other axes are those of the scores or 1.
+// A mask that is as long as the keys, or may be for all that is known; its other axes are those of the scores or 1.
 static bool read_mask(Attention *a) {
   IntPool *p = a->e.pool;
   a->mask = src_or_null(a->e.lo->g, a->anchor, MASK);
@@ -90,7 +91,9 @@ static bool read_mask(Attention *a) {
   for (int i = 0; i < t->rank; i++) {
     Dim d = elem_dim(&a->e, t->dims[i]);
     bool last = i == t->rank - 1;
-    if ((last || !ie_is(d, 1)) && ie_eq(p, d, want[i + 4 - t->rank]) != YES) return false;
+    Answer same = ie_eq(p, d, want[i + 4 - t->rank]);
+    if (last && same == UNKNOWN) a->mask_keys = d;
+    if (last ? same == NO : same != YES && !ie_is(d, 1)) return false;
   }
   return true;
 }
@@ -111,6 +114,7 @@ static bool read_operands(Attention *a) {
   a->t = t == DT_F64 ? DT_F64 : DT_F32;
   a->batch = elem_dim(&a->e, type_of(n->src[Q])->dims[0]);
   a->heads = q.heads;
+  a->share = 1;
   a->size = q.size;
   a->seq = q.seq;
   a->scale = at->scale >= 0 ? at->scale : 1 / sqrt((double)a->size);

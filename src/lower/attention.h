@@ -24,8 +24,10 @@ typedef struct Attention {
   KeyRun run[2];
   int nruns;
   const Node *mask, *nonpad;  // NULL: absent
+  Dim mask_keys;              // that the mask reaches, where it may be fewer than all; else NULL
   // schedule
-  int64_t queries;  // of a work item
+  int64_t share;    // heads whose queries lie together, query by query: 1, or all that share keys
+  int64_t queries;  // of a work item, of all these heads
   int64_t rows;     // queries of a tile of results
   int64_t keys;     // of a tile of scores
   bool few;         // queries: a score is a sum over lanes, and queries stay as they lie
@@ -38,8 +40,9 @@ typedef struct Attention {
   int32_t tile;  // registers
   int32_t raw;   // what scores are summed in: the tile, or scratch
   // where the loops stand
-  Dim b, h, kv_head, q0;
-  Dim offset;             // position of query 0 among the keys
+  Dim b, h, kv_head,
+      q0;      // q0: of the item's first query, among those of all heads that lie together
+  Dim offset;  // position of query 0 among the keys
   const LoopExpr *value;  // of the result's element at hand
 } Attention;
 
@@ -49,9 +52,17 @@ bool attention_begin(Attention *a, Lowering *lo, const Node *fused);
 bool attention_emit(Attention *a);
 // Opens the loop over items, each a block of a head's queries.
 void attention_items(Attention *a);
+// Keys that causal queries up to `end` see.
+Dim attention_causal(Attention *a, Dim end);
+// The score x with the mask's element m, which hides the keys that it does not reach.
+const LoopExpr *attention_hidden(Attention *a, const LoopExpr *x, const LoopExpr *m, Dim key);
 // Element x of row s of a head, in the sums' dtype.
 const LoopExpr *attention_head(Attention *a, const Node *n, Dim head, int64_t size, Dim s, Dim x);
 // The element of the result that `x` is, for query q0 + i and column c, stored with all that is done with it.
 bool attention_store(Attention *a, const LoopExpr *x, Dim i, Dim c);
+// Queries of the heads that lie together; and of one of these, its number in the sequence and its head.
+Dim attention_rows(Attention *a);
+Dim attention_query(Attention *a, Dim row);
+Dim attention_row_head(Attention *a, Dim row);
 
 #endif

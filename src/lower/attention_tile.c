@@ -179,7 +179,7 @@ static const LoopExpr *mask_at(Attention *a, const KeyTile *t, Dim key, Dim i) {
   Dim query = add(a, a->q0, i), all[4] = {a->b, a->h, query, key}, at[4];
   bool by_query = m->rank >= 2 && !ie_is(m->dims[m->rank - 2], 1);
   if (a->ragged && by_query) all[2] = elem_guard(e, query, a->seq);
-  if (t->guard) all[3] = elem_guard(e, key, a->total);
+  if (t->guard || a->mask_keys) all[3] = elem_guard(e, key, a->mask_keys ? a->mask_keys : a->total);
   for (int k = 0; k < m->rank; k++)
     at[k] = ie_is(m->dims[k], 1) && k < m->rank - 1 ? e->pool->zero : all[k + 4 - m->rank];
   const LoopExpr *x = elem_at(e, a->mask, at);
@@ -187,18 +187,25 @@ static const LoopExpr *mask_at(Attention *a, const KeyTile *t, Dim key, Dim i) {
   return x;
 }
 
-static const LoopExpr *masked(Attention *a, const KeyTile *t, const LoopExpr *x, Dim key, Dim i) {
+const LoopExpr *attention_hidden(Attention *a, const LoopExpr *x, const LoopExpr *m, Dim key) {
   LoopKernel *k = a->e.k;
   const LoopExpr *off = real(a, -INFINITY);
+  if (m->dtype == DT_BOOL) {
+    x = loop_op(k, LOOP_select, m, x, off);
+  } else {
+    m = loop_let(&a->e.b, loop_cast(k, a->t, m));
+    x = loop_op(k, LOOP_select, f_op(a, LOOP_eq, m, off), off, f_op(a, LOOP_add, x, m));
+  }
+  if (!a->mask_keys) return x;
+  const LoopExpr *reached = f_op(a, LOOP_lt, loop_index(k, key), loop_index(k, a->mask_keys));
+  return loop_op(k, LOOP_select, reached, x, off);
+}
+
+static const LoopExpr *masked(Attention *a, const KeyTile *t, const LoopExpr *x, Dim key, Dim i) {
   if (a->mask) {
     const LoopExpr *m = mask_at(a, t, key, i);
     if (!m) return NULL;
-    if (m->dtype == DT_BOOL) {
-      x = loop_op(k, LOOP_select, m, x, off);
-    } else {
-      m = loop_let(&a->e.b, loop_cast(k, a->t, m));
-      x = loop_op(k, LOOP_select, f_op(a, LOOP_eq, m, off), off, f_op(a, LOOP_add, x, m));
-    }
+    x = attention_hidden(a, x, m, key);
   }
   return t->block->open ? x : by_position(a, x, key, i);
 }
@@ -309,17 +316,29 @@ static void invert(Attention *a) {
 // ---- values ----
 
 // The element of the result that `x` is, stored with all that is done with it.
+Dim attention_rows(Attention *a) { return ie_mulc(a->e.pool, a->seq, a->share); }
+
+Dim attention_query(Attention *a, Dim row) {
+  return a->share > 1 ? ie_div(a->e.pool, row, num(a, a->share)) : row;
+}
+
+Dim attention_row_head(Attention *a, Dim row) {
+  if (a->share == 1) return a->h;
+  return row_of(a, a->kv_head, a->share, ie_mod(a->e.pool, row, num(a, a->share)));
+}
+
 bool attention_store(Attention *a, const LoopExpr *x, Dim i, Dim c) {
   Elem *e = &a->e;
   const Node *y = a->follow.own;
-  Dim query = add(a, a->q0, i);
+  Dim row = add(a, a->q0, i);
   elem_forget(e);
   a->value = loop_let(&e->b, loop_cast(e->k, type_of(y)->dtype, x));
-  if (a->ragged) query = elem_guard(e, query, a->seq);
-  Dim at[4] = {a->b, a->h, query, c};
+  if (a->ragged) row = elem_guard(e, row, attention_rows(a));
+  Dim head = attention_row_head(a, row), query = attention_query(a, row);
+  Dim at[4] = {a->b, head, query, c};
   if (type_of(y)->rank == 3) {
     at[1] = query;
-    at[2] = row_of(a, a->h, a->vsize, c);
+    at[2] = row_of(a, head, a->vsize, c);
   }
   bool ok = follow_store(&a->follow, at);
   elem_unguard(e, 0);
@@ -433,7 +452,7 @@ static bool key_run(Attention *a, const KeyRun *run) {
     Dim before = ie_addc(p, ie_sub(p, add(a, a->offset, a->q0), run->first), right + 1);
     seen = ie_min(p, count, before);
     count = ie_min(p, count, ie_addc(p, before, a->queries - 1));
-    if (a->nonpad) {  // queries may stand before the first key
+    if (a->nonpad || a->offset->lo < 0) {  // queries may stand before the first key
       seen = ie_max(p, p->zero, seen);
       count = ie_max(p, p->zero, count);
     }
@@ -481,7 +500,6 @@ static bool end_item(Attention *a) {
 // Keys beyond the length of a sequence are not there, and its queries are the last ones of it.
 static bool bind_length(Attention *a) {
   Elem *e = &a->e;
-  a->offset = a->past;
   if (!a->nonpad) return true;
   const LoopExpr *n = elem_at(e, a->nonpad, (Dim[]){a->b});
   if (!n) return false;
@@ -492,19 +510,25 @@ static bool bind_length(Attention *a) {
   return true;
 }
 
+Dim attention_causal(Attention *a, Dim end) {
+  IntPool *p = a->e.pool;
+  Dim n = ie_min(p, a->total, add(a, a->offset, end));
+  return a->offset->lo < 0 ? ie_max(p, p->zero, n) : n;
+}
+
 void attention_items(Attention *a) {
   Elem *e = &a->e;
   IntPool *p = e->pool;
   // Never 0, because items are divided by it: without queries an item finds every guard closed.
-  Dim blocks = ie_max(p, p->one, ie_ceildiv(p, a->seq, num(a, a->queries))), at[3];
-  Dim shape[3] = {a->batch, num(a, a->heads), blocks};
+  Dim blocks = ie_max(p, p->one, ie_ceildiv(p, attention_rows(a), num(a, a->queries))), at[3];
+  Dim shape[3] = {a->batch, num(a, a->heads / a->share), blocks};
   Dim items = ie_mul(p, ie_mul(p, shape[0], shape[1]), shape[2]);
   loop_begin(&e->b, e->k);
   Dim item = loop_for(&e->b, LOOP_PARALLEL, "item", items);
   elem_split(e, ie_is(items, 1) ? p->zero : item, 3, shape, at);
   a->b = at[0];
   a->h = at[1];
-  a->kv_head = ie_div(p, at[1], num(a, a->heads / a->kv_heads));
+  a->kv_head = a->share > 1 ? at[1] : ie_div(p, at[1], num(a, a->heads / a->kv_heads));
   a->q0 = ie_mulc(p, at[2], a->queries);
 }
 

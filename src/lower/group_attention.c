@@ -91,7 +91,7 @@ static const LoopExpr *mask_at(GroupAttention *g, Dim key) {
   Elem *e = &a->e;
   const Type *m = type_of(a->mask);
   Dim query = elem_guard(e, add(g, a->q0, g->row), a->seq), at[4];
-  Dim all[4] = {a->b, a->h, query, elem_guard(e, key, a->total)};
+  Dim all[4] = {a->b, a->h, query, elem_guard(e, key, a->mask_keys ? a->mask_keys : a->total)};
   for (int i = 0; i < m->rank; i++)
     at[i] = ie_is(m->dims[i], 1) && i < m->rank - 1 ? e->pool->zero : all[i + 4 - m->rank];
   const LoopExpr *x = elem_at(e, a->mask, at);
@@ -129,12 +129,7 @@ static const LoopExpr *masked(GroupAttention *g, const LoopExpr *x, Dim key) {
   if (a->mask) {
     const LoopExpr *m = mask_at(g, key);
     if (!m) return NULL;
-    if (m->dtype == DT_BOOL) {
-      x = loop_op(k, LOOP_select, m, x, off);
-    } else {
-      m = loop_let(&a->e.b, loop_cast(k, a->t, m));
-      x = loop_op(k, LOOP_select, op(g, LOOP_eq, m, off), off, op(g, LOOP_add, x, m));
-    }
+    x = attention_hidden(a, x, m, key);
   }
   const LoopExpr *is = sees(g, key);
   return is ? loop_op(k, LOOP_select, is, x, off) : x;
@@ -282,11 +277,9 @@ static bool build(GroupAttention *g) {
   Elem *e = &a->e;
   IntPool *p = e->pool;
   attention_items(a);
-  a->offset = p->zero;
   if (!begin(g)) return false;
   Dim n = a->total;
-  if (a->at->is_causal)  // keys that the last query of the block sees
-    n = ie_min(p, n, ie_addc(p, a->q0, a->queries));
+  if (a->at->is_causal) n = attention_causal(a, ie_addc(p, a->q0, a->queries));
   Dim block = loop_for(&e->b, LOOP_SERIAL, "block", ie_ceildiv(p, n, num(g, g->keys)));
   if (!key_block(g, ie_mulc(p, block, g->keys))) return false;
   loop_end(&e->b);

@@ -77,7 +77,8 @@ typedef struct Lowering {
   // number that is, in the graph's expressions, as the template says that chose by it (NULL: none did).
   int64_t rows, most;
   Dim open;
-  Dim few;  // a symbol that is at most `most` in the kernel that is being made; NULL: none
+  bool handful;  // a template has a schedule of its own for a few of these rows
+  Dim few;       // a symbol that is at most `most` in the kernel that is being made; NULL: none
 } Lowering;
 
 // EUNSUPPORTED, with nothing said, when no template takes the group.

@@ -275,10 +275,10 @@ typedef struct Variant {
   int64_t first, last;  // rows that it is for
 } Variant;
 
-// Up to `most` rows take what is good for `about` so many.
+// Up to `most` rows take what is good for `about` so many; a handful where a template asks for it.
 static const struct {
   int64_t most, about;
-} row_sizes[] = {{128, 128}, {256, 128}, {2048, 1024}, {16384, 4096}, {INT64_MAX, 32768}};
+} row_sizes[] = {{8, 8}, {128, 128}, {256, 128}, {2048, 1024}, {16384, 4096}, {INT64_MAX, 32768}};
 enum { ROW_SIZES = ARRAY_LEN(row_sizes), ITEM_ROWS = 16 };
 
 // Loops with the sizes that they need.
@@ -320,12 +320,14 @@ static tenon_status lower_sizes(FuncBuilder *f, const Node *n, const Node *same,
   int made = 0;
   *count = 1;
   lo->rows = lo->most = 0;
+  lo->handful = false;
   v[0] = (Variant){.when = -1, .last = INT64_MAX};
   TRY(lower_variant(f, n, same, device, &v[0]));
   Dim rows = lo->open;
+  int begin = lo->handful ? 0 : 1;
   if (!lo->target.tiles || !rows || ie_is_poison(rows)) return TENON_OK;
-  for (int i = 0; i < ROW_SIZES; i++) {
-    int64_t first = i ? row_sizes[i - 1].most + 1 : 0, last = row_sizes[i].most;
+  for (int i = begin; i < ROW_SIZES; i++) {
+    int64_t first = i > begin ? row_sizes[i - 1].most + 1 : 0, last = row_sizes[i].most;
     if (rows->hi < first || rows->lo > last) continue;
     all[made] = (Variant){.first = first, .last = last};
     lo->rows = size_for(rows, first, row_sizes[i].about);

@@ -14,6 +14,7 @@
 typedef struct TileSchedule {
   int groups, keys, stages;
   int tiles;  // of queries: of each warpgroup, where it is more than one
+  int parts;  // of the keys, for a warpgroup each, where queries are few
 } TileSchedule;
 
 typedef struct TileAttention {
@@ -41,7 +42,9 @@ static const LoopExpr *mask_at(TileAttention *t, Dim key) {
   Attention *a = &t->a;
   Elem *e = &a->e;
   const Type *m = type_of(a->mask);
-  Dim all[4] = {a->b, a->h, t->query.sym, key}, at[4];
+  Dim row = t->query.sym, at[4];
+  if (a->mask_keys) key = elem_guard(e, key, a->mask_keys);
+  Dim all[4] = {a->b, attention_row_head(a, row), attention_query(a, row), key};
   for (int i = 0; i < m->rank; i++)
     at[i] = ie_is(m->dims[i], 1) && i < m->rank - 1 ? e->pool->zero : all[i + 4 - m->rank];
   e->guard[e->nguards++] = t->query;
@@ -54,17 +57,18 @@ static const LoopExpr *mask_at(TileAttention *t, Dim key) {
 
 // Where the key lies outside what the query sees the score is -infinity.
 static const LoopExpr *seen(TileAttention *t, const LoopExpr *x, Dim key) {
-  const Attention *a = &t->a;
+  Attention *a = &t->a;
   LoopKernel *k = a->e.k;
   IntPool *p = a->e.pool;
   int64_t right = a->at->is_causal ? 0 : a->at->right_window_size, left = a->at->left_window_size;
   const LoopExpr *at = loop_index(k, key), *off = real(t, -INFINITY);
+  Dim stands = ie_add(p, a->offset, attention_query(a, t->query.value));
   if (right >= 0) {
-    Dim last = ie_addc(p, t->query.value, right);
+    Dim last = ie_addc(p, stands, right);
     x = loop_op(k, LOOP_select, op(t, LOOP_le, at, loop_index(k, last)), x, off);
   }
   if (left >= 0) {
-    Dim first = ie_addc(p, t->query.value, -left);
+    Dim first = ie_addc(p, stands, -left);
     x = loop_op(k, LOOP_select, op(t, LOOP_le, loop_index(k, first), at), x, off);
   }
   return x;
@@ -73,7 +77,6 @@ static const LoopExpr *seen(TileAttention *t, const LoopExpr *x, Dim key) {
 static const LoopExpr *masked(TileAttention *t, const LoopExpr *x, Dim key) {
   Attention *a = &t->a;
   LoopKernel *k = a->e.k;
-  const LoopExpr *off = real(t, -INFINITY);
   x = op(t, LOOP_mul, x, real(t, a->scale));
   if (a->at->softcap > 0) {
     const LoopExpr *cap = real(t, a->at->softcap);
@@ -82,12 +85,7 @@ static const LoopExpr *masked(TileAttention *t, const LoopExpr *x, Dim key) {
   if (a->mask) {
     const LoopExpr *m = mask_at(t, key);
     if (!m) return NULL;
-    if (m->dtype == DT_BOOL) {
-      x = loop_op(k, LOOP_select, m, x, off);
-    } else {
-      m = loop_let(&a->e.b, loop_cast(k, DT_F32, m));
-      x = loop_op(k, LOOP_select, op(t, LOOP_eq, m, off), off, op(t, LOOP_add, x, m));
-    }
+    x = attention_hidden(a, x, m, key);
   }
   return seen(t, x, key);
 }
@@ -98,7 +96,9 @@ static const LoopExpr *score(TileAttention *t, Dim key) {
   Dim d = loop_reduce(&e->b, LOOP_add, "d", ie_const(e->pool, a->size), 1);
   e->guard[e->nguards++] = t->query;
   elem_forget(e);
-  const LoopExpr *q = attention_head(a, a->anchor->src[0], a->h, a->size, t->query.sym, d);
+  Dim row = t->query.sym, head = attention_row_head(a, row);
+  const LoopExpr *q =
+      attention_head(a, a->anchor->src[0], head, a->size, attention_query(a, row), d);
   elem_unguard(e, 0);
   elem_forget(e);
   const LoopExpr *k = attention_head(a, a->run[0].k, a->kv_head, a->size, key, d);
@@ -151,13 +151,16 @@ static bool build(TileAttention *t, int columns) {
   const LoopExpr *total, *sum;
   attention_items(a);
   Dim i = loop_tile(&e->b, "i", a->queries, t->s.stages);
-  Dim c = loop_tile(&e->b, "c", columns, t->s.groups);
-  t->query = (LoopBound){loop_sym(e->k, "query", a->seq), ie_add(p, a->q0, i), a->seq};
+  Dim c = loop_tile(&e->b, "c", columns, t->s.groups * MAX(t->s.parts, 1));
+  Dim rows = attention_rows(a);
+  t->query = (LoopBound){loop_sym(e->k, "query", rows), ie_add(p, a->q0, i), rows};
   Dim n = ie_const(p, a->vsize);
   t->column = (LoopBound){loop_sym(e->k, "column", n), c, n};
   t->keys = a->total;
-  if (a->at->is_causal)  // those that the last query of the block sees
-    t->keys = ie_min(p, t->keys, ie_addc(p, a->q0, a->queries));
+  if (a->at->is_causal) {
+    Dim last = attention_query(a, ie_addc(p, a->q0, a->queries - 1));
+    t->keys = attention_causal(a, ie_addc(p, last, 1));
+  }
   if (!reductions(t, &total, &sum)) return false;
   const LoopExpr *zero = real(t, 0), *by = op(t, LOOP_div, real(t, 1), total);
   by = loop_op(e->k, LOOP_select, op(t, LOOP_eq, total, zero), zero, by);
@@ -180,10 +183,10 @@ static const struct Kind {
   double share, alone;  // with others on the multiprocessor, and without
   int beginning;        // cycles
 } kinds[] = {
-    {{1, TILE_KEYS, 2, 1}, 64, false, 4, 0.37, 0.20, 2900},
-    {{1, TILE_KEYS, 2, 1}, 128, false, 2, 0.35, 0.20, 2900},
-    {{2, TILE_RING_KEYS, 2, 1}, 128, true, 1, 0.75, 0.75, 6300},
-    {{3, TILE_RING_KEYS, 2, 1}, 64, true, 1, 0.58, 0.58, 6300},
+    {{1, TILE_KEYS, 2, 1, 0}, 64, false, 4, 0.37, 0.20, 2900},
+    {{1, TILE_KEYS, 2, 1, 0}, 128, false, 2, 0.35, 0.20, 2900},
+    {{2, TILE_RING_KEYS, 2, 1, 0}, 128, true, 1, 0.75, 0.75, 6300},
+    {{3, TILE_RING_KEYS, 2, 1, 0}, 64, true, 1, 0.58, 0.58, 6300},
 };
 
 enum { RATE = 4096, SOME_LENGTH = 1024 };  // operations a cycle; where a length is not known
@@ -232,14 +235,15 @@ static tenon_status lower_as(Lowering *lo, const Node *fused, const TileSchedule
   if (!attention_begin(a, lo, fused)) return TENON_EUNSUPPORTED;
   int columns = a->vsize <= 64 ? 64 : 128;
   a->queries = TILE_ROWS * s->groups * MAX(s->tiles, 1);
-  a->offset = a->e.pool->zero;
+  if (s->parts) a->share = a->heads / a->kv_heads;
   if (!build(t, columns)) return TENON_EUNSUPPORTED;
   elem_finish(&a->e, "", out);
   if (!loop_find_tile(out->kernel, &found) || out->kernel->nchecks) return TENON_EUNSUPPORTED;
   static const char *const product[] = {"", " tf32", " f32"};
-  out->schedule =
-      str_printf(lo->arena, "tile attention %dx%d keys %d stages %d warpgroups %d%s",
-                 (int)a->queries, columns, s->keys, s->stages, s->groups, product[found.product]);
+  const char *shared = s->parts > 1 ? str_printf(lo->arena, " in %d parts", s->parts) : "";
+  out->schedule = str_printf(lo->arena, "tile attention %dx%d keys %d stages %d warpgroups %d%s%s",
+                             (int)a->queries, columns, s->keys, s->stages, s->groups,
+                             product[found.product], shared);
   return TENON_OK;
 }
 
@@ -269,6 +273,23 @@ static bool is_short(const Attention *a, const Sizes *sizes, TileSchedule *out) 
   return true;
 }
 
+// Few queries: those of all heads that share keys are one tile, and the keys parts for as many warpgroups as multiprocessors take, two each.
+static bool is_few(const Attention *a, const Sizes *sizes, TileSchedule *out) {
+  enum { QUERIES = 8, MOST_PARTS = 16 };
+  int64_t units = a->e.lo->target.units, items = a->kv_heads;
+  bool wide = a->size > 64 || a->vsize > 64;
+  if (sizes->seq > QUERIES || sizes->seq * a->heads / a->kv_heads > TILE_ROWS || a->size % 8 ||
+      a->vsize % 8 || MAX(a->size, a->vsize) > 128)
+    return false;
+  if (ie_is_const(a->batch)) items *= sizes->batch;
+  *out = (TileSchedule){.groups = 1, .keys = TILE_KEYS, .stages = 2, .tiles = 1, .parts = 1};
+  while (out->parts < MOST_PARTS && items * out->parts <= units &&
+         sizes->total / (out->parts * 2) >= TILE_KEYS)
+    out->parts *= 2;
+  if (out->parts > 1) out->stages = wide ? 3 : 6;
+  return true;
+}
+
 static tenon_status lower_short(Lowering *lo, const Node *fused, const TileSchedule *s,
                                 Lowered *out) {
   lo->few = lo->open;
@@ -295,6 +316,8 @@ tenon_status lower_tile_attention(Lowering *lo, const Node *fused, Lowered *out)
   if (!any) return TENON_EUNSUPPORTED;
   TileSchedule few;
   if (is_short(a, &n, &few) && !lower_short(lo, fused, &few, out)) return TENON_OK;
+  lo->handful |= !ie_is_const(a->seq) && a->total != a->seq;
+  if (is_few(a, &n, &few) && !lower_as(lo, fused, &few, out)) return TENON_OK;
   if (best != any && !lower_as(lo, fused, &best->s, out)) return TENON_OK;
   return lower_as(lo, fused, &any->s, out);
 }

@@ -82,7 +82,10 @@ static Node *visible(const Expand *e) {
   }
   Node *row = N(g, reshape, count_up(g, dim(g, e->q, 2)), node_i64s(g, 2, (int64_t[]){-1, 1}));
   if (nonpad) row = N(g, add, row, N(g, sub, nonpad, dim(g, e->q, 2)));
-  if (past) row = N(g, add, row, dim(g, past, 2));
+  if (at->at_end && !nonpad)
+    row = N(g, add, row, N(g, sub, e->total, dim(g, e->q, 2)));
+  else if (past)
+    row = N(g, add, row, dim(g, past, 2));
   int64_t right = at->is_causal ? 0 : at->right_window_size;
   if (right >= 0) at_key[n++] = N(g, le, key, N(g, add, row, node_i64(g, right)));
   if (at->left_window_size >= 0)

@@ -136,6 +136,18 @@ static void lay_out_heads(Fuser *f, const Node *n) {
   if (moves && from->op == OP_attention) moves->op = (FuseOp){FC_MAP, FUSED_MOVEMENT, 0};
 }
 
+// Likewise keys and values that come in parts, those of the past and those at hand.
+static void lay_out_keys(Fuser *f, const Node *n) {
+  enum { K = 1, V = 2 };
+  if (!f->c->o->apart || n->op != OP_attention) return;
+  for (int i = K; i <= V; i++) {
+    const Node *x = n->src[i];
+    while (fuse_at(f, x)->op.cls == FC_LAZY && x->op != OP_concat && x->nsrc) x = x->src[0];
+    if (x->op == OP_concat && fuse_at(f, x)->op.cls == FC_LAZY)
+      fuse_at(f, x)->op = (FuseOp){FC_MAP, FUSED_MOVEMENT, 0};
+  }
+}
+
 static void classify(Fuser *f) {
   bool *seen = arena_array(f->arena, bool, f->nsyms);
   for (int64_t i = 0; i < f->order.n; i++) {
@@ -161,6 +173,7 @@ static void classify(Fuser *f) {
     if (x->op.cls == FC_LAZY) weigh(f, x);
     lay_out_image(f, n);
     if (!f->alone) lay_out_heads(f, n);
+    if (!f->alone) lay_out_keys(f, n);
   }
 }
 
@@ -424,12 +437,30 @@ static bool read_too_often(Fuser *f, const Node *anchor, int32_t group) {
   return operations >= SEVERAL;
 }
 
+static bool reads_group(Fuser *f, const Node *o, int32_t group) {
+  int32_t i = f->pos[o->id];
+  const FuseNode *x = &f->n[fuse_work(f, i)];
+  bool found = false;
+  if (x->op.cls == FC_FREE || x->op.cls == FC_INPUT) return false;
+  if (x->op.cls != FC_LAZY) return group_of(f, i) == group;
+  for (uint32_t k = 0; k < x->node->nsrc && !found; k++)
+    found = reads_group(f, x->node->src[k], group);
+  return found;
+}
+
+// Whether queries, keys or values of an attention that units for matrices fetch are made in the group; a mask may be computed on the way.
+static bool fetches_heads(Fuser *f, const Node *n, int32_t group) {
+  return f->c->o->tiles && n->op == OP_attention &&
+         (reads_group(f, n->src[0], group) || reads_group(f, n->src[1], group) ||
+          reads_group(f, n->src[2], group));
+}
+
 static bool is_prologue(Fuser *f, int32_t i, int32_t own, int32_t group) {
   const FuseGroup *g = &f->group[group];
   if (group == own || g->host || g->anchor >= 0 || !has_room(f, own, g->size)) return false;
   // Written once, read many times.
   if (multiplies_words(f->n[i].node) || f->n[i].head) return false;
-  if (fetches_pixels(f, f->n[i].node)) return false;
+  if (fetches_pixels(f, f->n[i].node) || fetches_heads(f, f->n[i].node, group)) return false;
   if (read_too_often(f, f->n[i].node, group)) return false;
   if (g->uses != edges_to(f, group) && g->uses != edges_between(f, own, group)) return false;
   return f->n[i].op.cls == FC_ANCHOR || worth_repeating(f, f->n[i].node, group);

@@ -17,6 +17,11 @@ tenon_status pass_recognise(PassCtx *c, bool *out_changed) {
   return pass_rewrite(c, sets, ARRAY_LEN(sets), out_changed);
 }
 
+tenon_status pass_past(PassCtx *c, bool *out_changed) {
+  static const RuleSet *const sets[] = {&rules_present, &rules_past};
+  return pass_rewrite(c, sets, c->o->apart ? 2 : 1, out_changed);
+}
+
 tenon_status pass_qdq(PassCtx *c, bool *out_changed) {
   // What is quantised again goes first: a product alone is turned into integers whoever reads it.
   static const RuleSet *const sets[] = {&rules_recognise_quant, &rules_recognise_integer,

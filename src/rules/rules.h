@@ -20,7 +20,9 @@ extern const RuleSet rules_channels;             // the order of channels goes i
 extern const RuleSet rules_depth;                // convolutions over blocks of pixels
 extern const RuleSet rules_blocks;               // results that are blocks of pixels
 extern const RuleSet rules_moves;                // movement in one form
+extern const RuleSet rules_past;                 // keys of the past joined to those at hand
 extern const RuleSet rules_picks;                // slices, gathers and concatenations
+extern const RuleSet rules_present;              // what an attention hands on
 extern const RuleSet rules_sink;                 // movement below arithmetic
 extern const RuleSet rules_strength;             // constants gathered, cheap ops for dear ones
 

@@ -203,6 +203,8 @@ void cs_attention(CEmit *e, const LoopStmt *items, const LoopTile *t);
 void cs_attention_f32_top(StrBuf *out);
 void cs_attention_f32(CEmit *e, const LoopStmt *items, const LoopTile *t);
 void cs_attention_ring(CEmit *e, const LoopStmt *items, const LoopTile *t);
+void cs_attention_parts_top(StrBuf *out);
+void cs_attention_parts(CEmit *e, const LoopStmt *items, const LoopTile *t);
 void cs_attention_short(CEmit *e, const LoopStmt *items, const LoopTile *t);
 int cs_attention_beside(const LoopTile *t);  // blocks of it on a multiprocessor
 // Of kernels whose operands are boxes: their maps, asked for, and a box of `width` columns from a row on.
@@ -214,6 +216,12 @@ void cs_attention_fetch(CEmit *e, const LoopTile *t, int which, const char *to, 
 void cs_attention_scores(CEmit *e, const LoopTile *t, int keys, const char *queries,
                          const char *at);
 void cs_attention_values(CEmit *e, int keys, const char *at);
+// Where threads copy operands into shared memory: bytes of queries, keys, and a stage of keys and values; all of these from tn_from on.
+int cs_attention_query_bytes(const LoopTile *t);
+int cs_attention_key_bytes(const LoopTile *t);
+int cs_attention_stage_bytes(const LoopTile *t);
+void cs_attention_copy_queries(CEmit *e, const LoopTile *t);
+void cs_attention_copy_keys(CEmit *e, const LoopTile *t, const char *stage);
 // The next block's keys and values are asked for, this one's waited for.
 void cs_attention_stage(CEmit *e, const LoopTile *t, int keys,
                         void (*copy)(CEmit *e, const LoopTile *t, const char *stage));
@@ -221,7 +229,7 @@ void cs_attention_wait(CEmit *e, const char *sums, int n, int under_way);
 // Products become scores but for the factor that is given back, which is that of an exponent of 2.
 const char *cs_attention_masked(CEmit *e, const LoopTile *t, int keys);
 void cs_attention_most(CEmit *e, int keys, const char *before);  // tn_m: the largest score
-void cs_attention_softmax(CEmit *e, const LoopTile *t, int keys);
+const char *cs_attention_softmax(CEmit *e, const LoopTile *t, int keys);
 void cs_attention_pack(CEmit *e, int keys);
 void cs_attention_fade(CEmit *e, const LoopTile *t);
 void cs_attention_totals(CEmit *e);

@@ -4,7 +4,8 @@
 // values come in blocks of 64, the next one under way while this one is multiplied, copied by the threads themselves in pieces of 16 bytes:
 // so they may lie in memory with any steps.  The three reductions of the loops are one pass: sums are scaled down where the greatest score grows.
 //
-// Where several warpgroups share keys and values the kernel is emit_attention_ring.c's, where keys are few emit_attention_short.c's; how scores become weights is here.
+// Where several warpgroups share keys and values the kernel is emit_attention_ring.c's, where keys are few emit_attention_short.c's, where queries are
+// few emit_attention_parts.c's; how scores become weights is here.
 //
 // The scores lie in registers as the instruction leaves them, which is how it takes its first operand: weights go there rounded, with no
 // exchange between threads.  A query's greatest score and sum are formed by the four threads that have its scores.
@@ -75,19 +76,23 @@ void cs_attention_top(const LoopTile *t, StrBuf *out) {
   int keys = t->stages == 1 ? loop_tile_short_keys(t) : t->groups > 1 ? TILE_RING_KEYS : TILE_KEYS;
   cs_tile_product(t, keys, out);
   put_weighing(t, out);
+  if (t->parts) cs_attention_parts_top(out);
 }
 
 // ---- sizes ----
 
 // Elements of a head in shared memory: by 64.
 static int width_of(const LoopTile *t) { return t->attention.size <= 64 ? 64 : 128; }
-static int query_bytes(const LoopTile *t) { return TILE_ROWS * width_of(t) * 2; }
-static int key_bytes(const LoopTile *t) { return TILE_KEYS * width_of(t) * 2; }
-static int stage_bytes(const LoopTile *t) { return key_bytes(t) + TILE_KEYS * t->n * 2; }
+int cs_attention_query_bytes(const LoopTile *t) { return TILE_ROWS * width_of(t) * 2; }
+int cs_attention_key_bytes(const LoopTile *t) { return TILE_KEYS * width_of(t) * 2; }
+int cs_attention_stage_bytes(const LoopTile *t) {
+  return cs_attention_key_bytes(t) + TILE_KEYS * t->n * 2;
+}
 
 static void put_record(CEmit *e, const LoopTile *t) {
   *e->c->record = (CudaRecord){.threads = THREADS,
-                               .shared_bytes = 1024 + query_bytes(t) + STAGES * stage_bytes(t),
+                               .shared_bytes = 1024 + cs_attention_query_bytes(t) +
+                                               STAGES * cs_attention_stage_bytes(t),
                                .cluster = 1,
                                .early = true};
 }
@@ -105,38 +110,37 @@ static void copy_rows(CEmit *e, const LoopExpr *load, int rows, const char *to,
   cs_drop_guards(e, load->nguards, load->guard);
 }
 
-static void open_rows(CEmit *e, int rows, int width) {
+static void open_rows(CEmit *e, const LoopTile *t, int rows, int width) {
   cs_line(e, "#pragma unroll");
-  cs_open(e, "for (int tn_u = threadIdx.x; tn_u < %d; tn_u += %d) {", rows * width / PIECE,
-          THREADS);
+  cs_open(e, "for (int tn_u = %s; tn_u < %d; tn_u += %d) {", t->parts ? "tn_thread" : "threadIdx.x",
+          rows * width / PIECE, THREADS);
   cs_line(e, "const int tn_r = tn_u / %d, tn_d = tn_u %% %d * %d;", width / PIECE, width / PIECE,
           PIECE);
 }
 
-static void copy_queries(CEmit *e, const LoopTile *t) {
+void cs_attention_copy_queries(CEmit *e, const LoopTile *t) {
   const LoopTileAttention *a = &t->attention;
-  open_rows(e, TILE_ROWS, width_of(t));
+  open_rows(e, t, TILE_ROWS, width_of(t));
   cs_set_text(e, t->rows->sym, "tn_r");
   cs_set_text(e, a->product->sym, "tn_d");
   copy_rows(e, a->q, TILE_ROWS, "tn_queries", str_printf(e->arena, "tn_d < %d", (int)a->size));
   cs_close(e);
 }
 
-// Keys and values from tn_from on into a stage.
-static void copy_keys(CEmit *e, const LoopTile *t, const char *stage) {
+void cs_attention_copy_keys(CEmit *e, const LoopTile *t, const char *stage) {
   const LoopTileAttention *a = &t->attention;
   const char *within = str_printf(e->arena, "tn_key < tn_keys && tn_d < %d", (int)a->size);
-  cs_line(e, "const unsigned tn_to = tn_ring + (%s) * %du;", stage, stage_bytes(t));
-  open_rows(e, TILE_KEYS, width_of(t));
+  cs_line(e, "const unsigned tn_to = tn_ring + (%s) * %du;", stage, cs_attention_stage_bytes(t));
+  open_rows(e, t, TILE_KEYS, width_of(t));
   cs_line(e, "const %s tn_key = tn_from + tn_r;", e->index);
   cs_set_text(e, t->sum->sym, "tn_key");
   cs_set_text(e, a->product->sym, "tn_d");
   copy_rows(e, a->k, TILE_KEYS, "tn_to", within);
   cs_close(e);
-  open_rows(e, TILE_KEYS, t->n);
+  open_rows(e, t, TILE_KEYS, t->n);
   cs_line(e, "const %s tn_key = tn_from + tn_r;", e->index);
   cs_set_text(e, t->cols->sym, "tn_d");
-  copy_rows(e, a->v, TILE_KEYS, str_printf(e->arena, "tn_to + %d", key_bytes(t)),
+  copy_rows(e, a->v, TILE_KEYS, str_printf(e->arena, "tn_to + %d", cs_attention_key_bytes(t)),
             "tn_key < tn_keys");
   cs_close(e);
   cs_line(e, "asm volatile(\"cp.async.commit_group;\" ::: \"memory\");");
@@ -155,7 +159,7 @@ void cs_attention_stage(CEmit *e, const LoopTile *t, int keys,
 }
 
 static void emit_stage(CEmit *e, const LoopTile *t) {
-  cs_attention_stage(e, t, TILE_KEYS, copy_keys);
+  cs_attention_stage(e, t, TILE_KEYS, cs_attention_copy_keys);
   cs_line(e, "asm volatile(\"fence.proxy.async.shared::cta;\" ::: \"memory\");");
   cs_line(e, "__syncthreads();");
 }
@@ -307,7 +311,7 @@ void cs_attention_most(CEmit *e, int keys, const char *before) {
 }
 
 // Scores become weights, before they are rounded; tn_fade is what the sums so far are scaled by.
-void cs_attention_softmax(CEmit *e, const LoopTile *t, int keys) {
+const char *cs_attention_softmax(CEmit *e, const LoopTile *t, int keys) {
   const char *by = cs_attention_masked(e, t, keys);
   cs_line(e, "float tn_fade[2];");
   cs_line(e, "#pragma unroll");
@@ -327,6 +331,7 @@ void cs_attention_softmax(CEmit *e, const LoopTile *t, int keys) {
   cs_close(e);
   cs_line(e, "tn_l[h] = tn_l[h] * tn_fade[h] + tn_sum_h;");
   cs_close(e);
+  return by;
 }
 
 // Weights, rounded, in pairs, as the products take them.
@@ -355,13 +360,13 @@ static void emit_item(CEmit *e, const LoopTile *t) {
           t->n / 2);
   cs_line(e, "#pragma unroll");
   cs_line(e, "for (int q = 0; q < %d; q++) tn_sum[q] = 0.0f;", t->n / 2);
-  copy_queries(e, t);
+  cs_attention_copy_queries(e, t);
   cs_open(e, "{");
   cs_line(e, "const %s tn_from = 0;", e->index);
-  copy_keys(e, t, "0");
+  cs_attention_copy_keys(e, t, "0");
   cs_close(e);
   cs_open(e, "for (int tn_block = 0; tn_block < tn_blocks; tn_block++) {");
-  cs_line(e, "const unsigned tn_at = tn_ring + (tn_block & 1) * %du;", stage_bytes(t));
+  cs_line(e, "const unsigned tn_at = tn_ring + (tn_block & 1) * %du;", cs_attention_stage_bytes(t));
   emit_stage(e, t);
   cs_line(e, "float tn_s[%d];", TILE_KEYS / 2);
   cs_line(e, "unsigned tn_w[%d];", TILE_KEYS / 4);
@@ -370,7 +375,7 @@ static void emit_item(CEmit *e, const LoopTile *t) {
   cs_attention_softmax(e, t, TILE_KEYS);
   cs_attention_pack(e, TILE_KEYS);
   cs_attention_fade(e, t);
-  cs_attention_values(e, TILE_KEYS, str_printf(e->arena, "tn_at + %d", key_bytes(t)));
+  cs_attention_values(e, TILE_KEYS, str_printf(e->arena, "tn_at + %d", cs_attention_key_bytes(t)));
   cs_attention_wait(e, "tn_sum", t->n / 2, 0);
   cs_line(e, "__syncthreads();");
   cs_close(e);
@@ -384,6 +389,10 @@ void cs_attention(CEmit *e, const LoopStmt *items, const LoopTile *t) {
     cs_attention_short(e, items, t);
     return;
   }
+  if (t->parts) {
+    cs_attention_parts(e, items, t);
+    return;
+  }
   if (t->groups > 1 || t->product != TILE_HALF) {
     (t->groups > 1 ? cs_attention_ring : cs_attention_f32)(e, items, t);
     return;
@@ -391,7 +400,7 @@ void cs_attention(CEmit *e, const LoopStmt *items, const LoopTile *t) {
   put_record(e, t);
   cs_line(e, "extern __shared__ unsigned char tn_raw[];");
   cs_line(e, "const unsigned tn_queries = (tn_shared_at(tn_raw) + 1023u) & ~1023u;");
-  cs_line(e, "const unsigned tn_ring = tn_queries + %du;", query_bytes(t));
+  cs_line(e, "const unsigned tn_ring = tn_queries + %du;", cs_attention_query_bytes(t));
   cs_line(e, "const int tn_who = 0, tn_lane = threadIdx.x %% 32, tn_warp = threadIdx.x / 32;");
   cs_line(e, "%s", CS_LET_NEXT);
   cs_line(e, "%s", CS_WAIT);

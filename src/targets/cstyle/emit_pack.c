@@ -25,12 +25,20 @@ static bool is_stored(const CPacks *p, int32_t buffer) {
   return false;
 }
 
-// Whether the guards of a load are the same for all elements, and 0 or another number stands where they do not hold.
+static bool is_found(const CPacks *p, const LoopExpr *x) {
+  for (int64_t i = 0; i < p->load.n; i++)
+    if (p->load.v[i] == x) return true;
+  return false;
+}
+
+// Whether the guards of a load are the same for all elements, and 0, another number or another such load stands where they do not hold.
 static bool same_guards(const CPacks *p, const LoopExpr *x) {
+  const LoopExpr *other = x->src[0];
   for (int i = 0; i < x->nguards; i++)
     if (dim_has(x->guard[i].value, p->loop->sym) || dim_has(x->guard[i].extent, p->loop->sym))
       return false;
-  return !x->nguards || !x->src[0] || x->src[0]->kind == LX_CONST;
+  return !x->nguards || !other || other->kind == LX_CONST ||
+         (other->dtype == x->dtype && is_found(p, other));
 }
 
 static bool in_memory(const LoopBuffer *b) {
@@ -92,6 +100,9 @@ static void note(CEmit *e, const void *what, const char *name) {
 // What stands for the elements of a load where its guards do not hold.
 static const char *filling(CPacks *p, const LoopExpr *x) {
   Arena *a = p->e->arena;
+  uint64_t other = 0;
+  if (x->src[0] && intmap_get(&p->e->pack, (uint64_t)(uintptr_t)x->src[0], &other))
+    return (const char *)(uintptr_t)other;
   const char *one = x->src[0] ? cs_expr(p->e, x->src[0]).text : "";
   StrBuf all;
   strbuf_init(&all, a);

@@ -1,0 +1,77 @@
+// past.c -- keys and values of the past, and those that an attention hands on for the next call.
+//
+// What is handed on is a concatenation, in which nothing is computed: taken out of the attention it is a kernel of its own, or none where parts are
+// written side by side, and the attention has one result, which templates want.
+//
+// Devices with groups of threads read keys as one matrix: there the attention reads what is handed on (rules_past).
+#include "eval/attention.h"
+#include "eval/movement.h"
+#include "ir/internal.h"
+#include "rules/letters.h"
+#include "rules/rules.h"
+#include "rules/shape.h"
+
+enum { Q, K, V, MASK, PAST_K, PAST_V };
+
+// [batch, seq, heads * size] as [batch, heads, seq, size]; NULL where the size is no number.
+static Node *by_heads(Graph *g, Node *x, int64_t heads) {
+  const Type *t = type_of(x);
+  if (t->rank == 4) return x;
+  if (t->rank != 3 || !ie_is_const(t->dims[2]) || heads < 1) return NULL;
+  reshape_attrs split = {.allowzero = false};
+  Node *to = node_i64s(g, 4, (int64_t[]){0, 0, heads, t->dims[2]->value / heads});
+  return transpose_to(g, NA(g, reshape, &split, x, to), 4, (int64_t[]){0, 2, 1, 3});
+}
+
+static Node *joined(Graph *g, const Node *n, int of, int past) {
+  const attention_attrs *at = n->attrs;
+  Node *now = by_heads(g, n->src[of], at->kv_num_heads), *before = src_or_null(g, n, past);
+  return now && before ? NA(g, concat, (&(concat_attrs){.axis = 2}), before, now) : now;
+}
+
+// Scores that are handed on are the attention's own: then it stays as it is.
+static Node *present(Graph *g, const Match *m) {
+  const Node *n = m->root->src[0];
+  int64_t index = ((const proj_attrs *)m->root->attrs)->index;
+  if (n->op != OP_attention || n->nres > 3) return NULL;
+  if (index > 0) return joined(g, n, index == 1 ? K : V, index == 1 ? PAST_K : PAST_V);
+  return node_new(g, OP_attention, (int)n->nsrc, n->src, n->attrs, 1, n->name);
+}
+
+static Node *join_past(Graph *g, const Match *m) {
+  const Node *n = m->root;
+  attention_attrs at = *(const attention_attrs *)n->attrs;
+  if (n->nres != 1 || !src_or_null(g, n, PAST_K)) return NULL;
+  Node *q = by_heads(g, n->src[Q], at.q_num_heads);
+  Node *k = joined(g, n, K, PAST_K), *v = joined(g, n, V, PAST_V);
+  if (!q || !k || !v) return NULL;
+  Node *src[] = {q, k, v, n->src[MASK]};
+  at.at_end = true;
+  at.q_num_heads = at.kv_num_heads = 0;
+  Node *y = node_new(g, OP_attention, n->src[MASK] == g->none ? 3 : 4, src, &at, 1, n->name);
+  if (type_of(n)->rank == 4 || g->status) return y;
+  return reshape_to(g, transpose_to(g, y, 4, (int64_t[]){0, 2, 1, 3}), type_of(n));
+}
+
+#define QKV                                                                                        \
+  "(%q: f32[2, 4, s, 8], %k: f32[2, 2, s, 8], %v: f32[2, 2, s, 8], %o: f32[2, 2, p, 8], %w: "      \
+  "f32[2, 2, p, 8]) { "
+#define FLAT                                                                                       \
+  "(%q: f32[2, s, 32], %k: f32[2, s, 16], %v: f32[2, s, 16], %o: f32[2, 2, p, 8], %w: f32[2, 2, "  \
+  "p, 8]) { "
+
+static const Rule handed_on[] = {
+    // clang-format off
+    RULE("proj.present", P(proj, a), .make = present,
+         .example = QKV "%a:3 = attention(%q, %k, %v, _, %o, %w) is_causal=true %x = concat(%a.0, %a.1) axis=1 %r = concat(%x, %a.2) axis=1 return %r }"),
+    // clang-format on
+};
+const RuleSet rules_present = RULES("present", handed_on, "an attention has fewer results");
+
+static const Rule before[] = {
+    // clang-format off
+    RULE("attention.past", ANY(attention), .make = join_past,
+         .example = FLAT "%r = attention(%q, %k, %v, _, %o, %w) is_causal=true q_num_heads=4 kv_num_heads=2 left_window_size=3 return %r }"),
+    // clang-format on
+};
+const RuleSet rules_past = RULES("past", before, "an attention has no past any more");
