@@ -191,7 +191,7 @@ static int32_t add_argument(Elem *e, LowerArg arg, const char *name, DType t, Di
 int32_t elem_packed(Elem *e, const Node *constant, const PackSpec *pack, const char *name) {
   int64_t n = 1;
   for (int i = 0; i < pack->nloops - pack->words; i++) n *= pack->extent[i];
-  DType t = pack->words ? DT_U32 : type_of(constant)->dtype;
+  DType t = pack->words ? DT_U32 : pack->flip ? DT_I8 : type_of(constant)->dtype;
   return add_argument(e, (LowerArg){.kind = LOWER_PACKED, .node = constant, .pack = *pack}, name, t,
                       ie_const(e->pool, n));
 }

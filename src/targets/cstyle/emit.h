@@ -151,6 +151,7 @@ void cs_fault(CEmit *e, const char *when, int32_t check);  // where `when` is tr
 void cs_tile(CEmit *e, const LoopStmt *items, const LoopTile *t);
 void cs_tile_items(CEmit *e, const LoopStmt *items, const LoopTile *t);  // opens the loop over them
 void cs_tile_product(const LoopTile *t, int n, StrBuf *out);  // the instruction for n columns
+const char *cs_tile_sum(const LoopTile *t);                   // the type of its sums
 // Of f32 (emit_tile_f32.c): the instruction; low parts of the columns of a stage by threads of the warpgroup that fetches; where a thread's rows begin;
 // products of a stage; sums that are not finite once more.
 void cs_tile_f32_top(const LoopTile *t, StrBuf *out);

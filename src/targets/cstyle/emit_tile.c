@@ -97,27 +97,45 @@ static const char tile_top[] =
     "  asm(\"ex2.approx.ftz.f32 %0, %1;\" : \"=f\"(w) : \"f\"(x * p));\n"
     "  asm(\"rcp.approx.ftz.f32 %0, %1;\" : \"=f\"(r) : \"f\"(1.0f + w));\n"
     "  return 2.0f * r;\n}\n";
+static const char integer_top[] =
+    "TN_FN void tn_give(const int *to, int x) { tn_give((const float *)to, __int_as_float(x)); }\n";
 // clang-format on
 
-// The instruction names every register, so each number of columns has its own.
+static bool sums_integers(const LoopTile *t) { return t->product == TILE_INT8; }
+const char *cs_tile_sum(const LoopTile *t) { return sums_integers(t) ? "int" : "float"; }
+
+static const char *operand_type(const LoopTile *t, DType d) {
+  switch (d) {
+  case DT_BF16: return "bf16";
+  case DT_F16: return "f16";
+  case DT_I8: return "s8";
+  case DT_U8: return "u8";
+  default: return t->product == TILE_TF32 ? "tf32" : "f32";
+  }
+}
+
+// The instruction names every register, so each number of columns has its own.  Behind its operands it has signs of floats, and of those of 16 bits
+// whether they are transposed.
 void cs_tile_product(const LoopTile *t, int n, StrBuf *out) {
+  static const char *const more[] = {", 1, 1, 0, 0", ", 1, 1", "", ""};
   int regs = n / 2;
-  bool half = t->product == TILE_HALF;
-  const char *type = !half ? "tf32" : t->a.dtype == DT_BF16 ? "bf16" : "f16";
+  char in = sums_integers(t) ? 'r' : 'f';
   strbuf_printf(out,
-                "TN_FN void tn_product(float (&d)[%d], unsigned long long a, unsigned long long b, "
+                "TN_FN void tn_product(%s (&d)[%d], unsigned long long a, unsigned long long b, "
                 "int more) {\n  asm volatile(\"{ .reg .pred p; setp.ne.b32 p, %%%d, 0; \"\n"
-                "    \"wgmma.mma_async.sync.aligned.m64n%dk%d.f32.%s.%s {\"\n    \"",
-                regs, regs + 2, n, half ? 16 : 8, type, type);
+                "    \"wgmma.mma_async.sync.aligned.m64n%dk%d.%s.%s.%s {\"\n    \"",
+                cs_tile_sum(t), regs, regs + 2, n, 32 / (int)cs_bytes(t->a.dtype),
+                sums_integers(t) ? "s32" : "f32", operand_type(t, t->a.dtype),
+                operand_type(t, t->b.dtype));
   for (int i = 0; i < regs; i++) strbuf_printf(out, "%s%%%d", i ? ", " : "", i);
-  strbuf_printf(out, "}, \"\n    \"%%%d, %%%d, p, 1, 1%s; }\"\n    : ", regs, regs + 1,
-                half ? ", 0, 0" : "");
-  for (int i = 0; i < regs; i++) strbuf_printf(out, "%s\"+f\"(d[%d])", i ? ", " : "", i);
+  strbuf_printf(out, "}, \"\n    \"%%%d, %%%d, p%s; }\"\n    : ", regs, regs + 1, more[t->product]);
+  for (int i = 0; i < regs; i++) strbuf_printf(out, "%s\"+%c\"(d[%d])", i ? ", " : "", in, i);
   strbuf_puts(out, "\n    : \"l\"(a), \"l\"(b), \"r\"(more));\n}\n");
 }
 
 void cs_tile_top(const LoopTile *t, StrBuf *out) {
   strbuf_puts(out, tile_top);
+  if (sums_integers(t)) strbuf_puts(out, integer_top);
   if (t->is_attention)
     cs_attention_top(t, out);
   else if (t->product == TILE_F32)
@@ -152,8 +170,13 @@ static bool is_whole(const CudaNumber *n) {
 
 // The copy engine rounds to tf32 where it is told so; f32 comes as it is.
 static int map_type(const LoopTile *t) {
-  if (t->product != TILE_HALF) return t->product == TILE_TF32 ? CUDA_MAP_TF32 : CUDA_MAP_F32;
-  return t->a.dtype == DT_BF16 ? CUDA_MAP_BF16 : CUDA_MAP_F16;
+  switch ((LoopTileProduct)t->product) {
+  case TILE_HALF: return t->a.dtype == DT_BF16 ? CUDA_MAP_BF16 : CUDA_MAP_F16;
+  case TILE_TF32: return CUDA_MAP_TF32;
+  case TILE_F32: return CUDA_MAP_F32;
+  case TILE_INT8: return CUDA_MAP_U8;
+  }
+  return -1;
 }
 
 static CudaMap *new_map(CEmit *e, const LoopTileOperand *o, int rank, int rows) {
@@ -386,14 +409,15 @@ static void fetch_windows(CEmit *e, const LoopTile *t) {
 
 static bool by_threads(const LoopTile *t) { return t->a.form == TILE_VALUE; }
 
-enum { TOGETHER = 8 };  // rows of a thread whose loads are under way at once
-
 // How many neighbours along the contracted axis make the word that a thread stores.
-static int elements_of_word(const LoopTile *t) { return t->product == TILE_HALF ? 2 : 1; }
+static int elements_of_word(const LoopTile *t) { return 4 / (int)cs_bytes(t->a.dtype); }
+
+// Rows of a thread whose loads are under way at once.
+static int rows_together(const LoopTile *t) { return elements_of_word(t) == 4 ? 4 : 8; }
 
 // One of them; 0 beyond the contracted axis.  No branches, which would keep loads apart.
 static void put_element(CEmit *e, const LoopTile *t, const char *name, const char *at) {
-  static const char *const bits[] = {"", "tn_tf32_bits", "__float_as_uint"};
+  static const char *const bits[] = {"", "tn_tf32_bits", "__float_as_uint", ""};
   cs_set_text(e, t->sum->sym, at);
   cs_new_statement(e, t->a.value);
   CVal v = cs_expr(e, t->a.value);
@@ -402,7 +426,7 @@ static void put_element(CEmit *e, const LoopTile *t, const char *name, const cha
 
 // Places of a thread's word along the contracted axis, and whether they are there; the last one stands in for those that are not.
 static void put_places(CEmit *e, const LoopTile *t) {
-  static const char *const name[] = {"tn_first_k", "tn_second_k"};
+  static const char *const name[] = {"tn_first_k", "tn_second_k", "tn_third_k", "tn_fourth_k"};
   const char *depth = cs_dim(e, t->depth);
   for (int i = 0; i < elements_of_word(t); i++) {
     cs_line(e, "int %s = tn_k * %d + tn_pair * %d + %d;", name[i], t->block, elements_of_word(t),
@@ -412,8 +436,27 @@ static void put_places(CEmit *e, const LoopTile *t) {
   }
 }
 
+// The word that a thread's neighbours make.
+static void put_word(CEmit *e, const LoopTile *t) {
+  put_element(e, t, "tn_first", "tn_first_k");
+  if (elements_of_word(t) == 1) {
+    cs_line(e, "tn_v[tn_r] = tn_first;");
+    return;
+  }
+  put_element(e, t, "tn_second", "tn_second_k");
+  if (elements_of_word(t) == 2) {
+    cs_line(e, "tn_v[tn_r] = (tn_first & 0xffffu) | tn_second << 16;");
+    return;
+  }
+  put_element(e, t, "tn_third", "tn_third_k");
+  put_element(e, t, "tn_fourth", "tn_fourth_k");
+  cs_line(e, "tn_v[tn_r] = (tn_first & 0xffu) | (tn_second & 0xffu) << 8 | "
+             "(tn_third & 0xffu) << 16 | tn_fourth << 24;");
+}
+
 static void compute_values(CEmit *e, const LoopTile *t) {
   const char *i = cs_name(e, t->rows->sym->name);
+  int together = rows_together(t);
   cs_line(e, "const int tn_pair = threadIdx.x %% %d;", WARP);
   open_stage(e, t);
   cs_open(e, "if (threadIdx.x == 0) {");
@@ -422,25 +465,19 @@ static void compute_values(CEmit *e, const LoopTile *t) {
           t->m * TILE_DEPTH_BYTES, t->block);
   cs_close(e);
   put_places(e, t);
-  cs_open(e, "for (int tn_g = 0; tn_g < %d; tn_g++) {", t->m / (TOGETHER * WARPGROUP / WARP));
-  cs_line(e, "unsigned tn_v[%d];", TOGETHER);
+  cs_open(e, "for (int tn_g = 0; tn_g < %d; tn_g++) {", t->m / (together * WARPGROUP / WARP));
+  cs_line(e, "unsigned tn_v[%d];", together);
   cs_line(e, "#pragma unroll");
-  cs_open(e, "for (int tn_r = 0; tn_r < %d; tn_r++) {", TOGETHER);
-  cs_line(e, "const int %s = threadIdx.x / %d + (tn_g * %d + tn_r) * 4;", i, WARP, TOGETHER);
+  cs_open(e, "for (int tn_r = 0; tn_r < %d; tn_r++) {", together);
+  cs_line(e, "const int %s = threadIdx.x / %d + (tn_g * %d + tn_r) * 4;", i, WARP, together);
   cs_set_text(e, t->rows->sym, i);
-  put_element(e, t, "tn_first", "tn_first_k");
-  if (elements_of_word(t) == 2) {
-    put_element(e, t, "tn_second", "tn_second_k");
-    cs_line(e, "tn_v[tn_r] = (tn_first & 0xffffu) | tn_second << 16;");
-  } else {
-    cs_line(e, "tn_v[tn_r] = tn_first;");
-  }
+  put_word(e, t);
   cs_close(e);
   cs_line(e, "#pragma unroll");
-  cs_line(e, "for (int tn_r = 0; tn_r < %d; tn_r++)", TOGETHER);
+  cs_line(e, "for (int tn_r = 0; tn_r < %d; tn_r++)", together);
   cs_line(e,
           "  tn_put_pair(tn_at, threadIdx.x / %d + (tn_g * %d + tn_r) * 4, tn_pair, tn_v[tn_r]);",
-          WARP, TOGETHER);
+          WARP, together);
   cs_close(e);
   cs_line(e, "asm volatile(\"fence.proxy.async.shared::cta;\" ::: \"memory\");");
   cs_line(e, "__syncwarp();");
@@ -508,7 +545,8 @@ static void open_blocks(CEmit *e, const LoopTile *t) {
   int ways = cs_tile_ways(t);
   if (ways > 1 || t->product == TILE_F32) {
     cs_line(e, "#pragma unroll");
-    cs_line(e, "for (int q = 0; q < %d; q++) tn_sum[0][q] = 0.0f;", t->n / 2);
+    cs_line(e, "for (int q = 0; q < %d; q++) tn_sum[0][q] = %s;", t->n / 2,
+            sums_integers(t) ? "0" : "0.0f");
   }
   if (ways > 1)
     cs_open(e, "for (int tn_k = tn_who; tn_k < tn_blocks; tn_k += %d) {", ways);
@@ -564,9 +602,9 @@ static void emit_products(CEmit *e, const LoopTile *t) {
   cs_line(e, "asm volatile(\"wgmma.wait_group.sync.aligned 0;\" ::: \"memory\");");
   cs_line(e, "#pragma unroll");
   cs_line(e,
-          "for (int q = 0; q < %d; q++) asm volatile(\"\" : \"+f\"(tn_sum[q / %d][q %% %d]) :: "
+          "for (int q = 0; q < %d; q++) asm volatile(\"\" : \"+%c\"(tn_sum[q / %d][q %% %d]) :: "
           "\"memory\");",
-          blocks_of(t) * t->n / 2, t->n / 2, t->n / 2);
+          blocks_of(t) * t->n / 2, sums_integers(t) ? 'r' : 'f', t->n / 2, t->n / 2);
   cs_line(e, "if (tn_before >= 0 && tn_lane == 0) tn_bar_arrive(tn_bars + tn_before * 16u + 8);");
 }
 
@@ -575,7 +613,7 @@ static void join_sums(CEmit *e, const LoopTile *t) {
   int ways = cs_tile_ways(t), regs = t->n / 2;
   const char *meet =
       str_printf(e->arena, "asm volatile(\"bar.sync 1, %d;\" ::: \"memory\");", ways * WARPGROUP);
-  cs_line(e, "float *const tn_part = tn_parts + threadIdx.x %% %d;", WARPGROUP);
+  cs_line(e, "%s *const tn_part = tn_parts + threadIdx.x %% %d;", cs_tile_sum(t), WARPGROUP);
   cs_open(e, "if (tn_who > 0) {");
   cs_line(e, "#pragma unroll");
   cs_line(e, "for (int q = 0; q < %d; q++) tn_part[((tn_who - 1) * %d + q) * %d] = tn_sum[0][q];",
@@ -601,7 +639,8 @@ static void join_sums(CEmit *e, const LoopTile *t) {
 // The first block adds what the others of the cluster have, in their order; only its first warpgroup goes on.
 static void join_cluster(CEmit *e, const LoopTile *t) {
   int regs = t->n / 2, before = (cs_tile_ways(t) - 1) * TILE_ROWS * t->n;
-  cs_line(e, "float *const tn_given = tn_parts + %d + threadIdx.x %% %d;", before, WARPGROUP);
+  cs_line(e, "%s *const tn_given = tn_parts + %d + threadIdx.x %% %d;", cs_tile_sum(t), before,
+          WARPGROUP);
   cs_open(e, "if (tn_who == 0 && tn_rank > 0) {");
   cs_line(e, "#pragma unroll");
   cs_line(e,
@@ -625,7 +664,7 @@ static void emit_computing(CEmit *e, const LoopStmt *items, const LoopTile *t) {
   cs_line(e, "const int tn_who = threadIdx.x / %d - 1, tn_lane = threadIdx.x %% %d;", WARPGROUP,
           WARP);
   cs_line(e, "const int tn_warp = threadIdx.x %% %d / %d;", WARPGROUP, WARP);
-  cs_line(e, "float tn_sum[%d][%d];", blocks_of(t), t->n / 2);
+  cs_line(e, "%s tn_sum[%d][%d];", cs_tile_sum(t), blocks_of(t), t->n / 2);
   cs_aside_place_out(e, t);
   if (t->product == TILE_F32) cs_tile_f32_place(e);
   bool turns = cs_tile_ways(t) > 1;
@@ -722,9 +761,8 @@ void cs_tile(CEmit *e, const LoopStmt *items, const LoopTile *t) {
   cs_line(e, "const unsigned tn_bars = tn_ring + %du; /* a stage's full and empty */",
           cs_tile_ring_bytes(t) + cs_aside_bytes(e->aside, t));
   if (cs_tile_ways(t) > 1)
-    cs_line(e,
-            "float *const tn_parts = (float *)(tn_raw + (tn_bars + %du - tn_shared_at(tn_raw)));",
-            BARRIER_BYTES);
+    cs_line(e, "%s *const tn_parts = (%s *)(tn_raw + (tn_bars + %du - tn_shared_at(tn_raw)));",
+            cs_tile_sum(t), cs_tile_sum(t), BARRIER_BYTES);
   put_blocks(e, t);
   begin_ring(e, t);
   cs_line(e, "__syncthreads();");
