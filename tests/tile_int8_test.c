@@ -146,8 +146,8 @@ TEST(bytes_in_tiles_are_verified) {
              {"i8", "i8", "i32", NULL},
              {"u8", "i8", "f32", "products of bytes are i32, those of floats f32"},
              {"bf16", "bf16", "i32", "products of bytes are i32, those of floats f32"},
-             {"i8", "bf16", "f32", "both bf16, both f16, both f32, or both bytes"},
-             {"i16", "i16", "i32", "both bf16, both f16, both f32, or both bytes"}};
+             {"i8", "bf16", "f32", "both bf16, both f16, both f32, both bytes, or both floats"},
+             {"i16", "i16", "i32", "both bf16, both f16, both f32, both bytes, or both floats"}};
   for (int64_t i = 0; i < ARRAY_LEN(row); i++) {
     LoopFixture f;
     Arena a;

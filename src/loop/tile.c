@@ -213,15 +213,26 @@ static const LoopExpr *value_of(const LoopExpr *x, DType t) {
 
 static bool is_byte(DType t) { return t == DT_I8 || t == DT_U8; }
 
+static bool is_float8(DType t) { return t == DT_F8E4M3 || t == DT_F8E5M2; }
+
+// -1: the units have none of these.
+static int product_of(DType a, DType b, bool rounded) {
+  if (is_byte(a) && is_byte(b)) return TILE_INT8;
+  if (is_float8(a) && is_float8(b)) return TILE_FP8;
+  if (a != b) return -1;
+  if (a == DT_F32) return rounded ? TILE_TF32 : TILE_F32;
+  return a == DT_BF16 || a == DT_F16 ? TILE_HALF : -1;
+}
+
 static bool match_product(LoopTile *t, bool rounded, const char **why) {
   DType type = t->a.dtype;
-  bool bytes = is_byte(type) && is_byte(t->b.dtype);
-  *why = "the operands of a tile's products are both bf16, both f16, both f32, or both bytes";
-  if (!bytes && (type != t->b.dtype || (type != DT_BF16 && type != DT_F16 && type != DT_F32)))
-    return false;
+  int product = product_of(type, t->b.dtype, rounded);
+  *why = "the operands of a tile's products are both bf16, both f16, both f32, both bytes, or both "
+         "floats of 8 bits";
+  if (product < 0) return false;
   *why = "a tile's products of bytes are i32, those of floats f32";
-  if (t->sum->value->dtype != (bytes ? DT_I32 : DT_F32)) return false;
-  t->product = bytes ? TILE_INT8 : type != DT_F32 ? TILE_HALF : rounded ? TILE_TF32 : TILE_F32;
+  if (t->sum->value->dtype != (product == TILE_INT8 ? DT_I32 : DT_F32)) return false;
+  t->product = (uint8_t)product;
   t->block = TILE_DEPTH_BYTES / (dtype_bits(type) / 8);
   *why = "operands that are rounded to tf32 are f32";
   if (rounded && t->product != TILE_TF32) return false;
@@ -248,8 +259,9 @@ static bool match_sum(const LoopKernel *k, LoopTile *t, const char **why) {
     return false;
   *why = "both operands of a tile's products are rounded to tf32, or neither is";
   if (rounded != other || !match_product(t, rounded, why)) return false;
-  *why = "two tiles at once have operands that are copied, and not of f32";
-  if (t->at_once > 1) return t->a.form != TILE_VALUE && t->product != TILE_F32;
+  *why = "two tiles at once have operands that are copied, and not of f32 or of 8 bits";
+  if (t->at_once > 1)
+    return t->a.form != TILE_VALUE && t->product != TILE_F32 && t->product != TILE_FP8;
   *why = "warpgroups take turns in tiles of up to 64 columns, two of them of f32 up to 128, whose "
          "operands are copied";
   int most = t->product == TILE_F32 && t->groups == 2 ? 2 * TILE_ROWS : TILE_ROWS;

@@ -1,6 +1,6 @@
 // tile.c -- matrix products for machines with units for matrices: one tile of sums an item (loop/tile.h).
 //
-// Takes products of bytes, of floats of 16 bits, and of f32 where sums may be reordered, whose operands lie along the contracted axis: rows as they are in memory, columns too, or weights that
+// Takes products of bytes, of floats of 16 bits, and of f32 and floats of 8 bits where sums may be reordered, whose operands lie along the contracted axis: rows as they are in memory, columns too, or weights that
 // are packed so.  A convolution of single pixels is such a product; of others the rows are windows over the image, or, where the
 // copy engine does not take these (few channels, another order of axes), values that threads compute.  All else is another template's.
 //
@@ -28,7 +28,8 @@ typedef struct TileRate {
 static const TileRate rate[] = {[TILE_HALF] = {4096, 2, 32, 0, 0, 6, 8},
                                 [TILE_TF32] = {2048, 4, 32, 0, 0, 6, 8},
                                 [TILE_F32] = {2048 / 3.0, 4, 96, 96, 32, 2, TILE_F32_STAGES},
-                                [TILE_INT8] = {8192, 1, 32, 0, 0, 6, 8}};
+                                [TILE_INT8] = {8192, 1, 32, 0, 0, 6, 8},
+                                [TILE_FP8] = {8192, 1, 32, 0, 0, 6, 8}};
 
 // Cycles of one tile's products, with operands from shared memory at 128 bytes and from L2 at 48.
 static double product_cycles(const TileRate *r, int m, int n, int64_t depth) {
@@ -104,6 +105,7 @@ static TileSchedule choose(const Contraction *c, const LowerTarget *t, LoopTileP
     if (value && (n > MOST_VALUE_COLS || m > TILE_ROWS || tile[i].at_once > 1)) continue;
     if (m > TILE_ROWS && n == TILE_COLS && cols > n) continue;  // for narrow layers alone
     if (f32 && (n > TILE_F32_COLS || tile[i].at_once > 1)) continue;
+    if (product == TILE_FP8 && tile[i].at_once > 1) continue;
     if (cols % 4 && (n > MOST_ODD_COLS || tile[i].at_once > 1)) continue;  // each element by itself
     int64_t tiles = ((rows + m - 1) / m) * ((cols + n - 1) / n);
     bool small = m == TILE_ROWS && n <= turns_below && !value && tile[i].at_once == 1;
@@ -164,17 +166,23 @@ static bool multiplies_bytes(const Contraction *c) {
   return is_byte(type_of(c->lhs)->dtype) && is_byte(type_of(c->rhs)->dtype) && c->acc == DT_I32;
 }
 
+static bool multiplies_float8(const Contraction *c) {
+  return elem_float8(type_of(c->lhs)->dtype) && elem_float8(type_of(c->rhs)->dtype) &&
+         c->acc == DT_F32 && c->e->lo->g->fast & FAST_REASSOC;
+}
+
 static bool wants(const Contraction *c) {
   DType t = type_of(c->lhs)->dtype;
   bool f32 = t == DT_F32 && c->e->lo->g->fast & (FAST_REASSOC | FAST_TF32);
   bool floats =
       (t == DT_BF16 || t == DT_F16 || f32) && type_of(c->rhs)->dtype == t && c->acc == DT_F32;
-  return (floats || multiplies_bytes(c)) && c->groups == 1 && !c->transposed && !c->depthwise &&
-         !c->pieces;
+  return (floats || multiplies_bytes(c) || multiplies_float8(c)) && c->groups == 1 &&
+         !c->transposed && !c->depthwise && !c->pieces;
 }
 
 static LoopTileProduct product_of(const Contraction *c) {
   if (multiplies_bytes(c)) return TILE_INT8;
+  if (multiplies_float8(c)) return TILE_FP8;
   if (type_of(c->lhs)->dtype != DT_F32) return TILE_HALF;
   return c->e->lo->g->fast & FAST_TF32 ? TILE_TF32 : TILE_F32;
 }
@@ -288,7 +296,7 @@ typedef struct TileBuilder {
 
 static const char *print_schedule(Arena *a, const TileBuilder *t) {
   static const char *const lhs[] = {"", " window", " value"};
-  static const char *const product[] = {"", " tf32", " f32", " int8"};
+  static const char *const product[] = {"", " tf32", " f32", " int8", " fp8"};
   const char *shared = t->s.cluster > 1 ? str_printf(a, " of %d blocks", t->s.cluster) : "";
   return str_printf(a, "tile %dx%d k%d stages %d warpgroups %d%s%s%s%s", t->s.m, t->s.n,
                     TILE_DEPTH_BYTES / rate[t->product].bytes, t->s.stages,

@@ -107,11 +107,16 @@ static bool multiplies_bytes(const Node *n) {
          n->op == OP_mat_mul_integer;
 }
 
-// Bytes and pairs of bf16 are multiplied several at once.
+static bool multiplies_float8(const Node *n) {
+  DType t = n->op == OP_dot ? type_of(n->src[0])->dtype : DT_F32;
+  return dtype_is_float(t) && dtype_bits(t) == 8;
+}
+
+// Bytes, floats of 8 bits and pairs of bf16 are multiplied several at once.
 static bool multiplies_words(const Node *n) {
-  if (n->op == OP_conv || n->op == OP_mat_mul || n->op == OP_gemm || n->op == OP_dot)
-    return type_of(n->src[0])->dtype == DT_BF16;
-  return multiplies_bytes(n);
+  bool floats = n->op == OP_conv || n->op == OP_mat_mul || n->op == OP_gemm || n->op == OP_dot;
+  if (floats && type_of(n->src[0])->dtype == DT_BF16) return true;
+  return multiplies_bytes(n) || multiplies_float8(n);
 }
 
 // Units for matrices take pixels as they lie.
@@ -131,7 +136,9 @@ static void lay_out_image(Fuser *f, const Node *n) {
 // Units for matrices fetch rows as they lie: attention's heads are brought side by side by its own kernel, not by the product behind it, and what
 // weights in bytes multiply, which is little, by a kernel that does nothing else.
 static void lay_out_heads(Fuser *f, const Node *n) {
-  int weights = n->op == OP_q_linear_mat_mul ? 3 : n->op == OP_mat_mul_integer ? 1 : 0;
+  int weights = n->op == OP_q_linear_mat_mul                          ? 3
+                : n->op == OP_mat_mul_integer || multiplies_float8(n) ? 1
+                                                                      : 0;
   bool bytes = f->c->o->tiles && weights && n->src[weights]->op == OP_const;
   if (!bytes && (!f->c->o->apart || (n->op != OP_mat_mul && n->op != OP_gemm && n->op != OP_dot)))
     return;

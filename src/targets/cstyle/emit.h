@@ -152,6 +152,9 @@ void cs_tile(CEmit *e, const LoopStmt *items, const LoopTile *t);
 void cs_tile_items(CEmit *e, const LoopStmt *items, const LoopTile *t);  // opens the loop over them
 void cs_tile_product(const LoopTile *t, int n, StrBuf *out);  // the instruction for n columns
 const char *cs_tile_sum(const LoopTile *t);                   // the type of its sums
+void cs_tile_open_stage(CEmit *e,
+                        const LoopTile *t);        // opens the loop over blocks, and waits for room
+void cs_tile_values(CEmit *e, const LoopTile *t);  // all stages of a tile whose rows are values
 // Of f32 (emit_tile_f32.c): the instruction; low parts of the columns of a stage by threads of the warpgroup that fetches; where a thread's rows begin;
 // products of a stage; sums that are not finite once more.
 void cs_tile_f32_top(const LoopTile *t, StrBuf *out);

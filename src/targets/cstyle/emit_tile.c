@@ -11,8 +11,8 @@
 // Where two tiles are under way at once, a warpgroup computes its own while the other one is at what follows its sums: a stage is one's alone,
 // and one begins when the other has seen all its stages, since a stage tells only its last two rounds apart.
 //
-// Windows are fetched by the copy engine too, one tap and 64 channels at a time.  Values are computed by the threads of the first warpgroup, two
-// neighbours along the contracted axis each, and stored where the copy engine would have put them.
+// Windows are fetched by the copy engine too, one tap and 128 bytes of channels at a time.  Values are computed by the threads of the first warpgroup
+// (emit_tile_value.c).
 #include "loop/tile.h"
 #include "runtime/cuda/api.h"
 #include "runtime/cuda/cuda.h"
@@ -110,6 +110,8 @@ static const char *operand_type(const LoopTile *t, DType d) {
   case DT_F16: return "f16";
   case DT_I8: return "s8";
   case DT_U8: return "u8";
+  case DT_F8E4M3: return "e4m3";
+  case DT_F8E5M2: return "e5m2";
   default: return t->product == TILE_TF32 ? "tf32" : "f32";
   }
 }
@@ -117,7 +119,7 @@ static const char *operand_type(const LoopTile *t, DType d) {
 // The instruction names every register, so each number of columns has its own.  Behind its operands it has signs of floats, and of those of 16 bits
 // whether they are transposed.
 void cs_tile_product(const LoopTile *t, int n, StrBuf *out) {
-  static const char *const more[] = {", 1, 1, 0, 0", ", 1, 1", "", ""};
+  static const char *const more[] = {", 1, 1, 0, 0", ", 1, 1", "", "", ", 1, 1"};
   int regs = n / 2;
   char in = sums_integers(t) ? 'r' : 'f';
   strbuf_printf(out,
@@ -133,6 +135,12 @@ void cs_tile_product(const LoopTile *t, int n, StrBuf *out) {
   strbuf_puts(out, "\n    : \"l\"(a), \"l\"(b), \"r\"(more));\n}\n");
 }
 
+// Columns of one instruction.  Sums of floats of 8 bits are formed twice, by the units for a block and in all, so that wide tiles go by halves.
+static int columns_at_once(const LoopTile *t) {
+  enum { MOST_TWICE = 128 };
+  return t->product == TILE_FP8 && t->n > MOST_TWICE ? t->n / 2 : t->n;
+}
+
 void cs_tile_top(const LoopTile *t, StrBuf *out) {
   strbuf_puts(out, tile_top);
   if (sums_integers(t)) strbuf_puts(out, integer_top);
@@ -141,7 +149,7 @@ void cs_tile_top(const LoopTile *t, StrBuf *out) {
   else if (t->product == TILE_F32)
     cs_tile_f32_top(t, out);
   else
-    cs_tile_product(t, t->n, out);
+    cs_tile_product(t, columns_at_once(t), out);
 }
 
 // ---- how it is launched ----
@@ -174,7 +182,8 @@ static int map_type(const LoopTile *t) {
   case TILE_HALF: return t->a.dtype == DT_BF16 ? CUDA_MAP_BF16 : CUDA_MAP_F16;
   case TILE_TF32: return CUDA_MAP_TF32;
   case TILE_F32: return CUDA_MAP_F32;
-  case TILE_INT8: return CUDA_MAP_U8;
+  case TILE_INT8:
+  case TILE_FP8: return CUDA_MAP_U8;
   }
   return -1;
 }
@@ -340,7 +349,7 @@ void cs_tile_advance(CEmit *e, const LoopTile *t) {
 }
 
 // Waits until there is room.
-static void open_stage(CEmit *e, const LoopTile *t) {
+void cs_tile_open_stage(CEmit *e, const LoopTile *t) {
   cs_open(e, "for (int tn_k = 0; tn_k < tn_blocks; tn_k++) {");
   cs_line(e, "const unsigned tn_at = tn_ring + tn_s * %du, tn_full = tn_bars + tn_s * 16u;",
           cs_tile_stage_bytes(t));
@@ -368,7 +377,7 @@ static const char *expect_stage(CEmit *e, const LoopTile *t) {
 
 static void fetch_matrices(CEmit *e, const LoopTile *t) {
   cs_line(e, "const int tn_row = (int)(%s);", first_row(e, &t->a, t->rows->sym));
-  open_stage(e, t);
+  cs_tile_open_stage(e, t);
   const char *from = t->cluster > 1 ? "(tn_start + tn_k)" : "tn_k", *once = expect_stage(e, t);
   cs_line(e, "tn_fetch(tn_at, &tn_map_a, %s * %d, tn_row, tn_full);", from, t->block);
   cs_line(e, "%stn_fetch(%s, &tn_map_b, %s * %d, tn_col, tn_full);", once, columns_at(e, t), from,
@@ -393,7 +402,7 @@ static void fetch_windows(CEmit *e, const LoopTile *t) {
   } else {
     cs_line(e, "int tn_c = 0, tn_tap = 0, tn_dx = 0, tn_dy = 0;");
   }
-  open_stage(e, t);
+  cs_tile_open_stage(e, t);
   const char *once = expect_stage(e, t);
   cs_line(e,
           "tn_fetch_window(tn_at, &tn_map_a, tn_c, tn_x, tn_y, tn_image, tn_dx, tn_dy, tn_full);");
@@ -408,87 +417,6 @@ static void fetch_windows(CEmit *e, const LoopTile *t) {
 }
 
 static bool by_threads(const LoopTile *t) { return t->a.form == TILE_VALUE; }
-
-// How many neighbours along the contracted axis make the word that a thread stores.
-static int elements_of_word(const LoopTile *t) { return 4 / (int)cs_bytes(t->a.dtype); }
-
-// Rows of a thread whose loads are under way at once.
-static int rows_together(const LoopTile *t) { return elements_of_word(t) == 4 ? 4 : 8; }
-
-// One of them; 0 beyond the contracted axis.  No branches, which would keep loads apart.
-static void put_element(CEmit *e, const LoopTile *t, const char *name, const char *at) {
-  static const char *const bits[] = {"", "tn_tf32_bits", "__float_as_uint", ""};
-  cs_set_text(e, t->sum->sym, at);
-  cs_new_statement(e, t->a.value);
-  CVal v = cs_expr(e, t->a.value);
-  cs_line(e, "const unsigned %s = %s_in ? %s(%s) : 0u;", name, at, bits[t->product], v.text);
-}
-
-// Places of a thread's word along the contracted axis, and whether they are there; the last one stands in for those that are not.
-static void put_places(CEmit *e, const LoopTile *t) {
-  static const char *const name[] = {"tn_first_k", "tn_second_k", "tn_third_k", "tn_fourth_k"};
-  const char *depth = cs_dim(e, t->depth);
-  for (int i = 0; i < elements_of_word(t); i++) {
-    cs_line(e, "int %s = tn_k * %d + tn_pair * %d + %d;", name[i], t->block, elements_of_word(t),
-            i);
-    cs_line(e, "const bool %s_in = %s < %s;", name[i], name[i], depth);
-    cs_line(e, "if (!%s_in) %s = (int)(%s) - 1;", name[i], name[i], depth);
-  }
-}
-
-// The word that a thread's neighbours make.
-static void put_word(CEmit *e, const LoopTile *t) {
-  put_element(e, t, "tn_first", "tn_first_k");
-  if (elements_of_word(t) == 1) {
-    cs_line(e, "tn_v[tn_r] = tn_first;");
-    return;
-  }
-  put_element(e, t, "tn_second", "tn_second_k");
-  if (elements_of_word(t) == 2) {
-    cs_line(e, "tn_v[tn_r] = (tn_first & 0xffffu) | tn_second << 16;");
-    return;
-  }
-  put_element(e, t, "tn_third", "tn_third_k");
-  put_element(e, t, "tn_fourth", "tn_fourth_k");
-  cs_line(e, "tn_v[tn_r] = (tn_first & 0xffu) | (tn_second & 0xffu) << 8 | "
-             "(tn_third & 0xffu) << 16 | tn_fourth << 24;");
-}
-
-static void compute_values(CEmit *e, const LoopTile *t) {
-  const char *i = cs_name(e, t->rows->sym->name);
-  int together = rows_together(t);
-  cs_line(e, "const int tn_pair = threadIdx.x %% %d;", WARP);
-  open_stage(e, t);
-  cs_open(e, "if (threadIdx.x == 0) {");
-  cs_line(e, "tn_bar_expect(tn_full, %d);", t->n * TILE_DEPTH_BYTES);
-  cs_line(e, "tn_fetch(tn_at + %d, &tn_map_b, tn_k * %d, tn_col, tn_full);",
-          t->m * TILE_DEPTH_BYTES, t->block);
-  cs_close(e);
-  put_places(e, t);
-  cs_open(e, "for (int tn_g = 0; tn_g < %d; tn_g++) {", t->m / (together * WARPGROUP / WARP));
-  cs_line(e, "unsigned tn_v[%d];", together);
-  cs_line(e, "#pragma unroll");
-  cs_open(e, "for (int tn_r = 0; tn_r < %d; tn_r++) {", together);
-  cs_line(e, "const int %s = threadIdx.x / %d + (tn_g * %d + tn_r) * 4;", i, WARP, together);
-  cs_set_text(e, t->rows->sym, i);
-  put_word(e, t);
-  cs_close(e);
-  cs_line(e, "#pragma unroll");
-  cs_line(e, "for (int tn_r = 0; tn_r < %d; tn_r++)", together);
-  cs_line(e,
-          "  tn_put_pair(tn_at, threadIdx.x / %d + (tn_g * %d + tn_r) * 4, tn_pair, tn_v[tn_r]);",
-          WARP, together);
-  cs_close(e);
-  cs_line(e, "asm volatile(\"fence.proxy.async.shared::cta;\" ::: \"memory\");");
-  cs_line(e, "__syncwarp();");
-  cs_line(e, "if (tn_pair == 0) tn_bar_arrive(tn_full);");
-  if (t->product == TILE_F32) {
-    cs_line(e, "const unsigned tn_round = tn_parity ^ 1u;");
-    cs_tile_f32_low(e, t, 0, WARPGROUP);
-  }
-  cs_tile_advance(e, t);
-  cs_close(e);
-}
 
 // Registers of a thread that fetches, and of one that computes, by warpgroups that do; 0: as they come.
 static int registers_of(const LoopTile *t, bool computes) {
@@ -526,7 +454,7 @@ static void emit_fetching(CEmit *e, const LoopStmt *items, const LoopTile *t) {
   cs_tile_items(e, items, t);
   cs_line(e, "const int tn_col = (int)(%s);", first_row(e, &t->b, t->cols->sym));
   if (by_threads(t))
-    compute_values(e, t);
+    cs_tile_values(e, t);
   else if (t->a.form == TILE_WINDOW)
     fetch_windows(e, t);
   else
@@ -543,7 +471,7 @@ static bool counts_blocks(const LoopTile *t) { return cs_tile_ways(t) > 1 || t->
 // Where the next block lies in the ring: one after the other, or by its number among all.
 static void open_blocks(CEmit *e, const LoopTile *t) {
   int ways = cs_tile_ways(t);
-  if (ways > 1 || t->product == TILE_F32) {
+  if (ways > 1 || t->product == TILE_F32 || t->product == TILE_FP8) {
     cs_line(e, "#pragma unroll");
     cs_line(e, "for (int q = 0; q < %d; q++) tn_sum[0][q] = %s;", t->n / 2,
             sums_integers(t) ? "0" : "0.0f");
@@ -558,6 +486,13 @@ static void open_blocks(CEmit *e, const LoopTile *t) {
   cs_line(e, "const int tn_s = (int)(tn_number %% %du);", t->stages);
 }
 
+// What is read beside the sums comes behind the last block.
+static void await_beside(CEmit *e, const LoopTile *t) {
+  if (!e->aside->stages) return;
+  cs_line(e, "unsigned tn_side[%d];", e->aside->stages);
+  if (cs_tile_ways(t) == 1) cs_aside_wait(e, t, t->at_once > 1);
+}
+
 static void emit_products_f32(CEmit *e, const LoopTile *t) {
   bool turns = cs_tile_ways(t) > 1;
   open_blocks(e, t);
@@ -566,6 +501,41 @@ static void emit_products_f32(CEmit *e, const LoopTile *t) {
   cs_tile_f32_products(e, t, turns);
   if (!turns) cs_tile_advance(e, t);
   cs_close(e);
+}
+
+// Of floats of 8 bits: the units cut their sums off 13 bits behind the largest number, so those of a block are added as f32.  While one warpgroup adds,
+// the other one's are under way.
+static void emit_products_fp8(CEmit *e, const LoopTile *t) {
+  bool turns = cs_tile_ways(t) > 1;
+  int cols = columns_at_once(t);
+  open_blocks(e, t);
+  cs_line(e, "const unsigned tn_at = tn_ring + tn_s * %du;", cs_tile_stage_bytes(t));
+  cs_line(e, "tn_bar_wait(tn_bars + tn_s * 16u, tn_parity);");
+  cs_line(e, "const unsigned long long tn_a = tn_operand(tn_at + %s * %du);",
+          turns ? "0" : "tn_who", TILE_ROWS * TILE_DEPTH_BYTES);
+  cs_line(e, "const unsigned long long tn_b = tn_operand(%s);", columns_at(e, t));
+  for (int first = 0; first < t->n; first += cols) {
+    cs_open(e, "{");
+    cs_line(e, "float tn_block[%d];", cols / 2);
+    cs_line(e, "asm volatile(\"wgmma.fence.sync.aligned;\" ::: \"memory\");");
+    cs_line(e, "#pragma unroll");
+    cs_line(e, "for (int q = 0; q < 4; q++)");
+    cs_line(e, "  tn_product(tn_block, tn_a + q * 2, tn_b + q * 2 + %d, q);",
+            first * TILE_DEPTH_BYTES / 16);
+    cs_line(e, "asm volatile(\"wgmma.commit_group.sync.aligned;\" ::: \"memory\");");
+    cs_line(e, "asm volatile(\"wgmma.wait_group.sync.aligned 0;\" ::: \"memory\");");
+    if (first + cols == t->n)
+      cs_line(e, "if (tn_lane == 0) tn_bar_arrive(tn_bars + tn_s * 16u + 8);");
+    cs_line(e, "#pragma unroll");
+    cs_open(e, "for (int q = 0; q < %d; q++) {", cols / 2);
+    cs_line(e, "asm volatile(\"\" : \"+f\"(tn_block[q]) :: \"memory\");");
+    cs_line(e, "tn_sum[0][%d + q] += tn_block[q];", first / 2);
+    cs_close(e);
+    cs_close(e);
+  }
+  if (!turns) cs_tile_advance(e, t);
+  cs_close(e);
+  await_beside(e, t);
 }
 
 // One batch of products stays under way: when it is, those before it have read their stage.
@@ -594,8 +564,7 @@ static void emit_products(CEmit *e, const LoopTile *t) {
   cs_line(e, "tn_before = tn_s;");
   if (!alone) cs_tile_advance(e, t);
   cs_close(e);
-  if (e->aside->stages) cs_line(e, "unsigned tn_side[%d];", e->aside->stages);
-  if (e->aside->stages && !turns) cs_aside_wait(e, t, alone);
+  await_beside(e, t);
   if (t->at_once > 1)
     cs_line(e, "asm volatile(\"bar.arrive %%0, %d;\" :: \"r\"(3 - tn_who) : \"memory\");",
             2 * WARPGROUP);
@@ -685,13 +654,16 @@ static void emit_computing(CEmit *e, const LoopStmt *items, const LoopTile *t) {
   strbuf_init(&early, e->arena);
   e->out = &sums;
   e->indent += turns;
-  cs_tile_sums(e, t, t->product == TILE_F32 ? NULL : &early);
+  bool twice = t->product == TILE_F32 || t->product == TILE_FP8;  // sums take registers for two
+  cs_tile_sums(e, t, twice ? NULL : &early);
   cs_aside_release(e, t);
   e->indent -= turns;
   e->out = out;
   strbuf_put(out, strbuf_str(&early));
   if (t->product == TILE_F32)
     emit_products_f32(e, t);
+  else if (t->product == TILE_FP8)
+    emit_products_fp8(e, t);
   else
     emit_products(e, t);
   if (turns) {
