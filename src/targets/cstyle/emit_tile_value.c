@@ -56,7 +56,8 @@ void cs_tile_values(CEmit *e, const LoopTile *t) {
   const char *i = cs_name(e, t->rows->sym->name);
   int together = rows_together(t);
   cs_line(e, "const int tn_pair = threadIdx.x %% %d;", WARP);
-  cs_tile_open_stage(e, t);
+  cs_fetch_open(e, t);
+  cs_fetch_room(e);
   cs_open(e, "if (threadIdx.x == 0) {");
   cs_line(e, "tn_bar_expect(tn_full, %d);", t->n * TILE_DEPTH_BYTES);
   cs_line(e, "tn_fetch(tn_at + %d, &tn_map_b, tn_k * %d, tn_col, tn_full);",
