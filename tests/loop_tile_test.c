@@ -196,7 +196,7 @@ TEST(tiles_of_f32_say_how_they_multiply) {
       {DT_F32, {true, false}, 4, -1, "rounded to tf32, or neither is"},
       {DT_F32, {false, true}, 4, -1, "rounded to tf32, or neither is"},
       {DT_BF16, {true, true}, 4, -1, "operands that are rounded to tf32 are f32"},
-      {DT_F64, {false, false}, 4, -1, "both bf16, both f16, or both f32"},
+      {DT_F64, {false, false}, 4, -1, "both bf16, both f16, both f32, both bytes, or both floats"},
   };
   for (int64_t i = 0; i < ARRAY_LEN(row); i++) {
     LoopFixture f, again;

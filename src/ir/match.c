@@ -29,6 +29,19 @@ bool node_splat(Graph *g, const Node *n, double *out) {
   return true;
 }
 
+bool node_is_zero(Graph *g, const Node *n) {
+  double x;
+  const void *bytes;
+  if (node_splat(g, n, &x)) return x == 0;
+  if (n->op != OP_const || !dtype_is_float(type_of(n)->dtype)) return false;
+  Diag *quiet = arena_new(&g->scratch, Diag);
+  diag_init(quiet);
+  if (const_bytes(g, n, &bytes, quiet)) return false;
+  for (int64_t i = 0; i < n->data->n; i++)
+    if (get_f64(type_of(n)->dtype, bytes, i) != 0) return false;
+  return true;
+}
+
 static bool num_fits(const Pat *p, const Match *m, const Node *n) {
   double x;
   if (n->op != OP_const || !node_splat(m->g, n, &x)) return false;

@@ -123,6 +123,7 @@ enum {
 bool pat_is_const(const Match *m, const Node *n);
 
 // ---- questions that guards ask ----
+bool node_is_zero(Graph *g, const Node *n);  // all elements of a constant, however many
 bool node_splat(Graph *g, const Node *n,
                 double *out);  // a constant all of whose elements are equal (small, or known)
 int64_t rewriter_uses(const struct Rewriter *rw,

@@ -200,7 +200,7 @@ static bool match_copied(const LoopKernel *k, const LoopExpr *x, Dim var, const 
   return true;
 }
 
-// What is under the conversion of an operand to f32; in *rounded whether it is rounded to tf32.
+// What is under the conversion of an operand to the dtype of the sums; in *rounded whether it is rounded to tf32.
 static const LoopExpr *below(const LoopExpr *x, bool *rounded) {
   *rounded = x->kind == LX_OP && x->op == LOOP_tf32;
   return *rounded ? x->src[0] : x;
@@ -211,11 +211,28 @@ static const LoopExpr *value_of(const LoopExpr *x, DType t) {
   return x->dtype == t ? x : without_cast(x);
 }
 
+static bool is_byte(DType t) { return t == DT_I8 || t == DT_U8; }
+
+static bool is_float8(DType t) { return t == DT_F8E4M3 || t == DT_F8E5M2; }
+
+// -1: the units have none of these.
+static int product_of(DType a, DType b, bool rounded) {
+  if (is_byte(a) && is_byte(b)) return TILE_INT8;
+  if (is_float8(a) && is_float8(b)) return TILE_FP8;
+  if (a != b) return -1;
+  if (a == DT_F32) return rounded ? TILE_TF32 : TILE_F32;
+  return a == DT_BF16 || a == DT_F16 ? TILE_HALF : -1;
+}
+
 static bool match_product(LoopTile *t, bool rounded, const char **why) {
   DType type = t->a.dtype;
-  *why = "the operands of a tile's products are both bf16, both f16, or both f32";
-  if (type != t->b.dtype || (type != DT_BF16 && type != DT_F16 && type != DT_F32)) return false;
-  t->product = type != DT_F32 ? TILE_HALF : rounded ? TILE_TF32 : TILE_F32;
+  int product = product_of(type, t->b.dtype, rounded);
+  *why = "the operands of a tile's products are both bf16, both f16, both f32, both bytes, or both "
+         "floats of 8 bits";
+  if (product < 0) return false;
+  *why = "a tile's products of bytes are i32, those of floats f32";
+  if (t->sum->value->dtype != (product == TILE_INT8 ? DT_I32 : DT_F32)) return false;
+  t->product = (uint8_t)product;
   t->block = TILE_DEPTH_BYTES / (dtype_bits(type) / 8);
   *why = "operands that are rounded to tf32 are f32";
   if (rounded && t->product != TILE_TF32) return false;
@@ -229,7 +246,8 @@ static bool match_sum(const LoopKernel *k, LoopTile *t, const char **why) {
   *why = "a tile begins with one sum of products";
   if (s->kind != LS_REDUCE || s->op != LOOP_add || s->lanes != 1 || s->body.n) return false;
   const LoopExpr *v = s->value;
-  if (v->kind != LX_OP || v->op != LOOP_mul || v->dtype != DT_F32) return false;
+  if (v->kind != LX_OP || v->op != LOOP_mul || (v->dtype != DT_F32 && v->dtype != DT_I32))
+    return false;
   t->depth = s->extent;
   *why = "the operands of a tile's products are rows of matrices, along the contracted axis, of "
          "which the first may be a window or a value";
@@ -241,8 +259,9 @@ static bool match_sum(const LoopKernel *k, LoopTile *t, const char **why) {
     return false;
   *why = "both operands of a tile's products are rounded to tf32, or neither is";
   if (rounded != other || !match_product(t, rounded, why)) return false;
-  *why = "two tiles at once have operands that are copied, and not of f32";
-  if (t->at_once > 1) return t->a.form != TILE_VALUE && t->product != TILE_F32;
+  *why = "two tiles at once have operands that are copied, and not of f32 or of 8 bits";
+  if (t->at_once > 1)
+    return t->a.form != TILE_VALUE && t->product != TILE_F32 && t->product != TILE_FP8;
   *why = "warpgroups take turns in tiles of up to 64 columns, two of them of f32 up to 128, whose "
          "operands are copied";
   int most = t->product == TILE_F32 && t->groups == 2 ? 2 * TILE_ROWS : TILE_ROWS;

@@ -10,6 +10,8 @@
 //
 // Operands are both bf16, both f16, or both f32.  Numbers of f32 may each be rounded by tf32(), which the units do when they fetch them; where
 // they are not, a product is formed of three that the units have (targets/cstyle/emit_tile_f32.c), within some 2^-21 of itself.
+// Or they are bytes of either sign, each its own, as i32 with sums of i32, which wrap; or floats of 8 bits, f8e4m3 and f8e5m2, each its own, with sums
+// of f32, of which the units cut off what lies 13 bits behind the largest of 128 products.
 //
 // An operand is
 //  - a matrix that lies along the contracted axis, as above: what is beyond its last row counts as 0, so units that copy boxes of a matrix
@@ -54,7 +56,7 @@ enum {
   TILE_FACTORS = 4  // each of so many
 };
 
-typedef enum { TILE_HALF, TILE_TF32, TILE_F32 } LoopTileProduct;
+typedef enum { TILE_HALF, TILE_TF32, TILE_F32, TILE_INT8, TILE_FP8 } LoopTileProduct;
 typedef enum { TILE_MATRIX, TILE_WINDOW, TILE_VALUE } LoopTileForm;
 // A convolution of two spatial axes, the outer one first.  Pixels lie `pixel` elements apart, lines `line`: `channels` and all of a line's, unless
 // what counts as channels is several pixels side by side, which overlap those of the next.
@@ -65,7 +67,7 @@ typedef struct LoopWindow {
 } LoopWindow;
 typedef struct LoopTileOperand {
   uint8_t form;           // LoopTileForm
-  const LoopExpr *value;  // below its conversion to f32
+  const LoopExpr *value;  // below its conversion to the dtype of the sums
   LoopWindow window;
   int32_t buffer;  // TILE_VALUE: -1
   DType dtype;

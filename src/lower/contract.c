@@ -426,8 +426,8 @@ static ContractProbe split_contracted(Contraction *c) {
   return contract_probe(c);
 }
 
-// Constants with an element for each column; one alone is written into the expression.
-static bool declare_columns(Contraction *c) {
+// One element alone is written into the expression.
+bool contract_declare_columns(Contraction *c) {
   const Node *all[] = {c->scale, c->offset, c->column_sum};
   for (int i = 0; i < ARRAY_LEN(all); i++)
     if (all[i] && all[i]->data->n > 1 && elem_constant(c->e, all[i], "column") < 0) return false;
@@ -467,7 +467,7 @@ tenon_status lower_contract(Lowering *lo, const Node *fused, Lowered *out) {
   bool few = c.depth > 0 && c.depth <= EXACT_PRODUCTS && !c.depthwise;
   if (contract_sums_bytes(anchor) && !c.word && few) c.acc = DT_F32;
   c.begun = c.word && c.offset;
-  if (!declare_columns(&c)) return TENON_EUNSUPPORTED;
+  if (!contract_declare_columns(&c)) return TENON_EUNSUPPORTED;
   if (c.weight) {
     PackSpec pack;
     if (!contract_pack(&c, t.s.nr, &pack)) return TENON_EUNSUPPORTED;

@@ -125,6 +125,13 @@ bool contract_words(Contraction *c, const ContractProbe *p);
 void contract_no_words(Contraction *c);  // takes it back
 void contract_scales(
     Contraction *c);  // joins the scales of a quantised result where they are constants
+// Whether products of bytes of either sign are all that the sums take, with what is made good for each column; then its constants are made.
+typedef struct ContractBytes {
+  bool turned;  // weights have a zero point of 128: they are packed as signed ones, which have none
+  int64_t outside;  // what stands for a tap outside the image: the zero point of lhs
+} ContractBytes;
+bool contract_bytes(Contraction *c, ContractBytes *out);
+bool contract_declare_columns(Contraction *c);  // constants with an element for each column
 // The node's constant outside the kernel, or what it is itself; NULL when it is none.
 const Node *contract_constant(const Contraction *c, const Node *n);
 int64_t contract_steps(const Contraction *c,

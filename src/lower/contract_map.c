@@ -8,9 +8,9 @@
 
 static int positive(int64_t axis, int rank) { return (int)(axis < 0 ? axis + rank : axis); }
 
-static const Type *ranked(const Node *n) {
+static const Type *ranked(const Elem *e, const Node *n) {
   const Type *t = type_of(n);
-  return t->kind == TK_TENSOR && t->rank >= 0 && elem_dtype(t->dtype) ? t : NULL;
+  return t->kind == TK_TENSOR && t->rank >= 0 && elem_has_dtype(e, t->dtype) ? t : NULL;
 }
 
 // ---- dot ----
@@ -317,12 +317,12 @@ static DType sum_dtype(DType t) { return t == DT_F16 || t == DT_BF16 ? DT_F32 : 
 bool contract_map(Contraction *c, Elem *e, const Node *anchor, int64_t blocks) {
   *c = (Contraction){.e = e, .anchor = anchor, .groups = 1};
   const Node *n = anchor;
-  if (n->nsrc < 2 || n->nres != 1 || !ranked(n)) return false;
+  if (n->nsrc < 2 || n->nres != 1 || !ranked(e, n)) return false;
   bool quantised = n->op == OP_q_linear_conv || n->op == OP_q_linear_mat_mul;
   if (quantised && n->nsrc < 8) return false;
   c->lhs = n->src[0];
   c->rhs = n->src[quantised ? 3 : 1];
-  if (!ranked(c->lhs) || !ranked(c->rhs)) return false;
+  if (!ranked(e, c->lhs) || !ranked(e, c->rhs)) return false;
   c->nout = type_of(n)->rank;
   c->acc = quantised ? DT_I32 : sum_dtype(type_of(n)->dtype);
   if (quantised || n->op == OP_mat_mul_integer || n->op == OP_conv_integer) {

@@ -8,6 +8,8 @@
 // it lies outside the image stands for x = z, so there z' must be 0: passes write other borders out beforehand.
 // Where every channel is by itself a word holds the taps of up to four lines (contract_depth.c).
 //
+// Units for matrices (tile.c) multiply bytes of either sign, so nothing is shifted there, but for weights about 128, which lose their zero point so.
+//
 // Needs:      weights and their zero points that are constant.
 // Guarantees: the integers are those of the products one by one; sums wrap at 32 bits.
 #include "lower/contract.h"
@@ -101,8 +103,8 @@ static bool take_zeros(Contraction *c, int32_t *sum, int64_t n) {
   return true;
 }
 
-// Sums of each column of the weights, as words have them.
-static int32_t *column_sums(const Contraction *c, int64_t *out_n) {
+// Sums of each column of the weights; `turned`: of unsigned ones as signed ones, 128 less.
+static int32_t *column_sums(const Contraction *c, bool turned, int64_t *out_n) {
   const Type *t = type_of(c->weight);
   const void *bytes;
   int axis = column_axis(c);
@@ -113,10 +115,10 @@ static int32_t *column_sums(const Contraction *c, int64_t *out_n) {
     *(i < axis ? &outer : &inner) *= i == axis ? 1 : t->dims[i]->value;
   int32_t *sum = arena_array(c->e->a, int32_t, MAX(n, 1));
   const uint8_t *w = bytes;
-  uint8_t flip = t->dtype == DT_U8 ? SHIFT : 0;
+  int less = t->dtype == DT_U8 && turned ? SHIFT : 0;
   for (int64_t o = 0; o < outer; o++)
     for (int64_t j = 0; j < n; j++)
-      for (int64_t i = 0; i < inner; i++) sum[j] += (int8_t)(uint8_t)(*w++ ^ flip);
+      for (int64_t i = 0; i < inner; i++, w++) sum[j] += t->dtype == DT_U8 ? *w - less : (int8_t)*w;
   *out_n = n;
   return sum;
 }
@@ -137,6 +139,15 @@ static const Node *column_constant(const Contraction *c, const int32_t *v, int64
   for (int64_t i = 0; i < n; i++)
     if (v[i]) return node_const(c->e->lo->g, DT_I32, 1, &n, v, NULL);
   return NULL;
+}
+
+// What the zero point of lhs takes off the columns: a constant that joins the bias where it is known, else their sums.
+static void settle_columns(Contraction *c, int32_t *sum, int64_t n, bool known, int64_t zero) {
+  const int32_t *bias = known ? constant_bias(c, n) : NULL;
+  for (int64_t i = 0; known && i < n; i++)
+    sum[i] = (int32_t)((bias ? (uint32_t)bias[i] : 0u) - (uint32_t)sum[i] * (uint32_t)zero);
+  *(known ? &c->offset : &c->column_sum) = column_constant(c, sum, n);
+  c->biased = bias != NULL;
 }
 
 // ---- the choice ----
@@ -183,17 +194,13 @@ bool contract_words(Contraction *c, const ContractProbe *p) {
   zero += is_signed ? SHIFT : 0;
   if (!known && !one_zero(c->lhs_zero)) return false;
   if (any_padded(c) && !(known && zero == 0)) return false;
-  int32_t *sum = column_sums(c, &n);
+  int32_t *sum = column_sums(c, true, &n);
   if (!sum || !take_zeros(c, sum, n)) return false;
   if (c->depthwise && c->row_sums) {  // every column would have sums of its own
     c->row_sums = false;
     return false;
   }
-  const int32_t *bias = known ? constant_bias(c, n) : NULL;
-  for (int64_t i = 0; known && i < n; i++)
-    sum[i] = (int32_t)((bias ? (uint32_t)bias[i] : 0u) - (uint32_t)sum[i] * (uint32_t)zero);
-  *(known ? &c->offset : &c->column_sum) = column_constant(c, sum, n);
-  c->biased = bias != NULL;
+  settle_columns(c, sum, n, known, zero);
   c->word = BYTES;
   c->word_axis = c->depthwise ? c->nd - 2 : c->nk - 1;
   c->direct = direct;
@@ -205,6 +212,24 @@ void contract_no_words(Contraction *c) {
   c->word = 0;
   c->direct = c->flip = c->biased = c->row_sums = false;
   c->offset = c->column_sum = NULL;
+}
+
+// ---- bytes as they are ----
+
+bool contract_bytes(Contraction *c, ContractBytes *out) {
+  int64_t of_weights, n;
+  *out = (ContractBytes){0};
+  bool known = zero_known(c, c->lhs_zero, &out->outside);
+  if ((!known && !one_zero(c->lhs_zero)) || (!known && any_padded(c)) ||
+      !zero_known(c, c->rhs_zero, &of_weights))
+    return false;
+  if (!c->weight) return known && !out->outside && !of_weights;
+  out->turned = of_weights == SHIFT;
+  if (of_weights && !out->turned) return false;
+  int32_t *sum = column_sums(c, out->turned, &n);
+  if (!sum) return false;
+  settle_columns(c, sum, n, known, out->outside);
+  return true;
 }
 
 // ---- scales ----

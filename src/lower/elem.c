@@ -28,6 +28,11 @@ bool elem_dtype(DType t) {
   }
 }
 
+bool elem_float8(DType t) { return t == DT_F8E4M3 || t == DT_F8E5M2; }
+bool elem_has_dtype(const Elem *e, DType t) {
+  return elem_dtype(t) || (e->lo->target.tiles && elem_float8(t));
+}
+
 // ---- sizes ----
 
 static Dim own_symbol(void *ctx, Dim s) {
@@ -179,8 +184,8 @@ static Dim numel(Elem *e, const Type *t) {
   return n;
 }
 
-static bool good_type(const Type *t) {
-  return t->kind == TK_TENSOR && t->rank >= 0 && elem_dtype(t->dtype);
+static bool good_type(const Elem *e, const Type *t) {
+  return t->kind == TK_TENSOR && t->rank >= 0 && elem_has_dtype(e, t->dtype);
 }
 
 static int32_t add_argument(Elem *e, LowerArg arg, const char *name, DType t, Dim size) {
@@ -192,7 +197,7 @@ static int32_t add_argument(Elem *e, LowerArg arg, const char *name, DType t, Di
 int32_t elem_packed(Elem *e, const Node *constant, const PackSpec *pack, const char *name) {
   int64_t n = 1;
   for (int i = 0; i < pack->nloops - pack->words; i++) n *= pack->extent[i];
-  DType t = pack->words ? DT_U32 : type_of(constant)->dtype;
+  DType t = pack->words ? DT_U32 : pack->flip ? DT_I8 : type_of(constant)->dtype;
   return add_argument(e, (LowerArg){.kind = LOWER_PACKED, .node = constant, .pack = *pack}, name, t,
                       ie_const(e->pool, n));
 }
@@ -218,7 +223,7 @@ static bool declare_operands(Elem *e, const Node *const *skip, int nskip) {
   for (int64_t i = 0; i < e->body->nparams; i++) {
     const Node *n = e->body->param[i];
     if (skipped(n, skip, nskip) || outer(e, i) == e->lo->g->none) continue;
-    if (!good_type(type_of(n))) return false;
+    if (!good_type(e, type_of(n))) return false;
     snprintf(name, sizeof name, "x%lld", (long long)i);
     LowerArg arg = {.kind = LOWER_OPERAND, .index = (int32_t)i};
     int32_t b = add_argument(e, arg, name, type_of(n)->dtype, numel(e, type_of(n)));
@@ -233,7 +238,7 @@ static bool declare_constants(Elem *e, const Node *const *skip, int nskip) {
   NodeList all = body_order(e->lo->g, e->body, e->a);
   for (int64_t i = 0; i < all.n; i++) {
     const Node *n = all.v[i];
-    if (n->op != OP_const || skipped(n, skip, nskip) || !good_type(type_of(n))) continue;
+    if (n->op != OP_const || skipped(n, skip, nskip) || !good_type(e, type_of(n))) continue;
     if (n->data->n <= 1) continue;  // written into the expression
     snprintf(name, sizeof name, "c%d", (int)e->arg.n);
     LowerArg arg = {.kind = LOWER_CONST, .node = n};
@@ -254,7 +259,7 @@ bool elem_begin(Elem *e, Lowering *lo, const Node *fused, const Node *const *ski
   if (!declare_operands(e, skip, nskip) || !declare_constants(e, skip, nskip)) return false;
   char name[32];
   for (int i = 0; i < fused->nres; i++) {
-    if (!good_type(fused->type[i])) return false;
+    if (!good_type(e, fused->type[i])) return false;
     snprintf(name, sizeof name, "y%d", i);
     LowerArg arg = {.kind = LOWER_RESULT, .index = i};
     if (add_argument(e, arg, name, fused->type[i]->dtype, numel(e, fused->type[i])) < 0)
@@ -300,7 +305,7 @@ static const LoopExpr *immediate(Elem *e, const Node *n, const Dim *index) {
   }
   if (at < 0 || at >= n->data->n) return NULL;
   const void *bytes;
-  if (!elem_dtype(t->dtype) || const_bytes(e->lo->g, n, &bytes, e->lo->diag)) return NULL;
+  if (!elem_has_dtype(e, t->dtype) || const_bytes(e->lo->g, n, &bytes, e->lo->diag)) return NULL;
   uint64_t element = 0;  // a file gives no alignment
   int64_t width = elem_bytes(t->dtype);
   memcpy(&element, (const char *)bytes + at * width, (size_t)width);
@@ -365,13 +370,23 @@ static const LoopExpr *clip(Elem *e, const Node *n, const Dim *index) {
   return x;
 }
 
+// Floats of 8 bits are made of those that f32 holds, and of others than infinities for what is too large.
+static const LoopExpr *converted(Elem *e, const Node *n, const LoopExpr *x) {
+  DType to = type_of(n)->dtype;
+  bool from_f32 = dtype_is_float(x->dtype) && x->dtype != DT_F64;
+  if (elem_float8(to) && (!from_f32 || !((const cast_attrs *)n->attrs)->saturate)) return NULL;
+  return loop_cast(e->k, to, x);
+}
+
 static const LoopExpr *scalar(Elem *e, const Node *n, const Dim *index) {
   const LoopExpr *s[3] = {0};
   if (n->nsrc > 3) return NULL;
   for (uint32_t i = 0; i < n->nsrc; i++)
     if (!(s[i] = elem_operand(e, n->src[i], type_of(n), index))) return NULL;
   if (n->op == OP_where) return loop_op(e->k, LOOP_select, s[0], s[1], s[2]);
-  if (n->op == OP_cast) return loop_cast(e->k, type_of(n)->dtype, s[0]);
+  if (n->op == OP_cast) return converted(e, n, s[0]);
+  for (uint32_t i = 0; i < n->nsrc; i++)
+    if (elem_float8(s[i]->dtype)) return NULL;
   if (n->op == OP_pow && s[1]->dtype != s[0]->dtype) {
     if (dtype_class(s[0]->dtype) != DC_FLOAT) return NULL;
     s[1] = loop_cast(e->k, s[0]->dtype, s[1]);
@@ -455,7 +470,7 @@ const LoopExpr *elem_at(Elem *e, const Node *n, const Dim *index) {
   for (int i = 0; i < e->ngive; i++)
     if (e->give[i].node == n) return e->give[i].fn(e->give[i].ctx, index);
   const Type *t = type_of(n);
-  if (t->kind != TK_TENSOR || t->rank < 0 || !elem_dtype(t->dtype)) return NULL;
+  if (t->kind != TK_TENSOR || t->rank < 0 || !elem_has_dtype(e, t->dtype)) return NULL;
   const LoopExpr *x = remembered(e, n, t->rank, index);
   if (x) return x;
   int result = 0;

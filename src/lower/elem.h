@@ -81,6 +81,9 @@ void elem_finish(Elem *e, const char *schedule, Lowered *out);
 bool elem_expand(Elem *e, const Node *n, Node **out);
 
 bool elem_dtype(DType t);  // whether kernels hold such elements
+// Those of a target: floats of 8 bits too, where it has units that multiply them.  They are moved, converted and multiplied, no more.
+bool elem_has_dtype(const Elem *e, DType t);
+bool elem_float8(DType t);
 // The operand's element for a result's index, by broadcasting.
 const LoopExpr *elem_operand(Elem *e, const Node *o, const Type *result, const Dim *index);
 const LoopExpr *elem_clamped(LoopKernel *k, const LoopExpr *x, double lo, double hi);  // NaN: lo

@@ -4,6 +4,7 @@
 #include "eval/generate.h"
 #include "eval/quant.h"
 #include "eval/scalar.h"
+#include "ir/rule.h"
 
 #include <math.h>
 
@@ -190,8 +191,10 @@ const LoopExpr *elem_quantize(Elem *e, const Node *n, int result, const Dim *ind
   const Type *x = type_of(n->src[0]);
   DType to = type_of(n)->dtype;
   const Node *zero = src_or_null(e->lo->g, n, 2);
+  bool float8 = elem_float8(to) && at->saturate;
   (void)result;
-  if (!dtype_is_int(to) || x->rank < 0) return NULL;
+  if (float8) zero = NULL;  // it has none but 0
+  if ((!dtype_is_int(to) && !float8) || x->rank < 0) return NULL;
   const LoopExpr *v = elem_at(e, n->src[0], index);
   const LoopExpr *s = scale_at(e, n->src[1], x, index, at->axis, at->block_size), *z = NULL;
   if (zero && !(z = scale_at(e, zero, x, index, at->axis, at->block_size))) return NULL;
@@ -210,12 +213,25 @@ const LoopExpr *elem_quantize(Elem *e, const Node *n, int result, const Dim *ind
   }
   v = loop_op(k, LOOP_div, loop_cast(k, in, v), loop_cast(k, in, s), NULL);
   if (by != in) v = loop_cast(k, in, loop_cast(k, by, v));
+  if (float8) return in == DT_F32 ? loop_cast(k, to, v) : NULL;
   v = loop_op(k, LOOP_round, v, NULL, NULL);
   if (z) v = loop_op(k, LOOP_add, v, loop_cast(k, in, z), NULL);
   return saturated(e, v, to);
 }
 
 // ---- dequantize ----
+
+// Of floats of 8 bits, whose zero point is 0: one product, rounded once.
+static const LoopExpr *from_float8(Elem *e, const Node *n, const Dim *index) {
+  const dequantize_linear_attrs *at = n->attrs;
+  const Node *zero = src_or_null(e->lo->g, n, 2);
+  if ((zero && !node_is_zero(e->lo->g, zero)) || type_of(n)->dtype == DT_F64) return NULL;
+  const LoopExpr *v = elem_at(e, n->src[0], index);
+  const LoopExpr *s = scale_at(e, n->src[1], type_of(n->src[0]), index, at->axis, at->block_size);
+  if (!v || !s || s->dtype == DT_F64) return NULL;
+  v = loop_op(e->k, LOOP_mul, loop_cast(e->k, DT_F32, v), loop_cast(e->k, DT_F32, s), NULL);
+  return loop_cast(e->k, type_of(n)->dtype, v);
+}
 
 const LoopExpr *elem_dequantize(Elem *e, const Node *n, int result, const Dim *index) {
   const dequantize_linear_attrs *at = n->attrs;
@@ -224,6 +240,7 @@ const LoopExpr *elem_dequantize(Elem *e, const Node *n, int result, const Dim *i
   DType to = type_of(n)->dtype;
   const Node *zero = src_or_null(e->lo->g, n, 2);
   (void)result;
+  if (x->rank >= 0 && elem_float8(x->dtype)) return from_float8(e, n, index);
   if (x->rank < 0 || !dtype_is_int(x->dtype) || dtype_bits(x->dtype) > 32 || to == DT_F64)
     return NULL;
   const LoopExpr *v = elem_at(e, n->src[0], index);

@@ -1,6 +1,6 @@
 // tile.c -- matrix products for machines with units for matrices: one tile of sums an item (loop/tile.h).
 //
-// Takes products of floats of 16 bits, and of f32 where sums may be reordered, whose operands lie along the contracted axis: rows as they are in memory, columns too, or weights that
+// Takes products of bytes, of floats of 16 bits, and of f32 and floats of 8 bits where sums may be reordered, whose operands lie along the contracted axis: rows as they are in memory, columns too, or weights that
 // are packed so.  A convolution of single pixels is such a product; of others the rows are windows over the image, or, where the
 // copy engine does not take these (few channels, another order of axes), values that threads compute.  All else is another template's.
 //
@@ -27,7 +27,9 @@ typedef struct TileRate {
 } TileRate;
 static const TileRate rate[] = {[TILE_HALF] = {4096, 2, 32, 0, 0, 6, 8},
                                 [TILE_TF32] = {2048, 4, 32, 0, 0, 6, 8},
-                                [TILE_F32] = {2048 / 3.0, 4, 96, 96, 32, 2, TILE_F32_STAGES}};
+                                [TILE_F32] = {2048 / 3.0, 4, 96, 96, 32, 2, TILE_F32_STAGES},
+                                [TILE_INT8] = {8192, 1, 32, 0, 0, 6, 8},
+                                [TILE_FP8] = {8192, 1, 32, 0, 0, 6, 8}};
 
 // Cycles of one tile's products, with operands from shared memory at 128 bytes and from L2 at 48.
 static double product_cycles(const TileRate *r, int m, int n, int64_t depth) {
@@ -103,6 +105,7 @@ static TileSchedule choose(const Contraction *c, const LowerTarget *t, LoopTileP
     if (value && (n > MOST_VALUE_COLS || m > TILE_ROWS || tile[i].at_once > 1)) continue;
     if (m > TILE_ROWS && n == TILE_COLS && cols > n) continue;  // for narrow layers alone
     if (f32 && (n > TILE_F32_COLS || tile[i].at_once > 1)) continue;
+    if (product == TILE_FP8 && tile[i].at_once > 1) continue;
     if (cols % 4 && (n > MOST_ODD_COLS || tile[i].at_once > 1)) continue;  // each element by itself
     int64_t tiles = ((rows + m - 1) / m) * ((cols + n - 1) / n);
     bool small = m == TILE_ROWS && n <= turns_below && !value && tile[i].at_once == 1;
@@ -143,7 +146,10 @@ static TileFinish finish_of(const Elem *e, const Contraction *c) {
     case OP_erf:
     case OP_tanh:
     case OP_sigmoid:
-    case OP_exp: work += 1; break;
+    case OP_exp:
+    case OP_quantize_linear:
+    case OP_q_linear_conv:
+    case OP_q_linear_mat_mul: work += 1; break;
     case OP_param:
       beside |= all.v[i] != c->lhs && type_same_dims(type_of(all.v[i]), type_of(e->fused));
       break;
@@ -154,14 +160,29 @@ static TileFinish finish_of(const Elem *e, const Contraction *c) {
 
 // ---- what it takes ----
 
+static bool is_byte(DType t) { return t == DT_I8 || t == DT_U8; }
+
+static bool multiplies_bytes(const Contraction *c) {
+  return is_byte(type_of(c->lhs)->dtype) && is_byte(type_of(c->rhs)->dtype) && c->acc == DT_I32;
+}
+
+static bool multiplies_float8(const Contraction *c) {
+  return elem_float8(type_of(c->lhs)->dtype) && elem_float8(type_of(c->rhs)->dtype) &&
+         c->acc == DT_F32 && c->e->lo->g->fast & FAST_REASSOC;
+}
+
 static bool wants(const Contraction *c) {
   DType t = type_of(c->lhs)->dtype;
   bool f32 = t == DT_F32 && c->e->lo->g->fast & (FAST_REASSOC | FAST_TF32);
-  return (t == DT_BF16 || t == DT_F16 || f32) && type_of(c->rhs)->dtype == t && c->acc == DT_F32 &&
-         c->groups == 1 && !c->transposed && !c->depthwise && !c->pieces;
+  bool floats =
+      (t == DT_BF16 || t == DT_F16 || f32) && type_of(c->rhs)->dtype == t && c->acc == DT_F32;
+  return (floats || multiplies_bytes(c) || multiplies_float8(c)) && c->groups == 1 &&
+         !c->transposed && !c->depthwise && !c->pieces;
 }
 
 static LoopTileProduct product_of(const Contraction *c) {
+  if (multiplies_bytes(c)) return TILE_INT8;
+  if (multiplies_float8(c)) return TILE_FP8;
   if (type_of(c->lhs)->dtype != DT_F32) return TILE_HALF;
   return c->e->lo->g->fast & FAST_TF32 ? TILE_TF32 : TILE_F32;
 }
@@ -189,7 +210,7 @@ static bool take_pixels(Contraction *c, const LowerTarget *t) {
 }
 
 // Elements of 16 bytes, by which the copy engine counts.
-static int64_t line_of(const Contraction *c) { return type_of(c->lhs)->dtype == DT_F32 ? 4 : 8; }
+static int64_t line_of(const Contraction *c) { return 16 / elem_bytes(type_of(c->lhs)->dtype); }
 
 // How far the copy engine's windows reach.
 enum { WINDOW_REACH = 127, WINDOW_STEP = 8 };
@@ -270,11 +291,12 @@ typedef struct TileBuilder {
       [CONTRACT_K];  // contracted sizes, the last taps filled up so that rows of weights are whole 16 bytes
   int64_t depth;  // of all
   int32_t a, b;   // arguments; a -1: a value; b -1: rhs as it is
+  ContractBytes bytes;
 } TileBuilder;
 
 static const char *print_schedule(Arena *a, const TileBuilder *t) {
   static const char *const lhs[] = {"", " window", " value"};
-  static const char *const product[] = {"", " tf32", " f32"};
+  static const char *const product[] = {"", " tf32", " f32", " int8", " fp8"};
   const char *shared = t->s.cluster > 1 ? str_printf(a, " of %d blocks", t->s.cluster) : "";
   return str_printf(a, "tile %dx%d k%d stages %d warpgroups %d%s%s%s%s", t->s.m, t->s.n,
                     TILE_DEPTH_BYTES / rate[t->product].bytes, t->s.stages,
@@ -313,7 +335,7 @@ static const LoopExpr *from_rhs(TileBuilder *t, const LoopBound *col, Dim k) {
 // The contracted axis that is filled up where rows are values: the last taps, or a product's last one.
 static int filled_axis(const Contraction *c) { return (c->conv ? c->nd : c->nk) - 1; }
 
-// What lhs is at a pixel, with taps outside the image and those that fill up left out.
+// What lhs is at a pixel; taps outside the image and those that fill up are its zero point.
 static const LoopExpr *from_value(TileBuilder *t, const LoopBound *row, Dim k) {
   Contraction *c = t->c;
   Elem *e = t->e;
@@ -335,7 +357,8 @@ static const LoopExpr *from_value(TileBuilder *t, const LoopBound *row, Dim k) {
   const LoopExpr *x = elem_at(e, c->lhs, index);
   DType type = type_of(c->lhs)->dtype;
   if (x && x->dtype != type) x = loop_cast(e->k, type, x);
-  if (x && e->nguards > since) x = elem_guarded(e, since, x, elem_number(e, type, 0));
+  if (x && e->nguards > since)
+    x = elem_guarded(e, since, x, elem_number(e, type, (double)t->bytes.outside));
   elem_unguard(e, before);
   elem_forget(e);
   return x;
@@ -362,7 +385,7 @@ static bool store_sum(TileBuilder *t, const LoopBound *row, const LoopBound *col
 }
 
 static const LoopExpr *factor_of(TileBuilder *t, const LoopExpr *x) {
-  x = loop_cast(t->e->k, DT_F32, x);
+  x = loop_cast(t->e->k, t->product == TILE_INT8 ? DT_I32 : DT_F32, x);
   return t->product == TILE_TF32 ? loop_op(t->e->k, LOOP_tf32, x, NULL, NULL) : x;
 }
 
@@ -401,6 +424,13 @@ enum {
   FEW_ROWS = 16
 };  // of a product whose rows are values, for which threads by themselves are as fast
 
+// Whether taps lie outside the image and count as other numbers than 0, which is what the copy engine gives.
+static bool fills_border(const TileBuilder *t) {
+  bool padded = false;
+  for (int d = 0; d < t->c->nd; d++) padded |= t->c->space[d].padded;
+  return padded && t->bytes.outside;
+}
+
 // How lhs is fetched.
 static bool take_lhs(TileBuilder *t) {
   Contraction *c = t->c;
@@ -410,7 +440,7 @@ static bool take_lhs(TileBuilder *t) {
   t->form = TILE_VALUE;
   if (t->a >= 0 && is_plain(c) && c->depth % line_of(c) == 0)
     t->form = TILE_MATRIX;
-  else if (t->a >= 0 && window_of(c, &t->window))
+  else if (t->a >= 0 && !fills_border(t) && window_of(c, &t->window))
     t->form = TILE_WINDOW;
   if (t->form != TILE_VALUE) return true;
   t->a = -1;
@@ -430,9 +460,19 @@ static bool take_rhs(TileBuilder *t) {
   if (!c->weight) return !c->conv && c->nk == 1;
   if (!contract_pack_rows(c, &pack)) return false;
   for (int i = 0; i < c->nk; i++) pack.extent[1 + i] = t->k[i]->value;
+  pack.flip = t->bytes.turned ? 128 : 0;
   t->b = elem_packed(t->e, c->weight, &pack, "w");
   if (t->b >= 0) t->e->k->buffer[t->b].constant = true;
   return t->b >= 0;
+}
+
+// What zero points and scales of bytes take.  Sums of so many products stay below 2^31, where they must not wrap.
+static bool settle_bytes(TileBuilder *t) {
+  enum { MOST_PRODUCTS = 32768 };
+  if (contract_quantised(t->c->anchor) && t->c->depth > MOST_PRODUCTS) return false;
+  if (!contract_bytes(t->c, &t->bytes)) return false;
+  contract_scales(t->c);
+  return contract_declare_columns(t->c);
 }
 
 // What is multiplied: a window's channels are filled up for each tap.
@@ -457,6 +497,7 @@ tenon_status lower_tile(Lowering *lo, const Node *fused, Lowered *out) {
     return TENON_EUNSUPPORTED;
   Finish f = {.c = &c, .h = &h};
   TileBuilder t = {.c = &c, .e = &e, .finish = &f, .product = product_of(&c)};
+  if (t.product == TILE_INT8 && !settle_bytes(&t)) return TENON_EUNSUPPORTED;
   if (!take_lhs(&t) || !take_rhs(&t)) return TENON_EUNSUPPORTED;
   t.s = choose(&c, &lo->target, t.product, depth_of(&t), t.form == TILE_VALUE, finish_of(&e, &c));
   if (!contract_give(&f, &e) || !emit_tile(&t)) return TENON_EUNSUPPORTED;

@@ -102,12 +102,21 @@ static void weigh(Fuser *f, FuseNode *x) {
   if (weight > FUSE_WEIGHT || leaves > FUSE_LEAVES) x->op = (FuseOp){FC_MAP, FUSED_MOVEMENT, 0};
 }
 
-// Bytes and pairs of bf16 are multiplied several at once.
-static bool multiplies_words(const Node *n) {
-  if (n->op == OP_conv || n->op == OP_mat_mul || n->op == OP_gemm || n->op == OP_dot)
-    return type_of(n->src[0])->dtype == DT_BF16;
+static bool multiplies_bytes(const Node *n) {
   return n->op == OP_q_linear_conv || n->op == OP_conv_integer || n->op == OP_q_linear_mat_mul ||
          n->op == OP_mat_mul_integer;
+}
+
+static bool multiplies_float8(const Node *n) {
+  DType t = n->op == OP_dot ? type_of(n->src[0])->dtype : DT_F32;
+  return dtype_is_float(t) && dtype_bits(t) == 8;
+}
+
+// Bytes, floats of 8 bits and pairs of bf16 are multiplied several at once.
+static bool multiplies_words(const Node *n) {
+  bool floats = n->op == OP_conv || n->op == OP_mat_mul || n->op == OP_gemm || n->op == OP_dot;
+  if (floats && type_of(n->src[0])->dtype == DT_BF16) return true;
+  return multiplies_bytes(n) || multiplies_float8(n);
 }
 
 // Units for matrices take pixels as they lie.
@@ -124,16 +133,33 @@ static void lay_out_image(Fuser *f, const Node *n) {
     x->op = (FuseOp){FC_MAP, FUSED_MOVEMENT, 0};
 }
 
-// Units for matrices fetch rows as they lie: attention's heads are brought side by side by its own kernel, not by the product behind it.
+// Units for matrices fetch rows as they lie: attention's heads are brought side by side by its own kernel, not by the product behind it, and what
+// weights in bytes multiply, which is little, by a kernel that does nothing else.
 static void lay_out_heads(Fuser *f, const Node *n) {
-  if (!f->c->o->apart || (n->op != OP_mat_mul && n->op != OP_gemm && n->op != OP_dot)) return;
+  int weights = n->op == OP_q_linear_mat_mul                          ? 3
+                : n->op == OP_mat_mul_integer || multiplies_float8(n) ? 1
+                                                                      : 0;
+  bool bytes = f->c->o->tiles && weights && n->src[weights]->op == OP_const;
+  if (!bytes && (!f->c->o->apart || (n->op != OP_mat_mul && n->op != OP_gemm && n->op != OP_dot)))
+    return;
   const Node *from = n->src[0];
   FuseNode *moves = NULL, *x;
   for (x = fuse_at(f, from); x->op.cls == FC_LAZY && from->nsrc; x = fuse_at(f, from)) {
     if (!(x->op.flags & FF_VIEW)) moves = x;
     from = from->src[0];
   }
-  if (moves && from->op == OP_attention) moves->op = (FuseOp){FC_MAP, FUSED_MOVEMENT, 0};
+  if (moves && (bytes || from->op == OP_attention)) moves->op = (FuseOp){FC_MAP, FUSED_MOVEMENT, 0};
+}
+
+// What is done with the sums of units for matrices has no index that comes from data: a table of bytes is read apart.
+static void read_table_apart(Fuser *f, const Node *n) {
+  FuseNode *x = fuse_at(f, n);
+  if (!f->c->o->tiles || n->op != OP_gather || x->op.cls != FC_POINT) return;
+  const Node *from = n->src[1];
+  while ((fuse_at(f, from)->op.cls == FC_POINT || fuse_at(f, from)->op.cls == FC_LAZY) &&
+         from->nsrc)
+    from = from->src[0];
+  if (multiplies_bytes(from)) x->op = (FuseOp){FC_MAP, FUSED_MOVEMENT, 0};
 }
 
 // Likewise keys and values that come in parts, those of the past and those at hand.
@@ -172,8 +198,10 @@ static void classify(Fuser *f) {
       x->op = (FuseOp){FC_MAP, FUSED_MOVEMENT, 0};
     if (x->op.cls == FC_LAZY) weigh(f, x);
     lay_out_image(f, n);
-    if (!f->alone) lay_out_heads(f, n);
-    if (!f->alone) lay_out_keys(f, n);
+    if (f->alone) continue;
+    lay_out_heads(f, n);
+    lay_out_keys(f, n);
+    read_table_apart(f, n);
   }
 }
 

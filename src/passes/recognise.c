@@ -25,9 +25,10 @@ tenon_status pass_past(PassCtx *c, bool *out_changed) {
 tenon_status pass_qdq(PassCtx *c, bool *out_changed) {
   // What is quantised again goes first: a product alone is turned into integers whoever reads it.
   static const RuleSet *const sets[] = {&rules_recognise_quant, &rules_recognise_integer,
-                                        &rules_quant_border};
+                                        &rules_quant_border, &rules_recognise_float8};
+  int n = ARRAY_LEN(sets) - !c->o->tiles;  // the last is for units that multiply these
   *out_changed = false;
-  for (int i = 0; i < ARRAY_LEN(sets); i++) {
+  for (int i = 0; i < n; i++) {
     bool changed;
     TRY(pass_rewrite(c, &sets[i], 1, &changed));
     *out_changed |= changed;

@@ -8,6 +8,7 @@ extern const RuleSet rules_algebra;              // identities that hold for eve
 extern const RuleSet rules_recognise_act;        // activations that came in pieces
 extern const RuleSet rules_recognise_attention;  // scaled-dot-product attention
 extern const RuleSet rules_recognise_bits;       // products with weights of a few bits
+extern const RuleSet rules_recognise_float8;     // products of floats of 8 bits
 extern const RuleSet rules_recognise_integer;    // products of dequantised tensors
 extern const RuleSet rules_recognise_mask;       // causal masks
 extern const RuleSet rules_recognise_move;       // pixel and channel shuffles

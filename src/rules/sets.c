@@ -7,6 +7,7 @@ const RuleSet *const rule_sets[] = {
     &rules_recognise_act,
     &rules_recognise_attention,
     &rules_recognise_bits,
+    &rules_recognise_float8,
     &rules_recognise_integer,
     &rules_recognise_mask,
     &rules_recognise_move,

@@ -87,7 +87,13 @@ typedef struct CudaLaunchConfig {
 typedef struct CudaTensorMap {
   _Alignas(64) uint64_t word[16];
 } CudaTensorMap;
-enum { CUDA_MAP_F16 = 6, CUDA_MAP_F32 = 7, CUDA_MAP_BF16 = 9, CUDA_MAP_TF32 = 11 };
+enum {
+  CUDA_MAP_U8 = 0,  // bytes of any meaning
+  CUDA_MAP_F16 = 6,
+  CUDA_MAP_F32 = 7,
+  CUDA_MAP_BF16 = 9,
+  CUDA_MAP_TF32 = 11
+};
 enum { CUDA_SWIZZLE_NONE = 0, CUDA_SWIZZLE_64 = 2, CUDA_SWIZZLE_128 = 3 };
 enum { CUDA_MAP_RANK = 5 };
 

@@ -62,7 +62,7 @@ static tenon_status put_map(Device *dev, const Op *o, const uint64_t *value, int
     return cuda_check(dev, w, "cuTensorMapEncodeIm2col", o->kernel->name, d);
   }
   bool two_bytes = m->type == CUDA_MAP_BF16 || m->type == CUDA_MAP_F16;
-  bool narrow = m->box[0] * (two_bytes ? 2 : 4) == 64;
+  bool narrow = m->box[0] * (m->type == CUDA_MAP_U8 ? 1 : two_bytes ? 2 : 4) == 64;
   CudaResult r =
       dev->api->tensor_map(&c->map[i], m->type, (uint32_t)m->rank, at, dims, strides, m->box, ones,
                            0, narrow ? CUDA_SWIZZLE_64 : CUDA_SWIZZLE_128, 3, 0);

@@ -39,8 +39,11 @@ void cuda_put_piece(StrBuf *out, Str piece) {
 static const struct {
   const char *name;
   int type;
-} map_type[] = {
-    {"f16", CUDA_MAP_F16}, {"f32", CUDA_MAP_F32}, {"bf16", CUDA_MAP_BF16}, {"tf32", CUDA_MAP_TF32}};
+} map_type[] = {{"u8", CUDA_MAP_U8},
+                {"f16", CUDA_MAP_F16},
+                {"f32", CUDA_MAP_F32},
+                {"bf16", CUDA_MAP_BF16},
+                {"tf32", CUDA_MAP_TF32}};
 
 static bool take_word(Str *line, Str *out) {
   while (line->n && *line->p == ' ') line->p++, line->n--;

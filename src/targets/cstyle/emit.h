@@ -155,6 +155,9 @@ void cs_tile_items(CEmit *e, const LoopStmt *items, const LoopTile *t);  // open
 // The one whose number is tn_t.
 void cs_tile_item(CEmit *e, const LoopStmt *items, const LoopTile *t);
 void cs_tile_product(const LoopTile *t, int n, StrBuf *out);  // the instruction for n columns
+const char *cs_tile_sum(const LoopTile *t);                   // the type of its sums
+void cs_tile_values(CEmit *e,
+                    const LoopTile *t);  // all stages of a tile whose rows are values
 // Of f32 (emit_tile_f32.c): the instruction; low parts of the columns of a stage by threads of the warpgroup that fetches; where a thread's rows begin;
 // products of a stage; sums that are not finite once more.
 void cs_tile_f32_top(const LoopTile *t, StrBuf *out);
@@ -174,9 +177,11 @@ void cs_tile_advance(CEmit *e, const LoopTile *t);  // to the next stage
 // emit_fetch.c: the one that fetches.  It begins, and has waited for the kernel before; for every tile it fetches the blocks of the contracted axis.
 void cs_fetch_begin(CEmit *e, const LoopStmt *items, const LoopTile *t);
 void cs_fetch_blocks(CEmit *e, const LoopTile *t);
-void cs_fetch_open(CEmit *e, const LoopTile *t);  // opens the loop over blocks, each with its stage
-void cs_fetch_room(CEmit *e);                     // waits until the stage is free
-const char *cs_tile_columns_at(CEmit *e, const LoopTile *t);  // where those of block tn_k lie
+void cs_fetch_open(CEmit *e,
+                   const LoopTile *t);  // opens the loop over blocks, each with its stage
+void cs_fetch_room(CEmit *e);           // waits until the stage is free
+const char *cs_tile_columns_at(CEmit *e,
+                               const LoopTile *t);  // where those of block tn_k lie
 // An operand's first row of a tile.
 const char *cs_tile_first(CEmit *e, const LoopTileOperand *o, Dim var);
 // Through the ring (emit_aside.c): what does, its maps, and what each role does about it.
@@ -184,9 +189,10 @@ void cs_aside_find(CEmit *e, const LoopTile *t, int room, CAside *a);
 void cs_aside_maps(CEmit *e, const LoopTile *t);
 void cs_aside_fetch(CEmit *e, const LoopTile *t);
 void cs_aside_wait(CEmit *e, const LoopTile *t, bool by_number);
-const char *cs_aside_place(CEmit *e);                  // where a thread's neighbours came to
-const char *cs_aside_out(CEmit *e);                    // where they go to
-void cs_aside_place_out(CEmit *e, const LoopTile *t);  // where a warpgroup's buffers begin
+const char *cs_aside_place(CEmit *e);  // where a thread's neighbours came to
+const char *cs_aside_out(CEmit *e);    // where they go to
+void cs_aside_place_out(CEmit *e,
+                        const LoopTile *t);  // where a warpgroup's buffers begin
 void cs_aside_begin_box(CEmit *e, const LoopTile *t);
 void cs_aside_end_box(CEmit *e, const LoopTile *t);
 void cs_aside_end(CEmit *e);
@@ -243,25 +249,34 @@ typedef struct CPacks {  // what an unrolled loop reads and stores side by side
   VEC(const LoopExpr *) load;
   VEC(const LoopStmt *) store;
 } CPacks;
-bool cs_packs(CEmit *e, const LoopStmt *s, CPacks *out);  // false: there is none
+bool cs_packs(CEmit *e, const LoopStmt *s,
+              CPacks *out);  // false: there is none
 const char *cs_pack_type(CEmit *e, DType t, int64_t n);
-const char *cs_pack_place(const CPacks *p, int32_t buffer, Dim index);  // the first one's address
-bool cs_pack_loop(CEmit *e, const LoopStmt *s);     // false: the loop is none of such elements
-const char *cs_packed(CEmit *e, const void *what);  // a load's or store's element; NULL: by itself
-const char *cs_packed_bf16(CEmit *e, const LoopExpr *load);  // likewise, as f32
+const char *cs_pack_place(const CPacks *p, int32_t buffer,
+                          Dim index);  // the first one's address
+bool cs_pack_loop(CEmit *e,
+                  const LoopStmt *s);  // false: the loop is none of such elements
+const char *cs_packed(CEmit *e,
+                      const void *what);  // a load's or store's element; NULL: by itself
+const char *cs_packed_bf16(CEmit *e,
+                           const LoopExpr *load);  // likewise, as f32
 
 // ---- a round ahead (emit_ahead.c) ----
-bool cs_ahead_loop(CEmit *e, const LoopStmt *s);       // false: nothing in it is read ahead
-const char *cs_ahead(CEmit *e, const LoopExpr *load);  // what was read ahead for it; NULL: nothing
+bool cs_ahead_loop(CEmit *e,
+                   const LoopStmt *s);  // false: nothing in it is read ahead
+const char *cs_ahead(CEmit *e,
+                     const LoopExpr *load);  // what was read ahead for it; NULL: nothing
 
 // ---- indices (emit_index.c) ----
 CLin cs_lin(CEmit *e, Dim d);
 // Names the quotients and remainders of an item's number by open sizes: they take long, and would stand wherever the item is asked for its place.
 void cs_name_quotients(CEmit *e, Dim item, const LoopBlock *b);
-const char *cs_lin_text(CEmit *e, CLin x);       // without the lanes' part
-const char *cs_operand(CEmit *e, CLin x);        // the same, fit for * and /
-CLin cs_place(CEmit *e, int32_t buffer, Dim d);  // an element of a buffer as the code has it
-const char *cs_dim(CEmit *e, Dim d);             // a scalar; not a vector's where it varies
+const char *cs_lin_text(CEmit *e, CLin x);  // without the lanes' part
+const char *cs_operand(CEmit *e, CLin x);   // the same, fit for * and /
+CLin cs_place(CEmit *e, int32_t buffer,
+              Dim d);  // an element of a buffer as the code has it
+const char *cs_dim(CEmit *e,
+                   Dim d);  // a scalar; not a vector's where it varies
 // "" where all guards always hold, else a condition; not_vector where it differs between lanes.
 const char *cs_guards(CEmit *e, int n, const LoopBound *g);
 void cs_drop_guards(CEmit *e, int n, const LoopBound *g);
@@ -278,7 +293,8 @@ CVal cs_atom(CEmit *e, CVal v);   // fit for being written several times
 void cs_store(CEmit *e, const LoopStmt *s);
 
 // ---- operations (emit_op.c) ----
-CVal cs_op(CEmit *e, LoopOp op, DType t, CVal x, CVal y, CVal z);  // t: the operands' dtype
+CVal cs_op(CEmit *e, LoopOp op, DType t, CVal x, CVal y,
+           CVal z);  // t: the operands' dtype
 CVal cs_cast(CEmit *e, const LoopExpr *x, CVal v);
 CVal cs_select(CEmit *e, CVal m, CVal x, CVal y);
 CVal cs_mask(CEmit *e, CVal m, int bytes);  // of elements as wide

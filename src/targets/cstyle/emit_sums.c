@@ -175,27 +175,29 @@ static bool is_straight(const LoopBlock *b) {
 
 // A thread's four neighbours of 16 columns.
 static void exchange(CEmit *e, const LoopTile *t) {
-  cs_line(e, "const float *const tn_d = tn_sum%s + tn_p * 8 + tn_h * 2;",
+  const char *type = cs_tile_sum(t);
+  cs_line(e, "const %s *const tn_d = tn_sum%s + tn_p * 8 + tn_h * 2;", type,
           t->is_attention ? "" : "[tn_b]");
-  cs_line(e, "const float tn_x = __shfl_xor_sync(~0u, tn_right ? tn_d[0] : tn_d[4], 1);");
-  cs_line(e, "const float tn_y = __shfl_xor_sync(~0u, tn_right ? tn_d[1] : tn_d[5], 1);");
-  cs_line(e, "const float tn_four[4] = {tn_right ? tn_x : tn_d[0], tn_right ? tn_y : tn_d[1],");
+  cs_line(e, "const %s tn_x = __shfl_xor_sync(~0u, tn_right ? tn_d[0] : tn_d[4], 1);", type);
+  cs_line(e, "const %s tn_y = __shfl_xor_sync(~0u, tn_right ? tn_d[1] : tn_d[5], 1);", type);
+  cs_line(e, "const %s tn_four[4] = {tn_right ? tn_x : tn_d[0], tn_right ? tn_y : tn_d[1],", type);
   cs_line(e, "                          tn_right ? tn_d[4] : tn_x, tn_right ? tn_d[5] : tn_y};");
 }
 
 // Written out, or as a loop, which is shorter.
 static void each_neighbour(CEmit *e, const Sums *s, const char *j, bool loop) {
+  const char *type = cs_tile_sum(s->t);
   cs_line(e, loop ? "#pragma unroll 1" : "#pragma unroll");
   cs_open(e, "for (int tn_v = 0; tn_v < %d; tn_v++) {", s->count);
   cs_line(e, "const int %s = tn_first + tn_v;", j);
   if (s->count == PAIR) {
-    cs_line(e, "const float tn_value = tn_d[tn_v];");
+    cs_line(e, "const %s tn_value = tn_d[tn_v];", type);
   } else {
-    cs_line(e, "const float tn_low = tn_v & 1 ? tn_four[1] : tn_four[0];");
-    cs_line(e, "const float tn_value = tn_v < 2 ? tn_low : tn_v & 1 ? tn_four[3] : tn_four[2];");
+    cs_line(e, "const %s tn_low = tn_v & 1 ? tn_four[1] : tn_four[0];", type);
+    cs_line(e, "const %s tn_value = tn_v < 2 ? tn_low : tn_v & 1 ? tn_four[3] : tn_four[2];", type);
   }
   cs_set_text(e, s->t->cols->sym, j);
-  e->var[s->t->sum->var] = (CVal){.text = "tn_value", .dtype = DT_F32};
+  e->var[s->t->sum->var] = (CVal){.text = "tn_value", .dtype = s->t->sum->value->dtype};
   cs_block(e, &s->rest);
   cs_close(e);
 }
@@ -335,7 +337,7 @@ static bool emit_boxes(CEmit *e, Sums *s, StrBuf *odd, StrBuf *before) {
   cs_line(e, "#pragma unroll");
   cs_open(e, "for (int tn_h = 0; tn_h < 2; tn_h++) {");
   put_row(e, s, i);
-  cs_line(e, "const float *const tn_d = tn_sum[tn_b] + %s / 2 + tn_h * 2;", s->column);
+  cs_line(e, "const %s *const tn_d = tn_sum[tn_b] + %s / 2 + tn_h * 2;", cs_tile_sum(t), s->column);
   bool done = put_neighbours(e, s, IN_PIECES, j, odd);
   cs_close(e);
   cs_close(e);

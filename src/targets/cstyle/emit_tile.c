@@ -11,8 +11,8 @@
 // Where two tiles are under way at once, a warpgroup computes its own while the other one is at what follows its sums: a stage is one's alone,
 // and one begins when the other has seen all its stages, since a stage tells only its last two rounds apart.
 //
-// Windows are fetched by the copy engine too, one tap and 64 channels at a time.  Values are computed by the threads of the first warpgroup, two
-// neighbours along the contracted axis each, and stored where the copy engine would have put them.
+// Windows are fetched by the copy engine too, one tap and 128 bytes of channels at a time.  Values are computed by the threads of the first warpgroup
+// (emit_tile_value.c).
 #include "loop/tile.h"
 #include "runtime/cuda/api.h"
 #include "runtime/cuda/cuda.h"
@@ -97,33 +97,59 @@ static const char tile_top[] =
     "  asm(\"ex2.approx.ftz.f32 %0, %1;\" : \"=f\"(w) : \"f\"(x * p));\n"
     "  asm(\"rcp.approx.ftz.f32 %0, %1;\" : \"=f\"(r) : \"f\"(1.0f + w));\n"
     "  return 2.0f * r;\n}\n";
+static const char integer_top[] =
+    "TN_FN void tn_give(const int *to, int x) { tn_give((const float *)to, __int_as_float(x)); }\n";
 // clang-format on
 
-// The instruction names every register, so each number of columns has its own.
+static bool sums_integers(const LoopTile *t) { return t->product == TILE_INT8; }
+const char *cs_tile_sum(const LoopTile *t) { return sums_integers(t) ? "int" : "float"; }
+
+static const char *operand_type(const LoopTile *t, DType d) {
+  switch (d) {
+  case DT_BF16: return "bf16";
+  case DT_F16: return "f16";
+  case DT_I8: return "s8";
+  case DT_U8: return "u8";
+  case DT_F8E4M3: return "e4m3";
+  case DT_F8E5M2: return "e5m2";
+  default: return t->product == TILE_TF32 ? "tf32" : "f32";
+  }
+}
+
+// The instruction names every register, so each number of columns has its own.  Behind its operands it has signs of floats, and of those of 16 bits
+// whether they are transposed.
 void cs_tile_product(const LoopTile *t, int n, StrBuf *out) {
+  static const char *const more[] = {", 1, 1, 0, 0", ", 1, 1", "", "", ", 1, 1"};
   int regs = n / 2;
-  bool half = t->product == TILE_HALF;
-  const char *type = !half ? "tf32" : t->a.dtype == DT_BF16 ? "bf16" : "f16";
+  char in = sums_integers(t) ? 'r' : 'f';
   strbuf_printf(out,
-                "TN_FN void tn_product(float (&d)[%d], unsigned long long a, unsigned long long b, "
+                "TN_FN void tn_product(%s (&d)[%d], unsigned long long a, unsigned long long b, "
                 "int more) {\n  asm volatile(\"{ .reg .pred p; setp.ne.b32 p, %%%d, 0; \"\n"
-                "    \"wgmma.mma_async.sync.aligned.m64n%dk%d.f32.%s.%s {\"\n    \"",
-                regs, regs + 2, n, half ? 16 : 8, type, type);
+                "    \"wgmma.mma_async.sync.aligned.m64n%dk%d.%s.%s.%s {\"\n    \"",
+                cs_tile_sum(t), regs, regs + 2, n, 32 / (int)cs_bytes(t->a.dtype),
+                sums_integers(t) ? "s32" : "f32", operand_type(t, t->a.dtype),
+                operand_type(t, t->b.dtype));
   for (int i = 0; i < regs; i++) strbuf_printf(out, "%s%%%d", i ? ", " : "", i);
-  strbuf_printf(out, "}, \"\n    \"%%%d, %%%d, p, 1, 1%s; }\"\n    : ", regs, regs + 1,
-                half ? ", 0, 0" : "");
-  for (int i = 0; i < regs; i++) strbuf_printf(out, "%s\"+f\"(d[%d])", i ? ", " : "", i);
+  strbuf_printf(out, "}, \"\n    \"%%%d, %%%d, p%s; }\"\n    : ", regs, regs + 1, more[t->product]);
+  for (int i = 0; i < regs; i++) strbuf_printf(out, "%s\"+%c\"(d[%d])", i ? ", " : "", in, i);
   strbuf_puts(out, "\n    : \"l\"(a), \"l\"(b), \"r\"(more));\n}\n");
+}
+
+// Columns of one instruction.  Sums of floats of 8 bits are formed twice, by the units for a block and in all, so that wide tiles go by halves.
+static int columns_at_once(const LoopTile *t) {
+  enum { MOST_TWICE = 128 };
+  return t->product == TILE_FP8 && t->n > MOST_TWICE ? t->n / 2 : t->n;
 }
 
 void cs_tile_top(const LoopTile *t, StrBuf *out) {
   strbuf_puts(out, tile_top);
+  if (sums_integers(t)) strbuf_puts(out, integer_top);
   if (t->is_attention)
     cs_attention_top(t, out);
   else if (t->product == TILE_F32)
     cs_tile_f32_top(t, out);
   else
-    cs_tile_product(t, t->n, out);
+    cs_tile_product(t, columns_at_once(t), out);
 }
 
 // ---- how it is launched ----
@@ -152,8 +178,14 @@ static bool is_whole(const CudaNumber *n) {
 
 // The copy engine rounds to tf32 where it is told so; f32 comes as it is.
 static int map_type(const LoopTile *t) {
-  if (t->product != TILE_HALF) return t->product == TILE_TF32 ? CUDA_MAP_TF32 : CUDA_MAP_F32;
-  return t->a.dtype == DT_BF16 ? CUDA_MAP_BF16 : CUDA_MAP_F16;
+  switch ((LoopTileProduct)t->product) {
+  case TILE_HALF: return t->a.dtype == DT_BF16 ? CUDA_MAP_BF16 : CUDA_MAP_F16;
+  case TILE_TF32: return CUDA_MAP_TF32;
+  case TILE_F32: return CUDA_MAP_F32;
+  case TILE_INT8:
+  case TILE_FP8: return CUDA_MAP_U8;
+  }
+  return -1;
 }
 
 static CudaMap *new_map(CEmit *e, const LoopTileOperand *o, int rank, int rows) {
@@ -312,74 +344,6 @@ void cs_tile_advance(CEmit *e, const LoopTile *t) {
 
 static bool by_threads(const LoopTile *t) { return t->a.form == TILE_VALUE; }
 
-enum { TOGETHER = 8 };  // rows of a thread whose loads are under way at once
-
-// How many neighbours along the contracted axis make the word that a thread stores.
-static int elements_of_word(const LoopTile *t) { return t->product == TILE_HALF ? 2 : 1; }
-
-// One of them; 0 beyond the contracted axis.  No branches, which would keep loads apart.
-static void put_element(CEmit *e, const LoopTile *t, const char *name, const char *at) {
-  static const char *const bits[] = {"", "tn_tf32_bits", "__float_as_uint"};
-  cs_set_text(e, t->sum->sym, at);
-  cs_new_statement(e, t->a.value);
-  CVal v = cs_expr(e, t->a.value);
-  cs_line(e, "const unsigned %s = %s_in ? %s(%s) : 0u;", name, at, bits[t->product], v.text);
-}
-
-// Places of a thread's word along the contracted axis, and whether they are there; the last one stands in for those that are not.
-static void put_places(CEmit *e, const LoopTile *t) {
-  static const char *const name[] = {"tn_first_k", "tn_second_k"};
-  const char *depth = cs_dim(e, t->depth);
-  for (int i = 0; i < elements_of_word(t); i++) {
-    cs_line(e, "int %s = tn_k * %d + tn_pair * %d + %d;", name[i], t->block, elements_of_word(t),
-            i);
-    cs_line(e, "const bool %s_in = %s < %s;", name[i], name[i], depth);
-    cs_line(e, "if (!%s_in) %s = (int)(%s) - 1;", name[i], name[i], depth);
-  }
-}
-
-static void compute_values(CEmit *e, const LoopTile *t) {
-  const char *i = cs_name(e, t->rows->sym->name);
-  cs_line(e, "const int tn_pair = threadIdx.x %% %d;", WARP);
-  cs_fetch_open(e, t);
-  cs_fetch_room(e);
-  cs_open(e, "if (threadIdx.x == 0) {");
-  cs_line(e, "tn_bar_expect(tn_full, %d);", t->n * TILE_DEPTH_BYTES);
-  cs_line(e, "tn_fetch(tn_at + %d, &tn_map_b, tn_k * %d, tn_col, tn_full);",
-          t->m * TILE_DEPTH_BYTES, t->block);
-  cs_close(e);
-  put_places(e, t);
-  cs_open(e, "for (int tn_g = 0; tn_g < %d; tn_g++) {", t->m / (TOGETHER * WARPGROUP / WARP));
-  cs_line(e, "unsigned tn_v[%d];", TOGETHER);
-  cs_line(e, "#pragma unroll");
-  cs_open(e, "for (int tn_r = 0; tn_r < %d; tn_r++) {", TOGETHER);
-  cs_line(e, "const int %s = threadIdx.x / %d + (tn_g * %d + tn_r) * 4;", i, WARP, TOGETHER);
-  cs_set_text(e, t->rows->sym, i);
-  put_element(e, t, "tn_first", "tn_first_k");
-  if (elements_of_word(t) == 2) {
-    put_element(e, t, "tn_second", "tn_second_k");
-    cs_line(e, "tn_v[tn_r] = (tn_first & 0xffffu) | tn_second << 16;");
-  } else {
-    cs_line(e, "tn_v[tn_r] = tn_first;");
-  }
-  cs_close(e);
-  cs_line(e, "#pragma unroll");
-  cs_line(e, "for (int tn_r = 0; tn_r < %d; tn_r++)", TOGETHER);
-  cs_line(e,
-          "  tn_put_pair(tn_at, threadIdx.x / %d + (tn_g * %d + tn_r) * 4, tn_pair, tn_v[tn_r]);",
-          WARP, TOGETHER);
-  cs_close(e);
-  cs_line(e, "asm volatile(\"fence.proxy.async.shared::cta;\" ::: \"memory\");");
-  cs_line(e, "__syncwarp();");
-  cs_line(e, "if (tn_pair == 0) tn_bar_arrive(tn_full);");
-  if (t->product == TILE_F32) {
-    cs_line(e, "const unsigned tn_round = tn_parity ^ 1u;");
-    cs_tile_f32_low(e, t, 0, WARPGROUP);
-  }
-  cs_tile_advance(e, t);
-  cs_close(e);
-}
-
 // Registers of a thread that fetches, and of one that computes, by warpgroups that do; 0: as they come.
 static int registers_of(const LoopTile *t, bool computes) {
   static const int copied[][2] = {[2] = {24, 240}, [3] = {32, 160}};
@@ -417,7 +381,7 @@ static void emit_fetching(CEmit *e, const LoopStmt *items, const LoopTile *t) {
   cs_tile_items(e, items, t);
   cs_line(e, "const int tn_col = (int)(%s);", cs_tile_first(e, &t->b, t->cols->sym));
   if (by_threads(t))
-    compute_values(e, t);
+    cs_tile_values(e, t);
   else
     cs_fetch_blocks(e, t);
   cs_aside_fetch(e, t);
@@ -433,9 +397,10 @@ static bool counts_blocks(const LoopTile *t) { return cs_tile_ways(t) > 1 || t->
 // Where the next block lies in the ring: one after the other, or by its number among all.
 static void open_blocks(CEmit *e, const LoopTile *t) {
   int ways = cs_tile_ways(t);
-  if (ways > 1 || t->product == TILE_F32) {
+  if (ways > 1 || t->product == TILE_F32 || t->product == TILE_FP8) {
     cs_line(e, "#pragma unroll");
-    cs_line(e, "for (int q = 0; q < %d; q++) tn_sum[0][q] = 0.0f;", t->n / 2);
+    cs_line(e, "for (int q = 0; q < %d; q++) tn_sum[0][q] = %s;", t->n / 2,
+            sums_integers(t) ? "0" : "0.0f");
   }
   if (ways > 1)
     cs_open(e, "for (int tn_k = tn_who; tn_k < tn_blocks; tn_k += %d) {", ways);
@@ -447,6 +412,13 @@ static void open_blocks(CEmit *e, const LoopTile *t) {
   cs_line(e, "const int tn_s = (int)(tn_number %% %du);", t->stages);
 }
 
+// What is read beside the sums comes behind the last block.
+static void await_beside(CEmit *e, const LoopTile *t) {
+  if (!e->aside->stages) return;
+  cs_line(e, "unsigned tn_side[%d];", e->aside->stages);
+  if (cs_tile_ways(t) == 1) cs_aside_wait(e, t, t->at_once > 1);
+}
+
 static void emit_products_f32(CEmit *e, const LoopTile *t) {
   bool turns = cs_tile_ways(t) > 1;
   open_blocks(e, t);
@@ -455,6 +427,41 @@ static void emit_products_f32(CEmit *e, const LoopTile *t) {
   cs_tile_f32_products(e, t, turns);
   if (!turns) cs_tile_advance(e, t);
   cs_close(e);
+}
+
+// Of floats of 8 bits: the units cut their sums off 13 bits behind the largest number, so those of a block are added as f32.  While one warpgroup adds,
+// the other one's are under way.
+static void emit_products_fp8(CEmit *e, const LoopTile *t) {
+  bool turns = cs_tile_ways(t) > 1;
+  int cols = columns_at_once(t);
+  open_blocks(e, t);
+  cs_line(e, "const unsigned tn_at = tn_ring + tn_s * %du;", cs_tile_stage_bytes(t));
+  cs_line(e, "tn_bar_wait(tn_bars + tn_s * 16u, tn_parity);");
+  cs_line(e, "const unsigned long long tn_a = tn_operand(tn_at + %s * %du);",
+          turns ? "0" : "tn_who", TILE_ROWS * TILE_DEPTH_BYTES);
+  cs_line(e, "const unsigned long long tn_b = tn_operand(%s);", cs_tile_columns_at(e, t));
+  for (int first = 0; first < t->n; first += cols) {
+    cs_open(e, "{");
+    cs_line(e, "float tn_block[%d];", cols / 2);
+    cs_line(e, "asm volatile(\"wgmma.fence.sync.aligned;\" ::: \"memory\");");
+    cs_line(e, "#pragma unroll");
+    cs_line(e, "for (int q = 0; q < 4; q++)");
+    cs_line(e, "  tn_product(tn_block, tn_a + q * 2, tn_b + q * 2 + %d, q);",
+            first * TILE_DEPTH_BYTES / 16);
+    cs_line(e, "asm volatile(\"wgmma.commit_group.sync.aligned;\" ::: \"memory\");");
+    cs_line(e, "asm volatile(\"wgmma.wait_group.sync.aligned 0;\" ::: \"memory\");");
+    if (first + cols == t->n)
+      cs_line(e, "if (tn_lane == 0) tn_bar_arrive(tn_bars + tn_s * 16u + 8);");
+    cs_line(e, "#pragma unroll");
+    cs_open(e, "for (int q = 0; q < %d; q++) {", cols / 2);
+    cs_line(e, "asm volatile(\"\" : \"+f\"(tn_block[q]) :: \"memory\");");
+    cs_line(e, "tn_sum[0][%d + q] += tn_block[q];", first / 2);
+    cs_close(e);
+    cs_close(e);
+  }
+  if (!turns) cs_tile_advance(e, t);
+  cs_close(e);
+  await_beside(e, t);
 }
 
 // One batch of products stays under way: when it is, those before it have read their stage.
@@ -483,17 +490,16 @@ static void emit_products(CEmit *e, const LoopTile *t) {
   cs_line(e, "tn_before = tn_s;");
   if (!alone) cs_tile_advance(e, t);
   cs_close(e);
-  if (e->aside->stages) cs_line(e, "unsigned tn_side[%d];", e->aside->stages);
-  if (e->aside->stages && !turns) cs_aside_wait(e, t, alone);
+  await_beside(e, t);
   if (t->at_once > 1)
     cs_line(e, "asm volatile(\"bar.arrive %%0, %d;\" :: \"r\"(3 - tn_who) : \"memory\");",
             2 * WARPGROUP);
   cs_line(e, "asm volatile(\"wgmma.wait_group.sync.aligned 0;\" ::: \"memory\");");
   cs_line(e, "#pragma unroll");
   cs_line(e,
-          "for (int q = 0; q < %d; q++) asm volatile(\"\" : \"+f\"(tn_sum[q / %d][q %% %d]) :: "
+          "for (int q = 0; q < %d; q++) asm volatile(\"\" : \"+%c\"(tn_sum[q / %d][q %% %d]) :: "
           "\"memory\");",
-          blocks_of(t) * t->n / 2, t->n / 2, t->n / 2);
+          blocks_of(t) * t->n / 2, sums_integers(t) ? 'r' : 'f', t->n / 2, t->n / 2);
   cs_line(e, "if (tn_before >= 0 && tn_lane == 0) tn_bar_arrive(tn_bars + tn_before * 16u + 8);");
 }
 
@@ -502,7 +508,7 @@ static void join_sums(CEmit *e, const LoopTile *t) {
   int ways = cs_tile_ways(t), regs = t->n / 2;
   const char *meet =
       str_printf(e->arena, "asm volatile(\"bar.sync 1, %d;\" ::: \"memory\");", ways * WARPGROUP);
-  cs_line(e, "float *const tn_part = tn_parts + threadIdx.x %% %d;", WARPGROUP);
+  cs_line(e, "%s *const tn_part = tn_parts + threadIdx.x %% %d;", cs_tile_sum(t), WARPGROUP);
   cs_open(e, "if (tn_who > 0) {");
   cs_line(e, "#pragma unroll");
   cs_line(e, "for (int q = 0; q < %d; q++) tn_part[((tn_who - 1) * %d + q) * %d] = tn_sum[0][q];",
@@ -528,7 +534,8 @@ static void join_sums(CEmit *e, const LoopTile *t) {
 // The first block adds what the others of the cluster have, in their order; only its first warpgroup goes on.
 static void join_cluster(CEmit *e, const LoopTile *t) {
   int regs = t->n / 2, before = (cs_tile_ways(t) - 1) * TILE_ROWS * t->n;
-  cs_line(e, "float *const tn_given = tn_parts + %d + threadIdx.x %% %d;", before, WARPGROUP);
+  cs_line(e, "%s *const tn_given = tn_parts + %d + threadIdx.x %% %d;", cs_tile_sum(t), before,
+          WARPGROUP);
   cs_open(e, "if (tn_who == 0 && tn_rank > 0) {");
   cs_line(e, "#pragma unroll");
   cs_line(e,
@@ -552,7 +559,7 @@ static void emit_computing(CEmit *e, const LoopStmt *items, const LoopTile *t) {
   cs_line(e, "const int tn_who = threadIdx.x / %d - 1, tn_lane = threadIdx.x %% %d;", WARPGROUP,
           WARP);
   cs_line(e, "const int tn_warp = threadIdx.x %% %d / %d;", WARPGROUP, WARP);
-  cs_line(e, "float tn_sum[%d][%d];", blocks_of(t), t->n / 2);
+  cs_line(e, "%s tn_sum[%d][%d];", cs_tile_sum(t), blocks_of(t), t->n / 2);
   cs_line(e, "%s", CS_WAIT);
   cs_aside_place_out(e, t);
   if (t->product == TILE_F32) cs_tile_f32_place(e);
@@ -574,13 +581,16 @@ static void emit_computing(CEmit *e, const LoopStmt *items, const LoopTile *t) {
   strbuf_init(&early, e->arena);
   e->out = &sums;
   e->indent += turns;
-  cs_tile_sums(e, t, t->product == TILE_F32 ? NULL : &early);
+  bool twice = t->product == TILE_F32 || t->product == TILE_FP8;  // sums take registers for two
+  cs_tile_sums(e, t, twice ? NULL : &early);
   cs_aside_release(e, t);
   e->indent -= turns;
   e->out = out;
   strbuf_put(out, strbuf_str(&early));
   if (t->product == TILE_F32)
     emit_products_f32(e, t);
+  else if (t->product == TILE_FP8)
+    emit_products_fp8(e, t);
   else
     emit_products(e, t);
   if (turns) {
@@ -650,9 +660,8 @@ void cs_tile(CEmit *e, const LoopStmt *items, const LoopTile *t) {
   cs_line(e, "const unsigned tn_bars = tn_ring + %du; /* a stage's full and empty */",
           cs_tile_ring_bytes(t) + cs_aside_bytes(e->aside, t));
   if (cs_tile_ways(t) > 1)
-    cs_line(e,
-            "float *const tn_parts = (float *)(tn_raw + (tn_bars + %du - tn_shared_at(tn_raw)));",
-            BARRIER_BYTES);
+    cs_line(e, "%s *const tn_parts = (%s *)(tn_raw + (tn_bars + %du - tn_shared_at(tn_raw)));",
+            cs_tile_sum(t), cs_tile_sum(t), BARRIER_BYTES);
   put_blocks(e, t);
   begin_ring(e, t);
   cs_line(e, "__syncthreads();");
