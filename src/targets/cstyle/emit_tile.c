@@ -23,12 +23,13 @@ enum { WARP = 32, WARPGROUP = 128, BARRIER_BYTES = 192, MOST_SHARED = 227 << 10 
 // ---- what all such kernels call ----
 
 // clang-format off
-static const char tile_top[] =
-    "struct __align__(64) tn_map { unsigned long long word[16]; };\n"
+const char cs_tile_address[] =
     "TN_FN unsigned tn_shared_at(const void *p) {\n"
     "  unsigned at;\n"
     "  asm(\"{ .reg .u64 t; cvta.to.shared.u64 t, %1; cvt.u32.u64 %0, t; }\" : \"=r\"(at) : \"l\"(p));\n"
-    "  return at;\n}\n"
+    "  return at;\n}\n";
+static const char tile_map[] = "struct __align__(64) tn_map { unsigned long long word[16]; };\n";
+static const char tile_top[] =
     "TN_FN void tn_bar_init(unsigned bar, unsigned count) {\n"
     "  asm volatile(\"mbarrier.init.shared::cta.b64 [%0], %1;\" :: \"r\"(bar), \"r\"(count) : \"memory\");\n}\n"
     "TN_FN void tn_bar_arrive(unsigned bar) {\n"
@@ -82,7 +83,8 @@ static const char tile_top[] =
     "  asm volatile(\"st.shared.b32 [%0], %1;\" :: \"r\"(at), \"r\"(x) : \"memory\");\n}\n"
     "/* Rows of 128 bytes, swizzled; groups of 8 rows lie 1024 bytes apart. */\n"
     "TN_FN unsigned long long tn_operand(unsigned at) {\n"
-    "  return (unsigned long long)((at & 0x3ffff) >> 4) | 1ull << 16 | 64ull << 32 | 1ull << 62;\n}\n"
+    "  return (unsigned long long)((at & 0x3ffff) >> 4) | 1ull << 16 | 64ull << 32 | 1ull << 62;\n}\n";
+const char cs_tile_ending[] =
     "/* Tiles one below the other, eight at a time, before the next column of them. */\n"
     "TN_FN long long tn_order(unsigned t, unsigned items, unsigned across) {\n"
     "  const unsigned down = items / across, band = 8 * across, first = t / band * 8;\n"
@@ -117,7 +119,10 @@ void cs_tile_product(const LoopTile *t, int n, StrBuf *out) {
 }
 
 void cs_tile_top(const LoopTile *t, StrBuf *out) {
+  strbuf_puts(out, tile_map);
+  strbuf_puts(out, cs_tile_address);
   strbuf_puts(out, tile_top);
+  strbuf_puts(out, cs_tile_ending);
   if (t->is_attention)
     cs_attention_top(t, out);
   else if (t->product == TILE_F32)
@@ -307,7 +312,7 @@ void cs_tile_items(CEmit *e, const LoopStmt *items, const LoopTile *t) {
   open_items(e, items, t, false);
 }
 
-static const char *first_row(CEmit *e, const LoopTileOperand *o, Dim var) {
+const char *cs_tile_first(CEmit *e, const LoopTileOperand *o, Dim var) {
   e->sym[var->slot] = (CSym){.kind = CSYM_NUMBER};
   return cs_dim(e, o->row);
 }
@@ -344,7 +349,7 @@ static const char *expect_stage(CEmit *e, const LoopTile *t) {
 }
 
 static void fetch_matrices(CEmit *e, const LoopTile *t) {
-  cs_line(e, "const int tn_row = (int)(%s);", first_row(e, &t->a, t->rows->sym));
+  cs_line(e, "const int tn_row = (int)(%s);", cs_tile_first(e, &t->a, t->rows->sym));
   open_stage(e, t);
   const char *from = t->cluster > 1 ? "(tn_start + tn_k)" : "tn_k", *once = expect_stage(e, t);
   cs_line(e, "tn_fetch(tn_at, &tn_map_a, %s * %d, tn_row, tn_full);", from, t->block);
@@ -357,7 +362,7 @@ static void fetch_matrices(CEmit *e, const LoopTile *t) {
 static void fetch_windows(CEmit *e, const LoopTile *t) {
   const LoopWindow *w = &t->a.window;
   long long line = (long long)w->out[1], image = (long long)(w->out[0] * w->out[1]);
-  cs_line(e, "const int tn_row = (int)(%s);", first_row(e, &t->a, t->rows->sym));
+  cs_line(e, "const int tn_row = (int)(%s);", cs_tile_first(e, &t->a, t->rows->sym));
   cs_line(e, "const int tn_image = tn_row / %lld, tn_in = tn_row %% %lld;", image, image);
   cs_line(e, "const int tn_y = tn_in / %lld * %d - %d;", line, (int)w->stride[0], (int)w->lo[0]);
   cs_line(e, "const int tn_x = tn_in %% %lld * %d - %d;", line, (int)w->stride[1], (int)w->lo[1]);
@@ -487,7 +492,7 @@ static void emit_fetching(CEmit *e, const LoopStmt *items, const LoopTile *t) {
   cs_line(e, "int tn_s = 0;");
   cs_line(e, "unsigned tn_parity = 1; /* the ring begins empty */");
   cs_tile_items(e, items, t);
-  cs_line(e, "const int tn_col = (int)(%s);", first_row(e, &t->b, t->cols->sym));
+  cs_line(e, "const int tn_col = (int)(%s);", cs_tile_first(e, &t->b, t->cols->sym));
   if (by_threads(t))
     compute_values(e, t);
   else if (t->a.form == TILE_WINDOW)
@@ -707,6 +712,10 @@ static void begin_ring(CEmit *e, const LoopTile *t) {
 }
 
 void cs_tile(CEmit *e, const LoopStmt *items, const LoopTile *t) {
+  if (e->c->warps) {
+    cs_mma(e, items, t);
+    return;
+  }
   if (t->is_attention) {
     cs_attention(e, items, t);
     return;
