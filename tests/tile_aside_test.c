@@ -30,9 +30,10 @@ static const char *with_guards(Arena *a, const char *value, const char *guards) 
   return strbuf_text(&out);
 }
 
-// Rows of 768 columns of the sums of 64 products each, in tiles of 128 rows: `value` of %v0, the matrix r and the row c is stored at `place`.
-static bool emit(Emitted *e, int columns, const char *at_once, int groups, const char *value,
-                 const char *place) {
+// Rows of 768 columns of the sums of 64 products each, in tiles of 128 rows: `value` of %v0, the matrix r and the row c is stored at `place`; `kind` stands before
+// what is multiplied with the rows.
+static bool emit_with(Emitted *e, const char *kind, int columns, const char *at_once, int groups,
+                      const char *value, const char *place) {
   CStyle style;
   StrBuf text;
   bool differs;
@@ -40,13 +41,13 @@ static bool emit(Emitted *e, int columns, const char *at_once, int groups, const
   const char *at = str_printf(&e->arena, AT, columns);
   const char *kernel = str_printf(
       &e->arena,
-      "kernel @k (%%a: bf16[64000], %%b: bf16[49152], %%r: bf16[768000], %%c: f32[768], out %%y: "
+      "kernel @k (%%a: bf16[64000], %s%%b: bf16[49152], %%r: bf16[768000], %%c: f32[768], out %%y: "
       "bf16[768000]) {\n  parallel item < 32%s {\n    tile i < 128 by 4 {\n      tile j < %d by %d "
       "{\n        reduce %%v0: f32 = add over k < 64 {\n"
       "          yield mul(cast[f32](where(row = i + 128*floor(item/4) < 1000) %%a[k + 64*row]), "
       "cast[f32](where(col = j + %d*mod(item, 4) < 768) %%b[k + 64*col]))\n        }\n"
       "        store %s%%y[%s] = cast[bf16](%s)\n      }\n    }\n  }\n}\n",
-      at_once, columns, groups, columns, at, place, with_guards(&e->arena, value, at));
+      kind, at_once, columns, groups, columns, at, place, with_guards(&e->arena, value, at));
   if (!loop_fixture_read(&e->f, kernel)) return false;
   strbuf_init(&text, &e->arena);
   cstyle_init(&style, &spelling_cuda, 0, &e->arena, &e->f.d);
@@ -54,6 +55,11 @@ static bool emit(Emitted *e, int columns, const char *at_once, int groups, const
   EXPECT_STATUS(cstyle_kernel(&style, e->f.k, "tn_kernel", false, &text, &differs), TENON_OK);
   e->text = strbuf_text(&text);
   return true;
+}
+
+static bool emit(Emitted *e, int columns, const char *at_once, int groups, const char *value,
+                 const char *place) {
+  return emit_with(e, "", columns, at_once, groups, value, place);
 }
 
 static void drop(Emitted *e) {
@@ -97,6 +103,25 @@ TEST(the_copy_engine_takes_what_lies_as_the_result) {
     EXPECT_INT_EQ(last->box[1], row[i].box[1]);
     EXPECT(e.record.shared_bytes <= 227 << 10);
     if (!strcmp(row[i].value, SUM)) EXPECT(!strstr(e.text, "tn_there"));  // no edges to ask for
+    drop(&e);
+  }
+}
+
+// What the kernel before writes is not read before it has ended; constants are.  The next kernel begins when nothing is left to be asked for.
+TEST(constants_are_fetched_before_the_kernel_before_has_ended) {
+  static const char *const kind[] = {"", "const "};
+  for (int constant = 0; constant < 2; constant++) {
+    Emitted e;
+    if (!emit_with(&e, kind[constant], 192, "", 2, RESIDUAL, "col + 768*row")) return;
+    const char *waits = strstr(e.text, CS_WAIT), *lets = strstr(e.text, CS_LET_NEXT);
+    const char *rows = strstr(e.text, ", &tn_map_a"), *columns = strstr(e.text, ", &tn_map_b");
+    const char *residual = strstr(e.text, ", &tn_map_c"),
+               *role = strstr(e.text, "const int tn_who");
+    REQUIRE(waits && lets && rows && columns && residual && role);
+    EXPECT_INT_EQ(columns < waits, constant);
+    EXPECT(waits < rows && waits < residual);
+    EXPECT(rows < lets && residual < lets && lets < role);
+    EXPECT(strstr(role, CS_WAIT) && !strstr(lets + 1, CS_LET_NEXT));
     drop(&e);
   }
 }

@@ -50,7 +50,7 @@ static bool buffer_named(const LoopKernel *k, const char *name) {
 int32_t loop_add_buffer(LoopKernel *k, LoopSpace space, const char *name, DType t, Dim size,
                         bool written) {
   k->buffer = grow(k, k->buffer, k->nbuffers, (int64_t)sizeof *k->buffer);
-  k->buffer[k->nbuffers] = (LoopBuffer){name, space, t, size, written};
+  k->buffer[k->nbuffers] = (LoopBuffer){name, space, t, size, written, false};
   if (space == LOOP_ARG) k->nargs++;
   return k->nbuffers++;
 }

@@ -73,9 +73,10 @@ typedef enum LoopSpace {
 typedef struct LoopBuffer {
   const char *name;
   LoopSpace space;
-  DType dtype;   // of whole bytes; bool is a byte of 0 or 1
-  Dim size;      // elements; a number but for arguments
-  bool written;  // LOOP_ARG: a result
+  DType dtype;    // of whole bytes; bool is a byte of 0 or 1
+  Dim size;       // elements; a number but for arguments
+  bool written;   // LOOP_ARG: a result
+  bool constant;  // LOOP_ARG: the same in every run; nothing need be waited for before it is read
 } LoopBuffer;
 
 // An index that must lie in [0, extent): `sym` stands for it wherever it is used.

@@ -694,6 +694,7 @@ static tenon_status parse_buffer(Parser *p, LoopSpace space) {
   DType t;
   Dim size;
   bool written = space == LOOP_ARG && take_word(p, "out");
+  bool constant = space == LOOP_ARG && !written && take_word(p, "const");
   skip_space(p);
   const char *start = p->at;
   TRY(need_name(p, '%', &name));
@@ -704,6 +705,7 @@ static tenon_status parse_buffer(Parser *p, LoopSpace space) {
   if (strmap_has(&p->buffer, name))
     return fail_at(p, start, "buffer %%%.*s is defined twice", STR_ARG(name));
   int32_t b = loop_add_buffer(p->k, space, str_copy(p->arena, name), t, size, written);
+  p->k->buffer[b].constant = constant;
   strmap_put(&p->buffer, str_of(p->k->buffer[b].name), (void *)(uintptr_t)(b + 1));
   return need(p, ']');
 }

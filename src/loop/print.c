@@ -328,7 +328,8 @@ static void print_dims(Printer *p) {
 }
 
 static void print_buffer(Printer *p, const LoopBuffer *b) {
-  strbuf_printf(p->out, "%s%%%s: %s[", b->written ? "out " : "", b->name, dtype_name(b->dtype));
+  const char *kind = b->written ? "out " : b->constant ? "const " : "";
+  strbuf_printf(p->out, "%s%%%s: %s[", kind, b->name, dtype_name(b->dtype));
   ie_print(p->out, b->size);
   strbuf_putc(p->out, ']');
 }

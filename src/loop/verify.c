@@ -419,6 +419,8 @@ static tenon_status check_buffers(Verifier *v) {
                          verify_text(v, b->size));
     if (b->written && b->space != LOOP_ARG)
       return verify_fail(v, "buffer %%%s: results are arguments", b->name);
+    if (b->constant && (b->written || b->space != LOOP_ARG))
+      return verify_fail(v, "buffer %%%s: constants are arguments that are only read", b->name);
   }
   return TENON_OK;
 }

@@ -421,6 +421,7 @@ static bool take_rhs(TileBuilder *t) {
   if (!contract_pack_rows(c, &pack)) return false;
   for (int i = 0; i < c->nk; i++) pack.extent[1 + i] = t->k[i]->value;
   t->b = elem_packed(t->e, c->weight, &pack, "w");
+  if (t->b >= 0) t->e->k->buffer[t->b].constant = true;
   return t->b >= 0;
 }
 

@@ -144,17 +144,18 @@ const char *cs_replace(CEmit *e, const char *form, const char *name);  // every 
 void cs_block(CEmit *e, const LoopBlock *b);
 // Whether a block begins with a thread loop that does nothing but ask for memory: what waits for the kernel before comes after it.
 bool cs_asks_only(const LoopBlock *b);
-#define CS_WAIT "asm volatile(\"griddepcontrol.wait;\" ::: \"memory\");"
+#define CS_WAIT     "asm volatile(\"griddepcontrol.wait;\" ::: \"memory\");"
+#define CS_LET_NEXT "asm volatile(\"griddepcontrol.launch_dependents;\" ::: \"memory\");"
 void cs_fault(CEmit *e, const char *when, int32_t check);  // where `when` is true the check failed
 
 // ---- tiles (emit_tile.c), and attention in them (emit_attention.c) ----
 void cs_tile(CEmit *e, const LoopStmt *items, const LoopTile *t);
 void cs_tile_items(CEmit *e, const LoopStmt *items, const LoopTile *t);  // opens the loop over them
+// The one whose number is tn_t.
+void cs_tile_item(CEmit *e, const LoopStmt *items, const LoopTile *t);
 void cs_tile_product(const LoopTile *t, int n, StrBuf *out);  // the instruction for n columns
 // What all kernels with tiles call: an address in shared memory; the order of tiles, and a function that follows products.
 extern const char cs_tile_address[], cs_tile_ending[];
-// The number of the item's first row or column of an operand; `var` is the tile's variable.
-const char *cs_tile_first(CEmit *e, const LoopTileOperand *o, Dim var);
 // Where each warp multiplies by itself (emit_mma.c).
 void cs_mma(CEmit *e, const LoopStmt *items, const LoopTile *t);
 int cs_mma_beside(const LoopTile *t);  // blocks of it on a multiprocessor
@@ -174,10 +175,20 @@ typedef struct CSumsPlace {
 } CSumsPlace;
 void cs_tile_sums_at(CEmit *e, const LoopTile *t, const CSumsPlace *p, StrBuf *early);
 int cs_tile_stage_bytes(const LoopTile *t);
+// Of columns that are fetched with a block's first tile only.
+int cs_tile_stay_bytes(const LoopTile *t);
 int cs_tile_ring_bytes(const LoopTile *t);  // all stages, and columns that stay
 int cs_tile_crew(const LoopTile *t);        // warpgroups that compute
 int cs_tile_ways(const LoopTile *t);        // warpgroups that take turns along the contracted axis
 void cs_tile_advance(CEmit *e, const LoopTile *t);  // to the next stage
+// emit_fetch.c: the one that fetches.  It begins, and has waited for the kernel before; for every tile it fetches the blocks of the contracted axis.
+void cs_fetch_begin(CEmit *e, const LoopStmt *items, const LoopTile *t);
+void cs_fetch_blocks(CEmit *e, const LoopTile *t);
+void cs_fetch_open(CEmit *e, const LoopTile *t);  // opens the loop over blocks, each with its stage
+void cs_fetch_room(CEmit *e);                     // waits until the stage is free
+const char *cs_tile_columns_at(CEmit *e, const LoopTile *t);  // where those of block tn_k lie
+// An operand's first row of a tile.
+const char *cs_tile_first(CEmit *e, const LoopTileOperand *o, Dim var);
 // Through the ring (emit_aside.c): what does, its maps, and what each role does about it.
 void cs_aside_find(CEmit *e, const LoopTile *t, int room, CAside *a);
 void cs_aside_maps(CEmit *e, const LoopTile *t);

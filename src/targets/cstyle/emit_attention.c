@@ -393,8 +393,8 @@ void cs_attention(CEmit *e, const LoopStmt *items, const LoopTile *t) {
   cs_line(e, "const unsigned tn_queries = (tn_shared_at(tn_raw) + 1023u) & ~1023u;");
   cs_line(e, "const unsigned tn_ring = tn_queries + %du;", query_bytes(t));
   cs_line(e, "const int tn_who = 0, tn_lane = threadIdx.x %% 32, tn_warp = threadIdx.x / 32;");
-  cs_line(e, "asm volatile(\"griddepcontrol.launch_dependents;\" ::: \"memory\");");
-  cs_line(e, "asm volatile(\"griddepcontrol.wait;\" ::: \"memory\");");
+  cs_line(e, "%s", CS_LET_NEXT);
+  cs_line(e, "%s", CS_WAIT);
   cs_tile_items(e, items, t);
   cs_name_quotients(e, items->sym, &items->body);
   emit_item(e, t);

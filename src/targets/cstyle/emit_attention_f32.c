@@ -199,8 +199,8 @@ void cs_attention_f32(CEmit *e, const LoopStmt *items, const LoopTile *t) {
                                .early = true};
   cs_line(e, "extern __shared__ __align__(16) float tn_ring[];");
   cs_line(e, "const int tn_who = 0, tn_lane = threadIdx.x %% 32, tn_warp = threadIdx.x / 32;");
-  cs_line(e, "asm volatile(\"griddepcontrol.launch_dependents;\" ::: \"memory\");");
-  cs_line(e, "asm volatile(\"griddepcontrol.wait;\" ::: \"memory\");");
+  cs_line(e, "%s", CS_LET_NEXT);
+  cs_line(e, "%s", CS_WAIT);
   cs_tile_items(e, items, t);
   cs_name_quotients(e, items->sym, &items->body);
   emit_item(e, t);

@@ -253,8 +253,8 @@ void cs_attention_ring(CEmit *e, const LoopStmt *items, const LoopTile *t) {
   cs_line(e, "const unsigned tn_ring = tn_queries + %du;", t->groups * query_bytes(t));
   cs_line(e, "const unsigned tn_bars = tn_ring + %du;", t->stages * stage_bytes(t));
   begin_ring(e, t);
-  cs_line(e, "asm volatile(\"griddepcontrol.launch_dependents;\" ::: \"memory\");");
-  cs_line(e, "asm volatile(\"griddepcontrol.wait;\" ::: \"memory\");");
+  cs_line(e, "%s", CS_LET_NEXT);
+  cs_line(e, "%s", CS_WAIT);
   cs_open(e, "if (threadIdx.x < %d) {", WARPGROUP);
   emit_fetching(e, items, t);
   e->indent--;

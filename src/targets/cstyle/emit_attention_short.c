@@ -42,7 +42,6 @@ static void put_record(CEmit *e, const LoopTile *t) {
 // ---- fetching ----
 
 static void begin(CEmit *e, const LoopTile *t) {
-  cs_line(e, "asm volatile(\"griddepcontrol.launch_dependents;\" ::: \"memory\");");
   cs_line(e, "extern __shared__ unsigned char tn_raw[];");
   cs_line(e, "const unsigned tn_queries = (tn_shared_at(tn_raw) + 1023u) & ~1023u;");
   cs_line(e, "const unsigned tn_at = tn_queries + %du, tn_values_at = tn_at + %du;", query_bytes(t),
@@ -147,6 +146,7 @@ static void emit_tile(CEmit *e, const LoopTile *t) {
   cs_attention_scores(e, t, keys, "tn_queries", "tn_at");
   cs_attention_wait(e, "tn_s", keys / 2, 0);
   if (tiles_of(t) > 1) ask_next(e, t);
+  cs_line(e, "%s", CS_LET_NEXT);
   const char *by = cs_attention_masked(e, t, keys);
   find_greatest(e, keys, by);
   weigh(e, keys);

@@ -219,7 +219,7 @@ static void beginning(CEmit *e, const char *body) {
   if (e->sp->is_device && has_scratch(k))
     cs_line(e, "%s", e->threads ? e->sp->group_scratch : e->sp->scratch);
   if (e->c->early && !e->tile) {
-    cs_line(e, "asm volatile(\"griddepcontrol.launch_dependents;\" ::: \"memory\");");
+    cs_line(e, "%s", CS_LET_NEXT);
     strbuf_put(e->out, strbuf_str(&e->early));
     if (!e->threads || !cs_asks_only(&k->body.v[0]->body)) cs_line(e, "%s", CS_WAIT);
   }

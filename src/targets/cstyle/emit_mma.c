@@ -76,7 +76,7 @@ static bool whole_blocks(const Mma *m) {
 static void put_rows(Mma *m, const LoopTileOperand *o, Dim var, const char *row, const char *at) {
   CEmit *e = m->e;
   e->buffer_used[o->buffer] = true;
-  cs_line(e, "const int %s = (int)(%s) + tn_line;", row, cs_tile_first(e, o, var));
+  cs_line(e, "int %s = (int)(%s) + tn_line;", row, cs_tile_first(e, o, var));
   if (o->form == TILE_WINDOW) return;
   cs_line(e, "const char *%s = (const char *)%s + ((long long)%s * (%s) + tn_piece * %d) * %d;", at,
           e->buffer[o->buffer], row, cs_dim(e, o->stride), PIECE / m->bytes, m->bytes);
@@ -88,7 +88,7 @@ static void put_pixels(Mma *m) {
   const LoopWindow *w = &m->t->a.window;
   int count = m->t->m / m->lines;
   long long line = (long long)w->out[1], image = (long long)(w->out[0] * w->out[1]);
-  cs_line(e, "const char *tn_pixel[%d];", count);
+  cs_line(e, "%s tn_pixel[%d];", e->index, count);
   cs_line(e, "int tn_y[%d], tn_x[%d];", count, count);
   cs_line(e, "#pragma unroll");
   cs_open(e, "for (int i = 0; i < %d; i++) {", count);
@@ -97,10 +97,8 @@ static void put_pixels(Mma *m) {
   cs_line(e, "tn_y[i] = tn_in / %lld * %d - %d;", line, (int)w->stride[0], (int)w->lo[0]);
   cs_line(e, "tn_x[i] = tn_in %% %lld * %d - %d;", line, (int)w->stride[1], (int)w->lo[1]);
   cs_line(e,
-          "tn_pixel[i] = (const char *)%s + (((long long)tn_image * %lld + tn_y[i]) * %lld + "
-          "(long long)tn_x[i] * %lld + tn_piece * %d) * %d;",
-          e->buffer[m->t->a.buffer], (long long)w->in[0], (long long)w->line, (long long)w->pixel,
-          PIECE / m->bytes, m->bytes);
+          "tn_pixel[i] = ((%s)tn_image * %lld + tn_y[i]) * %lld + tn_x[i] * %lld + tn_piece * %d;",
+          e->index, (long long)w->in[0], (long long)w->line, (long long)w->pixel, PIECE / m->bytes);
   cs_line(e, "if (tn_r >= %s) tn_y[i] = -(1 << 30);", cs_dim(e, m->t->a.rows));
   cs_close(e);
   cs_line(e, "int tn_c = 0, tn_tap = 0, tn_dx = 0, tn_dy = 0;");
@@ -118,6 +116,11 @@ static void copy_rows(Mma *m, const LoopTileOperand *o, int count, int tile, con
   const char *in =
       inside ? "" : str_printf(e->arena, "%s + i * %d < %s", row, m->lines, cs_dim(e, o->rows));
   const char *there = both(m, in, whole_blocks(m) ? "" : "tn_whole");
+  if (!inside)
+    cs_line(
+        e,
+        "asm volatile(\"\" : \"+r\"(%s)); /* asked anew each time: answers would fill registers */",
+        row);
   cs_line(e, "#pragma unroll");
   cs_line(e,
           "for (int i = 0; i < %d; i++) tn_copy(tn_to + %du + i * %du, %s + (long long)i * %d * "
@@ -146,14 +149,15 @@ static void copy_window(Mma *m) {
   if (*whole)
     cs_line(e, "const bool tn_whole = tn_c + tn_piece * %d < %lld;", PIECE / m->bytes,
             (long long)w->channels);
-  cs_line(e, "const long long tn_shift = ((long long)tn_dy * %lld + tn_dx * %lld + tn_c) * %d;",
-          (long long)w->line, (long long)w->pixel, m->bytes);
+  cs_line(e, "const %s tn_shift = (%s)tn_dy * %lld + tn_dx * %lld + tn_c;", e->index, e->index,
+          (long long)w->line, (long long)w->pixel);
   cs_line(e, "#pragma unroll");
   cs_line(e, "for (int i = 0; i < %d; i++)", t->m / m->lines);
   cs_line(e,
-          "  tn_copy(tn_to + i * %du, tn_pixel[i] + tn_shift, (unsigned)(tn_y[i] + tn_dy) < %lldu "
-          "&& (unsigned)(tn_x[i] + tn_dx) < %lldu%s);",
-          m->lines * TILE_DEPTH_BYTES, (long long)w->in[0], (long long)w->in[1], whole);
+          "  tn_copy(tn_to + i * %du, (const char *)(%s + (tn_pixel[i] + tn_shift)), "
+          "(unsigned)(tn_y[i] + tn_dy) < %lldu && (unsigned)(tn_x[i] + tn_dx) < %lldu%s);",
+          m->lines * TILE_DEPTH_BYTES, e->buffer[t->a.buffer], (long long)w->in[0],
+          (long long)w->in[1], whole);
   cs_line(e, "const char *const tn_taps = tn_b + ((long long)tn_tap * %lld + tn_c) * %d;",
           (long long)w->channels, m->bytes);
   copy_rows(m, &t->b, t->n / m->lines, t->n, "tn_col", "tn_taps", t->m * TILE_DEPTH_BYTES);
@@ -341,7 +345,7 @@ void cs_mma(CEmit *e, const LoopStmt *items, const LoopTile *t) {
   put_places(&m);
   put_blocks(&m);
   if (e->c->early) {
-    cs_line(e, "asm volatile(\"griddepcontrol.launch_dependents;\" ::: \"memory\");");
+    cs_line(e, "%s", CS_LET_NEXT);
     cs_line(e, "%s", CS_WAIT);
   }
   cs_tile_items(e, items, t);

@@ -230,8 +230,8 @@ static int64_t known_blocks(const LoopTile *t) {
   return ie_is_const(t->depth) ? (t->depth->value + t->block - 1) / t->block : INT32_MAX;
 }
 
-// Columns that are fetched with a block's first tile only, and lie behind the ring.
-static int stay_bytes(const LoopTile *t) {
+// They lie behind the ring.
+int cs_tile_stay_bytes(const LoopTile *t) {
   if (t->product == TILE_F32 || t->a.form == TILE_VALUE || t->cluster > 1 || cs_tile_ways(t) > 1)
     return 0;
   return (int)loop_tile_stay(t->a.rows, t->b.rows, t->m, t->n, known_blocks(t));
@@ -239,12 +239,12 @@ static int stay_bytes(const LoopTile *t) {
 
 // Of f32 the columns' second parts lie behind both operands.
 int cs_tile_stage_bytes(const LoopTile *t) {
-  int columns = stay_bytes(t) ? 0 : t->product == TILE_F32 ? 2 : 1;
+  int columns = cs_tile_stay_bytes(t) ? 0 : t->product == TILE_F32 ? 2 : 1;
   return (t->m + columns * t->n) * TILE_DEPTH_BYTES;
 }
 
 int cs_tile_ring_bytes(const LoopTile *t) {
-  return t->stages * cs_tile_stage_bytes(t) + stay_bytes(t);
+  return t->stages * cs_tile_stage_bytes(t) + cs_tile_stay_bytes(t);
 }
 // Warpgroups that compute, and of each how many times 64 rows.
 int cs_tile_crew(const LoopTile *t) { return t->groups * t->at_once; }
@@ -284,8 +284,7 @@ static Dim across_of(Dim d, Dim item) {
   return NULL;
 }
 
-// The item whose number is tn_t.
-static void put_item(CEmit *e, const LoopStmt *items, const LoopTile *t) {
+void cs_tile_item(CEmit *e, const LoopStmt *items, const LoopTile *t) {
   Dim across = across_of(t->b.row, items->sym);
   const char *v = cs_name(e, items->sym->name);
   cs_set_text(e, items->sym, v);
@@ -305,88 +304,15 @@ static void open_items(CEmit *e, const LoopStmt *items, const LoopTile *t, bool 
     cs_open(e, "for (long long tn_t = blockIdx.x%s; tn_t < items; tn_t += gridDim.x%s) {",
             own ? " + tn_who * gridDim.x" : "", own ? " * 2" : "");
   }
-  put_item(e, items, t);
+  cs_tile_item(e, items, t);
 }
 
 void cs_tile_items(CEmit *e, const LoopStmt *items, const LoopTile *t) {
   open_items(e, items, t, false);
 }
 
-const char *cs_tile_first(CEmit *e, const LoopTileOperand *o, Dim var) {
-  e->sym[var->slot] = (CSym){.kind = CSYM_NUMBER};
-  return cs_dim(e, o->row);
-}
-
 void cs_tile_advance(CEmit *e, const LoopTile *t) {
   cs_line(e, "if (++tn_s == %d) tn_s = 0, tn_parity ^= 1u;", t->stages);
-}
-
-// Waits until there is room.
-static void open_stage(CEmit *e, const LoopTile *t) {
-  cs_open(e, "for (int tn_k = 0; tn_k < tn_blocks; tn_k++) {");
-  cs_line(e, "const unsigned tn_at = tn_ring + tn_s * %du, tn_full = tn_bars + tn_s * 16u;",
-          cs_tile_stage_bytes(t));
-  cs_line(e, "tn_bar_wait(tn_full + 8, tn_parity);");
-}
-
-// Where the columns of a block of the contracted axis lie.
-static const char *columns_at(CEmit *e, const LoopTile *t) {
-  if (stay_bytes(t))
-    return str_printf(e->arena, "tn_ring + %du + tn_k * %du", t->stages * cs_tile_stage_bytes(t),
-                      t->n * TILE_DEPTH_BYTES);
-  return str_printf(e->arena, "tn_at + %du", t->m * TILE_DEPTH_BYTES);
-}
-
-// What is going to arrive; what it gives stands before the columns' fetch.
-static const char *expect_stage(CEmit *e, const LoopTile *t) {
-  int rows = t->m * TILE_DEPTH_BYTES, both = rows + t->n * TILE_DEPTH_BYTES;
-  if (!stay_bytes(t)) {
-    cs_line(e, "tn_bar_expect(tn_full, %d);", both);
-    return "";
-  }
-  cs_line(e, "tn_bar_expect(tn_full, tn_t == blockIdx.x ? %d : %d);", both, rows);
-  return "if (tn_t == blockIdx.x) ";
-}
-
-static void fetch_matrices(CEmit *e, const LoopTile *t) {
-  cs_line(e, "const int tn_row = (int)(%s);", cs_tile_first(e, &t->a, t->rows->sym));
-  open_stage(e, t);
-  const char *from = t->cluster > 1 ? "(tn_start + tn_k)" : "tn_k", *once = expect_stage(e, t);
-  cs_line(e, "tn_fetch(tn_at, &tn_map_a, %s * %d, tn_row, tn_full);", from, t->block);
-  cs_line(e, "%stn_fetch(%s, &tn_map_b, %s * %d, tn_col, tn_full);", once, columns_at(e, t), from,
-          t->block);
-  cs_tile_advance(e, t);
-  cs_close(e);
-}
-
-static void fetch_windows(CEmit *e, const LoopTile *t) {
-  const LoopWindow *w = &t->a.window;
-  long long line = (long long)w->out[1], image = (long long)(w->out[0] * w->out[1]);
-  cs_line(e, "const int tn_row = (int)(%s);", cs_tile_first(e, &t->a, t->rows->sym));
-  cs_line(e, "const int tn_image = tn_row / %lld, tn_in = tn_row %% %lld;", image, image);
-  cs_line(e, "const int tn_y = tn_in / %lld * %d - %d;", line, (int)w->stride[0], (int)w->lo[0]);
-  cs_line(e, "const int tn_x = tn_in %% %lld * %d - %d;", line, (int)w->stride[1], (int)w->lo[1]);
-  if (t->cluster > 1) {
-    int64_t of_tap = (w->channels + t->block - 1) / t->block;
-    cs_line(e, "int tn_tap = tn_start / %d, tn_c = tn_start %% %d * %d;", (int)of_tap, (int)of_tap,
-            t->block);
-    cs_line(e, "int tn_dx = tn_tap %% %d * %d, tn_dy = tn_tap / %d * %d;", (int)w->taps[1],
-            (int)w->dilation[1], (int)w->taps[1], (int)w->dilation[0]);
-  } else {
-    cs_line(e, "int tn_c = 0, tn_tap = 0, tn_dx = 0, tn_dy = 0;");
-  }
-  open_stage(e, t);
-  const char *once = expect_stage(e, t);
-  cs_line(e,
-          "tn_fetch_window(tn_at, &tn_map_a, tn_c, tn_x, tn_y, tn_image, tn_dx, tn_dy, tn_full);");
-  cs_line(e, "%stn_fetch_3(%s, &tn_map_b, tn_c, tn_tap, tn_col, tn_full);", once, columns_at(e, t));
-  cs_open(e, "if ((tn_c += %d) >= %lld) {", t->block, (long long)w->channels);
-  cs_line(e, "tn_c = 0, tn_tap++;");
-  cs_line(e, "if ((tn_dx += %d) == %d) tn_dx = 0, tn_dy += %d;", (int)w->dilation[1],
-          (int)(w->taps[1] * w->dilation[1]), (int)w->dilation[0]);
-  cs_close(e);
-  cs_tile_advance(e, t);
-  cs_close(e);
 }
 
 static bool by_threads(const LoopTile *t) { return t->a.form == TILE_VALUE; }
@@ -420,7 +346,8 @@ static void put_places(CEmit *e, const LoopTile *t) {
 static void compute_values(CEmit *e, const LoopTile *t) {
   const char *i = cs_name(e, t->rows->sym->name);
   cs_line(e, "const int tn_pair = threadIdx.x %% %d;", WARP);
-  open_stage(e, t);
+  cs_fetch_open(e, t);
+  cs_fetch_room(e);
   cs_open(e, "if (threadIdx.x == 0) {");
   cs_line(e, "tn_bar_expect(tn_full, %d);", t->n * TILE_DEPTH_BYTES);
   cs_line(e, "tn_fetch(tn_at + %d, &tn_map_b, tn_k * %d, tn_col, tn_full);",
@@ -491,16 +418,16 @@ static void emit_fetching(CEmit *e, const LoopStmt *items, const LoopTile *t) {
   if (!by_threads(t)) cs_open(e, "if (threadIdx.x == 0) {");
   cs_line(e, "int tn_s = 0;");
   cs_line(e, "unsigned tn_parity = 1; /* the ring begins empty */");
+  cs_fetch_begin(e, items, t);
   cs_tile_items(e, items, t);
   cs_line(e, "const int tn_col = (int)(%s);", cs_tile_first(e, &t->b, t->cols->sym));
   if (by_threads(t))
     compute_values(e, t);
-  else if (t->a.form == TILE_WINDOW)
-    fetch_windows(e, t);
   else
-    fetch_matrices(e, t);
+    cs_fetch_blocks(e, t);
   cs_aside_fetch(e, t);
   cs_close(e);
+  cs_line(e, "%s", CS_LET_NEXT);
   if (!by_threads(t)) cs_close(e);
   if (!by_threads(t) && t->product == TILE_F32) emit_low(e, t);
 }
@@ -547,7 +474,7 @@ static void emit_products(CEmit *e, const LoopTile *t) {
   cs_line(e, "tn_bar_wait(tn_bars + tn_s * 16u, tn_parity);");
   cs_line(e, "const unsigned long long tn_a = tn_operand(tn_at + %s * %du);",
           alone ? "0" : "tn_who", TILE_ROWS * TILE_DEPTH_BYTES);
-  cs_line(e, "const unsigned long long tn_b = tn_operand(%s);", columns_at(e, t));
+  cs_line(e, "const unsigned long long tn_b = tn_operand(%s);", cs_tile_columns_at(e, t));
   cs_line(e, "asm volatile(\"wgmma.fence.sync.aligned;\" ::: \"memory\");");
   cs_line(e, "#pragma unroll");
   cs_line(e, "for (int q = 0; q < 4; q++)");
@@ -631,6 +558,7 @@ static void emit_computing(CEmit *e, const LoopStmt *items, const LoopTile *t) {
           WARP);
   cs_line(e, "const int tn_warp = threadIdx.x %% %d / %d;", WARPGROUP, WARP);
   cs_line(e, "float tn_sum[%d][%d];", blocks_of(t), t->n / 2);
+  cs_line(e, "%s", CS_WAIT);
   cs_aside_place_out(e, t);
   if (t->product == TILE_F32) cs_tile_f32_place(e);
   bool turns = cs_tile_ways(t) > 1;
@@ -737,11 +665,10 @@ void cs_tile(CEmit *e, const LoopStmt *items, const LoopTile *t) {
   put_blocks(e, t);
   begin_ring(e, t);
   cs_line(e, "__syncthreads();");
-  cs_line(e, "asm volatile(\"griddepcontrol.launch_dependents;\" ::: \"memory\");");
-  if (t->cluster > 1)
+  if (t->cluster > 1) {
     cs_line(e, "asm volatile(\"barrier.cluster.arrive.relaxed.aligned;\" ::: \"memory\");");
-  cs_line(e, "asm volatile(\"griddepcontrol.wait;\" ::: \"memory\");");
-  if (t->cluster > 1) cs_line(e, "asm volatile(\"barrier.cluster.wait.aligned;\" ::: \"memory\");");
+    cs_line(e, "asm volatile(\"barrier.cluster.wait.aligned;\" ::: \"memory\");");
+  }
   cs_open(e, "if (threadIdx.x < %d) {", WARPGROUP);
   emit_fetching(e, items, t);
   e->indent--;
