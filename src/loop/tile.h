@@ -117,6 +117,17 @@ const LoopExpr *loop_tile_window(LoopKernel *k, int32_t buffer, const LoopWindow
 // Bytes of columns that stay in shared memory while one tile below the other is computed: all there are, where one tile holds them along so many
 // blocks of the contracted axis, and there are many rows.  0: too many.
 int64_t loop_tile_stay(Dim rows, Dim cols, int m, int n, int64_t blocks);
+// Where each warp multiplies by itself (mma.sync): its part of the tile, and how these lie in it.  Warps that take turns along the contracted axis
+// have each a part of every block of it.
+typedef struct LoopTileWarps {
+  int rows, cols;       // of a warp
+  int down, across;     // warps, of those that share a part of the contracted axis
+  int ways;             // parts of it
+  int threads, beside;  // of a block; blocks of a multiprocessor that have registers
+  int bytes;            // of shared memory
+} LoopTileWarps;
+// Whether such units can do it; else *why says what is in the way.
+bool loop_tile_warps(const LoopTile *t, LoopTileWarps *out, const char **why);
 // The tile of a kernel; false: it has none.
 bool loop_find_tile(const LoopKernel *k, LoopTile *out);
 

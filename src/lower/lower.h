@@ -14,6 +14,9 @@
 #include "passes/plan.h"
 #include "runtime/program.h"
 
+// Which units for matrices there are: none, or such as multiply for a warp (mma.sync) or for a warpgroup (wgmma).
+typedef enum { TILES_NONE, TILES_WARP, TILES_WARPGROUP } LowerTiles;
+
 // What schedules are chosen by.  Never the number of threads.
 typedef struct LowerTarget {
   int vector_bytes;      // 64 with AVX-512, 32 with AVX2, 16 with SSE2 or NEON
@@ -26,7 +29,7 @@ typedef struct LowerTarget {
   int in_step;  // threads that go in step; 1 where none do
   bool swaps;   // they see each other's registers: sums over them need no memory
   // GPUs with units for matrices that loop/tile.h speaks of: how many multiprocessors, bytes of shared memory for a tile.
-  bool tiles;
+  uint8_t tiles;  // LowerTiles
   int units;
   int64_t tile_bytes;
   // The order of every sum is a matter of its own length alone, not of how many sums there are: an item of a batch has the same bits

@@ -11,11 +11,7 @@
 #include "eval/contract.h"
 #include "ir/rule.h"
 #include "loop/tile.h"
-
-typedef struct TileSchedule {
-  int m, n, stages, groups, at_once;
-  int cluster;  // blocks of a tile, each with its part of the contracted axis
-} TileSchedule;
+#include "lower/tile.h"
 
 // ---- the choice ----
 
@@ -45,12 +41,6 @@ static double finish_cycles(int m, int n, int groups, double work) {
   return 1000 + m * (double)n * work / (6 * groups);
 }
 
-// What is done with the sums: how much beside storing each, which is 1, and whether a matrix is read along with them.
-typedef struct TileFinish {
-  double work;
-  bool beside;
-} TileFinish;
-
 enum { MOST_ODD_COLS = 128 };  // that are stored one by one
 enum {
   OTHER_BYTES = 34 << 10,  // of shared memory: what results are put into, and barriers
@@ -59,8 +49,7 @@ enum {
   MOST_VALUE_COLS = 128,
   BEGIN = 1500,
   MEET = 6000,  // what a cluster takes longer, as measured with four blocks
-  MOST_CLUSTER = 4,
-  SOME_ROWS = 4096  // where their number is open
+  MOST_CLUSTER = 4
 };
 
 // A multiprocessor has so many tiles, one after the other.  Two at once: one finishes while the next multiplies, unless what it reads is in the
@@ -94,7 +83,7 @@ static TileSchedule choose(const Contraction *c, const LowerTarget *t, LoopTileP
               {64, 256, 1},  {64, 192, 1},  {64, 128, 1},  {64, 96, 1},   {64, 64, 1},
               {64, 32, 1},   {128, 128, 2}, {128, 64, 2},  {128, 32, 1},  {128, 32, 2},
               {64, 256, 2},  {64, 128, 2},  {64, 64, 2}};
-  int64_t rows = elem_rows(c->e, c->m, SOME_ROWS), cols = c->n->value, units = t->units;
+  int64_t rows = elem_rows(c->e, c->m, TILE_SOME_ROWS), cols = c->n->value, units = t->units;
   TileSchedule best = {0};
   double least = 0;
   const TileRate *r = &rate[product];
@@ -298,10 +287,11 @@ static const char *print_schedule(Arena *a, const TileBuilder *t) {
   static const char *const lhs[] = {"", " window", " value"};
   static const char *const product[] = {"", " tf32", " f32", " int8", " fp8"};
   const char *shared = t->s.cluster > 1 ? str_printf(a, " of %d blocks", t->s.cluster) : "";
-  return str_printf(a, "tile %dx%d k%d stages %d warpgroups %d%s%s%s%s", t->s.m, t->s.n,
+  bool warps = t->e->lo->target.tiles == TILES_WARP;
+  return str_printf(a, "tile %dx%d k%d stages %d %s %d%s%s%s%s", t->s.m, t->s.n,
                     TILE_DEPTH_BYTES / rate[t->product].bytes, t->s.stages,
-                    t->s.groups * t->s.at_once, shared, t->s.at_once > 1 ? " by turns" : "",
-                    lhs[t->form], product[t->product]);
+                    warps ? "warps" : "warpgroups", (warps ? 4 : 1) * t->s.groups * t->s.at_once,
+                    shared, t->s.at_once > 1 ? " by turns" : "", lhs[t->form], product[t->product]);
 }
 
 static LoopBound bound_of(Elem *e, const char *name, Dim first, Dim var, Dim extent) {
@@ -475,6 +465,19 @@ static bool settle_bytes(TileBuilder *t) {
   return contract_declare_columns(t->c);
 }
 
+// Warps multiply what is copied, in numbers that they have.
+static bool suits(const TileBuilder *t, const LowerTarget *target) {
+  return target->tiles == TILES_WARPGROUP ||
+         (t->form != TILE_VALUE && (t->product == TILE_HALF || t->product == TILE_TF32));
+}
+
+// Whether the machine has units for what was made.
+static bool is_done(const LoopTile *t, const LowerTarget *target) {
+  LoopTileWarps w;
+  const char *why;
+  return target->tiles == TILES_WARPGROUP || loop_tile_warps(t, &w, &why);
+}
+
 // What is multiplied: a window's channels are filled up for each tap.
 static int64_t depth_of(const TileBuilder *t) {
   int64_t block = TILE_DEPTH_BYTES / rate[t->product].bytes;
@@ -498,12 +501,16 @@ tenon_status lower_tile(Lowering *lo, const Node *fused, Lowered *out) {
   Finish f = {.c = &c, .h = &h};
   TileBuilder t = {.c = &c, .e = &e, .finish = &f, .product = product_of(&c)};
   if (t.product == TILE_INT8 && !settle_bytes(&t)) return TENON_EUNSUPPORTED;
-  if (!take_lhs(&t) || !take_rhs(&t)) return TENON_EUNSUPPORTED;
-  t.s = choose(&c, &lo->target, t.product, depth_of(&t), t.form == TILE_VALUE, finish_of(&e, &c));
+  if (!take_lhs(&t) || !suits(&t, &lo->target) || !take_rhs(&t)) return TENON_EUNSUPPORTED;
+  t.s = lo->target.tiles == TILES_WARP
+            ? tile_for_warps(&c, &lo->target, t.product, depth_of(&t), finish_of(&e, &c))
+            : choose(&c, &lo->target, t.product, depth_of(&t), t.form == TILE_VALUE,
+                     finish_of(&e, &c));
   if (!contract_give(&f, &e) || !emit_tile(&t)) return TENON_EUNSUPPORTED;
   elem_finish(&e, print_schedule(lo->arena, &t), out);
   LoopTile found;
-  return loop_find_tile(out->kernel, &found) && found.a.form == t.form && !out->kernel->nchecks
+  return loop_find_tile(out->kernel, &found) && found.a.form == t.form && !out->kernel->nchecks &&
+                 is_done(&found, &lo->target)
              ? TENON_OK
              : TENON_EUNSUPPORTED;
 }

@@ -303,7 +303,8 @@ tenon_status lower_tile_attention(Lowering *lo, const Node *fused, Lowered *out)
   Attention *a = arena_new(lo->arena, Attention);
   const struct Kind *any = NULL, *best = NULL;
   Sizes n;
-  if (!lo->target.tiles || !attention_begin(a, lo, fused) || a->nruns != 1 || a->nonpad)
+  if (lo->target.tiles != TILES_WARPGROUP || !attention_begin(a, lo, fused) || a->nruns != 1 ||
+      a->nonpad)
     return TENON_EUNSUPPORTED;
   if (a->t != DT_F32 || a->size % 4 || a->vsize % 4) return TENON_EUNSUPPORTED;
   n = sizes_of(a);

@@ -102,7 +102,7 @@ bool target_there(const Target *t, const char **why) {
 }
 
 // TENON_GROUPS=N: kernels in groups of N threads where the target would not have them; what has none runs the threads one after
-// the other.  So the templates of devices are tested everywhere; with TENON_TILES set those with tiles, too.
+// the other.  So the templates of devices are tested everywhere; with TENON_TILES set those with tiles, too, of warps where it is "warp".
 static void group_for_tests(LowerTarget *t) {
   const char *n = getenv("TENON_GROUPS");
   long threads = n ? strtol(n, NULL, 10) : 0;
@@ -111,7 +111,8 @@ static void group_for_tests(LowerTarget *t) {
   t->shared_bytes = 48 << 10;
   t->in_step = 32;
   t->swaps = true;
-  t->tiles = getenv("TENON_TILES") != NULL;
+  const char *tiles = getenv("TENON_TILES");
+  t->tiles = !tiles ? TILES_NONE : strcmp(tiles, "warp") ? TILES_WARPGROUP : TILES_WARP;
   t->units = 132;
   t->tile_bytes = 227 << 10;
 }
@@ -129,7 +130,7 @@ void target_advise(const Target *t, const char *device_name, OptOptions *o) {
   }
   group_for_tests(&lt);
   o->apart = lt.group > 1;
-  o->tiles = lt.tiles;
+  o->tiles = lt.tiles != TILES_NONE;
 }
 
 bool target_available(const Target *t) {

@@ -217,6 +217,8 @@ static tenon_status build_and_load(Device *dev, Build *b, Str bytes,
   b->folder = !b->no_cache && cache_folder(folder, PATH_CAP) ? folder : NULL;
   TRY(split(bytes, kernel, c->n, b, d));
   TRY(cuda_arch_name(dev->info.arch, a, d, &b->arch));
+  if (dev->older && str_starts(str_of(b->arch), "sm_"))
+    b->arch = str_printf(a, "compute_%s", b->arch + 3);
   TRY(compile_all(b, c->n, d));
   TRY(cuda_enter(dev, d));
   tenon_status s = TENON_OK;

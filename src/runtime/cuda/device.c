@@ -13,7 +13,7 @@
 
 enum { MAX_DEVICES = 16, GRANULE = 1 << 16 };
 // A chip that is not here, for making its code: device number OFFLINE + 90 is "sm_90".
-enum { OFFLINE = 1000, MAX_ARCH = 199 };
+enum { OFFLINE = 1000, MAX_ARCH = 199, OWN_CODE_FROM = 90 };
 #define KEPT_LIMIT ((int64_t)256 << 20)
 
 static struct {
@@ -100,6 +100,34 @@ static tenon_status ask(Device *dev, int attr, int *out, Diag *d) {
                     NULL, d);
 }
 
+// Shared memory of a block, at most.
+static int64_t shared_of(int arch) {
+  if (arch >= 90 && arch < 120) return 232448;
+  if (arch == 80 || arch == 87) return 166912;
+  return arch > 80 ? 101376 : 65536;
+}
+
+// TENON_CUDA_ARCH=sm_80: the device does as an older chip would, with that chip's schedules, instructions and shared memory.
+static tenon_status become_older(Device *dev, Diag *d) {
+  const char *name = getenv("TENON_CUDA_ARCH");
+  DeviceInfo *i = &dev->info;
+  int number;
+  if (!name || !*name) return TENON_OK;
+  if (!names_chip(name, &number) || number - OFFLINE > i->arch)
+    return fail(d, TENON_EINVAL, NOWHERE, "TENON_CUDA_ARCH=%s: no chip that %s can stand in for",
+                name, dev->name);
+  if (number - OFFLINE == i->arch) return TENON_OK;
+  i->arch = number - OFFLINE;
+  i->shared_bytes = MIN(i->shared_bytes, shared_of(i->arch));
+  if (i->arch >= OWN_CODE_FROM)
+    return fail(d, TENON_EINVAL, NOWHERE,
+                "TENON_CUDA_ARCH=%s: chips from 9.0 on have code that "
+                "newer ones do not take",
+                name);
+  dev->older = true;
+  return TENON_OK;
+}
+
 static tenon_status describe(Device *dev, int index, Diag *d) {
   size_t memory = 0;
   int major = 0, minor = 0, shared = 0, version = 0;
@@ -125,6 +153,7 @@ static tenon_status describe(Device *dev, int index, Diag *d) {
   TRY(ask(dev, CUDA_ATTR_SHARED_OPTIN, &shared, d));
   i->shared_bytes = shared;
   i->arch = major * 10 + minor;
+  TRY(become_older(dev, d));
   snprintf(dev->version, sizeof dev->version, "%d.%d", version / 1000, version % 1000 / 10);
   snprintf(dev->pick, sizeof dev->pick, "%d", index);
   return cuda_check(dev, dev->api->ctx_retain(&dev->context, dev->handle),
@@ -173,10 +202,7 @@ static Device *open_offline(int arch) {
                            .subgroup = 32,
                            .memory_bytes = (int64_t)8 << 30,
                            .max_buffer = (int64_t)8 << 30,
-                           .shared_bytes = arch >= 90   ? 232448
-                                           : arch == 80 ? 166912
-                                           : arch > 80  ? 101376
-                                                        : 65536,
+                           .shared_bytes = shared_of(arch),
                            .arch = arch};
   return dev;
 }

@@ -23,6 +23,7 @@ struct Device {
   CudaContext context;
   int users;
   DeviceInfo info;
+  bool older;  // it stands in for an older chip, whose code the driver translates
   char name[128], version[48], pick[16];
   atomic_bool lost;  // an error that every later call would have, too
   // What follows is guarded by `lock`.

@@ -71,8 +71,10 @@ typedef struct CStyle {
   int vector_bytes;  // 0: plain alone
   bool no_f64;       // the device has no such numbers: kernels with them are refused
   bool uses_f64, uses_once;
-  // CUDA with warpgroup products: gets how a kernel with tiles is launched; threads 0 where it has none.  NULL: tiles are plain loops.
+  // CUDA with units for matrices: gets how a kernel with tiles is launched; threads 0 where it has none.  NULL: tiles are plain loops.
   struct CudaRecord *record;
+  bool warps;          // they multiply for a warp, not for a warpgroup,
+  int64_t tile_bytes;  // in so much shared memory
   bool
       early;  // CUDA: kernels begin before the one before them has ended, and wait for it themselves
   VEC(HelperUse) use;
@@ -87,8 +89,9 @@ MUST_USE tenon_status cstyle_kernel(CStyle *c, const LoopKernel *k, const char *
 void cstyle_need_sizes(CStyle *c);
 // What a file begins with: the language's own top, types, and helpers that the kernels so far need.
 void cstyle_prelude(CStyle *c, StrBuf *out);
-// CUDA: what goes between the top and a kernel with a tile.
+// CUDA: what goes between the top and a kernel with a tile, of warpgroups or of warps.
 void cs_tile_top(const LoopTile *t, StrBuf *out);
+void cs_mma_top(const LoopTile *t, StrBuf *out);
 // A word that is no keyword of the family, nor a name of ours: letters, digits and _.
 const char *cstyle_identifier(Arena *a, Str text);
 

@@ -158,6 +158,11 @@ void cs_tile_product(const LoopTile *t, int n, StrBuf *out);  // the instruction
 const char *cs_tile_sum(const LoopTile *t);                   // the type of its sums
 void cs_tile_values(CEmit *e,
                     const LoopTile *t);  // all stages of a tile whose rows are values
+// What all kernels with tiles call: an address in shared memory; the order of tiles, and a function that follows products.
+extern const char cs_tile_address[], cs_tile_ending[];
+// Where each warp multiplies by itself (emit_mma.c).
+void cs_mma(CEmit *e, const LoopStmt *items, const LoopTile *t);
+int cs_mma_beside(const LoopTile *t);  // blocks of it on a multiprocessor
 // Of f32 (emit_tile_f32.c): the instruction; low parts of the columns of a stage by threads of the warpgroup that fetches; where a thread's rows begin;
 // products of a stage; sums that are not finite once more.
 void cs_tile_f32_top(const LoopTile *t, StrBuf *out);
@@ -167,6 +172,12 @@ void cs_tile_f32_products(CEmit *e, const LoopTile *t, bool turns);
 void cs_tile_f32_check(CEmit *e, const LoopTile *t);
 // What is done with each sum; what it reads before that comes into `early`, which may be NULL.
 void cs_tile_sums(CEmit *e, const LoopTile *t, StrBuf *early);
+// Where a warp's sums lie in the tile: tn_sum[tn_b] are 16 rows from `row` on, by groups tn_p of 16 columns from `column` on.
+typedef struct CSumsPlace {
+  int blocks, cols;
+  const char *row, *column;
+} CSumsPlace;
+void cs_tile_sums_at(CEmit *e, const LoopTile *t, const CSumsPlace *p, StrBuf *early);
 int cs_tile_stage_bytes(const LoopTile *t);
 // Of columns that are fetched with a block's first tile only.
 int cs_tile_stay_bytes(const LoopTile *t);

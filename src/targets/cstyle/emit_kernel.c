@@ -97,7 +97,7 @@ static void parameters(CEmit *e, const char *name, bool scratch) {
     device_parameters(e, &b);
   else
     c_parameters(e, &b, scratch);
-  bool maps = e->tile && !e->tile->is_attention;
+  bool maps = e->tile && !e->tile->is_attention && !e->c->warps;
   if (maps && e->tile->a.form != TILE_VALUE)
     strbuf_puts(&b, ", const __grid_constant__ tn_map tn_map_a");
   if (maps) strbuf_puts(&b, ", const __grid_constant__ tn_map tn_map_b");
@@ -112,6 +112,7 @@ static void parameters(CEmit *e, const char *name, bool scratch) {
   bool many = values && (e->tile->product == TILE_F32 || e->tile->a.value->size > LONG_VALUE);
   int blocks = !values ? 1 : (e->tile->n <= 64 ? 3 : 2) - many;
   if (all) blocks = cs_attention_beside(e->tile);
+  if (e->tile && e->c->warps) blocks = cs_mma_beside(e->tile);
   const char *bounds =
       e->tile ? str_printf(e->arena, "__launch_bounds__(%d, %d) ", e->c->record->threads, blocks)
       : e->runs_ahead ? bounds_ahead(e)

@@ -51,7 +51,7 @@ static const char *room(CEmit *e, StrBuf *out, const char *base, DType t) {
   return name;
 }
 
-enum { SUMS_WITH_ROOM = 128, SUMS_WITH_SOME = 160, SUMS_AND_EARLY = 184 };
+enum { SUMS_WITH_ROOM = 128, SUMS_WITH_SOME = 160, SUMS_AND_EARLY = 184, SUMS_OF_WARPS = 96 };
 
 static int sums_of_thread(const LoopTile *t) {
   return MAX(t->m / t->groups, TILE_ROWS) * t->n / (2 * TILE_ROWS);
@@ -66,9 +66,9 @@ static bool differs_by_row(const LoopTile *t, const LoopExpr *x) {
 // Whether the compiler may move a load over stores, and all of them to the beginning: what is not written here, where there are registers for it; where
 // there are few, what comes from afar, which is not the same for all rows.
 static bool may_hoist(const CEmit *e, const LoopExpr *x) {
-  bool rows = differs_by_row(e->tile, x);
-  return !e->k->buffer[x->buffer].written &&
-         sums_of_thread(e->tile) <= (rows ? SUMS_WITH_SOME : SUMS_WITH_ROOM);
+  int most = differs_by_row(e->tile, x) ? SUMS_WITH_SOME : SUMS_WITH_ROOM;
+  if (e->c->warps) most = SUMS_OF_WARPS;
+  return !e->k->buffer[x->buffer].written && sums_of_thread(e->tile) <= most;
 }
 
 // The array in which a piece comes early, or NULL.
@@ -158,7 +158,8 @@ bool cs_wide_store(CEmit *e, const LoopStmt *s, CVal v) {
 typedef struct Sums {
   const LoopTile *t;
   LoopBlock rest;
-  int blocks;          // of 64 rows
+  int blocks, pairs;   // of a warp: how many times its rows, and 16 columns
+  const char *row;     // the first of a block's that a warp has
   int count;           // neighbours that a thread has
   const char *column;  // the first of those that a warp has
   const char *lane;    // and from there on the thread
@@ -243,8 +244,7 @@ typedef enum { IN_PIECES, ONE_BY_ONE, BRIEFLY } SumsForm;
 // The row of a thread's elements.
 static void put_row(CEmit *e, const Sums *s, const char *i) {
   const LoopTile *t = s->t;
-  cs_line(e, "const int %s = %s * %d + tn_warp * %d + tn_h * 8 + (tn_lane >> 2);", i,
-          t->at_once > 1 ? "tn_b" : "tn_who", TILE_ROWS, WARP_ROWS);
+  cs_line(e, "const int %s = %s + tn_h * 8 + (tn_lane >> 2);", i, s->row);
   cs_set_text(e, t->rows->sym, i);
   if (t->is_attention) {
     cs_line(e, "const float tn_total = tn_whole[tn_h];");
@@ -274,7 +274,7 @@ static bool emit_elements(CEmit *e, const Sums *s, SumsForm form, StrBuf *odd) {
   const LoopTile *t = s->t;
   const char *i = cs_name(e, t->rows->sym->name), *j = cs_name(e, t->cols->sym->name);
   cs_line(e, "#pragma unroll");
-  cs_open(e, "for (int tn_p = 0; tn_p < %d; tn_p++) {", t->n / PAIR_COLS);
+  cs_open(e, "for (int tn_p = 0; tn_p < %d; tn_p++) {", s->pairs);
   cs_line(e, "const int tn_first = %s + %s;", s->column, s->lane);
   cs_line(e, "#pragma unroll");
   cs_open(e, "for (int tn_u = 0; tn_u < %d; tn_u++) {", 2 * s->blocks);
@@ -412,9 +412,8 @@ static bool emit_taken(CEmit *e, const Sums *s, StrBuf *odd, StrBuf *early) {
 static bool emit_by_threads(CEmit *e, const Sums *s, StrBuf *odd, StrBuf *before) {
   Sums pieces = *s;
   CEarly early;
-  const char *loop =
-      str_printf(e->arena, "for (int tn_p = 0; tn_p < %d; tn_p++)", s->t->n / PAIR_COLS);
-  begin_early(e, &early, "tn_p", s->t->n / PAIR_COLS);
+  const char *loop = str_printf(e->arena, "for (int tn_p = 0; tn_p < %d; tn_p++)", s->pairs);
+  begin_early(e, &early, "tn_p", s->pairs);
   if (before && sums_of_thread(s->t) <= SUMS_WITH_ROOM) pieces.early = &early;
   bool done = emit_pieces(e, &pieces, odd);
   StrBuf *out = e->out;
@@ -425,11 +424,22 @@ static bool emit_by_threads(CEmit *e, const Sums *s, StrBuf *odd, StrBuf *before
 }
 
 void cs_tile_sums(CEmit *e, const LoopTile *t, StrBuf *early) {
+  CSumsPlace place = {.blocks = MAX(t->m / (t->groups * TILE_ROWS), 1),
+                      .cols = t->n,
+                      .row = str_printf(e->arena, "%s * %d + tn_warp * %d",
+                                        t->at_once > 1 ? "tn_b" : "tn_who", TILE_ROWS, WARP_ROWS),
+                      .column = str_printf(e->arena, "(tn_p * %d)", PAIR_COLS)};
+  cs_tile_sums_at(e, t, &place, early);
+}
+
+void cs_tile_sums_at(CEmit *e, const LoopTile *t, const CSumsPlace *p, StrBuf *early) {
   Sums s = {.t = t,
             .rest = {t->cols->body.n - t->after, t->cols->body.v + t->after},
-            .blocks = MAX(t->m / (t->groups * TILE_ROWS), 1),
+            .blocks = p->blocks,
+            .pairs = p->cols / PAIR_COLS,
+            .row = p->row,
             .count = NEIGHBOURS,
-            .column = str_printf(e->arena, "(tn_p * %d)", PAIR_COLS),
+            .column = p->column,
             .lane = "(tn_lane & 1) * 8 + (tn_lane & 2) * 2",
             .rows_inside = divides(t->a.rows, t->m),
             .cols_inside = divides(t->b.rows, t->n)};

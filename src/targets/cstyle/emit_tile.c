@@ -23,12 +23,13 @@ enum { WARP = 32, WARPGROUP = 128, BARRIER_BYTES = 192, MOST_SHARED = 227 << 10 
 // ---- what all such kernels call ----
 
 // clang-format off
-static const char tile_top[] =
-    "struct __align__(64) tn_map { unsigned long long word[16]; };\n"
+const char cs_tile_address[] =
     "TN_FN unsigned tn_shared_at(const void *p) {\n"
     "  unsigned at;\n"
     "  asm(\"{ .reg .u64 t; cvta.to.shared.u64 t, %1; cvt.u32.u64 %0, t; }\" : \"=r\"(at) : \"l\"(p));\n"
-    "  return at;\n}\n"
+    "  return at;\n}\n";
+static const char tile_map[] = "struct __align__(64) tn_map { unsigned long long word[16]; };\n";
+static const char tile_top[] =
     "TN_FN void tn_bar_init(unsigned bar, unsigned count) {\n"
     "  asm volatile(\"mbarrier.init.shared::cta.b64 [%0], %1;\" :: \"r\"(bar), \"r\"(count) : \"memory\");\n}\n"
     "TN_FN void tn_bar_arrive(unsigned bar) {\n"
@@ -82,7 +83,8 @@ static const char tile_top[] =
     "  asm volatile(\"st.shared.b32 [%0], %1;\" :: \"r\"(at), \"r\"(x) : \"memory\");\n}\n"
     "/* Rows of 128 bytes, swizzled; groups of 8 rows lie 1024 bytes apart. */\n"
     "TN_FN unsigned long long tn_operand(unsigned at) {\n"
-    "  return (unsigned long long)((at & 0x3ffff) >> 4) | 1ull << 16 | 64ull << 32 | 1ull << 62;\n}\n"
+    "  return (unsigned long long)((at & 0x3ffff) >> 4) | 1ull << 16 | 64ull << 32 | 1ull << 62;\n}\n";
+const char cs_tile_ending[] =
     "/* Tiles one below the other, eight at a time, before the next column of them. */\n"
     "TN_FN long long tn_order(unsigned t, unsigned items, unsigned across) {\n"
     "  const unsigned down = items / across, band = 8 * across, first = t / band * 8;\n"
@@ -142,7 +144,10 @@ static int columns_at_once(const LoopTile *t) {
 }
 
 void cs_tile_top(const LoopTile *t, StrBuf *out) {
+  strbuf_puts(out, tile_map);
+  strbuf_puts(out, cs_tile_address);
   strbuf_puts(out, tile_top);
+  strbuf_puts(out, cs_tile_ending);
   if (sums_integers(t)) strbuf_puts(out, integer_top);
   if (t->is_attention)
     cs_attention_top(t, out);
@@ -645,6 +650,10 @@ static void begin_ring(CEmit *e, const LoopTile *t) {
 }
 
 void cs_tile(CEmit *e, const LoopStmt *items, const LoopTile *t) {
+  if (e->c->warps) {
+    cs_mma(e, items, t);
+    return;
+  }
   if (t->is_attention) {
     cs_attention(e, items, t);
     return;

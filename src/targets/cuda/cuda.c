@@ -8,16 +8,23 @@
 #include "runtime/cuda/cuda.h"
 #include "targets/cstyle/cstyle.h"
 
-enum { TILES_FROM = 90, EARLY_FROM = 90, GROUP = 256, STATIC_SHARED = 48 << 10 };
+enum { TILES_FROM = 80, EARLY_FROM = 90, GROUP = 256, STATIC_SHARED = 48 << 10 };
 
 typedef struct CudaText {
   Arena *arena;
   StrBuf pieces;
-  bool tiles, early;
+  LowerTarget target;
+  bool early;
   Diag diag;  // why a kernel cannot be written
 } CudaText;
 
 bool cuda_available(const char **why) { return device_cuda.count(why) > 0; }
+
+// Warpgroups multiply on chips of 9.0 alone; newer ones have what those of 8.0 have, too.
+static LowerTiles tiles_of(int arch) {
+  if (arch < TILES_FROM) return TILES_NONE;
+  return arch >= 90 && arch < 100 ? TILES_WARPGROUP : TILES_WARP;
+}
 
 void cuda_describe(const DeviceInfo *i, LowerTarget *out) {
   *out = (LowerTarget){.vector_bytes = 16,
@@ -25,7 +32,7 @@ void cuda_describe(const DeviceInfo *i, LowerTarget *out) {
                        .l1 = 32 << 10,
                        .l2 = 1 << 20,
                        .fma = true,
-                       .tiles = i->arch >= TILES_FROM && i->arch < 100,
+                       .tiles = tiles_of(i->arch),
                        .units = MAX(i->compute_units, 1),
                        .tile_bytes = i->shared_bytes,
                        .group = GROUP,
@@ -36,11 +43,9 @@ void cuda_describe(const DeviceInfo *i, LowerTarget *out) {
 
 void *cuda_begin(const DeviceInfo *i, const TargetOptions *o, Arena *a) {
   CudaText *t = arena_new(a, CudaText);
-  LowerTarget lt;
   (void)o;
-  cuda_describe(i, &lt);
+  cuda_describe(i, &t->target);
   t->arena = a;
-  t->tiles = lt.tiles;
   t->early = i->arch >= EARLY_FROM;
   strbuf_init(&t->pieces, a);
   return t;
@@ -54,15 +59,17 @@ static tenon_status write_piece(CudaText *t, const LoopKernel *k, StrBuf *out) {
   bool differs;
   strbuf_init(&kernel, t->arena);
   cstyle_init(&style, &spelling_cuda, 0, t->arena, &t->diag);
-  if (t->tiles) style.record = &record;
+  if (t->target.tiles) style.record = &record;
+  style.warps = t->target.tiles == TILES_WARP;
+  style.tile_bytes = t->target.tile_bytes;
   style.early = t->early;
   TRY(cstyle_kernel(&style, k, "tn_kernel", false, &kernel, &differs));
-  bool tiled = t->tiles && record.threads && loop_find_tile(k, &tile);
+  bool tiled = t->target.tiles && record.threads && loop_find_tile(k, &tile);
   if (!tiled) record = (CudaRecord){.cluster = 1};
   record.early = t->early;
   cuda_record_write(&record, out);
   cstyle_prelude(&style, out);
-  if (tiled) cs_tile_top(&tile, out);
+  if (tiled) (style.warps ? cs_mma_top : cs_tile_top)(&tile, out);
   strbuf_putc(out, '\n');
   strbuf_put(out, strbuf_str(&kernel));
   return TENON_OK;

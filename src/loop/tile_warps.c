@@ -1,0 +1,57 @@
+// tile_warps.c -- how the warps of a block share a tile, where each multiplies by itself (tile.h).
+#include "loop/tile.h"
+
+enum { STEP_ROWS = 16, STEP_COLS = 16, WARPS_OF_GROUP = 4, WIDE_COLS = 128 };
+enum {
+  MOST_SUMS = 128,       // registers of a thread that sums may fill
+  OTHER_REGISTERS = 44,  // beside sums and operands: addresses, what is copied, what follows
+  REGISTERS = 1 << 16,   // of a multiprocessor
+};
+
+// Whether so many elements are whole pieces of 16 bytes, whatever the sizes.
+static bool is_whole(Dim d, DType t) {
+  for (int i = 0; i < d->nterms; i++)
+    if (d->term[i].coef * (dtype_bits(t) / 8) % 16) return false;
+  return true;
+}
+
+static bool lies_in_pieces(const LoopTile *t) {
+  const LoopWindow *w = &t->a.window;
+  int64_t piece = 16 / (dtype_bits(t->a.dtype) / 8);
+  if (!is_whole(t->b.stride, t->b.dtype) || !is_whole(t->depth, t->b.dtype)) return false;
+  if (t->a.form == TILE_MATRIX) return is_whole(t->a.stride, t->a.dtype);
+  return w->channels % piece == 0 && w->pixel % piece == 0 && w->line % piece == 0;
+}
+
+// Parts that are about square read the least of shared memory.
+static void share(const LoopTile *t, LoopTileWarps *w) {
+  int warps;
+  w->ways = MAX(t->groups * TILE_ROWS / t->m, 1);
+  warps = t->groups * WARPS_OF_GROUP / w->ways;
+  w->down = t->m / (t->n >= WIDE_COLS ? TILE_ROWS : TILE_ROWS / 2);
+  w->across = warps / w->down;
+  w->rows = t->m / w->down;
+  w->cols = t->n / w->across;
+  w->threads = t->groups * WARPS_OF_GROUP * 32;
+  w->bytes = t->stages * (t->m + t->n) * TILE_DEPTH_BYTES + TILE_DEPTH_BYTES;
+  int operands = 2 * (w->rows / STEP_ROWS + w->cols / STEP_COLS) * 4;
+  int registers = w->rows * w->cols / 32 + operands + OTHER_REGISTERS;
+  w->beside = 2 * w->threads * registers <= REGISTERS ? 2 : 1;
+}
+
+bool loop_tile_warps(const LoopTile *t, LoopTileWarps *out, const char **why) {
+  *why = "warps multiply rows of matrices or windows, of 16 bits or tf32";
+  bool numbers = t->product == TILE_HALF || t->product == TILE_TF32;
+  if (t->is_attention || t->a.form == TILE_VALUE || !numbers) return false;
+  *why = "warps of one block have one tile at a time";
+  if (t->cluster > 1 || t->at_once > 1) return false;
+  *why = "two warpgroups share the contracted axis of a tile of warps, not three";
+  if (t->m < t->groups * TILE_ROWS && t->groups != 2) return false;
+  *why = "a warp's columns are whole ones of 16";
+  if (t->n >= WIDE_COLS && t->n % (WARPS_OF_GROUP * STEP_COLS)) return false;
+  share(t, out);
+  *why = "a warp's sums are more than its threads have registers for";
+  if (out->rows * out->cols / 32 > MOST_SUMS) return false;
+  *why = "what warps multiply lies in pieces of 16 bytes";
+  return lies_in_pieces(t);
+}
