@@ -1,5 +1,7 @@
 // tile_attention_test.c -- which kernel attention becomes on chips with units for matrices, and that few keys at once give what the interpreter does.
 #include "compiled.h"
+#include "loop/tile.h"
+#include "lower/lower.h"
 #include "passes/passes.h"
 #include "targets/target.h"
 #include "test.h"
@@ -95,6 +97,25 @@ TEST(attention_with_a_past_reads_what_it_hands_on) {
         row[i].mask_type, row[i].mask);
     is_chosen(&(Chosen){.schedule = row[i].schedule}, text);
   }
+  arena_deinit(&a);
+}
+
+// Fewer queries than keys, of which the last block sees all: the copy engine is told of all.
+TEST(attention_behind_a_past_fetches_all_keys) {
+  Arena a;
+  Diag d;
+  Program *p;
+  Compiled c = {0};
+  arena_init(&a);
+  diag_init(&d);
+  Asked asked = {.device = "sm_90a", .compiled = &c};
+  const char *text =
+      graph_of(&a, "1, 32, 512, 128", "1, 8, 2048, 128", " is_causal=true at_end=true");
+  LoopTile t;
+  if (compile_asked(&asked, text, "cuda", &a, &d, &p)) FAIL("%s\n%s", d.text, text);
+  REQUIRE(c.nkernels == 1 && loop_find_tile(c.kernel[0].lowered->kernel, &t));
+  EXPECT(t.attention.box[1].is && ie_is(t.attention.box[1].rows, 2048));
+  program_release(p);
   arena_deinit(&a);
 }
 
