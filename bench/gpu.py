@@ -98,7 +98,7 @@ class Case:
         row["right"] = row["tenon"]["error"] <= gpu_report.BOUNDS[precision]
         sides = {"tenon": ours}
         if theirs:
-            row["torch"] = {"seconds": theirs.seconds, "bytes": theirs.bytes, "error": far(theirs.compiled_result, self.want)}
+            row["torch"] = {"seconds": theirs.seconds, "bytes": theirs.bytes, "held": theirs.held, "error": far(theirs.compiled_result, self.want)}
             sides.update(theirs.sides)
         set_precision(precision)
         row["ms"] = in_turns(sides, self.args.rounds)

@@ -89,12 +89,14 @@ def network_lines(m):
 def cost_lines(m):
     rows = list(m.get("networks", {}).values())
     if not rows: return []
-    lines = ["### Until the first result, and memory", "", "| network | Tenon, s | from the cache | torch.compile, s | Tenon, MB | PyTorch, MB |", "|---|---|---|---|---|---|"]
+    lines = ["### Until the first result, and memory", "", "| network | Tenon, s | from the cache | torch.compile, s | Tenon holds, MB | PyTorch holds, MB | PyTorch allocates, MB |", "|---|---|---|---|---|---|---|"]
     for r in rows:
         ours, theirs = r["tenon"], r.get("torch")
         first = lambda k: f"{ours['seconds'][k]['first']:.2f}" if k in ours["seconds"] else "–"
-        lines.append(f"| {r['name']}, {r['precision']}, batch {r['batch']} | {first('cold')} | {first('cached')} | {theirs['seconds']['compiled']:.1f} | {ours['bytes'] / 1e6:.0f} | {theirs['bytes'] / 1e6:.0f} |" if theirs else
-                     f"| {r['name']}, {r['precision']}, batch {r['batch']} | {first('cold')} | {first('cached')} | – | {ours['bytes'] / 1e6:.0f} | – |")
+        torch_s = f"{theirs['seconds']['compiled']:.1f}" if theirs else "–"
+        mb = lambda n: "–" if n is None else f"{n / 1e6:.0f}"
+        held, allocated = (theirs.get("held"), theirs["bytes"]) if theirs else (None, None)
+        lines.append(f"| {r['name']}, {r['precision']}, batch {r['batch']} | {first('cold')} | {first('cached')} | {torch_s} | {mb(ours['bytes'])} | {mb(held)} | {mb(allocated)} |")
     return lines + [""]
 
 

@@ -215,7 +215,7 @@ def ready(model, inputs, precision):
 
 
 class Torch:
-    """Ways to run a model: `sides`, with the time to the first result of torch.compile and the memory of a call."""
+    """Ways to run a model: `sides`, with the time to the first result of torch.compile and the memory of a call: `bytes` that are allocated, and `held` of the GPU for them."""
 
     def __init__(self, model, inputs, precision, eager=True, tune=False):
         from torch._inductor.utils import fresh_inductor_cache
@@ -237,18 +237,28 @@ class Torch:
             self.compiled_result = [t.clone() for t in flat(y)]
             del y
             self.add(kind, lambda compiled=compiled: compiled(*inputs))
-        self.bytes = self.peak(self.sides["compiled"])
+        self.weights = list(model.parameters()) + list(model.buffers())
+        self.bytes, self.held = self.peak(self.sides["compiled"]), self.segments(self.sides["compiled"])
 
     def add(self, kind, fn):
         self.sides[kind], self.sides[kind + "_graph"] = fn, as_graph(fn)
 
     def peak(self, fn):
-        """Bytes of weights, inputs and of a call: the most that was allocated at a time, less what graphs and results here hold."""
-        kept = sum(t.numel() * t.element_size() for m in self.keep[:1] for t in list(m.parameters()) + list(m.buffers()))
-        kept += sum(t.numel() * t.element_size() for t in self.keep[1])
+        """Bytes of weights and of a call: the most that was allocated at a time, less what graphs and results here hold. Inputs are the caller's."""
         torch.cuda.synchronize()
         torch.cuda.reset_peak_memory_stats()
         before = torch.cuda.memory_allocated()
         fn()
         torch.cuda.synchronize()
-        return kept + torch.cuda.max_memory_allocated() - before
+        return sum(t.numel() * t.element_size() for t in self.weights) + torch.cuda.max_memory_allocated() - before
+
+    def segments(self, fn):
+        """Bytes that the allocator has of the GPU for them: segments in which weights lie, and those that a call needs besides."""
+        forget()
+        at = [t.data_ptr() for t in self.weights]
+        ours = [s["total_size"] for s in torch.cuda.memory_snapshot() if any(s["address"] <= a < s["address"] + s["total_size"] for a in at)]
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_reserved()
+        fn()
+        torch.cuda.synchronize()
+        return sum(ours) + torch.cuda.max_memory_reserved() - before

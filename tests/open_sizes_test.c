@@ -48,9 +48,26 @@ static bool given_once(const Program *p, const int64_t *sym) {
   return once;
 }
 
+// Whether kernels are called with sizes that they are made for.
+static bool within_ranges(const Program *p, const Compiled *c, const int64_t *sym) {
+  const ProgFunction *f = p->function[0];
+  for (int32_t i = 0; i < f->nsteps; i++) {
+    const ProgStep *st = &f->step[i];
+    int64_t when = 1, n;
+    if (st->kind != STEP_KERNEL) continue;
+    if (st->when >= 0 && !prog_eval(p, st->when, sym, &when)) return false;
+    const LoopKernel *k = c->kernel[st->kernel].lowered->kernel;
+    for (int32_t d = 0; when && d < k->ndims; d++)
+      if (!prog_eval(p, st->dim[d], sym, &n) || n < k->dim[d]->lo || n > k->dim[d]->hi)
+        return false;
+  }
+  return true;
+}
+
 TEST(open_sizes_take_one_kernel_each) {
-  static const int64_t sizes[][2] = {{1, 1},   {1, 128}, {2, 128},  {1, 257},  {16, 128},
-                                     {4, 512}, {32, 64}, {32, 128}, {33, 512}, {64, 512}};
+  static const int64_t sizes[][2] = {{1, 1},   {1, 128},  {2, 128},  {1, 129},
+                                     {1, 256}, {1, 257},  {16, 128}, {4, 512},
+                                     {32, 64}, {32, 128}, {33, 512}, {64, 512}};
   Arena a;
   Diag d;
   Program *p;
@@ -73,22 +90,47 @@ TEST(open_sizes_take_one_kernel_each) {
   EXPECT_INT_EQ(moved, 0);  // nothing that the host computed
   EXPECT_INT_EQ(hosts, 0);
   for (int64_t i = 0; i < ARRAY_LEN(sizes); i++)
-    if (!given_once(p, sizes[i]))
+    if (!given_once(p, sizes[i]) || !within_ranges(p, &c, sizes[i]))
       FAIL("%lld x %lld", (long long)sizes[i][0], (long long)sizes[i][1]);
   Str code = p->device[1].code, piece;
   bool bad;
+  int few = 0;
   for (int64_t i = 0; i < c.nkernels; i++) {  // each kernel has a text, and it is its own
     LoopTile t;
     CudaRecord r;
     REQUIRE(cuda_next_piece(&code, &piece, &bad) && cuda_record_read(piece, &r));
     bool tile = loop_find_tile(c.kernel[i].lowered->kernel, &t);
     EXPECT(tile == (r.threads > 0));
+    few += tile && t.is_attention && t.stages == 1;
     if (!tile || t.is_attention) continue;
     EXPECT_INT_EQ(r.map[0].box[1], t.m);
     EXPECT_INT_EQ(r.map[1].box[1], t.n);
     tiles++;
   }
   EXPECT(tiles >= 4 && !code.n);
+  EXPECT_INT_EQ(few, 2);  // attention over up to 128 keys, and up to 256, all at once
+  program_release(p);
+  arena_deinit(&a);
+}
+
+// What is computed of sums alone is computed for all rows, and stored where there is one: there is no text for tiles at the edge besides.
+TEST(open_rows_are_asked_for_where_they_are_stored) {
+  static const char text[] = "graph @\"g\"(%x: bf16[n, 768], %w: bf16[768, 768]) {\n"
+                             "  %t = transpose(%w)\n  %y = mat_mul(%x, %t)\n  return %y\n}\n";
+  Arena a;
+  Diag d;
+  Program *p;
+  Compiled c = {0};
+  Asked asked = {"sm_90a", &c, .fast = licences(), .advised = true};
+  arena_init(&a);
+  diag_init(&d);
+  if (compile_asked(&asked, text, "cuda", &a, &d, &p)) FAIL("%s", d.text);
+  Str code = p->device[1].code, piece;
+  bool bad;
+  REQUIRE(cuda_next_piece(&code, &piece, &bad));
+  const char *first = str_copy(&a, piece);
+  EXPECT(strstr(first, "if (tn_there) *("));
+  EXPECT(!strstr(first, " + 64 <= "));
   program_release(p);
   arena_deinit(&a);
 }

@@ -26,12 +26,17 @@ TEST(attention_over_few_keys_is_done_at_once) {
       {"b, 12, 128, 64", "b, 12, 128, 64", "", "keys 128 stages 1 "},
       {"2, 4, 90, 128", "2, 2, 192, 128", "", "64x128 keys 192 stages 1 "},
       {"2, 4, 128, 64", "2, 4, 128, 64", " is_causal=true", "64x64 keys 128 stages 1 "},
-      // Too many keys, for these heads or where most would be left out; heads that are not whole; a length that is not known.
+      // A length that is not known: a kernel for few keys, one for more, and one for any number.
+      {"b, 12, n, 64", "b, 12, n, 64", "", "64x64 keys 128 stages 1 "},
+      {"b, 12, n, 64", "b, 12, n, 64", "", "64x64 keys 256 stages 1 "},
+      {"b, 12, n, 64", "b, 12, n, 64", "", " stages 2 "},
+      {"b, 12, n, 64", "b, 12, n, 64", " is_causal=true", "keys 128 stages 1 "},
+      // Too many keys, for these heads or where most would be left out; heads that are not whole; as many as nobody knows.
       {"1, 12, 300, 64", "1, 12, 300, 64", "", "keys 64 stages 2 "},
       {"2, 4, 193, 128", "2, 4, 193, 128", "", " stages 2 "},
       {"2, 4, 200, 64", "2, 4, 200, 64", " is_causal=true", "keys 64 stages 2 "},
       {"2, 4, 90, 48", "2, 4, 90, 48", "", "keys 64 stages 2 "},
-      {"2, 4, n, 64", "2, 4, n, 64", "", " stages 2 "},
+      {"2, 4, 90, 64", "2, 4, n, 64", "", " stages 2 "},
   };
   for (int64_t i = 0; i < ARRAY_LEN(row); i++) {
     Arena a;
@@ -56,22 +61,26 @@ static void fill(Value *v) {
   for (int64_t i = 0; i < v->n; i++) ((uint16_t *)v->data)[i] = some[i * 31 % 7];
 }
 
-// Tiles run everywhere as plain loops: queries that end within a tile, keys that two heads share.
+// Tiles run everywhere as plain loops: queries that end within a tile, keys that two heads share, a length that is open.
 TEST(attention_over_few_keys_is_right) {
   Arena a;
-  BothWays b;
-  Asked asked = {0};
-  double error = 0;
+  static const char *const row[][2] = {{"1, 2, 70, 64", "1, 1, 20, 64"},
+                                       {"1, 2, n, 64", "1, 1, n, 64"}};
   arena_init(&a);
   setenv("TENON_GROUPS", "256", 1);
   setenv("TENON_TILES", "1", 1);
-  if (!both_ways_run(&b, graph_of(&a, "1, 2, 70, 64", "1, 1, 20, 64", ""), "ref", fill,
-                     compile_asked, &asked))
-    FAIL("%s", b.diag.text);
-  for (int64_t i = 0; b.got[0] && i < b.got[0]->n; i++)
-    error = fmax(error, fabs(val_f64(b.want[0], i) - val_f64(b.got[0], i)));
-  EXPECT(error < 0x1p-7);
-  both_ways_free(&b);
+  for (int64_t k = 0; k < ARRAY_LEN(row); k++) {
+    BothWays b;
+    Asked asked = {0};
+    double error = 0;
+    if (!both_ways_run(&b, graph_of(&a, row[k][0], row[k][1], ""), "ref", fill, compile_asked,
+                       &asked))
+      FAIL("%s", b.diag.text);
+    for (int64_t i = 0; b.got[0] && i < b.got[0]->n; i++)
+      error = fmax(error, fabs(val_f64(b.want[0], i) - val_f64(b.got[0], i)));
+    EXPECT(error < 0x1p-7);
+    both_ways_free(&b);
+  }
   unsetenv("TENON_TILES");
   unsetenv("TENON_GROUPS");
   arena_deinit(&a);

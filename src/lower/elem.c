@@ -42,7 +42,8 @@ static Dim own_symbol(void *ctx, Dim s) {
   char name[32];
   snprintf(name, sizeof name, "d%lld", (long long)e->graph_dim.n);
   vec_push(e->a, &e->graph_dim, s);
-  return loop_dim(e->k, name, s->kind == IE_SYM ? s->lo : 0, s->hi);
+  int64_t hi = s == e->lo->few ? MIN(s->hi, e->lo->most) : s->hi;
+  return loop_dim(e->k, name, s->kind == IE_SYM ? s->lo : 0, hi);
 }
 
 Dim elem_dim(Elem *e, Dim d) {

@@ -73,10 +73,11 @@ typedef struct Lowering {
   Arena *arena;
   LowerTarget target;
   Diag *diag;
-  // Where the number of a kernel's rows is open: how many a schedule is for, 0: some; and which number that is, in the graph's expressions,
-  // as the template says that chose by it (NULL: none did).
-  int64_t rows;
+  // Where the number of a kernel's rows is open: how many a schedule is for, 0: some; the most that the kernel is called with, 0: any; and which
+  // number that is, in the graph's expressions, as the template says that chose by it (NULL: none did).
+  int64_t rows, most;
   Dim open;
+  Dim few;  // a symbol that is at most `most` in the kernel that is being made; NULL: none
 } Lowering;
 
 // EUNSUPPORTED, with nothing said, when no template takes the group.

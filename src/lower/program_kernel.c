@@ -278,7 +278,7 @@ typedef struct Variant {
 // Up to `most` rows take what is good for `about` so many.
 static const struct {
   int64_t most, about;
-} row_sizes[] = {{256, 128}, {2048, 1024}, {16384, 4096}, {INT64_MAX, 32768}};
+} row_sizes[] = {{128, 128}, {256, 128}, {2048, 1024}, {16384, 4096}, {INT64_MAX, 32768}};
 enum { ROW_SIZES = ARRAY_LEN(row_sizes), ITEM_ROWS = 16 };
 
 // Loops with the sizes that they need.
@@ -319,7 +319,7 @@ static tenon_status lower_sizes(FuncBuilder *f, const Node *n, const Node *same,
   Variant all[ROW_SIZES] = {{.first = 0}};
   int made = 0;
   *count = 1;
-  lo->rows = 0;
+  lo->rows = lo->most = 0;
   v[0] = (Variant){.when = -1, .last = INT64_MAX};
   TRY(lower_variant(f, n, same, device, &v[0]));
   Dim rows = lo->open;
@@ -329,6 +329,7 @@ static tenon_status lower_sizes(FuncBuilder *f, const Node *n, const Node *same,
     if (rows->hi < first || rows->lo > last) continue;
     all[made] = (Variant){.first = first, .last = last};
     lo->rows = size_for(rows, first, row_sizes[i].about);
+    lo->most = last < INT64_MAX ? last : 0;
     tenon_status s = lower_variant(f, n, same, device, &all[made]);
     if (s) return s == TENON_EUNSUPPORTED ? TENON_OK : s;
     bool again = made && str_eq(all[made].text, all[made - 1].text);

@@ -248,19 +248,33 @@ static bool takes(const struct Kind *k, const Attention *a) {
   return a->size <= k->size && a->vsize <= k->size;
 }
 
+// The most keys that the kernel is called with; 0: nobody knows.  Where queries and keys are as many and that is a symbol, it is called with its own alone.
+static int64_t most_keys(const Attention *a) {
+  const Lowering *lo = a->e.lo;
+  if (ie_is_const(a->total)) return a->total->value;
+  return a->total == a->seq && lo->open && lo->open->kind == IE_SYM ? lo->most : 0;
+}
+
 // Few keys are there all at once, for as many tiles of queries as leave some blocks for every multiprocessor.
 static bool is_short(const Attention *a, const Sizes *sizes, TileSchedule *out) {
   // Causal attention over more than that leaves out blocks of keys.
-  int64_t most = a->at->is_causal ? TILE_RING_KEYS : TILE_SHORT_KEYS;
-  if (!ie_is_const(a->total) || a->total->value > most) return false;
+  int64_t most = a->at->is_causal ? TILE_RING_KEYS : TILE_SHORT_KEYS, keys = most_keys(a);
+  if (keys < 1 || keys > most) return false;
   int64_t tiles = (sizes->seq + TILE_ROWS - 1) / TILE_ROWS, heads = sizes->batch * a->heads;
-  *out = (TileSchedule){
-      .groups = 1, .keys = (int)(a->total->value + 15) / 16 * 16, .stages = 1, .tiles = 1};
+  *out = (TileSchedule){.groups = 1, .keys = (int)(keys + 15) / 16 * 16, .stages = 1, .tiles = 1};
   for (int n = 2; n <= TILE_SHORT_TILES; n++)
     if ((tiles + n - 1) / n < (tiles + n - 2) / (n - 1) &&
         heads * ((tiles + n - 1) / n) >= 2 * a->e.lo->target.units)
       out->tiles = n;
   return true;
+}
+
+static tenon_status lower_short(Lowering *lo, const Node *fused, const TileSchedule *s,
+                                Lowered *out) {
+  lo->few = lo->open;
+  tenon_status status = lower_as(lo, fused, s, out);
+  lo->few = NULL;
+  return status;
 }
 
 // The kind that takes least; operands may not lie as it wants them: then the first one that takes any.
@@ -280,7 +294,7 @@ tenon_status lower_tile_attention(Lowering *lo, const Node *fused, Lowered *out)
   }
   if (!any) return TENON_EUNSUPPORTED;
   TileSchedule few;
-  if (is_short(a, &n, &few) && !lower_as(lo, fused, &few, out)) return TENON_OK;
+  if (is_short(a, &n, &few) && !lower_short(lo, fused, &few, out)) return TENON_OK;
   if (best != any && !lower_as(lo, fused, &best->s, out)) return TENON_OK;
   return lower_as(lo, fused, &any->s, out);
 }

@@ -123,6 +123,27 @@ static bool is_pointwise(const Graph *g, const Node *n) {
   return at->kind == FUSED_POINTWISE;
 }
 
+// Whether a kernel that multiplies reads the operand only where it stores: all that is made of it is made element by element, in the result's shape.
+static bool is_term(const MemPlan *p, const Node *n, uint32_t operand) {
+  const fused_attrs *at = n->attrs;
+  if (!p->g->tiles || n->op != OP_fused || at->kind != FUSED_CONTRACTION) return false;
+  IntMap made;
+  uint64_t unused;
+  intmap_init(&made, p->arena);
+  intmap_put(&made, at->body->param[operand]->id, 1);
+  NodeList all = body_order(p->g, at->body, p->arena);
+  for (int64_t i = 0; i < all.n; i++) {
+    const Node *x = all.v[i];
+    bool of_it = false;
+    for (uint32_t k = 0; k < x->nsrc; k++) of_it |= intmap_get(&made, x->src[k]->id, &unused);
+    if (!of_it) continue;
+    if (!(op_info(x->op)->flags & OPF_ELEMENTWISE) || !type_same_dims(type_of(x), n->type[0]))
+      return false;
+    intmap_put(&made, x->id, 1);
+  }
+  return true;
+}
+
 // ---- lives ----
 
 typedef struct Planner {
@@ -245,13 +266,22 @@ static bool read_beside(const MemPlan *p, int64_t position, int32_t b) {
   return false;
 }
 
-// The operand that a point-wise node may write over: it dies here, nothing else lives in its buffer beyond, and its
-// size is the result's.
+// Whether what the node stores may lie over the operand: nothing of its memory is read anywhere but where that is stored.
+static bool may_lie_over(const MemPlan *p, const Node *n, uint32_t operand, int32_t b) {
+  if (is_pointwise(p->g, n)) return true;
+  for (uint32_t k = 0; k < n->nsrc; k++) {
+    int32_t o = k == operand ? -1 : buffer_of(p, n->src[k]);
+    if (o >= 0 && plan_meets(p, o, b)) return false;
+  }
+  return is_term(p, n, operand);
+}
+
+// The operand that a node may write over: it dies here, nothing else lives in its buffer beyond, and its size is the result's.
 static int32_t inplace_operand(const MemPlan *p, const Node *n, int32_t b) {
-  if (n->nres != 1 || !is_pointwise(p->g, n)) return -1;
+  if (n->nres != 1) return -1;
   for (uint32_t k = 0; k < n->nsrc; k++) {
     int32_t o = buffer_of(p, n->src[k]);
-    if (o < 0 || type_of(n->src[k]) != n->type[0]) continue;
+    if (o < 0 || type_of(n->src[k]) != n->type[0] || !may_lie_over(p, n, k, o)) continue;
     const PlanBuffer *root = &p->buffer[p->buffer[o].root];
     if (root->within < 0 && root->live_last == p->buffer[b].first &&
         root->bytes == p->buffer[b].bytes && !read_beside(p, p->buffer[b].position, o))

@@ -2,7 +2,8 @@
 //
 // Buffers.  Every result whose size follows from the inputs' sizes has a place in the arena; what is known
 // only while running (data-dependent sizes, strings, sequences) lives on the heap.  A view shares the buffer it looks at; a
-// point-wise kernel may write over an operand that dies with it; values that are joined are made side by side, as
+// point-wise kernel may write over an operand that dies with it, and where units multiply matrices (Graph.tiles) a product over a term that is added to
+// it; values that are joined are made side by side, as
 // parts of the joined one's buffer.
 //
 // Steps.  Nodes that compute something run one after another, each a step, but for kernels that are too small to fill the threads

@@ -60,6 +60,7 @@ typedef struct CWide {
   const char *round;
   int count;
   const char *column;  // of a tile: the first of those that a warp has
+  bool asks;           // stores whether the row is there
   CEarly *early;       // NULL: nothing is read early
   StrBuf before, after;
   StrBuf odd;  // not 0 where a buffer does not begin where pieces may

@@ -148,8 +148,8 @@ bool cs_wide_store(CEmit *e, const LoopStmt *s, CVal v) {
                   cs_aside_out(e), piece, name);
     return true;
   }
-  strbuf_printf(&w->after, "%*s*(%s *)(%s) = *(const %s *)%s;\n", 2 * e->indent - 2, "", piece, at,
-                piece, name);
+  strbuf_printf(&w->after, "%*s%s*(%s *)(%s) = *(const %s *)%s;\n", 2 * e->indent - 2, "",
+                w->asks ? "if (tn_there) " : "", piece, at, piece, name);
   return true;
 }
 
@@ -164,6 +164,7 @@ typedef struct Sums {
   const char *lane;    // and from there on the thread
   CEarly *early;
   bool rows_inside, cols_inside;  // whatever the item
+  bool stores_ask;  // whether a row is there, and nothing else does: it is computed for all
 } Sums;
 
 static bool is_straight(const LoopBlock *b) {
@@ -209,6 +210,7 @@ static bool all_neighbours(CEmit *e, const Sums *s, const char *j, StrBuf *odd) 
              .round = "tn_v",
              .count = s->count,
              .column = s->column,
+             .asks = s->stores_ask,
              .early = s->early};
   strbuf_init(&body, e->arena);
   strbuf_init(&w.before, e->arena);
@@ -230,11 +232,10 @@ static bool all_neighbours(CEmit *e, const Sums *s, const char *j, StrBuf *odd) 
 // Whether some of a thread's neighbours are there, and with `pieces` all of them; "": always.
 static const char *asked(CEmit *e, const Sums *s, bool pieces) {
   const LoopTile *t = s->t;
-  bool cols = pieces && !s->cols_inside;
+  bool cols = pieces && !s->cols_inside, rows = !s->rows_inside && !(pieces && s->stores_ask);
   const char *col =
       cols ? str_printf(e->arena, "%s < %s", cs_dim(e, t->b.row), cs_dim(e, t->b.rows)) : "";
-  return str_printf(e->arena, "%s%s%s", s->rows_inside ? "" : "tn_there",
-                    !s->rows_inside && cols ? " && " : "", col);
+  return str_printf(e->arena, "%s%s%s", rows ? "tn_there" : "", rows && cols ? " && " : "", col);
 }
 
 typedef enum { IN_PIECES, ONE_BY_ONE, BRIEFLY } SumsForm;
@@ -357,20 +358,6 @@ static const char *lies_inside(CEmit *e, const LoopTile *t) {
                     cs_dim(e, t->a.rows), cs_dim(e, t->b.row), t->n, cs_dim(e, t->b.rows));
 }
 
-// Tiles within the result ask for nothing, so that all that they read can be under way at once; those at its edges ask for every row and piece.
-static bool emit_pieces(CEmit *e, const Sums *s, StrBuf *odd) {
-  Sums within = *s;
-  if (s->rows_inside && s->cols_inside) return emit_elements(e, s, IN_PIECES, odd);
-  within.rows_inside = within.cols_inside = true;
-  cs_open(e, "if (%s) {", lies_inside(e, s->t));
-  bool done = emit_elements(e, &within, IN_PIECES, odd);
-  e->indent--;
-  cs_open(e, "} else {");
-  done = done && emit_elements(e, s, IN_PIECES, odd);
-  cs_close(e);
-  return done;
-}
-
 // Whether threads themselves read what differs along an axis of the result.
 static bool reads_along(const CEmit *e, const LoopExpr *x, Dim place) {
   if (!x) return false;
@@ -387,6 +374,29 @@ static bool threads_ask(const CEmit *e, const LoopTile *t, Dim place) {
   for (int64_t i = t->after; !ask && i < t->cols->body.n; i++)
     ask = reads_along(e, t->cols->body.v[i]->value, place);
   return ask;
+}
+
+// Where rows are open and threads read nothing of them, stores alone ask: one text does for all tiles, and a kernel whose text is short begins sooner.
+static bool stores_can_ask(const CEmit *e, const Sums *s) {
+  return s->cols_inside && !ie_is_const(s->t->a.rows) && !threads_ask(e, s->t, s->t->a.row);
+}
+
+// Tiles within the result ask for nothing, so that all that they read can be under way at once; those at its edges ask for every row and piece.
+static bool emit_pieces(CEmit *e, const Sums *s, StrBuf *odd) {
+  Sums within = *s;
+  if (s->rows_inside && s->cols_inside) return emit_elements(e, s, IN_PIECES, odd);
+  if (stores_can_ask(e, s)) {
+    within.stores_ask = true;
+    return emit_elements(e, &within, IN_PIECES, odd);
+  }
+  within.rows_inside = within.cols_inside = true;
+  cs_open(e, "if (%s) {", lies_inside(e, s->t));
+  bool done = emit_elements(e, &within, IN_PIECES, odd);
+  e->indent--;
+  cs_open(e, "} else {");
+  done = done && emit_elements(e, s, IN_PIECES, odd);
+  cs_close(e);
+  return done;
 }
 
 static bool emit_taken(CEmit *e, const Sums *s, StrBuf *odd, StrBuf *early) {
