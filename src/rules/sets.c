@@ -4,10 +4,10 @@
 const RuleSet *const rule_sets[] = {
     // clang-format off
     &rules_algebra,
+    &rules_recognise_float8,
     &rules_recognise_act,
     &rules_recognise_attention,
     &rules_recognise_bits,
-    &rules_recognise_float8,
     &rules_recognise_integer,
     &rules_recognise_mask,
     &rules_recognise_move,

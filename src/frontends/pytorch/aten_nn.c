@@ -35,6 +35,23 @@ static void addmm(AtenCall *c) {  // (self, a, b, *, beta, alpha)
   double beta = at_f64(c, 3);
   at_give(c, beta == 0 ? y : N(g, add, y, times(g, at_tensor(c, 0), beta)));
 }
+// Of matrices of 8 bits, with sums of a wider type.
+static Node *wide_product(AtenCall *c, DType sum) {
+  dot_attrs at = {
+      .contract_lhs = {1, (int64_t[]){1}}, .contract_rhs = {1, (int64_t[]){0}}, .out_dtype = sum};
+  return NA(c->g, dot, &at, at_tensor(c, 0), at_tensor(c, 1));
+}
+static void int_mm(AtenCall *c) { at_give(c, wide_product(c, DT_I32)); }
+
+// (a, b, scale_a, scale_b, bias?, scale_result?, out_dtype?, use_fast_accum): scales are one number, or one for each row or column.
+static void scaled_mm(AtenCall *c) {
+  Graph *g = c->g;
+  Node *y = wide_product(c, DT_F32), *bias = at_tensor_opt(c, 4), *scale = at_tensor_opt(c, 5);
+  for (int i = 2; i < 4; i++) y = N(g, mul, y, at_tensor(c, i));
+  if (bias) y = N(g, add, y, bt_cast(g, bias, DT_F32));
+  if (scale) y = N(g, mul, y, scale);
+  at_give(c, bt_cast(g, y, at_dtype(c, 6, type_of(at_tensor(c, 0))->dtype)));
+}
 static void outer_row(AtenCall *c) {
   at_give(c, N(c->g, mul, bt_unsqueeze(c->g, at_tensor(c, 0), 1),
                bt_unsqueeze(c->g, at_tensor(c, 1), 0)));
@@ -223,6 +240,8 @@ static const AtenRow rows[] = {
     {"linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor", linear_row, 0, NULL},
     {"addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", addmm, 0, NULL},
     {"baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", addmm, 0, NULL},
+    {"_int_mm(Tensor self, Tensor mat2) -> Tensor", int_mm, 0, NULL},
+    {"_scaled_mm(Tensor self, Tensor mat2, Tensor scale_a, Tensor scale_b, Tensor? bias=None, Tensor? scale_result=None, ScalarType? out_dtype=None, bool use_fast_accum=False) -> Tensor", scaled_mm, 0, NULL},
     {"outer(Tensor self, Tensor vec2) -> Tensor", outer_row, 0, NULL},
     {"einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor", einsum_row, 0, NULL},
     {"conv1d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=[1], SymInt[1] padding=[0], SymInt[1] dilation=[1], SymInt groups=1) -> Tensor", conv_row, 0, NULL},
