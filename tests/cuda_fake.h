@@ -17,6 +17,7 @@ typedef struct CudaFake {
   _Atomic int contexts, pushed, buffers, pages, streams, events, modules, graphs, execs, programs;
   int64_t device_bytes, peak_bytes, limit_bytes;  // limit 0: none
   int64_t launches, replays;
+  char option[64];  // the first one that the compiler was given last
   int64_t updates, waits,
       orders;         // nodes changed; streams waited for; events that streams wait for
   int32_t fault;      // that kernels tell

@@ -129,6 +129,40 @@ TEST(cuda_runs_kernels_and_graphs) {
   cuda_fake_end();
 }
 
+// TENON_CUDA_ARCH: code of an older chip, which the driver translates.  Not of one that is newer, nor of one whose code no other takes.
+TEST(cuda_stands_in_for_an_older_chip) {
+  static const struct {
+    const char *arch, *option, *said;
+    int64_t shared;
+  } row[] = {{"sm_80", "--gpu-architecture=compute_80", NULL, 166912},
+             {"sm_86", "--gpu-architecture=compute_80", NULL, 101376},
+             {"sm_90", "--gpu-architecture=sm_90a", NULL, 232448},
+             {"sm_100", NULL, "no chip that Fake GPU can stand in for", 0},
+             {"ampere", NULL, "no chip that Fake GPU can stand in for", 0}};
+  static float got[N];
+  for (int64_t i = 0; i < ARRAY_LEN(row); i++) {
+    Diag d;
+    cuda_fake_begin();
+    diag_init(&d);
+    setenv("TENON_CUDA_ARCH", row[i].arch, 1);
+    tenon_status s = use_all(got, &d);
+    EXPECT_STATUS(s, row[i].said ? TENON_EINVAL : TENON_OK);
+    if (row[i].said)
+      EXPECT_CONTAINS(d.text, row[i].said);
+    else
+      EXPECT_STR_EQ(cuda_fake.option, row[i].option);
+    Device *dev;
+    if (!s && !device_cuda.open(0, &d, &dev)) {
+      EXPECT_INT_EQ(device_cuda.info(dev)->shared_bytes, row[i].shared);
+      device_cuda.close(dev);
+      cuda_shut();
+    }
+    EXPECT_INT_EQ(cuda_fake_left(), 0);
+    cuda_fake_end();
+  }
+  unsetenv("TENON_CUDA_ARCH");
+}
+
 TEST(cuda_every_call_may_fail) {
   static float got[N];
   int64_t errors = 0;

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""cuda_text_test.py TENON [--arch sm_90a]... [--precision bf16] MODEL... -- compiles the CUDA text of models with NVRTC, without a GPU.
+"""cuda_text_test.py TENON [--arch sm_90a]... [--precision bf16] [--tiles N] MODEL... -- compiles the CUDA text of models with NVRTC, without a GPU.
 
 Every kernel of every model must build for every architecture (sm_80 and sm_90a unless --arch says otherwise), and a kernel with tiles must not spill
-registers, nor wait for each of its products before the next.  NVRTC is the library that TENON_NVRTC names, or a Python package's (nvidia-cuda-nvrtc), or what the loader finds; where there is none the test
+registers, nor wait for each of its products before the next; with --tiles there must be N such kernels.  NVRTC is the library that TENON_NVRTC names, or a Python package's (nvidia-cuda-nvrtc), or what the loader finds; where there is none the test
 says so and passes.
 """
 import argparse, concurrent.futures, ctypes, glob, hashlib, os, re, site, subprocess, sys, tempfile
 
-HEAD = b"//tn kernel "
+HEAD, TILED = b"//tn kernel ", b"//tn threads"  # what pieces, and of these those with tiles, begin with
 
 
 def find_nvrtc():
@@ -59,7 +59,7 @@ def check(job):
     if not size: return f"{model} {arch} {kernel_name(text)}: {log[:600]}"
     spills = sum(int(n) for n in re.findall(r"(\d+) bytes spill", log))
     if "serialized" in log: return f"{model} {arch} {kernel_name(text)}: products wait for each other, for lack of registers"
-    if spills and text.startswith(b"//tn threads"): return f"{model} {arch} {kernel_name(text)}: {spills} bytes spilled"
+    if spills and text.startswith(TILED): return f"{model} {arch} {kernel_name(text)}: {spills} bytes spilled"
     return None
 
 
@@ -69,6 +69,7 @@ def main():
     p.add_argument("--arch", action="append")
     p.add_argument("--precision", default="f32")
     p.add_argument("--keep", help="a folder for the texts")
+    p.add_argument("--tiles", type=int, default=0)
     p.add_argument("models", nargs="+")
     a = p.parse_args()
     if not find_nvrtc():
@@ -91,6 +92,8 @@ def main():
                     jobs.append((os.path.basename(model), arch, text))
                     if a.keep:
                         open(os.path.join(a.keep, f"{os.path.basename(model)}.{arch}.{len(jobs)}.cu"), "wb").write(text)
+    tiles = sum(text.startswith(TILED) for _, _, text in jobs)
+    if tiles < a.tiles: bad.append(f"{tiles} kernels with tiles, not {a.tiles}")
     with concurrent.futures.ProcessPoolExecutor(int(os.environ.get("JOBS", "2"))) as pool:
         bad += [said for said in pool.map(check, jobs) if said]
     for said in bad: print(said)

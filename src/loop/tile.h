@@ -117,12 +117,10 @@ const LoopExpr *loop_tile_window(LoopKernel *k, int32_t buffer, const LoopWindow
 // Bytes of columns that stay in shared memory while one tile below the other is computed: all there are, where one tile holds them along so many
 // blocks of the contracted axis, and there are many rows.  0: too many.
 int64_t loop_tile_stay(Dim rows, Dim cols, int m, int n, int64_t blocks);
-// Where each warp multiplies by itself (mma.sync): its part of the tile, and how these lie in it.  Warps that take turns along the contracted axis
-// have each a part of every block of it.
+// Where each warp multiplies by itself (mma.sync): its part of the tile, and how these lie in it.
 typedef struct LoopTileWarps {
   int rows, cols;       // of a warp
-  int down, across;     // warps, of those that share a part of the contracted axis
-  int ways;             // parts of it
+  int down, across;     // warps
   int threads, beside;  // of a block; blocks of a multiprocessor that have registers
   int bytes;            // of shared memory
 } LoopTileWarps;

@@ -25,11 +25,8 @@ static bool lies_in_pieces(const LoopTile *t) {
 
 // Parts that are about square read the least of shared memory.
 static void share(const LoopTile *t, LoopTileWarps *w) {
-  int warps;
-  w->ways = MAX(t->groups * TILE_ROWS / t->m, 1);
-  warps = t->groups * WARPS_OF_GROUP / w->ways;
   w->down = t->m / (t->n >= WIDE_COLS ? TILE_ROWS : TILE_ROWS / 2);
-  w->across = warps / w->down;
+  w->across = t->groups * WARPS_OF_GROUP / w->down;
   w->rows = t->m / w->down;
   w->cols = t->n / w->across;
   w->threads = t->groups * WARPS_OF_GROUP * 32;
@@ -45,8 +42,8 @@ bool loop_tile_warps(const LoopTile *t, LoopTileWarps *out, const char **why) {
   if (t->is_attention || t->a.form == TILE_VALUE || !numbers) return false;
   *why = "warps of one block have one tile at a time";
   if (t->cluster > 1 || t->at_once > 1) return false;
-  *why = "two warpgroups share the contracted axis of a tile of warps, not three";
-  if (t->m < t->groups * TILE_ROWS && t->groups != 2) return false;
+  *why = "warps do not share the contracted axis";
+  if (t->m < t->groups * TILE_ROWS) return false;
   *why = "a warp's columns are whole ones of 16";
   if (t->n >= WIDE_COLS && t->n % (WARPS_OF_GROUP * STEP_COLS)) return false;
   share(t, out);

@@ -502,10 +502,10 @@ tenon_status lower_tile(Lowering *lo, const Node *fused, Lowered *out) {
   TileBuilder t = {.c = &c, .e = &e, .finish = &f, .product = product_of(&c)};
   if (t.product == TILE_INT8 && !settle_bytes(&t)) return TENON_EUNSUPPORTED;
   if (!take_lhs(&t) || !suits(&t, &lo->target) || !take_rhs(&t)) return TENON_EUNSUPPORTED;
-  t.s = lo->target.tiles == TILES_WARP
-            ? tile_for_warps(&c, &lo->target, t.product, depth_of(&t), finish_of(&e, &c))
-            : choose(&c, &lo->target, t.product, depth_of(&t), t.form == TILE_VALUE,
-                     finish_of(&e, &c));
+  t.s = lo->target.tiles == TILES_WARP ? tile_for_warps(&c, &lo->target, t.product, depth_of(&t),
+                                                        t.form == TILE_WINDOW, finish_of(&e, &c))
+                                       : choose(&c, &lo->target, t.product, depth_of(&t),
+                                                t.form == TILE_VALUE, finish_of(&e, &c));
   if (!contract_give(&f, &e) || !emit_tile(&t)) return TENON_EUNSUPPORTED;
   elem_finish(&e, print_schedule(lo->arena, &t), out);
   LoopTile found;

@@ -20,6 +20,6 @@ typedef struct TileFinish {
 
 // Where units multiply for a warp each.  `depth`: of what is multiplied.
 TileSchedule tile_for_warps(const Contraction *c, const LowerTarget *t, LoopTileProduct product,
-                            int64_t depth, TileFinish f);
+                            int64_t depth, bool window, TileFinish f);
 
 #endif

@@ -7,12 +7,12 @@
 // its number, so that eight rows below one another lie in all banks (ldmatrix).
 //
 // A warp has a part of the tile, in steps of 16 x 8 sums and 32 bytes of the contracted axis; operands of the next step come into registers while this
-// one is multiplied.  Where two warpgroups share the contracted axis, each has two of the four steps of a stage, and the first adds what the other has.
+// one is multiplied.
 #include "loop/tile.h"
 #include "runtime/cuda/cuda.h"
 #include "targets/cstyle/emit.h"
 
-enum { WARPGROUP = 128, WARP = 32, PIECE = 16, PIECES = TILE_DEPTH_BYTES / PIECE, STEPS = 4 };
+enum { WARP = 32, PIECE = 16, PIECES = TILE_DEPTH_BYTES / PIECE, STEPS = 4 };
 
 typedef struct Mma {
   CEmit *e;
@@ -194,17 +194,16 @@ static void wait_block(Mma *m) {
 // Operands of a step of the stage tn_get.
 static void get_operands(Mma *m, const char *into, const char *step) {
   CEmit *e = m->e;
-  const char *of = m->w.ways > 1 ? " + tn_who * 2" : "";
   cs_line(e, "#pragma unroll");
   cs_line(e,
           "for (int i = 0; i < %d; i++) tn_get_four(tn_ring + tn_get * %du + ((tn_rows_at + i * "
-          "%du) ^ ((%s%s) * 32u)), tn_x_of[%s][i]);",
-          m->w.rows / 16, stage_bytes(m), 16 * TILE_DEPTH_BYTES, step, of, into);
+          "%du) ^ ((%s) * 32u)), tn_x_of[%s][i]);",
+          m->w.rows / 16, stage_bytes(m), 16 * TILE_DEPTH_BYTES, step, into);
   cs_line(e, "#pragma unroll");
   cs_line(e,
           "for (int i = 0; i < %d; i++) tn_get_four(tn_ring + tn_get * %du + ((tn_cols_at + i * "
-          "%du) ^ ((%s%s) * 32u)), tn_y_of[%s][i]);",
-          m->w.cols / 16, stage_bytes(m), 16 * TILE_DEPTH_BYTES, step, of, into);
+          "%du) ^ ((%s) * 32u)), tn_y_of[%s][i]);",
+          m->w.cols / 16, stage_bytes(m), 16 * TILE_DEPTH_BYTES, step, into);
 }
 
 static void multiply(Mma *m) {
@@ -227,7 +226,7 @@ static void multiply(Mma *m) {
 
 static void emit_products(Mma *m) {
   CEmit *e = m->e;
-  int steps = STEPS / m->w.ways, down = m->w.rows / 16, regs = m->w.cols / 2;
+  int down = m->w.rows / 16, regs = m->w.cols / 2;
   cs_line(e, "unsigned tn_x_of[2][%d][4], tn_y_of[2][%d][4];", down, m->w.cols / 16);
   cs_line(e, "float tn_sum[%d][%d];", down, regs);
   cs_line(e, "#pragma unroll");
@@ -243,40 +242,18 @@ static void emit_products(Mma *m) {
   cs_line(e, "#pragma unroll 1");
   cs_open(e, "for (int tn_k = 0; tn_k < tn_blocks; tn_k++) {");
   cs_line(e, "#pragma unroll");
-  cs_open(e, "for (int q = 0; q < %d; q++) {", steps);
-  cs_open(e, "if (q == %d) {", steps - 1);
+  cs_open(e, "for (int q = 0; q < %d; q++) {", STEPS);
+  cs_open(e, "if (q == %d) {", STEPS - 1);
   wait_block(m);
   cs_line(e, "if (++tn_get == %d) tn_get = 0;", m->t->stages);
   cs_close(e);
-  get_operands(m, "(q + 1) & 1", str_printf(e->arena, "(q + 1) %% %d", steps));
+  get_operands(m, "(q + 1) & 1", str_printf(e->arena, "(q + 1) %% %d", STEPS));
   cs_open(e, "if (q == 0) {");
   copy_block(m);
   cs_close(e);
   multiply(m);
   cs_close(e);
   cs_close(e);
-}
-
-// The second warpgroup's sums go through the ring, which nobody reads any more.
-static void join_sums(Mma *m) {
-  CEmit *e = m->e;
-  int down = m->w.rows / 16, regs = m->w.cols / 2;
-  const char *part = str_printf(e->arena, "tn_part[q * %d]", WARPGROUP);
-  cs_line(e, "__syncthreads();");
-  cs_line(e,
-          "float *const tn_part = (float *)(tn_raw + (tn_ring - tn_shared_at(tn_raw))) + "
-          "threadIdx.x %% %d;",
-          WARPGROUP);
-  cs_open(e, "if (tn_who == 1) {");
-  cs_line(e, "#pragma unroll");
-  cs_line(e, "for (int q = 0; q < %d; q++) %s = tn_sum[q / %d][q %% %d];", down * regs, part, regs,
-          regs);
-  cs_close(e);
-  cs_line(e, "__syncthreads();");
-  cs_open(e, "if (tn_who == 0) {");
-  cs_line(e, "#pragma unroll");
-  cs_line(e, "for (int q = 0; q < %d; q++) tn_sum[q / %d][q %% %d] += %s;", down * regs, regs, regs,
-          part);
 }
 
 // ---- the kernel ----
@@ -302,13 +279,10 @@ static void put_blocks(Mma *m) {
 // Where a thread's operands lie in a stage, and where it copies to.
 static void put_places(Mma *m) {
   CEmit *e = m->e;
-  int team = m->w.down * m->w.across;
   cs_line(e, "extern __shared__ unsigned char tn_raw[];");
   cs_line(e, "const unsigned tn_ring = (tn_shared_at(tn_raw) + %du) & ~%du;", TILE_DEPTH_BYTES - 1,
           TILE_DEPTH_BYTES - 1);
-  cs_line(e, "const int tn_lane = threadIdx.x %% %d, tn_warp = threadIdx.x / %d %% %d;", WARP, WARP,
-          team);
-  if (m->w.ways > 1) cs_line(e, "const int tn_who = threadIdx.x / %d;", WARPGROUP);
+  cs_line(e, "const int tn_lane = threadIdx.x %% %d, tn_warp = threadIdx.x / %d;", WARP, WARP);
   cs_line(e, "const int tn_down = tn_warp / %d, tn_across = tn_warp %% %d;", m->w.across,
           m->w.across);
   cs_line(e,
@@ -353,9 +327,7 @@ void cs_mma(CEmit *e, const LoopStmt *items, const LoopTile *t) {
   put_rows(&m, &t->b, t->cols->sym, "tn_col", "tn_b");
   if (is_window(&m)) put_pixels(&m);
   emit_products(&m);
-  if (m.w.ways > 1) join_sums(&m);
   emit_sums(&m);
-  if (m.w.ways > 1) cs_close(e);
   cs_line(e, "__syncthreads();");
   cs_close(e);
 }
