@@ -96,7 +96,8 @@ static bool tile_of(const char *text, LoopTile *out) {
   bool found = false;
   arena_init(&a);
   diag_init(&d);
-  Asked asked = {.device = "sm_90a", .compiled = &c, .fast = opt_licences(3, false, false)};
+  Asked asked = {
+      .device = "sm_90a", .compiled = &c, .fast = opt_licences(3, false, false), .advised = true};
   tenon_status s = compile_asked(&asked, text, "cuda", &a, &d, &p);
   if (s) FAIL("%s", d.text);
   for (int64_t i = 0; !s && i < c.nkernels && !found; i++)
@@ -122,6 +123,25 @@ TEST(bytes_in_tiles_are_fetched_where_zero_points_allow) {
     EXPECT_INT_EQ(t.b.dtype, *cases[i].w == 'i' || cases[i].w_zero == 128 ? DT_I8 : DT_U8);
   }
   arena_deinit(&a);
+}
+
+// What would keep a product from the units is done by a kernel of its own: a table behind it, whose index would be checked, and rows that are moved.
+TEST(bytes_in_tiles_leave_tables_and_moves_apart) {
+  static const char *const graph[] = {
+      "graph @\"table\"(%x: u8[70, 48]) {\n  %c = const i8[] {3}\n  %d = const i64[2] {48, 40}\n"
+      "  %w = expand(%c, %d)\n  %z = const u8[] {7}\n  %wz = const i8[] {0}\n"
+      "  %s = const f32[] {0.01}\n  %y = q_linear_mat_mul(%x, %s, %z, %w, %s, %wz, %s, %z)\n"
+      "  %f = dequantize_linear(%y, %s, %z)\n  %g = sigmoid(%f)\n"
+      "  %r = quantize_linear(%g, %s, %z)\n  return %r\n}\n",
+      "graph @\"moved\"(%x: u8[2, 12, 35, 4]) {\n  %c = const i8[] {3}\n"
+      "  %d = const i64[2] {48, 40}\n  %w = expand(%c, %d)\n  %z = const u8[] {7}\n"
+      "  %t = transpose(%x) perm=[0, 2, 1, 3]\n  %to = const i64[2] {70, 48}\n"
+      "  %q = reshape(%t, %to)\n  %r = mat_mul_integer(%q, %w, %z)\n  return %r\n}\n"};
+  for (int64_t i = 0; i < ARRAY_LEN(graph); i++) {
+    LoopTile t;
+    REQUIRE(tile_of(graph[i], &t));
+    EXPECT_INT_EQ(t.a.form, TILE_MATRIX);
+  }
 }
 
 // ---- the loops, and their text ----
