@@ -204,6 +204,34 @@ TEST(chips_without_wgmma_have_tiles_of_warps) {
   EXPECT(!tile_of(graphs[0].text, "sm_75", usual | FAST_TF32, &t));
 }
 
+// A first layer becomes one over blocks of pixels where the units then multiply it: not f32 as it is.
+TEST(first_layers_are_blocks_where_warps_multiply_them) {
+  const char *text = "graph @\"g\"(%x: f32[2, 3, 16, 16]) {\n  %c = const f32[] {0.125}\n"
+                     "  %s = const i64[4] {32, 3, 7, 7}\n  %w = expand(%c, %s)\n"
+                     "  %y = conv(%x, %w) pads=[3, 3, 3, 3] strides=[2, 2]\n  return %y\n}\n";
+  for (int rounded = 0; rounded < 2; rounded++) {
+    Arena a;
+    Diag d;
+    Program *p;
+    Compiled c = {0};
+    int tiles = 0;
+    LoopTile t;
+    arena_init(&a);
+    diag_init(&d);
+    Asked asked = {.device = "sm_80",
+                   .compiled = &c,
+                   .fast = opt_licences(3, false, false) | (rounded ? FAST_TF32 : 0),
+                   .advised = true};
+    if (compile_asked(&asked, text, "cuda", &a, &d, &p)) FAIL("%s", d.text);
+    for (int64_t i = 0; i < c.nkernels; i++)
+      tiles += loop_find_tile(c.kernel[i].lowered->kernel, &t);
+    EXPECT_INT_EQ(tiles, rounded);
+    EXPECT_INT_EQ(c.nkernels > 1, rounded);  // blocks of pixels are written out
+    program_release(p);
+    arena_deinit(&a);
+  }
+}
+
 // The tile that takes least of shapes that were measured: large ones for many rows, small ones so that all multiprocessors have one.
 TEST(warps_have_the_tile_that_takes_least) {
   static const struct {

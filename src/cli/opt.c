@@ -154,6 +154,7 @@ tenon_status opt_run(Cli *c, const OptIds *id, Graph *g, Optimised *out) {
   out->options.record = given.record;
   out->options.apart = given.apart;
   out->options.tiles = given.tiles;
+  out->options.only_tf32 = given.only_tf32;
   out->options.batch_invariant = given.batch_invariant;
   const char *model = c->pos[0];
   bool file = strcmp(model, "-") != 0;

@@ -25,7 +25,8 @@ typedef struct OptOptions {
   bool verify_each, trace_rules;
   bool record;      // note every firing in the report, for explain
   DType precision;  // that contractions multiply in; none: as the model says
-  bool tiles;       // units that multiply matrices fetch what they read
+  bool tiles;       // units that multiply matrices fetch what they read,
+  bool only_tf32;   // but of f32 what is rounded to tf32 alone
   bool apart;       // convolutions that follow one another are kernels of their own
   bool
       batch_invariant;  // no sum is formed in another order because of sizes that are not its own length

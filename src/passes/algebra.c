@@ -28,7 +28,9 @@ tenon_status pass_simplify(PassCtx *c, bool *out_changed) {
 tenon_status pass_blocks(PassCtx *c, bool *out_changed) {
   static const RuleSet *const sets[] = {&rules_blocks, &rules_depth};
   bool folded;
-  TRY(pass_rewrite(c, sets, c->o->tiles ? 2 : 1, out_changed));
+  bool as_f32 = !c->o->precision && !(c->o->fast & FAST_TF32);
+  bool depth = c->o->tiles && !(as_f32 && c->o->only_tf32);
+  TRY(pass_rewrite(c, sets, depth ? 2 : 1, out_changed));
   if (*out_changed) TRY(pass_fold(c, &folded));
   return TENON_OK;
 }

@@ -121,7 +121,10 @@ static bool multiplies_words(const Node *n) {
 
 // Units for matrices take pixels as they lie.
 static bool fetches_pixels(const Fuser *f, const Node *n) {
-  return f->c->o->tiles && n->op == OP_conv && ((const conv_attrs *)n->attrs)->group == 1;
+  const OptOptions *o = f->c->o;
+  bool as_f32 = type_of(n->src[0])->dtype == DT_F32 && !(o->fast & FAST_TF32);
+  return o->tiles && !(as_f32 && o->only_tf32) && n->op == OP_conv &&
+         ((const conv_attrs *)n->attrs)->group == 1;
 }
 
 // What is multiplied several at once lies side by side: what a convolution would read through an index map is written out.

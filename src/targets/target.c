@@ -131,6 +131,7 @@ void target_advise(const Target *t, const char *device_name, OptOptions *o) {
   group_for_tests(&lt);
   o->apart = lt.group > 1;
   o->tiles = lt.tiles != TILES_NONE;
+  o->only_tf32 = lt.tiles == TILES_WARP;
 }
 
 bool target_available(const Target *t) {
