@@ -11,7 +11,7 @@ NETS      ?= build/nets
 ZOO       ?= build/zoo
 DEPS      := tools/install-deps.sh
 
-.PHONY: all wheel test-python demo test test-cross test-torch test-convert asan clang fuzz graph-fuzz format format-check docs nets bench-cpu install clean help
+.PHONY: all wheel test-python demo test test-cross test-torch test-convert asan clang fuzz graph-fuzz test-cuda-text format format-check docs nets bench-cpu install clean help
 .DEFAULT_GOAL := all
 
 all: ## build the program and the libraries: build/tenon, build/libtenon.so, build/libtenon.a
@@ -87,6 +87,10 @@ graph-fuzz: ## GRAPHS (20000) random graphs and RULES (1000) instances of each r
 	@$(MAKE) --no-print-directory -s all
 	@seed=$${SEED:-$$(date +%s)000000}; echo "SEED=$$seed"; \
 	  GRAPH_FUZZ=$(GRAPHS) GRAPH_FUZZ_SEED=$$seed RULE_FUZZ=$(RULES) build/tenon-tests $(if $(TARGET),compiled_graph_fuzz_$(TARGET),graph_fuzz rules_keep_the_meaning)
+
+test-cuda-text: all nets ## compile the CUDA texts of all benchmark networks and of 500 random graphs (from SEED) for 8.0 and 9.0a with NVRTC: no GPU, an hour
+	@python3 tests/cuda_text_test.py build/tenon --graphs 500 --seed $${SEED:-1} $(NETS)/*.onnx
+	@python3 tests/cuda_text_test.py build/tenon --precision bf16 $(NETS)/*.onnx
 
 format: ## format every C file
 	@$(DEPS) format

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""cuda_text_test.py TENON [--arch sm_90a]... [--precision bf16] [--tiles N] MODEL... -- compiles the CUDA text of models with NVRTC, without a GPU.
+"""cuda_text_test.py TENON [--arch sm_90a]... [--precision bf16] [--tiles N] [--graphs N [--seed S]] MODEL... -- compiles the CUDA text of models with NVRTC, without a GPU.
 
 Every kernel of every model must build for every architecture (sm_80 and sm_90a unless --arch says otherwise), and a kernel with tiles must not spill
-registers, nor wait for each of its products before the next; with --tiles there must be N such kernels.  NVRTC is the library that TENON_NVRTC names, or a Python package's (nvidia-cuda-nvrtc), or what the loader finds; where there is none the test
+registers, nor wait for each of its products before the next; with --tiles there must be N such kernels.  --graphs adds N random graphs, which the unit tests
+beside TENON write.  NVRTC is the library that TENON_NVRTC names, or a Python package's (nvidia-cuda-nvrtc), or what the loader finds; where there is none the test
 says so and passes.
 """
 import argparse, concurrent.futures, ctypes, glob, hashlib, os, re, site, subprocess, sys, tempfile
@@ -63,6 +64,14 @@ def check(job):
     return None
 
 
+def random_graphs(tenon, count, seed, folder):
+    """Written by tenon-tests; some seeds give none."""
+    tests = os.path.join(os.path.dirname(os.path.abspath(tenon)), "tenon-tests")
+    env = dict(os.environ, GRAPH_FUZZ_FILES=folder, GRAPH_FUZZ=str(count), GRAPH_FUZZ_SEED=str(seed))
+    subprocess.run([tests, "graph_fuzz_files"], env=env, check=True, capture_output=True)
+    return sorted(glob.glob(os.path.join(folder, "seed*.tir")))
+
+
 def main():
     p = argparse.ArgumentParser()
     p.add_argument("tenon")
@@ -70,14 +79,18 @@ def main():
     p.add_argument("--precision", default="f32")
     p.add_argument("--keep", help="a folder for the texts")
     p.add_argument("--tiles", type=int, default=0)
-    p.add_argument("models", nargs="+")
+    p.add_argument("--graphs", type=int, default=0)
+    p.add_argument("--seed", type=int, default=1)
+    p.add_argument("models", nargs="*")
     a = p.parse_args()
     if not find_nvrtc():
         print("there is no NVRTC: TENON_NVRTC may name one, or pip install nvidia-cuda-nvrtc\n0 passed, 0 failed")
         return 0
     jobs, seen, bad = [], set(), []
     with tempfile.TemporaryDirectory() as folder:
-        for model in a.models:
+        graphs = random_graphs(a.tenon, a.graphs, a.seed, folder) if a.graphs else []
+        if len(graphs) < a.graphs * 0.9: bad.append(f"{len(graphs)} random graphs, not {a.graphs}")
+        for model in a.models + graphs:
             for arch in a.arch or ["sm_80", "sm_90a"]:
                 out = os.path.join(folder, "model.tenon")
                 command = [a.tenon, "compile", model, "--target", "cuda", "--precision", a.precision, "-o", out]

@@ -2,7 +2,8 @@
 // and GRAPH_FUZZ_SEED=S for more.
 //
 // A failing graph is reduced and written as a text file that is a test of its own: put into tests/graphfuzz/cases, it is
-// checked from then on (GRAPH_FUZZ_OUT names the folder, build/graphfuzz when not set).
+// checked from then on (GRAPH_FUZZ_OUT names the folder, build/graphfuzz when not set).  GRAPH_FUZZ_FILES names a folder into which the graphs
+// themselves are written, for others who want some.
 #include "graphfuzz/graphfuzz.h"
 #include "base/process.h"
 #include "targets/llvm/codegen.h"
@@ -96,6 +97,27 @@ TEST(graph_fuzz) {
   fuzz(NULL, GRAPHS, &st);
   for (int i = OP_foreign + 1; st.graphs >= 20000 && i < OP_COUNT; i++)
     if (st.used[i] < 20) FAIL("%s is in %lld graphs", op_table[i]->name, (long long)st.used[i]);
+}
+
+TEST(graph_fuzz_files) {
+  const char *dir = getenv("GRAPH_FUZZ_FILES"), *count = getenv("GRAPH_FUZZ");
+  const char *from = getenv("GRAPH_FUZZ_SEED");
+  static Diag d;
+  if (!dir) SKIP("GRAPH_FUZZ_FILES names no folder");
+  for (int64_t i = 0; i < (count ? atoll(count) : 1); i++) {
+    Arena a;
+    StrBuf text;
+    uint64_t seed = (uint64_t)((from ? atoll(from) : 1) + i);
+    arena_init(&a);
+    strbuf_init(&text, &a);
+    diag_init(&d);
+    Graph *g = fuzz_graph(seed, &d);
+    if (g) graph_print(g, &text);
+    graph_free(g);
+    const char *path = str_printf(&a, "%s/seed%llu.tir", dir, (unsigned long long)seed);
+    if (text.n && file_write(path, text.p, text.n, &d)) FAIL("%s: %s", path, d.text);
+    arena_deinit(&a);
+  }
 }
 
 // ---- compiled ----
