@@ -124,22 +124,25 @@ static void fill(Value *v) {
   for (int64_t i = 0; i < v->n; i++) ((uint16_t *)v->data)[i] = some[i * 31 % 7];
 }
 
-static void is_right(const char *q, const char *k, const char *attrs) {
-  Arena a;
+static void text_is_right(const char *text) {
   BothWays b;
   Asked asked = {0};
   double error = 0;
-  arena_init(&a);
   setenv("TENON_GROUPS", "256", 1);
   setenv("TENON_TILES", "1", 1);
-  if (!both_ways_run(&b, graph_of(&a, q, k, attrs), "ref", fill, compile_asked, &asked))
-    FAIL("%s", b.diag.text);
+  if (!both_ways_run(&b, text, "ref", fill, compile_asked, &asked)) FAIL("%s", b.diag.text);
   for (int64_t i = 0; b.got[0] && i < b.got[0]->n; i++)
     error = fmax(error, fabs(val_f64(b.want[0], i) - val_f64(b.got[0], i)));
   EXPECT(error < 0x1p-7);
   both_ways_free(&b);
   unsetenv("TENON_TILES");
   unsetenv("TENON_GROUPS");
+}
+
+static void is_right(const char *q, const char *k, const char *attrs) {
+  Arena a;
+  arena_init(&a);
+  text_is_right(graph_of(&a, q, k, attrs));
   arena_deinit(&a);
 }
 
@@ -151,4 +154,23 @@ TEST(attention_over_few_keys_is_right) {
 
 TEST(attention_of_few_queries_is_right) {
   is_right("1, 3, 2, 8", "1, 1, 257, 8", " is_causal=true at_end=true");
+}
+
+// A query stands behind the past, at the last key only where there are as many queries as keys.
+TEST(attention_with_a_past_and_other_queries_than_keys_is_right) {
+  static const char *const attrs[] = {"is_causal=true", "left_window_size=2", "right_window_size=1",
+                                      ""};
+  static const int keys[] = {2, 5, 3};
+  Arena a;
+  arena_init(&a);
+  for (int64_t i = 0; i < ARRAY_LEN(attrs) * ARRAY_LEN(keys); i++) {
+    int k = keys[i % ARRAY_LEN(keys)];
+    text_is_right(
+        str_printf(&a,
+                   "graph @\"g\"(%%q: bf16[1, 2, 3, 8], %%k: bf16[1, 1, %d, 8], %%v: bf16[1, 1, "
+                   "%d, 8], %%o: bf16[1, 1, 4, 8], %%w: bf16[1, 1, 4, 8]) {\n"
+                   "  %%y = attention(%%q, %%k, %%v, _, %%o, %%w) %s\n  return %%y\n}\n",
+                   k, k, attrs[i / ARRAY_LEN(keys)]));
+  }
+  arena_deinit(&a);
 }

@@ -315,7 +315,6 @@ static void invert(Attention *a) {
 
 // ---- values ----
 
-// The element of the result that `x` is, stored with all that is done with it.
 Dim attention_rows(Attention *a) { return ie_mulc(a->e.pool, a->seq, a->share); }
 
 Dim attention_query(Attention *a, Dim row) {

@@ -26,7 +26,8 @@ tenon_status pass_qdq(PassCtx *c, bool *out_changed) {
   // What is quantised again goes first: a product alone is turned into integers whoever reads it.
   static const RuleSet *const sets[] = {&rules_recognise_quant, &rules_recognise_integer,
                                         &rules_quant_border, &rules_recognise_float8};
-  int n = ARRAY_LEN(sets) - !c->o->tiles;  // the last is for units that multiply these
+  // The last is for units that multiply these: those that have all kinds of products.
+  int n = ARRAY_LEN(sets) - !(c->o->tiles && !c->o->only_tf32);
   *out_changed = false;
   for (int i = 0; i < n; i++) {
     bool changed;

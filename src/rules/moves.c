@@ -217,36 +217,42 @@ static Node *resize_units(Graph *g, const Match *m) {
 
 enum { REPEATS_FROM = 1 << 20 };  // bytes; below nobody looks for them
 
-// The first part of a large constant whose parts along the outermost axis are all the same, as folding leaves it of what was expanded; else NULL.
-static Node *once(Graph *g, const Node *n) {
+// The bytes of a large constant whose parts along the outermost axis are all the same, as folding leaves it of what was expanded; else NULL.
+static const void *repeats(Graph *g, const Node *n) {
   const Type *t = type_of(n);
   const void *bytes;
-  int64_t dims[MAX_RANK], part;
   Diag quiet;
   if (n->op != OP_const || t->rank < 2 || t->dims[0]->value < 2 || !elem_bytes(t->dtype) ||
       n->data->bytes < REPEATS_FROM || (n->data->moved && !n->data->mem))
     return NULL;
   diag_init(&quiet);
   if (const_bytes(g, n, &bytes, &quiet)) return NULL;
-  part = n->data->bytes / t->dims[0]->value;
+  int64_t part = n->data->bytes / t->dims[0]->value;
   // Each part is the one before it, moved by one.
-  if (memcmp(bytes, (const char *)bytes + part, (size_t)(n->data->bytes - part)) != 0) return NULL;
+  bool same = !memcmp(bytes, (const char *)bytes + part, (size_t)(n->data->bytes - part));
+  return same ? bytes : NULL;
+}
+
+static Node *first_part(Graph *g, const Node *n, const void *bytes) {
+  const Type *t = type_of(n);
+  int64_t dims[MAX_RANK];
   for (int i = 0; i < t->rank; i++) dims[i] = i ? t->dims[i]->value : 1;
   return node_const(g, t->dtype, t->rank, dims, bytes, n->name);
 }
 
 static Node *drop_expand(Graph *g, const Match *m) {
   const Node *n = m->root;
-  Node *src[3], *less = NULL;
+  Node *src[3];
+  const void *part = NULL;
   int64_t at = -1;
   for (uint32_t i = 0; i < n->nsrc; i++) {
     src[i] = n->src[i];
     if (at >= 0) continue;
-    less = n->src[i]->op == OP_expand ? n->src[i]->src[0] : once(g, n->src[i]);
-    if (less) at = i;
+    if (n->src[i]->op != OP_expand) part = repeats(g, n->src[i]);
+    if (part || n->src[i]->op == OP_expand) at = i;
   }
   if (at < 0) return NULL;
-  src[at] = less;
+  if (!part) src[at] = n->src[at]->src[0];
   // Would the others alone broadcast to the same shape?
   const Type *t = type_of(n);
   for (int i = 0; i < t->rank; i++) {
@@ -255,10 +261,12 @@ static Node *drop_expand(Graph *g, const Match *m) {
       const Type *s = type_of(src[k]);
       int own = i - (t->rank - s->rank);
       if (s->rank < 0) return NULL;
-      covered |= own >= 0 && s->dims[own] == t->dims[i];
+      bool left_out = part && k == at && own == 0;
+      covered |= own >= 0 && !left_out && s->dims[own] == t->dims[i];
     }
     if (!covered && !ie_is(t->dims[i], 1)) return NULL;
   }
+  if (part) src[at] = first_part(g, n->src[at], part);
   return node_with(g, n, src);
 }
 

@@ -38,13 +38,21 @@ static Node *present(Graph *g, const Match *m) {
   return node_new(g, OP_attention, (int)n->nsrc, n->src, n->attrs, 1, n->name);
 }
 
+// Query 0 stands behind the past.  That is where the last query stands at the last key only if there are as many queries as keys at hand.
+static bool stands_at_end(Graph *g, const attention_attrs *at, const Node *q, const Node *k) {
+  bool by_place = at->is_causal || at->left_window_size >= 0 || at->right_window_size >= 0;
+  return !by_place || ie_eq(&g->dims, type_of(q)->dims[2], type_of(k)->dims[2]) == YES;
+}
+
 static Node *join_past(Graph *g, const Match *m) {
   const Node *n = m->root;
   attention_attrs at = *(const attention_attrs *)n->attrs;
   if (n->nres != 1 || !src_or_null(g, n, PAST_K)) return NULL;
   Node *q = by_heads(g, n->src[Q], at.q_num_heads);
+  const Node *now = by_heads(g, n->src[K], at.kv_num_heads);
+  if (!q || !now || !stands_at_end(g, &at, q, now)) return NULL;
   Node *k = joined(g, n, K, PAST_K), *v = joined(g, n, V, PAST_V);
-  if (!q || !k || !v) return NULL;
+  if (!k || !v) return NULL;
   Node *src[] = {q, k, v, n->src[MASK]};
   at.at_end = true;
   at.q_num_heads = at.kv_num_heads = 0;

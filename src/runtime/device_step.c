@@ -85,7 +85,9 @@ static tenon_status fill_launch(Session *s, Run *run, Frame *fr, const ProgStep 
   out->number = (int32_t)out->kernel->entry;
   if (!prog_eval(p, st->items, s->sym, &out->items))
     return fail(run->diag, TENON_EINTERNAL, where_of(st), "the number of work items is not known");
-  if (out->items > MANY_ITEMS && session_results_empty(s, fr, st)) out->items = 0;
+  // Devices that are told sizes cannot be told of none; what checks its inputs does so for results without elements, too.
+  bool skips = out->items > MANY_ITEMS || !out->kernel->nchecks;
+  if (skips && session_results_empty(s, fr, st)) out->items = 0;
   return TENON_OK;
 }
 

@@ -213,8 +213,8 @@ void cs_attention_parts(CEmit *e, const LoopStmt *items, const LoopTile *t) {
   cs_line(e, "const unsigned tn_ring = tn_queries + %du;", cs_attention_query_bytes(t));
   cs_line(e, "const int tn_who = 0, tn_lane = tn_thread %% 32, tn_warp = tn_thread / 32;");
   cs_line(e, "const int tn_rank = blockIdx.x %% %d * %d + tn_way;", t->cluster, WAYS);
-  cs_line(e, "asm volatile(\"griddepcontrol.launch_dependents;\" ::: \"memory\");");
-  cs_line(e, "asm volatile(\"griddepcontrol.wait;\" ::: \"memory\");");
+  cs_line(e, "%s", CS_LET_NEXT);
+  cs_line(e, "%s", CS_WAIT);
   cs_tile_items(e, items, t);
   cs_name_quotients(e, items->sym, &items->body);
   emit_item(e, t);

@@ -64,7 +64,8 @@ static bool differs_by_row(const LoopTile *t, const LoopExpr *x) {
 }
 
 // Whether the compiler may move a load over stores, and all of them to the beginning: what is not written here, where there are registers for it; where
-// there are few, what comes from afar, which is not the same for all rows.
+// there are few, what comes from afar, which is not the same for all rows.  A term that the result lies over (passes/plan.h) counts as not written: an
+// element is stored by the thread that has read it, and by no other.
 static bool may_hoist(const CEmit *e, const LoopExpr *x) {
   int most = differs_by_row(e->tile, x) ? SUMS_WITH_SOME : SUMS_WITH_ROOM;
   if (e->c->warps) most = SUMS_OF_WARPS;
