@@ -1,0 +1,182 @@
+//tn threads 256
+//tn shared 99520
+//tn persistent
+//tn early
+//tn window 0 bf16 4 64 14 14 1 128 1792 25088 64 64 1 1 -1 -1 -1 -1 1 1
+//tn map 2 bf16 3 64 9 32 128 1152 64 1 32
+extern "C" __global__ void __launch_bounds__(256, 1) tn_kernel(const tn_u16 *__restrict__ x0, tn_u16 *y0_, const tn_u16 *__restrict__ w, long long items, unsigned char *scratch, long long scratch_each, int *fault, const __grid_constant__ tn_map tn_map_a, const __grid_constant__ tn_map tn_map_b) {
+  extern __shared__ unsigned char tn_raw[];
+  const unsigned tn_ring = (tn_shared_at(tn_raw) + 1023u) & ~1023u;
+  const unsigned tn_bars = tn_ring + 98304u; /* a stage's full and empty */
+  const int tn_blocks = 9;
+  if (threadIdx.x == 0) {
+    asm volatile("prefetch.tensormap [%0];" :: "l"(&tn_map_a) : "memory");
+    asm volatile("prefetch.tensormap [%0];" :: "l"(&tn_map_b) : "memory");
+    for (int s = 0; s < 8; s++) {
+      tn_bar_init(tn_bars + s * 16, 1);
+      tn_bar_init(tn_bars + s * 16 + 8, 4);
+    }
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+  }
+  __syncthreads();
+  if (threadIdx.x < 128) {
+    if (threadIdx.x == 0) {
+      int tn_s = 0;
+      unsigned tn_parity = 1; /* the ring begins empty */
+      int tn_asked = 0;
+      {
+        const long long tn_t = blockIdx.x;
+        const int item = (int)tn_t;
+        const int tn_col = (int)(0);
+        for (; tn_asked < tn_blocks && tn_asked < 8; tn_asked++) {
+          const int tn_k = tn_asked;
+          const unsigned tn_at = tn_ring + tn_k * 12288u, tn_full = tn_bars + tn_k * 16u;
+          const int tn_tap = tn_k / 1, tn_c = tn_k % 1 * 64;
+          tn_bar_expect(tn_full, 12288);
+          tn_fetch_3(tn_at + 8192u, &tn_map_b, tn_c, tn_tap, tn_col, tn_full);
+        }
+      }
+      asm volatile("griddepcontrol.wait;" ::: "memory");
+      for (long long tn_t = blockIdx.x; tn_t < items; tn_t += gridDim.x) {
+        const int item_1 = (int)tn_t;
+        const int tn_col = (int)(0);
+        const int tn_row = (int)(64 * item_1);
+        const int tn_image = tn_row / 196, tn_in = tn_row % 196;
+        const int tn_y = tn_in / 14 * 1 - 1;
+        const int tn_x = tn_in % 14 * 1 - 1;
+        int tn_c = 0, tn_tap = 0, tn_dx = 0, tn_dy = 0;
+        for (int tn_k = 0; tn_k < tn_blocks; tn_k++) {
+          const unsigned tn_at = tn_ring + tn_s * 12288u, tn_full = tn_bars + tn_s * 16u;
+          if (tn_asked > 0) {
+            tn_asked--;
+          } else {
+            tn_bar_wait(tn_full + 8, tn_parity);
+            tn_bar_expect(tn_full, 12288);
+            tn_fetch_3(tn_at + 8192u, &tn_map_b, tn_c, tn_tap, tn_col, tn_full);
+          }
+          tn_fetch_window(tn_at, &tn_map_a, tn_c, tn_x, tn_y, tn_image, tn_dx, tn_dy, tn_full);
+          if ((tn_c += 64) >= 64) {
+            tn_c = 0, tn_tap++;
+            if ((tn_dx += 1) == 3) tn_dx = 0, tn_dy += 1;
+          }
+          if (++tn_s == 8) tn_s = 0, tn_parity ^= 1u;
+        }
+      }
+      asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+    }
+  } else {
+    const int tn_who = threadIdx.x / 128 - 1, tn_lane = threadIdx.x % 32;
+    const int tn_warp = threadIdx.x % 128 / 32;
+    float tn_sum[1][16];
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+    int tn_s = 0;
+    unsigned tn_parity = 0;
+    for (long long tn_t = blockIdx.x; tn_t < items; tn_t += gridDim.x) {
+      const int item_2 = (int)tn_t;
+      int tn_before = -1;
+      for (int tn_k = 0; tn_k < tn_blocks; tn_k++) {
+        const unsigned tn_at = tn_ring + tn_s * 12288u;
+        tn_bar_wait(tn_bars + tn_s * 16u, tn_parity);
+        const unsigned long long tn_a = tn_operand(tn_at + tn_who * 8192u);
+        const unsigned long long tn_b = tn_operand(tn_at + 8192u);
+        asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+        #pragma unroll
+        for (int q = 0; q < 4; q++)
+          tn_product(tn_sum[0], tn_a + q * 2 + 0, tn_b + q * 2, tn_k | q);
+        asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+        asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
+        if (tn_before >= 0 && tn_lane == 0) tn_bar_arrive(tn_bars + tn_before * 16u + 8);
+        tn_before = tn_s;
+        if (++tn_s == 8) tn_s = 0, tn_parity ^= 1u;
+      }
+      asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+      #pragma unroll
+      for (int q = 0; q < 16; q++) asm volatile("" : "+f"(tn_sum[q / 16][q % 16]) :: "memory");
+      if (tn_before >= 0 && tn_lane == 0) tn_bar_arrive(tn_bars + tn_before * 16u + 8);
+      const bool tn_right = tn_lane & 1;
+      if (((unsigned long long)y0_ % 8) == 0) {
+        if (64 * item_2 + 64 <= 196 && 0 + 32 <= 32) {
+          #pragma unroll
+          for (int tn_p = 0; tn_p < 2; tn_p++) {
+            const int tn_first = (tn_p * 16) + (tn_lane & 1) * 8 + (tn_lane & 2) * 2;
+            #pragma unroll
+            for (int tn_u = 0; tn_u < 2; tn_u++) {
+              const int tn_b = tn_u / 2, tn_h = tn_u % 2;
+              const int i = tn_who * 64 + tn_warp * 16 + tn_h * 8 + (tn_lane >> 2);
+              const float *const tn_d = tn_sum[tn_b] + tn_p * 8 + tn_h * 2;
+              const float tn_x = __shfl_xor_sync(~0u, tn_right ? tn_d[0] : tn_d[4], 1);
+              const float tn_y = __shfl_xor_sync(~0u, tn_right ? tn_d[1] : tn_d[5], 1);
+              const float tn_four[4] = {tn_right ? tn_x : tn_d[0], tn_right ? tn_y : tn_d[1],
+                                        tn_right ? tn_d[4] : tn_x, tn_right ? tn_d[5] : tn_y};
+              __align__(16) unsigned short out_[4];
+              #pragma unroll
+              for (int tn_v = 0; tn_v < 4; tn_v++) {
+                const int j = tn_first + tn_v;
+                const float tn_low = tn_v & 1 ? tn_four[1] : tn_four[0];
+                const float tn_value = tn_v < 2 ? tn_low : tn_v & 1 ? tn_four[3] : tn_four[2];
+                const float t = tn_from_bf16(tn_to_bf16(tn_value));
+                out_[tn_v] = tn_to_bf16((t < 0.0f) ? 0.0f : t);
+              }
+              *(uint2 *)(y0_ + (32 * (64 * item_2 + i) + tn_first)) = *(const uint2 *)out_;
+            }
+          }
+        } else {
+          #pragma unroll
+          for (int tn_p = 0; tn_p < 2; tn_p++) {
+            const int tn_first = (tn_p * 16) + (tn_lane & 1) * 8 + (tn_lane & 2) * 2;
+            #pragma unroll
+            for (int tn_u = 0; tn_u < 2; tn_u++) {
+              const int tn_b = tn_u / 2, tn_h = tn_u % 2;
+              const int i_1 = tn_who * 64 + tn_warp * 16 + tn_h * 8 + (tn_lane >> 2);
+              const bool tn_there = 64 * item_2 + i_1 < 196;
+              const float *const tn_d = tn_sum[tn_b] + tn_p * 8 + tn_h * 2;
+              const float tn_x = __shfl_xor_sync(~0u, tn_right ? tn_d[0] : tn_d[4], 1);
+              const float tn_y = __shfl_xor_sync(~0u, tn_right ? tn_d[1] : tn_d[5], 1);
+              const float tn_four[4] = {tn_right ? tn_x : tn_d[0], tn_right ? tn_y : tn_d[1],
+                                        tn_right ? tn_d[4] : tn_x, tn_right ? tn_d[5] : tn_y};
+              if (tn_there) {
+                __align__(16) unsigned short out__1[4];
+                #pragma unroll
+                for (int tn_v = 0; tn_v < 4; tn_v++) {
+                  const int j_1 = tn_first + tn_v;
+                  const float tn_low = tn_v & 1 ? tn_four[1] : tn_four[0];
+                  const float tn_value = tn_v < 2 ? tn_low : tn_v & 1 ? tn_four[3] : tn_four[2];
+                  const float t_1 = tn_from_bf16(tn_to_bf16(tn_value));
+                  out__1[tn_v] = tn_to_bf16((t_1 < 0.0f) ? 0.0f : t_1);
+                }
+                *(uint2 *)(y0_ + (32 * (64 * item_2 + i_1) + tn_first)) = *(const uint2 *)out__1;
+              }
+            }
+          }
+        }
+      } else {
+        #pragma unroll
+        for (int tn_p = 0; tn_p < 2; tn_p++) {
+          const int tn_first = (tn_p * 16) + (tn_lane & 1) * 8 + (tn_lane & 2) * 2;
+          #pragma unroll
+          for (int tn_u = 0; tn_u < 2; tn_u++) {
+            const int tn_b = tn_u / 2, tn_h = tn_u % 2;
+            const int i_2 = tn_who * 64 + tn_warp * 16 + tn_h * 8 + (tn_lane >> 2);
+            const bool tn_there = 64 * item_2 + i_2 < 196;
+            const float *const tn_d = tn_sum[tn_b] + tn_p * 8 + tn_h * 2;
+            const float tn_x = __shfl_xor_sync(~0u, tn_right ? tn_d[0] : tn_d[4], 1);
+            const float tn_y = __shfl_xor_sync(~0u, tn_right ? tn_d[1] : tn_d[5], 1);
+            const float tn_four[4] = {tn_right ? tn_x : tn_d[0], tn_right ? tn_y : tn_d[1],
+                                      tn_right ? tn_d[4] : tn_x, tn_right ? tn_d[5] : tn_y};
+            if (tn_there) {
+              #pragma unroll 1
+              for (int tn_v = 0; tn_v < 4; tn_v++) {
+                const int j_2 = tn_first + tn_v;
+                const float tn_low = tn_v & 1 ? tn_four[1] : tn_four[0];
+                const float tn_value = tn_v < 2 ? tn_low : tn_v & 1 ? tn_four[3] : tn_four[2];
+                const float t_2 = tn_from_bf16(tn_to_bf16(tn_value));
+                y0_[32 * (64 * item_2 + i_2) + j_2] = tn_to_bf16((t_2 < 0.0f) ? 0.0f : t_2);
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
