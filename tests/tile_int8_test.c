@@ -88,7 +88,7 @@ static const char *text_of(const Case *c, Arena *a) {
 }
 
 // The first tile of a graph; false: it has none.
-static bool tile_of(const char *text, LoopTile *out) {
+static bool tile_of(const char *text, const char *chip, LoopTile *out) {
   Arena a;
   Diag d;
   Program *p;
@@ -97,7 +97,7 @@ static bool tile_of(const char *text, LoopTile *out) {
   arena_init(&a);
   diag_init(&d);
   Asked asked = {
-      .device = "sm_90a", .compiled = &c, .fast = opt_licences(3, false, false), .advised = true};
+      .device = chip, .compiled = &c, .fast = opt_licences(3, false, false), .advised = true};
   tenon_status s = compile_asked(&asked, text, "cuda", &a, &d, &p);
   if (s) FAIL("%s", d.text);
   for (int64_t i = 0; !s && i < c.nkernels && !found; i++)
@@ -112,7 +112,7 @@ TEST(bytes_in_tiles_are_fetched_where_zero_points_allow) {
   arena_init(&a);
   for (int64_t i = 0; i < ARRAY_LEN(cases); i++) {
     LoopTile t;
-    bool has = tile_of(text_of(&cases[i], &a), &t);
+    bool has = tile_of(text_of(&cases[i], &a), "sm_90a", &t);
     if (has != (cases[i].form != NONE)) FAIL("case %d", (int)i);
     if (!has) continue;
     EXPECT_INT_EQ(t.product, TILE_INT8);
@@ -122,6 +122,27 @@ TEST(bytes_in_tiles_are_fetched_where_zero_points_allow) {
     // Weights about 128 are signed ones.
     EXPECT_INT_EQ(t.b.dtype, *cases[i].w == 'i' || cases[i].w_zero == 128 ? DT_I8 : DT_U8);
   }
+  arena_deinit(&a);
+}
+
+// Warps multiply what is copied: no values.
+TEST(bytes_in_tiles_of_warps_are_copied) {
+  static const char *const chip[] = {"sm_80", "sm_86", "sm_120"};
+  Arena a;
+  arena_init(&a);
+  for (int64_t i = 0; i < ARRAY_LEN(cases); i++)
+    for (int64_t k = 0; k < ARRAY_LEN(chip); k++) {
+      LoopTile t;
+      LoopTileWarps w;
+      const char *why;
+      bool has = tile_of(text_of(&cases[i], &a), chip[k], &t);
+      if (has != (cases[i].form == TILE_MATRIX || cases[i].form == TILE_WINDOW))
+        FAIL("case %d on %s", (int)i, chip[k]);
+      if (!has) continue;
+      EXPECT_INT_EQ(t.product, TILE_INT8);
+      EXPECT_INT_EQ(t.a.form, cases[i].form);
+      EXPECT(loop_tile_warps(&t, &w, &why));
+    }
   arena_deinit(&a);
 }
 
@@ -139,7 +160,7 @@ TEST(bytes_in_tiles_leave_tables_and_moves_apart) {
       "  %q = reshape(%t, %to)\n  %r = mat_mul_integer(%q, %w, %z)\n  return %r\n}\n"};
   for (int64_t i = 0; i < ARRAY_LEN(graph); i++) {
     LoopTile t;
-    REQUIRE(tile_of(graph[i], &t));
+    REQUIRE(tile_of(graph[i], "sm_90a", &t));
     EXPECT_INT_EQ(t.a.form, TILE_MATRIX);
   }
 }
@@ -203,6 +224,9 @@ TEST(bytes_in_tiles_become_warpgroup_products) {
   text.n = 0;
   cs_tile_top(&t, &text);
   EXPECT_CONTAINS(strbuf_text(&text), "m64n32k32.s32.u8.s8 {");
+  text.n = 0;
+  cs_mma_top(&t, &text);
+  EXPECT_CONTAINS(strbuf_text(&text), "mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32");
   loop_fixture_free(&f);
   arena_deinit(&a);
 }
@@ -214,11 +238,11 @@ static void fill(Value *v) {
   for (int64_t i = 0; i < v->n; i++) val_put_i64(v, i, (i * 7919 + 200) % 256 - less);
 }
 
-TEST(bytes_in_tiles_are_right) {
+static void compute_right(const char *tiles) {
   Arena a;
   arena_init(&a);
   setenv("TENON_GROUPS", "256", 1);
-  setenv("TENON_TILES", "1", 1);
+  setenv("TENON_TILES", tiles, 1);
   for (int64_t i = 0; i < ARRAY_LEN(cases); i++) {
     BothWays b;
     Asked asked = {.fast = opt_licences(3, false, false)};
@@ -233,4 +257,9 @@ TEST(bytes_in_tiles_are_right) {
   unsetenv("TENON_TILES");
   unsetenv("TENON_GROUPS");
   arena_deinit(&a);
+}
+
+TEST(bytes_in_tiles_are_right) {
+  compute_right("1");
+  compute_right("warp");
 }

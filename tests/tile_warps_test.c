@@ -18,20 +18,20 @@
 // 1000 rows and 384 columns of sums of `depth` products, of numbers of a type; `as` is put around both factors: a conversion, or "".
 static bool read_tile(LoopFixture *f, Arena *a, const char *type, const char *as, int depth, int m,
                       int stages, int n, int groups) {
-  const char *open = *as ? "(" : "", *close = *as ? ")" : "";
+  const char *open = *as ? "(" : "", *close = *as ? ")" : "", *sum = *type == 'i' ? "i32" : "f32";
   int across = (384 + n - 1) / n, down = (1000 + m - 1) / m;
   return loop_fixture_read(
       f, str_printf(a,
-                    "kernel @k (%%a: %s[%d], %%b: %s[%d], out %%y: f32[384000]) {\n"
+                    "kernel @k (%%a: %s[%d], %%b: %s[%d], out %%y: %s[384000]) {\n"
                     "  parallel item < %d {\n    tile i < %d by %d {\n      tile j < %d by %d {\n"
-                    "        reduce %%v0: f32 = add over k < %d {\n          yield mul("
+                    "        reduce %%v0: %s = add over k < %d {\n          yield mul("
                     "%s%swhere(row = i + %d*floor(item/%d) < 1000) %%a[k + %d*row]%s, "
                     "%s%swhere(col = j + %d*mod(item, %d) < 384) %%b[k + %d*col]%s)\n"
                     "        }\n        store where(row = i + %d*floor(item/%d) < 1000, col = j + "
                     "%d*mod(item, %d) < 384) %%y[col + 384*row] = %%v0\n      }\n    }\n  }\n}\n",
-                    type, 1000 * depth, type, 384 * depth, across * down, m, stages, n, groups,
-                    depth, as, open, m, across, depth, close, as, open, n, across, depth, close, m,
-                    across, n, across));
+                    type, 1000 * depth, type, 384 * depth, sum, across * down, m, stages, n, groups,
+                    sum, depth, as, open, m, across, depth, close, as, open, n, across, depth,
+                    close, m, across, n, across));
 }
 
 TEST(warps_share_a_tile) {
@@ -68,12 +68,13 @@ TEST(warps_refuse_what_they_cannot_multiply) {
     const char *type, *as;
     int depth, m, stages, n, groups;
     const char *said;
-  } row[] = {{"f32", "", 64, 128, 4, 128, 2, "of 16 bits or tf32"},
+  } row[] = {{"f32", "", 64, 128, 4, 128, 2, "of 16 bits, tf32 or bytes"},
              {"bf16", "cast[f32]", 64, 128, 4, 160, 2, "whole ones of 16"},
              {"bf16", "cast[f32]", 64, 64, 6, 64, 2, "share the contracted axis"},
              {"bf16", "cast[f32]", 64, 64, 4, 64, 4, "one tile at a time"},
              {"bf16", "cast[f32]", 20, 128, 4, 128, 2, "pieces of 16 bytes"},
-             {"f32", "tf32", 18, 128, 4, 128, 2, "pieces of 16 bytes"}};
+             {"f32", "tf32", 18, 128, 4, 128, 2, "pieces of 16 bytes"},
+             {"i8", "cast[i32]", 40, 128, 4, 128, 2, "pieces of 16 bytes"}};
   Arena a;
   arena_init(&a);
   for (int64_t i = 0; i < ARRAY_LEN(row); i++) {
@@ -142,6 +143,28 @@ TEST(tiles_become_products_of_warps) {
   EXPECT_STATUS(emit(&f, &a, 163 << 10, &record, &text), TENON_OK);
   EXPECT_CONTAINS(text, "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32");
   EXPECT_CONTAINS(strstr(text, "tn_kernel("), "tn_round_four(tn_x_of[q & 1][i]);");
+  loop_fixture_free(&f);
+  arena_deinit(&a);
+}
+
+// Bytes are copied as all else is, 16 in a piece; sums are integers.
+TEST(bytes_become_products_of_warps) {
+  static const char *const has[] = {"mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32",
+                                    "tn_multiply(int *d,",
+                                    "\"+r\"(d[3])",
+                                    "const int tn_blocks = (int)((144 + 127) / 128);",
+                                    "const bool tn_whole = tn_next * 128 + tn_piece * 16 < 144;",
+                                    "int tn_sum[4][16];",
+                                    "tn_sum[q / 16][q % 16] = 0;",
+                                    "const int tn_x = __shfl_xor_sync("};
+  Arena a;
+  LoopFixture f;
+  CudaRecord record;
+  const char *text;
+  arena_init(&a);
+  if (!read_tile(&f, &a, "i8", "cast[i32]", 144, 128, 3, 128, 2)) return;
+  EXPECT_STATUS(emit(&f, &a, 163 << 10, &record, &text), TENON_OK);
+  for (int64_t i = 0; i < ARRAY_LEN(has); i++) EXPECT_CONTAINS(text, has[i]);
   loop_fixture_free(&f);
   arena_deinit(&a);
 }

@@ -37,8 +37,8 @@ static void share(const LoopTile *t, LoopTileWarps *w) {
 }
 
 bool loop_tile_warps(const LoopTile *t, LoopTileWarps *out, const char **why) {
-  *why = "warps multiply rows of matrices or windows, of 16 bits or tf32";
-  bool numbers = t->product == TILE_HALF || t->product == TILE_TF32;
+  *why = "warps multiply rows of matrices or windows, of 16 bits, tf32 or bytes";
+  bool numbers = t->product == TILE_HALF || t->product == TILE_TF32 || t->product == TILE_INT8;
   if (t->is_attention || t->a.form == TILE_VALUE || !numbers) return false;
   *why = "warps of one block have one tile at a time";
   if (t->cluster > 1 || t->at_once > 1) return false;

@@ -467,8 +467,8 @@ static bool settle_bytes(TileBuilder *t) {
 
 // Warps multiply what is copied, in numbers that they have.
 static bool suits(const TileBuilder *t, const LowerTarget *target) {
-  return target->tiles == TILES_WARPGROUP ||
-         (t->form != TILE_VALUE && (t->product == TILE_HALF || t->product == TILE_TF32));
+  bool numbers = t->product == TILE_HALF || t->product == TILE_TF32 || t->product == TILE_INT8;
+  return target->tiles == TILES_WARPGROUP || (t->form != TILE_VALUE && numbers);
 }
 
 // Whether the machine has units for what was made.

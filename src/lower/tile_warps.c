@@ -22,7 +22,8 @@ typedef struct WarpRate {
   double rate;
   int bytes;
 } WarpRate;
-static const WarpRate rate[] = {[TILE_HALF] = {2048, 2}, [TILE_TF32] = {1024, 4}};
+static const WarpRate rate[] = {
+    [TILE_HALF] = {2048, 2}, [TILE_TF32] = {1024, 4}, [TILE_INT8] = {4096, 1}};
 
 typedef struct WarpTile {
   uint8_t groups, beside;

@@ -156,6 +156,7 @@ void cs_tile_items(CEmit *e, const LoopStmt *items, const LoopTile *t);  // open
 void cs_tile_item(CEmit *e, const LoopStmt *items, const LoopTile *t);
 void cs_tile_product(const LoopTile *t, int n, StrBuf *out);  // the instruction for n columns
 const char *cs_tile_sum(const LoopTile *t);                   // the type of its sums
+const char *cs_tile_type(const LoopTile *t, DType d);         // what instructions call an operand's
 void cs_tile_values(CEmit *e,
                     const LoopTile *t);  // all stages of a tile whose rows are values
 // What all kernels with tiles call: an address in shared memory; the order of tiles, and a function that follows products.

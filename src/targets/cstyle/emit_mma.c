@@ -12,7 +12,7 @@
 #include "runtime/cuda/cuda.h"
 #include "targets/cstyle/emit.h"
 
-enum { WARP = 32, PIECE = 16, PIECES = TILE_DEPTH_BYTES / PIECE, STEPS = 4 };
+enum { WARP = 32, PIECE = 16, PIECES = TILE_DEPTH_BYTES / PIECE, STEPS = 4, STEP_BYTES = 32 };
 
 typedef struct Mma {
   CEmit *e;
@@ -38,19 +38,21 @@ static const char mma_top[] =
 // clang-format on
 
 void cs_mma_top(const LoopTile *t, StrBuf *out) {
-  bool half = t->product == TILE_HALF;
-  const char *type = !half ? "tf32" : t->a.dtype == DT_BF16 ? "bf16" : "f16";
+  bool integers = t->product == TILE_INT8;
+  const char *sum = integers ? "s32" : "f32";
+  char in = integers ? 'r' : 'f';
   strbuf_puts(out, cs_tile_address);
   strbuf_puts(out, mma_top);
   strbuf_printf(out,
-                "TN_FN void tn_multiply(float *d, const unsigned *a, const unsigned *b) {\n"
-                "  asm(\"mma.sync.aligned.m16n8k%d.row.col.f32.%s.%s.f32 \"\n"
+                "TN_FN void tn_multiply(%s *d, const unsigned *a, const unsigned *b) {\n"
+                "  asm(\"mma.sync.aligned.m16n8k%d.row.col.%s.%s.%s.%s \"\n"
                 "      \"{%%0, %%1, %%2, %%3}, {%%4, %%5, %%6, %%7}, {%%8, %%9}, "
                 "{%%0, %%1, %%2, %%3};\"\n"
-                "      : \"+f\"(d[0]), \"+f\"(d[1]), \"+f\"(d[2]), \"+f\"(d[3])\n"
+                "      : \"+%c\"(d[0]), \"+%c\"(d[1]), \"+%c\"(d[2]), \"+%c\"(d[3])\n"
                 "      : \"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3]), \"r\"(b[0]), "
                 "\"r\"(b[1]));\n}\n",
-                half ? 16 : 8, type, type);
+                cs_tile_sum(t), STEP_BYTES / (int)cs_bytes(t->a.dtype), sum,
+                cs_tile_type(t, t->a.dtype), cs_tile_type(t, t->b.dtype), sum, in, in, in, in);
   strbuf_puts(out, cs_tile_ending);
 }
 
@@ -228,10 +230,10 @@ static void emit_products(Mma *m) {
   CEmit *e = m->e;
   int down = m->w.rows / 16, regs = m->w.cols / 2;
   cs_line(e, "unsigned tn_x_of[2][%d][4], tn_y_of[2][%d][4];", down, m->w.cols / 16);
-  cs_line(e, "float tn_sum[%d][%d];", down, regs);
+  cs_line(e, "%s tn_sum[%d][%d];", cs_tile_sum(m->t), down, regs);
   cs_line(e, "#pragma unroll");
-  cs_line(e, "for (int q = 0; q < %d; q++) tn_sum[q / %d][q %% %d] = 0.0f;", down * regs, regs,
-          regs);
+  cs_line(e, "for (int q = 0; q < %d; q++) tn_sum[q / %d][q %% %d] = %s;", down * regs, regs, regs,
+          m->t->product == TILE_INT8 ? "0" : "0.0f");
   cs_line(e, "int tn_next = 0, tn_put = 0, tn_get = 0;");
   cs_line(e, "#pragma unroll 1");
   cs_open(e, "for (int s = 0; s < %d; s++) {", m->t->stages - 1);

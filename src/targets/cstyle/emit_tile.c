@@ -106,7 +106,7 @@ static const char integer_top[] =
 static bool sums_integers(const LoopTile *t) { return t->product == TILE_INT8; }
 const char *cs_tile_sum(const LoopTile *t) { return sums_integers(t) ? "int" : "float"; }
 
-static const char *operand_type(const LoopTile *t, DType d) {
+const char *cs_tile_type(const LoopTile *t, DType d) {
   switch (d) {
   case DT_BF16: return "bf16";
   case DT_F16: return "f16";
@@ -129,8 +129,8 @@ void cs_tile_product(const LoopTile *t, int n, StrBuf *out) {
                 "int more) {\n  asm volatile(\"{ .reg .pred p; setp.ne.b32 p, %%%d, 0; \"\n"
                 "    \"wgmma.mma_async.sync.aligned.m64n%dk%d.%s.%s.%s {\"\n    \"",
                 cs_tile_sum(t), regs, regs + 2, n, 32 / (int)cs_bytes(t->a.dtype),
-                sums_integers(t) ? "s32" : "f32", operand_type(t, t->a.dtype),
-                operand_type(t, t->b.dtype));
+                sums_integers(t) ? "s32" : "f32", cs_tile_type(t, t->a.dtype),
+                cs_tile_type(t, t->b.dtype));
   for (int i = 0; i < regs; i++) strbuf_printf(out, "%s%%%d", i ? ", " : "", i);
   strbuf_printf(out, "}, \"\n    \"%%%d, %%%d, p%s; }\"\n    : ", regs, regs + 1, more[t->product]);
   for (int i = 0; i < regs; i++) strbuf_printf(out, "%s\"+%c\"(d[%d])", i ? ", " : "", in, i);
