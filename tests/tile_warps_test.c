@@ -189,22 +189,19 @@ static const struct {
                   "  %r = transpose(%y) perm=[0, 2, 3, 1]\n  return %r\n}\n"},
 };
 
-// The first tile of a graph on a chip; false: it has none.
-static bool tile_of(const char *text, const char *chip, unsigned fast, LoopTile *out) {
-  Arena a;
+// The first tile of a graph on a chip, which lives in `a`; false: it has none.
+static bool tile_of(Arena *a, const char *text, const char *chip, unsigned fast, LoopTile *out) {
   Diag d;
   Program *p;
   Compiled c = {0};
   bool found = false;
-  arena_init(&a);
   diag_init(&d);
   Asked asked = {.device = chip, .compiled = &c, .fast = fast};
-  tenon_status s = compile_asked(&asked, text, "cuda", &a, &d, &p);
+  tenon_status s = compile_asked(&asked, text, "cuda", a, &d, &p);
   if (s) FAIL("%s", d.text);
   for (int64_t i = 0; !s && i < c.nkernels && !found; i++)
     found = loop_find_tile(c.kernel[i].lowered->kernel, out);
-  program_release(p);
-  arena_deinit(&a);
+  if (!s) program_release(p);
   return found;
 }
 
@@ -212,9 +209,11 @@ TEST(chips_without_wgmma_have_tiles_of_warps) {
   static const char *const chip[] = {"sm_80", "sm_86", "sm_89", "sm_100", "sm_120"};
   unsigned usual = opt_licences(3, false, false);
   LoopTile t;
+  Arena a;
+  arena_init(&a);
   for (int64_t i = 0; i < ARRAY_LEN(graphs); i++)
     for (int64_t k = 0; k < ARRAY_LEN(chip); k++) {
-      bool has = tile_of(graphs[i].text, chip[k], usual | FAST_TF32, &t);
+      bool has = tile_of(&a, graphs[i].text, chip[k], usual | FAST_TF32, &t);
       if (has != (graphs[i].form >= 0)) FAIL("%s:\n%s", chip[k], graphs[i].text);
       if (!has) continue;
       LoopTileWarps w;
@@ -222,9 +221,10 @@ TEST(chips_without_wgmma_have_tiles_of_warps) {
       EXPECT_INT_EQ(t.a.form, graphs[i].form);
       EXPECT(loop_tile_warps(&t, &w, &why));
       EXPECT(w.bytes <= (k == 1 || k == 2 || k == 4 ? 101376 : 166912));
-      EXPECT(!tile_of(graphs[i].text, chip[k], usual, &t));  // f32 as it is
+      EXPECT(!tile_of(&a, graphs[i].text, chip[k], usual, &t));  // f32 as it is
     }
-  EXPECT(!tile_of(graphs[0].text, "sm_75", usual | FAST_TF32, &t));
+  EXPECT(!tile_of(&a, graphs[0].text, "sm_75", usual | FAST_TF32, &t));
+  arena_deinit(&a);
 }
 
 // A first layer becomes one over blocks of pixels where the units then multiply it: not f32 as it is.
@@ -267,12 +267,15 @@ TEST(warps_have_the_tile_that_takes_least) {
   for (int64_t i = 0; i < ARRAY_LEN(row); i++) {
     char text[256];
     LoopTile t;
+    Arena a;
+    arena_init(&a);
     (void)snprintf(text, sizeof text,
                    "graph @\"g\"(%%x: bf16[%d, %d], %%w: bf16[%d, %d]) {\n"
                    "  %%y = gemm(%%x, %%w) transB=true\n  return %%y\n}\n",
                    row[i].rows, row[i].depth, row[i].cols, row[i].depth);
-    REQUIRE(tile_of(text, row[i].chip, opt_licences(3, false, false), &t));
+    REQUIRE(tile_of(&a, text, row[i].chip, opt_licences(3, false, false), &t));
     if (t.m != row[i].m || t.n != row[i].n) FAIL("%dx%d:\n%s", t.m, t.n, text);
+    arena_deinit(&a);
   }
 }
 
