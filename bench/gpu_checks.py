@@ -13,6 +13,10 @@ class Product(torch.nn.Module):
     def forward(self, a, b): return a @ b.t()
 
 
+class Across(torch.nn.Module):
+    def forward(self, a, b): return a @ b
+
+
 class Attention(torch.nn.Module):
     def __init__(self, causal):
         super().__init__()
@@ -34,9 +38,9 @@ class More(torch.nn.Module):
 def normal(*shape, dtype=torch.bfloat16): return torch.randn(*shape, device="cuda").to(dtype)
 
 
-def product(n, precision):
+def product(n, precision, model=Product()):
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32
-    return Product(), lambda: (normal(n, n, dtype=dtype), normal(n, n, dtype=dtype)), precision, {"flops": 2 * n ** 3}
+    return model, lambda: (normal(n, n, dtype=dtype), normal(n, n, dtype=dtype)), precision, {"flops": 2 * n ** 3}
 
 
 def attention(causal):
@@ -61,6 +65,7 @@ def copy_of(count): return More(), lambda: (normal(count, dtype=torch.float32),)
 # Name: model, inputs, precision, and what it takes at least; how near it must be.
 KERNELS = {
     "product 4096, bf16": (lambda: product(4096, "bf16"), 1e-2), "product 8192, bf16": (lambda: product(8192, "bf16"), 1e-2),
+    "product 4096, bf16, a @ b": (lambda: product(4096, "bf16", Across()), 1e-2),
     "product 4096, tf32": (lambda: product(4096, "tf32"), 2e-3), "product 4096, f32": (lambda: product(4096, "f32"), 1e-5),
     "attention 4x32x4096x128, bf16": (lambda: attention(False), 2e-2), "attention 4x32x4096x128, bf16, causal": (lambda: attention(True), 2e-2),
     "decode 8x32 over 8192 keys of 8 heads, bf16": (lambda: decode(8, 8192), 2e-2), "decode 1x32 over 32768 keys of 8 heads, bf16": (lambda: decode(1, 32768), 2e-2),

@@ -154,6 +154,12 @@ static void lay_out_heads(Fuser *f, const Node *n) {
   if (moves && (bytes || from->op == OP_attention)) moves->op = (FuseOp){FC_MAP, FUSED_MOVEMENT, 0};
 }
 
+// And so are the columns of a matrix that was turned for them.
+static void lay_out_columns(Fuser *f, const Node *n) {
+  if (f->c->o->tiles && fuse_is_turned(n))
+    fuse_at(f, n->src[1]->src[0])->op = (FuseOp){FC_MAP, FUSED_MOVEMENT, 0};
+}
+
 // What is done with the sums of units for matrices has no index that comes from data: a table of bytes is read apart.
 static void read_table_apart(Fuser *f, const Node *n) {
   FuseNode *x = fuse_at(f, n);
@@ -204,6 +210,7 @@ static void classify(Fuser *f) {
     if (f->alone) continue;
     lay_out_heads(f, n);
     lay_out_keys(f, n);
+    lay_out_columns(f, n);
     read_table_apart(f, n);
   }
 }
@@ -490,7 +497,7 @@ static bool is_prologue(Fuser *f, int32_t i, int32_t own, int32_t group) {
   const FuseGroup *g = &f->group[group];
   if (group == own || g->host || g->anchor >= 0 || !has_room(f, own, g->size)) return false;
   // Written once, read many times.
-  if (multiplies_words(f->n[i].node) || f->n[i].head) return false;
+  if (multiplies_words(f->n[i].node) || fuse_is_turned(f->n[i].node) || f->n[i].head) return false;
   if (fetches_pixels(f, f->n[i].node) || fetches_heads(f, f->n[i].node, group)) return false;
   if (read_too_often(f, f->n[i].node, group)) return false;
   if (g->uses != edges_to(f, group) && g->uses != edges_between(f, own, group)) return false;

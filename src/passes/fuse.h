@@ -30,6 +30,8 @@ typedef struct FuseOp {
 } FuseOp;
 // By op and attributes alone; FC_HOST for what kernels cannot hold.
 FuseOp fuse_op(const Node *n);
+// A product whose right operand is written out transposed (turn.c).
+bool fuse_is_turned(const Node *n);
 
 enum {
   NO_GROUP = -1,

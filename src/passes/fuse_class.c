@@ -89,6 +89,15 @@ FuseOp fuse_op(const Node *n) {
   return (FuseOp){FC_ANCHOR, FUSED_REDUCTION, FF_CLOSED};
 }
 
+static bool reverses(const Node *n) {
+  return n->op == OP_transpose && !((const transpose_attrs *)n->attrs)->perm.n;
+}
+
+bool fuse_is_turned(const Node *n) {
+  bool product = n->op == OP_mat_mul || n->op == OP_gemm || n->op == OP_dot;
+  return product && reverses(n->src[1]) && reverses(n->src[1]->src[0]);
+}
+
 // ---- reading through index maps ----
 
 void fuse_leaves(Fuser *f, const Node *o) {

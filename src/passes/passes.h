@@ -6,7 +6,7 @@
 
 PassFn pass_algebra, pass_cells, pass_chain, pass_clean, pass_unpack, pass_fold, pass_fuse,
     pass_layout, pass_moves, pass_parallel, pass_past, pass_qdq, pass_recognise, pass_shapes,
-    pass_simplify, pass_blocks, pass_partial, pass_precision;
+    pass_simplify, pass_blocks, pass_partial, pass_precision, pass_turn;
 
 extern const Pass graph_passes[];
 extern const int64_t graph_npasses;

@@ -23,6 +23,7 @@ const Pass graph_passes[] = {
     { "precision", "contractions in bf16, where it is asked for",        pass_precision, 0,             1 },
     { "layout",    "channels first or last, by cost over the whole graph", pass_layout, 0,              2 },
     { "partial",   "sums of small wide images in parts, for a core each", pass_partial, 0,              2 },
+    { "turn",      "matrices that units for products read across, transposed", pass_turn, 0,            2 },
     { "fuse",      "group nodes into kernels; below -O2 each its own",   pass_fuse,    0,               0 },
     // clang-format on
 };
@@ -55,6 +56,9 @@ const PassOrder graph_pass_order[] = {
     {"layout", "fuse", "conversions go into the kernels that read through them"},
     {"layout", "partial", "channels lie side by side by then"},
     {"partial", "fuse", "the parts of a sum share a kernel with what they are made from"},
+    {"simplify", "turn", "two transposes that undo one another go"},
+    {"layout", "turn", "its conversions are put in one form, in which they go, too"},
+    {"turn", "fuse", "the first of the two is a kernel of its own"},
     {"simplify", "fuse", "rules look through nodes, not through kernels"},
 };
 const int64_t graph_npass_orders = ARRAY_LEN(graph_pass_order);

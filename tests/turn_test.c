@@ -1,0 +1,131 @@
+// turn_test.c -- products of computed matrices on units for these: which right operands are written out transposed, and what is computed.
+#include "compiled.h"
+#include "loop/tile.h"
+#include "passes/passes.h"
+#include "targets/target.h"
+#include "test.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+// Tiles and kernels of a graph on a chip.
+typedef struct Made {
+  int64_t tiles, kernels;
+} Made;
+
+static Made made_of(const char *text, const char *chip, unsigned fast, bool invariant) {
+  Arena a;
+  Diag d;
+  Program *p;
+  Compiled c = {0};
+  LoopTile t;
+  arena_init(&a);
+  diag_init(&d);
+  Asked asked = {
+      .device = chip, .compiled = &c, .fast = fast, .advised = true, .invariant = invariant};
+  if (compile_asked(&asked, text, "cuda", &a, &d, &p)) FAIL("%s", d.text);
+  Made m = {0, c.nkernels};
+  for (int64_t i = 0; i < c.nkernels; i++)
+    m.tiles += loop_find_tile(c.kernel[i].lowered->kernel, &t);
+  program_release(p);
+  arena_deinit(&a);
+  return m;
+}
+
+#define PRODUCT(type, a, b)                                                                        \
+  "graph @\"g\"(%a: " type "[" a "], %b: " type "[" b "]) {\n"                                     \
+  "  %y = mat_mul(%a, %b)\n  return %y\n}\n"
+
+TEST(large_products_of_computed_matrices_are_tiles) {
+  static const struct {
+    const char *text;
+    int tiles, kernels;
+  } row[] = {
+      {PRODUCT("bf16", "4096, 4096", "4096, 4096"), 1, 2},
+      {PRODUCT("f16", "64, 1024", "1024, 256"), 1, 2},
+      {PRODUCT("bf16", "1, 512, 256", "1, 256, 128"), 1, 2},  // a batch of one
+      {PRODUCT("bf16", "4, 128, 256", "256, 128"), 1, 2},
+      {PRODUCT("bf16", "4, 128, 256", "4, 256, 128"), 0, 1},
+      {PRODUCT("bf16", "64, 512", "512, 256"), 0, 1},      // too few products,
+      {PRODUCT("bf16", "32, 4096", "4096, 4096"), 0, 1},   // rows,
+      {PRODUCT("bf16", "4096, 4096", "4096, 32"), 0, 1},   // columns,
+      {PRODUCT("bf16", "4096, 32", "32, 4096"), 0, 1},     // or terms
+      {PRODUCT("bf16", "4096, 1028", "1028, 512"), 0, 1},  // rows in parts of 16 bytes
+      {"graph @\"linear\"(%x: bf16[512, 256], %w: bf16[256, 256], %b: bf16[256]) {\n"
+       "  %r = relu(%x)\n  %y = gemm(%r, %w, %b)\n  return %y\n}\n",
+       1, 3},
+      {"graph @\"both made\"(%x: f16[512, 256], %w: f16[256, 256]) {\n"  // w on the way
+       "  %r = relu(%x)\n  %s = sigmoid(%w)\n  %y = mat_mul(%r, %s)\n  return %y\n}\n",
+       1, 3},
+      {"graph @\"both ways\"(%x: bf16[512, 512], %v: bf16[256, 512], %w: bf16[512, 512]) {\n"
+       "  %y = mat_mul(%x, %w)\n  %t = transpose(%w) perm=[1, 0]\n  %z = mat_mul(%v, %t)\n"
+       "  return %y, %z\n}\n",
+       2, 3},
+      {"graph @\"one for two\"(%x: bf16[512, 512], %z: bf16[256, 512], %w: bf16[512, 512]) {\n"
+       "  %u = mat_mul(%x, %w)\n  %v = mat_mul(%z, %w)\n  return %u, %v\n}\n",
+       2, 3},
+  };
+  unsigned usual = opt_licences(3, false, false);
+  for (int64_t i = 0; i < ARRAY_LEN(row); i++)
+    for (int k = 0; k < 2; k++) {
+      Made m = made_of(row[i].text, k ? "sm_80" : "sm_90a", usual, false);
+      if (m.tiles != row[i].tiles || m.kernels != row[i].kernels)
+        FAIL("%d tiles in %d kernels:\n%s", (int)m.tiles, (int)m.kernels, row[i].text);
+    }
+  EXPECT_INT_EQ(made_of(row[0].text, "sm_75", usual, false).kernels, 1);
+}
+
+TEST(products_of_f32_are_turned_where_units_multiply_them) {
+  static const char text[] = PRODUCT("f32", "512, 256", "256, 256");
+  unsigned usual = opt_licences(3, false, false);
+  EXPECT_INT_EQ(made_of(text, "sm_90a", usual, false).tiles, 1);
+  EXPECT_INT_EQ(made_of(text, "sm_90a", 0, false).kernels, 1);
+  EXPECT_INT_EQ(made_of(text, "sm_80", usual, false).kernels, 1);
+  EXPECT_INT_EQ(made_of(text, "sm_80", usual | FAST_TF32, false).tiles, 1);
+}
+
+// Where sums must not depend on the batch neither rows nor a batch of one decide.
+TEST(rows_decide_nothing_where_batches_are_alike) {
+  unsigned usual = opt_licences(3, false, false);
+  EXPECT_INT_EQ(made_of(PRODUCT("bf16", "1, 256", "256, 256"), "sm_90a", usual, true).tiles, 1);
+  EXPECT_INT_EQ(made_of(PRODUCT("bf16", "1, 512, 256", "1, 256, 256"), "sm_90a", usual, true).tiles,
+                0);
+}
+
+static void fill(Value *v) {
+  for (int64_t i = 0; i < v->n; i++)
+    ((float *)v->data)[i] = (float)((i * 7919) % 1013) / 997.0f - 0.5f;
+}
+
+static void compare(const char *text) {
+  BothWays b;
+  Asked asked = {.fast = opt_licences(3, false, false) | FAST_TF32, .advised = true};
+  double error = 0, largest = 0;
+  if (!both_ways_run(&b, text, "ref", fill, compile_asked, &asked)) FAIL("%s", b.diag.text);
+  for (int64_t k = 0; b.got[0] && k < b.got[0]->n; k++) {
+    double x = val_f64(b.want[0], k), y = val_f64(b.got[0], k);
+    largest = fmax(largest, fabs(x));
+    error = fmax(error, fabs(x - y));
+  }
+  both_ways_free(&b);
+  if (!(error < 1e-2 * largest)) FAIL("error %g:\n%s", error / largest, text);
+  EXPECT(error > 1e-7 * largest);  // rounded to tf32, or summed in another order
+}
+
+TEST(products_of_turned_matrices_are_right) {
+  static const char *const text[] = {
+      PRODUCT("f32", "S, 64", "64, 192"),
+      PRODUCT("f32", "1, S, 72", "1, 72, 67"),
+      PRODUCT("f32", "3, S, 64", "64, 128"),
+      "graph @\"linear\"(%x: f32[S, 64], %w: f32[64, 96], %b: f32[96]) {\n"
+      "  %r = relu(%x)\n  %s = sigmoid(%w)\n"
+      "  %y = gemm(%r, %s, %b) alpha=0.5\n  %z = relu(%y)\n  return %z\n}\n",
+  };
+  setenv("TENON_GROUPS", "256", 1);
+  for (int warps = 0; warps < 2; warps++) {
+    setenv("TENON_TILES", warps ? "warp" : "1", 1);
+    for (int64_t i = 0; i < ARRAY_LEN(text); i++) compare(text[i]);
+  }
+  unsetenv("TENON_TILES");
+  unsetenv("TENON_GROUPS");
+}
