@@ -17,13 +17,15 @@ static double largest_error(const BothWays *b) {
   return error;
 }
 
-// Kernels whose result lies in the arena where one of their operands does.
+// Kernels whose result lies in the arena where one of their operands does; those for few and for many rows are one.
 static int over_operands(const Program *p) {
   const ProgFunction *f = p->function[0];
   int n = 0;
   for (int32_t i = 0; i < f->nsteps; i++) {
     const ProgStep *st = &f->step[i];
-    if (st->kind != STEP_KERNEL) continue;
+    if (st->kind != STEP_KERNEL ||
+        (i && f->step[i - 1].kind == STEP_KERNEL && f->step[i - 1].out[0] == st->out[0]))
+      continue;
     const ProgValue *to = &f->value[st->out[0]];
     for (int32_t k = 0; k < st->nin; k++) {
       const ProgValue *from = &f->value[st->in[k]];

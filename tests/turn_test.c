@@ -129,3 +129,35 @@ TEST(products_of_turned_matrices_are_right) {
   unsetenv("TENON_TILES");
   unsetenv("TENON_GROUPS");
 }
+
+// Rows that are not whole blocks of threads are written as they follow one another.
+TEST(transposed_matrices_are_written_in_blocks) {
+  static const struct {
+    const char *text;
+    bool turned;
+  } row[] = {
+      {"graph @\"whole\"(%x: f32[144, 512]) {\n"
+       "  %y = transpose(%x) perm=[1, 0]\n  return %y\n}\n",
+       true},
+      {"graph @\"made\"(%x: f32[512, 192]) {\n"
+       "  %r = relu(%x)\n  %y = transpose(%r) perm=[1, 0]\n  return %y\n}\n",
+       true},
+      {"graph @\"rows\"(%x: f32[256, 300]) {\n"
+       "  %y = transpose(%x) perm=[1, 0]\n  return %y\n}\n",
+       false},
+  };
+  setenv("TENON_GROUPS", "256", 1);
+  for (int64_t i = 0; i < ARRAY_LEN(row); i++) {
+    BothWays b;
+    Compiled c = {0};
+    Asked asked = {.compiled = &c, .advised = true};
+    if (!both_ways_run(&b, row[i].text, "ref", fill, compile_asked, &asked))
+      FAIL("%s", b.diag.text);
+    EXPECT_INT_EQ(memcmp(b.got[0]->data, b.want[0]->data, (size_t)b.want[0]->n * 4), 0);
+    EXPECT_INT_EQ(c.nkernels, 1);
+    if (!strstr(c.kernel[0].lowered->schedule, " turned") == row[i].turned)
+      FAIL("%s:\n%s", c.kernel[0].lowered->schedule, row[i].text);
+    both_ways_free(&b);
+  }
+  unsetenv("TENON_GROUPS");
+}

@@ -2,16 +2,20 @@
 //
 // Elements are counted through; neighbours go to neighbouring threads, so that what they read and write lies together.  Of many a thread does as many neighbours
 // as 16 bytes of the widest result hold, where rows are whole multiples of them.
+//
+// Of a transposed matrix neighbouring threads do neighbouring rows, which are read side by side, and a group a few such runs of each, so that what it
+// writes lies in whole pieces too.
 #include "lower/group_loops.h"
+#include "rules/shape.h"
 
-enum { MANY = 1 << 16, MORE = 1 << 22, EACH = 4, BYTES = 16 };
+enum { MANY = 1 << 16, MORE = 1 << 22, EACH = 4, BYTES = 16, TURNED_ROWS = 64 };
 
 typedef struct Places {
   int rank;
   Dim shape[MAX_RANK];
   Dim count;     // runs of elements
   int64_t side;  // elements of a run
-  bool flat;
+  bool flat, turned;
 } Places;
 
 // Element `c` of a run.
@@ -43,6 +47,28 @@ static int64_t side_of(const Elem *e, const Places *p, Dim all) {
   return whole && (!ie_is_const(all) || all->value >= MANY) ? MAX(side, 1) : 1;
 }
 
+// Whether the result is a transposed matrix of whole blocks, TURNED_ROWS high and as wide as the other threads of a group make them.
+static bool is_turned(const Elem *e, const Places *p) {
+  const Node *r = e->body->result[0];
+  int64_t perm[MAX_RANK], threads = e->lo->target.group;
+  if (e->fused->nres != 1 || p->rank != 2 || r->op != OP_transpose || threads % TURNED_ROWS ||
+      p->flat || p->side == 1 || !ie_is_const(p->shape[0]) || !ie_is_const(p->shape[1]))
+    return false;
+  return transpose_perm(r, perm) == 2 && perm[0] == 1 && p->shape[0]->value % TURNED_ROWS == 0 &&
+         p->shape[1]->value % (threads / TURNED_ROWS) == 0;
+}
+
+// The run of a thread: blocks are counted downwards.
+static Dim turned_run(Elem *e, const Places *p, Dim item, Dim thread) {
+  IntPool *pool = e->pool;
+  Dim high = ie_const(pool, TURNED_ROWS), down = ie_div(pool, p->shape[0], high);
+  Dim row = ie_add(pool, ie_mulc(pool, ie_mod(pool, item, down), TURNED_ROWS),
+                   ie_mod(pool, thread, high));
+  Dim run = ie_add(pool, ie_mulc(pool, ie_div(pool, item, down), e->lo->target.group / TURNED_ROWS),
+                   ie_div(pool, thread, high));
+  return ie_add(pool, ie_mul(pool, row, p->shape[1]), run);
+}
+
 static void find_places(Elem *e, const Type *t, Places *p) {
   IntPool *pool = e->pool;
   Dim all = pool->one;
@@ -53,6 +79,7 @@ static void find_places(Elem *e, const Type *t, Places *p) {
   Dim side = ie_const(pool, p->side);
   p->count = ie_div(pool, all, side);
   if (p->side > 1 && !p->flat) p->shape[t->rank - 1] = ie_div(pool, p->shape[t->rank - 1], side);
+  p->turned = is_turned(e, p);
 }
 
 tenon_status lower_group_pointwise(Lowering *lo, const Node *fused, Lowered *out) {
@@ -70,7 +97,9 @@ tenon_status lower_group_pointwise(Lowering *lo, const Node *fused, Lowered *out
   loop_begin(&e.b, e.k);
   Dim item = loop_for(&e.b, LOOP_PARALLEL, "item",
                       ie_ceildiv(p, places.count, ie_const(p, threads * each)));
-  Dim at = ie_add(p, ie_mulc(p, item, threads * each), group_threads(&e)), c = p->zero;
+  Dim thread = group_threads(&e), at = ie_add(p, ie_mulc(p, item, threads * each), thread),
+      c = p->zero;
+  if (places.turned) at = turned_run(&e, &places, item, thread);
   int depth = 0;
   if (each > 1) {
     Dim j = loop_for(&e.b, LOOP_UNROLL, "j", ie_const(p, each));
@@ -84,9 +113,9 @@ tenon_status lower_group_pointwise(Lowering *lo, const Node *fused, Lowered *out
   }
   if (!store_element(&e, &places, at, c)) return TENON_EUNSUPPORTED;
   group_close(&e, depth + 2);
-  elem_finish(
-      &e,
-      str_printf(lo->arena, "group pointwise %dx%dx%d", (int)threads, (int)each, (int)places.side),
-      out);
+  elem_finish(&e,
+              str_printf(lo->arena, "group pointwise %dx%dx%d%s", (int)threads, (int)each,
+                         (int)places.side, places.turned ? " turned" : ""),
+              out);
   return TENON_OK;
 }
