@@ -82,7 +82,7 @@ def main():
     p.add_argument("--graphs", type=int, default=0)
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("models", nargs="*")
-    a = p.parse_args()
+    a = p.parse_intermixed_args()
     if not find_nvrtc():
         print("there is no NVRTC: TENON_NVRTC may name one, or pip install nvidia-cuda-nvrtc\n0 passed, 0 failed")
         return 0

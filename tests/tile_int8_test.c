@@ -87,23 +87,20 @@ static const char *text_of(const Case *c, Arena *a) {
   return strbuf_text(&b);
 }
 
-// The first tile of a graph; false: it has none.
-static bool tile_of(const char *text, const char *chip, LoopTile *out) {
-  Arena a;
+// The first tile of a graph, which lives in `a`; false: it has none.
+static bool tile_of(Arena *a, const char *text, const char *chip, LoopTile *out) {
   Diag d;
   Program *p;
   Compiled c = {0};
   bool found = false;
-  arena_init(&a);
   diag_init(&d);
   Asked asked = {
       .device = chip, .compiled = &c, .fast = opt_licences(3, false, false), .advised = true};
-  tenon_status s = compile_asked(&asked, text, "cuda", &a, &d, &p);
+  tenon_status s = compile_asked(&asked, text, "cuda", a, &d, &p);
   if (s) FAIL("%s", d.text);
   for (int64_t i = 0; !s && i < c.nkernels && !found; i++)
     found = loop_find_tile(c.kernel[i].lowered->kernel, out);
-  program_release(p);
-  arena_deinit(&a);
+  if (!s) program_release(p);
   return found;
 }
 
@@ -112,7 +109,7 @@ TEST(bytes_in_tiles_are_fetched_where_zero_points_allow) {
   arena_init(&a);
   for (int64_t i = 0; i < ARRAY_LEN(cases); i++) {
     LoopTile t;
-    bool has = tile_of(text_of(&cases[i], &a), "sm_90a", &t);
+    bool has = tile_of(&a, text_of(&cases[i], &a), "sm_90a", &t);
     if (has != (cases[i].form != NONE)) FAIL("case %d", (int)i);
     if (!has) continue;
     EXPECT_INT_EQ(t.product, TILE_INT8);
@@ -135,7 +132,7 @@ TEST(bytes_in_tiles_of_warps_are_copied) {
       LoopTile t;
       LoopTileWarps w;
       const char *why;
-      bool has = tile_of(text_of(&cases[i], &a), chip[k], &t);
+      bool has = tile_of(&a, text_of(&cases[i], &a), chip[k], &t);
       if (has != (cases[i].form == TILE_MATRIX || cases[i].form == TILE_WINDOW))
         FAIL("case %d on %s", (int)i, chip[k]);
       if (!has) continue;
@@ -159,9 +156,12 @@ TEST(bytes_in_tiles_leave_tables_and_moves_apart) {
       "  %t = transpose(%x) perm=[0, 2, 1, 3]\n  %to = const i64[2] {70, 48}\n"
       "  %q = reshape(%t, %to)\n  %r = mat_mul_integer(%q, %w, %z)\n  return %r\n}\n"};
   for (int64_t i = 0; i < ARRAY_LEN(graph); i++) {
-    LoopTile t;
-    REQUIRE(tile_of(graph[i], "sm_90a", &t));
+    LoopTile t = {0};
+    Arena a;
+    arena_init(&a);
+    if (!tile_of(&a, graph[i], "sm_90a", &t)) FAIL("no tile:\n%s", graph[i]);
     EXPECT_INT_EQ(t.a.form, TILE_MATRIX);
+    arena_deinit(&a);
   }
 }
 
