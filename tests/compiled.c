@@ -1,10 +1,12 @@
 // compiled.c -- graphs compiled for a target, for tests (compiled.h).
 #include "compiled.h"
 
+#include "loop/tile.h"
 #include "passes/passes.h"
 #include "passes/plan.h"
 #include "runtime/artifact.h"
 #include "targets/target.h"
+#include "test.h"
 
 unsigned licences(void) {
   OptOptions o;
@@ -57,6 +59,23 @@ tenon_status compile_asked(void *asked, const char *text, const char *target, Ar
   if (!s) s = target_compile_with(target_find(target), g, plan, &to, a, d, out);
   graph_free(g);
   return s;
+}
+
+bool first_tile(Asked asked, const char *text, Arena *a, LoopTile *out) {
+  Diag d;
+  Program *p;
+  Compiled c = {0};
+  bool found = false;
+  diag_init(&d);
+  asked.compiled = &c;
+  if (compile_asked(&asked, text, "cuda", a, &d, &p)) {
+    FAIL("%s\n%s", d.text, text);
+    return false;
+  }
+  for (int64_t i = 0; i < c.nkernels && !found; i++)
+    found = loop_find_tile(c.kernel[i].lowered->kernel, out);
+  program_release(p);
+  return found;
 }
 
 // ---- both ways ----

@@ -24,6 +24,9 @@ typedef struct Asked {
 unsigned licences(void);  // that compile_text has
 MUST_USE tenon_status compile_asked(void *asked, const char *text, const char *target, Arena *a,
                                     Diag *d, Program **out);
+// The first tile in the kernels of a graph's text for `cuda`, which lives in `a`; false: it has none.  `asked` has no place for kernels of its own.
+struct LoopTile;
+bool first_tile(Asked asked, const char *text, Arena *a, struct LoopTile *out);
 // A graph's text by the interpreter, and compiled on three threads, on equal inputs.
 typedef struct BothWays {
   Arena arena;

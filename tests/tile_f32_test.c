@@ -41,21 +41,11 @@ static const struct {
                  "  %r = transpose(%y) perm=[0, 2, 3, 1]\n  return %r\n}\n"},
 };
 
-// The first tile of a graph; false: it has none.
+// What is read of the tile is its own.
 static bool tile_of(const char *text, unsigned fast, LoopTile *out) {
   Arena a;
-  Diag d;
-  Program *p;
-  Compiled c = {0};
-  bool found = false;
   arena_init(&a);
-  diag_init(&d);
-  Asked asked = {.device = "sm_90a", .compiled = &c, .fast = fast};
-  tenon_status s = compile_asked(&asked, text, "cuda", &a, &d, &p);
-  if (s) FAIL("%s", d.text);
-  for (int64_t i = 0; !s && i < c.nkernels && !found; i++)
-    found = loop_find_tile(c.kernel[i].lowered->kernel, out);
-  program_release(p);
+  bool found = first_tile((Asked){.device = "sm_90a", .fast = fast}, text, &a, out);
   arena_deinit(&a);
   return found;
 }

@@ -47,22 +47,14 @@ static const struct {
            "  %y = gemm(%a, %v) transB=true\n  return %y\n}\n"},
 };
 
+// What is read of the tile is its own.
 static bool tile_of(const char *text, unsigned fast, LoopTile *out) {
   Arena a;
-  Diag d;
-  Program *p;
-  Compiled c = {0};
-  bool found = false;
   arena_init(&a);
-  diag_init(&d);
-  Asked asked = {.device = "sm_90a", .compiled = &c, .fast = fast, .advised = true};
-  tenon_status s = compile_asked(&asked, text, "cuda", &a, &d, &p);
-  if (s) FAIL("%s", d.text);
-  for (int64_t i = 0; !s && i < c.nkernels && !found; i++)
-    found = loop_find_tile(c.kernel[i].lowered->kernel, out) && out->product == TILE_FP8;
-  program_release(p);
+  bool found =
+      first_tile((Asked){.device = "sm_90a", .fast = fast, .advised = true}, text, &a, out);
   arena_deinit(&a);
-  return found;
+  return found && out->product == TILE_FP8;
 }
 
 TEST(float8_in_tiles_is_found_where_sums_may_be_reordered) {

@@ -87,21 +87,9 @@ static const char *text_of(const Case *c, Arena *a) {
   return strbuf_text(&b);
 }
 
-// The first tile of a graph, which lives in `a`; false: it has none.
 static bool tile_of(Arena *a, const char *text, const char *chip, LoopTile *out) {
-  Diag d;
-  Program *p;
-  Compiled c = {0};
-  bool found = false;
-  diag_init(&d);
-  Asked asked = {
-      .device = chip, .compiled = &c, .fast = opt_licences(3, false, false), .advised = true};
-  tenon_status s = compile_asked(&asked, text, "cuda", a, &d, &p);
-  if (s) FAIL("%s", d.text);
-  for (int64_t i = 0; !s && i < c.nkernels && !found; i++)
-    found = loop_find_tile(c.kernel[i].lowered->kernel, out);
-  if (!s) program_release(p);
-  return found;
+  unsigned fast = opt_licences(3, false, false);
+  return first_tile((Asked){.device = chip, .fast = fast, .advised = true}, text, a, out);
 }
 
 TEST(bytes_in_tiles_are_fetched_where_zero_points_allow) {

@@ -189,20 +189,8 @@ static const struct {
                   "  %r = transpose(%y) perm=[0, 2, 3, 1]\n  return %r\n}\n"},
 };
 
-// The first tile of a graph on a chip, which lives in `a`; false: it has none.
 static bool tile_of(Arena *a, const char *text, const char *chip, unsigned fast, LoopTile *out) {
-  Diag d;
-  Program *p;
-  Compiled c = {0};
-  bool found = false;
-  diag_init(&d);
-  Asked asked = {.device = chip, .compiled = &c, .fast = fast};
-  tenon_status s = compile_asked(&asked, text, "cuda", a, &d, &p);
-  if (s) FAIL("%s", d.text);
-  for (int64_t i = 0; !s && i < c.nkernels && !found; i++)
-    found = loop_find_tile(c.kernel[i].lowered->kernel, out);
-  if (!s) program_release(p);
-  return found;
+  return first_tile((Asked){.device = chip, .fast = fast}, text, a, out);
 }
 
 TEST(chips_without_wgmma_have_tiles_of_warps) {
