@@ -137,7 +137,7 @@ struct Graph {
   int64_t memory_limit;           // bytes a folded constant may take while building
   int64_t known_work;             // operations spent on contents known while building
   unsigned fast;                  // licences (FAST_*) that the optimiser had, and lowering has
-  bool tiles;                     // kernels are for units that multiply matrices
+  bool tiles;                     // all kernels are for units that multiply matrices
   struct SameDims *same;  // where inference notes sizes that only a run can compare; NULL: nowhere
 };
 

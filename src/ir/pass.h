@@ -27,6 +27,7 @@ typedef struct OptOptions {
   DType precision;  // that contractions multiply in; none: as the model says
   bool tiles;       // units that multiply matrices fetch what they read,
   bool only_tf32;   // but of f32 what is rounded to tf32 alone
+  bool shared;      // some kernels are another machine's
   bool apart;       // convolutions that follow one another are kernels of their own
   bool
       batch_invariant;  // no sum is formed in another order because of sizes that are not its own length

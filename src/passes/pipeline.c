@@ -67,6 +67,6 @@ tenon_status graph_optimise(Graph *g, const OptOptions *o, OptReport *report) {
   if (!pass_check_order(graph_passes, graph_npasses, graph_pass_order, graph_npass_orders, g->diag))
     return TENON_EINTERNAL;
   g->fast = o->fast;
-  g->tiles = o->tiles;
+  g->tiles = o->tiles && !o->shared;
   return passes_run(graph_passes, graph_npasses, g, o, report);
 }

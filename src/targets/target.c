@@ -132,6 +132,7 @@ void target_advise(const Target *t, const char *device_name, OptOptions *o) {
   o->apart = lt.group > 1;
   o->tiles = lt.tiles != TILES_NONE;
   o->only_tf32 = lt.tiles == TILES_WARP;
+  o->shared = t->with != NULL;
 }
 
 bool target_available(const Target *t) {
