@@ -11,7 +11,7 @@ NETS      ?= build/nets
 ZOO       ?= build/zoo
 DEPS      := tools/install-deps.sh
 
-.PHONY: all wheel test-python demo test test-cross test-torch test-convert asan clang fuzz graph-fuzz test-cuda-text format format-check docs nets bench-cpu install clean help
+.PHONY: all wheel test-python demo test test-long test-cross test-torch test-convert asan clang fuzz graph-fuzz test-cuda-text schedule-replay format format-check docs nets bench-cpu install clean help
 .DEFAULT_GOAL := all
 
 all: ## build the program and the libraries: build/tenon, build/libtenon.so, build/libtenon.a
@@ -29,8 +29,8 @@ wheel: ## the Python package: build/wheel/tenon-*.whl, with LLVM linked into the
 test-python: wheel ## the wheel where LLVM cannot be seen, packages written for ONNX Runtime, a minute of threads and forks; installs magika, silero-vad and rapidocr into build/venv-python (3 GB)
 	@[ -x build/venv-python/bin/python ] || python3 -m venv build/venv-python
 	@build/venv-python/bin/pip -q install numpy onnx onnxruntime auditwheel magika silero-vad rapidocr rapidocr-onnxruntime
-	@build/venv-python/bin/python tests/wheel_test.py --again
-	@build/venv-python/bin/python tests/dropin_test.py
+	@build/venv-python/bin/python tests/system/wheel_test.py --again
+	@build/venv-python/bin/python tests/system/dropin_test.py
 	@build/venv-python/bin/python tests/python/stress.py --seconds 60
 
 demo: ## compile a real trained model, run it on real input, measure it, make a program of it (FILES="..." asks it about those files)
@@ -38,9 +38,13 @@ demo: ## compile a real trained model, run it on real input, measure it, make a 
 	@$(MAKE) --no-print-directory -s all
 	@p=build/venv/bin/python; [ -x $$p ] || p=python3; $$p tools/demo.py $(FILES)
 
-test: ## all tests and checks (STEPS="unit 'asan-*'" runs some of tests/steps.txt)
+test: ## the tests and checks of every change (STEPS="unit 'asan-*'" runs some of tests/steps.txt)
 	@$(DEPS) build test cross format demo
 	@JOBS=$(JOBS) tests/run.py $(STEPS)
+
+test-long: ## the same, and the whole suites and long campaigns: section [long] of tests/steps.txt, hours (STEPS="'all-*'" runs some)
+	@$(DEPS) build test cross format demo
+	@JOBS=$(JOBS) tests/run.py --long $(STEPS)
 
 test-cross: ## CROSS (300) node tests of ONNX compiled for AArch64 and RISC-V, with and without vectors, and run under qemu
 	@$(DEPS) build test cross
@@ -52,10 +56,10 @@ test-torch: ## torch.compile, ATen operators, and networks of PyTorch through ON
 	@$(MAKE) --no-print-directory -s all
 	@[ -x build/venv-torch/bin/python ] || python3 -m venv build/venv-torch
 	@build/venv-torch/bin/pip -q install torch torchvision transformers onnx onnxscript numpy
-	@for kind in export decomposed trace; do build/venv-torch/bin/python tests/torch_ops.py build/tenon $$kind || exit 1; done
-	@build/venv-torch/bin/python tests/torch_compile_test.py
-	@build/venv-torch/bin/python tests/torch_networks.py build/tenon
-	@build/venv-torch/bin/python tests/torch_control.py build/tenon
+	@for kind in export decomposed trace; do build/venv-torch/bin/python tests/torch/torch_ops.py build/tenon $$kind || exit 1; done
+	@build/venv-torch/bin/python tests/torch/torch_compile_test.py
+	@build/venv-torch/bin/python tests/torch/torch_networks.py build/tenon
+	@build/venv-torch/bin/python tests/torch/torch_control.py build/tenon
 
 test-convert: ## what `tenon convert` writes for ONNX's node tests (of TENON_DATA), in ONNX Runtime and in XLA; installs both into build/venv-convert (1 GB)
 	@$(DEPS) build
@@ -63,14 +67,14 @@ test-convert: ## what `tenon convert` writes for ONNX's node tests (of TENON_DAT
 	@[ -x build/venv-convert/bin/python ] || python3 -m venv build/venv-convert
 	@build/venv-convert/bin/pip -q install onnx onnxruntime jax numpy ml_dtypes
 	@mkdir -p build/node-tests && tar xJf $${TENON_DATA:-../shared/data}/suites/onnx-node-tests.tar.xz -C build/node-tests
-	@build/venv-convert/bin/python tests/convert_test.py build/tenon build/node-tests/node
-	@build/venv-convert/bin/python tests/stablehlo_test.py build/tenon build/node-tests/node
+	@build/venv-convert/bin/python tests/formats/convert_test.py build/tenon build/node-tests/node
+	@build/venv-convert/bin/python tests/formats/stablehlo_test.py build/tenon build/node-tests/node
 
 asan: ## build with AddressSanitizer and UndefinedBehaviorSanitizer, and run the unit tests
 	@$(DEPS) build fuzz
 	@cmake --preset asan >/dev/null
 	@cmake --build --preset asan -j$(JOBS)
-	@build/asan/tenon-tests
+	@JOBS=$(JOBS) tests/unit.sh build/asan/tenon-tests
 
 clang: ## build with clang, warnings are errors
 	@$(DEPS) build fuzz
@@ -89,8 +93,11 @@ graph-fuzz: ## GRAPHS (20000) random graphs and RULES (1000) instances of each r
 	  GRAPH_FUZZ=$(GRAPHS) GRAPH_FUZZ_SEED=$$seed RULE_FUZZ=$(RULES) build/tenon-tests $(if $(TARGET),compiled_graph_fuzz_$(TARGET),graph_fuzz rules_keep_the_meaning)
 
 test-cuda-text: all nets ## compile the CUDA texts of all benchmark networks and of 500 random graphs (from SEED) for 8.0 and 9.0a with NVRTC: no GPU, an hour
-	@python3 tests/cuda_text_test.py build/tenon --graphs 500 --seed $${SEED:-1} $(NETS)/*.onnx
-	@python3 tests/cuda_text_test.py build/tenon --precision bf16 $(NETS)/*.onnx
+	@python3 tests/system/cuda_text_test.py build/tenon --graphs 500 --seed $${SEED:-1} $(NETS)/*.onnx
+	@python3 tests/system/cuda_text_test.py build/tenon --precision bf16 $(NETS)/*.onnx
+
+schedule-replay: all nets ## give every kernel of all benchmark networks the schedule that `tenon explain --json` prints: it must be the same kernel
+	@tests/system/schedule_replay.py $(NETS)/*.onnx
 
 format: ## format every C file
 	@$(DEPS) format

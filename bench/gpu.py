@@ -22,7 +22,8 @@ library (build/libtenon.so), TENON_PYTHON the folder of the Python package.
 """
 import argparse, json, os, subprocess, sys, tempfile, threading, time
 
-import gpu_report
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "gpu"))
+import gpu_report  # noqa: E402
 
 
 def said(*command):

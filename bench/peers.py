@@ -37,7 +37,8 @@ def enter_venv():
 
 
 if __name__ == "__main__": enter_venv()
-from turns import Contender, Ended, difference, rounds, spread, tenon  # noqa: E402
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
+from interleave import Contender, Ended, difference, rounds, spread, tenon  # noqa: E402
 import models, report  # noqa: E402
 
 PEERS = ["onnxruntime", "openvino", "mnn"]
@@ -47,13 +48,13 @@ SECTIONS = {
     "f32_1": dict(threads=1, kinds=["tenon"] + PEERS, near=1e-3, title="f32, batch 1, 1 thread"),
     "batch8": dict(threads=2, kinds=["tenon"] + PEERS, near=1e-3, title="f32, batch 8, 2 threads"),
     "bf16": dict(threads=2, kinds=["tenon:bf16", "tenon:f32", "openvino:bf16"], near=0.2, title="bf16, batch 1, 2 threads", peak="gflops_bf16"),
-    "int8": dict(threads=2, kinds=["tenon", "onnxruntime", "openvino"], near=0.5, title="bytes, batch 1, 2 threads", peak="gops_i8"),
+    "int8": dict(threads=2, kinds=["tenon", "onnxruntime", "openvino"], near=0.5, title="int8, batch 1, 2 threads", peak="gops_i8"),
     "small": dict(threads=2, kinds=["tenon"] + PEERS, near=1e-3, title="small models, 2 threads"),
     "small_1": dict(threads=1, kinds=["tenon"] + PEERS, near=1e-3, title="small models, 1 thread"),
     "zoo": dict(threads=2, kinds=["tenon"] + PEERS, near=1e-3, title="other networks, f32, 2 threads", rounds=3, seconds=0.25),
     "models": dict(threads=2, kinds=["tenon"] + PEERS, near=1e-3, title="files given, f32, 2 threads"),
-    "start": dict(threads=2, kinds=["tenon"] + PEERS, near=1e-3, title="until a model can run"),
-    "size": dict(threads=2, kinds=[], near=0, title="installed"),
+    "start": dict(threads=2, kinds=["tenon"] + PEERS, near=1e-3, title="time until a model can run"),
+    "size": dict(threads=2, kinds=[], near=0, title="installed size"),
 }
 
 
@@ -214,7 +215,7 @@ class Bench:
         names = [n for n in names_of(section, self.models, files) if not self.args.only or n in self.args.only.split(",")]
         kept = self.here["sections"].setdefault(section, {"title": spec["title"], "rows": {}})
         kept.update(title=spec["title"], threads=spec["threads"])
-        if not names: self.say(f"{section}: no models (zoo: --zoo FOLDER of bench/zoo.py make)\n")
+        if not names: self.say(f"{section}: no models (zoo: --zoo FOLDER of bench/once/zoo.py make)\n")
         for i, name in enumerate(names):
             label = os.path.basename(name).removesuffix(".onnx")
             self.say(f"{section} [{i + 1}/{len(names)}] {label} ")

@@ -1,26 +1,57 @@
 #!/usr/bin/env python3
 """run.py -- runs the steps of tests/steps.txt and counts what passed.
 
-usage: tests/run.py [GLOB...]      only the steps whose name matches one of the globs
+usage: tests/run.py [--long] [GLOB...]
 
+--long runs the section [long] too.  GLOB names steps of either section: only those run.
+
+Steps start in the order of the file.  A step on all cores runs alone; of the others as many run at once as there are cores (JOBS).
+The end lists the steps that took more processor seconds than their budget: a warning, not a failure.
 The last line is `N passed, N failed`; the exit status is 1 when anything failed.  Needs only Python's standard library.
 """
-import fnmatch, os, re, resource, signal, subprocess, sys, time
+import dataclasses, fnmatch, os, re, signal, subprocess, sys, time
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+STEPS = os.path.join(ROOT, "tests", "steps.txt")
 LOGS = os.path.join(ROOT, "build", "test-logs")
 TAIL_LINES = 40
-STEP_SECONDS_MAX = 1500  # a step that hangs is ended, with everything it started
+STEP_SECONDS_MIN = 1500  # a step that hangs is ended, with everything it started: after this time,
+STEP_BUDGETS = 10        # or after so many times its budget where that is longer
+SECTIONS = ("test", "long")
+
+
+@dataclasses.dataclass
+class Step:
+    name: str
+    section: str  # one of SECTIONS
+    cores: int    # 1; 0: all of them
+    budget: int   # processor seconds
+    needs: list
+    command: str
+    process: object = None
+    start: float = 0
+
+    @property
+    def log(self): return os.path.join(LOGS, self.name + ".log")
+
+    @property
+    def limit(self): return max(STEP_SECONDS_MIN, STEP_BUDGETS * self.budget)
 
 
 def read_steps():
-    steps = []
-    for number, line in enumerate(open(os.path.join(ROOT, "tests", "steps.txt"), encoding="utf-8"), 1):
-        if not line.strip() or line.startswith("#"): continue
-        cells = [c.strip() for c in line.split("|", 2)]
-        if len(cells) != 3: sys.exit(f"tests/steps.txt:{number}: not 'name | needs | command'")
-        if cells[0] in [s[0] for s in steps]: sys.exit(f"tests/steps.txt:{number}: a second step {cells[0]}")
-        steps.append(cells)
+    steps, section = [], SECTIONS[0]
+    for number, line in enumerate(open(STEPS, encoding="utf-8"), 1):
+        line, where = line.strip(), f"tests/steps.txt:{number}"
+        if not line or line.startswith("#"): continue
+        if line.startswith("["):
+            section = line.strip("[]")
+            if section not in SECTIONS: sys.exit(f"{where}: no section {line}")
+            continue
+        cells = [c.strip() for c in line.split("|", 4)]
+        if len(cells) != 5 or cells[1] not in ("1", "all") or not cells[2].isdigit():
+            sys.exit(f"{where}: not 'name | cores | seconds | needs | command'")
+        if cells[0] in [s.name for s in steps]: sys.exit(f"{where}: a second step {cells[0]}")
+        steps.append(Step(cells[0], section, int(cells[1]) if cells[1] == "1" else 0, int(cells[2]), cells[3].split(), cells[4]))
     return steps
 
 
@@ -57,65 +88,100 @@ def lacks(need, env):
     return f"tests/steps.txt: unknown need '{need}'"
 
 
-def processor_seconds():
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
-
-
-def run_step(name, command, env):
-    """Runs it, output to its log; (exit status, seconds, seconds of processors: what a busy machine does not lengthen)."""
-    start, used = time.monotonic(), processor_seconds()
-    with open(os.path.join(LOGS, name + ".log"), "wb") as log:
-        p = subprocess.Popen(["bash", "-c", command], cwd=ROOT, env=env, stdin=subprocess.DEVNULL, stdout=log,
-                             stderr=subprocess.STDOUT, start_new_session=True)
-        try:
-            status = p.wait(STEP_SECONDS_MAX)
-        except BaseException as e:  # a hang, or the user's Ctrl-C: nothing is left running
-            os.killpg(p.pid, signal.SIGKILL)
-            p.wait()
-            if not isinstance(e, subprocess.TimeoutExpired): raise
-            log.write(f"\nended after {STEP_SECONDS_MAX} s\n".encode())
-            status = 124
-    return status, time.monotonic() - start, processor_seconds() - used
-
-
-def count(name, status):
-    """(passed, failed) of a finished step."""
-    text = open(os.path.join(LOGS, name + ".log"), encoding="utf-8", errors="replace").read()
+def count(step, status):
+    """(passed, failed, output) of a finished step."""
+    text = open(step.log, encoding="utf-8", errors="replace").read()
     found = re.findall(r"^(\d+) passed, (\d+) failed", text, re.M)
     passed, failed = (int(found[-1][0]), int(found[-1][1])) if found else (int(status == 0), int(status != 0))
     if status != 0 and failed == 0: failed = 1  # it died after or beside its own count
     return passed, failed, text
 
 
-def main():
-    os.makedirs(LOGS, exist_ok=True)
-    globs, env = sys.argv[1:], environment()
-    passed = failed = skipped = 0
-    start = time.monotonic()
-    for name, needs, command in read_steps():
-        if globs and not any(fnmatch.fnmatch(name, g) for g in globs): continue
-        missing = [why for why in (lacks(n, env) for n in needs.split()) if why]
-        if missing and any("`tenon" in why for why in missing) and os.path.exists(os.path.join(ROOT, "src", "cli", "main.c")):
-            print(f"FAIL  {name:18} {'; '.join(missing)}", flush=True)  # the program is broken: not a reason to skip
-            failed += 1
-            continue
-        if missing:
-            print(f"skip  {name:18} {'; '.join(missing)}", flush=True)
-            skipped += 1
-            continue
-        if sys.stdout.isatty(): print(f"      {name}", end="\r", flush=True)
-        status, seconds, used = run_step(name, command, env)
-        p, f, text = count(name, status)
-        passed, failed = passed + p, failed + f
+class Run:
+    """The steps under way, and the counts of those that ended."""
+
+    def __init__(self, env):
+        self.env, self.jobs = env, max(1, int(env["JOBS"]))
+        self.passed = self.failed = self.skipped = 0
+        self.processors = 0.0
+        self.running, self.over = [], []  # over: (step, processor seconds)
+
+    def fits(self, step):
+        if not self.running: return True
+        return step.cores and all(s.cores for s in self.running) and len(self.running) < self.jobs
+
+    def start(self, step):
+        """Starts it, or says why it is not run."""
+        missing = [why for why in (lacks(n, self.env) for n in step.needs) if why]
+        if any("`tenon" in why for why in missing) and os.path.exists(os.path.join(ROOT, "src", "cli", "main.c")):
+            print(f"FAIL  {step.name:21} {'; '.join(missing)}", flush=True)  # the program is broken: not a reason to skip
+            self.failed += 1
+        elif missing:
+            print(f"skip  {step.name:21} {'; '.join(missing)}", flush=True)
+            self.skipped += 1
+        else:
+            env = dict(self.env, JOBS=str(step.cores or self.jobs))
+            step.start = time.monotonic()
+            with open(step.log, "wb") as log:
+                step.process = subprocess.Popen(["bash", "-c", step.command], cwd=ROOT, env=env, stdin=subprocess.DEVNULL,
+                                                stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
+            self.running.append(step)
+
+    def kill(self, step):
+        os.killpg(step.process.pid, signal.SIGKILL)
+        return os.wait4(step.process.pid, 0)
+
+    def poll(self, step):
+        """(exit status, processor seconds of it and of what it waited for) once it ended, else None."""
+        pid, status, used = os.wait4(step.process.pid, os.WNOHANG)
+        if not pid:
+            if time.monotonic() - step.start < step.limit: return None
+            _, status, used = self.kill(step)
+            with open(step.log, "ab") as log: log.write(f"\nended after {step.limit} s\n".encode())
+        step.process.returncode = os.waitstatus_to_exitcode(status)
+        return step.process.returncode, used.ru_utime + used.ru_stime
+
+    def finish(self, step, status, used):
+        seconds, (p, f, text) = time.monotonic() - step.start, count(step, status)
+        self.passed, self.failed, self.processors = self.passed + p, self.failed + f, self.processors + used
+        if used > step.budget: self.over.append((step, used))
         numbers = f"{p} passed" + (f", {f} failed" if f else "")
-        print(f"{'FAIL' if f else 'ok  '}  {name:18} {seconds:6.1f} s ({used:5.1f} s of processors)  {numbers}", flush=True)
-        if f:
-            print("\n".join("    | " + line for line in text.rstrip().split("\n")[-TAIL_LINES:]), flush=True)
-    print(f"{time.monotonic() - start:.0f} s in all ({processor_seconds():.0f} s of processors), {skipped} steps skipped; "
+        print(f"{'FAIL' if f else 'ok  '}  {step.name:21} {seconds:6.1f} s ({used:5.1f} s of processors)  {numbers}", flush=True)
+        if f: print("\n".join("    | " + line for line in text.rstrip().split("\n")[-TAIL_LINES:]), flush=True)
+
+    def wait(self):
+        """Until a running step has ended; counts it."""
+        while True:
+            for step in self.running:
+                ended = self.poll(step)
+                if ended:
+                    self.running.remove(step)
+                    return self.finish(step, *ended)
+            time.sleep(0.02)
+
+    def all(self, steps):
+        try:
+            for step in steps:
+                while not self.fits(step): self.wait()
+                self.start(step)
+            while self.running: self.wait()
+        except BaseException:  # the user's Ctrl-C: nothing is left running
+            for step in self.running: self.kill(step)
+            raise
+
+
+def main(args):
+    os.makedirs(LOGS, exist_ok=True)
+    both = "--long" in args
+    globs = [a for a in args if a != "--long"]
+    run, start = Run(environment()), time.monotonic()
+    run.all(s for s in read_steps() if (any(fnmatch.fnmatch(s.name, g) for g in globs) if globs else both or s.section == "test"))
+    for step, used in run.over:
+        print(f"over budget: {step.name} took {used:.0f} s of processors, its budget in tests/steps.txt is {step.budget}")
+    print(f"{time.monotonic() - start:.0f} s in all ({run.processors:.0f} s of processors), {run.skipped} steps skipped; "
           "logs in build/test-logs")
-    print(f"{passed} passed, {failed} failed", flush=True)
-    return failed > 0
+    print(f"{run.passed} passed, {run.failed} failed", flush=True)
+    return run.failed > 0
 
 
-sys.exit(main())
+if __name__ == "__main__": sys.exit(main(sys.argv[1:]))

@@ -138,7 +138,7 @@ def sample_files(model):
     """Name -> contents: those on the command line, or some of this repository and a few made now."""
     named = [p for p in sys.argv[1:] if os.path.isfile(p)]
     if named: return {p: open(p, "rb").read() for p in named}
-    wanted = ["README.md", "Makefile", "CMakeLists.txt", "CMakePresets.json", "src/base/base.h", "tests/main.c", "tools/demo.py",
+    wanted = ["README.md", "Makefile", "CMakeLists.txt", "CMakePresets.json", "src/base/base.h", "tests/support/main.c", "tools/demo.py",
               "tools/install-deps.sh", "build/tenon", "examples/digits/digits.npy"]
     files = {p: os.path.join(ROOT, p) for p in wanted}
     files["magika's own model"] = model

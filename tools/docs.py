@@ -3,9 +3,10 @@
 
 The pages come from the program's own tables, the manual page of the C interface from its header, and the reference of
 the Python package from its docstrings, so that they cannot say anything else than those do.  --check also
-looks at the links of every Markdown file: a link to a file must lead to one.
+looks at the links of every Markdown file: a link to a file must lead to one; and at the README's table of ratios, which
+must be those of docs/benchmarks/*.json.
 """
-import os, re, subprocess, sys
+import json, math, os, re, subprocess, sys
 
 import manpage, pypage
 
@@ -18,6 +19,7 @@ PAGES = {
     "docs/reference/ops-pytorch.md": ["ops", "--frontend", "pytorch", "--markdown"],
     "docs/reference/ops-tflite.md": ["ops", "--frontend", "tflite", "--markdown"],
     "docs/reference/ops-stablehlo.md": ["ops", "--frontend", "stablehlo", "--markdown"],
+    "docs/reference/templates.md": ["templates", "--markdown"],
     "docs/reference/diagnostics.md": ["verify", "--codes", "--markdown"],
 }
 LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(?:#[^)]*)?\)")
@@ -44,6 +46,29 @@ def bad_links():
                 yield f"{path}: no file {target}"
 
 
+def measured(name):
+    with open(os.path.join(ROOT, "docs", "benchmarks", name), encoding="utf-8") as f:
+        return next(iter(json.load(f)["machines"].values()))
+
+
+def readme_rows():
+    """The rows of README's table of ratios, from the measurements."""
+    cpu, gpu = measured("cpu.json")["sections"], measured("gpu.json")["networks"].values()
+    columns = [{n: r["ratio"]["median"] for n, r in cpu[s]["rows"].items() if "ratio" in r} for s in ("f32", "int8")]
+    columns += [{r["name"]: r["ratio"] for r in gpu if r["precision"] == "bf16" and r["batch"] == b and "ratio" in r} for b in (1, 32)]
+    cell = lambda x: "–" if x is None else f"{x:.2f}"
+    for name, key in (("ResNet-50", "resnet50"), ("MobileNetV2", "mobilenet_v2"), ("BERT-base", "bert_base"), ("ViT-B/16", "vit_b_16")):
+        yield f"| {name} | " + " | ".join(cell(c.get(key, c.get(key + ".new"))) for c in columns) + " |"
+    means = [math.exp(sum(map(math.log, c.values())) / len(c)) for c in columns]
+    yield "| geometric mean of all measured | " + " | ".join(map(cell, means)) + " |"
+
+
+def stale_rows():
+    with open(os.path.join(ROOT, "README.md"), encoding="utf-8") as f: readme = f.read()
+    for row in readme_rows():
+        if row not in readme: yield f"README.md: the table of ratios lacks the row {row}"
+
+
 def pages():
     """(page, its text or None, what makes it) of each."""
     for page, args in PAGES.items():
@@ -65,7 +90,7 @@ def main():
         elif not os.path.exists(full) or open(full, encoding="utf-8").read() != want:
             print(f"docs: {page} is out of date: make docs")
             bad += 1
-    for line in bad_links() if check else []:
+    for line in [*bad_links(), *stale_rows()] if check else []:
         print(line)
         bad += 1
     return bad > 0

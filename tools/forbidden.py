@@ -27,11 +27,11 @@ RULES = [
     (words(FILES), "files are opened by base/platform.c", r"base/platform\w*\.c$"),
     (words(THREADS), "threads and time come from base/platform.h", r"base/(platform|pool|thread)\w*\.c$"),
     (words(UNBOUNDED), "has no bound, or hides an error", r"base/platform\w*\.c$"),
-    (words(ENDINGS), "a library never ends its caller's process", r"cli/|base/trap\.c$"),
-    (words(OUTPUT), "a library writes to nobody's terminal", r"cli/|base/trap\.c$|targets/llvm/codegen_main\.c$|runtime/aot/main\.c$"),
-    (words(PROCESS), "processes are started by base/process.h", r"cli/|base/platform_process\.c$"),
+    (words(ENDINGS), "a library never ends its caller's process", r"cli/|conform/|base/trap\.c$"),
+    (words(OUTPUT), "a library writes to nobody's terminal", r"cli/|conform/|base/trap\.c$|targets/llvm/codegen_main\.c$|runtime/aot/main\.c$"),
+    (words(PROCESS), "processes are started by base/process.h", r"cli/|conform/|base/platform_process\.c$"),
     (re.compile(r"\bgoto\s+\w+\s*;"), "no goto: memory is in arenas, return early", r"$^"),
-    (re.compile(r"\b(rand|srand|random|setlocale|signal)\s*\("), "state of the whole process", r"cli/"),
+    (re.compile(r"\b(rand|srand|random|setlocale|signal)\s*\("), "state of the whole process", r"cli/|conform/"),
 ]
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
 NOT_CODE = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
@@ -44,22 +44,22 @@ def blank(match):
 
 def main():
     bad = files = 0
-    for folder, _, names in os.walk(os.path.join(ROOT, "src")):
+    for folder, _, names in (step for top in ("src", "tools/conform") for step in os.walk(os.path.join(ROOT, top))):
         for name in sorted(names):
             if not name.endswith((".c", ".h", ".def")): continue
             full = os.path.join(folder, name)
-            path = os.path.relpath(full, os.path.join(ROOT, "src"))
+            path = os.path.relpath(full, ROOT)
             text = open(full, encoding="utf-8").read()
             files += 1
             for number, line in enumerate(text.split("\n"), 1):
                 if UNFINISHED.search(line):
-                    print(f"src/{path}:{number}: {UNFINISHED.search(line)[0]}: finish it or leave it out")
+                    print(f"{path}:{number}: {UNFINISHED.search(line)[0]}: finish it or leave it out")
                     bad += 1
             for number, line in enumerate(NOT_CODE.sub(blank, text).split("\n"), 1):
                 for pattern, why, allowed in RULES:
                     hit = pattern.search(line)
                     if hit and not re.search(allowed, path):
-                        print(f"src/{path}:{number}: {hit[0].strip()}: {why}")
+                        print(f"{path}:{number}: {hit[0].strip()}: {why}")
                         bad += 1
     print(f"forbidden: {files} files, {bad} calls that must not be there")
     return bad > 0

@@ -18,25 +18,38 @@ BELOW["ir"] = BELOW["eval"] + ["eval"]
 BELOW["ops"] = BELOW["ir"] + ["ir"]
 BELOW["rules"] = BELOW["ops"] + ["ops"]
 BELOW["cost"] = BELOW["ops"] + ["ops"]
-BELOW["passes"] = BELOW["rules"] + ["rules", "cost"]
+BELOW["plan"] = BELOW["cost"] + ["cost"]
+BELOW["passes"] = BELOW["rules"] + ["rules", "cost", "plan"]
+BELOW["analyse"] = BELOW["passes"] + ["passes"]
 BELOW["frontends"] = BELOW["ops"] + ["ops"]
 BELOW["exporters"] = BELOW["ops"] + ["ops"]
 BELOW["lower"] = BELOW["passes"] + ["passes", "loop", "runtime"]
-BELOW["targets"] = BELOW["lower"] + ["lower"]
-BELOW["api"] = BELOW["targets"] + ["targets", "frontends"]
-BELOW["view"] = BELOW["passes"] + ["passes"]
-BELOW["cli"] = BELOW["api"] + ["api", "view", "exporters"]
-# single files that a lower folder may include from a higher one: lists, without declarations of their own
-EXCEPT = {("ir", "ops/ops.def"), ("eval", "ops/scalar.def")}
+# inside targets/: the C family's emitter, then what extends it; the code generator of `cpu` is apart; the list of targets is on top
+BELOW["targets/cstyle"] = BELOW["loop"] + ["loop"]
+BELOW["targets/llvm"] = BELOW["loop"] + ["loop"]
+BELOW["targets/c"] = BELOW["lower"] + ["lower", "targets/cstyle"]
+BELOW["targets/opencl"] = BELOW["targets/c"]
+BELOW["targets/cuda"] = BELOW["targets/c"]
+BELOW["targets"] = BELOW["targets/c"] + ["targets/c", "targets/opencl", "targets/cuda", "targets/llvm"]
+BELOW["compile"] = BELOW["targets"] + ["targets"]
+BELOW["api"] = BELOW["compile"] + ["compile", "frontends"]
+BELOW["view"] = BELOW["analyse"] + ["analyse"]
+BELOW["cli"] = BELOW["api"] + ["api", "view", "exporters", "analyse"]
+# single files that a lower folder may include from a higher one: lists, without declarations of their own; what a target is
+EXCEPT = {("ir", "ops/ops.def"), ("plan", "passes/fuse_kernels/fuse_kernels.h"), ("targets/c", "targets/object.h")}
+EXCEPT |= {(target, "targets/target.h") for target in ("targets/c", "targets/opencl", "targets/cuda")}
 # libraries other than the C library and POSIX, and who may include them
-LIBRARIES = {"zlib.h": {"base", "cli"}, "llvm-c": {"targets"}}
+LIBRARIES = {"zlib.h": {"base", "cli"}, "llvm-c": {"targets/llvm"}}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
 
 def layer(path):
-    """The folder that rules apply to: frontends are one layer, but see same_frontend; all readers may use frontends/common."""
-    return path.split("/")[0]
+    """The folder that rules apply to: the deepest one that has a row.  Frontends are one layer, but see same_frontend; all
+    readers may use frontends/common.  The sources of `tenon conform`, in tools/conform, are part of the program."""
+    if path.startswith("conform/"): return "cli"
+    sub = os.path.dirname(path)
+    return sub if sub in BELOW else path.split("/")[0]
 
 
 def same_frontend(user, used):
@@ -55,7 +68,8 @@ def check(path, line, quote, target):
         return None
     if target in ("tenon/tenon.h", "tenon/aot.h") or (here, target) in EXCEPT:
         return None
-    if "/" not in target or not os.path.exists(os.path.join(ROOT, "src", target)):
+    tool = os.path.join(ROOT, "tools", target)
+    if "/" not in target or not os.path.exists(tool if target.startswith("conform/") else os.path.join(ROOT, "src", target)):
         return f'"{target}" is not a path from src/'
     there = layer(target)
     if there == here:
@@ -67,20 +81,25 @@ def check(path, line, quote, target):
     return None
 
 
+def sources():
+    """(file, its path from src/ or tools/) of all that the rules bind."""
+    for top, folder in ("src", "src"), ("tools", "tools/conform"):
+        for where, _, names in os.walk(os.path.join(ROOT, folder)):
+            for name in sorted(names):
+                full = os.path.join(where, name)
+                if name.endswith((".c", ".h", ".def")): yield full, os.path.relpath(full, os.path.join(ROOT, top))
+
+
 def main():
     bad = files = 0
-    for folder, _, names in os.walk(os.path.join(ROOT, "src")):
-        for name in sorted(names):
-            if not name.endswith((".c", ".h", ".def")): continue
-            full = os.path.join(folder, name)
-            path = os.path.relpath(full, os.path.join(ROOT, "src"))
-            files += 1
-            for number, line in enumerate(open(full, encoding="utf-8"), 1):
-                m = INCLUDE.match(line)
-                why = m and check(path, number, m[1], m[2])
-                if why:
-                    print(f"src/{path}:{number}: {why}")
-                    bad += 1
+    for full, path in sources():
+        files += 1
+        for number, line in enumerate(open(full, encoding="utf-8"), 1):
+            m = INCLUDE.match(line)
+            why = m and check(path, number, m[1], m[2])
+            if why:
+                print(f"{os.path.relpath(full, ROOT)}:{number}: {why}")
+                bad += 1
     print(f"layering: {files} files, {bad} includes against the layers")
     return bad > 0
 

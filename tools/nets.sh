@@ -11,6 +11,8 @@ if ! [ -d "$data/nets" ]; then
   exit 1
 fi
 mkdir -p build/nets
+exec 9>build/nets/.lock  # two steps of the tests may want the same network at the same time
+flock 9
 names=("$@")
 if [ $# = 0 ]; then
   for f in "$data"/nets/*.onnx; do names+=("$(basename "$f" .onnx)"); done

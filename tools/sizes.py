@@ -38,7 +38,7 @@ def functions(lines):
 
 
 def sources():
-    for top in ("src", "include", "tests", "examples"):
+    for top in ("src", "include", "tests", "tools", "examples"):
         for folder, _, names in sorted(os.walk(os.path.join(ROOT, top))):
             for name in sorted(names):
                 if name.endswith((".c", ".h")): yield os.path.relpath(os.path.join(folder, name), ROOT)

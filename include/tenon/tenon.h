@@ -1,7 +1,7 @@
 /* tenon.h -- the public interface of Tenon, an AI compiler.
  *
- * Open a model, ask what it takes and gives, and run it in the reference interpreter (tenon_run); or compile it
- * (tenon_compile) into a program, which sessions run as often as you like:
+ * Open a model, query its inputs and outputs, and run it in the reference interpreter (tenon_run); or compile it
+ * (tenon_compile) into a program, which sessions run any number of times:
  *
  *   tenon_model *m;
  *   tenon_program *p;
@@ -11,13 +11,11 @@
  *   tenon_session_create(p, NULL, &s, &error);
  *   tenon_session_run(s, inputs, 1, outputs, 1, NULL, &error);
  *
- * Every function that can fail returns a
- * tenon_status and writes a message into the caller's tenon_error (which may be NULL).  Handles are
- * opaque; an accessor's result is borrowed and lives as long as its parent.  Strings are UTF-8.
+ * Every function that can fail returns a tenon_status and writes a message into the caller's tenon_error (which may be
+ * NULL).  Handles are opaque; an accessor's result is borrowed and lives as long as its parent.  Strings are UTF-8.
  *
- * Threads: functions on different handles may run at the same time.  A model may be shared by threads once it is
- * open, and so may a program: both are read-only.  A session belongs to one thread at a time: give each thread
- * its own, of the same program.  What is said of a callback holds for each of them.
+ * Threads: functions on different handles may run at the same time.  An open model and a program are read-only, so
+ * threads may share them.  A session belongs to one thread at a time: give each thread its own session of the program.
  */
 #ifndef TENON_TENON_H
 #define TENON_TENON_H
@@ -94,17 +92,17 @@ typedef enum tenon_dtype {
 /* "0.1.0": the version of the library that is running, which may not be that of this header. */
 TENON_API const char *tenon_version(void);
 
-/* A word for a status, such as "unsupported"; "?" for a number that is none.  Never NULL. */
+/* A word for a status, such as "unsupported"; "?" for an unknown number.  Never NULL. */
 TENON_API const char *tenon_status_name(tenon_status status);
 
-/* "f32", "i64", "string", ...; "?" for a number that is none.  Never NULL. */
+/* "f32", "i64", "string", ...; "?" for an unknown number.  Never NULL. */
 TENON_API const char *tenon_dtype_name(tenon_dtype dtype);
 
 /* ---- tensors ---- */
 
 #define TENON_MAX_RANK 16
 
-/* Bytes that a buffer should best begin at a multiple of: a cache line. */
+/* Preferred alignment of buffers in bytes: a cache line. */
 #define TENON_ALIGNMENT 64
 
 /* An element of a string tensor: UTF-8 bytes, not ended by a NUL. */
@@ -113,7 +111,7 @@ typedef struct tenon_string {
   int64_t size; /* bytes */
 } tenon_string;
 
-/* Whose memory a tensor lies in.  The numbers are DLPack's, but for the host's: a tensor that says nothing is the host's. */
+/* The memory of a tensor.  The numbers are DLPack's, except the host's, which is 0 so that a zeroed tensor is the host's. */
 typedef enum tenon_memory {
   TENON_MEMORY_HOST = 0,
   TENON_MEMORY_CUDA = 2 /* of NVIDIA's GPU number `device`: `data` is a CUdeviceptr */
@@ -130,7 +128,7 @@ typedef struct tenon_tensor {
   int64_t bytes;       /* room at `data`; of an input, 0 leaves it unsaid */
   void *owner;         /* Tenon's own: NULL when the memory is the caller's */
   tenon_memory memory; /* the host's, unless tenon_session_run says that it takes others */
-  int32_t device;      /* which of those devices, as their driver counts */
+  int32_t device;      /* the device's number, as its driver counts */
 } tenon_tensor;
 
 /* Bytes that the elements of this dtype and shape take (strings: the array alone), or -1 when there is
@@ -141,7 +139,7 @@ TENON_API int64_t tenon_tensor_size(tenon_dtype dtype, int32_t rank, const int64
  * NULL is fine, and so is a second call. */
 TENON_API void tenon_tensor_release(tenon_tensor *tensor);
 
-/* ---- operators of the user's own ---- */
+/* ---- custom operators ---- */
 
 /* One call of an operator: which node, its inputs, attributes and outputs.  It lives during the callback
  * and must not be used by another thread.  The functions below keep the first failure of a call: it fails
@@ -224,35 +222,35 @@ typedef struct tenon_named_tensor {
 
 typedef struct tenon_open_options {
   size_t struct_size;  /* sizeof(tenon_open_options) */
-  const tenon_op *ops; /* the user's own operators; copied, names included */
+  const tenon_op *ops; /* custom operators; copied, names included */
   size_t nops;
-  int32_t threads;      /* that a run may use; 0 = as many as the machine lets us */
+  int32_t threads;      /* that a run may use; 0 = all that affinity and cgroup allow */
   int64_t memory_limit; /* bytes that opening may take, and again each run; 0 = none */
   /* Inputs for which the file has a default value are constants, and not among the model's inputs, unless
    * they are named here. */
   const char *const *inputs;
   size_t ninputs;
-  /* What inputs are, where the file does not say it, as TorchScript does not: "x=f32[batch,3,224,224]"; a number, "rate=16000", makes
-   * an integer input of an ONNX or TorchScript model that number: it is no input then, and what it decides is decided. */
+  /* Types of inputs that the file does not state (TorchScript): "x=f32[batch,3,224,224]".  A number, "rate=16000", makes an
+   * integer input of an ONNX or TorchScript model that constant; it is then no input. */
   const char *const *types;
   size_t ntypes;
-  const char *
-      weights; /* a file of weights that constants come from, by name, in place of the model's own; or NULL */
-  /* Weights in the caller's memory, likewise by name; strings excepted.  Names and shapes are copied, elements are not: they are read
-   * where they lie while the model is compiled or run, and must stay there unchanged until it is closed.  Not together with `weights`. */
+  /* A file of weights that replaces constants of the model by name; or NULL. */
+  const char *weights;
+  /* Weights in the caller's memory, likewise by name; no strings.  Names and shapes are copied, elements are not: they are read
+   * in place while the model is compiled or run, and must not change until it is closed.  Not together with `weights`. */
   const tenon_named_tensor *tensors;
   size_t ntensors;
 } tenon_open_options;
 
-/* Opens a model file, told by its content: ONNX, PyTorch (torch.export, TorchScript), TensorFlow Lite, StableHLO, or Tenon's text form.
- * Weights are not read before the first run.  Operators that Tenon does not know do not fail the opening: see tenon_model_unsupported. */
+/* Opens a model file.  Its content tells the format: ONNX, PyTorch (torch.export, TorchScript), TensorFlow Lite, StableHLO, or Tenon's text form.
+ * Weights are not read before the first run.  Unknown operators do not fail the opening: see tenon_model_unsupported. */
 TENON_API tenon_status tenon_model_open(const char *path, tenon_model **out, tenon_error *error);
 
 /* The same with options, which may be NULL. */
 TENON_API tenon_status tenon_model_open_with(const char *path, const tenon_open_options *options,
                                              tenon_model **out, tenon_error *error);
 
-/* Opens a model that lies in memory, which must stay unchanged until the model is closed.  Weights kept in
+/* Opens a model in memory, which must stay unchanged until the model is closed.  Weights kept in
  * other files are refused.  The JSON of a program of torch.export is a model, too, without its archive: its weights are those
  * given by `tensors`. */
 TENON_API tenon_status tenon_model_open_memory(const void *bytes, size_t size,
@@ -316,9 +314,9 @@ typedef struct tenon_run_options {
   uint64_t seed;          /* of random operators that have none of their own */
   int64_t memory_limit;   /* bytes that this run may take; 0 = the model's */
   int64_t max_iterations; /* of all loops together; 0 = no limit */
-  int64_t max_operations; /* of all operators, about one an element at least; 0 = no limit */
-  /* Of tenon_session_run: the CUstream that the run's work goes into; CUDA's default streams are CU_STREAM_LEGACY (1) and
-   * CU_STREAM_PER_THREAD (2).  NULL: a stream of the session's own. */
+  int64_t max_operations; /* of all operators, at least about one per element; 0 = no limit */
+  /* For tenon_session_run: the CUstream of the run's work.  CUDA's default streams are CU_STREAM_LEGACY (1) and
+   * CU_STREAM_PER_THREAD (2).  NULL: a stream of the session. */
   void *stream;
 } tenon_run_options;
 
@@ -326,8 +324,8 @@ typedef struct tenon_run_options {
  *
  * An output whose `data` is NULL is allocated; free it with tenon_tensor_release.  Else it is written into
  * the `bytes` bytes there (EINVAL names what it needs when that is too little); what an earlier run allocated
- * may be given again.  dtype, rank and shape are set in either case.  A string tensor's text lies behind
- * its array, in the same memory.  After a failure no output has been allocated or changed, but for the
+ * may be given again.  dtype, rank and shape are set in either case.  A string tensor's text follows
+ * its array, in the same memory.  After a failure no output has been allocated or changed, except the
  * contents of the caller's buffers.
  *
  * Inputs must not overlap outputs.  Inputs and outputs that are not tensors are EUNSUPPORTED.  Several
@@ -342,8 +340,8 @@ TENON_API tenon_status tenon_run(tenon_model *model, const tenon_tensor *inputs,
 typedef struct tenon_target_info {
   const char *name; /* "cpu" */
   const char *doc;  /* what it is, in a line */
-  int32_t
-      available; /* 1: on this machine.  `cpu` needs the program tenon-codegen, beside the library or on the path */
+  /* 1: on this machine.  `cpu` needs the program tenon-codegen, in the library's folder or on the path. */
+  int32_t available;
 } tenon_target_info;
 
 /* How many targets there are, and the `i`-th of them; EINVAL when there is none. */
@@ -355,25 +353,28 @@ TENON_API tenon_status tenon_target(size_t i, tenon_target_info *out);
 /* A compiled model: read-only, independent of the model that it was made from, counted by references. */
 typedef struct tenon_program tenon_program;
 
-/* How much a result may differ from what the model says operation by operation. */
+/* How much a result may differ from the model's operations, done one by one. */
 typedef enum tenon_math {
-  TENON_MATH_DEFAULT =
-      0, /* sums may be taken in another order (3x3 convolutions in fewer products too), and multiplications with additions
-          * in one rounding */
-  TENON_MATH_EXACT, /* the optimiser uses no rule that changes a bit, and convolutions are done in their direct form */
-  TENON_MATH_FAST /* it may take for granted, besides, that no value is NaN or infinite */
+  /* Sums may be reordered, multiply-adds contracted, and 3x3 convolutions computed by Winograd. */
+  TENON_MATH_DEFAULT = 0,
+  /* No rule that changes a bit; convolutions in their direct form. */
+  TENON_MATH_EXACT,
+  /* As DEFAULT; may also assume that no value is NaN or infinite. */
+  TENON_MATH_FAST
 } tenon_math;
 
-/* What contractions with constant weights store and multiply in. */
+/* The type in which contractions store and multiply. */
 typedef enum tenon_precision {
-  TENON_PRECISION_DEFAULT = 0, /* what the model says */
-  TENON_PRECISION_BF16, /* f32 ones in bf16, with sums, norms and functions in f32: faster, and the results have some
-                        * hundredths of the largest value as error; `tenon verify --precision` measures it */
-  TENON_PRECISION_TF32 /* products of f32 in tf32 (10 bits behind the point) on targets with units for it, sums in f32; elsewhere the
-                        * default */
+  /* The model's types. */
+  TENON_PRECISION_DEFAULT = 0,
+  /* f32 contractions with constant weights in bf16; sums, norms and functions in f32.  Faster; the error is some hundredths of
+   * the largest value (`tenon verify --precision` measures it). */
+  TENON_PRECISION_BF16,
+  /* f32 contractions in tf32 (10 mantissa bits) on targets with tensor cores, with sums in f32; elsewhere the default. */
+  TENON_PRECISION_TF32
 } tenon_precision;
 
-/* A symbolic size that is a number from now on: other sizes are then refused when the program runs. */
+/* A symbolic dimension that is compiled as a number: the program refuses other sizes when it runs. */
 typedef struct tenon_dim {
   const char *name; /* as in tenon_value_info.symbol */
   int64_t size;
@@ -383,40 +384,61 @@ typedef struct tenon_dim {
 typedef struct tenon_progress {
   const char *stage;   /* "read", "optimise", "plan", "lower", "make code" */
   const char *what;    /* which pass, node or kernel; "" when it has no name */
-  int64_t done, total; /* pieces of this stage that are behind and that there are */
+  int64_t done, total; /* pieces of this stage that are done, and all of them */
 } tenon_progress;
+
+/* A compile option by name: "fold_limit", or "fold-limit" as on the command line.  Options that are newer than a program's
+ * header are set this way. */
+typedef struct tenon_option_info {
+  const char *name;
+  const char *kind; /* "flag" (1 or 0), "int", "bytes" (64M), "choice", "text", "list" (repeated) */
+  const char *choices; /* of a choice: words with a space between; else NULL */
+  const char *help;
+} tenon_option_info;
+/* How many there are, and one of them: EINVAL past the last.  Strings are the library's. */
+TENON_API size_t tenon_option_count(void);
+TENON_API tenon_status tenon_option(size_t i, tenon_option_info *out);
+
+typedef struct tenon_named_option {
+  const char *name, *value; /* the value as on the command line; a flag's is "1" or "0" */
+} tenon_named_option;
 
 typedef struct tenon_options {
   size_t struct_size; /* sizeof(tenon_options) */
   const char *target; /* a target's name; NULL or "auto": the fastest that is available */
   int32_t opt_level;  /* 1 to 3; 0 = the default, which is 3; -1 = no optimisation at all */
   tenon_math math;
-  int32_t threads; /* that compiling may use; 0 = as many as the machine lets us */
-  const tenon_dim
-      *dims; /* sizes to fix; code for fixed sizes is a little faster, and refuses others */
+  int32_t threads; /* that compiling may use; 0 = all that affinity and cgroup allow */
+  /* Symbolic dimensions to make static: the code is a little faster, and refuses other sizes. */
+  const tenon_dim *dims;
   size_t ndims;
   /* Called before each piece of the work, one call at a time, perhaps on another thread than the caller's.
    * Anything but 0 ends the compilation, which then gives TENON_ECANCELLED.  May be NULL. */
   int (*progress)(const tenon_progress *progress, void *user);
   void *user;       /* given to it */
-  int32_t no_cache; /* 1: neither look for code in the cache of kernels nor keep it there */
+  int32_t no_cache; /* 1: do not use the kernel cache */
   tenon_precision precision;
-  int32_t
-      batch_invariant; /* 1: an item of a batch gets the same bits whatever the size of the batch; costs some speed */
-  const char *
-      device; /* of a target on devices: which one, as `tenon targets` lists them ("1" is the second GPU); NULL: the target's choice */
-  int32_t
-      last_use; /* 1: nobody uses the model now or later but to close it; it need not be read once more to be compiled */
+  /* 1: the results of one batch item are bit-identical for every batch size.  Slower, mainly at batch 1. */
+  int32_t batch_invariant;
+  /* Which device of the target, as `tenon targets` lists them ("1" is the second GPU); NULL: the target's choice. */
+  const char *device;
+  /* 1: the caller will only close the model after this; compiling may then consume it instead of reading it again. */
+  int32_t last_use;
+  /* Options by name, which override the fields above; a list has one entry for each value. */
+  const tenon_named_option *named;
+  size_t nnamed;
+  /* Gets the text that options such as "dump_after" and "time_passes" print, with `user`; NULL: it is dropped. */
+  void (*print)(const char *text, size_t size, void *user);
 } tenon_options;
 
-/* Compiles a model, which stays as it is (but for `last_use`) and may be closed afterwards.  `options` may be NULL.  A model that tenon_run
- * runs can be compiled: what the target has no code for runs by the reference evaluation within the program, and so do
- * operators of the user's own, whose callbacks (and `user`) must then stay valid as long as the program.  Large tables that
- * are read as they lie in the model's file or its external data (embeddings) stay there and are not copied: such a file must
- * not be changed while the program is in use; it may be replaced by another of its name, or removed.
+/* Compiles a model, which does not change (except with `last_use`) and may be closed afterwards.  `options` may be NULL.
+ * Every model that tenon_run runs can be compiled: steps without code run by the reference evaluation within the program.
+ * So do custom operators, whose callbacks (and `user`) must stay valid as long as the program.
+ * Large tables (embeddings) in the model's file or its external data are mapped, not copied: do not change such a file while
+ * the program is in use.  It may be replaced by another file of its name, or removed.
  *
- * EINVAL: an option is wrong, or no symbolic size has a name that is given; EUNSUPPORTED: the target is not available
- * here, or the model uses an operator that Tenon does not know; ECANCELLED: by `progress`. */
+ * EINVAL: a wrong option, or a name in `dims` that is no symbolic dimension; EUNSUPPORTED: the target is not available
+ * here, or the model has an unknown operator; ECANCELLED: by `progress`. */
 TENON_API tenon_status tenon_compile(const tenon_model *model, const tenon_options *options,
                                      tenon_program **out, tenon_error *error);
 
@@ -433,15 +455,19 @@ TENON_API tenon_status tenon_program_input(const tenon_program *program, size_t 
 TENON_API tenon_status tenon_program_output(const tenon_program *program, size_t i,
                                             tenon_value_info *out);
 
-/* What it is made of.  Strings are borrowed from the program. */
+/* What it consists of.  Strings are borrowed from the program. */
 typedef struct tenon_program_info {
   const char *target; /* "cpu" */
   int64_t kernels;    /* pieces of generated code */
   int64_t steps;      /* of one run of the main function */
-  int64_t host_steps; /* of them done by the reference evaluation */
+  int64_t host_steps; /* those done by the reference evaluation */
   int64_t code_bytes, constant_bytes;
 } tenon_program_info;
 TENON_API void tenon_program_describe(const tenon_program *program, tenon_program_info *out);
+/* The options with which it was compiled, of those that can change results or speed, where they are not at their default:
+ * "precision=bf16".  A file keeps them.  NULL past the last; borrowed from the program. */
+TENON_API size_t tenon_program_option_count(const tenon_program *program);
+TENON_API const char *tenon_program_option(const tenon_program *program, size_t i);
 
 /* ---- programs in files ---- */
 
@@ -456,20 +482,20 @@ TENON_API tenon_status tenon_programs_save(const tenon_program *const *programs,
 
 typedef struct tenon_load_options {
   size_t struct_size; /* sizeof(tenon_load_options) */
-  const tenon_op *
-      ops; /* the user's own operators that the program needs: only `name`, `run` and `user` count; copied */
+  /* Custom operators that the program needs: only `name`, `run` and `user` count; copied. */
+  const tenon_op *ops;
   size_t nops;
-  const char *
-      target; /* of a file with variants: "cpu", "opencl", ...; NULL or "auto": the fastest that runs here */
+  /* For a file with variants: "cpu", "opencl", ...; NULL or "auto": the fastest that runs here. */
+  const char *target;
 } tenon_load_options;
 
 /* Maps a program that tenon_program_save or `tenon compile` wrote.  `options` may be NULL.  Of several variants it takes the fastest
  * that this machine can run; tenon_program_describe says which.  EFORMAT: it is none, or damaged; EUNSUPPORTED: of another version, for
- * another kind of machine, for a device that is not there, or an operator of the user's own is not given. */
+ * another kind of machine, for a missing device, or a custom operator is not given. */
 TENON_API tenon_status tenon_program_load(const char *path, const tenon_load_options *options,
                                           tenon_program **out, tenon_error *error);
 
-/* The same of bytes in memory, at a multiple of TENON_ALIGNMENT, which must stay there unchanged as long as the program. */
+/* The same for bytes in memory, aligned to TENON_ALIGNMENT, which must not change as long as the program lives. */
 TENON_API tenon_status tenon_program_load_memory(const void *bytes, size_t size,
                                                  const tenon_load_options *options,
                                                  tenon_program **out, tenon_error *error);
@@ -486,10 +512,10 @@ typedef struct tenon_state_pair {
 
 typedef struct tenon_session_options {
   size_t struct_size; /* sizeof(tenon_session_options) */
-  int32_t threads;    /* 0 = as many as the machine lets us; results do not depend on it */
+  int32_t threads;    /* 0 = all that affinity and cgroup allow; results do not depend on it */
   int32_t profile;    /* 1: measure every step: see tenon_session_step */
-  int64_t
-      memory_limit; /* bytes that a run may take, unless its own options say; 0 = the machine's memory */
+  /* Bytes that a run may take, unless its own options say; 0 = the machine's memory. */
+  int64_t memory_limit;
   const tenon_state_pair *states;
   size_t nstates;
 } tenon_session_options;
@@ -506,43 +532,43 @@ TENON_API void tenon_session_release(tenon_session *session);
 TENON_API tenon_program *tenon_session_program(const tenon_session *session);
 TENON_API int32_t tenon_session_threads(const tenon_session *session);
 
-/* Bytes of devices' memory that it has now: the constants of its program, which all sessions of the program share, and what its runs
- * have needed between operators.  Neither the code nor tensors of the caller's are counted.  0 where the program is the host's alone. */
+/* Bytes of device memory that it has now: the constants of its program, which all its sessions share, and intermediate values.
+ * Code and the caller's tensors are not counted.  0 where the program runs on the host alone. */
 TENON_API int64_t tenon_session_device_bytes(const tenon_session *session);
 
 /* Runs the program.  Everything that tenon_run says of inputs, outputs and failures holds.  Besides:
  *
- * Buffers whose elements lie at multiples of their own size are not copied: an input is read where it lies, and an output is
- * computed where it shall be, when its size is known before the run and an operator of the program (not the
- * reference evaluation) makes it.  Others are copied once.
+ * Buffers that are aligned to their element size are not copied.  An input is read in place.  An output is computed in place
+ * when its size is known before the run and a kernel (not the reference evaluation) makes it.  Others are copied once.
  *
  * A session's runs must not overlap.  After a failure it can be used again.
  *
- * Tensors on a GPU.  Where the program runs on one (target `cuda`), inputs and outputs may lie in its memory (tenon_tensor.memory), each for
- * itself.  An input that the program needs there is read where it lies, and an output is made where it shall lie; where it begins at no
- * multiple of 16, or the program makes it elsewhere, it is copied there once.  An output must have `data`.  EINVAL: another GPU's memory, or a program that does
- * not run on one.
+ * Tensors on a GPU.  Where the program runs on one (target `cuda`), each input and output may be in its memory
+ * (tenon_tensor.memory).  An input that the program needs there is read in place, and an output is made in place.  A buffer that is
+ * not aligned to 16 bytes, or an output that the program makes elsewhere, is copied once.  An output must have `data`.
+ * EINVAL: another GPU's memory, or a program that does not run on one.
  *
- * Without a stream, inputs must be there when the run begins, and outputs are there when it returns.  With one, all work goes into
- * that stream, which must not be one that is being captured: it begins after what the caller has put there before, and what is put there afterwards sees its outputs.  A run with a
- * stream whose outputs are all on the GPU returns as soon as its work is issued; inputs must stay unchanged until it is done.
- * What is found wrong after that (an index out of range, a GPU that fails) is the error of a later run of the session, or of
- * tenon_session_wait; so wait before results are relied on.  Runs of one session are done one after another, whatever their streams. */
+ * Without a stream, inputs must be ready when the run begins, and outputs are ready when it returns.  With a stream, all work goes
+ * into it, after what the caller has put there before; later work in the stream sees the outputs.  The stream must not be one
+ * that is being captured.  A run with a stream whose outputs are all on the GPU returns as soon as its work is issued; inputs must
+ * not change until it is done.  What it finds wrong after that (an index out of range, a GPU that fails) is the error of a later
+ * run of the session, or of tenon_session_wait; so wait before you rely on results.  Runs of one session are done one after
+ * another, whatever their streams. */
 TENON_API tenon_status tenon_session_run(tenon_session *session, const tenon_tensor *inputs,
                                          size_t ninputs, tenon_tensor *outputs, size_t noutputs,
                                          const tenon_run_options *options, tenon_error *error);
 
-/* Waits for runs that returned before they were done.  An error that one of them had, and that no later run has told, is told here; the
+/* Waits for runs that returned before they were done.  Returns an error of such a run that no later run has reported; the
  * session can be used again. */
 TENON_API tenon_status tenon_session_wait(tenon_session *session, tenon_error *error);
 
 /* ---- bound buffers: said once, used by every tenon_session_run_bound ---- */
 
-/* Input `i` lies here from now on, with this dtype and shape; the memory stays the caller's and must stay valid. */
+/* Binds input `i` to this tensor; the memory stays the caller's and must stay valid. */
 TENON_API tenon_status tenon_session_bind_input(tenon_session *session, size_t i,
                                                 const tenon_tensor *tensor, tenon_error *error);
 
-/* Output `i` is written into the `bytes` bytes here from now on.  NULL or no data: into memory of the session. */
+/* Binds output `i` to the `bytes` bytes of this tensor.  NULL or no data: to memory of the session. */
 TENON_API tenon_status tenon_session_bind_output(tenon_session *session, size_t i,
                                                  const tenon_tensor *tensor, tenon_error *error);
 
@@ -558,12 +584,11 @@ TENON_API tenon_status tenon_session_output(const tenon_session *session, size_t
 
 /* ---- state: values that a session keeps from one run to the next ---- */
 
-/* States are named by tenon_session_options.states: an input and an output of one dtype and shape, such as the hidden value
- * of a recurrent layer or the keys and values of a decoder.  A run is given an input that is a state as a tensor of
- * zeros ({0}, without dtype) and takes what the run before has left there; with a tensor that is not, it takes that one.
- * Its output is a view of the session's memory, which holds until the next run, unless it is given a buffer.  A state
- * begins as zeros; where the input's shape is not fixed it begins without a value and must be set.  A run
- * that fails leaves every state as it was. */
+/* tenon_session_options.states pairs an input with an output of the same dtype and shape, such as the hidden value of a
+ * recurrent layer or the KV cache of a decoder.  A state's input given as {0} (without dtype) takes what the last run left; a
+ * tensor with a dtype replaces it.  Its output is a view of the session's memory, valid until the next run, unless it is given a
+ * buffer.  A state begins as zeros; where the input's shape is dynamic it begins without a value and must be set.  A run that
+ * fails leaves every state as it was. */
 
 /* How many there are, and the name and type of the `i`-th's input; EINVAL when there is none. */
 TENON_API size_t tenon_session_state_count(const tenon_session *session);
@@ -582,7 +607,7 @@ TENON_API tenon_status tenon_session_state_reset(tenon_session *session, tenon_e
 
 typedef enum tenon_step_kind {
   TENON_STEP_KERNEL = 0, /* generated code */
-  TENON_STEP_HOST,       /* the reference evaluation, or an operator of the user's own */
+  TENON_STEP_HOST,       /* the reference evaluation, or a custom operator */
   TENON_STEP_VIEW,       /* nothing: the same bytes under another shape */
   TENON_STEP_COPY
 } tenon_step_kind;
@@ -593,7 +618,7 @@ typedef struct tenon_step {
   tenon_step_kind kind;
   int64_t calls, ns; /* since the session was made, or since the profile was reset */
   int32_t
-      more; /* so many steps after this one run side by side with it; each has its part of their time in ns */
+      more; /* number of following steps that run concurrently with this one; ns has each one's share of the time */
   double flops,
       bytes; /* of one call, at the sizes that the program was planned for; 0: not known */
 } tenon_step;

@@ -25,6 +25,7 @@ from .errors import (
     UnsupportedError,
 )
 from .model import Model, compile, load
+from .options import compile_options
 from .ort import InferenceSession
 from .profile import Profile
 from .progress import Progress
@@ -56,6 +57,7 @@ __all__ = [
     "UnsupportedError",
     "Value",
     "compile",
+    "compile_options",
     "graph",
     "inspect",
     "load",

@@ -11,7 +11,7 @@ def main() -> None:
     """Becomes the program `tenon` with this process's arguments."""
     program = _ffi.program("tenon")
     if program is None:
-        sys.exit(f"tenon: the program is not there: it lies beside {_ffi.lib_path()} where it was built")
+        sys.exit(f"tenon: the program is not there: a build puts it next to {_ffi.lib_path()}")
     os.execv(program, ["tenon"] + sys.argv[1:])
 
 

@@ -137,6 +137,15 @@ class Progress(C.Structure):
 
 
 PROGRESS = C.CFUNCTYPE(C.c_int, C.POINTER(Progress), C.c_void_p)
+PRINT = C.CFUNCTYPE(None, C.POINTER(C.c_char), C.c_size_t, C.c_void_p)
+
+
+class OptionInfo(C.Structure):
+    _fields_ = [("name", C.c_char_p), ("kind", C.c_char_p), ("choices", C.c_char_p), ("help", C.c_char_p)]
+
+
+class NamedOption(C.Structure):
+    _fields_ = [("name", C.c_char_p), ("value", C.c_char_p)]
 
 
 class Options(C.Structure):
@@ -155,6 +164,9 @@ class Options(C.Structure):
         ("batch_invariant", C.c_int32),
         ("device", C.c_char_p),
         ("last_use", C.c_int32),
+        ("named", C.POINTER(NamedOption)),
+        ("nnamed", C.c_size_t),
+        ("print", PRINT),
     ]
 
 
@@ -214,6 +226,8 @@ STRUCTS = {
     "tenon_target_info": TargetInfo,
     "tenon_dim": Dim,
     "tenon_progress": Progress,
+    "tenon_option_info": OptionInfo,
+    "tenon_named_option": NamedOption,
     "tenon_options": Options,
     "tenon_program_info": ProgramInfo,
     "tenon_load_options": LoadOptions,
@@ -243,6 +257,10 @@ PROTOTYPES = {
     "tenon_run": (_I, [_P, _P, _N, _P, _N, _P, _P]),
     "tenon_target_count": (_N, []),
     "tenon_target": (_I, [_N, _P]),
+    "tenon_option_count": (_N, []),
+    "tenon_option": (_I, [_N, _P]),
+    "tenon_program_option_count": (_N, [_P]),
+    "tenon_program_option": (_S, [_P, _N]),
     "tenon_compile": (_I, [_P, _P, _P, _P]),
     "tenon_program_retain": (_P, [_P]),
     "tenon_program_release": (None, [_P]),

@@ -2,7 +2,7 @@
 
 A view (`View`) is an address, an element type and a shape, with whatever keeps the memory alive.  Views are taken
 of NumPy arrays, of anything with `__dlpack__` (PyTorch, JAX, CuPy), and of what NumPy makes arrays of
-(lists, numbers); of arrays on a GPU (gpu.py) too, where the model runs there.  A copy is made only of an array that does not lie row by row, of strings, and of elements of
+(lists, numbers); of arrays on a GPU (gpu.py) too, where the model runs there.  A copy is made only of an array that is not contiguous, of strings, and of elements of
 fewer than 8 bits, which Tenon packs.
 
 Results are of the kind that came in (`Kind`).
@@ -168,7 +168,7 @@ def _view_interface(x: Any, home: Optional[gpu.Home]) -> View:
     t = BY_NUMPY.get(np.dtype(getattr(x, "dtype", name)))  # types of ml_dtypes have no name in the interface
     if t is None or not dense:
         raise InvalidError(f"the array on the GPU has elements {name} of shape {list(shape)}: " +
-                           ("it must lie row by row" if t else "Tenon has no such type"))
+                           ("it must be contiguous (row-major)" if t else "Tenon has no such type"))
     return View(address, t, shape, int(np.prod(shape, dtype=np.int64)) * t.bits // 8, x, _ffi.MEMORY_CUDA, home.device)
 
 

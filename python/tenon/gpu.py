@@ -81,7 +81,7 @@ def told_stream(x: Any) -> Optional[int]:
 
 
 class Memory:
-    """Memory of a GPU that somebody else owns, as an array row by row."""
+    """Memory of a GPU that somebody else owns, as a contiguous array."""
 
     def __init__(self, address: int, dtype: Any, shape: Tuple[int, ...], device: int) -> None:
         self.dtype, self.shape, self.device_id = dtype, shape, device
@@ -89,17 +89,17 @@ class Memory:
 
 
 def row_by_row(x: Any) -> Any:
-    """A copy of an array on a GPU whose elements lie row by row, made by its own library."""
+    """A contiguous copy of an array on a GPU, made by its own library."""
     if hasattr(x, "contiguous"):
         return x.contiguous()
     module = sys.modules.get(library_of(x))
     if hasattr(module, "ascontiguousarray"):
         return module.ascontiguousarray(x)
-    raise InvalidError("the array is on a GPU and does not lie row by row")
+    raise InvalidError("the array is on a GPU and is not contiguous (row-major)")
 
 
 def from_interface(x: Any) -> Tuple[int, str, Tuple[int, ...], bool]:
-    """Address, NumPy's type, shape, and whether it lies row by row, of an array with `__cuda_array_interface__`."""
+    """Address, NumPy's type, shape, and whether it is contiguous, of an array with `__cuda_array_interface__`."""
     said = x.__cuda_array_interface__
     shape, strides, size = tuple(said["shape"]), said.get("strides"), int(said["typestr"][2:])
     want, dense = size, True

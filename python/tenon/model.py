@@ -11,11 +11,11 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
-from . import _ffi, progress as progresses, session as sessions
+from . import _ffi, options as options_by_name, progress as progresses, session as sessions
 from .arrays import address_of
 from .errors import InvalidError, TenonWarning, check
 from .opening import OpenedModel, bytes_of  # noqa: F401
-from .profile import Profile, made_up, measure
+from .profile import Profile, random_inputs, measure
 from .progress import ProgressFunction, Watch, bar_for, watched
 from .session import Session, Value, value_of
 
@@ -91,7 +91,7 @@ class Model:
 
         Inputs come in the model's order, by name, or as one dict; outputs go back in the same kind of array: one
         output as itself, several as a tuple, and a dict where a dict came in.  ``out`` is an array, a list or a
-        dict of arrays that outputs are written into.  Arrays that lie row by row are read where they are; nothing
+        dict of arrays that outputs are written into.  Contiguous arrays are read in place; nothing
         is converted.
 
         >>> import tenon, numpy as np
@@ -181,6 +181,18 @@ class Model:
         return self.info["target"]
 
     @property
+    def options(self) -> Tuple[str, ...]:
+        """The options that it was compiled with, as far as they are not at their default.
+
+        >>> import tenon
+        >>> tenon.compile("examples/digits/digits.onnx", optimize=1, fold_limit="1M").options
+        ('level=1', 'fold_limit=1048576')
+        """
+        lib = _ffi.lib
+        found = [lib.tenon_program_option(self._program, i) for i in range(lib.tenon_program_option_count(self._program))]
+        return tuple(text.decode() for text in found)
+
+    @property
     def source(self) -> str:
         """The file that it came from, or "" where it came from memory."""
         return self._source
@@ -193,7 +205,7 @@ class Model:
         threads: Optional[int] = None,
         **named: Any,
     ) -> Profile:
-        """Measures every step on these inputs, or on made-up ones with the sizes of ``dims`` (else 1).
+        """Measures every step on these inputs, or on random ones with the sizes of ``dims`` (else 1).
 
         It prints as a table and shows itself in a notebook as a chart; ``to_dict`` has all of it.
 
@@ -202,7 +214,7 @@ class Model:
         >>> [s.kind for s in p] == ["kernel"] * len(p)
         True
         """
-        feeds = self._order(args, named)[0] if args or named else made_up(self, dims)
+        feeds = self._order(args, named)[0] if args or named else random_inputs(self, dims)
         return measure(self.session(threads, profile=True), feeds, max(runs, 1))
 
     def save(self, path: Union[str, "os.PathLike[str]"]) -> None:
@@ -289,7 +301,7 @@ def compile(
     types: Sequence[str] = (),
     inputs: Sequence[str] = (),
     memory_limit: int = 0,
-    **torch_options: Any,
+    **more: Any,
 ) -> Model:
     """Compiles a model: a path, bytes, an ``onnx.ModelProto``, or a torch module with example inputs.
 
@@ -299,10 +311,10 @@ def compile(
         that compiling and each session may use; None is as many as the machine lets us.
     ``precision``
         "f32" is what the model says, "bf16" has contractions with constant weights in bf16: faster, less exact;
-        "tf32" has products of f32 in tf32 where the target has units for it (cuda), and is "f32" elsewhere.
+        "tf32" multiplies f32 in tf32 where the target has tensor cores (cuda), and is "f32" elsewhere.
     ``dims``
         sizes of symbolic dimensions: a number fixes one (the code is a little faster and refuses others), a range
-        ``(least, greatest)`` leaves it open and refuses calls outside.
+        ``(least, greatest)`` keeps it dynamic and refuses calls outside.
     ``optimize``
         0 (nothing) to 3.
     ``math``
@@ -319,6 +331,9 @@ def compile(
     ``weights``, ``types``, ``inputs``
         weights by name, of a file or as a dict of arrays, in place of the model's own; what inputs are where the
         file does not say it ("x=f32[batch,3,224,224]"); inputs to keep that have a default value.
+    ``more``
+        any other option of ``tenon compile`` that says how to compile, by its name: `compile_options` lists them; and
+        what belongs to torch modules alone.
 
     >>> import tenon
     >>> m = tenon.compile("examples/digits/digits.onnx", dims={"batch": (1, 32)}, threads=1)
@@ -327,6 +342,7 @@ def compile(
     >>> tenon.compile("examples/digits/digits.onnx", dims={"batch": 4}).inputs[0].shape
     (4, 8, 8)
     """
+    named, torch_options = options_by_name.split(more)
     if _is_torch_module(model):
         return _compile_torch(
             model,
@@ -341,11 +357,11 @@ def compile(
             batch_invariant=batch_invariant,
             device=device,
             progress=progress,
-            **torch_options,
+            **more,
         )
     if args or torch_options:
         unknown = ", ".join(torch_options) or "example inputs"
-        raise TypeError(f"tenon.compile: {unknown} belong to torch modules alone")
+        raise TypeError(f"tenon.compile: {unknown} belong to torch modules alone; tenon.compile_options() lists what else there is")
     if not 0 <= optimize <= 3:
         raise InvalidError(f"optimize={optimize}: must be 0 to 3")
     fixed, ranges = _split_dims(dims)
@@ -368,6 +384,8 @@ def compile(
         device=None if device is None else str(device).encode(),
         last_use=1,
     )
+    by_name = options_by_name.Named(named)
+    by_name.put(options)
     with OpenedModel(model, weights, types, inputs, threads or 0, memory_limit) as opened:
         program = _compile_opened(opened, options, watch)
     made = Model(program, opened.name, threads, ranges, opened.keep)

@@ -18,7 +18,7 @@ Dim = Union[int, str, None]
 
 
 class Declared(NamedTuple):
-    """An input or output as the file declares it: "tensor(float)", and None for a shape or size that is open."""
+    """An input or output as the file declares it: "tensor(float)", and None for a dynamic shape or size."""
     name: str
     type: str
     shape: Optional[List[Dim]]

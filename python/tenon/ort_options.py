@@ -44,7 +44,7 @@ class OrtMemType(enum.IntEnum):
 
 
 class NodeArg(NamedTuple):
-    """An input or output: its name, "tensor(float)", and its sizes: numbers, names, or None where a size is open."""
+    """An input or output: its name, "tensor(float)", and its sizes: numbers, names, or None where a size is dynamic and has no name."""
     name: str
     type: str
     shape: List[Union[int, str, None]]

@@ -52,6 +52,10 @@ class ReferenceModel(Model):
     def info(self) -> Dict[str, Any]:
         return {"target": "interp", "kernels": 0, "steps": 0, "host_steps": 0, "code_bytes": 0, "constant_bytes": 0}
 
+    @property
+    def options(self) -> Tuple[str, ...]:
+        return ()
+
     def save(self, path: Any) -> None:
         raise UnsupportedError(
             "the reference interpreter makes no program that could be saved: compile for another target"

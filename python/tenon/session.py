@@ -29,10 +29,10 @@ Dims = Optional[Tuple[Union[int, str], ...]]
 
 
 class Value(NamedTuple):
-    """An input or output of a model: its name, element type ("f32") and shape, with symbols ("batch") where a size
-    is open.
+    """An input or output of a model: its name, element type ("f32") and shape, with symbols ("batch") for dynamic
+    dimensions.
 
-    The shape is None where even the rank is open; the dtype is "" where it is not known before a run.
+    The shape is None where even the rank is dynamic; the dtype is "" where it is not known before a run.
     """
 
     name: str
@@ -270,7 +270,7 @@ class Session:
                 return None
             try:
                 tensor.data = _addressof(_from_buffer(x))
-            except (TypeError, ValueError, BufferError):  # read-only, of another library's dtype, or not row by row
+            except (TypeError, ValueError, BufferError):  # read-only, of another library's dtype, or not contiguous
                 if not x.flags.c_contiguous:
                     return None
                 tensor.data = address_of(x)
@@ -560,7 +560,7 @@ def _astype(t: DType) -> str:
 
 def _writable(array: Any, value: Value, want: Optional[DType], home: Optional[gpu.Home] = None) -> View:
     if isinstance(array, np.ndarray) and not (array.flags.c_contiguous and array.flags.writeable):
-        raise InvalidError(f"out: the array for output '{value.name}' must be writable and lie row by row")
+        raise InvalidError(f"out: the array for output '{value.name}' must be writable and contiguous (row-major)")
     if want is not None and (want.bits < 8 or want.name == "string"):
         raise UnsupportedError(f"out: output '{value.name}' is {value.type}, which has no form in a caller's array")
     if not isinstance(array, np.ndarray) and not hasattr(array, "__dlpack__") and gpu.device_of(array) is None:
@@ -569,7 +569,7 @@ def _writable(array: Any, value: Value, want: Optional[DType], home: Optional[gp
     own = isinstance(view.keep, np.ndarray) == isinstance(array, np.ndarray) and not view.copied
     if not own or (isinstance(array, np.ndarray) and view.address != address_of(array)):
         raise InvalidError(
-            f"out: the array for output '{value.name}' must lie row by row, in this machine's order of bytes, "
+            f"out: the array for output '{value.name}' must be contiguous (row-major), in this machine's byte order, "
             "with no sign or conjugation pending"
         )
     if want is not None and view.dtype.code != want.code or not _fits(view.shape, value.shape):

@@ -1,6 +1,6 @@
 """What there is to compile for, and what a model is: `targets`, `inspect`, `graph`.
 
-`inspect` and `graph` ask the program `tenon`, which lies beside the library.
+`inspect` and `graph` ask the program `tenon`, which is in the library's folder.
 """
 
 from __future__ import annotations

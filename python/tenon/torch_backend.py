@@ -17,9 +17,10 @@ import torch
 from torch.fx import GraphModule, Node
 from torch.utils._python_dispatch import _disable_current_modes
 
-from . import torch_export
+from . import options as options_by_name, torch_export
 from .errors import TenonError, TenonWarning, UnsupportedError
 from .model import MATHS, PRECISIONS, Model
+from .options import compile_options
 from .torch_export import Unsupported, known, op_name, table_name
 from .torch_program import Frozen, Options, Runner
 
@@ -36,12 +37,14 @@ def _say(what: str) -> None:
 
 
 def _options(given: Mapping[str, Any]) -> Options:
-    wrong = set(given) - set(OPTIONS)
+    own = {k: v for k, v in given.items() if k in OPTIONS}
+    named, wrong = options_by_name.split({k: v for k, v in given.items() if k not in OPTIONS})
     if wrong:
-        raise ValueError(f"tenon has no option {', '.join(sorted(wrong))}; it has {', '.join(OPTIONS)}")
-    o = {**OPTIONS, **given}
+        raise ValueError(f"tenon has no option {', '.join(sorted(wrong))}; it has {', '.join(OPTIONS)}, "
+                         f"{', '.join(compile_options())}")
+    o = {**OPTIONS, **own}
     return Options(o["target"], o["threads"] or 0, PRECISIONS[o["precision"]], MATHS[o["math"]], o["optimize"] or -1,
-                   bool(o["cache"]), bool(o["batch_invariant"]))
+                   bool(o["cache"]), bool(o["batch_invariant"]), named=tuple(named.items()))
 
 
 def decompositions() -> Dict[Any, Callable[..., Any]]:

@@ -1,7 +1,7 @@
 """An FX graph of ATen operators as torch.export's JSON, which Tenon's reader takes with its weights by address.
 
 The graph is functional, as AOTAutograd and torch.export make it; every value has its fake tensor in ``meta["val"]``. 
-Tensors that lie in another dense order than row by row (channels last) come and go as they lie, under a permutation
+Dense tensors in another order than row-major (channels last) keep their layout, under a permutation
 of their axes, so that nothing is copied.
 """
 from __future__ import annotations
@@ -141,7 +141,7 @@ def hint(size: Any) -> int:
 
 
 def axes_in_memory(value: torch.Tensor) -> Optional[Tuple[int, ...]]:
-    """The axes from the slowest to the fastest, where the elements are dense but not row by row; else None.
+    """The axes from the slowest to the fastest, where the elements are dense but not row-major; else None.
 
     >>> axes_in_memory(torch.empty(2, 3, 4, 5)) is None
     True
@@ -184,7 +184,7 @@ class Program(NamedTuple):
 class Writer:
     """Writes one graph.  ``constants`` are tensors by the position of their argument: all others are inputs.
 
-    ``plain``: inputs and outputs are the graph's own, row by row, for callers that know nothing of the graph;
+    ``plain``: inputs and outputs are the graph's own, row-major, for callers that know nothing of the graph;
     ``rename`` gives symbols other names.
     """
 

@@ -23,6 +23,7 @@ from torch.utils._sympy.printers import PythonPrinter
 
 from . import _ffi, gpu
 from .errors import check, from_c
+from .options import Named
 from .torch_export import DTYPES, Input, Program, Unsupported, hint
 
 _run = _ffi.lib.tenon_session_run
@@ -41,6 +42,7 @@ class Options(NamedTuple):
     cache: bool = True
     batch_invariant: bool = False
     device: Optional[str] = None
+    named: Tuple[Tuple[str, Any], ...] = ()  # compile options by name
 
 
 def place(tensor: torch.Tensor) -> Tuple[int, int]:
@@ -84,6 +86,8 @@ def compile_text(text: bytes, weights: Mapping[str, torch.Tensor], options: Opti
                          batch_invariant=int(options.batch_invariant),
                          device=None if options.device is None else options.device.encode(),
                          last_use=1)
+        named = Named(dict(options.named))
+        named.put(o)
         check(_ffi.lib.tenon_compile(model, C.byref(o), C.byref(made), C.byref(error)), error)
     finally:
         _ffi.lib.tenon_model_close(model)

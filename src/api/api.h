@@ -79,7 +79,7 @@ typedef struct RunCall {
   Run *run;
   Diag *d;
   void *stream;                    // of a session: the caller's
-  TensorHome *in_home, *out_home;  // of a session: where tensors lie; NULL: all are the host's
+  TensorHome *in_home, *out_home;  // of a session: the memory of tensors; NULL: all are the host's
   tenon_tensor *
       spare;  // by output: memory for one that the caller leaves to us, taken if it is enough; or NULL
 } RunCall;

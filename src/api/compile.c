@@ -4,8 +4,7 @@
 // will.  The copy goes when the program is made, which keeps nothing of it.
 #include "api/api.h"
 
-#include "passes/passes.h"
-#include "targets/target.h"
+#include "compile/compile.h"
 
 // ---- targets ----
 
@@ -20,6 +19,18 @@ tenon_status tenon_target(size_t i, tenon_target_info *out) {
   if (i >= tenon_target_count()) return TENON_EINVAL;
   const Target *t = target_table[i];
   *out = (tenon_target_info){t->name, t->doc, target_available(t)};
+  return TENON_OK;
+}
+
+// ---- options ----
+
+size_t tenon_option_count(void) { return COMPILE_OPTIONS; }
+
+tenon_status tenon_option(size_t i, tenon_option_info *out) {
+  *out = (tenon_option_info){0};
+  if (i >= COMPILE_OPTIONS) return TENON_EINVAL;
+  const CompileOptionRow *r = &compile_option[i];
+  *out = (tenon_option_info){r->name, compile_option_kind_name[r->kind], r->words, r->help};
   return TENON_OK;
 }
 
@@ -41,6 +52,11 @@ static bool tell(void *ctx, const char *stage, const char *what, int64_t done, i
   const CompileCall *c = ctx;
   tenon_progress p = {stage, what, done, total};
   return !c->o.progress || c->o.progress(&p, c->o.user) == 0;
+}
+
+static void print(void *ctx, Str text) {
+  const CompileCall *c = ctx;
+  c->o.print(text.p, (size_t)text.n, c->o.user);
 }
 
 static tenon_status find_target(CompileCall *c) {
@@ -106,32 +122,43 @@ static tenon_status read_again(CompileCall *c) {
   return model_need_supported(c->copy, c->d);
 }
 
+// The fields of the caller's struct; then its named options, of which the last one counts.
+static tenon_status set_options(CompileCall *c, CompileOptions *o) {
+  const tenon_options *from = &c->o;
+  compile_defaults(o);
+  o->level = from->opt_level < 0 ? 0 : from->opt_level ? from->opt_level : o->level;
+  o->exact = from->math == TENON_MATH_EXACT;
+  o->fast = from->math == TENON_MATH_FAST;
+  if (from->precision == TENON_PRECISION_BF16) o->precision = PRECISION_BF16;
+  if (from->precision == TENON_PRECISION_TF32) o->precision = PRECISION_TF32;
+  o->batch_invariant = from->batch_invariant != 0;
+  o->no_cache = from->no_cache != 0;
+  o->device = from->device;
+  o->target = c->target;
+  o->threads = from->threads;
+  o->watch = &c->watch;
+  o->keep = &c->out->arena;
+  if (from->print) o->print = print, o->print_ctx = c;
+  if (from->nnamed && !from->named)
+    return fail(c->d, TENON_EINVAL, NOWHERE, "%zu named options, but no list of them",
+                from->nnamed);
+  for (size_t i = 0; i < from->nnamed; i++) {
+    const tenon_named_option *n = &from->named[i];
+    if (!n->name || !n->value)
+      return fail(c->d, TENON_EINVAL, NOWHERE, "named option %zu has no %s", i,
+                  n->name ? "value" : "name");
+    TRY(compile_option_set(o, n->name, n->value, &c->scratch, c->d));
+  }
+  return TENON_OK;
+}
+
 static tenon_status build(CompileCall *c) {
-  Graph *g = c->copy->graph;
   tenon_program *p = c->out;
-  MemPlan *plan;
-  OptOptions oo;
-  OptReport report = {.arena = &c->scratch};
-  opt_defaults(&oo);
-  oo.level = c->o.opt_level < 0 ? 0 : c->o.opt_level ? c->o.opt_level : 3;
-  oo.fast = opt_licences(oo.level, c->o.math == TENON_MATH_EXACT, c->o.math == TENON_MATH_FAST);
-  if (c->o.precision == TENON_PRECISION_BF16) oo.precision = DT_BF16;
-  if (c->o.precision == TENON_PRECISION_TF32) oo.fast |= FAST_TF32;
-  target_advise(c->target, c->o.device, &oo);
-  oo.batch_invariant = c->o.batch_invariant != 0;
-  oo.watch = &c->watch;
-  g->diag = c->d;
-  TRY(graph_optimise(g, &oo, &report));
-  TRY(watch_step(&c->watch, c->d, "plan", NULL, 0, 1));
-  TRY(plan_create(g, &c->scratch, &plan));
-  TRY(plan_verify(plan, c->d));
-  TargetOptions to = {.threads = c->o.threads,
-                      .no_cache = c->o.no_cache != 0,
-                      .batch_invariant = c->o.batch_invariant != 0,
-                      .device = c->o.device,
-                      .watch = &c->watch};
-  Arena *texts = c->target->keeps_loops ? &p->arena : &c->scratch;
-  TRY(target_compile_with(c->target, g, plan, &to, texts, c->d, &p->program));
+  CompileOptions o;
+  CompileReport made = {0};
+  TRY(set_options(c, &o));
+  TRY(compile_graph(c->copy->graph, &o, COMPILE_BUILD, &c->scratch, c->d, &made));
+  p->program = made.program;
   p->target = c->target->name;
   p->custom = api_retain_ops(&p->arena, c->m->custom);
   api_describe_program(p);

@@ -130,6 +130,12 @@ tenon_status tenon_program_output(const tenon_program *p, size_t i, tenon_value_
   return TENON_OK;
 }
 
+size_t tenon_program_option_count(const tenon_program *p) { return (size_t)p->program->noptions; }
+
+const char *tenon_program_option(const tenon_program *p, size_t i) {
+  return i < tenon_program_option_count(p) ? p->program->option[i] : NULL;
+}
+
 void tenon_program_describe(const tenon_program *p, tenon_program_info *out) {
   const ProgFunction *f = p->program->function[0];
   *out = (tenon_program_info){.target = p->target,

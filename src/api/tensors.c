@@ -1,6 +1,6 @@
 // tensors.c -- the public interface: tensors on their way into a run and out of it.
 //
-// Inputs are borrowed as they lie, but copied where their address is not a multiple of the element's size.
+// Inputs are borrowed in place, and copied only if their address is not a multiple of the element's size.
 // Outputs that a run did not compute in the caller's buffer are copied out once it is over and every buffer has been
 // found large enough, so that a failure leaves the caller's tensors as they were.
 #include "api/api.h"

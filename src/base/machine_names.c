@@ -1,8 +1,8 @@
 // machine_names.c -- machines by the names of triples, CPUs and features.
 //
-// Features come in groups that no CPU splits (AVX-512 here is F, BW, CD, DQ and VL), and a group needs others: what is
-// added brings those along, what is taken away takes along all that needs it.  A name that is in no table is an error:
-// taken for nothing it would give slow code, or code that the CPU does not have.
+// Features come in sets that no CPU splits (AVX-512 here is F, BW, CD, DQ and VL), and a set needs others.  Adding a
+// feature also adds those that it needs; removing one also removes those that depend on it.  An unknown name is an
+// error: ignoring it would give slow code, or code that the CPU cannot run.
 #include "base/machine.h"
 #include "base/machine_impl.h"
 

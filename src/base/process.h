@@ -29,7 +29,7 @@ bool system_has_accelerator(void);
 // A copy of the bytes, executable and read-only.  NULL when the system refuses.
 void *code_map(const void *bytes, int64_t n);
 void code_unmap(void *p, int64_t n);
-// Makes mapped bytes executable where they lie; false when the system refuses, or they do not begin at a page.
+// Makes mapped bytes executable in place; false when the system refuses, or they do not begin at a page.
 bool code_allow(void *p, int64_t n);
 
 // ---- shared libraries (platform_library.c) ----

@@ -30,6 +30,7 @@ enum CommandId {
 #define INT(...)
 #define REAL(...)
 #define LIMIT(...)
+#define BYTES(...)
 #include "cli/options.def"
   CMD_COUNT
 };
@@ -42,6 +43,7 @@ enum OptionId {
 #define INT(cmd, id, ...)   OPT_##cmd##_##id,
 #define REAL(cmd, id, ...)  OPT_##cmd##_##id,
 #define LIMIT(cmd, id, ...) OPT_##cmd##_##id,
+#define BYTES(cmd, id, ...) OPT_##cmd##_##id,
 #include "cli/options.def"
   OPT_COUNT
 };
@@ -53,7 +55,7 @@ typedef struct OptionRow {
   const char *name;  // long option, _ for -: option_name gives the spelling
   char letter;       // 0: none
   const char *value, *complete, *help;
-  int64_t least, most;  // OK_LIMIT: what K stands for is `least`
+  int64_t least, most;  // OK_LIMIT: what K stands for is `most`
 } OptionRow;
 // What a word completes to: one of these, else a list of words separated by spaces.
 #define COMPLETE_NOTHING  ""
@@ -148,6 +150,7 @@ int cmd_verify(Cli *c);
 int cmd_conform(Cli *c);
 int cmd_ops(Cli *c);
 int cmd_passes(Cli *c);
+int cmd_templates(Cli *c);
 int cmd_explain(Cli *c);
 int cmd_graph(Cli *c);
 int cmd_convert(Cli *c);

@@ -73,15 +73,18 @@ void help_command(FILE *f, int command) {
   row(f, "-h, --help", help_help);
 }
 
-static const char exit_text[] = "0 fine; 1 failed (a file, the model, the machine); 2 wrong usage; "
-                                "3 results differ; 4 sound, but not supported";
+static const char exit_text[] =
+    "0 success; 1 failure (a file, the model, the machine); 2 wrong usage; "
+    "3 results differ; 4 valid, but not supported";
 
 void help_overview(FILE *f) {
-  fprintf(f, "%stenon%s -- an AI compiler: reads, checks and runs models\n\n", bold(f), plain(f));
+  fprintf(f, "%stenon%s -- an AI compiler: reads, checks, compiles and runs models\n\n", bold(f),
+          plain(f));
   static const char *const lines[][2] = {
-      {"tenon inspect model.onnx", "what is in it, and what it costs"},
-      {"tenon run model.onnx --input x=x.npy", "what it computes"},
-      {"tenon graph model.onnx -o model.html", "a picture of it"},
+      {"tenon inspect model.onnx", "print what is in it and what it costs"},
+      {"tenon run model.onnx --input x=x.npy", "compile it, run it and print its outputs"},
+      {"tenon compile model.onnx -o model.tenon", "write a file that runs without the compiler"},
+      {"tenon graph model.onnx -o model.html", "draw it"},
   };
   for (int64_t i = 0; i < ARRAY_LEN(lines); i++)
     fprintf(f, "  %s%s%s\n      %s\n", bold(f), lines[i][0], plain(f), lines[i][1]);

@@ -1,6 +1,6 @@
-// inputs.c -- the inputs of a run: given in files, or made up from a seed.
+// inputs.c -- the inputs of a run: given in files, or random from a seed.
 //
-// Made-up numbers depend on the seed, the input's position and the element's alone, so they are the same on
+// Random numbers depend on the seed, the input's position and the element's alone, so they are the same on
 // every machine.  Floats lie in [-1, 1).  Integers of 8 bits take their whole range; wider ones are 0 or 1,
 // unless they index a table somewhere: then they lie inside the smallest such table.
 #include "cli/inputs.h"
@@ -105,11 +105,11 @@ static tenon_status make_up(Inputs *in, Run *run, int64_t i, const NodeList *ord
   }
   if (t->kind == TK_SEQUENCE)
     return fail(run->diag, TENON_EINVAL, at,
-                "%s cannot be made up; give its items in order with --input %s=F.npy, one each, or "
+                "%s cannot be random; give its items in order with --input %s=F.npy, one each, or "
                 "an F.npz of them",
                 type_text(in->arena, t), param->name);
   if (t->kind != TK_TENSOR || t->rank < 0)
-    return fail(run->diag, TENON_EINVAL, at, "%s cannot be made up; give it with --input",
+    return fail(run->diag, TENON_EINVAL, at, "%s cannot be random; give it with --input",
                 type_text(in->arena, t));
   for (int k = 0; k < t->rank; k++)
     if (!ie_eval(t->dims[k], in->dims.value, in->dims.known, in->dims.n, &dims[k]) || dims[k] < 0)
@@ -117,7 +117,7 @@ static tenon_status make_up(Inputs *in, Run *run, int64_t i, const NodeList *ord
                   type_text(in->arena, t));
   TRY(value_tensor(run, at, t->dtype, t->rank, dims, &in->value[i]));
   fill(in, in->value[i], i, param, order);
-  in->made_up[i] = true;
+  in->random_inputs[i] = true;
   return TENON_OK;
 }
 
@@ -303,7 +303,7 @@ tenon_status inputs_read(Inputs *in, Cli *c, Run *run, const char *archive,
                          const OptionValue *one) {
   const Body *b = in->graph->main;
   in->value = arena_array(in->arena, Value *, b->nparams + 1);
-  in->made_up = arena_array(in->arena, bool, b->nparams + 1);
+  in->random_inputs = arena_array(in->arena, bool, b->nparams + 1);
   in->given = arena_array(in->arena, bool, b->nparams + 1);
   in->items = arena_array(in->arena, ItemList, b->nparams + 1);
   if (archive) TRY(give_archive(in, run, archive));

@@ -19,16 +19,16 @@ typedef struct Inputs {
   DimBinding dims;
   bool *defaulted;  // [dims.n]: a size of an input that nobody gave
   uint64_t seed;
-  Value **value;    // [nparams]
-  ItemList *items;  // [nparams]: the arrays given for a sequence, in order
-  bool *given;      // [nparams]
-  bool *made_up;    // [nparams]
-  bool misused;     // a failure is the command line's, not a file's
+  Value **value;        // [nparams]
+  ItemList *items;      // [nparams]: the arrays given for a sequence, in order
+  bool *given;          // [nparams]
+  bool *random_inputs;  // [nparams]
+  bool misused;         // a failure is the command line's, not a file's
 } Inputs;
 
 // --dim NAME=N for the model's symbols; CLI_USAGE with a message when one does not fit.
 int dims_read(Cli *c, const Graph *g, const OptionValue *opt, DimBinding *out);
-// Fills in->value from --inputs and --input; the rest is made up.
+// Fills in->value from --inputs and --input; other inputs are random.
 MUST_USE tenon_status inputs_read(Inputs *in, Cli *c, Run *run, const char *archive,
                                   const OptionValue *one);
 // How many values an index made from each of the graph's parameters may take; 0: it indexes nothing.

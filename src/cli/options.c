@@ -5,6 +5,8 @@
 // was meant, where something is near.
 #include "cli/cli.h"
 
+#include "compile/options.h"
+
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -23,6 +25,7 @@ const CommandRow cli_command[CMD_COUNT] = {
 #define INT(...)
 #define REAL(...)
 #define LIMIT(...)
+#define BYTES(...)
 #include "cli/options.def"
 };
 const ExampleRow cli_example[] = {
@@ -34,6 +37,7 @@ const ExampleRow cli_example[] = {
 #define INT(...)
 #define REAL(...)
 #define LIMIT(...)
+#define BYTES(...)
 #include "cli/options.def"
 };
 const int cli_nexamples = (int)ARRAY_LEN(cli_example);
@@ -45,7 +49,8 @@ const OptionRow cli_option[OPT_COUNT] = {
 #define LIST(cmd, id, ch, va, co, he)    {CMD_##cmd, OK_LIST, #id, ch, va, co, he, 0, 0},
 #define INT(cmd, id, ch, va, lo, hi, he) {CMD_##cmd, OK_INT, #id, ch, va, NOTHING, he, lo, hi},
 #define REAL(cmd, id, ch, va, he)        {CMD_##cmd, OK_REAL, #id, ch, va, NOTHING, he, 0, 0},
-#define LIMIT(cmd, id, na, va, k, he)    {CMD_##cmd, OK_LIMIT, na, 0, va, NOTHING, he, k, 0},
+#define LIMIT(cmd, id, na, va, k, he)    {CMD_##cmd, OK_LIMIT, na, 0, va, NOTHING, he, 1, k},
+#define BYTES(cmd, id, ch, va, he)       {CMD_##cmd, OK_LIMIT, #id, ch, va, NOTHING, he, 0, 1024},
 #include "cli/options.def"
 };
 
@@ -132,18 +137,6 @@ static bool parse_real(const char *text, double *out) {
   return end != text && !*end && isfinite(*out) && *out >= 0 && !strpbrk(text, "xX");
 }
 
-// A whole number from 1 up, with K, M, G or T behind it for powers of `k`.
-static bool parse_limit(const char *text, int64_t k, int64_t *out) {
-  static const char units[] = "KMGT";
-  Str s = str_of(text);
-  const char *unit = s.n && s.p[s.n - 1] ? strchr(units, s.p[s.n - 1]) : NULL;
-  if (unit) s.n--;
-  if (!str_to_i64(s, out) || *out < 1) return false;
-  for (const char *u = units; unit && u <= unit; u++)
-    if (!ck_mul(*out, k, out)) return false;
-  return true;
-}
-
 static int store(Cli *c, int id, const char *text) {
   const OptionRow *o = &cli_option[id];
   OptionValue *v = &c->opt[id];
@@ -159,9 +152,9 @@ static int store(Cli *c, int id, const char *text) {
   if (o->kind == OK_REAL && !parse_real(text, &v->f))
     return cli_usage(c, "%s: --%s takes a number that is not negative, not '%s'", command,
                      option_name(o), text);
-  if (o->kind == OK_LIMIT && !parse_limit(text, o->least, &v->i))
-    return cli_usage(c, "%s: --%s takes a whole number from 1 up, as 500, 20M or 4G, not '%s'",
-                     command, option_name(o), text);
+  if (o->kind == OK_LIMIT && (!parse_scaled(text, o->most, &v->i) || v->i < o->least))
+    return cli_usage(c, "%s: --%s takes a whole number from %lld up, as 500, 20M or 4G, not '%s'",
+                     command, option_name(o), (long long)o->least, text);
   const char **all = arena_array(&c->arena, const char *, v->count + 1);
   if (v->count) memcpy(all, v->text, (size_t)v->count * sizeof *all);
   all[v->count++] = text;

@@ -30,8 +30,8 @@ typedef struct GraphCost {
   int64_t const_bytes;  // of every constant that the graph uses
   int64_t nunknown;     // nodes with a size that depends on data
 } GraphCost;
-// Composites without a cost of their own are costed by their expansion, bodies by what runs in them: both branches'
-// dearer one, and as many rounds of a loop as are known (else one).
+// A composite without a cost of its own costs what its expansion does.  A branch costs its more expensive body, a loop
+// as many iterations as are known (else one).
 void cost_graph(Graph *g, const DimBinding *b, Arena *a, GraphCost *out);
 // One node of any body.
 void cost_node(Graph *g, const Node *n, const DimBinding *b, Arena *a, NodeCost *out);

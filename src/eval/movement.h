@@ -23,7 +23,9 @@ EvalFn eval_flatten;
 EvalFn eval_squeeze, eval_unsqueeze, eval_expand, eval_slice, eval_tile, eval_size;
 
 #define TRANSPOSE_ATTRS(A, C, T)                                                                   \
-  A(T, i64s, perm, , "input axis of each output axis; empty reverses them")
+  A(T, i64s, perm, , "input axis of each output axis; empty reverses them")                        \
+  A(T, bool, materialize, false,                                                                   \
+    "written to memory by a kernel of its own, which simplification leaves")
 ATTR_STRUCT(transpose, TRANSPOSE_ATTRS);
 EvalFn eval_transpose;
 

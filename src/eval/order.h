@@ -1,8 +1,8 @@
 // order.h -- channels first or last: the two orders in which channel-aware ops take their operands.
 //
 // Channels first is ONNX's order: x is [N, C, spatial...].  An op with channels_last=true takes x as
-// [N, spatial..., C] and gives its result likewise; weights follow, so that the channels that are computed side by side
-// lie side by side:
+// [N, spatial..., C] and gives its result likewise; weights follow, so that the channels that are computed together
+// are contiguous:
 //   convolution             [Cout, Cin / group, taps...]   becomes   [taps..., Cin / group, Cout]
 //   transposed convolution  [Cin, Cout / group, taps...]   becomes   [taps..., Cin, Cout / group]
 // All other operands, vectors by channel or by batch, are the same in both.

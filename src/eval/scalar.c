@@ -30,7 +30,7 @@ enum { F = SC_F, I = SC_I, S = SC_S, B = SC_B, X = SC_X, T = SC_T, MIXED = SC_MI
     out[i] = (Num)(expr);                                                                          \
   }
 
-#define SCALAR(name, ar, cls, res, onnx, since, fl, fexpr, iexpr, doc)                             \
+#define SCALAR(name, ar, cls, res, onnx, since, fl, fexpr, iexpr, doc, ...)                        \
   static void f64_##name(const double *xs, const double *ys, double *out, int64_t n) {             \
     typedef double Num;                                                                            \
     LOOP(fexpr)                                                                                    \
@@ -40,7 +40,7 @@ enum { F = SC_F, I = SC_I, S = SC_S, B = SC_B, X = SC_X, T = SC_T, MIXED = SC_MI
 
 // The signed and the unsigned reading of an integer meaning.
 #include "eval/meaning_signed.h"
-#define SCALAR(name, ar, cls, res, onnx, since, fl, fexpr, iexpr, doc)                             \
+#define SCALAR(name, ar, cls, res, onnx, since, fl, fexpr, iexpr, doc, ...)                        \
   __attribute__((no_sanitize("signed-integer-overflow"))) static void i64_##name(                  \
       const int64_t *xs, const int64_t *ys, int64_t *out, int64_t n, bool *fault) {                \
     typedef int64_t Num, Int;                                                                      \
@@ -52,7 +52,7 @@ enum { F = SC_F, I = SC_I, S = SC_S, B = SC_B, X = SC_X, T = SC_T, MIXED = SC_MI
 #include "eval/meaning_unsigned.h"
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wtype-limits"
-#define SCALAR(name, ar, cls, res, onnx, since, fl, fexpr, iexpr, doc)                             \
+#define SCALAR(name, ar, cls, res, onnx, since, fl, fexpr, iexpr, doc, ...)                        \
   static void u64_##name(const uint64_t *xs, const uint64_t *ys, uint64_t *out, int64_t n,         \
                          bool *fault) {                                                            \
     typedef uint64_t Num, Int;                                                                     \
@@ -206,7 +206,7 @@ static tenon_status eval_scalar(Eval *e, const ScalarKernel *k, const char *name
   return TENON_OK;
 }
 
-#define SCALAR(nm, ar, cls, res, onnx, since, fl, fexpr, iexpr, doc)                               \
+#define SCALAR(nm, ar, cls, res, onnx, since, fl, fexpr, iexpr, doc, ...)                          \
   tenon_status eval_##nm(Eval *e) {                                                                \
     static const ScalarKernel k = {.arity = ar,                                                    \
                                    .classes = cls,                                                 \

@@ -1,4 +1,4 @@
-// bits.c -- weights of a few bits each, for formats that have none: their numbers.
+// bits.c -- unpacks weight-only quantized weights, for formats that do not have them.
 #include "base/platform.h"
 #include "eval/contrib.h"
 #include "eval/movement.h"

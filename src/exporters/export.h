@@ -1,7 +1,7 @@
 // export.h -- writing graphs for other programs: what the writers share.
 //
 // A writer takes a graph that was imported or optimised, but not yet laid out or fused, and gives a file of another format.  What the
-// format cannot say is taken apart (an op's own expansion, or a rewrite of the writer's) or reported: all of it at once, by the ops' names.
+// format cannot express is decomposed (by an op's expansion, or a rewrite of the writer) or reported: all of it at once, by the ops' names.
 #ifndef TENON_EXPORTERS_EXPORT_H
 #define TENON_EXPORTERS_EXPORT_H
 
@@ -9,7 +9,7 @@
 
 typedef struct ExportOptions {
   int64_t
-      opset;  // ONNX: the newest operator set to use; what is newer is taken apart.  0: as the graph needs
+      opset;  // ONNX: the newest operator set to use; newer ops are decomposed.  0: as the graph needs
   int64_t
       external_from;  // ONNX: bytes of constants from which they go into a file beside; 0: what one file can hold
 } ExportOptions;
@@ -46,7 +46,7 @@ MUST_USE tenon_status export_prepare(Graph *g, const RewriteRow *row, int64_t nr
 // Rewrites that several formats need.
 Node *rewrite_dims(Graph *g, Node *n);  // sizes by shape arithmetic
 Node *rewrite_mod(Graph *g, Node *n);   // by the remainder with the dividend's sign
-// Weights of a few bits as what they stand for, a constant where they are (bits.c).
+// Unpacks weight-only quantized weights, to a constant where they are one (bits.c).
 RewriteFn rewrite_unpack, rewrite_product_of_bits;
 
 // Both change the graph on the way: it is the caller's last use of it.

@@ -54,6 +54,7 @@ const OpInfo op_param = {.name = "param",
                          .attrs_size = sizeof(param_attrs)};
 const OpInfo op_const = {.name = "const",
                          .doc = "a constant tensor",
+                         .hazard = HAZARD_const,
                          .infer = infer_made_elsewhere,
                          .nres = 1,
                          .cost = no_cost};

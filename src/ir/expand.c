@@ -1,4 +1,4 @@
-// expand.c -- composites taken apart (expand.h).
+// expand.c -- decomposes composites (expand.h).
 //
 // A node of several results is seen through its projections, so each of these is replaced by the result that it stands for.
 #include "ir/expand.h"
@@ -30,7 +30,7 @@ static Node **results_of(Expand *e, const Node *n) {
   return out;
 }
 
-static Node *taken_apart(void *ctx, Node *n, Node *old) {
+static Node *decompose(void *ctx, Node *n, Node *old) {
   Expand *e = ctx;
   Node **out;
   (void)old;
@@ -45,5 +45,5 @@ static Node *taken_apart(void *ctx, Node *n, Node *old) {
 tenon_status graph_expand(Graph *g, const char *const *ops, bool *out_changed) {
   Expand e = {.g = g, .ops = ops};
   intmap_init(&e.done, &g->arena);
-  return graph_map(&(GraphMap){.g = g, .fn = taken_apart, .ctx = &e}, out_changed);
+  return graph_map(&(GraphMap){.g = g, .fn = decompose, .ctx = &e}, out_changed);
 }

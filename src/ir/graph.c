@@ -4,6 +4,7 @@
 // order (constants right, then by id), looks for an equal node, infers types and known contents, and
 // interns.  Guarantees: see the invariants in ir.h.
 #include "ir/internal.h"
+#include "ir/traits.h"
 
 // ---- hash-consing ----
 
@@ -123,6 +124,8 @@ static Node *make_singleton(Graph *g) {
   return n;
 }
 
+const TargetTraits traits_unknown;
+
 tenon_status graph_create(Diag *d, Graph **out) {
   *out = NULL;
   Graph *g = mem_alloc((int64_t)sizeof *g);
@@ -137,6 +140,7 @@ tenon_status graph_create(Diag *d, Graph **out) {
   g->none = make_singleton(g);
   g->poison = make_singleton(g);
   g->memory_limit = 64 << 20;
+  g->traits = &traits_unknown;
   return TENON_OK;
 }
 

@@ -9,7 +9,7 @@
 
 typedef struct Interp Interp;
 typedef struct InterpOptions {
-  bool expand;  // take every composite apart, also those that have an evaluation of their own
+  bool expand;  // decompose every composite, also those that have an evaluation of their own
   bool dry;  // for interp_peak_bytes alone: no file is opened, unsupported operators are let pass
   // Order of the main body's nodes; NULL = by id.  Operands first, every reachable node once.
   const NodeList *order;

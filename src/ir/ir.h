@@ -131,13 +131,13 @@ struct Graph {
   VEC(GraphBlock) block;  // contents of constants that the graph was given
   VEC(Body *) body;       // every body but main, in order of completion
   Body *main;
-  struct GraphTable *table;       // hash-consing of nodes and types
-  uint32_t nparams_made;          // params never merge
-  const struct CustomOp *custom;  // ops that the user registered; linked list, read-only
-  int64_t memory_limit;           // bytes a folded constant may take while building
-  int64_t known_work;             // operations spent on contents known while building
-  unsigned fast;                  // licences (FAST_*) that the optimiser had, and lowering has
-  bool tiles;                     // all kernels are for units that multiply matrices
+  struct GraphTable *table;           // hash-consing of nodes and types
+  uint32_t nparams_made;              // params never merge
+  const struct CustomOp *custom;      // ops that the user registered; linked list, read-only
+  int64_t memory_limit;               // bytes a folded constant may take while building
+  int64_t known_work;                 // operations spent on contents known while building
+  unsigned fast;                      // fast-math flags (FAST_*) of the optimiser and of lowering
+  const struct TargetTraits *traits;  // of what it was optimised for (ir/traits.h); never NULL
   struct SameDims *same;  // where inference notes sizes that only a run can compare; NULL: nowhere
 };
 

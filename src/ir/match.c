@@ -53,10 +53,10 @@ bool pat_match(const Pat *p, Node *n, Match *m);
 
 static bool match_operands(const Pat *p, Node *n, Match *m) {
   bool swaps = (op_info(p->op)->flags & OPF_COMMUTES) && p->nsrc == 2;
-  for (int flip = 0; flip <= swaps; flip++) {
+  for (int swap = 0; swap <= swaps; swap++) {
     Match t = *m;
     bool ok = true;
-    for (int i = 0; ok && i < p->nsrc; i++) ok = pat_match(p->src[i], n->src[i ^ flip], &t);
+    for (int i = 0; ok && i < p->nsrc; i++) ok = pat_match(p->src[i], n->src[i ^ swap], &t);
     if (ok) {
       *m = t;
       return true;
@@ -81,14 +81,14 @@ bool pat_match(const Pat *p, Node *n, Match *m) {
 }
 
 // A number takes the type of what stands beside it: the first operand that is not a number.
-static Node *build(Graph *g, const Pat *p, const Match *m, DType beside) {
-  if (p->kind == PAT_NUM) return node_scalar(g, beside, p->num);
+static Node *build(Graph *g, const Pat *p, const Match *m, DType like) {
+  if (p->kind == PAT_NUM) return node_scalar(g, like, p->num);
   if (p->kind == PAT_VAR) return m->var[p->slot];
   Node *src[PAT_SRCS] = {NULL};
-  DType t = beside;
+  DType t = like;
   for (int i = 0; i < p->nsrc; i++)
     if (p->src[i]->kind != PAT_NUM) {
-      src[i] = build(g, p->src[i], m, beside);
+      src[i] = build(g, p->src[i], m, like);
       if (src[i] == g->poison) return src[i];
       t = type_of(src[i])->dtype;
     }

@@ -6,7 +6,7 @@
 
 #include "base/platform.h"
 
-unsigned opt_licences(int level, bool exact, bool fast) {
+unsigned opt_fast_math_flags(int level, bool exact, bool fast) {
   if (exact) return 0;
   if (fast) return FAST_ALL;
   return level >= 1 ? FAST_REASSOC | FAST_CONTRACT | FAST_APPROX | FAST_QUANT | FAST_NO_SZ : 0;
@@ -14,7 +14,7 @@ unsigned opt_licences(int level, bool exact, bool fast) {
 
 void opt_defaults(OptOptions *o) {
   *o = (OptOptions){.level = 3, .fold_limit = 64 << 20, .unroll_limit = 512, .bisect = -1};
-  o->fast = opt_licences(o->level, false, false);
+  o->fast = opt_fast_math_flags(o->level, false, false);
 }
 
 static int64_t find(const Pass *p, int64_t n, const char *name) {
@@ -50,8 +50,8 @@ static tenon_status check_names(const Pass *p, int64_t n, const OptOptions *o, D
                   named[i]);
   if (o->start_from && o->stop_after && find(p, n, o->stop_after) < find(p, n, o->start_from))
     return fail(d, TENON_EINVAL, NOWHERE,
-                "no pass lies from '%s' on and up to '%s'; `tenon passes` lists them in order",
-                o->start_from, o->stop_after);
+                "no pass runs from '%s' to '%s'; `tenon passes` lists them in order", o->start_from,
+                o->stop_after);
   for (const char *q = o->disable; q && *q; q = strchr(q, ',') ? strchr(q, ',') + 1 : NULL) {
     Str name = {q, (int64_t)strcspn(q, ",")};
     int64_t at = -1;

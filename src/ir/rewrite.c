@@ -1,12 +1,15 @@
 // rewrite.c -- applies rule sets to a graph until nothing changes.
 //
-// One round walks every body operands first (map.c).  At each node the rules for its op are tried in order, again on what
-// came out, until none fires; what the rules made below it is put on a list of work and visited likewise, at once.  Rounds
-// repeat while something changed, since a node may wait for a use count that falls only later; but a node where no
-// rule fired is left out until its operands, or a use count that a rule asked for, are others.
+// One round walks every body operands first (map.c).  At each node the rules for its op are tried
+// in order, again on what came out, until none fires; what the rules made below it is put on a list
+// of work and visited likewise, at once.  Rounds repeat while something changed, since a node may
+// wait for a use count that falls only later; but a node where no rule fired is left out until its
+// operands, or a use count that a rule asked for, are others.
 //
-// Guarantees: a replacement has the type of what it replaces; the same graph and sets give the same result; no recursion over
-// the graph.  A set that does not come to an end runs into the budget, and the error names the rules that fired last.
+// Guarantees: a replacement has the type of what it replaces; the same graph and sets give the same
+//             result; no recursion over
+// the graph.  A set that does not come to an end runs into the budget, and the error names the
+// rules that fired last.
 #include "ir/internal.h"
 #include "ir/rule.h"
 
@@ -39,8 +42,8 @@ static void index_rules(Rewriter *rw, Arena *a) {
 
 // ---- what is known of the nodes ----
 
-// A node is immutable and rules are pure: where none fired, none will, unless a use count that one of them asked for is
-// another.  So each visit notes what was asked.
+// A node is immutable and rules are pure: where none fired, none will, unless a use count that one
+// of them asked for is another.  So each visit notes what was asked.
 typedef struct Asked {
   uint32_t node;
   int32_t uses, next;  // the answer; -1 ends the list
@@ -159,7 +162,8 @@ static void note(Rewriter *rw, const Rule *r, const Node *from, const Node *to) 
   if (rw->trace) rw->trace(rw->trace_ctx, r, from, to);
 }
 
-// A licence says that a rounding more or less does not matter; with three bits or fewer of precision every one does.
+// A fast-math flag allows one rounding more or less; with three bits of precision or fewer every
+// one matters.
 static bool is_coarse(const Node *n) {
   const Type *t = type_of(n);
   return t->kind == TK_TENSOR && dtype_is_float(t->dtype) && dtype_bits(t->dtype) <= 8;
@@ -249,7 +253,8 @@ static Node *over_finals(Rewriter *rw, Node *n) {
   return to;
 }
 
-// Works off the list: the rules first at the node itself, then at what they made below it; if that has changed, again.
+// Works off the list: the rules first at the node itself, then at what they made below it; if that
+// has changed, again.
 static Node *settle(Rewriter *rw, Node *n) {
   RewriteState *st = rw->state;
   vec_push(st->a, &st->work, ((Frame){.from = n, .at = n, .tried = true}));

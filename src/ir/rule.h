@@ -1,14 +1,15 @@
 // rule.h -- rewrite rules as constant data, and the driver that applies them.
 //
-// A rule reads: find => put, when guard.  Both sides are patterns: static C data, so that the compiler
-// checks op names and operand counts, and one loop can test every rule.  The same letter twice means the same
-// node.  Where data cannot say the right side, `make` builds it.
+// A rule reads: find => put, when guard.  Both sides are patterns: static C data, so that the
+// compiler checks op names and operand counts, and one loop can test every rule.  The same letter
+// twice means the same node.  Where data cannot say the right side, `make` builds it.
 //
-// Exactness.  A rule without a licence must not change a single bit.  One that needs a licence (FAST_*) is
-// applied only where the caller grants it, and must stay within rounding.
+// Exactness.  A rule without fast-math flags (FAST_*) must not change a single bit.  One with flags
+// is applied only where the caller allows them, and must stay within rounding.
 //
-// Every rule has an example: a graph body in text form on which it fires.  The rule fuzzer draws sizes for
-// its symbols and values for its parameters, and compares the interpreter's results before and after.
+// Every rule has an example: a graph body in text form on which it fires.  The rule fuzzer draws
+// sizes for its symbols and values for its parameters, and compares the interpreter's results
+// before and after.
 #ifndef TENON_IR_RULE_H
 #define TENON_IR_RULE_H
 
@@ -22,8 +23,7 @@ enum {
   FAST_APPROX = 16,   // recognised composites: another formula of the same function
   FAST_QUANT = 32,    // integer arithmetic with one requantisation
   FAST_ALL = 63,
-  FAST_TF32 =
-      64,  // products of f32 with 10 bits behind the point, where a machine has units for these; never by itself
+  FAST_TF32 = 64,  // f32 contractions in tf32 (10 mantissa bits) on tensor cores; never by itself
 };
 
 typedef struct Pat Pat;
@@ -52,8 +52,8 @@ typedef struct Rule {
   const Pat *find, *put;
   bool (*when)(const Match *);            // pure
   Node *(*make)(Graph *, const Match *);  // instead of put; NULL: does not apply after all
-  uint16_t fast;                          // licences it needs
-  const char *example;  // "(%x: f32[n, 4]) { ... return %y }"; see tests/rules_test.c
+  uint16_t fast;                          // fast-math flags that it needs
+  const char *example;  // "(%x: f32[n, 4]) { ... return %y }"; see tests/rules/rules_test.c
 } Rule;
 typedef struct RuleSet {
   const char *name, *shrinks;  // shrinks: why applying it comes to an end
@@ -143,7 +143,7 @@ typedef struct Rewriter {
   Graph *g;
   const RuleSet *const *set;
   int64_t nsets;
-  unsigned fast;        // licences granted
+  unsigned fast;        // fast-math flags that the caller allows
   int64_t budget;       // rules that may still fire; the error names the last ones
   int64_t *fire_limit;  // --bisect: counts down over all passes; NULL = none
   void (*trace)(void *ctx, const Rule *r, const Node *from, const Node *to);
@@ -159,8 +159,9 @@ typedef struct Rewriter {
 MUST_USE tenon_status graph_rewrite(Rewriter *rw, bool *out_changed);
 
 // ---- rebuilding a graph ----
-// Calls fn for every node of every body, operands first, with the operands already replaced, and puts what it returns in the
-// node's place (n itself: no change).  Results, projections and bodies follow.  `old` is the node as it was.
+// Calls fn for every node of every body, operands first, with the operands already replaced, and
+// puts what it returns in the node's place (n itself: no change).  Results, projections and bodies
+// follow.  `old` is the node as it was.
 typedef Node *MapFn(void *ctx, Node *n, Node *old);
 typedef struct GraphMap {
   Graph *g;

@@ -367,12 +367,8 @@ Dim loop_for(LoopBuilder *b, LoopKind kind, const char *name, Dim extent) {
   return s->sym;
 }
 
-void loop_at_once(LoopBuilder *b, int ways) { b->stmt.v[b->stmt.n - 1]->ways = ways; }
-
-Dim loop_tile(LoopBuilder *b, const char *name, int64_t extent, int ways) {
-  Dim sym = loop_for(b, LOOP_TILE, name, ie_const(b->k->pool, extent));
-  b->stmt.v[b->stmt.n - 1]->ways = ways;
-  return sym;
+void loop_rounds_in_flight(LoopBuilder *b, int rounds) {
+  b->stmt.v[b->stmt.n - 1]->in_flight = rounds;
 }
 
 Dim loop_where(LoopBuilder *b, const char *name, Dim value, Dim extent) {
@@ -410,7 +406,7 @@ void loop_end(LoopBuilder *b) {
   loop_close(b);
 }
 
-static int32_t new_var(LoopKernel *k, DType t) {
+int32_t loop_new_var(LoopKernel *k, DType t) {
   k->var = grow(k, k->var, k->nvars, (int64_t)sizeof *k->var);
   k->var[k->nvars] = t;
   return k->nvars++;
@@ -419,7 +415,7 @@ static int32_t new_var(LoopKernel *k, DType t) {
 const LoopExpr *loop_let(LoopBuilder *b, const LoopExpr *value) {
   LoopStmt *s = loop_new_stmt(b, LS_LET);
   s->value = value;
-  s->var = new_var(b->k, value->dtype);
+  s->var = loop_new_var(b->k, value->dtype);
   return loop_var(b->k, s->var);
 }
 
@@ -473,7 +469,7 @@ const LoopExpr *loop_yield(LoopBuilder *b, const LoopExpr *value) {
   LoopStmt *s = innermost(b, &from, &in_else);
   CHECK(s->kind == LS_REDUCE, "yield outside a reduction");
   s->value = value;
-  s->var = new_var(b->k, value->dtype);
+  s->var = loop_new_var(b->k, value->dtype);
   loop_close(b);
   return loop_var(b->k, s->var);
 }

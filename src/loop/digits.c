@@ -1,4 +1,4 @@
-// digits.c -- loop variables that are taken apart, as sums of digits.
+// digits.c -- loop variables that are divided or reduced modulo a constant, as sums of digits.
 //
 // Lowering numbers work items through and gets its coordinates back by floor(i/W) and mod(i, W).  Every nest of
 // these over one variable is floor(i/d), or floor(i/d) mod m, with d and m free of loop variables.  Where all

@@ -266,6 +266,20 @@ static bool run_bind(Interp *in, const RunStmt *r) {
   return false;
 }
 
+// Row max and row sum are of a row: they are formed for its first column, and their variables keep them.
+static bool run_attention(Interp *in, const RunStmt *r) {
+  const RunStmt *rows = &r->body.v[0], *cols = &rows->body.v[0];
+  int64_t of_row = r->s->tile->after - 1;
+  const RunBlock rest = {cols->body.n - of_row, cols->body.v + of_row};
+  for (int64_t i = 0; i < r->s->tile->s.m; i++)
+    for (int64_t j = 0; j < r->s->tile->s.n; j++) {
+      in->sym[rows->s->sym->slot] = i;
+      in->sym[cols->s->sym->slot] = j;
+      if (!run_block(in, j ? &rest : &cols->body)) return false;
+    }
+  return !in->status;
+}
+
 static bool run_stmt(Interp *in, const RunStmt *r) {
   switch ((LoopStmtKind)r->s->kind) {
   case LS_FOR: return run_for(in, r);
@@ -275,6 +289,8 @@ static bool run_stmt(Interp *in, const RunStmt *r) {
   case LS_IF: return run_block(in, run_code(in, &r->value).i ? &r->body : &r->orelse);
   case LS_REDUCE: return run_reduce(in, r);
   case LS_PREFETCH: return true;
+  case LS_MMA: return run_block(in, &r->body);
+  case LS_ATTENTION: return run_attention(in, r);
   }
   return false;
 }

@@ -17,7 +17,7 @@
 //    loops and branches; what lies outside of them stores nothing, and loads what the kernel does not write;
 //  - in a thread loop no thread touches what another stores; there a register buffer of T threads has T*n elements, of which a thread
 //    uses t*n + i, i < n, alone, with i as registers are indexed;
-//  - `tile` loops are two, one in the other, under the parallel loop alone, and hold what tile.h says.
+//  - a tile statement stands under the parallel loop alone, its schedule is legal, and its operands and loops are those of its record (tile.h).
 //
 // Numerics are part of the kernel and not of its schedule: the lanes and the order of every sum are written in
 // the tree, so whoever runs it, with however many threads, gets the same bits.
@@ -25,15 +25,13 @@
 // Vectors.  A `vector` loop says that its iterations are independent; how many run at once is the target's
 // affair.  Expressions inside it are scalar in this tree and become vectors in the code.
 //
-// Groups.  With `thread` loops a work item is the affair of a group of threads, which share memory and run each thread loop's body once
-// each, independently.  Between two thread loops every store of the first is seen by the second: there is no statement for waiting, who
-// writes code finds where threads must wait (group.h).  Everything outside thread loops is the same for all threads.  Where there
-// are no groups a thread loop is a serial loop.
+// Thread blocks.  With `thread` loops a thread block does a work item: its threads share memory, and each runs a thread loop's body once,
+// independently.  Every store of one thread loop is visible to the next: there is no barrier statement, code generators find where
+// barriers are needed (group.h).  Everything outside thread loops is the same for all threads.  Without thread blocks a thread loop is a
+// serial loop.
 //
-// Tiles.  Two `tile` loops, of rows and of columns, begin with one sum of products over a contracted axis, which machines with units for
-// matrices form for the whole tile at once; what follows is done with each sum.  The schedule is on the loops: how many blocks of the
-// contracted axis are under way at once, how many warpgroups share the tile.  In such a sum the order is the machine's: the one exception.
-// Elsewhere tile loops are serial loops.
+// Tiles.  An MMA tile or an attention tile is one statement, which carries its operands and its schedule (tile.h).  Its body is what it means, in plain
+// loops: targets with tensor cores form all sums of the tile at once, all others run the body.
 #ifndef TENON_LOOP_LOOP_H
 #define TENON_LOOP_LOOP_H
 
@@ -53,7 +51,7 @@ typedef enum LoopOp {
   // c + the products of the parts of a and b, which are u32 that hold several numbers, the first in the low bits: for a
   // c of i32 four of them, unsigned in a and signed in b, exact and wrapped; for a c of f32 two of bf16.
   LOOP_dot,
-  LOOP_tf32,  // of f32: to the nearest number with 10 bits behind the point, away from zero where two are as near
+  LOOP_tf32,  // of f32: to the nearest number with 10 mantissa bits, away from zero where two are as near
   LOOP_OP_COUNT
 } LoopOp;
 extern const char *const loop_op_name[LOOP_OP_COUNT];
@@ -67,8 +65,8 @@ bool loop_identity(LoopOp op, DType t, double *f, int64_t *i);
 typedef enum LoopSpace {
   LOOP_ARG,      // a tensor of the caller's, aligned to 64 bytes
   LOOP_SCRATCH,  // memory of the running thread, undefined at the start of each work item
-  LOOP_REGISTER,  // a tile that lives in registers; in a kernel with groups, a part of it for each thread
-  LOOP_SHARED,  // memory of a group of threads, undefined at the start of each work item
+  LOOP_REGISTER,  // a tile that lives in registers; in a kernel with thread blocks, a part of it for each thread
+  LOOP_SHARED,  // shared memory of a thread block, undefined at the start of each work item
 } LoopSpace;
 typedef struct LoopBuffer {
   const char *name;
@@ -118,6 +116,8 @@ typedef enum {
   LS_IF,      // value (bool): body, else orelse
   LS_REDUCE,  // var = the sum (op) over sym < extent of `value`, computed after `body` in each round
   LS_PREFETCH,  // buffer[index] will be read soon
+  LS_MMA,  // a tile of sums of products, and its epilogue: `tile` has the record, body the loops
+  LS_ATTENTION,  // likewise a tile of attention
 } LoopStmtKind;
 typedef enum {
   LOOP_SERIAL,
@@ -125,7 +125,6 @@ typedef enum {
   LOOP_UNROLL,
   LOOP_VECTOR,
   LOOP_THREAD,
-  LOOP_TILE,
   LOOP_WHERE
 } LoopKind;
 typedef struct LoopStmt LoopStmt;
@@ -133,6 +132,8 @@ typedef struct LoopBlock {
   int64_t n;
   LoopStmt **v;
 } LoopBlock;
+// All expressions of a statement are its value, index and guards, all statements within are its body and orelse, of tile statements too: a walk over
+// these misses nothing, whatever the kind.
 struct LoopStmt {
   uint8_t kind;
   uint8_t loop;  // LS_FOR: LoopKind
@@ -143,15 +144,15 @@ struct LoopStmt {
   // LS_REDUCE: element i goes to partial result i mod lanes, each begun with the operation's identity (min and
   // max: the lowest and highest value); then halves are joined: p[j] = op(p[j], p[j + lanes/2]), and so on.
   int32_t lanes;  // a power of two, at most LOOP_LANES
-  // LS_FOR: of a `tile` loop of rows the blocks under way at once, of one of columns the warpgroups; of the `parallel` loop around
-  // them the tiles at once, where it is more than one; of a serial loop of a thread the rounds whose reads may be under way; else 0
-  int32_t ways;
+  int32_t
+      in_flight;  // LS_FOR: rounds of a thread's serial loop whose loads may be in flight at once; 0: one
   int32_t check;  // LS_BIND: number of the kernel's message
   Dim sym, extent;
   Dim index;  // LS_STORE, LS_PREFETCH; LOOP_WHERE: the value
   const LoopBound *guard;
   const LoopExpr *value;
   LoopBlock body, orelse;
+  struct LoopTile *tile;  // LS_MMA, LS_ATTENTION
 };
 enum { LOOP_LANES = 64, LOOP_GUARDS = 16 };
 
@@ -166,7 +167,9 @@ typedef struct LoopKernel {
   const char **check;  // messages: "index out of range of axis 0"
   Dim *dim;            // symbols, in the order of the call; their ranges bind
   LoopBlock body;      // one `parallel` loop: its extent is the number of work items
-  StrMap next_name;    // base of a symbol's name -> the number to try next
+  const char *
+      schedule;  // how it was scheduled, for people and for replay; no meaning here; NULL: not said
+  StrMap next_name;  // base of a symbol's name -> the number to try next
 } LoopKernel;
 
 // How generated code is called: work items begin..end-1.  Returns 0, or 1 + the number of the check that failed.
@@ -201,8 +204,7 @@ typedef struct LoopBuilder {  // statements under construction, one block at a t
 } LoopBuilder;
 void loop_begin(LoopBuilder *b, LoopKernel *k);
 Dim loop_for(LoopBuilder *b, LoopKind kind, const char *name, Dim extent);  // until loop_end
-void loop_at_once(LoopBuilder *b, int ways);  // of the loop just opened: tiles, or rounds
-Dim loop_tile(LoopBuilder *b, const char *name, int64_t extent, int ways);  // likewise
+void loop_rounds_in_flight(LoopBuilder *b, int rounds);  // of the loop just opened
 // Until loop_end, where the value lies in [0, extent): a guard for all that it holds.  No vector holds one.
 Dim loop_where(LoopBuilder *b, const char *name, Dim value, Dim extent);
 void loop_if(LoopBuilder *b, const LoopExpr *cond);  // until loop_end
@@ -231,7 +233,7 @@ MUST_USE tenon_status loop_verify(const LoopKernel *k, Diag *d);
 Dim loop_items(const LoopKernel *k);              // extent of the parallel loop
 int64_t loop_scratch_bytes(const LoopKernel *k);  // with every buffer aligned to 64 bytes
 int64_t loop_shared_bytes(const LoopKernel *k);   // likewise
-int64_t loop_threads(const LoopKernel *k);        // of a group; 0: a work item is one thread's
+int64_t loop_threads(const LoopKernel *k);  // of a thread block; 0: a work item is one thread's
 // Runs work items [begin, end) with every access checked.  `size`: elements of each argument.  `failed` gets the
 // check that failed, which is no error of the kernel's, or -1.
 MUST_USE tenon_status loop_interpret(const LoopKernel *k, void *const *args, const int64_t *size,

@@ -115,7 +115,7 @@ LoopCell loop_reinterpret(DType to, DType from, LoopCell v) {
 // ---- meanings, one function a row and kind ----
 #define NA    0
 #define FAULT (*fault = true, (Int)0)
-#define SCALAR(name, ar, cls, res, onnx, since, fl, fexpr, iexpr, doc)                             \
+#define SCALAR(name, ar, cls, res, onnx, since, fl, fexpr, iexpr, doc, ...)                        \
   static double f64_##name(double x, double y) {                                                   \
     (void)x, (void)y;                                                                              \
     return (double)(fexpr);                                                                        \
@@ -123,7 +123,7 @@ LoopCell loop_reinterpret(DType to, DType from, LoopCell v) {
 #include "eval/scalar.def"
 #undef SCALAR
 #include "eval/meaning_signed.h"
-#define SCALAR(name, ar, cls, res, onnx, since, fl, fexpr, iexpr, doc)                             \
+#define SCALAR(name, ar, cls, res, onnx, since, fl, fexpr, iexpr, doc, ...)                        \
   __attribute__((no_sanitize("signed-integer-overflow"))) static int64_t i64_##name(               \
       int64_t x, int64_t y, bool *fault) {                                                         \
     typedef int64_t Int;                                                                           \
@@ -135,7 +135,7 @@ LoopCell loop_reinterpret(DType to, DType from, LoopCell v) {
 #include "eval/meaning_unsigned.h"
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wtype-limits"
-#define SCALAR(name, ar, cls, res, onnx, since, fl, fexpr, iexpr, doc)                             \
+#define SCALAR(name, ar, cls, res, onnx, since, fl, fexpr, iexpr, doc, ...)                        \
   static uint64_t u64_##name(uint64_t x, uint64_t y, bool *fault) {                                \
     typedef uint64_t Int;                                                                          \
     (void)x, (void)y, (void)fault, (void)sizeof(Int);                                              \

@@ -6,29 +6,14 @@
 // are the verifier's affair; only what the tree cannot hold is refused here.
 //
 // Guarantees: time and memory are linear in the text; nesting is limited.
-#include "loop/impl.h"
+#include "loop/parse.h"
 
 #include <math.h>
 
-typedef struct Parser {
-  LoopKernel *k;
-  LoopBuilder b;
-  Arena *arena;
-  IntPool *pool, names;  // names: where the names of new symbols are read
-  const char *at, *begin, *end, *path;
-  Diag *d;
-  StrMap buffer;                 // name -> index + 1
-  IntMap defined;                // slot of a symbol -> its guard, or 1
-  VEC(DType) var;                // NONE: not defined yet
-  VEC(const LoopExpr *) shared;  // of the statement; NULL while it is read
-  int depth, nesting;
-} Parser;
-
 static tenon_status parse_expr(Parser *p, const LoopExpr **out);
-static tenon_status parse_block(Parser *p);
 
 // ---- text ----
-static PRINTF(3, 4) tenon_status fail_at(Parser *p, const char *at, const char *fmt, ...) {
+PRINTF(3, 4) tenon_status parser_fail(Parser *p, const char *at, const char *fmt, ...) {
   Where w = {.file = p->path, .line = 1, .column = 1};
   for (const char *c = p->begin; c < at; c++) {
     w.line += *c == '\n';
@@ -41,7 +26,7 @@ static PRINTF(3, 4) tenon_status fail_at(Parser *p, const char *at, const char *
   return s;
 }
 
-static void skip_space(Parser *p) {
+void parser_skip(Parser *p) {
   while (p->at < p->end) {
     char c = *p->at;
     if (c == '/' && p->end - p->at > 1 && p->at[1] == '/')
@@ -54,27 +39,27 @@ static void skip_space(Parser *p) {
 }
 
 static bool peek(Parser *p, char c) {
-  skip_space(p);
+  parser_skip(p);
   return p->at < p->end && *p->at == c;
 }
 
-static bool take(Parser *p, char c) {
+bool parser_take(Parser *p, char c) {
   if (!peek(p, c)) return false;
   p->at++;
   return true;
 }
 
-static tenon_status expected(Parser *p, const char *what) {
-  skip_space(p);
-  if (p->at == p->end) return fail_at(p, p->at, "expected %s, found the end of the text", what);
+tenon_status parser_expected(Parser *p, const char *what) {
+  parser_skip(p);
+  if (p->at == p->end) return parser_fail(p, p->at, "expected %s, found the end of the text", what);
   unsigned char c = (unsigned char)*p->at;
-  if (c < 0x20 || c > 0x7e) return fail_at(p, p->at, "expected %s, found byte 0x%02x", what, c);
-  return fail_at(p, p->at, "expected %s, found '%c'", what, c);
+  if (c < 0x20 || c > 0x7e) return parser_fail(p, p->at, "expected %s, found byte 0x%02x", what, c);
+  return parser_fail(p, p->at, "expected %s, found '%c'", what, c);
 }
 
-static tenon_status need(Parser *p, char c) {
+tenon_status parser_need(Parser *p, char c) {
   char what[] = {'\'', c, '\'', 0};
-  return take(p, c) ? TENON_OK : expected(p, what);
+  return parser_take(p, c) ? TENON_OK : parser_expected(p, what);
 }
 
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
@@ -82,83 +67,83 @@ static bool is_word_char(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || is_digit(c) || c == '_' || c == '.';
 }
 
-static Str peek_word(Parser *p) {
-  skip_space(p);
+Str parser_word(Parser *p) {
+  parser_skip(p);
   Str w = {p->at, 0};
   while (w.p + w.n < p->end && is_word_char(w.p[w.n])) w.n++;
   return w;
 }
 
-static bool take_word(Parser *p, const char *word) {
-  Str w = peek_word(p);
+bool parser_take_word(Parser *p, const char *word) {
+  Str w = parser_word(p);
   if (!str_is(w, word)) return false;
   p->at += w.n;
   return true;
 }
 
-static tenon_status need_word(Parser *p, const char *word) {
-  if (take_word(p, word)) return TENON_OK;
-  Str w = peek_word(p);
-  if (!w.n) return expected(p, word);
-  return fail_at(p, p->at, "expected '%s', found '%.*s'", word, STR_ARG(w));
+tenon_status parser_need_word(Parser *p, const char *word) {
+  if (parser_take_word(p, word)) return TENON_OK;
+  Str w = parser_word(p);
+  if (!w.n) return parser_expected(p, word);
+  return parser_fail(p, p->at, "expected '%s', found '%.*s'", word, STR_ARG(w));
 }
 
 static tenon_status need_name(Parser *p, char mark, Str *out) {
-  TRY(need(p, mark));
+  TRY(parser_need(p, mark));
   *out = (Str){p->at, 0};
   while (p->at < p->end && is_word_char(*p->at)) p->at++, out->n++;
-  return out->n ? TENON_OK : expected(p, "a name");
+  return out->n ? TENON_OK : parser_expected(p, "a name");
 }
 
 static tenon_status parse_dtype(Parser *p, DType *out) {
-  Str w = peek_word(p);
-  if (!dtype_parse(w, out)) return expected(p, "a dtype");
-  if (!loop_dtype_ok(*out)) return fail_at(p, w.p, "kernels have no %s", dtype_name(*out));
+  Str w = parser_word(p);
+  if (!dtype_parse(w, out)) return parser_expected(p, "a dtype");
+  if (!loop_dtype_ok(*out)) return parser_fail(p, w.p, "kernels have no %s", dtype_name(*out));
   p->at += w.n;
   return TENON_OK;
 }
 
 static tenon_status parse_u64(Parser *p, uint64_t *out) {
-  skip_space(p);
+  parser_skip(p);
   const char *start = p->at;
   for (*out = 0; p->at < p->end && is_digit(*p->at); p->at++)
     if (__builtin_mul_overflow(*out, 10u, out) ||
         __builtin_add_overflow(*out, (uint64_t)(*p->at - '0'), out))
-      return fail_at(p, start, "the number does not fit");
-  return p->at > start ? TENON_OK : expected(p, "a number");
+      return parser_fail(p, start, "the number does not fit");
+  return p->at > start ? TENON_OK : parser_expected(p, "a number");
 }
 
-static tenon_status parse_i64(Parser *p, int64_t *out) {
-  bool negative = take(p, '-');
+tenon_status parser_i64(Parser *p, int64_t *out) {
+  bool negative = parser_take(p, '-');
   const char *start = p->at;
   uint64_t v;
   TRY(parse_u64(p, &v));
-  if (v > (uint64_t)INT64_MAX + negative) return fail_at(p, start, "the number does not fit");
+  if (v > (uint64_t)INT64_MAX + negative) return parser_fail(p, start, "the number does not fit");
   *out = (int64_t)(negative ? 0 - v : v);
   return TENON_OK;
 }
 
 // ---- symbols and index expressions ----
-static tenon_status parse_dim(Parser *p, Dim *out) {
-  skip_space(p);
+tenon_status parser_dim(Parser *p, Dim *out) {
+  parser_skip(p);
   const char *start = p->at;
   int32_t known = p->pool->nsyms;
   *out = ie_parse(p->pool, &p->at, p->end);
-  if (!*out) return fail_at(p, p->at, "malformed index expression");
-  if (ie_is_poison(*out)) return fail_at(p, start, "this index expression has no value");
+  if (!*out) return parser_fail(p, p->at, "malformed index expression");
+  if (ie_is_poison(*out)) return parser_fail(p, start, "this index expression has no value");
   if (p->pool->nsyms > known) {
     Dim s = p->pool->sym.v[known];
-    return fail_at(p, start, "'%.*s' is not defined", STR_ARG(((Str){s->name, s->value})));
+    return parser_fail(p, start, "'%.*s' is not defined", STR_ARG(((Str){s->name, s->value})));
   }
   return TENON_OK;
 }
 
 static tenon_status parse_sym_name(Parser *p, Dim *out) {
-  skip_space(p);
+  parser_skip(p);
   const char *start = p->at;
   *out = ie_parse(&p->names, &p->at, p->end);
   if (*out && (*out)->kind == IE_SYM) return TENON_OK;
-  return fail_at(p, start, "expected the name of a symbol");
+  return parser_fail(p, start, "expected the name of a symbol");
 }
 
 // `as` is the symbol in the pool of names.
@@ -166,37 +151,37 @@ static tenon_status define_sym(Parser *p, const char *start, Dim as, int64_t lo,
                                Dim *out) {
   Str name = {as->name, as->value};
   *out = as->fresh ? ie_fresh_named(p->pool, name) : ie_sym(p->pool, name, lo, hi);
-  if (ie_is_poison(*out)) return fail_at(p, start, "this name is too long");
+  if (ie_is_poison(*out)) return parser_fail(p, start, "this name is too long");
   if ((*out)->lo != lo || (*out)->hi != hi)
-    return fail_at(p, start, "symbol '%.*s' is known with another range", STR_ARG(name));
+    return parser_fail(p, start, "symbol '%.*s' is known with another range", STR_ARG(name));
   uint64_t seen;
   if (intmap_get(&p->defined, (uint64_t)(*out)->slot, &seen))
-    return fail_at(p, start, "symbol '%.*s' is defined twice", STR_ARG(name));
+    return parser_fail(p, start, "symbol '%.*s' is defined twice", STR_ARG(name));
   intmap_put(&p->defined, (uint64_t)(*out)->slot, 1);
   return TENON_OK;
 }
 
-static tenon_status parse_loop_sym(Parser *p, Dim *sym, Dim *extent) {
+tenon_status parser_loop_sym(Parser *p, Dim *sym, Dim *extent) {
   Dim as;
-  skip_space(p);
+  parser_skip(p);
   const char *start = p->at;
   TRY(parse_sym_name(p, &as));
-  TRY(need(p, '<'));
-  TRY(parse_dim(p, extent));
+  TRY(parser_need(p, '<'));
+  TRY(parser_dim(p, extent));
   return define_sym(p, start, as, 0, loop_sym_hi(*extent), sym);
 }
 
 // The same guard may stand before several accesses.
-static tenon_status parse_guard(Parser *p, LoopBound *g) {
+tenon_status parser_guard(Parser *p, LoopBound *g) {
   Dim as;
   uint64_t seen;
-  skip_space(p);
+  parser_skip(p);
   const char *start = p->at;
   TRY(parse_sym_name(p, &as));
-  TRY(need(p, '='));
-  TRY(parse_dim(p, &g->value));
-  TRY(need(p, '<'));
-  TRY(parse_dim(p, &g->extent));
+  TRY(parser_need(p, '='));
+  TRY(parser_dim(p, &g->value));
+  TRY(parser_need(p, '<'));
+  TRY(parser_dim(p, &g->extent));
   int64_t hi = loop_sym_hi(g->extent);
   Dim old = as->fresh ? NULL : strmap_get(&p->pool->syms, (Str){as->name, as->value});
   if (old && intmap_get(&p->defined, (uint64_t)old->slot, &seen) && seen > 1) {
@@ -214,28 +199,33 @@ static tenon_status parse_guard(Parser *p, LoopBound *g) {
 static tenon_status parse_guards(Parser *p, uint8_t *n, const LoopBound **out) {
   LoopBound g[LOOP_GUARDS];
   *n = 0;
-  if (!take_word(p, "where")) return TENON_OK;
-  TRY(need(p, '('));
+  if (!parser_take_word(p, "where")) return TENON_OK;
+  TRY(parser_need(p, '('));
   do {
-    if (*n == LOOP_GUARDS) return fail_at(p, p->at, "more than %d guards", LOOP_GUARDS);
-    TRY(parse_guard(p, &g[*n]));
+    if (*n == LOOP_GUARDS) return parser_fail(p, p->at, "more than %d guards", LOOP_GUARDS);
+    TRY(parser_guard(p, &g[*n]));
     ++*n;
-  } while (take(p, ','));
+  } while (parser_take(p, ','));
   *out = arena_dup(p->arena, g, *n * (int64_t)sizeof g[0]);
-  return need(p, ')');
+  return parser_need(p, ')');
 }
 
-static tenon_status parse_place(Parser *p, int32_t *buffer, Dim *index) {
+tenon_status parser_buffer(Parser *p, int32_t *out) {
   Str name;
-  skip_space(p);
+  parser_skip(p);
   const char *start = p->at;
   TRY(need_name(p, '%', &name));
   uintptr_t b = (uintptr_t)strmap_get(&p->buffer, name);
-  if (!b) return fail_at(p, start, "there is no buffer %%%.*s", STR_ARG(name));
-  *buffer = (int32_t)(b - 1);
-  TRY(need(p, '['));
-  TRY(parse_dim(p, index));
-  return need(p, ']');
+  if (!b) return parser_fail(p, start, "there is no buffer %%%.*s", STR_ARG(name));
+  *out = (int32_t)(b - 1);
+  return TENON_OK;
+}
+
+static tenon_status parse_place(Parser *p, int32_t *buffer, Dim *index) {
+  TRY(parser_buffer(p, buffer));
+  TRY(parser_need(p, '['));
+  TRY(parser_dim(p, index));
+  return parser_need(p, ']');
 }
 
 // ---- constants ----
@@ -257,25 +247,25 @@ static tenon_status parse_hex(Parser *p, uint64_t *out, int *places) {
       continue;
     }
     if (h < 0) break;
-    if (*out >> 60) return fail_at(p, p->at, "too many digits");
+    if (*out >> 60) return parser_fail(p, p->at, "too many digits");
     *out = *out << 4 | (uint64_t)h;
     *places += point;
     digits++;
   }
-  return digits ? TENON_OK : expected(p, "a hexadecimal digit");
+  return digits ? TENON_OK : parser_expected(p, "a hexadecimal digit");
 }
 
 static tenon_status parse_hex_float(Parser *p, double *out) {
   uint64_t m, e;
   int places;
   TRY(parse_hex(p, &m, &places));
-  if (m >> 53) return fail_at(p, p->at, "too many digits");
-  if (p->at == p->end || *p->at != 'p') return expected(p, "'p'");
+  if (m >> 53) return parser_fail(p, p->at, "too many digits");
+  if (p->at == p->end || *p->at != 'p') return parser_expected(p, "'p'");
   p->at++;
   bool negative = p->at < p->end && *p->at == '-';
   p->at += p->at < p->end && (*p->at == '-' || *p->at == '+');
   TRY(parse_u64(p, &e));
-  if (e > 5000) return fail_at(p, p->at, "the exponent is out of range");
+  if (e > 5000) return parser_fail(p, p->at, "the exponent is out of range");
   *out = ldexp((double)m, (negative ? -(int)e : (int)e) - 4 * places);
   return TENON_OK;
 }
@@ -283,14 +273,14 @@ static tenon_status parse_hex_float(Parser *p, double *out) {
 static tenon_status parse_nan(Parser *p, double *out) {
   uint64_t bits = 0x7ff8000000000000;
   int places = 0;
-  if (take(p, '(')) {
-    if (!peek(p, '0') || p->end - p->at < 2 || p->at[1] != 'x') return expected(p, "0x");
+  if (parser_take(p, '(')) {
+    if (!peek(p, '0') || p->end - p->at < 2 || p->at[1] != 'x') return parser_expected(p, "0x");
     p->at += 2;
     const char *start = p->at;
     TRY(parse_hex(p, &bits, &places));
     if (places || (bits & INT64_MAX) <= 0x7ff0000000000000)
-      return fail_at(p, start, "these bits are a number");
-    TRY(need(p, ')'));
+      return parser_fail(p, start, "these bits are a number");
+    TRY(parser_need(p, ')'));
   }
   memcpy(out, &bits, sizeof bits);
   return TENON_OK;
@@ -298,15 +288,15 @@ static tenon_status parse_nan(Parser *p, double *out) {
 
 // A number as it is written; `t` is NONE where it says its own dtype.
 static tenon_status parse_number(Parser *p, DType t, const LoopExpr **out) {
-  skip_space(p);
+  parser_skip(p);
   const char *start = p->at;
   LoopCell v = {.i = 0};
-  bool negative = take(p, '-'), is_float = true;
+  bool negative = parser_take(p, '-'), is_float = true;
   uint64_t u;
-  skip_space(p);
-  if (take_word(p, "inf")) {
+  parser_skip(p);
+  if (parser_take_word(p, "inf")) {
     v.f = (double)INFINITY;
-  } else if (take_word(p, "nan")) {
+  } else if (parser_take_word(p, "nan")) {
     TRY(parse_nan(p, &v.f));
   } else if (p->end - p->at > 1 && p->at[0] == '0' && p->at[1] == 'x') {
     p->at += 2;
@@ -320,15 +310,15 @@ static tenon_status parse_number(Parser *p, DType t, const LoopExpr **out) {
     else
       v.i = (int64_t)(negative ? 0 - u : u);
     bool fits = t == DT_U64 ? !negative || !u : u <= (uint64_t)INT64_MAX + negative;
-    if (!is_float && !fits) return fail_at(p, start, "the number does not fit");
+    if (!is_float && !fits) return parser_fail(p, start, "the number does not fit");
   }
   if (is_float && negative) v.f = -v.f;
   if (!t) t = is_float ? DT_F32 : DT_I64;
   if (dtype_is_float(t) != is_float || t == DT_BOOL)
-    return fail_at(p, start, "a number of another kind than %s", dtype_name(t));
+    return parser_fail(p, start, "a number of another kind than %s", dtype_name(t));
   LoopCell r = loop_round(t, v);
   if (is_float ? v.f == v.f && (r.f != v.f || signbit(r.f) != signbit(v.f)) : r.i != v.i)
-    return fail_at(p, start, "%s does not have this number", dtype_name(t));
+    return parser_fail(p, start, "%s does not have this number", dtype_name(t));
   LoopExpr *e = loop_new_expr(p->k, LX_CONST, t);
   if (is_float)
     e->f = v.f;
@@ -341,11 +331,11 @@ static tenon_status parse_number(Parser *p, DType t, const LoopExpr **out) {
 // ---- expressions ----
 static tenon_status parse_load(Parser *p, const LoopExpr **out) {
   LoopExpr *e = loop_new_expr(p->k, LX_LOAD, TENON_DTYPE_NONE);
-  bool wide = take_word(p, "wide");
+  bool wide = parser_take_word(p, "wide");
   TRY(parse_guards(p, &e->nguards, &e->guard));
   TRY(parse_place(p, &e->buffer, &e->index));
   e->dtype = wide ? DT_U32 : p->k->buffer[e->buffer].dtype;
-  if (e->nguards && take_word(p, "else")) TRY(parse_expr(p, &e->src[0]));
+  if (e->nguards && parser_take_word(p, "else")) TRY(parse_expr(p, &e->src[0]));
   *out = e;
   return TENON_OK;
 }
@@ -353,14 +343,14 @@ static tenon_status parse_load(Parser *p, const LoopExpr **out) {
 // Behind `%v`; the number of a variable.
 static tenon_status parse_var_number(Parser *p, int32_t *out) {
   Str name;
-  skip_space(p);
+  parser_skip(p);
   const char *start = p->at;
   int64_t n = 0;
   TRY(need_name(p, '%', &name));
   Str digits = {name.p + 1, name.n - 1};
   if (name.p[0] != 'v' || !digits.n || !is_digit(digits.p[0]) || !str_to_i64(digits, &n) ||
       n >= LOOP_MAX_VARS || (digits.n > 1 && digits.p[0] == '0'))
-    return fail_at(p, start, "%%%.*s is neither a variable nor a buffer", STR_ARG(name));
+    return parser_fail(p, start, "%%%.*s is neither a variable nor a buffer", STR_ARG(name));
   *out = (int32_t)n;
   return TENON_OK;
 }
@@ -370,7 +360,7 @@ static tenon_status parse_var(Parser *p, const LoopExpr **out) {
   const char *start = p->at;
   TRY(parse_var_number(p, &e->var));
   if (e->var >= p->var.n || !p->var.v[e->var])
-    return fail_at(p, start, "variable %%v%d is not defined", (int)e->var);
+    return parser_fail(p, start, "variable %%v%d is not defined", (int)e->var);
   e->dtype = p->var.v[e->var];
   *out = e;
   return TENON_OK;
@@ -386,18 +376,18 @@ static tenon_status parse_op(Parser *p, LoopOp op, const LoopExpr **out) {
   LoopExpr *e = loop_new_expr(p->k, LX_OP, TENON_DTYPE_NONE);
   e->op = (uint8_t)op;
   if (op == LOOP_cast || op == LOOP_bit_cast) {
-    TRY(need(p, '['));
+    TRY(parser_need(p, '['));
     TRY(parse_dtype(p, &e->dtype));
-    TRY(need(p, ']'));
+    TRY(parser_need(p, ']'));
   }
   for (int i = 0; i < loop_op_arity[op]; i++) {
-    TRY(need(p, i ? ',' : '('));
+    TRY(parser_need(p, i ? ',' : '('));
     TRY(parse_expr(p, &e->src[i]));
   }
   if (!e->dtype) e->dtype = e->src[op == LOOP_select ? 1 : op == LOOP_dot ? 2 : 0]->dtype;
   if (loop_op_is_compare(op)) e->dtype = DT_BOOL;
   *out = e;
-  return need(p, ')');
+  return parser_need(p, ')');
 }
 
 static bool find_op(Str word, LoopOp *out) {
@@ -410,12 +400,12 @@ static bool find_op(Str word, LoopOp *out) {
 }
 
 static tenon_status parse_word_expr(Parser *p, const LoopExpr **out) {
-  Str w = peek_word(p);
+  Str w = parser_word(p);
   LoopOp op;
   DType t;
   if (str_is(w, "inf") || str_is(w, "nan")) return parse_number(p, TENON_DTYPE_NONE, out);
   if (str_is(w, "where") || str_is(w, "wide")) return parse_load(p, out);
-  if (!w.n) return expected(p, "a value");
+  if (!w.n) return parser_expected(p, "a value");
   if (str_is(w, "true") || str_is(w, "false")) {
     LoopExpr *e = loop_new_expr(p->k, LX_CONST, DT_BOOL);
     e->i = w.p[0] == 't';
@@ -425,11 +415,11 @@ static tenon_status parse_word_expr(Parser *p, const LoopExpr **out) {
   }
   if (dtype_parse(w, &t)) {
     TRY(parse_dtype(p, &t));
-    TRY(need(p, '('));
+    TRY(parser_need(p, '('));
     TRY(parse_number(p, t, out));
-    return need(p, ')');
+    return parser_need(p, ')');
   }
-  if (!find_op(w, &op)) return fail_at(p, w.p, "there is no operation '%.*s'", STR_ARG(w));
+  if (!find_op(w, &op)) return parser_fail(p, w.p, "there is no operation '%.*s'", STR_ARG(w));
   p->at += w.n;
   return parse_op(p, op, out);
 }
@@ -439,26 +429,27 @@ static tenon_status parse_shared(Parser *p, const LoopExpr **out) {
   const char *start = p->at++;
   uint64_t n;
   TRY(parse_u64(p, &n));
-  if (!take(p, '=')) {
+  if (!parser_take(p, '=')) {
     if (n >= (uint64_t)p->shared.n || !p->shared.v[n])
-      return fail_at(p, start, "#%llu is not defined here", (unsigned long long)n);
+      return parser_fail(p, start, "#%llu is not defined here", (unsigned long long)n);
     *out = p->shared.v[n];
     return TENON_OK;
   }
   if (n != (uint64_t)p->shared.n)
-    return fail_at(p, start, "the next shared value is #%lld", (long long)p->shared.n);
+    return parser_fail(p, start, "the next shared value is #%lld", (long long)p->shared.n);
   vec_push(p->arena, &p->shared, NULL);
   TRY(parse_expr(p, out));
   if ((*out)->kind != LX_OP && (*out)->kind != LX_LOAD)
-    return fail_at(p, start, "only loads and operations are shared");
+    return parser_fail(p, start, "only loads and operations are shared");
   p->shared.v[n] = *out;
   return TENON_OK;
 }
 
 static tenon_status parse_expr(Parser *p, const LoopExpr **out) {
-  skip_space(p);
-  if (p->at == p->end) return expected(p, "a value");
-  if (p->depth == LOOP_MAX_DEPTH) return fail_at(p, p->at, "the expression is nested too deeply");
+  parser_skip(p);
+  if (p->at == p->end) return parser_expected(p, "a value");
+  if (p->depth == LOOP_MAX_DEPTH)
+    return parser_fail(p, p->at, "the expression is nested too deeply");
   p->depth++;
   char c = *p->at;
   tenon_status s;
@@ -469,9 +460,9 @@ static tenon_status parse_expr(Parser *p, const LoopExpr **out) {
   } else if (c == '[') {
     LoopExpr *e = loop_new_expr(p->k, LX_INDEX, DT_I64);
     p->at++;
-    s = parse_dim(p, &e->index);
+    s = parser_dim(p, &e->index);
     *out = e;
-    if (!s) s = need(p, ']');
+    if (!s) s = parser_need(p, ']');
   } else if (c == '-' || is_digit(c)) {
     s = parse_number(p, TENON_DTYPE_NONE, out);
   } else {
@@ -481,7 +472,7 @@ static tenon_status parse_expr(Parser *p, const LoopExpr **out) {
   return s;
 }
 
-static tenon_status parse_value(Parser *p, const LoopExpr **out) {
+tenon_status parser_value(Parser *p, const LoopExpr **out) {
   p->shared.n = 0;
   return parse_expr(p, out);
 }
@@ -490,7 +481,7 @@ static tenon_status parse_value(Parser *p, const LoopExpr **out) {
 static tenon_status parse_string(Parser *p, const char **out) {
   StrBuf b;
   strbuf_init(&b, p->arena);
-  TRY(need(p, '"'));
+  TRY(parser_need(p, '"'));
   for (; p->at < p->end && *p->at != '"'; p->at++) {
     char c = *p->at;
     if ((unsigned char)c < 0x20) break;
@@ -500,58 +491,56 @@ static tenon_status parse_string(Parser *p, const char **out) {
       if (c == 'x') {
         int hi = p->end - p->at > 2 ? hex_digit(p->at[1]) : -1;
         int lo = hi >= 0 ? hex_digit(p->at[2]) : -1;
-        if (lo < 0 || (hi | lo) == 0) return fail_at(p, p->at, "malformed escape");
+        if (lo < 0 || (hi | lo) == 0) return parser_fail(p, p->at, "malformed escape");
         c = (char)(hi << 4 | lo);
         p->at += 2;
       } else if (c != '"' && c != '\\') {
-        return fail_at(p, p->at, "malformed escape");
+        return parser_fail(p, p->at, "malformed escape");
       }
     }
     strbuf_putc(&b, c);
   }
   *out = strbuf_text(&b);
-  return need(p, '"');
+  return parser_need(p, '"');
 }
 
-// `%v3: f32 =`
-static tenon_status parse_var_head(Parser *p, LoopStmt *s) {
+// `%v3: f32`
+tenon_status parser_var(Parser *p, int32_t *var) {
   DType t;
-  skip_space(p);
+  parser_skip(p);
   const char *start = p->at;
-  TRY(parse_var_number(p, &s->var));
-  TRY(need(p, ':'));
+  TRY(parse_var_number(p, var));
+  TRY(parser_need(p, ':'));
   TRY(parse_dtype(p, &t));
-  while (p->var.n <= s->var) vec_push(p->arena, &p->var, TENON_DTYPE_NONE);
-  if (p->var.v[s->var]) return fail_at(p, start, "variable %%v%d is defined twice", (int)s->var);
-  p->var.v[s->var] = t;
-  return need(p, '=');
+  while (p->var.n <= *var) vec_push(p->arena, &p->var, TENON_DTYPE_NONE);
+  if (p->var.v[*var]) return parser_fail(p, start, "variable %%v%d is defined twice", (int)*var);
+  p->var.v[*var] = t;
+  return TENON_OK;
 }
 
 static tenon_status parse_braces(Parser *p) {
-  TRY(need(p, '{'));
+  TRY(parser_need(p, '{'));
   loop_open(&p->b);
-  TRY(parse_block(p));
+  TRY(parser_block(p));
   loop_close(&p->b);
-  return need(p, '}');
+  return parser_need(p, '}');
 }
 
-// How a tile is formed, or how many rounds of a loop are under way: ` by N`.
-static tenon_status parse_ways(Parser *p, LoopStmt *s) {
+// How many rounds have loads in flight: ` by N`.
+static tenon_status parse_in_flight(Parser *p, LoopStmt *s) {
   int64_t n = 0;
-  TRY(need_word(p, "by"));
-  TRY(parse_i64(p, &n));
-  if (n < 1 || n > LOOP_MAX_THREADS) return fail_at(p, p->at, "a loop by %lld", (long long)n);
-  s->ways = (int32_t)n;
+  if (!parser_take_word(p, "by")) return TENON_OK;
+  TRY(parser_i64(p, &n));
+  if (n < 1 || n > LOOP_MAX_THREADS) return parser_fail(p, p->at, "a loop by %lld", (long long)n);
+  s->in_flight = (int32_t)n;
   return TENON_OK;
 }
 
 static tenon_status parse_for(Parser *p, LoopKind kind) {
   LoopStmt *s = loop_new_stmt(&p->b, LS_FOR);
   s->loop = (uint8_t)kind;
-  TRY(parse_loop_sym(p, &s->sym, &s->extent));
-  if (kind == LOOP_TILE) TRY(parse_ways(p, s));
-  bool may = kind == LOOP_PARALLEL || kind == LOOP_SERIAL;
-  if (may && str_is(peek_word(p), "by")) TRY(parse_ways(p, s));
+  TRY(parser_loop_sym(p, &s->sym, &s->extent));
+  if (kind == LOOP_SERIAL) TRY(parse_in_flight(p, s));
   return parse_braces(p);
 }
 
@@ -559,7 +548,7 @@ static tenon_status parse_where(Parser *p) {
   LoopStmt *s = loop_new_stmt(&p->b, LS_FOR);
   LoopBound g = {0};
   s->loop = LOOP_WHERE;
-  TRY(parse_guard(p, &g));
+  TRY(parser_guard(p, &g));
   s->sym = g.sym;
   s->index = g.value;
   s->extent = g.extent;
@@ -568,17 +557,18 @@ static tenon_status parse_where(Parser *p) {
 
 static tenon_status parse_let(Parser *p) {
   LoopStmt *s = loop_new_stmt(&p->b, LS_LET);
-  TRY(parse_var_head(p, s));
-  return parse_value(p, &s->value);
+  TRY(parser_var(p, &s->var));
+  TRY(parser_need(p, '='));
+  return parser_value(p, &s->value);
 }
 
 static tenon_status parse_bind(Parser *p) {
   LoopStmt *s = loop_new_stmt(&p->b, LS_BIND);
   const char *message = NULL;
-  TRY(parse_loop_sym(p, &s->sym, &s->extent));
-  TRY(need(p, '='));
-  TRY(parse_value(p, &s->value));
-  TRY(need_word(p, "check"));
+  TRY(parser_loop_sym(p, &s->sym, &s->extent));
+  TRY(parser_need(p, '='));
+  TRY(parser_value(p, &s->value));
+  TRY(parser_need_word(p, "check"));
   TRY(parse_string(p, &message));
   s->check = loop_find_check(p->k, message);
   return TENON_OK;
@@ -586,25 +576,25 @@ static tenon_status parse_bind(Parser *p) {
 
 static tenon_status parse_store(Parser *p) {
   LoopStmt *s = loop_new_stmt(&p->b, LS_STORE);
-  take_word(p, "wide");  // the value says so, too
+  parser_take_word(p, "wide");  // the value says so, too
   TRY(parse_guards(p, &s->nguards, &s->guard));
   TRY(parse_place(p, &s->buffer, &s->index));
-  TRY(need(p, '='));
-  return parse_value(p, &s->value);
+  TRY(parser_need(p, '='));
+  return parser_value(p, &s->value);
 }
 
 static tenon_status parse_if(Parser *p) {
   LoopStmt *s = loop_new_stmt(&p->b, LS_IF);
-  TRY(parse_value(p, &s->value));
-  TRY(need(p, '{'));
+  TRY(parser_value(p, &s->value));
+  TRY(parser_need(p, '{'));
   loop_open(&p->b);
-  TRY(parse_block(p));
-  TRY(need(p, '}'));
-  if (take_word(p, "else")) {
+  TRY(parser_block(p));
+  TRY(parser_need(p, '}'));
+  if (parser_take_word(p, "else")) {
     loop_else(&p->b);
-    TRY(need(p, '{'));
-    TRY(parse_block(p));
-    TRY(need(p, '}'));
+    TRY(parser_need(p, '{'));
+    TRY(parser_block(p));
+    TRY(parser_need(p, '}'));
   }
   loop_close(&p->b);
   return TENON_OK;
@@ -612,28 +602,29 @@ static tenon_status parse_if(Parser *p) {
 
 static tenon_status parse_reduce(Parser *p) {
   LoopStmt *s = loop_new_stmt(&p->b, LS_REDUCE);
-  TRY(parse_var_head(p, s));
-  Str w = peek_word(p);
+  TRY(parser_var(p, &s->var));
+  TRY(parser_need(p, '='));
+  Str w = parser_word(p);
   LoopOp op;
   double f;
   int64_t lanes = 1, i;
   if (!find_op(w, &op) || !loop_identity(op, p->var.v[s->var], &f, &i))
-    return fail_at(p, w.p, "'%.*s' is no operation that reduces", STR_ARG(w));
+    return parser_fail(p, w.p, "'%.*s' is no operation that reduces", STR_ARG(w));
   p->at += w.n;
   s->op = (uint8_t)op;
-  if (take_word(p, "lanes")) TRY(parse_i64(p, &lanes));
+  if (parser_take_word(p, "lanes")) TRY(parser_i64(p, &lanes));
   if (lanes < 1 || lanes > LOOP_LANES || (lanes & (lanes - 1)))
-    return fail_at(p, p->at, "lanes are a power of two up to %d", LOOP_LANES);
+    return parser_fail(p, p->at, "lanes are a power of two up to %d", LOOP_LANES);
   s->lanes = (int32_t)lanes;
-  TRY(need_word(p, "over"));
-  TRY(parse_loop_sym(p, &s->sym, &s->extent));
-  TRY(need(p, '{'));
+  TRY(parser_need_word(p, "over"));
+  TRY(parser_loop_sym(p, &s->sym, &s->extent));
+  TRY(parser_need(p, '{'));
   loop_open(&p->b);
-  TRY(parse_block(p));
-  TRY(need_word(p, "yield"));
-  TRY(parse_value(p, &s->value));
+  TRY(parser_block(p));
+  TRY(parser_need_word(p, "yield"));
+  TRY(parser_value(p, &s->value));
   loop_close(&p->b);
-  return need(p, '}');
+  return parser_need(p, '}');
 }
 
 static tenon_status parse_prefetch(Parser *p) {
@@ -642,27 +633,29 @@ static tenon_status parse_prefetch(Parser *p) {
 }
 
 static tenon_status parse_stmt(Parser *p) {
-  if (take_word(p, "for")) return parse_for(p, LOOP_SERIAL);
-  if (take_word(p, "parallel")) return parse_for(p, LOOP_PARALLEL);
-  if (take_word(p, "unroll")) return parse_for(p, LOOP_UNROLL);
-  if (take_word(p, "vector")) return parse_for(p, LOOP_VECTOR);
-  if (take_word(p, "thread")) return parse_for(p, LOOP_THREAD);
-  if (take_word(p, "tile")) return parse_for(p, LOOP_TILE);
-  if (take_word(p, "where")) return parse_where(p);
-  if (take_word(p, "let")) return parse_let(p);
-  if (take_word(p, "bind")) return parse_bind(p);
-  if (take_word(p, "store")) return parse_store(p);
-  if (take_word(p, "if")) return parse_if(p);
-  if (take_word(p, "reduce")) return parse_reduce(p);
-  if (take_word(p, "prefetch")) return parse_prefetch(p);
-  return expected(p, "a statement");
+  if (parser_take_word(p, "for")) return parse_for(p, LOOP_SERIAL);
+  if (parser_take_word(p, "parallel")) return parse_for(p, LOOP_PARALLEL);
+  if (parser_take_word(p, "unroll")) return parse_for(p, LOOP_UNROLL);
+  if (parser_take_word(p, "vector")) return parse_for(p, LOOP_VECTOR);
+  if (parser_take_word(p, "thread")) return parse_for(p, LOOP_THREAD);
+  if (parser_take_word(p, "where")) return parse_where(p);
+  if (parser_take_word(p, "let")) return parse_let(p);
+  if (parser_take_word(p, "bind")) return parse_bind(p);
+  if (parser_take_word(p, "store")) return parse_store(p);
+  if (parser_take_word(p, "if")) return parse_if(p);
+  if (parser_take_word(p, "reduce")) return parse_reduce(p);
+  if (parser_take_word(p, "prefetch")) return parse_prefetch(p);
+  if (parser_take_word(p, "mma")) return parser_mma(p);
+  if (parser_take_word(p, "attention")) return parser_attention(p);
+  return parser_expected(p, "a statement");
 }
 
-// Up to `}` or `yield`.
-static tenon_status parse_block(Parser *p) {
-  if (p->nesting == LOOP_MAX_NESTING) return fail_at(p, p->at, "blocks are nested too deeply");
+// Up to `}`, `yield` or `score`.
+tenon_status parser_block(Parser *p) {
+  if (p->nesting == LOOP_MAX_NESTING) return parser_fail(p, p->at, "blocks are nested too deeply");
   p->nesting++;
-  while (!peek(p, '}') && !str_is(peek_word(p), "yield")) TRY(parse_stmt(p));
+  while (!peek(p, '}') && !str_is(parser_word(p), "yield") && !str_is(parser_word(p), "score"))
+    TRY(parse_stmt(p));
   p->nesting--;
   return TENON_OK;
 }
@@ -671,18 +664,18 @@ static tenon_status parse_block(Parser *p) {
 static tenon_status parse_kernel_dim(Parser *p) {
   Dim as;
   int64_t lo = 0, hi = INT64_MAX;
-  skip_space(p);
+  parser_skip(p);
   const char *start = p->at;
   TRY(parse_sym_name(p, &as));
-  if (take_word(p, "in")) {
+  if (parser_take_word(p, "in")) {
     lo = INT64_MIN;
-    TRY(need(p, '['));
-    if (!take(p, '*')) TRY(parse_i64(p, &lo));
-    TRY(need(p, ','));
-    if (!take(p, '*')) TRY(parse_i64(p, &hi));
-    TRY(need(p, ']'));
+    TRY(parser_need(p, '['));
+    if (!parser_take(p, '*')) TRY(parser_i64(p, &lo));
+    TRY(parser_need(p, ','));
+    if (!parser_take(p, '*')) TRY(parser_i64(p, &hi));
+    TRY(parser_need(p, ']'));
   }
-  if (lo > hi) return fail_at(p, start, "an empty range");
+  if (lo > hi) return parser_fail(p, start, "an empty range");
   Dim sym;
   TRY(define_sym(p, start, as, lo, hi, &sym));
   loop_add_dim(p->k, sym);
@@ -693,57 +686,68 @@ static tenon_status parse_buffer(Parser *p, LoopSpace space) {
   Str name;
   DType t;
   Dim size;
-  bool written = space == LOOP_ARG && take_word(p, "out");
-  bool constant = space == LOOP_ARG && !written && take_word(p, "const");
-  skip_space(p);
+  bool written = space == LOOP_ARG && parser_take_word(p, "out");
+  bool constant = space == LOOP_ARG && !written && parser_take_word(p, "const");
+  parser_skip(p);
   const char *start = p->at;
   TRY(need_name(p, '%', &name));
-  TRY(need(p, ':'));
+  TRY(parser_need(p, ':'));
   TRY(parse_dtype(p, &t));
-  TRY(need(p, '['));
-  TRY(parse_dim(p, &size));
+  TRY(parser_need(p, '['));
+  TRY(parser_dim(p, &size));
   if (strmap_has(&p->buffer, name))
-    return fail_at(p, start, "buffer %%%.*s is defined twice", STR_ARG(name));
+    return parser_fail(p, start, "buffer %%%.*s is defined twice", STR_ARG(name));
   int32_t b = loop_add_buffer(p->k, space, str_copy(p->arena, name), t, size, written);
   p->k->buffer[b].constant = constant;
   strmap_put(&p->buffer, str_of(p->k->buffer[b].name), (void *)(uintptr_t)(b + 1));
-  return need(p, ']');
+  return parser_need(p, ']');
 }
 
 static tenon_status parse_head(Parser *p) {
   Str name;
-  TRY(need_word(p, "kernel"));
+  TRY(parser_need_word(p, "kernel"));
   TRY(need_name(p, '@', &name));
   p->k = loop_kernel(p->arena, p->pool, str_copy(p->arena, name));
   loop_begin(&p->b, p->k);
-  if (take_word(p, "dims")) {
-    TRY(need(p, '('));
+  if (parser_take_word(p, "dims")) {
+    TRY(parser_need(p, '('));
     do TRY(parse_kernel_dim(p));
-    while (take(p, ','));
-    TRY(need(p, ')'));
+    while (parser_take(p, ','));
+    TRY(parser_need(p, ')'));
   }
-  TRY(need(p, '('));
-  if (take(p, ')')) return TENON_OK;
+  TRY(parser_need(p, '('));
+  if (parser_take(p, ')')) return TENON_OK;
   do TRY(parse_buffer(p, LOOP_ARG));
-  while (take(p, ','));
-  return need(p, ')');
+  while (parser_take(p, ','));
+  return parser_need(p, ')');
+}
+
+// The rest of the line.
+static void parse_schedule(Parser *p) {
+  if (!parser_take_word(p, "schedule")) return;
+  const char *end = memchr(p->at, '\n', (size_t)(p->end - p->at));
+  if (!end) end = p->end;
+  while (p->at < end && *p->at == ' ') p->at++;
+  p->k->schedule = str_copy(p->arena, (Str){p->at, end - p->at});
+  p->at = end;
 }
 
 static LoopSpace parse_space(Parser *p) {
-  return take_word(p, "scratch")    ? LOOP_SCRATCH
-         : take_word(p, "register") ? LOOP_REGISTER
-         : take_word(p, "shared")   ? LOOP_SHARED
-                                    : LOOP_ARG;  // none that is declared inside
+  return parser_take_word(p, "scratch")    ? LOOP_SCRATCH
+         : parser_take_word(p, "register") ? LOOP_REGISTER
+         : parser_take_word(p, "shared")   ? LOOP_SHARED
+                                           : LOOP_ARG;  // none that is declared inside
 }
 
 static tenon_status parse_kernel(Parser *p) {
   TRY(parse_head(p));
-  TRY(need(p, '{'));
+  TRY(parser_need(p, '{'));
+  parse_schedule(p);
   for (LoopSpace space; (space = parse_space(p)) != LOOP_ARG;) TRY(parse_buffer(p, space));
-  TRY(parse_block(p));
-  TRY(need(p, '}'));
-  skip_space(p);
-  if (p->at < p->end) return expected(p, "the end of the text");
+  TRY(parser_block(p));
+  TRY(parser_need(p, '}'));
+  parser_skip(p);
+  if (p->at < p->end) return parser_expected(p, "the end of the text");
   // A number without a variable: one that the kernel was built without after all.
   for (int64_t i = 0; i < p->var.n; i++)
     if (!p->var.v[i]) p->var.v[i] = DT_F32;

@@ -1,6 +1,7 @@
 // print.c -- kernels as text; parse.c reads it back.
 //
 //   kernel @norm dims(n in [1, 4096]) (%x: f32[64*n], out %y: f32[n]) {
+//     schedule reduce lanes=16
 //     scratch %t: f32[64]
 //     parallel i < n {
 //       reduce %v0: f32 = add lanes 16 over k < 64 {
@@ -13,7 +14,7 @@
 // A node that several others of one statement use is named where it first stands (`#0 = ...`), so the DAG is
 // kept and the text is as long as the DAG, not as its tree.  A float is a whole number with `.0`, or in
 // hexadecimal; one without a dtype is f32, an integer i64.  `[expr]` is an index as a value.  `wide` stands before a store or a load
-// of several elements as one u32.
+// of several elements as one u32.  A line `schedule` says how the kernel was made; it has no meaning.  tile.h has the text of tile statements.
 //
 // Guarantees: the text depends on the kernel alone; reading it gives an equal kernel.
 #include "loop/impl.h"
@@ -217,14 +218,14 @@ static void print_range(Printer *p, Dim sym, Dim extent) {
 }
 
 static void print_for(Printer *p, const LoopStmt *s) {
-  static const char *const word[] = {"for ", "parallel ", "unroll ", "vector ", "thread ", "tile "};
+  static const char *const word[] = {"for ", "parallel ", "unroll ", "vector ", "thread "};
   if (s->loop == LOOP_WHERE && s->index) {
     strbuf_puts(p->out, "where ");
     print_guard(p, &(LoopBound){.sym = s->sym, .value = s->index, .extent = s->extent});
   } else {
     strbuf_puts(p->out, s->loop < ARRAY_LEN(word) ? word[s->loop] : "? ");
     print_range(p, s->sym, s->extent);
-    if (s->ways) strbuf_printf(p->out, " by %d", (int)s->ways);
+    if (s->in_flight) strbuf_printf(p->out, " by %d", (int)s->in_flight);
   }
   strbuf_puts(p->out, " {\n");
   print_block(p, &s->body);
@@ -264,6 +265,136 @@ static void print_reduce(Printer *p, const LoopStmt *s) {
   strbuf_puts(p->out, "}");
 }
 
+// ---- tile statements ----
+static void print_line(Printer *p, const char *word) {
+  line_begin(p);
+  strbuf_puts(p->out, word);
+}
+
+// `half over i < 64, j < 64, k < 768 stages=2 warpgroups=1 {`
+static void print_tile_head(Printer *p, const LoopTile *t) {
+  static const LoopTileSchedule usual = {
+#define F(name, dflt, doc) .name = dflt,
+      LOOP_TILE_SCHEDULE(F)
+#undef F
+  };
+  strbuf_printf(p->out, " = %s over ", t->kind < MMA_KINDS ? loop_mma[t->kind].word : "?");
+  print_range(p, t->rows->sym, t->rows->extent);
+  strbuf_puts(p->out, ", ");
+  print_range(p, t->cols->sym, t->cols->extent);
+  strbuf_puts(p->out, ", ");
+  print_range(p, t->sum->sym, t->depth);
+#define F(name, dflt, doc)                                                                         \
+  if (t->s.name != usual.name) strbuf_printf(p->out, " " #name "=%d", t->s.name);
+  LOOP_TILE_SCHEDULE(F)
+#undef F
+  strbuf_puts(p->out, " {\n");
+}
+
+static void print_pair(Printer *p, const char *word, const int64_t *v) {
+  strbuf_printf(p->out, " %s %lld, %lld", word, (long long)v[0], (long long)v[1]);
+}
+
+static void print_window(Printer *p, const LoopWindow *w) {
+  strbuf_puts(p->out, " images ");
+  print_dim(p, w->images);
+  strbuf_printf(p->out, " channels %lld pixel %lld line %lld", (long long)w->channels,
+                (long long)w->pixel, (long long)w->line);
+  print_pair(p, "in", w->in);
+  print_pair(p, "out", w->out);
+  print_pair(p, "taps", w->taps);
+  print_pair(p, "stride", w->stride);
+  print_pair(p, "dilation", w->dilation);
+  print_pair(p, "lo", w->lo);
+}
+
+static void print_operand(Printer *p, const char *name, const LoopTileOperand *o) {
+  static const char *const form[] = {"matrix", "window", "value"};
+  bool known = o->buffer >= 0 && o->buffer < p->k->nbuffers;
+  print_line(p, name);
+  strbuf_printf(p->out, " %s ", form[o->form]);
+  if (o->form != TILE_VALUE)
+    strbuf_printf(p->out, "%%%s", known ? p->k->buffer[o->buffer].name : "?");
+  strbuf_putc(p->out, '[');
+  print_guard(p, &(LoopBound){o->sym, o->row, o->rows});
+  strbuf_putc(p->out, ']');
+  if (o->form == TILE_WINDOW) print_window(p, &o->window);
+  if (o->form == TILE_MATRIX) {
+    strbuf_puts(p->out, " stride ");
+    print_dim(p, o->stride);
+  }
+  if (o->form == TILE_VALUE) {
+    strbuf_puts(p->out, " = ");
+    print_value(p, o->value);
+  }
+  strbuf_putc(p->out, '\n');
+}
+
+static void print_box(Printer *p, char operand, const LoopTileBox *b) {
+  if (!b->is) return;
+  print_line(p, "box ");
+  strbuf_printf(p->out, "%c at ", operand);
+  print_dim(p, b->z);
+  strbuf_puts(p->out, ", ");
+  print_dim(p, b->x);
+  strbuf_puts(p->out, " of ");
+  print_dim(p, b->outer);
+  strbuf_puts(p->out, ", ");
+  print_dim(p, b->rows);
+  strbuf_printf(p->out, ", %lld\n", (long long)b->stride);
+}
+
+static void print_score(Printer *p, const LoopTile *t) {
+  const LoopTileAttention *a = &t->attention;
+  print_line(p, "rows ");
+  print_guard(p, &(LoopBound){t->a.sym, t->a.row, t->a.rows});
+  strbuf_putc(p->out, '\n');
+  print_line(p, "columns ");
+  print_guard(p, &(LoopBound){t->b.sym, t->b.row, t->b.rows});
+  strbuf_putc(p->out, '\n');
+  print_line(p, "dot ");
+  strbuf_printf(p->out, "%%v%d: f32 over ", (int)a->product->var);
+  print_range(p, a->product->sym, a->product->extent);
+  strbuf_puts(p->out, " of ");
+  print_value(p, a->q);
+  strbuf_puts(p->out, ", ");
+  print_value(p, a->k);
+  strbuf_putc(p->out, '\n');
+  print_line(p, "values ");
+  print_value(p, a->v);
+  strbuf_putc(p->out, '\n');
+  for (int i = 0; i < 3; i++) print_box(p, "qkv"[i], &a -> box[i]);
+  p->depth--;
+  print_block(p, &(LoopBlock){t->sum->body.n - 1, t->sum->body.v + 1});
+  p->depth++;
+  print_line(p, "score ");
+  print_value(p, a->score);
+  strbuf_putc(p->out, '\n');
+}
+
+static void print_tile(Printer *p, const LoopStmt *s) {
+  const LoopTile *t = s->tile;
+  if (!t || !t->sum) {
+    strbuf_puts(p->out, "?");
+    return;
+  }
+  strbuf_printf(p->out, "%s %%v%d: %s", t->is_attention ? "attention" : "mma", (int)t->sum->var,
+                var_dtype(p, t->sum->var));
+  if (t->is_attention) strbuf_printf(p->out, " total %%v%d: f32", (int)t->attention.total->var);
+  print_tile_head(p, t);
+  p->depth++;
+  if (t->is_attention) {
+    print_score(p, t);
+  } else {
+    print_operand(p, "a", &t->a);
+    print_operand(p, "b", &t->b);
+  }
+  p->depth--;
+  LoopBlock epilogue = loop_tile_epilogue(t);
+  print_block(p, &epilogue);
+  print_line(p, "}");
+}
+
 static void print_stmt(Printer *p, const LoopStmt *s) {
   switch ((LoopStmtKind)s->kind) {
   case LS_FOR: print_for(p, s); return;
@@ -295,6 +426,8 @@ static void print_stmt(Printer *p, const LoopStmt *s) {
     strbuf_puts(p->out, "prefetch ");
     print_place(p, s->buffer, s->index);
     return;
+  case LS_MMA:
+  case LS_ATTENTION: print_tile(p, s); return;
   }
 }
 
@@ -353,6 +486,7 @@ void loop_print(const LoopKernel *k, StrBuf *out) {
     print_buffer(&p, &k->buffer[i]);
   }
   strbuf_puts(out, ") {\n");
+  if (k->schedule) strbuf_printf(out, "  schedule %s\n", k->schedule);
   for (int32_t i = k->nargs; i < k->nbuffers; i++) {
     LoopSpace space = k->buffer[i].space;
     strbuf_puts(out, space == LOOP_SCRATCH    ? "  scratch "

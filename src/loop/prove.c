@@ -391,7 +391,7 @@ static Dim without_remainders(Prover *p, Dim e, const ProverSym *s) {
 // All atoms that hold the symbol are tried.
 static bool eliminate(Prover *p, Dim e, const ProverSym *s) {
   bool within = false;
-  if (p->apart) {
+  if (p->remainders_alone) {
     Dim less = without_remainders(p, e, s);
     if (less != e && prove(p, less)) return true;
   }
@@ -433,7 +433,7 @@ static Dim without_free(Prover *p, Dim e) {
 }
 
 static bool search(Prover *p, Dim e) {
-  Dim simpler = without_factor(p, p->apart ? without_free(p, e) : join_remainders(p, e));
+  Dim simpler = without_factor(p, p->remainders_alone ? without_free(p, e) : join_remainders(p, e));
   if (simpler != e) return prove(p, simpler);
   bool known = true;
   int64_t at = innermost(p, e, &known);
@@ -499,13 +499,13 @@ static bool has_remainder(Dim e) {
 
 // First with remainders joined to their quotients, then each by its own bounds.
 bool prove_ge0(Prover *p, Dim e) {
-  p->apart = false;
+  p->remainders_alone = false;
   p->goal_fuel = PROVE_STEPS_GOAL;
   if (prove_by_scope(p, e)) return true;
   if (p->once || !has_remainder(e)) return false;
-  p->apart = true;
+  p->remainders_alone = true;
   bool yes = prove_by_scope(p, e);
-  p->apart = false;
+  p->remainders_alone = false;
   return yes;
 }
 

@@ -26,8 +26,8 @@ typedef struct Prover {
   int fuel, goal_fuel;    // steps left of this attempt, and of all at this goal
   int64_t search, scope;  // their numbers, from 1
   ProverMemo goal[PROVER_MEMO], positive[PROVER_MEMO];
-  bool apart;  // remainders are bounded by themselves
-  bool once;   // set: a proof that is not found at the first try is not needed
+  bool remainders_alone;  // remainders are bounded by themselves
+  bool once;              // set: a proof that is not found at the first try is not needed
 } Prover;
 
 void prover_init(Prover *p, IntPool *pool, Arena *a);

@@ -1,65 +1,110 @@
-// tile.h -- what stands in `tile` loops: a matrix of sums of products, and where its operands lie.
+// tile.h -- tile statements: an MMA tile (`mma`) and an attention tile (`attention`), which carry
+// what they compute and their schedule.
 //
-//   parallel item < N by 2 {       two tiles under way in a block, each with one warpgroup of its own; without `by` one
-//   tile i < 128 by 4 {            rows; 4 blocks of the contracted axis under way at once
-//     tile j < 256 by 2 {          columns; 2 warpgroups share the tile: its rows, or with 64 rows the contracted axis, by turns; more than 3
-//                                  are those of 2, 4 or 8 blocks, of which each has its part of that axis
-//       reduce %v0: f32 = add over k < K { yield mul(cast f32 (a[g*lda + k] if g = row0 + i < M),
-//                                                    cast f32 (b[h*ldb + k] if h = col0 + j < N)) }
-//       ...                        what is done with each sum
+//   mma %v0: f32 = half over i < 128, j < 256, k < 768 stages=4 warpgroups=2 {
+//     a matrix %x[row = i + 128*floor(item/3) < n] stride 768
+//     b matrix %w[col = j + 256*mod(item, 3) < 768] stride 768
+//     ...                          epilogue: statements, once for each sum %v0
+//   }
 //
-// Operands are both bf16, both f16, or both f32.  Numbers of f32 may each be rounded by tf32(), which the units do when they fetch them; where
-// they are not, a product is formed of three that the units have (targets/cstyle/emit_tile_f32.c), within some 2^-21 of itself.
-// Or they are bytes of either sign, each its own, as i32 with sums of i32, which wrap; or floats of 8 bits, f8e4m3 and f8e5m2, each its own, with sums
-// of f32, of which the units cut off what lies 13 bits behind the largest of 128 products.
+//   attention %v6: f32 total %v4: f32 = half over i < 64, c < 64, key < n stages=2 warpgroups=1 {
+//     rows query = i + 64*item < n
+//     columns column = c < 64
+//     dot %v5: f32 over d < 64 of <load of q>, <load of k>
+//     values <load of v>
+//     box q at z, x of outer, rows, stride      optional; of k and v, too
+//     ...                          let statements of the score
+//     score mul(%v5, 0x1p-3)
+//     ...                          epilogue: %v6 the weighted sum of values, %v4 the row sum
+//   }
 //
-// An operand is
-//  - a matrix that lies along the contracted axis, as above: what is beyond its last row counts as 0, so units that copy boxes of a matrix
-//    into shared memory can fetch it;
-//  - as lhs, a window over an image with channels last, as loop_tile_window writes it: rows are pixels of the result, the contracted axis is
-//    taps and then channels, or lines of taps and then the channels of a whole line.  Units that walk over images fetch it;
-//  - as lhs, any value of a row and a place along the contracted axis whose loads are guarded by the row: threads compute it.
-// Attention is another form: rows are queries, columns those of the result, and three reductions over the keys follow one another, which machines
-// do in one pass, with a running maximum.  `score` is the same function of the products in all three (let statements may belong to it):
+// A tile statement stands under the parallel loop alone.  Its `body` is what it means, in plain
+// loops, which loop_mma_* and loop_attention_* write from the record:
 //
-//   reduce %m: f32 = max over key < n { reduce %s: f32 = add over d < D { yield mul(q, k) }  yield score(%s) }
-//   let %top = select(eq(%m, -inf), 0, %m)
-//   reduce %l: f32 = add over key < n { ...                      yield exp(sub(score(%s), %top)) }
-//   reduce %o: f32 = add over key < n { ...                      yield mul(cast f32 (cast T (exp(sub(score(%s), %top)))), v) }
-//   ...                            what is done with %o and %l
+//   for i < m { for j < n { reduce %v0 = add over k { yield mul(a, b) }  epilogue } }
+//   for i < m { for c < n { reduce row max; reduce row sum; reduce weights * values; epilogue } }
 //
-// q, k and v are loads of T along d and the columns, elsewhere in steps of 8 elements; q is guarded by the query, v by the column.
-// Two or three warpgroups have 64 queries each and share keys and values, which must be boxes that the copy engine takes: whole heads of 64 or 128.  With one stage,
-// of such boxes too, all keys are there at once, up to 256, and one warpgroup has up to four tiles of 64 queries, one after the other.
-// With 64 queries and several ways the keys are in so many parts, each for a warpgroup, of which a block has two: blocks are a cluster, and the parts are added up in the end.
+// So whoever walks over statements, proves or runs them sees loops and needs no case for tiles.
+// Who has tensor cores takes the record and the epilogue.  There the order of the sums is the
+// machine's: the one exception to the rule that the tree has it.
+//
+// Operands of an MMA tile.  Each is
+//  - a matrix that is K-major: element k of a row lies at row*stride + k.  What is beyond its last
+//    row counts as 0, as TMA fills it;
+//  - as `a`, a window over an image with channels last: rows are pixels of the result, the depth is
+//    taps and then channels (implicit GEMM);
+//  - as `a`, a value: an expression over the row and k whose loads are guarded by the row.  Threads
+//    compute it.
+// loop_tile_element gives the element of the first two from the record.
+//
+// Attention.  Weights are exp(score - row max), rounded to the type of the values; they are formed
+// in one pass with a running row max.  q, k and v are loads in whole 16 bytes along d and the
+// columns.  An operand that is [outer][rows][stride] in memory has a TMA box.
 #ifndef TENON_LOOP_TILE_H
 #define TENON_LOOP_TILE_H
 
 #include "loop/loop.h"
 
 enum {
-  TILE_DEPTH_BYTES = 128,
-  TILE_ROWS = 64,
+  TILE_DEPTH_BYTES = 128,  // of the depth in a stage
+  TILE_ROWS = 64,          // of a warpgroup's instruction
   TILE_COLS = 32,
   TILE_MOST_COLS = 256,
-  TILE_F32_COLS = 160,  // most of a tile of f32, whose sums take twice the registers
-  TILE_F32_STAGES = 6,
   TILE_MOST_SUMS = 192,  // registers of a thread that sums may fill
-  TILE_STAY_BYTES = 128 << 10,
+  TILE_RESIDENT_BYTES = 128 << 10,
   TILE_KEYS = 64,         // of a block, where one warpgroup computes
   TILE_RING_KEYS = 128,   // where several do
   TILE_SHORT_KEYS = 256,  // most of attention in one stage
   TILE_SHORT_SUMS = 160,  // registers of a thread for its scores and results, there
   TILE_SHORT_TILES = 4,   // of queries, there
-  TILE_BOX = 64,          // elements of a row of boxes
-  TILE_TERMS = 4,   // of a number of rows that the copy engine is told: a sum of products of sizes,
-  TILE_FACTORS = 4  // each of so many
+  TILE_BOX = 64,          // elements of a row of TMA boxes
+  TILE_TERMS = 4,         // of a number of rows that TMA is told: a sum of products of sizes,
+  TILE_FACTORS = 4        // each of so many
 };
 
-typedef enum { TILE_HALF, TILE_TF32, TILE_F32, TILE_INT8, TILE_FP8 } LoopTileProduct;
+// ---- kinds of products (mma.def) ----
+typedef enum {
+#define MMA(kind, ...) MMA_##kind,
+#include "loop/mma.def"
+  MMA_KINDS
+} LoopMmaKind;
+typedef struct LoopMmaInfo {
+  const char *word;
+  DType sum;
+  int bytes;
+  bool mixed, pingpong;
+  int most_cols, most_stages;
+  double rate, warp_rate;
+  int column, once, row, split_blocks;
+  const char *wgmma, *bits;
+} LoopMmaInfo;
+extern const LoopMmaInfo loop_mma[MMA_KINDS];
+extern const char loop_mma_barred[];  // "|half|tf32|...": of all kinds
+#define LOOP_MMA_WORDS (loop_mma_barred + 1)
+const char *loop_mma_type(LoopMmaKind kind, DType t);  // as PTX calls it; NULL: none of this kind
+bool loop_mma_takes(LoopMmaKind kind, DType a, DType b);
+
+// ---- schedules ----
+// F(name, default, doc).  m and n are the extents of the tile's two loops in the text; the others
+// follow as name=value where they are not the default.
+#define LOOP_TILE_SCHEDULE(F)                                                                      \
+  F(stages, 0, "blocks of the depth, or of keys, that are in flight at once")                      \
+  F(warpgroups, 0, "consumer warpgroups of a tile: each has 64 rows, or they split the depth")     \
+  F(cluster, 1, "blocks of a cluster that split the depth, or attention's keys")                   \
+  F(pingpong, 0, "two tiles of a block: one runs its main loop while the other runs its epilogue") \
+  F(split_kv, 0, "parts of attention's keys, each a warpgroup's, two in a block; 0: one pass")
+typedef struct LoopTileSchedule {
+  int m, n;
+#define F(name, dflt, doc) int name;
+  LOOP_TILE_SCHEDULE(F)
+#undef F
+} LoopTileSchedule;
+
+// ---- records ----
 typedef enum { TILE_MATRIX, TILE_WINDOW, TILE_VALUE } LoopTileForm;
-// A convolution of two spatial axes, the outer one first.  Pixels lie `pixel` elements apart, lines `line`: `channels` and all of a line's, unless
-// what counts as channels is several pixels side by side, which overlap those of the next.
+// A convolution of two spatial axes, the outer one first.  Pixels are `pixel` elements apart, lines
+// `line`: `channels` and all of a line's, unless what counts as channels is several contiguous
+// pixels, which overlap those of the next.
 typedef struct LoopWindow {
   int64_t channels, pixel, line;
   Dim images;
@@ -67,66 +112,90 @@ typedef struct LoopWindow {
 } LoopWindow;
 typedef struct LoopTileOperand {
   uint8_t form;           // LoopTileForm
-  const LoopExpr *value;  // below its conversion to the dtype of the sums
+  const LoopExpr *value;  // the element; loop_tile_element sets it, or for TILE_VALUE who builds it
   LoopWindow window;
   int32_t buffer;  // TILE_VALUE: -1
   DType dtype;
+  Dim sym;     // stands for the row where it is below `rows`
   Dim row;     // of the matrix, in terms of the item's symbols and the tile's variable
   Dim rows;    // of the matrix
   Dim stride;  // TILE_MATRIX: elements from one row to the next
 } LoopTileOperand;
-// An operand of attention as the copy engine takes it: [outer][rows][stride], of which a head is 64 or 128 columns from x on, in the matrix z.
+// A TMA box of an operand of attention, which is [outer][rows][stride]: a head is 64 or 128 columns
+// from x on, in the matrix z.
 typedef struct LoopTileBox {
-  bool is;  // it lies so
+  bool is;  // there is one
   Dim x, z;
   Dim outer, rows;
   int64_t stride;  // elements of a row
 } LoopTileBox;
 typedef struct LoopTileAttention {
-  const LoopStmt *max, *total;        // reductions; of the weighted values: LoopTile.sum
-  const LoopStmt *product;            // in that one: of a query and a key
-  const LoopExpr *score, *q, *k, *v;  // in terms of it
+  LoopStmt *max, *total;              // reductions; of the weighted values: LoopTile.sum
+  LoopStmt *product;                  // in that one: of a query and a key
+  const LoopExpr *score, *q, *k, *v;  // in terms of it; q, k and v are loads
   int64_t size, columns;              // of a head's elements, and of the result's
   LoopTileBox box[3];                 // of q, k and v
 } LoopTileAttention;
-typedef struct LoopTile {
-  const LoopStmt *rows, *cols, *sum;
+struct LoopTile {
   bool is_attention;
+  uint8_t kind;  // LoopMmaKind
+  LoopTileSchedule s;
+  Dim depth;             // contracted: k, or attention's keys
+  LoopTileOperand a, b;  // of attention the rows are queries and the columns those of the result
   LoopTileAttention attention;
-  uint8_t product;  // LoopTileProduct
-  int block;        // elements of the contracted axis in TILE_DEPTH_BYTES
-  int64_t after;    // statements before what is done with the sums
-  LoopTileOperand a, b;
-  int m, n, stages, groups;  // groups: of each tile, in one block
-  int cluster;               // blocks that share a tile, along the contracted axis
-  int parts;                 // of attention's keys, two in each block; else 0
-  int at_once;               // tiles of a block
-  Dim depth;
-} LoopTile;
+  // of the body
+  LoopStmt *rows, *cols;  // its loops, whose symbols are the tile's row and column
+  LoopStmt *sum;          // the reduction over the depth
+  int64_t after;          // statements of `cols` before the epilogue
+};
+typedef struct LoopTile LoopTile;
 
-// Whether the copy engine can be told the number.
-bool loop_tile_counts(const LoopKernel *k, Dim d);
-// Whether the loop is the outer one of a tile; else *why says what is wrong.
-bool loop_tile_match(const LoopKernel *k, const LoopStmt *s, LoopTile *out, const char **why);
-// tile_attention.c: likewise of the statements in the two loops.
-bool loop_tile_attention(const LoopKernel *k, LoopTile *t, const char **why);
-int loop_tile_short_keys(const LoopTile *t);  // of attention in one stage, by 16
-// The element of a window at a row (an index of the result's pixels) and a place along the contracted axis.
-const LoopExpr *loop_tile_window(LoopKernel *k, int32_t buffer, const LoopWindow *w,
-                                 const LoopBound *row, Dim at);
-// Bytes of columns that stay in shared memory while one tile below the other is computed: all there are, where one tile holds them along so many
-// blocks of the contracted axis, and there are many rows.  0: too many.
-int64_t loop_tile_stay(Dim rows, Dim cols, int m, int n, int64_t blocks);
-// Where each warp multiplies by itself (mma.sync): its part of the tile, and how these lie in it.
+// The kernel's tile; NULL: it has none.
+const LoopTile *loop_tile_of(const LoopKernel *k);
+bool loop_find_tile(const LoopKernel *k, LoopTile *out);  // a copy of it; false: there is none
+LoopBlock loop_tile_epilogue(const LoopTile *t);
+int loop_tile_block(const LoopTile *t);  // elements of the depth in TILE_DEPTH_BYTES
+// Whether record, schedule and body are those of a tile; else *why says what is wrong
+// (verify_tile.c).  Of a kernel: whether it has one that is so.
+bool loop_tile_check(const LoopKernel *k, const LoopStmt *s, const char **why);
+bool loop_kernel_tile(const LoopKernel *k, const char **why);
+// Why an MMA tile cannot have the schedule; NULL: it can.
+const char *loop_mma_legal(LoopMmaKind kind, LoopTileForm form, const LoopTileSchedule *s);
+bool loop_tile_counts(const LoopKernel *k, Dim d);  // whether TMA can be told the number
+int loop_tile_short_keys(const LoopTile *t);        // of attention in one stage, by 16
+// Bytes of resident weights: all columns there are, where one tile holds them along so many blocks
+// of the depth, and there are many rows.  0: too many, or too few rows.
+int64_t loop_tile_resident(Dim rows, Dim cols, int m, int n, int64_t blocks);
+
+// ---- building ----
+// Opens the statement and its two loops, until loop_tile_end.
+LoopTile *loop_tile_begin(LoopBuilder *b, LoopStmtKind kind, const LoopTileSchedule *s,
+                          const char *row, const char *col);
+void loop_tile_end(LoopBuilder *b);
+// The element of a matrix or a window at `k`.
+const LoopExpr *loop_tile_element(LoopKernel *k, const LoopTileOperand *o, Dim at);
+// Opens the sum, for values that need its variable, which it gives.
+Dim loop_mma_depth(LoopBuilder *b, LoopTile *t, Dim depth);
+// Kind and operands are set: closes the sum and gives it.  NULL: a value took statements, and there
+// is no tile.
+const LoopExpr *loop_mma_sum(LoopBuilder *b, LoopTile *t);
+// Attention: opens a round over the keys, for statements of the score; gives the key.  Then of the
+// dot product of a query and a key, of loads over d.
+Dim loop_attention_keys(LoopBuilder *b, LoopTile *t, Dim keys);
+Dim loop_attention_elements(LoopBuilder *b, LoopTile *t, int64_t size);
+const LoopExpr *loop_attention_dot(LoopBuilder *b, LoopTile *t);  // kind, q and k are set
+// The score and v are set: writes the reductions; gives the row sum and the weighted sum of values.
+void loop_attention_sums(LoopBuilder *b, LoopTile *t, const LoopExpr **total, const LoopExpr **sum);
+
+// ---- warps ----
+// Where each warp multiplies by itself (mma.sync): its part of the tile, and where that is.
 typedef struct LoopTileWarps {
-  int rows, cols;       // of a warp
-  int down, across;     // warps
-  int threads, beside;  // of a block; blocks of a multiprocessor that have registers
-  int bytes;            // of shared memory
+  int rows, cols;                // of a warp
+  int down, across;              // warps
+  int threads, resident_blocks;  // of a block; blocks of a multiprocessor that have registers
+  int bytes;                     // of shared memory
 } LoopTileWarps;
-// Whether such units can do it; else *why says what is in the way.
+// Whether mma.sync can do it; else *why says what is in the way.
 bool loop_tile_warps(const LoopTile *t, LoopTileWarps *out, const char **why);
-// The tile of a kernel; false: it has none.
-bool loop_find_tile(const LoopKernel *k, LoopTile *out);
 
 #endif

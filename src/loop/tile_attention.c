@@ -1,309 +1,214 @@
-// tile_attention.c -- reading attention in `tile` loops (tile.h has its form).
+// tile_attention.c -- the loops that an attention tile means (tile.h).
 //
-// The three reductions must have one score: what they say is compared, with the symbols and variables of one in the place of the other's.
+// The record has one score.  The body needs it three times: for the row max, for the row sum of
+// weights, and for the weighted sum of values.  Two of these are copies, with symbols and variables
+// of their own.  A kernel that is built gives the first and its record has the last; one that is
+// read gives the last, so that its text names what the record has.
 #include "loop/tile.h"
 
-#include "loop/prove.h"
+#include "loop/impl.h"
 
 #include <math.h>
 
-enum { MOST_PAIRS = 24 };
+// ---- copies ----
 
-// ---- whether two scores are one ----
+typedef struct Copier {
+  LoopKernel *k;
+  const LoopFresh *fresh;
+  IntMap sym, var, expr;  // by slot, by number, by node: what stands for it
+} Copier;
 
-typedef struct Same {
-  IntPool *pool;
-  Dim from[MOST_PAIRS], to[MOST_PAIRS];
-  int32_t var_from[MOST_PAIRS], var_to[MOST_PAIRS];
-  int nsyms, nvars;
-} Same;
-
-static Dim leaf(void *ctx, Dim sym) {
-  const Same *s = ctx;
-  for (int i = 0; i < s->nsyms; i++)
-    if (s->from[i] == sym) return s->to[i];
-  return sym;
+static Dim copied_sym(void *ctx, Dim sym) {
+  const Copier *c = ctx;
+  uint64_t to = 0;
+  return intmap_get(&c->sym, (uint64_t)sym->slot, &to) ? (Dim)(uintptr_t)to : sym;
 }
 
-static bool same_dim(Same *s, Dim a, Dim b) { return ie_map(s->pool, a, leaf, s) == b; }
+static Dim copy_dim(Copier *c, Dim d) { return d ? ie_map(c->k->pool, d, copied_sym, c) : NULL; }
 
-static bool pair_syms(Same *s, Dim a, Dim b) {
-  if (s->nsyms == MOST_PAIRS) return false;
-  s->from[s->nsyms] = a;
-  s->to[s->nsyms++] = b;
-  return true;
+static Dim new_sym(Copier *c, Dim sym, Dim extent) {
+  Dim to = c->fresh->sym(c->fresh->ctx, sym, extent);
+  intmap_put(&c->sym, (uint64_t)sym->slot, (uint64_t)(uintptr_t)to);
+  return to;
 }
 
-static bool pair_vars(Same *s, int32_t a, int32_t b) {
-  if (s->nvars == MOST_PAIRS) return false;
-  s->var_from[s->nvars] = a;
-  s->var_to[s->nvars++] = b;
-  return true;
+static int32_t new_var(Copier *c, int32_t var, DType t) {
+  int32_t to = c->fresh->var(c->fresh->ctx, t);
+  intmap_put(&c->var, (uint64_t)var, (uint64_t)to);
+  return to;
 }
 
-static bool same_var(const Same *s, int32_t a, int32_t b) {
-  for (int i = 0; i < s->nvars; i++)
-    if (s->var_from[i] == a) return s->var_to[i] == b;
-  return a == b;
-}
-
-static bool same_expr(Same *s, const LoopExpr *a, const LoopExpr *b) {
-  int before = s->nsyms;
-  if (!a || !b) return a == b;
-  bool ok =
-      a->kind == b->kind && a->op == b->op && a->dtype == b->dtype && a->nguards == b->nguards;
-  if (!ok) return false;
-  if (a->kind == LX_CONST && (a->i != b->i || memcmp(&a->f, &b->f, sizeof a->f))) return false;
-  if (a->kind == LX_VAR) return same_var(s, a->var, b->var);
-  for (int i = 0; i < a->nguards && ok; i++)
-    ok = same_dim(s, a->guard[i].value, b->guard[i].value) &&
-         same_dim(s, a->guard[i].extent, b->guard[i].extent) &&
-         pair_syms(s, a->guard[i].sym, b->guard[i].sym);
-  if (a->kind == LX_LOAD || a->kind == LX_INDEX) ok = ok && same_dim(s, a->index, b->index);
-  if (a->kind == LX_LOAD) ok = ok && a->buffer == b->buffer;
-  s->nsyms = before;
-  for (int i = 0; i < 3 && ok; i++) ok = same_expr(s, a->src[i], b->src[i]);
-  return ok;
-}
-
-// Let statements and reductions without any.
-static bool same_statement(Same *s, const LoopStmt *a, const LoopStmt *b) {
-  if (a->kind != b->kind) return false;
-  if (a->kind == LS_REDUCE) {
-    if (a->op != b->op || a->lanes != b->lanes || a->body.n || b->body.n ||
-        !same_dim(s, a->extent, b->extent) || !pair_syms(s, a->sym, b->sym))
-      return false;
-  } else if (a->kind != LS_LET) {
-    return false;
+// A guard that is the same in every copy keeps its symbol.
+static const LoopBound *copy_guards(Copier *c, int n, const LoopBound *g) {
+  LoopBound *out = arena_dup(c->k->arena, g, n * (int64_t)sizeof *g);
+  for (int i = 0; i < n; i++) {
+    uint64_t known = 0;
+    out[i].value = copy_dim(c, g[i].value);
+    out[i].extent = copy_dim(c, g[i].extent);
+    if (intmap_get(&c->sym, (uint64_t)g[i].sym->slot, &known))
+      out[i].sym = (Dim)(uintptr_t)known;
+    else if (out[i].value != g[i].value || out[i].extent != g[i].extent)
+      out[i].sym = new_sym(c, g[i].sym, out[i].extent);
   }
-  return same_expr(s, a->value, b->value) && pair_vars(s, a->var, b->var);
+  return out;
 }
 
-static bool same_score(const LoopKernel *k, const LoopStmt *a, const LoopExpr *x, const LoopStmt *b,
-                       const LoopExpr *y) {
-  Same s = {.pool = k->pool};
-  if (a->extent != b->extent || a->body.n != b->body.n || !pair_syms(&s, a->sym, b->sym))
-    return false;
-  for (int64_t i = 0; i < a->body.n; i++)
-    if (!same_statement(&s, a->body.v[i], b->body.v[i])) return false;
-  return same_expr(&s, x, y);
+static const LoopExpr *copy_expr(Copier *c, const LoopExpr *x) {
+  uint64_t known = 0, var = 0;
+  if (!x || x->kind == LX_CONST) return x;
+  if (intmap_get(&c->expr, (uint64_t)(uintptr_t)x, &known))
+    return (const LoopExpr *)(uintptr_t)known;
+  LoopExpr *out = arena_dup(c->k->arena, x, (int64_t)sizeof *x);
+  if (x->nguards) out->guard = copy_guards(c, x->nguards, x->guard);
+  out->index = copy_dim(c, x->index);
+  if (x->kind == LX_VAR && intmap_get(&c->var, (uint64_t)x->var, &var)) out->var = (int32_t)var;
+  for (int i = 0; i < ARRAY_LEN(x->src); i++) out->src[i] = copy_expr(c, x->src[i]);
+  intmap_put(&c->expr, (uint64_t)(uintptr_t)x, (uint64_t)(uintptr_t)out);
+  return out;
 }
 
-// ---- the form ----
+static LoopStmt *copy_stmt(Copier *c, const LoopStmt *s);
 
-static const LoopExpr *operand(const LoopExpr *x, LoopOp op, int i) {
-  return x && x->kind == LX_OP && x->op == op ? x->src[i] : NULL;
+static LoopBlock copy_block(Copier *c, const LoopBlock *b) {
+  LoopBlock out = {b->n, arena_array(c->k->arena, LoopStmt *, b->n)};
+  for (int64_t i = 0; i < b->n; i++) out.v[i] = copy_stmt(c, b->v[i]);
+  return out;
 }
 
-static bool is_var(const LoopExpr *x, int32_t var) {
-  return x && x->kind == LX_VAR && x->var == var;
+static LoopStmt *copy_stmt(Copier *c, const LoopStmt *s) {
+  LoopStmt *out = arena_dup(c->k->arena, s, (int64_t)sizeof *s);
+  out->extent = copy_dim(c, s->extent);
+  if (s->sym) out->sym = new_sym(c, s->sym, out->extent);
+  out->body = copy_block(c, &s->body);
+  out->orelse = copy_block(c, &s->orelse);
+  if (s->nguards) out->guard = copy_guards(c, s->nguards, s->guard);
+  out->index = copy_dim(c, s->index);
+  out->value = copy_expr(c, s->value);
+  if (s->var >= 0) out->var = new_var(c, s->var, s->value->dtype);
+  return out;
 }
 
-static bool is_real(const LoopExpr *x, double v) {
-  return x && x->kind == LX_CONST && x->dtype == DT_F32 && x->f == v;
+// ---- the reductions ----
+
+typedef struct Round {  // over the keys
+  LoopStmt *s;          // without its value; the first statement is the dot product
+  const LoopExpr *score, *q, *k, *v;
+} Round;
+
+// The symbol of the keys, then statements in their order, as one would build it.
+static Round copy_round(LoopKernel *k, const LoopFresh *fresh, const Round *r) {
+  Copier c = {.k = k, .fresh = fresh};
+  intmap_init(&c.sym, k->arena);
+  intmap_init(&c.var, k->arena);
+  intmap_init(&c.expr, k->arena);
+  Round out = {.s = copy_stmt(&c, r->s)};
+  out.q = copy_expr(&c, r->q);
+  out.k = copy_expr(&c, r->k);
+  out.v = copy_expr(&c, r->v);
+  out.score = copy_expr(&c, r->score);
+  return out;
 }
 
-static bool is_sum(const LoopStmt *s, LoopOp op) {
-  return s->kind == LS_REDUCE && s->op == op && s->lanes == 1;
+static const LoopExpr *var_of(LoopKernel *k, int32_t var) {
+  LoopExpr *e = loop_new_expr(k, LX_VAR, DT_F32);
+  e->var = var;
+  return e;
 }
 
-// The greatest score, or 0 where there is none.
-static bool is_top(const LoopStmt *s, int32_t max) {
-  if (s->kind != LS_LET || s->value->kind != LX_OP || s->value->op != LOOP_select) return false;
-  const LoopExpr *none = s->value->src[0];
-  return is_var(operand(none, LOOP_eq, 0), max) &&
-         is_real(operand(none, LOOP_eq, 1), -(double)INFINITY) && is_real(s->value->src[1], 0) &&
-         is_var(s->value->src[2], max);
+static const LoopExpr *op(LoopKernel *k, LoopOp o, const LoopExpr *x, const LoopExpr *y) {
+  return loop_op(k, o, x, y, NULL);
 }
 
-// The score of exp(sub(score, top)), or NULL.
-static const LoopExpr *score_of(const LoopExpr *weight, int32_t top) {
-  const LoopExpr *from = operand(weight, LOOP_exp, 0);
-  return is_var(operand(from, LOOP_sub, 1), top) ? from->src[0] : NULL;
+static int32_t close_round(LoopBuilder *b, LoopStmt *s, LoopOp o, const LoopExpr *value,
+                           const LoopFresh *fresh, int32_t var) {
+  s->op = (uint8_t)o;
+  s->value = value;
+  s->var = var >= 0 ? var : fresh->var(fresh->ctx, DT_F32);
+  vec_push(b->k->arena, &b->stmt, s);
+  return s->var;
 }
 
-// Below a rounding to tf32, which all factors have or none.
-static const LoopExpr *below(const LoopExpr *x, LoopTileProduct *product) {
-  const LoopExpr *in = operand(x, LOOP_tf32, 0);
-  if (in) *product = TILE_TF32;
-  return in || *product == TILE_TF32 ? in : x;
+static const LoopExpr *weight_of(LoopKernel *k, const Round *r, const LoopExpr *top) {
+  return op(k, LOOP_exp, op(k, LOOP_sub, r->score, top), NULL);
 }
 
-// What is under a conversion of 16-bit numbers to f32, or of f32 itself; *t is their type, DT_BOOL where none was seen yet.
-static const LoopExpr *in_f32(const LoopExpr *x, DType *t, LoopTileProduct *product) {
-  x = below(x, product);
-  if (!x || x->dtype != DT_F32) return NULL;
-  const LoopExpr *from = operand(x, LOOP_cast, 0);
-  DType type = from ? from->dtype : DT_F32;
-  if (*t != DT_BOOL && *t != type) return NULL;
-  *t = type;
-  if (!from && *product == TILE_HALF) *product = TILE_F32;
-  bool fits = from ? (type == DT_BF16 || type == DT_F16) && *product == TILE_HALF : true;
-  return !fits ? NULL : from ? from : x;
+// The row max, or 0 where no key is seen.
+static const LoopExpr *add_top(LoopBuilder *b, const LoopExpr *max, const LoopFresh *fresh) {
+  LoopKernel *k = b->k;
+  const LoopExpr *none = op(k, LOOP_eq, max, loop_float(k, DT_F32, -INFINITY));
+  LoopStmt *s = loop_new_stmt(b, LS_LET);
+  s->value = loop_op(k, LOOP_select, none, loop_float(k, DT_F32, 0), max);
+  s->var = fresh->var(fresh->ctx, DT_F32);
+  return var_of(k, s->var);
 }
 
-// A load of which 16 bytes along sym may be copied at once; in f32.
-static const LoopExpr *copied(const LoopKernel *k, const LoopExpr *x, Dim along, LoopTile *t) {
-  LoopTileProduct product = (LoopTileProduct)t->product;
-  const LoopExpr *load = in_f32(x, &t->a.dtype, &product);
-  Dim one, rest;
-  t->product = (uint8_t)product;
-  if (!load || load->kind != LX_LOAD || load->src[0]) return NULL;
-  const LoopBuffer *b = &k->buffer[load->buffer];
-  if (b->space != LOOP_ARG || b->written || b->dtype != load->dtype) return NULL;
-  Dim piece = ie_const(k->pool, load->dtype == DT_F32 ? 4 : 8);
-  if (!dim_split(k->pool, load->index, along, &one, &rest) || !ie_is(one, 1) ||
-      dim_has(rest, along) || !dim_divides(k->pool, piece, rest))
-    return NULL;
-  for (int i = 0; i < load->nguards; i++)
-    if (load->guard[i].sym != along && dim_has(load->guard[i].value, along)) return NULL;
-  return load;
+static const LoopExpr *weighted(LoopKernel *k, const LoopTile *t, const Round *r,
+                                const LoopExpr *top) {
+  LoopMmaKind kind = (LoopMmaKind)t->kind;
+  const LoopExpr *w = loop_cast(k, t->a.dtype, weight_of(k, r, top));
+  return op(k, LOOP_mul, loop_mma_factor(k, kind, w), loop_mma_factor(k, kind, r->v));
 }
 
-static const LoopBound *guard_with(const LoopExpr *load, Dim var) {
-  const LoopBound *found = NULL;
-  for (int i = 0; i < load->nguards; i++)
-    if (dim_has(load->guard[i].value, var)) found = &load->guard[i];
-  return found;
-}
-
-static bool match_product(const LoopKernel *k, LoopTile *t) {
+void loop_attention_close(LoopBuilder *b, LoopTile *t, const LoopFresh *fresh, int given,
+                          int32_t total, int32_t sum) {
+  LoopKernel *k = b->k;
   LoopTileAttention *a = &t->attention;
-  const LoopStmt *s = t->sum->body.n ? t->sum->body.v[0] : NULL;
-  Dim one, rest;
-  if (!s || !is_sum(s, LOOP_add) || s->body.n || !ie_is_const(s->extent)) return false;
-  a->product = s;
-  a->size = s->extent->value;
-  a->q = copied(k, operand(s->value, LOOP_mul, 0), s->sym, t);
-  a->k = copied(k, operand(s->value, LOOP_mul, 1), s->sym, t);
-  bool half = t->product == TILE_HALF;
-  if (!a->q || !a->k || a->size % (half ? 8 : 4) || a->size > TILE_KEYS * (half ? 2 : 1))
-    return false;
-  const LoopBound *g = guard_with(a->q, t->rows->sym);
-  if (!g || !dim_split(k->pool, g->value, t->rows->sym, &one, &rest) || !ie_is(one, 1))
-    return false;
-  t->a.buffer = a->q->buffer;
-  t->a.row = g->value;
-  t->a.rows = g->extent;
-  return !guard_with(a->k, t->rows->sym) && !dim_has(a->k->index, t->rows->sym);
+  loop_close(b);
+  Round own = {b->stmt.v[--b->stmt.n], a->score, a->q, a->k, a->v}, from = own;
+  from.s = arena_dup(k->arena, own.s, (int64_t)sizeof *own.s);  // as long as it has no value
+  Round r = given == 0 ? own : copy_round(k, fresh, &from);
+  const LoopExpr *max = var_of(k, close_round(b, r.s, LOOP_max, r.score, fresh, -1)),
+                 *top = add_top(b, max, fresh);
+  a->max = r.s;
+  r = copy_round(k, fresh, &from);
+  close_round(b, r.s, LOOP_add, weight_of(k, &r, top), fresh, total);
+  a->total = r.s;
+  r = given == 2 ? own : copy_round(k, fresh, &from);
+  close_round(b, r.s, LOOP_add, weighted(k, t, &r, top), fresh, sum);
+  t->sum = r.s;
+  a->product = r.s->body.v[0];
+  a->score = r.score;
+  a->q = r.q;
+  a->k = r.k;
+  a->v = r.v;
 }
 
-static bool match_values(const LoopKernel *k, LoopTile *t, const LoopExpr *v) {
-  LoopTileAttention *a = &t->attention;
-  LoopTileProduct product = (LoopTileProduct)t->product;
-  const LoopExpr *load = in_f32(v, &t->a.dtype, &product);
-  const LoopBound *g = load && load->kind == LX_LOAD ? guard_with(load, t->cols->sym) : NULL;
-  if (!g || g->value != t->cols->sym || !ie_is_const(g->extent)) return false;
-  a->v = copied(k, v, g->sym, t);
-  a->columns = g->extent->value;
-  t->b = (LoopTileOperand){.buffer = load->buffer, .row = g->value, .rows = g->extent};
-  return a->v && a->columns % (t->product == TILE_HALF ? 8 : 4) == 0 && a->columns <= t->n;
+// ---- building ----
+
+static Dim built_sym(void *ctx, Dim like, Dim extent) {
+  LoopKernel *k = ctx;
+  return loop_sym(k, str_printf(k->arena, "%.*s", STR_ARG(((Str){like->name, like->value}))),
+                  extent);
 }
 
-// ---- boxes ----
+static int32_t built_var(void *ctx, DType t) { return loop_new_var(ctx, t); }
 
-// Terms that are multiples of a matrix say which; the others say where in its rows.  A matrix of a sum of rows, those of the past and those at
-// hand, has as many terms as that sum in each multiple: its first one says which.
-static void match_place(IntPool *p, Dim rest, Dim matrix, LoopTileBox *out) {
-  out->x = rest;
-  if (!matrix->nterms) return;
-  Dim lead = dim_term(p, &matrix->term[0], -1);
-  for (int i = 0; i < rest->nterms; i++) {
-    Dim which = dim_quotient(p, dim_term(p, &rest->term[i], -1), lead);
-    Dim left = which ? ie_sub(p, out->x, ie_mul(p, which, matrix)) : out->x;
-    if (left->nterms + matrix->nterms > out->x->nterms) continue;
-    out->z = ie_add(p, out->z, which);
-    out->x = left;
-  }
+Dim loop_attention_keys(LoopBuilder *b, LoopTile *t, Dim keys) {
+  t->depth = keys;
+  return loop_open_sum(b, LOOP_max, loop_sym(b->k, "key", keys), keys)->sym;
 }
 
-static void match_box(const LoopKernel *k, const LoopExpr *load, Dim row, Dim rows, Dim along,
-                      int64_t width, LoopTileBox *out) {
-  IntPool *p = k->pool;
-  Dim stride, one, rest;
-  *out = (LoopTileBox){.x = p->zero, .z = p->zero, .rows = rows};
-  if (!dim_split(p, load->index, along, &one, &rest) || !dim_split(p, rest, row, &stride, &rest) ||
-      !ie_is_const(stride) || stride->value < width || dim_has(rest, row) || dim_has(rest, along) ||
-      (width != TILE_BOX && width != 2 * TILE_BOX))
-    return;
-  out->stride = stride->value;
-  Dim matrix = ie_mul(p, rows, stride);
-  out->outer = dim_quotient(p, k->buffer[load->buffer].size, matrix);
-  match_place(p, rest, matrix, out);
-  out->is = out->outer && loop_tile_counts(k, out->outer) && loop_tile_counts(k, rows) &&
-            out->x->lo >= 0 && out->x->hi <= out->stride - width;
+Dim loop_attention_elements(LoopBuilder *b, LoopTile *t, int64_t size) {
+  Dim n = ie_const(b->k->pool, size);
+  t->attention.size = size;
+  t->attention.product = loop_open_sum(b, LOOP_add, loop_sym(b->k, "d", n), n);
+  return t->attention.product->sym;
 }
 
-// How many keys there are is the extent of their sum, or, where queries see fewer, one of the two that it is the least of, or as many as the last one sees: the rows of
-// a box must hold all that are asked for.
-static void match_boxes(const LoopKernel *k, LoopTile *t) {
-  LoopTileAttention *a = &t->attention;
-  const LoopBound *q = guard_with(a->q, t->rows->sym), *v = guard_with(a->v, t->cols->sym);
-  Dim depth = t->depth;
-  bool least = depth->kind == IE_MIN;
-  Dim keys[] = {least ? depth->a : depth, least ? depth->b : depth, q->extent,
-                ie_const(k->pool, depth->hi)};
-  match_box(k, a->q, q->sym, q->extent, a->product->sym, a->size, &a->box[0]);
-  for (int i = 0; i < ARRAY_LEN(keys) && !(a->box[1].is && a->box[2].is); i++) {
-    if (i >= 2 && keys[i]->lo < depth->hi) continue;
-    match_box(k, a->k, t->sum->sym, keys[i], a->product->sym, a->size, &a->box[1]);
-    match_box(k, a->v, t->sum->sym, keys[i], v->sym, a->columns, &a->box[2]);
-  }
+const LoopExpr *loop_attention_product(LoopKernel *k, const LoopTile *t) {
+  LoopMmaKind kind = (LoopMmaKind)t->kind;
+  return op(k, LOOP_mul, loop_mma_factor(k, kind, t->attention.q),
+            loop_mma_factor(k, kind, t->attention.k));
 }
 
-static bool is_ring(const LoopTile *t) {
-  const LoopTileBox *b = t->attention.box;
-  return b[0].is && b[1].is && b[2].is && t->product == TILE_HALF && t->attention.columns == t->n &&
-         t->m == t->groups * TILE_ROWS;
+const LoopExpr *loop_attention_dot(LoopBuilder *b, LoopTile *t) {
+  return loop_yield(b, loop_attention_product(b->k, t));
 }
 
-int loop_tile_short_keys(const LoopTile *t) { return (int)(t->depth->hi + 15) / 16 * 16; }
-
-// All keys at once.
-static bool is_short(const LoopTile *t) {
-  const LoopTileBox *b = t->attention.box;
-  return b[0].is && b[1].is && b[2].is && t->product == TILE_HALF && t->attention.columns == t->n &&
-         t->groups == 1 && t->depth->hi >= 1 && t->depth->hi <= TILE_SHORT_KEYS &&
-         (loop_tile_short_keys(t) + t->n) / 2 <= TILE_SHORT_SUMS && t->m >= TILE_ROWS &&
-         t->m % TILE_ROWS == 0 && t->m <= TILE_SHORT_TILES * TILE_ROWS;
-}
-
-bool loop_tile_attention(const LoopKernel *k, LoopTile *t, const char **why) {
-  LoopTileAttention *a = &t->attention;
-  const LoopBlock *b = &t->cols->body;
-  t->a.dtype = DT_BOOL;
-  *why = "attention in a tile is three reductions over the keys with one score";
-  if (b->n < 4 || !is_sum(b->v[0], LOOP_max) || !is_sum(b->v[2], LOOP_add) ||
-      !is_sum(b->v[3], LOOP_add) || !is_top(b->v[1], b->v[0]->var))
-    return false;
-  a->max = b->v[0];
-  a->total = b->v[2];
-  t->sum = b->v[3];
-  t->depth = t->sum->extent;
-  t->after = 4;
-  t->is_attention = true;
-  int32_t top = b->v[1]->var;
-  LoopTileProduct product = TILE_HALF;
-  DType rounded = DT_BOOL;
-  const LoopExpr *weight = in_f32(operand(t->sum->value, LOOP_mul, 0), &rounded, &product);
-  if (rounded != DT_F32) weight = operand(weight, LOOP_cast, 0);
-  a->score = score_of(weight, top);
-  const LoopExpr *again = score_of(a->total->value, top);
-  if (!a->score || !again || !same_score(k, t->sum, a->score, a->max, a->max->value) ||
-      !same_score(k, t->sum, a->score, a->total, again))
-    return false;
-  *why = "operands of attention in a tile are loads of bf16, f16 or f32 in whole 16 bytes";
-  if (!match_product(k, t) || !match_values(k, t, operand(t->sum->value, LOOP_mul, 1)) ||
-      rounded != t->a.dtype || product != (LoopTileProduct)t->product)
-    return false;
-  t->b.dtype = t->a.dtype;
-  t->block = TILE_DEPTH_BYTES / (dtype_bits(t->a.dtype) / 8);
-  match_boxes(k, t);
-  *why =
-      "a tile of attention has 64 or 128 columns, and one warpgroup and several stages unless its "
-      "operands are boxes";
-  bool fits = t->stages == 1 ? is_short(t) && !t->parts : t->groups == 1 || is_ring(t);
-  if (!fits || (t->n != 64 && t->n != 128)) return false;
-  *why = "warpgroups that have parts of attention's keys multiply 16 bits";
-  return !t->parts || t->product == TILE_HALF;
+void loop_attention_sums(LoopBuilder *b, LoopTile *t, const LoopExpr **total,
+                         const LoopExpr **sum) {
+  LoopFresh fresh = {built_var, built_sym, b->k};
+  loop_attention_close(b, t, &fresh, 0, -1, -1);
+  *total = var_of(b->k, t->attention.total->var);
+  *sum = var_of(b->k, t->sum->var);
 }

@@ -1,12 +1,12 @@
 // verify.c -- the invariants of kernels (loop.h), each with its own message.
 //
 // Two walks.  The first looks at what stands in the tree: scopes, dtypes, which loop may hold which; it also notes
-// how loop variables are taken apart (digits.c).  The second proves, over digits: every access lies inside its
-// buffer, every divisor is positive, and work items keep apart (verify_race.c).  A dim's range is its symbol's.
+// how loop variables are split (digits.c).  The second proves, over digits: every access is inside its
+// buffer, every divisor is positive, and work items are disjoint (verify_race.c).  A dim's range is its symbol's.
 //
 // Guarantees: a kernel that passes touches nothing outside its buffers, whatever the dims and the data are, and
 // gives the same results in whatever order its items run.  What cannot be proven is refused.
-#include "loop/group.h"
+#include "loop/thread_block.h"
 #include "loop/tile.h"
 #include "loop/verify.h"
 
@@ -109,7 +109,7 @@ static Dim own_part(Verifier *v, const LoopBuffer *b, Dim index) {
   return ie_is(n, b->size->value / v->threads) ? rest : NULL;
 }
 
-// Outside of thread loops all is the same for every thread of the group: nothing is stored, and nothing loaded that is.
+// Outside of thread loops all is the same for every thread of the thread block: nothing is stored, and nothing loaded that is.
 static tenon_status check_thread(Verifier *v, const LoopBuffer *b) {
   if (!v->threads || v->thread || (b->space == LOOP_ARG && !b->written)) return TENON_OK;
   return verify_fail(v, "%%%s is used outside of the thread loops", b->name);
@@ -275,29 +275,13 @@ static tenon_status check_thread_loop(Verifier *v, const LoopStmt *s) {
   return TENON_OK;
 }
 
-// The outer of two tile loops is looked at with the inner one.
-static tenon_status check_tile(Verifier *v, const LoopStmt *s) {
-  const char *why;
-  LoopTile t;
-  if (s->loop != LOOP_TILE) return TENON_OK;
-  if (v->tile) return v->tile == s ? TENON_OK : verify_fail(v, "a tile loop in a tile");
-  if (!v->parallel || v->nesting != 1 || v->threads)
-    return verify_fail(v, "tile loops lie under the parallel loop alone");
-  if (!loop_tile_match(v->k, s, &t, &why)) return verify_fail(v, "%s", why);
-  v->tile = t.cols;
-  return TENON_OK;
-}
-
 static tenon_status check_for(Verifier *v, const LoopStmt *s) {
   if (s->loop > LOOP_WHERE) return verify_fail(v, "a loop of kind %d", s->loop);
   if (s->loop == LOOP_PARALLEL && v->parallel)
     return verify_fail(v, "a parallel loop is the outermost one and occurs once");
   if (v->vectors && s->loop != LOOP_UNROLL)
     return verify_fail(v, "a vector loop holds no loops but unrolled ones");
-  if (s->loop == LOOP_PARALLEL && s->ways && (s->body.n != 1 || s->body.v[0]->loop != LOOP_TILE))
-    return verify_fail(v, "items at once are tiles");
   TRY(check_thread_loop(v, s));
-  TRY(check_tile(v, s));
   Mark m = enter(v);
   LoopBound *where = NULL;
   if (s->loop == LOOP_WHERE) {
@@ -379,6 +363,18 @@ static tenon_status check_if(Verifier *v, const LoopStmt *s) {
   return TENON_OK;
 }
 
+// The record, and then its loops, whose accesses are proven as all others are.
+static tenon_status check_tile(Verifier *v, const LoopStmt *s) {
+  const char *why;
+  if (!v->parallel || v->nesting != 1 || v->threads || v->k->body.v[0]->body.n != 1)
+    return verify_fail(v, "a tile statement stands under the parallel loop alone");
+  if (!loop_tile_check(v->k, s, &why)) return verify_fail(v, "%s", why);
+  Mark m = enter(v);
+  TRY(check_block(v, &s->body));
+  leave(v, m);
+  return TENON_OK;
+}
+
 static tenon_status check_stmt(Verifier *v, const LoopStmt *s) {
   v->stmt = s;
   v->nstmts++;
@@ -390,6 +386,8 @@ static tenon_status check_stmt(Verifier *v, const LoopStmt *s) {
   case LS_IF: return check_if(v, s);
   case LS_REDUCE: return check_reduce(v, s);
   case LS_PREFETCH: return check_place(v, s->buffer, s->index, 0, NULL);
+  case LS_MMA:
+  case LS_ATTENTION: return check_tile(v, s);
   }
   return verify_fail(v, "a statement of kind %d", s->kind);
 }
@@ -533,7 +531,7 @@ static void open_threads(Verifier *v, const LoopStmt *s) {
   int64_t n = v->k->nbuffers;
   v->thread = s->sym;
   v->stored = arena_array(v->arena, bool, n);
-  v->threads_apart = arena_array(v->arena, Apart, n * NFORMS);
+  v->threads_disjoint = arena_array(v->arena, Disjoint, n * NFORMS);
   loop_stored(v->k, &s->body, v->stored);
 }
 
@@ -582,6 +580,8 @@ static tenon_status prove_stmt(Verifier *v, const LoopStmt *s) {
                        s->nguards, s->guard, "store to");
   case LS_IF: return prove_if(v, s);
   case LS_PREFETCH: return prove_divisors(v, s->index);
+  case LS_MMA:
+  case LS_ATTENTION: return prove_block(v, &s->body);
   }
   return TENON_OK;
 }
@@ -596,7 +596,7 @@ static tenon_status prove_kernel(Verifier *v) {
   v->stmt = NULL;
   for (int i = 0; i < NFORMS; i++) prover_pop(&v->p[i], k->ndims);
   digits_settle(&v->digits);
-  v->apart = arena_array(v->arena, Apart, (int64_t)k->nbuffers * NFORMS);
+  v->disjoint = arena_array(v->arena, Disjoint, (int64_t)k->nbuffers * NFORMS);
   for (int32_t i = 0; i < k->nbuffers; i++) TRY(prove_divisors(v, k->buffer[i].size));
   return prove_block(v, &k->body);
 }

@@ -6,7 +6,7 @@
 #include "loop/prove.h"
 
 // ---- digits (digits.c) ----
-// A loop variable that is taken apart by floor divisions and remainders is written as a sum of digits, each
+// A loop variable that floor divisions and remainders split is written as a sum of digits, each
 // a symbol of its own: i = n*(H*W) + h*W + w.  Expressions over digits are polynomials, which proofs need.
 enum { DIGITS_MAX = 8 };
 typedef struct Digits {
@@ -27,7 +27,7 @@ typedef struct DigitMap {
 } DigitMap;
 void digits_init(DigitMap *m, IntPool *pool, Arena *a);
 void digits_var(DigitMap *m, Dim sym, Dim extent);  // before what uses it
-void digits_collect(DigitMap *m, Dim e);            // notes how the variables are taken apart
+void digits_collect(DigitMap *m, Dim e);            // notes how the variables are split
 void digits_settle(DigitMap *m);                    // makes the symbols; all was collected
 Dim digits_apply(DigitMap *m, Dim e);               // over digits
 const Digits *digits_of(const DigitMap *m, Dim sym);
@@ -44,10 +44,10 @@ typedef struct Claims {
   int n;
   Claim v[CLAIMS_MAX];
 } Claims;
-typedef struct Apart {  // of one buffer, in one form
-  bool seen, lost;      // lost: the form shows nothing for this buffer
+typedef struct Disjoint {  // of one buffer, in one form
+  bool seen, lost;         // lost: the form shows nothing for this buffer
   Claims claims[DIGITS_MAX];
-} Apart;
+} Disjoint;
 
 typedef struct Verifier {
   const LoopKernel *k;
@@ -56,19 +56,18 @@ typedef struct Verifier {
   IntPool *pool;
   Prover p[NFORMS];
   DigitMap digits;
-  IntMap sym;            // slot -> 1: defined; or the guard that it is
-  IntMap loop;           // slot -> kind of the loop
-  bool *defined, *live;  // by variable
-  VEC(int32_t) vars;     // live ones, in order of definition
-  const LoopStmt *stmt;  // the one that is looked at
-  const Digits *item;    // of the parallel loop
-  Apart *apart;          // by buffer and form
-  const LoopStmt *tile;  // the inner one of the tile loops; NULL: none so far
-  int64_t threads;       // of a group; 0: there are none
-  Dim thread;            // the variable of the thread loop around; NULL: none
-  bool *stored;          // by buffer: the thread loop stores to it
-  Apart *threads_apart;  // as `apart`, in one thread loop
-  IntMap checked;        // node -> statement: was looked at
+  IntMap sym;                  // slot -> 1: defined; or the guard that it is
+  IntMap loop;                 // slot -> kind of the loop
+  bool *defined, *live;        // by variable
+  VEC(int32_t) vars;           // live ones, in order of definition
+  const LoopStmt *stmt;        // the one that is looked at
+  const Digits *item;          // of the parallel loop
+  Disjoint *disjoint;          // by buffer and form
+  int64_t threads;             // of a thread block; 0: there are none
+  Dim thread;                  // the variable of the thread loop around; NULL: none
+  bool *stored;                // by buffer: the thread loop stores to it
+  Disjoint *threads_disjoint;  // as `disjoint`, in one thread loop
+  IntMap checked;              // node -> statement: was looked at
   uint64_t nstmts;
   int depth, nesting, vectors, reduces;
   bool parallel;
@@ -77,7 +76,7 @@ tenon_status verify_fail(Verifier *v, const char *fmt, ...) PRINTF(2, 3);
 const char *verify_text(Verifier *v, Dim e);
 
 // ---- races (verify_race.c) ----
-// One access to memory that several write, its guards in scope; the index in each form.  Work items keep apart in results, threads in
+// One access to memory that several write, its guards in scope; the index in each form.  Work items are disjoint in results, threads in
 // whatever their loop stores to.
 MUST_USE tenon_status verify_race(Verifier *v, int32_t buffer, const Dim *index, const char *what);
 

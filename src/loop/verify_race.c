@@ -1,4 +1,4 @@
-// verify_race.c -- shows that work items keep apart in the results, and threads in what they write.
+// verify_race.c -- shows that work items are disjoint in the results, and threads in what they write.
 //
 // Items do not meet in a buffer when the item can be read off the element's number: each digit w of the item
 // stands in every index as  T*a + S*w + l + c  with 0 <= l < S and S*w + l < T (or no a and no T), so that
@@ -50,7 +50,7 @@ static bool claim_eq(const Claim *a, const Claim *b) {
 // What is sought: the ways that fit all accesses before; NULL: any.
 typedef struct Search {
   Prover *p;
-  Verifier *split;  // knows guards whose symbols are taken apart; NULL: none are
+  Verifier *split;  // knows guards whose symbols are decomposed; NULL: none are
   const Claims *wanted;
   Claims *out;
 } Search;
@@ -142,7 +142,7 @@ static void claims_digits(const Search *f, Dim e, const Digits *d, const Claim *
 
 static void claims_of(const Search *f, Dim e, Dim w, Dim size, const Claim *before, int depth);
 
-// Guards whose symbols are taken apart.
+// Guards whose symbols are decomposed.
 static void claims_split(const Search *f, Dim e, Dim w, Dim size, const Claim *before, int depth) {
   Verifier *v = f->split;
   const Prover *written = &v->p[AS_WRITTEN];
@@ -183,7 +183,8 @@ static void keep_common(Claims *a, const Claims *b) {
 }
 
 // Whether the item (or thread) can still be read off every element that was seen; else `digit` is the one that cannot.
-static bool apart(Verifier *v, const Digits *item, Form form, Apart *a, Dim index, Dim *digit) {
+static bool disjoint(Verifier *v, const Digits *item, Form form, Disjoint *a, Dim index,
+                     Dim *digit) {
   int n = form == AS_DIGITS ? item->n : 1;
   bool first = !a->seen;
   a->seen = true;
@@ -205,15 +206,15 @@ static bool apart(Verifier *v, const Digits *item, Form form, Apart *a, Dim inde
   return !a->lost;
 }
 
-static tenon_status keep_apart(Verifier *v, const Digits *who, Apart *table, int32_t buffer,
-                               const Dim *index, const char *what, const char *they) {
+static tenon_status keep_disjoint(Verifier *v, const Digits *who, Disjoint *table, int32_t buffer,
+                                  const Dim *index, const char *what, const char *they) {
   if (!who || who->extent->hi <= 1) return TENON_OK;
   Dim digit = who->sym;
   bool ok = false, before = false;
   for (int form = 0; form < NFORMS; form++) {
-    Apart *a = &table[buffer * NFORMS + form];
+    Disjoint *a = &table[buffer * NFORMS + form];
     before |= a->seen;
-    ok |= apart(v, who, (Form)form, a, index[form], &digit);
+    ok |= disjoint(v, who, (Form)form, a, index[form], &digit);
   }
   if (ok) return TENON_OK;
   const char *name = v->k->buffer[buffer].name;
@@ -224,8 +225,8 @@ static tenon_status keep_apart(Verifier *v, const Digits *who, Apart *table, int
 
 tenon_status verify_race(Verifier *v, int32_t buffer, const Dim *index, const char *what) {
   const LoopBuffer *b = &v->k->buffer[buffer];
-  if (b->written) TRY(keep_apart(v, v->item, v->apart, buffer, index, what, "work items"));
+  if (b->written) TRY(keep_disjoint(v, v->item, v->disjoint, buffer, index, what, "work items"));
   if (!v->thread || !v->stored[buffer] || b->space == LOOP_REGISTER) return TENON_OK;
-  return keep_apart(v, digits_of(&v->digits, v->thread), v->threads_apart, buffer, index, what,
-                    "threads");
+  return keep_disjoint(v, digits_of(&v->digits, v->thread), v->threads_disjoint, buffer, index,
+                       what, "threads");
 }

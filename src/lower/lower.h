@@ -1,6 +1,6 @@
 // lower.h -- from a kernel of the graph (`fused`) to loops, and from a planned graph to a program.
 //
-// lower_group gives loops for one `fused` node, or EUNSUPPORTED: then its nodes run one by one on the host, by the
+// lower_kernel gives loops for one `fused` node, or EUNSUPPORTED: then its nodes run one by one on the host, by the
 // reference evaluation, in the same program.  So every graph that the interpreter runs has a program.
 //
 // A kernel speaks of sizes by its own dims, d0, d1, ..., so that equal kernels of different models have equal text and are compiled once.
@@ -10,28 +10,24 @@
 #include "eval/fuse.h"
 #include "base/watch.h"
 #include "ir/ir.h"
+#include "ir/traits.h"
 #include "loop/loop.h"
-#include "passes/plan.h"
+#include "plan/plan.h"
+#include "lower/schedule.h"
 #include "runtime/program.h"
-
-// Which units for matrices there are: none, or such as multiply for a warp (mma.sync) or for a warpgroup (wgmma).
-typedef enum { TILES_NONE, TILES_WARP, TILES_WARPGROUP } LowerTiles;
 
 // What schedules are chosen by.  Never the number of threads.
 typedef struct LowerTarget {
   int vector_bytes;      // 64 with AVX-512, 32 with AVX2, 16 with SSE2 or NEON
   int vector_registers;  // 32 or 16
   int64_t l1, l2;        // bytes of one core's data caches
-  bool fma, vnni, bf16;  // dot products of bytes, of bf16 pairs
-  // Devices whose work items are groups of threads: how many, a power of two; 0: an item is one thread's.  Memory that they share.
-  int group;
+  bool fma, vnni, bf16;  // int8 dot products, bf16 dot products
+  // Devices whose work items are thread blocks: threads of a block, a power of two; 0: an item is one thread's.  Shared memory.
+  int block_threads;
   int64_t shared_bytes;
-  int in_step;  // threads that go in step; 1 where none do
-  bool swaps;   // they see each other's registers: sums over them need no memory
-  // GPUs with units for matrices that loop/tile.h speaks of: how many multiprocessors, bytes of shared memory for a tile.
-  uint8_t tiles;  // LowerTiles
-  int units;
-  int64_t tile_bytes;
+  bool swaps;  // threads of a warp see each other's registers: sums over them need no memory
+  int64_t tile_bytes;  // of shared memory for an MMA tile
+  TargetTraits traits;
   // The order of every sum is a matter of its own length alone, not of how many sums there are: an item of a batch has the same bits
   // whatever the batch.  A schedule that would give more threads to a sum where there are few of them does not look at their number.
   bool batch_invariant;
@@ -66,9 +62,9 @@ typedef struct LowerArg {
 
 typedef struct Lowered {
   LoopKernel *kernel;
-  LowerArg *arg;  // [kernel->nargs]
-  Dim *dim;       // [kernel->ndims]: what each dim of the kernel is, in the graph's expressions
-  const char *schedule;  // "contraction 14x32 k256 ...": how it was done, for people; replayable
+  LowerArg *arg;      // [kernel->nargs]
+  Dim *dim;           // [kernel->ndims]: what each dim of the kernel is, in the graph's expressions
+  Schedule schedule;  // how it was done; its text is in the kernel
 } Lowered;
 
 typedef struct Lowering {
@@ -76,16 +72,21 @@ typedef struct Lowering {
   Arena *arena;
   LowerTarget target;
   Diag *diag;
-  // Where the number of a kernel's rows is open: how many a schedule is for, 0: some; the most that the kernel is called with, 0: any; and which
-  // number that is, in the graph's expressions, as the template says that chose by it (NULL: none did).
-  int64_t rows, most;
-  Dim open;
-  bool handful;  // a template has a schedule of its own for a few of these rows
-  Dim few;       // a symbol that is at most `most` in the kernel that is being made; NULL: none
+  // Row buckets of a kernel with dynamic rows: the number of rows that its schedule is tuned for (0: some), the
+  // most rows of its bucket (0: any), and the dynamic size itself, which the template that chose by it sets
+  // (NULL: none did).
+  int64_t tuned_for, bucket_max;
+  Dim bucket_dim;
+  bool small_bucket;  // a template has a schedule of its own for the smallest bucket
+  Dim bucket_sym;     // a symbol that is at most bucket_max in the kernel at hand; NULL: none
+  const char *label;  // of the kernel that is being made, for messages; NULL: it has no name
+  const ScheduleRule *forced;  // the schedule that it must have; NULL: templates choose
+  const char *why;             // why the template does not match, where that can be said in words
 } Lowering;
 
-// EUNSUPPORTED, with nothing said, when no template takes the group.
-MUST_USE tenon_status lower_group(Lowering *lo, const Node *fused, Lowered *out);
+// EUNSUPPORTED, with nothing said, when no template takes the group.  EINVAL, with the reason, when it cannot be done by the schedule that
+// is asked for.
+MUST_USE tenon_status lower_kernel(Lowering *lo, const Node *fused, Lowered *out);
 // Whether the kernel may write result argument `result` over operand argument `operand`: each element is read, if at
 // all, by the statement that stores it.
 bool lower_may_overwrite(const LoopKernel *k, int32_t operand, int32_t result);
@@ -96,6 +97,13 @@ typedef struct KernelText {  // what a target compiles
   Str text;
   const Lowered *lowered;  // of the first step that calls it
 } KernelText;
+typedef struct KernelUse {  // a kernel of the graph, and the one of the program that computes it
+  const Node *node;         // the `fused` node
+  // What --schedule calls it: the node's name, "name#2" for the second of a name, "#1" for the first without one; where a node has kernels for
+  // several numbers of rows, with "@" and the first of these.
+  const char *label;
+  int32_t kernel;
+} KernelUse;
 typedef struct ValueOrigin {  // what a value of the main function is in the graph
   const Node *node;           // NULL: a constant
   int result;
@@ -112,8 +120,10 @@ typedef struct Compiled {
   int64_t nhost;  // steps that the host does because no template takes their kernel
   // Kernels that a template made and the verifier did not accept, done by the host too; a weakness of ours.
   int64_t nunproven;
-  const char *unproven;       // why the first one was not accepted
-  const HostKernel *left;     // [nhost] the kernels that the host does, and why
+  const char *unproven;    // why the first one was not accepted
+  const HostKernel *left;  // [nhost] the kernels that the host does, and why
+  const KernelUse *use;    // [nuses] in the order of the steps
+  int64_t nuses;
   const ValueOrigin *origin;  // by value of the main function
 } Compiled;
 typedef struct LowerOptions {
@@ -121,6 +131,10 @@ typedef struct LowerOptions {
   bool host_only;           // every step by evaluation: for tests of the runtime
   const DimBinding *sizes;  // that a step's operations and bytes are counted at; NULL: the plan's
   const Watch *watch;       // told of each node; may be NULL
+  // "GLOB=template field=value ...": how kernels are done whose label fits, in spite of what templates would choose; the last one that fits
+  // counts.  One that fits no kernel, or cannot be done, is an error.
+  const char *const *schedule;
+  int64_t nschedules;
   // Whether a kernel of this text has been verified before, so that it need not be again; may be NULL.
   bool (*verified)(void *ctx, Str text);
   void *verified_ctx;

@@ -123,24 +123,24 @@ ATTR_TABLE(swish, SWISH_ATTRS);
   .expand = expand_##nm
 
 // clang-format off
-const OpInfo op_elu          = {ACTIVATION(elu, "Elu", 6, "x, or alpha (exp(x) - 1) below zero"), OP_ATTRS(elu),
+const OpInfo op_elu          = {ACTIVATION(elu, "Elu", 6, "x, or alpha (exp(x) - 1) below zero"), .range = RANGE_bent, .expense = EXPENSE_TRANSCENDENTAL, OP_ATTRS(elu),
                                 SAMPLES("(f32[2,5])", "(f16[4]) alpha=2", "(f64[])", "(f32[0])")};
-const OpInfo op_selu         = {ACTIVATION(selu, "Selu", 6, "gamma times elu"), OP_ATTRS(selu), SAMPLES("(f32[2,5])", "(f32[4]) alpha=2 gamma=3")};
-const OpInfo op_celu         = {ACTIVATION(celu, "Celu", 12, "x, or alpha (exp(x / alpha) - 1) below zero"), OP_ATTRS(celu),
+const OpInfo op_selu         = {ACTIVATION(selu, "Selu", 6, "gamma times elu"), .range = RANGE_bent, .expense = EXPENSE_TRANSCENDENTAL, OP_ATTRS(selu), SAMPLES("(f32[2,5])", "(f32[4]) alpha=2 gamma=3")};
+const OpInfo op_celu         = {ACTIVATION(celu, "Celu", 12, "x, or alpha (exp(x / alpha) - 1) below zero"), .range = RANGE_bent, .expense = EXPENSE_TRANSCENDENTAL, OP_ATTRS(celu),
                                 SAMPLES("(f32[2,5])", "(f32[4]) alpha=2")};
-const OpInfo op_leaky_relu   = {ACTIVATION(leaky_relu, "LeakyRelu", 6, "x, or alpha x below zero"), OP_ATTRS(leaky_relu),
+const OpInfo op_leaky_relu   = {ACTIVATION(leaky_relu, "LeakyRelu", 6, "x, or alpha x below zero"), .range = RANGE_bent, .expense = EXPENSE_SEVERAL, OP_ATTRS(leaky_relu),
                                 SAMPLES("(f32[2,5])", "(bf16[4]) alpha=0.5")};
-const OpInfo op_hard_sigmoid = {ACTIVATION(hard_sigmoid, "HardSigmoid", 6, "alpha x + beta kept in [0, 1]"), OP_ATTRS(hard_sigmoid),
+const OpInfo op_hard_sigmoid = {ACTIVATION(hard_sigmoid, "HardSigmoid", 6, "alpha x + beta kept in [0, 1]"), .range = RANGE_unit, .expense = EXPENSE_SEVERAL, OP_ATTRS(hard_sigmoid),
                                 SAMPLES("(f32[2,5])", "(f32[3]{nan, inf, -inf})", "(f32[4]) alpha=0.5 beta=0.25")};
-const OpInfo op_hard_swish   = {ACTIVATION(hard_swish, "HardSwish", 14, "x times (x / 6 + 1/2 kept in [0, 1])"), SAMPLES("(f32[2,5])", "(f16[4])")};
-const OpInfo op_mish         = {ACTIVATION(mish, "Mish", 18, "x tanh(softplus(x))"), SAMPLES("(f32[2,5])", "(f64[3])")};
-const OpInfo op_softplus     = {ACTIVATION(softplus, "Softplus", 1, "log(1 + exp(x))"), SAMPLES("(f32[2,5])", "(f16[3])")};
-const OpInfo op_softsign     = {ACTIVATION(softsign, "Softsign", 1, "x / (1 + |x|)"), SAMPLES("(f32[2,5])", "(f16[3])")};
-const OpInfo op_thresholded_relu = {ACTIVATION(thresholded_relu, "ThresholdedRelu", 10, "x above alpha, else 0"), OP_ATTRS(thresholded_relu),
+const OpInfo op_hard_swish   = {ACTIVATION(hard_swish, "HardSwish", 14, "x times (x / 6 + 1/2 kept in [0, 1])"), .range = RANGE_gate, .expense = EXPENSE_SEVERAL, SAMPLES("(f32[2,5])", "(f16[4])")};
+const OpInfo op_mish         = {ACTIVATION(mish, "Mish", 18, "x tanh(softplus(x))"), .range = RANGE_gate, .expense = EXPENSE_TRANSCENDENTAL, SAMPLES("(f32[2,5])", "(f64[3])")};
+const OpInfo op_softplus     = {ACTIVATION(softplus, "Softplus", 1, "log(1 + exp(x))"), .range = RANGE_rising, .expense = EXPENSE_TRANSCENDENTAL, SAMPLES("(f32[2,5])", "(f16[3])")};
+const OpInfo op_softsign     = {ACTIVATION(softsign, "Softsign", 1, "x / (1 + |x|)"), .range = RANGE_rising, .expense = EXPENSE_SEVERAL, SAMPLES("(f32[2,5])", "(f16[3])")};
+const OpInfo op_thresholded_relu = {ACTIVATION(thresholded_relu, "ThresholdedRelu", 10, "x above alpha, else 0"), .range = RANGE_with_zero, OP_ATTRS(thresholded_relu),
                                 SAMPLES("(f32[2,5])", "(f32[3]{nan, inf, -inf})", "(f32[4]) alpha=0.1")};
-const OpInfo op_gelu         = {ACTIVATION(gelu, "Gelu", 20, "x times the normal distribution function of x"), OP_ATTRS(gelu),
+const OpInfo op_gelu         = {ACTIVATION(gelu, "Gelu", 20, "x times the normal distribution function of x"), .range = RANGE_gate, .expense = EXPENSE_EPILOGUE, OP_ATTRS(gelu),
                                 SAMPLES("(f32[2,5])", "(f32[4]) approximate=tanh", "(f16[3])")};
-const OpInfo op_swish        = {ACTIVATION(swish, "Swish", 24, "x sigmoid(alpha x)"), OP_ATTRS(swish), SAMPLES("(f32[2,5])", "(f32[4]) alpha=1.5")};
+const OpInfo op_swish        = {ACTIVATION(swish, "Swish", 24, "x sigmoid(alpha x)"), .range = RANGE_gate, .expense = EXPENSE_TRANSCENDENTAL, OP_ATTRS(swish), SAMPLES("(f32[2,5])", "(f32[4]) alpha=1.5")};
 // clang-format on
 const OpInfo op_shrink = {
     .name = "shrink",

@@ -37,7 +37,7 @@ const OpInfo op_inverse = {
     SAMPLES("(f32[2,2]{2,1,1,3})", "(f64[2,1,1]{4,5})", "(f32[0,3,3])", "(f32[2,0,0])"),
 };
 
-// ---- weights of a few bits ----
+// ---- weight-only quantization ----
 
 ATTR_TABLE(mat_mul_n_bits, MAT_MUL_N_BITS_ATTRS);
 
@@ -82,7 +82,7 @@ static double cost_mat_mul_n_bits(const CostIn *c) {
 
 const OpInfo op_mat_mul_n_bits = {
     .name = "mat_mul_n_bits",
-    .doc = "x times the transposed matrix (w - zero) scale of weights of a few bits each, packed "
+    .doc = "x times the transposed matrix (w - zero) scale, of weights of 2, 4 or 8 bits, packed "
            "into bytes [rows, blocks, bytes], with a scale and a zero for each block; zero is half "
            "the range where it is not given",
     .operands = "x w scale zero?",
@@ -91,6 +91,7 @@ const OpInfo op_mat_mul_n_bits = {
     OP_ATTRS(mat_mul_n_bits),
     .arity = -1,
     .nres = 1,
+    CONTRACTION(CF_OTHER, 0, 0, 1, -1, -1, 3, -1, -1, 2, -1),
     .infer = infer_mat_mul_n_bits,
     .eval = eval_mat_mul_n_bits,
     .cost = cost_mat_mul_n_bits,
@@ -135,8 +136,8 @@ static double cost_unpack_n_bits(const CostIn *c) { return 2 * (double)c->out[0]
 
 const OpInfo op_unpack_n_bits = {
     .name = "unpack_n_bits",
-    .doc = "the matrix (w - zero) scale - less of weights of a few bits each, packed into bytes "
-           "[rows, blocks, bytes], with a scale, and what is taken off, for each block",
+    .doc = "the matrix (w - zero) scale - less, of weights of 2, 4 or 8 bits, packed into bytes "
+           "[rows, blocks, bytes], with a scale and an offset for each block",
     .operands = "w scale less?",
     .results = "y",
     .dtypes = "integer",

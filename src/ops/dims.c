@@ -47,6 +47,7 @@ const OpInfo op_dims = {
     .dtypes = "any",
     .arity = -1,
     .nres = 1,
+    .range = RANGE_sizes,
     .flags = OPF_HOST,
     OP_ATTRS(dims),
     .infer = infer_dims,

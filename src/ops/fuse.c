@@ -21,6 +21,7 @@ const OpInfo op_fused = {
     .results = "y*",
     .arity = -1,
     .nres = 1,
+    .range = RANGE_fused,
     .flags = OPF_CONTROL,
     OP_ATTRS(fused),
     .infer = infer_fused,

@@ -294,7 +294,7 @@ const OpInfo op_category_mapper = {ML(category_mapper, "CategoryMapper", 1, "str
     SAMPLES("(string[2,2]) cats_int64s=[1, 2] cats_strings=[\"a\", \"b\"]", "(i64[3]) cats_int64s=[1, 2] cats_strings=[\"a\", \"b\"]")};
 const OpInfo op_dict_vectorizer = {ML(dict_vectorizer, "DictVectorizer", 1, "a map's values at the columns of their keys", "any"), ML_ONE(dict_vectorizer, infer_dict_vectorizer)};
 const OpInfo op_feature_vectorizer = {
-    .name = "feature_vectorizer", .doc = "columns of all operands side by side", .onnx = "ai.onnx.ml.FeatureVectorizer", .onnx_since = 1,
+    .name = "feature_vectorizer", .doc = "columns of all operands, concatenated", .onnx = "ai.onnx.ml.FeatureVectorizer", .onnx_since = 1,
     .operands = "x*", .results = "y", .dtypes = "float int", .arity = -1, .nres = 1, .flags = OPF_HOST, OP_ATTRS(feature_vectorizer),
     .infer = infer_feature_vectorizer, .eval = eval_feature_vectorizer,
     SAMPLES("(f32[3,2], i64[3,1]) inputdimensions=[2, 1]", "(f32[3], f64[2]) inputdimensions=[4, 1]", "(f32[n,2], f32[n,3])")};

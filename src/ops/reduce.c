@@ -100,8 +100,8 @@ ATTR_TABLE(reduce, REDUCE_ATTRS);
 // A record of the family: fields that differ follow.
 #define REDUCTION(x, onnx_name, opset, types, text)                                                \
   .name = #x, .doc = text, .onnx = onnx_name, .onnx_since = opset, .operands = "data axes?",       \
-  .results = "reduced", .dtypes = types, .arity = -1, .nres = 1, OP_ATTRS(reduce),                 \
-  .eval = eval_##x
+  .results = "reduced", .dtypes = types, .arity = -1, .nres = 1, .fuse = FUSE_REDUCTION,           \
+  .layout = LAYOUT_REDUCE, OP_ATTRS(reduce), .eval = eval_##x
 
 // ---- primitives ----
 
@@ -113,12 +113,14 @@ static tenon_status infer_reduce_other(Infer *in) { return infer_reduce(in, OP_C
 
 const OpInfo op_reduce_sum = {
     REDUCTION(reduce_sum, "ReduceSum", 13, "float int uint", "Sum over axes; 0 of nothing."),
+    .range = RANGE_reduce,
     .infer = infer_reduce_sum,
     .cost = cost_reduce,
     SAMPLES(REDUCE_SAMPLES, "(i32[3,4], i64[1]{1})", "(u64[3])"),
 };
 const OpInfo op_reduce_prod = {
     REDUCTION(reduce_prod, "ReduceProd", 18, "float int uint", "Product over axes; 1 of nothing."),
+    .range = RANGE_reduce,
     .infer = infer_reduce_prod,
     .cost = cost_reduce,
     SAMPLES(REDUCE_SAMPLES, "(i64[3,4], i64[1]{1})"),
@@ -126,6 +128,7 @@ const OpInfo op_reduce_prod = {
 const OpInfo op_reduce_max = {
     REDUCTION(reduce_max, "ReduceMax", 18, "float int uint bool",
               "Largest over axes; of nothing -inf or the least value of the type."),
+    .range = RANGE_first,
     .infer = infer_reduce_max,
     .cost = cost_reduce,
     SAMPLES(REDUCE_SAMPLES, "(i8[3,4], i64[1]{1})", "(bool[2,3], i64[1]{0})", "(u8[0])"),
@@ -133,6 +136,7 @@ const OpInfo op_reduce_max = {
 const OpInfo op_reduce_min = {
     REDUCTION(reduce_min, "ReduceMin", 18, "float int uint bool",
               "Smallest over axes; of nothing inf or the greatest value of the type."),
+    .range = RANGE_first,
     .infer = infer_reduce_min,
     .cost = cost_reduce,
     SAMPLES(REDUCE_SAMPLES, "(i8[3,4], i64[1]{1})", "(bool[2,3], i64[1]{0})", "(u8[0])"),
@@ -140,6 +144,7 @@ const OpInfo op_reduce_min = {
 const OpInfo op_reduce_mean = {
     REDUCTION(reduce_mean, "ReduceMean", 18, "float int uint",
               "Mean over axes; of integers truncated toward zero."),
+    .range = RANGE_first,
     .infer = infer_reduce_other,
     .cost = cost_reduce,
     SAMPLES("(f32[3,4,5])", "(f32[3,4,5], i64[1]{1})", "(f16[4,6], i64[1]{0}) keepdims=false",
@@ -206,6 +211,7 @@ static void expand_log_sum_exp(Graph *g, const Node *n, Node **out) {
 const OpInfo op_reduce_l1 = {
     REDUCTION(reduce_l1, "ReduceL1", 18, "float int uint", "Sum of magnitudes over axes."),
     .flags = OPF_COMPOSITE,
+    .range = RANGE_reduce,
     .infer = infer_reduce_other,
     .expand = expand_l1,
     .cost = cost_reduce_twice,
@@ -214,6 +220,7 @@ const OpInfo op_reduce_l1 = {
 const OpInfo op_reduce_l2 = {
     REDUCTION(reduce_l2, "ReduceL2", 18, "float int uint", "Root of the sum of squares over axes."),
     .flags = OPF_COMPOSITE,
+    .range = RANGE_reduce,
     .infer = infer_reduce_other,
     .expand = expand_l2,
     .cost = cost_reduce_twice,
@@ -232,6 +239,7 @@ const OpInfo op_reduce_log_sum_exp = {
     REDUCTION(reduce_log_sum_exp, "ReduceLogSumExp", 18, "float int uint",
               "Logarithm of the sum of exponentials over axes."),
     .flags = OPF_COMPOSITE,
+    .range = RANGE_reduce,
     .infer = infer_reduce_other,
     .expand = expand_log_sum_exp,
     .cost = cost_reduce_twice,
@@ -241,6 +249,7 @@ const OpInfo op_reduce_sum_square = {
     REDUCTION(reduce_sum_square, "ReduceSumSquare", 18, "float int uint",
               "Sum of squares over axes."),
     .flags = OPF_COMPOSITE,
+    .range = RANGE_reduce,
     .infer = infer_reduce_other,
     .expand = expand_square,
     .cost = cost_reduce_twice,

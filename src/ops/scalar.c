@@ -177,23 +177,22 @@ static const char *const samples_b2[] = {"(bool[2,3], bool[3])", "(bool[], bool[
   : (cls)&F ? ((cls)&I ? "number" : "float")                                                       \
             : "integer"
 
-#define SCALAR(nm, ar, cls, res, onnx_name, onnx_opset, fl, fexpr, iexpr, text)                    \
+#define SCALAR(nm, ar, cls, res, onnx_name, onnx_opset, fl, fexpr, iexpr, text, ...)               \
   static tenon_status infer_##nm(Infer *in) { return infer_scalar(in, cls, res); }                 \
-  const OpInfo op_##nm = {                                                                         \
-      .name = #nm,                                                                                 \
-      .doc = text,                                                                                 \
-      .onnx = onnx_name,                                                                           \
-      .onnx_since = onnx_opset,                                                                    \
-      .operands = ar == 1 ? "x" : "x y",                                                           \
-      .results = "z",                                                                              \
-      .dtypes = CLASSES(cls),                                                                      \
-      .arity = ar,                                                                                 \
-      .nres = 1,                                                                                   \
-      .flags = OPF_ELEMENTWISE | (fl),                                                             \
-      .infer = infer_##nm,                                                                         \
-      .eval = eval_##nm,                                                                           \
-      .samples = ar == 1 ? (SAMPLES_1(cls)) : (SAMPLES_2(cls)),                                    \
-  };
+  const OpInfo op_##nm = {.name = #nm,                                                             \
+                          .doc = text,                                                             \
+                          .onnx = onnx_name,                                                       \
+                          .onnx_since = onnx_opset,                                                \
+                          .operands = ar == 1 ? "x" : "x y",                                       \
+                          .results = "z",                                                          \
+                          .dtypes = CLASSES(cls),                                                  \
+                          .arity = ar,                                                             \
+                          .nres = 1,                                                               \
+                          .flags = OPF_ELEMENTWISE | (fl),                                         \
+                          .infer = infer_##nm,                                                     \
+                          .eval = eval_##nm,                                                       \
+                          .samples = ar == 1 ? (SAMPLES_1(cls)) : (SAMPLES_2(cls)),                \
+                          __VA_ARGS__};
 #include "eval/scalar.def"
 #undef SCALAR
 
@@ -290,6 +289,7 @@ const OpInfo op_where = {
     .dtypes = "bool",
     .arity = 3,
     .nres = 1,
+    .range = RANGE_where,
     .flags = OPF_ELEMENTWISE,
     .infer = infer_where,
     .eval = eval_where,
@@ -306,6 +306,7 @@ const OpInfo op_cast = {
     .dtypes = "any",
     .arity = 1,
     .nres = 1,
+    .range = RANGE_cast,
     .flags = OPF_ELEMENTWISE,
     OP_ATTRS(cast),
     .infer = infer_cast,
@@ -355,6 +356,7 @@ const OpInfo op_clip = {
     .dtypes = "number",
     .arity = -1,
     .nres = 1,
+    .range = RANGE_clip,
     .flags = OPF_ELEMENTWISE | OPF_COMPOSITE,
     .infer = infer_clip,
     .eval = eval_clip,

@@ -194,6 +194,7 @@ const OpInfo op_sequence_length = {.name = "sequence_length",
                                    .operands = "sequence",
                                    .results = "n",
                                    .arity = 1,
+                                   .range = RANGE_sizes,
                                    .infer = infer_length,
                                    .eval = eval_sequence_length};
 const OpInfo op_concat_from_sequence = {.name = "concat_from_sequence",

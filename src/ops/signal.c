@@ -156,6 +156,7 @@ const OpInfo op_dft = {
     .dtypes = "float",
     .arity = -1,
     .nres = 1,
+    .fuse = FUSE_CONTRACTION,
     OP_ATTRS(dft),
     .infer = infer_dft,
     .eval = eval_dft,
@@ -174,6 +175,7 @@ const OpInfo op_stft = {
     .dtypes = "float",
     .arity = -1,
     .nres = 1,
+    .fuse = FUSE_CONTRACTION,
     OP_ATTRS(stft),
     .infer = infer_stft,
     .eval = eval_stft,
@@ -186,7 +188,7 @@ const OpInfo op_stft = {
 // clang-format off
 #define WINDOW(nm, spelling, text)                                                                 \
   .name = #nm, .doc = text, .onnx = spelling, .onnx_since = 17, .operands = "size", .results = "y", .dtypes = "int", .arity = 1,    \
-  .nres = 1, OP_ATTRS(signal_window), .infer = infer_window, .eval = eval_##nm,                    \
+  .nres = 1, .fuse = FUSE_MAP, OP_ATTRS(signal_window), .infer = infer_window, .eval = eval_##nm,                    \
   SAMPLES("(i64[]{10})", "(i32[]{7}) periodic=false", "(i64[]{0})", "(i64[]{1}) output_datatype=f16 periodic=false")
 
 const OpInfo op_hann_window     = {WINDOW(hann_window, "HannWindow", "sin^2(pi i / n)")};
@@ -204,6 +206,7 @@ const OpInfo op_mel_weight_matrix = {
     .dtypes = "int",
     .arity = 5,
     .nres = 1,
+    .fuse = FUSE_MAP,
     OP_ATTRS(mel_weight_matrix),
     .infer = infer_mel_weight_matrix,
     .eval = eval_mel_weight_matrix,

@@ -4,9 +4,8 @@
 
 #include "ir/pass.h"
 
-PassFn pass_algebra, pass_cells, pass_chain, pass_clean, pass_unpack, pass_fold, pass_fuse,
-    pass_layout, pass_moves, pass_parallel, pass_past, pass_qdq, pass_recognise, pass_shapes,
-    pass_simplify, pass_blocks, pass_partial, pass_precision, pass_turn;
+#define PASS(name, fn, doc, flags, level) PassFn pass_##fn;
+#include "passes/pipeline.def"
 
 extern const Pass graph_passes[];
 extern const int64_t graph_npasses;

@@ -1,65 +1,55 @@
 // pipeline.c -- the order of the graph passes, and why.
 //
-//   import -> clean-up, folding, algebra -> ...
+// pipeline.def has the passes in the order in which they run.  Each row of graph_pass_order says
+// that one pass must come before another, and why; graph_optimise checks the rows before it runs
+// anything.
+//
+// Needs:      a verified graph; OptOptions with the traits of the target, if one is known.
+// Guarantees: a graph of `fused` nodes that computes the same function, within the fast-math flags.
 #include "passes/passes.h"
 
 const Pass graph_passes[] = {
-    // clang-format off
-    //  name       what it does                                          run           flags            -O
-    { "cells",     "steps of LSTM and GRU layers, and loops over them",  pass_cells,   0,               1 },
-    { "clean",     "control flow that is decided before anything runs",  pass_clean,   PASSF_FIXPOINT,  1 },
-    { "qdq",       "dequantise, compute, quantise: in integers",         pass_qdq,     0,               1 },
-    { "shapes",    "replace shape arithmetic by its result",             pass_shapes,  0,               1 },
-    { "moves",     "movement in one form: rules/moves.c",                pass_moves,   0,               1 },
-    { "fold",      "compute what depends on constants alone",            pass_fold,    0,               1 },
-    { "algebra",   "identities of rules/algebra.c, to a fixed point",    pass_algebra, PASSF_FIXPOINT,  1 },
-    { "recognise", "composites that exporters took apart, whole again",  pass_recognise, 0,             1 },
-    { "past",      "keys of the past, and what attention hands on",      pass_past,    0,               1 },
-    { "unpack",    "weights of a few bits that no product reads as such", pass_unpack, 0,               1 },
-    { "chain",     "the cheapest order of a chain of matrix products",   pass_chain,   0,               1 },
-    { "parallel",  "products of one tensor with several weights as one", pass_parallel, 0,              2 },
-    { "simplify",  "clean, shapes, fold, algebra and moves, to a fixed point", pass_simplify, PASSF_FIXPOINT, 1 },
-    { "blocks",    "transposed convolutions as blocks, maxima as lines", pass_blocks,  0,               2 },
-    { "precision", "contractions in bf16, where it is asked for",        pass_precision, 0,             1 },
-    { "layout",    "channels first or last, by cost over the whole graph", pass_layout, 0,              2 },
-    { "partial",   "sums of small wide images in parts, for a core each", pass_partial, 0,              2 },
-    { "turn",      "matrices that units for products read across, transposed", pass_turn, 0,            2 },
-    { "fuse",      "group nodes into kernels; below -O2 each its own",   pass_fuse,    0,               0 },
-    // clang-format on
+#define PASS(name, fn, doc, flags, level) {name, doc, pass_##fn, flags, level},
+#include "passes/pipeline.def"
 };
 const int64_t graph_npasses = ARRAY_LEN(graph_passes);
 
 const PassOrder graph_pass_order[] = {
-    {"cells", "clean", "a loop over a step is a layer; unrolled it would be many"},
-    {"clean", "shapes", "a body that goes takes its captures along"},
-    {"shapes", "moves", "reshapes want constant shapes"},
-    {"moves", "fold", "movement of constants is folded"},
-    {"fold", "algebra", "identities look for constants"},
-    {"qdq", "fold", "folding makes floats of quantised weights"},
-    {"fold", "recognise", "scales and epsilons are constants by then"},
-    {"algebra", "recognise", "fewer spellings are left"},
-    {"recognise", "unpack", "what is left of such weights is read by no product"},
-    {"unpack", "simplify", "what is made of floats is folded"},
-    {"recognise", "past", "rules about attention know its form of one result and all its keys"},
-    {"past", "simplify", "what is joined is movement like any other"},
-    {"recognise", "parallel", "what is left of a result's users is then known"},
-    {"recognise", "chain", "attention's two products are none of a chain"},
-    {"chain", "simplify", "products of constants are folded"},
-    {"parallel", "simplify", "the weights are put together by folding"},
-    {"recognise", "simplify", "movement is sunk, which takes spellings apart"},
-    {"simplify", "blocks", "norms, sums and pads go into a convolution or a pool first"},
-    {"blocks", "layout", "these rules too know channels first alone"},
-    {"simplify", "layout",
+    {"recognise-recurrent", "fold-control-flow",
+     "a loop over a step is a layer; unrolled it would be many"},
+    {"fold-control-flow", "fold-shapes", "removing a body also removes its captures"},
+    {"fold-shapes", "merge-movement", "reshapes need constant shapes"},
+    {"merge-movement", "fold-constants", "movement of constants is folded"},
+    {"fold-constants", "simplify-algebra", "identities look for constants"},
+    {"fuse-qdq", "fold-constants", "folding makes floats of quantised weights"},
+    {"fold-constants", "recognise-composites", "scales and epsilons are constants by then"},
+    {"simplify-algebra", "recognise-composites", "fewer spellings are left"},
+    {"recognise-composites", "unpack-weights", "the remaining packed weights are read by no GEMM"},
+    {"unpack-weights", "simplify-graph", "unpacked weights are folded"},
+    {"recognise-composites", "expose-kv-cache",
+     "rules about attention need one result and all its keys"},
+    {"expose-kv-cache", "simplify-graph", "the concatenation is data movement like any other"},
+    {"recognise-composites", "merge-matmuls", "the remaining users of a result are then known"},
+    {"recognise-composites", "reorder-matmuls", "attention's two products are no chain"},
+    {"reorder-matmuls", "simplify-graph", "products of constants are folded"},
+    {"merge-matmuls", "simplify-graph", "the weights are put together by folding"},
+    {"recognise-composites", "simplify-graph", "sinking data movement destroys spellings"},
+    {"simplify-graph", "rewrite-windows",
+     "norms, sums and pads fold into a convolution or a pool first"},
+    {"rewrite-windows", "choose-layout", "these rules know channels first alone"},
+    {"simplify-graph", "choose-layout",
      "rules know convolutions channels first alone, and would sink conversions"},
-    {"simplify", "precision", "rules about contractions have fired, and weights are constants"},
-    {"precision", "layout", "what is narrowed is channels first"},
-    {"layout", "fuse", "conversions go into the kernels that read through them"},
-    {"layout", "partial", "channels lie side by side by then"},
-    {"partial", "fuse", "the parts of a sum share a kernel with what they are made from"},
-    {"simplify", "turn", "two transposes that undo one another go"},
-    {"layout", "turn", "its conversions are put in one form, in which they go, too"},
-    {"turn", "fuse", "the first of the two is a kernel of its own"},
-    {"simplify", "fuse", "rules look through nodes, not through kernels"},
+    {"simplify-graph", "lower-precision",
+     "rules about contractions have fired, and weights are constants"},
+    {"lower-precision", "choose-layout", "what is narrowed is channels first"},
+    {"choose-layout", "fuse-kernels", "conversions go into the kernels that read through them"},
+    {"choose-layout", "split-k", "channels are contiguous by then"},
+    {"split-k", "fuse-kernels", "partial sums share a kernel with their operands"},
+    {"simplify-graph", "transpose-operands", "transposes that undo one another are gone by then"},
+    {"choose-layout", "transpose-operands", "so are its conversions"},
+    {"transpose-operands", "fuse-kernels",
+     "a transpose that it materialises is a kernel of its own"},
+    {"simplify-graph", "fuse-kernels", "rules look through nodes, not through kernels"},
 };
 const int64_t graph_npass_orders = ARRAY_LEN(graph_pass_order);
 
@@ -67,6 +57,6 @@ tenon_status graph_optimise(Graph *g, const OptOptions *o, OptReport *report) {
   if (!pass_check_order(graph_passes, graph_npasses, graph_pass_order, graph_npass_orders, g->diag))
     return TENON_EINTERNAL;
   g->fast = o->fast;
-  g->tiles = o->tiles && !o->shared;
+  if (o->traits) g->traits = arena_dup(&g->arena, o->traits, sizeof *o->traits);
   return passes_run(graph_passes, graph_npasses, g, o, report);
 }

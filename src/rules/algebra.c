@@ -1,8 +1,8 @@
 // algebra.c -- identities that hold for every shape and target.
 //
-// A rule reads: find => put.  The same letter twice means the same node; K(a) is a constant.  A replacement
-// must have the type of what it replaces: where a constant broadcasts the other operand to a larger shape, the driver
-// leaves the node alone.
+// A rule reads: find => put.  The same letter twice means the same node; K(a) is a constant.  A
+// replacement must have the type of what it replaces: where a constant broadcasts the other operand
+// to a larger shape, the driver leaves the node alone.
 #include "rules/letters.h"
 #include "rules/rules.h"
 

@@ -1,9 +1,11 @@
-// channels.c -- channels that are picked by number before a convolution: their order goes into its weights.
+// channels.c -- channels that are picked by number before a convolution: their order goes into its
+// weights.
 //
-// A channel shuffle is a gather along the channels.  A convolution sums over all of them, so it may read them in any order:
-// each channel is followed through gathers, slices and concatenations to the tensor that it comes from, and those of one
-// tensor that follow one another are read as one slice.  Halves of shuffled halves are such runs too, so nothing is left that is
-// moved element by element.  Where every channel is by itself the gather is moved behind the convolution.
+// A channel shuffle is a gather along the channels.  A convolution sums over all of them, so it may
+// read them in any order: each channel is followed through gathers, slices and concatenations to
+// the tensor that it comes from, and those of one tensor that follow one another are read as one
+// slice.  Halves of shuffled halves are such runs too, so nothing is left that is moved element by
+// element.  Where every channel is by itself the gather is moved behind the convolution.
 #include "eval/contract.h"
 #include "eval/index.h"
 #include "ops/order.h"
@@ -12,19 +14,19 @@
 #include "rules/shape.h"
 
 enum {
-  PICK_RUNS = 16,   // most slices
-  PICK_MEAN = 4,    // least channels of a slice, on average
-  PICK_STEPS = 256  // most nodes that are looked through
+  MAX_SLICES = 16,    // most slices
+  MEAN_CHANNELS = 4,  // least channels of a slice, on average
+  MAX_STEPS = 256     // most nodes that are looked through
 };
 
-typedef struct Pick {
+typedef struct ChannelRef {
   Node *x;
   int64_t channel;  // of x, at axis 1
-} Pick;
+} ChannelRef;
 
 // ---- where a channel comes from ----
 
-static bool through_gather(Graph *g, Node *x, Pick *p, int64_t n) {
+static bool through_gather(Graph *g, Node *x, ChannelRef *p, int64_t n) {
   Ints at;
   Dim size = type_of(x->src[0])->dims[1];
   if (axis_of(((const gather_attrs *)x->attrs)->axis, type_of(x)->rank) != 1 ||
@@ -35,22 +37,22 @@ static bool through_gather(Graph *g, Node *x, Pick *p, int64_t n) {
   for (int64_t i = 0; i < n; i++) {
     if (p[i].x != x) continue;
     int64_t from = at.v[p[i].channel];
-    p[i] = (Pick){x->src[0], from < 0 ? from + size->value : from};
+    p[i] = (ChannelRef){x->src[0], from < 0 ? from + size->value : from};
   }
   return true;
 }
 
-static bool through_slice(Graph *g, Node *x, Pick *p, int64_t n) {
+static bool through_slice(Graph *g, Node *x, ChannelRef *p, int64_t n) {
   Box box;
   if (!slice_box(g, x, &box) || !box.cut[1]) return false;
   for (int i = 0; i < box.rank; i++)
     if (i != 1 && box.cut[i]) return false;
   for (int64_t i = 0; i < n; i++)
-    if (p[i].x == x) p[i] = (Pick){x->src[0], box.start[1] + p[i].channel * box.step[1]};
+    if (p[i].x == x) p[i] = (ChannelRef){x->src[0], box.start[1] + p[i].channel * box.step[1]};
   return true;
 }
 
-static bool through_concat(Node *x, Pick *p, int64_t n) {
+static bool through_concat(Node *x, ChannelRef *p, int64_t n) {
   if (axis_of(((const concat_attrs *)x->attrs)->axis, type_of(x)->rank) != 1) return false;
   for (uint32_t k = 0; k < x->nsrc; k++)
     if (!ie_is_const(type_of(x->src[k])->dims[1])) return false;
@@ -60,26 +62,26 @@ static bool through_concat(Node *x, Pick *p, int64_t n) {
     if (p[i].x != x) continue;
     for (; in >= type_of(x->src[part])->dims[1]->value; part++)
       in -= type_of(x->src[part])->dims[1]->value;
-    p[i] = (Pick){x->src[part], in};
+    p[i] = (ChannelRef){x->src[part], in};
   }
   return true;
 }
 
-static bool through(Graph *g, Node *x, Pick *p, int64_t n) {
+static bool through(Graph *g, Node *x, ChannelRef *p, int64_t n) {
   if (x->op == OP_gather) return through_gather(g, x, p, n);
   if (x->op == OP_slice) return through_slice(g, x, p, n);
   return x->op == OP_concat && through_concat(x, p, n);
 }
 
 // The n channels of x, each followed as far as it goes; false where no gather was on the way.
-static bool follow(Graph *g, Node *x, Pick *p, int64_t n) {
+static bool follow(Graph *g, Node *x, ChannelRef *p, int64_t n) {
   bool gathered = false;
   int64_t steps = 0;
-  for (int64_t i = 0; i < n; i++) p[i] = (Pick){x, i};
+  for (int64_t i = 0; i < n; i++) p[i] = (ChannelRef){x, i};
   for (int64_t i = 0; i < n; i++) {
     for (Node *at = p[i].x; through(g, at, p, n); at = p[i].x) {
       gathered |= at->op == OP_gather;
-      if (++steps > PICK_STEPS) return false;
+      if (++steps > MAX_STEPS) return false;
     }
   }
   return gathered;
@@ -87,14 +89,14 @@ static bool follow(Graph *g, Node *x, Pick *p, int64_t n) {
 
 // ---- in order ----
 
-typedef struct Picks {
+typedef struct ChannelOrder {
   int64_t n;
   int64_t *from;  // the channel that is now at each place
   Node *x;        // the channels in that order, in slices
-} Picks;
+} ChannelOrder;
 
 // Tensors in the order in which they first come, then channels: from[] is sorted so.
-static void sort_picks(const Pick *p, int64_t n, int64_t *from) {
+static void sort_channels(const ChannelRef *p, int64_t n, int64_t *from) {
   int64_t count = 0;
   for (int64_t i = 0; i < n; i++) {
     bool seen = false;
@@ -109,27 +111,27 @@ static void sort_picks(const Pick *p, int64_t n, int64_t *from) {
   }
 }
 
-static bool in_order(Graph *g, const Node *conv, Picks *out) {
-  Node *x = conv->src[0], *part[PICK_RUNS];
+static bool in_order(Graph *g, const Node *conv, ChannelOrder *out) {
+  Node *x = conv->src[0], *part[MAX_SLICES];
   Dim size = type_of(x)->dims[1];
   if (!ie_is_const(size) || size->value < 2 || size->value > KNOWN_MAX) return false;
   int64_t n = size->value, runs = 0;
-  Pick *p = arena_array(&g->scratch, Pick, n);
-  *out = (Picks){.n = n, .from = arena_array(&g->scratch, int64_t, n)};
+  ChannelRef *p = arena_array(&g->scratch, ChannelRef, n);
+  *out = (ChannelOrder){.n = n, .from = arena_array(&g->scratch, int64_t, n)};
   if (!follow(g, x, p, n)) return false;
-  sort_picks(p, n, out->from);
+  sort_channels(p, n, out->from);
   for (int64_t i = 0, end; i < n; i = end) {
-    const Pick *first = &p[out->from[i]];
+    const ChannelRef *first = &p[out->from[i]];
     for (end = i + 1; end < n; end++) {
-      const Pick *next = &p[out->from[end]];
+      const ChannelRef *next = &p[out->from[end]];
       if (next->x != first->x || next->channel != first->channel + end - i) break;
     }
-    if (runs == PICK_RUNS) return false;
+    if (runs == MAX_SLICES) return false;
     bool whole = ie_is(type_of(first->x)->dims[1], end - i);
     part[runs++] =
         whole ? first->x : slice_axis(g, first->x, 1, first->channel, first->channel + end - i, 1);
   }
-  if (runs * PICK_MEAN > n) return false;
+  if (runs * MEAN_CHANNELS > n) return false;
   out->x = runs == 1 ? part[0]
                      : node_new(g, OP_concat, (int)runs, part, &(concat_attrs){.axis = 1}, 0, NULL);
   return true;
@@ -137,7 +139,7 @@ static bool in_order(Graph *g, const Node *conv, Picks *out) {
 
 // ---- rules ----
 
-static Node *picked(Graph *g, Node *x, int64_t axis, int64_t n, const int64_t *from) {
+static Node *gathered(Graph *g, Node *x, int64_t axis, int64_t n, const int64_t *from) {
   return NA(g, gather, (&(gather_attrs){.axis = axis}), x, node_i64s(g, n, from));
 }
 
@@ -148,33 +150,34 @@ static bool ready(const Node *conv) {
 }
 
 // Channels are summed in another order.
-static Node *conv_picked(Graph *g, const Match *m) {
+static Node *conv_gathered(Graph *g, const Match *m) {
   const Node *conv = m->root;
-  Picks p;
+  ChannelOrder p;
   Node *src[3];
   if (!ready(conv) || ((const conv_attrs *)conv->attrs)->group != 1 || !in_order(g, conv, &p))
     return NULL;
   for (uint32_t i = 0; i < conv->nsrc; i++) src[i] = conv->src[i];
   src[0] = p.x;
-  src[1] = picked(g, src[1], 1, p.n, p.from);
+  src[1] = gathered(g, src[1], 1, p.n, p.from);
   return node_with(g, conv, src);
 }
 
 // Every channel by itself: the picked ones in order, then back.
-static Node *depthwise_picked(Graph *g, const Match *m) {
+static Node *depthwise_gathered(Graph *g, const Match *m) {
   const Node *conv = m->root;
-  Picks p;
+  ChannelOrder p;
   Node *src[3];
   int64_t group = ((const conv_attrs *)conv->attrs)->group;
   if (!ready(conv) || group < 2 || !ie_is(type_of(conv)->dims[1], group) ||
       !ie_is(type_of(conv->src[0])->dims[1], group) || !in_order(g, conv, &p))
     return NULL;
   for (uint32_t i = 0; i < conv->nsrc; i++)
-    src[i] = i && conv->src[i] != g->none ? picked(g, conv->src[i], 0, p.n, p.from) : conv->src[i];
+    src[i] =
+        i && conv->src[i] != g->none ? gathered(g, conv->src[i], 0, p.n, p.from) : conv->src[i];
   src[0] = p.x;
   int64_t *back = arena_array(&g->scratch, int64_t, p.n);
   for (int64_t i = 0; i < p.n; i++) back[p.from[i]] = i;
-  return picked(g, node_with(g, conv, src), 1, p.n, back);
+  return gathered(g, node_with(g, conv, src), 1, p.n, back);
 }
 
 #define SHUFFLED                                                                                   \
@@ -183,9 +186,9 @@ static Node *depthwise_picked(Graph *g, const Match *m) {
 
 static const Rule channels[] = {
     // clang-format off
-    RULE("conv.picked", ANY(conv), .make = conv_picked, .fast = FAST_REASSOC,
+    RULE("conv.gathered", ANY(conv), .make = conv_gathered, .fast = FAST_REASSOC,
          .example = "(%x: f32[n, 4, 3], %y: f32[n, 4, 3]) { " SHUFFLED "%w = const f32[1, 8, 1] {1, 2, 3, -1, -2, 1, 0.5, 0.25} %r = conv(%g, %w) return %r }"),
-    RULE("conv.depthwise_picked", ANY(conv), .make = depthwise_picked,
+    RULE("conv.depthwise_gathered", ANY(conv), .make = depthwise_gathered,
          .example = "(%x: f32[n, 4, 3], %y: f32[n, 4, 3]) { " SHUFFLED "%w = const f32[8, 1, 2] {1, 2, 3, -1, -2, 1, 0.5, 0.25, 2, 1, 1, 1, -1, 2, 0, 3} %r = conv(%g, %w) group=8 return %r }"),
     // clang-format on
 };

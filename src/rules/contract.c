@@ -1,7 +1,8 @@
 // contract.c -- what stands around contractions goes into their weights, biases and pads.
 //
-// Weights are constants here, so arithmetic on them is folded once.  gemm is a mat_mul with its bias added, so
-// that there is one form of a linear layer; leading axes that were merged for a product with a matrix are left as they are.
+// Weights are constants here, so arithmetic on them is folded once.  gemm is a mat_mul with its
+// bias added, so that there is one form of a linear layer; leading axes that were merged for a
+// product with a matrix are left as they are.
 #include "eval/contract.h"
 #include "eval/norm.h"
 #include "eval/scalar.h"
@@ -17,11 +18,13 @@
 
 // Channels first: the order is chosen when these rules are done.
 static bool is_conv(const Node *n) {
-  return (n->op == OP_conv || n->op == OP_conv_transpose) && !node_channels_last(n);
+  return (is_form(n, CF_CONV) || is_form(n, CF_CONV_TRANSPOSE)) && !sums_int8(n) &&
+         !node_channels_last(n);
 }
 static bool is_float(const Node *n) { return dtype_is_float(type_of(n)->dtype); }
 
-// v, one number a channel, as a tensor that broadcasts against weights or results of the given rank along `axis`.
+// v, one number a channel, as a tensor that broadcasts against weights or results of the given rank
+// along `axis`.
 static Node *along(Graph *g, Node *v, int rank, int axis) {
   const Type *t = type_of(v);
   Dim dims[MAX_RANK];
@@ -30,8 +33,8 @@ static Node *along(Graph *g, Node *v, int rank, int axis) {
   return reshape_to(g, v, type_tensor(g, t->dtype, rank, dims));
 }
 
-// A constant that has one number a channel of a result of this rank (channels at axis 1), as a vector; a scalar
-// is spread.  NULL when it is none.
+// A constant that has one number a channel of a result of this rank (channels at axis 1), as a
+// vector; a scalar is spread.  NULL when it is none.
 static Node *per_channel(Graph *g, Node *v, int rank, Dim channels) {
   const Type *t = type_of(v);
   if (v->op != OP_const || !ie_is_const(channels) || t->rank > rank) return NULL;
@@ -77,9 +80,9 @@ static Node *scaled_conv(Graph *g, const Node *conv, Node *scale, Node *shift) {
   Node *w = conv->src[1], *bias = src_or_null(g, conv, 2);
   const Type *t = type_of(w);
   if (w->op != OP_const || t->rank < 3 || (bias && bias->op != OP_const)) return NULL;
-  bool turned = conv->op == OP_conv_transpose;
-  if (turned && ((const conv_transpose_attrs *)conv->attrs)->group != 1) return NULL;
-  Node *by = scale ? along(g, scale, t->rank, turned) : NULL;
+  bool transposed = is_form(conv, CF_CONV_TRANSPOSE);
+  if (transposed && ((const conv_transpose_attrs *)conv->attrs)->group != 1) return NULL;
+  Node *by = scale ? along(g, scale, t->rank, transposed) : NULL;
   if (scale && !by) return NULL;
   if (by) w = N(g, mul, w, by);
   if (bias && scale) bias = N(g, mul, bias, scale);
@@ -184,8 +187,9 @@ static Node *dropped_last(Graph *g, Node *x) {
   return reshape_to(g, x, type_tensor(g, t->dtype, t->rank - 1, t->dims));
 }
 
-// A last axis of one element under a window of one says nothing, and hides that the axis before it is a line of pixels.  (A single
-// pixel is none: its convolution is a product as it stands, in either layout.)
+// A last axis of one element under a window of one says nothing, and hides that the axis before it
+// is a line of pixels.  (A single pixel is none: its convolution is a product as it stands, in
+// either layout.)
 static Node *conv_line(Graph *g, const Match *m) {
   const Node *conv = m->root;
   conv_attrs at = *(const conv_attrs *)conv->attrs;
@@ -258,9 +262,9 @@ static Node *gemm_mat_mul(Graph *g, const Match *m) {
   Node *x = m->root->src[0], *y = m->root->src[1], *bias = src_or_null(g, m->root, 2);
   DType t = type_of(x)->dtype;
   if (!dtype_is_float(t) || type_of(x)->rank != 2 || type_of(y)->rank != 2) return NULL;
-  transpose_attrs turn = {.perm = {2, (int64_t[]){1, 0}}};
-  if (at->transA) x = NA(g, transpose, &turn, x);
-  if (at->transB) y = NA(g, transpose, &turn, y);
+  transpose_attrs swap = {.perm = {2, (int64_t[]){1, 0}}};
+  if (at->transA) x = NA(g, transpose, &swap, x);
+  if (at->transB) y = NA(g, transpose, &swap, y);
   Node *r = N(g, mat_mul, x, y);
   if (at->alpha != 1) r = N(g, mul, r, node_scalar(g, t, at->alpha));
   if (!bias || at->beta == 0) return r;
@@ -268,7 +272,8 @@ static Node *gemm_mat_mul(Graph *g, const Match *m) {
   return N(g, add, r, bias);
 }
 
-// The leading axes differ, the last `keep` are the same: then so is the product of the others, but where one is empty.
+// The leading axes differ, the last `keep` are the same: then so is the product of the others, but
+// where one is empty.
 static bool same_tail(const Type *x, const Type *y, int keep) {
   if (x->rank < keep || y->rank < keep) return false;
   for (int i = 1; i <= keep; i++)

@@ -1,8 +1,9 @@
 // quant_border.c -- what integer convolutions read around their image is written out.
 //
-// Kernels multiply four bytes along the channels at once, and leave taps outside the image out, which is right where the
-// zero point is the least number alone.  So other borders, and channels up to a multiple of four, become elements of the
-// input: a pad with the zero point, done by the kernel that makes the input.  Exact: each new product is 0.
+// Kernels multiply four bytes along the channels at once, and leave taps outside the image out,
+// which is right where the zero point is the least number alone.  So other borders, and channels up
+// to a multiple of four, become elements of the input: a pad with the zero point, done by the
+// kernel that makes the input.  Exact: each new product is 0.
 #include "eval/contract.h"
 #include "eval/movement.h"
 #include "ir/internal.h"
@@ -10,14 +11,6 @@
 #include "rules/rules.h"
 
 enum { WORD = 4 };
-
-// Operands of the two ops.
-typedef struct Places {
-  int x_zero, w, w_zero;
-} Places;
-static Places places_of(const Node *n) {
-  return n->op == OP_q_linear_conv ? (Places){2, 3, 5} : (Places){2, 1, 3};
-}
 
 // Whether leaving a tap out is the same as multiplying it by x - zero = 0 in bytes without a sign.
 static bool is_least(Graph *g, const Node *zero, DType t) {
@@ -41,10 +34,10 @@ static Node *one_number(Graph *g, Node *zero) {
 
 static Node *write_border(Graph *g, const Match *m) {
   const Node *n = m->root;
-  Places at_ = places_of(n);
+  const ContractionInfo *c = op_contraction(n);
   conv_attrs at = *(const conv_attrs *)n->attrs;
-  Node *x = n->src[0], *w = n->src[at_.w], *x_zero = src_or_null(g, n, at_.x_zero),
-       *w_zero = src_or_null(g, n, at_.w_zero);
+  Node *x = n->src[c->lhs], *w = n->src[c->rhs], *x_zero = operand_or_null(g, n, c->lhs_zero),
+       *w_zero = operand_or_null(g, n, c->rhs_zero);
   const Type *t = type_of(x);
   int rank = t->rank;
   if (rank < 3 || at.channels_last || at.group != 1 || w->op != OP_const ||
@@ -66,8 +59,8 @@ static Node *write_border(Graph *g, const Match *m) {
   if ((x_zero && !x_fill) || (w_zero && more && !w_fill)) return NULL;
   Node **src = arena_array(&g->scratch, Node *, n->nsrc);
   memcpy(src, n->src, n->nsrc * sizeof *src);
-  src[0] = padded(g, x, rank, pads, x_fill);
-  if (more) src[at_.w] = padded(g, w, rank, w_pads, w_fill);
+  src[c->lhs] = padded(g, x, rank, pads, x_fill);
+  if (more) src[c->rhs] = padded(g, w, rank, w_pads, w_fill);
   at.auto_pad = PAD_NOTSET;
   at.pads = (Ints){2 * (int64_t)(rank - 2), none};
   return node_new(g, n->op, (int)n->nsrc, src, &at, 1, n->name);

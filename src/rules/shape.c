@@ -85,7 +85,8 @@ Node *reshape_to(Graph *g, Node *x, const Type *t) {
   }
   Grouping gr;
   if (!group_axes(&g->dims, from, t, &gr)) return NULL;
-  // Each size that is named must come out of the axes that go nowhere, or inference refuses the node.
+  // Each size that is named must come out of the axes that go nowhere, or inference refuses the
+  // node.
   Dim left = g->dims.one, named = g->dims.one;
   for (int i = 0; i < from->rank; i++)
     if (gr.into[i] < 0) left = ie_mul(&g->dims, left, from->dims[i]);
@@ -98,6 +99,12 @@ Node *reshape_to(Graph *g, Node *x, const Type *t) {
 }
 
 // ---- transpose ----
+
+bool is_materialized(const Node *n) {
+  return n->op == OP_transpose && ((const transpose_attrs *)n->attrs)->materialize;
+}
+
+bool is_movable_transpose(const Node *n) { return n->op == OP_transpose && !is_materialized(n); }
 
 int transpose_perm(const Node *n, int64_t *perm) {
   const transpose_attrs *at = n->attrs;

@@ -5,14 +5,18 @@
 #include "eval/movement.h"
 #include "ir/rule.h"
 
-// x with the type t's dimensions by one reshape with a constant shape: plain sizes, 0 for a size that stays in its
-// place, else `into`.  x itself where nothing changes; NULL where no such reshape exists.
+// x with the type t's dimensions by one reshape with a constant shape: plain sizes, 0 for a size
+// that stays in its place, else `into`.  x itself where nothing changes; NULL where no such reshape
+// exists.
 Node *reshape_to(Graph *g, Node *x, const Type *t);
 
 // x with its axes in another order; x itself for the identity.
 Node *transpose_to(Graph *g, Node *x, int rank, const int64_t *perm);
-// The axes of a transpose, non-negative, its default written out; the rank, or -1 when it is not known.
+// The axes of a transpose, non-negative, its default written out; the rank, or -1 when it is not
+// known.
 int transpose_perm(const Node *n, int64_t *perm);
+bool is_materialized(const Node *n);       // a transpose that a pass asked a kernel for
+bool is_movable_transpose(const Node *n);  // one that rules may move, merge and drop
 void perm_inverse(int rank, const int64_t *perm, int64_t *out);
 
 // One contiguous part along an axis: x[..., start : end, ...] with a step.

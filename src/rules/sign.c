@@ -1,4 +1,5 @@
-// sign.c -- follows what cannot be negative: squares, absolute values, exponentials, counts, and what is made of them.
+// sign.c -- follows what cannot be negative: squares, absolute values, exponentials, counts, and
+// what is made of them.
 //
 // Integers are followed only where nothing can wrap.
 #include "rules/sign.h"

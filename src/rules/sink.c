@@ -1,8 +1,9 @@
 // sink.c -- movement goes below arithmetic, where it meets other movement and cancels.
 //
-// f(transpose(x)) => transpose(f(x)), and so for reshapes and broadcasts, when the other operands are numbers, constants
-// that can be turned back, or moved in the same way.  Exporters that convert layouts wrap each convolution in two transposes:
-// sinking brings the second of one to the first of the next.
+// f(transpose(x)) => transpose(f(x)), and so for reshapes and broadcasts, when the other operands
+// are numbers, constants that can be transposed back, or moved in the same way.  Exporters that
+// convert layouts wrap each convolution in two transposes: sinking brings the second of one to the
+// first of the next.
 #include "eval/contract.h"
 #include "eval/reduce.h"
 
@@ -22,7 +23,7 @@ static Node *as_scalar(Graph *g, Node *n) {
 }
 
 // A constant as it must be before the transpose, so that broadcasting still pairs the right axes.
-static Node *turned_back(Graph *g, Node *v, int rank, const int64_t *perm) {
+static Node *transposed_back(Graph *g, Node *v, int rank, const int64_t *perm) {
   const Type *t = type_of(v);
   Dim dims[MAX_RANK];
   int64_t inverse[MAX_RANK];
@@ -37,7 +38,8 @@ static Node *turned_back(Graph *g, Node *v, int rank, const int64_t *perm) {
 static Node *before_transpose(Graph *g, const Node *moved, Node *v) {
   int64_t perm[MAX_RANK], other[MAX_RANK];
   int rank = transpose_perm(moved, perm);
-  if (v->op != OP_transpose) return turned_back(g, v, rank, perm);
+  if (is_materialized(v)) return NULL;
+  if (v->op != OP_transpose) return transposed_back(g, v, rank, perm);
   if (transpose_perm(v, other) != rank || memcmp(perm, other, sizeof *perm * (size_t)rank))
     return NULL;
   return v->src[0];
@@ -72,12 +74,13 @@ static Node *before(Graph *g, const Node *moved, Node *v) {
   return moved->op == OP_reshape ? before_reshape(moved, v) : NULL;
 }
 
-// The first operand that is moved and has no other user; a broadcast may have others: it costs nothing to repeat.
+// The first operand that is moved and has no other user; a broadcast may have others: it costs
+// nothing to repeat.
 static const Node *moved_operand(const Match *m) {
   const Node *n = m->root;
   for (uint32_t i = 0; i < n->nsrc; i++) {
     const Node *s = n->src[i];
-    bool moves = s->op == OP_transpose || s->op == OP_reshape || s->op == OP_expand;
+    bool moves = is_movable_transpose(s) || s->op == OP_reshape || s->op == OP_expand;
     if (moves && type_of(s)->rank >= 0 && type_of(s->src[0])->rank >= 0 &&
         type_of(s)->rank == type_of(n)->rank && (s->op == OP_expand || match_once(m, s)) &&
         s->src[0]->op != OP_const)
@@ -95,7 +98,8 @@ static Node *sink(Graph *g, const Match *m) {
     src[i] = n->src[i] == moved ? moved->src[0] : before(g, moved, n->src[i]);
     if (!src[i]) return NULL;
   }
-  // Arithmetic on fewer elements than before, or as many: a constant must not broadcast what was moved.
+  // Arithmetic on fewer elements than before, or as many: a constant must not broadcast what was
+  // moved.
   const Type *t = type_of(moved), *r = type_of(n);
   if (!same_dims(t, r)) return NULL;
   Node *y = node_with(g, n, src);
@@ -107,11 +111,11 @@ static Node *sink(Graph *g, const Match *m) {
   return transpose_to(g, y, rank, perm);
 }
 
-// concat of tensors that are all turned alike.
+// concat of tensors that are all transposed alike.
 static Node *sink_concat(Graph *g, const Match *m) {
   const Node *n = m->root, *first = n->src[0];
   int64_t perm[MAX_RANK];
-  if (first->op != OP_transpose || n->nsrc > 64 || type_of(n)->rank < 0) return NULL;
+  if (!is_movable_transpose(first) || n->nsrc > 64 || type_of(n)->rank < 0) return NULL;
   int rank = transpose_perm(first, perm);
   if (rank < 0) return NULL;
   Node *src[64];
@@ -136,7 +140,8 @@ static bool has_operand(const Node *n, const Node *x) {
   return false;
 }
 
-// All are one node, or element-wise nodes of one operand that nobody else needs: a kernel computes them together.
+// All are one node, or element-wise nodes of one operand that nobody else needs: a kernel computes
+// them together.
 static bool made_together(const Match *m, const Node *cat) {
   const Node *first = under_reshape(m, cat->src[0]);
   bool same = true, alike = match_once(m, cat);
@@ -156,15 +161,15 @@ static bool made_together(const Match *m, const Node *cat) {
   return false;
 }
 
-// f(concat(x, y)) => concat(f(x), f(y)): rotary angles are written twice side by side, the corners of boxes are put
-// together before they are clipped.
+// f(concat(x, y)) => concat(f(x), f(y)): rotary angles are concatenated with themselves, the
+// corners of boxes are put together before they are clipped.
 static Node *sink_pieces(Graph *g, const Match *m) {
-  enum { MOST = 16 };
+  enum { MAX_PIECES = 16 };
   const Node *n = m->root, *cat = n->src[0];
-  if (cat->op != OP_concat || !cat->nsrc || cat->nsrc > MOST || n->nres != 1 || n->nsrc > 4 ||
+  if (cat->op != OP_concat || !cat->nsrc || cat->nsrc > MAX_PIECES || n->nres != 1 || n->nsrc > 4 ||
       !made_together(m, cat))
     return NULL;
-  Node *piece[MOST], *src[4];
+  Node *piece[MAX_PIECES], *src[4];
   for (uint32_t k = 1; k < n->nsrc; k++) {
     src[k] = n->src[k];
     if (src[k] != g->none && type_of(src[k])->rank != 0) return NULL;
@@ -177,14 +182,14 @@ static Node *sink_pieces(Graph *g, const Match *m) {
   return node_new(g, OP_concat, (int)cat->nsrc, piece, cat->attrs, 1, cat->name);
 }
 
-// A reduction of what was turned: over the axes that they were.
+// A reduction of a transposed tensor: over the axes before the transpose.
 static Node *sink_reduce(Graph *g, const Match *m) {
   const Node *n = m->root, *t = n->src[0];
   const reduce_attrs *at = n->attrs;
   Ints axes;
   int64_t perm[MAX_RANK], own[MAX_RANK], left[MAX_RANK], place[MAX_RANK];
   bool gone[MAX_RANK] = {false};
-  if (t->op != OP_transpose || n->nsrc != 2 || !match_once(m, t) ||
+  if (!is_movable_transpose(t) || n->nsrc != 2 || !match_once(m, t) ||
       !node_ints(g, n->src[1], &axes) || !axes.n)
     return NULL;
   int rank = transpose_perm(t, perm), kept = 0;
@@ -201,9 +206,9 @@ static Node *sink_reduce(Graph *g, const Match *m) {
   return transpose_to(g, y, kept, left);
 }
 
-// Whether axes before the last are turned, for this reader alone.
-static bool turns_rows(const Match *m, const Node *t, int64_t *perm) {
-  if (t->op != OP_transpose || !match_once(m, t)) return false;
+// Whether axes before the last are transposed, for this reader alone.
+static bool transposes_rows(const Match *m, const Node *t, int64_t *perm) {
+  if (!is_movable_transpose(t) || !match_once(m, t)) return false;
   int rank = transpose_perm(t, perm);
   return rank > 1 && perm[rank - 1] == rank - 1;
 }
@@ -214,7 +219,7 @@ static bool is_weight(const Node *n) { return n->op == OP_const && type_of(n)->r
 static Node *sink_product(Graph *g, const Match *m) {
   const Node *n = m->root, *t = n->src[0];
   int64_t perm[MAX_RANK];
-  if (!turns_rows(m, t, perm) || !is_weight(n->src[1])) return NULL;
+  if (!transposes_rows(m, t, perm) || !is_weight(n->src[1])) return NULL;
   Node *y = node_with(g, n, (Node *[]){t->src[0], n->src[1]});
   return transpose_to(g, y, type_of(t)->rank, perm);
 }
@@ -229,7 +234,8 @@ static int axes_of_rows(Graph *g, const Type *t, const Type *matrix) {
   return 0;
 }
 
-// The first n of the axes in the order in which they lie; where each of them went.  False: they lie so.
+// The first n of the axes in the order in which they lie; where each of them went.  False: they lie
+// so.
 static bool in_order(int n, int64_t *perm, int64_t *back) {
   int64_t was[MAX_RANK];
   bool moved = false;
@@ -245,15 +251,15 @@ static bool in_order(int n, int64_t *perm, int64_t *back) {
 }
 
 // The transpose whose result's axes are counted through as rows of a matrix, by its only readers.
-static const Node *turned_rows(const Match *m, const Node *matrix) {
+static const Node *transposed_rows(const Match *m, const Node *matrix) {
   if (matrix->op != OP_reshape || type_of(matrix)->rank != 2 || !match_once(m, matrix)) return NULL;
   const Node *t = matrix->src[0];
-  return t->op == OP_transpose && match_once(m, t) ? t : NULL;
+  return is_movable_transpose(t) && match_once(m, t) ? t : NULL;
 }
 
-// A product of such a matrix: of the axes as they lie, and its result is turned.
+// A product of such a matrix: of the untransposed axes, and its result is transposed.
 static Node *sink_matrix(Graph *g, const Match *m, Node *w, Node *bias) {
-  const Node *n = m->root, *rows = n->src[0], *t = turned_rows(m, rows);
+  const Node *n = m->root, *rows = n->src[0], *t = transposed_rows(m, rows);
   int64_t perm[MAX_RANK], back[MAX_RANK];
   Dim dims[MAX_RANK];
   int rank = t ? transpose_perm(t, perm) : 0;
@@ -277,20 +283,21 @@ static Node *sink_gemm(Graph *g, const Match *m) {
   const gemm_attrs *at = n->attrs;
   Node *w = n->src[1], *bias = n->nsrc > 2 && n->src[2] != g->none ? n->src[2] : NULL;
   if (!is_weight(w) || at->transA || at->alpha != 1 || at->beta != 1 ||
-      (bias && type_of(bias)->rank != 1) || !turned_rows(m, n->src[0]))
+      (bias && type_of(bias)->rank != 1) || !transposed_rows(m, n->src[0]))
     return NULL;
   return sink_matrix(g, m, at->transB ? transpose_to(g, w, 2, (int64_t[]){1, 0}) : w, bias);
 }
 
-#define TURN "(%x: f32[n, 3, 4], %y: f32[n, 3, 4]) { %s = transpose(%x) perm=[2, 0, 1] "
+#define TRANSPOSE "(%x: f32[n, 3, 4], %y: f32[n, 3, 4]) { %s = transpose(%x) perm=[2, 0, 1] "
 #define U(op)                                                                                      \
-  RULE(#op ".sink", ANY(op), .make = sink, .example = TURN "%r = " #op "(%s) return %r }")
-#define V(op, licence)                                                                             \
-  RULE(#op ".sink", ANY(op), .make = sink, .fast = licence,                                        \
-       .example = TURN "%t = transpose(%y) perm=[2, 0, 1] %r = " #op "(%s, %t) return %r }")
+  RULE(#op ".sink", ANY(op), .make = sink, .example = TRANSPOSE "%r = " #op "(%s) return %r }")
+#define V(op, flags)                                                                               \
+  RULE(#op ".sink", ANY(op), .make = sink, .fast = flags,                                          \
+       .example = TRANSPOSE "%t = transpose(%y) perm=[2, 0, 1] %r = " #op "(%s, %t) return %r }")
 #define C(op)                                                                                      \
   RULE(#op ".sink_const", ANY(op), .make = sink,                                                   \
-       .example = TURN "%c = const f32[4, 1, 1] {1, 2, 3, 0.5} %r = " #op "(%s, %c) return %r }")
+       .example =                                                                                  \
+           TRANSPOSE "%c = const f32[4, 1, 1] {1, 2, 3, 0.5} %r = " #op "(%s, %c) return %r }")
 #define D(op)                                                                                      \
   RULE(#op ".sink_pieces", ANY(op), .make = sink_pieces,                                           \
        .example = "(%x: f32[n, 3]) { %c = concat(%x, %x) axis=1 %r = " #op "(%c) return %r }")
@@ -300,7 +307,8 @@ static Node *sink_gemm(Graph *g, const Match *m) {
                   "-1, -1] %c = const f32[4] {1, 2, 3, 0.5} %r = " #op "(%s, %c) return %r }")
 #define R(op)                                                                                      \
   RULE(#op ".sink", ANY(op), .make = sink_reduce, .fast = FAST_REASSOC,                            \
-       .example = TURN "%a = const i64[1] {1} %r = " #op "(%s, %a) keepdims=false return %r }")
+       .example =                                                                                  \
+           TRANSPOSE "%a = const i64[1] {1} %r = " #op "(%s, %a) keepdims=false return %r }")
 
 static const Rule sinks[] = {
     // clang-format off
@@ -308,8 +316,8 @@ static const Rule sinks[] = {
     U(sigmoid), U(relu), U(elu), U(selu), U(celu), U(leaky_relu), U(hard_sigmoid), U(hard_swish), U(mish), U(softplus),
     U(softsign), U(gelu), U(swish), U(cos), U(sin), D(cos), D(sin), D(exp), D(tanh), D(sigmoid), D(relu), D(sqrt),
     RULE("clip.sink_pieces", ANY(clip), .make = sink_pieces, .example = "(%x: f32[n, 3], %y: f32[n, 3]) { %a = add(%x, %y) %b = sub(%x, %y) %c = concat(%a, %b) axis=1 %d = const f32[] {0.5} %r = clip(%c, %d) return %r }"),
-    RULE("clip.sink", ANY(clip), .make = sink, .example = TURN "%c = const f32[] {0.5} %r = clip(%s, %c) return %r }"),
-    RULE("cast.sink", ANY(cast), .make = sink, .example = TURN "%r = cast(%s) to=f64 return %r }"),
+    RULE("clip.sink", ANY(clip), .make = sink, .example = TRANSPOSE "%c = const f32[] {0.5} %r = clip(%s, %c) return %r }"),
+    RULE("cast.sink", ANY(cast), .make = sink, .example = TRANSPOSE "%r = cast(%s) to=f64 return %r }"),
     RULE("where.sink", ANY(where), .make = sink, .example = "(%x: bool[n, 1, 4], %y: f32[3]) { %t = const i64[3] {1, 3, 1} %e = expand(%x, %t) %c = const f32[] {0} %k = const f32[1] {-2} %r = where(%e, %c, %k) return %r }"),
     V(add, 0), V(sub, 0), V(mul, 0), V(div, 0), V(min, FAST_NO_SZ), V(max, FAST_NO_SZ),
     C(pow), E(prelu),
@@ -317,7 +325,7 @@ static const Rule sinks[] = {
     RULE("mat_mul.sink", ANY(mat_mul), .make = sink_product, .example = "(%x: f32[n, 3, 4]) { %s = transpose(%x) perm=[1, 0, 2] %w = const f32[4, 2] {1, 2, 3, 4, 5, 6, 7, 8} %r = mat_mul(%s, %w) return %r }"),
     RULE("mat_mul.sink_rows", ANY(mat_mul), .make = sink_rows, .example = "(%x: f32[5, 3, 4, 2]) { %s = transpose(%x) perm=[2, 0, 1, 3] %t = const i64[2] {20, 6} %f = reshape(%s, %t) %w = const f32[6, 2] {1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3} %r = mat_mul(%f, %w) return %r }"),
     RULE("gemm.sink",    ANY(gemm),    .make = sink_gemm, .fast = FAST_CONTRACT, .example = "(%x: f32[5, 3, 4]) { %s = transpose(%x) perm=[1, 0, 2] %t = const i64[2] {15, 4} %f = reshape(%s, %t) %w = const f32[2, 4] {1, 2, 3, 4, 5, 6, 7, 8} %c = const f32[2] {1, 2} %r = gemm(%f, %w, %c) transB=true return %r }"),
-    RULE("concat.sink", ANY(concat), .make = sink_concat, .example = TURN "%t = transpose(%y) perm=[2, 0, 1] %r = concat(%s, %t) axis=1 return %r }"),
+    RULE("concat.sink", ANY(concat), .make = sink_concat, .example = TRANSPOSE "%t = transpose(%y) perm=[2, 0, 1] %r = concat(%s, %t) axis=1 return %r }"),
     // clang-format on
 };
 const RuleSet rules_sink = RULES("sink", sinks, "how early movement comes");

@@ -1,6 +1,7 @@
-// strength.c -- constants gathered, cheap ops for dear ones, comparisons and logic that are decided.
+// strength.c -- constants gathered, cheap ops for expensive ones, comparisons and logic that are
+// decided.
 //
-// Runs after composites were recognised: some of it takes their spellings apart.
+// Runs after composites were recognised: some of it destroys their spellings.
 #include "rules/affine.h"
 
 #include "rules/letters.h"
@@ -40,8 +41,8 @@ static bool of_positive(const Match *m) {
 
 // ---- integers and powers of two ----
 
-// The power of an integer constant that is one; -1 when it is none.  Shape arithmetic stays as it is: sizes are
-// followed through divisions, not through shifts.
+// The power of an integer constant that is one; -1 when it is none.  Shape arithmetic stays as it
+// is: sizes are followed through divisions, not through shifts.
 static int power_of(const Match *m) {
   double v;
   const Node *n = m->root;

@@ -5,7 +5,7 @@
 // variant, those that only others have, and of each variant the plan (every table of the Program) and the code.  The header has the
 // length and the CRC32C of each section and its own, so that no bit can change unnoticed.  Where a model is linked into a
 // program, the constants may be a file of their own (exactly that section), which the header's CRC binds to it.  The file is mapped:
-// constants and code are used where they lie, and shared by all processes that run the model.
+// constants and code are used in place, and shared by all processes that run the model.
 //
 // Loading takes the fastest variant that this machine can run: its CPU has what the code needs, its drivers are there.
 //
@@ -16,7 +16,7 @@
 #include "eval/table.h"
 #include "runtime/program.h"
 
-enum { ARTIFACT_VERSION = 6, ARTIFACT_PAGE = 4096, ARTIFACT_VARIANTS = 8 };
+enum { ARTIFACT_VERSION = 7, ARTIFACT_PAGE = 4096, ARTIFACT_VARIANTS = 8 };
 enum { ARTIFACT_PARTS = 5 + 4 * ARTIFACT_VARIANTS };
 
 // What a program was compiled for: "cpu", "host", "opencl", or several machines "cpu,opencl"; may lie in `a`.

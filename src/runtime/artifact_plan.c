@@ -56,7 +56,8 @@ static const WireField const_fields[] = {
   ONE(ProgConst, i64, offset), ONE(ProgConst, i64, bytes),
 };
 static const WireField kernel_fields[] = {
-  ONE(ProgKernel, text, name), ONE(ProgKernel, u8, device), ONE(ProgKernel, i64, entry),
+  ONE(ProgKernel, text, name), ONE(ProgKernel, text, template_name), ONE(ProgKernel, text, schedule),
+  ONE(ProgKernel, u8, device), ONE(ProgKernel, i64, entry),
   ONE(ProgKernel, i64, scratch_bytes), ONE(ProgKernel, i32, group), ONE(ProgKernel, i64, shared_bytes),
   ONE(ProgKernel, i32, nargs), ONE(ProgKernel, i32, ndims),
   ONE(ProgKernel, i32, nchecks), MANY(ProgKernel, texts, check, nchecks),
@@ -107,6 +108,7 @@ static const WireField function_fields[] = {
 static const WireTable function_table = WIRE_TABLE(ProgFunction, function_fields);
 static const WireField program_fields[] = {
   ONE(Program, text, target),
+  ONE(Program, i32, noptions), MANY(Program, texts, option, noptions),
   ONE(Program, i32, nsyms), TABLE(Program, sym, nsyms, sym_table),
   ONE(Program, i32, nexprs), TABLE(Program, expr, nexprs, expr_table),
   ONE(Program, i32, nconsts), TABLE(Program, constant, nconsts, const_table),

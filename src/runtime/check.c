@@ -62,12 +62,33 @@ static void check_const(Checker *c, int32_t i) {
   need(c, sized && (k->dtype == DT_STRING || bytes == k->bytes), "a constant of another size", i);
 }
 
+static bool is_word(const char **at) {
+  size_t n = strspn(*at, "abcdefghijklmnopqrstuvwxyz0123456789_");
+  *at += n;
+  return n > 0;
+}
+
+// "field=value field=value ...", or nothing: what somebody may print.
+static bool is_schedule(const char *s) {
+  enum { LONGEST = 1024 };
+  if (!s || strlen(s) > LONGEST) return false;
+  while (*s) {
+    if (!is_word(&s) || *s++ != '=' || !is_word(&s)) return false;
+    if (*s == ' ' && s[1]) s++;
+  }
+  return true;
+}
+
+static bool is_template(const char *s) { return s && is_word(&s) && !*s; }
+
 static void check_kernel(Checker *c, const ProgKernel *k, int32_t i) {
   need(c, !k->device || k->device < c->p->ndevices, "a kernel of no device", i);
   need(c, c->p->invoke || k->device || within(k->entry, c->p->code_bytes),
        "a kernel outside the code", i);
   need(c, k->group >= 0 && k->shared_bytes >= 0, "a kernel's group", i);
   need(c, k->name && k->scratch_bytes >= 0, "a kernel's name or scratch", i);
+  need(c, is_template(k->template_name), "a kernel's template", i);
+  need(c, is_schedule(k->schedule), "a kernel's schedule", i);
   need(c, k->nargs >= 0 && k->ndims >= 0 && k->nchecks >= 0, "a kernel's arguments", i);
   for (int32_t m = 0; m < k->nchecks && !c->status; m++) need(c, k->check[m], "no message", m);
 }
@@ -215,7 +236,7 @@ static void check_apart(Checker *c, const ProgStep *s, const ProgStep *o) {
 }
 
 // Steps that run side by side.
-static void check_beside(Checker *c, int32_t first) {
+static void check_concurrent(Checker *c, int32_t first) {
   const ProgStep *s = &c->f->step[first];
   need(c, s->more >= 0 && s->more <= STEP_MORE && s->more < c->f->nsteps - first,
        "no such steps beside this one", s->more);
@@ -223,7 +244,7 @@ static void check_beside(Checker *c, int32_t first) {
     need(c, s[i].kind == STEP_KERNEL && s[i].when < 0 && (!i || !s[i].more),
          "a step that runs beside no other", first + i);
     need(c, s[i].kind != STEP_KERNEL || !c->p->kernel[s[i].kernel].device,
-         "steps of a device side by side", first + i);
+         "concurrent steps of a device", first + i);
     for (int32_t k = 0; k <= s->more && !c->status; k++)
       if (i != k) check_apart(c, &s[i], &s[k]);
   }
@@ -251,7 +272,7 @@ static void check_function(Checker *c, const ProgFunction *f) {
   for (int32_t i = 0; i < f->nresults; i++)
     need(c, !f->value[f->result[i]].device, "a result on a device", i);
   for (int32_t i = 0; i < f->nsteps && !c->status; i++) check_step(c, &f->step[i]);
-  for (int32_t i = 0; i < f->nsteps && !c->status; i++) check_beside(c, i);
+  for (int32_t i = 0; i < f->nsteps && !c->status; i++) check_concurrent(c, i);
   check_made(c, f->result, f->nresults);
   c->f = NULL;
 }
@@ -319,6 +340,8 @@ static void check_all(Checker *c) {
   need(c, p->nfunctions >= 1, "no function", p->nfunctions);
   for (int32_t i = 0; i < p->nsyms && !c->status; i++)
     need(c, p->sym[i].name, "a symbol without a name", i);
+  for (int32_t i = 0; i < p->noptions && !c->status; i++)
+    need(c, p->option[i], "an option without a text", i);
   for (int32_t i = 0; i < p->nexprs && !c->status; i++) check_expr(c, &p->expr[i]);
   for (int32_t i = 0; i < p->nconsts && !c->status; i++) check_const(c, i);
   for (int32_t i = 0; i < p->nkernels && !c->status; i++) check_kernel(c, &p->kernel[i], i);

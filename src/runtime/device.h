@@ -5,7 +5,7 @@
 // put into it happens in that order.  Buffers may be used by every queue of their device.
 //
 // Errors.  Every function that can fail says so by its status and a message that names the call, and for a launch the kernel.
-// After a failure the queue is in an unknown state: the session makes a new one, and nothing that was read is handed on.  What is
+// After a failure the queue is in an unknown state: the session makes a new one, and returns nothing that was read.  What is
 // freed need not be idle: a driver waits, or leaves it to its library, until nothing uses it any more.
 #ifndef TENON_RUNTIME_DEVICE_H
 #define TENON_RUNTIME_DEVICE_H

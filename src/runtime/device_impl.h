@@ -55,12 +55,12 @@ typedef struct DeviceOn {  // a device as one session uses it
   bool pending;  // kernels were launched of which it is not known whether they succeeded
 } DeviceOn;
 // A parameter or result of the model that lies in the caller's memory of a device.
-typedef struct DeviceLent {
+typedef struct UserBuffer {
   int32_t device;  // in this call; 0: it is the host's
   int32_t made_on;
   DeviceBuffer *buffer;  // that stands for it
   bool there;            // a result: it has been put there
-} DeviceLent;
+} UserBuffer;
 typedef struct DeviceSession {
   DeviceKept *kept;
   DeviceOn *on;  // by device
@@ -70,8 +70,8 @@ typedef struct DeviceSession {
   int32_t *fault_room;  // [nfaults]
   DevicePlace *arg;     // room for a launch
   int64_t *dims;
-  DeviceLent *in;  // by parameter of the model
-  DeviceLent *out;
+  UserBuffer *in;  // by parameter of the model
+  UserBuffer *out;
   int32_t *root;   // by result: the value that it is a view of, or itself
   bool *host_use;  // by value of the model: some step reads it on the host
   bool apart;      // this call ends before its work does
@@ -94,12 +94,12 @@ tenon_status device_end(Session *s, Run *run, Frame *fr);
 tenon_status device_faults(const Session *s, Run *run, int32_t device);
 tenon_status device_look(const Session *s, Run *run, int32_t device);
 
-// ---- the caller's memory on devices (device_lent.c) ----
+// ---- the caller's memory on devices (device_user_buffers.c) ----
 void device_find_uses(Session *s);
 tenon_status device_enter_call(Session *s, Run *run);
 tenon_status device_leave_call(Session *s, Run *run);
 tenon_status device_wait(Session *s, Run *run);
-void device_drop_lent(Session *s, int32_t device);
+void device_drop_user_buffers(Session *s, int32_t device);
 tenon_status device_take(Session *s, Run *run, Frame *fr, int32_t i, Value *v, bool *taken);
 tenon_status device_give(Session *s, Run *run, const Frame *fr, int32_t i, Value **out);
 // A copy of a parameter to a device, or of a value to the host: *done where nothing is left to do.
@@ -108,7 +108,7 @@ tenon_status device_copy_param(Session *s, Run *run, Frame *fr, const ProgStep *
 tenon_status device_copy_result(Session *s, Run *run, const Frame *fr, const ProgStep *st,
                                 int64_t bytes, bool *done);
 // Where a result is made that lies in the caller's memory; NULL: not there.
-tenon_status device_lent_result(Session *s, Run *run, const Frame *fr, const ProgValue *v,
+tenon_status device_user_result(Session *s, Run *run, const Frame *fr, const ProgValue *v,
                                 DeviceBuffer **out);
 
 #endif

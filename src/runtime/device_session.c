@@ -73,16 +73,16 @@ static tenon_status make_result(Session *s, Run *run, Frame *fr, const ProgValue
                                 Where at) {
   DeviceBlock **slot = result_slot(fr, v);
   int64_t bytes, part = 0;
-  DeviceBuffer *lent;
-  TRY(device_lent_result(s, run, fr, v, &lent));
-  if (!lent && !*slot) {
+  DeviceBuffer *user_memory;
+  TRY(device_user_result(s, run, fr, v, &user_memory));
+  if (!user_memory && !*slot) {
     if (!value_bytes(s, &fr->f->value[fr->f->result[v->slot]], &bytes))
       return fail(run->diag, TENON_EINTERNAL, at, "the size of a result is not known");
     TRY(take_block(s, run, v->device, bytes, slot));
   }
   if (v->at >= 0 && !prog_eval(s->program, v->at, s->sym, &part))
     return fail(run->diag, TENON_EINTERNAL, at, "the place of a part is not known");
-  c->at = (DevicePlace){lent ? lent : (*slot)->buffer, part};
+  c->at = (DevicePlace){user_memory ? user_memory : (*slot)->buffer, part};
   return TENON_OK;
 }
 
@@ -239,7 +239,7 @@ static void stop_device(Session *s, int32_t device) {
   const DeviceLoaded *l = &ds->kept->device[device];
   DeviceOn *on = &ds->on[device];
   if (on->queue) l->driver->queue_free(on->queue);
-  device_drop_lent(s, device);
+  device_drop_user_buffers(s, device);
   if (on->faults) l->driver->buffer_free(l->device, on->faults);
   if (on->scratch) l->driver->buffer_free(l->device, on->scratch);
   for (DeviceBlock *b = ds->blocks; b; b = b->next)

@@ -1,6 +1,6 @@
 // kernel.c -- calling generated code over all threads of a session.
 //
-// A job is one kernel, or several that run side by side and need nothing of one another; the threads meet once, at its end.
+// A job is one kernel, or several independent ones that run concurrently; the threads synchronise once, at its end.
 // Work items are split evenly in order, a thread's share into a few pieces; a thread that is done with its own takes pieces of
 // others, so that one which the system keeps waiting holds up nobody.  Work that is done before another thread has heard of it stays with the caller.  How many items there are is the kernel's own affair, and each
 // is computed alike whoever does it, so results do not depend on the threads.  Denormals count as zero inside generated code, on every thread, and nowhere else.

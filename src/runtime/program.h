@@ -9,14 +9,14 @@
 //
 // Invariants (program_check): every index lies in its table; a step reads only parameters, constants and what
 // earlier steps made; a constant has the bytes of its shape; code entries lie in the code; an expression's stack never
-// runs empty or over; steps that run side by side are kernels, at most STEP_MORE + 1, of which none reads or writes what another
+// runs empty or over; concurrent steps are kernels, at most STEP_MORE + 1, of which none reads or writes what another
 // writes; no function comes back to itself through bodies.
 //
 // Devices.  A program may have kernels for machines other than the host: each value is in the memory of one device, and a value that is
 // needed on another has a second ProgValue there, made by a STEP_COPY.  A device's memory is a mirror of the host's: its arena has
 // the same roots at the same offsets; PLACE_RESULT and PLACE_HEAP on a device are buffers of the session's, for what becomes a
 // result and for what is no part of the plan, such as copies of parameters.  Parameters, results, and what host steps read and make
-// are values of the host; a kernel's arguments are all on its device; a view is where its operand is; steps side by side are the host's.
+// are values of the host; a kernel's arguments are all on its device; a view is where its operand is; concurrent steps are the host's.
 #ifndef TENON_RUNTIME_PROGRAM_H
 #define TENON_RUNTIME_PROGRAM_H
 
@@ -66,7 +66,7 @@ typedef struct ProgValue {
   uint8_t place;
   uint8_t kind;    // ValueKind
   uint8_t item;    // ValueKind of what a sequence or an optional holds
-  uint8_t device;  // where it lies: of the program's table, 0 the host
+  uint8_t device;  // index into the program's table; 0: the host
   DType dtype;     // of a tensor; of the tensors in a list, where known
   int32_t rank;    // -1: not known before it is made
   int32_t slot;
@@ -95,7 +95,7 @@ typedef struct ProgConst {
 typedef enum {
   STEP_KERNEL,  // generated code
   STEP_HOST,    // an evaluation of src/eval
-  STEP_VIEW,  // result 0 lies where operand 0 begins: another shape of it, or all operands side by side
+  STEP_VIEW,  // result 0 begins where operand 0 does: another shape of it, or all operands contiguously
   STEP_COPY,  // result 0 gets the bytes of operand 0, which may be on another device
 } ProgStepKind;
 enum { STEP_MORE = 7 };
@@ -116,7 +116,7 @@ typedef struct ProgStep {
   const int32_t *same, *as;  // expressions
   const char **what;         // what they are the sizes of
   int32_t when;              // expression: the step is left out where it is 0; -1: always done
-  // STEP_KERNEL: so many steps after this one run side by side with it: kernels that need nothing of one another.  Theirs are 0.
+  // STEP_KERNEL: number of following steps that run concurrently with it: independent kernels.  Theirs are 0.
   int32_t more;
   int64_t grain;  // STEP_KERNEL: fewer items than this are not worth another thread
   int32_t nfree;
@@ -134,14 +134,16 @@ typedef struct ProgFunction {
   const int32_t *param;   // value of each parameter
   const int32_t *result;  // value of each result
   const char **result_name;
-  // Of the model: how many values an index may have that is made from a parameter, 0: it is none.  For inputs that are
-  // made up; the list may be shorter than the parameters.
+  // Of the model: the number of valid values of a parameter that is an index, 0: it is none.  For random inputs; the list
+  // may be shorter than the parameters.
   int32_t nranges;
   const int64_t *range;
 } ProgFunction;
 
 typedef struct ProgKernel {
-  const char *name;
+  const char *name;  // for people
+  // How it was made: the template that wrote its loops, and the fields of its schedule, "rows=14 cols=32".  Words alone: nothing here reads them.
+  const char *template_name, *schedule;
   uint8_t device;  // that runs it
   int64_t entry;   // offset in the code; of a device: its number among the device's kernels
   int64_t scratch_bytes;
@@ -184,6 +186,9 @@ typedef struct Program {
                     const int64_t *dims, int64_t begin, int64_t end);
   void *invoke_ctx;
   const char *target;  // "x86_64-pc-linux-gnu +avx2,+fma": what the code needs
+  int32_t noptions;    // of the compilation: those that were not at their default
+  const char *
+      *option;  // "level=1", in the order of compile/options.def; a list has one for each value
   // Which variant of its artifact it is, and why not each of the others (NULL of its own); no list when built in memory.
   int32_t variant;
   const char **why_not;

@@ -10,7 +10,7 @@
 typedef struct Session Session;
 
 typedef struct StepTime {       // of one step of a function, over all calls since it was asked for
-  int64_t calls, ns;            // of steps that run side by side each has its part of their time
+  int64_t calls, ns;            // of concurrent steps each has its share of their time
   int64_t last_begin, last_ns;  // of the last call, by the platform's clock
 } StepTime;
 // Told of each result of a step of the main function once it is made; an error ends the run.

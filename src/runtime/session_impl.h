@@ -49,10 +49,10 @@ struct Session {
 
 tenon_status session_call(Session *s, Run *run, const ProgFunction *f, Value *const *in,
                           const ResultRoom *room, Value **out);
-// kernel.c: kernels over all threads, side by side: st and its `more`.
+// kernel.c: concurrent kernels over all threads: st and its `more`.
 void session_make_job(Session *s);  // once there are workers; memory of the session
 tenon_status session_kernels(Session *s, Run *run, const Frame *fr, const ProgStep *st);
-// Of the time that the last kernels took side by side, the part of one: by how long threads worked at it.
+// One kernel's share of the time that the last concurrent kernels took: by how long threads worked on it.
 int64_t session_kernel_time(const Session *s, const ProgStep *st, int64_t ns);
 // Why a step failed: what its kernel said.
 tenon_status session_say_failed(const Session *s, Run *run, const ProgStep *st, int failed);

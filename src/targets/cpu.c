@@ -30,14 +30,14 @@ static void unload(Program *p) {
 }
 
 // The kernels of a program that are the host's; a device may have others.
-typedef struct Ours {
+typedef struct CpuKernels {
   int64_t *kernel, n;
   Str *text;
-} Ours;
+} CpuKernels;
 
-static Ours find_ours(const Compiled *c, Arena *a) {
-  Ours x = {.kernel = arena_array(a, int64_t, MAX(c->nkernels, 1)),
-            .text = arena_array(a, Str, MAX(c->nkernels, 1))};
+static CpuKernels find_cpu_kernels(const Compiled *c, Arena *a) {
+  CpuKernels x = {.kernel = arena_array(a, int64_t, MAX(c->nkernels, 1)),
+                  .text = arena_array(a, Str, MAX(c->nkernels, 1))};
   for (int64_t i = 0; i < c->nkernels; i++) {
     if (c->program->kernel[i].device) continue;
     x.text[x.n] = c->kernel[i].text;
@@ -47,16 +47,16 @@ static Ours find_ours(const Compiled *c, Arena *a) {
 }
 
 // All images in one, each at a multiple of a cache line; of a page on AArch64, whose code finds its constants by pages.
-static tenon_status join_images(Program *p, const Ours *ours, const Machine *m, const Code *code,
-                                Arena *a, Diag *d) {
+static tenon_status join_images(Program *p, const CpuKernels *kernels, const Machine *m,
+                                const Code *code, Arena *a, Diag *d) {
   int64_t total = 0, align = m->arch == ARCH_AARCH64 ? PAGE : CODE_ALIGN;
-  for (int64_t i = 0; i < ours->n; i++) {
-    p->kernel[ours->kernel[i]].entry = total + code[i].entry;
+  for (int64_t i = 0; i < kernels->n; i++) {
+    p->kernel[kernels->kernel[i]].entry = total + code[i].entry;
     total += (code[i].n + align - 1) / align * align;
   }
   char *all = arena_alloc(a, MAX(total, 1));
-  for (int64_t i = 0; i < ours->n; i++)
-    memcpy(all + p->kernel[ours->kernel[i]].entry - code[i].entry, code[i].bytes,
+  for (int64_t i = 0; i < kernels->n; i++)
+    memcpy(all + p->kernel[kernels->kernel[i]].entry - code[i].entry, code[i].bytes,
            (size_t)code[i].n);
   p->code = code_map(all, MAX(total, 1));
   if (!p->code) return fail(d, TENON_EIO, NOWHERE, "the system gives no memory for code");
@@ -65,13 +65,13 @@ static tenon_status join_images(Program *p, const Ours *ours, const Machine *m, 
   return TENON_OK;
 }
 
-static void report(const Compiled *c, const Ours *ours, const Code *code, Arena *a,
+static void report(const Compiled *c, const CpuKernels *kernels, const Code *code, Arena *a,
                    TargetReport *out) {
   out->kernel = arena_array(a, KernelReport, MAX(c->nkernels, 1));
   for (int64_t i = 0; i < c->nkernels; i++)
     out->kernel[i] = (KernelReport){.name = c->kernel[i].name};
-  for (int64_t i = 0; i < ours->n; i++) {
-    KernelReport *k = &out->kernel[ours->kernel[i]];
+  for (int64_t i = 0; i < kernels->n; i++) {
+    KernelReport *k = &out->kernel[kernels->kernel[i]];
     k->ms = code[i].ms;
     k->cached = code[i].cached;
     k->bytes = code[i].n;
@@ -79,16 +79,16 @@ static void report(const Compiled *c, const Ours *ours, const Code *code, Arena 
 }
 
 // What the code generator says of each kernel in words.
-static tenon_status build_text(Codegen *g, const Compiled *c, const Ours *ours,
+static tenon_status build_text(Codegen *g, const Compiled *c, const CpuKernels *kernels,
                                const TargetOptions *o, const CodeCall *call, Arena *a, Diag *d) {
-  Code *words = arena_array(a, Code, MAX(ours->n, 1));
+  Code *words = arena_array(a, Code, MAX(kernels->n, 1));
   CodeKind kind = o->text == TEXT_ASM ? CODE_ASM : CODE_LLVM;
   const char *comment = o->text == TEXT_ASM ? "#" : ";";
   StrBuf b;
   strbuf_init(&b, a);
-  TRY(codegen_build_with(g, o->machine, kind, ours->text, ours->n, call, a, words, d));
-  for (int64_t i = 0; i < ours->n; i++) {
-    int64_t k = ours->kernel[i];
+  TRY(codegen_build_with(g, o->machine, kind, kernels->text, kernels->n, call, a, words, d));
+  for (int64_t i = 0; i < kernels->n; i++) {
+    int64_t k = kernels->kernel[i];
     strbuf_printf(&b, "%s kernel %lld: %s\n", comment, (long long)k, c->kernel[k].name);
     strbuf_put(&b, (Str){(const char *)words[i].bytes, words[i].n});
   }
@@ -99,16 +99,16 @@ static tenon_status build_text(Codegen *g, const Compiled *c, const Ours *ours,
 static tenon_status build_code(const Compiled *c, Codegen *codegen, const TargetOptions *o,
                                Arena *a, Diag *d) {
   Program *p = c->program;
-  CodeCall call = {.watch = o->watch, .no_cache = o->no_cache};
-  Ours ours = find_ours(c, a);
-  Code *code = arena_array(a, Code, MAX(ours.n, 1));
-  if (!ours.n) return TENON_OK;
+  CodeCall call = {.watch = o->watch, .no_cache = o->no_cache, .key = o->key};
+  CpuKernels kernels = find_cpu_kernels(c, a);
+  Code *code = arena_array(a, Code, MAX(kernels.n, 1));
+  if (!kernels.n) return TENON_OK;
   CodeKind kind = o->checked ? CODE_CHECKED : CODE_IMAGE;
-  TRY(codegen_build_with(codegen, o->machine, kind, ours.text, ours.n, &call, a, code, d));
-  if (o->report) report(c, &ours, code, a, o->report);
-  if (o->text && o->report) TRY(build_text(codegen, c, &ours, o, &call, a, d));
+  TRY(codegen_build_with(codegen, o->machine, kind, kernels.text, kernels.n, &call, a, code, d));
+  if (o->report) report(c, &kernels, code, a, o->report);
+  if (o->text && o->report) TRY(build_text(codegen, c, &kernels, o, &call, a, d));
   p->target = str_printf(&p->arena, "%s %s", o->machine->triple, o->machine->features);
-  return join_images(p, &ours, o->machine, code, a, d);
+  return join_images(p, &kernels, o->machine, code, a, d);
 }
 
 // The code generators, kept from the first kernel to the last.  Why there are none, cpu_build says.
@@ -122,7 +122,7 @@ void *cpu_open(const TargetOptions *o) {
 void cpu_close(void *opened) { codegen_release(opened); }
 
 bool cpu_verified(void *opened, const TargetOptions *o, Str text) {
-  return !o->checked && !o->no_cache && codegen_has(opened, o->machine, CODE_IMAGE, text);
+  return !o->checked && !o->no_cache && codegen_has(opened, o->machine, CODE_IMAGE, o->key, text);
 }
 
 tenon_status cpu_build(const Compiled *c, const TargetOptions *o, Arena *a, Diag *d) {

@@ -1,7 +1,7 @@
 // split.c -- one graph over the host and a device (split.h).
 #include "targets/split.h"
 
-#include "passes/assign.h"
+#include "plan/placement.h"
 #include "runtime/speed.h"
 
 // What is reached of the peaks, and what nobody tells us: memory, and the way between the machines.

@@ -106,33 +106,36 @@ bool target_there(const Target *t, const char **why) {
 static void group_for_tests(LowerTarget *t) {
   const char *n = getenv("TENON_GROUPS");
   long threads = n ? strtol(n, NULL, 10) : 0;
-  if (threads < 2 || threads > 1024 || (threads & (threads - 1)) || t->group) return;
-  t->group = (int)threads;
+  if (threads < 2 || threads > 1024 || (threads & (threads - 1)) || t->block_threads) return;
+  t->block_threads = (int)threads;
   t->shared_bytes = 48 << 10;
-  t->in_step = 32;
   t->swaps = true;
-  const char *tiles = getenv("TENON_TILES");
-  t->tiles = !tiles ? TILES_NONE : strcmp(tiles, "warp") ? TILES_WARPGROUP : TILES_WARP;
-  t->units = 132;
   t->tile_bytes = 227 << 10;
+  t->traits = (TargetTraits){.gpu = true, .warp_size = 32, .sm_count = 132};
+  const char *tiles = getenv("TENON_TILES");
+  if (!tiles) return;
+  t->traits.mma = strcmp(tiles, "warp") ? MMA_WARPGROUP : MMA_WARP;
+  t->traits.mma_dtypes = MMA_DTYPE_F16 | MMA_DTYPE_BF16 | MMA_DTYPE_TF32 | MMA_DTYPE_INT8;
+  if (t->traits.mma == MMA_WARPGROUP) t->traits.mma_dtypes |= MMA_DTYPE_F32 | MMA_DTYPE_FP8;
 }
 
-void target_advise(const Target *t, const char *device_name, OptOptions *o) {
+tenon_status target_traits(const Target *t, const char *device_name, Arena *a, Diag *d,
+                           const TargetTraits **out) {
   LowerTarget lt = {0};
-  Diag d;
+  Diag absent;
   int index;
   Device *device = NULL;
   const DeviceDriver *driver = t->driver ? device_driver(t->driver) : NULL;
-  diag_init(&d);
-  if (driver && !driver->find(device_name, &d, &index) && !driver->open(index, &d, &device)) {
+  diag_init(&absent);
+  if (driver && !driver->find(device_name, &absent, &index)) {
+    TRY(driver->open(index, d, &device));
     t->describe_device(driver->info(device), &lt);
     driver->close(device);
   }
   group_for_tests(&lt);
-  o->apart = lt.group > 1;
-  o->tiles = lt.tiles != TILES_NONE;
-  o->only_tf32 = lt.tiles == TILES_WARP;
-  o->shared = t->with != NULL;
+  lt.traits.heterogeneous = t->with != NULL;
+  *out = arena_dup(a, &lt.traits, sizeof lt.traits);
+  return TENON_OK;
 }
 
 bool target_available(const Target *t) {
@@ -198,13 +201,19 @@ static tenon_status compile(Call *call, Graph *g, const MemPlan *plan, Arena *a,
                             Program **out) {
   const Target *t = call->t;
   const TargetOptions *o = &call->o;
-  LowerOptions lo = {.host_only = t->host_only, .sizes = o->sizes, .watch = o->watch};
+  LowerOptions lo = {.host_only = t->host_only,
+                     .sizes = o->sizes,
+                     .watch = o->watch,
+                     .schedule = o->schedule,
+                     .nschedules = o->nschedules};
   Compiled c;
   int64_t begin = platform->now();
   if (host_of(t)->describe) host_of(t)->describe(o->machine, &lo.target);
+  if (o->described) lo.target = *o->described;
   if (t->driver) TRY(device_begin(&call->device, t, o, a, d, &lo));
   group_for_tests(t->driver ? &lo.device[1] : &lo.target);
   lo.target.batch_invariant = lo.device[1].batch_invariant = o->batch_invariant;
+  lo.target.traits.heterogeneous = lo.device[1].traits.heterogeneous = t->with != NULL;
   if (t->with) TRY(split_begin(&call->device, g, plan, a, d, &lo));
   if (call->opened) {
     lo.verified = verified;
@@ -218,7 +227,7 @@ static tenon_status compile(Call *call, Graph *g, const MemPlan *plan, Arena *a,
                                 .nunproven = c.nunproven,
                                 .unproven = c.unproven,
                                 .left = c.left};
-  tenon_status s = build(t, o, &call->device, &c, a, d);
+  tenon_status s = o->lower_only ? TENON_OK : build(t, o, &call->device, &c, a, d);
   if (s) {
     program_release(c.program);
     return s;
@@ -242,11 +251,10 @@ static tenon_status check_options(const Target *t, const TargetOptions *o, Diag 
   return TENON_OK;
 }
 
-tenon_status target_compile_with(const Target *t, Graph *g, const MemPlan *plan,
-                                 const TargetOptions *o, Arena *a, Diag *d, Program **out) {
-  Call call = {.t = t};
+tenon_status target_compile(const Target *t, Graph *g, const MemPlan *plan, const TargetOptions *o,
+                            Arena *a, Diag *d, Program **out) {
+  Call call = {.t = t, .o = *o};
   Machine here;
-  if (o) call.o = *o;
   *out = NULL;
   TRY(check_options(t, &call.o, d));
   if (!call.o.machine) {
@@ -256,16 +264,11 @@ tenon_status target_compile_with(const Target *t, Graph *g, const MemPlan *plan,
   Trap trap;
   trap_enter(&trap, d);
   if (setjmp(trap.env) == 0) {
-    if (host_of(t)->open) call.opened = host_of(t)->open(&call.o);
+    if (host_of(t)->open && !o->lower_only) call.opened = host_of(t)->open(&call.o);
     trap.status = compile(&call, g, plan, a, d, out);
   }
   trap_leave(&trap);
   if (call.opened) host_of(t)->close(call.opened);
   device_release(&call.device);
   return trap.status;
-}
-
-tenon_status target_compile(const Target *t, Graph *g, const MemPlan *plan, Arena *a, Diag *d,
-                            Program **out) {
-  return target_compile_with(t, g, plan, NULL, a, d, out);
 }

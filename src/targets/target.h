@@ -44,9 +44,10 @@ extern const Target *const target_table[];   // NULL-terminated
 extern const Target *const target_shared[];  // the same, of targets that share the work
 
 bool target_available(const Target *t);
-// What the optimiser should know of it, on that device (NULL: its first): whether kernels are done by groups of threads, where convolutions that
-// follow one another are best kernels of their own, and whether units for matrices fetch what they read (`apart`, `tiles`).
-void target_advise(const Target *t, const char *device, OptOptions *o);
+// What passes and the plan should know of it, on that device (NULL: its first); in the arena.  Without such a device they are
+// those of no GPU; a device that is here and cannot be opened is an error, so that traits never depend on luck.
+MUST_USE tenon_status target_traits(const Target *t, const char *device, Arena *a, Diag *d,
+                                    const TargetTraits **out);
 bool target_there(const Target *t, const char **why);  // the same, with the reason
 const Target *target_auto(void);                       // the fastest that is available
 // How fast it is here, in operations a second, roughly; 0: it is not available.  Only for what auto chooses from.
@@ -71,7 +72,11 @@ typedef enum { TEXT_NONE, TEXT_ASM, TEXT_LLVM } TargetText;  // of every kernel
 struct TargetOptions {
   const Machine *machine;  // that code is made for; NULL: this one
   bool no_cache;
-  bool batch_invariant;     // as in LowerTarget
+  const char *key;       // joins the key of the cache of kernels; NULL or "": nothing does
+  bool batch_invariant;  // as in LowerTarget
+  bool lower_only;       // loops alone: the program has no code
+  // For tests: what the host's schedules are chosen by; NULL: the target says.
+  const LowerTarget *described;
   bool checked;             // code that checks every access, for tests
   TargetText text;          // also, for the report
   TargetReport *report;     // may be NULL
@@ -88,11 +93,11 @@ struct TargetOptions {
   // Where kernels go in spite of the cost model, of a target that shares the work: split.h; the last rule that fits counts.
   const char *const *place;
   int64_t nplace;
+  const char *const *schedule;  // as in LowerOptions
+  int64_t nschedules;
 };
-// Lowers a planned graph and builds its kernels; o may be NULL.
-MUST_USE tenon_status target_compile_with(const Target *t, Graph *g, const MemPlan *plan,
-                                          const TargetOptions *o, Arena *a, Diag *d, Program **out);
-MUST_USE tenon_status target_compile(const Target *t, Graph *g, const MemPlan *plan, Arena *a,
-                                     Diag *d, Program **out);
+// Lowers a planned graph and builds its kernels.  The compile driver calls it (compile/compile.h).
+MUST_USE tenon_status target_compile(const Target *t, Graph *g, const MemPlan *plan,
+                                     const TargetOptions *o, Arena *a, Diag *d, Program **out);
 
 #endif

@@ -8,50 +8,63 @@ const FamilyInfo family_info[FAMILY_COUNT] = {
 };
 
 // clang-format off
-static const uint8_t family_table[OP_COUNT] = {
-#define OP(name, arity) [OP_##name] = FAMILY_contract,
+static Family family_of_op(int op) {
+  switch (op) {
+#define OP(name, arity) case OP_##name:
 #include "ops/contract.def"
 #include "ops/attention.def"
 #include "ops/rnn.def"
 #include "ops/contrib.def"
 #undef OP
-#define OP(name, arity) [OP_##name] = FAMILY_arith,
+    return FAMILY_contract;
+#define OP(name, arity) case OP_##name:
 #include "ops/scalar_ops.def"
 #undef OP
-#define OP(name, arity) [OP_##name] = FAMILY_activate,
+    return FAMILY_arith;
+#define OP(name, arity) case OP_##name:
 #include "ops/activation.def"
 #undef OP
-#define OP(name, arity) [OP_##name] = FAMILY_move,
+    return FAMILY_activate;
+#define OP(name, arity) case OP_##name:
 #include "ops/movement.def"
 #include "ops/index.def"
 #undef OP
-#define OP(name, arity) [OP_##name] = FAMILY_window,
+    return FAMILY_move;
+#define OP(name, arity) case OP_##name:
 #include "ops/window.def"
 #include "ops/image.def"
 #include "ops/signal.def"
 #undef OP
-#define OP(name, arity) [OP_##name] = FAMILY_reduce,
+    return FAMILY_window;
+#define OP(name, arity) case OP_##name:
 #include "ops/reduce.def"
 #include "ops/norm.def"
 #include "ops/loss.def"
 #undef OP
-#define OP(name, arity) [OP_##name] = FAMILY_quant,
+    return FAMILY_reduce;
+#define OP(name, arity) case OP_##name:
 #include "ops/quant.def"
 #undef OP
-#define OP(name, arity) [OP_##name] = FAMILY_make,
+    return FAMILY_quant;
+#define OP(name, arity) case OP_##name:
 #include "ops/generate.def"
 #undef OP
-#define OP(name, arity) [OP_##name] = FAMILY_control,
+    return FAMILY_make;
+#define OP(name, arity) case OP_##name:
 #include "ops/control.def"
 #include "ops/sequence.def"
 #undef OP
-#define OP(name, arity) [OP_##name] = FAMILY_table,
+    return FAMILY_control;
+#define OP(name, arity) case OP_##name:
 #include "ops/text.def"
 #include "ops/ml.def"
 #undef OP
-  [OP_const] = FAMILY_make,
-  [OP_foreign] = FAMILY_foreign,
-};
+    return FAMILY_table;
+  case OP_const: return FAMILY_make;
+  case OP_foreign: return FAMILY_foreign;
+  default: return (Family)0;
+  }
+}
 // clang-format on
 
 // A kernel looks like what it is built around.
@@ -67,7 +80,7 @@ Family family_of(const Node *n) {
   int op = n->op;
   if (op == OP_fused) return (Family)kernel_family[((const fused_attrs *)n->attrs)->kind];
   if (op == OP_relu || op == OP_sigmoid || op == OP_tanh || op == OP_clip) return FAMILY_activate;
-  Family f = (Family)family_table[op];
+  Family f = family_of_op(op);
   if (f != FAMILY_contract) return f;
   // The contributed operators are a mixture: most are fused contractions, the others say what they are.
   uint16_t flags = op_info(op)->flags;

@@ -208,7 +208,7 @@ static NodeSpan *node_spans(const View *v) {
   int32_t step = -1, node = 0;
   for (int64_t i = 0; i < p->order.n; i++) {
     if (!is_shown_step(p->order.v[i])) continue;
-    if (!plan_beside(p, i)) span[++step].first = node;
+    if (!plan_is_concurrent(p, i)) span[++step].first = node;
     span[step].last = node++;
   }
   span[p->nsteps] = (NodeSpan){node, node};

@@ -13,8 +13,8 @@
 #define TENON_VIEW_VIEW_H
 
 #include "base/json.h"
-#include "passes/explain.h"
-#include "passes/plan.h"
+#include "analyse/explain.h"
+#include "plan/plan.h"
 
 // ---- families: what colour a node has ----
 // clang-format off

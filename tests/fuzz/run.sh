@@ -14,14 +14,13 @@ data=$(realpath -m "${TENON_DATA:-../shared/data}")
 declare -A ENDINGS=([onnx]="onnx" [text]="tir" [npz]="npz npy" [pb]="pb" [json]="json" [weights]="safetensors gguf pt pt2 npz" [torch]="none" [tflite]="tflite" [stablehlo]="mlir mlirbc jax_export")
 SEED_BYTES_MAX=16384
 
-# Where suites lie: unpacked once from the archives, or Debian's copy.
-suites=build/fuzz/suites
-if ! [ -e $suites/done ]; then
-  mkdir -p $suites
-  for f in "$data"/suites/onnx-*-tests.tar.xz "$data"/suites/stablehlo-testdata.tar.xz; do [ -e "$f" ] && tar -xJf "$f" -C $suites; done
-  touch $suites/done
-fi
-places=("$suites" tests)
+# The suites, unpacked once from their archives, or Debian's copy.
+tenon=build/tenon  # the release build is faster than the one with sanitizers
+[ -x $tenon ] || tenon=build/fuzz/tenon
+places=(tests)
+for f in "$data"/suites/onnx-*-tests.tar.xz "$data"/suites/stablehlo-testdata.tar.xz; do
+  [ -e "$f" ] && places+=("$(tests/system/suite.sh "$f")")
+done
 [ -d /usr/share/libonnx-testdata ] && places+=(/usr/share/libonnx-testdata)
 [ -d "$data/models" ] && places+=("$data/models")
 
@@ -31,10 +30,8 @@ seed() {  # name, folder
   for ending in ${ENDINGS[$1]:-$1}; do
     find -L "${places[@]}" -type f -name "*.$ending" -size -$((SEED_BYTES_MAX + 1))c -print0 2>/dev/null
   done | xargs -0r md5sum | sort | uniq -w 32 | while read -r sum f; do cp "$f" "$2/seed-${sum:0:16}"; done
-  # The text of the small models, as the program prints it (the release build's, where there is one, is faster).
+  # The text of the small models, as the program prints it.
   if [ "$1" = text ]; then
-    tenon=build/tenon
-    [ -x $tenon ] || tenon=build/fuzz/tenon
     find -L "${places[@]}" -name '*.onnx' -size -4k 2>/dev/null | while IFS= read -r f; do
       t=$(timeout 5 $tenon inspect --text "$f" 2>/dev/null) && printf '%s\n' "$t" >"$2/text-$(md5sum <"$f" | cut -c1-16)"
     done
@@ -43,8 +40,6 @@ seed() {  # name, folder
   [ "$1" = torch ] && python3 tests/fuzz/torch_seeds.py "$2" $SEED_BYTES_MAX "${places[@]}"
   # The plans of small compiled models, without the header in front.
   if [ "$1" = artifact ]; then
-    tenon=build/tenon
-    [ -x $tenon ] || tenon=build/fuzz/tenon
     for f in tests/models/*.onnx tests/golden/*.tir; do
       $tenon compile "$f" --target host -o "$2/whole" >/dev/null 2>&1 || continue
       n=$($tenon inspect --json "$2/whole" | grep -o '"plan_bytes": *[0-9]*' | grep -o '[0-9]*$')
@@ -69,7 +64,7 @@ for name in "${names[@]}"; do
   dict=()
   if [ -e "tests/fuzz/$name.dict" ]; then
     # The words of the format, and the ops' names.
-    { cat "tests/fuzz/$name.dict"; build/fuzz/tenon ops --json 2>/dev/null | grep -o '"name": *"[a-z_0-9]*"' |
+    { cat "tests/fuzz/$name.dict"; $tenon ops --json 2>/dev/null | grep -o '"name": *"[a-z_0-9]*"' |
       sed 's/.*"\([a-z_0-9]*\)"$/"\1("/' | sort -u; } >"build/fuzz/$name.dict"
     dict=("-dict=build/fuzz/$name.dict")
   fi

@@ -153,7 +153,7 @@ class Outputs(unittest.TestCase):
     def test_arrays_that_are_converted_are_refused(self):
         m = tenon.compile(self.PRODUCT)
         x = np.ones((4, 4), np.float32)
-        with self.assertRaisesRegex(tenon.InvalidError, "order of bytes"): m(x, x, out=np.zeros((4, 4), ">f4"))
+        with self.assertRaisesRegex(tenon.InvalidError, "byte order"): m(x, x, out=np.zeros((4, 4), ">f4"))
 
 
 class Making(unittest.TestCase):
@@ -190,6 +190,20 @@ class Making(unittest.TestCase):
         for options in ({"optimize": 4}, {"math": "none"}, {"precision": "f8"}, {"target": "abacus"}, {"threads": -1}):
             with self.assertRaises(tenon.InvalidError): digits(**options)
         with self.assertRaises(TypeError): digits(flavour=1)
+
+    def test_named_options(self):
+        """Whatever the library's table has reaches it, and the compiled model says so, also from a file."""
+        m, x = digits(fold_limit="1M", disable="merge-matmuls", batch_invariant=True)
+        self.assertEqual(m.options, ("batch_invariant=1", "disable=merge-matmuls", "fold_limit=1048576"))
+        self.assertEqual(list(m(x).argmax(1)), list(range(10)))
+        with tempfile.TemporaryDirectory() as tmp:
+            m.save(os.path.join(tmp, "m.tenon"))
+            self.assertEqual(tenon.load(os.path.join(tmp, "m.tenon")).options, m.options)
+        self.assertEqual(digits()[0].options, ())
+        self.assertEqual(digits(target="interp")[0].options, ())
+        self.assertIn("fold_limit", tenon.compile_options())
+        for wrong in ({"fold_limit": "much"}, {"exact": True, "fast": True}, {"unroll_limit": 1.5}):
+            with self.assertRaises(tenon.InvalidError): digits(**wrong)
 
     def test_errors(self):
         with self.assertRaises(tenon.FileError) as e: tenon.compile("/no/such.onnx")

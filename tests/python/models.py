@@ -15,7 +15,7 @@ import numpy as np
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "python"))
 import tenon
-from tenon.profile import made_up
+from tenon.profile import random_inputs
 
 PROGRAM = os.environ.get("TENON") or os.path.join(ROOT, "build", "tenon")
 SIZES = (1, 16, 576)
@@ -59,7 +59,7 @@ def feeds_of(path, model):
         with np.load(beside) as z: yield {k: z[k] for k in names}
         return
     symbols = {s for v in model.inputs for s in v.shape or () if isinstance(s, str)}
-    for size in SIZES if symbols else SIZES[:1]: yield dict(zip(names, made_up(model, {s: size for s in symbols})))
+    for size in SIZES if symbols else SIZES[:1]: yield dict(zip(names, random_inputs(model, {s: size for s in symbols})))
 
 
 def difference(got, want):

@@ -12,7 +12,7 @@ import argparse, gc, os, random, signal, sys, threading, time
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "python"))
 import tenon
-from tenon.profile import made_up
+from tenon.profile import random_inputs
 
 DEFAULT = [os.path.join(ROOT, "examples", "digits", "digits.onnx")]
 GROWTH_MAX = 64  # megabytes that may come besides the tenth: allocators keep some
@@ -28,7 +28,7 @@ class Case:
     def __init__(self, path):
         self.path, self.model = path, tenon.compile(path)
         symbols = {s for v in self.model.inputs for s in v.shape or () if isinstance(s, str)}
-        self.feeds = [made_up(self.model, {s: n for s in symbols}, seed=n) for n in ((1, 2, 7) if symbols else (1,))]
+        self.feeds = [random_inputs(self.model, {s: n for s in symbols}, seed=n) for n in ((1, 2, 7) if symbols else (1,))]
         self.want = [self.bits(self.model(*f)) for f in self.feeds]
 
     @staticmethod

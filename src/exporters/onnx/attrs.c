@@ -157,7 +157,7 @@ tenon_status onnx_attrs(OnnxNodeOut *w) {
     if (d->kind == ATTR_body || word_in(w->ignore, d->name)) continue;
     bool always = word_in(w->always, d->name);
     if ((attr_is_default(d, w->n->attrs) && !always) || means_nothing(w, d)) continue;
-    if (word_in("at_end channels_last into quantize_state", d->name)) {
+    if (word_in("at_end channels_last into materialize quantize_state", d->name)) {
       w->refused = str_printf(w->out->arena, "ONNX has no attribute '%s'", d->name);
       return TENON_OK;
     }

@@ -1,7 +1,7 @@
 // types.c -- which element types ONNX's operators take, and what is said by others where an operator does not take a node's.
 //
-// A file with a type that an operator does not have is refused whole by whoever reads it.  So every node is held against types.def, and
-// what no operator set has is taken apart, cast to a type in which the result is the same, or refused by name.
+// Readers refuse a whole file if an operator has a type that it does not support.  So every node is checked against types.def.
+// What no operator set supports is decomposed, cast to a type in which the result is the same, or refused by name.
 #include "eval/movement.h"
 #include "eval/scalar.h"
 #include "exporters/onnx/write.h"

@@ -1,6 +1,6 @@
 // write.c -- a graph as StableHLO text.
 //
-// Composites are taken apart until every op has a row; the sizes of all values must be numbers.  Numpy's broadcasting becomes broadcast_in_dim.
+// Composites are decomposed until every op has a row; all shapes must be static.  Numpy's broadcasting becomes broadcast_in_dim.
 // Constants are written as bytes in hexadecimal digits, so that they are exact.
 //
 // Needs:      shape arithmetic folded, nothing laid out or fused.

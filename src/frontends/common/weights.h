@@ -10,7 +10,7 @@
 typedef struct Weight Weight;
 // Writes the n elements of a packed weight, as its dtype.
 typedef void WeightUnpack(const Weight *w, void *out);
-// How a weight stays packed in a graph, as the op unpack_n_bits has it: numbers of a few bits in blocks along the last axis.
+// How a weight stays packed in a graph, as the op unpack_n_bits has it: 1 to 8 bits each, in blocks along the last axis.
 typedef struct WeightBits {
   int64_t block;  // elements
   int bits;       // 2, 4 or 8
@@ -24,7 +24,7 @@ struct Weight {
   const char *kind;  // the file's own word for the type: "Q4_K"; NULL: the dtype says all
   int rank;
   int64_t dims[MAX_RANK], n;
-  const uint8_t *data;  // as they lie; must outlive the list
+  const uint8_t *data;  // in the file's layout; must outlive the list
   int64_t bytes;
   const int64_t *strides;  // in elements, not negative; NULL: row-major and dense
   WeightUnpack *unpack;    // NULL: the bytes are elements

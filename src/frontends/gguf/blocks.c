@@ -1,6 +1,6 @@
 // blocks.c -- ggml's block types with a scale for each block or part of one: exact elements in f32.
 //
-// A function takes a block apart (GgufParts); what it does not set is 0.
+// A function decodes a block into GgufParts; what it does not set is 0.
 #include "frontends/gguf/gguf.h"
 
 #include <math.h>

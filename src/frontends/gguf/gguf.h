@@ -1,6 +1,6 @@
 // gguf.h -- GGUF files (versions 2 and 3): metadata, tokenizer tables and tensors in ggml's types.
 //
-// Everything is a slice of the mapped file; the tables of metadata are decoded, arrays stay where they lie.
+// Everything is a slice of the mapped file; the tables of metadata are decoded, arrays stay in place.
 #ifndef TENON_FRONTENDS_GGUF_GGUF_H
 #define TENON_FRONTENDS_GGUF_GGUF_H
 
@@ -39,7 +39,7 @@ typedef struct GgufFile {
   int64_t alignment;
 } GgufFile;
 
-// A block taken apart: element i is scale q - less, with the scale and less of its part, rounded to f32 after the product and after
+// A decoded block: element i is scale q - less, with the scale and less of its part, rounded to f32 after the product and after
 // the difference, as the reference implementation does.
 enum { GGUF_BLOCK = 256, GGUF_PARTS = 16 };
 typedef struct GgufParts {
@@ -54,7 +54,7 @@ typedef struct GgufType {
   const char *name;    // NULL: no such type, or one that was removed
   int block;           // elements
   int bytes;           // of a block
-  DType plain;         // elements as they lie; 0: `split` or `unpack` gives f32
+  DType plain;         // elements of this type, unpacked; 0: `split` or `unpack` gives f32
   GgufSplit *split;    // or
   int part;            // elements of a part
   int bits;            // that hold a q: 2, 4 or 8

@@ -175,7 +175,7 @@ tenon_status import_attrs(ImportNode *n, const OpInfo *op, const char *ignore, v
     for (int k = 0; k < op->nattrs && !d; k++)
       if (str_is(raw->name, op->attrs[k].name)) d = &op->attrs[k];
     if (word_in(ignore, raw->name)) continue;
-    if (word_in("channels_last into", raw->name)) d = NULL;  // ours, not ONNX's
+    if (word_in("channels_last into materialize", raw->name)) d = NULL;  // ours, not ONNX's
     if (!d)
       return import_fail(n, TENON_EUNSUPPORTED, "attribute '%.*s' is not known for opset %lld",
                          STR_ARG(raw->name), (long long)n->opset);

@@ -1,7 +1,7 @@
 // tensor.c -- the elements of an ONNX tensor, in memory form.
 //
 // A tensor's data is raw bytes (little-endian, sub-byte elements packed: our memory form), or in one of
-// six typed fields.  Raw bytes and packed 4- and 8-byte fields in one piece are handed out as they lie in
+// six typed fields.  Raw bytes and packed 4- and 8-byte fields in one piece are returned as slices of
 // the file, so a model's weights are not touched here; the others are decoded into the arena.
 //
 // Guarantees: the number of elements is that of the dims; a narrow type's values are in its range; bools

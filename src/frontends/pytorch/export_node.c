@@ -211,7 +211,7 @@ static void report(ExportProgram *p, const Json *nodes, int depth) {
                          s       ? s->row->why
                          : other ? "a call of a graph inside of the program"
                                  : "no such row in the table of ATen operators; "
-                                   "run_decompositions() before saving may take it apart",
+                                   "run_decompositions() before saving may decompose it",
                          str_copy(&p->g->arena, name));
   }
 }

@@ -93,7 +93,7 @@ static PyExpr *number(Parser *q) {
   if (q->status) return e;
   memcpy(buffer, s.p, (size_t)s.n);
   buffer[s.n] = 0;
-  if (whole && !str_to_i64(s, &e->i)) bad(q, "a number that is none");
+  if (whole && !str_to_i64(s, &e->i)) bad(q, "not a number");
   if (!whole) e->f = strtod(buffer, NULL);
   return e;
 }

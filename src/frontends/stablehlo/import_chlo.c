@@ -1,4 +1,4 @@
-// import_chlo.c -- CHLO: functions that StableHLO's clients use before they are taken apart.
+// import_chlo.c -- CHLO: functions that StableHLO's clients use before they are decomposed.
 #include "frontends/stablehlo/import.h"
 
 static const char *plain_name(const HloCall *c) { return c->op->name + strlen("chlo."); }

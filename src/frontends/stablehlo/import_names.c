@@ -1,4 +1,4 @@
-// import_names.c -- what jax calls the open sizes of a program's arguments.
+// import_names.c -- the names that jax gives the dynamic dimensions of a program's arguments.
 //
 // An exported program computes its sizes from its arguments and passes each to a function that says its name:
 //   %0 = get_dimension_size %arg0, dim = 0;  call @_wrapped_jax_export_main(%0, ...), with {jax.global_constant = "b"}

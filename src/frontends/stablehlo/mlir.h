@@ -151,7 +151,7 @@ struct MlirAttr {
 };
 
 typedef struct MlirValue {
-  const char *name;  // "%0", "%0#1", "%arg0"; bytecode: made up from numbers
+  const char *name;  // "%0", "%0#1", "%arg0"; bytecode: by number
   const MlirType *type;
   MlirOp *op;     // that makes it; NULL: a block's argument
   int64_t index;  // among its op's results or its block's arguments

@@ -1,6 +1,6 @@
 // import_nn.c -- products, convolutions, pools and normalisations on plain values.
 //
-// Images lie channels last; the graph's operators are channels first, so that they get transposes around them, which its layout
+// Images are channels last, the graph's operators channels first.  So the reader puts transposes around them, which the layout
 // pass removes.
 #include "eval/contract.h"
 #include "eval/image.h"

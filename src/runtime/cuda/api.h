@@ -83,7 +83,7 @@ typedef struct CudaLaunchConfig {
   unsigned nattrs;
 } CudaLaunchConfig;
 
-// A description of a tensor for the copy engine.
+// A tensor map: the description of a tensor for TMA.
 typedef struct CudaTensorMap {
   _Alignas(64) uint64_t word[16];
 } CudaTensorMap;

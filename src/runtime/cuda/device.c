@@ -121,8 +121,8 @@ static tenon_status become_older(Device *dev, Diag *d) {
   i->shared_bytes = MIN(i->shared_bytes, shared_of(i->arch));
   if (i->arch >= OWN_CODE_FROM)
     return fail(d, TENON_EINVAL, NOWHERE,
-                "TENON_CUDA_ARCH=%s: chips from 9.0 on have code that "
-                "newer ones do not take",
+                "TENON_CUDA_ARCH=%s: code for sm_90 and later runs on no "
+                "newer GPU",
                 name);
   dev->older = true;
   return TENON_OK;
@@ -326,7 +326,7 @@ void cuda_buffer_free(Device *dev, DeviceBuffer *b) {
   if (!b) return;
   bool entered = !dev->api->ctx_push(dev->context);
   pthread_mutex_lock(&dev->lock);
-  bool idle = b->memory == MEMORY_LENT || wait_for_queues(dev);
+  bool idle = b->memory == MEMORY_USER || wait_for_queues(dev);
   if (b->memory == MEMORY_OWN && idle && !atomic_load(&dev->lost) &&
       dev->kept_bytes + b->bytes <= KEPT_LIMIT) {
     b->next = dev->kept;
@@ -346,7 +346,7 @@ void cuda_buffer_free(Device *dev, DeviceBuffer *b) {
 void *cuda_address(const DeviceBuffer *b) { return (void *)(uintptr_t)b->at; }
 
 // An address that is not this device's would be found out by a kernel, which ends the context for everybody.
-static tenon_status check_lent(Device *dev, CudaAddress at, Diag *d) {
+static tenon_status check_user_buffers(Device *dev, CudaAddress at, Diag *d) {
   int what[] = {CUDA_POINTER_TYPE, CUDA_POINTER_DEVICE};
   unsigned type = 0;
   int number = -1;
@@ -366,11 +366,11 @@ tenon_status cuda_lend(Device *dev, void *at, int64_t bytes, Diag *d, DeviceBuff
   if (*io && (*io)->at == address && (*io)->bytes == bytes) return TENON_OK;
   if (bytes) {
     TRY(cuda_enter(dev, d));
-    TRY(cuda_leave(dev, check_lent(dev, address, d), d));
+    TRY(cuda_leave(dev, check_user_buffers(dev, address, d), d));
   }
   if (!*io && !(*io = mem_alloc(sizeof **io)))
     return fail(d, TENON_ENOMEM, NOWHERE, "out of memory");
-  **io = (DeviceBuffer){.at = address, .bytes = bytes, .memory = MEMORY_LENT};
+  **io = (DeviceBuffer){.at = address, .bytes = bytes, .memory = MEMORY_USER};
   return TENON_OK;
 }
 

@@ -9,10 +9,10 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-typedef enum { MEMORY_OWN, MEMORY_LENT, MEMORY_PAGES } CudaMemory;
+typedef enum { MEMORY_OWN, MEMORY_USER, MEMORY_PAGES } CudaMemory;
 struct DeviceBuffer {
   CudaAddress at;
-  int64_t bytes;       // allocated, or lent
+  int64_t bytes;       // allocated, or of a user-provided buffer
   CudaMemory memory;   // allocated on the device; the caller's; the host's, which the device sees
   DeviceBuffer *next;  // while it is kept for the next who wants one
 };
@@ -33,7 +33,7 @@ struct Device {
   int64_t kept_bytes;
 };
 
-// Memory of the host that the copy engine reads and writes by itself.
+// Pinned memory of the host, for asynchronous copies.
 enum { STAGES = 4, STAGE_BYTES = 1 << 20 };
 typedef struct Stage {
   char *at;         // NULL before it is needed

@@ -176,8 +176,8 @@ static void drop_floats(const CModel *m, StrBuf *prelude) {
 }
 
 static tenon_status write_all(CModel *m, CStyle *cs, CSource *out) {
-  StrBuf kernels, head, declarations, wrapper, weights, beside, all, prelude;
-  StrBuf *every[] = {&kernels, &head, &declarations, &wrapper, &weights, &beside, &all, &prelude};
+  StrBuf kernels, head, declarations, wrapper, weights, external, all, prelude;
+  StrBuf *every[] = {&kernels, &head, &declarations, &wrapper, &weights, &external, &all, &prelude};
   for (int i = 0; i < ARRAY_LEN(every); i++) strbuf_init(every[i], m->arena);
   c_whole(m);
   name_symbols(m);
@@ -190,7 +190,7 @@ static tenon_status write_all(CModel *m, CStyle *cs, CSource *out) {
   TRY(c_header(m, &declarations, &wrapper));
   if (m->nrefused) return TENON_EUNSUPPORTED;
   TRY(put_kernels(m, cs, &kernels));
-  c_weights(m, &weights, &beside);
+  c_weights(m, &weights, &external);
   cstyle_prelude(cs, &prelude);
   const StrBuf *rest[] = {&kernels, &m->out, &wrapper, &declarations, &weights};
   if (m->o->embedded && !names_floats(rest, ARRAY_LEN(rest))) drop_floats(m, &prelude);
@@ -205,7 +205,7 @@ static tenon_status write_all(CModel *m, CStyle *cs, CSource *out) {
   if (m->symbolic) strbuf_puts(&all, "#include <stdlib.h>\n");
   strbuf_put(&all, strbuf_str(&prelude));
   strbuf_puts(&all, "\n");
-  if (m->o->weights_beside)
+  if (m->o->external_weights)
     strbuf_printf(&all,
                   "static const unsigned char *tn_weights;\n"
                   "void %s_weights(const void *bytes) { tn_weights = bytes; }\n",
@@ -218,7 +218,7 @@ static tenon_status write_all(CModel *m, CStyle *cs, CSource *out) {
   strbuf_put(&all, strbuf_str(&wrapper));
   put_errors(m, &all);
   *out = (CSource){.source = strbuf_str(&all),
-                   .weights = strbuf_str(&beside),
+                   .weights = strbuf_str(&external),
                    .weights_bytes = m->weights_bytes,
                    .stack_bytes = m->stack_bytes,
                    .arena_bytes = m->symbolic ? -1 : m->arena_bytes + m->scratch_bytes};

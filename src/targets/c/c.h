@@ -9,11 +9,11 @@
 #include "targets/target.h"
 
 typedef struct CSourceOptions {
-  const char *symbol;   // the model's function; others begin with it
-  const char *header;   // the name that the source includes; NULL: one file that holds all
-  int vector_bytes;     // of the vectors that kernels were scheduled for; 0: plain loops alone
-  bool weights_beside;  // in CSource.weights instead of in the text
-  bool embedded;        // no file, no allocation; sizes are numbers
+  const char *symbol;     // the model's function; others begin with it
+  const char *header;     // the name that the source includes; NULL: one file that holds all
+  int vector_bytes;       // of the vectors that kernels were scheduled for; 0: plain loops alone
+  bool external_weights;  // in CSource.weights instead of in the text
+  bool embedded;          // no file, no allocation; sizes are numbers
   const char *arena_attribute, *weights_attribute;  // that place the memory; may be NULL
 } CSourceOptions;
 typedef struct CSource {
@@ -26,7 +26,7 @@ typedef struct CSource {
 MUST_USE tenon_status c_source(const Compiled *c, const CSourceOptions *o, Arena *a, Diag *d,
                                CSource *out);
 
-// Composites that may have no loops as they stand, and have them taken apart: for graph_expand, where a model is refused.
+// Composites that may have no loops of their own but do when decomposed: for graph_expand, where a model is refused.
 extern const char *const c_composites[];
 
 // Rows of the table of targets.

@@ -48,6 +48,6 @@ tenon_status c_header(CModel *m, StrBuf *declarations, StrBuf *wrapper);
 // whole.c: before the kernels are written
 void c_whole(CModel *m);
 // weights.c
-void c_weights(CModel *m, StrBuf *out, StrBuf *beside);
+void c_weights(CModel *m, StrBuf *out, StrBuf *external);
 
 #endif

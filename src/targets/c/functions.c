@@ -217,7 +217,7 @@ static void kernel_step(CModel *m, const ProgFunction *f, const ProgStep *st, co
     const ProgValue *v = &f->value[st->arg[i]];
     bool plain = v->place != PLACE_ARENA && v->place != PLACE_HEAP && v->place != PLACE_CONST &&
                  !strchr(at, '+');
-    plain |= v->place == PLACE_CONST && m->o->weights_beside;
+    plain |= v->place == PLACE_CONST && m->o->external_weights;
     if (v->place == PLACE_PARAM && k->buffer[i].written) plain = false;
     strbuf_printf(b, "%s%s%s%s", i ? ", " : "",
                   plain                  ? ""

@@ -91,7 +91,7 @@ tenon_status c_header(CModel *m, StrBuf *b, StrBuf *wrapper) {
     strbuf_printf(
         b, "/* Gives back the memory that is kept from call to call. */\nvoid %s_release(void);\n",
         s);
-  if (m->o->weights_beside)
+  if (m->o->external_weights)
     strbuf_printf(b,
                   "/* Before the first call: where the weights lie, at a multiple of 64 bytes. */\n"
                   "void %s_weights(const void *bytes);\n",

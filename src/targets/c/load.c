@@ -161,7 +161,8 @@ static void make_one_call(Program *p) {
                    .grain = 1};
   st->items = add_expr(p, PX_CONST, 1);
   ProgKernel *k = arena_new(a, ProgKernel);
-  *k = (ProgKernel){.name = "model", .nargs = n, .ndims = ndims};
+  *k = (ProgKernel){
+      .name = "model", .template_name = "model", .schedule = "", .nargs = n, .ndims = ndims};
   add_messages(p, a, k);
   p->kernel = k;
   p->nkernels = 1;
@@ -187,7 +188,8 @@ tenon_status c_build(const Compiled *c, const TargetOptions *o, Arena *a, Diag *
   Program *p = c->program;
   LowerTarget lt;
   c_describe(o->machine, &lt);
-  CSourceOptions so = {.symbol = "model", .vector_bytes = lt.vector_bytes, .weights_beside = true};
+  CSourceOptions so = {
+      .symbol = "model", .vector_bytes = lt.vector_bytes, .external_weights = true};
   CSource text;
   if (o->c_source) {
     TRY(c_source(c, o->c_options ? o->c_options : &so, a, d, o->c_source));

@@ -65,21 +65,21 @@ static void put_array(CModel *m, int32_t i, StrBuf *out) {
   strbuf_puts(out, "};\n");
 }
 
-static void put_beside(CModel *m, int32_t i, StrBuf *out, StrBuf *beside) {
+static void put_external(CModel *m, int32_t i, StrBuf *out, StrBuf *external) {
   static const char zeros[64];
   const ProgConst *k = &m->p->constant[i];
   strbuf_printf(out, "#define weights_%d ((const void *)(tn_weights + %lld))\n", i,
-                (long long)beside->n);
-  strbuf_put(beside, (Str){m->whole[i] ? (const char *)m->whole[i] : k->data, k->bytes});
-  strbuf_put(beside, (Str){zeros, (64 - k->bytes % 64) % 64});
+                (long long)external->n);
+  strbuf_put(external, (Str){m->whole[i] ? (const char *)m->whole[i] : k->data, k->bytes});
+  strbuf_put(external, (Str){zeros, (64 - k->bytes % 64) % 64});
 }
 
-void c_weights(CModel *m, StrBuf *out, StrBuf *beside) {
+void c_weights(CModel *m, StrBuf *out, StrBuf *external) {
   for (int32_t i = 0; i < m->p->nconsts; i++) {
     if (!m->const_used[i]) continue;
     if (m->p->constant[i].dtype == DT_STRING) continue;
-    if (m->o->weights_beside)
-      put_beside(m, i, out, beside);
+    if (m->o->external_weights)
+      put_external(m, i, out, external);
     else
       put_array(m, i, out);
   }

@@ -2,7 +2,7 @@
 //
 // A quantised layer ends in  clamp(round(f32(sum) * scale), lo, hi), which rounds twice: the product to 24 bits, then to a whole number, ties to the
 // even one.  A scale is m * 2^-S with m of 24 bits, so the product is known exactly in 64 bits.  Rounding it at once gives the same, except where
-// it lies so near to the middle between two numbers that f32 puts it there: within half a unit of its last place, which follows from the
+// it is so near to the middle between two numbers that f32 puts it there: within half a unit of its last place, which follows from the
 // number of bits.  So every bit of the result is kept; all steps of the staircase from lo to hi are compared with f32 besides, and where one differs, or a
 // scale does not fit, nothing is changed.
 //

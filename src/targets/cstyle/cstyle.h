@@ -15,7 +15,6 @@
 #define TENON_TARGETS_CSTYLE_CSTYLE_H
 
 #include "loop/loop.h"
-#include "loop/tile.h"
 
 // How one language of the family spells what all of them have.
 //
@@ -49,14 +48,18 @@ typedef struct Spelling {
   const char *from_f16, *to_f16,
       *to_bf16;  // bodies of these conversions, where the machine has them; NULL: by integers
   const char *min_f32, *max_f32;  // likewise, where an operand that is NaN must be the result
-  // Groups of threads: the loop over work items, scratch of a group, the thread's number, memory that is shared, and waiting until all
-  // stores are seen: to shared memory, to other memory, to both.
-  const char *group_items, *group_scratch, *thread, *shared, *barrier[3];
-  // Of threads that go in step, so many: what another of them has, @ is the value and the bit in which their numbers differ.  NULL: none do.
-  const char *swap;
-  int in_step;
+  // Thread blocks: the loop over work items, scratch of a block, the thread's index, shared memory, and barriers that make stores
+  // visible: to shared memory, to other memory, to both.
+  const char *block_items, *block_scratch, *thread, *shared, *barrier[3];
+  // A shuffle within a warp: the value of the lane whose index differs in one bit; @ is the value and the bit.  NULL: there is none.
+  const char *shuffle;
+  int warp_size;
+  // Dependent launches (CStyle.dependent_launch): lets the next kernel begin; waits until the previous one has ended.
+  const char *launch_dependents, *wait_previous;
+  // What the language does otherwise (emit.h); NULL: nothing.
+  const struct CExtension *extension;
 } Spelling;
-extern const Spelling spelling_c, spelling_opencl, spelling_cuda;
+extern const Spelling spelling_c, spelling_opencl;
 
 // What a set of kernels needs of the helpers, in both forms.
 typedef struct HelperUse {
@@ -71,12 +74,9 @@ typedef struct CStyle {
   int vector_bytes;  // 0: plain alone
   bool no_f64;       // the device has no such numbers: kernels with them are refused
   bool uses_f64, uses_once;
-  // CUDA with units for matrices: gets how a kernel with tiles is launched; threads 0 where it has none.  NULL: tiles are plain loops.
-  struct CudaRecord *record;
-  bool warps;          // they multiply for a warp, not for a warpgroup,
-  int64_t tile_bytes;  // in so much shared memory
+  const void *extension;  // what the spelling's extension is told of the device; NULL: nothing
   bool
-      early;  // CUDA: kernels begin before the one before them has ended, and wait for it themselves
+      dependent_launch;  // kernels begin before the previous one has ended, and wait for it themselves
   VEC(HelperUse) use;
 } CStyle;
 void cstyle_init(CStyle *c, const Spelling *s, int vector_bytes, Arena *a, Diag *d);
@@ -89,9 +89,6 @@ MUST_USE tenon_status cstyle_kernel(CStyle *c, const LoopKernel *k, const char *
 void cstyle_need_sizes(CStyle *c);
 // What a file begins with: the language's own top, types, and helpers that the kernels so far need.
 void cstyle_prelude(CStyle *c, StrBuf *out);
-// CUDA: what goes between the top and a kernel with a tile, of warpgroups or of warps.
-void cs_tile_top(const LoopTile *t, StrBuf *out);
-void cs_mma_top(const LoopTile *t, StrBuf *out);
 // A word that is no keyword of the family, nor a name of ours: letters, digits and _.
 const char *cstyle_identifier(Arena *a, Str text);
 

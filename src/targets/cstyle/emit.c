@@ -48,7 +48,9 @@ static void set_number(CEmit *e, Dim sym, int64_t v) {
 
 static void emit_serial(CEmit *e, const LoopStmt *s) {
   if (ie_is(s->extent, 0)) return;
-  if (s->loop == LOOP_SERIAL && s->ways > 1 && cs_ahead_loop(e, s)) return;
+  if (s->loop == LOOP_SERIAL && s->in_flight > 1 && e->sp->extension &&
+      e->sp->extension->prefetch_loop(e, s))
+    return;
   if (ie_is(s->extent, 1)) {
     set_number(e, s->sym, 0);
     cs_block(e, &s->body);
@@ -62,34 +64,34 @@ static void emit_serial(CEmit *e, const LoopStmt *s) {
   cs_close(e);
 }
 
-static bool all_ask(const LoopBlock *b) {
+static bool all_prefetch(const LoopBlock *b) {
   for (int64_t i = 0; i < b->n; i++)
-    if (b->v[i]->kind != LS_PREFETCH && (b->v[i]->kind != LS_FOR || !all_ask(&b->v[i]->body)))
+    if (b->v[i]->kind != LS_PREFETCH && (b->v[i]->kind != LS_FOR || !all_prefetch(&b->v[i]->body)))
       return false;
   return true;
 }
 
-bool cs_asks_only(const LoopBlock *b) {
+bool cs_only_prefetches(const LoopBlock *b) {
   return b->n > 0 && b->v[0]->kind == LS_FOR && b->v[0]->loop == LOOP_THREAD &&
-         all_ask(&b->v[0]->body);
+         all_prefetch(&b->v[0]->body);
 }
 
 static void emit_parallel(CEmit *e, const LoopStmt *s) {
   if (e->tile) {
-    cs_tile(e, s, e->tile);
+    e->sp->extension->tile(e, s, e->tile);
     return;
   }
   const char *v = cs_name(e, s->sym->name);
-  cs_open(e, "%s", cs_replace(e, e->threads ? e->sp->group_items : e->sp->items, v));
+  cs_open(e, "%s", cs_replace(e, e->threads ? e->sp->block_items : e->sp->items, v));
   cs_set_text(e, s->sym, v);
   LoopBlock rest = s->body;
-  for (; cs_asks_only(&rest); rest.n--) emit_threads(e, *rest.v++);
-  if (rest.n < s->body.n && e->c->early) cs_line(e, "%s", CS_WAIT);
+  for (; cs_only_prefetches(&rest); rest.n--) emit_threads(e, *rest.v++);
+  if (rest.n < s->body.n && e->c->dependent_launch) cs_line(e, "%s", e->sp->wait_previous);
   cs_block(e, &rest);
   cs_close(e);
 }
 
-// Each thread of the group by itself, when what others stored before is there.
+// Each thread of the thread block by itself, when what others stored before is there.
 static void emit_threads(CEmit *e, const LoopStmt *s) {
   uint64_t fences = 0;
   if (!e->threads) {
@@ -202,9 +204,9 @@ static void reduce_plain(CEmit *e, const LoopStmt *s) {
   join_halves(e, s, part);
 }
 
-// Halves of threads that go in step exchange what they have: all of them get the sum of all.  Where the order of two operands matters the lower thread's comes
+// Halves of a warp exchange what they have: all of them get the sum of all.  Where the order of two operands matters the lower thread's comes
 // first, as it does in memory.
-static void reduce_swapped(CEmit *e, const LoopStmt *s) {
+static void reduce_shuffled(CEmit *e, const LoopStmt *s) {
   DType t = s->value->dtype;
   LoopOp op = (LoopOp)s->op;
   const char *name = cs_name(e, str_printf(e->arena, "v%d", s->var)), *type = cs_type(e, t, 0);
@@ -215,7 +217,7 @@ static void reduce_swapped(CEmit *e, const LoopStmt *s) {
   for (int half = s->lanes / 2; half > 0; half /= 2) {
     const char *other = cs_name(e, "other");
     cs_line(e, "const %s %s = %s;", type, other,
-            cs_replace(e, e->sp->swap, str_printf(e->arena, "%s, %d", name, half)));
+            cs_replace(e, e->sp->shuffle, str_printf(e->arena, "%s, %d", name, half)));
     CVal y = {.text = other, .dtype = t};
     const char *sum = cs_op(e, op, t, x, y, y).text;
     if (!either)
@@ -366,8 +368,8 @@ static void emit_vector(CEmit *e, const LoopStmt *s) {
 }
 
 static void emit_reduce(CEmit *e, const LoopStmt *s) {
-  if (e->swapped && s->value->kind == LX_LOAD && e->swapped[s->value->buffer]) {
-    reduce_swapped(e, s);
+  if (e->shuffled && s->value->kind == LX_LOAD && e->shuffled[s->value->buffer]) {
+    reduce_shuffled(e, s);
     return;
   }
   if (s->lanes <= 1) {
@@ -448,16 +450,15 @@ static void emit_where(CEmit *e, const LoopStmt *s) {
   cs_line(e, "const %s %s = %s;", e->index, v, value);
   cs_open(e, s->index->lo >= 0 ? "if (%s < %s) {" : "if (%s < %s && %s >= 0) {", v, n, v);
   cs_set_text(e, s->sym, v);
-  e->where++;
+  e->divergent++;
   cs_block(e, &s->body);
-  e->where--;
+  e->divergent--;
   cs_close(e);
 }
 
 static void emit_for(CEmit *e, const LoopStmt *s) {
   switch ((LoopKind)s->loop) {
   case LOOP_SERIAL: emit_serial(e, s); break;
-  case LOOP_TILE: emit_serial(e, s); break;
   case LOOP_THREAD: emit_threads(e, s); break;
   case LOOP_WHERE: emit_where(e, s); break;
   case LOOP_PARALLEL: emit_parallel(e, s); break;
@@ -476,10 +477,14 @@ static void emit_stmt(CEmit *e, const LoopStmt *s) {
   case LS_IF: emit_if(e, s); break;
   case LS_REDUCE: emit_reduce(e, s); break;
   case LS_PREFETCH: emit_prefetch(e, s); break;
+  case LS_MMA:
+  case LS_ATTENTION:
+    cs_block(e, &s->body);
+    break;  // without tensor cores: the extension has others
   }
 }
 
-// The statements of a block, and blocks that were opened within: in a group a check that fails leaves out what follows it there, since
+// The statements of a block, and blocks that were opened within: in a thread block a check that fails leaves out what follows it there, since
 // all threads must go on to where they wait for each other.
 static int open_block(CEmit *e, const LoopBlock *b) {
   int opened = 0;

@@ -183,7 +183,7 @@ static CVal emit_load(CEmit *e, const LoopExpr *x) {
   CLin at = cs_place(e, x->buffer, x->index);
   int64_t wide = cs_bytes(x->dtype) / cs_bytes(e->k->buffer[x->buffer].dtype);
   CVal v;
-  if (!e->wide || *guard || !cs_wide_load(e, x, &v))
+  if (!e->sp->extension || *guard || !e->sp->extension->load(e, x, &v))
     v = at.stride ? load_lanes(e, x, at, wide) : load_scalar(e, x, at, wide);
   cs_drop_guards(e, x->nguards, x->guard);
   if (!*guard) return v;
@@ -240,7 +240,7 @@ void cs_store(CEmit *e, const LoopStmt *s) {
   const char *guard = cs_guards(e, s->nguards, s->guard);
   CLin at = cs_place(e, s->buffer, s->index);
   bool word = cs_bytes(s->value->dtype) > cs_bytes(e->k->buffer[s->buffer].dtype);
-  if (e->wide && !*guard && cs_wide_store(e, s, v)) {
+  if (e->sp->extension && !*guard && e->sp->extension->store(e, s, v)) {
     cs_drop_guards(e, s->nguards, s->guard);
     return;
   }
@@ -302,18 +302,9 @@ static CVal bit_cast(CEmit *e, const LoopExpr *x, CVal v) {
   return r;
 }
 
-// erf(u) + 1 behind products of 16 bits, as in gelu: a function of its own, a third of the work (emit_tile.c has it).
-static bool is_erf_one(const CEmit *e, const LoopExpr *x) {
-  const LoopExpr *a = x->src[0], *b = x->src[1];
-  return e->tile && dtype_bits(e->tile->a.dtype) == 16 && x->op == LOOP_add && x->dtype == DT_F32 &&
-         a->kind == LX_OP && a->op == LOOP_erf && b->kind == LX_CONST && b->f == 1;
-}
-
 static CVal emit_op(CEmit *e, const LoopExpr *x) {
-  if (is_erf_one(e, x)) {
-    CVal u = cs_expr(e, x->src[0]->src[0]);
-    return (CVal){.text = str_printf(e->arena, "tn_erf_one(%s)", u.text), .dtype = DT_F32};
-  }
+  CVal own;
+  if (e->sp->extension && e->sp->extension->op(e, x, &own)) return own;
   CVal v[3] = {{0}, {0}, {0}};
   int n = loop_op_arity[x->op];
   for (int i = 0; i < n; i++) v[i] = cs_expr(e, x->src[i]);

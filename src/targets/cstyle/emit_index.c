@@ -27,14 +27,14 @@ const char *cs_operand(CEmit *e, CLin x) {
 }
 
 // Where the lanes have no common form; the number is of no use.
-static CLin lanes_apart(CEmit *e) {
+static CLin lanes_diverge(CEmit *e) {
   e->not_vector = true;
   return lin_const(0);
 }
 
 static CLin lin_add(CEmit *e, CLin a, CLin b) {
   CLin r = {.align = gcd_i64(a.align, b.align), .sum = true};
-  if (!ck_add(a.c, b.c, &r.c) || !ck_add(a.stride, b.stride, &r.stride)) return lanes_apart(e);
+  if (!ck_add(a.c, b.c, &r.c) || !ck_add(a.stride, b.stride, &r.stride)) return lanes_diverge(e);
   if (!a.text || !b.text) {
     r.text = a.text ? a.text : b.text;
     r.sum = a.text ? a.sum : b.sum;
@@ -56,7 +56,7 @@ static int64_t align_mul(int64_t a, int64_t b) {
 static CLin lin_scale(CEmit *e, CLin a, int64_t by) {
   CLin r = {.align = align_mul(a.align, magnitude(by)), .sum = true};
   if (by == 1) return a;
-  if (!ck_mul(a.c, by, &r.c) || !ck_mul(a.stride, by, &r.stride)) return lanes_apart(e);
+  if (!ck_mul(a.c, by, &r.c) || !ck_mul(a.stride, by, &r.stride)) return lanes_diverge(e);
   if (!a.text || !by) return r;
   const char *text = a.sum ? str_printf(e->arena, "(%s)", a.text) : a.text;
   r.text = by == -1 ? str_printf(e->arena, "-%s", text)
@@ -67,7 +67,7 @@ static CLin lin_scale(CEmit *e, CLin a, int64_t by) {
 static CLin lin_mul(CEmit *e, CLin a, CLin b) {
   if (is_number(a)) return lin_scale(e, b, a.c);
   if (is_number(b)) return lin_scale(e, a, b.c);
-  if (a.stride || b.stride) return lanes_apart(e);
+  if (a.stride || b.stride) return lanes_diverge(e);
   CLin r = lin_text(str_printf(e->arena, "%s * %s", cs_operand(e, a), cs_operand(e, b)), true);
   r.align = align_mul(a.align, b.align);
   return r;
@@ -101,9 +101,9 @@ static CLin lin_divide(CEmit *e, Dim d) {
   int64_t reach;
   if (!a.stride && !b.stride) return floor_text(e, d, a, b);
   if (!is_number(b) || b.c <= 0 || a.stride <= 0 || !ck_mul(a.stride, e->lanes - 1, &reach))
-    return lanes_apart(e);
+    return lanes_diverge(e);
   int64_t g = gcd_i64(a.align, b.c);
-  if (reach >= g) return lanes_apart(e);
+  if (reach >= g) return lanes_diverge(e);
   first.stride = 0;  // its remainder is a multiple of g, and at most the divisor - g
   CLin r = floor_text(e, d, first, b);
   r.align = mod ? g : 1;
@@ -113,7 +113,7 @@ static CLin lin_divide(CEmit *e, Dim d) {
 
 static CLin lin_choose(CEmit *e, Dim d) {
   CLin a = cs_lin(e, d->a), b = cs_lin(e, d->b);
-  if (a.stride || b.stride) return lanes_apart(e);
+  if (a.stride || b.stride) return lanes_diverge(e);
   if (d->kind == IE_BCAST) {
     if (!a.text) return a.c == 1 ? b : a;
     return lin_text(str_printf(e->arena, "(%s == 1 ? %s : %s)", cs_operand(e, a), cs_lin_text(e, b),
@@ -237,7 +237,7 @@ void cs_name_quotients(CEmit *e, Dim item, const LoopBlock *b) {
 
 // A thread's registers are an array of its own, without the parts of other threads.
 CLin cs_place(CEmit *e, int32_t buffer, Dim d) {
-  bool own = e->k->buffer[buffer].space == LOOP_REGISTER || (e->swapped && e->swapped[buffer]);
+  bool own = e->k->buffer[buffer].space == LOOP_REGISTER || (e->shuffled && e->shuffled[buffer]);
   if (!e->threads || !e->thread || !own) return cs_lin(e, d);
   CSym *s = &e->sym[e->thread->slot], was = *s;
   *s = (CSym){.kind = CSYM_NUMBER};

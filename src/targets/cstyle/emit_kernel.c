@@ -2,13 +2,9 @@
 //
 // A function of C gets a range of work items and returns what failed; a kernel of a device goes over the items by its place in the
 // launch, and writes into a slot what failed (cstyle.h has the order of its arguments).
-#include "loop/group.h"
+#include "loop/thread_block.h"
 #include "loop/tile.h"
-#include "runtime/cuda/cuda.h"
 #include "targets/cstyle/emit.h"
-
-enum { LONG_VALUE = 2 };  // operations of one that takes more registers than three blocks leave
-enum { REGISTERS = 1 << 16, OTHER_REGISTERS = 16 };  // of a multiprocessor; of a thread's indices
 
 // ---- the function ----
 
@@ -80,16 +76,6 @@ static void device_parameters(CEmit *e, StrBuf *b) {
   if (e->sp->offsets) strbuf_printf(b, ", %s fault_at", index);
 }
 
-// Of a kernel that reads ahead: as many blocks on a multiprocessor as there are registers for what a thread sums and what is under way.
-static const char *bounds_ahead(CEmit *e) {
-  int64_t registers = OTHER_REGISTERS + 2 * 4 * (int64_t)e->runs_ahead;
-  for (int32_t i = e->k->nargs; i < e->k->nbuffers; i++)
-    if (e->k->buffer[i].space == LOOP_REGISTER)
-      registers += e->k->buffer[i].size->value / e->threads;
-  return str_printf(e->arena, "__launch_bounds__(%d, %d) ", (int)e->threads,
-                    (int)MAX(REGISTERS / (e->threads * registers), 1));
-}
-
 static void parameters(CEmit *e, const char *name, bool scratch) {
   StrBuf b;
   strbuf_init(&b, e->arena);
@@ -97,26 +83,8 @@ static void parameters(CEmit *e, const char *name, bool scratch) {
     device_parameters(e, &b);
   else
     c_parameters(e, &b, scratch);
-  bool maps = e->tile && !e->tile->is_attention && !e->c->warps;
-  if (maps && e->tile->a.form != TILE_VALUE)
-    strbuf_puts(&b, ", const __grid_constant__ tn_map tn_map_a");
-  if (maps) strbuf_puts(&b, ", const __grid_constant__ tn_map tn_map_b");
-  if (maps && e->aside->load) strbuf_puts(&b, ", const __grid_constant__ tn_map tn_map_c");
-  if (maps && e->aside->store) strbuf_puts(&b, ", const __grid_constant__ tn_map tn_map_d");
-  static const char *const operand[] = {"q", "k", "v"};
-  bool attends = e->tile && e->tile->is_attention, all = attends && e->tile->stages == 1;
-  for (int i = 0; i < 3 && attends && (all || e->tile->groups > 1); i++)
-    strbuf_printf(&b, ", const __grid_constant__ tn_map tn_map_%s", operand[i]);
-  // Values are computed by several blocks of a multiprocessor, so that one waits while another computes.
-  bool values = maps && e->tile->a.form == TILE_VALUE && e->tile->groups == 1;
-  bool many = values && (e->tile->product == TILE_F32 || e->tile->a.value->size > LONG_VALUE);
-  int blocks = !values ? 1 : (e->tile->n <= 64 ? 3 : 2) - many;
-  if (all) blocks = cs_attention_beside(e->tile);
-  if (e->tile && e->c->warps) blocks = cs_mma_beside(e->tile);
-  const char *bounds =
-      e->tile ? str_printf(e->arena, "__launch_bounds__(%d, %d) ", e->c->record->threads, blocks)
-      : e->runs_ahead ? bounds_ahead(e)
-                      : "";
+  if (e->sp->extension) e->sp->extension->parameters(e, &b);
+  const char *bounds = e->sp->extension ? e->sp->extension->launch_bounds(e) : "";
   cs_open(e, "%s %s%s(%s) {", e->sp->function, bounds, name, strbuf_text(&b));
 }
 
@@ -143,11 +111,11 @@ static void place_buffers(CEmit *e) {
     const char *t = element(b->dtype);
     if (b->space != LOOP_SCRATCH) {
       int64_t n = b->size->value;
-      bool swapped = e->swapped && e->swapped[i], shared = b->space == LOOP_SHARED && !swapped;
+      bool shuffled = e->shuffled && e->shuffled[i], shared = b->space == LOOP_SHARED && !shuffled;
       if (e->threads && !shared) n /= e->threads;
       if (e->buffer_used[i])
         cs_line(e, "%stn_%s %s[%lld]%s;", e->threads && shared ? e->sp->shared : e->sp->local, t,
-                e->buffer[i], (long long)MAX(n, 1), swapped ? " = {0}" : "");
+                e->buffer[i], (long long)MAX(n, 1), shuffled ? " = {0}" : "");
       continue;
     }
     if (e->buffer_used[i])
@@ -217,11 +185,12 @@ static void beginning(CEmit *e, const char *body) {
   place_arguments(e);
   if (e->sp->offsets && (e->faults || k->nchecks)) cs_line(e, "fault += fault_at;");
   if (e->sp->is_device && has_scratch(k))
-    cs_line(e, "%s", e->threads ? e->sp->group_scratch : e->sp->scratch);
-  if (e->c->early && !e->tile) {
-    cs_line(e, "%s", CS_LET_NEXT);
-    strbuf_put(e->out, strbuf_str(&e->early));
-    if (!e->threads || !cs_asks_only(&k->body.v[0]->body)) cs_line(e, "%s", CS_WAIT);
+    cs_line(e, "%s", e->threads ? e->sp->block_scratch : e->sp->scratch);
+  if (e->c->dependent_launch && !e->tile) {
+    cs_line(e, "%s", e->sp->launch_dependents);
+    strbuf_put(e->out, strbuf_str(&e->before_wait));
+    if (!e->threads || !cs_only_prefetches(&k->body.v[0]->body))
+      cs_line(e, "%s", e->sp->wait_previous);
   }
   for (int32_t i = 0; i < k->ndims && is_narrowed(e); i++) {
     const char *dim = e->sym[k->dim[i]->slot].text;
@@ -252,7 +221,7 @@ tenon_status cstyle_kernel(CStyle *c, const LoopKernel *k, const char *name, boo
              .vectors = vectors && c->vector_bytes > 0};
   StrBuf body;
   strbuf_init(&body, c->arena);
-  strbuf_init(&e.early, c->arena);
+  strbuf_init(&e.before_wait, c->arena);
   strmap_init(&e.names, c->arena);
   static const char *const ours[] = {"begin", "end",    "scratch",      "fault",
                                      "items", "faults", "scratch_each", "fault_at"};
@@ -265,18 +234,18 @@ tenon_status cstyle_kernel(CStyle *c, const LoopKernel *k, const char *name, boo
   note_block(&e, &seen, &k->body);
   intmap_init(&e.quotient, c->arena);
   name_buffers(&e);
-  LoopTile tile;
-  if (c->record) *c->record = (CudaRecord){.cluster = 1};
-  if (c->record && loop_find_tile(k, &tile)) e.tile = &tile;
+  const char *why;
+  if (e.sp->extension) e.sp->extension->begin(&e);
+  if (e.tile && !loop_kernel_tile(k, &why)) cs_fail(&e, "%s", why);
   e.index = c->spelling->index;
   if (c->spelling->small_index && cs_small(k)) e.index = c->spelling->small_index;
   if (c->spelling->is_device) e.threads = loop_threads(k);
   if (e.threads) e.vectors = false;  // the threads are the lanes
-  if (e.threads && e.sp->swap) {
-    e.swapped = arena_array(c->arena, bool, MAX(k->nbuffers, 1));
-    loop_swapped(k, c->arena, e.sp->in_step, e.swapped);
+  if (e.threads && e.sp->shuffle) {
+    e.shuffled = arena_array(c->arena, bool, MAX(k->nbuffers, 1));
+    loop_shuffled(k, c->arena, e.sp->warp_size, e.shuffled);
   }
-  if (e.threads) loop_barriers(k, c->arena, e.swapped, &e.barrier);
+  if (e.threads) loop_barriers(k, c->arena, e.shuffled, &e.barrier);
   e.out = &body;
   e.indent = 1;
   cs_block(&e, &k->body);

@@ -1,6 +1,6 @@
-// emit_pack.c -- neighbouring elements read and stored at once by a thread of a group.
+// emit_pack.c -- neighbouring elements read and stored at once by a thread of a thread block.
 //
-// An unrolled loop of a thread over 2 to 16 elements that lie side by side, the first at a multiple of their number, is one access of up to 16 bytes, or
+// An unrolled loop of a thread over 2 to 16 contiguous elements, the first at a multiple of their number, is one access of up to 16 bytes, or
 // several.  What is read is read before the loop, into an array that the compiler keeps in registers; what is stored is stored after it.  That changes
 // nothing: what is read the kernel does not write, or not in this loop, and an argument that lies in the place of another is written only where it
 // was read by the same thread before.
@@ -9,7 +9,7 @@
 
 enum { MOST_PACKS = 16, MOST_ELEMENTS = 16, LARGE = 1000 };
 
-// Where the first element lies; NULL: they do not lie side by side, or the first not where it must.
+// Where the first element lies; NULL: they are not contiguous, or the first not where it must.
 static Dim first_of(const CPacks *p, Dim index) {
   IntPool *pool = p->e->k->pool;
   Dim one, rest;
@@ -114,7 +114,8 @@ static void open_packs(CPacks *p) {
   CEmit *e = p->e;
   for (int64_t i = 0; i < p->load.n; i++) {
     const LoopExpr *x = p->load.v[i];
-    const char *type = cs_pack_type(e, x->dtype, p->n), *there = cs_ahead(e, x);
+    const char *type = cs_pack_type(e, x->dtype, p->n);
+    const char *there = e->sp->extension ? e->sp->extension->prefetched(e, x) : NULL;
     const char *name = cs_name(e, "pack");
     note(e, x, name);
     if (there) {

@@ -76,104 +76,12 @@ const Spelling spelling_opencl = {
     .scratch = "scratch += scratch_each * get_global_id(0);",
     .fault = "atomic_cmpxchg((volatile global int *)fault, 0, @);",
     .f64 = "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n",
-    .group_items = "for (# @ = get_group_id(0); @ < items; @ += get_num_groups(0)) {",
-    .group_scratch = "scratch += scratch_each * get_group_id(0);",
+    .block_items = "for (# @ = get_group_id(0); @ < items; @ += get_num_groups(0)) {",
+    .block_scratch = "scratch += scratch_each * get_group_id(0);",
     .thread = "get_local_id(0)",
     .shared = "local ",
     .barrier = {"barrier(CLK_LOCAL_MEM_FENCE);", "barrier(CLK_GLOBAL_MEM_FENCE);",
                 "barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);"}};
-
-// ---- CUDA, as NVRTC takes it without headers ----
-
-static const char *const types_cuda[] = {[DT_F32] = "float",
-                                         [DT_F64] = "double",
-                                         [DT_I8] = "signed char",
-                                         [DT_I16] = "short",
-                                         [DT_I32] = "int",
-                                         [DT_I64] = "long long",
-                                         [DT_U8] = "unsigned char",
-                                         [DT_U16] = "unsigned short",
-                                         [DT_U32] = "unsigned",
-                                         [DT_U64] = "unsigned long long",
-                                         [DT_BOOL] = "int",
-                                         [DT_F16] = "unsigned short",
-                                         [DT_BF16] = "unsigned short",
-                                         [DT_F8E4M3] = "unsigned char",
-                                         [DT_F8E4M3Z] = "unsigned char",
-                                         [DT_F8E5M2] = "unsigned char",
-                                         [DT_F8E5M2Z] = "unsigned char",
-                                         [DT_F8E8M0] = "unsigned char",
-                                         [DT_I2] = NULL};
-
-static const char top_cuda[] =
-    "#define int8_t signed char\n#define int16_t short\n#define int32_t int\n"
-    "#define int64_t long long\n#define uint8_t unsigned char\n#define uint16_t unsigned short\n"
-    "#define uint32_t unsigned\n#define uint64_t unsigned long long\n"
-    "#define INT64_C(x) x##LL\n#define UINT64_C(x) x##ULL\n"
-    "#define INT32_MIN (-2147483647 - 1)\n#define INT64_MAX 9223372036854775807LL\n"
-    "#define INT64_MIN (-INT64_MAX - 1)\n#define UINT64_MAX 18446744073709551615ULL\n"
-    "#undef NAN\n#undef INFINITY\n"
-    "#define NAN __int_as_float(0x7fc00000)\n#define INFINITY __int_as_float(0x7f800000)\n"
-    "#define TN_FN static __device__ __forceinline__\n#define TN_ALIAS\n#define TN_FMA 1\n"
-    "template <class T, int n> struct alignas(sizeof(T) * n > 16 ? 16 : sizeof(T) * n) tn_run "
-    "{ T v[n]; };\n"
-    "template <int n> TN_FN float tn_bf16_in(const tn_run<unsigned short, n> &r, int i) {\n"
-    "  unsigned w;\n"
-    "  memcpy(&w, &r.v[i & ~1], sizeof w);\n"
-    "  return __uint_as_float(i & 1 ? w & 0xffff0000u : w << 16);\n}\n"
-    "TN_FN void tn_prefetch(const void *p) { asm volatile(\"prefetch.global.L2 [%0];\" :: "
-    "\"l\"(p)); }\n";
-
-// Written so that the compiler keeps the order of such reads, and that they push nothing else out of the nearest cache.
-static const char once_cuda[] =
-    "TN_FN uint4 tn_once(const void *p) {\n"
-    "  uint4 r;\n"
-    "  asm volatile(\"ld.global.L1::no_allocate.L2::128B.v4.u32 {%0, %1, %2, %3}, [%4];\"\n"
-    "               : \"=r\"(r.x), \"=r\"(r.y), \"=r\"(r.z), \"=r\"(r.w) : \"l\"(p) : "
-    "\"memory\");\n"
-    "  return r;\n}\n";
-
-// The instruction takes 0 for larger than -0, as we do; before 8.0 it gave the operand that is not NaN.
-#define CUDA_PICK(name, otherwise)                                                                 \
-  "#if __CUDA_ARCH__ >= 800\n  float r;\n  asm(\"" name                                            \
-  ".NaN.f32 %0, %1, %2;\" : \"=f\"(r) : \"f\"(x), \"f\"(y));\n  return r;\n#else\n" otherwise      \
-  "#endif\n"
-#define CUDA_THREAD "((long long)blockIdx.x * blockDim.x + threadIdx.x)"
-const Spelling spelling_cuda = {
-    .name = "cuda",
-    .function = "extern \"C\" __global__ void",
-    .index = "long long",
-    .small_index = "int",
-    .local = "",
-    .items = "for (# @ = " CUDA_THREAD "; @ < items; @ += (long long)gridDim.x * blockDim.x) {",
-    .unroll = "#pragma unroll",
-    .prefetch = "tn_prefetch",
-    .top = top_cuda,
-    .math_f32 = "f",
-    .type = types_cuda,
-    .lanes = 1,
-    .is_device = true,
-    .global = "",
-    .scratch = "scratch += scratch_each * " CUDA_THREAD ";",
-    .fault = "atomicCAS(fault, 0, @);",
-    .from_f16 = "  float r;\n  asm(\"cvt.f32.f16 %0, %1;\" : \"=f\"(r) : \"h\"(x));\n  return r;\n",
-    .to_bf16 =
-        "#if __CUDA_ARCH__ >= 800\n  unsigned short r;\n  asm(\"cvt.rn.bf16.f32 %0, %1;\" : "
-        "\"=h\"(r) : \"f\"(x));\n  return r;\n#else\n  const unsigned b = __float_as_uint(x);\n"
-        "  return x != x ? 0x7fff : (b + 0x7fff + (b >> 16 & 1)) >> 16;\n#endif\n",
-    .to_f16 = "  unsigned short r;\n  asm(\"cvt.rn.f16.f32 %0, %1;\" : \"=h\"(r) : \"f\"(x));\n"
-              "  return r;\n",
-    .min_f32 = CUDA_PICK("min", "  return x < y || x != x || (x == y && signbit(x)) ? x : y;\n"),
-    .max_f32 = CUDA_PICK("max", "  return x > y || x != x || (x == y && !signbit(x)) ? x : y;\n"),
-    .group_items = "for (# @ = blockIdx.x; @ < items; @ += gridDim.x) {",
-    .group_scratch = "scratch += scratch_each * blockIdx.x;",
-    .thread = "threadIdx.x",
-    .packs = true,
-    .once = once_cuda,
-    .shared = "__shared__ __align__(16) ",
-    .barrier = {"__syncthreads();", "__syncthreads();", "__syncthreads();"},
-    .swap = "__shfl_xor_sync(~0u, @)",
-    .in_step = 32};
 
 void cstyle_init(CStyle *c, const Spelling *s, int vector_bytes, Arena *a, Diag *d) {
   *c = (CStyle){.spelling = s, .arena = a, .diag = d, .vector_bytes = vector_bytes};

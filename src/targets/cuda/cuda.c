@@ -6,9 +6,9 @@
 #include "targets/cuda/cuda.h"
 
 #include "runtime/cuda/cuda.h"
-#include "targets/cstyle/cstyle.h"
+#include "targets/cuda/emit.h"
 
-enum { TILES_FROM = 80, EARLY_FROM = 90, GROUP = 256, STATIC_SHARED = 48 << 10 };
+enum { MMA_FROM = 80, DEPENDENT_LAUNCH_FROM = 90, BLOCK_THREADS = 256, STATIC_SHARED = 48 << 10 };
 
 typedef struct CudaText {
   Arena *arena;
@@ -20,10 +20,15 @@ typedef struct CudaText {
 
 bool cuda_available(const char **why) { return device_cuda.count(why) > 0; }
 
-// Warpgroups multiply on chips of 9.0 alone; newer ones have what those of 8.0 have, too.
-static LowerTiles tiles_of(int arch) {
-  if (arch < TILES_FROM) return TILES_NONE;
-  return arch >= 90 && arch < 100 ? TILES_WARPGROUP : TILES_WARP;
+// Only sm_90 has wgmma; later ones have mma.sync, as sm_80 does.
+static TargetTraits traits_of(const DeviceInfo *i) {
+  TargetTraits t = {
+      .gpu = true, .warp_size = i->subgroup, .sm_count = MAX(i->compute_units, 1), .mma = MMA_NONE};
+  if (i->arch < MMA_FROM) return t;
+  t.mma = i->arch >= 90 && i->arch < 100 ? MMA_WARPGROUP : MMA_WARP;
+  t.mma_dtypes = MMA_DTYPE_F16 | MMA_DTYPE_BF16 | MMA_DTYPE_TF32 | MMA_DTYPE_INT8;
+  if (t.mma == MMA_WARPGROUP) t.mma_dtypes |= MMA_DTYPE_F32 | MMA_DTYPE_FP8;
+  return t;
 }
 
 void cuda_describe(const DeviceInfo *i, LowerTarget *out) {
@@ -32,12 +37,10 @@ void cuda_describe(const DeviceInfo *i, LowerTarget *out) {
                        .l1 = 32 << 10,
                        .l2 = 1 << 20,
                        .fma = true,
-                       .tiles = tiles_of(i->arch),
-                       .units = MAX(i->compute_units, 1),
+                       .traits = traits_of(i),
                        .tile_bytes = i->shared_bytes,
-                       .group = GROUP,
+                       .block_threads = BLOCK_THREADS,
                        .shared_bytes = MIN(i->shared_bytes, STATIC_SHARED),
-                       .in_step = i->subgroup,
                        .swaps = true};
 }
 
@@ -46,7 +49,7 @@ void *cuda_begin(const DeviceInfo *i, const TargetOptions *o, Arena *a) {
   (void)o;
   cuda_describe(i, &t->target);
   t->arena = a;
-  t->early = i->arch >= EARLY_FROM;
+  t->early = i->arch >= DEPENDENT_LAUNCH_FROM;
   strbuf_init(&t->pieces, a);
   return t;
 }
@@ -55,21 +58,22 @@ static tenon_status write_piece(CudaText *t, const LoopKernel *k, StrBuf *out) {
   CStyle style;
   StrBuf kernel;
   CudaRecord record;
-  LoopTile tile;
   bool differs;
   strbuf_init(&kernel, t->arena);
   cstyle_init(&style, &spelling_cuda, 0, t->arena, &t->diag);
-  if (t->target.tiles) style.record = &record;
-  style.warps = t->target.tiles == TILES_WARP;
-  style.tile_bytes = t->target.tile_bytes;
-  style.early = t->early;
+  CudaTensorCores cores = {.record = &record,
+                           .warps = t->target.traits.mma == MMA_WARP,
+                           .tile_bytes = t->target.tile_bytes};
+  if (t->target.traits.mma) style.extension = &cores;
+  style.dependent_launch = t->early;
   TRY(cstyle_kernel(&style, k, "tn_kernel", false, &kernel, &differs));
-  bool tiled = t->target.tiles && record.threads && loop_find_tile(k, &tile);
+  const LoopTile *tile = loop_tile_of(k);
+  bool tiled = t->target.traits.mma && record.threads && tile;
   if (!tiled) record = (CudaRecord){.cluster = 1};
   record.early = t->early;
   cuda_record_write(&record, out);
   cstyle_prelude(&style, out);
-  if (tiled) (style.warps ? cs_mma_top : cs_tile_top)(&tile, out);
+  if (tiled) (cores.warps ? cs_mma_top : cs_tile_top)(tile, out);
   strbuf_putc(out, '\n');
   strbuf_put(out, strbuf_str(&kernel));
   return TENON_OK;

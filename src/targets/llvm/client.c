@@ -103,8 +103,8 @@ static tenon_status find_program(Codegen *c, const CodegenOptions *o, Diag *d) {
                  : process_find("tenon-codegen", c->program, sizeof c->program))
     return TENON_OK;
   return fail(d, TENON_EUNSUPPORTED, NOWHERE,
-              "the program tenon-codegen, which makes machine code, is not there: it lies beside "
-              "tenon where it was built with LLVM");
+              "the program tenon-codegen, which makes machine code, is not there: "
+              "a build with LLVM puts it into the folder of tenon");
 }
 
 tenon_status codegen_create(const CodegenOptions *o, Diag *d, Codegen **out) {
@@ -315,8 +315,8 @@ static tenon_status ask(BuildJob *j, int64_t i, const CodeRequest *r, Diag *d) {
   return TENON_OK;
 }
 
-// Everything that the code follows from, each part after its length.
-static Str key_of(const Codegen *c, const CodeRequest *r, Arena *a) {
+// Everything that the code follows from, each part after its length; `more` is what the request does not say.
+static Str key_of(const Codegen *c, const CodeRequest *r, const char *more, Arena *a) {
   StrBuf b;
   const Str part[] = {str_of(c->identity), r->triple, r->cpu, r->features, r->symbol, r->kernel};
   int64_t kind = r->kind;
@@ -326,10 +326,11 @@ static Str key_of(const Codegen *c, const CodeRequest *r, Arena *a) {
     strbuf_put(&b, (Str){(const char *)&part[i].n, 8});
     strbuf_put(&b, part[i]);
   }
+  if (more) strbuf_puts(&b, more);
   return strbuf_str(&b);
 }
 
-bool codegen_has(Codegen *c, const Machine *m, CodeKind kind, Str text) {
+bool codegen_has(Codegen *c, const Machine *m, CodeKind kind, const char *key, Str text) {
   if (!c->cache[0]) return false;
   CodeRequest r = request_of(m, kind, text);
   File file = {0};
@@ -342,7 +343,8 @@ bool codegen_has(Codegen *c, const Machine *m, CodeKind kind, Str text) {
   diag_init(&quiet);
   arena_init(&a);
   trap_enter(&t, &quiet);
-  if (setjmp(t.env) == 0) found = cache_find(c->cache, key_of(c, &r, &a), &file, &code, &entry);
+  if (setjmp(t.env) == 0)
+    found = cache_find(c->cache, key_of(c, &r, key, &a), &file, &code, &entry);
   trap_leave(&t);
   arena_deinit(&a);
   if (found) file_close(&file);
@@ -374,7 +376,7 @@ static tenon_status build_one(BuildJob *j, int64_t i, bool only_find, Arena *a, 
   int64_t begin = platform->now();
   CodeRequest r = request_of(j->m, j->kind, j->text[i]);
   bool cache = j->c->cache[0] && !j->call->no_cache;
-  Str key = cache ? key_of(j->c, &r, a) : STR("");
+  Str key = cache ? key_of(j->c, &r, j->call->key, a) : STR("");
   bool found = only_find && find_code(j, i, key);
   if (!found && only_find) j->missing[j->nmissing++] = i;
   if (!only_find) TRY(ask_and_store(j, i, &r, key, d));

@@ -38,14 +38,15 @@ MUST_USE tenon_status codegen_shared(int nprocesses, Diag *d, Codegen **out);
 MUST_USE tenon_status codegen_start(Codegen *c, int n, Diag *d);
 void codegen_adopt(Codegen *c, int i);
 void codegen_restart(Codegen *c, int i);
-// Whether the cache has the code of a kernel, which was therefore verified.
-bool codegen_has(Codegen *c, const Machine *m, CodeKind kind, Str text);
-// Makes code for n kernels, given as text, side by side.
+// Whether the cache has the code of a kernel, which was therefore verified.  `key`: as in CodeCall.
+bool codegen_has(Codegen *c, const Machine *m, CodeKind kind, const char *key, Str text);
+// Makes code for n kernels, given as text, in parallel.
 MUST_USE tenon_status codegen_build(Codegen *c, const Machine *m, CodeKind kind, const Str *text,
                                     int64_t n, Arena *a, Code *out, Diag *d);
 typedef struct CodeCall {
   const Watch *watch;  // told of each kernel, one call at a time, on any thread; may be NULL
   bool no_cache;
+  const char *key;  // what else the code follows from, for the cache; NULL or "": nothing
 } CodeCall;
 MUST_USE tenon_status codegen_build_with(Codegen *c, const Machine *m, CodeKind kind,
                                          const Str *text, int64_t n, const CodeCall *call, Arena *a,

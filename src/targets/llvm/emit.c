@@ -395,7 +395,6 @@ static void emit_where(Emit *e, const LoopStmt *s) {
 
 static void emit_for(Emit *e, const LoopStmt *s) {
   switch ((LoopKind)s->loop) {
-  case LOOP_TILE:
   case LOOP_THREAD:  // one after the other
   case LOOP_SERIAL: emit_serial(e, s); break;
   case LOOP_PARALLEL: emit_parallel(e, s); break;
@@ -420,6 +419,8 @@ static void emit_stmt(Emit *e, const LoopStmt *s) {
       reduce_serial(e, s);
     break;
   case LS_PREFETCH: emit_prefetch(e, s); break;
+  case LS_MMA:
+  case LS_ATTENTION: emit_block(e, &s->body); break;
   }
 }
 

@@ -9,7 +9,7 @@
 
 #include <math.h>
 
-enum { APART_MOST = 4 };
+enum { MAX_RUN_STRIDE = 4 };
 
 static LV both(Emit *e, LV a, LV b) { return !a ? b : !b ? a : LLVMBuildAnd(e->b, a, b, ""); }
 
@@ -76,7 +76,7 @@ static LV shuffle(Emit *e, LV a, LV b, const int *pick) {
 
 // Elements `stride` apart, few enough to lie in that many runs, which reach from the first element to the last.  Of a run
 // that has lanes left out only those are read that are picked.
-static LV load_apart(Emit *e, LT type, LV base, Lin at, int64_t bytes, LV mask) {
+static LV load_runs(Emit *e, LT type, LV base, Lin at, int64_t bytes, LV mask) {
   int n = e->lanes, s = (int)at.stride, last = s * (n - 1), pick[LOOP_LANES];
   LV r = NULL, none = LLVMConstNull(LLVMVectorType(e->i1, (unsigned)n));
   for (int v = 0; v < s; v++) {
@@ -123,9 +123,9 @@ static LV load_lanes(Emit *e, DType t, int64_t unit, LV base, Lin at, LV uniform
   if (at.repeat > 1 && !mask && step == 1) return load_repeated(e, elem, base, at, unit, uniform);
   if (!run) {
     if (uniform) mask = both(e, mask, splat(e, uniform, e->lanes));
-    if (!at.vec && step == 1 && at.stride > 1 && at.stride <= APART_MOST && e->lanes >= 4 &&
+    if (!at.vec && step == 1 && at.stride > 1 && at.stride <= MAX_RUN_STRIDE && e->lanes >= 4 &&
         at.stride < e->lanes && unit >= 4)
-      return load_apart(e, type, base, at, unit, mask);
+      return load_runs(e, type, base, at, unit, mask);
     if (at.vec || mask) return load_gather(e, type, base, at, unit, mask);
     return load_strided(e, elem, type, base, at, unit);
   }

@@ -1,4 +1,4 @@
-// image.c -- lays an object's sections side by side and resolves what refers from one to another.
+// image.c -- places an object's sections one after the other and resolves references between them.
 //
 // Takes only references that do not depend on where the image lies: those relative to the place, and pairs of page and
 // offset in a page.  Any other relocation, and any symbol that the object does not define, is an error.
@@ -191,7 +191,7 @@ static tenon_status relocate(Linker *l, const Elf64_Shdr *rela, const Elf64_Rela
     ok = ok && apply_riscv(l->image + at, type, delta);
   }
   if (!ok)
-    return BAD(l, "the code has a relocation of type %u, which depends on where it lies", type);
+    return BAD(l, "the code has a relocation of type %u, which depends on its address", type);
   return TENON_OK;
 }
 

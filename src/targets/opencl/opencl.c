@@ -1,13 +1,13 @@
 // opencl.c -- kernels as OpenCL C.
 //
 // Kernels are written as they are lowered, so that one which the language or the device has not is known at once and is done by the host.
-// On a CPU a work item of the loops is the work of a thread, as for the target `cpu`, and is launched as a group of one.
+// On a CPU a work item of the loops is the work of a thread, as for the target `cpu`, and is launched as a workgroup of one.
 #include "targets/opencl/opencl.h"
 
 #include "runtime/opencl/opencl.h"
 #include "targets/cstyle/cstyle.h"
 
-enum { GROUP = 256 };  // threads of a group, at most
+enum { WORKGROUP_THREADS = 256 };  // threads of a thread block, at most
 
 typedef struct OpenclText {
   Arena *arena;
@@ -26,10 +26,11 @@ void opencl_describe(const DeviceInfo *i, LowerTarget *out) {
                        .l2 = 1 << 20,
                        .fma = true};
   if (i->is_cpu) return;  // an item is a thread's
-  out->group = 1;
-  while (out->group < GROUP && 2 * out->group <= i->max_group) out->group *= 2;
+  out->block_threads = 1;
+  while (out->block_threads < WORKGROUP_THREADS && 2 * out->block_threads <= i->max_group)
+    out->block_threads *= 2;
   out->shared_bytes = i->shared_bytes;
-  out->in_step = i->subgroup;
+  out->traits = (TargetTraits){.gpu = out->block_threads > 1, .warp_size = i->subgroup};
 }
 
 void *opencl_begin(const DeviceInfo *i, const TargetOptions *o, Arena *a) {

@@ -1,0 +1,35 @@
+// peak.h -- what this machine can do at most, measured: operations a second, and bytes a second from each level of memory.
+#ifndef TENON_CLI_BENCH_PEAK_H
+#define TENON_CLI_BENCH_PEAK_H
+
+#include "base/base.h"
+
+typedef enum { OPS_F32, OPS_BF16, OPS_I8, OPS_KINDS } OpsKind;
+typedef enum { LEVEL_L1, LEVEL_L2, LEVEL_L3, LEVEL_MEMORY, LEVELS } MemLevel;
+
+typedef struct Peak {
+  double ops[OPS_KINDS];  // multiplications and additions a second, on all the threads together
+  double read[LEVELS];    // bytes a second
+  double copy[LEVELS];    // bytes a second, read and written together
+  int threads;
+  int64_t when;    // seconds since 1970
+  int64_t l2, l3;  // bytes that all the threads' caches hold, which say from where a kernel reads
+  bool fresh;      // measured by this process
+} Peak;
+
+// Takes about a second, longer while others disturb it.
+MUST_USE tenon_status peak_measure(int threads, Diag *d, Peak *out);
+// The figures of earlier measurements on this machine, else new ones, which are then kept.
+MUST_USE tenon_status peak_get(int threads, Diag *d, Peak *out);
+// Measures, and keeps of each figure the best that was ever measured; *out_file, which may be NULL, gets where, or "" when
+// they cannot be kept.
+MUST_USE tenon_status peak_renew(int threads, Arena *a, Diag *d, Peak *out, const char **out_file);
+
+// What threads wait for: nanoseconds that a cache line takes to another core and back, and that a job takes in which nobody does
+// anything.  Takes some milliseconds; 0 on one thread.
+typedef struct Latency {
+  double round_trip_ns, job_ns;
+} Latency;
+MUST_USE tenon_status latency_measure(int threads, Diag *d, Latency *out);
+
+#endif

@@ -1,0 +1,128 @@
+// cmd_graph.c -- `tenon graph`: a model's graph as a page, a picture, for Graphviz or as data.
+//
+// A model with operators that Tenon does not know is drawn, too: those nodes stand out.  With --optimised the graph
+// as it was is drawn first: nodes never change, so the old main body is there to be shown beside the new one.
+#include "cli/inputs.h"
+#include "cli/opt.h"
+#include "cli/run/overrides.h"
+
+#include "api/model.h"
+#include "view/view.h"
+
+#include <unistd.h>
+
+typedef void WriteFn(const View *v, StrBuf *out);
+static const struct {
+  const char *ending;
+  WriteFn *write;
+} format[] = {{".html", view_write_html},
+              {".svg", view_write_svg},
+              {".dot", view_write_dot},
+              {".json", view_write_json}};
+
+enum { SAMPLE_SIZE = 16 };  // of a symbolic dimension that was not given: the plan's reference size
+
+static const char *base_name(const char *path) {
+  const char *slash = strrchr(path, '/');
+  return slash ? slash + 1 : path;
+}
+
+static const char *default_output(Cli *c, const char *model) {
+  if (!strcmp(model, "-")) return "model.html";
+  Str name = str_of(base_name(model));
+  if (str_ends(name, ".onnx") || str_ends(name, ".tir")) name.n = strrchr(name.p, '.') - name.p;
+  return str_printf(&c->arena, "%.*s.html", (int)name.n, name.p);
+}
+
+static WriteFn *writer_of(const char *output) {
+  if (!strcmp(output, "-")) return view_write_html;
+  for (int64_t i = 0; i < ARRAY_LEN(format); i++)
+    if (str_ends(str_of(output), format[i].ending)) return format[i].write;
+  return NULL;
+}
+
+// ---- optimised ----
+
+typedef struct Optimising {
+  CompileOptions options;
+  CompileReport made;
+  Explain explain;
+  DimBinding sizes;
+  ViewOpt view;
+} Optimising;
+
+static void plan_memory(Cli *c, Graph *g, Optimising *o) {
+  Diag *d = arena_new(&c->arena, Diag);
+  diag_init(d);
+  if (compile_graph(g, &o->options, COMPILE_PLAN, &c->arena, d, &o->made))
+    o->view.no_plan = d->text;
+  else
+    o->view.plan = o->made.plan;
+}
+
+// Draws the graph as it was, too, where the format can show both.
+static int add_optimised(Cli *c, Graph *g, View *v, bool both) {
+  Optimising *o = arena_new(&c->arena, Optimising);
+  GraphCost *before = &o->view.before;
+  int rc = dims_read(c, g, &c->opt[OPT_graph_dim], &o->sizes);
+  if (rc) return rc;
+  binding_default(&o->sizes, g, SAMPLE_SIZE);
+  cost_graph(g, &o->sizes, &c->arena, before);
+  explain_before(&o->explain, g, &c->arena);
+  if (both) view_add(v, g->main);
+  rc = cli_exit_of(opt_compile(c, &o->options));
+  o->options.record = true;
+  if (!rc)
+    rc =
+        cli_exit_of(compile_graph(g, &o->options, COMPILE_OPTIMISE, &c->arena, &c->diag, &o->made));
+  if (rc) return rc;
+  explain_after(&o->explain, &o->made.opt, &o->sizes);
+  cost_graph(g, &o->sizes, &c->arena, &o->view.after);
+  graph_kernels(g, &o->view.kernels);
+  plan_memory(c, g, o);
+  o->view.explain = &o->explain;
+  o->view.report = &o->made.opt;
+  o->view.sizes = &o->sizes;
+  view_name_kernels(v, &o->explain);
+  o->view.drawing = view_add(v, g->main);
+  if (both) v->opt = &o->view;
+  return CLI_OK;
+}
+
+static int draw(Cli *c, Model *m, const char *path, const char *output, WriteFn *write) {
+  View v;
+  StrBuf b;
+  int rc = CLI_OK;
+  strbuf_init(&b, &c->arena);
+  view_init(&v, m->graph, strcmp(path, "-") ? base_name(path) : "model", &c->arena);
+  if (opt_given(c, OPT_graph_optimised))
+    rc = add_optimised(c, m->graph, &v, write == view_write_html || write == view_write_json);
+  else
+    view_add(&v, m->graph->main);
+  if (rc) return rc;
+  write(&v, &b);
+  return cli_exit_of(file_write(output, b.p, b.n, &c->diag));
+}
+
+int cmd_graph(Cli *c) {
+  const char *path = c->pos[0];
+  const char *output = opt_text(c, OPT_graph_output, NULL);
+  bool json = opt_given(c, OPT_graph_json);
+  if (!output) output = json ? "-" : default_output(c, path);
+  WriteFn *write = json ? view_write_json : writer_of(output);
+  if (!write)
+    return cli_usage(
+        c, "cannot tell the format of '%s': the name must end in .html, .svg, .dot or .json",
+        output);
+  Model *m;
+  ModelOptions o = {0};
+  int rc = foreign_read(c, &c->opt[OPT_graph_type], &c->opt[OPT_graph_weights], &o);
+  if (!rc) rc = cli_exit_of(model_open(path, &o, &c->diag, &m));
+  if (rc) return rc;
+  rc = cli_exit_of(model_need_supported(m, &c->diag));
+  if (rc == CLI_UNSUPPORTED && !m->import.empty) rc = CLI_OK;  // drawn all the same
+  if (!rc) rc = draw(c, m, path, output, write);
+  model_free(m);
+  if (!rc && strcmp(output, "-") && isatty(STDOUT_FILENO)) printf("%s\n", output);
+  return rc;
+}

@@ -1,0 +1,184 @@
+// explain_kernel.c -- `tenon explain --kernel`: one kernel in full: its schedule, its loops with their assembly, or a device's text.
+#include "cli/explain/explain_kernel.h"
+
+#include "base/platform.h"
+#include "lower/template.h"
+#include "targets/llvm/codegen.h"
+
+typedef struct ExplainReport {
+  Cli *cli;
+  const Target *target;
+  Program *program;
+  Compiled compiled;
+} ExplainReport;
+
+// Steps of the main function that call the kernel; the first one's node.
+static int64_t calls_of(const ExplainReport *t, int64_t kernel, const char **node) {
+  const ProgFunction *f = t->program->function[0];
+  int64_t n = 0;
+  *node = NULL;
+  for (int32_t i = 0; i < f->nsteps; i++) {
+    if (f->step[i].kind != STEP_KERNEL || f->step[i].kernel != kernel) continue;
+    if (!n++) *node = f->step[i].node;
+  }
+  return n;
+}
+
+// Whether it is meant: by number, or by the name of a node that it computes.
+static bool is_wanted(const ExplainReport *t, int64_t kernel, const char *text) {
+  const ProgFunction *f = t->program->function[0];
+  int64_t number;
+  if (str_to_i64(str_of(text), &number)) return number == kernel;
+  for (int32_t i = 0; i < f->nsteps; i++)
+    if (f->step[i].kind == STEP_KERNEL && f->step[i].kernel == kernel && f->step[i].node &&
+        str_glob(text, f->step[i].node))
+      return true;
+  return false;
+}
+
+// ---- side by side ----
+
+static Str next_line(Str *s) {
+  const char *end = s->n ? memchr(s->p, '\n', (size_t)s->n) : NULL;
+  Str line = {s->p, end ? end - s->p : s->n};
+  int64_t used = line.n + (end != NULL);
+  *s = (Str){s->p + used, s->n - used};
+  return line;
+}
+
+// A line of assembly as people want it: no directives, tabs as spaces.
+static bool keep_line(Arena *a, Str line, const char **out) {
+  StrBuf b;
+  strbuf_init(&b, a);
+  for (int64_t i = 0; i < line.n && line.p[i] != '#'; i++)
+    strbuf_putc(&b, line.p[i] == '\t' ? ' ' : line.p[i]);
+  while (b.n && b.p[b.n - 1] == ' ') b.n--;
+  *out = strbuf_text(&b);
+  const char *p = *out + strspn(*out, " ");
+  bool directive = *p == '.' && !strchr(p, ':');
+  bool constant = !strncmp(p, ".LCPI", 5);
+  return *p && !directive && !constant;
+}
+
+static void print_side_by_side(Cli *c, Str left, Str code) {
+  int64_t width = 0;
+  for (Str s = left; s.n;) width = MAX(width, MIN(next_line(&s).n, 100));
+  while (left.n || code.n) {
+    Str l = next_line(&left);
+    const char *r = "";
+    while (code.n && !keep_line(&c->arena, next_line(&code), &r)) r = "";
+    printf("%-*.*s  | %s\n", (int)width, (int)l.n, l.p, r);
+  }
+}
+
+static tenon_status assembly(ExplainReport *t, int64_t kernel, Str *out) {
+  Cli *c = t->cli;
+  Codegen *codegen;
+  Machine m;
+  Code code;
+  machine_host(&m);
+  TRY(codegen_shared(1, &c->diag, &codegen));
+  tenon_status s = codegen_build(codegen, &m, CODE_ASM, &t->compiled.kernel[kernel].text, 1,
+                                 &c->arena, &code, &c->diag);
+  codegen_release(codegen);
+  if (!s) *out = (Str){(const char *)code.bytes, code.n};
+  return s;
+}
+
+static bool is_of_device(const ExplainReport *t, int64_t kernel) {
+  return t->program->kernel[kernel].device > 0;
+}
+
+// What is made of it: a device's text, or the CPU's assembly.
+static tenon_status code_of(ExplainReport *t, int64_t kernel, Str *out) {
+  const ProgKernel *k = &t->program->kernel[kernel];
+  if (!is_of_device(t, kernel)) return assembly(t, kernel, out);
+  *out = t->target->kernel_text(t->program->device[k->device].code, k->entry);
+  return TENON_OK;
+}
+
+void json_schedule(JsonWriter *w, const Lowered *lw) {
+  json_key(w, "template");
+  json_cstr(w, lw->schedule.t->name);
+  json_key(w, "schedule");
+  schedule_json(w, lw->schedule);
+  json_key(w, "schedule_text");
+  json_cstr(w, lw->kernel->schedule);
+}
+
+static void json_kernel(JsonWriter *w, const ExplainReport *t, int64_t kernel, const char *node,
+                        Str code) {
+  const KernelText *k = &t->compiled.kernel[kernel];
+  json_begin_object(w);
+  json_key(w, "kernel");
+  json_i64(w, kernel);
+  json_key(w, "node");
+  json_cstr(w, node);
+  json_schedule(w, k->lowered);
+  json_key(w, "loops");
+  json_str(w, k->text);
+  json_key(w, is_of_device(t, kernel) ? "text" : "assembly");
+  json_str(w, code);
+  json_end_object(w);
+}
+
+// ---- the command ----
+
+static tenon_status print_kernels(ExplainReport *t, const char *text, bool json, int64_t *found) {
+  Cli *c = t->cli;
+  StrBuf b;
+  JsonWriter w;
+  strbuf_init(&b, &c->arena);
+  json_init(&w, &b, false);
+  json_begin_array(&w);
+  for (int64_t i = 0; i < t->compiled.nkernels; i++) {
+    const char *node;
+    Str code = {0};
+    if (!is_wanted(t, i, text)) continue;
+    int64_t calls = calls_of(t, i, &node);
+    TRY(code_of(t, i, &code));
+    ++*found;
+    if (json) {
+      json_kernel(&w, t, i, node, code);
+      continue;
+    }
+    say(c, "kernel %lld: %s, called %lld time%s a run, first for %s\n", (long long)i,
+        t->compiled.kernel[i].name, (long long)calls, calls == 1 ? "" : "s", node ? node : "-");
+    if (is_of_device(t, i))
+      printf("%.*s\n%.*s", (int)t->compiled.kernel[i].text.n, t->compiled.kernel[i].text.p,
+             (int)code.n, code.p);
+    else
+      print_side_by_side(c, t->compiled.kernel[i].text, code);
+    putchar('\n');
+  }
+  json_end_array(&w);
+  if (json) cli_print(&b);
+  return TENON_OK;
+}
+
+static void list_kernels(const ExplainReport *t) {
+  for (int64_t i = 0; i < t->compiled.nkernels; i++) {
+    const char *node;
+    calls_of(t, i, &node);
+    diag_note(&t->cli->diag, "kernel %lld: %s (%s)", (long long)i, node ? node : "-",
+              t->compiled.kernel[i].name);
+  }
+}
+
+int explain_kernel(Cli *c, const CompileOptions *o, Graph *g, CompileReport *made, const char *text,
+                   bool json) {
+  ExplainReport *t = arena_new(&c->arena, ExplainReport);
+  int64_t found = 0;
+  t->cli = c;
+  t->target = o->target;
+  tenon_status s = compile_graph(g, o, COMPILE_BUILD, &c->arena, &c->diag, made);
+  t->program = made->program;
+  t->compiled = made->compiled;
+  if (!s) s = print_kernels(t, text, json, &found);
+  if (!s && !found) {
+    s = fail(&c->diag, TENON_EINVAL, NOWHERE, "no kernel is '%s'; there are %lld", text,
+             (long long)t->compiled.nkernels);
+    list_kernels(t);
+  }
+  return cli_exit_of(s);
+}

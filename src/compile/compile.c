@@ -1,0 +1,151 @@
+// compile.c -- the compile driver (compile.h).
+#include "compile/compile.h"
+
+#include "base/platform.h"
+#include "compile/print.h"
+#include "passes/passes.h"
+
+// ---- optimise ----
+
+static void pass_options(const CompileOptions *o, OptOptions *out) {
+  opt_defaults(out);
+  out->level = (int)o->level;
+  out->fast = opt_fast_math_flags(out->level, o->exact, o->fast);
+  if (o->precision == PRECISION_TF32) out->fast |= FAST_TF32;
+  if (o->precision == PRECISION_BF16) out->precision = DT_BF16;
+  if (o->fast_math) out->fast = *o->fast_math;
+  out->fold_limit = o->fold_limit;
+  out->unroll_limit = o->unroll_limit;
+  out->disable = o->disable;
+  out->start_from = o->start_from;
+  out->stop_after = o->stop_after;
+  out->dump_after = o->dump_after;
+  out->dump_changed = o->dump_changed;
+  out->verify_each = o->verify_each;
+  out->trace_rules = o->trace_rules;
+  out->bisect = o->bisect;
+  out->record = o->record;
+  out->batch_invariant = o->batch_invariant;
+  out->channels_last = o->channels_last;
+  out->print = o->print;
+  out->print_ctx = o->print_ctx;
+  out->watch = o->watch;
+}
+
+// What passes should know of the target; nothing where there is none.
+static tenon_status find_traits(const CompileOptions *o, Arena *a, Diag *d,
+                                const TargetTraits **out) {
+  *out = o->traits;
+  return o->traits || !o->target ? TENON_OK : target_traits(o->target, o->device, a, d, out);
+}
+
+tenon_status optimise_run(const OptimiseRun *r) { return graph_optimise(r->g, r->o, r->report); }
+
+static tenon_status optimise(Graph *g, const CompileOptions *o, Arena *a, Diag *d,
+                             CompileReport *r) {
+  OptOptions passes;
+  pass_options(o, &passes);
+  TRY(find_traits(o, a, d, &passes.traits));
+  r->opt = (OptReport){.arena = a};
+  OptimiseRun run = {g, &passes, &r->opt, a, d};
+  TRY(o->guard ? o->guard(o->guard_ctx, &run) : optimise_run(&run));
+  if (o->print && o->time_passes) print_pass_times(&r->opt, a, o->print, o->print_ctx);
+  if (o->print && o->rule_stats) print_rule_counts(&r->opt, a, o->print, o->print_ctx);
+  return TENON_OK;
+}
+
+// ---- plan ----
+
+static tenon_status plan(Graph *g, const CompileOptions *o, Arena *a, Diag *d, CompileReport *r) {
+  TRY(watch_step(o->watch, d, "plan", NULL, 0, 1));
+  TRY(plan_create(g, a, &r->plan));
+  return plan_verify(r->plan, d);
+}
+
+// ---- lower and build ----
+
+// A compiled model says how it was compiled.
+static void record_options(Program *p, const CompileOptions *o) {
+  TextList l = compile_options_list(o, OPTION_RECORD, &p->arena);
+  p->option = (const char **)(uintptr_t)l.v;
+  p->noptions = (int32_t)l.n;
+}
+
+static tenon_status build(Graph *g, const CompileOptions *o, bool lower_only, Arena *a, Diag *d,
+                          CompileReport *r) {
+  TargetOptions to = {.machine = o->machine,
+                      .no_cache = o->no_cache,
+                      .key = compile_options_key(o, a),
+                      .batch_invariant = o->batch_invariant,
+                      .checked = o->checked,
+                      .lower_only = lower_only,
+                      .described = o->described,
+                      .text = o->text,
+                      .report = &r->target,
+                      .threads = o->threads,
+                      .sizes = o->sizes,
+                      .watch = o->watch,
+                      .compiled = &r->compiled,
+                      .c_source = o->c_source,
+                      .c_options = o->c_options,
+                      .cflags = o->cflags,
+                      .device = o->device,
+                      .place = o->place.v,
+                      .nplace = o->place.n,
+                      .schedule = o->schedule.v,
+                      .nschedules = o->schedule.n};
+  CHECK(o->target, "a program is for a target");
+  program_release(r->program);  // of COMPILE_LOWER
+  r->program = NULL;
+  Arena *texts = o->keep && o->target->keeps_loops ? o->keep : a;
+  TRY(target_compile(o->target, g, r->plan, &to, texts, d, &r->program));
+  if (!lower_only) record_options(r->program, o);
+  return TENON_OK;
+}
+
+// ---- the stages ----
+
+static tenon_status stage(CompileStage s, Graph *g, const CompileOptions *o, Arena *a, Diag *d,
+                          CompileReport *r) {
+  int64_t begin = platform->now();
+  switch (s) {
+  case COMPILE_OPTIMISE: TRY(optimise(g, o, a, d, r)); break;
+  case COMPILE_PLAN: TRY(plan(g, o, a, d, r)); break;
+  case COMPILE_LOWER: TRY(build(g, o, true, a, d, r)); break;
+  case COMPILE_BUILD: TRY(build(g, o, false, a, d, r)); break;
+  case COMPILE_NOTHING:
+  case COMPILE_STAGES: break;
+  }
+  r->seconds[s] = (double)(platform->now() - begin) / 1e9;
+  if (s ==
+      COMPILE_BUILD) {  // which lowers, too: as one, so that code is made while kernels are proven
+    r->seconds[COMPILE_LOWER] = r->target.lower_ms / 1e3;
+    r->seconds[COMPILE_BUILD] = r->target.build_ms / 1e3;
+  }
+  r->done = s;
+  return TENON_OK;
+}
+
+static tenon_status stages(Graph *g, const CompileOptions *o, CompileStage until, Arena *a, Diag *d,
+                           CompileReport *r) {
+  TRY(compile_options_check(o, d));
+  while (r->done < until) {
+    CompileStage next = r->done + 1;
+    // Lowered loops are no part of what is built: that lowers by itself.
+    if (next == COMPILE_LOWER && until == COMPILE_BUILD) next = COMPILE_BUILD;
+    TRY(stage(next, g, o, a, d, r));
+  }
+  return TENON_OK;
+}
+
+tenon_status compile_graph(Graph *g, const CompileOptions *o, CompileStage until, Arena *a, Diag *d,
+                           CompileReport *r) {
+  Diag *was = g->diag;
+  Trap t;
+  g->diag = d;
+  trap_enter(&t, d);
+  if (setjmp(t.env) == 0) t.status = stages(g, o, until, a, d, r);
+  trap_leave(&t);
+  g->diag = was;
+  return t.status;
+}

@@ -1,0 +1,799 @@
+// loops.c -- the loops of a contraction: work items, tiles, sums.
+//
+// Along a line of an image the taps that reach into the padding are left out, tap by tap and row by row: where a tile
+// lies is known while the loops are written, so no load is guarded.  Lines above and below the image are left out by
+// the extents of their loops.  A transposed convolution's pixels have the same taps where they are a stride apart: each such
+// set is a line by itself, and the lines that a tap does not reach are left out by a condition.
+#include "lower/contract/contract.h"
+
+static Dim num(Tiler *t, int64_t v) { return ie_const(t->e->pool, v); }
+static Dim add(Tiler *t, Dim a, Dim b) { return ie_add(t->e->pool, a, b); }
+
+// A loop that is not written where it runs once.
+static Dim open_loop(Tiler *t, LoopKind kind, const char *name, Dim extent, int *depth) {
+  if (ie_is(extent, 1)) return t->e->pool->zero;
+  ++*depth;
+  return loop_for(&t->e->b, kind, name, extent);
+}
+static void close_loops(Tiler *t, int depth) {
+  while (depth-- > 0) loop_end(&t->e->b);
+}
+
+// ---- places ----
+
+void contract_place(Tiler *t, Dim row, Dim col, ContractPoint *at) {
+  Contraction *c = t->c;
+  *at = t->at;
+  elem_split(t->e, row, c->row1 - c->row0, c->out + c->row0, at->out + c->row0);
+  if (c->phases)
+    at->out[c->row0] = ie_addc(t->e->pool, ie_mulc(t->e->pool, row, c->phases), t->phase);
+  if (c->groups > 1) col = add(t, col, ie_mul(t->e->pool, t->group, c->n));
+  elem_split(t->e, col, c->col1 - c->col0, c->out + c->col0, at->out + c->col0);
+  at->group = t->group;
+}
+
+bool contract_ragged(const Tiler *t) {
+  return !ie_is_const(t->c->n) || t->c->n->value % t->s.cols != 0;
+}
+
+// ---- elements of the operands ----
+
+static const LoopExpr *zero_of(Tiler *t, DType d) {
+  return dtype_class(d) == DC_FLOAT ? loop_float(t->e->k, d, 0) : loop_int(t->e->k, d, 0);
+}
+
+// A zero point: one, or one for each row or column.
+static const LoopExpr *less_zero(Tiler *t, const LoopExpr *x, const Node *zero, Dim which) {
+  const Type *z;
+  if (!zero || !x) return x;
+  z = type_of(zero);
+  if (z->kind != TK_TENSOR || z->rank < 0 || z->rank > 1) return NULL;
+  bool one = z->rank == 0 || ie_is(z->dims[0], 1);
+  Dim at[1] = {one ? t->e->pool->zero : which};
+  const LoopExpr *v = elem_at(t->e, zero, at);
+  return v ? loop_op(t->e->k, LOOP_sub, x, loop_cast(t->e->k, t->c->acc, v), NULL) : NULL;
+}
+
+// Outside the image an element is 0, whatever it is made of.
+const LoopExpr *contract_lhs_value(Tiler *t, const ContractPoint *at) {
+  Contraction *c = t->c;
+  ElementBuilder *e = t->e;
+  Dim index[MAX_RANK];
+  int before = e->nguards;
+  contract_lhs(c, at, index);
+  for (int d = 0; c->guarded && d < c->nd; d++) {
+    const ContractAxis *s = &c->space[d];
+    int axis = c->first_space + d;
+    if (!s->padded) continue;
+    if (c->transposed && s->stride > 1) {  // between two elements
+      Dim from = ie_sub(e->pool, at->out[axis], ie_mulc(e->pool, at->k[d], s->dilation));
+      Dim part = ie_mod(e->pool, ie_addc(e->pool, from, s->lo), num(t, s->stride));
+      elem_guard(e, part, e->pool->one);
+    }
+    index[axis] = elem_guard(e, index[axis], s->in);
+  }
+  const LoopExpr *x = elem_at(e, c->lhs, index);
+  if (x && e->nguards > before && !c->lhs_zero)
+    x = elem_guarded(e, before, x, zero_of(t, x->dtype));
+  if (x)
+    x = less_zero(t, loop_cast(e->k, c->acc, x), c->lhs_zero,
+                  c->row1 > c->row0 ? at->out[c->row1 - 1] : e->pool->zero);
+  if (x && c->lhs_zero) x = elem_guarded(e, before, x, zero_of(t, c->acc));
+  elem_unguard(e, before);
+  return x;
+}
+
+// The element of lhs as words hold it.
+static const LoopExpr *lhs_part(Tiler *t, const ContractPoint *at) {
+  LoopKernel *k = t->e->k;
+  Dim index[MAX_RANK];
+  contract_lhs(t->c, at, index);
+  const LoopExpr *x = elem_at(t->e, t->c->lhs, index);
+  if (!x || t->c->acc == DT_F32) return x;
+  x = loop_bit_cast(k, DT_U8, x);
+  return t->c->flip ? loop_op(k, LOOP_bit_xor, x, loop_int(k, DT_U8, 128), NULL) : x;
+}
+
+// The word of lhs that begins at a place, read where it lies.
+static const LoopExpr *lhs_word(Tiler *t, const ContractPoint *at) {
+  LoopKernel *k = t->e->k;
+  Dim index[MAX_RANK];
+  contract_lhs(t->c, at, index);
+  const LoopExpr *x = elem_at(t->e, t->c->lhs, index);
+  if (!x || x->kind != LX_LOAD || x->src[0]) return NULL;
+  x = loop_wide(k, x);
+  return t->c->flip ? loop_op(k, LOOP_bit_xor, x, loop_int(k, DT_U32, 0x80808080), NULL) : x;
+}
+
+Dim contract_packed(Tiler *t, const ContractPoint *at, Dim col) {
+  Contraction *c = t->c;
+  IntPool *p = t->e->pool;
+  Dim i = add(t, ie_mul(p, t->group, ie_ceildiv(p, c->n, num(t, t->s.cols))), t->panel);
+  for (int k = 0; k < c->nk; k++) {
+    bool words = c->word && k == c->word_axis;
+    Dim size = words ? num(t, contract_steps(c, c->k[k]->value)) : c->k[k];
+    Dim place = words ? ie_div(p, at->k[k], num(t, c->word)) : at->k[k];
+    i = add(t, ie_mul(p, i, size), place);
+  }
+  return add(t, ie_mulc(p, i, t->s.cols), col);
+}
+
+const LoopExpr *contract_rhs_value(Tiler *t, const ContractPoint *at, Dim col) {
+  Contraction *c = t->c;
+  ElementBuilder *e = t->e;
+  Dim index[MAX_RANK];
+  const LoopExpr *x;
+  if (t->packed >= 0) {
+    x = loop_load_guarded(e->k, t->packed, contract_packed(t, at, col),
+                          t->guard_packed ? e->nguards : 0, e->guard, NULL);
+  } else {
+    contract_rhs(c, at, index);
+    x = elem_at(e, c->rhs, index);
+  }
+  if (!x) return NULL;
+  if (c->word) return x;
+  Dim which = c->col1 > c->col0 ? at->out[c->col1 - 1] : e->pool->zero;
+  return less_zero(t, loop_cast(e->k, c->acc, x), c->rhs_zero, which);
+}
+
+// ---- staging ----
+
+// Staged rows lie a line of the cache further apart than they are long.
+int64_t contract_pitch(const Tiler *t) {
+  const Contraction *c = t->c;
+  if (t->s.k_block) return t->s.k_block + 32;
+  if (!c->word) return c->depth + 32;
+  int64_t last = c->k[c->nk - 1]->value;
+  return c->depth / last * contract_steps(c, last) * c->word + 64;
+}
+
+// The place of an element in a staged row; whole words for the last axis.
+static Dim staged_place(Tiler *t, const Dim *k) {
+  const Contraction *c = t->c;
+  Dim size[CONTRACT_K];
+  memcpy(size, c->k, sizeof size);
+  if (c->word) size[c->nk - 1] = num(t, contract_steps(c, c->k[c->nk - 1]->value) * c->word);
+  return elem_linear(t->e, c->nk, size, k);
+}
+
+// Loops over all contracted axes, the last one a vector over part of it; gives the place counted through.
+static Dim begin_contracted(Tiler *t, int64_t from, int64_t to, Dim *k, int *depth) {
+  Contraction *c = t->c;
+  int last = c->nk - 1;
+  for (int i = 0; i < last; i++) k[i] = open_loop(t, LOOP_SERIAL, "k", c->k[i], depth);
+  k[last] = ie_addc(t->e->pool, loop_for(&t->e->b, LOOP_VECTOR, "k", num(t, to - from)), from);
+  ++*depth;
+  return staged_place(t, k);
+}
+
+static bool stage_rhs(Tiler *t) {
+  ElementBuilder *e = t->e;
+  ContractPoint at;
+  Dim k[CONTRACT_K], j = loop_for(&e->b, LOOP_SERIAL, "j", num(t, t->s.cols)),
+                     col = add(t, t->col, j);
+  int depth = 1;
+  Dim all = begin_contracted(t, 0, t->c->k[t->c->nk - 1]->value, k, &depth);
+  elem_forget(e);
+  int before = e->nguards;
+  if (contract_ragged(t)) col = elem_guard(e, col, t->c->n);
+  contract_place(t, t->row, col, &at);
+  memcpy(at.k, k, sizeof at.k);
+  const LoopExpr *x = contract_rhs_value(t, &at, j);
+  elem_unguard(e, before);
+  if (!x) return false;
+  loop_store(&e->b, t->rhs_buf, add(t, ie_mulc(e->pool, all, t->s.cols), j), x);
+  close_loops(t, depth);
+  return true;
+}
+
+static bool stage_part(Tiler *t, Dim r, int64_t from, int64_t to) {
+  ElementBuilder *e = t->e;
+  ContractPoint at;
+  Dim k[CONTRACT_K];
+  int depth = 0, first = t->c->row0;
+  Dim all = begin_contracted(t, from, to, k, &depth);
+  elem_forget(e);
+  contract_place(t, add(t, t->row, r), t->e->pool->zero, &at);
+  // That a quotient of sizes stays below its size is true, and beyond proof.
+  if (t->c->apart) at.out[first] = elem_guard(e, at.out[first], t->c->out[first]);
+  memcpy(at.k, k, sizeof at.k);
+  const LoopExpr *x = t->c->word ? lhs_part(t, &at) : contract_lhs_value(t, &at);
+  elem_unguard(e, 0);
+  if (!x) return false;
+  loop_store(&e->b, t->lhs_buf, add(t, ie_mulc(e->pool, r, contract_pitch(t)), all), x);
+  close_loops(t, depth);
+  return true;
+}
+
+// What a last word has beyond the axis counts in the sums of rows, and must be 0; of integers products with it are 0 anyway, but of floats
+// what lay there may be no number.
+static void stage_tail(Tiler *t, Dim r) {
+  const Contraction *c = t->c;
+  ElementBuilder *e = t->e;
+  int64_t end = c->k[c->nk - 1]->value, all = c->word ? contract_steps(c, end) * c->word : end;
+  Dim k[CONTRACT_K];
+  int depth = 0;
+  bool floats = c->acc == DT_F32;
+  if (!(floats || c->row_sums) || end == all) return;
+  Dim at = begin_contracted(t, end, all, k, &depth);
+  loop_store(&e->b, t->lhs_buf, add(t, ie_mulc(e->pool, r, contract_pitch(t)), at),
+             floats ? loop_float(e->k, DT_BF16, 0) : loop_int(e->k, DT_U8, 0));
+  close_loops(t, depth);
+}
+
+static bool stage_lhs(Tiler *t, int64_t rows) {
+  const Contraction *c = t->c;
+  int64_t from = 0, end = c->k[c->nk - 1]->value;
+  Dim r = loop_for(&t->e->b, LOOP_SERIAL, "r", num(t, rows));
+  for (int i = 0; i < c->ncuts; i++) {
+    if (!stage_part(t, r, from, c->cut[i])) return false;
+    from = c->cut[i];
+  }
+  if (from < end && !stage_part(t, r, from, end)) return false;
+  stage_tail(t, r);
+  loop_end(&t->e->b);
+  return true;
+}
+
+// ---- sums ----
+
+static const LoopExpr *product(Tiler *t, const LoopExpr *a, const LoopExpr *b,
+                               const LoopExpr *sum) {
+  LoopKernel *k = t->e->k;
+  if (t->c->word) return loop_op(k, LOOP_dot, a, b, sum);
+  if (dtype_class(t->c->acc) == DC_FLOAT) return loop_op(k, LOOP_fma, a, b, sum);
+  return loop_op(k, LOOP_add, sum, loop_op(k, LOOP_mul, a, b, NULL), NULL);
+}
+
+// lhs at a row and a step; where every channel is by itself it has columns too.
+static const LoopExpr *step_lhs(Tiler *t, Dim in_tile, Dim col, const Dim *k) {
+  ElementBuilder *e = t->e;
+  Contraction *c = t->c;
+  ContractPoint at;
+  if (t->lhs_buf >= 0) {
+    Dim row = t->s.k_block ? add(t, t->staged, in_tile) : in_tile;
+    Dim at_row = add(t, ie_mulc(e->pool, row, contract_pitch(t)), staged_place(t, k));
+    const LoopExpr *x = loop_load(e->k, t->lhs_buf, at_row);
+    return c->word ? loop_wide(e->k, x) : x;
+  }
+  int before = e->nguards;
+  Dim row = add(t, t->row, in_tile);
+  if (t->lines >= 0) return contract_staged_pixel(t, row, k);
+  if (c->depthwise && contract_ragged(t)) col = elem_guard(e, col, c->n);
+  contract_place(t, row, col, &at);
+  memcpy(at.k, k, sizeof at.k);
+  const LoopExpr *x = c->word ? lhs_word(t, &at) : contract_lhs_value(t, &at);
+  elem_unguard(e, before);
+  return x;
+}
+
+// rhs at a step and column j of the panel.
+static const LoopExpr *step_rhs(Tiler *t, Dim j, const Dim *k) {
+  ElementBuilder *e = t->e;
+  Contraction *c = t->c;
+  ContractPoint at;
+  Dim col = add(t, t->col, j);
+  if (t->rhs_buf >= 0) {
+    Dim all = elem_linear(e, c->nk, c->k, k);
+    return loop_load(e->k, t->rhs_buf, add(t, ie_mulc(e->pool, all, t->s.cols), j));
+  }
+  int before = e->nguards;
+  if (contract_ragged(t) && (t->packed < 0 || (c->rhs_zero && !c->word)))
+    col = elem_guard(e, col, c->n);
+  contract_place(t, e->pool->zero, col, &at);
+  memcpy(at.k, k, sizeof at.k);
+  if (t->s.k_block) at.k[0] = add(t, t->behind, k[0]);
+  const LoopExpr *x = contract_rhs_value(t, &at, j);
+  elem_unguard(e, before);
+  return x;
+}
+
+// One step: each row's element of lhs times a run of rhs.
+static bool step(Tiler *t, Rows rows, const Dim *k) {
+  ElementBuilder *e = t->e;
+  if (rows.to <= rows.from) return true;
+  Dim r = loop_for(&e->b, LOOP_UNROLL, "r", num(t, rows.to - rows.from));
+  Dim j = loop_for(&e->b, LOOP_VECTOR, "j", num(t, t->s.cols));
+  Dim in_tile = ie_addc(e->pool, r, rows.from);
+  elem_forget(e);
+  const LoopExpr *a = step_lhs(t, in_tile, add(t, t->col, j), k);
+  const LoopExpr *b = step_rhs(t, j, k);
+  if (!a || !b) return false;
+  Dim cell = add(t, ie_mulc(e->pool, in_tile, t->s.cols), j);
+  loop_store(&e->b, t->acc, cell, product(t, a, b, loop_load(e->k, t->acc, cell)));
+  loop_end(&e->b);
+  if (t->row_acc >= 0) {
+    Dim lane = loop_for(&e->b, LOOP_VECTOR, "j", num(t, ROW_LANES));
+    Dim at = add(t, ie_mulc(e->pool, in_tile, ROW_LANES), lane);
+    const LoopExpr *ones = loop_int(e->k, DT_U32, 0x01010101);
+    loop_store(&e->b, t->row_acc, at, product(t, a, ones, loop_load(e->k, t->row_acc, at)));
+    loop_end(&e->b);
+  }
+  loop_end(&e->b);
+  return true;
+}
+
+// The weights that are read some steps later.  They lie in the order of reading, beyond the panel's end too.
+static void prefetch(Tiler *t, const Dim *k) {
+  ElementBuilder *e = t->e;
+  if (!t->s.prefetch || t->packed < 0) return;
+  ContractPoint at = {.group = t->group};
+  int64_t bytes = t->c->word ? 4 : elem_bytes(type_of(t->c->rhs)->dtype), line = MAX(64 / bytes, 1);
+  memcpy(at.k, k, sizeof at.k);
+  if (t->s.k_block) at.k[0] = add(t, t->behind, k[0]);
+  for (int64_t i = 0; i < t->s.cols; i += line)
+    loop_prefetch(&e->b, t->packed, contract_packed(t, &at, num(t, t->s.prefetch / bytes + i)));
+}
+
+// `count` steps, of words where there are any, of the innermost contracted loop from an element on, u of them written out.
+static bool inner_steps(Tiler *t, Rows rows, Dim *k, int level, Dim from, Dim count, int64_t u) {
+  ElementBuilder *e = t->e;
+  int depth = 0;
+  if (ie_is_const(count) && count->value == u) {
+    k[level] = open_loop(t, LOOP_UNROLL, "u", count, &depth);
+  } else {
+    Dim i = open_loop(t, LOOP_SERIAL, "k", ie_div(e->pool, count, num(t, u)), &depth);
+    for (int64_t at = 0; t->next && at < t->each; at += 64 / elem_bytes(t->c->acc))
+      loop_prefetch(&e->b, t->packed,
+                    add(t, t->next, ie_addc(e->pool, ie_mulc(e->pool, i, t->each), at)));
+    Dim sub = open_loop(t, LOOP_UNROLL, "u", num(t, u), &depth);
+    k[level] = add(t, ie_mulc(e->pool, i, u), sub);
+  }
+  if (t->c->word) k[level] = ie_mulc(e->pool, k[level], t->c->word);
+  k[level] = add(t, from, k[level]);
+  prefetch(t, k);
+  bool ok = step(t, rows, k);
+  close_loops(t, depth);
+  return ok;
+}
+
+// The same for any number of steps: those that are left over come one by one.
+static bool inner_part(Tiler *t, Rows rows, Dim *k, int level, Dim from, Dim count) {
+  int64_t u = t->s.unroll, width = t->c->word ? t->c->word : 1;
+  if (t->c->word) count = num(t, contract_steps(t->c, count->value));
+  int64_t rest = ie_is_const(count) ? count->value % u : 0;
+  if (!rest) return inner_steps(t, rows, k, level, from, count, u);
+  int64_t whole = count->value - rest;
+  Dim behind = ie_addc(t->e->pool, from, whole * width);
+  return (!whole || inner_steps(t, rows, k, level, from, num(t, whole), u)) &&
+         inner_steps(t, rows, k, level, behind, num(t, rest), 1);
+}
+
+// Whether lhs is read from the parts of a concatenation, each by a loop of its own.
+static bool in_parts(const Tiler *t, int level) {
+  const Contraction *c = t->c;
+  return !t->s.stage_lhs && !c->word && c->ncuts && !c->pieces && level == c->nk - 1 &&
+         ie_is_const(c->k[level]);
+}
+
+// The innermost contracted loop: one for each part of a concatenation, so that no step asks which part it reads.
+static bool inner_loop(Tiler *t, Rows rows, Dim *k, int level) {
+  Contraction *c = t->c;
+  if (!in_parts(t, level)) return inner_part(t, rows, k, level, t->e->pool->zero, c->k[level]);
+  int64_t from = 0;
+  for (int i = 0; i <= c->ncuts; i++) {
+    int64_t to = i < c->ncuts ? c->cut[i] : c->k[level]->value;
+    if (to > from && !inner_part(t, rows, k, level, num(t, from), num(t, to - from))) return false;
+    from = to;
+  }
+  return true;
+}
+
+bool contract_steps_of(Tiler *t, int64_t rows, int64_t count) {
+  Dim k[CONTRACT_K];
+  return inner_part(t, (Rows){.to = rows}, k, 0, t->e->pool->zero, num(t, count));
+}
+
+static bool linear_sums(Tiler *t, Rows rows) {
+  Contraction *c = t->c;
+  Dim k[CONTRACT_K];
+  int depth = 0;
+  if (!c->nk) return step(t, rows, k);
+  for (int i = 0; i < c->nk - 1; i++) k[i] = open_loop(t, LOOP_SERIAL, "k", c->k[i], &depth);
+  bool ok = inner_loop(t, rows, k, c->nk - 1);
+  close_loops(t, depth);
+  return ok;
+}
+
+// Whether the pixels at hand of a transposed image have tap k along the line; pixel 0 reads element *at.
+static bool tap_of_phase(const Tiler *t, int64_t k, int64_t *at) {
+  const ContractAxis *s = &t->c->space[t->c->nd - 1];
+  int64_t from = t->phase + s->lo - k * s->dilation;
+  *at = from / s->stride;
+  return from % s->stride == 0;
+}
+
+// Rows of a tile that begins at pixel `first` whose tap `k` lies inside the line.
+Rows contract_rows_of_tap(const Tiler *t, int64_t first, int64_t rows, int64_t k) {
+  const Contraction *c = t->c;
+  const ContractAxis *s = &c->space[c->nd - 1];
+  Rows r = {.from = rows, .to = 0};
+  int64_t start = k * s->dilation - s->lo, by = c->phases ? 1 : s->stride;
+  if (c->phases && !tap_of_phase(t, k, &start)) return r;
+  for (int64_t i = 0; i < rows; i++) {
+    int64_t at = (first + i) * by + start;
+    if (at < 0 || at >= s->in->value) continue;
+    r.from = MIN(r.from, i);
+    r.to = i + 1;
+  }
+  return r;
+}
+
+// Taps along an axis that reach a line of the image: *skip before them, and how many.
+Dim contract_taps_inside(Tiler *t, int d, Dim *skip) {
+  const ContractAxis *s = &t->c->space[d];
+  IntPool *p = t->e->pool;
+  *skip = p->zero;
+  if (!s->padded || t->lines >= 0) return num(t, s->kernel);
+  Dim at = ie_addc(p, ie_mulc(p, t->at.out[t->c->first_space + d], s->stride), -s->lo);
+  Dim by = num(t, s->dilation);
+  if (s->lo > 0) *skip = ie_max(p, p->zero, ie_ceildiv(p, ie_sub(p, p->zero, at), by));
+  Dim end = ie_min(p, num(t, s->kernel), ie_ceildiv(p, ie_sub(p, s->in, at), by));
+  return ie_sub(p, end, *skip);
+}
+
+// A loop over the taps of a transposed convolution along an axis, of which those are done that reach a line of the image.
+static Dim open_reaching(Tiler *t, int d, int *depth) {
+  const ContractAxis *s = &t->c->space[d];
+  ElementBuilder *e = t->e;
+  IntPool *p = e->pool;
+  Dim k = open_loop(t, LOOP_SERIAL, "tap", num(t, s->kernel), depth);
+  Dim from = ie_sub(p, t->at.out[t->c->first_space + d], ie_mulc(p, k, s->dilation));
+  from = ie_addc(p, from, s->lo);
+  Dim in = ie_div(p, from, num(t, s->stride)), part = ie_mod(p, from, num(t, s->stride));
+  loop_if(&e->b, loop_op(e->k, LOOP_and, elem_in_range(e, part, p->one),
+                         elem_in_range(e, in, s->in), NULL));
+  ++*depth;
+  t->c->bound[d] =
+      loop_bind(&e->b, "in", loop_index(e->k, in), s->in, "a tap lies outside the image");
+  return k;
+}
+
+static bool phase_sums(Tiler *t, int64_t rows, int64_t first) {
+  Contraction *c = t->c;
+  Dim k[CONTRACT_K];
+  int depth = 0, last = c->nd - 1;
+  int64_t at;
+  bool ok = true;
+  for (int d = 0; d < last; d++) k[d] = open_reaching(t, d, &depth);
+  for (int64_t i = 0; i < c->space[last].kernel && ok; i++) {
+    Rows r = first >= 0 ? contract_rows_of_tap(t, first, rows, i) : (Rows){.to = rows};
+    k[last] = num(t, i);
+    if (tap_of_phase(t, i, &at) && r.to > r.from) ok = inner_loop(t, r, k, c->nk - 1);
+  }
+  for (int d = 0; d < last; d++) c->bound[d] = NULL;
+  close_loops(t, depth);
+  return ok;
+}
+
+// `first` >= 0: where the tile begins, for the taps that leave the line; else all are inside.
+static bool image_sums(Tiler *t, int64_t rows, int64_t first) {
+  Contraction *c = t->c;
+  Dim k[CONTRACT_K], skip;
+  int depth = 0, last = c->nd - 1;
+  bool ok = true;
+  if (c->phases) return phase_sums(t, rows, first);
+  if (c->depthwise && c->word) return contract_depth_sums(t, rows, first);
+  for (int d = 0; d < last; d++) {
+    Dim n = contract_taps_inside(t, d, &skip);
+    k[d] = add(t, skip, open_loop(t, LOOP_SERIAL, "tap", n, &depth));
+  }
+  if (first < 0 &&
+      !c->depthwise) {  // all rows have all taps: a loop, so that no load is kept for another tap
+    k[last] = open_loop(t, LOOP_SERIAL, "tap", num(t, c->space[last].kernel), &depth);
+    ok = inner_loop(t, (Rows){.to = rows}, k, c->nk - 1);
+    close_loops(t, depth);
+    return ok;
+  }
+  for (int64_t i = 0; i < c->space[last].kernel && ok; i++) {
+    Rows r = first >= 0 ? contract_rows_of_tap(t, first, rows, i) : (Rows){.to = rows};
+    k[last] = num(t, i);
+    if (r.to <= r.from) continue;
+    ok = c->depthwise ? step(t, r, k) : inner_loop(t, r, k, c->nk - 1);
+  }
+  close_loops(t, depth);
+  return ok;
+}
+
+// ---- what is done with the sums ----
+
+// A tile of registers, `width` a row, to scratch.
+static void spill(Tiler *t, int64_t rows, int64_t width, int32_t from, int32_t to) {
+  ElementBuilder *e = t->e;
+  Dim r = loop_for(&e->b, LOOP_UNROLL, "r", num(t, rows));
+  Dim j = loop_for(&e->b, LOOP_VECTOR, "j", num(t, width));
+  Dim cell = add(t, ie_mulc(e->pool, r, width), j);
+  loop_store(&e->b, to, cell, loop_load(e->k, from, cell));
+  loop_end(&e->b);
+  loop_end(&e->b);
+}
+
+bool contract_epilogue_of_tile(Tiler *t, int64_t rows) {
+  ElementBuilder *e = t->e;
+  int32_t from = t->sums >= 0 ? t->sums : t->acc;
+  if (t->sums >= 0) spill(t, rows, t->s.cols, t->acc, t->sums);
+  if (t->row_acc >= 0) spill(t, rows, ROW_LANES, t->row_acc, t->row_sums);
+  Dim r, j;
+  if (t->s.transpose) {
+    j = loop_for(&e->b, LOOP_SERIAL, "j", num(t, t->s.cols));
+    r = loop_for(&e->b, LOOP_VECTOR, "r", num(t, rows));
+  } else {
+    r = loop_for(&e->b, t->sums >= 0 ? LOOP_SERIAL : LOOP_UNROLL, "r", num(t, rows));
+    j = loop_for(&e->b, LOOP_VECTOR, "j", num(t, t->s.cols));
+  }
+  Dim row, col = add(t, t->col, j);
+  ContractPoint at;
+  elem_forget(e);
+  const LoopExpr *sum =
+      loop_let(&e->b, loop_load(e->k, from, add(t, ie_mulc(e->pool, r, t->s.cols), j)));
+  if (t->row_acc >= 0) t->row_sum = loop_load(e->k, t->row_sums, ie_mulc(e->pool, r, ROW_LANES));
+  row = add(t, t->row, r);
+  if (contract_ragged(t)) col = elem_guard(e, col, t->c->n);
+  contract_place(t, row, col, &at);
+  bool ok = t->finish(t, at.out, sum);
+  elem_unguard(e, 0);
+  elem_forget(e);
+  loop_end(&e->b);
+  loop_end(&e->b);
+  return ok;
+}
+
+static void clear(Tiler *t, int64_t rows, int64_t width, int32_t to) {
+  ElementBuilder *e = t->e;
+  Dim r = loop_for(&e->b, LOOP_UNROLL, "r", num(t, rows));
+  Dim j = loop_for(&e->b, LOOP_VECTOR, "j", num(t, width));
+  loop_store(&e->b, to, add(t, ie_mulc(e->pool, r, width), j), zero_of(t, t->c->acc));
+  loop_end(&e->b);
+  loop_end(&e->b);
+}
+
+// The sums of a tile begin with what is added to their columns.
+static bool begin_sums(Tiler *t, int64_t rows) {
+  ElementBuilder *e = t->e;
+  ContractPoint at;
+  if (!t->c->begun) {
+    clear(t, rows, t->s.cols, t->acc);
+    return true;
+  }
+  Dim r = loop_for(&e->b, LOOP_UNROLL, "r", num(t, rows));
+  Dim j = loop_for(&e->b, LOOP_VECTOR, "j", num(t, t->s.cols)), col = add(t, t->col, j);
+  elem_forget(e);
+  int before = e->nguards;
+  if (contract_ragged(t)) col = elem_guard(e, col, t->c->n);
+  contract_place(t, e->pool->zero, col, &at);
+  const LoopExpr *x = elem_at(e, t->c->offset, &at.out[t->c->col1 - 1]);
+  elem_unguard(e, before);
+  elem_forget(e);
+  if (!x) return false;
+  loop_store(&e->b, t->acc, add(t, ie_mulc(e->pool, r, t->s.cols), j), x);
+  loop_end(&e->b);
+  loop_end(&e->b);
+  return true;
+}
+
+static bool tile(Tiler *t, int64_t rows, int64_t first) {
+  if (!begin_sums(t, rows)) return false;
+  if (t->row_acc >= 0) clear(t, rows, ROW_LANES, t->row_acc);
+  bool ok = t->c->image ? image_sums(t, rows, first) : linear_sums(t, (Rows){.to = rows});
+  return ok && contract_epilogue_of_tile(t, rows);
+}
+
+// ---- panels of columns ----
+
+// A tile for each panel of the item, or for the one at hand.
+static bool tile_panels(Tiler *t, int64_t rows, int64_t first) {
+  ElementBuilder *e = t->e;
+  if (!t->s.stage_lhs) return tile(t, rows, first);
+  Dim block = t->panel;
+  int depth = 0;
+  if (!stage_lhs(t, rows)) return false;
+  Dim all = ie_ceildiv(e->pool, t->c->n, num(t, t->s.cols)),
+      begin = ie_mulc(e->pool, block, t->s.item_panels);
+  Dim n = ie_min(e->pool, num(t, t->s.item_panels), ie_sub(e->pool, all, begin));
+  t->panel = add(t, begin, open_loop(t, LOOP_SERIAL, "panel", n, &depth));
+  t->col = ie_mulc(e->pool, t->panel, t->s.cols);
+  bool ok = tile(t, rows, first);
+  close_loops(t, depth);
+  t->panel = block;
+  return ok;
+}
+
+// ---- rows ----
+
+// m rows from `from` on: tiles of two heights that differ by one.
+static bool even_rows(Tiler *t, Dim from, int64_t m) {
+  ElementBuilder *e = t->e;
+  int64_t tiles = (m + t->s.rows - 1) / t->s.rows, high = (m + tiles - 1) / tiles;
+  int64_t count[2] = {m - tiles * (high - 1), 0}, start = 0;
+  count[1] = tiles - count[0];
+  for (int i = 0; i < 2; i++) {
+    int depth = 0;
+    if (!count[i]) continue;
+    Dim b = open_loop(t, LOOP_SERIAL, "tile", num(t, count[i]), &depth);
+    t->row = add(t, from, ie_addc(e->pool, ie_mulc(e->pool, b, high - i), start));
+    if (!tile_panels(t, high - i, -1)) return false;
+    close_loops(t, depth);
+    start += count[i] * (high - i);
+  }
+  return true;
+}
+
+static const char OUTSIDE[] = "rows lie outside";
+
+// Whole tiles; then tiles of 8, 4, 2 and 1 rows, each where what is left over has that bit.  So a few rows, which is what an
+// open size often is, cost no more than they are.
+static bool chunk_rows(Tiler *t, Dim block) {
+  IntPool *p = t->e->pool;
+  int64_t mr = t->s.rows, high = 1;
+  Dim start = ie_mulc(p, block, t->s.item_rows);
+  Dim rows = ie_min(p, num(t, t->s.item_rows), ie_sub(p, t->c->m, start));
+  Dim tiles = ie_div(p, rows, num(t, mr)), done = ie_mulc(p, tiles, mr),
+      rest = ie_sub(p, rows, done);
+  int depth = 0;
+  Dim i = open_loop(t, LOOP_SERIAL, "tile", tiles, &depth);
+  t->row = add(t, start, ie_mulc(p, i, mr));
+  if (!tile_panels(t, mr, -1)) return false;
+  close_loops(t, depth);
+  while (2 * high < mr) high *= 2;
+  for (; high && mr > 1; high /= 2) {
+    depth = 0;
+    open_loop(t, LOOP_SERIAL, "rest", ie_mod(p, ie_div(p, rest, num(t, high)), num(t, 2)), &depth);
+    Dim before = add(t, done, ie_mulc(p, ie_div(p, rest, num(t, 2 * high)), 2 * high));
+    before = loop_bind(&t->e->b, "before", loop_index(t->e->k, before), ie_addc(p, rows, 1 - high),
+                       OUTSIDE);
+    t->row = add(t, start, before);
+    if (!tile_panels(t, high, -1)) return false;
+    close_loops(t, depth);
+  }
+  return true;
+}
+
+static bool linear_rows(Tiler *t, Dim block) {
+  Dim m = t->c->m;
+  int64_t rows = t->s.item_rows;
+  if (!rows) return even_rows(t, t->e->pool->zero, m->value);
+  if (ie_is_const(m) && m->value % rows == 0)
+    return even_rows(t, ie_mulc(t->e->pool, block, rows), rows);
+  return chunk_rows(t, block);
+}
+
+// m pixels of a line of an image: tiles of two heights; those that no tap leaves are a loop.
+static bool image_line(Tiler *t, int64_t m) {
+  Contraction *c = t->c;
+  ElementBuilder *e = t->e;
+  int64_t tiles = (m + t->s.rows - 1) / t->s.rows, high = (m + tiles - 1) / tiles;
+  int64_t nhigh = m - tiles * (high - 1), kernel = c->space[c->nd - 1].kernel;
+  for (int64_t i = 0; i < tiles;) {
+    int64_t run = 0, rows = i < nhigh ? high : high - 1;
+    int64_t first = i < nhigh ? i * high : nhigh * high + (i - nhigh) * (high - 1);
+    for (;; run++) {  // tiles alike that lie inside
+      int64_t at = first + run * rows, inside = 1;
+      if (i + run >= (i < nhigh ? nhigh : tiles)) break;
+      for (int64_t k = 0, start; k < kernel; k++) {
+        if (c->phases && !tap_of_phase(t, k, &start)) continue;
+        Rows r = contract_rows_of_tap(t, at, rows, k);
+        inside &= t->lines >= 0 || (r.from == 0 && r.to == rows);
+      }
+      if (!inside) break;
+    }
+    int depth = 0;
+    Dim b = open_loop(t, LOOP_SERIAL, "tile", num(t, MAX(run, 1)), &depth);
+    t->row = ie_addc(e->pool, ie_mulc(e->pool, b, rows), first);
+    if (!tile(t, rows, run ? -1 : first)) return false;
+    close_loops(t, depth);
+    i += MAX(run, 1);
+  }
+  return true;
+}
+
+static bool image_rows(Tiler *t, Dim block) {
+  Contraction *c = t->c;
+  IntPool *p = t->e->pool;
+  int depth = 0;
+  if (c->nd > 1) {
+    Dim height = c->out[c->row0 - 1], start = ie_mulc(p, block, t->s.item_rows);
+    Dim n = ie_is(height, t->s.item_rows)
+                ? height
+                : ie_min(p, num(t, t->s.item_rows), ie_sub(p, height, start));
+    if (t->lines >= 0 && !contract_stage_lines(t, start)) return false;
+    t->line = open_loop(t, LOOP_SERIAL, "line", n, &depth);
+    t->at.out[c->row0 - 1] = add(t, start, t->line);
+  }
+  bool ok = c->phases || image_line(t, c->m->value);
+  for (t->phase = 0; t->phase < c->phases && ok; t->phase++) {
+    int64_t rest = c->out[c->row0]->value - t->phase;
+    ok = rest <= 0 || image_line(t, (rest + c->phases - 1) / c->phases);
+  }
+  close_loops(t, depth);
+  return ok;
+}
+
+// ---- work items ----
+
+static Dim row_blocks(Tiler *t) {
+  Contraction *c = t->c;
+  IntPool *p = t->e->pool;
+  if (c->image)
+    return c->nd > 1 ? ie_ceildiv(p, c->out[c->row0 - 1], num(t, t->s.item_rows)) : p->one;
+  return t->s.item_rows ? ie_ceildiv(p, c->m, num(t, t->s.item_rows)) : p->one;
+}
+
+// The parallel loop; gives the block of rows, and sets the places that an item stands at.
+Dim contract_items(Tiler *t) {
+  Contraction *c = t->c;
+  IntPool *p = t->e->pool;
+  Dim size[MAX_RANK + 4], index[MAX_RANK + 4], wide[MAX_RANK + 4], part[MAX_RANK + 4];
+  Dim items = p->one;
+  int axis[MAX_RANK + 1], n = 0, line = c->image && c->nd > 1 ? c->row0 - 1 : -1;
+  // A number of blocks that is not known yet comes first: nothing is divided by it.
+  bool row_first = !ie_is_const(row_blocks(t));
+  if (row_first) size[n++] = row_blocks(t);
+  for (int i = 0; i < c->nout; i++) {
+    t->at.out[i] = p->zero;
+    if ((i >= c->row0 && i < c->row1) || (i >= c->col0 && i < c->col1) || i == line) continue;
+    axis[n] = i;
+    size[n++] = c->out[i];
+  }
+  int outer = n, row = t->s.rows_first ? n + 2 : n + 1, panel = t->s.rows_first ? n + 1 : n + 2;
+  if (row_first) row = 0, panel = n + 1;
+  size[n] = num(t, c->groups);
+  size[row] = row_blocks(t);
+  size[panel] = ie_ceildiv(p, c->n, num(t, t->s.cols * t->s.item_panels));
+  n += row_first ? 2 : 3;
+  for (int i = 0; i < n; i++) items = ie_mul(p, items, size[i]);
+  Dim item = loop_for(&t->e->b, LOOP_PARALLEL, "item", items);
+  if (ie_is(items, 1)) item = p->zero;
+  int nwide = 0, at = 0;
+  for (int i = 0; i < n; i++)
+    if (!ie_is(size[i], 1)) wide[nwide++] = size[i];
+  elem_split(t->e, item, nwide, wide, part);
+  for (int i = 0; i < n; i++) index[i] = ie_is(size[i], 1) ? p->zero : part[at++];
+  for (int i = row_first; i < outer; i++) t->at.out[axis[i]] = index[i];
+  t->group = index[outer];
+  t->panel = index[panel];
+  return index[row];
+}
+
+static void declare_buffers(Tiler *t) {
+  LoopKernel *k = t->e->k;
+  Contraction *c = t->c;
+  Dim cells = num(t, t->s.rows * t->s.cols);
+  t->lhs_buf = t->rhs_buf = t->lines = t->so_far = t->sums = t->row_acc = t->row_sums = -1;
+  t->acc = loop_buffer(k, LOOP_REGISTER, "acc", c->acc, cells, false);
+  DType staged = !c->word ? c->acc : c->acc == DT_F32 ? DT_BF16 : DT_U8;
+  if (t->s.stage_lhs)
+    t->lhs_buf =
+        loop_buffer(k, LOOP_SCRATCH, "rows", staged, num(t, t->s.rows * contract_pitch(t)), false);
+  if (t->s.stage_rhs)
+    t->rhs_buf =
+        loop_buffer(k, LOOP_SCRATCH, "columns", c->acc, num(t, c->depth * t->s.cols), false);
+  if (t->s.stage_image)
+    t->lines = loop_buffer(k, LOOP_SCRATCH, "lines", c->acc, num(t, contract_lines_size(t)), false);
+  if (t->s.k_block) {
+    int64_t sums = t->s.item_rows * t->s.item_panels * t->s.cols;
+    t->lhs_buf = loop_buffer(k, LOOP_SCRATCH, "rows", c->acc,
+                             num(t, t->s.item_rows * contract_pitch(t)), false);
+    t->so_far = loop_buffer(k, LOOP_SCRATCH, "so_far", c->acc, num(t, sums), false);
+  }
+  if (c->row_sums) {
+    Dim lanes = num(t, t->s.rows * ROW_LANES);
+    t->row_acc = loop_buffer(k, LOOP_REGISTER, "row_acc", c->acc, lanes, false);
+    t->row_sums = loop_buffer(k, LOOP_SCRATCH, "row_sums", c->acc, lanes, false);
+  }
+  if (t->s.spill) t->sums = loop_buffer(k, LOOP_SCRATCH, "sums", c->acc, cells, false);
+}
+
+bool contract_emit(Tiler *t) {
+  ElementBuilder *e = t->e;
+  declare_buffers(t);
+  loop_begin(&e->b, e->k);
+  Dim block = contract_items(t);
+  t->row = e->pool->zero;
+  t->col = ie_mulc(e->pool, t->panel, t->s.cols);
+  if (t->rhs_buf >= 0 && !stage_rhs(t)) return false;
+  bool ok = t->s.k_block  ? contract_blocks(t, block)
+            : t->c->image ? image_rows(t, block)
+                          : linear_rows(t, block);
+  if (ok) loop_end(&e->b);
+  return ok;
+}

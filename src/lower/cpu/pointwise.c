@@ -1,0 +1,608 @@
+// pointwise.c -- the template of kernels without an anchor: every element of every result by itself.
+//
+// Where the results have one shape, and every operand has their layout or is a single element, all axes are one; else
+// every axis is a loop, the last one the vector.  Results of different shapes are formed one after the other.  Where
+// an operand is contiguous in another axis than the result (a transpose), the two axes are cut into tiles.
+#include "lower/cpu/pointwise.h"
+#include "lower/template.h"
+
+#include "loop/prove.h"
+
+#include <stdlib.h>
+
+enum { PIECE = 4096, ROWS = 4, CUTS = 4, WIDE_PART = 32, BYTES = 4 };
+
+// plain: the last axis is the vector, all results at once.  tiled: the axis that is read along and the last one are cut into tiles.  across: lanes
+// go along the axis that is read, for a short last axis.  words: the same, 4 bytes a store.  separate: one result after the other.
+#define POINTWISE_SCHEDULE(I, B, C, T)                                                             \
+  C(T, form, "plain|tiled|across|words|separate|empty", 0, FREE, "how the elements are visited")   \
+  I(T, piece, 4096, 64, 1 << 20, 1, FREE, "elements of a work item, roughly")                      \
+  I(T, tile_rows, 4, 1, 64, 1, FREE,                                                               \
+    "tiled: runs of 64 bytes of a tile along the axis that is read")                               \
+  B(T, cut, true, FREE,                                                                            \
+    "cut the last axis where an operand begins or ends, so that nothing is asked")
+SCHEDULE_STRUCT(Pointwise, POINTWISE_SCHEDULE);
+SCHEDULE_TABLE(Pointwise, POINTWISE_SCHEDULE);
+typedef enum { FORM_PLAIN, FORM_TILED, FORM_ACROSS, FORM_WORDS, FORM_SEPARATE, FORM_EMPTY } Form;
+
+typedef struct Pointwise {
+  ElementBuilder e;
+  PointwiseSchedule s;
+  int axis;  // that is read along, where it is not the last one; -1: none
+} Pointwise;
+
+typedef struct Nest {
+  bool flat;  // all axes are one
+  int rank, outer;
+  Dim shape
+      [MAX_RANK];  // of the nest's axes: the first `outer` are shared out, the last is the vector
+  Dim chunks;      // work items of a row, where the last axis is long
+} Nest;
+
+enum { MOST_VISITS = 4096 };
+
+// Whether `n` and all below it read every operand at the result's own place, or a single element.
+static bool straight(const Node *n, const Type *t, int depth, int *visits) {
+  if (n->op == OP_const && n->data->n == 1) return true;
+  // What is used several times is looked at for each use: a bound keeps that from growing without one.
+  if (depth > 64 || ++*visits > MOST_VISITS) return false;
+  if (n->op == OP_param || n->op == OP_const) {
+    if (type_of(n) == t) return true;
+    return type_of(n)->rank == 0;
+  }
+  if (!(op_info(n->op)->flags & OPF_ELEMENTWISE)) return false;
+  for (uint32_t i = 0; i < n->nsrc; i++)
+    if (type_of(n->src[i])->kind != TK_NONE && type_of(n->src[i])->rank > 0 &&
+        !type_same_dims(type_of(n->src[i]), t))
+      return false;
+  for (uint32_t i = 0; i < n->nsrc; i++)
+    if (!straight(n->src[i], type_of(n->src[i]), depth + 1, visits)) return false;
+  return true;
+}
+static bool reads_straight(const Node *n) {
+  int visits = 0;
+  return straight(n, type_of(n), 0, &visits);
+}
+
+// Results that are views and transpositions of values of one shape are stored together.
+static bool same_shapes(const ElementBuilder *e) {
+  const Type *t = type_of(elem_core(e->body->result[0]));
+  for (int i = 1; i < e->fused->nres; i++)
+    if (!type_same_dims(t, type_of(elem_core(e->body->result[i])))) return false;
+  return true;
+}
+
+// A single result is read where it is stored, so that stores lie together.
+static const Node *value_of(const ElementBuilder *e, int i) {
+  return e->fused->nres == 1 ? e->body->result[i] : elem_core(e->body->result[i]);
+}
+
+bool pointwise_is_flat(const ElementBuilder *e) {
+  bool flat = true;
+  for (int i = 0; i < e->fused->nres && flat; i++)
+    flat = value_of(e, i) == e->body->result[i] && reads_straight(e->body->result[i]);
+  return flat;
+}
+
+// Axes are shared out from the first one on until what is left is about a piece; a long last axis is cut.
+static void plan_nest(ElementBuilder *e, int64_t piece, Nest *t) {
+  IntPool *p = e->pool;
+  const Type *type = type_of(value_of(e, 0));
+  t->flat = pointwise_is_flat(e);
+  t->rank = t->flat ? 1 : MAX(type->rank, 1);
+  elem_shape(e, type, t->shape);
+  for (int d = 1; t->flat && d < type->rank; d++) t->shape[0] = ie_mul(p, t->shape[0], t->shape[d]);
+  if (!type->rank) t->shape[0] = p->one;
+  Dim last = t->shape[t->rank - 1];
+  t->outer = t->rank - 1;
+  int64_t inner = ie_is_const(last) ? last->value : piece;
+  while (t->outer > 0 && ie_is_const(t->shape[t->outer - 1]) &&
+         inner * t->shape[t->outer - 1]->value <= piece / 4)
+    inner *= t->shape[--t->outer]->value;
+  bool is_long =
+      t->outer == t->rank - 1 && (ie_is_const(last) ? last->value > 2 * piece : !t->outer);
+  t->chunks = is_long ? ie_ceildiv(p, last, ie_const(p, piece)) : p->one;
+}
+
+// Stores every result at a place of the nest.
+static bool store_all(ElementBuilder *e, const Nest *t, const Dim *index) {
+  Dim zero[MAX_RANK], at[MAX_RANK];
+  Dim linear = elem_linear(e, t->rank, t->shape, index);
+  for (int i = 0; i < MAX_RANK; i++) zero[i] = e->pool->zero;
+  e->flat = t->flat ? linear : NULL;
+  for (int i = 0; i < e->fused->nres; i++) {
+    const Node *n = value_of(e, i);
+    const LoopExpr *x = elem_at(e, n, t->flat ? zero : index);
+    if (!x) return false;
+    Dim to = n == e->body->result[i] ? linear : elem_place(e, e->body->result[i], index, at);
+    loop_store(&e->b, elem_result(e, i), to, x);
+  }
+  return true;
+}
+
+// Splits a work item into the outer axes and the piece of the last one.
+static Dim open_item(ElementBuilder *e, const Nest *t, Dim *index) {
+  IntPool *p = e->pool;
+  Dim items = t->chunks;
+  for (int i = 0; i < t->outer; i++) items = ie_mul(p, items, t->shape[i]);
+  Dim item = loop_for(&e->b, LOOP_PARALLEL, "item", items);
+  if (ie_is(items, 1)) item = p->zero;
+  Dim chunk = p->zero;
+  if (!ie_is(t->chunks, 1)) {
+    chunk = t->outer ? ie_mod(p, item, t->chunks) : item;
+    item = t->outer ? ie_div(p, item, t->chunks) : p->zero;
+  }
+  elem_split(e, item, t->outer, t->shape, index);
+  return chunk;
+}
+
+// ---- parts of the last axis ----
+
+// Where an axis passes the border of an operand, of a period or of a bound: between such places none of them has to be asked.
+typedef struct Cuts {
+  ElementBuilder *e;
+  Dim sym;  // of the axis
+  int64_t size;
+  IntMap seen;
+  int n;
+  int64_t at[2 * CUTS];
+} Cuts;
+
+static void cut_at(Cuts *c, int64_t at) {
+  for (int i = 0; i < c->n; i++)
+    if (c->at[i] == at) return;
+  if (at > 0 && at < c->size && c->n < 2 * CUTS) c->at[c->n++] = at;
+}
+
+// d as by * the last axis + from.
+static bool along_last(const Cuts *c, Dim d, int64_t *by, int64_t *from) {
+  Dim coef, rest;
+  if (!dim_split(c->e->pool, d, c->sym, &coef, &rest) || !ie_is_const(coef) || !ie_is_const(rest))
+    return false;
+  *by = coef->value;
+  *from = rest->value;
+  return *by > 0 && *by < 64 && *from > -(1 << 30) && *from < 1 << 30;
+}
+
+static void cut_where(Cuts *c, int64_t by, int64_t from, int64_t reaches) {
+  int64_t d = reaches - from;
+  if (d > 0) cut_at(c, (d + by - 1) / by);
+}
+
+static void cut_bounds(Cuts *c, Dim d, Dim bound) {
+  int64_t by, from;
+  if (d->kind == IE_MIN || d->kind == IE_MAX) {
+    cut_bounds(c, d->a, bound);
+    cut_bounds(c, d->b, bound);
+  } else if (ie_is_const(bound) && along_last(c, d, &by, &from)) {
+    cut_where(c, by, from, bound->value);
+  } else if (bound->kind == IE_MIN || bound->kind == IE_MAX) {
+    cut_bounds(c, d, bound->a);
+    cut_bounds(c, d, bound->b);
+  }
+}
+
+// Where a remainder gets to `value`, in each of a few periods.
+static void cut_period(Cuts *c, Dim mod, int64_t value) {
+  int64_t by, from;
+  if (mod->kind != IE_MOD || !ie_is_const(mod->b) || !along_last(c, mod->a, &by, &from)) return;
+  int64_t period = mod->b->value;
+  if (from < 0 || period * 2 <= c->size * by) return;
+  for (int64_t k = 0; k <= (from + c->size * by) / period && k < 8; k++)
+    cut_where(c, by, from, k * period + value);
+}
+
+// Where a becomes b, both of them made of one remainder.
+static void cut_equal(Cuts *c, Dim a, Dim b) {
+  Dim d = ie_sub(c->e->pool, a, b), mod = NULL;
+  int64_t by = 0, from = 0;
+  for (int i = 0; d->kind == IE_SUM && i < d->nterms; i++) {
+    const IntTerm *t = &d->term[i];
+    if (!t->natoms)
+      from = t->coef;
+    else if (mod || t->natoms > 1)
+      return;
+    else
+      mod = t->atom[0], by = t->coef;
+  }
+  if (mod && by != 0 && from / -by > 0) cut_period(c, mod, from / -by);
+}
+
+static void cut_dim(Cuts *c, Dim d) {
+  if (!dim_has(d, c->sym)) return;
+  if (d->kind == IE_MIN || d->kind == IE_MAX) {
+    cut_bounds(c, d->a, d->b);
+    cut_bounds(c, d->b, d->a);
+    cut_equal(c, d->a, d->b);
+  }
+  if (d->kind == IE_MOD) cut_period(c, d, 0);
+  if (d->kind == IE_SUM) {
+    for (int i = 0; i < d->nterms; i++)
+      for (int k = 0; k < d->term[i].natoms; k++)
+        if (d->term[i].atom[k] != d) cut_dim(c, d->term[i].atom[k]);
+  } else if (d->kind != IE_SYM && d->kind != IE_CONST) {
+    cut_dim(c, d->a);
+    cut_dim(c, d->b);
+  }
+}
+
+static void cut_expr(Cuts *c, const LoopExpr *x) {
+  uint64_t have;
+  int64_t by, from;
+  if (!x || intmap_get(&c->seen, (uint64_t)(uintptr_t)x, &have)) return;
+  intmap_put(&c->seen, (uint64_t)(uintptr_t)x, 1);
+  for (int i = 0; i < 3; i++) cut_expr(c, x->src[i]);
+  if (x->kind == LX_LOAD || x->kind == LX_INDEX) cut_dim(c, x->index);
+  for (int i = 0; i < x->nguards; i++) {
+    const LoopBound *g = &x->guard[i];
+    if (!ie_is_const(g->extent) || !along_last(c, g->value, &by, &from)) continue;
+    cut_where(c, by, from, 0);
+    cut_where(c, by, from, g->extent->value);
+  }
+}
+
+static int by_value(const void *a, const void *b) {
+  int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+  return (x > y) - (x < y);
+}
+
+// Ends of the parts of an axis; gives their number, 1 where cutting is not worth it.  Elements are written once, apart, to
+// see what they ask.
+static int find_cuts(const ElementBuilder *of, const Nest *t, int axis, int64_t *cut) {
+  ElementBuilder *e = arena_new(of->a, ElementBuilder);
+  Dim index[MAX_RANK];
+  if (t->flat || t->shape[axis]->value < WIDE_PART) return 1;
+  if (!elem_begin(e, of->lo, of->fused, NULL, 0)) return 1;
+  loop_begin(&e->b, e->k);
+  loop_for(&e->b, LOOP_PARALLEL, "item", e->pool->one);
+  for (int d = 0; d < t->rank; d++)
+    index[d] = loop_for(&e->b, LOOP_SERIAL, "r", elem_dim(e, type_of(value_of(of, 0))->dims[d]));
+  Cuts c = {.e = e, .sym = index[axis], .size = t->shape[axis]->value};
+  intmap_init(&c.seen, e->a);
+  for (int i = 0; i < e->fused->nres; i++) cut_expr(&c, elem_at(e, value_of(e, i), index));
+  for (int64_t i = 0; i < e->b.stmt.n; i++) cut_expr(&c, e->b.stmt.v[i]->value);
+  qsort(c.at, (size_t)c.n, sizeof *c.at, by_value);
+  int n = 1;
+  int64_t widest = 0;
+  for (int i = 0; i < c.n && n <= CUTS; i++) {  // of those near an end the one furthest from it
+    bool early = i + 1 < c.n && c.at[i + 1] < 8, late = i && c.at[i - 1] > c.size - 8;
+    if (!early && !late) cut[n++] = c.at[i];
+  }
+  cut[n] = c.size;
+  for (int i = 0; i < n; i++) widest = MAX(widest, cut[i + 1] - cut[i]);
+  return widest >= WIDE_PART ? n : 1;
+}
+
+static bool store_together(Pointwise *w) {
+  ElementBuilder *e = &w->e;
+  IntPool *p = e->pool;
+  Nest t;
+  Dim index[MAX_RANK];
+  plan_nest(e, w->s.piece, &t);
+  Dim chunk = open_item(e, &t, index), last = t.shape[t.rank - 1];
+  for (int i = t.outer; i < t.rank - 1; i++)
+    index[i] = loop_for(&e->b, LOOP_SERIAL, "r", t.shape[i]);
+  Dim first = ie_mulc(p, chunk, w->s.piece), width = last;
+  if (!ie_is(t.chunks, 1)) width = ie_min(p, ie_const(p, w->s.piece), ie_sub(p, last, first));
+  int64_t cut[CUTS + 2] = {0};
+  int parts =
+      w->s.cut && ie_is(t.chunks, 1) && ie_is_const(last) ? find_cuts(e, &t, t.rank - 1, cut) : 1;
+  for (int i = 0; i < parts; i++) {
+    if (parts > 1) width = ie_const(p, cut[i + 1] - cut[i]);
+    if (parts > 1) first = ie_const(p, cut[i]);
+    index[t.rank - 1] = ie_add(p, first, loop_for(&e->b, LOOP_VECTOR, "v", width));
+    if (parts > 1) elem_forget(e);
+    if (!store_all(e, &t, index)) return false;
+    loop_end(&e->b);
+  }
+  for (int i = t.outer; i < t.rank; i++) loop_end(&e->b);
+  return true;
+}
+
+// ---- tiles ----
+
+// Coefficients of the nest's variables in an index; false where they do not say all.
+static bool strides(ElementBuilder *e, Dim index, int rank, const Dim *sym, Dim *out) {
+  Dim rest = index;
+  for (int d = 0; d < rank; d++) {
+    Dim r;
+    if (!dim_split(e->pool, rest, sym[d], &out[d], &r) || dim_has(r, sym[d])) return false;
+    rest = r;
+  }
+  return true;
+}
+
+typedef struct Reads {
+  ElementBuilder *e;
+  int rank;
+  const Dim *sym;
+  IntMap seen;
+  int along[MAX_RANK];  // loads that lie apart along the last axis and together along this one
+} Reads;
+
+// What a guard's symbol in a load stands for.
+static Dim guarded_value(void *ctx, Dim sym) {
+  const LoopExpr *x = *(const LoopExpr **)ctx;
+  for (int i = 0; i < x->nguards; i++)
+    if (x->guard[i].sym == sym) return x->guard[i].value;
+  return sym;
+}
+
+static void count_reads(Reads *r, const LoopExpr *x) {
+  uint64_t have;
+  Dim c[MAX_RANK];
+  if (!x || intmap_get(&r->seen, (uint64_t)(uintptr_t)x, &have)) return;
+  intmap_put(&r->seen, (uint64_t)(uintptr_t)x, 1);
+  for (int i = 0; i < 3; i++) count_reads(r, x->src[i]);
+  if (x->kind != LX_LOAD) return;
+  Dim index = ie_map(r->e->pool, x->index, guarded_value, &x);
+  if (!strides(r->e, index, r->rank, r->sym, c)) return;
+  if (ie_is(c[r->rank - 1], 0) || ie_is(c[r->rank - 1], 1)) return;
+  for (int d = 0; d < r->rank - 1; d++) r->along[d] += ie_is(c[d], 1);
+}
+
+// The axis along which what is read lies together, when the last one is not: -1, there is none.
+static int turned_axis(Lowering *lo, const Node *fused) {
+  ElementBuilder *e = arena_new(lo->arena, ElementBuilder);
+  const Type *t = fused->type[0];
+  Dim shape[MAX_RANK], sym[MAX_RANK];
+  if (fused->nres != 1 || t->rank < 2 || !elem_begin(e, lo, fused, NULL, 0)) return -1;
+  elem_shape(e, t, shape);
+  loop_begin(&e->b, e->k);
+  loop_for(&e->b, LOOP_PARALLEL, "item", e->pool->one);
+  for (int d = 0; d < t->rank; d++) sym[d] = loop_for(&e->b, LOOP_SERIAL, "r", shape[d]);
+  Reads r = {.e = e, .rank = t->rank, .sym = sym};
+  intmap_init(&r.seen, e->a);
+  count_reads(&r, elem_at(e, e->body->result[0], sym));
+  int best = -1;
+  for (int d = 0; d < t->rank - 1; d++)
+    if (r.along[d] && !ie_is(shape[d], 1) && (best < 0 || r.along[d] > r.along[best])) best = d;
+  return best;
+}
+
+// Where the last axis is short, lanes go along the axis that is read: what is written lies a little apart.
+static bool store_across(Pointwise *w) {
+  ElementBuilder *e = &w->e;
+  int axis = w->axis;
+  int64_t piece = w->s.piece / 4;
+  IntPool *p = e->pool;
+  const Type *t = e->fused->type[0];
+  int last = t->rank - 1, n = 0;
+  Dim shape[MAX_RANK], index[MAX_RANK], outer[MAX_RANK], at[MAX_RANK], items = p->one;
+  elem_shape(e, t, shape);
+  for (int d = 0; d < last; d++)
+    if (d != axis) items = ie_mul(p, items, outer[n++] = shape[d]);
+  outer[n++] = ie_ceildiv(p, shape[axis], ie_const(p, piece));
+  items = ie_mul(p, items, outer[n - 1]);
+  Dim item = loop_for(&e->b, LOOP_PARALLEL, "item", items);
+  elem_split(e, ie_is(items, 1) ? p->zero : item, n, outer, at);
+  Dim row = ie_mulc(p, at[n - 1], piece);
+  Dim rows = ie_min(p, ie_const(p, piece), ie_sub(p, shape[axis], row));
+  n = 0;
+  for (int d = 0; d < last; d++)
+    if (d != axis) index[d] = at[n++];
+  index[last] = loop_for(&e->b, LOOP_SERIAL, "c", shape[last]);
+  index[axis] = ie_add(p, row, loop_for(&e->b, LOOP_VECTOR, "v", rows));
+  if (!elem_store(e, 0, index)) return false;
+  for (int i = 0; i < 3; i++) loop_end(&e->b);
+  return true;
+}
+
+// Whether the result's last axis is a few words of bytes.
+static bool has_words(const Type *t, const Dim *shape, int axis) {
+  Dim last = shape[t->rank - 1];
+  return dtype_bits(t->dtype) == 8 && t->dtype != DT_BOOL && ie_is_const(last) && last->value > 0 &&
+         last->value <= 4 * BYTES && last->value % BYTES == 0 && ie_is_const(shape[axis]);
+}
+
+// The bytes of a pixel from channel `from` on, as one word.
+static const LoopExpr *word_at(ElementBuilder *e, Dim *index, int last, int64_t from) {
+  LoopKernel *k = e->k;
+  const LoopExpr *word = NULL;
+  for (int i = 0; i < BYTES; i++) {
+    index[last] = ie_const(e->pool, from + i);
+    const LoopExpr *x = elem_at(e, e->body->result[0], index);
+    if (!x) return NULL;
+    x = loop_cast(k, DT_U32, loop_bit_cast(k, DT_U8, x));
+    if (i) x = loop_op(k, LOOP_shift_left, x, loop_int(k, DT_U32, 8 * i), NULL);
+    word = word ? loop_op(k, LOOP_bit_or, word, x, NULL) : x;
+  }
+  index[last] = ie_const(e->pool, from);
+  return word;
+}
+
+// Likewise, where the last axis is words of bytes: a lane stores a word.
+static bool store_words(Pointwise *w) {
+  ElementBuilder *e = &w->e;
+  int axis = w->axis;
+  IntPool *p = e->pool;
+  const Type *t = e->fused->type[0];
+  int last = t->rank - 1, n = 0;
+  Nest nest = {.rank = t->rank};
+  Dim *shape = nest.shape, index[MAX_RANK], outer[MAX_RANK], at[MAX_RANK], items = p->one;
+  elem_shape(e, t, shape);
+  int64_t cut[CUTS + 2] = {0, shape[axis]->value};
+  int parts = w->s.cut ? find_cuts(e, &nest, axis, cut) : 1;
+  if (parts == 1) cut[1] = shape[axis]->value;
+  for (int d = 0; d < last; d++)
+    if (d != axis) items = ie_mul(p, items, outer[n++] = shape[d]);
+  Dim item = loop_for(&e->b, LOOP_PARALLEL, "item", items);
+  elem_split(e, ie_is(items, 1) ? p->zero : item, n, outer, at);
+  n = 0;
+  for (int d = 0; d < last; d++)
+    if (d != axis) index[d] = at[n++];
+  for (int i = 0; i < parts; i++) {
+    Dim v = loop_for(&e->b, LOOP_VECTOR, "v", ie_const(p, cut[i + 1] - cut[i]));
+    index[axis] = ie_addc(p, v, cut[i]);
+    elem_forget(e);
+    for (int64_t from = 0; from < shape[last]->value; from += BYTES) {
+      const LoopExpr *word = word_at(e, index, last, from);
+      if (!word) return false;
+      loop_store(&e->b, elem_result(e, 0), elem_linear(e, t->rank, shape, index), word);
+    }
+    loop_end(&e->b);
+  }
+  loop_end(&e->b);
+  return true;
+}
+
+// Elements of a line of the cache, or a few.
+static int64_t run_of(const Type *t) { return MAX(64 / elem_bytes(t->dtype), 8); }
+
+// A tile is a few runs of what is read by a run of what is written: both stay in the cache until all of them is used, and
+// so do the places of the pages that they lie in.
+static bool store_tiled(Pointwise *w) {
+  ElementBuilder *e = &w->e;
+  IntPool *p = e->pool;
+  const Type *t = e->fused->type[0];
+  int axis = w->axis, last = t->rank - 1, n = 0;
+  int64_t run = run_of(t), rows = w->s.tile_rows;
+  Dim shape[MAX_RANK], index[MAX_RANK], outer[MAX_RANK], at[MAX_RANK], items = p->one;
+  Dim side = ie_const(p, run), high = ie_const(p, rows * run);
+  elem_shape(e, t, shape);
+  for (int d = 0; d < last; d++)
+    if (d != axis) items = ie_mul(p, items, outer[n++] = shape[d]);
+  outer[n++] = ie_ceildiv(p, shape[axis], high);
+  items = ie_mul(p, items, outer[n - 1]);
+  Dim item = loop_for(&e->b, LOOP_PARALLEL, "item", items);
+  elem_split(e, ie_is(items, 1) ? p->zero : item, n, outer, at);
+  Dim row = ie_mulc(p, at[n - 1], rows * run), block = ie_ceildiv(p, shape[last], side);
+  n = 0;
+  for (int d = 0; d < last; d++)
+    if (d != axis) index[d] = at[n++];
+  Dim column = ie_mulc(p, loop_for(&e->b, LOOP_SERIAL, "c", block), run);
+  Dim height = ie_min(p, high, ie_sub(p, shape[axis], row));
+  index[axis] = ie_add(p, row, loop_for(&e->b, LOOP_SERIAL, "r", height));
+  Dim columns = ie_min(p, side, ie_sub(p, shape[last], column));
+  index[last] = ie_add(p, column, loop_for(&e->b, LOOP_VECTOR, "v", columns));
+  if (!elem_store(e, 0, index)) return false;
+  for (int i = 0; i < 4; i++) loop_end(&e->b);
+  return true;
+}
+
+// ---- results of different shapes ----
+
+// One result, below the axes that all share.
+static bool store_alone(ElementBuilder *e, int i, int shared, Dim *index) {
+  const Type *t = e->fused->type[i];
+  Dim shape[MAX_RANK];
+  elem_shape(e, t, shape);
+  elem_forget(e);
+  for (int d = shared; d < t->rank; d++)
+    index[d] = loop_for(&e->b, d == t->rank - 1 ? LOOP_VECTOR : LOOP_SERIAL, "r", shape[d]);
+  if (!elem_store(e, i, index)) return false;
+  for (int d = shared; d < t->rank; d++) loop_end(&e->b);
+  return true;
+}
+
+// The first axes, as far as they are the same, are shared out; then one result after the other.
+static bool store_apart(ElementBuilder *e) {
+  IntPool *p = e->pool;
+  const Node *f = e->fused;
+  int shared = f->type[0]->rank;
+  for (int i = 1; i < f->nres; i++) {
+    int same = 0;
+    while (same < MIN(shared, f->type[i]->rank) && f->type[i]->dims[same] == f->type[0]->dims[same])
+      same++;
+    shared = same;
+  }
+  Dim shape[MAX_RANK], index[MAX_RANK], items = p->one;
+  elem_shape(e, f->type[0], shape);
+  for (int i = 0; i < shared; i++) items = ie_mul(p, items, shape[i]);
+  Dim item = loop_for(&e->b, LOOP_PARALLEL, "item", items);
+  elem_split(e, ie_is(items, 1) ? p->zero : item, shared, shape, index);
+  for (int i = 0; i < f->nres; i++)
+    if (!type_is_empty(f->type[i]) && !store_alone(e, i, shared, index)) return false;
+  loop_end(&e->b);
+  return true;
+}
+
+// ---- the template ----
+
+static bool is_empty(const Node *fused) {
+  bool empty = true;
+  for (int i = 0; i < fused->nres; i++) empty &= type_is_empty(fused->type[i]);
+  return empty;
+}
+
+static void *pointwise_match(Lowering *lo, const Node *fused) {
+  Pointwise *w = arena_new(lo->arena, Pointwise);
+  if (!elem_begin(&w->e, lo, fused, NULL, 0)) return NULL;
+  w->axis = -1;
+  if (!is_empty(fused) && !reads_straight(w->e.body->result[0])) w->axis = turned_axis(lo, fused);
+  return w;
+}
+
+static bool takes_words(Pointwise *w) {
+  Dim shape[MAX_RANK];
+  const Type *t = w->e.fused->type[0];
+  if (w->axis < 0) return false;
+  elem_shape(&w->e, t, shape);
+  return has_words(t, shape, w->axis);
+}
+
+static bool is_short(const Type *t) {
+  Dim last = t->dims[t->rank - 1];
+  return ie_is_const(last) && last->value < run_of(t) / 2;
+}
+
+static bool pointwise_choose(void *match, const LowerTarget *target, const ScheduleGiven *given,
+                             void *fields) {
+  Pointwise *w = match;
+  const Node *fused = w->e.fused;
+  (void)target;
+  (void)given;
+  Form form = is_empty(fused)            ? FORM_EMPTY
+              : takes_words(w)           ? FORM_WORDS
+              : w->axis < 0              ? same_shapes(&w->e) ? FORM_PLAIN : FORM_SEPARATE
+              : is_short(fused->type[0]) ? FORM_ACROSS
+                                         : FORM_TILED;
+  *(PointwiseSchedule *)fields =
+      (PointwiseSchedule){.form = form, .piece = PIECE, .tile_rows = ROWS, .cut = true};
+  return true;
+}
+
+static bool pointwise_legal(const void *match, const LowerTarget *target, const void *fields,
+                            const char **why) {
+  Pointwise w = *(const Pointwise *)match;
+  const PointwiseSchedule *s = fields;
+  bool empty = is_empty(w.e.fused), along = w.axis >= 0;
+  (void)target;
+  *why = (s->form == FORM_EMPTY) != empty ? "form empty is for results without elements"
+         : (s->form == FORM_TILED || s->form == FORM_ACROSS) && !along
+             ? "form tiled and across are for one result that is read along another axis"
+         : s->form == FORM_WORDS && !takes_words(&w)
+             ? "form words is for a last axis of 4, 8, 12 or 16 bytes that is read across"
+         : s->form == FORM_PLAIN && !same_shapes(&w.e) ? "form plain is for results of one shape"
+                                                       : NULL;
+  return !*why;
+}
+
+static bool store_form(Pointwise *w) {
+  switch ((Form)w->s.form) {
+  case FORM_PLAIN: return store_together(w);
+  case FORM_TILED: return store_tiled(w);
+  case FORM_ACROSS: return store_across(w);
+  case FORM_WORDS: return store_words(w);
+  case FORM_SEPARATE: return store_apart(&w->e);
+  case FORM_EMPTY: break;
+  }
+  loop_for(&w->e.b, LOOP_PARALLEL, "item", w->e.pool->zero);  // nothing to do, but done by a kernel
+  loop_end(&w->e.b);
+  return true;
+}
+
+static bool pointwise_build(void *match, const void *fields, Lowered *out) {
+  Pointwise *w = match;
+  w->s = *(const PointwiseSchedule *)fields;
+  loop_begin(&w->e.b, w->e.k);
+  if (!store_form(w)) return false;
+  elem_finish(&w->e, out);
+  return true;
+}
+
+const TemplateCode template_pointwise = {.match = pointwise_match,
+                                         .choose = pointwise_choose,
+                                         .legal = pointwise_legal,
+                                         .build = pointwise_build,
+                                         SCHEDULE(Pointwise)};

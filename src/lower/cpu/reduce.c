@@ -1,0 +1,568 @@
+// reduce.c -- the template of reductions, norms and softmax: every row by itself.
+//
+// All sums of the kernel, once its composites are decomposed, go over the same axes of values of one shape: the rows.  For each
+// row the sums are formed one after the other, then the results are stored.
+//
+// Along: where the axes are the last ones, a row lies together and is the vector; a sum has a fixed number of partial
+// sums.  Across: where the last axis stays it is the vector, and each lane forms its own sum in order; results for every
+// element are stored in a second round, and the sums are in scratch between.  Broken: a row is in pieces, each a
+// vector; their sums are added in order.
+//
+// Results may have another shape as long as they have the rows' elements in the rows' order: a row of one is a row
+// of the other.
+//
+// A value that a sum reads and something after it reads again, and that costs more than a load, is kept in scratch.
+#include "lower/cpu/reduce.h"
+
+#include "eval/index.h"
+#include "eval/movement.h"
+#include "eval/reduce.h"
+#include "ir/internal.h"
+
+enum { KEEP_ELEMS = 1 << 14, KEEP_ROWS = 1 << 10 };
+
+// A row that lies together has `lanes` partial sums; sums across rows are formed in order.
+#define REDUCE_SCHEDULE(I, B, C, T)                                                                \
+  I(T, lanes, 1, 1, 64, 0, ORDER, "partial sums of a contiguous row")                              \
+  I(T, cols, 64, 1, 1 << 12, 1, FREE, "where the last axis stays, its elements of a work item")    \
+  B(T, keep, true, FREE, "expensive elements that are read again stay in scratch")
+SCHEDULE_STRUCT(Reduce, REDUCE_SCHEDULE);
+SCHEDULE_TABLE(Reduce, REDUCE_SCHEDULE);
+
+// ---- what the kernel sums ----
+
+static bool is_sum(const Node *n) {
+  switch (n->op) {
+  case OP_reduce_sum:
+  case OP_reduce_prod:
+  case OP_reduce_max:
+  case OP_reduce_min:
+  case OP_arg_max:
+  case OP_arg_min:
+  case OP_reduce_mean: return true;
+  default: return false;
+  }
+}
+
+bool rows_is_arg(const Node *n) { return n->op == OP_arg_max || n->op == OP_arg_min; }
+
+static bool sum_axes(Graph *g, const Node *n, bool *over) {
+  const Type *t = type_of(n->src[0]);
+  if (rows_is_arg(n)) {
+    if (t->rank < 1) return false;
+    memset(over, 0, MAX_RANK * sizeof *over);
+    over[elem_axis(((const arg_attrs *)n->attrs)->axis, t->rank)] = true;
+    return true;
+  }
+  const reduce_attrs *at = n->attrs;
+  Ints axes = {0};
+  const Node *given = src_or_null(g, n, 1);
+  if (t->rank < 0 || (given && !node_ints(g, given, &axes))) return false;
+  memset(over, 0, MAX_RANK * sizeof *over);
+  for (int i = 0; !axes.n && !at->noop_with_empty_axes && i < t->rank; i++) over[i] = true;
+  for (int64_t i = 0; i < axes.n; i++) over[axes.v[i] < 0 ? axes.v[i] + t->rank : axes.v[i]] = true;
+  return true;
+}
+
+typedef struct Finder {
+  Rows *r;
+  IntMap seen;
+  bool bad;
+} Finder;
+
+static void find_sums(Finder *f, const Node *n);
+
+static void find_in_expansion(Finder *f, const Node *n) {
+  Node **out = arena_array(f->r->e.a, Node *, MAX(n->nres, 1));
+  f->bad |= !elem_expand(&f->r->e, n, out);
+  for (int i = 0; !f->bad && i < n->nres; i++)
+    if (out[i]) find_sums(f, out[i]);
+}
+
+static bool is_plain(const Node *n) {
+  return n->op == OP_proj || n->op == OP_clip || n->op == OP_where || n->op == OP_cast ||
+         elem_moves(n) || elem_op(n) || is_sum(n);
+}
+
+// Every sum below `n`, operands first.
+static void find_sums(Finder *f, const Node *n) {
+  uint64_t have;
+  if (f->bad || n->op == OP_param || n->op == OP_const || n == f->r->e.lo->g->none) return;
+  if (intmap_get(&f->seen, n->id, &have)) return;
+  intmap_put(&f->seen, n->id, 1);
+  if (!is_plain(n) && op_info(n->op)->expand) {
+    find_in_expansion(f, n);
+    return;
+  }
+  for (uint32_t i = 0; i < n->nsrc; i++) find_sums(f, n->src[i]);
+  if (!is_sum(n)) return;
+  if (f->r->nsums == SUMS)
+    f->bad = true;
+  else
+    f->r->sum[f->r->nsums++] = n;
+}
+
+// How the rows lie.
+static void find_kind(Rows *r) {
+  int rank = r->type->rank;
+  bool any = false;
+  r->kind = ALONG;
+  r->inner = rank;
+  while (r->inner > 0 && (r->over[r->inner - 1] || ie_is(r->type->dims[r->inner - 1], 1)))
+    r->inner--;
+  for (int i = 0; i < rank; i++) {
+    bool one = ie_is(r->type->dims[i], 1);
+    if (any && !r->over[i] && !one) r->kind = BROKEN;
+    any |= r->over[i] && !one;
+  }
+  bool piece = false;  // of a row, at the end
+  for (int i = r->inner; i < rank; i++) piece |= r->over[i] && !ie_is(r->type->dims[i], 1);
+  if (r->kind == BROKEN && !piece) r->kind = ACROSS;
+  r->vector = r->inner - 1;
+  if (r->kind == ALONG)
+    for (r->inner = 0; r->inner < rank && !r->over[r->inner];) r->inner++;
+  if (r->kind == ACROSS) r->inner = rank;
+}
+
+// All sums over the same axes of one shape, none of them empty.
+static bool agree(Rows *r) {
+  bool over[MAX_RANK];
+  Graph *g = r->e.lo->g;
+  if (!r->nsums) return false;
+  r->type = type_of(r->sum[0]->src[0]);
+  for (int i = 0; i < r->nsums; i++) {
+    if (!sum_axes(g, r->sum[i], over)) return false;
+    if (!i) memcpy(r->over, over, sizeof over);
+    if (memcmp(r->over, over, sizeof over) || !type_same_dims(r->type, type_of(r->sum[i]->src[0])))
+      return false;
+  }
+  find_kind(r);
+  bool none = type_is_empty(r->type);
+  for (int i = 0; i < r->nsums && none; i++)
+    if (rows_is_arg(r->sum[i])) return false;  // there is none to choose
+  for (int i = 0; i < r->e.fused->nres; i++)
+    if (type_is_empty(r->e.fused->type[i])) return false;
+  return true;
+}
+
+// ---- results ----
+
+// Elements of the whole, or of what is left of it, in the same order.
+static Dim count_of(Rows *r, bool all) {
+  Dim n = r->e.pool->one;
+  for (int i = 0; i < r->type->rank; i++)
+    if (all || !r->over[i]) n = ie_mul(r->e.pool, n, elem_dim(&r->e, r->type->dims[i]));
+  return n;
+}
+
+static Dim elements_of(Rows *r, const Type *t) {
+  Dim n = r->e.pool->one;
+  for (int i = 0; i < t->rank; i++) n = ie_mul(r->e.pool, n, elem_dim(&r->e, t->dims[i]));
+  return n;
+}
+
+bool rows_is_whole(Rows *r, const Type *t) {
+  return type_same_dims(t, r->type) || elements_of(r, t) == count_of(r, true);
+}
+
+static bool good_results(Rows *r) {
+  for (int i = 0; i < r->e.fused->nres; i++) {
+    const Type *t = type_of(elem_core(r->e.body->result[i]));
+    bool whole = rows_is_whole(r, t);
+    if (!whole && elements_of(r, t) != count_of(r, false)) return false;
+    r->whole |= whole;
+  }
+  return true;
+}
+
+// The index of the row's element, or of the row, in a result's shape.
+void rows_result_index(Rows *r, const Type *t, bool whole, Dim *out) {
+  ElementBuilder *e = &r->e;
+  Dim shape[MAX_RANK], to[MAX_RANK], at[MAX_RANK];
+  int n = 0;
+  for (int d = 0; d < r->type->rank; d++)
+    if (whole || !r->over[d]) {
+      shape[n] = r->shape[d];
+      at[n++] = r->index[d];
+    }
+  elem_shape(e, t, to);
+  elem_reshape(e, n, shape, t->rank, to, at, out);
+}
+
+// ---- sums ----
+
+typedef struct Given {
+  Rows *r;
+  int i;
+} Given;
+
+static Given *given(Rows *r, int i) {
+  Given *g = arena_new(r->e.a, Given);
+  *g = (Given){r, i};
+  return g;
+}
+
+bool rows_same_index(const Rows *r, int axis, Dim index) {
+  return index == r->index[axis] || ie_is(r->shape[axis], 1);
+}
+
+// Only the row at hand has its sums: an index of another is none that this template knows.
+static const LoopExpr *give_total(void *ctx, const Dim *index) {
+  const Given *g = ctx;
+  Rows *r = g->r;
+  int k = 0;
+  bool kept = type_of(r->sum[g->i])->rank == r->type->rank;
+  for (int d = 0; d < r->type->rank; d++) {
+    if (!r->over[d] && !rows_same_index(r, d, index[k])) return NULL;
+    k += kept || !r->over[d];
+  }
+  if (r->kind == ACROSS && r->whole) return loop_load(r->e.k, r->totals[g->i], r->lane);
+  return r->total[g->i];
+}
+
+// Where the element at hand is kept: across, the lanes lie together.
+static Dim kept_place(const Rows *r) {
+  IntPool *p = r->e.pool;
+  return r->kind == ACROSS ? ie_add(p, ie_mulc(p, r->place, r->cols), r->lane) : r->place;
+}
+
+static const LoopExpr *give_kept(void *ctx, const Dim *index) {
+  const Given *g = ctx;
+  for (int d = 0; d < g->r->type->rank; d++)
+    if (!rows_same_index(g->r, d, index[d])) return NULL;
+  return loop_load(g->r->e.k, g->r->scratch[g->i], kept_place(g->r));
+}
+
+LoopOp rows_sum_op(const Node *n) {
+  switch (n->op) {
+  case OP_reduce_prod: return LOOP_mul;
+  case OP_arg_max:
+  case OP_reduce_max: return LOOP_max;
+  case OP_arg_min:
+  case OP_reduce_min: return LOOP_min;
+  default: return LOOP_add;
+  }
+}
+
+static int lanes_for(Dim length) {
+  if (!ie_is_const(length)) return 32;
+  int lanes = 1;
+  while (lanes < LOOP_LANES && lanes * 4 <= length->value) lanes *= 2;
+  return lanes;
+}
+
+// The element's index: the row's own axes are set already; the others come from its place in the row.
+static void set_place(Rows *r, Dim outer, Dim inner) {
+  ElementBuilder *e = &r->e;
+  Dim shape[MAX_RANK], at[MAX_RANK];
+  for (int part = 0; part < 2; part++) {
+    int n = 0, from = part ? r->inner : 0, to = part ? r->type->rank : r->inner;
+    for (int i = from; i < to; i++)
+      if (r->over[i]) shape[n++] = r->shape[i];
+    elem_split(e, part ? inner : outer, n, shape, at);
+    n = 0;
+    for (int i = from; i < to; i++)
+      if (r->over[i]) r->index[i] = at[n++];
+  }
+  r->place = ie_add(e->pool, ie_mul(e->pool, outer, r->inner_length), inner);
+  elem_forget(e);
+}
+
+// Opens loops over the row.  Returns how many.
+static int open_row(Rows *r) {
+  LoopBuilder *b = &r->e.b;
+  Dim outer = r->e.pool->zero, inner = outer;
+  int n = 0;
+  if (r->kind == ACROSS) {
+    outer = loop_for(b, LOOP_SERIAL, "k", r->length), n++;
+  } else {
+    if (!ie_is(r->outer_length, 1)) outer = loop_for(b, LOOP_SERIAL, "o", r->outer_length), n++;
+    inner = loop_for(b, LOOP_VECTOR, "v", r->inner_length), n++;
+  }
+  set_place(r, outer, inner);
+  return n;
+}
+
+const LoopExpr *rows_finish_sum(Rows *r, const Node *n, const LoopExpr *x) {
+  LoopKernel *k = r->e.k;
+  if (n->op == OP_reduce_mean) {
+    const LoopExpr *count = loop_cast(k, x->dtype, loop_index(k, r->length));
+    x = loop_op(k, LOOP_div, x, count, NULL);
+  }
+  return loop_let(&r->e.b, loop_cast(k, type_of(n)->dtype, x));
+}
+
+// ---- values kept ----
+
+bool rows_costly(const Node *n) {
+  return n->op != OP_param && n->op != OP_const && !elem_moves(n) && n->op != OP_cast;
+}
+
+static int64_t count_uses(Rows *r, const Node *n, const Node *of, IntMap *seen) {
+  uint64_t have;
+  if (n->op == OP_param || n->op == OP_const || intmap_get(seen, n->id, &have)) return 0;
+  intmap_put(seen, n->id, 1);
+  int64_t uses = 0;
+  if (!is_plain(n) && op_info(n->op)->expand) {
+    Node **out = arena_array(r->e.a, Node *, MAX(n->nres, 1));
+    bool apart = elem_expand(&r->e, n, out);
+    for (int i = 0; apart && i < n->nres; i++)
+      if (out[i]) uses += (out[i] == of) + count_uses(r, out[i], of, seen);
+    return uses;
+  }
+  for (uint32_t i = 0; i < n->nsrc; i++)
+    uses += (n->src[i] == of) + count_uses(r, n->src[i], of, seen);
+  return uses;
+}
+
+// Whether something besides sum i reads its operand: a later sum, or a result.
+bool rows_read_again(Rows *r, int i) {
+  const Node *of = r->sum[i]->src[0];
+  IntMap seen;
+  intmap_init(&seen, r->e.a);
+  intmap_put(&seen, r->sum[i]->id, 1);
+  int64_t uses = 0;
+  for (int k = i + 1; k < r->nsums; k++) uses += count_uses(r, r->sum[k], of, &seen);
+  for (int64_t k = 0; k < r->e.body->nresults; k++) {
+    const Node *n = r->e.body->result[k];
+    uses += (n == of) + count_uses(r, n, of, &seen);
+  }
+  return uses > 0;
+}
+
+bool rows_kept(const Rows *r, const Node *n) {
+  for (int i = 0; i < r->nkept; i++)
+    if (r->kept[i] == n) return true;
+  return false;
+}
+
+// Scratch for the operand of sum i, if it is worth keeping; else -1.
+static int32_t room_for_operand(Rows *r, int i) {
+  ElementBuilder *e = &r->e;
+  const Node *n = r->sum[i]->src[0];
+  bool lanes = r->kind == ACROSS;
+  if (!r->keep || (lanes && !r->whole) || rows_is_arg(r->sum[i]) || r->nkept == KEEP ||
+      !ie_is_const(r->length) || r->length->value > (lanes ? KEEP_ROWS : KEEP_ELEMS))
+    return -1;
+  if (!rows_costly(n) || rows_kept(r, n) || !rows_read_again(r, i)) return -1;
+  Dim size = lanes ? ie_mulc(e->pool, r->length, r->cols) : r->length;
+  return loop_buffer(e->k, LOOP_SCRATCH, "row", type_of(n)->dtype, size, false);
+}
+
+// ---- sums of rows ----
+
+// One sum over the row.  `most` NULL: of the elements, each kept in scratch on the way if `keep` is not negative; else of
+// the places where the element is `most`.
+static const LoopExpr *row_sum(Rows *r, const Node *n, LoopOp op, const LoopExpr *most,
+                               int32_t keep) {
+  ElementBuilder *e = &r->e;
+  LoopKernel *k = e->k;
+  bool nested = r->kind == BROKEN && !ie_is(r->outer_length, 1);
+  Dim outer = e->pool->zero, inner = outer;
+  if (r->kind == ACROSS)
+    outer = loop_reduce(&e->b, op, "k", r->length, 1);
+  else if (nested)
+    outer = loop_reduce(&e->b, op, "o", r->outer_length, 1);
+  if (r->kind != ACROSS) inner = loop_reduce(&e->b, op, "k", r->inner_length, r->lanes);
+  set_place(r, outer, inner);
+  const LoopExpr *x = elem_at(e, n->src[0], r->index);
+  if (!x) return NULL;
+  if (keep >= 0) {
+    x = loop_let(&e->b, x);
+    loop_store(&e->b, keep, kept_place(r), x);
+  }
+  if (most) {
+    const LoopExpr *is = loop_op(k, LOOP_eq, x, most, NULL);
+    if (dtype_is_float(x->dtype))
+      is = loop_op(k, LOOP_or, is, loop_op(k, LOOP_is_nan, x, NULL, NULL), NULL);
+    x = loop_op(k, LOOP_select, is, loop_index(k, r->place),
+                loop_int(k, DT_I64, op == LOOP_min ? INT64_MAX : -1));
+  }
+  DType t = elem_sum_dtype(x->dtype);
+  // The mean of integers is that of their sum in 64 bits.
+  if (n->op == OP_reduce_mean && !dtype_is_float(t) && t != DT_U64) t = DT_I64;
+  x = loop_yield(&e->b, loop_cast(k, t, x));
+  if (nested) x = loop_yield(&e->b, x);
+  elem_forget(e);
+  return x;
+}
+
+static const LoopExpr *form_sum(Rows *r, int i) {
+  const Node *n = r->sum[i];
+  DType t = type_of(n->src[0])->dtype;
+  if (t == DT_BOOL && n->op != OP_reduce_max && n->op != OP_reduce_min) return NULL;
+  if (n->op == OP_reduce_mean && !dtype_is_float(t) && r->length->lo < 1) return NULL;
+  int32_t keep = room_for_operand(r, i);
+  const LoopExpr *x = row_sum(r, n, rows_sum_op(n), NULL, keep);
+  if (keep >= 0) {
+    r->scratch[r->nkept] = keep;
+    r->kept[r->nkept] = n->src[0];
+    elem_give(&r->e, n->src[0], give_kept, given(r, r->nkept++));
+  }
+  if (x && rows_is_arg(n)) {
+    bool last = ((const arg_attrs *)n->attrs)->select_last_index;
+    x = row_sum(r, n, last ? LOOP_max : LOOP_min, loop_let(&r->e.b, loop_cast(r->e.k, t, x)), -1);
+  }
+  return x ? rows_finish_sum(r, n, x) : NULL;
+}
+
+// Opens the vector over the piece of the last axis.
+static void open_lanes(Rows *r) {
+  ElementBuilder *e = &r->e;
+  r->lane = loop_for(&e->b, LOOP_VECTOR, "v", r->width);
+  r->index[r->vector] = ie_add(e->pool, r->first, r->lane);
+  elem_forget(e);
+}
+
+static bool add_sum(Rows *r, int i) {
+  ElementBuilder *e = &r->e;
+  bool apart = r->kind == ACROSS && r->whole;
+  if (apart) open_lanes(r);
+  r->total[i] = form_sum(r, i);
+  if (!r->total[i]) return false;
+  if (apart) {
+    loop_store(&e->b, r->totals[i], r->lane, r->total[i]);
+    loop_end(&e->b);
+  }
+  elem_give(e, r->sum[i], give_total, given(r, i));
+  return true;
+}
+
+// ---- the kernel ----
+
+static bool store_one(Rows *r, int i, bool whole) {
+  ElementBuilder *e = &r->e;
+  const Node *n = e->body->result[i], *c = elem_core(n);
+  Dim at[MAX_RANK], index[MAX_RANK];
+  rows_result_index(r, type_of(c), whole, at);
+  const LoopExpr *x = elem_at(e, c, at);
+  if (!x) return false;
+  loop_store(&e->b, elem_result(e, i), elem_place(e, n, at, index), x);
+  return true;
+}
+
+static bool store_those(Rows *r, bool whole) {
+  bool ok = true;
+  for (int i = 0; i < r->e.fused->nres && ok; i++)
+    if (rows_is_whole(r, type_of(elem_core(r->e.body->result[i]))) == whole)
+      ok = store_one(r, i, whole);
+  return ok;
+}
+
+// Results with an element for each of the rows', then those with one for each row.
+static bool store_results(Rows *r) {
+  ElementBuilder *e = &r->e;
+  bool lanes = r->kind == ACROSS && r->whole, reduced = false;
+  for (int i = 0; i < e->fused->nres; i++)
+    reduced |= !rows_is_whole(r, type_of(elem_core(e->body->result[i])));
+  if (r->whole) {
+    int opened = open_row(r);
+    if (lanes) open_lanes(r), opened++;
+    if (!store_those(r, true)) return false;
+    while (opened--) loop_end(&e->b);
+  }
+  elem_forget(e);
+  if (!reduced) return true;
+  if (lanes) open_lanes(r);
+  bool ok = store_those(r, false);
+  if (lanes) loop_end(&e->b);
+  return ok;
+}
+
+// Opens the loop over rows; across, over pieces of the last axis too.
+static void dynamic_rows(Rows *r) {
+  ElementBuilder *e = &r->e;
+  IntPool *p = e->pool;
+  bool across = r->kind == ACROSS;
+  Dim items = p->one, outer[MAX_RANK], at[MAX_RANK], last = p->one;
+  int n = 0;
+  if (across) last = r->shape[r->vector];
+  for (int i = 0; i < r->type->rank; i++)
+    if (!r->over[i] && !(across && i == r->vector))
+      items = ie_mul(p, items, outer[n++] = r->shape[i]);
+  Dim chunks = across ? ie_ceildiv(p, last, ie_const(p, r->cols)) : p->one;
+  Dim all = ie_mul(p, items, chunks), item = loop_for(&e->b, LOOP_PARALLEL, "item", all);
+  if (ie_is(all, 1)) item = p->zero;
+  Dim chunk = ie_is(chunks, 1) ? p->zero : n ? ie_mod(p, item, chunks) : item;
+  if (!ie_is(chunks, 1)) item = n ? ie_div(p, item, chunks) : p->zero;
+  elem_split(e, item, n, outer, at);
+  n = 0;
+  for (int i = 0; i < r->type->rank; i++)
+    if (!r->over[i] && !(across && i == r->vector)) r->index[i] = at[n++];
+  if (!across) return;
+  r->first = ie_mulc(p, chunk, r->cols);
+  r->width = ie_is(chunks, 1) ? last : ie_min(p, ie_const(p, r->cols), ie_sub(p, last, r->first));
+  if (!r->whole) open_lanes(r);
+}
+
+void rows_measure(Rows *r) {
+  IntPool *p = r->e.pool;
+  elem_shape(&r->e, r->type, r->shape);
+  r->outer_length = r->inner_length = p->one;
+  for (int i = 0; i < r->type->rank; i++) {
+    Dim *to = i < r->inner ? &r->outer_length : &r->inner_length;
+    if (r->over[i]) *to = ie_mul(p, *to, r->shape[i]);
+  }
+  r->length = ie_mul(p, r->outer_length, r->inner_length);
+}
+
+static bool reduce_build(void *match, const void *fields, Lowered *out) {
+  const ReduceSchedule *s = fields;
+  Rows *r = match;
+  ElementBuilder *e = &r->e;
+  r->lanes = (int)s->lanes;
+  r->cols = s->cols;
+  r->keep = s->keep;
+  for (int i = 0; r->kind == ACROSS && r->whole && i < r->nsums; i++)
+    r->totals[i] = loop_buffer(e->k, LOOP_SCRATCH, "sums", type_of(r->sum[i])->dtype,
+                               ie_const(e->pool, r->cols), false);
+  loop_begin(&e->b, e->k);
+  dynamic_rows(r);
+  for (int i = 0; i < r->nsums; i++)
+    if (!add_sum(r, i)) return false;
+  if (!store_results(r)) return false;
+  if (r->kind == ACROSS && !r->whole) loop_end(&e->b);
+  loop_end(&e->b);
+  elem_finish(e, out);
+  return true;
+}
+
+bool rows_begin(Rows *r, Lowering *lo, const Node *fused) {
+  if (!elem_begin(&r->e, lo, fused, NULL, 0)) return false;
+  Finder f = {.r = r};
+  intmap_init(&f.seen, lo->arena);
+  for (int i = 0; i < fused->nres; i++) find_sums(&f, r->e.body->result[i]);
+  return !f.bad && agree(r) && good_results(r);
+}
+
+static void *reduce_match(Lowering *lo, const Node *fused) {
+  Rows *r = arena_new(lo->arena, Rows);
+  if (!rows_begin(r, lo, fused)) return NULL;
+  rows_measure(r);
+  return r;
+}
+
+static bool reduce_choose(void *match, const LowerTarget *t, const ScheduleGiven *given,
+                          void *fields) {
+  const Rows *r = match;
+  (void)t;
+  (void)given;
+  *(ReduceSchedule *)fields = (ReduceSchedule){
+      .lanes = r->kind == ACROSS ? 1 : lanes_for(r->inner_length), .cols = 64, .keep = true};
+  return true;
+}
+
+static bool reduce_legal(const void *match, const LowerTarget *t, const void *fields,
+                         const char **why) {
+  (void)t;
+  *why = ((const Rows *)match)->kind == ACROSS && ((const ReduceSchedule *)fields)->lanes != 1
+             ? "lanes must be 1 where the reduced axis is not the last one"
+             : NULL;
+  return !*why;
+}
+
+const TemplateCode template_reduce = {.match = reduce_match,
+                                      .choose = reduce_choose,
+                                      .legal = reduce_legal,
+                                      .build = reduce_build,
+                                      SCHEDULE(Reduce)};

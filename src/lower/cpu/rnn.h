@@ -1,0 +1,56 @@
+// rnn.h -- what the files of the template of recurrent layers share.
+#ifndef TENON_LOWER_CPU_RNN_H
+#define TENON_LOWER_CPU_RNN_H
+
+#include "eval/rnn.h"
+#include "lower/element/epilogue.h"
+
+typedef enum { CELL_LSTM, CELL_GRU, CELL_RNN } RnnCell;
+enum { RNN_VALUES = 3, RNN_GATES = 4 };
+
+// Gates whose products with one state are formed together.
+typedef struct GateSet {
+  int first, count;
+  int32_t state;  // scratch that they are multiplied with
+} GateSet;
+
+typedef struct Recurrent {
+  ElementBuilder e;
+  EpilogueWalk walk;
+  const Node *n;
+  RnnCell cell;
+  int gates, ndirs;
+  bool reverse, batch_first, input_forget, late_reset;
+  RnnAct act[RNN_ACTS];
+  int each;  // activations of a direction
+  DType t;   // of sums and states
+  Dim time, batch;
+  int64_t input, hidden;
+  const Node *x, *w, *r, *bias, *lens, *h0, *c0, *peep;  // NULL: absent
+  // schedule
+  int64_t group, ngroups;  // hidden units at a time
+  int64_t width, rows;     // of a tile of input products
+  int64_t chunk;           // steps whose input products are formed at once
+  bool chunked;
+  bool ragged;                 // the last group has fewer units
+  int32_t w_packed, r_packed;  // -1: read in place
+  GateSet set[2];
+  int nsets;
+  // scratch; G has [step][group][gate][unit], biases [group][gate][unit]
+  int32_t inputs, g, biases, late_bias, h, next, c, update, held;
+  int32_t tile;
+  // where the loops stand
+  Dim dir, b, len, time_at;
+  int way;  // 1: from the last step to the first
+  int nth;  // direction whose activations hold
+  const LoopExpr *value[RNN_VALUES];
+} Recurrent;
+
+// rnn_loops.c: the loops.
+bool recurrent_emit(Recurrent *c);
+// rnn_cell.c: gates.
+const LoopExpr *recurrent_act(Recurrent *c, int which, const LoopExpr *x, bool clip);
+// Units u of a group from the sums in the tile: the new state goes to scratch.  False: an operand has no expression.
+bool recurrent_cell(Recurrent *c, const GateSet *set, Dim unit, Dim u);
+
+#endif

@@ -1,0 +1,154 @@
+// scan.c -- the template of cum_sum and cum_prod: every row in order, each sum stored as it grows.
+//
+// Where the axis is the last one a row is a work item.  Else the last axis is the vector, each lane
+// with a sum of its own in scratch.  Sums of floats are formed in f64, as the reference evaluation does.
+#include "lower/element/element.h"
+#include "lower/template.h"
+
+#include "eval/index.h"
+
+#define SCAN_SCHEDULE(I, B, C, T)                                                                  \
+  I(T, cols, 64, 1, 1 << 12, 1, FREE,                                                              \
+    "elements of the last axis of a work item, each with its own sum")
+SCHEDULE_STRUCT(Scan, SCAN_SCHEDULE);
+SCHEDULE_TABLE(Scan, SCAN_SCHEDULE);
+
+typedef struct Scan {
+  ElementBuilder e;
+  ScanSchedule s;
+  const Node *node;
+  const Type *type;
+  int axis, vector;  // vector: the axis that lanes go along, or -1
+  Dim shape[MAX_RANK], index[MAX_RANK];
+  const LoopExpr *value;
+} Scan;
+
+static const LoopExpr *give_value(void *ctx, const Dim *index) {
+  const Scan *s = ctx;
+  for (int d = 0; d < s->type->rank; d++)
+    if (index[d] != s->index[d] && !ie_is(s->shape[d], 1)) return NULL;
+  return s->value;
+}
+
+// The one scan of the body, over an axis that is known.
+static bool find_scan(Scan *s) {
+  NodeList all = body_order(s->e.lo->g, s->e.body, s->e.a);
+  Ints axis;
+  for (int64_t i = 0; i < all.n; i++) {
+    const Node *n = all.v[i];
+    if (n->op != OP_cum_sum && n->op != OP_cum_prod) continue;
+    if (s->node) return false;
+    s->node = n;
+  }
+  if (!s->node || !node_ints(s->e.lo->g, s->node->src[1], &axis) || axis.n != 1) return false;
+  s->type = type_of(s->node);
+  if (s->type->rank < 1 || s->type->dtype == DT_BOOL) return false;
+  s->axis = elem_axis(axis.v[0], s->type->rank);
+  s->vector = s->type->rank - 1;
+  while (s->vector > s->axis && ie_is(s->type->dims[s->vector], 1)) s->vector--;
+  if (s->vector <= s->axis) s->vector = -1;
+  for (int i = 0; i < s->type->rank; i++)
+    if (ie_is(s->type->dims[i], 0)) return false;
+  for (int i = 0; i < s->e.fused->nres; i++) {
+    const Type *t = type_of(elem_core(s->e.body->result[i]));
+    if (!type_same_dims(t, s->type)) return false;
+  }
+  return true;
+}
+
+// Opens the work item; gives the number of lanes' first element and how many there are.
+static void open_item(Scan *s, Dim *first, Dim *width) {
+  ElementBuilder *e = &s->e;
+  IntPool *p = e->pool;
+  Dim outer[MAX_RANK], at[MAX_RANK], items = p->one, chunks = p->one;
+  int n = 0;
+  *first = p->zero;
+  *width = p->one;
+  for (int i = 0; i < s->type->rank; i++)
+    if (i != s->axis && i != s->vector) items = ie_mul(p, items, outer[n++] = s->shape[i]);
+  if (s->vector >= 0) chunks = ie_ceildiv(p, s->shape[s->vector], ie_const(p, s->s.cols));
+  Dim all = ie_mul(p, items, chunks), item = loop_for(&e->b, LOOP_PARALLEL, "item", all);
+  if (ie_is(all, 1)) item = p->zero;
+  Dim chunk = ie_is(chunks, 1) ? p->zero : n ? ie_mod(p, item, chunks) : item;
+  if (!ie_is(chunks, 1)) item = n ? ie_div(p, item, chunks) : p->zero;
+  elem_split(e, item, n, outer, at);
+  n = 0;
+  for (int i = 0; i < s->type->rank; i++)
+    if (i != s->axis && i != s->vector) s->index[i] = at[n++];
+  if (s->vector < 0) return;
+  *first = ie_mulc(p, chunk, s->s.cols);
+  *width = s->shape[s->vector];
+  if (!ie_is(chunks, 1))
+    *width = ie_min(p, ie_const(p, s->s.cols), ie_sub(p, s->shape[s->vector], *first));
+}
+
+static bool step(Scan *s, int32_t sums, Dim lane, bool product) {
+  ElementBuilder *e = &s->e;
+  LoopKernel *k = e->k;
+  const cum_attrs *at = s->node->attrs;
+  DType t = k->buffer[sums].dtype;
+  const LoopExpr *x = elem_at(e, s->node->src[0], s->index);
+  if (!x) return false;
+  const LoopExpr *before = loop_let(&e->b, loop_load(k, sums, lane));
+  const LoopExpr *now =
+      loop_let(&e->b, loop_op(k, product ? LOOP_mul : LOOP_add, before, loop_cast(k, t, x), NULL));
+  s->value = loop_let(&e->b, loop_cast(k, s->type->dtype, at->exclusive ? before : now));
+  loop_store(&e->b, sums, lane, now);
+  for (int i = 0; i < e->fused->nres; i++) {
+    const Node *n = e->body->result[i];
+    Dim index[MAX_RANK];
+    const LoopExpr *y = elem_at(e, elem_core(n), s->index);
+    if (!y) return false;
+    loop_store(&e->b, elem_result(e, i), elem_place(e, n, s->index, index), y);
+  }
+  return true;
+}
+
+static void *scan_match(Lowering *lo, const Node *fused) {
+  Scan *s = arena_new(lo->arena, Scan);
+  return elem_begin(&s->e, lo, fused, NULL, 0) && find_scan(s) ? s : NULL;
+}
+
+static bool scan_choose(void *match, const LowerTarget *t, const ScheduleGiven *given,
+                        void *fields) {
+  (void)match;
+  (void)t;
+  (void)given;
+  *(ScanSchedule *)fields = (ScanSchedule){.cols = 64};
+  return true;
+}
+
+static bool scan_build(void *match, const void *fields, Lowered *out) {
+  Scan *s = match;
+  ElementBuilder *e = &s->e;
+  s->s = *(const ScanSchedule *)fields;
+  IntPool *p = e->pool;
+  bool product = s->node->op == OP_cum_prod, lanes = s->vector >= 0;
+  const cum_attrs *at = s->node->attrs;
+  DType t = dtype_is_float(s->type->dtype) ? DT_F64 : s->type->dtype;
+  Dim first, width, lane = p->zero;
+  elem_shape(e, s->type, s->shape);
+  int32_t sums =
+      loop_buffer(e->k, LOOP_SCRATCH, "sums", t, ie_const(p, lanes ? s->s.cols : 1), false);
+  loop_begin(&e->b, e->k);
+  open_item(s, &first, &width);
+  if (lanes) lane = loop_for(&e->b, LOOP_VECTOR, "v", width);
+  loop_store(&e->b, sums, lane, elem_number(e, t, product));
+  if (lanes) loop_end(&e->b);
+  Dim i = loop_for(&e->b, LOOP_SERIAL, "k", s->shape[s->axis]);
+  if (at->reverse) {  // as an index of its own, which counts up where elements do
+    const LoopExpr *place = loop_index(e->k, ie_addc(p, ie_sub(p, s->shape[s->axis], i), -1));
+    i = loop_bind(&e->b, "k", place, s->shape[s->axis], "a row has fewer elements than its axis");
+  }
+  s->index[s->axis] = i;
+  if (lanes) lane = loop_for(&e->b, LOOP_VECTOR, "v", width);
+  if (lanes) s->index[s->vector] = ie_add(p, first, lane);
+  elem_give(e, s->node, give_value, s);
+  if (!step(s, sums, lane, product)) return false;
+  for (int n = 0; n < 2 + lanes; n++) loop_end(&e->b);
+  elem_finish(e, out);
+  return true;
+}
+
+const TemplateCode template_scan = {
+    .match = scan_match, .choose = scan_choose, .build = scan_build, SCHEDULE(Scan)};

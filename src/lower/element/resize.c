@@ -1,0 +1,276 @@
+// resize.c -- elements of resized images: nearest, linear and cubic, in all coordinate modes.
+//
+// Where an element lies in the operand is computed in f64 for each axis, as the reference evaluation does it, and rounded
+// to places that are then bound: they are clamped, so no check ever fails.  A nearest element of an axis that grows by
+// a whole factor is a division of its index.
+#include "lower/element/element.h"
+
+#include "eval/image.h"
+
+#include <math.h>
+
+enum { TAPS = 4 };
+
+typedef struct Axis {
+  int axis;
+  Dim in, out;
+  bool by_size, identity;
+  double scale;  // where sizes are not given
+  double roi[2];
+  const LoopExpr *scale_x, *width;  // f64
+  Dim place[TAPS];
+  const LoopExpr *weight[TAPS];
+} Axis;
+
+typedef struct Resize {
+  ElementBuilder *e;
+  const Node *n;
+  const resize_attrs *at;
+  int naxes;
+  Axis axis[MAX_RANK];
+  const LoopExpr *outside;  // bool; NULL: nowhere
+} Resize;
+
+// ---- arithmetic in f64 ----
+
+static const LoopExpr *num(Resize *r, double v) { return loop_float(r->e->k, DT_F64, v); }
+static const LoopExpr *of_dim(Resize *r, Dim d) {
+  if (ie_is_const(d)) return num(r, (double)d->value);
+  return loop_cast(r->e->k, DT_F64, loop_index(r->e->k, d));
+}
+static const LoopExpr *two(Resize *r, LoopOp op, const LoopExpr *a, const LoopExpr *b) {
+  return loop_op(r->e->k, op, a, b, NULL);
+}
+static const LoopExpr *as_f32(Resize *r, const LoopExpr *x) {
+  return loop_cast(r->e->k, DT_F64, loop_cast(r->e->k, DT_F32, x));
+}
+static const LoopExpr *choose(Resize *r, const LoopExpr *c, const LoopExpr *a, const LoopExpr *b) {
+  return loop_op(r->e->k, LOOP_select, c, a, b);
+}
+
+// ---- sizes ----
+
+// Whether scales and sizes are such that a kernel knows them.
+static bool read_axes(Resize *r) {
+  Graph *g = r->e->lo->g;
+  const Type *x = type_of(r->n->src[0]), *y = type_of(r->n);
+  const Node *sizes = src_or_null(g, r->n, 3), *scales = src_or_null(g, r->n, 2);
+  const Node *roi = src_or_null(g, r->n, 1);
+  bool by_size = sizes && type_of(sizes)->rank == 1 && !ie_is(type_of(sizes)->dims[0], 0);
+  const Value *s = !by_size && scales ? node_known(g, scales) : NULL, *crop = NULL;
+  bool crops = r->at->coordinate_transformation_mode == RESIZE_TF_CROP;
+  if (crops && !(roi && (crop = node_known(g, roi)))) return false;
+  if (by_size && r->at->keep_aspect_ratio_policy != RESIZE_STRETCH) return false;
+  if (!by_size && !s) return false;
+  r->naxes = r->at->axes.n ? (int)r->at->axes.n : x->rank;
+  if ((s && s->n != r->naxes) || (crop && crop->n != 2 * r->naxes)) return false;
+  for (int i = 0; i < r->naxes; i++) {
+    Axis *a = &r->axis[i];
+    *a = (Axis){.axis = r->at->axes.n ? elem_axis(r->at->axes.v[i], x->rank) : i, .roi = {0, 1}};
+    a->in = elem_dim(r->e, x->dims[a->axis]);
+    a->out = elem_dim(r->e, y->dims[a->axis]);
+    a->by_size = by_size;
+    a->scale = s ? val_f64(s, i) : 0;
+    if (crop) a->roi[0] = val_f64(crop, i), a->roi[1] = val_f64(crop, r->naxes + i);
+    bool same = by_size ? a->in == a->out : fabs(a->scale - 1) < 1e-9;
+    a->identity = same && a->roi[0] == 0 && a->roi[1] == 1;
+    a->scale_x = s ? num(r, a->scale) : two(r, LOOP_div, of_dim(r, a->out), of_dim(r, a->in));
+    a->width = s ? two(r, LOOP_mul, num(r, a->scale), of_dim(r, a->in)) : of_dim(r, a->out);
+  }
+  return true;
+}
+
+// ---- positions ----
+
+static const LoopExpr *unscale(Resize *r, const Axis *a, const LoopExpr *v) {
+  if (a->by_size) return two(r, LOOP_div, two(r, LOOP_mul, v, of_dim(r, a->in)), of_dim(r, a->out));
+  v = two(r, LOOP_div, v, num(r, a->scale));
+  return r->at->mode == RESIZE_NEAREST ? as_f32(r, v) : v;
+}
+
+static const LoopExpr *crop_position(Resize *r, const Axis *a, const LoopExpr *v,
+                                     const LoopExpr *last) {
+  const LoopExpr *middle = two(r, LOOP_mul, num(r, 0.5 * (a->roi[0] + a->roi[1])), last);
+  const LoopExpr *x = two(r, LOOP_mul, v, num(r, a->roi[1] - a->roi[0]));
+  x = two(r, LOOP_div, two(r, LOOP_mul, x, last), two(r, LOOP_sub, a->width, num(r, 1)));
+  x = two(r, LOOP_add, two(r, LOOP_mul, num(r, a->roi[0]), last), x);
+  return choose(r, two(r, LOOP_eq, a->width, num(r, 1)), middle, x);
+}
+
+static const LoopExpr *position(Resize *r, const Axis *a, const LoopExpr *v) {
+  const LoopExpr *last = of_dim(r, ie_addc(r->e->pool, a->in, -1)), *x;
+  const LoopExpr *centre = two(r, LOOP_add, v, num(r, 0.5));
+  switch (r->at->coordinate_transformation_mode) {
+  case RESIZE_CORNERS:
+    x = two(r, LOOP_div, two(r, LOOP_mul, v, last), two(r, LOOP_sub, a->width, num(r, 1)));
+    return choose(r, two(r, LOOP_eq, a->width, num(r, 1)), num(r, 0), x);
+  case RESIZE_ASYMMETRIC: return unscale(r, a, v);
+  case RESIZE_TF_HALF: return unscale(r, a, centre);
+  case RESIZE_PYTORCH:
+    x = two(r, LOOP_sub, unscale(r, a, centre), num(r, 0.5));
+    return choose(r, two(r, LOOP_lt, num(r, 1), of_dim(r, a->out)), x, num(r, 0));
+  case RESIZE_SYMMETRIC:
+    x = two(r, LOOP_sub, num(r, 1), two(r, LOOP_div, of_dim(r, a->out), a->width));
+    x = two(r, LOOP_mul, two(r, LOOP_div, of_dim(r, a->in), num(r, 2)), x);
+    x = two(r, LOOP_add, x, two(r, LOOP_div, centre, a->scale_x));
+    return two(r, LOOP_sub, x, num(r, 0.5));
+  case RESIZE_TF_CROP: return crop_position(r, a, v, last);
+  default: return two(r, LOOP_sub, unscale(r, a, centre), num(r, 0.5));
+  }
+}
+
+// A position as an index of the operand: clamped, so that it is one.
+static Dim bind_place(Resize *r, const Axis *a, const LoopExpr *x) {
+  const LoopExpr *last = of_dim(r, ie_addc(r->e->pool, a->in, -1));
+  x = two(r, LOOP_max, num(r, 0), two(r, LOOP_min, x, last));
+  x = loop_let(&r->e->b, loop_cast(r->e->k, DT_I64, x));
+  return loop_bind(&r->e->b, "s", x, a->in, "a resized axis has no elements");
+}
+
+static void note_outside(Resize *r, const Axis *a, const LoopExpr *x) {
+  if (r->at->coordinate_transformation_mode != RESIZE_TF_CROP) return;
+  const LoopExpr *last = of_dim(r, ie_addc(r->e->pool, a->in, -1));
+  const LoopExpr *in = two(r, LOOP_and, two(r, LOOP_le, num(r, 0), x), two(r, LOOP_le, x, last));
+  const LoopExpr *out = loop_op(r->e->k, LOOP_not, in, NULL, NULL);
+  r->outside = r->outside ? two(r, LOOP_or, r->outside, out) : out;
+}
+
+// ---- nearest ----
+
+// Every element k times: of these modes the place is the index divided by k.
+static bool whole_factor(const Resize *r, const Axis *a, int64_t *k) {
+  double s = a->scale;
+  if (a->by_size && ie_is_const(a->in) && ie_is_const(a->out) && a->in->value > 0 &&
+      a->out->value % a->in->value == 0)
+    s = (double)(a->out->value / a->in->value);
+  if (!(s >= 1 && s < 1024 && s == floor(s))) return false;
+  *k = (int64_t)s;
+  switch (r->at->coordinate_transformation_mode) {
+  case RESIZE_HALF_PIXEL:
+  case RESIZE_PYTORCH:
+    // No position lies half-way between two elements: (2i + 1)/2k is never whole.
+    return r->at->nearest_mode == RESIZE_PREFER_FLOOR || r->at->nearest_mode == RESIZE_PREFER_CEIL;
+  case RESIZE_ASYMMETRIC: return r->at->nearest_mode == RESIZE_FLOOR;
+  default: return false;
+  }
+}
+
+static Dim nearest_place(Resize *r, Axis *a, Dim index) {
+  int64_t k;
+  if (whole_factor(r, a, &k)) return ie_div(r->e->pool, index, ie_const(r->e->pool, k));
+  const LoopExpr *x = position(r, a, of_dim(r, elem_unguarded(r->e, index))), *low, *t;
+  note_outside(r, a, x);
+  if (!a->by_size) x = as_f32(r, x);
+  x = loop_let(&r->e->b, x);
+  low = loop_op(r->e->k, LOOP_floor, x, NULL, NULL);
+  t = two(r, LOOP_sub, x, low);
+  const LoopExpr *next = two(r, LOOP_add, low, num(r, 1));
+  switch (r->at->nearest_mode) {
+  case RESIZE_PREFER_FLOOR: low = choose(r, two(r, LOOP_lt, num(r, 0.5), t), next, low); break;
+  case RESIZE_PREFER_CEIL: low = choose(r, two(r, LOOP_le, num(r, 0.5), t), next, low); break;
+  case RESIZE_FLOOR: break;
+  default: low = loop_op(r->e->k, LOOP_ceil, x, NULL, NULL);
+  }
+  return bind_place(r, a, low);
+}
+
+// ---- linear and cubic ----
+
+static const LoopExpr *cubic_weight(Resize *r, const LoopExpr *t, int tap) {
+  double a = r->at->cubic_coeff_a;
+  // The distance to the tap.
+  const LoopExpr *d = tap == 0   ? two(r, LOOP_add, t, num(r, 1))
+                      : tap == 1 ? t
+                      : tap == 2 ? two(r, LOOP_sub, num(r, 1), t)
+                                 : two(r, LOOP_sub, num(r, 2), t);
+  if (tap == 0 || tap == 3) {  // ((a*d - 5a)*d + 8a)*d - 4a
+    const LoopExpr *w = two(r, LOOP_sub, two(r, LOOP_mul, num(r, a), d), num(r, 5 * a));
+    w = two(r, LOOP_add, two(r, LOOP_mul, w, d), num(r, 8 * a));
+    return two(r, LOOP_sub, two(r, LOOP_mul, w, d), num(r, 4 * a));
+  }
+  const LoopExpr *w = two(r, LOOP_sub, two(r, LOOP_mul, num(r, a + 2), d), num(r, a + 3));
+  return two(r, LOOP_add, two(r, LOOP_mul, two(r, LOOP_mul, w, d), d), num(r, 1));
+}
+
+// Weights of taps outside become 0, and the others share them.
+static void leave_out(Resize *r, Axis *a, const LoopExpr *first, int ntaps) {
+  const LoopExpr *sum = NULL, *size = of_dim(r, a->in);
+  for (int i = 0; i < ntaps; i++) {
+    const LoopExpr *at = two(r, LOOP_add, first, num(r, i));
+    const LoopExpr *in =
+        two(r, LOOP_and, two(r, LOOP_le, num(r, 0), at), two(r, LOOP_lt, at, size));
+    a->weight[i] = choose(r, in, a->weight[i], num(r, 0));
+    sum = sum ? two(r, LOOP_add, sum, a->weight[i]) : a->weight[i];
+  }
+  sum = choose(r, two(r, LOOP_eq, sum, num(r, 0)), num(r, 1), sum);
+  for (int i = 0; i < ntaps; i++) a->weight[i] = two(r, LOOP_div, a->weight[i], sum);
+}
+
+static void find_taps(Resize *r, Axis *a, Dim index, int ntaps, DType sum) {
+  const LoopExpr *x = position(r, a, of_dim(r, elem_unguarded(r->e, index)));
+  note_outside(r, a, x);
+  x = loop_let(&r->e->b, x);
+  // The pixel left of the position, strictly: one on a pixel has that pixel as its right one.
+  const LoopExpr *left = two(r, LOOP_sub, loop_op(r->e->k, LOOP_ceil, x, NULL, NULL), num(r, 1));
+  const LoopExpr *t = loop_let(&r->e->b, two(r, LOOP_sub, x, left));
+  const LoopExpr *first = ntaps == 4 ? two(r, LOOP_sub, left, num(r, 1)) : left;
+  for (int i = 0; i < ntaps; i++) {
+    if (ntaps == 4)
+      a->weight[i] = cubic_weight(r, t, i);
+    else
+      a->weight[i] = i ? t : two(r, LOOP_sub, num(r, 1), t);
+  }
+  if (r->at->exclude_outside) leave_out(r, a, first, ntaps);
+  for (int i = 0; i < ntaps; i++) {
+    a->weight[i] = loop_let(&r->e->b, loop_cast(r->e->k, sum, a->weight[i]));
+    a->place[i] = bind_place(r, a, two(r, LOOP_add, first, num(r, i)));
+  }
+}
+
+static const LoopExpr *interpolate(Resize *r, int i, int ntaps, DType sum, Dim *at) {
+  while (i < r->naxes && r->axis[i].identity) i++;
+  if (i == r->naxes) {
+    const LoopExpr *x = elem_at(r->e, r->n->src[0], at);
+    return x ? loop_cast(r->e->k, sum, x) : NULL;
+  }
+  const Axis *a = &r->axis[i];
+  const LoopExpr *all = NULL;
+  for (int k = 0; k < ntaps; k++) {
+    at[a->axis] = a->place[k];
+    const LoopExpr *x = interpolate(r, i + 1, ntaps, sum, at);
+    if (!x) return NULL;
+    x = two(r, LOOP_mul, x, a->weight[k]);
+    all = all ? two(r, LOOP_add, all, x) : x;
+  }
+  return all;
+}
+
+// ---- all ----
+
+const LoopExpr *elem_resize(ElementBuilder *e, const Node *n, int result, const Dim *index) {
+  Resize *r = arena_new(e->a, Resize);
+  *r = (Resize){.e = e, .n = n, .at = n->attrs};
+  const Type *x = type_of(n->src[0]);
+  DType t = x->dtype, sum = elem_sum_dtype(t);
+  Dim at[MAX_RANK];
+  int ntaps = r->at->mode == RESIZE_CUBIC ? 4 : 2;
+  (void)result;
+  if (x->rank < 1 || type_of(n)->rank != x->rank || !read_axes(r)) return NULL;
+  bool nearest = r->at->mode == RESIZE_NEAREST;
+  if (!nearest && (r->at->antialias || dtype_class(t) != DC_FLOAT)) return NULL;
+  memcpy(at, index, (size_t)x->rank * sizeof *at);
+  for (int i = 0; i < r->naxes; i++) {
+    Axis *a = &r->axis[i];
+    if (a->identity) continue;
+    if (nearest)
+      at[a->axis] = nearest_place(r, a, index[a->axis]);
+    else
+      find_taps(r, a, index[a->axis], ntaps, sum);
+  }
+  const LoopExpr *y = nearest ? elem_at(e, n->src[0], at) : interpolate(r, 0, ntaps, sum, at);
+  if (!y) return NULL;
+  y = loop_cast(e->k, t, y);
+  if (!r->outside) return y;
+  if (dtype_class(t) != DC_FLOAT) return NULL;
+  return choose(r, r->outside, loop_float(e->k, t, r->at->extrapolation_value), y);
+}

@@ -1,0 +1,177 @@
+// pointwise.c -- pointwise kernels on thread blocks: a thread for each element, or for a few.
+//
+// Elements are counted through; neighbours go to neighbouring threads, so that what they read and write lies together.  Of many a thread does as many neighbours
+// as 16 bytes of the widest result hold, where rows are whole multiples of them.
+//
+// Of a transposed matrix adjacent threads do adjacent rows, which are contiguous in the operand, and a block has a few such runs of each, so that its
+// stores coalesce too.
+#include "lower/gpu/thread_loops.h"
+#include "lower/cpu/pointwise.h"
+#include "rules/shape.h"
+
+enum { MANY = 1 << 16, MORE = 1 << 22, EACH = 4, BYTES = 16, TURNED_ROWS = 64 };
+
+#define POINTWISE_BLOCK_SCHEDULE(I, B, C, T)                                                       \
+  I(T, runs, 1, 1, 16, 1, FREE, "runs of a thread")                                                \
+  I(T, vector, 1, 1, 16, 0, FREE, "neighbouring elements of a run")                                \
+  B(T, transpose, false, FREE, "of a transposed matrix neighbouring threads do neighbouring rows")
+SCHEDULE_STRUCT(PointwiseBlock, POINTWISE_BLOCK_SCHEDULE);
+SCHEDULE_TABLE(PointwiseBlock, POINTWISE_BLOCK_SCHEDULE);
+
+typedef struct Places {
+  ElementBuilder e;
+  int rank;
+  Dim shape[MAX_RANK];
+  Dim all;       // elements
+  Dim count;     // runs of elements
+  int64_t side;  // elements of a run
+  bool flat;
+} Places;
+
+// Element `c` of a run.
+static bool store_element(ElementBuilder *e, const Places *p, Dim run, Dim c) {
+  IntPool *pool = e->pool;
+  Dim index[MAX_RANK], at = ie_add(pool, ie_mulc(pool, run, p->side), c);
+  const LoopExpr **x = arena_array(e->a, const LoopExpr *, MAX(e->fused->nres, 1));
+  for (int i = 0; i < MAX_RANK; i++) index[i] = pool->zero;
+  e->flat = p->flat ? at : NULL;
+  if (!p->flat) elem_split(e, run, p->rank, p->shape, index);
+  if (!p->flat && p->side > 1) {
+    Dim *last = &index[p->rank - 1];
+    *last = ie_add(pool, ie_mulc(pool, *last, p->side), c);
+  }
+  for (int i = 0; i < e->fused->nres; i++)
+    if (!(x[i] = elem_at(e, e->body->result[i], index))) return false;
+  for (int i = 0; i < e->fused->nres; i++) loop_store(&e->b, elem_result(e, i), at, x[i]);
+  return true;
+}
+
+// How many neighbours a thread does: where results are small there is a thread for each.
+static int64_t side_of(const ElementBuilder *e, const Places *p, Dim all) {
+  int64_t widest = 1, side;
+  for (int i = 0; i < e->fused->nres; i++)
+    widest = MAX(widest, elem_bytes(e->fused->type[i]->dtype));
+  side = BYTES / widest;
+  Dim last = p->flat ? all : p->rank ? p->shape[p->rank - 1] : e->pool->one;
+  bool whole = ie_is(ie_mod(e->pool, last, ie_const(e->pool, side)), 0);
+  return whole && (!ie_is_const(all) || all->value >= MANY) ? MAX(side, 1) : 1;
+}
+
+// Whether the result is a transposed matrix of whole blocks, TURNED_ROWS high and as wide as the other threads of a group make them.
+static bool is_turned(const ElementBuilder *e, const Places *p) {
+  const Node *r = e->body->result[0];
+  int64_t perm[MAX_RANK], threads = e->lo->target.block_threads;
+  if (e->fused->nres != 1 || p->rank != 2 || r->op != OP_transpose || threads % TURNED_ROWS ||
+      p->flat || p->side == 1 || !ie_is_const(p->shape[0]) || !ie_is_const(p->shape[1]))
+    return false;
+  return transpose_perm(r, perm) == 2 && perm[0] == 1 && p->shape[0]->value % TURNED_ROWS == 0 &&
+         p->shape[1]->value % (threads / TURNED_ROWS) == 0;
+}
+
+// The run of a thread: blocks are counted downwards.
+static Dim turned_run(ElementBuilder *e, const Places *p, Dim item, Dim thread) {
+  IntPool *pool = e->pool;
+  Dim high = ie_const(pool, TURNED_ROWS), down = ie_div(pool, p->shape[0], high);
+  Dim row = ie_add(pool, ie_mulc(pool, ie_mod(pool, item, down), TURNED_ROWS),
+                   ie_mod(pool, thread, high));
+  Dim run = ie_add(
+      pool, ie_mulc(pool, ie_div(pool, item, down), e->lo->target.block_threads / TURNED_ROWS),
+      ie_div(pool, thread, high));
+  return ie_add(pool, ie_mul(pool, row, p->shape[1]), run);
+}
+
+static void find_places(ElementBuilder *e, const Type *t, Places *p) {
+  p->rank = t->rank;
+  p->flat = pointwise_is_flat(e);
+  p->all = e->pool->one;
+  elem_shape(e, t, p->shape);
+  for (int i = 0; i < t->rank; i++) p->all = ie_mul(e->pool, p->all, p->shape[i]);
+}
+
+// The runs, where each has so many elements.
+static void count_runs(Places *p, int64_t side) {
+  IntPool *pool = p->e.pool;
+  Dim by = ie_const(pool, side);
+  p->side = side;
+  p->count = ie_div(pool, p->all, by);
+  if (side > 1 && !p->flat) p->shape[p->rank - 1] = ie_div(pool, p->shape[p->rank - 1], by);
+}
+
+// ---- the template ----
+
+static void *pointwise_block_match(Lowering *lo, const Node *fused) {
+  Places *p = arena_new(lo->arena, Places);
+  const Type *t = fused->type[0];
+  lo->why = "its results have several shapes, or no elements";
+  if (fused->nres < 1) return NULL;
+  for (int i = 0; i < fused->nres; i++)
+    if (type_is_empty(fused->type[i]) || !type_same_dims(t, fused->type[i])) return NULL;
+  if (!elem_begin(&p->e, lo, fused, NULL, 0)) return NULL;
+  find_places(&p->e, t, p);
+  return p;
+}
+
+static bool pointwise_block_choose(void *match, const LowerTarget *target,
+                                   const ScheduleGiven *given, void *fields) {
+  Places p = *(const Places *)match;
+  PointwiseBlockSchedule *s = fields;
+  (void)target;
+  s->vector = side_of(&p.e, &p, p.all);
+  schedule_keep(given, s);
+  count_runs(&p, s->vector);
+  s->transpose = is_turned(&p.e, &p);
+  bool few = ie_is_const(p.count) && p.count->value < MORE;
+  s->runs = few || s->vector > 1 ? 1 : EACH;
+  return true;
+}
+
+static bool pointwise_block_legal(const void *match, const LowerTarget *target, const void *fields,
+                                  const char **why) {
+  Places p = *(const Places *)match;
+  const PointwiseBlockSchedule *s = fields;
+  Dim last = p.flat ? p.all : p.rank ? p.shape[p.rank - 1] : p.e.pool->one;
+  bool whole = ie_is(ie_mod(p.e.pool, last, ie_const(p.e.pool, s->vector)), 0);
+  (void)target;
+  if (whole) count_runs(&p, s->vector);
+  *why = !whole ? "vector does not divide the last axis"
+         : s->transpose && (s->runs > 1 || !is_turned(&p.e, &p))
+             ? "transpose is for a transposed matrix of whole blocks, with runs=1"
+             : NULL;
+  return !*why;
+}
+
+static bool pointwise_block_build(void *match, const void *fields, Lowered *out) {
+  Places *places = match;
+  ElementBuilder *e = &places->e;
+  IntPool *p = e->pool;
+  const PointwiseBlockSchedule *s = fields;
+  count_runs(places, s->vector);
+  int64_t threads = e->lo->target.block_threads, each = s->runs;
+  loop_begin(&e->b, e->k);
+  Dim item = loop_for(&e->b, LOOP_PARALLEL, "item",
+                      ie_ceildiv(p, places->count, ie_const(p, threads * each)));
+  Dim thread = thread_loop(e), at = ie_add(p, ie_mulc(p, item, threads * each), thread),
+      c = p->zero;
+  if (s->transpose) at = turned_run(e, places, item, thread);
+  int depth = 0;
+  if (each > 1) {
+    Dim j = loop_for(&e->b, LOOP_UNROLL, "j", ie_const(p, each));
+    at = ie_add(p, at, ie_mulc(p, j, threads));
+    depth++;
+  }
+  at = thread_guard(e, at, places->count, &depth);
+  if (places->side > 1) {
+    c = loop_for(&e->b, LOOP_UNROLL, "c", ie_const(p, places->side));
+    depth++;
+  }
+  if (!store_element(e, places, at, c)) return false;
+  thread_close(e, depth + 2);
+  elem_finish(e, out);
+  return true;
+}
+
+const TemplateCode template_pointwise_block = {.match = pointwise_block_match,
+                                               .choose = pointwise_block_choose,
+                                               .legal = pointwise_block_legal,
+                                               .build = pointwise_block_build,
+                                               SCHEDULE(PointwiseBlock)};

@@ -1,0 +1,30 @@
+// thread_loops.c -- loops that the thread block templates share.
+#include "lower/gpu/thread_loops.h"
+
+Dim thread_guard(ElementBuilder *e, Dim value, Dim extent, int *depth) {
+  if (elem_inside(e, value, extent)) return value;
+  ++*depth;
+  return loop_where(&e->b, "in", value, extent);
+}
+
+void thread_close(ElementBuilder *e, int depth) {
+  while (depth-- > 0) loop_end(&e->b);
+}
+
+Dim thread_loop(ElementBuilder *e) {
+  elem_forget(e);
+  return loop_for(&e->b, LOOP_THREAD, "t", ie_const(e->pool, e->lo->target.block_threads));
+}
+
+Dim thread_rounds(ElementBuilder *e, Dim size, Dim first, int64_t step) {
+  IntPool *p = e->pool;
+  if (step == 1) return size;
+  if (ie_is_const(size) && size->value % step == 0) return ie_const(p, size->value / step);
+  return ie_div(p, ie_addc(p, ie_sub(p, size, first), step - 1), ie_const(p, step));
+}
+
+int64_t power_of_two(int64_t n, int64_t most) {
+  int64_t power = 1;
+  while (power < n && power < most) power *= 2;
+  return power;
+}

@@ -1,0 +1,478 @@
+// kernel_steps.c -- steps that are kernels.
+//
+// Equal texts are one kernel.  A result that the plan puts over an operand stays there only when the loops allow
+// it; else it gets memory of its own.
+#include "lower/program/builder.h"
+#include "lower/template.h"
+
+enum { SHARE_NS = 1500 };
+
+// ---- writing over an operand ----
+
+typedef struct Overwrite {
+  const LoopKernel *k;
+  int32_t operand, result;
+  Dim stored;  // the index of the one store; NULL before it is seen
+  bool bad;
+} Overwrite;
+
+static void look_at_expr(Overwrite *o, const LoopExpr *e, Dim stored) {
+  if (!e || o->bad) return;
+  if (e->kind == LX_LOAD && e->buffer == o->operand)
+    o->bad = e->index != stored || e->dtype != o->k->buffer[e->buffer].dtype;
+  for (int i = 0; i < 3; i++) look_at_expr(o, e->src[i], stored);
+}
+
+static void look_at_block(Overwrite *o, const LoopBlock *b) {
+  for (int64_t i = 0; i < b->n && !o->bad; i++) {
+    const LoopStmt *s = b->v[i];
+    bool stores = s->kind == LS_STORE && s->buffer == o->result;
+    if (stores && (o->stored || s->value->dtype != o->k->buffer[s->buffer].dtype)) o->bad = true;
+    if (stores) o->stored = s->index;
+    // An operand read by another statement may be read after the store of its element.
+    look_at_expr(o, s->value, stores ? s->index : NULL);
+    look_at_block(o, &s->body);
+    look_at_block(o, &s->orelse);
+  }
+}
+
+bool lower_may_overwrite(const LoopKernel *k, int32_t operand, int32_t result) {
+  Overwrite o = {.k = k, .operand = operand, .result = result};
+  look_at_block(&o, &k->body);
+  return !o.bad;
+}
+
+// ---- reading an operand ----
+
+static bool expr_reads(const LoopExpr *e, int32_t operand) {
+  if (!e) return false;
+  bool reads = e->kind == LX_LOAD && e->buffer == operand;
+  for (int i = 0; i < 3 && !reads; i++) reads = expr_reads(e->src[i], operand);
+  return reads;
+}
+
+static bool block_reads(const LoopBlock *b, int32_t operand) {
+  bool reads = false;
+  for (int64_t i = 0; i < b->n && !reads; i++) {
+    const LoopStmt *s = b->v[i];
+    reads = expr_reads(s->value, operand) || block_reads(&s->body, operand) ||
+            block_reads(&s->orelse, operand);
+  }
+  return reads;
+}
+
+// ---- kernels ----
+
+static Str text_of(ProgBuilder *b, LoopKernel *k) {
+  StrBuf text;
+  strbuf_init(&text, b->a);
+  k->name = "kernel";  // names do not make kernels different
+  loop_print(k, &text);
+  return str_of(strbuf_text(&text));
+}
+
+// What the kernel is found by: the same loops on another device are another kernel.
+static Str text_key(ProgBuilder *b, Str text, int device) {
+  if (!device) return text;
+  return str_of(str_printf(b->a, "%d\n%s", device, text.p));
+}
+
+static int64_t kernels_on(const ProgBuilder *b, int device) {
+  int64_t n = 0;
+  for (int64_t i = 0; i < b->prog_kernel.n; i++) n += b->prog_kernel.v[i].device == device;
+  return n;
+}
+
+static int32_t add_kernel(ProgBuilder *b, const Lowered *lw, Str t, int device) {
+  LoopKernel *k = lw->kernel;
+  void *have = strmap_get(&b->texts, text_key(b, t, device));
+  if (have) return (int32_t)((intptr_t)have - 1);
+  Arena *pa = &b->p->arena;
+  ProgKernel pk = {.scratch_bytes = loop_scratch_bytes(k),
+                   .device = (uint8_t)device,
+                   .entry = device ? kernels_on(b, device) : 0,
+                   .group = (int32_t)MAX(loop_threads(k), 1),
+                   .shared_bytes = loop_shared_bytes(k),
+                   .nargs = k->nargs,
+                   .ndims = k->ndims,
+                   .nchecks = k->nchecks};
+  const char *text = k->schedule, *fields = strchr(text, ' ');
+  pk.name = keep_name(b, schedule_name(b->a, lw->schedule));
+  pk.template_name = keep_name(b, lw->schedule.t->name);
+  pk.schedule = keep_name(b, fields ? fields + 1 : "");
+  pk.check = arena_array(pa, const char *, MAX(k->nchecks, 1));
+  for (int32_t i = 0; i < k->nchecks; i++) pk.check[i] = keep_name(b, k->check[i]);
+  Lowered *copy = arena_new(b->a, Lowered);
+  *copy = *lw;
+  vec_push(pa, &b->prog_kernel, pk);
+  vec_push(b->a, &b->kernel, ((KernelText){.name = pk.name, .text = t, .lowered = copy}));
+  strmap_put(&b->texts, text_key(b, t, device), (void *)(intptr_t)b->kernel.n);
+  return (int32_t)(b->kernel.n - 1);
+}
+
+typedef struct ToGraph {
+  const Lowered *lw;
+  IntPool *pool;
+} ToGraph;
+
+// A dim of the kernel as the graph says it.
+static Dim to_graph(void *ctx, Dim d) {
+  const ToGraph *t = ctx;
+  for (int32_t i = 0; i < t->lw->kernel->ndims; i++)
+    if (t->lw->kernel->dim[i] == d) return t->lw->dim[i];
+  return t->pool->poison;
+}
+
+static int32_t argument(FuncBuilder *f, const Node *n, const LowerArg *arg, const int32_t *out) {
+  switch ((LowerArgKind)arg->kind) {
+  case LOWER_OPERAND: return value_of(f, n->src[arg->index]);
+  case LOWER_RESULT: return out[arg->index];
+  case LOWER_CONST: return value_of(f, arg->node);
+  case LOWER_PACKED: break;
+  }
+  return const_value(f, build_packed(f->b, arg->node, &arg->pack), arg->node->name);
+}
+
+// Arguments that are read or written, by their values.  Nothing is copied to a device that no statement there reads, such as sizes that are
+// numbers of the loops by now: the first result stands in for it.
+static int32_t *arguments(FuncBuilder *f, const Node *n, const Lowered *lw, int device,
+                          const int32_t *out) {
+  const LoopKernel *k = lw->kernel;
+  int32_t *arg = arena_array(&f->b->p->arena, int32_t, MAX(k->nargs, 1));
+  for (int32_t i = 0; i < k->nargs; i++) {
+    bool unread = device && lw->arg[i].kind == LOWER_OPERAND && !block_reads(&k->body, i);
+    arg[i] = unread ? out[0] : argument(f, n, &lw->arg[i], out);
+  }
+  return arg;
+}
+
+// Results that may not lie where the plan puts them leave the arena.
+static void separate(FuncBuilder *f, const Lowered *lw, const int32_t *arg) {
+  const LoopKernel *k = lw->kernel;
+  for (int32_t r = 0; r < k->nargs; r++) {
+    ProgValue *to = &f->value.v[arg[r]];
+    if (lw->arg[r].kind != LOWER_RESULT || to->place != PLACE_ARENA) continue;
+    for (int32_t o = 0; o < k->nargs; o++) {
+      const ProgValue *from = &f->value.v[arg[o]];
+      if (lw->arg[o].kind == LOWER_RESULT || from->place != PLACE_ARENA || from->slot != to->slot ||
+          arg[o] == arg[r])
+        continue;
+      if (from->at >= 0 && to->at >= 0 && from->at != to->at) continue;  // two parts side by side
+      if (!lower_may_overwrite(k, o, r)) to->place = PLACE_HEAP;
+    }
+  }
+}
+
+bool size_bound(const FuncBuilder *f, Dim e) {
+  uint64_t yes;
+  if (e->kind == IE_CONST) return true;
+  if (e->kind == IE_SYM) return intmap_get(&f->bound, (uint64_t)e->slot, &yes);
+  if (e->kind == IE_POISON) return false;
+  if (e->kind != IE_SUM) return size_bound(f, e->a) && size_bound(f, e->b);
+  for (int i = 0; i < e->nterms; i++)
+    for (int k = 0; k < e->term[i].natoms; k++)
+      if (!size_bound(f, e->term[i].atom[k])) return false;
+  return true;
+}
+
+// Whether every size of the kernel has its value when the step is done.
+static bool sizes_known(FuncBuilder *f, const Lowered *lw, const int32_t *expr) {
+  for (int32_t i = 0; i < lw->kernel->ndims; i++) {
+    if (expr[i] >= 0 && size_bound(f, lw->dim[i])) continue;
+    StrBuf b;
+    strbuf_init(&b, f->b->a);
+    strbuf_puts(&b, "the size ");
+    ie_print(&b, lw->dim[i]);
+    strbuf_puts(&b, " is not known before it runs");
+    f->b->why = strbuf_text(&b);
+    return false;
+  }
+  return true;
+}
+
+// A kernel that is not proven to stay inside its arguments never runs.  The same text is the same kernel.
+static bool proven(ProgBuilder *b, const Lowered *lw, Str text, int device) {
+  Diag d;
+  if (strmap_get(&b->texts, text_key(b, text, device))) return true;
+  if (!device && b->o->verified && b->o->verified(b->o->verified_ctx, text)) return true;
+  diag_init(&d);
+  if (!loop_verify(lw->kernel, &d)) return true;
+  const char *said = str_copy(b->a, str_of(d.text)), *reason = strstr(said, "`: ");
+  b->why = reason ? reason + 3 : said;  // without the statement
+  if (!b->nunproven++) b->unproven = said;
+  return false;
+}
+
+// How many items are worth a thread's while: as many as take it three times what it takes to hear of them.
+static int64_t grain_of(const ProgBuilder *b, const ProgStep *st, Dim items) {
+  int64_t n;
+  double ns = cost_ns(st->flops, st->bytes);
+  if (!ie_eval(items, b->sizes.value, b->sizes.known, b->sizes.n, &n) || n <= 0 || ns <= 0)
+    return 1;
+  double grain = SHARE_NS * (double)n / ns;
+  return grain < 1 ? 1 : grain < 1e15 ? (int64_t)grain : (int64_t)1e15;
+}
+
+const char *host_kernel_ops(Arena *a, Graph *g, const HostKernel *k) {
+  StrBuf b;
+  NodeList all = body_order(g, ((const fused_attrs *)k->node->attrs)->body, a);
+  strbuf_init(&b, a);
+  for (int64_t i = 0; i < all.n; i++) {
+    const Node *n = all.v[i];
+    if (n->op == OP_param || n->op == OP_const || n->op == OP_proj || n == g->none) continue;
+    strbuf_printf(&b, "%s%s", b.n ? ", " : "", op_name(n));
+  }
+  return strbuf_text(&b);
+}
+
+// ---- schedules that are asked for ----
+
+// The last rule that fits the kernel, by its label, with or without its rows, or its node's name.
+static ScheduleRule *find_rule(ProgBuilder *b, const Node *n, const char *label) {
+  for (int64_t i = b->rule.n; i-- > 0;) {
+    const char *glob = b->rule.v[i].glob;
+    if (str_glob(glob, label) || str_glob(glob, b->label) || str_glob(glob, n->name ? n->name : ""))
+      return &b->rule.v[i];
+  }
+  return NULL;
+}
+
+tenon_status read_schedules(ProgBuilder *b) {
+  for (int64_t i = 0; i < b->o->nschedules; i++) {
+    ScheduleRule rule;
+    TRY(schedule_rule_parse(b->a, b->o->schedule[i], b->diag, &rule));
+    vec_push(b->a, &b->rule, rule);
+  }
+  return TENON_OK;
+}
+
+tenon_status check_schedules(ProgBuilder *b) {
+  const char **label = arena_array(b->a, const char *, MAX(b->use.n, 1));
+  for (int64_t i = 0; i < b->use.n; i++) label[i] = b->use.v[i].label;
+  for (int64_t i = 0; i < b->rule.n; i++) {
+    const ScheduleRule *r = &b->rule.v[i];
+    const char *nearest = schedule_nearest(b->a, r->glob, label, b->use.n);
+    if (r->used) continue;
+    for (int64_t k = 0; k < b->use.n; k++)
+      if (str_glob(r->glob, label[k])) nearest = NULL;  // a later rule had them all
+    if (nearest || !b->use.n)
+      return fail(b->diag, TENON_EINVAL, NOWHERE,
+                  "schedule '%s': no kernel is '%s'; the nearest is '%s'", r->text, r->glob,
+                  nearest ? nearest : "none");
+  }
+  return TENON_OK;
+}
+
+// Loops that are proven, of n or of the same with one name for equal sizes; and their text.
+static tenon_status lower_proven(FuncBuilder *f, const Node *n, const Node *same, int device,
+                                 Lowered *lw, Str *text) {
+  ProgBuilder *b = f->b;
+  int64_t before = b->nunproven;
+  const char *first = b->unproven;
+  b->why = "no template takes it";
+  b->lowering.target = device ? b->o->device[device] : b->o->target;
+  tenon_status s = lower_kernel(&b->lowering, same, lw);
+  if (!s && proven(b, lw, *text = text_of(b, lw->kernel), device)) return TENON_OK;
+  if (s && s != TENON_EUNSUPPORTED) return s;
+  if (same == n) return TENON_EUNSUPPORTED;
+  b->nunproven = before;  // counted once
+  b->unproven = first;
+  TRY(lower_kernel(&b->lowering, n, lw));
+  return proven(b, lw, *text = text_of(b, lw->kernel), device) ? TENON_OK : TENON_EUNSUPPORTED;
+}
+
+void build_checks(FuncBuilder *f, const SameDims *all, ProgStep *st) {
+  Arena *pa = &f->b->p->arena;
+  int32_t n = (int32_t)all->v.n;
+  int32_t *same = arena_array(pa, int32_t, MAX(n, 1)), *as = arena_array(pa, int32_t, MAX(n, 1));
+  const char **what = arena_array(pa, const char *, MAX(n, 1));
+  for (int32_t i = 0; i < n; i++) {
+    same[i] = build_expr(f->b, all->v.v[i].a);
+    as[i] = build_expr(f->b, all->v.v[i].b);
+    what[i] = keep_name(f->b, all->v.v[i].what);
+  }
+  st->nsame = n;
+  st->same = same;
+  st->as = as;
+  st->what = what;
+}
+
+// Whether the device has code for it.
+static bool taken(ProgBuilder *b, const Lowered *lw, Str text, int device) {
+  if (!device || !b->o->takes || strmap_get(&b->texts, text_key(b, text, device))) return true;
+  return b->o->takes(b->o->device_ctx, device, lw->kernel, &b->why);
+}
+
+// ---- kernels by size ----
+//
+// A schedule that is good for a few rows is not for many.  On machines with tiles a kernel whose number of rows is open is made for a few sizes, and
+// each whose loops are others is a step of its own, left out where the number is not one of its own: a number always takes the same kernel.
+
+typedef struct Variant {
+  const char *label;
+  ScheduleRule *rule;  // that it is made by; NULL: none
+  Lowered lw;
+  Str text;
+  int32_t *dim, items;  // expressions
+  int32_t kernel, when;
+  Dim item_count;
+  int64_t first, last;  // rows that it is for
+} Variant;
+
+// Up to `most` rows take what is good for `about` so many; a handful where a template asks for it.
+static const struct {
+  int64_t most, about;
+} row_sizes[] = {{8, 8}, {128, 128}, {256, 128}, {2048, 1024}, {16384, 4096}, {INT64_MAX, 32768}};
+enum { ROW_SIZES = ARRAY_LEN(row_sizes), ITEM_ROWS = 16 };
+
+// Loops with the sizes that they need.
+static tenon_status lower_variant(FuncBuilder *f, const Node *n, const Node *same, int device,
+                                  Variant *v) {
+  ProgBuilder *b = f->b;
+  IntPool *dims = &b->g->dims;
+  v->rule = find_rule(b, n, v->label);
+  b->lowering.label = v->label;
+  b->lowering.forced = v->rule;
+  tenon_status s = lower_proven(f, n, same, device, &v->lw, &v->text);
+  if (s == TENON_EUNSUPPORTED && v->rule)
+    return fail(b->diag, TENON_EINVAL, NOWHERE, "schedule '%s': kernel '%s' is not proven: %s",
+                v->rule->text, v->label, b->why);
+  TRY(s);
+  const LoopKernel *k = v->lw.kernel;
+  v->dim = arena_array(&b->p->arena, int32_t, MAX(k->ndims, 1));
+  for (int32_t i = 0; i < k->ndims; i++) v->dim[i] = build_expr(b, v->lw.dim[i]);
+  v->item_count = ie_map(dims, loop_items(k), to_graph, &(ToGraph){&v->lw, dims});
+  v->items = build_expr(b, v->item_count);
+  b->why = "its number of work items is not known before it runs";
+  return v->items < 0 || !sizes_known(f, &v->lw, v->dim) ? TENON_EUNSUPPORTED : TENON_OK;
+}
+
+// The size that stands for those from `first` on: where an item has many rows itself, as an image has pixels, the fewest items.
+static int64_t size_for(Dim rows, int64_t first, int64_t about) {
+  bool of_items = rows->nterms == 1 && rows->term->coef >= ITEM_ROWS;
+  int64_t fewest = of_items ? MAX(rows->lo, rows->term->coef) : 0;
+  return fewest > 0 && fewest >= first ? fewest : MIN(about, rows->hi);
+}
+
+// 0 where the rows are not the variant's.
+static int32_t when_rows(ProgBuilder *b, Dim rows, const Variant *v) {
+  IntPool *p = &b->g->dims;
+  Dim at_most = NULL, at_least = NULL;
+  if (v->last < INT64_MAX) at_most = ie_div(p, ie_const(p, v->last), ie_max(p, rows, p->one));
+  if (v->first > 0) at_least = ie_div(p, rows, ie_const(p, v->first));
+  return build_expr(b, !at_most ? at_least : !at_least ? at_most : ie_min(p, at_most, at_least));
+}
+
+// The kernel for some size alone where nothing was chosen by one, or the loops for another cannot be made.
+static tenon_status lower_sizes(FuncBuilder *f, const Node *n, const Node *same, int device,
+                                Variant *v, int *count) {
+  Lowering *lo = &f->b->lowering;
+  Variant all[ROW_SIZES] = {{.first = 0}};
+  int made = 0;
+  *count = 1;
+  lo->tuned_for = lo->bucket_max = 0;
+  lo->small_bucket = false;
+  const char *name = f->b->label;
+  v[0] = (Variant){.label = name, .when = -1, .last = INT64_MAX};
+  TRY(lower_variant(f, n, same, device, &v[0]));
+  Dim rows = lo->bucket_dim;
+  int begin = lo->small_bucket ? 0 : 1;
+  if (!lo->target.traits.mma || !rows || ie_is_poison(rows)) return TENON_OK;
+  for (int i = begin; i < ROW_SIZES; i++) {
+    int64_t first = i > begin ? row_sizes[i - 1].most + 1 : 0, last = row_sizes[i].most;
+    if (rows->hi < first || rows->lo > last) continue;
+    all[made] = (Variant){.first = first, .last = last};
+    all[made].label = str_printf(f->b->a, "%s@%lld", name, (long long)(made ? first : 0));
+    lo->tuned_for = size_for(rows, first, row_sizes[i].about);
+    lo->bucket_max = last < INT64_MAX ? last : 0;
+    tenon_status s = lower_variant(f, n, same, device, &all[made]);
+    if (s) return s == TENON_EUNSUPPORTED ? TENON_OK : s;
+    bool again = made && str_eq(all[made].text, all[made - 1].text);
+    if (again) all[made - 1].last = last;
+    if (again && all[made].rule) all[made].rule->used = true;
+    made += !again;
+  }
+  all[0].first = 0;  // whatever the ranges of symbols say, one of them is done
+  all[made - 1].last = INT64_MAX;
+  for (int i = 0; i < made; i++) {
+    all[i].when = made > 1 ? when_rows(f->b, rows, &all[i]) : -1;
+    if (made > 1 && all[i].when < 0) return TENON_OK;
+  }
+  if (made == 1) all[0].label = name;
+  *count = made;
+  memcpy(v, all, sizeof all);
+  return TENON_OK;
+}
+
+static const char *name_for_rows(ProgBuilder *b, const char *name, const Variant *v) {
+  const char *said = v->last == INT64_MAX
+                         ? str_printf(b->a, "%s, from %lld rows", name, (long long)v->first)
+                         : str_printf(b->a, "%s, up to %lld rows", name, (long long)v->last);
+  return keep_name(b, said);
+}
+
+static void put_step(FuncBuilder *f, const Node *n, const Variant *v, const SameDims *checks,
+                     const int32_t *out) {
+  ProgBuilder *b = f->b;
+  Arena *pa = &b->p->arena;
+  const LoopKernel *k = v->lw.kernel;
+  ProgStep st = {.kind = STEP_KERNEL, .when = v->when, .nargs = k->nargs, .ndims = k->ndims};
+  build_checks(f, checks, &st);
+  st.kernel = v->kernel;
+  if (v->rule) v->rule->used = true;
+  vec_push(b->a, &b->use, ((KernelUse){.node = n, .label = v->label, .kernel = v->kernel}));
+  int device = b->prog_kernel.v[st.kernel].device;
+  st.op = b->prog_kernel.v[st.kernel].name;
+  if (v->when >= 0) st.op = name_for_rows(b, st.op, v);
+  st.node = keep_name(b, n->name);
+  st.nout = n->nres;
+  int32_t *in = arena_array(pa, int32_t, MAX(st.nargs, 1));
+  int32_t *arg = arguments(f, n, &v->lw, device, out);
+  for (int32_t i = 0; i < st.nargs; i++)
+    if (v->lw.arg[i].kind != LOWER_RESULT && arg[i] != out[0]) in[st.nin++] = arg[i];
+  separate(f, &v->lw, arg);
+  count_work(f, n, &st);
+  st.grain = grain_of(b, &st, v->item_count);
+  st.items = v->items;
+  st.in = in;
+  st.out = out;
+  st.arg = arg;
+  st.dim = v->dim;
+  vec_push(b->a, &f->step, st);
+}
+
+static tenon_status build_step_on(FuncBuilder *f, const Node *n, int device) {
+  Variant v[ROW_SIZES];
+  int count;
+  SameDims checks = {.arena = f->b->a};
+  const Node *same = same_sizes(f, n, &checks);
+  TRY(lower_sizes(f, n, same, device, v, &count));
+  for (int i = 0; i < count; i++) {  // what a device takes is one of its kernels
+    if (!taken(f->b, &v[i].lw, v[i].text, device)) return TENON_EUNSUPPORTED;
+    v[i].kernel = add_kernel(f->b, &v[i].lw, v[i].text, device);
+  }
+  int32_t *out = arena_array(&f->b->p->arena, int32_t, n->nres);
+  for (int32_t i = 0; i < n->nres; i++) out[i] = new_value(f, n, i, n->type[i]);
+  for (int i = 0; i < count; i++) put_step(f, n, &v[i], &checks, out);
+  return TENON_OK;
+}
+
+// What the kernel is called: its node's name, with a number behind it where there are several, and a number alone where it has none.
+static const char *new_label(ProgBuilder *b, const Node *n) {
+  const char *name = n->name ? n->name : "";
+  intptr_t have = (intptr_t)strmap_get(&b->labels, str_of(name)) + 1;
+  strmap_put(&b->labels, str_of(name), (void *)have);
+  if (*name && have == 1) return str_copy(b->a, str_of(name));  // it may outlive the graph
+  return str_printf(b->a, "%s#%lld", name, (long long)have);
+}
+
+tenon_status build_kernel_step(FuncBuilder *f, const Node *n) {
+  const LowerOptions *o = f->b->o;
+  f->b->label = new_label(f->b, n);
+  if (!o->ndevices) return build_step_on(f, n, 0);
+  int device = o->device_of ? o->device_of(o->device_ctx, n) : o->ndevices - 1;
+  f->b->why = "the host has no kernels";
+  tenon_status s = device || o->host_kernels ? build_step_on(f, n, device) : TENON_EUNSUPPORTED;
+  if (s != TENON_EUNSUPPORTED || !device || !o->host_kernels) return s;
+  return build_step_on(f, n, 0);
+}

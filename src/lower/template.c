@@ -1,0 +1,116 @@
+// template.c -- the table of templates, and which one takes a kernel.
+#include "lower/template.h"
+
+#include "passes/fuse_kernels/kernels.h"
+
+#define TEMPLATE(name, kinds, needs, doc) extern const TemplateCode template_##name;
+#include "lower/templates.def"
+#undef TEMPLATE
+
+#define KIND(k)                           (1u << FUSED_##k)
+#define ANY_KIND                          (~0u)
+#define TEMPLATE(name, kinds, needs, doc) {#name, doc, kinds, needs, &template_##name},
+const Template template_table[] = {
+#include "lower/templates.def"
+};
+const int template_count = ARRAY_LEN(template_table);
+
+const Template *template_find(const char *name) {
+  for (int i = 0; i < template_count; i++)
+    if (!strcmp(template_table[i].name, name)) return &template_table[i];
+  return NULL;
+}
+
+bool template_suits(const Template *t, const LowerTarget *target, const char **why) {
+  *why = t->needs & NEEDS_BLOCKS && target->block_threads < 2 ? "the target has no thread blocks"
+         : t->needs & NEEDS_MMA && !target->traits.mma        ? "the target has no tensor cores"
+         : t->needs & NEEDS_CORES && target->block_threads >= 2
+             ? "the target works in thread blocks"
+             : NULL;
+  return !*why;
+}
+
+static bool takes_kind(const Template *t, const Node *fused) {
+  return t->kinds >> ((const fused_attrs *)fused->attrs)->kind & 1;
+}
+
+// The kernel by a match and all fields of a schedule.
+static bool build(const Template *t, Lowering *lo, void *match, const void *fields, Lowered *out) {
+  if (!t->code->build(match, fields, out)) return false;
+  out->schedule = (Schedule){t, fields};
+  out->kernel->schedule = schedule_text(lo->arena, out->schedule);
+  return true;
+}
+
+static void *new_fields(const Template *t, Lowering *lo) {
+  int64_t bytes = MAX(t->code->bytes, 1);
+  return memset(arena_alloc(lo->arena, bytes), 0, (size_t)bytes);
+}
+
+static bool try_template(const Template *t, Lowering *lo, const Node *fused, Lowered *out) {
+  static const ScheduleGiven nothing = {0};
+  void *fields = new_fields(t, lo), *match = t->code->match(lo, fused);
+  if (!match) return false;
+  if (t->code->choose && !t->code->choose(match, &lo->target, &nothing, fields)) return false;
+  return build(t, lo, match, fields, out);
+}
+
+// ---- a schedule that is asked for ----
+
+static tenon_status refuse(Lowering *lo, const char *why) {
+  return fail(lo->diag, TENON_EINVAL, NOWHERE, "schedule '%s': kernel '%s' cannot be done so: %s",
+              lo->forced->text, lo->label, why);
+}
+
+static tenon_status lower_forced(Lowering *lo, const Node *fused, Lowered *out) {
+  const ScheduleGiven *g = &lo->forced->given;
+  const Template *t = g->t;
+  const char *why;
+  if (!template_suits(t, &lo->target, &why)) return refuse(lo, why);
+  lo->why = takes_kind(t, fused)
+                ? NULL
+                : str_printf(lo->arena, "the kernel is of the kind %s",
+                             fused_kind_name[((const fused_attrs *)fused->attrs)->kind]);
+  void *fields = new_fields(t, lo), *match = lo->why ? NULL : t->code->match(lo, fused);
+  if (!match)
+    return refuse(lo, str_printf(lo->arena, "template %s does not match because %s", t->name,
+                                 lo->why ? lo->why : "it takes other operands or shapes"));
+  if (t->code->choose && !t->code->choose(match, &lo->target, g, fields))
+    return refuse(lo, str_printf(lo->arena, "template %s has no schedule for it", t->name));
+  schedule_keep(g, fields);
+  for (int i = 0; i < t->code->nfields; i++)
+    if (!schedule_in_range(&t->code->field[i], fields))
+      return refuse(lo, str_printf(lo->arena, "field %s has no legal value beside those given",
+                                   t->code->field[i].attr.name));
+  if (t->code->legal && !t->code->legal(match, &lo->target, fields, &why)) return refuse(lo, why);
+  *out = (Lowered){0};
+  if (!build(t, lo, match, fields, out))
+    return refuse(lo,
+                  str_printf(lo->arena,
+                             "template %s does not match because it has no loops for it with %s",
+                             t->name, schedule_name(lo->arena, (Schedule){t, fields})));
+  return TENON_OK;
+}
+
+// ---- selection ----
+
+// Thread blocks have a second chance: what the verifier does not accept of them is done by the rows below.
+static bool accepted(const Template *t, const Lowered *lw) {
+  Diag d;
+  diag_init(&d);
+  return !(t->needs & NEEDS_BLOCKS) || !loop_verify(lw->kernel, &d);
+}
+
+tenon_status lower_kernel(Lowering *lo, const Node *fused, Lowered *out) {
+  const char *why;
+  lo->bucket_dim = NULL;
+  if (lo->forced) return lower_forced(lo, fused, out);
+  for (int i = 0; i < template_count; i++) {
+    const Template *t = &template_table[i];
+    if (!template_suits(t, &lo->target, &why) || !takes_kind(t, fused)) continue;
+    *out = (Lowered){0};
+    lo->bucket_dim = NULL;
+    if (try_template(t, lo, fused, out) && accepted(t, out)) return TENON_OK;
+  }
+  return TENON_EUNSUPPORTED;
+}

@@ -1,0 +1,541 @@
+#!/usr/bin/env python3
+"""graph_test.py -- tests `tenon graph`: the pages in headless Chromium, the picture and the Graphviz text by parsing them.
+
+usage: tests/system/graph_test.py [TENON]      default: $TENON or build/tenon
+
+Needs only Python's standard library.  Without Chromium the page's tests are skipped, which is said.  The last line is
+`N passed, N failed`.
+"""
+import glob, json, os, re, shutil, subprocess, sys, tempfile, time
+import xml.etree.ElementTree as ET
+
+ROOT = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
+TENON = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else os.environ.get("TENON") or os.path.join(ROOT, "build", "tenon"))
+DATA = os.environ.get("DATA") or os.path.join(ROOT, "..", "shared", "data")
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+SVG = "{http://www.w3.org/2000/svg}"
+
+# ---- graphs ----
+EVIL = ['</script><img src=x onerror="window.hacked=1">', "'\"><svg onload=window.hacked=1>", "a\\\" ]; evil [label=\\\"x", "]]> --> <!-- &lt;b&gt; &amp;",
+        "\u202etxt.exe\u2066", "${window.hacked=1} `x`", "tab\there", "\u2028line\u2029"]
+
+
+def quoted(name):
+    return '"' + name.replace("\\\\", "\\").replace("\\", "\\\\").replace('"', '\\"').replace("\t", "\\t") + '"'
+
+
+def evil_graph():
+    names = [n.replace('\\"', '"') for n in EVIL]
+    lines, last = [], None
+    for i, name in enumerate(names):
+        lines.append(f"  %{quoted(name)} = relu({last or '%x'})")
+        last = "%" + quoted(name)
+    body = "\n".join(lines)
+    return f'graph @{quoted(names[0])}(%x: f32[batch, 4]) -> ({quoted(names[1])}: f32[batch, 4]) {{\n{body}\n  return {last}\n}}\n'
+
+
+IF_GRAPH = """graph @"choose"(%cond: bool[], %x: f32[n, 4]) -> (y: f32[n, 4]) {
+  %w = const f32[4] {1, 2, 3, -4.5}
+  %branch = if(%cond, %x, %x) then_captures=1 then_branch={ @"then" (%a: f32[n, 4])
+    %twice = add(%a, %a)
+    return %twice
+  } else_branch={ @"else" (%b: f32[n, 4])
+    %c = neg(%b)
+    %d = exp(%c)
+    return %d
+  }
+  %y = mul(%branch, %w)
+  return %y
+}
+"""
+ODD_GRAPH = """graph @"odd"(%x: f32[6, 4], %unused: i64[]) -> (same: f32[6, 4], k: f32[2], p: f32[2, 4], q: f32[4, 4], sq: f32[2, 4]) {
+  %k = const f32[2] {0.5, 1.5}
+  %at = const i64[2] {2, 4}
+  %s:2 = split(%x, %at) axis=0
+  %sq = mul(%s.0, %s.0)
+  return %x, %k, %s.0, %s.1, %sq
+}
+"""
+
+
+def big_graph(n):
+    """n operations: chains that branch, join and skip."""
+    lines = []
+    for i in range(n):
+        a = f"%n{i - 1}" if i else "%x"
+        b = f"%n{i - 7}" if i % 5 == 0 and i >= 7 else f"%n{i // 2}" if i % 97 == 0 and i else a
+        lines.append(f"  %n{i} = {'add' if i % 2 else 'mul'}({a}, {b})" if b != a or i % 3 else f"  %n{i} = exp({a})")
+    body = "\n".join(lines)
+    return f"graph(%x: f32[8]) -> (y: f32[8]) {{\n{body}\n  return %n{n - 1}\n}}\n"
+
+
+def wide_graph(n):
+    lines = "\n".join(f"  %n{i} = add(%x, %c{i})" for i in range(n))
+    consts = "\n".join(f"  %c{i} = const f32[1] {{{i}}}" for i in range(n))
+    return f"graph(%x: f32[1]) -> (y: f32[{n}]) {{\n{consts}\n{lines}\n  %y = concat({', '.join(f'%n{i}' for i in range(n))}) axis=0\n  return %y\n}}\n"
+
+
+MIX_GRAPH = """graph @"mix"(%x: f32[batch, 6]) -> (y: f32[batch, 6], z: f32[batch, 6]) {
+  %w = const f32[6, 6] {1, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 1}
+  %one = const f32[] {1}
+  %p = mat_mul(%x, %w)
+  %q = mul(%p, %one)
+  %r = relu(%q)
+  %m = softmax(%r)
+  %y = add(%m, %r)
+  %s = mat_mul(%y, %w)
+  %z = exp(%s)
+  return %y, %z
+}
+"""
+
+
+def models():
+    """(name, path) of real models, as far as they are there."""
+    found = [("mnist", os.path.join(DATA, "models", "mnist_onnx2c", "model.onnx"))]
+    found += [(n, os.path.join(DATA, "nets", n + ".onnx")) for n in ("resnet50", "bert_base.dyn", "gpt2.new", "lstm")]
+    found += [(os.path.basename(os.path.dirname(p)), p) for p in glob.glob(os.path.join(DATA, "models", "silero_vad", "**", "*.onnx"), recursive=True)[:1]]
+    debian = "/usr/share/libonnx-testdata/data"
+    found += [(t, os.path.join(debian, t, "model.onnx")) for t in ("node/test_loop11", "node/test_if", "simple/test_expand_shape_model1")]
+    return [(n, p) for n, p in found if os.path.exists(p)]
+
+
+# ---- counting ----
+passed, failed = 0, 0
+
+
+def check(what, ok, more=""):
+    global passed, failed
+    if ok:
+        passed += 1
+    else:
+        failed += 1
+        print(f"FAILED {what} {more}", flush=True)
+    return ok
+
+
+def draw(model, out, *options):
+    start = time.monotonic()
+    p = subprocess.run([TENON, "graph", model, "-o", out, *options], capture_output=True, text=True, errors="replace")
+    return check(f"{os.path.basename(model)} -> {os.path.basename(out)}", p.returncode == 0, p.stderr) and time.monotonic() - start
+
+
+# ---- what can be seen without a browser ----
+def page_data(path):
+    text = open(path, encoding="utf-8").read()
+    return text, json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)[1])
+
+
+def overlaps(nodes):
+    """The first two boxes that overlap, by a sweep over y."""
+    rows = sorted(enumerate(nodes), key=lambda p: p[1]["box"][1])
+    active = []
+    for i, n in rows:
+        x, y, w, h = n["box"]
+        active = [j for j in active if nodes[j]["box"][1] + nodes[j]["box"][3] > y]
+        for j in active:
+            bx, _, bw, _ = nodes[j]["box"]
+            if x < bx + bw - 1 and bx < x + w - 1: return i, j
+        active.append(i)
+    return None
+
+
+def check_data(name, data):
+    for k, d in enumerate(data["drawings"]):
+        pair = overlaps(d["nodes"])
+        check(f"{name}: boxes of drawing {k} apart", pair is None, str(pair))
+        upward = [e for e in d["edges"] if d["nodes"][e[0]]["box"][1] >= d["nodes"][e[1]]["box"][1]]
+        check(f"{name}: edges of drawing {k} lead down", not upward, str(upward[:1]))
+        inside = all(n["box"][0] >= 0 and n["box"][1] >= 0 and n["box"][0] + n["box"][2] <= d["w"] + 1 and n["box"][1] + n["box"][3] <= d["h"] + 1
+                     for n in d["nodes"])
+        check(f"{name}: drawing {k} within its size", inside)
+
+
+def check_svg(name, path, data):
+    try:
+        tree = ET.parse(path).getroot()
+    except ET.ParseError as e:
+        check(f"{name}: well-formed SVG", False, str(e))
+        return
+    tags = {e.tag for e in tree.iter()}
+    check(f"{name}: SVG of plain shapes", tags <= {SVG + t for t in ("svg", "title", "style", "rect", "path", "g", "text", "a")}, str(tags))
+    cards = sum(e.get("class") == "c" for e in tree.iter(SVG + "rect"))
+    check(f"{name}: every node in the SVG", cards == sum(len(d["nodes"]) for d in data["drawings"]), str(cards))
+    events = [a for e in tree.iter() for a in e.attrib if a.lower().startswith("on")]
+    check(f"{name}: no handlers in the SVG", not events, str(events))
+
+
+def check_dot(name, path, data):
+    text = open(path, encoding="utf-8").read()
+    bare = re.sub(r'"(?:\\.|[^"\\])*"', "@", text)
+    check(f"{name}: DOT strings closed", '"' not in bare and re.fullmatch(r"[\w@\[\]{}=,;>\s-]*", bare) is not None)
+    nodes = len(re.findall(r"^\s*n\d+_\d+ \[", bare, re.M))
+    check(f"{name}: every node in the DOT", nodes == sum(len(d["nodes"]) for d in data["drawings"]), str(nodes))
+    if shutil.which("dot") and nodes < 2000:
+        check(f"{name}: Graphviz takes it", subprocess.run(["dot", "-Tplain", path], capture_output=True).returncode == 0)
+
+
+# ---- optimised: what the page is told ----
+def size_of(e, sizes):
+    """What memory.js does: a size from its expression."""
+    if not isinstance(e, list): return e
+    what, *args = e
+    if what == "sym": return sizes[args[0]]
+    if what == "sum":
+        total = 0
+        for coefficient, *factors in args:
+            for f in factors: coefficient *= size_of(f, sizes)
+            total += coefficient
+        return total
+    x, y = (size_of(a, sizes) for a in args)
+    return {"div": lambda: x // y, "mod": lambda: x % y, "min": lambda: min(x, y), "max": lambda: max(x, y), "bcast": lambda: y if x == 1 else x}[what]()
+
+
+def lay_plan(plan, sizes):
+    """Offsets and sizes of all roots, the arena's size, and two that overlap while both live (or None)."""
+    b = plan["buffers"]
+    size, offset, total, bad = [size_of(x["bytes"], sizes) for x in b], {}, 0, None
+    for i in plan["order"]:
+        offset[i] = max([offset[k] + size[k] for k in b[i]["below"]], default=0)
+        total = max(total, offset[i] + size[i])
+    roots = plan["order"]
+    for n, i in enumerate(roots):
+        for k in roots[:n]:
+            together = b[i]["firstShared"] <= b[k]["lastShared"] and b[k]["firstShared"] <= b[i]["lastShared"]
+            if together and size[i] and size[k] and offset[i] < offset[k] + size[k] and offset[k] < offset[i] + size[i]: bad = (i, k)
+    return total, bad
+
+
+def check_optimised_data(name, model, data):
+    opt, before, after = data["opt"], data["drawings"][0]["nodes"], data["drawings"][data["opt"]["drawing"]]["nodes"]
+    report = json.loads(subprocess.run([TENON, "inspect", model, "--optimised", "--json"], capture_output=True, text=True).stdout)
+    check(f"{name}: as many kernels as inspect counts", opt["launches"] == report["kernels"], f"{opt['launches']} {report['kernels']}")
+    listed = sorted(n["node"] for n in opt["nodes"])
+    check(f"{name}: every operation has a fate", listed == [i for i, n in enumerate(before) if n["kind"] == "op"])
+    check(f"{name}: a kernel is drawn as one", all(k["kind"] in after[k["node"]]["title"] and after[k["node"]].get("bodies") for k in opt["kernels"]))
+    check(f"{name}: fates name kernels and rules that are there", all(all(k < len(opt["kernels"]) for k in n["kernels"] + [n.get("into", 0)][:len(opt["kernels"])]) and
+          n.get("rule", -1) < len(opt["rules"]) and (n["fate"] == "kernel") == bool(n["kernels"]) for n in opt["nodes"]))
+    fired = sum(r["fired"] for r in opt["rules"])
+    check(f"{name}: what is gone was taken by a rule that fired", fired > 0 or not any(n["fate"] == "removed" for n in opt["nodes"]))
+    for scale in (1, 3):
+        sizes = [d and d["value"] * scale for d in opt["dims"]]
+        total, bad = lay_plan(opt["plan"], sizes)
+        check(f"{name}: no two live buffers overlap, sizes x {scale}", bad is None, str(bad))
+        check(f"{name}: an arena where something is computed", (total > 0) == any(size_of(b["bytes"], sizes) for b in opt["plan"]["buffers"]))
+    steps = opt["plan"]["steps"]
+    check(f"{name}: each step is a node", len(set(steps)) == len(steps) and all(after[i]["kind"] == "op" for i in steps))
+
+
+# ---- the browser: its DevTools protocol over a pipe ----
+class Browser:
+    def __init__(self, program, folder):
+        to_r, to_w = os.pipe()
+        from_r, from_w = os.pipe()
+        args = [program, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--window-size=1400,900",
+                "--user-data-dir=" + folder, "--remote-debugging-pipe", "about:blank"]
+        self.process = subprocess.Popen(["bash", "-c", f'exec "$@" 3<&{to_r} 4>&{from_w}', "bash", *args], pass_fds=(to_r, from_w),
+                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        os.close(to_r)
+        os.close(from_w)
+        self.write, self.read = to_w, os.fdopen(from_r, "rb")
+        self.buffer, self.number, self.session, self.problems = b"", 0, None, []
+        pages = [t for t in self.call("Target.getTargets")["targetInfos"] if t["type"] == "page"]
+        self.session = self.call("Target.attachToTarget", targetId=pages[0]["targetId"], flatten=True)["sessionId"]
+        for domain in ("Page", "Runtime", "Log"): self.call(domain + ".enable")
+
+    def call(self, method, **params):
+        self.number += 1
+        message = {"id": self.number, "method": method, "params": params}
+        if self.session: message["sessionId"] = self.session
+        os.write(self.write, json.dumps(message).encode() + b"\0")
+        while True:
+            reply = self.receive()
+            if reply.get("id") == self.number:
+                if "error" in reply: raise RuntimeError(f"{method}: {reply['error']}")
+                return reply["result"]
+            if reply.get("method") in ("Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded"):
+                self.problems.append(json.dumps(reply["params"])[:600])
+
+    def receive(self):
+        while b"\0" not in self.buffer:
+            more = self.read.read1(1 << 16)
+            if not more: raise RuntimeError("the browser went away")
+            self.buffer += more
+        text, _, self.buffer = self.buffer.partition(b"\0")
+        return json.loads(text)
+
+    def js(self, expression):
+        r = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
+        if "exceptionDetails" in r: raise RuntimeError(f"{expression}: {r['exceptionDetails']}")
+        return r["result"].get("value")
+
+    def settle(self):
+        self.js("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+    def open(self, path, hash=""):
+        self.problems.clear()
+        self.call("Page.navigate", url="about:blank")
+        self.call("Page.navigate", url="file://" + path + hash)
+        for _ in range(400):
+            if self.js("document.readyState == 'complete' && location.protocol == 'file:'"): break
+            time.sleep(0.05)
+        self.settle()
+
+    def key(self, key):
+        self.call("Input.dispatchKeyEvent", type="keyDown", key=key, text=key if len(key) == 1 else "")
+        self.call("Input.dispatchKeyEvent", type="keyUp", key=key)
+        self.settle()
+
+    def type(self, text):
+        self.call("Input.insertText", text=text)
+        self.settle()
+
+    def click(self, selector):
+        x, y = self.js(f"(r => [r.x + r.width / 2, r.y + r.height / 2])(document.querySelector({json.dumps(selector)}).getBoundingClientRect())")
+        for kind in ("mousePressed", "mouseReleased"):
+            self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", buttons=1, clickCount=1)
+        self.settle()
+
+    def count(self, selector): return self.js(f"document.querySelectorAll({json.dumps(selector)}).length")
+    def panel(self): return self.js("document.querySelector('#panel').textContent")
+
+    def close(self):
+        try: self.call("Browser.close")
+        except (RuntimeError, OSError): pass
+        try: self.process.wait(10)
+        except subprocess.TimeoutExpired: self.process.kill()
+
+
+def check_page(b, name, path, data):
+    """What holds for every page."""
+    b.open(path)
+    main = data["drawings"][0]
+    check(f"{name}: nodes in the page", b.count(".node") == len(main["nodes"]), f"{b.count('.node')} of {len(main['nodes'])}")
+    check(f"{name}: edges in the page", b.count(".edge") == len(main["edges"]))
+    ops = [i for i, n in enumerate(main["nodes"]) if n["kind"] == "op"]
+    if ops:
+        b.open(path, f"#d0n{ops[-1]}")
+        node = main["nodes"][ops[-1]]
+        check(f"{name}: panel of the last operation", node["out"][0][1] in b.panel() and node["title"] in b.panel(), b.panel()[:200])
+        b.key("f")
+    check(f"{name}: nothing on the console", not b.problems, str(b.problems[:2]))
+
+
+def check_evil_page(b, path):
+    b.open(path)
+    b.key("/")
+    b.type("onerror")
+    b.key("Enter")
+    check("hostile: a name is shown as text", '</script><img src=x onerror="window.hacked=1">' in b.panel(), b.panel()[:300])
+    b.key("Escape")
+    b.key("/")
+    b.type("RELU")
+    check("hostile: search marks every node", b.count(".node.hit") == len(EVIL), str(b.count(".node.hit")))
+    for i in range(len(EVIL)): b.key("Enter")
+    check("hostile: no directional overrides", not b.js("/[\\u202a-\\u202e\\u2066-\\u2069]/.test(document.querySelector('#canvas').textContent + document.querySelector('#matches').textContent)"))
+    check("hostile: no markup was made", b.count("img") + b.count("svg svg") == 0)
+    check("hostile: no script ran", b.js("window.hacked === undefined"))
+    check("hostile: nothing on the console", not b.problems, str(b.problems[:2]))
+
+
+def check_if_page(b, path):
+    b.open(path)
+    b.key("/")
+    b.type("branch")
+    check("if: one match", b.js("document.querySelector('#matches .count').textContent") == "1 match")
+    b.key("Enter")
+    check("if: the panel shows the shape", "f32[n, 4]" in b.panel(), b.panel())
+    check("if: bodies are offered", b.count("#panel .open") == 2)
+    b.click("#panel > .open:nth-of-type(2)")
+    check("if: else branch drawn", b.count(".node") == 4, str(b.count(".node")))
+    b.js("document.activeElement.blur()")
+    b.key("Backspace")
+    check("if: back in the main drawing", b.count(".node") == 5 and "if" in b.panel())
+    b.key("ArrowDown")
+    check("if: down goes to the user", "ONNX Mul" in b.panel(), b.panel())
+    check("if: a constant's contents", all(t in b.panel() for t in ("1, 2, 3, -4.5", "min-4.5", "max3", "mean0.375")), b.panel())
+    b.key("Escape")
+    b.click(".node[data-node='2']")
+    check("if: a click selects", "sub-graphs" in b.panel())
+    b.key("s")
+    check("if: shapes are hidden", b.js("getComputedStyle(document.querySelector('.label')).display") == "none")
+    before = b.js("document.querySelector('#canvas > svg').style.transform")
+    b.call("Input.dispatchMouseEvent", type="mouseWheel", x=400, y=400, deltaX=0, deltaY=-240)
+    for key in "+-": b.key(key)
+    check("if: wheel and keys zoom", before != b.js("document.querySelector('#canvas > svg').style.transform"))
+    check("if: nothing on the console", not b.problems, str(b.problems[:2]))
+
+
+# ---- optimised: what a person does with the page ----
+def hover(b):
+    """Moves over the memory plan until a tensor is named; the tip's text."""
+    x, y, w, h = b.js("(r => [r.x, r.y, r.width, r.height])(document.querySelector('#plan').getBoundingClientRect())")
+    for k in range(1, 80):
+        b.call("Input.dispatchMouseEvent", type="mouseMoved", x=x + 80 + (w - 110) * (k * 0.618 % 1), y=y + h - 28 - (h - 50) * (k % 9) / 9)
+        b.settle()
+        if b.js("!document.querySelector('#tip').hidden"): return b.js("document.querySelector('#tip').textContent")
+    return ""
+
+
+def check_optimised_page(b, name, path, data):
+    opt = data["opt"]
+    b.open(path)
+    sides = (("#canvas", data["drawings"][0]), ("#after", data["drawings"][opt["drawing"]]))
+    for side, d in sides:
+        check(f"{name}: nodes of {side}", b.count(side + " .node") == len(d["nodes"]), str(b.count(side + " .node")))
+    check(f"{name}: the overview counts kernels", f"{opt['before']['nodes']:,} \u2192 {opt['launches']:,}" in b.panel(), b.panel()[:200])
+    if opt["kernels"]:
+        members = [[n["node"] for n in opt["nodes"] if k in n["kernels"]] for k in range(len(opt["kernels"]))]
+        k = max(range(len(members)), key=lambda i: len(members[i]))
+        kernel, at = opt["kernels"][k], opt["kernels"][k]["node"]
+        b.open(path, f"#d{opt['drawing']}n{at}")
+        check(f"{name}: a kernel's nodes are marked before", b.count("#canvas .node.link") == len(members[k]), str(b.count("#canvas .node.link")))
+        check(f"{name}: a kernel's panel", all(t in b.panel() for t in (kernel["kind"], "FLOPs per byte", "its nodes alone", "in memory")), b.panel()[:300])
+        body = data["drawings"][sides[1][1]["nodes"][at]["bodies"][0][1]]
+        b.click(f"#after .node[data-d='{opt['drawing']}'][data-node='{at}'] .title")
+        check(f"{name}: a click opens it", b.count("#after .node.open") == 1 and b.count("#after .node") == len(sides[1][1]["nodes"]) + len(body["nodes"]),
+              str(b.count("#after .node")))
+        b.key("e")
+        check(f"{name}: a key closes it", b.count("#after .node.open") == 0)
+        seen = b.js("""(box => %s.find(i => { const r = document.querySelector(`#canvas .node[data-node="${i}"]`).getBoundingClientRect();
+          return r.width && r.left > box.left && r.right < box.right && r.top > box.top && r.bottom < box.bottom; }))(document.querySelector('#canvas').getBoundingClientRect())"""
+                    % json.dumps(members[k]))
+        check(f"{name}: some of a kernel's nodes come into view", seen is not None or not members[k])
+        if seen is not None:
+            b.click(f"#canvas .node[data-node='{seen}']")
+            check(f"{name}: a node's kernel is marked after", b.count(f"#after .node.link[data-node='{at}']") == 1 and "in a kernel" in b.panel(), b.panel()[:200])
+        b.key("E")
+        check(f"{name}: all kernels open", b.count("#after .node.open") == len(opt["kernels"]))
+        shut = b.js("""(() => { const boxes = [...document.querySelectorAll(`#after .node[data-d="%d"] > .card`)].map(e => e.getBoundingClientRect());
+          return boxes.every((a, i) => boxes.every((c, k) => i >= k || a.right <= c.left + 1 || c.right <= a.left + 1 || a.bottom <= c.top + 1 || c.bottom <= a.top + 1)); })()""" % opt["drawing"])
+        check(f"{name}: open kernels do not overlap", shut)
+        b.key("E")
+    if any(size_of(x["bytes"], [d and d["value"] for d in opt["dims"]]) for x in opt["plan"]["buffers"]):
+        text = hover(b)
+        check(f"{name}: hovering names a tensor", any(x["type"] in text for x in opt["plan"]["buffers"]) and "alive" in text, text)
+    b.js("document.activeElement.blur()")
+    for key in "krmm":
+        b.key(key)
+    if opt["rules"]:
+        b.click("#panel .rule:nth-of-type(3) .row" if b.count("#panel .rule") > 2 else "#panel .rule .row")
+        check(f"{name}: a rule is explained", b.count("#panel .rule pre") == 1)
+    for key in ("Escape", "t", "Tab", "f", "2", "ArrowDown"): b.key(key)
+    check(f"{name}: optimised: nothing on the console", not b.problems, str(b.problems[:2]))
+
+
+def check_mix_page(b, path, data):
+    """A graph whose fate is known: the multiplication by one goes, and its rule says so; the arena follows the sizes that are set."""
+    b.open(path)
+    gone = [n for n in data["opt"]["nodes"] if n["fate"] == "removed"]
+    check("mix: one operation is taken away", [data["drawings"][0]["nodes"][n["node"]]["name"] for n in gone] == ["q"], str(gone))
+    check("mix: it is drawn as gone", b.count("#canvas .node.gone") == 1)
+    b.key("r")
+    b.click("#panel .rule .row")
+    check("mix: its rule leads to it", b.count("#canvas .node.into") == 1 and "mul.one" in b.panel(), b.panel()[:200])
+    arena = lambda: b.js("document.querySelector('.figures').textContent")
+    was = arena()
+    b.js("(e => { e.value = 1000; e.dispatchEvent(new Event('input')); })(document.querySelector('#dock input'))")
+    total, _ = lay_plan(data["opt"]["plan"], [1000])
+    check("mix: the arena follows the size", arena() != was and f"arena {total / 1024:.1f} KiB" in arena(), arena())
+    b.js("(e => { e.value = -3; e.dispatchEvent(new Event('input')); })(document.querySelector('#dock input'))")
+    check("mix: a size that cannot be is refused", b.count("#dock input.bad") == 1)
+    b.key("/")
+    b.type("softmax")
+    b.key("Enter")
+    b.key("Enter")
+    check("mix: search finds both sides", b.count(".node.hit") >= 1 and "matches" in b.js("document.querySelector('#matches').textContent"))
+    check("mix: nothing on the console", not b.problems, str(b.problems[:2]))
+
+
+def check_evil_optimised(b, path):
+    b.open(path)
+    for key in ("2", "E", "k", "r", "Escape"): b.key(key)
+    text = hover(b)
+    check("hostile: optimised: a name is shown as text", text and b.count("img") + b.count("svg svg") == 0, text)
+    b.key("/")
+    b.type("onerror")
+    for _ in range(4): b.key("Enter")
+    check("hostile: optimised: no directional overrides", not b.js("/[\\u202a-\\u202e\\u2066-\\u2069]/.test(document.body.innerText)"))
+    check("hostile: optimised: no script ran", b.js("window.hacked === undefined") and b.count("img") == 0)
+    check("hostile: optimised: nothing on the console", not b.problems, str(b.problems[:2]))
+
+
+def check_speed(b, name, path):
+    start = time.monotonic()
+    b.open(path)
+    check(f"{name}: the page opens within 5 s", time.monotonic() - start < 5, f"{time.monotonic() - start:.1f} s")
+    frame = """(async () => {
+      const t = performance.now();
+      for (let i = 0; i < 20; i++) {
+        document.querySelector('#canvas').dispatchEvent(new WheelEvent('wheel', {deltaY: i < 10 ? 120 : -120, bubbles: true, cancelable: true}));
+        await new Promise(requestAnimationFrame);
+      }
+      return (performance.now() - t) / 20;
+    })()"""
+    ms = b.js(frame)
+    print(f"{name}: {ms:.0f} ms a frame while zooming")
+    check(f"{name}: zooming under 200 ms a frame", ms < 200, f"{ms:.0f} ms")
+
+
+# ---- all of it ----
+def optimised(b, name, model, out):
+    seconds = draw(model, out, "--optimised")
+    if seconds is False: return
+    text, data = page_data(out)
+    check(f"{name}: optimised: one script, one block of data", text.count("<script") == 2 and text.count("</script") == 2)
+    check(f"{name}: optimised: drawn within 20 s", seconds < 20, str(seconds))
+    check_data(name + ": optimised", data)
+    check_optimised_data(name, model, data)
+    if not b: return
+    check_optimised_page(b, name, out, data)
+    if name == "hostile": check_evil_optimised(b, out)
+    if name == "mix": check_mix_page(b, out, data)
+    if name == "big2000": check_speed(b, "2,000 nodes, before and after", out)
+
+
+def main():
+    browser = next((p for p in map(shutil.which, BROWSERS) if p), None)
+    folder = tempfile.mkdtemp(prefix="tenon-graph-")
+    b = None
+    try:
+        jobs = []
+        texts = {"hostile": evil_graph(), "if": IF_GRAPH, "mix": MIX_GRAPH, "odd": ODD_GRAPH, "big2000": big_graph(2000), "big": big_graph(5000), "huge": big_graph(10000), "wide": wide_graph(1500),
+                 "empty": "graph() -> () {\n  return\n}\n"}
+        for name, text in texts.items():
+            path = os.path.join(folder, name + ".tir")
+            open(path, "w", encoding="utf-8").write(text)
+            jobs.append((name, path))
+        jobs += [(n.replace("/", "_"), p) for n, p in models()]
+        if browser: b = Browser(browser, os.path.join(folder, "profile"))
+        for name, model in jobs:
+            out = {e: os.path.join(folder, f"{name}.{e}") for e in ("html", "svg", "dot")}
+            seconds = [draw(model, out[e]) for e in out]
+            if False in seconds: continue
+            text, data = page_data(out["html"])
+            check(f"{name}: one script, one block of data", text.count("<script") == 2 and text.count("</script") == 2)
+            check(f"{name}: nothing from elsewhere", not re.search(r'(src|href)="(?!data:|#)', text.split('id="data"')[0]))
+            check(f"{name}: drawn within 10 s", max(seconds) < 10, str(seconds))
+            check_data(name, data)
+            check_svg(name, out["svg"], data)
+            check_dot(name, out["dot"], data)
+            if b: check_page(b, name, out["html"], data)
+            if b and name == "hostile": check_evil_page(b, out["html"])
+            if b and name == "if": check_if_page(b, out["html"])
+            if b and name == "big": check_speed(b, "5,000 nodes", out["html"])
+            if name not in ("huge", "big"): optimised(b, name, model, os.path.join(folder, name + ".optimised.html"))
+        mix = os.path.join(folder, "mix.tir")
+        p = subprocess.run([TENON, "graph", mix, "--optimised", "--json", "--dim", "batch=5"], capture_output=True, text=True)
+        check("--json: what the page shows", p.returncode == 0 and json.loads(p.stdout)["opt"]["dims"][0]["value"] == 5, p.stderr)
+        for e in ("svg", "dot"): check(f"optimised .{e}: the kernels", draw(mix, os.path.join(folder, "k." + e), "--optimised") and
+                                       "0 contraction" in open(os.path.join(folder, "k." + e)).read())
+        bad = subprocess.run([TENON, "graph", jobs[0][1], "-o", os.path.join(folder, "x.png")], capture_output=True, text=True)
+        check("unknown format: usage error that names the formats", bad.returncode == 2 and ".svg" in bad.stderr, bad.stderr)
+    finally:
+        if b: b.close()
+        shutil.rmtree(folder, ignore_errors=True)
+    if not browser: print("skipped: the pages themselves; no Chromium here (apt install chromium)")
+    print(f"{passed} passed, {failed} failed")
+    return failed > 0
+
+
+sys.exit(main())

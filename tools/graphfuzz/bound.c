@@ -1,0 +1,237 @@
+// bound.c -- running a graph on its own inputs, and how far roundings may take its results (graphfuzz.h).
+//
+// The graph is run again with every value shaken by a few roundings; what that changes is the bound.
+#include "graphfuzz/graphfuzz.h"
+#include "ir/internal.h"
+#include "ops/order.h"
+
+#include <math.h>
+
+// ---- running ----
+
+tenon_status fuzz_inputs(Graph *g, Run *run, int k, Arena *a, Value ***out) {
+  *out = arena_array(a, Value *, g->main->nparams + 1);
+  for (int64_t i = 0; i < g->main->nparams; i++)
+    TRY(fuzz_input(run, type_of(g->main->param[i]), g->main->param[i]->name, k, &(*out)[i]));
+  return TENON_OK;
+}
+
+tenon_status fuzz_run(Graph *g, Run *run, int k, const Placement *p, Value **in, Arena *a,
+                      Value **out) {
+  Interp *it;
+  if (!in) TRY(fuzz_inputs(g, run, k, a, &in));
+  TRY(interp_create(g, NULL, run->diag, &it));
+  tenon_status s = interp_run_placed(it, run, p, in, out);
+  for (int64_t i = 0; !s && i < g->main->nresults; i++) s = fuzz_own(run, &out[i]);
+  interp_free(it);
+  return s;
+}
+
+// ---- what a few roundings do ----
+
+static double rounding(DType t) {
+  switch (t) {
+  case DT_F64: return 0x1p-53;
+  case DT_F32: return 0x1p-24;
+  case DT_F16: return 0x1p-11;
+  case DT_BF16: return 0x1p-8;
+  default: return dtype_is_float(t) ? 0.25 : 0;
+  }
+}
+
+// Numbers so large that an intermediate result in another order may overflow.
+static double too_large(DType t) { return t == DT_F64 ? 1e290 : t == DT_F16 ? 2048 : 1e30; }
+// The distance of the smallest numbers.
+static double smallest(DType t) {
+  return t == DT_F64 ? 0x1p-1074 : t == DT_F32 ? 0x1p-149 : t == DT_F16 ? 0x1p-24 : 0x1p-133;
+}
+
+// Below it a kernel may take a number for 0, or make it 0.
+static double smallest_normal(DType t) {
+  return t == DT_F64 ? 0x1p-1022 : t == DT_F16 ? 0x1p-24 : 0x1p-126;
+}
+
+typedef struct Perturb {
+  uint64_t rng;
+  bool flush;    // numbers too small to be normal become 0
+  uint8_t *odd;  // by node: a value that is no finite number was seen
+  uint32_t n;
+} Perturb;
+
+enum { PERTURBED = 3, ROUNDINGS = 4, BOUND = 24 };
+
+// What a composite loses inside: in gelu 1 + erf(x) rounds like 1 and is then multiplied by x, of which no more than 16 gives
+// anything but 0 or x itself.
+static double rounds_inside(const Node *n, DType t) {
+  return n->op == OP_gelu ? 16 * (t == DT_F64 ? 0x1p-53 : 0x1p-24) : 0;
+}
+
+static void perturb(Perturb *s, const Node *n, Value *v) {
+  if (!v || v->kind != VK_TENSOR || !dtype_is_float(v->dtype)) return;
+  for (int64_t i = 0; i < v->n; i++) {
+    double x = val_f64(v, i);
+    if (n->id < s->n) s->odd[n->id] |= !(fabs(x) < too_large(v->dtype));
+    s->rng = hash_u64(s->rng + 0x9e3779b97f4a7c15ull);
+    double u = (double)(s->rng >> 11) * 0x1p-52 - 1;
+    if (s->flush && fabs(x) < smallest_normal(v->dtype)) x = 0;
+    x += ROUNDINGS * u * (fabs(x) * rounding(v->dtype) + rounds_inside(n, v->dtype));
+    val_put_f64(v, i, x);
+  }
+}
+
+static tenon_status perturb_begin(void *ctx, Run *run, const int64_t *bind, const bool *bound,
+                                  int32_t nbind) {
+  (void)ctx, (void)run, (void)bind, (void)bound, (void)nbind;
+  return TENON_OK;
+}
+static tenon_status perturb_place(void *ctx, Run *run, const Node *n, int result, Value **v) {
+  (void)result;
+  if (!*v || (*v)->kind != VK_TENSOR || !dtype_is_float((*v)->dtype)) return TENON_OK;
+  Value *copy;  // it may share its bytes with another
+  TRY(value_tensor(run, NOWHERE, (*v)->dtype, (*v)->rank, (*v)->dims, &copy));
+  copy_elems(copy->dtype, copy->data, 0, (*v)->data, 0, copy->n);
+  perturb(ctx, n, copy);
+  if ((*v)->run) value_release(*v);
+  *v = copy;
+  return TENON_OK;
+}
+static void perturb_dead(void *ctx, const Node *n, int result) { (void)ctx, (void)n, (void)result; }
+
+static void widen(FuzzBound *b, Run *run, int64_t i, const Value *want, const Value *got) {
+  if (want->kind != VK_TENSOR || got->kind != VK_TENSOR || got->n != want->n ||
+      !dtype_is_float(want->dtype)) {
+    b->jumps[i] |= !fuzz_same(want, got);
+    return;
+  }
+  if (!b->spread[i] && value_tensor(run, NOWHERE, DT_F64, want->rank, want->dims, &b->spread[i])) {
+    b->found = false;
+    return;
+  }
+  for (int64_t e = 0; e < want->n; e++) {
+    double off = fabs(val_f64(want, e) - val_f64(got, e));
+    if (!isfinite(off)) off = INFINITY;
+    val_put_f64(b->spread[i], e, fmax(val_f64(b->spread[i], e), off));
+  }
+}
+
+// A result is known where nothing that it is made of was odd; of bodies, all count for everything.
+static void find_known(Graph *g, const Perturb *s, Arena *a, FuzzBound *b) {
+  NodeList all = fuzz_nodes(g, a), l = body_order(g, g->main, a);
+  uint8_t *made = arena_array(a, uint8_t, s->n), *outer = arena_array(a, uint8_t, s->n);
+  bool inside = false;
+  for (int64_t i = 0; i < l.n; i++) {
+    outer[l.v[i]->id] = 1;
+    made[l.v[i]->id] = s->odd[l.v[i]->id];
+    for (uint32_t k = 0; k < l.v[i]->nsrc; k++) made[l.v[i]->id] |= made[l.v[i]->src[k]->id];
+  }
+  for (int64_t i = 0; i < all.n; i++) {
+    b->found &= !s->odd[all.v[i]->id];
+    inside |= !outer[all.v[i]->id] && s->odd[all.v[i]->id];
+  }
+  for (int64_t i = 0; i < g->main->nresults; i++)
+    b->known[i] &= !inside && !made[g->main->result[i]->id];
+}
+
+// A convolution that may be done in fewer products: its error is one of all pixels and weights near, which shaking does not show.
+static bool may_take_fewer_products(const Node *n) {
+  if (n->op != OP_conv || n->nsrc < 2 || type_of(n->src[1])->rank != 4) return false;
+  const Type *w = type_of(n->src[1]);
+  int taps = node_channels_last(n) ? 0 : 2;
+  return w->dtype == DT_F32 && ie_is(w->dims[taps], 3) && ie_is(w->dims[taps + 1], 3) &&
+         w->dims[taps ? 1 : 2]->hi >= 16;
+}
+
+void fuzz_bound(Graph *g, Run *run, int k, Arena *a, Value *const *want, FuzzBound *b) {
+  *b = (FuzzBound){.found = true};
+  NodeList l = fuzz_nodes(g, a);
+  Perturb s = {0};
+  for (int64_t i = 0; i < l.n; i++) {
+    s.n = MAX(s.n, l.v[i]->id + 1);
+    b->fewer_products |= may_take_fewer_products(l.v[i]);
+  }
+  s.odd = arena_array(a, uint8_t, s.n);
+  Placement p = {&s, perturb_begin, perturb_place, perturb_dead};
+  for (int round = 0; b->found && round < PERTURBED; round++) {
+    s.rng = (uint64_t)round * 77 + 5;
+    s.flush = round == 0;
+    Value **in, *out[FUZZ_RESULTS] = {NULL};
+    b->found = !fuzz_inputs(g, run, k, a, &in);
+    for (int64_t i = 0; b->found && i < g->main->nparams; i++)
+      perturb(&s, g->main->param[i], in[i]);
+    b->found = b->found && !fuzz_run(g, run, k, &p, in, a, out);
+    for (int64_t i = 0; b->found && i < g->main->nresults; i++) widen(b, run, i, want[i], out[i]);
+  }
+  for (int64_t i = 0; i < g->main->nresults; i++) b->known[i] = b->found;
+  if (b->found) find_known(g, &s, a, b);
+}
+
+bool fuzz_within(const FuzzBound *b, int64_t i, const Value *want, const Value *got) {
+  if (!b->spread[i]) return b->jumps[i] || fuzz_same(want, got);
+  if (got->kind != VK_TENSOR || got->dtype != want->dtype || got->rank != want->rank ||
+      memcmp(got->dims, want->dims, (size_t)got->rank * sizeof got->dims[0]))
+    return false;
+  double largest = 0;
+  for (int64_t e = 0; e < want->n; e++) largest = fmax(largest, fabs(val_f64(want, e)));
+  for (int64_t e = 0; e < want->n; e++) {
+    double x = val_f64(want, e), y = val_f64(got, e);
+    double bound = BOUND * val_f64(b->spread[i], e) +
+                   BOUND * rounding(want->dtype) * (fabs(x) + largest / 4) +
+                   BOUND * (b->flushed ? smallest_normal : smallest)(want->dtype);
+    if (!(fabs(x - y) <= bound) && isfinite(bound)) return false;
+  }
+  return true;
+}
+
+// ---- jumps ----
+
+// Ops that turn a rounding into a jump: behind them only exact graphs can be compared.
+bool fuzz_node_is_steep(const Node *n) {
+  const OpInfo *op = op_info(n->op);
+  if (!n->nsrc || n->op == OP_param || n->op == OP_proj) return false;
+  bool from_float = false;
+  for (uint32_t i = 0; i < n->nsrc; i++) {
+    const Type *t = type_of(n->src[i]);
+    from_float |= t->kind == TK_TENSOR && dtype_is_float(t->dtype);
+  }
+  for (int i = 0; i < n->nres; i++) {
+    const Type *t = n->type[i];
+    if (t->kind != TK_TENSOR) return true;
+    if (from_float && !dtype_is_float(t->dtype) && n->op != OP_shape && n->op != OP_size &&
+        n->op != OP_dims)
+      return true;
+    if (dtype_is_float(t->dtype) && dtype_bits(t->dtype) <= 8) return true;
+  }
+  static const int steep[] = {OP_round,    OP_floor,  OP_ceil,
+                              OP_sign,     OP_mod,    OP_fmod,
+                              OP_max_pool, OP_shrink, OP_dynamic_quantize_linear};
+  for (int64_t i = 0; i < ARRAY_LEN(steep); i++)
+    if (n->op == steep[i]) return true;
+  return from_float && (op->flags & OPF_HOST);
+}
+
+typedef VEC(Node *) Nodes;
+
+static void add_nodes(Graph *g, const Body *b, Arena *a, Nodes *out) {
+  NodeList l = body_order(g, b, a);
+  for (int64_t i = 0; i < l.n; i++) {
+    const OpInfo *op = op_info(l.v[i]->op);
+    vec_push(a, out, l.v[i]);
+    for (int k = 0; k < op->nattrs; k++)
+      if (op->attrs[k].kind == ATTR_body)
+        add_nodes(g, *(const Body *const *)((const char *)l.v[i]->attrs + op->attrs[k].offset), a,
+                  out);
+  }
+}
+
+NodeList fuzz_nodes(Graph *g, Arena *a) {
+  Nodes l = {0};
+  add_nodes(g, g->main, a, &l);
+  return (NodeList){l.v, l.n};
+}
+
+bool fuzz_is_steep(Graph *g, Arena *a) {
+  NodeList l = fuzz_nodes(g, a);
+  for (int64_t i = 0; i < l.n; i++)
+    if (fuzz_node_is_steep(l.v[i])) return true;
+  return false;
+}
