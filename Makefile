@@ -11,7 +11,7 @@ NETS      ?= build/nets
 ZOO       ?= build/zoo
 DEPS      := tools/install-deps.sh
 
-.PHONY: all wheel test-python demo test test-long test-cross test-torch test-convert asan clang fuzz graph-fuzz test-cuda-text schedule-replay format format-check docs nets bench-cpu install clean help
+.PHONY: all wheel test-python demo test test-long test-cross test-torch test-convert asan clang fuzz graph-fuzz test-cuda-text replay replay-update schedule-replay format format-check docs nets bench-cpu install clean help
 .DEFAULT_GOAL := all
 
 all: ## build the program and the libraries: build/tenon, build/libtenon.so, build/libtenon.a
@@ -96,8 +96,17 @@ test-cuda-text: all nets ## compile the CUDA texts of all benchmark networks and
 	@python3 tests/system/cuda_text_test.py build/tenon --graphs 500 --seed $${SEED:-1} $(NETS)/*.onnx
 	@python3 tests/system/cuda_text_test.py build/tenon --precision bf16 $(NETS)/*.onnx
 
+REPLAY_DATA   = $${TENON_DATA:-../shared/data}
+REPLAY_MODELS = $(NETS)/*.onnx $(foreach p,bf16 tf32,$(NETS)/resnet50.onnx@$p $(NETS)/bert_base.onnx@$p) $(REPLAY_DATA)/models/mobilenet_v2_qdq_onnx/model.onnx@f32
+replay: all ## compare every kernel of the op samples and of all benchmark networks on eight described machines with tests/golden/replay
+	@if [ ! -d $(REPLAY_DATA)/nets ]; then echo "replay: skipped: no networks in $(REPLAY_DATA)/nets (set TENON_DATA)"; else \
+	  $(MAKE) --no-print-directory -s nets && build/tenon-replay -j $(JOBS) --whole --samples $(REPLAY_MODELS); fi
+
 schedule-replay: all nets ## give every kernel of all benchmark networks the schedule that `tenon explain --json` prints: it must be the same kernel
 	@tests/system/schedule_replay.py $(NETS)/*.onnx
+
+replay-update: all nets ## record those kernels anew, after a change of kernels that is meant
+	@build/tenon-replay -j $(JOBS) --update --whole --samples $(REPLAY_MODELS)
 
 format: ## format every C file
 	@$(DEPS) format
