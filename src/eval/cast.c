@@ -116,7 +116,7 @@ static Str number_text(Run *r, const Value *v, int64_t i) {
   return run_string(r, str_of(buf));
 }
 
-static tenon_status parse_number(Eval *e, Str s, int64_t i, double *x, int64_t *k) {
+static tenon_status parse_number(Eval *e, Str s, int64_t i, double *x) {
   char buf[80], *end;
   if (s.n < 1 || s.n >= (int64_t)sizeof buf)
     return eval_fail(e, TENON_EINVAL, "element %lld, '%.*s', is not a number", (long long)i,
@@ -126,9 +126,21 @@ static tenon_status parse_number(Eval *e, Str s, int64_t i, double *x, int64_t *
   *x = strtod(buf, &end);
   if (*end)
     return eval_fail(e, TENON_EINVAL, "element %lld, '%s', is not a number", (long long)i, buf);
-  if (!str_to_i64(s, k))
-    *k = *x >= 9.2e18 ? INT64_MAX : *x <= -9.2e18 || *x != *x ? INT64_MIN : (int64_t)*x;
   return TENON_OK;
+}
+
+// A decimal integer of any 64-bit type, as its bits.
+static bool whole_number(Str s, DType to, int64_t *k) {
+  if (str_to_i64(s, k)) return true;
+  uint64_t v = 0;
+  int64_t i = s.n > 0 && s.p[0] == '+';
+  if (to != DT_U64 || i == s.n) return false;
+  for (; i < s.n; i++)
+    if (s.p[i] < '0' || s.p[i] > '9' || __builtin_mul_overflow(v, 10u, &v) ||
+        __builtin_add_overflow(v, (unsigned)(s.p[i] - '0'), &v))
+      return false;
+  *k = (int64_t)v;
+  return true;
 }
 
 static tenon_status cast_strings(Eval *e, const CastJob *j) {
@@ -141,11 +153,13 @@ static tenon_status cast_strings(Eval *e, const CastJob *j) {
     }
     double x;
     int64_t k;
-    TRY(parse_number(e, val_str(v, i), i, &x, &k));
-    if (dtype_is_float(out->dtype))
-      store_floats(j, i, 1, &x);
+    TRY(parse_number(e, val_str(v, i), i, &x));
+    if (out->dtype == DT_BOOL)
+      val_put_i64(out, i, x != 0);
+    else if (!dtype_is_float(out->dtype) && whole_number(val_str(v, i), out->dtype, &k))
+      val_put_i64(out, i, k);
     else
-      val_put_i64(out, i, out->dtype == DT_BOOL ? x != 0 : k);
+      store_floats(j, i, 1, &x);
   }
   return TENON_OK;
 }

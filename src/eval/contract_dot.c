@@ -231,22 +231,38 @@ typedef struct GemmEpilogue {
   double alpha, beta;
 } GemmEpilogue;
 
-static void store_gemm(const void *ctx, int64_t b, int64_t i, int64_t j, int64_t nj, Word *row) {
-  const GemmEpilogue *p = ctx;
-  bool plain = p->alpha == 1 && (!p->c || p->beta == 1);
-  for (int64_t q = 0; q < nj; q++) {
-    int64_t at = i * p->row_stride + (j + q) * p->col_stride;
-    if (p->out.ints && plain) {
-      if (p->c) row[q].i = (int64_t)((uint64_t)row[q].i + (uint64_t)val_i64(p->c, at));
-      continue;
-    }
-    double v = p->alpha * (p->out.ints ? (double)row[q].i : row[q].f);
+static bool is_whole(double x) { return x == nearbyint(x) && fabs(x) < 0x1p63; }
+
+// Integers by whole factors: in 64 bits that wrap, as mul and add do.
+static void gemm_whole(const GemmEpilogue *p, int64_t at, int64_t nj, Word *row) {
+  uint64_t alpha = (uint64_t)(int64_t)p->alpha, beta = (uint64_t)(int64_t)p->beta;
+  for (int64_t q = 0; q < nj; q++, at += p->col_stride) {
+    uint64_t v = alpha * (uint64_t)row[q].i;
+    if (p->c) v += beta * (uint64_t)val_i64(p->c, at);
+    row[q].i = (int64_t)v;
+  }
+}
+
+// In double; a sum of integers is truncated toward zero, as a cast would.
+static void gemm_scaled(const GemmEpilogue *p, int64_t at, int64_t nj, Word *row) {
+  DType wide = p->out.v->dtype == DT_U64 ? DT_U64 : DT_I64;
+  for (int64_t q = 0; q < nj; q++, at += p->col_stride) {
+    double v = p->alpha * (p->out.ints ? get_f64(wide, &row[q].i, 0) : row[q].f);
     if (p->c && p->beta != 0) v += p->beta * val_f64(p->c, at);
-    if (p->out.ints)  // truncated toward zero, as a cast would
-      row[q].i = v >= 9.2e18 ? INT64_MAX : v <= -9.2e18 ? INT64_MIN : v == v ? (int64_t)v : 0;
+    if (p->out.ints)
+      put_f64(wide, &row[q].i, 0, v);
     else
       row[q].f = v;
   }
+}
+
+static void store_gemm(const void *ctx, int64_t b, int64_t i, int64_t j, int64_t nj, Word *row) {
+  const GemmEpilogue *p = ctx;
+  int64_t at = i * p->row_stride + j * p->col_stride;
+  if (p->out.ints && is_whole(p->alpha) && (!p->c || is_whole(p->beta)))
+    gemm_whole(p, at, nj, row);
+  else
+    gemm_scaled(p, at, nj, row);
   gemm_store_dense(&p->out, b, i, j, nj, row);
 }
 

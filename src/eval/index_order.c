@@ -4,6 +4,8 @@
 // Values are compared through a 64-bit key that orders every real dtype exactly, so one sort serves all.
 // Sorting is a heap sort with the position as the last criterion: in place, and the result is unique.
 //
+// No key is a mark: of integers every key is a value.  Only keys of floats have one that stands for NaN.
+//
 // Guarantees: of equal values the lower position comes first; NaN counts as the largest.
 #include "eval/index.h"
 #include "eval/move.h"
@@ -14,11 +16,17 @@ uint64_t order_key(DType t, const void *base, int64_t i) {
     return t == DT_U64 ? (uint64_t)v : (uint64_t)v ^ 1ull << 63;
   }
   double x = get_f64(t, base, i);
-  if (x != x) return UINT64_MAX;
-  x += 0.0;  // -0 becomes 0
+  if (x != x) return UINT64_MAX;  // above infinity's
+  x += 0.0;                       // -0 becomes 0
   uint64_t bits;
   memcpy(&bits, &x, sizeof bits);
   return bits >> 63 ? ~bits : bits | 1ull << 63;
+}
+
+// The key of the reversed order, in which NaN is the largest too.
+static uint64_t reversed_key(DType t, const void *base, int64_t i) {
+  uint64_t key = order_key(t, base, i);
+  return dtype_is_float(t) && key == UINT64_MAX ? key : ~key;
 }
 
 static tenon_status need_numbers(Eval *e, int i, const char *name) {
@@ -153,8 +161,9 @@ static void arg_piece(void *ctx, int64_t begin, int64_t end) {
     int64_t from = row_start(&a->rows, r, a->rows.dim), best = 0;
     uint64_t top = 0;
     for (int64_t i = 0; i < a->rows.dim; i++) {
-      uint64_t key = order_key(a->x->dtype, a->x->data, from + i * a->rows.inner);
-      if (a->least && key != UINT64_MAX) key = ~key;  // a NaN wins either way
+      int64_t at = from + i * a->rows.inner;
+      uint64_t key = a->least ? reversed_key(a->x->dtype, a->x->data, at)
+                              : order_key(a->x->dtype, a->x->data, at);
       if (i == 0 || key > top || (key == top && a->last)) {
         top = key;
         best = i;

@@ -74,6 +74,39 @@ TEST(mat_mul_is_its_definition) {
   check_mat_mul(2, GEMM_MC + 7, GEMM_NC + 9, 2 * GEMM_KC + 1);
 }
 
+// Beyond 2^53, where double would round, and beyond INT64_MAX, where only u64 has the value.
+TEST(gemm_scales_integers_exactly) {
+  Bench b;
+  bench_init(&b, 1);
+  const struct {
+    DType dtype;
+    int64_t a, c, want;
+    double alpha, beta;
+  } rows[] = {
+      {DT_I64, INT64_MAX, 0, INT64_MAX, 1, 0},
+      {DT_I64, INT64_MAX / 2, 1, INT64_MAX, 2, 1},
+      {DT_I64, INT64_MIN, INT64_MIN, INT64_MIN, 3, 2},  // wraps
+      {DT_U64, -1, 0, -1, 1, 0},
+      {DT_U64, -1, 1, -3, 3, 0},
+      {DT_U64, INT64_MIN, 0, (int64_t)1 << 62, 0.5, 1},  // 2^63 halved
+      {DT_I64, ((int64_t)1 << 53) + 1, 0, -(((int64_t)1 << 53) + 1), -1, 1},
+  };
+  for (int i = 0; i < ARRAY_LEN(rows); i++) {
+    const Value *in[3];
+    int64_t d[2] = {1, 1}, one[3] = {rows[i].a, 1, rows[i].c};
+    for (int k = 0; k < 3; k++) {
+      Value *v;
+      EXPECT_STATUS(value_tensor(&b.run, NOWHERE, rows[i].dtype, 2, d, &v), TENON_OK);
+      val_put_i64(v, 0, one[k]);
+      in[k] = v;
+    }
+    gemm_attrs at = {.alpha = rows[i].alpha, .beta = rows[i].beta};
+    Value *y = evaluate(&b, eval_gemm, &at, 3, in);
+    if (y) EXPECT_INT_EQ(val_i64(y, 0), rows[i].want);
+  }
+  bench_deinit(&b);
+}
+
 TEST(mat_mul_wraps_integers) {
   Bench b;
   bench_init(&b, 2);
