@@ -211,6 +211,20 @@ const char *const codegen_shapes[] = {
     "kernel @inner (%x: f32[640], out %z: f32[64]) {\n parallel i < 2 {\n  vector j < 32 {\n"
     "   reduce %v0: f32 = add lanes 1 over k < 10 {\n    yield %x[320*i + 32*k + j]\n   }\n   "
     "store %z[32*i + j] = %v0\n  }\n }\n}\n",
+    // Lanes that store to one element, where guards or a condition leave one of them, or none.
+    "kernel @one_channel (%x: f32[320], out %z: f32[20]) {\n parallel i < 20 {\n  vector j < 16 {\n"
+    "   store where(g = j < 1) %z[g + i] = relu(%x[16*i + j])\n  }\n }\n}\n",
+    "kernel @one_tap (%x: f32[320], %b: f32[1], out %z: f32[20]) {\n parallel i < 20 {\n"
+    "  vector j < 16 {\n   store where(g = i + j - 25 < 1) %z[i + g] = add(%x[16*i + j], %b[0])\n"
+    "   store where(h = 7*i + 5*j - 61 < 1) %z[i + h] = add(%x[j], where(k = j - 3 < 1) %b[k])\n  "
+    "}\n }\n}\n",
+    "kernel @last (%x: f32[200], out %z: f32[4], out %y: f32[4]) {\n parallel i < 4 {\n"
+    "  vector j < 50 {\n   if lt(%x[50*i + j], -100.0) {\n    store %z[i] = 1.0\n   }\n"
+    "   if eq([j], 33) {\n    store %y[i] = %x[50*i + j]\n   }\n  }\n }\n}\n",
+    // Sums that differ in length between lanes.
+    "kernel @triangle (%x: f32[100], out %z: f32[20]) {\n parallel i < 2 {\n  vector j < 10 {\n"
+    "   reduce %v0: f32 = add lanes 1 over k < j {\n    yield %x[50*i + 5*k]\n   }\n"
+    "   store %z[10*i + j] = %v0\n  }\n }\n}\n",
     NULL,
 };
 

@@ -142,22 +142,19 @@ static tenon_status compile(const CodeRequest *r, Target *t, Arena *a, Diag *d, 
   if (!r->symbol.n || memchr(r->symbol.p, 0, (size_t)r->symbol.n))
     return fail(d, TENON_EINVAL, (Where){0}, "the entry has no name");
   LLVMContextRef ctx = LLVMContextCreate();
-  LLVMModuleRef mod = LLVMModuleCreateWithNameInContext("kernel", ctx);
-  LLVMSetTarget(mod, t->machine.triple);
   LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(t->tm);
-  LLVMSetModuleDataLayout(mod, layout);
-  LLVMDisposeTargetData(layout);
   Emit e = {.k = k,
             .m = &t->machine,
             .arena = a,
             .d = d,
             .ctx = ctx,
-            .mod = mod,
+            .layout = layout,
             .checked = r->kind == CODE_CHECKED};
   tenon_status s = emit_kernel(&e, str_copy(a, r->symbol));
-  if (!s) s = run_passes(mod, t, d);
-  if (!s) s = generate(mod, t, r, a, d, out);
-  LLVMDisposeModule(mod);
+  LLVMDisposeTargetData(layout);
+  if (!s) s = run_passes(e.mod, t, d);
+  if (!s) s = generate(e.mod, t, r, a, d, out);
+  LLVMDisposeModule(e.mod);
   LLVMContextDispose(ctx);
   return s;
 }

@@ -7,7 +7,8 @@
 // turns into registers.
 //
 // A `vector` loop runs in chunks of lanes.  When its extent is a number and small, or when a tile is indexed by it, each
-// chunk is written out; else the chunks are a loop.  What remains is one chunk with lanes masked out.
+// chunk is written out; else the chunks are a loop.  What remains is one chunk with lanes masked out.  A loop that lanes cannot do
+// together has chunks of one.
 //
 // Needs:      a kernel that loop_verify accepts.
 // Guarantees: no memory is touched but what the tree says; sums are in the tree's order; no call leaves the module.
@@ -36,7 +37,9 @@ static int pow2_at_least(int64_t n) {
   return p;
 }
 
-static int lanes_for(Emit *e, const LoopSurvey *s) {
+static int lanes_for(Emit *e, const LoopStmt *loop, const LoopSurvey *s) {
+  uint64_t plain;
+  if (intmap_get(&e->plain, (uint64_t)(uintptr_t)loop, &plain)) return 1;
   return (int)MIN(MAX(e->m->vector_bytes / s->widest, 1), LOOP_LANES);
 }
 
@@ -126,6 +129,7 @@ static LT acc_type(Emit *e, const LoopStmt *s) {
 static void emit_chunk(Emit *e, const Chunks *c, LV base, int part, LV live) {
   LV at = part ? LLVMBuildAdd(e->b, base, const_i64(e, (int64_t)part * c->lanes), "") : base;
   e->lanes = c->lanes;
+  e->chunk = c->s;
   e->mask = NULL;
   if (c->lanes == 1) {
     e->lanes = 0;
@@ -148,6 +152,7 @@ static void emit_chunk(Emit *e, const Chunks *c, LV base, int part, LV live) {
   emit_block(e, &c->s->body);
   if (c->acc) reduce_into(e, c->s, c->acc[part], acc_type(e, c->s));
   e->lanes = 0;
+  e->chunk = NULL;
   e->mask = NULL;
   if (done) go_to(e, done);
 }
@@ -220,7 +225,8 @@ static void emit_chunks(Emit *e, const Chunks *c, const LoopSurvey *sv) {
     chunks_fixed(e, c, n, sv->tile || small);
     return;
   }
-  if (sv->tile) emit_fail(e, "a tile is indexed by a loop without constant extent");
+  if (sv->tile && c->lanes > 1)
+    emit_plain(e, c->s, "a tile is indexed by a loop without constant extent");
   chunks_symbolic(e, c, emit_dim(e, c->s->extent));
 }
 
@@ -230,7 +236,7 @@ static void emit_vector(Emit *e, const LoopStmt *s) {
     return;
   }
   LoopSurvey sv = survey(e, s);
-  int lanes = lanes_for(e, &sv);
+  int lanes = lanes_for(e, s, &sv);
   if (ie_is_const(s->extent)) lanes = MIN(lanes, pow2_at_least(s->extent->value));
   Chunks c = {.s = s, .lanes = lanes, .round = lanes, .tile = sv.tile};
   emit_chunks(e, &c, &sv);
@@ -283,7 +289,7 @@ static void reduce_lanes(Emit *e, const LoopStmt *s) {
     return;
   }
   LoopSurvey sv = survey(e, s);
-  int lanes = MIN(lanes_for(e, &sv), s->lanes), n = s->lanes / lanes;
+  int lanes = MIN(lanes_for(e, s, &sv), s->lanes), n = s->lanes / lanes;
   LT elem = reg_type(e, s->value->dtype),
      type = lanes > 1 ? LLVMVectorType(elem, (unsigned)lanes) : elem;
   LV acc[LOOP_LANES], v[LOOP_LANES], first = identity(e, (LoopOp)s->op, s->value->dtype);
@@ -534,9 +540,11 @@ static void outside_block(Emit *e) {
   LLVMPositionBuilderAtEnd(e->b, here);
 }
 
-tenon_status emit_kernel(Emit *e, const char *name) {
+static tenon_status emit_module(Emit *e, const char *name) {
   const LoopKernel *k = e->k;
-  emit_types(e);
+  e->mod = LLVMModuleCreateWithNameInContext("kernel", e->ctx);
+  LLVMSetTarget(e->mod, e->m->triple);
+  LLVMSetModuleDataLayout(e->mod, e->layout);
   e->sym = arena_array(e->arena, Sym, k->pool->nsyms);
   e->var = arena_array(e->arena, LV, k->nvars);
   e->base = arena_array(e->arena, LV, k->nbuffers);
@@ -563,4 +571,20 @@ tenon_status emit_kernel(Emit *e, const char *name) {
                                      const_int(e, NULL, e->i32, 0), ""));
   LLVMDisposeBuilder(e->b);
   return e->status;
+}
+
+tenon_status emit_kernel(Emit *e, const char *name) {
+  emit_types(e);
+  intmap_init(&e->plain, e->arena);
+  tenon_status s = emit_module(e, name);
+  while (e->again) {  // with one more plain loop
+    LLVMDisposeModule(e->mod);
+    e->again = false;
+    e->status = TENON_OK;
+    e->lanes = 0;
+    e->chunk = NULL;
+    e->mask = NULL;
+    s = emit_module(e, name);
+  }
+  return s;
 }

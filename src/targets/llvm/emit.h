@@ -7,7 +7,10 @@
 // Vectors.  Inside a `vector` loop, or a reduction with lanes, `lanes` values are computed at once.  What does not
 // depend on the vector variable stays a scalar until it meets one that does.
 //
-// Errors.  The kernel was verified, but need not be one that this target can do: `emit_fail` notes the first reason,
+// Plain loops.  A vector loop may hold what lanes cannot do together, such as a sum whose length differs between them.  `emit_plain` notes
+// the loop, and emit_kernel begins again: that loop then computes one element after the other.
+//
+// Errors.  Every kernel that the verifier accepts has code.  `emit_fail` notes the first reason why one has none, which is a defect of ours,
 // and emission goes on with undefined values until it ends.
 #ifndef TENON_TARGETS_LLVM_EMIT_H
 #define TENON_TARGETS_LLVM_EMIT_H
@@ -16,6 +19,7 @@
 #include "loop/loop.h"
 
 #include <llvm-c/Core.h>
+#include <llvm-c/Target.h>
 
 typedef LLVMValueRef LV;
 typedef LLVMTypeRef LT;
@@ -45,27 +49,32 @@ typedef struct Emit {
   Diag *d;
   tenon_status status;
   LLVMContextRef ctx;
+  LLVMTargetDataRef layout;
   LLVMModuleRef mod;
   LLVMBuilderRef b;
   LV fn;
   LLVMBasicBlockRef entry;  // of the function: where tiles and accumulators are set up
   LT i1, i8, i16, i32, i64, f32, f64, ptr;
-  Sym *sym;       // by slot
-  LV *var;        // by variable
-  LV *base;       // by buffer: its first byte
-  LV begin, end;  // work items
-  int lanes;      // 0: scalar code
-  LV mask;        // lanes that are there; NULL: all
-  LV fault;       // a byte that is set once an integer operation had no result; NULL: none can
-  bool checked;   // every access goes to `outside` instead when its index is not in the buffer
+  Sym *sym;               // by slot
+  LV *var;                // by variable
+  LV *base;               // by buffer: its first byte
+  LV begin, end;          // work items
+  int lanes;              // 0: scalar code
+  const LoopStmt *chunk;  // whose lanes these are; NULL: none
+  IntMap plain;           // loops without lanes
+  bool again;             // a loop joined them: what was emitted is of no use
+  LV mask;                // lanes that are there; NULL: all
+  LV fault;      // a byte that is set once an integer operation had no result; NULL: none can
+  bool checked;  // every access goes to `outside` instead when its index is not in the buffer
   LLVMBasicBlockRef outside;
   LV zeros;     // 64 zero bytes, read in place of what a guard leaves out
   IntMap memo;  // LoopExpr * -> LV, within a statement
 } Emit;
 
-// Emits the kernel as the function `name` into e->mod, whose context is e->ctx.
+// Emits the kernel as the function `name` into a new module, e->mod, of the context e->ctx.  The caller disposes of the module.
 MUST_USE tenon_status emit_kernel(Emit *e, const char *name);
 void emit_fail(Emit *e, const char *fmt, ...) PRINTF(2, 3);
+void emit_plain(Emit *e, const LoopStmt *s, const char *why);  // s: may be NULL, which fails
 
 // ---- small things (emit_util.c) ----
 void emit_types(Emit *e);
@@ -93,7 +102,7 @@ int64_t elem_bytes(DType t);
 // ---- indices (emit_index.c) ----
 Lin emit_lin(Emit *e, Dim d);
 LV lin_value(Emit *e, Lin x);  // i64: a scalar, or a vector where it varies
-LV emit_dim(Emit *e, Dim d);   // a scalar; fails where it varies
+LV emit_dim(Emit *e, Dim d);   // a scalar; where it varies the loop is a plain one
 // Guards: the lanes for which all hold.  Either part is NULL where it always holds.
 typedef struct Guard {
   LV uniform, lanes;

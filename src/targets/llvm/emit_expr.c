@@ -233,6 +233,36 @@ static LLVMBasicBlockRef only_if(Emit *e, LV cond) {
   return done;
 }
 
+// What lanes that store to one element leave there: the value of the last lane whose guards hold, as rounds in order would.  Where a guard
+// holds for one lane alone, as that of a single output channel, the lanes are independent all the same.
+typedef struct LastLane {
+  LV value;  // a scalar; NULL: no lane stores
+  LV some;   // whether any lane stores; NULL: one does
+} LastLane;
+
+static LV lane_of(Emit *e, LV v, int lane) {
+  return LLVMBuildExtractElement(e->b, v, const_int(e, NULL, e->i32, lane), "");
+}
+
+static LastLane last_of_known(Emit *e, LV v, LV mask) {
+  int64_t set = 0;
+  for (int i = e->lanes - 1; i >= 0; i--)
+    if (is_const_int(LLVMGetAggregateElement(mask, (unsigned)i), &set) && set)
+      return (LastLane){.value = value_lanes(v) ? lane_of(e, v, i) : v};
+  return (LastLane){0};
+}
+
+static LastLane last_lane(Emit *e, LV v, LV mask) {
+  if (mask && LLVMIsAConstantDataVector(mask)) return last_of_known(e, v, mask);
+  if (mask && LLVMIsAConstantAggregateZero(mask)) return (LastLane){0};
+  LastLane r = {.value = v, .some = mask ? any_lane(e, mask) : NULL};
+  if (!value_lanes(v)) return r;
+  r.value = lane_of(e, v, mask ? 0 : e->lanes - 1);
+  for (int i = 1; mask && i < e->lanes; i++)
+    r.value = LLVMBuildSelect(e->b, lane_of(e, mask, i), lane_of(e, v, i), r.value, "");
+  return r;
+}
+
 void emit_store(Emit *e, const LoopStmt *s) {
   DType t = s->value->dtype;
   int64_t unit = elem_bytes(e->k->buffer[s->buffer].dtype), width = elem_bytes(t) / unit;
@@ -241,18 +271,18 @@ void emit_store(Emit *e, const LoopStmt *s) {
   Lin at = emit_lin(e, s->index);
   LV mask = both(e, e->mask, g.lanes);
   LLVMBasicBlockRef done = g.uniform ? only_if(e, g.uniform) : NULL;
-  check_access(e, s->buffer, at, width, NULL, at.vec || at.stride ? mask : NULL);
-  if (!e->lanes) {
-    store_plain(e, to_memory(e, t, v), at_byte(e, e->base[s->buffer], at.base, unit), unit);
-  } else if (!at.vec && !at.stride) {
-    // All lanes write one element: only a loop of one round may, or lanes that agree.
-    LV one =
-        value_lanes(v) ? LLVMBuildExtractElement(e->b, v, const_int(e, NULL, e->i32, 0), "") : v;
-    if (g.lanes || (e->mask && value_lanes(v)))
-      emit_fail(e, "the lanes of a vector store to one element");
-    store_plain(e, to_memory(e, t, one), at_byte(e, e->base[s->buffer], at.base, unit), unit);
-  } else {
+  if (at.vec || at.stride) {
+    check_access(e, s->buffer, at, width, NULL, mask);
     store_lanes(e, e->base[s->buffer], at, to_memory(e, t, widen(e, v)), unit, width, mask);
+  } else {
+    LastLane last = last_lane(e, v, mask);
+    LLVMBasicBlockRef none = last.some ? only_if(e, last.some) : NULL;
+    if (last.value) {
+      check_access(e, s->buffer, at, width, NULL, NULL);
+      LV p = at_byte(e, e->base[s->buffer], at.base, unit);
+      store_plain(e, to_memory(e, t, last.value), p, unit);
+    }
+    if (none) go_to(e, none);
   }
   drop_guards(e, s->nguards, s->guard);
   if (done) go_to(e, done);

@@ -169,7 +169,7 @@ Lin emit_lin(Emit *e, Dim d) {
 LV emit_dim(Emit *e, Dim d) {
   Lin x = emit_lin(e, d);
   if (!varies(x)) return x.base;
-  emit_fail(e, "a size differs between the lanes of a vector");
+  emit_plain(e, e->chunk, "a size differs between the lanes of a vector");
   return const_i64(e, 0);
 }
 

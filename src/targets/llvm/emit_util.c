@@ -10,7 +10,19 @@ void emit_fail(Emit *e, const char *fmt, ...) {
   va_start(ap, fmt);
   const char *text = str_vprintf(e->arena, fmt, ap);
   va_end(ap);
-  e->status = fail(e->d, TENON_EUNSUPPORTED, (Where){0}, "kernel '%s': %s", e->k->name, text);
+  e->status = fail(e->d, TENON_EINTERNAL, (Where){0}, "%s", text);
+}
+
+void emit_plain(Emit *e, const LoopStmt *s, const char *why) {
+  uint64_t was;
+  if (e->status) return;
+  if (!s || intmap_get(&e->plain, (uint64_t)(uintptr_t)s, &was)) {
+    emit_fail(e, "%s", why);
+    return;
+  }
+  intmap_put(&e->plain, (uint64_t)(uintptr_t)s, 1);
+  e->again = true;
+  e->status = TENON_EINTERNAL;
 }
 
 void emit_types(Emit *e) {

@@ -257,3 +257,53 @@ TEST(winograd_is_chosen_by_sizes) {
   EXPECT_INT_EQ(check(&few, &targets[0], false), 0);
   EXPECT_INT_EQ(check(&large, &targets[0], true), 0);  // --exact
 }
+
+// Heads of a few outputs, as heat maps have: most lanes of a vector of outputs are beyond the last one.
+static const Case heads[] = {
+    {.n = 1, .h = 14, .w = 15, .in = 32, .out = 1, .pad = {1, 1, 1, 1}},
+    {.n = 2, .h = 9, .w = 12, .in = 48, .out = 1, .pad = {1, 1, 1, 1}, .after = true},
+    {.n = 1, .h = 12, .w = 12, .in = 33, .out = 1, .pad = {1, 1, 1, 1}, .expensive = true},
+    {.n = 1, .h = 12, .w = 12, .in = 32, .out = 1, .pad = {1, 1, 1, 1}, .symbolic = true},
+    {.n = 1, .h = 13, .w = 11, .in = 32, .out = 2, .pad = {1, 1, 1, 1}},
+    {.n = 1, .h = 12, .w = 12, .in = 32, .out = 3, .pad = {1, 1, 1, 1}, .expensive = true},
+    {.n = 1, .h = 16, .w = 12, .in = 32, .out = 4, .pad = {1, 1, 1, 1}, .after = true}};
+
+TEST(winograd_code_of_few_outputs) {
+  if (!target_available(target_find("cpu"))) SKIP("no tenon-codegen");
+  for (int i = 0; i < ARRAY_LEN(heads); i++)
+    if (!check(&heads[i], NULL, false)) FAIL("head %d is no Winograd convolution", i);
+}
+
+// Code for machines that this one need not be.
+TEST(winograd_code_of_few_outputs_elsewhere) {
+  enum { SOME = 3 };  // of the heads
+  static const char *const machines[][2] = {{"x86_64-pc-linux-gnu", "x86-64"},
+                                            {"x86_64-pc-linux-gnu", "x86-64-v3"},
+                                            {"x86_64-pc-linux-gnu", "x86-64-v4"},
+                                            {"aarch64-unknown-linux-gnu", "generic"}};
+  if (!target_available(target_find("cpu"))) SKIP("no tenon-codegen");
+  for (int i = 0; i < ARRAY_LEN(machines) * SOME; i++) {
+    static Diag d;
+    const Case *c = &heads[i / ARRAY_LEN(machines)];
+    const char *const *on = machines[i % ARRAY_LEN(machines)];
+    CompileOptions o;
+    CompileReport r = {0};
+    Graph *g = NULL;
+    Machine m;
+    Arena a;
+    diag_init(&d);
+    arena_init(&a);
+    Data v = data_of(c, &a);
+    compile_defaults(&o);
+    o.target = target_find("cpu");
+    o.no_cache = true;
+    o.threads = 1;
+    o.machine = &m;
+    if (machine_make(str_of(on[0]), str_of(on[1]), STR(""), &m, &d) ||
+        compile_parsed(text_of(c, &v, &a), &o, COMPILE_BUILD, &a, &d, &g, &r))
+      FAIL("%s, head %d: %s", on[1], (int)(i / ARRAY_LEN(machines)), d.text);
+    program_release(r.program);
+    graph_free(g);
+    arena_deinit(&a);
+  }
+}
