@@ -69,12 +69,32 @@ def stale_rows():
         if row not in readme: yield f"README.md: the table of ratios lacks the row {row}"
 
 
+def limits_table():
+    """The rows of src/base/limits.def as a table."""
+    with open(os.path.join(ROOT, "src", "base", "limits.def"), encoding="utf-8") as f: text = f.read()
+    yield "| of | bounded | limit | beyond |"
+    yield "|---|---|---|---|"
+    for value, *words in re.findall(r'^LIMIT\(\w+, ([\d <]+), "(.*?)", "(.*?)", "(.*?)", "(.*?)"\)$', text, re.M):
+        unit, of, what, beyond = words
+        number = eval(value)  # digits and shifts alone
+        yield f"| {of} | {what} | {number:,} {unit} | {beyond} |"
+
+
+def security():
+    """SECURITY.md with the table of limits."""
+    with open(os.path.join(ROOT, "SECURITY.md"), encoding="utf-8") as f: text = f.read()
+    head, rest = text.split("limits.def -->\n", 1)
+    tail = rest.split("<!-- end of limits", 1)[1]
+    return head + "limits.def -->\n" + "\n".join(limits_table()) + "\n\n<!-- end of limits" + tail
+
+
 def pages():
     """(page, its text or None, what makes it) of each."""
     for page, args in PAGES.items():
         yield page, generated(args) if os.path.exists(PROGRAM) else None, f"tenon {' '.join(args)}"
     yield "docs/man/tenon.3", manpage.page(os.path.join(ROOT, "include", "tenon", "tenon.h")), "tools/manpage.py"
     yield "docs/reference/python.md", pypage.page(os.path.join(ROOT, "python", "tenon")), "tools/pypage.py"
+    yield "SECURITY.md", security(), "src/base/limits.def"
 
 
 def main():

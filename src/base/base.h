@@ -12,6 +12,7 @@
 #ifndef TENON_BASE_BASE_H
 #define TENON_BASE_BASE_H
 
+#include "base/limits.h"
 #include "tenon/tenon.h"
 
 #include <setjmp.h>

@@ -8,13 +8,14 @@
 #include "base/intexpr.h"
 
 enum {
-  IE_MAX_TERMS = 256,     // terms of a sum
-  IE_MAX_ATOMS = 32,      // factors of a term
-  IE_MAX_PAIRS = 4096,    // term pairs of one multiplication
-  IE_MAX_LEAVES = 64,     // operands of one flattened min, max or bcast
-  IE_MAX_DEPTH = 200,     // nesting; the parser's too, so that what can be made can be read back
-  IE_MAX_SIZE = 1 << 14,  // nodes as a tree; a name counts a node for each 16 bytes
-  IE_MAX_NAME = 1 << 16,  // bytes of a symbol's name
+  IE_MAX_TERMS = LIMIT_DIM_TERMS,  // terms of a sum
+  IE_MAX_ATOMS = 32,               // factors of a term
+  IE_MAX_PAIRS = 4096,             // term pairs of one multiplication
+  IE_MAX_LEAVES = 64,              // operands of one flattened min, max or bcast
+  IE_MAX_DEPTH =
+      LIMIT_DIM_DEPTH,  // nesting; the parser's too, so that what can be made can be read back
+  IE_MAX_SIZE = LIMIT_DIM_NODES,  // nodes as a tree; a name counts a node for each 16 bytes
+  IE_MAX_NAME = LIMIT_DIM_NAME,   // bytes of a symbol's name
 };
 
 // A sum being built.  Terms borrow their atoms from interned expressions or from the pool's scratch.

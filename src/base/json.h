@@ -9,7 +9,7 @@
 
 #include "base/base.h"
 
-enum { JSON_DEPTH = 64 };
+enum { JSON_DEPTH = LIMIT_JSON_DEPTH };
 
 // ---- writing ----
 typedef struct JsonWriter {

@@ -12,7 +12,7 @@
 
 #include "base/num.h"
 
-enum { ND_MAX_RANK = 16, ND_MAX_STRINGS = 1 << 22 };  // published limits
+enum { ND_MAX_RANK = LIMIT_RANK, ND_MAX_STRINGS = LIMIT_NPY_STRINGS };
 
 typedef struct NdArray {
   Str name;     // of an .npz member, without ".npy"; "" else

@@ -24,7 +24,7 @@ typedef struct ZipEntry {
 typedef struct ZipLimits {
   int64_t always, ratio;
 } ZipLimits;
-#define ZIP_LIMITS ((ZipLimits){(int64_t)64 << 20, 200})
+#define ZIP_LIMITS ((ZipLimits){(int64_t)LIMIT_NPZ_MIB << 20, 200})
 
 typedef struct Zip {
   Str bytes;

@@ -12,7 +12,12 @@
 
 #include <stdio.h>
 
-enum { PROG_MAX = 1 << 15, DEPTH_MAX = 500, REPEAT_MAX = 1000, RANGES_MAX = 1 << 16 };
+enum {
+  PROG_MAX = LIMIT_REGEX_PROGRAM,
+  DEPTH_MAX = LIMIT_REGEX_DEPTH,
+  REPEAT_MAX = LIMIT_REGEX_REPEAT,
+  RANGES_MAX = 1 << 16
+};
 static const uint32_t RUNE_MAX = 0x10FFFF;
 
 typedef enum { I_SET, I_SPLIT, I_JUMP, I_ASSERT, I_MATCH } InstKind;

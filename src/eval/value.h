@@ -10,7 +10,7 @@
 #include "base/num.h"
 #include "base/platform.h"
 
-enum { MAX_RANK = 16 };  // published limit
+enum { MAX_RANK = LIMIT_RANK };
 
 typedef enum { VK_TENSOR, VK_SEQUENCE, VK_OPTIONAL, VK_MAP } ValueKind;
 typedef struct Value Value;

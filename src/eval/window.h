@@ -8,7 +8,9 @@
 
 #define AUTO_PAD_WORDS "NOTSET|SAME_UPPER|SAME_LOWER|VALID"
 enum { PAD_NOTSET, PAD_SAME_UPPER, PAD_SAME_LOWER, PAD_VALID };
-enum { WINDOW_MAX = 1 << 30 };  // kernel, stride, dilation and pad stay below, so that sums fit
+enum {
+  WINDOW_MAX = LIMIT_WINDOW
+};  // kernel, stride, dilation and pad stay below, so that sums fit
 
 // What the attributes say; empty lists mean the defaults (kernel must be given).
 typedef struct WindowSpec {

@@ -102,7 +102,7 @@ struct Node {
   // ...or, for a small tensor that depends on constants alone, the constant itself (any dtype but string).
   const Value *known;
 };
-enum { KNOWN_MAX = 1024 };  // most elements of a tensor whose contents are followed
+enum { KNOWN_MAX = LIMIT_KNOWN_ELEMENTS };  // most elements of a tensor whose contents are followed
 
 // A region with its own parameters: the graph's main body, and those of control flow.
 struct Body {

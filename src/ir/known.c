@@ -9,11 +9,12 @@
 #include <math.h>
 
 enum {
-  EXTERNAL_KNOWN_MAX = 64,  // elements read from a weights file while a graph is built
+  EXTERNAL_KNOWN_MAX =
+      LIMIT_KNOWN_EXTERNAL,  // elements read from a weights file while a graph is built
   // Operations that following contents may take: for one node, for a whole graph, and for each node more.
   // What would take more is left for the run.
-  NODE_WORK_MAX = 1 << 16,
-  GRAPH_WORK = 1 << 22,
+  NODE_WORK_MAX = LIMIT_KNOWN_NODE_OPS,
+  GRAPH_WORK = LIMIT_KNOWN_OPS,
   GRAPH_WORK_NODE = 256,
 };
 

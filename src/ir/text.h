@@ -6,8 +6,8 @@
 #include "ir/textnum.h"
 
 enum {
-  TEXT_DEPTH_MAX = 64,   // bodies within bodies, types within types
-  TEXT_INLINE_MAX = 64,  // elements of a constant that are written out; beyond: hex
+  TEXT_DEPTH_MAX = LIMIT_TEXT_DEPTH,  // bodies within bodies, types within types
+  TEXT_INLINE_MAX = 64,               // elements of a constant that are written out; beyond: hex
   TEXT_COMMENT_MAX = 16  // elements of a constant in a file that are shown in a comment
 };
 

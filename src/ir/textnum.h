@@ -5,7 +5,7 @@
 #include "base/base.h"
 #include "base/num.h"
 
-enum { TEXT_NUMBER_MAX = 400 };  // characters of one number
+enum { TEXT_NUMBER_MAX = LIMIT_TEXT_NUMBER };  // characters of one number
 
 // One element, written so that reading it gives the same bits.  Strings excepted.
 void text_put_element(StrBuf *b, DType t, const void *base, int64_t i);

@@ -1,5 +1,6 @@
 // loop_test.c -- kernels: the text form, building and folding.
 #include "loop/loop.h"
+#include "loop/survey.h"
 #include "loop_fixture.h"
 #include "test.h"
 
@@ -451,4 +452,29 @@ TEST(loop_verifier_refuses_broken_trees) {
     EXPECT_CONTAINS(f.d.text, broken[i].error);
     loop_fixture_free(&f);
   }
+}
+
+TEST(loop_statements_count_unrolled_bodies) {
+  static const char *const loops[] = {
+      "for j < 8 {\n store %y[8*i + j] = add(%x[8*i + j], 1.0)\n }",
+      "unroll j < 8 {\n store %y[8*i + j] = add(%x[8*i + j], 1.0)\n }",
+  };
+  int64_t count[2] = {0};
+  for (int n = 0; n < 2; n++) {
+    LoopFixture f;
+    loop_fixture_init(&f);
+    LoopKernel *k;
+    const char *text = str_printf(&f.arena,
+                                  "kernel @k (%%x: f32[64], out %%y: f32[64]) {\n"
+                                  "  parallel i < 8 {\n%s\n  }\n}\n",
+                                  loops[n]);
+    if (loop_parse(str_of(text), NULL, &f.arena, &f.pool, &f.d, &k))
+      FAIL("%s", f.d.text);
+    else
+      count[n] = loop_statements(k);
+    loop_fixture_free(&f);
+  }
+  int64_t body = count[0] - 2;  // besides the two loops
+  EXPECT(body >= 2);
+  EXPECT_INT_EQ(count[1], 2 + 8 * body);
 }

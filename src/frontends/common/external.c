@@ -8,7 +8,11 @@
 #include "frontends/common/frontend.h"
 
 // Sources are found by comparing pointers, one after the other; so their number has a limit.
-enum { SOURCES_MAX = 16384, LOCATION_MAX = 2048, PATH_CAP = 4096 };
+enum {
+  SOURCES_MAX = LIMIT_EXTERNAL_FILES,
+  LOCATION_MAX = LIMIT_EXTERNAL_LOCATION,
+  PATH_CAP = 4096
+};
 
 // NULL, or what is wrong with a location.  On every system alike: a model that names a Windows path is
 // refused on Linux too.

@@ -13,7 +13,8 @@
 
 enum { MIN_IR = 3, MAX_OPSET = 28, MIN_OPSET = 1 };
 // What inlining functions may blow a file up to: in proportion to the file, so that a small one stays quick.
-static const int64_t MIN_INLINED = 20000, BYTES_AN_INLINED_NODE = 4, MAX_INLINED = 2000000;
+static const int64_t MIN_INLINED = 20000, BYTES_AN_INLINED_NODE = 4,
+                     MAX_INLINED = LIMIT_ONNX_INLINED;
 
 static tenon_status check_header(Import *im) {
   const OnnxModel *m = im->model;

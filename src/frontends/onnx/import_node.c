@@ -7,7 +7,7 @@
 #include "ir/internal.h"
 #include "ir/textnum.h"
 
-enum { MAX_DEPTH = 64 };
+enum { MAX_DEPTH = LIMIT_ONNX_BODIES };
 
 // ---- scopes ----
 

@@ -166,7 +166,7 @@ static bool names_nothing(Str param) {
   return !param.n || str_is(param, "?") || str_is(param, "-1") || str_is(param, "None");
 }
 
-enum { MAX_DIM_NAME = 65536 };  // what an expression's symbol may have
+enum { MAX_DIM_NAME = LIMIT_DIM_NAME };  // what an expression's symbol may have
 
 static Dim import_dim(Import *im, const OnnxDim *d, Str name, int64_t axis, Where at) {
   Graph *g = im->g;

@@ -13,7 +13,8 @@
 #include "base/base.h"
 
 enum {
-  WIRE_DEPTH = 200,       // messages within messages: some 64 sub-graphs, each three messages deep
+  WIRE_DEPTH =
+      LIMIT_ONNX_DEPTH,   // messages within messages: some 64 sub-graphs, each three messages deep
   WIRE_GROUP_DEPTH = 64,  // groups (a dead feature of protobuf) within groups
   WIRE_MAX_FIELDS = 20,   // rows of one table
   WIRE_GROWTH = 64        // bytes of structs for one byte of input, at most
