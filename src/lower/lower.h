@@ -21,7 +21,7 @@ typedef struct LowerTarget {
   int vector_bytes;      // 64 with AVX-512, 32 with AVX2, 16 with SSE2 or NEON
   int vector_registers;  // 32 or 16
   int64_t l1, l2;        // bytes of one core's data caches
-  bool fma, vnni, bf16;  // int8 dot products, bf16 dot products
+  bool fma, bf16;        // fused multiply-add, bf16 dot products
   // Devices whose work items are thread blocks: threads of a block, a power of two; 0: an item is one thread's.  Shared memory.
   int block_threads;
   int64_t shared_bytes;

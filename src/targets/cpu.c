@@ -13,7 +13,6 @@ void cpu_describe(const Machine *m, LowerTarget *out) {
                        .l1 = m->l1_bytes,
                        .l2 = m->l2_bytes,
                        .fma = m->has_fma,
-                       .vnni = m->has & CPU_VNNI,
                        .bf16 = m->has & CPU_BF16};
   if (m->arch != ARCH_X86_64) out->vector_registers = 32;
 }

@@ -11,8 +11,7 @@ void c_describe(const Machine *m, LowerTarget *out) {
                        .vector_registers = m->has & CPU_AVX512 ? 32 : 16,
                        .l1 = m->l1_bytes,
                        .l2 = m->l2_bytes,
-                       .fma = m->has_fma,
-                       .vnni = m->has & CPU_VNNI};
+                       .fma = m->has_fma};
   if (m->arch != ARCH_X86_64) out->vector_registers = 32;
 }
 
