@@ -255,6 +255,39 @@ def spectra():
             yield f"RFFT2D {lengths} {last}", (b.bytes(), [wave[:, :1].copy() if lengths[0] == 1 else wave])
 
 
+def moved_spectra():
+    """Complex values that are moved, joined and cut between RFFT2D and REAL or IMAG, in one model."""
+    wave = rng.normal(size=(3, 1, 16)).astype("f4")
+    b = Build()
+    s = b.graph()
+    a = b.array(s, wave, False)
+    ints = lambda v: b.tensor(s, 2, [len(v)], np.array(v, "i4").tobytes())
+    one = lambda v: b.tensor(s, 2, [], np.array(v, "i4").tobytes())
+    z = lambda: b.tensor(s, 8, [])
+    offset = np.exp(1j * np.arange(9)).astype("c8").reshape(1, 1, 9)
+    c = z()
+    b.op(s, "RFFT2D", [a, ints([1, 16])], [c], ("Rfft2dOptions", {}))                       # [3, 1, 9]
+    steps = [("ADD", [b.tensor(s, 8, [1, 1, 9], offset.tobytes())], ("AddOptions", {})),
+             ("SQUEEZE", [], ("SqueezeOptions", {"squeezeDims": [1]})),                      # [3, 9]
+             ("TRANSPOSE", [ints([1, 0])], ("TransposeOptions", {})),                        # [9, 3]
+             ("SLICE", [ints([1, 0]), ints([6, 3])], ("SliceOptions", {})),                  # [6, 3]
+             ("EXPAND_DIMS", [one(0)], ("ExpandDimsOptions", {})),                           # [1, 6, 3]
+             ("STRIDED_SLICE", [ints([0, 0, 0]), ints([1, 6, 3]), ints([1, 2, 1])], ("StridedSliceOptions", {})),
+             ("GATHER", [ints([2, 0, 1, 1])], ("GatherOptions", {"axis": 1}))]               # [1, 4, 3]
+    for name, more, options in steps:
+        d = z()
+        b.op(s, name, [c] + more, [d], options)
+        c = d
+    d, re, im = z(), b.tensor(s, 0, []), b.tensor(s, 0, [])
+    b.op(s, "CONCATENATION", [c, c], [d], ("ConcatenationOptions", {"axis": 2}))
+    b.op(s, "REAL", [d], [re])
+    b.op(s, "IMAG", [d], [im])
+    s.outputs = [re, im]
+    v = (np.fft.rfft(wave) + offset)[:, 0].T[1:7][None][:, ::2][:, [2, 0, 1, 1]]
+    v = np.concatenate([v, v], 2)
+    yield "complex values that are moved", (b.bytes(), [wave], [v.real.astype("f4"), v.imag.astype("f4")])
+
+
 def hlo():
     """Operators of StableHLO, most of which LiteRT reads but does not run: what NumPy computes is given."""
     z, whole = y[::-1].copy(), [2, 3, 4]
@@ -325,4 +358,4 @@ def control():
 
 
 def cases():
-    for family in (elementwise, reductions, shapes, indices, windows, spectra, hlo, control): yield from family()
+    for family in (elementwise, reductions, shapes, indices, windows, spectra, moved_spectra, hlo, control): yield from family()

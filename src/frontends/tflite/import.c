@@ -33,15 +33,27 @@ static const void *elements(TflImport *im, const TflTensor *t, int64_t bytes) {
   return out;
 }
 
+// A complex number is two floats in the file as well.
+static Node *complex_const(TflImport *im, const TflTensor *t, Where at) {
+  TflTensor pairs = *t;
+  if (t->rank + 1 > MAX_RANK || t->n > INT64_MAX / 2 || fb_has(&t->sparsity))
+    return graph_fail(im->g, TENON_EUNSUPPORTED, at,
+                      "a complex constant that is sparse or of rank %d", t->rank);
+  pairs.dtype = t->dtype == DT_C128 ? DT_F64 : DT_F32;
+  pairs.dims[pairs.rank++] = 2;
+  pairs.n = 2 * t->n;
+  return tfl_const(im, &pairs);
+}
+
 Node *tfl_const(TflImport *im, const TflTensor *t) {
   Graph *g = im->g;
   Where at = {.node = t->name};
   if (g->status) return g->poison;
   bool empty = !t->data.p && t->n == 0 && t->dtype && !t->variable;
   if (!t->data.p && !empty) return NULL;
-  if (!t->dtype || t->dtype == DT_STRING || tfl_is_complex(t))
-    return graph_fail(g, TENON_EUNSUPPORTED, at,
-                      "a constant of strings, resources or complex numbers");
+  if (!t->dtype || t->dtype == DT_STRING)
+    return graph_fail(g, TENON_EUNSUPPORTED, at, "a constant of strings or resources");
+  if (tfl_is_complex(t)) return complex_const(im, t, at);
   Node *attached =
       weights_attach(g, im->in->attach, str_of(t->name), t->dtype, t->rank, t->dims, at);
   if (attached) return attached;
@@ -215,8 +227,12 @@ static void import_operator(TflImport *im, TflScope *s, const TflOperator *o) {
   TflFn *fn = special ? special : op.row->fn;
   if (!fn)
     tfl_fail(&op, "with values that are not quantised");
-  else if (tfl_complex_fits(&op) && (special || (quantized ? may_move(&op) : !lacks_scale(&op))))
-    fn(&op);
+  else if (special || (quantized ? may_move(&op) : !lacks_scale(&op)))
+    switch (tfl_complex_fits(&op)) {
+    case TFL_COMPLEX_PLAIN: fn(&op); break;
+    case TFL_COMPLEX_PARTS: tfl_import_parts(&op, fn); break;
+    case TFL_COMPLEX_NONE: break;
+    }
   if (!im->g->status && im->m.fb.status) im->g->status = im->m.fb.status;  // in its options
   im->g->diag->base = base;
 }

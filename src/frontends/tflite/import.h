@@ -106,7 +106,13 @@ const TflSubgraph *tfl_subgraph(TflOp *op, int64_t index);  // NULL: failed
 
 // ---- complex values: pairs of floats along a further axis ----
 bool tfl_is_complex(const TflTensor *t);  // NULL: no
-bool tfl_complex_fits(TflOp *op);         // false, after an error: the operator knows none
+typedef enum TflComplex {
+  TFL_COMPLEX_NONE,   // after an error: the operator takes no complex values
+  TFL_COMPLEX_PLAIN,  // it has none, or knows of pairs
+  TFL_COMPLEX_PARTS,  // the same for real and imaginary parts
+} TflComplex;
+TflComplex tfl_complex_fits(TflOp *op);
+void tfl_import_parts(TflOp *op, TflFn *fn);
 
 // ---- resources ----
 int64_t tfl_state(TflImport *im, Str name);  // a resource's number; made where it is not there

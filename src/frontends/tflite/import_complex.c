@@ -1,6 +1,8 @@
-// import_complex.c -- spectra: complex tensors, which the graph has as pairs of floats along a further, last axis.
+// import_complex.c -- complex tensors, which the graph has as pairs of floats along a further, last axis.
 //
-// Only the operators here, and RESHAPE, know of the further axis; all others refuse complex values (tfl_complex_fits).
+// What: RFFT2D and the operators that take spectra apart know of the further axis.  Operators that move elements, or are linear in
+// them, are imported twice, over the real and over the imaginary parts, and their results are paired again (tfl_import_parts).
+// Guarantees: every other operator refuses complex values (tfl_complex_fits), so none reads the further axis as one of its own.
 #include "eval/signal.h"
 #include "frontends/tflite/import.h"
 
@@ -8,14 +10,85 @@ enum { LONGEST = 1 << 24 };
 
 bool tfl_is_complex(const TflTensor *t) { return t && (t->dtype == DT_C64 || t->dtype == DT_C128); }
 
-bool tfl_complex_fits(TflOp *op) {
-  static const uint8_t knows[] = {22, 131, 133, 134, 135};
-  bool complex = false, known = false;
+static bool has_code(const uint8_t *codes, int64_t n, int code) {
+  for (int64_t i = 0; i < n; i++)
+    if (codes[i] == code) return true;
+  return false;
+}
+
+static bool by_parts(const TflOp *op) {
+  static const uint8_t codes[] = {
+      0,    // ADD
+      2,    // CONCATENATION
+      22,   // RESHAPE
+      34,   // PAD
+      36,   // GATHER
+      39,   // TRANSPOSE
+      41,   // SUB
+      43,   // SQUEEZE
+      45,   // STRIDED_SLICE
+      49,   // SPLIT
+      59,   // NEG
+      65,   // SLICE
+      69,   // TILE
+      70,   // EXPAND_DIMS
+      83,   // PACK
+      88,   // UNPACK
+      102,  // SPLIT_V
+      105,  // REVERSE_V2
+      107,  // GATHER_ND
+      130,  // BROADCAST_TO
+  };
+  return has_code(codes, ARRAY_LEN(codes), op->row->code);
+}
+
+TflComplex tfl_complex_fits(TflOp *op) {
+  static const uint8_t knows[] = {131, 133, 134, 135};
+  bool complex = false;
   for (int i = 0; i < op->nin; i++) complex = complex || tfl_is_complex(tfl_in_tensor(op, i));
   for (int i = 0; i < op->nout; i++) complex = complex || tfl_is_complex(tfl_out_tensor(op, i));
-  for (int64_t i = 0; i < ARRAY_LEN(knows); i++) known = known || knows[i] == op->row->code;
-  if (complex && !known) tfl_fail(op, "of complex values");
-  return !complex || known;
+  if (!complex || has_code(knows, ARRAY_LEN(knows), op->row->code)) return TFL_COMPLEX_PLAIN;
+  if (by_parts(op)) return TFL_COMPLEX_PARTS;
+  tfl_fail(op, "of complex values");
+  return TFL_COMPLEX_NONE;
+}
+
+// ---- operators over the parts ----
+
+static Node *part_of(TflOp *op, Node *x, int64_t i) {
+  int last = tfl_rank(op, x) - 1;
+  return tb_squeeze(op->g, tb_slice(op->g, x, last, i, i + 1), last);
+}
+
+static Node **slot_of(TflOp *op, const TflTensor *t) {
+  return &op->scope->value[t - op->scope->sub->tensor];
+}
+
+void tfl_import_parts(TflOp *op, TflFn *fn) {
+  Graph *g = op->g;
+  Node **whole = arena_array(&g->arena, Node *, op->nin),
+       **re = arena_array(&g->arena, Node *, op->nout);
+  for (int i = 0; i < op->nin; i++)
+    if (tfl_is_complex(tfl_in_tensor(op, i))) whole[i] = tfl_in(op, i);
+  for (int half = 0; half < 2 && !g->status; half++) {
+    for (int i = 0; i < op->nin; i++)
+      if (whole[i]) *slot_of(op, tfl_in_tensor(op, i)) = part_of(op, whole[i], half);
+    fn(op);
+    for (int i = 0; i < op->nout && !g->status; i++) {
+      Node **out = slot_of(op, tfl_out_tensor(op, i)), *y = *out;
+      if (!y) continue;
+      int rank = tfl_rank(op, y);
+      if (half == 0) {
+        re[i] = y;
+        *out = NULL;
+      } else {
+        *out = tb_concat(g, rank, 2,
+                         (Node *[]){tb_unsqueeze(g, re[i], rank), tb_unsqueeze(g, y, rank)});
+      }
+    }
+  }
+  for (int i = 0; i < op->nin; i++)
+    if (whole[i]) *slot_of(op, tfl_in_tensor(op, i)) = whole[i];
 }
 
 // The axis cut, or filled up with zeros, to `want`.
@@ -54,8 +127,7 @@ static Node *part(TflOp *op, int64_t i) {
   Node *x = tfl_in(op, 0);
   if (!tfl_need(op, 1, 1)) return op->g->poison;
   if (!tfl_is_complex(tfl_in_tensor(op, 0))) return tfl_fail(op, "of values that are not complex");
-  int last = tfl_rank(op, x) - 1;
-  return tb_squeeze(op->g, tb_slice(op->g, x, last, i, i + 1), last);
+  return part_of(op, x, i);
 }
 static void part_row(TflOp *op) { tfl_give(op, 0, part(op, op->row->arg)); }
 static void magnitude(TflOp *op) {

@@ -12,13 +12,13 @@ static bool known_shape(TflOp *op, int64_t *dims, int *n) {
     if (!tfl_ints(op, 1, &known)) return false;
     *n = (int)MIN(known.n, MAX_RANK);
     for (int i = 0; i < *n; i++) dims[i] = known.v[i];
-    return known.n < MAX_RANK;
+    return known.n <= MAX_RANK;
   }
   FbVector v = fb_vector(&op->o->options, 0, 4);
   *n = (int)MIN(v.n, MAX_RANK);
   for (int i = 0; i < *n; i++) dims[i] = fb_i32_at(&v, i);
   if (*n == 1 && dims[0] == 0) *n = 0;  // a scalar, as older converters wrote it
-  return v.n < MAX_RANK;
+  return v.n <= MAX_RANK;
 }
 
 static void reshape_row(TflOp *op) {
@@ -26,13 +26,12 @@ static void reshape_row(TflOp *op) {
   Node *x = tfl_in(op, 0);
   int64_t dims[MAX_RANK];
   int n;
-  bool pairs = tfl_is_complex(tfl_in_tensor(op, 0)), known = known_shape(op, dims, &n);
+  bool known = known_shape(op, dims, &n);
   if (g->status) return;
-  if (!known && (pairs || !tfl_in_opt(op, 1))) {
+  if (!known && !tfl_in_opt(op, 1)) {
     tfl_fail(op, "to a shape that is not known, or of too high a rank");
     return;
   }
-  if (known && pairs) dims[n++] = 2;
   tfl_give(op, 0,
            known ? tb_reshape(g, x, n, dims)
                  : NA(g, reshape, (&(reshape_attrs){.allowzero = true}), x, tfl_in_i64(op, 1)));
