@@ -46,12 +46,13 @@ class Build:
         if not const: s.inputs.append(i)
         return i
 
-    def op(self, s, name, inputs, outputs, options=None, version=1):
+    def op(self, s, name, inputs, outputs, options=None, version=1, custom=None):
         code = schema.OperatorCodeT()
-        code.builtinCode = getattr(schema.BuiltinOperator, name)
+        code.builtinCode = schema.BuiltinOperator.CUSTOM if custom else getattr(schema.BuiltinOperator, name)
         code.deprecatedBuiltinCode, code.version = min(code.builtinCode, 127), version
         o = schema.OperatorT()
         o.opcodeIndex, o.inputs, o.outputs = len(self.m.operatorCodes), list(inputs), list(outputs)
+        if custom: code.customCode, o.customOptions = name, list(custom)
         if options:
             kind, fields = options
             t = getattr(schema, kind + "T")()
@@ -268,6 +269,7 @@ def moved_spectra():
     c = z()
     b.op(s, "RFFT2D", [a, ints([1, 16])], [c], ("Rfft2dOptions", {}))                       # [3, 1, 9]
     steps = [("ADD", [b.tensor(s, 8, [1, 1, 9], offset.tobytes())], ("AddOptions", {})),
+             ("CAST", [], ("CastOptions", {})),
              ("SQUEEZE", [], ("SqueezeOptions", {"squeezeDims": [1]})),                      # [3, 9]
              ("TRANSPOSE", [ints([1, 0])], ("TransposeOptions", {})),                        # [9, 3]
              ("SLICE", [ints([1, 0]), ints([6, 3])], ("SliceOptions", {})),                  # [6, 3]
@@ -278,14 +280,43 @@ def moved_spectra():
         d = z()
         b.op(s, name, [c] + more, [d], options)
         c = d
-    d, re, im = z(), b.tensor(s, 0, []), b.tensor(s, 0, [])
+    d, re, im, cast, back = z(), b.tensor(s, 0, []), b.tensor(s, 0, []), b.tensor(s, 0, []), z()
     b.op(s, "CONCATENATION", [c, c], [d], ("ConcatenationOptions", {"axis": 2}))
     b.op(s, "REAL", [d], [re])
+    b.op(s, "CAST", [d], [cast], ("CastOptions", {}))
+    b.op(s, "CAST", [cast], [back], ("CastOptions", {}))
+    magnitude = b.tensor(s, 0, [])
+    b.op(s, "COMPLEX_ABS", [back], [magnitude])
     b.op(s, "IMAG", [d], [im])
-    s.outputs = [re, im]
+    s.outputs = [re, im, cast, magnitude]
     v = (np.fft.rfft(wave) + offset)[:, 0].T[1:7][None][:, ::2][:, [2, 0, 1, 1]]
     v = np.concatenate([v, v], 2)
-    yield "complex values that are moved", (b.bytes(), [wave], [v.real.astype("f4"), v.imag.astype("f4")])
+    yield "complex values that are moved", (b.bytes(), [wave], [v.real.astype("f4"), v.imag.astype("f4"), v.real.astype("f4"), np.abs(v.real).astype("f4")])
+
+
+def custom():
+    """Custom operators whose options are the bytes of a C struct: MediaPipe's transposed convolution, beside the builtin one."""
+    for padding, stride in ((1, (2, 2)), (2, (2, 3)), (1, (1, 3)), (2, (1, 1))):  # SAME, VALID; strides along h, w
+        x, w, bias = rng.normal(size=(1, 5, 4, 3)).astype("f4"), rng.normal(size=(2, 3, 2, 3)).astype("f4"), np.array([0.5, -1], "f4")
+        b = Build()
+        s = b.graph()
+        a = b.array(s, x, False)
+        consts = [b.tensor(s, 0, list(v.shape), v.tobytes()) for v in (w, bias)]
+        s.outputs = [b.tensor(s, 0, [])]
+        b.op(s, "Convolution2DTransposeBias", [a, *consts], s.outputs, custom=np.array([padding, stride[1], stride[0]], "i4").tobytes())
+        size = [(n - 1) * t + k for n, t, k in zip((5, 4), stride, (3, 2))]
+        full = np.zeros((1, *size, 2))
+        for i in range(5):
+            for j in range(4):
+                for p in range(3):
+                    for q in range(2): full[0, i * stride[0] + p, j * stride[1] + q] += w[:, p, q, :].astype("f8") @ x[0, i, j]
+        if padding == 1:  # as many outputs as inputs times the stride, cut evenly, or followed by zeros
+            want = np.zeros((1, 5 * stride[0], 4 * stride[1], 2))
+            lo = [max((n - 1) * t + k - n * t, 0) // 2 for n, t, k in zip((5, 4), stride, (3, 2))]
+            part = full[:, lo[0]:lo[0] + want.shape[1], lo[1]:lo[1] + want.shape[2]]
+            want[:, :part.shape[1], :part.shape[2]] = part
+            full = want
+        yield f"Convolution2DTransposeBias {padding} {stride}", (b.bytes(), [x], [(full + bias).astype("f4")])
 
 
 def hlo():
@@ -358,4 +389,4 @@ def control():
 
 
 def cases():
-    for family in (elementwise, reductions, shapes, indices, windows, spectra, moved_spectra, hlo, control): yield from family()
+    for family in (elementwise, reductions, shapes, indices, windows, spectra, moved_spectra, custom, hlo, control): yield from family()

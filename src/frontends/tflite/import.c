@@ -208,7 +208,7 @@ static bool lacks_scale(TflOp *op) {
 
 static void import_operator(TflImport *im, TflScope *s, const TflOperator *o) {
   TflOp op = {.im = im, .g = im->g, .scope = s, .o = o, .code = &im->m.code[o->code]};
-  op.row = tfl_row(op.code->builtin);
+  op.row = tfl_row(op.code);
   op.nin = (int)MIN(o->in.n, INT32_MAX);
   op.nout = (int)MIN(o->out.n, INT32_MAX);
   const TflTensor *first = tfl_out_tensor(&op, 0);
@@ -294,7 +294,7 @@ bool tfl_call(TflOp *op, int64_t index, bool inside, int64_t nargs, Node *const 
 static void check_supported(TflImport *im, const TflSubgraph *sub, const TflOperator *o) {
   Arena *a = &im->g->arena;
   const TflCode *c = &im->m.code[o->code];
-  const TflRow *row = tfl_row(c->builtin);
+  const TflRow *row = tfl_row(c);
   const char *node = o->out.n ? sub->tensor[fb_i32_at(&o->out, 0)].name : sub->name;
   if (row && c->version <= row->version) return;
   const char *name, *why = "it has no mapping";

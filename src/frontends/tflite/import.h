@@ -23,8 +23,10 @@ typedef struct TflTable {
   int64_t n;
 } TflTable;
 extern const TflTable *const tfl_tables[];  // NULL-terminated
-const TflRow *tfl_row(int64_t code);        // NULL: there is none
-TflFn *tfl_quantized(int64_t code);         // NULL: there is none
+const TflRow *tfl_row(
+    const TflCode
+        *code);  // a builtin operator by its number, a custom one by its name; NULL: there is none
+TflFn *tfl_quantized(int64_t code);  // NULL: there is none
 void tfl_list(FrontendOpFn *fn, void *ctx);
 #define TFL_TABLE(name) const TflTable tfl_##name = {rows, ARRAY_LEN(rows)}
 
@@ -98,6 +100,16 @@ enum { ACT_NONE, ACT_RELU, ACT_RELU_N1_TO_1, ACT_RELU6, ACT_TANH, ACT_SIGN_BIT }
 Node *tfl_activate(TflOp *op, Node *x, int64_t activation);
 int tfl_auto_pad(TflOp *op, int64_t padding);  // of the graph's convolutions and pools
 
+// ---- transposed convolutions ----
+typedef struct TflTransposed {
+  Node *x, *w, *bias;  // [N, spatial..., C], [C, out, taps...], NULL: none
+  int spatial;
+  int64_t *strides;
+  const int64_t *out;  // spatial sizes of the result
+  bool same;           // padding SAME, else VALID
+} TflTransposed;
+Node *tfl_transposed(TflOp *op, const TflTransposed *t);  // [N, spatial..., out]
+
 // ---- sub-graphs ----
 // Imports sub-graph `index` over values; results into `out`, as many as it has.  False: failed.
 bool tfl_call(TflOp *op, int64_t index, bool inside, int64_t nargs, Node *const *args, Node **out,
@@ -113,6 +125,7 @@ typedef enum TflComplex {
 } TflComplex;
 TflComplex tfl_complex_fits(TflOp *op);
 void tfl_import_parts(TflOp *op, TflFn *fn);
+Node *tfl_cast_complex(TflOp *op);  // CAST from or to complex values
 
 // ---- resources ----
 int64_t tfl_state(TflImport *im, Str name);  // a resource's number; made where it is not there
@@ -141,6 +154,6 @@ Node *tfl_const(TflImport *im, const TflTensor *t);
 MUST_USE tenon_status tfl_densify(TflImport *im, const TflTensor *t, void *out, int64_t bytes);
 
 extern const TflTable tfl_elementwise, tfl_reduce, tfl_shape, tfl_move, tfl_index, tfl_nn,
-    tfl_control, tfl_complex, tfl_quant, tfl_recurrent;
+    tfl_control, tfl_complex, tfl_quant, tfl_recurrent, tfl_custom;
 
 #endif

@@ -1,6 +1,6 @@
 // import_complex.c -- complex tensors, which the graph has as pairs of floats along a further, last axis.
 //
-// What: RFFT2D and the operators that take spectra apart know of the further axis.  Operators that move elements, or are linear in
+// What: RFFT2D and the operators that separate real and imaginary parts know of the further axis.  Operators that move elements, or are linear in
 // them, are imported twice, over the real and over the imaginary parts, and their results are paired again (tfl_import_parts).
 // Guarantees: every other operator refuses complex values (tfl_complex_fits), so none reads the further axis as one of its own.
 #include "eval/signal.h"
@@ -43,7 +43,7 @@ static bool by_parts(const TflOp *op) {
 }
 
 TflComplex tfl_complex_fits(TflOp *op) {
-  static const uint8_t knows[] = {131, 133, 134, 135};
+  static const uint8_t knows[] = {53, 131, 133, 134, 135};
   bool complex = false;
   for (int i = 0; i < op->nin; i++) complex = complex || tfl_is_complex(tfl_in_tensor(op, i));
   for (int i = 0; i < op->nout; i++) complex = complex || tfl_is_complex(tfl_out_tensor(op, i));
@@ -128,6 +128,20 @@ static Node *part(TflOp *op, int64_t i) {
   if (!tfl_need(op, 1, 1)) return op->g->poison;
   if (!tfl_is_complex(tfl_in_tensor(op, 0))) return tfl_fail(op, "of values that are not complex");
   return part_of(op, x, i);
+}
+// From complex values the real part stays; to complex values the imaginary part is 0.
+Node *tfl_cast_complex(TflOp *op) {
+  Graph *g = op->g;
+  const TflTensor *from = tfl_in_tensor(op, 0), *to = tfl_out_tensor(op, 0);
+  DType part_type = to->dtype == DT_C128 ? DT_F64 : DT_F32;
+  Node *x = tfl_in(op, 0);
+  if (!tfl_is_complex(to)) return tb_cast(g, part(op, 0), to->dtype);
+  x = tb_cast(g, x, part_type);
+  if (tfl_is_complex(from)) return x;
+  int rank = tfl_rank(op, x);
+  Node *re = tb_unsqueeze(g, x, rank);
+  return tb_concat(g, rank, 2,
+                   (Node *[]){re, tb_full(g, tb_dims(g, re, 0, rank + 1), part_type, 0)});
 }
 static void part_row(TflOp *op) { tfl_give(op, 0, part(op, op->row->arg)); }
 static void magnitude(TflOp *op) {

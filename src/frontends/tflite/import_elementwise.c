@@ -49,6 +49,8 @@ static void cast_row(TflOp *op) {
   if (!tfl_need(op, 1, 1)) return;
   if (!t->dtype || t->dtype == DT_STRING)
     tfl_fail(op, "to type %d", t->type);
+  else if (tfl_is_complex(t) || tfl_is_complex(tfl_in_tensor(op, 0)))
+    tfl_give(op, 0, tfl_cast_complex(op));
   else
     tfl_give(op, 0, tb_cast(op->g, tfl_in(op, 0), t->dtype));
 }

@@ -111,30 +111,41 @@ static void cut(TflOp *op, bool same, int64_t in, int64_t k, int64_t stride, int
              (long long)k);
 }
 
-static void transposed(TflOp *op, const ConvForm *f) {  // (output_shape, weights, x, bias?)
+Node *tfl_transposed(TflOp *op, const TflTransposed *t) {
   Graph *g = op->g;
+  int n = t->spatial, rank = n + 2;
+  int64_t pads[2 * MOST_SPATIAL], more[MOST_SPATIAL];
+  for (int i = 0; i < n && !g->status; i++) {
+    int64_t in = tfl_size(op, t->x, i + 1), k = tfl_size(op, t->w, i + 2);
+    if (in >= WINDOW_MAX || k >= WINDOW_MAX || t->out[i] >= WINDOW_MAX) tfl_fail(op, "too large");
+    if (g->status) break;
+    cut(op, t->same, in, k, t->strides[i], t->out[i], &pads[i], &pads[n + i], &more[i]);
+  }
+  if (g->status) return g->poison;
+  conv_transpose_attrs at = {
+      .strides = {n, t->strides}, .pads = {2 * n, pads}, .output_padding = {n, more}, .group = 1};
+  Node *src[] = {tb_nchw(g, t->x, rank), t->w, t->bias};
+  return tb_nhwc(g, node_new(g, OP_conv_transpose, t->bias ? 3 : 2, src, &at, 0, NULL), rank);
+}
+
+static void transposed(TflOp *op, const ConvForm *f) {  // (output_shape, weights, x, bias?)
   Node *w = tfl_in(op, 1), *x = tfl_in(op, 2), *b = tfl_in_opt(op, 3);
   Ints shape = tfl_need_ints(op, 0, "the shape of the result");
   int n = f->spatial, rank = n + 2;
-  int64_t strides[MOST_SPATIAL], pads[2 * MOST_SPATIAL], more[MOST_SPATIAL];
+  int64_t strides[MOST_SPATIAL];
   if (tfl_rank(op, x) != rank || tfl_rank(op, w) != rank || shape.n != rank) {
     tfl_fail(op, "operands must have rank %d", rank);
     return;
   }
   if (!positive(op, n, f->stride, 0, strides)) return;
   bool same = tfl_auto_pad(op, tfl_opt_i8(op, 0, 0)) == PAD_SAME_UPPER;
-  w = tb_transpose(g, w, rank, f->perm);
-  for (int i = 0; i < n && !g->status; i++) {
-    int64_t in = tfl_size(op, x, i + 1), k = tfl_size(op, w, i + 2), out = shape.v[i + 1];
-    if (in >= WINDOW_MAX || k >= WINDOW_MAX || out >= WINDOW_MAX) tfl_fail(op, "too large");
-    if (g->status) return;
-    cut(op, same, in, k, strides[i], out, &pads[i], &pads[n + i], &more[i]);
-  }
-  if (g->status) return;
-  conv_transpose_attrs at = {
-      .strides = {n, strides}, .pads = {2 * n, pads}, .output_padding = {n, more}, .group = 1};
-  Node *src[] = {tb_nchw(g, x, rank), w, b};
-  Node *y = tb_nhwc(g, node_new(g, OP_conv_transpose, b ? 3 : 2, src, &at, 0, NULL), rank);
+  Node *y = tfl_transposed(op, &(TflTransposed){.x = x,
+                                                .w = tb_transpose(op->g, w, rank, f->perm),
+                                                .bias = b,
+                                                .spatial = n,
+                                                .strides = strides,
+                                                .out = shape.v + 1,
+                                                .same = same});
   tfl_give(op, 0, tfl_activate(op, y, tfl_opt_i8(op, f->activation, 0)));
 }
 static void transpose_conv_row(TflOp *op) { transposed(op, &transpose_conv); }

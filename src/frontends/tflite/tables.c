@@ -1,4 +1,4 @@
-// tables.c -- the rows of all builtin operators, by their number (import.h).
+// tables.c -- the rows of all operators: builtin ones by their number, custom ones by their name (import.h).
 #include "frontends/tflite/import.h"
 
 #include <stdio.h>
@@ -37,14 +37,18 @@ static const TflRow rows[] = {
 };
 static TFL_TABLE(refused);
 
-const TflTable *const tfl_tables[] = {&tfl_elementwise, &tfl_reduce,    &tfl_shape,   &tfl_move,
-                                      &tfl_index,       &tfl_nn,        &tfl_control, &tfl_complex,
-                                      &tfl_quant,       &tfl_recurrent, &tfl_refused, NULL};
+const TflTable *const tfl_tables[] = {
+    &tfl_elementwise, &tfl_reduce, &tfl_shape,     &tfl_move,   &tfl_index,   &tfl_nn, &tfl_control,
+    &tfl_complex,     &tfl_quant,  &tfl_recurrent, &tfl_custom, &tfl_refused, NULL};
 
-const TflRow *tfl_row(int64_t code) {
+const TflRow *tfl_row(const TflCode *code) {
   for (int t = 0; tfl_tables[t]; t++)
-    for (int64_t i = 0; i < tfl_tables[t]->n; i++)
-      if (tfl_tables[t]->row[i].code == code) return &tfl_tables[t]->row[i];
+    for (int64_t i = 0; i < tfl_tables[t]->n; i++) {
+      const TflRow *r = &tfl_tables[t]->row[i];
+      if (r->code == code->builtin &&
+          (r->code != TFL_CUSTOM || str_eq(code->custom, str_of(r->name))))
+        return r;
+    }
   return NULL;
 }
 
@@ -57,7 +61,7 @@ void tfl_list(FrontendOpFn *fn, void *ctx) {
         continue;
       }
       char form[32];
-      snprintf(form, sizeof form, "1-%d", r->version);
+      snprintf(form, sizeof form, r->code == TFL_CUSTOM ? "custom" : "1-%d", r->version);
       const char *notes = !tfl_quantized(r->code) ? ""
                           : r->fn                 ? "plain and quantised"
                                                   : "quantised";
