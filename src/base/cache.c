@@ -1,20 +1,18 @@
 // cache.c -- the files of the cache (cache.h).
 //
-// A file is a header, the key and the code, with one CRC32C over all of it.  It is not synced: after a loss of power it may
-// be short or empty, which reading notices.
+// A file is a header, the key and the code, with one CRC32C over all of it.  It is not synced, since there are many and each would
+// wait for the disk: after a loss of power it may be short or empty, which reading notices.
 #include "base/cache.h"
 
 #include "base/crc.h"
 
 #include <errno.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
-enum { PATH_CAP = 4096, CACHE_VERSION = 1, STRAY_SECONDS = 3600 };
+enum { PATH_CAP = 4096, CACHE_VERSION = 1 };
 static const char magic[8] = {'\x89', 'T', 'N', 'K', 'E', 'R', 'N', '\n'};
-static const char ending[] = ".kernel", stray_ending[] = ".tmp";
+static const char ending[] = ".kernel";
 
 typedef struct Header {
   char magic[8];
@@ -114,25 +112,15 @@ bool cache_find(const char *folder, Str key, File *file, Str *out, int64_t *entr
 }
 
 bool cache_store(const char *folder, Str key, Str code, int64_t entry) {
-  static atomic_uint counter;
-  char path[PATH_CAP], temp[PATH_CAP + 64];
+  static _Thread_local Diag quiet;
+  char path[PATH_CAP];
   Header h = {.version = CACHE_VERSION, .key_bytes = key.n, .code_bytes = code.n, .entry = entry};
-  int fd;
   if (!path_of_key(folder, key, path) || cache_make(folder)) return false;
   memcpy(h.magic, magic, sizeof magic);
   h.crc = crc32c(crc32c(crc32c(0, &h, sizeof h), key.p, key.n), code.p, code.n);
-  // Another process or thread may be writing the same kernel.
-  snprintf(temp, sizeof temp, "%s.%ld.%u%s", path, (long)getpid(), atomic_fetch_add(&counter, 1),
-           stray_ending);
-  if (platform->create(temp, &fd)) return false;
-  int err = platform->write(fd, &h, sizeof h);
-  if (!err) err = platform->write(fd, key.p, key.n);
-  if (!err) err = platform->write(fd, code.p, code.n);
-  int closed = platform->close(fd);
-  if (!err) err = closed;
-  if (!err) err = platform->rename(temp, path);
-  if (err) platform->unlink(temp);
-  return !err;
+  const Str part[] = {{(const char *)&h, sizeof h}, key, code};
+  diag_init(&quiet);
+  return !file_write_as(path, part, ARRAY_LEN(part), WRITE_PRIVATE | WRITE_CACHED, &quiet);
 }
 
 // ---- the folder ----
@@ -142,7 +130,8 @@ typedef struct Scan {
   bool check;
   int64_t now;
   Arena *arena;
-  VEC(CacheFile) file, stray;
+  VEC(CacheFile) file;
+  int64_t nstray;
 } Scan;
 
 static void scan_file(void *ctx, const char *name, int64_t bytes, int64_t seconds) {
@@ -151,10 +140,7 @@ static void scan_file(void *ctx, const char *name, int64_t bytes, int64_t second
   char path[PATH_CAP];
   if (strlen(name) >= sizeof c.name || !path_of(s->folder, name, path)) return;
   memcpy(c.name, name, strlen(name) + 1);
-  if (str_ends(str_of(name), stray_ending) && strstr(name, ending)) {
-    vec_push(s->arena, &s->stray, c);
-    return;
-  }
+  s->nstray += file_is_temporary(name);
   if (!str_ends(str_of(name), ending)) return;  // not ours
   File f;
   Header h;
@@ -182,7 +168,7 @@ tenon_status cache_list(const char *folder, bool check, Arena *a, Diag *d, Cache
   Scan s = {.folder = folder, .check = check, .arena = a};
   *out = (CacheList){0};
   TRY(scan(&s, d));
-  *out = (CacheList){.file = s.file.v, .n = s.file.n, .nstray = s.stray.n};
+  *out = (CacheList){.file = s.file.v, .n = s.file.n, .nstray = s.nstray};
   for (int64_t i = 0; i < s.file.n; i++) out->bytes += s.file.v[i].bytes;
   return TENON_OK;
 }
@@ -203,7 +189,8 @@ tenon_status cache_prune(const char *folder, int64_t limit, Arena *a, Diag *d, C
     kept += s.file.v[i].bytes;
     if (kept > limit) remove_file(folder, &s.file.v[i], out);
   }
-  for (int64_t i = 0; i < s.stray.n; i++)
-    if (s.stray.v[i].seconds > STRAY_SECONDS || !limit) remove_file(folder, &s.stray.v[i], out);
+  FileSwept swept = file_sweep(folder);
+  out->n += swept.n;
+  out->bytes += swept.bytes;
   return TENON_OK;
 }

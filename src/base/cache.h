@@ -30,14 +30,14 @@ typedef struct CacheFile {
 typedef struct CacheList {
   CacheFile *file;  // the one used last first
   int64_t n, bytes;
-  int64_t nstray;  // files that processes left behind which were killed
+  int64_t nstray;  // files that are being written, or whose process was killed
 } CacheList;
 // `check` reads every file.  An absent folder is an empty one.
 MUST_USE tenon_status cache_list(const char *folder, bool check, Arena *a, Diag *d, CacheList *out);
 typedef struct CachePruned {
   int64_t n, bytes;
 } CachePruned;
-// Removes what was used longest ago until at most `limit` bytes are left, and strays of an hour ago (with limit 0: all).
+// Removes what was used longest ago until at most `limit` bytes are left, and what killed processes left behind.
 MUST_USE tenon_status cache_prune(const char *folder, int64_t limit, Arena *a, Diag *d,
                                   CachePruned *out);
 

@@ -1,14 +1,9 @@
-// file.c -- whole files: reading by mapping, writing by replacing.
-//
-// Guarantees: a failed write leaves the old file and no temporary one; what is not a regular file (a device, a
-// pipe) is written in place, never replaced.
+// file.c -- whole files, mapped for reading.  file_write.c writes them.
 #include "base/platform.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <unistd.h>
-
-enum { PATH_CAP = 4096 + 64 };
 
 ErrorText error_text(int err) {
   ErrorText t;
@@ -75,51 +70,4 @@ void file_close(File *f) {
   else
     mem_free((void *)f->bytes, f->size);
   *f = (File){0};
-}
-
-static int write_all(int fd, const Str *part, int nparts) {
-  int err = 0;
-  for (int i = 0; i < nparts && !err; i++) err = platform->write(fd, part[i].p, part[i].n);
-  return err;
-}
-
-static int write_new(const char *path, const Str *part, int nparts) {
-  int fd;
-  int err = platform->create(path, &fd);
-  if (err) return err;
-  err = write_all(fd, part, nparts);
-  if (!err) err = platform->sync(fd);
-  int closed = platform->close(fd);
-  return err ? err : closed;
-}
-
-tenon_status file_write(const char *path, const void *bytes, int64_t n, Diag *d) {
-  return file_write_parts(path, &(Str){bytes, n}, 1, d);
-}
-
-tenon_status file_write_parts(const char *path, const Str *part, int nparts, Diag *d) {
-  int err, fd;
-  if (!strcmp(path, "-")) {
-    err = write_all(STDOUT_FILENO, part, nparts);
-    return err ? io_fail(d, "-", "cannot write standard output", err) : TENON_OK;
-  }
-  // A link keeps pointing where it does: the file it leads to is the one replaced.
-  char real[PATH_CAP], temp[PATH_CAP + 64];
-  const char *target = platform->real_path(path, real, sizeof(real)) ? path : real;
-  int64_t size;
-  err = platform->open_read(target, &fd, &size);
-  if (!err) platform->close(fd);
-  if (err == EINVAL) {
-    err = write_new(target, part, nparts);
-    return err ? io_fail(d, path, "cannot write", err) : TENON_OK;
-  }
-  int len = snprintf(temp, sizeof(temp), "%s.%ld.tmp", target, (long)getpid());
-  if (len < 0 || len >= (int)sizeof(temp)) return io_fail(d, path, "cannot write", ENAMETOOLONG);
-  // Whatever lies under that name is not ours to write into (a link, another's file).
-  platform->unlink(temp);
-  err = write_new(temp, part, nparts);
-  if (!err) err = platform->rename(temp, target);
-  if (!err) return TENON_OK;
-  platform->unlink(temp);
-  return io_fail(d, path, "cannot write", err);
 }

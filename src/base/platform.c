@@ -7,6 +7,7 @@
 #define _GNU_SOURCE  // MAP_ANONYMOUS, mremap
 #endif
 #include "base/platform.h"
+#include "base/platform_signals.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -16,7 +17,9 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -104,19 +107,53 @@ static void posix_forget(const void *p, int64_t bytes) {
   madvise((void *)(uintptr_t)p, (size_t)bytes, MADV_DONTNEED);
 }
 
-static int posix_create(const char *path, int *out_fd) {
-  return open_retry(path, O_WRONLY | O_CREAT | O_TRUNC, 0666, out_fd);
+static FileInfo info_from(const struct stat *st) {
+  return (FileInfo){.regular = S_ISREG(st->st_mode),
+                    .folder = S_ISDIR(st->st_mode),
+                    .mode = (int)(st->st_mode & 07777),
+                    .owner = (int64_t)st->st_uid,
+                    .group = (int64_t)st->st_gid,
+                    .links = (int64_t)st->st_nlink,
+                    .bytes = st->st_size};
 }
 
-static int posix_write(int fd, const void *p, int64_t bytes) {
-  for (const char *at = p; bytes > 0;) {
-    ssize_t n = write(fd, at, (size_t)MIN(bytes, 1 << 30));
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return errno;
-    at += n;
-    bytes -= n;
-  }
+static int posix_info(const char *path, FileInfo *out) {
+  struct stat st;
+  if (stat(path, &st)) return errno;
+  *out = info_from(&st);
   return 0;
+}
+
+static int posix_info_of(int fd, FileInfo *out) {
+  struct stat st;
+  if (fstat(fd, &st)) return errno;
+  *out = info_from(&st);
+  return 0;
+}
+
+static int posix_create(const char *path, int mode, int *out_fd) {
+  return open_retry(path, O_WRONLY | O_CREAT | O_EXCL, (mode_t)mode, out_fd);
+}
+
+static int posix_open_write(const char *path, bool follow, int *out_fd) {
+  return open_retry(path, O_WRONLY | O_NOCTTY | (follow ? 0 : O_NOFOLLOW | O_NONBLOCK), 0, out_fd);
+}
+
+static int posix_lock(int fd) { return flock(fd, LOCK_EX | LOCK_NB) ? errno : 0; }
+
+static int posix_write(int fd, const void *p, int64_t bytes, int64_t *out_done) {
+  HeldSignals held;
+  signals_hold(&held);
+  ssize_t n = write(fd, p, (size_t)MIN(bytes, 1 << 30));
+  int err = n < 0 ? errno : 0;
+  signals_release(&held, err);
+  *out_done = n < 0 ? 0 : n;
+  return err;
+}
+
+static int posix_set_mode(int fd, int mode) { return fchmod(fd, (mode_t)mode) ? errno : 0; }
+static int posix_set_owner(int fd, int64_t owner, int64_t group) {
+  return fchown(fd, (uid_t)owner, (gid_t)group) ? errno : 0;
 }
 
 static int posix_read(int fd, void *p, int64_t bytes, int64_t *out_got) {
@@ -129,6 +166,15 @@ static int posix_read(int fd, void *p, int64_t bytes, int64_t *out_got) {
 
 // Devices and pipes cannot be synchronised and need not be.
 static int posix_sync(int fd) { return fsync(fd) && errno != EINVAL && errno != EROFS ? errno : 0; }
+static int posix_sync_folder(const char *path) {
+  int fd;
+  int err = open_retry(path, O_RDONLY | O_DIRECTORY, 0, &fd);
+  if (err) return err == EACCES ? 0 : err;  // one that we may write to but not read
+  err = posix_sync(fd);
+  close(fd);
+  return err;
+}
+
 static int posix_close(int fd) { return close(fd) && errno != EINTR ? errno : 0; }
 static int posix_rename(const char *from, const char *to) { return rename(from, to) ? errno : 0; }
 static int posix_unlink(const char *path) { return unlink(path) ? errno : 0; }
@@ -141,6 +187,14 @@ static int posix_real_path(const char *path, char *out, int64_t cap) {
   if (fits) memcpy(out, p, n);
   free(p);
   return fits ? 0 : ENAMETOOLONG;
+}
+
+static int posix_read_link(const char *path, char *out, int64_t cap) {
+  ssize_t n = readlink(path, out, (size_t)cap);
+  if (n < 0) return errno;
+  if (n >= cap) return ENAMETOOLONG;
+  out[n] = 0;
+  return 0;
 }
 
 static int posix_make_folder(const char *path) {
@@ -160,6 +214,25 @@ static int posix_list(const char *folder, FileFn *fn, void *ctx) {
   }
   closedir(d);
   return 0;
+}
+
+static int posix_names(const char *folder, NameFn *fn, void *ctx) {
+  DIR *d = opendir(folder);
+  if (!d) return errno;
+  for (struct dirent *e; (e = readdir(d));) fn(ctx, e->d_name);
+  closedir(d);
+  return 0;
+}
+
+// Where the system has no random numbers, time and a counter differ from call to call; create() tells a name that is taken.
+static uint64_t posix_random(void) {
+  static atomic_uint_least64_t counter;
+  uint64_t x;
+  if (getrandom(&x, sizeof x, GRND_NONBLOCK) == (ssize_t)sizeof x) return x;
+  struct timespec t;
+  clock_gettime(CLOCK_REALTIME, &t);
+  x = (uint64_t)t.tv_nsec ^ (uint64_t)t.tv_sec << 30 ^ (uint64_t)getpid() << 48;
+  return hash_u64(x + atomic_fetch_add(&counter, 0x9e3779b97f4a7c15u));
 }
 
 static int posix_touch(const char *path) {
@@ -212,17 +285,27 @@ const Platform platform_posix = {
     .unmap = posix_unmap,
     .map_over = posix_map_over,
     .forget = posix_forget,
+    .info = posix_info,
+    .info_of = posix_info_of,
     .create = posix_create,
+    .open_write = posix_open_write,
+    .lock = posix_lock,
     .write = posix_write,
+    .set_mode = posix_set_mode,
+    .set_owner = posix_set_owner,
     .sync = posix_sync,
+    .sync_folder = posix_sync_folder,
     .read = posix_read,
     .close = posix_close,
     .rename = posix_rename,
     .unlink = posix_unlink,
     .real_path = posix_real_path,
+    .read_link = posix_read_link,
     .make_folder = posix_make_folder,
     .list = posix_list,
+    .names = posix_names,
     .touch = posix_touch,
+    .random_u64 = posix_random,
     .thread_start = posix_thread_start,
     .thread_join = posix_thread_join,
     .now = posix_now,

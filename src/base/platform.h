@@ -18,6 +18,13 @@
 
 // A file of a folder: its name, bytes, and when it was last written or touched, in seconds.
 typedef void FileFn(void *ctx, const char *name, int64_t bytes, int64_t seconds);
+typedef void NameFn(void *ctx, const char *name);
+
+typedef struct FileInfo {
+  bool regular, folder;
+  int mode;                            // permission bits
+  int64_t owner, group, links, bytes;  // links: names that the file has; 0 once it is removed
+} FileInfo;
 
 enum { PAGE = 4096 };  // what offsets are rounded to: at least the system's, else map_over refuses
 
@@ -37,17 +44,31 @@ typedef struct Platform {
   void (*forget)(
       const void *p,
       int64_t bytes);  // pages of a mapped file that may leave memory; read again, they come back
-  int (*create)(const char *path, int *out_fd);                   // truncates
-  int (*write)(int fd, const void *p, int64_t bytes);             // all of it
-  int (*sync)(int fd);                                            // until it is on the disk
+  int (*info)(const char *path, FileInfo *out);  // links are followed
+  int (*info_of)(int fd, FileInfo *out);
+  // A new file, for writing; EEXIST when the name is taken, even by a link to nowhere.
+  int (*create)(const char *path, int mode, int *out_fd);
+  int (*open_write)(const char *path, bool follow, int *out_fd);  // one that is there, as it is
+  // A lock on an open file.  It ends with the descriptor, however its process ends, and is seen by every thread, process and
+  // container that opens the file.  EWOULDBLOCK: another has it.  Any other error: this file system has no locks.
+  int (*lock)(int fd);
+  // At least one byte.  A limit or a closed pipe is an error (EFBIG, EPIPE), never a signal.
+  int (*write)(int fd, const void *p, int64_t bytes, int64_t *out_done);
+  int (*set_mode)(int fd, int mode);
+  int (*set_owner)(int fd, int64_t owner, int64_t group);
+  int (*sync)(int fd);  // until it is on the disk
+  int (*sync_folder)(const char *path);
   int (*read)(int fd, void *p, int64_t bytes, int64_t *out_got);  // 0 at the end
   int (*close)(int fd);
   int (*rename)(const char *from, const char *to);
   int (*unlink)(const char *path);
   int (*real_path)(const char *path, char *out, int64_t cap);  // links resolved, NUL-terminated
+  int (*read_link)(const char *path, char *out, int64_t cap);  // one step; EINVAL: it is no link
   int (*make_folder)(const char *path);                        // one that is there already is fine
   int (*list)(const char *folder, FileFn *fn, void *ctx);      // its regular files, in any order
+  int (*names)(const char *folder, NameFn *fn, void *ctx);     // all its names, in any order
   int (*touch)(const char *path);                              // used now
+  uint64_t (*random_u64)(void);                                // for names: nobody can guess it
   // Threads.
   int (*thread_start)(void *(*fn)(void *), void *arg, void **out_thread);
   void (*thread_join)(void *thread);
@@ -78,11 +99,27 @@ typedef struct File {
 } File;
 MUST_USE tenon_status file_open(const char *path, File *out, Diag *d);
 void file_close(File *f);
-// Writes through a temporary file beside `path` and renames it, so that a failure leaves the old file.
-// "-" writes to standard output.
+
+// ---- the one writer of files (file_write.c) ----
+// Replaces a file as a whole: whoever reads it sees the old bytes or the new ones.  "-" is standard output.
 MUST_USE tenon_status file_write(const char *path, const void *bytes, int64_t n, Diag *d);
 // The same of parts that follow one another.
 MUST_USE tenon_status file_write_parts(const char *path, const Str *part, int nparts, Diag *d);
+enum {
+  WRITE_EXECUTABLE = 1,  // a program
+  WRITE_PRIVATE = 2,     // nobody else may read or write it, whatever the mode of the old file
+  // Neither synced nor are temporary files removed: for a cache whose files have a checksum, and whose owner calls file_sweep.
+  WRITE_CACHED = 4,
+};
+MUST_USE tenon_status file_write_as(const char *path, const Str *part, int nparts, int how,
+                                    Diag *d);
+// Removes temporary files of writers that were killed.  How many, and their bytes.
+typedef struct FileSwept {
+  int64_t n, bytes;
+} FileSwept;
+FileSwept file_sweep(const char *folder);
+bool file_is_temporary(const char *name);        // the name of a file that is being written
+int fd_write(int fd, const void *p, int64_t n);  // all of it: 0 or an errno value
 
 // ---- thread pool ----
 // parallel_for splits [0, n) into pieces of `grain` items, which the pool's threads and the caller take

@@ -8,6 +8,7 @@
 #include "base/process.h"
 
 #include "base/platform.h"
+#include "base/platform_signals.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -81,17 +82,10 @@ static int write_all(int fd, const char *bytes, int64_t n, int64_t deadline) {
 }
 
 int process_write(Process *p, const void *bytes, int64_t n, int64_t deadline) {
-  sigset_t pipe_only, was, pending;
-  struct timespec now = {0};
-  sigemptyset(&pipe_only);
-  sigaddset(&pipe_only, SIGPIPE);
-  sigpending(&pending);
-  bool had = sigismember(&pending, SIGPIPE);
-  pthread_sigmask(SIG_BLOCK, &pipe_only, &was);
+  HeldSignals held;
+  signals_hold(&held);
   int err = write_all(p->in, bytes, n, deadline);
-  if (err == EPIPE && !had)
-    while (sigtimedwait(&pipe_only, NULL, &now) < 0 && errno == EINTR) continue;
-  pthread_sigmask(SIG_SETMASK, &was, NULL);
+  signals_release(&held, err);
   return err;
 }
 

@@ -36,8 +36,8 @@ void arena_leave_scope(Arena *a) {
 // There is nobody to tell: a caller inside the library forgot to set a trap, or a test wants to stop here.
 static NORETURN void die(const char *message) {
   enum { STANDARD_ERROR = 2 };
-  platform_posix.write(STANDARD_ERROR, message, (int64_t)strlen(message));
-  platform_posix.write(STANDARD_ERROR, "\n", 1);
+  fd_write(STANDARD_ERROR, message, (int64_t)strlen(message));
+  fd_write(STANDARD_ERROR, "\n", 1);
   abort();
 }
 

@@ -27,7 +27,9 @@ static void print_list(Cli *c, const char *folder, const CacheList *l) {
     say(c, "last used %s ago, first %s\n", age_text(&age, l->file[0].seconds),
         age_text(&limit, l->file[l->n - 1].seconds));
   if (opt_given(c, OPT_cache_check)) say(c, "%lld damaged\n", (long long)ndamaged(l));
-  if (l->nstray) say(c, "%lld left behind by processes that were killed\n", (long long)l->nstray);
+  if (l->nstray)
+    say(c, "%lld being written, or left behind by a process that was killed\n",
+        (long long)l->nstray);
 }
 
 static void json_list(Cli *c, const char *folder, const CacheList *l) {

@@ -175,9 +175,8 @@ static bool read_all(void *p, int64_t n, bool *torn) {
 static bool send(const CodeReply *r) {
   uint8_t head[PROTOCOL_HEADER];
   reply_header(r, head);
-  return !platform->write(1, head, sizeof head) &&
-         !platform->write(1, r->message.p, r->message.n) &&
-         !platform->write(1, r->bytes.p, r->bytes.n);
+  return !fd_write(1, head, sizeof head) && !fd_write(1, r->message.p, r->message.n) &&
+         !fd_write(1, r->bytes.p, r->bytes.n);
 }
 
 // False: no more of them.  That whoever asked is gone is no news for anybody.
