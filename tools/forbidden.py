@@ -27,7 +27,7 @@ RULES = [
     (words(FILES), "files are opened by base/platform.c", r"base/platform\w*\.c$"),
     (words(THREADS), "threads and time come from base/platform.h", r"base/(platform|pool|thread)\w*\.c$"),
     (words(UNBOUNDED), "has no bound, or hides an error", r"base/platform\w*\.c$"),
-    (words(ENDINGS), "a library never ends its caller's process", r"cli/|conform/|base/trap\.c$"),
+    (words(ENDINGS), "a library never ends its caller's process", r"cli/|conform/|base/trap\.c$|targets/llvm/(orphan|sandbox)\.c$"),
     (words(OUTPUT), "a library writes to nobody's terminal", r"cli/|conform/|base/trap\.c$|targets/llvm/codegen_main\.c$|runtime/aot/main\.c$"),
     (words(PROCESS), "processes are started by base/process.h", r"cli/|conform/|base/platform_process\.c$"),
     (re.compile(r"\bgoto\s+\w+\s*;"), "no goto: memory is in arenas, return early", r"$^"),

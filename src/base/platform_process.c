@@ -108,13 +108,15 @@ int process_read(Process *p, void *bytes, int64_t n, int64_t deadline) {
   return 0;
 }
 
-void process_end(Process *p, bool by_force) {
-  if (p->pid <= 0) return;
+int process_end(Process *p, bool by_force) {
+  int status = 0;
+  if (p->pid <= 0) return 0;
   close(p->in);
   close(p->out);
   if (by_force) kill((pid_t)p->pid, SIGKILL);
-  while (waitpid((pid_t)p->pid, NULL, 0) < 0 && errno == EINTR) continue;
+  while (waitpid((pid_t)p->pid, &status, 0) < 0 && errno == EINTR) continue;
   p->pid = 0;
+  return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
 }
 
 int process_run(const char *const *argv, int *out_status) {

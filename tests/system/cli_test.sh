@@ -64,6 +64,7 @@ check "bash completes options" [ "$words" = "--inputs --input" ]
 words=$(bash -c "source '$tmp/completion.bash'; COMP_WORDS=(tenon ins); COMP_CWORD=1; _tenon; echo \${COMPREPLY[*]}")
 check "bash completes commands" [ "$words" = "inspect" ]
 check "doctor --json is JSON" json_ok doctor --json
+if [ -x "$(dirname "$program")/tenon-codegen" ]; then expect 0 "tenon-codegen  seccomp" doctor; fi
 check "ops --json is JSON" json_ok ops --json
 expect 0 "Relu" ops relu
 expect 0 "# Operators" ops --markdown

@@ -4,6 +4,7 @@
 // program itself; the rest is for building, testing and drawing.
 #include "cli/cli.h"
 #include "cli/bench/peak.h"
+#include "cli/commands/layers.h"
 
 #include "base/platform.h"
 
@@ -268,6 +269,23 @@ static void json_tools(JsonWriter *w, Cli *c) {
   json_end_object(w);
 }
 
+// ---- what confines Tenon's programs ----
+static void print_confinement(void) {
+  LayersOf l;
+  layers_ask("tenon-codegen", &l);
+  layers_print(&l);
+  printf("\n");
+}
+
+static void json_confinement(JsonWriter *w) {
+  LayersOf l;
+  json_key(w, "confinement");
+  json_begin_object(w);
+  layers_ask("tenon-codegen", &l);
+  layers_json(w, &l);
+  json_end_object(w);
+}
+
 // ---- limits, measured on one thread and on all ----
 typedef struct Limits {
   Peak peak[2];
@@ -355,7 +373,10 @@ int cmd_doctor(Cli *c) {
   if (!opt_given(c, OPT_doctor_json)) {
     print_machine(m);
     print_limits(limits);
-    if (!opt_given(c, OPT_doctor_round_trip)) print_tools(c);
+    if (!opt_given(c, OPT_doctor_round_trip)) {
+      print_confinement();
+      print_tools(c);
+    }
     return CLI_OK;
   }
   StrBuf b;
@@ -365,7 +386,10 @@ int cmd_doctor(Cli *c) {
   json_begin_object(&w);
   json_machine(&w, m);
   json_limits(&w, limits);
-  if (!opt_given(c, OPT_doctor_round_trip)) json_tools(&w, c);
+  if (!opt_given(c, OPT_doctor_round_trip)) {
+    json_confinement(&w);
+    json_tools(&w, c);
+  }
   json_end_object(&w);
   return cli_print(&b);
 }

@@ -1,7 +1,8 @@
 // client.c -- code for kernels from processes of tenon-codegen.
 //
-// A few processes are kept; a thread takes a free one for each kernel, or starts one.  A process that dies, hangs or answers
-// nonsense is killed and forgotten: the kernel fails with a message, and the next one gets a new process.
+// A few processes are kept; a thread takes a free one for each kernel, or starts one.  A process that dies, hangs, answers
+// nonsense or fails by a fault of its own is killed and forgotten: the kernel fails with a message and leaves its request
+// behind in a file, and the next one gets a new process.
 //
 // A process that is forked while others compile begins without a pool: the processes are its parent's.  It has the ends of their pipes,
 // too, so that they may never see the end of their input: those no longer needed are killed, not left to finish.
@@ -17,8 +18,11 @@
 #include <elf.h>
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 enum { MAX_PROCESSES = 64, AHEAD = 4, PATH_CAP = 4096 };
 static const int64_t usual_deadline_ns = 120 * (int64_t)1000000000;
@@ -169,7 +173,9 @@ tenon_status codegen_shared(int nprocesses, Diag *d, Codegen **out) {
 }
 
 static int start_process(Codegen *c, Process *p) {
-  const char *argv[] = {c->program, NULL};
+  char self[24];
+  const char *argv[] = {c->program, "--parent", self, NULL};
+  snprintf(self, sizeof self, "%lld", (long long)getpid());
   return process_start(c->program, argv, p);
 }
 
@@ -236,13 +242,28 @@ static void give_process(Codegen *c, Process *p) {
   if (!keep) process_end(p, true);
 }
 
-static int send_request(Process *p, const CodeRequest *r, int64_t deadline) {
+typedef struct RequestParts {
   uint8_t header[PROTOCOL_HEADER];
-  const Str part[] = {r->triple, r->cpu, r->features, r->symbol, r->kernel};
-  request_header(r, header);
-  int err = process_write(p, header, sizeof header, deadline);
-  for (size_t i = 0; !err && i < sizeof part / sizeof part[0]; i++)
-    if (part[i].n) err = process_write(p, part[i].p, part[i].n, deadline);
+  Str part[1 + PROTOCOL_PARTS];
+} RequestParts;
+
+static void request_parts(const CodeRequest *r, RequestParts *out) {
+  request_header(r, out->header);
+  const Str part[] = {{(const char *)out->header, PROTOCOL_HEADER},
+                      r->triple,
+                      r->cpu,
+                      r->features,
+                      r->symbol,
+                      r->kernel};
+  memcpy(out->part, part, sizeof part);
+}
+
+static int send_request(Process *p, const CodeRequest *r, int64_t deadline) {
+  RequestParts all;
+  request_parts(r, &all);
+  int err = 0;
+  for (int64_t i = 0; !err && i < ARRAY_LEN(all.part); i++)
+    if (all.part[i].n) err = process_write(p, all.part[i].p, all.part[i].n, deadline);
   return err;
 }
 
@@ -258,13 +279,56 @@ static int read_reply(Process *p, CodeReply *out, char **body, int64_t *size, in
   return err;
 }
 
-static tenon_status say_broken(Codegen *c, int err, Diag *d) {
+// What a signal says of the process that it ended; strsignal is not for threads.
+static const char *why_signalled(int sig) {
+  static const struct {
+    int sig;
+    const char *why;
+  } row[] = {{SIGSYS, "a system call that its sandbox does not allow"},
+             {SIGABRT, "LLVM ran out of memory, or met a fault of its own"},
+             {SIGXCPU, "too much processor time"},
+             {SIGSEGV, "an address that is not mapped, or no more stack"},
+             {SIGBUS, "memory that is not there"},
+             {SIGILL, "an illegal instruction"},
+             {SIGFPE, "an arithmetic fault"},
+             {SIGTERM, "somebody ended it"},
+             {SIGINT, "somebody ended it"}};
+  for (int64_t i = 0; i < ARRAY_LEN(row); i++)
+    if (row[i].sig == sig) return row[i].why;
+  return "not one of its own";
+}
+
+// `end`: of the process, as process_end says.
+static tenon_status say_broken(Codegen *c, int err, int end, Diag *d) {
   if (err == ENOMEM) return fail(d, TENON_ENOMEM, NOWHERE, "out of memory for a kernel's code");
+  if (err == EPIPE && end < 0 && end != -SIGKILL)
+    return fail(d, TENON_EINTERNAL, NOWHERE,
+                "%s was ended by signal %d while it made code for a kernel: %s", c->program, -end,
+                why_signalled(-end));
   return fail(d, TENON_EINTERNAL, NOWHERE, "%s %s", c->program,
               err == EPIPE       ? "ended while it made code for a kernel"
               : err == ETIMEDOUT ? "took too long for a kernel"
               : err == EPROTO    ? "answered in another protocol: is it of another version?"
                                  : error_text(err).s);
+}
+
+// A kernel whose process broke is kept as the request, among temporary files: the program reads it from standard input.
+static void keep_request(const Codegen *c, const CodeRequest *r, Diag *d) {
+  static _Thread_local Diag quiet;
+  char path[PATH_CAP];
+  RequestParts all;
+  const char *folder = getenv("TMPDIR");
+  uint64_t hash = 0;
+  request_parts(r, &all);
+  for (int64_t i = 0; i < ARRAY_LEN(all.part); i++)
+    hash = hash_bytes(all.part[i].p, all.part[i].n, hash + 1);
+  int n = snprintf(path, sizeof path, "%s/tenon-%016llx.request",
+                   folder && *folder ? folder : "/tmp", (unsigned long long)hash);
+  diag_init(&quiet);
+  if (n < 0 || n >= (int)sizeof path) return;
+  if (file_write_parts(path, all.part, (int)ARRAY_LEN(all.part), &quiet)) return;
+  diag_note(d, "the kernel is in %s: run it with", path);
+  diag_note(d, "%s < %s > /dev/null", c->program, path);
 }
 
 static CodeRequest request_of(const Machine *m, CodeKind kind, Str text) {
@@ -289,7 +353,8 @@ typedef struct BuildJob {
   pthread_mutex_t lock;
   Pool *pool;                  // for what is missing
   int64_t *missing, nmissing;  // what the cache does not have
-  int64_t n, begun, nstored;   // the last two under the lock
+  Diag *failed;                // what the first kernel that failed says, with its notes
+  int64_t n, begun, nstored;   // these, too, under the lock
 } BuildJob;
 
 static tenon_status ask(BuildJob *j, int64_t i, const CodeRequest *r, Diag *d) {
@@ -302,12 +367,14 @@ static tenon_status ask(BuildJob *j, int64_t i, const CodeRequest *r, Diag *d) {
   if (err) return say_not_started(c, err, d);
   err = send_request(&p, r, deadline);
   if (!err) err = read_reply(&p, &reply, &body, &size, deadline);
-  tenon_status s = err ? say_broken(c, err, d) : reply.status;
-  if (!err && reply.status) s = fail(d, reply.status, NOWHERE, "%.*s", STR_ARG(reply.message));
-  if (err)
-    process_end(&p, true);
-  else
-    give_process(c, &p);
+  // A process that met its own fault, or a limit, may be about to end.
+  tenon_status s = err ? TENON_EINTERNAL : reply.status;
+  bool broken = s == TENON_EINTERNAL || s == TENON_ENOMEM;
+  int end = broken ? process_end(&p, true) : 0;
+  if (!broken) give_process(c, &p);
+  if (err) s = say_broken(c, err, end, d);
+  if (!err && s) fail(d, s, NOWHERE, "%.*s", STR_ARG(reply.message));
+  if (broken) keep_request(c, r, d);
   j->body[i] = (Str){body, MAX(size, 1)};
   if (s) return s;
   j->out[i] =
@@ -407,7 +474,11 @@ static void build_piece(void *ctx, int64_t begin, int64_t end) {
     }
   trap_leave(&t);
   arena_deinit(&a);
-  if (t.status) trap_raise(t.status, "%s", d.text);
+  if (!t.status) return;
+  pthread_mutex_lock(&j->lock);
+  if (!j->failed->len) *j->failed = d;
+  pthread_mutex_unlock(&j->lock);
+  trap_raise(t.status, "%s", d.text);
 }
 
 // What the cache has is found sooner than a thread wakes up.
@@ -416,6 +487,7 @@ static tenon_status build_all(BuildJob *j, Arena *a, Diag *d) {
   j->file = arena_array(a, File, MAX(j->n, 1));
   j->body = arena_array(a, Str, MAX(j->n, 1));
   j->missing = arena_array(a, int64_t, MAX(j->n, 1));
+  j->failed = arena_new(a, Diag);
   for (int64_t i = 0; i < j->n; i++) {
     int64_t before = j->nmissing;
     TRY(build_one(j, i, true, a, d));
@@ -448,14 +520,33 @@ static void prune(Codegen *c) {
   arena_deinit(&a);
 }
 
+// A trap carries one line; the notes below it follow here.  `before`: the length of what was said before.
+static tenon_status say_again(const Diag *failed, int64_t before, Diag *d) {
+  d->len = before;
+  d->text[before] = 0;
+  const char *at = failed->text;
+  for (bool first = true; *at; first = false) {
+    at += strspn(at, " ");
+    int n = (int)strcspn(at, "\n");
+    if (first)
+      fail(d, failed->status, NOWHERE, "%.*s", n, at);
+    else
+      diag_note(d, "%.*s", n, at);
+    at += n + (at[n] == '\n');
+  }
+  return failed->status;
+}
+
 tenon_status codegen_build_with(Codegen *c, const Machine *m, CodeKind kind, const Str *text,
                                 int64_t n, const CodeCall *call, Arena *a, Code *out, Diag *d) {
   BuildJob job = {.c = c, .m = m, .kind = kind, .text = text, .out = out, .call = call, .n = n};
   Trap t;
+  int64_t before = d->len;
   pthread_mutex_init(&job.lock, NULL);
   trap_enter(&t, d);
   if (setjmp(t.env) == 0) t.status = build_all(&job, a, d);
   trap_leave(&t);
+  if (t.status && job.failed && job.failed->len) t.status = say_again(job.failed, before, d);
   for (int64_t i = 0; job.body && i < n; i++) {
     mem_free((void *)(uintptr_t)job.body[i].p, job.body[i].n);
     file_close(&job.file[i]);

@@ -3,12 +3,18 @@
 // Reads requests (protocol.h) from standard input and writes a reply to each on standard output, in order.  Every kernel is
 // parsed and verified before LLVM sees it.  LLVM ends the process when it runs out of memory or meets a fault of its
 // own: the other end takes the end of the stream for the answer.
+//
+// LLVM is large and its input is not trusted, so the process gives up its rights before it reads (sandbox.h) and ends with its
+// parent (orphan.h).
+#include "base/limits.h"
 #include "base/machine.h"
 #include "base/platform.h"
 #include "loop/loop.h"
 #include "targets/llvm/emit.h"
 #include "targets/llvm/image.h"
+#include "targets/llvm/orphan.h"
 #include "targets/llvm/protocol.h"
+#include "targets/llvm/sandbox.h"
 
 #include <llvm-c/Analysis.h>
 #include <llvm-c/Support.h>
@@ -17,6 +23,14 @@
 #include <llvm-c/Transforms/PassBuilder.h>
 
 #include <stdio.h>
+
+#ifdef CODEGEN_TEST
+void codegen_test_hook(const CodeRequest *r);  // of a test's program: what a broken LLVM might do
+enum { CPU_SECONDS = 1 };
+#else
+static void codegen_test_hook(const CodeRequest *r) { (void)r; }
+enum { CPU_SECONDS = LIMIT_KERNEL_CPU_SECONDS };
+#endif
 
 // What runs between emission and code generation: tiles become registers, equal expressions one, what a loop
 // does not change moves out of it.  More costs time and gains nothing on code that is vectors already.
@@ -201,9 +215,16 @@ static bool serve_one(const uint8_t *head, Target *t) {
   diag_init(&d);
   CodeReply reply = {0};
   Trap trap;
+  sandbox_begin_kernel();
+  orphan_busy();
   trap_enter(&trap, &d);
-  if (setjmp(trap.env) == 0) trap.status = compile(&r, t, &a, &d, &reply);
+  if (setjmp(trap.env) == 0) {
+    codegen_test_hook(&r);
+    trap.status = compile(&r, t, &a, &d, &reply);
+  }
   trap_leave(&trap);
+  orphan_idle();
+  sandbox_end_kernel();
   reply.status = trap.status;
   if (reply.status) {
     reply.bytes = (Str){0};
@@ -217,13 +238,39 @@ static bool serve_one(const uint8_t *head, Target *t) {
 }
 
 static const char usage[] =
-    "Usage: tenon-codegen [--help | --version]\n"
+    "Usage: tenon-codegen [--help | --version | --layers | --parent PID]\n"
     "\n"
     "Makes machine code for kernels.  The library starts this program and speaks to it through a "
     "pipe:\n"
-    "requests on standard input, replies on standard output, until the input ends.\n";
+    "requests on standard input, replies on standard output, until the input ends.\n"
+    "\n"
+    "  --layers      confine this process as for requests, and print which layers hold\n"
+    "  --parent PID  end at once when this process, which started it, has ended already\n";
+
+static SandboxLimits limits(void) {
+  return (SandboxLimits){.memory = (int64_t)LIMIT_CODEGEN_MIB << 20, .cpu_seconds = CPU_SECONDS};
+}
+
+static void print_layers(const Layers *l) {
+  for (int i = 0; i < LAYERS; i++)
+    printf("%s\t%s\t%s\n", layer_name[i], l->layer[i].active ? "active" : "missing",
+           l->layer[i].text);
+}
+
+static bool serve(void) {
+  Target t = {0};
+  uint8_t head[PROTOCOL_HEADER];
+  bool torn = false;
+  while (read_all(head, sizeof head, &torn))
+    if (!serve_one(head, &t)) return false;
+  if (t.tm) LLVMDisposeTargetMachine(t.tm);
+  LLVMShutdown();
+  return !torn;
+}
 
 int main(int argc, char **argv) {
+  bool layers = argc == 2 && !strcmp(argv[1], "--layers");
+  int64_t parent = 0;
   if (argc == 2 && !strcmp(argv[1], "--help")) {
     fputs(usage, stdout);
     return 0;
@@ -232,17 +279,17 @@ int main(int argc, char **argv) {
     printf("tenon-codegen %s, LLVM %s\n", TENON_VERSION, TENON_LLVM_VERSION);
     return 0;
   }
-  if (argc != 1) {
+  bool told = argc == 3 && !strcmp(argv[1], "--parent") && str_to_i64(str_of(argv[2]), &parent) &&
+              parent > 0;
+  if (argc != 1 && !layers && !told) {
     fprintf(stderr, "tenon-codegen: no argument '%s'\n%s", argv[1], usage);
     return 2;
   }
+  if (!orphan_watch(parent)) return 1;
   init_llvm();
-  Target t = {0};
-  uint8_t head[PROTOCOL_HEADER];
-  bool torn = false;
-  while (read_all(head, sizeof head, &torn))
-    if (!serve_one(head, &t)) return 1;
-  if (t.tm) LLVMDisposeTargetMachine(t.tm);
-  LLVMShutdown();
-  return torn;
+  SandboxLimits l = limits();
+  Layers active;
+  sandbox_enter(&l, &active);
+  if (layers) print_layers(&active);
+  return layers || serve() ? 0 : 1;
 }
