@@ -328,11 +328,52 @@ typedef struct tenon_run_options {
  * its array, in the same memory.  After a failure no output has been allocated or changed, except the
  * contents of the caller's buffers.
  *
- * Inputs must not overlap outputs.  Inputs and outputs that are not tensors are EUNSUPPORTED.  Several
+ * Inputs must not overlap outputs.  Inputs and outputs that are not tensors are EUNSUPPORTED: tenon_run_values takes them.  Several
  * threads may run one model at once, each with its own tensors; the results are the same bits. */
 TENON_API tenon_status tenon_run(tenon_model *model, const tenon_tensor *inputs, size_t ninputs,
                                  tenon_tensor *outputs, size_t noutputs,
                                  const tenon_run_options *options, tenon_error *error);
+
+/* ---- values: tensors, sequences, optionals and maps ---- */
+
+/* An immutable value with a count of references: those that a function below makes belong to the caller, who releases them.  Any
+ * thread may use one. */
+typedef struct tenon_value tenon_value;
+
+/* Makes a tensor, as a copy of the host's memory; a sequence of n values of one kind and dtype; an optional of one value, or of
+ * none (NULL); a map, from a rank-1 tensor of integers or strings to a rank-1 tensor or a sequence of as many values.  The items
+ * are retained.  `elem` is the dtype of the tensors in an empty one; TENON_DTYPE_NONE leaves it unsaid.  Values are
+ * nested at most 16 deep. */
+TENON_API tenon_status tenon_value_tensor(const tenon_tensor *tensor, tenon_value **out,
+                                          tenon_error *error);
+TENON_API tenon_status tenon_value_sequence(tenon_dtype elem, tenon_value *const *items, size_t n,
+                                            tenon_value **out, tenon_error *error);
+TENON_API tenon_status tenon_value_optional(tenon_dtype elem, tenon_value *item, tenon_value **out,
+                                            tenon_error *error);
+TENON_API tenon_status tenon_value_map(tenon_value *keys, tenon_value *values, tenon_value **out,
+                                       tenon_error *error);
+
+/* One more reference to it; one less, which frees it when it was the last.  NULL is fine. */
+TENON_API tenon_value *tenon_value_retain(tenon_value *value);
+TENON_API void tenon_value_release(tenon_value *value);
+
+/* What it is: 0 for NULL. */
+TENON_API tenon_kind tenon_value_kind(const tenon_value *value);
+
+/* How many items it has: of a sequence its length, of an optional 0 or 1, of a map 2 (keys and values), of a tensor 0. */
+TENON_API size_t tenon_value_count(const tenon_value *value);
+
+/* Item `i`, borrowed; NULL when there is none. */
+TENON_API tenon_value *tenon_value_item(const tenon_value *value, size_t i);
+
+/* A view of a tensor, valid as long as the value; EINVAL when it is none. */
+TENON_API tenon_status tenon_value_view(const tenon_value *value, tenon_tensor *out);
+
+/* tenon_run with values.  An input that is an optional may be given what it holds.  Outputs are new values; after a failure
+ * `outputs` is as it was. */
+TENON_API tenon_status tenon_run_values(tenon_model *model, tenon_value *const *inputs,
+                                        size_t ninputs, tenon_value **outputs, size_t noutputs,
+                                        const tenon_run_options *options, tenon_error *error);
 
 /* ---- targets ---- */
 
@@ -557,6 +598,12 @@ TENON_API int64_t tenon_session_device_bytes(const tenon_session *session);
 TENON_API tenon_status tenon_session_run(tenon_session *session, const tenon_tensor *inputs,
                                          size_t ninputs, tenon_tensor *outputs, size_t noutputs,
                                          const tenon_run_options *options, tenon_error *error);
+
+/* tenon_session_run with values, as tenon_run_values.  EUNSUPPORTED: a session with states, or a stream. */
+TENON_API tenon_status tenon_session_run_values(tenon_session *session, tenon_value *const *inputs,
+                                                size_t ninputs, tenon_value **outputs,
+                                                size_t noutputs, const tenon_run_options *options,
+                                                tenon_error *error);
 
 /* Waits for runs that returned before they were done.  Returns an error of such a run that no later run has reported; the
  * session can be used again. */

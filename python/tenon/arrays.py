@@ -215,19 +215,31 @@ def take(tensor: "_ffi.Tensor") -> np.ndarray:
     tensor.bytes = 0
     t, shape = BY_CODE[own.dtype], tuple(own.shape[: own.rank])
     if t.name == "string":
-        return _take_strings(own, shape)
-    held = np.asarray(_Owned(own, own.bytes))
+        made = _strings_of(own, shape)
+        _ffi.lib.tenon_tensor_release(C.addressof(own))
+        return made
+    return _typed(np.asarray(_Owned(own, own.bytes)), t, shape)
+
+
+def array_of(tensor: "_ffi.Tensor") -> np.ndarray:
+    """A copy of a tensor whose memory stays the library's."""
+    t, shape = BY_CODE[tensor.dtype], tuple(tensor.shape[: tensor.rank])
+    if t.name == "string":
+        return _strings_of(tensor, shape)
+    return _typed(np.frombuffer(bytearray(C.string_at(tensor.data, tensor.bytes)), np.uint8), t, shape)
+
+
+def _typed(held: np.ndarray, t: DType, shape: Shape) -> np.ndarray:
     if t.bits < 8:
         return unpack(held, t, int(np.prod(shape, dtype=np.int64))).reshape(shape)
     return held.view(array_dtype(t)).reshape(shape)
 
 
-def _take_strings(own: "_ffi.Tensor", shape: Shape) -> np.ndarray:
+def _strings_of(tensor: "_ffi.Tensor", shape: Shape) -> np.ndarray:
     out = np.empty(int(np.prod(shape, dtype=np.int64)), object)
-    elements = (_ffi.String * out.size).from_address(own.data) if out.size else ()
+    elements = (_ffi.String * out.size).from_address(tensor.data) if out.size else ()
     for i, element in enumerate(elements):
         out[i] = C.string_at(element.data, element.size).decode("utf-8", "replace") if element.size else ""
-    _ffi.lib.tenon_tensor_release(C.addressof(own))
     return out.reshape(shape)
 
 

@@ -134,7 +134,7 @@ class Model:
             if i < len(args):
                 raise InvalidError(f"input '{name}' is given twice, by position and by name")
             feeds[i] = x
-        missing = [v.name for v, x in zip(self.inputs, feeds) if x is None]
+        missing = [v.name for v, x in zip(self.inputs, feeds) if x is None and not v.type.startswith("opt")]
         if missing:
             raise InvalidError(
                 f"nothing is given for input {', '.join(repr(n) for n in missing)}; the model takes {self._names()}"

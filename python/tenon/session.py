@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Mapping, NamedTuple, Optional
 
 import numpy as np
 
-from . import _ffi, gpu
+from . import _ffi, gpu, values
 from .arrays import NUMPY, Kind, Shape, TorchKind, View, address_of, describe, kind_of, take, view_of
 from .dtypes import BY_CODE, DType, array_dtype, library_name
 from .errors import InvalidError, UnsupportedError, check, from_c
@@ -118,6 +118,7 @@ class Session:
         self._shapes: Dict[Tuple[Shape, ...], List[Shape]] = {}
         self._plans: Dict[Tuple[Shape, ...], _Plan] = {}
         self._predictable = [_follows(v, model.inputs) for v in model.outputs]
+        self._composite = not all(values.is_tensor(v.type) for v in model.inputs + model.outputs)
         self._lock = threading.Lock()  # around `_running`
         self._running: Optional["weakref.ref[_Call]"] = None
         self._options = _ffi.RunOptions(struct_size=C.sizeof(_ffi.RunOptions))
@@ -362,6 +363,8 @@ class Session:
         model = self._model
         if len(feeds) != self._nin:
             raise InvalidError(f"the model takes {self._nin} inputs ({model._names()}), {len(feeds)} are given")
+        if self._composite:
+            return self._run_values(feeds, out)
         given = self._given(out)
         home, kind = self._home(feeds, given)
         views = [_checked_view(x, v, t, home) for x, v, t in zip(feeds, model.inputs, self._in_types)]
@@ -390,6 +393,17 @@ class Session:
                 _ffi.lib.tenon_tensor_release(C.addressof(tensor))
             held.clear()  # views of the caller's arrays, alive until here
         return results
+
+    def _run_values(self, feeds: List[Any], out: Any) -> List[Any]:
+        """Where an input or output is a sequence, an optional or a map; results are NumPy's."""
+        if out is not None:
+            raise InvalidError("out: a model with sequences, optionals or maps makes its outputs itself")
+        model = self._model
+        tensors = [values.is_tensor(v.type) for v in model.inputs]
+        for x, v, tensor, t in zip(feeds, model.inputs, tensors, self._in_types):
+            if tensor:
+                _checked_view(x, v, t)
+        return values.run(self._handle, list(zip(feeds, tensors, self._in_types)), self._nout)
 
     def _home(self, feeds: Sequence[Any], given: Sequence[Any]) -> Tuple[Optional[gpu.Home], Kind]:
         """Where the call works, if that is a GPU, and what its results are."""

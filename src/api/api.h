@@ -99,8 +99,15 @@ MUST_USE tenon_status api_check_input(const RunCall *c, size_t i);
 // Zeros of a tensor whose type is fixed; a copy of one, strings excepted.
 MUST_USE tenon_status api_make_tensor(const tenon_value_info *v, Diag *d, tenon_tensor *out);
 MUST_USE tenon_status api_copy_tensor(const tenon_tensor *from, Diag *d, tenon_tensor *out);
+// A copy, with the text of strings in it, of a run's tensor or of a caller's, which is checked.
+MUST_USE tenon_status api_tensor_of(const Value *v, Where at, Diag *d, tenon_tensor *out);
+MUST_USE tenon_status api_copy_input(const tenon_tensor *t, Where at, Diag *d, tenon_tensor *out);
 // The limits of a run.
 void api_limit_run(Run *r, const tenon_run_options *o, int64_t memory_limit);
+
+// ---- a run of values (values.c has the rest of it) ----
+MUST_USE tenon_status api_run_model(tenon_model *m, Run *r, Value *const *in, Value **out);
+MUST_USE tenon_status api_run_session(tenon_session *s, Run *r, Value *const *in, Value **out);
 
 // ---- values that a session keeps (state.c) ----
 MUST_USE tenon_status state_declare(tenon_session *s, const tenon_state_pair *pairs, size_t n,

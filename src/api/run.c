@@ -10,17 +10,21 @@ static Pool *pool_of(tenon_model *m) {
   return p;
 }
 
+tenon_status api_run_model(tenon_model *m, Run *r, Value *const *in, Value **out) {
+  TRY(model_need_supported(m->model, r->diag));
+  r->pool = pool_of(m);
+  return model_run(m->model, r, in, out);
+}
+
 static tenon_status run_model(tenon_model *m, RunCall *c) {
   TRY(api_check_counts(c));
-  TRY(model_need_supported(m->model, c->d));
   for (size_t i = 0; i < c->nout; i++)
     TRY(api_need_host(&c->out[i], (Where){.node = c->output[i].name, .op = "output"}, c->d));
   Run *r = c->run;
-  r->pool = pool_of(m);
   Value **in = arena_array(&r->scratch, Value *, (int64_t)c->nin);
   Value **out = arena_array(&r->scratch, Value *, (int64_t)c->nout);
   TRY(api_take_inputs(c, in));
-  TRY(model_run(m->model, r, in, out));
+  TRY(api_run_model(m, r, in, out));
   return api_give_outputs(c, out);
 }
 

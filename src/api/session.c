@@ -73,12 +73,22 @@ int64_t tenon_session_device_bytes(const tenon_session *s) {
 
 // ---- running ----
 
-static tenon_status run_session(tenon_session *s, RunCall *c) {
-  TRY(api_check_counts(c));
-  Run *r = c->run;
+static void begin(const tenon_session *s, Run *r) {
   if (!r->max_bytes) r->max_bytes = machine_memory();
   r->foreign = api_foreign;
   r->foreign_ctx = s->program->custom;
+}
+
+tenon_status api_run_session(tenon_session *s, Run *r, Value *const *in, Value **out) {
+  ResultRoom *room = arena_array(&r->scratch, ResultRoom, (int64_t)MAX(s->program->noutputs, 1));
+  begin(s, r);
+  return session_run_on(s->session, r, in, room, NULL, out);
+}
+
+static tenon_status run_session(tenon_session *s, RunCall *c) {
+  TRY(api_check_counts(c));
+  Run *r = c->run;
+  begin(s, r);
   Value **in = arena_array(&r->scratch, Value *, (int64_t)MAX(c->nin, 1));
   Value **out = arena_array(&r->scratch, Value *, (int64_t)MAX(c->nout, 1));
   ResultRoom *room = arena_array(&r->scratch, ResultRoom, (int64_t)MAX(c->nout, 1));

@@ -31,8 +31,8 @@ void tenon_tensor_release(tenon_tensor *t) {
   *t = (tenon_tensor){0};
 }
 
-static tenon_status make_tensor(tenon_tensor *t, Diag *d) {
-  int64_t bytes = tenon_tensor_size(t->dtype, t->rank, t->shape), n;
+static tenon_status allocate(tenon_tensor *t, int64_t bytes, Diag *d) {
+  int64_t n;
   Block *b = bytes < 0 || !ck_add(bytes, (int64_t)sizeof(*b), &n) ? NULL : mem_alloc(n);
   if (!b) return fail(d, TENON_ENOMEM, NOWHERE, "out of memory (%lld bytes)", (long long)bytes);
   b->bytes = n;
@@ -40,6 +40,10 @@ static tenon_status make_tensor(tenon_tensor *t, Diag *d) {
   t->data = b + 1;
   t->bytes = bytes;
   return TENON_OK;
+}
+
+static tenon_status make_tensor(tenon_tensor *t, Diag *d) {
+  return allocate(t, tenon_tensor_size(t->dtype, t->rank, t->shape), d);
 }
 
 tenon_status api_make_tensor(const tenon_value_info *v, Diag *d, tenon_tensor *out) {
@@ -63,8 +67,7 @@ tenon_status api_copy_tensor(const tenon_tensor *from, Diag *d, tenon_tensor *ou
 
 static tenon_status not_a_tensor(Diag *d, const char *what, const tenon_value_info *v) {
   return fail(d, TENON_EUNSUPPORTED, (Where){.node = v->name, .op = what},
-              "%s is not a tensor; the C interface takes and gives tensors only: use the command "
-              "line (tenon run)",
+              "%s is not a tensor: run with values (tenon_run_values, tenon_session_run_values)",
               v->type);
 }
 
@@ -83,23 +86,24 @@ static int64_t alignment(DType t) {
   return bytes > 8 ? 8 : MAX(bytes, 1);
 }
 
-tenon_status api_check_input(const RunCall *c, size_t i) {
-  const tenon_tensor *t = &c->in[i];
-  Where at = {.node = c->input[i].name, .op = "input"};
-  if (!dtype_valid(t->dtype))
-    return fail(c->d, TENON_EINVAL, at, "%d is not a dtype", (int)t->dtype);
+static tenon_status check_tensor(const tenon_tensor *t, Where at, Diag *d) {
+  if (!dtype_valid(t->dtype)) return fail(d, TENON_EINVAL, at, "%d is not a dtype", (int)t->dtype);
   if (t->rank < 0 || t->rank > MAX_RANK)
-    return fail(c->d, TENON_EINVAL, at, "rank %d, must be 0 to %d", t->rank, MAX_RANK);
+    return fail(d, TENON_EINVAL, at, "rank %d, must be 0 to %d", t->rank, MAX_RANK);
   int64_t bytes = tenon_tensor_size(t->dtype, t->rank, t->shape);
   if (bytes < 0)
-    return fail(c->d, TENON_EINVAL, at, "shape %s has a negative size or is too large",
+    return fail(d, TENON_EINVAL, at, "shape %s has a negative size or is too large",
                 shape_text(t->rank, t->shape).s);
   if (t->bytes < 0 || (t->bytes > 0 && t->bytes < bytes))
-    return fail(c->d, TENON_EINVAL, at, "%s%s takes %lld bytes, the buffer has %lld",
+    return fail(d, TENON_EINVAL, at, "%s%s takes %lld bytes, the buffer has %lld",
                 dtype_name(t->dtype), shape_text(t->rank, t->shape).s, (long long)bytes,
                 (long long)t->bytes);
-  if (bytes > 0 && !t->data) return fail(c->d, TENON_EINVAL, at, "the tensor has no data");
+  if (bytes > 0 && !t->data) return fail(d, TENON_EINVAL, at, "the tensor has no data");
   return TENON_OK;
+}
+
+tenon_status api_check_input(const RunCall *c, size_t i) {
+  return check_tensor(&c->in[i], (Where){.node = c->input[i].name, .op = "input"}, c->d);
 }
 
 // ---- whose memory ----
@@ -165,15 +169,19 @@ tenon_status api_take_inputs(const RunCall *c, Value **out) {
 // ---- outputs ----
 
 // Bytes of a tensor as the caller gets it: strings with their text behind the array.
+static tenon_status tensor_bytes(const Value *v, Where at, Diag *d, int64_t *out) {
+  bool ok = dtype_bytes(v->dtype, v->n, out);
+  for (int64_t k = 0; ok && v->dtype == DT_STRING && k < v->n; k++)
+    ok = ck_add(*out, val_str(v, k).n, out);
+  if (ok && *out <= INT64_MAX - (int64_t)sizeof(Block)) return TENON_OK;
+  return fail(d, TENON_ENOMEM, at, "%s is too large", shape_text(v->rank, v->dims).s);
+}
+
 static tenon_status output_bytes(const RunCall *c, size_t i, const Value *v, int64_t *out) {
   Where at = {.node = c->output[i].name, .op = "output"};
   *out = 0;
   if (!v || v->kind != VK_TENSOR) return not_a_tensor(c->d, "output", &c->output[i]);
-  bool ok = dtype_bytes(v->dtype, v->n, out);
-  for (int64_t k = 0; ok && v->dtype == DT_STRING && k < v->n; k++)
-    ok = ck_add(*out, val_str(v, k).n, out);
-  if (!ok || *out > INT64_MAX - (int64_t)sizeof(Block))
-    return fail(c->d, TENON_ENOMEM, at, "%s is too large", shape_text(v->rank, v->dims).s);
+  TRY(tensor_bytes(v, at, c->d, out));
   const tenon_tensor *t = &c->out[i];
   if (t->data && t->bytes < *out)
     return fail(c->d, TENON_EINVAL, at, "%s%s needs %lld bytes, the buffer has %lld",
@@ -202,6 +210,31 @@ static void write_output(const Value *v, int64_t bytes, tenon_tensor *t) {
   t->rank = v->rank;
   memset(t->shape, 0, sizeof(t->shape));
   if (v->rank) memcpy(t->shape, v->dims, (size_t)v->rank * sizeof(*t->shape));
+}
+
+tenon_status api_tensor_of(const Value *v, Where at, Diag *d, tenon_tensor *out) {
+  int64_t bytes;
+  *out = (tenon_tensor){0};
+  TRY(tensor_bytes(v, at, d, &bytes));
+  TRY(allocate(out, bytes, d));
+  write_output(v, bytes, out);
+  return TENON_OK;
+}
+
+tenon_status api_copy_input(const tenon_tensor *t, Where at, Diag *d, tenon_tensor *out) {
+  *out = (tenon_tensor){0};
+  TRY(check_tensor(t, at, d));
+  TRY(api_need_host(t, at, d));
+  int64_t n;
+  CHECK(shape_count(t->rank, t->shape, &n), "checked above");
+  Value v = {.kind = VK_TENSOR, .dtype = t->dtype, .rank = t->rank, .n = n, .data = t->data};
+  memcpy(v.dims, t->shape, sizeof(v.dims));
+  if (t->dtype == DT_STRING) {
+    if ((uintptr_t)t->data % _Alignof(Str))
+      return fail(d, TENON_EINVAL, at, "an array of strings must be aligned");
+    TRY(check_strings(d, at, t->data, n));
+  }
+  return api_tensor_of(&v, at, d, out);
 }
 
 static int64_t capacity(const tenon_tensor *spare) {

@@ -19,6 +19,40 @@ class Devices(unittest.TestCase):
         with self.assertRaisesRegex(tenon.TenonError, "no OpenCL device 'none such'"): digits(target="opencl", device="none such")
 
 
+COMPOSITE = b"""graph @"m"(%xs: seq(f32[n]), %o: opt(f32[k]), %rows: f32[b, 2]) -> (all: f32[?s], more: seq(f32[n]), same: opt(f32[k]), maps: seq(map(i64, f32[]))) {
+  %all = concat_from_sequence(%xs) axis=0
+  %i = const i64[] {0}
+  %first = sequence_at(%xs, %i)
+  %more = sequence_insert(%xs, %first)
+  %maps = zip_map(%rows) classlabels_int64s=[3, 7]
+  return %all, %more, %o, %maps
+}
+"""
+
+
+class Composites(unittest.TestCase):
+    """Sequences, optionals and maps."""
+
+    def test_they_come_and_go(self):
+        x, y, rows = np.arange(3, dtype="f4"), np.ones(2, "f4"), np.array([[0.25, 0.75]], "f4")
+        for target in ("ref", "cpu") if any(t.name == "cpu" and t.available for t in tenon.targets()) else ("ref",):
+            m = tenon.compile(COMPOSITE, target=target)
+            for _ in range(2):
+                whole, more, same, maps = m([x, y], x, rows)
+                self.assertEqual(whole.tolist(), [0, 1, 2, 1, 1])
+                self.assertEqual([v.tolist() for v in more], [[0, 1, 2], [1, 1], [0, 1, 2]])
+                self.assertEqual(same.tolist(), [0, 1, 2])
+                self.assertEqual(maps, [{3: 0.25, 7: 0.75}])
+            self.assertIsNone(m({"xs": (x,), "rows": rows})["same"])
+
+    def test_what_is_refused(self):
+        m, rows = tenon.compile(COMPOSITE, target="ref"), np.zeros((1, 2), "f4")
+        with self.assertRaisesRegex(tenon.TenonError, "it is a tensor, a sequence is needed"): m(rows[0], None, rows)
+        with self.assertRaisesRegex(tenon.TenonError, "another dtype than item 0"): m([rows[0], rows[0].astype("f8")], None, rows)
+        with self.assertRaisesRegex(tenon.TenonError, "makes its outputs itself"): m([rows[0]], None, rows, out=rows)
+        with self.assertRaisesRegex(tenon.TenonError, "rows"): m([rows[0]], None, rows.astype("i4"))
+
+
 class Calls(unittest.TestCase):
     def test_what_it_takes_and_gives(self):
         m, _ = digits()

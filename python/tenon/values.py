@@ -1,0 +1,111 @@
+"""Sequences, optionals and maps between Python and the library.
+
+A sequence is a list, an optional its value or None, a map a dict.  What runs take may be nested lists, dicts and arrays;
+what they give has NumPy arrays, and Python's own numbers and strings as the keys and values of a dict, as ONNX Runtime gives them.
+"""
+
+from __future__ import annotations
+
+import ctypes as C
+from typing import Any, List, Mapping, Optional, Sequence, Tuple
+
+import numpy as np
+
+from . import _ffi
+from .arrays import array_of, describe, view_of
+from .dtypes import DType
+from .errors import InvalidError, check
+
+_SEQUENCE, _OPTIONAL, _MAP = 2, 3, 4
+_WORDS = ("seq", "opt", "map")
+
+
+def is_tensor(type_text: str) -> bool:
+    """Whether a value of this type, in the library's words, is a tensor."""
+    return not type_text.startswith(_WORDS)
+
+
+class _Handles:
+    """References that are released together."""
+
+    def __init__(self) -> None:
+        self.held: List[int] = []
+
+    def keep(self, handle: C.c_void_p) -> int:
+        self.held.append(handle.value or 0)
+        return self.held[-1]
+
+    def release(self) -> None:
+        for handle in self.held:
+            _ffi.lib.tenon_value_release(handle)
+        self.held.clear()
+
+
+def _call(name: str, *args: Any) -> C.c_void_p:
+    out, error = C.c_void_p(), _ffi.Error()
+    check(getattr(_ffi.lib, name)(*args, C.byref(out), C.byref(error)), error)
+    return out
+
+
+def _tensor(x: Any, want: Optional[DType], h: _Handles) -> int:
+    tensor, view = _ffi.Tensor(), view_of(x, want)
+    describe(tensor, view)
+    return h.keep(_call("tenon_value_tensor", C.byref(tensor)))
+
+
+def _sequence(items: Sequence[Any], h: _Handles) -> int:
+    made = [_make(x, h) for x in items]
+    return h.keep(_call("tenon_value_sequence", 0, (C.c_void_p * len(made))(*made), len(made)))
+
+
+def _map(x: Mapping[Any, Any], h: _Handles) -> int:
+    values = list(x.values())
+    plain = all(np.ndim(v) == 0 for v in values)
+    inner = _tensor(np.asarray(values, None if values else np.float32), None, h) if plain else _sequence(values, h)
+    keys = np.asarray(list(x)) if x else np.zeros(0, np.int64)
+    return h.keep(_call("tenon_value_map", _tensor(keys, None, h), inner))
+
+
+def _make(x: Any, h: _Handles) -> int:
+    if x is None:
+        return h.keep(_call("tenon_value_optional", 0, None))
+    if isinstance(x, Mapping):
+        return _map(x, h)
+    if isinstance(x, (list, tuple)):
+        return _sequence(x, h)
+    return _tensor(x, None, h)
+
+
+def _array(handle: int) -> np.ndarray:
+    tensor = _ffi.Tensor()
+    if _ffi.lib.tenon_value_view(handle, C.byref(tensor)):
+        raise InvalidError("a value that is no tensor")
+    return array_of(tensor)
+
+
+def _given(handle: int) -> Any:
+    kind, count = _ffi.lib.tenon_value_kind(handle), _ffi.lib.tenon_value_count(handle)
+    items = [_ffi.lib.tenon_value_item(handle, i) for i in range(count)]
+    if kind == _SEQUENCE:
+        return [_given(i) for i in items]
+    if kind == _OPTIONAL:
+        return _given(items[0]) if items else None
+    if kind == _MAP:
+        values = _given(items[1])
+        return dict(zip(_array(items[0]).tolist(), values.tolist() if isinstance(values, np.ndarray) else values))
+    return _array(handle)
+
+
+def run(session: int, feeds: Sequence[Tuple[Any, bool, Optional[DType]]], nout: int) -> List[Any]:
+    """Runs a session with values: of each input what is given, whether it is a tensor, and its element type."""
+    h = _Handles()
+    made = (C.c_void_p * max(nout, 1))()
+    error = _ffi.Error()
+    try:
+        given = [_tensor(x, want, h) if tensor else _make(x, h) for x, tensor, want in feeds]
+        inputs = (C.c_void_p * max(len(given), 1))(*given)
+        check(_ffi.lib.tenon_session_run_values(session, inputs, len(given), made, nout, None, C.byref(error)), error)
+        h.held += [v for v in made if v]
+        return [_given(v) for v in made[:nout]]
+    finally:
+        h.release()
