@@ -18,8 +18,9 @@ typedef struct tenon_aot_model {
   int64_t nbytes;
   const void *const *ops; /* evaluations that the model needs, NULL at the end */
   void *state;
-  const char *weights; /* the file that `tenon compile --weights` wrote; NULL: among the bytes */
-  int64_t threads;     /* of a run; 0: what affinity and cgroup allow */
+  const char
+      *weights;    /* the file that `tenon compile --weights-out` wrote; NULL: among the bytes */
+  int64_t threads; /* of a run; 0: what affinity and cgroup allow */
 } tenon_aot_model;
 
 /* Runs the model.  `in` and `out` hold one pointer to dense, row-major elements for each input and output; `dims` the
@@ -29,7 +30,7 @@ tenon_status tenon_aot_run(tenon_aot_model *m, const void *const *in, const int6
                            void *const *out, tenon_error *error);
 /* Threads of this model's runs that follow; 0: what affinity and cgroup allow. */
 void tenon_aot_threads(tenon_aot_model *m, int threads);
-/* Where the weights of a model lie that was compiled with --weights: a file that the next run maps.  Without this call
+/* Where the weights of a model lie that was compiled with --weights-out: a file that the next run maps.  Without this call
  * it is the name that was given then.  `path` must stay until tenon_aot_close. */
 void tenon_aot_weights(tenon_aot_model *m, const char *path);
 /* Gives all memory back; the next run takes it again. */

@@ -100,14 +100,16 @@ def graph(
     path: Union[None, str, "os.PathLike[str]"] = None,
     optimised: bool = False,
     dims: Optional[Mapping[str, int]] = None,
+    force: bool = False,
 ) -> Optional[str]:
     """The graph of a model as a page, or, with ``path``, in a file: .html, .svg, .dot or .json, as its name ends.
+    A file that Tenon did not write is replaced only with ``force``.
 
     >>> import tenon
     >>> "<html" in tenon.graph("examples/digits/digits.onnx").lower()
     True
     """
-    options = (["--optimised"] if optimised else []) + _dims(dims)
+    options = (["--optimised"] if optimised else []) + (["--force"] if force else []) + _dims(dims)
     if path is not None:
         _call("graph", model, [*options, "--output", os.fspath(path)])
         return None

@@ -54,6 +54,11 @@ static inline int64_t gcd_i64(int64_t a, int64_t b) {
                           b < 0 ? 0 - (uint64_t)b : (uint64_t)b);
 }
 
+// What a file that Tenon writes says of itself, near its start or at its end, where its format has no field for it.  A linked
+// program says the second: an object of ours inside it does not make it ours.
+#define FILE_MARK        "made by Tenon"
+#define FILE_MARK_LINKED "linked and " FILE_MARK
+
 // ---- string slices: not NUL-terminated unless made by intern or str_copy ----
 typedef struct Str {
   const char *p;

@@ -42,6 +42,8 @@ MUST_USE tenon_status nd_convert(Arena *a, NdArray *v, DType want, Diag *d);
 // The two parts of an .npy file; a payload that needs no change is the array's own.
 MUST_USE tenon_status npy_parts(Arena *a, const NdArray *v, Str *out_header, Str *out_payload,
                                 Diag *d);
+// Whether npy_parts made the header: it has more spaces behind it than NumPy writes, where the format has room for nothing else.
+bool npy_is_ours(Str bytes);
 // A whole .npy file, appended to `out`.
 MUST_USE tenon_status npy_format(Arena *scratch, const NdArray *v, StrBuf *out, Diag *d);
 // Through file_write: the old file stays when something fails; "-" is standard output.  `deflated` compresses each member.

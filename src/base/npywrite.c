@@ -6,6 +6,8 @@
 
 #include "base/platform.h"
 
+enum { OUR_PADDING = 128 };
+
 static int64_t utf8_count(Str s) {
   int64_t n = 0;
   for (int64_t i = 0; i < s.n; i++) n += ((uint8_t)s.p[i] & 0xc0) != 0x80;
@@ -111,7 +113,8 @@ tenon_status npy_parts(Arena *a, const NdArray *v, Str *out_header, Str *out_pay
   strbuf_puts(&b, "', 'fortran_order': False, 'shape': (");
   for (int i = 0; i < v->rank; i++) strbuf_printf(&b, i ? ", %lld" : "%lld", (long long)v->dims[i]);
   strbuf_puts(&b, v->rank == 1 ? ",), }" : "), }");
-  int64_t length = (10 + b.n + 1 + 63) / 64 * 64 - 10;  // with the magic, a multiple of 64
+  // With the magic, a multiple of 64; the padding is longer than another writer's (npy_is_ours).
+  int64_t length = (10 + b.n + OUR_PADDING + 1 + 63) / 64 * 64 - 10;
   while (b.n < length - 1) strbuf_putc(&b, ' ');
   strbuf_putc(&b, '\n');
   char *header = arena_alloc(a, 10 + length);
@@ -121,6 +124,14 @@ tenon_status npy_parts(Arena *a, const NdArray *v, Str *out_header, Str *out_pay
   memcpy(header + 10, b.p, (size_t)length);
   *out_header = (Str){header, 10 + length};
   return TENON_OK;
+}
+
+bool npy_is_ours(Str s) {
+  if (s.n < 10 || memcmp(s.p, "\x93NUMPY\x01", 7)) return false;
+  int64_t end = 10 + (uint8_t)s.p[8] + ((int64_t)(uint8_t)s.p[9] << 8) - 1, spaces = 0;
+  if (end < 10 || end >= s.n || s.p[end] != '\n') return false;
+  while (spaces < end - 10 && s.p[end - 1 - spaces] == ' ') spaces++;
+  return spaces >= OUR_PADDING;
 }
 
 tenon_status npy_format(Arena *scratch, const NdArray *v, StrBuf *out, Diag *d) {

@@ -207,6 +207,9 @@ tenon_status zip_end(ZipWriter *w, Diag *d) {
   put_le(&r, wide ? 0xffff : (uint64_t)n, 2);
   put_le(&r, wide ? 0xffffffff : (uint64_t)bytes, 4);
   put_le(&r, wide ? 0xffffffff : (uint64_t)start, 4);
-  put_le(&r, 0, 2);
+  // The archive's comment.
+  put_le(&r, sizeof FILE_MARK - 1, 2);
+  memcpy(r.p + r.n, FILE_MARK, sizeof FILE_MARK - 1);
+  r.n += (int)sizeof FILE_MARK - 1;
   return emit_record(w, &r, d);
 }

@@ -59,7 +59,8 @@ typedef struct OptionRow {
 } OptionRow;
 // What a word completes to: one of these, else a list of words separated by spaces.
 #define COMPLETE_NOTHING  ""
-#define COMPLETE_FILES    "<files>"
+#define COMPLETE_READS    "<reads>"   // files: that the command reads,
+#define COMPLETE_WRITES   "<writes>"  // that it writes
 #define COMPLETE_COMMANDS "<commands>"
 
 typedef struct Cli Cli;
@@ -76,6 +77,7 @@ typedef struct ExampleRow {
 extern const CommandRow cli_command[CMD_COUNT];
 extern const OptionRow cli_option[OPT_COUNT];
 const char *option_name(const OptionRow *o);  // "dump-after"
+bool completes_files(const char *complete);
 extern const ExampleRow cli_example[];
 extern const int cli_nexamples;
 
@@ -86,9 +88,18 @@ typedef struct OptionValue {
   int64_t i;
   double f;
 } OptionValue;
+// A file of the command line, or one that the command names by itself (files.h).
+typedef struct CliFile {
+  const char *path;  // `-`: standard input or output
+  const char *what;  // for messages: "MODEL", "--output", "the header"
+  bool written;      // else read
+} CliFile;
+typedef VEC(CliFile) CliFileList;
 struct Cli {
   Arena arena;
   Diag diag;
+  CliFileList files;
+  bool misused;  // a command that fails was given what it cannot take: CLI_USAGE
   int command;
   int64_t npos;
   const char *const *pos;

@@ -15,7 +15,7 @@ static void bash_value(FILE *f, const OptionRow *o) {
   fputs("        ", f);
   if (o->letter) fprintf(f, "-%c|", o->letter);
   fprintf(f, "--%s) ", option_name(o));
-  if (!strcmp(o->complete, COMPLETE_FILES))
+  if (completes_files(o->complete))
     fputs("COMPREPLY=($(compgen -f -- \"${cur##*=}\")); compopt -o filenames 2>/dev/null; return "
           ";;\n",
           f);
@@ -38,7 +38,7 @@ static void bash_command(FILE *f, int command) {
     command_words(f);
   else if (words_of(c->complete))
     fputs(words_of(c->complete), f);
-  fprintf(f, "' files=%d ;;\n", !strcmp(c->complete, COMPLETE_FILES));
+  fprintf(f, "' files=%d ;;\n", completes_files(c->complete));
 }
 
 static void bash(FILE *f) {
@@ -75,7 +75,7 @@ static void zsh_text(FILE *f, const char *s) {
 }
 
 static void zsh_action(FILE *f, const char *complete) {
-  if (!strcmp(complete, COMPLETE_FILES))
+  if (completes_files(complete))
     fputs("_files", f);
   else if (!strcmp(complete, COMPLETE_COMMANDS)) {
     fputs("(", f);
@@ -149,7 +149,7 @@ static void fish_text(FILE *f, const char *s) {
 }
 
 static void fish_complete(FILE *f, const char *complete) {
-  if (!strcmp(complete, COMPLETE_FILES)) {
+  if (completes_files(complete)) {
     fputs(" -F", f);
   } else if (!strcmp(complete, COMPLETE_COMMANDS)) {
     fputs(" -f -a '", f);

@@ -2,7 +2,7 @@
 //
 // A Trap around the command catches what an arena raises when memory runs out.  Output that could not be
 // written (a full disk, a closed pipe) is a failure, too.
-#include "cli/cli.h"
+#include "cli/files.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -42,7 +42,9 @@ static int dispatch(Cli *c, int argc, char **argv) {
     help_overview(help ? stdout : stderr);
     return help ? CLI_OK : CLI_USAGE;
   }
-  return cli_command[c->command].run(c);
+  rc = files_declare(c);
+  if (!rc) rc = cli_command[c->command].run(c);
+  return rc && c->misused ? CLI_USAGE : rc;
 }
 
 int main(int argc, char **argv) {

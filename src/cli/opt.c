@@ -5,6 +5,7 @@
 #include "cli/opt.h"
 
 #include "base/platform.h"
+#include "cli/files.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -31,12 +32,12 @@ static void write_reproducer(const OptCall *call, const char *pass, Graph *g, Ar
   const char *try[] = {call->beside ? str_printf(a, "%s.%s.tir", call->beside, pass) : NULL,
                        str_printf(a, "%s/%s.%s.tir", folder ? folder : "/tmp", base, pass)};
   strbuf_init(&b, a);
-  strbuf_printf(&b, "// pass %s broke on this graph: %.*s\n// %s\n", pass,
+  strbuf_printf(&b, "// " FILE_MARK ": pass %s broke on this graph: %.*s\n// %s\n", pass,
                 (int)strcspn(d->text, "\n"), d->text, call->command);
   graph_print(g, &b);
   for (int64_t i = 0; i < ARRAY_LEN(try); i++) {
     diag_init(&quiet);
-    if (!try[i] || file_write(try[i], b.p, b.n, &quiet)) continue;
+    if (!try[i] || !file_replaceable(try[i]) || file_write(try[i], b.p, b.n, &quiet)) continue;
     diag_note(d, "pass %s broke; the graph that it was given is in %s: run it with", pass, try[i]);
     diag_note(d, "tenon inspect --optimised --start-from %s %s", pass, try[i]);
     return;

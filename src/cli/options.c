@@ -11,7 +11,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define FILES    COMPLETE_FILES
+#define READS    COMPLETE_READS
+#define WRITES   COMPLETE_WRITES
 #define NOTHING  COMPLETE_NOTHING
 #define COMMANDS COMPLETE_COMMANDS
 #define WORDS(w) w
@@ -60,6 +61,10 @@ const char *option_name(const OptionRow *o) {
   char *s = spelt[o - cli_option];
   for (int i = 0; i < CAP - 1 && o->name[i]; i++) s[i] = o->name[i] == '_' ? '-' : o->name[i];
   return s;
+}
+
+bool completes_files(const char *complete) {
+  return !strcmp(complete, COMPLETE_READS) || !strcmp(complete, COMPLETE_WRITES);
 }
 
 int cli_usage(Cli *c, const char *fmt, ...) {

@@ -12,6 +12,9 @@ typedef struct ExportOptions {
       opset;  // ONNX: the newest operator set to use; newer ops are decomposed.  0: as the graph needs
   int64_t
       external_from;  // ONNX: bytes of constants from which they go into a file beside; 0: what one file can hold
+  // Asked before a file beside the output is written; NULL: any may be.
+  tenon_status (*beside)(void *ctx, const char *path);
+  void *beside_ctx;
 } ExportOptions;
 
 // What a format cannot say, by op.

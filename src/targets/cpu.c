@@ -85,6 +85,7 @@ static tenon_status build_text(Codegen *g, const Compiled *c, const CpuKernels *
   const char *comment = o->text == TEXT_ASM ? "#" : ";";
   StrBuf b;
   strbuf_init(&b, a);
+  strbuf_printf(&b, "%s " FILE_MARK " " TENON_VERSION "\n", comment);
   TRY(codegen_build_with(g, o->machine, kind, kernels->text, kernels->n, call, a, words, d));
   for (int64_t i = 0; i < kernels->n; i++) {
     int64_t k = kernels->kernel[i];

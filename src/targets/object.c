@@ -188,6 +188,7 @@ static tenon_status write_object(const Program *p, const Machine *m, const char 
     part[n++] = (Str){zeros, round_up(content[i].n) - content[i].n};
   }
   part[n++] = (Str){(const char *)s, sizeof s};
+  part[n++] = str_of(FILE_MARK);  // behind the last section: no linker takes it along
   return file_write_parts(path, part, n, d);
 }
 

@@ -199,7 +199,7 @@ tenon_status object_header(const Program *p, const char *symbol, HeaderKind kind
   TRY(collect(&h));
   text_clean_comment(&h.doc);
   strbuf_printf(out,
-                "/* %s -- a model compiled ahead of time by Tenon %s.\n *\n"
+                "/* %s -- a model compiled ahead of time, " FILE_MARK " %s.\n *\n"
                 " * Elements are dense and row-major; pointers at multiples of 64 bytes are read "
                 "fastest.\n%s *\n%s */\n",
                 symbol, TENON_VERSION,

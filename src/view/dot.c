@@ -53,7 +53,7 @@ static void put_links(StrBuf *b, const View *v, int64_t drawing) {
 }
 
 void view_write_dot(const View *v, StrBuf *out) {
-  strbuf_puts(out, "digraph \"");
+  strbuf_puts(out, "// " FILE_MARK " " TENON_VERSION "\ndigraph \"");
   escape_dot(out, str_of(v->model));
   strbuf_puts(
       out,

@@ -262,6 +262,8 @@ static void put_json(const View *v, StrBuf *out) {
   json_begin_object(&w);
   json_key(&w, "model");
   json_cstr(&w, v->model);
+  json_key(&w, "generator");
+  json_cstr(&w, FILE_MARK " " TENON_VERSION);
   json_key(&w, "version");
   json_cstr(&w, TENON_VERSION);
   put_families(&w);
@@ -306,6 +308,7 @@ void view_write_html(const View *v, StrBuf *out) {
   put_json(v, &json);
   strbuf_puts(
       out, "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+           "<meta name=\"generator\" content=\"" FILE_MARK " " TENON_VERSION "\">\n"
            "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
            "style-src 'unsafe-inline'; script-src 'nonce-tenon'; img-src data:; base-uri 'none'; "
            "form-action 'none'\">\n"

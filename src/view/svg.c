@@ -106,7 +106,7 @@ void view_write_svg(const View *v, StrBuf *out) {
   Places p = find_places(v);
   strbuf_printf(out,
                 "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" "
-                "viewBox=\"0 0 %.0f %.0f\">\n",
+                "viewBox=\"0 0 %.0f %.0f\">\n<!-- " FILE_MARK " " TENON_VERSION " -->\n",
                 p.w, p.h, p.w, p.h);
   strbuf_puts(out, "<title>");
   escape_xml(out, str_of(v->model));

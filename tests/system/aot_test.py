@@ -176,10 +176,10 @@ class Test:
     def beside(self):
         """The weights in a file of their own: as good as inside; gone, cut or of another model they are an error."""
         weights = os.path.join(WORK, "weights.bin")
-        self.compile(".o", "obj", "--weights", "weights.bin")
+        self.compile(".o", "obj", "--weights-out", "weights.bin", "--force")
         exe = self.build(False, os.path.join(WORK, self.name + ".o"), self.archive, "-s", "-lm", "-pthread")
         self.call_raw("object with weights beside", exe)
-        self.compile("", "exe", "--weights", "weights.bin")
+        self.compile("", "exe", "--weights-out", "weights.bin", "--force")
         self.call_exe()
         with open(weights, "rb") as f: content = f.read()
         os.rename(weights, weights + ".moved")

@@ -119,7 +119,7 @@ def on_this_machine(program, m, given, wanted):
                f'  FILE *f = fopen("{name}.bin", "rb");\n  if (!f || fread(w, 1, sizeof w, f) == sizeof w) return 91;\n'
                f"  {name}_weights(w);\n  return run_model();\n}}\n")
     first = None
-    for kind, options in (("two files", []), ("one file", ["--single-file"]), ("weights beside", ["--weights", f"{WORK}/{name}.bin"])):
+    for kind, options in (("two files", []), ("one file", ["--single-file"]), ("weights beside", ["--weights-out", f"{WORK}/{name}.bin"])):
         run(program, "compile", model, "--target", "c", "-o", f"{WORK}/{name}.c", *options, cwd=ROOT)
         header = f"{name}.h"
         if kind == "one file": header = f"{name}.c"

@@ -392,7 +392,7 @@ fi
 expect 2 "'foo' is no CPU of x86_64" compile "$tmp/m.tir" --triple x86_64-linux-gnu --cpu foo
 expect 2 "'+bogus' is no feature" compile "$tmp/m.tir" --features +bogus
 expect 2 "no code can be made for the triple 'sparc'" compile "$tmp/m.tir" --triple sparc
-expect 2 "--weights goes with" compile "$tmp/m.tir" --weights "$tmp/w.bin"
+expect 2 "--weights-out goes with" compile "$tmp/m.tir" --weights-out "$tmp/w.bin"
 
 # ---- C source ----
 expect 0 "stack at most" compile "$tmp/m.tir" --target c -o "$tmp/m.c"
@@ -418,10 +418,10 @@ cp "$tmp/bad.onnx" "$tmp/suite/test_bad/model.onnx"
 : >"$tmp/suite/test_bad/test_data_set_0/output_0.pb"
 expect 3 "1 tests: 0 passed, 1 wrong, 0 unsupported, 0 crashed" conform "$tmp/suite"
 expect 1 "none of 1 tests fits --filter 'test_x*'" conform "$tmp/suite" --filter 'test_x*'
-check "conform --json is JSON" bash -c "'$program' conform '$tmp/suite' --json - | python3 -m json.tool"
+check "conform --report is JSON" bash -c "'$program' conform '$tmp/suite' --report - | python3 -m json.tool"
 tar -C "$tmp" -cf "$tmp/suite.tar" suite
 expect 3 "1 tests: 0 passed, 1 wrong" conform "$tmp/suite.tar"
-expect 3 '"model": "suite/test_bad/model.onnx"' conform "$tmp/suite.tar" --json -
+expect 3 '"model": "suite/test_bad/model.onnx"' conform "$tmp/suite.tar" --report -
 
 # ---- other formats than ONNX ----
 torch=tests/models/torch

@@ -303,6 +303,8 @@ static void make_json(Runner *r, const int64_t *count, StrBuf *b) {
   JsonWriter w;
   json_init(&w, b, false);
   json_begin_object(&w);
+  json_key(&w, "generator");
+  json_cstr(&w, FILE_MARK " " TENON_VERSION);
   json_key(&w, "tests");
   json_i64(&w, r->tests.n);
   for (int v = 0; v < CASE_VERDICTS; v++) {
@@ -335,7 +337,7 @@ static void make_json(Runner *r, const int64_t *count, StrBuf *b) {
 static int report(Runner *r) {
   int64_t count[CASE_VERDICTS] = {0};
   for (int64_t i = 0; i < r->tests.n; i++) count[r->tests.v[i].verdict]++;
-  const char *json = opt_text(r->cli, OPT_conform_json, NULL);
+  const char *json = opt_text(r->cli, OPT_conform_report, NULL);
   if (json) {
     StrBuf b;
     strbuf_init(&b, &r->cli->arena);
@@ -409,13 +411,13 @@ int cmd_conform(Cli *c) {
   signal(SIGTERM, on_interrupt);
   r.jobs = (int)opt_int(c, OPT_conform_jobs, 0);
   if (!r.jobs) r.jobs = machine_threads();
-  r.batch = opt_int(c, OPT_conform_batch, 1);
+  r.batch = opt_int(c, OPT_conform_group, 1);
   r.timeout = opt_int(c, OPT_conform_timeout, DEFAULT_TIMEOUT) * 1000000000;
   r.options.expand = opt_given(c, OPT_conform_expand);
   r.options.plan = plan;
   r.options.target = target_find(target);
   r.options.compile = plan || opt_given(c, OPT_conform_level) ? &compile : NULL;
-  r.options.text = opt_given(c, OPT_conform_text);
+  r.options.text = opt_given(c, OPT_conform_reparse);
   r.options.artifact = opt_given(c, OPT_conform_artifact);
   r.options.resident = opt_given(c, OPT_conform_resident);
   r.options.threads = (int)opt_int(c, OPT_conform_threads, MAX(1, machine_threads() / r.jobs));

@@ -204,6 +204,11 @@ static tenon_status write_trace(Bench *b, const char *path) {
   strbuf_init(&text, &b->cli->arena);
   json_init(&w, &text, false);
   json_begin_object(&w);
+  json_key(&w, "otherData");
+  json_begin_object(&w);
+  json_key(&w, "generator");
+  json_cstr(&w, FILE_MARK " " TENON_VERSION);
+  json_end_object(&w);
   json_key(&w, "displayTimeUnit");
   json_cstr(&w, "ns");
   json_key(&w, "traceEvents");

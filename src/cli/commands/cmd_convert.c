@@ -3,6 +3,7 @@
 // The ending of the output's name decides.  Graphs are written by exporters/; of weights, packed ones are unpacked and views made dense.  A
 // model with a graph gives its constants by name.
 #include "cli/cli.h"
+#include "cli/files.h"
 #include "cli/opt.h"
 #include "cli/run/overrides.h"
 
@@ -59,6 +60,11 @@ static tenon_status safetensors_header(Cli *c, const Weights *all, StrBuf *b) {
   int64_t at = 0;
   json_init(&w, b, true);
   json_begin_object(&w);
+  json_key(&w, "__metadata__");
+  json_begin_object(&w);
+  json_key(&w, "generator");
+  json_cstr(&w, FILE_MARK " " TENON_VERSION);
+  json_end_object(&w);
   for (int64_t i = 0; i < all->v.n; i++) {
     const Weight *x = &all->v.v[i];
     int64_t bytes;
@@ -146,9 +152,17 @@ static tenon_status optimise(Cli *c, Graph *g, bool exact) {
   return compile_graph(g, &o, COMPILE_OPTIMISE, &c->arena, &c->diag, &made);
 }
 
+static tenon_status add_beside(void *ctx, const char *path) {
+  Cli *c = ctx;
+  if (!files_output(c, path, "the file of constants")) return TENON_OK;
+  c->misused = true;
+  return TENON_EINVAL;
+}
+
 static tenon_status convert_onnx(Cli *c, Model *m, const char *path) {
   Graph *g = m->graph;
-  ExportOptions o = {.opset = opt_int(c, OPT_convert_opset, 0)};
+  ExportOptions o = {
+      .opset = opt_int(c, OPT_convert_opset, 0), .beside = add_beside, .beside_ctx = c};
   TRY(model_need_supported(m, &c->diag));
   if (opt_given(c, OPT_convert_external)) o.external_from = 1;
   bool exact = opt_given(c, OPT_convert_exact);

@@ -2,7 +2,9 @@
 //
 // A model with operators that Tenon does not know is drawn, too: those nodes stand out.  With --optimised the graph
 // as it was is drawn first: nodes never change, so the old main body is there to be shown beside the new one.
+#include "cli/files.h"
 #include "cli/inputs.h"
+#include "cli/open.h"
 #include "cli/opt.h"
 #include "cli/run/overrides.h"
 
@@ -116,8 +118,10 @@ int cmd_graph(Cli *c) {
         output);
   Model *m;
   ModelOptions o = {0};
-  int rc = foreign_read(c, &c->opt[OPT_graph_type], &c->opt[OPT_graph_weights], &o);
-  if (!rc) rc = cli_exit_of(model_open(path, &o, &c->diag, &m));
+  int rc = opt_given(c, OPT_graph_output) ? CLI_OK : files_output(c, output, "the default output");
+  if (rc) return rc;
+  rc = foreign_read(c, &c->opt[OPT_graph_type], &c->opt[OPT_graph_weights], &o);
+  if (!rc) rc = cli_exit_of(cli_open(c, path, &o, &c->diag, &m));
   if (rc) return rc;
   rc = cli_exit_of(model_need_supported(m, &c->diag));
   if (rc == CLI_UNSUPPORTED && !m->import.empty) rc = CLI_OK;  // drawn all the same

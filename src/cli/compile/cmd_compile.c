@@ -1,5 +1,6 @@
 // cmd_compile.c -- `tenon compile`: a model to a file that runs without the compiler.
 #include "cli/compile/compile_c.h"
+#include "cli/files.h"
 #include "cli/inputs.h"
 #include "cli/run/overrides.h"
 #include "cli/compile/link.h"
@@ -93,6 +94,13 @@ static void count_steps(CompileCommand *m) {
     }
 }
 
+static const char *header_of(const CompileCommand *m) {
+  int64_t n = (int64_t)strlen(m->output);
+  if (str_ends(str_of(m->output), emits[m->emit].ending))
+    n -= (int64_t)strlen(emits[m->emit].ending);
+  return str_printf(&m->cli->arena, "%.*s.h", (int)n, m->output);
+}
+
 // model.o or model.so, and model.h beside it, which comes last: what has no header is not written either.
 static tenon_status write_with_header(CompileCommand *m, const char *symbol, const char *weights) {
   Cli *c = m->cli;
@@ -104,16 +112,13 @@ static tenon_status write_with_header(CompileCommand *m, const char *symbol, con
     TRY(link_program(c, m->program, symbol, true, weights, m->output));
   else
     TRY(object_write(m->program, &m->machine, symbol, weights, m->output, &c->diag));
-  int64_t n = (int64_t)strlen(m->output);
-  if (str_ends(str_of(m->output), emits[m->emit].ending))
-    n -= (int64_t)strlen(emits[m->emit].ending);
-  return file_write(str_printf(&c->arena, "%.*s.h", (int)n, m->output), b.p, b.n, &c->diag);
+  return file_write(header_of(m), b.p, b.n, &c->diag);
 }
 
 static tenon_status write_output(CompileCommand *m) {
   Cli *c = m->cli;
   const char *symbol = object_symbol(&c->arena, m->output);
-  const char *weights = opt_text(c, OPT_compile_weights, NULL);
+  const char *weights = opt_text(c, OPT_compile_weights_out, NULL);
   switch (m->emit) {
   case EMIT_OBJ:
   case EMIT_SO: return write_with_header(m, symbol, weights);
@@ -483,6 +488,15 @@ static int check_device(const CompileCommand *m) {
   return CLI_OK;
 }
 
+// What is written besides what the command line names.
+static int add_outputs(const CompileCommand *m, const char *header) {
+  Cli *c = m->cli;
+  int rc = CLI_OK;
+  if (!opt_given(c, OPT_compile_output)) rc = files_output(c, m->output, "the default output");
+  if (!rc && header) rc = files_output(c, header, "the header");
+  return rc;
+}
+
 static int choose(CompileCommand *m) {
   Cli *c = m->cli;
   bool source = str_ends(str_of(opt_text(c, OPT_compile_output, "")), ".c") ||
@@ -509,14 +523,17 @@ static int choose(CompileCommand *m) {
     return cli_usage(c,
                      "compile: only --emit=tenon, obj, llvm and asm are made for other machines");
   m->output = opt_text(c, OPT_compile_output, default_output(m));
-  if (m->emit == EMIT_C) return compile_c_choose(c, m->output, &m->machine, &m->c);
-  if (opt_given(c, OPT_compile_weights) && !linked && m->emit != EMIT_OBJ)
-    return cli_usage(c, "compile: --weights goes with --emit=c, obj, so and exe");
+  if (m->emit == EMIT_C) {
+    rc = compile_c_choose(c, m->output, &m->machine, &m->c);
+    return rc ? rc : add_outputs(m, m->c.header);
+  }
+  if (opt_given(c, OPT_compile_weights_out) && !linked && m->emit != EMIT_OBJ)
+    return cli_usage(c, "compile: --weights-out goes with --emit=c, obj, so and exe");
   if (!strcmp(m->output, "-") && (linked || m->emit == EMIT_OBJ))
     return cli_usage(c, "compile: this output needs a name: -o F%s", emits[m->emit].ending);
   if (!strcmp(m->output, "-") && m->emit == EMIT_TENON && isatty(1))
     return cli_usage(c, "compile: a compiled model is no text for a terminal; give -o F.tenon");
-  return CLI_OK;
+  return add_outputs(m, m->emit == EMIT_OBJ || m->emit == EMIT_SO ? header_of(m) : NULL);
 }
 
 int cmd_compile(Cli *c) {
@@ -526,7 +543,7 @@ int cmd_compile(Cli *c) {
   int rc = choose(m);
   if (!rc) rc = fixed_read(c, &c->opt[OPT_compile_fix], &m->options);
   if (!rc)
-    rc = foreign_read(c, &c->opt[OPT_compile_type], &c->opt[OPT_compile_attach], &m->options);
+    rc = foreign_read(c, &c->opt[OPT_compile_type], &c->opt[OPT_compile_weights], &m->options);
   if (!rc) rc = cli_exit_of(compile_all(m));
   if (!rc && opt_given(c, OPT_compile_time)) print_times(m);
   if (!rc && opt_given(c, OPT_compile_json))

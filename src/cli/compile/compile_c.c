@@ -29,7 +29,7 @@ int compile_c_choose(Cli *c, const char *output, Machine *m, CompileC *out) {
     m->l2_bytes = 64 << 10;
   }
   c_describe(m, &lt);
-  *out = (CompileC){.output = output, .weights = opt_text(c, OPT_compile_weights, NULL)};
+  *out = (CompileC){.output = output, .weights = opt_text(c, OPT_compile_weights_out, NULL)};
   if (!one) out->header = with_ending(c, output, ".h");
   out->options =
       (CSourceOptions){.symbol = strcmp(output, "-") ? object_symbol(&c->arena, output) : "model",

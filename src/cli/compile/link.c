@@ -49,16 +49,20 @@ static tenon_status write_source(Cli *c, const Program *p, const char *symbol, b
                                  const char *path) {
   StrBuf b;
   strbuf_init(&b, &c->arena);
+  strbuf_printf(&b, "const char %s_linked[] = \"" FILE_MARK_LINKED "\";\n", symbol);
   if (shared)
     TRY(object_header(p, symbol, HEADER_SOURCE, &b, &c->diag));
   else
-    strbuf_printf(
-        &b,
-        "#include \"tenon/aot.h\"\n"
-        "extern tenon_aot_model %s_model;\n"
-        "int tenon_aot_main(tenon_aot_model *m, int argc, char **argv);\n"
-        "int main(int argc, char **argv) { return tenon_aot_main(&%s_model, argc, argv); }\n",
-        symbol, symbol);
+    strbuf_printf(&b,
+                  "#include \"tenon/aot.h\"\n"
+                  "extern tenon_aot_model %s_model;\n"
+                  "int tenon_aot_main(tenon_aot_model *m, int argc, char **argv);\n"
+                  "const char *volatile %s_linked_at;\n"
+                  "int main(int argc, char **argv) {\n"
+                  "  %s_linked_at = %s_linked;\n"  // else the linker drops it
+                  "  return tenon_aot_main(&%s_model, argc, argv);\n"
+                  "}\n",
+                  symbol, symbol, symbol, symbol, symbol);
   return file_write(path, b.p, b.n, &c->diag);
 }
 

@@ -6,6 +6,7 @@
 #include "cli/inspect/inspect.h"
 #include "cli/verify/findings.h"
 #include "cli/inputs.h"
+#include "cli/open.h"
 #include "cli/opt.h"
 #include "cli/run/overrides.h"
 
@@ -595,7 +596,7 @@ int cmd_inspect(Cli *c) {
   in->cli = c;
   ModelOptions o = {.compiled = true, .ask_drivers = true};
   int rc = foreign_read(c, &c->opt[OPT_inspect_type], &c->opt[OPT_inspect_weights], &o);
-  if (!rc) rc = cli_exit_of(model_open(c->pos[0], &o, &c->diag, &in->model));
+  if (!rc) rc = cli_exit_of(cli_open(c, c->pos[0], &o, &c->diag, &in->model));
   if (rc) return rc;
   in->graph = in->model->graph;
   if (in->model->program)

@@ -5,6 +5,7 @@
 
 #include "base/npy.h"
 #include "cli/inputs.h"
+#include "cli/open.h"
 #include "cli/run/overrides.h"
 
 static bool is_default(const Model *m, Str name) {
@@ -56,7 +57,7 @@ int foreign_read(Cli *c, const OptionValue *type, const OptionValue *weights, Mo
 }
 
 tenon_status open_fixed(Cli *c, const char *path, const ModelOptions *o, Model **out) {
-  TRY(model_open(path, o, &c->diag, out));
+  TRY(cli_open(c, path, o, &c->diag, out));
   for (int64_t i = 0; i < o->nfixed; i++) {
     if (o->fixed[i].used) continue;
     bool compiled = (*out)->program != NULL;

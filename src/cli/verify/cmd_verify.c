@@ -5,6 +5,7 @@
 // with the computed answer (a declared shape that is wrong, a domain that is not imported) fails here.  What is
 // sound is then analysed (analyse/analyse.h); a finding that is an error fails the model, too.
 #include "cli/verify/findings.h"
+#include "cli/open.h"
 #include "cli/run/overrides.h"
 #include "cli/verify/verify_precision.h"
 
@@ -34,7 +35,7 @@ static void check_model(Cli *c, const char *path, const ModelOptions *o, Checked
   Model *m = NULL;
   diag_init(d);
   *out = (Checked){.path = path};
-  out->status = model_open(path, o, d, &m);
+  out->status = cli_open(c, path, o, d, &m);
   if (!out->status) out->status = graph_verify(m->graph, d);
   for (int64_t i = 0; !out->status && i < m->import.faults.n && i < FAULTS_SHOWN; i++)
     fail(d, TENON_EINVAL, (Where){.file = path}, "%s", m->import.faults.v[i]);
@@ -43,7 +44,7 @@ static void check_model(Cli *c, const char *path, const ModelOptions *o, Checked
   if (!out->status) out->status = check_constants(m->graph, d);
   if (m) out->nodes = m->graph->node.n;
   if (!out->status) {
-    findings_collect(m, opt_given(c, OPT_verify_weights), &c->arena, &out->found);
+    findings_collect(m, opt_given(c, OPT_verify_check_weights), &c->arena, &out->found);
     if (out->found.count[SEVERITY_ERROR]) out->status = TENON_EINVAL;
   }
   StrBuf b;
@@ -117,7 +118,7 @@ int cmd_verify(Cli *c) {
   if (!c->npos) return cli_usage(c, "verify: MODEL is missing; `tenon verify --help` explains");
   Checked *v = arena_array(&c->arena, Checked, c->npos);
   ModelOptions o = {0};
-  int rc = foreign_read(c, &c->opt[OPT_verify_type], &c->opt[OPT_verify_attach], &o);
+  int rc = foreign_read(c, &c->opt[OPT_verify_type], &c->opt[OPT_verify_weights], &o);
   if (rc) return rc;
   for (int64_t i = 0; i < c->npos; i++) {
     check_model(c, c->pos[i], &o, &v[i]);

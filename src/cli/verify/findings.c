@@ -160,7 +160,7 @@ static const char page_head[] =
     "(NaN is not counted). It follows from small constants, from what operators can give "
     "(sigmoid: 0 to 1; dequantisation: what its scale and zero point make of the integers) and "
     "from the ranges of operands. Inputs have the range of their type. Weights of more than 1,024 "
-    "elements are read only with `--weights`. Sizes of at least 1 are taken for granted.\n\n"
+    "elements are read only with `--check-weights`. Sizes of at least 1 are taken for granted.\n\n"
     "**Memory.** `tenon inspect` gives the most that values take at one time in the order that "
     "was planned, without inputs and constants: in bytes at the sizes given with `--dim`, and as a "
     "formula in the model's symbols. Where the formula is `max(...)`, the sizes decide which step "

@@ -6,6 +6,7 @@
 #include "cli/verify/verify_precision.h"
 
 #include "cli/inputs.h"
+#include "cli/open.h"
 #include "api/model.h"
 #include "cli/opt.h"
 #include "runtime/session.h"
@@ -94,7 +95,7 @@ int verify_precision(Cli *c) {
   Measure *m =
       arena_new(&c->arena, Measure);  // in the arena, since a trap may pass over this frame
   m->cli = c;
-  int rc = cli_exit_of(model_open(c->pos[0], NULL, &c->diag, &m->model));
+  int rc = cli_exit_of(cli_open(c, c->pos[0], NULL, &c->diag, &m->model));
   if (rc) return rc;
   m->in = (Inputs){.graph = m->model->graph, .arena = &c->arena, .files = &m->files};
   rc = dims_read(c, m->model->graph, &c->opt[OPT_verify_dim], &m->in.dims);

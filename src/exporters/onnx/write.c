@@ -359,8 +359,12 @@ static tenon_status write_model(OnnxOut *o, Proto *graph, const char *path) {
   if (o->ml) put_opset(o, &model, "ai.onnx.ml", MAX(o->ml, ONNX_ML));
   if (o->microsoft) put_opset(o, &model, "com.microsoft", 1);
   proto_flush(&model);
-  if (beside.n)
-    TRY(file_write_parts(str_printf(o->arena, "%s.data", path), beside.v, (int)beside.n, o->diag));
+  if (beside.n) {
+    const char *data = str_printf(o->arena, "%s.data", path);
+    if (o->o->beside) TRY(o->o->beside(o->o->beside_ctx, data));
+    vec_push(o->arena, &beside, str_of(FILE_MARK));  // behind the last tensor
+    TRY(file_write_parts(data, beside.v, (int)beside.n, o->diag));
+  }
   return file_write_parts(path, model.part.v, (int)model.part.n, o->diag);
 }
 

@@ -381,6 +381,7 @@ tenon_status export_stablehlo(Graph *g, const char *path, Diag *d) {
   HloOut o = {.g = g, .arena = &g->arena, .diag = d};
   strbuf_init(&o.text, o.arena);
   intmap_init(&o.name, o.arena);
+  strbuf_puts(&o.text, "// " FILE_MARK " " TENON_VERSION "\n");
   TRY(put_main(&o));
   Str text = strbuf_str(&o.text);
   return file_write_parts(path, &text, 1, d);

@@ -142,7 +142,7 @@ static void name_symbols(CModel *m) {
 static void put_header(CModel *m, const StrBuf *declarations, StrBuf *out) {
   const char *s = m->o->symbol;
   strbuf_printf(out,
-                "/* %s -- a model as C, made by Tenon %s. */\n#ifndef TENON_C_%s_H\n"
+                "/* %s -- a model as C, " FILE_MARK " %s. */\n#ifndef TENON_C_%s_H\n"
                 "#define TENON_C_%s_H\n\n#include <stdint.h>\n\n#ifdef __cplusplus\n"
                 "extern \"C\" {\n#endif\n",
                 s, TENON_VERSION, s, s);
@@ -194,7 +194,7 @@ static tenon_status write_all(CModel *m, CStyle *cs, CSource *out) {
   const StrBuf *rest[] = {&kernels, &m->out, &wrapper, &declarations, &weights};
   if (m->o->embedded && !names_floats(rest, ARRAY_LEN(rest))) drop_floats(m, &prelude);
   put_header(m, &declarations, &head);
-  strbuf_printf(&all, "/* %s -- a model as C, made by Tenon %s.\n * %s\n */\n", m->o->symbol,
+  strbuf_printf(&all, "/* %s -- a model as C, " FILE_MARK " %s.\n * %s\n */\n", m->o->symbol,
                 TENON_VERSION,
                 "Build with -O3 -march=native; -ffp-contract=off gives the same bits everywhere.");
   if (m->o->header)
