@@ -7,9 +7,10 @@ usage: tests/run.py [--long] [GLOB...]
 
 Steps start in the order of the file.  A step on all cores runs alone; of the others as many run at once as there are cores (JOBS).
 The end lists the steps that took more processor seconds than their budget: a warning, not a failure.
+A sanitizer's report of any program that a step starts is a failure of the step, whatever became of the program's status.
 The last line is `N passed, N failed`; the exit status is 1 when anything failed.  Needs only Python's standard library.
 """
-import dataclasses, fnmatch, os, re, signal, subprocess, sys, time
+import dataclasses, fnmatch, glob, os, re, signal, subprocess, sys, time
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 STEPS = os.path.join(ROOT, "tests", "steps.txt")
@@ -33,6 +34,9 @@ class Step:
 
     @property
     def log(self): return os.path.join(LOGS, self.name + ".log")
+
+    @property
+    def reports(self): return os.path.join(LOGS, self.name + ".report")
 
     @property
     def limit(self): return max(STEP_SECONDS_MIN, STEP_BUDGETS * self.budget)
@@ -64,10 +68,27 @@ def environment():
     env["PYTHON"] = env.get("TENON_PYTHON") or (venv if os.path.exists(venv) else sys.executable)
     env["TENON"] = os.path.join(ROOT, "build", "tenon")
     env["JOBS"] = env.get("JOBS") or str(len(os.sched_getaffinity(0)))
-    # A finding of a sanitizer ends the program, and is never retried or lost.
-    env.setdefault("ASAN_OPTIONS", "abort_on_error=0:detect_leaks=1:allocator_may_return_null=1")
-    env.setdefault("UBSAN_OPTIONS", "print_stacktrace=1")
     return env
+
+
+SANITIZERS = ("ASAN", "LSAN", "UBSAN", "TSAN")
+
+
+def watched(env, step):
+    """The environment in which reports of sanitizers become files STEP.report.PID in LOGS.  A child whose status nobody looks
+    at, or that falls back to something else, cannot hide a finding."""
+    for s in SANITIZERS:
+        name = s + "_OPTIONS"
+        env[name] = ":".join(o for o in (env.get(name), f"log_path={step.reports}") if o)
+    return env
+
+
+def findings(step):
+    """The reports that the step's programs left."""
+    for path in sorted(glob.glob(glob.escape(step.reports) + ".*")):
+        text = open(path, encoding="utf-8", errors="replace").read()
+        if re.search(r"^SUMMARY: |runtime error: |ERROR: \w+Sanitizer", text, re.M): yield text  # others are warnings
+        os.remove(path)
 
 
 def works(command, env):
@@ -94,6 +115,9 @@ def count(step, status):
     found = re.findall(r"^(\d+) passed, (\d+) failed", text, re.M)
     passed, failed = (int(found[-1][0]), int(found[-1][1])) if found else (int(status == 0), int(status != 0))
     if status != 0 and failed == 0: failed = 1  # it died after or beside its own count
+    reports = list(findings(step))
+    failed += len(reports)
+    text += "".join(f"\na sanitizer's report:\n{r}" for r in reports)
     return passed, failed, text
 
 
@@ -120,7 +144,8 @@ class Run:
             print(f"skip  {step.name:21} {'; '.join(missing)}", flush=True)
             self.skipped += 1
         else:
-            env = dict(self.env, JOBS=str(step.cores or self.jobs))
+            env = watched(dict(self.env, JOBS=str(step.cores or self.jobs)), step)
+            list(findings(step))  # of an earlier run
             step.start = time.monotonic()
             with open(step.log, "wb") as log:
                 step.process = subprocess.Popen(["bash", "-c", step.command], cwd=ROOT, env=env, stdin=subprocess.DEVNULL,

@@ -103,7 +103,8 @@ static tenon_status read_model(Model *m, const ModelOptions *o, Diag *d) {
   m->diag = arena_new(&m->arena, Diag);
   diag_init(m->diag);
   if (m->path) m->path = str_copy(&m->arena, str_of(m->path));
-  Str bytes = {(const char *)m->file.bytes, m->file.size};
+  // An empty file has no memory; the readers get a pointer in any case.
+  Str bytes = m->file.size > 0 ? (Str){(const char *)m->file.bytes, m->file.size} : STR("");
   tenon_status s;
   if (artifact_is(bytes.p, bytes.n))
     s = read_compiled(m, o, d);

@@ -242,6 +242,8 @@ static inline int sub_signed(unsigned v, int bits) {
 }
 
 // ---- runs of elements ----
+// An empty tensor may have no memory: its NULL gets no offset, not even 0, which C does not define.  Elements may lie at any
+// address, as those of constants in a file do.
 
 static NORETURN void no_number(DType t) {
   check_failed(__FILE__, __LINE__, "a real type", "elements of type %s are not real numbers",
@@ -250,7 +252,8 @@ static NORETURN void no_number(DType t) {
 
 #define LOAD(T, expr)                                                                              \
   {                                                                                                \
-    const T *p = (const T *)base + index;                                                          \
+    typedef T Element __attribute__((aligned(1)));                                                 \
+    const Element *p = (const Element *)base + index;                                              \
     for (int64_t i = 0; i < n; i++) out[i] = (expr);                                               \
     return;                                                                                        \
   }
@@ -262,6 +265,7 @@ static NORETURN void no_number(DType t) {
   }
 
 void load_f64(DType t, const void *base, int64_t index, int64_t n, double *out) {
+  if (n <= 0) return;
   switch ((int)t) {
   case DT_F32: LOAD(float, (double)p[i])
   case DT_F64: LOAD(double, p[i])
@@ -301,6 +305,7 @@ static void load_i64_of_floats(DType t, const void *base, int64_t index, int64_t
 }
 
 void load_i64(DType t, const void *base, int64_t index, int64_t n, int64_t *out) {
+  if (n <= 0) return;
   switch ((int)t) {
   case DT_BOOL: LOAD(uint8_t, p[i] != 0)
   case DT_U8: LOAD(uint8_t, p[i])
@@ -321,7 +326,8 @@ void load_i64(DType t, const void *base, int64_t index, int64_t n, int64_t *out)
 
 #define STORE(T, expr)                                                                             \
   {                                                                                                \
-    T *p = (T *)base + index;                                                                      \
+    typedef T Element __attribute__((aligned(1)));                                                 \
+    Element *p = (Element *)base + index;                                                          \
     for (int64_t i = 0; i < n; i++) p[i] = (T)(expr);                                              \
     return;                                                                                        \
   }
@@ -333,6 +339,7 @@ void load_i64(DType t, const void *base, int64_t index, int64_t n, int64_t *out)
   }
 
 void store_f64(DType t, void *base, int64_t index, int64_t n, const double *in) {
+  if (n <= 0) return;
   switch ((int)t) {
   case DT_F32: STORE(float, in[i])
   case DT_F64: STORE(double, in[i])
@@ -380,6 +387,7 @@ static void store_i64_as_floats(DType t, void *base, int64_t index, int64_t n, c
 }
 
 void store_i64(DType t, void *base, int64_t index, int64_t n, const int64_t *in) {
+  if (n <= 0) return;
   switch ((int)t) {
   case DT_F32: STORE(float, in[i])
   case DT_F64: STORE(double, in[i])

@@ -99,6 +99,7 @@ typedef enum {
 uint8_t e8m0_from_f64(double x, bool saturate, ScaleRound mode);
 
 // ---- runs of elements: index counts elements from `base`, sub-byte types included ----
+// `base` is any address: constants of a file lie where the file has them.  With n = 0 it may be NULL.
 // load_f64 takes any real type (bool and integers too); load_i64 takes bool and integers (u64 wraps) and
 // floats truncated toward zero, out of range saturated, NaN 0.
 void load_f64(DType t, const void *base, int64_t index, int64_t n, double *out);
@@ -107,28 +108,30 @@ void load_i64(DType t, const void *base, int64_t index, int64_t n, int64_t *out)
 // two's-complement narrowing of the saturated 64-bit value; bool is x != 0.
 void store_f64(DType t, void *base, int64_t index, int64_t n, const double *in);
 void store_i64(DType t, void *base, int64_t index, int64_t n, const int64_t *in);  // integers wrap
+typedef float AnyF32 __attribute__((aligned(1)));
+typedef int64_t AnyI64 __attribute__((aligned(1)));
 // One element.  The commonest type is read and written in place: evaluations do it in their inner loops.
 static inline double get_f64(DType t, const void *base, int64_t i) {
-  if (t == DT_F32) return ((const float *)base)[i];
+  if (t == DT_F32) return ((const AnyF32 *)base)[i];
   double v;
   load_f64(t, base, i, 1, &v);
   return v;
 }
 static inline int64_t get_i64(DType t, const void *base, int64_t i) {
-  if (t == DT_I64) return ((const int64_t *)base)[i];
+  if (t == DT_I64) return ((const AnyI64 *)base)[i];
   int64_t v;
   load_i64(t, base, i, 1, &v);
   return v;
 }
 static inline void put_f64(DType t, void *base, int64_t i, double v) {
   if (t == DT_F32)
-    ((float *)base)[i] = (float)v;
+    ((AnyF32 *)base)[i] = (float)v;
   else
     store_f64(t, base, i, 1, &v);
 }
 static inline void put_i64(DType t, void *base, int64_t i, int64_t v) {
   if (t == DT_I64)
-    ((int64_t *)base)[i] = v;
+    ((AnyI64 *)base)[i] = v;
   else
     store_i64(t, base, i, 1, &v);
 }

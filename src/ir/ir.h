@@ -194,7 +194,10 @@ const Value *node_known(Graph *g, const Node *n);
 // Opens a source on first use, with the checks on where external data may lie (source.c).
 MUST_USE tenon_status source_open(Source *s, Diag *d);
 // A constant's bytes, opening the source if need be, and moving those that are to be moved.
+// They lie at any address: read them by load_f64 and its like, or ask const_elements for an aligned copy.
 MUST_USE tenon_status const_bytes(Graph *g, const Node *n, const void **out, Diag *d);
+// The same at a multiple of 16: where the file has it elsewhere, a copy in `a`.
+MUST_USE tenon_status const_elements(Graph *g, const Node *n, Arena *a, const void **out, Diag *d);
 // Runs a node whose operands are constants by its own evaluation; *out is the run's.
 MUST_USE tenon_status const_evaluate(Graph *g, const Node *n, Run *run, Value **out);
 // Every node reachable from a body's results (its params included, used or not), operands first.  In the given arena.

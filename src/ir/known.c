@@ -203,3 +203,11 @@ tenon_status const_bytes(Graph *g, const Node *n, const void **out, Diag *d) {
   *out = c->source->file.bytes + c->offset;
   return TENON_OK;
 }
+
+tenon_status const_elements(Graph *g, const Node *n, Arena *a, const void **out, Diag *d) {
+  TRY(const_bytes(g, n, out, d));
+  int64_t bytes = 0;
+  if ((uintptr_t)*out % 16 && dtype_bytes(type_of(n)->dtype, n->data->n, &bytes) && bytes)
+    *out = arena_dup(a, *out, bytes);
+  return TENON_OK;
+}

@@ -88,7 +88,7 @@ static Node *split_weight(const SplitK *p, const Node *w, int64_t parts) {
   const Type *t = type_of(w);
   int64_t rows = t->dims[2]->value / parts, cols = t->dims[3]->value;
   diag_init(quiet);
-  if (const_bytes(g, w, &bytes, quiet)) return NULL;
+  if (const_elements(g, w, p->c->scratch, &bytes, quiet)) return NULL;
   float *to = arena_array(p->c->scratch, float, rows *parts *cols);
   const float *from = bytes;
   for (int64_t r = 0; r < rows; r++)

@@ -200,6 +200,37 @@ TEST(runs_agree_with_single_elements) {
   }
 }
 
+// An empty tensor has no memory, and nothing is computed from its NULL (under UndefinedBehaviorSanitizer).
+TEST(runs_of_nothing) {
+  for (int i = 1; i <= 26; i++) {
+    DType t = (DType)i;
+    if (dtype_class(t) == DC_NONE || dtype_class(t) == DC_COMPLEX || t == DT_STRING) continue;
+    load_f64(t, NULL, 0, 0, NULL);
+    load_i64(t, NULL, 0, 0, NULL);
+    store_f64(t, NULL, 0, 0, NULL);
+    store_i64(t, NULL, 0, 0, NULL);
+    uint64_t cell = UINT64_MAX;
+    double x = 7;
+    load_f64(t, &cell, 0, 0, &x);
+    store_f64(t, &cell, 0, 0, &x);
+    EXPECT(x == 7 && cell == UINT64_MAX);
+  }
+}
+
+// Constants of a file lie at any address (under UndefinedBehaviorSanitizer).
+TEST(elements_at_any_address) {
+  for (int i = 1; i <= 26; i++) {
+    DType t = (DType)i;
+    if (!dtype_is_float(t) && !dtype_is_int(t) && t != DT_BOOL) continue;
+    char block[64] = {0}, *odd = block + 1;
+    put_f64(t, odd, 2, 1);
+    EXPECT(get_f64(t, odd, 2) == 1 && get_i64(t, odd, 2) == 1);
+    if (dtype_is_float(t)) continue;
+    put_i64(t, odd, 2, 0);
+    EXPECT(get_f64(t, odd, 2) == 0 && get_i64(t, odd, 2) == 0);
+  }
+}
+
 TEST(sub_byte_packing) {
   uint8_t b[4] = {0};
   for (int i = 0; i < 4; i++) put_i64(DT_I4, b, i, i - 2);

@@ -30,13 +30,6 @@
 #include <sanitizer/lsan_interface.h>
 #endif
 
-// What an OpenCL driver (C++, with a compiler inside) still holds at the end is not ours; its frames are cut short, so that the allocator it
-// uses is all there is to tell it by.
-const char *__lsan_default_suppressions(void);
-__attribute__((visibility("default"))) const char *__lsan_default_suppressions(void) {
-  return "leak:libLLVM\nleak:libpocl\nleak:libstdc++\n";
-}
-
 // Looks for leaks now, not in exit(): there the threads of an OpenCL driver are ending, and
 // LeakSanitizer can crash on the thread-local storage of a thread that ends.
 static void check_leaks(void) {

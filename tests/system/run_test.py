@@ -51,6 +51,20 @@ def main():
     check("what fails is counted", status and said.rstrip().endswith("5 passed, 3 failed"), said)
     check("what lacks something is skipped", re.search(r"^skip +c +no /none", said, re.M), said)
     check("the last line counts", re.fullmatch(r"\d+ passed, \d+ failed", said.rstrip().split("\n")[-1]), said)
+
+    # Reports of sanitizers count, even where the step forgives any exit status; warnings do not.
+    probe = os.path.join(run.ROOT, "build", "asan", "sanitizer-probe")
+    write = "echo '{}' > ${{ASAN_OPTIONS#*log_path=}}.7"
+    status, said = play("a | 1 | 9 | | " + write.format("SUMMARY: AddressSanitizer: leak") + "\nb | 1 | 9 | | true\n")
+    check("a report fails its step alone", status and "2 passed, 1 failed" in said and "AddressSanitizer: leak" in said, said)
+    status, said = play("a | 1 | 9 | | " + write.format("WARNING: AddressSanitizer failed to allocate") + "\n")
+    check("a warning is no report", not status, said)
+    if os.path.exists(probe):
+        for fault in ("heap", "stack", "leak", "null", "overflow", "shift"):
+            status, said = play(f"a | 1 | 9 | | {probe} {fault}; [ $? = 99 ]\nb | 1 | 9 | | {probe} none; [ $? = 1 ]\n")
+            check(f"{fault} ends with 99 and is seen", status and "2 passed, 1 failed" in said, said)
+    else:
+        print("skip: no build/asan/sanitizer-probe")
     print(f"{passed} passed, {failed} failed")
     return failed > 0
 

@@ -10,11 +10,11 @@
 #include "rules/recognise/recognise.h"
 #include "rules/rules.h"
 
-static const float *floats(const Graph *g, const Node *n) {
+static const float *floats(Graph *g, const Node *n) {
   const void *p;
   Diag quiet;
   diag_init(&quiet);
-  return n && n->op == OP_const && !const_bytes((Graph *)(uintptr_t)g, n, &p, &quiet) ? p : NULL;
+  return n && n->op == OP_const && !const_elements(g, n, &g->scratch, &p, &quiet) ? p : NULL;
 }
 
 static bool has_less(const Graph *g, const Node *u) { return u->nsrc > 2 && u->src[2] != g->none; }

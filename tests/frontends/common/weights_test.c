@@ -571,6 +571,7 @@ TEST(formats_are_told_apart_by_content) {
   arena_deinit(&x.arena);
   EXPECT_STR_EQ(frontend_of(STR("graph @main () {"))->name, "text");
   EXPECT_STR_EQ(frontend_of(STR("\10\7"))->name, "onnx");
+  expect_bad("an empty file", (Str){NULL, 0}, "empty");
   EXPECT(frontend_find("gguf") == &frontend_gguf && !frontend_find("word"));
   InputType t;
   EXPECT(input_type_parse(STR("x=f32[batch, 3,224x224]"), &t) && t.rank == 4 &&
