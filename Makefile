@@ -6,12 +6,13 @@ DESTDIR   ?=
 FUZZ_TIME ?= 600
 GRAPHS    ?= $(if $(TARGET),10000,20000)
 CROSS     ?= 300
+MODELS    ?= 1000
 RULES     ?= 1000
 NETS      ?= build/nets
 ZOO       ?= build/zoo
 DEPS      := tools/install-deps.sh
 
-.PHONY: all wheel test-python demo test test-long test-cross test-torch test-convert asan clang fuzz graph-fuzz test-cuda-text replay replay-update schedule-replay format format-check docs nets bench-cpu install clean help
+.PHONY: all wheel test-python demo test test-long test-cross test-torch test-convert asan clang fuzz graph-fuzz fuzz-ort test-cuda-text replay replay-update schedule-replay format format-check docs nets bench-cpu install clean help
 .DEFAULT_GOAL := all
 
 all: ## build the program and the libraries: build/tenon, build/libtenon.so, build/libtenon.a
@@ -86,6 +87,11 @@ fuzz: ## run every fuzz target for FUZZ_TIME seconds (600)
 	@cmake --preset fuzz >/dev/null
 	@cmake --build --preset fuzz -j$(JOBS)
 	@tests/fuzz/run.sh $(FUZZ_TIME) $(FUZZ)
+
+fuzz-ort: ## MODELS (1000) random ONNX models in the interpreter and in ONNX Runtime, every tenth compiled too; failures go to build/fuzz-ort (SEED=1 OP=ArgMin)
+	@$(DEPS) build test
+	@$(MAKE) --no-print-directory -s all
+	@build/venv/bin/python tests/ortfuzz/run.py --models $(MODELS) --first $${SEED:-1} $(if $(OP),--op $(OP))
 
 graph-fuzz: ## GRAPHS (20000) random graphs and RULES (1000) instances of each rule with a fresh SEED; failures go to build/graphfuzz (TARGET=cpu, c, opencl or ref: 10000 graphs, compiled for it)
 	@$(MAKE) --no-print-directory -s all

@@ -21,6 +21,7 @@ typedef struct {
   char none;
 } hard_swish_attrs, mish_attrs, softplus_attrs, softsign_attrs;
 
+static double unit_of(double v) { return v < 0 ? 0 : v > 1 ? 1 : v; }  // NaN stays
 static double softplus_of(double v) { return v > 0 ? v + log1p(exp(-v)) : log1p(exp(v)); }
 static double gelu_tanh(double v) {
   return 0.5 * v * (1 + tanh(0.79788456080286535588 * (v + 0.044715 * v * v * v)));
@@ -31,8 +32,8 @@ ACTIVATION(elu, v < 0 ? at->alpha * expm1(v) : v)
 ACTIVATION(selu, at->gamma *(v <= 0 ? at->alpha * expm1(v) : v))
 ACTIVATION(celu, (v > 0 ? v : 0) + (v < 0 ? at->alpha * expm1(v / at->alpha) : v != v ? v : 0))
 ACTIVATION(leaky_relu, v < 0 ? at->alpha * v : v)
-ACTIVATION(hard_sigmoid, v != v ? v : fmin(1, fmax(0, at->alpha *v + at->beta)))
-ACTIVATION(hard_swish, v *fmin(1, fmax(0, v / 6 + 0.5)))
+ACTIVATION(hard_sigmoid, unit_of(at->alpha *v + at->beta))
+ACTIVATION(hard_swish, v *unit_of(v / 6 + 0.5))
 ACTIVATION(mish, v *tanh(softplus_of(v)))
 ACTIVATION(softplus, softplus_of(v))
 ACTIVATION(softsign, v / (1 + fabs(v)))
@@ -44,6 +45,27 @@ static double shrink_of(const shrink_attrs *at, double v) {
   return v < -at->lambd ? v + at->bias : v > at->lambd ? v - at->bias : 0;
 }
 
+// Whether integer x is below a whole number, which a double may have beyond x's type.
+static bool is_below(DType t, int64_t x, double whole) {
+  if (t == DT_U64) return whole > 0 && (whole >= 0x1p64 || (uint64_t)x < (uint64_t)whole);
+  return whole >= 0x1p63 || (whole > -0x1p63 && x < (int64_t)whole);
+}
+
+// x - by, truncated toward zero; in 64 bits, which wrap.
+static int64_t less_by(DType t, int64_t x, double by) {
+  double whole = trunc(by), rest = by - whole;
+  int64_t k;
+  put_f64(DT_I64, &k, 0, whole);
+  k = (int64_t)((uint64_t)x - (uint64_t)k);
+  if (rest > 0 && (k > 0 || (k < 0 && t == DT_U64))) return k - 1;
+  return k + (rest < 0 && k < 0 && t != DT_U64);
+}
+
+static int64_t shrink_int(const shrink_attrs *at, DType t, int64_t x) {
+  if (is_below(t, x, ceil(-at->lambd))) return less_by(t, x, -at->bias);
+  return is_below(t, x, floor(at->lambd) + 1) ? 0 : less_by(t, x, at->bias);
+}
+
 // The one activation that ONNX also defines for integers.
 tenon_status eval_shrink(Eval *e) {
   TRY(eval_need(e, 0, "x", 0));
@@ -52,7 +74,12 @@ tenon_status eval_shrink(Eval *e) {
     return eval_fail(e, TENON_EINVAL, "the operand is %s, must be a number", dtype_name(x->dtype));
   Value *y;
   TRY(eval_out(e, 0, x->dtype, x->rank, x->dims, &y));
-  for (int64_t i = 0; i < x->n; i++) val_put_f64(y, i, shrink_of(e->attrs, val_f64(x, i)));
+  for (int64_t i = 0; i < x->n; i++) {
+    if (dtype_is_float(x->dtype))
+      val_put_f64(y, i, shrink_of(e->attrs, val_f64(x, i)));
+    else
+      val_put_i64(y, i, shrink_int(e->attrs, x->dtype, val_i64(x, i)));
+  }
   return TENON_OK;
 }
 

@@ -128,7 +128,7 @@ static void count_skip(const Grams *g, const tf_idf_vectorizer_attrs *at, const 
       node = step_to(g, node, token[i]);
       if (node < 0) break;
       int64_t number = g->gram[node];
-      if (number && size >= least) count[at->ngram_indexes.v[number - 1]]++;
+      if (number && size >= least) count[number - 1]++;
     }
   }
 }
@@ -146,8 +146,9 @@ static void count_row(const Grams *g, const tf_idf_vectorizer_attrs *at, const i
   }
 }
 
-static double weigh(const tf_idf_vectorizer_attrs *at, int64_t column, double count) {
-  double w = column < at->weights.n ? at->weights.v[column] : 1;
+// Weights are those of the n-grams in the pool, wherever ngram_indexes puts their counts.
+static double weigh(const tf_idf_vectorizer_attrs *at, int64_t gram, double count) {
+  double w = gram < at->weights.n ? at->weights.v[gram] : 1;
   if (at->mode == TFIDF_TF) return count;
   return at->mode == TFIDF_IDF ? (count > 0 ? w : 0) : w * count;
 }
@@ -175,12 +176,16 @@ tenon_status eval_tf_idf_vectorizer(Eval *e) {
                        8.0 * (double)(at->pool_int64s.n + at->pool_strings.n)));
   TRY(build(e, at, &g));
   int64_t *token = arena_array(&e->run->scratch, int64_t, n);
-  double *count = arena_array(&e->run->scratch, double, columns);
+  int64_t grams = at->ngram_indexes.n;
+  double *count = arena_array(&e->run->scratch, double, grams);
+  double *sum = arena_array(&e->run->scratch, double, columns);
   for (int64_t r = 0; r < rows; r++) {
     for (int64_t i = 0; i < n; i++) token[i] = token_find(&g.tokens, x, r * n + i);
-    memset(count, 0, (size_t)columns * sizeof(*count));
+    memset(count, 0, (size_t)grams * sizeof(*count));
+    memset(sum, 0, (size_t)columns * sizeof(*sum));
     count_row(&g, at, token, n, count);
-    for (int64_t c = 0; c < columns; c++) val_put_f64(y, r * columns + c, weigh(at, c, count[c]));
+    for (int64_t i = 0; i < grams; i++) sum[at->ngram_indexes.v[i]] += weigh(at, i, count[i]);
+    for (int64_t c = 0; c < columns; c++) val_put_f64(y, r * columns + c, sum[c]);
   }
   return TENON_OK;
 }

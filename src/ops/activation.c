@@ -72,6 +72,7 @@ static void expand_thresholded_relu(Graph *g, const Node *n, Node **out) {
 static void expand_shrink(Graph *g, const Node *n, Node **out) {
   const shrink_attrs *at = n->attrs;
   Node *x = n->src[0];
+  if (!dtype_is_float(type_of(x)->dtype)) return;  // lambd and bias need not be integers
   Node *high = N(g, where, N(g, lt, num(g, n, at->lambd), x), N(g, sub, x, num(g, n, at->bias)),
                  num(g, n, 0));
   out[0] = N(g, where, N(g, lt, x, num(g, n, -at->lambd)), N(g, add, x, num(g, n, at->bias)), high);

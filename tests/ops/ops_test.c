@@ -209,6 +209,47 @@ TEST(op_samples_hostile) {
   EXPECT(count > 10000);
 }
 
+// ---- values that the specification fixes ----
+
+static void check_value(const char *op, const char *text, const char *want) {
+  static Diag d;
+  static Outcome got, expected;
+  Arena a;
+  arena_init(&a);
+  diag_init(&d);
+  Graph *g = NULL, *e = NULL;
+  Sample s = {op_table[op_find(str_of(op))], text};
+  const char *graph = sample_graph(&a, &s);
+  const char *brace = strchr(want, '{');
+  const char *other = str_printf(&a, "graph @\"want\"() {\n  %%r = const %.*s%s\n  return %%r\n}\n",
+                                 (int)(brace - want), want, brace);
+  if (!graph || graph_parse(str_of(graph), NULL, &d, &g) ||
+      graph_parse(str_of(other), NULL, &d, &e)) {
+    FAIL("%s%s: %s", op, text, d.text);
+  } else {
+    run_graph(g, false, 1, &d, &got);
+    run_graph(e, false, 1, &d, &expected);
+    if (got.status || expected.status)
+      FAIL("%s%s: %s", op, text, d.text);
+    else if (!sample_close(got.out[0], expected.out[0], true))
+      FAIL("%s%s is not %s", op, text, want);
+    run_deinit(&got.run);
+    run_deinit(&expected.run);
+  }
+  graph_free(g);
+  graph_free(e);
+  arena_deinit(&a);
+}
+
+TEST(op_values) {
+  static const struct {
+    const char *op, *text, *want;
+  } row[] = {
+#include "op_values.def"
+  };
+  for (int i = 0; i < ARRAY_LEN(row); i++) check_value(row[i].op, row[i].text, row[i].want);
+}
+
 TEST(op_records) {  // what every record must say
   for (int i = 0; i < OP_COUNT; i++) {
     const OpInfo *op = op_table[i];

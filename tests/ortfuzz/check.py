@@ -1,0 +1,256 @@
+"""Checks one case three ways, and finds the node that differs."""
+
+import numpy as np
+import onnx
+
+import compare
+import engines
+import generate
+import known
+import values
+
+
+class Problem:
+    """What differs, at one node where it can be told apart.  Rows of known.py look at it."""
+
+    def __init__(self, case, kind, text, diff=None):
+        self.case, self.kind, self.text, self.diff = case, kind, text, diff
+        nodes = [n for n in case.model.graph.node if n.op_type != "Cast"] or list(case.model.graph.node)
+        self.node = nodes[0]
+        self.op = self.node.op_type if len(nodes) == 1 else "+".join(n.op_type for n in nodes)
+        self.ops = [n.op_type for n in nodes]
+        self.attrs = {a.name: onnx.helper.get_attribute_value(a) for a in self.node.attribute}
+        self.opset = next(i.version for i in case.model.opset_import if not i.domain)
+        self.domain = self.node.domain
+
+    def array(self, i):
+        """Input i of the node, or None."""
+        if i >= len(self.node.input) or not self.node.input[i]:
+            return None
+        name = self.node.input[i]
+        for n in (name, name + "_"):
+            if n in self.case.feeds:
+                return np.asarray(self.case.feeds[n])
+        for n in self.case.model.graph.node:
+            if n.op_type == "Cast" and name in n.output and n.input[0] in self.case.feeds:
+                return np.asarray(self.case.feeds[n.input[0]])
+        for t in self.case.model.graph.initializer:
+            if t.name == name:
+                return onnx.numpy_helper.to_array(t)
+        return None
+
+    def arrays(self):
+        return [x for x in (self.array(i) for i in range(len(self.node.input))) if x is not None]
+
+    def dtype(self, i=0):
+        v = self.case.vals.get(self.node.input[i])
+        return v.dtype if v is not None else None
+
+    def out_dtype(self, i=0):
+        v = self.case.vals.get(self.node.output[i])
+        return v.dtype if v is not None else None
+
+    @property
+    def signature(self):
+        return f"{self.kind}|{self.domain}.{self.op}"
+
+
+def all_outputs(case):
+    """The same model with every tensor as an output, and their names."""
+    model = onnx.ModelProto()
+    model.CopyFrom(case.model)
+    del model.graph.output[:]
+    names = []
+    for n in case.model.graph.node:
+        for o in n.output:
+            v = case.vals.get(o)
+            dtype = v.dtype if v is not None else None
+            if v is None:
+                dtype = next((d for d, g in zip(case.dtypes, case.model.graph.output) if g.name == o), None)
+            if dtype is None or dtype in values.CARRIED:
+                continue
+            info = onnx.ValueInfoProto(name=o)
+            info.type.tensor_type.elem_type = values.number(dtype)
+            model.graph.output.append(info)
+            names.append(o)
+    return model, names
+
+
+def isolate(case, run):
+    """The first node whose results differ between the interpreter and `run`, by itself, with its difference."""
+    if len(case.model.graph.node) < 2:
+        return None
+    model, names = all_outputs(case)
+    try:
+        mine = dict(zip(names, engines.run_interp(model.SerializeToString(), case.feeds)))
+    except engines.Refused:
+        return None
+    have = {t.name: onnx.numpy_helper.to_array(t) for t in case.model.graph.initializer}
+    have.update(mine)
+    have.update(case.feeds)
+    for v in case.vals.values():  # what a Cast at the border carries
+        if v.dtype in values.CARRIED:
+            for n in model.graph.node:
+                carrier = values.numpy_of(values.CARRIER[v.dtype])
+                if n.op_type == "Cast" and n.output[0] == v.name and n.input[0] in have and have[n.input[0]].dtype == carrier:
+                    have[v.name] = have[n.input[0]]
+                if n.op_type == "Cast" and n.input[0] == v.name and n.output[0] in mine and mine[n.output[0]].dtype == carrier:
+                    have[v.name] = mine[n.output[0]]
+    for i, n in enumerate(case.model.graph.node):
+        part = generate.single(case, i, have)
+        if part is None:
+            continue
+        found = differs(part, run)
+        if found:
+            return part, found
+    return None
+
+
+def differs(case, run, loose_zero=False):
+    data = case.model.SerializeToString()
+    try:
+        mine = engines.run_interp(data, case.feeds)
+    except engines.Refused as e:
+        try:
+            run(data, case.feeds)
+        except engines.Refused:
+            return None
+        return Problem(case, "refused", str(e))
+    try:
+        theirs = run(data, case.feeds)
+    except engines.Refused as e:
+        return Problem(case, "other refused", str(e)) if run is not engines.run_ort else None
+    d = compare.compare(case, mine, theirs, engines.run_interp, loose_zero)
+    return Problem(case, "differs", str(d), d) if d else None
+
+
+def check_ort(case, stage):
+    """(outcome, Problem or None)"""
+    data = case.model.SerializeToString()
+    mine = error = None
+    stage("interp")
+    try:
+        mine = engines.run_interp(data, case.feeds)
+    except engines.Refused as e:
+        error = e
+    stage("ort")
+    try:
+        theirs = engines.run_ort(data, case.feeds)
+    except engines.Refused as e:
+        if error:
+            return "refused by both", None, mine, e
+        return ("not in ONNX Runtime" if e.unsupported else "refused by ONNX Runtime"), None, mine, e
+    if error:
+        part = isolate_refusal(case)
+        return "refused by Tenon", Problem(part or case, "refused", str(error)), None, error
+    stage("compare")
+    d = compare.compare(case, mine, theirs, engines.run_interp)
+    if d is None:
+        return "agree", None, mine, None
+    part = isolate(case, engines.run_ort)
+    if part:
+        return "differ", part[1], mine, None
+    return "differ", Problem(case, "differs", str(d), d), mine, None
+
+
+def isolate_refusal(case):
+    """A node that the interpreter refuses and ONNX Runtime runs, by itself."""
+    model, names = all_outputs(case)
+    try:
+        theirs = dict(zip(names, engines.run_ort(model.SerializeToString(), case.feeds)))
+    except engines.Refused:
+        return None
+    theirs.update(case.feeds)
+    for i in range(len(case.model.graph.node)):
+        part = generate.single(case, i, theirs)
+        if part is None:
+            continue
+        try:
+            engines.run_interp(part.model.SerializeToString(), part.feeds)
+        except engines.Refused:
+            return part
+    return None
+
+
+def wild(case):
+    """Whether a value is not finite, or so large that rules with fast-math flags may not be used."""
+    arrays = list(case.feeds.values()) + [onnx.numpy_helper.to_array(t) for t in case.model.graph.initializer if t.data_type != 8]
+    for x in arrays:
+        x = np.asarray(x)
+        if x.dtype.kind == "f" and x.size and not (np.abs(x.astype(np.float64)) < 1e4).all():
+            return True
+    return False
+
+
+def check_compiled(case, mine, stage):
+    """Compiled code against the interpreter's results."""
+    data = case.model.SerializeToString()
+    exact = wild(case) or case.seed % 20 < 10
+    run = lambda d, f: engines.run_compiled(d, f, exact)
+    stage("compile")
+    try:
+        theirs = run(data, case.feeds)
+    except engines.Refused as e:
+        return Problem(case, "compile refused", str(e))
+    stage("compare compiled")
+    d = compare.compare(case, mine, theirs, engines.run_interp, not exact)
+    if d is None:
+        return None
+    part = isolate(case, run)
+    p = part[1] if part else Problem(case, "differs", str(d), d)
+    p.kind = "compiled " + p.kind
+    return p
+
+
+def check_reference(case, mine, stage):
+    stage("reference")
+    try:
+        theirs = engines.run_reference(case.model, case.feeds)
+    except engines.Refused:
+        return "no reference", None
+    d = compare.compare(case, mine, theirs, engines.run_interp, True)
+    if d is None:
+        return "agree with the reference", None
+    return "differ from the reference", Problem(case, "reference differs", str(d), d)
+
+
+def verdict(problem):
+    """Whom onnx.reference agrees with."""
+    case = problem.case
+    try:
+        data = case.model.SerializeToString()
+        theirs = engines.run_reference(case.model, case.feeds)
+    except engines.Refused as e:
+        return f"the reference does not run it ({str(e)[:80]})"
+    said = []
+    for name, run in (("Tenon", engines.run_interp), ("ONNX Runtime", engines.run_ort)):
+        try:
+            if compare.compare(case, run(data, case.feeds), theirs, engines.run_interp, True) is None:
+                said.append(name)
+        except engines.Refused:
+            continue
+    return "the reference agrees with " + (" and ".join(said) or "neither")
+
+
+def explained(problem):
+    return known.find(problem)
+
+
+def reduced(problem):
+    """The same difference in a smaller case."""
+    import reduce
+
+    if problem.kind not in ("differs", "compiled differs"):
+        return problem
+    compiled = problem.kind != "differs"
+    exact = wild(problem.case) or problem.case.seed % 20 < 10
+    run = (lambda d, f: engines.run_compiled(d, f, exact)) if compiled else engines.run_ort
+
+    def again(case):
+        p = differs(case, run, compiled and not exact)
+        if p is not None and p.kind == "differs":
+            p.kind = problem.kind
+            return p if known.find(p) is None else None
+        return None
+
+    return reduce.smaller(problem, again)

@@ -1,0 +1,188 @@
+"""Whether two results agree.
+
+Integers, booleans and strings must be equal.  So must floats of operators in EXACT, which IEEE 754 rounds once or which move
+elements.  Other floats may differ by a few units in the last place, or by what the interpreter's own result changes when
+every input, initializer and intermediate value changes by a few units: a bound that follows the conditioning of the model.
+NaN, infinities and, in ZERO_SIGN, signs of zeros must be the same.
+"""
+
+import ml_dtypes
+import numpy as np
+import onnx
+
+import engines
+import values
+
+MOVES = set(
+    "Identity Transpose Reshape Flatten Squeeze Unsqueeze Slice Concat Split Gather GatherElements GatherND Scatter Tile Expand "
+    "Pad Where Compress DepthToSpace SpaceToDepth ReverseSequence Constant ConstantOfShape Trilu OneHot CenterCropPad TensorScatter "
+    "SequenceConstruct SequenceAt SequenceErase SequenceInsert ConcatFromSequence SplitToSequence Optional OptionalGetElement "
+    "BitCast Unique EyeLike ArrayFeatureExtractor ExpandDims If SequenceMap".split()
+)
+ROUNDED_ONCE = set("Add Sub Mul Div Neg Abs Sqrt Floor Ceil Round Cast CastLike Reciprocal Max Min Relu Clip Sign Mod Shrink "
+                   "TopK MaxPool GlobalMaxPool ReduceMax ReduceMin ThresholdedRelu IsNaN IsInf Hardmax MaxUnpool Binarizer Imputer "
+                   "LabelEncoder BitShift".split())
+EXACT = MOVES | ROUNDED_ONCE
+ZERO_SIGN = MOVES | set("Neg Abs Add Sub Mul Div Sqrt Reciprocal Cast CastLike Floor Ceil Round".split())
+# Formulas that add values of different sizes inside: a few units of the largest one, besides.
+CANCEL = set("Gelu QuickGelu FastGelu BiasGelu Sigmoid Softplus Mish Celu Elu Selu Swish LogSoftmax Softmax SoftmaxCrossEntropyLoss "
+             "ReduceLogSumExp LinearClassifier TreeEnsembleClassifier TreeEnsembleRegressor SVMClassifier SVMRegressor DFT STFT BlackmanWindow HannWindow HammingWindow "
+             "Erf Tanh Exp LSTM GRU RNN LinearRegressor LpNormalization Resize GridSample RoiAlign AffineGrid MelWeightMatrix Attention "
+             "LayerNormalization InstanceNormalization GroupNormalization BatchNormalization MeanVarianceNormalization Col2Im "
+             "SkipLayerNormalization SkipSimplifiedLayerNormalization Inverse Det DeformConv ReduceMean ReduceSum Mean Sum BiasSoftmax "
+             "RotaryEmbedding LinearAttention CumSum AveragePool GlobalAveragePool LRN RMSNormalization Einsum FusedGemm FusedConv "
+             "NegativeLogLikelihoodLoss Conv ConvTranspose MatMul Gemm FusedMatMul TransposeMatMul Scaler Normalizer".split())
+UNITS, NOISE, RUNS, FACTOR = 4, 4, 8, 16
+
+
+class Difference:
+    """The first place where two results differ."""
+
+    def __init__(self, output, kind, text, at=None, mine=None, theirs=None):
+        self.output, self.kind, self.text, self.at, self.mine, self.theirs = output, kind, text, at, mine, theirs
+
+    def __str__(self):
+        return f"output {self.output}: {self.text}"
+
+
+def _bits(x):
+    return x.view({2: np.uint16, 4: np.uint32, 8: np.uint64}[x.dtype.itemsize])
+
+
+def _wrong(i, a, b, ops, exact_only, loose_zero):
+    """Masks of the elements that differ at all: in value, and in class; None where all agree."""
+    if a.dtype.kind != "f":
+        return a != b, None
+    same = (_bits(a) == _bits(b)) | ((a != a) & (b != b))
+    if loose_zero or not ops <= ZERO_SIGN:
+        same |= a == b
+    if same.all():
+        return None, None
+    bad = ~same
+    if exact_only:
+        return bad, None
+    with np.errstate(all="ignore"):
+        wide_a, wide_b = a.astype(np.float64), b.astype(np.float64)
+        info = ml_dtypes.finfo(a.dtype)
+        room = UNITS * (float(info.eps) * np.maximum(np.abs(wide_a), np.abs(wide_b)) + float(info.smallest_subnormal))
+        bad &= ~((np.abs(wide_a - wide_b) <= room) & np.isfinite(wide_a) & np.isfinite(wide_b))
+    return (bad if bad.any() else None), None
+
+
+def compare(case, mine, theirs, interp=None, loose_zero=False):
+    """None, or the first Difference.  `interp` runs the interpreter again for the bound; None: there is no bound."""
+    if len(mine) != len(theirs):
+        return Difference(0, "count", f"{len(mine)} outputs, the other has {len(theirs)}")
+    ops = case.ops - {"Cast"} if len(case.ops) > 1 else case.ops
+    noise = None
+    for i, (a, b) in enumerate(zip(mine, theirs)):
+        if b is None or isinstance(b, (list, dict)):
+            continue
+        a, b = np.asarray(a), np.asarray(b)
+        if a.dtype != b.dtype and not (a.dtype.kind in "OUS" and b.dtype.kind in "OUS"):
+            return Difference(i, "dtype", f"{a.dtype}, the other has {b.dtype}")
+        if a.shape != b.shape:
+            return Difference(i, "shape", f"shape {a.shape}, the other has {b.shape}")
+        if case.notes.get("random") or a.size == 0:
+            continue
+        if a.dtype.kind in "OUS":
+            a, b = np.array([str(v) for v in a.reshape(-1)]), np.array([str(v) for v in b.reshape(-1)])
+        bad, _ = _wrong(i, a, b, ops, ops <= EXACT, loose_zero)
+        if bad is None or not bad.any():
+            continue
+        chain = len(case.model.graph.node) > 1 and not ops <= EXACT
+        if interp is not None and (a.dtype.kind == "f" and not ops <= EXACT or chain):
+            noise = noise or perturbed(case, interp)
+            bad = bad & ~within(a, b, noise[0] and noise[0][i], [n[i] for n in noise[1:] if n is not None], room_of(case, a, ops))
+            if not bad.any():
+                continue
+        at = np.unravel_index(int(np.argmax(bad)), bad.shape)
+        return Difference(i, "value", f"{int(bad.sum())} of {bad.size} differ, at {[int(k) for k in at]}: {a[at]!r}, the other has {b[at]!r}",
+                          at, a, b)
+    return None
+
+
+def room_of(case, a, ops):
+    """What sums of values of different sizes may lose."""
+    if a.dtype.kind != "f" or not ops & CANCEL:
+        return 0.0
+    most = 1.0
+    with np.errstate(all="ignore"):
+        for x in [a] + [np.asarray(x) for x in case.feeds.values()]:
+            if x.dtype.kind == "f" and x.size:
+                x = np.abs(x.astype(np.float64))
+                most = max(most, float(np.max(np.where(np.isfinite(x), x, 0))))
+    return 2 * UNITS * float(ml_dtypes.finfo(a.dtype).eps) * most
+
+
+def within(a, b, base, runs, room):
+    """Where a and b are as close as the interpreter's result `base` is to those of perturbed runs."""
+    if not runs or base is None or base.shape != a.shape:
+        return np.zeros(a.shape, bool)
+    if a.dtype.kind != "f":
+        return np.any([(r != base) if r.shape == a.shape else np.ones(a.shape, bool) for r in runs], axis=0)
+    with np.errstate(all="ignore"):
+        wide, other, x = base.astype(np.float64), b.astype(np.float64), a.astype(np.float64)
+        spread, unstable = np.zeros(a.shape), np.zeros(a.shape, bool)
+        for r in runs:
+            if r.shape != a.shape:
+                return np.ones(a.shape, bool)
+            r = r.astype(np.float64)
+            both = np.isfinite(r) & np.isfinite(wide)
+            unstable |= ~both & ~((r == wide) | ((r != r) & (wide != wide)))
+            spread = np.maximum(spread, np.where(both, np.abs(r - wide), 0))
+        info = ml_dtypes.finfo(a.dtype)
+        room = room + FACTOR * spread + UNITS * float(info.eps) * np.abs(wide)
+        return unstable | ((np.abs(x - other) <= room) & np.isfinite(x) & np.isfinite(other))
+
+
+def perturbed(case, interp):
+    """The interpreter's results, and those when every float changes by some units in the last place."""
+    rng = np.random.default_rng(1)
+    names = {v.name: v for v in case.vals.values() if v.dtype in values.FLOATS}
+    try:
+        out = [[np.asarray(x) for x in interp(case.model.SerializeToString(), case.feeds)]]
+    except engines.Refused:
+        return [None]
+    for run in range(RUNS):
+        model = onnx.ModelProto()
+        model.CopyFrom(case.model)
+        feeds = {n: shaken(rng, x) for n, x in case.feeds.items()}
+        for t in model.graph.initializer:
+            x = onnx.numpy_helper.to_array(t)
+            if x.dtype.kind == "f" and x.size:
+                t.CopyFrom(onnx.numpy_helper.from_array(shaken(rng, x), t.name))
+        nodes = list(model.graph.node)
+        if len(nodes) > 1:
+            del model.graph.node[:]
+            for n in nodes:
+                model.graph.node.append(n)
+                last = model.graph.node[-1]
+                for k, o in enumerate(last.output):
+                    if o in names:
+                        t = names[o].dtype
+                        shape = names[o].shape or ()
+                        by = float(ml_dtypes.finfo(values.numpy_of(t)).eps) * NOISE * rng.uniform(-1, 1, shape)
+                        last.output[k] = o + "_shaken"
+                        factor = np.asarray(1 + by).astype(values.numpy_of(t))
+                        model.graph.initializer.append(
+                            onnx.helper.make_tensor(o + "_by", values.number(t), shape, factor.tobytes(), raw=True))
+                        tiny = run % 3 - 1  # zeros change too
+                        room = np.array(tiny * UNITS * float(ml_dtypes.finfo(values.numpy_of(t)).smallest_subnormal), values.numpy_of(t))
+                        model.graph.initializer.append(
+                            onnx.helper.make_tensor(o + "_tiny", values.number(t), (), room.tobytes(), raw=True))
+                        model.graph.node.append(onnx.helper.make_node("Mul", [o + "_shaken", o + "_by"], [o + "_scaled"]))
+                        model.graph.node.append(onnx.helper.make_node("Add", [o + "_scaled", o + "_tiny"], [o]))
+        try:
+            out.append([np.asarray(x) for x in interp(model.SerializeToString(), feeds)])
+        except engines.Refused:
+            out.append(None)
+    return out
+
+
+def shaken(rng, x):
+    if x.dtype.kind != "f":
+        return x
+    with np.errstate(all="ignore"):
+        eps = float(np.finfo(x.dtype).eps)
+        return (x.astype(np.float64) * (1 + NOISE * eps * rng.uniform(-1, 1, x.shape))).astype(x.dtype)
