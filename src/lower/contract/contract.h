@@ -207,6 +207,8 @@ typedef struct Tiler {
   int64_t each;   // and so many by each round of the innermost loop; NULL: none
   Dim line;       // staged lines: that of the result, counted from the item's first
   int64_t phase;  // of a transposed image: the first pixel of those at hand
+  bool looped;    // of an image: taps along a line are loops, at its borders too
+  bool border;    // then: the tile at hand may reach beyond the line, so that its loads are guarded
   bool (*finish)(struct Tiler *t, const Dim *index,
                  const LoopExpr *sum);  // stores what is made of a sum
   const LoopExpr *row_sum;              // of the row at hand, for `finish`
@@ -236,11 +238,25 @@ const LoopExpr *contract_staged_pixel(Tiler *t, Dim row, const Dim *k);
 // lower/cpu/gemm/blocked.c
 bool contract_blocks(Tiler *t, Dim row_block);
 
-// What lower/cpu/gemm/depthwise_int8.c needs of it: rows of a tile that begins at pixel `first` whose tap `k` lies inside the line; taps along an
-// axis that reach a line of the image, *skip before them.
+// What lower/cpu/gemm/image.c needs of it.
 typedef struct Rows {
   int64_t from, to;  // of the tile
 } Rows;
+// A loop that is not written where it runs once; *depth counts those that are.
+Dim contract_open(Tiler *t, LoopKind kind, const char *name, Dim extent, int *depth);
+void contract_close(Tiler *t, int depth);
+bool contract_step(Tiler *t, Rows rows, const Dim *k);  // each row's element times a run of rhs
+bool contract_inner(Tiler *t, Rows rows, Dim *k, int level);  // the innermost contracted loop
+// Sums of a tile, and what is done with them.  `first` >= 0: where it begins, for the taps that leave the line.
+bool contract_tile(Tiler *t, int64_t rows, int64_t first);
+
+// lower/cpu/gemm/image.c
+bool contract_image_rows(Tiler *t, Dim block);
+bool contract_image_sums(Tiler *t, int64_t rows, int64_t first);
+// Whether the taps along a line, which are written out tap by tap and tile by tile where they are few, are loops with this schedule.
+bool contract_image_looped(const Contraction *c, const GemmSchedule *s);
+// Rows of a tile that begins at pixel `first` whose tap `k` lies inside the line; taps along an axis that reach a line of the image, *skip
+// before them.
 Rows contract_rows_of_tap(const Tiler *t, int64_t first, int64_t rows, int64_t k);
 Dim contract_taps_inside(Tiler *t, int d, Dim *skip);
 // The sums of a tile of a depthwise image in words.  `first` >= 0: where the tile begins, for the taps that leave the line.

@@ -441,7 +441,7 @@ static void add_attribute(Emit *e, LV fn, unsigned at, const char *name, uint64_
   LLVMAddAttributeAtIndex(fn, at, LLVMCreateEnumAttribute(e->ctx, kind, value));
 }
 
-static void describe_function(Emit *e, LV fn) {
+void emit_describe(Emit *e, LV fn) {
   add_attribute(e, fn, LLVMAttributeFunctionIndex, "nounwind", 0);
   const char *text[][2] = {{"no-jump-tables", "true"},
                            {"frame-pointer", "none"},
@@ -463,7 +463,7 @@ static LV body_function(Emit *e) {
   for (int i = 0; i < n; i++) t[i] = i < k->nargs || i == n - 1 ? e->ptr : e->i64;
   LV fn = LLVMAddFunction(e->mod, "body", LLVMFunctionType(e->i32, t, (unsigned)n, 0));
   LLVMSetLinkage(fn, LLVMInternalLinkage);
-  describe_function(e, fn);
+  emit_describe(e, fn);
   for (int i = 0; i < n; i++)
     if (t[i] == e->ptr) {
       unsigned at = (unsigned)i + 1;
@@ -481,7 +481,7 @@ static void entry_function(Emit *e, const char *name, LV body) {
   const LoopKernel *k = e->k;
   LT t[] = {e->ptr, e->ptr, e->i64, e->i64, e->ptr};
   LV fn = LLVMAddFunction(e->mod, name, LLVMFunctionType(e->i32, t, 5, 0));
-  describe_function(e, fn);
+  emit_describe(e, fn);
   LLVMPositionBuilderAtEnd(e->b, LLVMAppendBasicBlockInContext(e->ctx, fn, ""));
   int n = k->nargs + k->ndims + 3;
   LV *args = arena_array(e->arena, LV, n);

@@ -67,12 +67,14 @@ typedef struct Emit {
   LV fault;      // a byte that is set once an integer operation had no result; NULL: none can
   bool checked;  // every access goes to `outside` instead when its index is not in the buffer
   LLVMBasicBlockRef outside;
-  LV zeros;     // 64 zero bytes, read in place of what a guard leaves out
-  IntMap memo;  // LoopExpr * -> LV, within a statement
+  LV zeros;      // 64 zero bytes, read in place of what a guard leaves out
+  IntMap memo;   // LoopExpr * -> LV, within a statement
+  int64_t fmas;  // emulated so far
 } Emit;
 
 // Emits the kernel as the function `name` into a new module, e->mod, of the context e->ctx.  The caller disposes of the module.
 MUST_USE tenon_status emit_kernel(Emit *e, const char *name);
+void emit_describe(Emit *e, LV fn);  // attributes that every function of ours has
 void emit_fail(Emit *e, const char *fmt, ...) PRINTF(2, 3);
 void emit_plain(Emit *e, const LoopStmt *s, const char *why);  // s: may be NULL, which fails
 

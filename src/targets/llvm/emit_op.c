@@ -6,6 +6,7 @@
 #include "targets/llvm/pair.h"
 
 #include <math.h>
+#include <stdio.h>
 
 LV mad(Emit *e, LV a, LV b, LV c) {
   if (e->m->has_fma) return intrinsic(e, "llvm.fma", a, 3, a, b, c);
@@ -75,9 +76,34 @@ static LV fma_by_parts(Emit *e, LV x, LV y, LV z) {
   return SEL(IAND(sane, FCMP(ORD, r, r)), r, plain);
 }
 
+// The same as a function of the module, one for each type: written out it is some 700 bytes of code.
+static LV fma_function(Emit *e, LT type) {
+  LT params[3] = {type, type, type}, of = LLVMFunctionType(type, params, 3, 0);
+  char *elem = LLVMPrintTypeToString(type), name[96];
+  snprintf(name, sizeof name, "fma.%s", elem);
+  LLVMDisposeMessage(elem);
+  LV fn = LLVMGetNamedFunction(e->mod, name);
+  if (fn) return fn;
+  LLVMBasicBlockRef from = LLVMGetInsertBlock(e->b);
+  fn = LLVMAddFunction(e->mod, name, of);
+  LLVMSetLinkage(fn, LLVMInternalLinkage);
+  emit_describe(e, fn);
+  unsigned noinline = LLVMGetEnumAttributeKindForName("noinline", strlen("noinline"));
+  LLVMAddAttributeAtIndex(fn, LLVMAttributeFunctionIndex,
+                          LLVMCreateEnumAttribute(e->ctx, noinline, 0));
+  LLVMPositionBuilderAtEnd(e->b, LLVMAppendBasicBlockInContext(e->ctx, fn, ""));
+  LLVMBuildRet(e->b,
+               fma_by_parts(e, LLVMGetParam(fn, 0), LLVMGetParam(fn, 1), LLVMGetParam(fn, 2)));
+  LLVMPositionBuilderAtEnd(e->b, from);
+  return fn;
+}
+
 LV op_fma(Emit *e, LV x, LV y, LV z) {
+  enum { INLINED = 16 };  // of a kernel
   if (e->m->has_fma) return intrinsic(e, "llvm.fma", x, 3, x, y, z);
-  return fma_by_parts(e, x, y, z);
+  if (e->fmas++ < INLINED) return fma_by_parts(e, x, y, z);
+  LV fn = fma_function(e, LLVMTypeOf(x)), args[3] = {x, y, z};
+  return LLVMBuildCall2(e->b, LLVMGlobalGetValueType(fn), fn, args, 3, "");
 }
 
 // ---- remainders ----

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 // Weights that few rows share are read once, and from afar: so many bytes before they are needed.
+enum { SCRATCH_MOST = 64 << 20 };  // bytes of a buffer
 enum { ITEMS_FEW = 12, ITEMS_MANY = 64, ROWS_FEW = 4, AHEAD = 2048 };
 
 // ---- numbers ----
@@ -92,6 +93,15 @@ static bool may_stage_image(const Contraction *c) {
   for (int d = 0; d < c->nd; d++) padded |= c->space[d].padded;
   return padded && !c->depthwise && !c->phases && !c->word && !c->sides && !c->lhs_zero &&
          dtype_class(c->acc) == DC_FLOAT;
+}
+
+// Bytes of the lines that an item of so many reads, with their padding.
+static double lines_bytes(const Contraction *c, int64_t lines) {
+  const ContractAxis *s = c->space;
+  double high = (double)(lines - 1) * (double)s[0].stride, wide = (double)c->m->value;
+  high += (double)(s[0].kernel - 1) * (double)s[0].dilation + 1;
+  wide = (wide - 1) * (double)s[1].stride + (double)(s[1].kernel - 1) * (double)s[1].dilation + 1;
+  return high * wide * (double)c->in_channels * (double)elem_bytes(c->acc);
 }
 
 // A padded image of few channels, as a network's first layer has it.
@@ -219,7 +229,8 @@ void contract_choose(const Contraction *c, const LowerTarget *t, const ContractP
     s->rows = ceil_div(c->m->value, tiles);
     choose_lines(c, t->l2, bytes, s);
     schedule_keep(given, s);
-    s->stage_image = few_channels(c) && c->nd == 2 && s->item_rows * c->m->value >= 32;
+    s->stage_image = few_channels(c) && c->nd == 2 && s->item_rows * c->m->value >= 32 &&
+                     lines_bytes(c, s->item_rows) <= SCRATCH_MOST;
   } else {
     choose_chunk(c, t->l2, bytes, s);
   }
@@ -228,11 +239,14 @@ void contract_choose(const Contraction *c, const LowerTarget *t, const ContractP
   if (c->depthwise || !last || !ie_is_const(last)) return;
   int64_t steps = contract_steps(c, last->value);
   s->unroll = steps <= 4 ? MAX(steps, 1) : steps < 16 ? 1 : c->image ? 2 : 4;
+  // Each phase has tiles of its own at both ends of a line and between them.
+  if (c->phases && contract_image_looped(c, s)) {
+    s->rows = MIN(s->rows, MAX(32 / c->phases, 2));
+    s->unroll = MIN(s->unroll, 2);
+  }
 }
 
 // ---- what goes together ----
-
-enum { SCRATCH_MOST = 64 << 20 };  // bytes of a buffer
 
 static const char *bad_blocks(const Contraction *c, const GemmSchedule *s) {
   if (!s->k_block) return NULL;
@@ -261,9 +275,7 @@ static const char *bad_staging(const Contraction *c, const GemmSchedule *s) {
   if (c->word && !c->direct && !s->stage_lhs) return "packed_dot needs stage_lhs here";
   if (s->stage_image && (!c->image || c->nd != 2 || !may_stage_image(c)))
     return "stage_image is for padded 2-D convolutions of floats";
-  if (s->stage_image && (double)s->item_rows * (double)c->m->value * (double)c->in_channels *
-                                (double)(c->space[0].stride * c->space[1].stride * bytes) >
-                            SCRATCH_MOST)
+  if (s->stage_image && lines_bytes(c, s->item_rows) > SCRATCH_MOST)
     return "the scratch of stage_image is too large";
   return NULL;
 }

@@ -1,21 +1,18 @@
 // loops.c -- the loops of a contraction: work items, tiles, sums.
 //
-// Along a line of an image the taps that reach into the padding are left out, tap by tap and row by row: where a tile
-// lies is known while the loops are written, so no load is guarded.  Lines above and below the image are left out by
-// the extents of their loops.  A transposed convolution's pixels have the same taps where they are a stride apart: each such
-// set is a line by itself, and the lines that a tap does not reach are left out by a condition.
+// The pixels of an image and their borders are in image.c.
 #include "lower/contract/contract.h"
 
 static Dim num(Tiler *t, int64_t v) { return ie_const(t->e->pool, v); }
 static Dim add(Tiler *t, Dim a, Dim b) { return ie_add(t->e->pool, a, b); }
 
 // A loop that is not written where it runs once.
-static Dim open_loop(Tiler *t, LoopKind kind, const char *name, Dim extent, int *depth) {
+Dim contract_open(Tiler *t, LoopKind kind, const char *name, Dim extent, int *depth) {
   if (ie_is(extent, 1)) return t->e->pool->zero;
   ++*depth;
   return loop_for(&t->e->b, kind, name, extent);
 }
-static void close_loops(Tiler *t, int depth) {
+void contract_close(Tiler *t, int depth) {
   while (depth-- > 0) loop_end(&t->e->b);
 }
 
@@ -61,11 +58,11 @@ const LoopExpr *contract_lhs_value(Tiler *t, const ContractPoint *at) {
   Dim index[MAX_RANK];
   int before = e->nguards;
   contract_lhs(c, at, index);
-  for (int d = 0; c->guarded && d < c->nd; d++) {
+  for (int d = 0; d < c->nd; d++) {
     const ContractAxis *s = &c->space[d];
     int axis = c->first_space + d;
-    if (!s->padded) continue;
-    if (c->transposed && s->stride > 1) {  // between two elements
+    if (!s->padded || !(c->guarded || (t->border && d == c->nd - 1))) continue;
+    if (c->guarded && c->transposed && s->stride > 1) {  // between two elements
       Dim from = ie_sub(e->pool, at->out[axis], ie_mulc(e->pool, at->k[d], s->dilation));
       Dim part = ie_mod(e->pool, ie_addc(e->pool, from, s->lo), num(t, s->stride));
       elem_guard(e, part, e->pool->one);
@@ -97,12 +94,16 @@ static const LoopExpr *lhs_part(Tiler *t, const ContractPoint *at) {
 // The word of lhs that begins at a place, read where it lies.
 static const LoopExpr *lhs_word(Tiler *t, const ContractPoint *at) {
   LoopKernel *k = t->e->k;
+  const Contraction *c = t->c;
   Dim index[MAX_RANK];
-  contract_lhs(t->c, at, index);
-  const LoopExpr *x = elem_at(t->e, t->c->lhs, index);
+  int before = t->e->nguards, axis = c->first_space + c->nd - 1;
+  contract_lhs(c, at, index);
+  if (t->border) index[axis] = elem_guard(t->e, index[axis], c->space[c->nd - 1].in);
+  const LoopExpr *x = elem_at(t->e, c->lhs, index);
   if (!x || x->kind != LX_LOAD || x->src[0]) return NULL;
   x = loop_wide(k, x);
-  return t->c->flip ? loop_op(k, LOOP_bit_xor, x, loop_int(k, DT_U32, 0x80808080), NULL) : x;
+  if (c->flip) x = loop_op(k, LOOP_bit_xor, x, loop_int(k, DT_U32, 0x80808080), NULL);
+  return elem_guarded(t->e, before, x, loop_int(k, DT_U32, 0));
 }
 
 Dim contract_packed(Tiler *t, const ContractPoint *at, Dim col) {
@@ -160,7 +161,7 @@ static Dim staged_place(Tiler *t, const Dim *k) {
 static Dim begin_contracted(Tiler *t, int64_t from, int64_t to, Dim *k, int *depth) {
   Contraction *c = t->c;
   int last = c->nk - 1;
-  for (int i = 0; i < last; i++) k[i] = open_loop(t, LOOP_SERIAL, "k", c->k[i], depth);
+  for (int i = 0; i < last; i++) k[i] = contract_open(t, LOOP_SERIAL, "k", c->k[i], depth);
   k[last] = ie_addc(t->e->pool, loop_for(&t->e->b, LOOP_VECTOR, "k", num(t, to - from)), from);
   ++*depth;
   return staged_place(t, k);
@@ -182,7 +183,7 @@ static bool stage_rhs(Tiler *t) {
   elem_unguard(e, before);
   if (!x) return false;
   loop_store(&e->b, t->rhs_buf, add(t, ie_mulc(e->pool, all, t->s.cols), j), x);
-  close_loops(t, depth);
+  contract_close(t, depth);
   return true;
 }
 
@@ -201,7 +202,7 @@ static bool stage_part(Tiler *t, Dim r, int64_t from, int64_t to) {
   elem_unguard(e, 0);
   if (!x) return false;
   loop_store(&e->b, t->lhs_buf, add(t, ie_mulc(e->pool, r, contract_pitch(t)), all), x);
-  close_loops(t, depth);
+  contract_close(t, depth);
   return true;
 }
 
@@ -218,7 +219,7 @@ static void stage_tail(Tiler *t, Dim r) {
   Dim at = begin_contracted(t, end, all, k, &depth);
   loop_store(&e->b, t->lhs_buf, add(t, ie_mulc(e->pool, r, contract_pitch(t)), at),
              floats ? loop_float(e->k, DT_BF16, 0) : loop_int(e->k, DT_U8, 0));
-  close_loops(t, depth);
+  contract_close(t, depth);
 }
 
 static bool stage_lhs(Tiler *t, int64_t rows) {
@@ -289,7 +290,7 @@ static const LoopExpr *step_rhs(Tiler *t, Dim j, const Dim *k) {
 }
 
 // One step: each row's element of lhs times a run of rhs.
-static bool step(Tiler *t, Rows rows, const Dim *k) {
+bool contract_step(Tiler *t, Rows rows, const Dim *k) {
   ElementBuilder *e = t->e;
   if (rows.to <= rows.from) return true;
   Dim r = loop_for(&e->b, LOOP_UNROLL, "r", num(t, rows.to - rows.from));
@@ -330,20 +331,20 @@ static bool inner_steps(Tiler *t, Rows rows, Dim *k, int level, Dim from, Dim co
   ElementBuilder *e = t->e;
   int depth = 0;
   if (ie_is_const(count) && count->value == u) {
-    k[level] = open_loop(t, LOOP_UNROLL, "u", count, &depth);
+    k[level] = contract_open(t, LOOP_UNROLL, "u", count, &depth);
   } else {
-    Dim i = open_loop(t, LOOP_SERIAL, "k", ie_div(e->pool, count, num(t, u)), &depth);
+    Dim i = contract_open(t, LOOP_SERIAL, "k", ie_div(e->pool, count, num(t, u)), &depth);
     for (int64_t at = 0; t->next && at < t->each; at += 64 / elem_bytes(t->c->acc))
       loop_prefetch(&e->b, t->packed,
                     add(t, t->next, ie_addc(e->pool, ie_mulc(e->pool, i, t->each), at)));
-    Dim sub = open_loop(t, LOOP_UNROLL, "u", num(t, u), &depth);
+    Dim sub = contract_open(t, LOOP_UNROLL, "u", num(t, u), &depth);
     k[level] = add(t, ie_mulc(e->pool, i, u), sub);
   }
   if (t->c->word) k[level] = ie_mulc(e->pool, k[level], t->c->word);
   k[level] = add(t, from, k[level]);
   prefetch(t, k);
-  bool ok = step(t, rows, k);
-  close_loops(t, depth);
+  bool ok = contract_step(t, rows, k);
+  contract_close(t, depth);
   return ok;
 }
 
@@ -367,7 +368,7 @@ static bool in_parts(const Tiler *t, int level) {
 }
 
 // The innermost contracted loop: one for each part of a concatenation, so that no step asks which part it reads.
-static bool inner_loop(Tiler *t, Rows rows, Dim *k, int level) {
+bool contract_inner(Tiler *t, Rows rows, Dim *k, int level) {
   Contraction *c = t->c;
   if (!in_parts(t, level)) return inner_part(t, rows, k, level, t->e->pool->zero, c->k[level]);
   int64_t from = 0;
@@ -388,110 +389,10 @@ static bool linear_sums(Tiler *t, Rows rows) {
   Contraction *c = t->c;
   Dim k[CONTRACT_K];
   int depth = 0;
-  if (!c->nk) return step(t, rows, k);
-  for (int i = 0; i < c->nk - 1; i++) k[i] = open_loop(t, LOOP_SERIAL, "k", c->k[i], &depth);
-  bool ok = inner_loop(t, rows, k, c->nk - 1);
-  close_loops(t, depth);
-  return ok;
-}
-
-// Whether the pixels at hand of a transposed image have tap k along the line; pixel 0 reads element *at.
-static bool tap_of_phase(const Tiler *t, int64_t k, int64_t *at) {
-  const ContractAxis *s = &t->c->space[t->c->nd - 1];
-  int64_t from = t->phase + s->lo - k * s->dilation;
-  *at = from / s->stride;
-  return from % s->stride == 0;
-}
-
-// Rows of a tile that begins at pixel `first` whose tap `k` lies inside the line.
-Rows contract_rows_of_tap(const Tiler *t, int64_t first, int64_t rows, int64_t k) {
-  const Contraction *c = t->c;
-  const ContractAxis *s = &c->space[c->nd - 1];
-  Rows r = {.from = rows, .to = 0};
-  int64_t start = k * s->dilation - s->lo, by = c->phases ? 1 : s->stride;
-  if (c->phases && !tap_of_phase(t, k, &start)) return r;
-  for (int64_t i = 0; i < rows; i++) {
-    int64_t at = (first + i) * by + start;
-    if (at < 0 || at >= s->in->value) continue;
-    r.from = MIN(r.from, i);
-    r.to = i + 1;
-  }
-  return r;
-}
-
-// Taps along an axis that reach a line of the image: *skip before them, and how many.
-Dim contract_taps_inside(Tiler *t, int d, Dim *skip) {
-  const ContractAxis *s = &t->c->space[d];
-  IntPool *p = t->e->pool;
-  *skip = p->zero;
-  if (!s->padded || t->lines >= 0) return num(t, s->kernel);
-  Dim at = ie_addc(p, ie_mulc(p, t->at.out[t->c->first_space + d], s->stride), -s->lo);
-  Dim by = num(t, s->dilation);
-  if (s->lo > 0) *skip = ie_max(p, p->zero, ie_ceildiv(p, ie_sub(p, p->zero, at), by));
-  Dim end = ie_min(p, num(t, s->kernel), ie_ceildiv(p, ie_sub(p, s->in, at), by));
-  return ie_sub(p, end, *skip);
-}
-
-// A loop over the taps of a transposed convolution along an axis, of which those are done that reach a line of the image.
-static Dim open_reaching(Tiler *t, int d, int *depth) {
-  const ContractAxis *s = &t->c->space[d];
-  ElementBuilder *e = t->e;
-  IntPool *p = e->pool;
-  Dim k = open_loop(t, LOOP_SERIAL, "tap", num(t, s->kernel), depth);
-  Dim from = ie_sub(p, t->at.out[t->c->first_space + d], ie_mulc(p, k, s->dilation));
-  from = ie_addc(p, from, s->lo);
-  Dim in = ie_div(p, from, num(t, s->stride)), part = ie_mod(p, from, num(t, s->stride));
-  loop_if(&e->b, loop_op(e->k, LOOP_and, elem_in_range(e, part, p->one),
-                         elem_in_range(e, in, s->in), NULL));
-  ++*depth;
-  t->c->bound[d] =
-      loop_bind(&e->b, "in", loop_index(e->k, in), s->in, "a tap lies outside the image");
-  return k;
-}
-
-static bool phase_sums(Tiler *t, int64_t rows, int64_t first) {
-  Contraction *c = t->c;
-  Dim k[CONTRACT_K];
-  int depth = 0, last = c->nd - 1;
-  int64_t at;
-  bool ok = true;
-  for (int d = 0; d < last; d++) k[d] = open_reaching(t, d, &depth);
-  for (int64_t i = 0; i < c->space[last].kernel && ok; i++) {
-    Rows r = first >= 0 ? contract_rows_of_tap(t, first, rows, i) : (Rows){.to = rows};
-    k[last] = num(t, i);
-    if (tap_of_phase(t, i, &at) && r.to > r.from) ok = inner_loop(t, r, k, c->nk - 1);
-  }
-  for (int d = 0; d < last; d++) c->bound[d] = NULL;
-  close_loops(t, depth);
-  return ok;
-}
-
-// `first` >= 0: where the tile begins, for the taps that leave the line; else all are inside.
-static bool image_sums(Tiler *t, int64_t rows, int64_t first) {
-  Contraction *c = t->c;
-  Dim k[CONTRACT_K], skip;
-  int depth = 0, last = c->nd - 1;
-  bool ok = true;
-  if (c->phases) return phase_sums(t, rows, first);
-  if (c->depthwise && c->word) return contract_depth_sums(t, rows, first);
-  for (int d = 0; d < last; d++) {
-    Dim n = contract_taps_inside(t, d, &skip);
-    k[d] = add(t, skip, open_loop(t, LOOP_SERIAL, "tap", n, &depth));
-  }
-  if (first < 0 &&
-      !c->depthwise) {  // all rows have all taps: a loop, so that no load is kept for another tap
-    k[last] = open_loop(t, LOOP_SERIAL, "tap", num(t, c->space[last].kernel), &depth);
-    ok = inner_loop(t, (Rows){.to = rows}, k, c->nk - 1);
-    close_loops(t, depth);
-    return ok;
-  }
-  for (int64_t i = 0; i < c->space[last].kernel && ok; i++) {
-    Rows r = first >= 0 ? contract_rows_of_tap(t, first, rows, i) : (Rows){.to = rows};
-    k[last] = num(t, i);
-    if (r.to <= r.from) continue;
-    ok = c->depthwise ? step(t, r, k) : inner_loop(t, r, k, c->nk - 1);
-  }
-  close_loops(t, depth);
+  if (!c->nk) return contract_step(t, rows, k);
+  for (int i = 0; i < c->nk - 1; i++) k[i] = contract_open(t, LOOP_SERIAL, "k", c->k[i], &depth);
+  bool ok = contract_inner(t, rows, k, c->nk - 1);
+  contract_close(t, depth);
   return ok;
 }
 
@@ -571,10 +472,10 @@ static bool begin_sums(Tiler *t, int64_t rows) {
   return true;
 }
 
-static bool tile(Tiler *t, int64_t rows, int64_t first) {
+bool contract_tile(Tiler *t, int64_t rows, int64_t first) {
   if (!begin_sums(t, rows)) return false;
   if (t->row_acc >= 0) clear(t, rows, ROW_LANES, t->row_acc);
-  bool ok = t->c->image ? image_sums(t, rows, first) : linear_sums(t, (Rows){.to = rows});
+  bool ok = t->c->image ? contract_image_sums(t, rows, first) : linear_sums(t, (Rows){.to = rows});
   return ok && contract_epilogue_of_tile(t, rows);
 }
 
@@ -583,17 +484,17 @@ static bool tile(Tiler *t, int64_t rows, int64_t first) {
 // A tile for each panel of the item, or for the one at hand.
 static bool tile_panels(Tiler *t, int64_t rows, int64_t first) {
   ElementBuilder *e = t->e;
-  if (!t->s.stage_lhs) return tile(t, rows, first);
+  if (!t->s.stage_lhs) return contract_tile(t, rows, first);
   Dim block = t->panel;
   int depth = 0;
   if (!stage_lhs(t, rows)) return false;
   Dim all = ie_ceildiv(e->pool, t->c->n, num(t, t->s.cols)),
       begin = ie_mulc(e->pool, block, t->s.item_panels);
   Dim n = ie_min(e->pool, num(t, t->s.item_panels), ie_sub(e->pool, all, begin));
-  t->panel = add(t, begin, open_loop(t, LOOP_SERIAL, "panel", n, &depth));
+  t->panel = add(t, begin, contract_open(t, LOOP_SERIAL, "panel", n, &depth));
   t->col = ie_mulc(e->pool, t->panel, t->s.cols);
-  bool ok = tile(t, rows, first);
-  close_loops(t, depth);
+  bool ok = contract_tile(t, rows, first);
+  contract_close(t, depth);
   t->panel = block;
   return ok;
 }
@@ -609,10 +510,10 @@ static bool even_rows(Tiler *t, Dim from, int64_t m) {
   for (int i = 0; i < 2; i++) {
     int depth = 0;
     if (!count[i]) continue;
-    Dim b = open_loop(t, LOOP_SERIAL, "tile", num(t, count[i]), &depth);
+    Dim b = contract_open(t, LOOP_SERIAL, "tile", num(t, count[i]), &depth);
     t->row = add(t, from, ie_addc(e->pool, ie_mulc(e->pool, b, high - i), start));
     if (!tile_panels(t, high - i, -1)) return false;
-    close_loops(t, depth);
+    contract_close(t, depth);
     start += count[i] * (high - i);
   }
   return true;
@@ -630,20 +531,21 @@ static bool chunk_rows(Tiler *t, Dim block) {
   Dim tiles = ie_div(p, rows, num(t, mr)), done = ie_mulc(p, tiles, mr),
       rest = ie_sub(p, rows, done);
   int depth = 0;
-  Dim i = open_loop(t, LOOP_SERIAL, "tile", tiles, &depth);
+  Dim i = contract_open(t, LOOP_SERIAL, "tile", tiles, &depth);
   t->row = add(t, start, ie_mulc(p, i, mr));
   if (!tile_panels(t, mr, -1)) return false;
-  close_loops(t, depth);
+  contract_close(t, depth);
   while (2 * high < mr) high *= 2;
   for (; high && mr > 1; high /= 2) {
     depth = 0;
-    open_loop(t, LOOP_SERIAL, "rest", ie_mod(p, ie_div(p, rest, num(t, high)), num(t, 2)), &depth);
+    contract_open(t, LOOP_SERIAL, "rest", ie_mod(p, ie_div(p, rest, num(t, high)), num(t, 2)),
+                  &depth);
     Dim before = add(t, done, ie_mulc(p, ie_div(p, rest, num(t, 2 * high)), 2 * high));
     before = loop_bind(&t->e->b, "before", loop_index(t->e->k, before), ie_addc(p, rows, 1 - high),
                        OUTSIDE);
     t->row = add(t, start, before);
     if (!tile_panels(t, high, -1)) return false;
-    close_loops(t, depth);
+    contract_close(t, depth);
   }
   return true;
 }
@@ -655,57 +557,6 @@ static bool linear_rows(Tiler *t, Dim block) {
   if (ie_is_const(m) && m->value % rows == 0)
     return even_rows(t, ie_mulc(t->e->pool, block, rows), rows);
   return chunk_rows(t, block);
-}
-
-// m pixels of a line of an image: tiles of two heights; those that no tap leaves are a loop.
-static bool image_line(Tiler *t, int64_t m) {
-  Contraction *c = t->c;
-  ElementBuilder *e = t->e;
-  int64_t tiles = (m + t->s.rows - 1) / t->s.rows, high = (m + tiles - 1) / tiles;
-  int64_t nhigh = m - tiles * (high - 1), kernel = c->space[c->nd - 1].kernel;
-  for (int64_t i = 0; i < tiles;) {
-    int64_t run = 0, rows = i < nhigh ? high : high - 1;
-    int64_t first = i < nhigh ? i * high : nhigh * high + (i - nhigh) * (high - 1);
-    for (;; run++) {  // tiles alike that lie inside
-      int64_t at = first + run * rows, inside = 1;
-      if (i + run >= (i < nhigh ? nhigh : tiles)) break;
-      for (int64_t k = 0, start; k < kernel; k++) {
-        if (c->phases && !tap_of_phase(t, k, &start)) continue;
-        Rows r = contract_rows_of_tap(t, at, rows, k);
-        inside &= t->lines >= 0 || (r.from == 0 && r.to == rows);
-      }
-      if (!inside) break;
-    }
-    int depth = 0;
-    Dim b = open_loop(t, LOOP_SERIAL, "tile", num(t, MAX(run, 1)), &depth);
-    t->row = ie_addc(e->pool, ie_mulc(e->pool, b, rows), first);
-    if (!tile(t, rows, run ? -1 : first)) return false;
-    close_loops(t, depth);
-    i += MAX(run, 1);
-  }
-  return true;
-}
-
-static bool image_rows(Tiler *t, Dim block) {
-  Contraction *c = t->c;
-  IntPool *p = t->e->pool;
-  int depth = 0;
-  if (c->nd > 1) {
-    Dim height = c->out[c->row0 - 1], start = ie_mulc(p, block, t->s.item_rows);
-    Dim n = ie_is(height, t->s.item_rows)
-                ? height
-                : ie_min(p, num(t, t->s.item_rows), ie_sub(p, height, start));
-    if (t->lines >= 0 && !contract_stage_lines(t, start)) return false;
-    t->line = open_loop(t, LOOP_SERIAL, "line", n, &depth);
-    t->at.out[c->row0 - 1] = add(t, start, t->line);
-  }
-  bool ok = c->phases || image_line(t, c->m->value);
-  for (t->phase = 0; t->phase < c->phases && ok; t->phase++) {
-    int64_t rest = c->out[c->row0]->value - t->phase;
-    ok = rest <= 0 || image_line(t, (rest + c->phases - 1) / c->phases);
-  }
-  close_loops(t, depth);
-  return ok;
 }
 
 // ---- work items ----
@@ -792,7 +643,7 @@ bool contract_emit(Tiler *t) {
   t->col = ie_mulc(e->pool, t->panel, t->s.cols);
   if (t->rhs_buf >= 0 && !stage_rhs(t)) return false;
   bool ok = t->s.k_block  ? contract_blocks(t, block)
-            : t->c->image ? image_rows(t, block)
+            : t->c->image ? contract_image_rows(t, block)
                           : linear_rows(t, block);
   if (ok) loop_end(&e->b);
   return ok;

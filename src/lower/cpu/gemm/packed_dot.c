@@ -52,7 +52,14 @@ static bool zero_known(const Contraction *c, const Node *zero, int64_t *out) {
 // Images of which every channel is by itself: the bytes of a word are taps of several lines.
 static bool fits_lines(const Contraction *c, const ContractProbe *p) {
   if (c->nd < 2) return false;
-  const ContractAxis *s = &c->space[c->nd - 2];
+  enum { TAPS_MOST = 128, PADDING_MOST = 16 };  // of a window, all written out; of a line
+  const ContractAxis *s = &c->space[c->nd - 2], *l = &c->space[c->nd - 1];
+  int64_t taps =
+      s->kernel <= TAPS_MOST && l->kernel <= TAPS_MOST ? s->kernel * l->kernel : INT64_MAX;
+  if (taps > TAPS_MOST || l->lo > PADDING_MOST || !ie_is_const(l->in) || !ie_is_const(l->out))
+    return false;
+  int64_t behind = (l->out->value - 1) * l->stride - l->lo + (l->kernel - 1) * l->dilation + 1;
+  if (behind - l->in->value > PADDING_MOST) return false;
   return c->image && p->lhs_plain && node_channels_last(c->anchor) && s->kernel > 1 &&
          ie_is_const(s->in) && !c->ncuts;
 }
