@@ -528,6 +528,9 @@ typedef struct tenon_load_options {
   size_t nops;
   /* For a file with variants: "cpu", "opencl", ...; NULL or "auto": the fastest that runs here. */
   const char *target;
+  /* 1: load only a file whose name ends in .tenon, and no bytes; else EINVAL.  For programs whose users name the file: a compiled
+   * model is a program, and a file with another name may be one that was slipped in. */
+  int32_t by_name;
 } tenon_load_options;
 
 /* Maps a program that tenon_program_save or `tenon compile` wrote.  `options` may be NULL.  Of several variants it takes the fastest

@@ -182,7 +182,7 @@ class ProgramInfo(C.Structure):
 
 
 class LoadOptions(C.Structure):
-    _fields_ = [("struct_size", C.c_size_t), ("ops", C.c_void_p), ("nops", C.c_size_t), ("target", C.c_char_p)]
+    _fields_ = [("struct_size", C.c_size_t), ("ops", C.c_void_p), ("nops", C.c_size_t), ("target", C.c_char_p), ("by_name", C.c_int32)]
 
 
 class StatePair(C.Structure):

@@ -450,10 +450,14 @@ def _compile_torch(module: Any, args: Sequence[Any], **options: Any) -> Model:
 
 
 def load(
-    path: Union[str, "os.PathLike[str]", bytes], target: Optional[str] = None, threads: Optional[int] = None
+    path: Union[str, "os.PathLike[str]", bytes],
+    target: Optional[str] = None,
+    threads: Optional[int] = None,
+    compiled: bool = False,
 ) -> Model:
-    """Loads what `Model.save` or `tenon compile` wrote, from a file or from bytes; of several variants the fastest
-    that runs here, or that for ``target``.
+    """Loads what `Model.save` or `tenon compile` wrote; of several variants the fastest that runs here, or that for
+    ``target``.  It is a program, so the file's name must end in ``.tenon``.  ``compiled=True`` loads a file of another
+    name, or bytes: give it only for what you trust.
 
     >>> import os, tempfile, tenon
     >>> path = os.path.join(tempfile.mkdtemp(), "digits.tenon")
@@ -462,7 +466,8 @@ def load(
     'probability'
     """
     error, handle = _ffi.Error(), C.c_void_p()
-    options = _ffi.LoadOptions(struct_size=C.sizeof(_ffi.LoadOptions), target=target.encode() if target else None)
+    options = _ffi.LoadOptions(struct_size=C.sizeof(_ffi.LoadOptions), target=target.encode() if target else None,
+                               by_name=int(not compiled))
     keep, name = (), ""
     if isinstance(path, (str, os.PathLike)):
         name = os.fspath(path)

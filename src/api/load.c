@@ -89,7 +89,8 @@ static tenon_status load(tenon_program *p, const LoadCall *c, Diag *d) {
   ArtifactLoad how = {.find = eval_find,
                       .speed = driver_speed,
                       .ask_late = !system_has_accelerator(),
-                      .target = o.target};
+                      .target = o.target,
+                      .trust = o.by_name ? &(ArtifactTrust){.name = c->path} : NULL};
   if (c->path)
     TRY(artifact_open(c->path, &how, d, &p->program));
   else

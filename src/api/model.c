@@ -4,7 +4,6 @@
 #include "api/model.h"
 
 #include "base/process.h"
-#include "runtime/artifact.h"
 #include "runtime/speed.h"
 
 #include <pthread.h>
@@ -30,18 +29,23 @@ static void name_values(Graph *g) {
 }
 
 static tenon_status read_compiled(Model *m, const ModelOptions *o, Diag *d) {
-  if (!o || !o->compiled || !m->owns_file)
+  if (!o || o->compiled == COMPILED_REFUSED || !m->owns_file)
     return fail(d, TENON_EUNSUPPORTED, NOWHERE,
-                "this is a compiled model, which can be run and inspected; give the model that it "
-                "was compiled from");
+                "this is a compiled model, a program: tenon_program_load, tenon.load and `tenon "
+                "run` take it; give the model that it was compiled from");
+  bool listed = o->compiled == COMPILED_LISTED;
+  ArtifactTrust trust = o->trust;
+  trust.name = m->path;
   File f = m->file;
   m->file = (File){0};
   ArtifactLoad load = {.find = eval_find,
                        .speed = driver_speed,
                        .ask_late = !o->ask_drivers && !system_has_accelerator(),
-                       .target = o->target};
+                       .target = o->target,
+                       .trust = listed ? NULL : &trust,
+                       .listed = listed};
   TRY(artifact_load(&f, &load, d, &m->program));
-  if (m->program->ndevices) program_use_devices(m->program);
+  if (m->program->ndevices && !listed) program_use_devices(m->program);
   return graph_of_program(m->program, d, &m->graph);
 }
 
@@ -108,6 +112,8 @@ static tenon_status read_model(Model *m, const ModelOptions *o, Diag *d) {
   tenon_status s;
   if (artifact_is(bytes.p, bytes.n))
     s = read_compiled(m, o, d);
+  else if (o && o->trust.said)
+    s = fail(d, TENON_EFORMAT, NOWHERE, "this is not a compiled model");
   else
     s = read_foreign(m, o, bytes, d);
   if (!s) name_values(m->graph);

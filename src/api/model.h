@@ -9,7 +9,7 @@
 #include "frontends/onnx/onnx.h"
 #include "ir/custom.h"
 #include "ir/interpret.h"
-#include "runtime/program.h"
+#include "runtime/artifact.h"
 
 typedef struct Model Model;
 struct Model {
@@ -30,14 +30,21 @@ struct Model {
   void *lock;
 };
 
+// What becomes of a compiled model in a model's place.
+typedef enum {
+  COMPILED_REFUSED,
+  COMPILED_LISTED,  // its tables are read, and its code stays data
+  COMPILED_RUN      // if the trust says so
+} CompiledUse;
 typedef struct ModelOptions {
   const CustomOp *custom;
   int64_t memory_limit;  // bytes that opening may take; 0 = none
   Strs given;            // inputs with a default that the caller will give: they stay inputs
-  bool compiled;         // a compiled model will do; else it is refused
-  const char *target;    // of a compiled model: the variant to take; NULL: the fastest here
-  bool ask_drivers;      // of a compiled model: all of them, to say why a variant does not run
-  IntFixed *fixed;       // symbolic sizes that are numbers; must outlive the model
+  CompiledUse compiled;
+  ArtifactTrust trust;  // of a compiled model that is run; its name is the path
+  const char *target;   // of a compiled model: the variant to take; NULL: the fastest here
+  bool ask_drivers;     // of a compiled model: all of them, to say why a variant does not run
+  IntFixed *fixed;      // symbolic sizes that are numbers; must outlive the model
   int64_t nfixed;
   const InputType *types;  // of inputs, where the file does not say
   int64_t ntypes;

@@ -9,8 +9,20 @@ static tenon_status add_sources(Cli *c, const Graph *g) {
   return TENON_OK;
 }
 
+// The trust in a compiled model follows from the command's options alone, by their names.
+static void read_trust(const Cli *c, ArtifactTrust *out) {
+  for (int i = 0; i < OPT_COUNT; i++) {
+    if (cli_option[i].command != c->command || !opt_given(c, i)) continue;
+    const char *name = option_name(&cli_option[i]);
+    out->said |= !strcmp(name, "compiled");
+    out->limited |= !strncmp(name, "max-", 4);
+  }
+}
+
 tenon_status cli_open(Cli *c, const char *path, const ModelOptions *o, Diag *d, Model **out) {
-  TRY(model_open(path, o, d, out));
+  ModelOptions all = o ? *o : (ModelOptions){0};
+  read_trust(c, &all.trust);
+  TRY(model_open(path, &all, d, out));
   tenon_status s = add_sources(c, (*out)->graph);
   if (!s && (*out)->attached) s = add_sources(c, (*out)->attached->graph);
   if (!s) return TENON_OK;

@@ -63,6 +63,19 @@ static tenon_status read_header(const File *f, Diag *d, Header *h) {
   return TENON_OK;
 }
 
+// The one place that decides whether a file is run.
+static tenon_status check_trust(const ArtifactTrust *t, Diag *d) {
+  if (!t) return TENON_OK;
+  if (t->limited)
+    return fail(d, TENON_EINVAL, NOWHERE,
+                "this is a compiled model, a program that keeps no limits; run it without the "
+                "--max options, or give the model that it was compiled from");
+  if (t->said || (t->name && str_ends(str_of(t->name), ".tenon"))) return TENON_OK;
+  return fail(d, TENON_EINVAL, NOWHERE,
+              "this is a compiled model, a program: it runs only if its name ends in .tenon, or "
+              "with --compiled (Python: compiled=True)");
+}
+
 static bool all_zero(const uint8_t *p, int64_t n) {
   for (int64_t i = 0; i < n; i++)
     if (p[i]) return false;
@@ -182,6 +195,11 @@ static void unload(Program *p) {
 static tenon_status place_code(Program *p, Str code, Diag *d) {
   p->code_bytes = 0;
   if (!code.n) return TENON_OK;
+  if (p->listed) {
+    p->code = code.p;
+    p->code_bytes = code.n;
+    return TENON_OK;
+  }
   void *at = (void *)(uintptr_t)code.p;
   if (!p->backing.mapped || !code_allow(at, code.n)) at = code_map(code.p, code.n);
   if (!at) return fail(d, TENON_EIO, NOWHERE, "the system gives no memory for code");
@@ -333,7 +351,9 @@ static tenon_status load(Program *p, const ArtifactLoad *o, Diag *d) {
   Reader *r = arena_new(&p->arena, Reader);
   r->p = p;
   r->o = o;
+  p->listed = o->listed;
   TRY(read_header(&p->backing, d, &r->h));
+  TRY(check_trust(o->trust, d));
   TRY(check_weights(&r->h, &p->weights, d));
   TRY(check_sections(&p->backing, &p->weights, &r->h, d, r->section));
   return o->target && strcmp(o->target, "auto") ? load_named(r, d) : load_fastest(r, d);

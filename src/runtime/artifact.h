@@ -9,7 +9,8 @@
 //
 // Loading takes the fastest variant that this machine can run: its CPU has what the code needs, its drivers are there.
 //
-// The checks find damage, not malice: an artifact is a program, and runs with the rights of whoever runs it.
+// The checks find damage, not malice: an artifact is a program, and runs with the rights of whoever runs it.  So whoever opens models
+// by path states on what grounds a file may be run (ArtifactTrust).
 #ifndef TENON_RUNTIME_ARTIFACT_H
 #define TENON_RUNTIME_ARTIFACT_H
 
@@ -45,11 +46,20 @@ typedef const EvalOp *EvalFind(const char *name);
 typedef double DriverSpeed(const char *driver, const char **why);
 #define SHARED_SPEED                                                                               \
   2.0  // of a device that is the host's own cores: it runs, but slower than these by themselves
+// Why a file that a user named as a model may be run as a program.  It is run if its name ends in .tenon, or if the user said that it
+// is compiled; never under limits, which machine code does not keep.
+typedef struct ArtifactTrust {
+  const char *name;  // as the user gave it, links unresolved; NULL: bytes; `-`: standard input
+  bool said;         // that it is compiled: `--compiled`, `compiled=True`
+  bool limited;      // a limit of memory, iterations or operations is set
+} ArtifactTrust;
 typedef struct ArtifactLoad {
   EvalFind *find;
   DriverSpeed *speed;
   bool ask_late;       // drivers only where no variant for the CPU runs: no other machine is seen
   const char *target;  // this variant and no other; NULL: the fastest that runs here
+  const ArtifactTrust *trust;  // NULL: the caller asked for a program, not for a model
+  bool listed;                 // to be looked at: its code stays data, and no session takes it
 } ArtifactLoad;
 // `file` is the program's from here on, also on failure.
 MUST_USE tenon_status artifact_load(File *file, const ArtifactLoad *o, Diag *d, Program **out);

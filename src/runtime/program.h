@@ -192,6 +192,7 @@ typedef struct Program {
   // Which variant of its artifact it is, and why not each of the others (NULL of its own); no list when built in memory.
   int32_t variant;
   const char **why_not;
+  bool listed;                        // `code` is not executable: the program is looked at, not run
   File backing;                       // the artifact's mapping; no bytes when built in memory
   File weights;                       // the constants' mapping, where they are a file of their own
   void (*unload)(struct Program *p);  // gives back code, constants and mapping; may be NULL

@@ -53,6 +53,8 @@ static tenon_status start(Session *s, const SessionOptions *o, Diag *d) {
 
 tenon_status session_create(Program *p, const SessionOptions *o, Diag *d, Session **out) {
   *out = NULL;
+  if (p->listed)
+    return fail(d, TENON_EINVAL, NOWHERE, "the program was loaded to be listed, not to be run");
   Session *s = mem_alloc((int64_t)sizeof *s);
   if (!s) return fail(d, TENON_ENOMEM, NOWHERE, "out of memory");
   s->program = program_retain(p);

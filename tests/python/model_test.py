@@ -211,7 +211,7 @@ class Making(unittest.TestCase):
             loaded = tenon.load(path)
             self.assertEqual(loaded(x).tobytes(), m(x).tobytes())
             self.assertEqual(loaded.inputs, m.inputs)
-            self.assertEqual(tenon.load(open(path, "rb").read())(x).tobytes(), m(x).tobytes())
+            self.assertEqual(tenon.load(open(path, "rb").read(), compiled=True)(x).tobytes(), m(x).tobytes())
             with self.assertRaises(tenon.FileError) as e: m.save(os.path.join(tmp, "no", "such"))
             self.assertIsInstance(e.exception, OSError)
         with self.assertRaises(tenon.FormatError): tenon.load(b"no program")

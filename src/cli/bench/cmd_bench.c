@@ -396,7 +396,7 @@ int cmd_bench(Cli *c) {
   b->target = strcmp(name, "auto") ? target_find(name) : target_auto();
   if (!b->target) return cli_usage(c, "bench: unknown target '%s'", name);
   int64_t start = platform->now();
-  ModelOptions o = {.compiled = true, .target = opt_text(c, OPT_bench_target, NULL)};
+  ModelOptions o = {.target = opt_text(c, OPT_bench_target, NULL)};
   int rc = fixed_read(c, &c->opt[OPT_bench_fix], &o);
   if (!rc) rc = foreign_read(c, &c->opt[OPT_bench_type], &c->opt[OPT_bench_weights], &o);
   if (!rc)

@@ -594,7 +594,7 @@ int cmd_inspect(Cli *c) {
     return cli_usage(c, "inspect: --text and --json are two outputs; give one of them");
   Inspection *in = arena_new(&c->arena, Inspection);
   in->cli = c;
-  ModelOptions o = {.compiled = true, .ask_drivers = true};
+  ModelOptions o = {.compiled = COMPILED_LISTED, .ask_drivers = true};
   int rc = foreign_read(c, &c->opt[OPT_inspect_type], &c->opt[OPT_inspect_weights], &o);
   if (!rc) rc = cli_exit_of(cli_open(c, c->pos[0], &o, &c->diag, &in->model));
   if (rc) return rc;

@@ -98,7 +98,7 @@ static void types_of_inputs(Cli *c, const OptionValue *input, const char *inputs
 
 tenon_status open_with_overrides(Cli *c, const char *path, const OptionValue *input,
                                  const char *inputs, ModelOptions o, Model **out) {
-  o.compiled = true;
+  o.compiled = COMPILED_RUN;
   TRY(open_fixed(c, path, &o, out));
   if ((*out)->import.wants_types) {
     TypeVec types = {0};
@@ -120,7 +120,7 @@ tenon_status open_with_overrides(Cli *c, const char *path, const OptionValue *in
   if (inputs) names_in(c, *out, inputs, &names);
   if (!names.n) return TENON_OK;
   model_free(*out);
-  o.compiled = false;
+  o.compiled = COMPILED_REFUSED;
   o.given = (Strs){names.n, names.v};
   return open_fixed(c, path, &o, out);
 }
