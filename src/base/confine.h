@@ -19,6 +19,7 @@ typedef struct Layers {
   Layer layer[LAYERS];
 } Layers;
 
+void PRINTF(3, 4) set_layer(Layer *l, bool active, const char *fmt, ...);
 // Why layers would break the tool that watches this process: its own calls would be judged as ours.  NULL: nothing watches.
 const char *confine_watched(void);
 
@@ -28,13 +29,14 @@ void confine_no_new_privs(Layer *out);
 // ---- rlimits ----
 enum { NO_LIMIT = -1 };
 typedef struct ResourceLimits {
-  int64_t memory;     // bytes of address space on top of what is mapped now
+  int64_t memory;     // bytes of address space
   int64_t processes;  // of this user, threads included; root is not bound by it
   int64_t files;      // highest number of a file descriptor, plus 1
   int64_t
       file_size;  // a regular file that is standard output or error now may grow by 1 MiB nevertheless
   int64_t core;  // bytes of a core dump
 } ResourceLimits;
+int64_t mapped_bytes(void);  // of address space, now
 void confine_resources(const ResourceLimits *l, Layer *out);
 // From now on so many seconds of processor time, then SIGXCPU.  A later call starts again.
 void confine_cpu(int64_t seconds);
@@ -53,7 +55,7 @@ typedef struct PathRule {
 } PathRule;
 typedef struct FileRules {
   bool read, write, execute;  // what is forbidden, but for the paths below
-  bool outside;               // also TCP, abstract sockets, and signals to other processes
+  bool tcp, outside;          // also TCP; abstract sockets and signals to other processes
   const PathRule *path;
   int64_t npaths;
 } FileRules;

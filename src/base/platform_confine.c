@@ -31,7 +31,7 @@
 
 const char *const layer_name[LAYERS] = {"no_new_privs", "rlimits", "Landlock", "seccomp"};
 
-static void PRINTF(3, 4) set_layer(Layer *l, bool active, const char *fmt, ...) {
+void set_layer(Layer *l, bool active, const char *fmt, ...) {
   va_list ap;
   va_start(ap, fmt);
   l->active = active;
@@ -96,7 +96,7 @@ static int lower(int resource, int64_t want) {
   return setrlimit((__rlimit_resource_t)resource, &l) ? errno : 0;
 }
 
-static int64_t mapped_bytes(void) {
+int64_t mapped_bytes(void) {
   enum { UNKNOWN = 512 << 20 };
   char text[64] = "";
   int fd;
@@ -117,12 +117,11 @@ static int64_t file_size_for(int64_t limit) {
 }
 
 void confine_resources(const ResourceLimits *l, Layer *out) {
-  int64_t memory = l->memory == NO_LIMIT ? NO_LIMIT : mapped_bytes() + l->memory;
   const struct {
     int resource;
     int64_t limit;
     const char *name;
-  } row[] = {{RLIMIT_AS, memory, "memory"},
+  } row[] = {{RLIMIT_AS, l->memory, "memory"},
              {RLIMIT_NPROC, l->processes, "processes"},
              {RLIMIT_NOFILE, l->files, "open files"},
              {RLIMIT_FSIZE, file_size_for(l->file_size), "file size"},
@@ -219,7 +218,7 @@ void confine_files(const FileRules *r, Layer *out) {
     return;
   }
   Ruleset rules = {.files = handled(r, abi)};
-  if (r->outside && abi >= 4) rules.net = NET_TCP;
+  if (r->tcp && abi >= 4) rules.net = NET_TCP;
   if (r->outside && abi >= 6) rules.scoped = SCOPE_ALL;
   size_t size = abi < 4 ? 8 : abi < 6 ? 16 : 24;
   int fd = (int)syscall(LANDLOCK_CREATE, &rules, size, 0);

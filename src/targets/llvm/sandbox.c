@@ -146,8 +146,9 @@ static void allow_calls(Layer *out) {
 }
 
 void sandbox_enter(const SandboxLimits *l, Layers *out) {
-  static const FileRules no_files = {.read = true, .write = true, .execute = true, .outside = true};
-  const ResourceLimits limits = {.memory = l->memory, .files = 3};
+  static const FileRules no_files = {
+      .read = true, .write = true, .execute = true, .tcp = true, .outside = true};
+  const ResourceLimits limits = {.memory = mapped_bytes() + l->memory, .files = 3};
   Layer *layer = out->layer;
   const char *watched = confine_watched();
   memset(out, 0, sizeof *out);
