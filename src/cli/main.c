@@ -2,6 +2,7 @@
 //
 // A Trap around the command catches what an arena raises when memory runs out.  Output that could not be
 // written (a full disk, a closed pipe) is a failure, too.
+#include "cli/confine.h"
 #include "cli/files.h"
 
 #include <errno.h>
@@ -43,7 +44,9 @@ static int dispatch(Cli *c, int argc, char **argv) {
     return help ? CLI_OK : CLI_USAGE;
   }
   rc = files_declare(c);
-  if (!rc) rc = cli_command[c->command].run(c);
+  if (rc) return rc;
+  cli_confine(c);
+  rc = cli_command[c->command].run(c);
   return rc && c->misused ? CLI_USAGE : rc;
 }
 

@@ -2,9 +2,12 @@
 """confine_test.py PROGRAM -- the code generator ends with its parent, and the program keeps to its files.
 
 The parent is killed by each of five signals while tenon-codegen is busy with a kernel: build/tenon-codegen-hostile waits there for
-ever, so nothing but the parent's end ends it.  The last line counts.
+ever, so nothing but the parent's end ends it.
+
+Then a library is preloaded into the program (confine_probe.c), which tries at its end what each command should no longer be
+able to do.  Layers that this system lacks, as `tenon doctor` says, are expected to stop nothing.  The last line counts.
 """
-import os, resource, shutil, signal, subprocess, sys, tempfile, time
+import json, os, resource, shutil, signal, subprocess, sys, tempfile, time
 
 program = os.path.abspath(sys.argv[1])
 build = os.path.dirname(program)
@@ -63,6 +66,81 @@ def orphans(folder):
     print(f"the last code generator ended {slowest * 1000:.0f} ms after its parent")
 
 
+# Command, and what it may execute: True for any program.
+COMMANDS = [
+    (["inspect", "in/m.tir"], False),
+    (["inspect", "--optimised", "in/m.tir"], False),
+    (["convert", "in/m.tir", "-o", "out/m.onnx"], False),
+    (["graph", "in/m.tir", "-o", "out/m.html"], False),
+    (["verify", "in/m.tir"], False),
+    (["run", "in/m.tir", "--target", "interp", "-o", "out/y.npz"], False),
+    (["run", "in/m.tir", "--target", "cpu"], False),
+    (["explain", "in/m.tir", "--target", "cpu"], False),
+    (["compile", "in/m.tir", "--target", "cpu", "-o", "out/m.tenon"], False),
+    (["run", "compiled.tenon", "-o", "out/y.npz"], False),
+    (["compile", "in/m.tir", "--emit", "so", "-o", "out/m.so"], True),
+    (["run", "in/m.tir", "--target", "c"], True),
+    (["cache"], False),
+    (["ops"], False),
+]
+NEED_CODEGEN = ("cpu", "so", "compiled.tenon")
+
+
+def probe(folder, library, words, extra={}):
+    """Runs a command with the probe; its results by what was tried, None where the command failed."""
+    results = os.path.join(folder, "probe")
+    env = dict(os.environ, LD_PRELOAD=library, PROBE=results, TENON_CACHE=os.path.join(folder, "cache"), TMPDIR=os.path.join(folder, "tmp"),
+               PROBE_WRITE="elsewhere/new:elsewhere/there:in/new:out/new:cache/new:tmp/new", PROBE_REMOVE="elsewhere/bait:in/m.tir", **extra)
+    p = subprocess.run([program, *words], cwd=folder, env=env, capture_output=True, text=True)
+    name = " ".join(words)
+    check(f"{name}: works", p.returncode == 0, f"exit {p.returncode}: {p.stderr[-500:]}")
+    if p.returncode: return None
+    rows = (line.rsplit(" ", 1) for line in open(results).read().splitlines())
+    return {what: int(err) for what, err in rows}
+
+
+def fill(folder):
+    for name in ("in", "out", "elsewhere", "tmp", "cache"):
+        shutil.rmtree(os.path.join(folder, name), ignore_errors=True)
+        os.mkdir(os.path.join(folder, name))
+    open(os.path.join(folder, "in/m.tir"), "w").write(MODEL)
+    for name in ("bait", "there"): open(os.path.join(folder, "elsewhere", name), "w").write("bait")
+
+
+def keeps(folder, library, layers):
+    landlock, seccomp = layers["Landlock"]["active"], layers["seccomp"]["active"]
+    codegen = os.path.exists(os.path.join(build, "tenon-codegen"))
+    if codegen: subprocess.run([program, "compile", "m.tir", "--target", "cpu", "-o", "compiled.tenon"], cwd=folder, check=True, capture_output=True)
+    for words, executes in COMMANDS:
+        if not codegen and any(w in NEED_CODEGEN for w in words): continue
+        fill(folder)
+        got, name = probe(folder, library, words), " ".join(words)
+        if got is None: continue
+        for what in ("write:elsewhere/new", "write:elsewhere/there", "write:in/new", "remove:elsewhere/bait", "remove:in/m.tir"):
+            check(f"{name}: {what} is refused", bool(got[what]) or not landlock, "it succeeded")
+        for what in ("inet", "unix"): check(f"{name}: {what} socket is refused", bool(got[what]) or not seccomp, "it succeeded")
+        check(f"{name}: temporary files", not got["write:tmp/new"], f"error {got['write:tmp/new']}")
+        if "-o" in words: check(f"{name}: files beside its output", not got["write:out/new"], f"error {got['write:out/new']}")
+        else: check(f"{name}: no other file", bool(got["write:out/new"]) or not landlock, "it succeeded")
+        check(f"{name}: other programs", not got["exec"] if executes else bool(got["exec"]) or not landlock, f"error {got['exec']}")
+    fill(folder)
+    got = probe(folder, library, ["inspect", "in/m.tir"], {"TENON_CONFINE": "0"})
+    check("TENON_CONFINE=0 switches it off", got and not any(got.values()), str(got))
+
+
+def program_keeps_to_its_files(folder):
+    report = json.loads(subprocess.run([program, "doctor", "--json"], capture_output=True, text=True).stdout)
+    layers = report["confinement"]["tenon"]
+    missing = [f"{name} ({row['detail']})" for name, row in layers.items() if not row["active"] and name != "rlimits"]
+    if missing: skipped.append("layers of tenon: " + ", ".join(missing))
+    library, cc = os.path.join(folder, "probe.so"), os.environ.get("CC", "cc")
+    if not layers["Landlock"]["active"] and not layers["seccomp"]["active"]: return
+    if not shutil.which(cc): return skipped.append("no C compiler for the probe")
+    source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "confine_probe.c")
+    subprocess.run([cc, "-O1", "-shared", "-fPIC", "-w", "-o", library, source], check=True)
+    keeps(folder, library, layers)
+
+
 def main():
     folder = tempfile.mkdtemp(prefix="tenon-confine-")
     os.environ["TMPDIR"] = folder
@@ -72,6 +150,7 @@ def main():
         shutil.copy(hostile, os.path.join(folder, "tenon-codegen"))
         orphans(folder)
     else: skipped.append("no tenon-codegen")
+    program_keeps_to_its_files(folder)
     shutil.rmtree(folder)
     for f in failures[:20]: print(f)
     for s in skipped: print("skipped:", s)

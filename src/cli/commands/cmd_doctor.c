@@ -5,6 +5,7 @@
 #include "cli/cli.h"
 #include "cli/bench/peak.h"
 #include "cli/commands/layers.h"
+#include "cli/confine.h"
 
 #include "base/platform.h"
 
@@ -270,19 +271,26 @@ static void json_tools(JsonWriter *w, Cli *c) {
 }
 
 // ---- what confines Tenon's programs ----
-static void print_confinement(void) {
-  LayersOf l;
-  layers_ask("tenon-codegen", &l);
-  layers_print(&l);
-  printf("\n");
+// The last thing that is asked: this process has no rights afterwards.
+static void ask_confinement(Cli *c, LayersOf out[2]) {
+  out[0] = (LayersOf){.program = "tenon", .known = true};
+  layers_ask("tenon-codegen", &out[1]);
+  cli_confine_report(c, &out[0].layers);
 }
 
-static void json_confinement(JsonWriter *w) {
-  LayersOf l;
+static void print_confinement(Cli *c) {
+  LayersOf l[2];
+  ask_confinement(c, l);
+  printf("\n");
+  for (int i = 0; i < ARRAY_LEN(l); i++) layers_print(&l[i]);
+}
+
+static void json_confinement(JsonWriter *w, Cli *c) {
+  LayersOf l[2];
+  ask_confinement(c, l);
   json_key(w, "confinement");
   json_begin_object(w);
-  layers_ask("tenon-codegen", &l);
-  layers_json(w, &l);
+  for (int i = 0; i < ARRAY_LEN(l); i++) layers_json(w, &l[i]);
   json_end_object(w);
 }
 
@@ -374,8 +382,8 @@ int cmd_doctor(Cli *c) {
     print_machine(m);
     print_limits(limits);
     if (!opt_given(c, OPT_doctor_round_trip)) {
-      print_confinement();
       print_tools(c);
+      print_confinement(c);
     }
     return CLI_OK;
   }
@@ -387,8 +395,8 @@ int cmd_doctor(Cli *c) {
   json_machine(&w, m);
   json_limits(&w, limits);
   if (!opt_given(c, OPT_doctor_round_trip)) {
-    json_confinement(&w);
     json_tools(&w, c);
+    json_confinement(&w, c);
   }
   json_end_object(&w);
   return cli_print(&b);
