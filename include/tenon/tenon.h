@@ -509,6 +509,11 @@ TENON_API void tenon_program_describe(const tenon_program *program, tenon_progra
  * "precision=bf16".  A file keeps them.  NULL past the last; borrowed from the program. */
 TENON_API size_t tenon_program_option_count(const tenon_program *program);
 TENON_API const char *tenon_program_option(const tenon_program *program, size_t i);
+/* What a caller should know of its compilation, such as a kernel that could not be made as it was chosen and is slower than it might
+ * be, with the node, the reason and what to do.  A file does not keep them.  NULL past the last; borrowed from the program.
+ * With the named option `strict` such a compilation fails instead. */
+TENON_API size_t tenon_program_warning_count(const tenon_program *program);
+TENON_API const char *tenon_program_warning(const tenon_program *program, size_t i);
 
 /* ---- programs in files ---- */
 

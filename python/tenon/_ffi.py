@@ -261,6 +261,8 @@ PROTOTYPES = {
     "tenon_option": (_I, [_N, _P]),
     "tenon_program_option_count": (_N, [_P]),
     "tenon_program_option": (_S, [_P, _N]),
+    "tenon_program_warning_count": (_N, [_P]),
+    "tenon_program_warning": (_S, [_P, _N]),
     "tenon_compile": (_I, [_P, _P, _P, _P]),
     "tenon_program_retain": (_P, [_P]),
     "tenon_program_release": (None, [_P]),

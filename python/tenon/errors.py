@@ -11,6 +11,7 @@ FormatError malformed
 from __future__ import annotations
 
 import re
+import warnings
 from typing import Dict, Optional, Type
 
 from . import _ffi
@@ -122,3 +123,10 @@ def check(status: int, error: "_ffi.Error") -> None:
     """Raises what a call of the C interface says, when it says something."""
     if status:
         raise from_c(status, error)
+
+
+def warn_of_program(program: int, stacklevel: int) -> None:
+    """What its compilation has to say, such as a kernel that could not be made as it was chosen."""
+    lib = _ffi.lib
+    for i in range(lib.tenon_program_warning_count(program)):
+        warnings.warn(lib.tenon_program_warning(program, i).decode(), TenonWarning, stacklevel=stacklevel + 1)

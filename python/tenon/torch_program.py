@@ -22,7 +22,7 @@ import torch
 from torch.utils._sympy.printers import PythonPrinter
 
 from . import _ffi, gpu
-from .errors import check, from_c
+from .errors import check, from_c, warn_of_program
 from .options import Named
 from .torch_export import DTYPES, Input, Program, Unsupported, hint
 
@@ -89,6 +89,7 @@ def compile_text(text: bytes, weights: Mapping[str, torch.Tensor], options: Opti
         named = Named(dict(options.named))
         named.put(o)
         check(_ffi.lib.tenon_compile(model, C.byref(o), C.byref(made), C.byref(error)), error)
+        warn_of_program(made.value or 0, 2)
     finally:
         _ffi.lib.tenon_model_close(model)
     del keep

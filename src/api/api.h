@@ -33,6 +33,8 @@ struct tenon_program {
   const char *target;
   tenon_value_info *input, *output;
   size_t ninputs, noutputs;
+  const char *const *warning;  // of its compilation
+  size_t nwarnings;
   atomic_int refs;
 };
 

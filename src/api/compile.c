@@ -5,6 +5,7 @@
 #include "api/api.h"
 
 #include "compile/compile.h"
+#include "compile/declined.h"
 
 // ---- targets ----
 
@@ -159,6 +160,9 @@ static tenon_status build(CompileCall *c) {
   TRY(set_options(c, &o));
   TRY(compile_graph(c->copy->graph, &o, COMPILE_BUILD, &c->scratch, c->d, &made));
   p->program = made.program;
+  TextList w = compile_warnings(&made, &p->arena);
+  p->warning = w.v;
+  p->nwarnings = (size_t)w.n;
   p->target = c->target->name;
   p->custom = api_retain_ops(&p->arena, c->m->custom);
   api_describe_program(p);

@@ -136,6 +136,12 @@ const char *tenon_program_option(const tenon_program *p, size_t i) {
   return i < tenon_program_option_count(p) ? p->program->option[i] : NULL;
 }
 
+size_t tenon_program_warning_count(const tenon_program *p) { return p ? p->nwarnings : 0; }
+
+const char *tenon_program_warning(const tenon_program *p, size_t i) {
+  return i < tenon_program_warning_count(p) ? p->warning[i] : NULL;
+}
+
 void tenon_program_describe(const tenon_program *p, tenon_program_info *out) {
   const ProgFunction *f = p->program->function[0];
   *out = (tenon_program_info){.target = p->target,

@@ -16,6 +16,7 @@ typedef enum {
   CLI_USAGE = 2,         // the command line itself
   CLI_MISMATCH = 3,      // it ran, and the results differ
   CLI_UNSUPPORTED = 4,   // the model is sound, but beyond what Tenon does
+  CLI_DEFECT = 5,        // a defect of Tenon's own
   CLI_INTERRUPTED = 130  // Ctrl-C, as shells count it
 } CliExit;
 int cli_exit_of(tenon_status s);

@@ -75,7 +75,7 @@ void help_command(FILE *f, int command) {
 
 static const char exit_text[] =
     "0 success; 1 failure (a file, the model, the machine); 2 wrong usage; "
-    "3 results differ; 4 valid, but not supported";
+    "3 results differ; 4 valid, but not supported; 5 a defect of Tenon";
 
 void help_overview(FILE *f) {
   fprintf(f, "%stenon%s -- an AI compiler: reads, checks, compiles and runs models\n\n", bold(f),

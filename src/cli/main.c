@@ -17,7 +17,10 @@ static void on_interrupt(int sig) {
 }
 
 int cli_exit_of(tenon_status s) {
-  return s == TENON_OK ? CLI_OK : s == TENON_EUNSUPPORTED ? CLI_UNSUPPORTED : CLI_FAILED;
+  return s == TENON_OK             ? CLI_OK
+         : s == TENON_EUNSUPPORTED ? CLI_UNSUPPORTED
+         : s == TENON_EINTERNAL    ? CLI_DEFECT
+                                   : CLI_FAILED;
 }
 
 static void print_error(const Diag *d) {

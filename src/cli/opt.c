@@ -6,6 +6,7 @@
 
 #include "base/platform.h"
 #include "cli/files.h"
+#include "compile/declined.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -124,4 +125,40 @@ tenon_status opt_compile(Cli *c, CompileOptions *out) {
   opt_guard(out, call);
   out->print = print_stderr;
   return TENON_OK;
+}
+
+void warn_declined(Cli *c, const CompileReport *r) {
+  TextList w = compile_warnings(r, &c->arena);
+  for (int64_t i = 0; i < w.n; i++)
+    fprintf(stderr, "tenon: warning: %s\n", clean_text(&c->arena, w.v[i]));
+}
+
+void json_declined(JsonWriter *w, const CompileReport *r) {
+  json_key(w, "declined");
+  json_begin_array(w);
+  for (int64_t i = 0; i < r->target.ndeclined; i++) {
+    const DeclinedKernel *k = &r->target.declined[i];
+    json_begin_object(w);
+    json_key(w, "kernel");
+    json_cstr(w, k->label);
+    json_key(w, "nodes");
+    json_cstr(w, k->nodes);
+    json_key(w, "instead");
+    json_cstr(w, k->instead);
+    json_key(w, "tried");
+    json_begin_array(w);
+    for (int64_t j = 0; j < k->ntried; j++) {
+      json_begin_object(w);
+      json_key(w, "schedule");
+      json_cstr(w, k->tried[j].schedule);
+      json_key(w, "limit");
+      json_bool(w, k->tried[j].kind == DECLINED_LIMIT);
+      json_key(w, "why");
+      json_cstr(w, k->tried[j].why);
+      json_end_object(w);
+    }
+    json_end_array(w);
+    json_end_object(w);
+  }
+  json_end_array(w);
 }

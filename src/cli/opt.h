@@ -8,6 +8,9 @@
 // What the command line says (compile/options.def), else the defaults; for no target.  Dumps go to standard error, and a pass
 // that breaks leaves a file behind with the graph that it was given; the message names it.
 MUST_USE tenon_status opt_compile(Cli *c, CompileOptions *out);
+// What was not compiled as it was chosen, to standard error.
+void warn_declined(Cli *c, const CompileReport *r);
+void json_declined(JsonWriter *w, const CompileReport *r);  // the key "declined" and its list
 // The same reproducer for who makes the options otherwise, such as one test among many.
 typedef struct OptCall {
   const char

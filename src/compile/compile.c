@@ -93,7 +93,10 @@ static tenon_status build(Graph *g, const CompileOptions *o, bool lower_only, Ar
                       .place = o->place.v,
                       .nplace = o->place.n,
                       .schedule = o->schedule.v,
-                      .nschedules = o->schedule.n};
+                      .nschedules = o->schedule.n,
+                      .strict = o->strict,
+                      .tamper = o->tamper,
+                      .tamper_ctx = o->tamper_ctx};
   CHECK(o->target, "a program is for a target");
   program_release(r->program);  // of COMPILE_LOWER
   r->program = NULL;

@@ -60,6 +60,8 @@ typedef struct CompileOptions {
   const unsigned *fast_math;   // these flags in place of those that exact, fast and precision give
   const TargetTraits *traits;  // what passes know of the target; NULL: it is asked
   const LowerTarget *described;  // what schedules are chosen by, in place of the target's own
+  void (*tamper)(void *ctx, const char *template_name, LoopKernel *k);  // as in LowerOptions
+  void *tamper_ctx;
 } CompileOptions;
 
 // Words of `precision`, in the row's order.

@@ -67,6 +67,37 @@ typedef struct Lowered {
   Schedule schedule;  // how it was done; its text is in the kernel
 } Lowered;
 
+// ---- schedules that were declined ----
+// A kernel never fails a model: where the schedule that a template chose cannot be made, the next one is tried (template.h).
+typedef enum {
+  DECLINED_DEFECT,     // a template or the code generator failed
+  DECLINED_UNPROVEN,   // the verifier does not accept its loops
+  DECLINED_LIMIT,      // it takes more than a limit of base/limits.def
+  DECLINED_BY_DESIGN,  // loops of thread blocks that the verifier sorts out, or code that the device does not have, as for f64
+} DeclinedKind;
+typedef struct DeclinedSchedule {
+  DeclinedKind kind;
+  const char *schedule;  // "winograd tile=4 ..."; a template's name alone where it came to none
+  const char *why;
+} DeclinedSchedule;
+typedef struct DeclinedKernel {
+  const char *label;              // as in KernelUse
+  const char *nodes;              // the names of its nodes, or their ops where they have none
+  const DeclinedSchedule *tried;  // [ntried] in this order
+  int64_t ntried;
+  const char *instead;  // what computes it: a schedule, or words
+} DeclinedKernel;
+// Kernels that have no code, over several lowerings of one graph: code is made of a whole program, and what fails then is lowered again.
+typedef struct KernelFaults {
+  Arena *arena;
+  StrMap declined;  // text of a kernel, of a device after its number -> DeclinedSchedule
+  StrMap proven;    // text -> itself: what the verifier accepted, which it need not again
+  int64_t nfresh;   // that joined `declined` since it was last set to 0
+} KernelFaults;
+void faults_init(KernelFaults *f, Arena *a);
+// Of a kernel that the host or, after its number, a device has no code for.
+void faults_add(KernelFaults *f, Str text, int device, DeclinedKind kind, const char *why);
+
 typedef struct Lowering {
   Graph *g;
   Arena *arena;
@@ -82,9 +113,17 @@ typedef struct Lowering {
   const char *label;  // of the kernel that is being made, for messages; NULL: it has no name
   const ScheduleRule *forced;  // the schedule that it must have; NULL: templates choose
   const char *why;             // why the template does not match, where that can be said in words
+  // Whether loops become a kernel; where not it has said why by lower_decline.  NULL: all do.
+  bool (*accepts)(void *ctx, Lowered *lw);
+  void *accepts_ctx;
+  VEC(DeclinedSchedule) tried;  // of the kernel that is being made: what was declined
+  // For tests: changes what a template built, or fails.  NULL: nobody does.
+  void (*tamper)(void *ctx, const char *template_name, LoopKernel *k);
+  void *tamper_ctx;
 } Lowering;
+void lower_decline(Lowering *lo, const char *schedule, DeclinedKind kind, const char *why);
 
-// EUNSUPPORTED, with nothing said, when no template takes the group.  EINVAL, with the reason, when it cannot be done by the schedule that
+// EUNSUPPORTED, with nothing said, when no template takes the group; lo->tried has what was declined.  EINVAL, with the reason, when it cannot be done by the schedule that
 // is asked for.
 MUST_USE tenon_status lower_kernel(Lowering *lo, const Node *fused, Lowered *out);
 // Whether the kernel may write result argument `result` over operand argument `operand`: each element is read, if at
@@ -111,16 +150,16 @@ typedef struct ValueOrigin {  // what a value of the main function is in the gra
 typedef struct HostKernel {  // a kernel of the graph whose nodes the host evaluates one by one
   const Node *node;          // the `fused` node
   const char *why;
-  bool unproven;  // loops were made for it, and the verifier did not accept them
+  bool declined;  // loops were made for it, and no schedule was accepted
 } HostKernel;
 typedef struct Compiled {
   Program *program;    // complete but for its code; constants in memory
   KernelText *kernel;  // by the program's kernel number: equal texts are one
   int64_t nkernels;
   int64_t nhost;  // steps that the host does because no template takes their kernel
-  // Kernels that a template made and the verifier did not accept, done by the host too; a weakness of ours.
-  int64_t nunproven;
-  const char *unproven;    // why the first one was not accepted
+  const DeclinedKernel *
+      declined;  // [ndeclined] kernels whose first schedule was declined; a defect of ours, or a limit
+  int64_t ndeclined;
   const HostKernel *left;  // [nhost] the kernels that the host does, and why
   const KernelUse *use;    // [nuses] in the order of the steps
   int64_t nuses;
@@ -147,6 +186,10 @@ typedef struct LowerOptions {
   // Whether a device has code for these loops; else the reason.  Called once for each kernel that becomes one of the program.
   bool (*takes)(void *ctx, int device, const LoopKernel *k, const char **why);
   void *device_ctx;
+  KernelFaults *faults;  // of this and earlier lowerings; may be NULL
+  bool strict;           // a schedule that is declined is an error
+  void (*tamper)(void *ctx, const char *template_name, LoopKernel *k);  // as in Lowering
+  void *tamper_ctx;
 } LowerOptions;
 // The plan is of g.  `a` holds the texts.  On failure there is no program.
 MUST_USE tenon_status lower_program(Graph *g, const MemPlan *plan, const LowerOptions *o, Arena *a,

@@ -47,12 +47,16 @@ static void *new_fields(const Template *t, Lowering *lo) {
   return memset(arena_alloc(lo->arena, bytes), 0, (size_t)bytes);
 }
 
-static bool try_template(const Template *t, Lowering *lo, const Node *fused, Lowered *out) {
-  static const ScheduleGiven nothing = {0};
-  void *fields = new_fields(t, lo), *match = t->code->match(lo, fused);
-  if (!match) return false;
-  if (t->code->choose && !t->code->choose(match, &lo->target, &nothing, fields)) return false;
-  return build(t, lo, match, fields, out);
+// Whether it becomes a kernel.
+static bool accepted(const Template *t, Lowering *lo, Lowered *lw) {
+  if (lo->tamper) lo->tamper(lo->tamper_ctx, t->name, lw->kernel);
+  return !lo->accepts || lo->accepts(lo->accepts_ctx, lw);
+}
+
+void lower_decline(Lowering *lo, const char *schedule, DeclinedKind kind, const char *why) {
+  DeclinedSchedule d = {
+      .kind = kind, .schedule = schedule, .why = str_copy(lo->arena, str_of(why))};
+  vec_push(lo->arena, &lo->tried, d);
 }
 
 // ---- a schedule that is asked for ----
@@ -89,16 +93,57 @@ static tenon_status lower_forced(Lowering *lo, const Node *fused, Lowered *out) 
                   str_printf(lo->arena,
                              "template %s does not match because it has no loops for it with %s",
                              t->name, schedule_name(lo->arena, (Schedule){t, fields})));
-  return TENON_OK;
+  return accepted(t, lo, out) ? TENON_OK : refuse(lo, lo->tried.v[lo->tried.n - 1].why);
 }
 
 // ---- selection ----
 
-// Thread blocks have a second chance: what the verifier does not accept of them is done by the rows below.
-static bool accepted(const Template *t, const Lowered *lw) {
-  Diag d;
-  diag_init(&d);
-  return !(t->needs & NEEDS_BLOCKS) || !loop_verify(lw->kernel, &d);
+typedef enum { NOT_TAKEN, TAKEN, DECLINED } Outcome;
+
+static Outcome try_schedule(const Template *t, Lowering *lo, const Node *fused,
+                            const ScheduleGiven *given, Lowered *out) {
+  const char *why;
+  void *fields = new_fields(t, lo), *match = t->code->match(lo, fused);
+  if (!match) return NOT_TAKEN;
+  if (t->code->choose && !t->code->choose(match, &lo->target, given, fields)) return NOT_TAKEN;
+  schedule_keep(given, fields);
+  for (int i = 0; given->t && i < t->code->nfields; i++)
+    if (!schedule_in_range(&t->code->field[i], fields)) return NOT_TAKEN;
+  if (given->t && t->code->legal && !t->code->legal(match, &lo->target, fields, &why))
+    return NOT_TAKEN;
+  if (!build(t, lo, match, fields, out)) return NOT_TAKEN;
+  return accepted(t, lo, out) ? TAKEN : DECLINED;
+}
+
+// A defect of the template is one more reason to leave it.  Whether there is memory is not its affair.
+static Outcome try_guarded(const Template *t, Lowering *lo, const Node *fused,
+                           const ScheduleGiven *given, Lowered *out) {
+  static _Thread_local Diag said;
+  volatile Outcome r = NOT_TAKEN;
+  Trap trap;
+  diag_init(&said);
+  *out = (Lowered){0};
+  lo->bucket_dim = NULL;
+  trap_enter(&trap, &said);
+  if (setjmp(trap.env) == 0) r = try_schedule(t, lo, fused, given, out);
+  trap_leave(&trap);
+  if (!trap.status) return r;
+  if (trap.status != TENON_EINTERNAL) trap_raise(trap.status, "%s", said.text);
+  lower_decline(lo, t->name, DECLINED_DEFECT, said.text);
+  return DECLINED;
+}
+
+static Outcome try_template(const Template *t, Lowering *lo, const Node *fused, Lowered *out) {
+  static const ScheduleGiven nothing = {0};
+  Outcome r = try_guarded(t, lo, fused, &nothing, out);
+  for (const char *const *s = t->code->cheaper; r == DECLINED && s && *s; s++) {
+    ScheduleGiven given;
+    tenon_status known = schedule_parse(lo->arena, *s, lo->diag, &given);
+    CHECK(!known, "template %s has no schedule '%s'", t->name, *s);
+    Outcome again = try_guarded(t, lo, fused, &given, out);
+    if (again == TAKEN) r = TAKEN;
+  }
+  return r;
 }
 
 tenon_status lower_kernel(Lowering *lo, const Node *fused, Lowered *out) {
@@ -108,9 +153,7 @@ tenon_status lower_kernel(Lowering *lo, const Node *fused, Lowered *out) {
   for (int i = 0; i < template_count; i++) {
     const Template *t = &template_table[i];
     if (!template_suits(t, &lo->target, &why) || !takes_kind(t, fused)) continue;
-    *out = (Lowered){0};
-    lo->bucket_dim = NULL;
-    if (try_template(t, lo, fused, out) && accepted(t, out)) return TENON_OK;
+    if (try_template(t, lo, fused, out) == TAKEN) return TENON_OK;
   }
   return TENON_EUNSUPPORTED;
 }

@@ -7,7 +7,9 @@
 //   choose  decides every field of its schedule, by shapes and the target alone, never by the number of threads.
 //   build   writes the loops that the schedule says.  The same match and schedule give the same loops.
 //
-// The first row that takes a kernel has it.
+// The first row that takes a kernel has it.  What it built may be declined: a fault of the template's own, loops that the verifier does not
+// accept, code that cannot be made, or more of it than a limit allows.  Then the template's cheaper schedules are tried, then the rows
+// below.
 #ifndef TENON_LOWER_TEMPLATE_H
 #define TENON_LOWER_TEMPLATE_H
 
@@ -30,6 +32,8 @@ typedef struct TemplateCode {
   // Whether fields that are in their ranges go together for this kernel; else *why.  NULL: they always do.
   bool (*legal)(const void *match, const LowerTarget *t, const void *fields, const char **why);
   bool (*build)(void *match, const void *fields, Lowered *out);  // false: it cannot be built
+  // Schedules that need less code, "NAME field=value ...", tried in this order where the chosen one is declined; ends with NULL.  NULL: none.
+  const char *const *cheaper;
   const ScheduleField *field;
   int nfields, bytes;  // bytes: of the struct
 } TemplateCode;

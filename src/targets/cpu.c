@@ -1,9 +1,12 @@
 // cpu.c -- the target `cpu`: machine code for this CPU, by tenon-codegen.
 #include "targets/cpu.h"
 
+#include "base/limits.h"
 #include "base/machine.h"
 #include "base/process.h"
 #include "targets/llvm/codegen.h"
+
+#include <stdio.h>
 
 enum { CODE_ALIGN = 64 };
 
@@ -96,15 +99,33 @@ static tenon_status build_text(Codegen *g, const Compiled *c, const CpuKernels *
   return TENON_OK;
 }
 
+// What has no code, or too much of it, is declined.
+static void decline(const CpuKernels *kernels, const Code *code, const TargetOptions *o) {
+  const int64_t most = (int64_t)LIMIT_KERNEL_CODE_KIB << 10;
+  char why[128];
+  for (int64_t i = 0; i < kernels->n; i++) {
+    if (code[i].failed) {
+      faults_add(o->faults, kernels->text[i], 0, code[i].limit ? DECLINED_LIMIT : DECLINED_DEFECT,
+                 code[i].failed);
+    } else if (!o->checked && code[i].n > most) {
+      snprintf(why, sizeof why, "it has %lld KiB of machine code, and the limit is %d KiB",
+               (long long)(code[i].n >> 10), LIMIT_KERNEL_CODE_KIB);
+      faults_add(o->faults, kernels->text[i], 0, DECLINED_LIMIT, why);
+    }
+  }
+}
+
 static tenon_status build_code(const Compiled *c, Codegen *codegen, const TargetOptions *o,
                                Arena *a, Diag *d) {
   Program *p = c->program;
-  CodeCall call = {.watch = o->watch, .no_cache = o->no_cache, .key = o->key};
+  CodeCall call = {.watch = o->watch, .no_cache = o->no_cache, .key = o->key, .go_on = true};
   CpuKernels kernels = find_cpu_kernels(c, a);
   Code *code = arena_array(a, Code, MAX(kernels.n, 1));
   if (!kernels.n) return TENON_OK;
   CodeKind kind = o->checked ? CODE_CHECKED : CODE_IMAGE;
   TRY(codegen_build_with(codegen, o->machine, kind, kernels.text, kernels.n, &call, a, code, d));
+  decline(&kernels, code, o);
+  if (o->faults->nfresh) return TENON_OK;
   if (o->report) report(c, &kernels, code, a, o->report);
   if (o->text && o->report) TRY(build_text(codegen, c, &kernels, o, &call, a, d));
   p->target = str_printf(&p->arena, "%s %s", o->machine->triple, o->machine->features);

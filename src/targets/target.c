@@ -179,7 +179,8 @@ static tenon_status build(const Target *t, const TargetOptions *o, DeviceTarget 
   }
   trap_leave(&trap);
   if (o->report) o->report->build_ms = ms_since(begin);
-  return trap.status ? trap.status : program_check(c->program, d);
+  if (trap.status || o->faults->nfresh) return trap.status;
+  return program_check(c->program, d);
 }
 
 // What makes the host's kernels, where it has some.
@@ -197,16 +198,19 @@ static bool verified(void *ctx, Str text) {
   return host_of(c->t)->verified(c->opened, &c->o, text);
 }
 
-static tenon_status compile(Call *call, Graph *g, const MemPlan *plan, Arena *a, Diag *d,
-                            Program **out) {
+static tenon_status lower(Call *call, Graph *g, const MemPlan *plan, Arena *a, Diag *d,
+                          Compiled *c) {
   const Target *t = call->t;
   const TargetOptions *o = &call->o;
   LowerOptions lo = {.host_only = t->host_only,
                      .sizes = o->sizes,
                      .watch = o->watch,
                      .schedule = o->schedule,
-                     .nschedules = o->nschedules};
-  Compiled c;
+                     .nschedules = o->nschedules,
+                     .faults = o->faults,
+                     .strict = o->strict,
+                     .tamper = o->tamper,
+                     .tamper_ctx = o->tamper_ctx};
   int64_t begin = platform->now();
   if (host_of(t)->describe) host_of(t)->describe(o->machine, &lo.target);
   if (o->described) lo.target = *o->described;
@@ -219,20 +223,37 @@ static tenon_status compile(Call *call, Graph *g, const MemPlan *plan, Arena *a,
     lo.verified = verified;
     lo.verified_ctx = call;
   }
-  TRY(lower_program(g, plan, &lo, a, d, &c));
+  TRY(lower_program(g, plan, &lo, a, d, c));
   if (o->report)
     *o->report = (TargetReport){.lower_ms = ms_since(begin),
-                                .nkernels = c.nkernels,
-                                .nhost = c.nhost,
-                                .nunproven = c.nunproven,
-                                .unproven = c.unproven,
-                                .left = c.left};
-  tenon_status s = o->lower_only ? TENON_OK : build(t, o, &call->device, &c, a, d);
-  if (s) {
+                                .nkernels = c->nkernels,
+                                .nhost = c->nhost,
+                                .left = c->left,
+                                .declined = c->declined,
+                                .ndeclined = c->ndeclined};
+  return TENON_OK;
+}
+
+// Code is made of whole programs.  Where a kernel has none, the graph is lowered again without the schedule that gave it: each round declines
+// one more at least, so that there is an end.
+static tenon_status compile(Call *call, Graph *g, const MemPlan *plan, Arena *a, Diag *d,
+                            Program **out) {
+  KernelFaults faults;
+  Compiled c;
+  faults_init(&faults, a);
+  call->o.faults = &faults;
+  for (;;) {
+    TRY(lower(call, g, plan, a, d, &c));
+    faults.nfresh = 0;
+    tenon_status s =
+        call->o.lower_only ? TENON_OK : build(call->t, &call->o, &call->device, &c, a, d);
+    if (!s && !faults.nfresh) break;
     program_release(c.program);
-    return s;
+    if (s) return s;
+    device_release(&call->device);
+    call->device = (DeviceTarget){0};
   }
-  if (o->compiled) *o->compiled = c;
+  if (call->o.compiled) *call->o.compiled = c;
   *out = c.program;
   return TENON_OK;
 }

@@ -24,6 +24,7 @@ typedef struct Target {
   void (*close)(void *opened);
   // Whether a kernel was verified when its code, which is kept, was made; NULL: never.
   bool (*verified)(void *opened, const TargetOptions *o, Str text);
+  // A kernel that cannot be made is no error: it joins o->faults.
   MUST_USE tenon_status (*build)(const Compiled *c, const TargetOptions *o, Arena *a, Diag *d);
   // A target that runs on a device has a driver (runtime/device.h) and these in place of `describe`, `open` and `build`: what
   // schedules are chosen by there; text under way, in the arena; whether a kernel can be written, which is then the next one of the
@@ -63,10 +64,11 @@ typedef struct TargetReport {  // in the arena of the call
   double lower_ms, build_ms;
   KernelReport *kernel;  // NULL: the target does not say
   int64_t nkernels;
-  Str text;                  // with TargetOptions.text
-  int64_t nhost, nunproven;  // as in Compiled
-  const char *unproven;
+  Str text;       // with TargetOptions.text
+  int64_t nhost;  // as in Compiled
   const HostKernel *left;
+  const DeclinedKernel *declined;
+  int64_t ndeclined;
 } TargetReport;
 typedef enum { TEXT_NONE, TEXT_ASM, TEXT_LLVM } TargetText;  // of every kernel
 struct TargetOptions {
@@ -95,6 +97,12 @@ struct TargetOptions {
   int64_t nplace;
   const char *const *schedule;  // as in LowerOptions
   int64_t nschedules;
+  bool strict;  // a kernel that cannot be made as it was chosen is an error
+  // Kernels without code, which target_compile sets for `build`: that adds what it cannot make, and the graph is lowered again.
+  KernelFaults *faults;
+  void (*tamper)(void *ctx, const char *template_name,
+                 LoopKernel *k);  // for tests, as in LowerOptions
+  void *tamper_ctx;
 };
 // Lowers a planned graph and builds its kernels.  The compile driver calls it (compile/compile.h).
 MUST_USE tenon_status target_compile(const Target *t, Graph *g, const MemPlan *plan,

@@ -2,6 +2,7 @@
 //
 // Sums are compared by their error bound: with d products each of whose sums is rounded, |got - want| is at most
 // (d + 2) * u * the sum of |a * b|, which the same graph gives for absolute values.
+#include "compiled.h"
 #include "compile/compile.h"
 #include "lower/contract/contract.h"
 #include "schedules.h"
@@ -107,8 +108,8 @@ static void check_kernels(const char *text, int64_t size, int64_t depth, double 
   Compiled c = made.compiled;
   if (!ok) FAIL("%s\n%s", d.text, text);
   if (c.nhost)
-    FAIL("%d kernels are left to the host: %s\n%s", (int)c.nhost,
-         c.unproven ? c.unproven : "no template", text);
+    FAIL("%d kernels are left to the host: %s\n%s", (int)c.nhost, first_declined(&c, "no template"),
+         text);
   if (ok && expected && !schedule_fits(c.kernel[0].lowered, expected))
     FAIL("%s: not %s\n%s", c.kernel[0].name, expected, text);
   ok = ok && run_program(c.program, g, 1, size, &one, x, &d) &&

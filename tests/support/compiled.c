@@ -5,6 +5,10 @@
 #include "runtime/artifact.h"
 #include "test.h"
 
+const char *first_declined(const Compiled *c, const char *none) {
+  return c->ndeclined ? c->declined[0].tried[0].why : none;
+}
+
 unsigned licences(void) {
   OptOptions o;
   opt_defaults(&o);

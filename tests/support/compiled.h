@@ -24,6 +24,8 @@ typedef struct Asked {
   uint8_t precision;     // DType of contractions; 0: their own
   const char *schedule;  // as --schedule; NULL: what is chosen
 } Asked;
+// Why the first schedule that was declined was; `none` where there is none.
+const char *first_declined(const Compiled *c, const char *none);
 unsigned licences(void);  // that compile_text has
 MUST_USE tenon_status compile_asked(void *asked, const char *text, const char *target, Arena *a,
                                     Diag *d, Program **out);

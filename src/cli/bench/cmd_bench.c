@@ -350,6 +350,7 @@ static tenon_status compile(Bench *b) {
   TRY(compile_graph(b->model->graph, &o, COMPILE_BUILD, &c->arena, &c->diag, &made));
   b->program = made.program;
   b->compile_ms = since(start);
+  warn_declined(c, &made);
   return TENON_OK;
 }
 

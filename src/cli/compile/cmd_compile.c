@@ -181,6 +181,7 @@ static tenon_status compile(CompileCommand *m, bool decomposed) {
   TRY(set_options(m));
   m->made = (CompileReport){0};
   TRY(compile_graph(g, &m->compile, COMPILE_BUILD, &c->arena, d, &m->made));
+  warn_declined(c, &m->made);
   progress_end(&m->bar);
   m->program = m->made.program;
   add_stage(m, "optimise", 1e3 * m->made.seconds[COMPILE_OPTIMISE]);
@@ -381,10 +382,7 @@ static void print_json(CompileCommand *m) {
   json_i64(&w, m->nhost);
   json_key(&w, "kernels_left_to_the_host");
   json_i64(&w, m->made.target.nhost);
-  json_key(&w, "kernels_not_proven");
-  json_i64(&w, m->made.target.nunproven);
-  json_key(&w, "why_not_proven");
-  json_cstr(&w, m->made.target.unproven);
+  json_declined(&w, &m->made);
   json_key(&w, "constant_bytes");
   json_i64(&w, p->constants_bytes);
   json_key(&w, "code_bytes");

@@ -152,6 +152,19 @@ static void print_concurrent(const ExplainReport *t) {
   }
 }
 
+// All that was tried of kernels that were not made as they were chosen.
+static void print_declined(const ExplainReport *t) {
+  const TargetReport *r = &t->made.target;
+  if (r->ndeclined) say(t->cli, "\nkernels that are not made as they were chosen:\n");
+  for (int64_t i = 0; i < r->ndeclined; i++) {
+    const DeclinedKernel *k = &r->declined[i];
+    say(t->cli, "  %s: %s\n", k->label, k->nodes);
+    for (int64_t j = 0; j < k->ntried; j++)
+      say(t->cli, "    not by %s: %s\n", k->tried[j].schedule, k->tried[j].why);
+    say(t->cli, "    but by %s\n", k->instead ? k->instead : "nothing");
+  }
+}
+
 // Kernels that have no loops, and why.
 static void print_host(const ExplainReport *t) {
   const Compiled *k = &t->made.compiled;
@@ -193,6 +206,7 @@ static void print_text(const ExplainReport *t) {
   print_precision(t->cli, &t->made.opt.precision);
   print_winograd(t->cli, t->winograd);
   print_host(t);
+  print_declined(t);
   print_steps(t->cli, &t->steps);
   NumText a;
   KernelCount count;
@@ -339,8 +353,8 @@ static void json_host(JsonWriter *w, const ExplainReport *t) {
     json_cstr(w, host_kernel_ops(&t->cli->arena, t->model->graph, &k->left[i]));
     json_key(w, "why");
     json_cstr(w, k->left[i].why);
-    json_key(w, "not_proven");
-    json_bool(w, k->left[i].unproven);
+    json_key(w, "declined");
+    json_bool(w, k->left[i].declined);
     json_end_object(w);
   }
   json_end_array(w);
@@ -363,6 +377,7 @@ static void print_json(const ExplainReport *t) {
   json_chains(&w, &t->made.opt);
   json_concurrent(&w, t);
   json_host(&w, t);
+  json_declined(&w, &t->made);
   json_steps(&w, &t->steps);
   json_key(&w, "nodes");
   json_begin_array(&w);

@@ -436,6 +436,7 @@ static tenon_status compile(RunCommand *r, SessionOptions *so) {
   Graph *g = r->model->graph;
   TRY(compile_graph(g, &r->compile, COMPILE_BUILD, &c->arena, &c->diag, &r->made));
   r->program = r->made.program;
+  warn_declined(c, &r->made);
   if (!opt_given(c, OPT_run_per_node)) return TENON_OK;
   r->per_node = arena_new(&c->arena, PerNode);
   new_comparison(r);
@@ -447,7 +448,10 @@ static tenon_status compile_or_not(RunCommand *r, SessionOptions *so) {
   Cli *c = r->cli;
   tenon_status s = compile(r, so);
   if (!s || !r->chosen || r->program || s == TENON_ENOMEM) return s;
-  if (opt_given(c, OPT_run_verbose)) fprintf(stderr, "tenon: run by interp: %s\n", c->diag.text);
+  if (r->compile.strict) return s;
+  fprintf(stderr,
+          "tenon: warning: run by the interpreter, which is slow, since %s cannot compile it: %s\n",
+          r->target, clean_text(&c->arena, c->diag.text));
   diag_init(&c->diag);
   r->plan = NULL;
   return TENON_OK;

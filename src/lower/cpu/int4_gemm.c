@@ -415,8 +415,10 @@ static bool int4_gemm_build(void *match, const void *fields, Lowered *out) {
   return true;
 }
 
+static const char *const cheaper[] = {"int4_gemm rows=1 unroll=1", NULL};
 const TemplateCode template_int4_gemm = {.match = int4_gemm_match,
                                          .choose = int4_gemm_choose,
                                          .legal = int4_gemm_legal,
                                          .build = int4_gemm_build,
+                                         .cheaper = cheaper,
                                          SCHEDULE(Int4Gemm)};

@@ -112,8 +112,10 @@ static bool winograd_build(void *match, const void *fields, Lowered *out) {
 }
 
 SCHEDULE_TABLE(Winograd, WINOGRAD_SCHEDULE);
+static const char *const cheaper[] = {"winograd tile=2", NULL};
 const TemplateCode template_winograd = {.match = winograd_match,
                                         .choose = choose_schedule,
                                         .legal = is_legal,
                                         .build = winograd_build,
+                                        .cheaper = cheaper,
                                         SCHEDULE(Winograd)};

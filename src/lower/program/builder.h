@@ -35,9 +35,11 @@ typedef struct ProgBuilder {
   const char *label;          // of the kernel that is being made
   StrMap texts;               // text -> 1 + kernel; of a device, after its number
   const ValueOrigin *origin;  // of the main function
-  int64_t nhost, nunproven;
-  const char *unproven;  // why the first one is not
-  const char *why;       // of the kernel that is being made: why it cannot be
+  int64_t nhost;
+  int device;       // that the kernel is being made for
+  Str text;         // of the loops that were looked at last
+  const char *why;  // of the kernel that is being made: why it cannot be
+  VEC(DeclinedKernel) declined;
   VEC(HostKernel) left;  // to the host
 } ProgBuilder;
 
@@ -72,8 +74,15 @@ tenon_status build_function(ProgBuilder *b, const Body *body, const MemPlan *pla
                             ProgFunction **out);
 tenon_status read_schedules(ProgBuilder *b);   // those that are asked for
 tenon_status check_schedules(ProgBuilder *b);  // that each of them was for some kernel
-// A kernel step for a `fused` node; EUNSUPPORTED when it must be done by the host.
-tenon_status build_kernel_step(FuncBuilder *f, const Node *n);
+// A kernel step for a `fused` node; EUNSUPPORTED when its nodes must be done one by one.  *declined is its number among b->declined, whose
+// `instead` the caller then sets; -1: no schedule was declined.
+tenon_status build_kernel_step(FuncBuilder *f, const Node *n, int64_t *declined);
+// ---- which loops become kernels (accept.c) ----
+Str kernel_text(ProgBuilder *b, LoopKernel *k);
+Str kernel_key(ProgBuilder *b, Str text, int device);  // that a kernel is found by
+bool accept_kernel(void *builder, Lowered *lw);        // as Lowering.accepts
+// Notes the kernel at hand where schedules of it were declined; *out as above.  With `strict` that is an error.
+tenon_status note_declined(ProgBuilder *b, const Node *n, const char *instead, int64_t *out);
 int32_t value_of(FuncBuilder *f, const Node *n);  // -1: absent
 int32_t new_value(FuncBuilder *f, const Node *n, int result, const Type *t);
 // The kernel with one name for sizes that must be equal (n itself where no other is needed); the step must check

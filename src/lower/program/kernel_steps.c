@@ -63,20 +63,6 @@ static bool block_reads(const LoopBlock *b, int32_t operand) {
 
 // ---- kernels ----
 
-static Str text_of(ProgBuilder *b, LoopKernel *k) {
-  StrBuf text;
-  strbuf_init(&text, b->a);
-  k->name = "kernel";  // names do not make kernels different
-  loop_print(k, &text);
-  return str_of(strbuf_text(&text));
-}
-
-// What the kernel is found by: the same loops on another device are another kernel.
-static Str text_key(ProgBuilder *b, Str text, int device) {
-  if (!device) return text;
-  return str_of(str_printf(b->a, "%d\n%s", device, text.p));
-}
-
 static int64_t kernels_on(const ProgBuilder *b, int device) {
   int64_t n = 0;
   for (int64_t i = 0; i < b->prog_kernel.n; i++) n += b->prog_kernel.v[i].device == device;
@@ -85,7 +71,7 @@ static int64_t kernels_on(const ProgBuilder *b, int device) {
 
 static int32_t add_kernel(ProgBuilder *b, const Lowered *lw, Str t, int device) {
   LoopKernel *k = lw->kernel;
-  void *have = strmap_get(&b->texts, text_key(b, t, device));
+  void *have = strmap_get(&b->texts, kernel_key(b, t, device));
   if (have) return (int32_t)((intptr_t)have - 1);
   Arena *pa = &b->p->arena;
   ProgKernel pk = {.scratch_bytes = loop_scratch_bytes(k),
@@ -106,7 +92,7 @@ static int32_t add_kernel(ProgBuilder *b, const Lowered *lw, Str t, int device) 
   *copy = *lw;
   vec_push(pa, &b->prog_kernel, pk);
   vec_push(b->a, &b->kernel, ((KernelText){.name = pk.name, .text = t, .lowered = copy}));
-  strmap_put(&b->texts, text_key(b, t, device), (void *)(intptr_t)b->kernel.n);
+  strmap_put(&b->texts, kernel_key(b, t, device), (void *)(intptr_t)b->kernel.n);
   return (int32_t)(b->kernel.n - 1);
 }
 
@@ -190,19 +176,6 @@ static bool sizes_known(FuncBuilder *f, const Lowered *lw, const int32_t *expr) 
   return true;
 }
 
-// A kernel that is not proven to stay inside its arguments never runs.  The same text is the same kernel.
-static bool proven(ProgBuilder *b, const Lowered *lw, Str text, int device) {
-  Diag d;
-  if (strmap_get(&b->texts, text_key(b, text, device))) return true;
-  if (!device && b->o->verified && b->o->verified(b->o->verified_ctx, text)) return true;
-  diag_init(&d);
-  if (!loop_verify(lw->kernel, &d)) return true;
-  const char *said = str_copy(b->a, str_of(d.text)), *reason = strstr(said, "`: ");
-  b->why = reason ? reason + 3 : said;  // without the statement
-  if (!b->nunproven++) b->unproven = said;
-  return false;
-}
-
 // How many items are worth a thread's while: as many as take it three times what it takes to hear of them.
 static int64_t grain_of(const ProgBuilder *b, const ProgStep *st, Dim items) {
   int64_t n;
@@ -263,22 +236,21 @@ tenon_status check_schedules(ProgBuilder *b) {
   return TENON_OK;
 }
 
-// Loops that are proven, of n or of the same with one name for equal sizes; and their text.
-static tenon_status lower_proven(FuncBuilder *f, const Node *n, const Node *same, int device,
-                                 Lowered *lw, Str *text) {
+// Loops that are accepted, of n or of the same with one name for equal sizes; and their text.
+static tenon_status lower_accepted(FuncBuilder *f, const Node *n, const Node *same, int device,
+                                   Lowered *lw, Str *text) {
   ProgBuilder *b = f->b;
-  int64_t before = b->nunproven;
-  const char *first = b->unproven;
+  int64_t before = b->lowering.tried.n;
   b->why = "no template takes it";
+  b->device = device;
   b->lowering.target = device ? b->o->device[device] : b->o->target;
   tenon_status s = lower_kernel(&b->lowering, same, lw);
-  if (!s && proven(b, lw, *text = text_of(b, lw->kernel), device)) return TENON_OK;
-  if (s && s != TENON_EUNSUPPORTED) return s;
-  if (same == n) return TENON_EUNSUPPORTED;
-  b->nunproven = before;  // counted once
-  b->unproven = first;
-  TRY(lower_kernel(&b->lowering, n, lw));
-  return proven(b, lw, *text = text_of(b, lw->kernel), device) ? TENON_OK : TENON_EUNSUPPORTED;
+  if (s == TENON_EUNSUPPORTED && same != n) {
+    b->lowering.tried.n = before;  // said once
+    s = lower_kernel(&b->lowering, n, lw);
+  }
+  *text = b->text;
+  return s;
 }
 
 void build_checks(FuncBuilder *f, const SameDims *all, ProgStep *st) {
@@ -299,7 +271,7 @@ void build_checks(FuncBuilder *f, const SameDims *all, ProgStep *st) {
 
 // Whether the device has code for it.
 static bool taken(ProgBuilder *b, const Lowered *lw, Str text, int device) {
-  if (!device || !b->o->takes || strmap_get(&b->texts, text_key(b, text, device))) return true;
+  if (!device || !b->o->takes || strmap_get(&b->texts, kernel_key(b, text, device))) return true;
   return b->o->takes(b->o->device_ctx, device, lw->kernel, &b->why);
 }
 
@@ -333,11 +305,7 @@ static tenon_status lower_variant(FuncBuilder *f, const Node *n, const Node *sam
   v->rule = find_rule(b, n, v->label);
   b->lowering.label = v->label;
   b->lowering.forced = v->rule;
-  tenon_status s = lower_proven(f, n, same, device, &v->lw, &v->text);
-  if (s == TENON_EUNSUPPORTED && v->rule)
-    return fail(b->diag, TENON_EINVAL, NOWHERE, "schedule '%s': kernel '%s' is not proven: %s",
-                v->rule->text, v->label, b->why);
-  TRY(s);
+  TRY(lower_accepted(f, n, same, device, &v->lw, &v->text));
   const LoopKernel *k = v->lw.kernel;
   v->dim = arena_array(&b->p->arena, int32_t, MAX(k->ndims, 1));
   for (int32_t i = 0; i < k->ndims; i++) v->dim[i] = build_expr(b, v->lw.dim[i]);
@@ -441,17 +409,36 @@ static void put_step(FuncBuilder *f, const Node *n, const Variant *v, const Same
   vec_push(b->a, &f->step, st);
 }
 
+// Kernels of the program.  False: the device has no code for one; then the next schedule of it may be taken.
+static bool add_kernels(FuncBuilder *f, Variant *v, int count, int device) {
+  ProgBuilder *b = f->b;
+  for (int i = 0; i < count; i++) {
+    if (!taken(b, &v[i].lw, v[i].text, device)) {
+      if (b->o->faults && !v[i].rule)
+        faults_add(b->o->faults, v[i].text, device, DECLINED_BY_DESIGN, b->why);
+      return false;
+    }
+    v[i].kernel = add_kernel(b, &v[i].lw, v[i].text, device);
+  }
+  return true;
+}
+
 static tenon_status build_step_on(FuncBuilder *f, const Node *n, int device) {
+  ProgBuilder *b = f->b;
   Variant v[ROW_SIZES];
   int count;
-  SameDims checks = {.arena = f->b->a};
+  SameDims checks = {.arena = b->a};
   const Node *same = same_sizes(f, n, &checks);
-  TRY(lower_sizes(f, n, same, device, v, &count));
-  for (int i = 0; i < count; i++) {  // what a device takes is one of its kernels
-    if (!taken(f->b, &v[i].lw, v[i].text, device)) return TENON_EUNSUPPORTED;
-    v[i].kernel = add_kernel(f->b, &v[i].lw, v[i].text, device);
+  const KernelFaults *faults = b->o->faults;
+  for (int64_t before = -1;;) {
+    int64_t known = faults ? faults->nfresh : 0;
+    if (known == before) return TENON_EUNSUPPORTED;
+    before = known;
+    b->lowering.tried.n = 0;
+    TRY(lower_sizes(f, n, same, device, v, &count));
+    if (add_kernels(f, v, count, device)) break;
   }
-  int32_t *out = arena_array(&f->b->p->arena, int32_t, n->nres);
+  int32_t *out = arena_array(&b->p->arena, int32_t, n->nres);
   for (int32_t i = 0; i < n->nres; i++) out[i] = new_value(f, n, i, n->type[i]);
   for (int i = 0; i < count; i++) put_step(f, n, &v[i], &checks, out);
   return TENON_OK;
@@ -466,13 +453,24 @@ static const char *new_label(ProgBuilder *b, const Node *n) {
   return str_printf(b->a, "%s#%lld", name, (long long)have);
 }
 
-tenon_status build_kernel_step(FuncBuilder *f, const Node *n) {
+static tenon_status build_step(FuncBuilder *f, const Node *n) {
   const LowerOptions *o = f->b->o;
-  f->b->label = new_label(f->b, n);
   if (!o->ndevices) return build_step_on(f, n, 0);
   int device = o->device_of ? o->device_of(o->device_ctx, n) : o->ndevices - 1;
   f->b->why = "the host has no kernels";
   tenon_status s = device || o->host_kernels ? build_step_on(f, n, device) : TENON_EUNSUPPORTED;
   if (s != TENON_EUNSUPPORTED || !device || !o->host_kernels) return s;
   return build_step_on(f, n, 0);
+}
+
+tenon_status build_kernel_step(FuncBuilder *f, const Node *n, int64_t *declined) {
+  ProgBuilder *b = f->b;
+  b->label = new_label(b, n);
+  memset(&b->lowering.tried, 0, sizeof b->lowering.tried);
+  tenon_status s = build_step(f, n);
+  *declined = -1;
+  if (s && s != TENON_EUNSUPPORTED) return s;
+  const char *instead = s ? NULL : b->kernel.v[f->step.v[f->step.n - 1].kernel].name;
+  TRY(note_declined(b, n, instead, declined));
+  return s;
 }

@@ -265,6 +265,8 @@ static const Node *alone(FuncBuilder *f, const Node *n, FuseOp op) {
   return graph_status(g) ? NULL : fused;
 }
 
+static const char on_host[] = "the host's reference evaluation";
+
 static tenon_status build_alone(FuncBuilder *f, const Node *n) {
   FuseOp op = fuse_op(n);
   bool fits =
@@ -272,9 +274,9 @@ static tenon_status build_alone(FuncBuilder *f, const Node *n) {
   for (int i = 0; i < n->nres; i++) fits &= shape_known(n->type[i]);
   const Node *fused = fits ? alone(f, n, op) : NULL;
   if (!fused) return TENON_EUNSUPPORTED;
-  int64_t unproven = f->b->nunproven;  // it is the whole kernel that is counted
-  tenon_status s = build_kernel_step(f, fused);
-  f->b->nunproven = unproven;
+  int64_t declined;
+  tenon_status s = build_kernel_step(f, fused, &declined);
+  if (declined >= 0 && s == TENON_EUNSUPPORTED) f->b->declined.v[declined].instead = on_host;
   for (int i = 0; !s && i < n->nres; i++) {
     uint64_t v = 0;
     CHECK(intmap_get(&f->map, key(fused, i), &v), "a kernel without its result");
@@ -369,13 +371,16 @@ static tenon_status build_node(FuncBuilder *f, const Node *n) {
   if (n->op == OP_fused && build_joined(f, n)) return TENON_OK;
   if (n->op == OP_fused) {
     tenon_status s = TENON_EUNSUPPORTED;
-    int64_t unproven = f->b->nunproven;
-    if (!f->b->o->host_only) s = build_kernel_step(f, n);
+    int64_t declined = -1, host = f->b->nhost;
+    if (!f->b->o->host_only) s = build_kernel_step(f, n, &declined);
     if (s != TENON_EUNSUPPORTED) return s;
     HostKernel h = {.node = n,
                     .why = f->b->o->host_only ? "this target has no kernels" : f->b->why,
-                    .unproven = f->b->nunproven > unproven};
-    return build_inline(f, n, h);
+                    .declined = declined >= 0};
+    TRY(build_inline(f, n, h));
+    if (declined >= 0)
+      f->b->declined.v[declined].instead = f->b->nhost > host ? on_host : "a kernel for each node";
+    return TENON_OK;
   }
   if (f->apart) {
     tenon_status s = build_alone(f, n);
@@ -598,7 +603,14 @@ tenon_status lower_program(Graph *g, const MemPlan *plan, const LowerOptions *o,
   ProgBuilder b = {.g = g, .plan = plan, .o = o, .a = a, .diag = d};
   if (!(b.p = program_create())) return fail(d, TENON_ENOMEM, NOWHERE, "out of memory");
   b.sizes = o->sizes ? *o->sizes : plan->reference;
-  b.lowering = (Lowering){.g = g, .arena = a, .target = o->target, .diag = d};
+  b.lowering = (Lowering){.g = g,
+                          .arena = a,
+                          .target = o->target,
+                          .diag = d,
+                          .accepts = accept_kernel,
+                          .accepts_ctx = &b,
+                          .tamper = o->tamper,
+                          .tamper_ctx = o->tamper_ctx};
   Diag *graph_diag = g->diag;
   tenon_status graph_was = g->status;
   g->diag = d;
@@ -616,8 +628,8 @@ tenon_status lower_program(Graph *g, const MemPlan *plan, const LowerOptions *o,
                     .kernel = b.kernel.v,
                     .nkernels = b.kernel.n,
                     .nhost = b.nhost,
-                    .nunproven = b.nunproven,
-                    .unproven = b.unproven,
+                    .declined = b.declined.v,
+                    .ndeclined = b.declined.n,
                     .left = b.left.v,
                     .use = b.use.v,
                     .nuses = b.use.n,

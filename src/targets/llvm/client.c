@@ -36,6 +36,7 @@ struct Codegen {
   Process idle[MAX_PROCESSES];
   int nidle, nprocesses;
   bool shared, started;         // processes ahead of their first kernel
+  atomic_bool works;            // it has made code for a small kernel after a failure
   atomic_int_least64_t pruned;  // when, on the platform's clock
 };
 
@@ -351,6 +352,7 @@ typedef struct BuildJob {
   const CodeCall *call;
   // Not the pool's: a watcher may take its time, and others make code meanwhile.
   pthread_mutex_t lock;
+  Arena *arena;                // of the caller, under the lock
   Pool *pool;                  // for what is missing
   int64_t *missing, nmissing;  // what the cache does not have
   Diag *failed;                // what the first kernel that failed says, with its notes
@@ -375,6 +377,7 @@ static tenon_status ask(BuildJob *j, int64_t i, const CodeRequest *r, Diag *d) {
   if (err) s = say_broken(c, err, end, d);
   if (!err && s) fail(d, s, NOWHERE, "%.*s", STR_ARG(reply.message));
   if (broken) keep_request(c, r, d);
+  j->out[i].limit = s == TENON_ENOMEM || err == ETIMEDOUT || end == -SIGXCPU;
   j->body[i] = (Str){body, MAX(size, 1)};
   if (s) return s;
   j->out[i] =
@@ -451,6 +454,33 @@ static tenon_status build_one(BuildJob *j, int64_t i, bool only_find, Arena *a, 
   return TENON_OK;
 }
 
+// ---- a kernel that fails alone ----
+
+// Whether the program makes code at all: else each kernel would fail, and for a reason that is not its own.
+static bool makes_code(BuildJob *j) {
+  static const char small[] =
+      "kernel @small (out %y: f32[1]) {\n parallel i < 1 {\n  store %y[i] = 1.0\n }\n}\n";
+  static _Thread_local Diag quiet;
+  if (atomic_load(&j->c->works)) return true;
+  Code code[1] = {{0}};
+  Str body[1] = {{0}};
+  CodeRequest r = request_of(j->m, j->kind, STR(small));
+  BuildJob one = {.c = j->c, .m = j->m, .kind = j->kind, .body = body, .out = code, .n = 1};
+  diag_init(&quiet);
+  bool ok = !ask(&one, 0, &r, &quiet);
+  if (body[0].p) mem_free((void *)(uintptr_t)body[0].p, body[0].n);
+  atomic_store(&j->c->works, ok);
+  return ok;
+}
+
+static tenon_status fail_alone(BuildJob *j, int64_t i, tenon_status s, const Diag *d) {
+  if (!j->call->go_on || (s != TENON_EINTERNAL && s != TENON_ENOMEM) || !makes_code(j)) return s;
+  pthread_mutex_lock(&j->lock);
+  j->out[i].failed = str_copy(j->arena, str_of(d->text));
+  pthread_mutex_unlock(&j->lock);
+  return TENON_OK;
+}
+
 static tenon_status tell(BuildJob *j, Diag *d) {
   pthread_mutex_lock(&j->lock);
   tenon_status s = watch_step(j->call->watch, d, "make code", "kernel", j->begun, j->n);
@@ -471,6 +501,8 @@ static void build_piece(void *ctx, int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end && !t.status; i++) {
       t.status = tell(j, &d);
       if (!t.status) t.status = build_one(j, j->missing[i], false, &a, &d);
+      if (t.status) t.status = fail_alone(j, j->missing[i], t.status, &d);
+      if (!t.status) diag_init(&d);
     }
   trap_leave(&t);
   arena_deinit(&a);
@@ -484,6 +516,7 @@ static void build_piece(void *ctx, int64_t begin, int64_t end) {
 // What the cache has is found sooner than a thread wakes up.
 static tenon_status build_all(BuildJob *j, Arena *a, Diag *d) {
   memset(j->out, 0, (size_t)j->n * sizeof *j->out);
+  j->arena = a;
   j->file = arena_array(a, File, MAX(j->n, 1));
   j->body = arena_array(a, Str, MAX(j->n, 1));
   j->missing = arena_array(a, int64_t, MAX(j->n, 1));
@@ -496,7 +529,7 @@ static tenon_status build_all(BuildJob *j, Arena *a, Diag *d) {
   if (j->nmissing) j->pool = pool_create(j->c->nprocesses);
   parallel_for(j->pool, j->nmissing, 1, build_piece, j);
   for (int64_t i = 0; i < j->n; i++)
-    j->out[i].bytes = arena_dup(a, j->out[i].bytes, MAX(j->out[i].n, 1));
+    if (!j->out[i].failed) j->out[i].bytes = arena_dup(a, j->out[i].bytes, MAX(j->out[i].n, 1));
   return TENON_OK;
 }
 

@@ -18,6 +18,9 @@ typedef struct Code {
   int64_t entry;  // CODE_IMAGE
   bool cached;
   double ms;  // spent on it, by the wall's clock
+  // CodeCall.go_on: why there is none; NULL: there is.  Whether a limit was reached, and not a fault met.
+  const char *failed;
+  bool limit;
 } Code;
 
 typedef struct CodegenOptions {
@@ -47,6 +50,8 @@ typedef struct CodeCall {
   const Watch *watch;  // told of each kernel, one call at a time, on any thread; may be NULL
   bool no_cache;
   const char *key;  // what else the code follows from, for the cache; NULL or "": nothing
+  bool
+      go_on;  // a kernel that has no code fails alone (Code.failed); a program that makes none fails all
 } CodeCall;
 MUST_USE tenon_status codegen_build_with(Codegen *c, const Machine *m, CodeKind kind,
                                          const Str *text, int64_t n, const CodeCall *call, Arena *a,

@@ -146,13 +146,19 @@ static tenon_status generate(LLVMModuleRef mod, const Target *t, const CodeReque
   return s;
 }
 
+// What has been verified before it came here and is refused is a defect of ours.
+static tenon_status as_defect(tenon_status s, Diag *d) {
+  if (s && s != TENON_ENOMEM) d->status = s = TENON_EINTERNAL;
+  return s;
+}
+
 static tenon_status compile(const CodeRequest *r, Target *t, Arena *a, Diag *d, CodeReply *out) {
   TRY(choose_target(r, t, d));
   IntPool pool;
   intpool_init(&pool, a);
   LoopKernel *k;
-  TRY(loop_parse(r->kernel, "kernel", a, &pool, d, &k));
-  if (r->kind != CODE_CHECKED) TRY(loop_verify(k, d));  // what is checked need not be proven
+  TRY(as_defect(loop_parse(r->kernel, "kernel", a, &pool, d, &k), d));
+  if (r->kind != CODE_CHECKED) TRY(as_defect(loop_verify(k, d), d));  // what is checked need not be
   if (!r->symbol.n || memchr(r->symbol.p, 0, (size_t)r->symbol.n))
     return fail(d, TENON_EINVAL, (Where){0}, "the entry has no name");
   LLVMContextRef ctx = LLVMContextCreate();

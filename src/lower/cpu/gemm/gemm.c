@@ -496,8 +496,11 @@ static bool gemm_build(void *match, const void *fields, Lowered *out) {
 }
 
 SCHEDULE_TABLE(Gemm, GEMM_SCHEDULE);
+static const char *const cheaper[] = {"gemm rows=4 unroll=1 item_panels=1",
+                                      "gemm rows=1 unroll=1 item_panels=1", NULL};
 const TemplateCode template_gemm = {.match = gemm_match,
                                     .choose = gemm_choose,
                                     .legal = gemm_legal,
                                     .build = gemm_build,
+                                    .cheaper = cheaper,
                                     SCHEDULE(Gemm)};

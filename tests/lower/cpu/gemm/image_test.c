@@ -110,9 +110,9 @@ static void compare(const ImageCase *c, const Value *got, const Value *want) {
 }
 
 static void count(const ImageCase *c, const Compiled *all) {
-  if (all->nhost || all->nunproven)
+  if (all->nhost || all->ndeclined)
     FAIL("%s %s: %d kernels of the host's: %s", c->op, c->attrs, (int)all->nhost,
-         all->unproven ? all->unproven : "");
+         first_declined(all, ""));
   for (int64_t i = 0; i < all->nkernels; i++) {
     int64_t n = loop_statements(all->kernel[i].lowered->kernel);
     if (n > STATEMENTS_MOST)
