@@ -38,24 +38,22 @@ static char *put_text(char *at, const char *text) {
   return at;
 }
 
-static void write_out(const void *p, size_t n) {
+static void write_to(int fd, const void *p, size_t n) {
   const char *at = p;
   while (n) {
-    ssize_t done = write(1, at, n);
+    ssize_t done = write(fd, at, n);
     if (done <= 0) return;
     at += done;
     n -= (size_t)done;
   }
 }
 
-// Only while LLVM works: between two requests, or within a reply, there is nobody to answer.
+// While LLVM works the words are the reply; between two requests, or within a reply, they go to standard error.
 static void on_stop(int sig, siginfo_t *info, void *context) {
   char text[160], *at = text;
   uint8_t head[PROTOCOL_HEADER];
   CodeReply reply = {.status = TENON_EINTERNAL};
   (void)context;
-  if (!working) _exit(EXIT_FAILURE);
-  working = 0;
   if (sig == SIGSYS) {
     at = put_text(at, "tenon-codegen made the system call ");
     at = put_number(at, info->si_syscall);
@@ -68,8 +66,9 @@ static void on_stop(int sig, siginfo_t *info, void *context) {
   }
   reply.message = (Str){text, at - text};
   reply_header(&reply, head);
-  write_out(head, sizeof head);
-  write_out(text, (size_t)(at - text));
+  if (working) write_to(1, head, sizeof head);
+  write_to(working ? 1 : 2, text, (size_t)(at - text));
+  if (!working) write_to(2, "\n", 1);
   _exit(EXIT_FAILURE);
 }
 
@@ -137,6 +136,8 @@ static void allow_calls(Layer *out) {
       ALLOW_IF(tgkill, 0, WHOLE, (uint32_t)getpid()),
       ALLOW(rt_sigaction),
       ALLOW(rt_sigprocmask),
+      ALLOW(rt_sigpending),
+      ALLOW(rt_sigtimedwait),
       ALLOW(rt_sigreturn),
       ALLOW(restart_syscall),
       ALLOW(exit),
