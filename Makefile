@@ -12,7 +12,7 @@ NETS      ?= build/nets
 ZOO       ?= build/zoo
 DEPS      := tools/install-deps.sh
 
-.PHONY: all wheel test-python demo test test-long test-cross test-torch test-convert asan clang fuzz graph-fuzz fuzz-ort test-cuda-text replay replay-update schedule-replay format format-check docs nets bench-cpu install clean help
+.PHONY: all wheel test-python demo test test-long test-cross test-torch test-convert asan tsan valgrind coverage mutants clang fuzz fuzz-replay graph-fuzz fuzz-ort test-cuda-text replay replay-update schedule-replay format format-check docs nets bench-cpu install clean help
 .DEFAULT_GOAL := all
 
 all: ## build the program and the libraries: build/tenon, build/libtenon.so, build/libtenon.a
@@ -77,6 +77,26 @@ asan: ## build with AddressSanitizer and UndefinedBehaviorSanitizer, and run the
 	@cmake --build --preset asan -j$(JOBS)
 	@JOBS=$(JOBS) tests/unit.sh build/asan/tenon-tests
 
+tsan: ## build with ThreadSanitizer, and run the tests of threads, sessions, the API and the cache
+	@$(DEPS) build fuzz
+	@cmake --preset tsan >/dev/null
+	@cmake --build --preset tsan -j$(JOBS) --target tenon-tests tenon_cli sanitizer-probe
+	@JOBS=$(JOBS) tests/sanitizers/threads.sh build/tsan all
+
+valgrind: ## a selection of the unit tests and of the command line under valgrind's memcheck (10 minutes)
+	@$(DEPS) build test
+	@$(MAKE) --no-print-directory -s all
+	@JOBS=$(JOBS) tests/sanitizers/valgrind.sh build
+
+coverage: ## lines and branches of src/ that the tests execute, by folder: build/coverage/coverage.txt (20 minutes on 2 cores)
+	@$(DEPS) build test
+	@JOBS=$(JOBS) tools/coverage.py
+
+mutants: ## faults planted in the verifiers, the planner and the rules, and how many the tests catch: build/mutants/result.txt
+	@$(DEPS) build
+	@$(MAKE) --no-print-directory -s all
+	@JOBS=$(JOBS) tools/mutants.py
+
 clang: ## build with clang, warnings are errors
 	@$(DEPS) build fuzz
 	@cmake --preset clang >/dev/null
@@ -92,6 +112,12 @@ fuzz-ort: ## MODELS (1000) random ONNX models in the interpreter and in ONNX Run
 	@$(DEPS) build test
 	@$(MAKE) --no-print-directory -s all
 	@build/venv/bin/python tests/ortfuzz/run.py --models $(MODELS) --first $${SEED:-1} $(if $(OP),--op $(OP))
+
+fuzz-replay: ## every input of tests/fuzz/corpus once through its fuzz target
+	@$(DEPS) build fuzz
+	@cmake --preset fuzz >/dev/null
+	@cmake --build --preset fuzz -j$(JOBS) --target fuzz-targets
+	@tests/fuzz/replay.sh build/fuzz
 
 graph-fuzz: ## GRAPHS (20000) random graphs and RULES (1000) instances of each rule with a fresh SEED; failures go to build/graphfuzz (TARGET=cpu, c, opencl or ref: 10000 graphs, compiled for it)
 	@$(MAKE) --no-print-directory -s all

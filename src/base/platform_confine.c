@@ -69,11 +69,12 @@ extern char llvm_gcov_init[] __attribute__((weak));
 extern char __llvm_profile_write_file[] __attribute__((weak));
 
 const char *confine_watched(void) {
+  if (under_valgrind()) return "run by valgrind";
+  if (__gcov_init || llvm_gcov_init || __llvm_profile_write_file) return "built for coverage";
 #ifdef UNDER_SANITIZER
   return "built with a sanitizer";
 #else
-  if (__gcov_init || llvm_gcov_init || __llvm_profile_write_file) return "built for coverage";
-  return under_valgrind() ? "run by valgrind" : NULL;
+  return NULL;
 #endif
 }
 

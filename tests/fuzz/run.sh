@@ -27,6 +27,8 @@ done
 seed() {  # name, folder
   mkdir -p "$2"
   [ -e "$2/.seeded" ] && return
+  # What earlier campaigns found worth keeping (minimise.sh).
+  [ -e "tests/fuzz/corpus/$1.tar.xz" ] && tar -xJf "tests/fuzz/corpus/$1.tar.xz" -C "$2"
   for ending in ${ENDINGS[$1]:-$1}; do
     find -L "${places[@]}" -type f -name "*.$ending" -size -$((SEED_BYTES_MAX + 1))c -print0 2>/dev/null
   done | xargs -0r md5sum | sort | uniq -w 32 | while read -r sum f; do cp "$f" "$2/seed-${sum:0:16}"; done
@@ -36,6 +38,7 @@ seed() {  # name, folder
       t=$(timeout 5 $tenon inspect --text "$f" 2>/dev/null) && printf '%s\n' "$t" >"$2/text-$(md5sum <"$f" | cut -c1-16)"
     done
   fi
+  [ "$1" = gguf ] && python3 tests/fuzz/gguf_seeds.py "$2"
   # What stands inside PyTorch's archives, behind the byte that says what it is (torch.c).
   [ "$1" = torch ] && python3 tests/fuzz/torch_seeds.py "$2" $SEED_BYTES_MAX "${places[@]}"
   # The plans of small compiled models, without the header in front.
@@ -55,7 +58,7 @@ names=("$@")
 if [ $# = 0 ]; then
   for f in tests/fuzz/*.c; do [ -e "$f" ] && names+=("$(basename "$f" .c)"); done
 fi
-passed=0 failed=0
+passed=0 failed=0 executed=0
 for name in "${names[@]}"; do
   corpus=build/fuzz/corpus/$name findings=build/fuzz/findings/$name
   seed "$name" "$corpus"
@@ -75,6 +78,8 @@ for name in "${names[@]}"; do
   status=$?
   grep -E '\bcov: ' "build/fuzz/$name.log" | tail -n 1
   grep -E 'stat::number_of_executed_units|stat::peak_rss_mb' "build/fuzz/$name.log"
+  ran=$(sed -n 's/^stat::number_of_executed_units: *//p' "build/fuzz/$name.log")
+  executed=$((executed + ${ran:-0}))
   if [ $status = 0 ]; then
     passed=$((passed + 1))
   else
@@ -83,5 +88,6 @@ for name in "${names[@]}"; do
     ls "$findings"
   fi
 done
+echo "$executed executions"
 echo "$passed passed, $failed failed"
 [ $failed = 0 ]

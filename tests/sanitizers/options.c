@@ -16,7 +16,9 @@
 DEFAULTS(__asan_default_options, OPTIONS ":detect_leaks=1:intercept_tls_get_addr=0")
 DEFAULTS(__lsan_default_options, OPTIONS)
 DEFAULTS(__ubsan_default_options, OPTIONS ":halt_on_error=1")
-DEFAULTS(__tsan_default_options, OPTIONS ":halt_on_error=1:second_deadlock_stack=1")
+// Tests start threads in a forked process, which ThreadSanitizer by itself would end.
+DEFAULTS(__tsan_default_options,
+         OPTIONS ":halt_on_error=1:second_deadlock_stack=1:die_after_fork=0")
 
 // What an OpenCL driver (C++, with a compiler inside) still holds at the end is not ours.  Its frames are cut short, so the
 // allocator it uses is all there is to tell it by.
