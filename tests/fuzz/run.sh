@@ -45,7 +45,7 @@ seed() {  # name, folder
   if [ "$1" = artifact ]; then
     for f in tests/models/*.onnx tests/golden/*.tir; do
       $tenon compile "$f" --target host -o "$2/whole" >/dev/null 2>&1 || continue
-      n=$($tenon inspect --json "$2/whole" | grep -o '"plan_bytes": *[0-9]*' | grep -o '[0-9]*$')
+      n=$($tenon inspect --json "$2/whole" | grep -o '"plan_bytes": *[0-9]*' | grep -o '[0-9]*$' | head -n 1)
       tail -c +4097 "$2/whole" | head -c "$n" >"$2/plan-$(basename "$f")"
     done
     rm -f "$2/whole"

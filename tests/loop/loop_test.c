@@ -312,6 +312,15 @@ static const Case refused[] = {
     {BODY("bind j < n + 1 = %q[i] check \"c\" let %v0: f32 = %x[64*j]"), "is below 64*n"},
     {BODY("let %v0: i64 = [floor(i/(n - 1))]"), "divisor n - 1 is positive"},
     {BODY("store %y[floor((64*i)/mod(n, 2))] = 0.0"), "divisor mod(n, 2) is positive"},
+    {BODY("let %v0: i64 = [mod(floor(i/(n - 1)), 3)]"), "divisor n - 1 is positive"},
+    {BODY("let %v0: i64 = [floor(i/max(1, floor(i/(n - 1))))]"), "divisor n - 1 is positive"},
+    // in every branch, and behind a loop
+    {BODY("if true { for j < 65 { let %v0: f32 = %x[64*i + j] } }"), "is below 64*n"},
+    {BODY("if true { } else { for j < 65 { let %v0: f32 = %x[64*i + j] } }"), "is below 64*n"},
+    {BODY("if true { } else { store %y[0] = 0.0 }"), "work items may meet in %y"},
+    {BODY("reduce %v0: f32 = add over j < 65 { yield %x[64*i + j] }"), "is below 64*n"},
+    {BODY("for j < 64 { } store %y[64*i + 64] = 0.0"), "is below 64*n"},
+    {BODY("if eq(%x[64*i + 64], 0.0) { }"), "is below 64*n"},
     // one element too far, by remainders and quotients
     {"kernel @k dims(B) (%x: f32[76799*B], out %y: f32[22400*B]) { parallel i < B + floor((11*B + "
      "13)/14) {\n"
