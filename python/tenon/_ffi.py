@@ -16,6 +16,7 @@ from typing import List, Optional
 
 MAX_RANK = 16
 ALIGNMENT = 64
+ARTIFACT_MAGIC = b"\x89TENON\n\x1a"  # what a compiled model begins with
 ERROR_CAPACITY = 16384
 
 OK, EINVAL, EFORMAT, EUNSUPPORTED, EIO, ENOMEM, EDEVICE, EINTERNAL, ECANCELLED = range(9)

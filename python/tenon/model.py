@@ -217,8 +217,9 @@ class Model:
         feeds = self._order(args, named)[0] if args or named else random_inputs(self, dims)
         return measure(self.session(threads, profile=True), feeds, max(runs, 1))
 
-    def save(self, path: Union[str, "os.PathLike[str]"]) -> None:
+    def save(self, path: Union[str, "os.PathLike[str]"], force: bool = False) -> None:
         """Writes the program to a file, which `load` and `tenon run` take; it is replaced at once or left as it was.
+        A file that holds something else, such as the model itself, is replaced only with ``force``.
 
         >>> import os, tempfile, tenon
         >>> path = os.path.join(tempfile.mkdtemp(), "digits.tenon")
@@ -226,6 +227,8 @@ class Model:
         >>> tenon.load(path).inputs[0].name
         'image'
         """
+        if not force and _holds_something_else(path):
+            raise InvalidError(f"{os.fspath(path)} is there already and is no compiled model; force=True replaces it")
         error = _ffi.Error()
         check(_ffi.lib.tenon_program_save(self._program, _ffi.encode(path), C.byref(error)), error)
 
@@ -241,6 +244,14 @@ class Model:
         )
         name = os.path.basename(self._source) or "model"
         return f"<tenon.Model {name} for {self.target}: {said}>"
+
+
+def _holds_something_else(path: Union[str, "os.PathLike[str]"]) -> bool:
+    """Whether saving would destroy a file that is neither empty nor a compiled model."""
+    if not os.path.isfile(path):
+        return False
+    with open(path, "rb") as f:
+        return f.read(len(_ffi.ARTIFACT_MAGIC)) not in (b"", _ffi.ARTIFACT_MAGIC)
 
 
 def values_of(owner: str, which: str, handle: int) -> Tuple[Value, ...]:

@@ -56,7 +56,7 @@ class ReferenceModel(Model):
     def options(self) -> Tuple[str, ...]:
         return ()
 
-    def save(self, path: Any) -> None:
+    def save(self, path: Any, force: bool = False) -> None:
         raise UnsupportedError(
             "the reference interpreter makes no program that could be saved: compile for another target"
         )

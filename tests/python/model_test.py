@@ -208,6 +208,14 @@ class Making(unittest.TestCase):
         with tempfile.TemporaryDirectory() as tmp:
             path = os.path.join(tmp, "d \u00fc.tenon")
             m.save(path)
+            m.save(path)  # its own file is replaced
+            other = os.path.join(os.path.dirname(path), "other.onnx")
+            with open(other, "wb") as f: f.write(b"precious")
+            with self.assertRaisesRegex(tenon.InvalidError, "force=True"): m.save(other)
+            self.assertEqual(open(other, "rb").read(), b"precious")
+            m.save(other, force=True)
+            with self.assertRaisesRegex(tenon.InvalidError, "ends in .tenon"): tenon.load(other)
+            self.assertEqual(tenon.load(other, compiled=True).inputs, m.inputs)
             loaded = tenon.load(path)
             self.assertEqual(loaded(x).tobytes(), m(x).tobytes())
             self.assertEqual(loaded.inputs, m.inputs)
