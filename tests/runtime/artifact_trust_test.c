@@ -17,6 +17,7 @@ static Str artifact_of(Arena *a) {
   int64_t n = 0, at = 0;
   diag_init(&d);
   if (compile_text(text, codegen_there() ? "cpu" : "host", a, &d, &p)) FAIL("%s", d.text);
+  if (!p) return (Str){0};
   const Program *one = p;
   EXPECT_STATUS(artifact_parts(&one, 1, false, a, &d, part), TENON_OK);
   for (int i = 0; i < ARTIFACT_PARTS; i++) n += part[i].n;
@@ -56,6 +57,7 @@ TEST(artifact_trust_is_a_name_or_a_word) {
   static Diag d;
   arena_init(&a);
   Str bytes = artifact_of(&a);
+  REQUIRE(bytes.n);
   for (int i = 0; i < ARRAY_LEN(row); i++) {
     ArtifactTrust trust = {row[i].name, row[i].said, row[i].limited};
     ArtifactLoad load = {.find = eval_find, .trust = &trust};
@@ -92,6 +94,7 @@ TEST(artifact_that_is_listed_stays_data) {
   arena_init(&a);
   diag_init(&d);
   Str bytes = artifact_of(&a);
+  REQUIRE(bytes.n);
   for (int listed = 0; listed < 2; listed++) {
     ArtifactLoad load = {.find = eval_find, .listed = listed};
     EXPECT_STATUS(artifact_load_memory(bytes.p, bytes.n, NULL, &load, &d, &p), TENON_OK);
