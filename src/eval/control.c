@@ -21,7 +21,8 @@ static tenon_status read_flag(Eval *e, const Value *v, const char *what, bool *o
 static tenon_status run_round(Eval *e, const struct Body *b, int64_t round, Value *const *in,
                               int64_t nin, Value **out, int64_t nout) {
   uint64_t seed = e->run->seed;
-  e->run->seed = seed ^ hash_u64((uint64_t)round + 1);
+  e->run->seed =
+      hash_u64(seed ^ hash_u64((uint64_t)round + 1));  // in nested loops all rounds differ
   tenon_status s = run_body(e, b, in, nin, out, nout);
   e->run->seed = seed;
   return s;

@@ -114,13 +114,25 @@ static bool flag_known(Graph *g, const Node *n, bool *out) {
   return true;
 }
 
-// A random op draws by its instance: a copy would draw the same.
-static bool has_random(Cleaner *cl, const Body *b, int64_t *out_count) {
+typedef struct Contents {
+  int64_t nodes;
+  bool random;
+} Contents;
+
+// What a body holds, with the bodies of its nodes, which are copied with it.
+static void add_contents(Cleaner *cl, const Body *b, Contents *sum) {
   NodeList order = body_order(cl->c->g, b, cl->arena);
-  bool random = false;
-  *out_count = order.n;
-  for (int64_t i = 0; i < order.n; i++) random |= op_info(order.v[i]->op)->flags & OPF_RANDOM;
-  return random;
+  sum->nodes += order.n;
+  for (int64_t i = 0; i < order.n; i++) {
+    const Node *n = order.v[i];
+    const OpInfo *op = op_info(n->op);
+    sum->random |= op->flags & OPF_RANDOM;
+    for (int k = 0; op->flags & OPF_CONTROL && k < op->nattrs; k++) {
+      if (op->attrs[k].kind != ATTR_body) continue;
+      const Body *inner = *(const Body *const *)((const char *)n->attrs + op->attrs[k].offset);
+      if (inner) add_contents(cl, inner, sum);
+    }
+  }
 }
 
 // ---- if ----
@@ -167,10 +179,12 @@ static bool same_types(Node *const *param, Node *const *value, int64_t n) {
   return true;
 }
 
+// A random op draws by its instance and the iterations it is in: an unrolled copy would draw otherwise.
 static bool small_enough(Cleaner *cl, const Body *b, int64_t rounds) {
-  int64_t count;
-  return rounds <= UNROLL_ROUNDS && b->nparams <= MAX_VALUES && b->nresults <= MAX_VALUES &&
-         !has_random(cl, b, &count) && rounds * count <= cl->c->o->unroll_limit;
+  Contents in = {0};
+  if (rounds > UNROLL_ROUNDS || b->nparams > MAX_VALUES || b->nresults > MAX_VALUES) return false;
+  add_contents(cl, b, &in);
+  return !in.random && rounds * in.nodes <= cl->c->o->unroll_limit;
 }
 
 static Node **unrolled(Cleaner *cl, Node *n) {
