@@ -14,6 +14,10 @@
  * Every function that can fail returns a tenon_status and writes a message into the caller's tenon_error (which may be
  * NULL).  Handles are opaque; an accessor's result is borrowed and lives as long as its parent.  Strings are UTF-8.
  *
+ * NULL is no crash.  Where a pointer is not said to be optional, a function that returns a tenon_status gives TENON_EINVAL for it.
+ * A count or size of a NULL handle is 0, a pointer from one is NULL, and a function without a result does nothing.  What differs
+ * is said below.
+ *
  * Threads: functions on different handles may run at the same time.  An open model and a program are read-only, so
  * threads may share them.  A session belongs to one thread at a time: give each thread its own session of the program.
  */
@@ -132,7 +136,7 @@ typedef struct tenon_tensor {
 } tenon_tensor;
 
 /* Bytes that the elements of this dtype and shape take (strings: the array alone), or -1 when there is
- * no such tensor or the size cannot be counted. */
+ * no such tensor, the size cannot be counted, or `shape` is NULL and the rank is not 0. */
 TENON_API int64_t tenon_tensor_size(tenon_dtype dtype, int32_t rank, const int64_t *shape);
 
 /* Frees memory that Tenon allocated and makes every field zero; only the latter for the caller's memory.
@@ -160,7 +164,7 @@ typedef struct tenon_op {
   void *user; /* given to both */
 } tenon_op;
 
-/* The node's name in the model; "" when it has none. */
+/* The node's name in the model; "" when it has none, and of NULL. */
 TENON_API const char *tenon_op_node(const tenon_op_call *call);
 
 /* Inputs and outputs that the node has.  An input may be absent in the middle: see tenon_op_input. */
@@ -224,8 +228,9 @@ typedef struct tenon_open_options {
   size_t struct_size;  /* sizeof(tenon_open_options) */
   const tenon_op *ops; /* custom operators; copied, names included */
   size_t nops;
-  int32_t threads;      /* that a run may use; 0 = all that affinity and cgroup allow */
-  int64_t memory_limit; /* bytes that opening may take, and again each run; 0 = none */
+  int32_t threads; /* that a run may use; 0 = all that affinity and cgroup allow */
+  int64_t
+      memory_limit; /* bytes that opening may take, and again each run; 0 = none; below 0: EINVAL */
   /* Inputs for which the file has a default value are constants, and not among the model's inputs, unless
    * they are named here. */
   const char *const *inputs;
@@ -310,9 +315,10 @@ TENON_API int32_t tenon_op_known(const char *frontend, const char *op);
 /* ---- running ---- */
 
 typedef struct tenon_run_options {
-  size_t struct_size;     /* sizeof(tenon_run_options) */
-  uint64_t seed;          /* of random operators that have none of their own */
-  int64_t memory_limit;   /* bytes that this run may take; 0 = the model's */
+  size_t struct_size; /* sizeof(tenon_run_options) */
+  uint64_t seed;      /* of random operators that have none of their own */
+  /* Limits: a negative one is EINVAL. */
+  int64_t memory_limit;   /* bytes that this run may take; 0 = the model's or the session's */
   int64_t max_iterations; /* of all loops together; 0 = no limit */
   int64_t max_operations; /* of all operators, at least about one per element; 0 = no limit */
   /* For tenon_session_run: the CUstream of the run's work.  CUDA's default streams are CU_STREAM_LEGACY (1) and
@@ -563,7 +569,7 @@ typedef struct tenon_session_options {
   size_t struct_size; /* sizeof(tenon_session_options) */
   int32_t threads;    /* 0 = all that affinity and cgroup allow; results do not depend on it */
   int32_t profile;    /* 1: measure every step: see tenon_session_step */
-  /* Bytes that a run may take, unless its own options say; 0 = the machine's memory. */
+  /* Bytes that a run may take, unless its own options say; 0 = the machine's memory; below 0: EINVAL. */
   int64_t memory_limit;
   const tenon_state_pair *states;
   size_t nstates;

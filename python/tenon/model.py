@@ -342,6 +342,9 @@ def compile(
     ``weights``, ``types``, ``inputs``
         weights by name, of a file or as a dict of arrays, in place of the model's own; what inputs are where the
         file does not say it ("x=f32[batch,3,224,224]"); inputs to keep that have a default value.
+    ``memory_limit``
+        bytes that opening the model may take, and with the target "interp" each run again; 0 is no limit, and a negative number
+        an `InvalidError`.
     ``more``
         any other option of ``tenon compile`` that says how to compile, by its name: `compile_options` lists them; and
         what belongs to torch modules alone.

@@ -60,6 +60,9 @@ struct tenon_session {
   size_t nstates;
 };
 
+// The caller gave NULL for `what` ("session").
+MUST_USE tenon_status api_missing(const char *what, tenon_error *error);
+
 // Fills the caller's error, which may be NULL, and returns `status`.
 tenon_status api_error(tenon_error *error, const Diag *d, tenon_status status);
 
@@ -104,7 +107,8 @@ MUST_USE tenon_status api_copy_tensor(const tenon_tensor *from, Diag *d, tenon_t
 // A copy, with the text of strings in it, of a run's tensor or of a caller's, which is checked.
 MUST_USE tenon_status api_tensor_of(const Value *v, Where at, Diag *d, tenon_tensor *out);
 MUST_USE tenon_status api_copy_input(const tenon_tensor *t, Where at, Diag *d, tenon_tensor *out);
-// The limits of a run.
+// The limits of a run: none is negative; and sets them.
+MUST_USE tenon_status api_check_limits(const tenon_run_options *o, Diag *d);
 void api_limit_run(Run *r, const tenon_run_options *o, int64_t memory_limit);
 
 // ---- a run of values (values.c has the rest of it) ----

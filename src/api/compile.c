@@ -16,6 +16,7 @@ size_t tenon_target_count(void) {
 }
 
 tenon_status tenon_target(size_t i, tenon_target_info *out) {
+  if (!out) return TENON_EINVAL;
   *out = (tenon_target_info){0};
   if (i >= tenon_target_count()) return TENON_EINVAL;
   const Target *t = target_table[i];
@@ -28,6 +29,7 @@ tenon_status tenon_target(size_t i, tenon_target_info *out) {
 size_t tenon_option_count(void) { return COMPILE_OPTIONS; }
 
 tenon_status tenon_option(size_t i, tenon_option_info *out) {
+  if (!out) return TENON_EINVAL;
   *out = (tenon_option_info){0};
   if (i >= COMPILE_OPTIONS) return TENON_EINVAL;
   const CompileOptionRow *r = &compile_option[i];
@@ -181,11 +183,8 @@ tenon_status tenon_compile(const tenon_model *m, const tenon_options *options, t
   diag_init(&d);
   CompileCall c = {.m = m, .d = &d, .watch.step = tell};
   c.watch.ctx = &c;
-  if (!out || !m)
-    return api_error(
-        error, &d,
-        fail(&d, TENON_EINVAL, NOWHERE, "no %s is given", m ? "place for the program" : "model"));
-  *out = NULL;
+  if (out) *out = NULL;
+  if (!out || !m) return api_missing(m ? "place for the program" : "model", error);
   if (options &&
       !api_take_options(&c.o, sizeof(c.o), options, offsetof(tenon_options, batch_invariant)))
     return api_error(error, &d, api_wrong_options(&d, options->struct_size, sizeof(c.o)));

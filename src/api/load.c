@@ -29,9 +29,7 @@ tenon_status tenon_programs_save(const tenon_program *const *programs, size_t n,
   diag_init(&d);
   bool there = programs && n;
   for (size_t i = 0; there && i < n; i++) there = programs[i] != NULL;
-  if (!there || !path)
-    return api_error(error, &d,
-                     fail(&d, TENON_EINVAL, NOWHERE, "no %s is given", there ? "path" : "program"));
+  if (!there || !path) return api_missing(there ? "path" : "program", error);
   if (n > ARTIFACT_VARIANTS)
     return api_error(
         error, &d,
@@ -105,8 +103,7 @@ static tenon_status load(tenon_program *p, const LoadCall *c, Diag *d) {
 static tenon_status load_any(const LoadCall *c, tenon_program **out, tenon_error *error) {
   Diag d;
   diag_init(&d);
-  if (!out)
-    return api_error(error, &d, fail(&d, TENON_EINVAL, NOWHERE, "no place for the program"));
+  if (!out) return api_missing("place for the program", error);
   *out = NULL;
   if (!c->path && !c->bytes)
     return api_error(error, &d, fail(&d, TENON_EINVAL, NOWHERE, "no program was named"));

@@ -139,13 +139,15 @@ tenon_status api_foreign(const void *custom, Eval *e) {
 
 // ---- what a callback may ask ----
 
-const char *tenon_op_node(const tenon_op_call *c) { return c->at.node ? c->at.node : ""; }
+const char *tenon_op_node(const tenon_op_call *c) { return c && c->at.node ? c->at.node : ""; }
 
 size_t tenon_op_input_count(const tenon_op_call *c) {
+  if (!c) return 0;
   return (size_t)(c->in ? c->in->nsrc : c->e->nin);
 }
 
 size_t tenon_op_output_count(const tenon_op_call *c) {
+  if (!c) return 0;
   return (size_t)(c->in ? c->in->nres : c->e->nout);
 }
 
@@ -175,8 +177,9 @@ static tenon_status view_type(tenon_op_call *c, const Node *n, tenon_tensor *out
 }
 
 tenon_status tenon_op_input(tenon_op_call *c, size_t i, tenon_tensor *out) {
+  if (out) *out = (tenon_tensor){.rank = -1};
+  if (!c) return TENON_EINVAL;
   if (!out) return refuse(c, TENON_EINVAL, "no place for input %zu", i);
-  *out = (tenon_tensor){.rank = -1};
   if (i >= tenon_op_input_count(c))
     return refuse(c, TENON_EINVAL, "input %zu is asked for; there are %zu", i,
                   tenon_op_input_count(c));
@@ -196,6 +199,7 @@ tenon_status tenon_op_input(tenon_op_call *c, size_t i, tenon_tensor *out) {
 // ---- shape rules ----
 
 static tenon_status check_output(tenon_op_call *c, size_t i, bool shape) {
+  if (!c) return TENON_EINVAL;
   if (shape != (c->in != NULL))
     return refuse(c, TENON_EINVAL, "%s",
                   shape ? "types are given by the shape rule only"
@@ -276,6 +280,10 @@ void *tenon_op_output(tenon_op_call *c, size_t i, tenon_dtype dtype, int32_t ran
     refuse(c, TENON_EINVAL, "output %zu is made twice", i);
     return NULL;
   }
+  if (rank > 0 && !shape) {
+    refuse(c, TENON_EINVAL, "output %zu has rank %d, but no shape", i, rank);
+    return NULL;
+  }
   Value *v;
   if (note(c, value_tensor(c->e->run, c->at, dtype, rank, shape, &v))) return NULL;
   c->e->out[i] = v;
@@ -286,7 +294,7 @@ void *tenon_op_output(tenon_op_call *c, size_t i, tenon_dtype dtype, int32_t ran
 
 const char *tenon_op_attr_text(const tenon_op_call *c, const char *name, int64_t *size) {
   if (size) *size = 0;
-  for (int64_t i = 0; name && i < c->attrs->keys.n; i++) {
+  for (int64_t i = 0; c && name && i < c->attrs->keys.n; i++) {
     if (!str_is(c->attrs->keys.v[i], name)) continue;
     if (size) *size = c->attrs->values.v[i].n;
     return c->attrs->values.v[i].n ? c->attrs->values.v[i].p : "";
@@ -344,6 +352,6 @@ int64_t tenon_op_attr_floats(const tenon_op_call *c, const char *name, double *o
 }
 
 tenon_status tenon_op_fail(tenon_op_call *c, tenon_status status, const char *message) {
-  if (!status) return status;
+  if (!status || !c) return status;
   return refuse(c, status, "%s", message ? message : status_name(status));
 }

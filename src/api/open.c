@@ -24,6 +24,12 @@ tenon_status api_error(tenon_error *error, const Diag *d, tenon_status status) {
   return status;
 }
 
+tenon_status api_missing(const char *what, tenon_error *error) {
+  Diag d;
+  diag_init(&d);
+  return api_error(error, &d, fail(&d, TENON_EINVAL, NOWHERE, "no %s is given", what));
+}
+
 bool api_take_options(void *to, size_t size, const void *from, size_t least) {
   size_t theirs;
   memcpy(&theirs, from, sizeof(theirs));
@@ -93,6 +99,7 @@ static tenon_status take_types(tenon_model *m, const tenon_open_options *o, Diag
     return fail(d, TENON_EINVAL, NOWHERE, "%zu types, but no texts", o->ntypes);
   InputType *types = arena_array(&m->arena, InputType, (int64_t)o->ntypes + 1);
   for (size_t i = 0; i < o->ntypes; i++) {
+    if (!o->types[i]) return fail(d, TENON_EINVAL, NOWHERE, "type %zu is no text", i);
     Str text = str_of(str_copy(&m->arena, str_of(o->types[i])));
     if (!input_type_parse(text, &types[i]))
       return fail(d, TENON_EINVAL, NOWHERE,
@@ -148,8 +155,10 @@ static tenon_status open_model(tenon_model *m, const OpenCall *c, Diag *d) {
   if (o.ninputs && !o.inputs)
     return fail(d, TENON_EINVAL, NOWHERE, "%zu inputs, but no names", o.ninputs);
   Str *given = arena_array(&m->arena, Str, (int64_t)MIN(o.ninputs, 65536));
-  for (size_t i = 0; i < MIN(o.ninputs, 65536); i++)
+  for (size_t i = 0; i < MIN(o.ninputs, 65536); i++) {
+    if (!o.inputs[i]) return fail(d, TENON_EINVAL, NOWHERE, "input %zu has no name", i);
     given[i] = str_of(str_copy(&m->arena, str_of(o.inputs[i])));
+  }
   mo.given = m->given = (Strs){(int64_t)MIN(o.ninputs, 65536), given};
   TRY(take_types(m, &o, d, &mo));
   if (o.weights) mo.weights = m->weights = str_copy(&m->arena, str_of(o.weights));
@@ -165,7 +174,7 @@ static tenon_status open_model(tenon_model *m, const OpenCall *c, Diag *d) {
 static tenon_status open_any(const OpenCall *c, tenon_model **out, tenon_error *error) {
   Diag d;
   diag_init(&d);
-  if (!out) return api_error(error, &d, fail(&d, TENON_EINVAL, NOWHERE, "no place for the model"));
+  if (!out) return api_missing("place for the model", error);
   *out = NULL;
   if (!c->path && !c->bytes)
     return api_error(error, &d, fail(&d, TENON_EINVAL, NOWHERE, "no model was named"));
@@ -212,10 +221,15 @@ void tenon_model_close(tenon_model *m) {
 
 // ---- accessors ----
 
-size_t tenon_model_input_count(const tenon_model *m) { return (size_t)model_ninputs(m->model); }
-size_t tenon_model_output_count(const tenon_model *m) { return (size_t)model_noutputs(m->model); }
+size_t tenon_model_input_count(const tenon_model *m) {
+  return m ? (size_t)model_ninputs(m->model) : 0;
+}
+size_t tenon_model_output_count(const tenon_model *m) {
+  return m ? (size_t)model_noutputs(m->model) : 0;
+}
 
 tenon_status tenon_model_input(const tenon_model *m, size_t i, tenon_value_info *out) {
+  if (!out) return TENON_EINVAL;
   *out = (tenon_value_info){0};
   if (i >= tenon_model_input_count(m)) return TENON_EINVAL;
   *out = m->input[i];
@@ -223,6 +237,7 @@ tenon_status tenon_model_input(const tenon_model *m, size_t i, tenon_value_info 
 }
 
 tenon_status tenon_model_output(const tenon_model *m, size_t i, tenon_value_info *out) {
+  if (!out) return TENON_EINVAL;
   *out = (tenon_value_info){0};
   if (i >= tenon_model_output_count(m)) return TENON_EINVAL;
   *out = m->output[i];
@@ -248,13 +263,14 @@ int32_t tenon_op_known(const char *frontend, const char *op) {
 
 size_t tenon_model_unsupported_count(const tenon_model *m) {
   const Unsupported *u;
-  return (size_t)model_unsupported(m->model, &u);
+  return m ? (size_t)model_unsupported(m->model, &u) : 0;
 }
 
 tenon_status tenon_model_unsupported(const tenon_model *m, size_t i, tenon_unsupported *out) {
   const Unsupported *u;
+  if (!out) return TENON_EINVAL;
   *out = (tenon_unsupported){0};
-  if (i >= (size_t)model_unsupported(m->model, &u)) return TENON_EINVAL;
+  if (!m || i >= (size_t)model_unsupported(m->model, &u)) return TENON_EINVAL;
   *out = (tenon_unsupported){
       .op = u[i].op, .why = u[i].why, .node = u[i].first, .count = (size_t)u[i].count};
   return TENON_OK;

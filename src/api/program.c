@@ -113,24 +113,28 @@ void api_describe_program(tenon_program *p) {
     describe(p, &f->value[f->result[i]], f->result_name[i], &p->output[i]);
 }
 
-size_t tenon_program_input_count(const tenon_program *p) { return p->ninputs; }
-size_t tenon_program_output_count(const tenon_program *p) { return p->noutputs; }
+size_t tenon_program_input_count(const tenon_program *p) { return p ? p->ninputs : 0; }
+size_t tenon_program_output_count(const tenon_program *p) { return p ? p->noutputs : 0; }
 
 tenon_status tenon_program_input(const tenon_program *p, size_t i, tenon_value_info *out) {
+  if (!out) return TENON_EINVAL;
   *out = (tenon_value_info){0};
-  if (i >= p->ninputs) return TENON_EINVAL;
+  if (i >= tenon_program_input_count(p)) return TENON_EINVAL;
   *out = p->input[i];
   return TENON_OK;
 }
 
 tenon_status tenon_program_output(const tenon_program *p, size_t i, tenon_value_info *out) {
+  if (!out) return TENON_EINVAL;
   *out = (tenon_value_info){0};
-  if (i >= p->noutputs) return TENON_EINVAL;
+  if (i >= tenon_program_output_count(p)) return TENON_EINVAL;
   *out = p->output[i];
   return TENON_OK;
 }
 
-size_t tenon_program_option_count(const tenon_program *p) { return (size_t)p->program->noptions; }
+size_t tenon_program_option_count(const tenon_program *p) {
+  return p ? (size_t)p->program->noptions : 0;
+}
 
 const char *tenon_program_option(const tenon_program *p, size_t i) {
   return i < tenon_program_option_count(p) ? p->program->option[i] : NULL;
@@ -143,6 +147,9 @@ const char *tenon_program_warning(const tenon_program *p, size_t i) {
 }
 
 void tenon_program_describe(const tenon_program *p, tenon_program_info *out) {
+  if (!out) return;
+  *out = (tenon_program_info){0};
+  if (!p) return;
   const ProgFunction *f = p->program->function[0];
   *out = (tenon_program_info){.target = p->target,
                               .kernels = p->program->nkernels,

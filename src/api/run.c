@@ -35,9 +35,11 @@ tenon_status tenon_run(tenon_model *m, const tenon_tensor *inputs, size_t ninput
   Run run;
   tenon_run_options o = {0};
   diag_init(&d);
-  if (!m) return api_error(error, &d, fail(&d, TENON_EINVAL, NOWHERE, "no model is given"));
+  if (!m) return api_missing("model", error);
   if (options && !api_take_options(&o, sizeof(o), options, offsetof(tenon_run_options, stream)))
     return api_error(error, &d, api_wrong_options(&d, options->struct_size, sizeof(o)));
+  tenon_status wrong = api_check_limits(&o, &d);
+  if (wrong) return api_error(error, &d, wrong);
   RunCall c = {.input = m->input,
                .output = m->output,
                .want_in = tenon_model_input_count(m),

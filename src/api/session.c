@@ -27,11 +27,8 @@ tenon_status tenon_session_create(tenon_program *p, const tenon_session_options 
   Diag d;
   tenon_session_options o = {0};
   diag_init(&d);
-  if (!out || !p)
-    return api_error(
-        error, &d,
-        fail(&d, TENON_EINVAL, NOWHERE, "no %s is given", p ? "place for the session" : "program"));
-  *out = NULL;
+  if (out) *out = NULL;
+  if (!out || !p) return api_missing(p ? "place for the session" : "program", error);
   if (options && !api_take_options(&o, sizeof(o), options, sizeof(o)))
     return api_error(error, &d, api_wrong_options(&d, options->struct_size, sizeof(o)));
   tenon_session *s = mem_alloc((int64_t)sizeof(*s));
@@ -65,10 +62,12 @@ void tenon_session_release(tenon_session *s) {
   mem_free(s, (int64_t)sizeof(*s));
 }
 
-tenon_program *tenon_session_program(const tenon_session *s) { return s->program; }
-int32_t tenon_session_threads(const tenon_session *s) { return session_threads(s->session); }
+tenon_program *tenon_session_program(const tenon_session *s) { return s ? s->program : NULL; }
+int32_t tenon_session_threads(const tenon_session *s) {
+  return s ? session_threads(s->session) : 0;
+}
 int64_t tenon_session_device_bytes(const tenon_session *s) {
-  return session_device_bytes(s->session);
+  return s ? session_device_bytes(s->session) : 0;
 }
 
 // ---- running ----
@@ -124,6 +123,7 @@ static tenon_status run(tenon_session *s, const tenon_tensor *inputs, size_t nin
   tenon_run_options o = {0};
   if (options && !api_take_options(&o, sizeof(o), options, offsetof(tenon_run_options, stream)))
     return api_wrong_options(d, options->struct_size, sizeof(o));
+  TRY(api_check_limits(&o, d));
   const tenon_program *p = s->program;
   RunCall c = {.input = p->input,
                .output = p->output,
@@ -152,9 +152,8 @@ tenon_status tenon_session_run(tenon_session *s, const tenon_tensor *inputs, siz
                                const tenon_run_options *options, tenon_error *error) {
   Diag d;
   diag_init(&d);
-  tenon_status st = s ? run(s, inputs, ninputs, outputs, noutputs, NULL, options, &d)
-                      : fail(&d, TENON_EINVAL, NOWHERE, "no session is given");
-  return api_error(error, &d, st);
+  if (!s) return api_missing("session", error);
+  return api_error(error, &d, run(s, inputs, ninputs, outputs, noutputs, NULL, options, &d));
 }
 
 static tenon_status wait(tenon_session *s, Diag *d) {
@@ -171,8 +170,8 @@ static tenon_status wait(tenon_session *s, Diag *d) {
 tenon_status tenon_session_wait(tenon_session *s, tenon_error *error) {
   Diag d;
   diag_init(&d);
-  tenon_status st = s ? wait(s, &d) : fail(&d, TENON_EINVAL, NOWHERE, "no session is given");
-  return api_error(error, &d, st);
+  if (!s) return api_missing("session", error);
+  return api_error(error, &d, wait(s, &d));
 }
 
 // ---- bound buffers ----
@@ -185,6 +184,7 @@ tenon_status tenon_session_bind_input(tenon_session *s, size_t i, const tenon_te
                                       tenon_error *error) {
   Diag d;
   diag_init(&d);
+  if (!s) return api_missing("session", error);
   const tenon_program *p = s->program;
   if (i >= p->ninputs) return api_error(error, &d, no_such(&d, "input", i, p->ninputs));
   if (!tensor)
@@ -204,6 +204,7 @@ tenon_status tenon_session_bind_output(tenon_session *s, size_t i, const tenon_t
                                        tenon_error *error) {
   Diag d;
   diag_init(&d);
+  if (!s) return api_missing("session", error);
   const tenon_program *p = s->program;
   if (i >= p->noutputs) return api_error(error, &d, no_such(&d, "output", i, p->noutputs));
   if (tensor && tensor->data && tensor->bytes <= 0)
@@ -245,16 +246,16 @@ tenon_status tenon_session_run_bound(tenon_session *s, const tenon_run_options *
                                      tenon_error *error) {
   Diag d;
   diag_init(&d);
-  tenon_status st =
-      s ? run_bound(s, options, &d) : fail(&d, TENON_EINVAL, NOWHERE, "no session is given");
-  return api_error(error, &d, st);
+  if (!s) return api_missing("session", error);
+  return api_error(error, &d, run_bound(s, options, &d));
 }
 
 tenon_status tenon_session_output(const tenon_session *s, size_t i, tenon_tensor *out,
                                   tenon_error *error) {
   Diag d;
   diag_init(&d);
-  *out = (tenon_tensor){0};
+  if (out) *out = (tenon_tensor){0};
+  if (!s || !out) return api_missing(s ? "place for the output" : "session", error);
   if (i >= s->program->noutputs)
     return api_error(error, &d, no_such(&d, "output", i, s->program->noutputs));
   if (!s->has_last)
@@ -267,7 +268,7 @@ tenon_status tenon_session_output(const tenon_session *s, size_t i, tenon_tensor
 // ---- profile ----
 
 size_t tenon_session_step_count(const tenon_session *s) {
-  return (size_t)s->program->program->function[0]->nsteps;
+  return s ? (size_t)s->program->program->function[0]->nsteps : 0;
 }
 
 tenon_status tenon_session_step(const tenon_session *s, size_t i, tenon_step *out) {
@@ -275,6 +276,7 @@ tenon_status tenon_session_step(const tenon_session *s, size_t i, tenon_step *ou
                                          [STEP_HOST] = TENON_STEP_HOST,
                                          [STEP_VIEW] = TENON_STEP_VIEW,
                                          [STEP_COPY] = TENON_STEP_COPY};
+  if (!out) return TENON_EINVAL;
   *out = (tenon_step){0};
   if (i >= tenon_session_step_count(s)) return TENON_EINVAL;
   const ProgStep *st = &s->program->program->function[0]->step[i];
@@ -292,4 +294,6 @@ tenon_status tenon_session_step(const tenon_session *s, size_t i, tenon_step *ou
   return TENON_OK;
 }
 
-void tenon_session_profile_reset(tenon_session *s) { session_reset_times(s->session); }
+void tenon_session_profile_reset(tenon_session *s) {
+  if (s) session_reset_times(s->session);
+}

@@ -153,11 +153,12 @@ tenon_status state_leave(tenon_session *s, tenon_tensor *got, tenon_tensor *outp
 
 // ---- the public functions ----
 
-size_t tenon_session_state_count(const tenon_session *s) { return s->nstates; }
+size_t tenon_session_state_count(const tenon_session *s) { return s ? s->nstates : 0; }
 
 tenon_status tenon_session_state(const tenon_session *s, size_t i, tenon_value_info *out) {
+  if (!out) return TENON_EINVAL;
   *out = (tenon_value_info){0};
-  if (i >= s->nstates) return TENON_EINVAL;
+  if (i >= tenon_session_state_count(s)) return TENON_EINVAL;
   *out = s->program->input[s->state[i].input];
   return TENON_OK;
 }
@@ -187,6 +188,7 @@ tenon_status tenon_session_state_get(tenon_session *s, size_t i, tenon_tensor *o
                                      tenon_error *error) {
   Diag d;
   diag_init(&d);
+  if (!s || !out) return api_missing(s ? "place for the state" : "session", error);
   return api_error(error, &d, get(s, i, out, &d));
 }
 
@@ -216,6 +218,7 @@ tenon_status tenon_session_state_set(tenon_session *s, size_t i, const tenon_ten
                                      tenon_error *error) {
   Diag d;
   diag_init(&d);
+  if (!s) return api_missing("session", error);
   return api_error(error, &d, set(s, i, value, &d));
 }
 
@@ -223,6 +226,7 @@ tenon_status tenon_session_state_reset(tenon_session *s, tenon_error *error) {
   Diag d;
   diag_init(&d);
   tenon_status status = TENON_OK;
+  if (!s) return api_missing("session", error);
   for (size_t i = 0; i < s->nstates; i++) {
     tenon_status one = make_zero(&s->state[i], &s->program->input[s->state[i].input], &d);
     if (!status) status = one;

@@ -21,7 +21,7 @@ _Static_assert(sizeof(Block) == 64, "the elements begin on a cache line");
 
 int64_t tenon_tensor_size(tenon_dtype dtype, int32_t rank, const int64_t *shape) {
   int64_t n, bytes;
-  if (!dtype_valid(dtype) || rank < 0 || rank > MAX_RANK) return -1;
+  if (!dtype_valid(dtype) || rank < 0 || rank > MAX_RANK || (rank && !shape)) return -1;
   return shape_count(rank, shape, &n) && dtype_bytes(dtype, n, &bytes) ? bytes : -1;
 }
 
@@ -311,6 +311,12 @@ tenon_status api_check_counts(const RunCall *c) {
   for (size_t i = 0; i < c->nout; i++)
     if (c->output[i].kind != TENON_KIND_TENSOR) return not_a_tensor(c->d, "output", &c->output[i]);
   return TENON_OK;
+}
+
+tenon_status api_check_limits(const tenon_run_options *o, Diag *d) {
+  if (o->memory_limit >= 0 && o->max_iterations >= 0 && o->max_operations >= 0) return TENON_OK;
+  return fail(d, TENON_EINVAL, NOWHERE,
+              "memory_limit, max_iterations and max_operations must not be negative");
 }
 
 void api_limit_run(Run *r, const tenon_run_options *o, int64_t memory_limit) {

@@ -268,8 +268,11 @@ static tenon_status run_call(ValuesCall *c, Run *r, Diag *d) {
   return t.status;
 }
 
-static bool take_run_options(tenon_run_options *o, const tenon_run_options *options) {
-  return !options || api_take_options(o, sizeof(*o), options, offsetof(tenon_run_options, stream));
+static tenon_status take_run_options(tenon_run_options *o, const tenon_run_options *options,
+                                     Diag *d) {
+  if (options && !api_take_options(o, sizeof(*o), options, offsetof(tenon_run_options, stream)))
+    return api_wrong_options(d, options->struct_size, sizeof(*o));
+  return api_check_limits(o, d);
 }
 
 tenon_status tenon_run_values(tenon_model *m, tenon_value *const *inputs, size_t ninputs,
@@ -279,9 +282,9 @@ tenon_status tenon_run_values(tenon_model *m, tenon_value *const *inputs, size_t
   Run run;
   tenon_run_options o = {0};
   diag_init(&d);
-  if (!m) return api_error(error, &d, fail(&d, TENON_EINVAL, NOWHERE, "no model is given"));
-  if (!take_run_options(&o, options))
-    return api_error(error, &d, api_wrong_options(&d, options->struct_size, sizeof(o)));
+  if (!m) return api_missing("model", error);
+  tenon_status wrong = take_run_options(&o, options, &d);
+  if (wrong) return api_error(error, &d, wrong);
   ValuesCall c = {.model = m,
                   .input = m->input,
                   .output = m->output,
@@ -304,9 +307,9 @@ tenon_status tenon_session_run_values(tenon_session *s, tenon_value *const *inpu
   Run run;
   tenon_run_options o = {0};
   diag_init(&d);
-  if (!s) return api_error(error, &d, fail(&d, TENON_EINVAL, NOWHERE, "no session is given"));
-  if (!take_run_options(&o, options))
-    return api_error(error, &d, api_wrong_options(&d, options->struct_size, sizeof(o)));
+  if (!s) return api_missing("session", error);
+  tenon_status wrong = take_run_options(&o, options, &d);
+  if (wrong) return api_error(error, &d, wrong);
   if (s->nstates || o.stream)
     return api_error(error, &d,
                      fail(&d, TENON_EUNSUPPORTED, NOWHERE,

@@ -13,6 +13,12 @@ def digits(**options):
     return tenon.compile(DIGITS, **options), np.load(IMAGES)
 
 
+class Limits(unittest.TestCase):
+    def test_negative_memory_limit(self):
+        for target in ("auto", "interp"):
+            with self.assertRaisesRegex(tenon.InvalidError, "memory_limit"): digits(target=target, memory_limit=-1)
+
+
 class Devices(unittest.TestCase):
     def test_one_that_is_not_there(self):
         if not any(t.name == "opencl" and t.available for t in tenon.targets()): self.skipTest("no OpenCL device")

@@ -81,6 +81,10 @@ def caller(name, inputs, sizes, outputs, shared):
     arguments = [f"v{i}" for i in range(len(inputs))] + [str(v) for _, v in sizes]
     arguments += [f"v{i}" for i in range(len(inputs), len(values))] + ["&error"]
     lines.append(f'  if ({"model" if shared else name}({", ".join(arguments)})) return fprintf(stderr, "%s\\n", error.message), 4;')
+    if not shared:  # NULL is an error, or does nothing
+        lines += ["  tenon_aot_threads(NULL, 1), tenon_aot_weights(NULL, NULL), tenon_aot_close(NULL);",
+                  "  if (tenon_aot_run(NULL, NULL, NULL, NULL, &error) != TENON_EINVAL) return 6;",
+                  f"  if (tenon_aot_run(&{name}_model, NULL, NULL, NULL, &error) != TENON_EINVAL || !*error.message) return 7;"]
     for i in range(len(inputs), len(values)):
         lines.append(f'  if (!(f = fopen("out-{i - len(inputs)}.raw", "wb")) || fwrite(v{i}, sizeof v{i}, 1, f) != 1 || fclose(f)) return 5;')
     return "\n".join(lines + ["  return 0;", "}", ""])

@@ -95,6 +95,10 @@ static tenon_status call(AotState *s, AotCall *c) {
   Value **in = arena_array(&run->scratch, Value *, f->nparams + 1);
   Value **out = arena_array(&run->scratch, Value *, f->nresults + 1);
   ResultRoom *room = arena_array(&run->scratch, ResultRoom, f->nresults + 1);
+  bool sizes = false;
+  for (int32_t i = 0; i < p->nsyms; i++) sizes |= prog_sym_is_input(p, i);
+  if ((f->nparams && !c->in) || (f->nresults && !c->out) || (sizes && !c->dims))
+    return fail(run->diag, TENON_EINVAL, NOWHERE, "no array of inputs, sizes or outputs is given");
   bind(p, c->dims, sym);
   for (int32_t i = 0; i < f->nparams; i++) {
     const ProgValue *v = &f->value[f->param[i]];
@@ -134,6 +138,10 @@ static tenon_status run_loaded(AotState *s, AotCall *c) {
 tenon_status tenon_aot_run(tenon_aot_model *m, const void *const *in, const int64_t *dims,
                            void *const *out, tenon_error *error) {
   AotCall c = {.in = in, .dims = dims, .out = out};
+  if (!m) {
+    if (error) *error = (tenon_error){TENON_EINVAL, "no model is given"};
+    return TENON_EINVAL;
+  }
   AotState *s = enter(m);
   if (!s) {
     if (error) *error = (tenon_error){TENON_ENOMEM, "out of memory"};
@@ -152,6 +160,7 @@ tenon_status tenon_aot_run(tenon_aot_model *m, const void *const *in, const int6
 }
 
 void tenon_aot_threads(tenon_aot_model *m, int threads) {
+  if (!m) return;
   AotState *s = enter(m);
   if (s) unload(s);
   m->threads = threads;
@@ -159,6 +168,7 @@ void tenon_aot_threads(tenon_aot_model *m, int threads) {
 }
 
 void tenon_aot_weights(tenon_aot_model *m, const char *path) {
+  if (!m) return;
   AotState *s = enter(m);
   if (s) unload(s);
   m->weights = path;
@@ -166,7 +176,7 @@ void tenon_aot_weights(tenon_aot_model *m, const char *path) {
 }
 
 void tenon_aot_close(tenon_aot_model *m) {
-  AotState *s = enter(m);
+  AotState *s = m ? enter(m) : NULL;
   if (!s) return;
   unload(s);
   leave(s);
