@@ -141,6 +141,14 @@ static void check_value(Checker *c, const ProgValue *v) {
   need(c, k->dtype == v->dtype && k->rank == v->rank, "a constant of another type", v->slot);
 }
 
+// A part of a result begins in a result that is no part itself: placing one never leads to another.
+static void check_part(Checker *c, const ProgValue *v) {
+  if (v->at < 0 || v->place != PLACE_RESULT) return;
+  const ProgValue *whole = &c->f->value[c->f->result[v->slot]];
+  need(c, whole->place == PLACE_RESULT && whole->slot == v->slot && whole->at < 0,
+       "a part of a part", v->slot);
+}
+
 static void check_values(Checker *c, const int32_t *v, int32_t n, bool absent) {
   for (int32_t i = 0; i < n; i++)
     need(c, within(v[i], c->f->nvalues) || (absent && v[i] == -1), "no such value", v[i]);
@@ -262,6 +270,7 @@ static void check_function(Checker *c, const ProgFunction *f) {
   check_values(c, f->result, f->nresults, false);
   need(c, f->nranges >= 0 && f->nranges <= f->nparams, "ranges of no parameter", f->nranges);
   if (c->status) return;
+  for (int32_t i = 0; i < f->nvalues; i++) check_part(c, &f->value[i]);
   c->made = arena_array(&c->arena, bool, MAX(f->nvalues, 1));
   for (int32_t i = 0; i < f->nvalues; i++) {
     int place = f->value[i].place;
@@ -298,13 +307,21 @@ typedef struct Visit {
   const ProgFunction *f;
   int64_t step;
   int attr;
+  int32_t below;  // bodies inside bodies that were found in it
 } Visit;
+
+// A body of the function on top of the stack is done.
+static void leave_body(Checker *c, Visit *v, int32_t below) {
+  v->below = MAX(v->below, below + 1);
+  need(c, v->below <= BODIES_DEEP, "bodies are nested too deep", v->f->index);
+}
 
 // Depth first: a body that is still open has come back to itself.
 static void check_bodies(Checker *c) {
   enum { NEW, OPEN, DONE };
   int32_t n = c->p->nfunctions, depth = 0;
   uint8_t *state = arena_array(&c->arena, uint8_t, n);
+  int32_t *below = arena_array(&c->arena, int32_t, n);
   Visit *stack = arena_array(&c->arena, Visit, n);
   for (int32_t root = 0; root < n && !c->status; root++) {
     if (state[root] != NEW) continue;
@@ -315,12 +332,14 @@ static void check_bodies(Checker *c) {
       const ProgFunction *body = body_of(v->f, &v->step, &v->attr);
       if (!body) {
         state[v->f->index] = DONE;
-        depth--;
+        below[v->f->index] = v->below;
+        if (--depth) leave_body(c, &stack[depth - 1], v->below);
       } else if (state[body->index] == NEW) {
         state[body->index] = OPEN;
         stack[depth++] = (Visit){.f = body};
       } else {
         need(c, state[body->index] == DONE, "a function calls itself", body->index);
+        leave_body(c, v, below[body->index]);
       }
     }
   }

@@ -10,7 +10,8 @@
 // Invariants (program_check): every index lies in its table; a step reads only parameters, constants and what
 // earlier steps made; a constant has the bytes of its shape; code entries lie in the code; an expression's stack never
 // runs empty or over; concurrent steps are kernels, at most STEP_MORE + 1, of which none reads or writes what another
-// writes; no function comes back to itself through bodies.
+// writes; no function comes back to itself through bodies, and none lies in more than BODIES_DEEP others; a part of a result
+// begins in a result that is no part.
 //
 // Devices.  A program may have kernels for machines other than the host: each value is in the memory of one device, and a value that is
 // needed on another has a second ProgValue there, made by a STEP_COPY.  A device's memory is a mirror of the host's: its arena has
@@ -123,6 +124,8 @@ typedef struct ProgStep {
   const int32_t *free;  // heap values that nobody needs after this step
   double flops, bytes;  // at the reference sizes, for profiles
 } ProgStep;
+
+enum { BODIES_DEEP = 200 };  // as of the readers: each is a call inside a call
 
 typedef struct ProgFunction {
   const char *name;

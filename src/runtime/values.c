@@ -8,12 +8,12 @@ bool cell_dims(const Session *s, const ProgValue *v, int64_t *dims) {
   return true;
 }
 
-// The symbol that an expression is, or -1.
 bool value_bytes(const Session *s, const ProgValue *v, int64_t *bytes) {
   int64_t dims[MAX_RANK], n;
   return cell_dims(s, v, dims) && shape_count(v->rank, dims, &n) && dtype_bytes(v->dtype, n, bytes);
 }
 
+// The symbol that an expression is, or -1.
 static int64_t lone_symbol(const Program *p, int32_t expr) {
   const ProgExpr *e = &p->expr[expr];
   return e->n == 2 && e->code[0] == PX_SYM ? e->code[1] : -1;
@@ -88,23 +88,27 @@ tenon_status cell_value(Session *s, Run *run, const Frame *fr, int32_t value, Va
   return value_borrow(run, v->dtype, v->rank, dims, c->data, out);
 }
 
-tenon_status cell_make(Session *s, Run *run, Frame *fr, int32_t value, Where at) {
-  const ProgValue *v = &fr->f->value[value];
-  Cell *c = &fr->cell[value];
+static tenon_status make_whole(Session *s, Run *run, const ProgValue *v, Cell *c, Where at) {
   int64_t dims[MAX_RANK];
   if (c->data) return TENON_OK;  // in the arena, or where the caller wants it
-  if (v->at >= 0) {              // of a result that the run keeps
-    int32_t whole = fr->f->result[v->slot];
-    int64_t part;
-    if (!prog_eval(s->program, v->at, s->sym, &part))
-      return fail(run->diag, TENON_EINTERNAL, at, "the place of a part is not known");
-    TRY(cell_make(s, run, fr, whole, at));
-    c->data = fr->cell[whole].data + part;
-    return TENON_OK;
-  }
   if (!cell_dims(s, v, dims))
     return fail(run->diag, TENON_EINTERNAL, at, "the size of a result is not known");
   TRY(value_tensor(run, at, v->dtype, v->rank, dims, &c->value));
   c->data = c->value->data;
+  return TENON_OK;
+}
+
+tenon_status cell_make(Session *s, Run *run, Frame *fr, int32_t value, Where at) {
+  const ProgValue *v = &fr->f->value[value];
+  Cell *c = &fr->cell[value];
+  int64_t part, bytes, room;
+  if (c->data || v->at < 0) return make_whole(s, run, v, c, at);
+  // A part of a result that the run keeps; program_check has seen that the result is no part itself.
+  int32_t whole = fr->f->result[v->slot];
+  if (!prog_eval(s->program, v->at, s->sym, &part) || part < 0 || !value_bytes(s, v, &bytes) ||
+      !value_bytes(s, &fr->f->value[whole], &room) || part > room || bytes > room - part)
+    return fail(run->diag, TENON_EINTERNAL, at, "the place of a part is not known");
+  TRY(make_whole(s, run, &fr->f->value[whole], &fr->cell[whole], at));
+  c->data = fr->cell[whole].data + part;
   return TENON_OK;
 }

@@ -2,6 +2,7 @@
 #include "base/crc.h"
 #include "codegen.h"
 #include "compiled.h"
+#include "eval/control.h"
 #include "runtime/artifact.h"
 #include "runtime/session.h"
 #include "sample.h"
@@ -268,6 +269,88 @@ TEST(artifact_hostile_plans) {
       program_release(q);
     }
   EXPECT(refused > n / 2);
+  program_release(p);
+  arena_deinit(&a);
+}
+
+// ---- plans that would never end ----
+
+// A program that a writer of ours never makes, as a file that passes the checksums.
+static void expect_crafted_refused(const Program *p, const char *part) {
+  static Diag d;
+  Arena a;
+  Program *q = NULL;
+  Str bytes;
+  arena_init(&a);
+  diag_init(&d);
+  if (artifact_bytes(p, &a, &d, &bytes)) FAIL("%s", d.text);
+  EXPECT_STATUS(artifact_load_memory(bytes.p, bytes.n, NULL, &every, &d, &q), TENON_EFORMAT);
+  EXPECT_CONTAINS(d.text, part);
+  program_release(q);
+  arena_deinit(&a);
+}
+
+// A result that is a part of itself, or two that are parts of each other.
+TEST(artifact_parts_end) {
+  Arena a;
+  static Diag d;
+  Program *p = NULL;
+  arena_init(&a);
+  diag_init(&d);
+  if (compile_text(small, "host", &a, &d, &p)) FAIL("%s", d.text);
+  REQUIRE(p && p->nexprs);
+  ProgFunction *f = p->function[0];
+  ProgValue *one = &f->value[f->result[0]], *two = &f->value[f->result[3]];
+  ProgValue kept[] = {*one, *two};
+  one->place = PLACE_RESULT;
+  one->slot = 0;
+  one->at = 0;
+  expect_crafted_refused(p, "a part of a part");
+  *two = *one;
+  one->slot = 3;
+  expect_crafted_refused(p, "a part of a part");
+  *one = kept[0];
+  *two = kept[1];
+  EXPECT_STATUS(program_check(p, &d), TENON_OK);
+  program_release(p);
+  arena_deinit(&a);
+}
+
+// Bodies in bodies, by functions that call the next one.
+TEST(artifact_bodies_end) {
+  Arena a;
+  static Diag d;
+  Program *p = NULL;
+  arena_init(&a);
+  diag_init(&d);
+  if (compile_text(small, "host", &a, &d, &p)) FAIL("%s", d.text);
+  REQUIRE(p && p->nfunctions == 3);
+  ProgFunction *first = p->function[0], **function = p->function;
+  int32_t at = 0;
+  while (strcmp(first->step[at].op, "if")) at++;
+  const if_attrs *branches = first->step[at].attrs;
+  for (int deep = BODIES_DEEP - 1; deep <= BODIES_DEEP + 1; deep++) {
+    // `deep` functions like the first, and the two branches of the last.
+    p->nfunctions = deep + 2;
+    p->function = arena_array(&a, ProgFunction *, p->nfunctions);
+    for (int32_t i = 0; i < p->nfunctions; i++) {
+      p->function[i] = arena_dup(&a, function[MAX(0, i - deep + 1)], (int64_t)sizeof *first);
+      p->function[i]->index = i;
+    }
+    for (int32_t i = 0; i < deep; i++) {
+      if_attrs *own = arena_dup(&a, branches, (int64_t)sizeof *own);
+      own->then_branch = (const struct Body *)(const void *)p->function[i + 1];
+      own->else_branch = (const struct Body *)(const void *)p->function[deep + 1];
+      p->function[i]->step =
+          arena_dup(&a, first->step, first->nsteps * (int64_t)sizeof *first->step);
+      p->function[i]->step[at].attrs = own;
+    }
+    diag_init(&d);
+    EXPECT_STATUS(program_check(p, &d), deep <= BODIES_DEEP ? TENON_OK : TENON_EFORMAT);
+    if (deep > BODIES_DEEP) expect_crafted_refused(p, "nested too deep");
+  }
+  p->function = function;
+  p->nfunctions = 3;
   program_release(p);
   arena_deinit(&a);
 }
