@@ -431,12 +431,33 @@ const OpInfo op_expand = {
 
 // ---- slice ----
 
-// A start or end within [0, dim], for a positive step; NULL when its sign is not known.
-static Dim slice_edge(IntPool *p, Dim x, Dim dim) {
-  if (x->lo >= 0) return ie_is_const(x) && x->value >= INT32_MAX ? dim : ie_min(p, x, dim);
+// Whether a constant start or end, plus `add`, lies outside every axis of this size.  INT32_MAX and its negative are how exporters
+// write the two ends; no axis has INT64_MAX elements.
+static bool is_far(Dim x, int64_t add, Dim dim) {
+  if (!ie_is_const(x)) return false;
+  if (x->value >= 0) return x->value == INT32_MAX || x->value >= dim->hi;
+  return x->value == -INT32_MAX || x->value == INT32_MIN || x->value <= -INT64_MAX ||
+         x->value + add <= -dim->hi;
+}
+
+// The bound max(0, min(x + add, dim)) of a start or end that may count from the end; NULL when its sign is not known.
+static Dim slice_edge(IntPool *p, Dim x, int64_t add, Dim dim) {
+  if (x->lo >= 0) return is_far(x, add, dim) ? dim : ie_min(p, ie_addc(p, x, add), dim);
   if (x->hi >= 0) return NULL;
-  if (ie_is_const(x) && x->value <= INT32_MIN) return p->zero;
-  return ie_max(p, ie_add(p, dim, x), p->zero);
+  if (is_far(x, add, dim)) return p->zero;
+  return ie_max(p, ie_addc(p, ie_add(p, dim, x), add), p->zero);
+}
+
+// Elements between the start and the end of a slice, whose bounds are clamped as the specification says: for a positive
+// step both into [0, dim], for a negative one the start into [0, dim - 1] and the end into [-1, dim - 1].  NULL where that cannot be said.
+static Dim slice_span(IntPool *p, Dim dim, Dim start, Dim end, bool forward) {
+  Dim from = slice_edge(p, start, forward ? 0 : 1, dim),
+      to = slice_edge(p, end, forward ? 0 : 1, dim);
+  if (!from || !to) return NULL;
+  if (forward) return ie_max(p, ie_sub(p, to, from), p->zero);
+  // Counted from the first element up: `from` is at least 1 where there is an element at all.
+  from = start->lo >= 0 ? from : ie_min(p, dim, ie_max(p, from, p->one));
+  return ie_is(to, 0) ? from : ie_max(p, ie_sub(p, from, to), p->zero);
 }
 
 // How many elements start:end:step selects; a new symbol where that cannot be said.
@@ -446,21 +467,13 @@ static Dim slice_size(IntPool *p, Dim dim, Dim start, Dim end, int64_t step) {
     slice_bounds(dim->value, start->value, end->value, step, &first, &count);
     return ie_const(p, count);
   }
-  if (step > 0) {
-    Dim from = slice_edge(p, start, dim), to = slice_edge(p, end, dim);
-    if (!from || !to) return ie_fresh(p, "slice");
-    Dim n = ie_max(p, ie_sub(p, to, from), p->zero);
-    return step == 1 ? n : ie_ceildiv(p, n, ie_const(p, step));
-  }
-  bool to_first = ie_is_const(end) && end->value <= -INT32_MAX;
-  if (!ie_is_const(start) || start->value < -INT32_MAX || !to_first || step == INT64_MIN)
-    return ie_fresh(p, "slice");
-  Dim n = dim;  // elements from the start, which is clamped into the axis, down to the first
-  if (start->value >= 0 && start->value < INT32_MAX)
-    n = ie_min(p, dim, ie_const(p, start->value + 1));
-  else if (start->value < -1)
-    n = ie_min(p, dim, ie_max(p, ie_addc(p, dim, start->value + 1), p->one));
-  return ie_ceildiv(p, n, ie_const(p, -step));
+  Dim n = slice_span(p, dim, start, end, step > 0);
+  if (!n) return ie_fresh(p, "slice");
+  uint64_t stride = step > 0 ? (uint64_t)step : 0 - (uint64_t)step;
+  if (stride == 1) return n;
+  if (stride >= (uint64_t)dim->hi) return ie_min(p, n, p->one);
+  if (stride > INT32_MAX) return ie_fresh(p, "slice");  // rounding up could leave int64
+  return ie_ceildiv(p, n, ie_const(p, (int64_t)stride));
 }
 
 // starts, ends, axes, steps where they are known; fails when their numbers disagree.

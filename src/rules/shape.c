@@ -152,6 +152,7 @@ bool slice_box(Graph *g, const Node *n, Box *out) {
     out->step[axis] = step ? steps.v[i] : 1;
     slice_bounds(t->dims[axis]->value, start.v[i], end.v[i], out->step[axis], &out->start[axis],
                  &out->count[axis]);
+    if (out->count[axis] <= 1) out->step[axis] = 1;  // any step takes it, and none leaves int64
   }
   return true;
 }

@@ -137,13 +137,13 @@ static bool slice_start(ElementBuilder *e, Dim dim, Dim start, int64_t step, Dim
   IntPool *p = e->pool;
   Dim size = elem_dim(e, dim), first = elem_dim(e, start);
   if (step < 0) {
-    first = start->lo >= 0 ? first : ie_add(p, first, size);
+    first = start->lo >= 0 ? first : ie_max(p, p->zero, ie_add(p, first, size));
     *out = ie_min(p, first, ie_addc(p, size, -1));
     return false;
   }
   if (start->hi < 0) {
     *out = ie_max(p, p->zero, ie_add(p, size, first));
-    return ie_is_const(start) && -start->value <= dim->lo;
+    return ie_is_const(start) && start->value >= -dim->lo;
   }
   *out = ie_min(p, first, size);
   return ie_is_const(start) && start->value <= dim->lo;
@@ -173,7 +173,11 @@ static const LoopExpr *move_slice(ElementBuilder *e, const Node *n, const Dim *i
     } else {
       inside = slice_start(e, dim, start[i], by, &begin);
     }
-    at[axis] = ie_add(e->pool, ie_mulc(e->pool, index[axis], by), begin);
+    // A step over the whole axis takes one element at most; another large one might leave int64.
+    uint64_t stride = by > 0 ? (uint64_t)by : 0 - (uint64_t)by;
+    bool far = stride > INT32_MAX;
+    if (far && !ie_is(type_of(n)->dims[axis], 1) && stride < (uint64_t)dim->hi) return NULL;
+    at[axis] = far ? begin : ie_add(e->pool, ie_mulc(e->pool, index[axis], by), begin);
     if (!inside && !(at[axis] = checked(e, at[axis], elem_dim(e, dim)))) return NULL;
   }
   return elem_at(e, n->src[0], at);
