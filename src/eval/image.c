@@ -176,18 +176,20 @@ static double unscale(const AxisPlan *a, double v) {
   return a->rounds ? (double)(float)(v / a->scale) : v / a->scale;
 }
 
+// The specification's length_resized is `out`, the length that the result has; half_pixel_symmetric alone asks for the width that
+// may be a fraction.
 static double source_position(int mode, const AxisPlan *a, int64_t i) {
   double v = (double)i, last = (double)(a->in - 1);
   switch (mode) {
-  case RESIZE_CORNERS: return a->width == 1 ? 0 : v * last / (a->width - 1);
+  case RESIZE_CORNERS: return a->out <= 1 ? 0 : v * last / (double)(a->out - 1);
   case RESIZE_ASYMMETRIC: return unscale(a, v);
   case RESIZE_TF_HALF: return unscale(a, v + 0.5);
   case RESIZE_PYTORCH: return a->out > 1 ? unscale(a, v + 0.5) - 0.5 : 0;
   case RESIZE_SYMMETRIC:
     return (double)a->in / 2 * (1 - (double)a->out / a->width) + (v + 0.5) / a->scale - 0.5;
   case RESIZE_TF_CROP:
-    if (a->width == 1) return 0.5 * (a->roi[0] + a->roi[1]) * last;
-    return a->roi[0] * last + v * (a->roi[1] - a->roi[0]) * last / (a->width - 1);
+    if (a->out <= 1) return 0.5 * (a->roi[0] + a->roi[1]) * last;
+    return a->roi[0] * last + v * (a->roi[1] - a->roi[0]) * last / (double)(a->out - 1);
   default: return unscale(a, v + 0.5) - 0.5;
   }
 }

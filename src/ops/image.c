@@ -247,6 +247,10 @@ const OpInfo op_resize = {
             "(f32[1,1,4,5], _, _, i64[4]{1,1,7,9}) mode=cubic exclude_outside=true",
             "(f32[1,1,8,8], _, _, i64[2]{3,5}) mode=linear axes=[2, -1] antialias=true",
             "(f16[2,3], _, f32[2]{2,3}) mode=linear coordinate_transformation_mode=align_corners",
+            "(f32[1,5,4], _, f32[3]{1,1.3,0.7}) mode=linear "
+            "coordinate_transformation_mode=align_corners",
+            "(f32[n,5], _, f32[2]{1.7,0.6}) mode=cubic "
+            "coordinate_transformation_mode=align_corners",
             "(u8[1,4,4], _, f32[3]{1,0.5,1.5}) coordinate_transformation_mode=asymmetric "
             "nearest_mode=floor",
             "(f32[1,1,4,4], f32[8]{0,0,0.4,0.6,1,1,0.6,1.2}, _, i64[4]{1,1,3,3}) mode=linear "

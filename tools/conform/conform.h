@@ -53,6 +53,9 @@ MUST_USE tenon_status conform_compile(const Case *c, const CaseOptions *o, Graph
 Verdict conform_run(const Case *c, const CaseOptions *o, Arena *a, const char **out_reason);
 // Of a StableHLO program (program.c).
 Verdict conform_run_program(const Case *c, const CaseOptions *o, Arena *a, const char **out_reason);
+// Of a test whose stored outputs the specification contradicts: the sentence that decides, and whether `got` is what it asks for;
+// NULL: of no such test (decided.c).
+const char *conform_decided(const Case *c, const Value *got, bool *out_right);
 // A message on one line, without the model's path in front.
 const char *conform_one_line(Arena *a, const char *text, const char *model);
 

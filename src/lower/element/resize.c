@@ -92,9 +92,9 @@ static const LoopExpr *crop_position(Resize *r, const Axis *a, const LoopExpr *v
                                      const LoopExpr *last) {
   const LoopExpr *middle = two(r, LOOP_mul, num(r, 0.5 * (a->roi[0] + a->roi[1])), last);
   const LoopExpr *x = two(r, LOOP_mul, v, num(r, a->roi[1] - a->roi[0]));
-  x = two(r, LOOP_div, two(r, LOOP_mul, x, last), two(r, LOOP_sub, a->width, num(r, 1)));
+  x = two(r, LOOP_div, two(r, LOOP_mul, x, last), two(r, LOOP_sub, of_dim(r, a->out), num(r, 1)));
   x = two(r, LOOP_add, two(r, LOOP_mul, num(r, a->roi[0]), last), x);
-  return choose(r, two(r, LOOP_eq, a->width, num(r, 1)), middle, x);
+  return choose(r, two(r, LOOP_eq, of_dim(r, a->out), num(r, 1)), middle, x);
 }
 
 static const LoopExpr *position(Resize *r, const Axis *a, const LoopExpr *v) {
@@ -102,8 +102,8 @@ static const LoopExpr *position(Resize *r, const Axis *a, const LoopExpr *v) {
   const LoopExpr *centre = two(r, LOOP_add, v, num(r, 0.5));
   switch (r->at->coordinate_transformation_mode) {
   case RESIZE_CORNERS:
-    x = two(r, LOOP_div, two(r, LOOP_mul, v, last), two(r, LOOP_sub, a->width, num(r, 1)));
-    return choose(r, two(r, LOOP_eq, a->width, num(r, 1)), num(r, 0), x);
+    x = two(r, LOOP_div, two(r, LOOP_mul, v, last), two(r, LOOP_sub, of_dim(r, a->out), num(r, 1)));
+    return choose(r, two(r, LOOP_eq, of_dim(r, a->out), num(r, 1)), num(r, 0), x);
   case RESIZE_ASYMMETRIC: return unscale(r, a, v);
   case RESIZE_TF_HALF: return unscale(r, a, centre);
   case RESIZE_PYTORCH:
