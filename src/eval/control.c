@@ -59,6 +59,20 @@ tenon_status eval_if(Eval *e) {
 
 typedef VEC(Value *) Rows;
 
+bool row_shape(Ints all, int64_t i, Ints *out) {
+  int64_t at = 0, rank = -1;
+  for (int64_t k = 0; k <= i; k++) {
+    at += MAX(rank, 0);
+    if (at >= all.n) return false;
+    rank = all.v[at++];
+    if (rank < -1 || rank >= MAX_RANK || rank > all.n - at) return false;
+  }
+  *out = (Ints){rank, all.v + at};
+  for (int64_t d = 0; d < rank; d++)
+    if (out->v[d] < -1) return false;
+  return rank >= 0;
+}
+
 static bool same_shape(const Value *a, const Value *b) {
   if (a->kind != VK_TENSOR || b->kind != VK_TENSOR || a->dtype != b->dtype || a->rank != b->rank)
     return false;
@@ -67,8 +81,8 @@ static bool same_shape(const Value *a, const Value *b) {
 
 // Stacks the rows of a body's result along a new axis; releases them.
 static tenon_status stack_rows(Eval *e, Rows *rows, int64_t axis, bool reversed, int slot,
-                               const struct Body *body, int64_t result) {
-  if (!rows->n) return e->run->empty_stack(e, body, result, axis, &e->out[slot]);
+                               const struct Body *body, int64_t result, const Ints *declared) {
+  if (!rows->n) return e->run->empty_stack(e, body, result, axis, declared, &e->out[slot]);
   const Value *first = rows->v[0];
   for (int64_t i = 1; i < rows->n; i++)
     if (!same_shape(first, rows->v[i]))
@@ -148,8 +162,12 @@ tenon_status eval_loop(Eval *e) {
     s.in[2 + s.ncarried + i] = borrow(e->in[2 + s.ncarried + i]);
   for (int64_t i = 0; i < trips && s.go; i++) TRY(loop_step(e, at, &s, i));
   for (int64_t i = 0; i < s.ncarried; i++) e->out[i] = s.in[2 + i];
-  for (int64_t i = 0; i < s.nscan; i++)
-    TRY(stack_rows(e, &s.rows[i], 0, false, (int)(s.ncarried + i), at->body, 1 + s.ncarried + i));
+  for (int64_t i = 0; i < s.nscan; i++) {
+    Ints said;
+    bool is_said = row_shape(at->row_shapes, i, &said);
+    TRY(stack_rows(e, &s.rows[i], 0, false, (int)(s.ncarried + i), at->body, 1 + s.ncarried + i,
+                   is_said ? &said : NULL));
+  }
   return TENON_OK;
 }
 
@@ -226,10 +244,13 @@ static tenon_status scan_all(Eval *e, const scan_attrs *at, ScanState *s, Value 
   }
   for (int64_t k = 0; k < s->length; k++) TRY(scan_step(e, at, s, scanned, k));
   for (int64_t i = 0; i < s->nstates; i++) e->out[i] = s->in[i];
-  for (int64_t i = 0; i < s->nrows; i++)
+  for (int64_t i = 0; i < s->nrows; i++) {
+    Ints said;
+    bool is_said = row_shape(at->row_shapes, i, &said);
     TRY(stack_rows(e, &s->rows[i], list_at(at->scan_output_axes, i),
                    list_at(at->scan_output_directions, i) != 0, (int)(s->nstates + i), at->body,
-                   s->nstates + i));
+                   s->nstates + i, is_said ? &said : NULL));
+  }
   return TENON_OK;
 }
 
@@ -256,7 +277,7 @@ static tenon_status scan_batched(Eval *e, const scan_attrs *at, ScanState *s, in
   }
   for (int i = 0; i < e->nout; i++) {
     e->out[i] = NULL;
-    TRY(stack_rows(e, &all[i], 0, false, i, at->body, i));
+    TRY(stack_rows(e, &all[i], 0, false, i, at->body, i, NULL));
   }
   return TENON_OK;
 }

@@ -17,6 +17,7 @@ typedef struct Value Value;
 typedef struct Run Run;
 struct Body;  // a sub-graph (ir.h)
 struct Eval;  // one evaluation (eval.h)
+struct Ints;  // a list of integers (attr.h)
 
 struct Value {
   uint8_t kind;
@@ -65,9 +66,9 @@ struct Run {
   tenon_status (*call_body)(Run *r, const struct Body *body, Value *const *in, int64_t nin,
                             Value **out, int64_t nout);
   // A stack of no rows of a body's result: nothing ran, so only the graph knows the rows' type, and the op's operands the
-  // sizes in it.
+  // sizes in it.  `declared`: what the model says of a row, for what the graph leaves open; or NULL.
   tenon_status (*empty_stack)(const struct Eval *e, const struct Body *body, int64_t result,
-                              int64_t axis, Value **out);
+                              int64_t axis, const struct Ints *declared, Value **out);
   // Does what an operator of the user's own does; NULL: nobody knows.
   tenon_status (*foreign)(const void *ctx, struct Eval *e);
   const void *foreign_ctx;

@@ -482,11 +482,12 @@ static tenon_status call_body(Run *run, const struct Body *body, Value *const *i
 // Sizes inside a body may have names of their own, which its parameters give when it is called: here the operands that
 // would have been handed over.
 static tenon_status empty_stack(const struct Eval *e, const struct Body *body, int64_t result,
-                                int64_t axis, Value **out) {
+                                int64_t axis, const Ints *declared, Value **out) {
   Exec *x = e->run->user;
   const Type *t = type_of(body->result[result]);
   int64_t dims[MAX_RANK] = {0};
-  int rank = t->kind == TK_TENSOR && t->rank >= 0 ? t->rank : 0;
+  bool ranked = t->kind == TK_TENSOR && t->rank >= 0;
+  int rank = ranked ? t->rank : declared ? (int)declared->n : 0;
   if (rank >= MAX_RANK || axis < -(rank + 1) || axis > rank)
     return fail(e->run->diag, TENON_EINVAL, e->at, "axis %lld for rows of rank %d", (long long)axis,
                 rank);
@@ -494,8 +495,12 @@ static tenon_status empty_stack(const struct Eval *e, const struct Body *body, i
   int32_t trail = x->ntrail;
   for (int64_t i = 0; i < body->nparams && i < e->nin; i++)
     if (e->in[i]) (void)match_type(x, type_of(body->param[i]), e->in[i]);
-  for (int d = 0, k = 0; d <= rank; d++)
-    if (d != axis && !ie_eval(t->dims[k++], x->bind, x->bound, x->nbind, &dims[d])) dims[d] = 0;
+  for (int d = 0, k = 0; d <= rank; d++) {
+    if (d == axis) continue;
+    int64_t said = declared && declared->n == rank ? MAX(declared->v[k], 0) : 0;
+    if (!ranked || !ie_eval(t->dims[k], x->bind, x->bound, x->nbind, &dims[d])) dims[d] = said;
+    k++;
+  }
   while (x->ntrail > trail) x->bound[x->trail[--x->ntrail]] = false;
   dims[axis] = 0;
   return value_tensor(e->run, e->at, t->dtype ? t->dtype : DT_F32, rank + 1, dims, out);

@@ -399,14 +399,15 @@ static tenon_status call_body(Run *run, const struct Body *body, Value *const *i
   return session_call(s, run, f, in, NULL, out);
 }
 
-// Rows of which there are none: their sizes are what the body's result says at the operands' sizes, 0 where it says nothing.
+// Rows of which there are none: their sizes are what the body's result says at the operands' sizes, or the model declares; else 0.
 static tenon_status empty_stack(const struct Eval *e, const struct Body *body, int64_t result,
-                                int64_t axis, Value **out) {
+                                int64_t axis, const Ints *declared, Value **out) {
   Session *s = e->run->user;
   const ProgFunction *f = (const ProgFunction *)(const void *)body;
   const ProgValue *v = &f->value[f->result[result]];
   int64_t dims[MAX_RANK] = {0};
-  int rank = v->kind == VK_TENSOR && v->rank >= 0 ? v->rank : 0;
+  bool ranked = v->kind == VK_TENSOR && v->rank >= 0;
+  int rank = ranked ? v->rank : declared ? (int)declared->n : 0;
   if (rank >= MAX_RANK || axis < -(rank + 1) || axis > rank)
     return fail(e->run->diag, TENON_EINVAL, e->at, "axis %lld for rows of rank %d", (long long)axis,
                 rank);
@@ -414,8 +415,12 @@ static tenon_status empty_stack(const struct Eval *e, const struct Body *body, i
   int32_t bound = s->ntrail;
   for (int32_t i = 0; i < f->nparams && i < e->nin; i++)
     if (e->in[i]) (void)bind_shape(s, &f->value[f->param[i]], e->in[i]);
-  for (int d = 0, k = 0; d <= rank; d++)
-    if (d != axis && !prog_eval(s->program, v->dim[k++], s->sym, &dims[d])) dims[d] = 0;
+  for (int d = 0, k = 0; d <= rank; d++) {
+    if (d == axis) continue;
+    int64_t said = declared && declared->n == rank ? MAX(declared->v[k], 0) : 0;
+    if (!ranked || !prog_eval(s->program, v->dim[k], s->sym, &dims[d])) dims[d] = said;
+    k++;
+  }
   while (s->ntrail > bound) s->sym[s->trail[--s->ntrail]] = SYM_UNBOUND;
   dims[axis] = 0;
   return value_tensor(e->run, e->at, v->dtype ? v->dtype : DT_F32, rank + 1, dims, out);

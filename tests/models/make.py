@@ -96,6 +96,18 @@ def scan():
          [value("x", F, "steps", 3)], [value("end", F, 3), value("y", F, "steps", 3)], [const("start", weights(3))])
 
 
+def rows():
+    """Rows whose rank only the model's declaration tells."""
+    nodes = [h.make_node("Identity", ["going"], ["go_on"]), h.make_node("Identity", ["v"], ["v_out"]),
+             h.make_node("Reshape", ["v", "shape"], ["row"]), h.make_node("Reshape", ["v", "shape"], ["open"])]
+    body = h.make_graph(nodes, "body", [value("i", I), value("going", B), value("v", F, "n")],
+                        [value("go_on", B), value("v_out", F, "n"), value("row", F, 2, "k"),
+                         h.make_tensor_value_info("open", F, None)])
+    save("rows", [h.make_node("Loop", ["trips", "", "x"], ["y", "rows", "open"], "loop", body=body)],
+         [value("trips", I), value("x", F, "n"), value("shape", I, "r")],
+         [value("y", F, "n"), h.make_tensor_value_info("rows", F, None), h.make_tensor_value_info("open", F, None)])
+
+
 def strings():
     words = h.make_tensor("words", S, [3], [b"oak", b"", "b\u00fcche".encode()])
     nodes = [h.make_node("Gather", ["words", "index"], ["w"], "gather"), h.make_node("Concat", ["w", "x"], ["c"], "concat", axis=0),
@@ -164,5 +176,5 @@ def kinds():
     save("kinds", [h.make_node("SequenceInsert", ["xs", "x"], ["ys"], "insert")], [seq, value("x", F, "n")], [out])
 
 
-for make in (mlp, conv, shapes, branch, rate, loop, scan, strings, sequence, external, functions, quant, custom, kinds):
+for make in (mlp, conv, shapes, branch, rate, loop, rows, scan, strings, sequence, external, functions, quant, custom, kinds):
     make()

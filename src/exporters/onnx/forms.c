@@ -83,14 +83,14 @@ static tenon_status form_if(OnnxNodeOut *w) {
 static tenon_status form_loop(OnnxNodeOut *w) {
   const loop_attrs *at = w->n->attrs;
   w->nsrc = w->n->nsrc - (uint32_t)at->captures;
-  w->ignore = "captures";
+  w->ignore = "captures row_shapes";
   return onnx_attr_body(w, "body", at->body, at->body->nparams - at->captures, w->nsrc);
 }
 
 static tenon_status form_scan(OnnxNodeOut *w) {
   const scan_attrs *at = w->n->attrs;
   w->nsrc = w->n->nsrc - (uint32_t)at->captures;
-  w->ignore = "captures batched";
+  w->ignore = "captures batched row_shapes";
   if (at->batched) w->refused = "the form of opset 8, with a batch, is no longer part of ONNX";
   return onnx_attr_body(w, "body", at->body, at->body->nparams - at->captures, w->nsrc);
 }

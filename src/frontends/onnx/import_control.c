@@ -82,6 +82,28 @@ static tenon_status import_carried(ImportNode *n, const Type **types, int64_t np
   }
 }
 
+// What the model declares of the rows of scan results [first, ...) where the body leaves it open (row_shapes).
+static Ints declared_rows(ImportNode *n, const Body *body, int64_t first) {
+  const OnnxGraph *og = import_attr(n, "body")->g;
+  VEC(int64_t) list = {0};
+  bool any = false;
+  for (int64_t i = first; i < body->nresults; i++) {
+    const OnnxType *said = &og->outputs.v[i].type;
+    const Type *is = type_of(body->result[i]);
+    bool open = is->kind == TK_TENSOR && is->rank < 0;
+    for (int d = 0; is->kind == TK_TENSOR && d < is->rank; d++)
+      open |= said->ndims == is->rank && ie_has_fresh(is->dims[d]) && said->dims[d].has_value;
+    open &= said->kind == OT_TENSOR && said->has_shape && said->ndims < MAX_RANK;
+    any |= open;
+    vec_push(&n->g->arena, &list, open ? said->ndims : -1);
+    for (int64_t d = 0; open && d < said->ndims; d++) {
+      const OnnxDim *dim = &said->dims[d];
+      vec_push(&n->g->arena, &list, dim->has_value && dim->value >= 0 ? dim->value : -1);
+    }
+  }
+  return any ? (Ints){list.n, list.v} : (Ints){0};
+}
+
 static tenon_status import_loop(ImportNode *n) {
   int64_t ncarried = MAX(n->nin - 2, 0);
   const Type **types = arena_array(&n->g->arena, const Type *, 2 + ncarried);
@@ -97,7 +119,8 @@ static tenon_status import_loop(ImportNode *n) {
   if (body->nresults - 1 < n->nout)
     return import_fail(n, TENON_EINVAL, "the body gives %lld values, the node has %d outputs",
                        (long long)body->nresults - 1, n->nout);
-  loop_attrs at = {.captures = captures.n, .body = body};
+  loop_attrs at = {
+      .captures = captures.n, .body = body, .row_shapes = declared_rows(n, body, 1 + ncarried)};
   Node *r =
       node_new(n->g, OP_loop, (int)operands.n, operands.v, &at, (int)body->nresults - 1, n->name);
   for (int i = 0; i < n->nout; i++) n->out[i] = node_proj(n->g, r, i);
@@ -148,6 +171,7 @@ static tenon_status import_scan(ImportNode *n, bool batched, Node *const *in, in
   append(n, &operands, captures.v, captures.n);
   at.captures = captures.n;
   at.body = body;
+  at.row_shapes = declared_rows(n, body, nstates);
   Node *r = node_new(n->g, OP_scan, (int)operands.n, operands.v, &at, (int)body->nresults, n->name);
   if (body->nresults < n->nout)
     return import_fail(n, TENON_EINVAL, "the body gives %lld values, the node has %d outputs",
