@@ -3,7 +3,7 @@
 //
 // Runs before folding, which would turn quantised weights into floats.
 // Guarantees: a result differs by one step at most, where the float arithmetic had rounded to the
-//             other side.
+//             other side.  A tie is kept: with known scales for which it would not be, nothing is rewritten.
 #include "eval/contract.h"
 #include "eval/quant.h"
 #include "eval/scalar.h"
@@ -105,6 +105,50 @@ static bool bias_scale_fits(Graph *g, const Node *scale, const Quant *x, const Q
   return true;
 }
 
+// v as an odd number times a power of two; v is positive.
+static uint64_t odd_part(double v, int *exponent) {
+  uint64_t odd = (uint64_t)ldexp(frexp(v, exponent), 53);
+  *exponent -= 53;
+  for (; !(odd & 1); odd >>= 1) ++*exponent;
+  return odd;
+}
+
+// Whether sums whose quotient lies exactly between two integers go to the even one, as quantising does.  The joined scale is
+// rounded, so that a product with it may miss the middle.  With xs ws / ys = p / q in odd numbers times 2^e, those sums are
+// q times an odd number times 2^-(e + 1), and the quotient is that odd number times p / 2: there are few that a byte can hold.
+static bool keeps_ties(double xs, double ws, double ys) {
+  int up, down;
+  if (!(xs > 0 && ws > 0 && ys > 0) || isinf(xs * ws) || isinf(ys)) return true;
+  uint64_t p = odd_part(xs * ws, &up), q = odd_part(ys, &down), common = p, left = q;
+  while (left) {
+    uint64_t rest = common % left;
+    common = left;
+    left = rest;
+  }
+  p /= common;
+  q /= common;
+  int shift = down - up - 1;
+  if (shift < 0 || shift > 31) return true;
+  float scale = (float)xs * (float)ws / (float)ys;
+  for (uint64_t odd = 1; odd * p <= 2 * UINT8_MAX; odd += 2) {
+    if (q * odd > (uint64_t)INT32_MAX >> shift) break;
+    float sum = (float)(q * odd << shift);
+    if (rintf(sum * scale) != (float)nearbyint((double)(odd * p) / 2)) return false;
+  }
+  return true;
+}
+
+// Of all channels.  Scales that are not known here may move a tie by one step.
+static bool all_keep_ties(Graph *g, const Quant *x, const Quant *w, const Quant *y) {
+  int64_t nx, nw, ny;
+  const double *xs = numbers(g, x->scale, &nx), *ws = numbers(g, w->scale, &nw),
+               *ys = numbers(g, y->scale, &ny);
+  if (!xs || !ws || !ys || nx != 1 || ny != 1) return true;
+  for (int64_t i = 0; i < nw; i++)
+    if (!keeps_ties(xs[0], ws[i], ys[0])) return false;
+  return true;
+}
+
 static Node *bias_of(Graph *g, const Node *n, const Quant *x, const Quant *w) {
   double zero = 0;
   if (n->op != OP_dequantize_linear || type_of(n->src[0])->dtype != DT_I32) return NULL;
@@ -119,6 +163,7 @@ static Node *make_q_conv(Graph *g, const Match *m) {
   Node *conv = under_relu(g, m->root->src[0], &y), *bias = NULL;
   if (conv->op != OP_conv || node_channels_last(conv) || !match_once(m, conv)) return NULL;
   if (!dequantised(g, conv->src[0], -1, &x) || !dequantised(g, conv->src[1], 0, &w)) return NULL;
+  if (!all_keep_ties(g, &x, &w, &y)) return NULL;
   if (src_or_null(g, conv, 2)) {
     bias = bias_of(g, conv->src[2], &x, &w);
     if (!bias) return NULL;
@@ -133,7 +178,8 @@ static Node *make_q_mat_mul(Graph *g, const Match *m) {
   Node *product = under_relu(g, m->root->src[0], &y);
   if (product->op != OP_mat_mul || !match_once(m, product)) return NULL;
   int columns = type_of(product->src[1])->rank == 2 ? 1 : -1;
-  if (!dequantised(g, product->src[0], -1, &x) || !dequantised(g, product->src[1], columns, &w))
+  if (!dequantised(g, product->src[0], -1, &x) || !dequantised(g, product->src[1], columns, &w) ||
+      !all_keep_ties(g, &x, &w, &y))
     return NULL;
   return N(g, q_linear_mat_mul, x.x, x.scale, x.zero, w.x, w.scale, w.zero, y.scale, y.zero);
 }
