@@ -96,6 +96,11 @@ typedef enum tenon_dtype {
 /* "0.1.0": the version of the library that is running, which may not be that of this header. */
 TENON_API const char *tenon_version(void);
 
+/* What Tenon has to say that is no error, such as a cache that it does not use because others may write to it, with the remedy.
+ * Copies the oldest text that was not taken yet to `text`, NUL-terminated and cut at `capacity`; 0: there is none.  Tenon says
+ * each text once a process, prints none, and keeps a few that nobody takes.  Any thread may call it. */
+TENON_API int32_t tenon_notice(char *text, size_t capacity);
+
 /* A word for a status, such as "unsupported"; "?" for an unknown number.  Never NULL. */
 TENON_API const char *tenon_status_name(tenon_status status);
 

@@ -241,6 +241,7 @@ _P, _N, _I, _S = C.c_void_p, C.c_size_t, C.c_int, C.c_char_p
 # name: (result, parameters).  Handles, structures and errors go by address: an int, or what byref gives.
 PROTOTYPES = {
     "tenon_version": (_S, []),
+    "tenon_notice": (C.c_int32, [_S, _N]),
     "tenon_status_name": (_S, [_I]),
     "tenon_dtype_name": (_S, [_I]),
     "tenon_tensor_size": (C.c_int64, [_I, C.c_int32, _P]),

@@ -10,6 +10,7 @@ FormatError malformed
 
 from __future__ import annotations
 
+import ctypes as C
 import re
 import warnings
 from typing import Dict, Optional, Type
@@ -130,3 +131,10 @@ def warn_of_program(program: int, stacklevel: int) -> None:
     lib = _ffi.lib
     for i in range(lib.tenon_program_warning_count(program)):
         warnings.warn(lib.tenon_program_warning(program, i).decode(), TenonWarning, stacklevel=stacklevel + 1)
+
+
+def warn_notices(stacklevel: int = 3) -> None:
+    """Gives what the library has to say, each text once a process, as a `TenonWarning`."""
+    text = C.create_string_buffer(1024)
+    while _ffi.lib.tenon_notice(text, len(text)):
+        warnings.warn(text.value.decode(errors="replace"), TenonWarning, stacklevel=stacklevel)

@@ -13,7 +13,7 @@ import numpy as np
 
 from . import _ffi, options as options_by_name, progress as progresses, session as sessions
 from .arrays import address_of
-from .errors import InvalidError, TenonWarning, check, warn_of_program
+from .errors import InvalidError, TenonWarning, check, warn_notices, warn_of_program
 from .opening import OpenedModel, bytes_of  # noqa: F401
 from .profile import Profile, random_inputs, measure
 from .progress import ProgressFunction, Watch, bar_for, watched
@@ -447,6 +447,7 @@ def _check_known(made: Model, ranges: Mapping[str, Range]) -> None:
 
 def _warn(made: Model, target: str) -> None:
     warn_of_program(made._program, 3)
+    warn_notices(stacklevel=4)
     if target == "auto" and made.target == "ref":
         warnings.warn(
             "the program tenon-codegen was not found beside the library or on the path: the model runs by the "

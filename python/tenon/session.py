@@ -20,7 +20,7 @@ import numpy as np
 from . import _ffi, gpu, values
 from .arrays import NUMPY, Kind, Shape, TorchKind, View, address_of, describe, kind_of, take, view_of
 from .dtypes import BY_CODE, DType, array_dtype, library_name
-from .errors import InvalidError, UnsupportedError, check, from_c
+from .errors import InvalidError, UnsupportedError, check, from_c, warn_notices
 
 if TYPE_CHECKING:
     from .model import Model
@@ -141,6 +141,7 @@ class Session:
         self._handle = handle.value or 0
         self._finalizer = weakref.finalize(self, _ffi.free, "tenon_session_release", self._handle, os.getpid())
         self._finalizer.atexit = False
+        warn_notices(stacklevel=4)
 
     def _forget(self) -> None:
         """In a forked child: the threads of the session are the parent's.  It is left as it is, and made anew when

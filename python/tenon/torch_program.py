@@ -22,7 +22,7 @@ import torch
 from torch.utils._sympy.printers import PythonPrinter
 
 from . import _ffi, gpu
-from .errors import check, from_c, warn_of_program
+from .errors import check, from_c, warn_notices, warn_of_program
 from .options import Named
 from .torch_export import DTYPES, Input, Program, Unsupported, hint
 
@@ -90,6 +90,7 @@ def compile_text(text: bytes, weights: Mapping[str, torch.Tensor], options: Opti
         named.put(o)
         check(_ffi.lib.tenon_compile(model, C.byref(o), C.byref(made), C.byref(error)), error)
         warn_of_program(made.value or 0, 2)
+        warn_notices()
     finally:
         _ffi.lib.tenon_model_close(model)
     del keep

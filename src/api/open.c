@@ -4,11 +4,17 @@
 // allocate nor fail and may be called by any number of threads.
 #include "api/api.h"
 
+#include "base/notice.h"
+
 #include <stdio.h>
 
 _Static_assert(TENON_MAX_RANK == MAX_RANK, "the published limit");
 
 const char *tenon_version(void) { return TENON_VERSION; }
+
+int32_t tenon_notice(char *text, size_t capacity) {
+  return text && capacity && notice_take(text, (int64_t)MIN(capacity, INT32_MAX));
+}
 const char *tenon_status_name(tenon_status status) { return status_name(status); }
 const char *tenon_dtype_name(tenon_dtype dtype) { return dtype_name(dtype); }
 

@@ -2,11 +2,17 @@
 //
 // A file is a header, the key and the code, with one CRC32C over all of it.  It is not synced, since there are many and each would
 // wait for the disk: after a loss of power it may be short or empty, which reading notices.
+//
+// Whoever can write to the cache can run code as its user.  So a folder or a file that belongs to another user, or that others may
+// write to, is not used; the rights are those of the open folder and the open file, so that nothing can be put in their place
+// after the check.
 #include "base/cache.h"
 
 #include "base/crc.h"
+#include "base/notice.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -44,19 +50,21 @@ int64_t cache_limit(void) {
   return set(text) && str_to_i64(str_of(text), &n) && n >= 0 ? n : CACHE_LIMIT;
 }
 
+// The folders that it makes are for their user alone.
 int cache_make(const char *folder) {
+  enum { MODE = 0700 };
   char path[PATH_CAP];
   int64_t n = (int64_t)strlen(folder);
   if (n >= PATH_CAP) return ENAMETOOLONG;
   memcpy(path, folder, (size_t)n + 1);
-  if (!platform->make_folder(path)) return 0;
+  if (!platform->make_folder(path, MODE)) return 0;
   for (int64_t i = 1; i < n; i++) {
     if (path[i] != '/') continue;
     path[i] = 0;
-    platform->make_folder(path);  // the last one tells whether all are there
+    platform->make_folder(path, MODE);  // the last one tells whether all are there
     path[i] = '/';
   }
-  return platform->make_folder(path);
+  return platform->make_folder(path, MODE);
 }
 
 static bool path_of(const char *folder, const char *name, char *out) {
@@ -64,11 +72,95 @@ static bool path_of(const char *folder, const char *name, char *out) {
   return n > 0 && n < PATH_CAP;
 }
 
-static bool path_of_key(const char *folder, Str key, char *out) {
-  char name[64];
-  snprintf(name, sizeof name, "%016llx%016llx%s", (unsigned long long)hash_bytes(key.p, key.n, 1),
+typedef struct FileName {
+  char s[64];
+} FileName;
+static FileName name_of(Str key) {
+  FileName n;
+  snprintf(n.s, sizeof n.s, "%016llx%016llx%s", (unsigned long long)hash_bytes(key.p, key.n, 1),
            (unsigned long long)hash_bytes(key.p, key.n, 0x9e3779b97f4a7c15u), ending);
-  return path_of(folder, name, out);
+  return n;
+}
+
+// ---- whose it is ----
+
+static bool is_ours_alone(const FileInfo *i) {
+  enum { WRITE_BY_OTHERS = 022 };
+  return i->owner == platform->user() && !(i->mode & WRITE_BY_OTHERS);
+}
+
+static void say_folder_not_used(const char *folder, const FileInfo *i) {
+  if (i->owner != platform->user())
+    notice_add("the cache %s is not used: it belongs to user %lld, not to user %lld; set "
+               "TENON_CACHE to a folder of your own, or, to keep this one: chown -R %lld '%s'",
+               folder, (long long)i->owner, (long long)platform->user(),
+               (long long)platform->user(), folder);
+  else
+    notice_add("the cache %s is not used: other users may write to it (mode %04o); run: chmod go-w "
+               "'%s' && tenon cache clear",
+               folder, (unsigned)i->mode, folder);
+}
+
+// Which of them does not matter: there may be thousands.
+static void say_file_not_used(const char *folder) {
+  notice_add("files of the cache %s are not used: they belong to another user, or others may write "
+             "to them; run: tenon cache clear",
+             folder);
+}
+
+// 0 and the open folder, or an errno value; EPERM: it is not ours alone.
+static int open_trusted(const char *folder, int *out_fd) {
+  FileInfo info;
+  int err = platform->open_folder(folder, out_fd);
+  if (err) return err;
+  err = platform->info_of(*out_fd, &info);
+  if (!err && !is_ours_alone(&info)) {
+    say_folder_not_used(folder, &info);
+    err = EPERM;
+  }
+  if (err) platform->close(*out_fd);
+  return err;
+}
+
+bool cache_usable(const char *folder) {
+  int fd;
+  if (open_trusted(folder, &fd)) return false;
+  platform->close(fd);
+  return true;
+}
+
+static bool map_trusted(int dir, const char *folder, const char *name, File *out) {
+  static _Thread_local Diag quiet;
+  FileInfo info;
+  int64_t size;
+  int fd, err = platform->open_in(dir, name, &fd, &size);
+  if (err == EINVAL) say_file_not_used(folder);  // a link, a device
+  if (err) return false;
+  bool ok = !platform->info_of(fd, &info);
+  if (ok && !is_ours_alone(&info)) {
+    say_file_not_used(folder);
+    ok = false;
+  }
+  diag_init(&quiet);
+  ok = ok && !file_map(fd, size, name, out, &quiet);
+  platform->close(fd);
+  return ok;
+}
+
+bool cache_open(const char *folder, const char *name, File *out) {
+  int dir;
+  if (open_trusted(folder, &dir)) return false;
+  bool ok = map_trusted(dir, folder, name, out);
+  platform->close(dir);
+  return ok;
+}
+
+bool cache_write(const char *folder, const char *name, const Str *part, int nparts) {
+  static _Thread_local Diag quiet;
+  char path[PATH_CAP];
+  diag_init(&quiet);
+  if (cache_make(folder) || !cache_usable(folder) || !path_of(folder, name, path)) return false;
+  return !file_write_as(path, part, nparts, WRITE_PRIVATE | WRITE_CACHED, &quiet);
 }
 
 // ---- one file ----
@@ -79,12 +171,10 @@ static uint32_t file_crc(const Header *h, const uint8_t *rest, int64_t n) {
   return crc32c(crc32c(0, &zero, sizeof zero), rest, n);
 }
 
-// False: it is none, or damaged.
-static bool open_file(const char *path, File *f, Header *h) {
-  static _Thread_local Diag quiet;
-  diag_init(&quiet);
+// False: it is none, damaged, or not to be trusted.
+static bool open_file(const char *folder, const char *name, File *f, Header *h) {
   int64_t total;
-  if (file_open(path, f, &quiet)) return false;
+  if (!cache_open(folder, name, f)) return false;
   bool ok = f->size >= (int64_t)sizeof *h;
   if (ok) memcpy(h, f->bytes, sizeof *h);
   ok = ok && !memcmp(h->magic, magic, sizeof magic) && h->version == CACHE_VERSION &&
@@ -99,7 +189,8 @@ static bool open_file(const char *path, File *f, Header *h) {
 bool cache_find(const char *folder, Str key, File *file, Str *out, int64_t *entry) {
   char path[PATH_CAP];
   Header h;
-  if (!path_of_key(folder, key, path) || !open_file(path, file, &h)) return false;
+  FileName name = name_of(key);
+  if (!path_of(folder, name.s, path) || !open_file(folder, name.s, file, &h)) return false;
   const char *rest = (const char *)file->bytes + sizeof h;
   if (!str_eq((Str){rest, h.key_bytes}, key)) {
     file_close(file);
@@ -112,15 +203,11 @@ bool cache_find(const char *folder, Str key, File *file, Str *out, int64_t *entr
 }
 
 bool cache_store(const char *folder, Str key, Str code, int64_t entry) {
-  static _Thread_local Diag quiet;
-  char path[PATH_CAP];
   Header h = {.version = CACHE_VERSION, .key_bytes = key.n, .code_bytes = code.n, .entry = entry};
-  if (!path_of_key(folder, key, path) || cache_make(folder)) return false;
   memcpy(h.magic, magic, sizeof magic);
   h.crc = crc32c(crc32c(crc32c(0, &h, sizeof h), key.p, key.n), code.p, code.n);
   const Str part[] = {{(const char *)&h, sizeof h}, key, code};
-  diag_init(&quiet);
-  return !file_write_as(path, part, ARRAY_LEN(part), WRITE_PRIVATE | WRITE_CACHED, &quiet);
+  return cache_write(folder, name_of(key).s, part, ARRAY_LEN(part));
 }
 
 // ---- the folder ----
@@ -137,14 +224,13 @@ typedef struct Scan {
 static void scan_file(void *ctx, const char *name, int64_t bytes, int64_t seconds) {
   Scan *s = ctx;
   CacheFile c = {.bytes = bytes, .seconds = MAX(s->now - seconds, 0), .whole = true};
-  char path[PATH_CAP];
-  if (strlen(name) >= sizeof c.name || !path_of(s->folder, name, path)) return;
+  if (strlen(name) >= sizeof c.name) return;
   memcpy(c.name, name, strlen(name) + 1);
   s->nstray += file_is_temporary(name);
   if (!str_ends(str_of(name), ending)) return;  // not ours
   File f;
   Header h;
-  if (s->check && (c.whole = open_file(path, &f, &h))) file_close(&f);
+  if (s->check && (c.whole = open_file(s->folder, name, &f, &h))) file_close(&f);
   vec_push(s->arena, &s->file, c);
 }
 
@@ -193,4 +279,25 @@ tenon_status cache_prune(const char *folder, int64_t limit, Arena *a, Diag *d, C
   out->n += swept.n;
   out->bytes += swept.bytes;
   return TENON_OK;
+}
+
+void cache_tidy(const char *folder) {
+  enum { SECONDS = 10 };
+  static atomic_int_least64_t last_time;
+  static atomic_uint_least64_t last_folder;
+  uint64_t which = hash_bytes(folder, (int64_t)strlen(folder), 1);
+  int64_t now = platform->now(), last = atomic_load(&last_time);
+  bool same = atomic_exchange(&last_folder, which) == which;
+  if (same && last && now - last < (int64_t)SECONDS * 1000000000) return;
+  atomic_store(&last_time, now);
+  static _Thread_local Diag quiet;
+  CachePruned pruned;
+  Arena a;
+  Trap t;
+  diag_init(&quiet);
+  arena_init(&a);
+  trap_enter(&t, &quiet);
+  if (setjmp(t.env) == 0) t.status = cache_prune(folder, cache_limit(), &a, &quiet, &pruned);
+  trap_leave(&t);
+  arena_deinit(&a);
 }

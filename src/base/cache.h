@@ -14,8 +14,16 @@
 // TENON_CACHE, or tenon in XDG_CACHE_HOME, or in .cache of the home folder.  False: none of these is set.
 bool cache_folder(char *out, int64_t cap);
 int64_t cache_limit(void);
+
+// A folder, or a file of it, counts as absent unless it belongs to our user and nobody else may write to it.  A notice says so
+// once (notice.h).
+bool cache_usable(const char *folder);  // it is there, and ours alone
 int cache_make(
-    const char *folder);  // and those above it that are not there yet; 0 or an errno value
+    const char *
+        folder);  // with the folders above it; one that is there stays as it is: 0 or an errno value
+// Any file of the folder: mapped; replaced, in a folder that is made where there is none.
+bool cache_open(const char *folder, const char *name, File *out);
+bool cache_write(const char *folder, const char *name, const Str *part, int nparts);
 
 // What is found lies in the file, which is then the caller's to close.  `*entry` is stored with it.
 bool cache_find(const char *folder, Str key, File *file, Str *out, int64_t *entry);
@@ -25,7 +33,7 @@ bool cache_store(const char *folder, Str key, Str code, int64_t entry);
 typedef struct CacheFile {
   char name[80];
   int64_t bytes, seconds;  // since it was last used
-  bool whole;              // cache_list with `check`: it can be read
+  bool whole;              // cache_list with `check`: it can be used
 } CacheFile;
 typedef struct CacheList {
   CacheFile *file;  // the one used last first
@@ -40,5 +48,7 @@ typedef struct CachePruned {
 // Removes what was used longest ago until at most `limit` bytes are left, and what killed processes left behind.
 MUST_USE tenon_status cache_prune(const char *folder, int64_t limit, Arena *a, Diag *d,
                                   CachePruned *out);
+// Whoever stores calls it: prunes to cache_limit(), at most every ten seconds, since it looks at each file.
+void cache_tidy(const char *folder);
 
 #endif

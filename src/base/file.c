@@ -48,6 +48,14 @@ static tenon_status read_stdin(File *out, Diag *d) {
   return TENON_OK;
 }
 
+tenon_status file_map(int fd, int64_t size, const char *path, File *out, Diag *d) {
+  const void *p = NULL;
+  int err = size > 0 ? platform->map(fd, size, &p) : 0;
+  if (err) return io_fail(d, path, "cannot map", err);
+  *out = (File){.bytes = p, .size = MAX(size, 0), .mapped = size > 0};
+  return TENON_OK;
+}
+
 tenon_status file_open(const char *path, File *out, Diag *d) {
   *out = (File){0};
   if (!strcmp(path, "-")) return read_stdin(out, d);
@@ -56,12 +64,9 @@ tenon_status file_open(const char *path, File *out, Diag *d) {
   int err = platform->open_read(path, &fd, &size);
   if (err == EINVAL) return fail(d, TENON_EIO, (Where){.file = path}, "not a regular file");
   if (err) return io_fail(d, path, "cannot open", err);
-  const void *p = NULL;
-  if (size > 0) err = platform->map(fd, size, &p);
+  tenon_status s = file_map(fd, size, path, out, d);
   platform->close(fd);
-  if (err) return io_fail(d, path, "cannot map", err);
-  *out = (File){.bytes = p, .size = MAX(size, 0), .mapped = size > 0};
-  return TENON_OK;
+  return s;
 }
 
 void file_close(File *f) {

@@ -70,21 +70,36 @@ static int open_retry(const char *path, int flags, mode_t mode, int *out_fd) {
   return fd < 0 ? errno : 0;
 }
 
-// O_NONBLOCK, so that opening a FIFO nobody writes to comes back and is refused.
-static int posix_open_read(const char *path, int *out_fd, int64_t *out_size) {
+// A regular file stays open; anything else is closed.
+static int check_regular(int *fd, int64_t *out_size) {
   struct stat st;
-  *out_size = 0;
-  int err = open_retry(path, O_RDONLY | O_NONBLOCK, 0, out_fd);
-  if (err) return err;
-  if (fstat(*out_fd, &st)) err = errno;
-  if (!err && !S_ISREG(st.st_mode)) err = EINVAL;
+  int err = fstat(*fd, &st) ? errno : S_ISREG(st.st_mode) ? 0 : EINVAL;
   if (err) {
-    close(*out_fd);
-    *out_fd = -1;
+    close(*fd);
+    *fd = -1;
     return err;
   }
   *out_size = st.st_size;
   return 0;
+}
+
+// O_NONBLOCK, so that opening a FIFO nobody writes to comes back and is refused.
+static int posix_open_read(const char *path, int *out_fd, int64_t *out_size) {
+  *out_size = 0;
+  int err = open_retry(path, O_RDONLY | O_NONBLOCK, 0, out_fd);
+  return err ? err : check_regular(out_fd, out_size);
+}
+
+static int posix_open_folder(const char *path, int *out_fd) {
+  return open_retry(path, O_PATH | O_DIRECTORY, 0, out_fd);
+}
+
+static int posix_open_in(int folder, const char *name, int *out_fd, int64_t *out_size) {
+  *out_size = 0;
+  do *out_fd = openat(folder, name, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
+  while (*out_fd < 0 && errno == EINTR);
+  if (*out_fd < 0) return errno == ELOOP ? EINVAL : errno;
+  return check_regular(out_fd, out_size);
 }
 
 static int posix_map(int fd, int64_t bytes, const void **out) {
@@ -197,9 +212,9 @@ static int posix_read_link(const char *path, char *out, int64_t cap) {
   return 0;
 }
 
-static int posix_make_folder(const char *path) {
+static int posix_make_folder(const char *path, int mode) {
   struct stat st;
-  if (!mkdir(path, 0777)) return 0;
+  if (!mkdir(path, (mode_t)mode)) return 0;
   int err = errno;
   return err == EEXIST && !stat(path, &st) && S_ISDIR(st.st_mode) ? 0 : err;
 }
@@ -223,6 +238,8 @@ static int posix_names(const char *folder, NameFn *fn, void *ctx) {
   closedir(d);
   return 0;
 }
+
+static int64_t posix_user(void) { return (int64_t)geteuid(); }
 
 // Where the system has no random numbers, time and a counter differ from call to call; create() tells a name that is taken.
 static uint64_t posix_random(void) {
@@ -285,6 +302,8 @@ const Platform platform_posix = {
     .unmap = posix_unmap,
     .map_over = posix_map_over,
     .forget = posix_forget,
+    .open_folder = posix_open_folder,
+    .open_in = posix_open_in,
     .info = posix_info,
     .info_of = posix_info_of,
     .create = posix_create,
@@ -305,6 +324,7 @@ const Platform platform_posix = {
     .list = posix_list,
     .names = posix_names,
     .touch = posix_touch,
+    .user = posix_user,
     .random_u64 = posix_random,
     .thread_start = posix_thread_start,
     .thread_join = posix_thread_join,

@@ -44,6 +44,10 @@ typedef struct Platform {
   void (*forget)(
       const void *p,
       int64_t bytes);  // pages of a mapped file that may leave memory; read again, they come back
+  // A folder, to look into: links are followed.  A file of it by its own name: no link is, and other files than regular ones are
+  // EINVAL.
+  int (*open_folder)(const char *path, int *out_fd);
+  int (*open_in)(int folder, const char *name, int *out_fd, int64_t *out_size);
   int (*info)(const char *path, FileInfo *out);  // links are followed
   int (*info_of)(int fd, FileInfo *out);
   // A new file, for writing; EEXIST when the name is taken, even by a link to nowhere.
@@ -64,10 +68,11 @@ typedef struct Platform {
   int (*unlink)(const char *path);
   int (*real_path)(const char *path, char *out, int64_t cap);  // links resolved, NUL-terminated
   int (*read_link)(const char *path, char *out, int64_t cap);  // one step; EINVAL: it is no link
-  int (*make_folder)(const char *path);                        // one that is there already is fine
+  int (*make_folder)(const char *path, int mode);              // one that is there already is fine
   int (*list)(const char *folder, FileFn *fn, void *ctx);      // its regular files, in any order
   int (*names)(const char *folder, NameFn *fn, void *ctx);     // all its names, in any order
   int (*touch)(const char *path);                              // used now
+  int64_t (*user)(void);                                       // whose rights we have
   uint64_t (*random_u64)(void);                                // for names: nobody can guess it
   // Threads.
   int (*thread_start)(void *(*fn)(void *), void *arg, void **out_thread);
@@ -99,6 +104,7 @@ typedef struct File {
 } File;
 MUST_USE tenon_status file_open(const char *path, File *out, Diag *d);
 void file_close(File *f);
+MUST_USE tenon_status file_map(int fd, int64_t size, const char *path, File *out, Diag *d);
 
 // ---- the one writer of files (file_write.c) ----
 // Replaces a file as a whole: whoever reads it sees the old bytes or the new ones.  "-" is standard output.

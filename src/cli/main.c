@@ -5,6 +5,8 @@
 #include "cli/confine.h"
 #include "cli/files.h"
 
+#include "base/notice.h"
+
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -28,6 +30,12 @@ static void print_error(const Diag *d) {
   const char *red = term_color(stderr) ? "\033[31m" : "", *plain = *red ? "\033[0m" : "";
   fprintf(stderr, "%stenon:%s %s", red, plain, d->text);
   if (d->text[d->len - 1] != '\n') fputc('\n', stderr);
+}
+
+// What the library has to say, once.
+static void print_notices(void) {
+  char text[1024];
+  while (notice_take(text, sizeof text)) fprintf(stderr, "tenon: %s\n", text);
 }
 
 static int dispatch(Cli *c, int argc, char **argv) {
@@ -69,6 +77,7 @@ int main(int argc, char **argv) {
     fail(&cli.diag, TENON_EIO, NOWHERE, "cannot write to standard output: %s", strerror(errno));
     rc = CLI_FAILED;
   }
+  print_notices();
   if (rc) print_error(&cli.diag);
   arena_deinit(&cli.arena);
   return rc;

@@ -3,6 +3,7 @@
 #include "base/platform.h"
 #include "codegen.h"
 #include "base/cache.h"
+#include "base/notice.h"
 #include "targets/llvm/codegen.h"
 #include "test.h"
 
@@ -156,6 +157,143 @@ TEST(cache_stays_in_bounds) {
   EXPECT(!find("key0", text, &entry));
   start_afresh();
   arena_deinit(&a);
+}
+
+// ---- whose it is ----
+
+static bool noticed(const char *part, const char *remedy) {
+  char text[1024];
+  bool found = false;
+  while (notice_take(text, sizeof text)) found |= strstr(text, part) && strstr(text, remedy);
+  return found;
+}
+
+static int mode_of(const char *path) {
+  struct stat st;
+  return lstat(path, &st) ? -1 : (int)(st.st_mode & 07777);
+}
+
+// A cache with one kernel, whose path goes to `path`.
+static void store_one(char *path) {
+  Arena a;
+  arena_init(&a);
+  start_afresh();
+  noticed("", "");
+  EXPECT(cache_store(folder, STR("key"), STR("code"), 0));
+  CacheList l = list_all(&a, false);
+  if (l.n == 1) path_of(&l.file[0], path);
+  EXPECT_INT_EQ(l.n, 1);
+  arena_deinit(&a);
+}
+
+TEST(cache_is_made_private) {
+  char path[600], above[500], code[64];
+  int64_t entry;
+  mode_t was = umask(0);
+  store_one(path);
+  EXPECT_INT_EQ(mode_of(path), 0600);
+  EXPECT_INT_EQ(mode_of(folder), 0700);
+  snprintf(above, sizeof above, "%s/deep", root);
+  EXPECT_INT_EQ(mode_of(above), 0700);
+  umask(was);
+  EXPECT(find("key", code, &entry));
+  EXPECT(!noticed("", ""));
+}
+
+// Each mode of the folder and of the file: those by which others may write are not used, and are mended by the remedy.
+TEST(cache_that_others_may_write_to) {
+  static const int modes[] = {0700, 0755, 0750, 0500, 0770, 0702, 0777, 0720};
+  char path[600], code[64];
+  int64_t entry;
+  for (int i = 0; i < ARRAY_LEN(modes); i++) {
+    bool open = modes[i] & 022;
+    store_one(path);
+    EXPECT_INT_EQ(chmod(folder, (mode_t)modes[i]), 0);
+    if (find("key", code, &entry) == open) FAIL("a folder of mode %04o", modes[i]);
+    EXPECT_INT_EQ(cache_usable(folder), !open);
+    if (open) EXPECT(!cache_store(folder, STR("other"), STR("code"), 0));
+    EXPECT_INT_EQ(chmod(folder, 0700), 0);
+    EXPECT(find("key", code, &entry));
+    EXPECT_INT_EQ(chmod(path, (mode_t)modes[i] | 0400), 0);
+    if (find("key", code, &entry) == open) FAIL("a file of mode %04o", modes[i]);
+    // Storing replaces it.
+    EXPECT(cache_store(folder, STR("key"), STR("code"), 0));
+    EXPECT(find("key", code, &entry));
+    EXPECT_INT_EQ(mode_of(path), 0600);
+  }
+}
+
+TEST(cache_says_once_what_it_does_not_use) {
+  char path[600], code[64];
+  int64_t entry;
+  store_one(path);
+  // A name of its own: what was said of another test's folder is not said again.
+  char before[500];
+  memcpy(before, folder, sizeof before);
+  snprintf(folder, sizeof folder, "%s/said-once", root);
+  EXPECT_INT_EQ(rename(before, folder), 0);
+  EXPECT_INT_EQ(chmod(folder, 0777), 0);
+  for (int i = 0; i < 3; i++) EXPECT(!find("key", code, &entry));
+  EXPECT(noticed("mode 0777", "chmod go-w"));
+  for (int i = 0; i < 3; i++) EXPECT(!find("key", code, &entry));
+  EXPECT(!noticed("", ""));
+}
+
+static int64_t other_user(void) { return platform_posix.user() + 1; }
+
+// As another user, without the rights to become one.
+TEST(cache_of_another_user) {
+  char path[600], code[64];
+  int64_t entry;
+  store_one(path);
+  Platform p = platform_posix;
+  p.user = other_user;
+  platform = &p;
+  EXPECT(!find("key", code, &entry));
+  EXPECT(!cache_store(folder, STR("key"), STR("mine"), 0));
+  EXPECT(!cache_usable(folder));
+  platform = &platform_posix;
+  EXPECT(noticed("belongs to user", "TENON_CACHE"));
+  EXPECT(find("key", code, &entry));
+  EXPECT_STR_EQ(code, "code");
+}
+
+TEST(cache_of_another_user_for_root) {
+  char path[600], code[64];
+  int64_t entry;
+  if (geteuid()) SKIP("only root can give files away");
+  store_one(path);
+  EXPECT_INT_EQ(chown(path, 12345, 12345), 0);
+  EXPECT(!find("key", code, &entry));
+  EXPECT_INT_EQ(chown(path, 0, 0), 0);
+  EXPECT(find("key", code, &entry));
+  EXPECT_INT_EQ(chown(folder, 12345, 12345), 0);
+  EXPECT(!find("key", code, &entry));
+  EXPECT(!cache_store(folder, STR("other"), STR("code"), 0));
+}
+
+TEST(cache_follows_links_to_folders_alone) {
+  char path[600], code[64], elsewhere[600], link[600];
+  int64_t entry;
+  store_one(path);
+  snprintf(elsewhere, sizeof elsewhere, "%s/elsewhere", root);
+  EXPECT_INT_EQ(rename(path, elsewhere), 0);
+  EXPECT_INT_EQ(symlink(elsewhere, path), 0);
+  EXPECT(!find("key", code, &entry));
+  EXPECT_INT_EQ(unlink(path), 0);
+  EXPECT_INT_EQ(mkfifo(path, 0600), 0);
+  EXPECT(!find("key", code, &entry));
+  EXPECT_INT_EQ(unlink(path), 0);
+  EXPECT_INT_EQ(rename(elsewhere, path), 0);
+  // A link to the folder is fine: the folder that it leads to is looked at.
+  snprintf(link, sizeof link, "%s/link", root);
+  EXPECT_INT_EQ(symlink(folder, link), 0);
+  File f;
+  Str found;
+  EXPECT(cache_find(link, STR("key"), &f, &found, &entry));
+  file_close(&f);
+  EXPECT_INT_EQ(chmod(folder, 0777), 0);
+  EXPECT(!cache_find(link, STR("key"), &f, &found, &entry));
 }
 
 TEST(cache_folder_by_environment) {

@@ -1,5 +1,5 @@
 """model_test.py -- compiling, calling and saving models from Python; what is refused, and how it is said."""
-import copy, os, pickle, signal, tempfile, threading, time, unittest, warnings
+import copy, os, pickle, signal, subprocess, sys, tempfile, threading, time, unittest, warnings
 
 import numpy as np
 import tenon
@@ -57,6 +57,17 @@ class Composites(unittest.TestCase):
         with self.assertRaisesRegex(tenon.TenonError, "another dtype than item 0"): m([rows[0], rows[0].astype("f8")], None, rows)
         with self.assertRaisesRegex(tenon.TenonError, "makes its outputs itself"): m([rows[0]], None, rows, out=rows)
         with self.assertRaisesRegex(tenon.TenonError, "rows"): m([rows[0]], None, rows.astype("i4"))
+
+
+class Notices(unittest.TestCase):
+    def test_a_cache_that_others_may_write_to(self):
+        """In a process of its own: a notice is given once a process."""
+        with tempfile.TemporaryDirectory() as folder:
+            os.chmod(folder, 0o777)
+            code = f"import tenon; tenon.compile({DIGITS!r}, target='cpu'); tenon.compile({DIGITS!r}, target='cpu')"
+            r = subprocess.run([sys.executable, "-W", "always", "-c", code], capture_output=True, text=True, env={**os.environ, "TENON_CACHE": folder})
+            if "UnsupportedError" in r.stderr: self.skipTest("no code generator")
+            self.assertEqual((r.returncode, r.stderr.count("TenonWarning: the cache"), r.stderr.count("chmod go-w")), (0, 1, 1), r.stderr)
 
 
 class Calls(unittest.TestCase):

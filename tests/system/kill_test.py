@@ -2,7 +2,8 @@
 """kill_test.py PROGRAM [RUNS] -- kills `tenon compile` at random points, with the cache on.
 
 After each kill -9: no file of the cache is torn, the compiled model is absent or whole, and the next compilation, which finds in
-the cache what the killed one left there, gives the same bytes as an undisturbed one.  The last line counts.
+the cache what the killed one left there, gives the same bytes as an undisturbed one.  It also removes every temporary file that the
+killed one left, beside the model and in the cache.  The last line counts.
 """
 import json, os, random, shutil, subprocess, sys, tempfile, time
 
@@ -33,6 +34,9 @@ def check(folder, out, good, failures):
     r = tenon("compile", os.path.join(folder, "many.tir"), "-o", again)
     if r.returncode: failures.append("the next compilation fails: " + r.stderr)
     elif open(again, "rb").read() != good: failures.append("the next compilation gives other bytes")
+    for place in (folder, os.environ["TENON_CACHE"]):
+        left = [n for n in os.listdir(place) if n.startswith(".tenon-")]
+        if left: failures.append(f"left behind: {left}")
 
 
 def main():

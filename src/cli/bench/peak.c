@@ -13,13 +13,16 @@
 
 enum { FIGURES = OPS_KINDS + 2 * LEVELS };
 
-static const char *cache_file(Arena *a, int threads) {
+typedef struct PeakFile {
+  char folder[4096], name[64];  // no folder: there is no cache
+} PeakFile;
+
+static void find_file(int threads, PeakFile *out) {
   Machine m;
-  char folder[4096];
-  if (!cache_folder(folder, sizeof folder)) return NULL;
+  if (!cache_folder(out->folder, sizeof out->folder)) out->folder[0] = 0;
   machine_host(&m);
   uint64_t h = hash_bytes(m.name, (int64_t)strlen(m.name), machine_hash(&m));
-  return str_printf(a, "%s/peaks-%016llx-%d", folder, (unsigned long long)h, threads);
+  snprintf(out->name, sizeof out->name, "peaks-%016llx-%d", (unsigned long long)h, threads);
 }
 
 static double *figure(Peak *p, int i) {
@@ -35,13 +38,11 @@ static void know_caches(Peak *p) {
   p->l3 = m.l3_bytes;
 }
 
-static bool read_peak(const char *path, int threads, Peak *out) {
+static bool read_peak(const PeakFile *file, int threads, Peak *out) {
   File f;
-  Diag quiet;
   char text[512] = {0}, *rest = text;
-  diag_init(&quiet);
   *out = (Peak){.threads = threads};
-  if (!path || file_open(path, &f, &quiet)) return false;
+  if (!file->folder[0] || !cache_open(file->folder, file->name, &f)) return false;
   if (f.size) memcpy(text, f.bytes, (size_t)MIN(f.size, (int64_t)sizeof text - 1));
   file_close(&f);
   out->when = strtoll(rest, &rest, 10);
@@ -54,37 +55,37 @@ static bool read_peak(const char *path, int threads, Peak *out) {
   return whole;
 }
 
-static bool write_peak(Arena *a, const char *path, Peak *p) {
-  char folder[4096];
+static bool write_peak(Arena *a, const PeakFile *file, Peak *p) {
   StrBuf text;
-  Diag quiet;
-  diag_init(&quiet);
   strbuf_init(&text, a);
   strbuf_printf(&text, "%lld", (long long)p->when);
   for (int i = 0; i < FIGURES; i++) strbuf_printf(&text, " %.0f", *figure(p, i));
   strbuf_putc(&text, '\n');
-  if (cache_folder(folder, sizeof folder)) cache_make(folder);
-  return path && !file_write(path, text.p, text.n, &quiet);
+  Str whole = strbuf_str(&text);
+  return file->folder[0] && cache_write(file->folder, file->name, &whole, 1);
 }
 
 tenon_status peak_renew(int threads, Arena *a, Diag *d, Peak *out, const char **out_file) {
   Peak old;
-  const char *file = cache_file(a, threads);
+  PeakFile file;
+  find_file(threads, &file);
   TRY(peak_measure(threads, d, out));
   out->when = (int64_t)time(NULL);
-  if (read_peak(file, threads, &old))
+  if (read_peak(&file, threads, &old))
     for (int i = 0; i < FIGURES; i++) *figure(out, i) = MAX(*figure(out, i), *figure(&old, i));
-  bool kept = write_peak(a, file, out);
-  if (out_file) *out_file = kept ? file : "";
+  bool kept = write_peak(a, &file, out);
+  if (out_file) *out_file = kept ? str_printf(a, "%s/%s", file.folder, file.name) : "";
   return TENON_OK;
 }
 
 tenon_status peak_get(int threads, Diag *d, Peak *out) {
   if (threads <= 0) threads = machine_threads();
   Arena a;
+  PeakFile file;
   arena_init_scoped(&a);
+  find_file(threads, &file);
   tenon_status s = TENON_OK;
-  if (!read_peak(cache_file(&a, threads), threads, out)) s = peak_renew(threads, &a, d, out, NULL);
+  if (!read_peak(&file, threads, out)) s = peak_renew(threads, &a, d, out, NULL);
   arena_deinit(&a);
   return s;
 }

@@ -26,13 +26,14 @@ static void print_list(Cli *c, const char *folder, const CacheList *l) {
   if (l->n)
     say(c, "last used %s ago, first %s\n", age_text(&age, l->file[0].seconds),
         age_text(&limit, l->file[l->n - 1].seconds));
-  if (opt_given(c, OPT_cache_check)) say(c, "%lld damaged\n", (long long)ndamaged(l));
+  if (opt_given(c, OPT_cache_check))
+    say(c, "%lld damaged or not to be trusted\n", (long long)ndamaged(l));
   if (l->nstray)
     say(c, "%lld being written, or left behind by a process that was killed\n",
         (long long)l->nstray);
 }
 
-static void json_list(Cli *c, const char *folder, const CacheList *l) {
+static void json_list(Cli *c, const char *folder, bool used, const CacheList *l) {
   StrBuf b;
   JsonWriter w;
   strbuf_init(&b, &c->arena);
@@ -40,6 +41,8 @@ static void json_list(Cli *c, const char *folder, const CacheList *l) {
   json_begin_object(&w);
   json_key(&w, "folder");
   json_cstr(&w, folder);
+  json_key(&w, "used");
+  json_bool(&w, used);
   json_key(&w, "kernels");
   json_i64(&w, l->n);
   json_key(&w, "bytes");
@@ -93,10 +96,11 @@ int cmd_cache(Cli *c) {
   if (!strcmp(what, "clear")) return prune(c, folder, 0);
   if (!strcmp(what, "prune")) return prune(c, folder, opt_int(c, OPT_cache_size, cache_limit()));
   CacheList l;
+  bool usable = cache_usable(folder);  // a notice says why it is not
   int rc = cli_exit_of(cache_list(folder, opt_given(c, OPT_cache_check), &c->arena, &c->diag, &l));
   if (rc) return rc;
   if (opt_given(c, OPT_cache_json))
-    json_list(c, folder, &l);
+    json_list(c, folder, usable || !l.n, &l);
   else
     print_list(c, folder, &l);
   return CLI_OK;

@@ -149,7 +149,7 @@ static void build_piece(Build *b, Piece *p) {
     return;
   }
   p->status = cuda_compile(p->text, b->arch, &p->arena, p->diag, &p->image, NULL);
-  if (!p->status && b->folder) cache_store(b->folder, key, p->image, 0);
+  if (!p->status && b->folder && cache_store(b->folder, key, p->image, 0)) cache_tidy(b->folder);
 }
 
 static void build_trapped_piece(Build *b, Piece *p) {

@@ -74,8 +74,6 @@ static Str key_of(const Device *dev, const Str source[2], Arena *a) {
 }
 
 static void store(const Device *dev, const char *folder, Str key, cl_program p, Arena *a) {
-  static atomic_int stored;
-  enum { PRUNE_EVERY = 16 };
   const OpenclApi *cl = opencl_api(NULL);
   size_t n = 0;
   (void)dev;
@@ -84,12 +82,7 @@ static void store(const Device *dev, const char *folder, Str key, cl_program p, 
     return;
   unsigned char *bytes = arena_alloc(a, (int64_t)n);
   if (cl->GetProgramInfo(p, CL_PROGRAM_BINARIES, sizeof bytes, &bytes, NULL)) return;
-  if (!cache_store(folder, key, (Str){(const char *)bytes, (int64_t)n}, 0)) return;
-  CachePruned pruned;
-  Diag quiet;
-  diag_init(&quiet);
-  if (atomic_fetch_add(&stored, 1) % PRUNE_EVERY == 0)
-    (void)!cache_prune(folder, cache_limit(), a, &quiet, &pruned);
+  if (cache_store(folder, key, (Str){(const char *)bytes, (int64_t)n}, 0)) cache_tidy(folder);
 }
 
 static tenon_status make_program(const Device *dev, const Str source[2], bool no_cache, Arena *a,

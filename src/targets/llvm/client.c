@@ -35,9 +35,8 @@ struct Codegen {
   pthread_mutex_t lock;
   Process idle[MAX_PROCESSES];
   int nidle, nprocesses;
-  bool shared, started;         // processes ahead of their first kernel
-  atomic_bool works;            // it has made code for a small kernel after a failure
-  atomic_int_least64_t pruned;  // when, on the platform's clock
+  bool shared, started;  // processes ahead of their first kernel
+  atomic_bool works;     // it has made code for a small kernel after a failure
 };
 
 // The process's own pool.
@@ -533,26 +532,6 @@ static tenon_status build_all(BuildJob *j, Arena *a, Diag *d) {
   return TENON_OK;
 }
 
-// Whoever adds to the cache also keeps it in bounds; not with every kernel, since each file is looked at.
-static void prune(Codegen *c) {
-  enum { PRUNE_SECONDS = 10 };
-  int64_t now = platform->now(), last = atomic_exchange(&c->pruned, now);
-  if (last && now - last < (int64_t)PRUNE_SECONDS * 1000000000) {
-    atomic_store(&c->pruned, last);
-    return;
-  }
-  static _Thread_local Diag quiet;
-  CachePruned pruned;
-  Arena a;
-  Trap t;
-  diag_init(&quiet);
-  arena_init(&a);
-  trap_enter(&t, &quiet);
-  if (setjmp(t.env) == 0) t.status = cache_prune(c->cache, cache_limit(), &a, &quiet, &pruned);
-  trap_leave(&t);
-  arena_deinit(&a);
-}
-
 // A trap carries one line; the notes below it follow here.  `before`: the length of what was said before.
 static tenon_status say_again(const Diag *failed, int64_t before, Diag *d) {
   d->len = before;
@@ -586,7 +565,7 @@ tenon_status codegen_build_with(Codegen *c, const Machine *m, CodeKind kind, con
   }
   pool_release(job.pool);
   pthread_mutex_destroy(&job.lock);
-  if (job.nstored) prune(c);
+  if (job.nstored) cache_tidy(c->cache);
   return t.status;
 }
 
