@@ -72,7 +72,9 @@ static bool reads_device_code(const Cli *c) {
   static Diag quiet;
   File f;
   diag_init(&quiet);
-  if (c->npos < 1 || !strcmp(c->pos[0], "-") || file_open(c->pos[0], &f, &quiet)) return false;
+  if (c->npos < 1) return false;
+  if (!strcmp(c->pos[0], "-")) return option_of(c, "compiled")->count;  // cannot be read twice
+  if (file_open(c->pos[0], &f, &quiet)) return false;
   size_t n = (size_t)MIN(f.size, ARTIFACT_PAGE);
   bool is = artifact_is(f.bytes, f.size) &&
             (memmem(f.bytes, n, "opencl", 6) || memmem(f.bytes, n, "cuda", 4));

@@ -2,7 +2,7 @@
 """confine_test.py PROGRAM -- the code generator ends with its parent, and the program keeps to its files.
 
 The parent is killed by each of five signals while tenon-codegen is busy with a kernel: build/tenon-codegen-hostile waits there for
-ever, so nothing but the parent's end ends it.
+ever, so nothing but the parent's end ends it.  Other deeds of that program are stopped, and the model runs without the kernel.
 
 Then a library is preloaded into the program (confine_probe.c), which tries at its end what each command should no longer be
 able to do.  Layers that this system lacks, as `tenon doctor` says, are expected to stop nothing.  The last line counts.
@@ -35,6 +35,10 @@ def children_of(pid):
     return found
 
 
+def confinement():
+    return json.loads(subprocess.run([program, "doctor", "--json"], capture_output=True, text=True).stdout)["confinement"]
+
+
 def no_core():
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
@@ -64,6 +68,37 @@ def orphans(folder):
         for pid in left: os.kill(pid, signal.SIGKILL)
         p.stderr.close()
     print(f"the last code generator ended {slowest * 1000:.0f} ms after its parent")
+
+
+TWO = 'graph @"g"(%x: f32[64, 64], %w: f32[64, 64]) {\n  %y = mat_mul(%x, %w)\n  %z = softmax(%y)\n  return %z\n}\n'
+# A deed of the code generator on the softmax, the layers of which any stops it, and words of the report.
+DEEDS = [
+    ("open", ("seccomp", "Landlock"), "sandbox does not allow"),
+    ("socket", ("seccomp", "rlimits"), "sandbox does not allow"),
+    ("fork", ("seccomp",), "sandbox does not allow"),
+    ("allocate", ("rlimits",), "out of memory"),
+    ("loop", ("rlimits",), "processor time"),
+]
+
+
+def deeds(folder):
+    """One kernel's process is stopped: the model runs without that kernel, and the report says why.  With --strict it fails."""
+    layers = confinement()["tenon-codegen"]
+    open(os.path.join(folder, "two.tir"), "w").write(TWO)
+    for deed, stopped_by, words in DEEDS:
+        if not any(layers[name]["active"] for name in stopped_by):
+            skipped.append(f"{deed}: none of {', '.join(stopped_by)} holds here")
+            continue
+        if not layers["seccomp"]["active"] and words.startswith("sandbox"): words = "ended by signal 6"
+        env = dict(os.environ, HOSTILE=deed, HOSTILE_KERNEL="exp(")
+        for more, codes in (([], (0,)), (["--strict"], (1, 5))):
+            command = ["run", "two.tir", "--target", "cpu", "--no-cache", "--compare", "interp", *more]
+            p = subprocess.run([os.path.join(folder, "tenon"), *command], cwd=folder, env=env, capture_output=True, text=True)
+            name = " ".join([deed, *more])
+            check(f"{name}: exit status", p.returncode in codes, f"{p.returncode}: {p.stderr[-500:]}")
+            check(f"{name}: report", words in p.stderr and ".request" in p.stderr, p.stderr[-500:])
+            check(f"{name}: the deed is not done", "succeeded" not in p.stderr, p.stderr[-500:])
+            if deed in ("allocate", "loop"): break  # they take their time
 
 
 # Command, and what it may execute: True for any program.
@@ -129,8 +164,7 @@ def keeps(folder, library, layers):
 
 
 def program_keeps_to_its_files(folder):
-    report = json.loads(subprocess.run([program, "doctor", "--json"], capture_output=True, text=True).stdout)
-    layers = report["confinement"]["tenon"]
+    layers = confinement()["tenon"]
     missing = [f"{name} ({row['detail']})" for name, row in layers.items() if not row["active"] and name != "rlimits"]
     if missing: skipped.append("layers of tenon: " + ", ".join(missing))
     library, cc = os.path.join(folder, "probe.so"), os.environ.get("CC", "cc")
@@ -149,6 +183,7 @@ def main():
     if os.path.exists(hostile):
         shutil.copy(hostile, os.path.join(folder, "tenon-codegen"))
         orphans(folder)
+        deeds(folder)
     else: skipped.append("no tenon-codegen")
     program_keeps_to_its_files(folder)
     shutil.rmtree(folder)

@@ -308,9 +308,9 @@ static void print_text(CompileCommand *m) {
 static void print_host(CompileCommand *m) {
   const TargetReport *r = &m->made.target;
   if (!r->nhost || !r->left || !strcmp(m->output, "-")) return;
-  say(m->cli, "%lld kernel%s left to the host: %s: %s", (long long)r->nhost,
+  say(m->cli, "%lld kernel%s left to the host: %s: %.*s", (long long)r->nhost,
       r->nhost == 1 ? "" : "s", host_kernel_ops(&m->cli->arena, m->model->graph, &r->left[0]),
-      r->left[0].why);
+      (int)strcspn(r->left[0].why, "\n"), r->left[0].why);
   say(m->cli, r->nhost > 1 ? "; tenon explain says why of each\n" : "\n");
 }
 
