@@ -275,7 +275,7 @@ tenon_status eval_is_inf(Eval *e) {
   return TENON_OK;
 }
 
-// ---- clip: min(max(x, lo), hi); NaN stays NaN ----
+// ---- clip: min(max(x, lo), hi), each with NaN where one is NaN ----
 
 static tenon_status clip_bound(Eval *e, int i, const char *name, const Value **out) {
   *out = eval_in(e, i);
@@ -309,8 +309,8 @@ tenon_status eval_clip(Eval *e) {
     if (is_float) {
       load_f64(x->dtype, x->data, at, n, f);
       for (int64_t i = 0; i < n; i++) {
-        f[i] = f[i] < flo ? flo : f[i];
-        f[i] = f[i] > fhi ? fhi : f[i];
+        f[i] = f[i] < flo || flo != flo ? flo : f[i];
+        f[i] = f[i] > fhi || fhi != fhi ? fhi : f[i];
       }
       store_f64(y->dtype, y->data, at, n, f);
     } else {

@@ -215,8 +215,9 @@ tenon_status eval_dynamic_quantize_linear(Eval *e) {
     int64_t n = MIN(EW_BLOCK, x->n - i);
     load_f64(x->dtype, x->data, i, n, buf);
     for (int64_t k = 0; k < n; k++) {
-      lo = buf[k] < lo ? buf[k] : lo;
-      hi = buf[k] > hi ? buf[k] : hi;
+      bool nan = buf[k] != buf[k];  // has no range, as in ReduceMin and ReduceMax
+      lo = buf[k] < lo || nan ? buf[k] : lo;
+      hi = buf[k] > hi || nan ? buf[k] : hi;
     }
   }
   double scale = lo == hi ? 1 : f32(f32(hi - lo) / 255);

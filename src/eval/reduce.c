@@ -153,7 +153,8 @@ static int64_t finish_i64(Reduction k, DType t, int64_t v, int64_t count) {
   case R_LOG_SUM: x = log(x); break;
   default: return v;
   }
-  return x >= -0x1p63 && x < 0x1p63 ? (int64_t)x : 0;  // log of 0 or less has no integer
+  put_f64(DT_I64, &v, 0, x);  // as a cast: the lowest for log 0, 0 for NaN
+  return v;
 }
 
 // ---- walking ----

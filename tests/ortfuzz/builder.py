@@ -36,6 +36,27 @@ def allowed(name, domain, opset, variable):
     return tuple(t for t in names if t in values.TYPES)
 
 
+@functools.lru_cache(maxsize=None)
+def implemented(name, domain, opset, variable):
+    """Element types for which ONNX Runtime has a kernel; float16 where it has float, since it casts."""
+    from onnxruntime.capi import _pybind_state
+
+    found = set()
+    for k in _kernels(_pybind_state).get((domain, name), ()):
+        if k.version_range[0] <= opset <= k.version_range[1]:
+            found.update(t[7:-1] for t in k.type_constraints.get(variable, ()) if t.startswith("tensor("))
+    return found | ({"float16"} if "float" in found else set())
+
+
+@functools.lru_cache(maxsize=None)
+def _kernels(module):
+    table = {}
+    for k in module.get_all_opkernel_def() if hasattr(module, "get_all_opkernel_def") else ():
+        if k.provider == "CPUExecutionProvider":
+            table.setdefault((k.domain, k.op_name), []).append(k)
+    return table
+
+
 class Val:
     """A tensor of the graph: `shape` is None where the fuzzer does not know it."""
 
@@ -120,7 +141,10 @@ class Builder:
             options = [o for o in options if (among is None or o in among) and o not in avoid]
             if not options:
                 raise Skip(self.op)
-            if self.chance(0.35):  # what models are made of
+            both = implemented(self.op, self.domain, self.version, variable)
+            if self.chance(0.85):  # else what only Tenon may run
+                options = [o for o in options if o in both] or options
+            if self.chance(0.3):  # what models are made of
                 common = [o for o in options if o in ("float", "int64", "float16", "int32", "uint8", "bool")]
                 options = common or options
             self.types[variable] = self.pick(options)
