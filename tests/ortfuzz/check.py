@@ -182,23 +182,26 @@ def wild(case):
     return False
 
 
-def check_compiled(case, mine, stage):
-    """Compiled code against the interpreter's results."""
+LABELS = {"compiled": "cpu", "loops": "ref"}
+
+
+def check_compiled(case, mine, stage, label):
+    """Compiled code, or its loops, against the interpreter's results."""
     data = case.model.SerializeToString()
     exact = wild(case) or case.seed % 20 < 10
-    run = lambda d, f: engines.run_compiled(d, f, exact)
-    stage("compile")
+    run = lambda d, f: engines.run_compiled(d, f, exact, LABELS[label])
+    stage(label)
     try:
         theirs = run(data, case.feeds)
     except engines.Refused as e:
-        return Problem(case, "compile refused", str(e))
-    stage("compare compiled")
+        return Problem(case, f"{label} refused", str(e))
+    stage("compare")
     d = compare.compare(case, mine, theirs, engines.run_interp, not exact)
     if d is None:
         return None
     part = isolate(case, run)
     p = part[1] if part else Problem(case, "differs", str(d), d)
-    p.kind = "compiled " + p.kind
+    p.kind = f"{label} {p.kind}"
     return p
 
 
@@ -240,11 +243,13 @@ def reduced(problem):
     """The same difference in a smaller case."""
     import reduce
 
-    if problem.kind not in ("differs", "compiled differs"):
+    if not problem.kind.endswith("differs") or problem.kind.startswith("reference"):
         return problem
     compiled = problem.kind != "differs"
     exact = wild(problem.case) or problem.case.seed % 20 < 10
-    run = (lambda d, f: engines.run_compiled(d, f, exact)) if compiled else engines.run_ort
+    run = engines.run_ort
+    if compiled:
+        run = lambda d, f: engines.run_compiled(d, f, exact, LABELS[problem.kind.split()[0]])
 
     def again(case):
         p = differs(case, run, compiled and not exact)

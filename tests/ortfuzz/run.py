@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Random ONNX models in Tenon's interpreter, in compiled code and in ONNX Runtime.
 
-    tests/ortfuzz/run.py --models 1000            # seeds 1 to 1000; every tenth model is compiled too
+    tests/ortfuzz/run.py --models 1000            # seeds 1 to 1000; every tenth model is compiled too, every third one's loops are interpreted
     tests/ortfuzz/run.py --first 4711 --models 1  # one model again
     tests/ortfuzz/run.py --op ArgMin --models 500
 
@@ -27,6 +27,7 @@ def arguments():
     p.add_argument("--models", type=int, default=1000)
     p.add_argument("--first", type=int, default=1, help="the first seed")
     p.add_argument("--compile", type=int, default=10, help="compile every Nth model (0: none)")
+    p.add_argument("--loops", type=int, default=3, help="interpret the loops of every Nth model (0: none)")
     p.add_argument("--op", help="models that begin with this operator (DOMAIN:NAME for another domain)")
     p.add_argument("--opset", type=int, default=0, help="the last opset (default: the last one that ONNX Runtime loads, up to 26)")
     p.add_argument("--out", default="build/fuzz-ort")
@@ -45,10 +46,10 @@ def arguments():
 
 class Total:
     def __init__(self):
-        self.done = self.compiled = 0
+        self.done = 0
         self.outcomes, self.rows = collections.Counter(), collections.Counter()
         self.ran, self.reasons, self.attrs = collections.Counter(), collections.Counter(), set()
-        self.open, self.crashes, self.unsettled, self.examples = [], [], collections.Counter(), {}
+        self.open, self.crashes, self.unsettled, self.examples, self.lowered = [], [], collections.Counter(), {}, collections.Counter()
 
     def take(self, line):
         if line["kind"] == "open":
@@ -58,8 +59,7 @@ class Total:
             self.examples.setdefault(line["signature"], line)
             return
         self.done += line["done"]
-        self.compiled += line["compiled"]
-        for name in ("outcomes", "rows", "reasons", "unsettled"):
+        for name in ("outcomes", "rows", "reasons", "unsettled", "lowered"):
             getattr(self, name).update(line[name])
         for key, n in line["ran"]:
             self.ran[tuple(key)] += n
@@ -69,7 +69,7 @@ class Total:
 def child(o, first, count, place, total):
     """Runs seeds in a process; returns the next seed to run."""
     command = [sys.executable, os.path.abspath(__file__), "--child", "--first", str(first), "--count", str(count), "--place", place,
-               "--compile", str(o.compile), "--opset", str(o.opset), "--out", o.out]
+               "--compile", str(o.compile), "--loops", str(o.loops), "--opset", str(o.opset), "--out", o.out]
     command += ["--op", o.op] if o.op else []
     command += [] if o.reference else ["--no-reference"]
     command += ["--details"] if o.details else []
@@ -119,7 +119,7 @@ def attribute_coverage(total):
 def summary(o, total, seconds):
     import known
 
-    print(f"{total.done} models in {seconds:.0f} s ({total.done / max(seconds, 1e-9):.0f} a second), {total.compiled} of them compiled")
+    print(f"{total.done} models in {seconds:.0f} s ({total.done / max(seconds, 1e-9):.0f} a second), {total.lowered['compiled']} of them compiled, the loops of {total.lowered['loops']} interpreted")
     for name, n in total.outcomes.most_common():
         print(f"  {n:7d} {name}")
     ops = {k[0] for k in total.ran}

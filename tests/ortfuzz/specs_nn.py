@@ -284,9 +284,15 @@ def quantize(b):
             attrs["saturate"] = b.int(0, 1)
         if b.has_attr("output_dtype") and b.chance(0.3):
             attrs["output_dtype"] = values.number(ty)
+        if b.has_attr("precision") and b.chance(0.2) and ts != "int32":
+            attrs["precision"] = values.number(b.pick([ts, "float"]))
         b.node([b.data(b.tin(0), shape), s, zero], [(ty, shape)], **attrs)
         return
-    b.node([b.data(ty, shape), s, zero], [(b.tout() if b.opset >= 23 and False else ts, shape)], **attrs)
+    to = ts
+    if b.has_attr("output_dtype") and b.chance(0.3):
+        to = b.tout()
+        attrs["output_dtype"] = values.number(to)
+    b.node([b.data(ty, shape), s, zero], [(to, shape)], **attrs)
 
 
 @spec("DynamicQuantizeLinear")
@@ -367,6 +373,9 @@ def attention(b):
         outs.append((t, None))
         attrs["qk_matmul_output_mode"] = b.pick([None, 0, 1, 2, 3])
     attrs["softmax_precision"] = b.pick([None, None, 1])
+    for side in ("left_window_size", "right_window_size"):
+        if b.has_attr(side) and b.chance(0.2):
+            attrs[side] = b.int(0, 3)
     b.node(ins, outs, **attrs)
 
 
@@ -459,12 +468,17 @@ def affine_grid(b):
 @spec("DeformConv")
 def deform_conv(b):
     t, n, cin, cout, h, w, k = b.tin(), b.int(1, 2), 2, 2, b.int(3, 5), b.int(3, 5), b.int(1, 3)
-    oh, ow, og = h - k + 1, w - k + 1, b.pick([1, 2])
-    ins = [b.data(t, (n, cin, h, w), "small"), b.data(t, (cout, cin, k, k), "small"),
+    strides = [b.int(1, 2), b.int(1, 2)] if b.chance(0.4) else None
+    pads = [b.int(0, 1) for _ in range(4)] if b.chance(0.4) else None
+    dilations = [b.int(1, 2), 1] if b.chance(0.3) and h >= 2 * k else None
+    group, og = b.pick([None, 1, 2]), b.pick([1, 2])
+    st, pd, dl = strides or [1, 1], pads or [0] * 4, dilations or [1, 1]
+    oh, ow = ((size + pd[i] + pd[i + 2] - dl[i] * (k - 1) - 1) // st[i] + 1 for i, size in enumerate((h, w)))
+    ins = [b.data(t, (n, cin, h, w), "small"), b.data(t, (cout, cin // (group or 1), k, k), "small"),
            b.data(t, (n, og * 2 * k * k, oh, ow), "small"), b.data(t, (cout,), "small") if b.chance(0.5) else None,
            b.data(t, (n, og * k * k, oh, ow), "unit") if b.chance(0.5) else None]
     b.node(ins, [(t, (n, cout, oh, ow))], offset_group=og if og > 1 or b.chance(0.3) else None,
-           kernel_shape=[k, k] if b.chance(0.5) else None)
+           kernel_shape=[k, k] if b.chance(0.5) else None, strides=strides, pads=pads, dilations=dilations, group=group)
 
 
 @spec("NonMaxSuppression")

@@ -50,6 +50,7 @@ def sequences(b):
         axis = b.int(-rank, rank - 1)
         attrs = {"new_axis": int(new)} if new or b.chance(0.3) else {}
         b.extra("ConcatFromSequence", [s], [(t, None)], axis=axis, **attrs)
+        b.coverage.append(("", "ConcatFromSequence", 11, (t,), ("axis", *attrs)))
         return
     for i in range(n):
         b.extra("SequenceAt", [s, b.control(np.array(i - n if b.chance(0.3) else i, np.int64))], [(t, shape)])
@@ -182,7 +183,7 @@ def string_normalizer(b):
     x = b.data("string", (b.int(1, 5),) if b.chance(0.7) else (1, b.int(1, 5)))
     stop = b.pick([None, ["a", "the"], ["Ab c"]])
     b.node([x], [("string", None)], case_change_action=b.pick([None, "LOWER", "UPPER", "NONE"]),
-           is_case_sensitive=b.pick([None, 0, 1]), stopwords=stop)
+           is_case_sensitive=b.pick([None, 0, 1]), stopwords=stop, locale=b.pick([None, None, "en_US"]))
 
 
 @spec("RegexFullMatch")
@@ -261,6 +262,14 @@ def label_encoder(b):
     keys = {"string": ["a", "b", "", "A"], "int64": [0, 1, -1, 2**63 - 1, -(2**63)], "float": [0.5, float("nan"), 1.5, -2.5, 0.0]}[tk]
     vals = {"string": ["x", "", "z", "w", "v"], "int64": [5, -6, 2**63 - 1, -(2**63), 9], "float": [0.25, float("nan"), -0.0, 3.0, 1.0]}[tv]
     x = b.any(tk)
+    if b.ml_opset >= 4 and b.chance(0.3):
+        from builder import tensor
+
+        put = lambda v, t: tensor("", np.array(v, object if t == "string" else values.numpy_of(t)), t)
+        n = len(keys)
+        last = {"string": "no", "int64": 77, "float": 0.75}[tv]
+        b.node([x], [(tv, x.shape)], keys_tensor=put(keys, tk), values_tensor=put(vals[:n], tv), default_tensor=put([last], tv))
+        return
     default = {"string": b.pick([None, "no"]), "int64": b.pick([None, 77]), "float": b.pick([None, 0.75])}[tv]
     b.node([x], [(tv, x.shape)], **{f"keys_{tk}s": keys, f"values_{tv}s": vals[: len(keys)], f"default_{tv}": default})
 
@@ -330,12 +339,23 @@ def a_tree(b, f):
         "nodes_modes": [mode] * 3 + ["LEAF"] * 4, "nodes_values": floats(b, 3) + [0.0] * 4,
         "nodes_truenodeids": [1, 3, 5, 0, 0, 0, 0], "nodes_falsenodeids": [2, 4, 6, 0, 0, 0, 0],
         "nodes_missing_value_tracks_true": [b.int(0, 1) for _ in range(7)] if b.chance(0.4) else None,
+        "nodes_hitrates": [1.0] * 7 if b.chance(0.2) else None,
     }
+
+
+def as_tensors(b, attrs, names):
+    """Numbers of a tree as tensors of type double, which is how an input of type double is met exactly."""
+    from builder import tensor
+
+    for name in names:
+        if attrs.get(name) is not None:
+            attrs[name + "_as_tensor"] = tensor("", np.array(attrs.pop(name), np.float64), "double")
 
 
 @spec("TreeEnsembleRegressor TreeEnsembleClassifier", ML)
 def trees(b):
     t, n, f = b.tin(), b.int(1, 4), b.int(1, 3)
+    wide = b.ml_opset >= 3 and t == "double" and b.chance(0.5)
     x = b.data(t, (n, f), "any" if b.chance(0.3) else "small")
     attrs = a_tree(b, f)
     if b.op == "TreeEnsembleRegressor":
@@ -344,12 +364,16 @@ def trees(b):
                      target_weights=floats(b, 4), n_targets=k, base_values=floats(b, k) if b.chance(0.4) else None,
                      aggregate_function=b.pick([None, "SUM", "AVERAGE", "MIN", "MAX"]),
                      post_transform=b.pick([None, "NONE", "LOGISTIC"]))
+        if wide:
+            as_tensors(b, attrs, ("nodes_values", "target_weights", "base_values", "nodes_hitrates"))
         b.node([x], [("float", (n, k))], **attrs)
         return
     labels = {"classlabels_int64s": [3, 1, 2]} if b.chance(0.5) else {"classlabels_strings": ["c", "a", "b"]}
     tl = "int64" if "classlabels_int64s" in labels else "string"
     attrs.update(class_treeids=[0] * 4, class_nodeids=[3, 4, 5, 6], class_ids=[0, 1, 2, b.int(0, 2)], class_weights=floats(b, 4, "positive"),
                  base_values=floats(b, 3) if b.chance(0.3) else None, post_transform=b.pick([None, "NONE", "SOFTMAX", "LOGISTIC"]))
+    if wide:
+        as_tensors(b, attrs, ("nodes_values", "class_weights", "base_values", "nodes_hitrates"))
     b.node([x], [(tl, (n,)), ("float", (n, 3))], **attrs, **labels)
 
 
@@ -363,6 +387,8 @@ def tree_ensemble(b):
     b.node([x], [(t, (n, 1))], nodes_featureids=[b.int(0, f - 1) for _ in range(3)], nodes_splits=put(floats(b, 3), t),
            nodes_modes=put([b.int(0, 5) for _ in range(3)], "uint8"), nodes_truenodeids=[1, 0, 2], nodes_trueleafs=[0, 1, 1],
            nodes_falsenodeids=[2, 1, 3], nodes_falseleafs=[0, 1, 1], leaf_targetids=[0] * 4, leaf_weights=put(floats(b, 4), t),
+           nodes_missing_value_tracks_true=[b.int(0, 1) for _ in range(3)] if b.chance(0.4) else None,
+           nodes_hitrates=put([1.0, 2.0, 3.0], t) if b.chance(0.2) else None,
            tree_roots=[0], n_targets=1, aggregate_function=b.pick([None, 0, 1, 2, 3]), post_transform=b.pick([None, 0]))
 
 

@@ -49,10 +49,10 @@ class Tally:
         self.outcomes, self.rows = collections.Counter(), collections.Counter()
         self.ran, self.attrs, self.reasons = collections.Counter(), set(), collections.Counter()
         self.unsettled = collections.Counter()
-        self.done = self.compiled = 0
+        self.done, self.lowered = 0, collections.Counter()
 
     def dump(self):
-        say(kind="tally", done=self.done, compiled=self.compiled, outcomes=self.outcomes, rows=self.rows,
+        say(kind="tally", done=self.done, lowered=self.lowered, outcomes=self.outcomes, rows=self.rows,
             ran=[[list(k), v] for k, v in self.ran.items()], attrs=sorted(self.attrs), reasons=self.reasons,
             unsettled=self.unsettled)
         self.clear()
@@ -98,9 +98,11 @@ def one(seed, options, tally, stage):
         tally.outcomes[outcome] += 1
         if problem:
             settle(tally, problem, seed, options)
-    if mine is not None and options.compile and seed % options.compile == 0 and not case.notes.get("random"):
-        tally.compiled += 1
-        problem = check.check_compiled(case, mine, stage)
+    for label, every in (("compiled", options.compile), ("loops", options.loops)):
+        if mine is None or case.notes.get("random") or not every or seed % every:
+            continue
+        tally.lowered[label] += 1
+        problem = check.check_compiled(case, mine, stage, label)
         if problem:
             report(tally, problem, seed, options.out)
 
