@@ -32,7 +32,7 @@ CANCEL = set("Gelu QuickGelu FastGelu BiasGelu Sigmoid Softplus Mish Celu Elu Se
              "SkipLayerNormalization SkipSimplifiedLayerNormalization Inverse Det DeformConv ReduceMean ReduceSum Mean Sum BiasSoftmax "
              "RotaryEmbedding LinearAttention CumSum AveragePool GlobalAveragePool LRN RMSNormalization Einsum FusedGemm FusedConv "
              "NegativeLogLikelihoodLoss Conv ConvTranspose MatMul Gemm FusedMatMul TransposeMatMul Scaler Normalizer".split())
-UNITS, NOISE, RUNS, FACTOR = 4, 4, 8, 16
+UNITS, NOISE, RUNS, FACTOR = 4, 4, 24, 16
 
 
 class Difference:

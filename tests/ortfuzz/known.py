@@ -393,6 +393,17 @@ def _(p):
     return differs(p) and is_int(p) and max(largest(p, i) for i in range(len(p.node.input))) > 2**24
 
 
+@row("attention-mask-causal", "Attention", NOBODY,
+     "With past keys onnx.reference and Tenon let query i see key j where j <= i; ONNX Runtime adds the number of past keys.")
+def _(p):
+    return differs(p) and p.attrs.get("is_causal") == 1 and p.array(4) is not None
+
+
+@row("resize-antialias-crop", "Resize", NOBODY, "ONNX does not say how antialiasing and the extrapolation value of tf_crop_and_resize go together.")
+def _(p):
+    return differs(p) and p.attrs.get("antialias") == 1 and p.attrs.get("coordinate_transformation_mode") == b"tf_crop_and_resize"
+
+
 @row("clip-nan-bound", "Clip", TENON, "'equivalent to Min(max, Max(input, min))', which is NaN where a bound is NaN.")
 def _(p):
     return differs(p) and (has_nan(p, 1) or has_nan(p, 2))

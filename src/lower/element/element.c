@@ -381,6 +381,25 @@ static const LoopExpr *converted(ElementBuilder *e, const Node *n, const LoopExp
   return loop_cast(e->k, to, x);
 }
 
+// The type in which a power is computed so that its exponent is not rounded: the base's, unless the exponent has another.
+static DType power_dtype(const LoopExpr *x, const LoopExpr *y) {
+  DType t = x->dtype, of = y->dtype;
+  bool is_float = dtype_is_float(of);
+  if (y->kind == LX_CONST) {
+    double v = is_float ? y->f : (double)y->i;
+    return round_to(t, v) == v || v != v ? t : DT_F64;
+  }
+  int bits = dtype_bits(of);
+  if (is_float) return bits < dtype_bits(t) ? t : bits <= 32 ? DT_F32 : DT_F64;
+  return 2 * bits <= dtype_bits(t) ? t : bits <= 16 ? DT_F32 : DT_F64;
+}
+
+static const LoopExpr *mixed_power(ElementBuilder *e, const LoopExpr *x, const LoopExpr *y) {
+  DType t = power_dtype(x, y);
+  const LoopExpr *r = loop_op(e->k, LOOP_pow, loop_cast(e->k, t, x), loop_cast(e->k, t, y), NULL);
+  return loop_cast(e->k, x->dtype, r);
+}
+
 static const LoopExpr *scalar(ElementBuilder *e, const Node *n, const Dim *index) {
   const LoopExpr *s[3] = {0};
   if (n->nsrc > 3) return NULL;
@@ -390,10 +409,8 @@ static const LoopExpr *scalar(ElementBuilder *e, const Node *n, const Dim *index
   if (n->op == OP_cast) return converted(e, n, s[0]);
   for (uint32_t i = 0; i < n->nsrc; i++)
     if (elem_fp8(s[i]->dtype)) return NULL;
-  if (n->op == OP_pow && s[1]->dtype != s[0]->dtype) {
-    if (dtype_class(s[0]->dtype) != DC_FLOAT) return NULL;
-    s[1] = loop_cast(e->k, s[0]->dtype, s[1]);
-  }
+  if (n->op == OP_pow && s[1]->dtype != s[0]->dtype)
+    return dtype_class(s[0]->dtype) == DC_FLOAT ? mixed_power(e, s[0], s[1]) : NULL;
   // Where guards do not hold nothing was read, and nothing may be divided by it.
   bool divides = n->op == OP_div || n->op == OP_mod || n->op == OP_fmod;
   if (divides && dtype_class(s[1]->dtype) != DC_FLOAT && s[1]->kind != LX_CONST)
