@@ -39,10 +39,8 @@ $PYTHON tests/formats/export_test.py $B/tenon
 data $PYTHON tests/formats/tflite_test.py $B/tenon
 $PYTHON tests/formats/contrib_test.py $B/tenon
 $PYTHON tests/formats/npz_test.py $B/tenon
-tests/system/aot_test.py $B/tenon
 tests/system/c_test.py $B/tenon
 tests/system/split_test.py $B/tenon
-$PYTHON tests/system/graph_test.py $B/tenon
 data TENON=$B/tenon $PYTHON tests/system/models_test.py models $DATA/models
 tests/fuzz/replay.sh $B
 """
