@@ -58,6 +58,8 @@ static void report(const FuzzStats *st, const char *first_invalid) {
   if (st->kernels)
     printf("  compiled: %lld kernels, %lld groups on the host; %lld graphs refused\n",
            (long long)st->kernels, (long long)st->host, (long long)st->refused);
+  printf("  schedules left: %lld not proven, %lld above a limit\n", (long long)st->unproven,
+         (long long)st->limited);
   printf("%lld graphs, %lld invalid, %lld of %lld ops in fewer than 20\n", (long long)st->graphs,
          (long long)st->invalid, (long long)rare, (long long)ops);
   if (st->invalid) printf("  the first invalid one: %s\n", first_invalid);

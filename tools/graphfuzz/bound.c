@@ -1,6 +1,7 @@
 // bound.c -- running a graph on its own inputs, and how far roundings may take its results (graphfuzz.h).
 //
-// The graph is run again with every value shaken by a few roundings; what that changes is the bound.
+// The graph is run again with every value shaken by a few roundings; what that changes is the bound.  A convolution that may be done by Winograd's
+// transforms is shaken by the bound of those (docs/codegen.md).
 #include "graphfuzz/graphfuzz.h"
 #include "ir/internal.h"
 #include "ops/order.h"
@@ -55,6 +56,8 @@ typedef struct Perturb {
   uint64_t rng;
   bool flush;    // numbers too small to be normal become 0
   uint8_t *odd;  // by node: a value that is no finite number was seen
+  double *most;  // by node: the largest magnitude that was seen
+  double all;    // of all nodes
   uint32_t n;
 } Perturb;
 
@@ -66,15 +69,49 @@ static double rounds_inside(const Node *n, DType t) {
   return n->op == OP_gelu ? 16 * (t == DT_F64 ? 0x1p-53 : 0x1p-24) : 0;
 }
 
+// A convolution that may be done by Winograd's transforms: 3x3 taps, enough channels.
+static bool may_be_winograd(const Node *n) {
+  if (n->op != OP_conv || n->nsrc < 2 || type_of(n->src[1])->rank != 4) return false;
+  const Type *w = type_of(n->src[1]);
+  int taps = node_channels_last(n) ? 0 : 2;
+  return w->dtype == DT_F32 && ie_is(w->dims[taps], 3) && ie_is(w->dims[taps + 1], 3) &&
+         w->dims[taps ? 1 : 2]->hi >= 16;
+}
+
+static double most_of(const Perturb *s, const Node *n) {
+  double most = 0;
+  while (n->op == OP_proj) n = n->src[0];
+  if (n->op != OP_const) return n->id < s->n && s->most[n->id] > 0 ? s->most[n->id] : s->all;
+  const float *v = n->data->mem;
+  if (!v || type_of(n)->dtype != DT_F32) return s->all;
+  for (int64_t i = 0; i < n->data->n; i++) most = fmax(most, fabs((double)v[i]));
+  return most;
+}
+
+// (channels + 11) roundings of 176 times the sum of the magnitudes of all products, each taken for the largest.  The bound is a
+// multiple of what shaking does: a part of it is enough.
+static double winograd_error(const Perturb *s, const Node *n) {
+  enum { GROWN = 176, TAPS = 9 };
+  if (!may_be_winograd(n)) return 0;
+  const Type *w = type_of(n->src[1]);
+  Dim channels = w->dims[node_channels_last(n) ? 2 : 1];
+  double c = ie_is_const(channels) ? (double)channels->value : 64;
+  double size = TAPS * c * most_of(s, n->src[0]) * most_of(s, n->src[1]);
+  return 0x1p-24 * (c + 11) * GROWN * size / (BOUND / 6);
+}
+
 static void perturb(Perturb *s, const Node *n, Value *v) {
   if (!v || v->kind != VK_TENSOR || !dtype_is_float(v->dtype)) return;
+  double inside = rounds_inside(n, v->dtype) + winograd_error(s, n) / ROUNDINGS;
   for (int64_t i = 0; i < v->n; i++) {
     double x = val_f64(v, i);
+    if (n->id < s->n && isfinite(x)) s->most[n->id] = fmax(s->most[n->id], fabs(x));
+    if (isfinite(x)) s->all = fmax(s->all, fabs(x));
     if (n->id < s->n) s->odd[n->id] |= !(fabs(x) < too_large(v->dtype));
     s->rng = hash_u64(s->rng + 0x9e3779b97f4a7c15ull);
     double u = (double)(s->rng >> 11) * 0x1p-52 - 1;
     if (s->flush && fabs(x) < smallest_normal(v->dtype)) x = 0;
-    x += ROUNDINGS * u * (fabs(x) * rounding(v->dtype) + rounds_inside(n, v->dtype));
+    x += ROUNDINGS * u * (fabs(x) * rounding(v->dtype) + inside);
     val_put_f64(v, i, x);
   }
 }
@@ -132,24 +169,13 @@ static void find_known(Graph *g, const Perturb *s, Arena *a, FuzzBound *b) {
     b->known[i] &= !inside && !made[g->main->result[i]->id];
 }
 
-// A convolution that may be done in fewer products: its error is one of all pixels and weights near, which shaking does not show.
-static bool may_take_fewer_products(const Node *n) {
-  if (n->op != OP_conv || n->nsrc < 2 || type_of(n->src[1])->rank != 4) return false;
-  const Type *w = type_of(n->src[1]);
-  int taps = node_channels_last(n) ? 0 : 2;
-  return w->dtype == DT_F32 && ie_is(w->dims[taps], 3) && ie_is(w->dims[taps + 1], 3) &&
-         w->dims[taps ? 1 : 2]->hi >= 16;
-}
-
 void fuzz_bound(Graph *g, Run *run, int k, Arena *a, Value *const *want, FuzzBound *b) {
   *b = (FuzzBound){.found = true};
   NodeList l = fuzz_nodes(g, a);
   Perturb s = {0};
-  for (int64_t i = 0; i < l.n; i++) {
-    s.n = MAX(s.n, l.v[i]->id + 1);
-    b->fewer_products |= may_take_fewer_products(l.v[i]);
-  }
+  for (int64_t i = 0; i < l.n; i++) s.n = MAX(s.n, l.v[i]->id + 1);
   s.odd = arena_array(a, uint8_t, s.n);
+  s.most = arena_array(a, double, s.n);
   Placement p = {&s, perturb_begin, perturb_place, perturb_dead};
   for (int round = 0; b->found && round < PERTURBED; round++) {
     s.rng = (uint64_t)round * 77 + 5;

@@ -22,6 +22,8 @@ typedef struct FuzzStats {
   int64_t refused;         // with an op that compiled models do not have
   int64_t kernels, host;   // of compiled graphs: kernels, and groups without one
   int64_t turned;          // nodes that were made channels last
+  int64_t unproven;        // schedules that the verifier did not accept
+  int64_t limited;         // and that were above a limit
   int64_t used[OP_COUNT];  // graphs that hold the op, before or after
   int64_t dtype[32];       // graphs with a value of that dtype
   int64_t rank[8];         // graphs with a value of that rank
@@ -54,7 +56,6 @@ MUST_USE tenon_status fuzz_run(Graph *g, Run *run, int k, const Placement *p, Va
                                Value **out);
 typedef struct FuzzBound {
   bool found;                   // for all results
-  bool fewer_products;          // a convolution may be compiled to a form that it does not bound
   bool known[FUZZ_RESULTS];     // for this one
   bool flushed;                 // what is compared may make numbers too small to be normal 0
   bool jumps[FUZZ_RESULTS];     // no floats, but not the same in a shaken run

@@ -244,6 +244,74 @@ static Graph *draw_chain(Maker *m) {
   return graph_parse(str_of(strbuf_text(&b)), NULL, &d, &s) ? NULL : s;
 }
 
+static void print_kernel(Maker *m, StrBuf *b, int64_t out, int64_t in, int64_t taps) {
+  strbuf_printf(b, "%%w = const f32[%lld, %lld, %lld] {", (long long)out, (long long)in,
+                (long long)taps);
+  for (int64_t i = 0; i < out * in * taps; i++)
+    strbuf_printf(b, "%s%g", i ? ", " : "", (double)(maker_draw(m, 17) - 8) / 8);
+  strbuf_puts(b, "} ");
+}
+
+// One axis: kernels longer than the image, padding on one side or both, steps and dilations of any size, channels from 1.
+static Graph *draw_line(Maker *m) {
+  static Diag d;
+  Graph *s = NULL;
+  StrBuf b;
+  int64_t group = 1 + maker_draw(m, 3), in = group * (1 + maker_draw(m, 5));
+  int64_t out = group * (1 + maker_draw(m, 5)), taps = 1 + maker_draw(m, maker_draw(m, 2) ? 5 : 90);
+  int64_t dilation = 1 + maker_draw(m, maker_draw(m, 2) ? 1 : 9), reach = (taps - 1) * dilation + 1;
+  int64_t size = 1 + maker_draw(m, 70), first = maker_draw(m, reach + 1);
+  int64_t last = maker_draw(m, 2) ? 0 : maker_draw(m, reach + 1);
+  if (first + size + last < reach) first = reach - size - last;
+  int64_t stride = 1 + maker_draw(m, maker_draw(m, 2) ? 2 : 40);
+  strbuf_init(&b, m->arena);
+  strbuf_printf(&b, "graph(%%x: f32[%lld, %lld, %lld]) { ", (long long)(1 + maker_draw(m, 2)),
+                (long long)in, (long long)size);
+  print_kernel(m, &b, out, in / group, taps);
+  strbuf_printf(&b,
+                "%%y = conv(%%x, %%w) group=%lld strides=[%lld] dilations=[%lld] pads=[%lld, %lld] "
+                "return %%y }",
+                (long long)group, (long long)stride, (long long)dilation, (long long)first,
+                (long long)last);
+  diag_init(&d);
+  return graph_parse(str_of(strbuf_text(&b)), NULL, &d, &s) ? NULL : s;
+}
+
+// 3x3 convolutions of many channels, and heads of a few behind them: Winograd's transforms.
+static Graph *draw_wide(Maker *m) {
+  static Diag d;
+  static const char *const acts[] = {"relu", "sigmoid", "neg"};
+  Graph *s = NULL;
+  StrBuf b;
+  int64_t in = 14 + maker_draw(m, 20), out = 1 + maker_draw(m, maker_draw(m, 2) ? 4 : 30);
+  int64_t high = 3 + maker_draw(m, 7), wide = 3 + maker_draw(m, 7);
+  bool twice = maker_draw(m, 2);
+  strbuf_init(&b, m->arena);
+  strbuf_printf(&b, "graph(%%x: f32[1, %lld, %lld, %lld]) { ", (long long)high, (long long)wide,
+                (long long)in);
+  print_weight(m, &b, "w", 3, 3, in, out);
+  strbuf_printf(&b,
+                "%%c = conv(%%x, %%w) channels_last=true pads=[%lld, 1, 1, %lld] %%a = %s(%%c) ",
+                (long long)maker_draw(m, 3), (long long)maker_draw(m, 3),
+                acts[maker_draw(m, ARRAY_LEN(acts))]);
+  if (twice) {
+    print_weight(m, &b, "v", 3, 3, out, 1 + maker_draw(m, 3));
+    strbuf_puts(&b, "%h = conv(%a, %v) channels_last=true pads=[1, 1, 1, 1] ");
+  }
+  strbuf_printf(&b, "return %%%s }", twice ? "h" : "a");
+  diag_init(&d);
+  return graph_parse(str_of(strbuf_text(&b)), NULL, &d, &s) ? NULL : s;
+}
+
+// Convolutions with constant weights, which have templates of their own.
+static Graph *draw_convolutions(Maker *m) {
+  switch (maker_draw(m, 3)) {
+  case 0: return draw_chain(m);
+  case 1: return draw_line(m);
+  default: return draw_wide(m);
+  }
+}
+
 // An op's sample as a graph, drawn op by op so that the rare are as frequent as the common.
 static Graph *draw_sample(Maker *m) {
   static Diag d;
@@ -255,8 +323,7 @@ static Graph *draw_sample(Maker *m) {
   for (int64_t i = 0; i < ARRAY_LEN(lists); i++)
     if (lists[i].op == at && n < 64) own[n++] = lists[i].text;
   if (!n) return NULL;
-  int64_t which = maker_draw(m, at == OP_conv ? 2 * n : n);
-  if (which >= n) return draw_chain(m);
+  int64_t which = maker_draw(m, n);
   const char *text = sample_graph(m->arena, &(Sample){op_table[at], own[which]});
   diag_init(&d);
   return text && !graph_parse(str_of(text), NULL, &d, &s) ? s : NULL;
@@ -277,10 +344,10 @@ static Graph *draw_example(Maker *m) {
 
 static bool grow_once(Maker *m) {
   if (m->depth < 2 && maker_one_in(m, m->depth ? 16 : 12)) return maker_control(m);
-  bool example = maker_one_in(m, 5);
-  Graph *s = example ? draw_example(m) : draw_sample(m);
+  bool example = maker_one_in(m, 5), convolutions = !example && maker_one_in(m, 20);
+  Graph *s = example ? draw_example(m) : convolutions ? draw_convolutions(m) : draw_sample(m);
   if (!s) return false;
-  bool ok = !example && maker_draw(m, 3) && splice_elementwise(m, s);
+  bool ok = !example && !convolutions && maker_draw(m, 3) && splice_elementwise(m, s);
   Vary v = draw_vary(m, s), plain = {.zero = -1};
   if (!ok) ok = splice(m, s, &v) || splice(m, s, &plain);
   graph_free(s);
