@@ -101,6 +101,7 @@ static void rows_of_models(const Handles *h) {
   tenon_value_info v;
   tenon_unsupported u;
   tenon_model *m = NULL;
+  GIVES(0, tenon_notice, text, NULL, 16);
   GIVES(-1, tenon_tensor_size, shape, TENON_DTYPE_F32, 1, NULL);
   NOTHING(tenon_tensor_release, tensor, NULL);
   TELLS(TENON_EINVAL, tenon_model_open, path, NULL, &m, &error);
@@ -177,6 +178,8 @@ static void rows_of_programs(const Handles *h) {
   NOTHING(tenon_program_describe, out, h->program, NULL);
   GIVES(0, tenon_program_option_count, program, NULL);
   GIVES_PTR(NULL, tenon_program_option, program, NULL, 0);
+  GIVES(0, tenon_program_warning_count, program, NULL);
+  GIVES_PTR(NULL, tenon_program_warning, program, NULL, 0);
 }
 
 static void rows_of_files(const Handles *h) {
