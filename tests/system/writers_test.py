@@ -5,7 +5,7 @@ Threads save one path while others load it; processes of several PID namespaces 
 killed.  No save or load may fail, none may see a torn file, and the next write leaves nothing else in the folder.  With
 WRITERS_FULL=1: 16 threads x 1,000 saves, 4 namespaces x 200 compilations, 1,000 kills.  The last line counts.
 """
-import ctypes as C, glob, json, os, random, shutil, signal, subprocess, sys, tempfile, threading, time
+import ctypes as C, glob, json, os, random, resource, shutil, signal, subprocess, sys, tempfile, threading, time
 
 program = os.path.abspath(sys.argv[1])
 FULL = os.environ.get("WRITERS_FULL") == "1"
@@ -177,10 +177,62 @@ def cache_of_others(folder):
     compile_here(False, "TENON_CACHE")
 
 
+# ---- the library never ends its caller ----
+
+
+def in_child(work):
+    """What `work` returns, 0 to 9, in a child with the signals that a program starts with; the signal's name where one ends it."""
+    pid = os.fork()
+    if not pid:
+        for number in (signal.SIGXFSZ, signal.SIGPIPE, signal.SIGFPE, signal.SIGINT): signal.signal(number, signal.SIG_DFL)
+        os._exit(work())
+    status = os.waitpid(pid, 0)[1]
+    return signal.Signals(os.WTERMSIG(status)).name if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+
+
+def caller_lives(folder):
+    """Limits of files and closed pipes are errors; the signals of the caller stay as they are."""
+    source, out = model(folder, 11), os.path.join(folder, "small.tenon")
+    os.environ["TENON_CACHE"] = os.path.join(folder, "cache")
+
+    def beyond_the_limit():
+        m, p = C.c_void_p(), C.c_void_p()
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+        if lib.tenon_model_open(source.encode(), C.byref(m), None): return 1
+        if lib.tenon_compile(m, None, C.byref(p), None): return 2  # a cache that cannot be written is no error
+        if not lib.tenon_program_save(p, out.encode(), None): return 3
+        if os.path.exists(out) or left_in(folder): return 4
+        kept = [signal.getsignal(n) == signal.SIG_DFL for n in (signal.SIGXFSZ, signal.SIGPIPE, signal.SIGFPE)]
+        if not all(kept) or signal.sigpending() or signal.pthread_sigmask(signal.SIG_BLOCK, []): return 5
+        return 0
+
+    got = in_child(beyond_the_limit)
+    check("ulimit -f", got == 0, got)
+
+    def into_a_closed_pipe():
+        r, w = os.pipe()
+        os.close(r)
+        p = compiled(source)
+        return 0 if lib.tenon_program_save(p, f"/dev/fd/{w}".encode(), None) else 1
+
+    got = in_child(into_a_closed_pipe)
+    check("a closed pipe", got == 0, got)
+    # The one quotient that overflows, in both widths, evaluated and compiled.
+    path = os.path.join(folder, "quotient.tir")
+    lines = [f"  %{op}{t} = {op}(%{t}, %one{t})" for t in "ab" for op in ("div", "mod")]
+    with open(path, "w") as f:
+        f.write('graph @"m"() {\n  %a = const i32[2] {-2147483648, 7}\n  %onea = const i32[2] {-1, -1}\n'
+                "  %b = const i64[2] {-9223372036854775808, 7}\n  %oneb = const i64[2] {-1, -1}\n" + "\n".join(lines) +
+                "\n  return %diva, %moda, %divb, %modb\n}\n")
+    for how in (["--target", "interp"], ["--target", "cpu", "-O0"], ["--target", "cpu"]):
+        r = tenon("run", path, *how)
+        check(f"the least integer by -1, {how}", r.returncode == 0 and "first -9223372036854775808 -7" in r.stdout, r.stdout + r.stderr)
+
+
 def main():
     folder = tempfile.mkdtemp(prefix="tenon-writers-")
     os.environ["TENON_CACHE"] = os.path.join(folder, "cache")
-    for test in (kills, threads, namespaces, cache_of_others):
+    for test in (kills, threads, namespaces, cache_of_others, caller_lives):
         inside = os.path.join(folder, test.__name__)
         os.mkdir(inside)
         begin = time.time()
