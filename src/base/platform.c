@@ -332,8 +332,3 @@ const Platform platform_posix = {
     .file_time = posix_file_time,
 };
 const Platform *platform = &platform_posix;
-
-void *mem_alloc(int64_t bytes) { return bytes < 0 ? NULL : platform->alloc(bytes); }
-void mem_free(void *p, int64_t bytes) {
-  if (p) platform->free(p, bytes);
-}

@@ -20,6 +20,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 extern char **environ;
@@ -106,6 +107,20 @@ int process_read(Process *p, void *bytes, int64_t n, int64_t deadline) {
     }
   }
   return 0;
+}
+
+int64_t thread_time(void) {
+  struct timespec t;
+  if (clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t)) return 0;
+  return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+int64_t process_time(const Process *p) {
+  clockid_t clock;
+  struct timespec t;
+  if (p->pid <= 0 || clock_getcpuclockid((pid_t)p->pid, &clock) || clock_gettime(clock, &t))
+    return 0;
+  return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
 int process_end(Process *p, bool by_force) {

@@ -18,6 +18,9 @@ int process_read(Process *p, void *bytes, int64_t n, int64_t deadline);
 // Closes the pipes and waits; with `kill`, does not let it finish.  What it ended by: its exit status, or a signal's number
 // below 0.
 int process_end(Process *p, bool kill);
+int64_t thread_time(void);  // processor time of the calling thread, in nanoseconds
+int64_t
+process_time(const Process *p);  // processor time that it has taken, in nanoseconds; 0: not known
 // Runs a program to its end, found on the path, with our standard files.  0 or an errno value; *out_status is its exit status, -1 where it
 // was ended by a signal.
 int process_run(const char *const *argv, int *out_status);

@@ -2,6 +2,7 @@
 //
 // A Trap around the command catches what an arena raises when memory runs out.  Output that could not be
 // written (a full disk, a closed pipe) is a failure, too.
+#include "base/budget.h"
 #include "cli/confine.h"
 #include "cli/files.h"
 
@@ -78,6 +79,7 @@ int main(int argc, char **argv) {
     rc = CLI_FAILED;
   }
   print_notices();
+  if (rc) budget_explain(&cli.diag);
   if (rc) print_error(&cli.diag);
   arena_deinit(&cli.arena);
   return rc;

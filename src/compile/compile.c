@@ -1,6 +1,7 @@
 // compile.c -- the compile driver (compile.h).
 #include "compile/compile.h"
 
+#include "base/budget.h"
 #include "base/platform.h"
 #include "compile/print.h"
 #include "passes/passes.h"
@@ -141,14 +142,47 @@ static tenon_status stages(Graph *g, const CompileOptions *o, CompileStage until
   return TENON_OK;
 }
 
+// Bytes of the files that hold the model and its weights, and of constants in memory.
+static int64_t weight_bytes(Graph *g) {
+  static _Thread_local Diag quiet;
+  int64_t sum = 0;
+  for (int64_t i = 0; i < g->source.n; i++) {
+    Source *s = g->source.v[i];
+    diag_init(&quiet);
+    // A file that is not there holds nothing; who reads it says so.
+    if (!source_open(s, &quiet) && !ck_add(sum, s->file.size, &sum)) sum = INT64_MAX;
+  }
+  for (int64_t i = 0; i < g->node.n; i++) {
+    const ConstData *c = g->node.v[i]->op == OP_const ? g->node.v[i]->data : NULL;
+    if (c && c->mem && !c->source && !ck_add(sum, c->bytes, &sum)) sum = INT64_MAX;
+  }
+  return sum;
+}
+
+// What a small model may take; weights need more.
+static int64_t usual_memory(int64_t weights) {
+  int64_t more;
+  return ck_mul(weights, 8, &more) && more < INT64_MAX / 2
+             ? ((int64_t)LIMIT_COMPILE_MIB << 20) + more
+             : INT64_MAX / 2;
+}
+
+static int64_t usual_seconds(int64_t weights) {
+  return LIMIT_COMPILE_CPU_SECONDS + (weights >> 20) * LIMIT_COMPILE_CPU_SECONDS;
+}
+
 tenon_status compile_graph(Graph *g, const CompileOptions *o, CompileStage until, Arena *a, Diag *d,
                            CompileReport *r) {
   Diag *was = g->diag;
   Trap t;
+  Budget budget;
+  int64_t weights = weight_bytes(g);
   g->diag = d;
+  budget_begin(&budget, o->memory_limit ? o->memory_limit : usual_memory(weights),
+               usual_seconds(weights), weights);
   trap_enter(&t, d);
   if (setjmp(t.env) == 0) t.status = stages(g, o, until, a, d, r);
   trap_leave(&t);
   g->diag = was;
-  return t.status;
+  return budget_end(&budget, t.status, d);
 }

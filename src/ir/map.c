@@ -7,6 +7,8 @@
 //
 // Guarantees: names stay; parameters stay the same nodes; dead code is left behind.
 #include "ir/internal.h"
+
+#include "base/budget.h"
 #include "ir/rule.h"
 
 typedef struct Mapper {
@@ -82,6 +84,8 @@ static tenon_status map_body(Mapper *mp, const Body *b, Body **out) {
     Node *n = order.v[i], *r;
     TRY(rebuild(mp, n, &r));
     if (mp->m->fn && n->op != OP_param && n != g->none) {
+      budget_subject(n->name);
+      budget_check();
       r = mp->m->fn(mp->m->ctx, r, n);
       TRY(graph_status(g));
     }

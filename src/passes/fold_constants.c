@@ -2,13 +2,14 @@
 //
 // Runs every node whose operands are all constants by its own evaluation, as the interpreter would,
 // and puts a constant in its place, unless the result is larger than the limit and than its
-// operands.  Weights are read here, once.  A large tensor that is only moved stays a view.
+// operands, or folding has spent its sums (budget_fold_left).  Weights are read here, once.  A large tensor that is only moved stays a view.
 //
 // Needs:      inferred types; fuse-qdq has run, since folding dequantises weights.
 // Guarantees: bit-equal; random and control-flow ops stay; a node whose evaluation fails stays, so
 //             that the error comes at run time.
 #include "passes/fold_constants.h"
 
+#include "base/budget.h"
 #include "ir/internal.h"
 
 typedef struct Folder {
@@ -107,13 +108,17 @@ static Node *fold_node(void *ctx, Node *n, Node *old) {
   for (uint32_t i = 0; i < n->nsrc; i++)
     if (n->src[i]->data) f->bytes += n->src[i]->data->bytes;
   if (!f->pool && f->bytes > ALONE) f->pool = pool_create(0);
+  int64_t bytes, ops;
+  budget_fold_left(&bytes, &ops);
   run_init(&f->run, f->pool, &f->quiet);
-  f->run.max_bytes = machine_memory() / 2;
+  f->run.max_bytes = MIN(machine_memory() / 2, MAX(bytes, 1));
+  f->run.ops_budget = ops;
   Value *out;
   Node *r = n;
   tenon_status s = const_evaluate(g, n, &f->run, &out);
   if (!s && out->kind == VK_TENSOR) r = as_const(g, out, n->name);
   if (r != n && r != g->poison && type_of(r) != type_of(n)) r = n;
+  budget_fold(r != n && r->data ? r->data->bytes : 0, ops - MAX(f->run.ops_budget, 0));
   run_deinit(&f->run);
   return r;
 }

@@ -7,6 +7,7 @@
 #include "cli/opt.h"
 
 #include "api/model.h"
+#include "base/budget.h"
 #include "ir/expand.h"
 #include "runtime/artifact.h"
 #include "targets/object.h"
@@ -535,6 +536,7 @@ static int choose(CompileCommand *m) {
 }
 
 int cmd_compile(Cli *c) {
+  (void)mem_ceiling(opt_int(c, OPT_compile_max_memory, 0));
   // In the arena, since a trap may pass over this frame.
   CompileCommand *m = arena_new(&c->arena, CompileCommand);
   m->cli = c;

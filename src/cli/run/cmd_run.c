@@ -5,6 +5,7 @@
 #include "cli/run/per_node.h"
 
 #include "api/model.h"
+#include "base/budget.h"
 #include "runtime/artifact.h"
 #include "runtime/session.h"
 
@@ -551,6 +552,7 @@ static int check_usage(Cli *c, const char *target, bool chosen) {
 }
 
 int cmd_run(Cli *c) {
+  if (opt_given(c, OPT_run_max_memory)) (void)mem_ceiling(opt_int(c, OPT_run_max_memory, 0));
   const char *target = opt_text(c, OPT_run_target, "auto"), *why = NULL;
   bool chosen = !strcmp(target, "auto");
   if (chosen) target = choose_target(c, &why);

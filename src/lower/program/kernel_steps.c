@@ -3,6 +3,8 @@
 // Equal texts are one kernel.  A result that the plan puts over an operand stays there only when the loops allow
 // it; else it gets memory of its own.
 #include "lower/program/builder.h"
+
+#include "base/budget.h"
 #include "lower/template.h"
 
 enum { SHARE_NS = 1500 };
@@ -455,6 +457,8 @@ static const char *new_label(ProgBuilder *b, const Node *n) {
 
 static tenon_status build_step(FuncBuilder *f, const Node *n) {
   const LowerOptions *o = f->b->o;
+  budget_subject(f->b->label);
+  budget_check();
   if (!o->ndevices) return build_step_on(f, n, 0);
   int device = o->device_of ? o->device_of(o->device_ctx, n) : o->ndevices - 1;
   f->b->why = "the host has no kernels";

@@ -11,6 +11,7 @@
 // itself, by its build id or its bytes, the machine and the kernel's text.
 #include "targets/llvm/codegen.h"
 
+#include "base/budget.h"
 #include "base/platform.h"
 #include "base/process.h"
 #include "base/cache.h"
@@ -25,6 +26,7 @@
 #include <unistd.h>
 
 enum { MAX_PROCESSES = 64, AHEAD = 4, PATH_CAP = 4096 };
+static const int64_t own_bytes = (int64_t)48 << 20;  // of a process, for LLVM itself
 static const int64_t usual_deadline_ns = 120 * (int64_t)1000000000;
 
 struct Codegen {
@@ -32,6 +34,7 @@ struct Codegen {
   char cache[PATH_CAP];  // "": none
   char identity[64];     // of the program
   int64_t deadline_ns;
+  int64_t memory;  // bytes that each process may take on top of LLVM itself
   pthread_mutex_t lock;
   Process idle[MAX_PROCESSES];
   int nidle, nprocesses;
@@ -118,6 +121,7 @@ tenon_status codegen_create(const CodegenOptions *o, Diag *d, Codegen **out) {
   Codegen *c = mem_alloc((int64_t)sizeof *c);
   if (!c) return fail(d, TENON_ENOMEM, NOWHERE, "out of memory");
   c->nprocesses = MAX(1, MIN(o->nprocesses ? o->nprocesses : machine_threads(), MAX_PROCESSES));
+  c->memory = (int64_t)LIMIT_CODEGEN_MIB << 20;
   c->deadline_ns = o->deadline_ns ? o->deadline_ns : usual_deadline_ns;
   pthread_mutex_init(&c->lock, NULL);
   tenon_status s = find_program(c, o, d);
@@ -155,6 +159,20 @@ static void forget_parents(void) {
 
 static void watch_forks(void) { (void)pthread_atfork(NULL, NULL, forget_parents); }
 
+// Half of what the caller may still take is for the processes: so many that each has enough.
+static void share_memory(Codegen *c, int nprocesses) {
+  const int64_t least = (int64_t)128 << 20;  // whatever the limit: no kernel is made with less
+  int64_t half = mem_left() / 2, n = nprocesses ? nprocesses : machine_threads();
+  n = MAX(MIN(MIN(n, MAX_PROCESSES), half / (least + own_bytes)), 1);
+  int64_t each = MAX(MIN(half / n - own_bytes, (int64_t)LIMIT_CODEGEN_MIB << 20), least);
+  pthread_mutex_lock(&c->lock);
+  // Processes that were started with more.
+  while (each < c->memory && c->nidle > 0) process_end(&c->idle[--c->nidle], true);
+  c->memory = each;
+  c->nprocesses = (int)n;
+  pthread_mutex_unlock(&c->lock);
+}
+
 tenon_status codegen_shared(int nprocesses, Diag *d, Codegen **out) {
   tenon_status s = TENON_OK;
   char folder[PATH_CAP];
@@ -165,7 +183,7 @@ tenon_status codegen_shared(int nprocesses, Diag *d, Codegen **out) {
   if (!shared) s = codegen_create(&o, d, &shared);
   if (!s) {
     shared->shared = true;
-    shared_users++;
+    if (!shared_users++) share_memory(shared, nprocesses);
   }
   *out = shared;
   pthread_mutex_unlock(&shared_lock);
@@ -174,8 +192,10 @@ tenon_status codegen_shared(int nprocesses, Diag *d, Codegen **out) {
 
 static int start_process(Codegen *c, Process *p) {
   char self[24];
-  const char *argv[] = {c->program, "--parent", self, NULL};
+  char memory[24];
+  const char *argv[] = {c->program, "--parent", self, "--memory", memory, NULL};
   snprintf(self, sizeof self, "%lld", (long long)getpid());
+  snprintf(memory, sizeof memory, "%lld", (long long)(c->memory >> 20));
   return process_start(c->program, argv, p);
 }
 
@@ -349,6 +369,7 @@ typedef struct BuildJob {
   File *file;  // or the file of the cache
   Code *out;
   const CodeCall *call;
+  BudgetShare budget;  // the caller's
   // Not the pool's: a watcher may take its time, and others make code meanwhile.
   pthread_mutex_t lock;
   Arena *arena;                // of the caller, under the lock
@@ -366,8 +387,10 @@ static tenon_status ask(BuildJob *j, int64_t i, const CodeRequest *r, Diag *d) {
   int64_t size = 0, deadline = platform->now() + c->deadline_ns;
   int err = take_process(c, &p);
   if (err) return say_not_started(c, err, d);
+  int64_t before = process_time(&p);
   err = send_request(&p, r, deadline);
   if (!err) err = read_reply(&p, &reply, &body, &size, deadline);
+  budget_spend(MAX(process_time(&p) - before, 0));
   // A process that met its own fault, or a limit, may be about to end.
   tenon_status s = err ? TENON_EINTERNAL : reply.status;
   bool broken = s == TENON_EINTERNAL || s == TENON_ENOMEM;
@@ -496,8 +519,10 @@ static void build_piece(void *ctx, int64_t begin, int64_t end) {
   diag_init(&d);
   arena_init(&a);
   trap_enter(&t, &d);
+  budget_take(j->budget);
   if (setjmp(t.env) == 0)
     for (int64_t i = begin; i < end && !t.status; i++) {
+      budget_check();
       t.status = tell(j, &d);
       if (!t.status) t.status = build_one(j, j->missing[i], false, &a, &d);
       if (t.status) t.status = fail_alone(j, j->missing[i], t.status, &d);
@@ -525,6 +550,10 @@ static tenon_status build_all(BuildJob *j, Arena *a, Diag *d) {
     TRY(build_one(j, i, true, a, d));
     if (before == j->nmissing) TRY(tell(j, d));
   }
+  // What the processes may take is not ours meanwhile.
+  int64_t left = mem_left(), theirs = j->c->nprocesses * (j->c->memory + own_bytes);
+  if (j->nmissing && left < INT64_MAX) mem_ceiling(mem_used() + MAX(left - theirs, left / 4));
+  j->budget = budget_share();
   if (j->nmissing) j->pool = pool_create(j->c->nprocesses);
   parallel_for(j->pool, j->nmissing, 1, build_piece, j);
   for (int64_t i = 0; i < j->n; i++)
@@ -554,6 +583,7 @@ tenon_status codegen_build_with(Codegen *c, const Machine *m, CodeKind kind, con
   BuildJob job = {.c = c, .m = m, .kind = kind, .text = text, .out = out, .call = call, .n = n};
   Trap t;
   int64_t before = d->len;
+  BudgetShare budget = budget_share();
   pthread_mutex_init(&job.lock, NULL);
   trap_enter(&t, d);
   if (setjmp(t.env) == 0) t.status = build_all(&job, a, d);
@@ -564,6 +594,7 @@ tenon_status codegen_build_with(Codegen *c, const Machine *m, CodeKind kind, con
     file_close(&job.file[i]);
   }
   pool_release(job.pool);
+  budget_take(budget);
   pthread_mutex_destroy(&job.lock);
   if (job.nstored) cache_tidy(c->cache);
   return t.status;

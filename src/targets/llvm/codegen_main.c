@@ -244,17 +244,20 @@ static bool serve_one(const uint8_t *head, Target *t) {
 }
 
 static const char usage[] =
-    "Usage: tenon-codegen [--help | --version | --layers | --parent PID]\n"
+    "Usage: tenon-codegen [--help | --version | --layers | --parent PID [--memory MIB]]\n"
     "\n"
     "Makes machine code for kernels.  The library starts this program and speaks to it through a "
     "pipe:\n"
     "requests on standard input, replies on standard output, until the input ends.\n"
     "\n"
     "  --layers      confine this process as for requests, and print which layers hold\n"
-    "  --parent PID  end at once when this process, which started it, has ended already\n";
+    "  --parent PID  end at once when this process, which started it, has ended already\n"
+    "  --memory MIB  memory that it may take on top of LLVM itself\n";
+
+static int64_t memory_mib = LIMIT_CODEGEN_MIB;
 
 static SandboxLimits limits(void) {
-  return (SandboxLimits){.memory = (int64_t)LIMIT_CODEGEN_MIB << 20, .cpu_seconds = CPU_SECONDS};
+  return (SandboxLimits){.memory = memory_mib << 20, .cpu_seconds = CPU_SECONDS};
 }
 
 static void print_layers(const Layers *l) {
@@ -285,8 +288,11 @@ int main(int argc, char **argv) {
     printf("tenon-codegen %s, LLVM %s\n", TENON_VERSION, TENON_LLVM_VERSION);
     return 0;
   }
-  bool told = argc == 3 && !strcmp(argv[1], "--parent") && str_to_i64(str_of(argv[2]), &parent) &&
+  bool told = argc >= 3 && !strcmp(argv[1], "--parent") && str_to_i64(str_of(argv[2]), &parent) &&
               parent > 0;
+  if (told && argc != 3)
+    told = argc == 5 && !strcmp(argv[3], "--memory") && str_to_i64(str_of(argv[4]), &memory_mib) &&
+           memory_mib > 0 && memory_mib <= LIMIT_CODEGEN_MIB;
   if (argc != 1 && !layers && !told) {
     fprintf(stderr, "tenon-codegen: no argument '%s'\n%s", argv[1], usage);
     return 2;

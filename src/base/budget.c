@@ -1,0 +1,133 @@
+// budget.c -- the counters and limits of budget.h, and mem_alloc, which asks them.
+#include "base/budget.h"
+
+#include "base/platform.h"
+#include "base/process.h"
+
+#include <stdatomic.h>
+
+static atomic_int_least64_t used;   // bytes
+static atomic_int_least64_t spent;  // by other processes, nanoseconds
+static _Thread_local int64_t ceiling;
+static _Thread_local int64_t until;    // of processor_time; 0: no limit
+static _Thread_local int64_t allowed;  // seconds, for the message
+static _Thread_local const char *subject;
+static _Thread_local bool refused;
+// What folding may still take; outside of a compilation as much as one without weights.
+static _Thread_local int64_t fold_bytes = (int64_t)LIMIT_FOLD_MIB << 20;
+static _Thread_local int64_t fold_ops = (int64_t)LIMIT_FOLD_MEGA_OPS * 1000000;
+
+int64_t mem_used(void) { return atomic_load_explicit(&used, memory_order_relaxed); }
+
+int64_t mem_ceiling(int64_t bytes) {
+  int64_t was = ceiling;
+  ceiling = bytes;
+  return was;
+}
+
+int64_t mem_left(void) { return ceiling ? MAX(ceiling - mem_used(), 0) : INT64_MAX; }
+
+void *mem_alloc(int64_t bytes) {
+  if (bytes < 0) return NULL;
+  if (ceiling && bytes > mem_left()) {
+    refused = true;
+    return NULL;
+  }
+  void *p = platform->alloc(bytes);
+  if (p) atomic_fetch_add_explicit(&used, bytes, memory_order_relaxed);
+  return p;
+}
+
+void mem_free(void *p, int64_t bytes) {
+  if (!p) return;
+  atomic_fetch_sub_explicit(&used, bytes, memory_order_relaxed);
+  platform->free(p, bytes);
+}
+
+// ---- processor time ----
+
+static int64_t processor_time(void) {
+  return thread_time() + atomic_load_explicit(&spent, memory_order_relaxed);
+}
+
+void budget_spend(int64_t nanoseconds) {
+  atomic_fetch_add_explicit(&spent, nanoseconds, memory_order_relaxed);
+}
+
+void budget_subject(const char *name) { subject = name; }
+
+void budget_check(void) {
+  if (!until || processor_time() <= until) return;
+  until = 0;  // what is released from here on takes what it takes
+  trap_raise(TENON_ENOMEM, "%s%s%scompiling takes more than the limit of %lld s of processor time",
+             subject ? "node '" : "", subject ? subject : "", subject ? "': " : "",
+             (long long)allowed);
+}
+
+BudgetShare budget_share(void) {
+  int64_t left = until ? MAX(until - processor_time(), 1) : 0;
+  return (BudgetShare){ceiling, left, allowed, subject};
+}
+
+void budget_take(BudgetShare s) {
+  ceiling = s.ceiling;
+  until = s.time_left ? processor_time() + s.time_left : 0;
+  allowed = s.allowed;
+  subject = s.subject;
+}
+
+// ---- limits for some work ----
+
+// `base` and `each` times the weights.
+static int64_t by_weights(int64_t base, int64_t each, int64_t weights) {
+  int64_t more, most;
+  return ck_mul(each, weights, &more) && ck_add(base, more, &most) ? most : INT64_MAX;
+}
+
+void budget_begin(Budget *b, int64_t bytes, int64_t seconds, int64_t weights) {
+  int64_t most, now = processor_time();
+  *b = (Budget){.was_ceiling = ceiling,
+                .was_until = until,
+                .seconds = allowed,
+                .fold_bytes = fold_bytes,
+                .fold_ops = fold_ops};
+  fold_bytes = by_weights((int64_t)LIMIT_FOLD_MIB << 20, 4, weights);
+  fold_ops = by_weights((int64_t)LIMIT_FOLD_MEGA_OPS * 1000000, 64, weights);
+  refused = false;
+  if (bytes && ck_add(mem_used(), bytes, &most) && (!ceiling || most < ceiling)) ceiling = most;
+  if (seconds && seconds < INT64_MAX / 2000000000) {
+    int64_t end = now + seconds * 1000000000;
+    if (!until || end < until) until = end, allowed = seconds;
+  }
+}
+
+void budget_fold_left(int64_t *out_bytes, int64_t *out_ops) {
+  *out_bytes = fold_bytes;
+  *out_ops = fold_ops;
+}
+
+void budget_fold(int64_t bytes, int64_t ops) {
+  fold_bytes = MAX(fold_bytes - bytes, 0);
+  fold_ops = MAX(fold_ops - ops, 0);
+}
+
+void budget_explain(Diag *d) {
+  if (d->status != TENON_ENOMEM || !refused) return;
+  diag_init(d);
+  (void)fail(d, TENON_ENOMEM, (Where){.node = subject},
+             "this takes more than the memory limit of %lld MiB (--max-memory sets another)",
+             (long long)(ceiling >> 20));
+  refused = false;
+}
+
+tenon_status budget_end(Budget *b, tenon_status s, Diag *d) {
+  if (s) budget_explain(d);
+  ceiling = b->was_ceiling;
+  until = b->was_until;
+  allowed = b->seconds;
+  fold_bytes = b->fold_bytes;
+  fold_ops = b->fold_ops;
+  subject = NULL;
+  refused = false;
+  return s;
+}
