@@ -15,7 +15,9 @@ class Problem:
 
     def __init__(self, case, kind, text, diff=None):
         self.case, self.kind, self.text, self.diff = case, kind, text, diff
-        nodes = [n for n in case.model.graph.node if n.op_type != "Cast"] or list(case.model.graph.node)
+        nodes = list(case.model.graph.node)
+        # Of Casts alone the first one may only carry an input to its type.
+        nodes = [n for n in nodes if n.op_type != "Cast"] or [n for n in nodes if n.input[0] not in case.feeds][:1] or nodes[:1]
         self.node = nodes[0]
         self.op = self.node.op_type if len(nodes) == 1 else "+".join(n.op_type for n in nodes)
         self.ops = [n.op_type for n in nodes]
