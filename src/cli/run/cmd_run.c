@@ -510,6 +510,8 @@ static tenon_status execute(RunCommand *r) {
   return TENON_OK;
 }
 
+static const char no_codegen[] = "tenon-codegen was not found";
+
 // Where nobody says: the fastest target, where it can be made and nothing is asked for that only the interpreter does.
 static const char *choose_target(const Cli *c, const char **why) {
   static const int own[] = {OPT_run_expand, OPT_run_level, OPT_run_max_ops};
@@ -517,7 +519,7 @@ static const char *choose_target(const Cli *c, const char **why) {
   for (int i = 0; i < ARRAY_LEN(own); i++)
     if (opt_given(c, own[i])) *why = "only the interpreter does what is asked for";
   const Target *best = target_auto();
-  if (!*why && best->host_only) *why = "tenon-codegen was not found";
+  if (!*why && best->host_only) *why = no_codegen;
   return *why ? "interp" : best->name;
 }
 
@@ -579,7 +581,9 @@ int cmd_run(Cli *c) {
   }
   if (!r->model->program) r->target = target;
   r->chosen = chosen;
-  if (opt_given(c, OPT_run_verbose)) say_what_runs(r, why);
+  // What is interpreted for want of a code generator is slow, and is never so in silence.
+  bool lost = r->chosen && why == no_codegen && !r->model->program;
+  if (lost || opt_given(c, OPT_run_verbose)) say_what_runs(r, why);
   r->in = (Inputs){.graph = r->model->graph,
                    .program = r->model->program,
                    .arena = &c->arena,
