@@ -104,8 +104,12 @@ static int find_target(const char *path, Target *t) {
     int64_t n = link[0] == '/' ? 0 : folder_length(from);
     if (!join(from, n, link, t->path)) return ENAMETOOLONG;
   }
-  // The path as it was given is asked: the system may refuse to follow a link of another user's.
-  AGAIN(err, platform->info(path, &t->old));
+  // The path as it was given is asked: the system may refuse to follow a link of another user's.  A file without a name was replaced
+  // by another writer while it was looked at, and is not there the next time; one that is open elsewhere, and was removed, still is.
+  for (int i = 0; i < TRIES; i++) {
+    AGAIN(err, platform->info(path, &t->old));
+    if (err || !t->old.regular || t->old.links) break;
+  }
   if (err && err != ENOENT) return err;
   t->there = !err;
   int64_t n = folder_length(t->path);
