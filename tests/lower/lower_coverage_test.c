@@ -348,7 +348,9 @@ TEST_LONG(lower_random) {
   int64_t compared = 0, declined = 0;
   for (uint64_t seed = 1; seed <= 1000; seed++) check_random(seed, &compared, &declined);
   EXPECT(compared > 50);
-  EXPECT(declined <= 12);  // random index maps on top of one another; those are made node by node
+  EXPECT(
+      declined <=
+      20);  // random index maps on top of one another; long convolutions above the statement limit
 }
 
 // ---- random shapes ----
