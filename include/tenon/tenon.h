@@ -20,6 +20,8 @@
  *
  * Threads: functions on different handles may run at the same time.  An open model and a program are read-only, so
  * threads may share them.  A session belongs to one thread at a time: give each thread its own session of the program.
+ *
+ * Stack: a thread that calls these functions needs 512 KiB of stack at most, besides what the caller's own operators need.
  */
 #ifndef TENON_TENON_H
 #define TENON_TENON_H
