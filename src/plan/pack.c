@@ -236,7 +236,7 @@ bool plan_layout(const MemPlan *p, const int64_t *bind, const bool *bound, int32
                  int64_t *offset, int64_t *size, int64_t *total) {
   *total = 0;
   for (int32_t b = 0; b < p->n; b++)
-    if (!ie_eval(p->buffer[b].bytes, bind, bound, nbind, &size[b])) return false;
+    if (!ie_eval(p->buffer[b].bytes, bind, bound, nbind, &size[b]) || size[b] < 0) return false;
   for (int32_t i = 0; i < p->nroots; i++) {
     int32_t b = p->by_offset[i];
     int64_t end;

@@ -324,13 +324,16 @@ static void share_buffers(MemPlan *p) {
 
 enum { REFERENCE_SIZE = 16 };
 
+// A size that would be negative at the reference (n - 17) has a place all the same, so that others are kept apart from it.
 static bool reference_sizes(MemPlan *p) {
   binding_init(&p->reference, p->arena, p->g);
   binding_default(&p->reference, p->g, REFERENCE_SIZE);
-  for (int32_t b = 0; b < p->n; b++)
-    if (!ie_eval(p->buffer[b].bytes, p->reference.value, p->reference.known, p->reference.n,
-                 &p->buffer[b].size))
+  for (int32_t b = 0; b < p->n; b++) {
+    int64_t *size = &p->buffer[b].size;
+    if (!ie_eval(p->buffer[b].bytes, p->reference.value, p->reference.known, p->reference.n, size))
       return false;
+    if (*size < 0) *size = PLAN_ALIGN;
+  }
   return true;
 }
 

@@ -1,7 +1,9 @@
 // plan_test.c -- the memory plan: sound on random graphs, and every way to break it is noticed.
+#include "compile/compile.h"
 #include "plan/plan.h"
 #include "test.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 static uint64_t rng = 1;
@@ -159,6 +161,37 @@ TEST(plan_keeps_what_a_list_holds) {  // beyond the lives of the tensors that we
   EXPECT(same_results(g, p, 3, &d));
   arena_deinit(&a);
   graph_free(g);
+}
+
+TEST(plan_of_sizes_below_zero) {  // n - 7 where n is small, n - 19 at the reference as well
+  static Diag d;
+  static const char *const windows[] = {"8", "20"}, *const sizes[] = {"n - 7", "n - 19"};
+  for (int i = 0; i < 2; i++) {
+    char text[1024];
+    snprintf(text, sizeof text,
+             "graph @\"g\"(%%x: f32[m], %%y: f32[2, n, 1], %%z: f32[3, j, k, 2]) -> (a: f32[2, %s, "
+             "%d, 2], "
+             "b: f32[3, j, k, 2], c: f32[m]) {\n"
+             "  %%one = const i64[] {1}\n"
+             "  %%len = const i64[] {%s}\n"
+             "  %%a = stft(%%y, %%one, %%x, %%len)\n"
+             "  %%b = round(%%z)\n"
+             "  %%c = sigmoid(%%x)\n"
+             "  return %%a, %%b, %%c\n}\n",
+             sizes[i], i ? 11 : 5, windows[i]);
+    Graph *g = NULL;
+    Arena a;
+    diag_init(&d);
+    arena_init(&a);
+    if (graph_parse(str_of(text), "g.tir", &d, &g)) FAIL("%s", d.text);
+    REQUIRE(g);
+    CompileOptions o;
+    CompileReport r = {0};
+    compile_defaults(&o);
+    if (compile_graph(g, &o, COMPILE_PLAN, &a, &d, &r)) FAIL("%s", d.text);
+    arena_deinit(&a);
+    graph_free(g);
+  }
 }
 
 // Values that are joined are parts of one buffer; what writes over it waits for all who read a part.
