@@ -219,10 +219,10 @@ typedef struct Scan {
   Arena *arena;
   VEC(CacheFile) file;
   int64_t nstray;
+  tenon_status status;
 } Scan;
 
-static void scan_file(void *ctx, const char *name, int64_t bytes, int64_t seconds) {
-  Scan *s = ctx;
+static void scan_one(Scan *s, const char *name, int64_t bytes, int64_t seconds) {
   CacheFile c = {.bytes = bytes, .seconds = MAX(s->now - seconds, 0), .whole = true};
   if (strlen(name) >= sizeof c.name) return;
   memcpy(c.name, name, strlen(name) + 1);
@@ -232,6 +232,21 @@ static void scan_file(void *ctx, const char *name, int64_t bytes, int64_t second
   Header h;
   if (s->check && (c.whole = open_file(s->folder, name, &f, &h))) file_close(&f);
   vec_push(s->arena, &s->file, c);
+}
+
+// The folder is open while its files are listed, so a raised error ends here.
+static void scan_file(void *ctx, const char *name, int64_t bytes, int64_t seconds) {
+  static _Thread_local Diag quiet;
+  Scan *s = ctx;
+  Trap t;
+  diag_init(&quiet);
+  trap_enter(&t, &quiet);
+  if (setjmp(t.env) == 0) {
+    scan_one(s, name, bytes, seconds);
+    t.status = TENON_OK;
+  }
+  trap_leave(&t);
+  if (t.status) s->status = t.status;
 }
 
 static int by_use(const void *a, const void *b) {
@@ -246,6 +261,8 @@ static tenon_status scan(Scan *s, Diag *d) {
   if (err && err != ENOENT)
     return fail(d, TENON_EIO, (Where){.file = s->folder}, "cannot list the cache: %s",
                 error_text(err).s);
+  if (s->status)
+    return fail(d, s->status, (Where){.file = s->folder}, "cannot list the cache: out of memory");
   if (s->file.n) qsort(s->file.v, (size_t)s->file.n, sizeof *s->file.v, by_use);
   return TENON_OK;
 }

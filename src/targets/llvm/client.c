@@ -180,11 +180,12 @@ tenon_status codegen_shared(int nprocesses, Diag *d, Codegen **out) {
   CodegenOptions o = {.nprocesses = nprocesses, .cache = cache ? folder : NULL};
   pthread_once(&shared_once, watch_forks);
   pthread_mutex_lock(&shared_lock);
-  if (!shared) s = codegen_create(&o, d, &shared);
-  if (!s) {
-    shared->shared = true;
-    if (!shared_users++) share_memory(shared, nprocesses);
+  if (!shared) {
+    s = codegen_create(&o, d, &shared);
+    if (!s)
+      shared->shared = true;  // once, before others have it: still_used reads it without the lock
   }
+  if (!s && !shared_users++) share_memory(shared, nprocesses);
   *out = shared;
   pthread_mutex_unlock(&shared_lock);
   return s;
