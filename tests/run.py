@@ -79,7 +79,8 @@ def watched(env, step):
     at, or that falls back to something else, cannot hide a finding."""
     for s in SANITIZERS:
         name = s + "_OPTIONS"
-        env[name] = ":".join(o for o in (env.get(name), f"log_path={step.reports}") if o)
+        own = [o for o in env.get(name, "").split(":") if o and not o.startswith("log_path=")]  # a runner may run in a step
+        env[name] = ":".join(own + [f"log_path={step.reports}"])
     return env
 
 

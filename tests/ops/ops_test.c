@@ -17,8 +17,14 @@
 typedef struct Outcome {
   Run run;
   Value *out[64];
+  Interp *in;  // constants among the results lie in it
   tenon_status status;
 } Outcome;
+
+static void outcome_free(Outcome *o) {
+  run_deinit(&o->run);
+  interp_free(o->in);
+}
 
 static void run_graph(Graph *g, bool expand, int threads, Diag *d, Outcome *o) {
   Pool *pool = threads > 1 ? pool_create(threads) : NULL;
@@ -26,13 +32,11 @@ static void run_graph(Graph *g, bool expand, int threads, Diag *d, Outcome *o) {
   run_init(&o->run, pool, d);
   o->run.seed = 7;
   sample_seed();
-  Interp *in = NULL;
   Value *input[64] = {NULL};
   for (int64_t i = 0; !o->status && i < g->main->nparams; i++)
     o->status = sample_value(&o->run, type_of(g->main->param[i]), &input[i]);
-  if (!o->status) o->status = interp_create(g, &(InterpOptions){.expand = expand}, d, &in);
-  if (!o->status) o->status = interp_run(in, &o->run, input, o->out);
-  interp_free(in);
+  if (!o->status) o->status = interp_create(g, &(InterpOptions){.expand = expand}, d, &o->in);
+  if (!o->status) o->status = interp_run(o->in, &o->run, input, o->out);
   pool_release(pool);
   o->run.pool = NULL;
 }
@@ -68,7 +72,7 @@ static void check_runs(const Sample *s, Graph *g, Diag *d) {
   run_graph(g, false, 1, d, &a);
   if (a.status) {
     FAIL("%s%s: %s", s->op->name, s->text, d->text);
-    run_deinit(&a.run);
+    outcome_free(&a);
     return;
   }
   run_graph(g, false, 3, d, &b);
@@ -76,16 +80,16 @@ static void check_runs(const Sample *s, Graph *g, Diag *d) {
     FAIL("%s%s: on three threads: %s", s->op->name, s->text, d->text);
   else
     compare(s, &a, &b, "on three threads", true, nout);
-  run_deinit(&b.run);
+  outcome_free(&b);
   if (s->op->expand && s->op->eval) {
     run_graph(g, true, 1, d, &b);
     if (b.status)
       FAIL("%s%s: taken apart: %s", s->op->name, s->text, d->text);
     else
       compare(s, &a, &b, "taken apart", false, nout);
-    run_deinit(&b.run);
+    outcome_free(&b);
   }
-  run_deinit(&a.run);
+  outcome_free(&a);
 }
 
 static void check_sample(const Sample *s) {
@@ -233,8 +237,8 @@ static void check_value(const char *op, const char *text, int result, const char
       FAIL("%s%s: %s", op, text, d.text);
     else if (!sample_close(got.out[result], expected.out[0], true))
       FAIL("%s%s is not %s", op, text, want);
-    run_deinit(&got.run);
-    run_deinit(&expected.run);
+    outcome_free(&got);
+    outcome_free(&expected);
   }
   graph_free(g);
   graph_free(e);

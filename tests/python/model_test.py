@@ -65,7 +65,8 @@ class Notices(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             os.chmod(folder, 0o777)
             code = f"import tenon; tenon.compile({DIGITS!r}, target='cpu'); tenon.compile({DIGITS!r}, target='cpu')"
-            r = subprocess.run([sys.executable, "-W", "always", "-c", code], capture_output=True, text=True, env={**os.environ, "TENON_CACHE": folder})
+            r = subprocess.run([sys.executable, "-W", "always", "-c", code], capture_output=True, text=True,
+                               env={**os.environ, "TENON_CACHE": folder, "PYTHONPATH": os.path.dirname(os.path.dirname(os.path.abspath(tenon.__file__)))})
             if "UnsupportedError" in r.stderr: self.skipTest("no code generator")
             self.assertEqual((r.returncode, r.stderr.count("TenonWarning: the cache"), r.stderr.count("chmod go-w")), (0, 1, 1), r.stderr)
 
