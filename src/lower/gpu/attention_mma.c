@@ -272,8 +272,8 @@ enum { RATE = 4096, SOME_LENGTH = 1024 };  // operations a cycle; where a length
 
 static int64_t number_or(Dim d, int64_t other) { return ie_is_const(d) ? d->value : other; }
 
-// Sizes that the choice is made for.  An open length is the number of rows that is asked for, of
-// one item; else an open batch is as many items as have so many.
+// Sizes that the choice is made for.  A dynamic length is the number of rows that is asked for, of
+// one item; else a dynamic batch is as many items as have so many.
 typedef struct Sizes {
   int64_t batch, seq, total;
 } Sizes;
@@ -413,7 +413,7 @@ static bool attempt(AttentionMma *m, const TileSchedule *s) {
   return make(m, s, &m->made, &m->tried.math);
 }
 
-// The kind that takes least; operands may not lie as it wants them: then the first one that takes
+// The cheapest kind; where operands lack the layout that it needs, the first one that takes
 // any.
 static bool attention_mma_choose(void *match, const LowerTarget *t, const ScheduleGiven *given,
                                  void *fields) {
