@@ -419,8 +419,12 @@ static void drop(Value **slot) {
 }
 
 // Hands a step's results to the placement, and tells it what has died.
+static bool is_placed(const Exec *x) {
+  return x->placement && (x->depth == 1 || x->placement->everywhere);
+}
 static tenon_status place_results(Exec *x, Run *run, const Step *s, Value **slot) {
-  if (!x->placement || x->depth != 1 || !s->node || s->node->op == OP_const) return TENON_OK;
+  if (!is_placed(x) || !s->node || (s->node->op == OP_const && !x->placement->everywhere))
+    return TENON_OK;
   for (int i = 0; i < s->node->nres; i++)
     TRY(x->placement->place(x->placement->ctx, run, s->node, i, &slot[s->out + i]));
   return TENON_OK;
@@ -429,7 +433,7 @@ static void drop_dead(Exec *x, const Plan *p, const Step *s, Value **slot) {
   for (int32_t i = 0; i < s->ndead; i++) {
     drop(&slot[s->dead[i]]);
     const Node *n = p->owner[s->dead[i]].node;
-    if (x->placement && x->depth == 1 && n)
+    if (n && is_placed(x))
       x->placement->dead(x->placement->ctx, n, p->owner[s->dead[i]].result);
   }
 }

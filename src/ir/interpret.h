@@ -28,6 +28,7 @@ MUST_USE tenon_status interp_run(const Interp *in, Run *run, Value *const *input
 // Where the values of the main body are kept, when not on the heap: how a memory plan is put to the test.
 typedef struct Placement {
   void *ctx;
+  bool everywhere;  // constants and the values of bodies are placed, too; `begin` is called once
   // Inputs are checked and the sizes that follow from them known.
   tenon_status (*begin)(void *ctx, Run *run, const int64_t *bind, const bool *bound, int32_t nbind);
   // A result was computed: may put another value in its place (and then releases the first).

@@ -225,6 +225,66 @@ TEST(graph_cases) {
   EXPECT(n >= 5);
 }
 
+// ---- bounds ----
+
+// The same sum of f32 everywhere: as large terms cancel, it may differ by a rounding of 2^24, of which the result itself shows nothing.
+static const char *const sums[] = {
+    "graph @\"constants\"() -> (y: f64[]) {\n"
+    "  %0 = const f32[3] {16777216, 1, -16777216}\n"
+    "  %1 = const i64[1] {0}\n"
+    "  %2 = reduce_sum(%0, %1) keepdims=false\n"
+    "  %3 = cast(%2) to=f64\n"
+    "  return %3\n}\n",
+    "graph @\"input\"(%x: f32[3]) -> (y: f64[]) {\n"
+    "  %0 = const f32[3] {16777216, 0, -16777216}\n"
+    "  %1 = add(%x, %0)\n"
+    "  %2 = const i64[1] {0}\n"
+    "  %3 = reduce_sum(%1, %2) keepdims=false\n"
+    "  %4 = cast(%3) to=f64\n"
+    "  return %4\n}\n",
+    "graph @\"body\"(%c: bool[]) -> (y: f64[]) {\n"
+    "  %0 = if(%c) then_branch={ @\"then\" ()\n"
+    "    %0 = const f32[3] {16777216, 1, -16777216}\n"
+    "    %1 = const i64[1] {0}\n"
+    "    %2 = reduce_sum(%0, %1) keepdims=false\n"
+    "    %3 = cast(%2) to=f64\n"
+    "    return %3\n"
+    "  } else_branch={ @\"else\" ()\n"
+    "    %0 = const f32[3] {1, 16777216, -16777216}\n"
+    "    %1 = const i64[1] {0}\n"
+    "    %2 = neg(%0)\n"
+    "    %3 = reduce_sum(%2, %1) keepdims=false\n"
+    "    %4 = cast(%3) to=f64\n"
+    "    return %4\n"
+    "  } : f64[]\n"
+    "  return %0\n}\n",
+};
+
+TEST(bounds_see_constants_and_bodies) {
+  static Diag d;
+  for (int64_t i = 0; i < ARRAY_LEN(sums); i++) {
+    Arena a;
+    Run run;
+    Graph *g = NULL;
+    FuzzBound b = {0};
+    Value *out[FUZZ_RESULTS] = {NULL};
+    arena_init(&a);
+    diag_init(&d);
+    run_init(&run, NULL, &d);
+    if (graph_parse(str_of(sums[i]), "sums", &d, &g) ||
+        fuzz_run(g, &run, 0, NULL, NULL, &a, out)) {
+      FAIL("%s", d.text);
+    } else {
+      fuzz_bound(g, &run, 0, &a, out, &b);
+      if (!b.found || !b.spread[0] || !(val_f64(b.spread[0], 0) > 0.01))
+        FAIL("%s: %g", sums[i], b.spread[0] ? val_f64(b.spread[0], 0) : -1);
+    }
+    run_deinit(&run);
+    graph_free(g);
+    arena_deinit(&a);
+  }
+}
+
 // ---- a miscompile on purpose ----
 
 // Deep inside a kernel an operand is swapped, a number is off, a sign is lost.

@@ -1,12 +1,42 @@
 // bound.c -- running a graph on its own inputs, and how far roundings may take its results (graphfuzz.h).
 //
-// The graph is run again with every value shaken by a few roundings; what that changes is the bound.  A convolution that may be done by Winograd's
-// transforms is shaken by the bound of those (docs/codegen.md).
+// The graph is run again with every value shaken by a few roundings, those of bodies included; what that changes is the bound.  A sum of
+// constants alone has no value that was shaken before it, so its constants are.  A convolution that may be done by Winograd's transforms is
+// shaken by the bound of those (docs/codegen.md).
 #include "graphfuzz/graphfuzz.h"
 #include "ir/internal.h"
 #include "ops/order.h"
 
 #include <math.h>
+
+// ---- nodes ----
+
+typedef VEC(Node *) Nodes;
+
+static void add_nodes(Graph *g, const Body *b, Arena *a, Nodes *out);
+static void add_bodies(Graph *g, const Node *n, Arena *a, Nodes *out) {
+  const OpInfo *op = op_info(n->op);
+  for (int k = 0; k < op->nattrs; k++)
+    if (op->attrs[k].kind == ATTR_body)
+      add_nodes(g, *(const Body *const *)((const char *)n->attrs + op->attrs[k].offset), a, out);
+}
+static void add_nodes(Graph *g, const Body *b, Arena *a, Nodes *out) {
+  NodeList l = body_order(g, b, a);
+  for (int64_t i = 0; i < l.n; i++) {
+    vec_push(a, out, l.v[i]);
+    add_bodies(g, l.v[i], a, out);
+  }
+}
+
+NodeList fuzz_nodes(Graph *g, Arena *a) {
+  Nodes l = {0};
+  add_nodes(g, g->main, a, &l);
+  return (NodeList){l.v, l.n};
+}
+
+static bool is_float_tensor(const Type *t) {
+  return t->kind == TK_TENSOR && dtype_is_float(t->dtype);
+}
 
 // ---- running ----
 
@@ -56,6 +86,7 @@ typedef struct Perturb {
   uint64_t rng;
   bool flush;    // numbers too small to be normal become 0
   uint8_t *odd;  // by node: a value that is no finite number was seen
+  uint8_t *summed;  // by node: a constant of a sum that has no other floats
   double *most;  // by node: the largest magnitude that was seen
   double all;    // of all nodes
   uint32_t n;
@@ -122,7 +153,9 @@ static tenon_status perturb_begin(void *ctx, Run *run, const int64_t *bind, cons
   return TENON_OK;
 }
 static tenon_status perturb_place(void *ctx, Run *run, const Node *n, int result, Value **v) {
+  const Perturb *s = ctx;
   (void)result;
+  if (n->op == OP_const && !(n->id < s->n && s->summed[n->id])) return TENON_OK;
   if (!*v || (*v)->kind != VK_TENSOR || !dtype_is_float((*v)->dtype)) return TENON_OK;
   Value *copy;  // it may share its bytes with another
   TRY(value_tensor(run, NOWHERE, (*v)->dtype, (*v)->rank, (*v)->dims, &copy));
@@ -151,22 +184,33 @@ static void widen(FuzzBound *b, Run *run, int64_t i, const Value *want, const Va
   }
 }
 
-// A result is known where nothing that it is made of was odd; of bodies, all count for everything.
+// A result is known where nothing that it is made of was odd; a body's values count for the results of its node.
 static void find_known(Graph *g, const Perturb *s, Arena *a, FuzzBound *b) {
   NodeList all = fuzz_nodes(g, a), l = body_order(g, g->main, a);
-  uint8_t *made = arena_array(a, uint8_t, s->n), *outer = arena_array(a, uint8_t, s->n);
-  bool inside = false;
+  uint8_t *made = arena_array(a, uint8_t, s->n);
   for (int64_t i = 0; i < l.n; i++) {
-    outer[l.v[i]->id] = 1;
-    made[l.v[i]->id] = s->odd[l.v[i]->id];
-    for (uint32_t k = 0; k < l.v[i]->nsrc; k++) made[l.v[i]->id] |= made[l.v[i]->src[k]->id];
+    Node *n = l.v[i];
+    Nodes inside = {0};
+    made[n->id] = s->odd[n->id];
+    add_bodies(g, n, a, &inside);
+    for (int64_t k = 0; k < inside.n; k++) made[n->id] |= s->odd[inside.v[k]->id];
+    for (uint32_t k = 0; k < n->nsrc; k++) made[n->id] |= made[n->src[k]->id];
   }
-  for (int64_t i = 0; i < all.n; i++) {
-    b->found &= !s->odd[all.v[i]->id];
-    inside |= !outer[all.v[i]->id] && s->odd[all.v[i]->id];
+  for (int64_t i = 0; i < all.n; i++) b->found &= !s->odd[all.v[i]->id];
+  for (int64_t i = 0; i < g->main->nresults; i++) b->known[i] &= !made[g->main->result[i]->id];
+}
+
+// Constants of nodes that compute more than an element from an element, and whose floats are constants alone: what such a node loses
+// follows from the magnitudes of what it sums, not from that of its result.
+static void find_summed(const NodeList *l, uint8_t *summed) {
+  for (int64_t i = 0; i < l->n; i++) {
+    const Node *n = l->v[i];
+    bool alone = n->op > OP_foreign && !(op_info(n->op)->flags & (OPF_ELEMENTWISE | OPF_MOVEMENT));
+    for (uint32_t k = 0; k < n->nsrc; k++)
+      alone &= n->src[k]->op == OP_const || !is_float_tensor(type_of(n->src[k]));
+    for (uint32_t k = 0; alone && k < n->nsrc; k++)
+      if (n->src[k]->op == OP_const) summed[n->src[k]->id] = 1;
   }
-  for (int64_t i = 0; i < g->main->nresults; i++)
-    b->known[i] &= !inside && !made[g->main->result[i]->id];
 }
 
 void fuzz_bound(Graph *g, Run *run, int k, Arena *a, Value *const *want, FuzzBound *b) {
@@ -176,7 +220,9 @@ void fuzz_bound(Graph *g, Run *run, int k, Arena *a, Value *const *want, FuzzBou
   for (int64_t i = 0; i < l.n; i++) s.n = MAX(s.n, l.v[i]->id + 1);
   s.odd = arena_array(a, uint8_t, s.n);
   s.most = arena_array(a, double, s.n);
-  Placement p = {&s, perturb_begin, perturb_place, perturb_dead};
+  s.summed = arena_array(a, uint8_t, s.n);
+  find_summed(&l, s.summed);
+  Placement p = {&s, true, perturb_begin, perturb_place, perturb_dead};
   for (int round = 0; b->found && round < PERTURBED; round++) {
     s.rng = (uint64_t)round * 77 + 5;
     s.flush = round == 0;
@@ -215,10 +261,7 @@ bool fuzz_node_is_steep(const Node *n) {
   const OpInfo *op = op_info(n->op);
   if (!n->nsrc || n->op == OP_param || n->op == OP_proj) return false;
   bool from_float = false;
-  for (uint32_t i = 0; i < n->nsrc; i++) {
-    const Type *t = type_of(n->src[i]);
-    from_float |= t->kind == TK_TENSOR && dtype_is_float(t->dtype);
-  }
+  for (uint32_t i = 0; i < n->nsrc; i++) from_float |= is_float_tensor(type_of(n->src[i]));
   for (int i = 0; i < n->nres; i++) {
     const Type *t = n->type[i];
     if (t->kind != TK_TENSOR) return true;
@@ -233,26 +276,6 @@ bool fuzz_node_is_steep(const Node *n) {
   for (int64_t i = 0; i < ARRAY_LEN(steep); i++)
     if (n->op == steep[i]) return true;
   return from_float && (op->flags & OPF_HOST);
-}
-
-typedef VEC(Node *) Nodes;
-
-static void add_nodes(Graph *g, const Body *b, Arena *a, Nodes *out) {
-  NodeList l = body_order(g, b, a);
-  for (int64_t i = 0; i < l.n; i++) {
-    const OpInfo *op = op_info(l.v[i]->op);
-    vec_push(a, out, l.v[i]);
-    for (int k = 0; k < op->nattrs; k++)
-      if (op->attrs[k].kind == ATTR_body)
-        add_nodes(g, *(const Body *const *)((const char *)l.v[i]->attrs + op->attrs[k].offset), a,
-                  out);
-  }
-}
-
-NodeList fuzz_nodes(Graph *g, Arena *a) {
-  Nodes l = {0};
-  add_nodes(g, g->main, a, &l);
-  return (NodeList){l.v, l.n};
 }
 
 bool fuzz_is_steep(Graph *g, Arena *a) {
