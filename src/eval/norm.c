@@ -94,8 +94,10 @@ static void run_norm(void *ctx, int64_t begin, int64_t end) {
   }
 }
 
+// Without elements there is nothing to do but the statistics that a caller keeps.
 static void norm_run(Eval *e, Norm *m) {
-  if (m->y->n) parallel_for(e->run->pool, m->nsets, 1 + 2048 / (m->nmembers + 1), run_norm, m);
+  if (m->y->n || m->out_mean)
+    parallel_for(e->run->pool, m->nsets, 1 + 2048 / (m->nmembers + 1), run_norm, m);
 }
 
 // Splits x's axes: those marked in `over` are members, the others sets.
@@ -114,6 +116,10 @@ static void split_axes(Eval *e, Norm *m, const bool *over) {
   }
   m->set = gemm_offsets(e->run, ns, sd, ss, &m->nsets);
   m->member = gemm_offsets(e->run, nm, md, ms, &m->nmembers);
+}
+
+static void fill_f64(Value *v, double x) {
+  for (int64_t i = 0; i < v->n; i++) val_put_f64(v, i, x);
 }
 
 // ---- layer and rms: over the last axes, parameters broadcast ----
@@ -163,6 +169,9 @@ tenon_status eval_layer_normalization(Eval *e) {
   if (eval_wants(e, 1)) TRY(eval_out(e, 1, (DType)at->stash_type, m.x->rank, dims, &m.mean));
   if (eval_wants(e, 2)) TRY(eval_out(e, 2, (DType)at->stash_type, m.x->rank, dims, &m.inv));
   norm_run(e, &m);
+  // Mean and variance of no elements, as reduce_mean gives them.
+  if (!m.x->n && m.mean) fill_f64(m.mean, NAN);
+  if (!m.x->n && m.inv) fill_f64(m.inv, NAN);
   return TENON_OK;
 }
 
