@@ -23,7 +23,7 @@ from typing import Any, Callable, Dict, FrozenSet, List, Mapping, Optional, Sequ
 
 import numpy as np
 
-from . import errors, gpu, onnx_meta, ort_special
+from . import errors, gpu, onnx_meta, options as options_by_name, ort_special
 from .dtypes import BY_CODE, BY_NAME, BY_NUMPY, array_dtype
 from .model import Model, compile, load
 from .ort_options import (ExecutionMode, ExecutionOrder, GraphOptimizationLevel, ModelMetadata, NodeArg, OrtAllocatorType,  # noqa: F401
@@ -342,7 +342,8 @@ class InferenceSession:
         target = _PROVIDERS[next(iter(self._providers))]
         if not any(t.name == target and t.available for t in targets()):
             target = "auto"
-        return compile(self._source, target=target, threads=self._options.intra_op_num_threads or None,
+        named, _ = options_by_name.split(next(iter(self._providers.values())))
+        return compile(self._source, target=target, threads=self._options.intra_op_num_threads or None, **named,
                        dims={**(getattr(self._options, "dims", None) or {}), **(dims or {})}, progress=False, **options)
 
     # ---- running ----

@@ -42,6 +42,7 @@ tenon_status tenon_option(size_t i, tenon_option_info *out) {
 typedef struct CompileCall {
   const tenon_model *m;
   tenon_options o;
+  CompileOptions options;  // made of them
   const Target *target;
   Diag *d;
   Watch watch;
@@ -93,41 +94,10 @@ static tenon_status check_options(CompileCall *c) {
   return find_target(c);
 }
 
-// Sizes that are made numbers are so from the start: with some the model is read again.
-static tenon_status take_model(CompileCall *c) {
-  c->copy = c->m->model;
-  TRY(model_need_supported(c->copy, c->d));
-  c->copy->spent = true;
-  return TENON_OK;
-}
-
-static tenon_status read_again(CompileCall *c) {
-  const tenon_options *o = &c->o;
-  TRY(watch_step(&c->watch, c->d, "read", c->m->model->path, 0, 1));
-  if (o->last_use && !o->ndims) return take_model(c);
-  c->fixed = arena_array(&c->scratch, IntFixed, (int64_t)o->ndims);
-  for (size_t i = 0; i < o->ndims; i++)
-    c->fixed[i] = (IntFixed){.name = str_of(o->dims[i].name), .value = o->dims[i].size};
-  ModelOptions mo = {.custom = c->m->custom,
-                     .memory_limit = c->m->memory_limit,
-                     .given = c->m->given,
-                     .fixed = c->fixed,
-                     .nfixed = (int64_t)o->ndims,
-                     .types = c->m->types,
-                     .ntypes = c->m->ntypes,
-                     .weights = c->m->weights,
-                     .tensors = c->m->tensors};
-  TRY(model_copy(c->m->model, &mo, c->d, &c->copy));
-  for (size_t i = 0; i < o->ndims; i++)
-    if (!c->fixed[i].used)
-      return fail(c->d, TENON_EINVAL, NOWHERE, "the model has no symbolic size '%s'",
-                  o->dims[i].name);
-  return model_need_supported(c->copy, c->d);
-}
-
 // The fields of the caller's struct; then its named options, of which the last one counts.
-static tenon_status set_options(CompileCall *c, CompileOptions *o) {
+static tenon_status set_options(CompileCall *c) {
   const tenon_options *from = &c->o;
+  CompileOptions *o = &c->options;
   compile_defaults(o);
   o->level = from->opt_level < 0 ? 0 : from->opt_level ? from->opt_level : o->level;
   o->exact = from->math == TENON_MATH_EXACT;
@@ -155,12 +125,44 @@ static tenon_status set_options(CompileCall *c, CompileOptions *o) {
   return TENON_OK;
 }
 
+// Sizes that are made numbers are so from the start: with some the model is read again.
+static tenon_status take_model(CompileCall *c) {
+  c->copy = c->m->model;
+  TRY(model_need_supported(c->copy, c->d));
+  c->copy->spent = true;
+  return TENON_OK;
+}
+
+static tenon_status read_again(CompileCall *c) {
+  const tenon_options *o = &c->o;
+  TRY(watch_step(&c->watch, c->d, "read", c->m->model->path, 0, 1));
+  if (o->last_use && !o->ndims) return take_model(c);
+  c->fixed = arena_array(&c->scratch, IntFixed, (int64_t)o->ndims);
+  for (size_t i = 0; i < o->ndims; i++)
+    c->fixed[i] = (IntFixed){.name = str_of(o->dims[i].name), .value = o->dims[i].size};
+  int64_t most = c->m->memory_limit;
+  if (c->options.max_memory && (!most || c->options.max_memory < most)) most = c->options.max_memory;
+  ModelOptions mo = {.custom = c->m->custom,
+                     .memory_limit = most,
+                     .given = c->m->given,
+                     .fixed = c->fixed,
+                     .nfixed = (int64_t)o->ndims,
+                     .types = c->m->types,
+                     .ntypes = c->m->ntypes,
+                     .weights = c->m->weights,
+                     .tensors = c->m->tensors};
+  TRY(model_copy(c->m->model, &mo, c->d, &c->copy));
+  for (size_t i = 0; i < o->ndims; i++)
+    if (!c->fixed[i].used)
+      return fail(c->d, TENON_EINVAL, NOWHERE, "the model has no symbolic size '%s'",
+                  o->dims[i].name);
+  return model_need_supported(c->copy, c->d);
+}
+
 static tenon_status build(CompileCall *c) {
   tenon_program *p = c->out;
-  CompileOptions o;
   CompileReport made = {0};
-  TRY(set_options(c, &o));
-  TRY(compile_graph(c->copy->graph, &o, COMPILE_BUILD, &c->scratch, c->d, &made));
+  TRY(compile_graph(c->copy->graph, &c->options, COMPILE_BUILD, &c->scratch, c->d, &made));
   p->program = made.program;
   TextList w = compile_warnings(&made, &p->arena);
   p->warning = w.v;
@@ -173,6 +175,7 @@ static tenon_status build(CompileCall *c) {
 
 static tenon_status compile(CompileCall *c) {
   TRY(check_options(c));
+  TRY(set_options(c));
   TRY(read_again(c));
   return build(c);
 }

@@ -9,6 +9,7 @@
 static atomic_int_least64_t used;   // bytes
 static atomic_int_least64_t spent;  // by other processes, nanoseconds
 static _Thread_local int64_t ceiling;
+static _Thread_local int64_t limit;  // that the ceiling was made of, for the message
 static _Thread_local int64_t until;    // of processor_time; 0: no limit
 static _Thread_local int64_t allowed;  // seconds, for the message
 static _Thread_local const char *subject;
@@ -22,6 +23,7 @@ int64_t mem_used(void) { return atomic_load_explicit(&used, memory_order_relaxed
 int64_t mem_ceiling(int64_t bytes) {
   int64_t was = ceiling;
   ceiling = bytes;
+  if (!limit || !bytes) limit = bytes;  // a part of a limit is no other limit
   return was;
 }
 
@@ -87,6 +89,7 @@ static int64_t by_weights(int64_t base, int64_t each, int64_t weights) {
 void budget_begin(Budget *b, int64_t bytes, int64_t seconds, int64_t weights) {
   int64_t most, now = processor_time();
   *b = (Budget){.was_ceiling = ceiling,
+                .was_limit = limit,
                 .was_until = until,
                 .seconds = allowed,
                 .fold_bytes = fold_bytes,
@@ -94,7 +97,8 @@ void budget_begin(Budget *b, int64_t bytes, int64_t seconds, int64_t weights) {
   fold_bytes = by_weights((int64_t)LIMIT_FOLD_MIB << 20, 4, weights);
   fold_ops = by_weights((int64_t)LIMIT_FOLD_MEGA_OPS * 1000000, 64, weights);
   refused = false;
-  if (bytes && ck_add(mem_used(), bytes, &most) && (!ceiling || most < ceiling)) ceiling = most;
+  if (bytes && ck_add(mem_used(), bytes, &most) && (!ceiling || most < ceiling))
+    ceiling = most, limit = bytes;
   if (seconds && seconds < INT64_MAX / 2000000000) {
     int64_t end = now + seconds * 1000000000;
     if (!until || end < until) until = end, allowed = seconds;
@@ -116,13 +120,14 @@ void budget_explain(Diag *d) {
   diag_init(d);
   (void)fail(d, TENON_ENOMEM, (Where){.node = subject},
              "this takes more than the memory limit of %lld MiB (--max-memory sets another)",
-             (long long)(ceiling >> 20));
+             (long long)(limit >> 20));
   refused = false;
 }
 
 tenon_status budget_end(Budget *b, tenon_status s, Diag *d) {
   if (s) budget_explain(d);
   ceiling = b->was_ceiling;
+  limit = b->was_limit;
   until = b->was_until;
   allowed = b->seconds;
   fold_bytes = b->fold_bytes;

@@ -16,7 +16,7 @@ int64_t mem_left(void);  // below the ceiling; INT64_MAX: there is none
 void budget_subject(const char *name);
 
 typedef struct Budget {
-  int64_t was_ceiling, was_until, seconds, fold_bytes, fold_ops;  // that held before
+  int64_t was_ceiling, was_limit, was_until, seconds, fold_bytes, fold_ops;  // that held before
 } Budget;
 // A limit for the work up to budget_end, within those that hold already, of a model whose weights have so many bytes.
 void budget_begin(Budget *b, int64_t bytes, int64_t seconds, int64_t weights);

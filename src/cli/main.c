@@ -39,6 +39,13 @@ static void print_notices(void) {
   while (notice_take(text, sizeof text)) fprintf(stderr, "tenon: %s\n", text);
 }
 
+// --max-memory holds from here on, for whatever the command does.
+static void limit_memory(const Cli *c) {
+  for (int i = 0; i < OPT_COUNT; i++)
+    if (cli_option[i].command == c->command && !strcmp(cli_option[i].name, "max_memory"))
+      (void)mem_ceiling(opt_int(c, i, 0));
+}
+
 static int dispatch(Cli *c, int argc, char **argv) {
   bool help, version;
   int rc = cli_parse(c, argc, argv, &help, &version);
@@ -58,6 +65,7 @@ static int dispatch(Cli *c, int argc, char **argv) {
   rc = files_declare(c);
   if (rc) return rc;
   cli_confine(c);
+  limit_memory(c);
   rc = cli_command[c->command].run(c);
   return rc && c->misused ? CLI_USAGE : rc;
 }

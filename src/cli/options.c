@@ -51,7 +51,7 @@ const OptionRow cli_option[OPT_COUNT] = {
 #define INT(cmd, id, ch, va, lo, hi, he) {CMD_##cmd, OK_INT, #id, ch, va, NOTHING, he, lo, hi},
 #define REAL(cmd, id, ch, va, he)        {CMD_##cmd, OK_REAL, #id, ch, va, NOTHING, he, 0, 0},
 #define LIMIT(cmd, id, na, va, k, he)    {CMD_##cmd, OK_LIMIT, na, 0, va, NOTHING, he, 1, k},
-#define BYTES(cmd, id, ch, va, he)       {CMD_##cmd, OK_LIMIT, #id, ch, va, NOTHING, he, 0, 1024},
+#define BYTES(cmd, id, ch, va, lo, he)   {CMD_##cmd, OK_LIMIT, #id, ch, va, NOTHING, he, lo, 1024},
 #include "cli/options.def"
 };
 

@@ -178,7 +178,7 @@ tenon_status compile_graph(Graph *g, const CompileOptions *o, CompileStage until
   Budget budget;
   int64_t weights = weight_bytes(g);
   g->diag = d;
-  budget_begin(&budget, o->memory_limit ? o->memory_limit : usual_memory(weights),
+  budget_begin(&budget, o->max_memory ? o->max_memory : usual_memory(weights),
                usual_seconds(weights), weights);
   trap_enter(&t, d);
   if (setjmp(t.env) == 0) t.status = stages(g, o, until, a, d, r);

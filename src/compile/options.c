@@ -9,8 +9,8 @@ const CompileOptionRow compile_option[COMPILE_OPTIONS] = {
 #define OPTION_FLAG(id, ch, ma, he) {#id, OPTION_KIND_FLAG, ma, AT(id), 0, 0, 1, NULL, NULL, he},
 #define OPTION_INT(id, ch, va, df, lo, hi, ma, he)                                                 \
   {#id, OPTION_KIND_INT, ma, AT(id), df, lo, hi, NULL, va, he},
-#define OPTION_BYTES(id, ch, va, df, ma, he)                                                       \
-  {#id, OPTION_KIND_BYTES, ma, AT(id), df, 0, INT64_MAX, NULL, va, he},
+#define OPTION_BYTES(id, ch, va, df, lo, ma, he)                                                   \
+  {#id, OPTION_KIND_BYTES, ma, AT(id), df, lo, INT64_MAX, NULL, va, he},
 #define OPTION_CHOICE(id, ch, va, wo, df, ma, he)                                                  \
   {#id, OPTION_KIND_CHOICE, ma, AT(id), df, 0, 0, wo, va, he},
 #define OPTION_TEXT(id, ch, va, ma, he) {#id, OPTION_KIND_TEXT, ma, AT(id), 0, 0, 0, NULL, va, he},

@@ -39,8 +39,6 @@ typedef struct CompileOptions {
   const Target *target;    // NULL: the graph is optimised and planned for none
   const Machine *machine;  // that code is made for; NULL: this one
   int threads;             // that compiling may use; 0: what affinity and cgroup allow
-  int64_t
-      memory_limit;  // bytes that compiling may take, in all processes; 0: as LIMIT_COMPILE_MIB says
   const DimBinding *sizes;  // that work is counted at; NULL: the plan's
   // ---- what besides the program ----
   bool record;               // every rule that fires, in the report

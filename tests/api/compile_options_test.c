@@ -63,6 +63,32 @@ TEST(options_by_name_are_checked) {
   tenon_model_close(m);
 }
 
+// What a compilation may take; reading the model again counts.
+TEST(options_limit_memory) {
+  tenon_model *m = open_text(add_text);
+  tenon_program *p = NULL;
+  static const struct {
+    const char *text;
+    tenon_status gives;
+  } rows[] = {{"16K", TENON_ENOMEM}, {"256M", TENON_OK},  {"0", TENON_EINVAL},
+              {"-1", TENON_EINVAL},  {"1X", TENON_EINVAL}, {"9999999T", TENON_EINVAL}};
+  REQUIRE(m);
+  for (int64_t i = 0; i < ARRAY_LEN(rows); i++) {
+    const tenon_named_option named = {"max_memory", rows[i].text};
+    tenon_options o = {.struct_size = sizeof o, .target = "ref", .named = &named, .nnamed = 1};
+    EXPECT_STATUS(tenon_compile(m, &o, &p, &error), rows[i].gives);
+    if (rows[i].gives == TENON_ENOMEM) EXPECT_CONTAINS(error.message, "memory");
+    tenon_program_release(p);
+  }
+  // With the model's last use it is not read again: the limit is compiling's own.
+  const tenon_named_option named = {"max_memory", "16K"};
+  tenon_options o = {
+      .struct_size = sizeof o, .target = "ref", .named = &named, .nnamed = 1, .last_use = 1};
+  EXPECT_STATUS(tenon_compile(m, &o, &p, &error), TENON_ENOMEM);
+  EXPECT_CONTAINS(error.message, "max-memory");
+  tenon_model_close(m);
+}
+
 TEST(options_are_listed) {
   tenon_option_info info;
   size_t n = tenon_option_count(), found = 0;

@@ -265,6 +265,13 @@ class Making(unittest.TestCase):
         for wrong in ({"fold_limit": "much"}, {"exact": True, "fast": True}, {"unroll_limit": 1.5}):
             with self.assertRaises(tenon.InvalidError): digits(**wrong)
 
+    def test_memory_limit_of_compiling(self):
+        """The table's max_memory: a compilation ends with an error, and the next one is as free as ever."""
+        with self.assertRaises(tenon.OutOfMemoryError): digits(target="ref", max_memory="16K")
+        with self.assertRaises(tenon.InvalidError): digits(max_memory=0)
+        m, x = digits(target="ref", max_memory=1 << 30)
+        self.assertEqual((list(m(x).argmax(1)), m.options), (list(range(10)), ()))
+
     def test_errors(self):
         with self.assertRaises(tenon.FileError) as e: tenon.compile("/no/such.onnx")
         self.assertEqual((e.exception.code, isinstance(e.exception, OSError)), ("io", True))

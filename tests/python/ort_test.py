@@ -18,6 +18,14 @@ class OrtTest(unittest.TestCase):
         options = ort.SessionOptions()
         with self.assertRaisesRegex(AttributeError, "no option 'intra_op_num_thread'"): options.intra_op_num_thread = 1
 
+    def test_provider_options_are_compile_options(self):
+        """Those that Tenon's compiler has by name; ONNX Runtime's own have no meaning here."""
+        asked = [("CPUExecutionProvider", {"max_memory": "16K", "arena_extend_strategy": "kNextPowerOfTwo"})]
+        with self.assertRaisesRegex(Exception, "memory"): ort.InferenceSession(DIGITS, providers=asked)
+        session = ort.InferenceSession(DIGITS, providers=["CPUExecutionProvider"], provider_options=[{"max_memory": "1G"}])
+        self.assertEqual(session.get_provider_options()["CPUExecutionProvider"], {"max_memory": "1G"})
+        self.assertTrue((session.run(None, {"image": X})[0] == self.session.run(None, {"image": X})[0]).all())
+
     def test_values_on_a_gpu_are_refused(self):
         with self.assertRaisesRegex(Exception, "memory of the CPU"):
             ort.OrtValue.ortvalue_from_numpy(np.zeros(3, np.float32), "cuda", 0)

@@ -536,7 +536,6 @@ static int choose(CompileCommand *m) {
 }
 
 int cmd_compile(Cli *c) {
-  (void)mem_ceiling(opt_int(c, OPT_compile_max_memory, 0));
   // In the arena, since a trap may pass over this frame.
   CompileCommand *m = arena_new(&c->arena, CompileCommand);
   m->cli = c;

@@ -554,7 +554,6 @@ static int check_usage(Cli *c, const char *target, bool chosen) {
 }
 
 int cmd_run(Cli *c) {
-  if (opt_given(c, OPT_run_max_memory)) (void)mem_ceiling(opt_int(c, OPT_run_max_memory, 0));
   const char *target = opt_text(c, OPT_run_target, "auto"), *why = NULL;
   bool chosen = !strcmp(target, "auto");
   if (chosen) target = choose_target(c, &why);
