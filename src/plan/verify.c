@@ -72,6 +72,16 @@ static tenon_status check_concurrent(const MemPlan *p, Diag *d) {
   return TENON_OK;
 }
 
+// What follows has tables by step.
+static tenon_status check_count(const MemPlan *p, Diag *d) {
+  int32_t nsteps = 0;
+  for (int64_t i = 0; i < p->order.n; i++)
+    nsteps += plan_is_step(p->g, p->order.v[i]) && !plan_is_concurrent(p, i);
+  if (nsteps == p->nsteps) return TENON_OK;
+  return fail(d, TENON_EINTERNAL, NOWHERE, "the plan says that it has %d steps, not %d",
+              (int)p->nsteps, (int)nsteps);
+}
+
 static void read_by(const MemPlan *p, Live *live, const Node *operand, int32_t step) {
   int result;
   const Node *s = plan_source(operand, &result);
@@ -100,17 +110,26 @@ static Live *find_live(const MemPlan *p, Arena *a) {
 
 // Buffers sorted by the step that makes them; those that nothing makes come first.
 static int32_t *in_order_of_making(const MemPlan *p, const Live *live, Arena *a) {
-  int32_t *at = arena_array(a, int32_t, p->nsteps + 3),
+  int32_t *at = arena_array(a, int32_t, p->nsteps + 2),
           *sorted = arena_array(a, int32_t, MAX(p->n, 1));
-  for (int32_t b = 0; b < p->n; b++) at[MIN(live[b].first, p->nsteps) + 1]++;
-  for (int32_t s = 1; s <= p->nsteps + 2; s++) at[s] += at[s - 1];
-  for (int32_t b = 0; b < p->n; b++) sorted[at[MIN(live[b].first, p->nsteps)]++] = b;
+  for (int32_t b = 0; b < p->n; b++) at[live[b].first + 1]++;
+  for (int32_t s = 1; s < p->nsteps + 2; s++) at[s] += at[s - 1];
+  for (int32_t b = 0; b < p->n; b++) sorted[at[live[b].first]++] = b;
   return sorted;
 }
 
 static tenon_status not_so(const MemPlan *p, int32_t b, Diag *d, const char *what) {
   const Node *n = p->buffer[b].node;
   return fail(d, TENON_EINTERNAL, (Where){.node = n->name, .op = op_name(n)}, "the plan %s", what);
+}
+
+static tenon_status check_roots(const MemPlan *p, Diag *d) {
+  for (int32_t b = 0; b < p->n; b++) {
+    int32_t r = p->buffer[b].root;
+    if (r < 0 || r >= p->n || p->buffer[r].root != r || p->buffer[b].bytes != p->buffer[r].bytes)
+      return not_so(p, b, d, "puts this value into memory of another size");
+  }
+  return TENON_OK;
 }
 
 // The parts of a joined value lie where its elements are, all of them or none; `nparts` counts those found.
@@ -151,17 +170,15 @@ static tenon_status check_joins(const MemPlan *p, const Live *live, Diag *d) {
              : fail(d, TENON_EINTERNAL, NOWHERE, "the plan puts a part where it is none");
 }
 
-// Values that use one memory on purpose: sizes agree, and what is written over is no longer read.  `whole` gets the life of
+// Values that use one memory on purpose: what is written over is no longer read.  `whole` gets the life of
 // each root's memory.
 static tenon_status check_sharing(const MemPlan *p, const Live *live, Live *whole, Arena *a,
                                   Diag *d) {
   int32_t *by_step = in_order_of_making(p, live, a),
           *parts_last = arena_array(a, int32_t, MAX(p->n, 1));
-  for (int32_t b = 0; b < p->n; b++) whole[b] = (Live){INT32_MAX, -1};
+  for (int32_t b = 0; b < p->n; b++) whole[b] = (Live){p->nsteps, -1};
   for (int32_t i = 0; i < p->n; i++) {
     int32_t b = by_step[i], r = p->buffer[b].root;
-    if (r < 0 || r >= p->n || p->buffer[r].root != r || p->buffer[b].bytes != p->buffer[r].bytes)
-      return not_so(p, b, d, "puts this value into memory of another size");
     bool writes = plan_view_operand(p->buffer[b].node) < 0;
     if (writes && (whole[r].last > live[b].first || (b != r && parts_last[r] > live[b].first)))
       return not_so(p, b, d, "writes this value over one that is still read");
@@ -203,16 +220,15 @@ static Sweep sweep_init(const MemPlan *p, const Live *live, const int64_t *offse
   Sweep s = {.p = p,
              .place = arena_array(a, Place, p->n + 1),
              .rank = arena_array(a, int32_t, p->n + 1),
-             .dies = arena_array(a, int32_t, p->nsteps + 2),
+             .dies = arena_array(a, int32_t, p->nsteps + 1),
              .next = arena_array(a, int32_t, p->n + 1)};
   int32_t n = 0;
-  for (int32_t i = 0; i < p->nsteps + 2; i++) s.dies[i] = -1;
+  for (int32_t i = 0; i <= p->nsteps; i++) s.dies[i] = -1;
   for (int32_t b = 0; b < p->n; b++) {
     if (!plan_has_place(p, b)) continue;
     s.place[n++] = (Place){offset[b], size[b], b};
-    int32_t last = MAX(0, MIN(live[b].last, p->nsteps + 1));
-    s.next[b] = s.dies[last];
-    s.dies[last] = b;
+    s.next[b] = s.dies[live[b].last];
+    s.dies[live[b].last] = b;
   }
   qsort(s.place, (size_t)n, sizeof *s.place, by_place);
   for (int32_t i = 0; i < n; i++) s.rank[s.place[i].b] = i;
@@ -257,8 +273,10 @@ tenon_status plan_verify(const MemPlan *p, Diag *d) {
   arena_init_scoped(&a);
   tenon_status s = check_order(p, &a, d);
   if (!s) s = check_concurrent(p, d);
+  if (!s) s = check_count(p, d);
   Live *live = arena_array(&a, Live, MAX(p->n, 1));
   Live *by_value = find_live(p, &a);
+  if (!s) s = check_roots(p, d);
   if (!s) s = check_joins(p, by_value, d);
   if (!s) s = check_sharing(p, by_value, live, &a, d);
   int64_t *offset = arena_array(&a, int64_t, MAX(p->n, 1)),

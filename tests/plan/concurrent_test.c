@@ -167,8 +167,78 @@ TEST(beside_writes_over_nothing_that_is_read) {
   EXPECT_INT_EQ(was, one);
   p->buffer[one].root = p->buffer[operand].root;
   EXPECT_STATUS(plan_verify(p, &c.d), TENON_EINTERNAL);
+  EXPECT_CONTAINS(c.d.text, "over one that a concurrent kernel reads");
   p->buffer[one].root = was;
+  // The same of the kernel that is named first.
+  int32_t first = -1;
+  for (int64_t i = p->order.n - 1; i > 0; i--)
+    if (plan_is_concurrent(p, i)) first = plan_find(p, p->order.v[i - 1], 0);
+  REQUIRE(first >= 0 && first != one);
+  p->buffer[first].root = p->buffer[operand].root;
+  diag_init(&c.d);
+  EXPECT_STATUS(plan_verify(p, &c.d), TENON_EINTERNAL);
+  EXPECT_CONTAINS(c.d.text, "over one that a concurrent kernel reads");
   close_case(&c);
+}
+
+// Fused graphs by hand: which of their kernels run side by side, by the names of what they make.
+TEST(beside_are_small_kernels_that_are_ready) {
+#define EXP(in, type)                                                                              \
+  "fused(" in ") kind=pointwise body={ (%i: " type ")\n %o = exp(%i)\n return %o\n } : " type "\n"
+#define PRODUCT(a, b, type)                                                                        \
+  "fused(" a ", " b ") kind=contraction body={ (%i: " type ", %k: " type                           \
+  ")\n %o = mat_mul(%i, %k)\n return %o\n } : " type "\n"
+  static const struct {
+    const char *text, *beside;
+  } row[] = {
+      // Two kernels read the first value and die with it: neither lies over it.
+      {"graph(%x: f32[64], %y: f32[64, 64]) {\n %a = " EXP("%x", "f32[64]") " %b = " EXP(
+           "%a", "f32[64]") " %c = " EXP("%a",
+                                         "f32[64]") " %e = fused(%b, %c, %y) kind=pointwise body={ "
+                                                    "(%i: f32[64], %k: f32[64], %l: f32[64, "
+                                                    "64])\n %m = add(%i, %l)\n %o = add(%m, %k)\n "
+                                                    "return %o\n } : f32[64, 64]\n"
+                                                    " return %e\n}\n",
+       "c "},
+      {"graph(%x: f32[64], %y: f32[64]) {\n %a = " EXP("%x", "f32[64]") " %b = " EXP(
+           "%y", "f32[64]") " return %a, %b\n}\n",
+       "b "},
+      // A view between them launches nothing.
+      {"graph(%x: f32[64], %y: f32[8, 8]) {\n %s = const i64[1] {64}\n %a = " EXP(
+           "%x", "f32[64]") " %v = reshape(%y, %s) : f32[64]\n %b = " EXP("%v",
+                                                                          "f32[64]") " return %a, "
+                                                                                     "%b\n}\n",
+       "b "},
+      // What takes long has the cores to itself.
+      {"graph(%x: f32[64, 64], %y: f32[64, 64]) {\n %a = " PRODUCT(
+           "%x", "%x", "f32[64, 64]") " %b = " PRODUCT("%y", "%y",
+                                                       "f32[64, 64]") " return %a, %b\n}\n",
+       "b "},
+      {"graph(%x: f32[2048, 2048], %y: f32[2048, 2048]) {\n %a = " PRODUCT(
+           "%x", "%x", "f32[2048, 2048]") " %b = " PRODUCT("%y", "%y",
+                                                           "f32[2048, 2048]") " return %a, %b\n}\n",
+       ""},
+  };
+  for (int i = 0; i < ARRAY_LEN(row); i++) {
+    static Diag d;
+    Arena a;
+    Graph *g = NULL;
+    MemPlan *p = NULL;
+    StrBuf got;
+    arena_init(&a);
+    diag_init(&d);
+    strbuf_init(&got, &a);
+    if (graph_parse(str_of(row[i].text), NULL, &d, &g)) FAIL("%s", d.text);
+    REQUIRE(g && !plan_create(g, &a, &p));
+    for (int64_t k = 0; k < p->order.n; k++)
+      if (plan_is_concurrent(p, k)) strbuf_printf(&got, "%s ", p->order.v[k]->name);
+    EXPECT_STR_EQ(strbuf_text(&got), row[i].beside);
+    EXPECT_STATUS(plan_verify(p, &d), TENON_OK);
+    arena_deinit(&a);
+    graph_free(g);
+  }
+#undef EXP
+#undef PRODUCT
 }
 
 // ---- the program ----

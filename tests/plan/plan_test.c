@@ -343,3 +343,156 @@ TEST(plan_mutations_are_caught) {
   EXPECT_INT_EQ(harmful, 200);
   EXPECT_INT_EQ(missed, 0);
 }
+
+// ---- plans that were changed behind the planner's back ----
+
+typedef struct Damage {
+  MemPlan *p;
+  int32_t first, other, late, joined, part;  // buffers
+} Damage;
+
+static void damage_nothing(Damage *x) { (void)x; }
+static void damage_steps(Damage *x) { x->p->nsteps--; }
+static void damage_steps_more(Damage *x) { x->p->nsteps++; }
+static void damage_order(Damage *x) { x->p->order.n--; }
+static void damage_twice(Damage *x) { x->p->order.v[x->p->order.n - 2] = x->p->order.v[0]; }
+static void damage_root(Damage *x) { x->p->buffer[x->first].root = x->p->n; }
+static void damage_root_negative(Damage *x) { x->p->buffer[x->first].root = -1; }
+static void damage_root_of_other(Damage *x) { x->p->buffer[x->late].root = x->part; }
+static void damage_size(Damage *x) {
+  x->p->buffer[x->late].root = x->joined;  // half as large
+}
+static void damage_within_zero(Damage *x) {
+  x->p->buffer[x->late].root = x->first;  // shares memory, so it is no part by itself
+  x->p->buffer[x->late].within = 0;
+}
+static void damage_within_far(Damage *x) { x->p->buffer[x->part].within = x->p->n; }
+static void damage_over_part(Damage *x) {  // free but for the part that is made before the join
+  x->p->buffer[x->other].offset = x->p->buffer[x->joined].offset;
+}
+static void damage_offset(Damage *x) { x->p->buffer[x->first].offset = -PLAN_ALIGN; }
+static void damage_alignment(Damage *x) { x->p->buffer[x->first].offset += 4; }
+static void damage_end(Damage *x) { x->p->buffer[x->joined].offset = x->p->arena_bytes; }
+
+TEST(plan_damage_is_named) {
+  static const struct {
+    void (*damage)(Damage *x);
+    const char *message;  // NULL: the plan is sound
+  } row[] = {
+      {damage_nothing, NULL},
+      {damage_steps, "says that it has"},
+      {damage_steps_more, "says that it has"},
+      {damage_order, "leaves this node out"},
+      {damage_twice, "leaves this node out"},
+      {damage_root, "into memory of another size"},
+      {damage_root_negative, "into memory of another size"},
+      {damage_root_of_other, "writes this value over"},
+      {damage_size, "into memory of another size"},
+      {damage_within_zero, "into a part of no value"},
+      {damage_within_far, "into a part of no value"},
+      {damage_over_part, "which is still needed"},
+      {damage_offset, "does not lie in the arena"},
+      {damage_alignment, "does not lie in the arena"},
+      {damage_end, "does not lie in the arena"},
+  };
+  static const char text[] =
+      "graph @\"g\"(%x: f32[n, 16], %y: f32[n, 16]) -> (a: f32[2*n, 16], b: f32[n, 16]) {\n"
+      "  %p = softmax(%x) : f32[n, 16]\n"
+      "  %u = softmax(%y) : f32[n, 16]\n"
+      "  %v = softmax(%u) : f32[n, 16]\n"
+      "  %q = softmax(%v) : f32[n, 16]\n"
+      "  %j = fused(%p, %q) kind=view body={ (%p: f32[n, 16], %q: f32[n, 16])\n"
+      "    %j = concat(%p, %q) axis=0 : f32[2*n, 16]\n"
+      "    return %j\n"
+      "  } : f32[2*n, 16]\n"
+      "  %r = softmax(%j) : f32[2*n, 16]\n"
+      "  %s = softmax(%q) : f32[n, 16]\n"
+      "  return %r, %s\n}\n";
+  for (int i = 0; i < ARRAY_LEN(row); i++) {
+    static Diag d;
+    Graph *g = NULL;
+    Arena a;
+    diag_init(&d);
+    arena_init(&a);
+    Damage x = {.p = NULL};
+    REQUIRE(!graph_parse(str_of(text), "g.tir", &d, &g));
+    REQUIRE(plan_of(g, &a, &x.p, &d));
+    for (int32_t b = 0; b < x.p->n; b++) {
+      const char *name = x.p->buffer[b].node->name;
+      if (!strcmp(name, "p")) x.part = b;
+      if (!strcmp(name, "u")) x.other = x.first = b;
+      if (!strcmp(name, "j")) x.joined = b;
+      if (!strcmp(name, "s")) x.late = b;
+    }
+    EXPECT_INT_EQ(x.p->buffer[x.part].within, x.joined);
+    EXPECT_INT_EQ(x.p->buffer[x.other].within, -1);
+    row[i].damage(&x);
+    tenon_status s = plan_verify(x.p, &d);
+    if (!s != !row[i].message)
+      FAIL("damage %d: %s", i, s ? d.text : "accepted");
+    else if (s)
+      EXPECT_CONTAINS(d.text, row[i].message);
+    arena_deinit(&a);
+    graph_free(g);
+  }
+}
+
+// ---- what shares memory ----
+
+TEST(plan_views_share_their_operand) {
+  static Diag d;
+  static const char text[] = "graph @\"g\"(%x: f32[n, 8]) -> (a: f32[8*n], b: f32[n, 8]) {\n"
+                             "  %p = softmax(%x) : f32[n, 8]\n"
+                             "  %v = fused(%p) kind=view body={ (%p: f32[n, 8])\n"
+                             "    %s = const i64[1] {-1}\n"
+                             "    %v = reshape(%p, %s) : f32[8*n]\n"
+                             "    return %v\n"
+                             "  } : f32[8*n]\n"
+                             "  %w = softmax(%v) : f32[8*n]\n"
+                             "  %b = softmax(%p) : f32[n, 8]\n"
+                             "  return %w, %b\n}\n";
+  Graph *g = NULL;
+  Arena a;
+  diag_init(&d);
+  arena_init(&a);
+  MemPlan *p = NULL;
+  if (graph_parse(str_of(text), "g.tir", &d, &g)) FAIL("%s", d.text);
+  REQUIRE(g && plan_of(g, &a, &p, &d));
+  EXPECT_INT_EQ(p->nviews, 1);
+  for (int32_t b = 0; b < p->n; b++)
+    EXPECT_INT_EQ(p->buffer[b].root, p->buffer[b].node->op == OP_fused
+                                         ? plan_find(p, p->buffer[b].node->src[0], 0)
+                                         : b);
+  EXPECT_STATUS(plan_verify(p, &d), TENON_OK);
+  arena_deinit(&a);
+  graph_free(g);
+}
+
+// Parts can be made in place where the axis is outermost, but for axes of size 1, and where each begins aligned.
+TEST(plan_joins_outermost_axes_alone) {
+  static const struct {
+    const char *part, *axis;
+    bool can;
+  } row[] = {
+      {"f32[n, 16]", "0", true},     {"f32[n, 16]", "1", false},     {"f32[1, 16]", "1", true},
+      {"f32[2, 16]", "1", false},    {"f32[1, 1, 32]", "2", true},   {"f32[1, 2, 32]", "2", false},
+      {"f32[2, 1, 32]", "2", false}, {"f32[1, 16]", "-1", true},     {"f32[1, 15]", "1", false},
+      {"f32[n, 16, 2]", "-3", true}, {"f32[n, 16, 2]", "-2", false}, {"u8[n, 64]", "0", true},
+      {"u8[n, 63]", "0", false},
+  };
+  for (int i = 0; i < ARRAY_LEN(row); i++) {
+    static Diag d;
+    Graph *g = NULL;
+    char text[256];
+    diag_init(&d);
+    snprintf(
+        text, sizeof text,
+        "graph @\"g\"(%%x: %s, %%y: %s) {\n  %%j = concat(%%x, %%y) axis=%s\n  return %%j\n}\n",
+        row[i].part, row[i].part, row[i].axis);
+    if (graph_parse(str_of(text), "g.tir", &d, &g)) FAIL("%s", d.text);
+    REQUIRE(g);
+    if (plan_can_join(g, g->main->result[0]) != row[i].can)
+      FAIL("%s along %s: %s", row[i].part, row[i].axis, row[i].can ? "refused" : "accepted");
+    graph_free(g);
+  }
+}
