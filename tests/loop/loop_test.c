@@ -280,6 +280,12 @@ static const char *const provable[] = {
     "    let %v0: f32 = %x[12800*k + u + 76800*floor((r + 14*t + 112*i)/200) + 64*mod(r + 14*t + "
     "112*i, 200)]\n"
     "  } } } } } }",
+    // strides that are quotients of sizes: of the items, and of another loop
+    "kernel @strides dims(n in [4, *], M in [1, *]) (out %y: f32[M*floor(n/4)]) {\n"
+    "  parallel i < M { for j < floor(n/4) { store %y[floor(n/4)*i + j] = 0.0 } } }",
+    "kernel @apart dims(n in [1, *], M in [1, *]) (out %y: f32[2*M*floor((n + 15)/16)]) {\n"
+    "  parallel i < floor((n + 15)/16) { for m < M {\n"
+    "    store %y[2*floor((n + 15)/16)*m + i] = 0.0 } } }",
     // a divisor without which there would be no items
     "kernel @k dims(A, B) (%x: f32[A*floor(max(0, B - 3)/4)], out %y: f32[A*floor(max(0, B - "
     "3)/4)]) {\n"
@@ -314,6 +320,9 @@ static const Case refused[] = {
     {BODY("store %y[floor((64*i)/mod(n, 2))] = 0.0"), "divisor mod(n, 2) is positive"},
     {BODY("let %v0: i64 = [mod(floor(i/(n - 1)), 3)]"), "divisor n - 1 is positive"},
     {BODY("let %v0: i64 = [floor(i/max(1, floor(i/(n - 1))))]"), "divisor n - 1 is positive"},
+    {BODY("for z < 4 { unroll q < 4 { store %r[4*z + q] = 0.0 } }"), "registers are indexed"},
+    {BODY("for z < 4 { unroll q < 4 { store %r[4*q + floor((z + 1)/2)] = 0.0 } }"),
+     "registers are indexed"},
     // in every branch, and behind a loop
     {BODY("if true { for j < 65 { let %v0: f32 = %x[64*i + j] } }"), "is below 64*n"},
     {BODY("if true { } else { for j < 65 { let %v0: f32 = %x[64*i + j] } }"), "is below 64*n"},
@@ -461,6 +470,19 @@ TEST(loop_verifier_refuses_broken_trees) {
     EXPECT_CONTAINS(f.d.text, broken[i].error);
     loop_fixture_free(&f);
   }
+}
+
+// A value that is used twice by one that is used twice, and so on: each is looked at once.
+TEST(loop_verifier_looks_at_each_value_once) {
+  LoopFixture f;
+  if (!loop_fixture_read(&f, "kernel @k (%x: f32[8], out %y: f32[8]) {\n  parallel i < 8 {\n"
+                             "    store %y[i] = %x[i]\n  }\n}\n"))
+    return;
+  LoopStmt *store = f.k->body.v[0]->body.v[0];
+  for (int i = 0; i < 60; i++)
+    store->value = loop_op(f.k, LOOP_mul, store->value, store->value, NULL);
+  EXPECT_STATUS(loop_verify(f.k, &f.d), TENON_OK);
+  loop_fixture_free(&f);
 }
 
 TEST(loop_statements_count_unrolled_bodies) {

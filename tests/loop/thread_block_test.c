@@ -46,6 +46,12 @@ TEST(thread_block_text_and_sizes) {
 
 TEST(thread_block_mistakes_are_refused) {
   static const char *const bad[][2] = {
+      {KERNEL("thread t < 8 {\n for j < 2 {\n let %v0: f32 = %x[j]\n }\n store %s[0] = 0.0\n }\n"),
+       "threads may meet in %s"},
+      {KERNEL(
+           "thread t < 8 {\n reduce %v0: f32 = add over j < 2 {\n yield %x[j]\n }\n store %s[0] = "
+           "%v0\n }\n"),
+       "threads may meet in %s"},
       {KERNEL("thread t < 8 {\n store %s[7 - t] = %s[t]\n }\n"), "threads may meet in %s"},
       {KERNEL("thread t < 8 {\n store %c[0] = %x[t]\n }\n"), "threads may meet in %c"},
       {KERNEL("thread t < 8 {\n store %y[8*i] = %x[t]\n }\n"), "threads may meet in %y"},

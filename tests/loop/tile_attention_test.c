@@ -149,6 +149,46 @@ TEST(attention_of_other_operands_is_refused) {
   arena_deinit(&a);
 }
 
+// Heads of up to 128 elements of 16 bits, or 64 of 32.
+TEST(attention_heads_have_so_many_elements) {
+  static const struct {
+    const char *type, *kind;
+    int size;
+    bool fits;
+  } row[] = {{"bf16", "half", 128, true},  {"bf16", "half", 136, false},
+             {"f32", "tf32", 64, true},    {"f32", "tf32", 68, false},
+             {"f32", "3xtf32", 64, true},  {"f32", "3xtf32", 128, false},
+             {"bf16", "half", 124, false}, {"f32", "tf32", 62, false}};
+  Arena a;
+  arena_init(&a);
+  for (int64_t i = 0; i < ARRAY_LEN(row); i++) {
+    LoopFixture f;
+    int n = row[i].size;
+    const char *t = row[i].type;
+    const char *text = str_printf(
+        &a,
+        "kernel @k (%%q: %s[%d], %%k: %s[%d], %%w: %s[400], out %%y: f32[560]) {\n"
+        "  parallel item < 2 {\n"
+        "    attention %%v6: f32 total %%v4: f32 = %s over i < 64, c < 64, key < 50 stages=2 "
+        "warpgroups=1 {\n"
+        "      rows query = i + 64*item < 70\n      columns column = c < 8\n"
+        "      dot %%v5: f32 over d < %d of where(query = i + 64*item < 70) %%q[d + %d*query], "
+        "%%k[d + %d*key]\n"
+        "      values where(column = c < 8) %%w[column + 8*key]\n      score mul(%%v5, 0x1p-2)\n"
+        "      store where(row = i + 64*item < 70, g = c < 8) %%y[g + 8*row] = div(%%v6, %%v4)\n"
+        "    }\n  }\n}\n",
+        t, 70 * n, t, 50 * n, t, row[i].kind, n, n, n);
+    if (!loop_fixture_read(&f, text)) continue;
+    tenon_status s = loop_verify(f.k, &f.d);
+    if (!s != row[i].fits)
+      FAIL("heads of %d %s: %s", n, t, s ? f.d.text : "accepted");
+    else if (s)
+      EXPECT_CONTAINS(f.d.text, "whole 16 bytes");
+    loop_fixture_free(&f);
+  }
+  arena_deinit(&a);
+}
+
 TEST(attention_in_tiles_becomes_one_pass) {
   LoopFixture f;
   CStyle style;

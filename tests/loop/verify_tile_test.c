@@ -50,6 +50,7 @@ TEST(illegal_schedules_are_refused) {
       {{64, 96, 4, 2, 1, 0, 0}, MMA_F32, NULL},
       {{64, 96, 6, 3, 1, 0, 0}, MMA_F32, "split the depth of tiles of up to 64 columns"},
       {{64, 32, 4, 2, 4, 0, 0}, MMA_HALF, NULL},
+      {{64, 32, 4, 2, 8, 0, 0}, MMA_HALF, NULL},
       {{64, 32, 4, 2, 3, 0, 0}, MMA_HALF, "1, 2, 4 or 8 blocks"},
       {{64, 32, 4, 2, 16, 0, 0}, MMA_HALF, "1, 2, 4 or 8 blocks"},
       {{128, 32, 4, 2, 2, 0, 0}, MMA_HALF, "cluster split-K has tiles of 64 rows"},
@@ -101,6 +102,7 @@ TEST(tiles_of_other_operands_are_refused) {
        "a tile's operand is an input"},
       {"a matrix %a[row = i + 64*item < 100] stride 25 b matrix %b[col = j < 32] stride 24",
        "cannot prove that the index is below 2400"},
+      {"a matrix %d[row = i + 64*item < n] stride 24 b matrix %b[col = j < 32] stride 24", NULL},
       {"a matrix %d[row = i + 64*item < floor(n/2)] stride 24 b matrix %b[col = j < 32] stride 24",
        "a matrix' rows as a sum of products of sizes"},
       {"a matrix %i[row = i + 64*item < 4] stride 24 b matrix %b[col = j < 32] stride 24",
@@ -163,6 +165,15 @@ TEST(tiles_are_what_their_records_say) {
   EXPECT_STATUS(loop_verify(k, &f.d), TENON_EINVAL);
   EXPECT_CONTAINS(f.d.text, "has a record and its loops");
   *t = was;
+  EXPECT_STATUS(loop_verify(k, &f.d), TENON_OK);
+  // The product of one operand with itself.
+  LoopExpr *product = (LoopExpr *)(uintptr_t)t->sum->value;
+  REQUIRE(product->kind == LX_OP && product->op == LOOP_mul);
+  const LoopExpr *first = product->src[0];
+  product->src[0] = product->src[1];
+  EXPECT_STATUS(loop_verify(k, &f.d), TENON_EINVAL);
+  EXPECT_CONTAINS(f.d.text, "the loops of a tile are not its record's");
+  product->src[0] = first;
   EXPECT_STATUS(loop_verify(k, &f.d), TENON_OK);
   t->sum->value = t->sum->value->src[0];
   EXPECT_STATUS(loop_verify(k, &f.d), TENON_EINVAL);
