@@ -4,8 +4,8 @@
 usage: tools/mutants.py [--count N] [--list] [--only NUMBER...] [--again]
 
 Copies of the sources of GROUPS are rewritten so that each of N faults (COUNT) is in the code and switched on by the environment:
-`a < b` becomes `(mutant(17) ? a <= b : a < b)`.  They are compiled once, with gcc -O1, and linked with the objects of the release build:
-build/mutants/tenon-tests.  First every test of a group runs once and notes which faults it reaches.  Then each fault is switched on
+`a < b` becomes `(mutant(17) ? a <= b : a < b)`.  They are compiled once, with gcc -O1 and traps of UndefinedBehaviorSanitizer, and linked with
+the objects of the release build: build/mutants/tenon-tests.  First every test of a group runs once and notes which faults it reaches.  Then each fault is switched on
 and the group's tests that reach it run, the quick ones first, for at most SECONDS of processor time.  A fault is caught when a test
 fails, the program dies, or it does not end.
 
@@ -14,6 +14,8 @@ The kinds of fault:
   return    return c;   return !c;  of a bool   boundary  a < b       a <= b, and so on
   drop      a statement is left out             literal   n           n + 1
 
+A fault that nothing can notice is a row of tests/mutants.txt, with the reason: it is listed, and counts neither as caught nor as missed.
+
 --list prints the faults and runs nothing, --only runs some, --again uses what was built and reached before.
 The result goes to build/mutants/result.txt.  The exit status is 1 when fewer than CAUGHT_MIN % were caught.
 """
@@ -21,7 +23,8 @@ import concurrent.futures, functools, glob, hashlib, json, os, re, resource, shl
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 BUILD = os.path.join(ROOT, "build", "mutants")
-COUNT, SECONDS, CAUGHT_MIN = 320, 10, 90
+EQUIVALENT = os.path.join(ROOT, "tests", "mutants.txt")
+COUNT, SECONDS, CAUGHT_MIN = 330, 10, 90
 
 # name, sources, share of the faults, tests (folders below tests/, or a file without _test.c)
 GROUPS = (
@@ -152,8 +155,20 @@ def sites(source):
                     yield "drop", i, [(at(i), at(i), "if (!mutant(%d)) ")]
 
 
+def fault_text(source, kind, line, edits):
+    """The line, with the fault in it."""
+    begin = source.text.rfind("\n", 0, edits[0][0]) + 1
+    end = source.text.find("\n", edits[-1][1])
+    text, at = "", begin
+    plain = {"negate": ("!(", ")"), "return": ("!(", ")"), "drop": ("/* dropped: */ ",)}.get(kind)
+    for k, (a, b, new) in enumerate(edits):
+        text += source.text[at:a] + (plain[k] if plain else re.sub(r"mutant\(%d\)", "1", new) if kind == "literal" else new.split(" ? ", 1)[1].split(" : ")[0])
+        at = b
+    return " ".join((text + source.text[at:end]).split())[:140]
+
+
 def choose(count):
-    """The faults, in the order of their numbers from 1: (group, source, kind, line, edits)."""
+    """The faults, in the order of their numbers from 1: (group, source, kind, line, edits, key)."""
     faults = []
     for group, patterns, share, _ in GROUPS:
         found, seen = [], set()
@@ -172,13 +187,24 @@ def choose(count):
         picked = plain[:want - min(len(near), want // 5)] + near[:want // 5]
         picked += (plain[len(picked):] + near[want // 5:])[:want - len(picked)]
         taken = []  # edits of one file may not overlap
-        for _, group, source, kind, line, edits in sorted(picked, key=lambda f: (f[2].path, f[4])):
+        for key, group, source, kind, line, edits in sorted(picked, key=lambda f: (f[2].path, f[4])):
             span = (min(e[0] for e in edits), max(e[1] for e in edits))
             if kind in ("equal", "boundary") and any(p == source.path and a < span[1] and span[0] < b and k in ("equal", "boundary", "literal") for p, a, b, k in taken): continue
             if kind == "literal" and any(p == source.path and a < span[1] and span[0] < b and k in ("equal", "boundary") for p, a, b, k in taken): continue
             taken.append((source.path, *span, kind))
-            faults.append((group, source, kind, line, edits))
+            faults.append((group, source, kind, line, edits, key[:8]))
     return faults
+
+
+def equivalents(faults):
+    """{number: reason} of the rows of EQUIVALENT; a row whose fault is gone is an error."""
+    numbers, found = {f[5]: n for n, f in enumerate(faults, 1)}, {}
+    for line in open(EQUIVALENT, encoding="utf-8"):
+        if not line.strip() or line.startswith("#"): continue
+        key, path, reason = (w.strip() for w in line.split("|", 2))
+        if key not in numbers or faults[numbers[key] - 1][1].path != path: sys.exit(f"tests/mutants.txt: no fault {key} in {path}: remove the row")
+        found[numbers[key]] = reason
+    return found
 
 
 # ---- the program ----
@@ -186,7 +212,7 @@ def choose(count):
 def rewrite(faults):
     """Writes the sources with all faults in them; their paths."""
     by_file = {}
-    for number, (_, source, _, _, edits) in enumerate(faults, 1):
+    for number, (_, source, _, _, edits, _) in enumerate(faults, 1):
         for e in edits: by_file.setdefault(source.path, (source, []))[1].append((*e, number))
     for path, (source, edits) in by_file.items():
         text = source.text
@@ -214,7 +240,7 @@ def build(faults):
         words[words.index("-o") + 1], words[words.index("-c") + 1] = out, os.path.join(BUILD, path)
         drop = {words.index(f) + k for f in ("-MT", "-MF") if f in words for k in (0, 1)}
         words = [w for k, w in enumerate(words) if k not in drop and w not in ("-MD", "-Werror", "-O2")]
-        subprocess.run([*words, "-O1", "-w"], cwd=os.path.join(ROOT, "build"), check=True)
+        subprocess.run([*words, "-O1", "-w", "-fsanitize=undefined", "-fsanitize-undefined-trap-on-error"], cwd=os.path.join(ROOT, "build"), check=True)
         objects[old] = out
 
     with concurrent.futures.ThreadPoolExecutor(jobs()) as pool: list(pool.map(compile_one, paths))
@@ -274,7 +300,11 @@ def reach(faults):
         numbers = [int(n) for n in open(path).read().split()] if os.path.exists(path) else []
         return test, (time.monotonic() - start, [] if why else numbers)
 
-    with concurrent.futures.ThreadPoolExecutor(jobs()) as pool: found = dict(pool.map(one, tests))
+    found = {}
+    with concurrent.futures.ThreadPoolExecutor(jobs()) as pool:
+        for test, what in pool.map(one, tests):
+            found[test] = what
+            if len(found) % 50 == 0: print(f"noted what {len(found)} of {len(tests)} tests reach", flush=True)
     json.dump(found, open(os.path.join(BUILD, "reached.json"), "w"))
     return found
 
@@ -297,18 +327,22 @@ def judge(number, group, reached):
 def main(args):
     count = int(args[args.index("--count") + 1]) if "--count" in args else COUNT
     faults = choose(count)
-    name = lambda n: f"{n:4} {faults[n - 1][0]:14} {faults[n - 1][2]:8} {faults[n - 1][1].path}:{faults[n - 1][3]}"
-    shown = lambda n: f"{name(n):64} {faults[n - 1][1].text.split(chr(10))[faults[n - 1][3] - 1].strip()[:100]}"
+    name = lambda n: f"{n:4} {faults[n - 1][5]} {faults[n - 1][0]:14} {faults[n - 1][2]:8} {faults[n - 1][1].path}:{faults[n - 1][3]}"
+    shown = lambda n: f"{name(n):72} {fault_text(*faults[n - 1][1:5])}"
+    same = equivalents(faults)
     if "--list" in args:
         for n in range(1, len(faults) + 1): print(shown(n))
         return 0
     if "--again" not in args: build(faults)
     saved = os.path.join(BUILD, "reached.json")
     reached = json.load(open(saved)) if "--again" in args and os.path.exists(saved) else reach(faults)
-    numbers = [int(a) for a in args[args.index("--only") + 1:]] if "--only" in args else range(1, len(faults) + 1)
+    numbers = [int(a) for a in args[args.index("--only") + 1:]] if "--only" in args else [n for n in range(1, len(faults) + 1) if n not in same]
     everyone = {n for _, (_, found) in reached.items() for n in found}
+    verdicts = {}
     with concurrent.futures.ThreadPoolExecutor(jobs()) as pool:
-        verdicts = dict(zip(numbers, pool.map(lambda n: judge(n, faults[n - 1][0], reached) if n in everyone else "", numbers)))
+        for n, why in zip(numbers, pool.map(lambda n: judge(n, faults[n - 1][0], reached) if n in everyone else "", numbers)):
+            verdicts[n] = why
+            print(f"{name(n)}: {why or 'NOT CAUGHT'}", flush=True)
     lines = []
     for group, *_ in GROUPS:
         mine = [n for n in numbers if faults[n - 1][0] == group]
@@ -317,6 +351,7 @@ def main(args):
     caught = sum(bool(v) for v in verdicts.values())
     lines += [f"{'all':16} {len(verdicts):4} faults, {caught:4} caught, {100 * caught / len(verdicts):5.1f} %", "not caught:"]
     lines += [shown(n) + ("" if n in everyone else "   (no test reaches it)") for n in numbers if not verdicts[n]]
+    lines += [f"not counted, since nothing can notice them (tests/mutants.txt): {len(same)}"] + [f"{shown(n)}\n      {same[n]}" for n in sorted(same)]
     text = "\n".join(lines)
     print(text)
     open(os.path.join(BUILD, "result.txt"), "w").write(text + "\n" + "\n".join(f"{name(n)}: {verdicts[n]}" for n in numbers if verdicts[n]) + "\n")
