@@ -29,19 +29,29 @@ LINES_MIN, BRANCHES_MIN = 90, 80
 RUNS = """
 TEST_EVERY=4 RULE_FUZZ=5 GRAPH_FUZZ=100 CSTYLE_LEVEL=-O0 tests/unit.sh $B/tenon-tests
 tests/system/cli_test.sh $B/tenon
-data tests/system/conform.sh $B/tenon 1 --reparse --every 2 $DATA/suites/onnx-node-tests.tar.xz $DATA/suites/onnx-other-tests.tar.xz
+data tests/system/conform.sh $B/tenon 1 --reparse $DATA/suites/onnx-node-tests.tar.xz $DATA/suites/onnx-other-tests.tar.xz
 data tests/system/conform.sh $B/tenon 1 --target plan --every 4 $DATA/suites/onnx-node-tests.tar.xz
-data tests/system/conform.sh $B/tenon 1 --target cpu --every 5 $DATA/suites/onnx-node-tests.tar.xz $DATA/suites/onnx-other-tests.tar.xz
+data tests/system/conform.sh $B/tenon 1 --target ref --every 10 $DATA/suites/onnx-node-tests.tar.xz
+data tests/system/conform.sh $B/tenon 1 --target cpu --every 4 $DATA/suites/onnx-node-tests.tar.xz $DATA/suites/onnx-other-tests.tar.xz
 data tests/system/conform.sh $B/tenon 1 --expand --every 4 $DATA/suites/onnx-node-tests.tar.xz
-data tests/system/conform.sh $B/tenon 1 --every 4 $DATA/suites/stablehlo-testdata.tar.xz
+data tests/system/conform.sh $B/tenon 1 $DATA/suites/stablehlo-testdata.tar.xz
+data tests/system/conform.sh $B/tenon 1 --target cpu --every 40 $DATA/suites/stablehlo-testdata.tar.xz
 data tests/system/conform.sh $B/tenon 1 --target c --every 20 $DATA/suites/onnx-node-tests.tar.xz
+data tests/system/conform.sh $B/tenon 1 --target opencl --every 60 $DATA/suites/onnx-node-tests.tar.xz
 $PYTHON tests/formats/export_test.py $B/tenon
 data $PYTHON tests/formats/tflite_test.py $B/tenon
 $PYTHON tests/formats/contrib_test.py $B/tenon
 $PYTHON tests/formats/npz_test.py $B/tenon
+$PYTHON tests/system/graph_test.py $B/tenon
+TENON_LIBRARY=$B/libtenon.so $PYTHON tests/python/run.py
 tests/system/c_test.py $B/tenon
 tests/system/split_test.py $B/tenon
+tests/system/files_test.py $B/tenon
+$PYTHON tests/system/artifacts_test.py $B/tenon
+$PYTHON tests/system/limits_test.py $B/tenon 11
+TENON=$B/tenon $PYTHON tests/system/schedule_replay.py tests/models/{past.tir,whole_int8.tir,conv.onnx,mlp.onnx,digits_int8.onnx,keywords_int8.onnx,scan.onnx}
 data TENON=$B/tenon $PYTHON tests/system/models_test.py models $DATA/models
+data TENON=$B/tenon $PYTHON tests/system/models_test.py inspect $DATA/nets
 tests/fuzz/replay.sh $B
 """
 
@@ -56,7 +66,7 @@ def environment():
 
 
 def build(env):
-    targets = list(PROGRAMS[:1]) + ["tenon_cli", "tenon-codegen", "fuzz-targets"]
+    targets = ("tenon-tests", "tenon_cli", "tenon-codegen", "tenon-codegen-hostile", "tenon_shared", "fuzz-targets")
     subprocess.run(["cmake", "--preset", "coverage"], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
     subprocess.run(["cmake", "--build", "--preset", "coverage", "-j", env["JOBS"], "--target", *targets], cwd=ROOT, check=True)
 
