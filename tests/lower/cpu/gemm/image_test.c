@@ -46,7 +46,7 @@ static const LowerTarget targets[] = {
 };
 
 // More than any of them takes with borders as loops; with borders written out they take up to 100 times as much.
-enum { STATEMENTS_MOST = 6000 };
+enum { STATEMENTS_MOST = 6000, LINE_STATEMENTS_MOST = 9000 };
 
 static int64_t product(const char *dims) {
   int64_t n = 1;
@@ -109,13 +109,13 @@ static void compare(const ImageCase *c, const Value *got, const Value *want) {
   }
 }
 
-static void count(const ImageCase *c, const Compiled *all) {
+static void count(const ImageCase *c, const Compiled *all, int64_t most) {
   if (all->nhost || all->ndeclined)
     FAIL("%s %s: %d kernels of the host's: %s", c->op, c->attrs, (int)all->nhost,
          first_declined(all, ""));
   for (int64_t i = 0; i < all->nkernels; i++) {
     int64_t n = loop_statements(all->kernel[i].lowered->kernel);
-    if (n > STATEMENTS_MOST)
+    if (n > most)
       FAIL("%s x [%s] w [%s] %s: %lld statements", c->op, c->x, c->w, c->attrs, (long long)n);
   }
 }
@@ -144,7 +144,7 @@ static void check(const ImageCase *c, const LowerTarget *t) {
             interpreted(plain, &run[0], &out[0], &d) &&
             compiled(g, &r.compiled, &run[1], &out[1], &d);
   if (!ok) FAIL("%s %s: %s", c->op, c->attrs, d.text);
-  if (ok) count(c, &r.compiled);
+  if (ok) count(c, &r.compiled, STATEMENTS_MOST);
   if (ok) compare(c, out[1], out[0]);
   for (int i = 0; i < 2; i++) run_deinit(&run[i]);
   if (r.compiled.program) program_release(r.compiled.program);
@@ -157,4 +157,61 @@ TEST_LONG(image_borders_are_loops) {
   for (int i = 0; i < ARRAY_LEN(cases); i++)
     for (int t = 0; t < ARRAY_LEN(targets); t++)
       if (test_takes()) check(&cases[i], &targets[t]);
+}
+
+// ---- lines of every kind ----
+
+// Shapes at random: kernels longer than their line, padding on either side, groups, steps and dilations of any size.
+static ImageCase draw_line(uint64_t seed, Arena *a) {
+  uint64_t rng = seed * 0x9e3779b97f4a7c15ull;
+#define DRAW(n)                                                                                    \
+  ((int64_t)((rng = rng * 6364136223846793005ull + 1442695040888963407ull) >> 33) % (n))
+  int64_t group = 1 + DRAW(3), in = 1 + DRAW(6), out = group * (1 + DRAW(6));
+  int64_t taps = DRAW(2) ? 1 + DRAW(12) : 30 + DRAW(60), dilation = DRAW(2) ? 1 : 1 + DRAW(9);
+  int64_t reach = (taps - 1) * dilation + 1, size = 1 + DRAW(140), before = DRAW(reach + 1);
+  int64_t after = DRAW(2) ? 0 : DRAW(reach + 1), stride = DRAW(2) ? 1 + DRAW(2) : 1 + DRAW(40);
+  if (before + size + after < reach) before = reach - size - after;
+  bool across = DRAW(4) == 0, transposed = !across && DRAW(4) == 0;
+#undef DRAW
+  const char *attrs =
+      str_printf(a,
+                 across ? "group=%d strides=[1, %d] dilations=[1, %d] pads=[1, %d, 0, %d]"
+                        : "group=%d strides=[%d] dilations=[%d] pads=[%d, %d]",
+                 (int)group, (int)stride, (int)dilation, (int)before, (int)after);
+  if (transposed)  // as large as it comes
+    attrs = str_printf(a, "group=%d strides=[%d] dilations=[%d]", (int)group, (int)MIN(stride, 9),
+                       (int)dilation);
+  return (ImageCase){
+      transposed ? "conv_transpose" : "conv",
+      str_printf(a, across ? "2, %d, 3, %d" : "2, %d, %d", (int)(group * in), (int)size),
+      str_printf(a, across ? "%d, %d, 2, %d" : "%d, %d, %d", (int)(transposed ? group * in : out),
+                 (int)(transposed ? out / group : in), (int)taps),
+      attrs, false};
+}
+
+// No first schedule is too large: none is left for a cheaper one.
+TEST(image_lines_stay_small) {
+  enum { LINES = 150 };
+  static Diag d;
+  for (uint64_t i = 1; i <= LINES; i++) {
+    Arena arena;
+    arena_init(&arena);
+    ImageCase c = draw_line(i, &arena);
+    const char *text = text_of(&arena, &c);
+    for (int t = 0; t < ARRAY_LEN(targets) && test_takes(); t++) {
+      Graph *g = NULL;
+      CompileOptions o;
+      CompileReport r = {0};
+      compile_defaults(&o);
+      o.target = target_find("ref");
+      o.described = &targets[t];
+      diag_init(&d);
+      if (compile_parsed(text, &o, COMPILE_LOWER, &arena, &d, &g, &r))
+        FAIL("%s x [%s] w [%s] %s: %s", c.op, c.x, c.w, c.attrs, d.text);
+      else
+        count(&c, &r.compiled, LINE_STATEMENTS_MOST);
+      graph_free(g);
+    }
+    arena_deinit(&arena);
+  }
 }
