@@ -141,7 +141,8 @@ static tenon_status read_again(CompileCall *c) {
   for (size_t i = 0; i < o->ndims; i++)
     c->fixed[i] = (IntFixed){.name = str_of(o->dims[i].name), .value = o->dims[i].size};
   int64_t most = c->m->memory_limit;
-  if (c->options.max_memory && (!most || c->options.max_memory < most)) most = c->options.max_memory;
+  if (c->options.max_memory && (!most || c->options.max_memory < most))
+    most = c->options.max_memory;
   ModelOptions mo = {.custom = c->m->custom,
                      .memory_limit = most,
                      .given = c->m->given,

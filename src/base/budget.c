@@ -9,7 +9,7 @@
 static atomic_int_least64_t used;   // bytes
 static atomic_int_least64_t spent;  // by other processes, nanoseconds
 static _Thread_local int64_t ceiling;
-static _Thread_local int64_t limit;  // that the ceiling was made of, for the message
+static _Thread_local int64_t limit;    // that the ceiling was made of, for the message
 static _Thread_local int64_t until;    // of processor_time; 0: no limit
 static _Thread_local int64_t allowed;  // seconds, for the message
 static _Thread_local const char *subject;

@@ -219,6 +219,8 @@ static int posix_make_folder(const char *path, int mode) {
   return err == EEXIST && !stat(path, &st) && S_ISDIR(st.st_mode) ? 0 : err;
 }
 
+static int posix_remove_folder(const char *path) { return rmdir(path) ? errno : 0; }
+
 static int posix_list(const char *folder, FileFn *fn, void *ctx) {
   DIR *d = opendir(folder);
   if (!d) return errno;
@@ -321,6 +323,7 @@ const Platform platform_posix = {
     .real_path = posix_real_path,
     .read_link = posix_read_link,
     .make_folder = posix_make_folder,
+    .remove_folder = posix_remove_folder,
     .list = posix_list,
     .names = posix_names,
     .touch = posix_touch,

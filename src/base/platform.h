@@ -69,6 +69,7 @@ typedef struct Platform {
   int (*real_path)(const char *path, char *out, int64_t cap);  // links resolved, NUL-terminated
   int (*read_link)(const char *path, char *out, int64_t cap);  // one step; EINVAL: it is no link
   int (*make_folder)(const char *path, int mode);              // one that is there already is fine
+  int (*remove_folder)(const char *path);                      // an empty one; no link
   int (*list)(const char *folder, FileFn *fn, void *ctx);      // its regular files, in any order
   int (*names)(const char *folder, NameFn *fn, void *ctx);     // all its names, in any order
   int (*touch)(const char *path);                              // used now
@@ -126,6 +127,17 @@ typedef struct FileSwept {
 FileSwept file_sweep(const char *folder);
 bool file_is_temporary(const char *name);        // the name of a file that is being written
 int fd_write(int fd, const void *p, int64_t n);  // all of it: 0 or an errno value
+
+// ---- a folder for what another program writes (temp_folder.c) ----
+// Among the system's temporary files; nobody else can enter it.  Folders that killed processes left are removed first.
+enum { TEMP_PATH = 4096 };
+typedef struct TempFolder {
+  char path[TEMP_PATH];  // empty: there is none
+  int fd;
+} TempFolder;
+MUST_USE tenon_status temp_folder_make(TempFolder *out, Diag *d);
+const char *temp_folder_file(const TempFolder *f, int id, Arena *a);  // a name in it; id from 1 up
+void temp_folder_free(TempFolder *f);  // with all that has such a name
 
 // ---- thread pool ----
 // parallel_for splits [0, n) into pieces of `grain` items, which the pool's threads and the caller take

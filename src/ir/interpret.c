@@ -433,8 +433,7 @@ static void drop_dead(Exec *x, const Plan *p, const Step *s, Value **slot) {
   for (int32_t i = 0; i < s->ndead; i++) {
     drop(&slot[s->dead[i]]);
     const Node *n = p->owner[s->dead[i]].node;
-    if (n && is_placed(x))
-      x->placement->dead(x->placement->ctx, n, p->owner[s->dead[i]].result);
+    if (n && is_placed(x)) x->placement->dead(x->placement->ctx, n, p->owner[s->dead[i]].result);
   }
 }
 

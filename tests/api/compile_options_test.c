@@ -70,7 +70,7 @@ TEST(options_limit_memory) {
   static const struct {
     const char *text;
     tenon_status gives;
-  } rows[] = {{"16K", TENON_ENOMEM}, {"256M", TENON_OK},  {"0", TENON_EINVAL},
+  } rows[] = {{"16K", TENON_ENOMEM}, {"256M", TENON_OK},   {"0", TENON_EINVAL},
               {"-1", TENON_EINVAL},  {"1X", TENON_EINVAL}, {"9999999T", TENON_EINVAL}};
   REQUIRE(m);
   for (int64_t i = 0; i < ARRAY_LEN(rows); i++) {

@@ -271,8 +271,7 @@ TEST(bounds_see_constants_and_bodies) {
     arena_init(&a);
     diag_init(&d);
     run_init(&run, NULL, &d);
-    if (graph_parse(str_of(sums[i]), "sums", &d, &g) ||
-        fuzz_run(g, &run, 0, NULL, NULL, &a, out)) {
+    if (graph_parse(str_of(sums[i]), "sums", &d, &g) || fuzz_run(g, &run, 0, NULL, NULL, &a, out)) {
       FAIL("%s", d.text);
     } else {
       fuzz_bound(g, &run, 0, &a, out, &b);

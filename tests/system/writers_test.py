@@ -12,6 +12,7 @@ FULL = os.environ.get("WRITERS_FULL") == "1"
 THREADS, SAVES = (16, 1000) if FULL else (8, 25)
 NAMESPACES, COMPILES = (4, 200) if FULL else (3, 5)
 KILLS = 1000 if FULL else 30
+EIO = 4  # TENON_EIO
 passed, failures = 0, []
 
 
@@ -147,6 +148,36 @@ def namespaces(folder):
     check("namespaces", not said and not left_in(folder) and not report["damaged"] and not report["left_behind"], said[:500] + str(report))
 
 
+# ---- outputs that a C compiler makes ----
+
+
+def linked(folder):
+    """A compiler that fails, dies, or is left alone by a killed parent: the old output stays, and the next one leaves nothing behind."""
+    if not shutil.which("cc"): return print("linked: skipped, no C compiler")
+    broken = os.path.join(folder, "broken-cc")
+    with open(broken, "w") as f:
+        f.write('#!/bin/sh\nout=\nfor a in "$@"; do [ "$last" = -o ] && out=$a; last=$a; done\nprintf torn > "$out"\neval "$BREAK"\n')
+    os.chmod(broken, 0o755)
+    source, outputs, temporary = model(folder, 5), os.path.join(folder, "out"), os.path.join(folder, "tmp")
+    os.mkdir(outputs)
+    os.mkdir(temporary)
+    for kind in ("exe", "so"):
+        out = os.path.join(outputs, "m." + kind)
+
+        def make(**more):
+            return tenon("compile", source, "--emit", kind, "-o", out, "--force", env={**os.environ, "TMPDIR": temporary, **more}).returncode
+
+        check(f"{kind} is linked", make() == 0 and os.access(out, os.X_OK) and not os.listdir(temporary), os.listdir(temporary))
+        with open(out, "rb") as f: before = f.read()
+        names = sorted(os.listdir(outputs))
+        for what, code in (("exit 1", 1), ("kill -9 $$", 1), ("kill -9 $PPID", -9)):
+            got = make(CC=broken, BREAK=what)
+            with open(out, "rb") as f: same = f.read() == before
+            left = os.listdir(temporary)
+            check(f"{kind}, {what}", got == code and same and sorted(os.listdir(outputs)) == names and bool(left) == (code < 0), (got, same, left))
+        check(f"{kind} after a kill", make() == 0 and not os.listdir(temporary) and sorted(os.listdir(outputs)) == names, os.listdir(temporary))
+
+
 # ---- the cache is code ----
 
 
@@ -217,6 +248,12 @@ def caller_lives(folder):
 
     got = in_child(into_a_closed_pipe)
     check("a closed pipe", got == 0, got)
+    # A full disk: the file, and standard output by its name.
+    for full in ("/dev/full", "/dev/fd/{}"):
+        fd = os.open("/dev/full", os.O_WRONLY)
+        got = in_child(lambda: 0 if lib.tenon_program_save(compiled(source), full.format(fd).encode(), None) == EIO else 1)
+        os.close(fd)
+        check(f"a full disk, {full}", got == 0, got)
     # The one quotient that overflows, in both widths, evaluated and compiled.
     path = os.path.join(folder, "quotient.tir")
     lines = [f"  %{op}{t} = {op}(%{t}, %one{t})" for t in "ab" for op in ("div", "mod")]
@@ -232,7 +269,7 @@ def caller_lives(folder):
 def main():
     folder = tempfile.mkdtemp(prefix="tenon-writers-")
     os.environ["TENON_CACHE"] = os.path.join(folder, "cache")
-    for test in (kills, threads, namespaces, cache_of_others, caller_lives):
+    for test in (kills, threads, namespaces, linked, cache_of_others, caller_lives):
         inside = os.path.join(folder, test.__name__)
         os.mkdir(inside)
         begin = time.time()

@@ -84,11 +84,11 @@ static double smallest_normal(DType t) {
 
 typedef struct Perturb {
   uint64_t rng;
-  bool flush;    // numbers too small to be normal become 0
-  uint8_t *odd;  // by node: a value that is no finite number was seen
+  bool flush;       // numbers too small to be normal become 0
+  uint8_t *odd;     // by node: a value that is no finite number was seen
   uint8_t *summed;  // by node: a constant of a sum that has no other floats
-  double *most;  // by node: the largest magnitude that was seen
-  double all;    // of all nodes
+  double *most;     // by node: the largest magnitude that was seen
+  double all;       // of all nodes
   uint32_t n;
 } Perturb;
 

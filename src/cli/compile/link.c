@@ -1,19 +1,17 @@
 // link.c -- compiled models as shared libraries and programs (link.h).
 //
-// An object file and a small C file are written next to the output and linked with the runtime archive, which is in this
-// program's folder or in the lib folder next to it.
+// An object file and a small C file are linked with the runtime archive, which is in this program's folder or in the lib folder
+// next to it.  The C compiler works in a temporary folder, and file_write puts the finished file in its place.  So whatever stops the
+// compiler or this program, the output is the old file or the new one.
 #include "cli/compile/link.h"
 
 #include "base/machine.h"
 #include "base/platform.h"
+#include "base/process.h"
 #include "targets/object.h"
 
-#include <spawn.h>
 #include <stdlib.h>
-#include <sys/wait.h>
 #include <unistd.h>
-
-extern char **environ;
 
 static bool there(const char *path) { return !access(path, R_OK); }
 
@@ -33,15 +31,12 @@ static const char *find_concurrent(Cli *c, const char *const *names, int n) {
 }
 
 static tenon_status run_compiler(Cli *c, const char *const *argv) {
-  pid_t pid;
-  int status = 0;
-  int err = posix_spawnp(&pid, argv[0], NULL, NULL, (char *const *)(uintptr_t)argv, environ);
+  int status = 0, err = process_run(argv, &status);
   if (err)
     return fail(&c->diag, TENON_EUNSUPPORTED, NOWHERE,
                 "the C compiler '%s', which links, cannot be started: %s", argv[0],
                 error_text(err).s);
-  while (waitpid(pid, &status, 0) < 0) continue;
-  if (WIFEXITED(status) && !WEXITSTATUS(status)) return TENON_OK;
+  if (!status) return TENON_OK;
   return fail(&c->diag, TENON_EIO, NOWHERE, "'%s' could not link the model", argv[0]);
 }
 
@@ -66,6 +61,67 @@ static tenon_status write_source(Cli *c, const Program *p, const char *symbol, b
   return file_write(path, b.p, b.n, &c->diag);
 }
 
+typedef struct Link {
+  Cli *cli;
+  const Program *program;
+  const char *symbol, *weights, *path, *archive, *header;
+  bool shared;
+  TempFolder folder;
+} Link;
+
+static tenon_status put_in_place(const Link *l, const char *made) {
+  File f;
+  TRY(file_open(made, &f, &l->cli->diag));
+  Str part = {(const char *)f.bytes, f.size};
+  tenon_status s = file_write_as(l->path, &part, 1, WRITE_EXECUTABLE, &l->cli->diag);
+  file_close(&f);
+  return s;
+}
+
+static tenon_status link_in_folder(const Link *l) {
+  Cli *c = l->cli;
+  const char *cc = getenv("CC"), *source = temp_folder_file(&l->folder, 1, &c->arena);
+  const char *object = temp_folder_file(&l->folder, 2, &c->arena);
+  const char *made = temp_folder_file(&l->folder, 3, &c->arena);
+  const char *include =
+      str_printf(&c->arena, "-I%.*s", (int)(strlen(l->header) - strlen("/tenon/aot.h")), l->header);
+  const char *argv[] = {cc && *cc ? cc : "cc",
+                        "-O2",
+                        "-fPIC",
+                        l->shared ? "-shared" : "-pie",
+                        include,
+                        "-x",
+                        "c",
+                        source,
+                        "-x",
+                        "none",
+                        object,
+                        l->archive,
+                        "-Wl,--gc-sections",
+                        l->shared ? "-Wl,--exclude-libs,ALL" : "-s",
+                        "-lm",
+                        "-pthread",
+                        "-o",
+                        made,
+                        NULL};
+  Machine m;
+  machine_host(&m);
+  TRY(object_write(l->program, &m, l->symbol, l->weights, object, &c->diag));
+  TRY(write_source(c, l->program, l->symbol, l->shared, source));
+  TRY(run_compiler(c, argv));
+  return put_in_place(l, made);
+}
+
+static tenon_status link_and_clean(Link *l) {
+  Trap t;
+  TRY(temp_folder_make(&l->folder, &l->cli->diag));
+  trap_enter(&t, &l->cli->diag);
+  if (setjmp(t.env) == 0) t.status = link_in_folder(l);
+  trap_leave(&t);
+  temp_folder_free(&l->folder);
+  return t.status;
+}
+
 tenon_status link_program(Cli *c, const Program *p, const char *symbol, bool shared,
                           const char *weights, const char *path) {
   static const char *const archives[] = {
@@ -73,35 +129,18 @@ tenon_status link_program(Cli *c, const Program *p, const char *symbol, bool sha
       "../lib/x86_64-linux-gnu/libtenon_runtime.a", "../lib/aarch64-linux-gnu/libtenon_runtime.a"};
   static const char *const headers[] = {"../include/tenon/aot.h", "../../include/tenon/aot.h"};
   const char *archive = find_concurrent(c, archives, ARRAY_LEN(archives));
-  const char *header = find_concurrent(c, headers, ARRAY_LEN(headers)), *cc = getenv("CC");
+  const char *header = find_concurrent(c, headers, ARRAY_LEN(headers));
   if (!archive || !header)
     return fail(&c->diag, TENON_EUNSUPPORTED, NOWHERE,
                 "libtenon_runtime.a or tenon/aot.h is not beside this program");
-  Machine m;
-  machine_host(&m);
-  const char *object = str_printf(&c->arena, "%s.%ld.o", path, (long)getpid());
-  const char *source = str_printf(&c->arena, "%s.%ld.c", path, (long)getpid());
-  const char *include =
-      str_printf(&c->arena, "-I%.*s", (int)(strlen(header) - strlen("/tenon/aot.h")), header);
-  const char *argv[] = {cc && *cc ? cc : "cc",
-                        "-O2",
-                        "-fPIC",
-                        shared ? "-shared" : "-pie",
-                        include,
-                        source,
-                        object,
-                        archive,
-                        "-Wl,--gc-sections",
-                        shared ? "-Wl,--exclude-libs,ALL" : "-s",
-                        "-lm",
-                        "-pthread",
-                        "-o",
-                        path,
-                        NULL};
-  tenon_status s = object_write(p, &m, symbol, weights, object, &c->diag);
-  if (!s) s = write_source(c, p, symbol, shared, source);
-  if (!s) s = run_compiler(c, argv);
-  platform->unlink(object);
-  platform->unlink(source);
-  return s;
+  Link *l = arena_new(&c->arena, Link);
+  *l = (Link){.cli = c,
+              .program = p,
+              .symbol = symbol,
+              .weights = weights,
+              .path = path,
+              .archive = archive,
+              .header = header,
+              .shared = shared};
+  return link_and_clean(l);
 }

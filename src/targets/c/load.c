@@ -6,10 +6,8 @@
 #include "base/process.h"
 #include "targets/c/c.h"
 
-#include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 typedef int ModelRun(const void *const *in, const int64_t *dims, void *const *out);
 typedef struct Loaded {
@@ -61,9 +59,12 @@ static tenon_status run_compiler(const TargetOptions *o, const char *source, con
   int n = 0, status = 0;
   argv[n++] = cc && *cc ? cc : "cc";
   n = split_flags(a, flags ? flags : o->cflags ? o->cflags : "-O3 -march=native", argv, n);
-  const char *rest[] = {
-      "-std=c11", "-ffp-contract=off", "-shared", "-fPIC", "-w", "-o", library, source, "-lm",
-      NULL};
+  const char *rest[] = {"-std=c11", "-ffp-contract=off",
+                        "-shared",  "-fPIC",
+                        "-w",       "-o",
+                        library,    "-x",
+                        "c",        source,
+                        "-lm",      NULL};
   for (int64_t i = 0; i < ARRAY_LEN(rest); i++) argv[n++] = rest[i];
   int err = process_run(argv, &status);
   if (err)
@@ -74,23 +75,28 @@ static tenon_status run_compiler(const TargetOptions *o, const char *source, con
   return TENON_OK;
 }
 
+static tenon_status compile_in(const TempFolder *f, const TargetOptions *o, Str source, Arena *a,
+                               Diag *d, void **out) {
+  const char *text = temp_folder_file(f, 1, a), *library = temp_folder_file(f, 2, a);
+  TRY(file_write(text, source.p, source.n, d));
+  TRY(run_compiler(o, text, library, a, d));
+  *out = library_open(library);
+  if (*out) return TENON_OK;
+  return fail(d, TENON_EIO, NOWHERE, "the compiled model cannot be loaded");
+}
+
+// In a folder which nobody else can write to: a library that is loaded is known by its name, and is code.
 static tenon_status compile_source(const TargetOptions *o, Str source, Arena *a, Diag *d,
                                    void **out) {
-  const char *tmp = getenv("TMPDIR"), *keep = getenv("TENON_KEEP_C");
-  // A folder of its own, which nobody else can write to: a library that is loaded is known by its name, and is code.
-  char *folder = str_printf(a, "%s/tenon-c-XXXXXX", tmp && *tmp ? tmp : "/tmp");
-  if (!mkdtemp(folder))
-    return fail(d, TENON_EIO, NOWHERE, "'%s' cannot be made: %s", folder, error_text(errno).s);
-  const char *text = str_printf(a, "%s/model.c", folder);
-  const char *library = str_printf(a, "%s/model.so", folder);
-  tenon_status s = file_write(text, source.p, source.n, d);
-  if (!s) s = run_compiler(o, text, library, a, d);
-  *out = s ? NULL : library_open(library);
-  if (!keep) platform->unlink(text);
-  platform->unlink(library);
-  if (!keep) rmdir(folder);
-  if (!s && !*out) s = fail(d, TENON_EIO, NOWHERE, "the compiled model cannot be loaded");
-  return s;
+  TempFolder folder;
+  Trap t;
+  *out = NULL;
+  TRY(temp_folder_make(&folder, d));
+  trap_enter(&t, d);
+  if (setjmp(t.env) == 0) t.status = compile_in(&folder, o, source, a, d, out);
+  trap_leave(&t);
+  temp_folder_free(&folder);
+  return t.status;
 }
 
 // ---- the program ----
