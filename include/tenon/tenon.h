@@ -331,6 +331,11 @@ typedef struct tenon_run_options {
   /* For tenon_session_run: the CUstream of the run's work.  CUDA's default streams are CU_STREAM_LEGACY (1) and
    * CU_STREAM_PER_THREAD (2).  NULL: a stream of the session. */
   void *stream;
+  /* The positions of the outputs that are wanted; NULL: all of them.  A run then does only what these need.  The array of outputs
+   * has an entry for each output of the model nevertheless; those of the others stay as they are.  Outputs that are states of the
+   * session are computed in any case. */
+  const size_t *wanted;
+  size_t nwanted;
 } tenon_run_options;
 
 /* Runs the model in the reference interpreter.  Inputs and outputs are in the model's order, all of them.

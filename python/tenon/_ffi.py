@@ -122,6 +122,8 @@ class RunOptions(C.Structure):
         ("max_iterations", C.c_int64),
         ("max_operations", C.c_int64),
         ("stream", C.c_void_p),
+        ("wanted", C.c_void_p),
+        ("nwanted", C.c_size_t),
     ]
 
 
@@ -282,6 +284,7 @@ PROTOTYPES = {
     "tenon_session_threads": (C.c_int32, [_P]),
     "tenon_session_device_bytes": (C.c_int64, [_P]),
     "tenon_session_run": (_I, [_P, _P, _N, _P, _N, _P, _P]),
+    "tenon_run_values": (_I, [_P, _P, _N, _P, _N, _P, _P]),
     "tenon_session_run_values": (_I, [_P, _P, _N, _P, _N, _P, _P]),
     "tenon_value_tensor": (_I, [_P, _P, _P]),
     "tenon_value_sequence": (_I, [_I, _P, _N, _P, _P]),

@@ -11,9 +11,11 @@ FormatError malformed
 from __future__ import annotations
 
 import ctypes as C
+import errno
+import os
 import re
 import warnings
-from typing import Dict, Optional, Type
+from typing import Dict, Optional, Sequence, Type
 
 from . import _ffi
 
@@ -71,6 +73,10 @@ class FileError(TenonError, OSError):
     status = _ffi.EIO
 
 
+class MissingFileError(FileError, FileNotFoundError):
+    """A file that does not exist."""
+
+
 class OutOfMemoryError(TenonError, MemoryError):
     """Out of memory, or beyond a limit that was set."""
 
@@ -117,7 +123,11 @@ BY_STATUS: Dict[int, Type[TenonError]] = {
 def from_c(status: int, error: "_ffi.Error") -> TenonError:
     """The exception of a failed call."""
     message = error.message.decode("utf-8", "replace") or _ffi.lib.tenon_status_name(status).decode()
-    return BY_STATUS.get(status, InternalError)(message)
+    made = BY_STATUS.get(status, InternalError)(message)
+    if isinstance(made, FileError) and os.strerror(errno.ENOENT) in message:
+        made = MissingFileError(message)
+        made.errno = errno.ENOENT
+    return made
 
 
 def check(status: int, error: "_ffi.Error") -> None:
@@ -138,3 +148,41 @@ def warn_notices(stacklevel: int = 3) -> None:
     text = C.create_string_buffer(1024)
     while _ffi.lib.tenon_notice(text, len(text)):
         warnings.warn(text.value.decode(errors="replace"), TenonWarning, stacklevel=stacklevel)
+
+
+def _distance(a: str, b: str) -> int:
+    """Letters to add, drop or change."""
+    row = list(range(len(b) + 1))
+    for i, x in enumerate(a, 1):
+        diagonal, row[0] = row[0], i
+        for j, y in enumerate(b, 1):
+            diagonal, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, diagonal + (x != y))
+    return row[-1]
+
+
+def _common_prefix(word: str, text: str) -> int:
+    """Letters that the word and a part of the text, between - and _, begin with alike."""
+    return max(len(os.path.commonprefix([word, part])) for part in re.split("[-_]", text))
+
+
+def nearest(word: str, words: Sequence[str]) -> Optional[str]:
+    """The word that was meant, by the rule of the library's own messages; None where none is near."""
+    best = min(words, key=lambda w: _distance(word, w), default=None)
+    if best is not None:
+        least = _distance(word, best)
+        if least <= max(2, len(word) // 3) and least < max(len(word), 2):
+            return best
+    alike = max(words, key=lambda w: _common_prefix(word, w), default=None)
+    common = 0 if alike is None else _common_prefix(word, alike)
+    return alike if common >= 3 and 2 * common >= len(word) else None
+
+
+def did_you_mean(word: str, words: Sequence[str]) -> str:
+    """A hint for a message, or nothing.
+
+    >>> from tenon.errors import did_you_mean
+    >>> did_you_mean("threds", ["target", "threads"]), did_you_mean("xyz", ["target"])
+    ("; did you mean 'threads'?", '')
+    """
+    near = nearest(word, words)
+    return f"; did you mean {near!r}?" if near else ""

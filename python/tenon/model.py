@@ -13,7 +13,7 @@ import numpy as np
 
 from . import _ffi, options as options_by_name, progress as progresses, session as sessions
 from .arrays import address_of
-from .errors import InvalidError, TenonWarning, check, warn_notices, warn_of_program
+from .errors import InvalidError, TenonWarning, check, did_you_mean, warn_notices, warn_of_program
 from .opening import OpenedModel, bytes_of  # noqa: F401
 from .profile import Profile, random_inputs, measure
 from .progress import ProgressFunction, Watch, bar_for, watched
@@ -86,13 +86,13 @@ class Model:
 
     # ---- calling ----
 
-    def __call__(self, *args: Any, out: Any = None, **named: Any) -> Any:
+    def __call__(self, *args: Any, out: Any = None, outputs: Optional[Sequence[str]] = None, **named: Any) -> Any:
         """Runs the model.
 
         Inputs come in the model's order, by name, or as one dict; outputs go back in the same kind of array: one
         output as itself, several as a tuple, and a dict where a dict came in.  ``out`` is an array, a list or a
-        dict of arrays that outputs are written into.  Contiguous arrays are read in place; nothing
-        is converted.
+        dict of arrays that outputs are written into.  ``outputs`` names those that are wanted, in this order; what
+        only others need is not computed.  Contiguous arrays are read in place; nothing is converted.
 
         >>> import tenon, numpy as np
         >>> m = tenon.compile("examples/digits/digits.onnx")
@@ -108,7 +108,7 @@ class Model:
             session = self._local.session
         except AttributeError:
             session = self._local.session = self.SESSION(self, self._threads)
-        return session(*args, out=out, **named)
+        return session(*args, out=out, outputs=outputs, **named)
 
     def session(self, threads: Optional[int] = None, profile: bool = False) -> Session:
         """A session of one's own, with its own threads and memory, for one thread at a time.
@@ -130,7 +130,8 @@ class Model:
         for name, x in named.items():
             i = self._position.get(name)
             if i is None:
-                raise InvalidError(f"the model has no input '{name}'; it has {self._names()}")
+                near = did_you_mean(name, [v.name for v in self.inputs])
+                raise InvalidError(f"the model has no input '{name}'{near}; it has {self._names()}")
             if i < len(args):
                 raise InvalidError(f"input '{name}' is given twice, by position and by name")
             feeds[i] = x

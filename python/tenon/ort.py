@@ -304,7 +304,7 @@ class InferenceSession:
         self._model_path = None if isinstance(path_or_bytes, bytes) else os.fspath(path_or_bytes)
         self._options = sess_options if sess_options is not None else SessionOptions()
         self._variants: Dict[FrozenSet[str], Model] = {}
-        self._picks: Dict[Tuple[str, ...], List[int]] = {}
+        self._picks: Dict[Tuple[str, ...], Tuple[List[str], List[int]]] = {}
         self.set_providers(providers, provider_options)
 
     def set_providers(self, providers: Optional[Sequence[Any]] = None,
@@ -362,12 +362,13 @@ class InferenceSession:
             model, fewer = self._special.find(feeds)
             feeds = feeds if model is None else fewer
         try:
-            made = self._session_of(model or self._model).run_list(feeds)
+            if not output_names:
+                return self._session_of(model or self._model).run_list(feeds)
+            names, order = self._pick(output_names)
+            made = self._session_of(model or self._model).run_list(feeds, outputs=names)
         except errors.TenonError as error:
             raise _as_ort(error, _RUNNING) from error
-        if not output_names:
-            return made
-        return [made[i] for i in self._pick(output_names)]
+        return [made[i] for i in order]
 
     def _session_of(self, model: Model) -> Any:
         """This thread's session of the model, or of a program of it for some sizes."""
@@ -379,14 +380,16 @@ class InferenceSession:
             self._local.sessions[model] = model.session()
         return self._local.sessions[model]
 
-    def _pick(self, output_names: Sequence[str]) -> List[int]:
+    def _pick(self, output_names: Sequence[str]) -> Tuple[List[str], List[int]]:
+        """The outputs to compute, each once, and where among them each name is."""
         key = tuple(output_names)
         if key not in self._picks:
             have = [v.name for v in self._outputs]
             for name in key:
                 if name not in have:
                     raise InvalidArgument(f"Invalid output name: {name}; the model has {', '.join(have)}")
-            self._picks[key] = [have.index(name) for name in key]
+            names = [name for name in have if name in key]
+            self._picks[key] = (names, [names.index(name) for name in key])
         return self._picks[key]
 
     def _run_others(self, output_names: Optional[Sequence[str]], input_feed: Mapping[str, Any]) -> List[Any]:

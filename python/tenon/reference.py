@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from typing import Any, Dict, Mapping, Optional, Tuple
+from typing import Any, Dict, Mapping, Optional, Sequence, Tuple
 
 from . import _ffi
 from .errors import UnsupportedError, from_c
@@ -13,6 +13,8 @@ from .session import Session
 
 class ReferenceSession(Session):
     """Runs a model in the interpreter, which several threads may use at once."""
+
+    RUN_VALUES = "tenon_run_values"
 
     def _open(self) -> None:
         self._handle = self._model._program
@@ -28,7 +30,7 @@ class ReferenceSession(Session):
 
     def _launch(self) -> None:
         status = _ffi.lib.tenon_run(
-            self._handle, self._in_at, self._nin, self._out_at, self._nout, None, self._error_at
+            self._handle, self._in_at, self._nin, self._out_at, self._nout, self._options_at, self._error_at
         )
         if status:
             raise from_c(status, self._error)
@@ -65,7 +67,7 @@ class ReferenceModel(Model):
         raise UnsupportedError("the reference interpreter measures no steps: compile for another target")
 
 
-def run(model: Any, *args: Any, out: Any = None, **named: Any) -> Any:
+def run(model: Any, *args: Any, out: Any = None, outputs: Optional[Sequence[str]] = None, **named: Any) -> Any:
     """Runs a model once in the reference interpreter: inputs and outputs as in `Model.__call__`.
 
     >>> import tenon, numpy as np
@@ -75,4 +77,4 @@ def run(model: Any, *args: Any, out: Any = None, **named: Any) -> Any:
     """
     from .model import compile as compile_model
 
-    return compile_model(model, target="interp")(*args, out=out, **named)
+    return compile_model(model, target="interp")(*args, out=out, outputs=outputs, **named)

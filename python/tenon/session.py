@@ -20,7 +20,7 @@ import numpy as np
 from . import _ffi, gpu, values
 from .arrays import NUMPY, Kind, Shape, TorchKind, View, address_of, describe, kind_of, take, view_of
 from .dtypes import BY_CODE, DType, array_dtype, library_name
-from .errors import InvalidError, UnsupportedError, check, from_c, warn_notices
+from .errors import InvalidError, UnsupportedError, check, did_you_mean, from_c, warn_notices
 
 if TYPE_CHECKING:
     from .model import Model
@@ -59,16 +59,19 @@ def value_of(info: "_ffi.ValueInfo") -> Value:
 class _Plan:
     """A call that was checked, for inputs of certain shapes: tensor structures in which only addresses are missing."""
 
-    __slots__ = ("kind", "ins", "outs", "in_at", "out_at", "inputs", "outputs", "device", "where", "options_at")
+    __slots__ = ("kind", "ins", "outs", "in_at", "out_at", "inputs", "outputs", "device", "where", "options", "options_at")
 
-    def __init__(self, kind: Kind, ins: Any, outs: Any, in_types: Sequence[Any], out_types: Sequence[Any]) -> None:
+    def __init__(
+        self, kind: Kind, ins: Any, outs: Any, in_types: Sequence[Any], out_types: Sequence[Any], wanted: Sequence[int]
+    ) -> None:
         self.kind = kind
-        self.device, self.options_at = -1, None  # of PyTorch's tensors: the GPU that has them all
+        self.device = -1  # of PyTorch's tensors: the GPU that has them all
+        self.options, self.options_at = None, None  # where the call has some
         self.where: Any = "cpu"  # the same as PyTorch says it
         self.ins, self.outs = type(ins).from_buffer_copy(ins), type(outs).from_buffer_copy(outs)
         self.in_at, self.out_at = C.addressof(self.ins), C.addressof(self.outs)
         self.inputs = list(zip(self.ins, in_types))  # (tensor, the library's dtype)
-        self.outputs = [(t, tuple(t.shape[: t.rank]), d) for t, d in zip(self.outs, out_types)]
+        self.outputs = [(self.outs[i], tuple(self.outs[i].shape[: self.outs[i].rank]), out_types[i]) for i in wanted]
 
 
 PLANS_MAX = 256
@@ -102,6 +105,8 @@ class Session:
     (2, 10)
     """
 
+    RUN_VALUES = "tenon_session_run_values"
+
     def __init__(self, model: "Model", threads: Optional[int] = None, profile: bool = False) -> None:
         self._model = model
         self._threads, self._profile = threads or 0, int(profile)
@@ -115,14 +120,17 @@ class Session:
         self._in_types = [_type_named(v.dtype) for v in model.inputs]
         self._out_types = [_type_named(v.dtype) for v in model.outputs]
         self._names = [v.name for v in model.inputs]
-        self._shapes: Dict[Tuple[Shape, ...], List[Shape]] = {}
-        self._plans: Dict[Tuple[Shape, ...], _Plan] = {}
+        # By the wanted outputs, where not all are, and the inputs' shapes.
+        self._shapes: Dict[Tuple[Any, ...], List[Shape]] = {}
+        self._plans: Dict[Tuple[Any, ...], _Plan] = {}
         self._predictable = [_follows(v, model.inputs) for v in model.outputs]
         self._composite = not all(values.is_tensor(v.type) for v in model.inputs + model.outputs)
         self._lock = threading.Lock()  # around `_running`
         self._running: Optional["weakref.ref[_Call]"] = None
         self._options = _ffi.RunOptions(struct_size=C.sizeof(_ffi.RunOptions))
-        self._options_at: Optional[int] = None  # of the call that is being made: its address, where it has a stream
+        self._options_at: Optional[int] = None  # of the call that is being made: its address, where it has some
+        self._all = tuple(range(self._nout))
+        self._wants: Dict[Tuple[int, ...], Tuple[Any, Any]] = {}  # options by wanted outputs, and what they refer to
         self._handle = 0
         self._open()
         _live.add(self)
@@ -213,24 +221,25 @@ class Session:
 
     # ---- running ----
 
-    def __call__(self, *args: Any, out: Any = None, **named: Any) -> Any:
+    def __call__(self, *args: Any, out: Any = None, outputs: Optional[Sequence[str]] = None, **named: Any) -> Any:
         """Runs the model: see Model.__call__."""
         call = _Call()
         try:
             self._begin(call)
-            made = None
+            made, wanted = None, None if outputs is None else self._positions(outputs, out)
             if not named:
-                made = self._quickly(args, out)
+                made = self._quickly(args, out, wanted)
             elif not args and len(named) == self._nin:
-                made = self._quickly([named.get(n) for n in self._names], out)
+                made = self._quickly([named.get(n) for n in self._names], out, wanted)
             if made is None:
-                return self._general(args, named, out)
+                return self._general(args, named, out, wanted)
             return made[0] if len(made) == 1 else tuple(made)
         finally:
             self._end(call)
 
-    def run_list(self, feeds: Sequence[Any], out: Any = None) -> List[Any]:
-        """Runs with the inputs in order and gives all outputs in order, as a list.
+    def run_list(self, feeds: Sequence[Any], out: Any = None, outputs: Optional[Sequence[str]] = None) -> List[Any]:
+        """Runs with the inputs in order and gives all outputs, or those named, in order, as a list.  What only other
+        outputs need is not computed.
 
         >>> import tenon, numpy as np
         >>> s = tenon.compile("examples/digits/digits.onnx").session()
@@ -240,15 +249,44 @@ class Session:
         call = _Call()
         try:
             self._begin(call)
-            made = self._quickly(feeds, out)
-            return self._run(list(feeds), out) if made is None else made
+            wanted = None if outputs is None else self._positions(outputs, out)
+            made = self._quickly(feeds, out, wanted)
+            return self._run(list(feeds), out, wanted) if made is None else made
         finally:
             self._end(call)
 
-    def _quickly(self, feeds: Sequence[Any], out: Any) -> Optional[List[Any]]:
+    def _positions(self, names: Sequence[str], out: Any) -> Optional[Tuple[int, ...]]:
+        """The positions of outputs by their names; None when they are all, in the model's order."""
+        if isinstance(names, str):
+            raise InvalidError(f"outputs={names!r}: must be a list of names")
+        if out is not None:
+            raise InvalidError("out and outputs: a call takes one of the two")
+        have = [v.name for v in self._model.outputs]
+        for name in names:
+            if name not in have:
+                raise InvalidError(f"outputs: the model has no output {name!r}{did_you_mean(name, have)}; it has {', '.join(have)}")
+        if len(set(names)) != len(names):
+            raise InvalidError(f"outputs: {', '.join(map(str, names))}: a name is given twice")
+        wanted = tuple(have.index(name) for name in names)
+        return None if wanted == self._all else wanted
+
+    def _options_for(self, wanted: Optional[Tuple[int, ...]]) -> Any:
+        """The options of a call; a structure of its own for each set of outputs."""
+        if wanted is None:
+            return self._options
+        if wanted not in self._wants:
+            positions = (C.c_size_t * max(len(wanted), 1))(*wanted)
+            options = _ffi.RunOptions(
+                struct_size=C.sizeof(_ffi.RunOptions), wanted=C.addressof(positions), nwanted=len(wanted)
+            )
+            self._wants[wanted] = (options, positions)
+        return self._wants[wanted][0]
+
+    def _quickly(self, feeds: Sequence[Any], out: Any, wanted: Optional[Tuple[int, ...]] = None) -> Optional[List[Any]]:
         """A call like an earlier one; None when it is another."""
         try:
-            plan = self._plans[tuple([x.shape for x in feeds])]
+            shapes = tuple([x.shape for x in feeds])
+            plan = self._plans[shapes if wanted is None else (wanted, shapes)]
         except (KeyError, AttributeError, TypeError):
             return None
         if out is not None and not isinstance(out, (list, tuple)):
@@ -327,7 +365,7 @@ class Session:
                 tensor.data = y.data_ptr()
                 made.append(y)
         if device >= 0:
-            self._options.stream = gpu.torch_stream(device)
+            plan.options.stream = gpu.torch_stream(device)
         return made
 
     def _launch(self) -> None:
@@ -351,21 +389,23 @@ class Session:
         finally:
             self._end(call)
 
-    def _general(self, args: Sequence[Any], named: Mapping[str, Any], out: Any) -> Any:
+    def _general(
+        self, args: Sequence[Any], named: Mapping[str, Any], out: Any, wanted: Optional[Tuple[int, ...]]
+    ) -> Any:
         feeds, as_dict = self._model._order(args, named)
-        made = self._run(feeds, out)
+        made = self._run(feeds, out, wanted)
         if as_dict:
-            return dict(zip([v.name for v in self._model.outputs], made))
+            return {self._model.outputs[i].name: y for i, y in zip(self._all if wanted is None else wanted, made)}
         return made[0] if len(made) == 1 else tuple(made)
 
-    def _run(self, feeds: List[Any], out: Any) -> List[Any]:
+    def _run(self, feeds: List[Any], out: Any, wanted: Optional[Tuple[int, ...]] = None) -> List[Any]:
         if not self._handle:
             self._open()
         model = self._model
         if len(feeds) != self._nin:
             raise InvalidError(f"the model takes {self._nin} inputs ({model._names()}), {len(feeds)} are given")
         if self._composite:
-            return self._run_values(feeds, out)
+            return self._run_values(feeds, out, wanted)
         given = self._given(out)
         home, kind = self._home(feeds, given)
         views = [_checked_view(x, v, t, home) for x, v, t in zip(feeds, model.inputs, self._in_types)]
@@ -373,29 +413,31 @@ class Session:
         model._check_ranges(shapes)
         for tensor, view in zip(self._in_list, views):
             describe(tensor, view)
-        known = self._shapes.get(shapes)
+        key: Tuple[Any, ...] = shapes if wanted is None else (wanted, shapes)
+        known = self._shapes.get(key)
         if known is None and home is not None:
             known = _shapes_of(model.outputs, model.inputs, shapes)
         _check_devices(feeds, views, home)
-        made, held = self._rooms(kind, given, known, home)
+        positions = self._all if wanted is None else wanted
+        made, held = self._rooms(kind, given, known, home, positions)
         if out is not None:
             _keep_apart(self._in, self._out, self._nin, self._nout, model)
-        self._options_at = None
-        if home is not None:
-            self._options.stream, self._options_at = home.stream, C.addressof(self._options)
+        options = self._options_for(wanted)
+        options.stream = home.stream if home is not None else None
+        self._options_at = C.addressof(options) if home is not None or wanted is not None else None
         try:
             self._launch()
             if home is not None and not home.told:
                 check(_ffi.lib.tenon_session_wait(self._handle, self._error_at), self._error)
-            results = self._results(kind, given, made, shapes, home)
-            self._keep_plan(kind, feeds, views, shapes)
+            results = self._results(kind, given, made, key, home, positions)
+            self._keep_plan(kind, feeds, views, key, wanted)
         finally:
             for tensor in self._out_list:  # what a failure between left behind
                 _ffi.lib.tenon_tensor_release(C.addressof(tensor))
             held.clear()  # views of the caller's arrays, alive until here
         return results
 
-    def _run_values(self, feeds: List[Any], out: Any) -> List[Any]:
+    def _run_values(self, feeds: List[Any], out: Any, wanted: Optional[Tuple[int, ...]]) -> List[Any]:
         """Where an input or output is a sequence, an optional or a map; results are NumPy's."""
         if out is not None:
             raise InvalidError("out: a model with sequences, optionals or maps makes its outputs itself")
@@ -404,7 +446,9 @@ class Session:
         for x, v, tensor, t in zip(feeds, model.inputs, tensors, self._in_types):
             if tensor:
                 _checked_view(x, v, t)
-        return values.run(self._handle, list(zip(feeds, tensors, self._in_types)), self._nout)
+        options = None if wanted is None else C.addressof(self._options_for(wanted))
+        made = values.run(self.RUN_VALUES, self._handle, list(zip(feeds, tensors, self._in_types)), self._nout, options)
+        return [made[i] for i in (self._all if wanted is None else wanted)]
 
     def _home(self, feeds: Sequence[Any], given: Sequence[Any]) -> Tuple[Optional[gpu.Home], Kind]:
         """Where the call works, if that is a GPU, and what its results are."""
@@ -428,7 +472,9 @@ class Session:
             names = [v.name for v in model.outputs]
             for name in out:
                 if name not in names:
-                    raise InvalidError(f"out: the model has no output '{name}'; it has {', '.join(names)}")
+                    raise InvalidError(
+                        f"out: the model has no output '{name}'{did_you_mean(name, names)}; it has {', '.join(names)}"
+                    )
             return [out.get(name) for name in names]
         if not isinstance(out, (list, tuple)):
             out = [out]
@@ -437,7 +483,12 @@ class Session:
         return list(out)
 
     def _rooms(
-        self, kind: Kind, given: List[Any], known: Optional[Sequence[Optional[Shape]]], home: Optional[gpu.Home]
+        self,
+        kind: Kind,
+        given: List[Any],
+        known: Optional[Sequence[Optional[Shape]]],
+        home: Optional[gpu.Home],
+        wanted: Sequence[int],
     ) -> Tuple[List[Any], List[View]]:
         """Says where each output goes: into the caller's array, a new one, or (unknown size) memory that the run
         allocates.  Gives these arrays, and the views of the caller's."""
@@ -447,7 +498,7 @@ class Session:
             array, t = given[i], self._out_types[i]
             tensor.data, tensor.bytes, tensor.owner = None, 0, None
             tensor.memory = tensor.device = 0
-            shape = known[i] if known is not None and self._predictable[i] else None
+            shape = known[i] if known is not None and self._predictable[i] and i in wanted else None
             if array is not None:
                 view = _writable(array, self._model.outputs[i], t, home)
                 held.append(view)
@@ -465,12 +516,19 @@ class Session:
         return made, held
 
     def _results(
-        self, kind: Kind, given: List[Any], made: List[Any], shapes: Tuple[Shape, ...], home: Optional[gpu.Home]
+        self,
+        kind: Kind,
+        given: List[Any],
+        made: List[Any],
+        key: Tuple[Any, ...],
+        home: Optional[gpu.Home],
+        wanted: Sequence[int],
     ) -> List[Any]:
-        results, seen = [], []
-        for i, tensor in enumerate(self._out_list):
+        seen: List[Shape] = [()] * self._nout
+        for i in wanted:
+            tensor = self._out_list[i]
             shape = tuple(tensor.shape[: tensor.rank])
-            seen.append(shape)
+            seen[i] = shape
             if made[i] is None:
                 t = BY_CODE[tensor.dtype]
                 made[i] = kind.wrap(take(tensor), t)
@@ -481,18 +539,20 @@ class Session:
                     f"output '{self._model.outputs[i].name}' is {list(shape)}, the array given for it is "
                     f"{list(given[i].shape)}"
                 )
-            results.append(made[i])
         if len(self._shapes) < 4096:
-            self._shapes[shapes] = seen
-        return results
+            self._shapes[key] = seen
+        return [made[i] for i in wanted]
 
-    def _keep_plan(self, kind: Kind, feeds: List[Any], views: List[View], shapes: Tuple[Shape, ...]) -> None:
+    def _keep_plan(
+        self, kind: Kind, feeds: List[Any], views: List[View], key: Tuple[Any, ...], wanted: Optional[Tuple[int, ...]]
+    ) -> None:
         """Remembers a call that went well, where the next one like it gives outputs of the same shapes."""
         types = self._out_types
+        positions = self._all if wanted is None else wanted
         if (
-            not all(self._predictable)
+            not all(self._predictable[i] for i in positions)
             or any(t is None or t.bits < 8 for t in types)
-            or any(0 in s for s in self._shapes.get(shapes, [(0,)]))
+            or any(0 in s for s in self._shapes.get(key, [(0,)]))
         ):
             return
         if kind is NUMPY and all(view.keep is x and not view.memory for x, view in zip(feeds, views)):
@@ -501,17 +561,21 @@ class Session:
             out_types = [kind.dtype(t) for t in types]
         else:
             return
-        devices = {(t.memory, t.device) for t in itertools.chain(self._in_list[: self._nin], self._out_list[: self._nout])}
+        outs = [self._out_list[i] for i in positions]
+        devices = {(t.memory, t.device) for t in itertools.chain(self._in_list[: self._nin], outs)}
         if len(devices) != 1:
             return
         if len(self._plans) >= PLANS_MAX:
             self._plans.clear()
-        plan = self._plans[shapes] = _Plan(kind, self._in, self._out, [x.dtype for x in feeds], out_types)
+        plan = self._plans[key] = _Plan(kind, self._in, self._out, [x.dtype for x in feeds], out_types, positions)
         memory, device = devices.pop()
+        if memory == _ffi.MEMORY_CUDA or wanted is not None:
+            plan.options = self._options_for(wanted)
+            plan.options_at = C.addressof(plan.options)
         if memory == _ffi.MEMORY_CUDA:
-            plan.device, plan.options_at = device, C.addressof(self._options)
+            plan.device = device
             plan.where = kind.torch.device("cuda", device) if isinstance(kind, TorchKind) else None
-        for tensor, t in zip(plan.outs, types):
+        for tensor, t in ((plan.outs[i], types[i]) for i in positions):
             tensor.owner = None
             tensor.bytes = _ffi.lib.tenon_tensor_size(t.code, tensor.rank, tensor.shape)
 

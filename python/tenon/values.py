@@ -96,16 +96,19 @@ def _given(handle: int) -> Any:
     return _array(handle)
 
 
-def run(session: int, feeds: Sequence[Tuple[Any, bool, Optional[DType]]], nout: int) -> List[Any]:
-    """Runs a session with values: of each input what is given, whether it is a tensor, and its element type."""
+def run(
+    function: str, handle: int, feeds: Sequence[Tuple[Any, bool, Optional[DType]]], nout: int, options: Optional[int]
+) -> List[Any]:
+    """Runs a session or a model with values: of each input what is given, whether it is a tensor, and its element type.
+    None for outputs that the options do not want."""
     h = _Handles()
     made = (C.c_void_p * max(nout, 1))()
     error = _ffi.Error()
     try:
         given = [_tensor(x, want, h) if tensor else _make(x, h) for x, tensor, want in feeds]
         inputs = (C.c_void_p * max(len(given), 1))(*given)
-        check(_ffi.lib.tenon_session_run_values(session, inputs, len(given), made, nout, None, C.byref(error)), error)
+        check(getattr(_ffi.lib, function)(handle, inputs, len(given), made, nout, options, C.byref(error)), error)
         h.held += [v for v in made if v]
-        return [_given(v) for v in made[:nout]]
+        return [_given(v) if v else None for v in made[:nout]]
     finally:
         h.release()

@@ -109,6 +109,8 @@ MUST_USE tenon_status api_tensor_of(const Value *v, Where at, Diag *d, tenon_ten
 MUST_USE tenon_status api_copy_input(const tenon_tensor *t, Where at, Diag *d, tenon_tensor *out);
 // The limits of a run: none is negative; and sets them.
 MUST_USE tenon_status api_check_limits(const tenon_run_options *o, Diag *d);
+// The outputs that are wanted, as the run knows them; needs a Trap.
+MUST_USE tenon_status api_take_wanted(const tenon_run_options *o, size_t noutputs, Run *r);
 void api_limit_run(Run *r, const tenon_run_options *o, int64_t memory_limit);
 
 // ---- a run of values (values.c has the rest of it) ----
@@ -119,6 +121,8 @@ MUST_USE tenon_status api_run_session(tenon_session *s, Run *r, Value *const *in
 MUST_USE tenon_status state_declare(tenon_session *s, const tenon_state_pair *pairs, size_t n,
                                     Diag *d);
 void state_release(tenon_session *s);
+// The run's wanted outputs and those that are states.
+const bool *state_want(const tenon_session *s, Run *r);
 bool state_is_input(const tenon_session *s, size_t input);
 // Before a run: fills in the inputs that are left out, and gives outputs the room of the session.
 MUST_USE tenon_status state_enter(const tenon_session *s, tenon_tensor *in, tenon_tensor *out,

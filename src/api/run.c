@@ -16,10 +16,12 @@ tenon_status api_run_model(tenon_model *m, Run *r, Value *const *in, Value **out
   return model_run(m->model, r, in, out);
 }
 
-static tenon_status run_model(tenon_model *m, RunCall *c) {
+static tenon_status run_model(tenon_model *m, const tenon_run_options *o, RunCall *c) {
+  TRY(api_take_wanted(o, c->want_out, c->run));
   TRY(api_check_counts(c));
   for (size_t i = 0; i < c->nout; i++)
-    TRY(api_need_host(&c->out[i], (Where){.node = c->output[i].name, .op = "output"}, c->d));
+    if (run_wants(c->run, (int64_t)i))
+      TRY(api_need_host(&c->out[i], (Where){.node = c->output[i].name, .op = "output"}, c->d));
   Run *r = c->run;
   Value **in = arena_array(&r->scratch, Value *, (int64_t)c->nin);
   Value **out = arena_array(&r->scratch, Value *, (int64_t)c->nout);
@@ -55,7 +57,7 @@ tenon_status tenon_run(tenon_model *m, const tenon_tensor *inputs, size_t ninput
   api_limit_run(&run, &o, m->memory_limit);
   Trap t;
   trap_enter(&t, &d);
-  if (setjmp(t.env) == 0) t.status = run_model(m, &c);
+  if (setjmp(t.env) == 0) t.status = run_model(m, &o, &c);
   trap_leave(&t);
   run_deinit(&run);
   return api_error(error, &d, t.status);

@@ -101,9 +101,11 @@ static tenon_status run_session(tenon_session *s, RunCall *c) {
 }
 
 // With states the call gets tensors of its own, of which those of the caller are filled in at the end.
-static tenon_status run_with_states(tenon_session *s, RunCall *c) {
+static tenon_status run_with_states(tenon_session *s, const tenon_run_options *o, RunCall *c) {
   tenon_tensor *outputs = c->out;
+  TRY(api_take_wanted(o, c->want_out, c->run));
   if (!s->nstates) return run_session(s, c);
+  if (o->wanted) c->run->wanted = state_want(s, c->run);
   TRY(api_check_counts(c));
   tenon_tensor *in = arena_dup(&c->run->scratch, c->in, (int64_t)(c->nin * sizeof *in));
   tenon_tensor *out = arena_dup(&c->run->scratch, c->out, (int64_t)(c->nout * sizeof *out));
@@ -141,7 +143,7 @@ static tenon_status run(tenon_session *s, const tenon_tensor *inputs, size_t nin
   api_limit_run(&run, &o, s->memory_limit);
   Trap t;
   trap_enter(&t, d);
-  if (setjmp(t.env) == 0) t.status = run_with_states(s, &c);
+  if (setjmp(t.env) == 0) t.status = run_with_states(s, &o, &c);
   trap_leave(&t);
   run_deinit(&run);
   return t.status;
@@ -232,6 +234,7 @@ static tenon_status run_bound(tenon_session *s, const tenon_run_options *options
   for (size_t i = 0; i < p->noutputs; i++) s->last[i] = s->bound_out[i];
   TRY(run(s, s->bound_in, p->ninputs, s->last, p->noutputs, s->own, options, d));
   for (size_t i = 0; i < p->noutputs; i++) {
+    if (s->last[i].dtype == TENON_DTYPE_NONE) s->last[i] = (tenon_tensor){0};  // not wanted
     if (s->last[i].owner) {
       tenon_tensor_release(&s->own[i]);
       s->own[i] = s->last[i];
@@ -261,6 +264,11 @@ tenon_status tenon_session_output(const tenon_session *s, size_t i, tenon_tensor
   if (!s->has_last)
     return api_error(error, &d,
                      fail(&d, TENON_EINVAL, NOWHERE, "no bound run has given outputs yet"));
+  if (s->last[i].dtype == TENON_DTYPE_NONE)
+    return api_error(error, &d,
+                     fail(&d, TENON_EINVAL,
+                          (Where){.node = s->program->output[i].name, .op = "output"},
+                          "the last bound run did not want it"));
   *out = s->last[i];
   return api_error(error, &d, TENON_OK);
 }

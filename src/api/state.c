@@ -72,6 +72,12 @@ void state_release(tenon_session *s) {
   }
 }
 
+const bool *state_want(const tenon_session *s, Run *r) {
+  bool *wanted = arena_dup(&r->scratch, r->wanted, (int64_t)(s->program->noutputs * sizeof(bool)));
+  for (size_t i = 0; i < s->nstates; i++) wanted[s->state[i].output] = true;
+  return wanted;
+}
+
 bool state_is_input(const tenon_session *s, size_t input) {
   for (size_t i = 0; i < s->nstates; i++)
     if (s->state[i].input == input) return true;

@@ -131,14 +131,16 @@ static tenon_status find_home(const tenon_tensor *t, const tenon_value_info *v, 
 tenon_status api_find_homes(RunCall *c) {
   bool any = false;
   for (size_t i = 0; i < c->nin; i++) any |= c->in[i].memory != TENON_MEMORY_HOST;
-  for (size_t i = 0; i < c->nout; i++) any |= c->out[i].memory != TENON_MEMORY_HOST;
+  for (size_t i = 0; i < c->nout; i++)
+    any |= c->out[i].memory != TENON_MEMORY_HOST && run_wants(c->run, (int64_t)i);
   if (!any) return TENON_OK;
   c->in_home = arena_array(&c->run->scratch, TensorHome, (int64_t)MAX(c->nin, 1));
   c->out_home = arena_array(&c->run->scratch, TensorHome, (int64_t)MAX(c->nout, 1));
   for (size_t i = 0; i < c->nin; i++)
     TRY(find_home(&c->in[i], &c->input[i], "input", c->d, &c->in_home[i]));
   for (size_t i = 0; i < c->nout; i++)
-    TRY(find_home(&c->out[i], &c->output[i], "output", c->d, &c->out_home[i]));
+    if (run_wants(c->run, (int64_t)i))
+      TRY(find_home(&c->out[i], &c->output[i], "output", c->d, &c->out_home[i]));
   return TENON_OK;
 }
 
@@ -248,6 +250,7 @@ static bool is_given(const tenon_tensor *t) { return t->data || t->memory != TEN
 // Allocates what the caller left to us and no spare memory is enough for; all or nothing.
 static tenon_status make_outputs(const RunCall *c, const int64_t *bytes, Block **made) {
   for (size_t i = 0; i < c->nout; i++) {
+    if (!run_wants(c->run, (int64_t)i)) continue;
     if (is_given(&c->out[i]) || (c->spare && capacity(&c->spare[i]) >= bytes[i])) continue;
     int64_t n = bytes[i] + (int64_t)sizeof(Block);
     made[i] = mem_alloc(n);
@@ -264,6 +267,7 @@ static tenon_status make_outputs(const RunCall *c, const int64_t *bytes, Block *
 }
 
 bool api_room(const RunCall *c, size_t i, ResultRoom *out) {
+  if (!run_wants(c->run, (int64_t)i)) return false;
   if (is_given(&c->out[i])) {
     *out = (ResultRoom){c->out[i].data, c->out[i].bytes};
     return true;
@@ -276,9 +280,11 @@ bool api_room(const RunCall *c, size_t i, ResultRoom *out) {
 tenon_status api_give_outputs(const RunCall *c, Value *const *v) {
   int64_t *bytes = arena_array(&c->run->scratch, int64_t, (int64_t)c->nout);
   Block **made = arena_array(&c->run->scratch, Block *, (int64_t)c->nout);
-  for (size_t i = 0; i < c->nout; i++) TRY(output_bytes(c, i, v[i], &bytes[i]));
+  for (size_t i = 0; i < c->nout; i++)
+    if (run_wants(c->run, (int64_t)i)) TRY(output_bytes(c, i, v[i], &bytes[i]));
   TRY(make_outputs(c, bytes, made));
   for (size_t i = 0; i < c->nout; i++) {
+    if (!run_wants(c->run, (int64_t)i)) continue;
     tenon_tensor *t = &c->out[i];
     Block *block = made[i];
     if (!is_given(t) && !block) {
@@ -309,7 +315,8 @@ tenon_status api_check_counts(const RunCall *c) {
   for (size_t i = 0; i < c->nin; i++)
     if (c->input[i].kind != TENON_KIND_TENSOR) return not_a_tensor(c->d, "input", &c->input[i]);
   for (size_t i = 0; i < c->nout; i++)
-    if (c->output[i].kind != TENON_KIND_TENSOR) return not_a_tensor(c->d, "output", &c->output[i]);
+    if (c->output[i].kind != TENON_KIND_TENSOR && run_wants(c->run, (int64_t)i))
+      return not_a_tensor(c->d, "output", &c->output[i]);
   return TENON_OK;
 }
 
@@ -317,6 +324,19 @@ tenon_status api_check_limits(const tenon_run_options *o, Diag *d) {
   if (o->memory_limit >= 0 && o->max_iterations >= 0 && o->max_operations >= 0) return TENON_OK;
   return fail(d, TENON_EINVAL, NOWHERE,
               "memory_limit, max_iterations and max_operations must not be negative");
+}
+
+tenon_status api_take_wanted(const tenon_run_options *o, size_t noutputs, Run *r) {
+  if (!o->wanted) return TENON_OK;
+  bool *wanted = arena_array(&r->scratch, bool, (int64_t)MAX(noutputs, 1));
+  for (size_t i = 0; i < o->nwanted; i++) {
+    if (o->wanted[i] >= noutputs)
+      return fail(r->diag, TENON_EINVAL, NOWHERE,
+                  "output %zu is wanted, but the model has %zu outputs", o->wanted[i], noutputs);
+    wanted[o->wanted[i]] = true;
+  }
+  r->wanted = wanted;
+  return TENON_OK;
 }
 
 void api_limit_run(Run *r, const tenon_run_options *o, int64_t memory_limit) {

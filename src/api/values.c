@@ -233,6 +233,7 @@ typedef struct ValuesCall {
   size_t nin;
   tenon_value **out;
   size_t nout;
+  const tenon_run_options *options;
   tenon_value **made;  // what to release after a failure
 } ValuesCall;
 
@@ -243,6 +244,7 @@ static tenon_status run_values(ValuesCall *c, Run *r) {
                 c->want_in, c->want_out, c->nin, c->nout);
   if ((c->nin && !c->in) || (c->nout && !c->out))
     return fail(r->diag, TENON_EINVAL, NOWHERE, "no array of values is given");
+  TRY(api_take_wanted(c->options, c->want_out, r));
   Value **in = arena_array(&r->scratch, Value *, (int64_t)c->nin + 1);
   Value **out = arena_array(&r->scratch, Value *, (int64_t)c->nout + 1);
   for (size_t i = 0; i < c->nin; i++) TRY(take_input(r, &c->input[i], c->in[i], &in[i]));
@@ -250,10 +252,12 @@ static tenon_status run_values(ValuesCall *c, Run *r) {
   c->made = arena_array(&r->scratch, tenon_value *, (int64_t)c->nout + 1);
   for (size_t i = 0; i < c->nout; i++) {
     Where at = {.node = c->output[i].name, .op = "output"};
+    if (!run_wants(r, (int64_t)i)) continue;
     if (!out[i]) return fail(r->diag, TENON_EINTERNAL, at, "it was not computed");
     TRY(give(out[i], at, 1, r->diag, &c->made[i]));
   }
-  for (size_t i = 0; i < c->nout; i++) c->out[i] = c->made[i];
+  for (size_t i = 0; i < c->nout; i++)
+    if (run_wants(r, (int64_t)i)) c->out[i] = c->made[i];
   c->made = NULL;
   return TENON_OK;
 }
@@ -293,7 +297,8 @@ tenon_status tenon_run_values(tenon_model *m, tenon_value *const *inputs, size_t
                   .in = inputs,
                   .nin = ninputs,
                   .out = outputs,
-                  .nout = noutputs};
+                  .nout = noutputs,
+                  .options = &o};
   d.base.file = m->model->path;
   run_init(&run, NULL, &d);
   api_limit_run(&run, &o, m->memory_limit);
@@ -323,7 +328,8 @@ tenon_status tenon_session_run_values(tenon_session *s, tenon_value *const *inpu
                   .in = inputs,
                   .nin = ninputs,
                   .out = outputs,
-                  .nout = noutputs};
+                  .nout = noutputs,
+                  .options = &o};
   run_init_keeping(&run, &s->keep, &d);
   api_limit_run(&run, &o, s->memory_limit);
   return api_error(error, &d, run_call(&c, &run, &d));

@@ -56,7 +56,9 @@ static inline int64_t gcd_i64(int64_t a, int64_t b) {
 
 // What a file that Tenon writes says of itself, near its start or at its end, where its format has no field for it.  A linked
 // program says the second: an object of ours inside it does not make it ours.
-#define FILE_MARK        "made by Tenon"
+#define FILE_MARK "made by Tenon"
+// Behind the first brace of JSON whose keys are the user's, where no key is left for the mark.
+#define FILE_JSON_SPACES "                        "
 #define FILE_MARK_LINKED "linked and " FILE_MARK
 
 // ---- string slices: not NUL-terminated unless made by intern or str_copy ----
@@ -74,9 +76,17 @@ static inline bool str_is(Str a, const char *z) { return str_eq(a, str_of(z)); }
 int str_cmp(Str a, Str b);  // bytewise order
 bool str_starts(Str s, const char *prefix);
 bool str_ends(Str s, const char *suffix);
-bool str_to_i64(Str s, int64_t *out);                  // whole string, decimal, range checked
-bool str_is_utf8(Str s);                               // well-formed, shortest forms, no surrogates
-int64_t str_distance(Str a, Str b);                    // edit distance, for "did you mean"
+bool str_to_i64(Str s, int64_t *out);  // whole string, decimal, range checked
+bool str_is_utf8(Str s);               // well-formed, shortest forms, no surrogates
+int64_t str_distance(Str a, Str b);    // edit distance
+// The word that was meant: one that differs by a few letters, else one of which a part begins alike; NULL: none.  NULL words are
+// passed over.
+const char *str_nearest(Str word, const char *const *words, int64_t n);
+typedef struct HintText {
+  char s[96];
+} HintText;
+// "; did you mean 'WORD'?", or "" where no word is near or the nearest is too long.
+HintText did_you_mean(Str word, const char *const *words, int64_t n);
 bool str_glob(const char *pattern, const char *text);  // * and ? only
 
 // ---- diagnostics ----

@@ -53,6 +53,7 @@ static void end(JsonWriter *w, char c) {
 }
 
 void json_begin_object(JsonWriter *w) { begin(w, '{', false); }
+void json_begin_flat_object(JsonWriter *w) { begin(w, '{', true); }
 void json_begin_array(JsonWriter *w) { begin(w, '[', false); }
 void json_begin_flat_array(JsonWriter *w) { begin(w, '[', true); }
 void json_end_object(JsonWriter *w) { end(w, '}'); }
@@ -109,6 +110,11 @@ void json_cstr(JsonWriter *w, const char *z) {
 void json_i64(JsonWriter *w, int64_t v) {
   before_item(w);
   strbuf_printf(w->out, "%lld", (long long)v);
+}
+
+void json_u64(JsonWriter *w, uint64_t v) {
+  before_item(w);
+  strbuf_printf(w->out, "%llu", (unsigned long long)v);
 }
 
 int json_number(double v, bool single, char *out, int cap) {

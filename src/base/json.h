@@ -23,6 +23,7 @@ typedef struct JsonWriter {
 void json_init(JsonWriter *w, StrBuf *out, bool compact);
 void json_begin_object(JsonWriter *w);
 void json_begin_array(JsonWriter *w);
+void json_begin_flat_object(JsonWriter *w);
 void json_begin_flat_array(JsonWriter *w);  // on one line, for shapes and numbers
 void json_end_object(JsonWriter *w);
 void json_end_array(JsonWriter *w);
@@ -31,6 +32,7 @@ void json_key_str(JsonWriter *w, Str key);
 void json_str(JsonWriter *w, Str s);
 void json_cstr(JsonWriter *w, const char *z);  // NULL is null
 void json_i64(JsonWriter *w, int64_t v);
+void json_u64(JsonWriter *w, uint64_t v);
 void json_f64(JsonWriter *w, double v);  // shortest form that reads back the same double
 void json_f32(JsonWriter *w, float v);   // ... the same float
 void json_bool(JsonWriter *w, bool v);

@@ -81,6 +81,40 @@ int64_t str_distance(Str a, Str b) {
   return row[b.n];
 }
 
+// Letters that the word and a part of `text` begin with alike; parts are between - and _.
+static int64_t common_prefix(Str word, const char *text) {
+  int64_t most = 0;
+  for (const char *p = text; *p; p++) {
+    if (p != text && p[-1] != '-' && p[-1] != '_') continue;
+    int64_t n = 0;
+    while (n < word.n && p[n] && p[n] == word.p[n]) n++;
+    most = MAX(most, n);
+  }
+  return most;
+}
+
+const char *str_nearest(Str word, const char *const *words, int64_t n) {
+  enum { PREFIX = 3 };
+  const char *best = NULL, *alike = NULL;
+  int64_t least = INT64_MAX, most = PREFIX - 1;
+  for (int64_t i = 0; i < n; i++) {
+    if (!words[i]) continue;
+    int64_t d = str_distance(word, str_of(words[i])), p = common_prefix(word, words[i]);
+    if (d < least) least = d, best = words[i];
+    if (p > most && 2 * p >= word.n) most = p, alike = words[i];
+  }
+  // Further than a third of its letters is no slip of the finger.
+  return best && least <= MAX(2, word.n / 3) && least < MAX(word.n, 2) ? best : alike;
+}
+
+HintText did_you_mean(Str word, const char *const *words, int64_t n) {
+  HintText h = {""};
+  const char *near = str_nearest(word, words, n);
+  int len = near ? snprintf(h.s, sizeof h.s, "; did you mean '%s'?", near) : 0;
+  if (len < 0 || len >= (int)sizeof h.s) h.s[0] = 0;
+  return h;
+}
+
 // Backtracks to the last star only, which is enough and keeps the time within length x length.
 bool str_glob(const char *pattern, const char *text) {
   const char *star = NULL, *from = NULL;

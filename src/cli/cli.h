@@ -115,8 +115,6 @@ int64_t opt_int(const Cli *c, int id, int64_t dflt);
 double opt_real(const Cli *c, int id, double dflt);
 // Splits NAME=VALUE at the first '='; false when there is none or NAME is empty.
 bool opt_split(Cli *c, const char *text, const char **out_name, const char **out_value);
-const char *nearest_word(const char *word, const char *const *words,
-                         int64_t n);  // or NULL
 
 // ---- help.c, completion.c ----
 void help_overview(FILE *f);

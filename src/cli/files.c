@@ -90,10 +90,17 @@ static bool is_our_onnx(Str s) {
 // A linked program says it among its constants, wherever the linker put them.
 static bool is_elf(Str s) { return s.n > 4 && !memcmp(s.p, "\177ELF", 4); }
 
+static bool is_our_json(Str s) {
+  static const char start[] = "{" FILE_JSON_SPACES;
+  return s.n >= (int64_t)sizeof start && !memcmp(s.p, start, sizeof start - 1) &&
+         (s.p[sizeof start - 1] == '\n' || s.p[sizeof start - 1] == '}');
+}
+
 static bool is_ours(Str s) {
   Str head = {s.p, MIN(s.n, MARK_HEAD)};
   Str tail = {s.p + MAX(s.n - MARK_TAIL, 0), MIN(s.n, MARK_TAIL)};
-  return artifact_is(s.p, s.n) || is_our_onnx(s) || npy_is_ours(s) || holds(tail, FILE_MARK) ||
+  return artifact_is(s.p, s.n) || is_our_onnx(s) || npy_is_ours(s) || is_our_json(s) ||
+         holds(tail, FILE_MARK) ||
          holds(is_elf(s) ? s : head, is_elf(s) ? FILE_MARK_LINKED : FILE_MARK);
 }
 

@@ -136,9 +136,8 @@ static tenon_status unknown_input(const Inputs *in, Diag *d, const char *name, c
   const Body *b = in->graph->main;
   const char **words = arena_array(in->arena, const char *, b->nparams + 1);
   for (int64_t i = 0; i < b->nparams; i++) words[i] = b->param[i]->name;
-  const char *near = nearest_word(name, words, b->nparams);
-  fail(d, TENON_EINVAL, (Where){.file = file}, "the model has no input '%s'%s%s%s", name,
-       near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+  fail(d, TENON_EINVAL, (Where){.file = file}, "the model has no input '%s'%s", name,
+       did_you_mean(str_of(name), words, b->nparams).s);
   for (int64_t i = 0; i < b->nparams && i < 20; i++)
     diag_note(d, "input %lld: %s %s", (long long)i, b->param[i]->name,
               type_text(in->arena, type_of(b->param[i])));
@@ -344,11 +343,10 @@ int dims_read(Cli *c, const Graph *g, const OptionValue *opt, DimBinding *out) {
       words[nwords++] = g->dims.sym.v[k]->name;
       if (!strcmp(g->dims.sym.v[k]->name, name)) found = k;
     }
-    const char *near = nearest_word(name, words, nwords);
-    if (found < 0 && near)
-      return cli_usage(c, "the model has no dimension '%s'; did you mean '%s'?", name, near);
+    HintText hint = did_you_mean(str_of(name), words, nwords);
     if (found < 0)
-      return cli_usage(c, "the model has no dimension '%s'; `tenon inspect` lists them", name);
+      return cli_usage(c, "the model has no dimension '%s'%s", name,
+                       *hint.s ? hint.s : "; `tenon inspect` lists them");
     out->value[found] = size;
     out->known[found] = true;
   }

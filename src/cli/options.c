@@ -75,20 +75,6 @@ int cli_usage(Cli *c, const char *fmt, ...) {
   return CLI_USAGE;
 }
 
-const char *nearest_word(const char *word, const char *const *words, int64_t n) {
-  const char *best = NULL;
-  int64_t least = INT64_MAX;
-  for (int64_t i = 0; i < n; i++) {
-    int64_t d = str_distance(str_of(word), str_of(words[i]));
-    if (d < least) {
-      least = d;
-      best = words[i];
-    }
-  }
-  // Further than a third of its letters is no slip of the finger.
-  return best && least <= MAX(2, (int64_t)strlen(word) / 3) ? best : NULL;
-}
-
 // ---- looking up ----
 static int find_command(const char *name) {
   for (int i = 0; i < CMD_COUNT; i++)
@@ -99,9 +85,9 @@ static int find_command(const char *name) {
 static int unknown_command(Cli *c, const char *name) {
   const char *words[CMD_COUNT];
   for (int i = 0; i < CMD_COUNT; i++) words[i] = cli_command[i].name;
-  const char *near = nearest_word(name, words, CMD_COUNT);
-  if (near) return cli_usage(c, "unknown command '%s'; did you mean '%s'?", name, near);
-  return cli_usage(c, "unknown command '%s'; `tenon help` lists the commands", name);
+  HintText hint = did_you_mean(str_of(name), words, CMD_COUNT);
+  return cli_usage(c, "unknown command '%s'%s", name,
+                   *hint.s ? hint.s : "; `tenon help` lists the commands");
 }
 
 static int find_long(int command, Str name) {
@@ -127,7 +113,7 @@ static int unknown_option(Cli *c, const char *text) {
     if (cli_option[i].command == c->command) words[n++] = option_name(&cli_option[i]);
   int64_t dashes = (int64_t)strspn(text, "-");
   const char *bare = str_copy(&c->arena, (Str){text + dashes, MAX(len - dashes, 0)});
-  const char *near = nearest_word(bare, words, n);
+  const char *near = str_nearest(str_of(bare), words, n);
   if (near)
     return cli_usage(c, "%s: unknown option '%s'; did you mean '--%s'?", command, text, near);
   return cli_usage(c, "%s: unknown option '%s'; `tenon %s --help` lists them", command, text,

@@ -137,14 +137,13 @@ static bool same_name(const char *a, const char *b) {
 
 tenon_status compile_option_set(CompileOptions *o, const char *name, const char *value, Arena *a,
                                 Diag *d) {
-  const char *near = NULL;
-  int64_t least = INT64_MAX;
+  const char *words[COMPILE_OPTIONS];
   for (int i = 0; i < COMPILE_OPTIONS; i++) {
     if (same_name(name, compile_option[i].name)) return compile_option_put(o, i, value, a, d);
-    int64_t distance = str_distance(str_of(name), str_of(compile_option[i].name));
-    if (distance < least) least = distance, near = compile_option[i].name;
+    words[i] = compile_option[i].name;
   }
-  return fail(d, TENON_EINVAL, NOWHERE, "there is no option '%s'; the nearest is '%s'", name, near);
+  return fail(d, TENON_EINVAL, NOWHERE, "there is no option '%s'%s", name,
+              did_you_mean(str_of(name), words, COMPILE_OPTIONS).s);
 }
 
 tenon_status compile_options_check(const CompileOptions *o, Diag *d) {

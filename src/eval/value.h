@@ -62,6 +62,9 @@ struct Run {
   uint64_t seed;       // of random ops
   int64_t budget;      // loop iterations that may still be run; < 0 = no limit
   int64_t ops_budget;  // operations that may still be done (eval_work); < 0 = no limit
+  // By result of the model: whether it is wanted; NULL: all are.  Steps that no wanted result needs are not done, and a result that
+  // is not wanted is NULL.
+  const bool *wanted;
   // Runs a sub-graph: set by the interpreter (or by the runtime's plan).
   tenon_status (*call_body)(Run *r, const struct Body *body, Value *const *in, int64_t nin,
                             Value **out, int64_t nout);
@@ -80,6 +83,9 @@ void run_keep_deinit(RunKeep *k);
 void run_init(Run *r, Pool *pool, Diag *d);
 void run_init_keeping(Run *r, RunKeep *k, Diag *d);  // one run of `k` at a time
 void run_deinit(Run *r);                             // frees every value still alive
+static inline bool run_wants(const Run *r, int64_t result) {
+  return !r->wanted || r->wanted[result];
+}
 
 // A new dense tensor, zeroed.  EINVAL when the size overflows, ENOMEM when refused or over max_bytes.
 MUST_USE tenon_status value_tensor(Run *r, Where at, DType t, int rank, const int64_t *dims,

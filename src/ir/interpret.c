@@ -431,10 +431,29 @@ static tenon_status place_results(Exec *x, Run *run, const Step *s, Value **slot
 }
 static void drop_dead(Exec *x, const Plan *p, const Step *s, Value **slot) {
   for (int32_t i = 0; i < s->ndead; i++) {
+    bool made = slot[s->dead[i]] != NULL;  // else its step was not needed
     drop(&slot[s->dead[i]]);
     const Node *n = p->owner[s->dead[i]].node;
-    if (n && is_placed(x)) x->placement->dead(x->placement->ctx, n, p->owner[s->dead[i]].result);
+    if (made && n && is_placed(x))
+      x->placement->dead(x->placement->ctx, n, p->owner[s->dead[i]].result);
   }
+}
+
+// The steps that the wanted results need; NULL: all.  A step follows what it reads, so one walk backwards finds them.
+static const bool *needed_steps(Exec *x, const Run *run, const Plan *p) {
+  if (x->depth != 1 || !run->wanted) return NULL;
+  bool *step = arena_array(&x->arena, bool, MAX(p->nsteps, 1));
+  bool *slot = arena_array(&x->arena, bool, MAX(p->nslots, 1));
+  for (int64_t i = 0; i < p->body->nresults; i++)
+    if (run_wants(run, i) && p->result[i] >= 0) slot[p->result[i]] = true;
+  for (int64_t k = p->nsteps - 1; k >= 0; k--) {
+    const Step *s = &p->step[k];
+    int32_t nsrc = s->node ? (int32_t)s->node->nsrc : 1, nout = s->node ? s->node->nres : 1;
+    for (int32_t i = 0; i < nout; i++) step[k] = step[k] || slot[s->out + i];
+    for (int32_t i = 0; step[k] && i < nsrc; i++)
+      if (s->src[i] >= 0) slot[s->src[i]] = true;
+  }
+  return step;
 }
 
 static tenon_status run_plan(Exec *x, Run *run, const Plan *p, Value *const *in, Value **out) {
@@ -452,14 +471,18 @@ static tenon_status run_plan(Exec *x, Run *run, const Plan *p, Value *const *in,
   }
   if (x->placement && x->depth == 1)
     TRY(x->placement->begin(x->placement->ctx, run, x->bind, x->bound, x->nbind));
+  const bool *needed = needed_steps(x, run, p);
   for (int64_t k = 0; k < p->nsteps; k++) {
     const Step *s = &p->step[k];
-    TRY(run_step(x, run, s, slot));
-    TRY(place_results(x, run, s, slot));
+    if (!needed || needed[k]) {
+      TRY(run_step(x, run, s, slot));
+      TRY(place_results(x, run, s, slot));
+    }
     drop_dead(x, p, s, slot);
   }
   for (int64_t i = 0; i < p->body->nresults; i++) {
-    Value *v = p->result[i] < 0 ? NULL : slot[p->result[i]];
+    bool wanted = x->depth != 1 || run_wants(run, i);
+    Value *v = !wanted || p->result[i] < 0 ? NULL : slot[p->result[i]];
     out[i] = v && v->run ? value_retain(v) : v;
   }
   for (int32_t i = 0; i < p->nslots; i++) drop(&slot[i]);

@@ -180,16 +180,10 @@ static tenon_status define(TextParser *p, const Token *at, StrMap *map, Str key,
 // ---- lines ----
 
 static tenon_status unknown_op(TextParser *p, Str name) {
-  const char *best = NULL;
-  int64_t least = name.n <= 64 ? MAX(name.n / 2, 2) : 0;
-  for (int i = 0; i < OP_COUNT && name.n <= 64; i++) {
-    int64_t d = str_distance(name, str_of(op_info(i)->name));
-    if (d > least) continue;
-    least = d - 1;
-    best = op_info(i)->name;
-  }
-  if (best) return text_fail(p, "there is no op '%.*s'; did you mean '%s'?", STR_ARG(name), best);
-  return text_fail(p, "there is no op '%.*s'", STR_ARG(name));
+  const char *words[OP_COUNT];
+  for (int i = 0; i < OP_COUNT; i++) words[i] = op_info(i)->name;
+  return text_fail(p, "there is no op '%.*s'%s", STR_ARG(name),
+                   did_you_mean(name, words, OP_COUNT).s);
 }
 
 static tenon_status parse_operands(TextParser *p, Names *names, Node ***out, int64_t *out_n) {

@@ -79,6 +79,7 @@ static tenon_status find_homes(Session *s, Run *run) {
     Where at = {.node = f->result_name[i], .op = "output"};
     ds->out[i].device = 0;
     ds->out[i].there = false;
+    if (!run_wants(run, i)) continue;
     if (p && p->out && p->out[i].driver)
       TRY(find_device(s, &p->out[i], at, run->diag, &ds->out[i].device));
     host |= !ds->out[i].device;

@@ -182,6 +182,7 @@ tenon_status session_kernels(Session *s, Run *run, const Frame *fr, const ProgSt
   for (int32_t i = 0; i <= st->more; i++) {
     KernelCall *c = &j->call[j->ncalls];
     c->step = &st[i];
+    if (!session_needs(s, fr, &st[i])) continue;
     TRY(prepare(s, run, fr, c));
     j->ncalls += c->items > 0;
   }

@@ -271,8 +271,11 @@ static tenon_status enter_step(Session *s, Run *run, const Frame *fr, const Prog
   int64_t when = 1;
   *out_do = st->when < 0 || !prog_eval(s->program, st->when, s->sym, &when) || when;
   if (!*out_do) return TENON_OK;
-  for (int32_t k = 0; run->ops_budget >= 0 && k <= st->more; k++) TRY(spend(s, run, fr, &st[k]));
-  for (int32_t k = 0; k <= st->more; k++) TRY(check_sizes(s, run, &st[k]));
+  for (int32_t k = 0; k <= st->more; k++) {
+    if (!session_needs(s, fr, &st[k])) continue;
+    if (run->ops_budget >= 0) TRY(spend(s, run, fr, &st[k]));
+    TRY(check_sizes(s, run, &st[k]));
+  }
   return TENON_OK;
 }
 
@@ -280,7 +283,7 @@ static tenon_status do_step(Session *s, Run *run, Frame *fr, const ProgStep *st)
   switch ((ProgStepKind)st->kind) {
   case STEP_KERNEL:
     for (int32_t k = 0; k <= st->more; k++)
-      for (int32_t i = 0; i < st[k].nout; i++)
+      for (int32_t i = 0; session_needs(s, fr, &st[k]) && i < st[k].nout; i++)
         TRY(cell_make(s, run, fr, st[k].out[i], (Where){.node = st[k].node, .op = st[k].op}));
     return session_kernels(s, run, fr, st);
   case STEP_HOST: return session_host(s, run, fr, st);
@@ -304,7 +307,8 @@ static tenon_status show_results(Session *s, Run *run, const Frame *fr, const Pr
 
 // After a step: its results are shown where it was done, and what nobody needs any more is freed.
 static tenon_status end_step(Session *s, Run *run, Frame *fr, const ProgStep *st, bool done) {
-  if (done && s->observe && fr == s->frame) TRY(show_results(s, run, fr, st));
+  if (done && s->observe && fr == s->frame && session_needs(s, fr, st))
+    TRY(show_results(s, run, fr, st));
   for (int32_t k = 0; k < st->nfree; k++) {
     value_release(fr->cell[st->free[k]].value);
     fr->cell[st->free[k]] = (Cell){0};
@@ -312,9 +316,11 @@ static tenon_status end_step(Session *s, Run *run, Frame *fr, const ProgStep *st
   return TENON_OK;
 }
 
-static void note_times(const Session *s, const ProgStep *st, StepTime *times, int64_t begin) {
+static void note_times(const Session *s, const Frame *fr, const ProgStep *st, StepTime *times,
+                       int64_t begin) {
   int64_t ns = platform->now() - begin;
   for (int32_t k = 0; k <= st->more; k++) {
+    if (!session_needs(s, fr, &st[k])) continue;
     times[k].calls++;
     times[k].last_begin = begin;
     times[k].last_ns = st->more ? session_kernel_time(s, &st[k], ns) : ns;
@@ -322,16 +328,23 @@ static void note_times(const Session *s, const ProgStep *st, StepTime *times, in
   }
 }
 
+// Whether one of the concurrent steps is.
+static bool any_needed(const Session *s, const Frame *fr, const ProgStep *st) {
+  for (int32_t k = 0; k <= st->more; k++)
+    if (session_needs(s, fr, &st[k])) return true;
+  return false;
+}
+
 static tenon_status do_steps(Session *s, Run *run, Frame *fr) {
   StepTime *times = fr->times;
   for (int32_t i = 0; i < fr->f->nsteps; i += 1 + fr->f->step[i].more) {
     const ProgStep *st = &fr->f->step[i];
     int64_t begin = times ? platform->now() : 0;
-    bool needed;
-    TRY(enter_step(s, run, fr, st, &needed));
+    bool needed = any_needed(s, fr, st);
+    if (needed) TRY(enter_step(s, run, fr, st, &needed));
     if (needed) TRY(do_step(s, run, fr, st));
     for (int32_t k = 0; k <= st->more; k++) TRY(end_step(s, run, fr, &st[k], needed));
-    if (times && needed) note_times(s, st, &times[i], begin);
+    if (times && needed) note_times(s, fr, st, &times[i], begin);
   }
   return TENON_OK;
 }
@@ -342,15 +355,15 @@ static tenon_status do_placed_steps(Session *s, Run *run, Frame *fr) {
   for (int32_t i = 0; i < fr->f->nsteps; i += 1 + fr->f->step[i].more) {
     const ProgStep *st = &fr->f->step[i];
     int64_t begin = times ? platform->now() : 0, ns = -1;
-    bool needed, done = false;
-    TRY(enter_step(s, run, fr, st, &needed));
+    bool needed = any_needed(s, fr, st), done = false;
+    if (needed) TRY(enter_step(s, run, fr, st, &needed));
     if (needed) TRY(s->device_run->step(s, run, fr, st, &done, &ns));
     if (needed && !done) TRY(do_step(s, run, fr, st));
     for (int32_t k = 0; k <= st->more; k++) {
       TRY(end_step(s, run, fr, &st[k], needed));
       for (int32_t v = 0; v < st[k].nfree; v++) s->device_run->release(s, fr, st[k].free[v]);
     }
-    if (times && needed) note_times(s, st, &times[i], begin);
+    if (times && needed) note_times(s, fr, st, &times[i], begin);
     if (times && ns >= 0) {
       times[i].ns += ns - times[i].last_ns;
       times[i].last_ns = ns;
@@ -371,7 +384,8 @@ static tenon_status call(Session *s, Run *run, Frame *fr, Value *const *in, cons
   } else {
     TRY(do_steps(s, run, fr));
   }
-  for (int32_t i = 0; i < fr->f->nresults; i++) TRY(give_result(s, run, fr, i, &out[i]));
+  for (int32_t i = 0; i < fr->f->nresults; i++)
+    if (fr != s->frame || run_wants(run, i)) TRY(give_result(s, run, fr, i, &out[i]));
   arena_reset(&run->scratch, m);
   return TENON_OK;
 }
@@ -428,6 +442,8 @@ static tenon_status empty_stack(const struct Eval *e, const struct Body *body, i
 
 static tenon_status run_model(Session *s, Run *run, Value *const *inputs, const ResultRoom *room,
                               Value **out) {
+  for (int32_t i = 0; i < s->program->function[0]->nresults; i++) out[i] = NULL;
+  s->needed = session_needed_steps(s, run);
   if (s->device_run) TRY(s->device_run->begin(s, run));
   TRY(session_call(s, run, s->program->function[0], inputs, room, out));
   return s->places ? s->device_run->finish(s, run) : TENON_OK;
@@ -441,7 +457,7 @@ static tenon_status not_here(const Session *s, Run *run, const SessionPlaces *p)
                   (Where){.node = f->value[f->param[i]].name, .op = "input"},
                   "it lies in a device's memory, and the program runs on the host");
   for (int32_t i = 0; p->out && i < f->nresults; i++)
-    if (p->out[i].driver)
+    if (p->out[i].driver && run_wants(run, i))
       return fail(run->diag, TENON_EINVAL, (Where){.node = f->result_name[i], .op = "output"},
                   "it lies in a device's memory, and the program runs on the host");
   return TENON_OK;

@@ -39,6 +39,7 @@ struct Session {
   struct DeviceSession *device;  // its own
   const SessionPlaces *places;   // of this call; or NULL
   const ResultRoom *room;        // of this call's results; or NULL
+  const bool *needed;            // by step of the model: whether this call does it; NULL: all are
   char *scratch;
   int64_t scratch_each, scratch_bytes;
   struct KernelJob *job;  // of the kernels that run
@@ -49,6 +50,11 @@ struct Session {
 
 tenon_status session_call(Session *s, Run *run, const ProgFunction *f, Value *const *in,
                           const ResultRoom *room, Value **out);
+// needed.c: the steps of the model that the wanted results of this run need; NULL: all.
+const bool *session_needed_steps(const Session *s, Run *run);
+static inline bool session_needs(const Session *s, const Frame *fr, const ProgStep *st) {
+  return !s->needed || fr != s->frame || s->needed[st - fr->f->step];
+}
 // kernel.c: concurrent kernels over all threads: st and its `more`.
 void session_make_job(Session *s);  // once there are workers; memory of the session
 tenon_status session_kernels(Session *s, Run *run, const Frame *fr, const ProgStep *st);

@@ -2,9 +2,10 @@
 """npz_test.py [PROGRAM] -- array files against NumPy: what it writes Tenon reads, and the other way round.
 
 A graph that returns its input is run for every dtype, byte order and memory order, with .npy, .npz and compressed .npz;
-what comes out must be what went in.  Needs numpy.
+what comes out must be what went in.  JSON outputs are compared with the same arrays, and with what stands for maps, sequences,
+optionals and values that JSON has no numbers for.  Needs numpy.
 """
-import os, subprocess, sys, tempfile
+import base64, json, os, subprocess, sys, tempfile
 import numpy as np
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
@@ -62,6 +63,55 @@ def arrays():
     yield np.array([b"ab", "ü".encode(), b""])
 
 
+KINDS = """graph @"m"(%x: f32[2, 2], %xs: seq(f32[n]), %o: opt(f32[k]), %c: c64[2], %u: u64[1], %h: f16[3], %s: string[2], %e: f32[3, 0]) -> (
+    x: f32[2, 2], xs: seq(f32[n]), none: opt(f32[k]), c: c64[2], u: u64[1], h: f16[3], s: string[2], e: f32[3, 0],
+    maps: seq(map(string, f32[])), counts: seq(map(i64, f32[])), b: bool[2]) {
+  %maps = zip_map(%x) classlabels_strings=["no", "yes"]
+  %counts = zip_map(%x) classlabels_int64s=[-3, 70]
+  %b = eq(%u, %u)
+  %two = const i64[1] {2}
+  %bb = expand(%b, %two)
+  return %x, %xs, %o, %c, %u, %h, %s, %e, %maps, %counts, %bb
+}
+"""
+
+
+def json_outputs(tmp):
+    """Every kind of output in F.json, in F.npz with F.npz.json, and one alone."""
+    model, given, out, archive = (os.path.join(tmp, n) for n in ("k.tir", "k.npz", "out.json", "kinds.npz"))
+    open(model, "w").write(KINDS)
+    x = np.array([[0.1, np.nan], [-np.inf, np.inf]], "f4")
+    feed = {"x": x, "xs.0": np.array([1.5], "f4"), "xs.1": np.array([-0.0, 16777217], "f4"), "c": np.array([1 + 2j, np.inf], "c8"),
+            "u": np.array([2**64 - 1], "u8"), "h": np.array([0.1, 65504, np.nan], "f2"), "s": np.array([b"gr\xc3\xbcn", b"\xff\xfe\x00a"]),
+            "e": np.zeros((3, 0), "f4")}
+    np.savez(given, **feed)
+    want = {"x": [[0.1, "NaN"], ["-Infinity", "Infinity"]], "xs": [[1.5], [-0.0, 16777216]], "none": None, "c": [[1, 2], ["Infinity", 0]],
+            "u": [2**64 - 1], "h": [0.099975586, 65504, "NaN"], "s": ["grün", {"base64": base64.b64encode(b"\xff\xfe\x00a").decode()}],
+            "e": [[], [], []], "maps": [{"no": 0.1, "yes": "NaN"}, {"no": "-Infinity", "yes": "Infinity"}],
+            "counts": [{"-3": 0.1, "70": "NaN"}, {"-3": "-Infinity", "70": "Infinity"}], "b": [True, True]}
+    for target in ("interp", "ref"):
+        run = lambda *more: subprocess.run([TENON, "run", model, "--target", target, "--inputs", given, *more], capture_output=True, text=True)
+        p = run("--output", out)
+        got = json.load(open(out)) if not p.returncode else p.stderr
+        report(got == want, f"{target}: json: {got}")
+        report("-0.0" in open(out).read(), f"{target}: the sign of zero")
+        p = run("--output", archive)  # twice: what Tenon wrote may be replaced
+        p = run("--output", archive)
+        rest = json.load(open(archive + ".json")) if not p.returncode else p.stderr
+        report(rest == {k: want[k] for k in ("none", "maps", "counts")}, f"{target}: beside the archive: {rest}")
+        with np.load(archive) as z:
+            report(set(z.files) == {"x", "xs.0", "xs.1", "c", "u", "h", "s", "e", "b"} and z["x"].tobytes() == x.tobytes(), f"{target}: {z.files}")
+        p = run("--output", out, "--only", "maps", "--only", "u")
+        got = json.load(open(out)) if not p.returncode else p.stderr
+        report(got == {k: want[k] for k in ("u", "maps")}, f"{target}: two outputs: {got}")
+    for path, says in (("one.npy", "an .npy file cannot hold"), ("-", "an archive on standard output cannot hold")):
+        p = run("--only", "maps", "--output", path if path == "-" else os.path.join(tmp, path))
+        report(p.returncode == 1 and says in p.stderr, f"maps to {path}: {p.stderr}")
+    open(archive + ".json", "w").write('{"mine": 1}')
+    p = run("--output", archive)
+    report(p.returncode == 2 and "--force replaces it" in p.stderr and "mine" in open(archive + ".json").read(), f"a file of others: {p.stderr}")
+
+
 def main():
     with tempfile.TemporaryDirectory() as tmp:
         for a in arrays():
@@ -92,6 +142,7 @@ def main():
         report(p.returncode == 0 and np.load(out).files == ["/größe/out:0"], f"names: {p.stderr}")
         p = subprocess.run([TENON, "run", model, "--target", "interp", "--expect", out], capture_output=True, text=True)
         report(p.returncode == 0, f"names read back: {p.stderr}")
+        json_outputs(tmp)
     print(f"{count['passed']} passed, {count['failed']} failed")
     return count["failed"] > 0
 

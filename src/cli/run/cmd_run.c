@@ -1,6 +1,8 @@
 // cmd_run.c -- `tenon run`: runs a model, shows or saves what it computes, compares it.
 #include "cli/inputs.h"
 #include "cli/opt.h"
+#include "cli/files.h"
+#include "cli/run/outputs.h"
 #include "cli/run/overrides.h"
 #include "cli/run/per_node.h"
 
@@ -34,6 +36,7 @@ typedef struct RunCommand {
   PerNode *per_node;   // --per-node
   const char *target;  // its name; NULL: of a compiled model
   bool chosen;         // by us: the interpreter will do where compiling fails
+  bool beside;         // F.npz.json is known to be writable
   bool compared, matches;
   Comparison comparison;
   const char *worst_output;
@@ -141,7 +144,8 @@ static void print_text(RunCommand *r) {
     if (r->in.random_inputs[i])
       say(r->cli, "input %s  %s  random, seed %llu\n", b->param[i]->name,
           value_text(&r->cli->arena, r->in.value[i]), (unsigned long long)r->in.seed);
-  for (int64_t i = 0; i < b->nresults; i++) print_value(r, b->result_name[i], r->out[i]);
+  for (int64_t i = 0; i < b->nresults; i++)
+    if (run_wants(&r->run, i)) print_value(r, b->result_name[i], r->out[i]);
   NumText peak;
   say(r->cli, "%.3f s, %s of memory at the peak\n", r->seconds,
       text_bytes(&peak, r->run.peak_bytes));
@@ -155,8 +159,8 @@ static void print_text(RunCommand *r) {
 static void json_element(JsonWriter *w, const Value *v, int64_t i) {
   switch (dtype_class(v->dtype)) {
   case DC_BOOL: json_bool(w, val_i64(v, i) != 0); return;
-  case DC_INT:
-  case DC_UINT: json_i64(w, val_i64(v, i)); return;
+  case DC_INT: json_i64(w, val_i64(v, i)); return;
+  case DC_UINT: json_u64(w, (uint64_t)val_i64(v, i)); return;
   case DC_STRING: json_str(w, val_str(v, i)); return;
   case DC_FLOAT:
     if (dtype_bits(v->dtype) <= 32)
@@ -261,7 +265,8 @@ static void print_json(RunCommand *r) {
   json_end_array(&w);
   json_key(&w, "outputs");
   json_begin_array(&w);
-  for (int64_t i = 0; i < b->nresults; i++) json_value(&w, b->result_name[i], r->out[i]);
+  for (int64_t i = 0; i < b->nresults; i++)
+    if (run_wants(&r->run, i)) json_value(&w, b->result_name[i], r->out[i]);
   json_end_array(&w);
   json_key(&w, "seconds");
   json_f64(&w, r->seconds);
@@ -272,41 +277,16 @@ static void print_json(RunCommand *r) {
   cli_print(&text);
 }
 
-// ---- files: a sequence's items are called NAME.0, NAME.1 and so on; an empty optional is left out ----
-static const Value *held(const Value *v) {
-  return v && v->kind == VK_OPTIONAL ? (v->nitems ? v->items[0] : NULL) : v;
-}
-
-static tenon_status write_outputs(RunCommand *r, const char *path) {
-  const Body *b = r->model->graph->main;
-  Diag *d = &r->cli->diag;
-  VEC(NdArray) all = {0};
-  for (int64_t i = 0; i < b->nresults; i++) {
-    const Value *v = held(r->out[i]);
-    bool many = v && v->kind == VK_SEQUENCE;
-    for (int64_t k = 0; v && k < (many ? v->nitems : 1); k++) {
-      const char *name = b->result_name[i];
-      if (many) name = str_printf(&r->cli->arena, "%s.%lld", name, (long long)k);
-      NdArray one;
-      TRY(array_of_value(many ? v->items[k] : v, name, d, &one));
-      vec_push(&r->cli->arena, &all, one);
-    }
-  }
-  if (!str_ends(str_of(path), ".npy"))
-    return npz_write(path, all.v, all.n, opt_given(r->cli, OPT_run_compress), d);
-  if (all.n != 1)
-    return fail(d, TENON_EINVAL, (Where){.file = path},
-                "%lld outputs do not fit one .npy file; write an .npz", (long long)all.n);
-  return npy_write(path, all.v, d);
-}
-
+// ---- files ----
 // Ctrl-C waits until the file is in place, so that no half of one is left behind.
 static tenon_status write_whole(RunCommand *r, const char *path) {
   sigset_t interrupt, before;
   sigemptyset(&interrupt);
   sigaddset(&interrupt, SIGINT);
   sigprocmask(SIG_BLOCK, &interrupt, &before);
-  tenon_status s = write_outputs(r, path);
+  const Body *b = r->model->graph->main;
+  Outputs o = {b->nresults, b->result_name, r->out};
+  tenon_status s = outputs_write(r->cli, &o, path, opt_given(r->cli, OPT_run_compress), r->beside);
   sigprocmask(SIG_SETMASK, &before, NULL);
   return s;
 }
@@ -325,8 +305,8 @@ static int64_t find_output(const RunCommand *r, const NdArray *v, int64_t narray
       i >= 0 && i < b->nresults)
     return i;
   for (i = 0; item_name(v->name, &sequence, item) && i < b->nresults; i++)
-    if (str_is(sequence, b->result_name[i]) && held(r->out[i]) &&
-        held(r->out[i])->kind == VK_SEQUENCE)
+    if (str_is(sequence, b->result_name[i]) && outputs_held(r->out[i]) &&
+        outputs_held(r->out[i])->kind == VK_SEQUENCE)
       return i;
   return -1;
 }
@@ -335,9 +315,10 @@ static int64_t find_output(const RunCommand *r, const NdArray *v, int64_t narray
 static void compare_lengths(RunCommand *r, const int64_t *nitems) {
   const Body *b = r->model->graph->main;
   for (int64_t i = 0; i < b->nresults; i++) {
-    if (!nitems[i] || nitems[i] == held(r->out[i])->nitems || r->comparison.why) continue;
-    r->comparison.why = str_printf(&r->cli->arena, "got a sequence of %lld, expected %lld",
-                                   (long long)held(r->out[i])->nitems, (long long)nitems[i]);
+    if (!nitems[i] || nitems[i] == outputs_held(r->out[i])->nitems || r->comparison.why) continue;
+    r->comparison.why =
+        str_printf(&r->cli->arena, "got a sequence of %lld, expected %lld",
+                   (long long)outputs_held(r->out[i])->nitems, (long long)nitems[i]);
     r->comparison.nwrong++;
     r->worst_output = b->result_name[i];
   }
@@ -355,7 +336,8 @@ static tenon_status compare_one(RunCommand *r, NdArray *v, int64_t narrays, cons
       diag_note(d, "output %s", b->result_name[k]);
     return TENON_EINVAL;
   }
-  const Value *got = held(r->out[i]);
+  if (!run_wants(&r->run, i)) return TENON_OK;
+  const Value *got = outputs_held(r->out[i]);
   const char *name = b->result_name[i];
   Value *want;
   if (item >= 0) {
@@ -469,10 +451,48 @@ static tenon_status optimise_and_plan(RunCommand *r, bool plan) {
   return TENON_OK;
 }
 
+// --only: the outputs that are computed.
+static tenon_status take_wanted(RunCommand *r) {
+  const Body *b = r->model->graph->main;
+  const OptionValue *v = &r->cli->opt[OPT_run_only];
+  if (!v->count) return TENON_OK;
+  bool *wanted = arena_array(&r->cli->arena, bool, MAX(b->nresults, 1));
+  for (int64_t k = 0; k < v->count; k++) {
+    int64_t i = 0;
+    while (i < b->nresults && strcmp(b->result_name[i], v->text[k])) i++;
+    if (i == b->nresults) {
+      r->cli->misused = true;
+      fail(&r->cli->diag, TENON_EINVAL, NOWHERE, "the model has no output '%s'%s", v->text[k],
+           did_you_mean(str_of(v->text[k]), b->result_name, b->nresults).s);
+      for (i = 0; i < b->nresults && i < 20; i++)
+        diag_note(&r->cli->diag, "output %s", b->result_name[i]);
+      return TENON_EINVAL;
+    }
+    wanted[i] = true;
+  }
+  r->run.wanted = wanted;
+  return TENON_OK;
+}
+
+// What --output needs besides its file is checked before the run.
+static tenon_status declare_output(RunCommand *r) {
+  Cli *c = r->cli;
+  const char *path = opt_text(c, OPT_run_output, NULL);
+  const Body *b = r->model->graph->main;
+  if (!path || !strcmp(path, "-") || str_ends(str_of(path), ".npy") ||
+      str_ends(str_of(path), ".json") || !outputs_need_json(b->nresults, b->result))
+    return TENON_OK;
+  r->beside = true;
+  if (!files_output(c, outputs_json_path(&c->arena, path), "the rest of --output")) return TENON_OK;
+  c->misused = true;
+  return TENON_EINVAL;
+}
+
 static tenon_status execute(RunCommand *r) {
   Cli *c = r->cli;
   Graph *g = r->model->graph;
   TRY(model_need_supported(r->model, &c->diag));
+  TRY(declare_output(r));
   r->pool = pool_create((int)opt_int(c, OPT_run_threads, 0));
   run_init(&r->run, r->pool, &c->diag);
   r->run_open = true;
@@ -480,6 +500,7 @@ static tenon_status execute(RunCommand *r) {
   r->run.max_bytes = opt_int(c, OPT_run_max_memory, machine_memory());
   r->run.budget = opt_int(c, OPT_run_max_iterations, DEFAULT_ITERATIONS);
   r->run.ops_budget = opt_int(c, OPT_run_max_ops, -1);
+  TRY(take_wanted(r));
   // Before the graph changes: what is made up follows from the model alone.
   TRY(inputs_read(&r->in, c, &r->run, opt_text(c, OPT_run_inputs, NULL), &c->opt[OPT_run_input]));
   SessionOptions so = {.threads = (int)opt_int(c, OPT_run_threads, 0)};
