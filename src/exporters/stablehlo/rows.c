@@ -179,6 +179,7 @@ static double neutral(const char *join, DType t) {
   bool most = !strcmp(join, "stablehlo.maximum"), least = !strcmp(join, "stablehlo.minimum");
   if (!most && !least) return !strcmp(join, "stablehlo.multiply") ? 1 : 0;
   if (dtype_is_float(t)) return most ? -INFINITY : INFINITY;
+  if (t == DT_BOOL) return least;
   int bits = dtype_bits(t);
   if (dtype_class(t) == DC_UINT) return most ? 0 : ldexp(1, bits) - 1;
   return most ? -ldexp(1, bits - 1) : ldexp(1, bits - 1) - 1;
@@ -260,7 +261,7 @@ static Node *rewrite_mean(Graph *g, Node *n) {
 static Node *rewrite_conv(Graph *g, Node *n) {
   Node *b = src_or_null(g, n, 2);
   int rank = type_of(n)->rank;
-  if (!b || rank < 3) return NULL;
+  if (!b || rank < 3 || ((const conv_attrs *)n->attrs)->channels_last) return NULL;
   int64_t axes[MAX_RANK];
   for (int i = 1; i < rank - 1; i++) axes[i - 1] = i;
   Node *y = node_new(g, n->op, 2, n->src, n->attrs, 1, n->name);

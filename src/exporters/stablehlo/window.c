@@ -160,6 +160,16 @@ static HloValue count_from_end(HloOut *o, HloValue i, const Type *x, int64_t axi
   return hlo_out_op(o, "stablehlo.select", 3, (HloValue[]){below, from_end, i}, NULL, i.type);
 }
 
+// A gather out of nothing is not sound, not even of nothing: such a result is a constant.
+static bool is_empty(const Type *t) {
+  for (int i = 0; i < t->rank; i++)
+    if (ie_is(t->dims[i], 0)) return true;
+  return false;
+}
+static HloValue nothing(HloOut *o, const Type *t) {
+  return hlo_out_spread(o, hlo_out_scalar(o, t->dtype, 0), t);
+}
+
 // Rows of x along an axis.
 HloValue hlo_out_gather(HloOut *o, const Node *n, const char *word) {
   int64_t axis = ((const gather_attrs *)n->attrs)->axis, sizes[MAX_RANK];
@@ -168,6 +178,7 @@ HloValue hlo_out_gather(HloOut *o, const Node *n, const char *word) {
   Ints known;
   bool positive = node_ints(o->g, n->src[1], &known);
   (void)word;
+  if (is_empty(type_of(n))) return nothing(o, type_of(n));
   axis += axis < 0 ? x.type->rank : 0;
   for (int64_t k = 0; positive && k < known.n; k++) positive = known.v[k] >= 0;
   if (!positive) i = count_from_end(o, i, x.type, axis);
@@ -214,6 +225,7 @@ HloValue hlo_out_gather_elements(HloOut *o, const Node *n, const char *word) {
   StrBuf b;
   (void)word;
   if (!rank || rank >= MAX_RANK) return hlo_out_refuse(o, n, "its rank");
+  if (is_empty(type_of(n))) return nothing(o, type_of(n));
   axis += axis < 0 ? rank : 0;
   for (int k = 0; k < rank; k++) dims[k] = i.type->dims[k], ones[k] = 1;
   dims[rank] = o->g->dims.one;
