@@ -1,16 +1,20 @@
 #!/usr/bin/env python3
 """tflite_quant_test.py -- quantised operators of TensorFlow Lite, one model each, against the format's own interpreter.
 
-  tflite_quant_test.py TENON [--target NAME]... [OP]...
+  tflite_quant_test.py TENON [--target NAME]... [--record ARCHIVE] [OP]...
 
 Needs ai-edge-litert and numpy; without them it says so and ends with status 77.  Models are made here, of one operator with
 random weights, scales and operands, and run by the interpreter with its reference kernels.  Results must be the same
 integers; where the kernels themselves approximate, or are known to compute in floats, they may be one apart.
+--record writes the models and what the interpreter computed, for recorded.py.
 """
 import os
 import subprocess
 import sys
 import tempfile
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import recorded
 
 try:
     import flatbuffers
@@ -385,7 +389,7 @@ def operand(d, spread):
     return ints(d["shape"], d["dtype"], spread)
 
 
-def one(tenon, target, folder, name, model, allowed, spread):
+def one(tenon, target, folder, name, model, allowed, spread, recorder=None):
     path = os.path.join(folder, "m.tflite")
     with open(path, "wb") as f:
         f.write(model)
@@ -421,15 +425,18 @@ def one(tenon, target, folder, name, model, allowed, spread):
         if diff.size and diff.max() > allowed:
             at = np.unravel_index(diff.argmax(), diff.shape)
             return False, f"{int((diff > allowed).sum())} of {diff.size} differ, {have[at]} for {want[at]}"
+    if recorder: recorder.add(name, model, ".tflite", list(x.values()), [it.get_tensor(d["index"]) for d in it.get_output_details()], (allowed, 0, 0))
     return True, ""
 
 
 def main():
-    args, targets, only = sys.argv[1:], [], []
+    args, targets, only, record = sys.argv[1:], [], [], None
     tenon = args.pop(0)
     while args:
         a = args.pop(0)
-        targets.append(args.pop(0)) if a == "--target" else only.append(a)
+        if a == "--record": record = args.pop(0)
+        else: targets.append(args.pop(0)) if a == "--target" else only.append(a)
+    recorder = recorded.Recorder() if record else None
     for part in (arithmetic, functions, rows, windows, matrices, images, recurrent, movement):
         part()
     failed = refused = passed = 0
@@ -438,12 +445,13 @@ def main():
             for name, model, allowed, spread in CASES:
                 if only and not any(name.startswith(o) for o in only):
                     continue
-                ok, why = one(tenon, target, folder, name, model, allowed, spread)
+                ok, why = one(tenon, target, folder, name, model, allowed, spread, recorder)
                 passed += ok is True
                 refused += ok is None
                 failed += ok is False
                 if not ok:
                     print(f"{'FAILED' if ok is False else 'left out'} {name} ({target}): {why}")
+    if recorder: recorder.save(record)
     print(f"{passed} passed, {failed} failed, {refused} left out")
     return 1 if failed or not passed else 0
 

@@ -1,17 +1,23 @@
 #!/usr/bin/env python3
-"""tflite_test.py [PROGRAM] [NAME...] -- TensorFlow Lite models: stored results, and LiteRT's own interpreter.
+"""tflite_test.py [PROGRAM] [--record ARCHIVE] [NAME...] -- TensorFlow Lite models: stored results, and LiteRT's own interpreter.
 
 The models of TENON_DATA (../shared/data) are run in the interpreter and compiled; results that are stored with a model
 must come out exactly.  Where ai-edge-litert can be imported the same models, and one small model for each operator below,
 are compared with it: floats within a few roundings, integers within one quantum.  With names only cases that hold one of them.
-Needs numpy.
+--record writes the models of single operators, with LiteRT's results, for recorded.py.  Needs numpy.
 """
 import glob, os, subprocess, sys, tempfile
 import numpy as np
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
-TENON = sys.argv[1] if len(sys.argv) > 1 else os.path.join(ROOT, "build", "tenon")
-WANTED = sys.argv[2:]
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import recorded
+
+ARGS = sys.argv[1:]
+RECORD = ARGS.pop(ARGS.index("--record") + 1) if "--record" in ARGS else None
+if RECORD: ARGS.remove("--record")
+TENON = ARGS[0] if ARGS else os.path.join(ROOT, "build", "tenon")
+WANTED = ARGS[1:]
 DATA = os.environ.get("TENON_DATA", os.path.join(ROOT, "..", "shared", "data"))
 MODELS = os.path.join(DATA, "models")
 TARGETS = ["interp", "cpu"]
@@ -143,11 +149,14 @@ def close(got, want):
     return None if same.all() else f"differs by {np.nanmax(np.abs(got - want))} of {scale}"
 
 
-def compare(name, model, inputs, kernels, want=None):
+def compare(name, model, inputs, kernels, want=None, recorder=None):
     try: want = want or reference(model, inputs, kernels)
     except Exception as e:
         report(False, f"{name}: LiteRT: {str(e).splitlines()[0]}")
         return
+    if recorder:  # within the limits of close()
+        narrow = any(w.dtype.kind in "iu" and w.dtype.itemsize <= 2 for w in want)
+        recorder.add(name, open(model, "rb").read(), ".tflite", inputs, want, (1, 0, 0) if narrow else (1e-7, 1e-5, 1e-5) if any(w.dtype.kind == "f" for w in want) else (0, 0, 0))
     for target in TARGETS:
         got = run(model, inputs, target)
         if isinstance(got, str): report(False, f"{name} ({target}): {got}")
@@ -166,15 +175,16 @@ def models():
 
 
 def operators():
-    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
     import tflite_ops
+    recorder = recorded.Recorder() if RECORD else None
     with tempfile.TemporaryDirectory() as tmp:
         for name, (data, inputs, *want) in tflite_ops.cases():
             if not wanted(name): continue
             path = os.path.join(tmp, "model.tflite")
             open(path, "wb").write(data)
             # The reference kernels lack some operators; for floats the others are as good.
-            compare(name, path, inputs, litert.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES, *want)
+            compare(name, path, inputs, litert.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES, *want, recorder=recorder)
+    if RECORD: recorder.save(RECORD)
 
 
 def states():

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""torch_control.py TENON [NAME...] -- control flow of torch.export, symbolic sizes and recurrent layers against PyTorch itself.
+"""torch_control.py TENON [--record ARCHIVE] [NAME...] -- control flow of torch.export, symbolic sizes and recurrent layers against PyTorch itself.
 
 Needs PyTorch and numpy, so it is not part of `make test`.  Each module is exported (and traced, where it has no control flow), run by
-TENON, interpreted and compiled, and compared in shape and value.
+TENON, interpreted and compiled, and compared in shape and value.  --record writes the programs and PyTorch's results, for
+tests/formats/recorded.py.
 """
 import os, subprocess, sys, tempfile, warnings
 
@@ -116,7 +117,7 @@ def fault(got, want):
     return None
 
 
-def check(tenon, name, folder):
+def check(tenon, name, folder, recorder):
     module, inputs, dynamic, traced = CASES[name]
     module.eval()
     want = [w.numpy() for w in torch.utils._pytree.tree_leaves(module(*inputs))]
@@ -128,6 +129,7 @@ def check(tenon, name, folder):
         torch.jit.trace(module, inputs, check_trace=False).save(paths[-1])
     bad = 0
     for path in paths:
+        if recorder: recorder.add(name, open(path, "rb").read(), os.path.splitext(path)[1], [v.numpy() for v in inputs], want, (1e-5, 1e-4, 0))
         for target in ("interp", "cpu"):
             message, got = run(tenon, path, inputs, target, folder)
             message = message or fault(got, want)
@@ -137,11 +139,17 @@ def check(tenon, name, folder):
 
 
 def main():
-    good = bad = 0
+    good, bad, args = 0, 0, sys.argv[2:]
+    archive = args[1] if args[:1] == ["--record"] else None
+    if archive:
+        sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "formats"))
+        import recorded
+    recorder = recorded.Recorder() if archive else None
     with tempfile.TemporaryDirectory() as folder, torch.no_grad():
-        for name in sys.argv[2:] or CASES:
-            g, b = check(sys.argv[1], name, folder)
+        for name in (args[2:] if archive else args) or CASES:
+            g, b = check(sys.argv[1], name, folder, recorder)
             good, bad = good + g, bad + b
+    if archive: recorder.save(archive)
     print(f"{good} passed, {bad} failed")
     return bad > 0
 

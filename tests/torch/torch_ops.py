@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""torch_ops.py TENON [export|decomposed|trace [TEXT]] -- ATen operators against PyTorch itself; with TEXT, the lines that have it.
+"""torch_ops.py TENON [export|decomposed|trace [TEXT]] [--record ARCHIVE] -- ATen operators against PyTorch itself; with TEXT, the lines that have it.
 
 Needs PyTorch and numpy, so it is not part of `make test`.  Each expression below becomes part of a module, which is written as a program
 of torch.export (as it is, or decomposed) or traced to TorchScript, run by TENON, interpreted and compiled, and compared in type, shape and value.
+With --record the programs of all three kinds and PyTorch's results are written instead, for tests/formats/recorded.py.
 """
 import os, subprocess, sys, tempfile, warnings
 
@@ -90,7 +91,31 @@ def differences(tenon, expressions, kind, folder):
     return lines
 
 
+def record(archive):
+    """The programs of every line.  Of what one kind cannot write the expressions are taken one by one."""
+    sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "formats"))
+    import recorded
+    recorder = recorded.Recorder()
+
+    def add(expressions, kind, folder):
+        m, path = module(expressions), os.path.join(folder, "m")
+        write(m, kind, path + ".pt2")
+        recorder.add(f"{kind}: {'|'.join(expressions)}", open(path + ".pt2", "rb").read(), ".pt2", [v.numpy() for v in INPUTS.values()], [w.numpy() for w in m(*INPUTS.values())], (2e-6, 1e-5, 0))
+
+    with tempfile.TemporaryDirectory() as folder:
+        for kind in ("export", "decomposed", "trace"):
+            for line in EXPRESSIONS.split("\n"):
+                try: add(line.split("|"), kind, folder)
+                except Exception:  # PyTorch cannot write one of them
+                    for e in line.split("|"):
+                        try: add([e], kind, folder)
+                        except Exception as why: print(f"{kind}: {e}: {str(why).splitlines()[0][:100]}")
+    recorder.save(archive)
+    return 0
+
+
 def main():
+    if "--record" in sys.argv: return record(sys.argv[sys.argv.index("--record") + 1])
     tenon, kind = sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else "export"
     good = bad = 0
     with tempfile.TemporaryDirectory() as folder:
