@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """coverage.py -- which lines and branches of src/ the tests execute.
 
-usage: tools/coverage.py [--report] [--missed FOLDER]
+usage: tools/coverage.py [--report] [--missed FOLDER] [--run TEXT]
 
 Builds the preset `coverage` (clang's source-based coverage), runs RUNS below, and prints one row per folder of src/.
 --report prints the table of what was counted before, and runs nothing.
 --missed FOLDER lists the files of a folder, and the lines of which no execution was counted.
+--run TEXT builds, and adds the counts of the runs that have TEXT to those of before.
 
 The table goes to build/coverage/coverage.txt, the counts of every line and branch to build/coverage/coverage.lcov.
 The exit status is 1 when a run failed, or when a bar was missed: LINES_MIN % of lines, BRANCHES_MIN % of branches.
@@ -40,6 +41,7 @@ data tests/system/conform.sh $B/tenon 1 --target c --every 20 $DATA/suites/onnx-
 data tests/system/conform.sh $B/tenon 1 --target opencl --every 60 $DATA/suites/onnx-node-tests.tar.xz
 $PYTHON tests/formats/export_test.py $B/tenon
 data $PYTHON tests/formats/tflite_test.py $B/tenon
+$PYTHON tests/formats/recorded.py $B/tenon tests/models/recorded/*.tar.xz
 $PYTHON tests/formats/contrib_test.py $B/tenon
 $PYTHON tests/formats/npz_test.py $B/tenon
 $PYTHON tests/system/graph_test.py $B/tenon
@@ -71,11 +73,13 @@ def build(env):
     subprocess.run(["cmake", "--build", "--preset", "coverage", "-j", env["JOBS"], "--target", *targets], cwd=ROOT, check=True)
 
 
-def run_all(env):
+def run_all(env, only):
     failed, folder = 0, os.path.join(BUILD, "logs")
     os.makedirs(folder, exist_ok=True)
-    for f in glob.glob(os.path.join(BUILD, "profiles", "*")): os.remove(f)
+    if only is None:
+        for f in glob.glob(os.path.join(BUILD, "profiles", "*")): os.remove(f)
     for number, line in enumerate(RUNS.strip().split("\n")):
+        if only and only not in line: continue
         need_data, command = line.startswith("data "), line.removeprefix("data ")
         if need_data and not os.path.isdir(env["DATA"]):
             print(f"skip  {command}: no {env['DATA']}", flush=True)
@@ -195,7 +199,7 @@ def main(args):
     failed = 0
     if "--report" not in args and "--missed" not in args:
         build(env)
-        failed = run_all(env)
+        failed = run_all(env, args[args.index("--run") + 1] if "--run" in args else None)
     files = read(export())
     if "--missed" in args:
         under = args[args.index("--missed") + 1].rstrip("/") + "/"

@@ -36,9 +36,9 @@ typedef struct CompileOptions {
 #include "compile/options.def"
 
   // ---- what for ----
-  const Target *target;    // NULL: the graph is optimised and planned for none
-  const Machine *machine;  // that code is made for; NULL: this one
-  int threads;             // that compiling may use; 0: what affinity and cgroup allow
+  const Target *target;     // NULL: the graph is optimised and planned for none
+  const Machine *machine;   // that code is made for; NULL: this one
+  int threads;              // that compiling may use; 0: what affinity and cgroup allow
   const DimBinding *sizes;  // that work is counted at; NULL: the plan's
   // ---- what besides the program ----
   bool record;               // every rule that fires, in the report
