@@ -19,6 +19,7 @@ void attrs_defaults(const AttrDesc *desc, int n, void *attrs) {
     void *f = (char *)attrs + d->offset;
     switch (d->kind) {
     case ATTR_i64: *(int64_t *)f = dflt_i64(d); break;
+    case ATTR_opt_i64: *(OptInt *)f = (OptInt){0}; break;
     case ATTR_bool: *(bool *)f = d->dflt != 0; break;
     case ATTR_f64: *(double *)f = d->dflt; break;
     case ATTR_dtype: *(DType *)f = (DType)d->dflt; break;
@@ -38,6 +39,10 @@ static uint64_t hash_str(Str s, uint64_t h) { return hash_bytes(s.p, s.n, h); }
 static uint64_t field_hash(const AttrDesc *d, const void *f, uint64_t h) {
   switch (d->kind) {
   case ATTR_i64: return hash_bytes(f, sizeof(int64_t), h);
+  case ATTR_opt_i64: {
+    OptInt x = *(const OptInt *)f;
+    return hash_bytes(&x.v, sizeof x.v, hash_u64(h ^ x.given));
+  }
   case ATTR_bool: return hash_u64(h ^ *(const bool *)f);
   case ATTR_f64: return hash_bytes(f, sizeof(double), h);
   case ATTR_dtype: return hash_u64(h ^ (uint64_t) * (const DType *)f);
@@ -76,6 +81,10 @@ static bool same_bytes(const void *a, const void *b, int64_t n, size_t each) {
 static bool field_equal(const AttrDesc *d, const void *a, const void *b) {
   switch (d->kind) {
   case ATTR_i64: return *(const int64_t *)a == *(const int64_t *)b;
+  case ATTR_opt_i64: {
+    OptInt x = *(const OptInt *)a, y = *(const OptInt *)b;
+    return x.given == y.given && x.v == y.v;
+  }
   case ATTR_bool: return *(const bool *)a == *(const bool *)b;
   case ATTR_f64: return same_bytes(a, b, 1, sizeof(double));
   case ATTR_dtype: return *(const DType *)a == *(const DType *)b;
@@ -118,6 +127,7 @@ void attrs_copy(Arena *arena, const AttrDesc *desc, int n, const void *from, voi
     void *b = (char *)to + d->offset;
     switch (d->kind) {
     case ATTR_i64: *(int64_t *)b = *(const int64_t *)a; break;
+    case ATTR_opt_i64: *(OptInt *)b = *(const OptInt *)a; break;
     case ATTR_bool: *(bool *)b = *(const bool *)a; break;
     case ATTR_f64: *(double *)b = *(const double *)a; break;
     case ATTR_dtype: *(DType *)b = *(const DType *)a; break;
@@ -149,6 +159,7 @@ bool attr_is_default(const AttrDesc *d, const void *attrs) {
   const void *f = field(d, attrs);
   switch (d->kind) {
   case ATTR_i64: return *(const int64_t *)f == dflt_i64(d);
+  case ATTR_opt_i64: return !((const OptInt *)f)->given;
   case ATTR_bool: return *(const bool *)f == (d->dflt != 0);
   case ATTR_f64: return same_bytes(f, &d->dflt, 1, sizeof(double));
   case ATTR_dtype: return *(const DType *)f == (DType)d->dflt;

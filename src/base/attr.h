@@ -8,7 +8,7 @@
 //   ATTR_STRUCT(pool, POOL_ATTRS);      in an eval/ header:  struct type `pool_attrs`
 //   ATTR_TABLE(pool, POOL_ATTRS);       in an ops/ file:     reflection table `pool_attr_desc`
 //
-// A(T, kind, name, default, doc) is a plain attribute; list kinds leave the default empty.
+// A(T, kind, name, default, doc) is a plain attribute; lists and opt_i64 leave the default empty.
 // C(T, name, choices, default, doc) is a choice among words: an int index, spelt as the word in text.
 // A required attribute has the kind's default and is checked by the op's infer.
 // Field names are those of ONNX where ONNX has the attribute, so that importing needs no table.
@@ -30,14 +30,21 @@ typedef struct Strs {
   int64_t n;
   const Str *v;
 } Strs;
+// A number that may be absent: no value of the number says so.
+typedef struct OptInt {
+  bool given;
+  int64_t v;  // 0 where it is absent
+} OptInt;
 
 // kind     C type of the field
 // i64      int64_t          bool    bool            f64   double (f32 attributes of ONNX, exactly)
+// opt_i64  OptInt           absent by default
 // dtype    DType            str     Str             body  const struct Body * (a sub-graph; ir.h)
 // i64s f64s strs            Ints, Floats, Strs
 // choice   int              index into the words
 typedef enum {
   ATTR_i64,
+  ATTR_opt_i64,
   ATTR_bool,
   ATTR_f64,
   ATTR_dtype,
@@ -49,6 +56,7 @@ typedef enum {
   ATTR_choice
 } AttrKind;
 typedef int64_t AttrType_i64;
+typedef OptInt AttrType_opt_i64;
 typedef bool AttrType_bool;
 typedef double AttrType_f64;
 typedef DType AttrType_dtype;
@@ -81,15 +89,16 @@ typedef struct AttrDesc {
    .kind = ATTR_choice,                                                                            \
    .offset = (uint16_t)offsetof(T, nm),                                                            \
    .dflt = df},
-#define ATTR_DFLT_i64(d)   .dflt = (double)(d)
-#define ATTR_DFLT_bool(d)  .dflt = (d)
-#define ATTR_DFLT_f64(d)   .dflt = (d)
-#define ATTR_DFLT_dtype(d) .dflt = (d)
-#define ATTR_DFLT_str(d)   .dflt_str = (d)
-#define ATTR_DFLT_body(d)  .dflt = 0
-#define ATTR_DFLT_i64s(d)  .dflt = 0
-#define ATTR_DFLT_f64s(d)  .dflt = 0
-#define ATTR_DFLT_strs(d)  .dflt = 0
+#define ATTR_DFLT_i64(d)     .dflt = (double)(d)
+#define ATTR_DFLT_opt_i64(d) .dflt = 0
+#define ATTR_DFLT_bool(d)    .dflt = (d)
+#define ATTR_DFLT_f64(d)     .dflt = (d)
+#define ATTR_DFLT_dtype(d)   .dflt = (d)
+#define ATTR_DFLT_str(d)     .dflt_str = (d)
+#define ATTR_DFLT_body(d)    .dflt = 0
+#define ATTR_DFLT_i64s(d)    .dflt = 0
+#define ATTR_DFLT_f64s(d)    .dflt = 0
+#define ATTR_DFLT_strs(d)    .dflt = 0
 
 #define ATTR_STRUCT(op, LIST)                                                                      \
   typedef struct op##_attrs {                                                                      \

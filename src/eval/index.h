@@ -4,8 +4,6 @@
 
 #include "eval/eval.h"
 
-enum { AXIS_NONE = INT32_MIN };  // unique, compress: no axis, the tensor is taken flat
-
 #define GATHER_ATTRS(A, C, T) A(T, i64, axis, 0, "axis that the indices select along")
 ATTR_STRUCT(gather, GATHER_ATTRS);
 EvalFn eval_gather;
@@ -56,13 +54,13 @@ ATTR_STRUCT(arg, ARG_ATTRS);
 EvalFn eval_arg_max, eval_arg_min, eval_non_zero;
 
 #define UNIQUE_ATTRS(A, C, T)                                                                      \
-  A(T, i64, axis, AXIS_NONE, "slices along it are compared; absent: single elements")              \
+  A(T, opt_i64, axis, , "slices along it are compared; absent: single elements")                   \
   A(T, bool, sorted, true, "ascending, else in order of first occurrence")
 ATTR_STRUCT(unique, UNIQUE_ATTRS);
 EvalFn eval_unique;
 
 #define COMPRESS_ATTRS(A, C, T)                                                                    \
-  A(T, i64, axis, AXIS_NONE, "axis to select along; absent: single elements")
+  A(T, opt_i64, axis, , "axis to select along; absent: single elements")
 ATTR_STRUCT(compress, COMPRESS_ATTRS);
 EvalFn eval_compress;
 

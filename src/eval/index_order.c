@@ -254,8 +254,8 @@ tenon_status eval_compress(Eval *e) {
   TRY(eval_ints(e, 1, &cond));
   int axis = 0, rank = 1;
   int64_t dims[MAX_RANK] = {x->n}, inner = 1, outer = 1;
-  if (at->axis != AXIS_NONE) {
-    TRY(eval_axis(e, at->axis, x->rank, &axis));
+  if (at->axis.given) {
+    TRY(eval_axis(e, at->axis.v, x->rank, &axis));
     rank = x->rank;
     memcpy(dims, x->dims, sizeof dims);
   }

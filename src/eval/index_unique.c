@@ -114,8 +114,8 @@ tenon_status eval_unique(Eval *e) {
   int axis = 0, rank = 1;
   int64_t dims[MAX_RANK] = {x->n};
   Slices s = {.x = x, .n = x->n, .outer = 1, .inner = 1};
-  if (at->axis != AXIS_NONE) {
-    TRY(eval_axis(e, at->axis, x->rank, &axis));
+  if (at->axis.given) {
+    TRY(eval_axis(e, at->axis.v, x->rank, &axis));
     rank = x->rank;
     memcpy(dims, x->dims, sizeof dims);
     s.n = dims[axis];

@@ -63,7 +63,7 @@ static void log_prob_rows(void *ctx, int64_t begin, int64_t end) {
 static tenon_status loss_at(Eval *e, const Loss *l, int64_t i, double *loss, double *weight) {
   int64_t c = val_i64(l->target, i);
   *loss = *weight = 0;
-  if (c == l->at->ignore_index) return TENON_OK;
+  if (l->at->ignore_index.given && c == l->at->ignore_index.v) return TENON_OK;
   if (c < 0 || c >= l->classes)
     return eval_fail(e, TENON_EINVAL, "target %lld is class %lld of %lld", (long long)i,
                      (long long)c, (long long)l->classes);

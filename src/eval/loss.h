@@ -5,12 +5,10 @@
 #include "eval/eval.h"
 
 enum { REDUCTION_NONE, REDUCTION_MEAN, REDUCTION_SUM };
-// No class has this number, so the default ignores nothing.
-#define NO_IGNORE_INDEX INT64_MIN
 
 // clang-format off
 #define LOSS_ATTRS(A, C, T)                                                                        \
-  A(T, i64, ignore_index, NO_IGNORE_INDEX, "target that adds nothing")                             \
+  A(T, opt_i64, ignore_index, , "target that adds nothing; absent: every target counts")            \
   C(T, reduction, "none|mean|sum", REDUCTION_MEAN, "how the losses become one; mean is weighted")
 // clang-format on
 ATTR_STRUCT(negative_log_likelihood_loss, LOSS_ATTRS);

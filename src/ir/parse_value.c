@@ -486,6 +486,9 @@ static tenon_status parse_choice(TextParser *p, const AttrDesc *d, int *out) {
 static tenon_status parse_attr(TextParser *p, const AttrDesc *d, void *field) {
   switch (d->kind) {
   case ATTR_i64: return text_i64(p, field);
+  case ATTR_opt_i64:
+    *(OptInt *)field = (OptInt){.given = true};
+    return text_i64(p, &((OptInt *)field)->v);
   case ATTR_bool: return parse_bool(p, field);
   case ATTR_f64: return parse_f64(p, field);
   case ATTR_dtype: return parse_dtype(p, "none", field);

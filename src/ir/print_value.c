@@ -80,6 +80,7 @@ static void print_list(Printer *p, const AttrDesc *d, const void *field) {
 static void print_attr(Printer *p, Scope *s, const AttrDesc *d, const void *field) {
   switch (d->kind) {
   case ATTR_i64: strbuf_printf(p->out, "%lld", (long long)*(const int64_t *)field); return;
+  case ATTR_opt_i64: strbuf_printf(p->out, "%lld", (long long)((const OptInt *)field)->v); return;
   case ATTR_bool: strbuf_puts(p->out, *(const bool *)field ? "true" : "false"); return;
   case ATTR_f64: text_put_f64(p->out, *(const double *)field); return;
   case ATTR_dtype: {

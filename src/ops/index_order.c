@@ -192,14 +192,14 @@ static tenon_status infer_unique(Infer *in) {
   const Type *x = infer_type(in, 0);
   Dim n = fresh(in, "unique"), all = type_numel(in->g, x);
   int axis;
-  if (at->axis == AXIS_NONE) {
+  if (!at->axis.given) {
     TRY(infer_set(in, 0, x->dtype, 1, &n));
   } else if (x->rank < 0) {
     infer_set_unranked(in, 0, x->dtype);
     all = NULL;
   } else {
     Dim dims[MAX_RANK];
-    TRY(infer_axis(in, at->axis, x->rank, &axis));
+    TRY(infer_axis(in, at->axis.v, x->rank, &axis));
     for (int i = 0; i < x->rank; i++) dims[i] = i == axis ? n : x->dims[i];
     TRY(infer_set(in, 0, x->dtype, x->rank, dims));
     all = x->dims[axis];
@@ -245,14 +245,14 @@ static tenon_status infer_compress(Infer *in) {
     n = ie_const(&in->g->dims, count);
   }
   if (!n) n = fresh(in, "compress");
-  if (at->axis == AXIS_NONE) return infer_set(in, 0, x->dtype, 1, &n);
+  if (!at->axis.given) return infer_set(in, 0, x->dtype, 1, &n);
   if (x->rank < 0) {
     infer_set_unranked(in, 0, x->dtype);
     return TENON_OK;
   }
   int axis;
   Dim dims[MAX_RANK];
-  TRY(infer_axis(in, at->axis, x->rank, &axis));
+  TRY(infer_axis(in, at->axis.v, x->rank, &axis));
   for (int i = 0; i < x->rank; i++) dims[i] = i == axis ? n : x->dims[i];
   TRY(infer_set(in, 0, x->dtype, x->rank, dims));
   sym_move(in, 1);

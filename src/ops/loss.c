@@ -51,8 +51,8 @@ static Node *reduced_loss(Graph *g, const Node *n, Node *x) {
   Node *target = n->src[1], *weight = src_or_null(g, n, 2), *axis = node_i64s(g, 1, (int64_t[]){1});
   DType t = type_of(x)->dtype, ti = type_of(target)->dtype;
   Node *zero = node_scalar(g, t, 0), *w = node_scalar(g, t, 1), *counts = NULL;
-  if (at->ignore_index != NO_IGNORE_INDEX) {
-    Node *ignored = N(g, eq, as(g, target, DT_I64), node_i64(g, at->ignore_index));
+  if (at->ignore_index.given) {
+    Node *ignored = N(g, eq, as(g, target, DT_I64), node_i64(g, at->ignore_index.v));
     counts = N(g, not, ignored);
     target = N(g, where, counts, target, node_scalar(g, ti, 0));
   }

@@ -240,6 +240,15 @@ static void code_strs(Wire *w, Strs *s) {
 static void code_attr(Wire *w, const AttrDesc *d, void *f) {
   switch (d->kind) {
   case ATTR_i64: code_bytes(w, f, 8); break;
+  case ATTR_opt_i64: {
+    OptInt *x = f;
+    uint8_t given = x->given;
+    code_bytes(w, &given, 1);
+    if (given > 1) refuse(w, "neither given nor absent");
+    x->given = given == 1;
+    code_bytes(w, &x->v, 8);
+    break;
+  }
   case ATTR_f64: code_bytes(w, f, 8); break;
   case ATTR_bool: {
     uint8_t b = *(bool *)f;

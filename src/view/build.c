@@ -73,6 +73,7 @@ const char *view_attr_text(const AttrDesc *d, const void *attrs, int64_t most, A
   const void *field = (const char *)attrs + d->offset;
   switch (d->kind) {
   case ATTR_i64: return str_printf(a, "%lld", (long long)*(const int64_t *)field);
+  case ATTR_opt_i64: return str_printf(a, "%lld", (long long)((const OptInt *)field)->v);
   case ATTR_bool: return *(const bool *)field ? "true" : "false";
   case ATTR_f64: return str_printf(a, "%.9g", *(const double *)field);
   case ATTR_dtype: return *(const DType *)field ? dtype_name(*(const DType *)field) : "none";

@@ -125,7 +125,7 @@ static void check_unique(Run *r, const Limits *l) {
     else
       val_put_i64(x, i, l->i[i % l->n]);
   }
-  unique_attrs at = {.axis = AXIS_NONE, .sorted = true};
+  unique_attrs at = {.sorted = true};
   if (!evaluate(r, eval_unique, &at, 1, (const Value *const[]){x}, 4, y)) return;
   for (int64_t i = 1; i < y[0]->n; i++)
     if (!before(y[0], i - 1, i))

@@ -129,6 +129,7 @@ static const struct {
 static void put_attr(OnnxNodeOut *w, const AttrDesc *d, const void *field) {
   switch (d->kind) {
   case ATTR_i64: onnx_attr_int(w, d->name, *(const int64_t *)field); break;
+  case ATTR_opt_i64: onnx_attr_int(w, d->name, ((const OptInt *)field)->v); break;
   case ATTR_bool: onnx_attr_int(w, d->name, *(const bool *)field); break;
   case ATTR_f64: attr_float(w, d->name, *(const double *)field); break;
   case ATTR_dtype: onnx_attr_int(w, d->name, (int64_t) * (const DType *)field); break;

@@ -115,6 +115,10 @@ static tenon_status fill(ImportNode *n, const AttrDesc *d, const OnnxAttr *a, vo
     if (a->type != OA_INT) return wrong_kind(n, d, a);
     *(int64_t *)field = a->i;
     return TENON_OK;
+  case ATTR_opt_i64:
+    if (a->type != OA_INT) return wrong_kind(n, d, a);
+    *(OptInt *)field = (OptInt){true, a->i};
+    return TENON_OK;
   case ATTR_bool:
     if (a->type != OA_INT) return wrong_kind(n, d, a);
     *(bool *)field = a->i != 0;

@@ -307,7 +307,7 @@ static tenon_status pad_of(ImportNode *n) {
 
 static tenon_status unique_of(ImportNode *n) {
   TRY(build_need(n, 1, 1));
-  Node *u = node_new(n->g, OP_unique, 1, n->in, &(unique_attrs){.axis = AXIS_NONE}, 4, n->name);
+  Node *u = node_new(n->g, OP_unique, 1, n->in, &(unique_attrs){0}, 4, n->name);
   build_give(n, 0, node_proj(n->g, u, 0));
   build_give(n, 1, node_proj(n->g, u, 2));
   build_give(n, 2, node_proj(n->g, u, 3));

@@ -58,19 +58,19 @@ static void bucketize(AtenCall *c) {  // (self, boundaries, *, out_int32, right)
 
 // ---- unique values ----
 
-static void give_unique(AtenCall *c, int64_t axis, bool sorted) {
+static void give_unique(AtenCall *c, OptInt axis, bool sorted) {
   Graph *g = c->g;
   Node *x = at_tensor(c, 0);
   unique_attrs at = {.axis = axis, .sorted = sorted};
   if (g->status) return;
   Node *y = node_new(g, OP_unique, 1, &x, &at, 4, NULL), *inverse = node_proj(g, y, 2);
-  if (axis == AXIS_NONE) inverse = N(g, reshape, inverse, N(g, shape, x));
+  if (!axis.given) inverse = N(g, reshape, inverse, N(g, shape, x));
   at_give_all(c, 3, (Node *[]){node_proj(g, y, 0), inverse, node_proj(g, y, 3)});
 }
 // Sorted in any case, as PyTorch's are on CPUs.
-static void unique_row(AtenCall *c) { give_unique(c, AXIS_NONE, true); }
+static void unique_row(AtenCall *c) { give_unique(c, (OptInt){0}, true); }
 static void unique_dim(AtenCall *c) {  // (self, dim, ...)
-  give_unique(c, at_axis(c, 1, at_rank(c, at_tensor(c, 0))), true);
+  give_unique(c, (OptInt){true, at_axis(c, 1, at_rank(c, at_tensor(c, 0)))}, true);
 }
 
 // ---- bags of embeddings ----

@@ -213,7 +213,7 @@ static void unique_row(TflOp *op) {
   Graph *g = op->g;
   Node *x = tfl_in(op, 0);
   if (!tfl_need(op, 1, 2)) return;
-  unique_attrs at = {.axis = AXIS_NONE, .sorted = false};
+  unique_attrs at = {.sorted = false};
   Node *y = node_new(g, OP_unique, 1, &x, &at, 3, NULL);
   tfl_give(op, 0, node_proj(g, y, 0));
   tfl_give(op, 1, tb_cast(g, node_proj(g, y, 2), tfl_out_tensor(op, 1)->dtype));
