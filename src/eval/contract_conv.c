@@ -3,7 +3,8 @@
 // A convolution is a matrix product: rows are a group's output channels, columns its output positions, and
 // k runs over input channels and taps.  The right operand ("patches") is never stored: each block is gathered
 // from the input when the product asks for it.  A transposed convolution differs only in which input
-// position a tap reads.  A group with one output channel (depthwise) sums its runs directly.
+// position a tap reads.  A group with one output channel (depthwise) sums its runs directly.  So does a transposed
+// convolution with a weight that is not finite: no input lies between two strides, so no 0 may be multiplied by infinity.
 #include "eval/contract.h"
 #include "eval/quant.h"
 #include "eval/gemm.h"
@@ -14,6 +15,7 @@
 typedef struct Patches {
   Window w;
   bool transposed;
+  bool places;  // 1 where an element is read, in place of its value
   DType dtype;
   const void *data;
   double zero;               // zero point, taken off every element; padding is 0 after that
@@ -23,6 +25,10 @@ typedef struct Patches {
 // x[at + i * step] for i < n, at and the last one in range.
 static void load_steps(const Patches *p, int64_t at, int64_t n, int64_t step, double *out) {
   double span[256];
+  if (p->places) {
+    for (int64_t i = 0; i < n; i++) out[i] = 1;
+    return;
+  }
   if (step == 1) {
     load_f64(p->dtype, p->data, at, n, out);
   } else if (step > 16) {
@@ -153,29 +159,37 @@ static void store_conv(const void *ctx, int64_t b, int64_t i, int64_t j, int64_t
   store_words(t, o->y->data, at, nj, o->i32, row);
 }
 
-typedef struct Depthwise {
-  const Patches *p;
+typedef struct Direct {
+  const Patches *p, *places;  // places: taps without an element are left out; NULL: they are 0
   const GemmMat *w;
   const ConvOut *out;
   int64_t chunks;  // of one channel's positions
-} Depthwise;
+} Direct;
 
-static void run_depthwise(void *ctx, int64_t begin, int64_t end) {
-  const Depthwise *d = ctx;
+static void add_tap(const Direct *d, int64_t plane, int64_t k, int64_t j, int64_t n, double w,
+                    Word *acc) {
+  double run[GEMM_NC], there[GEMM_NC];
+  patch_run(d->p, plane, k, j, n, run);
+  if (d->places) patch_run(d->places, plane, k, j, n, there);
+  for (int64_t q = 0; q < n; q++)
+    if (!d->places || there[q] != 0) acc[q].f += w * run[q];
+}
+
+static void run_direct(void *ctx, int64_t begin, int64_t end) {
+  const Direct *d = ctx;
   const Patches *p = d->p;
   int64_t nk = p->channels * p->w.nkernel;
   for (int64_t i = begin; i < end; i++) {
-    int64_t b = i / d->chunks, j = i % d->chunks * GEMM_NC, n = MIN(GEMM_NC, d->out->n - j);
+    int64_t row = i / d->chunks, b = row / d->out->m, r = row % d->out->m;
+    int64_t j = i % d->chunks * GEMM_NC, n = MIN(GEMM_NC, d->out->n - j);
     Word acc[GEMM_NC];
-    double run[GEMM_NC];
     for (int64_t q = 0; q < n; q++) acc[q].f = 0;
     for (int64_t k = 0; k < nk; k++) {
-      double w = get_f64(d->w->dtype, d->w->data, d->w->batch[b] + d->w->k[k]);
-      if (d->w->zero) w -= d->w->zero[b].f;
-      patch_run(p, b * p->channels * p->w.nin, k, j, n, run);
-      for (int64_t q = 0; q < n; q++) acc[q].f += w * run[q];
+      double w = get_f64(d->w->dtype, d->w->data, d->w->batch[b] + d->w->row[r] + d->w->k[k]);
+      if (d->w->zero) w -= d->w->zero[row].f;
+      add_tap(d, b * p->channels * p->w.nin, k, j, n, w, acc);
     }
-    store_conv(d->out, b, 0, j, n, acc);
+    store_conv(d->out, b, r, j, n, acc);
   }
 }
 
@@ -189,14 +203,17 @@ static void flatten_trivial(Window *w) {
   w->lo[0] = w->hi[0] = 0;
 }
 
-// Everything but the shapes: runs the product for weights laid out by row and k offsets.
-static void conv_run(Eval *e, Patches *p, GemmMat *w, const ConvOut *out) {
+// Everything but the shapes: runs the product for weights laid out by row and k offsets.  skip: taps without an
+// element add nothing; else they add 0 times their weight.
+static void conv_run(Eval *e, Patches *p, GemmMat *w, const ConvOut *out, bool skip) {
   flatten_trivial(&p->w);
   int64_t nk = p->channels * p->w.nkernel, batches = out->y->n / (out->m * out->n);
-  if (out->m == 1) {
-    Depthwise d = {p, w, out, (out->n + GEMM_NC - 1) / GEMM_NC};
-    parallel_for(e->run->pool, batches * d.chunks, 1 + 4096 / (nk * MIN(GEMM_NC, out->n) + 1),
-                 run_depthwise, &d);
+  if (out->m == 1 || skip) {
+    Patches places = *p;
+    places.places = true;
+    Direct d = {p, skip ? &places : NULL, w, out, (out->n + GEMM_NC - 1) / GEMM_NC};
+    parallel_for(e->run->pool, batches * out->m * d.chunks,
+                 1 + 4096 / (nk * MIN(GEMM_NC, out->n) + 1), run_direct, &d);
     return;
   }
   Gemm g = {.batch = batches,
@@ -294,7 +311,7 @@ static tenon_status first_conv(Eval *e) {
                      dtype_name(e->in[0]->dtype));
   ConvSetup s;
   TRY(conv_setup(e, e->in[0], e->in[1], eval_in(e, 2), e->in[0]->dtype, &s));
-  if (s.out.y->n) conv_run(e, &s.p, &s.w, &s.out);
+  if (s.out.y->n) conv_run(e, &s.p, &s.w, &s.out, false);
   return TENON_OK;
 }
 EVAL_ORDERED(conv, conv_attrs, 1, ORDER_CONV)
@@ -343,7 +360,7 @@ static tenon_status first_conv_integer(Eval *e) {
   TRY(channel_table(e, 3, "w_zero_point", x->dims[0], w->dims[0], &zero));
   s.w.zero = (const Word *)zero;
   s.out.i32 = true;
-  conv_run(e, &s.p, &s.w, &s.out);
+  conv_run(e, &s.p, &s.w, &s.out, false);
   return TENON_OK;
 }
 EVAL_ORDERED(conv_integer, conv_attrs, 1, ORDER_CONV)
@@ -372,7 +389,7 @@ static tenon_status first_q_linear_conv(Eval *e) {
        c++)  // joined in f32, as a runtime that folds them beforehand does
     scale[c] = round_to(DT_F32, round_to(DT_F32, xs * ws[c]) / ys);
   s.out.scale = scale;
-  conv_run(e, &s.p, &s.w, &s.out);
+  conv_run(e, &s.p, &s.w, &s.out, false);
   return TENON_OK;
 }
 EVAL_ORDERED(q_linear_conv, conv_attrs, 3, ORDER_CONV)
@@ -442,6 +459,12 @@ static tenon_status transposed_window(Eval *e, const Value *x, const Value *w, W
   return window_products(e, out);
 }
 
+static bool all_finite(const Value *v) {
+  bool finite = true;
+  for (int64_t i = 0; i < v->n; i++) finite &= isfinite(val_f64(v, i)) != 0;
+  return finite;
+}
+
 static tenon_status first_conv_transpose(Eval *e) {
   const conv_transpose_attrs *at = e->attrs;
   TRY(eval_need(e, 0, "x", 0));
@@ -478,7 +501,7 @@ static tenon_status first_conv_transpose(Eval *e) {
   mat.batch = gemm_offsets(e->run, 2, bdim, bstride, &count);
   mat.row = gemm_offsets(e->run, 1, &m, &taps, &count);
   mat.k = gemm_offsets(e->run, 2, kdim, kstride, &count);
-  conv_run(e, &p, &mat, &out);
+  conv_run(e, &p, &mat, &out, !all_finite(w));
   return TENON_OK;
 }
 EVAL_ORDERED(conv_transpose, conv_transpose_attrs, 1, ORDER_CONV_TRANSPOSE)
