@@ -143,9 +143,12 @@ void node_compute_known(Graph *g, Node *n) {
   arena_reset(&g->scratch, mark);
 }
 
-// Contents are followed as integers: also through floats, as long as they hold whole numbers, and no zero below zero.
+// Contents are followed as integers of 64 bits with a sign: also through floats, as long as they hold whole numbers, and no
+// zero below zero.
 static bool all_whole(const Value *v) {
-  if (dtype_is_int(v->dtype) || v->dtype == DT_BOOL) return true;
+  bool whole = dtype_is_int(v->dtype) || v->dtype == DT_BOOL;
+  for (int64_t i = 0; v->dtype == DT_U64 && i < v->n; i++) whole &= val_i64(v, i) >= 0;
+  if (whole) return true;
   if (!dtype_is_float(v->dtype)) return false;
   for (int64_t i = 0; i < v->n; i++) {
     double x = val_f64(v, i);

@@ -7,7 +7,9 @@
 //  - it is verified, and run: evaluation must give what inference says;
 //  - a composite is run once more, taken apart: within rounding the same;
 //  - it is run on one thread and on three: the same bits.
+#include "compiled.h"
 #include "ir/interpret.h"
+#include "runtime/session.h"
 #include "sample.h"
 #include "test.h"
 
@@ -233,6 +235,28 @@ static void check_refusal(const char *op, const char *text, const char *want) {
   arena_deinit(&a);
 }
 
+// The same after optimisation: what is folded, and the loops of the rest.
+static void check_lowered(const Sample *s, const char *graph, int result, const Value *want,
+                          Arena *a) {
+  static Diag d;
+  static Value *out[64];
+  Program *p = NULL;
+  Session *session = NULL;
+  Run run;
+  diag_init(&d);
+  memset(out, 0, sizeof out);
+  run_init(&run, NULL, &d);
+  if (compile_text(graph, "ref", a, &d, &p) ||
+      session_create(p, &(SessionOptions){.threads = 1}, &d, &session) ||
+      session_run(session, &run, NULL, NULL, out))
+    FAIL("%s%s: lowered: %s", s->op->name, s->text, d.text);
+  else if (!sample_close(out[result], want, true))
+    FAIL("%s%s: lowered to another value", s->op->name, s->text);
+  run_deinit(&run);
+  session_free(session);
+  program_release(p);
+}
+
 static void check_value(const char *op, const char *text, int result, const char *want) {
   static Diag d;
   static Outcome got, expected;
@@ -255,6 +279,8 @@ static void check_value(const char *op, const char *text, int result, const char
       FAIL("%s%s: %s", op, text, d.text);
     else if (!sample_close(got.out[result], expected.out[0], true))
       FAIL("%s%s is not %s", op, text, want);
+    else
+      check_lowered(&s, graph, result, expected.out[0], &a);
     outcome_free(&got);
     outcome_free(&expected);
   }
