@@ -306,11 +306,26 @@ static void gather_row(const Value *x, int64_t from, const int64_t *index, int64
   }
 }
 
-static double saturate(DType t, double v);
+// A result as a number of its type; of integers the nearest one where it lies outside: the overshoot of a cubic filter, mostly.
+static void put_saturated(Value *y, int64_t i, double v) {
+  DType t = y->dtype;
+  int bits = dtype_bits(t);
+  if (!dtype_is_int(t)) {
+    val_put_f64(y, i, dtype_class(t) == DC_BOOL ? v != 0 : v);
+    return;
+  }
+  double hi = dtype_class(t) == DC_INT ? ldexp(1, bits - 1) : ldexp(1, bits);
+  double lo = dtype_class(t) == DC_INT ? -hi : 0;
+  v = v != v ? 0 : nearbyint(v);
+  if (v >= hi)
+    val_put_i64(y, i, (int64_t)(UINT64_MAX >> (64 - bits + (dtype_class(t) == DC_INT))));
+  else
+    val_put_f64(y, i, MAX(v, lo));
+}
 
 static void extrapolate(Value *y, int64_t i, double v) {
   DTypeClass c = dtype_class(y->dtype);
-  if (c != DC_STRING && c != DC_COMPLEX) val_put_f64(y, i, saturate(y->dtype, v));
+  if (c != DC_STRING && c != DC_COMPLEX) put_saturated(y, i, v);
 }
 
 static void nearest_rows(void *ctx, int64_t begin, int64_t end) {
@@ -369,18 +384,6 @@ static void pass_rows(void *ctx, int64_t begin, int64_t end) {
   }
 }
 
-// Bounds of a type, for results that lie outside: the overshoot of a cubic filter, mostly.
-static double saturate(DType t, double v) {
-  int bits = dtype_bits(t);
-  if (dtype_class(t) == DC_BOOL) return v != 0;
-  if (!dtype_is_int(t)) return v;
-  double hi = dtype_class(t) == DC_INT ? ldexp(1, bits - 1) : ldexp(1, bits);
-  double lo = dtype_class(t) == DC_INT ? -hi : 0;
-  if (v != v) return 0;
-  v = nearbyint(v);
-  return v < lo ? lo : v >= hi ? (bits > 53 ? nextafter(hi, 0) : hi - 1) : v;
-}
-
 enum { BLOCK = 4096 };
 
 typedef struct StoreJob {
@@ -397,8 +400,7 @@ static void store_blocks(void *ctx, int64_t begin, int64_t end) {
       store_f64(j->y->dtype, j->y->data, at, n, j->from + at);
       continue;
     }
-    for (int64_t i = 0; i < n; i++)
-      val_put_f64(j->y, at + i, saturate(j->y->dtype, j->from[at + i]));
+    for (int64_t i = 0; i < n; i++) put_saturated(j->y, at + i, j->from[at + i]);
   }
 }
 

@@ -29,6 +29,9 @@ typedef struct Resize {
   int naxes;
   Axis axis[MAX_RANK];
   const LoopExpr *outside;  // bool; NULL: nowhere
+  // A neighbour of weight 0 adds nothing, not NaN where it is infinite: an axis whose sizes only a run knows may turn out to
+  // keep its size, and is then not interpolated at all.
+  bool exact;
 } Resize;
 
 // ---- arithmetic in f64 ----
@@ -240,6 +243,9 @@ static const LoopExpr *interpolate(Resize *r, int i, int ntaps, DType sum, Dim *
     const LoopExpr *x = interpolate(r, i + 1, ntaps, sum, at);
     if (!x) return NULL;
     x = two(r, LOOP_mul, x, a->weight[k]);
+    if (r->exact)
+      x = choose(r, two(r, LOOP_eq, a->weight[k], loop_float(r->e->k, sum, 0)),
+                 loop_float(r->e->k, sum, 0), x);
     all = all ? two(r, LOOP_add, all, x) : x;
   }
   return all;
@@ -249,7 +255,7 @@ static const LoopExpr *interpolate(Resize *r, int i, int ntaps, DType sum, Dim *
 
 const LoopExpr *elem_resize(ElementBuilder *e, const Node *n, int result, const Dim *index) {
   Resize *r = arena_new(e->a, Resize);
-  *r = (Resize){.e = e, .n = n, .at = n->attrs};
+  *r = (Resize){.e = e, .n = n, .at = n->attrs, .exact = !(e->lo->g->fast & FAST_REASSOC)};
   const Type *x = type_of(n->src[0]);
   DType t = x->dtype, sum = elem_sum_dtype(t);
   Dim at[MAX_RANK];
