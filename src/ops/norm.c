@@ -264,7 +264,8 @@ const OpInfo op_rms_normalization = {
 
 // ---- by channel ----
 
-// x of at least the given rank; operands [first, last] are one number a channel (or `other` of them).
+// x of at least the given rank; operands [first, last] are one number a channel (or `other` of them, which a symbolic size
+// does not tell).
 static tenon_status infer_channels(Infer *in, int least_rank, int first, int last, Dim other) {
   TRY(infer_need(in, 0, 0));
   const Type *x = infer_type(in, 0);
@@ -277,7 +278,7 @@ static tenon_status infer_channels(Infer *in, int least_rank, int first, int las
     if (p->rank < 0 || x->rank < 0) continue;
     if (p->rank != 1)
       return infer_fail(in, TENON_EINVAL, "operand %d of rank %d, must be 1", i, p->rank);
-    if (other && p->dims[0] == other) continue;
+    if (other && (p->dims[0] == other || !ie_is_const(p->dims[0]))) continue;
     TRY(infer_equal_dim(in, p->dims[0], x->rank > 1 ? x->dims[1] : in->g->dims.one,
                         "a parameter and the channels"));
   }
