@@ -76,8 +76,8 @@ static tenon_status make_result(Session *s, Run *run, Frame *fr, const ProgValue
   DeviceBuffer *user_memory;
   TRY(device_user_result(s, run, fr, v, &user_memory));
   if (!user_memory && !*slot) {
-    if (!value_bytes(s, &fr->f->value[fr->f->result[v->slot]], &bytes))
-      return fail(run->diag, TENON_EINTERNAL, at, "the size of a result is not known");
+    const ProgValue *whole = &fr->f->value[fr->f->result[v->slot]];
+    if (!value_bytes(s, whole, &bytes)) return size_unknown(s, run, whole, at);
     TRY(take_block(s, run, v->device, bytes, slot));
   }
   if (v->at >= 0 && !prog_eval(s->program, v->at, s->sym, &part))
@@ -92,8 +92,7 @@ tenon_status device_make(Session *s, Run *run, Frame *fr, int32_t value, Where a
   int64_t bytes;
   if (c->at.buffer) return TENON_OK;
   if (v->place == PLACE_RESULT) return make_result(s, run, fr, v, c, at);
-  if (!value_bytes(s, v, &bytes))
-    return fail(run->diag, TENON_EINTERNAL, at, "the size of a result is not known");
+  if (!value_bytes(s, v, &bytes)) return size_unknown(s, run, v, at);
   TRY(take_block(s, run, v->device, bytes, &c->block));
   c->at = (DevicePlace){c->block->buffer, 0};
   return TENON_OK;

@@ -267,8 +267,7 @@ tenon_status device_give(Session *s, Run *run, const Frame *fr, int32_t i, Value
   *out = NULL;
   if (fr != s->frame || !user_memory->device) return TENON_OK;
   if (user_memory->there) {
-    if (!cell_dims(s, v, dims))
-      return fail(run->diag, TENON_EINTERNAL, NOWHERE, "the size of a result is not known");
+    if (!cell_dims(s, v, dims)) return size_unknown(s, run, v, NOWHERE);
     return value_borrow(run, v->dtype, v->rank, dims, s->room[i].data, out);
   }
   TRY(cell_value(s, run, fr, fr->f->result[i], &made));

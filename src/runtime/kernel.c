@@ -153,6 +153,17 @@ bool session_results_empty(const Session *s, const Frame *fr, const ProgStep *st
   return true;
 }
 
+// A window that does not fit makes a negative size, which no kernel sees.
+static tenon_status check_sizes(Session *s, Run *run, const Frame *fr, const ProgStep *st) {
+  int64_t dims[MAX_RANK];
+  for (int32_t i = 0; s->program->nsyms && i < st->nout; i++) {
+    const ProgValue *v = &fr->f->value[st->out[i]];
+    if (!cell_dims(s, v, dims))
+      return size_unknown(s, run, v, (Where){.node = st->node, .op = st->op});
+  }
+  return TENON_OK;
+}
+
 static tenon_status prepare(Session *s, Run *run, const Frame *fr, KernelCall *c) {
   const Program *p = s->program;
   const ProgStep *st = c->step;
@@ -160,6 +171,7 @@ static tenon_status prepare(Session *s, Run *run, const Frame *fr, KernelCall *c
   atomic_init(&c->failed, 0);
   atomic_init(&c->busy, 0);
   c->fn = NULL;
+  TRY(check_sizes(s, run, fr, st));
   if (p->invoke) {
     TRY(argument_sizes(s, run, fr, c));
   } else {

@@ -73,6 +73,8 @@ tenon_status session_host(Session *s, Run *run, Frame *fr, const ProgStep *st);
 // The sizes of a value; false when one is not known yet.
 bool value_bytes(const Session *s, const ProgValue *v, int64_t *bytes);  // false: not known
 bool cell_dims(const Session *s, const ProgValue *v, int64_t *dims);
+// Fails where cell_dims does: a wrong input where a size is negative, else a defect.
+tenon_status size_unknown(const Session *s, Run *run, const ProgValue *v, Where at);
 // Binds symbols by an actual shape and compares what is known.
 bool bind_shape(Session *s, const ProgValue *v, const Value *actual);
 tenon_status wrong_shape(const Session *s, Run *run, Where at, const char *what, const ProgValue *v,

@@ -88,11 +88,21 @@ tenon_status cell_value(Session *s, Run *run, const Frame *fr, int32_t value, Va
   return value_borrow(run, v->dtype, v->rank, dims, c->data, out);
 }
 
+tenon_status size_unknown(const Session *s, Run *run, const ProgValue *v, Where at) {
+  for (int32_t i = 0; i < v->rank; i++) {
+    int64_t n;
+    if (prog_eval(s->program, v->dim[i], s->sym, &n) && n < 0)
+      return fail(run->diag, TENON_EINVAL, at,
+                  "axis %d of the result would have size %lld: the inputs are too small", (int)i,
+                  (long long)n);
+  }
+  return fail(run->diag, TENON_EINTERNAL, at, "the size of a result is not known");
+}
+
 static tenon_status make_whole(Session *s, Run *run, const ProgValue *v, Cell *c, Where at) {
   int64_t dims[MAX_RANK];
   if (c->data) return TENON_OK;  // in the arena, or where the caller wants it
-  if (!cell_dims(s, v, dims))
-    return fail(run->diag, TENON_EINTERNAL, at, "the size of a result is not known");
+  if (!cell_dims(s, v, dims)) return size_unknown(s, run, v, at);
   TRY(value_tensor(run, at, v->dtype, v->rank, dims, &c->value));
   c->data = c->value->data;
   return TENON_OK;
