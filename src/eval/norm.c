@@ -80,6 +80,8 @@ static void run_norm(void *ctx, int64_t begin, int64_t end) {
       int64_t n = MIN(BLOCK, m->nmembers - k);
       load_at(m->x, m->set[s], m->member + k, n, v);
       for (int64_t i = 0; i < n; i++) v[i] = (v[i] - mean) * inv;
+      for (int64_t i = 0; m->y->dtype != m->x->dtype && i < n; i++)
+        v[i] = round_to(m->x->dtype, v[i]);  // 'cast Normalized back to the original type of X'
       for (int i = 0; m->scale.v && i < n; i++)
         p[i] = val_f64(m->scale.v, m->scale.set[s] + m->scale.member[k + i]);
       for (int i = 0; m->scale.v && i < n; i++) v[i] *= p[i];

@@ -239,7 +239,12 @@ static void expand_rms_normalization(Graph *g, const Node *n, Node **out) {
   Node *v = cast_to(g, n->src[0], t);
   Node *axes = axes_from(g, (int)(at->axis < 0 ? at->axis + x->rank : at->axis), x->rank);
   Node *y = N(g, mul, v, inverse_root(g, N(g, reduce_mean, N(g, mul, v, v), axes), at->epsilon));
-  out[0] = cast_to(g, N(g, mul, y, cast_to(g, n->src[1], t)), type_of(n)->dtype);
+  DType to = type_of(n)->dtype;
+  if (to != x->dtype) {  // the first stage ends in the type of x
+    y = cast_to(g, y, x->dtype);
+    t = wide_type(to);
+  }
+  out[0] = cast_to(g, N(g, mul, cast_to(g, y, t), cast_to(g, n->src[1], t)), to);
 }
 const OpInfo op_rms_normalization = {
     .name = "rms_normalization",
