@@ -23,6 +23,8 @@ ROUNDED_ONCE = set("Add Sub Mul Div Neg Abs Sqrt Floor Ceil Round Cast CastLike 
                    "TopK MaxPool GlobalMaxPool ReduceMax ReduceMin ThresholdedRelu IsNaN IsInf Hardmax MaxUnpool Binarizer Imputer "
                    "LabelEncoder BitShift".split())
 EXACT = MOVES | ROUNDED_ONCE
+# Without --exact rules may use another formula: a division becomes a product, two roundings become one.
+REWRITTEN = set("Add Sub Mul Div Sqrt Reciprocal Mod".split())
 ZERO_SIGN = MOVES | set("Neg Abs Add Sub Mul Div Sqrt Reciprocal Cast CastLike Floor Ceil Round".split())
 # Formulas that add values of different sizes inside: a few units of the largest one, besides.
 CANCEL = set("Gelu QuickGelu FastGelu BiasGelu Sigmoid Softplus Mish Celu Elu Selu Swish LogSoftmax Softmax SoftmaxCrossEntropyLoss "
@@ -32,14 +34,18 @@ CANCEL = set("Gelu QuickGelu FastGelu BiasGelu Sigmoid Softplus Mish Celu Elu Se
              "SkipLayerNormalization SkipSimplifiedLayerNormalization Inverse Det DeformConv ReduceMean ReduceSum Mean Sum BiasSoftmax "
              "RotaryEmbedding LinearAttention CumSum AveragePool GlobalAveragePool LRN RMSNormalization Einsum FusedGemm FusedConv "
              "NegativeLogLikelihoodLoss Conv ConvTranspose MatMul Gemm FusedMatMul TransposeMatMul Scaler Normalizer".split())
+# Those of them that make each element of one: there it is that element's size which counts.
+ELEMENTWISE = set("Gelu QuickGelu FastGelu BiasGelu Sigmoid Softplus Mish Celu Elu Selu Swish Erf Tanh Exp".split())
 UNITS, NOISE, RUNS, FACTOR = 4, 4, 24, 16
 
 
 class Difference:
     """The first place where two results differ."""
 
-    def __init__(self, output, kind, text, at=None, mine=None, theirs=None):
-        self.output, self.kind, self.text, self.at, self.mine, self.theirs = output, kind, text, at, mine, theirs
+    def __init__(self, output, kind, text, mine=None, theirs=None, bad=None):
+        self.output, self.kind, self.text, self.mine, self.theirs = output, kind, text, mine, theirs
+        self.bad = bad  # which elements differ; None where it is the shape, the type or the number of results
+        self.shapes = tuple(np.shape(x) for x in (mine, theirs))
 
     def __str__(self):
         return f"output {self.output}: {self.text}"
@@ -49,24 +55,24 @@ def _bits(x):
     return x.view({2: np.uint16, 4: np.uint32, 8: np.uint64}[x.dtype.itemsize])
 
 
-def _wrong(i, a, b, ops, exact_only, loose_zero):
-    """Masks of the elements that differ at all: in value, and in class; None where all agree."""
+def _wrong(a, b, ops, exact_only, loose_zero):
+    """A mask of the elements that differ; None where all agree."""
     if a.dtype.kind != "f":
-        return a != b, None
+        return a != b
     same = (_bits(a) == _bits(b)) | ((a != a) & (b != b))
     if loose_zero or not ops <= ZERO_SIGN:
         same |= a == b
     if same.all():
-        return None, None
+        return None
     bad = ~same
     if exact_only:
-        return bad, None
+        return bad
     with np.errstate(all="ignore"):
         wide_a, wide_b = a.astype(np.float64), b.astype(np.float64)
         info = ml_dtypes.finfo(a.dtype)
         room = UNITS * (float(info.eps) * np.maximum(np.abs(wide_a), np.abs(wide_b)) + float(info.smallest_subnormal))
         bad &= ~((np.abs(wide_a - wide_b) <= room) & np.isfinite(wide_a) & np.isfinite(wide_b))
-    return (bad if bad.any() else None), None
+    return bad if bad.any() else None
 
 
 def compare(case, mine, theirs, interp=None, loose_zero=False):
@@ -74,31 +80,32 @@ def compare(case, mine, theirs, interp=None, loose_zero=False):
     if len(mine) != len(theirs):
         return Difference(0, "count", f"{len(mine)} outputs, the other has {len(theirs)}")
     ops = case.ops - {"Cast"} if len(case.ops) > 1 else case.ops
+    exact = ops <= (EXACT - REWRITTEN if loose_zero else EXACT)
     noise = None
     for i, (a, b) in enumerate(zip(mine, theirs)):
         if b is None or isinstance(b, (list, dict)):
             continue
         a, b = np.asarray(a), np.asarray(b)
         if a.dtype != b.dtype and not (a.dtype.kind in "OUS" and b.dtype.kind in "OUS"):
-            return Difference(i, "dtype", f"{a.dtype}, the other has {b.dtype}")
+            return Difference(i, "dtype", f"{a.dtype}, the other has {b.dtype}", a, b)
         if a.shape != b.shape:
-            return Difference(i, "shape", f"shape {a.shape}, the other has {b.shape}")
+            return Difference(i, "shape", f"shape {a.shape}, the other has {b.shape}", a, b)
         if case.notes.get("random") or a.size == 0:
             continue
         if a.dtype.kind in "OUS":
             a, b = np.array([str(v) for v in a.reshape(-1)]), np.array([str(v) for v in b.reshape(-1)])
-        bad, _ = _wrong(i, a, b, ops, ops <= EXACT, loose_zero)
+        bad = _wrong(a, b, ops, exact, loose_zero)
         if bad is None or not bad.any():
             continue
-        chain = len(case.model.graph.node) > 1 and not ops <= EXACT
-        if interp is not None and (a.dtype.kind == "f" and not ops <= EXACT or chain):
+        chain = len(case.model.graph.node) > 1 and not exact
+        if interp is not None and (a.dtype.kind == "f" and not exact or chain):
             noise = noise or perturbed(case, interp)
             bad = bad & ~within(a, b, noise[0] and noise[0][i], [n[i] for n in noise[1:] if n is not None], room_of(case, a, ops))
             if not bad.any():
                 continue
         at = np.unravel_index(int(np.argmax(bad)), bad.shape)
         return Difference(i, "value", f"{int(bad.sum())} of {bad.size} differ, at {[int(k) for k in at]}: {a[at]!r}, the other has {b[at]!r}",
-                          at, a, b)
+                          a, b, bad)
     return None
 
 
@@ -106,13 +113,21 @@ def room_of(case, a, ops):
     """What sums of values of different sizes may lose."""
     if a.dtype.kind != "f" or not ops & CANCEL:
         return 0.0
+    room = 2 * UNITS * float(ml_dtypes.finfo(a.dtype).eps)
+    if len(ops) == 1 and ops <= ELEMENTWISE:
+        fit = [np.abs(np.asarray(x).astype(np.float64)) for x in case.feeds.values() if np.shape(x) == a.shape]
+        return room * np.maximum(1, np.max([np.where(np.isfinite(x), x, 0) for x in fit] or [np.zeros(a.shape)], axis=0))
+    return room * largest([a, *case.feeds.values()])
+
+
+def largest(arrays):
+    """The largest finite magnitude, at least 1."""
     most = 1.0
-    with np.errstate(all="ignore"):
-        for x in [a] + [np.asarray(x) for x in case.feeds.values()]:
-            if x.dtype.kind == "f" and x.size:
-                x = np.abs(x.astype(np.float64))
-                most = max(most, float(np.max(np.where(np.isfinite(x), x, 0))))
-    return 2 * UNITS * float(ml_dtypes.finfo(a.dtype).eps) * most
+    for x in map(np.asarray, arrays):
+        if x.dtype.kind == "f" and x.size:
+            x = np.abs(x.astype(np.float64))
+            most = max(most, float(np.max(np.where(np.isfinite(x), x, 0))))
+    return most
 
 
 def within(a, b, base, runs, room):
@@ -140,6 +155,7 @@ def perturbed(case, interp):
     """The interpreter's results, and those when every float changes by some units in the last place."""
     rng = np.random.default_rng(1)
     names = {v.name: v for v in case.vals.values() if v.dtype in values.FLOATS}
+    most = largest(case.feeds.values())
     try:
         out = [[np.asarray(x) for x in interp(case.model.SerializeToString(), case.feeds)]]
     except engines.Refused:
@@ -167,8 +183,11 @@ def perturbed(case, interp):
                         factor = np.asarray(1 + by).astype(values.numpy_of(t))
                         model.graph.initializer.append(
                             onnx.helper.make_tensor(o + "_by", values.number(t), shape, factor.tobytes(), raw=True))
-                        tiny = run % 3 - 1  # zeros change too
-                        room = np.array(tiny * UNITS * float(ml_dtypes.finfo(values.numpy_of(t)).smallest_subnormal), values.numpy_of(t))
+                        tiny = float(ml_dtypes.finfo(values.numpy_of(t)).smallest_subnormal)
+                        if n.op_type in CANCEL:  # what its sums may lose
+                            size = min(most, 128.0) if n.op_type in ELEMENTWISE else most
+                            tiny = max(tiny, 2 * float(ml_dtypes.finfo(values.numpy_of(t)).eps) * size)
+                        room = np.array((run % 3 - 1) * UNITS * tiny, values.numpy_of(t))  # zeros change too
                         model.graph.initializer.append(
                             onnx.helper.make_tensor(o + "_tiny", values.number(t), (), room.tobytes(), raw=True))
                         model.graph.node.append(onnx.helper.make_node("Mul", [o + "_shaken", o + "_by"], [o + "_scaled"]))

@@ -160,6 +160,14 @@ def main():
 
         worker.main(o)
         return 0
+    import cases
+    import known
+
+    wrong = [f"row {key}: its words are not in the documentation of ONNX" for key in known.check_quotes()] + cases.failures()
+    for line in wrong:
+        print(line)
+    if wrong:
+        return 1
     os.makedirs(o.out, exist_ok=True)
     total, start, seed = Total(), time.monotonic(), o.first
     end, place = o.first + o.models, os.path.join(o.out, f"place-{os.getpid()}")

@@ -59,9 +59,9 @@ class Tally:
 
 
 def report(tally, problem, seed, folder):
-    row = check.explained(problem)
-    if row:
-        tally.rows[row.key] += 1
+    rows = check.explained(problem)
+    if rows:
+        tally.rows.update(r.key for r in rows)
         return
     problem = check.reduced(problem)
     path = save.write(problem, folder)
@@ -70,9 +70,9 @@ def report(tally, problem, seed, folder):
 
 def settle(tally, problem, seed, options):
     """A difference from onnx.reference alone: it breaks ties, and has faults of its own, so that it opens nothing by itself."""
-    row = check.explained(problem)
-    if row:
-        tally.rows[row.key] += 1
+    rows = check.explained(problem)
+    if rows:
+        tally.rows.update(r.key for r in rows)
     else:
         tally.unsettled[problem.signature] += 1
         if options.details:

@@ -2,6 +2,7 @@
 //
 // Before opset 7 a binary operator broadcast only when told so, with the second operand's axes lined up at `axis`.
 #include "eval/scalar.h"
+#include "frontends/onnx/import_build.h"
 #include "frontends/onnx/onnx.h"
 
 // Second operand of a legacy binary operator, lined up with the first.
@@ -54,7 +55,8 @@ static tenon_status greater(ImportNode *n) { return swapped(n, OP_lt); }
 static tenon_status greater_equal(ImportNode *n) { return swapped(n, OP_le); }
 static tenon_status power(ImportNode *n) { return import_as(n, OP_pow, NULL, n->nin, n->in); }
 
-// Operators of any number of operands fold from the left.
+// Operators of any number of operands fold from the left.  Sums of narrow floats are of type f32 until the last one, so that
+// none on the way is rounded or leaves the range.
 static tenon_status fold(ImportNode *n, int op, bool mean) {
   if (n->nin < 1) return import_fail(n, TENON_EINVAL, "no inputs");
   Node *r = n->in[0];
@@ -63,11 +65,17 @@ static tenon_status fold(ImportNode *n, int op, bool mean) {
     if (type_of(r)->kind != TK_TENSOR || c == DC_STRING || c == DC_COMPLEX)
       return import_fail(n, TENON_EINVAL, "input 0 must be a tensor of numbers");
   }
-  for (int i = 1; i < n->nin; i++)
-    r = node_new(n->g, op, 2, (Node *[]){r, n->in[i]}, NULL, 1, n->name);
+  DType t = type_of(r)->dtype;
+  bool wide = op == OP_add && n->nin > 1 + !mean && dtype_is_float(t) && dtype_bits(t) < 32;
+  if (wide) r = build_cast(n->g, r, DT_F32);
+  for (int i = 1; i < n->nin; i++) {
+    Node *x = wide ? build_cast(n->g, n->in[i], DT_F32) : n->in[i];
+    r = node_new(n->g, op, 2, (Node *[]){r, x}, NULL, 1, n->name);
+  }
   if (mean && n->nin > 1)
     r = node_new(n->g, OP_div, 2, (Node *[]){r, node_scalar(n->g, type_of(r)->dtype, n->nin)}, NULL,
                  1, n->name);
+  if (wide) r = build_cast(n->g, r, t);
   if (n->nout > 0) n->out[0] = r;
   return graph_status(n->g);
 }

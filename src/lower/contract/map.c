@@ -238,6 +238,16 @@ static void map_blocks(Contraction *c, int64_t blocks) {
   if (c->sides) c->groups = blocks;
 }
 
+static bool padded_space(const Contraction *c) {
+  bool padded = false;
+  for (int d = 0; d < c->nd; d++) padded |= c->space[d].padded;
+  return padded;
+}
+
+static bool exact_floats(const Contraction *c) {
+  return !(c->e->lo->g->fast & FAST_REASSOC) && dtype_is_float(type_of(c->anchor)->dtype);
+}
+
 static bool map_conv(Contraction *c, bool transposed, int64_t blocks) {
   const conv_attrs *at = c->anchor->attrs;
   const Type *x = type_of(c->lhs), *w = type_of(c->rhs);
@@ -272,6 +282,10 @@ static bool map_conv(Contraction *c, bool transposed, int64_t blocks) {
   if (transposed) c->image &= line->stride <= PHASES_MOST;
   for (int d = 0; d < c->nd - 1 && !transposed; d++)  // where a line begins is computed from sizes
     c->image &= c->space[d].lo >= 0;
+  // A weight that is not finite times a pixel of the padding is NaN, which loops over the taps inside leave out.  Between two
+  // strides of a transposed convolution there is no pixel: a guard that reads 0 there would make that NaN.
+  if (exact_floats(c) && !transposed) c->image &= !padded_space(c);
+  if (exact_floats(c) && transposed && !c->image) return false;
   c->phases = c->image && transposed ? line->stride : 0;
   c->guarded = !c->image;
   if (blocks) map_blocks(c, blocks);
