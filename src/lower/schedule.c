@@ -1,6 +1,13 @@
-// schedule.c -- schedules as text, JSON and numbers, by the table of their fields (schedule.h).
+// schedule.c -- prints, parses, hashes and compares schedules by their templates' fields.
 //
-// Guarantees: reading what schedule_text prints gives equal fields; two schedules are equal where their texts are.
+// All functions walk the ScheduleField table of a template (schedule.h); none knows a template.
+// `--schedule` rules are split at the first '=' that a template's name follows, since node names
+// may contain '='.
+//
+// Needs:      the fields of each template fit ScheduleGiven.set: at most 32 of them.
+// Guarantees: parsing what schedule_text prints gives equal fields.  Two schedules are equal if and
+//             only if their texts are.  EINVAL names the field and its legal values.  All memory is
+//             the caller's arena.
 #include "lower/template.h"
 
 // ---- fields ----

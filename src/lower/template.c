@@ -1,4 +1,14 @@
-// template.c -- the table of templates, and which one takes a kernel.
+// template.c -- the table of templates, and the choice of one for a kernel.
+//
+// lower_kernel tries the rows of templates.def from the top.  A row is skipped where the target or
+// the kind of kernel does not suit it, or where match, choose or build declines.  If
+// Lowering.accepts refuses the loops, the template's cheaper schedules are tried, then the rows
+// below.  A forced schedule (`--schedule`) gets its own template and no other.
+//
+// Needs:      a `fused` node with inferred types; LowerTarget is filled for the target.
+// Guarantees: a CHECK that fails inside a template declines that template alone.  Each refused
+//             schedule is in Lowering.tried with its reason.  The choice depends on the kernel and
+//             the target, never on the number of threads.
 #include "lower/template.h"
 
 #include "passes/fuse_kernels/kernels.h"

@@ -2,7 +2,8 @@
 //
 // Runs every node whose operands are all constants by its own evaluation, as the interpreter would,
 // and puts a constant in its place, unless the result is larger than the limit and than its
-// operands, or folding has spent its sums (budget_fold_left).  Weights are read here, once.  A large tensor that is only moved stays a view.
+// operands, or folding has spent its sums (budget_fold_left).  Weights are read here, once.  A
+// large tensor that is only moved stays a view.
 //
 // Needs:      inferred types; fuse-qdq has run, since folding dequantises weights.
 // Guarantees: bit-equal; random and control-flow ops stay; a node whose evaluation fails stays, so

@@ -1,4 +1,13 @@
-// cpu.c -- the target `cpu`: machine code for this CPU, by tenon-codegen.
+// cpu.c -- the target `cpu`: machine code for a CPU, made by tenon-codegen.
+//
+// The kernels' texts go to the shared pool of code generators, which looks in the kernel cache
+// first (llvm/client.c).  The images are joined into one block of executable memory.
+//
+// Needs:      tenon-codegen beside the program or on the path; a Machine that says vector width,
+//             registers and caches.
+// Guarantees: a kernel without code, or with more than LIMIT_KERNEL_CODE_KIB, joins
+//             TargetOptions.faults and is no error.  Each image begins at a cache line, on AArch64
+//             at a page.  Program.unload frees code and constants.
 #include "targets/cpu.h"
 
 #include "base/limits.h"

@@ -1,4 +1,12 @@
-// device.c -- compiling for one device (device.h).
+// device.c -- compiles a program for one device: opens it, lowers for it, attaches its code.
+//
+// device_begin opens the driver's device and fills LowerOptions.device[1] from its properties.
+// While the graph is lowered, Target.takes writes each kernel's text.  device_finish copies the
+// text of all kernels into the program.
+//
+// Needs:      a Target with a driver; the caller calls device_release on every path.
+// Guarantees: a split program whose kernels all went to the host gets no device.  The program owns
+//             its copy of the code and of the device's name.
 #include "targets/device.h"
 
 static bool takes(void *ctx, int device, const LoopKernel *k, const char **why) {

@@ -1,7 +1,12 @@
-// object.c -- an ELF object with a model in it.
+// object.c -- writes an ELF object that holds a compiled model (--emit=obj).
 //
-// The object holds data alone: the artifact's bytes, and a descriptor that points to them and to the evaluations that the
-// model's host steps need.  So one writer serves every machine, and needs neither assembler nor linker.
+// The object has data alone: the artifact's bytes, and a descriptor that points to them and to the
+// evaluations of the model's host steps.  So one writer serves every machine, without assembler or
+// linker.
+//
+// Needs:      a complete program; a machine that elf_machine knows, else EUNSUPPORTED.
+// Guarantees: defines SYMBOL_model and no other symbol.  Undefined symbols are the evaluations that
+//             the host steps use, each once.  The artifact is aligned to 64 bytes.
 #include "targets/object.h"
 
 #include "base/platform.h"

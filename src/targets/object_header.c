@@ -1,4 +1,11 @@
-// object_header.c -- the C header of a model in an object file.
+// object_header.c -- writes the C header, or source, with a model's function (object.h).
+//
+// Inputs and outputs become parameters with unique C identifiers.  Sizes in comments are printed
+// from the program's postfix expressions.
+//
+// Needs:      a complete program; `symbol` is a C identifier, such as object_symbol gives.
+// Guarantees: EUNSUPPORTED for strings, and for outputs whose sizes do not follow from the inputs'.
+//             Names from the model cannot end a comment or clash with keywords.
 #include "targets/object.h"
 
 #include <ctype.h>

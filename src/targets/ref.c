@@ -1,6 +1,8 @@
-// ref.c -- kernels as loops, interpreted.
+// ref.c -- the target `ref`: interprets kernels' loops and checks every access.
 //
-// The loops stay in the arena of the lowering, which must outlive the program.
+// Needs:      the lowering's arena outlives the program (Target.keeps_loops).
+// Guarantees: an access outside its buffer fails the run with KERNEL_OUT_OF_BOUNDS; it is never
+//             made.  The same order of sums as code.
 #include "targets/ref.h"
 
 static int32_t invoke(const Program *p, int32_t kernel, void *const *args, const int64_t *size,

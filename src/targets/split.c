@@ -1,4 +1,12 @@
-// split.c -- one graph over the host and a device (split.h).
+// split.c -- splits one graph over the host and a device, by cost (split.h).
+//
+// machine_costs estimates FLOP rate, bandwidth, launch and copy time of both sides.  A minimum cut
+// (plan/placement.c) assigns each kernel.  Rules of `--place` override it; the last one that fits
+// counts.
+//
+// Needs:      device_begin has opened the device; Target.with names the host's target.
+// Guarantees: EINVAL for a rule that names neither side.  The assignment depends on the graph, the
+//             machines' descriptions and the rules alone.
 #include "targets/split.h"
 
 #include "plan/placement.h"

@@ -1,4 +1,14 @@
-// target.c -- the table of targets.
+// target.c -- the table of targets, target traits, and target_compile.
+//
+// target_compile lowers the graph and builds its kernels.  Kernels without code are noted in
+// KernelFaults, and the graph is lowered again without those texts.  Each round declines one text
+// at least, so the loop ends.
+//
+// Needs:      an optimised graph with its memory plan; the arena outlives the program where
+//             Target.keeps_loops says so.
+// Guarantees: the program passes program_check, unless lower_only.  On failure there is none, and
+//             devices and code generators are released.  Traits depend on the device alone, never
+//             on whether it could be opened.
 #include "targets/target.h"
 
 #include "base/platform.h"

@@ -1,4 +1,14 @@
-// map.c -- what a contraction's anchor reads: axes as rows, columns, contracted.
+// map.c -- maps the axes of a contraction to rows, columns, K and groups.
+//
+// One function per form of ContractionInfo: dot, matmul, gemm, einsum of two operands, convolution,
+// transposed convolution.  contract_lhs and contract_rhs turn a point of the map into operand
+// indices.  contract_pack and contract_pack_rows describe packed weights as a PackSpec.
+//
+// Needs:      an op with a ContractionInfo and one result; ranked operands.  Convolutions need
+//             constant kernel sizes and channel counts, and pads that do not depend on dynamic
+//             sizes.  Call contract_sizes after elem_begin.
+// Guarantees: false where no form fits; the graph is not changed.  Rows, batch and image sizes may
+//             be dynamic.  16-bit floats accumulate in f32.
 #include "lower/contract/contract.h"
 
 #include "eval/contract.h"

@@ -1,9 +1,16 @@
-// pack.c -- constants put into the order in which kernels read them (pack.h).
+// pack.c -- packs constants into the order in which kernels read them (pack.h).
 //
-// A task is a nest of loops, each with a stride in the weight and one in the constant.  Coordinates that never leave
-// their limits are not looked at again, and loops that follow one another on both sides are one.  The innermost loop is
-// the one that is contiguous in the constant; the one around it walks the weight in the smallest steps.
-// Where both are the same, rows are copied; else tiles are transposed, small enough that each cache line of the weight is read once.
+// A task is a loop nest with a stride in the weight and one in the constant for each loop.  Loops
+// that are contiguous on both sides are merged, and coordinates that stay within their limits are
+// not checked again.  The innermost loop is contiguous in the constant.  Where it is contiguous in
+// the weight too, rows are copied; else tiles are transposed, so that each cache line of the weight
+// is read once.  A weight under a transpose or concat is read through it.
+//
+// Needs:      `to` is zeroed and large enough for the spec.  Weights need no alignment: files give
+//             none.  The caller owns both buffers.
+// Guarantees: each element is written by one task, so pack_run gives the same bytes on any pool.
+//             Elements outside a spec's limits stay 0.  Mapped pages of a packed weight are dropped
+//             after its last piece.
 #include "lower/contract/pack.h"
 
 #include "eval/movement.h"

@@ -1,15 +1,16 @@
-// attention.c -- the template of attention: softmax(q k' + masks) v in one kernel, without the matrix of scores.
+// attention.c -- template attention: softmax(q k' + masks) v in one kernel, no score matrix.
 //
-// A work item is a block of queries of one head.  Keys are taken in blocks, so that scratch has a constant size whatever
-// the length of the sequence: each block's scores are formed, their maximum joined with that of the blocks before, and
-// what is summed already is scaled down where the maximum has grown.
+// A work item is a block of queries of one head.  Keys come in blocks with an online softmax, so
+// scratch has a constant size at any sequence length.  Scores are kept transposed, [key][query]:
+// keys are read in place along their elements, a query's softmax stays in one lane, and the weights
+// of several queries for one key are contiguous.  Only the item's queries are transposed.
 //
-// Scores are computed and kept transposed, [key][query]: keys are read along their elements, in place, one after the
-// other; the softmax of a query runs along a lane and needs no sum over lanes; and the weights of a few queries
-// for one key lie together for the product with the values.  Only the queries of the item are transposed.
-//
-// Numerics: sums in f32 (f64 of f64), keys in ascending order within a block and blocks in order, so bits depend on neither
-// threads nor machine but for the width of blocks.  A key that is masked has weight 0; a query without keys gives 0.
+// Needs:      one attention op, whose first result alone is used; constant head counts and sizes; a
+//             float or bool mask of rank 4 at most; nonpad lengths only without a KV cache.  Batch,
+//             sequence and cache lengths may be dynamic.
+// Guarantees: sums in f32 (f64 for f64), keys in ascending order within a block, blocks in order.
+//             Only `block` and `lane_sums` change bits.  A masked key has weight 0; a query without
+//             keys gives 0.
 #include "lower/cpu/attention.h"
 
 #include "eval/attention.h"

@@ -1,7 +1,13 @@
-// attention_loops.c -- the loops of attention.
+// attention_loops.c -- the loops of template attention (attention.h).
 //
-// Masks by position are written as guards: a load of -infinity where a lane's query does not see the key, else
-// the score.  So the lanes are compared as the target likes, and no index becomes a value.
+// Per item: copy the queries transposed, then for each block of keys the scores, the online softmax
+// and the product with the values; last the division and the epilogue.  Position masks (causal,
+// window) are guards: a guarded load of -infinity replaces the score.  So the target compares lanes
+// as it likes, and no index becomes a value.
+//
+// Needs:      attention.c has mapped the operands, taken the schedule and declared the buffers.
+// Guarantees: false where an operand has no expression.  Blocks after the last key that a causal
+//             item sees are skipped; blocks that all its queries see have no position mask.
 #include "lower/cpu/attention.h"
 
 #include "eval/attention.h"

@@ -1,11 +1,12 @@
-// conv_chain.c -- the template of chains: inverted residuals and depthwise separable convolutions in one kernel.
+// conv_chain.c -- template conv_chain: inverted residuals and depthwise separable convolutions.
 //
-// The wide image between the convolutions is several times as large as what comes in and goes out.  An item makes lines of
-// the result, and computes what these need of the wide image in scratch that stays in the cache of its core.  Lines at the
-// edge of two items are computed by both.
+// The wide image between the convolutions is several times as large as input and output.  A work
+// item owns lines of the result.  It computes the part of the wide image that these lines need into
+// scratch that stays in its core's cache.  Lines at the border of two items are computed by both.
 //
-// Needs:      convolutions of images, channels last, f32, constant weights; sizes but for the batch are numbers.
-// Guarantees: the number of items and the order of every sum depend on the shapes and the target alone.
+// Needs:      2-D convolutions in f32, channels last, with constant weights: a depthwise one with a
+//             pointwise one before it, after it, or both.  All sizes except the batch are constant.
+// Guarantees: work items and the order of every sum depend on the shapes and the target alone.
 #include "lower/cpu/conv_chain.h"
 
 #include "eval/contract.h"

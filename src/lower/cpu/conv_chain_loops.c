@@ -1,9 +1,13 @@
-// conv_chain_loops.c -- the loops of a chain.
+// conv_chain_loops.c -- the loops of template conv_chain (conv_chain.h).
 //
-// An item owns lines of the result.  For some wide channels at a time, the lines of the wide image that these need are
-// computed into scratch and go through the depthwise convolution at once; when all channels are there, the item's pixels
-// are narrowed.  Along a line the taps that reach into the padding are left out tap by tap, since where a tile lies is
-// known while the loops are written; lines above and below are left out by the extents of loops.
+// For a chunk of wide channels, the item computes the lines of the wide image into scratch and runs
+// the depthwise convolution on them.  After all chunks it runs the projection.  Tiles at the ends
+// of a line are unrolled, so taps in the padding are dropped one by one.  Lines above and below the
+// image are dropped by loop extents.
+//
+// Needs:      conv_chain.c has mapped the links, chosen the schedule and packed the weights.
+// Guarantees: false where an operand has no expression.  Sums start with the bias; taps and
+//             channels follow in the order of the weights.  No load is in the padding.
 #include "lower/cpu/conv_chain.h"
 
 static Dim num(ConvChain *c, int64_t v) { return ie_const(c->e.pool, v); }

@@ -1,12 +1,15 @@
-// int4_gemm.c -- the template of GEMM with weight-only quantized weights, which are widened in registers.
+// int4_gemm.c -- template int4_gemm: GEMM with weight-only quantized weights of 2, 4 or 8 bits.
 //
-// A panel has a word's weights times a vector's lanes of columns: word j of step k holds, from the low bits up, the weights of columns j,
-// lanes + j, 2 lanes + j and so on.  A group of columns is masked out of the words where it stands and made a float, a power of two too
-// large, which its scales make good: no shift.  The products of a block are summed apart; the zero is taken off by what the sum
-// begins with, its product with the sum of x over the block.  A few rows share what was widened: from three on the products take longer.
+// Weights are packed as words: word j of step k holds, from the low bits up, the weights of columns
+// j, lanes + j, 2 lanes + j and so on.  A column group is masked out of the word and converted to a
+// float that is too large by a power of two; the packed scales undo that, so nothing is shifted.
+// Each quantization block has its own sum.  It starts with minus the zero point times the sum of x
+// over the block.  A few rows share the converted weights.
 //
-// Needs:      constant weights, scales and zeros; x of f32.
-// Guarantees: each block's sum is rounded as its products are added, then scaled and added, in order.
+// Needs:      one mat_mul_n_bits with constant weights, scales and zero points, and x in f32; all
+//             sizes constant except the rows of x.
+// Guarantees: products of a block are added in order, then scaled and added in the order of blocks.
+//             Every field is FREE.  Declines where a packed scale is not a normal number.
 #include "base/platform.h"
 #include "eval/contrib.h"
 #include "lower/element/epilogue.h"

@@ -1,8 +1,14 @@
-// pointwise.c -- the template of kernels without an anchor: every element of every result by itself.
+// pointwise.c -- template pointwise: kernels without an anchor, element by element.
 //
-// Where the results have one shape, and every operand has their layout or is a single element, all axes are one; else
-// every axis is a loop, the last one the vector.  Results of different shapes are formed one after the other.  Where
-// an operand is contiguous in another axis than the result (a transpose), the two axes are cut into tiles.
+// Where all results have one shape and every operand has their layout or one element, all axes are
+// one loop.  Else each axis is a loop and the last one is the vector.  Where an operand is
+// contiguous in another axis than the result (a transpose), both axes are tiled.  Results of
+// different shapes are computed one after the other.
+//
+// Needs:      elem_begin accepts the kernel, that is: ranked tensors of kernel data types.  Last
+//             row of templates.def: no other template took the kernel.
+// Guarantees: every field is FREE: an element is the same expression in every form.  Dynamic shapes
+//             and empty results work.  Declines only where an element has no expression.
 #include "lower/cpu/pointwise.h"
 #include "lower/template.h"
 

@@ -1,17 +1,17 @@
-// reduce.c -- the template of reductions, norms and softmax: every row by itself.
+// reduce.c -- template reduce: reductions, norms and softmax, row by row.
 //
-// All sums of the kernel, once its composites are decomposed, go over the same axes of values of one shape: the rows.  For each
-// row the sums are formed one after the other, then the results are stored.
+// All reductions of the kernel, composites expanded, go over the same axes of values of one shape,
+// the rows.  Each row forms its reductions in order, then stores the results.  Three forms:
+//   along    reduced axes are innermost: a row is contiguous, with `lanes` partial sums;
+//   across   the last axis stays and is the vector; a lane forms its sum in order; results with
+// an element per element of the rows take a second pass;
+//   broken   a row is several contiguous pieces, whose sums are added in order.
+// A value that costs more than a load and is read again after its sum stays in scratch.
 //
-// Along: where the axes are the last ones, a row lies together and is the vector; a sum has a fixed number of partial
-// sums.  Across: where the last axis stays it is the vector, and each lane forms its own sum in order; results for every
-// element are stored in a second round, and the sums are in scratch between.  Broken: a row is in pieces, each a
-// vector; their sums are added in order.
-//
-// Results may have another shape as long as they have the rows' elements in the rows' order: a row of one is a row
-// of the other.
-//
-// A value that a sum reads and something after it reads again, and that costs more than a load, is kept in scratch.
+// Needs:      constant axes; results that have the rows' elements, or one per row, in row order.
+// Guarantees: `lanes` alone changes the order of a sum; 16-bit floats are summed in f32.  arg_max
+//             and arg_min prefer a NaN, then the first or last place as the op says.  Sizes may be
+//             dynamic.
 #include "lower/cpu/reduce.h"
 
 #include "eval/index.h"

@@ -1,11 +1,14 @@
-// rnn.c -- the template of lstm, gru and rnn: a whole layer in one kernel.
+// rnn.c -- template rnn: a whole LSTM, GRU or RNN layer in one kernel.
 //
-// A work item is one sequence in one direction.  The products of the inputs with their weights are formed for many steps at
-// once, then step after step the product of the state with the recurrent weights, the gates in the registers that hold
-// the sums.  Weights that are constants are packed into the order in which they are read.  Steps are taken in chunks, so
-// that scratch has a constant size whatever the length of the sequence.
+// A work item is one sequence in one direction.  It forms the input GEMM for a chunk of steps, then
+// step by step the recurrent GEMV with the gates in the registers that hold the sums.  Constant
+// weights are packed in reading order.  Steps come in chunks, so scratch has a constant size at any
+// sequence length.
 //
-// Numerics: sums and states in f32 (f64 of f64); elements of x and of the state are added in ascending order.
+// Needs:      one recurrent op without quantized state; constant input and hidden sizes.  Batch and
+//             sequence length may be dynamic, and so may sequence_lens.
+// Guarantees: sums and states in f32 (f64 for f64).  Elements of x and of the state are added in
+//             ascending order; every field is FREE.  Steps beyond a sequence's length give 0.
 #include "lower/cpu/rnn.h"
 
 #include "ir/internal.h"

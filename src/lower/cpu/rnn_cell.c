@@ -1,4 +1,12 @@
-// rnn_cell.c -- the gates of recurrent layers, from the sums of a step to the new state.
+// rnn_cell.c -- the gates of recurrent layers: from the sums of a step to the new state.
+//
+// One function per cell (LSTM, GRU, RNN) and one for the activations of ONNX, with their alpha,
+// beta and clip.
+//
+// Needs:      the register tile holds the step's sums, gate by gate in ONNX order; a GRU with
+//             linear_before_reset has the input's part of the hidden gate in `g`.
+// Guarantees: the new hidden state goes to scratch; the old one stays until all units have read it.
+//             False where a peephole weight has no expression.  The cell state is not clipped.
 #include "lower/cpu/rnn.h"
 
 static const LoopExpr *op1(Recurrent *c, LoopOp op, const LoopExpr *x) {

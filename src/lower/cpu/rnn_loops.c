@@ -1,7 +1,11 @@
-// rnn_loops.c -- the loops of recurrent layers.
+// rnn_loops.c -- the loops of template rnn (rnn.h).
 //
-// Forwards and backwards are two nests: which step of x a round reads must be plain to see, for the proofs and for
-// the code.
+// Forward and backward are two loop nests.  So the step of x that an iteration reads is a plain
+// index, which the verifier can prove and the code generator can stride.
+//
+// Needs:      rnn.c has read the layer, taken the schedule, packed weights and declared buffers.
+// Guarantees: false where an operand has no expression.  A partial last tile of steps computes rows
+//             that are never read.  A sequence length from data is checked before its use.
 #include "lower/cpu/rnn.h"
 
 enum { UNROLL = 4 };

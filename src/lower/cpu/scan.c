@@ -1,7 +1,12 @@
-// scan.c -- the template of cum_sum and cum_prod: every row in order, each sum stored as it grows.
+// scan.c -- template scan: cum_sum and cum_prod.
 //
-// Where the axis is the last one a row is a work item.  Else the last axis is the vector, each lane
-// with a sum of its own in scratch.  Sums of floats are formed in f64, as the reference evaluation does.
+// Where the axis is the last one, a row is a work item.  Else the last axis is the vector, and each
+// lane has its own sum in scratch.
+//
+// Needs:      one such op over a constant axis, not of bool and not empty; every result has its
+//             shape.  Sizes may be dynamic.
+// Guarantees: elements are added in order, floats in f64 as in the reference evaluation; `cols` is
+//             FREE.  `exclusive` and `reverse` are as in ONNX.
 #include "lower/element/element.h"
 #include "lower/template.h"
 

@@ -1,6 +1,10 @@
-// scatter.c -- the template of scatter_elements and scatter_nd: a copy, then the updates in their order.
+// scatter.c -- template scatter: scatter_elements and scatter_nd, a copy and then the updates.
 //
-// Two updates may go to the same element, and then the later one counts: so all of it is one work item.
+// Two updates may address one element, and the later one counts.  So the kernel is one work item.
+//
+// Needs:      the op is the kernel's only result; with a reduction no f16, bf16 or bool, which the
+//             host evaluates.  The length of an index vector is constant.
+// Guarantees: updates are applied in order.  Each index from data is checked when the kernel runs.
 #include "lower/element/element.h"
 #include "lower/template.h"
 

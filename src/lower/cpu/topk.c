@@ -1,9 +1,13 @@
-// topk.c -- the template of top_k with few results: one after the other, each the first of what comes after the last.
+// topk.c -- template topk: the k first elements of each row, one after the other.
 //
-// Elements are compared by keys: integers that have the elements' order, with NaN above all, as the reference
-// evaluation orders them.  The keys of a row are kept in scratch.  Each result takes two sums over them: the greatest key
-// that comes after the last result, and the first place that has it.  A long row is cut into blocks whose greatest keys are
-// kept too: then the sums go over these, and over the one block that has the result.
+// Elements become integer keys of the same order, with NaN above all, kept in scratch.  Each result
+// takes two reductions: the greatest key after the last result, and its first place.  A long row is
+// cut into blocks with their greatest keys, so the reductions visit those and one block.
+//
+// Needs:      a constant k of at most 512 (64 without blocks) and a constant row of at most 65536
+//             elements; results with top_k's shape.  Other axes may be dynamic.
+// Guarantees: the order of the reference evaluation: equal elements by place, -0 equal to 0.  Keys
+//             are integers, so every field is FREE.
 #include "lower/element/element.h"
 #include "lower/template.h"
 

@@ -1,8 +1,13 @@
-// winograd.c -- the template of Winograd 3x3 convolutions (winograd.h).
+// winograd.c -- template winograd: 3x3 convolutions by F(2x2, 3x3) or F(4x4, 3x3) (winograd.h).
 //
-// Takes f32 convolutions with constant weights, channels last, where sums may be formed in another order
-// (--exact: not) and where the formula of winograd_choose.c says that it is faster; all others are left to the direct
-// form.  What comes before and after is the same as there: pixels are read by elem_at, and results are stored by epilogue_store_sum.
+// match maps the convolution, choose compares its time with the direct form's (winograd_choose.c),
+// build writes the loops (winograd_loops.c).  Prologue and epilogue are those of template gemm:
+// pixels come from elem_at, results go through epilogue_store_sum.
+//
+// Needs:      FAST_REASSOC; a 2-D f32 convolution of stride, dilation and groups 1, channels last,
+//             constant weights; a prologue of a few operations, since tiles share pixels.  Batch
+//             and image size may be dynamic.
+// Guarantees: `tile` alone changes bits.  All else is left to template gemm.
 #include "lower/cpu/winograd.h"
 
 #include "ir/internal.h"

@@ -1,7 +1,12 @@
-// winograd_choose.c -- whether a convolution is done by Winograd's transforms, and how: tiles, blocks, work items.
+// winograd_choose.c -- chooses tile, blocks and work items of template winograd, or declines.
 //
-// By shapes and the target alone, by a formula for the time in cycles of one core: products, transforms, and the weights' way from
-// memory.  Its numbers were fitted to measurements; against those of F(2x2) it is within 4 %, of F(4x4) within 10 %.
+// A formula estimates the cycles of one core for GEMMs, transforms and the traffic of weights.  Its
+// constants were fitted to measurements: within 4 % for F(2x2), within 10 % for F(4x4).  The direct
+// convolution is estimated alike, and wins ties.
+//
+// Needs:      winograd.c has filled channels, images and lines.  Dynamic sizes count as usual ones.
+// Guarantees: the choice depends on shapes and LowerTarget alone.  Scratch is at most 64 MiB.  A
+//             forced schedule is never declined for speed.
 #include "lower/cpu/winograd.h"
 
 #include <math.h>

@@ -1,11 +1,13 @@
-// winograd_loops.c -- the loops of a Winograd convolution: work items, blocks of tiles, transforms, products.
+// winograd_loops.c -- the loops of template winograd: items, blocks of tiles, transforms, GEMMs.
 //
-// A work item has some rows of tiles and some of the outputs.  For each block of its tiles: the transforms of all channels go to
-// scratch; then for each panel of outputs the products of every point, a small matrix product with sums in registers, go to scratch,
-// and are transformed back to pixels, with which is done what stands behind the convolution.  Nothing is shared by
-// items: to transform a tile twice costs less than to fetch it from another core.
+// A work item owns rows of tiles and some output channels.  For each block of tiles it transforms
+// all input channels into scratch.  For each panel of outputs it runs one small GEMM per point and
+// transforms the sums back to pixels, which the epilogue stores.  Items share nothing: transforming
+// a tile twice costs less than fetching it from another core.
 //
-// Pixels outside the image are guarded loads; pixels of a tile that lie outside the result are not stored.
+// Needs:      winograd_derive has run; the packed weights are the transformed ones.
+// Guarantees: input channels are added in ascending order.  Pixels outside the image are guarded
+//             loads of 0; pixels outside the result are not stored.
 #include "lower/cpu/winograd.h"
 
 static Dim num(Winograd *w, int64_t v) { return ie_const(w->e->pool, v); }

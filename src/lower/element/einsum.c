@@ -1,7 +1,11 @@
-// einsum.c -- einsums element by element: what the template of contractions does not take.
+// einsum.c -- einsum element by element, where the contraction templates do not match.
 //
-// With one operand or more than two, or with diagonals, every element of the result is a nest of sums of its own.  Slower than a
-// tile in registers, and for any shape.
+// Takes any number of operands up to EINSUM_MAX_OPERANDS, and repeated labels (diagonals).  Each
+// element of the result is a nest of reduction loops of its own, so nothing is reused.
+//
+// Needs:      ranked operands; sizes of one label are equal or 1, as far as symbols can show it.
+// Guarantees: NULL where a size or operand has no expression.  Terms are added in order; sums of
+//             16-bit floats are formed in f32 and rounded once.  Sizes may be dynamic.
 #include "lower/element/element.h"
 
 #include "eval/contract.h"

@@ -1,4 +1,13 @@
-// element.c -- one element of a value as an expression: arguments, scalar operations, composites.
+// element.c -- the element builder: arguments, sizes, scalar ops and composites (element.h).
+//
+// elem_at takes a value that the template gave, or an expression that it built before.  Else it
+// builds one: a load, an index map (move.c), a row of op.c, a scalar op, or the op's expansion.
+// Large expressions become a `let`, so that several uses do not repeat them.
+//
+// Needs:      elem_begin has declared the arguments before any element is built.
+// Guarantees: NULL, and no abort, where a node has no expression, nests too deep or has a data type
+//             that kernels do not hold.  A load is inside its buffer or under guards.  Dynamic
+//             sizes become dims of the kernel.
 #include "lower/element/element.h"
 
 #include "eval/scalar.h"

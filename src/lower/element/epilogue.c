@@ -1,7 +1,12 @@
-// epilogue.c -- from an element of a kernel's anchor to where it goes.
+// epilogue.c -- follows an element of the anchor through the epilogue to the results.
 //
-// Behind an anchor stand point-wise nodes, transpositions and views, so each element of the anchor's value has one
-// place in every result that is made from it.
+// The epilogue consists of elementwise ops, transposes, views and block moves (depth_to_space,
+// space_to_depth).  So an element of the anchor's value has one place in each result that depends
+// on it; epilogue_index computes that place.
+//
+// Needs:      ElementBuilder.body is set; the template gives the anchor's value with elem_give.
+// Guarantees: false where an element has no single place, for example after a broadcast.  Stores
+//             are under the guards that hold at the call.
 #include "lower/element/epilogue.h"
 
 #include "eval/movement.h"

@@ -1,7 +1,11 @@
-// guard.c -- indices that may lie outside: what is read there, and what stands for it.
+// guard.c -- guards: loads whose index may be out of range, and the value used instead.
 //
-// A guard is a new bound index: inside, the index along an axis is known to lie in the operand; outside nothing is read and the
-// value is another's (padding, the next part of a concatenation).
+// A guard binds a new index symbol that is in [0, extent) where the guard holds.  Where it does not
+// hold nothing is read, and another value stands in: padding, or the next part of a concatenation.
+//
+// Needs:      each elem_guard is undone by elem_unguard before the builder leaves its scope.
+// Guarantees: a guard's own value is in loop variables alone.  No guard is made where the range is
+//             already proven.  NULL after LOOP_GUARDS guards.
 #include "lower/element/element.h"
 
 // A guard speaks of loop variables alone: where an index is already a guard's, of what that is.

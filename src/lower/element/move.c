@@ -1,7 +1,13 @@
-// move.c -- index maps: where an element of a movement node's result comes from.
+// move.c -- index maps: where an element of a data-movement op comes from.
 //
-// What a map leaves out is guarded (guard.c).  Where it is not known that a map stays inside, the index is checked
-// when the kernel runs.
+// Views, transposes, slices and gathers map the result's index to an operand's.  Concatenation, pad
+// and crop are guarded (guard.c).  An index that is read from data, or a slice whose start is not
+// known, is checked when the kernel runs.
+//
+// Needs:      axes, steps, pads and lengths of index vectors are known while lowering; a slice's
+//             start is an expression over sizes with a known sign.
+// Guarantees: every load is inside its operand, guarded, or behind a check that fails the run.
+//             Elements are moved, never computed.  NULL where the map has no expression.
 #include "lower/element/element.h"
 
 #include "eval/index.h"

@@ -1,4 +1,11 @@
-// op.c -- the table of ops whose elements need more than a scalar operation, and those that make values of nothing.
+// op.c -- the table of ops with an element function of their own, and one_hot, range, eye_like.
+//
+// elem_op maps an op to its ElemOp.  The three ops of this file read no operand at the result's
+// index: they compute the element from the index itself.
+//
+// Needs:      ranked operands; one_hot has its depth in the result's type.
+// Guarantees: elem_op is NULL for every other op.  range computes in f64 for float results and
+//             rounds once, as the reference evaluation does.
 #include "lower/element/element.h"
 
 #include "eval/generate.h"

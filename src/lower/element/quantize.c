@@ -1,4 +1,13 @@
-// quantize.c -- element-wise ops that are not one scalar operation: linear quantization, is_inf, bit_cast, dropout.
+// quantize.c -- elements of quantize_linear, dequantize_linear, is_inf, bit_cast and dropout.
+//
+// A scale is per tensor, per axis or per block.  Division by a constant scale becomes a
+// multiplication by its reciprocal and one FMA correction.  The compiler enumerates all inputs at
+// which the rounded integer could differ, and divides if one does.
+//
+// Needs:      LowerTarget.fma for the reciprocal form; int8 or narrower results with a constant f32
+//             scale and zero point.  All else takes the plain division.
+// Guarantees: the integers of a division in the op's precision, rounded to nearest even and
+//             saturated.  NaN gives the lowest integer.
 #include "lower/element/element.h"
 
 #include "eval/generate.h"

@@ -1,8 +1,12 @@
-// resize.c -- elements of resized images: nearest, linear and cubic, in all coordinate modes.
+// resize.c -- elements of resize: nearest, linear and cubic, in all coordinate modes.
 //
-// Where an element lies in the operand is computed in f64 for each axis, as the reference evaluation does it, and rounded
-// to places that are then bound: they are clamped, so no check ever fails.  A nearest element of an axis that grows by
-// a whole factor is a division of its index.
+// The position in the operand is computed in f64 for each axis, as the reference evaluation does
+// it.  It is clamped, then bound as an index.  Nearest with an integer scale divides the index.
+//
+// Needs:      constant scales, or sizes with the policy `stretch`; a constant roi for
+//             tf_crop_and_resize; a float type, except for nearest.  No antialias.
+// Guarantees: NULL otherwise, and the host evaluates the op.  Indices are clamped, so no check
+//             fails.  The same taps in the same order as the reference evaluation.
 #include "lower/element/element.h"
 
 #include "eval/image.h"

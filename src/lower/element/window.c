@@ -1,7 +1,12 @@
-// window.c -- elements that are sums over windows: the pools and lrn.
+// window.c -- elements that are sums or maxima over a window: the pools and lrn.
 //
-// A tap that may lie in the padding is guarded: nothing is read there, and it counts as what changes nothing.  The taps of
-// a small window are written out one after the other; those of a large one are loops.
+// A tap that may be in the padding is guarded and counts as the identity of the sum or maximum.
+// Windows of at most WRITTEN_OUT taps are unrolled, larger ones are reduction loops.
+//
+// Needs:      rank 3 or more for pools; window attributes that window_check accepts.  Image sizes
+//             may be dynamic.
+// Guarantees: taps are added in row-major order of the window.  Sums of 16-bit floats are formed in
+//             f32 and rounded once.  No load leaves the image.
 #include "lower/element/element.h"
 
 #include "eval/norm.h"

@@ -1,11 +1,14 @@
-// attention_mma.c -- attention for GPUs with wgmma: an attention tile (loop/tile.h) of 64 queries
-// of one head for each warpgroup.
+// attention_mma.c -- template attention_mma: attention on tensor cores with wgmma, an attention
+// tile of 64 queries of one head per warpgroup (loop/tile.h).
 //
-// Takes operands of 16-bit types or f32 whose heads are contiguous.  All else is another
-// template's.
+// choose picks one of the variants that targets/cuda emits: plain, ring, short, split-KV or f32.
+// Operands that form TMA boxes are described as such.
 //
-// Needs:      lower/cpu/attention.h has mapped the node; one run of keys.
-// Guarantees: the tile passes loop_tile_check.
+// Needs:      TargetTraits.mma is MMA_WARPGROUP; lower/cpu/attention.h has mapped the node; one run
+//             of keys and no nonpad lengths.  Queries, keys and values are loads of 16-bit types or
+//             f32 with contiguous heads.  Lengths may be dynamic.
+// Guarantees: the tile passes loop_tile_check.  With batch_invariant the batch does not decide how
+//             keys are split.  The rest is left to attention_simt.
 #include "lower/cpu/attention.h"
 
 #include "eval/attention.h"

@@ -1,8 +1,14 @@
-// attention_simt.c -- SIMT attention: one thread block per tile of queries of one head, keys and values streamed through shared memory.
+// attention_simt.c -- template attention_simt: attention on thread blocks without tensor cores.
 //
-// A query has a row of threads.  For each block of keys all threads copy keys and values; each thread forms the scores of some keys with its
-// query, then its weights, and adds what they give to its columns of the result, which stay in its registers, scaled down where the
-// greatest score has grown.  Greatest score and sum of weights are formed by every thread of the row for itself, in the same order.
+// A thread block owns a tile of queries of one head; a query has a row of threads.  All threads
+// copy a block of keys and values to shared memory.  Each thread forms the scores of some keys,
+// then adds their weighted values to its columns of the result in registers (online softmax).
+// Every thread of a row computes row max and row sum itself, in the same order.
+//
+// Needs:      LowerTarget.block_threads and shared_bytes; attention.h maps the node; one run of
+//             keys (no KV cache as an operand) and no nonpad lengths.  Lengths may be dynamic.
+// Guarantees: keys in ascending order; `keys` alone changes bits.  Declines where no tile of
+//             queries fits shared memory.  Template attention takes the rest.
 #include "lower/cpu/attention.h"
 #include "lower/gpu/thread_loops.h"
 

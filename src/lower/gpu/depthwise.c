@@ -1,8 +1,13 @@
-// depthwise.c -- depthwise convolution on thread blocks: the time is that of reading the image and writing the result.
+// depthwise.c -- template depthwise: depthwise convolution on thread blocks, bound by memory.
 //
-// Needs channels last.  A thread has 16 bytes of neighbouring channels of a few neighbouring pixels of a line, and their sums in its registers; it reads every
-// pixel of the image once for all the pixels of the result that it is a tap of.  All is summed before anything is stored, and the taps of a sum
-// follow one another as the weights do, however many pixels a thread has: its bits do not depend on the schedule.
+// A thread owns 16 bytes of contiguous channels of a few adjacent pixels of a line, with their sums
+// in registers.  It reads each pixel of the image once for all taps that use it.
+//
+// Needs:      LowerTarget.block_threads; a depthwise convolution, channels last, with a constant
+//             number of channels that at least two channels per thread divide.  Along a line at
+//             most 16 taps; strides and dilations up to 64.  Batch and image size may be dynamic.
+// Guarantees: taps are added in the order of the weights, so every field is FREE.  All sums are
+//             formed before one is stored.  Other depthwise convolutions go to gemm_naive.
 #include "lower/gpu/gemm_simt.h"
 
 #include <math.h>

@@ -1,19 +1,20 @@
-// gemm_mma.c -- matrix products and convolutions on tensor cores: an MMA tile a work item
+// gemm_mma.c -- template gemm_mma: GEMM and convolution on tensor cores, an MMA tile per work item
 // (loop/tile.h).
 //
-// Takes products of the data types of loop/mma.def whose operands are K-major: rows of a matrix,
-// and as columns a transposed matrix or packed weights.  A 1x1 convolution is such a product.  Of
-// others the rows are windows over the image, which TMA fetches (implicit GEMM), or, where TMA does
-// not take these (few channels, another layout), values that threads compute.  All else is another
-// template's.
+// Takes the data types of loop/mma.def with K-major operands: rows of a matrix as lhs, and a
+// transposed matrix or packed weights as rhs.  A 1x1 convolution is such a GEMM.  For other
+// convolutions TMA fetches windows over the image (implicit GEMM).  Where TMA cannot, for few
+// channels or another layout, threads compute the values.
 //
-// match maps the contraction and says how operands are fetched.  choose takes the tile that takes
-// the machine least: waves of tiles over its multiprocessors, each as long as the slower of its
-// products and its copies.  build writes the tile.
+// match maps the contraction and says how operands are fetched.  choose estimates waves of tiles
+// over the multiprocessors, each as long as the slower of its MMAs and its copies, and takes the
+// cheapest.  build writes the tile.
 //
-// Needs:      LowerTarget.tiles; contract.h maps the contraction.
-// Guarantees: the tile passes loop_tile_check.  But for split-K, the order of a sum does not depend
-//             on the schedule.
+// Needs:      TargetTraits.mma with the operands' data type in mma_dtypes; the fast-math flag that
+//             loop/mma.def names, such as FAST_TF32; contract.h maps the contraction.
+// Guarantees: the tile passes loop_tile_check.  Without split-K the order of a sum does not depend
+//             on the schedule; batch_invariant rules split-K out.  The rest is left to gemm_simt
+//             and gemm_naive.
 #include "lower/contract/contract.h"
 
 #include "eval/contract.h"

@@ -1,10 +1,13 @@
-// gemm_mma_sync.c -- the choice of an MMA tile for mma.sync (sm_80 and later).
+// gemm_mma_sync.c -- chooses the MMA tile for mma.sync (sm_80 and later).
 //
-// As in gemm_mma.c it is the one that takes the machine least: waves of tiles, each as long as the
-// slowest of its products, what is copied from L2, and steps that wait for one another.  Warps read
-// their operands from shared memory themselves, so products take a part of the time of both.  Of
-// two blocks on a multiprocessor one stores while the other multiplies; they share its memory, so
-// it is a matter of stages.  The order of a sum is the same in every tile.
+// As in gemm_mma.c the cheapest tile wins: waves of tiles, each as long as the slowest of its MMAs,
+// its copies from L2 and the latency of its steps.  Warps read operands from shared memory, so that
+// time is added in part.  Two resident blocks overlap one's epilogue with the other's main loop,
+// but share the memory for stages.
+//
+// Needs:      TileProblem with sm_count and tile_bytes of the target; constants measured on sm_80.
+// Guarantees: the tile's stages fit tile_bytes; `m` is 0 where no tile does.  Every tile has the
+//             same order of sums: no split-K here.
 #include "lower/gpu/gemm_mma.h"
 
 enum {

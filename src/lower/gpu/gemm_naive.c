@@ -1,7 +1,14 @@
-// gemm_naive.c -- naive GEMM on thread blocks, without tiles: each sum by one thread, or by a few that share its terms.
+// gemm_naive.c -- template gemm_naive: contractions on thread blocks without tiles.
 //
-// For what has little reuse: depthwise convolutions, and GEMMs with few rows or columns.  Adjacent threads have
-// adjacent columns, or rows where these are contiguous in the result.
+// One thread forms a sum, or several share it (`lanes`).  It serves contractions with little reuse:
+// depthwise convolutions, and GEMMs with few rows or columns.  Adjacent threads have adjacent
+// columns, or adjacent rows where these are contiguous in the result.
+//
+// Needs:      LowerTarget.block_threads; a contraction that simt_gemm_begin takes.  Rows and image
+//             sizes may be dynamic.
+// Guarantees: `lanes` alone changes the order of a sum: each thread adds its terms in order, then
+//             the partial sums are added in order.  With batch_invariant `lanes` depends on K
+//             alone.
 #include "lower/gpu/gemm_simt.h"
 
 #define GEMM_NAIVE_SCHEDULE(I, B, C, T)                                                            \

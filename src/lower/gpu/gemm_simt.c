@@ -1,9 +1,14 @@
-// gemm_simt.c -- SIMT GEMM: tiles of both operands in shared memory, a tile of sums in each thread's registers.
+// gemm_simt.c -- template gemm_simt: GEMM and convolution tiled in shared memory and registers.
 //
-// A work item is a tile of rows x columns.  Along the contracted places it goes in steps: all threads copy the step's elements of lhs and
-// rhs into shared memory, computed on the way where they are not plain; then each adds the products of its rows and columns.  A
-// thread's rows and columns are as far apart as there are threads along them, so that adjacent threads read and write adjacent columns.
-// Which of lhs is read together, contracted places or rows, says how threads share its copying.
+// A work item is a tile of rows x columns.  For each step of K all threads copy the elements of lhs
+// and rhs to shared memory and evaluate the prologue on the way.  Then each thread multiplies its
+// rows and columns.  These are strided by the number of threads, so adjacent threads access
+// adjacent columns.  Threads copy lhs along K or along the rows, whichever is contiguous.
+//
+// Needs:      LowerTarget.block_threads and shared_bytes; a contraction that is not depthwise, with
+//             at least 8 rows and columns.  Rows and image sizes may be dynamic.
+// Guarantees: products are added in the order of K.  A partial last step adds products of zeros, so
+//             k_step is ORDER; all other fields are FREE.  The rest is left to gemm_naive.
 #include "lower/gpu/gemm_simt.h"
 
 #include <math.h>

@@ -1,4 +1,12 @@
-// gemm_simt_parts.c -- SIMT GEMM: what the tiled and the naive template share.
+// gemm_simt_parts.c -- what the contraction templates for thread blocks share (gemm_simt.h).
+//
+// simt_gemm_begin maps the contraction with all pixels of an image as rows and K as one counted
+// axis.  The other functions give operand elements, one FMA, and the epilogue for a sum.
+//
+// Needs:      a kernel of kind contraction; Tiler.s.cols is set before simt_gemm_pack.
+// Guarantees: taps outside the image and guarded-out elements are 0.  A constant rhs is packed in
+//             panels of `cols` columns, padded with 0.  int8 with at most EXACT_PRODUCTS terms is
+//             summed in f32, which is exact.
 #include "lower/gpu/gemm_simt.h"
 
 #include "eval/contract.h"

@@ -1,9 +1,16 @@
-// gemv.c -- GEMV and skinny GEMM: few rows by constant weights; the time is that of reading the weights once.
+// gemv.c -- template gemv: GEMV and skinny GEMM, bound by reading the weights once.
 //
-// Weights are packed in panels of as many columns as 16 bytes hold, [panel][k][column], so that a group reads its panel from end to end.  A work item is a panel; each
-// of L threads has every L-th place of the contracted axis, several of them at once and the next ones under way, and the sums of all rows in its
-// registers.  Then the L parts of each sum are added, in two steps.  Lanes, places and steps depend on the weights' shape alone, so the bits of a row do not
-// depend on how many there are.
+// Weights are packed as [panel][k][column] with 16 bytes of columns, so a thread block reads its
+// panel contiguously.  A work item is a panel.  Each of `lanes` threads takes every lanes-th K
+// step, `unroll` of them at a time with `stages` in flight, and holds the sums of all rows in
+// registers.  The partial sums are then added in two steps through shared memory.
+//
+// Needs:      LowerTarget.block_threads and shared_bytes; at most 8 rows, a constant number;
+//             constant f32, f16 or bf16 weights; constant K and columns.  No depthwise or
+//             transposed convolution.
+// Guarantees: lanes and parts depend on the weights' shape and the target, so a row has the same
+//             bits for 1 to 8 rows.  Declines short K, few columns and batch_invariant targets,
+//             where other templates are as fast or needed.
 #include "lower/gpu/gemm_simt.h"
 
 // A thread adds its places in order; how many threads share a sum, and in how many parts these are added up, says the order.

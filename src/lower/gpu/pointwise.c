@@ -1,10 +1,13 @@
-// pointwise.c -- pointwise kernels on thread blocks: a thread for each element, or for a few.
+// pointwise.c -- template pointwise_block: elementwise kernels on thread blocks.
 //
-// Elements are counted through; neighbours go to neighbouring threads, so that what they read and write lies together.  Of many a thread does as many neighbours
-// as 16 bytes of the widest result hold, where rows are whole multiples of them.
+// Adjacent elements go to adjacent threads.  Large results get vector accesses: as many elements
+// per thread as 16 bytes of the widest result hold, where rows are multiples of that.  For a
+// transposed matrix adjacent threads take adjacent rows, contiguous in the operand, and a block
+// takes several such runs, so that stores coalesce too.
 //
-// Of a transposed matrix adjacent threads do adjacent rows, which are contiguous in the operand, and a block has a few such runs of each, so that its
-// stores coalesce too.
+// Needs:      LowerTarget.block_threads; results of one shape, none empty.  Sizes may be dynamic.
+// Guarantees: every field is FREE: an element is the same expression in every thread.  Kernels with
+//             several result shapes are left to template pointwise.
 #include "lower/gpu/thread_loops.h"
 #include "lower/cpu/pointwise.h"
 #include "rules/shape.h"

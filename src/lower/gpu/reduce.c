@@ -1,15 +1,18 @@
-// reduce.c -- reductions, norms and softmax on thread blocks.
+// reduce.c -- template reduce_block: reductions, norms and softmax on thread blocks.
 //
-// A block has R rows and S threads for each of them.  A thread adds up every S-th element of its row; then the row's S sums, which are in
-// shared memory, are added in a fixed order, by every thread of the row for itself: all of them have the total, and nobody waits for
-// it.  Of many sums first S/Q of them are added by each of Q threads.  Where rows are contiguous the threads of a row are adjacent, else
-// those of adjacent rows are: so loads coalesce.
+// A block has R rows with S threads each.  A thread reduces every S-th element of its row.  The S
+// partial sums go to shared memory and every thread of the row adds them in a fixed order, so all
+// have the total.  Many partial sums are added in two levels.  With shuffles (LowerTarget.swaps) a
+// warp reduces without shared memory; a longer row leaves one sum per warp there.  Threads of a row
+// are adjacent where rows are contiguous, else threads of adjacent rows, so that loads coalesce.
 //
-// Where warps have shuffles (LowerTarget.swaps) a warp reduces a row without memory; of a longer row
-// each warp leaves one sum in shared memory.
+// Elements that are read again stay in registers where a row is short.  Operands that all rows
+// share are prefetched first, and preloaded where rows are few.
 //
-// What is read again stays in the registers of the thread that made it, where a row is short enough.  What is the same for all rows is asked for before anything
-// else is, and of few rows read then.
+// Needs:      LowerTarget.block_threads; rows_begin (lower/cpu/reduce.h) takes the kernel; rows are
+//             not empty.  Sizes may be dynamic.
+// Guarantees: lanes, vector and warp alone change the order of a sum.  With batch_invariant none of
+//             them depends on the number of rows.  The rest is left to template reduce.
 #include "lower/gpu/thread_loops.h"
 #include "lower/cpu/reduce.h"
 

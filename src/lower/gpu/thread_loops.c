@@ -1,4 +1,8 @@
-// thread_loops.c -- loops that the thread block templates share.
+// thread_loops.c -- loops that the thread block templates share (thread_loops.h).
+//
+// Needs:      an open work item; LowerTarget.block_threads is the number of threads.
+// Guarantees: a thread loop covers all threads of the block.  thread_guard opens no condition where
+//             the index is proven inside.  Every place of thread_rounds is below `size`.
 #include "lower/gpu/thread_loops.h"
 
 Dim thread_guard(ElementBuilder *e, Dim value, Dim extent, int *depth) {

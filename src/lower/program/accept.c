@@ -1,9 +1,14 @@
-// accept.c -- which loops become kernels of a program, and what is said of those that do not.
+// accept.c -- decides which lowered loops become kernels of a program, and records the others.
 //
-// Loops are declined where the verifier does not accept them, where they are more statements than a limit allows, and where an earlier lowering
-// of the same graph found that they have no code (KernelFaults).  Selection then goes on with the next schedule (lower/template.c).
-// Guarantees: a kernel of the program is proven to stay inside its arguments, and each one that is not made as it was chosen is in the
-// report with its nodes and reasons.
+// Loops are declined where loop_verify does not prove them, where they exceed
+// LIMIT_KERNEL_STATEMENTS, or where an earlier lowering found that they have no code
+// (KernelFaults).  Selection then takes the next schedule (lower/template.c).
+//
+// Needs:      accept_kernel is Lowering.accepts; LowerOptions.faults outlives all lowerings of the
+//             graph.
+// Guarantees: every kernel of the program is proven to stay inside its arguments, or was when its
+//             cached code was made.  Each declined schedule is in the report with nodes and reason;
+//             with `strict` it is an error.
 #include "lower/program/builder.h"
 
 #include "base/limits.h"

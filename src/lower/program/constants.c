@@ -1,8 +1,13 @@
-// constants.c -- sizes and constants of a program.
+// constants.c -- size expressions and the constants section of a program.
 //
-// A size becomes postfix code.  A constant is copied, or packed into the order in which a kernel reads it, into one
-// section; two uses of one weight in one order are one constant.  A large one that is read in place, such as a
-// table of embeddings, is mapped from its file: what nobody looks up takes no memory.
+// A size becomes postfix code.  A constant is copied, or packed in the order in which a kernel
+// reads it.  Equal uses of one weight share one constant.  A large unpacked constant is mapped from
+// its file in place, so pages that no run reads take no memory.
+//
+// Needs:      all kernels are lowered before fill_constants: it lays the whole section out at once.
+// Guarantees: each constant begins at a multiple of CONST_ALIGN bytes.  Sizes are checked for
+//             overflow; ENOMEM where they do not fit.  Program.unload frees the section.
+//             build_expr gives -1 for a size that cannot be encoded.
 #include "lower/program/builder.h"
 #include "lower/contract/pack.h"
 

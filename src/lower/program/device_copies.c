@@ -1,12 +1,14 @@
-// device_copies.c -- the copies between devices that a function needs.
+// device_copies.c -- inserts the copies between devices that the steps of a function need.
 //
-// Kernels know their device; every value is where it is made.  Parameters, results, and what the host evaluates are the host's.  Steps are
-// gone through in order: an operand that lies elsewhere gets a second value, made by a copy before the first step that needs it there, and
-// used by all later ones.  A view is made again on the other device rather than copied, so that a value under several shapes
-// crosses once.  Copies lie at the same place of the other device's memory, which is free there for as long as the value lives: so the memory plan
-// holds for all devices.
+// A value is on the device of the step that makes it.  Parameters, results and host steps are on
+// the host.  Steps are walked in order: an operand that is elsewhere gets a second value, copied
+// before the first step that needs it and shared by all later ones.  A view is made again on the
+// other device instead of copied, so a value under several shapes is copied once.  A copy has the
+// offset of its source, so one memory plan holds for all devices.
 //
-// Concurrent kernels stay so where all are the host's.
+// Needs:      every kernel step has its device; steps are in the order of the plan.
+// Guarantees: each step reads operands of its own device.  Concurrent kernels stay concurrent only
+//             if all run on the host.
 #include "lower/program/builder.h"
 
 typedef struct Placing {

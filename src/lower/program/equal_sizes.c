@@ -1,10 +1,13 @@
-// equal_sizes.c -- sizes that must be equal, where only a run can tell whether they are.
+// equal_sizes.c -- run-time checks for sizes that must be equal but have two names.
 //
-// Two operands of a matrix product may name their inner sizes differently.  That they are equal is a condition of the
-// operator, so the step that computes it checks it before anything is read, and the kernel is made as if one name stood for
-// both: its loops can then be proven.  A step relies on its own checks alone, whatever order steps run in.
+// Operands of a matrix product may name their inner sizes differently.  Inference notes which sizes
+// an op requires to be equal (ir/infer.c) and cannot decide.  The step checks them before it reads
+// anything, and the kernel is rebuilt with one name for both, so that its loops can be proven.
 //
-// Which sizes must be equal is what inference asks (ir/infer.c) and cannot answer.
+// Needs:      the `fused` node of the step; symbols have their values when the step runs.
+// Guarantees: a step relies on its own checks alone, in any order of steps.  The rebuilt kernel is
+//             no part of the graph.  Contradicting sizes leave the kernel as it was, and the
+//             evaluation reports them.
 #include "lower/program/builder.h"
 
 #include "ir/internal.h"

@@ -1,7 +1,13 @@
-// kernel_steps.c -- steps that are kernels.
+// kernel_steps.c -- makes kernel steps: labels, schedules, row buckets, arguments, grain.
 //
-// Equal texts are one kernel.  A result that the plan puts over an operand stays there only when the loops allow
-// it; else it gets memory of its own.
+// Kernels with equal text are one.  On targets with MMA a kernel with a dynamic number of rows is
+// lowered for several row buckets.  Those with different loops become steps of their own, each with
+// a condition on the rows.  If the device declines a kernel, the host gets it.
+//
+// Needs:      a plan of the function; `read_schedules` has parsed the `--schedule` rules.
+// Guarantees: EUNSUPPORTED where no template takes the kernel or a size is not known before it
+//             runs.  A result stays over an operand only if lower_may_overwrite allows it.  A
+//             number of rows always takes the same kernel.
 #include "lower/program/builder.h"
 
 #include "base/budget.h"

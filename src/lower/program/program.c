@@ -1,10 +1,16 @@
-// program.c -- from a planned graph to a program: values, places, steps.
+// program.c -- builds a program from a planned graph: values, places, steps.
 //
-// Every node of a body becomes a step: a kernel where lowering has one, else an evaluation on the host.  The nodes
-// of a kernel that cannot be lowered, and those of a composite without an evaluation, become steps of their own.
+// Each node becomes a step: a kernel where lowering has one, else a host step.  A kernel that
+// cannot be lowered is built node by node, and so is a composite without an evaluation.
 //
-// Places.  Of the main body, what the plan holds lies in the arena; a result of the model is written where the
-// caller wants it, with everything that shares its memory.  All other values live on the heap.
+// Places: values of the main body are where the plan puts them in the arena.  A result of the model
+// is in the caller's memory, with every value that shares it.  All other values are on the heap and
+// are freed after their last use.
+//
+// Needs:      an optimised graph and a memory plan of it that plan_verify accepts.
+// Guarantees: on failure there is no program, and graph status and diagnostics are as before.  The
+//             program owns all that it refers to.  Every graph that the interpreter runs gets a
+//             program.
 #include "lower/program/builder.h"
 
 #include "eval/table.h"

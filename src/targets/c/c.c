@@ -1,4 +1,11 @@
-// c.c -- the target `c`: the parts of the source put together (c.h).
+// c.c -- the target `c`: assembles prelude, kernels, functions, memory and weights (c.h).
+//
+// Parts are written to buffers first, because constants and helpers are known only when all
+// functions are emitted.  A model without floats gets no float types and no <math.h>.
+//
+// Needs:      a lowered program whose loops are alive; CSourceOptions with the symbol.
+// Guarantees: all unsupported steps are reported together, with EUNSUPPORTED.  Equal programs give
+//             equal text.  arena_bytes and stack_bytes are upper bounds where sizes are constant.
 #include "targets/c/c.h"
 
 #include "targets/c/emit.h"

@@ -1,7 +1,12 @@
-// functions.c -- the functions of a program as C: the model, and the bodies of its control flow.
+// functions.c -- emits the functions of a program as C: the model and its control-flow bodies.
 //
-// Every value has an address, which is text: a parameter's, a constant's array, a place of the arena, or a result's.  Steps follow
-// one another; kernels run over all their work items.  A step that fails ends the function with its code.
+// Every value has an address as text: a parameter, a constant's array, an offset in the arena, or a
+// result.  Steps follow one another; a kernel runs over all its work items.  With dynamic sizes the
+// offsets are computed at the start of the function.
+//
+// Needs:      kernels are named; names of symbols are set.
+// Guarantees: a failed step returns its code at once.  Values that C cannot hold are refused by
+//             name, all of them.  Bodies of control flow have constant sizes, or are refused.
 #include "targets/c/emit.h"
 
 // ---- sizes ----

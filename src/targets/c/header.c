@@ -1,4 +1,8 @@
-// header.c -- what a caller of the generated C sees: sizes, the model's function, and words for its codes.
+// header.c -- the C header of a generated model: sizes, function, error text (c.h).
+//
+// Needs:      the model's inputs and outputs are ones that C holds (c_not_held).
+// Guarantees: parameter names are unique C identifiers made from the model's names.  Constant sizes
+//             are macros.  With dynamic sizes the header declares SYMBOL_release.
 #include "targets/c/emit.h"
 #include "targets/object.h"
 

@@ -1,7 +1,11 @@
-// host.c -- steps that have no kernel, as C: branches, and conversions of elements that kernels do not have.
+// host.c -- host steps as C: if, loop, shape, concat of shapes, and casts of narrow types.
 //
-// Elements of less than a byte, and 8-bit floats, go through double or int64_t one by one, as eval/cast.c has them.  All else that the
-// host does is refused by name.
+// Types of less than a byte and fp8 are converted element by element through double or int64_t, as
+// eval/cast.c does.  A loop keeps carried values where its results will be, and an iteration's new
+// values beside them until it ends.
+//
+// Needs:      branches with equal result types; carried values of constant size.
+// Guarantees: the bits of the reference evaluation.  All other host steps are refused by op name.
 #include "targets/c/emit.h"
 
 #include "eval/control.h"

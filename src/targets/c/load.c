@@ -1,7 +1,12 @@
-// load.c -- a model as C, compiled by the system's C compiler and run in this process: for tests, `tenon run` and `tenon bench`.
+// load.c -- compiles a model's C source with the system's C compiler and loads it.
 //
-// The program's steps give way to one: a call of the model's function with all inputs and outputs.  So whatever runs programs runs
-// this one, and what is compared is the text that a user would get.
+// For tests, `tenon run` and `tenon bench`.  The program's steps are replaced by one call of the
+// model's function, so what runs is the text that a user would get.
+//
+// Needs:      a C compiler, from CC or `cc`; a folder for temporary files.
+// Guarantees: the library is built in a folder that no other user can write to.  One call at a
+//             time, since the model's memory is static.  Program.unload closes the library and
+//             frees weights and constants.
 #include "base/platform.h"
 #include "base/process.h"
 #include "targets/c/c.h"

@@ -1,4 +1,8 @@
-// weights.c -- constants as arrays, or as a file beside the source.
+// weights.c -- constants of the target `c`: arrays in the source, or one weights file.
+//
+// Needs:      const_used says which constants the functions refer to; others are not written.
+// Guarantees: every array reads back to the same bits.  Arrays and entries of the file begin at
+//             multiples of 64 bytes, in the order of the program's constants.
 #include "targets/c/emit.h"
 
 #include <math.h>

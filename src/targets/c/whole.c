@@ -1,13 +1,14 @@
-// whole.c -- requantisation in whole numbers, for machines without floats (--embedded).
+// whole.c -- integer requantization for machines without floats (--embedded).
 //
-// A quantised layer ends in  clamp(round(f32(sum) * scale), lo, hi), which rounds twice: the product to 24 bits, then to a whole number, ties to the
-// even one.  A scale is m * 2^-S with m of 24 bits, so the product is known exactly in 64 bits.  Rounding it at once gives the same, except where
-// it is so near to the middle between two numbers that f32 puts it there: within half a unit of its last place, which follows from the
-// number of bits.  So every bit of the result is kept; all steps of the staircase from lo to hi are compared with f32 besides, and where one differs, or a
-// scale does not fit, nothing is changed.
+// A quantized layer ends in clamp(round(f32(sum) * scale), lo, hi), which rounds twice: the product
+// to 24 bits, then to an integer, ties to even.  A scale is m * 2^-S with 24 bits of m, so the
+// product is exact in 64 bits.  Rounding it once gives the same integer, except near a tie that f32
+// creates: within half a unit in the last place.  That case is part of the emitted code.  All steps
+// from lo to hi are then compared with f32.
 //
-// That is done where it leaves no float in the whole model.  The scales of a kernel become numbers in place, where nothing else reads them.
-// Arguments that a kernel does not touch are not passed.
+// Needs:      loops are alive and used by this program alone: kernels are rewritten in place.
+// Guarantees: bit-equal.  If a scale does not fit, a step differs, or another float remains in the
+//             model, nothing is changed.  Untouched kernel arguments are not passed.
 #include "targets/c/emit.h"
 
 #include <math.h>

@@ -1,8 +1,13 @@
-// emit.c -- statements: loops, vectors, reductions, checks.
+// emit.c -- statements as C-family text: loops, vectors, reductions, thread loops, checks.
 //
-// A `vector` loop runs in chunks of lanes.  When its extent is a number and small, or when a tile is indexed by it, each chunk is
-// written out; else the chunks are a loop.  What remains goes by halves where its number is known, else one by one.  A loop whose lanes
-// go different ways is a plain loop: it was tried as a vector first, and the text thrown away.
+// A `vector` loop runs in chunks of lanes.  Chunks are unrolled where the extent is a small
+// constant or a register tile is indexed by them, else they are a loop.  A tail of known length is
+// halved repeatedly, any other goes element by element.  A loop whose lanes diverge is tried as a
+// vector first; then its text is discarded and it becomes a plain loop.
+//
+// Needs:      a kernel that loop_verify accepts; emit_kernel.c has set up the CEmit.
+// Guarantees: the order of every sum is the tree's, in vector and plain form.  In a thread block a
+//             failed check skips the rest of its block, and all threads reach every barrier.
 #include "loop/span.h"
 #include "loop/survey.h"
 #include "targets/cstyle/emit.h"

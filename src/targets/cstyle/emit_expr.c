@@ -1,7 +1,12 @@
-// emit_expr.c -- expressions, loads and stores.
+// emit_expr.c -- expressions, loads and stores as C-family text.
 //
-// An expression is written where it is used; what a statement uses more than once, and what grows long, gets a name first.  Names are
-// given before the statement, so nothing of a guard's may need one: a guarded load is one expression, guard and all.
+// An expression is written where it is used.  One that a statement uses more than once, or whose
+// text is long, gets a named temporary before the statement.  A guarded load stays one expression,
+// so that nothing behind a guard is evaluated early.
+//
+// Needs:      cs_new_statement before each statement: it counts uses and clears the memo.
+// Guarantees: constants read back to the same bits.  Memory behind a guard that does not hold is
+//             not accessed.  Vector accesses assume the alignment of one element only.
 #include "targets/cstyle/emit.h"
 
 #include <ctype.h>

@@ -1,8 +1,13 @@
-// emit_index.c -- integer expressions as text, by how they vary over the lanes.
+// emit_index.c -- index expressions as C-family text, by how they vary over the lanes.
 //
-// An index is kept as text + number + stride * lane as long as that is what it is, with numbers folded: unrolled loops give
-// indices that are numbers.  Divisions and remainders keep the form where the lanes of one vector cannot straddle a multiple of
-// the divisor, which the alignment of the first lane tells: a vector variable begins each chunk at a multiple of the lanes.
+// An index is kept as text + constant + stride * lane, with constants folded, so unrolled loops
+// have constant indices.  Division and remainder keep that form where the lanes of one vector
+// cannot straddle a multiple of the divisor.  The alignment of the first lane decides it: each
+// chunk begins at a multiple of the lanes.
+//
+// Needs:      every symbol of the index is bound in CEmit.sym.
+// Guarantees: an index without that form sets not_vector, and the loop is emitted as a plain one.
+//             cs_small is true only where 31 bits hold every index and intermediate value.
 #include "targets/cstyle/emit.h"
 
 #include <math.h>

@@ -1,7 +1,12 @@
-// emit_kernel.c -- the function around a kernel's loops: its parameters, places and end.
+// emit_kernel.c -- the function around a kernel's loops: parameters, buffers, return value.
 //
-// A function of C gets a range of work items and returns what failed; a kernel of a device goes over the items by its place in the
-// launch, and writes into a slot what failed (cstyle.h has the order of its arguments).
+// A C function gets a range of work items and returns the number of a failed check.  A device
+// kernel walks the items by its place in the launch and writes that number to a fault slot
+// (cstyle.h has the order of its arguments).
+//
+// Needs:      a kernel that loop_verify accepts; the Spelling of the language.
+// Guarantees: EUNSUPPORTED with the reason where the language or device has no such kernel.  Equal
+//             kernels give equal text.  Integer division by zero is reported when the kernel ends.
 #include "loop/thread_block.h"
 #include "loop/tile.h"
 #include "targets/cstyle/emit.h"

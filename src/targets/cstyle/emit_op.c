@@ -1,8 +1,12 @@
-// emit_op.c -- operations and conversions, as eval/scalar.def means them.
+// emit_op.c -- scalar operations and conversions as C-family text, by eval/scalar.def.
 //
-// What C's operators mean is written with them; all else calls a helper.  Integers wrap: signed ones are added as unsigned.  Narrow
-// floats are computed in f32 and rounded after each operation, or in f64 where f32 would round twice.  A division of integers by zero has
-// no result: the kernel goes on with 0 and says so when it ends.
+// Operators of C are used where they mean the same; all else calls a helper (helpers.def).  Signed
+// integers are added as unsigned ones, so they wrap.  f16, bf16 and fp8 are computed in f32 and
+// rounded after each operation, or in f64 where f32 would round twice.
+//
+// Needs:      operands of one data type, as the loop IR's verifier demands.
+// Guarantees: the bits of eval/scalar.def, for functions of the math library within their error.
+//             Integer division by zero continues with 0 and sets the kernel's fault.
 #include "loop/span.h"
 #include "targets/cstyle/emit.h"
 

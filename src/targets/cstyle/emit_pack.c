@@ -1,9 +1,13 @@
-// emit_pack.c -- neighbouring elements read and stored at once by a thread of a thread block.
+// emit_pack.c -- vector accesses of a GPU thread: contiguous elements loaded and stored at once.
 //
-// An unrolled loop of a thread over 2 to 16 contiguous elements, the first at a multiple of their number, is one access of up to 16 bytes, or
-// several.  What is read is read before the loop, into an array that the compiler keeps in registers; what is stored is stored after it.  That changes
-// nothing: what is read the kernel does not write, or not in this loop, and an argument that lies in the place of another is written only where it
-// was read by the same thread before.
+// An unrolled loop of a thread over 2 to 16 contiguous elements becomes accesses of up to 16 bytes.
+// Loads go before the loop into an array that stays in registers; stores go after it.
+//
+// Needs:      Spelling.packs; the first index is a multiple of the number of elements; arguments
+//             are aligned to 16 bytes, which the runtime ensures.
+// Guarantees: the same values as element by element.  A loaded buffer is not written in the loop.
+//             An argument over another one is written only where the same thread has read it.
+//             Stores to one buffer are packed all or none.
 #include "loop/prove.h"
 #include "targets/cstyle/emit.h"
 

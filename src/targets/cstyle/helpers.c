@@ -1,7 +1,12 @@
-// helpers.c -- what kernels call besides operators: which of it is needed, and its text.
+// helpers.c -- the helper functions that kernels call: which are needed, and their text.
 //
-// A helper is a row of helpers.def, for a dtype and a number of lanes.  Needing one needs what its body calls.  Text comes in
-// the order of the table, scalars first, then dtypes and lanes in order: so it does not depend on which kernel asked first.
+// A helper is a row of helpers.def, instantiated for a data type and a number of lanes.  A need for
+// one implies those that its body calls.
+//
+// Needs:      cstyle_prelude is called after all kernels of the file are emitted.
+// Guarantees: text is in the order of the table, then data type, then lanes, whichever kernel asked
+//             first.  helper_need is false for a helper without that data type or vector form.  f32
+//             bodies written here are the polynomials of targets/llvm/math_f32.c.
 #include "targets/cstyle/emit.h"
 
 #include <stdio.h>

@@ -1,4 +1,11 @@
-// spelling.c -- the tables of spellings, and names.
+// spelling.c -- the spellings of C and OpenCL C, and names that are safe in the family.
+//
+// A Spelling holds the words in which the languages differ.  spelling_cuda is in targets/cuda.
+//
+// Needs:      C11 for `c`, OpenCL C 1.2 for `opencl`; f64 there only with cl_khr_fp64.
+// Guarantees: pragmas switch floating-point contraction off in clang and OpenCL; GCC needs
+//             -ffp-contract=off for the same bits.  cstyle_identifier gives no keyword, reserved
+//             word or name of the emitter.
 #include "targets/cstyle/emit.h"
 
 #include <ctype.h>

@@ -1,8 +1,12 @@
-// cuda.c -- kernels as CUDA C++.
+// cuda.c -- the target `cuda`: kernels as CUDA C++ text, and the traits of NVIDIA GPUs.
 //
-// Each kernel is a text of its own with what it needs, so that it can be compiled, kept and found again apart from all others
-// (runtime/cuda/cuda.h).  The text does not depend on the GPU but by its schedules, and it needs no compiler: for a chip that is not
-// here it is made by naming the chip in the place of a device.
+// Each kernel is a text of its own with its prelude, so that it is compiled and cached alone
+// (runtime/cuda/cuda.h).  The text depends on the GPU only through schedules.  It needs no CUDA
+// installation: a chip's name stands in for a device.
+//
+// Needs:      a DeviceInfo with compute capability, shared memory and number of multiprocessors.
+// Guarantees: sm_80 and later have mma.sync, sm_90 alone has wgmma.  A CudaRecord before each text
+//             says how to launch it.  A kernel that cannot be written is declined with the reason.
 #include "targets/cuda/cuda.h"
 
 #include "runtime/cuda/cuda.h"

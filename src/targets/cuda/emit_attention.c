@@ -1,22 +1,21 @@
-// emit_attention.c -- attention tiles (loop/tile.h) as CUDA with wgmma (sm_90a): the plain program,
-// and what the others share.
+// emit_attention.c -- attention tiles (loop/tile.h) as CUDA with wgmma (sm_90a): the plain kernel,
+// and what all variants share.
 //
-// A thread block is one warpgroup with 64 queries; several blocks are on a multiprocessor at once,
-// so that one computes while others wait.  Queries stay in shared memory.  Keys and values come in
-// blocks of 64 through two stages; threads copy them in pieces of 16 bytes (cp.async), so operands
-// need no TMA box.  The three reductions of the body are one pass with a running row max: where it
-// grows the accumulator is rescaled.
+// A thread block is one warpgroup with 64 queries; several blocks per multiprocessor hide latency.
+// Queries stay in shared memory.  Keys and values come in blocks of 64 through two stages; threads
+// copy 16 bytes at a time (cp.async), so operands need no TMA box.  The three reductions of the
+// body are one pass with an online softmax: where the row max grows, the accumulator is rescaled.
 //
-// Several warpgroups share keys and values in emit_attention_ring.c.  Few keys are in one stage in
-// emit_attention_short.c.  Few queries have split-KV in emit_attention_split_kv.c.  f32 is in
-// emit_attention_f32.c.
+// Other variants: emit_attention_ring.c (several warpgroups share keys), emit_attention_short.c
+// (few keys, one stage), emit_attention_split_kv.c (few queries), emit_attention_f32.c (f32).
 //
-// The accumulator of the scores has the layout of wgmma's first operand in registers: weights are
-// rounded in place, and no threads exchange any.  The row max and the row sum of a query are formed
-// by the four threads that have its scores.
+// The accumulator of the scores has the layout of wgmma's first operand in registers.  So weights
+// are rounded in place and not exchanged.  Row max and row sum of a query are formed by the four
+// threads that hold its scores.
 //
-// Needs:      a record that passes loop_tile_check.
-// Guarantees: the CudaRecord says how the kernel is launched.
+// Needs:      a tile that loop_tile_check accepts; operands aligned to 16 bytes.
+// Guarantees: the CudaRecord says how the kernel is launched.  Keys are taken block by block,
+//             within a block in the tensor core's order.
 #include "loop/tile.h"
 #include "runtime/cuda/cuda.h"
 #include "targets/cuda/emit.h"

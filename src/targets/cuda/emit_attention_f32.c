@@ -1,14 +1,16 @@
-// emit_attention_f32.c -- attention tiles of f32 as CUDA with mma.sync of tf32 (loop/tile.h).
+// emit_attention_f32.c -- attention tiles of f32 as CUDA with mma.sync of tf32.
 //
 // A thread block is four warps with 16 queries each of one head.  Keys and values come in blocks of
-// 64 through two stages of shared memory; the threads copy them.  Kind tf32 is one product.  Kind
-// 3xtf32 splits a number into its high 11 bits and the remainder: three products (high by high,
-// high by low, low by high) are within some 2^-21 of the f32 product.  An infinity among queries,
-// keys or values makes NaN of what it meets.
+// 64 through two stages of shared memory, copied by the threads.  Kind tf32 is one MMA.  Kind
+// 3xtf32 splits a number into its high 11 bits and the remainder and uses three MMAs: high by high,
+// high by low, low by high.
 //
-// The order of a dot product's terms is free.  So a thread takes four contiguous elements of a row
-// for the places of two products, which is one load, and weights go to the second product from
-// where the first has left their scores.
+// The order of a dot product's terms is free.  So a thread loads four contiguous elements of a row
+// at once for two MMAs, and weights stay in the registers that held their scores.
+//
+// Needs:      a tile that loop_tile_check accepts, kind MMA_F32 or tf32; FAST_TF32 for tf32.
+// Guarantees: 3xtf32 is within some 2^-21 of the f32 product.  An infinity in queries, keys or
+//             values makes NaN of the elements that it meets.
 #include "loop/tile.h"
 #include "runtime/cuda/cuda.h"
 #include "targets/cuda/emit.h"

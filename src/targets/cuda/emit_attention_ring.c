@@ -2,18 +2,18 @@
 // CUDA with wgmma (sm_90a).
 //
 // A thread block is a producer warpgroup and two or three consumer warpgroups with 64 queries each
-// of one head.  One thread of the producer fetches blocks of 128 keys and of their values by TMA
-// into a ring of stages.  A consumer issues the scores of the next block before the weighted values
-// of this one, so that the tensor cores work while it computes weights.  Two consumers also
-// alternate in issuing, so that one computes weights while the other's products are formed; three
-// overlap without it.
+// of one head.  One producer thread fetches blocks of 128 keys and values by TMA into a ring of
+// stages.  A consumer issues the scores of the next block before the weighted values of this one,
+// so the tensor cores work while it computes weights.  Two consumers also alternate in issuing
+// (ping-pong); three overlap without it.
 //
-// Blocks of keys go from the last to the first: blocks that are masked for some query come first,
-// and all others need no mask.
+// Blocks of keys go from the last to the first.  Blocks that are masked for some query come first,
+// and the others need no mask.  The compiler moves arithmetic within a basic block: the branch of
+// the wait for the next keys separates exponentials from the wait for products.
 //
-// Needs TMA boxes (loop/tile.h).  The compiler moves arithmetic within a basic block: the wait for
-// the next keys stands between exponentials and the wait for products because its branch separates
-// them.
+// Needs:      operands that are TMA boxes (loop/tile.h), else cs_fail; at most 227 KiB of stages.
+// Guarantees: the CudaRecord has threads, shared memory and the three TMA descriptors.  Keys beyond
+//             the last are masked.
 #include "loop/tile.h"
 #include "runtime/cuda/api.h"
 #include "runtime/cuda/cuda.h"

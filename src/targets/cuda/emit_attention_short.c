@@ -1,14 +1,14 @@
 // emit_attention_short.c -- attention tiles over up to 256 keys, as CUDA with wgmma (sm_90a).
 //
 // All keys and values of a head are in one stage of shared memory, and all scores of a query in
-// registers.  So there is no loop over keys, no running row max, and nothing is rescaled.  A thread
-// block is one warpgroup; one of its threads fetches queries, keys and values by TMA, each with an
-// mbarrier of its own: scores are formed before the values are there.  Several blocks on a
-// multiprocessor hide each other's latency.  Where there are heads enough a block has several tiles
-// of queries, one after the other, and keys are fetched once for all of them; the next queries come
-// while weights are computed.
+// registers.  So there is no loop over keys, and nothing is rescaled.  A thread block is one
+// warpgroup.  One thread fetches queries, keys and values by TMA, each with its own mbarrier, so
+// scores are formed before the values arrive.  Where there are enough heads, a block takes several
+// tiles of queries and fetches the keys once.
 //
-// Needs TMA boxes (loop/tile.h).  Keys beyond the last arrive as zeros and are masked.
+// Needs:      operands that are TMA boxes (loop/tile.h), else cs_fail; one stage holds all keys.
+// Guarantees: keys beyond the last arrive as zeros and are masked.  Launch bounds leave registers
+//             for as many resident blocks as cs_attention_resident_blocks says.
 #include "loop/tile.h"
 #include "runtime/cuda/cuda.h"
 #include "targets/cuda/emit.h"

@@ -1,14 +1,15 @@
 // emit_attention_split_kv.c -- attention tiles of few queries over many keys (split-KV, as in
 // flash-decoding), as CUDA with wgmma (sm_90a).
 //
-// Such attention is bound by reading keys and values.  A tile holds the queries of all heads that
-// share keys, so these are read once.  The blocks of a cluster, and two warpgroups in each of them,
-// have a part of the keys each: a few heads are work for all multiprocessors, and one warpgroup
-// computes weights while others wait.  A warpgroup copies its keys and values itself (cp.async),
-// with as many stages as the schedule says.  Warps without queries compute no weights.
+// Decode attention is bound by reading keys and values.  A tile holds the queries of all heads that
+// share keys, so these are read once.  The blocks of a cluster, with two warpgroups each, split the
+// keys.  A warpgroup copies its keys and values itself (cp.async) through its own stages.  At the
+// end the first warpgroup adds the accumulators of the others, each rescaled to the common row max.
 //
-// In the end the first warpgroup adds the accumulators that the others left in shared memory, in
-// their order, each rescaled to the row max of all parts.
+// Needs:      a tile that loop_tile_check accepts; operands aligned to 16 bytes; stages that fit
+//             227 KiB, else cs_fail.
+// Guarantees: partial results are added in the order of the parts, so runs give equal bits.  No
+//             block leaves before its shared memory has been read.
 #include "loop/tile.h"
 #include "runtime/cuda/cuda.h"
 #include "targets/cuda/emit.h"

@@ -1,8 +1,11 @@
-// emit_computed_operand.c -- an MMA tile's first operand that is no matrix in memory (TILE_VALUE):
-// threads compute it (emit_wgmma.c).
+// emit_computed_operand.c -- an MMA tile's lhs that threads compute (TILE_VALUE).
 //
-// The threads of the producer warpgroup have a word of contiguous elements along the depth each,
-// and store it where TMA would have put it.
+// For operands that TMA cannot fetch, such as im2col of few channels.  Each thread of the producer
+// warpgroup computes a 32-bit word of elements along K and stores it where TMA would have put it.
+//
+// Needs:      emit_wgmma.c emits the kernel and calls cs_tile_values in the producer.
+// Guarantees: elements beyond K are 0; their loads are clamped to the last one, without branches.
+//             The stage's mbarrier completes after all words are visible to the async proxy.
 #include "loop/tile.h"
 #include "targets/cuda/emit.h"
 

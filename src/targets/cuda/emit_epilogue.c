@@ -1,11 +1,15 @@
-// emit_epilogue.c -- the epilogue of a tile statement (emit_wgmma.c), with vector loads and stores.
+// emit_epilogue.c -- the epilogue of a tile statement, with vector loads and stores.
 //
-// The accumulator is in registers as the instruction leaves it: of every eight columns a thread has
-// two contiguous ones, in two rows.  Threads exchange a pair of two times eight columns, after
-// which each has four contiguous ones, and the four threads of a row 16 columns of it.  What the
-// epilogue loads and stores in a row is one vector access, where its address is a multiple of four
-// elements.  Rows are, when their length is; whether a buffer begins so is asked as the kernel
-// runs.  Else each element is accessed by itself.
+// The accumulator has the layout of the instruction: of every eight columns a thread has two, in
+// two rows.  Threads exchange pairs of two times eight columns.  Then each has four contiguous
+// columns, and four threads have 16 columns of a row.  So a row's loads and stores are vector
+// accesses where the address is a multiple of four elements.
+//
+// Needs:      a straight-line epilogue of lets and stores for vectors, else element by element.
+//             Row length must be a multiple of four; buffer alignment is tested when the kernel
+//             runs.
+// Guarantees: each element is stored once, by the thread that computed it.  A term that the result
+//             overwrites is read before by that thread.  Rows and columns outside are not accessed.
 #include "loop/prove.h"
 #include "loop/tile.h"
 #include "targets/cuda/emit.h"

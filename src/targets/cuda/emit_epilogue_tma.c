@@ -1,14 +1,16 @@
 // emit_epilogue_tma.c -- epilogue operands and results of an MMA tile by TMA.
 //
-// Both are matrices with the layout of the result.  An epilogue operand comes into stages of the
-// ring behind those of the main loop, so it is there when the products are formed, with 0 where it
-// has no rows or columns.  Results of large tiles go into buffers of their warpgroup, from which
-// TMA stores them, but for what lies beyond the matrix; threads would wait for memory, and test for
-// edges.
+// Both are matrices with the layout of the result.  An epilogue operand is fetched into stages of
+// the ring behind those of the main loop, so it is there when the products are formed.  Results of
+// large tiles go through buffers of their warpgroup, from which TMA stores them.
 //
 // Both are boxes of 64 rows and 128 bytes, or 64 bytes where a tile's columns are no multiple of
-// that.  A stage has the boxes of the first columns below one another, then those of the next.  In
-// ping-pong a stage that is read late delays the other tile.
+// that.  A stage has the boxes of the first columns one below the other, then those of the next.
+//
+// Needs:      a result with constant columns in lines of whole 16 bytes; room in shared memory
+//             behind the ring.  A TMA store needs an epilogue with one store, its last statement.
+// Guarantees: TMA reads 0 and stores nothing outside the matrix.  Where a condition does not hold,
+//             threads load or store instead (emit_epilogue.c).
 #include "loop/tile.h"
 #include "runtime/cuda/api.h"
 #include "runtime/cuda/cuda.h"

@@ -1,15 +1,17 @@
-// emit_mma_sync.c -- MMA tiles (loop/tile.h) as CUDA with mma.sync (sm_80 and later); emit_wgmma.c
-// has sm_90a.
+// emit_mma_sync.c -- MMA tiles (loop/tile.h) as CUDA with mma.sync (sm_80 and later).
 //
-// All threads of a block copy and multiply.  A stage has 128 bytes of the depth of every row and
-// column.  A thread copies pieces of 16 bytes (cp.async), always the same one of each eighth row,
-// with zeros for what is beyond the last row or outside of an image.  While one stage is multiplied
-// the others are in flight: after each there is one barrier, behind which the stage before it is
-// free.  Pieces of a row are swizzled by its number, so that eight rows below one another are in
-// all banks (ldmatrix).
+// All threads of a block copy and multiply.  A stage has 128 bytes of K of every row and column.  A
+// thread copies 16 bytes at a time (cp.async), always the same piece of each eighth row.  One stage
+// is multiplied while the others are in flight; one barrier per stage frees the one before it.
+// Pieces of a row are swizzled by its number, so that ldmatrix has no bank conflicts.
 //
-// A warp has a part of the tile, in steps of 16 x 8 sums and 32 bytes of the depth; operands of the
-// next step are loaded into registers while this one is multiplied.
+// A warp has a part of the tile, in steps of 16 x 8 sums and 32 bytes of K.  The operands of the
+// next step are loaded while this one is multiplied.
+//
+// Needs:      a tile that loop_tile_check accepts, with matrix or window operands; tile_bytes of
+//             shared memory, else cs_fail.  emit_wgmma.c has sm_90a.
+// Guarantees: rows beyond the last and taps outside the image are 0.  The order of a sum is the
+//             same for every tile size.  The CudaRecord says how the kernel is launched.
 #include "loop/tile.h"
 #include "runtime/cuda/cuda.h"
 #include "targets/cuda/emit.h"

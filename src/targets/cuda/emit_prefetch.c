@@ -1,8 +1,14 @@
-// emit_prefetch.c -- a thread's loop that prefetches the next round.
+// emit_prefetch.c -- a GPU thread's loop that prefetches the next iteration's loads.
 //
-// `for j < n by 2`: the runs of 16 bytes that a round reads from arguments which the kernel does not write are asked for before the round
-// before computes, and carried over the loop's edge in registers.  Left to itself the compiler moves every read down to where it is used, so
-// that one is in flight at a time.  The first round's are prefetched into the L2 cache before the previous kernel has ended, which reads nothing.
+// For a loop that its template pipelines (`for j < n by 2`): 16-byte loads of the next iteration
+// are issued before this one computes, and carried in registers.  Without it the compiler moves
+// each load down to its use, so one is in flight at a time.  The first iteration's lines are
+// prefetched into L2 before the previous kernel has ended, which reads nothing.
+//
+// Needs:      Spelling.once; a serial loop of a thread with a constant extent; loads of buffers
+//             that the kernel does not write; at most MOST_RUNS of them.
+// Guarantees: false, and nothing emitted, where a condition fails.  Same values and same order of
+//             sums as the plain loop.
 #include "loop/prove.h"
 #include "targets/cuda/emit.h"
 

@@ -1,8 +1,12 @@
-// emit_producer.c -- how the producer thread of an MMA tile (emit_wgmma.c) fetches operands by TMA.
+// emit_producer.c -- the producer thread of an MMA tile: fetches operands by TMA (emit_wgmma.c).
 //
-// Columns of constant weights are fetched as soon as there are mbarriers, for all stages: only then
-// is the previous kernel waited for.  The next kernel may begin when the last block has been issued:
-// earlier, its blocks would crowd together on the multiprocessors that have none of this one's.
+// Columns of constant weights are fetched for all stages as soon as the mbarriers exist; only then
+// it waits for the previous kernel.  It lets the next kernel begin after its last fetch: earlier,
+// the next one's blocks would gather on the multiprocessors that have none of this one's.
+//
+// Needs:      TMA descriptors in the CudaRecord; a ring of stages with full and empty mbarriers.
+// Guarantees: a stage is written only after the consumers released it.  Nothing that the previous
+//             kernel writes is fetched before it has ended.
 #include "loop/tile.h"
 #include "targets/cuda/emit.h"
 

@@ -1,26 +1,26 @@
 // emit_wgmma.c -- MMA tiles (loop/tile.h) as CUDA with wgmma and TMA (sm_90a).
 //
-// A thread block is a producer warpgroup and one to three consumer warpgroups.  One thread of the
-// producer fetches TMA boxes of both operands, 128 bytes of the depth at a time, into a ring of
-// stages in shared memory.  Consumers multiply a stage as soon as it is full and release it when
-// the products of the next one are issued.  Blocks are persistent: they go over the tiles in an
-// order in which those that run at one moment share rows and columns in the L2 cache.  Resident
-// weights: where one tile holds all columns, and there are many tiles, a block fetches them with
-// its first tile alone, behind the ring.  Who multiplies has seen the first tile's stages full, or
-// waited for a warpgroup that has.
+// A thread block is a producer warpgroup and one to three consumer warpgroups.  One producer thread
+// fetches TMA boxes of both operands, 128 bytes of K at a time, into a ring of stages in shared
+// memory.  Consumers multiply a stage when it is full, and release it when the products of the next
+// one are issued.  Blocks are persistent: tiles that run at one moment share rows and columns in
+// L2.  Resident weights: where one tile holds all columns and there are many tiles, a block fetches
+// the weights with its first tile alone.
 //
-// Where there are more warpgroups than rows by 64, they split the depth, and the first adds the
-// accumulators of the others.  Cluster split-K: the blocks of a cluster have a part of the depth
-// each; the first block adds what the others write into its shared memory.  Ping-pong: two consumer
+// Where there are more warpgroups than rows by 64, they split K, and the first adds the
+// accumulators of the others.  Cluster split-K: the blocks of a cluster have a part of K each, and
+// the first block adds what the others write into its shared memory.  Ping-pong: two consumer
 // warpgroups work on different tiles; one runs its main loop while the other runs its epilogue.  A
-// stage is one's alone, and one begins when the other has seen all its stages, since a stage tells
-// only its last two rounds apart.
+// stage belongs to one of them, which begins when the other has seen all its stages: an mbarrier
+// tells only two rounds apart.
 //
 // Windows are fetched by TMA too (im2col mode), one tap and 128 bytes of channels at a time.
 // Computed operands are the producer's (emit_computed_operand.c).
 //
-// Needs:      a record that passes loop_tile_check.
-// Guarantees: the CudaRecord says how the kernel is launched, with its TMA descriptors.
+// Needs:      a tile that loop_tile_check accepts; K-major operands or windows that TMA can fetch.
+// Guarantees: the CudaRecord has the launch and the TMA descriptors.  Without split-K the order of
+//             a sum does not depend on the schedule; with it, partial sums are added in a fixed
+//             order.
 #include "loop/tile.h"
 #include "runtime/cuda/api.h"
 #include "runtime/cuda/cuda.h"

@@ -1,17 +1,17 @@
-// emit_wgmma_f32.c -- MMA tiles of f32 by 3xtf32: what emit_wgmma.c has besides for them.
+// emit_wgmma_f32.c -- MMA tiles of f32 by 3xTF32: what emit_wgmma.c has besides for them.
 //
-// Tensor cores read of an f32 its first 10 mantissa bits: x = high + low, where high is
-// what they read of x itself and low = x - high, exact, is rounded to 10 bits in its turn.  A
-// product is low*high + high*low + high*high; what is left out, low*low and the last bits of low,
-// is within 2^-20 of it.  Sums of 32 products are formed by the tensor cores, small ones first, and
-// added as f32, since tensor cores truncate what they add instead of rounding it.
+// Tensor cores read the first 10 mantissa bits of an f32.  So x = high + low: high is what they
+// read of x, and low = x - high, exact, is rounded to 10 bits.  A product is low*high + high*low +
+// high*high.  Tensor cores add 32 products, small ones first; these sums are added in f32, since
+// tensor cores truncate instead of rounding.
 //
-// Rows are loaded into registers, where each thread splits its own numbers.  Columns are read from
-// shared memory as they were fetched; their low parts are written behind them by three warps of the
-// producer warpgroup, and a barrier of its own says when.
+// Rows are loaded into registers, where each thread splits its numbers.  Columns are read from
+// shared memory as fetched.  Three warps of the producer warpgroup write their low parts behind
+// them, with an mbarrier of their own.
 //
-// Of an infinity, low is NaN, so sums that are not finite are formed again, in order and in f32, by
-// the thread that has them.
+// Needs:      kind MMA_F32; stages with room for the low parts of the columns.
+// Guarantees: a product is within 2^-20 of the f32 one.  The low part of an infinity is NaN, so
+//             sums that are not finite are formed again in f32, in order.
 #include "loop/tile.h"
 #include "targets/cuda/emit.h"
 

@@ -1,8 +1,12 @@
-// spelling.c -- how CUDA spells the C family, and what it does otherwise than the family's emitter.
+// spelling.c -- how CUDA spells the C family, and its extension of the family's emitter.
 //
-// The emitter (targets/cstyle) asks the extension at a few places: for a kernel with a tile
-// statement, for loops that prefetch, for loads and stores of a vectorised epilogue, and for a
-// kernel's parameters and launch bounds.
+// The emitter (targets/cstyle) asks the extension for kernels with a tile statement, loops that
+// prefetch, loads and stores of a vectorized epilogue, parameters and launch bounds.
+//
+// Needs:      NVRTC without headers, with --fmad=false; CudaTensorCores as CStyle.extension for
+//             tile statements.
+// Guarantees: without tensor cores a tile statement is emitted as its plain loops.  The text
+//             compiles for every chip that its schedule allows; __CUDA_ARCH__ selects instructions.
 #include "loop/tile.h"
 #include "runtime/cuda/cuda.h"
 #include "targets/cuda/emit.h"

@@ -1,14 +1,17 @@
-// client.c -- code for kernels from processes of tenon-codegen.
+// client.c -- the pool of tenon-codegen processes, and the kernel cache before it (codegen.h).
 //
-// A few processes are kept; a thread takes a free one for each kernel, or starts one.  A process that dies, hangs, answers
-// nonsense or fails by a fault of its own is killed and forgotten: the kernel fails with a message and leaves its request
-// behind in a file, and the next one gets a new process.
+// A thread takes a free process for each kernel, or starts one.  A process that dies, hangs,
+// answers nonsense or fails by its own fault is killed.  Its kernel fails with a message, the
+// request is kept in a file, and the next kernel gets a new process.
 //
-// A process that is forked while others compile begins without a pool: the processes are its parent's.  It has the ends of their pipes,
-// too, so that they may never see the end of their input: those no longer needed are killed, not left to finish.
+// After a fork the child has no pool: the processes are its parent's.  Children may hold the ends
+// of the pipes, so processes that are no longer needed are killed, not left to read the end of
+// input.
 //
-// What is in the cache needs no process.  Its key is everything that the code follows from: the program tenon-codegen
-// itself, by its build id or its bytes, the machine and the kernel's text.
+// Needs:      tenon-codegen, found beside the program or library or on the path.
+// Guarantees: a cache key has all that code follows from: the build id or bytes of tenon-codegen,
+//             the machine, the kernel's text and CodeCall.key.  A broken process fails its kernel
+//             alone.  Code is in the caller's arena.
 #include "targets/llvm/codegen.h"
 
 #include "base/budget.h"

@@ -1,11 +1,13 @@
-// codegen_main.c -- the program tenon-codegen: kernels in, machine code out, until standard input ends.
+// codegen_main.c -- the program tenon-codegen: kernels in, machine code out, until input ends.
 //
-// Reads requests (protocol.h) from standard input and writes a reply to each on standard output, in order.  Every kernel is
-// parsed and verified before LLVM sees it.  LLVM ends the process when it runs out of memory or meets a fault of its
-// own: the other end takes the end of the stream for the answer.
+// Reads requests (protocol.h) from standard input and writes a reply to each on standard output, in
+// order.  LLVM ends the process when it runs out of memory or meets its own fault; the client takes
+// the end of the stream for the answer.
 //
-// LLVM is large and its input is not trusted, so the process gives up its rights before it reads (sandbox.h) and ends with its
-// parent (orphan.h).
+// Needs:      a parent that speaks the protocol.  The input is not trusted.
+// Guarantees: rights are dropped before the first byte is read (sandbox.h), and the process ends
+//             with its parent (orphan.h).  Each kernel is parsed and verified before LLVM sees it;
+//             CODE_CHECKED checks each access instead.
 #include "base/limits.h"
 #include "base/machine.h"
 #include "base/platform.h"

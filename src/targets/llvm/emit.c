@@ -1,17 +1,17 @@
-// emit.c -- statements: loops, vectors, reductions, checks; and the function around them.
+// emit.c -- statements as LLVM IR: loops, vectors, reductions, checks; and the kernel's function.
 //
-// The kernel becomes two functions.  The entry has KernelFn's signature, loads the arguments' addresses and the dims,
-// and calls the body, whose parameters they are: there they can be said to be aligned, and scratch to be apart.  Arguments
-// may overlap, since a plan writes a result over an operand that dies: what the tree reads first is read first.  Loops keep
-// their counters in registers; tiles and accumulators are memory of the function's own, in pieces that LLVM
-// turns into registers.
+// The kernel becomes two functions.  The entry has KernelFn's signature, loads the arguments'
+// addresses and the dims, and calls the body with them.  Loops keep their counters in registers.
+// Register tiles and accumulators are allocas that LLVM promotes to registers.
 //
-// A `vector` loop runs in chunks of lanes.  When its extent is a number and small, or when a tile is indexed by it, each
-// chunk is written out; else the chunks are a loop.  What remains is one chunk with lanes masked out.  A loop that lanes cannot do
-// together has chunks of one.
+// A `vector` loop runs in chunks of lanes.  Chunks are unrolled where the extent is a small
+// constant or a tile is indexed by them, else they are a loop.  The tail is one chunk with masked
+// lanes.  A loop that lanes cannot do together has chunks of one.
 //
-// Needs:      a kernel that loop_verify accepts.
-// Guarantees: no memory is touched but what the tree says; sums are in the tree's order; no call leaves the module.
+// Needs:      a kernel that loop_verify accepts.  Arguments are aligned to their element, scratch
+//             to 64 bytes.  Arguments may overlap, since a plan writes a result over an operand.
+// Guarantees: only memory that the tree names is accessed, reads before writes as in the tree.
+//             Sums are in the tree's order.  No call leaves the module.
 #include "targets/llvm/emit.h"
 
 #include "loop/survey.h"

@@ -1,7 +1,11 @@
-// emit_cast.c -- conversions between dtypes, as the op `cast` does them (eval/cast.c, base/num.c).
+// emit_cast.c -- conversions between data types as LLVM IR, as the op `cast` does them.
 //
-// Narrow floats are decoded to f32, which holds each of them, and rounded from f32 in integers.  What is wider than
-// f32 is rounded to odd on its way there, so that the second rounding is right.
+// Narrow floats are decoded to f32, which holds each of them, and encoded from f32 in integers.
+// Wider values are rounded to odd on the way to f32, so that the second rounding is right.
+//
+// Needs:      lo and hi bound a float operand of cast_emit, or are infinite.
+// Guarantees: the bits of eval/cast.c and base/num.c for every value, NaN and infinities included.
+//             Saturation is left out only where the bounds exclude it.
 #include "targets/llvm/math.h"
 
 #include <math.h>

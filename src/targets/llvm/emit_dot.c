@@ -1,8 +1,12 @@
-// emit_dot.c -- products of groups of narrow numbers, added to a wider sum: the operation `dot`.
+// emit_dot.c -- the operation `dot` as LLVM IR: packed int8 or bf16 products added to a sum.
 //
-// One instruction where the machine has it (VNNI for bytes, AVX512-BF16 for pairs of bf16).  Without it bytes are widened
-// to 16 bits, even and odd ones apart, and multiplied in pairs: a pair of products of 9 and 8 bits fits 32 bits, so nothing
-// saturates, as it would in an instruction that adds pairs in 16 bits.  Else part by part.
+// One instruction where the machine has it: VNNI for int8, AVX512-BF16 for bf16.  Without VNNI, x86
+// widens even and odd bytes to 16 bits and multiplies in pairs (pmaddwd).  Other machines go byte
+// by byte.
+//
+// Needs:      words of four bytes, unsigned in x and signed in y; or of two bf16.
+// Guarantees: int8 sums are exact and wrap at 32 bits on every machine: nothing saturates.  bf16
+//             without the instruction is two FMAs; with it the machine rounds as it does.
 #include "targets/llvm/math.h"
 
 static LV call3(Emit *e, const char *name, LV a, LV b, LV c) {

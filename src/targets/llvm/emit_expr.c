@@ -1,9 +1,13 @@
-// emit_expr.c -- expressions, loads and stores.
+// emit_expr.c -- expressions, loads and stores as LLVM IR.
 //
-// A load is one of seven: a scalar, broadcast over the lanes where they need it; a run of elements; a run backwards; a run whose elements are repeated;
-// elements at a small distance, picked from the runs that hold them; at a larger one, lane by lane; or any elements, gathered.  Lanes that are not there and lanes that a
-// guard leaves out touch no memory: where a guard is the same for all lanes the address is replaced by
-// that of a block of zeros, else the access is masked.
+// A vector load has one of seven forms: broadcast scalar, contiguous, reversed, repeated elements,
+// small stride (shuffled from contiguous loads), larger stride (lane by lane), gather.  Where a
+// guard is the same for all lanes, the address of a block of zeros replaces the buffer's; else the
+// access is masked.
+//
+// Needs:      emit_lin gives the index as base + stride * lane where it has that form.
+// Guarantees: masked-out lanes and guarded-out elements access no memory.  Lanes that store to one
+//             element leave the value of the last one.  With Emit.checked every access is tested.
 #include "loop/span.h"
 #include "targets/llvm/emit.h"
 

@@ -1,9 +1,12 @@
-// emit_index.c -- integer expressions as code, by how they vary over the lanes.
+// emit_index.c -- index expressions as LLVM IR, by how they vary over the lanes.
 //
-// An index is kept as base + stride * lane as long as that is what it is: loads and stores are then whole
-// vectors, broadcasts or strided.  Divisions and remainders keep the form where the lanes of one vector
-// cannot straddle a multiple of the divisor, which the alignment of the base tells: the vector variable begins each
-// chunk at a multiple of the lanes.
+// An index is kept as base + stride * lane, so that accesses are contiguous, broadcast or strided.
+// Division and remainder keep that form where the lanes of one vector cannot straddle a multiple of
+// the divisor.  The alignment of the base decides it: each chunk begins at a multiple of the lanes.
+//
+// Needs:      every symbol of the index is bound in Emit.sym.
+// Guarantees: any other index is a vector of i64.  A divisor that may be 0 never traps: its
+//             quotient is not used.
 #include "targets/llvm/emit.h"
 
 static Lin lin_of(Emit *e, LV scalar, int64_t align) {

@@ -1,6 +1,8 @@
-// emit_int.c -- operations on integers, as eval/scalar.def means them: exact, wrapped to the dtype's width.
+// emit_int.c -- integer operations as LLVM IR, by eval/scalar.def.
 //
-// A division by zero has no result: the kernel goes on with another divisor and says so when it ends.
+// Needs:      operands of one integer type, scalars or vectors.
+// Guarantees: exact, wrapped to the width of the type.  Division by zero uses another divisor and
+//             sets the kernel's fault, which it reports when it ends; no instruction traps.
 #include "targets/llvm/math.h"
 
 void note_fault(Emit *e, LV where) {

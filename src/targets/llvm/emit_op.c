@@ -1,7 +1,12 @@
-// emit_op.c -- operations on floats, as eval/scalar.def means them.
+// emit_op.c -- float operations as LLVM IR, by eval/scalar.def.
 //
-// f32 and f64 are computed as they are: one rounding of the exact result is what the evaluator's detour through double
-// gives too.  Narrow floats go through f32, or through f64 where f32 would round twice.
+// f32 and f64 are computed in their own type: one rounding of the exact result is what the
+// reference evaluation in double gives too.  Narrow floats go through f32, or through f64 where f32
+// would round twice.  Machines without FMA emulate it by exact sums and products.
+//
+// Needs:      operands of one float type, scalars or vectors.
+// Guarantees: fma is rounded once on every machine.  Functions (math_*.c) are the same polynomials
+//             on every machine; `mad` inside them is fused only where the machine has FMA.
 #include "targets/llvm/math.h"
 #include "targets/llvm/pair.h"
 

@@ -1,4 +1,8 @@
-// emit_util.c -- small builders that scalars and vectors share.
+// emit_util.c -- small LLVM IR builders that scalars and vectors share.
+//
+// Needs:      Emit has context, module and builder; emit_types has run.
+// Guarantees: a builder keeps the lanes of its operand.  emit_fail keeps the first reason and lets
+//             emission go on; emit_plain makes emit_kernel begin again without the loop's lanes.
 #include "targets/llvm/emit.h"
 
 #include <stdarg.h>

@@ -1,7 +1,13 @@
-// image.c -- places an object's sections one after the other and resolves references between them.
+// image.c -- links an ELF object into one position-independent image.
 //
-// Takes only references that do not depend on where the image lies: those relative to the place, and pairs of page and
-// offset in a page.  Any other relocation, and any symbol that the object does not define, is an error.
+// Places code and constants one after the other and applies relocations between them.  Takes only
+// relocations that do not depend on the image's address: relative ones, and pairs of page and
+// offset in a page.
+//
+// Needs:      an object of LLVM's for x86-64, AArch64 or RISC-V that defines the symbol.
+// Guarantees: EUNSUPPORTED for any other relocation and for any undefined symbol.  All offsets are
+//             checked against the object.  The image runs at any address that is a multiple of
+//             4096.
 #include "targets/llvm/image.h"
 
 #include <elf.h>

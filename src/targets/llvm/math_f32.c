@@ -1,9 +1,11 @@
-// math_f32.c -- functions of f32, at most 2 units in the last place off; special values as in C.
+// math_f32.c -- functions of f32 as LLVM IR.
 //
-// What networks use (exp, log, tanh, sigmoid, erf) is computed in f32; everything else in f64, where a plain formula is
-// accurate enough, and rounded.  The polynomials are near-minimax fits; each is named after what it approximates.
+// exp, log, tanh, sigmoid and erf, which networks use, are computed in f32.  The others are
+// computed in f64 by a plain formula and rounded.  Polynomials are near-minimax fits.
 //
-// Subnormal operands and results are right where the machine computes with them; kernels run with them flushed.
+// Needs:      an f32 scalar or vector.
+// Guarantees: at most 2 ulp off; special values as in C.  Subnormals are right where the machine
+//             computes with them; kernels run with them flushed to zero.
 #include "targets/llvm/math.h"
 
 #include <math.h>

@@ -1,7 +1,11 @@
-// math_f64.c -- exponential functions of f64 and their inverses, and pow: within 2 units in the last place.
+// math_f64.c -- exponential and hyperbolic functions of f64, their inverses, erf and pow.
 //
-// exp and log are plain; where a result is a difference of them, or a power of one, both are computed to about 2^-60 as
-// pairs first.
+// exp and log are plain.  Where a result is a difference of them, or a power, both are first
+// computed to about 2^-60 as pairs (pair.h).
+//
+// Needs:      an f64 scalar or vector.
+// Guarantees: within 2 ulp; special values as in C.  near_exp and near_log are within about 2^-50,
+//             for functions of f32.
 #include "targets/llvm/math.h"
 #include "targets/llvm/pair.h"
 

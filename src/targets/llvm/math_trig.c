@@ -1,8 +1,11 @@
-// math_trig.c -- circular functions of f64 and their inverses, within 2 units in the last place.
+// math_trig.c -- circular functions of f64 and their inverses.
 //
-// Arguments are reduced by multiples of pi/2, which is subtracted in four parts while the multiple is small (below 2^20), and
-// else by multiplying with as many bits of 2/pi as matter, in integers (Payne and Hanek's way); a vector with
-// no large argument does not compute the latter, and one that has computes it for a lane at a time.
+// Arguments are reduced by multiples of pi/2.  Below 2^20 multiples it is subtracted in four parts.
+// Larger arguments are multiplied by as many bits of 2/pi as matter, in integers (Payne-Hanek).  A
+// vector without large arguments skips that; one with large arguments does it lane by lane.
+//
+// Needs:      an f64 scalar or vector.
+// Guarantees: within 2 ulp for every finite argument; infinities give NaN.
 #include "targets/llvm/math.h"
 #include "targets/llvm/pair.h"
 

@@ -1,11 +1,13 @@
-// orphan.c -- the end of the parent, noticed while LLVM works (orphan.h).
+// orphan.c -- ends tenon-codegen when its parent has ended, also while LLVM works (orphan.h).
 //
-// PR_SET_PDEATHSIG sends a signal when the *thread* ends that started us: a thread of the parent's pool, say, while the parent
-// goes on.  So the signal only makes us look at who our parent is; each of its threads that ends makes us look again, and after
-// the last one we are another's child.
+// PR_SET_PDEATHSIG sends a signal when the thread ends that started us, not the process.  So the
+// signal handler compares getppid with the parent's id; each thread of the parent that ends repeats
+// that.  Without that call, or with a parent behind a shell, the request pipe tells: a timer polls
+// it while LLVM works, and at other times we read from it.
 //
-// A kernel without that call, or a parent behind a shell, is noticed by the request pipe: a timer looks at it while LLVM
-// works, and at all other times we read from it.
+// Needs:      standard input is the request pipe.
+// Guarantees: the handler makes async-signal-safe calls alone and keeps errno.  A parent that ended
+//             is noticed within 0.2 s of work.
 #include "targets/llvm/orphan.h"
 
 #include <poll.h>

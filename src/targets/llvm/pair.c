@@ -1,4 +1,8 @@
-// pair.c -- arithmetic of twice f64's precision, by error-free sums and products.
+// pair.c -- double-double arithmetic as LLVM IR, by error-free sums and products (pair.h).
+//
+// Needs:      f64 operands of equal lanes, no overflow; no fast-math flags on the builder.
+// Guarantees: pair_sum is exact, and so is pair_product, by FMA or by Dekker's split.  The other
+//             functions keep about twice the precision of f64.
 #include "targets/llvm/pair.h"
 
 Pair pair_sum(Emit *e, LV a, LV b) {

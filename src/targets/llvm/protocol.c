@@ -1,4 +1,9 @@
-// protocol.c -- requests and replies as bytes.
+// protocol.c -- encodes and decodes the headers of requests and replies (protocol.h).
+//
+// Needs:      both ends run on one machine: numbers are in its byte order.
+// Guarantees: a header of another version, or with a length that is negative or above
+//             PROTOCOL_TEXT_MAX or PROTOCOL_REPLY_MAX, is refused.  Bodies are not copied: texts
+//             point into the caller's memory.
 #include "targets/llvm/protocol.h"
 
 enum { REQUEST_MAGIC = 0x51524E54, REPLY_MAGIC = 0x50524E54 };  // "TNRQ", "TNRP"

@@ -1,7 +1,12 @@
-// sandbox.c -- what tenon-codegen may do (sandbox.h).
+// sandbox.c -- drops the rights of tenon-codegen (sandbox.h).
 //
-// LLVM needs memory, locks, and the two pipes.  Everything else is forbidden by two layers at least, as a kernel may lack one:
-// files and sockets by seccomp, Landlock and the number of open files; processes by seccomp and, but for root, by their number.
+// LLVM needs memory, locks and the two pipes.  Everything else is forbidden by two layers at least,
+// as a kernel may lack one.  Files and sockets: seccomp, Landlock and the limit of open files.
+// Processes: seccomp and, except for root, the limit of processes.
+//
+// Needs:      LLVM is initialised, and no request has been read.
+// Guarantees: no memory becomes executable.  A forbidden system call, or too much processor time,
+//             answers the request with an error and ends the process.  Missing layers are reported.
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE  // AT_EMPTY_PATH
 #endif

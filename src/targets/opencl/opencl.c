@@ -1,7 +1,12 @@
-// opencl.c -- kernels as OpenCL C.
+// opencl.c -- the target `opencl`: kernels as OpenCL C 1.2 text.
 //
-// Kernels are written as they are lowered, so that one which the language or the device has not is known at once and is done by the host.
-// On a CPU a work item of the loops is the work of a thread, as for the target `cpu`, and is launched as a workgroup of one.
+// Kernels are written while they are lowered.  So a kernel that the language or the device does not
+// support is known at once, and the host gets it.  On a CPU device a work item is one thread and is
+// launched as a workgroup of one; on a GPU it is a workgroup of up to 256.
+//
+// Needs:      a DeviceInfo; f64 kernels need a device with f64.
+// Guarantees: the text holds each accepted kernel once, numbered in order, after one prelude.  The
+//             driver compiles it when a session is created.
 #include "targets/opencl/opencl.h"
 
 #include "runtime/opencl/opencl.h"

@@ -1,8 +1,13 @@
-// blocked.c -- the loops of a contraction whose operands are larger than the caches.
+// blocked.c -- the loops of template gemm with k_block: operands larger than the caches.
 //
-// An item is a block of rows and several panels.  The contracted axis is done in blocks as well: for each, the rows are staged
-// once and meet every panel; what the sums are so far is kept in scratch.  A sum's products are added in
-// the same order as without blocks, and its value between two blocks is stored as it is: not a bit differs.
+// A work item is a block of rows and several panels.  K is blocked too: for each block of K the
+// rows are staged once and multiplied with every panel.  Partial sums stay in scratch between
+// blocks.
+//
+// Needs:      floats, constant packed weights, constant K above k_block; rows divides item_rows
+//             (contract_legal checks this).
+// Guarantees: bit-equal to the loops without blocks: the order of K is the same, and a partial sum
+//             is stored and loaded in its own type.
 #include "lower/contract/contract.h"
 
 static Dim num(Tiler *t, int64_t v) { return ie_const(t->e->pool, v); }

@@ -1,10 +1,12 @@
-// choose.c -- how a contraction is done: tiles, work items, what is staged.
+// choose.c -- chooses the schedule of template gemm, and says which fields go together.
 //
-// Needs:      what contract_map and contract_probe found.
-// Guarantees: the choice depends on shapes and the target alone; what is chosen is legal.
+// The register tile is as high as the registers allow, and rows are split evenly: 128 rows are 8
+// tiles of 13 and 2 of 12, not 9 of 14 and a tail.  Weights that few rows share are read once, so
+// they are prefetched.
 //
-// By shapes and the target alone.  The register tile is as high as the registers allow, and rows are split evenly:
-// 128 rows are 8 tiles of 13 and 2 of 12 instead of 9 of 14 and a rest.
+// Needs:      contract_map, contract_sizes and contract_probe have run.
+// Guarantees: the schedule is legal and depends on shapes and LowerTarget alone.  contract_legal
+//             names the first field that does not fit; scratch buffers are at most 64 MiB each.
 #include "lower/contract/contract.h"
 
 #include <math.h>

@@ -1,11 +1,13 @@
-// depthwise_int8.c -- depthwise images in bytes: the sums of a tile, taps of up to four lines at a time.
+// depthwise_int8.c -- int8 depthwise convolution: packed dot products over taps of several lines.
 //
-// The bytes of a channel in the lines that a tap column crosses are made one word: each is widened, moved to its place and
-// joined.  Neighbouring pixels share the words of the columns between them, so a window of three by three costs a pixel one
-// word and three products instead of nine products and sums of wider numbers.
+// The values of a channel in up to four lines of a tap column are packed into one 32-bit word.
+// Neighbouring pixels share the words of common columns.  A 3x3 window costs a pixel one new word
+// and three dot products instead of nine multiplications.  A branch per tile separates windows
+// inside the image, which need no guard, from those at the border.
 //
-// Lines above and below the image: where a window lies inside, which is asked once a tile, nothing is guarded; at the
-// border a byte outside is 0, which stands for the zero point (packed_dot.c sees to it).
+// Needs:      contract_packed_dot accepted the convolution: channels last, constant line width, 2-D
+//             or more; a tap outside counts as the zero point, which is biased to 0.
+// Guarantees: the integers of the products one by one; sums wrap at 32 bits.
 #include "lower/contract/contract.h"
 
 enum { BYTES = 4 };

@@ -1,8 +1,15 @@
-// gemm.c -- the template of contractions: matrix products and convolutions with what comes before and after.
+// gemm.c -- template gemm: matrix products and convolutions with fused prologue and epilogue.
 //
-// What the operands are computed from is read where they are (lower/element/element.h), or staged where that costs; what is done with each
-// sum is done while it is in registers.  A result may lie otherwise than the anchor's: its index is
-// followed from the anchor through transpositions and views.
+// The prologue is evaluated where an operand's element is read, or once into scratch (stage_lhs,
+// stage_rhs).  The epilogue runs on the register tile, or from scratch (spill).  A result may have
+// another layout than the anchor: epilogue_index follows transposes and views.  The epilogue here
+// also serves the Winograd and GPU templates.
+//
+// Needs:      one contraction that contract_map maps, and results that all depend on it.  Constant
+//             rhs is packed.  Requantized ops need a constant K of at most 32768.  Rows, batch and
+//             image sizes may be dynamic.
+// Guarantees: products are added in the order of K, whatever the tile.  stage_image and packed_dot
+//             alone change bits.  Up to EXACT_PRODUCTS int8 products are summed in f32, exactly.
 #include "lower/contract/contract.h"
 
 #include "eval/contract.h"

@@ -1,14 +1,17 @@
-// image.c -- the pixels of an image's line: which taps reach them, and the loops over both.
+// image.c -- template gemm over images: which taps reach a pixel, and the loops over both.
 //
-// Lines above and below the image are left out by the extents of their loops.  A transposed convolution's pixels have the same taps where
-// they are a stride apart: each such set (a phase) is a line by itself, and the lines that a tap does not reach are left out by a condition.
+// Loop extents drop lines above and below the image.  In a transposed convolution, pixels one
+// stride apart share their taps: each such set (a phase) is a line of its own, and a condition
+// drops lines that a tap does not reach.
 //
-// Tiles whose taps all lie inside the line are a loop.  At the two ends of a line there are two forms:
-//   written out  where a tile lies is known while the loops are written, so taps that reach into the padding are left out, tap by tap and row
-//                by row, and no load is guarded.  The code grows with the kernel and the padding.
-//   looped       the tiles are a loop, and so are the taps that reach at least one pixel of the tile; loads are guarded.  The code
-//                does not grow.
-// Guarantees: the form depends on shapes and the schedule alone; the sums are the same in both, since what lies outside adds 0.
+// Tiles whose taps are all inside the line are a loop.  The two ends of a line have two forms:
+//   written out  the position of a tile is constant, so taps in the padding are dropped one by one
+//                and no load is guarded.  Code grows with kernel size and padding.
+//   looped       tiles and taps are loops, and loads are guarded.  Code does not grow.
+//
+// Needs:      Contraction.image: a constant line width; the Tiler of contract_emit.
+// Guarantees: the form depends on shapes and schedule alone.  Both give the same sums for finite
+//             weights, since a tap outside adds 0.
 #include "lower/contract/contract.h"
 
 // What may be written out: rows of tiles times taps times unrolled steps.  Kernels of up to 11 taps with common padding stay below.  A step of a

@@ -1,6 +1,11 @@
-// loops.c -- the loops of a contraction: work items, tiles, sums.
+// loops.c -- the loops of template gemm: work items, tiles, K steps, staging, tails.
 //
-// The pixels of an image and their borders are in image.c.
+// Images are in image.c, blocks of K in blocked.c, staged lines in stage_lines.c.  A dynamic number
+// of rows is whole tiles, then tails of 8, 4, 2 and 1 rows.
+//
+// Needs:      a Tiler with contraction, schedule and `finish`; packed weights are declared.
+// Guarantees: false where an operand has no expression.  One accumulator per sum, products in the
+//             order of K.  Nothing outside the operands is read; a tap outside the image is 0.
 #include "lower/contract/contract.h"
 
 static Dim num(Tiler *t, int64_t v) { return ie_const(t->e->pool, v); }

@@ -1,17 +1,16 @@
-// packed_dot.c -- int8 GEMM by packed dot products: four values along K at a time.
+// packed_dot.c -- packed dot products of template gemm: four int8 or two bf16 values along K.
 //
-// The operation (`dot` of loops) multiplies unsigned values of lhs by signed ones of rhs.  Signed lhs are biased by +128 to make them
-// unsigned, unsigned weights by -128 to make them signed; zero points are biased alike:
+// The loop operation `dot` multiplies unsigned values of lhs by signed ones of rhs.  Signed lhs is
+// biased by +128, unsigned weights by -128, and their zero points alike:
 //   sum (x - z) (w - zw) = sum x' w' - z' (sum w' - depth zw') - zw' sum x'
-// of which the second is a per-column constant where z' is known, and is folded into the bias; the third takes sums of the rows
-// of lhs, which are formed with the others where a zw' is not 0.  A tap that is skipped because
-// it is outside the image stands for x = z, so there z' must be 0: passes write other borders out beforehand.
-// Where every channel is by itself a word holds the taps of up to four lines (depthwise_int8.c).
+// The second term is a per-column constant where z' is known, and is folded into the bias.  The
+// third needs row sums of lhs, which are formed where a zw' is not 0.  A depthwise convolution
+// packs the taps of up to four lines (depthwise_int8.c).  Tensor cores multiply both signs, so
+// contract_int8 biases only weights with zero point 128, which then have none.
 //
-// Tensor cores (tile.c) multiply signed and unsigned int8, so nothing is biased there, except weights with zero point 128, which lose it so.
-//
-// Needs:      weights and their zero points that are constant.
-// Guarantees: the integers are those of the products one by one; sums wrap at 32 bits.
+// Needs:      constant weights and weight zero points.  A tap outside the image stands for x = z,
+//             so there z' must be 0: passes write other borders out beforehand.
+// Guarantees: int8: the integers of the products one by one; sums wrap at 32 bits.
 #include "lower/contract/contract.h"
 
 #include "eval/contract.h"

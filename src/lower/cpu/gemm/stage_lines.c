@@ -1,8 +1,13 @@
-// stage_lines.c -- the lines of an image that a work item reads, in scratch, with their padding.
+// stage_lines.c -- stage_image of template gemm: an item's input lines in scratch, with padding.
 //
-// For images of few channels, a network's first layer: a tap is a few steps long, and a tile at the border, where every tap
-// leaves out other rows, would be written out for all taps.  Copied with what lies around it the image has no border, and
-// the copy is read by many columns.
+// For images of few channels, such as a network's first layer.  There a tap is a few K steps, and
+// unrolled border tiles would dominate the code.  A padded copy has no border, and all columns of
+// the item read it.
+//
+// Needs:      a 2-D float convolution with a constant line width; contract_legal has bounded the
+//             scratch.
+// Guarantees: padding is 0.  Taps in the padding are added instead of skipped, so the field is
+//             ORDER: a sum may differ in NaN, infinity or the sign of zero.
 #include "lower/contract/contract.h"
 
 static Dim num(Tiler *t, int64_t v) { return ie_const(t->e->pool, v); }
