@@ -225,10 +225,8 @@ def _(p):
      "The text has the ends of the type for absent bounds; the function body and onnx.reference have none. Tenon leaves infinities as they are.",
      "They default to numeric_limits::lowest() and numeric_limits::max(), respectively.")
 def _(p):
-    x = p.array(0)
-    free = np.isposinf(x) if p.array(2) is None else np.zeros(x.shape, bool)
-    free |= np.isneginf(x) if p.array(1) is None else False
-    return is_float(p) and free & (p.diff.mine == x)
+    y = p.diff.mine
+    return is_float(p) and ((np.isposinf(y) & (p.array(2) is None)) | (np.isneginf(y) & (p.array(1) is None)))
 
 
 @row("clip-nan-bound", "Clip", TENON, "NaN where a bound is NaN.", "Thus, this is equivalent to 'Min(max, Max(input, min))'.")
@@ -328,6 +326,15 @@ def _(p):
      "pad_shape[i] = (output_spatial_shape[i] - 1) * strides_spatial_shape[i] + ((kernel_spatial_shape[i] - 1) * dilations[i] + 1) - input_spatial_shape[i]")
 def _(p):
     return p.attrs.get("auto_pad", b"")[:4] == b"SAME" and max(p.attrs.get("dilations", [1])) > 1
+
+
+@row("pool-same-negative", "LpPool MaxPool AveragePool Conv", TENON, "Where strides leave elements out, nothing is padded. ONNX Runtime begins in the middle of what is left out.",
+     "it can take any value greater than or equal to 0.")
+def _(p):
+    k = p.attrs.get("kernel_shape") or p.array(1).shape[2:]
+    d, s = p.attrs.get("dilations", [1] * len(k)), p.attrs.get("strides", [1] * len(k))
+    pads = [(-(-n // t) - 1) * t + (a - 1) * e + 1 - n for n, a, e, t in zip(p.array(0).shape[2:], k, d, s)]
+    return p.attrs.get("auto_pad", b"")[:4] == b"SAME" and min(pads) < 0
 
 
 @row("conv-transpose-same", "ConvTranspose", TENON, "Also where a kernel smaller than the stride reaches less far.", "output_shape[i] = input_shape[i] * strides[i]")
@@ -547,7 +554,7 @@ def _(p):
     return is_float(p) and p.diff.output == 1 and np.isinf(p.diff.mine) & np.isnan(p.diff.theirs) & np.isinf(p.array(0)).any()
 
 
-@row("norm-of-equal", "InstanceNormalization GroupNormalization LayerNormalization MeanVarianceNormalization", NOBODY,
+@row("norm-of-equal", "BatchNormalization InstanceNormalization GroupNormalization LayerNormalization MeanVarianceNormalization", NOBODY,
      "x - mean is 0 where all elements are equal. ONNX Runtime computes scale * x - scale * mean, whose rounding error is divided by sqrt(epsilon).")
 def _(p):
     x = p.array(0).astype(np.float64)
@@ -730,8 +737,8 @@ def exponent_overflows(p):
     return p.op in ("Celu", "Elu", "Selu", "Mish", "Softplus", "Swish") and bool(as_reference(p, "theirs")[p.diff.bad].all())
 
 
-@row("underflow-inside", "LpNormalization ReduceL2 LpPool GlobalLpPool ReduceLogSum ReduceProd RMSNormalization Pow", NOBODY,
-     "A square inside is below the range of the element type. ONNX does not say in which type it is computed: the interpreter has double.",
+@row("underflow-inside", "CumProd LpNormalization ReduceL2 LpPool GlobalLpPool ReduceLogSum ReduceProd RMSNormalization Pow", NOBODY,
+     "A square or a product inside is below the range of the element type. ONNX does not say in which type it is computed: the interpreter has double.",
      kinds=ORT + LOWERED)
 def _(p):
     return is_float(p) and underreach(p) and ((p.diff.theirs == 0) | ~np.isfinite(p.diff.theirs) | (gap(p) <= 1e-18))
