@@ -1,10 +1,11 @@
 // compile.h -- the one way from a graph to a program.
 //
-//   advise -> optimise -> plan -> verify the plan -> lower -> build
+//   target traits -> optimise -> plan -> verify the plan -> lower -> build
 //
-// The target says what passes should know of it; passes/ rewrites and fuses the graph; plan/ orders its kernels and
-// places their values; the plan's verifier checks that; targets/ lowers every kernel to loops and makes code of them.  Nobody
-// else calls these in a row: the C interface, every command, conform, the fuzzers and the tests say how far they want to come.
+// The target gives its traits (ir/traits.h).  passes/ rewrites and fuses the graph.  plan/ orders its
+// kernels and places their values, which the plan's verifier checks.  targets/ lowers every kernel
+// to loops and makes code of them.  No other place knows this sequence: the C interface, every
+// command, conform, the fuzzers and the tests name the stage that they want to reach.
 #ifndef TENON_COMPILE_COMPILE_H
 #define TENON_COMPILE_COMPILE_H
 

@@ -184,10 +184,13 @@ static tenon_status read_field(Arena *a, Str word, Diag *d, ScheduleGiven *out, 
 tenon_status schedule_parse(Arena *a, const char *text, Diag *d, ScheduleGiven *out) {
   *out = (ScheduleGiven){0};
   Str word = next_word(&text);
+  if (!word.n)
+    return fail(d, TENON_EINVAL, NOWHERE, "a schedule begins with a template: %s",
+                template_names(a));
   out->t = template_find(str_copy(a, word));
   if (!out->t)
-    return fail(d, TENON_EINVAL, NOWHERE, "there is no template '%.*s'; there are: %s",
-                STR_ARG(word), template_names(a));
+    return fail(d, TENON_EINVAL, NOWHERE, "unknown template '%.*s'; templates: %s", STR_ARG(word),
+                template_names(a));
   void *fields = arena_alloc(a, MAX(out->t->code->bytes, 1));
   memset(fields, 0, (size_t)MAX(out->t->code->bytes, 1));
   out->fields = fields;

@@ -72,7 +72,7 @@ void lower_decline(Lowering *lo, const char *schedule, DeclinedKind kind, const 
 // ---- a schedule that is asked for ----
 
 static tenon_status refuse(Lowering *lo, const char *why) {
-  return fail(lo->diag, TENON_EINVAL, NOWHERE, "schedule '%s': kernel '%s' cannot be done so: %s",
+  return fail(lo->diag, TENON_EINVAL, NOWHERE, "schedule '%s' is illegal for kernel '%s': %s",
               lo->forced->text, lo->label, why);
 }
 
@@ -99,10 +99,8 @@ static tenon_status lower_forced(Lowering *lo, const Node *fused, Lowered *out) 
   if (t->code->legal && !t->code->legal(match, &lo->target, fields, &why)) return refuse(lo, why);
   *out = (Lowered){0};
   if (!build(t, lo, match, fields, out))
-    return refuse(lo,
-                  str_printf(lo->arena,
-                             "template %s does not match because it has no loops for it with %s",
-                             t->name, schedule_name(lo->arena, (Schedule){t, fields})));
+    return refuse(lo, str_printf(lo->arena, "template %s has no loops for it with %s", t->name,
+                                 schedule_name(lo->arena, (Schedule){t, fields})));
   return accepted(t, lo, out) ? TENON_OK : refuse(lo, lo->tried.v[lo->tried.n - 1].why);
 }
 

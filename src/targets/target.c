@@ -111,8 +111,9 @@ bool target_there(const Target *t, const char **why) {
   return !t->available || t->available(why);
 }
 
-// TENON_GROUPS=N: kernels in groups of N threads where the target would not have them; what has none runs the threads one after
-// the other.  So the templates of devices are tested everywhere; with TENON_TILES set those with tiles, too, of warps where it is "warp".
+// For tests.  TENON_GROUPS=N gives a target without thread blocks blocks of N threads, which it runs
+// serially: the GPU templates are then tested on every machine.  TENON_TILES adds tensor cores:
+// "warp" for mma.sync (sm_80), any other value for wgmma (sm_90).
 static void group_for_tests(LowerTarget *t) {
   const char *n = getenv("TENON_GROUPS");
   long threads = n ? strtol(n, NULL, 10) : 0;

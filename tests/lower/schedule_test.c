@@ -362,7 +362,8 @@ static void refused(const char *rule, const char *why) {
 }
 
 TEST(schedule_rules_are_refused_with_the_reason) {
-  refused("p=gemn rows=4", "there is no template 'gemn'; there are: gemv,");
+  refused("p=gemn rows=4", "unknown template 'gemn'; templates: gemv,");
+  refused("p=", "a schedule begins with a template: gemv,");
   refused("p", "is not 'KERNEL=template field=value ...'");
   refused("=gemm", "is not 'KERNEL=template field=value ...'");
   refused("p=gemm rows", "'rows' is no field=value of template gemm");
@@ -373,7 +374,7 @@ TEST(schedule_rules_are_refused_with_the_reason) {
   refused("p=gemm spill=yes", "field spill of template gemm cannot be 'yes'; legal: true, false");
   refused("p=winograd tile=3", "cannot be '3'; legal: 2..4, powers of two");
   refused("q=gemm", "no kernel is 'q'; the nearest is 'p'");
-  refused("p=winograd", "kernel 'p' cannot be done so: template winograd does not match because");
+  refused("p=winograd", "is illegal for kernel 'p': template winograd does not match because");
   refused("p=attention", "does not match because the kernel is of the kind contraction");
   refused("p=gemm_mma", "the target has no thread blocks");
   refused("p=gemm item_panels=2 stage_lhs=false", "item_panels above 1 needs stage_lhs or k_block");

@@ -113,8 +113,8 @@ check "the model comes from standard input" bash -c "'$program' run - < '$tmp/m.
 expect 0 "group nodes into kernels" passes
 check "passes --json is JSON" json_ok passes --json
 expect 0 "rows of the register tile (1..64)" templates gemm
-expect 0 "winograd: 3x3 convolutions" templates
-expect 2 "no template 'gem'" templates gem
+expect 0 "winograd: Winograd 3x3 convolution" templates
+expect 2 "unknown template 'gem'" templates gem
 check "templates --json is JSON" json_ok templates --json
 expect 0 "f32[3, 4]" run "$tmp/m.tir" --dim n=3 --target plan
 expect 0 "f32[3, 4]" run "$tmp/m.tir" --dim n=3 --target plan -O0
@@ -379,7 +379,8 @@ TIR
   expect 1 "no kernel is '99'" explain "$tmp/m.tir" --kernel 99
   expect 1 "no kernel is 'nobody'; the nearest is" explain "$tmp/m.tir" --schedule "nobody=pointwise"
   expect 1 "does not match because" compile "$tmp/m.tir" --schedule "*=winograd" -o "$tmp/x.tenon"
-  expect 1 "there is no template 'gem'" run "$tmp/m.tir" --target cpu --schedule "*=gem"
+  expect 1 "a schedule begins with a template: gemv," run "$tmp/m.tir" --target cpu --schedule "*="
+  expect 1 "unknown template 'gem'; templates: gemv," run "$tmp/m.tir" --target cpu --schedule "*=gem"
   check "explain --kernel --json is JSON" json_ok explain "$tmp/m.tir" --kernel 0 --json
   expect 0 "bytes" run "$tmp/m.tir" --target cpu --json
   expect 1 "are left of the limit" run "$tmp/m.tir" --target cpu --max-ops 2

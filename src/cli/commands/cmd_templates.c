@@ -122,7 +122,7 @@ int cmd_templates(Cli *c) {
   const Template *only = c->npos ? template_find(c->pos[0]) : NULL;
   bool markdown = opt_given(c, OPT_templates_markdown);
   if (c->npos && !only)
-    return cli_usage(c, "templates: there is no template '%s'; `tenon templates` lists them",
+    return cli_usage(c, "templates: unknown template '%s'; `tenon templates` lists them",
                      c->pos[0]);
   if (opt_given(c, OPT_templates_json)) {
     print_json(c, only);

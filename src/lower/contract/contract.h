@@ -15,20 +15,20 @@
 #define GEMM_SCHEDULE(I, B, C, T)                                                                  \
   I(T, rows, 0, 1, 64, 1, FREE, "rows of the register tile")                                       \
   I(T, cols, 0, 1, 256, 1, FREE, "columns of the register tile, and of a panel of packed weights") \
-  I(T, item_rows, 0, 0, 1 << 24, 1, FREE,                                                          \
-    "rows of a work item, of an image lines of pixels; 0: all rows")                               \
+  I(T, item_rows, 0, 0, 1 << 24, 1, FREE, "rows of a work item, for images lines; 0: all rows")    \
   I(T, item_panels, 1, 1, 1 << 20, 1, FREE, "panels of `cols` columns of a work item")             \
-  I(T, unroll, 1, 1, 64, 1, FREE, "steps of the innermost contracted loop that are written out")   \
-  I(T, prefetch, 0, 0, 1 << 16, 1, FREE, "bytes by which packed weights are fetched ahead")        \
+  I(T, unroll, 1, 1, 64, 1, FREE, "unrolled K steps")                                              \
+  I(T, prefetch, 0, 0, 1 << 16, 1, FREE, "prefetch distance of packed weights in bytes")           \
   I(T, k_block, 0, 0, 1 << 24, 1, FREE,                                                            \
-    "contracted places of a block, between which sums are kept in scratch; 0: no blocks")          \
-  B(T, rows_first, false, FREE, "work items that follow one another differ in rows first")         \
-  B(T, stage_lhs, false, FREE, "copy the rows of a tile into scratch first")                       \
-  B(T, stage_rhs, false, FREE, "copy the columns of a tile into scratch first")                    \
-  B(T, stage_image, false, ORDER, "copy the lines of an image with their padding first")           \
-  B(T, spill, false, FREE, "sums go through scratch to the epilogue")                              \
-  B(T, transpose, false, FREE, "the epilogue reads them along the rows")                           \
-  B(T, packed_dot, false, ORDER, "multiply 4 int8 or 2 bf16 elements at a time")
+    "K steps per block, with partial sums in scratch between blocks; 0: no blocking")              \
+  B(T, rows_first, false, FREE, "consecutive work items differ in rows first")                     \
+  B(T, stage_lhs, false, FREE, "copy the rows of a tile to scratch first")                         \
+  B(T, stage_rhs, false, FREE, "copy the columns of a tile to scratch first")                      \
+  B(T, stage_image, false, ORDER,                                                                  \
+    "copy the lines of an image with their padding to scratch first")                              \
+  B(T, spill, false, FREE, "store sums to scratch before the epilogue")                            \
+  B(T, transpose, false, FREE, "with spill: the epilogue reads the sums along the rows")           \
+  B(T, packed_dot, false, ORDER, "packed dot products: 4 int8 or 2 bf16 elements along K")
 SCHEDULE_STRUCT(Gemm, GEMM_SCHEDULE);
 
 typedef enum {

@@ -145,8 +145,8 @@ static bool is_costly(Attention *a, const Node *n, bool *ok) {
   I(T, rows, 0, 1, 32, 1, FREE, "queries of a register tile of results")                           \
   I(T, cols, 0, 1, 256, 1, FREE, "columns of a register tile of results")                          \
   I(T, keys, 0, 1, 32, 1, FREE, "keys of a register tile of scores")                               \
-  I(T, block, 0, 1, 1 << 16, 1, ORDER, "keys at a time")                                           \
-  B(T, lane_sums, false, ORDER, "a score is a sum over lanes: for a few queries")                  \
+  I(T, block, 0, 1, 1 << 16, 1, ORDER, "keys per block")                                           \
+  B(T, lane_sums, false, ORDER, "sum a score over vector lanes, for few queries")                  \
   B(T, copy_k, false, FREE, "compute the keys of a block once, into scratch")                      \
   B(T, copy_v, false, FREE, "compute the values of a block once, into scratch")                    \
   B(T, copy_past_k, false, FREE, "the same for the keys of a KV cache")                            \

@@ -272,7 +272,7 @@ static void *conv_chain_match(Lowering *lo, const Node *fused) {
   c->e =
       (ElementBuilder){.lo = lo, .fused = fused, .body = ((const fused_attrs *)fused->attrs)->body};
   c->e.a = lo->arena;
-  lo->why = "it is no chain of a pointwise, a depthwise and a pointwise convolution";
+  lo->why = "it is not a chain of pointwise, depthwise and pointwise convolutions";
   if (!find_links(c)) return NULL;
   const Node *skip[3] = {c->depth.c.rhs, c->expand.anchor ? c->expand.c.rhs : NULL,
                          c->project.anchor ? c->project.c.rhs : NULL};

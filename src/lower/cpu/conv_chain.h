@@ -11,8 +11,8 @@
 // How a chain is done.  Taps and channels are added in the order of the weights, whatever the schedule.
 #define CONV_CHAIN_SCHEDULE(I, B, C, T)                                                            \
   I(T, item_lines, 0, 1, 1 << 16, 1, FREE, "lines of the result of a work item")                   \
-  I(T, channels, 0, 1, 256, 1, FREE, "channels of the wide image that are made at a time")         \
-  I(T, lanes, 0, 1, 64, 0, FREE, "of these, those that the depthwise convolution does at a time")  \
+  I(T, channels, 0, 1, 256, 1, FREE, "channels of the wide image computed together")               \
+  I(T, lanes, 0, 1, 64, 0, FREE, "of these, channels of a depthwise register tile")                \
   I(T, expand_pixels, 0, 0, 64, 1, FREE,                                                           \
     "pixels of a register tile of the first convolution; 0: there is none")                        \
   I(T, depth_pixels, 0, 1, 64, 1, FREE, "pixels of a register tile of the depthwise convolution")  \

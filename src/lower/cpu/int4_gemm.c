@@ -22,9 +22,9 @@ enum { ROWS_MOST = 4, SPARE = 7, CHUNK = 24, STEPS = 4 };
 // The products of a quantization block are added in order, and the blocks in order, whatever the schedule.
 #define INT4_GEMM_SCHEDULE(I, B, C, T)                                                             \
   I(T, rows, 0, 1, 32, 1, FREE, "rows of a register tile")                                         \
-  I(T, lanes, 0, 1, 64, 0, FREE, "columns that a word's bits stand for are so far apart")          \
+  I(T, lanes, 0, 1, 64, 0, FREE, "distance of the columns that share a packed word")               \
   I(T, item_rows, 24, 1, 1 << 16, 1, FREE, "rows of a work item")                                  \
-  I(T, unroll, 4, 1, 64, 1, FREE, "steps of a block that are written out, where they divide it")
+  I(T, unroll, 4, 1, 64, 1, FREE, "unrolled K steps, where they divide a quantization block")
 SCHEDULE_STRUCT(Int4Gemm, INT4_GEMM_SCHEDULE);
 SCHEDULE_TABLE(Int4Gemm, INT4_GEMM_SCHEDULE);
 
@@ -367,7 +367,7 @@ static void *int4_gemm_match(Lowering *lo, const Node *fused) {
   *e =
       (ElementBuilder){.lo = lo, .fused = fused, .body = ((const fused_attrs *)fused->attrs)->body};
   e->a = lo->arena;
-  lo->why = "it has no product with weight-only quantized weights";
+  lo->why = "it has no GEMM with weight-only quantized weights";
   if (!(b->n = find_anchor(e, fused)) || !sizes(b)) return NULL;
   const Node *skip[3] = {b->n->src[1], b->n->src[2], src_or_null(lo->g, b->n, 3)};
   if (!elem_begin(e, lo, fused, skip, skip[2] ? 3 : 2)) return NULL;

@@ -21,12 +21,11 @@ enum { PIECE = 4096, ROWS = 4, CUTS = 4, WIDE_PART = 32, BYTES = 4 };
 // plain: the last axis is the vector, all results at once.  tiled: the axis that is read along and the last one are cut into tiles.  across: lanes
 // go along the axis that is read, for a short last axis.  words: the same, 4 bytes a store.  separate: one result after the other.
 #define POINTWISE_SCHEDULE(I, B, C, T)                                                             \
-  C(T, form, "plain|tiled|across|words|separate|empty", 0, FREE, "how the elements are visited")   \
+  C(T, form, "plain|tiled|across|words|separate|empty", 0, FREE, "loop order")                     \
   I(T, piece, 4096, 64, 1 << 20, 1, FREE, "elements of a work item, roughly")                      \
-  I(T, tile_rows, 4, 1, 64, 1, FREE,                                                               \
-    "tiled: runs of 64 bytes of a tile along the axis that is read")                               \
+  I(T, tile_rows, 4, 1, 64, 1, FREE, "tiled: cache lines of a tile along the axis that is read")   \
   B(T, cut, true, FREE,                                                                            \
-    "cut the last axis where an operand begins or ends, so that nothing is asked")
+    "split the last axis at operand boundaries, so that no element needs a guard")
 SCHEDULE_STRUCT(Pointwise, POINTWISE_SCHEDULE);
 SCHEDULE_TABLE(Pointwise, POINTWISE_SCHEDULE);
 typedef enum { FORM_PLAIN, FORM_TILED, FORM_ACROSS, FORM_WORDS, FORM_SEPARATE, FORM_EMPTY } Form;

@@ -24,7 +24,8 @@ enum { KEEP_ELEMS = 1 << 14, KEEP_ROWS = 1 << 10 };
 // A row that lies together has `lanes` partial sums; sums across rows are formed in order.
 #define REDUCE_SCHEDULE(I, B, C, T)                                                                \
   I(T, lanes, 1, 1, 64, 0, ORDER, "partial sums of a contiguous row")                              \
-  I(T, cols, 64, 1, 1 << 12, 1, FREE, "where the last axis stays, its elements of a work item")    \
+  I(T, cols, 64, 1, 1 << 12, 1, FREE,                                                              \
+    "elements of the last axis per work item, where it is not reduced")                            \
   B(T, keep, true, FREE, "expensive elements that are read again stay in scratch")
 SCHEDULE_STRUCT(Reduce, REDUCE_SCHEDULE);
 SCHEDULE_TABLE(Reduce, REDUCE_SCHEDULE);

@@ -118,10 +118,10 @@ static int64_t pow2_at_least(int64_t n) {
 
 // Elements of x and of the state are added in ascending order, whatever the schedule.
 #define RNN_SCHEDULE(I, B, C, T)                                                                   \
-  I(T, units, 0, 1, 256, 0, FREE, "hidden units at a time")                                        \
-  I(T, cols, 0, 1, 256, 0, FREE, "of these, those of a register tile of input products")           \
-  I(T, rows, 0, 1, 64, 1, FREE, "steps of a register tile of input products")                      \
-  I(T, steps, 0, 1, 1 << 16, 1, FREE, "steps whose input products are formed at once")
+  I(T, units, 0, 1, 256, 0, FREE, "hidden units computed together")                                \
+  I(T, cols, 0, 1, 256, 0, FREE, "hidden units of a register tile of the input GEMM")              \
+  I(T, rows, 0, 1, 64, 1, FREE, "time steps of a register tile of the input GEMM")                 \
+  I(T, steps, 0, 1, 1 << 16, 1, FREE, "time steps per input GEMM")
 SCHEDULE_STRUCT(Rnn, RNN_SCHEDULE);
 SCHEDULE_TABLE(Rnn, RNN_SCHEDULE);
 

@@ -14,7 +14,7 @@
 
 #define SCAN_SCHEDULE(I, B, C, T)                                                                  \
   I(T, cols, 64, 1, 1 << 12, 1, FREE,                                                              \
-    "elements of the last axis of a work item, each with its own sum")
+    "elements of the last axis per work item, each with its own sum")
 SCHEDULE_STRUCT(Scan, SCAN_SCHEDULE);
 SCHEDULE_TABLE(Scan, SCAN_SCHEDULE);
 

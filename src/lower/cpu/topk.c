@@ -18,8 +18,8 @@ enum { MOST_RESULTS = 64, MOST_KEYS = 1 << 16, LANES = 32, LONG_ROW = 256, MOST_
 
 // Keys are integers, of which the greatest does not depend on the order.
 #define TOPK_SCHEDULE(I, B, C, T)                                                                  \
-  I(T, lanes, 0, 1, 64, 0, FREE, "lanes that a row's keys are searched by")                        \
-  I(T, block, 0, 0, 1 << 16, 0, FREE, "keys of a block whose greatest is kept; 0: no blocks")
+  I(T, lanes, 0, 1, 64, 0, FREE, "vector lanes of the search over a row's keys")                   \
+  I(T, block, 0, 0, 1 << 16, 0, FREE, "keys per block with a stored maximum; 0: no blocks")
 SCHEDULE_STRUCT(Topk, TOPK_SCHEDULE);
 SCHEDULE_TABLE(Topk, TOPK_SCHEDULE);
 

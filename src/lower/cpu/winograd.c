@@ -75,7 +75,7 @@ static void *winograd_match(Lowering *lo, const Node *fused) {
   *e =
       (ElementBuilder){.lo = lo, .fused = fused, .body = ((const fused_attrs *)fused->attrs)->body};
   e->a = lo->arena;
-  lo->why = "it is no f32 3x3 convolution of stride 1 with constant weights, channels last";
+  lo->why = "it is not an f32 3x3 convolution of stride 1 with constant weights, channels last";
   if (!contract_epilogue(&m->h, e) || m->h.blocks || !contract_map(c, e, m->h.walk.anchor, 0))
     return NULL;
   const Node *anchor = m->h.walk.anchor, *skip[1] = {c->rhs};
@@ -85,7 +85,7 @@ static void *winograd_match(Lowering *lo, const Node *fused) {
   m->w = (Winograd){.c = c, .e = e, .finish = &m->f, .images = c->out[0], .inputs = c->in_channels};
   m->w.counted = ie_is_const(m->w.images) && !lo->target.batch_invariant ? m->w.images->value : 1;
   m->w.outputs = c->n->value;
-  lo->why = "its pixels are computed, and each would be several times";
+  lo->why = "its prologue is expensive, and tiles would repeat it";
   return cheap_pixels(c) ? m : NULL;
 }
 

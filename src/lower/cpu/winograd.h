@@ -21,14 +21,14 @@ enum { WINOGRAD_TAPS = 3, WINOGRAD_POINTS = 6 };  // of an axis; points: at most
   I(T, tile, 0, 2, 4, 0, ORDER, "pixels of a tile along an axis: F(2x2, 3x3) or F(4x4, 3x3)")      \
   I(T, tiles, 0, 1, 64, 1, FREE, "tiles of a register tile")                                       \
   I(T, cols, 0, 1, 256, 1, FREE, "output channels of a register tile, and of a panel of weights")  \
-  I(T, lanes, 0, 1, 64, 0, FREE, "input channels of a run of the transformed image")               \
+  I(T, lanes, 0, 1, 64, 0, FREE, "contiguous input channels of the transformed image")             \
   I(T, item_rows, 0, 1, 1 << 16, 1, FREE, "rows of tiles of a work item")                          \
   I(T, item_groups, 1, 1, 1 << 16, 1, FREE,                                                        \
-    "work items that share the output channels of the same tiles, each with the transform again")  \
+    "work items that divide the output channels of a tile; each repeats the transform")            \
   I(T, block_rows, 1, 1, 1 << 10, 1, FREE, "rows of tiles that are transformed together")          \
   I(T, block_cols, 0, 1, 1 << 12, 1, FREE, "tiles of a row that are transformed together")         \
-  I(T, prefetch, 0, 0, 1 << 16, 1, FREE, "bytes by which packed weights are fetched ahead")        \
-  B(T, spill, false, FREE, "pixels go through scratch to the epilogue")
+  I(T, prefetch, 0, 0, 1 << 16, 1, FREE, "prefetch distance of packed weights in bytes")           \
+  B(T, spill, false, FREE, "store pixels to scratch before the epilogue")
 SCHEDULE_STRUCT(Winograd, WINOGRAD_SCHEDULE);
 
 typedef struct Winograd {

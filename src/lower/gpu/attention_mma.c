@@ -22,12 +22,12 @@
 // change the order of sums.
 #define ATTENTION_MMA_SCHEDULE(I, B, C, T)                                                         \
   I(T, warpgroups, 0, 1, 3, 1, FREE, "warpgroups of a block, with 64 queries each")                \
-  I(T, keys, 0, 16, 512, 16, ORDER, "keys at a time")                                              \
+  I(T, keys, 0, 16, 512, 16, ORDER, "keys per block")                                              \
   I(T, stages, 0, 1, 8, 1, FREE, "blocks of keys in shared memory; 1: all keys are there at once") \
-  I(T, tiles, 1, 1, 8, 1, FREE, "tiles of 64 queries of a warpgroup")                              \
+  I(T, tiles, 1, 1, 8, 1, FREE, "tiles of 64 queries per warpgroup")                               \
   I(T, parts, 0, 0, 16, 0, ORDER,                                                                  \
-    "split-KV: parts of the keys, for a warpgroup each; 0: the heads that share keys are apart")   \
-  C(T, math, LOOP_MMA_WORDS, 0, ORDER, "what is multiplied; 3xtf32 is f32 by three products")
+    "split-KV: parts of the keys, one per warpgroup; 0: heads that share keys are not one tile")   \
+  C(T, math, LOOP_MMA_WORDS, 0, ORDER, "data type of the MMA; 3xtf32 is f32 by three tf32 MMAs")
 SCHEDULE_STRUCT(AttentionMma, ATTENTION_MMA_SCHEDULE);
 SCHEDULE_TABLE(AttentionMma, ATTENTION_MMA_SCHEDULE);
 
@@ -393,8 +393,7 @@ static void *attention_mma_match(Lowering *lo, const Node *fused) {
   m->fused = fused;
   lo->why = "the target has no wgmma";
   if (lo->target.traits.mma != MMA_WARPGROUP) return NULL;
-  lo->why =
-      "its operands are others than heads of 16-bit floats or f32, without a KV cache of their own";
+  lo->why = "its heads are not 16-bit floats or f32, or it has a KV cache as an operand";
   if (!attention_begin(a, lo, fused) || a->nruns != 1 || a->nonpad) return NULL;
   bool any = a->t == DT_F32 && a->size % 4 == 0 && a->vsize % 4 == 0, taken = false;
   for (int64_t i = 0; i < ARRAY_LEN(kinds); i++) taken |= takes(&kinds[i], a);

@@ -236,8 +236,8 @@ static int64_t shared_bytes(const SimtAttention *g) {
 // Scores and weights are added in the order of the keys; a block of keys has a maximum of its own.
 #define ATTENTION_SIMT_SCHEDULE(I, B, C, T)                                                        \
   I(T, queries, 0, 1, 64, 0, FREE,                                                                 \
-    "queries of a work item; a block's threads are divided over them")                             \
-  I(T, keys, 32, 1, 256, 0, ORDER, "keys that are in shared memory at a time")
+    "queries per work item; the threads of a block are divided among them")                        \
+  I(T, keys, 32, 1, 256, 0, ORDER, "keys in shared memory at a time")
 SCHEDULE_STRUCT(AttentionSimt, ATTENTION_SIMT_SCHEDULE);
 SCHEDULE_TABLE(AttentionSimt, ATTENTION_SIMT_SCHEDULE);
 
@@ -329,7 +329,7 @@ static void *attention_simt_match(Lowering *lo, const Node *fused) {
   SimtAttention *g = arena_new(lo->arena, SimtAttention);
   g->threads = lo->target.block_threads;
   if (!attention_begin(&g->a, lo, fused)) return NULL;
-  lo->why = "it has a KV cache as an operand, or lengths of its own for each item";
+  lo->why = "it has a KV cache as an operand, or a key count per sequence";
   return g->a.nruns == 1 && !g->a.nonpad ? g : NULL;
 }
 

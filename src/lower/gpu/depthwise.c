@@ -13,11 +13,11 @@
 #include <math.h>
 
 #define DEPTHWISE_SCHEDULE(I, B, C, T)                                                             \
-  I(T, channels, 0, 1, 16, 0, FREE, "channels of a thread")                                        \
-  I(T, pixels, 0, 1, 16, 1, FREE, "pixels of a thread along a line")                               \
-  I(T, across, 0, 1, 1024, 1, FREE, "threads of a block along the channels")                       \
-  I(T, along, 0, 1, 1024, 1, FREE, "threads of a block along a line")                              \
-  I(T, down, 0, 1, 1024, 1, FREE, "threads of a block along the lines")
+  I(T, channels, 0, 1, 16, 0, FREE, "channels per thread")                                         \
+  I(T, pixels, 0, 1, 16, 1, FREE, "pixels of a line per thread")                                   \
+  I(T, across, 0, 1, 1024, 1, FREE, "threads per block along the channels")                        \
+  I(T, along, 0, 1, 1024, 1, FREE, "threads per block along a line")                               \
+  I(T, down, 0, 1, 1024, 1, FREE, "threads per block along the lines")
 SCHEDULE_STRUCT(Depthwise, DEPTHWISE_SCHEDULE);
 SCHEDULE_TABLE(Depthwise, DEPTHWISE_SCHEDULE);
 
@@ -238,7 +238,7 @@ static bool finish_sums(Depthwise *w) {
 
 static void *depthwise_match(Lowering *lo, const Node *fused) {
   Depthwise *w = arena_new(lo->arena, Depthwise);
-  lo->why = "it is no depthwise convolution, channels last";
+  lo->why = "it is not a depthwise convolution, channels last";
   return simt_gemm_begin(&w->s, lo, fused) && wants(w) ? w : NULL;
 }
 

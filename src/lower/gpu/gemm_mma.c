@@ -495,12 +495,12 @@ static void *gemm_mma_match(Lowering *lo, const Node *fused) {
   *e =
       (ElementBuilder){.lo = lo, .fused = fused, .body = ((const fused_attrs *)fused->attrs)->body};
   e->a = lo->arena;
-  lo->why = "it is no product of data types that tensor cores multiply";
+  lo->why = "tensor cores do not multiply its data types";
   if (!contract_epilogue(&t->h, e) || !contract_map(c, e, t->h.walk.anchor, t->h.blocks) ||
       !wants(c))
     return NULL;
   const Node *skip[1] = {c->weight ? c->rhs : NULL};
-  lo->why = "its operands are not contiguous along the contracted axis, or its sizes are not known";
+  lo->why = "its operands are not K-major, or its sizes are not known";
   if (!elem_begin(e, lo, fused, skip, c->weight ? 1 : 0) ||
       !contract_map(c, e, t->h.walk.anchor, t->h.blocks) || !contract_sizes(c) ||
       !take_pixels(c, &lo->target) || !shape_fits(c))

@@ -13,7 +13,7 @@
 
 #define GEMM_NAIVE_SCHEDULE(I, B, C, T)                                                            \
   I(T, lanes, 0, 1, 1024, 0, ORDER, "threads that share a sum")                                    \
-  C(T, along, "columns|rows", 0, FREE, "what neighbouring threads have neighbours of")
+  C(T, along, "columns|rows", 0, FREE, "axis along which adjacent threads are adjacent")
 SCHEDULE_STRUCT(GemmNaive, GEMM_NAIVE_SCHEDULE);
 SCHEDULE_TABLE(GemmNaive, GEMM_NAIVE_SCHEDULE);
 

@@ -15,10 +15,10 @@
 
 // A sum's products are added in order.  A last step that is not whole adds products of zeros, so the length of a step is not free.
 #define GEMM_SIMT_SCHEDULE(I, B, C, T)                                                             \
-  I(T, rows, 0, 1, 16, 0, FREE, "rows of a thread")                                                \
-  I(T, cols, 0, 1, 16, 0, FREE, "columns of a thread")                                             \
+  I(T, rows, 0, 1, 16, 0, FREE, "rows per thread")                                                 \
+  I(T, cols, 0, 1, 16, 0, FREE, "columns per thread")                                              \
   I(T, across, 0, 1, 1024, 0, FREE, "threads along the columns")                                   \
-  I(T, k_step, 16, 4, 64, 0, ORDER, "contracted places that are in shared memory at a time")
+  I(T, k_step, 16, 4, 64, 0, ORDER, "K steps in shared memory at a time")
 SCHEDULE_STRUCT(GemmSimt, GEMM_SIMT_SCHEDULE);
 SCHEDULE_TABLE(GemmSimt, GEMM_SIMT_SCHEDULE);
 

@@ -17,9 +17,9 @@
 #define GEMV_SCHEDULE(I, B, C, T)                                                                  \
   I(T, cols, 0, 1, 16, 0, FREE, "columns of a work item, and of a panel of packed weights")        \
   I(T, lanes, 0, 1, 1024, 0, ORDER, "threads that share a sum")                                    \
-  I(T, parts, 0, 1, 64, 0, ORDER, "partial sums after the first step of adding them up")           \
-  I(T, unroll, 0, 1, 16, 1, FREE, "contracted places of a thread that are read at once")           \
-  I(T, stages, 0, 2, 8, 1, FREE, "rounds of these that may be in flight")
+  I(T, parts, 0, 1, 64, 0, ORDER, "partial sums that the first of two reduction steps leaves")     \
+  I(T, unroll, 0, 1, 16, 1, FREE, "unrolled K steps of a thread, whose loads are issued together") \
+  I(T, stages, 0, 2, 8, 1, FREE, "groups of unrolled K steps in flight")
 SCHEDULE_STRUCT(Gemv, GEMV_SCHEDULE);
 SCHEDULE_TABLE(Gemv, GEMV_SCHEDULE);
 
@@ -55,8 +55,8 @@ static bool gemv_legal(const void *match, const LowerTarget *t, const void *fiel
   const GemvSchedule *s = fields;
   int64_t bytes = (s->lanes + s->parts) * s->cols * (int64_t)sizeof(float);
   *why = s->lanes > t->block_threads             ? "lanes is above the threads of a block"
-         : c->depth % s->lanes                   ? "lanes does not divide the contracted places"
-         : c->depth / s->lanes % s->unroll       ? "unroll does not divide a thread's places"
+         : c->depth % s->lanes                   ? "lanes does not divide K"
+         : c->depth / s->lanes % s->unroll       ? "unroll does not divide a thread's K steps"
          : s->lanes % s->parts                   ? "parts does not divide lanes"
          : s->parts * s->cols > t->block_threads ? "parts of all columns need more threads"
          : c->n->value % s->cols                 ? "cols does not divide the columns"
@@ -167,7 +167,7 @@ static bool join_sums(Stream *g, int64_t row) {
 
 static void *gemv_match(Lowering *lo, const Node *fused) {
   Stream *g = arena_new(lo->arena, Stream);
-  lo->why = "it is no product of at most 8 rows of floats with constant weights";
+  lo->why = "it is not a float GEMM of at most 8 rows by constant weights";
   return simt_gemm_begin(&g->s, lo, fused) && wants(g) ? g : NULL;
 }
 

@@ -15,9 +15,9 @@
 enum { MANY = 1 << 16, MORE = 1 << 22, EACH = 4, BYTES = 16, TURNED_ROWS = 64 };
 
 #define POINTWISE_BLOCK_SCHEDULE(I, B, C, T)                                                       \
-  I(T, runs, 1, 1, 16, 1, FREE, "runs of a thread")                                                \
-  I(T, vector, 1, 1, 16, 0, FREE, "neighbouring elements of a run")                                \
-  B(T, transpose, false, FREE, "of a transposed matrix neighbouring threads do neighbouring rows")
+  I(T, runs, 1, 1, 16, 1, FREE, "runs of contiguous elements per thread")                          \
+  I(T, vector, 1, 1, 16, 0, FREE, "contiguous elements of a run")                                  \
+  B(T, transpose, false, FREE, "transposed matrix: adjacent threads take adjacent rows")
 SCHEDULE_STRUCT(PointwiseBlock, POINTWISE_BLOCK_SCHEDULE);
 SCHEDULE_TABLE(PointwiseBlock, POINTWISE_BLOCK_SCHEDULE);
 

@@ -29,11 +29,10 @@ enum { SAME = 2, LINE = 128, WIDE = 16, FEW = 2, EACH = 6, SOME = 4 };
 #define REDUCE_BLOCK_SCHEDULE(I, B, C, T)                                                          \
   I(T, rows, 0, 1, 1024, 0, FREE, "rows of a block")                                               \
   I(T, lanes, 0, 1, 1024, 0, ORDER, "threads of a row")                                            \
-  I(T, vector, 1, 1, 16, 0, ORDER, "neighbouring elements of a thread")                            \
-  I(T, warp, 0, 0, 64, 0, ORDER,                                                                   \
-    "threads that add up their sums by shuffles; 0: through shared memory")                        \
-  B(T, unroll, false, FREE, "a thread's elements are written out, and may stay in registers")      \
-  B(T, preload, false, FREE, "what all rows read alike goes into registers first")
+  I(T, vector, 1, 1, 16, 0, ORDER, "contiguous elements of a thread")                              \
+  I(T, warp, 0, 0, 64, 0, ORDER, "threads that reduce by shuffles; 0: through shared memory")      \
+  B(T, unroll, false, FREE, "unroll a thread's elements, which may stay in registers")             \
+  B(T, preload, false, FREE, "load operands that all rows share into registers first")
 SCHEDULE_STRUCT(ReduceBlock, REDUCE_BLOCK_SCHEDULE);
 SCHEDULE_TABLE(ReduceBlock, REDUCE_BLOCK_SCHEDULE);
 

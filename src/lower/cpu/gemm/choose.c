@@ -253,8 +253,8 @@ void contract_choose(const Contraction *c, const LowerTarget *t, const ContractP
 static const char *bad_blocks(const Contraction *c, const GemmSchedule *s) {
   if (!s->k_block) return NULL;
   if (!takes_blocks(c) || s->stage_lhs || s->stage_rhs)
-    return "k_block is for products of floats with constant weights and known sizes, not staged";
-  if (s->k_block >= c->depth) return "k_block is not below the number of contracted places";
+    return "k_block is for float GEMM with constant weights and sizes, not staged";
+  if (s->k_block >= c->depth) return "k_block is not below K";
   if (!s->item_rows || s->item_rows % s->rows) return "with k_block, rows must divide item_rows";
   double sums = (double)s->item_rows * (double)s->item_panels * (double)s->cols;
   double staged = (double)s->item_rows * (double)(s->k_block + 32);
@@ -266,7 +266,7 @@ static const char *bad_staging(const Contraction *c, const GemmSchedule *s) {
   if (s->item_panels > 1 && !s->stage_lhs && !s->k_block)
     return "item_panels above 1 needs stage_lhs or k_block";
   if ((s->stage_lhs || s->stage_rhs) && !one_k(c))
-    return "stage_lhs and stage_rhs are for products with known contracted sizes";
+    return "stage_lhs and stage_rhs need a constant K";
   if (s->stage_lhs && s->stage_rhs) return "stage_lhs and stage_rhs exclude each other";
   if (s->stage_lhs && (double)s->rows * (double)(c->depth + 64) * (double)bytes > SCRATCH_MOST)
     return "the scratch of stage_lhs is too large";
@@ -291,7 +291,7 @@ bool contract_legal(const Contraction *c, const ContractProbe *p, bool wide, con
   if (!*why && !s->item_rows && (c->image || !ie_is_const(c->m)))
     *why = "item_rows may be 0 only where the number of rows is known";
   if (!*why && s->unroll > 1 && !(last && ie_is_const(last)))
-    *why = "unroll must be 1 where the contracted size is not known";
+    *why = "unroll must be 1 where K is dynamic";
   if (!*why && s->prefetch && !c->weight) *why = "prefetch is for constant weights";
   if (!*why && !s->spill && (wide || s->transpose || p->rows_contiguous || c->row_sums))
     *why = "the epilogue needs spill here";

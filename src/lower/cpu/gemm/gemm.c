@@ -434,7 +434,7 @@ static void *gemm_match(Lowering *lo, const Node *fused) {
   const Node *anchor = g->h.walk.anchor, *skip[1] = {c->weight ? c->rhs : NULL};
   // A byte that is not stored as it is has many instructions behind it.
   g->expensive = g->h.expensive || (is_requantized(anchor) && e->body->result[0] != anchor);
-  lo->why = "a data type or size is not one of kernels";
+  lo->why = "a data type or size is not supported in kernels";
   if (!elem_begin(e, lo, fused, skip, c->weight ? 1 : 0)) return NULL;
   if (!contract_map(c, e, anchor, g->h.blocks) || !contract_sizes(c)) return NULL;
   // So many products of bytes stay below 2^31.
