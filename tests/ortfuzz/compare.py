@@ -36,6 +36,7 @@ CANCEL = set("Gelu QuickGelu FastGelu BiasGelu Sigmoid Softplus Mish Celu Elu Se
              "NegativeLogLikelihoodLoss Conv ConvTranspose MatMul Gemm FusedMatMul TransposeMatMul Scaler Normalizer".split())
 # Those of them that make each element of one: there it is that element's size which counts.
 ELEMENTWISE = set("Gelu QuickGelu FastGelu BiasGelu Sigmoid Softplus Mish Celu Elu Selu Swish Erf Tanh Exp".split())
+STAGED = {"RMSNormalization"}  # a first stage in the type of an operand, which may be narrower than the result's
 UNITS, NOISE, RUNS, FACTOR = 4, 4, 24, 16
 
 
@@ -114,6 +115,8 @@ def room_of(case, a, ops):
     if a.dtype.kind != "f" or not ops & CANCEL:
         return 0.0
     room = 2 * UNITS * float(ml_dtypes.finfo(a.dtype).eps)
+    if ops & STAGED:
+        room = max([room] + [2 * UNITS * float(ml_dtypes.finfo(values.numpy_of(v.dtype)).eps) for v in case.vals.values() if v.dtype in values.FLOATS])
     if len(ops) == 1 and ops <= ELEMENTWISE:
         fit = [np.abs(np.asarray(x).astype(np.float64)) for x in case.feeds.values() if np.shape(x) == a.shape]
         return room * np.maximum(1, np.max([np.where(np.isfinite(x), x, 0) for x in fit] or [np.zeros(a.shape)], axis=0))

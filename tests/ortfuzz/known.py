@@ -328,7 +328,8 @@ def _(p):
     return p.attrs.get("auto_pad", b"")[:4] == b"SAME" and max(p.attrs.get("dilations", [1])) > 1
 
 
-@row("pool-same-negative", "LpPool MaxPool AveragePool Conv", TENON, "Where strides leave elements out, nothing is padded. ONNX Runtime begins in the middle of what is left out.",
+@row("pool-same-negative", "LpPool MaxPool AveragePool Conv", NOBODY,
+     "Where strides leave elements out, the formula for SAME is below 0, which a pad cannot be. Tenon pads nothing; ONNX Runtime begins in the middle of what is left out.",
      "it can take any value greater than or equal to 0.")
 def _(p):
     k = p.attrs.get("kernel_shape") or p.array(1).shape[2:]
@@ -632,10 +633,10 @@ def _(p):
     return is_float(p) and np.isneginf(p.diff.mine)
 
 
-@row("attention-mask-causal", "Attention", TENON, "In each batch. ONNX Runtime leaves it out for all but the first where there is a mask.",
+@row("attention-causal", "Attention", TENON, "ONNX Runtime leaves it out for a single query, and for all batches but the first where there is a mask.",
      "query `i` attends key `j` iff `j <= i + past_sequence_length`")
 def _(p):
-    return is_float(p) and p.attrs.get("is_causal") == 1 and p.array(3) is not None and as_reference(p)
+    return is_float(p) and p.attrs.get("is_causal") == 1 and as_reference(p)
 
 
 # ---- Resize ----
