@@ -7,7 +7,8 @@
 // Needs:      FAST_REASSOC; a 2-D f32 convolution of stride, dilation and groups 1, channels last,
 //             constant weights; a prologue of a few operations, since tiles share pixels.  Batch
 //             and image size may be dynamic.
-// Guarantees: `tile` alone changes bits.  All else is left to template gemm.
+// Guarantees: `tile` alone changes bits.  With dynamic sizes it declines loops that loop_verify
+//             does not prove.  All else is left to template gemm.
 #include "lower/cpu/winograd.h"
 
 #include "ir/internal.h"

@@ -6,7 +6,8 @@
 // Needs:      constant scales, or sizes with the policy `stretch`; a constant roi for
 //             tf_crop_and_resize; a float type, except for nearest.  No antialias.
 // Guarantees: NULL otherwise, and the host evaluates the op.  Indices are clamped, so no check
-//             fails.  The same taps in the same order as the reference evaluation.
+//             fails.  The same taps in the same order as the reference evaluation; without
+//             FAST_REASSOC a tap of weight 0 adds nothing, also where its pixel is infinite.
 #include "lower/element/element.h"
 
 #include "eval/image.h"
