@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes the wheel: python/tenon, the library, the programs and the licences of what is linked into them.
+"""Makes the wheel: python/tenon, the library, the programs and the fast_flags of what is linked into them.
 
     tools/wheel.py [--build DIR] [--codegen FILE] [--out DIR]
 

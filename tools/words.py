@@ -4,18 +4,18 @@
 A reader who knows CUTLASS, Triton, oneDNN, TVM and ONNX Runtime must understand a name or a sentence at once.  So where
 the field has a word, the tree uses it; docs/glossary.md defines the few words that are Tenon's own.
 
-    tools/words.py [--program build/tenon] [--identifiers] [FILE...]
+    tools/words.py [--program build/tenon] [FILE...]
 
-It reads README, CONTRIBUTING, SECURITY, docs (the changelog aside), include/tenon/tenon.h, the comments of headers and
-tables, the heads of C files, and what `tenon --help` and `tenon COMMAND --help` print.  It checks
+It reads README, CONTRIBUTING, SECURITY, docs (the changelog aside), the comments of include/tenon/tenon.h and of all C
+files and tables in src, tests and tools, and what `tenon --help` and `tenon COMMAND --help` print.  It checks
 
-  * phrases: PHRASES in all of these, and in the messages (string literals) of MESSAGE_FOLDERS;
-  * identifiers: RETIRED_IDENTIFIERS in src/, tests/ and docs, file names included (--identifiers: also those of
-    IDENTIFIERS_TO_RETIRE, which are still in use);
+  * phrases: PHRASES in all of these, and in the messages and JSON keys (string literals) of MESSAGE_FOLDERS;
+  * identifiers: RETIRED_IDENTIFIERS in src, tests, tools and docs, file names included;
+  * names in kernels: RETIRED_KERNEL_NAMES in the text that the emitters of src/targets write;
   * length: no sentence over 40 words in README, help, and the first two sections of docs/architecture.md; no paragraph
     over 120 words in any Markdown file.  A list item is a paragraph; tables and code are none.
 
-A common English word is retired as an identifier alone: `turn` and `beside` are fine in a sentence.  Prints
+A common English word is retired as an identifier alone: `few` and `beside` are fine in a sentence.  Prints
 FILE:LINE: 'phrase': the field says ... for each hit.  Exit status 1 when there is one.
 """
 import os, re, subprocess, sys
@@ -78,7 +78,6 @@ SAMPLES = [
 ]
 
 # Whole identifiers, as regular expressions, and their new names.  \1 refers to a group.
-# The rows that are enforced.  A row moves here from the table below when its names are gone.
 RETIRED_IDENTIFIERS = [
     # passes and rules
     (r"multiplies_(?:bytes|words|float8)", "is_int8, is_packed_dot, is_fp8"), (r"opt_licen[cs]es", "opt_fast_math_flags"), (r"FC_LAZY", "FC_INDEX_MAP"),
@@ -104,37 +103,20 @@ RETIRED_IDENTIFIERS = [
     (r"plan_(?:order_)?beside", "plan_is_concurrent"), (r"nbeside", "nconcurrent"), (r"PLAN_BESIDE_MAX", "PLAN_CONCURRENT_MAX"),
     (r"DeviceLent", "UserBuffer"), (r"device_lent(\w*)", r"device_user_buffers\1"), (r"MEMORY_LENT", "MEMORY_USER"), (r"Telling", "ExplainReport"), (r"handful", "small_bucket"),
     (r"target_advise", "target_traits"), (r"TILES_(?:NONE|WARP|WARPGROUP)", "MmaScope"), (r"multiplies_bytes", "is_int8_gemm"),
+    # dynamic shapes, thread blocks, warps, pipelines
+    (r"open_(?:sizes|batch|batches|length)(\w*)", r"dynamic_shapes\1"), (r"with_groups", "with_thread_blocks"), (r"max_group", "max_block_threads"), (r"in_step", "warp"),
+    (r"ways", "stages, warpgroups, directions"), (r"at_once", "stages, unroll"), (r"loop_at_once", "loop_stages"), (r"by_turns", "pingpong"), (r"stay", "resident"),
+    # epilogue, attention, layout; common English words count as identifiers only
+    (r"finish_sums", "emit_epilogue"), (r"contract_finish", "contract_epilogue"), (r"follow_(\w+)", r"epilogue_\1"), (r"aside", "epilogue_tma"), (r"ahead", "prefetch, lookahead"),
+    (r"totals", "row_sum"), (r"fade", "rescale"), (r"turned(?:_\w+)?|is_turned", "transposed, swapped, reversed"), (r"lies", "has_layout"),
+    (r"(?:\w+_)?beside", "concurrent, external_data"), (r"side_by_side", "concurrent, contiguous"), (r"apart", "asynchronous, dilation, decomposed"), (r"few", "latency_bound, skinny"),
+    (r"dear(?:_\w+)?", "expensive"), (r"rows_most", "rows_max"), (r"n_bits_fit", "int4_fits"), (r"sums_bytes", "sums_int8"),
+    (r"lent", "user_buffer"), (r"made_up", "random_inputs"), (r"shaken", "perturbed"), (r"licen[cs]es?", "fast_flags"),
 ]
 
-# The rows that are still in use.
-IDENTIFIERS_TO_RETIRE = [
-    # int8 and packed dot products
-    (r"contract_sums_bytes", "contract_is_int8"), (r"sums_bytes", "sums_int8"),
-    (r"contract_words?", "contract_dot"), (r"n_bits_fit", "int4_fits"),
-    # dynamic shapes
-    (r"open_sizes(\w*)", r"dynamic_shapes\1"), (r"open_batch(\w*)", r"dynamic_batch\1"), (r"open_length(\w*)", r"dynamic_length\1"),
-    # thread blocks, fusion groups, warpgroups
-    (r"with_groups", "with_thread_blocks"), (r"lower_group", "lower_gpu"), (r"group_inside", "block_inside"), (r"group_close", "block_close"),
-    (r"group_threads", "block_threads"), (r"max_group", "max_block"),
-    (r"in_step", "warp_size"),
-    # pipeline: stages, warpgroups, TMA, wgmma
-    (r"ways", "stages, warpgroups"), (r"at_once", "stages, unroll"), (r"loop_at_once", "loop_stages"),
-    (r"by_turns", "pingpong"), (r"tn_give\w*", "dsmem_store"), (r"tn_take_box\w*", "tma_store"),
-    # epilogue
-    (r"Follow", "Epilogue"), (r"follow_(\w+)", r"epilogue_\1"), (r"finish_sums", "epilogue_sums"), (r"contract_finish", "contract_epilogue"),
-    (r"aside", "epilogue_tma"), (r"ahead", "prefetch"),
-    (r"stay", "resident"),
-    # attention
-    (r"totals", "row_sum"), (r"fade", "rescale"),
-    # layout
-    (r"turned_back", "transposed_back"), (r"turned", "transposed"), (r"lies", "has_layout"),
-    (r"plan_beside", "plan_concurrent"), (r"check_beside", "check_concurrent"), (r"count_beside", "count_concurrent"), (r"put_beside", "put_concurrent"),
-    (r"beside", "concurrent"), (r"apart", "decomposed, gpu"),
-    # templates and passes
-    (r"dear(?:_\w+)?", "expensive"), (r"heavy", "expensive"), (r"contract_heavy", "contract_expensive"),
-    (r"handful", "bucket_max"), (r"few", "bucket_max"), (r"rows_most", "rows_max"),
-    (r"lent", "user_buffer"), (r"device_lent(\w*)", r"device_user_buffers\1"), (r"made_up", "random_inputs"),
-    (r"shaken", "perturbed"), (r"licen[cs]e", "fast_flag"),
+# Names in the text of CUDA kernels.
+RETIRED_KERNEL_NAMES = [
+    (r"tn_given?", "tn_dsmem_store"), (r"tn_take(?:_box)?", "tn_dsmem_load, tn_tma_store"), (r"tn_fade", "tn_rescale"), (r"tn_most_of", "tn_row_max"),
 ]
 
 
@@ -183,15 +165,6 @@ def literals(text):
     return "".join(out)
 
 
-def head(text):
-    """The first comment of a C file."""
-    lines = []
-    for line in text.split("\n"):
-        if not line.startswith(("//", "/*", " *")): break
-        lines.append(line)
-    return comments("\n".join(lines))
-
-
 def documents():
     for path in ("README.md", "CONTRIBUTING.md", "SECURITY.md"): yield path, read(path)
     for path in tree("docs", ".md"): yield path, read(path)
@@ -201,8 +174,8 @@ def prose():
     """(name, text) of all that PHRASES are looked for in, but help."""
     yield from documents()
     yield "include/tenon/tenon.h", comments(read("include/tenon/tenon.h"))
-    for path in tree("src", (".h", ".def")): yield path, comments(read(path))
-    for path in tree("src", ".c"): yield path, head(read(path))
+    for folder in ("src", "tests", "tools"):
+        for path in tree(folder, (".c", ".h", ".def")): yield path, comments(read(path))
     for folder in MESSAGE_FOLDERS:
         for path in tree(f"src/{folder}", ".c"): yield path, literals(read(path))
 
@@ -221,7 +194,8 @@ def helps(program):
 # ---- checks ----
 
 def spaced(pattern):
-    return re.compile(pattern.replace(" ", r"\s+"), re.I)
+    """A space stands for any white space, or for the _ of a JSON key."""
+    return re.compile(pattern.replace(" ", r"(?:\s+|_)"), re.I)
 
 
 def retired_phrases(name, text):
@@ -236,8 +210,9 @@ def silent_rows():
         if not any(retired_phrases("", sample)): yield f"words: no pattern finds '{sample}'"
 
 
-def retired_identifiers(rows):
-    table = [(re.compile(p), i) for p, i in rows]
+def retired_identifiers():
+    table = [(re.compile(p), i) for p, i in RETIRED_IDENTIFIERS]
+    kernel = [(re.compile(r"\b(?:" + p + r")\b"), i) for p, i in RETIRED_KERNEL_NAMES]
     known = {}
 
     def instead(word):
@@ -245,13 +220,16 @@ def retired_identifiers(rows):
             known[word] = next((m.expand(i) if "\\" in i else i for p, i in table for m in [p.fullmatch(word)] if m), None)
         return known[word]
 
-    if not table: return
-    for path in [*tree("src", (".c", ".h", ".def")), *tree("tests", (".c", ".h")), "include/tenon/tenon.h"]:
+    for path in [*tree("src", (".c", ".h", ".def")), *tree("tests", (".c", ".h")), *tree("tools", (".c", ".h")), "include/tenon/tenon.h"]:
         stem = os.path.basename(path).split(".")[0]
         if instead(stem): yield path, 1, f"file '{stem}': the field says {instead(stem)}"
         for number, line in enumerate(COMMENT.sub(lambda m: "\n" * m[0].count("\n"), read(path)).split("\n"), 1):
             for word in dict.fromkeys(IDENTIFIER.findall(line)):
                 if instead(word): yield path, number, f"identifier '{word}': the field says {instead(word)}"
+    for path in tree("src/targets", ".c"):
+        for number, line in enumerate(read(path).split("\n"), 1):
+            for pattern, new in kernel:
+                if pattern.search(line): yield path, number, f"kernel name '{pattern.search(line)[0]}': the field says {new}"
     for path, text in documents():
         for number, line in enumerate(text.split("\n"), 1):
             for code in re.findall(r"`([^`]+)`", line):
@@ -317,9 +295,9 @@ def first_sections(text, n):
     return text[:starts[n]] if len(starts) > n else text
 
 
-def findings(program, rows):
+def findings(program):
     for name, text in prose(): yield from retired_phrases(name, text)
-    yield from retired_identifiers(rows)
+    yield from retired_identifiers()
     for name, text in documents():
         yield from long_paragraphs(name, paragraphs(text))
         if name == "README.md": yield from long_sentences(name, paragraphs(text))
@@ -336,7 +314,6 @@ def main():
         at = args.index("--program")
         program = args[at + 1]
         del args[at:at + 2]
-    rows = RETIRED_IDENTIFIERS + (IDENTIFIERS_TO_RETIRE if "--identifiers" in args else [])
     only = [a for a in args if not a.startswith("--")]
     if not os.path.exists(program):
         print(f"words: {program} is not there: its help cannot be read")
@@ -345,7 +322,7 @@ def main():
     for sentence in silent_rows():
         print(sentence)
         bad += 1
-    for name, line, what in findings(program, rows):
+    for name, line, what in findings(program):
         if only and not any(name.startswith(o) for o in only): continue
         print(f"{name}:{line}: {what}")
         bad += 1

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""top1.py -- whether bf16 changes which element is the largest: f32 and bf16 side by side on random inputs.
+"""top1.py -- whether bf16 changes which element is the largest: f32 against bf16 on random inputs.
 
 usage: bench/cpu/top1.py NETS_DIR [--inputs N] [--threads N] [NAME...]
 

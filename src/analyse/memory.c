@@ -98,7 +98,7 @@ static Dim simpler(IntPool *p, Dim d) {
   return sum;
 }
 
-// Whether d >= 0 for all sizes of at least 1: each negative term must be made up for by positive ones that are multiples
+// Whether d >= 0 for all sizes of at least 1: each negative term must be outweighed by positive ones that are multiples
 // of it.
 static bool not_negative(Dim d) {
   int64_t left[FORMULA_TERMS * 2];

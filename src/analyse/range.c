@@ -578,7 +578,7 @@ static double reduced(Ranger *r, const Node *n) {
   return ie_is_const(k) ? (double)k->value : 0;
 }
 
-// sum(exp(x - max(x))) over the same axes, as of a softmax taken apart: one summand is exp(0).
+// sum(exp(x - max(x))) over the same axes, as of a decomposed softmax: one summand is exp(0).
 static bool has_exp_of_zero(const Node *n) {
   const Node *e = n->src[0], *d = e->op == OP_exp ? e->src[0] : NULL;
   const Node *m = d && d->op == OP_sub ? d->src[1] : NULL;
@@ -591,20 +591,20 @@ static void of_reduce(Ranger *r, const Node *n, Range *out) {
   if (a.kind != RANGE_FLOAT) return;
   double k = reduced(r, n), far = fmax(fabs(a.lo), fabs(a.hi));
   double near = a.lo > 0 ? a.lo : a.hi < 0 ? -a.hi : 0;
-  double many = k > 0 ? k : INFINITY, few = k > 0 ? k : 1;
+  double most = k > 0 ? k : INFINITY, least = k > 0 ? k : 1;
   Range x = range_float(-INFINITY, INFINITY);
   switch (n->op) {
   case OP_reduce_sum:
-    x.lo = a.lo >= 0 ? few * a.lo : a.lo * many;
-    x.hi = a.hi <= 0 ? few * a.hi : a.hi * many;
+    x.lo = a.lo >= 0 ? least * a.lo : a.lo * most;
+    x.hi = a.hi <= 0 ? least * a.hi : a.hi * most;
     if (has_exp_of_zero(n)) x.lo = fmax(x.lo, 1);
     break;
-  case OP_reduce_l1: x = range_float(few * near, far > 0 ? many * far : 0); break;
-  case OP_reduce_l2: x = range_float(sqrt(few) * near, far > 0 ? sqrt(many) * far : 0); break;
+  case OP_reduce_l1: x = range_float(least * near, far > 0 ? most * far : 0); break;
+  case OP_reduce_l2: x = range_float(sqrt(least) * near, far > 0 ? sqrt(most) * far : 0); break;
   case OP_reduce_sum_square:
-    x = range_float(few * near * near, far > 0 ? many * far * far : 0);
+    x = range_float(least * near * near, far > 0 ? most * far * far : 0);
     break;
-  case OP_reduce_log_sum_exp: x = range_float(a.lo, a.hi + log(many)); break;
+  case OP_reduce_log_sum_exp: x = range_float(a.lo, a.hi + log(most)); break;
   case OP_reduce_prod:
     if (a.lo >= 0) x = range_float(a.lo >= 1 ? a.lo : 0, a.hi <= 1 ? a.hi : INFINITY);
     break;

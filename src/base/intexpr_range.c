@@ -102,11 +102,11 @@ static int64_t bound_negate(int64_t x) {
 // Like terms cancel before the ranges are added up; where a coefficient does not fit, they do not.
 void range_diff(Dim a, Dim b, int64_t *lo, int64_t *hi) {
   Poly d;
-  Range apart = {bound_negate(b->hi), bound_negate(b->lo)};
-  range_fix(&apart.lo, &apart.hi);
-  apart = range_add((Range){a->lo, a->hi}, apart);
-  *lo = apart.lo;
-  *hi = apart.hi;
+  Range diff = {bound_negate(b->hi), bound_negate(b->lo)};
+  range_fix(&diff.lo, &diff.hi);
+  diff = range_add((Range){a->lo, a->hi}, diff);
+  *lo = diff.lo;
+  *hi = diff.hi;
   if (poly_add(&d, a, -1, b)) range_poly(d.t, d.n, lo, hi);
 }
 

@@ -278,9 +278,9 @@ static tenon_status read_text(Arena *a, const Header *h, const Elem *e, const ch
     TRY(decode_text(src + i * e->bytes, e, h->data + i * e->bytes, d, &to, &v[i]));
   out->data = v;
   if (h->fortran && out->rank > 1) {
-    Str *turned = arena_array(a, Str, out->n);
-    transpose((char *)turned, (const char *)v, out, (int64_t)sizeof(Str));
-    out->data = turned;
+    Str *transposed = arena_array(a, Str, out->n);
+    transpose((char *)transposed, (const char *)v, out, (int64_t)sizeof(Str));
+    out->data = transposed;
   }
   out->bytes = out->n * (int64_t)sizeof(Str);
   return TENON_OK;

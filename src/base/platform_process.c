@@ -147,7 +147,8 @@ int process_run(const char *const *argv, int *out_status) {
 
 // ---- finding programs ----
 
-static bool beside(const char *file, const char *folder, const char *name, char *out, int64_t cap) {
+static bool find_sibling(const char *file, const char *folder, const char *name, char *out,
+                         int64_t cap) {
   const char *slash = strrchr(file, '/');
   if (!slash) return false;
   int n = snprintf(out, (size_t)cap, "%.*s%s/%s", (int)(slash - file), file, folder, name);
@@ -171,13 +172,13 @@ bool process_find(const char *name, char *out, int64_t cap) {
   ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
   if (n > 0) {
     self[n] = 0;
-    if (beside(self, "", name, out, cap)) return true;
+    if (find_sibling(self, "", name, out, cap)) return true;
   }
   void *here = (void *)(uintptr_t)&process_find;
   if (dladdr(here, &info) && info.dli_fname &&
-      (beside(info.dli_fname, "", name, out, cap) ||
-       beside(info.dli_fname, "/../libexec/tenon", name, out, cap) ||
-       beside(info.dli_fname, "/../bin", name, out, cap)))
+      (find_sibling(info.dli_fname, "", name, out, cap) ||
+       find_sibling(info.dli_fname, "/../libexec/tenon", name, out, cap) ||
+       find_sibling(info.dli_fname, "/../bin", name, out, cap)))
     return true;
   return on_path(name, out, cap);
 }

@@ -181,7 +181,7 @@ void parallel_for(Pool *p, int64_t n, int64_t grain, PoolFn *fn, void *ctx) {
   while (p->busy) pthread_cond_wait(&p->done, &p->lock);
   bool failed = p->failed_piece >= 0;
   tenon_status status = p->failed_status;
-  // The next job may write over the message, so it is taken along before the pool is let go.
+  // The next job may write over the message, so it is copied before the pool is let go.
   char text[1024];
   text[0] = 0;
   if (failed) {

@@ -144,7 +144,7 @@ static tenon_status unknown_input(const Inputs *in, Diag *d, const char *name, c
   return TENON_EINVAL;
 }
 
-// The sizes of a given input hold for the inputs that are made up, and must be those that --dim set.
+// The sizes of a given input hold for random inputs, and must be those that --dim set.
 static tenon_status take_sizes(Inputs *in, Diag *d, const Node *param, const NdArray *v) {
   const Type *t = type_of(param);
   for (int k = 0; t->kind == TK_TENSOR && k < t->rank && t->rank == v->rank; k++) {

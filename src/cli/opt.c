@@ -30,7 +30,7 @@ static void write_reproducer(const OptCall *call, const char *pass, Graph *g, Ar
   static Diag quiet;
   const char *folder = getenv("TMPDIR"), *slash = strrchr(call->label, '/');
   const char *base = slash ? slash + 1 : call->label;
-  const char *try[] = {call->beside ? str_printf(a, "%s.%s.tir", call->beside, pass) : NULL,
+  const char *try[] = {call->sibling_of ? str_printf(a, "%s.%s.tir", call->sibling_of, pass) : NULL,
                        str_printf(a, "%s/%s.%s.tir", folder ? folder : "/tmp", base, pass)};
   strbuf_init(&b, a);
   strbuf_printf(&b, "// " FILE_MARK ": pass %s broke on this graph: %.*s\n// %s\n", pass,
@@ -47,8 +47,8 @@ static void write_reproducer(const OptCall *call, const char *pass, Graph *g, Ar
 
 static tenon_status run_caught(const OptimiseRun *r) {
   static char stack[1 << 16];  // for the handler: a pass may have used up its own
-  stack_t aside = {.ss_sp = stack, .ss_size = sizeof stack}, was;
-  sigaltstack(&aside, &was);
+  stack_t alternate = {.ss_sp = stack, .ss_size = sizeof stack}, was;
+  sigaltstack(&alternate, &was);
   struct sigaction act = {.sa_handler = on_broken, .sa_flags = SA_ONSTACK},
                    old[ARRAY_LEN(broken_signals)];
   sigemptyset(&act.sa_mask);

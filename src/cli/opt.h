@@ -13,8 +13,8 @@ void warn_declined(Cli *c, const CompileReport *r);
 void json_declined(JsonWriter *w, const CompileReport *r);  // the key "declined" and its list
 // The same reproducer for who makes the options otherwise, such as one test among many.
 typedef struct OptCall {
-  const char
-      *beside;  // the file is written beside this one, if it can be; NULL: among temporary files
+  const char *
+      sibling_of;  // the file is written beside this one, if it can be; NULL: among temporary files
   const char *label, *command;
 } OptCall;
 void opt_guard(CompileOptions *o, const OptCall *call);  // `call` lives as long as the options

@@ -114,7 +114,7 @@ static void control_cost(Coster *c, const Node *n, NodeCost *out) {
 static void node_cost(Coster *c, const Node *n, NodeCost *out);
 
 // The operations of a composite: those of its expansion's nodes, down to its own operands.  -1 when it
-// declines to be taken apart.
+// declines to be decomposed.
 static double expansion_flops(Coster *c, const OpInfo *op, const Node *n) {
   Graph *g = c->g;
   Node **out = arena_array(c->arena, Node *, n->nres);

@@ -98,11 +98,11 @@ tenon_status eval_rotary_embedding(Eval *e) {
   r.heads = r.packed ? at->num_heads : x->dims[1];
   r.seq = r.packed ? x->dims[1] : x->dims[2];
   r.size = r.packed ? x->dims[2] / r.heads : x->dims[3];
-  int64_t turned = at->rotary_embedding_dim ? at->rotary_embedding_dim : r.size;
-  if (turned < 0 || turned > r.size || turned % 2)
+  int64_t rotary = at->rotary_embedding_dim ? at->rotary_embedding_dim : r.size;
+  if (rotary < 0 || rotary > r.size || rotary % 2)
     return eval_fail(e, TENON_EINVAL, "%lld elements of %lld cannot turn in pairs",
-                     (long long)turned, (long long)r.size);
-  r.half = turned / 2;
+                     (long long)rotary, (long long)r.size);
+  r.half = rotary / 2;
   TRY(eval_out(e, 0, x->dtype, x->rank, x->dims, &r.y));
   if (!x->n) return TENON_OK;
   TRY(rotary_caches(e, &r, x->dims[0]));

@@ -9,7 +9,7 @@
 
 #include <math.h>
 
-// Elements that threads may write side by side.
+// Elements that threads may write concurrently.
 static tenon_status need_whole_bytes(Eval *e, DType t) {
   if (dtype_bits(t) % 8 == 0 && dtype_class(t) != DC_STRING && dtype_class(t) != DC_COMPLEX)
     return TENON_OK;

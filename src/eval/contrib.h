@@ -19,7 +19,7 @@ EvalFn eval_inverse, eval_mat_mul_n_bits, eval_unpack_n_bits;
 typedef struct NBits {
   int64_t rows, blocks, bytes, bits, block, depth;  // block: weights of one
 } NBits;
-bool n_bits_fit(NBits *q);  // sets block
+bool int4_fits(NBits *q);  // sets block
 // Weight k of a row, as it is stored.
 static inline int64_t n_bits_at(const NBits *q, const uint8_t *w, int64_t row, int64_t k) {
   int64_t bit = k % q->block * q->bits;

@@ -3,7 +3,7 @@
 // In a product a weight is (stored - zero) scale, rounded to f32 as a whole; sums are formed in double.
 #include "eval/contrib.h"
 
-bool n_bits_fit(NBits *q) {
+bool int4_fits(NBits *q) {
   int64_t all;
   if (q->bits != 2 && q->bits != 4 && q->bits != 8) return false;
   if (q->rows < 0 || q->blocks < 0 || q->bytes < 1 || q->depth < 0 || q->bytes > INT32_MAX)
@@ -63,16 +63,16 @@ tenon_status eval_mat_mul_n_bits(Eval *e) {
                 .bytes = j.w->dims[2],
                 .bits = at->bits,
                 .depth = j.x->dims[j.x->rank - 1]};
-  if (!n_bits_fit(&j.q))
+  if (!int4_fits(&j.q))
     return eval_fail(e, TENON_EINVAL, "w%s, %lld bits each, for x%s",
                      shape_text(j.w->rank, j.w->dims).s, (long long)at->bits,
                      shape_text(j.x->rank, j.x->dims).s);
-  const Value *beside[] = {j.scale, j.zero};
+  const Value *block_params[] = {j.scale, j.zero};
   for (int i = 0; i < 2; i++)
-    if (beside[i] && (beside[i]->rank != 2 || beside[i]->dims[0] != j.q.rows ||
-                      beside[i]->dims[1] != j.q.blocks))
+    if (block_params[i] && (block_params[i]->rank != 2 || block_params[i]->dims[0] != j.q.rows ||
+                            block_params[i]->dims[1] != j.q.blocks))
       return eval_fail(e, TENON_EINVAL, "scale or zero%s for w%s",
-                       shape_text(beside[i]->rank, beside[i]->dims).s,
+                       shape_text(block_params[i]->rank, block_params[i]->dims).s,
                        shape_text(j.w->rank, j.w->dims).s);
   int64_t dims[MAX_RANK], size;
   memcpy(dims, j.x->dims, (size_t)j.x->rank * sizeof *dims);
@@ -123,15 +123,15 @@ tenon_status eval_unpack_n_bits(Eval *e) {
                 .depth = 0};
   // Whole blocks: their number times what each holds is the depth.
   if (at->bits < 1 || at->zero < 0 || at->zero > UINT8_MAX ||
-      !ck_mul(u.q.blocks, u.q.bytes * 8 / at->bits, &u.q.depth) || !n_bits_fit(&u.q))
+      !ck_mul(u.q.blocks, u.q.bytes * 8 / at->bits, &u.q.depth) || !int4_fits(&u.q))
     return eval_fail(e, TENON_EINVAL, "w%s with %lld bits each", shape_text(3, u.w->dims).s,
                      (long long)at->bits);
-  const Value *beside[] = {u.scale, u.less};
+  const Value *block_params[] = {u.scale, u.less};
   for (int i = 0; i < 2; i++)
-    if (beside[i] && (beside[i]->rank != 2 || beside[i]->dims[0] != u.q.rows ||
-                      beside[i]->dims[1] != u.q.blocks))
+    if (block_params[i] && (block_params[i]->rank != 2 || block_params[i]->dims[0] != u.q.rows ||
+                            block_params[i]->dims[1] != u.q.blocks))
       return eval_fail(e, TENON_EINVAL, "scale or less%s for w%s",
-                       shape_text(beside[i]->rank, beside[i]->dims).s,
+                       shape_text(block_params[i]->rank, block_params[i]->dims).s,
                        shape_text(u.w->rank, u.w->dims).s);
   Value *y;
   int64_t dims[] = {u.q.rows, u.q.depth};

@@ -70,7 +70,7 @@ static void strided_piece(void *ctx, int64_t begin, int64_t end) {
   }
 }
 
-// A transposition: neighbours in the source lie along axis `k`, neighbours in the result along the last one.  In tiles,
+// A transposition: neighbours in the source are those of axis `k`, neighbours in the result along the last one.  In tiles,
 // so that what one line of the source brings into the cache is used while it is there.
 typedef struct Tiled {
   Strided s;

@@ -22,7 +22,7 @@ void order_last(OrderKind k, int rank, int64_t *perm) {
   for (int i = 0; i < rank; i++) perm[first[i]] = i;
 }
 
-static tenon_status turned(Eval *e, const Value *v, const int64_t *perm, Value **out) {
+static tenon_status transposed(Eval *e, const Value *v, const int64_t *perm, Value **out) {
   int64_t strides[MAX_RANK], from[MAX_RANK], dims[MAX_RANK];
   shape_strides(v->rank, v->dims, strides);
   for (int i = 0; i < v->rank; i++) {
@@ -51,11 +51,11 @@ static tenon_status run_first(Eval *e, EvalFn *first, int w, OrderKind k, const 
   int64_t perm[MAX_RANK];
   Value *x = NULL, *weights = NULL;
   order_first(ORDER_DATA, in[0]->rank, perm);
-  TRY(turned(e, in[0], perm, &x));
+  TRY(transposed(e, in[0], perm, &x));
   in[0] = x;
   if (w) {
     order_first(k, in[w]->rank, perm);
-    TRY(turned(e, in[w], perm, &weights));
+    TRY(transposed(e, in[w], perm, &weights));
     in[w] = weights;
   }
   Eval inner = *e;
@@ -68,7 +68,7 @@ static tenon_status run_first(Eval *e, EvalFn *first, int w, OrderKind k, const 
   Value *y = e->out[0];
   e->out[0] = NULL;
   order_last(ORDER_DATA, y->rank, perm);
-  TRY(turned(e, y, perm, &e->out[0]));
+  TRY(transposed(e, y, perm, &e->out[0]));
   value_release(y);
   return TENON_OK;
 }

@@ -33,8 +33,8 @@ typedef struct Reduce {
   int nkept, nred;
   int64_t kept[MAX_RANK], kept_stride[MAX_RANK];  // outer first
   int64_t red[MAX_RANK], red_stride[MAX_RANK];
-  int64_t width;  // outputs side by side: the last kept axis where it is the input's last, else 1
-  int64_t run;    // inputs side by side of one output: the last reduced axis, else 1
+  int64_t width;  // contiguous outputs: the last kept axis where it is the input's last, else 1
+  int64_t run;    // contiguous inputs of one output: the last reduced axis, else 1
   int64_t runs, count;  // runs of one output; inputs of one output
 } Reduce;
 

@@ -88,6 +88,6 @@ Node *rewrite_product_of_bits(Graph *g, Node *n) {
        *axis = node_i64s(g, 1, (int64_t[]){1});
   if (!ie_is(type_of(y)->dims[1], depth)) y = N(g, slice, y, begin, end, axis);  // the last block's
   int64_t turn[] = {1, 0};
-  transpose_attrs turned = {.perm = {2, arena_dup(&g->arena, turn, sizeof turn)}};
-  return N(g, mat_mul, n->src[0], NA(g, transpose, &turned, y));
+  transpose_attrs swap = {.perm = {2, arena_dup(&g->arena, turn, sizeof turn)}};
+  return N(g, mat_mul, n->src[0], NA(g, transpose, &swap, y));
 }

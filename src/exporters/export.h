@@ -13,8 +13,8 @@ typedef struct ExportOptions {
   int64_t
       external_from;  // ONNX: bytes of constants from which they go into a file beside; 0: what one file can hold
   // Asked before a file beside the output is written; NULL: any may be.
-  tenon_status (*beside)(void *ctx, const char *path);
-  void *beside_ctx;
+  tenon_status (*external_data)(void *ctx, const char *path);
+  void *external_data_ctx;
 } ExportOptions;
 
 // What a format cannot say, by op.

@@ -157,13 +157,13 @@ static tenon_status infer_rotary_embedding(Infer *in) {
   TRY(head_dims(in, 0, at->num_heads, &x));
   TRY(need_float(in, 1));
   TRY(need_float(in, 2));
-  int64_t turned = at->rotary_embedding_dim;
-  bool fits = turned >= 0 && turned % 2 == 0;
+  int64_t rotary = at->rotary_embedding_dim;
+  bool fits = rotary >= 0 && rotary % 2 == 0;
   if (fits && x.known && ie_is_const(x.size))
-    fits = turned <= x.size->value && (turned || x.size->value % 2 == 0);
+    fits = rotary <= x.size->value && (rotary || x.size->value % 2 == 0);
   if (!fits)
     return infer_fail(in, TENON_EINVAL, "rotary_embedding_dim %lld does not fit the head size",
-                      (long long)turned);
+                      (long long)rotary);
   for (int i = 1; i <= 2; i++) {
     int rank = infer_type(in, i)->rank, want = infer_src(in, 3) ? 2 : 3;
     if (rank >= 0 && rank != want)

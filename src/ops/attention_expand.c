@@ -182,8 +182,8 @@ void expand_rotary_embedding(Graph *g, const Node *n, Node **out) {
     Node *a = ids ? N(g, gather, n->src[1 + i], ids) : n->src[1 + i];
     angle[i] = N(g, unsqueeze, to_type(g, a, tw), ints(g, packed ? 2 : 1));
   }
-  int64_t turned = at->rotary_embedding_dim;
-  Node *turn = to_type(g, turned ? part(g, x, 0, turned, 1) : x, tw), *half[2];
+  int64_t rotary = at->rotary_embedding_dim;
+  Node *turn = to_type(g, rotary ? part(g, x, 0, rotary, 1) : x, tw), *half[2];
   if (at->interleaved) {
     half[0] = part(g, turn, 0, INT64_MAX, 2);
     half[1] = part(g, turn, 1, INT64_MAX, 2);
@@ -201,6 +201,6 @@ void expand_rotary_embedding(Graph *g, const Node *n, Node **out) {
     y = concat(g, -1, 2, done);
   }
   y = to_type(g, y, t);
-  if (turned) y = concat(g, -1, 2, (Node *[]){y, part(g, x, turned, INT64_MAX, 1)});
+  if (rotary) y = concat(g, -1, 2, (Node *[]){y, part(g, x, rotary, INT64_MAX, 1)});
   out[0] = packed ? N(g, reshape, y, N(g, shape, n->src[0])) : y;
 }

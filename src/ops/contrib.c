@@ -66,7 +66,7 @@ static tenon_status infer_mat_mul_n_bits(Infer *in) {
   NBits q = {.bits = at->bits, .rows = 1, .blocks = 1, .bytes = 1, .depth = 1};
   bool known = ie_is_const(k) && ie_is_const(w->dims[1]) && ie_is_const(w->dims[2]);
   if (known) q.blocks = w->dims[1]->value, q.bytes = w->dims[2]->value, q.depth = k->value;
-  if (!n_bits_fit(&q))
+  if (!int4_fits(&q))
     return infer_fail(in, TENON_EINVAL, "%lld blocks of %lld bytes, %lld bits a weight, for %lld",
                       (long long)q.blocks, (long long)q.bytes, (long long)q.bits,
                       (long long)q.depth);

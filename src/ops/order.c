@@ -23,7 +23,7 @@ const void *attrs_with_order(Arena *a, const Node *n, bool channels_last) {
   return at;
 }
 
-static const Type *turned(Graph *g, const Type *t, const int64_t *perm) {
+static const Type *transposed(Graph *g, const Type *t, const int64_t *perm) {
   Dim dims[MAX_RANK];
   for (int i = 0; i < t->rank; i++) dims[i] = t->dims[perm[i]];
   return type_tensor(g, t->dtype, t->rank, dims);
@@ -42,13 +42,13 @@ tenon_status infer_last(Infer *in, InferFn *first, int w, OrderKind k) {
   for (int i = 0; i < in->nsrc; i++) src[i] = in->src[i];
   if (tx->rank >= 0) {
     order_first(ORDER_DATA, tx->rank, perm);
-    tx = turned(g, tx, perm);
+    tx = transposed(g, tx, perm);
   }
   x.type = &tx;
   src[0] = &x;
   if (w && tw->rank >= 0) {
     order_first(k, tw->rank, perm);
-    tw = turned(g, tw, perm);
+    tw = transposed(g, tw, perm);
   }
   weights.type = &tw;
   if (w) src[w] = &weights;
@@ -60,7 +60,7 @@ tenon_status infer_last(Infer *in, InferFn *first, int w, OrderKind k) {
   const Type *y = in->type[0];
   if (y->rank < 0) return TENON_OK;
   order_last(ORDER_DATA, y->rank, perm);
-  in->type[0] = turned(g, y, perm);
+  in->type[0] = transposed(g, y, perm);
   return TENON_OK;
 }
 

@@ -84,7 +84,7 @@ static int opcode(const OpInfo *op) {
   return -1;
 }
 
-static void follow_contents(Infer *in) {
+static void infer_contents(Infer *in) {
   const Type *out = in->type[0];
   int64_t n = 1, count[3];
   const Dim *sym[3];
@@ -148,7 +148,7 @@ static tenon_status infer_scalar(Infer *in, int classes, bool to_bool) {
     return TENON_OK;
   }
   TRY(infer_set(in, 0, t, rank, dims));
-  follow_contents(in);
+  infer_contents(in);
   return TENON_OK;
 }
 
@@ -210,7 +210,7 @@ static tenon_status infer_where(Infer *in) {
     return TENON_OK;
   }
   TRY(infer_set(in, 0, t, rank, dims));
-  follow_contents(in);
+  infer_contents(in);
   return TENON_OK;
 }
 

@@ -18,7 +18,7 @@
 // A kernel that takes one core less than SMALL_NS gains more by meeting less often than its caches lose to its neighbours.
 enum { SMALL_NS = 400000, OPERANDS = 64 };
 
-typedef struct Beside {
+typedef struct ConcurrentOrder {
   Graph *g;
   const DimBinding *sizes;
   Arena *a;
@@ -28,8 +28,8 @@ typedef struct Beside {
   int32_t *proj;    // by node: the first projection of it, a position; by position: the next one
   int32_t *next;
   NodeList out;
-  bool *beside;  // by position in `out`
-} Beside;
+  bool *concurrent;  // by position in `out`
+} ConcurrentOrder;
 
 bool plan_is_kernel(const Node *n) {
   if (n->op != OP_fused) return false;
@@ -39,7 +39,7 @@ bool plan_is_kernel(const Node *n) {
          !plan_joined(n, &b);
 }
 
-static bool is_small(const Beside *x, const Node *n) {
+static bool is_small(const ConcurrentOrder *x, const Node *n) {
   NodeCost c;
   if (!plan_is_kernel(n) || n->nsrc > OPERANDS) return false;
   // One sequence is one item, however long it takes.
@@ -51,7 +51,7 @@ static bool is_small(const Beside *x, const Node *n) {
 }
 
 // Every operand was placed before `time`.
-static bool is_ready(const Beside *x, const Node *n, int64_t time) {
+static bool is_ready(const ConcurrentOrder *x, const Node *n, int64_t time) {
   for (uint32_t k = 0; k < n->nsrc; k++) {
     int result;
     const Node *s = plan_source(n->src[k], &result);
@@ -60,17 +60,17 @@ static bool is_ready(const Beside *x, const Node *n, int64_t time) {
   return true;
 }
 
-static void emit(Beside *x, Node *n, bool beside) {
-  x->beside[x->out.n] = beside;
+static void emit(ConcurrentOrder *x, Node *n, bool concurrent) {
+  x->concurrent[x->out.n] = concurrent;
   x->out.v[x->out.n++] = n;
 }
 
-static void emit_projections(Beside *x, const Node *n) {
+static void emit_projections(ConcurrentOrder *x, const Node *n) {
   for (int32_t i = x->proj[n->id]; i >= 0; i = x->next[i]) emit(x, x->order.v[i], false);
 }
 
 // A step that begins with order.v[at], and what of the next `reach` steps goes with it.
-static int32_t take_step(Beside *x, int64_t at, int64_t time, int reach) {
+static int32_t take_step(ConcurrentOrder *x, int64_t at, int64_t time, int reach) {
   Node *member[PLAN_CONCURRENT_MAX] = {x->order.v[at]};
   int32_t n = 1;
   x->placed[member[0]->id] = time;
@@ -95,7 +95,7 @@ static int32_t take_step(Beside *x, int64_t at, int64_t time, int reach) {
   return n;
 }
 
-static void index_projections(Beside *x) {
+static void index_projections(ConcurrentOrder *x) {
   x->proj = arena_array(x->a, int32_t, x->g->node.n);
   x->next = arena_array(x->a, int32_t, MAX(x->order.n, 1));
   for (int64_t i = 0; i < x->g->node.n; i++) x->proj[i] = -1;
@@ -107,16 +107,16 @@ static void index_projections(Beside *x) {
   }
 }
 
-NodeList plan_order_concurrent(const MemPlan *p, int reach, Arena *a, const bool **beside) {
-  Beside x = {.g = p->g, .sizes = &p->reference, .a = a, .order = p->order};
+NodeList plan_order_concurrent(const MemPlan *p, int reach, Arena *a, const bool **concurrent) {
+  ConcurrentOrder x = {.g = p->g, .sizes = &p->reference, .a = a, .order = p->order};
   int64_t n = p->order.n, time = 2, together = 0;
   x.small = arena_array(a, bool, MAX(n, 1));
   for (int64_t i = 0; i < n; i++) together += x.small[i] = is_small(&x, p->order.v[i]);
-  *beside = NULL;
+  *concurrent = NULL;
   if (together < 2) return p->order;
   x.placed = arena_array(a, int64_t, p->g->node.n);
   x.out = (NodeList){arena_array(a, Node *, n), 0};
-  x.beside = arena_array(a, bool, n);
+  x.concurrent = arena_array(a, bool, n);
   index_projections(&x);
   for (int64_t i = 0; i < n; i++)
     if (!plan_is_step(p->g, p->order.v[i]) && p->order.v[i]->op != OP_proj)
@@ -129,6 +129,6 @@ NodeList plan_order_concurrent(const MemPlan *p, int reach, Arena *a, const bool
     time += 2;
   }
   if (!together) return p->order;
-  *beside = x.beside;
+  *concurrent = x.concurrent;
   return x.out;
 }

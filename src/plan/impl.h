@@ -15,7 +15,7 @@ NodeList plan_order_deep(Graph *g, NodeList by_id, Arena *a);
 bool plan_is_kernel(const Node *n);  // may run beside others
 // The plan's order with concurrent kernels next to one another, each with what is found within `reach` steps
 // after it.  *beside, by position: the node belongs to the step of the one before; NULL, with the same order, where there are none.
-NodeList plan_order_concurrent(const MemPlan *p, int reach, Arena *a, const bool **beside);
+NodeList plan_order_concurrent(const MemPlan *p, int reach, Arena *a, const bool **concurrent);
 // Whether the memory of two buffers is the same in part: one root, or the one made inside the other.
 bool plan_meets(const MemPlan *p, int32_t x, int32_t y);
 // A set of ranks 0 .. n-1.  The neighbours of a rank, which need not be in the set itself: -1 when there is none.

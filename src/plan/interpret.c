@@ -95,7 +95,7 @@ static void dead(void *ctx, const Node *n, int result) {
     memset(x->memory + x->offset[root], POISON, (size_t)x->size[root]);
 }
 
-// Kernels that run side by side, last first: what is right in either order needs no order.
+// Kernels that run concurrently, last first: what is right in either order needs no order.
 static NodeList run_order(const MemPlan *p, Arena *a) {
   NodeList o = {arena_dup(a, p->order.v, p->order.n * (int64_t)sizeof(Node *)), p->order.n};
   for (int64_t begin = 0, i = 1; i <= o.n; i++) {

@@ -176,7 +176,7 @@ static void sort_by_offset(Packer *k) {
   p->nroots = k->nroots;
 }
 
-// Of what lives when a buffer is made, it must keep clear of the two that lie beside it: through them of all others.  Nor
+// Of what lives when a buffer is made, it must keep clear of its two neighbours: through them of all others.  Nor
 // does a death bring new pairs, since what lay between has kept its neighbours apart.
 static void find_below(Packer *k) {
   MemPlan *p = k->p;

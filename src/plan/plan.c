@@ -255,9 +255,9 @@ bool plan_meets(const MemPlan *p, int32_t x, int32_t y) {
 }
 
 // Whether another node of the step at this position reads what lies with `b`.
-static bool read_beside(const MemPlan *p, int64_t position, int32_t b) {
+static bool is_read_concurrently(const MemPlan *p, int64_t position, int32_t b) {
   int64_t i = position;
-  if (!p->beside) return false;
+  if (!p->concurrent) return false;
   while (plan_is_concurrent(p, i)) i--;
   do {
     const Node *n = p->order.v[i];
@@ -287,7 +287,7 @@ static int32_t inplace_operand(const MemPlan *p, const Node *n, int32_t b) {
     if (o < 0 || type_of(n->src[k]) != n->type[0] || !may_lie_over(p, n, k, o)) continue;
     const PlanBuffer *root = &p->buffer[p->buffer[o].root];
     if (root->within < 0 && root->live_last == p->buffer[b].first &&
-        root->bytes == p->buffer[b].bytes && !read_beside(p, p->buffer[b].position, o))
+        root->bytes == p->buffer[b].bytes && !is_read_concurrently(p, p->buffer[b].position, o))
       return o;
   }
   return -1;
@@ -353,9 +353,9 @@ static int64_t live_bound(const MemPlan *p, Arena *a) {
   return most;
 }
 
-static bool prepare(MemPlan *p, NodeList order, const bool *beside) {
+static bool prepare(MemPlan *p, NodeList order, const bool *concurrent) {
   p->order = order;
-  p->beside = beside;
+  p->concurrent = concurrent;
   p->nviews = p->ninplace = p->ncopies = p->nconcurrent = 0;
   intmap_init(&p->index, p->arena);
   make_buffers(p);
@@ -366,17 +366,17 @@ static bool prepare(MemPlan *p, NodeList order, const bool *beside) {
   return true;
 }
 
-// The plan with small kernels side by side, packed, if that takes no more memory than `p` does; else `p` itself.
+// The plan with small kernels that run concurrently, packed, if that takes no more memory than `p` does; else `p` itself.
 static MemPlan *join_steps(MemPlan *p) {
   static const int reach[] = {24, 8, 3};
   bool packed = false;
   for (size_t i = 0; i < ARRAY_LEN(reach); i++) {
-    const bool *beside;
-    NodeList order = plan_order_concurrent(p, reach[i], p->arena, &beside);
-    if (!beside) break;
+    const bool *concurrent;
+    NodeList order = plan_order_concurrent(p, reach[i], p->arena, &concurrent);
+    if (!concurrent) break;
     MemPlan *joined = arena_new(p->arena, MemPlan);
     *joined = *p;
-    if (!prepare(joined, order, beside) || joined->bound_bytes > p->bound_bytes) continue;
+    if (!prepare(joined, order, concurrent) || joined->bound_bytes > p->bound_bytes) continue;
     plan_pack(joined);
     if (joined->arena_bytes > p->bound_bytes && !packed) {
       plan_pack(p);

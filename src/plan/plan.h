@@ -43,7 +43,8 @@ typedef struct MemPlan {
   Graph *g;
   Arena *arena;
   NodeList order;
-  const bool *beside;  // by position: in the step of the node before; NULL: every step is one node
+  const bool
+      *concurrent;  // by position: in the step of the node before; NULL: every step is one node
   int32_t nsteps;
   PlanBuffer *buffer;
   int32_t n;
@@ -68,7 +69,7 @@ static inline bool plan_has_place(const MemPlan *p, int32_t b) {
 }
 // Whether the node at this position runs concurrently with the one before.
 static inline bool plan_is_concurrent(const MemPlan *p, int64_t position) {
-  return p->beside && p->beside[position];
+  return p->concurrent && p->concurrent[position];
 }
 // Can a concat's operands be made in its buffer?  Its axis is the outermost, and all parts begin aligned.
 bool plan_can_join(Graph *g, const Node *concat);

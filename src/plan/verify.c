@@ -54,7 +54,7 @@ static tenon_status check_pair(const MemPlan *p, const Node *n, const Node *o, D
 
 // Steps of several nodes: kernels, neighbours in the order, and none meets another.
 static tenon_status check_concurrent(const MemPlan *p, Diag *d) {
-  for (int64_t i = 0, begin = 0; i < p->order.n && p->beside; i++) {
+  for (int64_t i = 0, begin = 0; i < p->order.n && p->concurrent; i++) {
     const Node *n = p->order.v[i];
     if (!plan_is_concurrent(p, i)) {
       begin = i;

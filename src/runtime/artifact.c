@@ -84,7 +84,7 @@ static bool all_zero(const uint8_t *p, int64_t n) {
 
 // The constants' own file must be there exactly where the header says so.
 static tenon_status check_weights(const Header *h, const File *weights, Diag *d) {
-  if (!h->beside) return TENON_OK;
+  if (!h->external_weights) return TENON_OK;
   if (!weights->bytes && h->constants.bytes)
     return fail(d, TENON_EINVAL, NOWHERE,
                 "its weights are a file of their own, which was not given");
@@ -100,10 +100,10 @@ static tenon_status check_sections(const File *f, const File *weights, Header *h
   Pool *pool = f->size > 32 << 20 ? pool_create(0) : NULL;
   tenon_status s = TENON_OK;
   for (int i = 0; i < artifact_nsections(h) && !s; i++) {
-    bool beside = h->beside && i == SECTION_CONSTANTS;
+    bool external_weights = h->external_weights && i == SECTION_CONSTANTS;
     const Section *section = artifact_section(h, i);
-    int64_t n = section->bytes, padded = beside ? n : whole_pages(n);
-    const uint8_t *p = beside ? weights->bytes : f->bytes + at;
+    int64_t n = section->bytes, padded = external_weights ? n : whole_pages(n);
+    const uint8_t *p = external_weights ? weights->bytes : f->bytes + at;
     out[i] = (Str){(const char *)p, n};
     if (crc32c_blocks(p, n, pool) != section->crc || !all_zero(p + n, padded - n))
       s = fail(d, TENON_EFORMAT, NOWHERE, "the file is damaged: the checksum of its %s",
@@ -191,7 +191,7 @@ static void unload(Program *p) {
   file_close(&p->weights);
 }
 
-// Where it lies in the file, or a copy where that cannot be made executable.
+// In place in the file, or a copy where that cannot be made executable.
 static tenon_status place_code(Program *p, Str code, Diag *d) {
   p->code_bytes = 0;
   if (!code.n) return TENON_OK;
@@ -396,10 +396,10 @@ static void unload_memory(Program *p) {
 
 tenon_status artifact_load_memory(const void *bytes, int64_t n, const char *weights,
                                   const ArtifactLoad *o, Diag *d, Program **out) {
-  File beside = {0};
+  File external_weights = {0};
   *out = NULL;
-  if (weights) TRY(file_open(weights, &beside, d));
-  return load_file(&(File){.bytes = bytes, .size = n}, &beside, unload_memory, o, d, out);
+  if (weights) TRY(file_open(weights, &external_weights, d));
+  return load_file(&(File){.bytes = bytes, .size = n}, &external_weights, unload_memory, o, d, out);
 }
 
 void artifact_info(const Program *p, ArtifactInfo *out) {

@@ -29,10 +29,10 @@ bool artifact_is(const void *bytes, int64_t n);
 // ---- writing ----
 
 // The file's bytes in order: header, then each section and what fills its last page; empty where there are fewer.  The constants
-// and the code are the programs' own; the rest lies in `a`.  `beside`: for constants in a file of their own, of one program.
+// and the code are the programs' own; the rest lies in `a`.  `external_weights`: for constants in a file of their own, of one program.
 // EUNSUPPORTED for a program without code of its own; EINVAL for two of one target.
-MUST_USE tenon_status artifact_parts(const Program *const *variant, int n, bool beside, Arena *a,
-                                     Diag *d, Str out[ARTIFACT_PARTS]);
+MUST_USE tenon_status artifact_parts(const Program *const *variant, int n, bool external_weights,
+                                     Arena *a, Diag *d, Str out[ARTIFACT_PARTS]);
 // Replaces the file at once, or leaves the old one.
 MUST_USE tenon_status artifact_write(const Program *p, const char *path, Diag *d);
 MUST_USE tenon_status artifact_write_all(const Program *const *variant, int n, const char *path,

@@ -24,7 +24,7 @@ typedef struct Header {
   Section constants;  // of the first variant; others use them, too
   Section more;       // what other variants need besides
   char maker[32];
-  uint32_t beside;  // 1: the constants are a file of their own
+  uint32_t external_weights;  // 1: the constants are a file of their own
   uint32_t nvariants;
   VariantHeader variant[ARTIFACT_VARIANTS];
   uint32_t crc;  // of the page, with this field 0
@@ -49,7 +49,7 @@ static inline int64_t whole_pages(int64_t n) {
 // What a section takes in the artifact itself.
 static inline int64_t pages_here(const Header *h, int section) {
   const Section *s = artifact_section((Header *)(uintptr_t)h, section);
-  return h->beside && section == SECTION_CONSTANTS ? 0 : whole_pages(s->bytes);
+  return h->external_weights && section == SECTION_CONSTANTS ? 0 : whole_pages(s->bytes);
 }
 
 uint32_t artifact_header_crc(const char *page);

@@ -102,12 +102,12 @@ static tenon_status add_variants(Writer *w, const Program *const *p, int n, Diag
   return TENON_OK;
 }
 
-static void put_header(Writer *w, bool beside, char *page) {
+static void put_header(Writer *w, bool external_weights, char *page) {
   Header *h = &w->h;
   h->version = ARTIFACT_VERSION;
   h->byte_order = BYTE_ORDER;
   h->file_bytes = ARTIFACT_PAGE;
-  h->beside = beside;
+  h->external_weights = external_weights;
   memcpy(h->magic, ARTIFACT_MAGIC, sizeof h->magic);
   snprintf(h->maker, sizeof h->maker, "%s", TENON_VERSION);
   Pool *pool = pool_create(0);
@@ -123,22 +123,22 @@ static void put_header(Writer *w, bool beside, char *page) {
   memcpy(page, h, sizeof *h);
 }
 
-tenon_status artifact_parts(const Program *const *variant, int n, bool beside, Arena *a, Diag *d,
-                            Str out[ARTIFACT_PARTS]) {
+tenon_status artifact_parts(const Program *const *variant, int n, bool external_weights, Arena *a,
+                            Diag *d, Str out[ARTIFACT_PARTS]) {
   Writer *w = arena_new(a, Writer);
   w->arena = a;
-  if (n < 1 || n > ARTIFACT_VARIANTS || (beside && n > 1))
+  if (n < 1 || n > ARTIFACT_VARIANTS || (external_weights && n > 1))
     return fail(d, TENON_EUNSUPPORTED, NOWHERE, "%d variants in one file, must be 1 to %d", n,
-                beside ? 1 : ARTIFACT_VARIANTS);
+                external_weights ? 1 : ARTIFACT_VARIANTS);
   w->h.nvariants = (uint32_t)n;
   TRY(add_variants(w, variant, n, d));
   char *page = arena_alloc(a, ARTIFACT_PAGE), *zeros = arena_alloc(a, ARTIFACT_PAGE);
-  put_header(w, beside, page);
+  put_header(w, external_weights, page);
   memset(out, 0, ARTIFACT_PARTS * sizeof *out);
   int at = 0;
   out[at++] = (Str){page, ARTIFACT_PAGE};
   for (int i = 0; i < artifact_nsections(&w->h); i++) {
-    if (beside && i == SECTION_CONSTANTS) continue;
+    if (external_weights && i == SECTION_CONSTANTS) continue;
     out[at++] = w->section[i];
     out[at++] = (Str){zeros, whole_pages(w->section[i].n) - w->section[i].n};
   }

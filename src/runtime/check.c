@@ -243,7 +243,7 @@ static void check_apart(Checker *c, const ProgStep *s, const ProgStep *o) {
   }
 }
 
-// Steps that run side by side.
+// Steps that run concurrently.
 static void check_concurrent(Checker *c, int32_t first) {
   const ProgStep *s = &c->f->step[first];
   need(c, s->more >= 0 && s->more <= STEP_MORE && s->more < c->f->nsteps - first,

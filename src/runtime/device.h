@@ -25,7 +25,7 @@ typedef struct DeviceInfo {
   const char *pick;     // what `find` takes for it: "0:1"
   bool is_cpu;          // shares the host's cores: an item does the work of a thread, not of a lane
   bool f64, f16;
-  int compute_units, max_group, subgroup;          // lanes that run in step; 1 on CPUs
+  int compute_units, max_block_threads, subgroup;  // lanes that run in step; 1 on CPUs
   int vector_bytes;                                // is_cpu: of its widest vectors
   int64_t memory_bytes, max_buffer, shared_bytes;  // the last: of a group
   int arch;                                        // cuda: 90 for 9.0

@@ -72,9 +72,9 @@ typedef struct DeviceSession {
   int64_t *dims;
   UserBuffer *in;  // by parameter of the model
   UserBuffer *out;
-  int32_t *root;   // by result: the value that it is a view of, or itself
-  bool *host_use;  // by value of the model: some step reads it on the host
-  bool apart;      // this call ends before its work does
+  int32_t *root;      // by result: the value that it is a view of, or itself
+  bool *host_use;     // by value of the model: some step reads it on the host
+  bool asynchronous;  // this call ends before its work does
 } DeviceSession;
 
 // ---- memory (device_session.c) ----

@@ -38,7 +38,7 @@ tenon_status device_faults(const Session *s, Run *run, int32_t device) {
 }
 
 tenon_status device_end(Session *s, Run *run, Frame *fr) {
-  if (fr != s->frame || s->device->apart) return TENON_OK;
+  if (fr != s->frame || s->device->asynchronous) return TENON_OK;
   for (int32_t i = 1; i < s->program->ndevices; i++) {
     const DeviceOn *on = &s->device->on[i];
     if (on->pending && on->seen)

@@ -7,7 +7,7 @@
 // said by a later call, once it is known, or by session_wait.
 #include "runtime/device_impl.h"
 
-// What kernels and the copy engine take addresses to be multiples of.
+// What kernels and TMA take addresses to be multiples of.
 enum { USER_ALIGN = 16 };
 
 // ---- what the host needs ----
@@ -84,7 +84,7 @@ static tenon_status find_homes(Session *s, Run *run) {
       TRY(find_device(s, &p->out[i], at, run->diag, &ds->out[i].device));
     host |= !ds->out[i].device;
   }
-  ds->apart = p && p->stream && !host && !s->timed;
+  ds->asynchronous = p && p->stream && !host && !s->timed;
   return TENON_OK;
 }
 

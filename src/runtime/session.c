@@ -142,7 +142,7 @@ static tenon_status lay_out(Session *s, Run *run, Frame *fr) {
 
 // ---- parameters and results ----
 
-// Whether kernels can use it where it lies: they need no more than whole elements.
+// Whether kernels can use it in place: they need no more than whole elements.
 static bool aligned(const void *p, DType t) {
   return (uintptr_t)p % (uintptr_t)MIN(MAX(elem_bytes(t), 1), 8) == 0;
 }

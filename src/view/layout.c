@@ -397,18 +397,18 @@ static void place_y(Layout *t) {
   t->bottom = arena_array(t->a, double, l->nlayers + 1);
   double y = MARGIN;
   for (int64_t k = 0; k < l->nlayers; k++) {
-    double height = 0, aside = 0;
+    double height = 0, sideways = 0;
     for (int64_t p = l->layer_start[k]; p < l->layer_start[k + 1]; p++) {
       int32_t i = l->order[p];
       if (!t->dummy[i]) height = MAX(height, t->d->node.v[i].h);
       for (int64_t s = l->down_start[i]; s < l->down_start[i + 1]; s++) {
         double dx = t->x[l->down[s]] - t->x[i];
-        aside = MAX(aside, dx < 0 ? -dx : dx);
+        sideways = MAX(sideways, dx < 0 ? -dx : dx);
       }
     }
     t->top[k] = y;
     t->bottom[k] = y + height;
-    y += height + GAP_LAYER + MIN(aside / 16, GAP_LAYER_MORE);
+    y += height + GAP_LAYER + MIN(sideways / 16, GAP_LAYER_MORE);
   }
   t->d->h = (l->nlayers ? t->bottom[l->nlayers - 1] : y) + MARGIN;
   for (int64_t i = 0; i < t->nnodes; i++) {

@@ -188,7 +188,7 @@ TEST(analyse_ranges) {
                     &a);
   EXPECT_F64_EQ(r.lo, -1);
   EXPECT_F64_EQ(r.hi, 1);
-  // A softmax that an exporter took apart divides by no zero.
+  // A softmax that an exporter decomposed divides by no zero.
   Analysis an;
   Graph *g = analyse_text("graph(%x: f32[n, 8]) { %k = const i64[1] {1} %m = reduce_max(%x, %k) %d "
                           "= sub(%x, %m) %e = exp(%d) "

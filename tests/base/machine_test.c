@@ -40,7 +40,7 @@ TEST(machine_levels) {
   EXPECT_INT_EQ(m.vector_bytes, 32);
   REQUIRE(make("x86_64-pc-linux-gnu", "", "+avx512vnni", &m));
   EXPECT_INT_EQ(m.vector_bytes, 64);
-  // What is taken away takes along what needs it, by whichever name of its group; a side name alone adds nothing.
+  // A feature that is removed also removes what needs it, by whichever name of its group; a side name alone adds nothing.
   REQUIRE(make("x86_64-pc-linux-gnu", "sapphirerapids", "-avx512vl", &m));
   EXPECT_INT_EQ(m.vector_bytes, 32);
   EXPECT(!(m.has & (CPU_AVX512 | CPU_VNNI | CPU_AMX)) && !strstr(m.features, "avx512"));

@@ -260,7 +260,7 @@ TEST(npz_round_trip) {
     REQUIRE(v && t);
     EXPECT(!memcmp(v->data, ints, sizeof ints));
     EXPECT(str_eq(((const Str *)t->data)[1], texts[1]));
-    // A stored member is used where it lies.
+    // A stored member is used in place.
     if (!deflated)
       EXPECT((const uint8_t *)v->data > f.bytes && (const uint8_t *)v->data < f.bytes + f.size);
     file_close(&f);

@@ -22,7 +22,7 @@ static void bench_deinit(Bench *b) {
   if (b->pool) pool_release(b->pool);
 }
 
-// Numbers with few bits, so that the order of additions does not matter in double.
+// Numbers with short mantissas, so that the order of additions does not matter in double.
 static Value *filled(Bench *b, DType t, int rank, const int64_t *dims, int seed) {
   Value *v;
   if (value_tensor(&b->run, NOWHERE, t, rank, dims, &v)) return NULL;

@@ -126,7 +126,7 @@ def reference(model, inputs, kernels):
     return [it.get_tensor(d["index"]) for d in it.get_output_details()]
 
 
-def made_up(model):
+def random_inputs(model):
     rng = np.random.default_rng(5)
     it = litert.Interpreter(model_path=model)
     out = []
@@ -171,7 +171,7 @@ def models():
         name = os.path.relpath(model, MODELS)
         # Models with stored results; those of custom operators; those that LiteRT refuses (person_detect) or crashes on.
         if any(k in name for k in ("seanet", "tflm/dtln", "audio_preprocessor", "person_detect", "keyword_scrambled")) or not wanted(name): continue
-        compare(name, model, made_up(model), litert.OpResolverType.BUILTIN_REF)
+        compare(name, model, random_inputs(model), litert.OpResolverType.BUILTIN_REF)
 
 
 def operators():

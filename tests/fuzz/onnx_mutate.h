@@ -1,9 +1,9 @@
 // onnx_mutate.h -- mutations of ONNX files that keep the wire format sound.
 //
-// A file is taken apart into a tree of fields along the schema below, one field is changed, and the tree is written
+// A file is parsed into a tree of fields along the schema below, one field is changed, and the tree is written
 // again, so that lengths stay right: numbers become interesting ones, names become those of other values, of
 // operators or of attributes, and whole messages are doubled, dropped or moved.  Every other time, and where a file
-// cannot be taken apart, the bytes are changed as they are.
+// cannot be parsed, the bytes are changed as they are.
 #ifndef TENON_TESTS_ONNX_MUTATE_H
 #define TENON_TESTS_ONNX_MUTATE_H
 

@@ -24,7 +24,7 @@ GRAPHS = {
 }
 
 
-def made_up(value, shape, seed):
+def random_inputs(value, shape, seed):
     """Numbers for an input: of integers small ones, and ones for a mask."""
     rng = np.random.default_rng(seed)
     if not value.dtype.startswith("i"): return rng.standard_normal(shape, np.float32)
@@ -36,7 +36,7 @@ def feeds_of(model, batch, most):
     feeds = []
     for i, v in enumerate(model.inputs):
         batched = v.name != "w"
-        full = made_up(v, (most, *v.shape[1:]) if batched else v.shape, i)
+        full = random_inputs(v, (most, *v.shape[1:]) if batched else v.shape, i)
         feeds.append(np.ascontiguousarray(full[:batch]) if batched else full)
     return feeds
 

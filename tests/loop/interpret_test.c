@@ -346,7 +346,7 @@ TEST(loop_random_kernels_survive_text) {
 }
 
 // ---- the verifier against brute force ----
-// A random kernel of one store, its items taken apart in some way.
+// A random kernel of one store, its items decomposed in some way.
 static void random_store(char *text, size_t cap) {
   static const char *const items[] = {
       "n", "n*m", "3*n", "2*m", "floor((n + 1)/2)", "m*floor((n + 2)/3)"};

@@ -269,7 +269,7 @@ static const char *const provable[] = {
     "(%a: f32[A*n], %b: f32[B*n], out %y: f32[A*n + B*n]) {\n"
     "  parallel i < n { vector j < A { store %y[(A + B)*i + j] = %a[A*i + j] }\n"
     "    vector k < B { store %y[(A + B)*i + A + k] = %b[B*i + k] } } }",
-    // flattened inner loop, taken apart
+    // flattened inner loop, decomposed
     "kernel @flat dims(A in [1, *], B in [1, *]) (%x: f32[A*B], out %y: f32[A*B]) {\n"
     "  parallel t < 1 { for f < A*B {\n"
     "    store %y[A*mod(f, B) + floor(f/B)] = %x[f] } } }",

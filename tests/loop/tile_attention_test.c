@@ -249,7 +249,7 @@ TEST(attention_of_warpgroups_and_of_f32) {
       {"f16", "half", 1, 128, 3, "tn_who < 2 &&", 2, 0},
       {"f16", "half", 1, 0, 0, "up to 256 keys and 4 tiles", 5, 0},
       {"f32", "3xtf32", 1, 0, 0, "attention in one stage", 1, 0},
-      {"bf16", "half", 1, 256, 0, "= tn_take(tn_part", 0, 8},
+      {"bf16", "half", 1, 256, 0, "= tn_dsmem_load(tn_part", 0, 8},
       {"f16", "half", 1, 0, 0, "two parts in each block", 0, 5},
       {"f16", "half", 1, 0, 0, "1, 2, 4 or 8 blocks", 0, 6},
       {"f32", "3xtf32", 1, 0, 0, "split-KV has 64 queries of 16-bit types", 0, 2}};

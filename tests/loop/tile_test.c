@@ -170,7 +170,7 @@ TEST(tiles_take_operands_of_their_kind) {
 TEST(tiles_of_tf32_are_rounded_first) {
   enum { DEPTH = 8 };
   static float a[100 * DEPTH], b[40 * DEPTH], y[4000];
-  // The nearest with 10 bits behind the point; away from zero between two; infinities and what is no number stay.
+  // The nearest with 10 mantissa bits; away from zero between two; infinities and NaN stay.
   static const struct {
     float x, want;
   } row[] = {{0x1.002p0f, 0x1.004p0f},

@@ -209,19 +209,19 @@ TEST(lower_products) {
 }
 
 // Rows flattened in another order than they lie in, weights turned within the kernel or before it.
-static const char *flat_text(Arena *a, int64_t m, int64_t n, const int64_t *size, bool turned,
+static const char *flat_text(Arena *a, int64_t m, int64_t n, const int64_t *size, bool transposed,
                              bool absolute) {
   StrBuf b;
   strbuf_init(&b, a);
-  int64_t k = size[0] * size[1] * size[2], w[2] = {turned ? n : k, turned ? k : n};
+  int64_t k = size[0] * size[1] * size[2], w[2] = {transposed ? n : k, transposed ? k : n};
   strbuf_printf(&b, "graph @\"flat\"(%%x: f32[%lld, %lld, %lld, %lld]) {\n", (long long)m,
                 (long long)size[0], (long long)size[1], (long long)size[2]);
   print_const(&b, "w", "f32", 2, w, absolute);
   strbuf_printf(&b, "  %%t = transpose(%%x) perm=[0, 3, 1, 2]\n  %%s = const i64[2] {%lld, %lld}\n",
                 (long long)m, (long long)k);
   strbuf_printf(&b, "  %%f = reshape(%%t, %%s)\n");
-  if (turned) strbuf_printf(&b, "  %%u = transpose(%%w) perm=[1, 0]\n");
-  strbuf_printf(&b, "  %%y = mat_mul(%%f, %s)\n  return %%y\n}\n", turned ? "%u" : "%w");
+  if (transposed) strbuf_printf(&b, "  %%u = transpose(%%w) perm=[1, 0]\n");
+  strbuf_printf(&b, "  %%y = mat_mul(%%f, %s)\n  return %%y\n}\n", transposed ? "%u" : "%w");
   return strbuf_text(&b);
 }
 
@@ -232,9 +232,9 @@ TEST(lower_flattened_products) {
     rng = (uint64_t)i * 6151 + 11;
     int64_t m = draw(2) ? 1 : 1 + draw(20), n = 1 + draw(90);
     int64_t size[3] = {1 + draw(5), 1 + draw(5), 1 + draw(24)}, k = size[0] * size[1] * size[2];
-    bool turned = draw(2);
-    check_both(flat_text(&a, m, n, size, turned, false), flat_text(&a, m, n, size, turned, true), 1,
-               k, 0x1p-24);
+    bool transposed = draw(2);
+    check_both(flat_text(&a, m, n, size, transposed, false),
+               flat_text(&a, m, n, size, transposed, true), 1, k, 0x1p-24);
   }
   arena_deinit(&a);
 }
@@ -413,7 +413,7 @@ TEST(lower_first_layers) {
   arena_deinit(&a);
 }
 
-// Channels by themselves, for groups of threads: runs of channels and pixels of all lengths, taps outside on every side.
+// Channels by themselves, for thread blocks: runs of channels and pixels of all lengths, taps outside on every side.
 TEST(lower_depthwise_by_groups) {
   LowerTarget kept = made_for;
   Arena a;

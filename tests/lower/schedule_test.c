@@ -12,7 +12,7 @@
 
 typedef struct Case {
   const char *name;  // of the template
-  const char *text;  // a line "!w f32[3, 4]" is a constant with numbers made up
+  const char *text;  // a line "!w f32[3, 4]" is a constant with random numbers
   const char *base;  // fields that all variants have; NULL: those that are chosen
   const char *groups, *tiles;
   double tolerance;  // 0: 2e-5
@@ -174,7 +174,7 @@ typedef struct Made {
 static const char *on = "ref";  // the target
 
 static void make(const char *text, const char *schedule, Made *m) {
-  Asked asked = {.compiled = &m->c, .fast = licences(), .schedule = schedule, .advised = true};
+  Asked asked = {.compiled = &m->c, .fast = fast_flags(), .schedule = schedule, .advised = true};
   m->c = (Compiled){0};
   m->ok = both_ways_run(&m->w, text, on, fill, compile_asked, &asked);
 }

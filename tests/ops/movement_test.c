@@ -1,4 +1,4 @@
-// movement_test.c -- slices of an axis whose size is open, with bounds and steps at their limits: inference, interpreter and kernels agree with
+// movement_test.c -- slices of an axis of dynamic size, with bounds and steps at their limits: inference, interpreter and kernels agree with
 // the specification.
 #include "codegen.h"
 #include "compiled.h"

@@ -5,7 +5,7 @@
 // meant.  Each sample becomes a graph in text form, and then
 //  - its text is printed, read back and printed again: the same;
 //  - it is verified, and run: evaluation must give what inference says;
-//  - a composite is run once more, taken apart: within rounding the same;
+//  - a composite is run once more, decomposed: within rounding the same;
 //  - it is run on one thread and on three: the same bits.
 #include "compiled.h"
 #include "ir/interpret.h"

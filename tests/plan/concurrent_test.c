@@ -1,4 +1,4 @@
-// concurrent_test.c -- kernels that run side by side, and values made side by side: decided in the plan, proven, kept in the program, run.
+// concurrent_test.c -- kernels that run concurrently, and values made in adjacent memory: decided in the plan, proven, kept in the program, run.
 #include "codegen.h"
 #include "compiled.h"
 #include "ir/interpret.h"
@@ -91,40 +91,40 @@ static bool all_close(const Case *c, bool exact) {
 
 // ---- the plan ----
 
-TEST(beside_is_planned_and_proven) {
+TEST(concurrent_is_planned_and_proven) {
   static Case c;
   open_case(&c, branches);
   MemPlan *p = c.plan;
-  REQUIRE(p && p->beside);
+  REQUIRE(p && p->concurrent);
   EXPECT(p->nconcurrent >= 4);
   EXPECT_STATUS(plan_verify(p, &c.d), TENON_OK);
   EXPECT_STATUS(plan_run(p, &c.run, c.in, c.got), TENON_OK);
   EXPECT(all_close(&c, false));
   // Each kernel beside the one before: some needs it.
-  bool *beside = arena_dup(&c.arena, p->beside, p->order.n);
-  const bool *was = p->beside;
+  bool *concurrent = arena_dup(&c.arena, p->concurrent, p->order.n);
+  const bool *was = p->concurrent;
   int caught = 0, tried = 0;
-  p->beside = beside;
+  p->concurrent = concurrent;
   for (int64_t i = 1; i < p->order.n; i++) {
-    if (beside[i] || p->order.v[i]->op != OP_fused) continue;
-    beside[i] = true;
+    if (concurrent[i] || p->order.v[i]->op != OP_fused) continue;
+    concurrent[i] = true;
     tried++;
     caught += plan_verify(p, &c.d) != TENON_OK;
-    beside[i] = false;
+    concurrent[i] = false;
   }
   EXPECT(tried >= 2);
   EXPECT_INT_EQ(caught, tried);
-  p->beside = was;
+  p->concurrent = was;
   EXPECT_STATUS(plan_verify(p, &c.d), TENON_OK);
   close_case(&c);
 }
 
-// What lies apart only because kernels run side by side may not lie together.
-TEST(beside_lives_are_apart) {
+// What lies apart only because kernels run concurrently may not lie together.
+TEST(concurrent_lives_are_apart) {
   static Case c;
   open_case(&c, branches);
   MemPlan *p = c.plan;
-  REQUIRE(p && p->beside);
+  REQUIRE(p && p->concurrent);
   int moved = 0;
   for (int32_t x = 0; x < p->n; x++)
     for (int32_t y = 0; y < p->n; y++) {
@@ -143,7 +143,7 @@ TEST(beside_lives_are_apart) {
 }
 
 // Two kernels read a value that dies with them: neither writes over it.
-TEST(beside_writes_over_nothing_that_is_read) {
+TEST(concurrent_writes_over_nothing_that_is_read) {
   static Case c;
   open_case(&c, "graph @\"g\"(%x: f32[8, 32], %w: f32[32, 32]) {\n"
                 "  %h = mat_mul(%x, %w)\n"
@@ -153,7 +153,7 @@ TEST(beside_writes_over_nothing_that_is_read) {
                 "  %b = mat_mul(%t, %w)\n"
                 "  %y = mul(%a, %b)\n"
                 "  return %y\n}\n");
-  REQUIRE(c.plan && c.plan->beside);
+  REQUIRE(c.plan && c.plan->concurrent);
   EXPECT_STATUS(plan_verify(c.plan, &c.d), TENON_OK);
   MemPlan *p = c.plan;
   int32_t one = -1, operand = -1;
@@ -181,7 +181,7 @@ TEST(beside_writes_over_nothing_that_is_read) {
   close_case(&c);
 }
 
-// Fused graphs by hand: which of their kernels run side by side, by the names of what they make.
+// Fused graphs by hand: which of their kernels run concurrently, by the names of what they make.
 TEST(beside_are_small_kernels_that_are_ready) {
 #define EXP(in, type)                                                                              \
   "fused(" in ") kind=pointwise body={ (%i: " type ")\n %o = exp(%i)\n return %o\n } : " type "\n"
@@ -189,7 +189,7 @@ TEST(beside_are_small_kernels_that_are_ready) {
   "fused(" a ", " b ") kind=contraction body={ (%i: " type ", %k: " type                           \
   ")\n %o = mat_mul(%i, %k)\n return %o\n } : " type "\n"
   static const struct {
-    const char *text, *beside;
+    const char *text, *concurrent;
   } row[] = {
       // Two kernels read the first value and die with it: neither lies over it.
       {"graph(%x: f32[64], %y: f32[64, 64]) {\n %a = " EXP("%x", "f32[64]") " %b = " EXP(
@@ -232,7 +232,7 @@ TEST(beside_are_small_kernels_that_are_ready) {
     REQUIRE(g && !plan_create(g, &a, &p));
     for (int64_t k = 0; k < p->order.n; k++)
       if (plan_is_concurrent(p, k)) strbuf_printf(&got, "%s ", p->order.v[k]->name);
-    EXPECT_STR_EQ(strbuf_text(&got), row[i].beside);
+    EXPECT_STR_EQ(strbuf_text(&got), row[i].concurrent);
     EXPECT_STATUS(plan_verify(p, &d), TENON_OK);
     arena_deinit(&a);
     graph_free(g);
@@ -278,7 +278,7 @@ static void check_runs(const char *text, const char *target) {
   close_case(&c);
 }
 
-TEST(beside_runs_alike_on_any_threads) {
+TEST(concurrent_runs_alike_on_any_threads) {
   check_runs(branches, "ref");
   check_runs(joined, "ref");
   if (!codegen_there()) return;
@@ -286,7 +286,7 @@ TEST(beside_runs_alike_on_any_threads) {
   check_runs(joined, "cpu");
 }
 
-// Whether some step shows several values that were made side by side.
+// Whether some step shows several values that were made in adjacent memory.
 static bool has_joined(const ProgFunction *f) {
   for (int32_t i = 0; i < f->nsteps; i++)
     if (f->step[i].kind == STEP_VIEW && f->step[i].nin > 1) return true;
@@ -294,7 +294,7 @@ static bool has_joined(const ProgFunction *f) {
 }
 
 // Into the caller's memory, where a joined result's parts are made, and where there is not enough of it.
-TEST(beside_results_where_the_caller_wants) {
+TEST(concurrent_results_where_the_caller_wants) {
   static Case c;
   open_case(&c, joined);
   compile_case(&c, "ref");
@@ -321,7 +321,7 @@ TEST(beside_results_where_the_caller_wants) {
   close_case(&c);
 }
 
-TEST(beside_is_checked_in_programs) {
+TEST(concurrent_is_checked_in_programs) {
   static Case c;
   open_case(&c, branches);
   compile_case(&c, "ref");
@@ -362,7 +362,7 @@ TEST(beside_is_checked_in_programs) {
   close_case(&c);
 }
 
-TEST(beside_is_kept_in_artifacts) {
+TEST(concurrent_is_kept_in_artifacts) {
   static Case c;
   StrBuf bytes, again;
   open_case(&c, branches);
@@ -383,8 +383,8 @@ TEST(beside_is_kept_in_artifacts) {
   close_case(&c);
 }
 
-// The time of kernels that ran side by side is divided among them.
-TEST(beside_times_are_of_each) {
+// The time of kernels that ran concurrently is divided among them.
+TEST(concurrent_times_are_of_each) {
   static Case c;
   open_case(&c, branches);
   compile_case(&c, "ref");

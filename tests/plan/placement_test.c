@@ -1,4 +1,4 @@
-// placement_test.c -- kernels assigned to two machines: never dearer than any other assignment.
+// placement_test.c -- kernels assigned to two machines: never more expensive than any other assignment.
 #include "plan/placement.h"
 #include "eval/fuse.h"
 #include "ir/ir.h"

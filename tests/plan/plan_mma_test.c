@@ -1,4 +1,4 @@
-// plan_mma_test.c -- what programs for units that multiply matrices keep: sums over a term that is added to them, and what repeats once.
+// plan_mma_test.c -- what programs for tensor cores keep: sums over a term that is added to them, and what repeats once.
 #include "compiled.h"
 #include "passes/passes.h"
 #include "plan/plan.h"
@@ -48,7 +48,7 @@ TEST(sums_lie_over_a_term_that_is_added) {
   for (int64_t i = 0; i < ARRAY_LEN(row); i++) {
     Arena a;
     BothWays b;
-    Asked asked = {.fast = licences(), .advised = true};
+    Asked asked = {.fast = fast_flags(), .advised = true};
     arena_init(&a);
     const char *text =
         str_printf(&a,

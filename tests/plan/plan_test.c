@@ -27,14 +27,14 @@ static Graph *random_graph(Diag *d, int nnodes, uint64_t seed) {
   }
   static const int unary[] = {OP_neg, OP_relu, OP_tanh, OP_abs},
                    binary[] = {OP_add, OP_mul, OP_sub, OP_max};
-  int64_t flat[2] = {-1, 8}, turned[2] = {8, -1};
+  int64_t flat[2] = {-1, 8}, swapped[2] = {8, -1};
   for (int i = 0; i < nnodes; i++) {
     Node *a = v.v[draw(MIN(v.n, 6)) + MAX(v.n - 6, 0)], *b = v.v[draw(v.n)], *r;
     switch (draw(6)) {
     case 0:
     case 1: r = node_new(g, unary[draw(4)], 1, &a, NULL, 1, NULL); break;
     case 2:
-      r = N(g, reshape, N(g, reshape, a, node_i64s(g, 2, turned)), node_i64s(g, 2, flat));
+      r = N(g, reshape, N(g, reshape, a, node_i64s(g, 2, swapped)), node_i64s(g, 2, flat));
       break;
     case 3: r = N(g, sub, a, N(g, softmax, b)); break;
     default:
@@ -195,7 +195,7 @@ TEST(plan_of_sizes_below_zero) {  // n - 7 where n is small, n - 19 at the refer
 }
 
 // Values that are joined are parts of one buffer; what writes over it waits for all who read a part.
-TEST(plan_makes_parts_side_by_side) {
+TEST(plan_makes_adjacent_parts) {
   static Diag d;
   static const char text[] =
       "graph @\"g\"(%x: f32[n, 8], %y: f32[n, 8]) -> (a: f32[2*n, 16], b: f32[n, 16]) {\n"

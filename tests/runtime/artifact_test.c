@@ -109,7 +109,7 @@ TEST(artifact_schedules_are_words) {
   arena_deinit(&a);
 }
 
-// Runs on made-up inputs.
+// Runs on random inputs.
 static tenon_status run_program(Program *p, Run *run, Arena *a, Value **out) {
   const ProgFunction *f = p->function[0];
   Session *s;

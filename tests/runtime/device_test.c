@@ -1,4 +1,4 @@
-// device_test.c -- programs on a device that is there: copies, host steps in between, faults, sizes, sessions side by side.
+// device_test.c -- programs on a device that is there: copies, host steps in between, faults, sizes, concurrent sessions.
 //
 // The device is OpenCL's; without one the tests are skipped.  What the driver's failures do is in opencl_fake_test.c.
 #include "base/platform.h"
@@ -49,10 +49,10 @@ static const char *const cases[] = {
     "graph(%x: f32[4], %c: bool[]) { %y = if(%c, %x, %x) then_captures=1 then_branch={(%p: f32[4]) "
     "%a = exp(%p) %b = tanh(%a) return %b} else_branch={(%q: f32[4]) %e = neg(%q) return %e} %z = "
     "sigmoid(%y) return z = %z }",
-    // parts that are made side by side in a result
+    // adjacent parts of a result
     "graph(%x: f32[16, 16], %y: f32[16, 16]) { %w = const f32[1] {0.5} %a = mat_mul(%x, %y) %b = "
     "mat_mul(%y, %x) %c = concat(%a, %b) axis=0 %d = mul(%b, %w) return c = %c, d = %d }",
-    // sizes that are open
+    // dynamic shapes
     "graph(%x: f32[n, 8], %y: f32[8, n]) { %a = mat_mul(%x, %y) %b = softmax(%a) axis=1 %c = "
     "mat_mul(%b, %x) return a = %a, c = %c }",
     // a result that is an input, and one that is a constant

@@ -228,7 +228,7 @@ const char *const codegen_shapes[] = {
     NULL,
 };
 
-// Kernels with groups of threads: trees of sums, tiles in shared memory, checks, memory that several thread loops use.
+// Kernels with thread blocks: trees of sums, tiles in shared memory, checks, memory that several thread loops use.
 const char *const codegen_groups[] = {
     "kernel @row_sums (%x: f32[500], out %y: f32[500]) {\n shared %part: f32[8]\n shared %sum: "
     "f32[2]\n parallel i < 5 {\n"

@@ -26,8 +26,8 @@ void codegen_compare(CodegenFixture *f,
                      const char *where);  // the first set, the interpreter's, with the second
 
 extern const char *const codegen_shapes[];  // ends with NULL
-extern const char *const codegen_groups[];  // likewise, with groups of threads
-// Checks that hold and that fail, a division by zero, and loops over sizes that are open; ends with a text of NULL.
+extern const char *const codegen_groups[];  // likewise, with thread blocks
+// Checks that hold and that fail, a division by zero, and loops over dynamic sizes; ends with a text of NULL.
 typedef struct CodegenKernel {
   const char *text;
   int64_t dims[2];

@@ -9,7 +9,7 @@ const char *first_declined(const Compiled *c, const char *none) {
   return c->ndeclined ? c->declined[0].tried[0].why : none;
 }
 
-unsigned licences(void) {
+unsigned fast_flags(void) {
   OptOptions o;
   opt_defaults(&o);
   return opt_fast_math_flags(o.level, false, false);

@@ -18,7 +18,7 @@ MUST_USE tenon_status compile_text(const char *text, const char *target, Arena *
 typedef struct Asked {
   const char *device;    // or NULL
   Compiled *compiled;    // or NULL: where kernels' texts go
-  unsigned fast;         // licences to reorder
+  unsigned fast;         // fast-math flags
   bool advised;          // optimised as the target wants it; else for devices apart
   bool invariant;        // by batch
   uint8_t precision;     // DType of contractions; 0: their own
@@ -26,7 +26,7 @@ typedef struct Asked {
 } Asked;
 // Why the first schedule that was declined was; `none` where there is none.
 const char *first_declined(const Compiled *c, const char *none);
-unsigned licences(void);  // that compile_text has
+unsigned fast_flags(void);  // that compile_text has
 MUST_USE tenon_status compile_asked(void *asked, const char *text, const char *target, Arena *a,
                                     Diag *d, Program **out);
 // The first tile in the kernels of a graph's text for `cuda`, which lives in `a`; false: it has none.  `asked` has no place for kernels of its own.
@@ -45,7 +45,7 @@ typedef struct BothWays {
 } BothWays;
 typedef tenon_status CompileText(void *ctx, const char *text, const char *target, Arena *a, Diag *d,
                                  Program **out);
-// `fill` makes up one input; sizes that are open are 5.  `compile` NULL: compile_text.  False: diag says why.
+// `fill` fills one input; dynamic sizes are 5.  `compile` NULL: compile_text.  False: diag says why.
 bool both_ways_run(BothWays *b, const char *text, const char *target, void (*fill)(Value *v),
                    CompileText *compile, void *ctx);
 void both_ways_free(BothWays *b);

@@ -31,7 +31,7 @@ static void fill(Value *v) {
 
 // Whether the first item has the same bits at every batch.
 static bool same_bits(const char *graph, const char *target, bool invariant) {
-  Asked asked = {.fast = licences(), .advised = true, .invariant = invariant};
+  Asked asked = {.fast = fast_flags(), .advised = true, .invariant = invariant};
   float first[4096] = {0};
   bool same = true;
   for (int64_t i = 0; i < ARRAY_LEN(batches); i++) {
@@ -83,7 +83,7 @@ TEST(batch_invariant_tiles_take_no_turns) {
       (void)snprintf(text, sizeof text, graph, rows);
       Asked asked = {.device = "sm_90a",
                      .compiled = &c,
-                     .fast = licences(),
+                     .fast = fast_flags(),
                      .advised = true,
                      .invariant = invariant};
       tenon_status s = compile_asked(&asked, text, "cuda", &a, &d, &p);

@@ -54,7 +54,7 @@ static void report(const FuzzStats *st, const char *first_invalid) {
          (long long)st->empty, (long long)st->bodies, (long long)st->symbolic);
   printf("  %lld runs compared bit for bit, %lld within a bound, %lld without one\n",
          (long long)st->exact, (long long)st->bounded, (long long)st->unbounded);
-  printf("  %lld nodes channels last\n", (long long)st->turned);
+  printf("  %lld nodes channels last\n", (long long)st->channels_last);
   if (st->kernels)
     printf("  compiled: %lld kernels, %lld groups on the host; %lld graphs refused\n",
            (long long)st->kernels, (long long)st->host, (long long)st->refused);

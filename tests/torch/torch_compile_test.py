@@ -245,7 +245,7 @@ class Modules(Case):
             self.assertLessEqual(error(tenon.compile(m, (x,))(x), m(x)), 1e-5)
             self.assertLessEqual(error(tenon.compile(m, {"x": x})(x=x), m(x)), 1e-5)
 
-    def test_open_sizes(self):
+    def test_dynamic_shapes(self):
         m = Small().eval()
         c = tenon.compile(m, torch.randn(3, 16), dynamic_shapes={"x": {0: torch.export.Dim("batch", max=64)}})
         self.assertEqual(c.inputs[0].shape, ("batch", 16))

@@ -402,10 +402,10 @@ static tenon_status open_and_fix(Test *t, Run *run, bool first, int64_t *out_n) 
   TRY(model_open(t->c->model, &(ModelOptions){.fixed = fixed, .nfixed = nfixed}, t->diag,
                  &t->model));
   if (n) t->remark = str_printf(t->arena, "compiled with %s fixed", strbuf_text(&names));
-  bool apart;
+  bool decomposed;
   TRY(graph_fix(t->model->graph, list, n));
-  TRY(graph_expand(t->model->graph, c_composites, &apart));
-  *out_n = n + nfixed + apart;
+  TRY(graph_expand(t->model->graph, c_composites, &decomposed));
+  *out_n = n + nfixed + decomposed;
   return TENON_OK;
 }
 

@@ -1,8 +1,8 @@
 // bound.c -- running a graph on its own inputs, and how far roundings may take its results (graphfuzz.h).
 //
-// The graph is run again with every value shaken by a few roundings, those of bodies included; what that changes is the bound.  A sum of
-// constants alone has no value that was shaken before it, so its constants are.  A convolution that may be done by Winograd's transforms is
-// shaken by the bound of those (docs/codegen.md).
+// The graph is run again with every value perturbed by a few roundings, those of bodies included; what that changes is the bound.  A sum of
+// constants alone has no value that was perturbed before it, so its constants are.  A convolution that may be done by Winograd's transforms is
+// perturbed by the bound of those (docs/codegen.md).
 #include "graphfuzz/graphfuzz.h"
 #include "ir/internal.h"
 #include "ops/order.h"

@@ -3,8 +3,8 @@
 // Oracles, at each of the sizes that the graph's symbols take:
 //  - the plan interpreter's bits after the passes equal the reference interpreter's before, whatever passes are left out, wherever
 //    every rule that fired is exact;
-//  - where a licensed rule fired, results stay within what the graph makes of a few roundings of each value: it is run
-//    again with every value shaken by so much, and what that changes is the bound.  Graphs with ops that turn a rounding
+//  - where a rule that needs a fast-math flag fired, results stay within what the graph makes of a few roundings of each value: it is run
+//    again with every value perturbed by so much, and what that changes is the bound.  Graphs with ops that turn a rounding
 //    into a jump, or with a value that is no finite number, have no such bound;
 //  - the graph with its symbols replaced by numbers, and that one optimised, give the same bits;
 //  - with a target: what the compiled graph gives differs from the optimised graph's own run by as much as its class
@@ -151,7 +151,7 @@ static bool check_graph(Check *c, Graph *g, const Way *w, int from, int to, uint
   if (!compile(c, g, w, COMPILE_OPTIMISE, &made)) return false;
   if (c->way->planted && !plant(c, g)) return differs(c, w->what, c->quiet.text);
   bool exact = !w->fast || is_exact(&made.opt), ok = true;
-  c->st->turned += made.opt.layout.channels_last_nodes;
+  c->st->channels_last += made.opt.layout.channels_last_nodes;
   if (!compile(c, g, w, COMPILE_PLAN, &made)) return false;
   MemPlan *p = made.plan;
   if (p->ncopies) return differs(c, w->what, "the plan copies what a kernel shows as a view");
@@ -261,10 +261,11 @@ static int list_ways(Check *c, Way *out) {
   uint64_t s = c->way->seed;
   out[n++] = (Way){.what = "exact", .level = 3};
   out[n++] = (Way){.what = "channels last", .level = 3, .channels_last = true};
-  out[n++] = (Way){
-      .what = "with the usual licences", .level = 3, .fast = opt_fast_math_flags(3, false, false)};
+  out[n++] = (Way){.what = "with the usual fast_flags",
+                   .level = 3,
+                   .fast = opt_fast_math_flags(3, false, false)};
   if (!s) {
-    out[n++] = (Way){.what = "with all licences", .level = 3, .fast = FAST_ALL};
+    out[n++] = (Way){.what = "with all fast_flags", .level = 3, .fast = FAST_ALL};
     for (int level = 0; level < 3; level++)
       out[n++] = (Way){.what = "at a lower level", .level = level};
     for (int64_t i = 0; i < graph_npasses; i++)

@@ -21,7 +21,7 @@ typedef struct FuzzStats {
   int64_t graphs, invalid, symbolic, bodies, exact, bounded, unbounded;
   int64_t refused;         // with an op that compiled models do not have
   int64_t kernels, host;   // of compiled graphs: kernels, and groups without one
-  int64_t turned;          // nodes that were made channels last
+  int64_t channels_last;   // nodes that were made channels last
   int64_t unproven;        // schedules that the verifier did not accept
   int64_t limited;         // and that were above a limit
   int64_t used[OP_COUNT];  // graphs that hold the op, before or after
@@ -58,8 +58,8 @@ typedef struct FuzzBound {
   bool found;                   // for all results
   bool known[FUZZ_RESULTS];     // for this one
   bool flushed;                 // what is compared may make numbers too small to be normal 0
-  bool jumps[FUZZ_RESULTS];     // no floats, but not the same in a shaken run
-  Value *spread[FUZZ_RESULTS];  // f64: how far a shaken run went off, by element
+  bool jumps[FUZZ_RESULTS];     // no floats, but not the same in a perturbed run
+  Value *spread[FUZZ_RESULTS];  // f64: how far a perturbed run went off, by element
 } FuzzBound;
 // How far a few roundings of every value take the results; not found where a value is no finite number or very large.
 void fuzz_bound(Graph *g, Run *run, int k, Arena *a, Value *const *want, FuzzBound *out);

@@ -272,7 +272,7 @@ bool maker_some(Maker *m, Item *out) {
     return found;
   }
   for (int tries = 0; s->pool.n && tries < 8; tries++) {
-    int64_t few = maker_draw(m, 2) ? 2 : 8, near = MIN(s->pool.n, few);
+    int64_t reach = maker_draw(m, 2) ? 2 : 8, near = MIN(s->pool.n, reach);
     int64_t at = maker_draw(m, 4) ? s->pool.n - 1 - maker_draw(m, near) : maker_draw(m, s->pool.n);
     *out = s->pool.v[at];
     if (is_plain(type_of(out->n))) return true;

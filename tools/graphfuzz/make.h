@@ -30,7 +30,7 @@ typedef struct Maker {
   Dim sym[2];
   Item carrier[2];  // an input with the symbol as a size
   int nsyms, depth;
-  bool tame;  // ordinary numbers only, so that bounds are found for what licences change
+  bool tame;  // ordinary numbers only, so that bounds are found for what fast_flags change
   int64_t nparams;
   Arena *arena;
   Diag quiet;

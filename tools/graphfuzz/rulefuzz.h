@@ -2,7 +2,7 @@
 //
 // An instance is the example with something changed: other element types, sizes as numbers or left as symbols, other constants, inputs as
 // constants, a further user of an inner value, axes put in front.  The rule alone is applied to it; where it fires, both graphs are run on
-// random values and must agree: bit for bit where the rule needs no licence, else within what the instance makes of a few roundings.
+// random values and must agree: bit for bit where the rule needs no fast-math flag, else within what the instance makes of a few roundings.
 // An instance on which it does not fire says nothing and is not counted.
 #ifndef TENON_TESTS_RULEFUZZ_H
 #define TENON_TESTS_RULEFUZZ_H
@@ -11,7 +11,7 @@
 
 typedef struct RuleTally {
   int64_t tried, fired, compared,
-      varied;  // compared: ran, with a bound where it is licensed; varied: not the example itself
+      varied;  // compared: ran, with a bound where it needs a fast-math flag; varied: not the example itself
 } RuleTally;
 
 // Until the rule has fired `times` times, or too seldom for that: false, with a message, when it changes a result, when it

@@ -24,8 +24,8 @@ static const DType whole[] = {DT_I8,  DT_U8, DT_I16, DT_U16, DT_I32, DT_U32, DT_
 static Dim random_dim(Maker *m) {
   static const int64_t sizes[] = {1, 1, 2, 3, 4, 5, 6, 0};
   if (m->nsyms && maker_draw(m, 2)) return m->sym[maker_draw(m, m->nsyms)];
-  int64_t few = maker_one_in(m, 4) ? ARRAY_LEN(sizes) : ARRAY_LEN(sizes) - 1;
-  return ie_const(&m->g->dims, sizes[maker_draw(m, few)]);
+  int64_t count = maker_one_in(m, 4) ? ARRAY_LEN(sizes) : ARRAY_LEN(sizes) - 1;
+  return ie_const(&m->g->dims, sizes[maker_draw(m, count)]);
 }
 
 const Type *maker_random_type(Maker *m) {

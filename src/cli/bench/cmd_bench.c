@@ -169,7 +169,7 @@ static tenon_status make_profile(Bench *b) {
 
 // ---- the trace: the last profiled run, as Perfetto and Chrome read it ----
 
-// What runs side by side is shown one below the other.
+// What runs concurrently is shown one below the other.
 static void trace_event(JsonWriter *w, const ProgStep *st, int32_t track, int64_t begin,
                         int64_t ns) {
   const char *kind = profile_kind(st);
@@ -319,7 +319,7 @@ static void print_json(Bench *b) {
 
 // ---- the command ----
 
-// --batch N: the first size of every input that leaves it open.
+// --batch N: the first size of every input where it is dynamic.
 static int set_batch(Bench *b) {
   const Body *body = b->model->graph->main;
   int64_t batch = opt_int(b->cli, OPT_bench_batch, 0), found = 0;

@@ -58,7 +58,7 @@ static OpsKind ops_kind(const Program *p, const ProgFunction *f, const ProgStep 
   return t == DT_BF16 ? OPS_BF16 : is_byte(t) ? OPS_I8 : OPS_F32;
 }
 
-// 0 where sizes are open.
+// 0 where sizes are dynamic.
 static double value_size(const Program *p, const int64_t *unbound, const ProgValue *v) {
   int64_t n = 1, bytes;
   for (int32_t i = 0; i < v->rank; i++) {
@@ -129,14 +129,14 @@ static void fill_row(const Rows *q, const ProgFunction *f, const StepTime *t, Pr
 }
 
 static void add_function(const Rows *q, const ProgFunction *f, const StepTime *times) {
-  int32_t first = 0, more = -1;  // of those that run side by side: the first, and how many are left
+  int32_t first = 0, more = -1;  // of those that run concurrently: the first, and how many are left
   for (int32_t i = 0; i < f->nsteps; i++) {
     if (more < 0) first = i, more = f->step[i].more;
     more--;
     if ((f->index || f->step[i].when >= 0) && !times[i].calls) continue;
     ProfileRow *r = &q->out->row[q->out->n++];
     *r = (ProfileRow){.step = &f->step[i], .function = f->index, .number = first};
-    r->beside = f->step[first].more;
+    r->concurrent = f->step[first].more;
     fill_row(q, f, &times[i], r);
   }
 }
@@ -179,7 +179,7 @@ bool profile_beats(const Profile *p, const Peak *peak) {
 // ---- printing ----
 
 void profile_print(Cli *c, const Profile *p) {
-  bool beside = false, inner = false;
+  bool concurrent = false, inner = false;
   double rest = 0, lost = 0, rest_lost = 0;
   printf("\n%6s %10s %10s %10s %9s %9s %-6s  %-6s %5s %-28s %s\n", "share", "ms", "lost ms",
          "GFLOP/s", "GB/s", "roofline", "of", "kind", "step", "what", "node");
@@ -192,14 +192,14 @@ void profile_print(Cli *c, const Profile *p) {
       rest_lost += own * r->lost_ms;
       continue;
     }
-    beside |= r->beside > 0;
+    concurrent |= r->concurrent > 0;
     inner |= r->function > 0;
     say(c, "%5.1f%% %10.4f %10.4f %10.1f %9.1f %8.1f%% %-6s  %-6s %4d%s %-28.28s %s\n",
         p->total_ms > 0 ? 100 * r->ms / p->total_ms : 0, r->ms, r->lost_ms, r->gflops, r->gbytes,
         100 * r->roofline, r->bound, profile_kind(r->step), r->number,
-        r->function ? ">"
-        : r->beside ? "|"
-                    : " ",
+        r->function     ? ">"
+        : r->concurrent ? "|"
+                        : " ",
         r->step->op ? r->step->op : "", r->step->node ? r->step->node : "");
   }
   if (p->n > SHOWN_STEPS)
@@ -209,7 +209,7 @@ void profile_print(Cli *c, const Profile *p) {
     printf("all steps %.4f ms, of which the roofline explains %.1f%%\n", p->total_ms,
            100 * (1 - lost / p->total_ms));
   if (inner) printf("> in the body of a step, whose time has this in it\n");
-  if (beside)
+  if (concurrent)
     printf("| kernels of one number run concurrently; each has its share of their time\n");
 }
 
@@ -233,8 +233,8 @@ void profile_json(JsonWriter *w, const Profile *p) {
     json_i64(w, r->number);
     json_key(w, "function");
     json_i64(w, r->function);
-    json_key(w, "side_by_side");
-    json_i64(w, r->beside);
+    json_key(w, "concurrent");
+    json_i64(w, r->concurrent);
     json_key(w, "flops");
     json_f64(w, r->step->flops);
     json_key(w, "bytes");

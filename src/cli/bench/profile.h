@@ -9,9 +9,9 @@
 typedef struct ProfileRow {
   const ProgStep *step;
   int32_t function,
-      number;      // 0: the model; else the body of a step, whose time is part of that step's
-  int32_t beside;  // kernels that ran concurrently with it
-  double ms;       // of one run of the model
+      number;          // 0: the model; else the body of a step, whose time is part of that step's
+  int32_t concurrent;  // kernels that ran concurrently with it
+  double ms;           // of one run of the model
   double gflops, gbytes;
   double roofline;    // the time that it takes at least, as a share of its time
   double lost_ms;     // what it took beyond that

@@ -144,7 +144,8 @@ static tenon_status convert_weights(Cli *c, Model *m, const char *path) {
 static tenon_status optimise(Cli *c, Graph *g, bool exact) {
   CompileOptions o;
   CompileReport made = {0};
-  OptCall call = {.beside = c->pos[0], .label = c->pos[0], .command = "tenon convert --optimised"};
+  OptCall call = {
+      .sibling_of = c->pos[0], .label = c->pos[0], .command = "tenon convert --optimised"};
   compile_defaults(&o);
   o.exact = exact;
   o.stop_after = "simplify-graph";
@@ -152,7 +153,7 @@ static tenon_status optimise(Cli *c, Graph *g, bool exact) {
   return compile_graph(g, &o, COMPILE_OPTIMISE, &c->arena, &c->diag, &made);
 }
 
-static tenon_status add_beside(void *ctx, const char *path) {
+static tenon_status add_external_data(void *ctx, const char *path) {
   Cli *c = ctx;
   if (!files_output(c, path, "the file of constants")) return TENON_OK;
   c->misused = true;
@@ -161,8 +162,9 @@ static tenon_status add_beside(void *ctx, const char *path) {
 
 static tenon_status convert_onnx(Cli *c, Model *m, const char *path) {
   Graph *g = m->graph;
-  ExportOptions o = {
-      .opset = opt_int(c, OPT_convert_opset, 0), .beside = add_beside, .beside_ctx = c};
+  ExportOptions o = {.opset = opt_int(c, OPT_convert_opset, 0),
+                     .external_data = add_external_data,
+                     .external_data_ctx = c};
   TRY(model_need_supported(m, &c->diag));
   if (opt_given(c, OPT_convert_external)) o.external_from = 1;
   bool exact = opt_given(c, OPT_convert_exact);

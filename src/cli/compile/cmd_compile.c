@@ -175,7 +175,7 @@ static tenon_status compile(CompileCommand *m, bool decomposed) {
   TRY(compile_constants(c, m->model->graph));
   if (decomposed) TRY(graph_expand(m->model->graph, c_composites, &decomposed));
   Graph *g = m->model->graph;
-  // Of the model as it is: what is made up for a run must not depend on how it was optimised.
+  // Of the model as it is: random inputs of a run must not depend on how it was optimised.
   const int64_t *range = input_ranges(g, &c->arena);
   end_stage(m, "read");
   m->watch = (Watch){on_step, m};
@@ -200,7 +200,7 @@ static void close_model(CompileCommand *m) {
   m->model = NULL;
 }
 
-// C has more loops for composites that are taken apart; where that does not help, what was said first stands.
+// C has more loops for decomposed composites; where that does not help, what was said first stands.
 static tenon_status compile_or_again(CompileCommand *m) {
   tenon_status s = compile(m, false);
   if (s != TENON_EUNSUPPORTED || m->emit != EMIT_C) return s;

@@ -20,7 +20,7 @@ typedef struct ExplainReport {
   DimBinding dims;
   const MemPlan *plan;  // NULL: there is none
   IntMap numbers;       // node id -> number of the kernel
-  int64_t winograd;     // convolutions that are done in fewer products
+  int64_t winograd;     // convolutions by Winograd
   const Target *target;
   MovedSteps steps;  // of a target with a device
 } ExplainReport;
@@ -313,7 +313,7 @@ static void json_kernel(JsonWriter *w, const ExplainReport *t, const ExplainKern
 
 static void json_concurrent(JsonWriter *w, const ExplainReport *t) {
   const MemPlan *p = t->plan;
-  json_key(w, "side_by_side");
+  json_key(w, "concurrent");
   json_begin_array(w);
   for (int64_t i = 0, end; p && i < p->order.n; i = end) {
     end = concurrent_end(p, i);

@@ -36,7 +36,7 @@ static bool is_wanted(const ExplainReport *t, int64_t kernel, const char *text) 
   return false;
 }
 
-// ---- side by side ----
+// ---- loops and code in two columns ----
 
 static Str next_line(Str *s) {
   const char *end = s->n ? memchr(s->p, '\n', (size_t)s->n) : NULL;
@@ -60,7 +60,7 @@ static bool keep_line(Arena *a, Str line, const char **out) {
   return *p && !directive && !constant;
 }
 
-static void print_side_by_side(Cli *c, Str left, Str code) {
+static void print_columns(Cli *c, Str left, Str code) {
   int64_t width = 0;
   for (Str s = left; s.n;) width = MAX(width, MIN(next_line(&s).n, 100));
   while (left.n || code.n) {
@@ -148,7 +148,7 @@ static tenon_status print_kernels(ExplainReport *t, const char *text, bool json,
       printf("%.*s\n%.*s", (int)t->compiled.kernel[i].text.n, t->compiled.kernel[i].text.p,
              (int)code.n, code.p);
     else
-      print_side_by_side(c, t->compiled.kernel[i].text, code);
+      print_columns(c, t->compiled.kernel[i].text, code);
     putchar('\n');
   }
   json_end_array(&w);

@@ -152,7 +152,7 @@ static void gather_facts(Inspection *in) {
   for (int64_t i = 0; i < order.n; i++)
     for (int k = 0; k < order.v[i]->nres && order.v[i]->op != OP_proj; k++)
       note_large(in, order.v[i]->name, order.v[i]->type[k]);
-  // Before the cost, which makes further nodes: composites taken apart.
+  // Before the cost, which makes further nodes: decomposed composites.
   in->values = in->found;
   if (in->optimised) analyse_graph(in->graph, &(AnalyseOptions){0}, &in->cli->arena, &in->values);
   use_memory(in);
@@ -392,7 +392,7 @@ static void json_memory(JsonWriter *w, const Inspection *in) {
     json_cstr(w, m->at ? m->at->name : NULL);
     json_key(w, "planned_steps");
     json_i64(w, m->nsteps);
-    json_key(w, "kernels_side_by_side");
+    json_key(w, "concurrent_kernels");
     json_i64(w, m->nconcurrent);
   } else {
     json_null(w);

@@ -226,7 +226,7 @@ static void print_json(Cli *c, const Model *m, const ArtifactInfo *info) {
   json_i64(&w, m->program->function[0]->nsteps);
   json_key(&w, "host_steps");
   json_i64(&w, count_kind(m->program, STEP_HOST));
-  json_key(&w, "kernels_side_by_side");
+  json_key(&w, "concurrent_kernels");
   json_i64(&w, count_concurrent(m->program));
   json_key(&w, "plan_bytes");
   json_i64(&w, info->variant[info->chosen].plan_bytes);

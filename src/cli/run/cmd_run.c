@@ -36,7 +36,7 @@ typedef struct RunCommand {
   PerNode *per_node;   // --per-node
   const char *target;  // its name; NULL: of a compiled model
   bool chosen;         // by us: the interpreter will do where compiling fails
-  bool beside;         // F.npz.json is known to be writable
+  bool rest_checked;   // F.npz.json is known to be writable
   bool compared, matches;
   Comparison comparison;
   const char *worst_output;
@@ -258,7 +258,7 @@ static void print_json(RunCommand *r) {
     json_cstr(&w, b->param[i]->name);
     json_key(&w, "type");
     json_cstr(&w, r->in.value[i] ? value_text(&r->cli->arena, r->in.value[i]) : NULL);
-    json_key(&w, "made_up");
+    json_key(&w, "random");
     json_bool(&w, r->in.random_inputs[i]);
     json_end_object(&w);
   }
@@ -286,7 +286,7 @@ static tenon_status write_whole(RunCommand *r, const char *path) {
   sigprocmask(SIG_BLOCK, &interrupt, &before);
   const Body *b = r->model->graph->main;
   Outputs o = {b->nresults, b->result_name, r->out};
-  tenon_status s = outputs_write(r->cli, &o, path, opt_given(r->cli, OPT_run_compress), r->beside);
+  tenon_status s = outputs_write(r->cli, &o, path, opt_given(r->cli, OPT_run_compress), r->rest_checked);
   sigprocmask(SIG_SETMASK, &before, NULL);
   return s;
 }
@@ -398,7 +398,7 @@ static void compare_reference(RunCommand *r) {
     diag_note(&r->cli->diag, "first difference: %s", r->per_node->why);
 }
 
-// A made-up size that the model cannot take is no fault of its own: say which could be set.
+// A chosen size that the model cannot take is no fault of its own: say which could be set.
 static tenon_status note_dims(RunCommand *r, tenon_status s) {
   const DimBinding *b = &r->in.dims;
   StrBuf names;
@@ -482,7 +482,7 @@ static tenon_status declare_output(RunCommand *r) {
   if (!path || !strcmp(path, "-") || str_ends(str_of(path), ".npy") ||
       str_ends(str_of(path), ".json") || !outputs_need_json(b->nresults, b->result))
     return TENON_OK;
-  r->beside = true;
+  r->rest_checked = true;
   if (!files_output(c, outputs_json_path(&c->arena, path), "the rest of --output")) return TENON_OK;
   c->misused = true;
   return TENON_EINVAL;
@@ -501,7 +501,7 @@ static tenon_status execute(RunCommand *r) {
   r->run.budget = opt_int(c, OPT_run_max_iterations, DEFAULT_ITERATIONS);
   r->run.ops_budget = opt_int(c, OPT_run_max_ops, -1);
   TRY(take_wanted(r));
-  // Before the graph changes: what is made up follows from the model alone.
+  // Before the graph changes: random inputs follow from the model alone.
   TRY(inputs_read(&r->in, c, &r->run, opt_text(c, OPT_run_inputs, NULL), &c->opt[OPT_run_input]));
   SessionOptions so = {.threads = (int)opt_int(c, OPT_run_threads, 0)};
   bool plan = r->target && strcmp(r->target, "interp") != 0;

@@ -198,7 +198,7 @@ const char *outputs_json_path(Arena *a, const char *path) { return str_printf(a,
 
 // Where outputs go that no array holds: beside the archive.
 static tenon_status write_rest(Cli *c, const Outputs *o, const bool *rest, int64_t first,
-                               const char *path, bool beside) {
+                               const char *path, bool rest_checked) {
   static const char *const kind[] = {[VK_TENSOR] = "a tensor",
                                      [VK_SEQUENCE] = "a sequence",
                                      [VK_OPTIONAL] = "an optional",
@@ -210,14 +210,14 @@ static tenon_status write_rest(Cli *c, const Outputs *o, const bool *rest, int64
                 o->name[first], kind[o->value[first]->kind],
                 strcmp(path, "-") ? "an .npy file" : "an archive on standard output");
   const char *json = outputs_json_path(&c->arena, path);
-  if (!beside && files_output(c, json, "the rest of --output")) {
+  if (!rest_checked && files_output(c, json, "the rest of --output")) {
     c->misused = true;
     return TENON_EINVAL;
   }
   return write_json(c, o, rest, json);
 }
 
-tenon_status outputs_write(Cli *c, const Outputs *o, const char *path, bool compress, bool beside) {
+tenon_status outputs_write(Cli *c, const Outputs *o, const char *path, bool compress, bool rest_checked) {
   Diag *d = &c->diag;
   Arrays all = {0};
   bool *rest = arena_array(&c->arena, bool, MAX(o->n, 1));
@@ -230,7 +230,7 @@ tenon_status outputs_write(Cli *c, const Outputs *o, const char *path, bool comp
     if (!rest[i]) TRY(add_arrays(c, o->name[i], o->value[i], &all));
   }
   if (json) return write_json(c, o, rest, path);
-  if (first >= 0) TRY(write_rest(c, o, rest, first, path, beside));
+  if (first >= 0) TRY(write_rest(c, o, rest, first, path, rest_checked));
   if (!str_ends(str_of(path), ".npy")) return npz_write(path, all.v, all.n, compress, d);
   if (all.n != 1)
     return fail(d, TENON_EINVAL, (Where){.file = path},

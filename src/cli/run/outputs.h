@@ -21,9 +21,9 @@ typedef struct Outputs {
 // Whether outputs of these types have a part that goes into F.npz.json for certain.
 bool outputs_need_json(int64_t n, Node *const *result);
 const char *outputs_json_path(Arena *a, const char *path);
-// Writes the file, of the form that its name says.  With `beside` unset F.npz.json is checked before it is written.
+// Writes the file, of the form that its name says.  With `rest_checked` unset F.npz.json is checked before it is written.
 MUST_USE tenon_status outputs_write(Cli *c, const Outputs *o, const char *path, bool compress,
-                                    bool beside);
+                                    bool rest_checked);
 // The value inside an optional; NULL: it is empty.
 const Value *outputs_held(const Value *v);
 

@@ -144,7 +144,7 @@ static void put_attr(OnnxNodeOut *w, const AttrDesc *d, const void *field) {
   }
 }
 
-// Says something of floats of 8 bits alone, and ONNX Runtime takes it for no others.
+// Has a meaning for fp8 alone, and ONNX Runtime takes it for no others.
 static bool means_nothing(const OnnxNodeOut *w, const AttrDesc *d) {
   if (w->n->op != OP_cast || strcmp(d->name, "saturate") != 0) return false;
   DType to = type_of(w->n)->dtype;

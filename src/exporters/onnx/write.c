@@ -298,7 +298,8 @@ static void external(OnnxOut *o, const Node *c, const char *name, const char *fi
   proto_int(t, TENSOR_LOCATION, 1);
 }
 
-static tenon_status put_constants(OnnxOut *o, Proto *graph, const char *path, StrParts *beside) {
+static tenon_status put_constants(OnnxOut *o, Proto *graph, const char *path,
+                                  StrParts *external_data) {
   enum { EXTERNAL_MIN = 1024, ALIGN = 64 };
   static const char zeros[ALIGN];
   int64_t total = 0, at = 0, limit = o->o->external_from ? o->o->external_from : MAX_INLINE;
@@ -317,9 +318,9 @@ static tenon_status put_constants(OnnxOut *o, Proto *graph, const char *path, St
       const void *data;
       TRY(const_bytes(o->g, c, &data, o->diag));
       external(o, c, name, file, at, &t);
-      vec_push(o->arena, beside, ((Str){data, bytes_of(c)}));
+      vec_push(o->arena, external_data, ((Str){data, bytes_of(c)}));
       at += bytes_of(c);
-      if (at % ALIGN) vec_push(o->arena, beside, ((Str){zeros, ALIGN - at % ALIGN}));
+      if (at % ALIGN) vec_push(o->arena, external_data, ((Str){zeros, ALIGN - at % ALIGN}));
       at += (ALIGN - at % ALIGN) % ALIGN;
     } else {
       TRY(onnx_const_tensor(o, c, &t, name));
@@ -346,9 +347,9 @@ static int64_t ir_version(int64_t opset) {
 }
 
 static tenon_status write_model(OnnxOut *o, Proto *graph, const char *path) {
-  StrParts beside = {0};
+  StrParts external_data = {0};
   Proto model;
-  TRY(put_constants(o, graph, path, &beside));
+  TRY(put_constants(o, graph, path, &external_data));
   TRY(refused_report(&o->refused, "ONNX", o->diag));
   proto_init(&model, o->arena);
   proto_int(&model, MODEL_IR, ir_version(o->opset));
@@ -359,11 +360,11 @@ static tenon_status write_model(OnnxOut *o, Proto *graph, const char *path) {
   if (o->ml) put_opset(o, &model, "ai.onnx.ml", MAX(o->ml, ONNX_ML));
   if (o->microsoft) put_opset(o, &model, "com.microsoft", 1);
   proto_flush(&model);
-  if (beside.n) {
+  if (external_data.n) {
     const char *data = str_printf(o->arena, "%s.data", path);
-    if (o->o->beside) TRY(o->o->beside(o->o->beside_ctx, data));
-    vec_push(o->arena, &beside, str_of(FILE_MARK));  // behind the last tensor
-    TRY(file_write_parts(data, beside.v, (int)beside.n, o->diag));
+    if (o->o->external_data) TRY(o->o->external_data(o->o->external_data_ctx, data));
+    vec_push(o->arena, &external_data, str_of(FILE_MARK));  // behind the last tensor
+    TRY(file_write_parts(data, external_data.v, (int)external_data.n, o->diag));
   }
   return file_write_parts(path, model.part.v, (int)model.part.n, o->diag);
 }

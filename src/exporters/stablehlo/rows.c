@@ -109,7 +109,7 @@ static HloValue slice(HloOut *o, const Node *n, const char *word) {
   (void)word;
   Ints part[4] = {{0}};  // starts, ends, axes, steps
   const Type *t = type_of(n->src[0]);
-  int64_t start[MAX_RANK], end[MAX_RANK], step[MAX_RANK], turned[MAX_RANK], nturned = 0;
+  int64_t start[MAX_RANK], end[MAX_RANK], step[MAX_RANK], reversed[MAX_RANK], nreversed = 0;
   for (uint32_t i = 1; i < 5; i++)
     if (src_or_null(o->g, n, i) && !node_ints(o->g, n->src[i], &part[i - 1]))
       return hlo_out_refuse(o, n, "its bounds are not constants");
@@ -123,7 +123,7 @@ static HloValue slice(HloOut *o, const Node *n, const char *word) {
     a += a < 0 ? size : 0;
     a = s > 0 ? MIN(MAX(a, 0), size) : MIN(MAX(a, 0), size - 1);
     if (s < 0) {
-      turned[nturned++] = axis;
+      reversed[nreversed++] = axis;
       a = size - 1 - a;
       s = -s;
     }
@@ -133,9 +133,9 @@ static HloValue slice(HloOut *o, const Node *n, const char *word) {
     step[axis] = count ? s : 1;
   }
   HloValue x = hlo_out_source(o, n, 0);
-  if (nturned)
-    x = hlo_out_op(o, "stablehlo.reverse", 1, &x, hlo_out_ints(o, "dimensions", nturned, turned),
-                   t);
+  if (nreversed)
+    x = hlo_out_op(o, "stablehlo.reverse", 1, &x,
+                   hlo_out_ints(o, "dimensions", nreversed, reversed), t);
   return put_slice(o, x, start, end, step, type_of(n));
 }
 

@@ -10,7 +10,7 @@
 // has the size that the graph says.
 typedef struct Taps {
   int n;
-  int64_t taps[MAX_RANK], step[MAX_RANK], apart[MAX_RANK], low[MAX_RANK], high[MAX_RANK];
+  int64_t taps[MAX_RANK], step[MAX_RANK], dilation[MAX_RANK], low[MAX_RANK], high[MAX_RANK];
 } Taps;
 
 static int64_t or_one(Ints v, int i) { return i < v.n ? v.v[i] : 1; }
@@ -20,8 +20,8 @@ static void fill_window(Taps *w, const Type *x, const Type *y, Ints strides, Int
   for (int i = 0; i < w->n; i++) {
     int64_t in = x->dims[i + 2]->value, out = y->dims[i + 2]->value;
     w->step[i] = or_one(strides, i);
-    w->apart[i] = or_one(dilations, i);
-    int64_t total = (out - 1) * w->step[i] + (w->taps[i] - 1) * w->apart[i] + 1 - in;
+    w->dilation[i] = or_one(dilations, i);
+    int64_t total = (out - 1) * w->step[i] + (w->taps[i] - 1) * w->dilation[i] + 1 - in;
     int64_t same = MAX(total, 0);
     w->low[i] = auto_pad == PAD_SAME_UPPER   ? same / 2
                 : auto_pad == PAD_SAME_LOWER ? same - same / 2
@@ -64,7 +64,7 @@ static HloValue convolution(HloOut *o, const Node *n, const HloValue in[2]) {
   strbuf_printf(&b, "]>, batch_group_count = 1 : i64, feature_group_count = %lld : i64, %s, %s, %s",
                 (long long)at->group, padding(o, &w, 0),
                 hlo_out_ints(o, "window_strides", w.n, w.step),
-                hlo_out_ints(o, "rhs_dilation", w.n, w.apart));
+                hlo_out_ints(o, "rhs_dilation", w.n, w.dilation));
   return hlo_out_op(o, "stablehlo.convolution", 2, in, strbuf_text(&b), type_of(n));
 }
 
@@ -95,13 +95,13 @@ HloValue hlo_out_conv_integer(HloOut *o, const Node *n, const char *word) {
 
 static HloValue reduce_window(HloOut *o, const Taps *w, HloValue x, double start, const char *join,
                               const Type *t) {
-  int64_t taps[MAX_RANK] = {1, 1}, step[MAX_RANK] = {1, 1}, apart[MAX_RANK] = {1, 1};
+  int64_t taps[MAX_RANK] = {1, 1}, step[MAX_RANK] = {1, 1}, dilation[MAX_RANK] = {1, 1};
   for (int i = 0; i < w->n; i++)
-    taps[i + 2] = w->taps[i], step[i + 2] = w->step[i], apart[i + 2] = w->apart[i];
+    taps[i + 2] = w->taps[i], step[i + 2] = w->step[i], dilation[i + 2] = w->dilation[i];
   const char *attrs =
       str_printf(o->arena, "%s, %s, %s, %s", hlo_out_ints(o, "window_dimensions", w->n + 2, taps),
                  hlo_out_ints(o, "window_strides", w->n + 2, step),
-                 hlo_out_ints(o, "window_dilations", w->n + 2, apart), padding(o, w, 2));
+                 hlo_out_ints(o, "window_dilations", w->n + 2, dilation), padding(o, w, 2));
   HloValue in[2] = {x, hlo_out_scalar(o, t->dtype, start)};
   return hlo_out_joining(o, "stablehlo.reduce_window", 2, in, attrs, join, t);
 }

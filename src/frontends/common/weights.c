@@ -100,7 +100,7 @@ static Node *const_of(Graph *g, DType t, int rank, const int64_t *dims, void *bl
 
 // Rows of blocks; the name is the whole's.  All of it is smaller than the unpacked elements, whose bytes the reader has counted.
 static Node *weight_packed(Graph *g, const Weight *w, const char *name) {
-  const WeightBits *f = w->few;
+  const WeightBits *f = w->packed;
   int64_t inner = w->dims[w->rank - 1], each = (int64_t)sizeof(float);
   int64_t dims[] = {w->n / inner, inner / f->block, f->block * f->bits / 8};
   int64_t blocks = dims[0] * dims[1];
@@ -129,8 +129,8 @@ Node *weights_attach(Graph *g, Weights *from, Str name, DType t, int rank, const
   from->used++;
   const char *shown = intern(&g->names, name);
   bool plain = !w->unpack && !w->strides && w->n;
-  Node *n = w->few && w->n ? weight_packed(g, w, shown)
-                           : weight_const(g, w, plain ? borrowed(g, w) : NULL, shown);
+  Node *n = w->packed && w->n ? weight_packed(g, w, shown)
+                              : weight_const(g, w, plain ? borrowed(g, w) : NULL, shown);
   // Files often have floats of 16 bits for graphs of 32.
   return w->dtype == t ? n : NA(g, cast, (&(cast_attrs){.to = t}), n);
 }

@@ -26,10 +26,10 @@ struct Weight {
   int64_t dims[MAX_RANK], n;
   const uint8_t *data;  // in the file's layout; must outlive the list
   int64_t bytes;
-  const int64_t *strides;  // in elements, not negative; NULL: row-major and dense
-  WeightUnpack *unpack;    // NULL: the bytes are elements
-  int packing;             // for unpack
-  const WeightBits *few;   // with unpack, for f32 that can stay packed; else NULL
+  const int64_t *strides;    // in elements, not negative; NULL: row-major and dense
+  WeightUnpack *unpack;      // NULL: the bytes are elements
+  int packing;               // for unpack
+  const WeightBits *packed;  // with unpack, for f32 that can stay packed; else NULL
 };
 typedef struct Weights {
   VEC(Weight) v;

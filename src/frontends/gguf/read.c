@@ -236,7 +236,7 @@ static Placed read_tensor(Reader *r, Weight *w) {
   w->dtype = t->plain ? t->plain : DT_F32;
   w->unpack = t->plain ? NULL : unpack;
   w->packing = (int)code;
-  w->few = few_bits(t, &r->in->graph->arena);
+  w->packed = few_bits(t, &r->in->graph->arena);
   return p;
 }
 

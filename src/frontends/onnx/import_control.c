@@ -82,7 +82,7 @@ static tenon_status import_carried(ImportNode *n, const Type **types, int64_t np
   }
 }
 
-// What the model declares of the rows of scan results [first, ...) where the body leaves it open (row_shapes).
+// What the model declares of the rows of scan results [first, ...) where the body does not say it (row_shapes).
 static Ints declared_rows(ImportNode *n, const Body *body, int64_t first) {
   const OnnxGraph *og = import_attr(n, "body")->g;
   VEC(int64_t) list = {0};

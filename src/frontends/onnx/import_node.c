@@ -60,7 +60,7 @@ void import_unsupported(Import *im, const OnnxNode *n, const char *why) {
 }
 
 // What the text form and the user's own operators see of an attribute.  What cannot be written as text is told
-// apart by where it lies, so that two nodes never become one by it.
+// apart by its address, so that two nodes never become one by it.
 static Str attr_text(Import *im, const OnnxAttr *a) {
   StrBuf b;
   strbuf_init(&b, im->arena);

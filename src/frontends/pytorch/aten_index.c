@@ -178,7 +178,7 @@ static void index_row(AtenCall *c) {  // (self, indices)
   at_give(c, y);
 }
 
-static Node *turned_back(Graph *g, Node *x, int n, const int64_t *perm) {
+static Node *transpose_back(Graph *g, Node *x, int n, const int64_t *perm) {
   int64_t back[MAX_RANK];
   for (int i = 0; i < n; i++) back[perm[i]] = i;
   return bt_transpose(g, x, n, back);
@@ -199,20 +199,20 @@ static void index_put(AtenCall *c) {  // (self, indices, values, accumulate)
   }
   int wide;
   int64_t perm[MAX_RANK];
-  Node *at = joined(c, &d, &wide), *turned = bt_transpose(g, x, d.rank, d.perm);
-  Node *part[2] = {bt_dims(g, at, 0, wide), bt_dims(g, turned, d.naxes, d.rank)};
+  Node *at = joined(c, &d, &wide), *transposed = bt_transpose(g, x, d.rank, d.perm);
+  Node *part[2] = {bt_dims(g, at, 0, wide), bt_dims(g, transposed, d.naxes, d.rank)};
   Node *shape = bt_concat(g, 0, 2, part);
   if (g->status) return;
   if (read_order(&d, wide, perm)) {  // the values' axes as they are read, then as they are put
     int n = wide + d.rank - d.naxes;
     Node *order = node_i64s(g, n, perm);
     v = N(g, expand, v, NA(g, gather, (&(gather_attrs){.axis = 0}), shape, order));
-    v = turned_back(g, v, n, perm);
+    v = transpose_back(g, v, n, perm);
   } else {
     v = N(g, expand, v, shape);
   }
   scatter_nd_attrs how = {.reduction = add ? 1 : 0};
-  at_give(c, turned_back(g, NA(g, scatter_nd, &how, turned, at, v), d.rank, d.perm));
+  at_give(c, transpose_back(g, NA(g, scatter_nd, &how, transposed, at, v), d.rank, d.perm));
 }
 
 // ---- parts put back ----

@@ -21,7 +21,7 @@ static void constant_row(AtenCall *c) {  // zeros, ones, empty (size, *, dtype)
   at_give(c, filled(c, at_shape(c, 0), at_dtype(c, 1, DT_F32), &v));
 }
 static void
-empty_strided(AtenCall *c) {  // (size, stride, *, dtype): how elements lie does not matter here
+empty_strided(AtenCall *c) {  // (size, stride, *, dtype): the layout does not matter here
   at_give(c, bt_full(c->g, at_shape(c, 0), at_dtype(c, 2, DT_F32), 0));
 }
 static void like_row(AtenCall *c) {  // zeros_like, ones_like (self, *, dtype)

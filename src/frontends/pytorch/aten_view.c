@@ -17,7 +17,7 @@ static bool is_one_of(Str name, const char *const *names) {
   return *names != NULL;
 }
 
-// Whether a call's result shares the operand's elements.  Some do where these lie in the order of their indices, which a graph does not
+// Whether a call's result shares the operand's elements.  Some do where these are contiguous, which a graph does not
 // say: tensors that are no views do, those whose axes were exchanged do not.
 static Sharing sharing(const AtenSchema *s, const AtenValue *args, const AtenBox *out) {
   static const char *const if_dense[] = {"reshape", "reshape_as", "flatten", "contiguous", NULL};
@@ -25,15 +25,15 @@ static Sharing sharing(const AtenSchema *s, const AtenValue *args, const AtenBox
   static const char *const dense[] = {"view",    "view_as",    "unsqueeze", "squeeze", "alias",
                                       "detach",  "lift_fresh", "unflatten", "reshape", "reshape_as",
                                       "flatten", "contiguous", "to",        "cpu",     NULL};
-  static const char *const turned[] = {"permute",   "transpose",    "swapaxes", "t",
-                                       "numpy_T",   "mT",           "movedim",  "expand",
-                                       "expand_as", "broadcast_to", NULL};
+  static const char *const permuting[] = {"permute",   "transpose",    "swapaxes", "t",
+                                          "numpy_T",   "mT",           "movedim",  "expand",
+                                          "expand_as", "broadcast_to", NULL};
   if (is_one_of(s->name, casts))
     return type_of(out->node)->dtype == type_of(args[0].box->node)->dtype ? SHARES : COPIES;
   if (!is_one_of(s->name, if_dense)) return SHARES;
   Sharing is = SHARES;
   for (const AtenBox *b = args[0].box; b->base; b = b->base) {
-    if (is_one_of(b->by->name, turned)) return COPIES;
+    if (is_one_of(b->by->name, permuting)) return COPIES;
     if (!is_one_of(b->by->name, dense)) is = UNSURE;
   }
   return is;

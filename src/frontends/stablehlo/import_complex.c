@@ -28,13 +28,13 @@ static Cx cx_where(Graph *g, Node *c, Cx a, Cx b) {
 
 // Smith's: by the larger part of the divisor.
 static Cx divide_wide(Graph *g, Cx a, Cx b) {
-  Node *turned = N(g, lt, N(g, abs, b.re), N(g, abs, b.im));
-  Node *p = hb_where(g, turned, b.im, b.re), *q = hb_where(g, turned, b.re, b.im);
+  Node *swapped = N(g, lt, N(g, abs, b.re), N(g, abs, b.im));
+  Node *p = hb_where(g, swapped, b.im, b.re), *q = hb_where(g, swapped, b.re, b.im);
   Node *r = N(g, div, q, p), *den = N(g, add, p, N(g, mul, q, r));
-  Node *x = hb_where(g, turned, a.im, a.re), *y = hb_where(g, turned, a.re, a.im);
+  Node *x = hb_where(g, swapped, a.im, a.re), *y = hb_where(g, swapped, a.re, a.im);
   Node *re = N(g, div, N(g, add, x, N(g, mul, y, r)), den);
   Node *im = N(g, div, N(g, sub, y, N(g, mul, x, r)), den);
-  return (Cx){re, hb_where(g, turned, N(g, neg, im), im)};
+  return (Cx){re, hb_where(g, swapped, N(g, neg, im), im)};
 }
 Cx cx_div(Graph *g, Cx a, Cx b) {
   if (g->status) return a;

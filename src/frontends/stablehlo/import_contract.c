@@ -86,8 +86,8 @@ static bool read_conv(HloCall *c, Conv *v) {
   v->t = hlo_dtype(c, c->type[0]);
   v->whole = !dtype_is_float(v->t);
   if (c->row->op && !node_ints(c->g, hlo_in(c, 2), &v->padding) && !c->g->status) {
-    int64_t n = 2 * v->n, turned[2] = {1, 0};
-    v->widths = hb_transpose(c->g, hb_cast(c->g, hlo_in(c, 2), DT_I64), 2, turned);
+    int64_t n = 2 * v->n, perm[2] = {1, 0};
+    v->widths = hb_transpose(c->g, hb_cast(c->g, hlo_in(c, 2), DT_I64), 2, perm);
     v->widths = hb_reshape(c->g, v->widths, 1, &n);
   }
   if (v->padding.n != 2 * v->n) hlo_fail(c, "%lld widths of padding", (long long)v->padding.n);

@@ -373,14 +373,14 @@ static void scatter(HloCall *c) {
   bool complex = c->in[0].im != NULL;
   int mode = n == 1 ? scatter_mode(c, complex, type_of(c->in[0].re)->dtype) : -1;
   if (!lay_out(c, &a, &s)) return;
-  bool apart =
+  bool unique =
       mlir_bool(mlir_attr(c->op, "unique_indices"), false) || hs_is(s.rows, 1) || hs_is(s.rows, 0);
-  if (mode >= 0 || apart) flatten(g, &s);
+  if (mode >= 0 || unique) flatten(g, &s);
   if (hs_is(s.rows, 0) || hs_is(s.window, 0)) {
   } else if (mode >= 0) {
     s.data[0].re = scattered(g, s.data[0].re, s.at, s.update[0].re, mode);
     if (complex) s.data[0].im = scattered(g, s.data[0].im, s.at, s.update[0].im, mode);
-  } else if (!(apart ? join_row(c, &s, s.data, s.update, s.at) : join_rows(c, &s))) {
+  } else if (!(unique ? join_row(c, &s, s.data, s.update, s.at) : join_rows(c, &s))) {
     return;
   }
   for (int64_t i = 0; i < n; i++) hlo_give_value(c, i, hlo_moved(c, &s.data[i], without_spare, &a));

@@ -3,7 +3,7 @@
 
 // ---- Threefry-2x32, 20 rounds ----
 static Node *u32(Graph *g, uint64_t v) { return hb_u64(g, DT_U32, v); }
-static Node *turned(Graph *g, Node *x, int by) {
+static Node *rotate_left(Graph *g, Node *x, int by) {
   return N(g, bit_or, N(g, shift_left, x, u32(g, (uint64_t)by)),
            N(g, shift_right, x, u32(g, (uint64_t)(32 - by))));
 }
@@ -15,7 +15,7 @@ static void threefry(Graph *g, Node *k0, Node *k1, Node **x0, Node **x1) {
   for (int i = 0; i < 5; i++) {
     for (int r = 0; r < 4; r++) {
       *x0 = N(g, add, *x0, *x1);
-      *x1 = N(g, bit_xor, turned(g, *x1, turn[i % 2][r]), *x0);
+      *x1 = N(g, bit_xor, rotate_left(g, *x1, turn[i % 2][r]), *x0);
     }
     *x0 = N(g, add, *x0, key[(i + 1) % 3]);
     *x1 = N(g, add, *x1, N(g, add, key[(i + 2) % 3], u32(g, (uint64_t)i + 1)));

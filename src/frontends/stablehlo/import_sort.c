@@ -73,8 +73,8 @@ static Node *keys_of(HloCall *c, Node *x) {
   if (strcmp(mlir_word(mlir_attr(compare, "compare_type"), ""), "TOTALORDER") != 0)
     x = N(g, where, N(g, eq, x, hb_num(g, x, 0)), hb_num(g, x, 0), x);
   Node *k = hb_bits(g, x, t);
-  Node *turned = N(g, add, N(g, sub, hb_num(g, k, -1), k), hb_num(g, k, -ldexp(1, bits - 1)));
-  return N(g, where, N(g, lt, k, hb_num(g, k, 0)), turned, k);
+  Node *flipped = N(g, add, N(g, sub, hb_num(g, k, -1), k), hb_num(g, k, -ldexp(1, bits - 1)));
+  return N(g, where, N(g, lt, k, hb_num(g, k, 0)), flipped, k);
 }
 
 static void sort_long(HloCall *c, int64_t axis, HloSize n) {

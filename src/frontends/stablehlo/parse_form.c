@@ -533,9 +533,9 @@ static tenon_status all_words(Parser *p, OpBuild *b, const char *at) {
     bool there = word_is_next(p, w);
     // `, word`: of two groups that begin with a comma it is the word that tells
     if (there && w.p[0] == ',' && next_word(&first, &second) && second.p[0] != '$') {
-      Parser ahead = *p;
-      mt_lex_next(&ahead);
-      there = word_is_next(&ahead, second);
+      Parser lookahead = *p;
+      mt_lex_next(&lookahead);
+      there = word_is_next(&lookahead, second);
     }
     while (!there && next_word(&at, &w) && !str_is(w, ";")) {}
   }

@@ -79,7 +79,7 @@ typedef struct Contraction {
   Dim bound[MAX_RANK];
   bool guarded;  // a load may lie outside
   bool
-      apart;  // lhs is read by the coordinates of a row, which are found by dividing by sizes not known yet
+      divided_rows;  // lhs is read by the coordinates of a row, which are found by dividing by sizes not known yet
   bool strided;  // pixels are left out, and nothing else
   bool sides;    // the groups are pixels of a block, which all read the same channels
   // integers
@@ -127,7 +127,8 @@ void contract_scales(
     Contraction *c);  // joins the scales of a quantised result where they are constants
 // Whether the sums take int8 of either sign alone, with a correction per column; then its constants are made.
 typedef struct ContractInt8 {
-  bool turned;  // weights have a zero point of 128: they are packed as signed ones, which have none
+  bool
+      rebiased;  // weights have a zero point of 128: they are packed as signed ones, which have none
   int64_t outside;  // what stands for a tap outside the image: the zero point of lhs
 } ContractInt8;
 bool contract_int8(Contraction *c, ContractInt8 *out);

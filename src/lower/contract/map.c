@@ -145,14 +145,14 @@ static bool map_einsum(Contraction *c) {
   if (s.nout && axis_of(s.label[1], s.nlabels[1], s.out[s.nout - 1]) <
                     0) {  // it is lhs that has the last one
     const Node *n = c->lhs;
-    Einsum turned = s;
+    Einsum swapped = s;
     c->lhs = c->rhs;
     c->rhs = n;
     for (int i = 0; i < 2; i++) {
-      turned.nlabels[i] = s.nlabels[1 - i];
-      memcpy(turned.label[i], s.label[1 - i], sizeof s.label[i]);
+      swapped.nlabels[i] = s.nlabels[1 - i];
+      memcpy(swapped.label[i], s.label[1 - i], sizeof s.label[i]);
     }
-    s = turned;
+    s = swapped;
   }
   if (!map_term(c, &s, 0, c->lhs_axis, summed) || !map_term(c, &s, 1, c->rhs_axis, summed))
     return false;
@@ -173,8 +173,7 @@ static int64_t item(Ints l, int i, int64_t otherwise) { return l.n ? l.v[i] : ot
 static bool pad_before(const conv_attrs *at, const ContractAxis *s, int d, int64_t *lo) {
   *lo = at->auto_pad == PAD_NOTSET ? item(at->pads, d, 0) : 0;
   if (at->auto_pad == PAD_NOTSET || at->auto_pad == PAD_VALID) return true;
-  int64_t need =
-      (s->kernel - 1) * s->dilation;  // where windows lie side by side, whatever the size
+  int64_t need = (s->kernel - 1) * s->dilation;  // where windows are adjacent, whatever the size
   if (s->stride != 1) {
     if (!ie_is_const(s->in) || !ie_is_const(s->out)) return false;
     need += (s->out->value - 1) * s->stride + 1 - s->in->value;
@@ -304,7 +303,7 @@ static bool map_conv(Contraction *c, bool transposed, int64_t blocks) {
 
 // ---- the anchor ----
 
-// A constant too large to be stored turned is read through its transposition.
+// A constant too large to be stored transposed is read through its transposition.
 static void turn_weight(Contraction *c) {
   const Node *n = c->rhs, *x = n->op == OP_transpose ? n->src[0] : NULL;
   if (!x || c->conv || type_of(x)->rank != type_of(n)->rank) return;

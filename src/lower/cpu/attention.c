@@ -206,7 +206,7 @@ static void take_schedule(Attention *a, const AttentionSchedule *s) {
   a->width = s->cols;
   a->keys = s->keys;
   a->block = s->block;
-  a->few = s->lane_sums;
+  a->lane_sums = s->lane_sums;
   a->ragged = !ie_is_const(a->seq) || a->seq->value % a->queries;
   a->online = a->nruns > 1 || !ie_is_const(a->total) || a->total->value > a->block;
   a->run[a->nruns - 1].copy_k = s->copy_k;
@@ -235,12 +235,12 @@ static void make_buffers(Attention *a) {
   a->top = scratch(a, "top", n);
   a->before = scratch(a, "before", n);
   a->sum = scratch(a, "sum", n);
-  a->fade = scratch(a, "fade", n);
+  a->rescale = scratch(a, "rescale", n);
   a->out = a->online ? scratch(a, "out", n * a->vsize) : -1;
   a->never = scratch(a, "never", 1);
   a->tile = loop_buffer(a->e.k, LOOP_REGISTER, "tile", a->t,
                         ie_const(a->e.pool, MAX(a->keys * n, a->rows * a->width)), false);
-  a->raw = a->few ? scratch(a, "raw", a->keys * n) : a->tile;
+  a->raw = a->lane_sums ? scratch(a, "raw", a->keys * n) : a->tile;
 }
 
 static const LoopExpr *give_value(void *ctx, const Dim *index) {

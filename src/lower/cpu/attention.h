@@ -31,13 +31,13 @@ typedef struct Attention {
   int64_t queries;  // of a work item, of all these heads
   int64_t rows;     // queries of a tile of results
   int64_t keys;     // of a tile of scores
-  bool few;         // queries: a score is a sum over lanes, and queries are read in place
+  bool lane_sums;   // queries: a score is a sum over lanes, and queries are read in place
   int64_t width;    // columns of a tile of results
   int64_t block;    // keys at a time
   bool online;      // there may be more than one block
   bool ragged;      // the last item may have fewer queries
   // scratch: queries and scores are transposed, [element][query] and [key][query]
-  int32_t q, s, k, v, top, before, sum, fade, out, never;
+  int32_t q, s, k, v, top, before, sum, rescale, out, never;
   int32_t tile;  // registers
   int32_t raw;   // what scores are summed in: the tile, or scratch
   // where the loops stand

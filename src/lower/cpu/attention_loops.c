@@ -69,7 +69,7 @@ static bool copy_queries(Attention *a) {
   elem_unguard(e, 0);
   if (!x) return false;
   x = f_op(a, LOOP_mul, x, real(a, a->scale));
-  loop_store(&e->b, a->q, a->few ? row_of(a, i, a->size, d) : row_of(a, d, a->queries, i), x);
+  loop_store(&e->b, a->q, a->lane_sums ? row_of(a, i, a->size, d) : row_of(a, d, a->queries, i), x);
   close_loops(a, 2);
   return true;
 }
@@ -255,7 +255,7 @@ static bool finish_scores(Attention *a, const KeyTile *t) {
 }
 
 static bool score_tile(Attention *a, KeyTile t) {
-  return (a->few ? sum_few(a, &t) : sum_scores(a, &t)) && finish_scores(a, &t);
+  return (a->lane_sums ? sum_few(a, &t) : sum_scores(a, &t)) && finish_scores(a, &t);
 }
 
 static bool scores(Attention *a, const Block *b) {
@@ -300,7 +300,7 @@ static void weights(Attention *a, const Block *b) {
   if (a->online) {
     x = f_op(a, LOOP_sub, cell(a, a->before, i), from);
     x = loop_let(&e->b, loop_op(k, LOOP_exp, x, NULL, NULL));
-    loop_store(&e->b, a->fade, i, x);
+    loop_store(&e->b, a->rescale, i, x);
     loop_store(&e->b, a->before, i, top);
     sum = loop_op(k, LOOP_fma, cell(a, a->sum, i), x, sum);
   }
@@ -360,7 +360,7 @@ static bool value_tile(Attention *a, const Block *b, Dim i, Dim c, int64_t width
   const LoopExpr *v = real(a, 0), *w;
   if (a->online)
     v = f_op(a, LOOP_mul, cell(a, a->out, row_of(a, query, a->vsize, col)),
-             cell(a, a->fade, query));
+             cell(a, a->rescale, query));
   loop_store(&e->b, a->tile, at, v);
   close_loops(a, 2);
 

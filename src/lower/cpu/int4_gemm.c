@@ -38,7 +38,7 @@ typedef struct Bits {
   const Node *words, *scale, *zero;
   int32_t word_buf, scale_buf, zero_buf;  // zero_buf < 0: one zero for all
   int32_t x_buf, sum_buf, blk, acc;       // staged x, its sums by block, registers, scratch
-  int64_t rows_most, item_rows, unroll;   // of the schedule; rows_most: of a tile
+  int64_t rows_max, item_rows, unroll;    // of the schedule; rows_most: of a tile
   Dim panel, row;                         // at hand
   const LoopExpr *value;
 } Bits;
@@ -184,7 +184,7 @@ static Cell open_cell(Bits *b, int64_t row, int64_t group) {
   return (Cell){ie_addc(b->e.pool, j, reg), ie_addc(b->e.pool, j, group * b->lanes)};
 }
 
-static Dim beside(Bits *b, Dim block, Dim column) {
+static Dim scale_index(Bits *b, Dim block, Dim column) {
   Dim at = plus(b, times(b, b->panel, b->q.blocks), block);
   return plus(b, times(b, at, b->groups * b->lanes), column);
 }
@@ -198,7 +198,7 @@ static void begin_block(Bits *b, int64_t rows, Dim block) {
       Dim at = ie_addc(b->e.pool, block, r * b->q.blocks);
       const LoopExpr *less =
           loop_float(k, DT_F32, -(double)((int64_t)1 << (b->q.bits - 1)) * group_factor(b, i));
-      if (b->zero_buf >= 0) less = loop_load(k, b->zero_buf, beside(b, block, c.column));
+      if (b->zero_buf >= 0) less = loop_load(k, b->zero_buf, scale_index(b, block, c.column));
       loop_store(&b->e.b, b->blk, c.reg,
                  loop_op(k, LOOP_mul, less, loop_load(k, b->sum_buf, at), NULL));
       loop_end(&b->e.b);
@@ -230,7 +230,7 @@ static void end_block(Bits *b, int64_t rows, Dim block) {
   for (int64_t r = 0; r < rows; r++)
     for (int64_t i = 0; i < b->groups; i++) {
       Cell c = open_cell(b, r, i);
-      const LoopExpr *s = loop_load(k, b->scale_buf, beside(b, block, c.column));
+      const LoopExpr *s = loop_load(k, b->scale_buf, scale_index(b, block, c.column));
       loop_store(&b->e.b, b->acc, c.reg,
                  loop_op(k, LOOP_fma, loop_load(k, b->blk, c.reg), s, loop_load(k, b->acc, c.reg)));
       loop_end(&b->e.b);
@@ -299,7 +299,7 @@ static bool tiles(Bits *b, Dim from, Dim count, int64_t rows) {
 // Rows of an item: tiles of two heights that differ by one; where their number is not known, whole tiles, and rows alone.
 static bool item_rows(Bits *b, Dim start, Dim rows) {
   IntPool *p = b->e.pool;
-  int64_t most = b->rows_most;
+  int64_t most = b->rows_max;
   if (!ie_is_const(rows)) {
     Dim n = ie_div(p, rows, num(b, most)), done = times(b, n, most);
     if (most > 1 && !tiles(b, start, n, most)) return false;
@@ -315,12 +315,12 @@ static bool item_rows(Bits *b, Dim start, Dim rows) {
 static bool emit(Bits *b) {
   ElementBuilder *e = &b->e;
   IntPool *p = e->pool;
-  int64_t cells = b->rows_most * b->groups * b->lanes;
+  int64_t cells = b->rows_max * b->groups * b->lanes;
   b->blk = loop_buffer(e->k, LOOP_REGISTER, "block", DT_F32, num(b, cells), false);
   b->acc = loop_buffer(e->k, LOOP_SCRATCH, "sums", DT_F32, num(b, cells), false);
-  b->x_buf = loop_buffer(e->k, LOOP_SCRATCH, "x", DT_F32, num(b, b->rows_most * b->q.depth), false);
+  b->x_buf = loop_buffer(e->k, LOOP_SCRATCH, "x", DT_F32, num(b, b->rows_max * b->q.depth), false);
   b->sum_buf =
-      loop_buffer(e->k, LOOP_SCRATCH, "x_sums", DT_F32, num(b, b->rows_most * b->q.blocks), false);
+      loop_buffer(e->k, LOOP_SCRATCH, "x_sums", DT_F32, num(b, b->rows_max * b->q.blocks), false);
   loop_begin(&e->b, e->k);
   bool one = ie_is_const(b->m) && b->m->value <= b->item_rows;
   Dim chunks = one ? p->one : ie_ceildiv(p, b->m, num(b, b->item_rows));
@@ -356,7 +356,7 @@ static bool sizes(Bits *b) {
                  .bytes = w->dims[2]->value,
                  .bits = ((const mat_mul_n_bits_attrs *)b->n->attrs)->bits,
                  .depth = x->dims[x->rank - 1]->value};
-  if (!n_bits_fit(&b->q) || b->q.rows < 1 || b->q.depth < 1) return false;
+  if (!int4_fits(&b->q) || b->q.rows < 1 || b->q.depth < 1) return false;
   b->groups = 32 / b->q.bits;
   return b->q.depth <= INT32_MAX / 64;
 }
@@ -409,7 +409,7 @@ static bool int4_gemm_build(void *match, const void *fields, Lowered *out) {
   Bits *b = match;
   const Int4GemmSchedule *s = fields;
   b->lanes = s->lanes;
-  b->rows_most = s->rows;
+  b->rows_max = s->rows;
   b->item_rows = s->item_rows;
   b->unroll = s->unroll;
   b->panels = (b->q.rows + b->groups * b->lanes - 1) / (b->groups * b->lanes);

@@ -346,8 +346,8 @@ static void count_reads(Reads *r, const LoopExpr *x) {
   for (int d = 0; d < r->rank - 1; d++) r->along[d] += ie_is(c[d], 1);
 }
 
-// The axis along which what is read lies together, when the last one is not: -1, there is none.
-static int turned_axis(Lowering *lo, const Node *fused) {
+// The axis in which what is read is contiguous, when the last one is not: -1, there is none.
+static int contiguous_axis(Lowering *lo, const Node *fused) {
   ElementBuilder *e = arena_new(lo->arena, ElementBuilder);
   const Type *t = fused->type[0];
   Dim shape[MAX_RANK], sym[MAX_RANK];
@@ -534,7 +534,8 @@ static void *pointwise_match(Lowering *lo, const Node *fused) {
   Pointwise *w = arena_new(lo->arena, Pointwise);
   if (!elem_begin(&w->e, lo, fused, NULL, 0)) return NULL;
   w->axis = -1;
-  if (!is_empty(fused) && !reads_straight(w->e.body->result[0])) w->axis = turned_axis(lo, fused);
+  if (!is_empty(fused) && !reads_straight(w->e.body->result[0]))
+    w->axis = contiguous_axis(lo, fused);
   return w;
 }
 

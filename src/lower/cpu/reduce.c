@@ -217,7 +217,7 @@ static const LoopExpr *give_total(void *ctx, const Dim *index) {
     if (!r->over[d] && !rows_same_index(r, d, index[k])) return NULL;
     k += kept || !r->over[d];
   }
-  if (r->kind == ACROSS && r->whole) return loop_load(r->e.k, r->totals[g->i], r->lane);
+  if (r->kind == ACROSS && r->whole) return loop_load(r->e.k, r->row_sum[g->i], r->lane);
   return r->total[g->i];
 }
 
@@ -306,8 +306,8 @@ static int64_t count_uses(Rows *r, const Node *n, const Node *of, IntMap *seen) 
   int64_t uses = 0;
   if (!is_plain(n) && op_info(n->op)->expand) {
     Node **out = arena_array(r->e.a, Node *, MAX(n->nres, 1));
-    bool apart = elem_expand(&r->e, n, out);
-    for (int i = 0; apart && i < n->nres; i++)
+    bool across = elem_expand(&r->e, n, out);
+    for (int i = 0; across && i < n->nres; i++)
       if (out[i]) uses += (out[i] == of) + count_uses(r, out[i], of, seen);
     return uses;
   }
@@ -417,12 +417,12 @@ static void open_lanes(Rows *r) {
 
 static bool add_sum(Rows *r, int i) {
   ElementBuilder *e = &r->e;
-  bool apart = r->kind == ACROSS && r->whole;
-  if (apart) open_lanes(r);
+  bool across = r->kind == ACROSS && r->whole;
+  if (across) open_lanes(r);
   r->total[i] = form_sum(r, i);
   if (!r->total[i]) return false;
-  if (apart) {
-    loop_store(&e->b, r->totals[i], r->lane, r->total[i]);
+  if (across) {
+    loop_store(&e->b, r->row_sum[i], r->lane, r->total[i]);
     loop_end(&e->b);
   }
   elem_give(e, r->sum[i], give_total, given(r, i));
@@ -515,8 +515,8 @@ static bool reduce_build(void *match, const void *fields, Lowered *out) {
   r->cols = s->cols;
   r->keep = s->keep;
   for (int i = 0; r->kind == ACROSS && r->whole && i < r->nsums; i++)
-    r->totals[i] = loop_buffer(e->k, LOOP_SCRATCH, "sums", type_of(r->sum[i])->dtype,
-                               ie_const(e->pool, r->cols), false);
+    r->row_sum[i] = loop_buffer(e->k, LOOP_SCRATCH, "sums", type_of(r->sum[i])->dtype,
+                                ie_const(e->pool, r->cols), false);
   loop_begin(&e->b, e->k);
   dynamic_rows(r);
   for (int i = 0; i < r->nsums; i++)

@@ -13,7 +13,7 @@ typedef struct Rows {
   ElementBuilder e;
   const Node *sum[SUMS];
   const LoopExpr *total[SUMS];
-  int32_t totals[SUMS];  // scratch, across
+  int32_t row_sum[SUMS];  // scratch, across
   int nsums;
   const Node *kept[KEEP];  // values in scratch
   int32_t scratch[KEEP];

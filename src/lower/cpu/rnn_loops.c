@@ -145,7 +145,7 @@ static Dim time_of(Recurrent *c, Dim s) {
   return c->way ? ie_addc(c->e.pool, ie_sub(c->e.pool, c->len, s), -1) : s;
 }
 
-// The chunk's rows of x into scratch, where they lie together.
+// The chunk's rows of x into scratch, where they are contiguous.
 static bool copy_inputs(Recurrent *c, Dim first, Dim count) {
   ElementBuilder *e = &c->e;
   int depth = 0;

@@ -379,7 +379,7 @@ static bool block(Winograd *w, const Block *b) {
   return ok;
 }
 
-// Blocks side by side, all alike: tiles of the last one may lie outside, and are not stored.
+// Adjacent blocks, all alike: tiles of the last one may lie outside, and are not stored.
 static bool blocks_of_rows(Winograd *w, Dim y, int64_t high) {
   int depth = 0;
   Dim n = ie_ceildiv(w->e->pool, w->columns, num(w, w->s.block_cols));

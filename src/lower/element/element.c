@@ -382,7 +382,7 @@ static const LoopExpr *clip(ElementBuilder *e, const Node *n, const Dim *index) 
   return x;
 }
 
-// Floats of 8 bits are made of those that f32 holds, and of others than infinities for what is too large.
+// Values of fp8 are made of those that f32 holds, and of others than infinities for what is too large.
 static const LoopExpr *converted(ElementBuilder *e, const Node *n, const LoopExpr *x) {
   DType to = type_of(n)->dtype;
   bool from_f32 = dtype_is_float(x->dtype) && x->dtype != DT_F64;

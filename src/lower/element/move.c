@@ -439,14 +439,14 @@ static const LoopExpr *move_reverse_sequence(ElementBuilder *e, const Node *n, c
   const reverse_sequence_attrs *a = n->attrs;
   LoopKernel *k = e->k;
   Dim at[MAX_RANK], extent = elem_dim(e, type_of(n)->dims[a->time_axis]);
-  const LoopExpr *length = elem_at(e, n->src[1], &index[a->batch_axis]), *i, *turned;
+  const LoopExpr *length = elem_at(e, n->src[1], &index[a->batch_axis]), *i, *reversed;
   if (!length) return NULL;
   memcpy(at, index, (size_t)type_of(n)->rank * sizeof *at);
   length = loop_let(&e->b, loop_cast(k, DT_I64, length));
   i = loop_index(k, elem_unguarded(e, index[a->time_axis]));
-  turned =
+  reversed =
       loop_op(k, LOOP_sub, loop_op(k, LOOP_sub, length, loop_int(k, DT_I64, 1), NULL), i, NULL);
-  i = loop_op(k, LOOP_select, loop_op(k, LOOP_lt, i, length, NULL), turned, i);
+  i = loop_op(k, LOOP_select, loop_op(k, LOOP_lt, i, length, NULL), reversed, i);
   at[a->time_axis] = elem_checked(e, i, extent, "a sequence is longer than its axis");
   return at[a->time_axis] ? elem_at(e, n->src[0], at) : NULL;
 }

@@ -232,7 +232,7 @@ const LoopExpr *elem_quantize(ElementBuilder *e, const Node *n, int result, cons
 
 // ---- dequantize ----
 
-// Of floats of 8 bits, whose zero point is 0: one product, rounded once.
+// Of fp8, whose zero point is 0: one product, rounded once.
 static const LoopExpr *from_float8(ElementBuilder *e, const Node *n, const Dim *index) {
   const dequantize_linear_attrs *at = n->attrs;
   const Node *zero = src_or_null(e->lo->g, n, 2);

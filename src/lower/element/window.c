@@ -25,14 +25,14 @@ typedef struct Taps {
   Dim lo[MAX_RANK], hi[MAX_RANK], in[MAX_RANK];
   Dim tap[MAX_RANK];
   LoopOp op;
-  // The term of one tap, in the dtype of the sum; `at` is where it lies.
+  // The term of one tap, in the dtype of the sum; `at` is its index.
   const LoopExpr *(*term)(struct Taps *t, const LoopExpr *x, const Dim *at);
   const LoopExpr *extra;  // what the term needs
   double p;
   bool column_major;
 } Taps;
 
-// ---- where windows lie ----
+// ---- positions of windows ----
 
 // The padding of an axis, when it is found from the sizes.
 static void same_padding(ElementBuilder *e, Taps *t, int d, Dim out, bool upper) {

@@ -299,13 +299,13 @@ static Sizes sizes_of(const Attention *a) {
 static double cycles_of(const Attention *a, const Sizes *n, const struct Kind *k) {
   int64_t units = a->e.lo->target.traits.sm_count;
   int64_t rows = TILE_ROWS * k->s.warpgroups, blocks = (n->seq + rows - 1) / rows;
-  int64_t items = n->batch * a->heads * blocks, at_once = units * k->resident;
+  int64_t items = n->batch * a->heads * blocks, wave_items = units * k->resident;
   double keys = (double)((n->total + k->s.keys - 1) / k->s.keys * k->s.keys);
   if (a->at->is_causal) keys = (keys + (double)k->s.keys) / 2;
-  int64_t beside = MIN(k->resident, (items + units - 1) / units);
+  int64_t resident = MIN(k->resident, (items + units - 1) / units);
   double item = (double)rows * keys * (double)(a->size + a->vsize) * 2 / RATE;
-  double wave = beside > 1 ? item * (double)beside / k->share : item / k->alone;
-  double waves = (double)((items + at_once - 1) / at_once);
+  double wave = resident > 1 ? item * (double)resident / k->share : item / k->alone;
+  double waves = (double)((items + wave_items - 1) / wave_items);
   return waves * (wave + k->beginning);
 }
 
@@ -423,7 +423,7 @@ static bool attention_mma_choose(void *match, const LowerTarget *t, const Schedu
   const Attention *a = m->a;
   Lowering *lo = m->lo;
   const struct Kind *any = NULL, *best = NULL;
-  TileSchedule few;
+  TileSchedule short_tile;
   Sizes n = sizes_of(a);
   (void)t;
   for (int64_t i = 0; i < ARRAY_LEN(kinds); i++) {
@@ -432,9 +432,9 @@ static bool attention_mma_choose(void *match, const LowerTarget *t, const Schedu
     if (!any) any = k;
     if (!best || cycles_of(a, &n, k) < cycles_of(a, &n, best)) best = k;
   }
-  bool ok = is_short(a, &n, &few) && attempt(m, &few);
+  bool ok = is_short(a, &n, &short_tile) && attempt(m, &short_tile);
   if (!ok) lo->small_bucket |= !ie_is_const(a->seq) && a->total != a->seq;
-  if (!ok) ok = is_few(a, &n, &few) && attempt(m, &few);
+  if (!ok) ok = is_few(a, &n, &short_tile) && attempt(m, &short_tile);
   if (!ok) ok = best != any && attempt(m, &best->s);
   if (!ok) ok = attempt(m, &any->s);
   *(TileSchedule *)fields = m->tried;

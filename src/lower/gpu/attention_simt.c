@@ -22,7 +22,7 @@ typedef struct SimtAttention {
   int64_t columns;                 // of the result, for a thread
   int64_t pitch, score_pitch;      // of queries and keys, and of scores, in shared memory
   int32_t q, k, v, score, weight;  // shared
-  int32_t top, sum, fade, acc;     // registers
+  int32_t top, sum, rescale, acc;  // registers
   Dim t, row, lane;                // where the thread stands
 } SimtAttention;
 
@@ -168,7 +168,7 @@ static void weights(SimtAttention *g) {
   const LoopExpr *none = op(g, LOOP_eq, top, real(g, -INFINITY));
   const LoopExpr *from = loop_let(&e->b, loop_op(k, LOOP_select, none, real(g, 0), top));
   loop_store(&e->b, g->top, g->t, top);
-  loop_store(&e->b, g->fade, g->t, exp_of(g, op(g, LOOP_sub, before, from)));
+  loop_store(&e->b, g->rescale, g->t, exp_of(g, op(g, LOOP_sub, before, from)));
   Dim j = loop_for(&e->b, LOOP_SERIAL, "j", num(g, g->keys / g->lanes));
   Dim key = add(g, ie_mulc(e->pool, j, g->lanes), g->lane);
   Dim at = at_row(g, g->row, g->score_pitch, key);
@@ -181,13 +181,13 @@ static void values(SimtAttention *g) {
   ElementBuilder *e = &a->e;
   IntPool *p = e->pool;
   open_threads(g);
-  const LoopExpr *fade = loop_let(&e->b, get(g, g->fade, g->t));
+  const LoopExpr *rescale = loop_let(&e->b, get(g, g->rescale, g->t));
   Dim i = loop_reduce(&e->b, LOOP_add, "i", num(g, g->keys), 1);
   const LoopExpr *sum = loop_yield(&e->b, get(g, g->weight, at_row(g, g->row, g->score_pitch, i)));
-  loop_store(&e->b, g->sum, g->t, loop_op(e->k, LOOP_fma, get(g, g->sum, g->t), fade, sum));
+  loop_store(&e->b, g->sum, g->t, loop_op(e->k, LOOP_fma, get(g, g->sum, g->t), rescale, sum));
   Dim c = loop_for(&e->b, LOOP_UNROLL, "c", num(g, g->columns));
   Dim at = at_row(g, g->t, g->columns, c);
-  loop_store(&e->b, g->acc, at, op(g, LOOP_mul, get(g, g->acc, at), fade));
+  loop_store(&e->b, g->acc, at, op(g, LOOP_mul, get(g, g->acc, at), rescale));
   loop_end(&e->b);
   i = loop_for(&e->b, LOOP_SERIAL, "i", num(g, g->keys));
   const LoopExpr *w = loop_let(&e->b, get(g, g->weight, at_row(g, g->row, g->score_pitch, i)));
@@ -290,7 +290,7 @@ static void make_buffers(SimtAttention *g) {
   g->weight = buffer(g, LOOP_SHARED, "weight", a->queries * g->score_pitch);
   g->top = buffer(g, LOOP_REGISTER, "top", g->threads);
   g->sum = buffer(g, LOOP_REGISTER, "sum", g->threads);
-  g->fade = buffer(g, LOOP_REGISTER, "fade", g->threads);
+  g->rescale = buffer(g, LOOP_REGISTER, "rescale", g->threads);
   g->acc = buffer(g, LOOP_REGISTER, "acc", g->threads * g->columns);
 }
 

@@ -138,7 +138,7 @@ static ContractPoint place(const Depthwise *w, int64_t pixel, Dim v) {
   return at;
 }
 
-// An index along an axis of so many, `each` threads of a group side by side.
+// An index along an axis of so many, `each` adjacent threads of a block.
 static Dim inside(Depthwise *w, Dim block, Dim thread, int64_t each, Dim size, int *depth) {
   IntPool *p = w->s.e.pool;
   return thread_guard(&w->s.e, ie_add(p, ie_mulc(p, block, each), thread), size, depth);
@@ -221,7 +221,7 @@ static bool form_sums(Depthwise *w) {
   return true;
 }
 
-static bool finish_sums(Depthwise *w) {
+static bool emit_epilogue(Depthwise *w) {
   SimtGemm *s = &w->s;
   ElementBuilder *e = &s->e;
   Dim v = loop_for(&e->b, LOOP_UNROLL, "v", num(w, w->side));
@@ -286,7 +286,7 @@ static bool depthwise_build(void *match, const void *fields, Lowered *out) {
   w->acc = loop_buffer(s->e.k, LOOP_REGISTER, "acc", s->c.acc,
                        num(w, w->across * w->along * w->down * w->pixels * w->side), false);
   open_threads(w, &depth);
-  if (!form_sums(w) || !finish_sums(w)) return false;
+  if (!form_sums(w) || !emit_epilogue(w)) return false;
   thread_close(&s->e, depth);
   elem_finish(&s->e, out);
   return true;

@@ -93,13 +93,13 @@ static LoopTileSchedule fill(const TileProblem *q, LoopTileSchedule s, bool smal
   if (small) s.warpgroups = split_of(t, r, s.n, q->depth / s.cluster);
   if (s.cluster > 1) s.warpgroups = MAX(s.warpgroups, 2);
   int64_t stage = (s.m + (f32 ? 2 : 1) * s.n) * TILE_DEPTH_BYTES, sums = TILE_ROWS * s.n * 4;
-  int64_t parts = f32 ? s.warpgroups * TILE_ROWS / s.m - 1 : 0, stay = 0;
+  int64_t parts = f32 ? s.warpgroups * TILE_ROWS / s.m - 1 : 0, resident = 0;
   if (!f32 && !value && s.cluster == 1 && s.warpgroups * TILE_ROWS <= s.m)
-    stay = loop_tile_resident(q->m, q->n, s.m, s.n,
-                              (q->depth * r->bytes + TILE_DEPTH_BYTES - 1) / TILE_DEPTH_BYTES);
-  if (stay) stage = s.m * TILE_DEPTH_BYTES;
+    resident = loop_tile_resident(q->m, q->n, s.m, s.n,
+                                  (q->depth * r->bytes + TILE_DEPTH_BYTES - 1) / TILE_DEPTH_BYTES);
+  if (resident) stage = s.m * TILE_DEPTH_BYTES;
   if (s.cluster > 1) parts = s.warpgroups - 1 + s.cluster - 1;
-  int64_t room = t->tile_bytes - OTHER_BYTES - parts * sums - stay;
+  int64_t room = t->tile_bytes - OTHER_BYTES - parts * sums - resident;
   s.stages = (int)MIN(MAX(room / stage, 2), most);
   if (s.warpgroups * TILE_ROWS > s.m) s.stages -= s.stages % (s.warpgroups * TILE_ROWS / s.m);
   return s;
@@ -223,7 +223,7 @@ static bool window_axis(const ContractAxis *s, LoopWindow *w, int axis) {
          end <= WINDOW_REACH;
 }
 
-// Where no tap lies beside the image, those of a line of the window are neighbours in memory: one
+// Where no tap is outside the image, those of a line of the window are neighbours in memory: one
 // run of channels, of which those of the next pixel are a part.  It is worth it where a tap's own
 // channels leave most of a block of the depth empty.
 static void join_taps(const Contraction *c, LoopWindow *w) {
@@ -257,7 +257,7 @@ static bool shape_fits(const Contraction *c) {
          c->col1 - c->col0 == 1 && ie_is_const(c->n) && c->depth >= 16;
 }
 
-// The argument that holds the rows of lhs, or the image, as it lies in memory; -1: none does.
+// The argument that holds the rows of lhs, or the image, as it is in memory; -1: none does.
 static int32_t rows_of(const Contraction *c) {
   const Node *n = c->lhs;
   const Type *t = type_of(n);
@@ -402,7 +402,7 @@ static bool emit_tile(TileMatch *t, const LoopTileSchedule *s) {
   LoopTile *tile = loop_tile_begin(b, LS_MMA, s, "i", "j");
   Dim i = tile->rows->sym, j = tile->cols->sym;
   LoopBound row = bound_of(e, "row", first_row, i, t->c.m), from = row;
-  // A window takes its row apart; another name for it keeps whole the one that says where sums are
+  // A window decomposes its row; another name for it keeps whole the one that says where sums are
   // stored.
   if (t->form != TILE_MATRIX) from = bound_of(e, "pixel", first_row, i, t->c.m);
   LoopBound col = bound_of(e, "col", first_col, j, t->c.n);
@@ -448,8 +448,8 @@ static bool take_lhs(TileMatch *t) {
   while (others * n % line_of(c)) n++;
   *filled = ie_const(t->e.pool, n);
   t->depth = others * n;
-  bool few = ie_is_const(c->m) && c->m->value < FEW_ROWS;
-  return c->conv || (c->weight && !few);
+  bool skinny = ie_is_const(c->m) && c->m->value < FEW_ROWS;
+  return c->conv || (c->weight && !skinny);
 }
 
 static bool take_rhs(TileMatch *t) {
@@ -459,7 +459,7 @@ static bool take_rhs(TileMatch *t) {
   if (!c->weight) return !c->conv && c->nk == 1;
   if (!contract_pack_rows(c, &pack)) return false;
   for (int i = 0; i < c->nk; i++) pack.extent[1 + i] = t->k[i]->value;
-  pack.flip = t->bytes.turned ? 128 : 0;
+  pack.flip = t->bytes.rebiased ? 128 : 0;
   t->b = elem_packed(&t->e, c->weight, &pack, "w");
   if (t->b >= 0) t->e.k->buffer[t->b].constant = true;
   return t->b >= 0;

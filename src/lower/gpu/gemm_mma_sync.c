@@ -15,7 +15,7 @@ enum {
   MOST_STAGES = 5,
   WAIT = 200,  // cycles of a block of the depth at least: a barrier, and four steps
   FINISH = 1000,
-  MOST_WINDOW_COLS = 192  // beside more sums there are no registers for where pixels lie
+  MOST_WINDOW_COLS = 192  // beside more sums there are no registers for the addresses of pixels
 };
 // Of the time of products and of reading shared memory, as measured: the one goes on during the
 // other, but for this; and where a stage is multiplied while only one is in flight.

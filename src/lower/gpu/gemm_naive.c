@@ -90,7 +90,7 @@ static bool form_sum(Direct *d) {
   return true;
 }
 
-static bool finish_sums(Direct *d) {
+static bool emit_epilogue(Direct *d) {
   SimtGemm *s = &d->s;
   ElementBuilder *e = &s->e;
   IntPool *p = e->pool;
@@ -135,7 +135,7 @@ static bool gemm_naive_build(void *match, const void *fields, Lowered *out) {
   if (d->lanes > 1)
     d->part = loop_buffer(k, LOOP_SHARED, "part", s->c.acc, num(d, d->threads), false);
   open_threads(d);
-  if (!form_sum(d) || !finish_sums(d)) return false;
+  if (!form_sum(d) || !emit_epilogue(d)) return false;
   loop_end(&s->e.b);
   elem_finish(&s->e, out);
   return true;

@@ -134,7 +134,7 @@ static void begin_sums(Tiles *t) {
   thread_close(e, 3);
 }
 
-// One element of lhs.  What is more than a load is left out where it lies outside, and its place filled with 0 before.
+// One element of lhs.  What is more than a load is left out where it is outside, and its place filled with 0 before.
 static bool copy_lhs(Tiles *t, Dim m, Dim kk, Dim k) {
   SimtGemm *s = &t->s;
   ElementBuilder *e = &s->e;

@@ -12,7 +12,7 @@
 #include "eval/contract.h"
 #include "ops/order.h"
 
-// A convolution's rows are all pixels of an image, or of all images where these lie together; taps outside are guarded.
+// A convolution's rows are all pixels of an image, or of all images where these are contiguous; taps outside are guarded.
 static void take_images(Contraction *c) {
   if (!c->conv) return;
   bool last = node_channels_last(c->anchor);
@@ -38,8 +38,8 @@ bool simt_gemm_begin(SimtGemm *s, Lowering *lo, const Node *fused) {
   if (is_requantized(anchor) && (c->depth < 1 || c->depth > 32768)) return false;
   s->p = contract_probe(c);
   if (!s->p.ok) return false;
-  bool few = c->depth > 0 && c->depth <= EXACT_PRODUCTS;
-  if (sums_int8(anchor) && few) c->acc = DT_F32;
+  bool exact = c->depth > 0 && c->depth <= EXACT_PRODUCTS;
+  if (sums_int8(anchor) && exact) c->acc = DT_F32;
   s->k = e->pool->one;
   for (int i = 0; i < c->nk; i++) s->k = ie_mul(e->pool, s->k, c->k[i]);
   s->t = (Tiler){.c = c, .e = e, .packed = -1, .guard_packed = true, .lhs_buf = -1, .rhs_buf = -1};

@@ -26,8 +26,8 @@ SCHEDULE_TABLE(Gemv, GEMV_SCHEDULE);
 typedef struct Stream {
   SimtGemm s;
   int64_t cols, lanes;  // of a panel; threads that share a sum
-  int64_t rows, at_once, stages;
-  int64_t few;  // parts of a sum after the first step, one thread each
+  int64_t rows, unroll, stages;
+  int64_t parts;  // partial sums after the first step, one thread each
   int32_t acc, part, less;
   Dim t, lane;  // where the thread stands
 } Stream;
@@ -70,9 +70,9 @@ static bool gemv_choose(void *match, const LowerTarget *t, const ScheduleGiven *
   const Contraction *c = &((const Stream *)match)->s.c;
   GemvSchedule *s = fields;
   const char *why;
-  bool few = t->traits.sm_count < 2 || t->batch_invariant || c->depth < FEWEST_TERMS ||
-             c->n->value < LEAST_COLS;  // others are as fast
-  if (few && !given->t) return false;
+  bool skip = t->traits.sm_count < 2 || t->batch_invariant || c->depth < FEWEST_TERMS ||
+              c->n->value < LEAST_COLS;  // others are as fast
+  if (skip && !given->t) return false;
   *s = (GemvSchedule){.cols = BYTES / elem_bytes(type_of(c->rhs)->dtype), .stages = UNDER_WAY};
   s->lanes = t->block_threads;
   while (s->lanes > 32 && c->depth % s->lanes) s->lanes /= 2;
@@ -127,11 +127,11 @@ static bool form_sums(Stream *g) {
   Dim i = loop_for(&e->b, LOOP_UNROLL, "i", num(g, g->rows * g->cols));
   loop_store(&e->b, g->acc, add(g, mul(g, g->t, g->rows * g->cols), i), simt_gemm_zero(s));
   loop_end(&e->b);
-  int64_t rounds = s->c.depth / g->lanes / g->at_once;
+  int64_t rounds = s->c.depth / g->lanes / g->unroll;
   Dim j = loop_for(&e->b, LOOP_SERIAL, "j", num(g, rounds));
   loop_rounds_in_flight(&e->b, (int)g->stages);
-  Dim u = loop_for(&e->b, LOOP_UNROLL, "u", num(g, g->at_once));
-  Dim k = add(g, mul(g, add(g, mul(g, j, g->at_once), u), g->lanes), g->lane);
+  Dim u = loop_for(&e->b, LOOP_UNROLL, "u", num(g, g->unroll));
+  Dim k = add(g, mul(g, add(g, mul(g, j, g->unroll), u), g->lanes), g->lane);
   if (!add_place(g, k)) return false;
   thread_close(e, depth + 2);
   return true;
@@ -149,14 +149,14 @@ static bool join_sums(Stream *g, int64_t row) {
   loop_store(&e->b, g->part, to, loop_load(e->k, g->acc, cell(g, row, v)));
   thread_close(e, depth + 1);
   depth = 1;
-  Dim at = thread_guard(e, thread_loop(e), num(g, g->few * g->cols), &depth);
-  Dim q = loop_reduce(&e->b, LOOP_add, "q", num(g, g->lanes / g->few), 1);
-  Dim from = add(g, mul(g, q, g->few * g->cols), at);
+  Dim at = thread_guard(e, thread_loop(e), num(g, g->parts * g->cols), &depth);
+  Dim q = loop_reduce(&e->b, LOOP_add, "q", num(g, g->lanes / g->parts), 1);
+  Dim from = add(g, mul(g, q, g->parts * g->cols), at);
   loop_store(&e->b, g->less, at, loop_yield(&e->b, loop_load(e->k, g->part, from)));
   thread_close(e, depth);
   depth = 1;
   Dim in_panel = thread_guard(e, thread_loop(e), num(g, g->cols), &depth);
-  q = loop_reduce(&e->b, LOOP_add, "q", num(g, g->few), 1);
+  q = loop_reduce(&e->b, LOOP_add, "q", num(g, g->parts), 1);
   from = add(g, mul(g, q, g->cols), in_panel);
   const LoopExpr *sum = loop_yield(&e->b, loop_load(e->k, g->less, from));
   Dim col = add(g, mul(g, s->t.panel, g->cols), in_panel);
@@ -178,8 +178,8 @@ static bool gemv_build(void *match, const void *fields, Lowered *out) {
   Dim block;
   g->cols = from->cols;
   g->lanes = from->lanes;
-  g->few = from->parts;
-  g->at_once = from->unroll;
+  g->parts = from->parts;
+  g->unroll = from->unroll;
   g->stages = from->stages;
   g->rows = s->c.m->value;
   s->t.s.item_rows = g->rows;
@@ -189,7 +189,7 @@ static bool gemv_build(void *match, const void *fields, Lowered *out) {
   int64_t all = s->e.lo->target.block_threads;
   g->acc = loop_buffer(k, LOOP_REGISTER, "acc", DT_F32, num(g, all * g->rows * g->cols), false);
   g->part = loop_buffer(k, LOOP_SHARED, "part", DT_F32, num(g, g->lanes * g->cols), false);
-  g->less = loop_buffer(k, LOOP_SHARED, "less", DT_F32, num(g, g->few * g->cols), false);
+  g->less = loop_buffer(k, LOOP_SHARED, "less", DT_F32, num(g, g->parts * g->cols), false);
   if (!form_sums(g)) return false;
   for (int64_t r = 0; r < g->rows; r++)
     if (!join_sums(g, r)) return false;

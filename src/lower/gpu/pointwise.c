@@ -61,7 +61,7 @@ static int64_t side_of(const ElementBuilder *e, const Places *p, Dim all) {
 }
 
 // Whether the result is a transposed matrix of whole blocks, TURNED_ROWS high and as wide as the other threads of a group make them.
-static bool is_turned(const ElementBuilder *e, const Places *p) {
+static bool is_transposed(const ElementBuilder *e, const Places *p) {
   const Node *r = e->body->result[0];
   int64_t perm[MAX_RANK], threads = e->lo->target.block_threads;
   if (e->fused->nres != 1 || p->rank != 2 || r->op != OP_transpose || threads % TURNED_ROWS ||
@@ -72,7 +72,7 @@ static bool is_turned(const ElementBuilder *e, const Places *p) {
 }
 
 // The run of a thread: blocks are counted downwards.
-static Dim turned_run(ElementBuilder *e, const Places *p, Dim item, Dim thread) {
+static Dim transposed_run(ElementBuilder *e, const Places *p, Dim item, Dim thread) {
   IntPool *pool = e->pool;
   Dim high = ie_const(pool, TURNED_ROWS), down = ie_div(pool, p->shape[0], high);
   Dim row = ie_add(pool, ie_mulc(pool, ie_mod(pool, item, down), TURNED_ROWS),
@@ -122,9 +122,9 @@ static bool pointwise_block_choose(void *match, const LowerTarget *target,
   s->vector = side_of(&p.e, &p, p.all);
   schedule_keep(given, s);
   count_runs(&p, s->vector);
-  s->transpose = is_turned(&p.e, &p);
-  bool few = ie_is_const(p.count) && p.count->value < MORE;
-  s->runs = few || s->vector > 1 ? 1 : EACH;
+  s->transpose = is_transposed(&p.e, &p);
+  bool small = ie_is_const(p.count) && p.count->value < MORE;
+  s->runs = small || s->vector > 1 ? 1 : EACH;
   return true;
 }
 
@@ -137,7 +137,7 @@ static bool pointwise_block_legal(const void *match, const LowerTarget *target, 
   (void)target;
   if (whole) count_runs(&p, s->vector);
   *why = !whole ? "vector does not divide the last axis"
-         : s->transpose && (s->runs > 1 || !is_turned(&p.e, &p))
+         : s->transpose && (s->runs > 1 || !is_transposed(&p.e, &p))
              ? "transpose is for a transposed matrix of whole blocks, with runs=1"
              : NULL;
   return !*why;
@@ -155,7 +155,7 @@ static bool pointwise_block_build(void *match, const void *fields, Lowered *out)
                       ie_ceildiv(p, places->count, ie_const(p, threads * each)));
   Dim thread = thread_loop(e), at = ie_add(p, ie_mulc(p, item, threads * each), thread),
       c = p->zero;
-  if (s->transpose) at = turned_run(e, places, item, thread);
+  if (s->transpose) at = transposed_run(e, places, item, thread);
   int depth = 0;
   if (each > 1) {
     Dim j = loop_for(&e->b, LOOP_UNROLL, "j", ie_const(p, each));

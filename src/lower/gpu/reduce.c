@@ -46,15 +46,15 @@ typedef struct BlockReduce {
   Rows r;
   int64_t threads, lanes, rows;  // of a group; lanes: of a row
   bool along;                    // threads of a row are neighbours
-  bool few;                      // rows: what matters is how long one takes
-  int64_t in_step;               // threads that see each other's registers; 0: none do
+  bool latency_bound;            // rows: what matters is how long one takes
+  int64_t warp;                  // threads that see each other's registers; 0: none do
   int64_t rounds;                // elements of a thread, where these are few; 0: not known, or many
   int64_t side;                  // of them that are neighbours
   Dim count;                     // of all rows
   Dim item, t, in_group, lane;   // where the thread stands
   Dim round;                     // of the element at hand
   int depth;                     // loops inside the thread loop
-  int32_t totals[SUMS];          // registers
+  int32_t row_sum[SUMS];         // registers
   Part part[PARTS];
   int nparts;
   int32_t same[SAME];  // registers: elements of what is the same for all rows
@@ -184,11 +184,11 @@ static const LoopExpr *sum_part(BlockReduce *g, LoopOp op, int32_t part, Dim fir
                     loop_load(e->k, part, ie_add(e->pool, first, ie_mulc(e->pool, q, step))));
 }
 
-// The same by threads that go in step: all of a row, or parts of it that are added in order.  All threads take part, those without a row too.
+// The same by the lanes of a warp: all of a row, or parts of it that are added in order.  All threads take part, those without a row too.
 static void join_swapped(BlockReduce *g, LoopOp op, const LoopExpr *x, int32_t total) {
   ElementBuilder *e = &g->r.e;
   IntPool *p = e->pool;
-  int64_t n = MIN(g->lanes, g->in_step), parts = g->lanes / n;
+  int64_t n = MIN(g->lanes, g->warp), parts = g->lanes / n;
   int32_t part = part_of(g, x->dtype, g->threads);
   loop_store(&e->b, part, g->t, x);
   close_threads(g);
@@ -220,7 +220,7 @@ static void join_sums(BlockReduce *g, LoopOp op, const LoopExpr *x, int32_t tota
     close_threads(g);
     return;
   }
-  if (g->in_step && t != DT_BOOL && dtype_bits(t) >= 32) {
+  if (g->warp && t != DT_BOOL && dtype_bits(t) >= 32) {
     join_swapped(g, op, x, total);
     return;
   }
@@ -230,18 +230,18 @@ static void join_sums(BlockReduce *g, LoopOp op, const LoopExpr *x, int32_t tota
   int64_t n = g->lanes, step = g->along ? 1 : g->rows;
   bool twice = n > AT_ONCE;
   if (twice) {
-    int64_t few = 1;
-    while (few * few < n) few *= 2;
-    int32_t less = part_of(g, t, g->rows * few);
+    int64_t half = 1;
+    while (half * half < n) half *= 2;
+    int32_t less = part_of(g, t, g->rows * half);
     open_threads(g);
-    Dim lane = thread_guard(e, g->lane, num(g, few), &g->depth);
+    Dim lane = thread_guard(e, g->lane, num(g, half), &g->depth);
     Dim first = g->along ? ie_add(p, ie_mulc(p, g->in_group, n), lane)
                          : ie_add(p, ie_mulc(p, lane, step), g->in_group);
-    const LoopExpr *sum = sum_part(g, op, part, first, few * step, n / few);
-    loop_store(&e->b, less, ie_add(p, ie_mulc(p, g->in_group, few), lane), sum);
+    const LoopExpr *sum = sum_part(g, op, part, first, half * step, n / half);
+    loop_store(&e->b, less, ie_add(p, ie_mulc(p, g->in_group, half), lane), sum);
     close_threads(g);
     part = less;
-    n = few;
+    n = half;
   }
   open_threads(g);
   Dim first = twice || g->along ? ie_mulc(p, g->in_group, n) : g->in_group;
@@ -312,7 +312,7 @@ static const LoopExpr *give_total(void *ctx, const Dim *index) {
     if (!r->over[d] && !rows_same_index(r, d, index[k])) return NULL;
     k += kept || !r->over[d];
   }
-  return loop_load(r->e.k, o->g->totals[o->i], o->g->t);
+  return loop_load(r->e.k, o->g->row_sum[o->i], o->g->t);
 }
 
 static const LoopExpr *give_kept(void *ctx, const Dim *index) {
@@ -357,9 +357,9 @@ static bool add_sum(BlockReduce *g, int i) {
     sum = registers(g, "place", x->dtype, 1);
     join_sums(g, op, x, sum);
   }
-  g->totals[i] = registers(g, "total", type_of(n)->dtype, 1);
+  g->row_sum[i] = registers(g, "total", type_of(n)->dtype, 1);
   open_threads(g);
-  loop_store(&e->b, g->totals[i], g->t, rows_finish_sum(r, n, loop_load(e->k, sum, g->t)));
+  loop_store(&e->b, g->row_sum[i], g->t, rows_finish_sum(r, n, loop_load(e->k, sum, g->t)));
   close_threads(g);
   elem_give(e, n, give_total, of(g, i));
   return true;
@@ -388,7 +388,7 @@ static const LoopExpr *give_same(void *ctx, const Dim *index) {
 static void find_same(BlockReduce *g) {
   Rows *r = &g->r;
   ElementBuilder *e = &r->e;
-  if (!g->rounds || !r->whole || !g->in_step) return;
+  if (!g->rounds || !r->whole || !g->warp) return;
   for (int64_t i = 0; i < e->body->nparams && g->nsame < SAME; i++) {
     const Node *n = e->body->param[i];
     int32_t b = elem_buffer(e, n);
@@ -417,7 +417,7 @@ static void keep_same(BlockReduce *g) {
   find_same(g);
   if (!g->nsame) return;
   ask_same(g);
-  if (!g->few) return;
+  if (!g->latency_bound) return;
   for (int i = 0; i < g->nsame; i++) {
     const Node *n = g->same_node[i];
     g->same[i] = registers(g, "same", type_of(n)->dtype, g->rounds);
@@ -489,22 +489,22 @@ static int64_t widest(const BlockReduce *g) {
   return most;
 }
 
-// Threads of a row that go in step, or several parts of such: few elements of each where rows are few, else one part unless a thread has too many.
+// Threads of a row, in one warp or several: few elements of each where rows are few, else one part unless a thread has too many.
 static int64_t lanes_swapped(const BlockReduce *g, const LowerTarget *t, int64_t length) {
   if (!length) return g->threads;
   int64_t most = power_of_two((length + 3) / 4, g->threads);
   int64_t least = power_of_two((length + ROUNDS - 1) / ROUNDS, g->threads);
   int64_t lanes = MAX(least, MIN(most, t->traits.warp_size));
-  bool few = g->few && !t->batch_invariant;
-  while (few && lanes >= t->traits.warp_size && lanes < g->threads && length >= EACH * 2 * lanes)
+  bool widen = g->latency_bound && !t->batch_invariant;
+  while (widen && lanes >= t->traits.warp_size && lanes < g->threads && length >= EACH * 2 * lanes)
     lanes *= 2;
   return lanes;
 }
 
-// Groups are small where rows are few, so that every multiprocessor has some; elements go by 16 bytes where each thread has as many of them.
+// Thread blocks are small where rows are few, so that every multiprocessor has some; elements go by 16 bytes where each thread has as many of them.
 static void choose_swapped(BlockReduce *g, const LowerTarget *t, int64_t length, int64_t count) {
-  g->in_step = t->traits.warp_size;
-  g->few = count && count <= FEW * t->traits.sm_count;
+  g->warp = t->traits.warp_size;
+  g->latency_bound = count && count <= FEW * t->traits.sm_count;
   g->lanes = lanes_swapped(g, t, length);
   int64_t most = g->threads / g->lanes, rows = MAX(MIN(t->traits.warp_size / g->lanes, most), 1);
   while (rows < most && (count ? count / (2 * rows) >= t->traits.sm_count : 2 * rows <= SOME))
@@ -547,7 +547,7 @@ static void choose(BlockReduce *g, const LowerTarget *t) {
 // Whether all rows read something alike that has room in registers.
 static bool reads_same(const BlockReduce *match, const ReduceBlockSchedule *s) {
   BlockReduce g = *match;
-  g.in_step = s->warp;
+  g.warp = s->warp;
   g.rounds = s->unroll;
   find_same(&g);
   return g.nsame > 0;
@@ -558,12 +558,12 @@ static bool reduce_block_choose(void *match, const LowerTarget *t, const Schedul
   BlockReduce g = *(const BlockReduce *)match;
   ReduceBlockSchedule *s = fields;
   choose(&g, t);
-  *s = (ReduceBlockSchedule){.rows = g.rows, .lanes = g.lanes, .vector = g.side, .warp = g.in_step};
+  *s = (ReduceBlockSchedule){.rows = g.rows, .lanes = g.lanes, .vector = g.side, .warp = g.warp};
   schedule_keep(given, s);
   int64_t rounds = rounds_of(length_of(&g), s->lanes, s->vector);
   s->unroll = rounds > 0 && rounds <= ROUNDS;
   if (!s->unroll) s->vector = 1;
-  s->preload = g.few && reads_same(&g, s);
+  s->preload = g.latency_bound && reads_same(&g, s);
   return true;
 }
 
@@ -611,8 +611,8 @@ static bool reduce_block_build(void *match, const void *fields, Lowered *out) {
   g->lanes = s->lanes;
   g->threads = s->rows * s->lanes;
   g->side = s->vector;
-  g->in_step = s->warp;
-  g->few = s->preload;
+  g->warp = s->warp;
+  g->latency_bound = s->preload;
   g->rounds = s->unroll ? rounds_of(length_of(g), s->lanes, s->vector) : 0;
   loop_begin(&e->b, e->k);
   Dim items = ie_ceildiv(e->pool, g->count, num(g, g->rows));

@@ -59,11 +59,11 @@ typedef struct FuncBuilder {
   VEC(ProgValue) value;
   VEC(ValueOrigin) origin;  // by value
   VEC(ProgStep) step;
-  IntMap map;      // node id and result -> value
-  IntMap bound;    // symbols whose values are known by now, by slot
-  SameSizes same;  // of the kernel at hand
-  bool apart;      // the nodes of a kernel that could not be made whole
-  int depth;       // expansions within expansions
+  IntMap map;         // node id and result -> value
+  IntMap bound;       // symbols whose values are known by now, by slot
+  SameSizes same;     // of the kernel at hand
+  bool node_by_node;  // the nodes of a kernel that could not be made whole
+  int depth;          // expansions within expansions
 } FuncBuilder;
 
 int32_t build_expr(ProgBuilder *b, Dim d);           // -1 where it cannot be told (poison)

@@ -103,7 +103,7 @@ static ProgStep ready(Placing *p, const ProgStep *from) {
   return st;
 }
 
-// A row of kernels side by side: all of the host, else one after another.
+// A row of concurrent kernels: all of the host, else one after another.
 static void place_row(Placing *p, const ProgStep *row) {
   ProgStep all[STEP_MORE + 1];
   bool host = true;

@@ -151,7 +151,7 @@ static void separate(FuncBuilder *f, const Lowered *lw, const int32_t *arg) {
       if (lw->arg[o].kind == LOWER_RESULT || from->place != PLACE_ARENA || from->slot != to->slot ||
           arg[o] == arg[r])
         continue;
-      if (from->at >= 0 && to->at >= 0 && from->at != to->at) continue;  // two parts side by side
+      if (from->at >= 0 && to->at >= 0 && from->at != to->at) continue;  // two adjacent parts
       if (!lower_may_overwrite(k, o, r)) to->place = PLACE_HEAP;
     }
   }
@@ -285,7 +285,7 @@ static bool taken(ProgBuilder *b, const Lowered *lw, Str text, int device) {
 
 // ---- kernels by size ----
 //
-// A schedule that is good for a few rows is not for many.  On machines with tiles a kernel whose number of rows is open is made for a few sizes, and
+// A schedule that is good for a few rows is not for many.  On machines with tiles a kernel with a dynamic number of rows is made for a few sizes, and
 // each whose loops are others is a step of its own, left out where the number is not one of its own: a number always takes the same kernel.
 
 typedef struct Variant {

@@ -306,9 +306,9 @@ static tenon_status build_inline(FuncBuilder *f, const Node *n, HostKernel why) 
   IntMap outer = f->map;
   const MemPlan *plan = f->plan;
   f->plan = NULL;  // only what leaves the kernel has a place
-  bool outer_alone = f->apart;
+  bool outer_alone = f->node_by_node;
   int64_t before = host_steps(f);
-  f->apart = !f->b->o->host_only && body_work(f, body) > 1;
+  f->node_by_node = !f->b->o->host_only && body_work(f, body) > 1;
   intmap_init(&f->map, f->b->a);
   for (int64_t i = 0; i < body->nparams; i++)
     intmap_put(&f->map, key(body->param[i], 0), (uint64_t)operand[i]);
@@ -316,7 +316,7 @@ static tenon_status build_inline(FuncBuilder *f, const Node *n, HostKernel why) 
   for (int64_t i = 0; i < body->nresults; i++) made[i] = value_of(f, body->result[i]);
   f->map = outer;
   f->plan = plan;
-  f->apart = outer_alone;
+  f->node_by_node = outer_alone;
   for (int i = 0; i < n->nres; i++) build_same(f, n, i, made[i]);
   if (host_steps(f) > before) {
     f->b->nhost++;
@@ -388,7 +388,7 @@ static tenon_status build_node(FuncBuilder *f, const Node *n) {
       f->b->declined.v[declined].instead = f->b->nhost > host ? on_host : "a kernel for each node";
     return TENON_OK;
   }
-  if (f->apart) {
+  if (f->node_by_node) {
     tenon_status s = build_alone(f, n);
     if (s != TENON_EUNSUPPORTED) return s;
   }

@@ -40,7 +40,7 @@ static Node *in_front(Graph *g, Node *n) {  // an axis of size 1
 static Node *without_axis(Graph *g, Node *n, int64_t axis) {
   return N(g, squeeze, n, node_i64s(g, 1, &axis));
 }
-static Node *side_by_side(Graph *g, Node **v, int n) {
+static Node *concat_rows(Graph *g, Node **v, int n) {
   return n == 1 ? v[0] : node_new(g, OP_concat, n, v, &(concat_attrs){.axis = 0}, 1, NULL);
 }
 
@@ -95,8 +95,8 @@ static bool gather_weights(Cells *cs, const Cell *c, Weights *out) {
     b[n + i] = separate ? bias(cs, &c->recurrent, t, c->hidden) : zeros(g, t, c->hidden);
     if (!b[i] || !b[n + i]) return false;
   }
-  *out = (Weights){in_front(g, side_by_side(g, w, n)), in_front(g, side_by_side(g, r, n)),
-                   in_front(g, side_by_side(g, b, 2 * n))};
+  *out = (Weights){in_front(g, concat_rows(g, w, n)), in_front(g, concat_rows(g, r, n)),
+                   in_front(g, concat_rows(g, b, 2 * n))};
   return !graph_status(g);
 }
 
@@ -204,7 +204,7 @@ static bool make_layer(Cells *cs, Cell *first) {
     x[n++] = in_front(g, made_again(cs, c->x, first_id(first)));
   if (!gather_weights(cs, first, &w)) return false;
   Node *cell = first->c ? in_front(g, now(cs, first->c)) : NULL;
-  Node *y = layer(g, first, side_by_side(g, x, (int)n), &w, in_front(g, now(cs, first->h)), cell);
+  Node *y = layer(g, first, concat_rows(g, x, (int)n), &w, in_front(g, now(cs, first->h)), cell);
   for (Cell *c = first; c; c = c->after) c->made = y;
   return y != g->poison;
 }

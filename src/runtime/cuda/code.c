@@ -29,7 +29,7 @@ static tenon_status get_compiler(Diag *d, const CudaApi **out) {
               : fail(d, TENON_EUNSUPPORTED, NOWHERE, "CUDA code cannot be made: %s", why);
 }
 
-// Chips from 9.0 on have instructions of their own, which only the name with an `a` allows.
+// GPUs from sm_90 on have instructions of their own, which only the name with an `a` allows.
 tenon_status cuda_arch_name(int arch, Arena *a, Diag *d, const char **out) {
   const CudaApi *api;
   int n = 0, list[MAX_ARCHS], best = 0;

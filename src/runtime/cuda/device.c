@@ -148,7 +148,7 @@ static tenon_status describe(Device *dev, int index, Diag *d) {
   TRY(ask(dev, CUDA_ATTR_MAJOR, &major, d));
   TRY(ask(dev, CUDA_ATTR_MINOR, &minor, d));
   TRY(ask(dev, CUDA_ATTR_MULTIPROCESSORS, &i->compute_units, d));
-  TRY(ask(dev, CUDA_ATTR_MAX_THREADS, &i->max_group, d));
+  TRY(ask(dev, CUDA_ATTR_MAX_THREADS, &i->max_block_threads, d));
   TRY(ask(dev, CUDA_ATTR_WARP, &i->subgroup, d));
   TRY(ask(dev, CUDA_ATTR_SHARED_OPTIN, &shared, d));
   i->shared_bytes = shared;
@@ -183,7 +183,7 @@ static tenon_status open_locked(int index, Diag *d, Device **out) {
   return TENON_OK;
 }
 
-// What such a chip has at least; of 9.0, an H100 or H200.
+// What such a GPU has at least; for sm_90, an H100 or H200.
 static Device *open_offline(int arch) {
   Device *dev = &all.offline[arch];
   snprintf(dev->name, sizeof dev->name, "sm_%d%s", arch, arch >= 90 ? "a" : "");
@@ -198,7 +198,7 @@ static Device *open_offline(int arch) {
                            .compute_units = arch >= 90   ? 132
                                             : arch >= 80 ? 108
                                                          : 40,
-                           .max_group = 1024,
+                           .max_block_threads = 1024,
                            .subgroup = 32,
                            .memory_bytes = (int64_t)8 << 30,
                            .max_buffer = (int64_t)8 << 30,

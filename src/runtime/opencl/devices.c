@@ -82,7 +82,7 @@ static void describe(const OpenclApi *cl, Device *v, int platform_number, int nu
       .f64 = info_number(cl, id, CL_DEVICE_DOUBLE_FP_CONFIG) != 0,
       .f16 = has_extension(cl, id, "cl_khr_fp16"),
       .compute_units = info_small(cl, id, CL_DEVICE_MAX_COMPUTE_UNITS, 1, 1 << 16),
-      .max_group = info_small(cl, id, CL_DEVICE_MAX_WORK_GROUP_SIZE, 1, 1 << 16),
+      .max_block_threads = info_small(cl, id, CL_DEVICE_MAX_WORK_GROUP_SIZE, 1, 1 << 16),
       .subgroup = is_cpu ? 1 : lanes_in_step(cl, id),
       .vector_bytes = 4 * info_small(cl, id, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT, 4, 16),
       .memory_bytes = memory,

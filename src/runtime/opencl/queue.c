@@ -144,9 +144,10 @@ static tenon_status launch_locked(DeviceQueue *q, cl_kernel kernel, const Device
   pass_number(&a, l->fault.offset / 4);
   if (a.code) return say_launch(l, "clSetKernelArg", a.code, d);
   enum { ITEM_GROUP = 64 };
-  size_t local = l->kernel->group > 1     ? (size_t)l->kernel->group
-                 : q->device->info.is_cpu ? 1
-                                          : (size_t)MIN(ITEM_GROUP, q->device->info.max_group);
+  size_t local = l->kernel->group > 1 ? (size_t)l->kernel->group
+                 : q->device->info.is_cpu
+                     ? 1
+                     : (size_t)MIN(ITEM_GROUP, q->device->info.max_block_threads);
   size_t global = (size_t)l->slots * (l->kernel->group > 1 ? local : 1);
   cl_int code = opencl_api(NULL)->EnqueueNDRangeKernel(q->queue, kernel, 1, NULL, &global, &local,
                                                        0, NULL, NULL);

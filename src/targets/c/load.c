@@ -36,7 +36,7 @@ static int32_t invoke(const Program *p, int32_t kernel, void *const *args, const
 
 static void unload(Program *p) {
   Loaded *l = p->invoke_ctx;
-  void *entry = library_symbol(l->library, "model_release");  // where sizes are open
+  void *entry = library_symbol(l->library, "model_release");  // with dynamic shapes
   void (*release)(void) = NULL;
   memcpy(&release, &entry, sizeof release);
   if (release) release();

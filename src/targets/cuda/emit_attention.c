@@ -323,16 +323,16 @@ void cs_attention_row_max(CEmit *e, int keys, const char *before) {
   cs_line(e, "tn_m = tn_most(tn_m);");
 }
 
-// Scores become weights, before they are rounded; tn_fade is what the sums so far are scaled by.
+// Scores become weights, before they are rounded; tn_rescale is what the sums so far are scaled by.
 const char *cs_attention_softmax(CEmit *e, const LoopTile *t, int keys) {
   const char *by = cs_attention_masked(e, t, keys);
-  cs_line(e, "float tn_fade[2];");
+  cs_line(e, "float tn_rescale[2];");
   cs_line(e, "#pragma unroll");
   cs_open(e, "for (int h = 0; h < 2; h++) {");
   cs_attention_row_max(e, keys, "tn_top[h]");
   cs_line(e, "const float tn_by = tn_factor(tn_m, %s);", by);
   cs_line(e, "const float tn_from = tn_m == -INFINITY ? 0.0f : -tn_m * tn_by;");
-  cs_line(e, "tn_fade[h] = tn_exp2(__fmaf_rn(tn_top[h], tn_by, tn_from));");
+  cs_line(e, "tn_rescale[h] = tn_exp2(__fmaf_rn(tn_top[h], tn_by, tn_from));");
   cs_line(e, "tn_top[h] = tn_m;");
   cs_line(e, "float tn_sum_h = 0;");
   cs_line(e, "#pragma unroll");
@@ -342,7 +342,7 @@ const char *cs_attention_softmax(CEmit *e, const LoopTile *t, int keys) {
   cs_line(e, "tn_sum_h += x + y;");
   cs_line(e, "tn_s[j * 4 + h * 2] = x, tn_s[j * 4 + h * 2 + 1] = y;");
   cs_close(e);
-  cs_line(e, "tn_l[h] = tn_l[h] * tn_fade[h] + tn_sum_h;");
+  cs_line(e, "tn_l[h] = tn_l[h] * tn_rescale[h] + tn_sum_h;");
   cs_close(e);
   return by;
 }
@@ -356,7 +356,7 @@ void cs_attention_pack(CEmit *e, int keys) {
 
 void cs_attention_rescale(CEmit *e, const LoopTile *t) {
   cs_line(e, "#pragma unroll");
-  cs_line(e, "for (int q = 0; q < %d; q++) tn_sum[q] *= tn_fade[q >> 1 & 1];", t->s.n / 2);
+  cs_line(e, "for (int q = 0; q < %d; q++) tn_sum[q] *= tn_rescale[q >> 1 & 1];", t->s.n / 2);
 }
 
 // The four threads of a query's scores have parts of its sum of weights.

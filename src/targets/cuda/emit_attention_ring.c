@@ -186,7 +186,7 @@ static void first_block(CEmit *e, const LoopTile *t) {
   leave_keys(e);
   advance(e, t, "k");
   cs_attention_softmax(e, t, KEYS);
-  cs_line(e, "(void)tn_fade;");
+  cs_line(e, "(void)tn_rescale;");
   cs_attention_pack(e, KEYS);
   cs_close(e);
 }

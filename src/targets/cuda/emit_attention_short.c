@@ -53,7 +53,7 @@ static void begin(CEmit *e, const LoopTile *t) {
   cs_line(e, "const unsigned tn_bars = tn_values_at + %du;", value_bytes(t));
   cs_line(e, "const int tn_lane = threadIdx.x %% 32, tn_warp = threadIdx.x / 32;");
   cs_line(e, "const int tn_block = 0;");
-  cs_line(e, "unsigned tn_parity = 0, tn_turn = 0; /* of keys and values; of queries */");
+  cs_line(e, "unsigned tn_parity = 0, tn_query_parity = 0; /* of keys and values; of queries */");
   cs_open(e, "if (threadIdx.x == 0) {");
   cs_attention_prefetch_maps(e);
   cs_line(e, "for (int s = 0; s < 3; s++) tn_bar_init(tn_bars + s * 8, 1);");
@@ -68,7 +68,7 @@ static void fetch_queries(CEmit *e, const LoopTile *t, const char *tile) {
                      str_printf(e->arena, "tn_row + (%s) * %d", tile, TILE_ROWS), "tn_bars");
 }
 
-// Where operands lie is known before the previous kernel has ended.
+// The addresses of operands are known before the previous kernel has ended.
 static void fetch_all(CEmit *e, const LoopTile *t) {
   e->sym[t->rows->sym->slot] = (CSym){.kind = CSYM_NUMBER};
   cs_line(e, "const int tn_row = (int)(%s), tn_rows = (int)(%s);", cs_dim(e, t->a.row),
@@ -145,8 +145,8 @@ static void emit_tile(CEmit *e, const LoopTile *t) {
   int keys = keys_of(t);
   cs_line(e, "float tn_s[%d], tn_sum[%d], tn_l[2] = {0.0f, 0.0f};", keys / 2, t->s.n / 2);
   cs_line(e, "unsigned tn_w[%d];", keys / 4);
-  cs_line(e, "tn_bar_wait(tn_bars, tn_turn);");
-  cs_line(e, "tn_turn ^= 1u;");
+  cs_line(e, "tn_bar_wait(tn_bars, tn_query_parity);");
+  cs_line(e, "tn_query_parity ^= 1u;");
   cs_line(e, "tn_bar_wait(tn_bars + 8, tn_parity);");
   cs_attention_scores(e, t, keys, "tn_queries", "tn_at");
   cs_attention_wait(e, "tn_s", keys / 2, 0);

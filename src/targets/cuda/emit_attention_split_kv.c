@@ -19,7 +19,7 @@ enum { THREADS = 128, PARTS = 2, WARP_ROWS = 16, PIECE = 4 };
 // clang-format off
 static const char parts_top[] =
     "/* From the place of ours in the memory of another block of the cluster. */\n"
-    "TN_FN float4 tn_take(unsigned at, int rank) {\n"
+    "TN_FN float4 tn_dsmem_load(unsigned at, int rank) {\n"
     "  float4 x;\n"
     "  asm volatile(\"{ .reg .u32 t; mapa.shared::cluster.u32 t, %4, %5; ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [t]; }\"\n"
     "               : \"=f\"(x.x), \"=f\"(x.y), \"=f\"(x.z), \"=f\"(x.w) : \"r\"(at), \"r\"(rank) : \"memory\");\n"
@@ -129,27 +129,28 @@ static void leave_part(CEmit *e, const LoopTile *t) {
   cs_close(e);
 }
 
-// Own sums, to the greatest score of all parts: tn_most_of, with what belongs to it.
+// Own sums, to the greatest score of all parts: tn_row_max, with what belongs to it.
 static void scale_own(CEmit *e, const LoopTile *t, const char *by) {
-  cs_line(e, "float tn_most_of[2] = {tn_top[0], tn_top[1]}, tn_by[2], tn_from[2];");
+  cs_line(e, "float tn_row_max[2] = {tn_top[0], tn_top[1]}, tn_by[2], tn_from[2];");
   cs_line(e, "#pragma unroll");
   cs_open(e, "for (int g = 1; g < %d; g++) {", t->s.split_kv);
-  cs_line(e, "const float4 tn_of = tn_take(tn_part + g %% %d * %du + %d, g / %d);", PARTS,
+  cs_line(e, "const float4 tn_of = tn_dsmem_load(tn_part + g %% %d * %du + %d, g / %d);", PARTS,
           own_bytes(t), accumulator_bytes(t), PARTS);
-  cs_line(e, "tn_most_of[0] = fmaxf(tn_most_of[0], tn_of.x);");
-  cs_line(e, "tn_most_of[1] = fmaxf(tn_most_of[1], tn_of.y);");
+  cs_line(e, "tn_row_max[0] = fmaxf(tn_row_max[0], tn_of.x);");
+  cs_line(e, "tn_row_max[1] = fmaxf(tn_row_max[1], tn_of.y);");
   cs_close(e);
   cs_line(e, "#pragma unroll");
   cs_open(e, "for (int h = 0; h < 2; h++) {");
-  cs_line(e, "tn_by[h] = tn_factor(tn_most_of[h], %s);", by);
-  cs_line(e, "tn_from[h] = tn_most_of[h] == -INFINITY ? 0.0f : -tn_most_of[h] * tn_by[h];");
-  cs_line(e, "const float tn_fade = tn_exp2(__fmaf_rn(tn_top[h], tn_by[h], tn_from[h]));");
-  cs_line(e, "tn_l[h] *= tn_fade;");
+  cs_line(e, "tn_by[h] = tn_factor(tn_row_max[h], %s);", by);
+  cs_line(e, "tn_from[h] = tn_row_max[h] == -INFINITY ? 0.0f : -tn_row_max[h] * tn_by[h];");
+  cs_line(e, "const float tn_rescale = tn_exp2(__fmaf_rn(tn_top[h], tn_by[h], tn_from[h]));");
+  cs_line(e, "tn_l[h] *= tn_rescale;");
   cs_line(e, "#pragma unroll");
-  cs_line(e,
-          "for (int q = 0; q < %d; q++) tn_sum[q * 4 + h * 2] *= tn_fade, tn_sum[q * 4 + h * 2 + "
-          "1] *= tn_fade;",
-          pieces_of(t));
+  cs_line(
+      e,
+      "for (int q = 0; q < %d; q++) tn_sum[q * 4 + h * 2] *= tn_rescale, tn_sum[q * 4 + h * 2 + "
+      "1] *= tn_rescale;",
+      pieces_of(t));
   cs_close(e);
 }
 
@@ -158,14 +159,14 @@ static void add_parts(CEmit *e, const LoopTile *t, const char *by) {
   scale_own(e, t, by);
   cs_line(e, "#pragma unroll 1");
   cs_open(e, "for (int g = 1; g < %d; g++) {", t->s.split_kv);
-  cs_line(e, "const float4 tn_of = tn_take(tn_part + g %% %d * %du + %d, g / %d);", PARTS,
+  cs_line(e, "const float4 tn_of = tn_dsmem_load(tn_part + g %% %d * %du + %d, g / %d);", PARTS,
           own_bytes(t), accumulator_bytes(t), PARTS);
   cs_line(e, "const float tn_a = tn_exp2(__fmaf_rn(tn_of.x, tn_by[0], tn_from[0]));");
   cs_line(e, "const float tn_b = tn_exp2(__fmaf_rn(tn_of.y, tn_by[1], tn_from[1]));");
   cs_line(e, "tn_l[0] += tn_of.z * tn_a, tn_l[1] += tn_of.w * tn_b;");
   cs_line(e, "#pragma unroll");
   cs_open(e, "for (int q = 0; q < %d; q++) {", pieces_of(t));
-  cs_line(e, "const float4 x = tn_take(tn_part + g %% %d * %du + q * %d, g / %d);", PARTS,
+  cs_line(e, "const float4 x = tn_dsmem_load(tn_part + g %% %d * %du + q * %d, g / %d);", PARTS,
           own_bytes(t), THREADS * 16, PARTS);
   static const char part[] = "xyzw";
   for (int i = 0; i < PIECE; i++)

@@ -320,7 +320,7 @@ static void begin_early(CEmit *e, EarlyLoads *early, const char *slot, int slots
   strbuf_init(&early->loads, e->arena);
 }
 
-// Elements as they lie in registers, box by box, which TMA then takes to memory.  Where
+// Elements in their register layout, box by box, which TMA then takes to memory.  Where
 // registers are few, what is read early is that of a box.
 static bool emit_boxes(CEmit *e, Sums *s, StrBuf *odd, StrBuf *before) {
   const LoopTile *t = s->t;

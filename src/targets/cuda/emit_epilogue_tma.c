@@ -238,7 +238,7 @@ void cs_epilogue_tma_end_box(CEmit *e, const LoopTile *t) {
   all_meet(e);
   cs_open(e, "if (threadIdx.x %% %d == 0) {", WARPGROUP);
   e->sym[t->rows->sym->slot] = e->sym[t->cols->sym->slot] = (CSym){.kind = CSYM_NUMBER};
-  cs_line(e, "tn_take_box(&tn_map_d, tn_box, (int)(%s) + tn_c * %d, (int)(%s) + %s * %d);",
+  cs_line(e, "tn_tma_store(&tn_map_d, tn_box, (int)(%s) + tn_c * %d, (int)(%s) + %s * %d);",
           cs_dim(e, t->b.row), cs_cuda(e)->epilogue_tma->out.cols, cs_dim(e, t->a.row), block_of(t),
           TILE_ROWS);
   cs_line(e, "asm volatile(\"cp.async.bulk.commit_group;\" ::: \"memory\");");

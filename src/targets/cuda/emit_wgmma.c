@@ -62,7 +62,7 @@ static const char tile_top[] =
     "               :: \"r\"(to), \"l\"(m), \"r\"(c), \"r\"(x), \"r\"(y), \"r\"(image), \"r\"(bar),\n"
     "                  \"h\"((unsigned short)dx), \"h\"((unsigned short)dy) : \"memory\");\n}\n"
     "/* Into the memory of the cluster's first block, at the place of ours. */\n"
-    "TN_FN void tn_give(const float *to, float x) {\n"
+    "TN_FN void tn_dsmem_store(const float *to, float x) {\n"
     "  asm volatile(\"{ .reg .u32 t; mapa.shared::cluster.u32 t, %0, 0; st.shared::cluster.f32 [t], %1; }\" :: \"r\"(tn_shared_at(to)), \"f\"(x) : \"memory\");\n}\n"
     "/* Where a row of a box of 64 rows has a byte. */\n"
     "TN_FN unsigned tn_in_box(unsigned box, int pitch, int row, int byte) {\n"
@@ -78,7 +78,7 @@ static const char tile_top[] =
     "  asm volatile(\"st.shared.u32 [%0], %1;\" :: \"r\"(at), \"r\"(x));\n}\n"
     "TN_FN void tn_put(unsigned at, uint2 x) {\n"
     "  asm volatile(\"st.shared.v2.u32 [%0], {%1, %2};\" :: \"r\"(at), \"r\"(x.x), \"r\"(x.y));\n}\n"
-    "TN_FN void tn_take_box(const tn_map *m, unsigned from, int x, int y) {\n"
+    "TN_FN void tn_tma_store(const tn_map *m, unsigned from, int x, int y) {\n"
     "  asm volatile(\"cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%1, %2}], [%3];\"\n"
     "               :: \"l\"(m), \"r\"(x), \"r\"(y), \"r\"(from) : \"memory\");\n}\n"
     "TN_FN unsigned tn_tf32_bits(float x) {\n"
@@ -108,7 +108,7 @@ const char cs_tile_ending[] =
     "  asm(\"rcp.approx.ftz.f32 %0, %1;\" : \"=f\"(r) : \"f\"(1.0f + w));\n"
     "  return 2.0f * r;\n}\n";
 static const char integer_top[] =
-    "TN_FN void tn_give(const int *to, int x) { tn_give((const float *)to, __int_as_float(x)); }\n";
+    "TN_FN void tn_dsmem_store(const int *to, int x) { tn_dsmem_store((const float *)to, __int_as_float(x)); }\n";
 // clang-format on
 
 static bool sums_integers(const LoopTile *t) { return loop_mma[t->kind].sum == DT_I32; }
@@ -545,14 +545,15 @@ static void join_sums(CEmit *e, const LoopTile *t) {
 // warpgroup goes on.
 static void join_cluster(CEmit *e, const LoopTile *t) {
   int regs = t->s.n / 2, before = (cs_tile_split_k(t) - 1) * TILE_ROWS * t->s.n;
-  cs_line(e, "%s *const tn_given = tn_parts + %d + threadIdx.x %% %d;", cs_tile_sum(t), before,
+  cs_line(e, "%s *const tn_peer_parts = tn_parts + %d + threadIdx.x %% %d;", cs_tile_sum(t), before,
           WARPGROUP);
   cs_open(e, "if (tn_who == 0 && tn_rank > 0) {");
   cs_line(e, "#pragma unroll");
-  cs_line(e,
-          "for (int q = 0; q < %d; q++) tn_give(tn_given + ((tn_rank - 1) * %d + q) * %d, "
-          "tn_sum[0][q]);",
-          regs, regs, WARPGROUP);
+  cs_line(
+      e,
+      "for (int q = 0; q < %d; q++) tn_dsmem_store(tn_peer_parts + ((tn_rank - 1) * %d + q) * %d, "
+      "tn_sum[0][q]);",
+      regs, regs, WARPGROUP);
   cs_close(e);
   cs_line(e, "asm volatile(\"barrier.cluster.arrive.release.aligned;\" ::: \"memory\");");
   cs_line(e, "if (tn_who > 0 || tn_rank > 0) return;");
@@ -560,8 +561,8 @@ static void join_cluster(CEmit *e, const LoopTile *t) {
   cs_line(e, "#pragma unroll");
   cs_line(e, "for (int g = 0; g < %d; g++)", t->s.cluster - 1);
   cs_line(e, "  #pragma unroll");
-  cs_line(e, "  for (int q = 0; q < %d; q++) tn_sum[0][q] += tn_given[(g * %d + q) * %d];", regs,
-          regs, WARPGROUP);
+  cs_line(e, "  for (int q = 0; q < %d; q++) tn_sum[0][q] += tn_peer_parts[(g * %d + q) * %d];",
+          regs, regs, WARPGROUP);
 }
 
 static void emit_consumers(CEmit *e, const LoopStmt *items, const LoopTile *t) {

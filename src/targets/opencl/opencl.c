@@ -32,7 +32,7 @@ void opencl_describe(const DeviceInfo *i, LowerTarget *out) {
                        .fma = true};
   if (i->is_cpu) return;  // an item is a thread's
   out->block_threads = 1;
-  while (out->block_threads < WORKGROUP_THREADS && 2 * out->block_threads <= i->max_group)
+  while (out->block_threads < WORKGROUP_THREADS && 2 * out->block_threads <= i->max_block_threads)
     out->block_threads *= 2;
   out->shared_bytes = i->shared_bytes;
   out->traits = (TargetTraits){.gpu = out->block_threads > 1, .warp_size = i->subgroup};

@@ -1,4 +1,4 @@
-// import_size_test.c -- StableHLO programs whose sizes are open, each run at two sizes, interpreted and compiled.
+// import_size_test.c -- StableHLO programs with dynamic shapes, each run at two sizes, interpreted and compiled.
 #include "test.h"
 
 #include "compiled.h"

@@ -25,7 +25,7 @@ typedef struct Spec {
   int nopt, opt[8];
   const char *custom;
 } Spec;
-// Where things lie, for damage.
+// Offsets of fields, for damage.
 typedef enum {
   P_ROOT,
   P_IDENT,

@@ -6,7 +6,7 @@ extern "C" __global__ void tn_kernel(const tn_u16 *x0, const tn_u16 *x1, const t
   __shared__ __align__(16) tn_f32 weight[1280];
   tn_f32 top[1];
   tn_f32 sum[1];
-  tn_f32 fade[1];
+  tn_f32 rescale[1];
   tn_f32 acc[8];
   for (int item = blockIdx.x; item < items; item += gridDim.x) {
     __syncthreads();
@@ -67,7 +67,7 @@ extern "C" __global__ void tn_kernel(const tn_u16 *x0, const tn_u16 *x1, const t
         const float v3 = tn_max_f32(v2, v1);
         const float v4 = (v3 == (-INFINITY)) ? 0.0f : v3;
         top[0] = v3;
-        fade[0] = tn_exp_f32(v2 - v4);
+        rescale[0] = tn_exp_f32(v2 - v4);
         for (int j_4 = 0; j_4 < 4; j_4++) {
           weight[t_3 % 8 + 40 * (t_3 / 8) + 8 * j_4] = tn_exp_f32(score[t_3 % 8 + 40 * (t_3 / 8) + 8 * j_4] - v4);
         }
@@ -75,7 +75,7 @@ extern "C" __global__ void tn_kernel(const tn_u16 *x0, const tn_u16 *x1, const t
       __syncthreads();
       {
         const int t_4 = threadIdx.x;
-        const float v5 = fade[0];
+        const float v5 = rescale[0];
         float v6 = 0.0f;
         for (int i_1 = 0; i_1 < 32; i_1++) {
           v6 = v6 + weight[40 * (t_4 / 8) + i_1];

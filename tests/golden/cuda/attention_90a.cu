@@ -11,7 +11,7 @@ extern "C" __global__ void __launch_bounds__(128, 1) tn_kernel(const tn_u16 *__r
   const unsigned tn_bars = tn_values_at + 10240u;
   const int tn_lane = threadIdx.x % 32, tn_warp = threadIdx.x / 32;
   const int tn_block = 0;
-  unsigned tn_parity = 0, tn_turn = 0; /* of keys and values; of queries */
+  unsigned tn_parity = 0, tn_query_parity = 0; /* of keys and values; of queries */
   if (threadIdx.x == 0) {
     asm volatile("prefetch.tensormap [%0];" :: "l"(&tn_map_q) : "memory");
     asm volatile("prefetch.tensormap [%0];" :: "l"(&tn_map_k) : "memory");
@@ -37,8 +37,8 @@ extern "C" __global__ void __launch_bounds__(128, 1) tn_kernel(const tn_u16 *__r
       const int tn_who = 0;
       float tn_s[40], tn_sum[32], tn_l[2] = {0.0f, 0.0f};
       unsigned tn_w[20];
-      tn_bar_wait(tn_bars, tn_turn);
-      tn_turn ^= 1u;
+      tn_bar_wait(tn_bars, tn_query_parity);
+      tn_query_parity ^= 1u;
       tn_bar_wait(tn_bars + 8, tn_parity);
       asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
       #pragma unroll

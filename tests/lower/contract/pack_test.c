@@ -236,7 +236,7 @@ static void check_transform(Graph *g, Arena *a, int points, int64_t in, int64_t 
   for (int64_t e = 0; e < size; e++) {
     int64_t k = e / (n * in * nr) * nr + e % nr, c = e / nr % in, p = e / nr / in % n;
     double want = k < out ? transformed(&s, from, c * out + k, p / points, p % points) : 0;
-    wrong += (double)got[e] != want;  // few bits: nothing is rounded
+    wrong += (double)got[e] != want;  // short mantissas: nothing is rounded
   }
   EXPECT_INT_EQ(wrong, 0);
   mem_free(got, size * 4);

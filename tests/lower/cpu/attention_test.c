@@ -321,8 +321,8 @@ static void random_layer(Arena *a, bool fixed, Case *c) {
                 : state ? ", _"
                         : "",
                 state ? ", %h" : "", state && !kind ? ", %c" : "", peep ? ", %p" : "");
-  static const char *const ways[] = {"forward", "reverse", "bidirectional"};
-  strbuf_printf(&x, " direction=%s", ways[way]);
+  static const char *const directions[] = {"forward", "reverse", "bidirectional"};
+  strbuf_printf(&x, " direction=%s", directions[way]);
   if (first) strbuf_printf(&x, " layout=1");
   if (z->of['s'] < 4) {  // some let small differences grow from step to step
     strbuf_printf(&x, " activations=[");

@@ -315,7 +315,7 @@ TEST(sums_are_parted_where_it_pays) {
   ChainCase c = usual(64, 384, 64, 7, 3, 1);
   const char *text = chain_text(&a, &c);
   EXPECT_INT_EQ(parted(text, false), 1);
-  EXPECT_INT_EQ(parted(text, true), 0);  // not without a licence
+  EXPECT_INT_EQ(parted(text, true), 0);  // not without a fast-math flag
   c.size[0] = c.size[1] = 56;            // bands of lines do
   EXPECT_INT_EQ(parted(chain_text(&a, &c), false), 0);
   c = usual(64, 384, 64, 7, 3, 1);

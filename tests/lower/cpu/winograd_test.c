@@ -1,4 +1,4 @@
-// winograd_test.c -- 3x3 convolutions in fewer products: against sums in double, within the bound that docs/codegen.md states, on
+// winograd_test.c -- 3x3 convolutions by Winograd: against sums in double, within the bound that docs/codegen.md states, on
 // every vector width, for any number of threads; what takes the form and what does not.
 #include "compiled.h"
 #include "schedules.h"
@@ -247,13 +247,13 @@ TEST(winograd_code_is_within_its_bound) {
 
 TEST(winograd_is_chosen_by_sizes) {
   const Case large = {.n = 1, .h = 14, .w = 14, .in = 64, .out = 32, .pad = {1, 1, 1, 1}};
-  Case small = large, few = large;
+  Case small = large, thin = large;
   small.h = small.w = 7;
   small.in = 128;
-  few.in = 3;
+  thin.in = 3;
   EXPECT_INT_EQ(check(&large, &targets[0], false), 4);
   EXPECT_INT_EQ(check(&small, &targets[0], false), 2);
-  EXPECT_INT_EQ(check(&few, &targets[0], false), 0);
+  EXPECT_INT_EQ(check(&thin, &targets[0], false), 0);
   EXPECT_INT_EQ(check(&large, &targets[0], true), 0);  // --exact
 }
 

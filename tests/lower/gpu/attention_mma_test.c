@@ -1,4 +1,4 @@
-// attention_mma_test.c -- which kernel attention becomes on chips with units for matrices, and that few keys at once give what the interpreter does.
+// attention_mma_test.c -- which kernel attention becomes on GPUs with tensor cores, and that few keys at once give what the interpreter does.
 #include "schedules.h"
 #include "compiled.h"
 #include "loop/tile.h"
@@ -83,7 +83,7 @@ TEST(attention_of_few_queries_has_its_keys_in_parts) {
   for (int64_t i = 0; i < ARRAY_LEN(row); i++) is_chosen(&row[i], NULL);
 }
 
-// Keys that are handed on, and of an open past: one matrix; a mask may have a length of its own.
+// Present keys, and past keys of dynamic length: one matrix; a mask may have a length of its own.
 TEST(attention_with_a_past_reads_what_it_hands_on) {
   Arena a;
   static const struct {
@@ -108,7 +108,7 @@ TEST(attention_with_a_past_reads_what_it_hands_on) {
   arena_deinit(&a);
 }
 
-// Fewer queries than keys, of which the last block sees all: the copy engine is told of all.
+// Fewer queries than keys, of which the last block sees all: TMA is told of all.
 TEST(attention_behind_a_past_fetches_all_keys) {
   Arena a;
   Diag d;
@@ -154,7 +154,7 @@ static void is_right(const char *q, const char *k, const char *attrs) {
   arena_deinit(&a);
 }
 
-// Tiles run everywhere as plain loops: queries that end within a tile, keys that two heads share, a length that is open.
+// Tiles run everywhere as plain loops: queries that end within a tile, keys that two heads share, a dynamic length.
 TEST_LONG(attention_over_few_keys_is_right) {
   is_right("1, 2, 70, 64", "1, 1, 20, 64", "");
   is_right("1, 2, n, 64", "1, 1, n, 64", "");
@@ -164,7 +164,7 @@ TEST(attention_of_few_queries_is_right) {
   is_right("1, 3, 2, 8", "1, 1, 257, 8", " is_causal=true at_end=true");
 }
 
-// A query stands behind the past, at the last key only where there are as many queries as keys.
+// A query stands behind the KV cache, at the last key only where there are as many queries as keys.
 TEST(attention_with_a_past_and_other_queries_than_keys_is_right) {
   static const char *const attrs[] = {"is_causal=true", "left_window_size=2", "right_window_size=1",
                                       ""};

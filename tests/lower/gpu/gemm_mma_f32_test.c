@@ -66,7 +66,7 @@ TEST(f32_in_tiles_multiplies_as_it_is_told) {
   }
 }
 
-// The taps of a line are one where none lies beside the image and it takes fewer blocks of the contracted axis.
+// The taps of a line are one where none is outside the image and it takes fewer blocks of the contracted axis.
 TEST(f32_in_tiles_joins_the_taps_of_lines) {
   static const struct {
     const char *pads;

@@ -1,4 +1,4 @@
-// gemm_mma_fp8_test.c -- products of floats of 8 bits in tiles: which are found, how they multiply, and what they compute.
+// gemm_mma_fp8_test.c -- fp8 GEMMs in MMA tiles: which are found, how they multiply, and what they compute.
 //
 // Tiles run everywhere as plain loops (TENON_TILES), which add as f32: what is compared are scales, packed weights and epilogues.
 #include "compiled.h"

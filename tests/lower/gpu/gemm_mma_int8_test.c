@@ -1,4 +1,4 @@
-// gemm_mma_int8_test.c -- products and convolutions of bytes in tiles: which are, how their operands come, and every bit of what they compute.
+// gemm_mma_int8_test.c -- int8 GEMMs and convolutions in MMA tiles: which are, how their operands come, and every bit of what they compute.
 //
 // Tiles run everywhere as plain loops (TENON_TILES), so that zero points, packed weights and epilogues are compared with the interpreter.
 #include "compiled.h"
@@ -55,7 +55,7 @@ static void put_zero(StrBuf *b, const char *name, const char *type, int zero) {
   if (zero != OPEN) strbuf_printf(b, "  %%%s = const %s[] {%d}\n", name, type, zero);
 }
 
-// Images lie channels last, so that no other kernel turns them.
+// Images are channels last, so that no other kernel transposes them.
 static const char *text_of(const Case *c, Arena *a) {
   StrBuf b;
   bool conv = c->taps;

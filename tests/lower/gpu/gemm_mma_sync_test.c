@@ -1,4 +1,4 @@
-// gemm_mma_sync_test.c -- tiles whose warps multiply each by itself, as on chips of 8.0: how they share a tile, what is refused, the CUDA text, which tiles are
+// gemm_mma_sync_test.c -- MMA tiles by mma.sync, as on sm_80: how they share a tile, what is refused, the CUDA text, which tiles are
 // chosen, and what the loops compute.
 #include "compiled.h"
 #include "loop/tile.h"
@@ -135,7 +135,7 @@ TEST(tiles_become_products_of_warps) {
   for (int64_t i = 0; i < ARRAY_LEN(has); i++) EXPECT_CONTAINS(text, has[i]);
   EXPECT(!strstr(text, "wgmma") && !strstr(text, "tn_map") && !strstr(text, "griddepcontrol"));
   EXPECT(!strstr(strstr(text, "tn_kernel("), "tn_round_four"));
-  // A chip of 8.6 has less memory.
+  // sm_86 has less shared memory.
   EXPECT_STATUS(emit(&f, &a, 96 << 10, &record, &text), TENON_EUNSUPPORTED);
   EXPECT_CONTAINS(f.d.text, "a tile needs 98432 bytes");
   loop_fixture_free(&f);

@@ -1,4 +1,4 @@
-// gemv_test.c -- a few rows by constant weights on groups of threads: which products are streamed, and what they compute.
+// gemv_test.c -- a few rows by constant weights in thread blocks: which products are streamed, and what they compute.
 //
 // Groups run everywhere as plain loops (TENON_GROUPS, TENON_TILES), so that packed weights and the order of sums are compared with the interpreter.
 #include "schedules.h"

@@ -1,4 +1,4 @@
-// kernel_steps_test.c -- kernels whose number of rows is open: made for a few numbers, of which a run takes its own.
+// kernel_steps_test.c -- kernels with a dynamic number of rows: made for a few numbers, of which a run takes its own.
 #include "compiled.h"
 #include "loop/tile.h"
 #include "passes/passes.h"
@@ -64,7 +64,7 @@ static bool within_ranges(const Program *p, const Compiled *c, const int64_t *sy
   return true;
 }
 
-TEST(open_sizes_take_one_kernel_each) {
+TEST(dynamic_shapes_take_one_kernel_each) {
   static const int64_t sizes[][2] = {{1, 1},   {1, 128},  {2, 128},  {1, 129},
                                      {1, 256}, {1, 257},  {16, 128}, {4, 512},
                                      {32, 64}, {32, 128}, {33, 512}, {64, 512}};
@@ -72,7 +72,7 @@ TEST(open_sizes_take_one_kernel_each) {
   Diag d;
   Program *p;
   Compiled c = {0};
-  Asked asked = {"sm_90a", &c, .fast = licences(), .advised = true};
+  Asked asked = {"sm_90a", &c, .fast = fast_flags(), .advised = true};
   arena_init(&a);
   diag_init(&d);
   tenon_status s = compile_asked(&asked, layer, "cuda", &a, &d, &p);
@@ -94,21 +94,21 @@ TEST(open_sizes_take_one_kernel_each) {
       FAIL("%lld x %lld", (long long)sizes[i][0], (long long)sizes[i][1]);
   Str code = p->device[1].code, piece;
   bool bad;
-  int few = 0;
+  int single_stage = 0;
   for (int64_t i = 0; i < c.nkernels; i++) {  // each kernel has a text, and it is its own
     LoopTile t;
     CudaRecord r;
     REQUIRE(cuda_next_piece(&code, &piece, &bad) && cuda_record_read(piece, &r));
     bool tile = loop_find_tile(c.kernel[i].lowered->kernel, &t);
     EXPECT(tile == (r.threads > 0));
-    few += tile && t.is_attention && t.s.stages == 1;
+    single_stage += tile && t.is_attention && t.s.stages == 1;
     if (!tile || t.is_attention) continue;
     EXPECT_INT_EQ(r.map[0].box[1], t.s.m);
     EXPECT_INT_EQ(r.map[1].box[1], t.s.n);
     tiles++;
   }
   EXPECT(tiles >= 4 && !code.n);
-  EXPECT_INT_EQ(few, 2);  // attention over up to 128 keys, and up to 256, all at once
+  EXPECT_INT_EQ(single_stage, 2);  // attention over up to 128 keys, and up to 256, all at once
   program_release(p);
   arena_deinit(&a);
 }
@@ -121,7 +121,7 @@ TEST(open_rows_are_asked_for_where_they_are_stored) {
   Diag d;
   Program *p;
   Compiled c = {0};
-  Asked asked = {"sm_90a", &c, .fast = licences(), .advised = true};
+  Asked asked = {"sm_90a", &c, .fast = fast_flags(), .advised = true};
   arena_init(&a);
   diag_init(&d);
   if (compile_asked(&asked, text, "cuda", &a, &d, &p)) FAIL("%s", d.text);
@@ -141,9 +141,9 @@ static void fill(Value *v) {
 }
 
 // What is open is 5: the rows are 5 times %d.
-TEST(open_sizes_are_right_at_every_size) {
+TEST(dynamic_shapes_are_right_at_every_size) {
   static const int rows[] = {1, 50, 400, 3400};
-  Asked asked = {.fast = licences(), .advised = true};
+  Asked asked = {.fast = fast_flags(), .advised = true};
   setenv("TENON_GROUPS", "64", 1);
   setenv("TENON_TILES", "1", 1);
   for (int64_t i = 0; i < ARRAY_LEN(rows); i++) {
@@ -173,7 +173,7 @@ TEST(open_sizes_are_right_at_every_size) {
 }
 
 // A batch of images has at least one: the kernel for the fewest rows is chosen for those of one image, though the batch may be 0.
-TEST(open_batches_of_images_begin_with_one) {
+TEST(dynamic_batches_of_images_begin_with_one) {
   static const char text[] = "graph @\"g\"(%x: f32[n, 256, 14, 14]) {\n  %c = const f32[] {0.01}\n"
                              "  %h = const i64[4] {256, 256, 3, 3}\n  %w = expand(%c, %h)\n"
                              "  %y = conv(%x, %w) pads=[1, 1, 1, 1]\n  return %y\n}\n";
@@ -181,7 +181,7 @@ TEST(open_batches_of_images_begin_with_one) {
   Diag d;
   Program *p;
   Compiled c = {0};
-  Asked asked = {"sm_90a", &c, .fast = licences(), .advised = true};
+  Asked asked = {"sm_90a", &c, .fast = fast_flags(), .advised = true};
   arena_init(&a);
   diag_init(&d);
   if (compile_asked(&asked, text, "cuda", &a, &d, &p)) FAIL("%s", d.text);

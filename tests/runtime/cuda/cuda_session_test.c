@@ -57,7 +57,7 @@ static ProgStep adds(Program *p, int32_t a, int32_t b, int32_t out) {
                     .grain = 1};
 }
 
-static void fill_function(Program *p, ProgFunction *f, bool hands_on) {
+static void fill_function(Program *p, ProgFunction *f, bool returns_input) {
   static const char *names[] = {"r", "t", "view", "a again"};
   ProgValue v[VALUES] = {value(p, PLACE_PARAM, 0, 0, "a"),    value(p, PLACE_PARAM, 1, 0, "b"),
                          value(p, PLACE_HEAP, 0, 1, "a"),     value(p, PLACE_HEAP, 1, 1, "b"),
@@ -75,7 +75,7 @@ static void fill_function(Program *p, ProgFunction *f, bool hands_on) {
                       .nroots = 1,
                       .nsteps = ARRAY_LEN(st),
                       .nparams = 2,
-                      .nresults = hands_on ? OUTS : OUTS - 1,
+                      .nresults = returns_input ? OUTS : OUTS - 1,
                       .value = arena_dup(&p->arena, v, sizeof v),
                       .step = arena_dup(&p->arena, st, sizeof st),
                       .param = ints(p, 2, (int32_t[]){A, B}),
@@ -85,8 +85,8 @@ static void fill_function(Program *p, ProgFunction *f, bool hands_on) {
   f->root->bytes = E_BYTES;
 }
 
-// `hands_on`: a result more, which is the first input.
-static tenon_program *make_program(bool hands_on) {
+// `returns_input`: a result more, which is the first input.
+static tenon_program *make_program(bool returns_input) {
   static const char *checks[] = {"a sum is too large"};
   tenon_program *out = mem_alloc(sizeof *out);
   Program *p = program_create();
@@ -102,7 +102,7 @@ static tenon_program *make_program(bool hands_on) {
   p->nfunctions = 1;
   p->function = arena_array(&p->arena, ProgFunction *, 1);
   p->function[0] = arena_new(&p->arena, ProgFunction);
-  fill_function(p, p->function[0], hands_on);
+  fill_function(p, p->function[0], returns_input);
   p->nkernels = 1;
   p->kernel = arena_new(&p->arena, ProgKernel);
   *p->kernel = (ProgKernel){.name = "adds",
@@ -176,13 +176,13 @@ static tenon_status call(tenon_session *s, Set *set, size_t nouts, void *stream,
 
 // ---- what runs do ----
 
-typedef struct Way {
+typedef struct IoPlacement {
   const char *name;
   tenon_memory in, out;
   int off;
-  bool stream, hands_on;
-} Way;
-static const Way ways[] = {
+  bool stream, returns_input;
+} IoPlacement;
+static const IoPlacement placements[] = {
     {"host", TENON_MEMORY_HOST, TENON_MEMORY_HOST, 0, false, false},
     {"device", TENON_MEMORY_CUDA, TENON_MEMORY_CUDA, 0, false, false},
     {"device, stream", TENON_MEMORY_CUDA, TENON_MEMORY_CUDA, 0, true, false},
@@ -203,7 +203,7 @@ typedef struct Case {
 } Case;
 
 // Four runs with other memory each; waits for them.
-static tenon_status run_all(Case *c, const Way *w, tenon_error *error) {
+static tenon_status run_all(Case *c, const IoPlacement *w, tenon_error *error) {
   for (int i = 0; i < SETS; i++) make_set(&c->set[i], i, w->off, w->in, w->out);
   for (int i = 0; i < SETS; i++) TRY(call(c->session, &c->set[i], c->nouts, c->stream, error));
   return tenon_session_wait(c->session, error);
@@ -215,10 +215,10 @@ static bool all_right(const Case *c) {
   return true;
 }
 
-static tenon_status open_case(Case *c, const Way *w, tenon_error *error) {
-  *c = (Case){.nouts = w->hands_on ? OUTS : OUTS - 1};
+static tenon_status open_case(Case *c, const IoPlacement *w, tenon_error *error) {
+  *c = (Case){.nouts = w->returns_input ? OUTS : OUTS - 1};
   c->set = aligned_alloc(16, SETS * sizeof *c->set);
-  c->program = make_program(w->hands_on);
+  c->program = make_program(w->returns_input);
   // The caller's stream is made before anything fails.
   int64_t fail_at = cuda_fake.fail_at;
   cuda_fake.fail_at = 0;
@@ -239,8 +239,8 @@ static void close_case(Case *c) {
 TEST(cuda_session_takes_memory_where_it_lies) {
   tenon_error error;
   cuda_fake_begin();
-  for (int64_t i = 0; i < ARRAY_LEN(ways); i++) {
-    const Way *w = &ways[i];
+  for (int64_t i = 0; i < ARRAY_LEN(placements); i++) {
+    const IoPlacement *w = &placements[i];
     Case c;
     cuda_fake_reset();
     EXPECT_STATUS(open_case(&c, w, &error), TENON_OK);
@@ -251,7 +251,7 @@ TEST(cuda_session_takes_memory_where_it_lies) {
     if (!all_right(&c)) FAIL("%s: a wrong result (%s)", w->name, error.message);
     // Two kernels issued, and two recorded: after that addresses are put into the graph.
     EXPECT_INT_EQ(cuda_fake.launches, 4);
-    if (w->in == w->out && !w->hands_on) EXPECT_INT_EQ(cuda_fake.replays, SETS - 1);
+    if (w->in == w->out && !w->returns_input) EXPECT_INT_EQ(cuda_fake.replays, SETS - 1);
     if (w->in == TENON_MEMORY_CUDA && !w->off) EXPECT(cuda_fake.updates > 0);
     if (w->stream) EXPECT(cuda_fake.stream == c.stream);
     // Its arena at least, and no more than the library gave.
@@ -271,11 +271,11 @@ TEST(cuda_session_without_graphs) {
   cuda_fake_begin();
   for (int v = 0; v < 2; v++) {
     setenv(variable[v], said[v], 1);
-    for (int64_t i = 0; i < ARRAY_LEN(ways); i++) {
+    for (int64_t i = 0; i < ARRAY_LEN(placements); i++) {
       Case c;
       cuda_fake_reset();
-      EXPECT_STATUS(open_case(&c, &ways[i], &error), TENON_OK);
-      EXPECT_STATUS(run_all(&c, &ways[i], &error), TENON_OK);
+      EXPECT_STATUS(open_case(&c, &placements[i], &error), TENON_OK);
+      EXPECT_STATUS(run_all(&c, &placements[i], &error), TENON_OK);
       EXPECT(all_right(&c));
       EXPECT_INT_EQ(cuda_fake.replays, 0);
       EXPECT_INT_EQ(cuda_fake.launches, 2 * SETS);
@@ -292,7 +292,7 @@ TEST(cuda_session_with_a_stream_does_not_wait) {
   tenon_error error;
   Case c;
   cuda_fake_begin();
-  const Way *w = &ways[2];
+  const IoPlacement *w = &placements[2];
   REQUIRE(!open_case(&c, w, &error));
   EXPECT_STATUS(run_all(&c, w, &error), TENON_OK);
   int64_t waits = cuda_fake.waits, pages = cuda_fake.pages;
@@ -318,7 +318,7 @@ TEST(cuda_session_with_a_stream_does_not_wait) {
 }
 
 // Each call of the library fails, for every k until all went well: an error, or right results; nothing left; and a session that works again.
-static int64_t fail_every_call(const Way *w, CudaResult code) {
+static int64_t fail_every_call(const IoPlacement *w, CudaResult code) {
   int64_t errors = 0;
   for (int64_t k = 1;; k++) {
     tenon_error error = {0};
@@ -349,10 +349,10 @@ static int64_t fail_every_call(const Way *w, CudaResult code) {
 // Every code for the host's memory and for the device's; elsewhere one that passes, and one that ends the context.
 TEST(cuda_session_every_call_may_fail) {
   cuda_fake_begin();
-  for (int64_t i = 0; i < ARRAY_LEN(ways); i++)
+  for (int64_t i = 0; i < ARRAY_LEN(placements); i++)
     for (int64_t c = 0; c < CUDA_FAKE_CODES; c++)
       if (i == 0 || i == 2 || cuda_fake_codes[c] == 1 || cuda_fake_codes[c] == 719)
-        EXPECT(fail_every_call(&ways[i], cuda_fake_codes[c]) > 20);
+        EXPECT(fail_every_call(&placements[i], cuda_fake_codes[c]) > 20);
   cuda_fake_end();
 }
 
@@ -361,7 +361,7 @@ TEST(cuda_session_tells_faults_late) {
   tenon_error error;
   Case c;
   cuda_fake_begin();
-  const Way *w = &ways[2];
+  const IoPlacement *w = &placements[2];
   REQUIRE(!open_case(&c, w, &error));
   EXPECT_STATUS(run_all(&c, w, &error), TENON_OK);
   for (int how = 0; how < 3; how++) {
@@ -386,7 +386,7 @@ TEST(cuda_session_refuses_memory_of_others) {
   tenon_error error;
   Case c;
   cuda_fake_begin();
-  const Way *w = &ways[1];
+  const IoPlacement *w = &placements[1];
   REQUIRE(!open_case(&c, w, &error));
   EXPECT_STATUS(run_all(&c, w, &error), TENON_OK);
   Set *s = &c.set[0];
@@ -425,7 +425,7 @@ TEST(cuda_session_binds_memory_of_the_device) {
   tenon_error error;
   Case c;
   cuda_fake_begin();
-  REQUIRE(!open_case(&c, &ways[1], &error));
+  REQUIRE(!open_case(&c, &placements[1], &error));
   Set *s = &c.set[0];
   make_set(s, 5, 0, TENON_MEMORY_CUDA, TENON_MEMORY_CUDA);
   for (size_t i = 0; i < 2; i++)

@@ -55,7 +55,7 @@ static void put_kernel(Str text, StrBuf *out) {
 static const char *text_of(const char *graph, const char *device, Arena *a) {
   Diag d;
   Program *p;
-  Asked asked = {.device = device, .fast = licences(), .advised = true};
+  Asked asked = {.device = device, .fast = fast_flags(), .advised = true};
   StrBuf out;
   strbuf_init(&out, a);
   diag_init(&d);

@@ -126,8 +126,8 @@ static void choose_chunk(const Contraction *c, int64_t l2, int64_t bytes, GemmSc
     s->rows_first = false;  // the number of blocks is known when the kernel is called
     return;
   }
-  int64_t m = c->m->value, best = m, few = MIN(m, most) / 2;
-  for (int64_t n = 1; n <= m / MAX(few, 1) && outer * m / best < ITEMS_FEW; n++) {
+  int64_t m = c->m->value, best = m, half = MIN(m, most) / 2;
+  for (int64_t n = 1; n <= m / MAX(half, 1) && outer * m / best < ITEMS_FEW; n++) {
     if (m % n) continue;
     if (row_cost(m / n, most) < 1.15 * row_cost(m, most)) best = m / n;
   }
@@ -167,7 +167,7 @@ static bool rows_collide(const Contraction *c, int64_t bytes, int64_t mr) {
 // Operands beyond the cache: blocks of rows and of the contracted axis whose products with many panels stay in it.
 static bool takes_blocks(const Contraction *c) {
   return c->weight && c->nk == 1 && !c->image && !c->guarded && !c->ncuts && !c->word &&
-         !c->depthwise && !c->apart && !c->row_sums && dtype_class(c->acc) == DC_FLOAT &&
+         !c->depthwise && !c->divided_rows && !c->row_sums && dtype_class(c->acc) == DC_FLOAT &&
          ie_is_const(c->m) && ie_is_const(c->n) && c->depth > 0;
 }
 
@@ -216,7 +216,7 @@ void contract_choose(const Contraction *c, const LowerTarget *t, const ContractP
   s->stage_rhs = !c->weight && !p->rhs_plain && one_k(c) && !c->guarded && m > 4 &&
                  s->cols * k * bytes <= t->l2 / 2;
   schedule_keep(given, s);
-  bool costs = (!p->lhs_plain && panels > 1) || c->guarded || c->strided || c->apart ||
+  bool costs = (!p->lhs_plain && panels > 1) || c->guarded || c->strided || c->divided_rows ||
                (c->word && !c->direct);
   bool collide = p->lhs_k_contiguous && rows_collide(c, bytes, s->rows);
   s->stage_lhs =

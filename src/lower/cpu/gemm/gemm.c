@@ -301,7 +301,7 @@ ContractProbe contract_probe(Contraction *c) {
   r.ok = a && (b || c->weight);
   if (!r.ok) return r;
   r.lhs_plain = a->kind == LX_LOAD;
-  c->apart = r.lhs_plain && divides_by_size(a->index);
+  c->divided_rows = r.lhs_plain && divides_by_size(a->index);
   for (int k = 0; r.lhs_plain && k < c->nk && !r.divisor; k++) {
     find_divisor(a->index, at.k[k], &r.divisor);
     r.divided = k;
@@ -330,8 +330,8 @@ static int64_t coefficient(Dim sum, Dim sym) {
   return 0;
 }
 
-// Whether the first result lies along the last axis of the rows, and columns at a distance that is not known yet or so far apart
-// that they push each other out of the cache: lines of memory that lie 4096 bytes apart share a place in it.
+// Whether the first result is contiguous in the last axis of the rows, and columns at a distance that is not known yet or so far apart
+// that they push each other out of the cache: cache lines that are 4096 bytes apart share a place in it.
 static bool rows_are_contiguous(Contraction *c, ContractEpilogue *h) {
   ElementBuilder *e = c->e;
   Dim index[MAX_RANK], at[MAX_RANK], shape[MAX_RANK];
@@ -341,8 +341,8 @@ static bool rows_are_contiguous(Contraction *c, ContractEpilogue *h) {
   if (!epilogue_index(&h->walk, e->body->result[0], index, at)) return false;
   elem_shape(e, y, shape);
   Dim linear = elem_linear(e, y->rank, shape, at);
-  int64_t apart = coefficient(linear, index[c->col1 - 1]) * elem_bytes(y->dtype);
-  return coefficient(linear, index[c->row1 - 1]) == 1 && apart >= 0 && apart % 4096 == 0;
+  int64_t stride = coefficient(linear, index[c->col1 - 1]) * elem_bytes(y->dtype);
+  return coefficient(linear, index[c->row1 - 1]) == 1 && stride >= 0 && stride % 4096 == 0;
 }
 
 // Where lhs is made element by element of a concatenation along the last contracted axis, its parts' ends.
@@ -373,7 +373,7 @@ static void find_cuts(Contraction *c) {
 }
 
 // A contracted axis that lhs reads in pieces is several loops.  Constant weights are packed in any order: the loop along
-// which lhs lies side by side is then the innermost.
+// which lhs is contiguous is then the innermost.
 static ContractProbe split_contracted(Contraction *c) {
   IntPool *p = c->e->pool;
   ContractProbe r = contract_probe(c);
@@ -437,7 +437,7 @@ static void *gemm_match(Lowering *lo, const Node *fused) {
   lo->why = "a data type or size is not supported in kernels";
   if (!elem_begin(e, lo, fused, skip, c->weight ? 1 : 0)) return NULL;
   if (!contract_map(c, e, anchor, g->h.blocks) || !contract_sizes(c)) return NULL;
-  // So many products of bytes stay below 2^31.
+  // So many int8 products stay below 2^31.
   if (is_requantized(anchor) && (c->depth < 1 || c->depth > 32768)) return NULL;
   lo->why = "an operand has no expression";
   g->p = split_contracted(c);
@@ -485,8 +485,8 @@ static bool gemm_build(void *match, const void *fields, Lowered *out) {
   g->t.s = *(const GemmSchedule *)fields;
   if (c->word && !g->t.s.packed_dot) contract_no_packed_dot(c);
   // One operation for a product and its sum, where integers have two.
-  bool few = c->depth > 0 && c->depth <= EXACT_PRODUCTS && !c->depthwise;
-  if (sums_int8(c->anchor) && !c->word && few) c->acc = DT_F32;
+  bool exact = c->depth > 0 && c->depth <= EXACT_PRODUCTS && !c->depthwise;
+  if (sums_int8(c->anchor) && !c->word && exact) c->acc = DT_F32;
   c->begun = c->word && c->offset;
   if (!contract_declare_columns(c)) return false;
   if (c->weight) {

@@ -96,7 +96,7 @@ static const LoopExpr *lhs_part(Tiler *t, const ContractPoint *at) {
   return t->c->flip ? loop_op(k, LOOP_bit_xor, x, loop_int(k, DT_U8, 128), NULL) : x;
 }
 
-// The word of lhs that begins at a place, read where it lies.
+// The word of lhs that begins at a place, read in place.
 static const LoopExpr *lhs_word(Tiler *t, const ContractPoint *at) {
   LoopKernel *k = t->e->k;
   const Contraction *c = t->c;
@@ -201,7 +201,7 @@ static bool stage_part(Tiler *t, Dim r, int64_t from, int64_t to) {
   elem_forget(e);
   contract_place(t, add(t, t->row, r), t->e->pool->zero, &at);
   // That a quotient of sizes stays below its size is true, and beyond proof.
-  if (t->c->apart) at.out[first] = elem_guard(e, at.out[first], t->c->out[first]);
+  if (t->c->divided_rows) at.out[first] = elem_guard(e, at.out[first], t->c->out[first]);
   memcpy(at.k, k, sizeof at.k);
   const LoopExpr *x = t->c->word ? lhs_part(t, &at) : contract_lhs_value(t, &at);
   elem_unguard(e, 0);
@@ -527,7 +527,7 @@ static bool even_rows(Tiler *t, Dim from, int64_t m) {
 static const char OUTSIDE[] = "rows lie outside";
 
 // Whole tiles; then tiles of 8, 4, 2 and 1 rows, each where what is left over has that bit.  So a few rows, which is what an
-// open size often is, cost no more than they are.
+// dynamic size often is, cost no more than they are.
 static bool chunk_rows(Tiler *t, Dim block) {
   IntPool *p = t->e->pool;
   int64_t mr = t->s.rows, high = 1;

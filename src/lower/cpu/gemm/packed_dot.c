@@ -109,8 +109,8 @@ static bool take_zeros(Contraction *c, int32_t *sum, int64_t n) {
   return true;
 }
 
-// Sums of each column of the weights; `turned`: of unsigned ones as signed ones, 128 less.
-static int32_t *column_sums(const Contraction *c, bool turned, int64_t *out_n) {
+// Sums of each column of the weights; `rebiased`: of unsigned ones as signed ones, 128 less.
+static int32_t *column_sums(const Contraction *c, bool rebiased, int64_t *out_n) {
   const Type *t = type_of(c->weight);
   const void *bytes;
   int axis = column_axis(c);
@@ -121,7 +121,7 @@ static int32_t *column_sums(const Contraction *c, bool turned, int64_t *out_n) {
     *(i < axis ? &outer : &inner) *= i == axis ? 1 : t->dims[i]->value;
   int32_t *sum = arena_array(c->e->a, int32_t, MAX(n, 1));
   const uint8_t *w = bytes;
-  int less = t->dtype == DT_U8 && turned ? SHIFT : 0;
+  int less = t->dtype == DT_U8 && rebiased ? SHIFT : 0;
   for (int64_t o = 0; o < outer; o++)
     for (int64_t j = 0; j < n; j++)
       for (int64_t i = 0; i < inner; i++, w++) sum[j] += t->dtype == DT_U8 ? *w - less : (int8_t)*w;
@@ -170,11 +170,11 @@ static bool one_zero(const Node *zero) {
   return t->kind == TK_TENSOR && (t->rank == 0 || (t->rank == 1 && ie_is(t->dims[0], 1)));
 }
 
-// Whether lhs can be read by words where it lies.
+// Whether lhs can be read by words in place.
 static bool reads_directly(const Contraction *c, const ContractProbe *p, int64_t word) {
   Dim last = c->k[c->nk - 1];
   return p->lhs_plain && p->lhs_k_contiguous && ie_is_const(last) && last->value % word == 0 &&
-         !c->ncuts && !c->pieces && !c->apart && !c->strided;
+         !c->ncuts && !c->pieces && !c->divided_rows && !c->strided;
 }
 
 // Pairs of bf16: a tap or an element that is left out is 0, so nothing is to be made good.
@@ -231,9 +231,9 @@ bool contract_int8(Contraction *c, ContractInt8 *out) {
       !zero_known(c, c->rhs_zero, &of_weights))
     return false;
   if (!c->weight) return known && !out->outside && !of_weights;
-  out->turned = of_weights == SHIFT;
-  if (of_weights && !out->turned) return false;
-  int32_t *sum = column_sums(c, out->turned, &n);
+  out->rebiased = of_weights == SHIFT;
+  if (of_weights && !out->rebiased) return false;
+  int32_t *sum = column_sums(c, out->rebiased, &n);
   if (!sum) return false;
   settle_columns(c, sum, n, known, out->outside);
   return true;

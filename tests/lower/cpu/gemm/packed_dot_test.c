@@ -289,7 +289,7 @@ TEST(lower_quantised_images) {
               "  %y = pad(%t, %p, %z)\n  return %y\n}\n");
 }
 
-// ---- weights of a few bits ----
+// ---- int4 weights ----
 
 typedef struct BitsCase {
   int bits, block, depth, rows;
@@ -346,7 +346,7 @@ TEST(lower_weights_of_few_bits) {
   arena_deinit(&a);
 }
 
-// What exporters write: floats around a product of bytes, and a zero point that is computed.
+// What exporters write: floats around an int8 GEMM, and a zero point that is computed.
 TEST(lower_dynamic_bytes) {
   compare_all(
       "graph @\"g\"(%x: f32[7, 20]) {\n"
