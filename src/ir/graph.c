@@ -328,7 +328,7 @@ Node *node_new(Graph *g, int opcode, int nsrc, Node *const *src, const void *att
   n->hash = node_hash(n);
   Node *same = table_find_node(g, n);
   if (same) return same;
-  n->name = name ? intern(&g->names, str_of(name)) : NULL;
+  n->name = name ? intern(&g->names, str_of(name)) : g->origin;
   if (!infer_node(g, op, n, at)) return g->poison;
   node_compute_known(g, n);
   return finish(g, n);

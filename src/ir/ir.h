@@ -131,8 +131,10 @@ struct Graph {
   VEC(GraphBlock) block;  // contents of constants that the graph was given
   VEC(Body *) body;       // every body but main, in order of completion
   Body *main;
-  struct GraphTable *table;           // hash-consing of nodes and types
-  uint32_t nparams_made;              // params never merge
+  struct GraphTable *table;  // hash-consing of nodes and types
+  uint32_t nparams_made;     // params never merge
+  const char
+      *origin;  // name of new nodes that are given none: what a rewrite is replacing; may be NULL
   const struct CustomOp *custom;      // ops that the user registered; linked list, read-only
   int64_t memory_limit;               // bytes a folded constant may take while building
   int64_t known_work;                 // operations spent on contents known while building

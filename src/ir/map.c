@@ -86,7 +86,9 @@ static tenon_status map_body(Mapper *mp, const Body *b, Body **out) {
     if (mp->m->fn && n->op != OP_param && n != g->none) {
       budget_subject(n->name);
       budget_check();
+      g->origin = n->name;  // what replaces a node is named after it, whatever made it
       r = mp->m->fn(mp->m->ctx, r, n);
+      g->origin = NULL;
       TRY(graph_status(g));
     }
     mp->to[n->id] = r;
@@ -128,6 +130,7 @@ tenon_status graph_map(const GraphMap *m, bool *out_changed) {
     }
   }
   trap_leave(&t);
+  g->origin = NULL;
   arena_deinit(&arena);
   *out_changed = mp.changed;
   return t.status;

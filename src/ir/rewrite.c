@@ -175,7 +175,10 @@ static Node *apply(Rewriter *rw, const Rule *r, Node *n) {
   Match m = {.g = g, .root = n, .rw = rw};
   if (r->fast && is_coarse(n)) return NULL;
   if (!pat_match(r->find, n, &m) || (r->when && !r->when(&m))) return NULL;
+  const char *outer = g->origin;
+  if (n->name) g->origin = n->name;
   Node *to = r->make ? r->make(g, &m) : pat_build(g, r->put, &m);
+  g->origin = outer;
   if (!to || to == n || to == g->poison) return NULL;
   CHECK(to->nres == n->nres, "rule %s replaces %d results by %d", r->name, n->nres, to->nres);
   for (int i = 0; i < n->nres; i++)

@@ -138,11 +138,14 @@ typedef struct KernelText {  // what a target compiles
 } KernelText;
 typedef struct KernelUse {  // a kernel of the graph, and the one of the program that computes it
   const Node *node;         // the `fused` node
-  // What --schedule calls it: the node's name, "name#2" for the second of a name, "#1" for the first without one; where a node has kernels for
-  // several numbers of rows, with "@" and the first of these.
+  // What people call it: the node's name, or its op's where it has none; "name#2" for the second of a name.  Where a node has kernels for several
+  // numbers of rows, with "@" and the first of these.
   const char *label;
   int32_t kernel;
 } KernelUse;
+// Whether a pattern means a kernel: by its label, with or without its rows, or by the name of a node in it (program/kernel_names.c).
+typedef enum { FIT_NONE, FIT_NODE, FIT_LABEL } KernelFit;
+KernelFit kernel_fit(Graph *g, const Node *n, const char *label, const char *glob, Arena *a);
 typedef struct ValueOrigin {  // what a value of the main function is in the graph
   const Node *node;           // NULL: a constant
   int result;
@@ -170,8 +173,8 @@ typedef struct LowerOptions {
   bool host_only;           // every step by evaluation: for tests of the runtime
   const DimBinding *sizes;  // that a step's operations and bytes are counted at; NULL: the plan's
   const Watch *watch;       // told of each node; may be NULL
-  // "GLOB=template field=value ...": how kernels are done whose label fits, in spite of what templates would choose; the last one that fits
-  // counts.  One that fits no kernel, or cannot be done, is an error.
+  // "GLOB=template field=value ...": how kernels are done that the pattern means (kernel_fit), in spite of what templates would choose; the last one that fits
+  // counts, and one that fits a label before one that fits a node.  One that fits no kernel, or cannot be done, is an error.
   const char *const *schedule;
   int64_t nschedules;
   // Whether a kernel of this text has been verified before, so that it need not be again; may be NULL.

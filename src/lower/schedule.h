@@ -104,7 +104,7 @@ uint64_t schedule_hash(Schedule s);
 bool schedule_equal(Schedule a, Schedule b);
 
 // ---- what the user asks for ----
-// "GLOB=template field=value ...": for each kernel whose label fits.
+// "GLOB=template field=value ...": for each kernel that GLOB means (kernel_fit).
 typedef struct ScheduleRule {
   const char *text, *glob;
   ScheduleGiven given;

@@ -17,7 +17,7 @@ def explain(model, args):
     """(label, schedule, hash of the loops) of every kernel."""
     p = subprocess.run([TENON, "explain", model, "--json", *args], capture_output=True, text=True)
     if p.returncode: raise SystemExit(f"{model}: {p.stderr.strip()[:2000]}")
-    return [(k["label"], k["schedule_text"], k["text_hash"]) for g in json.loads(p.stdout)["groups"] for k in g["lowered"]]
+    return [(k["label"], k["schedule_text"], k["text_hash"]) for g in json.loads(p.stdout)["kernels"] for k in g["lowered"]]
 
 
 def replay(model, target, more):

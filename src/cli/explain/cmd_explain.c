@@ -176,10 +176,15 @@ static void print_host(const ExplainReport *t) {
         host_kernel_ops(&t->cli->arena, t->model->graph, &k->left[i]), k->left[i].why);
 }
 
-// The kernel's name, or what --schedule calls it.
-static const char *label_of(const Compiled *c, const Node *n) {
-  for (int64_t i = 0; i < c->nuses && !n->name; i++)
-    if (c->use[i].node == n) return c->use[i].label;
+// What --schedule and --kernel call it; of a row bucket, without the rows.
+static const char *label_of(const ExplainReport *t, const Node *n) {
+  const Compiled *c = &t->made.compiled;
+  for (int64_t i = 0; i < c->nuses; i++) {
+    if (c->use[i].node != n) continue;
+    const char *label = c->use[i].label, *rows = strrchr(label, '@');
+    bool bucket = rows && (!n->name || strlen(label) > strlen(n->name));
+    return bucket ? str_copy(&t->cli->arena, (Str){label, rows - label}) : label;
+  }
   return n->name ? n->name : "-";
 }
 
@@ -198,7 +203,7 @@ static void print_text(const ExplainReport *t) {
     saved += less;
     say(t->cli, "%-7lld %-12s %6lld %12s %12s %10s %10.1f  %s\n", (long long)i, kind_of(k),
         (long long)k->nodes, text_bytes(&a, k->bytes), text_bytes(&b, less), text_si(&c, k->flops),
-        explain_intensity(k), label_of(&t->made.compiled, k->node));
+        explain_intensity(k), label_of(t, k->node));
   }
   print_concurrent(t);
   print_layout(t->cli, &t->made.opt.layout, &t->dims);
@@ -290,7 +295,7 @@ static void json_kernel(JsonWriter *w, const ExplainReport *t, const ExplainKern
   const Explain *x = &t->x;
   json_begin_object(w);
   json_key(w, "name");
-  json_cstr(w, k->node->name);
+  json_cstr(w, label_of(t, k->node));
   json_key(w, "kind");
   json_cstr(w, kind_of(k));
   json_key(w, "nodes");
@@ -371,7 +376,7 @@ static void print_json(const ExplainReport *t) {
   json_begin_object(&w);
   json_key(&w, "model");
   json_cstr(&w, t->cli->pos[0]);
-  json_key(&w, "kernels");
+  json_key(&w, "launches");
   json_i64(&w, count.kernels);
   json_layout(&w, &t->made.opt.layout, &t->dims);
   json_chains(&w, &t->made.opt);
@@ -386,7 +391,7 @@ static void print_json(const ExplainReport *t) {
   json_end_array(&w);
   json_key(&w, "winograd");
   json_i64(&w, t->winograd);
-  json_key(&w, "groups");
+  json_key(&w, "kernels");
   json_begin_array(&w);
   for (int64_t i = 0; i < x->kernel.n; i++) json_kernel(&w, t, &x->kernel.v[i]);
   json_end_array(&w);

@@ -8,32 +8,36 @@
 typedef struct ExplainReport {
   Cli *cli;
   const Target *target;
+  Graph *graph;  // optimised
   Program *program;
   Compiled compiled;
 } ExplainReport;
 
-// Steps of the main function that call the kernel; the first one's node.
-static int64_t calls_of(const ExplainReport *t, int64_t kernel, const char **node) {
+// Steps of the main function that call the kernel.
+static int64_t calls_of(const ExplainReport *t, int64_t kernel) {
   const ProgFunction *f = t->program->function[0];
   int64_t n = 0;
-  *node = NULL;
-  for (int32_t i = 0; i < f->nsteps; i++) {
-    if (f->step[i].kind != STEP_KERNEL || f->step[i].kernel != kernel) continue;
-    if (!n++) *node = f->step[i].node;
-  }
+  for (int32_t i = 0; i < f->nsteps; i++)
+    n += f->step[i].kind == STEP_KERNEL && f->step[i].kernel == kernel;
   return n;
 }
 
-// Whether it is meant: by number, or by the name of a node that it computes.
-static bool is_wanted(const ExplainReport *t, int64_t kernel, const char *text) {
-  const ProgFunction *f = t->program->function[0];
+// The number that `tenon explain` prints; -1: it is in a body of control flow.
+static int64_t number_of(const ExplainReport *t, const Node *n) {
+  NodeList order = body_order(t->graph, t->graph->main, &t->cli->arena);
+  int64_t number = 0;
+  for (int64_t i = 0; i < order.n; i++) {
+    if (order.v[i] == n) return number;
+    number += order.v[i]->op == OP_fused;
+  }
+  return -1;
+}
+
+// Whether it is meant: by number, or by its name or that of a node that it computes.
+static bool is_wanted(const ExplainReport *t, const KernelUse *u, const char *text) {
   int64_t number;
-  if (str_to_i64(str_of(text), &number)) return number == kernel;
-  for (int32_t i = 0; i < f->nsteps; i++)
-    if (f->step[i].kind == STEP_KERNEL && f->step[i].kernel == kernel && f->step[i].node &&
-        str_glob(text, f->step[i].node))
-      return true;
-  return false;
+  if (str_to_i64(str_of(text), &number)) return number >= 0 && number == number_of(t, u->node);
+  return kernel_fit(t->graph, u->node, u->label, text, &t->cli->arena) != FIT_NONE;
 }
 
 // ---- loops and code in two columns ----
@@ -106,14 +110,14 @@ void json_schedule(JsonWriter *w, const Lowered *lw) {
   json_cstr(w, lw->kernel->schedule);
 }
 
-static void json_kernel(JsonWriter *w, const ExplainReport *t, int64_t kernel, const char *node,
-                        Str code) {
+static void json_kernel(JsonWriter *w, const ExplainReport *t, const KernelUse *u, Str code) {
+  int64_t kernel = u->kernel;
   const KernelText *k = &t->compiled.kernel[kernel];
   json_begin_object(w);
   json_key(w, "kernel");
-  json_i64(w, kernel);
-  json_key(w, "node");
-  json_cstr(w, node);
+  json_i64(w, number_of(t, u->node));
+  json_key(w, "name");
+  json_cstr(w, u->label);
   json_schedule(w, k->lowered);
   json_key(w, "loops");
   json_str(w, k->text);
@@ -124,32 +128,39 @@ static void json_kernel(JsonWriter *w, const ExplainReport *t, int64_t kernel, c
 
 // ---- the command ----
 
+static void print_kernel(const ExplainReport *t, const KernelUse *u, Str code) {
+  const KernelText *k = &t->compiled.kernel[u->kernel];
+  int64_t calls = calls_of(t, u->kernel), number = number_of(t, u->node);
+  if (number >= 0) say(t->cli, "kernel %lld, ", (long long)number);
+  say(t->cli, "%s: %s, called %lld time%s a run\n", u->label, k->name, (long long)calls,
+      calls == 1 ? "" : "s");
+  if (is_of_device(t, u->kernel))
+    printf("%.*s\n%.*s", (int)k->text.n, k->text.p, (int)code.n, code.p);
+  else
+    print_columns(t->cli, k->text, code);
+  putchar('\n');
+}
+
+// Kernels of one text are printed once, with the name of the first.
 static tenon_status print_kernels(ExplainReport *t, const char *text, bool json, int64_t *found) {
   Cli *c = t->cli;
   StrBuf b;
   JsonWriter w;
+  bool *shown = arena_array(&c->arena, bool, MAX(t->compiled.nkernels, 1));
   strbuf_init(&b, &c->arena);
   json_init(&w, &b, false);
   json_begin_array(&w);
-  for (int64_t i = 0; i < t->compiled.nkernels; i++) {
-    const char *node;
+  for (int64_t i = 0; i < t->compiled.nuses; i++) {
+    const KernelUse *u = &t->compiled.use[i];
     Str code = {0};
-    if (!is_wanted(t, i, text)) continue;
-    int64_t calls = calls_of(t, i, &node);
-    TRY(code_of(t, i, &code));
+    if (shown[u->kernel] || !is_wanted(t, u, text)) continue;
+    shown[u->kernel] = true;
+    TRY(code_of(t, u->kernel, &code));
     ++*found;
-    if (json) {
-      json_kernel(&w, t, i, node, code);
-      continue;
-    }
-    say(c, "kernel %lld: %s, called %lld time%s a run, first for %s\n", (long long)i,
-        t->compiled.kernel[i].name, (long long)calls, calls == 1 ? "" : "s", node ? node : "-");
-    if (is_of_device(t, i))
-      printf("%.*s\n%.*s", (int)t->compiled.kernel[i].text.n, t->compiled.kernel[i].text.p,
-             (int)code.n, code.p);
+    if (json)
+      json_kernel(&w, t, u, code);
     else
-      print_columns(c, t->compiled.kernel[i].text, code);
-    putchar('\n');
+      print_kernel(t, u, code);
   }
   json_end_array(&w);
   if (json) cli_print(&b);
@@ -157,11 +168,10 @@ static tenon_status print_kernels(ExplainReport *t, const char *text, bool json,
 }
 
 static void list_kernels(const ExplainReport *t) {
-  for (int64_t i = 0; i < t->compiled.nkernels; i++) {
-    const char *node;
-    calls_of(t, i, &node);
-    diag_note(&t->cli->diag, "kernel %lld: %s (%s)", (long long)i, node ? node : "-",
-              t->compiled.kernel[i].name);
+  for (int64_t i = 0; i < t->compiled.nuses; i++) {
+    const KernelUse *u = &t->compiled.use[i];
+    diag_note(&t->cli->diag, "kernel %lld: %s (%s)", (long long)number_of(t, u->node), u->label,
+              t->compiled.kernel[u->kernel].name);
   }
 }
 
@@ -171,13 +181,14 @@ int explain_kernel(Cli *c, const CompileOptions *o, Graph *g, CompileReport *mad
   int64_t found = 0;
   t->cli = c;
   t->target = o->target;
+  t->graph = g;
   tenon_status s = compile_graph(g, o, COMPILE_BUILD, &c->arena, &c->diag, made);
   t->program = made->program;
   t->compiled = made->compiled;
   if (!s) s = print_kernels(t, text, json, &found);
   if (!s && !found) {
     s = fail(&c->diag, TENON_EINVAL, NOWHERE, "no kernel is '%s'; there are %lld", text,
-             (long long)t->compiled.nkernels);
+             (long long)t->compiled.nuses);
     list_kernels(t);
   }
   return cli_exit_of(s);

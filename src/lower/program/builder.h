@@ -72,8 +72,11 @@ int32_t build_packed(ProgBuilder *b, const Node *n, const PackSpec *pack);
 tenon_status fill_constants(ProgBuilder *b);  // the section, from the weights
 tenon_status build_function(ProgBuilder *b, const Body *body, const MemPlan *plan,
                             ProgFunction **out);
-tenon_status read_schedules(ProgBuilder *b);   // those that are asked for
-tenon_status check_schedules(ProgBuilder *b);  // that each of them was for some kernel
+const char *kernel_label(ProgBuilder *b, const Node *n);  // a new one (KernelUse.label)
+ScheduleRule *find_schedule(ProgBuilder *b, const Node *n,
+                            const char *label);  // the last that fits; NULL: none
+tenon_status read_schedules(ProgBuilder *b);     // those that are asked for
+tenon_status check_schedules(ProgBuilder *b);    // that each of them was for some kernel
 // A kernel step for a `fused` node; EUNSUPPORTED when its nodes must be done one by one.  *declined is its number among b->declined, whose
 // `instead` the caller then sets; -1: no schedule was declined.
 tenon_status build_kernel_step(FuncBuilder *f, const Node *n, int64_t *declined);

@@ -206,44 +206,6 @@ const char *host_kernel_ops(Arena *a, Graph *g, const HostKernel *k) {
   return strbuf_text(&b);
 }
 
-// ---- schedules that are asked for ----
-
-// The last rule that fits the kernel, by its label, with or without its rows, or its node's name.
-static ScheduleRule *find_rule(ProgBuilder *b, const Node *n, const char *label) {
-  for (int64_t i = b->rule.n; i-- > 0;) {
-    const char *glob = b->rule.v[i].glob;
-    if (str_glob(glob, label) || str_glob(glob, b->label) || str_glob(glob, n->name ? n->name : ""))
-      return &b->rule.v[i];
-  }
-  return NULL;
-}
-
-tenon_status read_schedules(ProgBuilder *b) {
-  for (int64_t i = 0; i < b->o->nschedules; i++) {
-    ScheduleRule rule;
-    TRY(schedule_rule_parse(b->a, b->o->schedule[i], b->diag, &rule));
-    vec_push(b->a, &b->rule, rule);
-  }
-  return TENON_OK;
-}
-
-tenon_status check_schedules(ProgBuilder *b) {
-  const char **label = arena_array(b->a, const char *, MAX(b->use.n, 1));
-  for (int64_t i = 0; i < b->use.n; i++) label[i] = b->use.v[i].label;
-  for (int64_t i = 0; i < b->rule.n; i++) {
-    const ScheduleRule *r = &b->rule.v[i];
-    const char *nearest = schedule_nearest(b->a, r->glob, label, b->use.n);
-    if (r->used) continue;
-    for (int64_t k = 0; k < b->use.n; k++)
-      if (str_glob(r->glob, label[k])) nearest = NULL;  // a later rule had them all
-    if (nearest || !b->use.n)
-      return fail(b->diag, TENON_EINVAL, NOWHERE,
-                  "schedule '%s': no kernel is '%s'; the nearest is '%s'", r->text, r->glob,
-                  nearest ? nearest : "none");
-  }
-  return TENON_OK;
-}
-
 // Loops that are accepted, of n or of the same with one name for equal sizes; and their text.
 static tenon_status lower_accepted(FuncBuilder *f, const Node *n, const Node *same, int device,
                                    Lowered *lw, Str *text) {
@@ -310,7 +272,7 @@ static tenon_status lower_variant(FuncBuilder *f, const Node *n, const Node *sam
                                   Variant *v) {
   ProgBuilder *b = f->b;
   IntPool *dims = &b->g->dims;
-  v->rule = find_rule(b, n, v->label);
+  v->rule = find_schedule(b, n, v->label);
   b->lowering.label = v->label;
   b->lowering.forced = v->rule;
   TRY(lower_accepted(f, n, same, device, &v->lw, &v->text));
@@ -400,7 +362,7 @@ static void put_step(FuncBuilder *f, const Node *n, const Variant *v, const Same
   int device = b->prog_kernel.v[st.kernel].device;
   st.op = b->prog_kernel.v[st.kernel].name;
   if (v->when >= 0) st.op = name_for_rows(b, st.op, v);
-  st.node = keep_name(b, n->name);
+  st.node = keep_name(b, b->label);
   st.nout = n->nres;
   int32_t *in = arena_array(pa, int32_t, MAX(st.nargs, 1));
   int32_t *arg = arguments(f, n, &v->lw, device, out);
@@ -452,15 +414,6 @@ static tenon_status build_step_on(FuncBuilder *f, const Node *n, int device) {
   return TENON_OK;
 }
 
-// What the kernel is called: its node's name, with a number behind it where there are several, and a number alone where it has none.
-static const char *new_label(ProgBuilder *b, const Node *n) {
-  const char *name = n->name ? n->name : "";
-  intptr_t have = (intptr_t)strmap_get(&b->labels, str_of(name)) + 1;
-  strmap_put(&b->labels, str_of(name), (void *)have);
-  if (*name && have == 1) return str_copy(b->a, str_of(name));  // it may outlive the graph
-  return str_printf(b->a, "%s#%lld", name, (long long)have);
-}
-
 static tenon_status build_step(FuncBuilder *f, const Node *n) {
   const LowerOptions *o = f->b->o;
   budget_subject(f->b->label);
@@ -475,7 +428,7 @@ static tenon_status build_step(FuncBuilder *f, const Node *n) {
 
 tenon_status build_kernel_step(FuncBuilder *f, const Node *n, int64_t *declined) {
   ProgBuilder *b = f->b;
-  b->label = new_label(b, n);
+  b->label = kernel_label(b, n);
   memset(&b->lowering.tried, 0, sizeof b->lowering.tried);
   tenon_status s = build_step(f, n);
   *declined = -1;

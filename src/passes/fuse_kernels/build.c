@@ -134,9 +134,12 @@ static FusedKind kind_of(Fuser *f, int32_t group, const Members *m) {
   return view ? FUSED_VIEW : moves ? FUSED_MOVEMENT : FUSED_POINTWISE;
 }
 
+// That of the anchor, else of the last node that has one.
 static const char *name_of(Fuser *f, int32_t group, const Members *m) {
   int32_t anchor = f->group[group].anchor;
-  return f->n[anchor >= 0 ? anchor : m->v[m->n - 1]].node->name;
+  const char *name = anchor >= 0 ? f->n[anchor].node->name : NULL;
+  for (int64_t i = m->n; !name && i-- > 0;) name = f->n[m->v[i]].node->name;
+  return name;
 }
 
 static void emit_kernel(Fuser *f, int32_t group) {
