@@ -19,6 +19,8 @@ enum OpFlag {
   OPF_RANDOM = 1 << 5,     // never folded, never merged (its attrs carry an instance number)
   OPF_CONTROL = 1 << 6,    // holds bodies
   OPF_HOST = 1 << 7,       // strings, sequences, data-dependent shapes: always run by eval
+  OPF_SELECTS = 1 << 8,    // movement whose result elements are all elements of operand 0
+  OPF_VIEW = 1 << 9,       // selects every element in its order: only the shape changes
 };
 
 // What .infer sees and fills.  The node under construction is not interned yet.

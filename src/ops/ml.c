@@ -284,7 +284,7 @@ ATTR_TABLE(zip_map, ZIP_MAP_ATTRS);
 
 const OpInfo op_array_feature_extractor = {
     .name = "array_feature_extractor", .doc = "columns of x, by their numbers", .onnx = "ai.onnx.ml.ArrayFeatureExtractor", .onnx_since = 1,
-    .operands = "x indices", .results = "y", .dtypes = "any", .arity = 2, .nres = 1, .flags = OPF_HOST | OPF_MOVEMENT,
+    .operands = "x indices", .results = "y", .dtypes = "any", .arity = 2, .nres = 1, .flags = OPF_HOST | OPF_MOVEMENT | OPF_SELECTS,
     .infer = infer_array_feature_extractor, .eval = eval_array_feature_extractor,
     SAMPLES("(f32[3,4], i64[2]{0,3})", "(i64[5], i64[1,2]{4,4})", "(string[2,2,3], i64[]{1})", "(f32[n,4], i64[1]{2})")};
 const OpInfo op_binarizer = {ML(binarizer, "Binarizer", 1, "1 above the threshold, else 0", "float int"), ML_ONE(binarizer, infer_same_as_first),

@@ -11,5 +11,5 @@
 
 tenon_status pass_expose_kv_cache(PassCtx *c, bool *out_changed) {
   static const RuleSet *const sets[] = {&rules_kv_present, &rules_kv_cache};
-  return pass_rewrite(c, sets, c->g->traits->gpu ? 2 : 1, out_changed);
+  return pass_rewrite(c, sets, traits_attention_materializes(c->g->traits) ? 2 : 1, out_changed);
 }

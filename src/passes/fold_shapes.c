@@ -119,10 +119,7 @@ static Node *splat_of(Graph *g, const Node *n) {
   enum { DEPTH = 16 };
   for (int depth = 0; depth < DEPTH; depth++) {
     if (n->op == OP_const) return splat_const(g, n);
-    bool selects = n->op == OP_slice || n->op == OP_expand || n->op == OP_reshape ||
-                   n->op == OP_transpose || n->op == OP_gather || n->op == OP_gather_elements ||
-                   n->op == OP_tile;
-    if (!selects) return NULL;
+    if (!(op_info(n->op)->flags & OPF_SELECTS)) return NULL;
     n = n->src[0];
   }
   return NULL;

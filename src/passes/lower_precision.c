@@ -27,7 +27,7 @@ typedef struct Narrower {
   IntMap kept;   // ids of the values that are kept in bf16
   IntMap depth;  // by id: narrowed contractions on the way to a value
   PrecisionReport *report;
-  bool gpu;  // attention reads what is kept in bf16, and so do gathers
+  bool reads_bf16;  // traits_reads_bf16
 } Narrower;
 
 static bool is_f32(const Node *n) {
@@ -40,19 +40,19 @@ static bool even_axis(const Type *t, int axis) {
          t->dims[axis]->value % PAIR == 0;
 }
 
-static bool wants_conv(const Node *n, bool gpu) {
+static bool wants_conv(const Node *n, bool reads_bf16) {
   const conv_attrs *at = n->attrs;
   const Type *w = type_of(n->src[1]);
   if (at->channels_last || w->rank < 3 || !ie_is_const(w->dims[1])) return false;
-  return even_axis(w, 1) || at->group == 1 || (gpu && ie_is(w->dims[1], 1));
+  return even_axis(w, 1) || at->group == 1 || (reads_bf16 && ie_is(w->dims[1], 1));
 }
 
 // Whether the node's products are done in bf16.
-static bool wants(const Node *n, bool gpu) {
+static bool wants(const Node *n, bool reads_bf16) {
   if (!is_form(n, CF_CONV) && !is_form(n, CF_MATMUL) && !is_form(n, CF_GEMM)) return false;
   if (!is_f32(n) || !is_f32(n->src[0]) || n->src[1]->op != OP_const) return false;
   const Type *w = type_of(n->src[1]);
-  if (is_form(n, CF_CONV)) return wants_conv(n, gpu);
+  if (is_form(n, CF_CONV)) return wants_conv(n, reads_bf16);
   if (w->rank != 2 || type_of(n->src[0])->rank < 2) return false;
   const gemm_attrs *at = n->attrs;
   if (is_form(n, CF_GEMM)) return !at->transA && even_axis(w, at->transB ? 1 : 0);
@@ -134,11 +134,11 @@ static void keep_normalised(Narrower *m, const Node *n) {
 static void keep_read(Narrower *m, const Node *x) {
   if (x->op == OP_const) return;
   intmap_put(&m->kept, x->id, 1);
-  if (m->gpu && x->op == OP_max_pool && x->nres == 1 && is_f32(x)) keep_read(m, x->src[0]);
+  if (m->reads_bf16 && x->op == OP_max_pool && x->nres == 1 && is_f32(x)) keep_read(m, x->src[0]);
 }
 
 static bool wants_table(const Narrower *m, const Node *n) {
-  return m->gpu && n->op == OP_gather && is_f32(n) && n->src[0]->op == OP_const &&
+  return m->reads_bf16 && n->op == OP_gather && is_f32(n) && n->src[0]->op == OP_const &&
          n->src[0]->data && n->src[0]->data->n >= TABLE;
 }
 
@@ -157,11 +157,11 @@ static void begin_body(void *ctx, const Body *b, NodeList order) {
     uint64_t most = 0, have;
     for (uint32_t k = 0; k < n->nsrc; k++)
       if (intmap_get(&m->depth, n->src[k]->id, &have)) most = MAX(most, have);
-    if (m->gpu) {
+    if (m->reads_bf16) {
       keep_heads(m, n);
       keep_normalised(m, n);
     }
-    if (wants(n, m->gpu)) {
+    if (wants(n, m->reads_bf16)) {
       most++;
       m->report->contractions++;
       keep_read(m, n->src[0]);
@@ -176,7 +176,7 @@ static Node *narrow_node(void *ctx, Node *n, Node *old) {
   Graph *g = m->g;
   uint64_t kept;
   Node *r = n;
-  if (wants(old, m->gpu)) r = is_form(n, CF_CONV) ? narrow_conv(m, n) : narrow_product(m, n);
+  if (wants(old, m->reads_bf16)) r = is_form(n, CF_CONV) ? narrow_conv(m, n) : narrow_product(m, n);
   if (wants_table(m, n)) r = narrow_table(m, n);
   if (r == g->poison || type_of(r) != type_of(n)) r = n;
   if (!intmap_get(&m->kept, old->id, &kept) || n->op == OP_param) return r;
@@ -190,7 +190,7 @@ tenon_status pass_lower_precision(PassCtx *c, bool *out_changed) {
   Arena a;
   arena_init_scoped(&a);
   Narrower m = {.g = c->g, .arena = &a, .report = &c->report->precision};
-  m.gpu = c->g->traits->gpu;
+  m.reads_bf16 = traits_reads_bf16(c->g->traits);
   m.report->dtype = DT_BF16;
   intmap_init(&m.kept, &a);
   intmap_init(&m.depth, &a);

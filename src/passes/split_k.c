@@ -120,9 +120,9 @@ static Node *split(void *ctx, Node *n, Node *old) {
 
 tenon_status pass_split_k(PassCtx *c, bool *out_changed) {
   SplitK p = {.c = c};
-  // Thread blocks have work enough; and an image that is small by itself may be one of a large
-  // batch.
-  if (!(c->o->fast & FAST_REASSOC) || c->g->traits->gpu || c->o->batch_invariant) return TENON_OK;
+  // An image that is small by itself may be one of a large batch.
+  bool wanted = traits_needs_split_k(c->g->traits) && !c->o->batch_invariant;
+  if (!(c->o->fast & FAST_REASSOC) || !wanted) return TENON_OK;
   intmap_init(&p.uses, c->scratch);
   GraphMap m = {.g = c->g, .fn = split, .ctx = &p, .begin_body = begin_body};
   return graph_map(&m, out_changed);

@@ -68,9 +68,7 @@ static Dim buffer_bytes(Graph *g, Arena *a, const Type *t, const IntMap *given) 
 
 // ---- views and in-place ----
 
-static bool is_view_op(int op) {
-  return op == OP_reshape || op == OP_squeeze || op == OP_unsqueeze || op == OP_flatten;
-}
+static bool is_view_op(int op) { return (op_info(op)->flags & OPF_VIEW) != 0; }
 
 int plan_view_operand(const Node *n) {
   if (is_view_op(n->op)) return 0;

@@ -68,9 +68,7 @@ void elem_reshape(ElementBuilder *e, int from_rank, const Dim *from, int to_rank
   for (int i = 0; i < to_rank; i++) out[i] = ie_is(to[i], 1) ? e->pool->zero : got[nt++];
 }
 
-bool elem_is_view(const Node *n) {
-  return n->op == OP_reshape || n->op == OP_flatten || n->op == OP_squeeze || n->op == OP_unsqueeze;
-}
+bool elem_is_view(const Node *n) { return (op_info(n->op)->flags & OPF_VIEW) != 0; }
 
 const Node *elem_core(const Node *n) {
   while (elem_is_view(n) || n->op == OP_transpose) n = n->src[0];

@@ -69,7 +69,7 @@ static bool reads_plain(Fuser *f, const Node *first) {
 
 int32_t fuse_conv_chain(Fuser *f, int32_t i) {
   const Node *n = f->n[i].node, *conv[2];
-  if (f->g->traits->gpu) return NO_GROUP;
+  if (!traits_fuses_conv_chains(f->g->traits)) return NO_GROUP;
   bool deep = band_depthwise(n);
   int32_t own = fuse_find(f, i);
   if ((!deep && !band_pointwise(n)) || f->group[own].size != 1) return NO_GROUP;

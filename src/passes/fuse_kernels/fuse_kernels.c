@@ -143,7 +143,7 @@ static void lay_out_image(Fuser *f, const Node *n) {
 static void lay_out_heads(Fuser *f, const Node *n) {
   bool bytes = (is_form(n, CF_MATMUL) && sums_int8(n)) || is_fp8(n);
   bytes = bytes && f->g->traits->mma && n->src[op_contraction(n)->rhs]->op == OP_const;
-  if (!bytes && (!f->g->traits->gpu || !is_gemm(n))) return;
+  if (!bytes && (!traits_attention_materializes(f->g->traits) || !is_gemm(n))) return;
   const Node *from = n->src[0];
   FuseNode *moves = NULL, *x;
   for (x = fuse_at(f, from); x->op.cls == FC_INDEX_MAP && from->nsrc; x = fuse_at(f, from)) {
@@ -168,7 +168,7 @@ static void materialize_table(Fuser *f, const Node *n) {
 // Likewise keys and values that are a concatenation of the KV cache and the new ones.
 static void lay_out_keys(Fuser *f, const Node *n) {
   enum { K = 1, V = 2 };
-  if (!f->g->traits->gpu || n->op != OP_attention) return;
+  if (!traits_attention_materializes(f->g->traits) || n->op != OP_attention) return;
   for (int i = K; i <= V; i++) {
     const Node *x = n->src[i];
     while (fuse_at(f, x)->op.cls == FC_INDEX_MAP && x->op != OP_concat && x->nsrc) x = x->src[0];
@@ -546,8 +546,8 @@ static void take_prologues(Fuser *f, int32_t i) {
 static void place(Fuser *f, int32_t i) {
   f->leaf.n = 0;
   for (uint32_t k = 0; k < f->n[i].node->nsrc; k++) fuse_leaves(f, f->n[i].node->src[k]);
-  bool heads = f->g->traits->gpu && f->n[i].op.cls == FC_MAP && f->leaf.n == 1 &&
-               f->n[f->leaf.v[0]].node->op == OP_attention;
+  bool heads = traits_attention_materializes(f->g->traits) && f->n[i].op.cls == FC_MAP &&
+               f->leaf.n == 1 && f->n[f->leaf.v[0]].node->op == OP_attention;
   bool joined = !f->alone && (f->n[i].op.cls == FC_POINT || heads) &&
                 (join_operand(f, i, true) || join_operand(f, i, false));
   if (!joined) new_group(f, i);

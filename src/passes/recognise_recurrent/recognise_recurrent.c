@@ -113,9 +113,8 @@ static Node *layer(Graph *g, const Cell *c, Node *x, const Weights *w, Node *h, 
 
 // Moves elements alone, and each index is known: may be made again wherever its operand is there.
 static bool only_slices(const Node *n) {
-  if (n->op == OP_proj) return n->src[0]->op == OP_split;
-  return n->op == OP_slice || n->op == OP_gather || n->op == OP_squeeze || n->op == OP_unsqueeze ||
-         n->op == OP_reshape || n->op == OP_transpose || n->op == OP_split;
+  if (n->op == OP_proj) n = n->src[0];
+  return (op_info(n->op)->flags & OPF_SELECTS) != 0;
 }
 
 // Is n there before `limit` was made?  Ids ascend, so an older node needs nothing that is younger.

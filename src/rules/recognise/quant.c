@@ -204,11 +204,7 @@ static Node *same_numbers(Graph *g, const Node *n, const Node *root) {
 
 // Moves elements, or takes the largest, which is the same one before quantising.
 static bool moves_numbers(const Node *n) {
-  return n->nres == 1 &&
-         (n->op == OP_max_pool || n->op == OP_slice || n->op == OP_squeeze ||
-          n->op == OP_unsqueeze || n->op == OP_flatten || n->op == OP_expand ||
-          n->op == OP_reshape || n->op == OP_transpose || n->op == OP_tile || n->op == OP_gather ||
-          n->op == OP_depth_to_space || n->op == OP_space_to_depth);
+  return n->nres == 1 && (n->op == OP_max_pool || (op_info(n->op)->flags & OPF_SELECTS));
 }
 static Node *move_numbers(Graph *g, const Match *m) {
   enum { OPERANDS = 5 };
