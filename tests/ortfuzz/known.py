@@ -182,6 +182,12 @@ def along(p, x, hit):
     return hit.any(axis=axis, keepdims=bool(keep))
 
 
+def limits(p):
+    """The ends of the result's integer type, which a wider one may carry."""
+    info = np.iinfo(p.diff.mine.dtype)
+    return {"int4": (-8, 7), "uint4": (0, 15)}.get(p.out_dtype()) or (int(info.min), int(info.max))
+
+
 def wrapped(value, dtype):
     info = np.iinfo(dtype)
     return (int(value) - int(info.min)) % (int(info.max) - int(info.min) + 1) + int(info.min)
@@ -452,8 +458,7 @@ def last_cast(p):
 
 @row("cast-out-of-range", CASTS, NOBODY, "NaN and infinities among them.", "fixed point: undefined if OOR.")
 def _(p):
-    low, high = {"int4": (-8, 7), "uint4": (0, 15)}.get(p.out_dtype()) or (
-        np.iinfo(p.diff.mine.dtype).min, np.iinfo(p.diff.mine.dtype).max)
+    low, high = limits(p)
     x = np.trunc(p.array(0).astype(np.float64))
     return elements(p) and p.array(0).dtype.kind == "f" and ~((x >= float(low)) & (x <= float(high)))
 
@@ -566,8 +571,16 @@ def _(p):
 @row("norm-of-equal", "BatchNormalization InstanceNormalization GroupNormalization LayerNormalization MeanVarianceNormalization", NOBODY,
      "x - mean is 0 where all elements are equal. ONNX Runtime computes scale * x - scale * mean, whose rounding error is divided by sqrt(epsilon).")
 def _(p):
-    x = p.array(0).astype(np.float64)
-    return is_float(p) and gap(p) < 2e-4 * max(1.0, float(np.abs(x[np.isfinite(x)]).max()))
+    x, shape = p.array(0).astype(np.float64), p.array(0).shape
+    axes = {"LayerNormalization": range(p.attrs.get("axis", -1) % x.ndim, x.ndim), "BatchNormalization": [0, *range(2, x.ndim)],
+            "MeanVarianceNormalization": p.attrs.get("axes", [0, 2, 3])}.get(p.op, range(2, x.ndim))
+    if p.op == "GroupNormalization":
+        x, axes = x.reshape(shape[0], p.attrs["num_groups"], -1), [2]
+    axes = tuple(axes)
+    spread = 1 / np.sqrt(np.var(x, axis=axes, keepdims=True) + p.attrs.get("epsilon", 1e-5))
+    size = np.max(np.abs(x), axis=axes, keepdims=True) * spread * (float(np.abs(p.array(1)).max()) if p.array(1) is not None else 1)
+    room = np.broadcast_to(8 * np.finfo(np.float32).eps * size, x.shape).reshape(shape)
+    return is_float(p) and p.diff.output == 0 and gap(p) <= np.maximum(room, 8 * np.finfo(p.diff.mine.dtype).eps)
 
 
 @row("lrn-running-sum", "LRN", TENON, "NaN or infinity counts in the windows that hold it. ONNX Runtime has one running sum, which never leaves it.",
@@ -623,16 +636,16 @@ def quotient(p):
 @row("quantize-half", "QuantizeLinear", TENON, "ONNX Runtime divides float16 in float.", "the precision of the division operation between `x` and `y_scale`")
 def _(p):
     q = quotient(p)
-    info, zero = np.iinfo(p.diff.mine.dtype), p.array(2)
-    want = np.clip(np.rint(q.astype(np.float64)) + (0 if zero is None else zero.astype(np.float64)), info.min, info.max)
+    (low, high), zero = limits(p), p.array(2)
+    want = np.clip(np.rint(q.astype(np.float64)) + (0 if zero is None else zero.astype(np.float64)), low, high)
     return is_int(p) and q.dtype == np.float16 and p.diff.mine == want
 
 
 @row("quantize-infinite", "QuantizeLinear", TENON, "An infinite quotient saturates. ONNX Runtime converts it to an integer first; ONNX does not say what NaN becomes.",
      "The quantization formula is `y = saturate((x / y_scale) + y_zero_point)`.")
 def _(p):
-    q, info = quotient(p), np.iinfo(p.diff.mine.dtype)
-    return is_int(p) and (np.isnan(q) | (np.isposinf(q) & (p.diff.mine == info.max)) | (np.isneginf(q) & (p.diff.mine == info.min)))
+    q, (low, high) = quotient(p), limits(p)
+    return is_int(p) and (np.isnan(q) | (np.isposinf(q) & (p.diff.mine == high)) | (np.isneginf(q) & (p.diff.mine == low)))
 
 
 @row("max-of-infinite", "GlobalMaxPool MaxPool", TENON, "The largest of elements that are all -inf is -inf. ONNX Runtime begins with the lowest finite value.",
