@@ -24,6 +24,7 @@ typedef struct Plan {
   bool constants;   // some constants get other elements
   bool to_const;    // some inputs become constants
   bool more_users;  // some inner values are results too
+  bool near;        // some nodes differ: another op, operand or attribute
   bool tame;
 } Plan;
 
@@ -57,6 +58,7 @@ static Plan draw_plan(Draws *r, const Graph *g, unsigned fast) {
   p.constants = draw(r, 3) == 0;
   p.to_const = draw(r, 8) == 0;
   p.more_users = draw(r, 6) == 0;
+  p.near = draw(r, 4) == 0;
   return p;
 }
 
@@ -134,6 +136,81 @@ static Node *own_param(Instance *x, const Node *n) {
   return p;
 }
 
+// ---- what is nearly the example: most rules must not fire on it ----
+
+// Another attribute of the node, in its own copy.
+static const void *near_attrs(Instance *x, const Node *n) {
+  const OpInfo *op = op_info(n->op);
+  if (!op->nattrs) return n->attrs;
+  char *own = arena_dup(&x->to->arena, n->attrs, (int64_t)op->attrs_size);
+  const AttrDesc *a = &op->attrs[draw(&x->rng, op->nattrs)];
+  void *field = own + a->offset;
+  switch (a->kind) {
+  case ATTR_i64: *(int64_t *)field += draw(&x->rng, 3) - 1; break;
+  case ATTR_bool: *(bool *)field = !*(bool *)field; break;
+  case ATTR_f64: *(double *)field *= 0.5 + (double)draw(&x->rng, 3) / 2; break;
+  case ATTR_choice: {
+    int words = 1;
+    for (const char *p = a->choices; *p; p++) words += *p == '|';
+    *(int *)field = (int)draw(&x->rng, words);
+    break;
+  }
+  case ATTR_i64s: {
+    Ints *list = field;
+    int64_t *v = arena_dup(&x->to->arena, list->v, list->n * (int64_t)sizeof *v);
+    if (list->n > 1 && draw(&x->rng, 2)) {
+      int64_t first = v[0];
+      v[0] = v[list->n - 1];
+      v[list->n - 1] = first;
+    } else if (list->n) {
+      v[draw(&x->rng, list->n)] += draw(&x->rng, 3) - 1;
+    }
+    list->v = v;
+    break;
+  }
+  default: break;
+  }
+  return own;
+}
+
+// Another op of one or two operands and no attributes.
+static int near_op(Instance *x, const Node *n) {
+  static const int one[] = {OP_neg, OP_abs, OP_exp, OP_tanh, OP_sqrt, OP_sigmoid, OP_relu},
+                   two[] = {OP_add, OP_sub, OP_mul, OP_div, OP_max, OP_min, OP_pow};
+  const OpInfo *op = op_info(n->op);
+  if (!(op->flags & OPF_ELEMENTWISE) || op->attrs_size || n->nsrc > 2) return n->op;
+  return n->nsrc == 1 ? one[draw(&x->rng, ARRAY_LEN(one))] : two[draw(&x->rng, ARRAY_LEN(two))];
+}
+
+// One of the values before it of the same type, in the place of an operand.
+static void near_operand(Instance *x, const Node *n, Node **src) {
+  uint32_t i = (uint32_t)draw(&x->rng, n->nsrc);
+  for (int tries = 0; tries < 8; tries++) {
+    Node *other = x->node[draw(&x->rng, n->id)];
+    if (!other || other->nres != 1 || other == src[i]) continue;
+    if (type_of(other) != type_of(src[i])) continue;
+    src[i] = other;
+    return;
+  }
+}
+
+static Node *near_node(Instance *x, const Node *n, Node **src) {
+  const void *attrs = n->attrs;
+  int op = n->op;
+  switch (draw(&x->rng, 4)) {
+  case 0: attrs = near_attrs(x, n); break;
+  case 1: op = near_op(x, n); break;
+  case 2: near_operand(x, n, src); break;
+  default:
+    if (n->nsrc > 1) {
+      Node *first = src[0];
+      src[0] = src[1];
+      src[1] = first;
+    }
+  }
+  return node_new(x->to, op, (int)n->nsrc, src, attrs, n->nres, n->name);
+}
+
 static Node *own_node(Instance *x, const Node *n) {
   if (n == x->from->none) return x->to->none;
   if (n->op == OP_param) return own_param(x, n);
@@ -143,6 +220,7 @@ static Node *own_node(Instance *x, const Node *n) {
   if (op_info(n->op)->flags & OPF_CONTROL) return NULL;
   Node **src = arena_array(x->arena, Node *, n->nsrc + 1);
   for (uint32_t i = 0; i < n->nsrc; i++) src[i] = x->node[n->src[i]->id];
+  if (x->plan.near && n->nsrc && draw(&x->rng, 4) == 0) return near_node(x, n, src);
   return node_new(x->to, n->op, (int)n->nsrc, src, n->attrs, n->nres, n->name);
 }
 
@@ -174,7 +252,7 @@ static Graph *instance(Graph *example, unsigned fast, uint64_t seed, Diag *d, bo
   x.sizes = hash_u64(seed) >> 8;
   x.plan = draw_plan(&x.rng, example, fast);
   *varied = x.plan.to != x.plan.from || x.plan.nextra || x.plan.as_numbers || x.plan.constants ||
-            x.plan.to_const || x.plan.more_users;
+            x.plan.to_const || x.plan.more_users || x.plan.near;
   Graph *g = NULL;
   Trap t;
   volatile bool ok = false;

@@ -1,8 +1,9 @@
 // rulefuzz.h -- one rule on random instances of its example.
 //
 // An instance is the example with something changed: other element types, sizes as numbers or left as symbols, other constants, inputs as
-// constants, a further user of an inner value, axes put in front.  The rule alone is applied to it; where it fires, both graphs are run on
-// random values and must agree: bit for bit where the rule needs no fast-math flag, else within what the instance makes of a few roundings.
+// constants, a further user of an inner value, axes put in front, a node of another op, operand or attribute.  The rule alone is applied
+// to it; where it fires, both graphs are run on random values and must agree: bit for bit where the rule needs no fast-math flag, else
+// within what the instance makes of a few roundings.
 // An instance on which it does not fire says nothing and is not counted.
 #ifndef TENON_TESTS_RULEFUZZ_H
 #define TENON_TESTS_RULEFUZZ_H
