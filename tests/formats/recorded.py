@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
-"""recorded.py TENON ARCHIVE... [--target NAME]... [--every N] [NAME...] -- models of other frameworks, with the results that these computed.
+"""recorded.py TENON ARCHIVE... [--target NAME]... [--every N] [--damage N] [NAME...] -- models of other frameworks, with the results that these computed.
 
 An archive (tests/models/recorded/*.tar.xz) has small models, one or a few operators each, with operands and results.  The tests that
 need a framework, tests/torch/torch_ops.py and tests/formats/tflite_*.py, write it with --record, so `make test` needs none.  Here each model
 is run by TENON and compared: type, shape, and values within what was recorded.  Needs numpy.
 
+With --damage N each model is damaged N times instead, one value, word or number of its text at a time, and inspected: it may be read or
+refused with a message, but not crash, nor end as a fault of ours.
+
 With names only cases whose name has one of them.  The last line is `N passed, N failed`.
 """
-import io, json, os, subprocess, sys, tarfile, tempfile
+import io, json, os, random, re, struct, subprocess, sys, tarfile, tempfile, zipfile
 
 try:
     import numpy as np
@@ -65,13 +68,53 @@ def check(tenon, target, folder, case):
     return "; ".join(wrong) or None
 
 
+# ---- damage ----
+
+WORDS = (b"0", b"1", b"-1", b"2", b"9", b"1099511627776", b"-9223372036854775808", b"1.5", b"true", b"null", b"[]", b'""', b"None", b"{}")
+
+
+def damage_text(rng, text):
+    """One number, string, list or line is another, or gone."""
+    found = [m.span() for m in re.finditer(rb'-?\b\d+(?:\.\d+)?\b|"[^"\n]{1,60}"|\[[^\[\]]{0,80}\]|\{[^{}]{0,200}\}|\b[A-Za-z_.]{3,40}\b', text)]
+    if not found: return text
+    a, b = rng.choice(found)
+    c, d = rng.choice(found)
+    return text[:a] + rng.choice([rng.choice(WORDS), b"", text[c:d]]) + text[b:]
+
+
+def damage(rng, model):
+    """The bytes of a model with one fault: in a text of an archive, or in a 32-bit number."""
+    if not zipfile.is_zipfile(io.BytesIO(model)):
+        at = rng.randrange(0, len(model) - 4)
+        value = rng.choice([0, 1, -1, 2, 7, 127, 1 << 20, -(1 << 31), struct.unpack_from("<i", model, at)[0] + rng.choice([-1, 1, 4])])
+        return model[:at] + struct.pack("<I", value & 0xFFFFFFFF) + model[at + 4:]
+    out = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(model)) as z, zipfile.ZipFile(out, "w") as w:
+        texts = [n for n in z.namelist() if n.endswith((".json", ".py")) and "sample" not in n] or z.namelist()
+        chosen = rng.choice(texts)
+        for n in z.namelist(): w.writestr(n, damage_text(rng, z.read(n)) if n == chosen else z.read(n))
+    return out.getvalue()
+
+
+def check_damaged(tenon, folder, case, times):
+    """What is wrong with damaged forms of a model, one a line."""
+    rng, model = random.Random(case["name"]), open(os.path.join(folder, case["model"]), "rb").read()
+    path, wrong = os.path.join(folder, "damaged" + os.path.splitext(case["model"])[1]), []
+    for i in range(times):
+        with open(path, "wb") as f: f.write(damage(rng, model))
+        p = subprocess.run([tenon, "inspect", path], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace", timeout=120)
+        if p.returncode not in (0, 1, 2, 3, 4) or (p.returncode and not p.stderr.strip()): wrong.append(f"damage {i}: status {p.returncode}: {p.stderr.strip()[-300:]}")
+    return "; ".join(wrong) or None
+
+
 def main(args):
-    targets, every, names, archives = [], 1, [], []
+    targets, every, names, archives, times = [], 1, [], [], 0
     tenon = args.pop(0)
     while args:
         a = args.pop(0)
         if a == "--target": targets.append(args.pop(0))
         elif a == "--every": every = int(args.pop(0))
+        elif a == "--damage": times = int(args.pop(0))
         else: (archives if a.endswith(".tar.xz") else names).append(a)
     passed = failed = 0
     for archive in archives:
@@ -81,7 +124,7 @@ def main(args):
             for target in targets or ["interp"]:
                 for case in cases[::every]:
                     if names and not any(n in case["name"] for n in names): continue
-                    why = check(tenon, target, folder, case)
+                    why = check_damaged(tenon, folder, case, times) if times else check(tenon, target, folder, case)
                     passed, failed = passed + (not why), failed + bool(why)
                     if why: print(f"FAIL {case['name']} ({target}): {why}", flush=True)
     print(f"{passed} passed, {failed} failed")
