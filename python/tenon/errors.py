@@ -124,7 +124,7 @@ def from_c(status: int, error: "_ffi.Error") -> TenonError:
     """The exception of a failed call."""
     message = error.message.decode("utf-8", "replace") or _ffi.lib.tenon_status_name(status).decode()
     made = BY_STATUS.get(status, InternalError)(message)
-    if isinstance(made, FileError) and os.strerror(errno.ENOENT) in message:
+    if isinstance(made, FileError) and (os.strerror(errno.ENOENT) in message or "which is not there" in message):
         made = MissingFileError(message)
         made.errno = errno.ENOENT
     return made

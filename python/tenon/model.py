@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes as C
+import inspect
 import os
 import threading
 import warnings
@@ -277,7 +278,8 @@ def _is_torch_module(source: Any) -> bool:
 
 def _choice(what: str, value: str, table: Mapping[str, int]) -> int:
     if value not in table:
-        raise InvalidError(f"{what}={value!r}: must be one of {', '.join(sorted(table))}")
+        near = did_you_mean(str(value), list(table))
+        raise InvalidError(f"{what}={value!r}: must be one of {', '.join(sorted(table))}{near}")
     return table[value]
 
 
@@ -375,8 +377,7 @@ def compile(
             **more,
         )
     if args or torch_options:
-        unknown = ", ".join(torch_options) or "example inputs"
-        raise TypeError(f"tenon.compile: {unknown} belong to torch modules alone; tenon.compile_options() lists what else there is")
+        raise TypeError(_not_taken(list(torch_options)))
     if not 0 <= optimize <= 3:
         raise InvalidError(f"optimize={optimize}: must be 0 to 3")
     fixed, ranges = _split_dims(dims)
@@ -407,6 +408,16 @@ def compile(
     _check_known(made, ranges)
     _warn(made, target)
     return made
+
+
+def _not_taken(names: Sequence[str]) -> str:
+    """What is wrong with keywords that no option has, or with example inputs."""
+    if not names:
+        return "tenon.compile: example inputs belong to torch modules alone"
+    own = [n for n in inspect.signature(compile).parameters if n not in ("model", "args", "more")]
+    near = did_you_mean(names[0], own + options_by_name.names())
+    more = "" if near else "; what belongs to torch modules alone is taken with one"
+    return f"tenon.compile: there is no option {names[0]!r}{near}{more}; tenon.compile_options() lists what else there is"
 
 
 def _interpreted(
@@ -441,8 +452,9 @@ def _check_known(made: Model, ranges: Mapping[str, Range]) -> None:
     symbols = {s for v in made.inputs for s in v.shape or () if isinstance(s, str)}
     for name in ranges:
         if name not in symbols:
+            near = did_you_mean(name, sorted(symbols))
             raise InvalidError(
-                f"the model has no symbolic size '{name}'; it has {', '.join(sorted(symbols)) or 'none'}"
+                f"the model has no symbolic dimension '{name}'{near}; it has {', '.join(sorted(symbols)) or 'none'}"
             )
 
 

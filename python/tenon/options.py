@@ -33,6 +33,11 @@ def _text(name: str, value: Any) -> bytes:
     raise InvalidError(f"{name}={value!r}: must be a text, a number, True or False")
 
 
+def names() -> List[str]:
+    """The names of all options."""
+    return [row.name.decode() for row in _table()]
+
+
 def split(given: Mapping[str, Any]) -> Tuple[Dict[str, Any], Dict[str, Any]]:
     """What of the keywords is a compile option, and what is not."""
     names = {row.name.decode() for row in _table()}

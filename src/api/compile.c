@@ -67,8 +67,8 @@ static tenon_status find_target(CompileCall *c) {
   const char *name = c->o.target;
   c->target = !name || !strcmp(name, "auto") ? target_auto() : target_find(name);
   if (!c->target)
-    return fail(c->d, TENON_EINVAL, NOWHERE, "there is no target '%s'; tenon_target lists them",
-                name);
+    return fail(c->d, TENON_EINVAL, NOWHERE, "there is no target '%s'%s", name,
+                target_hint(name, &c->scratch));
   const char *why = "";
   if (!target_there(c->target, &why))
     return fail(c->d, TENON_EUNSUPPORTED, NOWHERE, "target %s is not available on this machine: %s",
@@ -155,8 +155,9 @@ static tenon_status read_again(CompileCall *c) {
   TRY(model_copy(c->m->model, &mo, c->d, &c->copy));
   for (size_t i = 0; i < o->ndims; i++)
     if (!c->fixed[i].used)
-      return fail(c->d, TENON_EINVAL, NOWHERE, "the model has no symbolic size '%s'",
-                  o->dims[i].name);
+      return fail(c->d, TENON_EINVAL, NOWHERE, "the model has no symbolic dimension '%s'%s",
+                  o->dims[i].name,
+                  dim_hint(c->copy->graph, str_of(o->dims[i].name), &c->scratch).s);
   return model_need_supported(c->copy, c->d);
 }
 

@@ -3,6 +3,8 @@
 // Every entry sets a trap, so that a failed allocation anywhere below ends here with everything freed.
 #include "api/model.h"
 
+#include "frontends/common/other.h"
+
 #include "base/process.h"
 #include "runtime/speed.h"
 
@@ -73,8 +75,16 @@ static tenon_status check_numbers(const Model *m, Diag *d) {
   return TENON_OK;
 }
 
+// What is not recognised by a sign of its own may be anything.
+static tenon_status refuse_others(const Frontend *f, Str bytes, Diag *d) {
+  TRY(other_refuse_cut_zip(bytes, d));
+  if (f == &frontend_npz) TRY(other_refuse_zip(bytes, d));
+  return f == &frontend_onnx ? other_refuse(bytes, d) : TENON_OK;
+}
+
 static tenon_status read_foreign(Model *m, const ModelOptions *o, Str bytes, Diag *d) {
   m->frontend = frontend_of(bytes);
+  TRY(refuse_others(m->frontend, bytes, d));
   m->import = (Imported){.bytes = bytes, .path = m->path};
   if (o) {
     m->import.custom = o->custom;
@@ -113,7 +123,7 @@ static tenon_status read_model(Model *m, const ModelOptions *o, Diag *d) {
   if (artifact_is(bytes.p, bytes.n))
     s = read_compiled(m, o, d);
   else if (o && o->trust.said)
-    s = fail(d, TENON_EFORMAT, NOWHERE, "this is not a compiled model");
+    s = fail(d, TENON_EFORMAT, NOWHERE, "this is not a compiled model; leave --compiled out");
   else
     s = read_foreign(m, o, bytes, d);
   if (!s) name_values(m->graph);
@@ -142,7 +152,8 @@ tenon_status model_open(const char *path, const ModelOptions *o, Diag *d, Model 
   *out = NULL;
   Model *m = model_new(path, d);
   if (!m) return TENON_ENOMEM;
-  tenon_status s = file_open(path, &m->file, d);
+  tenon_status s = other_refuse_folder(path, d);
+  if (!s) s = file_open(path, &m->file, d);
   if (s) {
     model_free(m);
     return s;

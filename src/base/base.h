@@ -57,6 +57,8 @@ static inline int64_t gcd_i64(int64_t a, int64_t b) {
 // What a file that Tenon writes says of itself, near its start or at its end, where its format has no field for it.  A linked
 // program says the second: an object of ours inside it does not make it ours.
 #define FILE_MARK "made by Tenon"
+// Ends a message about bytes that a file should have and has not.
+#define CUT_OFF ": was the download cut off?"
 // Behind the first brace of JSON whose keys are the user's, where no key is left for the mark.
 #define FILE_JSON_SPACES "                        "
 #define FILE_MARK_LINKED "linked and " FILE_MARK

@@ -38,6 +38,8 @@ typedef struct Machine {
 void machine_host(Machine *out);
 // Another machine, by names that LLVM has too: `cpu` and `features` ("+avx2,-fma") may be empty.  For x86 the CPU may be a
 // level, x86-64 to x86-64-v4.  EUNSUPPORTED: a triple of no architecture that we know; EINVAL: an unknown CPU or feature.
+// Whether the triple names Linux, or no system at all: what Tenon's runtime loads code on.
+bool machine_is_linux(const Machine *m);
 MUST_USE tenon_status machine_make(Str triple, Str cpu, Str features, Machine *out, Diag *d);
 // Products and sums of f32 a second, of all its cores, at most and roughly: for choosing between machines.
 double machine_speed(const Machine *m);

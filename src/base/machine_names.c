@@ -216,6 +216,11 @@ tenon_status machine_make(Str triple, Str cpu, Str features, Machine *out, Diag 
   return TENON_OK;
 }
 
+bool machine_is_linux(const Machine *m) {
+  const char *system = strchr(m->triple, '-');
+  return !system || strstr(system, "linux") || !strcmp(system, "-unknown");
+}
+
 double machine_speed(const Machine *m) {
   enum { PORTS = 2, OPS = 2 };  // vectors a cycle; a product and a sum
   const double clock = 3e9;

@@ -108,10 +108,10 @@ static tenon_status read_header(Str bytes, Diag *d, Header *h) {
     return fail(d, TENON_EUNSUPPORTED, (Where){.offset = 6, .has_offset = true},
                 "npy: format version %d.%d; 1.0 to 3.0 are read", major, minor);
   int width = major == 1 ? 2 : 4;
-  if (bytes.n < 8 + width) return bad(d, 8, "the file ends inside its header");
+  if (bytes.n < 8 + width) return bad(d, 8, "the file ends inside its header" CUT_OFF);
   int64_t length = 0;
   for (int i = width - 1; i >= 0; i--) length = length << 8 | (uint8_t)bytes.p[8 + i];
-  if (length > bytes.n - 8 - width) return bad(d, 8, "the header is longer than the file");
+  if (length > bytes.n - 8 - width) return bad(d, 8, "the header is longer than the file" CUT_OFF);
   Cursor c = {bytes, 8 + width, 8 + width + length, d};
   h->data = c.end;
   unsigned seen = 0;
@@ -324,9 +324,10 @@ tenon_status npy_read(Arena *a, Str bytes, Diag *d, NdArray *out) {
   if (empty) out->n = 0;
   int64_t have = bytes.n - h.data;
   if (!ck_mul(out->n, e.bytes, &out->bytes) || out->bytes > have)
-    return fail(d, TENON_EFORMAT, (Where){.offset = h.data, .has_offset = true},
-                "npy: the shape asks for %lld elements of %lld bytes, the file has %lld bytes",
-                (long long)out->n, (long long)e.bytes, (long long)have);
+    return fail(
+        d, TENON_EFORMAT, (Where){.offset = h.data, .has_offset = true},
+        "npy: the shape asks for %lld elements of %lld bytes, the file has %lld bytes" CUT_OFF,
+        (long long)out->n, (long long)e.bytes, (long long)have);
   if (out->bytes < have) return bad(d, h.data + out->bytes, "bytes after the last element");
   if (e.text) return read_text(a, &h, &e, bytes.p + h.data, d, out);
   read_numbers(a, &h, &e, bytes.p + h.data, out);
@@ -355,19 +356,41 @@ static int64_t pack(const NdArray *v, DType want, uint8_t *to) {
   return -1;
 }
 
+static bool is_opaque(const NdArray *v, DType want) {
+  bool number = dtype_class(want) != DC_STRING && dtype_class(want) != DC_NONE;
+  return !v->dtype && number && dtype_bits(want) >= 8 && dtype_bits(want) == 8 * v->void_bytes;
+}
+
+// Of values of fewer than 8 bits: one to a byte.
+static bool is_carrier(const NdArray *v, DType want) {
+  bool number = dtype_class(want) != DC_STRING && dtype_class(want) != DC_NONE;
+  bool bytes = v->dtype == DT_I8 || v->dtype == DT_U8 || (!v->dtype && v->void_bytes == 1);
+  return number && dtype_bits(want) < 8 && bytes;
+}
+
+bool nd_converts(const NdArray *v, DType want) {
+  return v->dtype == want || is_opaque(v, want) || is_carrier(v, want);
+}
+
+const char *numpy_name(DType t) {
+  static const char *const name[] = {
+      [DT_F32] = "float32", [DT_U8] = "uint8",      [DT_I8] = "int8",        [DT_U16] = "uint16",
+      [DT_I16] = "int16",   [DT_I32] = "int32",     [DT_I64] = "int64",      [DT_STRING] = "str",
+      [DT_BOOL] = "bool",   [DT_F16] = "float16",   [DT_F64] = "float64",    [DT_U32] = "uint32",
+      [DT_U64] = "uint64",  [DT_C64] = "complex64", [DT_C128] = "complex128"};
+  const char *found = (size_t)t < ARRAY_LEN(name) ? name[t] : NULL;
+  return found ? found : dtype_name(t);
+}
+
 tenon_status nd_convert(Arena *a, NdArray *v, DType want, Diag *d) {
   if (v->dtype == want) return TENON_OK;
-  int bits = dtype_bits(want);
-  bool number = dtype_class(want) != DC_STRING && dtype_class(want) != DC_NONE;
-  bool small = number && bits < 8;
-  if (!v->dtype && number && bits == 8 * v->void_bytes && !small) {
+  if (is_opaque(v, want)) {
     if (!aligned(v->data, v->void_bytes)) v->data = arena_dup(a, v->data, v->bytes);
     v->dtype = want;
     v->void_bytes = 0;
     return TENON_OK;
   }
-  bool carrier = v->dtype == DT_I8 || v->dtype == DT_U8 || (!v->dtype && v->void_bytes == 1);
-  if (!small || !carrier)
+  if (!is_carrier(v, want))
     return fail(d, TENON_EINVAL, NOWHERE, "array '%.*s' has elements of type %s, %s is needed",
                 STR_ARG(v->name), v->dtype ? dtype_name(v->dtype) : "void", dtype_name(want));
   int64_t bytes;

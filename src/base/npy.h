@@ -38,6 +38,8 @@ const NdArray *nd_find(const NdArrayList *l, Str name);  // NULL when absent
 // Turns a carrier into the wanted type: opaque bytes of its width, or integers that all fit a sub-byte
 // type.  An array that has the type already stays as it is; all else is an error: no value is converted.
 MUST_USE tenon_status nd_convert(Arena *a, NdArray *v, DType want, Diag *d);
+bool nd_converts(const NdArray *v, DType want);  // whether it can, but for the range of elements
+const char *numpy_name(DType t);                 // "float32"; what NumPy lacks has Tenon's name
 
 // The two parts of an .npy file; a payload that needs no change is the array's own.
 MUST_USE tenon_status npy_parts(Arena *a, const NdArray *v, Str *out_header, Str *out_payload,

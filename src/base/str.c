@@ -93,24 +93,41 @@ static int64_t common_prefix(Str word, const char *text) {
   return most;
 }
 
-const char *str_nearest(Str word, const char *const *words, int64_t n) {
+// The words that are nearest: by letters one, by their beginnings as many as begin alike.
+static int nearest_words(Str word, const char *const *words, int64_t n, const char **out, int cap) {
   enum { PREFIX = 3 };
-  const char *best = NULL, *alike = NULL;
-  int64_t least = INT64_MAX, most = PREFIX - 1;
+  const char *best = NULL;
+  int64_t least = INT64_MAX, most = PREFIX;
+  int alike = 0;
   for (int64_t i = 0; i < n; i++) {
     if (!words[i]) continue;
     int64_t d = str_distance(word, str_of(words[i])), p = common_prefix(word, words[i]);
     if (d < least) least = d, best = words[i];
-    if (p > most && 2 * p >= word.n) most = p, alike = words[i];
+    if (p < most || 2 * p < word.n) continue;
+    if (p > most) alike = 0;
+    most = p;
+    if (alike < cap) out[alike++] = words[i];
   }
   // Further than a third of its letters is no slip of the finger.
-  return best && least <= MAX(2, word.n / 3) && least < MAX(word.n, 2) ? best : alike;
+  if (!best || least > MAX(2, word.n / 3) || least >= MAX(word.n, 2)) return alike;
+  out[0] = best;
+  return 1;
+}
+
+const char *str_nearest(Str word, const char *const *words, int64_t n) {
+  const char *one;
+  return nearest_words(word, words, n, &one, 1) ? one : NULL;
 }
 
 HintText did_you_mean(Str word, const char *const *words, int64_t n) {
+  enum { MOST = 2 };
   HintText h = {""};
-  const char *near = str_nearest(word, words, n);
-  int len = near ? snprintf(h.s, sizeof h.s, "; did you mean '%s'?", near) : 0;
+  const char *near[MOST];
+  int count = nearest_words(word, words, n, near, MOST);
+  int len = count
+                ? snprintf(h.s, sizeof h.s, "; did you mean '%s'%s%s%s?", near[0],
+                           count > 1 ? " or '" : "", count > 1 ? near[1] : "", count > 1 ? "'" : "")
+                : 0;
   if (len < 0 || len >= (int)sizeof h.s) h.s[0] = 0;
   return h;
 }

@@ -77,7 +77,7 @@ static tenon_status find_directory(Str z, Diag *d, Directory *out) {
   for (int64_t i = z.n - EOCD_BYTES; i >= first && end < 0; i--)
     if (z.p[i] == 'P' && le32(z.p + i) == SIG_EOCD && i + EOCD_BYTES + le16(z.p + i + 20) == z.n)
       end = i;
-  if (end < 0) return bad(d, z.n, "no central directory (a truncated file?)");
+  if (end < 0) return bad(d, z.n, "no central directory at the end of the archive" CUT_OFF);
   const char *p = z.p + end;
   int64_t n = le16(p + 10), bytes = le32(p + 12), offset = le32(p + 16);
   if (n == 0xffff || bytes == 0xffffffff || offset == 0xffffffff) return read_end64(z, end, d, out);

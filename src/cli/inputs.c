@@ -176,6 +176,11 @@ static tenon_status read_item(Inputs *in, Run *run, const Node *param, NdArray *
     return fail(run->diag, TENON_EUNSUPPORTED, NOWHERE,
                 "input '%s' is %s, which arrays cannot give", param->name,
                 type_text(in->arena, type_of(param)));
+  if (t->kind == TK_TENSOR && t->dtype && !nd_converts(v, t->dtype))
+    return fail(run->diag, TENON_EINVAL, NOWHERE,
+                "input '%s' is %s, %s is needed: convert it, for instance with x.astype(\"%s\")",
+                param->name, v->dtype ? dtype_name(v->dtype) : "void", dtype_name(t->dtype),
+                numpy_name(t->dtype));
   if (t->kind == TK_TENSOR && t->dtype) TRY(nd_convert(in->arena, v, t->dtype, run->diag));
   if (!v->dtype)
     return fail(run->diag, TENON_EINVAL, NOWHERE, "opaque elements for input '%s'", param->name);
@@ -336,14 +341,10 @@ int dims_read(Cli *c, const Graph *g, const OptionValue *opt, DimBinding *out) {
     int64_t size;
     if (!opt_split(c, opt->text[i], &name, &text) || !str_to_i64(str_of(text), &size) || size < 0)
       return cli_usage(c, "--dim takes NAME=N with a size, not '%s'", opt->text[i]);
-    const char **words = arena_array(&c->arena, const char *, out->n + 1);
-    int32_t nwords = 0, found = -1;
-    for (int32_t k = 0; k < out->n; k++) {
-      if (g->dims.sym.v[k]->fresh) continue;
-      words[nwords++] = g->dims.sym.v[k]->name;
-      if (!strcmp(g->dims.sym.v[k]->name, name)) found = k;
-    }
-    HintText hint = did_you_mean(str_of(name), words, nwords);
+    int32_t found = -1;
+    for (int32_t k = 0; k < out->n; k++)
+      if (!g->dims.sym.v[k]->fresh && !strcmp(g->dims.sym.v[k]->name, name)) found = k;
+    HintText hint = dim_hint(g, str_of(name), &c->arena);
     if (found < 0)
       return cli_usage(c, "the model has no dimension '%s'%s", name,
                        *hint.s ? hint.s : "; `tenon inspect` lists them");

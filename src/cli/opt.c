@@ -116,8 +116,10 @@ static tenon_status read_options(Cli *c, CompileOptions *out) {
 
 tenon_status opt_compile(Cli *c, CompileOptions *out) {
   compile_defaults(out);
-  TRY(read_options(c, out));
-  TRY(compile_options_check(out, &c->diag));
+  tenon_status wrong = read_options(c, out);
+  if (!wrong) wrong = compile_options_check(out, &c->diag);
+  c->misused |= wrong == TENON_EINVAL;
+  TRY(wrong);
   const char *model = c->pos[0];
   bool file = strcmp(model, "-") != 0;
   OptCall *call = arena_new(&c->arena, OptCall);

@@ -99,6 +99,7 @@ static tenon_status build(Graph *g, const CompileOptions *o, bool lower_only, Ar
                       .tamper = o->tamper,
                       .tamper_ctx = o->tamper_ctx};
   CHECK(o->target, "a program is for a target");
+  if (!lower_only) TRY(graph_open_sources(g, d));
   program_release(r->program);  // of COMPILE_LOWER
   r->program = NULL;
   Arena *texts = o->keep && o->target->keeps_loops ? o->keep : a;

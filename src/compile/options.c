@@ -1,6 +1,8 @@
 // options.c -- the option table made of options.def: values from text and to text.
 #include "compile/options.h"
 
+#include "passes/passes.h"
+
 #define RECORD OPTION_RECORD
 #define KEY    OPTION_KEY
 #define AT(id) (uint32_t) offsetof(CompileOptions, id)
@@ -100,13 +102,13 @@ static tenon_status put_choice(void *f, const CompileOptionRow *r, const char *v
       *(int *)f = n;
       return TENON_OK;
     }
+  const char **words = arena_array(a, const char *, n + 1);
   strbuf_init(&b, a);
-  for (int i = 0; i < n; i++)
-    strbuf_printf(&b, "%s%.*s",
-                  !i           ? ""
-                  : i == n - 1 ? " or "
-                               : ", ",
-                  STR_ARG(word_at(r->words, i)));
+  for (int i = 0; i < n; i++) {
+    words[i] = str_copy(a, word_at(r->words, i));
+    strbuf_printf(&b, "%s%s", !i ? "" : i == n - 1 ? " or " : ", ", words[i]);
+  }
+  strbuf_puts(&b, did_you_mean(str_of(value), words, n).s);
   return wrong(r, value, strbuf_text(&b), d);
 }
 
@@ -146,7 +148,18 @@ tenon_status compile_option_set(CompileOptions *o, const char *name, const char 
               did_you_mean(str_of(name), words, COMPILE_OPTIONS).s);
 }
 
+static tenon_status check_passes(const CompileOptions *o, Diag *d) {
+  OptOptions passes;
+  opt_defaults(&passes);
+  passes.disable = o->disable;
+  passes.start_from = o->start_from;
+  passes.stop_after = o->stop_after;
+  passes.dump_after = o->dump_after;
+  return passes_check_names(graph_passes, graph_npasses, &passes, d);
+}
+
 tenon_status compile_options_check(const CompileOptions *o, Diag *d) {
+  TRY(check_passes(o, d));
   const char *precision = o->precision == PRECISION_BF16 ? "bf16" : "tf32";
   if (o->exact && o->fast)
     return fail(d, TENON_EINVAL, NOWHERE, "--exact and --fast exclude one another");

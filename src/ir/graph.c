@@ -486,3 +486,10 @@ int op_find(Str name) {
     if (str_is(name, op_table[i]->name)) return i;
   return -1;
 }
+
+HintText dim_hint(const Graph *g, Str name, Arena *a) {
+  const char **words = arena_array(a, const char *, g->dims.nsyms + 1);
+  for (int32_t i = 0; i < g->dims.nsyms; i++)
+    words[i] = g->dims.sym.v[i]->fresh ? NULL : g->dims.sym.v[i]->name;
+  return did_you_mean(name, words, g->dims.nsyms);
+}

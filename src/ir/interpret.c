@@ -261,7 +261,8 @@ tenon_status interp_create(Graph *g, const InterpOptions *o, Diag *d, Interp **o
   if (setjmp(t.env) == 0) {
     intmap_init(&in->plans, &in->arena);
     intmap_init(&in->consts, &in->arena);
-    t.status = plan_body(in, g->main);
+    t.status = in->dry ? TENON_OK : graph_open_sources(g, d);
+    if (!t.status) t.status = plan_body(in, g->main);
     uint64_t main = 0;
     intmap_get(&in->plans, (uint64_t)(uintptr_t)g->main, &main);
     in->main = (Plan *)(uintptr_t)main;

@@ -195,6 +195,8 @@ bool node_ints(Graph *g, const Node *n, Ints *out);
 const Value *node_known(Graph *g, const Node *n);
 // Opens a source on first use, with the checks on where external data may lie (source.c).
 MUST_USE tenon_status source_open(Source *s, Diag *d);
+// Opens every file that constants of the main body lie in; the first that is missing is told once, with the number of its constants.
+MUST_USE tenon_status graph_open_sources(Graph *g, Diag *d);
 // A constant's bytes, opening the source if need be, and moving those that are to be moved.
 // They lie at any address: read them by load_f64 and its like, or ask const_elements for an aligned copy.
 MUST_USE tenon_status const_bytes(Graph *g, const Node *n, const void **out, Diag *d);
@@ -211,6 +213,8 @@ NodeList body_order(Graph *g, const Body *b, Arena *a);
 
 // ---- whole graphs ----
 MUST_USE tenon_status graph_verify(Graph *g, Diag *d);
+// The symbolic dimension of the model that was meant by a name that none has.
+HintText dim_hint(const Graph *g, Str name, Arena *a);
 void graph_print(Graph *g, StrBuf *out);
 MUST_USE tenon_status graph_parse(Str text, const char *path, Diag *d, Graph **out);
 typedef struct ParseOptions {

@@ -41,13 +41,20 @@ static bool listed(const char *list, const char *name) {
   return false;
 }
 
-static tenon_status check_names(const Pass *p, int64_t n, const OptOptions *o, Diag *d) {
+static tenon_status no_such_pass(const Pass *p, int64_t n, Str name, Diag *d) {
+  enum { MOST = 64 };
+  const char *words[MOST];
+  for (int64_t i = 0; i < n && i < MOST; i++) words[i] = p[i].name;
+  HintText hint = did_you_mean(name, words, MIN(n, MOST));
+  return fail(d, TENON_EINVAL, NOWHERE, "there is no pass '%.*s'%s (`tenon passes` lists them)",
+              STR_ARG(name), hint.s);
+}
+
+tenon_status passes_check_names(const Pass *p, int64_t n, const OptOptions *o, Diag *d) {
   const char *named[] = {o->stop_after, o->start_from,
                          o->dump_after && strcmp(o->dump_after, "all") ? o->dump_after : NULL};
   for (int64_t i = 0; i < ARRAY_LEN(named); i++)
-    if (named[i] && find(p, n, named[i]) < 0)
-      return fail(d, TENON_EINVAL, NOWHERE, "there is no pass '%s'; `tenon passes` lists them",
-                  named[i]);
+    if (named[i] && find(p, n, named[i]) < 0) return no_such_pass(p, n, str_of(named[i]), d);
   if (o->start_from && o->stop_after && find(p, n, o->stop_after) < find(p, n, o->start_from))
     return fail(d, TENON_EINVAL, NOWHERE,
                 "no pass runs from '%s' to '%s'; `tenon passes` lists them in order", o->start_from,
@@ -57,9 +64,7 @@ static tenon_status check_names(const Pass *p, int64_t n, const OptOptions *o, D
     int64_t at = -1;
     for (int64_t i = 0; i < n; i++)
       if (str_is(name, p[i].name)) at = i;
-    if (at < 0)
-      return fail(d, TENON_EINVAL, NOWHERE, "there is no pass '%.*s'; `tenon passes` lists them",
-                  STR_ARG(name));
+    if (at < 0) return no_such_pass(p, n, name, d);
     if (p[at].flags & PASSF_REQUIRED)
       return fail(d, TENON_EINVAL, NOWHERE, "pass '%s' is required", p[at].name);
   }
@@ -138,7 +143,7 @@ static tenon_status run_all(PassCtx *c, const Pass *p, int64_t n) {
 
 tenon_status passes_run(const Pass *p, int64_t n, Graph *g, const OptOptions *o,
                         OptReport *report) {
-  TRY(check_names(p, n, o, g->diag));
+  TRY(passes_check_names(p, n, o, g->diag));
   Arena scratch;
   arena_init(&scratch);
   int64_t limit = o->bisect;

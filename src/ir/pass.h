@@ -109,6 +109,8 @@ typedef struct PassOrder {
 } PassOrder;
 // False, with a message, when a constraint is not met or names a pass that is not there.
 bool pass_check_order(const Pass *p, int64_t n, const PassOrder *o, int64_t m, Diag *d);
+// Every pass that the options name is there, and may be left out where they say so.
+MUST_USE tenon_status passes_check_names(const Pass *p, int64_t n, const OptOptions *o, Diag *d);
 MUST_USE tenon_status passes_run(const Pass *p, int64_t n, Graph *g, const OptOptions *o,
                                  OptReport *report);
 // Applies rule sets with the context's fast-math flags, counting and tracing.

@@ -47,3 +47,28 @@ tenon_status source_open(Source *s, Diag *d) {
   s->opened = true;
   return TENON_OK;
 }
+
+// A constant's own source, also where its bytes are those of another, moved.
+static Source *source_of(const Node *n) {
+  while (n->op == OP_const && n->data->moved) n = n->data->moved;
+  return n->op == OP_const ? n->data->source : NULL;
+}
+
+tenon_status graph_open_sources(Graph *g, Diag *d) {
+  Arena a;
+  arena_init_scoped(&a);
+  NodeList l = body_order(g, g->main, &a);
+  tenon_status status = TENON_OK;
+  for (int64_t i = 0; i < l.n && !status; i++) {
+    Source *s = source_of(l.v[i]);
+    if (!s || s->opened) continue;
+    status = source_open(s, d);
+    int64_t users = 0;
+    for (int64_t k = i; status && k < l.n; k++) users += source_of(l.v[k]) == s;
+    if (status)
+      diag_note(d, "%lld constant%s of the model %s in it", (long long)users, users == 1 ? "" : "s",
+                users == 1 ? "is" : "are");
+  }
+  arena_deinit(&a);
+  return status;
+}

@@ -36,7 +36,9 @@ static tenon_status check_names(const Header *h, Diag *d) {
 
 static tenon_status read_header(const File *f, Diag *d, Header *h) {
   if (!artifact_is(f->bytes, f->size))
-    return fail(d, TENON_EFORMAT, NOWHERE, "this is not a compiled model");
+    return fail(d, TENON_EFORMAT, NOWHERE,
+                "this is not a compiled model; to compile a model, use tenon.compile (Python), "
+                "tenon_compile (C) or `tenon compile`");
   if (f->size < ARTIFACT_PAGE) return damaged(d, "it ends within its header");
   memcpy(h, f->bytes, sizeof *h);
   if (h->byte_order != BYTE_ORDER)

@@ -11,6 +11,8 @@
 //             on whether it could be opened.
 #include "targets/target.h"
 
+#include <strings.h>
+
 #include "base/platform.h"
 #include "base/process.h"
 #include "runtime/artifact.h"
@@ -103,6 +105,26 @@ const Target *target_find(const char *name) {
   for (const Target *const *t = target_shared; *t; t++)
     if (!strcmp((*t)->name, name) || same_pair((*t)->name, name)) return *t;
   return NULL;
+}
+
+const char *target_hint(const char *name, Arena *a) {
+  static const char *const other[][2] = {
+      {"gpu", "cuda"}, {"nvidia", "cuda"},       {"cl", "opencl"},  {"ocl", "opencl"},
+      {"x86", "cpu"},  {"x86_64", "cpu"},        {"native", "cpu"}, {"llvm", "cpu"},
+      {"source", "c"}, {"interpreter", "interp"}};
+  enum { MOST = 32 };
+  const char *words[MOST] = {"auto", "interp"};
+  int64_t n = 2;
+  StrBuf b;
+  strbuf_init(&b, a);
+  for (const Target *const *t = target_table; *t && n < MOST; t++) words[n++] = (*t)->name;
+  for (int64_t i = 0; i < ARRAY_LEN(other); i++)
+    if (!strcasecmp(name, other[i][0])) strbuf_printf(&b, "; did you mean '%s'?", other[i][1]);
+  if (!b.n) strbuf_puts(&b, did_you_mean(str_of(name), words, n).s);
+  strbuf_puts(&b, " (it is one of");
+  for (int64_t i = 0; i < n; i++) strbuf_printf(&b, "%s %s", i ? "," : "", words[i]);
+  strbuf_puts(&b, ")");
+  return strbuf_text(&b);
 }
 
 bool target_there(const Target *t, const char **why) {

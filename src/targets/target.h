@@ -41,6 +41,8 @@ typedef struct Target {
 
 // NULL when there is none.  "cpu,opencl", in any order, is the graph split over both.
 const Target *target_find(const char *name);
+// What a message about an unknown name ends with: the one that was meant, and all there are.
+const char *target_hint(const char *name, Arena *a);
 extern const Target *const target_table[];   // NULL-terminated
 extern const Target *const target_shared[];  // the same, of targets that share the work
 

@@ -43,7 +43,7 @@ expect 2 "needs a value" run m --output
 expect 2 "takes no value" run m --json=1
 expect 2 "whole number from 0 to 4096" run m --threads many
 expect 2 "not negative" run m --rtol -1
-expect 2 "lists them" run m --target quantum
+expect 2 "it is one of" run m --target quantum
 expect 2 "there are bash, zsh and fish" completion tcsh
 expect 2 "unknown command 'nope'" help nope
 expect 1 "cannot open" run "$tmp/none.onnx"
@@ -85,7 +85,7 @@ expect 0 "f32[3, 4]" run "$tmp/m.tir" --dim n=3
 expect 2 "did you mean 'n'?" run "$tmp/m.tir" --dim m=3
 expect 0 "f32[3, 4]" run "$tmp/m.tir" --fix n=3
 expect 0 "f32[3, 4]" run "$tmp/m.tir" --fix n=3 --target cpu --compare interp
-expect 1 "has no symbolic size 'm'" run "$tmp/m.tir" --fix m=3
+expect 2 "has no symbolic dimension 'm'" run "$tmp/m.tir" --fix m=3
 expect 2 "takes NAME=N" compile "$tmp/m.tir" --fix n -o "$tmp/m.tenon"
 expect 2 "takes NAME=N" run "$tmp/m.tir" --dim n=-1
 check "run --json is JSON" json_ok run "$tmp/m.tir" --json
@@ -158,14 +158,14 @@ expect 0 '"conversions": 1' inspect "$tmp/conv.tir" --optimised --json
 expect 0 '"channels_last_nodes": 0' inspect "$tmp/conv.tir" --optimised --json --disable choose-layout
 expect 0 "channels_last=true" inspect "$tmp/conv.tir" --optimised --text
 expect 0 "f32[2, 16, 1, 1]" run "$tmp/conv.tir" --dim n=2 --target plan
-expect 1 "there is no pass 'none'" inspect "$tmp/m.tir" --optimised --disable none
-expect 1 "there is no pass 'none'" run "$tmp/m.tir" --target plan --stop-after none
+expect 2 "there is no pass 'none'" inspect "$tmp/m.tir" --optimised --disable none
+expect 2 "there is no pass 'none'" run "$tmp/m.tir" --target plan --stop-after none
 printf 'graph @"h"(%%x: f32[4]) -> (y: f32[4]) {\n  %%c = const f32[] {4}\n  %%a = div(%%x, %%c) @"\\x1b[2J\\ny" : f32[4]\n  return %%a\n}\n' > "$tmp/names.tir"
 expect 0 "mul(" inspect "$tmp/names.tir" --optimised --text --disable fuse-kernels --stop-after fuse-kernels
 expect 0 "div(" inspect "$tmp/names.tir" --optimised --text --bisect 0
 expect 0 "mul(" inspect "$tmp/names.tir" --optimised --text --bisect 1
 expect 0 "div(" inspect "$tmp/names.tir" --optimised --text --disable fold-constants --stop-after fold-constants
-expect 1 "no pass runs from 'fuse-kernels' to 'fold-control-flow'" inspect "$tmp/m.tir" --optimised --start-from fuse-kernels --stop-after fold-control-flow
+expect 2 "no pass runs from 'fuse-kernels' to 'fold-control-flow'" inspect "$tmp/m.tir" --optimised --start-from fuse-kernels --stop-after fold-control-flow
 # A pass that breaks leaves the graph that it was given: the signal comes while it waits to print a dump that nobody reads yet.
 python3 - "$tmp/deep.tir" <<'PY'
 import sys
@@ -189,9 +189,9 @@ kill $reader
 exec 9<&-
 check "what a broken pass says" grep -q "pass recognise-recurrent broke; the graph that it was given is in" "$tmp/broken"
 expect 0 "kernels     42" inspect --optimised --start-from recognise-recurrent "$tmp/deep.tir.recognise-recurrent.tir"
-expect 1 "exclude one another" inspect "$tmp/m.tir" --optimised --exact --fast
-expect 1 "exclude one another" run "$tmp/m.tir" --exact --precision bf16
-expect 1 "it is f32, tf32 or bf16" run "$tmp/m.tir" --precision f16
+expect 2 "exclude one another" inspect "$tmp/m.tir" --optimised --exact --fast
+expect 2 "exclude one another" run "$tmp/m.tir" --exact --precision bf16
+expect 2 "it is f32, tf32 or bf16" run "$tmp/m.tir" --precision f16
 # What a target says of itself reaches passes here, too: one with thread blocks keeps depthwise convolutions in bf16.
 cat >"$tmp/depthwise.tir" <<'END'
 graph @"g"(%x: f32[1, 2, 8, 8]) {
@@ -206,7 +206,7 @@ expect 0 "mul(" inspect "$tmp/names.tir" --optimised --text --fold-limit 1M
 expect 2 "from 0 up, as 500, 20M or 4G" inspect "$tmp/names.tir" --optimised --fold-limit much
 expect 0 "?[2J?y" explain "$tmp/names.tir"
 expect 0 "'?[2J?y' => mul" inspect "$tmp/names.tir" --optimised --trace-rules
-expect 2 "lists them" run "$tmp/m.tir" --target none
+expect 2 "it is one of" run "$tmp/m.tir" --target none
 expect 2 "from 0 to 3" inspect "$tmp/m.tir" -O4
 expect 2 "has no input 'z'" run "$tmp/m.tir" --input z=a.npy
 expect 1 "cannot open" run "$tmp/m.tir" --input x="$tmp/none.npy"
@@ -230,9 +230,9 @@ model("shape", b"Relu", 3)
 model("domain", b"Gelu", 2, b"com.microsoft")
 PY
 expect 0 "ok" verify "$tmp/right.onnx"
-expect 1 "is declared f32[3], but the graph computes f32[2]" verify "$tmp/shape.onnx"
+expect 0 "is declared f32[3], but the graph computes f32[2]" verify "$tmp/shape.onnx"
 expect 0 "f32[2]" run "$tmp/shape.onnx"
-expect 1 "imports no operator set 'com.microsoft', of which it uses Gelu" verify "$tmp/domain.onnx"
+expect 0 "imports no operator set 'com.microsoft', of which it uses Gelu" verify "$tmp/domain.onnx"
 expect 0 "warning: the model imports no" inspect "$tmp/domain.onnx"
 expect 0 "f32[2]" run "$tmp/domain.onnx"
 

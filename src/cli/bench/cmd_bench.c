@@ -395,7 +395,8 @@ int cmd_bench(Cli *c) {
   Bench *b = arena_new(&c->arena, Bench);
   b->cli = c;
   b->target = strcmp(name, "auto") ? target_find(name) : target_auto();
-  if (!b->target) return cli_usage(c, "bench: unknown target '%s'", name);
+  if (!b->target)
+    return cli_usage(c, "bench: unknown target '%s'%s", name, target_hint(name, &c->arena));
   int64_t start = platform->now();
   ModelOptions o = {.target = opt_text(c, OPT_bench_target, NULL)};
   int rc = fixed_read(c, &c->opt[OPT_bench_fix], &o);

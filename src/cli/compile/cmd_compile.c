@@ -455,7 +455,7 @@ static int choose_targets(CompileCommand *m, bool source) {
     if (m->wanted[i] && m->wanted[i]->host_only && strcmp(name, "host"))
       m->wanted[i] = target_find("cpu");
     if (!m->wanted[i])
-      return cli_usage(c, "compile: unknown target '%s'; `tenon targets` lists them", name);
+      return cli_usage(c, "compile: unknown target '%s'%s", name, target_hint(name, &c->arena));
     for (int k = 0; k < i; k++)
       if (m->wanted[k] == m->wanted[i])
         return cli_usage(c, "compile: target %s is given twice", m->wanted[i]->name);
@@ -517,6 +517,12 @@ static int choose(CompileCommand *m) {
   rc = check_device(m);
   if (!rc) rc = choose_machine(m);
   if (rc) return rc;
+  if (m->emit != EMIT_C && !machine_is_linux(&m->machine))
+    return cli_usage(
+        c,
+        "compile: nothing could load the code for '%s': Tenon's runtime is for Linux, such as "
+        "aarch64-linux-gnu; for other systems write C source: --target c",
+        m->machine.triple);
   bool linked = m->emit == EMIT_SO || m->emit == EMIT_EXE;
   if (linked && m->machine.arch != host.arch)
     return cli_usage(c,

@@ -25,11 +25,51 @@ typedef struct ExplainReport {
   MovedSteps steps;  // of a target with a device
 } ExplainReport;
 
+// The few names that are nearest, in a note; takes them from the list.
+static void nearest_names(Cli *c, Str word, const char **words, int64_t n) {
+  enum { NAMES = 5 };
+  StrBuf b;
+  strbuf_init(&b, &c->arena);
+  for (int k = 0; k < NAMES; k++) {
+    int64_t best = -1, least = INT64_MAX;
+    for (int64_t i = 0; i < n; i++) {
+      int64_t d = words[i] ? str_distance(word, str_of(words[i])) : INT64_MAX;
+      if (d < least) least = d, best = i;
+    }
+    if (best < 0) break;
+    strbuf_printf(&b, "%s'%s'", k ? ", " : "", words[best]);
+    words[best] = NULL;
+  }
+  if (b.n) diag_note(&c->diag, "the nearest names are %s", strbuf_text(&b));
+}
+
 static bool is_wanted(const ExplainReport *t, const char *name) {
   const OptionValue *v = &t->cli->opt[OPT_explain_node];
   for (int64_t i = 0; i < v->count; i++)
     if (str_glob(v->text[i], name ? name : "")) return true;
   return !v->count;
+}
+
+// --node: a pattern that no node fits is a mistake, which names near it may mend.
+static int check_patterns(ExplainReport *t) {
+  Cli *c = t->cli;
+  const OptionValue *v = &c->opt[OPT_explain_node];
+  const char **words = arena_array(&c->arena, const char *, t->x.node.n + 1);
+  for (int64_t i = 0; i < t->x.node.n; i++) words[i] = t->x.node.v[i].node->name;
+  for (int64_t k = 0; k < v->count; k++) {
+    bool fits = false;
+    for (int64_t i = 0; i < t->x.node.n && !fits; i++)
+      fits = str_glob(v->text[k], words[i] ? words[i] : "");
+    if (fits) continue;
+    StrBuf bare;  // without its wildcards it is like a name
+    strbuf_init(&bare, &c->arena);
+    for (const char *p = v->text[k]; *p; p++)
+      if (*p != '*' && *p != '?') strbuf_putc(&bare, *p);
+    cli_usage(c, "explain: no node fits '%s'", v->text[k]);
+    nearest_names(c, strbuf_str(&bare), words, t->x.node.n);
+    return CLI_USAGE;
+  }
+  return CLI_OK;
 }
 
 static const char *kind_of(const ExplainKernel *k) {
@@ -443,6 +483,7 @@ static int explain(ExplainReport *t) {
   if (kernel)
     return explain_kernel(c, &t->options, g, &t->made, kernel, opt_given(c, OPT_explain_json));
   binding_default(&t->dims, g, 1);
+  if ((rc = check_patterns(t))) return rc;
   explain_after(&t->x, &t->made.opt, &t->dims);
   intmap_init(&t->numbers, &c->arena);
   for (int64_t i = 0; i < t->x.kernel.n; i++)
@@ -462,7 +503,7 @@ int cmd_explain(Cli *c) {
   const char *target = opt_text(c, OPT_explain_target, "cpu");
   t->target = strcmp(target, "auto") ? target_find(target) : target_auto();
   if (!t->target)
-    return cli_usage(c, "explain: unknown target '%s'; `tenon targets` lists them", target);
+    return cli_usage(c, "explain: unknown target '%s'%s", target, target_hint(target, &c->arena));
   if (!t->target->driver && strcmp(t->target->name, "cpu") && opt_given(c, OPT_explain_kernel))
     return cli_usage(
         c, "explain: --kernel shows code for the CPU or a device, and none of target %s", target);

@@ -430,7 +430,7 @@ static tenon_status compile(RunCommand *r, SessionOptions *so) {
 static tenon_status compile_or_not(RunCommand *r, SessionOptions *so) {
   Cli *c = r->cli;
   tenon_status s = compile(r, so);
-  if (!s || !r->chosen || r->program || s == TENON_ENOMEM) return s;
+  if (!s || !r->chosen || r->program || s == TENON_ENOMEM || s == TENON_EIO) return s;
   if (r->compile.strict) return s;
   fprintf(stderr,
           "tenon: warning: run by the interpreter, which is slow, since %s cannot compile it: %s\n",
@@ -562,7 +562,7 @@ static void say_what_runs(const RunCommand *r, const char *why) {
 // What is asked for must go together; 0, or the exit code of what was said.
 static int check_usage(Cli *c, const char *target, bool chosen) {
   if (strcmp(target, "interp") && strcmp(target, "plan") && !target_find(target))
-    return cli_usage(c, "run: unknown target '%s'; `tenon targets` lists them", target);
+    return cli_usage(c, "run: unknown target '%s'%s", target, target_hint(target, &c->arena));
   if ((opt_given(c, OPT_run_device) || opt_given(c, OPT_run_place)) &&
       (chosen || !target_find(target)))
     return cli_usage(c, "run: --device and --place go with a --target that compiles for devices");

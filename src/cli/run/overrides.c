@@ -60,12 +60,16 @@ tenon_status open_fixed(Cli *c, const char *path, const ModelOptions *o, Model *
   TRY(cli_open(c, path, o, &c->diag, out));
   for (int64_t i = 0; i < o->nfixed; i++) {
     if (o->fixed[i].used) continue;
-    bool compiled = (*out)->program != NULL;
+    HintText hint = dim_hint((*out)->graph, o->fixed[i].name, &c->arena);
+    const char *why = (*out)->program ? ": it is compiled already"
+                      : *hint.s       ? hint.s
+                                      : "; `tenon inspect` lists them";
+    fail(&c->diag, TENON_EINVAL, NOWHERE, "--fix: %s has no symbolic dimension '%s'%s", path,
+         o->fixed[i].name.p, why);
     model_free(*out);
     *out = NULL;
-    return fail(&c->diag, TENON_EINVAL, NOWHERE, "%s: %s has no symbolic size '%s'%s", "--fix",
-                path, o->fixed[i].name.p,
-                compiled ? ": it is compiled already" : "; `tenon inspect` lists them");
+    c->misused = true;
+    return TENON_EINVAL;
   }
   return TENON_OK;
 }

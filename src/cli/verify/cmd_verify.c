@@ -2,8 +2,8 @@
 //
 // Opening a model checks the file and infers every type; then the graph's invariants, the support of all
 // operators, and that each file of external data is there, in its place and long enough.  What a run lets pass
-// with the computed answer (a declared shape that is wrong, a domain that is not imported) fails here.  What is
-// sound is then analysed (analyse/analyse.h); a finding that is an error fails the model, too.
+// with the computed answer (a declared shape that is wrong, a domain that is not imported) is a warning.  What is
+// sound is then analysed (analyse/analyse.h); a finding that is an error fails the model.
 #include "cli/verify/findings.h"
 #include "cli/open.h"
 #include "cli/run/overrides.h"
@@ -11,12 +11,13 @@
 
 #include "ir/internal.h"
 
-enum { FAULTS_SHOWN = 20 };
+enum { WARNINGS_SHOWN = 20 };
 
 typedef struct Checked {
   const char *path, *message;
   tenon_status status;
   int64_t nodes;
+  int64_t warnings;  // of the reader, besides those that were found
   Analysis found;
 } Checked;
 
@@ -26,8 +27,16 @@ static tenon_status check_constant(Graph *g, const Node *n, Diag *d) {
 }
 
 static tenon_status check_constants(Graph *g, Diag *d) {
+  TRY(graph_open_sources(g, d));
   for (int64_t i = 0; i < g->node.n; i++) TRY(check_constant(g, g->node.v[i], d));
   return TENON_OK;
+}
+
+static void add_warnings(Cli *c, StrBuf *b, const char *const *text, int64_t n) {
+  for (int64_t i = 0; i < n && i < WARNINGS_SHOWN; i++)
+    strbuf_printf(b, "%swarning: %s", b->n ? "\n" : "", clean_text(&c->arena, text[i]));
+  if (n > WARNINGS_SHOWN)
+    strbuf_printf(b, "\n... and %lld more warnings", (long long)(n - WARNINGS_SHOWN));
 }
 
 static void check_model(Cli *c, const char *path, const ModelOptions *o, Checked *out) {
@@ -37,9 +46,6 @@ static void check_model(Cli *c, const char *path, const ModelOptions *o, Checked
   *out = (Checked){.path = path};
   out->status = cli_open(c, path, o, d, &m);
   if (!out->status) out->status = graph_verify(m->graph, d);
-  for (int64_t i = 0; !out->status && i < m->import.faults.n && i < FAULTS_SHOWN; i++)
-    fail(d, TENON_EINVAL, (Where){.file = path}, "%s", m->import.faults.v[i]);
-  if (!out->status && m->import.faults.n) out->status = TENON_EINVAL;
   if (!out->status) out->status = model_need_supported(m, d);
   if (!out->status) out->status = check_constants(m->graph, d);
   if (m) out->nodes = m->graph->node.n;
@@ -50,9 +56,11 @@ static void check_model(Cli *c, const char *path, const ModelOptions *o, Checked
   StrBuf b;
   strbuf_init(&b, &c->arena);
   strbuf_puts(&b, d->text);
-  for (int64_t i = 0; m && i < m->import.warnings.n; i++)
-    strbuf_printf(&b, "%swarning: %s", b.n ? "\n" : "",
-                  clean_text(&c->arena, m->import.warnings.v[i]));
+  if (m) {
+    add_warnings(c, &b, m->import.warnings.v, m->import.warnings.n);
+    add_warnings(c, &b, m->import.faults.v, m->import.faults.n);
+    out->warnings = m->import.warnings.n + m->import.faults.n;
+  }
   while (b.n && b.p[b.n - 1] == '\n') b.p[--b.n] = 0;
   out->message = b.n ? strbuf_text(&b) : NULL;
   model_free(m);
@@ -80,7 +88,7 @@ static void print_json(Cli *c, const Checked *v) {
     json_cstr(&w, v[i].message);
     for (int k = SEVERITIES; k-- > 0;) {
       json_key(&w, severity_plural[k]);
-      json_i64(&w, v[i].found.count[k]);
+      json_i64(&w, v[i].found.count[k] + (k == SEVERITY_WARNING ? v[i].warnings : 0));
     }
     findings_json(&w, &v[i].found);
     json_end_object(&w);

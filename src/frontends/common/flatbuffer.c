@@ -23,8 +23,9 @@ static uint64_t raw(const Fb *fb, int64_t at, int bytes) {
 static bool inside(Fb *fb, int64_t at, int64_t bytes, const char *what) {
   if (fb->status) return false;
   if (at >= 0 && at <= fb->n && bytes <= fb->n - at) return true;
-  fb_fail(fb, MIN(MAX(at, 0), fb->n), "%s reaches past the end of the file, which has %lld bytes",
-          what, (long long)fb->n);
+  fb_fail(fb, MIN(MAX(at, 0), fb->n),
+          "%s reaches past the end of the file, which has %lld bytes" CUT_OFF, what,
+          (long long)fb->n);
   return false;
 }
 

@@ -58,7 +58,7 @@ typedef struct Imported {
   VEC(Unsupported) unsupported;
   VEC(const char *) warnings;
   VEC(const char *)
-  faults;             // the model can be run, but contradicts itself: `tenon verify` refuses it
+  faults;             // the model can be run, but contradicts itself: `tenon verify` warns of it
   const char *about;  // one line: "ONNX, IR version 8, opset 17, by pytorch 2.1"
   VEC(ModelFact) facts;
   Weights weights;    // of a file of weights; of others what they hold by name, if they do

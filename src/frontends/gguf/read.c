@@ -36,7 +36,7 @@ static tenon_status bad(Reader *r, int64_t at, const char *fmt, ...) {
 static uint64_t number(Reader *r, int bytes) {
   if (r->status) return 0;
   if (bytes > r->n - r->at) {
-    bad(r, r->at, "the file ends within a number of %d bytes", bytes);
+    bad(r, r->at, "the file ends within a number of %d bytes" CUT_OFF, bytes);
     return 0;
   }
   uint64_t v = 0;
@@ -66,10 +66,12 @@ static void skip_items(Reader *r, GgufKind elem, uint64_t count, int depth) {
     bad(r, r->at, depth < NEST_MAX ? "an array of arrays" : "arrays are nested too deep");
   } else if (elem == GV_STRING) {
     if (count > (uint64_t)left / 8)
-      bad(r, r->at, "an array of %llu strings does not fit the file", (unsigned long long)count);
+      bad(r, r->at, "an array of %llu strings does not fit the file" CUT_OFF,
+          (unsigned long long)count);
     for (uint64_t i = 0; i < count && !r->status; i++) string(r);
   } else if (count > (uint64_t)left / (uint64_t)kind_bytes[elem]) {
-    bad(r, r->at, "an array of %llu items does not fit the file", (unsigned long long)count);
+    bad(r, r->at, "an array of %llu items does not fit the file" CUT_OFF,
+        (unsigned long long)count);
   } else {
     r->at += (int64_t)count * kind_bytes[elem];
   }
@@ -253,7 +255,7 @@ static void place_tensors(Reader *r, const Placed *place, int64_t alignment) {
           (unsigned long long)place[i].offset, (long long)alignment);
     else if (place[i].offset > INT64_MAX || !ck_add(start, (int64_t)place[i].offset, &begin) ||
              !ck_add(begin, w->bytes, &end) || end > r->n)
-      bad(r, place[i].at, "tensor '%s' of %lld bytes at %llu lies past the end of the file",
+      bad(r, place[i].at, "tensor '%s' of %lld bytes at %llu lies past the end of the file" CUT_OFF,
           w->name, (long long)w->bytes, (unsigned long long)place[i].offset);
     else
       w->data = r->p + begin;

@@ -424,74 +424,10 @@ static const WireField optional_fields[] = {
 };
 MESSAGE(optional, "OptionalProto", OnnxSequence, 0, NO_NAME, NO_POS, finish_optional);
 
-// ---- what else a file might be ----
-static const struct {
-  int at;
-  Str bytes;
-  const char *is, *then;
-} foreign[] = {
-    {0,
-     {"version https://git-lfs", 23},
-     "a Git LFS pointer",
-     "fetch the file itself: git lfs pull"},
-    {0,
-     {"PK\3\4", 4},
-     "a zip archive (a PyTorch .pt file?)",
-     "export the model: torch.onnx.export"},
-    {0,
-     {"\x89HDF\r\n\x1a\n", 8},
-     "HDF5 (a Keras .h5 file?)",
-     "convert it: python -m tf2onnx.convert"},
-    {0, {"GGUF", 4}, "a GGUF file", "only ONNX is read"},
-    {4, {"TFL3", 4}, "a TensorFlow Lite model", "convert it: python -m tf2onnx.convert --tflite"},
-    {4, {"ORTM", 4}, "ONNX Runtime's own .ort format", "use the .onnx file that it was made from"},
-    {8, {"{\"", 2}, "a safetensors file: weights without a graph", "export the model to ONNX"},
-    {0, {"\x93NUMPY", 6}, "a NumPy array", "give it as an input: --input NAME=FILE"},
-    {0, {"\x80\2", 2}, "a Python pickle", "export the model: torch.onnx.export"},
-    {0, {"\x80\3", 2}, "a Python pickle", "export the model: torch.onnx.export"},
-    {0, {"\x80\4", 2}, "a Python pickle", "export the model: torch.onnx.export"},
-    {0, {"\x80\5", 2}, "a Python pickle", "export the model: torch.onnx.export"},
-    {0, {"\x1f\x8b\x08", 3}, "gzip data", "unpack it: gunzip"},
-    {0,
-     {"\xfd"
-      "7zXZ",
-      5},
-     "xz data",
-     "unpack it: tar xf, or unxz"},
-    {257, {"ustar", 5}, "a tar archive", "unpack it: tar xf"},
-    {0,
-     {"\x7f"
-      "ELF",
-      4},
-     "a program or library",
-     "give the .onnx file"},
-    {0, {"<!DOCTYPE", 9}, "a web page", "download the file itself, not the page about it"},
-    {0, {"<!doctype", 9}, "a web page", "download the file itself, not the page about it"},
-    {0, {"<html", 5}, "a web page", "download the file itself, not the page about it"},
-    {0, {"<?xml", 5}, "XML", "give the .onnx file"},
-    {0, {"{", 1}, "JSON text", "give the .onnx file"},
-    {0, {"ir_version:", 11}, "ONNX in protobuf's text form", "save it in binary: onnx.save"},
-};
-
-static tenon_status refuse_foreign(Str b, Diag *d) {
-  for (int64_t i = 0; i < ARRAY_LEN(foreign); i++) {
-    int64_t at = foreign[i].at, n = foreign[i].bytes.n;
-    if (b.n < at + n || memcmp(b.p + at, foreign[i].bytes.p, (size_t)n)) continue;
-    // Further in, a signature follows a small number (an offset, a length), which ONNX fields are not.
-    bool small = true;
-    for (int64_t k = at / 2; k < at && at < 16; k++) small &= b.p[k] == 0;
-    if (!small) continue;
-    return fail(d, TENON_EFORMAT, NOWHERE, "not an ONNX model: this looks like %s; %s",
-                foreign[i].is, foreign[i].then);
-  }
-  return TENON_OK;
-}
-
 // ---- entries ----
 tenon_status onnx_read_model(Arena *a, Str bytes, Diag *d, OnnxModel *out) {
   *out = (OnnxModel){0};
   if (bytes.n == 0) return fail(d, TENON_EFORMAT, NOWHERE, "no graph: the file is empty (0 bytes)");
-  TRY(refuse_foreign(bytes, d));
   WireReader r;
   wire_init(&r, a, d, bytes);
   TRY(wire_decode(&r, &model, NULL, bytes, out));

@@ -99,8 +99,8 @@ static tenon_status read_range(const Reader *r, const Json *range, Weight *w) {
   if (!pair) return bad(r, "tensor '%s' has no pair of data_offsets", w->name);
   int64_t begin = range->item[0].i, end = range->item[1].i, room = r->bytes.n - r->start, need;
   if (begin < 0 || begin > end || end > room)
-    return bad(r, "tensor '%s' has the range %lld to %lld of %lld bytes", w->name, (long long)begin,
-               (long long)end, (long long)room);
+    return bad(r, "tensor '%s' has the range %lld to %lld of %lld bytes%s", w->name,
+               (long long)begin, (long long)end, (long long)room, end > room ? CUT_OFF : "");
   int64_t bits;
   if (!dtype_bytes(w->dtype, w->n, &need) || need != end - begin ||
       !ck_mul(w->n, dtype_bits(w->dtype), &bits) || bits % 8)
@@ -152,7 +152,7 @@ static tenon_status read_file(Reader *r) {
     return bad(r, "%lld bytes are too few for a safetensors file", (long long)r->bytes.n);
   int64_t n = header_length(r->bytes), first = r->in->weights.v.n;
   if (n > r->bytes.n - LENGTH_BYTES || n > HEADER_MAX)
-    return bad(r, "the header has %lld bytes, in a file of %lld", (long long)n,
+    return bad(r, "the header has %lld bytes, in a file of %lld" CUT_OFF, (long long)n,
                (long long)r->bytes.n);
   Arena *a = &r->in->graph->arena;
   Json root;

@@ -451,38 +451,6 @@ TEST(onnx_read_damaged) {
   free(b.p);
 }
 
-TEST(onnx_read_foreign) {
-  Bytes b = RAW("PK\3\4\x14\0\0\0");
-  FAULT(&b, "looks like a zip archive");
-  b = RAW("\x89HDF\r\n\x1a\n....");
-  FAULT(&b, "HDF5");
-  b = RAW("GGUF\3\0\0\0");
-  FAULT(&b, "GGUF");
-  b = RAW("\x1c\0\0\0TFL3\0\0");
-  FAULT(&b, "TensorFlow Lite");
-  b = RAW("\x80\2}q\0.");
-  FAULT(&b, "pickle");
-  b = RAW("\x28\x73\x01\0\0\0\0\0{\"__metadata__\":{}}");
-  FAULT(&b, "safetensors");
-  b = RAW("{\"a\": 1}");
-  FAULT(&b, "JSON");
-  b = RAW("<!DOCTYPE html>");
-  FAULT(&b, "web page");
-  b = RAW("version https://git-lfs.github.com/spec/v1\noid sha256:00\n");
-  FAULT(&b, "git lfs pull");
-  // A producer that is called TFL3 is no TFLite file.
-  Bytes m = {0}, g = {0};
-  put_int(&m, 1, 8);
-  put_text(&m, 2, "TFL3");
-  put_msg(&m, 7, &g);
-  Arena a;
-  OnnxModel model;
-  arena_init(&a);
-  EXPECT_STATUS(read_model(&a, (Str){m.p, m.n}, &model), TENON_OK);
-  arena_deinit(&a);
-  free(m.p);
-}
-
 static void external_fault(const char *file, int line, const char *key, const char *value,
                            const char *part) {
   Bytes g = {0}, t = {0}, e = {0}, b;
