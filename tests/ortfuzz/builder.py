@@ -70,10 +70,13 @@ class Val:
 
 
 class Builder:
-    def __init__(self, seed, max_opset, only=None):
+    def __init__(self, seed, max_opset, limits=False):
         self.rng = np.random.default_rng(seed)
         self.opset = int(self.rng.integers(13, max_opset + 1))
         self.level = int(self.rng.choice([0, 0, 1, 2, 2]))
+        self.limits = limits
+        if limits:
+            self.level = 2
         self.symbolic = self.rng.random() < 0.5
         self.nodes, self.inits, self.feeds, self.vals = [], [], {}, []
         self.domains, self.types, self.op, self.domain = set(), {}, None, ""

@@ -45,9 +45,9 @@ def add_node(b, domain, op):
     return True
 
 
-def make(seed, max_opset, only=None):
+def make(seed, max_opset, only=None, limits=False):
     for attempt in range(50):
-        b = builder.Builder((seed, attempt), max_opset)
+        b = builder.Builder((seed, attempt), max_opset, limits)
         domain, op = only or NAMES[int(b.rng.integers(0, len(NAMES)))]
         since = first_version(op, domain, max_opset)
         if since is None:

@@ -30,6 +30,7 @@ def arguments():
     p.add_argument("--loops", type=int, default=3, help="interpret the loops of every Nth model (0: none)")
     p.add_argument("--op", help="models that begin with this operator (DOMAIN:NAME for another domain)")
     p.add_argument("--opset", type=int, default=0, help="the last opset (default: the last one that ONNX Runtime loads, up to 26)")
+    p.add_argument("--limits", action="store_true", help="limits of the types in every model")
     p.add_argument("--out", default="build/fuzz-ort")
     p.add_argument("--no-reference", dest="reference", action="store_false", help="do not ask onnx.reference about models that ONNX Runtime refuses")
     p.add_argument("--details", action="store_true", help="print what each operator was run with, and why models were refused")
@@ -71,6 +72,7 @@ def child(o, first, count, place, total):
     command = [sys.executable, os.path.abspath(__file__), "--child", "--first", str(first), "--count", str(count), "--place", place,
                "--compile", str(o.compile), "--loops", str(o.loops), "--opset", str(o.opset), "--out", o.out]
     command += ["--op", o.op] if o.op else []
+    command += ["--limits"] if o.limits else []
     command += [] if o.reference else ["--no-reference"]
     command += ["--details"] if o.details else []
     with open(place, "wb") as f:

@@ -8,7 +8,7 @@ import values
 
 def tame(b):
     """The kind of values for sums: mostly small ones, sometimes the limits of the type."""
-    return "any" if b.chance(0.25) else "small"
+    return "any" if b.chance(0.25) or b.limits else "small"
 
 
 class Window:

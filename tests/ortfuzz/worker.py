@@ -81,7 +81,7 @@ def settle(tally, problem, seed, options):
 
 def one(seed, options, tally, stage):
     try:
-        case = generate.make(seed, options.opset, options.only)
+        case = generate.make(seed, options.opset, options.only, options.limits)
     except builder.Skip:
         return
     outcome, problem, mine, error = check.check_ort(case, stage)
