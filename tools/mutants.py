@@ -197,13 +197,13 @@ def choose(count):
 
 
 def equivalents(faults):
-    """{number: reason} of the rows of EQUIVALENT; a row whose fault is gone is an error."""
+    """{number: reason} of the rows of EQUIVALENT; says which rows have no fault any more."""
     numbers, found = {f[5]: n for n, f in enumerate(faults, 1)}, {}
     for line in open(EQUIVALENT, encoding="utf-8"):
         if not line.strip() or line.startswith("#"): continue
         key, path, reason = (w.strip() for w in line.split("|", 2))
-        if key not in numbers or faults[numbers[key] - 1][1].path != path: sys.exit(f"tests/mutants.txt: no fault {key} in {path}: remove the row")
-        found[numbers[key]] = reason
+        if key in numbers: found[numbers[key]] = reason
+        else: print(f"tests/mutants.txt: no fault {key} in {path} any more")
     return found
 
 
