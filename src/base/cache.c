@@ -6,7 +6,7 @@
 // Whoever can write to the cache can run code as its user.  So a folder or a file that belongs to another user, or that others may
 // write to, is not used; the rights are those of the open folder and the open file, so that nothing can be put in their place
 // after the check.
-#include "base/cache.h"
+#include "base/cache_impl.h"
 
 #include "base/crc.h"
 #include "base/notice.h"
@@ -16,17 +16,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { PATH_CAP = 4096, CACHE_VERSION = 1 };
-static const char magic[8] = {'\x89', 'T', 'N', 'K', 'E', 'R', 'N', '\n'};
+enum { PATH_CAP = 4096 };
+const char cache_magic[8] = {'\x89', 'T', 'N', 'K', 'E', 'R', 'N', '\n'};
 static const char ending[] = ".kernel";
-
-typedef struct Header {
-  char magic[8];
-  uint32_t version;
-  uint32_t crc;  // of the file, with this field 0
-  int64_t key_bytes, code_bytes, entry;
-} Header;
-_Static_assert(sizeof(Header) == 40, "no padding");
 
 // ---- where ----
 
@@ -72,25 +64,35 @@ static bool path_of(const char *folder, const char *name, char *out) {
   return n > 0 && n < PATH_CAP;
 }
 
-typedef struct FileName {
-  char s[64];
-} FileName;
-static FileName name_of(Str key) {
-  FileName n;
+CacheName cache_name(Str key) {
+  CacheName n;
   snprintf(n.s, sizeof n.s, "%016llx%016llx%s", (unsigned long long)hash_bytes(key.p, key.n, 1),
            (unsigned long long)hash_bytes(key.p, key.n, 0x9e3779b97f4a7c15u), ending);
   return n;
 }
 
-// ---- whose it is ----
-
-static bool is_ours_alone(const FileInfo *i) {
-  enum { WRITE_BY_OTHERS = 022 };
-  return i->owner == platform->user() && !(i->mode & WRITE_BY_OTHERS);
+void cache_put_maker(StrBuf *key, const CacheMaker *m) {
+  strbuf_put(key, m->maker);
+  strbuf_putc(key, '\n');
+  strbuf_put(key, m->machine);
+  strbuf_putc(key, '\n');
 }
 
-static void say_folder_not_used(const char *folder, const FileInfo *i) {
-  if (i->owner != platform->user())
+// ---- whose it is ----
+
+// `shared`: of TENON_CACHE_PATH, where root's are as good as our own.
+static bool is_trusted(const FileInfo *i, bool shared) {
+  enum { WRITE_BY_OTHERS = 022, ROOT = 0 };
+  bool owner = i->owner == platform->user() || (shared && i->owner == ROOT);
+  return owner && !(i->mode & WRITE_BY_OTHERS);
+}
+
+static void say_folder_not_used(const char *folder, const FileInfo *i, bool shared) {
+  if (shared)
+    notice_add("the folder %s of TENON_CACHE_PATH is not used: it must belong to root or to user "
+               "%lld, and nobody else may write to it (owner %lld, mode %04o)",
+               folder, (long long)platform->user(), (long long)i->owner, (unsigned)i->mode);
+  else if (i->owner != platform->user())
     notice_add("the cache %s is not used: it belongs to user %lld, not to user %lld; set "
                "TENON_CACHE to a folder of your own, or, to keep this one: chown -R %lld '%s'",
                folder, (long long)i->owner, (long long)platform->user(),
@@ -109,13 +111,13 @@ static void say_file_not_used(const char *folder) {
 }
 
 // 0 and the open folder, or an errno value; EPERM: it is not ours alone.
-static int open_trusted(const char *folder, int *out_fd) {
+static int open_trusted(const char *folder, bool shared, int *out_fd) {
   FileInfo info;
   int err = platform->open_folder(folder, out_fd);
   if (err) return err;
   err = platform->info_of(*out_fd, &info);
-  if (!err && !is_ours_alone(&info)) {
-    say_folder_not_used(folder, &info);
+  if (!err && !is_trusted(&info, shared)) {
+    say_folder_not_used(folder, &info, shared);
     err = EPERM;
   }
   if (err) platform->close(*out_fd);
@@ -124,12 +126,12 @@ static int open_trusted(const char *folder, int *out_fd) {
 
 bool cache_usable(const char *folder) {
   int fd;
-  if (open_trusted(folder, &fd)) return false;
+  if (open_trusted(folder, false, &fd)) return false;
   platform->close(fd);
   return true;
 }
 
-static bool map_trusted(int dir, const char *folder, const char *name, File *out) {
+static bool map_trusted(int dir, const char *folder, const char *name, bool shared, File *out) {
   static _Thread_local Diag quiet;
   FileInfo info;
   int64_t size;
@@ -137,7 +139,7 @@ static bool map_trusted(int dir, const char *folder, const char *name, File *out
   if (err == EINVAL) say_file_not_used(folder);  // a link, a device
   if (err) return false;
   bool ok = !platform->info_of(fd, &info);
-  if (ok && !is_ours_alone(&info)) {
+  if (ok && !is_trusted(&info, shared)) {
     say_file_not_used(folder);
     ok = false;
   }
@@ -147,12 +149,16 @@ static bool map_trusted(int dir, const char *folder, const char *name, File *out
   return ok;
 }
 
-bool cache_open(const char *folder, const char *name, File *out) {
+static bool open_in_folder(const char *folder, const char *name, bool shared, File *out) {
   int dir;
-  if (open_trusted(folder, &dir)) return false;
-  bool ok = map_trusted(dir, folder, name, out);
+  if (open_trusted(folder, shared, &dir)) return false;
+  bool ok = map_trusted(dir, folder, name, shared, out);
   platform->close(dir);
   return ok;
+}
+
+bool cache_open(const char *folder, const char *name, File *out) {
+  return open_in_folder(folder, name, false, out);
 }
 
 bool cache_write(const char *folder, const char *name, const Str *part, int nparts) {
@@ -165,49 +171,77 @@ bool cache_write(const char *folder, const char *name, const Str *part, int npar
 
 // ---- one file ----
 
-static uint32_t file_crc(const Header *h, const uint8_t *rest, int64_t n) {
-  Header zero = *h;
+static uint32_t file_crc(const CacheHeader *h, const void *rest, int64_t n) {
+  CacheHeader zero = *h;
   zero.crc = 0;
   return crc32c(crc32c(0, &zero, sizeof zero), rest, n);
 }
 
-// False: it is none, damaged, or not to be trusted.
-static bool open_file(const char *folder, const char *name, File *f, Header *h) {
+CacheEntryKind cache_entry(Str file, CacheEntry *out) {
+  CacheHeader h;
   int64_t total;
-  if (!cache_open(folder, name, f)) return false;
-  bool ok = f->size >= (int64_t)sizeof *h;
-  if (ok) memcpy(h, f->bytes, sizeof *h);
-  ok = ok && !memcmp(h->magic, magic, sizeof magic) && h->version == CACHE_VERSION &&
-       h->key_bytes >= 0 && h->code_bytes >= 0 && h->entry >= 0 &&
-       ck_add(h->key_bytes, h->code_bytes, &total) && total == f->size - (int64_t)sizeof *h &&
-       (h->entry < h->code_bytes || !h->entry) &&
-       file_crc(h, f->bytes + sizeof *h, total) == h->crc;
+  if (file.n < (int64_t)sizeof h) return ENTRY_DAMAGED;
+  memcpy(&h, file.p, sizeof h);
+  if (memcmp(h.magic, cache_magic, sizeof cache_magic)) return ENTRY_DAMAGED;
+  if (h.version != CACHE_VERSION) return ENTRY_OTHER_VERSION;
+  const char *rest = file.p + sizeof h;
+  bool ok = h.key_bytes >= 0 && h.code_bytes >= 0 && h.entry >= 0 &&
+            ck_add(h.key_bytes, h.code_bytes, &total) && total == file.n - (int64_t)sizeof h &&
+            (h.entry < h.code_bytes || !h.entry) && file_crc(&h, rest, total) == h.crc;
+  *out = (CacheEntry){{rest, h.key_bytes}, {rest + h.key_bytes, h.code_bytes}, h.entry};
+  return ok ? ENTRY_WHOLE : ENTRY_DAMAGED;
+}
+
+// False: it is none, damaged, or not to be trusted.
+static bool open_file(const char *folder, const char *name, bool shared, File *f, CacheEntry *out) {
+  if (!open_in_folder(folder, name, shared, f)) return false;
+  bool ok = cache_entry((Str){(const char *)f->bytes, f->size}, out) == ENTRY_WHOLE;
   if (!ok) file_close(f);
   return ok;
 }
 
+static bool find_in(const char *folder, Str key, bool shared, File *file, CacheEntry *out) {
+  CacheName name = cache_name(key);
+  if (!open_file(folder, name.s, shared, file, out)) return false;
+  if (str_eq(out->key, key)) return true;
+  file_close(file);
+  return false;
+}
+
+static bool find_shared(Str key, File *file, CacheEntry *out) {
+  const char *at = getenv("TENON_CACHE_PATH");
+  while (set(at)) {
+    char folder[PATH_CAP];
+    size_t n = strcspn(at, ":");
+    bool fits = n > 0 && n < sizeof folder;
+    if (fits) {
+      memcpy(folder, at, n);
+      folder[n] = 0;
+      if (find_in(folder, key, true, file, out)) return true;
+    }
+    at += n + (at[n] == ':');
+  }
+  return false;
+}
+
 bool cache_find(const char *folder, Str key, File *file, Str *out, int64_t *entry) {
   char path[PATH_CAP];
-  Header h;
-  FileName name = name_of(key);
-  if (!path_of(folder, name.s, path) || !open_file(folder, name.s, file, &h)) return false;
-  const char *rest = (const char *)file->bytes + sizeof h;
-  if (!str_eq((Str){rest, h.key_bytes}, key)) {
-    file_close(file);
-    return false;
-  }
-  *out = (Str){rest + h.key_bytes, h.code_bytes};
-  *entry = h.entry;
-  platform->touch(path);
+  CacheEntry e;
+  bool own = find_in(folder, key, false, file, &e);
+  if (!own && !find_shared(key, file, &e)) return false;
+  *out = e.code;
+  *entry = e.entry;
+  if (own && path_of(folder, cache_name(key).s, path)) platform->touch(path);
   return true;
 }
 
 bool cache_store(const char *folder, Str key, Str code, int64_t entry) {
-  Header h = {.version = CACHE_VERSION, .key_bytes = key.n, .code_bytes = code.n, .entry = entry};
-  memcpy(h.magic, magic, sizeof magic);
+  CacheHeader h = {
+      .version = CACHE_VERSION, .key_bytes = key.n, .code_bytes = code.n, .entry = entry};
+  memcpy(h.magic, cache_magic, sizeof cache_magic);
   h.crc = crc32c(crc32c(crc32c(0, &h, sizeof h), key.p, key.n), code.p, code.n);
   const Str part[] = {{(const char *)&h, sizeof h}, key, code};
-  return cache_write(folder, name_of(key).s, part, ARRAY_LEN(part));
+  return cache_write(folder, cache_name(key).s, part, ARRAY_LEN(part));
 }
 
 // ---- the folder ----
@@ -229,8 +263,8 @@ static void scan_one(Scan *s, const char *name, int64_t bytes, int64_t seconds) 
   s->nstray += file_is_temporary(name);
   if (!str_ends(str_of(name), ending)) return;  // not ours
   File f;
-  Header h;
-  if (s->check && (c.whole = open_file(s->folder, name, &f, &h))) file_close(&f);
+  CacheEntry e;
+  if (s->check && (c.whole = open_file(s->folder, name, false, &f, &e))) file_close(&f);
   vec_push(s->arena, &s->file, c);
 }
 

@@ -15,6 +15,17 @@
 bool cache_folder(char *out, int64_t cap);
 int64_t cache_limit(void);
 
+// TENON_CACHE_PATH: a list of folders, separated by `:`, that are only read, as those of an image or a wheel are.  What our own
+// folder does not have is looked for in them, in order.  Each belongs to our user or to root, and nobody else may write to it.
+
+// A key begins with what made the code and the machine that it is for, a line each, so that an archive of entries can be judged
+// without knowing how they are made.
+typedef struct CacheMaker {
+  Str maker,
+      machine;  // "tenon-codegen 0123...", "x86_64-pc-linux-gnu znver4 +avx2,..."; no line breaks
+} CacheMaker;
+void cache_put_maker(StrBuf *key, const CacheMaker *m);
+
 // A folder, or a file of it, counts as absent unless it belongs to our user and nobody else may write to it.  A notice says so
 // once (notice.h).
 bool cache_usable(const char *folder);  // it is there, and ours alone
@@ -48,6 +59,25 @@ typedef struct CachePruned {
 // Removes what was used longest ago until at most `limit` bytes are left, and what killed processes left behind.
 MUST_USE tenon_status cache_prune(const char *folder, int64_t limit, Arena *a, Diag *d,
                                   CachePruned *out);
+// ---- archives: entries of a cache in one file ----
+//
+// An archive is code: whoever imports one runs what is in it.  It is checked as a whole before the first entry is stored.
+typedef struct CacheMoved {
+  int64_t n, bytes;       // entries that were written
+  int64_t there;          // that the folder or archive had already
+  int64_t other_version;  // made by another version of Tenon or LLVM
+  int64_t other_machine;  // for another CPU
+} CacheMoved;
+bool cache_is_archive(Str bytes);
+// All whole entries of the folder, in the order of their names: equal caches give equal bytes.
+MUST_USE tenon_status cache_export(const char *folder, const char *path, Arena *a, Diag *d,
+                                   CacheMoved *out);
+// Entries of kernels for CPUs are left out unless they were made by `here`; those for devices are taken.
+MUST_USE tenon_status cache_import(const char *path, const char *folder, const CacheMaker *here,
+                                   Arena *a, Diag *d, CacheMoved *out);
+MUST_USE tenon_status cache_merge(const char *const *from, int64_t n, const char *path, Arena *a,
+                                  Diag *d, CacheMoved *out);
+
 // Whoever stores calls it: prunes to cache_limit(), at most every ten seconds, since it looks at each file.
 void cache_tidy(const char *folder);
 

@@ -7,6 +7,7 @@
 // their start or at their end.  Raw weights have no room for a mark.
 #include "cli/files.h"
 
+#include "base/cache.h"
 #include "base/npy.h"
 #include "base/platform.h"
 #include "runtime/artifact.h"
@@ -99,8 +100,8 @@ static bool is_our_json(Str s) {
 static bool is_ours(Str s) {
   Str head = {s.p, MIN(s.n, MARK_HEAD)};
   Str tail = {s.p + MAX(s.n - MARK_TAIL, 0), MIN(s.n, MARK_TAIL)};
-  return artifact_is(s.p, s.n) || is_our_onnx(s) || npy_is_ours(s) || is_our_json(s) ||
-         holds(tail, FILE_MARK) ||
+  return artifact_is(s.p, s.n) || cache_is_archive(s) || is_our_onnx(s) || npy_is_ours(s) ||
+         is_our_json(s) || holds(tail, FILE_MARK) ||
          holds(is_elf(s) ? s : head, is_elf(s) ? FILE_MARK_LINKED : FILE_MARK);
 }
 

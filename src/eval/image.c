@@ -306,7 +306,7 @@ static void gather_row(const Value *x, int64_t from, const int64_t *index, int64
   }
 }
 
-// A result as a number of its type; of integers the nearest one where it lies outside: the overshoot of a cubic filter, mostly.
+// A result as a number of its type; of integers the nearest one where it is outside: the overshoot of a cubic filter, mostly.
 static void put_saturated(Value *y, int64_t i, double v) {
   DType t = y->dtype;
   int bits = dtype_bits(t);

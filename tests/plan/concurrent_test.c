@@ -182,7 +182,7 @@ TEST(concurrent_writes_over_nothing_that_is_read) {
 }
 
 // Fused graphs by hand: which of their kernels run concurrently, by the names of what they make.
-TEST(beside_are_small_kernels_that_are_ready) {
+TEST(concurrent_are_small_kernels_that_are_ready) {
 #define EXP(in, type)                                                                              \
   "fused(" in ") kind=pointwise body={ (%i: " type ")\n %o = exp(%i)\n return %o\n } : " type "\n"
 #define PRODUCT(a, b, type)                                                                        \

@@ -382,6 +382,16 @@ TIR
   expect 1 "a schedule begins with a template: gemv," run "$tmp/m.tir" --target cpu --schedule "*="
   expect 1 "unknown template 'gem'; templates: gemv," run "$tmp/m.tir" --target cpu --schedule "*=gem"
   check "explain --kernel --json is JSON" json_ok explain "$tmp/m.tir" --kernel 0 --json
+  expect 0 "exported" cache export -o "$tmp/a.kernels"
+  expect 2 "import it with --trust" cache import "$tmp/a.kernels"
+  expect 0 "already there" cache import --trust "$tmp/a.kernels"
+  head -c 100 "$tmp/a.kernels" > "$tmp/cut.kernels"
+  expect 1 "damaged" cache import --trust "$tmp/cut.kernels"
+  expect 1 "not an archive of kernels" cache import --trust "$tmp/m.tir"
+  expect 0 "merged" cache merge "$tmp/a.kernels" "$tmp/a.kernels" -o "$tmp/b.kernels"
+  expect 2 "also an input" cache merge "$tmp/a.kernels" -o "$tmp/a.kernels"
+  expect 2 "takes no file" cache list "$tmp/a.kernels"
+  check "cache import --json is JSON" json_ok cache import --trust "$tmp/b.kernels" --json
   expect 0 "bytes" run "$tmp/m.tir" --target cpu --json
   expect 1 "are left of the limit" run "$tmp/m.tir" --target cpu --max-ops 2
   for machine in "--cpu x86-64-v3" "--features -avx512vl" "--triple x86_64-linux-gnu --cpu znver4 --features -fma" \

@@ -1,7 +1,8 @@
-// cmd_cache.c -- `tenon cache`: what is kept of compiled kernels, and making it less.
-#include "cli/cli.h"
+// cmd_cache.c -- `tenon cache`: what is kept of compiled kernels, making it less, and archives of it.
+#include "cli/files.h"
 
 #include "base/cache.h"
+#include "targets/llvm/codegen.h"
 
 static const char *age_text(NumText *b, int64_t seconds) {
   const char *unit = seconds < 120 ? "s" : seconds < 7200 ? "min" : seconds < 172800 ? "h" : "days";
@@ -84,17 +85,94 @@ static int prune(Cli *c, const char *folder, int64_t limit) {
   return CLI_OK;
 }
 
-int cmd_cache(Cli *c) {
-  const char *what = c->npos ? c->pos[0] : "list";
-  char folder[4096];
-  if (strcmp(what, "list") && strcmp(what, "prune") && strcmp(what, "clear"))
-    return cli_usage(c, "cache: '%s' is none of list, prune, clear", what);
-  if (!cache_folder(folder, sizeof folder))
-    return cli_exit_of(
-        fail(&c->diag, TENON_EIO, NOWHERE,
-             "there is no cache: none of TENON_CACHE, XDG_CACHE_HOME and HOME is set"));
-  if (!strcmp(what, "clear")) return prune(c, folder, 0);
-  if (!strcmp(what, "prune")) return prune(c, folder, opt_int(c, OPT_cache_size, cache_limit()));
+// ---- archives ----
+
+static void json_moved(Cli *c, const char *done, const CacheMoved *m) {
+  StrBuf b;
+  JsonWriter w;
+  strbuf_init(&b, &c->arena);
+  json_init(&w, &b, false);
+  json_begin_object(&w);
+  json_key(&w, done);
+  json_i64(&w, m->n);
+  json_key(&w, "bytes");
+  json_i64(&w, m->bytes);
+  json_key(&w, "already_there");
+  json_i64(&w, m->there);
+  json_key(&w, "other_version");
+  json_i64(&w, m->other_version);
+  json_key(&w, "other_cpu");
+  json_i64(&w, m->other_machine);
+  json_end_object(&w);
+  cli_print(&b);
+}
+
+static void print_moved(Cli *c, const char *done, const char *to, const CacheMoved *m) {
+  NumText bytes;
+  if (opt_given(c, OPT_cache_json)) {
+    json_moved(c, done, m);
+    return;
+  }
+  say(c, "%s: %lld kernel%s %s, %s\n", to, (long long)m->n, m->n == 1 ? "" : "s", done,
+      text_bytes(&bytes, m->bytes));
+  if (m->there) say(c, "  %lld already there\n", (long long)m->there);
+  if (m->other_version)
+    say(c, "  %lld skipped: made by another version of Tenon\n", (long long)m->other_version);
+  if (m->other_machine) say(c, "  %lld skipped: for another CPU\n", (long long)m->other_machine);
+}
+
+static int export_cache(Cli *c, const char *folder) {
+  CacheMoved m;
+  const char *path = opt_text(c, OPT_cache_output, NULL);
+  if (!path) return cli_usage(c, "cache: export writes an archive: tenon cache export -o F");
+  int rc = cli_exit_of(cache_export(folder, path, &c->arena, &c->diag, &m));
+  if (!rc) print_moved(c, "exported", path, &m);
+  return rc;
+}
+
+static int merge(Cli *c, const char *folder) {
+  CacheMoved m;
+  (void)folder;
+  const char *path = opt_text(c, OPT_cache_output, NULL);
+  if (!path || c->npos < 2)
+    return cli_usage(c, "cache: merge makes one archive of several: tenon cache merge A B -o F");
+  for (int64_t i = 1; i < c->npos; i++)
+    if (files_input(c, c->pos[i], "the archive")) return CLI_USAGE;
+  int rc = cli_exit_of(cache_merge(c->pos + 1, c->npos - 1, path, &c->arena, &c->diag, &m));
+  if (!rc) print_moved(c, "merged", path, &m);
+  return rc;
+}
+
+static int import_archives(Cli *c, const char *folder) {
+  Codegen *codegen;
+  if (c->npos < 2)
+    return cli_usage(c, "cache: import takes archives: tenon cache import --trust F");
+  if (!opt_given(c, OPT_cache_trust))
+    return cli_usage(c,
+                     "cache: %s holds machine code, which later runs execute as you; import it "
+                     "with --trust, and only if you trust whoever made it",
+                     c->pos[1]);
+  int rc = cli_exit_of(codegen_shared(1, &c->diag, &codegen));
+  if (rc) return rc;
+  CacheMaker here = codegen_maker(codegen, &c->arena);
+  CacheMoved sum = {0};
+  for (int64_t i = 1; i < c->npos && !rc; i++) {
+    CacheMoved m;
+    rc = cli_exit_of(cache_import(c->pos[i], folder, &here, &c->arena, &c->diag, &m));
+    sum.n += m.n;
+    sum.bytes += m.bytes;
+    sum.there += m.there;
+    sum.other_version += m.other_version;
+    sum.other_machine += m.other_machine;
+  }
+  codegen_release(codegen);
+  if (!rc) print_moved(c, "imported", folder, &sum);
+  return rc;
+}
+
+// ---- the command ----
+
+static int list(Cli *c, const char *folder) {
   CacheList l;
   bool usable = cache_usable(folder);  // a notice says why it is not
   int rc = cli_exit_of(cache_list(folder, opt_given(c, OPT_cache_check), &c->arena, &c->diag, &l));
@@ -104,4 +182,33 @@ int cmd_cache(Cli *c) {
   else
     print_list(c, folder, &l);
   return CLI_OK;
+}
+
+static int clear(Cli *c, const char *folder) { return prune(c, folder, 0); }
+
+static int prune_to_size(Cli *c, const char *folder) {
+  return prune(c, folder, opt_int(c, OPT_cache_size, cache_limit()));
+}
+
+int cmd_cache(Cli *c) {
+  static const struct {
+    const char *name;
+    bool files;  // takes some
+    int (*run)(Cli *c, const char *folder);
+  } known[] = {
+      {"list", false, list},           {"prune", false, prune_to_size},   {"clear", false, clear},
+      {"export", false, export_cache}, {"import", true, import_archives}, {"merge", true, merge},
+  };
+  const char *what = c->npos ? c->pos[0] : "list";
+  char folder[4096];
+  if (!cache_folder(folder, sizeof folder))
+    return cli_exit_of(
+        fail(&c->diag, TENON_EIO, NOWHERE,
+             "there is no cache: none of TENON_CACHE, XDG_CACHE_HOME and HOME is set"));
+  for (int i = 0; i < ARRAY_LEN(known); i++) {
+    if (strcmp(what, known[i].name)) continue;
+    if (c->npos > 1 && !known[i].files) return cli_usage(c, "cache: %s takes no file", what);
+    return known[i].run(c, folder);
+  }
+  return cli_usage(c, "cache: '%s' is none of list, prune, clear, export, import, merge", what);
 }

@@ -286,7 +286,8 @@ static tenon_status write_whole(RunCommand *r, const char *path) {
   sigprocmask(SIG_BLOCK, &interrupt, &before);
   const Body *b = r->model->graph->main;
   Outputs o = {b->nresults, b->result_name, r->out};
-  tenon_status s = outputs_write(r->cli, &o, path, opt_given(r->cli, OPT_run_compress), r->rest_checked);
+  tenon_status s =
+      outputs_write(r->cli, &o, path, opt_given(r->cli, OPT_run_compress), r->rest_checked);
   sigprocmask(SIG_SETMASK, &before, NULL);
   return s;
 }

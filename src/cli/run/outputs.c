@@ -217,7 +217,8 @@ static tenon_status write_rest(Cli *c, const Outputs *o, const bool *rest, int64
   return write_json(c, o, rest, json);
 }
 
-tenon_status outputs_write(Cli *c, const Outputs *o, const char *path, bool compress, bool rest_checked) {
+tenon_status outputs_write(Cli *c, const Outputs *o, const char *path, bool compress,
+                           bool rest_checked) {
   Diag *d = &c->diag;
   Arrays all = {0};
   bool *rest = arena_array(&c->arena, bool, MAX(o->n, 1));

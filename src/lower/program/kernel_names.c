@@ -1,10 +1,12 @@
 // kernel_names.c -- what kernels are called, and which of them a pattern means.
 //
-// A kernel is called after its node, which has the name of its anchor: the contraction, reduction or attention that it is made for.
-// `--schedule` and `explain --kernel` find it by the name of any other node in it too.
+// A kernel is called after its node, which has the name of its anchor: the contraction, reduction
+// or attention that it is made for.  `--schedule` and `explain --kernel` find it by the name of any
+// other node in it too.
 //
 // Needs:      nodes that keep the model's names through all passes (Graph.origin).
-// Guarantees: the labels of one program differ; a pattern that is a kernel's label means that kernel alone.
+// Guarantees: the labels of one program differ; a pattern that is a kernel's label means that
+//             kernel alone.
 #include "lower/program/builder.h"
 #include "lower/schedule.h"
 

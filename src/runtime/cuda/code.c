@@ -125,7 +125,9 @@ typedef struct Build {
 static Str key_of(const Build *b, Str text, Arena *a) {
   StrBuf k;
   strbuf_init(&k, a);
-  strbuf_printf(&k, "cuda %s nvrtc %d.%d\n", b->arch, b->major, b->minor);
+  const CacheMaker maker = {str_of(str_printf(a, "nvrtc %d.%d", b->major, b->minor)),
+                            str_of(b->arch)};
+  cache_put_maker(&k, &maker);
   strbuf_put(&k, text);
   return strbuf_str(&k);
 }

@@ -68,7 +68,9 @@ static cl_program from_binary(const Device *dev, Str binary, Arena *a) {
 static Str key_of(const Device *dev, const Str source[2], Arena *a) {
   StrBuf b;
   strbuf_init(&b, a);
-  strbuf_printf(&b, "opencl\n%s\n%s\n%s\n", dev->name, dev->version, options_of(dev, a));
+  const CacheMaker maker = {str_of(str_printf(a, "opencl %s", dev->version)), str_of(dev->name)};
+  cache_put_maker(&b, &maker);
+  strbuf_printf(&b, "%s\n", options_of(dev, a));
   for (int i = 0; i < 2; i++) strbuf_put(&b, source[i]);
   return strbuf_str(&b);
 }

@@ -411,12 +411,33 @@ static tenon_status ask(BuildJob *j, int64_t i, const CodeRequest *r, Diag *d) {
   return TENON_OK;
 }
 
-// Everything that the code follows from, each part after its length; `more` is what the request does not say.
+static CacheMaker maker_of(const Codegen *c, const CodeRequest *r, Arena *a) {
+  const Str part[] = {r->triple, r->cpu, r->features};
+  StrBuf machine;
+  strbuf_init(&machine, a);
+  for (int i = 0; i < ARRAY_LEN(part); i++) {
+    if (i) strbuf_putc(&machine, ' ');
+    strbuf_put(&machine, part[i]);
+  }
+  return (CacheMaker){str_of(str_printf(a, "tenon-codegen %s", c->identity)), strbuf_str(&machine)};
+}
+
+CacheMaker codegen_maker(const Codegen *c, Arena *a) {
+  Machine *m = arena_new(a, Machine);
+  machine_host(m);
+  CodeRequest r = request_of(m, CODE_IMAGE, STR(""));
+  return maker_of(c, &r, a);
+}
+
+// Everything that the code follows from; parts that are not a line of their own after their length.  `more` is what the request
+// does not say.
 static Str key_of(const Codegen *c, const CodeRequest *r, const char *more, Arena *a) {
   StrBuf b;
-  const Str part[] = {str_of(c->identity), r->triple, r->cpu, r->features, r->symbol, r->kernel};
+  const Str part[] = {r->symbol, r->kernel};
+  const CacheMaker maker = maker_of(c, r, a);
   int64_t kind = r->kind;
   strbuf_init(&b, a);
+  cache_put_maker(&b, &maker);
   strbuf_put(&b, (Str){(const char *)&kind, 8});
   for (int64_t i = 0; i < ARRAY_LEN(part); i++) {
     strbuf_put(&b, (Str){(const char *)&part[i].n, 8});

@@ -5,6 +5,7 @@
 #ifndef TENON_TARGETS_LLVM_CODEGEN_H
 #define TENON_TARGETS_LLVM_CODEGEN_H
 
+#include "base/cache.h"
 #include "base/machine.h"
 #include "base/watch.h"
 #include "loop/loop.h"
@@ -32,6 +33,8 @@ typedef struct CodegenOptions {
 } CodegenOptions;
 // `o` may be NULL.
 MUST_USE tenon_status codegen_create(const CodegenOptions *o, Diag *d, Codegen **out);
+// What the cache keeps machine code for this machine under (cache_import).
+CacheMaker codegen_maker(const Codegen *c, Arena *a);
 void codegen_release(Codegen *c);
 // The pool that this process has, with the user's cache: made for its first user, its processes ended with the last.  Who compiles many models keeps
 // a reference all the while, as starting a process takes longer than making code for a small kernel.
