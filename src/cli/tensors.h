@@ -29,6 +29,8 @@ typedef struct Comparison {
   Arena *arena;            // for the text
   // Of two ways to compute one thing: roundings go with the largest numbers that were added up, so the bound does too.
   bool scaled;
+  double
+      factor;  // by which a scaled tolerance grows, and elements that are no floats and may differ (sensitivity.h); 0: none
   double max_abs;     // largest difference of finite elements seen, over all calls
   int64_t nwrong, n;  // elements outside the tolerance, and all
   const char *why;  // the first difference in words, the worst element named; NULL while all match
