@@ -252,6 +252,9 @@ typedef struct tenon_open_options {
    * in place while the model is compiled or run, and must not change until it is closed.  Not together with `weights`. */
   const tenon_named_tensor *tensors;
   size_t ntensors;
+  /* Of a TensorFlow Lite model: the signature whose sub-graph is opened; its names are those of the inputs and outputs.  NULL: the
+   * first sub-graph, with the names of its tensors. */
+  const char *signature;
 } tenon_open_options;
 
 /* Opens a model file.  Its content tells the format: ONNX, PyTorch (torch.export, TorchScript), TensorFlow Lite, StableHLO, or Tenon's text form.

@@ -95,6 +95,7 @@ class OpenOptions(C.Structure):
         ("weights", C.c_char_p),
         ("tensors", C.POINTER(NamedTensor)),
         ("ntensors", C.c_size_t),
+        ("signature", C.c_char_p),
     ]
 
 

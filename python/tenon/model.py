@@ -315,6 +315,7 @@ def compile(
     types: Sequence[str] = (),
     inputs: Sequence[str] = (),
     memory_limit: int = 0,
+    signature: Optional[str] = None,
     **more: Any,
 ) -> Model:
     """Compiles a model: a path, bytes, an ``onnx.ModelProto``, or a torch module with example inputs.
@@ -348,6 +349,9 @@ def compile(
     ``memory_limit``
         bytes that opening the model may take, and with the target "interp" each run again; 0 is no limit, and a negative number
         an `InvalidError`.
+    ``signature``
+        of a TensorFlow Lite model: the entry point to compile, whose names its inputs and outputs then have; None is the first
+        sub-graph.  ``tenon inspect`` lists them.
     ``more``
         any other option of ``tenon compile`` that says how to compile, by its name: `compile_options` lists them; and
         what belongs to torch modules alone.
@@ -382,7 +386,7 @@ def compile(
         raise InvalidError(f"optimize={optimize}: must be 0 to 3")
     fixed, ranges = _split_dims(dims)
     if target == "interp":
-        return _interpreted(model, fixed, ranges, threads, weights, types, inputs, memory_limit)
+        return _interpreted(model, fixed, ranges, threads, weights, types, inputs, memory_limit, signature)
     array = (_ffi.Dim * max(len(fixed), 1))(*[_ffi.Dim(n.encode(), s) for n, s in fixed.items()])
     watch = Watch(bar_for(progress))
     options = _ffi.Options(
@@ -402,7 +406,7 @@ def compile(
     )
     by_name = options_by_name.Named(named)
     by_name.put(options)
-    with OpenedModel(model, weights, types, inputs, threads or 0, memory_limit) as opened:
+    with OpenedModel(model, weights, types, inputs, threads or 0, memory_limit, signature) as opened:
         program = _compile_opened(opened, options, watch)
     made = Model(program, opened.name, threads, ranges, opened.keep)
     _check_known(made, ranges)
@@ -425,8 +429,8 @@ def _interpreted(
 ) -> Model:
     from .reference import ReferenceModel
 
-    weights, types, inputs, memory_limit = options
-    opened = OpenedModel(model, weights, types, inputs, threads or 0, memory_limit)
+    weights, types, inputs, memory_limit, signature = options
+    opened = OpenedModel(model, weights, types, inputs, threads or 0, memory_limit, signature)
     limits = {**ranges, **{name: (size, size) for name, size in fixed.items()}}
     made = ReferenceModel(opened, threads, limits)
     _check_known(made, limits)

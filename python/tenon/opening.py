@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes as C
 import os
-from typing import Any, Mapping, Sequence, Union
+from typing import Any, Mapping, Optional, Sequence, Union
 
 import numpy as np
 
@@ -25,6 +25,7 @@ class OpenedModel:
         inputs: Sequence[str] = (),
         threads: int = 0,
         memory_limit: int = 0,
+        signature: Optional[str] = None,
     ) -> None:
         error, handle = _ffi.Error(), C.c_void_p()
         options = _ffi.OpenOptions(
@@ -35,6 +36,7 @@ class OpenedModel:
             ninputs=len(inputs),
             types=_texts(types),
             ntypes=len(types),
+            signature=signature.encode() if signature is not None else None,
         )
         self.handle, self.keep, self.name = 0, [], ""
         if isinstance(weights, Mapping):

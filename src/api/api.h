@@ -16,8 +16,9 @@ struct tenon_model {
   Strs given;        // inputs with a default that stay inputs
   const InputType *types;
   int64_t ntypes;
-  const char *weights;  // a file; NULL: the model's own
-  Weights *tensors;     // the caller's; or NULL
+  const char *signature;  // NULL: the first sub-graph
+  const char *weights;    // a file; NULL: the model's own
+  Weights *tensors;       // the caller's; or NULL
   tenon_value_info *input, *output;
   int32_t threads;
   int64_t memory_limit;

@@ -150,6 +150,7 @@ static tenon_status read_again(CompileCall *c) {
                      .nfixed = (int64_t)o->ndims,
                      .types = c->m->types,
                      .ntypes = c->m->ntypes,
+                     .signature = c->m->signature,
                      .weights = c->m->weights,
                      .tensors = c->m->tensors};
   TRY(model_copy(c->m->model, &mo, c->d, &c->copy));

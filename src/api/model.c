@@ -94,7 +94,12 @@ static tenon_status read_foreign(Model *m, const ModelOptions *o, Str bytes, Dia
     m->import.nfixed = o->nfixed;
     m->import.types = o->types;
     m->import.ntypes = o->ntypes;
+    m->import.signature = o->signature;
   }
+  if (m->import.signature && m->frontend != &frontend_tflite)
+    return fail(d, TENON_EINVAL, NOWHERE,
+                "the model has no signature '%s': only TensorFlow Lite models have signatures",
+                m->import.signature);
   TRY(check_numbers(m, d));
   TRY(read_attached(m, o, d));
   if (o && o->tensors) m->import.attach = o->tensors;

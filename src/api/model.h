@@ -48,8 +48,9 @@ typedef struct ModelOptions {
   int64_t nfixed;
   const InputType *types;  // of inputs, where the file does not say
   int64_t ntypes;
-  const char *weights;  // a file that constants come from, by name; or NULL
-  Weights *tensors;     // or the caller's own, which outlive the model; or NULL
+  const char *signature;  // of TensorFlow Lite: the entry point; NULL: the first sub-graph
+  const char *weights;    // a file that constants come from, by name; or NULL
+  Weights *tensors;       // or the caller's own, which outlive the model; or NULL
 } ModelOptions;
 
 // EUNSUPPORTED operators do not fail the opening: ask model_unsupported.

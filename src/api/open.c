@@ -167,6 +167,7 @@ static tenon_status open_model(tenon_model *m, const OpenCall *c, Diag *d) {
   }
   mo.given = m->given = (Strs){(int64_t)MIN(o.ninputs, 65536), given};
   TRY(take_types(m, &o, d, &mo));
+  if (o.signature) mo.signature = m->signature = str_copy(&m->arena, str_of(o.signature));
   if (o.weights) mo.weights = m->weights = str_copy(&m->arena, str_of(o.weights));
   TRY(take_tensors(m, &o, d, &mo));
   if (c->path)

@@ -19,10 +19,21 @@ static void read_trust(const Cli *c, ArtifactTrust *out) {
   }
 }
 
+// The signature likewise.
+static const char *read_signature(const Cli *c) {
+  for (int i = 0; i < OPT_COUNT; i++)
+    if (cli_option[i].command == c->command && !strcmp(cli_option[i].name, "signature"))
+      return opt_text(c, i, NULL);
+  return NULL;
+}
+
 tenon_status cli_open(Cli *c, const char *path, const ModelOptions *o, Diag *d, Model **out) {
   ModelOptions all = o ? *o : (ModelOptions){0};
   read_trust(c, &all.trust);
-  TRY(model_open(path, &all, d, out));
+  all.signature = read_signature(c);
+  tenon_status opened = model_open(path, &all, d, out);
+  c->misused |= opened == TENON_EINVAL && all.signature && strstr(d->text, "has no signature");
+  TRY(opened);
   tenon_status s = add_sources(c, (*out)->graph);
   if (!s && (*out)->attached) s = add_sources(c, (*out)->attached->graph);
   if (!s) return TENON_OK;

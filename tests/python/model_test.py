@@ -51,6 +51,19 @@ SEVERAL = b"""graph @"m"(%x: f32[n, 2], %i: i64[k]) -> (twice: f32[n, 2], picked
 """
 
 
+class Signatures(unittest.TestCase):
+    """Entry points of TensorFlow Lite models, with names of their own."""
+
+    def test_each_signature(self):
+        x = np.array([3, -4], "f4")
+        for target in here("interp", "ref", "cpu"):
+            for name, want in (("twice", 2 * x), ("square", x * x)):
+                m = tenon.compile("tests/models/signatures.tflite", target=target, signature=name)
+                self.assertEqual(m({"x": x})["y"].tolist(), want.tolist())
+        m = tenon.compile("tests/models/signatures.tflite", target="ref")
+        self.assertEqual([v.name for v in m.inputs + m.outputs], ["twice/in:0", "twice/out:0"])
+
+
 class Wanted(unittest.TestCase):
     """Some of the outputs: what only others need is not computed, so a wrong index is no error."""
 

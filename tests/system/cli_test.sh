@@ -309,6 +309,8 @@ export TENON_CACHE=$tmp/cache
 expect 0 "all as expected" run "$tmp/m.tir" --target ref --compare interp --per-node
 expect 0 "results of steps compared" run "$tmp/m.tir" --target host --compare interp --per-node
 expect 2 "--per-node needs --compare interp" run "$tmp/m.tir" --per-node
+expect 0 "signature square" inspect tests/models/signatures.tflite
+expect 0 "y  f32[2]" run tests/models/signatures.tflite --signature square
 # Sums of another order, amplified: roundings explain it.  Contractions in bf16 are off by more than that.
 printf 'graph @"m"(%%x: f32[200000]) {\n  %%s = reduce_sum(%%x)\n  %%k = const f32[1] {300}\n  %%p = mul(%%s, %%k)\n  %%y = sin(%%p)\n  return y = %%y\n}\n' >"$tmp/deep.tir"
 expect 0 "all as expected" run "$tmp/deep.tir" --target ref --compare interp

@@ -9,6 +9,7 @@ import collections, gzip, io, os, pickle, struct, subprocess, sys, tarfile, temp
 ROOT = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
 PROGRAM = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else os.path.join(ROOT, "build", "tenon"))
 DIGITS = os.path.join(ROOT, "examples", "digits", "digits.onnx")
+SIGNATURES = os.path.join(ROOT, "tests", "models", "signatures.tflite")
 Row = collections.namedtuple("Row", "name do status says once", defaults=("",))
 count = {"passed": 0, "failed": 0}
 
@@ -144,6 +145,8 @@ ROWS = [
     Row("explain --node", command("explain", DIGITS, "--node", "nosuch*"), 2, ["no node fits 'nosuch*'", "the nearest names are"]),
     Row("--triple", command("compile", DIGITS, "--triple", "arm64-macos", "-o", "x.tenon"), 2, ["nothing could load the code for 'arm64-macos'", "Linux"]),
     Row("--triple of Windows", command("compile", DIGITS, "--triple", "x86_64-pc-windows-msvc", "-o", "x.o"), 2, ["nothing could load"]),
+    Row("--signature", command("run", SIGNATURES, "--signature", "squar"), 2, ["did you mean 'square'?", "signature twice"]),
+    Row("--signature of ONNX", command("run", DIGITS, "--signature", "main"), 2, ["only TensorFlow Lite models have signatures"]),
     Row("--compiled", command("run", DIGITS, "--compiled"), 1, ["this is not a compiled model"]),
     # ---- Python ----
     Row("compile(target)", python(f"tenon.compile({DIGITS!r}, target='gpu')"), "InvalidError", ["did you mean 'cuda'?"]),

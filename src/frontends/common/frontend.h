@@ -50,6 +50,8 @@ typedef struct Imported {
   const InputType *types;
   int64_t ntypes;
   bool specialise;  // read the program for the numbers that are known
+  const char *
+      signature;  // of TensorFlow Lite: the entry point to read, with its names; NULL: the first sub-graph
   Weights *attach;  // constants by name, in place of the file's own; or NULL
   // The reader's.
   Graph *graph;

@@ -319,13 +319,13 @@ static void calls_of(const TflImport *im, const TflOperator *o, int64_t *called)
   called[1] = two ? fb_i32(&o->options, 1, 0) : -1;
 }
 
-// Of the sub-graphs that the first one reaches: a file may hold others, for other signatures.
-static bool is_supported(TflImport *im) {
+// Of the sub-graphs that one reaches: a file may hold others, for other signatures.
+static bool is_supported(TflImport *im, int64_t start) {
   Arena *a = &im->g->arena;
   bool *seen = arena_array(a, bool, im->m.nsubs + 1);
   int64_t *todo = arena_array(a, int64_t, im->m.nsubs + 1), n = 0;
-  todo[n++] = 0;
-  seen[0] = true;
+  todo[n++] = start;
+  seen[start] = true;
   while (n) {
     const TflSubgraph *sub = &im->m.sub[todo[--n]];
     for (int64_t i = 0; i < sub->nops; i++) {
@@ -355,7 +355,8 @@ static tenon_status add_inputs(TflImport *im, TflScope *s) {
     if (!type)
       return fail(g->diag, TENON_EUNSUPPORTED, (Where){.node = t->name}, "an input of type %d",
                   t->type);
-    s->value[k] = node_param(g, type, unique_name(g, &im->input_names, i, t->name));
+    const char *name = tfl_signature_name(&im->signature, 0, k, &g->arena);
+    s->value[k] = node_param(g, type, unique_name(g, &im->input_names, i, name ? name : t->name));
     vec_push(&g->arena, &im->params, s->value[k]);
   }
   return graph_status(g);
@@ -369,8 +370,10 @@ static tenon_status finish(TflImport *im, TflScope *s, bool supported) {
   StrMap taken;
   strmap_init(&taken, &g->arena);
   for (int64_t i = 0; supported && i < s->sub->out.n; i++) {
+    int64_t k = fb_i32_at(&s->sub->out, i);
+    const char *own = tfl_signature_name(&im->signature, 1, k, &g->arena);
     result[n] = result_of(im, s, i);
-    name[n] = unique_name(g, &taken, n, s->sub->tensor[fb_i32_at(&s->sub->out, i)].name);
+    name[n] = unique_name(g, &taken, n, own ? own : s->sub->tensor[k].name);
     n++;
   }
   for (int64_t i = 0; supported && i < im->states.n; i++) {
@@ -397,10 +400,11 @@ static tenon_status import_tflite(Imported *in, Diag *d) {
   in->about = str_printf(&im->g->arena, "TensorFlow Lite, schema 3, %lld sub-graph%s",
                          (long long)im->m.nsubs, im->m.nsubs == 1 ? "" : "s");
   tfl_facts(in, &im->m);
-  TflScope s = {.sub = &im->m.sub[0]};
+  TRY(tfl_find_signature(in, &im->m, d, &im->signature));
+  TflScope s = {.sub = &im->m.sub[im->signature.sub]};
   s.value = arena_array(&im->g->arena, Node *, s.sub->ntensors + 1);
   TRY(add_inputs(im, &s));
-  bool supported = is_supported(im);
+  bool supported = is_supported(im, im->signature.sub);
   if (supported) {
     add_variables(im, &s);
     import_operators(im, &s);

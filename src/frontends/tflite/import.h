@@ -48,6 +48,7 @@ typedef struct TflImport {
   Imported *in;
   Graph *g;
   TflModel m;
+  TflSignature signature;
   VEC(TflState) states;
   VEC(Node *) params;
   StrMap input_names;

@@ -224,6 +224,44 @@ tenon_status tfl_read(Imported *in, Diag *d, TflModel *m) {
   return m->fb.status;
 }
 
+// ---- signatures ----
+
+tenon_status tfl_find_signature(Imported *in, const TflModel *m, Diag *d, TflSignature *out) {
+  enum { MOST = 64 };
+  const char *names[MOST];
+  int64_t n = 0;
+  *out = (TflSignature){0};
+  if (!in->signature) return TENON_OK;
+  FbVector all = fb_vector(&m->root, 7, 4);
+  for (int64_t i = 0; i < all.n && !m->fb.status; i++) {
+    FbTable t = fb_table_at(&all, i);
+    Str key = fb_str(&t, 2);
+    if (n < MOST) names[n++] = str_copy(&in->graph->arena, key);
+    if (!str_is(key, in->signature)) continue;
+    *out = (TflSignature){{fb_vector(&t, 0, 4), fb_vector(&t, 1, 4)}, fb_u32(&t, 4, 0)};
+    TRY(m->fb.status);
+    if (out->sub < m->nsubs) return TENON_OK;
+    return fail(d, TENON_EFORMAT, NOWHERE, "signature '%s' is of sub-graph %lld of %lld",
+                in->signature, (long long)out->sub, (long long)m->nsubs);
+  }
+  TRY(m->fb.status);
+  fail(d, TENON_EINVAL, NOWHERE, "the model has no signature '%s'%s", in->signature,
+       did_you_mean(str_of(in->signature), names, n).s);
+  for (int64_t i = 0; i < n; i++) diag_note(d, "signature %s", names[i]);
+  return TENON_EINVAL;
+}
+
+const char *tfl_signature_name(const TflSignature *s, int side, int64_t tensor, Arena *a) {
+  for (int64_t i = 0; i < s->maps[side].n; i++) {
+    FbTable one = fb_table_at(&s->maps[side], i);
+    Str name = fb_str(&one, 0);
+    if (fb_u32(&one, 1, 0) == tensor && name.n && name.n <= LONGEST_NAME && str_is_utf8(name) &&
+        !memchr(name.p, 0, (size_t)name.n))
+      return str_copy(a, name);
+  }
+  return NULL;
+}
+
 // ---- facts ----
 
 static void signature_fact(Imported *in, const TflModel *m, const FbTable *t) {
@@ -244,7 +282,7 @@ static void signature_fact(Imported *in, const TflModel *m, const FbTable *t) {
   }
   Str key = fb_str(t, 2);
   frontend_fact(in, str_printf(&in->graph->arena, "signature %.*s", (int)MIN(key.n, 200), key.p),
-                "%s%s", sub ? "(another sub-graph) " : "", strbuf_text(&b));
+                "%s", strbuf_text(&b));
 }
 
 void tfl_facts(Imported *in, const TflModel *m) {

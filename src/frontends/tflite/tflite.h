@@ -39,6 +39,11 @@ typedef struct TflSubgraph {
   TflOperator *op;
   FbVector in, out;
 } TflSubgraph;
+// An entry point: a sub-graph, and other names of its inputs and outputs.
+typedef struct TflSignature {
+  FbVector maps[2];  // of inputs and outputs: name, tensor; checked where they are read
+  int64_t sub;
+} TflSignature;
 typedef struct TflCode {
   int64_t builtin, version;
   Str custom;
@@ -54,6 +59,11 @@ typedef struct TflModel {
 
 bool tfl_dtype(int64_t type, DType *out);  // false: none of ours
 MUST_USE tenon_status tfl_read(Imported *in, Diag *d, TflModel *out);
+// The entry point that the caller names; EINVAL with the names there are.  None named: the first sub-graph, without names.
+MUST_USE tenon_status tfl_find_signature(Imported *in, const TflModel *m, Diag *d,
+                                         TflSignature *out);
+// Its name of an input (side 0) or output (1); NULL: it has none.
+const char *tfl_signature_name(const TflSignature *s, int side, int64_t tensor, Arena *a);
 void tfl_facts(Imported *in, const TflModel *m);  // what `tenon inspect` shows
 
 static inline bool tfl_is_quantized(const TflTensor *t) { return t->scale.n > 0; }
