@@ -186,8 +186,9 @@ typedef struct LowerOptions {
   LowerTarget device[DEVICES_MAX];
   bool host_kernels;
   int (*device_of)(void *ctx, const Node *fused);
-  // Whether a device has code for these loops; else the reason.  Called once for each kernel that becomes one of the program.
-  bool (*takes)(void *ctx, int device, const LoopKernel *k, const char **why);
+  // Writes these loops for a device, once for each kernel that becomes one of the program.  EUNSUPPORTED, with the reason: it has no such code,
+  // as for f64.  Any other error is a defect.
+  tenon_status (*takes)(void *ctx, int device, const LoopKernel *k, const char **why);
   void *device_ctx;
   KernelFaults *faults;  // of this and earlier lowerings; may be NULL
   bool strict;           // a schedule that is declined is an error

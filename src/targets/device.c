@@ -9,7 +9,7 @@
 //             its copy of the code and of the device's name.
 #include "targets/device.h"
 
-static bool takes(void *ctx, int device, const LoopKernel *k, const char **why) {
+static tenon_status takes(void *ctx, int device, const LoopKernel *k, const char **why) {
   const DeviceTarget *t = ctx;
   (void)device;
   return t->target->takes(t->text, k, why);

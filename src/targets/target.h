@@ -34,7 +34,7 @@ typedef struct Target {
       with;  // that makes the host's kernels, where the work is shared; NULL: the device has them all
   void (*describe_device)(const DeviceInfo *i, LowerTarget *out);
   void *(*begin)(const DeviceInfo *i, const TargetOptions *o, Arena *a);
-  bool (*takes)(void *text, const LoopKernel *k, const char **why);
+  tenon_status (*takes)(void *text, const LoopKernel *k, const char **why);
   MUST_USE tenon_status (*finish)(void *text, Diag *d, Str *code);
   Str (*kernel_text)(Str code, int64_t n);  // of kernel n, in the code of all; empty: there is none
 } Target;

@@ -101,7 +101,7 @@ static Str opencl_text(const LoopKernel *k, Arena *a) {
   const char *why;
   void *text = opencl_begin(&opencl_gpu, &(TargetOptions){0}, a);
   diag_init(&d);
-  if (!opencl_takes(text, k, &why) || opencl_finish_text(text, &d, &code)) return STR("refused\n");
+  if (opencl_takes(text, k, &why) || opencl_finish_text(text, &d, &code)) return STR("refused\n");
   return code;
 }
 

@@ -29,12 +29,11 @@ static void add_work(LoopKernel *k, int64_t n) {
 void planted_fault(void *planted, const char *template_name, LoopKernel *k) {
   Planted *p = planted;
   if (!str_glob(p->template_name, template_name)) return;
-  p->hits++;
   LoopStmt *s = first_store(k, &k->body);
+  if (p->kind == PLANT_UNPROVEN && (!s || ie_is(k->buffer[s->buffer].size, 0))) return;
+  p->hits++;
   switch (p->kind) {
-  case PLANT_UNPROVEN:
-    if (s) s->index = ie_add(k->pool, s->index, k->buffer[s->buffer].size);
-    break;
+  case PLANT_UNPROVEN: s->index = ie_add(k->pool, s->index, k->buffer[s->buffer].size); break;
   case PLANT_DEFECT: trap_raise(TENON_EINTERNAL, "a planted defect");
   case PLANT_NO_CODE:
     loop_buffer(k, LOOP_SCRATCH, "planted", DT_U8, ie_const(k->pool, INT32_MAX), false);

@@ -239,9 +239,10 @@ void build_checks(FuncBuilder *f, const SameDims *all, ProgStep *st) {
   st->what = what;
 }
 
-// Whether the device has code for it.
-static bool taken(ProgBuilder *b, const Lowered *lw, Str text, int device) {
-  if (!device || !b->o->takes || strmap_get(&b->texts, kernel_key(b, text, device))) return true;
+// Whether the device has code for it: EUNSUPPORTED where it has none.
+static tenon_status taken(ProgBuilder *b, const Lowered *lw, Str text, int device) {
+  if (!device || !b->o->takes || strmap_get(&b->texts, kernel_key(b, text, device)))
+    return TENON_OK;
   return b->o->takes(b->o->device_ctx, device, lw->kernel, &b->why);
 }
 
@@ -383,9 +384,10 @@ static void put_step(FuncBuilder *f, const Node *n, const Variant *v, const Same
 static bool add_kernels(FuncBuilder *f, Variant *v, int count, int device) {
   ProgBuilder *b = f->b;
   for (int i = 0; i < count; i++) {
-    if (!taken(b, &v[i].lw, v[i].text, device)) {
-      if (b->o->faults && !v[i].rule)
-        faults_add(b->o->faults, v[i].text, device, DECLINED_BY_DESIGN, b->why);
+    tenon_status s = taken(b, &v[i].lw, v[i].text, device);
+    if (s) {
+      DeclinedKind kind = s == TENON_EUNSUPPORTED ? DECLINED_BY_DESIGN : DECLINED_DEFECT;
+      if (b->o->faults && !v[i].rule) faults_add(b->o->faults, v[i].text, device, kind, b->why);
       return false;
     }
     v[i].kernel = add_kernel(b, &v[i].lw, v[i].text, device);

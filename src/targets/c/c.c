@@ -74,6 +74,17 @@ static void name_kernels(CModel *m) {
   m->stack_bytes += FRAMES;
 }
 
+// What cannot be written goes to the next schedule of that kernel.
+static void decline(CModel *m, int32_t i, tenon_status s) {
+  const char *reason = strstr(m->d->text, "': ");
+  faults_add(m->o->faults, m->c->kernel[i].text, 0,
+             s == TENON_EUNSUPPORTED ? DECLINED_BY_DESIGN : DECLINED_DEFECT,
+             reason ? reason + 3 : m->d->text);
+  Where base = m->d->base;
+  diag_init(m->d);
+  m->d->base = base;
+}
+
 static tenon_status put_kernels(CModel *m, CStyle *cs, StrBuf *out) {
   for (int32_t i = 0; i < m->p->nkernels; i++) {
     const LoopKernel *k = m->c->kernel[i].lowered->kernel;
@@ -81,8 +92,14 @@ static tenon_status put_kernels(CModel *m, CStyle *cs, StrBuf *out) {
     StrBuf vectors, plain;
     strbuf_init(&vectors, m->arena);
     strbuf_init(&plain, m->arena);
-    if (m->o->vector_bytes) TRY(cstyle_kernel(cs, k, m->kernel[i], true, &vectors, &differs));
-    TRY(cstyle_kernel(cs, k, m->kernel[i], false, &plain, &again));
+    tenon_status s = TENON_OK;
+    if (m->o->vector_bytes) s = cstyle_kernel(cs, k, m->kernel[i], true, &vectors, &differs);
+    if (!s) s = cstyle_kernel(cs, k, m->kernel[i], false, &plain, &again);
+    if (s && (s == TENON_ENOMEM || !m->o->faults)) return s;
+    if (s) {
+      decline(m, i, s);
+      continue;
+    }
     strbuf_printf(out, "\n/* %s */\n", m->p->kernel[i].name ? m->p->kernel[i].name : "");
     if (differs) strbuf_puts(out, "#if TN_VECTORS\n");
     strbuf_put(out, differs ? strbuf_str(&vectors) : strbuf_str(&plain));
@@ -196,6 +213,7 @@ static tenon_status write_all(CModel *m, CStyle *cs, CSource *out) {
   TRY(c_header(m, &declarations, &wrapper));
   if (m->nrefused) return TENON_EUNSUPPORTED;
   TRY(put_kernels(m, cs, &kernels));
+  if (m->o->faults && m->o->faults->nfresh) return TENON_OK;
   c_weights(m, &weights, &external);
   cstyle_prelude(cs, &prelude);
   const StrBuf *rest[] = {&kernels, &m->out, &wrapper, &declarations, &weights};

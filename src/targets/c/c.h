@@ -15,6 +15,7 @@ typedef struct CSourceOptions {
   bool external_weights;  // in CSource.weights instead of in the text
   bool embedded;          // no file, no allocation; sizes are numbers
   const char *arena_attribute, *weights_attribute;  // that place the memory; may be NULL
+  KernelFaults *faults;  // gets the kernels that cannot be written; NULL: one of them is an error
 } CSourceOptions;
 typedef struct CSource {
   Str source, header, weights;  // in the arena of the call; header empty in one file
@@ -22,7 +23,7 @@ typedef struct CSource {
   int64_t weights_bytes;
   int64_t stack_bytes;  // that a call takes at most, besides what the C library's functions do
 } CSource;
-// The kernels' loops must still be there.
+// The kernels' loops must still be there.  With fresh `faults` there is no source.
 MUST_USE tenon_status c_source(const Compiled *c, const CSourceOptions *o, Arena *a, Diag *d,
                                CSource *out);
 

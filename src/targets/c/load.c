@@ -202,14 +202,17 @@ tenon_status c_build(const Compiled *c, const TargetOptions *o, Arena *a, Diag *
   CSourceOptions so = {
       .symbol = "model", .vector_bytes = lt.vector_bytes, .external_weights = true};
   CSource text;
+  if (o->c_source && o->c_options) so = *o->c_options;
+  so.faults = o->faults;
   if (o->c_source) {
-    TRY(c_source(c, o->c_options ? o->c_options : &so, a, d, o->c_source));
+    TRY(c_source(c, &so, a, d, o->c_source));
     p->invoke =
         invoke;  // nothing runs it: a program without code is checked like one that is interpreted
     p->target = "c";
     return TENON_OK;
   }
   TRY(c_source(c, &so, a, d, &text));
+  if (o->faults->nfresh) return TENON_OK;
   Loaded *l = arena_new(&p->arena, Loaded);
   TRY(compile_source(o, text.source, a, d, &l->library));
   l->nin = p->function[0]->nparams;

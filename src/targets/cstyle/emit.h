@@ -8,7 +8,7 @@
 // vector variable stays a scalar until it meets one that does.  Where lanes go different ways (a branch, an index that is no base + stride
 // * lane), `not_vector` is set and the loop is written again as a plain one.
 //
-// Errors.  `cs_fail` notes the first reason why there is no such text; emission goes on until it ends.
+// Errors.  `cs_fail` and `cs_refuse` note the first reason why there is no such text; emission goes on until it ends.
 #ifndef TENON_TARGETS_CSTYLE_EMIT_H
 #define TENON_TARGETS_CSTYLE_EMIT_H
 
@@ -101,7 +101,8 @@ static inline void cs_set_text(CEmit *e, Dim sym, const char *text) {
   e->sym[sym->slot] = (CSym){.kind = CSYM_TEXT, .text = text};
 }
 
-void cs_fail(CEmit *e, const char *fmt, ...) PRINTF(2, 3);
+void cs_fail(CEmit *e, const char *fmt, ...) PRINTF(2, 3);    // EINTERNAL: loops that make no sense
+void cs_refuse(CEmit *e, const char *fmt, ...) PRINTF(2, 3);  // EUNSUPPORTED: not for this target
 void cs_line(CEmit *e, const char *fmt, ...) PRINTF(2, 3);
 void cs_open(CEmit *e, const char *fmt, ...) PRINTF(2, 3);  // a line that ends in {
 void cs_close(CEmit *e);

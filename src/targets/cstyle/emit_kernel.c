@@ -109,7 +109,8 @@ static void place_buffers(CEmit *e) {
   int64_t at = 0, bytes;
   for (int32_t i = e->k->nargs; i < e->k->nbuffers; i++) {
     const LoopBuffer *b = &e->k->buffer[i];
-    if (!ie_is_const(b->size) || !dtype_bytes(b->dtype, b->size->value, &bytes)) {
+    if (!ie_is_const(b->size) || !dtype_bytes(b->dtype, b->size->value, &bytes) ||
+        bytes > INT32_MAX - 64) {
       cs_fail(e, "buffer '%s' has no size", b->name);
       return;
     }
@@ -214,7 +215,7 @@ static void beginning(CEmit *e, const char *body) {
 
 static void note_f64(CEmit *e) {
   for (int32_t i = 0; i < e->k->nbuffers; i++) e->c->uses_f64 |= e->k->buffer[i].dtype == DT_F64;
-  if (e->c->uses_f64 && e->c->no_f64) cs_fail(e, "the device has no numbers of type f64");
+  if (e->c->uses_f64 && e->c->no_f64) cs_refuse(e, "the device has no numbers of type f64");
 }
 
 tenon_status cstyle_kernel(CStyle *c, const LoopKernel *k, const char *name, bool vectors,
@@ -241,7 +242,7 @@ tenon_status cstyle_kernel(CStyle *c, const LoopKernel *k, const char *name, boo
   name_buffers(&e);
   const char *why;
   if (e.sp->extension) e.sp->extension->begin(&e);
-  if (e.tile && !loop_kernel_tile(k, &why)) cs_fail(&e, "%s", why);
+  if (e.tile && !loop_kernel_tile(k, &why)) cs_refuse(&e, "%s", why);
   e.index = c->spelling->index;
   if (c->spelling->small_index && cs_small(k)) e.index = c->spelling->small_index;
   if (c->spelling->is_device) e.threads = loop_threads(k);

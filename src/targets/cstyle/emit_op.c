@@ -27,7 +27,7 @@ CVal cs_call(CEmit *e, const char *helper, DType t, DType to, int n, CVal x, CVa
   strbuf_init(&b, e->arena);
   for (int i = 0; i < n; i++) lanes = MAX(lanes, v[i].lanes);
   if (!helper_need(e->c, helper, t, lanes))
-    cs_fail(e, "%s does not take %s", helper, dtype_name(t));
+    cs_refuse(e, "%s does not take %s", helper, dtype_name(t));
   strbuf_printf(&b, "tn_%s_%s", helper, dtype_name(t));
   if (lanes) strbuf_printf(&b, "x%d", lanes);
   strbuf_putc(&b, '(');
@@ -106,7 +106,7 @@ static CVal bool_op(CEmit *e, LoopOp op, CVal x, CVal y) {
   case LOOP_xor: sign = "^"; break;
   case LOOP_eq: sign = vec ? "^" : "=="; break;
   case LOOP_not: r.text = str_printf(e->arena, vec ? "~%s" : "!%s", paren(e, x)); return r;
-  default: cs_fail(e, "%s does not take bool", loop_op_name[op]); return x;
+  default: cs_refuse(e, "%s does not take bool", loop_op_name[op]); return x;
   }
   r.text = str_printf(e->arena, "%s %s %s", paren(e, x), sign, paren(e, y));
   if (op == LOOP_eq && vec) r.text = str_printf(e->arena, "~(%s)", r.text);
@@ -211,7 +211,7 @@ static CVal wrapped(CEmit *e, DType t, const char *op, CVal x, CVal y) {
 static CVal divide(CEmit *e, LoopOp op, DType t, CVal x, CVal y) {
   if (x.lanes || y.lanes) e->not_vector = true;
   const char *name = op == LOOP_trunc_div ? "div" : loop_op_name[op];
-  if (!helper_need(e->c, name, t, 0)) cs_fail(e, "%s does not take %s", name, dtype_name(t));
+  if (!helper_need(e->c, name, t, 0)) cs_refuse(e, "%s does not take %s", name, dtype_name(t));
   e->faults = true;
   CVal r = {.text = str_printf(e->arena, "tn_%s_%s(%s, %s, &fault%s)", name, dtype_name(t), x.text,
                                y.text, e->sp->is_device ? "s" : ""),

@@ -158,7 +158,7 @@ static DType held_in(DType t) {
 const char *cs_type(CEmit *e, DType t, int lanes) {
   const char *type = dtype_valid(t) && t < DT_I2 ? e->sp->type[t] : NULL;
   if (!type) {
-    cs_fail(e, "elements of type %s are not for this target", dtype_name(t));
+    cs_refuse(e, "elements of type %s are not for this target", dtype_name(t));
     return "int";
   }
   if (!lanes) return type;
@@ -194,13 +194,24 @@ const char *cs_lane(CEmit *e, const char *text, int i) {
 
 // ---- lines ----
 
-void cs_fail(CEmit *e, const char *fmt, ...) {
+static void stop(CEmit *e, tenon_status s, const char *fmt, va_list ap) {
   if (e->status || e->not_vector) return;  // what is thrown away may be in pieces
+  const char *text = str_vprintf(e->arena, fmt, ap);
+  e->status = fail(e->c->diag, s, NOWHERE, "kernel '%s': %s", e->k->name, text);
+}
+
+void cs_fail(CEmit *e, const char *fmt, ...) {
   va_list ap;
   va_start(ap, fmt);
-  const char *text = str_vprintf(e->arena, fmt, ap);
+  stop(e, TENON_EINTERNAL, fmt, ap);
   va_end(ap);
-  e->status = fail(e->c->diag, TENON_EUNSUPPORTED, NOWHERE, "kernel '%s': %s", e->k->name, text);
+}
+
+void cs_refuse(CEmit *e, const char *fmt, ...) {
+  va_list ap;
+  va_start(ap, fmt);
+  stop(e, TENON_EUNSUPPORTED, fmt, ap);
+  va_end(ap);
 }
 
 static void put_line(CEmit *e, const char *fmt, va_list ap) {

@@ -83,18 +83,19 @@ static tenon_status write_piece(CudaText *t, const LoopKernel *k, StrBuf *out) {
   return TENON_OK;
 }
 
-bool cuda_takes(void *text, const LoopKernel *k, const char **why) {
+tenon_status cuda_takes(void *text, const LoopKernel *k, const char **why) {
   CudaText *t = text;
   StrBuf piece;
   strbuf_init(&piece, t->arena);
   diag_init(&t->diag);
-  if (write_piece(t, k, &piece)) {
+  tenon_status s = write_piece(t, k, &piece);
+  if (s) {
     const char *said = str_copy(t->arena, str_of(t->diag.text)), *reason = strstr(said, "': ");
     *why = reason ? reason + 3 : said;
-    return false;
+    return s;
   }
   cuda_put_piece(&t->pieces, strbuf_str(&piece));
-  return true;
+  return TENON_OK;
 }
 
 tenon_status cuda_finish_text(void *text, Diag *d, Str *code) {

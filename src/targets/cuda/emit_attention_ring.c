@@ -66,9 +66,9 @@ static void put_record(CEmit *e, const LoopTile *t) {
                    .cluster = 1,
                    .early = true};
   if (!cs_attention_maps(e, t, TILE_ROWS, KEYS))
-    cs_fail(e, "TMA cannot fetch an operand of attention");
+    cs_refuse(e, "TMA cannot fetch an operand of attention");
   if (cs_cuda(e)->cores.record->shared_bytes > 227 << 10)
-    cs_fail(e, "attention needs %d bytes", cs_cuda(e)->cores.record->shared_bytes);
+    cs_refuse(e, "attention needs %d bytes", cs_cuda(e)->cores.record->shared_bytes);
 }
 
 // ---- barriers: of queries full and empty, then of each stage's keys full and empty, values full and empty ----

@@ -38,9 +38,9 @@ static void put_record(CEmit *e, const LoopTile *t) {
                                            .cluster = 1,
                                            .early = true};
   if (!cs_attention_maps(e, t, TILE_ROWS, keys_of(t)))
-    cs_fail(e, "TMA cannot fetch an operand of attention");
+    cs_refuse(e, "TMA cannot fetch an operand of attention");
   if (cs_cuda(e)->cores.record->shared_bytes > 227 << 10)
-    cs_fail(e, "attention needs %d bytes", cs_cuda(e)->cores.record->shared_bytes);
+    cs_refuse(e, "attention needs %d bytes", cs_cuda(e)->cores.record->shared_bytes);
 }
 
 // ---- fetching ----

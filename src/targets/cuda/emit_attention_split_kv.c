@@ -39,7 +39,7 @@ static void put_record(CEmit *e, const LoopTile *t) {
   int shared = 1024 + PARTS * own_bytes(t);
   *cs_cuda(e)->cores.record = (CudaRecord){
       .threads = PARTS * THREADS, .shared_bytes = shared, .cluster = t->s.cluster, .early = true};
-  if (shared > 227 << 10) cs_fail(e, "attention needs %d bytes", shared);
+  if (shared > 227 << 10) cs_refuse(e, "attention needs %d bytes", shared);
 }
 
 static void meet(CEmit *e) {

@@ -269,7 +269,7 @@ static void put_record(Mma *m) {
   CudaRecord *r = cs_cuda(m->e)->cores.record;
   *r = (CudaRecord){.threads = m->w.threads, .shared_bytes = m->w.bytes, .cluster = 1};
   if (r->shared_bytes > cs_cuda(m->e)->cores.tile_bytes)
-    cs_fail(m->e, "a tile needs %d bytes", r->shared_bytes);
+    cs_refuse(m->e, "a tile needs %d bytes", r->shared_bytes);
 }
 
 static void put_blocks(Mma *m) {
@@ -320,7 +320,7 @@ void cs_mma(CEmit *e, const LoopStmt *items, const LoopTile *t) {
   Mma m = {.e = e, .t = t, .bytes = (int)cs_bytes(t->a.dtype)};
   const char *why;
   if (!loop_tile_warps(t, &m.w, &why)) {
-    cs_fail(e, "%s", why);
+    cs_refuse(e, "%s", why);
     return;
   }
   m.lines = m.w.threads / PIECES;

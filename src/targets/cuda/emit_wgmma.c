@@ -301,9 +301,9 @@ static void put_record(CEmit *e, const LoopTile *t) {
                     .cluster = t->s.cluster,
                     .persistent = t->a.form != TILE_VALUE && t->s.cluster == 1,
                     .early = true};
-  if (!put_maps(e, t)) cs_fail(e, "TMA cannot fetch a tile's operand");
+  if (!put_maps(e, t)) cs_refuse(e, "TMA cannot fetch a tile's operand");
   cs_epilogue_tma_maps(e, t);
-  if (r->shared_bytes > MOST_SHARED) cs_fail(e, "a tile needs %d bytes", r->shared_bytes);
+  if (r->shared_bytes > MOST_SHARED) cs_refuse(e, "a tile needs %d bytes", r->shared_bytes);
 }
 
 // ---- the two roles ----

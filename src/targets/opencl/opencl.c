@@ -48,22 +48,23 @@ void *opencl_begin(const DeviceInfo *i, const TargetOptions *o, Arena *a) {
   return t;
 }
 
-bool opencl_takes(void *text, const LoopKernel *k, const char **why) {
+tenon_status opencl_takes(void *text, const LoopKernel *k, const char **why) {
   OpenclText *t = text;
   StrBuf one;
   bool differs;
   strbuf_init(&one, t->arena);
   diag_init(&t->diag);
   const char *name = str_printf(t->arena, OPENCL_KERNEL, t->n);
-  if (cstyle_kernel(&t->style, k, name, t->style.vector_bytes > 0, &one, &differs)) {
+  tenon_status s = cstyle_kernel(&t->style, k, name, t->style.vector_bytes > 0, &one, &differs);
+  if (s) {
     const char *said = str_copy(t->arena, str_of(t->diag.text)), *reason = strstr(said, "': ");
     *why = reason ? reason + 3 : said;
-    return false;
+    return s;
   }
   t->n++;
   strbuf_puts(&t->kernels, OPENCL_MARK);
   strbuf_put(&t->kernels, strbuf_str(&one));
-  return true;
+  return TENON_OK;
 }
 
 tenon_status opencl_finish_text(void *text, Diag *d, Str *code) {

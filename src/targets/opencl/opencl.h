@@ -7,7 +7,7 @@
 bool opencl_available(const char **why);
 void opencl_describe(const DeviceInfo *i, LowerTarget *out);
 void *opencl_begin(const DeviceInfo *i, const TargetOptions *o, Arena *a);
-bool opencl_takes(void *text, const LoopKernel *k, const char **why);
+tenon_status opencl_takes(void *text, const LoopKernel *k, const char **why);
 MUST_USE tenon_status opencl_finish_text(void *text, Diag *d, Str *code);
 Str opencl_kernel_text(Str code, int64_t n);
 
