@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""limits_test.py TENON [EVERY] -- 300 small hostile models: what compiling and running them may take.
+"""limits_test.py TENON [EVERY] -- hostile models of at most 1 MiB: what compiling and running them may take.
 
-Each model has a few nodes with large attributes, constants that fold, or loops.  `tenon compile` must end within 60 s of processor time and
+300 have a few nodes with large attributes, constants that fold, or loops.  Others nest bodies, or have very many nodes, symbols, long names or
+lists.  `tenon compile` must end within 60 s of processor time and
 2 GiB over all processes; `tenon run --max-memory 1G` must stay below 1.1 GB.  Both either succeed or refuse with a message that names a node
 or a limit.  EVERY takes each n-th model.  Memory is the sum of resident sizes of the process tree, sampled; processor time is that of all
 processes that ended.
@@ -64,6 +65,98 @@ FAMILIES = {
 }
 
 
+# ---- bodies in bodies, and many of everything: written byte by byte, since protobuf's own library does not nest that deep ----
+
+
+def varint(n):
+    out = bytearray()
+    while n > 127: n, _ = n >> 7, out.append(n & 127 | 128)
+    return bytes(out) + bytes([n])
+
+
+def field(number, body): return varint(number << 3 | 2) + varint(len(body)) + body
+def node(op, inputs, outputs, *attrs): return field(1, b"".join([field(1, i.encode()) for i in inputs] + [field(2, o.encode()) for o in outputs] + [field(4, op.encode())] + [field(5, a) for a in attrs]))
+def body(name, graph): return field(1, name.encode()) + field(6, graph) + varint(20 << 3) + varint(5)
+def value(number, name, kind, *dims): return field(number, h.make_tensor_value_info(name, kind, list(dims)).SerializeToString())
+def output(name): return field(12, field(1, name.encode()))
+def tensor(t): return field(5, t.SerializeToString())
+
+
+def whole(graph, *ends):
+    """A model of these parts of a graph."""
+    return varint(1 << 3) + varint(8) + field(7, graph + field(2, b"g") + b"".join(ends)) + field(8, varint(2 << 3) + varint(17))
+
+
+def nested_if(depth, known):
+    """Each branch in another; `known`: sizes decide all conditions."""
+    graph = node("Abs", ["x"], [f"o{depth}"]) + output(f"o{depth}")
+    for d in reversed(range(depth)):
+        other = node("Neg", ["x"], ["n"]) + output("n")
+        ask = node("Size", ["x"], [f"z{d}"]) + node("Equal", [f"z{d}", "four"], [f"c{d}"]) if known else b""
+        graph = ask + node("If", [f"c{d}" if known else "c"], [f"w{d}"], body("then_branch", graph), body("else_branch", other)) + node("Abs", [f"w{d}"], [f"o{d}"]) + output(f"o{d}")
+    return whole(graph.replace(output("o0"), b""), output("o0"), value(11, "x", T.FLOAT, 4), value(11, "c", T.BOOL), tensor(ints("four", 4)))
+
+
+def nested_loop(depth, grows):
+    """Each loop in another; `grows`: the shape of what each carries changes."""
+    graph = b""
+    for d in reversed(range(depth)):
+        inner = node("Loop", ["n", "", "x"], [f"y{d + 1}"], body("body", graph)) if graph else b""
+        grown = node("Concat", [f"v{d}", "x"], [f"o{d}"], field(1, b"axis") + varint(3 << 3) + varint(0) + varint(20 << 3) + varint(2))
+        graph = inner + (grown if grows else node("Add", [f"v{d}", f"y{d + 1}" if inner else "x"], [f"o{d}"])) + node("Identity", [f"k{d}"], [f"l{d}"])
+        graph += value(11, f"i{d}", T.INT64) + value(11, f"k{d}", T.BOOL) + field(11, field(1, f"v{d}".encode())) + output(f"l{d}") + output(f"o{d}")
+    return whole(node("Loop", ["n", "", "x"], ["y"], body("body", graph)), output("y"), value(11, "x", T.FLOAT, 4), tensor(ints("n", 1)))
+
+
+def chain(n, op):
+    names = ["x"] + [format(i, "x") for i in range(n)]
+    parts = [node(op, [names[i]] * (2 if op == "Add" else 1), [names[i + 1]]) for i in range(n)]
+    return whole(b"".join(parts), output(names[n]), value(11, "x", T.FLOAT, 4))
+
+
+def fan(n):
+    """Many nodes side by side, into one of many inputs."""
+    names = [format(i, "x") for i in range(n)]
+    return whole(b"".join(node("Abs", ["x"], [i]) for i in names) + node("Max", names, ["y"]), output("y"), value(11, "x", T.FLOAT, 4))
+
+
+def symbols(n, op):
+    """Inputs with a symbol each, joined: sums of many terms, or a shape of many parts."""
+    names = [f"x{i}" for i in range(n)]
+    join = node("Concat", names, ["y"], field(1, b"axis") + varint(3 << 3) + varint(0) + varint(20 << 3) + varint(2))
+    if op == "Reshape":
+        join += node("Shape", ["y"], ["s"]) + node("ConstantOfShape", ["s"], ["z"]) + node("Add", ["y", "z"], ["r"])
+    return whole(join, output("r" if op == "Reshape" else "y"), *[value(11, i, T.FLOAT, f"n_{i}") for i in names])
+
+
+def long_names(n): return whole(node("Abs", ["x" * n], ["y"]) + node("Neg", ["y"], ["z"]), output("z"), value(11, "x" * n, T.FLOAT, "s" * min(n, 1 << 17)))
+def long_list(n): return whole(node("MaxPool", ["x"], ["y"], field(1, b"kernel_shape") + field(8, varint(3) * n) + varint(20 << 3) + varint(7)), output("y"), value(11, "x", T.FLOAT, 1, 1, 9))
+def attributes(n): return whole(node("Abs", ["x"], ["y"], *[field(1, f"a{i}".encode()) + varint(3 << 3) + varint(1) + varint(20 << 3) + varint(2) for i in range(n)]), output("y"), value(11, "x", T.FLOAT, 4))
+def outputs(n): return whole(node("Split", ["x"], [format(i, "x") for i in range(n)]), output("0"), value(11, "x", T.FLOAT, n))
+
+
+DEPTHS = [1, 3, 5, 8, 10, 16, 20, 28, 40, 60, 64, 65, 100, 300, 1000]
+COUNTS = [10, 100, 255, 256, 257, 1000, 3000, 10000, 20000, 40000, 60000]
+MANY = {
+    "if_depth": (lambda s: nested_if(s, False), DEPTHS),
+    "known_if_depth": (lambda s: nested_if(s, True), DEPTHS),
+    "loop_depth": (lambda s: nested_loop(s, False), DEPTHS),
+    "growing_loop_depth": (lambda s: nested_loop(s, True), DEPTHS),
+    "chain": (lambda s: chain(min(s, 45000), "Abs"), COUNTS[4:]),
+    "doubled": (lambda s: chain(min(s, 40000), "Add"), COUNTS),
+    "fan": (lambda s: fan(min(s, 40000)), COUNTS),
+    "symbols": (lambda s: symbols(min(s, 10000), ""), COUNTS[:-3]),
+    "symbol_shapes": (lambda s: symbols(min(s, 10000), "Reshape"), COUNTS[:-3]),
+    "names": (lambda s: long_names(min(8 * s, 1 << 18)), COUNTS),
+    "list": (lambda s: long_list(10 * s), COUNTS),
+    "attributes": (lambda s: attributes(min(s, 40000)), COUNTS),
+    "outputs": (lambda s: outputs(s), COUNTS),
+    "range": (lambda s: one("Range", ["a", "b", "d"], [nh.from_array(np.array(v, np.float32), n) for n, v in (("a", 0), ("b", 2.0**s), ("d", 1))], line(1)), [4, 16, 24, 32, 50]),
+    "one_hot": (lambda s: ([h.make_node("Cast", ["x"], ["i"], to=T.INT64), h.make_node("OneHot", ["i", "d", "v"], ["y"], "hot")], line(8), [ints("d", 1 << s), ones("v", 2)]), [4, 16, 24, 32, 50]),
+    "einsum": (lambda s: one("Einsum", ["x", "x"], [], line(2, 2), equation=",".join([" " * s + "ij", "jk" + " " * s]) + "->ik"), [1, 1000, 100000]),
+}
+
+
 def save(path, nodes, inputs, init):
     graph = h.make_graph(nodes, "g", inputs, [h.make_tensor_value_info(nodes[-1].output[0], T.FLOAT, None)], init)
     model = h.make_model(graph, opset_imports=[h.make_opsetid("", 17)])
@@ -102,7 +195,9 @@ def measure(command):
 
 def check(tenon, folder, name, model):
     path, bad = os.path.join(folder, "m.onnx"), []
-    save(path, *model)
+    if isinstance(model, bytes):
+        with open(path, "wb") as f: f.write(model)
+    else: save(path, *model)
     if os.path.getsize(path) > 1 << 20: raise ValueError(f"{name} has more than 1 MiB")
     compile_ = [tenon, "compile", path, "-o", os.path.join(folder, "m.tenon"), "--force", "--no-cache"]
     run = [tenon, "run", path, "--max-memory", "1G", "--max-ops", "1G", "--no-cache"]
@@ -110,7 +205,7 @@ def check(tenon, folder, name, model):
         rc, text, seconds, peak = measure(command)
         what = f"{name}: {command[1]}"
         if rc not in (0, 1, 4): bad.append(f"{what} ended with {rc}: {text[-300:]}")
-        elif rc and not re.search(r"node '|limit|out of range", text): bad.append(f"{what} names neither node nor limit: {text[-300:]}")
+        elif rc and not re.search(r"node '|limit|out of range|nest more than|first '", text): bad.append(f"{what} names neither node nor limit: {text[-300:]}")
         if seconds > CPU_SECONDS: bad.append(f"{what} took {seconds:.1f} s of processor time")
         if peak > most: bad.append(f"{what} took {peak >> 20} MiB")
     return bad
@@ -118,7 +213,8 @@ def check(tenon, folder, name, model):
 
 def main():
     tenon, every = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 1
-    cases = [(f"{family} {size}", make, size) for family, make in FAMILIES.items() for size in SIZES][::every]
+    cases = [(f"{family} {size}", make, size) for family, make in FAMILIES.items() for size in SIZES]
+    cases = (cases + [(f"{family} {size}", make, size) for family, (make, sizes) in MANY.items() for size in sizes])[::every]
     failed = 0
     with tempfile.TemporaryDirectory() as folder:
         for name, make, size in cases:

@@ -43,7 +43,8 @@ static FuzzClass class_of_body(Graph *g, const Node *n, Arena *a) {
       bool steep = fuzz_node_is_steep(m);
       bool moves = op_info(m->op)->flags & OPF_MOVEMENT || m->op <= OP_foreign || asks_for_sizes(m);
       if (!moves && (steep || is_float(m->type[0]))) c = MAX(c, steep ? CLASS_JUMP : CLASS_ROUNDED);
-      if (op_info(m->op)->flags & OPF_CONTROL) c = MAX(c, class_of_body(g, m, a));
+      FuzzClass inside = op_info(m->op)->flags & OPF_CONTROL ? class_of_body(g, m, a) : CLASS_EXACT;
+      c = MAX(c, inside);
     }
   }
   return c;

@@ -102,8 +102,10 @@ static int64_t count_nodes(Sizer *z, const OnnxNode *nodes, int64_t n) {
   enum { DEEP = 256 };
   int64_t total = 0;
   if (z->depth++ < DEEP)
-    for (int64_t i = 0; i < n && total < 2 * MAX_INLINED; i++)
-      total += MIN(count_node(z, &nodes[i]), MAX_INLINED);
+    for (int64_t i = 0; i < n && total < 2 * MAX_INLINED; i++) {
+      int64_t one = count_node(z, &nodes[i]);  // once: it is as deep as the model
+      total += MIN(one, MAX_INLINED);
+    }
   z->depth--;
   return total;
 }

@@ -38,6 +38,7 @@ struct Import {
   StrMap unimported;   // domains that nodes use and the model does not import
   Scope *scope;
   const Frame *frame;
+  struct CarriedBody *carried;  // of the loop whose body is being imported; NULL: of none
   int depth;
   int64_t budget;       // nodes that may still be imported: a bound on what inlining can blow up to
   int64_t instances;    // random ops are numbered

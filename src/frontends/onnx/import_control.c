@@ -2,8 +2,12 @@
 //
 // A loop's body is imported with the types of its first iteration; where an iteration gives another shape
 // than it got, the parameter's type is widened and the body imported again, until it holds for every one.
+// A loop within it is then imported again, too: it begins with what was widened the last time, since the types
+// around it only get wider.  So a body is imported a few times for each level around it, not that often to the
+// power of the levels.
 #include "eval/control.h"
 #include "frontends/onnx/import.h"
+#include "base/limits.h"
 
 static tenon_status finish(ImportNode *n, int op, const void *attrs, const NodeVec *operands) {
   return import_as(n, op, attrs, (int)operands->n, operands->v);
@@ -13,18 +17,51 @@ static void append(ImportNode *n, NodeVec *to, Node *const *v, int64_t count) {
   for (int64_t i = 0; i < count; i++) vec_push(&n->g->arena, to, v[i]);
 }
 
-// Where sizes that are numbers decide the condition, both branches are the one that runs: exporters ask whether an axis has one
-// element before they squeeze it, and the other branch need not make sense at these sizes.
+static tenon_status inline_nodes(ImportNode *n, const OnnxGraph *og) {
+  Import *im = n->im;
+  TRY(import_initializers(im, og));
+  TRY(import_nodes(im, og->nodes.v, og->nodes.n));
+  if (og->outputs.n < n->nout)
+    return import_fail(n, TENON_EINVAL, "the branch gives %lld values, the node has %d outputs",
+                       (long long)og->outputs.n, n->nout);
+  for (int i = 0; i < n->nout; i++) {
+    n->out[i] = scope_find(im, im->scope, og->outputs.v[i].name);
+    if (!n->out[i])
+      return import_fail(n, TENON_EINVAL, "the sub-graph does not compute its output '%.*s'",
+                         STR_ARG(og->outputs.v[i].name));
+  }
+  return graph_status(im->g);
+}
+
+// Where sizes that are numbers decide the condition, the branch that runs stands in the place of the node: exporters ask whether an
+// axis has one element before they squeeze it, and the other branch need not make sense at these sizes.
+static tenon_status inline_branch(ImportNode *n, const char *attr) {
+  Import *im = n->im;
+  const OnnxAttr *a = import_attr(n, attr);
+  if (!a || a->type != OA_GRAPH || !a->g || a->g->inputs.n)
+    return import_fail(n, TENON_EINVAL, "'%s' must be a sub-graph without inputs", attr);
+  if (im->depth >= LIMIT_ONNX_BODIES)
+    return import_fail(n, TENON_EUNSUPPORTED, "sub-graphs are nested over %d deep",
+                       LIMIT_ONNX_BODIES);
+  Scope scope = {.outer = im->scope, .inlined = true};
+  strmap_init(&scope.value, im->arena);
+  im->scope = &scope;
+  im->depth++;
+  tenon_status s = inline_nodes(n, a->g);
+  im->depth--;
+  im->scope = scope.outer;
+  return s;
+}
+
 static tenon_status import_if(ImportNode *n) {
   if (n->nin != 1) return import_fail(n, TENON_EINVAL, "%d inputs, must be 1", n->nin);
   NodeVec then_captures = {0}, else_captures = {0}, operands = {0};
   Body *then_body, *else_body;
-  const char *branch[] = {"then_branch", "else_branch"};
   const Value *flag = node_known(n->g, n->in[0]);
   if (n->in[0]->op != OP_const && flag && flag->dtype == DT_BOOL && flag->n == 1)
-    branch[0] = branch[1] = branch[val_i64(flag, 0) ? 0 : 1];
-  TRY(import_body(n, branch[0], NULL, 0, &then_captures, &then_body));
-  TRY(import_body(n, branch[1], NULL, 0, &else_captures, &else_body));
+    return inline_branch(n, val_i64(flag, 0) ? "then_branch" : "else_branch");
+  TRY(import_body(n, "then_branch", NULL, 0, &then_captures, &then_body));
+  TRY(import_body(n, "else_branch", NULL, 0, &else_captures, &else_body));
   append(n, &operands, n->in, 1);
   append(n, &operands, then_captures.v, then_captures.n);
   append(n, &operands, else_captures.v, else_captures.n);
@@ -59,12 +96,71 @@ static bool widen(ImportNode *n, const Type **types, int64_t count, Node *const 
 
 enum { MAX_ROUNDS = 8 };
 
-// Imports a body whose values [first, first+count) of the parameters are its results [from, from+count).
-static tenon_status import_carried(ImportNode *n, const Type **types, int64_t nparams,
+// What was found out about a loop's body when it was imported last: the types it began with, and those that held.
+typedef struct CarriedBody {
+  const OnnxGraph *of;
+  int64_t n;
+  const Type **from, **to;
+  bool taken;                                 // in this round of the loop around it
+  struct CarriedBody *first, *last, *cursor;  // of the loops within; the next of this round
+  struct CarriedBody *next;
+} CarriedBody;
+
+// The record of a loop within the one that is being imported.  A round meets them in the same order as the one before, but for branches that are
+// no longer known.
+static CarriedBody *carried_body(Import *im, const OnnxGraph *of) {
+  CarriedBody *outer = im->carried, *b = outer ? outer->cursor : NULL;
+  if (b && (b->taken || b->of != of))
+    for (b = outer->first; b && (b->taken || b->of != of);) b = b->next;
+  if (!b) {
+    b = arena_new(im->arena, CarriedBody);
+    b->of = of;
+    if (outer && outer->last) outer->last->next = b;
+    if (outer && !outer->first) outer->first = b;
+    if (outer) outer->last = b;
+  }
+  b->taken = true;
+  if (outer) outer->cursor = b->next;
+  return b;
+}
+
+static void begin_round(CarriedBody *b) {
+  b->cursor = b->first;
+  for (CarriedBody *c = b->first; c; c = c->next) c->taken = false;
+}
+
+// The type with what was widened between `from` and `to` widened as well.
+static const Type *as_wide(Graph *g, const Type *t, const Type *from, const Type *to) {
+  if (from == to || t->kind != to->kind || from->kind != to->kind) return t;
+  if (t->kind == TK_SEQUENCE) return type_sequence(g, as_wide(g, t->elem, from->elem, to->elem));
+  if (t->kind == TK_OPTIONAL) return type_optional(g, as_wide(g, t->elem, from->elem, to->elem));
+  if (t->kind != TK_TENSOR) return t;
+  if (t->rank < 0 || to->rank != t->rank || from->rank != t->rank)
+    return type_unranked(g, t->dtype);
+  Dim dims[MAX_RANK];
+  for (int i = 0; i < t->rank; i++)
+    dims[i] = from->dims[i] == to->dims[i] ? t->dims[i] : ie_fresh(&g->dims, "d");
+  return type_tensor(g, t->dtype, t->rank, dims);
+}
+
+// Begins with what was widened the last time, and notes what is now.
+static void begin_carried(ImportNode *n, CarriedBody *b, const Type **types, int64_t count) {
+  const Type **from = arena_array(&n->g->arena, const Type *, count);
+  for (int64_t i = 0; i < count; i++) {
+    from[i] = types[i];
+    if (b->n == count) types[i] = as_wide(n->g, types[i], b->from[i], b->to[i]);
+  }
+  b->n = count;
+  b->from = from;
+  b->to = types;
+}
+
+static tenon_status carried_rounds(ImportNode *n, const Type **types, int64_t nparams,
                                    int64_t first, int64_t count, int64_t from, NodeVec *captures,
                                    Body **out) {
   for (int round = 0;; round++) {
     captures->n = 0;
+    begin_round(n->im->carried);
     TRY(import_body(n, "body", types, nparams, captures, out));
     if ((*out)->nresults < from + count)
       return import_fail(n, TENON_EINVAL, "the body gives %lld values, must be at least %lld",
@@ -80,6 +176,19 @@ static tenon_status import_carried(ImportNode *n, const Type **types, int64_t np
     if (round > MAX_ROUNDS)
       return import_fail(n, TENON_EUNSUPPORTED, "the shapes of the carried values do not settle");
   }
+}
+
+// Imports a body whose values [first, first+count) of the parameters are its results [from, from+count).
+static tenon_status import_carried(ImportNode *n, const Type **types, int64_t nparams,
+                                   int64_t first, int64_t count, int64_t from, NodeVec *captures,
+                                   Body **out) {
+  const OnnxAttr *a = import_attr(n, "body");
+  CarriedBody *outer = n->im->carried, *b = carried_body(n->im, a ? a->g : NULL);
+  begin_carried(n, b, types + first, count);
+  n->im->carried = b;
+  tenon_status s = carried_rounds(n, types, nparams, first, count, from, captures, out);
+  n->im->carried = outer;
+  return s;
 }
 
 // What the model declares of the rows of scan results [first, ...) where the body does not say it (row_shapes).
