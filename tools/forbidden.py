@@ -30,6 +30,7 @@ RULES = [
     (words(ENDINGS), "a library never ends its caller's process", r"cli/|conform/|base/trap\.c$|targets/llvm/(orphan|sandbox)\.c$"),
     (words(OUTPUT), "a library writes to nobody's terminal", r"cli/|conform/|base/trap\.c$|targets/llvm/codegen_main\.c$|runtime/aot/main\.c$"),
     (words(PROCESS), "processes are started by base/process.h", r"cli/|conform/|base/platform_process\.c$"),
+    (re.compile(r"\b(?:MIN|MAX)\([^();]*(?:\([^()]*\)[^();]*)*(?:\+\+|--)"), "an argument of MIN and MAX is evaluated twice", r"$^"),
     (re.compile(r"\bgoto\s+\w+\s*;"), "no goto: memory is in arenas, return early", r"$^"),
     (re.compile(r"\b(rand|srand|random|setlocale|signal)\s*\("), "state of the whole process", r"cli/|conform/"),
 ]

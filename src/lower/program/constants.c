@@ -25,7 +25,8 @@ static void put(Code *c, int64_t x) { vec_push(c->a, &c->v, x); }
 static void push(Code *c, ProgOp op, int64_t x) {
   put(c, op);
   put(c, x);
-  c->deepest = MAX(c->deepest, ++c->depth);
+  c->depth++;
+  c->deepest = MAX(c->deepest, c->depth);
 }
 
 static void join(Code *c, ProgOp op) {
