@@ -431,13 +431,12 @@ const OpInfo op_expand = {
 
 // ---- slice ----
 
-// Whether a constant start or end, plus `add`, lies outside every axis of this size.  INT32_MAX and its negative are how exporters
-// write the two ends; no axis has INT64_MAX elements.
+// Whether a constant start or end, plus `add`, lies outside every axis of this size.  No axis has INT64_MAX elements.  What exporters write
+// for an end is no other number than its value: an axis may have more than INT32_MAX elements.
 static bool is_far(Dim x, int64_t add, Dim dim) {
   if (!ie_is_const(x)) return false;
-  if (x->value >= 0) return x->value == INT32_MAX || x->value >= dim->hi;
-  return x->value == -INT32_MAX || x->value == INT32_MIN || x->value <= -INT64_MAX ||
-         x->value + add <= -dim->hi;
+  if (x->value >= 0) return x->value >= dim->hi;
+  return x->value <= -INT64_MAX || x->value + add <= -dim->hi;
 }
 
 // The bound max(0, min(x + add, dim)) of a start or end that may count from the end; NULL when its sign is not known.
