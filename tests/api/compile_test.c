@@ -6,6 +6,7 @@
 #include "base/platform.h"
 
 #include <math.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #define MODELS TENON_SOURCE_DIR "/tests/models/"
@@ -383,10 +384,11 @@ TEST(session_takes_tensors_only) {
 // ---- buffers ----
 
 static _Alignas(64) float big[3][512 * 1024 + 64];
-static int64_t largest_alloc;
+static _Atomic int64_t largest_alloc;  // by any thread of the session
 
 static void *watch_alloc(int64_t bytes) {
-  largest_alloc = MAX(largest_alloc, bytes);
+  int64_t seen = largest_alloc;
+  while (bytes > seen && !atomic_compare_exchange_weak(&largest_alloc, &seen, bytes)) continue;
   return platform_posix.alloc(bytes);
 }
 
@@ -430,7 +432,7 @@ TEST(buffers_are_not_copied) {
   tenon_model_close(m);
 }
 
-static int64_t allocs;
+static _Atomic int64_t allocs;
 
 static void *count_alloc(int64_t bytes) {
   allocs++;
@@ -443,7 +445,10 @@ static int64_t allocs_of_runs(tenon_session *s) {
   tenon_status st = TENON_OK;
   table.alloc = count_alloc;
   for (int i = 0; i < 13 && !st; i++) {
-    if (i == 3) allocs = 0, platform = &table;
+    if (i == 3) {
+      allocs = 0;
+      platform = &table;
+    }
     st = tenon_session_run_bound(s, NULL, &error);
   }
   platform = &platform_posix;
