@@ -274,7 +274,7 @@ TEST(compile_fixes_sizes) {
   tenon_program_release(p);
   dims[0].name = "batch";
   EXPECT_STATUS(tenon_compile(m, &o, &p, &error), TENON_EINVAL);
-  EXPECT_CONTAINS(error.message, "no symbolic size 'batch'");
+  EXPECT_CONTAINS(error.message, "no symbolic dimension 'batch'");
   tenon_model_close(m);
 }
 
