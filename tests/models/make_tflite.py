@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""make_tflite.py -- writes signatures.tflite beside itself: two sub-graphs, twice(x) = x + x and square(x) = x * x, each with a signature.
-Needs flatbuffers and ai-edge-litert, for the schema."""
+"""make_tflite.py -- writes models beside itself.  signatures.tflite: two sub-graphs, twice(x) = x + x and square(x) = x * x, each with a
+signature.  custom.tflite: a custom operator that nobody knows, between a sum and a product.  Needs flatbuffers and ai-edge-litert, for the schema."""
 import os
 import flatbuffers
 from ai_edge_litert import schema_py_generated as S
@@ -13,10 +13,9 @@ def tensor(name):
 
 
 def subgraph(name, code):
-    g, op = S.SubGraphT(), S.OperatorT()
+    g = S.SubGraphT()
     g.name, g.tensors, g.inputs, g.outputs = name, [tensor(f"{name}/in:0"), tensor(f"{name}/out:0")], [0], [1]
-    op.opcodeIndex, op.inputs, op.outputs = code, [0, 0], [1]
-    g.operators = [op]
+    g.operators = [operator(code, [0, 0], [1])]
     return g
 
 
@@ -37,11 +36,33 @@ def code(builtin):
     return c
 
 
-model = S.ModelT()
-model.version, model.description, model.buffers = 3, "two signatures", [S.BufferT()]
-model.operatorCodes = [code(S.BuiltinOperator.ADD), code(S.BuiltinOperator.MUL)]
-model.subgraphs = [subgraph("twice", 0), subgraph("square", 1)]
-model.signatureDefs = [signature("twice", 0), signature("square", 1)]
-builder = flatbuffers.Builder(1024)
-builder.Finish(model.Pack(builder), b"TFL3")
-with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "signatures.tflite"), "wb") as f: f.write(builder.Output())
+def save(name, **fields):
+    model = S.ModelT()
+    model.version, model.description, model.buffers = 3, name, [S.BufferT()]
+    for field, value in fields.items(): setattr(model, field, value)
+    builder = flatbuffers.Builder(1024)
+    builder.Finish(model.Pack(builder), b"TFL3")
+    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), f"{name}.tflite"), "wb") as f: f.write(builder.Output())
+
+
+def operator(code, inputs, outputs):
+    op = S.OperatorT()
+    op.opcodeIndex, op.inputs, op.outputs = code, inputs, outputs
+    return op
+
+
+def custom():
+    g, unknown = S.SubGraphT(), code(S.BuiltinOperator.CUSTOM)
+    unknown.customCode = "Frobnicate"
+    g.name, g.tensors, g.inputs, g.outputs = "main", [tensor(n) for n in ("x", "sum", "odd", "y")], [0], [3]
+    g.operators = [operator(0, [0, 0], [1]), operator(2, [1], [2]), operator(1, [2, 1], [3])]
+    save("custom", operatorCodes=[code(S.BuiltinOperator.ADD), code(S.BuiltinOperator.MUL), unknown], subgraphs=[g])
+
+
+def signatures():
+    save("signatures", operatorCodes=[code(S.BuiltinOperator.ADD), code(S.BuiltinOperator.MUL)],
+         subgraphs=[subgraph("twice", 0), subgraph("square", 1)], signatureDefs=[signature("twice", 0), signature("square", 1)])
+
+
+custom()
+signatures()

@@ -309,6 +309,13 @@ export TENON_CACHE=$tmp/cache
 expect 0 "all as expected" run "$tmp/m.tir" --target ref --compare interp --per-node
 expect 0 "results of steps compared" run "$tmp/m.tir" --target host --compare interp --per-node
 expect 2 "--per-node needs --compare interp" run "$tmp/m.tir" --per-node
+# An operator that is not supported is shown with all the rest.
+expect 0 "1  custom operator Frobnicate" inspect tests/models/custom.tflite
+expect 0 "1  mul" inspect tests/models/custom.tflite
+expect 0 "y     f32[2]" inspect tests/models/custom.tflite
+expect 4 "custom operator Frobnicate" run tests/models/custom.tflite
+expect 0 "" graph tests/models/custom.tflite -o "$tmp/custom.json"
+check "the drawing has all nodes" bash -c "grep -q Frobnicate '$tmp/custom.json' && grep -q '\"mul\"' '$tmp/custom.json'"
 expect 0 "signature square" inspect tests/models/signatures.tflite
 expect 0 "y  f32[2]" run tests/models/signatures.tflite --signature square
 # Sums of another order, amplified: roundings explain it.  Contractions in bf16 are off by more than that.

@@ -10,6 +10,8 @@
 #include "cli/opt.h"
 #include "cli/run/overrides.h"
 
+#include "eval/foreign.h"
+
 #include "api/model.h"
 #include "passes/fuse_kernels/kernels.h"
 
@@ -88,6 +90,12 @@ static void count_onnx(Inspection *in, const OnnxGraph *g) {
   }
 }
 
+// What the file calls it, where the operator is not known.
+static Str shown_op(const Node *n) {
+  const foreign_attrs *at = n->op == OP_foreign ? n->attrs : NULL;
+  return at && at->op.n ? at->op : str_of(op_name(n));
+}
+
 static void count_graph(Inspection *in) {
   NodeList order = body_order(in->graph, in->graph->main, &in->cli->arena);
   for (int64_t i = 0; i < order.n; i++) {
@@ -97,7 +105,7 @@ static void count_graph(Inspection *in) {
       int64_t bytes;
       if (cost_type_bytes(type_of(n), &in->dims, &bytes)) in->param_bytes += bytes;
     } else if (n->op != OP_param && n->op != OP_proj && n->op != OP_none) {
-      count_op(in, str_of(op_name(n)));
+      count_op(in, shown_op(n));
     }
   }
 }
@@ -316,7 +324,7 @@ static void print_node_table(const Inspection *in) {
     if (type_of(n->node)->kind == TK_TENSOR && range_is_known(r, type_of(n->node)->dtype))
       range_print(&range, r);
     say(in->cli, "%-40s %-24s %-40s %12s %12s %10.3g  %s\n", n->node->name ? n->node->name : "-",
-        op_name(n->node), type_text(arena, type_of(n->node)),
+        str_copy(arena, shown_op(n->node)), type_text(arena, type_of(n->node)),
         n->known ? text_si(&a, n->flops) : "?", n->known ? text_bytes(&b, n->bytes) : "?",
         n->bytes ? n->flops / (double)n->bytes : 0, strbuf_text(&range));
     arena_reset(arena, m);
@@ -427,7 +435,7 @@ static void json_nodes(JsonWriter *w, const Inspection *in) {
     json_key(w, "name");
     json_cstr(w, n->node->name);
     json_key(w, "op");
-    json_cstr(w, op_name(n->node));
+    json_str(w, shown_op(n->node));
     json_key(w, "type");
     json_cstr(w, type_text(&in->cli->arena, type_of(n->node)));
     json_key(w, "flops");

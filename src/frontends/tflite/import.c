@@ -3,6 +3,7 @@
 // Sub-graph 0 is the model.  Others are imported where they are called, with the types of the values that they get.  A variable tensor keeps
 // its contents from one call to the next: the graph gives its next value as a further result, and takes the present one as an
 // input where the caller says so; else it is what a model begins with, zeros (of a quantised one, its zero point).
+#include "eval/foreign.h"
 #include "frontends/tflite/import.h"
 
 enum { MOST_OPERATORS = 1 << 20, DEEPEST_CALL = 64 };
@@ -206,14 +207,51 @@ static bool lacks_scale(TflOp *op) {
   return bytes && listed;
 }
 
+// What an operator that is not supported is called, and why it is not; NULL: it is supported.
+static const char *unsupported_name(TflImport *im, const TflCode *c, const char **why) {
+  Arena *a = &im->g->arena;
+  const TflRow *row = tfl_row(c);
+  *why = "it has no mapping";
+  if (row && c->version <= row->version) return NULL;
+  if (c->builtin == TFL_CUSTOM) {
+    *why = "custom operators are programs of their own; convert the model without them";
+    return str_printf(a, "custom operator %.*s", STR_ARG(c->custom));
+  }
+  if (!row || !row->version)
+    return row ? row->name : str_printf(a, "builtin operator %lld", (long long)c->builtin);
+  *why = str_printf(a, "versions up to %d are read", row->version);
+  return str_printf(a, "%s version %lld", row->name, (long long)c->version);
+}
+
+// An operator that is not supported stands in the graph as itself, for `inspect` and drawings; its results have the types that the file
+// states, so that what follows can be read.
+static void import_unknown(TflOp *op, const char *name) {
+  Graph *g = op->g;
+  Node **in = arena_array(&g->arena, Node *, op->nin + 1);
+  for (int i = 0; i < op->nin; i++) in[i] = tfl_in_tensor(op, i) ? tfl_in(op, i) : g->none;
+  foreign_attrs at = {.op = str_of(name)};
+  if (g->status || !op->nout) return;
+  Node *f = node_new(g, OP_foreign, op->nin, in, &at, op->nout, op->at.node);
+  for (int i = 0; i < op->nout && !g->status; i++) {
+    const TflTensor *t = tfl_out_tensor(op, i);
+    if (!t || !t->dtype || tfl_is_complex(t)) continue;
+    tfl_give(op, i, tb_reshape(g, tb_cast(g, node_proj(g, f, i), t->dtype), t->rank, t->dims));
+  }
+}
+
 static void import_operator(TflImport *im, TflScope *s, const TflOperator *o) {
   TflOp op = {.im = im, .g = im->g, .scope = s, .o = o, .code = &im->m.code[o->code]};
   op.row = tfl_row(op.code);
   op.nin = (int)MIN(o->in.n, INT32_MAX);
   op.nout = (int)MIN(o->out.n, INT32_MAX);
   const TflTensor *first = tfl_out_tensor(&op, 0);
-  CHECK(op.row, "operators are looked for before");
-  op.at = (Where){.node = first ? first->name : s->sub->name, .op = op.row->name};
+  op.at = (Where){.node = first ? first->name : s->sub->name};
+  const char *why, *unknown = unsupported_name(im, op.code, &why);
+  if (unknown) {
+    import_unknown(&op, unknown);
+    return;
+  }
+  op.at.op = op.row->name;
   if (++im->work > MOST_OPERATORS) {
     tfl_fail(&op, "more than %d operators, those of called sub-graphs counted at each call",
              MOST_OPERATORS);
@@ -292,22 +330,9 @@ bool tfl_call(TflOp *op, int64_t index, bool inside, int64_t nargs, Node *const 
 // ---- what cannot be supported, all of it ----
 
 static void check_supported(TflImport *im, const TflSubgraph *sub, const TflOperator *o) {
-  Arena *a = &im->g->arena;
-  const TflCode *c = &im->m.code[o->code];
-  const TflRow *row = tfl_row(c);
   const char *node = o->out.n ? sub->tensor[fb_i32_at(&o->out, 0)].name : sub->name;
-  if (row && c->version <= row->version) return;
-  const char *name, *why = "it has no mapping";
-  if (c->builtin == TFL_CUSTOM) {
-    name = str_printf(a, "custom operator %.*s", STR_ARG(c->custom));
-    why = "custom operators are programs of their own; convert the model without them";
-  } else if (row && row->version) {
-    name = str_printf(a, "%s version %lld", row->name, (long long)c->version);
-    why = str_printf(a, "versions up to %d are read", row->version);
-  } else {
-    name = row ? row->name : str_printf(a, "builtin operator %lld", (long long)c->builtin);
-  }
-  frontend_unsupported(im->in, name, why, node);
+  const char *why, *name = unsupported_name(im, &im->m.code[o->code], &why);
+  if (name) frontend_unsupported(im->in, name, why, node);
 }
 
 // The sub-graphs that an operator calls; -1: none.
@@ -405,11 +430,17 @@ static tenon_status import_tflite(Imported *in, Diag *d) {
   s.value = arena_array(&im->g->arena, Node *, s.sub->ntensors + 1);
   TRY(add_inputs(im, &s));
   bool supported = is_supported(im, im->signature.sub);
-  if (supported) {
-    add_variables(im, &s);
-    import_operators(im, &s);
-  }
-  return finish(im, &s, supported);
+  int64_t said = d->len;
+  add_variables(im, &s);
+  import_operators(im, &s);
+  tenon_status status = finish(im, &s, true);
+  if (!status || supported) return status;
+  // What follows an unknown operator may need to know more of it than the file says: the inputs are shown alone.
+  im->g->status = TENON_OK;
+  d->status = TENON_OK;
+  d->len = said;
+  d->text[said] = 0;
+  return finish(im, &s, false);
 }
 
 // An ONNX file whose producer is called TFL3 has these bytes at the same place, behind the keys of its first two fields.
