@@ -58,7 +58,7 @@ class Problem:
 
 
 def all_outputs(case):
-    """The same model with every tensor as an output, and their names."""
+    """The same model with every tensor as an output, in a type that carries it, and their names."""
     model = onnx.ModelProto()
     model.CopyFrom(case.model)
     del model.graph.output[:]
@@ -69,9 +69,12 @@ def all_outputs(case):
             dtype = v.dtype if v is not None else None
             if v is None:
                 dtype = next((d for d, g in zip(case.dtypes, case.model.graph.output) if g.name == o), None)
-            if dtype is None or dtype in values.CARRIED:
+            if dtype is None:
                 continue
             info = onnx.ValueInfoProto(name=o)
+            if dtype in values.CARRIED:
+                info.name, dtype = o + "_carried", values.CARRIER[dtype]
+                model.graph.node.append(onnx.helper.make_node("Cast", [o], [info.name], to=values.number(dtype)))
             info.type.tensor_type.elem_type = values.number(dtype)
             model.graph.output.append(info)
             names.append(o)
@@ -90,14 +93,6 @@ def isolate(case, run):
     have = {t.name: onnx.numpy_helper.to_array(t) for t in case.model.graph.initializer}
     have.update(mine)
     have.update(case.feeds)
-    for v in case.vals.values():  # what a Cast at the border carries
-        if v.dtype in values.CARRIED:
-            for n in model.graph.node:
-                carrier = values.numpy_of(values.CARRIER[v.dtype])
-                if n.op_type == "Cast" and n.output[0] == v.name and n.input[0] in have and have[n.input[0]].dtype == carrier:
-                    have[v.name] = have[n.input[0]]
-                if n.op_type == "Cast" and n.input[0] == v.name and n.output[0] in mine and mine[n.output[0]].dtype == carrier:
-                    have[v.name] = mine[n.output[0]]
     for i, n in enumerate(case.model.graph.node):
         part = generate.single(case, i, have)
         if part is None:

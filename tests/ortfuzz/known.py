@@ -445,6 +445,14 @@ def _(p):
     return is_int(p) and p.diff.mine == want
 
 
+@row("einsum-order", "Einsum", NOBODY,
+     "ONNX does not say in which order three or more operands are multiplied and added: 0 times infinity is NaN, and 0 plus infinity is not.",
+     "evaluates algebraic tensor operations on a sequence of tensors, using the Einstein summation convention.", kinds=ORT + LOWERED)
+def _(p):
+    infinite = any(not np.isfinite(x).all() for x in p.arrays())
+    return is_float(p) and len(p.node.input) > 2 and infinite and np.isnan(p.diff.mine) != np.isnan(p.diff.theirs)
+
+
 # ---- casts ----
 
 CASTS = "Cast CastLike Cast+Cast Cast+Cast+Cast"
@@ -604,6 +612,11 @@ def _(p):
 @row("rnn-thresholded", "RNN GRU LSTM", TENON, "alpha of ThresholdedRelu is 1. ONNX Runtime takes 0.", "Default values are the same as of corresponding ONNX operators.")
 def _(p):
     return elements(p) and b"ThresholdedRelu" in p.attrs.get("activations", []) and "activation_alpha" not in p.attrs
+
+
+@row("rnn-softplus", "RNN GRU LSTM", TENON, "It is finite for every finite x. ONNX Runtime's exponential overflows.", "log(1 + e^x)")
+def _(p):
+    return is_float(p) and b"Softplus" in p.attrs.get("activations", []) and ~np.isfinite(p.diff.theirs) & np.isfinite(p.diff.mine)
 
 
 @row("q-ties", "QLinearAdd QLinearMul", NOBODY,
