@@ -43,7 +43,8 @@ TEST(affine_forms_of_index_tensors) {
       {"%a = range(%zero, %n, %one) %s = const i64[2] {-1, 1} %r = reshape(%a, %s)",
        "0; 1, 0 counts"},
       {"%a = const i64[1] {5} %s = const i64[0] {} %r = reshape(%a, %s)", "5"},
-      {"%m = add(%n, %one) %a = range(%n, %m, %one) %s = const i64[0] {} %r = reshape(%a, %s)", "n"},
+      {"%m = add(%n, %one) %a = range(%n, %m, %one) %s = const i64[0] {} %r = reshape(%a, %s)",
+       "n"},
       {"%a = const i64[4] {0, 1, 2, 3} %s = const i64[2] {2, 2} %r = reshape(%a, %s)",
        "0; 2, 1 counts"},
       {"%a = range(%zero, %n, %one) %s = const i64[2] {-1, 1} %c = reshape(%a, %s) "

@@ -271,12 +271,28 @@ static void find_divisor(Dim d, Dim k, int64_t *out) {
       if (d->term[i].atom[j] != d) find_divisor(d->term[i].atom[j], k, out);
 }
 
-// A division by a size that is not a number.
-static bool divides_by_size(Dim d) {
-  if (d->kind == IE_DIV || d->kind == IE_MOD) return !ie_is_const(d->b) || divides_by_size(d->a);
+// A quotient, or a remainder, by a size that is not a number.
+static bool divides_by_size(Dim d, bool div, bool mod) {
+  if (d->kind == IE_DIV || d->kind == IE_MOD)
+    return (!ie_is_const(d->b) && (d->kind == IE_DIV ? div : mod)) ||
+           divides_by_size(d->a, div, mod);
   for (int i = 0; d->kind == IE_SUM && i < d->nterms; i++)
     for (int j = 0; j < d->term[i].natoms; j++)
-      if (divides_by_size(d->term[i].atom[j])) return true;
+      if (divides_by_size(d->term[i].atom[j], div, mod)) return true;
+  return false;
+}
+
+// Whether an operand of a prologue is read by a quotient of the row alone, as the scale of a
+// squeeze-and-excite block is by the image: with the remainder the verifier would put the row
+// together again, and prove that the load stays inside.
+static bool reads_by_quotient(const LoopExpr *x, int depth) {
+  enum { DEPTH = 16 };  // of a prologue; nodes may be shared, so that a search has an end
+  if (!x || depth > DEPTH) return false;
+  if (x->kind == LX_LOAD && divides_by_size(x->index, true, false) &&
+      !divides_by_size(x->index, false, true))
+    return true;
+  for (int i = 0; i < ARRAY_LEN(x->src); i++)
+    if (reads_by_quotient(x->src[i], depth + 1)) return true;
   return false;
 }
 
@@ -301,7 +317,7 @@ ContractProbe contract_probe(Contraction *c) {
   r.ok = a && (b || c->weight);
   if (!r.ok) return r;
   r.lhs_plain = a->kind == LX_LOAD;
-  c->divided_rows = r.lhs_plain && divides_by_size(a->index);
+  c->divided_rows = r.lhs_plain ? divides_by_size(a->index, true, true) : reads_by_quotient(a, 0);
   for (int k = 0; r.lhs_plain && k < c->nk && !r.divisor; k++) {
     find_divisor(a->index, at.k[k], &r.divisor);
     r.divided = k;
