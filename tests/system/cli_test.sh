@@ -391,6 +391,8 @@ TIR
   expect 0 "kernel 0" explain "$tmp/m.tir" --kernel 0
   expect 1 "no kernel is '99'" explain "$tmp/m.tir" --kernel 99
   expect 1 "no kernel is 'nobody'; the nearest is" explain "$tmp/m.tir" --schedule "nobody=pointwise"
+  expect 1 "no kernel is 'nobody'; the nearest is" run "$tmp/m.tir" --schedule "nobody=pointwise"
+  expect 2 "goes with a target that compiles" run "$tmp/m.tir" --target plan --schedule "*=pointwise"
   expect 1 "does not match because" compile "$tmp/m.tir" --schedule "*=winograd" -o "$tmp/x.tenon"
   expect 1 "a schedule begins with a template: gemv," run "$tmp/m.tir" --target cpu --schedule "*="
   expect 1 "unknown template 'gem'; templates: gemv," run "$tmp/m.tir" --target cpu --schedule "*=gem"

@@ -313,7 +313,10 @@ static void json_schedules(JsonWriter *w, const Compiled *c, const Node *fused) 
   const KernelUse *first = NULL;
   for (int64_t i = 0; i < c->nuses && !first; i++)
     if (c->use[i].node == fused) first = &c->use[i];
-  if (first) json_schedule(w, c->kernel[first->kernel].lowered);
+  if (first)
+    json_schedule(w, c->kernel[first->kernel].lowered);
+  else
+    json_no_schedule(w);
   json_key(w, "lowered");
   json_begin_array(w);
   for (int64_t i = 0; i < c->nuses; i++) {

@@ -33,11 +33,23 @@ static int64_t number_of(const ExplainReport *t, const Node *n) {
   return -1;
 }
 
-// Whether it is meant: by number, or by its name or that of a node that it computes.
-static bool is_wanted(const ExplainReport *t, const KernelUse *u, const char *text) {
+// Whether it is meant: by number, by its name, or by that of a node in it where no kernel has this name.  A model may have numbers
+// as names, which exporters give to values: then both are meant.
+static bool is_wanted(const ExplainReport *t, const KernelUse *u, const char *text, KernelFit fit) {
   int64_t number;
-  if (str_to_i64(str_of(text), &number)) return number >= 0 && number == number_of(t, u->node);
-  return kernel_fit(t->graph, u->node, u->label, text, &t->cli->arena) != FIT_NONE;
+  if (str_to_i64(str_of(text), &number) && number >= 0 && number == number_of(t, u->node))
+    return true;
+  return kernel_fit(t->graph, u->node, u->label, text, &t->cli->arena) >= fit;
+}
+
+// FIT_LABEL where some kernel is called so.
+static KernelFit fit_of(const ExplainReport *t, const char *text) {
+  for (int64_t i = 0; i < t->compiled.nuses; i++) {
+    const KernelUse *u = &t->compiled.use[i];
+    if (kernel_fit(t->graph, u->node, u->label, text, &t->cli->arena) == FIT_LABEL)
+      return FIT_LABEL;
+  }
+  return FIT_NODE;
 }
 
 // ---- loops and code in two columns ----
@@ -110,6 +122,15 @@ void json_schedule(JsonWriter *w, const Lowered *lw) {
   json_cstr(w, lw->kernel->schedule);
 }
 
+void json_no_schedule(JsonWriter *w) {
+  json_key(w, "template");
+  json_cstr(w, NULL);
+  json_key(w, "schedule");
+  json_cstr(w, NULL);
+  json_key(w, "schedule_text");
+  json_cstr(w, NULL);
+}
+
 static void json_kernel(JsonWriter *w, const ExplainReport *t, const KernelUse *u, Str code) {
   int64_t kernel = u->kernel;
   const KernelText *k = &t->compiled.kernel[kernel];
@@ -146,6 +167,7 @@ static tenon_status print_kernels(ExplainReport *t, const char *text, bool json,
   Cli *c = t->cli;
   StrBuf b;
   JsonWriter w;
+  KernelFit fit = fit_of(t, text);
   bool *shown = arena_array(&c->arena, bool, MAX(t->compiled.nkernels, 1));
   strbuf_init(&b, &c->arena);
   json_init(&w, &b, false);
@@ -153,7 +175,7 @@ static tenon_status print_kernels(ExplainReport *t, const char *text, bool json,
   for (int64_t i = 0; i < t->compiled.nuses; i++) {
     const KernelUse *u = &t->compiled.use[i];
     Str code = {0};
-    if (shown[u->kernel] || !is_wanted(t, u, text)) continue;
+    if (shown[u->kernel] || !is_wanted(t, u, text, fit)) continue;
     shown[u->kernel] = true;
     TRY(code_of(t, u->kernel, &code));
     ++*found;

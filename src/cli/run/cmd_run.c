@@ -461,7 +461,7 @@ static tenon_status compile_or_not(RunCommand *r, SessionOptions *so) {
   Cli *c = r->cli;
   tenon_status s = compile(r, so);
   if (!s || !r->chosen || r->program || s == TENON_ENOMEM || s == TENON_EIO) return s;
-  if (r->compile.strict) return s;
+  if (r->compile.strict || r->compile.schedule.n) return s;  // asked for, and refused
   fprintf(stderr,
           "tenon: warning: run by the interpreter, which is slow, since %s cannot compile it: %s\n",
           r->target, clean_text(&c->arena, c->diag.text));
@@ -601,6 +601,9 @@ static int check_usage(Cli *c, const char *target, bool chosen) {
                      opt_text(c, OPT_run_compare, ""));
   if (opt_given(c, OPT_run_per_node) && (!opt_given(c, OPT_run_compare) || !target_find(target)))
     return cli_usage(c, "run: --per-node needs --compare interp and a target that compiles");
+  if (opt_given(c, OPT_run_schedule) && !target_find(target))
+    return cli_usage(c, "run: --schedule goes with a target that compiles, and %s does not",
+                     target);
   return 0;
 }
 

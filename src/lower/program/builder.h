@@ -32,6 +32,7 @@ typedef struct ProgBuilder {
   VEC(KernelUse) use;
   VEC(ScheduleRule) rule;     // schedules that are asked for
   StrMap labels;              // name -> kernels that are called so
+  StrMap kernel_names;        // of the graph's kernels, where schedules are asked for
   const char *label;          // of the kernel that is being made
   StrMap texts;               // text -> 1 + kernel; of a device, after its number
   const ValueOrigin *origin;  // of the main function

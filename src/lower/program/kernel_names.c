@@ -40,10 +40,17 @@ KernelFit kernel_fit(Graph *g, const Node *n, const char *label, const char *glo
 
 // ---- schedules that are asked for ----
 
+// What a rule's pattern has to do with a kernel.  One that is the name of a kernel means that kernel,
+// and no other that has a node of this name: "x" is not "x#2".
+static KernelFit rule_fit(ProgBuilder *b, const Node *n, const char *label, const char *glob) {
+  KernelFit fit = kernel_fit(b->g, n, label, glob, b->a);
+  return fit == FIT_NODE && strmap_has(&b->kernel_names, str_of(glob)) ? FIT_NONE : fit;
+}
+
 ScheduleRule *find_schedule(ProgBuilder *b, const Node *n, const char *label) {
   for (KernelFit want = FIT_LABEL; want > FIT_NONE; want--)
     for (int64_t i = b->rule.n; i-- > 0;)
-      if (kernel_fit(b->g, n, label, b->rule.v[i].glob, b->a) == want) return &b->rule.v[i];
+      if (rule_fit(b, n, label, b->rule.v[i].glob) == want) return &b->rule.v[i];
   return NULL;
 }
 
@@ -52,6 +59,12 @@ tenon_status read_schedules(ProgBuilder *b) {
     ScheduleRule rule;
     TRY(schedule_rule_parse(b->a, b->o->schedule[i], b->diag, &rule));
     vec_push(b->a, &b->rule, rule);
+  }
+  strmap_init(&b->kernel_names, b->a);
+  for (int64_t i = 0; b->rule.n && i < b->g->node.n; i++) {
+    const Node *n = b->g->node.v[i];
+    if (n->op == OP_fused && n->name)
+      strmap_put(&b->kernel_names, str_of(n->name), (void *)n->name);
   }
   return TENON_OK;
 }
@@ -63,7 +76,7 @@ tenon_status check_schedules(ProgBuilder *b) {
     const ScheduleRule *r = &b->rule.v[i];
     bool fits = r->used;  // or another rule had them all
     for (int64_t k = 0; k < b->use.n && !fits; k++)
-      fits = kernel_fit(b->g, b->use.v[k].node, label[k], r->glob, b->a) != FIT_NONE;
+      fits = rule_fit(b, b->use.v[k].node, label[k], r->glob) != FIT_NONE;
     if (fits) continue;
     const char *nearest = schedule_nearest(b->a, r->glob, label, b->use.n);
     return fail(b->diag, TENON_EINVAL, NOWHERE,

@@ -82,6 +82,7 @@ TEST(kernels_are_found_by_any_of_their_nodes) {
       {{"logits=gemm rows=3", "*i*=gemm rows=5"}, ""},       // the last that fits
       {{"hid*=gemm rows=3", "act=gemm rows=5"}, "hidden "},  // a label before a node
       {{"act=gemm rows=3", "h?dden=gemm rows=5"}, ""},
+      {{"logits=gemm rows=3"}, "logits "},
   };
   for (int64_t i = 0; i < ARRAY_LEN(row); i++) {
     Made m;
@@ -102,4 +103,21 @@ TEST(schedules_of_no_kernel_name_the_nearest) {
   EXPECT_STATUS(m.status, TENON_EINVAL);
   EXPECT(strstr(m.diag.text, "no kernel is 'hiden'; the nearest is 'hidden'"));
   end(&m);
+}
+
+// A name that two nodes have is the label of the first kernel alone.
+TEST(a_label_means_one_kernel) {
+  static const char text[] =
+      "graph @\"g\"(%x: f32[4, 5], %w: f32[5, 5]) {\n  %y = mat_mul(%x, %w)\n"
+      "  %z = mat_mul(%y, %w) @\"y\"\n  return %z\n}\n";
+  static const struct {
+    const char *schedule, *found;
+  } row[] = {{"y=gemm rows=3", "y "}, {"y#2=gemm rows=3", "y#2 "}, {"y*=gemm rows=3", "y y#2 "}};
+  for (int64_t i = 0; i < ARRAY_LEN(row); i++) {
+    Made m;
+    make(&m, text, 1, &row[i].schedule);
+    EXPECT_STATUS(m.status, TENON_OK);
+    EXPECT_STR_EQ(with(&m, " rows=3 "), row[i].found);
+    end(&m);
+  }
 }
